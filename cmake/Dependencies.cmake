@@ -1,0 +1,34 @@
+# Everything here is a Debian 12 package; scripts/packages names them.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(OpenSSL REQUIRED)
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(uring REQUIRED IMPORTED_TARGET liburing)
+find_library(KVTIER_ROCKSDB rocksdb REQUIRED)
+
+if(KVTIER_GRPC)
+  find_package(Protobuf REQUIRED)
+  pkg_check_modules(grpcpp REQUIRED IMPORTED_TARGET grpc++)
+  find_program(KVTIER_GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
+endif()
+
+if(KVTIER_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+
+# CUDA is optional: found, the kernels and the CUDA device are compiled; absent,
+# everything else builds and every test passes.
+include(CheckLanguage)
+check_language(CUDA)
+if(CMAKE_CUDA_COMPILER)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES 80 90)
+  endif()
+  enable_language(CUDA)
+  set(CMAKE_CUDA_STANDARD 20)
+  set(KVTIER_CUDA ON)
+else()
+  set(KVTIER_CUDA OFF)
+endif()
+message(STATUS "kvtier: CUDA ${KVTIER_CUDA}, gRPC ${KVTIER_GRPC}, sanitizers '${KVTIER_SANITIZE}'")

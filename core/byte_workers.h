@@ -1,0 +1,49 @@
+// ByteWorkers run what touches payload bytes (checksums, copies) or blocks (the
+// manifest), so that the executor never does. Two forms: BytePool, named threads
+// behind a queue, and the simulator's, which runs the work at once.
+#ifndef KVTIER_CORE_BYTE_WORKERS_H_
+#define KVTIER_CORE_BYTE_WORKERS_H_
+
+#include <deque>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/synchronization/mutex.h"
+#include "core/event.h"
+#include "core/executor.h"
+#include "core/task.h"
+
+namespace kvtier {
+
+class ByteWorkers {
+ public:
+  using Work = absl::AnyInvocable<void()>;
+  virtual ~ByteWorkers() = default;
+  // Runs `work` off the executor; the task ends after it. Whoever awaits is
+  // bounded, so the queue behind this is.
+  virtual Task<void> Run(Work work) = 0;
+};
+
+class BytePool final : public ByteWorkers {
+ public:
+  // Starts `threads` threads, called `name`-0, `name`-1, ...
+  BytePool(Executor* executor, const std::string& name, int threads);
+  ~BytePool() override;  // Joins; REQUIRES: no Run() is awaited any more.
+  Task<void> Run(Work work) override;
+
+ private:
+  void Loop() ABSL_LOCKS_EXCLUDED(mu_);
+
+  Executor* const executor_;  // Not owned.
+  absl::Mutex mu_;
+  std::deque<Work> queue_ ABSL_GUARDED_BY(mu_);
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_BYTE_WORKERS_H_

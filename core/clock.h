@@ -1,0 +1,25 @@
+// Clock is the time seam (law 9): monotone time for deadlines, leases and rates.
+#ifndef KVTIER_CORE_CLOCK_H_
+#define KVTIER_CORE_CLOCK_H_
+
+#include "absl/time/time.h"
+
+namespace kvtier {
+
+// Thread-safe. Now() never goes back; its origin is CLOCK_MONOTONIC's on a real
+// node, so that agent and workers of one node agree, and is unrelated to the
+// date. Times never travel between nodes; durations do.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual absl::Time Now() const = 0;
+};
+
+class MonotonicClock final : public Clock {
+ public:
+  absl::Time Now() const override;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_CLOCK_H_

@@ -1,0 +1,72 @@
+// LruLeaves picks the coldest block of one tier that has no child there: plain
+// LRU that never drops a parent before its child, because a prefix without its
+// head is no hit at all.
+//
+// Pure bookkeeping: no I/O, no clock (recency is the order of the calls), no
+// threads. Executor thread only.
+// Invariants, checked by Audit(): the candidates are exactly the members that are
+// not held and have no member child; ticks are unique.
+#ifndef KVTIER_CORE_LRU_LEAVES_H_
+#define KVTIER_CORE_LRU_LEAVES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/block_key.h"
+
+namespace kvtier {
+
+class LruLeaves {
+ public:
+  // Adds `key` as the most recent. `parent` may be absent from the tier, may come
+  // later, or be nullopt for a root. REQUIRES: `key` is not a member.
+  void Insert(const BlockKey& key, const std::optional<BlockKey>& parent);
+  // Makes `key` the most recent; ignores a key that is no member. Touch a prefix
+  // from its last block to its first, so that heads stay warmer than tails.
+  void Touch(const BlockKey& key);
+  // REQUIRES: `key` is a member and not held.
+  void Erase(const BlockKey& key);
+  // Held members (pinned, leased, in flight) are never victims. Counts nest.
+  // REQUIRES: `key` is a member; Unhold() pairs with Hold().
+  void Hold(const BlockKey& key);
+  void Unhold(const BlockKey& key);
+
+  bool Contains(const BlockKey& key) const { return members_.contains(key); }
+  size_t size() const { return members_.size(); }
+  size_t held() const { return held_; }
+  // The coldest candidate; nullopt: everything is held or the tier is empty.
+  std::optional<BlockKey> Victim() const;
+  // The coldest candidate for which `accept` is true, looking at `limit` at most.
+  template <typename Accept>
+  std::optional<BlockKey> VictimWhere(size_t limit, Accept accept) const {
+    for (auto it = candidates_.begin(); it != candidates_.end() && limit > 0; ++it, --limit) {
+      if (accept(it->second)) return it->second;
+    }
+    return std::nullopt;
+  }
+  // Aborts when an invariant of the header does not hold; O(n).
+  void Audit() const;
+
+ private:
+  struct Member {
+    uint64_t tick = 0;
+    std::optional<BlockKey> parent;
+    uint32_t holds = 0;
+  };
+  bool IsCandidate(const BlockKey& key, const Member& member) const;
+  // Puts `key` among the candidates or takes it out, as its state now demands.
+  void Refresh(const BlockKey& key, const Member& member);
+
+  uint64_t next_tick_ = 1;
+  size_t held_ = 0;
+  absl::flat_hash_map<BlockKey, Member> members_;
+  absl::flat_hash_map<BlockKey, uint32_t> children_;  // Member children by parent key.
+  std::map<uint64_t, BlockKey> candidates_;           // By tick: coldest first.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_LRU_LEAVES_H_

@@ -1,0 +1,117 @@
+// Task<T> is a lazy coroutine that yields one T: a flow that waits, written as
+// one straight line. It starts when awaited (or spawned on a TaskScope) and
+// resumes its awaiter when it ends.
+//
+// A Task runs on one Executor thread from start to end; everything it awaits
+// (Event, SleepUntil, the I/O seams) resumes it there. No exceptions: one that
+// escapes ends the program. Destroying a suspended Task destroys its whole chain
+// of frames, which is how the simulator crashes a process.
+#ifndef KVTIER_CORE_TASK_H_
+#define KVTIER_CORE_TASK_H_
+
+#include <coroutine>
+#include <exception>
+#include <optional>
+#include <utility>
+
+namespace kvtier {
+
+template <typename T>
+class Task;
+
+namespace task_internal {
+
+struct ResumeAwaiter {
+  bool await_ready() const noexcept { return false; }
+  template <typename Promise>
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> self) const noexcept {
+    const std::coroutine_handle<> next = self.promise().continuation;
+    return next ? next : std::noop_coroutine();
+  }
+  void await_resume() const noexcept {}
+};
+
+struct PromiseBase {
+  std::coroutine_handle<> continuation;
+  std::suspend_always initial_suspend() const noexcept { return {}; }
+  ResumeAwaiter final_suspend() const noexcept { return {}; }
+  [[noreturn]] void unhandled_exception() const noexcept { std::terminate(); }
+};
+
+template <typename T>
+struct Promise : PromiseBase {
+  std::optional<T> value;
+  Task<T> get_return_object() noexcept;
+  template <typename U>
+  void return_value(U&& result) {
+    value.emplace(std::forward<U>(result));
+  }
+  T Take() { return *std::move(value); }
+};
+
+template <>
+struct Promise<void> : PromiseBase {
+  Task<void> get_return_object() noexcept;
+  void return_void() const noexcept {}
+  void Take() const noexcept {}
+};
+
+}  // namespace task_internal
+
+template <typename T = void>
+class [[nodiscard]] Task {
+ public:
+  using promise_type = task_internal::Promise<T>;
+  using Handle = std::coroutine_handle<promise_type>;
+
+  Task() = default;
+  explicit Task(Handle handle) : handle_(handle) {}
+  Task(Task&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Task& operator=(Task&& other) noexcept {
+    if (this != &other) {
+      Destroy();
+      handle_ = std::exchange(other.handle_, nullptr);
+    }
+    return *this;
+  }
+  ~Task() { Destroy(); }
+
+  // Awaiting starts the task. REQUIRES: it has not been started.
+  auto operator co_await() noexcept {
+    struct Awaiter {
+      Handle handle;
+      bool await_ready() const noexcept { return false; }
+      std::coroutine_handle<> await_suspend(std::coroutine_handle<> awaiting) const noexcept {
+        handle.promise().continuation = awaiting;
+        return handle;
+      }
+      T await_resume() const { return handle.promise().Take(); }
+    };
+    return Awaiter{handle_};
+  }
+
+  // For TaskScope: starts the task with nobody awaiting it.
+  Handle handle() const { return handle_; }
+
+ private:
+  void Destroy() {
+    if (handle_) handle_.destroy();
+  }
+  Handle handle_;
+};
+
+namespace task_internal {
+
+template <typename T>
+Task<T> Promise<T>::get_return_object() noexcept {
+  return Task<T>(std::coroutine_handle<Promise<T>>::from_promise(*this));
+}
+
+inline Task<void> Promise<void>::get_return_object() noexcept {
+  return Task<void>(std::coroutine_handle<Promise<void>>::from_promise(*this));
+}
+
+}  // namespace task_internal
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_TASK_H_

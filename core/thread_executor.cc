@@ -1,0 +1,85 @@
+#include "core/thread_executor.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+
+namespace kvtier {
+namespace {
+
+constexpr absl::Duration kMaxWait = absl::Seconds(1);
+
+}  // namespace
+
+ThreadExecutor::ThreadExecutor(const std::string& name) : thread_([this] { Run(); }) {
+  pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
+}
+
+ThreadExecutor::~ThreadExecutor() { Stop(); }
+
+void ThreadExecutor::Post(Closure fn) {
+  absl::MutexLock lock(&mu_);
+  ready_.push_back(std::move(fn));
+}
+
+TimerId ThreadExecutor::PostAt(absl::Time when, Closure fn) {
+  absl::MutexLock lock(&mu_);
+  const uint64_t id = next_timer_++;
+  timers_.emplace(TimerKey{when, id}, std::move(fn));
+  timer_when_.emplace(id, when);
+  return TimerId{id};
+}
+
+void ThreadExecutor::Cancel(TimerId id) {
+  Closure doomed;  // Destroyed outside the lock: it may own anything.
+  absl::MutexLock lock(&mu_);
+  const auto when = timer_when_.find(static_cast<uint64_t>(id));
+  if (when == timer_when_.end()) return;
+  const auto timer = timers_.find(TimerKey{when->second, when->first});
+  doomed = std::move(timer->second);
+  timers_.erase(timer);
+  timer_when_.erase(when);
+}
+
+void ThreadExecutor::Stop() {
+  {
+    absl::MutexLock lock(&mu_);
+    stopping_ = true;
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void ThreadExecutor::Run() {
+  thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  std::deque<Closure> batch;
+  while (WaitForWork(&batch)) {
+    for (Closure& fn : batch) fn();
+    batch.clear();
+    // One at a time: a timer may cancel the next one.
+    while (Closure timer = TakeDueTimer()) timer();
+  }
+}
+
+bool ThreadExecutor::WaitForWork(std::deque<Closure>* batch) {
+  absl::MutexLock lock(&mu_);
+  const auto posted = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return !ready_.empty() || stopping_;
+  };
+  const absl::Time next = timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first.first;
+  // absl::Mutex waits on the wall clock; the cap bounds what a jump of it can delay.
+  mu_.AwaitWithTimeout(absl::Condition(&posted), std::min(next - clock_.Now(), kMaxWait));
+  if (ready_.empty() && stopping_) return false;
+  batch->swap(ready_);
+  return true;
+}
+
+Executor::Closure ThreadExecutor::TakeDueTimer() {
+  absl::MutexLock lock(&mu_);
+  if (timers_.empty() || timers_.begin()->first.first > clock_.Now()) return nullptr;
+  Closure timer = std::move(timers_.begin()->second);
+  timer_when_.erase(timers_.begin()->first.second);
+  timers_.erase(timers_.begin());
+  return timer;
+}
+
+}  // namespace kvtier

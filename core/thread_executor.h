@@ -1,0 +1,59 @@
+// ThreadExecutor is the real Executor: one named thread, joined by Stop().
+#ifndef KVTIER_CORE_THREAD_EXECUTOR_H_
+#define KVTIER_CORE_THREAD_EXECUTOR_H_
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "core/executor.h"
+
+namespace kvtier {
+
+class ThreadExecutor final : public Executor {
+ public:
+  // Starts the thread; `name` (15 bytes at most) shows in ps and gdb.
+  explicit ThreadExecutor(const std::string& name);
+  // REQUIRES: Stop() has returned, or nothing posts any more; calls Stop().
+  ~ThreadExecutor() override;
+
+  absl::Time Now() const override { return clock_.Now(); }
+  void Post(Closure fn) override ABSL_LOCKS_EXCLUDED(mu_);
+  TimerId PostAt(absl::Time when, Closure fn) override ABSL_LOCKS_EXCLUDED(mu_);
+  void Cancel(TimerId id) override ABSL_LOCKS_EXCLUDED(mu_);
+  bool OnExecutor() const override {
+    return std::this_thread::get_id() == thread_id_.load(std::memory_order_relaxed);
+  }
+
+  // Runs what is already posted, drops timers, joins the thread. Idempotent.
+  void Stop() ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  using TimerKey = std::pair<absl::Time, uint64_t>;  // (when, id): ties in call order.
+  void Run() ABSL_LOCKS_EXCLUDED(mu_);
+  // Moves what is posted into `batch`, waiting for it or for the next timer.
+  // False: stopped and drained.
+  bool WaitForWork(std::deque<Closure>* batch) ABSL_LOCKS_EXCLUDED(mu_);
+  Closure TakeDueTimer() ABSL_LOCKS_EXCLUDED(mu_);  // Null: none is due.
+
+  const MonotonicClock clock_;
+  absl::Mutex mu_;
+  std::deque<Closure> ready_ ABSL_GUARDED_BY(mu_);
+  std::map<TimerKey, Closure> timers_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, absl::Time> timer_when_ ABSL_GUARDED_BY(mu_);
+  uint64_t next_timer_ ABSL_GUARDED_BY(mu_) = 1;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  // Written once by the thread itself; relaxed: only that thread needs to see it.
+  std::atomic<std::thread::id> thread_id_{};
+  std::thread thread_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_THREAD_EXECUTOR_H_

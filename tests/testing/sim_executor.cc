@@ -1,0 +1,50 @@
+#include "tests/testing/sim_executor.h"
+
+#include <algorithm>
+
+namespace kvtier::testing {
+
+SimTime::EventId SimTime::At(absl::Time when, Executor::Closure fn) {
+  const EventId id{std::max(when, now_), next_++};
+  events_.emplace(id, std::move(fn));
+  return id;
+}
+
+bool SimTime::Step() {
+  if (events_.empty()) return false;
+  const auto next = events_.begin();
+  now_ = next->first.first;
+  Executor::Closure fn = std::move(next->second);
+  events_.erase(next);
+  ++events_run_;
+  fn();
+  return true;
+}
+
+void SimTime::RunUntil(absl::Time until) {
+  while (!events_.empty() && events_.begin()->first.first <= until) Step();
+  now_ = std::max(now_, until);
+}
+
+SimExecutor::~SimExecutor() {
+  for (const auto& [id, event] : posted_) time_->Cancel(event);
+}
+
+TimerId SimExecutor::PostAt(absl::Time when, Closure fn) {
+  const uint64_t id = next_++;
+  const SimTime::EventId event = time_->At(when, [this, id, fn = std::move(fn)]() mutable {
+    posted_.erase(id);
+    fn();
+  });
+  posted_.emplace(id, event);
+  return TimerId{id};
+}
+
+void SimExecutor::Cancel(TimerId id) {
+  const auto posted = posted_.find(static_cast<uint64_t>(id));
+  if (posted == posted_.end()) return;
+  time_->Cancel(posted->second);
+  posted_.erase(posted);
+}
+
+}  // namespace kvtier::testing

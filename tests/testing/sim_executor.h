@@ -1,0 +1,66 @@
+// SimExecutor runs one simulated process in virtual time; SimTime is the clock and
+// the event queue that all simulated processes of one world share.
+#ifndef KVTIER_TESTS_TESTING_SIM_EXECUTOR_H_
+#define KVTIER_TESTS_TESTING_SIM_EXECUTOR_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "core/byte_workers.h"
+#include "core/executor.h"
+
+namespace kvtier::testing {
+
+// The world's clock: events in (time, order of posting) order. Single-threaded.
+class SimTime {
+ public:
+  using EventId = std::pair<absl::Time, uint64_t>;
+  absl::Time Now() const { return now_; }
+  EventId At(absl::Time when, Executor::Closure fn);
+  void Cancel(const EventId& id) { events_.erase(id); }
+  // Runs the next event, moving the clock to it. False: there is none.
+  bool Step();
+  // Runs events until the clock would pass `until`, then sets the clock to it.
+  void RunUntil(absl::Time until);
+  uint64_t events_run() const { return events_run_; }
+
+ private:
+  absl::Time now_ = absl::UnixEpoch() + absl::Seconds(1000);
+  uint64_t next_ = 1;
+  uint64_t events_run_ = 0;
+  std::map<EventId, Executor::Closure> events_;
+};
+
+// The executor of one simulated process. Destroying it (a crash) forgets all that
+// it had posted; destroy the process's tasks first.
+class SimExecutor final : public Executor {
+ public:
+  explicit SimExecutor(SimTime* time) : time_(time) {}
+  ~SimExecutor() override;
+  absl::Time Now() const override { return time_->Now(); }
+  void Post(Closure fn) override { PostAt(time_->Now(), std::move(fn)); }
+  TimerId PostAt(absl::Time when, Closure fn) override;
+  void Cancel(TimerId id) override;
+  bool OnExecutor() const override { return true; }
+
+ private:
+  SimTime* const time_;  // Not owned.
+  uint64_t next_ = 1;
+  std::map<uint64_t, SimTime::EventId> posted_;
+};
+
+// Runs the work at once, on the executor: bytes cost no virtual time.
+class InlineByteWorkers final : public ByteWorkers {
+ public:
+  Task<void> Run(Work work) override {
+    work();
+    co_return;
+  }
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_SIM_EXECUTOR_H_

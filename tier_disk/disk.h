@@ -1,0 +1,50 @@
+// Disk is the storage seam (law 9): segment files read and written at 4 KiB
+// granularity, and nothing else. It knows no records, keys or checksums. Three
+// forms: UringDisk (io_uring, O_DIRECT), PreadDisk (a thread pool, where io_uring
+// is refused) and the simulator's, with faults.
+#ifndef KVTIER_TIER_DISK_DISK_H_
+#define KVTIER_TIER_DISK_DISK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "core/task.h"
+
+namespace kvtier {
+
+enum class SegmentId : uint32_t {};
+
+// Where an I/O starts. REQUIRES: `offset` is a multiple of 4096.
+struct DiskAddress {
+  SegmentId segment{};
+  uint64_t offset = 0;
+};
+
+// At most this many buffers make one I/O (record header and payload, and room).
+inline constexpr size_t kMaxBuffersPerIo = 4;
+
+// Executor thread only; the bytes move elsewhere. REQUIRES of every buffer: its
+// address and size are multiples of 4096 and it outlives the call; an I/O lies
+// inside one segment. A call is never abandoned: it ends when the device is done
+// with the buffers, however long that takes (deadlines are the waiters').
+class Disk {
+ public:
+  virtual ~Disk() = default;
+  virtual uint32_t segment_count() const = 0;
+  virtual uint64_t segment_bytes() const = 0;
+  // Fills the buffers in order. Errors: kUnavailable, the device failed or was
+  // short (worth a retry elsewhere, the bytes are undefined);
+  // kResourceExhausted, too many I/Os are in flight.
+  virtual Task<absl::Status> Read(DiskAddress from, std::span<const std::span<std::byte>> into) = 0;
+  // Writes the buffers in order; on return they are on the device (O_DIRECT; a
+  // volatile write cache inside the device is covered by the checksums).
+  // Errors: as Read, and kResourceExhausted when the file system is full.
+  virtual Task<absl::Status> Write(DiskAddress to,
+                                   std::span<const std::span<const std::byte>> from) = 0;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_DISK_H_

@@ -1,0 +1,97 @@
+// DiskTier keeps blocks on one disk: an append-only log of records in segments, a
+// manifest that makes them findable after kill -9, and verification of every read.
+// It decides where records go and which segment is reclaimed; it does no I/O of
+// its own (Disk and Manifest are seams) and knows nothing of hosts, peers or LRU.
+//
+// Executor thread only. Does not own `executor`, `workers`, `disk`, `manifest`.
+// Invariants, checked by Audit(): every live record lies in one segment, records
+// of a segment do not overlap, used_bytes() is their sum.
+#ifndef KVTIER_TIER_DISK_DISK_TIER_H_
+#define KVTIER_TIER_DISK_DISK_TIER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/block_key.h"
+#include "core/byte_workers.h"
+#include "core/checksum.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "core/tier_stats.h"
+#include "tier_disk/disk.h"
+#include "tier_disk/manifest.h"
+
+namespace kvtier {
+
+// What is known of a block besides its bytes.
+struct DiskBlock {
+  BlockKey key;
+  std::optional<BlockKey> parent;
+  SpaceDigest space;
+  uint64_t length = 0;  // Payload bytes.
+  PayloadSum sum;       // Taken at commit.
+};
+
+// Largest number of Put() in flight; the next one is declined, not queued.
+inline constexpr size_t kMaxDiskPutsInFlight = 64;
+inline constexpr size_t kMaxDiskGetsInFlight = 256;
+
+class DiskTier {
+ public:
+  // Called before a block stops being readable here because its segment is
+  // reclaimed or its record is damaged: unpublish it (law 2), then return. The
+  // bytes and the manifest entry go after that.
+  using OnDrop = absl::AnyInvocable<void(const BlockKey&)>;
+
+  struct Recovery {  // What Open() found.
+    uint64_t recovered_blocks = 0;
+    uint64_t dropped_stale = 0;    // The segment's generation had moved on.
+    uint64_t dropped_corrupt = 0;  // Manifest values that did not prove themselves.
+    uint64_t dropped_misfit = 0;   // Outside the disk as it is configured now.
+  };
+
+  DiskTier(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest,
+           OnDrop on_drop);
+  ~DiskTier();
+
+  // Loads the manifest; call once, before anything else. Errors: the manifest's.
+  Task<absl::StatusOr<Recovery>> Open();
+
+  // Writes the record, then the manifest; on return the block is durable and
+  // readable here. `slot` holds SlotBytes(length) bytes, the payload first, and
+  // must stay unchanged until then. A block already here is kOk and writes nothing.
+  // Errors: kResourceExhausted, declined (too many in flight, or no room could be
+  // made: drop it or try later); kUnavailable, the disk or the manifest failed.
+  Task<absl::Status> Put(const DiskBlock& block, std::span<const std::byte> slot);
+  // Reads into `slot` and verifies. Errors: kNotFound; kDataLoss, the bytes were
+  // not the block's (dropped, counted); kUnavailable; kResourceExhausted. On any
+  // error the bytes of `slot` are undefined.
+  Task<absl::Status> Get(const BlockKey& key, std::span<std::byte> slot);
+  // Forgets the block, manifest first. kOk when it is not here.
+  Task<absl::Status> Erase(const BlockKey& key);
+
+  std::optional<DiskBlock> Find(const BlockKey& key) const;
+  // Every block here, in an order that depends only on the manifest's content.
+  std::vector<DiskBlock> Blocks() const;
+  size_t block_count() const;
+  uint64_t capacity_bytes() const;
+  uint64_t used_bytes() const;  // Of live records, headers included.
+  const TierStats& stats() const;
+  void Audit() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_DISK_TIER_H_

@@ -1,0 +1,65 @@
+// Manifest remembers, across kill -9, which record of which segment holds which
+// block. It is written after the data and before the index (law 2). Two forms:
+// RocksManifest and the simulator's.
+#ifndef KVTIER_TIER_DISK_MANIFEST_H_
+#define KVTIER_TIER_DISK_MANIFEST_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/block_key.h"
+#include "core/checksum.h"
+#include "core/task.h"
+#include "tier_disk/disk.h"
+
+namespace kvtier {
+
+// One durable block.
+struct ManifestEntry {
+  BlockKey key;
+  std::optional<BlockKey> parent;  // The block before it in its prefix.
+  SpaceDigest space;
+  SegmentId segment{};
+  uint64_t generation = 0;  // Of the segment when the record was written.
+  uint64_t offset = 0;      // Of the record's header in the segment.
+  uint64_t length = 0;      // Payload bytes.
+  PayloadSum sum;
+  uint64_t seal = 0;  // Over (key, space, length, generation) and sum.
+};
+
+// Applied whole or not at all. Order inside a batch: erases, generations, puts.
+struct ManifestBatch {
+  std::vector<BlockKey> erases;
+  struct Generation {
+    SegmentId segment{};
+    uint64_t generation = 0;
+  };
+  std::vector<Generation> generations;
+  std::vector<ManifestEntry> puts;
+};
+
+// What is remembered, plus what could not be read back.
+struct ManifestImage {
+  std::vector<ManifestEntry> entries;
+  std::vector<ManifestBatch::Generation> generations;
+  uint64_t dropped_corrupt = 0;  // Values that failed their own checksum or format.
+};
+
+// Executor thread only.
+class Manifest {
+ public:
+  virtual ~Manifest() = default;
+  // On return the batch survives kill -9 of the process (not yet a power cut: the
+  // last batches may be lost then, and become misses). Errors: kUnavailable.
+  virtual Task<absl::Status> Commit(ManifestBatch batch) = 0;
+  // Reads everything. Damaged values are counted and left out, never an error.
+  // Errors: kUnavailable, the store cannot be opened or read.
+  virtual Task<absl::StatusOr<ManifestImage>> Load() = 0;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_MANIFEST_H_

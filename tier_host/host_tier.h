@@ -1,0 +1,88 @@
+// HostTier is the node's pinned host memory: one arena for each isolation domain
+// (the tenants that may see each other's bytes), and slots in them. A mapping shows
+// all of a memfd, so bytes of two domains never share one.
+//
+// Executor thread only. It knows nothing of keys; eviction is the agent's.
+#ifndef KVTIER_TIER_HOST_HOST_TIER_H_
+#define KVTIER_TIER_HOST_HOST_TIER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tier_host/arena.h"
+#include "tier_host/slot_pool.h"
+
+namespace kvtier {
+
+// Index of an isolation domain in HostTier::Options::domains.
+enum class DomainId : uint32_t {};
+
+class HostTier;
+
+// Room for one block. Move-only; the destructor gives it back to the tier, which
+// must still be alive.
+class HostSlot {
+ public:
+  HostSlot() = default;
+  HostSlot(HostSlot&& other) noexcept;
+  HostSlot& operator=(HostSlot&& other) noexcept;
+  ~HostSlot();
+  explicit operator bool() const { return tier_ != nullptr; }
+  DomainId domain() const { return domain_; }
+  SlotOffset offset() const { return offset_; }
+  // SlotBytes(block_bytes) bytes of the arena, 4 KiB aligned.
+  std::span<std::byte> bytes() const { return bytes_; }
+  void Release();
+
+ private:
+  friend class HostTier;
+  HostTier* tier_ = nullptr;
+  DomainId domain_{};
+  SlotOffset offset_;
+  std::span<std::byte> bytes_;
+};
+
+class HostTier {
+ public:
+  struct Domain {
+    std::string name;    // Names the memfd.
+    uint64_t bytes = 0;  // Of its arena, rounded down to whole slabs.
+  };
+  struct Options {
+    std::vector<Domain> domains;
+    uint64_t slab_bytes = uint64_t{64} << 20;  // Largest block; the unit shared between sizes.
+  };
+
+  // Errors: kInvalidArgument, a domain smaller than one slab; kResourceExhausted,
+  // no memory.
+  static absl::StatusOr<std::unique_ptr<HostTier>> Create(const Options& options);
+
+  // Errors: kResourceExhausted, no slot of that size is free in the domain (evict
+  // a block of the domain, then retry); kInvalidArgument, larger than a slab.
+  absl::StatusOr<HostSlot> Reserve(DomainId domain, uint64_t block_bytes);
+
+  size_t domain_count() const { return domains_.size(); }
+  const Arena& arena(DomainId domain) const;
+  uint64_t capacity_bytes() const;
+  uint64_t used_bytes() const;
+  void Audit() const;
+
+ private:
+  friend class HostSlot;
+  struct Room {
+    std::unique_ptr<Arena> arena;
+    SlotPool slots;
+  };
+  explicit HostTier(std::vector<Room> domains) : domains_(std::move(domains)) {}
+  void Free(DomainId domain, SlotOffset offset);
+  std::vector<Room> domains_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_HOST_HOST_TIER_H_
