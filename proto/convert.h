@@ -1,0 +1,87 @@
+// convert is the one validator of wire input: everything that arrives in a
+// kvtier.v1 message becomes a core noun here or is refused here, with an error that
+// names the field and the value. Code behind it checks nothing again.
+#ifndef KVTIER_PROTO_CONVERT_H_
+#define KVTIER_PROTO_CONVERT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "core/block_key.h"
+#include "core/checksum.h"
+#include "core/node.h"
+#include "core/space.h"
+#include "core/tier.h"
+#include "google/protobuf/repeated_ptr_field.h"
+#include "grpcpp/support/status.h"
+#include "kvtier/v1/common.pb.h"
+#include "kvtier/v1/coordinator.pb.h"
+#include "kvtier/v1/peer.pb.h"
+
+namespace kvtier::convert {
+
+inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kMinProtocolVersion = 1;
+
+// Limits of one message; a longer one is kInvalidArgument.
+inline constexpr size_t kMaxKeysPerRequest = 8192;        // 131,072 tokens of 16.
+inline constexpr size_t kMaxDeltasPerReport = 16384;
+inline constexpr size_t kMaxChunkBytes = size_t{1} << 20;
+inline constexpr int kMaxMessageBytes = 4 << 20;          // gRPC's receive limit everywhere.
+inline constexpr absl::Duration kMaxTimeout = absl::Seconds(60);
+inline constexpr size_t kSessionTokenBytes = 16;
+
+// `build` is for people, for example "kvtier-agent 0.1.0".
+v1::ProtocolVersion OurVersion(const std::string& build);
+// Errors: kFailedPrecondition when the ranges do not overlap, with both in the text.
+absl::Status CheckVersion(const v1::ProtocolVersion& theirs);
+
+// Errors of all below: kInvalidArgument, naming `field` and the value.
+absl::StatusOr<std::vector<EngineKey>> EngineKeysFrom(
+    const google::protobuf::RepeatedPtrField<std::string>& keys, const char* field);
+// Empty: nullopt.
+absl::StatusOr<std::optional<EngineKey>> OptionalEngineKeyFrom(const std::string& key,
+                                                               const char* field);
+absl::StatusOr<std::vector<BlockKey>> BlockKeysFrom(
+    const google::protobuf::RepeatedPtrField<std::string>& keys, const char* field);
+absl::StatusOr<SpaceSpec> SpaceFrom(const v1::SpaceSpec& space);
+absl::StatusOr<SpaceDigest> SpaceDigestFrom(const std::string& bytes, const char* field);
+absl::StatusOr<Tier> TierFrom(v1::Tier tier, const char* field);
+// Milliseconds above kMaxTimeout are refused, not cut.
+absl::StatusOr<absl::Duration> TimeoutFrom(uint32_t timeout_ms, const char* field);
+absl::StatusOr<std::vector<Delta>> DeltasFrom(
+    const google::protobuf::RepeatedPtrField<v1::BlockDelta>& deltas);
+
+v1::SpaceSpec ToWire(const SpaceSpec& space);
+v1::Tier ToWire(Tier tier);
+v1::BlockDelta ToWire(const Delta& delta);
+std::string ToWire(const BlockKey& key);        // 16 bytes.
+std::string ToWire(const SpaceDigest& digest);  // 32 bytes.
+// Rounded up, so that a positive duration never becomes 0; cut at kMaxTimeout.
+uint32_t ToMilliseconds(absl::Duration duration);
+
+// What a peer says a payload is.
+struct WireProof {
+  SpaceDigest space;
+  uint64_t length = 0;
+  PayloadSum sum;
+  uint64_t seal = 0;
+  std::optional<BlockKey> parent;
+};
+absl::StatusOr<WireProof> ProofFrom(const v1::BlockProof& proof);
+v1::BlockProof ToWire(const WireProof& proof);
+
+// The codes are the same numbers; texts pass through.
+grpc::Status ToGrpc(const absl::Status& status);
+absl::Status FromGrpc(const grpc::Status& status);
+
+}  // namespace kvtier::convert
+
+#endif  // KVTIER_PROTO_CONVERT_H_
