@@ -9,8 +9,7 @@
 
 namespace kvtier {
 
-BytePool::BytePool(Executor* executor, const std::string& name, int threads)
-    : executor_(executor) {
+BytePool::BytePool(Executor* executor, const std::string& name, int threads) : executor_(executor) {
   for (int i = 0; i < threads; ++i) {
     threads_.emplace_back([this] { Loop(); });
     pthread_setname_np(threads_.back().native_handle(),
@@ -39,9 +38,8 @@ Task<void> BytePool::Run(Work work) {
 }
 
 void BytePool::Loop() {
-  const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return !queue_.empty() || stopping_;
-  };
+  const auto due = [this]()
+                       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !queue_.empty() || stopping_; };
   while (true) {
     Work work;
     {

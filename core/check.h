@@ -12,11 +12,11 @@ namespace kvtier::check_internal {
 
 }  // namespace kvtier::check_internal
 
-#define KVT_CHECK(condition)                                                       \
-  do {                                                                             \
-    if (ABSL_PREDICT_FALSE(!(condition))) {                                        \
-      ::kvtier::check_internal::Fail(__FILE__, __LINE__, #condition);              \
-    }                                                                              \
+#define KVT_CHECK(condition)                                          \
+  do {                                                                \
+    if (ABSL_PREDICT_FALSE(!(condition))) {                           \
+      ::kvtier::check_internal::Fail(__FILE__, __LINE__, #condition); \
+    }                                                                 \
   } while (false)
 
 #endif  // KVTIER_CORE_CHECK_H_

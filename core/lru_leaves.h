@@ -22,7 +22,9 @@ namespace kvtier {
 class LruLeaves {
  public:
   // Adds `key` as the most recent. `parent` may be absent from the tier, may come
-  // later, or be nullopt for a root. REQUIRES: `key` is not a member.
+  // later, or be nullopt for a root. A parent that would close a cycle (an engine
+  // that lies about its chain) is dropped: `key` is then a root, so that every
+  // member stays evictable. REQUIRES: `key` is not a member.
   void Insert(const BlockKey& key, const std::optional<BlockKey>& parent);
   // Makes `key` the most recent; ignores a key that is no member. Touch a prefix
   // from its last block to its first, so that heads stay warmer than tails.
@@ -56,6 +58,8 @@ class LruLeaves {
     std::optional<BlockKey> parent;
     uint32_t holds = 0;
   };
+  // True when `ancestor` is `key` or is reached from it by parents.
+  bool Descends(const BlockKey& key, const BlockKey& ancestor) const;
   bool IsCandidate(const BlockKey& key, const Member& member) const;
   // Puts `key` among the candidates or takes it out, as its state now demands.
   void Refresh(const BlockKey& key, const Member& member);

@@ -15,8 +15,8 @@
 
 namespace kvtier {
 
-inline constexpr size_t kMaxNodeIdBytes = 63;     // A DNS label, as Kubernetes names nodes.
-inline constexpr size_t kMaxAddressBytes = 255;   // "host:port" of the peer service.
+inline constexpr size_t kMaxNodeIdBytes = 63;    // A DNS label, as Kubernetes names nodes.
+inline constexpr size_t kMaxAddressBytes = 255;  // "host:port" of the peer service.
 
 // 1..63 of [a-zA-Z0-9._-], starting with a letter or digit.
 class NodeId {

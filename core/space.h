@@ -14,9 +14,9 @@ namespace kvtier {
 // Bumped when the bytes of a block or the digest below change their meaning.
 inline constexpr uint32_t kSpaceFormatVersion = 1;
 
-inline constexpr uint64_t kBlockAlignment = 4096;            // O_DIRECT and page size.
+inline constexpr uint64_t kBlockAlignment = 4096;               // O_DIRECT and page size.
 inline constexpr uint64_t kMaxBlockBytes = uint64_t{64} << 20;  // 64 MiB.
-inline constexpr size_t kMaxSpaceTextBytes = 256;            // Per text field.
+inline constexpr size_t kMaxSpaceTextBytes = 256;               // Per text field.
 
 struct SpaceSpec {
   std::string model;           // Name as the engine gives it; 1..256 bytes.
@@ -28,11 +28,11 @@ struct SpaceSpec {
   uint32_t kv_heads = 0;       // Of this shard; 1..4096.
   uint32_t head_dim = 0;       // 1..65536.
   uint32_t tokens_per_block = 0;  // 1..65536.
-  uint32_t tensor_rank = 0;    // < tensor_size.
-  uint32_t tensor_size = 1;    // 1..4096.
-  uint32_t pipeline_rank = 0;  // < pipeline_size.
-  uint32_t pipeline_size = 1;  // 1..4096.
-  uint64_t block_bytes = 0;    // Of one block of this shard, 1..64 MiB; any size, slots round up.
+  uint32_t tensor_rank = 0;       // < tensor_size.
+  uint32_t tensor_size = 1;       // 1..4096.
+  uint32_t pipeline_rank = 0;     // < pipeline_size.
+  uint32_t pipeline_size = 1;     // 1..4096.
+  uint64_t block_bytes = 0;  // Of one block of this shard, 1..64 MiB; any size, slots round up.
 
   // Errors: kInvalidArgument, naming the field and the value.
   absl::Status Validate() const;

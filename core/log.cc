@@ -1,0 +1,50 @@
+#include "core/log.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_format.h"
+#include "core/clock.h"
+
+namespace kvtier {
+namespace {
+
+// Relaxed: a filter, which orders nothing.
+std::atomic<LogLevel> lowest_level{LogLevel::kInfo};
+
+constexpr char Letter(LogLevel level) {
+  switch (level) {
+    case LogLevel::kInfo:
+      return 'I';
+    case LogLevel::kWarning:
+      return 'W';
+    case LogLevel::kError:
+      return 'E';
+  }
+  return '?';
+}
+
+}  // namespace
+
+void Log(LogLevel level, const std::string& text) {
+  if (level < lowest_level.load(std::memory_order_relaxed)) return;
+  const double seconds = absl::ToDoubleSeconds(MonotonicClock().Now() - absl::UnixEpoch());
+  std::string line = absl::StrFormat("%c %.6f %s: %s", Letter(level), seconds,
+                                     program_invocation_short_name, text);
+  // Text may quote the world's input; control bytes would forge lines or colours.
+  std::replace_if(
+      line.begin(), line.end(),
+      [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); }, ' ');
+  line.push_back('\n');
+  // A log that cannot be written has nowhere to say so.
+  const ssize_t ignored = write(STDERR_FILENO, line.data(), line.size());
+  static_cast<void>(ignored);
+}
+
+void SetLogLevel(LogLevel level) { lowest_level.store(level, std::memory_order_relaxed); }
+
+}  // namespace kvtier

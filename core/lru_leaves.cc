@@ -1,0 +1,115 @@
+#include "core/lru_leaves.h"
+
+#include "core/check.h"
+
+namespace kvtier {
+
+bool LruLeaves::IsCandidate(const BlockKey& key, const Member& member) const {
+  return member.holds == 0 && !children_.contains(key);
+}
+
+void LruLeaves::Refresh(const BlockKey& key, const Member& member) {
+  if (IsCandidate(key, member)) {
+    candidates_.emplace(member.tick, key);
+  } else {
+    candidates_.erase(member.tick);
+  }
+}
+
+bool LruLeaves::Descends(const BlockKey& key, const BlockKey& ancestor) const {
+  std::optional<BlockKey> at = key;
+  while (at && *at != ancestor) {
+    const auto member = members_.find(*at);
+    if (member == members_.end()) return false;
+    at = member->second.parent;
+  }
+  return at.has_value();
+}
+
+void LruLeaves::Insert(const BlockKey& key, const std::optional<BlockKey>& parent) {
+  // Only a key that already has children can close a cycle; the rest skip the walk.
+  const bool closes_cycle =
+      parent && (*parent == key || (children_.contains(key) && Descends(*parent, key)));
+  Member added{.tick = next_tick_++};
+  if (parent && !closes_cycle) added.parent = parent;
+  const auto [member, inserted] = members_.emplace(key, added);
+  KVT_CHECK(inserted);
+  Refresh(key, member->second);
+  if (!added.parent) return;
+  ++children_[*added.parent];
+  if (const auto at = members_.find(*added.parent); at != members_.end()) {
+    Refresh(at->first, at->second);
+  }
+}
+
+void LruLeaves::Touch(const BlockKey& key) {
+  const auto member = members_.find(key);
+  if (member == members_.end()) return;
+  candidates_.erase(member->second.tick);
+  member->second.tick = next_tick_++;
+  Refresh(key, member->second);
+}
+
+void LruLeaves::Erase(const BlockKey& key) {
+  const auto member = members_.find(key);
+  KVT_CHECK(member != members_.end());
+  KVT_CHECK(member->second.holds == 0);
+  const std::optional<BlockKey> parent = member->second.parent;
+  candidates_.erase(member->second.tick);
+  members_.erase(member);
+  if (!parent) return;
+  const auto children = children_.find(*parent);
+  KVT_CHECK(children != children_.end() && children->second > 0);
+  if (--children->second > 0) return;
+  children_.erase(children);
+  if (const auto at = members_.find(*parent); at != members_.end()) Refresh(at->first, at->second);
+}
+
+void LruLeaves::Hold(const BlockKey& key) {
+  const auto member = members_.find(key);
+  KVT_CHECK(member != members_.end());
+  if (member->second.holds++ > 0) return;
+  ++held_;
+  Refresh(key, member->second);
+}
+
+void LruLeaves::Unhold(const BlockKey& key) {
+  const auto member = members_.find(key);
+  KVT_CHECK(member != members_.end());
+  KVT_CHECK(member->second.holds > 0);
+  if (--member->second.holds > 0) return;
+  --held_;
+  Refresh(key, member->second);
+}
+
+std::optional<BlockKey> LruLeaves::Victim() const {
+  if (candidates_.empty()) return std::nullopt;
+  return candidates_.begin()->second;
+}
+
+void LruLeaves::Audit() const {
+  absl::flat_hash_map<BlockKey, uint32_t> children;
+  std::map<uint64_t, BlockKey> ticks;
+  size_t held = 0;
+  for (const auto& [key, member] : members_) {
+    if (member.parent) ++children[*member.parent];
+    if (member.holds > 0) ++held;
+    KVT_CHECK(member.tick < next_tick_);
+    KVT_CHECK(ticks.emplace(member.tick, key).second);
+  }
+  KVT_CHECK(children == children_);
+  KVT_CHECK(held == held_);
+  size_t candidates = 0;
+  for (const auto& [key, member] : members_) {
+    const auto at = candidates_.find(member.tick);
+    KVT_CHECK(IsCandidate(key, member) == (at != candidates_.end()));
+    if (at == candidates_.end()) continue;
+    KVT_CHECK(at->second == key);
+    ++candidates;
+  }
+  KVT_CHECK(candidates == candidates_.size());
+  // No cycle of parents: then some member has no child.
+  KVT_CHECK(members_.empty() || held_ > 0 || candidates > 0);
+}
+
+}  // namespace kvtier

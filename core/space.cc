@@ -1,0 +1,112 @@
+#include "core/space.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/byte_order.h"
+#include "core/check.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+constexpr absl::string_view kSpaceTag = "kvtier.space.v1";
+constexpr uint32_t kMaxLayers = 4096;
+constexpr uint32_t kMaxKvHeads = 4096;
+constexpr uint32_t kMaxHeadDim = 65536;
+constexpr uint32_t kMaxTokensPerBlock = 65536;
+constexpr uint32_t kMaxShards = 4096;
+
+absl::Status CheckText(absl::string_view field, absl::string_view text, size_t min_bytes) {
+  if (text.size() >= min_bytes && text.size() <= kMaxSpaceTextBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "space ", field, " \"", absl::CHexEscape(text.substr(0, kMaxSpaceTextBytes)), "\" of ",
+      text.size(), " bytes; must be ", min_bytes, " to ", kMaxSpaceTextBytes));
+}
+
+struct Range {
+  uint64_t lowest = 0;
+  uint64_t highest = 0;
+};
+
+absl::Status CheckNumber(absl::string_view field, uint64_t value, Range range) {
+  if (value >= range.lowest && value <= range.highest) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("space ", field, " is ", value, "; must be ",
+                                                 range.lowest, " to ", range.highest));
+}
+
+// SHA-256 over items, each behind its length as 4 little-endian bytes.
+class ItemHash {
+ public:
+  ItemHash() : context_(EVP_MD_CTX_new()) {
+    KVT_CHECK(context_ != nullptr);
+    KVT_CHECK(EVP_DigestInit_ex(context_, EVP_sha256(), nullptr) == 1);
+  }
+  ItemHash(const ItemHash&) = delete;
+  ItemHash& operator=(const ItemHash&) = delete;
+  ~ItemHash() { EVP_MD_CTX_free(context_); }
+
+  void Add(absl::string_view item) {
+    std::array<uint8_t, 4> length;
+    StoreLittle(static_cast<uint32_t>(item.size()), length.data());
+    KVT_CHECK(EVP_DigestUpdate(context_, length.data(), length.size()) == 1);
+    KVT_CHECK(EVP_DigestUpdate(context_, item.data(), item.size()) == 1);
+  }
+  template <std::unsigned_integral T>
+  void Add(T number) {
+    std::array<uint8_t, sizeof(T)> bytes;
+    StoreLittle(number, bytes.data());
+    Add(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  }
+  SpaceDigest Finish() {
+    SpaceDigest digest;
+    unsigned int size = 0;
+    KVT_CHECK(EVP_DigestFinal_ex(context_, digest.bytes.data(), &size) == 1);
+    KVT_CHECK(size == digest.bytes.size());
+    return digest;
+  }
+
+ private:
+  EVP_MD_CTX* const context_;  // Owned.
+};
+
+}  // namespace
+
+absl::Status SpaceSpec::Validate() const {
+  KVT_RETURN_IF_ERROR(CheckText("model", model, 1));
+  KVT_RETURN_IF_ERROR(CheckText("weights_digest", weights_digest, 1));
+  KVT_RETURN_IF_ERROR(CheckText("lora", lora, 0));
+  KVT_RETURN_IF_ERROR(CheckText("dtype", dtype, 1));
+  KVT_RETURN_IF_ERROR(CheckText("layout", layout, 1));
+  KVT_RETURN_IF_ERROR(CheckNumber("layers", layers, {1, kMaxLayers}));
+  KVT_RETURN_IF_ERROR(CheckNumber("kv_heads", kv_heads, {1, kMaxKvHeads}));
+  KVT_RETURN_IF_ERROR(CheckNumber("head_dim", head_dim, {1, kMaxHeadDim}));
+  KVT_RETURN_IF_ERROR(CheckNumber("tokens_per_block", tokens_per_block, {1, kMaxTokensPerBlock}));
+  // The sizes first: each bounds its rank.
+  KVT_RETURN_IF_ERROR(CheckNumber("tensor_size", tensor_size, {1, kMaxShards}));
+  KVT_RETURN_IF_ERROR(CheckNumber("tensor_rank", tensor_rank, {0, tensor_size - 1}));
+  KVT_RETURN_IF_ERROR(CheckNumber("pipeline_size", pipeline_size, {1, kMaxShards}));
+  KVT_RETURN_IF_ERROR(CheckNumber("pipeline_rank", pipeline_rank, {0, pipeline_size - 1}));
+  return CheckNumber("block_bytes", block_bytes, {1, kMaxBlockBytes});
+}
+
+SpaceDigest SpaceSpec::Digest() const {
+  ItemHash hash;
+  hash.Add(kSpaceTag);
+  hash.Add(kSpaceFormatVersion);
+  for (const std::string* text : {&model, &weights_digest, &lora, &dtype, &layout}) {
+    hash.Add(absl::string_view(*text));
+  }
+  for (const uint32_t number : {layers, kv_heads, head_dim, tokens_per_block, tensor_rank,
+                                tensor_size, pipeline_rank, pipeline_size}) {
+    hash.Add(number);
+  }
+  hash.Add(block_bytes);
+  return hash.Finish();
+}
+
+}  // namespace kvtier
