@@ -17,6 +17,7 @@
 #include "core/block_key.h"
 #include "core/checksum.h"
 #include "core/node.h"
+#include "core/report.h"
 #include "core/space.h"
 #include "core/tier.h"
 #include "google/protobuf/repeated_ptr_field.h"
@@ -58,6 +59,14 @@ absl::StatusOr<Tier> TierFrom(v1::Tier tier, const char* field);
 absl::StatusOr<absl::Duration> TimeoutFrom(uint32_t timeout_ms, const char* field);
 absl::StatusOr<std::vector<Delta>> DeltasFrom(
     const google::protobuf::RepeatedPtrField<v1::BlockDelta>& deltas);
+
+// Reports and their answers, whole; the handshake's version is checked too.
+absl::StatusOr<Report> ReportFrom(const v1::ReportRequest& request);
+absl::StatusOr<ReportReply> ReportReplyFrom(const v1::ReportResponse& response);
+v1::ReportRequest ToWire(const Report& report, const std::string& build);
+v1::ReportResponse ToWire(const ReportReply& reply, const std::string& build);
+absl::StatusOr<LocateReply> LocateReplyFrom(const v1::LocateResponse& response);
+v1::LocateResponse ToWire(const LocateReply& reply);
 
 v1::SpaceSpec ToWire(const SpaceSpec& space);
 v1::Tier ToWire(Tier tier);

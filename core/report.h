@@ -1,0 +1,49 @@
+// What an agent tells the coordinator and what comes back: the stream of deltas,
+// its sequence numbers and the snapshot that repairs it.
+#ifndef KVTIER_CORE_REPORT_H_
+#define KVTIER_CORE_REPORT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/block_key.h"
+#include "core/node.h"
+#include "core/tier.h"
+
+namespace kvtier {
+
+struct TierUsage {
+  Tier tier = Tier::kHost;
+  uint64_t capacity_bytes = 0;
+  uint64_t used_bytes = 0;
+  uint64_t blocks = 0;
+};
+
+// One report. Deltas are numbered first_sequence, first_sequence + 1, ...; a
+// report without deltas is a heartbeat.
+struct Report {
+  NodeId node;
+  Epoch node_epoch;
+  Epoch coordinator_epoch;  // As last answered; value 0: none known.
+  std::string address;      // Of the node's peer service.
+  uint64_t first_sequence = 0;
+  std::vector<Delta> deltas;
+  bool snapshot_begin = false;  // Forget the node's blocks first; the stream restarts here.
+  bool snapshot_end = false;    // The node is whole after this one.
+  std::vector<TierUsage> tiers;
+};
+
+struct ReportReply {
+  Epoch coordinator_epoch;
+  uint64_t next_sequence = 0;  // The first delta the coordinator does not have.
+  bool resync = false;         // A gap, or a stream it does not know: send a snapshot.
+};
+
+// Answer to "who holds these?": one list for each leading key that some other live
+// node holds, best holder first; it ends at the first key that none does.
+using LocateReply = std::vector<std::vector<Holder>>;
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_REPORT_H_

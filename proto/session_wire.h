@@ -1,0 +1,97 @@
+// The descriptor socket's messages: length-checked C structs over a SEQPACKET Unix
+// socket, one struct a packet, little-endian, no pointers, no variable part.
+// Handshake: agent sends Challenge, worker answers Hello, agent answers Welcome.
+// Then any number of DescriptorRequest -> DescriptorReply (with one descriptor by
+// SCM_RIGHTS when kOk). Hangup ends the session. docs/design/wire.md tells the whole.
+#ifndef KVTIER_PROTO_SESSION_WIRE_H_
+#define KVTIER_PROTO_SESSION_WIRE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/block_key.h"
+
+namespace kvtier::wire {
+
+inline constexpr uint32_t kMagic = 0x5456'4b31;  // "1KVT".
+inline constexpr uint16_t kSessionVersion = 1;
+inline constexpr uint16_t kMinSessionVersion = 1;
+inline constexpr size_t kMaxTenantBytes = 63;  // Of a tenant's name, NUL excluded.
+// File names in the agent's --socket_dir.
+inline constexpr char kControlSocketName[] = "kvtier.sock";      // gRPC.
+inline constexpr char kDescriptorSocketName[] = "kvtier-fd.sock";  // This protocol.
+
+struct Challenge {
+  uint32_t magic = kMagic;
+  uint16_t version = kSessionVersion;
+  uint16_t min_version = kMinSessionVersion;
+  std::array<uint8_t, 32> nonce{};
+};
+static_assert(sizeof(Challenge) == 40);
+
+struct Hello {
+  uint32_t magic = kMagic;
+  uint16_t version = kSessionVersion;
+  uint16_t min_version = kMinSessionVersion;
+  std::array<char, 64> tenant{};     // NUL-padded name.
+  std::array<uint8_t, 32> proof{};   // SessionProof() of the tenant's key and the nonce.
+};
+static_assert(sizeof(Hello) == 104);
+
+enum class WelcomeCode : uint16_t {
+  kOk = 0,
+  kVersionMismatch = 1,  // version and min_version say what the agent speaks.
+  kUnknownTenant = 2,    // No such tenant, or the proof is wrong: not told apart.
+  kTooManySessions = 3,
+  kMalformed = 4,
+  kForbiddenUser = 5,    // SO_PEERCRED's uid is not allowed.
+};
+
+struct Welcome {
+  uint32_t magic = kMagic;
+  uint16_t version = kSessionVersion;
+  uint16_t min_version = kMinSessionVersion;
+  WelcomeCode code = WelcomeCode::kOk;
+  std::array<uint8_t, 6> reserved{};
+  std::array<uint8_t, 16> session_token{};
+};
+static_assert(sizeof(Welcome) == 32);
+
+enum class DescriptorKind : uint32_t { kArenaRead = 1, kArenaWrite = 2, kGpuPool = 3 };
+
+struct DescriptorRequest {
+  uint32_t magic = kMagic;
+  DescriptorKind kind{};
+};
+static_assert(sizeof(DescriptorRequest) == 8);
+
+enum class DescriptorCode : uint32_t { kOk = 0, kNotAvailable = 1, kMalformed = 2 };
+
+struct DescriptorReply {
+  uint32_t magic = kMagic;
+  DescriptorCode code = DescriptorCode::kOk;
+  uint64_t bytes = 0;  // Size of what the descriptor maps.
+};
+static_assert(sizeof(DescriptorReply) == 16);
+
+// HMAC-SHA-256(tenant key, domain tag || nonce): proves the tenant without sending
+// its key.
+std::array<uint8_t, 32> SessionProof(const TenantKey& tenant, std::span<const uint8_t, 32> nonce);
+
+// Reads one packet as Hello or DescriptorRequest. Errors: kInvalidArgument with
+// what is wrong (size, magic, a name without end, an unknown kind). An unknown
+// version is not an error here: the session layer answers it.
+absl::StatusOr<Hello> ParseHello(std::span<const std::byte> packet);
+absl::StatusOr<DescriptorRequest> ParseDescriptorRequest(std::span<const std::byte> packet);
+// The agent's side of version choice: true when [theirs.min, theirs.version] and
+// ours overlap.
+bool VersionsOverlap(uint16_t version, uint16_t min_version);
+
+}  // namespace kvtier::wire
+
+#endif  // KVTIER_PROTO_SESSION_WIRE_H_
