@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace kvtier {
@@ -19,8 +20,8 @@ class Arena {
  public:
   // Makes a memfd of `bytes`, sealed against shrinking and growing (a truncation
   // would kill its readers by SIGBUS), mapped here and touched, so that memory is
-  // charged to the agent and missing memory shows now.
-  // REQUIRES: `bytes` is a positive multiple of 4096.
+  // charged to the agent and missing memory shows now. `name` shows in
+  // /proc/PID/maps. REQUIRES: `bytes` is a positive multiple of 4096.
   // Errors: kResourceExhausted, with errno's text.
   static absl::StatusOr<std::unique_ptr<Arena>> Create(const std::string& name, uint64_t bytes);
   ~Arena();
@@ -28,15 +29,20 @@ class Arena {
   std::span<std::byte> bytes() const { return bytes_; }
   // For workers trusted to write reserved slots.
   int read_write_fd() const { return read_write_fd_; }
-  // Reopened read-only: can be mapped for reading, never for writing.
+  // Reopened read-only: can be mapped for reading, never for writing. The file's
+  // mode is 0, so a process of another user cannot reopen it for writing through
+  // /proc either; one of the agent's own user, or root, can.
   int read_only_fd() const { return read_only_fd_; }
 
  private:
-  Arena(std::span<std::byte> bytes, int read_write_fd, int read_only_fd)
-      : bytes_(bytes), read_write_fd_(read_write_fd), read_only_fd_(read_only_fd) {}
-  const std::span<std::byte> bytes_;
+  explicit Arena(int read_write_fd) : read_write_fd_(read_write_fd) {}
+  // Everything after memfd_create; the destructor undoes what was done.
+  absl::Status Fill(const std::string& name, uint64_t bytes);
+
   const int read_write_fd_;
-  const int read_only_fd_;
+  // Both are set once, by Fill().
+  int read_only_fd_ = -1;
+  std::span<std::byte> bytes_;
 };
 
 }  // namespace kvtier

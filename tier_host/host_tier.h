@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -59,11 +60,16 @@ class HostTier {
   };
 
   // Errors: kInvalidArgument, a domain smaller than one slab; kResourceExhausted,
-  // no memory.
+  // no memory. REQUIRES: slab_bytes is a positive multiple of 4096.
   static absl::StatusOr<std::unique_ptr<HostTier>> Create(const Options& options);
+  // REQUIRES: every slot was given back.
+  ~HostTier();
+  HostTier(const HostTier&) = delete;
+  HostTier& operator=(const HostTier&) = delete;
 
   // Errors: kResourceExhausted, no slot of that size is free in the domain (evict
   // a block of the domain, then retry); kInvalidArgument, larger than a slab.
+  // REQUIRES: `block_bytes` is positive and `domain` exists.
   absl::StatusOr<HostSlot> Reserve(DomainId domain, uint64_t block_bytes);
 
   size_t domain_count() const { return domains_.size(); }
@@ -79,6 +85,7 @@ class HostTier {
     SlotPool slots;
   };
   explicit HostTier(std::vector<Room> domains) : domains_(std::move(domains)) {}
+  SlotPool& slots(DomainId domain);
   void Free(DomainId domain, SlotOffset offset);
   std::vector<Room> domains_;
 };

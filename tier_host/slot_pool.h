@@ -8,6 +8,7 @@
 #ifndef KVTIER_TIER_HOST_SLOT_POOL_H_
 #define KVTIER_TIER_HOST_SLOT_POOL_H_
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -40,18 +41,20 @@ class SlotPool {
   void Audit() const;
 
  private:
+  // Takes the lowest free slab for slots of `slot_bytes`. False: none is free.
+  bool OpenSlab(uint64_t slot_bytes);
   struct Slab {
-    uint64_t slot_bytes = 0;      // 0: the slab is free.
+    uint64_t slot_bytes = 0;  // 0: the slab is free.
     uint32_t used = 0;
-    std::vector<uint32_t> free;   // Slot numbers, LIFO: warmest first.
-    std::vector<bool> taken;      // By slot number, for Audit and double frees.
+    std::vector<uint32_t> free;  // Slot numbers, LIFO: warmest first.
+    std::vector<bool> taken;     // By slot number, for Audit and double frees.
   };
   const uint64_t pool_bytes_;
   const uint64_t slab_bytes_;
   uint64_t used_bytes_ = 0;
   std::vector<Slab> slabs_;
-  std::set<uint32_t> free_slabs_;                        // Lowest first.
-  std::map<uint64_t, std::set<uint32_t>> open_slabs_;    // By slot size: slabs with a free slot.
+  std::set<uint32_t> free_slabs_;                      // Lowest first.
+  std::map<uint64_t, std::set<uint32_t>> open_slabs_;  // By slot size: slabs with a free slot.
 };
 
 }  // namespace kvtier

@@ -1,0 +1,104 @@
+#include "tier_host/host_tier.h"
+
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+#include "core/space.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+
+HostSlot::HostSlot(HostSlot&& other) noexcept
+    : tier_(std::exchange(other.tier_, nullptr)),
+      domain_(other.domain_),
+      offset_(other.offset_),
+      bytes_(std::exchange(other.bytes_, {})) {}
+
+HostSlot& HostSlot::operator=(HostSlot&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  tier_ = std::exchange(other.tier_, nullptr);
+  domain_ = other.domain_;
+  offset_ = other.offset_;
+  bytes_ = std::exchange(other.bytes_, {});
+  return *this;
+}
+
+HostSlot::~HostSlot() { Release(); }
+
+void HostSlot::Release() {
+  if (tier_ == nullptr) return;
+  bytes_ = {};
+  std::exchange(tier_, nullptr)->Free(domain_, offset_);
+}
+
+absl::StatusOr<std::unique_ptr<HostTier>> HostTier::Create(const Options& options) {
+  KVT_CHECK(options.slab_bytes > 0 && options.slab_bytes % kBlockAlignment == 0);
+  std::vector<Room> rooms;
+  rooms.reserve(options.domains.size());
+  for (const Domain& domain : options.domains) {
+    if (domain.bytes < options.slab_bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("host tier: domain \"", domain.name, "\" of ", domain.bytes,
+                       " bytes is smaller than one slab of ", options.slab_bytes, " bytes"));
+    }
+    const uint64_t bytes = domain.bytes - domain.bytes % options.slab_bytes;
+    KVT_ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena, Arena::Create(domain.name, bytes));
+    rooms.push_back(Room{std::move(arena), SlotPool(bytes, options.slab_bytes)});
+  }
+  return absl::WrapUnique(new HostTier(std::move(rooms)));
+}
+
+HostTier::~HostTier() { KVT_CHECK(used_bytes() == 0); }
+
+absl::StatusOr<HostSlot> HostTier::Reserve(DomainId domain, uint64_t block_bytes) {
+  KVT_CHECK(block_bytes > 0);
+  SlotPool& pool = slots(domain);
+  if (block_bytes > pool.slab_bytes()) {
+    return absl::InvalidArgumentError(absl::StrCat("a block of ", block_bytes,
+                                                   " bytes is larger than a slab of ",
+                                                   pool.slab_bytes(), " bytes"));
+  }
+  const uint64_t slot_bytes = SlotBytes(block_bytes);
+  KVT_ASSIGN_OR_RETURN(const SlotOffset offset, pool.Allocate(slot_bytes));
+  HostSlot slot;
+  slot.tier_ = this;
+  slot.domain_ = domain;
+  slot.offset_ = offset;
+  slot.bytes_ = arena(domain).bytes().subspan(offset.value, slot_bytes);
+  return slot;
+}
+
+const Arena& HostTier::arena(DomainId domain) const {
+  KVT_CHECK(static_cast<size_t>(domain) < domains_.size());
+  return *domains_[static_cast<size_t>(domain)].arena;
+}
+
+SlotPool& HostTier::slots(DomainId domain) {
+  KVT_CHECK(static_cast<size_t>(domain) < domains_.size());
+  return domains_[static_cast<size_t>(domain)].slots;
+}
+
+void HostTier::Free(DomainId domain, SlotOffset offset) { slots(domain).Free(offset); }
+
+uint64_t HostTier::capacity_bytes() const {
+  uint64_t bytes = 0;
+  for (const Room& room : domains_) bytes += room.slots.capacity_bytes();
+  return bytes;
+}
+
+uint64_t HostTier::used_bytes() const {
+  uint64_t bytes = 0;
+  for (const Room& room : domains_) bytes += room.slots.used_bytes();
+  return bytes;
+}
+
+void HostTier::Audit() const {
+  for (const Room& room : domains_) {
+    KVT_CHECK(room.arena->bytes().size() == room.slots.capacity_bytes());
+    room.slots.Audit();
+  }
+}
+
+}  // namespace kvtier
