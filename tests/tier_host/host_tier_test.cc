@@ -1,0 +1,163 @@
+#include "tier_host/host_tier.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <memory>
+#include <utility>
+
+namespace kvtier {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kSlab = 16 * kPage;
+constexpr DomainId kOpen{0};
+constexpr DomainId kSecret{1};
+
+std::unique_ptr<HostTier> MakeTier() {
+  HostTier::Options options;
+  options.slab_bytes = kSlab;
+  options.domains = {{.name = "open", .bytes = 2 * kSlab}, {.name = "secret", .bytes = kSlab}};
+  auto tier = HostTier::Create(options);
+  EXPECT_TRUE(tier.ok()) << tier.status();
+  return *std::move(tier);
+}
+
+HostSlot MustReserve(HostTier* tier, DomainId domain, uint64_t block_bytes) {
+  auto slot = tier->Reserve(domain, block_bytes);
+  EXPECT_TRUE(slot.ok()) << slot.status();
+  return *std::move(slot);
+}
+
+TEST(HostTierTest, TwoDomainsAreTwoFiles) {
+  const auto tier = MakeTier();
+  struct stat open_file{};
+  struct stat secret_file{};
+  ASSERT_EQ(fstat(tier->arena(kOpen).read_only_fd(), &open_file), 0);
+  ASSERT_EQ(fstat(tier->arena(kSecret).read_only_fd(), &secret_file), 0);
+  EXPECT_NE(open_file.st_ino, secret_file.st_ino);
+}
+
+TEST(HostTierTest, ASlotLiesInItsOwnDomainsArena) {
+  const auto tier = MakeTier();
+  const HostSlot slot = MustReserve(tier.get(), kSecret, kPage);
+  EXPECT_EQ(slot.domain(), kSecret);
+  EXPECT_EQ(slot.bytes().data(), tier->arena(kSecret).bytes().data() + slot.offset().value);
+}
+
+TEST(HostTierTest, OneFullDomainLeavesTheOtherItsRoom) {
+  const auto tier = MakeTier();
+  const HostSlot all = MustReserve(tier.get(), kSecret, kSlab);
+  const auto more = tier->Reserve(kSecret, kPage);
+  EXPECT_EQ(more.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(tier->Reserve(kOpen, kPage).ok());
+}
+
+TEST(HostTierTest, SlotsRoundUpToWholePages) {
+  const auto tier = MakeTier();
+  for (const auto& [block_bytes, slot_bytes] : {std::pair<uint64_t, uint64_t>{1, kPage},
+                                                {kPage - 1, kPage},
+                                                {kPage, kPage},
+                                                {kPage + 1, 2 * kPage},
+                                                {kSlab - 1, kSlab},
+                                                {kSlab, kSlab}}) {
+    const HostSlot slot = MustReserve(tier.get(), kOpen, block_bytes);
+    EXPECT_EQ(slot.bytes().size(), slot_bytes) << block_bytes;
+    EXPECT_EQ(tier->used_bytes(), slot_bytes) << block_bytes;
+    tier->Audit();
+  }
+}
+
+TEST(HostTierTest, ABlockLargerThanASlabIsInvalid) {
+  const auto tier = MakeTier();
+  for (const uint64_t bytes : {kSlab + 1, ~uint64_t{0}}) {
+    EXPECT_EQ(tier->Reserve(kOpen, bytes).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(HostTierTest, ADestroyedSlotIsFreeAgain) {
+  const auto tier = MakeTier();
+  {
+    const HostSlot slot = MustReserve(tier.get(), kOpen, kPage);
+  }
+  EXPECT_EQ(tier->used_bytes(), 0u);
+}
+
+TEST(HostTierTest, AMovedSlotIsGivenBackOnce) {
+  const auto tier = MakeTier();
+  HostSlot first = MustReserve(tier.get(), kOpen, kPage);
+  const SlotOffset offset = first.offset();
+  HostSlot second = std::move(first);
+  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): the state after a move is promised.
+  EXPECT_TRUE(second);
+  EXPECT_EQ(second.offset(), offset);
+  first.Release();
+  EXPECT_EQ(tier->used_bytes(), kPage);
+  second.Release();
+  second.Release();
+  EXPECT_EQ(tier->used_bytes(), 0u);
+}
+
+TEST(HostTierTest, AssigningOverASlotGivesTheOldOneBack) {
+  const auto tier = MakeTier();
+  HostSlot slot = MustReserve(tier.get(), kOpen, kPage);
+  HostSlot other = MustReserve(tier.get(), kSecret, 2 * kPage);
+  slot = std::move(other);
+  EXPECT_EQ(slot.domain(), kSecret);
+  EXPECT_EQ(tier->used_bytes(), 2 * kPage);
+  HostSlot& itself = slot;
+  slot = std::move(itself);
+  EXPECT_TRUE(slot);
+  EXPECT_EQ(tier->used_bytes(), 2 * kPage);
+}
+
+TEST(HostTierTest, SlotsDoNotShareBytes) {
+  const auto tier = MakeTier();
+  const HostSlot a = MustReserve(tier.get(), kOpen, 3 * kPage);
+  const HostSlot b = MustReserve(tier.get(), kOpen, 3 * kPage);
+  std::memset(a.bytes().data(), 'a', a.bytes().size());
+  std::memset(b.bytes().data(), 'b', b.bytes().size());
+  EXPECT_EQ(a.bytes().front(), std::byte{'a'});
+  EXPECT_EQ(a.bytes().back(), std::byte{'a'});
+}
+
+TEST(HostTierTest, ADomainIsRoundedDownToWholeSlabs) {
+  HostTier::Options options;
+  options.slab_bytes = kSlab;
+  options.domains = {{.name = "odd", .bytes = 3 * kSlab - 1}};
+  const auto tier = HostTier::Create(options);
+  ASSERT_TRUE(tier.ok()) << tier.status();
+  EXPECT_EQ((*tier)->capacity_bytes(), 2 * kSlab);
+}
+
+TEST(HostTierTest, ADomainSmallerThanASlabIsInvalid) {
+  HostTier::Options options;
+  options.slab_bytes = kSlab;
+  options.domains = {{.name = "small", .bytes = kSlab - 1}};
+  EXPECT_EQ(HostTier::Create(options).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(HostTierTest, ADomainThatDoesNotFitInMemoryIsResourceExhausted) {
+  HostTier::Options options;
+  options.domains = {{.name = "huge", .bytes = uint64_t{1} << 60}};
+  EXPECT_EQ(HostTier::Create(options).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(HostTierDeathTest, ATierThatEndsBeforeItsSlotsAborts) {
+  EXPECT_DEATH(
+      {
+        auto tier = MakeTier();
+        HostSlot slot = MustReserve(tier.get(), kOpen, kPage);
+        tier.reset();
+      },
+      "CHECK failed");
+}
+
+TEST(HostTierDeathTest, AnUnknownDomainAborts) {
+  const auto tier = MakeTier();
+  EXPECT_DEATH((void)tier->Reserve(DomainId{2}, kPage), "CHECK failed");
+}
+
+}  // namespace
+}  // namespace kvtier

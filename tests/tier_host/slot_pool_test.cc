@@ -1,0 +1,175 @@
+#include "tier_host/slot_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <iterator>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace kvtier {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kSlab = 16 * kPage;
+
+// Slots a slab of 16 pages has for each size, in pages: the boundary cases are one
+// page, sizes that leave a rest, just over half, and the whole slab.
+constexpr std::array<std::pair<uint64_t, uint64_t>, 7> kSlotsOfSlab = {
+    {{1, 16}, {2, 8}, {3, 5}, {8, 2}, {9, 1}, {15, 1}, {16, 1}}};
+
+TEST(SlotPoolTest, ASlabHoldsAsManySlotsAsFit) {
+  for (const auto& [pages, slots] : kSlotsOfSlab) {
+    SlotPool pool(kSlab, kSlab);
+    for (uint64_t i = 0; i < slots; ++i) {
+      EXPECT_TRUE(pool.Allocate(pages * kPage).ok()) << pages << " pages, slot " << i;
+    }
+    const auto more = pool.Allocate(pages * kPage);
+    EXPECT_EQ(more.status().code(), absl::StatusCode::kResourceExhausted) << pages << " pages";
+    EXPECT_EQ(pool.used_bytes(), slots * pages * kPage);
+    pool.Audit();
+  }
+}
+
+TEST(SlotPoolTest, ASlotLargerThanASlabIsInvalid) {
+  SlotPool pool(2 * kSlab, kSlab);
+  EXPECT_EQ(pool.Allocate(kSlab + kPage).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(SlotPoolTest, APoolOfNoSlabsIsAlwaysExhausted) {
+  SlotPool pool(0, kSlab);
+  EXPECT_EQ(pool.Allocate(kPage).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(SlotPoolTest, AFreedSlotIsTheNextOneTaken) {
+  SlotPool pool(2 * kSlab, kSlab);
+  ASSERT_TRUE(pool.Allocate(kPage).ok());
+  const SlotOffset warm = *pool.Allocate(kPage);
+  ASSERT_TRUE(pool.Allocate(kPage).ok());
+  pool.Free(warm);
+  EXPECT_EQ(*pool.Allocate(kPage), warm);
+}
+
+TEST(SlotPoolTest, ASlabThatEmptiesServesAnotherSize) {
+  SlotPool pool(kSlab, kSlab);
+  const SlotOffset first = *pool.Allocate(kPage);
+  const SlotOffset second = *pool.Allocate(kPage);
+  EXPECT_FALSE(pool.Allocate(kSlab).ok());
+  pool.Free(first);
+  EXPECT_FALSE(pool.Allocate(kSlab).ok()) << "one slot of the other size is still used";
+  pool.Free(second);
+  EXPECT_TRUE(pool.Allocate(kSlab).ok());
+  pool.Audit();
+}
+
+TEST(SlotPoolTest, OneSizeNeverTakesASlotInsideAnothersSlab) {
+  SlotPool pool(2 * kSlab, kSlab);
+  const SlotOffset small = *pool.Allocate(kPage);
+  const SlotOffset large = *pool.Allocate(2 * kPage);
+  EXPECT_NE(small.value / kSlab, large.value / kSlab);
+}
+
+TEST(SlotPoolDeathTest, FreeingTwiceAborts) {
+  SlotPool pool(kSlab, kSlab);
+  const SlotOffset kept = *pool.Allocate(kPage);
+  const SlotOffset freed = *pool.Allocate(kPage);
+  pool.Free(freed);
+  EXPECT_DEATH(pool.Free(freed), "CHECK failed");
+  pool.Free(kept);
+  EXPECT_DEATH(pool.Free(kept), "CHECK failed") << "the slab itself is free by now";
+}
+
+TEST(SlotPoolDeathTest, FreeingWhatWasNeverHandedOutAborts) {
+  SlotPool pool(kSlab, kSlab);
+  const SlotOffset slot = *pool.Allocate(3 * kPage);
+  EXPECT_DEATH(pool.Free(SlotOffset{slot.value + kPage}), "CHECK failed");
+  EXPECT_DEATH(pool.Free(SlotOffset{15 * kPage}), "CHECK failed") << "the rest of the slab";
+  EXPECT_DEATH(pool.Free(SlotOffset{kSlab}), "CHECK failed") << "past the pool";
+}
+
+TEST(SlotPoolDeathTest, ASizeThatIsNoWholePageAborts) {
+  SlotPool pool(kSlab, kSlab);
+  EXPECT_DEATH((void)pool.Allocate(0), "CHECK failed");
+  EXPECT_DEATH((void)pool.Allocate(kPage + 1), "CHECK failed");
+}
+
+// The reference: which bytes are used, and by slots of which size each slab is
+// held. A pool may refuse exactly when the reference has no room either.
+class Model {
+ public:
+  explicit Model(uint64_t slabs) : slab_size_(slabs, 0), slab_used_(slabs, 0) {}
+
+  bool HasRoom(uint64_t bytes) const {
+    for (size_t i = 0; i < slab_size_.size(); ++i) {
+      if (slab_used_[i] == 0) return true;
+      if (slab_size_[i] == bytes && slab_used_[i] < kSlab / bytes) return true;
+    }
+    return false;
+  }
+  void Add(SlotOffset offset, uint64_t bytes) {
+    const auto next = used_.lower_bound(offset.value);
+    ASSERT_TRUE(next == used_.end() || offset.value + bytes <= next->first) << "overlaps";
+    if (next != used_.begin()) {
+      const auto before = std::prev(next);
+      ASSERT_LE(before->first + before->second, offset.value) << "overlaps";
+    }
+    const size_t slab = offset.value / kSlab;
+    ASSERT_EQ((offset.value + bytes - 1) / kSlab, slab) << "crosses a slab";
+    ASSERT_TRUE(slab_used_[slab] == 0 || slab_size_[slab] == bytes) << "mixes sizes";
+    used_[offset.value] = bytes;
+    slab_size_[slab] = bytes;
+    ++slab_used_[slab];
+    used_bytes_ += bytes;
+  }
+  SlotOffset TakeOne(uint64_t pick) {
+    const auto it = std::next(used_.begin(), static_cast<ptrdiff_t>(pick % used_.size()));
+    const SlotOffset offset{it->first};
+    --slab_used_[offset.value / kSlab];
+    used_bytes_ -= it->second;
+    used_.erase(it);
+    return offset;
+  }
+  bool empty() const { return used_.empty(); }
+  uint64_t used_bytes() const { return used_bytes_; }
+
+ private:
+  std::map<uint64_t, uint64_t> used_;  // Length by offset.
+  std::vector<uint64_t> slab_size_;
+  std::vector<uint64_t> slab_used_;
+  uint64_t used_bytes_ = 0;
+};
+
+TEST(SlotPoolModelTest, MatchesTheReferenceUnderRandomMixedSizes) {
+  const uint64_t seed = std::random_device{}();
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
+  std::printf("SlotPoolModelTest seed %lu\n", seed);
+  std::mt19937_64 random(seed);
+  constexpr uint64_t kSlabs = 12;
+  SlotPool pool(kSlabs * kSlab, kSlab);
+  Model model(kSlabs);
+  for (int step = 0; step < 50'000; ++step) {
+    // Drifts between filling up and draining, so that slabs change size often.
+    const bool filling = (step / 500) % 2 == 0;
+    if (model.empty() || random() % 100 < (filling ? 60 : 40)) {
+      const uint64_t bytes = kSlotsOfSlab[random() % kSlotsOfSlab.size()].first * kPage;
+      const bool room = model.HasRoom(bytes);
+      const auto slot = pool.Allocate(bytes);
+      ASSERT_EQ(slot.ok(), room) << slot.status();
+      if (slot.ok()) model.Add(*slot, bytes);
+    } else {
+      pool.Free(model.TakeOne(random()));
+    }
+    if (HasFatalFailure()) return;
+    ASSERT_EQ(pool.used_bytes(), model.used_bytes());
+    if (step % 100 == 0) pool.Audit();
+  }
+  while (!model.empty()) pool.Free(model.TakeOne(0));
+  pool.Audit();
+  EXPECT_TRUE(pool.Allocate(kSlab).ok());
+}
+
+}  // namespace
+}  // namespace kvtier
