@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/block_key.h"
+#include "core/block_proof.h"
 #include "core/checksum.h"
 #include "core/node.h"
 #include "core/report.h"
@@ -77,13 +78,7 @@ std::string ToWire(const SpaceDigest& digest);  // 32 bytes.
 uint32_t ToMilliseconds(absl::Duration duration);
 
 // What a peer says a payload is.
-struct WireProof {
-  SpaceDigest space;
-  uint64_t length = 0;
-  PayloadSum sum;
-  uint64_t seal = 0;
-  std::optional<BlockKey> parent;
-};
+using WireProof = BlockProof;
 absl::StatusOr<WireProof> ProofFrom(const v1::BlockProof& proof);
 v1::BlockProof ToWire(const WireProof& proof);
 
