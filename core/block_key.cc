@@ -1,11 +1,9 @@
 #include "core/block_key.h"
 
-#include <openssl/core_names.h>
 #include <openssl/evp.h>
-#include <openssl/params.h>
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -17,9 +15,50 @@
 namespace kvtier {
 namespace {
 
-// Domain tags end in NUL, so that none is the beginning of another.
+constexpr size_t kShaBlockBytes = 64;
+constexpr size_t kShaBytes = 32;
+
+// The closing NUL is part of a tag, so that none is the beginning of another. The
+// block tag is 32 bytes, so that tag and space fill one SHA-256 block, hashed once
+// per namer instead of once per name.
 constexpr char kTenantTag[] = "kvtier.tenant.v1";
-constexpr char kBlockTag[] = "kvtier.block.v1";
+constexpr char kBlockTag[kShaBlockBytes - kShaBytes] = "kvtier.block.v1";
+
+struct FreeContext {
+  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+};
+using Sha256 = std::unique_ptr<EVP_MD_CTX, FreeContext>;
+
+Sha256 NewSha256() {
+  Sha256 sha(EVP_MD_CTX_new());
+  KVT_CHECK(sha != nullptr);
+  KVT_CHECK(EVP_DigestInit_ex(sha.get(), EVP_sha256(), nullptr) == 1);
+  return sha;
+}
+
+void Update(const Sha256& sha, const void* data, size_t size) {
+  KVT_CHECK(EVP_DigestUpdate(sha.get(), data, size) == 1);
+}
+
+void Copy(const Sha256& from, const Sha256& to) {
+  KVT_CHECK(EVP_MD_CTX_copy_ex(to.get(), from.get()) == 1);
+}
+
+void Finish(const Sha256& sha, std::span<uint8_t, kShaBytes> digest) {
+  unsigned int size = 0;
+  KVT_CHECK(EVP_DigestFinal_ex(sha.get(), digest.data(), &size) == 1);
+  KVT_CHECK(size == kShaBytes);
+}
+
+// SHA-256 fed with the key, zero-padded to a block and XORed with `pad` (RFC 2104).
+Sha256 KeyedSha256(const std::array<uint8_t, 32>& key, uint8_t pad) {
+  std::array<uint8_t, kShaBlockBytes> block{};
+  std::copy(key.begin(), key.end(), block.begin());
+  for (uint8_t& byte : block) byte ^= pad;
+  Sha256 sha = NewSha256();
+  Update(sha, block.data(), block.size());
+  return sha;
+}
 
 template <size_t kSize>
 absl::string_view AsText(const std::array<uint8_t, kSize>& bytes) {
@@ -44,15 +83,10 @@ std::string SpaceDigest::ToHex() const { return absl::BytesToHexString(AsText(by
 
 TenantKey TenantKey::FromSecret(absl::string_view secret) {
   TenantKey key;
-  EVP_MD_CTX* const context = EVP_MD_CTX_new();
-  unsigned int size = 0;
-  KVT_CHECK(context != nullptr);
-  KVT_CHECK(EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1);
-  KVT_CHECK(EVP_DigestUpdate(context, kTenantTag, sizeof(kTenantTag)) == 1);
-  KVT_CHECK(EVP_DigestUpdate(context, secret.data(), secret.size()) == 1);
-  KVT_CHECK(EVP_DigestFinal_ex(context, key.bytes.data(), &size) == 1);
-  KVT_CHECK(size == key.bytes.size());
-  EVP_MD_CTX_free(context);
+  const Sha256 sha = NewSha256();
+  Update(sha, kTenantTag, sizeof(kTenantTag));
+  Update(sha, secret.data(), secret.size());
+  Finish(sha, key.bytes);
   return key;
 }
 
@@ -82,10 +116,12 @@ absl::StatusOr<BlockKey> BlockKey::FromHex(absl::string_view hex) {
   return FromBytes(absl::HexStringToBytes(hex));
 }
 
-// HMAC with the tenant's key, after tag and space went in: what all names share.
+// The two hashes of HMAC (RFC 2104), stopped where the names of one tenant and space
+// part: inner has taken key, tag and space, outer the key. Copying them costs half
+// of duplicating an EVP_MAC context.
 struct BlockNamer::KeyedState {
-  EVP_MAC_CTX* context = nullptr;
-  ~KeyedState() { EVP_MAC_CTX_free(context); }
+  Sha256 inner;
+  Sha256 outer;
 };
 
 BlockNamer::BlockNamer(const TenantKey& tenant, const SpaceDigest& space)
@@ -96,21 +132,10 @@ BlockNamer::BlockNamer(const TenantKey& tenant, const SpaceDigest& space)
 #else
   const TenantKey& key = tenant;
 #endif
-  EVP_MAC* const hmac = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
-  KVT_CHECK(hmac != nullptr);
-  state_->context = EVP_MAC_CTX_new(hmac);
-  EVP_MAC_free(hmac);  // The context keeps its own reference.
-  KVT_CHECK(state_->context != nullptr);
-  char digest[] = "SHA256";
-  const OSSL_PARAM params[] = {
-      OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, digest, 0),
-      OSSL_PARAM_construct_end(),
-  };
-  EVP_MAC_CTX* const context = state_->context;
-  KVT_CHECK(EVP_MAC_init(context, key.bytes.data(), key.bytes.size(), params) == 1);
-  KVT_CHECK(EVP_MAC_update(context, reinterpret_cast<const unsigned char*>(kBlockTag),
-                           sizeof(kBlockTag)) == 1);
-  KVT_CHECK(EVP_MAC_update(context, space.bytes.data(), space.bytes.size()) == 1);
+  state_->inner = KeyedSha256(key.bytes, 0x36);
+  Update(state_->inner, kBlockTag, sizeof(kBlockTag));
+  Update(state_->inner, space.bytes.data(), space.bytes.size());
+  state_->outer = KeyedSha256(key.bytes, 0x5c);
 }
 
 BlockNamer::~BlockNamer() = default;
@@ -118,17 +143,16 @@ BlockNamer::BlockNamer(BlockNamer&&) noexcept = default;
 BlockNamer& BlockNamer::operator=(BlockNamer&&) noexcept = default;
 
 BlockKey BlockNamer::Name(const EngineKey& engine_key) const {
-  EVP_MAC_CTX* const context = EVP_MAC_CTX_dup(state_->context);
-  KVT_CHECK(context != nullptr);
-  const absl::string_view bytes = engine_key.bytes();
-  std::array<uint8_t, 32> mac;
-  size_t size = 0;
-  KVT_CHECK(EVP_MAC_update(context, reinterpret_cast<const unsigned char*>(bytes.data()),
-                           bytes.size()) == 1);
-  KVT_CHECK(EVP_MAC_final(context, mac.data(), &size, mac.size()) == 1);
-  KVT_CHECK(size == mac.size());
-  EVP_MAC_CTX_free(context);
-  return {.hi = LoadBig<uint64_t>(mac.data()), .lo = LoadBig<uint64_t>(mac.data() + 8)};
+  // Scratch: allocating a context costs as much as hashing a block.
+  thread_local const Sha256 sha = NewSha256();
+  std::array<uint8_t, kShaBytes> digest;
+  Copy(state_->inner, sha);
+  Update(sha, engine_key.bytes().data(), engine_key.bytes().size());
+  Finish(sha, digest);
+  Copy(state_->outer, sha);
+  Update(sha, digest.data(), digest.size());
+  Finish(sha, digest);
+  return {.hi = LoadBig<uint64_t>(digest.data()), .lo = LoadBig<uint64_t>(digest.data() + 8)};
 }
 
 }  // namespace kvtier

@@ -76,8 +76,9 @@ struct BlockKey {
 };
 
 // Names the blocks of one tenant in one space:
-//   BlockKey = first 128 bits of HMAC-SHA-256(tenant key, tag || space || engine key).
-// Thread-compatible: the keyed state is made once, Name() copies it (about 1 us).
+//   BlockKey = first 128 bits of HMAC-SHA-256(tenant key, tag || space || engine key),
+// the tag being "kvtier.block.v1" zero-padded to 32 bytes.
+// Thread-compatible: the keyed state is made once, Name() copies it (under 1 us).
 class BlockNamer {
  public:
   BlockNamer(const TenantKey& tenant, const SpaceDigest& space);

@@ -1,6 +1,10 @@
 #include "core/event.h"
 
+#include "core/check.h"
+
 namespace kvtier {
+
+Event::~Event() { KVT_CHECK(waiters_.empty()); }
 
 void Event::Set() {
   if (set_) return;
@@ -10,8 +14,11 @@ void Event::Set() {
     waiters_.pop_front();
     waiter->linked_ = false;
     if (waiter->timer_) executor_->Cancel(*waiter->timer_);
-    waiter->timer_.reset();
-    executor_->Post([awaiting = waiter->awaiting_] { awaiting.resume(); });
+    // A timer, not Post(): the waiter's destructor can take it back.
+    waiter->timer_ = executor_->PostAt(executor_->Now(), [waiter] {
+      waiter->timer_.reset();
+      waiter->awaiting_.resume();
+    });
   }
 }
 

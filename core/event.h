@@ -16,13 +16,15 @@
 namespace kvtier {
 
 // One-shot and latched: once Set() it stays set. Any number of tasks wait, each
-// inside its own deadline. Executor thread only. REQUIRES: outlives its waiters'
-// suspension (hold it by shared_ptr in the waiting task).
+// inside its own deadline; they resume later, in the order in which they began to
+// wait, and may be destroyed at any time. Executor thread only. REQUIRES: outlives
+// its waiters' suspension (hold it by shared_ptr in the waiting task).
 class Event {
  public:
   explicit Event(Executor* executor) : executor_(executor) {}
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
+  ~Event();
 
   void Set();
   bool is_set() const { return set_; }
@@ -84,7 +86,7 @@ class [[nodiscard]] SleepUntil {
 
 // co_await AwaitCallback<T>(executor, start): calls start(done) at once; `done(T)`
 // may be called once, from any thread, and resumes the task on the executor.
-// REQUIRES: the task is not destroyed before `done` was called. For the real I/O
+// REQUIRES: the task is not destroyed before `done` has resumed it. For the real I/O
 // seams, whose owners drain before they stop.
 template <typename T>
 class [[nodiscard]] AwaitCallback {

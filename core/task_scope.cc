@@ -9,6 +9,10 @@ constexpr absl::Duration kIdlePollInterval = absl::Milliseconds(2);
 
 }  // namespace
 
+TaskScope::~TaskScope() {
+  if (reaper_) executor_->Cancel(*reaper_);
+}
+
 void TaskScope::Spawn(Task<void> task) {
   const auto place = running_.insert(running_.end(), Task<void>());
   *place = Run(std::move(task), place);
@@ -18,14 +22,19 @@ void TaskScope::Spawn(Task<void> task) {
 Task<void> TaskScope::Run(Task<void> task, std::list<Task<void>>::iterator place) {
   co_await task;
   // A frame cannot free itself while it runs.
-  executor_->Post([this, place] { running_.erase(place); });
+  ended_.splice(ended_.end(), running_, place);
+  if (reaper_) co_return;
+  reaper_ = executor_->PostAt(executor_->Now(), [this] {
+    reaper_.reset();
+    ended_.clear();
+  });
 }
 
 Task<bool> TaskScope::Idle(absl::Time deadline) {
-  while (!running_.empty() && executor_->Now() < deadline) {
+  while (running() > 0 && executor_->Now() < deadline) {
     co_await SleepUntil(executor_, executor_->Now() + kIdlePollInterval);
   }
-  co_return running_.empty();
+  co_return running() == 0;
 }
 
 }  // namespace kvtier

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <list>
+#include <optional>
 
 #include "core/event.h"
 #include "core/executor.h"
@@ -15,15 +16,18 @@ namespace kvtier {
 
 // Executor thread only. The destructor destroys what still runs, frame by frame,
 // which is how the simulator crashes a node; a real program awaits Idle() first.
+// REQUIRES: no task of the scope destroys it.
 class TaskScope {
  public:
   explicit TaskScope(Executor* executor) : executor_(executor) {}
   TaskScope(const TaskScope&) = delete;
   TaskScope& operator=(const TaskScope&) = delete;
+  ~TaskScope();
 
   // Runs `task` until it first waits, then returns.
   void Spawn(Task<void> task);
-  size_t running() const { return running_.size(); }
+  // Tasks whose frames still exist.
+  size_t running() const { return running_.size() + ended_.size(); }
   // Ends when no spawned task runs, or at `deadline`: true when idle. Polls; for
   // shutdown only.
   Task<bool> Idle(absl::Time deadline);
@@ -33,6 +37,8 @@ class TaskScope {
 
   Executor* const executor_;  // Not owned.
   std::list<Task<void>> running_;
+  std::list<Task<void>> ended_;  // Freed by `reaper_`.
+  std::optional<TimerId> reaper_;
 };
 
 }  // namespace kvtier

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/check.h"
+
 namespace kvtier {
 namespace {
 
@@ -23,6 +25,7 @@ void ThreadExecutor::Post(Closure fn) {
 }
 
 TimerId ThreadExecutor::PostAt(absl::Time when, Closure fn) {
+  KVT_CHECK(OnExecutor());  // From elsewhere it would not wake the thread in time.
   absl::MutexLock lock(&mu_);
   const uint64_t id = next_timer_++;
   timers_.emplace(TimerKey{when, id}, std::move(fn));
@@ -47,6 +50,11 @@ void ThreadExecutor::Stop() {
     stopping_ = true;
   }
   if (thread_.joinable()) thread_.join();
+  // Destroyed outside the lock and out of the maps: they may own what cancels others.
+  std::map<TimerKey, Closure> doomed;
+  absl::MutexLock lock(&mu_);
+  doomed.swap(timers_);
+  timer_when_.clear();
 }
 
 void ThreadExecutor::Run() {
@@ -55,8 +63,10 @@ void ThreadExecutor::Run() {
   while (WaitForWork(&batch)) {
     for (Closure& fn : batch) fn();
     batch.clear();
-    // One at a time: a timer may cancel the next one.
-    while (Closure timer = TakeDueTimer()) timer();
+    // One at a time: a timer may cancel the next one. Those set from here on wait
+    // their turn behind what is posted, so that none starves the other.
+    const absl::Time due = clock_.Now();
+    while (Closure timer = TakeTimer(due)) timer();
   }
 }
 
@@ -66,16 +76,17 @@ bool ThreadExecutor::WaitForWork(std::deque<Closure>* batch) {
     return !ready_.empty() || stopping_;
   };
   const absl::Time next = timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first.first;
+  const absl::Duration wait = std::min(next - clock_.Now(), kMaxWait);
   // absl::Mutex waits on the wall clock; the cap bounds what a jump of it can delay.
-  mu_.AwaitWithTimeout(absl::Condition(&posted), std::min(next - clock_.Now(), kMaxWait));
-  if (ready_.empty() && stopping_) return false;
+  mu_.AwaitWithTimeout(absl::Condition(&posted), wait);
+  if (ready_.empty() && stopping_) return next <= clock_.Now();
   batch->swap(ready_);
   return true;
 }
 
-Executor::Closure ThreadExecutor::TakeDueTimer() {
+Executor::Closure ThreadExecutor::TakeTimer(absl::Time due) {
   absl::MutexLock lock(&mu_);
-  if (timers_.empty() || timers_.begin()->first.first > clock_.Now()) return nullptr;
+  if (timers_.empty() || timers_.begin()->first.first > due) return nullptr;
   Closure timer = std::move(timers_.begin()->second);
   timer_when_.erase(timers_.begin()->first.second);
   timers_.erase(timers_.begin());

@@ -31,16 +31,17 @@ class ThreadExecutor final : public Executor {
     return std::this_thread::get_id() == thread_id_.load(std::memory_order_relaxed);
   }
 
-  // Runs what is already posted, drops timers, joins the thread. Idempotent.
+  // Runs what is posted or due, drops later timers, joins the thread. Idempotent.
+  // REQUIRES: not called on the executor's thread.
   void Stop() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   using TimerKey = std::pair<absl::Time, uint64_t>;  // (when, id): ties in call order.
   void Run() ABSL_LOCKS_EXCLUDED(mu_);
   // Moves what is posted into `batch`, waiting for it or for the next timer.
-  // False: stopped and drained.
+  // False: stopped, and nothing is posted or due.
   bool WaitForWork(std::deque<Closure>* batch) ABSL_LOCKS_EXCLUDED(mu_);
-  Closure TakeDueTimer() ABSL_LOCKS_EXCLUDED(mu_);  // Null: none is due.
+  Closure TakeTimer(absl::Time due) ABSL_LOCKS_EXCLUDED(mu_);  // Null: none is due.
 
   const MonotonicClock clock_;
   absl::Mutex mu_;

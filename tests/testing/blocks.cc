@@ -54,6 +54,7 @@ void FillBlock(uint64_t tenant_seed, const EngineKey& key, std::span<std::byte> 
     std::memcpy(block.data() + i * sizeof(word), &word, sizeof(word));
   }
   const uint64_t last = NoiseWord(seed, words);
+  if (block.size() % sizeof(last) == 0) return;
   std::memcpy(block.data() + words * sizeof(last), &last, block.size() % sizeof(last));
 }
 
@@ -65,6 +66,7 @@ bool HoldsBlock(uint64_t tenant_seed, const EngineKey& key, std::span<const std:
     if (std::memcmp(block.data() + i * sizeof(word), &word, sizeof(word)) != 0) return false;
   }
   const uint64_t last = NoiseWord(seed, words);
+  if (block.size() % sizeof(last) == 0) return true;
   return std::memcmp(block.data() + words * sizeof(last), &last, block.size() % sizeof(last)) == 0;
 }
 

@@ -10,6 +10,11 @@ SimTime::EventId SimTime::At(absl::Time when, Executor::Closure fn) {
   return id;
 }
 
+void SimTime::Cancel(const EventId& id) {
+  // Destroyed when it is out of the map: its closure may own what cancels others.
+  const auto doomed = events_.extract(id);
+}
+
 bool SimTime::Step() {
   if (events_.empty()) return false;
   const auto next = events_.begin();
@@ -27,7 +32,9 @@ void SimTime::RunUntil(absl::Time until) {
 }
 
 SimExecutor::~SimExecutor() {
-  for (const auto& [id, event] : posted_) time_->Cancel(event);
+  // Closures may own what cancels others: by then none is ours.
+  const auto posted = std::exchange(posted_, {});
+  for (const auto& [id, event] : posted) time_->Cancel(event);
 }
 
 TimerId SimExecutor::PostAt(absl::Time when, Closure fn) {
@@ -43,8 +50,9 @@ TimerId SimExecutor::PostAt(absl::Time when, Closure fn) {
 void SimExecutor::Cancel(TimerId id) {
   const auto posted = posted_.find(static_cast<uint64_t>(id));
   if (posted == posted_.end()) return;
-  time_->Cancel(posted->second);
+  const SimTime::EventId event = posted->second;
   posted_.erase(posted);
+  time_->Cancel(event);
 }
 
 }  // namespace kvtier::testing

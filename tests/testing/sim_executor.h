@@ -20,7 +20,8 @@ class SimTime {
   using EventId = std::pair<absl::Time, uint64_t>;
   absl::Time Now() const { return now_; }
   EventId At(absl::Time when, Executor::Closure fn);
-  void Cancel(const EventId& id) { events_.erase(id); }
+  // Forgets the event; one that has run is ignored.
+  void Cancel(const EventId& id);
   // Runs the next event, moving the clock to it. False: there is none.
   bool Step();
   // Runs events until the clock would pass `until`, then sets the clock to it.
