@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import unittest
@@ -89,9 +90,14 @@ class Dockerfile(unittest.TestCase):
         with self.assertRaises(ValueError):
             parse("FROM debian:12.12-slim\n")
 
-    def test_it_runs_scripts_that_exist(self):
-        for script in set(re.findall(r"/mnt/(scripts/\S+)", DOCKERFILE.read_text())):
-            self.assertTrue((programs.REPO / script).is_file(), script)
+    def test_the_scripts_it_runs_know_the_groups_it_asks_for(self):
+        calls = re.findall(r"/mnt/(scripts/\S+) (\w+)", DOCKERFILE.read_text())
+        self.assertEqual([group for _, group in calls], ["build", "runtime"])
+        for script, group in calls:
+            self.assertTrue(os.access(programs.REPO / script, os.X_OK), script)
+            done = programs.run(str(programs.REPO / "scripts" / "packages"), group)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertTrue(done.stdout.split(), group)
 
     def test_each_image_runs_its_program_as_the_user_of_the_manifests(self):
         for name, program in PROGRAMS.items():
