@@ -33,10 +33,12 @@ inline constexpr uint32_t kProtocolVersion = 1;
 inline constexpr uint32_t kMinProtocolVersion = 1;
 
 // Limits of one message; a longer one is kInvalidArgument.
-inline constexpr size_t kMaxKeysPerRequest = 8192;        // 131,072 tokens of 16.
+inline constexpr size_t kMaxKeysPerRequest = 8192;  // 131,072 tokens of 16.
 inline constexpr size_t kMaxDeltasPerReport = 16384;
+inline constexpr size_t kMaxHoldersPerBlock = 8;  // In one answer to Locate.
+inline constexpr size_t kMaxNodesPerReply = 4096;
 inline constexpr size_t kMaxChunkBytes = size_t{1} << 20;
-inline constexpr int kMaxMessageBytes = 4 << 20;          // gRPC's receive limit everywhere.
+inline constexpr int kMaxMessageBytes = 4 << 20;  // gRPC's receive limit everywhere.
 inline constexpr absl::Duration kMaxTimeout = absl::Seconds(60);
 inline constexpr size_t kSessionTokenBytes = 16;
 
@@ -51,21 +53,34 @@ absl::StatusOr<std::vector<EngineKey>> EngineKeysFrom(
 // Empty: nullopt.
 absl::StatusOr<std::optional<EngineKey>> OptionalEngineKeyFrom(const std::string& key,
                                                                const char* field);
+absl::StatusOr<BlockKey> BlockKeyFrom(const std::string& key, const char* field);
 absl::StatusOr<std::vector<BlockKey>> BlockKeysFrom(
     const google::protobuf::RepeatedPtrField<std::string>& keys, const char* field);
 absl::StatusOr<SpaceSpec> SpaceFrom(const v1::SpaceSpec& space);
 absl::StatusOr<SpaceDigest> SpaceDigestFrom(const std::string& bytes, const char* field);
 absl::StatusOr<Tier> TierFrom(v1::Tier tier, const char* field);
+absl::StatusOr<NodeId> NodeIdFrom(const std::string& text, const char* field);
+// "host:port", 255 bytes at most; an IPv6 host stands in brackets.
+absl::StatusOr<std::string> AddressFrom(const std::string& address, const char* field);
 // Milliseconds above kMaxTimeout are refused, not cut.
 absl::StatusOr<absl::Duration> TimeoutFrom(uint32_t timeout_ms, const char* field);
 absl::StatusOr<std::vector<Delta>> DeltasFrom(
     const google::protobuf::RepeatedPtrField<v1::BlockDelta>& deltas);
 
-// Reports and their answers, whole; the handshake's version is checked too.
+// Reports and their answers, whole; the handshake's version is checked too
+// (kFailedPrecondition). ToWire REQUIRES what the limits above allow.
 absl::StatusOr<Report> ReportFrom(const v1::ReportRequest& request);
 absl::StatusOr<ReportReply> ReportReplyFrom(const v1::ReportResponse& response);
 v1::ReportRequest ToWire(const Report& report, const std::string& build);
 v1::ReportResponse ToWire(const ReportReply& reply, const std::string& build);
+
+// Who asks, and for which run of blocks. `version` is checked too.
+struct LocateQuery {
+  NodeId asker;
+  std::vector<BlockKey> keys;
+};
+absl::StatusOr<LocateQuery> LocateQueryFrom(const v1::LocateRequest& request);
+v1::LocateRequest ToWire(const LocateQuery& query, const std::string& build);
 absl::StatusOr<LocateReply> LocateReplyFrom(const v1::LocateResponse& response);
 v1::LocateResponse ToWire(const LocateReply& reply);
 

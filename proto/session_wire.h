@@ -23,7 +23,7 @@ inline constexpr uint16_t kSessionVersion = 1;
 inline constexpr uint16_t kMinSessionVersion = 1;
 inline constexpr size_t kMaxTenantBytes = 63;  // Of a tenant's name, NUL excluded.
 // File names in the agent's --socket_dir.
-inline constexpr char kControlSocketName[] = "kvtier.sock";      // gRPC.
+inline constexpr char kControlSocketName[] = "kvtier.sock";        // gRPC.
 inline constexpr char kDescriptorSocketName[] = "kvtier-fd.sock";  // This protocol.
 
 struct Challenge {
@@ -38,8 +38,8 @@ struct Hello {
   uint32_t magic = kMagic;
   uint16_t version = kSessionVersion;
   uint16_t min_version = kMinSessionVersion;
-  std::array<char, 64> tenant{};     // NUL-padded name.
-  std::array<uint8_t, 32> proof{};   // SessionProof() of the tenant's key and the nonce.
+  std::array<char, 64> tenant{};    // NUL-padded name.
+  std::array<uint8_t, 32> proof{};  // SessionProof() of the tenant's key and the nonce.
 };
 static_assert(sizeof(Hello) == 104);
 
@@ -49,7 +49,7 @@ enum class WelcomeCode : uint16_t {
   kUnknownTenant = 2,    // No such tenant, or the proof is wrong: not told apart.
   kTooManySessions = 3,
   kMalformed = 4,
-  kForbiddenUser = 5,    // SO_PEERCRED's uid is not allowed.
+  kForbiddenUser = 5,  // SO_PEERCRED's uid is not allowed.
 };
 
 struct Welcome {

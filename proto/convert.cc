@@ -1,0 +1,252 @@
+#include "proto/convert.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "core/status_macros.h"
+
+namespace kvtier::convert {
+namespace {
+
+// What core refused, with the field that carried it.
+absl::Status InField(const absl::Status& status, absl::string_view field) {
+  return absl::Status(status.code(), absl::StrCat(field, ": ", status.message()));
+}
+
+absl::Status CheckCount(size_t count, size_t limit, const char* field) {
+  if (count <= limit) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " has ", count, " entries; must be at most ", limit));
+}
+
+template <size_t kSize>
+std::string BytesOf(const std::array<uint8_t, kSize>& bytes) {
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+// True for "host:port" and "[ipv6]:port" with a port of 1 to 65535.
+bool IsAddress(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  if (colon == absl::string_view::npos || address.size() > kMaxAddressBytes) return false;
+  const absl::string_view host = address.substr(0, colon);
+  const absl::string_view port_text = address.substr(colon + 1);
+  const bool printable =
+      std::all_of(host.begin(), host.end(), [](char c) { return c > ' ' && c <= '~'; });
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const bool plain = !host.empty() && host.find(':') == absl::string_view::npos;
+  const bool digits = std::all_of(port_text.begin(), port_text.end(),
+                                  [](unsigned char c) { return absl::ascii_isdigit(c); });
+  uint32_t port = 0;
+  return printable && (bracketed || plain) && digits && absl::SimpleAtoi(port_text, &port) &&
+         port > 0 && port <= 65535;
+}
+
+template <typename Key>
+absl::StatusOr<std::vector<Key>> KeysFrom(
+    const google::protobuf::RepeatedPtrField<std::string>& keys, const char* field) {
+  KVT_RETURN_IF_ERROR(CheckCount(keys.size(), kMaxKeysPerRequest, field));
+  std::vector<Key> parsed;
+  parsed.reserve(keys.size());
+  for (const std::string& bytes : keys) {
+    absl::StatusOr<Key> key = Key::FromBytes(bytes);
+    if (!key.ok()) return InField(key.status(), absl::StrCat(field, "[", parsed.size(), "]"));
+    parsed.push_back(*std::move(key));
+  }
+  return parsed;
+}
+
+}  // namespace
+
+v1::ProtocolVersion OurVersion(const std::string& build) {
+  v1::ProtocolVersion version;
+  version.set_version(kProtocolVersion);
+  version.set_min_version(kMinProtocolVersion);
+  version.set_build(build);
+  return version;
+}
+
+absl::Status CheckVersion(const v1::ProtocolVersion& theirs) {
+  const uint32_t oldest = theirs.min_version();
+  const uint32_t newest = theirs.version();
+  if (oldest <= newest && newest >= kMinProtocolVersion && oldest <= kProtocolVersion) {
+    return absl::OkStatus();
+  }
+  constexpr size_t kMaxBuildShown = 64;
+  return absl::FailedPreconditionError(
+      absl::StrCat("version: \"", absl::CHexEscape(theirs.build().substr(0, kMaxBuildShown)),
+                   "\" speaks protocol ", oldest, " to ", newest, ", this program ",
+                   kMinProtocolVersion, " to ", kProtocolVersion, "; update the older of the two"));
+}
+
+absl::StatusOr<std::vector<EngineKey>> EngineKeysFrom(
+    const google::protobuf::RepeatedPtrField<std::string>& keys, const char* field) {
+  return KeysFrom<EngineKey>(keys, field);
+}
+
+absl::StatusOr<std::optional<EngineKey>> OptionalEngineKeyFrom(const std::string& key,
+                                                               const char* field) {
+  if (key.empty()) return std::optional<EngineKey>();
+  absl::StatusOr<EngineKey> parsed = EngineKey::FromBytes(key);
+  if (!parsed.ok()) return InField(parsed.status(), field);
+  return std::optional<EngineKey>(*std::move(parsed));
+}
+
+absl::StatusOr<BlockKey> BlockKeyFrom(const std::string& key, const char* field) {
+  absl::StatusOr<BlockKey> parsed = BlockKey::FromBytes(key);
+  if (!parsed.ok()) return InField(parsed.status(), field);
+  return parsed;
+}
+
+absl::StatusOr<std::vector<BlockKey>> BlockKeysFrom(
+    const google::protobuf::RepeatedPtrField<std::string>& keys, const char* field) {
+  return KeysFrom<BlockKey>(keys, field);
+}
+
+absl::StatusOr<SpaceSpec> SpaceFrom(const v1::SpaceSpec& space) {
+  SpaceSpec spec{.model = space.model(),
+                 .weights_digest = space.weights_digest(),
+                 .lora = space.lora(),
+                 .dtype = space.dtype(),
+                 .layout = space.layout(),
+                 .layers = space.layers(),
+                 .kv_heads = space.kv_heads(),
+                 .head_dim = space.head_dim(),
+                 .tokens_per_block = space.tokens_per_block(),
+                 .tensor_rank = space.tensor_rank(),
+                 .tensor_size = space.tensor_size(),
+                 .pipeline_rank = space.pipeline_rank(),
+                 .pipeline_size = space.pipeline_size(),
+                 .block_bytes = space.block_bytes()};
+  KVT_RETURN_IF_ERROR(spec.Validate());
+  return spec;
+}
+
+absl::StatusOr<SpaceDigest> SpaceDigestFrom(const std::string& bytes, const char* field) {
+  SpaceDigest digest;
+  if (bytes.size() != digest.bytes.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ": space digest of ", bytes.size(),
+                                                   " bytes; must be ", digest.bytes.size()));
+  }
+  std::copy(bytes.begin(), bytes.end(), digest.bytes.begin());
+  return digest;
+}
+
+absl::StatusOr<Tier> TierFrom(v1::Tier tier, const char* field) {
+  switch (tier) {
+    case v1::TIER_GPU:
+      return Tier::kGpu;
+    case v1::TIER_HOST:
+      return Tier::kHost;
+    case v1::TIER_DISK:
+      return Tier::kDisk;
+    default:  // Open enum: a newer peer may send any number.
+      return absl::InvalidArgumentError(
+          absl::StrCat(field, " is ", static_cast<int>(tier), "; must be 1 to 3"));
+  }
+}
+
+absl::StatusOr<NodeId> NodeIdFrom(const std::string& text, const char* field) {
+  absl::StatusOr<NodeId> id = NodeId::FromString(text);
+  if (!id.ok()) return InField(id.status(), field);
+  return id;
+}
+
+absl::StatusOr<std::string> AddressFrom(const std::string& address, const char* field) {
+  if (IsAddress(address)) return address;
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is \"", absl::CHexEscape(address.substr(0, kMaxAddressBytes)), "\" of ",
+                   address.size(), " bytes; must be \"host:port\" of at most ", kMaxAddressBytes));
+}
+
+absl::StatusOr<absl::Duration> TimeoutFrom(uint32_t timeout_ms, const char* field) {
+  const absl::Duration timeout = absl::Milliseconds(timeout_ms);
+  if (timeout > kMaxTimeout) {
+    return absl::InvalidArgumentError(absl::StrCat(field, " is ", timeout_ms,
+                                                   " ms; must be at most ",
+                                                   absl::ToInt64Milliseconds(kMaxTimeout)));
+  }
+  return timeout;
+}
+
+v1::SpaceSpec ToWire(const SpaceSpec& space) {
+  v1::SpaceSpec wire;
+  wire.set_model(space.model);
+  wire.set_weights_digest(space.weights_digest);
+  wire.set_lora(space.lora);
+  wire.set_dtype(space.dtype);
+  wire.set_layout(space.layout);
+  wire.set_layers(space.layers);
+  wire.set_kv_heads(space.kv_heads);
+  wire.set_head_dim(space.head_dim);
+  wire.set_tokens_per_block(space.tokens_per_block);
+  wire.set_tensor_rank(space.tensor_rank);
+  wire.set_tensor_size(space.tensor_size);
+  wire.set_pipeline_rank(space.pipeline_rank);
+  wire.set_pipeline_size(space.pipeline_size);
+  wire.set_block_bytes(space.block_bytes);
+  return wire;
+}
+
+v1::Tier ToWire(Tier tier) {
+  switch (tier) {
+    case Tier::kGpu:
+      return v1::TIER_GPU;
+    case Tier::kHost:
+      return v1::TIER_HOST;
+    case Tier::kDisk:
+      return v1::TIER_DISK;
+  }
+  return v1::TIER_UNSPECIFIED;
+}
+
+std::string ToWire(const BlockKey& key) { return BytesOf(key.ToBytes()); }
+
+std::string ToWire(const SpaceDigest& digest) { return BytesOf(digest.bytes); }
+
+uint32_t ToMilliseconds(absl::Duration duration) {
+  const absl::Duration cut = std::clamp(duration, absl::ZeroDuration(), kMaxTimeout);
+  return static_cast<uint32_t>(absl::ToInt64Milliseconds(absl::Ceil(cut, absl::Milliseconds(1))));
+}
+
+absl::StatusOr<WireProof> ProofFrom(const v1::BlockProof& proof) {
+  WireProof parsed;
+  KVT_ASSIGN_OR_RETURN(parsed.space, SpaceDigestFrom(proof.space_digest(), "proof.space_digest"));
+  if (proof.length() == 0 || proof.length() > kMaxBlockBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("proof.length is ", proof.length(), "; must be 1 to ", kMaxBlockBytes));
+  }
+  if (!proof.has_sum()) return absl::InvalidArgumentError("proof.sum is missing");
+  parsed.length = proof.length();
+  parsed.sum = {.hi = proof.sum().hi(), .lo = proof.sum().lo()};
+  parsed.seal = proof.seal();
+  if (!proof.parent_key().empty()) {
+    KVT_ASSIGN_OR_RETURN(parsed.parent, BlockKeyFrom(proof.parent_key(), "proof.parent_key"));
+  }
+  return parsed;
+}
+
+v1::BlockProof ToWire(const WireProof& proof) {
+  v1::BlockProof wire;
+  wire.set_space_digest(ToWire(proof.space));
+  wire.set_length(proof.length);
+  wire.mutable_sum()->set_hi(proof.sum.hi);
+  wire.mutable_sum()->set_lo(proof.sum.lo);
+  wire.set_seal(proof.seal);
+  if (proof.parent.has_value()) wire.set_parent_key(ToWire(*proof.parent));
+  return wire;
+}
+
+grpc::Status ToGrpc(const absl::Status& status) {
+  return grpc::Status(static_cast<grpc::StatusCode>(status.raw_code()),
+                      std::string(status.message()));
+}
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+}  // namespace kvtier::convert

@@ -1,0 +1,89 @@
+#include "proto/session_wire.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+
+namespace kvtier::wire {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "packets are read as they lie");
+
+// Ends in NUL, so that no other tag of the project is its beginning.
+constexpr char kProofTag[] = "kvtier.session.v1";
+
+template <typename Packet>
+absl::StatusOr<Packet> ParsePacket(std::span<const std::byte> bytes, const char* name) {
+  if (bytes.size() != sizeof(Packet)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " of ", bytes.size(), " bytes; must be ", sizeof(Packet)));
+  }
+  Packet packet;
+  std::memcpy(&packet, bytes.data(), sizeof(packet));
+  if (packet.magic != kMagic) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " magic is 0x", absl::Hex(packet.magic, absl::kZeroPad8), "; must be 0x",
+                     absl::Hex(kMagic, absl::kZeroPad8)));
+  }
+  return packet;
+}
+
+}  // namespace
+
+std::array<uint8_t, 32> SessionProof(const TenantKey& tenant, std::span<const uint8_t, 32> nonce) {
+  std::array<uint8_t, sizeof(kProofTag) + 32> message;
+  std::copy(nonce.begin(), nonce.end(),
+            std::copy(std::begin(kProofTag), std::end(kProofTag), message.begin()));
+  std::array<uint8_t, 32> proof;
+  unsigned int size = 0;
+  KVT_CHECK(HMAC(EVP_sha256(), tenant.bytes.data(), static_cast<int>(tenant.bytes.size()),
+                 message.data(), message.size(), proof.data(), &size) != nullptr);
+  KVT_CHECK(size == proof.size());
+  return proof;
+}
+
+absl::StatusOr<Hello> ParseHello(std::span<const std::byte> packet) {
+  absl::StatusOr<Hello> hello = ParsePacket<Hello>(packet, "Hello");
+  if (!hello.ok()) return hello;
+  const auto end = std::find(hello->tenant.begin(), hello->tenant.end(), '\0');
+  if (end == hello->tenant.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Hello tenant has no end; must be at most ", kMaxTenantBytes, " bytes"));
+  }
+  // One name has one spelling: what follows the NUL would otherwise be carried unseen.
+  const auto stray = std::find_if(end, hello->tenant.end(), [](char c) { return c != '\0'; });
+  if (stray != hello->tenant.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("Hello tenant has byte ", static_cast<int>(static_cast<uint8_t>(*stray)),
+                     " at ", stray - hello->tenant.begin(), " after its end at ",
+                     end - hello->tenant.begin(), "; must be NUL-padded"));
+  }
+  return hello;
+}
+
+absl::StatusOr<DescriptorRequest> ParseDescriptorRequest(std::span<const std::byte> packet) {
+  absl::StatusOr<DescriptorRequest> request =
+      ParsePacket<DescriptorRequest>(packet, "DescriptorRequest");
+  if (!request.ok()) return request;
+  switch (request->kind) {
+    case DescriptorKind::kArenaRead:
+    case DescriptorKind::kArenaWrite:
+    case DescriptorKind::kGpuPool:
+      return request;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "DescriptorRequest kind is ", static_cast<uint32_t>(request->kind), "; must be 1 to 3"));
+}
+
+bool VersionsOverlap(uint16_t version, uint16_t min_version) {
+  return version >= kMinSessionVersion && min_version <= kSessionVersion && min_version <= version;
+}
+
+}  // namespace kvtier::wire
