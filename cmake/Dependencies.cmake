@@ -18,17 +18,23 @@ if(KVTIER_TESTS)
 endif()
 
 # CUDA is optional: found, the kernels and the CUDA device are compiled; absent,
-# everything else builds and every test passes.
-include(CheckLanguage)
-check_language(CUDA)
+# everything else builds and every test passes. Sanitized builds leave it out:
+# nvcc knows no sanitizer, and the emulated device is what they can run.
+set(KVTIER_CUDA OFF)
+if(NOT KVTIER_SANITIZE)
+  include(CheckLanguage)
+  check_language(CUDA)
+endif()
 if(CMAKE_CUDA_COMPILER)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80 90)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90)  # 90: machine code, and PTX for what comes later.
   endif()
   enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  # CMake 3.25 does not know yet how nvcc is told C++20.
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_EXTENSIONS OFF)
   set(KVTIER_CUDA ON)
-else()
-  set(KVTIER_CUDA OFF)
 endif()
 message(STATUS "kvtier: CUDA ${KVTIER_CUDA}, gRPC ${KVTIER_GRPC}, sanitizers '${KVTIER_SANITIZE}'")

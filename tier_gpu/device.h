@@ -29,6 +29,10 @@ struct CopySegment {
 // A batch is cut here; longer ones crash some drivers (CUDA 13.0, R580).
 inline constexpr size_t kMaxCopySegments = 1024;
 
+// The check of every Device::Copy(). Errors: kInvalidArgument, more than
+// kMaxCopySegments, or a segment that is empty or leaves the region.
+absl::Status CheckSegments(uint64_t region_bytes, std::span<const CopySegment> segments);
+
 // Memory on the device. The memory lives until every descriptor and mapping, in
 // any process, is gone.
 class DeviceRegion {
@@ -51,10 +55,14 @@ class Device {
   // mapped while the device lives. Errors: kResourceExhausted.
   virtual absl::Status Pin(std::span<std::byte> host) = 0;
   // Copies every segment; ends when all are done. Batches of one direction run in
-  // the order of the calls (one lane a direction).
-  // Errors: kInvalidArgument, a segment outside the region or more than
-  // kMaxCopySegments; kResourceExhausted, the lane is full (retry); kUnavailable,
-  // the device is lost: host and disk tiers go on without it.
+  // the order of the calls (one lane a direction); the segments of one batch, and
+  // the two directions, in no order. Sources are read while the batch runs, not
+  // when it is submitted. REQUIRES: `region` is this device's; `segments` and what
+  // they name stay until the task ends (destroying it does not stop a copy that
+  // has begun). Bounded by no deadline: whoever has one waits beside it.
+  // Errors: kInvalidArgument, as CheckSegments(); kResourceExhausted, the lane is
+  // full (retry); kUnavailable, the copy failed or the device is lost: host and
+  // disk tiers go on without it. On an error the destination is undefined.
   virtual Task<absl::Status> Copy(CopyDirection direction, DeviceRegion* region,
                                   std::span<const CopySegment> segments) = 0;
 };

@@ -1,0 +1,70 @@
+// CopySegments gathers and scatters: it copies a list of strided segments, each a
+// number of equal runs, between a paged layout and contiguous blocks. Which side
+// is paged is told by the strides alone, so both directions are one kernel.
+//
+// Two forms with one signature. CopySegmentsOnHost is the reference: what it does
+// is what CopySegmentsOnDevice means. Bytes are opaque to both.
+#ifndef KVTIER_KERNELS_COPY_SEGMENTS_H_
+#define KVTIER_KERNELS_COPY_SEGMENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define KVTIER_HOST_DEVICE __host__ __device__
+#else
+#define KVTIER_HOST_DEVICE
+#endif
+
+namespace kvtier::kernels {
+
+// Run i, for i in [0, runs), is `run_bytes` bytes:
+//   from source + i * source_stride  to  destination + i * destination_stride
+// A block of 32 layers in a per-layer pool is 64 runs (K and V of each layer)
+// whose paged stride is the distance between layers; a block that is contiguous
+// on both sides is one run.
+struct StridedSegment {
+  const std::byte* source = nullptr;
+  std::byte* destination = nullptr;
+  uint64_t run_bytes = 0;
+  uint64_t source_stride = 0;       // Bytes; not read when runs == 1.
+  uint64_t destination_stride = 0;  // Bytes; not read when runs == 1.
+  uint32_t runs = 1;
+};
+
+struct CopySegmentsLaunch {
+  // `count` segments, readable where the copy runs: for the device form device or
+  // page-locked memory, kept until the stream has passed the launch.
+  // REQUIRES: no destination overlaps a source or another destination.
+  const StridedSegment* segments = nullptr;
+  uint32_t count = 0;
+  // Thread blocks of the device form, at least 1. The result is the same for any
+  // number; few leave the multiprocessors to the engine's own kernels.
+  uint32_t thread_blocks = 8;
+  // cudaStream_t of the device form; the reference does not read it.
+  void* stream = nullptr;
+};
+
+// cudaErrorInvalidValue by its number, so that callers need no CUDA header.
+inline constexpr int kInvalidLaunch = 1;
+
+// True when every access to the segment can be 16 bytes wide: both addresses, the
+// run and the strides that are used are multiples of 16.
+KVTIER_HOST_DEVICE constexpr bool Takes16Bytes(uint64_t source, uint64_t destination,
+                                               const StridedSegment& segment) {
+  const uint64_t strides =
+      segment.runs > 1 ? segment.source_stride | segment.destination_stride : 0;
+  return (source | destination | segment.run_bytes | strides) % 16 == 0;
+}
+
+// The device form only enqueues; the host form has copied when it returns.
+// Both return 0, or kInvalidLaunch for a launch without thread blocks or without
+// a segment list; the device form also the cudaError_t of the launch.
+int CopySegmentsOnHost(const CopySegmentsLaunch& launch);
+#ifdef KVTIER_HAVE_CUDA
+int CopySegmentsOnDevice(const CopySegmentsLaunch& launch);
+#endif
+
+}  // namespace kvtier::kernels
+
+#endif  // KVTIER_KERNELS_COPY_SEGMENTS_H_
