@@ -4,6 +4,7 @@
 // its own (Disk and Manifest are seams) and knows nothing of hosts, peers or LRU.
 //
 // Executor thread only. Does not own `executor`, `workers`, `disk`, `manifest`.
+// REQUIRES: the tasks of its calls have ended, or were destroyed, before the tier is.
 // Invariants, checked by Audit(): every live record lies in one segment, records
 // of a segment do not overlap, used_bytes() is their sum.
 #ifndef KVTIER_TIER_DISK_DISK_TIER_H_
@@ -27,28 +28,22 @@
 #include "core/task.h"
 #include "core/tier_stats.h"
 #include "tier_disk/disk.h"
+#include "tier_disk/disk_block.h"
 #include "tier_disk/manifest.h"
 
 namespace kvtier {
 
-// What is known of a block besides its bytes.
-struct DiskBlock {
-  BlockKey key;
-  std::optional<BlockKey> parent;
-  SpaceDigest space;
-  uint64_t length = 0;  // Payload bytes.
-  PayloadSum sum;       // Taken at commit.
-};
-
 // Largest number of Put() in flight; the next one is declined, not queued.
 inline constexpr size_t kMaxDiskPutsInFlight = 64;
 inline constexpr size_t kMaxDiskGetsInFlight = 256;
+// One open, one reserve for reclaim; more waste less.
+inline constexpr uint32_t kMinSegments = 2;
 
 class DiskTier {
  public:
   // Called before a block stops being readable here because its segment is
   // reclaimed or its record is damaged: unpublish it (law 2), then return. The
-  // bytes and the manifest entry go after that.
+  // bytes and the manifest entry go after that. Must not call the tier.
   using OnDrop = absl::AnyInvocable<void(const BlockKey&)>;
 
   struct Recovery {  // What Open() found.
@@ -62,28 +57,33 @@ class DiskTier {
            OnDrop on_drop);
   ~DiskTier();
 
-  // Loads the manifest; call once, before anything else. Errors: the manifest's.
+  // Loads the manifest, forgets what cannot be trusted and gives every segment that
+  // holds no block a new generation; call once, before anything else. Errors: the
+  // manifest's; kInvalidArgument, the disk has fewer than kMinSegments segments.
   Task<absl::StatusOr<Recovery>> Open();
 
   // Writes the record, then the manifest; on return the block is durable and
   // readable here. `slot` holds SlotBytes(length) bytes, the payload first, and
   // must stay unchanged until then. A block already here is kOk and writes nothing.
-  // Errors: kResourceExhausted, declined (too many in flight, or no room could be
-  // made: drop it or try later); kUnavailable, the disk or the manifest failed.
+  // Errors: kResourceExhausted, declined (too many in flight, no room could be made,
+  // or larger than a segment: drop it or try later); kUnavailable, the disk or the
+  // manifest failed.
   Task<absl::Status> Put(const DiskBlock& block, std::span<const std::byte> slot);
-  // Reads into `slot` and verifies. Errors: kNotFound; kDataLoss, the bytes were
-  // not the block's (dropped, counted); kUnavailable; kResourceExhausted. On any
-  // error the bytes of `slot` are undefined.
+  // Reads into `slot` (SlotBytes(length) bytes, page-aligned) and verifies. Errors:
+  // kNotFound, not here or reclaimed meanwhile; kDataLoss, the bytes were not the
+  // block's (dropped, counted); kUnavailable; kResourceExhausted, too many in flight.
+  // On any error the bytes of `slot` are undefined.
   Task<absl::Status> Get(const BlockKey& key, std::span<std::byte> slot);
-  // Forgets the block, manifest first. kOk when it is not here.
+  // Forgets the block: index, then manifest. kOk when it is not here. Errors:
+  // kUnavailable, the manifest failed; the block may be back after a restart.
   Task<absl::Status> Erase(const BlockKey& key);
 
   std::optional<DiskBlock> Find(const BlockKey& key) const;
   // Every block here, in an order that depends only on the manifest's content.
   std::vector<DiskBlock> Blocks() const;
   size_t block_count() const;
-  uint64_t capacity_bytes() const;
-  uint64_t used_bytes() const;  // Of live records, headers included.
+  uint64_t capacity_bytes() const;  // Of all segments but the reserve.
+  uint64_t used_bytes() const;      // Of live records, headers included.
   const TierStats& stats() const;
   void Audit() const;
 

@@ -1,0 +1,101 @@
+// SimDisk is the Disk seam in virtual time, with faults drawn from a seed.
+// SimDiskMedia is what is on it: it outlives the simulated process, and so knows
+// which writes were under way when the process died.
+#ifndef KVTIER_TESTS_TESTING_SIM_DISK_H_
+#define KVTIER_TESTS_TESTING_SIM_DISK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/event.h"
+#include "core/executor.h"
+#include "tier_disk/disk.h"
+
+namespace kvtier::testing {
+
+// Chances are per I/O, 0 to 1. The default disk is slow and never wrong.
+struct SimDiskFaults {
+  double flip = 0;         // A write lands with one bit wrong.
+  double misdirect = 0;    // A write lands on other pages of the same segment.
+  double lost = 0;         // A write is acknowledged and never lands.
+  double read_error = 0;   // kUnavailable (EIO or short); the buffers are garbage.
+  double write_error = 0;  // kUnavailable; some of its sectors landed.
+  double full = 0;         // A write answers kResourceExhausted, as ENOSPC does.
+  double spike = 0;        // The I/O takes `spike_latency` more.
+  absl::Duration latency = absl::Microseconds(80);
+  absl::Duration spike_latency = absl::Milliseconds(50);
+  double bytes_per_second = 3e9;
+};
+
+// Counts of the faults that happened: what a test holds the tier's counters against.
+struct SimDiskFaultCounts {
+  uint64_t flips = 0;
+  uint64_t misdirected = 0;
+  uint64_t lost = 0;
+  uint64_t errors = 0;
+  uint64_t torn = 0;
+};
+
+// Single-threaded. Bytes never written read as zero.
+class SimDiskMedia {
+ public:
+  SimDiskMedia(uint32_t segments, uint64_t segment_bytes, uint64_t seed);
+
+  uint32_t segment_count() const { return static_cast<uint32_t>(segments_.size()); }
+  uint64_t segment_bytes() const { return segment_bytes_; }
+
+  // The raw bytes, for tests that damage or swap records. REQUIRES: in the segment.
+  std::vector<std::byte> ReadRaw(DiskAddress from, uint64_t bytes) const;
+  void WriteRaw(DiskAddress to, std::span<const std::byte> bytes);
+  void FlipBit(DiskAddress at, uint64_t bit);
+  // Writes a random subset of the 512-byte sectors of `bytes`: a write cut short.
+  void WriteTorn(DiskAddress to, std::span<const std::byte> bytes);
+
+  // True with probability `chance`, from the media's own seed.
+  bool Draw(double chance);
+  uint64_t Below(uint64_t bound);  // Uniform in [0, bound).
+
+  SimDiskFaults faults;
+  SimDiskFaultCounts counts;
+
+ private:
+  std::span<std::byte> Bytes(DiskAddress at, uint64_t bytes);
+
+  const uint64_t segment_bytes_;
+  std::vector<std::vector<std::byte>> segments_;  // Empty until first written.
+  std::mt19937_64 random_;
+};
+
+// One process's handle. To crash the process, destroy the tasks that wait here:
+// a write under way is then torn, every acknowledged one stays.
+class SimDisk final : public Disk {
+ public:
+  // Owns neither; `media` outlives the disk and its tasks.
+  SimDisk(Executor* executor, SimDiskMedia* media) : executor_(executor), media_(media) {}
+
+  uint32_t segment_count() const override { return media_->segment_count(); }
+  uint64_t segment_bytes() const override { return media_->segment_bytes(); }
+  Task<absl::Status> Read(DiskAddress from, std::span<const std::span<std::byte>> into) override;
+  Task<absl::Status> Write(DiskAddress to,
+                           std::span<const std::span<const std::byte>> from) override;
+
+  // From Stall() until Resume() no I/O ends.
+  void Stall();
+  void Resume();
+
+ private:
+  Task<void> Wait(uint64_t bytes);
+
+  Executor* const executor_;
+  SimDiskMedia* const media_;
+  std::shared_ptr<Event> stalled_;  // Null: not stalled.
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_SIM_DISK_H_

@@ -1,0 +1,55 @@
+// SimManifest is the Manifest seam in virtual time; SimManifestMedia holds its rows
+// and outlives the simulated process.
+#ifndef KVTIER_TESTS_TESTING_SIM_MANIFEST_H_
+#define KVTIER_TESTS_TESTING_SIM_MANIFEST_H_
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+
+#include "absl/time/time.h"
+#include "core/executor.h"
+#include "tier_disk/manifest.h"
+
+namespace kvtier::testing {
+
+struct SimManifestFaults {
+  double commit_error = 0;  // Per commit: kUnavailable, applied or not by a coin.
+  bool load_fails = false;  // Load() answers kUnavailable.
+  absl::Duration latency = absl::Microseconds(30);
+};
+
+// Single-threaded. Rows are stored as RocksManifest stores them.
+class SimManifestMedia {
+ public:
+  explicit SimManifestMedia(uint64_t seed) : random_(seed) {}
+
+  void Apply(const ManifestBatch& batch);
+  bool Draw(double chance);
+
+  SimManifestFaults faults;
+  std::map<std::string, std::string> rows;  // Open to tests that damage values.
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// One process's handle. To crash the process, destroy the tasks that wait here: a
+// commit under way then applies whole or not at all, by a coin of the media's seed.
+class SimManifest final : public Manifest {
+ public:
+  // Owns neither; `media` outlives the manifest and its tasks.
+  SimManifest(Executor* executor, SimManifestMedia* media) : executor_(executor), media_(media) {}
+
+  Task<absl::Status> Commit(ManifestBatch batch) override;
+  Task<absl::StatusOr<ManifestImage>> Load() override;
+
+ private:
+  Executor* const executor_;
+  SimManifestMedia* const media_;
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_SIM_MANIFEST_H_

@@ -1,0 +1,33 @@
+// What a disk knows of a block besides its bytes, and where its record lies.
+#ifndef KVTIER_TIER_DISK_DISK_BLOCK_H_
+#define KVTIER_TIER_DISK_DISK_BLOCK_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "core/block_key.h"
+#include "core/checksum.h"
+#include "tier_disk/disk.h"
+
+namespace kvtier {
+
+struct DiskBlock {
+  BlockKey key;
+  std::optional<BlockKey> parent;
+  SpaceDigest space;
+  uint64_t length = 0;  // Payload bytes.
+  PayloadSum sum;       // Taken at commit.
+};
+
+// Where one record lies. The generation tells this use of the segment from the
+// earlier ones: two places are the same bytes only if all three fields agree.
+struct RecordPlace {
+  SegmentId segment{};
+  uint64_t generation = 0;
+  uint64_t offset = 0;  // Of the record's header in the segment.
+  friend bool operator==(const RecordPlace&, const RecordPlace&) = default;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_DISK_BLOCK_H_

@@ -1,0 +1,125 @@
+// DiskTier::Put: data, then manifest, then index (law 2).
+#include <array>
+#include <coroutine>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+#include "core/status_macros.h"
+#include "tier_disk/disk_state.h"
+#include "tier_disk/page_buffer.h"
+
+namespace kvtier {
+namespace {
+
+// How often one put makes room before it is declined: other puts may take the room
+// that a reclaim freed.
+constexpr int kMaxReclaimsPerPut = 4;
+
+#ifdef KVTIER_PLANT_PUBLISH_BEFORE_COMMIT
+// A coroutine that nobody awaits.
+struct Detached {
+  struct promise_type {
+    Detached get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+};
+
+Detached Run(Task<absl::Status> task) { (co_await task).IgnoreError(); }
+#endif
+
+}  // namespace
+
+Task<absl::Status> DiskTier::State::WriteData(const DiskBlock& block, const RecordPlace& place,
+                                              std::span<const std::byte> slot) {
+  PageBuffer header(kRecordHeaderBytes);
+  EncodeRecordHeader(RecordAt(block, place), header.bytes().first<kRecordHeaderBytes>());
+  const std::array<std::span<const std::byte>, 2> buffers = {header.bytes(), slot};
+  const DiskAddress address{.segment = place.segment, .offset = place.offset};
+  const absl::Status written = co_await disk->Write(address, buffers);
+  if (!written.ok() && !absl::IsResourceExhausted(written)) ++stats.io_errors;
+  co_return written;
+}
+
+Task<absl::Status> DiskTier::State::WriteRecord(const DiskBlock& block, const RecordPlace& place,
+                                                std::span<const std::byte> slot) {
+  KVT_CO_RETURN_IF_ERROR(co_await WriteData(block, place, slot));
+  ManifestBatch batch;
+  batch.puts.push_back(EntryAt(block, place));
+  co_return co_await commits.Commit(std::move(batch));
+}
+
+Task<absl::StatusOr<RecordPlace>> DiskTier::State::ReservePlace(uint64_t record_bytes) {
+  for (int reclaims = 0;; ++reclaims) {
+    const std::optional<RecordPlace> place = log->Reserve(record_bytes, SegmentLog::Use::kPut);
+    if (place) co_return *place;
+    if (reclaims == kMaxReclaimsPerPut) {
+      co_return absl::ResourceExhaustedError("no segment could be freed for the record");
+    }
+    KVT_CO_RETURN_IF_ERROR(co_await MakeRoom(record_bytes));
+  }
+}
+
+Task<absl::Status> DiskTier::State::PutNew(const DiskBlock& block,
+                                           std::span<const std::byte> slot) {
+  const absl::Time started = executor->Now();
+  const absl::StatusOr<RecordPlace> place = co_await ReservePlace(RecordBytes(block.length));
+  if (!place.ok()) co_return place.status();
+#ifdef KVTIER_PLANT_PUBLISH_BEFORE_COMMIT
+  index.Insert(block, *place);
+  log->EndWrite(*place);
+  Run([](State* state, DiskBlock block, RecordPlace place,
+         std::vector<std::byte> bytes) -> Task<absl::Status> {
+    PageBuffer copy(bytes.size());
+    std::copy(bytes.begin(), bytes.end(), copy.bytes().begin());
+    co_return co_await state->WriteRecord(block, place, copy.bytes());
+  }(this, block, *place, std::vector<std::byte>(slot.begin(), slot.end())));
+#else
+  const absl::Status durable = co_await WriteRecord(block, *place, slot);
+  // The record's room is lost until its segment is reclaimed, if the write failed.
+  if (durable.ok()) index.Insert(block, *place);
+  log->EndWrite(*place);
+  KVT_CO_RETURN_IF_ERROR(durable);
+#endif
+  ++stats.inserts;
+  stats.bytes_in += block.length;
+  stats.write_latency.Record(executor->Now() - started);
+  co_return absl::OkStatus();
+}
+
+Task<absl::Status> DiskTier::Put(const DiskBlock& block, std::span<const std::byte> slot) {
+  State& state = *state_;
+  KVT_CHECK(state.log.has_value());
+  KVT_CHECK(block.length > 0 && slot.size() == SlotBytes(block.length));
+  while (true) {
+    const auto putting = state.putting.find(block.key);
+    if (putting == state.putting.end()) break;
+    const std::shared_ptr<SharedOutcome> outcome = putting->second;
+    co_await outcome->done.WaitUntil(absl::InfiniteFuture());
+    KVT_CO_RETURN_IF_ERROR(outcome->status);
+  }
+  if (state.index.Find(block.key) != nullptr) co_return absl::OkStatus();
+  if (RecordBytes(block.length) > state.disk->segment_bytes()) {
+    ++state.stats.declined;
+    co_return absl::ResourceExhaustedError(absl::StrCat(
+        "block ", block.key.ToHex(), " of ", block.length, " bytes does not fit into a segment"));
+  }
+  if (state.putting.size() >= kMaxDiskPutsInFlight) {
+    ++state.stats.declined;
+    co_return absl::ResourceExhaustedError(
+        absl::StrCat(kMaxDiskPutsInFlight, " disk puts are in flight"));
+  }
+  const auto outcome = std::make_shared<SharedOutcome>(state.executor);
+  state.putting.emplace(block.key, outcome);
+  outcome->status = co_await state.PutNew(block, slot);
+  state.putting.erase(block.key);
+  if (absl::IsResourceExhausted(outcome->status)) ++state.stats.declined;
+  outcome->done.Set();
+  co_return outcome->status;
+}
+
+}  // namespace kvtier

@@ -1,0 +1,97 @@
+// DiskTier's reclaim: frees one segment. Survivors are copied first, then the rest
+// is unpublished, then one manifest batch erases it and moves the segment's
+// generation on; only after that may the segment be written again.
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+#include "core/status_macros.h"
+#include "tier_disk/disk_state.h"
+#include "tier_disk/page_buffer.h"
+#include "tier_disk/reclaim.h"
+
+namespace kvtier {
+
+Task<absl::Status> DiskTier::State::MakeRoom(uint64_t record_bytes) {
+  if (const std::shared_ptr<SharedOutcome> running = reclaiming; running != nullptr) {
+    co_await running->done.WaitUntil(absl::InfiniteFuture());
+    co_return running->status;
+  }
+  const std::optional<SegmentId> victim = ChooseVictim(*log, index);
+  if (!victim) {
+    co_return absl::ResourceExhaustedError("every segment is free, open or being written");
+  }
+  // What is re-appended leaves room in a fresh segment for the record that waits.
+  const uint64_t segment_bytes = log->segment_bytes();
+  const uint64_t budget = std::min(segment_bytes / 2, segment_bytes - record_bytes);
+  const auto outcome = std::make_shared<SharedOutcome>(executor);
+  reclaiming = outcome;
+  outcome->status = co_await Reclaim(*victim, budget);
+  reclaiming.reset();
+  outcome->done.Set();
+  co_return outcome->status;
+}
+
+Task<absl::Status> DiskTier::State::Reclaim(SegmentId victim, uint64_t budget_bytes) {
+  log->BeginReclaim(victim);
+  ReclaimPlan plan = PlanReclaim(index, victim, budget_bytes);
+  while (!plan.reappend.empty()) {
+    for (const BlockKey& key : plan.reappend) {
+      const RecordIndex::Entry* entry = index.Find(key);
+      if (entry == nullptr || entry->place.segment != victim) continue;  // Erased meanwhile.
+      const uint64_t bytes = RecordBytes(entry->block.length);
+      const absl::Status moved = co_await Reappend(key);
+      if (!moved.ok()) {
+        budget_bytes = 0;
+        break;
+      }
+      budget_bytes -= std::min(budget_bytes, bytes);
+    }
+    // Children may have come while the copies were under way: decide anew.
+    plan = PlanReclaim(index, victim, budget_bytes);
+  }
+
+  // From the plan to here nothing waits, so no child can appear in between.
+  ManifestBatch batch;
+  for (const BlockKey& key : plan.drop) {
+    on_drop(key);
+    index.Erase(key);
+  }
+  stats.evictions += plan.drop.size();
+  KVT_CHECK(index.InSegment(victim).empty());
+  batch.erases = std::move(plan.drop);
+  const uint64_t generation = log->NextGeneration();
+  batch.generations.push_back({.segment = victim, .generation = generation});
+  const absl::Status committed = co_await commits.Commit(std::move(batch));
+  if (committed.ok()) {
+    log->Free(victim, generation);
+  } else {
+    log->PutBack(victim);  // Empty now; its entries are erased or stale after the next try.
+  }
+  co_return committed;
+}
+
+Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key) {
+  const DiskBlock block = index.Find(key)->block;
+  const RecordPlace from = index.Find(key)->place;
+  PageBuffer slot(block.length);
+  const absl::Status read = co_await ReadRecord(block, from, slot.bytes());
+  // Gone or damaged, and dropped as such: nothing is left to keep.
+  if (absl::IsNotFound(read) || absl::IsDataLoss(read)) co_return absl::OkStatus();
+  KVT_CO_RETURN_IF_ERROR(read);
+  const std::optional<RecordPlace> to =
+      log->Reserve(RecordBytes(block.length), SegmentLog::Use::kReclaim);
+  if (!to) co_return absl::ResourceExhaustedError("no free segment to re-append into");
+  absl::Status moved = co_await WriteData(block, *to, slot.bytes());
+  // An entry of a block that was erased while it was copied must not come back.
+  if (moved.ok() && index.IsAt(key, from)) {
+    ManifestBatch batch;
+    batch.puts.push_back(EntryAt(block, *to));
+    moved = co_await commits.Commit(std::move(batch));
+    if (moved.ok() && index.IsAt(key, from)) index.Move(key, *to);
+  }
+  log->EndWrite(*to);
+  co_return moved;
+}
+
+}  // namespace kvtier

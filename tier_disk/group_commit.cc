@@ -1,0 +1,53 @@
+#include "tier_disk/group_commit.h"
+
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace kvtier {
+namespace {
+
+template <typename T>
+void Append(std::vector<T> from, std::vector<T>* to) {
+  to->insert(to->end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+}
+
+}  // namespace
+
+void MergeBatch(ManifestBatch later, ManifestBatch* batch) {
+  if (!later.erases.empty() && !batch->puts.empty()) {
+    // A put that is erased later must not come after the erase.
+    const absl::flat_hash_set<BlockKey> erased(later.erases.begin(), later.erases.end());
+    std::erase_if(batch->puts,
+                  [&](const ManifestEntry& entry) { return erased.contains(entry.key); });
+  }
+  Append(std::move(later.erases), &batch->erases);
+  Append(std::move(later.generations), &batch->generations);
+  Append(std::move(later.puts), &batch->puts);
+}
+
+Task<absl::Status> GroupCommit::Commit(ManifestBatch change) {
+  const bool leads = gathering_ == nullptr;
+  if (leads) gathering_ = std::make_shared<Group>(executor_);
+  const std::shared_ptr<Group> group = gathering_;
+  MergeBatch(std::move(change), &group->batch);
+  if (!leads) {
+    co_await group->done.WaitUntil(absl::InfiniteFuture());
+    co_return group->status;
+  }
+  // The first of a group writes it, after the group before it; others join meanwhile.
+  if (const std::shared_ptr<Group> before = writing_; before != nullptr) {
+    co_await before->done.WaitUntil(absl::InfiniteFuture());
+  }
+  writing_ = group;
+  gathering_.reset();
+  ++batches_;
+  ManifestBatch batch = std::move(group->batch);
+  group->status = co_await manifest_->Commit(std::move(batch));
+  group->done.Set();
+  co_return group->status;
+}
+
+}  // namespace kvtier

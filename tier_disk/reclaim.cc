@@ -1,0 +1,107 @@
+#include "tier_disk/reclaim.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace kvtier {
+namespace {
+
+using KeySet = absl::flat_hash_set<BlockKey>;
+
+bool IsIn(const RecordIndex& index, const BlockKey& key, SegmentId segment) {
+  const RecordIndex::Entry* entry = index.Find(key);
+  return entry != nullptr && entry->place.segment == segment;
+}
+
+// Blocks of `victim` that some block outside it descends from.
+KeySet AncestorsOfOthers(const RecordIndex& index, SegmentId victim) {
+  KeySet needed;
+  for (const auto& [offset, key] : index.InSegment(victim)) {
+    const std::vector<BlockKey> children = index.ChildrenOf(key);
+    const bool child_outside =
+        std::any_of(children.begin(), children.end(),
+                    [&](const BlockKey& child) { return !IsIn(index, child, victim); });
+    if (!child_outside) continue;
+    // Everything above it inside the victim is needed as well. Keys do not form
+    // cycles (each names its whole prefix), and damage that made one ends here.
+    std::optional<BlockKey> next = key;
+    while (next && IsIn(index, *next, victim) && needed.insert(*next).second) {
+      next = index.Find(*next)->block.parent;
+    }
+  }
+  return needed;
+}
+
+// The needed blocks that fit into the budget, a child only below its kept parent.
+std::vector<BlockKey> Keep(const RecordIndex& index, SegmentId victim, const KeySet& needed,
+                           uint64_t budget_bytes) {
+  std::deque<BlockKey> next;
+  for (const auto& [offset, key] : index.InSegment(victim)) {
+    const std::optional<BlockKey>& parent = index.Find(key)->block.parent;
+    if (needed.contains(key) && !(parent && needed.contains(*parent))) next.push_back(key);
+  }
+  std::vector<BlockKey> kept;
+  for (; !next.empty(); next.pop_front()) {
+    const uint64_t bytes = RecordBytes(index.Find(next.front())->block.length);
+    if (bytes > budget_bytes) continue;
+    budget_bytes -= bytes;
+    kept.push_back(next.front());
+    for (const BlockKey& child : index.ChildrenOf(next.front())) {
+      if (needed.contains(child)) next.push_back(child);
+    }
+  }
+  return kept;
+}
+
+// Appends `root` and all that descends from it to `drop`, children first.
+void DropWithDescendants(const RecordIndex& index, const BlockKey& root, KeySet* seen,
+                         std::vector<BlockKey>* drop) {
+  struct Visit {
+    BlockKey key;
+    bool children_done = false;
+  };
+  std::vector<Visit> stack;
+  if (seen->insert(root).second) stack.push_back({root});
+  while (!stack.empty()) {
+    if (std::exchange(stack.back().children_done, true)) {
+      drop->push_back(stack.back().key);
+      stack.pop_back();
+      continue;
+    }
+    for (const BlockKey& child : index.ChildrenOf(stack.back().key)) {
+      if (seen->insert(child).second) stack.push_back({child});
+    }
+  }
+}
+
+}  // namespace
+
+std::optional<SegmentId> ChooseVictim(const SegmentLog& log, const RecordIndex& index) {
+  const std::vector<SegmentId> candidates = log.Reclaimable();
+  if (candidates.empty()) return std::nullopt;
+  const auto emptiest = std::min_element(
+      candidates.begin(), candidates.end(),
+      [&](SegmentId a, SegmentId b) { return index.live_bytes(a) < index.live_bytes(b); });
+  if (index.live_bytes(*emptiest) == 0 || log.free_segments() == 0) return *emptiest;
+  return candidates.front();
+}
+
+ReclaimPlan PlanReclaim(const RecordIndex& index, SegmentId victim, uint64_t budget_bytes) {
+  const KeySet needed = AncestorsOfOthers(index, victim);
+  const std::vector<BlockKey> kept = Keep(index, victim, needed, budget_bytes);
+  const KeySet kept_set(kept.begin(), kept.end());
+  ReclaimPlan plan;
+  KeySet dropped;
+  for (const auto& [offset, key] : index.InSegment(victim)) {
+    if (!kept_set.contains(key)) DropWithDescendants(index, key, &dropped, &plan.drop);
+  }
+  // A dropped block may have kept ones below it, by way of another segment.
+  std::copy_if(kept.begin(), kept.end(), std::back_inserter(plan.reappend),
+               [&](const BlockKey& key) { return !dropped.contains(key); });
+  return plan;
+}
+
+}  // namespace kvtier

@@ -1,0 +1,28 @@
+// What of a manifest image can be trusted on the disk as it is configured now.
+// Pure; DiskTier::Open() acts on the result. No record is read: every Get() proves
+// its own.
+#ifndef KVTIER_TIER_DISK_RECOVERY_H_
+#define KVTIER_TIER_DISK_RECOVERY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "tier_disk/manifest.h"
+#include "tier_disk/segment_log.h"
+
+namespace kvtier {
+
+struct RecoveredDisk {
+  std::vector<ManifestEntry> live;          // By segment and offset; no two overlap.
+  std::vector<SegmentLog::Found> segments;  // New generations where nothing is live.
+  ManifestBatch repair;                     // Erases the rest, stores those generations.
+  uint64_t dropped_stale = 0;
+  uint64_t dropped_corrupt = 0;
+  uint64_t dropped_misfit = 0;
+};
+
+RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segment_bytes);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_RECOVERY_H_
