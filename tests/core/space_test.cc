@@ -1,0 +1,166 @@
+#include "core/space.h"
+
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/blocks.h"
+
+namespace kvtier {
+namespace {
+
+using ::testing::HasSubstr;
+
+SpaceSpec KnownSpace() {
+  return {.model = "llama-3-8b",
+          .weights_digest = "sha256:aa",
+          .lora = "adapter@1",
+          .dtype = "bfloat16",
+          .layout = "layer,kv,token,head,dim",
+          .layers = 32,
+          .kv_heads = 8,
+          .head_dim = 128,
+          .tokens_per_block = 16,
+          .tensor_rank = 1,
+          .tensor_size = 2,
+          .pipeline_rank = 0,
+          .pipeline_size = 1,
+          .block_bytes = 1 << 20};
+}
+
+// Changes one field, leaving the space valid.
+using Change = std::function<void(SpaceSpec&)>;
+
+const std::vector<Change>& OneChangePerField() {
+  static const std::vector<Change> changes = {
+      [](SpaceSpec& s) { s.model += "x"; },
+      [](SpaceSpec& s) { s.weights_digest += "x"; },
+      [](SpaceSpec& s) { s.lora += "x"; },
+      [](SpaceSpec& s) { s.dtype += "x"; },
+      [](SpaceSpec& s) { s.layout += "x"; },
+      [](SpaceSpec& s) { s.layers += 1; },
+      [](SpaceSpec& s) { s.kv_heads += 1; },
+      [](SpaceSpec& s) { s.head_dim += 1; },
+      [](SpaceSpec& s) { s.tokens_per_block += 1; },
+      [](SpaceSpec& s) { s.tensor_rank = 0; },
+      [](SpaceSpec& s) { s.tensor_size += 1; },
+      [](SpaceSpec& s) { s.pipeline_size += 1; },
+      [](SpaceSpec& s) { s.pipeline_size = 2, s.pipeline_rank = 1; },
+      [](SpaceSpec& s) { s.block_bytes += 1; },
+  };
+  return changes;
+}
+
+// Known answer: Python's hashlib over the encoding that space.h states.
+TEST(SpaceSpec, DigestHasTheKnownAnswer) {
+  EXPECT_EQ(KnownSpace().Digest().ToHex(),
+            "96aacb0f45a930964d6ff79ed9a37559c2dc95a89f5940f345fd3abaf89f9617");
+}
+
+TEST(SpaceSpec, EveryFieldChangesTheDigest) {
+  std::set<SpaceDigest> digests = {KnownSpace().Digest()};
+  for (const Change& change : OneChangePerField()) {
+    SpaceSpec space = KnownSpace();
+    change(space);
+    EXPECT_TRUE(space.Validate().ok()) << space.Validate();
+    digests.insert(space.Digest());
+  }
+  EXPECT_EQ(digests.size(), OneChangePerField().size() + 1);
+}
+
+// Two fields side by side must not hash as one string.
+TEST(SpaceSpec, TextMovedBetweenFieldsChangesTheDigest) {
+  SpaceSpec a = KnownSpace();
+  SpaceSpec b = KnownSpace();
+  a.model = "ab", a.weights_digest = "c";
+  b.model = "a", b.weights_digest = "bc";
+  EXPECT_NE(a.Digest(), b.Digest());
+}
+
+TEST(SpaceSpec, ExchangedNumbersChangeTheDigest) {
+  SpaceSpec exchanged = KnownSpace();
+  std::swap(exchanged.layers, exchanged.kv_heads);
+  EXPECT_NE(exchanged.Digest(), KnownSpace().Digest());
+}
+
+TEST(SpaceSpec, AcceptsTheBoundsOfEveryField) {
+  SpaceSpec lowest = testing::TestSpace(1);
+  lowest.model = lowest.weights_digest = lowest.dtype = lowest.layout = "x";
+  lowest.layers = lowest.kv_heads = lowest.head_dim = lowest.tokens_per_block = 1;
+  EXPECT_TRUE(lowest.Validate().ok()) << lowest.Validate();
+  SpaceSpec highest = testing::TestSpace(kMaxBlockBytes);
+  highest.model = highest.weights_digest = highest.lora = highest.dtype = highest.layout =
+      std::string(kMaxSpaceTextBytes, 'x');
+  highest.layers = highest.kv_heads = highest.tensor_size = highest.pipeline_size = 4096;
+  highest.tensor_rank = highest.pipeline_rank = 4095;
+  highest.head_dim = highest.tokens_per_block = 65536;
+  EXPECT_TRUE(highest.Validate().ok()) << highest.Validate();
+}
+
+struct BadField {
+  const char* field;
+  const char* value;  // As the message must print it.
+  Change change;
+};
+
+TEST(SpaceSpec, ValidationNamesFieldAndValue) {
+  const std::string long_text(kMaxSpaceTextBytes + 1, 'x');
+  const std::vector<BadField> cases = {
+      {"model", "0 bytes", [](SpaceSpec& s) { s.model = ""; }},
+      {"model", "257 bytes", [&](SpaceSpec& s) { s.model = long_text; }},
+      {"weights_digest", "0 bytes", [](SpaceSpec& s) { s.weights_digest = ""; }},
+      {"weights_digest", "257 bytes", [&](SpaceSpec& s) { s.weights_digest = long_text; }},
+      {"lora", "257 bytes", [&](SpaceSpec& s) { s.lora = long_text; }},
+      {"dtype", "0 bytes", [](SpaceSpec& s) { s.dtype = ""; }},
+      {"dtype", "257 bytes", [&](SpaceSpec& s) { s.dtype = long_text; }},
+      {"layout", "0 bytes", [](SpaceSpec& s) { s.layout = ""; }},
+      {"layout", "257 bytes", [&](SpaceSpec& s) { s.layout = long_text; }},
+      {"layers", "is 0", [](SpaceSpec& s) { s.layers = 0; }},
+      {"layers", "is 4097", [](SpaceSpec& s) { s.layers = 4097; }},
+      {"kv_heads", "is 0", [](SpaceSpec& s) { s.kv_heads = 0; }},
+      {"kv_heads", "is 4097", [](SpaceSpec& s) { s.kv_heads = 4097; }},
+      {"head_dim", "is 0", [](SpaceSpec& s) { s.head_dim = 0; }},
+      {"head_dim", "is 65537", [](SpaceSpec& s) { s.head_dim = 65537; }},
+      {"tokens_per_block", "is 0", [](SpaceSpec& s) { s.tokens_per_block = 0; }},
+      {"tokens_per_block", "is 65537", [](SpaceSpec& s) { s.tokens_per_block = 65537; }},
+      {"tensor_size", "is 0", [](SpaceSpec& s) { s.tensor_size = 0; }},
+      {"tensor_size", "is 4097", [](SpaceSpec& s) { s.tensor_size = 4097; }},
+      {"tensor_rank", "is 2", [](SpaceSpec& s) { s.tensor_rank = 2; }},
+      {"pipeline_size", "is 0", [](SpaceSpec& s) { s.pipeline_size = 0; }},
+      {"pipeline_size", "is 4097", [](SpaceSpec& s) { s.pipeline_size = 4097; }},
+      {"pipeline_rank", "is 1", [](SpaceSpec& s) { s.pipeline_rank = 1; }},
+      {"block_bytes", "is 0", [](SpaceSpec& s) { s.block_bytes = 0; }},
+      {"block_bytes", "is 67108865", [](SpaceSpec& s) { s.block_bytes = kMaxBlockBytes + 1; }},
+  };
+  for (const BadField& bad : cases) {
+    SpaceSpec space = KnownSpace();
+    bad.change(space);
+    const absl::Status status = space.Validate();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad.field;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(std::string("space ") + bad.field + " "));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(bad.value));
+  }
+}
+
+TEST(SpaceSpec, ValidationEscapesHostileText) {
+  SpaceSpec space = KnownSpace();
+  space.dtype = std::string(kMaxSpaceTextBytes, '\n') + "\x1b";
+  const std::string message(space.Validate().message());
+  EXPECT_EQ(message.find('\n'), std::string::npos);
+  EXPECT_EQ(message.find('\x1b'), std::string::npos);
+}
+
+TEST(SlotBytes, RoundsUpToFourKibibytes) {
+  EXPECT_EQ(SlotBytes(1), 4096u);
+  EXPECT_EQ(SlotBytes(4095), 4096u);
+  EXPECT_EQ(SlotBytes(4096), 4096u);
+  EXPECT_EQ(SlotBytes(4097), 8192u);
+  EXPECT_EQ(SlotBytes(kMaxBlockBytes), kMaxBlockBytes);
+}
+
+}  // namespace
+}  // namespace kvtier
