@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdio>
 #include <iterator>
 #include <map>
 #include <random>
 #include <utility>
 #include <vector>
+
+#include "tests/testing/test_seed.h"
 
 namespace kvtier {
 namespace {
@@ -143,10 +144,7 @@ class Model {
 };
 
 TEST(SlotPoolModelTest, MatchesTheReferenceUnderRandomMixedSizes) {
-  const uint64_t seed = std::random_device{}();
-  SCOPED_TRACE(::testing::Message() << "seed " << seed);
-  std::printf("SlotPoolModelTest seed %lu\n", seed);
-  std::mt19937_64 random(seed);
+  std::mt19937_64 random(testing::TestSeed());
   constexpr uint64_t kSlabs = 12;
   SlotPool pool(kSlabs * kSlab, kSlab);
   Model model(kSlabs);

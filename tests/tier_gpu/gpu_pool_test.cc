@@ -1,0 +1,210 @@
+#include "tier_gpu/gpu_pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "core/task_scope.h"
+#include "tests/testing/blocks.h"
+#include "tests/testing/sim_executor.h"
+#include "tests/testing/test_seed.h"
+#include "tier_gpu/emulated_device.h"
+
+namespace kvtier {
+namespace {
+
+constexpr uint64_t kSlot = 8192;
+constexpr uint64_t kTenant = 1;
+// Three batches, the last of them one slot.
+constexpr size_t kSlots = 2 * kMaxCopySegments + 1;
+
+class GpuPoolTest : public ::testing::Test {
+ protected:
+  static Task<void> Record(Task<absl::Status> copy, absl::Status* status) {
+    *status = co_await copy;
+  }
+  absl::Status Finish(Task<absl::Status> copy) {
+    absl::Status status = absl::UnknownError("the copy never ended");
+    scope_.Spawn(Record(std::move(copy), &status));
+    while (time_.Step()) {
+    }
+    return status;
+  }
+  GpuSlot MustReserve() {
+    auto slot = pool_->Reserve();
+    EXPECT_TRUE(slot.ok()) << slot.status();
+    return *std::move(slot);
+  }
+  std::vector<GpuSlot> ReserveAll() {
+    std::vector<GpuSlot> slots;
+    for (size_t i = 0; i < kSlots; ++i) slots.push_back(MustReserve());
+    return slots;
+  }
+
+  testing::SimTime time_;
+  testing::SimExecutor executor_{&time_};
+  testing::InlineByteWorkers workers_;
+  EmulatedDevice device_{&executor_, &workers_, {}};
+  std::unique_ptr<GpuPool> pool_ = *GpuPool::Create(&device_, kSlots* kSlot, kSlot);
+  TaskScope scope_{&executor_};
+};
+
+TEST_F(GpuPoolTest, WhatIsScatteredIsGatheredAgain) {
+  const std::vector<GpuSlot> slots = ReserveAll();
+  std::vector<std::byte> in(kSlots * kSlot);
+  std::vector<std::byte> out(kSlots * kSlot);
+  std::vector<GpuTransfer> there;
+  std::vector<GpuTransfer> back;
+  for (size_t i = 0; i < kSlots; ++i) {
+    const auto block = std::span(in).subspan(i * kSlot, kSlot);
+    testing::FillBlock(kTenant, testing::TestEngineKey(i), block);
+    there.push_back({slots[i].offset(), block});
+    back.push_back({slots[i].offset(), std::span(out).subspan(i * kSlot, kSlot)});
+  }
+  ASSERT_EQ(Finish(pool_->Scatter(there)), absl::OkStatus());
+  std::reverse(back.begin(), back.end());
+  ASSERT_EQ(Finish(pool_->Gather(back)), absl::OkStatus());
+  for (size_t i = 0; i < kSlots; ++i) {
+    ASSERT_TRUE(testing::HoldsBlock(kTenant, testing::TestEngineKey(i),
+                                    std::span(out).subspan(i * kSlot, kSlot)))
+        << "block " << i;
+  }
+}
+
+TEST_F(GpuPoolTest, NoTwoSlotsShareAByte) {
+  const std::vector<GpuSlot> slots = ReserveAll();
+  std::set<uint64_t> offsets;
+  for (const GpuSlot& slot : slots) {
+    EXPECT_EQ(slot.offset() % kSlot, 0u);
+    EXPECT_LE(slot.offset() + kSlot, pool_->capacity_bytes());
+    offsets.insert(slot.offset());
+  }
+  EXPECT_EQ(offsets.size(), kSlots);
+  EXPECT_EQ(pool_->used_bytes(), pool_->capacity_bytes());
+  pool_->Audit();
+}
+
+TEST_F(GpuPoolTest, AFullPoolIsResourceExhaustedUntilASlotComesBack) {
+  std::vector<GpuSlot> slots = ReserveAll();
+  EXPECT_EQ(pool_->Reserve().status().code(), absl::StatusCode::kResourceExhausted);
+  const uint64_t offset = slots.back().offset();
+  slots.pop_back();
+  EXPECT_EQ(MustReserve().offset(), offset);
+}
+
+TEST_F(GpuPoolTest, AMovedSlotIsGivenBackOnce) {
+  GpuSlot first = MustReserve();
+  GpuSlot second = std::move(first);
+  EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): the state after a move is promised.
+  first.Release();
+  EXPECT_EQ(pool_->used_bytes(), kSlot);
+  second = MustReserve();
+  EXPECT_EQ(pool_->used_bytes(), kSlot) << "the old slot went back on assignment";
+  GpuSlot& itself = second;
+  second = std::move(itself);
+  EXPECT_TRUE(second);
+  second.Release();
+  second.Release();
+  EXPECT_EQ(pool_->used_bytes(), 0u);
+}
+
+TEST_F(GpuPoolTest, AnotherProcessSharesTheRegionByDescriptor) {
+  const GpuSlot slot = MustReserve();
+  std::vector<std::byte> host(kSlot, std::byte{'a'});
+  const GpuTransfer transfer = {slot.offset(), host};
+  ASSERT_EQ(Finish(pool_->Scatter({&transfer, 1})), absl::OkStatus());
+  const pid_t worker = fork();
+  if (worker == 0) {
+    void* const memory =
+        mmap(nullptr, pool_->capacity_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, pool_->fd(), 0);
+    if (memory == MAP_FAILED) _exit(1);
+    char* const block = static_cast<char*>(memory) + slot.offset();
+    if (block[0] != 'a' || block[kSlot - 1] != 'a') _exit(2);
+    std::memset(block, 'b', kSlot);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(worker, &status, 0), worker);
+  EXPECT_EQ(status, 0);
+  // The worker is gone; its block is not.
+  ASSERT_EQ(Finish(pool_->Gather({&transfer, 1})), absl::OkStatus());
+  EXPECT_EQ(host.front(), std::byte{'b'});
+  EXPECT_EQ(host.back(), std::byte{'b'});
+}
+
+TEST_F(GpuPoolTest, ErrorsOfTheDeviceReachTheCaller) {
+  const GpuSlot slot = MustReserve();
+  std::vector<std::byte> host(kSlot);
+  const GpuTransfer transfer = {slot.offset(), host};
+  device_.FailCopy(CopyDirection::kDeviceToHost, 1);
+  EXPECT_EQ(Finish(pool_->Gather({&transfer, 1})).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Finish(pool_->Gather({&transfer, 1})), absl::OkStatus());
+  device_.Lose();
+  EXPECT_EQ(Finish(pool_->Scatter({&transfer, 1})).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(GpuPool::Create(&device_, kSlot, kSlot).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST_F(GpuPoolTest, APoolIsRoundedDownToWholeSlots) {
+  const auto pool = GpuPool::Create(&device_, 3 * kSlot - 1, kSlot);
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  EXPECT_EQ((*pool)->capacity_bytes(), 2 * kSlot);
+}
+
+TEST_F(GpuPoolTest, RandomReservesAndReleasesNeverShareASlot) {
+  std::mt19937_64 random(testing::TestSeed());
+  std::vector<GpuSlot> held;
+  std::set<uint64_t> offsets;
+  for (int step = 0; step < 20'000; ++step) {
+    const bool filling = (step / 2'500) % 2 == 0;
+    if (held.empty() || random() % 100 < (filling ? 90 : 10)) {
+      auto slot = pool_->Reserve();
+      ASSERT_EQ(slot.ok(), held.size() < kSlots);
+      if (!slot.ok()) continue;
+      ASSERT_TRUE(offsets.insert(slot->offset()).second) << "shared: " << slot->offset();
+      held.push_back(*std::move(slot));
+    } else {
+      std::swap(held[random() % held.size()], held.back());
+      offsets.erase(held.back().offset());
+      held.pop_back();
+    }
+    ASSERT_EQ(pool_->used_bytes(), held.size() * kSlot);
+    if (step % 500 == 0) pool_->Audit();
+  }
+}
+
+using GpuPoolDeathTest = GpuPoolTest;
+
+TEST_F(GpuPoolDeathTest, APoolThatEndsBeforeItsSlotsAborts) {
+  EXPECT_DEATH(
+      {
+        const GpuSlot slot = MustReserve();
+        pool_.reset();
+      },
+      "CHECK failed");
+}
+
+TEST_F(GpuPoolDeathTest, ACopyIntoASlotThatIsNotReservedAborts) {
+  std::vector<std::byte> host(kSlot);
+  const GpuTransfer transfer = {0, host};
+  EXPECT_DEATH((void)Finish(pool_->Scatter({&transfer, 1})), "CHECK failed");
+}
+
+TEST_F(GpuPoolDeathTest, HostMemoryOfAnotherSizeAborts) {
+  const GpuSlot slot = MustReserve();
+  std::vector<std::byte> host(kSlot - 1);
+  const GpuTransfer transfer = {slot.offset(), host};
+  EXPECT_DEATH((void)Finish(pool_->Scatter({&transfer, 1})), "CHECK failed");
+}
+
+}  // namespace
+}  // namespace kvtier
