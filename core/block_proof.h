@@ -24,7 +24,7 @@ struct BlockProof {
   SpaceDigest space;
   uint64_t length = 0;  // Payload bytes.
   PayloadSum sum;
-  uint64_t seal = 0;    // Over (key, space, length, generation 0) and sum.
+  uint64_t seal = 0;  // Over (key, space, length, generation 0) and sum.
   std::optional<BlockKey> parent;
 };
 

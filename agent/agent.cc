@@ -1,0 +1,166 @@
+#include "agent/agent.h"
+
+#include <utility>
+
+#include "agent/limits.h"
+#include "core/check.h"
+#include "core/event.h"
+#include "core/space.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+
+absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seams& seams) {
+  KVT_CHECK((seams.disk == nullptr) == (seams.manifest == nullptr));
+  HostTier::Options host_options{.slab_bytes = options.slab_bytes};
+  const std::vector<Tenant>& tenants = options.tenants.tenants();
+  for (const Tenant& tenant : tenants) {
+    host_options.domains.push_back(
+        {.name = "kvtier-" + tenant.name, .bytes = options.host_bytes / tenants.size()});
+  }
+  KVT_ASSIGN_OR_RETURN(std::unique_ptr<HostTier> host, HostTier::Create(host_options));
+  std::unique_ptr<GpuPool> gpu;
+  if (seams.device != nullptr && options.gpu_bytes > 0) {
+    for (size_t domain = 0; domain < host->domain_count(); ++domain) {
+      KVT_RETURN_IF_ERROR(seams.device->Pin(host->arena(static_cast<DomainId>(domain)).bytes()));
+    }
+    KVT_ASSIGN_OR_RETURN(
+        gpu, GpuPool::Create(seams.device, options.gpu_bytes, SlotBytes(options.gpu_block_bytes)));
+  }
+  return std::unique_ptr<Agent>(
+      new Agent(std::move(options), seams, std::move(host), std::move(gpu)));
+}
+
+Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host,
+             std::unique_ptr<GpuPool> gpu)
+    : options_(std::move(options)),
+      seams_(seams),
+      host_(std::move(host)),
+      gpu_(std::move(gpu)),
+      index_(host_->domain_count(),
+             [this](const Delta& delta) {
+               if (reporter_ != nullptr) reporter_->OnDelta(delta);
+             }),
+      evictor_(&index_, host_.get(), &stats_.host, &stats_.gpu),
+      host_loads_(seams.executor, &index_, Tier::kHost),
+      gpu_loads_(seams.executor, &index_, Tier::kGpu),
+      fetcher_({.executor = seams.executor,
+                .workers = seams.workers,
+                .coordinator = seams.coordinator,
+                .transport = seams.transport},
+               options_.node, &scope_, &index_, &evictor_, &host_loads_, &stats_),
+      matcher_(seams.executor, &index_, &fetcher_),
+      scope_(seams.executor) {
+  if (seams.coordinator != nullptr) {
+    reporter_ = std::make_unique<CoordinatorReporter>(
+        seams.executor, seams.coordinator,
+        DirectorySync(options_.node, options_.epoch, options_.address,
+                      [this] { return index_.Snapshot(); }),
+        [this] { return Usage(); });
+  }
+  if (seams.disk != nullptr) {
+    disk_ = std::make_unique<DiskTier>(seams.executor, seams.workers, seams.disk, seams.manifest,
+                                       [this](const BlockKey& key) { index_.UnpublishDisk(key); });
+    disk_loader_ = std::make_unique<DiskLoader>(&scope_, &index_, &evictor_, disk_.get(),
+                                                &host_loads_, &stats_);
+    offloader_ = std::make_unique<Offloader>(seams.workers, &scope_, &index_, disk_.get(), &stats_);
+  }
+  if (gpu_ != nullptr) {
+    gpu_loader_ = std::make_unique<GpuLoader>(seams.executor, &scope_, &index_, &evictor_,
+                                              gpu_.get(), &gpu_loads_, &stats_);
+  }
+  onboarder_ = std::make_unique<Onboarder>(seams.executor,
+                                           Onboarder::Flows{.disk = disk_loader_.get(),
+                                                            .gpu = gpu_loader_.get(),
+                                                            .fetcher = &fetcher_,
+                                                            .host_loads = &host_loads_},
+                                           &index_, &sessions_, &leases_, &stats_);
+  putter_ = std::make_unique<Putter>(Putter::Parts{.executor = seams.executor,
+                                                   .workers = seams.workers,
+                                                   .scope = &scope_,
+                                                   .index = &index_,
+                                                   .evictor = &evictor_,
+                                                   .gpu = gpu_.get(),
+                                                   .offloader = offloader_.get(),
+                                                   .sessions = &sessions_,
+                                                   .reservations = &reservations_,
+                                                   .stats = &stats_});
+  peer_server_ =
+      std::make_unique<PeerServer>(seams.executor, &scope_, &index_, disk_.get(), &stats_);
+}
+
+Agent::~Agent() = default;
+
+Task<absl::StatusOr<DiskTier::Recovery>> Agent::Start() {
+  DiskTier::Recovery recovery;
+  if (disk_ != nullptr) {
+    KVT_CO_ASSIGN_OR_RETURN(recovery, co_await disk_->Open());
+    for (const DiskBlock& block : disk_->Blocks()) {
+      index_.PublishDisk({.key = block.key,
+                          .parent = block.parent,
+                          .space = block.space,
+                          .length = block.length,
+                          .sum = block.sum});
+    }
+  }
+  scope_.Spawn(SweepDeadlines());
+  if (reporter_ != nullptr) scope_.Spawn(reporter_->Run());
+  co_return recovery;
+}
+
+Task<bool> Agent::Stop(absl::Time deadline) {
+  stopping_ = true;
+  if (reporter_ != nullptr) reporter_->Stop();
+  co_return co_await scope_.Idle(deadline);
+}
+
+Task<void> Agent::SweepDeadlines() {
+  while (!stopping_) {
+    const absl::Time now = seams_.executor->Now();
+    stats_.expired_leases += leases_.Expire(now);
+    stats_.expired_reservations += reservations_.Expire(now);
+    co_await SleepUntil(seams_.executor, now + kSweepInterval);
+  }
+}
+
+absl::StatusOr<SessionId> Agent::OpenSession(const Tenant& tenant, const SessionToken& token) {
+  return sessions_.Open(tenant, token);
+}
+
+void Agent::CloseSession(SessionId id) {
+  leases_.ReleaseAll(id);
+  reservations_.ReleaseAll(id);
+  sessions_.Close(id);
+}
+
+std::vector<TierUsage> Agent::Usage() const {
+  std::vector<TierUsage> usage;
+  if (gpu_ != nullptr) {
+    usage.push_back({.tier = Tier::kGpu,
+                     .capacity_bytes = gpu_->capacity_bytes(),
+                     .used_bytes = gpu_->used_bytes(),
+                     .blocks = index_.blocks_in(Tier::kGpu)});
+  }
+  usage.push_back({.tier = Tier::kHost,
+                   .capacity_bytes = host_->capacity_bytes(),
+                   .used_bytes = host_->used_bytes(),
+                   .blocks = index_.blocks_in(Tier::kHost)});
+  if (disk_ != nullptr) {
+    usage.push_back({.tier = Tier::kDisk,
+                     .capacity_bytes = disk_->capacity_bytes(),
+                     .used_bytes = disk_->used_bytes(),
+                     .blocks = index_.blocks_in(Tier::kDisk)});
+  }
+  return usage;
+}
+
+void Agent::Audit() const {
+  index_.Audit();
+  leases_.Audit();
+  reservations_.Audit();
+  host_->Audit();
+  if (gpu_ != nullptr) gpu_->Audit();
+  if (disk_ != nullptr) disk_->Audit();
+}
+
+}  // namespace kvtier

@@ -1,0 +1,143 @@
+// Agent is one node's kvtier: the tiers, the index over them, and the flows that
+// move blocks, wired together. Everything it decides runs on one executor; all I/O
+// is behind the seams it is given, so the simulator runs this very class.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_AGENT_H_
+#define KVTIER_AGENT_AGENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/agent_stats.h"
+#include "agent/block_index.h"
+#include "agent/coordinator_link.h"
+#include "agent/coordinator_reporter.h"
+#include "agent/disk_load.h"
+#include "agent/evict.h"
+#include "agent/fetch.h"
+#include "agent/gpu_load.h"
+#include "agent/leases.h"
+#include "agent/load_table.h"
+#include "agent/match.h"
+#include "agent/offload.h"
+#include "agent/onboard.h"
+#include "agent/peer_transport.h"
+#include "agent/put.h"
+#include "agent/reservations.h"
+#include "agent/serve_peer.h"
+#include "agent/sessions.h"
+#include "agent/tenants.h"
+#include "core/byte_workers.h"
+#include "core/executor.h"
+#include "core/node.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "tier_disk/disk_tier.h"
+#include "tier_gpu/gpu_pool.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+class Agent {
+ public:
+  struct Options {
+    NodeId node;
+    Epoch epoch;          // Drawn at start.
+    std::string address;  // Of the peer service, as other nodes reach it.
+    TenantTable tenants;
+    uint64_t host_bytes = 0;  // Of all arenas; each tenant's domain gets an equal part.
+    uint64_t slab_bytes = uint64_t{64} << 20;
+    uint64_t gpu_bytes = 0;        // 0: no GPU pool.
+    uint64_t gpu_block_bytes = 0;  // Of the blocks that the pool is for.
+  };
+  // Not owned. What is null is not there: the node then runs without that part.
+  struct Seams {
+    Executor* executor = nullptr;
+    ByteWorkers* workers = nullptr;
+    Disk* disk = nullptr;  // With `manifest`, or neither.
+    Manifest* manifest = nullptr;
+    Device* device = nullptr;
+    PeerTransport* transport = nullptr;
+    CoordinatorLink* coordinator = nullptr;
+  };
+
+  // Errors: kInvalidArgument, kResourceExhausted: the tiers' own.
+  static absl::StatusOr<std::unique_ptr<Agent>> Create(Options options, const Seams& seams);
+  ~Agent();
+
+  // Recovers the disk tier and starts the loops; before it nothing hits. Errors: the
+  // manifest's.
+  Task<absl::StatusOr<DiskTier::Recovery>> Start();
+  // Ends the loops and waits for what is in flight; false: something still ran at
+  // `deadline`.
+  Task<bool> Stop(absl::Time deadline);
+
+  absl::StatusOr<SessionId> OpenSession(const Tenant& tenant, const SessionToken& token);
+  // Everything the session holds is free when this returns. Unknown ids are ignored.
+  void CloseSession(SessionId id);
+
+  const Options& options() const { return options_; }
+  Executor* executor() const { return seams_.executor; }
+  TaskScope* scope() { return &scope_; }
+  SessionTable& sessions() { return sessions_; }
+  LeaseTable& leases() { return leases_; }
+  ReservationTable& reservations() { return reservations_; }
+  BlockIndex& index() { return index_; }
+  Evictor& evictor() { return evictor_; }
+  Matcher& matcher() { return matcher_; }
+  Onboarder& onboarder() { return *onboarder_; }
+  Putter& putter() { return *putter_; }
+  PeerServer& peer_server() { return *peer_server_; }
+  const HostTier& host() const { return *host_; }
+  const AgentStats& stats() const { return stats_; }
+  const DiskTier* disk() const { return disk_.get(); }                     // nullptr: none.
+  const GpuPool* gpu() const { return gpu_.get(); }                        // nullptr: none.
+  const Offloader* offloader() const { return offloader_.get(); }          // nullptr: no disk.
+  const CoordinatorReporter* reporter() const { return reporter_.get(); }  // nullptr: alone.
+  // Capacity, use and blocks of each tier that this node has.
+  std::vector<TierUsage> Usage() const;
+  // Aborts when an invariant of any part does not hold.
+  void Audit() const;
+
+ private:
+  Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host,
+        std::unique_ptr<GpuPool> gpu);
+  Task<void> SweepDeadlines();
+
+  const Options options_;
+  const Seams seams_;
+  AgentStats stats_;
+  // From here on, each part is destroyed before what it uses; the running flows
+  // (scope_) first of all.
+  std::unique_ptr<HostTier> host_;
+  std::unique_ptr<GpuPool> gpu_;
+  std::unique_ptr<CoordinatorReporter> reporter_;
+  BlockIndex index_;
+  std::unique_ptr<DiskTier> disk_;
+  SessionTable sessions_;
+  LeaseTable leases_;
+  ReservationTable reservations_;
+  Evictor evictor_;
+  LoadTable host_loads_;
+  LoadTable gpu_loads_;
+  std::unique_ptr<DiskLoader> disk_loader_;
+  std::unique_ptr<GpuLoader> gpu_loader_;
+  Fetcher fetcher_;
+  Matcher matcher_;
+  std::unique_ptr<Offloader> offloader_;
+  std::unique_ptr<Onboarder> onboarder_;
+  std::unique_ptr<Putter> putter_;
+  std::unique_ptr<PeerServer> peer_server_;
+  bool stopping_ = false;
+  TaskScope scope_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_AGENT_H_

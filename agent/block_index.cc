@@ -1,0 +1,221 @@
+#include "agent/block_index.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "core/check.h"
+
+namespace kvtier {
+namespace {
+
+// How many cold blocks of other slot sizes are passed over in search of one of the
+// wanted size before the coldest of any size is taken.
+constexpr size_t kMaxVictimProbes = 64;
+
+}  // namespace
+
+Pin& Pin::operator=(Pin&& other) noexcept {
+  if (this != &other) {
+    Release();
+    index_ = std::exchange(other.index_, nullptr);
+    tier_ = other.tier_;
+    key_ = other.key_;
+  }
+  return *this;
+}
+
+void Pin::Release() {
+  if (index_ != nullptr) std::exchange(index_, nullptr)->Unpin(tier_, key_);
+}
+
+bool BlockIndex::Entry::In(Tier tier) const {
+  switch (tier) {
+    case Tier::kGpu:
+      return static_cast<bool>(gpu);
+    case Tier::kHost:
+      return static_cast<bool>(host);
+    case Tier::kDisk:
+      return disk;
+  }
+  return false;
+}
+
+BlockIndex::BlockIndex(size_t domains, Observer observer)
+    : observer_(std::move(observer)), host_lru_(domains) {}
+
+BlockIndex::Entry& BlockIndex::EntryFor(const BlockMeta& meta) {
+  const auto [found, added] = entries_.try_emplace(meta.key);
+  if (added) found->second.meta = meta;
+  return found->second;
+}
+
+void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot) {
+  Entry& entry = EntryFor(meta);
+  KVT_CHECK(!entry.host && slot);
+  // An engine may compute the same block twice with bytes that differ in the last
+  // bit; the sum kept here is that of the host's bytes (the disk keeps its own).
+  entry.meta = meta;
+  entry.host = std::move(slot);
+  LruOf(Tier::kHost, entry).Insert(meta.key, meta.parent);
+  Changed(Delta::Kind::kAdd, Tier::kHost, meta.key);
+}
+
+void BlockIndex::PublishGpu(const BlockMeta& meta, GpuSlot slot) {
+  Entry& entry = EntryFor(meta);
+  KVT_CHECK(!entry.gpu && slot);
+  entry.gpu = std::move(slot);
+  gpu_lru_.Insert(meta.key, meta.parent);
+  Changed(Delta::Kind::kAdd, Tier::kGpu, meta.key);
+}
+
+void BlockIndex::PublishDisk(const BlockMeta& meta) {
+  Entry& entry = EntryFor(meta);
+  KVT_CHECK(!entry.disk);
+  entry.disk = true;
+  Changed(Delta::Kind::kAdd, Tier::kDisk, meta.key);
+}
+
+HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {
+  Entry& entry = entries_.at(key);
+  KVT_CHECK(entry.host && !host_pins_.contains(key));
+  LruOf(Tier::kHost, entry).Erase(key);
+  HostSlot slot = std::move(entry.host);
+  Changed(Delta::Kind::kRemove, Tier::kHost, key);
+  EraseIfEmpty(key);
+  return slot;
+}
+
+GpuSlot BlockIndex::UnpublishGpu(const BlockKey& key) {
+  Entry& entry = entries_.at(key);
+  KVT_CHECK(entry.gpu && !gpu_pins_.contains(key));
+  gpu_lru_.Erase(key);
+  GpuSlot slot = std::move(entry.gpu);
+  Changed(Delta::Kind::kRemove, Tier::kGpu, key);
+  EraseIfEmpty(key);
+  return slot;
+}
+
+void BlockIndex::UnpublishDisk(const BlockKey& key) {
+  const auto found = entries_.find(key);
+  if (found == entries_.end() || !found->second.disk) return;
+  found->second.disk = false;
+  Changed(Delta::Kind::kRemove, Tier::kDisk, key);
+  EraseIfEmpty(key);
+}
+
+void BlockIndex::EraseIfEmpty(const BlockKey& key) {
+  const auto found = entries_.find(key);
+  const Entry& entry = found->second;
+  if (!entry.host && !entry.gpu && !entry.disk) entries_.erase(found);
+}
+
+const BlockIndex::Entry* BlockIndex::Find(const BlockKey& key) const {
+  const auto found = entries_.find(key);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+bool BlockIndex::In(Tier tier, const BlockKey& key) const {
+  const Entry* entry = Find(key);
+  return entry != nullptr && entry->In(tier);
+}
+
+size_t BlockIndex::LongestPrefix(std::span<const BlockKey> keys) const {
+  size_t run = 0;
+  while (run < keys.size() && entries_.contains(keys[run])) ++run;
+  return run;
+}
+
+std::optional<Pin> BlockIndex::PinIn(Tier tier, const BlockKey& key) {
+  KVT_CHECK(tier != Tier::kDisk);
+  const auto found = entries_.find(key);
+  if (found == entries_.end() || !found->second.In(tier)) return std::nullopt;
+  uint32_t& pins = (tier == Tier::kHost ? host_pins_ : gpu_pins_)[key];
+  if (pins++ == 0) LruOf(tier, found->second).Hold(key);
+  return Pin(this, tier, key);
+}
+
+void BlockIndex::Unpin(Tier tier, const BlockKey& key) {
+  auto& all_pins = tier == Tier::kHost ? host_pins_ : gpu_pins_;
+  const auto pins = all_pins.find(key);
+  KVT_CHECK(pins != all_pins.end());
+  if (--pins->second > 0) return;
+  all_pins.erase(pins);
+  LruOf(tier, entries_.at(key)).Unhold(key);
+}
+
+void BlockIndex::Touch(std::span<const BlockKey> run) {
+  for (auto key = run.rbegin(); key != run.rend(); ++key) {
+    const auto found = entries_.find(*key);
+    if (found == entries_.end()) continue;
+    if (found->second.host) LruOf(Tier::kHost, found->second).Touch(*key);
+    if (found->second.gpu) gpu_lru_.Touch(*key);
+  }
+}
+
+std::optional<BlockKey> BlockIndex::ColdestInHost(DomainId domain, uint64_t slot_bytes) const {
+  const LruLeaves& lru = host_lru_.at(static_cast<size_t>(domain));
+  if (slot_bytes == 0) return lru.Victim();
+  return lru.VictimWhere(kMaxVictimProbes, [&](const BlockKey& key) {
+    return entries_.at(key).host.bytes().size() == slot_bytes;
+  });
+}
+
+std::optional<BlockKey> BlockIndex::ColdestInGpu() const { return gpu_lru_.Victim(); }
+
+uint64_t BlockIndex::pinned_bytes(Tier tier) const {
+  uint64_t bytes = 0;
+  for (const auto& [key, count] : tier == Tier::kHost ? host_pins_ : gpu_pins_) {
+    bytes += entries_.at(key).meta.length;
+  }
+  return bytes;
+}
+
+std::vector<Delta> BlockIndex::Snapshot() const {
+  std::vector<Delta> deltas;
+  deltas.reserve(entries_.size());
+  for (const auto& [key, entry] : entries_) {
+    for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
+      if (entry.In(tier)) deltas.push_back({.kind = Delta::Kind::kAdd, .tier = tier, .key = key});
+    }
+  }
+  std::sort(deltas.begin(), deltas.end(), [](const Delta& a, const Delta& b) {
+    return std::tie(a.key, a.tier) < std::tie(b.key, b.tier);
+  });
+  return deltas;
+}
+
+LruLeaves& BlockIndex::LruOf(Tier tier, const Entry& entry) {
+  if (tier == Tier::kGpu) return gpu_lru_;
+  return host_lru_.at(static_cast<size_t>(entry.host.domain()));
+}
+
+void BlockIndex::Changed(Delta::Kind kind, Tier tier, const BlockKey& key) {
+  counts_[TierIndex(tier)] += kind == Delta::Kind::kAdd ? 1 : -1;
+  if (tier != Tier::kGpu) observer_({.kind = kind, .tier = tier, .key = key});
+}
+
+void BlockIndex::Audit() const {
+  std::array<size_t, kTierCount> counts{};
+  size_t in_host_lru = 0;
+  for (const auto& [key, entry] : entries_) {
+    KVT_CHECK(entry.host || entry.gpu || entry.disk);
+    KVT_CHECK(entry.meta.key == key);
+    for (const Tier tier : kAllTiers) counts[TierIndex(tier)] += entry.In(tier) ? 1 : 0;
+    if (entry.host) {
+      KVT_CHECK(host_lru_.at(static_cast<size_t>(entry.host.domain())).Contains(key));
+    }
+    if (entry.gpu) KVT_CHECK(gpu_lru_.Contains(key));
+  }
+  KVT_CHECK(counts == counts_);
+  for (const LruLeaves& lru : host_lru_) {
+    lru.Audit();
+    in_host_lru += lru.size();
+  }
+  gpu_lru_.Audit();
+  KVT_CHECK(in_host_lru == counts_[TierIndex(Tier::kHost)]);
+  KVT_CHECK(gpu_lru_.size() == counts_[TierIndex(Tier::kGpu)]);
+  for (const auto& [key, count] : host_pins_) KVT_CHECK(entries_.at(key).host && count > 0);
+  for (const auto& [key, count] : gpu_pins_) KVT_CHECK(entries_.at(key).gpu && count > 0);
+}
+
+}  // namespace kvtier

@@ -1,0 +1,124 @@
+// BlockIndex is the node's truth: which blocks it has, in which tiers, and who
+// holds them there. Publishing is the last act of a put or load, unpublishing the
+// first of an eviction (law 2).
+//
+// Executor thread only; no I/O. An entry lives while its block is in some tier.
+// Invariants, checked by Audit(): an entry has at least one tier; the LRU of each
+// tier has exactly the blocks of that tier; a pinned block is in its tier.
+#ifndef KVTIER_AGENT_BLOCK_INDEX_H_
+#define KVTIER_AGENT_BLOCK_INDEX_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "core/block_key.h"
+#include "core/block_proof.h"
+#include "core/lru_leaves.h"
+#include "core/node.h"
+#include "core/tier.h"
+#include "tier_gpu/gpu_pool.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+class BlockIndex;
+
+// While a Pin lives its block stays in its tier. Move-only, never leaves the
+// process. REQUIRES: outlived by the index.
+class Pin {
+ public:
+  Pin() = default;
+  Pin(Pin&& other) noexcept
+      : index_(std::exchange(other.index_, nullptr)), tier_(other.tier_), key_(other.key_) {}
+  Pin& operator=(Pin&& other) noexcept;
+  ~Pin() { Release(); }
+  explicit operator bool() const { return index_ != nullptr; }
+  const BlockKey& key() const { return key_; }
+  Tier tier() const { return tier_; }
+  void Release();
+
+ private:
+  friend class BlockIndex;
+  Pin(BlockIndex* index, Tier tier, const BlockKey& key) : index_(index), tier_(tier), key_(key) {}
+  BlockIndex* index_ = nullptr;
+  Tier tier_ = Tier::kHost;
+  BlockKey key_;
+};
+
+class BlockIndex {
+ public:
+  struct Entry {
+    BlockMeta meta;
+    HostSlot host;  // Set: in the host tier.
+    GpuSlot gpu;    // Set: in the GPU tier.
+    bool disk = false;
+    bool In(Tier tier) const;
+  };
+  // Told of each change of host and disk, for the coordinator, after it happened.
+  using Observer = absl::AnyInvocable<void(const Delta&)>;
+
+  // `domains`: number of host domains; each has its own LRU.
+  BlockIndex(size_t domains, Observer observer);
+
+  // REQUIRES: the block is not in that tier; `slot` holds its verified bytes.
+  void PublishHost(const BlockMeta& meta, HostSlot slot);
+  void PublishGpu(const BlockMeta& meta, GpuSlot slot);
+  void PublishDisk(const BlockMeta& meta);
+
+  // Takes the block out of the tier; the caller frees what it held by letting the
+  // returned slot go. REQUIRES: it is in the tier and not pinned there.
+  HostSlot UnpublishHost(const BlockKey& key);
+  GpuSlot UnpublishGpu(const BlockKey& key);
+  // The disk may lose a block at any time: no requirement, unknown is ignored.
+  void UnpublishDisk(const BlockKey& key);
+
+  // nullptr: not on this node. Valid until the next change.
+  const Entry* Find(const BlockKey& key) const;
+  bool In(Tier tier, const BlockKey& key) const;
+  // Number of leading keys that some tier of this node has.
+  size_t LongestPrefix(std::span<const BlockKey> keys) const;
+
+  // nullopt: the block is not in that tier (kGpu or kHost).
+  std::optional<Pin> PinIn(Tier tier, const BlockKey& key);
+  // Marks a run as just used: its head ends up the warmest.
+  void Touch(std::span<const BlockKey> run);
+
+  // The coldest unpinned block with no child in the tier; `slot_bytes` (0: any)
+  // restricts to blocks whose slot has that size.
+  std::optional<BlockKey> ColdestInHost(DomainId domain, uint64_t slot_bytes) const;
+  std::optional<BlockKey> ColdestInGpu() const;
+
+  size_t blocks_in(Tier tier) const { return counts_[TierIndex(tier)]; }
+  uint64_t pinned_bytes(Tier tier) const;
+  // Host and disk copies as adds, in the order of the keys: a snapshot.
+  std::vector<Delta> Snapshot() const;
+  void Audit() const;
+
+ private:
+  friend class Pin;
+  Entry& EntryFor(const BlockMeta& meta);
+  void EraseIfEmpty(const BlockKey& key);
+  LruLeaves& LruOf(Tier tier, const Entry& entry);
+  void Unpin(Tier tier, const BlockKey& key);
+  void Changed(Delta::Kind kind, Tier tier, const BlockKey& key);
+
+  Observer observer_;
+  absl::flat_hash_map<BlockKey, Entry> entries_;
+  std::vector<LruLeaves> host_lru_;  // By domain.
+  LruLeaves gpu_lru_;
+  std::array<size_t, kTierCount> counts_{};
+  // Pins by block, for the two tiers that can be pinned.
+  absl::flat_hash_map<BlockKey, uint32_t> host_pins_;
+  absl::flat_hash_map<BlockKey, uint32_t> gpu_pins_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_BLOCK_INDEX_H_

@@ -1,0 +1,55 @@
+// CoordinatorReporter is the loop that talks to the coordinator: changes as they
+// gather, a heartbeat when there are none, and patience when nobody answers.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_COORDINATOR_REPORTER_H_
+#define KVTIER_AGENT_COORDINATOR_REPORTER_H_
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "agent/coordinator_link.h"
+#include "agent/directory_sync.h"
+#include "core/event.h"
+#include "core/executor.h"
+#include "core/report.h"
+#include "core/task.h"
+
+namespace kvtier {
+
+class CoordinatorReporter {
+ public:
+  using UsageOf = absl::AnyInvocable<std::vector<TierUsage>()>;
+  // Does not own `executor`, `link`.
+  CoordinatorReporter(Executor* executor, CoordinatorLink* link, DirectorySync sync,
+                      UsageOf usage_of)
+      : executor_(executor), link_(link), sync_(std::move(sync)), usage_of_(std::move(usage_of)) {}
+
+  void OnDelta(const Delta& delta);
+  // Ends after Stop().
+  Task<void> Run();
+  void Stop();
+
+  bool connected() const { return connected_; }
+  // Since the last answer; nullopt: there was none.
+  std::optional<absl::Duration> silence() const;
+
+ private:
+  Task<void> Rest(bool answered);
+
+  Executor* const executor_;
+  CoordinatorLink* const link_;
+  DirectorySync sync_;
+  UsageOf usage_of_;
+  std::shared_ptr<Event> wake_;  // Set: there is news, or Stop() was called.
+  bool stopping_ = false;
+  bool connected_ = false;
+  std::optional<absl::Time> last_answer_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_COORDINATOR_REPORTER_H_

@@ -1,0 +1,69 @@
+#include "agent/disk_load.h"
+
+#include <optional>
+#include <utility>
+
+#include "agent/limits.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+// The table's own reference and the one in Pump(): nobody else asks.
+constexpr long kOwnReferences = 2;
+
+}  // namespace
+
+SharedLoad DiskLoader::Start(const BlockKey& key, DomainId domain, Urgency urgency) {
+  if (queued() >= kMaxLoadsQueued) {
+    ++stats_->host.declined;
+    return nullptr;
+  }
+  SharedLoad load = loads_->Start(key, Tier::kDisk);
+  (urgency == Urgency::kForeground ? foreground_ : prefetch_)
+      .push_back({.key = key, .domain = domain});
+  Pump();
+  return load;
+}
+
+void DiskLoader::Pump() {
+  while (running_ < kMaxLoadsRunning && queued() > 0) {
+    const bool foreground = !foreground_.empty();
+    std::deque<Queued>& queue = foreground ? foreground_ : prefetch_;
+    const Queued next = queue.front();
+    queue.pop_front();
+    const SharedLoad load = loads_->Find(next.key);
+    if (foreground && load.use_count() == kOwnReferences) {
+      loads_->Finish(next.key, absl::CancelledError("every asker's deadline passed"));
+      continue;
+    }
+    ++running_;
+    scope_->Spawn(Run(next));
+  }
+}
+
+Task<void> DiskLoader::Run(Queued queued) {
+  const absl::Status status = co_await LoadOne(queued);
+  loads_->Finish(queued.key, status);
+  --running_;
+  Pump();
+}
+
+Task<absl::Status> DiskLoader::LoadOne(Queued queued) {
+  const std::optional<DiskBlock> block = disk_->Find(queued.key);
+  if (!block.has_value()) co_return absl::NotFoundError("dropped from disk before the load ran");
+  KVT_CO_ASSIGN_OR_RETURN(HostSlot slot, evictor_->ReserveHost(queued.domain, block->length));
+  KVT_CO_RETURN_IF_ERROR(co_await disk_->Get(queued.key, slot.bytes()));
+  if (index_->In(Tier::kHost, queued.key)) co_return absl::OkStatus();  // A put came first.
+  index_->PublishHost({.key = block->key,
+                       .parent = block->parent,
+                       .space = block->space,
+                       .length = block->length,
+                       .sum = block->sum},
+                      std::move(slot));
+  ++stats_->host.inserts;
+  stats_->host.bytes_in += block->length;
+  co_return absl::OkStatus();
+}
+
+}  // namespace kvtier

@@ -1,0 +1,63 @@
+#include "agent/evict.h"
+
+#include <utility>
+
+#include "core/space.h"
+
+namespace kvtier {
+
+absl::StatusOr<HostSlot> Evictor::ReserveHost(DomainId domain, uint64_t block_bytes) {
+  const uint64_t slot_bytes = SlotBytes(block_bytes);
+  while (true) {
+    absl::StatusOr<HostSlot> slot = host_->Reserve(domain, block_bytes);
+    if (slot.ok() || !absl::IsResourceExhausted(slot.status())) return slot;
+    // A victim of the same size frees a slot for sure; any other frees one only
+    // once its slab is empty.
+    if (!EvictOneHost(domain, slot_bytes) && !EvictOneHost(domain, 0)) {
+      ++host_stats_->declined;
+      return slot;
+    }
+  }
+}
+
+bool Evictor::EvictOneHost(DomainId domain, uint64_t slot_bytes) {
+  const std::optional<BlockKey> victim = index_->ColdestInHost(domain, slot_bytes);
+  if (!victim.has_value()) return false;
+  const HostSlot freed = index_->UnpublishHost(*victim);
+  ++host_stats_->evictions;
+  return true;
+}
+
+absl::StatusOr<GpuSlot> Evictor::ReserveGpu(GpuPool* pool) {
+  while (true) {
+    absl::StatusOr<GpuSlot> slot = pool->Reserve();
+    if (slot.ok()) return slot;
+    if (!EvictOneGpu()) {
+      ++gpu_stats_->declined;
+      return slot;
+    }
+  }
+}
+
+bool Evictor::EvictOneGpu() {
+  const std::optional<BlockKey> victim = index_->ColdestInGpu();
+  if (!victim.has_value()) return false;
+  const GpuSlot freed = index_->UnpublishGpu(*victim);
+  ++gpu_stats_->evictions;
+  return true;
+}
+
+uint64_t Evictor::EvictAll(Tier tier) {
+  uint64_t evicted = 0;
+  if (tier == Tier::kGpu) {
+    while (EvictOneGpu()) ++evicted;
+  }
+  if (tier == Tier::kHost) {
+    for (size_t domain = 0; domain < host_->domain_count(); ++domain) {
+      while (EvictOneHost(static_cast<DomainId>(domain), 0)) ++evicted;
+    }
+  }
+  return evicted;
+}
+
+}  // namespace kvtier

@@ -1,0 +1,45 @@
+// Evictor makes room: it takes a free slot, or drops the coldest blocks that nobody
+// holds until one is free. It never waits.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_EVICT_H_
+#define KVTIER_AGENT_EVICT_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "agent/block_index.h"
+#include "core/tier.h"
+#include "core/tier_stats.h"
+#include "tier_gpu/gpu_pool.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+class Evictor {
+ public:
+  // Does not own; `stats` has one entry a tier.
+  Evictor(BlockIndex* index, HostTier* host, TierStats* host_stats, TierStats* gpu_stats)
+      : index_(index), host_(host), host_stats_(host_stats), gpu_stats_(gpu_stats) {}
+
+  // Errors: kResourceExhausted, everything in the domain is pinned, leased or being
+  // written; kInvalidArgument, larger than a slab.
+  absl::StatusOr<HostSlot> ReserveHost(DomainId domain, uint64_t block_bytes);
+  // Errors: kResourceExhausted, every slot is held.
+  absl::StatusOr<GpuSlot> ReserveGpu(GpuPool* pool);
+  // Drops every block of kHost or kGpu that nobody holds; returns how many.
+  uint64_t EvictAll(Tier tier);
+
+ private:
+  bool EvictOneHost(DomainId domain, uint64_t slot_bytes);
+  bool EvictOneGpu();
+
+  BlockIndex* const index_;
+  HostTier* const host_;
+  TierStats* const host_stats_;
+  TierStats* const gpu_stats_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_EVICT_H_

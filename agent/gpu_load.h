@@ -1,0 +1,61 @@
+// GpuLoader brings blocks from host memory into the GPU pool: reserve, scatter,
+// publish. Blocks started together move in one batch.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_GPU_LOAD_H_
+#define KVTIER_AGENT_GPU_LOAD_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "agent/agent_stats.h"
+#include "agent/block_index.h"
+#include "agent/evict.h"
+#include "agent/load_table.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "tier_gpu/gpu_pool.h"
+
+namespace kvtier {
+
+class GpuLoader {
+ public:
+  // Does not own. `loads` is the node's table of loads into the GPU pool.
+  GpuLoader(Executor* executor, TaskScope* scope, BlockIndex* index, Evictor* evictor,
+            GpuPool* pool, LoadTable* loads, AgentStats* stats)
+      : executor_(executor),
+        scope_(scope),
+        index_(index),
+        evictor_(evictor),
+        pool_(pool),
+        loads_(loads),
+        stats_(stats) {}
+
+  // True when a block of this size fills a slot of the pool.
+  bool Fits(uint64_t block_bytes) const;
+  // Takes the block's pin in host memory and starts its load, or joins the one in
+  // flight; it moves with the next Flush(). nullptr: no slot could be freed.
+  SharedLoad Start(Pin host_pin);
+  // Starts moving everything started since the last one.
+  void Flush();
+
+ private:
+  struct Moving {
+    Pin host_pin;
+    GpuSlot slot;
+  };
+  Task<void> Move(std::vector<Moving> batch);
+
+  Executor* const executor_;
+  TaskScope* const scope_;
+  BlockIndex* const index_;
+  Evictor* const evictor_;
+  GpuPool* const pool_;
+  LoadTable* const loads_;
+  AgentStats* const stats_;
+  std::vector<Moving> started_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_GPU_LOAD_H_

@@ -1,0 +1,66 @@
+#include "agent/leases.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "core/check.h"
+
+namespace kvtier {
+
+absl::StatusOr<LeaseId> LeaseTable::Grant(SessionId session, Pin pin, absl::Time deadline) {
+  size_t& count = counts_[session];
+  if (count >= kMaxLeasesPerSession) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("leases: the session holds all of its ", kMaxLeasesPerSession));
+  }
+  ++count;
+  const LeaseId id{next_id_++};
+  const auto lease =
+      leases_.emplace(id, Lease{.session = session, .pin = std::move(pin), .deadline = deadline})
+          .first;
+  by_deadline_.emplace(std::pair{deadline, id}, lease);
+  return id;
+}
+
+LeaseTable::Leases::iterator LeaseTable::End(Leases::iterator lease) {
+  const auto count = counts_.find(lease->second.session);
+  if (--count->second == 0) counts_.erase(count);
+  by_deadline_.erase({lease->second.deadline, lease->first});
+  return leases_.erase(lease);
+}
+
+void LeaseTable::Release(SessionId session, std::span<const LeaseId> ids) {
+  for (const LeaseId id : ids) {
+    const auto lease = leases_.find(id);
+    if (lease != leases_.end() && lease->second.session == session) End(lease);
+  }
+}
+
+void LeaseTable::ReleaseAll(SessionId session) {
+  if (!counts_.contains(session)) return;
+  for (auto lease = leases_.begin(); lease != leases_.end();) {
+    lease = lease->second.session == session ? End(lease) : std::next(lease);
+  }
+}
+
+size_t LeaseTable::Expire(absl::Time now) {
+  size_t expired = 0;
+  while (!by_deadline_.empty() && by_deadline_.begin()->first.first < now) {
+    End(by_deadline_.begin()->second);
+    ++expired;
+  }
+  return expired;
+}
+
+void LeaseTable::Audit() const {
+  absl::flat_hash_map<SessionId, size_t> counts;
+  for (const auto& [id, lease] : leases_) {
+    KVT_CHECK(lease.pin);
+    ++counts[lease.session];
+  }
+  KVT_CHECK(counts == counts_);
+  KVT_CHECK(by_deadline_.size() == leases_.size());
+}
+
+}  // namespace kvtier

@@ -1,0 +1,54 @@
+// LeaseTable holds what workers were promised: a Lease is a Pin with a deadline
+// that belongs to a session. It ends by release, by deadline, or with its session.
+//
+// Executor thread only. Invariant, checked by Audit(): a session's count equals its
+// leases.
+#ifndef KVTIER_AGENT_LEASES_H_
+#define KVTIER_AGENT_LEASES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/block_index.h"
+#include "agent/sessions.h"
+
+namespace kvtier {
+
+enum class LeaseId : uint64_t {};
+
+class LeaseTable {
+ public:
+  // Errors: kResourceExhausted at kMaxLeasesPerSession.
+  absl::StatusOr<LeaseId> Grant(SessionId session, Pin pin, absl::Time deadline);
+  // Ids that are unknown or another session's are ignored.
+  void Release(SessionId session, std::span<const LeaseId> ids);
+  void ReleaseAll(SessionId session);
+  // Ends the leases whose deadline lies before `now`; returns how many.
+  size_t Expire(absl::Time now);
+  size_t size() const { return leases_.size(); }
+  void Audit() const;
+
+ private:
+  struct Lease {
+    SessionId session{};
+    Pin pin;
+    absl::Time deadline;
+  };
+  using Leases = std::map<LeaseId, Lease>;
+  Leases::iterator End(Leases::iterator lease);
+
+  uint64_t next_id_ = 1;
+  Leases leases_;
+  std::map<std::pair<absl::Time, LeaseId>, Leases::iterator> by_deadline_;
+  absl::flat_hash_map<SessionId, size_t> counts_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_LEASES_H_

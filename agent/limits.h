@@ -1,0 +1,58 @@
+// Every limit of the agent, in one place (law 6). A full one answers
+// kResourceExhausted, or a miss, and counts; none grows.
+#ifndef KVTIER_AGENT_LIMITS_H_
+#define KVTIER_AGENT_LIMITS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace kvtier {
+
+inline constexpr size_t kMaxTenants = 256;
+inline constexpr size_t kMaxSessions = 1024;
+inline constexpr size_t kMaxSpacesPerSession = 16;
+inline constexpr size_t kMaxLeasesPerSession = 65536;
+inline constexpr size_t kMaxReservationsPerSession = 16384;
+
+// Loads (disk to host) running, and waiting for their turn.
+inline constexpr size_t kMaxLoadsRunning = 64;
+inline constexpr size_t kMaxLoadsQueued = 65536;
+// Blocks waiting to be written to disk; beyond it offload is declined.
+inline constexpr size_t kMaxOffloadQueued = 16384;
+inline constexpr size_t kMaxOffloadsRunning = 16;
+// Peer fetches (one stream each) this node asks for, and serves, at a time.
+inline constexpr size_t kMaxFetchesRunning = 16;
+inline constexpr size_t kMaxPeerStreamsServed = 16;
+// Disk reads for peers; each has a buffer of its own block outside the arena.
+inline constexpr size_t kMaxPeerDiskReads = 16;
+// Blocks of one stream.
+inline constexpr size_t kMaxKeysPerFetch = 1024;
+// Changes waiting for the coordinator; beyond it they become a snapshot.
+inline constexpr size_t kMaxPendingDeltas = 262144;
+inline constexpr size_t kMaxDeltasPerMessage = 8192;
+
+// How long a lease lasts, and how long its slot stays untouched after that: a
+// reader checks the deadline after its copy, so its clock read may come late.
+inline constexpr absl::Duration kLeaseDuration = absl::Seconds(10);
+inline constexpr absl::Duration kLeaseGrace = absl::Seconds(1);
+// A reserved slot is to be committed within this.
+inline constexpr absl::Duration kReservationDuration = absl::Seconds(30);
+// The longest a request waits, whatever it asks for.
+inline constexpr absl::Duration kMaxRequestTimeout = absl::Seconds(60);
+// How often deadlines of leases and reservations are looked at.
+inline constexpr absl::Duration kSweepInterval = absl::Milliseconds(100);
+
+inline constexpr absl::Duration kHeartbeatInterval = absl::Seconds(1);
+// Changes gather for this long before they are reported.
+inline constexpr absl::Duration kReportDelay = absl::Milliseconds(10);
+inline constexpr absl::Duration kReportTimeout = absl::Seconds(1);
+// The longest a coordinator may take to locate; its answer is only a hint.
+inline constexpr absl::Duration kLocateTimeout = absl::Milliseconds(200);
+// A fetch that nobody waits for (prefetch) gets this long.
+inline constexpr absl::Duration kPrefetchTimeout = absl::Seconds(10);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_LIMITS_H_

@@ -1,0 +1,49 @@
+// Offloader writes committed host blocks to disk, in the background and in the
+// order of their commits, so that they outlive eviction and kill -9. It never slows
+// a put: a full queue or a disk that cannot take more declines, and counts.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_OFFLOAD_H_
+#define KVTIER_AGENT_OFFLOAD_H_
+
+#include <cstddef>
+#include <deque>
+
+#include "agent/agent_stats.h"
+#include "agent/block_index.h"
+#include "core/byte_workers.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "tier_disk/disk_tier.h"
+
+namespace kvtier {
+
+class Offloader {
+ public:
+  // Does not own.
+  Offloader(ByteWorkers* workers, TaskScope* scope, BlockIndex* index, DiskTier* disk,
+            AgentStats* stats)
+      : workers_(workers), scope_(scope), index_(index), disk_(disk), stats_(stats) {}
+
+  // Queues a block of the host tier for writing, or declines.
+  void Offer(const BlockKey& key);
+  // Waiting or being written.
+  size_t pending() const { return queue_.size() + running_; }
+
+ private:
+  void Pump();
+  Task<void> Run(BlockKey key);
+  Task<void> WriteOne(BlockKey key);
+
+  ByteWorkers* const workers_;
+  TaskScope* const scope_;
+  BlockIndex* const index_;
+  DiskTier* const disk_;
+  AgentStats* const stats_;
+  std::deque<BlockKey> queue_;
+  size_t running_ = 0;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_OFFLOAD_H_

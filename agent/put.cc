@@ -1,0 +1,126 @@
+#include "agent/put.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "core/checksum.h"
+#include "core/event.h"
+#include "core/space.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+
+struct Putter::Committing {
+  explicit Committing(Executor* executor) : done(executor) {}
+  size_t left = 0;
+  size_t committed = 0;
+  Event done;
+};
+
+absl::StatusOr<Reserved> Putter::Reserve(const BlockRun& run, Tier target) {
+  const bool to_gpu = target == Tier::kGpu;
+  if (to_gpu && (parts_.gpu == nullptr || SlotBytes(run.block_bytes) != parts_.gpu->slot_bytes())) {
+    return absl::InvalidArgumentError("target: no GPU pool fits this space");
+  }
+  Reserved reserved{.deadline = parts_.executor->Now() + kReservationDuration};
+  for (size_t i = 0; i < run.keys.size(); ++i) {
+    KVT_ASSIGN_OR_RETURN(ReservedBlock block, ReserveOne(run, i, target, reserved.deadline));
+    reserved.blocks.push_back(block);
+  }
+  return reserved;
+}
+
+absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i, Tier target,
+                                                 absl::Time deadline) {
+  const BlockKey& key = run.keys[i];
+  if (parts_.index->Find(key) != nullptr || parts_.reservations->IsPending(key)) {
+    return ReservedBlock{.state = ReservedBlock::State::kPresent};
+  }
+  PendingBlock block{.meta = {.key = key,
+                              .parent = run.ParentOf(i),
+                              .space = run.space,
+                              .length = run.block_bytes},
+                     .domain = run.domain};
+  uint64_t offset = 0;
+  if (target == Tier::kGpu) {
+    absl::StatusOr<GpuSlot> slot = parts_.evictor->ReserveGpu(parts_.gpu);
+    if (!slot.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+    block.gpu = *std::move(slot);
+    offset = block.gpu.offset();
+  } else {
+    absl::StatusOr<HostSlot> slot = parts_.evictor->ReserveHost(run.domain, run.block_bytes);
+    if (absl::IsInvalidArgument(slot.status())) return slot.status();
+    if (!slot.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+    block.host = *std::move(slot);
+    offset = block.host.offset().value;
+  }
+  const absl::StatusOr<ReservationId> id =
+      parts_.reservations->Add(run.session, std::move(block), deadline);
+  if (!id.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+  return ReservedBlock{.state = ReservedBlock::State::kReserved, .id = *id, .offset = offset};
+}
+
+Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids) {
+  Committing committing(parts_.executor);
+  std::vector<PendingBlock> blocks;
+  for (const ReservationId id : ids) {
+    std::optional<PendingBlock> block = parts_.reservations->Take(session, id);
+    if (block.has_value()) blocks.push_back(*std::move(block));
+  }
+  if (blocks.empty()) co_return 0;
+  committing.left = blocks.size();
+  // All at once: the checksums run side by side on the byte workers.
+  for (PendingBlock& block : blocks) {
+    parts_.scope->Spawn(CommitOne(std::move(block), &committing));
+  }
+  co_await committing.done.WaitUntil(absl::InfiniteFuture());
+  co_return committing.committed;
+}
+
+Task<void> Putter::CommitOne(PendingBlock block, Committing* committing) {
+  absl::Status status;
+  if (block.gpu) status = co_await GatherToHost(&block);
+  if (status.ok()) {
+    const std::span<std::byte> slot = block.host.bytes();
+    const uint64_t length = block.meta.length;
+    ByteWorkers::Work checksum = [&block, slot, length] {
+      // The slot's tail goes to disk with it: leave nothing of an older block there.
+      std::fill(slot.begin() + length, slot.end(), std::byte{0});
+      block.meta.sum = SumPayload(slot.first(length));
+    };
+    const absl::Time start = parts_.executor->Now();
+    co_await parts_.workers->Run(std::move(checksum));
+    TierStats& host = parts_.stats->host;
+    host.write_latency.Record(parts_.executor->Now() - start);
+    // A fetch of the same block may have come first.
+    if (!parts_.index->In(Tier::kHost, block.meta.key)) {
+      parts_.index->PublishHost(block.meta, std::move(block.host));
+    }
+    if (block.gpu && !parts_.index->In(Tier::kGpu, block.meta.key)) {
+      parts_.index->PublishGpu(block.meta, std::move(block.gpu));
+      ++parts_.stats->gpu.inserts;
+    }
+    ++host.inserts;
+    host.bytes_in += length;
+    ++committing->committed;
+    if (parts_.offloader != nullptr) parts_.offloader->Offer(block.meta.key);
+  }
+  parts_.reservations->Finish(block.meta.key);
+  if (--committing->left == 0) committing->done.Set();
+}
+
+Task<absl::Status> Putter::GatherToHost(PendingBlock* block) {
+  KVT_CO_ASSIGN_OR_RETURN(block->host,
+                          parts_.evictor->ReserveHost(block->domain, block->meta.length));
+  const GpuTransfer transfer{.slot_offset = block->gpu.offset(), .host = block->host.bytes()};
+  const absl::Time start = parts_.executor->Now();
+  const absl::Status status = co_await parts_.gpu->Gather(std::span(&transfer, 1));
+  if (!status.ok()) ++parts_.stats->gpu.io_errors;
+  parts_.stats->gpu.read_latency.Record(parts_.executor->Now() - start);
+  parts_.stats->gpu.bytes_out += block->meta.length;
+  co_return status;
+}
+
+}  // namespace kvtier

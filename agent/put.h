@@ -1,0 +1,75 @@
+// Putter takes new blocks in: it hands out slots to write, and at commit takes the
+// checksum and publishes. A block written in a GPU slot is gathered to host memory
+// first, so that every committed block has verified bytes on the host.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_PUT_H_
+#define KVTIER_AGENT_PUT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/agent_stats.h"
+#include "agent/block_index.h"
+#include "agent/evict.h"
+#include "agent/offload.h"
+#include "agent/reservations.h"
+#include "agent/sessions.h"
+#include "core/byte_workers.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "tier_gpu/gpu_pool.h"
+
+namespace kvtier {
+
+struct ReservedBlock {
+  enum class State { kReserved, kPresent, kNoRoom };
+  State state = State::kNoRoom;
+  ReservationId id{};   // When kReserved.
+  uint64_t offset = 0;  // In the domain's arena, or in the GPU pool.
+};
+
+struct Reserved {
+  std::vector<ReservedBlock> blocks;  // One for each key, in order.
+  absl::Time deadline;                // Commit before.
+};
+
+class Putter {
+ public:
+  struct Parts {
+    Executor* executor = nullptr;
+    ByteWorkers* workers = nullptr;
+    TaskScope* scope = nullptr;
+    BlockIndex* index = nullptr;
+    Evictor* evictor = nullptr;
+    GpuPool* gpu = nullptr;          // nullptr: no device.
+    Offloader* offloader = nullptr;  // nullptr: no disk tier.
+    SessionTable* sessions = nullptr;
+    ReservationTable* reservations = nullptr;
+    AgentStats* stats = nullptr;
+  };
+  explicit Putter(const Parts& parts) : parts_(parts) {}
+
+  // A slot for each block that is not here yet. Errors: kInvalidArgument, a target
+  // that is neither kHost nor a fitting kGpu, or a block larger than a slab.
+  absl::StatusOr<Reserved> Reserve(const BlockRun& run, Tier target);
+  // Checksums and publishes; returns how many of `ids` were committed.
+  Task<size_t> Commit(SessionId session, std::vector<ReservationId> ids);
+
+ private:
+  struct Committing;  // One Commit() call: what is left and what succeeded.
+  absl::StatusOr<ReservedBlock> ReserveOne(const BlockRun& run, size_t i, Tier target,
+                                           absl::Time deadline);
+  Task<void> CommitOne(PendingBlock block, Committing* committing);
+  Task<absl::Status> GatherToHost(PendingBlock* block);
+
+  const Parts parts_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_PUT_H_

@@ -1,0 +1,70 @@
+#include "agent/serve_peer.h"
+
+#include <new>
+#include <utility>
+
+#include "agent/limits.h"
+#include "core/event.h"
+#include "core/space.h"
+
+namespace kvtier {
+
+AlignedBuffer::AlignedBuffer(size_t bytes)
+    : bytes_(static_cast<std::byte*>(std::aligned_alloc(kBlockAlignment, bytes))), size_(bytes) {
+  if (bytes_ == nullptr) throw std::bad_alloc();
+}
+
+// A disk read outlives the peer's deadline when the disk does; its state is shared.
+struct PeerServer::DiskRead {
+  DiskRead(Executor* executor, DiskBlock block)
+      : block(std::move(block)),
+        buffer(std::make_shared<AlignedBuffer>(SlotBytes(this->block.length))),
+        done(executor) {}
+  const DiskBlock block;
+  const std::shared_ptr<AlignedBuffer> buffer;
+  absl::Status status;
+  Event done;
+};
+
+Task<std::optional<ServedBlock>> PeerServer::Serve(BlockKey key, absl::Time deadline) {
+  std::optional<ServedBlock> served = ServeFromHost(key);
+  if (served.has_value() || disk_ == nullptr || disk_reads_ >= kMaxPeerDiskReads) {
+    co_return served;
+  }
+  const std::optional<DiskBlock> block = disk_->Find(key);
+  if (!block.has_value()) co_return std::nullopt;
+  const auto read = std::make_shared<DiskRead>(executor_, *block);
+  scope_->Spawn(ReadFromDisk(key, read));
+  const bool done = co_await read->done.WaitUntil(deadline);
+  if (!done || !read->status.ok()) co_return std::nullopt;
+  const BlockMeta meta{.key = key,
+                       .parent = block->parent,
+                       .space = block->space,
+                       .length = block->length,
+                       .sum = block->sum};
+  ++stats_->peers.served_blocks;
+  stats_->peers.served_bytes += meta.length;
+  co_return ServedBlock{.proof = ProofOf(meta),
+                        .payload = read->buffer->bytes().first(meta.length),
+                        .buffer = read->buffer};
+}
+
+std::optional<ServedBlock> PeerServer::ServeFromHost(const BlockKey& key) {
+  std::optional<Pin> pin = index_->PinIn(Tier::kHost, key);
+  if (!pin.has_value()) return std::nullopt;
+  const BlockIndex::Entry& entry = *index_->Find(key);
+  ++stats_->peers.served_blocks;
+  stats_->peers.served_bytes += entry.meta.length;
+  return ServedBlock{.proof = ProofOf(entry.meta),
+                     .payload = entry.host.bytes().first(entry.meta.length),
+                     .pin = *std::move(pin)};
+}
+
+Task<void> PeerServer::ReadFromDisk(BlockKey key, std::shared_ptr<DiskRead> read) {
+  ++disk_reads_;
+  read->status = co_await disk_->Get(key, read->buffer->bytes());
+  --disk_reads_;
+  read->done.Set();
+}
+
+}  // namespace kvtier

@@ -1,0 +1,83 @@
+// SessionTable knows the workers that are connected: whose they are and which
+// spaces they use. It is where an engine's keys become BlockKeys.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_SESSIONS_H_
+#define KVTIER_AGENT_SESSIONS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "agent/tenants.h"
+#include "core/block_key.h"
+#include "core/space.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+enum class SessionId : uint64_t {};
+
+using SessionToken = std::array<uint8_t, 16>;
+
+// A run of blocks of one session, named for good: what the flows work on.
+struct BlockRun {
+  SessionId session{};
+  DomainId domain{};
+  SpaceDigest space;
+  uint64_t block_bytes = 0;
+  std::optional<BlockKey> parent;  // Of keys[0], when the caller named one.
+  std::vector<BlockKey> keys;      // In prefix order.
+
+  // The block before keys[i].
+  std::optional<BlockKey> ParentOf(size_t i) const {
+    return i == 0 ? parent : std::optional<BlockKey>(keys[i - 1]);
+  }
+};
+
+class SessionTable {
+ public:
+  // Errors: kResourceExhausted at kMaxSessions.
+  absl::StatusOr<SessionId> Open(const Tenant& tenant, const SessionToken& token);
+  // Unknown ids are ignored.
+  void Close(SessionId id);
+  bool IsOpen(SessionId id) const { return sessions_.contains(id); }
+  size_t size() const { return sessions_.size(); }
+
+  // Errors: kFailedPrecondition, no open session has this token (open a new one).
+  absl::StatusOr<SessionId> Find(const SessionToken& token) const;
+  // Names a space for the session; the same spec gets the same id. REQUIRES: `spec`
+  // is valid. Errors: kResourceExhausted at kMaxSpacesPerSession.
+  absl::StatusOr<uint32_t> AddSpace(SessionId id, const SpaceSpec& spec);
+  // Errors: kInvalidArgument, `space_id` is not the session's.
+  absl::StatusOr<BlockRun> NameRun(SessionId id, uint32_t space_id,
+                                   const std::optional<EngineKey>& parent,
+                                   std::span<const EngineKey> keys) const;
+
+ private:
+  struct Space {
+    SpaceDigest digest;
+    uint64_t block_bytes = 0;
+    BlockNamer namer;
+  };
+  struct Session {
+    const Tenant* tenant = nullptr;  // Of the TenantTable, which outlives this.
+    SessionToken token{};
+    std::vector<Space> spaces;  // Space id - 1.
+  };
+  uint64_t next_id_ = 1;
+  absl::flat_hash_map<SessionId, Session> sessions_;
+  absl::flat_hash_map<SessionToken, SessionId> by_token_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SESSIONS_H_
