@@ -1,0 +1,189 @@
+#include "coordinator/coordinator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+// FNV-1a, 64 bit: the same number for the same asker in every run of a simulation.
+uint64_t NumberOf(const NodeId& id) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : id.str()) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(const Clock* clock, Epoch epoch, const CoordinatorOptions& options)
+    : clock_(clock),
+      epoch_(epoch),
+      started_(clock->Now()),
+      options_(options),
+      directory_(options.max_keys),
+      nodes_(options.max_nodes) {
+  KVT_CHECK(epoch.value != 0);
+  KVT_CHECK(options.max_nodes > 0 && options.max_nodes <= Directory::kMaxEnrolled);
+  KVT_CHECK(options.max_keys > 0);
+  SetTimeouts(options.node_timeout, options.forget_after);
+}
+
+void Coordinator::SetTimeouts(absl::Duration node_timeout, absl::Duration forget_after) {
+  KVT_CHECK(node_timeout > absl::ZeroDuration() && forget_after > absl::ZeroDuration());
+  options_.node_timeout = node_timeout;
+  options_.forget_after = forget_after;
+}
+
+absl::StatusOr<ReportReply> Coordinator::OnReport(const Report& report) {
+  ++stats_.reports;
+  KVT_ASSIGN_OR_RETURN(Node* const node, FindOrInsert(report));
+  if (node->epoch != report.node_epoch) {
+    Lose(node);
+    node->epoch = report.node_epoch;
+    node->next_sequence = 0;
+  }
+  node->address = report.address;
+  node->tiers = report.tiers;
+  node->last_heard = clock_->Now();
+
+  if (report.snapshot_begin) {
+    Lose(node);
+    node->stream = Stream::kSnapshot;
+    node->next_sequence = report.first_sequence;
+    ++stats_.snapshots;
+  }
+  const bool continues = report.snapshot_begin || report.coordinator_epoch == epoch_;
+  if (continues && node->stream != Stream::kLost && report.first_sequence <= node->next_sequence) {
+    Follow(node, report);
+  } else {
+    Lose(node);
+    ++stats_.resyncs;
+  }
+  directory_.Sweep();
+  return ReportReply{.coordinator_epoch = epoch_,
+                     .next_sequence = node->next_sequence,
+                     .resync = node->stream == Stream::kLost};
+}
+
+absl::StatusOr<Node*> Coordinator::FindOrInsert(const Report& report) {
+  if (Node* const known = nodes_.Find(report.node); known != nullptr) return known;
+  if (nodes_.full()) {
+    ++stats_.refused_nodes;
+    return absl::ResourceExhaustedError(absl::StrCat("node ", report.node.str(), ": the table has ",
+                                                     nodes_.size(), " nodes, its limit"));
+  }
+  return nodes_.Insert({.id = report.node,
+                        .epoch = report.node_epoch,
+                        .address = report.address,
+                        .index = directory_.Enrol()});
+}
+
+void Coordinator::Lose(Node* node) {
+  node->stream = Stream::kLost;
+  if (directory_.blocks(node->index) == 0) return;
+  directory_.Retire(node->index);
+  nodes_.Reindex(node, directory_.Enrol());
+}
+
+void Coordinator::Follow(Node* node, const Report& report) {
+  const uint64_t known =
+      std::min<uint64_t>(node->next_sequence - report.first_sequence, report.deltas.size());
+  for (const Delta& delta : std::span(report.deltas).subspan(known)) {
+    if (delta.kind == Delta::Kind::kAdd) {
+      directory_.Add(delta.key, node->index, delta.tier);
+    } else {
+      directory_.Remove(delta.key, node->index, delta.tier);
+    }
+  }
+  stats_.duplicate_deltas += known;
+  stats_.deltas += report.deltas.size() - known;
+  const uint64_t end = report.first_sequence + report.deltas.size();
+  node->next_sequence = std::max(node->next_sequence, end);
+  // An end told again, of a snapshot before this one, ends nothing.
+  if (report.snapshot_end && end == node->next_sequence) node->stream = Stream::kWhole;
+}
+
+LocateReply Coordinator::Locate(const NodeId& asker, std::span<const BlockKey> keys) {
+  const absl::Time now = clock_->Now();
+  const auto usable = [&](NodeIndex index) {
+    const Node* const node = nodes_.At(index);
+    return node != nullptr && node->id != asker &&
+           node->StateAt(now, options_.node_timeout) == NodeState::kLive;
+  };
+  const std::vector<HolderSet> run = directory_.LongestRun(keys, usable);
+  LocateReply reply;
+  reply.reserve(run.size());
+  for (const RankedHolders& ranked : RankHolders(run, NumberOf(asker))) {
+    std::vector<Holder>& holders = reply.emplace_back();
+    holders.reserve(ranked.size());
+    for (const RankedHolder& holder : ranked) {
+      const Node* const node = nodes_.At(holder.node);
+      holders.push_back({.node = node->id, .address = node->address, .tier = holder.tier});
+    }
+  }
+  ++stats_.locate_requests;
+  stats_.located_blocks += reply.size();
+  return reply;
+}
+
+std::vector<Holder> Coordinator::Lookup(const BlockKey& key) const {
+  std::vector<Holder> copies;
+  const HolderSet holders = directory_.Find(key);
+  for (const NodeCopies held : holders.view()) {
+    const Node* const node = nodes_.At(held.node());
+    for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
+      if (held.Has(tier)) {
+        copies.push_back({.node = node->id, .address = node->address, .tier = tier});
+      }
+    }
+  }
+  return copies;
+}
+
+void Coordinator::Tick() {
+  const absl::Time now = clock_->Now();
+  std::vector<NodeId> forgotten;
+  for (const Node* node : nodes_.All()) {
+    if (now - node->last_heard > options_.forget_after) forgotten.push_back(node->id);
+  }
+  for (const NodeId& id : forgotten) {
+    directory_.Retire(nodes_.Find(id)->index);
+    nodes_.Remove(id);
+    ++stats_.forgotten_nodes;
+  }
+  directory_.Sweep();
+}
+
+CoordinatorView Coordinator::snapshot() const {
+  const absl::Time now = clock_->Now();
+  CoordinatorView view{.epoch = epoch_,
+                       .uptime = now - started_,
+                       .directory_keys = directory_.keys(),
+                       .stats = stats_};
+  view.stats.refused_keys = directory_.refusals().keys;
+  view.stats.refused_holders = directory_.refusals().holders;
+  for (const Node* node : nodes_.All()) {
+    view.nodes.push_back({.id = node->id,
+                          .epoch = node->epoch,
+                          .address = node->address,
+                          .state = node->StateAt(now, options_.node_timeout),
+                          .silence = now - node->last_heard,
+                          .directory_blocks = directory_.blocks(node->index),
+                          .tiers = node->tiers});
+  }
+  return view;
+}
+
+void Coordinator::Audit() const {
+  directory_.Audit();
+  nodes_.Audit();
+  for (const Node* node : nodes_.All()) {
+    KVT_CHECK(node->stream != Stream::kLost || directory_.blocks(node->index) == 0);
+  }
+}
+
+}  // namespace kvtier

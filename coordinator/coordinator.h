@@ -1,0 +1,120 @@
+// Coordinator decides: it follows the agents' streams of deltas, keeps the
+// directory, and says who holds a run of blocks. All of it is soft state; what is
+// lost is told again. No I/O and no threads: the service and the simulator drive it.
+//
+// What it says is a hint. It may say too little (a stream not followed, a full
+// table); it says too much only until the next report of the holder.
+#ifndef KVTIER_COORDINATOR_COORDINATOR_H_
+#define KVTIER_COORDINATOR_COORDINATOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/directory.h"
+#include "coordinator/locate.h"
+#include "coordinator/node_table.h"
+#include "core/clock.h"
+#include "core/report.h"
+
+namespace kvtier {
+
+struct CoordinatorOptions {
+  // A node not heard for longer is silent: Locate does not name it.
+  absl::Duration node_timeout = absl::Seconds(5);
+  // A node not heard for longer is forgotten. A silent one that comes back sooner,
+  // its stream unbroken, is trusted at once.
+  absl::Duration forget_after = absl::Minutes(5);
+  // Nodes in the table; one more is refused.
+  size_t max_nodes = 4096;
+  // Keys in the directory; one more is not learned. Near 60 bytes each.
+  size_t max_keys = size_t{8} << 20;
+};
+
+struct CoordinatorStats {
+  uint64_t reports = 0;
+  uint64_t deltas = 0;            // Applied.
+  uint64_t duplicate_deltas = 0;  // Told again, ignored.
+  uint64_t snapshots = 0;         // Begun.
+  uint64_t resyncs = 0;           // Asked for.
+  uint64_t locate_requests = 0;
+  uint64_t located_blocks = 0;
+  uint64_t refused_nodes = 0;
+  uint64_t refused_keys = 0;
+  uint64_t refused_holders = 0;
+  uint64_t forgotten_nodes = 0;  // Silent for longer than forget_after.
+};
+
+// What `kvtier nodes` and `kvtier status` show.
+struct NodeView {
+  NodeId id;
+  Epoch epoch;
+  std::string address;
+  NodeState state = NodeState::kSyncing;
+  absl::Duration silence;  // Since its last report.
+  uint64_t directory_blocks = 0;
+  std::vector<TierUsage> tiers;
+};
+struct CoordinatorView {
+  Epoch epoch;
+  absl::Duration uptime;
+  uint64_t directory_keys = 0;
+  CoordinatorStats stats;
+  std::vector<NodeView> nodes;  // Ordered by id.
+};
+
+// Thread-compatible. Invariant: a node whose stream is lost has no blocks.
+class Coordinator {
+ public:
+  // REQUIRES: epoch is not 0 and was drawn for this object; the options' durations
+  // are positive, max_nodes is 1..Directory::kMaxEnrolled. `clock` is not owned.
+  Coordinator(const Clock* clock, Epoch epoch, const CoordinatorOptions& options);
+
+  // Takes one report. A report that does not continue the stream known of its node
+  // (a gap, another epoch of either side, a node not known) makes the node lost and
+  // is answered with resync, unless it begins a snapshot. Deltas seen before are
+  // ignored, so a report may be sent again. REQUIRES: deltas of host and disk only.
+  // Errors: kResourceExhausted, the node is new and the table full (retry later).
+  absl::StatusOr<ReportReply> OnReport(const Report& report);
+
+  // One list for each leading key that a live node other than `asker` holds.
+  LocateReply Locate(const NodeId& asker, std::span<const BlockKey> keys);
+
+  // Every copy known of `key`, trusted or not, for people.
+  std::vector<Holder> Lookup(const BlockKey& key) const;
+
+  // Forgets nodes silent for too long and sweeps. To be called about once a second;
+  // nothing that is answered depends on how often.
+  void Tick();
+
+  // New durations, from the settings. REQUIRES: positive.
+  void SetTimeouts(absl::Duration node_timeout, absl::Duration forget_after);
+
+  CoordinatorView snapshot() const;
+  Epoch epoch() const { return epoch_; }
+  // CHECKs the invariants of all tables; a pass over every entry.
+  void Audit() const;
+
+ private:
+  absl::StatusOr<Node*> FindOrInsert(const Report& report);
+  // Nothing is believed of the node any more.
+  void Lose(Node* node);
+  // Applies what is new of a report that continues the node's stream.
+  void Follow(Node* node, const Report& report);
+
+  const Clock* const clock_;  // Not owned.
+  const Epoch epoch_;
+  const absl::Time started_;
+  CoordinatorOptions options_;
+  Directory directory_;
+  NodeTable nodes_;
+  CoordinatorStats stats_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_COORDINATOR_COORDINATOR_H_

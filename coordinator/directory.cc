@@ -1,0 +1,158 @@
+#include "coordinator/directory.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace kvtier {
+namespace {
+
+// The place of `node` in `entries`, or their number.
+size_t PlaceOf(NodeIndex node, std::span<const NodeCopies> entries) {
+  const auto found = std::find_if(entries.begin(), entries.end(),
+                                  [node](NodeCopies copies) { return copies.node() == node; });
+  return static_cast<size_t>(found - entries.begin());
+}
+
+}  // namespace
+
+NodeIndex Directory::Enrol() {
+  NodeIndex node;
+  if (!free_.empty()) {
+    node = free_.back();
+    free_.pop_back();
+  } else {
+    KVT_CHECK(ever_enrolled_ < kMaxNodeIndices);
+    node = static_cast<NodeIndex>(ever_enrolled_++);
+  }
+  enrolled_.set(static_cast<size_t>(node));
+  return node;
+}
+
+void Directory::Retire(NodeIndex node) {
+  KVT_CHECK(enrolled(node));
+  enrolled_.reset(static_cast<size_t>(node));
+  blocks_[static_cast<size_t>(node)] = 0;
+  retired_.push_back({.node = node, .swept_at = sweeps_ + kShards});
+  // One step here bounds those that wait to kShards, whoever else sweeps.
+  Sweep();
+}
+
+void Directory::Add(const BlockKey& key, NodeIndex node, Tier tier) {
+  KVT_CHECK(enrolled(node) && tier != Tier::kGpu);
+  Shard& shard = shards_[ShardOf(key)];
+  auto place = shard.find(key);
+  if (place == shard.end()) {
+    if (keys_ >= max_keys_) {
+      ++refusals_.keys;
+      return;
+    }
+    place = shard.try_emplace(key).first;
+    ++keys_;
+  }
+  HolderList& holders = place->second;
+  const std::span<NodeCopies> entries = holders.View(pool_);
+  if (const size_t known = PlaceOf(node, entries); known < entries.size()) {
+    entries[known].Add(tier);
+    return;
+  }
+  if (holders.size() == kMaxHoldersPerKey) Prune(holders);
+  if (holders.size() == kMaxHoldersPerKey) {
+    ++refusals_.holders;
+    return;
+  }
+  holders.Append(NodeCopies(node, tier), pool_);
+  ++blocks_[static_cast<size_t>(node)];
+}
+
+void Directory::Remove(const BlockKey& key, NodeIndex node, Tier tier) {
+  KVT_CHECK(enrolled(node) && tier != Tier::kGpu);
+  Shard& shard = shards_[ShardOf(key)];
+  const auto place = shard.find(key);
+  if (place == shard.end()) return;
+  HolderList& holders = place->second;
+  const std::span<NodeCopies> entries = holders.View(pool_);
+  const size_t known = PlaceOf(node, entries);
+  if (known == entries.size()) return;
+  entries[known].Remove(tier);
+  if (entries[known].HasAny()) return;
+  holders.RemoveAt(known, pool_);
+  --blocks_[static_cast<size_t>(node)];
+  if (holders.size() > 0) return;
+  shard.erase(place);
+  --keys_;
+}
+
+HolderSet Directory::Find(const BlockKey& key) const {
+  HolderSet found;
+  const Shard& shard = shards_[ShardOf(key)];
+  const auto place = shard.find(key);
+  if (place == shard.end()) return found;
+  for (const NodeCopies copies : place->second.View(pool_)) {
+    if (enrolled(copies.node())) found.entries[found.size++] = copies;
+  }
+  return found;
+}
+
+std::vector<HolderSet> Directory::LongestRun(std::span<const BlockKey> keys,
+                                             absl::FunctionRef<bool(NodeIndex)> usable) const {
+  std::vector<HolderSet> run;
+  for (const BlockKey& key : keys) {
+    HolderSet holders = Find(key);
+    const auto end =
+        std::remove_if(holders.entries.begin(), holders.entries.begin() + holders.size,
+                       [&usable](NodeCopies copies) { return !usable(copies.node()); });
+    holders.size = static_cast<uint8_t>(end - holders.entries.begin());
+    if (holders.size == 0) break;
+    run.push_back(holders);
+  }
+  return run;
+}
+
+void Directory::Sweep() {
+  if (retired_.empty()) return;
+  Shard& shard = shards_[sweeps_ % kShards];
+  const size_t before = shard.size();
+  absl::erase_if(shard, [this](auto& entry) {
+    Prune(entry.second);
+    return entry.second.size() == 0;
+  });
+  keys_ -= before - shard.size();
+  ++sweeps_;
+  while (!retired_.empty() && retired_.front().swept_at <= sweeps_) {
+    free_.push_back(retired_.front().node);
+    retired_.pop_front();
+  }
+}
+
+void Directory::Prune(HolderList& holders) {
+  for (size_t i = holders.size(); i-- > 0;) {
+    if (!enrolled(holders.View(pool_)[i].node())) holders.RemoveAt(i, pool_);
+  }
+}
+
+void Directory::Audit() const {
+  std::vector<uint32_t> blocks(kMaxNodeIndices);
+  size_t keys = 0;
+  size_t chunks = 0;
+  for (size_t i = 0; i < kShards; ++i) {
+    for (const auto& [key, holders] : shards_[i]) {
+      KVT_CHECK(ShardOf(key) == i);
+      const std::span<const NodeCopies> entries = holders.View(pool_);
+      KVT_CHECK(!entries.empty());
+      for (size_t j = 0; j < entries.size(); ++j) {
+        KVT_CHECK(entries[j].HasAny());
+        KVT_CHECK(PlaceOf(entries[j].node(), entries) == j);
+        if (enrolled(entries[j].node())) ++blocks[static_cast<size_t>(entries[j].node())];
+      }
+      if (entries.size() > 3) ++chunks;
+      ++keys;
+    }
+  }
+  KVT_CHECK(keys == keys_ && keys <= max_keys_);
+  KVT_CHECK(blocks == blocks_);
+  KVT_CHECK(chunks == pool_.used());
+  KVT_CHECK(enrolled_.count() + free_.size() + retired_.size() == ever_enrolled_);
+}
+
+}  // namespace kvtier

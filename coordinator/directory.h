@@ -1,0 +1,108 @@
+// Directory is the flat table BlockKey -> who holds it. A key names its whole
+// prefix, so the longest prefix is a run of probes, never a walk of a tree. It
+// knows node indices only: who they are and whether they live is NodeTable's.
+//
+// Forgetting a node takes one step whatever it held: its index is retired, entries
+// of a retired index count for nothing, and Sweep() drops them shard by shard
+// before the index is used again. So no report stalls the others.
+//
+// Thread-compatible. Invariants, checked by Audit(): keys() <= max_keys; no key
+// without holders; blocks(n) is the number of keys that an enrolled n holds.
+#ifndef KVTIER_COORDINATOR_DIRECTORY_H_
+#define KVTIER_COORDINATOR_DIRECTORY_H_
+
+#include <array>
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "coordinator/holder_list.h"
+#include "core/block_key.h"
+#include "core/tier.h"
+
+namespace kvtier {
+
+// The holders of one block, copied out of the directory.
+struct HolderSet {
+  std::array<NodeCopies, kMaxHoldersPerKey> entries;
+  uint8_t size = 0;
+  std::span<const NodeCopies> view() const { return {entries.data(), size}; }
+};
+
+class Directory {
+ public:
+  // What was refused because something is full (law 6). Each is a hit undercounted.
+  struct Refusals {
+    uint64_t keys = 0;     // Adds of a new key into a full directory.
+    uint64_t holders = 0;  // Adds of a further holder to a key that has 16.
+  };
+
+  // REQUIRES: max_keys > 0.
+  explicit Directory(size_t max_keys) : max_keys_(max_keys) {}
+
+  // A fresh index that holds nothing. REQUIRES: fewer than kMaxEnrolled are in use.
+  NodeIndex Enrol();
+  // Forgets all that `node` holds. REQUIRES: enrolled.
+  void Retire(NodeIndex node);
+  // Half of all indices, so that as many retired ones may wait for their sweep.
+  static constexpr size_t kMaxEnrolled = kMaxNodeIndices / 2;
+
+  // `node` holds `key` in `tier`; idempotent. REQUIRES: enrolled; host or disk.
+  // A full directory refuses and counts: the node's copy stays unknown here.
+  void Add(const BlockKey& key, NodeIndex node, Tier tier);
+  // The opposite; what is not known is ignored. REQUIRES: as Add.
+  void Remove(const BlockKey& key, NodeIndex node, Tier tier);
+
+  // The holders of `key`; entries of retired indices are left out.
+  HolderSet Find(const BlockKey& key) const;
+  // One set for each leading key that a node with `usable` true holds, with those
+  // nodes alone; ends at the first key that none does.
+  std::vector<HolderSet> LongestRun(std::span<const BlockKey> keys,
+                                    absl::FunctionRef<bool(NodeIndex)> usable) const;
+
+  // Drops the entries of retired indices from one shard of 64; nothing to do when
+  // none waits. Called now and then; see Retire.
+  void Sweep();
+
+  size_t keys() const { return keys_; }  // Counts what waits for its sweep.
+  size_t blocks(NodeIndex node) const { return blocks_[static_cast<size_t>(node)]; }
+  const Refusals& refusals() const { return refusals_; }
+  // CHECKs the invariants above; a pass over every entry.
+  void Audit() const;
+
+ private:
+  static constexpr int kShardBits = 6;
+  static constexpr size_t kShards = size_t{1} << kShardBits;
+  using Shard = absl::flat_hash_map<BlockKey, HolderList>;
+  struct Retired {
+    NodeIndex node;
+    uint64_t swept_at;  // sweeps_ at which no shard can name it any more.
+  };
+
+  // Keys are HMACs: their top bits are as good as a hash.
+  static size_t ShardOf(const BlockKey& key) { return key.hi >> (64 - kShardBits); }
+  bool enrolled(NodeIndex node) const { return enrolled_[static_cast<size_t>(node)]; }
+  // Drops entries of retired indices from one list.
+  void Prune(HolderList& holders);
+
+  const size_t max_keys_;
+  std::array<Shard, kShards> shards_;
+  HolderPool pool_;
+  size_t keys_ = 0;
+  std::vector<uint32_t> blocks_ = std::vector<uint32_t>(kMaxNodeIndices);
+  std::bitset<kMaxNodeIndices> enrolled_;
+  size_t ever_enrolled_ = 0;     // Indices below it have been used.
+  std::vector<NodeIndex> free_;  // Swept.
+  std::deque<Retired> retired_;  // Oldest first.
+  uint64_t sweeps_ = 0;          // Shards swept so far; the next is sweeps_ % kShards.
+  Refusals refusals_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_COORDINATOR_DIRECTORY_H_
