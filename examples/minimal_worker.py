@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""The ten lines an inference worker needs, with pseudorandom bytes where a model would be.
+
+Run it twice with an agent running: the first run computes four blocks, the second finds them.
+"""
+
+import hashlib
+import sys
+
+import kvtier
+
+BLOCK_BYTES = 65536  # 2 layers x K and V x 16 tokens x 4 kv heads x 64 values x 4 bytes.
+SOCKET_DIR = sys.argv[1] if len(sys.argv) > 1 else "/run/kvtier"
+
+client = kvtier.Client(socket_dir=SOCKET_DIR, tenant="default", tenant_secret=b"", timeout_s=2.0)
+space = client.register_space(kvtier.SpaceSpec(
+    model="minimal", weights_digest=bytes(32), lora="", dtype="float32",
+    layout="layer,kv,token,head,dim", layers=2, kv_heads=4, head_dim=64, tokens_per_block=16,
+    tp_rank=0, tp_size=1, pp_rank=0, pp_size=1, block_bytes=BLOCK_BYTES))
+keys = [hashlib.sha256(b"block %d" % i).digest() for i in range(4)]  # Chained, in a real worker.
+
+with client.onboard(space, keys, timeout_s=0.5) as hit:
+    blocks = [bytes(hit[i]) for i in range(len(hit))]  # A worker copies to its GPU here.
+    blocks = blocks if hit.valid() else []
+print(f"{len(blocks)} of {len(keys)} blocks came from kvtier")
+
+if missing := keys[len(blocks):]:
+    parent = keys[len(blocks) - 1] if blocks else None
+    with client.reserve(space, missing, parent=parent) as put:
+        for i, key in enumerate(missing):
+            if put[i] is not None:
+                put[i][:] = hashlib.shake_256(key).digest(BLOCK_BYTES)  # The computed KV.
+        print(f"{put.commit()} blocks put")
+client.close()
