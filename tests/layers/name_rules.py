@@ -1,0 +1,59 @@
+"""Rules on names, sizes and header guards. Each yields "path:line: complaint"."""
+
+import pathlib
+import re
+
+import picture
+import tree
+
+
+def banned_names(files):
+    """No file, folder or class is called by a word that says nothing."""
+    word = "|".join(picture.BANNED_WORDS)
+    in_path = re.compile(rf"(?:^|_)(?:{word})(?:_|$)")
+    in_class = re.compile(rf"^\s*(?:class|struct)\s+(\w+(?:{word.title()}))\b(?!\s*;)", re.M)
+    for path, text in files.items():
+        if path in picture.ALLOWED_NAMES:
+            continue
+        for part in pathlib.PurePath(path).with_suffix("").parts:
+            if in_path.search(part):
+                yield f"{path}:1: '{part}' names nothing that it knows"
+        if tree.is_cxx(path):
+            for match in in_class.finditer(tree.code(text)):
+                yield f"{path}:{tree.line_of(text, match.start(1))}: '{match[1]}' names nothing"
+
+
+def fakes(files):
+    """What stands in for the real thing lives in one place."""
+    for path, text in files.items():
+        name = path.rsplit("/", 1)[-1]
+        if path.startswith(picture.FAKE_HOME) or not tree.is_cxx(path):
+            continue
+        if re.search(picture.FAKE_FILES, name) and not re.search(picture.FAKE_EXEMPT, name):
+            yield f"{path}:1: fakes live in {picture.FAKE_HOME}"
+        for match in re.finditer(picture.FAKE_CLASSES, tree.code(text), re.M):
+            yield f"{path}:{tree.line_of(text, match.start(1))}: {match[1]}: " \
+                  f"fakes live in {picture.FAKE_HOME}"
+
+
+def lengths(files):
+    """A file is one noun; what is longer is two."""
+    for path, text in files.items():
+        lines = text.count("\n")
+        if lines > picture.MAX_LINES:
+            yield f"{path}:{lines}: {lines} lines, more than {picture.MAX_LINES}"
+
+
+def guards(files):
+    """A header is guarded by KVTIER_ and its path."""
+    for path, text in files.items():
+        if not path.endswith((".h", ".cuh")):
+            continue
+        name = "KVTIER_" + re.sub(r"[^A-Z0-9]", "_", path.upper()) + "_"
+        directives = re.findall(r"^[ \t]*#.*$", text, re.M)
+        if directives[:2] != [f"#ifndef {name}", f"#define {name}"] or \
+                directives[-1] != f"#endif  // {name}":
+            yield f"{path}:1: its guard is not {name} (#ifndef, #define, '#endif  // {name}')"
+
+
+RULES = (banned_names, fakes, lengths, guards)

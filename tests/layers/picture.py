@@ -1,0 +1,76 @@
+"""The picture of docs/ARCHITECTURE.md, as tables: who may include and link whom."""
+
+TIERS = ("tier_gpu", "tier_host", "tier_disk")
+
+# Folder -> the folders of ours it may include, itself left out.
+LAYERS = {
+    "core": (),
+    "kernels": (),
+    "tier_gpu": ("core", "kernels"),
+    "tier_host": ("core",),
+    "tier_disk": ("core",),
+    "proto": ("core",),
+    "agent": ("core", "proto", *TIERS),
+    "coordinator": ("core", "proto"),
+    "client": ("core", "proto"),
+    "cli": ("core", "proto", "client"),
+    "examples": ("core", "proto", "client"),
+}
+# Measure and test everything; nothing above may look at them.
+ON_TOP = ("bench", "tests")
+FOLDERS = (*LAYERS, *ON_TOP)
+
+# What the gRPC generator writes is included as kvtier/v1/NAME.pb.h and belongs to proto.
+GENERATED = "kvtier/v1/"
+
+# Fences: an include that matches PATTERN is allowed only where a file's path matches PLACES.
+# On top of these, bench/ and tests/ may include anything.
+FENCES = (
+    # name, pattern of the include, pattern of the places
+    ("CUDA", r"^(cuda|cuda_runtime|cuda_runtime_api|cuda_fp\w+|cuda_bf16|nvml|nvtx\w*)\.h$"
+             r"|^(cuda|cub|thrust|cooperative_groups|nvtx3)(/|\.h$)|^device_launch_parameters\.h$",
+     r"^(kernels|tier_gpu)/"),
+    ("liburing", r"^liburing(\.h$|/)", r"^tier_disk/"),
+    ("RocksDB", r"^rocksdb/", r"^tier_disk/|^coordinator/settings_store\."),
+    ("gRPC", r"^grpc(pp)?/|^grpcpp\.h$|\.grpc\.pb\.h$",
+     r"_(service|link|transport|main)\.(h|cc)$|^(client|cli)/|^proto/convert\.(h|cc)$"),
+    ("Protobuf", r"^google/protobuf/|\.pb\.h$", r"^(proto|agent|coordinator|client|cli)/"),
+    ("command-line flags", r"^absl/flags/", r"_(main|config)\.(h|cc)$"),
+    ("xxHash", r"^xxhash\.h$|^xxh3\.h$", r"^core/"),
+    # Keys and names in core; session_wire proves a session to the descriptor socket.
+    ("OpenSSL", r"^openssl/", r"^core/|^proto/session_wire\."),
+    ("Python", r"^Python\.h$|^pybind11/", r"^client/python/"),
+    ("GoogleTest", r"^g(test|mock)/", r"^tests/"),
+)
+# Third-party headers that have no fence: every folder may include Abseil.
+OPEN_ROOTS = ("absl/",)
+# System headers that are not one plain NAME.h or a folder of the C library or the kernel.
+SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "arpa/", "net/", "netinet/", "experimental/", "immintrin")
+
+# Reading the environment is for programs and their configuration.
+ENVIRONMENT = r"\b(secure_)?getenv\s*\(|\benviron\b"
+ENVIRONMENT_PLACES = r"_(main|config)\.(h|cc)$|^(bench|tests)/"
+
+# Link name -> folders that may link it; absl and threads are free.
+LINKS = (
+    (r"^PkgConfig::uring$|^uring$", ("tier_disk",)),
+    (r"^\$\{KVTIER_ROCKSDB\}$|^RocksDB::|^rocksdb$", ("tier_disk", "coordinator")),
+    (r"^PkgConfig::grpcpp$|^gRPC::|^protobuf::", ("proto", "agent", "coordinator", "client", "cli")),
+    (r"^CUDA::|^cuda(rt)?(_static)?$", ("kernels", "tier_gpu")),
+    (r"^PkgConfig::xxhash$", ("core",)),
+    (r"^OpenSSL::", ("core", "proto")),
+    (r"^pybind11::|^Python", ("client",)),
+    (r"^GTest::", ("tests",)),
+)
+TEST_LABELS = ("unit", "model", "sim", "crash", "integration", "fuzz", "mutants", "timing", "gpu")
+
+# Names that say nothing about what a thing knows.
+BANNED_WORDS = ("manager", "helper", "helpers", "util", "utils", "misc", "common", "impl", "engine",
+                "handler", "processor")
+ALLOWED_NAMES = ("proto/kvtier/v1/common.proto",)
+FAKE_FILES = r"^(fake|sim|mock|stub)_"
+FAKE_CLASSES = r"^\s*(?:class|struct)\s+((?:Fake|Mock|Stub)[A-Z]\w*)\b(?!\s*;)"
+FAKE_HOME = "tests/testing/"
+# The simulator's own suite carries its subject's name.
+FAKE_EXEMPT = r"_test\.cc$"
+MAX_LINES = 450
