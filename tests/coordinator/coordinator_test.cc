@@ -1,0 +1,222 @@
+#include "coordinator/coordinator.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/coordinator/reports.h"
+
+namespace kvtier {
+namespace {
+
+using namespace ::kvtier::testing;  // NOLINT: builders of this folder.
+
+constexpr Epoch kEpoch{42};
+
+class CoordinatorTest : public ::testing::Test {
+ protected:
+  // How many of `keys` are located for `asker`.
+  size_t Located(int asker, const std::vector<uint64_t>& keys) {
+    std::vector<BlockKey> block_keys;
+    for (const uint64_t key : keys) block_keys.push_back(TestBlockKey(key));
+    coordinator_.Audit();
+    return coordinator_.Locate(TestNode(asker), block_keys).size();
+  }
+  ReportReply Tell(const Report& report) { return *coordinator_.OnReport(report); }
+  NodeState StateOf(int node) {
+    for (const NodeView& view : coordinator_.snapshot().nodes) {
+      if (view.id == TestNode(node)) return view.state;
+    }
+    ADD_FAILURE() << "node " << node << " is not known";
+    return NodeState::kSilent;
+  }
+
+  ManualClock clock_;
+  Coordinator coordinator_{&clock_, kEpoch, {.max_nodes = 3, .max_keys = 100}};
+};
+
+TEST_F(CoordinatorTest, ASnapshotMakesANodeLiveAndItsBlocksLocated) {
+  const ReportReply reply = Tell(SnapshotOf(1, {AddOf(1), AddOf(2, Tier::kDisk)}));
+  EXPECT_EQ(reply.coordinator_epoch, kEpoch);
+  EXPECT_EQ(reply.next_sequence, 2);
+  EXPECT_FALSE(reply.resync);
+  EXPECT_EQ(StateOf(1), NodeState::kLive);
+  const LocateReply found =
+      coordinator_.Locate(TestNode(2), std::vector{TestBlockKey(1), TestBlockKey(2)});
+  ASSERT_EQ(found.size(), 2);
+  EXPECT_EQ(found[0][0].node, TestNode(1));
+  EXPECT_EQ(found[0][0].address, "10.0.0.1:7301");
+  EXPECT_EQ(found[0][0].tier, Tier::kHost);
+  EXPECT_EQ(found[1][0].tier, Tier::kDisk);
+}
+
+TEST_F(CoordinatorTest, TheAskerIsNeverAmongTheHolders) {
+  Tell(SnapshotOf(1, {AddOf(1)}));
+  EXPECT_EQ(Located(1, {1}), 0);
+  EXPECT_EQ(Located(2, {1}), 1);
+}
+
+TEST_F(CoordinatorTest, DeltasFollowInOrder) {
+  Tell(SnapshotOf(1, {AddOf(1)}));
+  EXPECT_EQ(Tell(DeltasOf(1, kEpoch, 1, {AddOf(2), RemoveOf(1)})).next_sequence, 3);
+  EXPECT_EQ(Located(2, {1}), 0);
+  EXPECT_EQ(Located(2, {2}), 1);
+}
+
+TEST_F(CoordinatorTest, AReportSentAgainChangesNothing) {
+  Tell(SnapshotOf(1, {AddOf(1)}));
+  const Report report = DeltasOf(1, kEpoch, 1, {RemoveOf(1), AddOf(1)});
+  Tell(report);
+  Tell(DeltasOf(1, kEpoch, 3, {RemoveOf(1)}));
+  const ReportReply reply = Tell(report);  // Late: would add 1 again.
+  EXPECT_EQ(reply.next_sequence, 4);
+  EXPECT_FALSE(reply.resync);
+  EXPECT_EQ(Located(2, {1}), 0);
+  EXPECT_EQ(coordinator_.snapshot().stats.duplicate_deltas, 2);
+}
+
+TEST_F(CoordinatorTest, OfAnOverlappingReportOnlyTheNewPartCounts) {
+  Tell(SnapshotOf(1, {AddOf(1), RemoveOf(1)}));
+  EXPECT_EQ(Tell(DeltasOf(1, kEpoch, 0, {AddOf(1), RemoveOf(1), AddOf(3)})).next_sequence, 3);
+  EXPECT_EQ(Located(2, {1}), 0);
+  EXPECT_EQ(Located(2, {3}), 1);
+}
+
+TEST_F(CoordinatorTest, AGapLosesTheNodeUntilItsNextSnapshot) {
+  Tell(SnapshotOf(1, {AddOf(1)}));
+  EXPECT_TRUE(Tell(DeltasOf(1, kEpoch, 2, {AddOf(3)})).resync);
+  EXPECT_EQ(StateOf(1), NodeState::kSyncing);
+  EXPECT_EQ(Located(2, {1}), 0);
+  EXPECT_EQ(Located(2, {3}), 0);
+  EXPECT_TRUE(Tell(DeltasOf(1, kEpoch, 1, {AddOf(2)})).resync);  // Too late for that.
+  Report snapshot = SnapshotOf(1, {AddOf(2)});
+  snapshot.first_sequence = 3;
+  EXPECT_FALSE(Tell(snapshot).resync);
+  EXPECT_EQ(Located(2, {2}), 1);
+}
+
+TEST_F(CoordinatorTest, AHeartbeatAheadOfTheStreamIsAGap) {
+  Tell(SnapshotOf(1, {AddOf(1)}));
+  EXPECT_FALSE(Tell(DeltasOf(1, kEpoch, 1, {})).resync);
+  EXPECT_TRUE(Tell(DeltasOf(1, kEpoch, 2, {})).resync);
+}
+
+TEST_F(CoordinatorTest, ANodeNotKnownIsAskedForASnapshot) {
+  EXPECT_TRUE(Tell(DeltasOf(1, kEpoch, 0, {AddOf(1)})).resync);
+  EXPECT_EQ(Located(2, {1}), 0);
+}
+
+TEST_F(CoordinatorTest, AStreamToldToAnotherCoordinatorIsAskedForASnapshot) {
+  Tell(SnapshotOf(1, {AddOf(1)}));
+  EXPECT_TRUE(Tell(DeltasOf(1, Epoch{41}, 1, {AddOf(2)})).resync);
+  EXPECT_EQ(Located(2, {1}), 0);
+  EXPECT_EQ(coordinator_.snapshot().stats.resyncs, 1);
+}
+
+TEST_F(CoordinatorTest, ANewIncarnationVoidsWhatTheLastOneHeld) {
+  Tell(SnapshotOf(1, {AddOf(1)}));
+  Report reborn = DeltasOf(1, kEpoch, 1, {AddOf(2)});
+  reborn.node_epoch = {2};
+  EXPECT_TRUE(Tell(reborn).resync);
+  EXPECT_EQ(Located(2, {1}), 0);
+  Tell(SnapshotOf(1, {AddOf(3)}, /*node_epoch=*/2));
+  EXPECT_EQ(Located(2, {3}), 1);
+}
+
+TEST_F(CoordinatorTest, UntilItsSnapshotEndsANodeIsNotTrusted) {
+  Report begin = SnapshotOf(1, {AddOf(1)});
+  begin.snapshot_end = false;
+  EXPECT_FALSE(Tell(begin).resync);
+  EXPECT_EQ(StateOf(1), NodeState::kSyncing);
+  EXPECT_EQ(Located(2, {1}), 0);
+  Report end = DeltasOf(1, kEpoch, 1, {AddOf(2)});
+  end.snapshot_end = true;
+  Tell(end);
+  EXPECT_EQ(StateOf(1), NodeState::kLive);
+  EXPECT_EQ(Located(2, {1, 2}), 2);
+}
+
+TEST_F(CoordinatorTest, ASnapshotBeginForgetsWhatTheNodeHeld) {
+  Tell(SnapshotOf(1, {AddOf(1), AddOf(2)}));
+  Report again = SnapshotOf(1, {AddOf(2)});
+  again.first_sequence = 2;
+  Tell(again);
+  EXPECT_EQ(Located(2, {1}), 0);
+  EXPECT_EQ(Located(2, {2}), 1);
+}
+
+TEST_F(CoordinatorTest, ASilentNodeIsNotLocatedFromTheTimeoutOn) {
+  Tell(SnapshotOf(1, {AddOf(1)}));
+  clock_.Advance(absl::Seconds(5));
+  EXPECT_EQ(Located(2, {1}), 1);
+  clock_.Advance(absl::Nanoseconds(1));  // Whether or not Tick() ran.
+  EXPECT_EQ(Located(2, {1}), 0);
+  EXPECT_EQ(StateOf(1), NodeState::kSilent);
+}
+
+TEST_F(CoordinatorTest, ASilentNodeComesBackWholeWithItsStreamUnbroken) {
+  Tell(SnapshotOf(1, {AddOf(1)}));
+  clock_.Advance(absl::Minutes(1));
+  coordinator_.Tick();
+  EXPECT_FALSE(Tell(DeltasOf(1, kEpoch, 1, {})).resync);
+  EXPECT_EQ(Located(2, {1}), 1);
+}
+
+TEST_F(CoordinatorTest, ASilentNodeThatReturnsWithAGapIsLost) {
+  Tell(SnapshotOf(1, {AddOf(1)}));
+  clock_.Advance(absl::Minutes(1));
+  coordinator_.Tick();
+  EXPECT_TRUE(Tell(DeltasOf(1, kEpoch, 5, {AddOf(2)})).resync);
+  EXPECT_EQ(Located(2, {1}), 0);
+}
+
+TEST_F(CoordinatorTest, ANodeSilentForTooLongIsForgotten) {
+  Tell(SnapshotOf(1, {AddOf(1)}));
+  clock_.Advance(absl::Minutes(5));
+  coordinator_.Tick();
+  EXPECT_EQ(coordinator_.snapshot().nodes.size(), 1);
+  clock_.Advance(absl::Nanoseconds(1));
+  coordinator_.Tick();
+  EXPECT_TRUE(coordinator_.snapshot().nodes.empty());
+  EXPECT_TRUE(coordinator_.Lookup(TestBlockKey(1)).empty());
+  EXPECT_TRUE(Tell(DeltasOf(1, kEpoch, 1, {})).resync);
+}
+
+TEST_F(CoordinatorTest, NewTimeoutsHoldAtOnce) {
+  Tell(SnapshotOf(1, {AddOf(1)}));
+  clock_.Advance(absl::Seconds(2));
+  coordinator_.SetTimeouts(absl::Seconds(1), absl::Seconds(1));
+  EXPECT_EQ(Located(2, {1}), 0);
+  coordinator_.Tick();
+  EXPECT_TRUE(coordinator_.snapshot().nodes.empty());
+}
+
+TEST_F(CoordinatorTest, ANodeBeyondTheLimitIsRefusedAndCounted) {
+  for (int node = 1; node <= 3; ++node)
+    EXPECT_TRUE(coordinator_.OnReport(SnapshotOf(node, {})).ok());
+  const auto refused = coordinator_.OnReport(SnapshotOf(4, {AddOf(1)}));
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(refused.status().message()), ::testing::HasSubstr("node-4"));
+  EXPECT_EQ(coordinator_.snapshot().stats.refused_nodes, 1);
+  EXPECT_TRUE(coordinator_.OnReport(SnapshotOf(3, {})).ok());  // Known: still welcome.
+  coordinator_.Audit();
+}
+
+TEST_F(CoordinatorTest, KeysBeyondTheLimitAreCountedAndTheStreamGoesOn) {
+  std::vector<Delta> deltas;
+  for (uint64_t key = 0; key <= 100; ++key) deltas.push_back(AddOf(key));
+  EXPECT_EQ(Tell(SnapshotOf(1, deltas)).next_sequence, 101);
+  const CoordinatorView view = coordinator_.snapshot();
+  EXPECT_EQ(view.directory_keys, 100);
+  EXPECT_EQ(view.stats.refused_keys, 1);
+  EXPECT_EQ(Located(2, {99}), 1);
+  EXPECT_EQ(Located(2, {100}), 0);
+}
+
+TEST_F(CoordinatorTest, LookupTellsEveryCopyEvenOfNodesNotTrusted) {
+  Tell(SnapshotOf(1, {AddOf(1), AddOf(1, Tier::kDisk)}));
+  clock_.Advance(absl::Minutes(1));
+  EXPECT_EQ(coordinator_.Lookup(TestBlockKey(1)).size(), 2);
+  EXPECT_TRUE(coordinator_.Lookup(TestBlockKey(2)).empty());
+}
+
+}  // namespace
+}  // namespace kvtier

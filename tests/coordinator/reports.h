@@ -1,0 +1,63 @@
+// Reports, keys and a clock for the coordinator's tests.
+#ifndef KVTIER_TESTS_COORDINATOR_REPORTS_H_
+#define KVTIER_TESTS_COORDINATOR_REPORTS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/clock.h"
+#include "core/report.h"
+
+namespace kvtier::testing {
+
+class ManualClock final : public Clock {
+ public:
+  absl::Time Now() const override { return now_; }
+  void Advance(absl::Duration by) { now_ += by; }
+
+ private:
+  absl::Time now_ = absl::UnixEpoch() + absl::Seconds(1000);
+};
+
+inline NodeId TestNode(int number) { return *NodeId::FromString(absl::StrCat("node-", number)); }
+
+// Spread as HMACs are: every bit depends on `number`.
+inline BlockKey TestBlockKey(uint64_t number) {
+  const uint64_t hi = (number + 1) * 0x9e3779b97f4a7c15;
+  return {.hi = hi ^ (hi >> 29), .lo = hi * 0xbf58476d1ce4e5b9};
+}
+
+inline Delta AddOf(uint64_t key, Tier tier = Tier::kHost) {
+  return {.kind = Delta::Kind::kAdd, .tier = tier, .key = TestBlockKey(key)};
+}
+inline Delta RemoveOf(uint64_t key, Tier tier = Tier::kHost) {
+  return {.kind = Delta::Kind::kRemove, .tier = tier, .key = TestBlockKey(key)};
+}
+
+// A whole snapshot in one report, from sequence 0: what a fresh agent sends.
+inline Report SnapshotOf(int node, std::vector<Delta> deltas, uint64_t node_epoch = 1) {
+  return {.node = TestNode(node),
+          .node_epoch = {node_epoch},
+          .address = absl::StrCat("10.0.0.", node, ":7301"),
+          .deltas = std::move(deltas),
+          .snapshot_begin = true,
+          .snapshot_end = true};
+}
+
+// `deltas` at `first_sequence`; none: a heartbeat.
+inline Report DeltasOf(int node, Epoch coordinator, uint64_t first_sequence,
+                       std::vector<Delta> deltas) {
+  return {.node = TestNode(node),
+          .node_epoch = {1},
+          .coordinator_epoch = coordinator,
+          .address = absl::StrCat("10.0.0.", node, ":7301"),
+          .first_sequence = first_sequence,
+          .deltas = std::move(deltas)};
+}
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_COORDINATOR_REPORTS_H_
