@@ -1,0 +1,36 @@
+// OpenDisk makes the real seams of one disk directory: files, Disk and Manifest.
+#ifndef KVTIER_TIER_DISK_OPEN_DISK_H_
+#define KVTIER_TIER_DISK_OPEN_DISK_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "core/executor.h"
+#include "tier_disk/disk.h"
+#include "tier_disk/rocks_manifest.h"
+#include "tier_disk/segment_files.h"
+
+namespace kvtier {
+
+// How bytes reach the device. kAuto: io_uring, or the pread pool where the kernel
+// refuses that, with a warning in the log.
+enum class DiskIoKind { kAuto, kUring, kPread };
+
+// Members go in the reverse order; `files` and its lock last.
+struct OpenedDisk {
+  std::unique_ptr<SegmentFiles> files;
+  std::unique_ptr<Disk> disk;
+  std::unique_ptr<RocksManifest> manifest;
+  DiskIoKind io = DiskIoKind::kUring;  // Which one it became.
+};
+
+// Does not own `executor`. A manifest that cannot be read any more, or is gone, makes
+// an empty disk (logged): its records could not be told from older ones.
+// Blocks for as long as preallocation takes: call it before serving. Errors:
+// SegmentFiles::Open()'s and RocksManifest::Open()'s; kUnavailable, kUring was asked
+// for and the kernel refuses it.
+absl::StatusOr<OpenedDisk> OpenDisk(Executor* executor, const DiskLayout& layout, DiskIoKind io);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_OPEN_DISK_H_

@@ -1,0 +1,41 @@
+// PreadDisk is the Disk seam over preadv and pwritev in a pool of threads: for where
+// the kernel refuses io_uring, as containers' default seccomp profile does.
+#ifndef KVTIER_TIER_DISK_PREAD_DISK_H_
+#define KVTIER_TIER_DISK_PREAD_DISK_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "tier_disk/queued_disk.h"
+
+namespace kvtier {
+
+inline constexpr int kPreadThreads = 16;  // The queue depth that the device sees.
+
+class PreadDisk final : public QueuedDisk {
+ public:
+  // Does not own the files (by segment, open for O_DIRECT); they outlive the disk.
+  PreadDisk(Executor* executor, std::span<const int> files, uint64_t segment_bytes);
+  ~PreadDisk() override;  // Joins. REQUIRES: no call is in flight.
+
+ private:
+  void Submit(std::unique_ptr<DiskIo> io) override ABSL_LOCKS_EXCLUDED(mu_);
+  void Loop() ABSL_LOCKS_EXCLUDED(mu_);
+  void Transfer(DiskIo* io) const;
+
+  const std::vector<int> files_;
+  absl::Mutex mu_;
+  std::deque<std::unique_ptr<DiskIo>> queue_ ABSL_GUARDED_BY(mu_);
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_PREAD_DISK_H_

@@ -1,0 +1,137 @@
+#include "tier_disk/rocks_manifest.h"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/status_macros.h"
+#include "tier_disk/manifest_value.h"
+
+namespace kvtier {
+namespace {
+
+// A row is about 130 bytes, so this is the last 60,000 changes; a larger one only
+// makes reopening replay a longer log.
+constexpr size_t kMemtableBytes = size_t{8} << 20;
+constexpr int kMemtables = 2;  // One fills while the other is flushed.
+// Rows are read once, at Load(), in order: the cache serves compaction's index blocks.
+constexpr size_t kBlockCacheBytes = size_t{4} << 20;
+// Bounds what reopening replays, and so the time until the node is warm.
+constexpr uint64_t kMaxLogBytes = uint64_t{32} << 20;
+constexpr int kMaxOpenFiles = 64;
+
+rocksdb::Options StoreOptions() {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(kBlockCacheBytes);
+  table.cache_index_and_filter_blocks = true;  // Counted in the cache, not beside it.
+  // No filter: nothing is ever looked up by key.
+
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = kMemtableBytes;
+  options.max_write_buffer_number = kMemtables;
+  options.max_total_wal_size = kMaxLogBytes;
+  options.max_open_files = kMaxOpenFiles;
+  options.compression = rocksdb::kNoCompression;  // Keys, digests and sums are noise.
+  // What a killed process left half-written at the log's end was never acknowledged.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  // manual_wal_flush stays off: each write must reach the kernel before Commit() ends.
+  options.max_background_jobs = 2;  // One flush, one compaction.
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  options.keep_log_file_num = 2;
+  options.max_log_file_size = size_t{1} << 20;
+  options.stats_dump_period_sec = 0;  // No threads for statistics that nobody reads.
+  options.stats_persist_period_sec = 0;
+  return options;
+}
+
+absl::Status StoreError(absl::string_view what, const rocksdb::Status& status) {
+  const std::string text = absl::StrCat("manifest: ", what, ": ", status.ToString());
+  if (status.IsCorruption()) return absl::DataLossError(text);
+  return absl::UnavailableError(text);
+}
+
+absl::string_view Text(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RocksManifest>> RocksManifest::Open(Executor* executor,
+                                                                   const std::string& path) {
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status opened = rocksdb::DB::Open(StoreOptions(), path, &db);
+  if (!opened.ok()) return StoreError(absl::StrCat("cannot open ", path), opened);
+  return std::unique_ptr<RocksManifest>(
+      new RocksManifest(executor, std::unique_ptr<rocksdb::DB>(db)));
+}
+
+absl::Status RocksManifest::Destroy(const std::string& path) {
+  const rocksdb::Status destroyed = rocksdb::DestroyDB(path, StoreOptions());
+  if (!destroyed.ok()) return StoreError(absl::StrCat("cannot remove ", path), destroyed);
+  return absl::OkStatus();
+}
+
+RocksManifest::RocksManifest(Executor* executor, std::unique_ptr<rocksdb::DB> db)
+    : db_(std::move(db)), thread_(executor, "manifest", 1) {}
+
+RocksManifest::~RocksManifest() = default;
+
+Task<absl::Status> RocksManifest::Commit(ManifestBatch batch) {
+  absl::Status status;
+  ByteWorkers::Work work = [&] { status = CommitNow(batch); };
+  Task<void> committed = thread_.Run(std::move(work));
+  co_await committed;
+  co_return status;
+}
+
+absl::Status RocksManifest::CommitNow(const ManifestBatch& batch) {
+  rocksdb::WriteBatch rows;
+  for (const BlockKey& key : batch.erases) rows.Delete(BlockRowKey(key));
+  for (const ManifestBatch::Generation& generation : batch.generations) {
+    rows.Put(GenerationRowKey(generation.segment), EncodeGeneration(generation));
+  }
+  for (const ManifestEntry& entry : batch.puts) {
+    rows.Put(BlockRowKey(entry.key), EncodeEntry(entry));
+  }
+  rocksdb::WriteOptions options;
+  options.sync = false;  // See the durability point.
+  const rocksdb::Status written = db_->Write(options, &rows);
+  if (written.ok()) return absl::OkStatus();
+  // Out of space, for one, stops RocksDB until it is told to go on; the next commit
+  // finds out whether the reason has gone.
+  db_->Resume().PermitUncheckedError();
+  return absl::UnavailableError(StoreError("commit", written).message());
+}
+
+Task<absl::StatusOr<ManifestImage>> RocksManifest::Load() {
+  absl::StatusOr<ManifestImage> image;
+  ByteWorkers::Work work = [&] { image = LoadNow(); };
+  Task<void> loaded = thread_.Run(std::move(work));
+  co_await loaded;
+  co_return image;
+}
+
+absl::StatusOr<ManifestImage> RocksManifest::LoadNow() {
+  rocksdb::ReadOptions options;
+  options.fill_cache = false;  // Read once.
+  ManifestImage image;
+  rocksdb::WriteBatch damaged;
+  const std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(options));
+  for (row->SeekToFirst(); row->Valid(); row->Next()) {
+    if (DecodeRow(Text(row->key()), Text(row->value()), &image).ok()) continue;
+    ++image.dropped_corrupt;
+    damaged.Delete(row->key());
+  }
+  if (!row->status().ok()) return StoreError("load", row->status());
+  const rocksdb::Status erased = db_->Write(rocksdb::WriteOptions(), &damaged);
+  if (!erased.ok()) return StoreError("erasing damaged rows", erased);
+  return image;
+}
+
+}  // namespace kvtier

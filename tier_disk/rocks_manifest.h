@@ -1,0 +1,47 @@
+// RocksManifest is the Manifest seam over RocksDB, on one thread of its own.
+//
+// Durability point: Commit() returns when the kernel has the write-ahead log's
+// bytes. kill -9 loses nothing; a power cut may lose the last batches, whose blocks
+// are then misses, and their records space until reclaim.
+#ifndef KVTIER_TIER_DISK_ROCKS_MANIFEST_H_
+#define KVTIER_TIER_DISK_ROCKS_MANIFEST_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/byte_workers.h"
+#include "tier_disk/manifest.h"
+
+namespace rocksdb {
+class DB;
+}
+
+namespace kvtier {
+
+class RocksManifest final : public Manifest {
+ public:
+  // Opens the store in directory `path`, making it if it is absent. Errors:
+  // kDataLoss, the store is damaged beyond opening (Destroy() it and start empty);
+  // kUnavailable, the file system's, or another process has it.
+  static absl::StatusOr<std::unique_ptr<RocksManifest>> Open(Executor* executor,
+                                                             const std::string& path);
+  // Removes the store's files. REQUIRES: it is not open.
+  static absl::Status Destroy(const std::string& path);
+  ~RocksManifest() override;  // REQUIRES: no call is in flight.
+
+  Task<absl::Status> Commit(ManifestBatch batch) override;
+  Task<absl::StatusOr<ManifestImage>> Load() override;
+
+ private:
+  RocksManifest(Executor* executor, std::unique_ptr<rocksdb::DB> db);
+  absl::Status CommitNow(const ManifestBatch& batch);
+  absl::StatusOr<ManifestImage> LoadNow();
+
+  std::unique_ptr<rocksdb::DB> db_;
+  BytePool thread_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_ROCKS_MANIFEST_H_

@@ -1,0 +1,162 @@
+#include "tier_disk/segment_files.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/space.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+constexpr uint64_t kMinSegmentBytes = uint64_t{1} << 20;
+constexpr char kSegmentSuffix[] = ".seg";
+
+absl::Status FileError(absl::string_view what, const std::string& path, int error) {
+  const std::string text = absl::StrCat(what, " ", path, ": ", std::strerror(error));
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+      return absl::ResourceExhaustedError(text);
+    default:
+      return absl::UnavailableError(text);
+  }
+}
+
+absl::Status Validate(const DiskLayout& layout) {
+  if (layout.directory.empty()) return absl::InvalidArgumentError("disk directory is empty");
+  if (layout.segment_count < 2 || layout.segment_count > kMaxSegments) {
+    return absl::InvalidArgumentError(absl::StrCat("disk ", layout.directory, ": ",
+                                                   layout.segment_count,
+                                                   " segments, expected 2 to ", kMaxSegments));
+  }
+  if (layout.segment_bytes < kMinSegmentBytes || layout.segment_bytes % kBlockAlignment != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("disk ", layout.directory, ": segments of ",
+                                                   layout.segment_bytes, " bytes, expected ",
+                                                   kMinSegmentBytes, " or more, in whole pages"));
+  }
+  return absl::OkStatus();
+}
+
+std::string SegmentPath(const DiskLayout& layout, uint32_t segment) {
+  return absl::StrFormat("%s/%08u%s", layout.segments_path(), segment, kSegmentSuffix);
+}
+
+absl::Status MakeDirectory(const std::string& path) {
+  // 0700: blocks are their tenants' business.
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return FileError("cannot create directory", path, errno);
+  }
+  return absl::OkStatus();
+}
+
+// Gives the file exactly `bytes`, all of them allocated: a full disk shows here and
+// not in the middle of a put.
+absl::Status Preallocate(int descriptor, const std::string& path, uint64_t bytes) {
+  struct stat before = {};
+  if (fstat(descriptor, &before) != 0) return FileError("cannot stat", path, errno);
+  if (static_cast<uint64_t>(before.st_size) > bytes &&
+      ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
+    return FileError("cannot cut", path, errno);
+  }
+  int result = 0;
+  do {
+    result = fallocate(descriptor, 0, 0, static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return absl::OkStatus();
+  if (errno == EOPNOTSUPP) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the file system of ", path, " cannot preallocate files"));
+  }
+  return FileError(absl::StrCat("cannot preallocate ", bytes, " bytes for"), path, errno);
+}
+
+absl::StatusOr<int> OpenSegment(const std::string& path, uint64_t bytes) {
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
+  if (descriptor < 0 && errno == EINVAL) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the file system of ", path, " refuses O_DIRECT"));
+  }
+  if (descriptor < 0) return FileError("cannot open", path, errno);
+  if (absl::Status sized = Preallocate(descriptor, path, bytes); !sized.ok()) {
+    close(descriptor);
+    return sized;
+  }
+  return descriptor;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SegmentFiles>> SegmentFiles::Open(const DiskLayout& layout) {
+  KVT_RETURN_IF_ERROR(Validate(layout));
+  std::unique_ptr<SegmentFiles> files(new SegmentFiles(layout));
+  KVT_RETURN_IF_ERROR(MakeDirectory(layout.directory));
+  KVT_RETURN_IF_ERROR(files->Lock());
+  KVT_RETURN_IF_ERROR(MakeDirectory(layout.segments_path()));
+  KVT_RETURN_IF_ERROR(files->RemoveSegmentsFrom(layout.segment_count));
+  KVT_RETURN_IF_ERROR(files->OpenSegments());
+  return files;
+}
+
+SegmentFiles::~SegmentFiles() {
+  CloseSegments();
+  if (lock_ >= 0) close(lock_);
+}
+
+absl::Status SegmentFiles::Lock() {
+  const std::string path = layout_.directory + "/LOCK";
+  lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock_ < 0) return FileError("cannot open", path, errno);
+  // flock and not fcntl: it also tells two opens in one process apart.
+  if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+  if (errno != EWOULDBLOCK) return FileError("cannot lock", path, errno);
+  return absl::FailedPreconditionError(
+      absl::StrCat("disk directory ", layout_.directory, " is in use by another agent"));
+}
+
+absl::Status SegmentFiles::OpenSegments() {
+  for (uint32_t i = 0; i < layout_.segment_count; ++i) {
+    KVT_ASSIGN_OR_RETURN(const int descriptor,
+                         OpenSegment(SegmentPath(layout_, i), layout_.segment_bytes));
+    descriptors_.push_back(descriptor);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SegmentFiles::RemoveSegmentsFrom(uint32_t first) {
+  std::error_code error;
+  std::filesystem::directory_iterator file(layout_.segments_path(), error);
+  for (; !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
+    const std::filesystem::path path = file->path();
+    uint32_t segment = 0;
+    const bool ours = path.extension() == kSegmentSuffix &&
+                      absl::SimpleAtoi(path.stem().string(), &segment) && segment >= first;
+    if (ours && unlink(path.c_str()) != 0) return FileError("cannot remove", path, errno);
+  }
+  if (error) return FileError("cannot list", layout_.segments_path(), error.value());
+  return absl::OkStatus();
+}
+
+absl::Status SegmentFiles::Renew() {
+  CloseSegments();
+  KVT_RETURN_IF_ERROR(RemoveSegmentsFrom(0));
+  return OpenSegments();
+}
+
+void SegmentFiles::CloseSegments() {
+  for (const int descriptor : descriptors_) close(descriptor);
+  descriptors_.clear();
+}
+
+}  // namespace kvtier
