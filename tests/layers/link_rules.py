@@ -1,5 +1,6 @@
 """Rules on the CMakeLists.txt files. Each yields "path:line: complaint"."""
 
+import posixpath
 import re
 
 import picture
@@ -9,6 +10,7 @@ COMMAND = re.compile(r"\b(\w+)\s*\(([^()]*)\)", re.S)
 MAKES_TARGET = ("kvtier_library", "kvtier_program", "kvtier_test", "add_library", "add_executable",
                 "pybind11_add_module", "kvtier_bench", "kvtier_fuzz")
 LINKS = ("target_link_libraries",)
+SOURCES = (".cc", ".cu")
 KEYWORDS = ("SOURCES", "LINK", "LABELS", "TIMEOUT", "PUBLIC", "PRIVATE", "INTERFACE")
 
 
@@ -79,33 +81,24 @@ def labels(files):
 
 def sources(files):
     """Sources are named one by one, and none is forgotten."""
-    named = {}
+    named = []
     for path, line, command, words in commands(files):
         if command == "file" and words and words[0].startswith("GLOB"):
             yield f"{path}:{line}: sources are named, not globbed"
-        named.setdefault(path.rpartition("/")[0], []).extend(words)
+        named += [source_pattern(path.rpartition("/")[0], w) for w in words if w.endswith(SOURCES)]
+    every = re.compile("|".join(named) or "(?!)")
     for path in files:
-        here = tree.folder_of(path)
-        if here not in picture.FOLDERS or not path.endswith((".cc", ".cu")):
-            continue
-        if not is_named(path, named):
+        if tree.folder_of(path) in picture.FOLDERS and path.endswith(SOURCES) and \
+                not every.fullmatch(path):
             yield f"{path}:1: no CMakeLists.txt names it"
 
 
-def is_named(path, named):
-    """Whether a CMakeLists.txt of this or an outer folder lists the source, or makes its name up
-    (foreach: "${name}_test.cc")."""
-    folder, _, rest = path.rpartition("/")
-    while True:
-        for word in named.get(folder, ()):
-            pattern = re.escape(word.removeprefix("${CMAKE_CURRENT_SOURCE_DIR}/"))
-            pattern = re.sub(r"\\\$\\\{.*?\\\}", r"[\\w.]+", pattern)
-            if re.search(r"\w", re.sub(r"\[\\w\.\]\+", "", pattern)) and re.fullmatch(pattern, rest):
-                return True
-        if not folder:
-            return False
-        folder, _, last = folder.rpartition("/")
-        rest = f"{last}/{rest}"
+def source_pattern(folder, word):
+    """What path from the root a word in folder/CMakeLists.txt means, as a pattern: a name that a
+    foreach makes up ("${name}_test.cc") stands for every name of that form."""
+    word = word.removeprefix("${CMAKE_CURRENT_SOURCE_DIR}/")
+    path = posixpath.normpath(posixpath.join(folder, word))
+    return re.sub(r"\\\$\\\{.*?\\\}", r"[\\w.]+", re.escape(path))
 
 
 RULES = (links, labels, sources)

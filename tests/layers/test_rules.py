@@ -114,7 +114,8 @@ LAWFUL = (
                         "tests/CMakeLists.txt": "kvtier_test(t SOURCES t.cc LINK kvtier_core LABELS unit)"}),
     (link_rules.labels, {"tests/core/CMakeLists.txt": "kvtier_test(t SOURCES t.cc LABELS unit timing)"}),
     (link_rules.sources, {"core/CMakeLists.txt": "foreach(n a b)\nkvtier_test(${n} SOURCES ${n}_test.cc)",
-                          "core/a_test.cc": "", "core/x/CMakeLists.txt": "add_x(b.cc)", "core/x/b.cc": ""}),
+                          "core/a_test.cc": "", "core/x/CMakeLists.txt": "add_x(b.cc ../../cli/c.cc)",
+                          "core/x/b.cc": "", "cli/c.cc": ""}),
 )
 
 
