@@ -140,9 +140,9 @@ Task<void> Nest(Executor* executor, int levels) {
   }
 }
 
-TEST_F(TaskScopeTest, DestroysTenThousandNestedFrames) {
+TEST_F(TaskScopeTest, DestroysAThousandNestedFrames) {
   TaskScope scope(&executor_);
-  scope.Spawn(Nest(&executor_, 10'000));
+  scope.Spawn(Nest(&executor_, 1000));
   EXPECT_EQ(scope.running(), 1u);
 }
 

@@ -147,10 +147,30 @@ Task<int> Nest(StackDepth* depth, int levels) {
   co_return below + 1;
 }
 
-TEST(Task, TenThousandNestedTasksEnd) {
+TEST(Task, ThousandNestedTasksEnd) {
   StackDepth depth;
-  EXPECT_EQ(RunNow(Nest(&depth, 10'000)), 10'000);
-  RecordProperty("stack_bytes", static_cast<int>(depth.bytes()));
+  EXPECT_EQ(RunNow(Nest(&depth, 1000)), 1000);
+  EXPECT_LT(depth.bytes(), 2u << 20);
+}
+
+// The same after a wait: the awaiter is then resumed by the executor, not started.
+Task<int> WaitThenLoop(Executor* executor, StackDepth* depth, int rounds) {
+  co_await SleepUntil(executor, executor->Now());
+  co_return co_await LoopOfAwaits(depth, rounds);
+}
+
+TEST(Task, LoopOfAwaitsAfterAWaitDoesNotGrowTheStackEither) {
+  testing::SimTime time;
+  testing::SimExecutor executor(&time);
+  TaskScope scope(&executor);
+  StackDepth depth;
+  int result = 0;
+  const auto store = [](Task<int> inner, int* out) -> Task<void> { *out = co_await inner; };
+  scope.Spawn(store(WaitThenLoop(&executor, &depth, 10'000), &result));
+  EXPECT_EQ(result, 0);
+  time.RunUntil(time.Now());
+  EXPECT_EQ(result, 10'000);
+  EXPECT_LT(depth.bytes(), 4096u);
 }
 
 }  // namespace
