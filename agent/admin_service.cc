@@ -1,0 +1,140 @@
+#include "agent/admin_service.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/unary_service.h"
+#include "core/status_macros.h"
+#include "proto/convert.h"
+
+namespace kvtier {
+namespace {
+
+void FillStats(const TierStats& stats, v1::TierReport* report) {
+  report->set_hits(stats.hits);
+  report->set_misses(stats.misses);
+  report->set_inserts(stats.inserts);
+  report->set_evictions(stats.evictions);
+  report->set_declined(stats.declined);
+  report->set_bytes_in(stats.bytes_in);
+  report->set_bytes_out(stats.bytes_out);
+  report->set_verified(stats.verified);
+  report->set_verify_failures(stats.verify_failures);
+  report->set_io_errors(stats.io_errors);
+  report->set_read_p50_seconds(absl::ToDoubleSeconds(stats.read_latency.Quantile(0.5)));
+  report->set_read_p99_seconds(absl::ToDoubleSeconds(stats.read_latency.Quantile(0.99)));
+  report->set_write_p50_seconds(absl::ToDoubleSeconds(stats.write_latency.Quantile(0.5)));
+  report->set_write_p99_seconds(absl::ToDoubleSeconds(stats.write_latency.Quantile(0.99)));
+}
+
+void FillPeers(const PeerStats& stats, v1::PeerReport* report) {
+  report->set_fetched_blocks(stats.fetched_blocks);
+  report->set_fetched_bytes(stats.fetched_bytes);
+  report->set_missed_blocks(stats.missed_blocks);
+  report->set_verify_failures(stats.verify_failures);
+  report->set_served_blocks(stats.served_blocks);
+  report->set_served_bytes(stats.served_bytes);
+  report->set_timeouts(stats.timeouts);
+}
+
+}  // namespace
+
+AdminService::Reactor* AdminService::Status(Context* context,
+                                            const v1::AgentStatusRequest* /*request*/,
+                                            v1::AgentStatusResponse* response) {
+  return RunUnary(context, agent_->executor(), agent_->scope(), DoStatus(response));
+}
+
+Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
+  const AgentStats& stats = agent_->stats();
+  *response->mutable_version() = convert::OurVersion(about_.build);
+  response->set_node_id(agent_->options().node.str());
+  response->set_node_epoch(agent_->options().epoch.value);
+  response->set_uptime_seconds(absl::ToDoubleSeconds(agent_->executor()->Now() - started_));
+  response->set_sessions(agent_->sessions().size());
+  response->set_leases(agent_->leases().size());
+  response->set_reservations(agent_->reservations().size());
+  if (agent_->offloader() != nullptr) {
+    response->set_offload_queue(agent_->offloader()->pending());
+  }
+  response->set_coordinator_address(about_.coordinator);
+  if (const CoordinatorReporter* reporter = agent_->reporter()) {
+    response->set_coordinator_connected(reporter->connected());
+    if (const std::optional<absl::Duration> silence = reporter->silence()) {
+      response->set_coordinator_silence_seconds(absl::ToDoubleSeconds(*silence));
+    }
+  }
+  for (const TierUsage& usage : agent_->Usage()) {
+    v1::TierReport* report = response->add_tiers();
+    report->set_tier(convert::ToWire(usage.tier));
+    report->set_capacity_bytes(usage.capacity_bytes);
+    report->set_used_bytes(usage.used_bytes);
+    report->set_blocks(usage.blocks);
+    if (usage.tier == Tier::kDisk) {
+      FillStats(agent_->disk()->stats(), report);
+      report->set_misses(report->misses() + stats.disk_misses);
+      report->set_declined(report->declined() + stats.offload_declined);
+    } else {
+      FillStats(usage.tier == Tier::kGpu ? stats.gpu : stats.host, report);
+      report->set_pinned_bytes(agent_->index().pinned_bytes(usage.tier));
+    }
+  }
+  FillPeers(stats.peers, response->mutable_peers());
+  response->set_altered_blocks(stats.altered_blocks);
+  response->set_disk_io(about_.disk_io);
+  response->set_device(about_.device);
+  response->set_deadline_misses(stats.deadline_misses);
+  co_return absl::OkStatus();
+}
+
+AdminService::Reactor* AdminService::Lookup(Context* context, const v1::LookupRequest* request,
+                                            v1::LookupResponse* response) {
+  return RunUnary(context, agent_->executor(), agent_->scope(), DoLookup(request, response));
+}
+
+absl::StatusOr<BlockKey> AdminService::KeyOf(const v1::LookupRequest& request) const {
+  if (!request.block_key().empty()) return BlockKey::FromBytes(request.block_key());
+  const Tenant* tenant = agent_->options().tenants.Find(request.tenant());
+  if (tenant == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("tenant: '", request.tenant(), "' is unknown"));
+  }
+  KVT_ASSIGN_OR_RETURN(const SpaceDigest space,
+                       convert::SpaceDigestFrom(request.space_digest(), "space_digest"));
+  KVT_ASSIGN_OR_RETURN(const EngineKey engine_key, EngineKey::FromBytes(request.engine_key()));
+  return BlockNamer(tenant->key, space).Name(engine_key);
+}
+
+Task<absl::Status> AdminService::DoLookup(const v1::LookupRequest* request,
+                                          v1::LookupResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(const BlockKey key, KeyOf(*request));
+  response->set_block_key(convert::ToWire(key));
+  if (const BlockIndex::Entry* entry = agent_->index().Find(key)) {
+    for (const Tier tier : kAllTiers) {
+      if (!entry->In(tier)) continue;
+      v1::LookupResponse::Copy* copy = response->add_copies();
+      copy->set_node_id(agent_->options().node.str());
+      copy->set_tier(convert::ToWire(tier));
+      copy->set_length(entry->meta.length);
+    }
+  }
+  co_return absl::OkStatus();
+}
+
+AdminService::Reactor* AdminService::EvictTier(Context* context,
+                                               const v1::EvictTierRequest* request,
+                                               v1::EvictTierResponse* response) {
+  return RunUnary(context, agent_->executor(), agent_->scope(), DoEvictTier(request, response));
+}
+
+Task<absl::Status> AdminService::DoEvictTier(const v1::EvictTierRequest* request,
+                                             v1::EvictTierResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(const Tier tier, convert::TierFrom(request->tier(), "tier"));
+  if (tier == Tier::kDisk) {
+    co_return absl::InvalidArgumentError("tier: the disk tier is reclaimed, not evicted");
+  }
+  response->set_evicted_blocks(agent_->evictor().EvictAll(tier));
+  response->set_held_blocks(agent_->index().blocks_in(tier));
+  co_return absl::OkStatus();
+}
+
+}  // namespace kvtier

@@ -1,0 +1,50 @@
+// AdminService tells operators what the agent holds and did. Read-only but for
+// EvictTier, which drops cached copies and nothing else.
+#ifndef KVTIER_AGENT_ADMIN_SERVICE_H_
+#define KVTIER_AGENT_ADMIN_SERVICE_H_
+
+#include <string>
+
+#include "agent/agent.h"
+#include "core/task.h"
+#include "kvtier/v1/admin.grpc.pb.h"
+
+namespace kvtier {
+
+// Thread-safe. REQUIRES: the agent outlives the server.
+class AdminService final : public v1::AgentAdmin::CallbackService {
+ public:
+  // What only main knows.
+  struct About {
+    std::string build;        // "kvtier-agent 0.1.0".
+    std::string coordinator;  // Address, or empty.
+    std::string disk_io;      // "io_uring", "pread" or "none".
+    std::string device;       // "none", "emulated" or a GPU's name.
+  };
+  AdminService(Agent* agent, About about)
+      : agent_(agent), about_(std::move(about)), started_(agent->executor()->Now()) {}
+
+  using Context = grpc::CallbackServerContext;
+  using Reactor = grpc::ServerUnaryReactor;
+  Reactor* Status(Context* context, const v1::AgentStatusRequest* request,
+                  v1::AgentStatusResponse* response) override;
+  Reactor* Lookup(Context* context, const v1::LookupRequest* request,
+                  v1::LookupResponse* response) override;
+  Reactor* EvictTier(Context* context, const v1::EvictTierRequest* request,
+                     v1::EvictTierResponse* response) override;
+
+ private:
+  Task<absl::Status> DoStatus(v1::AgentStatusResponse* response);
+  Task<absl::Status> DoLookup(const v1::LookupRequest* request, v1::LookupResponse* response);
+  Task<absl::Status> DoEvictTier(const v1::EvictTierRequest* request,
+                                 v1::EvictTierResponse* response);
+  absl::StatusOr<BlockKey> KeyOf(const v1::LookupRequest& request) const;
+
+  Agent* const agent_;
+  const About about_;
+  const absl::Time started_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_ADMIN_SERVICE_H_

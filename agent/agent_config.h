@@ -1,0 +1,52 @@
+// AgentConfig is everything an operator can say to kvtier-agent, as flags.
+#ifndef KVTIER_AGENT_AGENT_CONFIG_H_
+#define KVTIER_AGENT_AGENT_CONFIG_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "agent/tenants.h"
+
+namespace kvtier {
+
+struct AgentConfig {
+  std::string node_id;                     // Unique in the cluster; 1..63 of [a-zA-Z0-9._-].
+  std::string socket_dir = "/run/kvtier";  // Of the two Unix sockets; made if missing.
+  std::string listen = "127.0.0.1:7301";   // Peers, admin and health, "host:port".
+  std::string advertise;                   // As other nodes reach `listen`; empty: `listen` itself.
+  std::string coordinator;                 // "host:port"; empty: the agent runs alone.
+  uint64_t host_bytes = uint64_t{1} << 30;   // Of all arenas; touched at start.
+  uint64_t slab_bytes = uint64_t{64} << 20;  // Largest block; 4 KiB multiple, <= host_bytes.
+  std::string disk_dir;  // Of the segments and the manifest; empty: no disk tier.
+  uint64_t disk_bytes = uint64_t{8} << 30;       // Preallocated in `disk_dir`.
+  uint64_t segment_bytes = uint64_t{256} << 20;  // Unit of reclaim; >= 2 slabs' block.
+  uint64_t gpu_bytes = 0;                        // Of the GPU pool; 0: none.
+  uint64_t gpu_block_bytes = 0;                  // Of the blocks it is for; needed with gpu_bytes.
+  std::string device = "auto";                   // "auto", "cuda:N" or "emulated".
+  std::string tenants_dir;           // A file a tenant, its content the secret; empty or an empty
+                                     // directory: the open tenant "default".
+  std::vector<uint32_t> allow_uids;  // Of workers; empty: the agent's own only.
+  int byte_threads = 2;              // For checksums and copies; 1..64.
+  bool insecure_listen = false;      // Allows `listen` beyond loopback without TLS.
+
+  // Errors: kInvalidArgument, naming the flag and the value.
+  absl::Status Validate() const;
+};
+
+// "64", "64KiB", "64MiB", "64GiB", "64TiB". Errors: kInvalidArgument.
+absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
+
+// Reads `directory`: every regular file whose name does not start with a dot is a
+// tenant; a newline at the end of its content is not part of the secret. Errors:
+// kInvalidArgument, naming the file.
+absl::StatusOr<TenantTable> ReadTenants(const std::string& directory);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_AGENT_CONFIG_H_

@@ -1,0 +1,323 @@
+// kvtier-agent: one node's agent. This file wires the real seams by hand, top to
+// bottom, and takes them down in the opposite order.
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "agent/admin_service.h"
+#include "agent/agent.h"
+#include "agent/agent_config.h"
+#include "agent/descriptor_socket.h"
+#include "agent/grpc_coordinator_link.h"
+#include "agent/grpc_peer_transport.h"
+#include "agent/limits.h"
+#include "agent/peer_service.h"
+#include "agent/worker_service.h"
+#include "core/call_on_executor.h"
+#include "core/check.h"
+#include "core/log.h"
+#include "core/status_macros.h"
+#include "core/thread_executor.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "proto/convert.h"
+#include "tier_disk/open_disk.h"
+#include "tier_gpu/open_device.h"
+
+namespace kvtier {
+
+// A size flag: "64MiB".
+struct ByteSize {
+  uint64_t bytes = 0;
+};
+
+bool AbslParseFlag(absl::string_view text, ByteSize* size, std::string* error) {
+  const absl::StatusOr<uint64_t> bytes = ParseBytes(text);
+  if (bytes.ok()) {
+    size->bytes = *bytes;
+  } else {
+    *error = std::string(bytes.status().message());
+  }
+  return bytes.ok();
+}
+
+std::string AbslUnparseFlag(const ByteSize& size) { return absl::StrCat(size.bytes); }
+
+}  // namespace kvtier
+
+// clang-format off
+ABSL_FLAG(std::string, node_id, "", "Name of this node, unique in the cluster.");
+ABSL_FLAG(std::string, socket_dir, "/run/kvtier", "Directory of the workers' two Unix sockets.");
+ABSL_FLAG(std::string, listen, "127.0.0.1:7301", "host:port for peers, admin and health.");
+ABSL_FLAG(std::string, advertise, "", "host:port by which other nodes reach --listen; empty: the same.");
+ABSL_FLAG(std::string, coordinator, "", "host:port of the coordinator; empty: this node runs alone.");
+ABSL_FLAG(kvtier::ByteSize, host_bytes, {uint64_t{1} << 30}, "Host memory for blocks, touched at start.");
+ABSL_FLAG(kvtier::ByteSize, slab_bytes, {uint64_t{64} << 20}, "Largest block, and the unit that block sizes share.");
+ABSL_FLAG(std::string, disk_dir, "", "Directory of the disk tier; empty: none.");
+ABSL_FLAG(kvtier::ByteSize, disk_bytes, {uint64_t{8} << 30}, "Bytes preallocated in --disk_dir.");
+ABSL_FLAG(kvtier::ByteSize, segment_bytes, {uint64_t{256} << 20}, "Size of a segment, the unit of reclaim.");
+ABSL_FLAG(kvtier::ByteSize, gpu_bytes, {0}, "Device memory for blocks; 0: no GPU pool.");
+ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks that --gpu_bytes is for.");
+ABSL_FLAG(std::string, device, "auto", "auto, cuda:N or emulated; used with --gpu_bytes.");
+ABSL_FLAG(std::string, tenants_dir, "", "Directory with a secret file for each tenant; empty: one open tenant.");
+ABSL_FLAG(std::vector<std::string>, allow_uids, {}, "User ids of workers; empty: the agent's own.");
+ABSL_FLAG(int, byte_threads, 2, "Threads for checksums and copies.");
+ABSL_FLAG(bool, insecure_listen, false, "Allow --listen beyond loopback without TLS.");
+// clang-format on
+
+namespace kvtier {
+namespace {
+
+constexpr char kBuild[] = "kvtier-agent 0.1.0";
+constexpr mode_t kSocketMode = 0660;
+constexpr absl::Duration kStopTimeout = absl::Seconds(10);
+// Threads of the gRPC servers: peers' streams, and some for the rest.
+constexpr int kMaxRpcThreads = static_cast<int>(kMaxPeerStreamsServed) + 16;
+
+absl::StatusOr<AgentConfig> ConfigFromFlags() {
+  AgentConfig config{.node_id = absl::GetFlag(FLAGS_node_id),
+                     .socket_dir = absl::GetFlag(FLAGS_socket_dir),
+                     .listen = absl::GetFlag(FLAGS_listen),
+                     .advertise = absl::GetFlag(FLAGS_advertise),
+                     .coordinator = absl::GetFlag(FLAGS_coordinator),
+                     .host_bytes = absl::GetFlag(FLAGS_host_bytes).bytes,
+                     .slab_bytes = absl::GetFlag(FLAGS_slab_bytes).bytes,
+                     .disk_dir = absl::GetFlag(FLAGS_disk_dir),
+                     .disk_bytes = absl::GetFlag(FLAGS_disk_bytes).bytes,
+                     .segment_bytes = absl::GetFlag(FLAGS_segment_bytes).bytes,
+                     .gpu_bytes = absl::GetFlag(FLAGS_gpu_bytes).bytes,
+                     .gpu_block_bytes = absl::GetFlag(FLAGS_gpu_block_bytes).bytes,
+                     .device = absl::GetFlag(FLAGS_device),
+                     .tenants_dir = absl::GetFlag(FLAGS_tenants_dir),
+                     .byte_threads = absl::GetFlag(FLAGS_byte_threads),
+                     .insecure_listen = absl::GetFlag(FLAGS_insecure_listen)};
+  for (const std::string& text : absl::GetFlag(FLAGS_allow_uids)) {
+    uint32_t uid = 0;
+    if (!absl::SimpleAtoi(text, &uid)) {
+      return absl::InvalidArgumentError(absl::StrCat("--allow_uids=", text, ": no user id"));
+    }
+    config.allow_uids.push_back(uid);
+  }
+  if (config.allow_uids.empty()) config.allow_uids.push_back(geteuid());
+  if (config.advertise.empty()) config.advertise = config.listen;
+  KVT_RETURN_IF_ERROR(config.Validate());
+  return config;
+}
+
+// One agent a socket directory: the lock goes with the process.
+absl::Status LockSocketDir(const std::string& socket_dir) {
+  std::error_code error;
+  std::filesystem::create_directories(socket_dir, error);
+  const std::string path = absl::StrCat(socket_dir, "/kvtier.lock");
+  const int fd = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  if (fd < 0) return absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("--socket_dir=", socket_dir, ": another agent uses it"));
+  }
+  return absl::OkStatus();  // The descriptor stays open for life.
+}
+
+Epoch DrawEpoch() {
+  Epoch epoch;
+  KVT_CHECK(getrandom(&epoch.value, sizeof(epoch.value), 0) == sizeof(epoch.value));
+  epoch.value |= 1;  // 0 means none.
+  return epoch;
+}
+
+absl::StatusOr<std::unique_ptr<grpc::Server>> Serve(const std::string& address,
+                                                    const std::vector<grpc::Service*>& services) {
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  builder.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
+  builder.SetResourceQuota(grpc::ResourceQuota("agent").SetMaxThreads(kMaxRpcThreads));
+  // A second agent on the same port must fail, not share it.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", address));
+  }
+  for (const char* service : {"liveness", "readiness"}) {
+    server->GetHealthCheckService()->SetServingStatus(service, true);
+  }
+  return server;
+}
+
+absl::StatusOr<DescriptorSocket::Shared> Share(const Agent& agent, DomainId domain,
+                                               wire::DescriptorKind kind) {
+  const Arena& arena = agent.host().arena(domain);
+  switch (kind) {
+    case wire::DescriptorKind::kArenaRead:
+      return DescriptorSocket::Shared{.fd = arena.read_only_fd(), .bytes = arena.bytes().size()};
+    case wire::DescriptorKind::kArenaWrite:
+      return DescriptorSocket::Shared{.fd = arena.read_write_fd(), .bytes = arena.bytes().size()};
+    case wire::DescriptorKind::kGpuPool:
+      break;
+  }
+  if (agent.gpu() == nullptr) return absl::NotFoundError("this node has no GPU pool");
+  return DescriptorSocket::Shared{.fd = agent.gpu()->fd(), .bytes = agent.gpu()->capacity_bytes()};
+}
+
+DescriptorSocket::Calls SessionCalls(Agent* agent) {
+  Executor* const executor = agent->executor();
+  return {.open =
+              [agent, executor](const Tenant& tenant, const SessionToken& token) {
+                return CallOn(executor, [&] { return agent->OpenSession(tenant, token); });
+              },
+          .close = [agent, executor](
+                       SessionId id) { executor->Post([agent, id] { agent->CloseSession(id); }); },
+          .share = [agent](DomainId domain,
+                           wire::DescriptorKind kind) { return Share(*agent, domain, kind); }};
+}
+
+void WaitForStopSignal(const sigset_t& signals) {
+  int signal = 0;
+  sigwait(&signals, &signal);
+  Log(LogLevel::kInfo, absl::StrCat("stopping on ", strsignal(signal)));
+}
+
+std::string Recovered(const DiskTier::Recovery& recovery, absl::Duration took) {
+  return absl::StrCat("disk: ", recovery.recovered_blocks, " blocks warm in ",
+                      absl::FormatDuration(absl::Trunc(took, absl::Milliseconds(1))), "; dropped ",
+                      recovery.dropped_stale, " of older generations, ", recovery.dropped_corrupt,
+                      " damaged, ", recovery.dropped_misfit, " outside the disk as configured");
+}
+
+absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
+  KVT_RETURN_IF_ERROR(LockSocketDir(config.socket_dir));
+  KVT_ASSIGN_OR_RETURN(TenantTable tenants, ReadTenants(config.tenants_dir));
+  KVT_ASSIGN_OR_RETURN(const NodeId node, NodeId::FromString(config.node_id));
+
+  ThreadExecutor executor("decisions");
+  BytePool workers(&executor, "bytes", config.byte_threads);
+  OpenedDisk disk;
+  if (!config.disk_dir.empty()) {
+    const DiskLayout layout{
+        .directory = config.disk_dir,
+        .segment_bytes = config.segment_bytes,
+        .segment_count = static_cast<uint32_t>(config.disk_bytes / config.segment_bytes)};
+    KVT_ASSIGN_OR_RETURN(disk, OpenDisk(&executor, layout, DiskIoKind::kAuto));
+  }
+  std::unique_ptr<Device> device;
+  if (config.gpu_bytes > 0) {
+    KVT_ASSIGN_OR_RETURN(device, OpenDevice(config.device, &executor, &workers));
+  }
+  GrpcPeerTransport transport(&executor, node);
+  std::unique_ptr<GrpcCoordinatorLink> coordinator;
+  if (!config.coordinator.empty()) {
+    coordinator = std::make_unique<GrpcCoordinatorLink>(&executor, config.coordinator, kBuild);
+  }
+
+  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<Agent> agent,
+                       Agent::Create({.node = node,
+                                      .epoch = DrawEpoch(),
+                                      .address = config.advertise,
+                                      .tenants = std::move(tenants),
+                                      .host_bytes = config.host_bytes,
+                                      .slab_bytes = config.slab_bytes,
+                                      .gpu_bytes = config.gpu_bytes,
+                                      .gpu_block_bytes = config.gpu_block_bytes},
+                                     {.executor = &executor,
+                                      .workers = &workers,
+                                      .disk = disk.disk.get(),
+                                      .manifest = disk.manifest.get(),
+                                      .device = device.get(),
+                                      .transport = &transport,
+                                      .coordinator = coordinator.get()}));
+  const absl::Time started = executor.Now();
+  const absl::StatusOr<DiskTier::Recovery> recovery =
+      AwaitOn(&executor, agent->scope(), agent->Start());
+  KVT_RETURN_IF_ERROR(recovery.status());
+  if (disk.disk != nullptr) Log(LogLevel::kInfo, Recovered(*recovery, executor.Now() - started));
+
+  WorkerService worker_service(agent.get());
+  PeerService peer_service(agent.get());
+  const std::string disk_io = disk.disk == nullptr            ? "none"
+                              : disk.io == DiskIoKind::kUring ? "io_uring"
+                                                              : "pread";
+  AdminService admin_service(agent.get(), {.build = kBuild,
+                                           .coordinator = config.coordinator,
+                                           .disk_io = disk_io,
+                                           .device = device ? device->name() : "none"});
+  grpc::EnableDefaultHealthCheckService(true);
+  const std::string control = absl::StrCat(config.socket_dir, "/", wire::kControlSocketName);
+  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<grpc::Server> local,
+                       Serve(absl::StrCat("unix:", control), {&worker_service, &admin_service}));
+  chmod(control.c_str(), kSocketMode);
+  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<grpc::Server> remote,
+                       Serve(config.listen, {&peer_service, &admin_service}));
+  KVT_ASSIGN_OR_RETURN(std::unique_ptr<DescriptorSocket> sessions,
+                       DescriptorSocket::Listen({.path = absl::StrCat(config.socket_dir, "/",
+                                                                      wire::kDescriptorSocketName),
+                                                 .allowed_uids = config.allow_uids,
+                                                 .tenants = &agent->options().tenants},
+                                                SessionCalls(agent.get())));
+  Log(LogLevel::kInfo, absl::StrCat("node ", config.node_id, ": workers at ", config.socket_dir,
+                                    ", peers and admin at ", config.listen));
+
+  WaitForStopSignal(signals);
+  const auto stop_by = std::chrono::system_clock::now() + absl::ToChronoNanoseconds(kStopTimeout);
+  sessions.reset();
+  remote->Shutdown(stop_by);
+  local->Shutdown(stop_by);
+  const bool idle = CallOn(&executor, [&] { return agent->scope()->running() == 0; }) || [&] {
+    TaskScope stopping(&executor);
+    return AwaitOn(&executor, &stopping, agent->Stop(executor.Now() + kStopTimeout));
+  }();
+  if (!idle) {
+    // Something hangs in the kernel or a driver; the disk tier is crash-safe.
+    Log(LogLevel::kError, "stopped with I/O in flight");
+    _exit(1);
+  }
+  executor.Stop();
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace kvtier
+
+int main(int argc, char** argv) {
+  // Before any thread starts, so that all inherit it and only sigwait() sees these.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+
+  absl::FlagsUsageConfig usage;
+  usage.contains_help_flags = [](absl::string_view file) {
+    return absl::string_view(file).find("agent_main") != absl::string_view::npos;
+  };
+  usage.version_string = [] { return std::string(kvtier::kBuild) + "\n"; };
+  absl::SetFlagsUsageConfig(usage);
+  absl::SetProgramUsageMessage("One node's kvtier agent: tiers, workers, peers.");
+  absl::ParseCommandLine(argc, argv);
+
+  const absl::StatusOr<kvtier::AgentConfig> config = kvtier::ConfigFromFlags();
+  const absl::Status status = config.ok() ? kvtier::Run(*config, signals) : config.status();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "kvtier-agent: %s\n", std::string(status.message()).c_str());
+  return 1;
+}

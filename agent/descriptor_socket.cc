@@ -1,0 +1,239 @@
+#include "agent/descriptor_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "core/check.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "openssl/crypto.h"
+
+namespace kvtier {
+namespace {
+
+// Sessions, and as many connections that have not said who they are.
+constexpr size_t kMaxConnections = 2 * kMaxSessions;
+constexpr int kBacklog = 64;
+constexpr mode_t kSocketMode = 0660;
+// The largest packet of the protocol is a Hello; one byte more shows a longer one.
+constexpr size_t kPacketBytes = sizeof(wire::Hello) + 1;
+
+absl::Status Errno(const std::string& what) {
+  return absl::UnavailableError(absl::StrCat(what, ": ", strerror(errno)));
+}
+
+template <size_t kBytes>
+void FillRandom(std::array<uint8_t, kBytes>* bytes) {
+  KVT_CHECK(getrandom(bytes->data(), kBytes, 0) == static_cast<ssize_t>(kBytes));
+}
+
+template <typename Packet>
+bool Send(int fd, const Packet& packet) {
+  return send(fd, &packet, sizeof(packet), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(sizeof(packet));
+}
+
+// Sends a reply with one descriptor beside it.
+bool SendWithDescriptor(int fd, const wire::DescriptorReply& reply, int descriptor) {
+  iovec part{.iov_base = const_cast<wire::DescriptorReply*>(&reply), .iov_len = sizeof(reply)};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
+  return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(reply));
+}
+
+void Watch(int epoll_fd, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  event.data.fd = fd;
+  KVT_CHECK(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DescriptorSocket>> DescriptorSocket::Listen(Options options,
+                                                                           Calls calls) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (options.path.size() >= sizeof(address.sun_path)) {
+    return absl::InvalidArgumentError(absl::StrCat("socket path ", options.path, ": longer than ",
+                                                   sizeof(address.sun_path) - 1, " bytes"));
+  }
+  options.path.copy(address.sun_path, options.path.size());
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return Errno("socket");
+  unlink(options.path.c_str());
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      chmod(options.path.c_str(), kSocketMode) != 0 || listen(fd, kBacklog) != 0) {
+    const absl::Status status = Errno(absl::StrCat("listening on ", options.path));
+    close(fd);
+    return status;
+  }
+  const int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  const int stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  KVT_CHECK(epoll_fd >= 0 && stop_fd >= 0);
+  return std::unique_ptr<DescriptorSocket>(
+      new DescriptorSocket(std::move(options), std::move(calls), fd, epoll_fd, stop_fd));
+}
+
+DescriptorSocket::DescriptorSocket(Options options, Calls calls, int listen_fd, int epoll_fd,
+                                   int stop_fd)
+    : options_(std::move(options)),
+      calls_(std::move(calls)),
+      listen_fd_(listen_fd),
+      epoll_fd_(epoll_fd),
+      stop_fd_(stop_fd) {
+  Watch(epoll_fd_, listen_fd_);
+  Watch(epoll_fd_, stop_fd_);
+  thread_ = std::thread([this] { Run(); });
+  pthread_setname_np(thread_.native_handle(), "sessions");
+}
+
+DescriptorSocket::~DescriptorSocket() {
+  const uint64_t one = 1;
+  KVT_CHECK(write(stop_fd_, &one, sizeof(one)) == sizeof(one));
+  thread_.join();
+  while (!connections_.empty()) Close(connections_.begin()->first);
+  close(listen_fd_);
+  close(epoll_fd_);
+  close(stop_fd_);
+  unlink(options_.path.c_str());
+}
+
+void DescriptorSocket::Run() {
+  std::array<epoll_event, 64> events;
+  const int sweep_ms = static_cast<int>(absl::ToInt64Milliseconds(kHelloTimeout / 2));
+  while (true) {
+    const int count = epoll_wait(epoll_fd_, events.data(), events.size(), sweep_ms);
+    for (int i = 0; i < count; ++i) {
+      const int fd = events[i].data.fd;
+      if (fd == stop_fd_) return;
+      if (fd == listen_fd_) {
+        Accept();
+        continue;
+      }
+      const auto connection = connections_.find(fd);
+      if (connection == connections_.end()) continue;
+      if (!OnReadable(fd, &connection->second)) Close(fd);
+    }
+    CloseLateConnections();
+  }
+}
+
+void DescriptorSocket::Accept() {
+  const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0) return;  // The peer is gone again, or descriptors ran out: it will retry.
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+  const bool allowed =
+      known && std::find(options_.allowed_uids.begin(), options_.allowed_uids.end(), peer.uid) !=
+                   options_.allowed_uids.end();
+  wire::Challenge challenge;
+  FillRandom(&challenge.nonce);
+  if (!Send(fd, challenge) || !allowed || connections_.size() >= kMaxConnections) {
+    if (!allowed) {
+      Log(LogLevel::kWarning,
+          absl::StrCat("session refused: uid ", peer.uid, " is not one of --allow_uids"));
+    }
+    Send(fd, wire::Welcome{.code = allowed ? wire::WelcomeCode::kTooManySessions
+                                           : wire::WelcomeCode::kForbiddenUser});
+    close(fd);
+    return;
+  }
+  connections_[fd] = {.nonce = challenge.nonce, .hello_by = MonotonicClock().Now() + kHelloTimeout};
+  Watch(epoll_fd_, fd);
+}
+
+bool DescriptorSocket::OnReadable(int fd, Connection* connection) {
+  std::array<std::byte, kPacketBytes> packet;
+  const ssize_t bytes = recv(fd, packet.data(), packet.size(), MSG_DONTWAIT);
+  if (bytes < 0) return errno == EAGAIN || errno == EINTR;
+  if (bytes == 0) return false;  // Hangup.
+  const std::span<const std::byte> received(packet.data(), static_cast<size_t>(bytes));
+  return connection->open ? OnDescriptorRequest(fd, *connection, received)
+                          : OnHello(fd, connection, received);
+}
+
+bool DescriptorSocket::OnHello(int fd, Connection* connection, std::span<const std::byte> packet) {
+  const auto refuse = [fd](wire::WelcomeCode code) {
+    Send(fd, wire::Welcome{.code = code});
+    return false;
+  };
+  const absl::StatusOr<wire::Hello> hello = wire::ParseHello(packet);
+  if (!hello.ok()) return refuse(wire::WelcomeCode::kMalformed);
+  if (!wire::VersionsOverlap(hello->version, hello->min_version)) {
+    Log(LogLevel::kError,
+        absl::StrCat("session refused: worker speaks ", hello->min_version, " to ", hello->version,
+                     ", this agent ", wire::kMinSessionVersion, " to ", wire::kSessionVersion));
+    return refuse(wire::WelcomeCode::kVersionMismatch);
+  }
+  const Tenant* tenant = options_.tenants->Find(hello->tenant.data());
+  // An unknown tenant costs the same proof: the two are not told apart.
+  const std::array<uint8_t, 32> proof =
+      wire::SessionProof(tenant != nullptr ? tenant->key : TenantKey(), connection->nonce);
+  if (CRYPTO_memcmp(proof.data(), hello->proof.data(), proof.size()) != 0 || tenant == nullptr) {
+    return refuse(wire::WelcomeCode::kUnknownTenant);
+  }
+  wire::Welcome welcome;
+  FillRandom(&welcome.session_token);
+  const absl::StatusOr<SessionId> session = calls_.open(*tenant, welcome.session_token);
+  if (!session.ok()) return refuse(wire::WelcomeCode::kTooManySessions);
+  connection->open = true;
+  connection->session = *session;
+  connection->domain = tenant->domain;
+  return Send(fd, welcome);
+}
+
+bool DescriptorSocket::OnDescriptorRequest(int fd, const Connection& connection,
+                                           std::span<const std::byte> packet) {
+  const absl::StatusOr<wire::DescriptorRequest> request = wire::ParseDescriptorRequest(packet);
+  if (!request.ok()) {
+    return Send(fd, wire::DescriptorReply{.code = wire::DescriptorCode::kMalformed});
+  }
+  const absl::StatusOr<Shared> shared = calls_.share(connection.domain, request->kind);
+  if (!shared.ok()) {
+    return Send(fd, wire::DescriptorReply{.code = wire::DescriptorCode::kNotAvailable});
+  }
+  return SendWithDescriptor(fd, wire::DescriptorReply{.bytes = shared->bytes}, shared->fd);
+}
+
+void DescriptorSocket::Close(int fd) {
+  const auto connection = connections_.find(fd);
+  if (connection->second.open) calls_.close(connection->second.session);
+  connections_.erase(connection);
+  close(fd);  // Leaves the epoll set with it.
+}
+
+void DescriptorSocket::CloseLateConnections() {
+  const absl::Time now = MonotonicClock().Now();
+  std::vector<int> late;
+  for (const auto& [fd, connection] : connections_) {
+    if (!connection.open && connection.hello_by < now) late.push_back(fd);
+  }
+  for (const int fd : late) Close(fd);
+}
+
+}  // namespace kvtier

@@ -1,0 +1,39 @@
+// GrpcPeerTransport is the PeerTransport over gRPC streams: one thread of its own
+// for each fetch, which copies the chunks into the slots.
+#ifndef KVTIER_AGENT_GRPC_PEER_TRANSPORT_H_
+#define KVTIER_AGENT_GRPC_PEER_TRANSPORT_H_
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "agent/peer_transport.h"
+#include "core/byte_workers.h"
+#include "core/executor.h"
+#include "core/node.h"
+#include "kvtier/v1/peer.grpc.pb.h"
+
+namespace kvtier {
+
+// Executor thread only. REQUIRES: no fetch runs when it is destroyed.
+class GrpcPeerTransport final : public PeerTransport {
+ public:
+  GrpcPeerTransport(Executor* executor, NodeId self);
+  Task<absl::Status> Fetch(std::string address, std::vector<BlockKey> keys, absl::Time deadline,
+                           FetchSink* sink) override;
+
+ private:
+  std::shared_ptr<v1::Peer::Stub> StubFor(const std::string& address);
+
+  Executor* const executor_;
+  const NodeId self_;
+  BytePool threads_;
+  size_t running_ = 0;
+  std::map<std::string, std::shared_ptr<v1::Peer::Stub>> stubs_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_GRPC_PEER_TRANSPORT_H_

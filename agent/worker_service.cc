@@ -1,0 +1,208 @@
+#include "agent/worker_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/unary_service.h"
+#include "core/status_macros.h"
+#include "proto/convert.h"
+
+namespace kvtier {
+namespace {
+
+uint64_t MonotonicNanos(absl::Time time) {
+  return static_cast<uint64_t>(absl::ToInt64Nanoseconds(time - absl::UnixEpoch()));
+}
+
+v1::ReservedBlock::State ToWire(ReservedBlock::State state) {
+  switch (state) {
+    case ReservedBlock::State::kReserved:
+      return v1::ReservedBlock::RESERVED;
+    case ReservedBlock::State::kPresent:
+      return v1::ReservedBlock::PRESENT;
+    case ReservedBlock::State::kNoRoom:
+      return v1::ReservedBlock::NO_ROOM;
+  }
+  return v1::ReservedBlock::STATE_UNSPECIFIED;
+}
+
+absl::StatusOr<Tier> TargetFrom(v1::Tier wire) {
+  KVT_ASSIGN_OR_RETURN(const Tier tier, convert::TierFrom(wire, "target"));
+  if (tier == Tier::kDisk) {
+    return absl::InvalidArgumentError("target: TIER_DISK is not one that workers can map");
+  }
+  return tier;
+}
+
+}  // namespace
+
+WorkerService::Reactor* WorkerService::Run(Context* context, Task<absl::Status> task) {
+  return RunUnary(context, agent_->executor(), agent_->scope(), std::move(task));
+}
+
+absl::StatusOr<SessionId> WorkerService::FindSession(const std::string& token) const {
+  if (token.size() != convert::kSessionTokenBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("session_token: ", token.size(), " bytes, not ", convert::kSessionTokenBytes));
+  }
+  SessionToken session_token;
+  std::copy(token.begin(), token.end(), session_token.begin());
+  return agent_->sessions().Find(session_token);
+}
+
+template <typename Request>
+absl::StatusOr<BlockRun> WorkerService::NameRun(const Request& request) const {
+  KVT_ASSIGN_OR_RETURN(const SessionId session, FindSession(request.session_token()));
+  KVT_ASSIGN_OR_RETURN(const std::vector<EngineKey> keys,
+                       convert::EngineKeysFrom(request.engine_keys(), "engine_keys"));
+  std::optional<EngineKey> parent;
+  if constexpr (requires { request.parent_engine_key(); }) {
+    KVT_ASSIGN_OR_RETURN(
+        parent, convert::OptionalEngineKeyFrom(request.parent_engine_key(), "parent_engine_key"));
+  }
+  return agent_->sessions().NameRun(session, request.space_id(), parent, keys);
+}
+
+WorkerService::Reactor* WorkerService::RegisterSpace(Context* context,
+                                                     const v1::RegisterSpaceRequest* request,
+                                                     v1::RegisterSpaceResponse* response) {
+  return Run(context, DoRegisterSpace(request, response));
+}
+
+Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest* request,
+                                                  v1::RegisterSpaceResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
+  KVT_CO_ASSIGN_OR_RETURN(const SpaceSpec spec, convert::SpaceFrom(request->space()));
+  const uint64_t slot_bytes = SlotBytes(spec.block_bytes);
+  if (slot_bytes > agent_->options().slab_bytes) {
+    co_return absl::InvalidArgumentError(absl::StrCat("space.block_bytes: ", spec.block_bytes,
+                                                      " is more than this agent's slab of ",
+                                                      agent_->options().slab_bytes, " bytes"));
+  }
+  KVT_CO_ASSIGN_OR_RETURN(const uint32_t space_id, agent_->sessions().AddSpace(session, spec));
+  response->set_space_id(space_id);
+  response->set_space_digest(convert::ToWire(spec.Digest()));
+  response->set_slot_bytes(slot_bytes);
+  const GpuPool* gpu = agent_->gpu();
+  if (gpu != nullptr && gpu->slot_bytes() == slot_bytes) response->set_gpu_slot_bytes(slot_bytes);
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Match(Context* context, const v1::MatchRequest* request,
+                                             v1::MatchResponse* response) {
+  return Run(context, DoMatch(request, response));
+}
+
+Task<absl::Status> WorkerService::DoMatch(const v1::MatchRequest* request,
+                                          v1::MatchResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(BlockRun run, NameRun(*request));
+  KVT_CO_ASSIGN_OR_RETURN(const absl::Duration timeout,
+                          convert::TimeoutFrom(request->timeout_ms(), "timeout_ms"));
+  const Matched matched = co_await agent_->matcher().Match(std::move(run), timeout);
+  response->set_local_blocks(matched.local_blocks);
+  response->set_total_blocks(matched.tiers.size());
+  for (const Tier tier : matched.tiers) response->add_tiers(convert::ToWire(tier));
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Onboard(Context* context, const v1::OnboardRequest* request,
+                                               v1::OnboardResponse* response) {
+  return Run(context, DoOnboard(request, TimeLeft(*context), response));
+}
+
+Task<absl::Status> WorkerService::DoOnboard(const v1::OnboardRequest* request,
+                                            absl::Duration time_left,
+                                            v1::OnboardResponse* response) {
+  OnboardRequest onboard;
+  KVT_CO_ASSIGN_OR_RETURN(onboard.run, NameRun(*request));
+  KVT_CO_ASSIGN_OR_RETURN(onboard.target, TargetFrom(request->target()));
+  KVT_CO_ASSIGN_OR_RETURN(const absl::Duration timeout,
+                          convert::TimeoutFrom(request->timeout_ms(), "timeout_ms"));
+  onboard.deadline = agent_->executor()->Now() + std::min(timeout, time_left);
+  onboard.local_only = request->local_only();
+  KVT_CO_ASSIGN_OR_RETURN(const Onboarded onboarded,
+                          co_await agent_->onboarder().Onboard(std::move(onboard)));
+  for (const LeasedBlock& block : onboarded.blocks) {
+    v1::LeasedBlock* wire = response->add_blocks();
+    wire->set_lease_id(static_cast<uint64_t>(block.lease));
+    wire->set_offset(block.offset);
+    wire->set_length(block.length);
+    if (block.from.has_value()) wire->set_from(convert::ToWire(*block.from));
+  }
+  response->set_lease_deadline_ns(MonotonicNanos(onboarded.lease_deadline));
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Prefetch(Context* context,
+                                                const v1::PrefetchRequest* request,
+                                                v1::PrefetchResponse* response) {
+  return Run(context, DoPrefetch(request, response));
+}
+
+Task<absl::Status> WorkerService::DoPrefetch(const v1::PrefetchRequest* request,
+                                             v1::PrefetchResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(BlockRun run, NameRun(*request));
+  response->set_accepted_blocks(
+      co_await agent_->onboarder().Prefetch(std::move(run), request->local_only()));
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Reserve(Context* context, const v1::ReserveRequest* request,
+                                               v1::ReserveResponse* response) {
+  return Run(context, DoReserve(request, response));
+}
+
+Task<absl::Status> WorkerService::DoReserve(const v1::ReserveRequest* request,
+                                            v1::ReserveResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(const BlockRun run, NameRun(*request));
+  KVT_CO_ASSIGN_OR_RETURN(const Tier target, TargetFrom(request->target()));
+  KVT_CO_ASSIGN_OR_RETURN(const Reserved reserved, agent_->putter().Reserve(run, target));
+  for (const ReservedBlock& block : reserved.blocks) {
+    v1::ReservedBlock* wire = response->add_blocks();
+    wire->set_state(ToWire(block.state));
+    wire->set_reservation_id(static_cast<uint64_t>(block.id));
+    wire->set_offset(block.offset);
+  }
+  response->set_deadline_ns(MonotonicNanos(reserved.deadline));
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Commit(Context* context, const v1::CommitRequest* request,
+                                              v1::CommitResponse* response) {
+  return Run(context, DoCommit(request, response));
+}
+
+Task<absl::Status> WorkerService::DoCommit(const v1::CommitRequest* request,
+                                           v1::CommitResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
+  std::vector<ReservationId> ids;
+  for (const uint64_t id : request->reservation_ids()) ids.push_back(ReservationId{id});
+  response->set_committed_blocks(co_await agent_->putter().Commit(session, std::move(ids)));
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Release(Context* context, const v1::ReleaseRequest* request,
+                                               v1::ReleaseResponse* /*response*/) {
+  return Run(context, DoRelease(request));
+}
+
+Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
+  std::vector<LeaseId> leases;
+  for (const uint64_t id : request->lease_ids()) leases.push_back(LeaseId{id});
+  agent_->leases().Release(session, leases);
+  std::vector<ReservationId> reservations;
+  for (const uint64_t id : request->reservation_ids()) reservations.push_back(ReservationId{id});
+  agent_->reservations().Release(session, reservations);
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Ping(Context* context, const v1::PingRequest* /*request*/,
+                                            v1::PingResponse* /*response*/) {
+  Reactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace kvtier

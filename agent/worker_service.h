@@ -1,0 +1,61 @@
+// WorkerService is the gRPC face of the flows for workers: convert, run, convert
+// back. Served on the node's Unix socket only.
+#ifndef KVTIER_AGENT_WORKER_SERVICE_H_
+#define KVTIER_AGENT_WORKER_SERVICE_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "agent/agent.h"
+#include "core/task.h"
+#include "kvtier/v1/worker.grpc.pb.h"
+
+namespace kvtier {
+
+// Thread-safe. REQUIRES: the agent outlives the server.
+class WorkerService final : public v1::Worker::CallbackService {
+ public:
+  explicit WorkerService(Agent* agent) : agent_(agent) {}
+
+  using Context = grpc::CallbackServerContext;
+  using Reactor = grpc::ServerUnaryReactor;
+  Reactor* RegisterSpace(Context* context, const v1::RegisterSpaceRequest* request,
+                         v1::RegisterSpaceResponse* response) override;
+  Reactor* Match(Context* context, const v1::MatchRequest* request,
+                 v1::MatchResponse* response) override;
+  Reactor* Onboard(Context* context, const v1::OnboardRequest* request,
+                   v1::OnboardResponse* response) override;
+  Reactor* Prefetch(Context* context, const v1::PrefetchRequest* request,
+                    v1::PrefetchResponse* response) override;
+  Reactor* Reserve(Context* context, const v1::ReserveRequest* request,
+                   v1::ReserveResponse* response) override;
+  Reactor* Commit(Context* context, const v1::CommitRequest* request,
+                  v1::CommitResponse* response) override;
+  Reactor* Release(Context* context, const v1::ReleaseRequest* request,
+                   v1::ReleaseResponse* response) override;
+  Reactor* Ping(Context* context, const v1::PingRequest* request,
+                v1::PingResponse* response) override;
+
+ private:
+  // One task an RPC, on the executor.
+  Task<absl::Status> DoRegisterSpace(const v1::RegisterSpaceRequest* request,
+                                     v1::RegisterSpaceResponse* response);
+  Task<absl::Status> DoMatch(const v1::MatchRequest* request, v1::MatchResponse* response);
+  Task<absl::Status> DoOnboard(const v1::OnboardRequest* request, absl::Duration time_left,
+                               v1::OnboardResponse* response);
+  Task<absl::Status> DoPrefetch(const v1::PrefetchRequest* request, v1::PrefetchResponse* response);
+  Task<absl::Status> DoReserve(const v1::ReserveRequest* request, v1::ReserveResponse* response);
+  Task<absl::Status> DoCommit(const v1::CommitRequest* request, v1::CommitResponse* response);
+  Task<absl::Status> DoRelease(const v1::ReleaseRequest* request);
+
+  absl::StatusOr<SessionId> FindSession(const std::string& token) const;
+  // Names the run of any request that carries token, space and keys.
+  template <typename Request>
+  absl::StatusOr<BlockRun> NameRun(const Request& request) const;
+  Reactor* Run(Context* context, Task<absl::Status> task);
+
+  Agent* const agent_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_WORKER_SERVICE_H_
