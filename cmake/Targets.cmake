@@ -17,6 +17,9 @@ function(kvtier_program name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_options(${name} PRIVATE ${KVTIER_WARNINGS})
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
+  if(KVTIER_SANITIZE MATCHES thread)
+    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/testing/tsan_absl.cc)
+  endif()
 endfunction()
 
 # kvtier_test(<name> SOURCES <files...> LINK <targets...> [LABELS <labels...>]

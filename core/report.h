@@ -21,7 +21,9 @@ struct TierUsage {
 };
 
 // One report. Deltas are numbered first_sequence, first_sequence + 1, ...; a
-// report without deltas is a heartbeat.
+// report without deltas is a heartbeat. Within one node_epoch a number is never
+// given to two different deltas, also not by a snapshot: a report that arrives late
+// would be taken for news.
 struct Report {
   NodeId node;
   Epoch node_epoch;
