@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/address.h"
 #include "core/status_macros.h"
 
 namespace kvtier::convert {
@@ -25,23 +24,6 @@ absl::Status CheckCount(size_t count, size_t limit, const char* field) {
 template <size_t kSize>
 std::string BytesOf(const std::array<uint8_t, kSize>& bytes) {
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
-
-// True for "host:port" and "[ipv6]:port" with a port of 1 to 65535.
-bool IsAddress(absl::string_view address) {
-  const size_t colon = address.rfind(':');
-  if (colon == absl::string_view::npos || address.size() > kMaxAddressBytes) return false;
-  const absl::string_view host = address.substr(0, colon);
-  const absl::string_view port_text = address.substr(colon + 1);
-  const bool printable =
-      std::all_of(host.begin(), host.end(), [](char c) { return c > ' ' && c <= '~'; });
-  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  const bool plain = !host.empty() && host.find(':') == absl::string_view::npos;
-  const bool digits = std::all_of(port_text.begin(), port_text.end(),
-                                  [](unsigned char c) { return absl::ascii_isdigit(c); });
-  uint32_t port = 0;
-  return printable && (bracketed || plain) && digits && absl::SimpleAtoi(port_text, &port) &&
-         port > 0 && port <= 65535;
 }
 
 template <typename Key>
@@ -155,10 +137,12 @@ absl::StatusOr<NodeId> NodeIdFrom(const std::string& text, const char* field) {
 }
 
 absl::StatusOr<std::string> AddressFrom(const std::string& address, const char* field) {
-  if (IsAddress(address)) return address;
-  return absl::InvalidArgumentError(
-      absl::StrCat(field, " is \"", absl::CHexEscape(address.substr(0, kMaxAddressBytes)), "\" of ",
-                   address.size(), " bytes; must be \"host:port\" of at most ", kMaxAddressBytes));
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
+  if (!parsed.ok()) return InField(parsed.status(), field);
+  if (parsed->port == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(field, " is \"", address, "\"; needs a port"));
+  }
+  return address;
 }
 
 absl::StatusOr<absl::Duration> TimeoutFrom(uint32_t timeout_ms, const char* field) {

@@ -87,6 +87,7 @@ v1::LocateResponse ToWire(const LocateReply& reply);
 v1::SpaceSpec ToWire(const SpaceSpec& space);
 v1::Tier ToWire(Tier tier);
 v1::BlockDelta ToWire(const Delta& delta);
+v1::TierUsage ToWire(const TierUsage& usage);
 std::string ToWire(const BlockKey& key);        // 16 bytes.
 std::string ToWire(const SpaceDigest& digest);  // 32 bytes.
 // Rounded up, so that a positive duration never becomes 0; cut at kMaxTimeout.

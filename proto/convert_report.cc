@@ -160,6 +160,15 @@ v1::BlockDelta ToWire(const Delta& delta) {
   return wire;
 }
 
+v1::TierUsage ToWire(const TierUsage& usage) {
+  v1::TierUsage wire;
+  wire.set_tier(ToWire(usage.tier));
+  wire.set_capacity_bytes(usage.capacity_bytes);
+  wire.set_used_bytes(usage.used_bytes);
+  wire.set_blocks(usage.blocks);
+  return wire;
+}
+
 v1::ReportRequest ToWire(const Report& report, const std::string& build) {
   KVT_CHECK(report.deltas.size() <= kMaxDeltasPerReport);
   v1::ReportRequest wire;
@@ -172,13 +181,7 @@ v1::ReportRequest ToWire(const Report& report, const std::string& build) {
   for (const Delta& delta : report.deltas) *wire.add_deltas() = ToWire(delta);
   wire.set_snapshot_begin(report.snapshot_begin);
   wire.set_snapshot_end(report.snapshot_end);
-  for (const TierUsage& usage : report.tiers) {
-    v1::TierUsage* const tier = wire.add_tiers();
-    tier->set_tier(ToWire(usage.tier));
-    tier->set_capacity_bytes(usage.capacity_bytes);
-    tier->set_used_bytes(usage.used_bytes);
-    tier->set_blocks(usage.blocks);
-  }
+  for (const TierUsage& usage : report.tiers) *wire.add_tiers() = ToWire(usage);
   return wire;
 }
 

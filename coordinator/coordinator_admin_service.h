@@ -1,0 +1,40 @@
+// CoordinatorAdminService is what `kvtier` asks of the coordinator.
+#ifndef KVTIER_COORDINATOR_COORDINATOR_ADMIN_SERVICE_H_
+#define KVTIER_COORDINATOR_COORDINATOR_ADMIN_SERVICE_H_
+
+#include <string>
+#include <utility>
+
+#include "coordinator/guarded_coordinator.h"
+#include "coordinator/settings_store.h"
+#include "kvtier/v1/admin.grpc.pb.h"
+
+namespace kvtier {
+
+// Thread-safe. Owns neither `coordinator` nor `settings`.
+class CoordinatorAdminService final : public v1::CoordinatorAdmin::Service {
+ public:
+  CoordinatorAdminService(GuardedCoordinator* coordinator, SettingsStore* settings,
+                          std::string build)
+      : coordinator_(coordinator), settings_(settings), build_(std::move(build)) {}
+
+  grpc::Status Status(grpc::ServerContext* context, const v1::CoordinatorStatusRequest* request,
+                      v1::CoordinatorStatusResponse* response) override;
+  // By block key only: the coordinator has no tenant's secret to derive one.
+  grpc::Status Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
+                      v1::LookupResponse* response) override;
+  grpc::Status GetSettings(grpc::ServerContext* context, const v1::GetSettingsRequest* request,
+                           v1::GetSettingsResponse* response) override;
+  // Durable before it is answered, and in force from then on.
+  grpc::Status SetSetting(grpc::ServerContext* context, const v1::SetSettingRequest* request,
+                          v1::SetSettingResponse* response) override;
+
+ private:
+  GuardedCoordinator* const coordinator_;
+  SettingsStore* const settings_;
+  const std::string build_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_COORDINATOR_COORDINATOR_ADMIN_SERVICE_H_

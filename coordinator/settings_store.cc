@@ -1,0 +1,168 @@
+#include "coordinator/settings_store.h"
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/log.h"
+#include "core/status_macros.h"
+#include "rocksdb/db.h"
+#include "rocksdb/options.h"
+
+namespace kvtier {
+namespace {
+
+// Keys are "setting/<name>", so that other durable nouns can live beside them.
+constexpr absl::string_view kKeyPrefix = "setting/";
+constexpr size_t kMaxShownBytes = 64;  // Of the world's text in an error.
+
+// A few keys of a few bytes: small buffers, few files.
+constexpr size_t kWriteBufferBytes = size_t{1} << 20;
+constexpr int kMaxOpenFiles = 64;
+constexpr size_t kMaxInfoLogBytes = size_t{1} << 20;
+constexpr size_t kMaxInfoLogs = 2;
+
+constexpr absl::Duration kMinNodeTimeout = absl::Milliseconds(100);
+constexpr absl::Duration kMaxNodeTimeout = absl::Hours(1);
+constexpr absl::Duration kMaxForgetAfter = absl::Hours(7 * 24);
+
+struct Known {
+  absl::string_view name;
+  absl::Duration CoordinatorSettings::* field;
+};
+constexpr std::array<Known, 2> kKnown = {{
+    {"node_timeout_ms", &CoordinatorSettings::node_timeout},
+    {"forget_after_ms", &CoordinatorSettings::forget_after},
+}};
+
+std::string Shown(absl::string_view text) {
+  return absl::StrCat("\"", absl::CHexEscape(text.substr(0, kMaxShownBytes)), "\"");
+}
+
+absl::Status CheckRange(absl::string_view name, absl::Duration value, absl::Duration lowest,
+                        absl::Duration highest) {
+  if (value >= lowest && value <= highest) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("setting ", name, " is ", absl::ToInt64Milliseconds(value), "; must be ",
+                   absl::ToInt64Milliseconds(lowest), " to ", absl::ToInt64Milliseconds(highest)));
+}
+
+// `settings` with one of them changed, not yet validated.
+absl::StatusOr<CoordinatorSettings> With(CoordinatorSettings settings, absl::string_view name,
+                                         absl::string_view value) {
+  for (const Known& known : kKnown) {
+    if (known.name != name) continue;
+    uint32_t milliseconds = 0;  // 32 bits: 49 days, more than any limit.
+    if (!absl::SimpleAtoi(value, &milliseconds)) {
+      return absl::InvalidArgumentError(absl::StrCat("setting ", name, " is ", Shown(value),
+                                                     "; must be a whole number of milliseconds"));
+    }
+    settings.*known.field = absl::Milliseconds(milliseconds);
+    return settings;
+  }
+  std::string names;
+  for (const Known& known : kKnown) absl::StrAppend(&names, names.empty() ? "" : ", ", known.name);
+  return absl::NotFoundError(absl::StrCat("no setting ", Shown(name), "; known are ", names));
+}
+
+absl::Status FromRocks(const rocksdb::Status& status, absl::string_view what) {
+  if (status.ok()) return absl::OkStatus();
+  const std::string text = absl::StrCat(what, ": ", status.ToString());
+  return status.IsCorruption() ? absl::DataLossError(text) : absl::UnavailableError(text);
+}
+
+rocksdb::Options RocksOptions() {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = kWriteBufferBytes;
+  options.max_open_files = kMaxOpenFiles;
+  options.max_log_file_size = kMaxInfoLogBytes;
+  options.keep_log_file_num = kMaxInfoLogs;
+  return options;
+}
+
+// What is stored, over the defaults.
+absl::StatusOr<CoordinatorSettings> Load(rocksdb::DB& db, CoordinatorSettings settings) {
+  const std::unique_ptr<rocksdb::Iterator> entry(db.NewIterator(rocksdb::ReadOptions()));
+  const rocksdb::Slice prefix(kKeyPrefix.data(), kKeyPrefix.size());
+  for (entry->Seek(prefix); entry->Valid() && entry->key().starts_with(prefix); entry->Next()) {
+    const std::string name = entry->key().ToString().substr(kKeyPrefix.size());
+    absl::StatusOr<CoordinatorSettings> changed = With(settings, name, entry->value().ToString());
+    if (absl::IsNotFound(changed.status())) {
+      // Of a newer version, before a roll-back: kept for its return.
+      Log(LogLevel::kWarning, absl::StrCat("settings: ", changed.status().message(), "; ignored"));
+      continue;
+    }
+    if (!changed.ok()) return absl::DataLossError(changed.status().message());
+    settings = *changed;
+  }
+  KVT_RETURN_IF_ERROR(FromRocks(entry->status(), "reading settings"));
+  return settings;
+}
+
+}  // namespace
+
+absl::Status CoordinatorSettings::Validate() const {
+  KVT_RETURN_IF_ERROR(
+      CheckRange("node_timeout_ms", node_timeout, kMinNodeTimeout, kMaxNodeTimeout));
+  return CheckRange("forget_after_ms", forget_after, node_timeout, kMaxForgetAfter);
+}
+
+absl::StatusOr<std::unique_ptr<SettingsStore>> SettingsStore::Open(const Options& options) {
+  rocksdb::DB* opened = nullptr;
+  KVT_RETURN_IF_ERROR(FromRocks(rocksdb::DB::Open(RocksOptions(), options.directory, &opened),
+                                absl::StrCat("settings in ", options.directory)));
+  std::unique_ptr<rocksdb::DB> db(opened);
+  KVT_ASSIGN_OR_RETURN(const CoordinatorSettings settings, Load(*db, options.defaults));
+  if (const absl::Status valid = settings.Validate(); !valid.ok()) {
+    return absl::DataLossError(
+        absl::StrCat("settings in ", options.directory, ": ", valid.message()));
+  }
+  return std::unique_ptr<SettingsStore>(new SettingsStore(std::move(db), settings));
+}
+
+SettingsStore::SettingsStore(std::unique_ptr<rocksdb::DB> db, const CoordinatorSettings& settings)
+    : db_(std::move(db)), settings_(settings) {}
+
+SettingsStore::~SettingsStore() = default;
+
+absl::Status SettingsStore::Set(const std::string& name, const std::string& value) {
+  CoordinatorSettings changed;
+  {
+    absl::MutexLock lock(&mu_);
+    if (writing_) return absl::AbortedError(absl::StrCat("setting ", name, ": another is written"));
+    absl::StatusOr<CoordinatorSettings> with = With(settings_, name, value);
+    if (!with.ok()) return absl::InvalidArgumentError(with.status().message());
+    KVT_RETURN_IF_ERROR(with->Validate());
+    changed = *with;
+    writing_ = true;
+  }
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  const absl::Status written = FromRocks(db_->Put(synced, absl::StrCat(kKeyPrefix, name), value),
+                                         absl::StrCat("writing setting ", name));
+  absl::MutexLock lock(&mu_);
+  writing_ = false;
+  if (written.ok()) settings_ = changed;
+  return written;
+}
+
+CoordinatorSettings SettingsStore::current() const {
+  absl::MutexLock lock(&mu_);
+  return settings_;
+}
+
+std::map<std::string, std::string> SettingsStore::All() const {
+  const CoordinatorSettings settings = current();
+  std::map<std::string, std::string> all;
+  for (const Known& known : kKnown) {
+    all.emplace(known.name, absl::StrCat(absl::ToInt64Milliseconds(settings.*known.field)));
+  }
+  return all;
+}
+
+}  // namespace kvtier

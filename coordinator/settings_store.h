@@ -1,0 +1,65 @@
+// SettingsStore keeps what operators set and a restart must not lose, in an embedded
+// RocksDB. The directory of blocks is not here: that is soft state.
+#ifndef KVTIER_COORDINATOR_SETTINGS_STORE_H_
+#define KVTIER_COORDINATOR_SETTINGS_STORE_H_
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace rocksdb {
+class DB;
+}
+
+namespace kvtier {
+
+// What the coordinator can be told while it runs. Names on the wire carry the unit:
+// "node_timeout_ms", "forget_after_ms".
+struct CoordinatorSettings {
+  // Silence after which a node's blocks are not located; 100 ms to 1 h.
+  absl::Duration node_timeout = absl::Seconds(5);
+  // Silence after which a node is forgotten; node_timeout to 7 days.
+  absl::Duration forget_after = absl::Minutes(5);
+
+  // Errors: kInvalidArgument, naming the setting and the value.
+  absl::Status Validate() const;
+};
+
+// Thread-safe. Survives kill -9: a Set() that returned OK is there after the restart.
+class SettingsStore {
+ public:
+  struct Options {
+    std::string directory;         // Made if missing; one process at a time.
+    CoordinatorSettings defaults;  // Of what was never set.
+  };
+  // Errors: kUnavailable, the directory cannot be opened or another process has it;
+  // kDataLoss, what it holds is damaged or out of range.
+  static absl::StatusOr<std::unique_ptr<SettingsStore>> Open(const Options& options);
+  ~SettingsStore();
+
+  // Returns once the value is on the disk. Errors: kInvalidArgument, no such name or
+  // a value out of range (the text says what is known); kAborted, another Set() is
+  // being written (retry); kUnavailable, the disk refused: nothing has changed.
+  absl::Status Set(const std::string& name, const std::string& value) ABSL_LOCKS_EXCLUDED(mu_);
+
+  CoordinatorSettings current() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Every setting by name, set or not.
+  std::map<std::string, std::string> All() const ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  SettingsStore(std::unique_ptr<rocksdb::DB> db, const CoordinatorSettings& settings);
+
+  const std::unique_ptr<rocksdb::DB> db_;  // Written without mu_, by one Set() at a time.
+  mutable absl::Mutex mu_;
+  CoordinatorSettings settings_ ABSL_GUARDED_BY(mu_);
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_COORDINATOR_SETTINGS_STORE_H_
