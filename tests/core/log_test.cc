@@ -17,8 +17,7 @@ std::string Logged(LogLevel level, const std::string& text) {
 }
 
 TEST(Log, WritesLevelSecondsProgramAndText) {
-  EXPECT_THAT(Logged(LogLevel::kInfo, "hello"),
-              MatchesRegex("I [0-9]+\\.[0-9]+ [^ ]+: hello\n"));
+  EXPECT_THAT(Logged(LogLevel::kInfo, "hello"), MatchesRegex("I [0-9]+\\.[0-9]+ [^ ]+: hello\n"));
   EXPECT_THAT(Logged(LogLevel::kWarning, "x"), MatchesRegex("W .*\n"));
   EXPECT_THAT(Logged(LogLevel::kError, "x"), MatchesRegex("E .*\n"));
 }
