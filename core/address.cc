@@ -20,15 +20,16 @@ bool IsHost(absl::string_view host) {
   const bool printable =
       std::all_of(host.begin(), host.end(), [](char c) { return c > ' ' && c <= '~'; });
   const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  return printable && (bracketed || (!host.empty() && host.find(':') == absl::string_view::npos));
+  const bool plain = !host.empty() && host.find_first_of(":[]") == absl::string_view::npos;
+  return printable && (bracketed || plain);
 }
 
-bool ParsePort(absl::string_view digits, uint16_t* port) {
+bool ParsePort(absl::string_view text, uint16_t* port) {
+  // SimpleAtoi alone would take signs and blanks.
+  const bool digits =
+      std::all_of(text.begin(), text.end(), [](unsigned char c) { return absl::ascii_isdigit(c); });
   uint32_t number = 0;
-  if (digits.empty() || !absl::ascii_isdigit(static_cast<unsigned char>(digits.front())) ||
-      !absl::SimpleAtoi(digits, &number) || number > 65535) {
-    return false;
-  }
+  if (!digits || !absl::SimpleAtoi(text, &number) || number > 65535) return false;
   *port = static_cast<uint16_t>(number);
   return true;
 }

@@ -1,0 +1,50 @@
+// Any packet a worker can send on the descriptor socket: refused with a reason, or
+// exactly what it says.
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "core/check.h"
+#include "proto/session_wire.h"
+
+namespace kvtier::wire {
+namespace {
+
+template <typename Packet>
+bool SameBytes(const Packet& packet, std::span<const std::byte> bytes) {
+  return bytes.size() == sizeof(packet) && std::memcmp(&packet, bytes.data(), sizeof(packet)) == 0;
+}
+
+void CheckHello(std::span<const std::byte> packet) {
+  const absl::StatusOr<Hello> hello = ParseHello(packet);
+  if (!hello.ok()) {
+    KVT_CHECK(absl::IsInvalidArgument(hello.status()) && !hello.status().message().empty());
+    return;
+  }
+  KVT_CHECK(SameBytes(*hello, packet) && hello->magic == kMagic);
+  KVT_CHECK(std::strlen(hello->tenant.data()) <= kMaxTenantBytes);
+  if (VersionsOverlap(hello->version, hello->min_version)) {
+    KVT_CHECK(hello->min_version <= kSessionVersion && hello->version >= kMinSessionVersion);
+  }
+}
+
+void CheckRequest(std::span<const std::byte> packet) {
+  const absl::StatusOr<DescriptorRequest> request = ParseDescriptorRequest(packet);
+  if (!request.ok()) {
+    KVT_CHECK(absl::IsInvalidArgument(request.status()) && !request.status().message().empty());
+    return;
+  }
+  KVT_CHECK(SameBytes(*request, packet));
+  const uint32_t kind = static_cast<uint32_t>(request->kind);
+  KVT_CHECK(kind >= 1 && kind <= 3);
+}
+
+}  // namespace
+}  // namespace kvtier::wire
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::span<const std::byte> packet = std::as_bytes(std::span(data, size));
+  kvtier::wire::CheckHello(packet);
+  kvtier::wire::CheckRequest(packet);
+  return 0;
+}

@@ -1,0 +1,196 @@
+// Reports and Locate on the wire: round trips, refusals, limits.
+#include <limits>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/convert.h"
+
+namespace kvtier::convert {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kBuild[] = "kvtier-test 1";
+
+void ExpectRefused(const absl::Status& status, const std::vector<std::string>& texts,
+                   absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
+  EXPECT_EQ(status.code(), code) << status;
+  for (const std::string& text : texts) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  }
+}
+
+Report FullReport() {
+  return {.node = *NodeId::FromString("node-1"),
+          .node_epoch = {std::numeric_limits<uint64_t>::max()},
+          .coordinator_epoch = {7},
+          .address = "10.0.0.1:7301",
+          .first_sequence = 100,
+          .deltas = {{.kind = Delta::Kind::kAdd, .tier = Tier::kHost, .key = {1, 2}},
+                     {.kind = Delta::Kind::kRemove, .tier = Tier::kDisk, .key = {3, 4}}},
+          .snapshot_begin = true,
+          .snapshot_end = true,
+          .tiers = {{.tier = Tier::kDisk, .capacity_bytes = 3, .used_bytes = 2, .blocks = 1},
+                    {.tier = Tier::kGpu, .capacity_bytes = 9, .used_bytes = 8, .blocks = 7}}};
+}
+
+TEST(ReportOnTheWire, GoesThereAndBack) {
+  const Report report = FullReport();
+  const auto parsed = ReportFrom(ToWire(report, kBuild));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->node, report.node);
+  EXPECT_EQ(parsed->node_epoch, report.node_epoch);
+  EXPECT_EQ(parsed->coordinator_epoch, report.coordinator_epoch);
+  EXPECT_EQ(parsed->address, report.address);
+  EXPECT_EQ(parsed->first_sequence, report.first_sequence);
+  EXPECT_EQ(parsed->deltas, report.deltas);
+  EXPECT_TRUE(parsed->snapshot_begin && parsed->snapshot_end);
+  ASSERT_EQ(parsed->tiers.size(), 2);
+  EXPECT_EQ(parsed->tiers[1].tier, Tier::kGpu);
+  EXPECT_EQ(parsed->tiers[0].capacity_bytes, 3);
+  EXPECT_EQ(parsed->tiers[0].used_bytes, 2);
+  EXPECT_EQ(parsed->tiers[0].blocks, 1);
+}
+
+TEST(ReportOnTheWire, RefusesAnotherProtocolFirst) {
+  v1::ReportRequest wire;  // Nothing else is right either.
+  wire.mutable_version()->set_min_version(2);
+  wire.mutable_version()->set_version(2);
+  ExpectRefused(ReportFrom(wire).status(), {"2 to 2", "1 to 1"},
+                absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(ReportOnTheWire, RefusesAndNamesEachField) {
+  const v1::ReportRequest good = ToWire(FullReport(), kBuild);
+  v1::ReportRequest wire = good;
+  wire.set_node_id("not a name");
+  ExpectRefused(ReportFrom(wire).status(), {"node_id", "not a name"});
+  wire = good;
+  wire.set_node_epoch(0);
+  ExpectRefused(ReportFrom(wire).status(), {"node_epoch is 0"});
+  wire = good;
+  wire.set_address("nowhere");
+  ExpectRefused(ReportFrom(wire).status(), {"address", "nowhere"});
+  wire = good;
+  wire.mutable_deltas(1)->set_kind(v1::BlockDelta::KIND_UNSPECIFIED);
+  ExpectRefused(ReportFrom(wire).status(), {"deltas[1].kind is 0"});
+  wire = good;
+  wire.mutable_deltas(0)->set_tier(v1::TIER_GPU);
+  ExpectRefused(ReportFrom(wire).status(), {"deltas[0].tier is 1"});
+  wire = good;
+  wire.mutable_deltas(1)->set_block_key("short");
+  ExpectRefused(ReportFrom(wire).status(), {"deltas[1].block_key", "5 bytes"});
+  wire = good;
+  wire.mutable_tiers(1)->set_tier(v1::TIER_DISK);
+  ExpectRefused(ReportFrom(wire).status(), {"tiers[1].tier is 3 a second time"});
+  wire = good;
+  wire.mutable_tiers(0)->set_tier(v1::TIER_UNSPECIFIED);
+  ExpectRefused(ReportFrom(wire).status(), {"tiers[0].tier is 0"});
+}
+
+TEST(ReportOnTheWire, NumbersMustFitInSixtyFourBits) {
+  v1::ReportRequest wire = ToWire(FullReport(), kBuild);
+  wire.set_first_sequence(std::numeric_limits<uint64_t>::max() - 2);
+  EXPECT_TRUE(ReportFrom(wire).ok());
+  wire.set_first_sequence(std::numeric_limits<uint64_t>::max() - 1);
+  ExpectRefused(ReportFrom(wire).status(), {"first_sequence is 18446744073709551614"});
+}
+
+TEST(ReportOnTheWire, RefusesMoreDeltasThanTheLimit) {
+  Report report = FullReport();
+  report.deltas.assign(kMaxDeltasPerReport, report.deltas[0]);
+  v1::ReportRequest wire = ToWire(report, kBuild);
+  EXPECT_TRUE(ReportFrom(wire).ok());
+  EXPECT_LT(wire.ByteSizeLong(), size_t{kMaxMessageBytes});
+  *wire.add_deltas() = ToWire(report.deltas[0]);
+  ExpectRefused(ReportFrom(wire).status(), {"deltas", "16385", "16384"});
+}
+
+TEST(ReplyOnTheWire, GoesThereAndBack) {
+  const auto parsed = ReportReplyFrom(
+      ToWire(ReportReply{.coordinator_epoch = {9}, .next_sequence = 11, .resync = true}, kBuild));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->coordinator_epoch, Epoch{9});
+  EXPECT_EQ(parsed->next_sequence, 11);
+  EXPECT_TRUE(parsed->resync);
+}
+
+TEST(ReplyOnTheWire, RefusesNoEpochAndAnotherProtocol) {
+  ExpectRefused(ReportReplyFrom(ToWire(ReportReply{}, kBuild)).status(), {"coordinator_epoch"});
+  ExpectRefused(ReportReplyFrom(v1::ReportResponse()).status(), {"version"},
+                absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(LocateQueryOnTheWire, GoesThereAndBackAndRefuses) {
+  const LocateQuery query{.asker = *NodeId::FromString("node-1"), .keys = {{1, 2}, {3, 4}}};
+  v1::LocateRequest wire = ToWire(query, kBuild);
+  const auto parsed = LocateQueryFrom(wire);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->asker, query.asker);
+  EXPECT_EQ(parsed->keys, query.keys);
+  wire.add_block_keys("short");
+  ExpectRefused(LocateQueryFrom(wire).status(), {"block_keys[2]", "5 bytes"});
+  wire.clear_version();
+  ExpectRefused(LocateQueryFrom(wire).status(), {"version"}, absl::StatusCode::kFailedPrecondition);
+}
+
+class LocateReplyOnTheWire : public ::testing::Test {
+ protected:
+  LocateReplyOnTheWire() {
+    const Holder a{.node = *NodeId::FromString("a"), .address = "a:1", .tier = Tier::kHost};
+    const Holder b{.node = *NodeId::FromString("b"), .address = "b:1", .tier = Tier::kDisk};
+    wire_ = ToWire(LocateReply{{a, b}, {b}});
+  }
+  v1::LocateResponse wire_;
+};
+
+TEST_F(LocateReplyOnTheWire, GoesThereAndBackNamingEachNodeOnce) {
+  EXPECT_EQ(wire_.nodes_size(), 2);
+  const auto parsed = LocateReplyFrom(wire_);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  ASSERT_EQ(parsed->size(), 2);
+  EXPECT_EQ((*parsed)[0][0].node.str(), "a");
+  EXPECT_EQ((*parsed)[0][0].tier, Tier::kHost);
+  EXPECT_EQ((*parsed)[0][1].node.str(), "b");
+  EXPECT_EQ((*parsed)[1][0].address, "b:1");
+  EXPECT_EQ((*parsed)[1][0].tier, Tier::kDisk);
+}
+
+TEST_F(LocateReplyOnTheWire, RefusesAndNamesEachField) {
+  const v1::LocateResponse good = wire_;
+  wire_.mutable_nodes(1)->set_node_id("");
+  ExpectRefused(LocateReplyFrom(wire_).status(), {"nodes[1].node_id"});
+  wire_ = good;
+  wire_.mutable_nodes(0)->set_address("x");
+  ExpectRefused(LocateReplyFrom(wire_).status(), {"nodes[0].address"});
+  wire_ = good;
+  wire_.mutable_blocks(0)->mutable_holders(1)->set_node(2);
+  ExpectRefused(LocateReplyFrom(wire_).status(), {"blocks[0].holders[1].node is 2"});
+  wire_ = good;
+  wire_.mutable_blocks(1)->mutable_holders(0)->set_tier(v1::TIER_GPU);
+  ExpectRefused(LocateReplyFrom(wire_).status(), {"blocks[1].holders[0].tier is 1"});
+  wire_ = good;
+  wire_.mutable_blocks(1)->clear_holders();
+  ExpectRefused(LocateReplyFrom(wire_).status(), {"blocks[1].holders is empty"});
+}
+
+TEST_F(LocateReplyOnTheWire, RefusesMoreThanEachLimit) {
+  const v1::LocateResponse good = wire_;
+  const auto fill = [](auto* repeated, size_t count) {
+    while (static_cast<size_t>(repeated->size()) < count) *repeated->Add() = repeated->Get(0);
+  };
+  fill(wire_.mutable_blocks(0)->mutable_holders(), kMaxHoldersPerBlock);
+  fill(wire_.mutable_nodes(), kMaxNodesPerReply);
+  fill(wire_.mutable_blocks(), kMaxKeysPerRequest);
+  EXPECT_TRUE(LocateReplyFrom(wire_).ok());
+  EXPECT_LT(wire_.ByteSizeLong(), size_t{kMaxMessageBytes});
+  *wire_.mutable_blocks(0)->add_holders() = good.blocks(0).holders(0);
+  ExpectRefused(LocateReplyFrom(wire_).status(), {"blocks[0].holders", "9", "8"});
+  *wire_.add_blocks() = good.blocks(0);
+  ExpectRefused(LocateReplyFrom(wire_).status(), {"blocks", "8193", "8192"});
+  *wire_.add_nodes() = good.nodes(0);
+  ExpectRefused(LocateReplyFrom(wire_).status(), {"nodes", "4097", "4096"});
+}
+
+}  // namespace
+}  // namespace kvtier::convert

@@ -1,0 +1,238 @@
+// Each refusal of convert names the field and the value; each limit is tried at the
+// limit and one beyond.
+#include "proto/convert.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/blocks.h"
+
+namespace kvtier::convert {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The code and every text the message must contain.
+void ExpectRefused(const absl::Status& status, const std::vector<std::string>& texts,
+                   absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
+  EXPECT_EQ(status.code(), code) << status;
+  for (const std::string& text : texts) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  }
+}
+
+google::protobuf::RepeatedPtrField<std::string> Repeat(size_t count, const std::string& value) {
+  google::protobuf::RepeatedPtrField<std::string> values;
+  for (size_t i = 0; i < count; ++i) *values.Add() = value;
+  return values;
+}
+
+v1::ProtocolVersion Version(uint32_t min_version, uint32_t version) {
+  v1::ProtocolVersion wire;
+  wire.set_min_version(min_version);
+  wire.set_version(version);
+  wire.set_build("kvtier-agent 9.9");
+  return wire;
+}
+
+TEST(Version, OursIsUnderstoodByUs) {
+  const v1::ProtocolVersion ours = OurVersion("kvtier-test 1");
+  EXPECT_EQ(ours.build(), "kvtier-test 1");
+  EXPECT_TRUE(CheckVersion(ours).ok());
+}
+
+TEST(Version, ANewerProgramThatStillSpeaksOursIsWelcome) {
+  EXPECT_TRUE(CheckVersion(Version(kProtocolVersion, kProtocolVersion + 1)).ok());
+  EXPECT_TRUE(CheckVersion(Version(0, kMinProtocolVersion)).ok());
+}
+
+TEST(Version, AMismatchNamesBothRangesAndTheBuild) {
+  ExpectRefused(CheckVersion(Version(2, 3)), {"kvtier-agent 9.9", "2 to 3", "1 to 1"},
+                absl::StatusCode::kFailedPrecondition);
+  // An older one; none at all; a range upside down.
+  for (const v1::ProtocolVersion& theirs : {Version(0, 0), v1::ProtocolVersion(), Version(1, 0)}) {
+    ExpectRefused(CheckVersion(theirs), {"version"}, absl::StatusCode::kFailedPrecondition);
+  }
+}
+
+TEST(EngineKeys, AcceptsTheShortestAndTheLongest) {
+  for (const size_t bytes : {kMinEngineKeyBytes, kMaxEngineKeyBytes}) {
+    const auto keys = EngineKeysFrom(Repeat(2, std::string(bytes, 'k')), "engine_keys");
+    ASSERT_TRUE(keys.ok()) << keys.status();
+    EXPECT_EQ((*keys)[1].bytes().size(), bytes);
+  }
+}
+
+TEST(EngineKeys, RefusesOneByteBeyondAndNamesThePlace) {
+  auto keys = Repeat(2, std::string(kMinEngineKeyBytes, 'k'));
+  *keys.Mutable(1) = std::string(kMinEngineKeyBytes - 1, 'k');
+  ExpectRefused(EngineKeysFrom(keys, "engine_keys").status(), {"engine_keys[1]", "7 bytes"});
+  *keys.Mutable(1) = std::string(kMaxEngineKeyBytes + 1, 'k');
+  ExpectRefused(EngineKeysFrom(keys, "engine_keys").status(), {"engine_keys[1]", "65 bytes"});
+}
+
+TEST(EngineKeys, RefusesMoreThanTheLimit) {
+  const std::string key(16, 'k');
+  EXPECT_TRUE(EngineKeysFrom(Repeat(kMaxKeysPerRequest, key), "engine_keys").ok());
+  ExpectRefused(EngineKeysFrom(Repeat(kMaxKeysPerRequest + 1, key), "engine_keys").status(),
+                {"engine_keys", "8193", "8192"});
+}
+
+TEST(EngineKeys, AnEmptyOptionalKeyIsNone) {
+  EXPECT_FALSE(OptionalEngineKeyFrom("", "parent_engine_key")->has_value());
+  EXPECT_TRUE(OptionalEngineKeyFrom("12345678", "parent_engine_key")->has_value());
+  ExpectRefused(OptionalEngineKeyFrom("1234567", "parent_engine_key").status(),
+                {"parent_engine_key", "7 bytes"});
+}
+
+TEST(BlockKeys, GoThereAndBack) {
+  const BlockKey key{.hi = 0x0123456789abcdef, .lo = 42};
+  EXPECT_EQ(ToWire(key).size(), 16);
+  EXPECT_EQ(*BlockKeyFrom(ToWire(key), "block_key"), key);
+}
+
+TEST(BlockKeys, RefusesAnyOtherLengthAndMoreThanTheLimit) {
+  ExpectRefused(BlockKeyFrom(std::string(15, 'k'), "block_key").status(), {"block_key", "15"});
+  ExpectRefused(BlockKeysFrom(Repeat(1, std::string(17, 'k')), "block_keys").status(),
+                {"block_keys[0]", "17"});
+  const std::string key(16, 'k');
+  EXPECT_TRUE(BlockKeysFrom(Repeat(kMaxKeysPerRequest, key), "block_keys").ok());
+  ExpectRefused(BlockKeysFrom(Repeat(kMaxKeysPerRequest + 1, key), "block_keys").status(),
+                {"block_keys", "8193"});
+}
+
+TEST(Space, GoesThereAndBack) {
+  SpaceSpec space = kvtier::testing::TestSpace(1 << 20);
+  space.lora = "adapter";
+  space.tensor_rank = 3;
+  space.tensor_size = 4;
+  space.pipeline_rank = 1;
+  space.pipeline_size = 2;
+  const auto parsed = SpaceFrom(ToWire(space));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->Digest(), space.Digest());  // Over every field.
+}
+
+TEST(Space, RefusesWhatCoreRefuses) {
+  SpaceSpec space = kvtier::testing::TestSpace(1 << 20);
+  space.block_bytes = kMaxBlockBytes + 1;
+  ExpectRefused(SpaceFrom(ToWire(space)).status(), {"block_bytes", "67108865"});
+}
+
+TEST(SpaceDigest, GoesThereAndBackAndRefusesAnotherLength) {
+  const SpaceDigest digest = kvtier::testing::TestSpace(4096).Digest();
+  EXPECT_EQ(*SpaceDigestFrom(ToWire(digest), "space_digest"), digest);
+  ExpectRefused(SpaceDigestFrom(std::string(31, 'd'), "space_digest").status(),
+                {"space_digest", "31"});
+}
+
+TEST(TierValue, GoesThereAndBackAndRefusesTheRest) {
+  for (const Tier tier : kAllTiers) EXPECT_EQ(*TierFrom(ToWire(tier), "target"), tier);
+  ExpectRefused(TierFrom(v1::TIER_UNSPECIFIED, "target").status(), {"target", "0"});
+  ExpectRefused(TierFrom(static_cast<v1::Tier>(4), "target").status(), {"target", "4"});
+}
+
+TEST(NodeName, NamesItsField) {
+  EXPECT_EQ(NodeIdFrom("node-1", "node_id")->str(), "node-1");
+  ExpectRefused(NodeIdFrom("", "node_id").status(), {"node_id"});
+  ExpectRefused(NodeIdFrom("-a\n", "node_id").status(), {"node_id", "-a\\n"});
+}
+
+TEST(Address, AcceptsNamesAndBothFamilies) {
+  for (const char* address : {"node-1:7301", "10.0.0.1:1", "[fe80::1]:65535"}) {
+    EXPECT_EQ(*AddressFrom(address, "address"), address);
+  }
+  const std::string longest = std::string(kMaxAddressBytes - 5, 'h') + ":7301";
+  EXPECT_TRUE(AddressFrom(longest, "address").ok());
+  ExpectRefused(AddressFrom("h" + longest, "address").status(), {"address", "256 bytes"});
+}
+
+TEST(Address, RefusesWhatCannotBeDialled) {
+  for (const char* address :
+       {"", ":", ":7301", "host", "host:", "host:0", "host:65536", "host:-1", "host:+1", "host: 1",
+        "host:1 ", "fe80::1:7301", "[]:1", "a b:1", "a\n:1"}) {
+    ExpectRefused(AddressFrom(address, "address").status(), {"address"});
+  }
+}
+
+TEST(Timeout, AcceptsTheLongestAndRefusesOneMillisecondMore) {
+  EXPECT_EQ(*TimeoutFrom(0, "timeout_ms"), absl::ZeroDuration());
+  EXPECT_EQ(*TimeoutFrom(60000, "timeout_ms"), kMaxTimeout);
+  ExpectRefused(TimeoutFrom(60001, "timeout_ms").status(), {"timeout_ms", "60001", "60000"});
+}
+
+TEST(Timeout, RoundsUpAndIsCutAtTheLimits) {
+  EXPECT_EQ(ToMilliseconds(absl::Nanoseconds(1)), 1);
+  EXPECT_EQ(ToMilliseconds(absl::Microseconds(1001)), 2);
+  EXPECT_EQ(ToMilliseconds(absl::Milliseconds(5)), 5);
+  EXPECT_EQ(ToMilliseconds(-absl::Seconds(1)), 0);
+  EXPECT_EQ(ToMilliseconds(absl::InfiniteDuration()), 60000);
+}
+
+class ProofTest : public ::testing::Test {
+ protected:
+  WireProof proof_{.space = kvtier::testing::TestSpace(4096).Digest(),
+                   .length = 4096,
+                   .sum = {.hi = 1, .lo = 2},
+                   .seal = 3,
+                   .parent = BlockKey{.hi = 4, .lo = 5}};
+};
+
+TEST_F(ProofTest, GoesThereAndBack) {
+  const auto parsed = ProofFrom(ToWire(proof_));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->space, proof_.space);
+  EXPECT_EQ(parsed->length, proof_.length);
+  EXPECT_EQ(parsed->sum, proof_.sum);
+  EXPECT_EQ(parsed->seal, proof_.seal);
+  EXPECT_EQ(parsed->parent, proof_.parent);
+  proof_.parent.reset();
+  EXPECT_FALSE(ProofFrom(ToWire(proof_))->parent.has_value());
+}
+
+TEST_F(ProofTest, RefusesALengthOutsideABlock) {
+  proof_.length = kMaxBlockBytes;
+  EXPECT_TRUE(ProofFrom(ToWire(proof_)).ok());
+  proof_.length = kMaxBlockBytes + 1;
+  ExpectRefused(ProofFrom(ToWire(proof_)).status(), {"proof.length", "67108865"});
+  proof_.length = 0;
+  ExpectRefused(ProofFrom(ToWire(proof_)).status(), {"proof.length", "0"});
+}
+
+TEST_F(ProofTest, RefusesAMissingOrMalformedPart) {
+  v1::BlockProof wire = ToWire(proof_);
+  wire.clear_sum();
+  ExpectRefused(ProofFrom(wire).status(), {"proof.sum"});
+  wire = ToWire(proof_);
+  wire.set_space_digest("short");
+  ExpectRefused(ProofFrom(wire).status(), {"proof.space_digest", "5"});
+  wire = ToWire(proof_);
+  wire.set_parent_key("short");
+  ExpectRefused(ProofFrom(wire).status(), {"proof.parent_key", "5"});
+}
+
+TEST(Codes, TravelUnchangedWithTheirText) {
+  for (int code = 1; code <= 16; ++code) {
+    const absl::Status status(static_cast<absl::StatusCode>(code), "why");
+    EXPECT_EQ(FromGrpc(ToGrpc(status)), status);
+  }
+  EXPECT_TRUE(ToGrpc(absl::OkStatus()).ok());
+  EXPECT_TRUE(FromGrpc(grpc::Status::OK).ok());
+}
+
+// A relay of version N-1 must not drop what version N says (rule of common.proto).
+TEST(UnknownFields, SurviveAParseAndASerialise) {
+  v1::ReportRequest newer;
+  newer.set_node_id("node-1");
+  newer.GetReflection()->MutableUnknownFields(&newer)->AddLengthDelimited(4000, "from the future");
+  v1::ReportRequest relayed;
+  ASSERT_TRUE(relayed.ParseFromString(newer.SerializeAsString()));
+  v1::ReportRequest received;
+  ASSERT_TRUE(received.ParseFromString(relayed.SerializeAsString()));
+  const auto& unknown = received.GetReflection()->GetUnknownFields(received);
+  ASSERT_EQ(unknown.field_count(), 1);
+  EXPECT_EQ(unknown.field(0).number(), 4000);
+  EXPECT_EQ(unknown.field(0).length_delimited(), "from the future");
+}
+
+}  // namespace
+}  // namespace kvtier::convert

@@ -1,0 +1,124 @@
+#include "proto/session_wire.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace kvtier::wire {
+namespace {
+
+using ::testing::HasSubstr;
+
+template <typename Packet>
+std::vector<std::byte> BytesOf(const Packet& packet) {
+  std::vector<std::byte> bytes(sizeof(packet));
+  std::memcpy(bytes.data(), &packet, sizeof(packet));
+  return bytes;
+}
+
+void ExpectRefused(const absl::Status& status, const std::vector<std::string>& texts) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  for (const std::string& text : texts) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  }
+}
+
+Hello HelloOf(const std::string& tenant) {
+  Hello hello;
+  std::copy(tenant.begin(), tenant.end(), hello.tenant.begin());
+  hello.proof.fill(0xab);
+  return hello;
+}
+
+TEST(Hello, ParsesWhatWasSent) {
+  Hello sent = HelloOf("tenant-a");
+  sent.version = 9;  // Not this function's business.
+  const auto hello = ParseHello(BytesOf(sent));
+  ASSERT_TRUE(hello.ok()) << hello.status();
+  EXPECT_STREQ(hello->tenant.data(), "tenant-a");
+  EXPECT_EQ(hello->proof, sent.proof);
+  EXPECT_EQ(hello->version, 9);
+}
+
+TEST(Hello, RefusesAnyOtherSize) {
+  std::vector<std::byte> bytes = BytesOf(HelloOf("t"));
+  bytes.pop_back();
+  ExpectRefused(ParseHello(bytes).status(), {"Hello", "103", "104"});
+  bytes.resize(sizeof(Hello) + 1);
+  ExpectRefused(ParseHello(bytes).status(), {"Hello", "105"});
+  ExpectRefused(ParseHello({}).status(), {"Hello", "0 bytes"});
+}
+
+TEST(Hello, RefusesAnotherMagic) {
+  Hello hello = HelloOf("t");
+  hello.magic = 0xdeadbeef;
+  ExpectRefused(ParseHello(BytesOf(hello)).status(), {"magic", "0xdeadbeef", "0x54564b31"});
+}
+
+TEST(Hello, TheLongestNameEndsInItsField) {
+  EXPECT_TRUE(ParseHello(BytesOf(HelloOf(std::string(kMaxTenantBytes, 't')))).ok());
+  ExpectRefused(ParseHello(BytesOf(HelloOf(std::string(kMaxTenantBytes + 1, 't')))).status(),
+                {"tenant", "no end", "63"});
+}
+
+TEST(Hello, RefusesBytesBehindTheNamesEnd) {
+  Hello hello = HelloOf("t");
+  hello.tenant[5] = 'x';
+  ExpectRefused(ParseHello(BytesOf(hello)).status(), {"tenant", "120", "at 5"});
+}
+
+TEST(DescriptorRequest, ParsesEachKindAndRefusesOthers) {
+  for (const uint32_t kind : {1u, 2u, 3u}) {
+    const DescriptorRequest sent{.kind = static_cast<DescriptorKind>(kind)};
+    EXPECT_EQ(ParseDescriptorRequest(BytesOf(sent))->kind, sent.kind);
+  }
+  for (const uint32_t kind : {0u, 4u, 0xffffffffu}) {
+    const DescriptorRequest sent{.kind = static_cast<DescriptorKind>(kind)};
+    ExpectRefused(ParseDescriptorRequest(BytesOf(sent)).status(),
+                  {"DescriptorRequest kind is " + std::to_string(kind)});
+  }
+}
+
+TEST(DescriptorRequest, RefusesAnotherSizeOrMagic) {
+  DescriptorRequest sent{.magic = 1, .kind = DescriptorKind::kArenaRead};
+  ExpectRefused(ParseDescriptorRequest(BytesOf(sent)).status(), {"magic"});
+  std::vector<std::byte> bytes = BytesOf(sent);
+  bytes.pop_back();
+  ExpectRefused(ParseDescriptorRequest(bytes).status(), {"7 bytes"});
+}
+
+TEST(Versions, OverlapWhenEitherUnderstandsTheOther) {
+  EXPECT_TRUE(VersionsOverlap(kSessionVersion, kMinSessionVersion));
+  EXPECT_TRUE(VersionsOverlap(kSessionVersion + 1, kSessionVersion));  // N+1 with us.
+  EXPECT_FALSE(VersionsOverlap(kSessionVersion + 1, kSessionVersion + 1));
+  EXPECT_FALSE(VersionsOverlap(kMinSessionVersion - 1, 0));
+  EXPECT_FALSE(VersionsOverlap(0, kSessionVersion));  // Upside down.
+}
+
+// Recomputed with another implementation:
+//   printf 'kvtier.session.v1\0' > m; head -c 32 /dev/zero >> m
+//   openssl dgst -sha256 -mac HMAC -macopt hexkey:<64 zeros> m
+TEST(Proof, IsTheDocumentedHmac) {
+  const std::array<uint8_t, 32> nonce{};
+  const auto proof = SessionProof(TenantKey{}, nonce);
+  const std::string hex = absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(proof.data()), proof.size()));
+  EXPECT_EQ(hex, "4654af56efa1e653ff17b03ce8866b5fe5529f1673b95ef83cac39925ba29279");
+}
+
+TEST(Proof, DependsOnTenantAndNonce) {
+  const std::array<uint8_t, 32> nonce{};
+  std::array<uint8_t, 32> other_nonce{};
+  other_nonce[31] = 1;
+  const TenantKey key = TenantKey::FromSecret("a");
+  EXPECT_NE(SessionProof(key, nonce), SessionProof(TenantKey::FromSecret("b"), nonce));
+  EXPECT_NE(SessionProof(key, nonce), SessionProof(key, other_nonce));
+}
+
+}  // namespace
+}  // namespace kvtier::wire
