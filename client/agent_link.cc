@@ -1,0 +1,295 @@
+#include "client/agent_link.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+#include "core/log.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+// An absent agent costs one failed connect(2) a second at most.
+constexpr absl::Duration kMinReconnect = absl::Milliseconds(20);
+constexpr absl::Duration kMaxReconnect = absl::Seconds(1);
+// Of one Release or RegisterSpace of the background thread.
+constexpr absl::Duration kChoreTimeout = absl::Milliseconds(500);
+// Between tries of a chore that failed while the breaker is still closed.
+constexpr absl::Duration kChoreRetry = absl::Milliseconds(100);
+
+// A caller that waits for less than this bears a hanging agent without a breaker, and
+// its lateness says more about the load of the machine than about the agent.
+constexpr absl::Duration kMinJudgedTimeout = absl::Milliseconds(10);
+
+// Whether the agent was there to say `status`: an error it gave is an answer.
+bool IsAnswer(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+AgentLink::AgentLink(LinkOptions options)
+    : options_(std::move(options)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      reconnect_(kMinReconnect, kMaxReconnect),
+      random_(std::random_device{}()),
+      breaker_(options_.breaker) {
+  KVT_CHECK(wake_.is_open());
+}
+
+AgentLink::~AgentLink() { KVT_CHECK(!thread_.joinable()); }
+
+void AgentLink::Start() {
+  thread_ = std::thread([this] { Run(); });
+  static_cast<void>(pthread_setname_np(thread_.native_handle(), "kvtier-link"));
+  absl::MutexLock lock(&mu_);
+  mu_.AwaitWithTimeout(absl::Condition(&tried_), options_.connect_timeout);
+}
+
+void AgentLink::Stop() {
+  {
+    absl::MutexLock lock(&mu_);
+    stopping_ = true;
+  }
+  Wake();
+  if (thread_.joinable()) thread_.join();
+  absl::MutexLock lock(&mu_);
+  if (connection_ != nullptr) connection_->session()->End();
+  connection_.reset();
+}
+
+std::shared_ptr<Connection> AgentLink::Admit() {
+  absl::MutexLock lock(&mu_);
+  if (connection_ == nullptr || !breaker_.Admits()) {
+    ++stats_.calls_skipped;
+    return nullptr;
+  }
+  ++stats_.calls;
+  return connection_;
+}
+
+bool AgentLink::Ended(const std::shared_ptr<Connection>& connection, const CallEnd& end) {
+  const absl::Status& status = end.status;
+  // Ours: the client is being closed.
+  if (status.code() == absl::StatusCode::kCancelled) return false;
+  bool wake = false;
+  {
+    absl::MutexLock lock(&mu_);
+    const bool current = connection == connection_;
+    if (status.ok()) {
+      if (current) breaker_.CallAnswered();
+      answered_ = true;
+      return true;
+    }
+    const std::string text = absl::StrCat(end.name, ": ", status.ToString());
+    NoteError(text);
+    if (IsAnswer(status)) {
+      ++stats_.calls_refused;
+      if (current) breaker_.CallAnswered();
+    } else {
+      ++stats_.calls_failed;
+      const bool hasty =
+          end.timeout < kMinJudgedTimeout && status.code() == absl::StatusCode::kDeadlineExceeded;
+      if (current && !hasty && breaker_.CallFailed(clock_.Now(), Jitter())) {
+        ++stats_.breaker_opened;
+        wake = true;
+        Log(LogLevel::kWarning,
+            absl::StrCat("kvtier: the agent does not answer, serving misses; last: ", text));
+      }
+    }
+  }
+  // The agent does not know our session, though its socket stands: begin anew.
+  if (status.code() == absl::StatusCode::kFailedPrecondition) {
+    connection->session()->End();
+    wake = true;
+  }
+  if (wake) Wake();
+  return false;
+}
+
+void AgentLink::Release(Connection* connection, ReleaseQueue::Kind kind,
+                        std::span<const uint64_t> ids) {
+  if (ids.empty()) return;
+  const ReleaseQueue::Added added = connection->releases().Add(kind, ids);
+  if (added.dropped > 0) {
+    Count([&](ClientStats* stats) { stats->releases_dropped += added.dropped; });
+  }
+  // Not empty: whoever came first woke the thread, and it takes until nothing is left.
+  if (added.was_empty) Wake();
+}
+
+void AgentLink::Wake() {
+  const uint64_t one = 1;
+  // EAGAIN: the counter is at its limit, so the thread is awake anyway.
+  const ssize_t ignored = write(wake_.get(), &one, sizeof(one));
+  static_cast<void>(ignored);
+}
+
+bool AgentLink::connected() const {
+  std::shared_ptr<Connection> connection;
+  {
+    absl::MutexLock lock(&mu_);
+    connection = connection_;
+  }
+  return connection != nullptr && !connection->session()->HasEnded();
+}
+
+ClientStats AgentLink::Stats() const {
+  const bool is_connected = connected();
+  absl::MutexLock lock(&mu_);
+  ClientStats stats = stats_;
+  stats.connected = is_connected;
+  stats.breaker = BreakerStateName(breaker_.state());
+  return stats;
+}
+
+void AgentLink::Run() {
+  for (;;) {
+    std::shared_ptr<Connection> connection;
+    {
+      absl::MutexLock lock(&mu_);
+      if (stopping_) return;
+      connection = connection_;
+    }
+    if (connection == nullptr) {
+      if (clock_.Now() >= next_try_) {
+        Connect();
+        continue;
+      }
+      Sleep(nullptr, next_try_);
+      continue;
+    }
+    if (connection->session()->HasEnded()) {
+      Drop(connection, absl::UnavailableError("the agent hung up"));
+      continue;
+    }
+    absl::Time until = absl::InfiniteFuture();
+    if (!Serve(connection)) until = clock_.Now() + kChoreRetry;
+    {
+      absl::MutexLock lock(&mu_);
+      until = std::min(until, breaker_.probe_time());
+    }
+    Sleep(connection, until);
+  }
+}
+
+absl::StatusOr<std::shared_ptr<Connection>> AgentLink::OpenConnection() {
+  const absl::Time deadline = clock_.Now() + options_.connect_timeout;
+  KVT_ASSIGN_OR_RETURN(std::shared_ptr<const Session> session,
+                       Session::Open(options_.session, deadline));
+  auto connection = std::make_shared<Connection>(options_.session.socket_dir, std::move(session));
+  KVT_RETURN_IF_ERROR(connection->Ping(deadline - clock_.Now()));
+  KVT_RETURN_IF_ERROR(RegisterMissing(connection.get(), deadline - clock_.Now()));
+  return connection;
+}
+
+void AgentLink::Connect() {
+  absl::StatusOr<std::shared_ptr<Connection>> connection = OpenConnection();
+  absl::MutexLock lock(&mu_);
+  tried_ = true;
+  // An agent that takes sessions and answers nothing is not met at full rate.
+  if (std::exchange(answered_, false)) reconnect_.Reset();
+  next_try_ = clock_.Now() + reconnect_.Next(Jitter());
+  if (!connection.ok()) {
+    NoteError(absl::StrCat("connect: ", connection.status().ToString()));
+    // Once for each reason, not once for each try.
+    if (logged_ != connection.status().message()) {
+      logged_ = std::string(connection.status().message());
+      Log(LogLevel::kWarning,
+          absl::StrCat("kvtier: not connected, serving misses: ", connection.status().ToString()));
+    }
+    return;
+  }
+  connection_ = *std::move(connection);
+  breaker_ = CircuitBreaker(options_.breaker);
+  ++stats_.sessions;
+  logged_.clear();
+  Log(LogLevel::kInfo,
+      absl::StrCat("kvtier: connected to the agent at ", options_.session.socket_dir));
+}
+
+bool AgentLink::Serve(const std::shared_ptr<Connection>& connection) {
+  bool probe = false;
+  {
+    absl::MutexLock lock(&mu_);
+    probe = breaker_.TakeProbe(clock_.Now());
+  }
+  if (probe) {
+    const absl::Status answer = connection->Ping(options_.breaker.probe_timeout);
+    absl::MutexLock lock(&mu_);
+    if (IsAnswer(answer)) {
+      breaker_.ProbeAnswered();
+    } else {
+      breaker_.ProbeFailed(clock_.Now(), Jitter());
+    }
+  }
+  {
+    absl::MutexLock lock(&mu_);
+    if (!breaker_.Admits()) return true;  // The next probe wakes us.
+  }
+  absl::Status chore = RegisterMissing(connection.get(), kChoreTimeout);
+  if (chore.ok()) chore = connection->FlushReleases(kChoreTimeout);
+  if (chore.ok()) return true;
+  Ended(connection, {.name = "background", .timeout = kChoreTimeout, .status = chore});
+  return false;
+}
+
+absl::Status AgentLink::RegisterMissing(Connection* connection, absl::Duration timeout) {
+  const absl::Time deadline = clock_.Now() + timeout;
+  const std::vector<SpaceSpec> specs = spaces_.All();
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (connection->FindSpace(i)) continue;
+    const absl::Status status = connection->RegisterSpace(i, specs[i], deadline - clock_.Now());
+    if (status.ok()) continue;
+    if (!IsAnswer(status) || status.code() == absl::StatusCode::kFailedPrecondition) return status;
+    // The agent refuses this space: it stays a miss, and the others work.
+    connection->RefuseSpace(i);
+    absl::MutexLock lock(&mu_);
+    NoteError(absl::StrCat("register_space: ", status.ToString()));
+  }
+  return absl::OkStatus();
+}
+
+void AgentLink::Drop(const std::shared_ptr<Connection>& connection, const absl::Status& why) {
+  connection->session()->End();
+  absl::MutexLock lock(&mu_);
+  if (connection_ == connection) connection_.reset();
+  NoteError(why.ToString());
+  Log(LogLevel::kWarning, absl::StrCat("kvtier: ", why.message(), "; serving misses"));
+}
+
+void AgentLink::Sleep(const std::shared_ptr<Connection>& connection, absl::Time until) {
+  pollfd fds[2] = {{.fd = wake_.get(), .events = POLLIN, .revents = 0},
+                   {.fd = -1, .events = POLLRDHUP, .revents = 0}};
+  if (connection != nullptr) fds[1].fd = connection->session()->fd();
+  const absl::Duration left =
+      std::clamp(until - clock_.Now(), absl::ZeroDuration(), absl::Hours(1));
+  const timespec wait = absl::ToTimespec(left);
+  // An error or a signal costs one turn of the loop.
+  static_cast<void>(ppoll(fds, 2, &wait, nullptr));
+  uint64_t count = 0;
+  const ssize_t ignored = read(wake_.get(), &count, sizeof(count));
+  static_cast<void>(ignored);
+}
+
+void AgentLink::NoteError(const std::string& text) { stats_.last_error = text; }
+
+double AgentLink::Jitter() { return std::uniform_real_distribution<double>(0.0, 1.0)(random_); }
+
+}  // namespace kvtier

@@ -1,0 +1,118 @@
+// AgentLink keeps one client in touch with its agent: it connects, notices the hangup,
+// connects again, tells every new session of the spaces, sends what was given back,
+// and holds the circuit breaker. One background thread does all of it, so that no
+// caller ever waits for a connection.
+//
+// Client and every lease and reservation share it; after Stop() it only says "absent".
+#ifndef KVTIER_CLIENT_AGENT_LINK_H_
+#define KVTIER_CLIENT_AGENT_LINK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/backoff.h"
+#include "client/circuit_breaker.h"
+#include "client/client_stats.h"
+#include "client/connection.h"
+#include "client/session.h"
+#include "client/space_table.h"
+#include "core/clock.h"
+
+namespace kvtier {
+
+struct LinkOptions {
+  SessionOptions session;
+  absl::Duration connect_timeout = absl::Seconds(1);  // Handshake, ping and spaces.
+  BreakerOptions breaker;
+};
+
+struct CallEnd {
+  const char* name;        // Of the call, for error texts.
+  absl::Duration timeout;  // It was given.
+  absl::Status status;
+};
+
+// Thread-safe.
+class AgentLink {
+ public:
+  explicit AgentLink(LinkOptions options);
+  ~AgentLink();  // REQUIRES: stopped.
+
+  // Starts the thread, and waits until it is connected or knows that it cannot be, for
+  // connect_timeout at most.
+  void Start() ABSL_LOCKS_EXCLUDED(mu_);
+  // Hangs up and joins the thread. Idempotent.
+  void Stop() ABSL_LOCKS_EXCLUDED(mu_);
+
+  SpaceTable& spaces() { return spaces_; }
+
+  // The connection to call through, counted as a call; null when there is no agent or
+  // the breaker is open. Takes no longer than a lock.
+  std::shared_ptr<Connection> Admit() ABSL_LOCKS_EXCLUDED(mu_);
+  // Tells how a call through Admit()'s connection ended. True: with success.
+  bool Ended(const std::shared_ptr<Connection>& connection, const CallEnd& end)
+      ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Never blocks: queues ids for the thread to send, if their session still lives.
+  void Release(Connection* connection, ReleaseQueue::Kind kind, std::span<const uint64_t> ids)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // The thread has something to do: a space to register, ids to send.
+  void Wake();
+
+  bool connected() const ABSL_LOCKS_EXCLUDED(mu_);
+  ClientStats Stats() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Changes counters: `change(ClientStats*)` under the lock.
+  template <typename Change>
+  void Count(Change change) ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    change(&stats_);
+  }
+
+ private:
+  void Run() ABSL_LOCKS_EXCLUDED(mu_);
+  // One try. Publishes the connection or notes why there is none.
+  void Connect() ABSL_LOCKS_EXCLUDED(mu_);
+  absl::StatusOr<std::shared_ptr<Connection>> OpenConnection();
+  // What a live connection needs now. False: it is over.
+  bool Serve(const std::shared_ptr<Connection>& connection) ABSL_LOCKS_EXCLUDED(mu_);
+  // Registers what this connection does not know yet.
+  absl::Status RegisterMissing(Connection* connection, absl::Duration timeout);
+  void Drop(const std::shared_ptr<Connection>& connection, const absl::Status& why)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  void Sleep(const std::shared_ptr<Connection>& connection, absl::Time until);
+  void NoteError(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  double Jitter() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const LinkOptions options_;
+  const MonotonicClock clock_;
+  const FileDescriptor wake_;  // An eventfd.
+  SpaceTable spaces_;
+  std::thread thread_;
+
+  // Of the thread only.
+  Backoff reconnect_;
+  absl::Time next_try_ = absl::InfinitePast();
+
+  mutable absl::Mutex mu_;
+  std::minstd_rand random_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mu_);
+  CircuitBreaker breaker_ ABSL_GUARDED_BY(mu_);
+  ClientStats stats_ ABSL_GUARDED_BY(mu_);
+  std::string logged_ ABSL_GUARDED_BY(mu_);  // The latest reason for being unconnected.
+  bool tried_ ABSL_GUARDED_BY(mu_) = false;  // The first try to connect has ended.
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool answered_ ABSL_GUARDED_BY(mu_) = false;  // A call was, since the last Connect().
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_AGENT_LINK_H_

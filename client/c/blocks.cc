@@ -1,0 +1,65 @@
+// kvtier.h: hits and puts in the caller's hands.
+#include <memory>
+#include <span>
+
+#include "client/c/handles.h"
+
+using kvtier::ReservedBlocks;
+using kvtier::c::Fail;
+using kvtier::c::Guarded;
+
+static_assert(static_cast<int>(kvtier::BlockSource::kGpu) == KVTIER_GPU);
+static_assert(static_cast<int>(kvtier::BlockSource::kHost) == KVTIER_HOST);
+static_assert(static_cast<int>(kvtier::BlockSource::kDisk) == KVTIER_DISK);
+static_assert(static_cast<int>(kvtier::BlockSource::kPeer) == KVTIER_PEER);
+static_assert(static_cast<int>(ReservedBlocks::State::kReserved) == KVTIER_RESERVED);
+static_assert(static_cast<int>(ReservedBlocks::State::kPresent) == KVTIER_PRESENT);
+static_assert(static_cast<int>(ReservedBlocks::State::kNoRoom) == KVTIER_NO_ROOM);
+
+extern "C" {
+
+size_t kvtier_hit_count(const kvtier_hit* hit) { return hit == nullptr ? 0 : hit->blocks.size(); }
+
+int kvtier_hit_block(const kvtier_hit* hit, size_t index, kvtier_bytes* bytes, int* from) {
+  if (hit == nullptr || bytes == nullptr || index >= hit->blocks.size()) {
+    return Fail(KVTIER_INVALID, "hit or bytes is NULL, or index is past the hit");
+  }
+  const std::span<const std::byte> block = hit->blocks.bytes(index);
+  *bytes = {.data = block.data(), .size = block.size()};
+  if (from != nullptr) *from = static_cast<int>(hit->blocks.source(index));
+  return KVTIER_OK;
+}
+
+int kvtier_hit_valid(const kvtier_hit* hit) {
+  return hit != nullptr && hit->blocks.valid() ? 1 : 0;
+}
+
+void kvtier_release_hits(kvtier_hit* const* hits, size_t count) {
+  for (size_t i = 0; hits != nullptr && i < count; ++i) delete hits[i];
+}
+
+size_t kvtier_put_count(const kvtier_put* put) { return put == nullptr ? 0 : put->blocks.size(); }
+
+int kvtier_put_slot(const kvtier_put* put, size_t index, void** data, size_t* size) {
+  if (put == nullptr || data == nullptr || size == nullptr || index >= put->blocks.size()) {
+    return Fail(KVTIER_INVALID, "put, data or size is NULL, or index is past the put");
+  }
+  const std::span<std::byte> slot = put->blocks.slot(index);
+  *data = slot.data();
+  *size = slot.size();
+  return static_cast<int>(put->blocks.state(index));
+}
+
+int64_t kvtier_commit(kvtier_put* put) {
+  return Guarded([&]() -> int64_t {
+    if (put == nullptr) return Fail(KVTIER_INVALID, "put is NULL");
+    const std::unique_ptr<kvtier_put> owned(put);
+    return static_cast<int64_t>(owned->blocks.Commit());
+  });
+}
+
+void kvtier_cancel_puts(kvtier_put* const* puts, size_t count) {
+  for (size_t i = 0; puts != nullptr && i < count; ++i) delete puts[i];
+}
+
+}  // extern "C"

@@ -1,0 +1,92 @@
+// kvtier.h: the calls that wait.
+#include <utility>
+#include <vector>
+
+#include "client/c/handles.h"
+
+namespace kvtier::c {
+namespace {
+
+MatchOptions MatchOptionsFrom(uint32_t flags, uint32_t timeout_ms) {
+  return {.timeout = TimeoutFrom(timeout_ms), .local_only = (flags & KVTIER_LOCAL_ONLY) != 0};
+}
+
+}  // namespace
+}  // namespace kvtier::c
+
+using namespace kvtier;     // NOLINT(google-build-using-namespace): this is its C face.
+using namespace kvtier::c;  // NOLINT(google-build-using-namespace)
+
+extern "C" {
+
+int64_t kvtier_match(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
+                     size_t count, uint32_t flags, uint32_t timeout_ms, uint64_t* local_blocks) {
+  return Guarded([&]() -> int64_t {
+    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    const auto engine_keys = KeysFrom(keys, count);
+    if (!engine_keys.ok()) return Fail(engine_keys.status());
+    const auto matched = client->client->Match(SpaceHandle{space}, *engine_keys,
+                                               MatchOptionsFrom(flags, timeout_ms));
+    if (!matched.ok()) return Fail(matched.status());
+    if (local_blocks != nullptr) *local_blocks = matched->local_blocks;
+    return static_cast<int64_t>(matched->blocks);
+  });
+}
+
+int64_t kvtier_onboard(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
+                       size_t count, int target, uint32_t flags, uint32_t timeout_ms,
+                       kvtier_hit** hit) {
+  return Guarded([&]() -> int64_t {
+    if (client == nullptr || hit == nullptr) return Fail(KVTIER_INVALID, "client or hit is NULL");
+    *hit = nullptr;
+    const auto engine_keys = KeysFrom(keys, count);
+    if (!engine_keys.ok()) return Fail(engine_keys.status());
+    const auto to = TargetFrom(target);
+    if (!to.ok()) return Fail(to.status());
+    auto blocks = client->client->Onboard(SpaceHandle{space}, *engine_keys,
+                                          {.timeout = TimeoutFrom(timeout_ms),
+                                           .target = *to,
+                                           .local_only = (flags & KVTIER_LOCAL_ONLY) != 0});
+    if (!blocks.ok()) return Fail(blocks.status());
+    const auto size = static_cast<int64_t>(blocks->size());
+    *hit = NewHit(*std::move(blocks));
+    return size;
+  });
+}
+
+int64_t kvtier_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
+                       const kvtier_bytes* keys, size_t count, int target, uint32_t timeout_ms,
+                       kvtier_put** put) {
+  return Guarded([&]() -> int64_t {
+    if (client == nullptr || put == nullptr) return Fail(KVTIER_INVALID, "client or put is NULL");
+    *put = nullptr;
+    const auto engine_keys = KeysFrom(keys, count);
+    if (!engine_keys.ok()) return Fail(engine_keys.status());
+    const auto parent_key = ParentFrom(parent);
+    if (!parent_key.ok()) return Fail(parent_key.status());
+    const auto to = TargetFrom(target);
+    if (!to.ok()) return Fail(to.status());
+    auto blocks = client->client->Reserve(
+        SpaceHandle{space}, *engine_keys,
+        {.parent = *parent_key, .target = *to, .timeout = TimeoutFrom(timeout_ms)});
+    if (!blocks.ok()) return Fail(blocks.status());
+    const auto reserved = static_cast<int64_t>(blocks->reserved());
+    *put = NewPut(*std::move(blocks));
+    return reserved;
+  });
+}
+
+int64_t kvtier_prefetch(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
+                        size_t count, uint32_t flags, uint32_t timeout_ms) {
+  return Guarded([&]() -> int64_t {
+    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    const auto engine_keys = KeysFrom(keys, count);
+    if (!engine_keys.ok()) return Fail(engine_keys.status());
+    const auto accepted = client->client->Prefetch(SpaceHandle{space}, *engine_keys,
+                                                   MatchOptionsFrom(flags, timeout_ms));
+    if (!accepted.ok()) return Fail(accepted.status());
+    return static_cast<int64_t>(*accepted);
+  });
+}
+
+}  // extern "C"

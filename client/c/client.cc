@@ -1,0 +1,167 @@
+// kvtier.h: the client itself, its spaces and its state.
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "client/c/handles.h"
+
+namespace kvtier::c {
+namespace {
+
+const char* TextOr(const char* text, const char* otherwise) {
+  return text != nullptr ? text : otherwise;
+}
+
+// A caller's struct as ours: what an older caller did not have is zero.
+template <typename Struct>
+absl::StatusOr<Struct> CopyIn(const Struct* theirs, size_t min_size, const char* name) {
+  if (theirs == nullptr) return absl::InvalidArgumentError(absl::StrCat(name, " is NULL"));
+  if (theirs->struct_size < min_size) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ".struct_size is ", theirs->struct_size,
+                                                   "; must be at least ", min_size));
+  }
+  Struct ours{};
+  std::memcpy(&ours, theirs, std::min(theirs->struct_size, sizeof(ours)));
+  return ours;
+}
+
+// Sizes of version 1 of each struct: what the smallest caller passes.
+constexpr size_t kOptionsV1 = sizeof(kvtier_options);
+constexpr size_t kSpecV1 = sizeof(kvtier_space_spec);
+constexpr size_t kStatsV1 = sizeof(kvtier_stats);
+
+int Open(const kvtier_options* theirs, kvtier_client** client) {
+  if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+  *client = nullptr;
+  const auto given = CopyIn(theirs, kOptionsV1, "options");
+  if (!given.ok()) return Fail(given.status());
+  if (given->tenant_secret.data == nullptr && given->tenant_secret.size > 0) {
+    return Fail(KVTIER_INVALID, "options.tenant_secret.data is NULL");
+  }
+  ClientOptions options;
+  options.socket_dir = TextOr(given->socket_dir, "");
+  options.tenant = TextOr(given->tenant, "default");
+  if (given->tenant_secret.size > 0) {
+    options.tenant_secret.assign(static_cast<const char*>(given->tenant_secret.data),
+                                 given->tenant_secret.size);
+  }
+  if (given->default_timeout_ms > 0) {
+    options.default_timeout = absl::Milliseconds(given->default_timeout_ms);
+  }
+  if (given->connect_timeout_ms > 0) {
+    options.connect_timeout = absl::Milliseconds(given->connect_timeout_ms);
+  }
+  absl::StatusOr<std::unique_ptr<Client>> opened = Client::Open(options);
+  if (!opened.ok()) return Fail(opened.status());
+  auto handle = std::make_unique<kvtier_client>();
+  handle->client = *std::move(opened);
+  *client = handle.release();
+  return KVTIER_OK;
+}
+
+int RegisterSpace(kvtier_client* client, const kvtier_space_spec* theirs, kvtier_space* space) {
+  if (client == nullptr || space == nullptr) return Fail(KVTIER_INVALID, "client or space is NULL");
+  const auto given = CopyIn(theirs, kSpecV1, "spec");
+  if (!given.ok()) return Fail(given.status());
+  const SpaceSpec spec{.model = TextOr(given->model, ""),
+                       .weights_digest = TextOr(given->weights_digest, ""),
+                       .lora = TextOr(given->lora, ""),
+                       .dtype = TextOr(given->dtype, ""),
+                       .layout = TextOr(given->layout, ""),
+                       .layers = given->layers,
+                       .kv_heads = given->kv_heads,
+                       .head_dim = given->head_dim,
+                       .tokens_per_block = given->tokens_per_block,
+                       .tensor_rank = given->tensor_rank,
+                       .tensor_size = given->tensor_size,
+                       .pipeline_rank = given->pipeline_rank,
+                       .pipeline_size = given->pipeline_size,
+                       .block_bytes = given->block_bytes};
+  const absl::StatusOr<SpaceHandle> handle = client->client->RegisterSpace(spec);
+  if (!handle.ok()) return Fail(handle.status());
+  *space = static_cast<kvtier_space>(*handle);
+  return KVTIER_OK;
+}
+
+int GetStats(kvtier_client* client, kvtier_stats* stats) {
+  if (client == nullptr || stats == nullptr) return Fail(KVTIER_INVALID, "client or stats is NULL");
+  if (stats->struct_size < kStatsV1) return Fail(KVTIER_INVALID, "stats.struct_size is too small");
+  const ClientStats now = client->client->Stats();
+  const kvtier_stats ours{.struct_size = stats->struct_size,
+                          .connected = now.connected ? 1U : 0U,
+                          .breaker = now.breaker == "closed" ? 0U
+                                     : now.breaker == "open" ? 1U
+                                                             : 2U,
+                          .sessions = now.sessions,
+                          .calls = now.calls,
+                          .calls_failed = now.calls_failed,
+                          .calls_skipped = now.calls_skipped,
+                          .onboarded_blocks = now.onboarded_blocks,
+                          .missed_blocks = now.missed_blocks,
+                          .committed_blocks = now.committed_blocks};
+  std::memcpy(stats, &ours, std::min(stats->struct_size, sizeof(ours)));
+  return KVTIER_OK;
+}
+
+}  // namespace
+}  // namespace kvtier::c
+
+using kvtier::c::Fail;
+using kvtier::c::Guarded;
+
+extern "C" {
+
+uint32_t kvtier_abi_version(void) { return KVTIER_ABI_VERSION; }
+
+int kvtier_open(const kvtier_options* options, kvtier_client** client) {
+  return Guarded([&] { return kvtier::c::Open(options, client); });
+}
+
+void kvtier_close(kvtier_client* client) {
+  if (client == nullptr) return;
+  client->client.reset();  // Joins: afterwards nothing is pushed.
+  delete client;
+}
+
+int kvtier_connected(kvtier_client* client) {
+  return client != nullptr && client->client->connected() ? 1 : 0;
+}
+
+int kvtier_ping(kvtier_client* client, uint32_t timeout_ms) {
+  return Guarded([&]() -> int {
+    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    const absl::Status status =
+        client->client->Ping(kvtier::c::TimeoutFrom(timeout_ms).value_or(absl::Seconds(2)));
+    if (status.code() == absl::StatusCode::kInvalidArgument) return Fail(status);
+    return status.ok() ? static_cast<int>(KVTIER_OK)
+                       : Fail(KVTIER_ABSENT, std::string(status.message()));
+  });
+}
+
+size_t kvtier_agent_error(kvtier_client* client, char* text, size_t size) {
+  if (size > 0 && text != nullptr) text[0] = '\0';
+  if (client == nullptr) return 0;
+  try {
+    const std::string error = client->client->Stats().last_error;
+    if (size > 0 && text != nullptr) {
+      const size_t copied = std::min(error.size(), size - 1);
+      std::memcpy(text, error.data(), copied);
+      text[copied] = '\0';
+    }
+    return error.size();
+  } catch (...) {
+    return 0;  // Out of memory; the text is empty.
+  }
+}
+
+int kvtier_get_stats(kvtier_client* client, kvtier_stats* stats) {
+  return Guarded([&] { return kvtier::c::GetStats(client, stats); });
+}
+
+int kvtier_register_space(kvtier_client* client, const kvtier_space_spec* spec,
+                          kvtier_space* space) {
+  return Guarded([&] { return kvtier::c::RegisterSpace(client, spec, space); });
+}
+
+}  // extern "C"

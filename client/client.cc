@@ -1,0 +1,196 @@
+#include "client/client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/agent_link.h"
+#include "client/call.h"
+#include "client/match_call.h"
+#include "client/onboard_call.h"
+#include "client/prefetch_call.h"
+#include "client/reserve_call.h"
+#include "client/submitted_calls.h"
+#include "core/status_macros.h"
+#include "proto/session_wire.h"
+
+namespace kvtier {
+namespace {
+
+constexpr size_t kMaxSocketPathBytes = 107;  // sockaddr_un::sun_path, less its NUL.
+
+absl::Status CheckPositive(const char* field, absl::Duration value) {
+  if (value > absl::ZeroDuration()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is ", absl::FormatDuration(value), "; must be positive"));
+}
+
+}  // namespace
+
+absl::Status ClientOptions::Validate() const {
+  const size_t path =
+      socket_dir.size() + 1 +
+      std::max(sizeof(wire::kControlSocketName), sizeof(wire::kDescriptorSocketName)) - 1;
+  if (socket_dir.empty() || path > kMaxSocketPathBytes ||
+      socket_dir.find('\0') != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("socket_dir is \"", socket_dir,
+                                                   "\"; with a socket's name it makes ", path,
+                                                   " bytes and may make ", kMaxSocketPathBytes));
+  }
+  if (tenant.empty() || tenant.size() > wire::kMaxTenantBytes ||
+      tenant.find('\0') != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("tenant has ", tenant.size(),
+                                                   " bytes; must be 1 to ", wire::kMaxTenantBytes,
+                                                   " without NUL"));
+  }
+  KVT_RETURN_IF_ERROR(CheckPositive("default_timeout", default_timeout));
+  KVT_RETURN_IF_ERROR(CheckPositive("connect_timeout", connect_timeout));
+  return breaker.Validate();
+}
+
+struct Client::State {
+  explicit State(const ClientOptions& options)
+      : default_timeout(options.default_timeout),
+        link(std::make_shared<AgentLink>(
+            LinkOptions{.session = {.socket_dir = options.socket_dir,
+                                    .tenant = options.tenant,
+                                    .tenant_key = TenantKey::FromSecret(options.tenant_secret)},
+                        .connect_timeout = options.connect_timeout,
+                        .breaker = options.breaker})),
+        submitted(std::make_shared<SubmittedCalls>(kMaxSubmitted)) {}
+
+  absl::Duration Timeout(const std::optional<absl::Duration>& asked) const {
+    return std::clamp(asked.value_or(default_timeout), absl::ZeroDuration(), kMaxTimeout);
+  }
+  absl::Status Check(SpaceHandle space, std::span<const EngineKey> keys) const {
+    if (static_cast<size_t>(space) >= link->spaces().size()) {
+      return absl::InvalidArgumentError(absl::StrCat("space handle ", static_cast<uint32_t>(space),
+                                                     " was not given by this client"));
+    }
+    if (keys.size() > kMaxKeys) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(keys.size(), " keys in one call; must be at most ", kMaxKeys));
+    }
+    return absl::OkStatus();
+  }
+
+  const absl::Duration default_timeout;
+  const std::shared_ptr<AgentLink> link;
+  const std::shared_ptr<SubmittedCalls> submitted;
+};
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Open(const ClientOptions& options) {
+  KVT_RETURN_IF_ERROR(options.Validate());
+  auto state = std::make_shared<State>(options);
+  state->link->Start();
+  return std::unique_ptr<Client>(new Client(std::move(state)));
+}
+
+Client::Client(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+Client::~Client() {
+  state_->submitted->CancelAndWait();
+  state_->link->Stop();
+}
+
+absl::StatusOr<SpaceHandle> Client::RegisterSpace(const SpaceSpec& spec) {
+  KVT_ASSIGN_OR_RETURN(const size_t index, state_->link->spaces().Add(spec));
+  // Not registered in time, or not at all: the link's thread goes on trying.
+  if (const std::shared_ptr<Connection> connection = state_->link->Admit();
+      connection != nullptr && !connection->FindSpace(index)) {
+    const absl::Status status = connection->RegisterSpace(index, spec, state_->default_timeout);
+    const CallEnd end = {
+        .name = "register_space", .timeout = state_->default_timeout, .status = status};
+    if (!state_->link->Ended(connection, end)) state_->link->Wake();
+  }
+  return static_cast<SpaceHandle>(index);
+}
+
+absl::StatusOr<OnboardedBlocks> Client::Onboard(SpaceHandle space, std::span<const EngineKey> keys,
+                                                const OnboardOptions& options) {
+  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
+  OnboardCall call(space, keys, options, state_->Timeout(options.timeout));
+  return RunCall(state_->link, &call);
+}
+
+absl::StatusOr<MatchedPrefix> Client::Match(SpaceHandle space, std::span<const EngineKey> keys,
+                                            const MatchOptions& options) {
+  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
+  MatchCall call(space, keys, options, state_->Timeout(options.timeout));
+  return RunCall(state_->link, &call);
+}
+
+absl::StatusOr<ReservedBlocks> Client::Reserve(SpaceHandle space, std::span<const EngineKey> keys,
+                                               const ReserveOptions& options) {
+  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
+  ReserveCall call(space, keys, options, state_->Timeout(options.timeout), state_->default_timeout);
+  return RunCall(state_->link, &call);
+}
+
+absl::StatusOr<size_t> Client::Prefetch(SpaceHandle space, std::span<const EngineKey> keys,
+                                        const MatchOptions& options) {
+  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
+  PrefetchCall call(space, keys, options, state_->Timeout(options.timeout));
+  return RunCall(state_->link, &call);
+}
+
+absl::Status Client::SubmitOnboard(SpaceHandle space, std::span<const EngineKey> keys,
+                                   const OnboardOptions& options,
+                                   absl::AnyInvocable<void(OnboardedBlocks)> done) {
+  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
+  auto call = std::make_unique<OnboardCall>(space, keys, options, state_->Timeout(options.timeout));
+  return SubmitCall(state_->link, state_->submitted, &call, std::move(done));
+}
+
+absl::Status Client::SubmitMatch(SpaceHandle space, std::span<const EngineKey> keys,
+                                 const MatchOptions& options,
+                                 absl::AnyInvocable<void(MatchedPrefix)> done) {
+  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
+  auto call = std::make_unique<MatchCall>(space, keys, options, state_->Timeout(options.timeout));
+  return SubmitCall(state_->link, state_->submitted, &call, std::move(done));
+}
+
+absl::Status Client::SubmitReserve(SpaceHandle space, std::span<const EngineKey> keys,
+                                   const ReserveOptions& options,
+                                   absl::AnyInvocable<void(ReservedBlocks)> done) {
+  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
+  auto call = std::make_unique<ReserveCall>(space, keys, options, state_->Timeout(options.timeout),
+                                            state_->default_timeout);
+  return SubmitCall(state_->link, state_->submitted, &call, std::move(done));
+}
+
+absl::Status Client::SubmitPrefetch(SpaceHandle space, std::span<const EngineKey> keys,
+                                    const MatchOptions& options,
+                                    absl::AnyInvocable<void(size_t)> done) {
+  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
+  auto call =
+      std::make_unique<PrefetchCall>(space, keys, options, state_->Timeout(options.timeout));
+  return SubmitCall(state_->link, state_->submitted, &call, std::move(done));
+}
+
+absl::Status Client::SubmitCommit(ReservedBlocks&& blocks, absl::AnyInvocable<void(size_t)> done) {
+  const std::shared_ptr<AgentLink> link = CommitCall::LinkOf(blocks);
+  if (link == nullptr) {
+    done(0);  // Nothing was reserved.
+    return absl::OkStatus();
+  }
+  auto call = std::make_unique<CommitCall>(std::move(blocks));
+  const absl::Status status = SubmitCall(link, state_->submitted, &call, std::move(done));
+  if (!status.ok()) blocks = call->TakeBlocks();
+  return status;
+}
+
+absl::Status Client::Ping(absl::Duration timeout) {
+  KVT_RETURN_IF_ERROR(CheckPositive("timeout", timeout));
+  const std::shared_ptr<Connection> connection = state_->link->Admit();
+  if (connection == nullptr) return absl::UnavailableError("no agent, or the breaker is open");
+  const absl::Status status = connection->Ping(std::min(timeout, kMaxTimeout));
+  state_->link->Ended(connection, {.name = "ping", .timeout = timeout, .status = status});
+  return status;
+}
+
+bool Client::connected() const { return state_->link->connected(); }
+
+ClientStats Client::Stats() const { return state_->link->Stats(); }
+
+}  // namespace kvtier

@@ -1,0 +1,144 @@
+// Client is how a worker uses its node's agent: ask for the longest prefix, read it
+// where it lies, put what was computed.
+//
+// The agent may be absent, slow or killed at any moment. Then everything is a miss,
+// inside its timeout, and at once while the circuit breaker is open; the client finds
+// the agent again by itself. So the calls below fail for one reason only, that the
+// caller asked for something that cannot be (kInvalidArgument, naming it).
+//
+// The ten lines a worker needs are examples/minimal_worker.cc; docs/design/client.md
+// says how it works inside.
+#ifndef KVTIER_CLIENT_CLIENT_H_
+#define KVTIER_CLIENT_CLIENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/block_source.h"
+#include "client/circuit_breaker.h"
+#include "client/client_stats.h"
+#include "client/onboarded_blocks.h"
+#include "client/reserved_blocks.h"
+#include "core/block_key.h"
+#include "core/space.h"
+#include "core/tier.h"
+
+namespace kvtier {
+
+struct ClientOptions {
+  std::string socket_dir;          // The agent's --socket_dir.
+  std::string tenant = "default";  // 1..63 bytes.
+  std::string tenant_secret;       // Proves the tenant; never sent. Empty: the open tenant.
+  // Of Match, Reserve, Commit, Prefetch and RegisterSpace, where no other is given. Positive.
+  absl::Duration default_timeout = absl::Seconds(2);
+  // Of one try to connect; Open() waits this long for the first. Positive.
+  absl::Duration connect_timeout = absl::Seconds(1);
+  BreakerOptions breaker;
+
+  // Errors: kInvalidArgument, naming the field and the value.
+  absl::Status Validate() const;
+};
+
+// A space of one client, for as long as the client lives, across reconnections.
+enum class SpaceHandle : uint32_t {};
+
+// Where the longest known prefix is. A guess, which Onboard turns into a promise.
+struct MatchedPrefix {
+  size_t blocks = 0;        // Leading blocks, counting other nodes.
+  size_t local_blocks = 0;  // The same, in this node's tiers.
+  std::vector<Tier> tiers;  // Best tier of each of `blocks`; of a remote one, there.
+};
+
+struct MatchOptions {
+  std::optional<absl::Duration> timeout;  // Absent: ClientOptions::default_timeout.
+  bool local_only = false;                // Never ask the coordinator.
+};
+
+enum class OnboardTarget : uint8_t { kHost, kGpu };
+
+struct OnboardOptions {
+  // No longer than recomputing would take: what is not ready by then is a miss.
+  std::optional<absl::Duration> timeout;
+  OnboardTarget target = OnboardTarget::kHost;
+  bool local_only = false;  // Never ask another node.
+};
+
+struct ReserveOptions {
+  std::optional<EngineKey> parent;  // Of keys[0]; absent: a root.
+  OnboardTarget target = OnboardTarget::kHost;
+  std::optional<absl::Duration> timeout;
+};
+
+// Thread-safe. `keys` are in prefix order, kMaxKeys at most.
+class Client {
+ public:
+  static constexpr size_t kMaxKeys = 8192;                          // Of one call.
+  static constexpr size_t kMaxSubmitted = 256;                      // Submitted calls under way.
+  static constexpr absl::Duration kMaxTimeout = absl::Seconds(60);  // Longer ones are cut.
+
+  // Waits for the first try to connect. Errors: kInvalidArgument only.
+  static absl::StatusOr<std::unique_ptr<Client>> Open(const ClientOptions& options);
+  // Hangs up; cancels submitted calls and waits for their callbacks. Waits for a
+  // connect_timeout at most. REQUIRES: no call is in progress in another thread. What
+  // was onboarded or reserved may outlive the client: valid() is false then.
+  ~Client();
+
+  // Works while the agent is away: it is told when it comes. Errors: kInvalidArgument,
+  // naming the field; kResourceExhausted, more than SpaceTable::kMaxSpaces.
+  absl::StatusOr<SpaceHandle> RegisterSpace(const SpaceSpec& spec);
+
+  // The leading run that is in host memory (or the GPU pool) before the timeout,
+  // verified and leased to the caller.
+  absl::StatusOr<OnboardedBlocks> Onboard(SpaceHandle space, std::span<const EngineKey> keys,
+                                          const OnboardOptions& options = {});
+  absl::StatusOr<MatchedPrefix> Match(SpaceHandle space, std::span<const EngineKey> keys,
+                                      const MatchOptions& options = {});
+  // Room for new blocks, one entry for each key.
+  absl::StatusOr<ReservedBlocks> Reserve(SpaceHandle space, std::span<const EngineKey> keys,
+                                         const ReserveOptions& options = {});
+  // Starts bringing blocks to host memory; returns how many are there or on their way.
+  absl::StatusOr<size_t> Prefetch(SpaceHandle space, std::span<const EngineKey> keys,
+                                  const MatchOptions& options = {});
+
+  // The same without waiting. `done` is called exactly once, by another thread or
+  // before the function returns; it must not block and must not destroy the client.
+  // Errors, and then `done` is not called: kInvalidArgument; kResourceExhausted, kMaxSubmitted are
+  // under way (retry when one is done).
+  absl::Status SubmitOnboard(SpaceHandle space, std::span<const EngineKey> keys,
+                             const OnboardOptions& options,
+                             absl::AnyInvocable<void(OnboardedBlocks)> done);
+  absl::Status SubmitMatch(SpaceHandle space, std::span<const EngineKey> keys,
+                           const MatchOptions& options,
+                           absl::AnyInvocable<void(MatchedPrefix)> done);
+  absl::Status SubmitReserve(SpaceHandle space, std::span<const EngineKey> keys,
+                             const ReserveOptions& options,
+                             absl::AnyInvocable<void(ReservedBlocks)> done);
+  absl::Status SubmitPrefetch(SpaceHandle space, std::span<const EngineKey> keys,
+                              const MatchOptions& options, absl::AnyInvocable<void(size_t)> done);
+  // Takes `blocks` only when it returns OK.
+  absl::Status SubmitCommit(ReservedBlocks&& blocks, absl::AnyInvocable<void(size_t)> done);
+
+  // One empty call, to measure the way to the agent. Errors: kUnavailable, no agent or
+  // the breaker is open; kDeadlineExceeded; kInvalidArgument, `timeout` is not positive.
+  absl::Status Ping(absl::Duration timeout);
+  bool connected() const;  // The agent's socket stands at this moment.
+  ClientStats Stats() const;
+
+ private:
+  struct State;
+  explicit Client(std::shared_ptr<State> state);
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_CLIENT_H_

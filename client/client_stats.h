@@ -1,0 +1,31 @@
+// ClientStats is what one client did, for a worker's own metrics and logs.
+#ifndef KVTIER_CLIENT_CLIENT_STATS_H_
+#define KVTIER_CLIENT_CLIENT_STATS_H_
+
+#include <cstdint>
+#include <string>
+
+namespace kvtier {
+
+struct ClientStats {
+  bool connected = false;
+  std::string breaker = "closed";  // "closed", "open" or "half-open".
+  // The latest thing that went wrong; empty: nothing yet. Not cleared by success.
+  std::string last_error;
+
+  uint64_t sessions = 0;          // Opened so far; each but the first is a reconnection.
+  uint64_t breaker_opened = 0;    // Times.
+  uint64_t calls = 0;             // Sent to the agent.
+  uint64_t calls_failed = 0;      // Of those, not answered: late, or the agent died.
+  uint64_t calls_refused = 0;     // Of those, answered with an error.
+  uint64_t calls_skipped = 0;     // Not sent: no agent, or the breaker is open.
+  uint64_t onboarded_blocks = 0;  // Leased to this client.
+  uint64_t missed_blocks = 0;     // Asked for by Onboard and not leased.
+  uint64_t reserved_blocks = 0;   // Slots this client was given to write.
+  uint64_t committed_blocks = 0;
+  uint64_t releases_dropped = 0;  // Leases left to their deadline: the queue was full.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_CLIENT_STATS_H_

@@ -1,0 +1,98 @@
+#include "client/connection.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/call_deadline.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "grpcpp/support/channel_arguments.h"
+#include "proto/convert.h"
+#include "proto/session_wire.h"
+
+namespace kvtier {
+namespace {
+
+// gRPC's own reconnection, which matters only while the descriptor socket lives and
+// the control socket does not: quick, because both are on this machine.
+constexpr int kMinReconnectMs = 20;
+constexpr int kMaxReconnectMs = 500;
+
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& socket_dir) {
+  grpc::ChannelArguments arguments;
+  // A channel of its own: one of an earlier session would bring its backoff along.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kMinReconnectMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kMinReconnectMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
+  // A Unix socket needs no proxy and no service config from DNS.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
+  return grpc::CreateCustomChannel(absl::StrCat("unix:", socket_dir, "/", wire::kControlSocketName),
+                                   grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+Connection::Connection(const std::string& socket_dir, std::shared_ptr<const Session> session)
+    : session_(std::move(session)), stub_(v1::Worker::NewStub(OpenChannel(socket_dir))) {}
+
+absl::Status Connection::Ping(absl::Duration timeout) const {
+  grpc::ClientContext context;
+  SetTimeout(&context, timeout);
+  v1::PingResponse response;
+  return convert::FromGrpc(stub_->Ping(&context, v1::PingRequest(), &response));
+}
+
+absl::Status Connection::FlushReleases(absl::Duration timeout) {
+  while (!releases_.empty()) {
+    const ReleaseQueue::Batch batch = releases_.Take();
+    grpc::ClientContext context;
+    SetTimeout(&context, timeout);
+    v1::ReleaseRequest request;
+    request.set_session_token(session_->token());
+    request.mutable_lease_ids()->Add(batch.lease_ids.begin(), batch.lease_ids.end());
+    request.mutable_reservation_ids()->Add(batch.reservation_ids.begin(),
+                                           batch.reservation_ids.end());
+    v1::ReleaseResponse response;
+    const absl::Status status = convert::FromGrpc(stub_->Release(&context, request, &response));
+    if (!status.ok()) {
+      // Taken out a moment ago, so there is room but for a race, which costs a lease
+      // its early end and no more.
+      releases_.Add(ReleaseQueue::Kind::kLease, batch.lease_ids);
+      releases_.Add(ReleaseQueue::Kind::kReservation, batch.reservation_ids);
+      return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Connection::RegisterSpace(size_t index, const SpaceSpec& spec,
+                                       absl::Duration timeout) {
+  grpc::ClientContext context;
+  SetTimeout(&context, timeout);
+  v1::RegisterSpaceRequest request;
+  request.set_session_token(session_->token());
+  *request.mutable_space() = convert::ToWire(spec);
+  v1::RegisterSpaceResponse response;
+  const absl::Status status = convert::FromGrpc(stub_->RegisterSpace(&context, request, &response));
+  if (!status.ok()) return status;
+  SetSpace(index, {.id = response.space_id(), .block_bytes = spec.block_bytes});
+  return absl::OkStatus();
+}
+
+void Connection::RefuseSpace(size_t index) { SetSpace(index, {}); }
+
+void Connection::SetSpace(size_t index, const Space& space) {
+  absl::MutexLock lock(&mu_);
+  if (spaces_.size() <= index) spaces_.resize(index + 1);
+  spaces_[index] = space;
+}
+
+std::optional<Connection::Space> Connection::FindSpace(size_t index) const {
+  absl::MutexLock lock(&mu_);
+  return index < spaces_.size() ? spaces_[index] : std::nullopt;
+}
+
+}  // namespace kvtier

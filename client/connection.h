@@ -1,0 +1,66 @@
+// Connection is one session together with the gRPC channel that its calls take, what
+// the agent calls our spaces in it, and what is to be given back to it. A reconnection
+// makes a new one.
+#ifndef KVTIER_CLIENT_CONNECTION_H_
+#define KVTIER_CLIENT_CONNECTION_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/release_queue.h"
+#include "client/session.h"
+#include "core/space.h"
+#include "kvtier/v1/worker.grpc.pb.h"
+
+namespace kvtier {
+
+// Thread-safe.
+class Connection {
+ public:
+  // Never fails: the channel connects by itself, on the first call.
+  Connection(const std::string& socket_dir, std::shared_ptr<const Session> session);
+
+  const std::shared_ptr<const Session>& session() const { return session_; }
+  v1::Worker::StubInterface& stub() const { return *stub_; }
+  ReleaseQueue& releases() { return releases_; }
+
+  // Asks whether the agent answers calls at all.
+  absl::Status Ping(absl::Duration timeout) const;
+
+  // Sends what releases() holds; what could not be sent is queued again.
+  absl::Status FlushReleases(absl::Duration timeout);
+
+  // A space that the agent knows in this session.
+  struct Space {
+    uint32_t id = 0;  // The agent's; 0: it refused the space.
+    uint64_t block_bytes = 0;
+  };
+  // Tells the agent of space number `index` (of SpaceTable). Idempotent.
+  absl::Status RegisterSpace(size_t index, const SpaceSpec& spec, absl::Duration timeout)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // The agent will not have it: ask no more in this session.
+  void RefuseSpace(size_t index) ABSL_LOCKS_EXCLUDED(mu_);
+  // nullopt: not registered here yet.
+  std::optional<Space> FindSpace(size_t index) const ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  void SetSpace(size_t index, const Space& space) ABSL_LOCKS_EXCLUDED(mu_);
+
+  const std::shared_ptr<const Session> session_;
+  const std::unique_ptr<v1::Worker::StubInterface> stub_;
+  ReleaseQueue releases_;
+  mutable absl::Mutex mu_;
+  std::vector<std::optional<Space>> spaces_ ABSL_GUARDED_BY(mu_);  // By index.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_CONNECTION_H_

@@ -1,0 +1,62 @@
+#include "client/mapping.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+
+namespace kvtier {
+namespace {
+
+absl::Status CheckFile(int fd, uint64_t bytes) {
+  struct stat info{};
+  if (fstat(fd, &info) != 0) {
+    return absl::UnavailableError(absl::StrCat("fstat of shared memory: ", strerror(errno)));
+  }
+  if (bytes == 0 || static_cast<uint64_t>(info.st_size) < bytes) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the agent says its shared memory has ", bytes, " bytes; the file has ", info.st_size));
+  }
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    return absl::FailedPreconditionError(
+        "the agent's shared memory is not sealed by F_SEAL_SHRINK");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Mapping>> Mapping::Map(int fd, uint64_t bytes, Access access) {
+  if (absl::Status checked = CheckFile(fd, bytes); !checked.ok()) return checked;
+  const int protection = access == Access::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
+  void* const at = mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED) {
+    return absl::UnavailableError(
+        absl::StrCat("mmap of ", bytes, " bytes of shared memory: ", strerror(errno)));
+  }
+  // A worker's core dump is no place for the node's whole cache. Advice only.
+  static_cast<void>(madvise(at, bytes, MADV_DONTDUMP));
+  return std::shared_ptr<const Mapping>(
+      new Mapping({static_cast<std::byte*>(at), static_cast<size_t>(bytes)}, access));
+}
+
+Mapping::~Mapping() { KVT_CHECK(munmap(bytes_.data(), bytes_.size()) == 0); }
+
+std::optional<std::span<const std::byte>> Mapping::Read(uint64_t offset, uint64_t length) const {
+  if (!Holds(offset, length)) return std::nullopt;
+  return bytes_.subspan(offset, length);
+}
+
+std::optional<std::span<std::byte>> Mapping::Write(uint64_t offset, uint64_t length) const {
+  KVT_CHECK(access_ == Access::kReadWrite);
+  if (!Holds(offset, length)) return std::nullopt;
+  return bytes_.subspan(offset, length);
+}
+
+}  // namespace kvtier

@@ -1,0 +1,46 @@
+// MatchCall asks where the longest prefix is.
+#ifndef KVTIER_CLIENT_MATCH_CALL_H_
+#define KVTIER_CLIENT_MATCH_CALL_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "client/call.h"
+#include "client/client.h"
+#include "kvtier/v1/worker.grpc.pb.h"
+
+namespace kvtier {
+
+class MatchCall {
+ public:
+  using Result = MatchedPrefix;
+  static constexpr char kName[] = "match";
+
+  MatchCall(SpaceHandle space, std::span<const EngineKey> keys, const MatchOptions& options,
+            absl::Duration timeout)
+      : space_(space), keys_(keys), local_only_(options.local_only) {
+    messages.timeout = timeout;
+  }
+
+  bool Fill(const std::shared_ptr<Connection>& connection);
+  grpc::Status Send(v1::Worker::StubInterface* stub) {
+    return stub->Match(&messages.context, messages.request, &messages.response);
+  }
+  void Start(v1::Worker::StubInterface::async_interface* stub,
+             std::function<void(grpc::Status)> end) {
+    stub->Match(&messages.context, &messages.request, &messages.response, std::move(end));
+  }
+  MatchedPrefix Finish(const std::shared_ptr<AgentLink>& link, bool answered);
+
+  Messages<v1::MatchRequest, v1::MatchResponse> messages;
+
+ private:
+  const SpaceHandle space_;
+  const std::span<const EngineKey> keys_;  // The caller's; not used after Fill().
+  const bool local_only_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_MATCH_CALL_H_

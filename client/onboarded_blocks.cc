@@ -1,0 +1,53 @@
+#include "client/onboarded_blocks.h"
+
+#include <atomic>
+
+#include "client/agent_link.h"
+#include "client/connection.h"
+#include "core/check.h"
+#include "core/clock.h"
+
+namespace kvtier {
+
+OnboardedBlocks& OnboardedBlocks::operator=(OnboardedBlocks&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  link_ = std::move(other.link_);
+  connection_ = std::move(other.connection_);
+  mapping_ = std::move(other.mapping_);
+  blocks_ = std::exchange(other.blocks_, {});
+  lease_ids_ = std::exchange(other.lease_ids_, {});
+  deadline_ = other.deadline_;
+  return *this;
+}
+
+std::span<const std::byte> OnboardedBlocks::bytes(size_t i) const {
+  KVT_CHECK(i < blocks_.size());
+  return blocks_[i].bytes;
+}
+
+BlockSource OnboardedBlocks::source(size_t i) const {
+  KVT_CHECK(i < blocks_.size());
+  return blocks_[i].source;
+}
+
+bool OnboardedBlocks::valid() const {
+  if (blocks_.empty()) return false;
+  // The reader's loads come before the two questions below, for the compiler and for
+  // processors that let loads pass loads.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return MonotonicClock().Now() < deadline_ && !connection_->session()->HasEnded();
+}
+
+void OnboardedBlocks::Release() {
+  if (link_ != nullptr) {
+    link_->Release(connection_.get(), ReleaseQueue::Kind::kLease, lease_ids_);
+  }
+  link_.reset();
+  connection_.reset();
+  mapping_.reset();
+  blocks_.clear();
+  lease_ids_.clear();
+}
+
+}  // namespace kvtier

@@ -1,0 +1,67 @@
+// OnboardedBlocks is a hit in a worker's hands: the leading run of blocks that the
+// agent leased to it, readable in place.
+//
+//   1. copy bytes(0), bytes(1), ... to where attention reads them;
+//   2. wait until the copy is done;
+//   3. if valid() is still true, use the copy; if not, recompute.
+//
+// Step 3 is not optional: a lease has a deadline, and an agent that died and came back
+// has other blocks there. Reading late is safe (the memory stays mapped while this or
+// keep_mapped() lives); believing what was read late is not.
+#ifndef KVTIER_CLIENT_ONBOARDED_BLOCKS_H_
+#define KVTIER_CLIENT_ONBOARDED_BLOCKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/block_source.h"
+
+namespace kvtier {
+
+class AgentLink;
+class Connection;
+
+// Move-only; the destructor releases the leases and never blocks. Thread-compatible.
+class OnboardedBlocks {
+ public:
+  OnboardedBlocks() = default;  // A miss: no blocks.
+  OnboardedBlocks(OnboardedBlocks&&) noexcept = default;
+  OnboardedBlocks& operator=(OnboardedBlocks&& other) noexcept;
+  ~OnboardedBlocks() { Release(); }
+
+  size_t size() const { return blocks_.size(); }
+  bool empty() const { return blocks_.empty(); }
+  // The whole payload of block `i` of the run. REQUIRES: i < size().
+  std::span<const std::byte> bytes(size_t i) const;
+  BlockSource source(size_t i) const;
+
+  // Whether everything read so far was what it was said to be: the leases have not
+  // ended and the session that granted them stands. Asks the kernel; about 1 us.
+  bool valid() const;
+  // Ends the leases early; size() is 0 afterwards. Idempotent, never blocks.
+  void Release();
+  // Keeps the memory behind bytes() mapped, not leased.
+  std::shared_ptr<const void> keep_mapped() const { return mapping_; }
+
+ private:
+  friend class OnboardCall;
+  struct Block {
+    std::span<const std::byte> bytes;
+    BlockSource source;
+  };
+  std::shared_ptr<AgentLink> link_;
+  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<const void> mapping_;
+  std::vector<Block> blocks_;
+  std::vector<uint64_t> lease_ids_;
+  absl::Time deadline_ = absl::InfinitePast();  // MonotonicClock, less a margin.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_ONBOARDED_BLOCKS_H_

@@ -1,0 +1,37 @@
+#include "client/release_queue.h"
+
+#include <algorithm>
+
+namespace kvtier {
+namespace {
+
+std::vector<uint64_t> TakeTail(std::vector<uint64_t>* ids, size_t limit) {
+  const auto from = ids->end() - static_cast<ptrdiff_t>(std::min(ids->size(), limit));
+  std::vector<uint64_t> taken(from, ids->end());
+  ids->erase(from, ids->end());
+  return taken;
+}
+
+}  // namespace
+
+ReleaseQueue::Added ReleaseQueue::Add(Kind kind, std::span<const uint64_t> ids) {
+  absl::MutexLock lock(&mu_);
+  const size_t queued = queued_.lease_ids.size() + queued_.reservation_ids.size();
+  const size_t fitting = std::min(ids.size(), kMaxQueued - std::min(queued, kMaxQueued));
+  auto& list = kind == Kind::kLease ? queued_.lease_ids : queued_.reservation_ids;
+  list.insert(list.end(), ids.begin(), ids.begin() + static_cast<ptrdiff_t>(fitting));
+  return {.dropped = ids.size() - fitting, .was_empty = queued == 0};
+}
+
+ReleaseQueue::Batch ReleaseQueue::Take() {
+  absl::MutexLock lock(&mu_);
+  return {.lease_ids = TakeTail(&queued_.lease_ids, kMaxBatch),
+          .reservation_ids = TakeTail(&queued_.reservation_ids, kMaxBatch)};
+}
+
+bool ReleaseQueue::empty() const {
+  absl::MutexLock lock(&mu_);
+  return queued_.empty();
+}
+
+}  // namespace kvtier

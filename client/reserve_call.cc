@@ -1,0 +1,90 @@
+#include "client/reserve_call.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace kvtier {
+
+bool ReserveCall::Fill(const std::shared_ptr<Connection>& connection) {
+  const auto space = connection->FindSpace(static_cast<size_t>(space_));
+  const bool to_gpu = target_ == OnboardTarget::kGpu;
+  connection_ = connection;
+  mapping_ = to_gpu ? connection->session()->gpu_pool() : connection->session()->arena_write();
+  if (!space || space->id == 0 || mapping_ == nullptr) return false;
+  block_bytes_ = space->block_bytes;
+  FillPrefix(*connection, *space, keys_, &messages.request);
+  if (parent_) {
+    messages.request.set_parent_engine_key(parent_->bytes().data(), parent_->bytes().size());
+  }
+  messages.request.set_target(to_gpu ? v1::TIER_GPU : v1::TIER_HOST);
+  return true;
+}
+
+ReservedBlocks ReserveCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered) {
+  ReservedBlocks reserved;
+  reserved.blocks_.resize(keys_.size());
+  if (answered) Read(link, &reserved);
+  return reserved;
+}
+
+void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* reserved) const {
+  std::vector<uint64_t> unusable;
+  size_t i = 0;
+  for (const v1::ReservedBlock& block : messages.response.blocks()) {
+    const size_t index = i++;
+    const bool in_range = index < reserved->blocks_.size();
+    if (block.state() == v1::ReservedBlock::PRESENT && in_range) {
+      reserved->blocks_[index].state = ReservedBlocks::State::kPresent;
+    }
+    if (block.state() != v1::ReservedBlock::RESERVED) continue;
+    const auto slot = mapping_->Write(block.offset(), block_bytes_);
+    if (!slot || !in_range) {
+      unusable.push_back(block.reservation_id());
+      continue;
+    }
+    reserved->blocks_[index] = {.state = ReservedBlocks::State::kReserved, .slot = *slot};
+    reserved->reservation_ids_.push_back(block.reservation_id());
+  }
+  link->Release(connection_.get(), ReleaseQueue::Kind::kReservation, unusable);
+  link->Count([&](ClientStats* stats) { stats->reserved_blocks += reserved->reserved(); });
+  if (reserved->reserved() == 0) return;
+  reserved->link_ = link;
+  reserved->connection_ = connection_;
+  reserved->mapping_ = mapping_;
+  reserved->commit_timeout_ = commit_timeout_;
+}
+
+bool CommitCall::Fill(const std::shared_ptr<Connection>& connection) {
+  if (connection != blocks_.connection_) return false;
+  messages.request.set_session_token(connection->session()->token());
+  messages.request.mutable_reservation_ids()->Add(blocks_.reservation_ids_.begin(),
+                                                  blocks_.reservation_ids_.end());
+  return true;
+}
+
+size_t CommitCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered) {
+  const size_t reserved = blocks_.reserved();
+  const size_t committed =
+      answered ? std::min<size_t>(messages.response.committed_blocks(), reserved) : 0;
+  link->Count([&](ClientStats* stats) { stats->committed_blocks += committed; });
+  if (committed == reserved) {
+    blocks_.ForgetSlots();
+  } else {
+    // Which ones failed is not told, and giving back a committed one does nothing.
+    blocks_.Release();
+  }
+  return committed;
+}
+
+size_t ReservedBlocks::Commit() {
+  const std::shared_ptr<AgentLink> link = link_;
+  if (link == nullptr) return 0;
+  // The states stay with us for the caller to read; the slots go with the call.
+  std::vector<Block> states = blocks_;
+  for (Block& block : states) block.slot = {};
+  CommitCall call(std::move(*this));
+  blocks_ = std::move(states);
+  return RunCall(link, &call);
+}
+
+}  // namespace kvtier

@@ -1,0 +1,88 @@
+// ReserveCall asks for slots to write new blocks into; CommitCall publishes them.
+#ifndef KVTIER_CLIENT_RESERVE_CALL_H_
+#define KVTIER_CLIENT_RESERVE_CALL_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "client/call.h"
+#include "client/client.h"
+#include "kvtier/v1/worker.grpc.pb.h"
+
+namespace kvtier {
+
+class ReserveCall {
+ public:
+  using Result = ReservedBlocks;
+  static constexpr char kName[] = "reserve";
+
+  // `commit_timeout` is for what the result's Commit() will do.
+  ReserveCall(SpaceHandle space, std::span<const EngineKey> keys, const ReserveOptions& options,
+              absl::Duration timeout, absl::Duration commit_timeout)
+      : space_(space),
+        keys_(keys),
+        parent_(options.parent),
+        target_(options.target),
+        commit_timeout_(commit_timeout) {
+    messages.timeout = timeout;
+  }
+
+  bool Fill(const std::shared_ptr<Connection>& connection);
+  grpc::Status Send(v1::Worker::StubInterface* stub) {
+    return stub->Reserve(&messages.context, messages.request, &messages.response);
+  }
+  void Start(v1::Worker::StubInterface::async_interface* stub,
+             std::function<void(grpc::Status)> end) {
+    stub->Reserve(&messages.context, &messages.request, &messages.response, std::move(end));
+  }
+  ReservedBlocks Finish(const std::shared_ptr<AgentLink>& link, bool answered);
+
+  Messages<v1::ReserveRequest, v1::ReserveResponse> messages;
+
+ private:
+  void Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* reserved) const;
+
+  const SpaceHandle space_;
+  const std::span<const EngineKey> keys_;  // The caller's; only its size after Fill().
+  const std::optional<EngineKey> parent_;
+  const OnboardTarget target_;
+  const absl::Duration commit_timeout_;
+  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<const Mapping> mapping_;
+  uint64_t block_bytes_ = 0;
+};
+
+class CommitCall {
+ public:
+  using Result = size_t;  // Blocks published.
+  static constexpr char kName[] = "commit";
+
+  explicit CommitCall(ReservedBlocks blocks) : blocks_(std::move(blocks)) {
+    messages.timeout = blocks_.commit_timeout_;
+  }
+
+  // False: the session that made the reservations is over.
+  bool Fill(const std::shared_ptr<Connection>& connection);
+  grpc::Status Send(v1::Worker::StubInterface* stub) {
+    return stub->Commit(&messages.context, messages.request, &messages.response);
+  }
+  void Start(v1::Worker::StubInterface::async_interface* stub,
+             std::function<void(grpc::Status)> end) {
+    stub->Commit(&messages.context, &messages.request, &messages.response, std::move(end));
+  }
+  size_t Finish(const std::shared_ptr<AgentLink>& link, bool answered);
+  ReservedBlocks TakeBlocks() { return std::move(blocks_); }
+  // The link that the blocks came through.
+  static std::shared_ptr<AgentLink> LinkOf(const ReservedBlocks& blocks) { return blocks.link_; }
+
+  Messages<v1::CommitRequest, v1::CommitResponse> messages;
+
+ private:
+  ReservedBlocks blocks_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_RESERVE_CALL_H_

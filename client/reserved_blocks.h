@@ -1,0 +1,72 @@
+// ReservedBlocks is room for new blocks: one entry for each key of a Reserve, some of
+// them slots to write. Write every slot, then Commit() once; what is not committed is
+// given back.
+//
+// After Commit() or Release() the slots are no longer ours: nothing may be written to
+// them, though the memory stays mapped while keep_mapped() lives.
+#ifndef KVTIER_CLIENT_RESERVED_BLOCKS_H_
+#define KVTIER_CLIENT_RESERVED_BLOCKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace kvtier {
+
+class AgentLink;
+class Connection;
+
+// Move-only; the destructor gives back what was not committed and never blocks.
+// Thread-compatible.
+class ReservedBlocks {
+ public:
+  enum class State : uint8_t {
+    kReserved = 0,  // Write the slot, then commit.
+    kPresent = 1,   // Cached already, or being put by another worker: nothing to do.
+    kNoRoom = 2,    // Nothing could be evicted for it, or the agent is away.
+  };
+
+  ReservedBlocks() = default;
+  ReservedBlocks(ReservedBlocks&&) noexcept = default;
+  ReservedBlocks& operator=(ReservedBlocks&& other) noexcept;
+  ~ReservedBlocks() { Release(); }
+
+  size_t size() const { return blocks_.size(); }  // The number of keys asked for.
+  State state(size_t i) const;                    // REQUIRES: i < size().
+  // The slot of block `i`, block_bytes long; empty unless kReserved and not committed.
+  std::span<std::byte> slot(size_t i) const;
+  size_t reserved() const { return reservation_ids_.size(); }  // Slots in our hands.
+
+  // Publishes all slots and gives them up. Returns how many blocks were published: 0
+  // when the session ended since Reserve, fewer than reserved() when some reservation
+  // had. Waits for the agent, Client's default_timeout at most.
+  size_t Commit();
+  // Gives everything back. Idempotent, never blocks.
+  void Release();
+  std::shared_ptr<const void> keep_mapped() const { return mapping_; }
+
+ private:
+  friend class ReserveCall;
+  friend class CommitCall;
+  struct Block {
+    State state = State::kNoRoom;
+    std::span<std::byte> slot;
+  };
+  void ForgetSlots();
+
+  std::shared_ptr<AgentLink> link_;
+  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<const void> mapping_;
+  std::vector<Block> blocks_;
+  std::vector<uint64_t> reservation_ids_;
+  absl::Duration commit_timeout_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_RESERVED_BLOCKS_H_

@@ -1,0 +1,55 @@
+// libkvtier_client.so as a C program sees it. The program runs in a process of its own,
+// which has nothing of ours but that library.
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/testing/fake_node.h"
+
+namespace kvtier {
+namespace {
+
+int RunCClient(const std::string& arguments) {
+  const int status = std::system(absl::StrCat(KVTIER_C_CLIENT, " ", arguments).c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(CAbiTest, ACProgramPutsAndGetsBlocks) {
+  testing::FakeNode node;
+  node.agent().Start();
+  EXPECT_EQ(RunCClient(node.socket_dir()), 0);
+}
+
+TEST(CAbiTest, WithoutAnAgentACProgramSeesMisses) {
+  testing::FakeNode node;
+  EXPECT_EQ(RunCClient(node.socket_dir() + " absent"), 0);
+}
+
+TEST(CAbiTest, TheLibraryExportsItsFunctionsAndNothingElse) {
+  FILE* const nm = popen("nm -D --defined-only " KVTIER_C_LIBRARY, "r");
+  ASSERT_NE(nm, nullptr);
+  std::set<std::string> others;
+  size_t ours = 0;
+  char line[4096];
+  while (fgets(line, sizeof(line), nm) != nullptr) {
+    std::string name = line;
+    name = name.substr(name.rfind(' ') + 1);
+    name = name.substr(0, name.find_first_of("@\n"));
+    if (name.starts_with("kvtier_")) {
+      ++ours;
+    } else if (name != "KVTIER_1") {  // The version's own symbol.
+      others.insert(name);
+    }
+  }
+  EXPECT_EQ(pclose(nm), 0);
+  EXPECT_GE(ours, 25U);
+  EXPECT_TRUE(others.empty()) << others.size() << " more, such as " << *others.begin();
+}
+
+}  // namespace
+}  // namespace kvtier

@@ -1,0 +1,218 @@
+/* A worker in C: puts blocks and gets them back through libkvtier_client.so, waiting
+ * and not waiting. Run by c_abi_test with the directory of a running agent's sockets;
+ * exits with the number of the step that failed. With "absent" as second argument there
+ * is no agent, and everything must be a miss. */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kvtier.h"
+
+#define KEYS 4
+#define BLOCK_BYTES 5000
+
+static int step = 0;
+
+#define EXPECT(condition)                                                        \
+  do {                                                                           \
+    ++step;                                                                      \
+    if (!(condition)) {                                                          \
+      fprintf(stderr, "step %d, line %d: %s (last error: %s)\n", step, __LINE__, \
+              #condition, kvtier_last_error());                                  \
+      return step;                                                               \
+    }                                                                            \
+  } while (0)
+
+static char key_bytes[KEYS][16];
+static kvtier_bytes keys[KEYS];
+
+static void make_keys(char first) {
+  for (int i = 0; i < KEYS; ++i) {
+    memset(key_bytes[i], first + i, sizeof(key_bytes[i]));
+    keys[i].data = key_bytes[i];
+    keys[i].size = sizeof(key_bytes[i]);
+  }
+}
+
+static kvtier_space_spec make_spec(void) {
+  kvtier_space_spec spec;
+  memset(&spec, 0, sizeof(spec));
+  spec.struct_size = sizeof(spec);
+  spec.model = "c-test";
+  spec.weights_digest = "0";
+  spec.dtype = "float32";
+  spec.layout = "layer,kv,head,token,dim";
+  spec.layers = spec.kv_heads = spec.tensor_size = spec.pipeline_size = 1;
+  spec.head_dim = spec.tokens_per_block = 16;
+  spec.block_bytes = BLOCK_BYTES;
+  return spec;
+}
+
+static int fill_slots(const kvtier_put *put) {
+  for (size_t i = 0; i < kvtier_put_count(put); ++i) {
+    void *data = NULL;
+    size_t size = 0;
+    EXPECT(kvtier_put_slot(put, i, &data, &size) == KVTIER_RESERVED);
+    EXPECT(size == BLOCK_BYTES);
+    memset(data, key_bytes[i][0], size);
+  }
+  return 0;
+}
+
+static int check_hit(const kvtier_hit *hit) {
+  EXPECT(kvtier_hit_count(hit) == KEYS);
+  for (size_t i = 0; i < KEYS; ++i) {
+    kvtier_bytes block;
+    int from = -1;
+    EXPECT(kvtier_hit_block(hit, i, &block, &from) == KVTIER_OK);
+    EXPECT(from == KVTIER_HOST && block.size == BLOCK_BYTES);
+    const char *bytes = block.data;
+    EXPECT(bytes[0] == key_bytes[i][0] && bytes[BLOCK_BYTES - 1] == key_bytes[i][0]);
+  }
+  EXPECT(kvtier_hit_valid(hit) == 1);
+  return 0;
+}
+
+static int wait_and_poll(kvtier_client *client, kvtier_completion *completion) {
+  struct pollfd readable = {.fd = kvtier_event_fd(client), .events = POLLIN, .revents = 0};
+  EXPECT(poll(&readable, 1, 10000) == 1);
+  EXPECT(kvtier_poll(client, completion, 1) == 1);
+  EXPECT(poll(&readable, 1, 0) == 0); /* Nothing waits any more. */
+  EXPECT(kvtier_poll(client, completion, 0) == 0);
+  return 0;
+}
+
+static int test_waiting(kvtier_client *client, kvtier_space space) {
+  make_keys('a');
+  kvtier_put *put = NULL;
+  EXPECT(kvtier_reserve(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, &put) == KEYS);
+  if (fill_slots(put) != 0) return step;
+  EXPECT(kvtier_commit(put) == KEYS);
+
+  uint64_t local = 0;
+  EXPECT(kvtier_match(client, space, keys, KEYS, KVTIER_LOCAL_ONLY, 0, &local) == KEYS);
+  EXPECT(local == KEYS);
+  EXPECT(kvtier_prefetch(client, space, keys, KEYS, 0, 0) == KEYS);
+  kvtier_hit *hit = NULL;
+  EXPECT(kvtier_onboard(client, space, keys, KEYS, KVTIER_HOST, 0, 5000, &hit) == KEYS);
+  if (check_hit(hit) != 0) return step;
+  kvtier_release_hits(&hit, 1);
+
+  EXPECT(kvtier_reserve(client, space, &keys[0], keys, KEYS, KVTIER_HOST, 0, &put) == 0);
+  EXPECT(put == NULL); /* All are present. */
+  EXPECT(kvtier_ping(client, 5000) == KVTIER_OK);
+  return 0;
+}
+
+static int test_submitted(kvtier_client *client, kvtier_space space) {
+  make_keys('k');
+  kvtier_completion done;
+  EXPECT(kvtier_submit_reserve(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, 71) == KVTIER_OK);
+  if (wait_and_poll(client, &done) != 0) return step;
+  EXPECT(done.tag == 71 && done.op == KVTIER_OP_RESERVE && done.blocks == KEYS);
+  if (fill_slots(done.put) != 0) return step;
+
+  EXPECT(kvtier_submit_commit(client, done.put, 72) == KVTIER_OK);
+  if (wait_and_poll(client, &done) != 0) return step;
+  EXPECT(done.tag == 72 && done.op == KVTIER_OP_COMMIT && done.blocks == KEYS);
+
+  EXPECT(kvtier_submit_match(client, space, keys, KEYS, 0, 0, 73) == KVTIER_OK);
+  if (wait_and_poll(client, &done) != 0) return step;
+  EXPECT(done.tag == 73 && done.blocks == KEYS && done.local_blocks == KEYS);
+
+  EXPECT(kvtier_submit_onboard(client, space, keys, KEYS, KVTIER_HOST, 0, 5000, 74) == KVTIER_OK);
+  if (wait_and_poll(client, &done) != 0) return step;
+  EXPECT(done.tag == 74 && done.op == KVTIER_OP_ONBOARD && done.blocks == KEYS);
+  if (check_hit(done.hit) != 0) return step;
+  kvtier_release_hits(&done.hit, 1);
+
+  /* Completions that nobody polls are bounded, and freed by kvtier_close(). */
+  int submitted = 0;
+  int result = KVTIER_OK;
+  while (submitted <= KVTIER_MAX_SUBMITTED &&
+         (result = kvtier_submit_onboard(client, space, keys, KEYS, KVTIER_HOST, 0, 5000, 75)) ==
+             KVTIER_OK) {
+    ++submitted;
+  }
+  EXPECT(submitted == KVTIER_MAX_SUBMITTED && result == KVTIER_AGAIN);
+  return 0;
+}
+
+static int test_mistakes(kvtier_client *client, kvtier_space space) {
+  kvtier_space_spec spec = make_spec();
+  kvtier_space other = 0;
+  spec.kv_heads = 0;
+  EXPECT(kvtier_register_space(client, &spec, &other) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "kv_heads") != NULL);
+  spec.struct_size = 3;
+  EXPECT(kvtier_register_space(client, &spec, &other) == KVTIER_INVALID);
+  EXPECT(kvtier_register_space(client, NULL, &other) == KVTIER_INVALID);
+
+  kvtier_bytes short_key = {.data = "1234567", .size = 7};
+  EXPECT(kvtier_match(client, space, &short_key, 1, 0, 0, NULL) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "keys[0]") != NULL);
+  EXPECT(kvtier_match(client, space, keys, KVTIER_MAX_KEYS + 1, 0, 0, NULL) == KVTIER_INVALID);
+  EXPECT(kvtier_match(client, space + 9, keys, KEYS, 0, 0, NULL) == KVTIER_INVALID);
+  EXPECT(kvtier_match(NULL, space, keys, KEYS, 0, 0, NULL) == KVTIER_INVALID);
+  kvtier_hit *hit = NULL;
+  EXPECT(kvtier_onboard(client, space, keys, KEYS, KVTIER_DISK, 0, 0, &hit) == KVTIER_INVALID);
+  EXPECT(kvtier_submit_commit(client, NULL, 1) == KVTIER_INVALID);
+  EXPECT(kvtier_commit(NULL) == KVTIER_INVALID);
+  kvtier_release_hits(&hit, 1);
+  kvtier_close(NULL);
+  return 0;
+}
+
+static int test_absent(kvtier_client *client, kvtier_space space) {
+  kvtier_hit *hit = NULL;
+  kvtier_put *put = NULL;
+  make_keys('a');
+  EXPECT(kvtier_connected(client) == 0);
+  EXPECT(kvtier_match(client, space, keys, KEYS, 0, 0, NULL) == 0);
+  EXPECT(kvtier_onboard(client, space, keys, KEYS, KVTIER_HOST, 0, 60000, &hit) == 0);
+  EXPECT(hit == NULL);
+  EXPECT(kvtier_reserve(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, &put) == 0);
+  EXPECT(put == NULL);
+  EXPECT(kvtier_ping(client, 1000) == KVTIER_ABSENT);
+  kvtier_completion done;
+  EXPECT(kvtier_submit_onboard(client, space, keys, KEYS, KVTIER_HOST, 0, 60000, 5) == KVTIER_OK);
+  if (wait_and_poll(client, &done) != 0) return step;
+  EXPECT(done.tag == 5 && done.blocks == 0 && done.hit == NULL);
+  char text[256];
+  EXPECT(kvtier_agent_error(client, text, sizeof(text)) > 0);
+  EXPECT(strstr(text, "no agent") != NULL);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) return 100;
+  EXPECT(kvtier_abi_version() == KVTIER_ABI_VERSION);
+  kvtier_client *client = NULL;
+  kvtier_options options;
+  memset(&options, 0, sizeof(options));
+  options.struct_size = sizeof(options);
+  EXPECT(kvtier_open(&options, &client) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "socket_dir") != NULL);
+  options.socket_dir = argv[1];
+  EXPECT(kvtier_open(&options, &client) == KVTIER_OK);
+  kvtier_space_spec spec = make_spec();
+  kvtier_space space = 0;
+  EXPECT(kvtier_register_space(client, &spec, &space) == KVTIER_OK);
+
+  int failed = 0;
+  if (argc > 2) {
+    failed = test_absent(client, space);
+  } else {
+    EXPECT(kvtier_connected(client) == 1);
+    failed = test_waiting(client, space);
+    if (failed == 0) failed = test_mistakes(client, space);
+    if (failed == 0) failed = test_submitted(client, space);
+    kvtier_stats stats;
+    memset(&stats, 0, sizeof(stats));
+    stats.struct_size = sizeof(stats);
+    EXPECT(kvtier_get_stats(client, &stats) == KVTIER_OK);
+    if (failed == 0) EXPECT(stats.connected == 1 && stats.committed_blocks == 2 * KEYS);
+  }
+  kvtier_close(client);
+  return failed;
+}

@@ -1,0 +1,203 @@
+// The client with an agent that works.
+#include "client/client.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/blocks.h"
+#include "tests/testing/fake_node.h"
+
+namespace kvtier {
+namespace {
+
+using testing::Eventually;
+using testing::FakeNode;
+using testing::GetBlocks;
+using testing::PutBlocks;
+using testing::TestKeys;
+
+class ClientTest : public ::testing::Test {
+ protected:
+  ClientTest() : node_({.slots = 16, .has_gpu_pool = true}) {
+    node_.agent().Start();
+    client_ = node_.OpenClient();
+    space_ = *client_->RegisterSpace(node_.space());
+  }
+
+  FakeNode node_;
+  std::unique_ptr<Client> client_;
+  SpaceHandle space_;
+};
+
+TEST_F(ClientTest, BlocksComeBackByteForByte) {
+  const std::vector<EngineKey> keys = TestKeys(1, 8);
+  EXPECT_TRUE(client_->connected());
+  EXPECT_EQ(PutBlocks(client_.get(), space_, keys), 8U);
+  EXPECT_EQ(GetBlocks(client_.get(), space_, keys), 8U);
+}
+
+TEST_F(ClientTest, AnotherWorkerReadsWhatOnePut) {
+  const std::vector<EngineKey> keys = TestKeys(1, 3);
+  PutBlocks(client_.get(), space_, keys);
+  const std::unique_ptr<Client> other = node_.OpenClient();
+  EXPECT_EQ(GetBlocks(other.get(), *other->RegisterSpace(node_.space()), keys), 3U);
+}
+
+TEST_F(ClientTest, AHitIsTheLeadingRun) {
+  PutBlocks(client_.get(), space_, TestKeys(1, 2));
+  PutBlocks(client_.get(), space_, TestKeys(4, 2));
+  const std::vector<EngineKey> keys = TestKeys(1, 5);  // The third is missing.
+  const MatchedPrefix matched = *client_->Match(space_, keys);
+  EXPECT_EQ(matched.blocks, 2U);
+  EXPECT_EQ(matched.local_blocks, 2U);
+  EXPECT_EQ(matched.tiers, (std::vector<Tier>{Tier::kHost, Tier::kHost}));
+  const OnboardedBlocks hit = *client_->Onboard(space_, keys);
+  ASSERT_EQ(hit.size(), 2U);
+  EXPECT_EQ(hit.bytes(0).size(), FakeNode::kBlockBytes);
+  EXPECT_EQ(hit.source(0), BlockSource::kHost);
+  EXPECT_TRUE(hit.valid());
+}
+
+TEST_F(ClientTest, BlocksOfAnotherSpaceAreMisses) {
+  const std::vector<EngineKey> keys = TestKeys(1, 2);
+  PutBlocks(client_.get(), space_, keys);
+  SpaceSpec spec = node_.space();
+  spec.weights_digest = "another epoch";
+  EXPECT_TRUE(client_->Onboard(*client_->RegisterSpace(spec), keys)->empty());
+}
+
+TEST_F(ClientTest, ReserveSaysWhatIsThereAlready) {
+  PutBlocks(client_.get(), space_, TestKeys(1, 1));
+  ReservedBlocks reserved = *client_->Reserve(space_, TestKeys(1, 2));
+  ASSERT_EQ(reserved.size(), 2U);
+  EXPECT_EQ(reserved.state(0), ReservedBlocks::State::kPresent);
+  EXPECT_TRUE(reserved.slot(0).empty());
+  EXPECT_EQ(reserved.state(1), ReservedBlocks::State::kReserved);
+  EXPECT_EQ(reserved.slot(1).size(), FakeNode::kBlockBytes);
+}
+
+TEST_F(ClientTest, ReserveSaysWhatFindsNoRoom) {
+  const ReservedBlocks reserved = *client_->Reserve(space_, TestKeys(1, 17));
+  EXPECT_EQ(reserved.reserved(), 16U);
+  EXPECT_EQ(reserved.state(16), ReservedBlocks::State::kNoRoom);
+}
+
+TEST_F(ClientTest, CommitGivesTheSlotsUpAndTellsHowMany) {
+  ReservedBlocks reserved = *client_->Reserve(space_, TestKeys(1, 2));
+  EXPECT_EQ(reserved.Commit(), 2U);
+  EXPECT_EQ(reserved.reserved(), 0U);
+  EXPECT_TRUE(reserved.slot(0).empty());
+  EXPECT_EQ(reserved.state(0), ReservedBlocks::State::kReserved);
+  EXPECT_EQ(reserved.Commit(), 0U);
+}
+
+TEST_F(ClientTest, DestructorsGiveEverythingBack) {
+  PutBlocks(client_.get(), space_, TestKeys(1, 4));
+  {
+    const OnboardedBlocks hit = *client_->Onboard(space_, TestKeys(1, 4));
+    const ReservedBlocks reserved = *client_->Reserve(space_, TestKeys(9, 3));
+    EXPECT_EQ(node_.agent().Counts().leases, 4U);
+    EXPECT_EQ(node_.agent().Counts().reservations, 3U);
+  }
+  EXPECT_TRUE(Eventually([&] {
+    const testing::FakeAgentCounts counts = node_.agent().Counts();
+    return counts.leases == 0 && counts.reservations == 0;
+  }));
+}
+
+TEST_F(ClientTest, AMovedFromLeaseIsReleasedOnce) {
+  PutBlocks(client_.get(), space_, TestKeys(1, 2));
+  OnboardedBlocks hit = *client_->Onboard(space_, TestKeys(1, 2));
+  OnboardedBlocks taken = std::move(hit);
+  hit = OnboardedBlocks();
+  EXPECT_TRUE(taken.valid());
+  EXPECT_EQ(node_.agent().Counts().leases, 2U);
+  taken.Release();
+  EXPECT_FALSE(taken.valid());
+  EXPECT_TRUE(Eventually([&] { return node_.agent().Counts().leases == 0; }));
+}
+
+TEST_F(ClientTest, GpuBlocksAreReadFromThePool) {
+  const std::vector<EngineKey> keys = TestKeys(1, 2);
+  PutBlocks(client_.get(), space_, keys);
+  const OnboardedBlocks hit = *client_->Onboard(space_, keys, {.target = OnboardTarget::kGpu});
+  ASSERT_EQ(hit.size(), 2U);
+  const OnboardedBlocks host = *client_->Onboard(space_, keys);
+  EXPECT_NE(hit.bytes(0).data(), host.bytes(0).data());
+  EXPECT_TRUE(std::ranges::equal(hit.bytes(0), host.bytes(0)));
+}
+
+TEST_F(ClientTest, PrefetchTellsHowManyAreComing) {
+  PutBlocks(client_.get(), space_, TestKeys(1, 3));
+  EXPECT_EQ(*client_->Prefetch(space_, TestKeys(1, 5)), 3U);
+}
+
+TEST_F(ClientTest, ABadSpaceIsRefusedNamingTheField) {
+  SpaceSpec spec = node_.space();
+  spec.head_dim = 0;
+  const absl::Status status = client_->RegisterSpace(spec).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(status.message().find("head_dim"), absl::string_view::npos) << status;
+}
+
+TEST_F(ClientTest, TheSameSpaceIsTheSameHandle) {
+  EXPECT_EQ(*client_->RegisterSpace(node_.space()), space_);
+}
+
+TEST_F(ClientTest, SpacesAreBounded) {
+  SpaceSpec spec = node_.space();
+  absl::Status status;
+  for (int i = 0; i < 17 && status.ok(); ++i) {
+    spec.weights_digest = "epoch " + std::to_string(i);
+    status = client_->RegisterSpace(spec).status();
+  }
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(ClientTest, AForeignHandleAndTooManyKeysAreTheCallersBugs) {
+  EXPECT_EQ(client_->Match(SpaceHandle{9}, TestKeys(1, 1)).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  const std::vector<EngineKey> keys = TestKeys(1, Client::kMaxKeys + 1);
+  EXPECT_EQ(client_->Onboard(space_, keys).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(client_->Reserve(space_, keys).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ClientTest, NoTimeIsAMissAndNotTheAgentsFault) {
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_TRUE(
+        client_->Onboard(space_, TestKeys(1, 1), {.timeout = absl::ZeroDuration()})->empty());
+  }
+  EXPECT_EQ(client_->Stats().breaker, "closed");
+}
+
+TEST_F(ClientTest, StatsCountBlocks) {
+  PutBlocks(client_.get(), space_, TestKeys(1, 3));
+  GetBlocks(client_.get(), space_, TestKeys(1, 5));
+  const ClientStats stats = client_->Stats();
+  EXPECT_TRUE(stats.connected);
+  EXPECT_EQ(stats.sessions, 1U);
+  EXPECT_EQ(stats.reserved_blocks, 3U);
+  EXPECT_EQ(stats.committed_blocks, 3U);
+  EXPECT_EQ(stats.onboarded_blocks, 3U);
+  EXPECT_EQ(stats.missed_blocks, 2U);
+  EXPECT_EQ(stats.last_error, "");
+}
+
+TEST_F(ClientTest, PingIsAnswered) { EXPECT_TRUE(client_->Ping(absl::Seconds(1)).ok()); }
+
+TEST(ClientOptionsTest, OpenNamesTheFieldThatIsWrong) {
+  ClientOptions options;
+  EXPECT_NE(Client::Open(options).status().message().find("socket_dir"), absl::string_view::npos);
+  options.socket_dir = std::string(100, 'x');
+  EXPECT_NE(Client::Open(options).status().message().find("socket_dir"), absl::string_view::npos);
+  options.socket_dir = "/nowhere";
+  options.tenant = std::string(64, 't');
+  EXPECT_NE(Client::Open(options).status().message().find("tenant"), absl::string_view::npos);
+}
+
+}  // namespace
+}  // namespace kvtier

@@ -1,0 +1,59 @@
+#include "client/mapping.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <limits>
+
+#include "client/packet_socket.h"
+#include "gtest/gtest.h"
+
+namespace kvtier {
+namespace {
+
+constexpr uint64_t kBytes = 8192;
+
+FileDescriptor Memory(int seals) {
+  FileDescriptor fd(memfd_create("mapping_test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(ftruncate(fd.get(), kBytes), 0);
+  EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, seals), 0);
+  return fd;
+}
+
+TEST(MappingTest, WritesShowInAReadersMapping) {
+  const FileDescriptor fd = Memory(F_SEAL_SHRINK);
+  const auto writer = Mapping::Map(fd.get(), kBytes, Mapping::Access::kReadWrite);
+  const auto reader = Mapping::Map(fd.get(), kBytes, Mapping::Access::kRead);
+  ASSERT_TRUE(writer.ok() && reader.ok());
+  (*writer)->Write(4096, 1)->front() = std::byte{42};
+  EXPECT_EQ((*reader)->Read(4096, 1)->front(), std::byte{42});
+}
+
+TEST(MappingTest, RefusesMemoryThatCouldShrinkUnderIt) {
+  const FileDescriptor fd = Memory(0);
+  EXPECT_EQ(Mapping::Map(fd.get(), kBytes, Mapping::Access::kRead).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(MappingTest, RefusesMoreBytesThanTheFileHas) {
+  const FileDescriptor fd = Memory(F_SEAL_SHRINK);
+  for (const uint64_t bytes : {uint64_t{0}, kBytes + 1, std::numeric_limits<uint64_t>::max()}) {
+    EXPECT_EQ(Mapping::Map(fd.get(), bytes, Mapping::Access::kRead).status().code(),
+              absl::StatusCode::kFailedPrecondition);
+  }
+}
+
+TEST(MappingTest, KnowsWhatLiesInsideIt) {
+  const FileDescriptor fd = Memory(F_SEAL_SHRINK);
+  const auto mapping = *Mapping::Map(fd.get(), kBytes, Mapping::Access::kRead);
+  EXPECT_TRUE(mapping->Read(0, kBytes));
+  EXPECT_TRUE(mapping->Read(kBytes, 0));
+  EXPECT_FALSE(mapping->Read(0, kBytes + 1));
+  EXPECT_FALSE(mapping->Read(kBytes, 1));
+  EXPECT_FALSE(mapping->Read(1, std::numeric_limits<uint64_t>::max()));
+  EXPECT_FALSE(mapping->Read(std::numeric_limits<uint64_t>::max(), 2));
+}
+
+}  // namespace
+}  // namespace kvtier

@@ -1,0 +1,74 @@
+// FakeAgent is an agent for the client's tests, in the test's process: real sockets,
+// real shared memory and a real gRPC service over one map of blocks, with no tiers,
+// no tenants but one and no checks. It fails on demand in the ways an agent fails.
+#ifndef KVTIER_TESTS_TESTING_FAKE_AGENT_H_
+#define KVTIER_TESTS_TESTING_FAKE_AGENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "proto/session_wire.h"
+
+namespace kvtier::testing {
+
+struct FakeAgentOptions {
+  std::string socket_dir;     // Must exist.
+  std::string tenant_secret;  // What a session must prove.
+  size_t slots = 64;
+  uint64_t slot_bytes = 8192;  // Blocks may be as long; a multiple of 4096.
+  absl::Duration lease = absl::Seconds(10);
+  bool has_gpu_pool = false;  // As many slots again, in memory of their own.
+};
+
+struct FakeAgentCounts {
+  size_t sessions = 0;
+  size_t leases = 0;
+  size_t reservations = 0;
+  size_t blocks = 0;
+  size_t calls = 0;  // Since construction.
+};
+
+// Thread-safe but for Start() and Kill(), which one thread calls.
+class FakeAgent {
+ public:
+  // Does not start it.
+  explicit FakeAgent(FakeAgentOptions options);
+  ~FakeAgent();  // Kills it.
+
+  // A new incarnation: new memory, no blocks, ids from 1. REQUIRES: not running.
+  void Start();
+  // As kill -9: every socket closes, the memory goes. Idempotent.
+  void Kill();
+
+  // Calls are not answered until Resume(); sessions stand. kAllButPing: a stuck
+  // executor behind a live server.
+  enum class Hang { kAll, kAllButPing };
+  void HangCalls(Hang hang);
+  void Resume();
+  // Every call takes this much longer.
+  void SlowDown(absl::Duration delay);
+  // The descriptor socket accepts and says nothing.
+  void HangHandshakes(bool hang);
+  // Sessions opened from now on are answered so. kOk: as usual.
+  void AnswerSessions(wire::WelcomeCode code);
+  // The version that Challenge and Welcome name, as its own minimum too.
+  void SpeakVersion(uint16_t version);
+  // Forgets every session without hanging up: tokens become unknown.
+  void ForgetSessions();
+
+  FakeAgentCounts Counts() const;
+
+ private:
+  class Incarnation;
+  struct Knobs;
+  const FakeAgentOptions options_;
+  const std::unique_ptr<Knobs> knobs_;
+  std::unique_ptr<Incarnation> incarnation_;
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_FAKE_AGENT_H_

@@ -1,0 +1,278 @@
+#include "tests/testing/fake_worker_service.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/check.h"
+#include "core/clock.h"
+#include "proto/convert.h"
+
+namespace kvtier::testing {
+namespace {
+
+grpc::Status UnknownSession() {
+  return {grpc::StatusCode::FAILED_PRECONDITION, "no open session has this token"};
+}
+grpc::Status GaveUp() { return {grpc::StatusCode::CANCELLED, "the caller gave up"}; }
+
+std::string BlockName(const SpaceSpec& space, const std::string& engine_key) {
+  return space.Digest().ToHex() + engine_key;
+}
+
+uint64_t NanosecondsAfter(absl::Duration duration) {
+  return static_cast<uint64_t>(absl::ToUnixNanos(MonotonicClock().Now() + duration));
+}
+
+}  // namespace
+
+FakeWorkerService::FakeWorkerService(const FakeAgentOptions& options)
+    : options_(options),
+      arena_(options.slots, options.slot_bytes),
+      gpu_pool_(options.has_gpu_pool
+                    ? std::make_unique<FakeMemory>(options.slots, options.slot_bytes)
+                    : nullptr) {}
+
+void FakeWorkerService::OpenSession(const std::string& token) {
+  absl::MutexLock lock(&mu_);
+  sessions_[token];
+}
+
+void FakeWorkerService::CloseSession(const std::string& token) {
+  absl::MutexLock lock(&mu_);
+  const auto found = sessions_.find(token);
+  if (found == sessions_.end()) return;
+  EndSession(&found->second);
+  sessions_.erase(found);
+}
+
+void FakeWorkerService::CloseAllSessions() {
+  absl::MutexLock lock(&mu_);
+  for (auto& [token, session] : sessions_) EndSession(&session);
+  sessions_.clear();
+}
+
+FakeAgentCounts FakeWorkerService::Counts() const {
+  absl::MutexLock lock(&mu_);
+  FakeAgentCounts counts{.sessions = sessions_.size(), .blocks = blocks_.size(), .calls = calls_};
+  for (const auto& [token, session] : sessions_) {
+    counts.leases += session.leases.size();
+    counts.reservations += session.reservations.size();
+  }
+  return counts;
+}
+
+void FakeWorkerService::SetHang(std::optional<FakeAgent::Hang> hang) {
+  absl::MutexLock lock(&mu_);
+  hang_ = hang;
+}
+
+void FakeWorkerService::SetDelay(absl::Duration delay) {
+  absl::MutexLock lock(&mu_);
+  delay_ = delay;
+}
+
+bool FakeWorkerService::Begin(grpc::ServerContext* context, bool is_ping) {
+  ++calls_;
+  const auto flows = [this, is_ping]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return !hang_ || (is_ping && *hang_ == FakeAgent::Hang::kAllButPing);
+  };
+  // gRPC's synchronous server cannot wake us at cancellation, hence the looking.
+  while (!mu_.AwaitWithTimeout(absl::Condition(&flows), absl::Milliseconds(5))) {
+    if (context->IsCancelled()) return false;
+  }
+  const auto never = []() { return false; };
+  if (delay_ > absl::ZeroDuration()) {
+    mu_.AwaitWithTimeout(absl::Condition(&never), delay_);
+  }
+  return !context->IsCancelled();
+}
+
+FakeWorkerService::Session* FakeWorkerService::Find(const std::string& token) {
+  const auto found = sessions_.find(token);
+  return found == sessions_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> FakeWorkerService::Run(
+    const Session& session, uint32_t space_id,
+    const google::protobuf::RepeatedPtrField<std::string>& keys) {
+  KVT_CHECK(space_id >= 1 && space_id <= session.spaces.size());
+  std::vector<std::string> run;
+  for (const std::string& key : keys) {
+    std::string name = BlockName(session.spaces[space_id - 1], key);
+    if (!blocks_.contains(name)) break;
+    run.push_back(std::move(name));
+  }
+  return run;
+}
+
+std::optional<uint64_t> FakeWorkerService::AllocateEvicting() {
+  if (const auto offset = arena_.Allocate()) return offset;
+  const auto victim = std::find_if(blocks_.begin(), blocks_.end(),
+                                   [](const auto& entry) { return entry.second.leases == 0; });
+  if (victim == blocks_.end()) return std::nullopt;
+  const uint64_t offset = victim->second.offset;
+  blocks_.erase(victim);
+  return offset;
+}
+
+void FakeWorkerService::EndLease(const Lease& lease) {
+  --blocks_.at(lease.block).leases;
+  if (lease.gpu_offset) gpu_pool_->Free(*lease.gpu_offset);
+}
+
+void FakeWorkerService::EndSession(Session* session) {
+  for (const auto& [id, lease] : session->leases) EndLease(lease);
+  for (const auto& [id, reservation] : session->reservations) arena_.Free(reservation.offset);
+}
+
+grpc::Status FakeWorkerService::RegisterSpace(grpc::ServerContext* context,
+                                              const v1::RegisterSpaceRequest* request,
+                                              v1::RegisterSpaceResponse* response) {
+  absl::MutexLock lock(&mu_);
+  if (!Begin(context, false)) return GaveUp();
+  Session* const session = Find(request->session_token());
+  if (session == nullptr) return UnknownSession();
+  const absl::StatusOr<SpaceSpec> space = convert::SpaceFrom(request->space());
+  if (!space.ok()) return convert::ToGrpc(space.status());
+  session->spaces.push_back(*space);
+  response->set_space_id(static_cast<uint32_t>(session->spaces.size()));
+  response->set_space_digest(convert::ToWire(space->Digest()));
+  response->set_slot_bytes(SlotBytes(space->block_bytes));
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeWorkerService::Match(grpc::ServerContext* context, const v1::MatchRequest* request,
+                                      v1::MatchResponse* response) {
+  absl::MutexLock lock(&mu_);
+  if (!Begin(context, false)) return GaveUp();
+  const Session* const session = Find(request->session_token());
+  if (session == nullptr) return UnknownSession();
+  const size_t blocks = Run(*session, request->space_id(), request->engine_keys()).size();
+  response->set_local_blocks(static_cast<uint32_t>(blocks));
+  response->set_total_blocks(static_cast<uint32_t>(blocks));
+  for (size_t i = 0; i < blocks; ++i) response->add_tiers(v1::TIER_HOST);
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeWorkerService::Onboard(grpc::ServerContext* context,
+                                        const v1::OnboardRequest* request,
+                                        v1::OnboardResponse* response) {
+  absl::MutexLock lock(&mu_);
+  if (!Begin(context, false)) return GaveUp();
+  Session* const session = Find(request->session_token());
+  if (session == nullptr) return UnknownSession();
+  response->set_lease_deadline_ns(NanosecondsAfter(options_.lease));
+  for (const std::string& name : Run(*session, request->space_id(), request->engine_keys())) {
+    Block& block = blocks_.at(name);
+    Lease lease{.block = name, .gpu_offset = std::nullopt};
+    if (request->target() == v1::TIER_GPU) {
+      lease.gpu_offset = gpu_pool_->Allocate();
+      if (!lease.gpu_offset) break;
+      std::memcpy(gpu_pool_->at(*lease.gpu_offset), arena_.at(block.offset), block.length);
+    }
+    ++block.leases;
+    v1::LeasedBlock* const leased = response->add_blocks();
+    leased->set_lease_id(next_id_);
+    leased->set_offset(lease.gpu_offset.value_or(block.offset));
+    leased->set_length(block.length);
+    leased->set_from(v1::TIER_HOST);
+    session->leases.emplace(next_id_++, std::move(lease));
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeWorkerService::Prefetch(grpc::ServerContext* context,
+                                         const v1::PrefetchRequest* request,
+                                         v1::PrefetchResponse* response) {
+  absl::MutexLock lock(&mu_);
+  if (!Begin(context, false)) return GaveUp();
+  const Session* const session = Find(request->session_token());
+  if (session == nullptr) return UnknownSession();
+  response->set_accepted_blocks(
+      static_cast<uint32_t>(Run(*session, request->space_id(), request->engine_keys()).size()));
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeWorkerService::Reserve(grpc::ServerContext* context,
+                                        const v1::ReserveRequest* request,
+                                        v1::ReserveResponse* response) {
+  absl::MutexLock lock(&mu_);
+  if (!Begin(context, false)) return GaveUp();
+  Session* const session = Find(request->session_token());
+  if (session == nullptr) return UnknownSession();
+  KVT_CHECK(request->space_id() >= 1 && request->space_id() <= session->spaces.size());
+  const SpaceSpec& space = session->spaces[request->space_id() - 1];
+  for (const std::string& key : request->engine_keys()) {
+    v1::ReservedBlock* const reserved = response->add_blocks();
+    std::string name = BlockName(space, key);
+    if (blocks_.contains(name)) {
+      reserved->set_state(v1::ReservedBlock::PRESENT);
+      continue;
+    }
+    const std::optional<uint64_t> offset = AllocateEvicting();
+    if (!offset || space.block_bytes > options_.slot_bytes) {
+      reserved->set_state(v1::ReservedBlock::NO_ROOM);
+      continue;
+    }
+    reserved->set_state(v1::ReservedBlock::RESERVED);
+    reserved->set_reservation_id(next_id_);
+    reserved->set_offset(*offset);
+    session->reservations[next_id_++] = {
+        .block = std::move(name), .offset = *offset, .length = space.block_bytes};
+  }
+  response->set_deadline_ns(NanosecondsAfter(options_.lease));
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeWorkerService::Commit(grpc::ServerContext* context,
+                                       const v1::CommitRequest* request,
+                                       v1::CommitResponse* response) {
+  absl::MutexLock lock(&mu_);
+  if (!Begin(context, false)) return GaveUp();
+  Session* const session = Find(request->session_token());
+  if (session == nullptr) return UnknownSession();
+  uint32_t committed = 0;
+  for (const uint64_t id : request->reservation_ids()) {
+    const auto found = session->reservations.find(id);
+    if (found == session->reservations.end()) continue;
+    const Reservation& done = found->second;
+    // Two workers put the same block: the first one's stays.
+    if (!blocks_.try_emplace(done.block, Block{done.offset, done.length, 0}).second) {
+      arena_.Free(done.offset);
+    }
+    session->reservations.erase(found);
+    ++committed;
+  }
+  response->set_committed_blocks(committed);
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeWorkerService::Release(grpc::ServerContext* context,
+                                        const v1::ReleaseRequest* request, v1::ReleaseResponse*) {
+  absl::MutexLock lock(&mu_);
+  if (!Begin(context, false)) return GaveUp();
+  Session* const session = Find(request->session_token());
+  if (session == nullptr) return UnknownSession();
+  for (const uint64_t id : request->lease_ids()) {
+    const auto found = session->leases.find(id);
+    if (found == session->leases.end()) continue;
+    EndLease(found->second);
+    session->leases.erase(found);
+  }
+  for (const uint64_t id : request->reservation_ids()) {
+    const auto found = session->reservations.find(id);
+    if (found == session->reservations.end()) continue;
+    arena_.Free(found->second.offset);
+    session->reservations.erase(found);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeWorkerService::Ping(grpc::ServerContext* context, const v1::PingRequest*,
+                                     v1::PingResponse*) {
+  absl::MutexLock lock(&mu_);
+  return Begin(context, true) ? grpc::Status::OK : GaveUp();
+}
+
+}  // namespace kvtier::testing

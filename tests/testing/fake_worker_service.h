@@ -1,0 +1,106 @@
+// FakeWorkerService is FakeAgent's gRPC half and the map of blocks behind it.
+#ifndef KVTIER_TESTS_TESTING_FAKE_WORKER_SERVICE_H_
+#define KVTIER_TESTS_TESTING_FAKE_WORKER_SERVICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/space.h"
+#include "kvtier/v1/worker.grpc.pb.h"
+#include "tests/testing/fake_agent.h"
+#include "tests/testing/fake_memory.h"
+
+namespace kvtier::testing {
+
+// Thread-safe.
+class FakeWorkerService final : public v1::Worker::Service {
+ public:
+  explicit FakeWorkerService(const FakeAgentOptions& options);
+
+  const FakeMemory& arena() const { return arena_; }
+  const FakeMemory* gpu_pool() const { return gpu_pool_.get(); }
+
+  void OpenSession(const std::string& token) ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes back all it held.
+  void CloseSession(const std::string& token) ABSL_LOCKS_EXCLUDED(mu_);
+  void CloseAllSessions() ABSL_LOCKS_EXCLUDED(mu_);
+  FakeAgentCounts Counts() const ABSL_LOCKS_EXCLUDED(mu_);
+
+  // nullopt: calls are answered.
+  void SetHang(std::optional<FakeAgent::Hang> hang) ABSL_LOCKS_EXCLUDED(mu_);
+  void SetDelay(absl::Duration delay) ABSL_LOCKS_EXCLUDED(mu_);
+
+  grpc::Status RegisterSpace(grpc::ServerContext* context, const v1::RegisterSpaceRequest* request,
+                             v1::RegisterSpaceResponse* response) override;
+  grpc::Status Match(grpc::ServerContext* context, const v1::MatchRequest* request,
+                     v1::MatchResponse* response) override;
+  grpc::Status Onboard(grpc::ServerContext* context, const v1::OnboardRequest* request,
+                       v1::OnboardResponse* response) override;
+  grpc::Status Prefetch(grpc::ServerContext* context, const v1::PrefetchRequest* request,
+                        v1::PrefetchResponse* response) override;
+  grpc::Status Reserve(grpc::ServerContext* context, const v1::ReserveRequest* request,
+                       v1::ReserveResponse* response) override;
+  grpc::Status Commit(grpc::ServerContext* context, const v1::CommitRequest* request,
+                      v1::CommitResponse* response) override;
+  grpc::Status Release(grpc::ServerContext* context, const v1::ReleaseRequest* request,
+                       v1::ReleaseResponse* response) override;
+  grpc::Status Ping(grpc::ServerContext* context, const v1::PingRequest* request,
+                    v1::PingResponse* response) override;
+
+ private:
+  struct Block {
+    uint64_t offset = 0;
+    uint64_t length = 0;
+    size_t leases = 0;
+  };
+  struct Lease {
+    std::string block;
+    std::optional<uint64_t> gpu_offset;
+  };
+  struct Reservation {
+    std::string block;
+    uint64_t offset = 0;
+    uint64_t length = 0;
+  };
+  struct Session {
+    std::vector<SpaceSpec> spaces;  // Space id - 1.
+    std::map<uint64_t, Lease> leases;
+    std::map<uint64_t, Reservation> reservations;
+  };
+  using Sessions = std::map<std::string, Session>;
+
+  // Hangs, dawdles and counts, as told. False: the caller gave up meanwhile.
+  bool Begin(grpc::ServerContext* context, bool is_ping) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The session and space of a request; null: unknown.
+  Session* Find(const std::string& token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // How many leading keys are there, and their names in blocks_.
+  std::vector<std::string> Run(const Session& session, uint32_t space_id,
+                               const google::protobuf::RepeatedPtrField<std::string>& keys)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::optional<uint64_t> AllocateEvicting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndLease(const Lease& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndSession(Session* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const FakeAgentOptions options_;
+  FakeMemory arena_;  // Its free list is guarded by mu_; its bytes are the workers'.
+  const std::unique_ptr<FakeMemory> gpu_pool_;
+  mutable absl::Mutex mu_;
+  std::optional<FakeAgent::Hang> hang_ ABSL_GUARDED_BY(mu_);
+  absl::Duration delay_ ABSL_GUARDED_BY(mu_);
+  Sessions sessions_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, Block> blocks_ ABSL_GUARDED_BY(mu_);
+  uint64_t next_id_ ABSL_GUARDED_BY(mu_) = 1;
+  size_t calls_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_FAKE_WORKER_SERVICE_H_
