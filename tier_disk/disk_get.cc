@@ -1,5 +1,6 @@
 // DiskTier::Get: read, prove that the record was not reclaimed under the read, verify.
 #include <array>
+#include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,7 +45,11 @@ Task<absl::Status> DiskTier::State::ReadRecord(const DiskBlock& block, const Rec
     co_return verdict;
   }
   ++stats.verify_failures;
-  Log(LogLevel::kWarning, absl::StrCat("disk: ", verdict.message(), "; dropped"));
+  // The 1st, 2nd, 4th, 8th ...: a rotten disk must not bury the log as well.
+  if (std::has_single_bit(stats.verify_failures)) {
+    Log(LogLevel::kWarning, absl::StrCat("disk: dropped a damaged record, ", stats.verify_failures,
+                                         " so far: ", verdict.message()));
+  }
   co_await DropDamaged(block.key, place);
   co_return verdict;
 }

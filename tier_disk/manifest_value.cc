@@ -141,7 +141,7 @@ absl::Status DecodeRow(absl::string_view row_key, absl::string_view value, Manif
                         .length = layout.length,
                         .sum = {.hi = layout.sum_hi, .lo = layout.sum_lo},
                         .seal = layout.seal};
-    if (layout.has_parent != 0) entry.parent = {.hi = layout.parent_hi, .lo = layout.parent_lo};
+    if (layout.has_parent == 1) entry.parent = {.hi = layout.parent_hi, .lo = layout.parent_lo};
     std::copy(std::begin(layout.space), std::end(layout.space), entry.space.bytes.begin());
     image->entries.push_back(entry);
     return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "core/check.h"
 #include "core/status_macros.h"
 
@@ -41,19 +42,33 @@ UringDisk::UringDisk(Executor* executor, std::span<const int> files, uint64_t se
 absl::Status UringDisk::Start(std::span<const int> files) {
   wake_ = eventfd(0, EFD_CLOEXEC);
   if (wake_ < 0) return Refused("eventfd", errno);
-  // One thread submits and reaps, so completions need no interrupts of it. Kernels
-  // before 6.1 do not know the flags; DISABLED lets that thread become the issuer.
+  // The ring belongs to the thread that makes it (SINGLE_ISSUER).
+  absl::Status status;
+  absl::Notification tried;
+  thread_ = std::thread([&, this] {
+    status = MakeRing(files);
+    const bool made = status.ok();
+    tried.Notify();  // From here on `status`, `files` and `tried` are gone.
+    if (made) Loop();
+    if (ring_ready_) io_uring_queue_exit(&ring_);
+  });
+  pthread_setname_np(thread_.native_handle(), "disk-ring");
+  tried.WaitForNotification();
+  return status;
+}
+
+absl::Status UringDisk::MakeRing(std::span<const int> files) {
+  // One thread submits and reaps, so completions need not interrupt it. Kernels
+  // before 6.1 do not know these flags.
   int result = -EINVAL;
-  for (const unsigned wanted : {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN, 0U}) {
-    result = io_uring_queue_init(kUringDepth, &ring_, wanted | IORING_SETUP_R_DISABLED);
+  for (const unsigned flags : {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN, 0U}) {
+    result = io_uring_queue_init(kUringDepth, &ring_, flags);
     if (result != -EINVAL) break;
   }
   if (result < 0) return Refused("setup", -result);
   ring_ready_ = true;
   result = io_uring_register_files(&ring_, files.data(), static_cast<unsigned>(files.size()));
   if (result < 0) return Refused("registering the segment files", -result);
-  thread_ = std::thread([this] { Loop(); });
-  pthread_setname_np(thread_.native_handle(), "disk-ring");
   return absl::OkStatus();
 }
 
@@ -66,7 +81,6 @@ UringDisk::~UringDisk() {
     Wake(wake_);
     thread_.join();
   }
-  if (ring_ready_) io_uring_queue_exit(&ring_);
   if (wake_ >= 0) close(wake_);
 }
 
@@ -82,7 +96,6 @@ void UringDisk::Submit(std::unique_ptr<DiskIo> io) {
 }
 
 void UringDisk::Loop() {
-  KVT_CHECK(io_uring_enable_rings(&ring_) == 0);
   ListenForWake();
   while (FillRing()) {
     const int result = io_uring_submit_and_wait(&ring_, 1);

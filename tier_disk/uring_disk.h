@@ -36,7 +36,8 @@ class UringDisk final : public QueuedDisk {
   absl::Status Start(std::span<const int> files);
   void Submit(std::unique_ptr<DiskIo> io) override ABSL_LOCKS_EXCLUDED(mu_);
 
-  // The ring thread.
+  // The ring thread, from here on.
+  absl::Status MakeRing(std::span<const int> files);
   void Loop() ABSL_LOCKS_EXCLUDED(mu_);
   // Moves I/Os from the queue into the ring while it has room. False: stopped.
   bool FillRing() ABSL_LOCKS_EXCLUDED(mu_);
@@ -44,11 +45,11 @@ class UringDisk final : public QueuedDisk {
   void ListenForWake();
   void Reap();
 
-  io_uring ring_{};          // Ring thread only, once started.
+  io_uring ring_{};
   bool ring_ready_ = false;  // The ring exists.
   int wake_ = -1;            // eventfd: the queue is no longer empty, or stop.
   uint64_t wake_count_ = 0;  // Where the ring reads `wake_` into.
-  unsigned in_ring_ = 0;     // Ring thread only.
+  unsigned in_ring_ = 0;
   absl::Mutex mu_;
   std::deque<std::unique_ptr<DiskIo>> queue_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;

@@ -1,0 +1,47 @@
+// Blocks for the disk tier's tests: number n is one key and one content, for ever.
+#ifndef KVTIER_TESTS_TIER_DISK_DISK_BLOCKS_H_
+#define KVTIER_TESTS_TIER_DISK_DISK_BLOCKS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "tests/testing/blocks.h"
+#include "tier_disk/disk_block.h"
+#include "tier_disk/page_buffer.h"
+
+namespace kvtier::testing {
+
+inline constexpr uint64_t kDiskTenant = 7;  // Seed of the contents.
+
+inline BlockKey DiskKey(uint64_t number) {
+  static const BlockNamer namer(TenantKey::FromSecret("disk"), TestSpace(4096).Digest());
+  return namer.Name(TestEngineKey(number));
+}
+
+// A slot with the payload of block `number`.
+inline PageBuffer DiskPayload(uint64_t number, uint64_t length) {
+  PageBuffer slot(length);
+  std::fill(slot.bytes().begin(), slot.bytes().end(), std::byte{0});
+  FillBlock(kDiskTenant, TestEngineKey(number), slot.bytes().first(length));
+  return slot;
+}
+
+inline DiskBlock MakeDiskBlock(uint64_t number, uint64_t length,
+                               std::optional<uint64_t> parent = std::nullopt) {
+  PageBuffer slot = DiskPayload(number, length);
+  DiskBlock block{.key = DiskKey(number),
+                  .space = TestSpace(length).Digest(),
+                  .length = length,
+                  .sum = SumPayload(slot.bytes().first(length))};
+  if (parent) block.parent = DiskKey(*parent);
+  return block;
+}
+
+inline bool HoldsDiskBlock(uint64_t number, uint64_t length, PageBuffer* slot) {
+  return HoldsBlock(kDiskTenant, TestEngineKey(number), slot->bytes().first(length));
+}
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TIER_DISK_DISK_BLOCKS_H_

@@ -1,0 +1,88 @@
+// DiskRig is one disk and a DiskTier over it, in one of three forms, so that a test
+// can be written once: simulated, io_uring on files, pread on files.
+#ifndef KVTIER_TESTS_TIER_DISK_DISK_RIG_H_
+#define KVTIER_TESTS_TIER_DISK_DISK_RIG_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "core/thread_executor.h"
+#include "tests/testing/sim_disk.h"
+#include "tests/testing/sim_executor.h"
+#include "tests/testing/sim_manifest.h"
+#include "tests/tier_disk/disk_blocks.h"
+#include "tests/tier_disk/run_task.h"
+#include "tier_disk/disk_tier.h"
+#include "tier_disk/open_disk.h"
+
+namespace kvtier::testing {
+
+enum class DiskForm { kSim, kUring, kPread };
+
+inline std::string FormName(DiskForm form) {
+  return form == DiskForm::kSim ? "Sim" : form == DiskForm::kUring ? "Uring" : "Pread";
+}
+
+class DiskRig {
+ public:
+  struct Shape {
+    uint32_t segments = 6;
+    uint64_t segment_bytes = uint64_t{1} << 20;
+    uint64_t seed = 1;
+  };
+  using OnDrop = std::function<void(const BlockKey&)>;
+
+  // REQUIRES: `directory` exists no longer, or not yet; unused by kSim.
+  DiskRig(DiskForm form, const Shape& shape, std::string directory, OnDrop on_drop);
+  ~DiskRig();
+
+  // Makes the seams and the tier, and opens it. Errors: theirs.
+  absl::Status Open();
+  void Close();
+
+  template <typename T>
+  T Run(Task<T> task) {
+    if (form_ == DiskForm::kSim) return RunTask(&sim_time, sim_executor.get(), std::move(task));
+    return RunTask(executor_.get(), std::move(task));
+  }
+  absl::Status Put(uint64_t number, uint64_t length, std::optional<uint64_t> parent = {});
+  // kOk only if the bytes are the block's own.
+  absl::Status Get(uint64_t number, uint64_t length);
+  absl::Status Erase(uint64_t number) { return Run(tier->Erase(DiskKey(number))); }
+
+  // The simulated form's parts, for tests that break them.
+  SimTime sim_time;
+  SimDiskMedia disk_media;
+  SimManifestMedia manifest_media;
+  std::unique_ptr<SimExecutor> sim_executor;
+  std::unique_ptr<SimDisk> sim_disk;
+
+  std::unique_ptr<DiskTier> tier;
+  DiskTier::Recovery recovery;  // Of the last Open().
+
+ private:
+  absl::Status MakeSimSeams();
+  absl::Status MakeRealSeams();
+
+  const DiskForm form_;
+  const DiskLayout layout_;
+  const OnDrop on_drop_;
+  InlineByteWorkers inline_workers_;
+  std::unique_ptr<SimManifest> sim_manifest_;
+  std::unique_ptr<ThreadExecutor> executor_;
+  std::unique_ptr<BytePool> pool_;
+  OpenedDisk opened_;
+};
+
+// A fresh name below the test's temporary directory; removed by the rig.
+std::string FreshDirectory(const std::string& name);
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TIER_DISK_DISK_RIG_H_

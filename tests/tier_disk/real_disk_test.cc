@@ -1,0 +1,190 @@
+// UringDisk and PreadDisk on real files: same semantics, real errors.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "tests/tier_disk/disk_rig.h"
+#include "tier_disk/pread_disk.h"
+#include "tier_disk/uring_disk.h"
+
+namespace kvtier {
+namespace {
+
+using testing::DiskForm;
+using testing::FormName;
+using testing::FreshDirectory;
+using testing::RunTask;
+
+constexpr uint64_t kSegmentBytes = uint64_t{1} << 20;
+
+class RealDiskTest : public ::testing::TestWithParam<DiskForm> {
+ protected:
+  RealDiskTest() : executor_("test-executor"), directory_(FreshDirectory("disk")) {}
+  ~RealDiskTest() override {
+    disk_.reset();
+    files_.reset();
+    std::error_code error;
+    std::filesystem::remove_all(directory_, error);
+  }
+  // Opens a disk over `files`, or over fresh segment files. False: skip.
+  bool OpenOver(std::span<const int> files) {
+    if (GetParam() == DiskForm::kPread) {
+      disk_ = std::make_unique<PreadDisk>(&executor_, files, kSegmentBytes);
+      return true;
+    }
+    auto ring = UringDisk::Open(&executor_, files, kSegmentBytes);
+    skip_ = ring.status();
+    if (ring.ok()) disk_ = *std::move(ring);
+    return ring.ok();
+  }
+  bool OpenFiles() {
+    auto files = SegmentFiles::Open(
+        {.directory = directory_, .segment_bytes = kSegmentBytes, .segment_count = 2});
+    skip_ = files.status();
+    if (!files.ok()) return false;
+    files_ = *std::move(files);
+    return OpenOver(files_->descriptors());
+  }
+  absl::Status Write(DiskAddress to, PageBuffer* from) {
+    const std::array<std::span<const std::byte>, 1> buffers = {from->bytes()};
+    return RunTask(&executor_, disk_->Write(to, buffers));
+  }
+  absl::Status Read(DiskAddress from, PageBuffer* into) {
+    const std::array<std::span<std::byte>, 1> buffers = {into->bytes()};
+    return RunTask(&executor_, disk_->Read(from, buffers));
+  }
+
+  ThreadExecutor executor_;
+  const std::string directory_;
+  std::unique_ptr<SegmentFiles> files_;
+  std::unique_ptr<Disk> disk_;
+  absl::Status skip_;
+};
+
+#define SKIP_UNLESS(opened) \
+  if (!(opened)) GTEST_SKIP() << "SKIPPED, NOT PROVEN: " << skip_
+
+TEST_P(RealDiskTest, WhatWasWrittenIsRead) {
+  SKIP_UNLESS(OpenFiles());
+  PageBuffer out = testing::DiskPayload(1, 40960);
+  ASSERT_EQ(Write({SegmentId{1}, 8192}, &out), absl::OkStatus());
+  PageBuffer in(40960);
+  ASSERT_EQ(Read({SegmentId{1}, 8192}, &in), absl::OkStatus());
+  EXPECT_TRUE(testing::HoldsDiskBlock(1, 40960, &in));
+}
+
+TEST_P(RealDiskTest, BuffersAreGatheredAndScatteredInOrder) {
+  SKIP_UNLESS(OpenFiles());
+  PageBuffer first = testing::DiskPayload(1, 4096);
+  PageBuffer second = testing::DiskPayload(2, 8192);
+  const std::array<std::span<const std::byte>, 2> out = {first.bytes(), second.bytes()};
+  ASSERT_EQ(RunTask(&executor_, disk_->Write({SegmentId{0}, 0}, out)), absl::OkStatus());
+  PageBuffer third(8192);
+  ASSERT_EQ(Read({SegmentId{0}, 4096}, &third), absl::OkStatus());
+  EXPECT_TRUE(testing::HoldsDiskBlock(2, 8192, &third));
+}
+
+TEST_P(RealDiskTest, ManyAtOnceAllEnd) {
+  SKIP_UNLESS(OpenFiles());
+  constexpr size_t kIos = 200;  // More than the ring is deep.
+  std::vector<PageBuffer> slots;
+  for (size_t i = 0; i < kIos; ++i) slots.push_back(testing::DiskPayload(i, 4096));
+  const auto write_all = [&]() -> Task<bool> {
+    TaskScope scope(&executor_);
+    size_t good = 0;
+    const auto one = [&](size_t i) -> Task<void> {
+      const std::array<std::span<const std::byte>, 1> buffers = {slots[i].bytes()};
+      const DiskAddress to{.segment = SegmentId{0}, .offset = i * 4096};
+      const absl::Status written = co_await disk_->Write(to, buffers);
+      if (written.ok()) ++good;
+    };
+    for (size_t i = 0; i < kIos; ++i) scope.Spawn(one(i));
+    const absl::Time deadline = executor_.Now() + absl::Seconds(60);
+    const bool idle = co_await scope.Idle(deadline);
+    co_return idle&& good == kIos;
+  };
+  ASSERT_TRUE(RunTask(&executor_, write_all()));
+  for (size_t i = 0; i < kIos; ++i) {
+    PageBuffer in(4096);
+    ASSERT_EQ(Read({SegmentId{0}, i * 4096}, &in), absl::OkStatus());
+    ASSERT_TRUE(testing::HoldsDiskBlock(i, 4096, &in)) << i;
+  }
+}
+
+TEST_P(RealDiskTest, AFileThatEndsEarlyIsUnavailable) {
+  SKIP_UNLESS(OpenFiles());
+  ASSERT_EQ(ftruncate(files_->descriptors()[0], 12288), 0);
+  PageBuffer in(16384);
+  EXPECT_TRUE(absl::IsUnavailable(Read({SegmentId{0}, 4096}, &in)));
+  EXPECT_TRUE(absl::IsUnavailable(Read({SegmentId{0}, 65536}, &in)));
+}
+
+TEST_P(RealDiskTest, AnInputOutputErrorIsUnavailable) {
+  // Page zero of a process is never mapped: reading it is EIO.
+  const int broken = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+  ASSERT_GE(broken, 0);
+  SKIP_UNLESS(OpenOver(std::array<int, 2>{broken, broken}));
+  PageBuffer in(4096);
+  const absl::Status read = Read({SegmentId{0}, 0}, &in);
+  EXPECT_TRUE(absl::IsUnavailable(read)) << read;
+  disk_.reset();
+  close(broken);
+}
+
+TEST_P(RealDiskTest, AFullFileSystemIsResourceExhausted) {
+  const int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(full, 0);
+  SKIP_UNLESS(OpenOver(std::array<int, 2>{full, full}));
+  PageBuffer out = testing::DiskPayload(1, 4096);
+  const absl::Status written = Write({SegmentId{0}, 0}, &out);
+  EXPECT_TRUE(absl::IsResourceExhausted(written)) << written;
+  disk_.reset();
+  close(full);
+}
+
+INSTANTIATE_TEST_SUITE_P(Real, RealDiskTest, ::testing::Values(DiskForm::kUring, DiskForm::kPread),
+                         [](const auto& form) { return FormName(form.param); });
+
+// DiskIo decides what follows a system call: real kernels rarely give short answers.
+TEST(DiskIoTest, AShortTransferGoesOnWhereItStopped) {
+  PageBuffer first(4096);
+  PageBuffer second(8192);
+  const std::array<std::span<std::byte>, 2> buffers = {first.bytes(), second.bytes()};
+  DiskIo io({SegmentId{3}, 4096}, buffers);
+  EXPECT_EQ(io.Transferred(512), DiskIo::Next::kAgain);
+  EXPECT_EQ(io.offset(), 4608);
+  EXPECT_EQ(io.buffers()[0].iov_base, first.bytes().data() + 512);
+  EXPECT_EQ(io.buffers()[0].iov_len, 3584);
+  EXPECT_EQ(io.Transferred(3584 + 4096), DiskIo::Next::kAgain);
+  ASSERT_EQ(io.buffers().size(), 1);
+  EXPECT_EQ(io.buffers()[0].iov_base, second.bytes().data() + 4096);
+  EXPECT_EQ(io.Transferred(4096), DiskIo::Next::kFinished);
+  EXPECT_EQ(io.status(), absl::OkStatus());
+}
+
+TEST(DiskIoTest, InterruptedCallsAreRepeatedAndErrorsAreNot) {
+  PageBuffer page(4096);
+  const std::array<std::span<std::byte>, 1> buffers = {page.bytes()};
+  DiskIo io({SegmentId{0}, 0}, buffers);
+  EXPECT_EQ(io.Transferred(-EINTR), DiskIo::Next::kAgain);
+  EXPECT_EQ(io.Transferred(-EAGAIN), DiskIo::Next::kAgain);
+  EXPECT_EQ(io.Transferred(-EIO), DiskIo::Next::kFinished);
+  EXPECT_TRUE(absl::IsUnavailable(io.status()));
+}
+
+TEST(DiskIoTest, NothingTransferredIsTheEndOfTheFile) {
+  PageBuffer page(4096);
+  const std::array<std::span<std::byte>, 1> buffers = {page.bytes()};
+  DiskIo io({SegmentId{0}, 0}, buffers);
+  EXPECT_EQ(io.Transferred(0), DiskIo::Next::kFinished);
+  EXPECT_TRUE(absl::IsUnavailable(io.status()));
+}
+
+}  // namespace
+}  // namespace kvtier

@@ -1,0 +1,57 @@
+// Runs a Task to its end, on a simulated or a real executor, and returns its value.
+#ifndef KVTIER_TESTS_TIER_DISK_RUN_TASK_H_
+#define KVTIER_TESTS_TIER_DISK_RUN_TASK_H_
+
+#include <optional>
+#include <utility>
+
+#include "absl/synchronization/notification.h"
+#include "core/check.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/thread_executor.h"
+#include "tests/testing/sim_executor.h"
+
+namespace kvtier::testing {
+
+template <typename T>
+Task<void> Collect(Task<T> task, std::optional<T>* value) {
+  *value = co_await task;
+}
+
+// Steps virtual time until the task ends. REQUIRES: it does end.
+template <typename T>
+T RunTask(SimTime* time, SimExecutor* executor, Task<T> task) {
+  std::optional<T> value;
+  TaskScope scope(executor);
+  scope.Spawn(Collect(std::move(task), &value));
+  while (!value) KVT_CHECK(time->Step());
+  return *std::move(value);
+}
+
+template <typename T>
+T RunTask(ThreadExecutor* executor, Task<T> task) {
+  std::optional<T> value;
+  std::optional<TaskScope> scope;
+  absl::Notification started_and_ended;
+  executor->Post([&] {
+    scope.emplace(executor);
+    scope->Spawn(
+        [](Task<T> task, std::optional<T>* value, absl::Notification* ended) -> Task<void> {
+          co_await Collect(std::move(task), value);
+          ended->Notify();
+        }(std::move(task), &value, &started_and_ended));
+  });
+  started_and_ended.WaitForNotification();
+  absl::Notification cleared;
+  executor->Post([&] {
+    scope.reset();
+    cleared.Notify();
+  });
+  cleared.WaitForNotification();
+  return *std::move(value);
+}
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TIER_DISK_RUN_TASK_H_
