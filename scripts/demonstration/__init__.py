@@ -1,0 +1,1 @@
+"""What scripts/demo runs: two kvtier nodes, workers on both, and the table of what they reused."""
