@@ -21,6 +21,10 @@ if(KVTIER_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
+if(KVTIER_FUZZ)
+  # Coverage of our libraries, not of the fuzz target alone.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 if(KVTIER_SANITIZE)
   add_compile_options(-fsanitize=${KVTIER_SANITIZE} -fno-omit-frame-pointer)
   if(KVTIER_SANITIZE MATCHES undefined)
