@@ -1,0 +1,86 @@
+#include "client/python/blocks_binding.h"
+
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace py = pybind11;
+
+namespace kvtier::python {
+namespace {
+
+py::buffer_info BufferOf(const Block& block) {
+  // The protocol has no const pointer; read_only says it.
+  return py::buffer_info(const_cast<void*>(block.data), 1, "B", 1,
+                         {static_cast<py::ssize_t>(block.size)}, {py::ssize_t{1}}, block.read_only);
+}
+
+Block HitBlock(const Hit& hit, size_t i) {
+  if (i >= hit.blocks.size()) throw py::index_error("block index out of range");
+  const std::span<const std::byte> bytes = hit.blocks.bytes(i);
+  return {hit.blocks.keep_mapped(), bytes.data(), bytes.size(), /*read_only=*/true};
+}
+
+std::vector<std::string> Sources(const Hit& hit) {
+  std::vector<std::string> sources;
+  for (size_t i = 0; i < hit.blocks.size(); ++i) {
+    sources.emplace_back(BlockSourceName(hit.blocks.source(i)));
+  }
+  return sources;
+}
+
+// None where there is no slot to write.
+std::optional<Block> PutBlock(const Put& put, size_t i) {
+  if (i >= put.blocks.size()) throw py::index_error("block index out of range");
+  const std::span<std::byte> slot = put.blocks.slot(i);
+  if (slot.empty()) return std::nullopt;
+  return Block{put.blocks.keep_mapped(), slot.data(), slot.size(), /*read_only=*/false};
+}
+
+std::vector<std::string> States(const Put& put) {
+  std::vector<std::string> states;
+  for (size_t i = 0; i < put.blocks.size(); ++i) {
+    switch (put.blocks.state(i)) {
+      case ReservedBlocks::State::kReserved:
+        states.emplace_back("reserved");
+        break;
+      case ReservedBlocks::State::kPresent:
+        states.emplace_back("present");
+        break;
+      case ReservedBlocks::State::kNoRoom:
+        states.emplace_back("no_room");
+        break;
+    }
+  }
+  return states;
+}
+
+size_t Commit(Put& put) {
+  // Moved out under the GIL: another thread sees an empty put, not half of one.
+  ReservedBlocks blocks = std::move(put.blocks);
+  py::gil_scoped_release release;
+  return blocks.Commit();
+}
+
+}  // namespace
+
+void BindBlocks(py::module_& module) {
+  py::class_<Block>(module, "Block", py::buffer_protocol()).def_buffer(&BufferOf);
+  py::class_<Hit>(module, "Hit")
+      .def("__len__", [](const Hit& hit) { return hit.blocks.size(); })
+      .def("block", &HitBlock)
+      .def("sources", &Sources)
+      .def("valid", [](const Hit& hit) { return hit.blocks.valid(); })
+      .def("release", [](Hit& hit) { hit.blocks.Release(); });
+  py::class_<Put>(module, "Put")
+      .def("block", &PutBlock)
+      .def("states", &States)
+      .def("commit", &Commit)
+      .def("release", [](Put& put) { put.blocks.Release(); });
+}
+
+}  // namespace kvtier::python

@@ -1,0 +1,18 @@
+"""kvtier: fetch the attention keys and values that some worker has already computed.
+
+A worker speaks to the agent of its own node. The agent may be absent, slow or killed at any
+moment: then everything is a miss, inside its timeout, and the client finds the agent again by
+itself. So calls raise ValueError for what cannot be asked, and nothing for a missing agent.
+
+    client = kvtier.Client(socket_dir="/run/kvtier")
+    space = client.register_space(kvtier.SpaceSpec(model="m", ..., block_bytes=737280))
+    with client.onboard(space, keys, timeout_s=0.5) as hit:
+        copies = [bytes(hit[i]) for i in range(len(hit))]
+        usable = hit.valid()        # Always ask after the copy.
+"""
+
+from .blocks import Hit, Put
+from .client import Client, Match
+from .space import Space, SpaceSpec
+
+__all__ = ["Client", "Hit", "Match", "Put", "Space", "SpaceSpec"]

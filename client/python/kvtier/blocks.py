@@ -1,0 +1,122 @@
+"""Blocks in a worker's hands: hits to read and slots to write, without a copy."""
+
+from typing import Iterator
+
+
+class _Views:
+    """The memoryviews given out for one hit or put, so that its end can end them."""
+
+    def __init__(self) -> None:
+        self._views: dict[int, memoryview] = {}
+
+    def get(self, index, block):
+        """The view of block `index`, made from `block(index)` the first time."""
+        if index not in self._views:
+            self._views[index] = memoryview(block(index))
+        return self._views[index]
+
+    def release(self) -> None:
+        for view in self._views.values():
+            try:
+                view.release()
+            except BufferError:
+                pass  # Something else, a numpy array, still looks through it: it stays mapped.
+        self._views.clear()
+
+
+class Hit:
+    """The leading run of blocks that the agent leased to this worker, readable in place.
+
+    Copy what you need, wait until the copy is done, then ask valid(): only when it says True was
+    everything that was read what it was said to be. A context manager; leaving it releases the
+    leases and never blocks. Views given out are unusable afterwards; a numpy array made from one
+    stays readable, but shows whatever the memory holds by then. One thread at a time.
+    """
+
+    def __init__(self, native) -> None:
+        self._native = native
+        self._views = _Views()
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    def __getitem__(self, index: int) -> memoryview:
+        """The bytes of block `index`: a read-only view of shared memory, not a copy."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"block {index} of a hit of {len(self)}")
+        return self._views.get(index, self._native.block)
+
+    def __iter__(self) -> Iterator[memoryview]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def sources(self) -> list[str]:
+        """Where each block was when it was asked for: "gpu", "host", "disk" or "peer"."""
+        return self._native.sources()
+
+    def valid(self) -> bool:
+        """Whether all that was read so far may be used. False for an empty or released hit."""
+        return self._native.valid()
+
+    def release(self) -> None:
+        """Ends the leases early. Idempotent."""
+        self._views.release()
+        self._native.release()
+
+    def __enter__(self) -> "Hit":
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        self.release()
+
+
+class Put:
+    """Room for new blocks, one entry for each key. Write every slot, then commit() once.
+
+    A context manager; leaving it gives back what was not committed and never blocks. Views are
+    unusable after commit() or release(). A numpy array made from one must not be written then:
+    the memory is no longer yours. One thread at a time.
+    """
+
+    def __init__(self, native) -> None:
+        self._native = native
+        self._states: list[str] = native.states()
+        self._views = _Views()
+        self._ended = False
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def __getitem__(self, index: int) -> memoryview | None:
+        """The slot of block `index`, writable, or None where there is nothing to write."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"block {index} of a put of {len(self)}")
+        if self._states[index] != "reserved" or self._ended:
+            return None
+        return self._views.get(index, self._native.block)
+
+    @property
+    def states(self) -> list[str]:
+        """For each key "reserved", "present" (cached, or being put by another worker) or
+        "no_room" (nothing could be evicted for it, or the agent is away)."""
+        return list(self._states)
+
+    def commit(self) -> int:
+        """Publishes all slots and gives them up. Returns how many blocks were published."""
+        if self._ended:
+            return 0
+        self._ended = True
+        self._views.release()
+        return self._native.commit()
+
+    def release(self) -> None:
+        """Gives back what was not committed. Idempotent."""
+        self._ended = True
+        self._views.release()
+        self._native.release()
+
+    def __enter__(self) -> "Put":
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        self.release()

@@ -1,0 +1,68 @@
+"""What makes two blocks compatible."""
+
+from dataclasses import dataclass
+
+from . import _kvtier
+
+_U32 = 2**32
+_U64 = 2**64
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpaceSpec:
+    """The description of a space; a change of any field is a miss, never a wrong block.
+
+    Texts are 1..256 bytes of UTF-8 (`lora` may be empty). Counts are of this worker's shard.
+    """
+
+    model: str
+    weights_digest: str | bytes  # Of the weights; bytes are taken in hexadecimal.
+    lora: str = ""
+    dtype: str  # Of the stored values, for example "bfloat16".
+    layout: str  # Order of the axes inside a block, outermost first.
+    layers: int
+    kv_heads: int
+    head_dim: int
+    tokens_per_block: int
+    tp_rank: int = 0
+    tp_size: int = 1
+    pp_rank: int = 0
+    pp_size: int = 1
+    block_bytes: int  # Of one block, 1..64 MiB.
+
+    def _native(self):
+        """The extension's form. Raises ValueError naming the field and the value."""
+        spec = _kvtier.SpaceSpec()
+        digest = self.weights_digest
+        spec.weights_digest = digest.hex() if isinstance(digest, bytes) else self._text(
+            "weights_digest")
+        for name in ("model", "lora", "dtype", "layout"):
+            setattr(spec, name, self._text(name))
+        for name in ("layers", "kv_heads", "head_dim", "tokens_per_block"):
+            setattr(spec, name, self._count(name, _U32))
+        spec.tensor_rank = self._count("tp_rank", _U32)
+        spec.tensor_size = self._count("tp_size", _U32)
+        spec.pipeline_rank = self._count("pp_rank", _U32)
+        spec.pipeline_size = self._count("pp_size", _U32)
+        spec.block_bytes = self._count("block_bytes", _U64)
+        return spec
+
+    def _text(self, name):
+        value = getattr(self, name)
+        if not isinstance(value, str):
+            raise ValueError(f"{name} is {value!r}; must be a str")
+        return value
+
+    def _count(self, name, limit):
+        value = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < limit:
+            raise ValueError(f"{name} is {value!r}; must be an int from 0 to {limit - 1}")
+        return value
+
+
+@dataclass(frozen=True)
+class Space:
+    """A space of one client, as register_space() returned it."""
+
+    spec: SpaceSpec
+    _handle: int

@@ -1,0 +1,263 @@
+"""The kvtier package against a FakeAgent in a process of its own.
+
+Run by CTest with PYTHONPATH=<build>/python and the path of the fake_agent program in
+KVTIER_FAKE_AGENT.
+"""
+
+import gc
+import os
+import select
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import kvtier
+
+BLOCK_BYTES = 5000
+SPEC = {
+    "model": "python-test", "weights_digest": bytes(range(200, 232)), "dtype": "float32",
+    "layout": "layer,kv,token,head,dim", "layers": 1, "kv_heads": 1, "head_dim": 16,
+    "tokens_per_block": 16, "block_bytes": BLOCK_BYTES}
+# What a loaded machine with two cores may add to a deadline, in seconds.
+SLACK_S = 0.5
+
+
+def make_keys(first, count):
+    return [b"key %012d" % (first + i) for i in range(count)]
+
+
+def eventually(condition):
+    deadline = time.monotonic() + 10
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+    return True
+
+
+class FakeAgent:
+    """tests/testing/fake_agent_main.cc, told what to do through its stdin."""
+
+    def __init__(self, socket_dir):
+        self._process = subprocess.Popen(
+            [os.environ["KVTIER_FAKE_AGENT"], socket_dir], text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE)
+
+    def __call__(self, command):
+        print(command, file=self._process.stdin, flush=True)
+        return self._process.stdout.readline().strip()
+
+    def close(self):
+        self._process.stdin.close()
+        self._process.wait(timeout=10)
+        self._process.stdout.close()
+
+
+class WithAgent(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="kvtier-test-")
+        self.addCleanup(directory.cleanup)
+        self.agent = FakeAgent(directory.name)
+        self.addCleanup(self.agent.close)
+        self.agent("start")
+        self.client = kvtier.Client(socket_dir=directory.name, timeout_s=5.0)
+        self.addCleanup(self.client.close)
+        self.space = self.client.register_space(kvtier.SpaceSpec(**SPEC))
+
+    def put(self, keys):
+        with self.client.reserve(self.space, keys) as put:
+            for i, key in enumerate(keys):
+                if put[i] is not None:
+                    put[i][:] = key[-1:] * BLOCK_BYTES
+            return put.commit()
+
+
+class Calls(WithAgent):
+    def test_blocks_come_back_byte_for_byte(self):
+        keys = make_keys(0, 4)
+        self.assertEqual(self.put(keys), 4)
+        with self.client.onboard(self.space, keys + make_keys(9, 1), timeout_s=5) as hit:
+            self.assertEqual(len(hit), 4)
+            self.assertEqual([bytes(view) for view in hit],
+                             [key[-1:] * BLOCK_BYTES for key in keys])
+            self.assertEqual(hit.sources, ["host"] * 4)
+            self.assertTrue(hit.valid())
+
+    def test_match_says_where(self):
+        self.put(make_keys(0, 3))
+        match = self.client.match(self.space, make_keys(0, 5))
+        self.assertEqual(match, kvtier.Match(3, 3, ["host"] * 3))
+        self.assertEqual(match.remote_blocks, 0)
+        self.assertEqual(self.client.prefetch(self.space, make_keys(0, 5)), 3)
+
+    def test_reserve_says_what_is_there_already(self):
+        self.put(make_keys(0, 1))
+        with self.client.reserve(self.space, make_keys(0, 2), parent=make_keys(7, 1)[0]) as put:
+            self.assertEqual(put.states, ["present", "reserved"])
+            self.assertIsNone(put[0])
+            self.assertEqual(len(put[1]), BLOCK_BYTES)
+
+    def test_leaving_the_block_gives_everything_back(self):
+        self.put(make_keys(0, 2))
+        with self.client.onboard(self.space, make_keys(0, 2)), \
+                self.client.reserve(self.space, make_keys(5, 2)):
+            self.assertEqual((self.agent("leases"), self.agent("reservations")), ("2", "2"))
+        self.assertTrue(eventually(lambda: self.agent("leases") == "0"))
+        self.assertTrue(eventually(lambda: self.agent("reservations") == "0"))
+
+    def test_submitted_calls_end_at_the_event_fd(self):
+        self.put(make_keys(0, 2))
+        ticket = self.client.submit_onboard(self.space, make_keys(0, 2))
+        self.assertTrue(select.select([self.client.event_fd()], [], [], 10)[0])
+        [(polled, hit)] = self.client.poll()
+        self.assertEqual((polled, len(hit)), (ticket, 2))
+        self.assertEqual(self.client.poll(), [])
+        self.assertFalse(select.select([self.client.event_fd()], [], [], 0)[0])
+
+    def test_stats_count(self):
+        self.put(make_keys(0, 2))
+        stats = self.client.stats()
+        self.assertTrue(stats["connected"])
+        self.assertEqual((stats["committed_blocks"], stats["sessions"]), (2, 1))
+        self.assertTrue(self.client.ping())
+
+
+class ZeroCopy(WithAgent):
+    def test_hits_are_read_only_views_of_one_memory(self):
+        self.put(make_keys(0, 1))
+        with self.client.onboard(self.space, make_keys(0, 1)) as first, \
+                self.client.onboard(self.space, make_keys(0, 1)) as second:
+            self.assertTrue(first[0].readonly)
+            with self.assertRaises(TypeError):
+                first[0][0] = 1
+            self.assertEqual(self.address(first[0]), self.address(second[0]))
+            self.assertIs(first[0], first[0])
+
+    def test_slots_are_written_in_place(self):
+        # What is written through the view shows to readers, with nothing else done to it.
+        key = make_keys(0, 1)
+        with self.client.reserve(self.space, key) as put:
+            view = put[0]
+            self.assertFalse(view.readonly)
+            view[:] = bytes(BLOCK_BYTES)
+            view[17] = 42
+            put.commit()
+        with self.client.onboard(self.space, key) as hit:
+            self.assertEqual(hit[0][17], 42)
+
+    def test_views_end_with_their_hit_and_put(self):
+        self.put(make_keys(0, 1))
+        with self.client.onboard(self.space, make_keys(0, 1)) as hit, \
+                self.client.reserve(self.space, make_keys(1, 1)) as put:
+            read, written = hit[0], put[0]
+            put.commit()
+            self.assertRaises(ValueError, lambda: written[0])
+            self.assertIsNone(put[0])
+        self.assertRaises(ValueError, lambda: read[0])
+        self.assertRaises(IndexError, lambda: hit[0])
+
+    def test_a_view_of_a_view_stays_mapped_after_everything_is_gone(self):
+        self.put(make_keys(0, 1))
+        with self.client.onboard(self.space, make_keys(0, 1)) as hit:
+            inner = hit[0][10:20]
+        self.client.close()
+        self.agent("kill")
+        del hit
+        gc.collect()
+        self.assertEqual(len(bytes(inner)), 10)  # Any bytes, but no fault.
+
+    def address(self, view):
+        # ctypes refuses read-only memory, so by numpy where it is installed.
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("needs numpy")
+        return numpy.frombuffer(view, dtype=numpy.uint8).ctypes.data
+
+
+class Mistakes(WithAgent):
+    def test_a_bad_space_names_field_and_value(self):
+        for field, value, says in (("head_dim", 0, "head_dim"), ("layers", -1, "layers is -1"),
+                                   ("model", "", "model"), ("tp_rank", 1.5, "tp_rank is 1.5"),
+                                   ("block_bytes", 2**40, str(2**40))):
+            with self.subTest(field), self.assertRaisesRegex(ValueError, says):
+                self.client.register_space(kvtier.SpaceSpec(**SPEC | {field: value}))
+
+    def test_a_bad_key_is_named_by_its_place(self):
+        with self.assertRaisesRegex(ValueError, r"keys\[1\]"):
+            self.client.match(self.space, [b"long enough", b"short"])
+        with self.assertRaisesRegex(ValueError, "parent"):
+            self.client.reserve(self.space, make_keys(0, 1), parent=b"short")
+        with self.assertRaisesRegex(ValueError, "target"):
+            self.client.onboard(self.space, make_keys(0, 1), target="disk")
+
+    def test_a_closed_client_says_so(self):
+        self.client.close()
+        self.client.close()
+        self.assertFalse(self.client.connected)
+        self.assertRaises(ValueError, self.client.match, self.space, make_keys(0, 1))
+
+    def test_bad_options_are_value_errors(self):
+        self.assertRaises(ValueError, kvtier.Client, socket_dir="")
+        self.assertRaises(ValueError, kvtier.Client, socket_dir="/run", timeout_s=0)
+
+
+class Failures(WithAgent):
+    def test_without_an_agent_everything_is_a_miss_at_once(self):
+        start = time.monotonic()
+        with kvtier.Client(socket_dir="/nonexistent", timeout_s=30) as client:
+            space = client.register_space(kvtier.SpaceSpec(**SPEC))
+            self.assertEqual(client.match(space, make_keys(0, 2)), kvtier.Match())
+            with client.onboard(space, make_keys(0, 2)) as hit:
+                self.assertEqual((len(hit), hit.valid()), (0, False))
+            with client.reserve(space, make_keys(0, 2)) as put:
+                self.assertEqual((len(put), put[0], put.commit()), (2, None, 0))
+            self.assertFalse(client.connected)
+            self.assertFalse(client.ping())
+            self.assertIn("/nonexistent", client.stats()["last_error"])
+        self.assertLess(time.monotonic() - start, SLACK_S)
+
+    def test_a_killed_agent_voids_hits_and_a_new_one_serves_again(self):
+        self.put(make_keys(0, 2))
+        with self.client.onboard(self.space, make_keys(0, 2)) as hit:
+            self.agent("kill")
+            self.assertFalse(hit.valid())
+            self.assertEqual(bytes(hit[1]), make_keys(1, 1)[0][-1:] * BLOCK_BYTES)
+        self.assertEqual(self.client.match(self.space, make_keys(0, 2)).blocks, 0)
+        self.agent("start")
+        self.assertTrue(eventually(lambda: self.client.connected))
+        self.assertEqual(self.put(make_keys(0, 2)), 2)
+
+    def test_other_threads_run_while_one_waits_for_a_stuck_agent(self):
+        self.agent("hang")
+        ended = threading.Event()
+
+        def wait():
+            self.client.onboard(self.space, make_keys(0, 1), timeout_s=0.5)
+            ended.set()
+
+        waiter = threading.Thread(target=wait)
+        start = time.monotonic()
+        waiter.start()
+        turns = 0
+        while not ended.wait(0.005):  # Each turn needs the GIL.
+            turns += 1
+        waiter.join()
+        self.assertLess(time.monotonic() - start, 0.5 + SLACK_S)
+        self.assertGreater(turns, 10)
+
+    def test_close_while_another_thread_waits_is_safe(self):
+        self.agent("hang")
+        waiter = threading.Thread(
+            target=self.client.onboard, args=(self.space, make_keys(0, 1)),
+            kwargs={"timeout_s": 0.3})
+        waiter.start()
+        self.client.close()
+        waiter.join(timeout=10)
+        self.assertFalse(waiter.is_alive())
+
+
+if __name__ == "__main__":
+    unittest.main()
