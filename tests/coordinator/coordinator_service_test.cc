@@ -1,0 +1,218 @@
+// The services as agents and operators meet them: a real channel over loopback.
+#include "coordinator/coordinator_service.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "coordinator/coordinator_admin_service.h"
+#include "gmock/gmock.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "gtest/gtest.h"
+#include "proto/convert.h"
+#include "tests/coordinator/reports.h"
+
+namespace kvtier {
+namespace {
+
+using namespace ::kvtier::testing;  // NOLINT: builders of this folder.
+using ::testing::HasSubstr;
+
+constexpr char kBuild[] = "kvtier-test 1";
+
+class CoordinatorServiceTest : public ::testing::Test {
+ protected:
+  CoordinatorServiceTest() {
+    std::string name = ::testing::TempDir() + "kvtier-service-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no directory " << name;
+    directory_ = name;
+    settings_ = *SettingsStore::Open({.directory = directory_});
+    admin_service_ = std::make_unique<CoordinatorAdminService>(&guarded_, settings_.get(), kBuild);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
+    builder.RegisterService(&service_);
+    builder.RegisterService(admin_service_.get());
+    server_ = builder.BuildAndStart();
+    const auto channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
+                                             grpc::InsecureChannelCredentials());
+    stub_ = v1::Coordinator::NewStub(channel);
+    admin_ = v1::CoordinatorAdmin::NewStub(channel);
+  }
+  ~CoordinatorServiceTest() override {
+    server_->Shutdown();
+    settings_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+  }
+
+  template <typename Stub, typename Request, typename Response>
+  absl::Status Call(Stub& stub,
+                    grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                    const Request& request, Response* response) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    return convert::FromGrpc((stub.*method)(&context, request, response));
+  }
+  absl::StatusOr<ReportReply> Tell(const Report& report) {
+    v1::ReportResponse response;
+    const absl::Status status =
+        Call(*stub_, &v1::Coordinator::Stub::Report, convert::ToWire(report, kBuild), &response);
+    if (!status.ok()) return status;
+    return convert::ReportReplyFrom(response);
+  }
+  absl::StatusOr<LocateReply> Locate(int asker, std::vector<BlockKey> keys) {
+    v1::LocateResponse response;
+    const absl::Status status = Call(
+        *stub_, &v1::Coordinator::Stub::Locate,
+        convert::ToWire({.asker = TestNode(asker), .keys = std::move(keys)}, kBuild), &response);
+    if (!status.ok()) return status;
+    return convert::LocateReplyFrom(response);
+  }
+  absl::Status Set(const std::string& name, const std::string& value) {
+    v1::SetSettingRequest request;
+    request.mutable_setting()->set_name(name);
+    request.mutable_setting()->set_value(value);
+    v1::SetSettingResponse response;
+    return Call(*admin_, &v1::CoordinatorAdmin::Stub::SetSetting, request, &response);
+  }
+  v1::CoordinatorStatusResponse Status() {
+    v1::CoordinatorStatusResponse response;
+    EXPECT_TRUE(Call(*admin_, &v1::CoordinatorAdmin::Stub::Status, v1::CoordinatorStatusRequest(),
+                     &response)
+                    .ok());
+    return response;
+  }
+
+  std::string directory_;
+  ManualClock clock_;
+  GuardedCoordinator guarded_{&clock_, Epoch{42}, {.max_nodes = 2}};
+  std::unique_ptr<SettingsStore> settings_;
+  CoordinatorService service_{&guarded_, kBuild};
+  std::unique_ptr<CoordinatorAdminService> admin_service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::Coordinator::Stub> stub_;
+  std::unique_ptr<v1::CoordinatorAdmin::Stub> admin_;
+};
+
+TEST_F(CoordinatorServiceTest, WhatOneNodeReportsAnotherLocates) {
+  const auto reply = Tell(SnapshotOf(1, {AddOf(1), AddOf(2, Tier::kDisk)}));
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->coordinator_epoch, Epoch{42});
+  EXPECT_EQ(reply->next_sequence, 2);
+  const auto found = Locate(2, {TestBlockKey(1), TestBlockKey(2), TestBlockKey(3)});
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_EQ(found->size(), 2);
+  EXPECT_EQ((*found)[0][0].node, TestNode(1));
+  EXPECT_EQ((*found)[1][0].tier, Tier::kDisk);
+}
+
+TEST_F(CoordinatorServiceTest, TheLargestReportAndRunFitInAMessage) {
+  std::vector<Delta> deltas;
+  std::vector<BlockKey> keys;
+  for (uint64_t key = 0; key < convert::kMaxDeltasPerReport; ++key) deltas.push_back(AddOf(key));
+  for (uint64_t key = 0; key < convert::kMaxKeysPerRequest; ++key) {
+    keys.push_back(TestBlockKey(key));
+  }
+  ASSERT_TRUE(Tell(SnapshotOf(1, deltas)).ok());
+  const auto found = Locate(2, keys);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->size(), convert::kMaxKeysPerRequest);
+}
+
+TEST_F(CoordinatorServiceTest, BadInputIsRefusedWithTheFieldsName) {
+  v1::ReportResponse response;
+  v1::ReportRequest request = convert::ToWire(SnapshotOf(1, {}), kBuild);
+  request.set_address("nowhere");
+  const absl::Status status = Call(*stub_, &v1::Coordinator::Stub::Report, request, &response);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("address"));
+  EXPECT_EQ(Status().nodes_size(), 0);
+}
+
+TEST_F(CoordinatorServiceTest, AnotherProtocolIsRefusedLoudly) {
+  v1::LocateResponse response;
+  v1::LocateRequest request = convert::ToWire({.asker = TestNode(1), .keys = {}}, kBuild);
+  request.mutable_version()->set_min_version(7);
+  request.mutable_version()->set_version(8);
+  const absl::Status status = Call(*stub_, &v1::Coordinator::Stub::Locate, request, &response);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("7 to 8"));
+}
+
+TEST_F(CoordinatorServiceTest, ANodeBeyondTheLimitIsRefusedAndShownInStatus) {
+  ASSERT_TRUE(Tell(SnapshotOf(1, {})).ok());
+  ASSERT_TRUE(Tell(SnapshotOf(2, {})).ok());
+  EXPECT_EQ(Tell(SnapshotOf(3, {})).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Status().refused_nodes(), 1);
+}
+
+TEST_F(CoordinatorServiceTest, AMessageBeyondTheLimitIsRefused) {
+  v1::ReportResponse response;
+  v1::ReportRequest request = convert::ToWire(SnapshotOf(1, {}), kBuild);
+  request.mutable_version()->set_build(std::string(convert::kMaxMessageBytes, 'x'));
+  EXPECT_EQ(Call(*stub_, &v1::Coordinator::Stub::Report, request, &response).code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(CoordinatorServiceTest, StatusTellsTheNodesAndTheirTiers) {
+  Report report = SnapshotOf(1, {AddOf(1)});
+  report.tiers = {{.tier = Tier::kHost, .capacity_bytes = 8, .used_bytes = 4, .blocks = 2}};
+  ASSERT_TRUE(Tell(report).ok());
+  clock_.Advance(absl::Seconds(6));
+  const v1::CoordinatorStatusResponse status = Status();
+  EXPECT_EQ(status.coordinator_epoch(), 42);
+  EXPECT_EQ(status.directory_keys(), 1);
+  EXPECT_EQ(status.reports(), 1);
+  EXPECT_EQ(status.uptime_seconds(), 6);
+  ASSERT_EQ(status.nodes_size(), 1);
+  EXPECT_EQ(status.nodes(0).node_id(), "node-1");
+  EXPECT_EQ(status.nodes(0).state(), "silent");
+  EXPECT_EQ(status.nodes(0).silence_seconds(), 6);
+  EXPECT_EQ(status.nodes(0).directory_blocks(), 1);
+  EXPECT_EQ(status.nodes(0).tiers(0).capacity_bytes(), 8);
+}
+
+TEST_F(CoordinatorServiceTest, LookupTellsTheCopiesOfABlockKeyOnly) {
+  ASSERT_TRUE(Tell(SnapshotOf(1, {AddOf(1), AddOf(1, Tier::kDisk)})).ok());
+  v1::LookupRequest request;
+  v1::LookupResponse response;
+  request.set_block_key(convert::ToWire(TestBlockKey(1)));
+  ASSERT_TRUE(Call(*admin_, &v1::CoordinatorAdmin::Stub::Lookup, request, &response).ok());
+  EXPECT_EQ(response.copies_size(), 2);
+  EXPECT_EQ(response.copies(0).node_id(), "node-1");
+  request.clear_block_key();
+  request.set_engine_key("12345678");
+  const absl::Status status =
+      Call(*admin_, &v1::CoordinatorAdmin::Stub::Lookup, request, &response);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("block_key"));
+}
+
+TEST_F(CoordinatorServiceTest, ASettingIsInForceWhenItIsAnswered) {
+  ASSERT_TRUE(Tell(SnapshotOf(1, {AddOf(1)})).ok());
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_EQ(Locate(2, {TestBlockKey(1)})->size(), 1);
+  ASSERT_TRUE(Set("node_timeout_ms", "1000").ok());
+  EXPECT_EQ(Locate(2, {TestBlockKey(1)})->size(), 0);
+  v1::GetSettingsResponse settings;
+  ASSERT_TRUE(
+      Call(*admin_, &v1::CoordinatorAdmin::Stub::GetSettings, v1::GetSettingsRequest(), &settings)
+          .ok());
+  ASSERT_EQ(settings.settings_size(), 2);
+  EXPECT_EQ(settings.settings(1).name(), "node_timeout_ms");
+  EXPECT_EQ(settings.settings(1).value(), "1000");
+}
+
+TEST_F(CoordinatorServiceTest, ASettingOutOfRangeChangesNothing) {
+  EXPECT_EQ(Set("node_timeout_ms", "0").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Set("colour", "blue").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(settings_->current().node_timeout, absl::Seconds(5));
+}
+
+}  // namespace
+}  // namespace kvtier

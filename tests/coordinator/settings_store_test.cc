@@ -1,0 +1,167 @@
+#include "coordinator/settings_store.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/coordinator_config.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace kvtier {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+class SettingsStoreTest : public ::testing::Test {
+ protected:
+  SettingsStoreTest() {
+    std::string name = ::testing::TempDir() + "kvtier-settings-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) ADD_FAILURE() << "no directory " << name;
+    directory_ = name;
+  }
+  ~SettingsStoreTest() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+  }
+  std::unique_ptr<SettingsStore> Open() {
+    auto store = SettingsStore::Open({.directory = directory_});
+    EXPECT_TRUE(store.ok()) << store.status();
+    return store.ok() ? *std::move(store) : nullptr;
+  }
+  std::string directory_;
+};
+
+TEST_F(SettingsStoreTest, StartsWithTheDefaultsItWasGiven) {
+  const auto store = SettingsStore::Open(
+      {.directory = directory_, .defaults = {.node_timeout = absl::Seconds(9)}});
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->current().node_timeout, absl::Seconds(9));
+  EXPECT_THAT((*store)->All(),
+              ElementsAre(Pair("forget_after_ms", "300000"), Pair("node_timeout_ms", "9000")));
+}
+
+TEST_F(SettingsStoreTest, WhatWasSetIsThereAfterAReopenAndOverridesTheDefault) {
+  ASSERT_TRUE(Open()->Set("node_timeout_ms", "2500").ok());
+  const auto store = Open();
+  EXPECT_EQ(store->current().node_timeout, absl::Milliseconds(2500));
+  EXPECT_EQ(store->current().forget_after, absl::Minutes(5));
+}
+
+TEST_F(SettingsStoreTest, AnUnknownNameIsRefusedNamingTheKnownOnes) {
+  const absl::Status status = Open()->Set("node_timeout", "1000");
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("\"node_timeout\"; known are node_timeout_ms, forget_after_ms"));
+}
+
+TEST_F(SettingsStoreTest, EachLimitHoldsAndOneBeyondIsRefused) {
+  const auto store = Open();
+  for (const char* value : {"100", "3600000"}) {
+    ASSERT_TRUE(store->Set("forget_after_ms", "604800000").ok());
+    EXPECT_TRUE(store->Set("node_timeout_ms", value).ok()) << value;
+  }
+  ASSERT_TRUE(store->Set("node_timeout_ms", "5000").ok());
+  for (const char* value : {"99", "3600001", "", "-1", "5s", "99999999999"}) {
+    const absl::Status status = store->Set("node_timeout_ms", value);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << value;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("node_timeout_ms")) << value;
+  }
+  EXPECT_TRUE(store->Set("forget_after_ms", "5000").ok());
+  // Forgotten before it is silent: makes no sense, in either order of setting.
+  EXPECT_FALSE(store->Set("forget_after_ms", "4999").ok());
+  EXPECT_FALSE(store->Set("node_timeout_ms", "5001").ok());
+  EXPECT_FALSE(store->Set("forget_after_ms", "604800001").ok());
+  EXPECT_EQ(store->current().node_timeout, absl::Seconds(5));
+}
+
+TEST_F(SettingsStoreTest, OneProcessAtATimeHasTheDirectory) {
+  const auto store = Open();
+  const auto second = SettingsStore::Open({.directory = directory_});
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr(directory_));
+}
+
+TEST_F(SettingsStoreTest, ADamagedDirectoryIsDataLossNotDefaults) {
+  ASSERT_TRUE(Open()->Set("node_timeout_ms", "2500").ok());
+  for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
+    if (entry.path().filename().string().starts_with("MANIFEST")) {
+      std::filesystem::resize_file(entry.path(), 10);
+    }
+  }
+  EXPECT_EQ(SettingsStore::Open({.directory = directory_}).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
+// The child acknowledges each Set() through a pipe and is killed in the middle of its
+// work; every value acknowledged, or a later one, must be there.
+TEST_F(SettingsStoreTest, WhatWasAcknowledgedSurvivesKill) {
+  for (int round = 0; round < 5; ++round) {
+    int acknowledged[2];
+    ASSERT_EQ(pipe(acknowledged), 0);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const auto store = SettingsStore::Open({.directory = directory_});
+      if (!store.ok()) _exit(1);
+      for (uint32_t value = 1000; value < 100000; ++value) {
+        if (!(*store)->Set("node_timeout_ms", absl::StrCat(value)).ok()) _exit(2);
+        if (write(acknowledged[1], &value, sizeof(value)) != sizeof(value)) _exit(3);
+      }
+      _exit(4);
+    }
+    close(acknowledged[1]);
+    uint32_t last = 0;
+    for (int i = 0; i < 20 + 7 * round; ++i) {
+      ASSERT_EQ(read(acknowledged[0], &last, sizeof(last)), static_cast<ssize_t>(sizeof(last)));
+    }
+    kill(child, SIGKILL);
+    uint32_t value = 0;  // What was acknowledged before the kill arrived.
+    while (read(acknowledged[0], &value, sizeof(value)) == sizeof(value)) last = value;
+    close(acknowledged[0]);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status)) << status;
+    const int64_t stored = absl::ToInt64Milliseconds(Open()->current().node_timeout);
+    EXPECT_GE(stored, last);
+    EXPECT_LE(stored, last + 1);  // One more may have been written and not told.
+  }
+}
+
+TEST(CoordinatorConfig, BeyondLoopbackNeedsLeave) {
+  CoordinatorConfig config{.data_dir = "d"};
+  for (const char* listen : {"127.0.0.1:7300", "127.9.9.9:0", "localhost:7300", "[::1]:7300"}) {
+    config.listen = listen;
+    EXPECT_TRUE(config.Validate().ok()) << listen;
+  }
+  for (const char* listen : {"0.0.0.0:7300", "[::]:7300", "10.0.0.1:7300", "127.example.com:1"}) {
+    config.insecure_listen = false;
+    config.listen = listen;
+    EXPECT_THAT(std::string(config.Validate().message()),
+                ::testing::AllOf(HasSubstr(listen), HasSubstr("--insecure_listen")));
+    config.insecure_listen = true;
+    EXPECT_TRUE(config.Validate().ok()) << listen;
+  }
+}
+
+TEST(CoordinatorConfig, NamesTheFlagThatIsWrong) {
+  CoordinatorConfig config{.data_dir = "d"};
+  config.listen = "7300";
+  EXPECT_THAT(std::string(config.Validate().message()), HasSubstr("--listen"));
+  config = {};
+  EXPECT_THAT(std::string(config.Validate().message()), HasSubstr("--data_dir"));
+  config = {.data_dir = "d", .node_timeout = absl::Milliseconds(99)};
+  EXPECT_THAT(std::string(config.Validate().message()), HasSubstr("--node_timeout=99ms"));
+  config.node_timeout = absl::Hours(1);  // Longer than the usual forget_after.
+  EXPECT_TRUE(config.Validate().ok());
+}
+
+}  // namespace
+}  // namespace kvtier
