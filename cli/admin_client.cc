@@ -1,0 +1,86 @@
+#include "cli/admin_client.h"
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "core/status_macros.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "grpcpp/support/channel_arguments.h"
+#include "proto/convert.h"
+
+namespace kvtier::cli {
+namespace {
+
+std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  // A proxy meant for the web would answer for a node that is down.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+// One question. `method` is a member of the generated stub.
+template <typename Response, typename Stub, typename Method, typename Request>
+absl::StatusOr<Response> Ask(Stub* stub, Method method, const Request& request,
+                             absl::Duration timeout) {
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  Response response;
+  KVT_RETURN_IF_ERROR(convert::FromGrpc((stub->*method)(&context, request, &response)));
+  return response;
+}
+
+}  // namespace
+
+AgentAdmin::AgentAdmin(const std::string& address, absl::Duration timeout)
+    : stub_(v1::AgentAdmin::NewStub(Connect(address))), timeout_(timeout) {}
+
+absl::StatusOr<v1::AgentStatusResponse> AgentAdmin::Status() const {
+  KVT_ASSIGN_OR_RETURN(v1::AgentStatusResponse response,
+                       Ask<v1::AgentStatusResponse>(stub_.get(), &v1::AgentAdmin::Stub::Status,
+                                                    v1::AgentStatusRequest(), timeout_));
+  KVT_RETURN_IF_ERROR(convert::CheckVersion(response.version()));
+  return response;
+}
+
+absl::StatusOr<v1::LookupResponse> AgentAdmin::Lookup(const v1::LookupRequest& request) const {
+  return Ask<v1::LookupResponse>(stub_.get(), &v1::AgentAdmin::Stub::Lookup, request, timeout_);
+}
+
+absl::StatusOr<v1::EvictTierResponse> AgentAdmin::EvictTier(
+    const v1::EvictTierRequest& request) const {
+  return Ask<v1::EvictTierResponse>(stub_.get(), &v1::AgentAdmin::Stub::EvictTier, request,
+                                    timeout_);
+}
+
+CoordinatorAdmin::CoordinatorAdmin(const std::string& address, absl::Duration timeout)
+    : stub_(v1::CoordinatorAdmin::NewStub(Connect(address))), timeout_(timeout) {}
+
+absl::StatusOr<v1::CoordinatorStatusResponse> CoordinatorAdmin::Status() const {
+  KVT_ASSIGN_OR_RETURN(
+      v1::CoordinatorStatusResponse response,
+      Ask<v1::CoordinatorStatusResponse>(stub_.get(), &v1::CoordinatorAdmin::Stub::Status,
+                                         v1::CoordinatorStatusRequest(), timeout_));
+  KVT_RETURN_IF_ERROR(convert::CheckVersion(response.version()));
+  return response;
+}
+
+absl::StatusOr<v1::LookupResponse> CoordinatorAdmin::Lookup(
+    const v1::LookupRequest& request) const {
+  return Ask<v1::LookupResponse>(stub_.get(), &v1::CoordinatorAdmin::Stub::Lookup, request,
+                                 timeout_);
+}
+
+absl::StatusOr<v1::GetSettingsResponse> CoordinatorAdmin::GetSettings() const {
+  return Ask<v1::GetSettingsResponse>(stub_.get(), &v1::CoordinatorAdmin::Stub::GetSettings,
+                                      v1::GetSettingsRequest(), timeout_);
+}
+
+absl::StatusOr<v1::SetSettingResponse> CoordinatorAdmin::SetSetting(
+    const v1::SetSettingRequest& request) const {
+  return Ask<v1::SetSettingResponse>(stub_.get(), &v1::CoordinatorAdmin::Stub::SetSetting, request,
+                                     timeout_);
+}
+
+}  // namespace kvtier::cli

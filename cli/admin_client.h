@@ -1,0 +1,46 @@
+// AgentAdmin and CoordinatorAdmin ask one program over gRPC, each question within the
+// same time limit. Nothing is retried: a person or a script decides.
+#ifndef KVTIER_CLI_ADMIN_CLIENT_H_
+#define KVTIER_CLI_ADMIN_CLIENT_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "kvtier/v1/admin.grpc.pb.h"
+#include "kvtier/v1/admin.pb.h"
+
+namespace kvtier::cli {
+
+// Thread-safe. Errors of every question: kUnavailable and kDeadlineExceeded nobody
+// answered within `timeout`; kFailedPrecondition the other side speaks no version of
+// ours; anything else is the answer itself, in the program's words.
+class AgentAdmin {
+ public:
+  AgentAdmin(const std::string& address, absl::Duration timeout);
+  absl::StatusOr<v1::AgentStatusResponse> Status() const;
+  absl::StatusOr<v1::LookupResponse> Lookup(const v1::LookupRequest& request) const;
+  absl::StatusOr<v1::EvictTierResponse> EvictTier(const v1::EvictTierRequest& request) const;
+
+ private:
+  const std::unique_ptr<v1::AgentAdmin::Stub> stub_;
+  const absl::Duration timeout_;
+};
+
+class CoordinatorAdmin {
+ public:
+  CoordinatorAdmin(const std::string& address, absl::Duration timeout);
+  absl::StatusOr<v1::CoordinatorStatusResponse> Status() const;
+  absl::StatusOr<v1::LookupResponse> Lookup(const v1::LookupRequest& request) const;
+  absl::StatusOr<v1::GetSettingsResponse> GetSettings() const;
+  absl::StatusOr<v1::SetSettingResponse> SetSetting(const v1::SetSettingRequest& request) const;
+
+ private:
+  const std::unique_ptr<v1::CoordinatorAdmin::Stub> stub_;
+  const absl::Duration timeout_;
+};
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_ADMIN_CLIENT_H_

@@ -1,0 +1,52 @@
+#include "cli/answers.h"
+
+#include "absl/strings/str_cat.h"
+#include "cli/admin_client.h"
+#include "cli/table.h"
+#include "core/status_macros.h"
+
+namespace kvtier::cli {
+
+void Verdict::Add(const absl::Status& status) {
+  ++asked_;
+  if (status.ok()) ++answered_;
+  if (IsUnreachable(status)) ++unreachable_;
+  if (absl::IsNotFound(status)) ++not_found_;
+}
+
+ExitCode Verdict::code() const {
+  if (answered_ == asked_) return ExitCode::kOk;
+  if (unreachable_ == asked_) return ExitCode::kUnreachable;
+  if (answered_ + not_found_ == asked_) return ExitCode::kNotFound;
+  return ExitCode::kFailed;
+}
+
+bool IsUnreachable(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+}
+
+std::string FailureText(const absl::Status& status) {
+  const std::string words = Printable(std::string(status.message()));
+  if (absl::IsDeadlineExceeded(status)) return "no answer in time";
+  if (absl::IsUnavailable(status)) return absl::StrCat("unreachable (", words, ")");
+  return absl::StrCat(absl::StatusCodeToString(status.code()), ": ", words);
+}
+
+Outcome Failure(const std::string& address, const absl::Status& status) {
+  Verdict verdict;
+  verdict.Add(status);
+  return {.code = verdict.code(),
+          .err = absl::StrCat("kvtier: ", address, ": ", FailureText(status), "\n")};
+}
+
+absl::StatusOr<std::string> CoordinatorAddress(const Arguments& arguments) {
+  if (arguments.coordinator) return *arguments.coordinator;
+  KVT_ASSIGN_OR_RETURN(const v1::AgentStatusResponse status,
+                       AgentAdmin(arguments.agents[0], arguments.timeout).Status());
+  if (status.coordinator_address().empty()) {
+    return absl::FailedPreconditionError("this agent runs alone; name a --coordinator");
+  }
+  return status.coordinator_address();
+}
+
+}  // namespace kvtier::cli

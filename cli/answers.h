@@ -1,0 +1,74 @@
+// Asking several programs the same thing at the same time, and what their answers
+// amount to.
+#ifndef KVTIER_CLI_ANSWERS_H_
+#define KVTIER_CLI_ANSWERS_H_
+
+#include <cstddef>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/arguments.h"
+#include "cli/outcome.h"
+
+namespace kvtier::cli {
+
+// What the program at `address` said, or why there is no answer.
+template <typename Response>
+struct Answer {
+  std::string address;
+  absl::StatusOr<Response> response = absl::UnknownError("not asked");
+};
+
+// Calls ask(address) for all of them at once, so that one which is down does not delay
+// the rest; answers are in the order of the addresses.
+template <typename Response, typename AskOne>
+std::vector<Answer<Response>> AskAll(const std::vector<std::string>& addresses, AskOne ask) {
+  std::vector<Answer<Response>> answers(addresses.size());
+  std::vector<std::thread> threads;
+  threads.reserve(addresses.size());
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    answers[i].address = addresses[i];
+    threads.emplace_back([&answers, &ask, i] { answers[i].response = ask(answers[i].address); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return answers;
+}
+
+// Collects what several questions came to. Not thread-safe.
+class Verdict {
+ public:
+  template <typename Response>
+  void Add(const Answer<Response>& answer) {
+    Add(answer.response.status());
+  }
+  void Add(const absl::Status& status);
+  // kOk when all answered; kUnreachable when none could be reached; kNotFound when all
+  // answered and one said so; else kFailed.
+  ExitCode code() const;
+
+ private:
+  size_t asked_ = 0;
+  size_t answered_ = 0;
+  size_t unreachable_ = 0;
+  size_t not_found_ = 0;
+};
+
+// True when nobody was there to answer in time.
+bool IsUnreachable(const absl::Status& status);
+
+// "cannot reach it within 2s: ..." or the program's own words: one line for a table.
+std::string FailureText(const absl::Status& status);
+
+// The outcome of a question that failed as a whole.
+Outcome Failure(const std::string& address, const absl::Status& status);
+
+// The coordinator's address: as named on the command line, else as the first agent
+// knows it. Errors: that agent's, or kFailedPrecondition when it runs alone.
+absl::StatusOr<std::string> CoordinatorAddress(const Arguments& arguments);
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_ANSWERS_H_

@@ -1,0 +1,267 @@
+#include "cli/arguments.h"
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "core/status_macros.h"
+#include "proto/convert.h"
+
+namespace kvtier::cli {
+namespace {
+
+struct VerbWord {
+  absl::string_view word;
+  Verb verb;
+  absl::string_view options;  // Separated by spaces, beside the ones every verb takes.
+};
+constexpr absl::string_view kEveryVerb = "--output";
+constexpr std::array<VerbWord, 8> kVerbs = {{
+    {"status", Verb::kStatus, "--agent --coordinator --timeout"},
+    {"nodes", Verb::kNodes, "--agent --coordinator --timeout"},
+    {"tiers", Verb::kTiers, "--agent --timeout"},
+    {"lookup", Verb::kLookup,
+     "--agent --coordinator --timeout --block-key --tenant --space-digest --engine-key"},
+    {"evict", Verb::kEvict, "--agent --timeout --tier --yes"},
+    {"settings", Verb::kSettings, "--agent --coordinator --timeout"},
+    {"version", Verb::kVersion, ""},
+    {"help", Verb::kHelp, ""},
+}};
+
+// Every option there is; those in kNoValue stand alone.
+constexpr absl::string_view kOptions =
+    "--agent --coordinator --output --timeout --block-key --tenant --space-digest --engine-key "
+    "--tier --yes";
+constexpr absl::string_view kNoValue = "--yes";
+constexpr absl::string_view kRepeatable = "--agent";
+
+bool Lists(absl::string_view options, absl::string_view name) {
+  for (absl::string_view option : absl::StrSplit(options, ' ', absl::SkipEmpty())) {
+    if (option == name) return true;
+  }
+  return false;
+}
+
+absl::Status Wrong(const std::string& text) { return absl::InvalidArgumentError(text); }
+
+// A command line taken apart, before anything is read into it.
+struct Pieces {
+  std::vector<std::string> words;
+  std::map<std::string, std::vector<std::string>> options;  // By long name.
+};
+
+absl::Status AddOption(const std::string& name, std::optional<std::string> value, Pieces* pieces) {
+  std::vector<std::string>& values = pieces->options[name];
+  if (!values.empty() && !Lists(kRepeatable, name)) {
+    return Wrong(absl::StrCat(name, " is given twice"));
+  }
+  if (value && value->empty()) return Wrong(absl::StrCat(name, " is empty"));
+  values.push_back(value.value_or(""));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Pieces> TakeApart(std::span<const std::string> words) {
+  Pieces pieces;
+  for (size_t i = 0; i < words.size(); ++i) {
+    std::string name = words[i];
+    if (name == "--help" || name == "-h") {
+      pieces.words = {"help"};
+      return pieces;
+    }
+    if (!absl::StartsWith(name, "-")) {
+      pieces.words.push_back(name);
+      continue;
+    }
+    std::optional<std::string> value;
+    if (const size_t equals = name.find('='); equals != std::string::npos) {
+      value = name.substr(equals + 1);
+      name.resize(equals);
+    }
+    if (name == "-o") name = "--output";
+    if (!Lists(kOptions, name)) {
+      return Wrong(absl::StrCat("unknown option ", name, "; see kvtier help"));
+    }
+    if (Lists(kNoValue, name)) {
+      if (value) return Wrong(absl::StrCat(name, " takes no value"));
+    } else if (!value) {
+      if (i + 1 == words.size()) return Wrong(absl::StrCat(name, " needs a value"));
+      value = words[++i];
+    }
+    KVT_RETURN_IF_ERROR(AddOption(name, std::move(value), &pieces));
+  }
+  return pieces;
+}
+
+absl::StatusOr<const VerbWord*> FindVerb(const Pieces& pieces) {
+  if (pieces.words.empty()) return Wrong("a verb is missing; see kvtier help");
+  for (const VerbWord& known : kVerbs) {
+    if (known.word != pieces.words[0]) continue;
+    for (const auto& [name, values] : pieces.options) {
+      if (!Lists(known.options, name) && !Lists(kEveryVerb, name)) {
+        return Wrong(absl::StrCat(known.word, " does not take ", name));
+      }
+    }
+    if (pieces.words.size() > 1 && known.verb != Verb::kSettings) {
+      return Wrong(absl::StrCat(known.word, " does not take '", pieces.words[1], "'"));
+    }
+    return &known;
+  }
+  return Wrong(absl::StrCat("unknown verb '", pieces.words[0], "'; see kvtier help"));
+}
+
+std::optional<std::string> ValueOf(const Pieces& pieces, const char* name) {
+  const auto found = pieces.options.find(name);
+  if (found == pieces.options.end()) return std::nullopt;
+  return found->second.front();
+}
+
+// A path means its Unix socket; everything else is gRPC's to understand.
+std::string Address(const std::string& text) {
+  return absl::StartsWith(text, "/") ? absl::StrCat("unix:", text) : text;
+}
+
+absl::Status ReadCommon(const Pieces& pieces, Arguments* arguments) {
+  if (const auto found = pieces.options.find("--agent"); found != pieces.options.end()) {
+    for (const std::string& agent : found->second) arguments->agents.push_back(Address(agent));
+  }
+  if (const auto value = ValueOf(pieces, "--coordinator")) arguments->coordinator = Address(*value);
+  if (arguments->agents.empty() && !arguments->coordinator) {
+    arguments->agents.emplace_back(kDefaultAgent);
+  }
+  if (const auto value = ValueOf(pieces, "--output")) {
+    if (*value != "table" && *value != "json") {
+      return Wrong(absl::StrCat("--output is table or json, not '", *value, "'"));
+    }
+    arguments->format = *value == "json" ? Format::kJson : Format::kTable;
+  }
+  if (const auto value = ValueOf(pieces, "--timeout")) {
+    if (!absl::ParseDuration(*value, &arguments->timeout) ||
+        arguments->timeout < absl::Milliseconds(1) || arguments->timeout > convert::kMaxTimeout) {
+      return Wrong(absl::StrCat("--timeout is 1ms to 60s, for example 500ms, not '", *value, "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// absl::HexStringToBytes() takes anything; this does not.
+absl::StatusOr<std::string> BytesFromHex(const char* option, const std::string& hex) {
+  if (hex.size() % 2 != 0 || hex.find_first_not_of("0123456789abcdefABCDEF") != std::string::npos) {
+    return Wrong(absl::StrCat(option, " is not hexadecimal: '", hex, "'"));
+  }
+  return absl::HexStringToBytes(hex);
+}
+
+absl::StatusOr<EngineName> ReadEngineName(const Pieces& pieces) {
+  const auto tenant = ValueOf(pieces, "--tenant");
+  const auto space = ValueOf(pieces, "--space-digest");
+  const auto key = ValueOf(pieces, "--engine-key");
+  if (!tenant || !space || !key) {
+    return Wrong("lookup needs --block-key, or all of --tenant, --space-digest and --engine-key");
+  }
+  KVT_ASSIGN_OR_RETURN(const std::string space_bytes, BytesFromHex("--space-digest", *space));
+  KVT_ASSIGN_OR_RETURN(const SpaceDigest digest,
+                       convert::SpaceDigestFrom(space_bytes, "--space-digest"));
+  KVT_ASSIGN_OR_RETURN(const std::string key_bytes, BytesFromHex("--engine-key", *key));
+  absl::StatusOr<EngineKey> engine_key = EngineKey::FromBytes(key_bytes);
+  if (!engine_key.ok()) {
+    return Wrong(absl::StrCat("--engine-key: ", engine_key.status().message()));
+  }
+  return EngineName{*tenant, digest, *std::move(engine_key)};
+}
+
+absl::Status ReadLookup(const Pieces& pieces, Arguments* arguments) {
+  const auto hex = ValueOf(pieces, "--block-key");
+  if (!hex) {
+    KVT_ASSIGN_OR_RETURN(arguments->engine_name, ReadEngineName(pieces));
+    // Only an agent knows the tenants' keys.
+    if (arguments->agents.empty()) return Wrong("lookup by --engine-key needs --agent, too");
+    return absl::OkStatus();
+  }
+  for (const char* other : {"--tenant", "--space-digest", "--engine-key"}) {
+    if (ValueOf(pieces, other))
+      return Wrong(absl::StrCat("lookup: --block-key or ", other, ", not both"));
+  }
+  const absl::StatusOr<BlockKey> key = BlockKey::FromHex(*hex);
+  if (!key.ok()) return Wrong(absl::StrCat("--block-key: ", key.status().message()));
+  arguments->block_key = *key;
+  return absl::OkStatus();
+}
+
+absl::Status ReadEvict(const Pieces& pieces, Arguments* arguments) {
+  const auto name = ValueOf(pieces, "--tier");
+  for (const Tier tier : kAllTiers) {
+    if (name && *name == TierName(tier)) arguments->tier = tier;
+  }
+  if (!arguments->tier) return Wrong("evict needs --tier gpu, host or disk");
+  arguments->yes = ValueOf(pieces, "--yes").has_value();
+  if (!arguments->yes) {
+    return Wrong(absl::StrCat("evict drops every block of the ", *name,
+                              " tier that nobody holds; add --yes to mean it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadSettings(const Pieces& pieces, Arguments* arguments) {
+  const std::vector<std::string>& words = pieces.words;
+  if (words.size() == 1 || (words[1] == "get" && words.size() <= 3)) {
+    if (words.size() == 3) arguments->setting_name = words[2];
+    return absl::OkStatus();
+  }
+  if (words[1] != "set" || words.size() != 3) {
+    return Wrong("settings takes nothing, get [NAME] or set NAME=VALUE");
+  }
+  const size_t equals = words[2].find('=');
+  if (equals == 0 || equals == std::string::npos) {
+    return Wrong(absl::StrCat("settings set takes NAME=VALUE, not '", words[2], "'"));
+  }
+  arguments->setting_name = words[2].substr(0, equals);
+  arguments->setting_value = words[2].substr(equals + 1);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
+  KVT_ASSIGN_OR_RETURN(const Pieces pieces, TakeApart(words));
+  KVT_ASSIGN_OR_RETURN(const VerbWord* const verb, FindVerb(pieces));
+  Arguments arguments;
+  arguments.verb = verb->verb;
+  KVT_RETURN_IF_ERROR(ReadCommon(pieces, &arguments));
+  if (arguments.verb == Verb::kLookup) KVT_RETURN_IF_ERROR(ReadLookup(pieces, &arguments));
+  if (arguments.verb == Verb::kEvict) KVT_RETURN_IF_ERROR(ReadEvict(pieces, &arguments));
+  if (arguments.verb == Verb::kSettings) KVT_RETURN_IF_ERROR(ReadSettings(pieces, &arguments));
+  return arguments;
+}
+
+std::string HelpText() {
+  return R"(kvtier: looks into kvtier agents and their coordinator.
+
+  kvtier status                      health of agents and coordinator
+  kvtier nodes                       the nodes that the coordinator knows
+  kvtier tiers                       capacity, use, hits, bytes and latencies of each tier
+  kvtier lookup --block-key HEX      where a block is
+  kvtier lookup --tenant T --space-digest HEX --engine-key HEX
+  kvtier evict --tier host --yes     drops a tier's blocks that nobody holds
+  kvtier settings [get [NAME]]       the coordinator's durable settings
+  kvtier settings set NAME=VALUE
+  kvtier version
+
+Options
+  --agent ADDRESS        a path, unix:PATH or HOST:PORT; may be repeated
+                         (unix:/run/kvtier/kvtier.sock when nothing is named)
+  --coordinator ADDRESS  nodes and settings ask the agent for it when it is not named
+  -o, --output FORMAT    table or json
+  --timeout DURATION     of each question: 1ms to 60s (2s)
+
+Exit codes: 0 done, 1 failed or only partly answered, 2 unreachable, 3 not found, 64 wrong usage.
+)";
+}
+
+}  // namespace kvtier::cli

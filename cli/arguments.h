@@ -1,0 +1,61 @@
+// The command line of `kvtier`, parsed: one verb, its words and its options. What is
+// unknown, repeated, misplaced or malformed is an error that names it.
+#ifndef KVTIER_CLI_ARGUMENTS_H_
+#define KVTIER_CLI_ARGUMENTS_H_
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/block_key.h"
+#include "core/tier.h"
+
+namespace kvtier::cli {
+
+inline constexpr const char* kDefaultAgent = "unix:/run/kvtier/kvtier.sock";
+inline constexpr absl::Duration kDefaultTimeout = absl::Seconds(2);
+
+enum class Verb { kStatus, kNodes, kTiers, kLookup, kEvict, kSettings, kVersion, kHelp };
+enum class Format { kTable, kJson };
+
+// A block as an engine and its tenant name it.
+struct EngineName {
+  std::string tenant;
+  SpaceDigest space;
+  EngineKey key;
+};
+
+struct Arguments {
+  Verb verb = Verb::kHelp;
+  std::vector<std::string> agents;         // gRPC addresses, never empty strings.
+  std::optional<std::string> coordinator;  // The same.
+  Format format = Format::kTable;
+  absl::Duration timeout = kDefaultTimeout;  // 1 ms to 60 s, for the whole of one RPC.
+
+  // lookup: exactly one of the two.
+  std::optional<BlockKey> block_key;
+  std::optional<EngineName> engine_name;
+
+  // evict: always both.
+  std::optional<Tier> tier;
+  bool yes = false;
+
+  // settings: `get [NAME]` or `set NAME=VALUE`.
+  std::string setting_name;
+  std::optional<std::string> setting_value;  // Present: set.
+};
+
+// `words` are the command line without the program's name. Agents are left empty
+// when only a coordinator was named; with neither there is kDefaultAgent.
+// Errors: kInvalidArgument, one line for a person.
+absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words);
+
+// Every verb and option, for `kvtier help`.
+std::string HelpText();
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_ARGUMENTS_H_

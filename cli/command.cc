@@ -1,0 +1,50 @@
+#include "cli/command.h"
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "cli/arguments.h"
+#include "cli/evict.h"
+#include "cli/lookup.h"
+#include "cli/nodes.h"
+#include "cli/settings.h"
+#include "cli/status.h"
+#include "cli/tiers.h"
+#include "cli/version.h"
+
+namespace kvtier::cli {
+namespace {
+
+Outcome Run(const Arguments& arguments) {
+  switch (arguments.verb) {
+    case Verb::kStatus:
+      return RunStatus(arguments);
+    case Verb::kNodes:
+      return RunNodes(arguments);
+    case Verb::kTiers:
+      return RunTiers(arguments);
+    case Verb::kLookup:
+      return RunLookup(arguments);
+    case Verb::kEvict:
+      return RunEvict(arguments);
+    case Verb::kSettings:
+      return RunSettings(arguments);
+    case Verb::kVersion:
+      return RunVersion(arguments);
+    case Verb::kHelp:
+      return {.out = HelpText()};
+  }
+  return {.code = ExitCode::kUsage};
+}
+
+}  // namespace
+
+Outcome RunCommand(std::span<const std::string> words) {
+  const absl::StatusOr<Arguments> arguments = ParseArguments(words);
+  if (!arguments.ok()) {
+    return {.code = ExitCode::kUsage,
+            .err = absl::StrCat("kvtier: ", arguments.status().message(), "\n")};
+  }
+  return Run(*arguments);
+}
+
+}  // namespace kvtier::cli

@@ -1,0 +1,121 @@
+#include "cli/lookup.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "cli/admin_client.h"
+#include "cli/json.h"
+#include "cli/table.h"
+#include "cli/tiers.h"
+#include "cli/units.h"
+#include "proto/convert.h"
+
+namespace kvtier::cli {
+namespace {
+
+v1::LookupRequest RequestOf(const Arguments& arguments) {
+  v1::LookupRequest request;
+  if (arguments.block_key) {
+    request.set_block_key(convert::ToWire(*arguments.block_key));
+  } else {
+    const EngineName& name = *arguments.engine_name;
+    request.set_tenant(name.tenant);
+    request.set_space_digest(convert::ToWire(name.space));
+    request.set_engine_key(std::string(name.key.bytes()));
+  }
+  return request;
+}
+
+// The coordinator knows no tenant's key: it is asked by the name an agent worked out.
+Answer<v1::LookupResponse> AskCoordinator(const Arguments& arguments, v1::LookupRequest request,
+                                          const LookupAnswers& agents) {
+  Answer<v1::LookupResponse> answer{.address = *arguments.coordinator};
+  if (request.block_key().empty()) {
+    for (const auto& agent : agents) {
+      if (agent.response.ok()) request.set_block_key(agent.response->block_key());
+    }
+    if (request.block_key().empty()) {
+      answer.response = absl::FailedPreconditionError("no agent could name the block");
+      return answer;
+    }
+    request.clear_tenant();
+    request.clear_space_digest();
+    request.clear_engine_key();
+  }
+  answer.response = CoordinatorAdmin(*arguments.coordinator, arguments.timeout).Lookup(request);
+  return answer;
+}
+
+std::string KeyOf(const LookupAnswers& answers) {
+  for (const auto& answer : answers) {
+    if (answer.response.ok() && !answer.response->block_key().empty()) {
+      return absl::BytesToHexString(answer.response->block_key());
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string LookupTable(const LookupAnswers& answers) {
+  Table table({{"SAYS"}, {"NODE"}, {"TIER"}, {"LENGTH", Align::kRight}});
+  for (const auto& [address, response] : answers) {
+    if (!response.ok()) {
+      table.AddRow({address, FailureText(response.status()), "", ""});
+    } else if (response->copies().empty()) {
+      table.AddRow({address, "nobody", "", ""});
+    } else {
+      for (const v1::LookupResponse::Copy& copy : response->copies()) {
+        table.AddRow({address, copy.node_id(), WireTierName(copy.tier()),
+                      copy.length() == 0 ? "?" : BytesText(copy.length())});
+      }
+    }
+  }
+  return absl::StrCat("BLOCK  ", KeyOf(answers), "\n", table.ToString());
+}
+
+std::string LookupJson(const LookupAnswers& answers) {
+  JsonWriter json;
+  json.Text("block_key", KeyOf(answers));
+  json.OpenArray("answers");
+  for (const auto& [address, response] : answers) {
+    json.OpenElement();
+    json.Text("address", address);
+    if (!response.ok()) {
+      json.Text("error", FailureText(response.status()));
+    } else {
+      json.OpenArray("copies");
+      for (const v1::LookupResponse::Copy& copy : response->copies()) {
+        json.OpenElement();
+        json.Text("node_id", copy.node_id());
+        json.Text("tier", WireTierName(copy.tier()));
+        json.Count("length_bytes", copy.length());
+        json.Close();
+      }
+      json.Close();
+    }
+    json.Close();
+  }
+  json.Close();
+  return json.Finish();
+}
+
+Outcome RunLookup(const Arguments& arguments) {
+  const v1::LookupRequest request = RequestOf(arguments);
+  LookupAnswers answers =
+      AskAll<v1::LookupResponse>(arguments.agents, [&](const std::string& address) {
+        return AgentAdmin(address, arguments.timeout).Lookup(request);
+      });
+  if (arguments.coordinator) answers.push_back(AskCoordinator(arguments, request, answers));
+  Verdict verdict;
+  bool found = false;
+  for (const auto& answer : answers) {
+    verdict.Add(answer);
+    found |= answer.response.ok() && !answer.response->copies().empty();
+  }
+  const bool nowhere = verdict.code() == ExitCode::kOk && !found;
+  return {.code = nowhere ? ExitCode::kNotFound : verdict.code(),
+          .out = arguments.format == Format::kJson ? LookupJson(answers) : LookupTable(answers)};
+}
+
+}  // namespace kvtier::cli

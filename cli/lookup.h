@@ -1,0 +1,26 @@
+// `kvtier lookup`: where a block is, by the agents' own word and by the coordinator's
+// belief.
+#ifndef KVTIER_CLI_LOOKUP_H_
+#define KVTIER_CLI_LOOKUP_H_
+
+#include <string>
+#include <vector>
+
+#include "cli/answers.h"
+#include "cli/arguments.h"
+#include "cli/outcome.h"
+#include "kvtier/v1/admin.pb.h"
+
+namespace kvtier::cli {
+
+using LookupAnswers = std::vector<Answer<v1::LookupResponse>>;
+
+// kNotFound when all answered and nobody has a copy.
+Outcome RunLookup(const Arguments& arguments);
+
+std::string LookupTable(const LookupAnswers& answers);
+std::string LookupJson(const LookupAnswers& answers);
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_LOOKUP_H_

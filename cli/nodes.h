@@ -1,0 +1,20 @@
+// `kvtier nodes`: the nodes that the coordinator knows, and what they say they hold.
+#ifndef KVTIER_CLI_NODES_H_
+#define KVTIER_CLI_NODES_H_
+
+#include <string>
+
+#include "cli/arguments.h"
+#include "cli/outcome.h"
+#include "kvtier/v1/admin.pb.h"
+
+namespace kvtier::cli {
+
+Outcome RunNodes(const Arguments& arguments);
+
+std::string NodesTable(const v1::CoordinatorStatusResponse& status);
+std::string NodesJson(const v1::CoordinatorStatusResponse& status);
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_NODES_H_

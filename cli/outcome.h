@@ -1,0 +1,26 @@
+// What a verb leaves behind: text for both streams and the exit code.
+#ifndef KVTIER_CLI_OUTCOME_H_
+#define KVTIER_CLI_OUTCOME_H_
+
+#include <string>
+
+namespace kvtier::cli {
+
+// Part of the contract with scripts: numbers never change their meaning.
+enum class ExitCode : int {
+  kOk = 0,
+  kFailed = 1,       // An answer said no, or some of several did not answer.
+  kUnreachable = 2,  // Nobody answered within --timeout.
+  kNotFound = 3,     // Everybody answered, and none has it.
+  kUsage = 64,       // The command line was wrong; nothing was asked.
+};
+
+struct Outcome {
+  ExitCode code = ExitCode::kOk;
+  std::string out;  // For standard output; ends with a line feed, or is empty.
+  std::string err;  // For standard error; the same.
+};
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_OUTCOME_H_

@@ -1,0 +1,243 @@
+#include "cli/status.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "cli/admin_client.h"
+#include "cli/json.h"
+#include "cli/table.h"
+#include "cli/units.h"
+
+namespace kvtier::cli {
+namespace {
+
+// 64 random bits: more than a JSON number holds.
+std::string EpochText(uint64_t epoch) { return absl::StrFormat("%016x", epoch); }
+
+// "label  text" lines below a heading.
+Table Facts() { return Table({{""}, {""}}, /*indent=*/2); }
+
+std::string CoordinatorText(const v1::AgentStatusResponse& status) {
+  if (status.coordinator_address().empty()) return "none, this node runs alone";
+  return absl::StrCat(status.coordinator_address(), ", ",
+                      status.coordinator_connected() ? "connected" : "silent", ", last heard ",
+                      SecondsText(status.coordinator_silence_seconds()), " ago");
+}
+
+std::string PeersText(const v1::PeerReport& peers) {
+  return absl::StrCat("fetched ", CountText(peers.fetched_blocks()), " blocks (",
+                      BytesText(peers.fetched_bytes()), "), missed ",
+                      CountText(peers.missed_blocks()), ", served ",
+                      CountText(peers.served_blocks()), " (", BytesText(peers.served_bytes()), ")");
+}
+
+std::string TierLines(const v1::AgentStatusResponse& status) {
+  Table table({{"TIER"},
+               {"CAPACITY", Align::kRight},
+               {"USED", Align::kRight},
+               {"FULL", Align::kRight},
+               {"PINNED", Align::kRight},
+               {"BLOCKS", Align::kRight},
+               {"HITS", Align::kRight},
+               {"MISSES", Align::kRight},
+               {"EVICTIONS", Align::kRight}},
+              /*indent=*/2);
+  for (const v1::TierReport& tier : status.tiers()) {
+    table.AddRow({WireTierName(tier.tier()), BytesText(tier.capacity_bytes()),
+                  BytesText(tier.used_bytes()), ShareText(tier.used_bytes(), tier.capacity_bytes()),
+                  BytesText(tier.pinned_bytes()), CountText(tier.blocks()), CountText(tier.hits()),
+                  CountText(tier.misses()), CountText(tier.evictions())});
+  }
+  return table.ToString();
+}
+
+std::string AgentLines(const std::string& address, const v1::AgentStatusResponse& status) {
+  const std::vector<std::string> complaints = Complaints(status);
+  Table facts = Facts();
+  facts.AddRow({"health", complaints.empty() ? "ok" : absl::StrJoin(complaints, "; ")});
+  facts.AddRow({"version", status.version().build()});
+  facts.AddRow({"up", SecondsText(status.uptime_seconds())});
+  facts.AddRow({"holds", absl::StrCat(status.sessions(), " sessions, ", status.leases(),
+                                      " leases, ", status.reservations(), " reservations, ",
+                                      CountText(status.offload_queue()), " blocks to offload")});
+  facts.AddRow({"coordinator", CoordinatorText(status)});
+  facts.AddRow({"peers", PeersText(status.peers())});
+  facts.AddRow({"disk I/O", status.disk_io()});
+  facts.AddRow({"device", status.device()});
+  return absl::StrCat("AGENT  ", Printable(status.node_id()), "  ", address, "\n", facts.ToString(),
+                      TierLines(status));
+}
+
+std::string CoordinatorLines(const std::string& address,
+                             const v1::CoordinatorStatusResponse& status) {
+  uint64_t live = 0;
+  for (const v1::NodeReport& node : status.nodes()) live += node.state() == "live" ? 1 : 0;
+  const uint64_t refused =
+      status.refused_keys() + status.refused_holders() + status.refused_nodes();
+  Table facts = Facts();
+  facts.AddRow({"health", refused == 0 ? "ok"
+                                       : absl::StrCat("full: refused ", CountText(refused),
+                                                      " blocks, holders and nodes")});
+  facts.AddRow({"version", status.version().build()});
+  facts.AddRow({"up", SecondsText(status.uptime_seconds())});
+  facts.AddRow({"nodes", absl::StrCat(live, " live of ", status.nodes_size())});
+  facts.AddRow({"directory", absl::StrCat(CountText(status.directory_keys()), " blocks")});
+  facts.AddRow({"served", absl::StrCat(CountText(status.locate_requests()), " locates, ",
+                                       CountText(status.reports()), " reports, ",
+                                       CountText(status.resyncs()), " resyncs")});
+  return absl::StrCat("COORDINATOR  ", address, "\n", facts.ToString());
+}
+
+void WritePeers(const v1::PeerReport& peers, JsonWriter* json) {
+  json->OpenObject("peers");
+  json->Count("fetched_blocks", peers.fetched_blocks());
+  json->Count("fetched_bytes", peers.fetched_bytes());
+  json->Count("missed_blocks", peers.missed_blocks());
+  json->Count("verify_failures", peers.verify_failures());
+  json->Count("served_blocks", peers.served_blocks());
+  json->Count("served_bytes", peers.served_bytes());
+  json->Count("timeouts", peers.timeouts());
+  json->Close();
+}
+
+void WriteVersion(const v1::ProtocolVersion& version, JsonWriter* json) {
+  json->Text("build", version.build());
+  json->Count("protocol_version", version.version());
+  json->Count("protocol_min_version", version.min_version());
+}
+
+void WriteAgent(const v1::AgentStatusResponse& status, JsonWriter* json) {
+  json->Text("node_id", status.node_id());
+  json->Text("node_epoch", EpochText(status.node_epoch()));
+  json->Text("health", absl::StrJoin(Complaints(status), "; "));
+  WriteVersion(status.version(), json);
+  json->Seconds("uptime_seconds", status.uptime_seconds());
+  json->Count("sessions", status.sessions());
+  json->Count("leases", status.leases());
+  json->Count("reservations", status.reservations());
+  json->Count("offload_queue_blocks", status.offload_queue());
+  json->OpenObject("coordinator");
+  json->Text("address", status.coordinator_address());
+  json->Flag("connected", status.coordinator_connected());
+  json->Seconds("silence_seconds", status.coordinator_silence_seconds());
+  json->Close();
+  WritePeers(status.peers(), json);
+  json->Text("disk_io", status.disk_io());
+  json->Text("device", status.device());
+  json->Count("altered_blocks", status.altered_blocks());
+  json->Count("deadline_misses", status.deadline_misses());
+  json->OpenArray("tiers");
+  for (const v1::TierReport& tier : status.tiers()) {
+    json->OpenElement();
+    WriteTier(tier, json);
+    json->Close();
+  }
+  json->Close();
+}
+
+void WriteCoordinator(const v1::CoordinatorStatusResponse& status, JsonWriter* json) {
+  json->Text("coordinator_epoch", EpochText(status.coordinator_epoch()));
+  WriteVersion(status.version(), json);
+  json->Seconds("uptime_seconds", status.uptime_seconds());
+  json->Count("nodes", static_cast<uint64_t>(status.nodes_size()));
+  json->Count("directory_keys", status.directory_keys());
+  json->Count("locate_requests", status.locate_requests());
+  json->Count("reports", status.reports());
+  json->Count("resyncs", status.resyncs());
+  json->Count("refused_keys", status.refused_keys());
+  json->Count("refused_holders", status.refused_holders());
+  json->Count("refused_nodes", status.refused_nodes());
+}
+
+}  // namespace
+
+std::vector<std::string> Complaints(const v1::AgentStatusResponse& status) {
+  std::vector<std::string> complaints;
+  if (status.altered_blocks() > 0) {
+    complaints.push_back(absl::StrCat(CountText(status.altered_blocks()),
+                                      " host blocks altered by a worker after commit"));
+  }
+  for (const v1::TierReport& tier : status.tiers()) {
+    const std::string name = WireTierName(tier.tier());
+    if (tier.verify_failures() > 0) {
+      complaints.push_back(
+          absl::StrCat(CountText(tier.verify_failures()), " blocks quarantined on ", name));
+    }
+    if (tier.io_errors() > 0) {
+      complaints.push_back(absl::StrCat(CountText(tier.io_errors()), " I/O errors on ", name));
+    }
+  }
+  if (status.peers().verify_failures() > 0) {
+    complaints.push_back(
+        absl::StrCat(CountText(status.peers().verify_failures()), " wrong blocks from peers"));
+  }
+  if (!status.coordinator_address().empty() && !status.coordinator_connected()) {
+    complaints.emplace_back("coordinator silent, only local hits");
+  }
+  return complaints;
+}
+
+std::string StatusTable(const StatusReport& report) {
+  std::vector<std::string> parts;
+  for (const auto& [address, response] : report.agents) {
+    parts.push_back(response.ok() ? AgentLines(address, *response)
+                                  : absl::StrCat("AGENT  ", address, "\n  health  ",
+                                                 FailureText(response.status()), "\n"));
+  }
+  if (report.coordinator) {
+    const auto& [address, response] = *report.coordinator;
+    parts.push_back(response.ok() ? CoordinatorLines(address, *response)
+                                  : absl::StrCat("COORDINATOR  ", address, "\n  health  ",
+                                                 FailureText(response.status()), "\n"));
+  }
+  return absl::StrJoin(parts, "\n");
+}
+
+std::string StatusJson(const StatusReport& report) {
+  JsonWriter json;
+  json.OpenArray("agents");
+  for (const auto& [address, response] : report.agents) {
+    json.OpenElement();
+    json.Text("address", address);
+    if (response.ok()) {
+      WriteAgent(*response, &json);
+    } else {
+      json.Text("error", FailureText(response.status()));
+    }
+    json.Close();
+  }
+  json.Close();
+  if (report.coordinator) {
+    const auto& [address, response] = *report.coordinator;
+    json.OpenObject("coordinator");
+    json.Text("address", address);
+    if (response.ok()) {
+      WriteCoordinator(*response, &json);
+    } else {
+      json.Text("error", FailureText(response.status()));
+    }
+    json.Close();
+  }
+  return json.Finish();
+}
+
+Outcome RunStatus(const Arguments& arguments) {
+  StatusReport report;
+  report.agents = AskAll<v1::AgentStatusResponse>(
+      arguments.agents,
+      [&](const std::string& address) { return AgentAdmin(address, arguments.timeout).Status(); });
+  if (arguments.coordinator) {
+    report.coordinator = {*arguments.coordinator,
+                          CoordinatorAdmin(*arguments.coordinator, arguments.timeout).Status()};
+  }
+  Verdict verdict;
+  for (const auto& answer : report.agents) verdict.Add(answer);
+  if (report.coordinator) verdict.Add(*report.coordinator);
+  return {.code = verdict.code(),
+          .out = arguments.format == Format::kJson ? StatusJson(report) : StatusTable(report)};
+}
+
+}  // namespace kvtier::cli

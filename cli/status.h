@@ -1,0 +1,32 @@
+// `kvtier status`: agents and their coordinator on one screen.
+#ifndef KVTIER_CLI_STATUS_H_
+#define KVTIER_CLI_STATUS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/answers.h"
+#include "cli/arguments.h"
+#include "cli/outcome.h"
+#include "cli/tiers.h"
+#include "kvtier/v1/admin.pb.h"
+
+namespace kvtier::cli {
+
+struct StatusReport {
+  AgentAnswers agents;
+  std::optional<Answer<v1::CoordinatorStatusResponse>> coordinator;  // If it was asked.
+};
+
+Outcome RunStatus(const Arguments& arguments);
+
+std::string StatusTable(const StatusReport& report);
+std::string StatusJson(const StatusReport& report);
+
+// What is not as it should be with an agent, worst first; empty: it is well.
+std::vector<std::string> Complaints(const v1::AgentStatusResponse& status);
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_STATUS_H_

@@ -1,0 +1,32 @@
+// `kvtier tiers`: what each tier of the asked agents holds and did.
+#ifndef KVTIER_CLI_TIERS_H_
+#define KVTIER_CLI_TIERS_H_
+
+#include <string>
+#include <vector>
+
+#include "cli/answers.h"
+#include "cli/arguments.h"
+#include "cli/json.h"
+#include "cli/outcome.h"
+#include "kvtier/v1/admin.pb.h"
+
+namespace kvtier::cli {
+
+using AgentAnswers = std::vector<Answer<v1::AgentStatusResponse>>;
+
+Outcome RunTiers(const Arguments& arguments);
+
+// For people: a column for each tier, a row for each figure.
+std::string TiersTable(const AgentAnswers& answers);
+std::string TiersJson(const AgentAnswers& answers);
+
+// "gpu", "host", "disk", or "tier 7" for one that a newer agent has.
+std::string WireTierName(v1::Tier tier);
+
+// The members of one tier, into the innermost object.
+void WriteTier(const v1::TierReport& tier, JsonWriter* json);
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_TIERS_H_

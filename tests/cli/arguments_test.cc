@@ -1,0 +1,141 @@
+#include "cli/arguments.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace kvtier::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kKeyHex[] = "00112233445566778899aabbccddeeff";
+const std::string kSpaceHex(64, 'a');
+
+absl::StatusOr<Arguments> Parse(const std::string& line) {
+  const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+  return ParseArguments(words);
+}
+
+TEST(Arguments, AskTheAgentOfThisNodeWhenNothingIsNamed) {
+  const auto arguments = Parse("status");
+  ASSERT_TRUE(arguments.ok());
+  EXPECT_EQ(arguments->verb, Verb::kStatus);
+  EXPECT_THAT(arguments->agents, ElementsAre("unix:/run/kvtier/kvtier.sock"));
+  EXPECT_FALSE(arguments->coordinator.has_value());
+  EXPECT_EQ(arguments->format, Format::kTable);
+  EXPECT_EQ(arguments->timeout, absl::Seconds(2));
+}
+
+TEST(Arguments, AskNoAgentWhenOnlyACoordinatorIsNamed) {
+  const auto arguments = Parse("status --coordinator 10.0.0.1:7300");
+  ASSERT_TRUE(arguments.ok());
+  EXPECT_THAT(arguments->agents, IsEmpty());
+  EXPECT_EQ(arguments->coordinator, "10.0.0.1:7300");
+}
+
+TEST(Arguments, TakeSeveralAgentsAndBothFormsOfAnOption) {
+  const auto arguments =
+      Parse("tiers --agent /a.sock --agent=unix:/b.sock --agent h:1 -o json --timeout=500ms");
+  ASSERT_TRUE(arguments.ok()) << arguments.status();
+  EXPECT_THAT(arguments->agents, ElementsAre("unix:/a.sock", "unix:/b.sock", "h:1"));
+  EXPECT_EQ(arguments->format, Format::kJson);
+  EXPECT_EQ(arguments->timeout, absl::Milliseconds(500));
+}
+
+TEST(Arguments, NameABlockByItsKey) {
+  const auto arguments = Parse(std::string("lookup --block-key ") + kKeyHex);
+  ASSERT_TRUE(arguments.ok());
+  EXPECT_EQ(arguments->block_key->ToHex(), kKeyHex);
+  EXPECT_FALSE(arguments->engine_name.has_value());
+}
+
+TEST(Arguments, NameABlockAsItsEngineDoes) {
+  const auto arguments =
+      Parse("lookup --tenant t --engine-key 0102030405060708 --space-digest " + kSpaceHex);
+  ASSERT_TRUE(arguments.ok()) << arguments.status();
+  EXPECT_EQ(arguments->engine_name->tenant, "t");
+  EXPECT_EQ(arguments->engine_name->space.ToHex(), kSpaceHex);
+  EXPECT_EQ(arguments->engine_name->key.bytes(),
+            absl::string_view("\x01\x02\x03\x04\x05\x06\x07\x08"));
+}
+
+TEST(Arguments, ReadAndWriteSettings) {
+  EXPECT_TRUE(Parse("settings")->setting_name.empty());
+  EXPECT_EQ(Parse("settings get quota")->setting_name, "quota");
+  const auto set = Parse("settings set quota=a=b");
+  EXPECT_EQ(set->setting_name, "quota");
+  EXPECT_EQ(set->setting_value, "a=b");
+  EXPECT_EQ(Parse("settings set quota=")->setting_value, "");
+}
+
+TEST(Arguments, HelpWinsOverWhatStandsBesideIt) {
+  EXPECT_EQ(Parse("evict --help")->verb, Verb::kHelp);
+  EXPECT_EQ(Parse("-h")->verb, Verb::kHelp);
+}
+
+TEST(Arguments, EveryVerbAndOptionIsInTheHelp) {
+  for (const char* word : {"status", "nodes", "tiers", "lookup", "evict", "settings", "version",
+                           "--agent", "--coordinator", "--output", "--timeout", "--block-key",
+                           "--tenant", "--space-digest", "--engine-key", "--tier", "--yes"}) {
+    EXPECT_THAT(HelpText(), HasSubstr(word));
+  }
+}
+
+struct Mistake {
+  std::string line;
+  std::string complaint;
+};
+
+TEST(Arguments, SayWhatIsWrong) {
+  const std::vector<Mistake> mistakes = {
+      {"", "a verb is missing"},
+      {"explode", "unknown verb 'explode'"},
+      {"status now", "status does not take 'now'"},
+      {"status --bogus", "unknown option --bogus"},
+      {"status -x", "unknown option -x"},
+      {"status --yes", "status does not take --yes"},
+      {"version --agent a", "version does not take --agent"},
+      {"nodes --tier host", "nodes does not take --tier"},
+      {"status --agent", "--agent needs a value"},
+      {"status --agent=", "--agent is empty"},
+      {"status --coordinator a --coordinator b", "--coordinator is given twice"},
+      {"status -o yaml", "--output is table or json, not 'yaml'"},
+      {"status --timeout 5", "--timeout is 1ms to 60s"},
+      {"status --timeout 0s", "--timeout is 1ms to 60s"},
+      {"status --timeout 61s", "--timeout is 1ms to 60s"},
+      {"status --timeout -1s", "--timeout is 1ms to 60s"},
+      {"lookup", "lookup needs --block-key"},
+      {"lookup --block-key 0011", "--block-key"},
+      {"lookup --tenant t", "lookup needs --block-key, or all of"},
+      {std::string("lookup --tenant t --block-key ") + kKeyHex, "not both"},
+      {"lookup --tenant t --engine-key 0102030405060708 --space-digest 00", "--space-digest"},
+      {"lookup --tenant t --engine-key xy --space-digest " + kSpaceHex, "not hexadecimal: 'xy'"},
+      {"lookup --tenant t --engine-key 0102 --space-digest " + kSpaceHex, "--engine-key"},
+      {"lookup --coordinator c --tenant t --engine-key 0102030405060708 --space-digest " +
+           kSpaceHex,
+       "needs --agent, too"},
+      {"evict --yes", "evict needs --tier"},
+      {"evict --tier tape --yes", "evict needs --tier"},
+      {"evict --tier host", "add --yes"},
+      {"evict --tier host --yes=1", "--yes takes no value"},
+      {"settings put a=b", "settings takes nothing, get [NAME] or set NAME=VALUE"},
+      {"settings set quota", "NAME=VALUE, not 'quota'"},
+      {"settings set =1", "NAME=VALUE, not '=1'"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    const auto arguments = Parse(mistake.line);
+    EXPECT_TRUE(absl::IsInvalidArgument(arguments.status())) << mistake.line;
+    EXPECT_THAT(std::string(arguments.status().message()), HasSubstr(mistake.complaint))
+        << mistake.line;
+  }
+}
+
+}  // namespace
+}  // namespace kvtier::cli

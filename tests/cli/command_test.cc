@@ -1,0 +1,179 @@
+// Whole commands against scripted servers over real gRPC: what is asked, what is
+// printed, and the exit code.
+#include "cli/command.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/fake_admin.h"
+
+namespace kvtier::cli {
+namespace {
+
+using kvtier::testing::AdminServer;
+using kvtier::testing::FakeAgentAdmin;
+using kvtier::testing::FakeCoordinatorAdmin;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Nobody listens on a port that only root could have.
+constexpr char kNobody[] = "127.0.0.1:1";
+constexpr char kKeyHex[] = "2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a2a";
+const std::string kKey(16, '*');
+
+Outcome Kvtier(std::vector<std::string> words) { return RunCommand(words); }
+
+class CommandTest : public ::testing::Test {
+ protected:
+  CommandTest() {
+    agent_.status_response.set_node_id("n1");
+    agent_.status_response.mutable_version()->set_version(1);
+    agent_.status_response.mutable_version()->set_min_version(1);
+    *coordinator_.status_response.mutable_version() = agent_.status_response.version();
+  }
+
+  FakeAgentAdmin agent_;
+  FakeCoordinatorAdmin coordinator_;
+  AdminServer agent_server_{&agent_};
+  AdminServer coordinator_server_{&coordinator_};
+  const std::string agent_at_ = agent_server_.address();
+  const std::string coordinator_at_ = coordinator_server_.address();
+};
+
+TEST_F(CommandTest, AWrongCommandLineAsksNobody) {
+  const Outcome outcome = Kvtier({"status", "--bogus"});
+  EXPECT_EQ(outcome.code, ExitCode::kUsage);
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_EQ(outcome.err, "kvtier: unknown option --bogus; see kvtier help\n");
+}
+
+TEST_F(CommandTest, StatusAsksAgentsAndCoordinator) {
+  const Outcome outcome =
+      Kvtier({"status", "--agent", agent_at_, "--coordinator", coordinator_at_});
+  EXPECT_EQ(outcome.code, ExitCode::kOk);
+  EXPECT_THAT(outcome.out, HasSubstr("AGENT  n1  " + agent_at_));
+  EXPECT_THAT(outcome.out, HasSubstr("COORDINATOR  " + coordinator_at_));
+}
+
+TEST_F(CommandTest, OneOfTwoAgentsDownIsPartial) {
+  const Outcome outcome = Kvtier({"status", "--agent", agent_at_, "--agent", kNobody});
+  EXPECT_EQ(outcome.code, ExitCode::kFailed);
+  EXPECT_THAT(outcome.out, HasSubstr("AGENT  n1"));
+  EXPECT_THAT(outcome.out, HasSubstr("unreachable"));
+}
+
+TEST_F(CommandTest, NobodyThereIsUnreachable) {
+  for (const char* verb : {"status", "tiers", "nodes"}) {
+    EXPECT_EQ(Kvtier({verb, "--agent", kNobody}).code, ExitCode::kUnreachable) << verb;
+  }
+  EXPECT_EQ(Kvtier({"status", "--agent", "/nowhere/kvtier.sock"}).code, ExitCode::kUnreachable);
+}
+
+TEST_F(CommandTest, AnAgentThatHangsIsUnreachableAfterTheTimeout) {
+  agent_.hangs = true;
+  const absl::Time before = absl::Now();
+  const Outcome outcome = Kvtier({"status", "--agent", agent_at_, "--timeout", "200ms"});
+  const absl::Duration took = absl::Now() - before;
+  agent_.released.Notify();
+  EXPECT_EQ(outcome.code, ExitCode::kUnreachable);
+  EXPECT_THAT(outcome.out, HasSubstr("no answer in time"));
+  EXPECT_GE(took, absl::Milliseconds(200));
+  EXPECT_LT(took, absl::Seconds(10));
+}
+
+TEST_F(CommandTest, AnAgentOfAnotherProtocolFailsLoudly) {
+  agent_.status_response.mutable_version()->set_version(9);
+  agent_.status_response.mutable_version()->set_min_version(8);
+  const Outcome outcome = Kvtier({"tiers", "--agent", agent_at_});
+  EXPECT_EQ(outcome.code, ExitCode::kFailed);
+  EXPECT_THAT(outcome.out, HasSubstr("FAILED_PRECONDITION"));
+}
+
+TEST_F(CommandTest, NodesFindsTheCoordinatorThroughTheAgent) {
+  coordinator_.status_response.add_nodes()->set_node_id("n7");
+  agent_.status_response.set_coordinator_address(coordinator_at_);
+  const Outcome outcome = Kvtier({"nodes", "--agent", agent_at_});
+  EXPECT_EQ(outcome.code, ExitCode::kOk) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("n7"));
+}
+
+TEST_F(CommandTest, NodesOfAnAgentThatRunsAloneFails) {
+  const Outcome outcome = Kvtier({"nodes", "--agent", agent_at_});
+  EXPECT_EQ(outcome.code, ExitCode::kFailed);
+  EXPECT_THAT(outcome.err, HasSubstr("runs alone; name a --coordinator"));
+}
+
+TEST_F(CommandTest, LookupFindsABlockByItsKey) {
+  agent_.blocks[kKey].add_copies()->set_node_id("n1");
+  const Outcome outcome = Kvtier({"lookup", "--agent", agent_at_, "--block-key", kKeyHex});
+  EXPECT_EQ(outcome.code, ExitCode::kOk);
+  EXPECT_THAT(outcome.out, HasSubstr(kKeyHex));
+}
+
+TEST_F(CommandTest, LookupOfWhatNobodyHasIsNotFound) {
+  const Outcome outcome = Kvtier({"lookup", "--agent", agent_at_, "--coordinator", coordinator_at_,
+                                  "--block-key", kKeyHex, "-o", "json"});
+  EXPECT_EQ(outcome.code, ExitCode::kNotFound);
+  EXPECT_THAT(outcome.out, HasSubstr("\"copies\": []"));
+}
+
+TEST_F(CommandTest, LookupAsksTheCoordinatorByTheKeyThatTheAgentWorkedOut) {
+  agent_.block_key_of["engine-key"] = kKey;
+  coordinator_.blocks[kKey].add_copies()->set_node_id("far");
+  const Outcome outcome =
+      Kvtier({"lookup", "--agent", agent_at_, "--coordinator", coordinator_at_, "--tenant", "t",
+              "--space-digest", std::string(64, '0'), "--engine-key", "656e67696e652d6b6579"});
+  EXPECT_EQ(outcome.code, ExitCode::kOk) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("far"));
+}
+
+TEST_F(CommandTest, ARefusedLookupIsAFailureNotAMiss) {
+  const Outcome outcome = Kvtier({"lookup", "--agent", agent_at_, "--tenant", "t", "--space-digest",
+                                  std::string(64, '0'), "--engine-key", "0000000000000000"});
+  EXPECT_EQ(outcome.code, ExitCode::kFailed);
+  EXPECT_THAT(outcome.out, HasSubstr("INVALID_ARGUMENT: no such tenant"));
+}
+
+TEST_F(CommandTest, EvictEmptiesTheTierThatWasNamed) {
+  agent_.evictions[v1::TIER_HOST].set_evicted_blocks(17);
+  agent_.evictions[v1::TIER_DISK].set_evicted_blocks(23);
+  const Outcome outcome = Kvtier({"evict", "--agent", agent_at_, "--tier", "host", "--yes"});
+  EXPECT_EQ(outcome.code, ExitCode::kOk);
+  EXPECT_THAT(outcome.out, HasSubstr("17"));
+}
+
+TEST_F(CommandTest, ASettingThatIsSetIsThere) {
+  EXPECT_EQ(Kvtier({"settings", "set", "a=1", "--coordinator", coordinator_at_}).code,
+            ExitCode::kOk);
+  EXPECT_EQ(Kvtier({"settings", "set", "b=2", "--coordinator", coordinator_at_}).code,
+            ExitCode::kOk);
+  EXPECT_EQ(Kvtier({"settings", "--coordinator", coordinator_at_}).out,
+            "NAME  VALUE\na     1\nb     2\n");
+  EXPECT_EQ(Kvtier({"settings", "get", "b", "--coordinator", coordinator_at_}).out,
+            "NAME  VALUE\nb     2\n");
+}
+
+TEST_F(CommandTest, ASettingThatIsNotThereIsNotFound) {
+  const Outcome outcome = Kvtier({"settings", "get", "gone", "--coordinator", coordinator_at_});
+  EXPECT_EQ(outcome.code, ExitCode::kNotFound);
+  EXPECT_THAT(outcome.err, HasSubstr("no setting is called 'gone'"));
+}
+
+TEST_F(CommandTest, ARefusedSettingFailsWithTheCoordinatorsWords) {
+  const Outcome outcome = Kvtier({"settings", "set", "frozen=1", "--coordinator", coordinator_at_});
+  EXPECT_EQ(outcome.code, ExitCode::kFailed);
+  EXPECT_THAT(outcome.err, HasSubstr("frozen cannot be set"));
+}
+
+TEST(Command, VersionAndHelpAskNobody) {
+  EXPECT_THAT(Kvtier({"version"}).out, HasSubstr("speaks protocol 1 to 1"));
+  EXPECT_THAT(Kvtier({"version", "-o", "json"}).out, HasSubstr("\"protocol_version\": 1"));
+  EXPECT_THAT(Kvtier({"help"}).out, HasSubstr("Exit codes:"));
+}
+
+}  // namespace
+}  // namespace kvtier::cli

@@ -1,0 +1,284 @@
+// What the verbs print, from fixed answers: the tables people read and the JSON that
+// scripts depend on, byte for byte.
+#include <string>
+
+#include "absl/status/status.h"
+#include "cli/evict.h"
+#include "cli/lookup.h"
+#include "cli/nodes.h"
+#include "cli/settings.h"
+#include "cli/status.h"
+#include "cli/tiers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace kvtier::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+v1::AgentStatusResponse WellAgent() {
+  v1::AgentStatusResponse status;
+  status.mutable_version()->set_version(1);
+  status.mutable_version()->set_min_version(1);
+  status.mutable_version()->set_build("kvtier-agent 0.1.0");
+  status.set_node_id("n1");
+  status.set_node_epoch(0xab);
+  status.set_uptime_seconds(3723);
+  status.set_sessions(2);
+  status.set_leases(64);
+  status.set_coordinator_address("10.0.0.1:7300");
+  status.set_coordinator_connected(true);
+  status.set_coordinator_silence_seconds(0.4);
+  status.set_disk_io("io_uring");
+  status.set_device("emulated");
+  status.mutable_peers()->set_fetched_blocks(120);
+  status.mutable_peers()->set_fetched_bytes(uint64_t{240} << 20);
+  v1::TierReport* host = status.add_tiers();
+  host->set_tier(v1::TIER_HOST);
+  host->set_capacity_bytes(uint64_t{4} << 30);
+  host->set_used_bytes(uint64_t{1} << 30);
+  host->set_pinned_bytes(uint64_t{128} << 20);
+  host->set_blocks(512);
+  host->set_hits(75);
+  host->set_misses(25);
+  host->set_evictions(1234);
+  host->set_read_p50_seconds(0.00002);
+  return status;
+}
+
+TEST(StatusTable, OneAgentAndWhatIsDownFitOneScreen) {
+  const StatusReport report = {
+      .agents = {{"unix:/a.sock", WellAgent()}, {"h:1", absl::DeadlineExceededError("late")}}};
+  EXPECT_EQ(StatusTable(report), R"(AGENT  n1  unix:/a.sock
+  health       ok
+  version      kvtier-agent 0.1.0
+  up           1 h 2 min
+  holds        2 sessions, 64 leases, 0 reservations, 0 blocks to offload
+  coordinator  10.0.0.1:7300, connected, last heard 400 ms ago
+  peers        fetched 120 blocks (240 MiB), missed 0, served 0 (0 B)
+  disk I/O     io_uring
+  device       emulated
+  TIER  CAPACITY      USED    FULL   PINNED  BLOCKS  HITS  MISSES  EVICTIONS
+  host  4.00 GiB  1.00 GiB  25.0 %  128 MiB     512    75      25      1,234
+
+AGENT  h:1
+  health  no answer in time
+)");
+}
+
+TEST(StatusTable, ShowsTheCoordinator) {
+  v1::CoordinatorStatusResponse status;
+  status.mutable_version()->set_build("kvtier-coordinator 0.1.0");
+  status.set_uptime_seconds(5);
+  status.set_directory_keys(1000);
+  status.add_nodes()->set_state("live");
+  status.add_nodes()->set_state("silent");
+  status.set_locate_requests(7);
+  const StatusReport report = {.coordinator =
+                                   Answer<v1::CoordinatorStatusResponse>{"c:7300", status}};
+  EXPECT_EQ(StatusTable(report), R"(COORDINATOR  c:7300
+  health     ok
+  version    kvtier-coordinator 0.1.0
+  up         5.00 s
+  nodes      1 live of 2
+  directory  1,000 blocks
+  served     7 locates, 0 reports, 0 resyncs
+)");
+  status.set_refused_keys(3);
+  EXPECT_THAT(StatusTable({.coordinator = Answer<v1::CoordinatorStatusResponse>{"c", status}}),
+              HasSubstr("full: refused 3 blocks"));
+}
+
+TEST(Complaints, NameWhatIsNotAsItShouldBe) {
+  v1::AgentStatusResponse status = WellAgent();
+  EXPECT_THAT(Complaints(status), IsEmpty());
+  status.set_coordinator_connected(false);
+  status.set_altered_blocks(1);
+  status.mutable_tiers(0)->set_verify_failures(2);
+  status.mutable_tiers(0)->set_io_errors(3);
+  status.mutable_peers()->set_verify_failures(4);
+  EXPECT_THAT(Complaints(status),
+              ElementsAre("1 host blocks altered by a worker after commit",
+                          "2 blocks quarantined on host", "3 I/O errors on host",
+                          "4 wrong blocks from peers", "coordinator silent, only local hits"));
+  status = WellAgent();
+  status.set_coordinator_address("");
+  status.set_coordinator_connected(false);
+  EXPECT_THAT(Complaints(status), IsEmpty());
+}
+
+TEST(StatusJson, HasPlainNumbersAndTheErrors) {
+  const StatusReport report = {
+      .agents = {{"unix:/a.sock", WellAgent()}, {"h:1", absl::UnavailableError("refused")}}};
+  EXPECT_EQ(StatusJson(report), R"json({
+  "schema_version": 1,
+  "agents": [
+    {
+      "address": "unix:/a.sock",
+      "node_id": "n1",
+      "node_epoch": "00000000000000ab",
+      "health": "",
+      "build": "kvtier-agent 0.1.0",
+      "protocol_version": 1,
+      "protocol_min_version": 1,
+      "uptime_seconds": 3723.0,
+      "sessions": 2,
+      "leases": 64,
+      "reservations": 0,
+      "offload_queue_blocks": 0,
+      "coordinator": {
+        "address": "10.0.0.1:7300",
+        "connected": true,
+        "silence_seconds": 0.4
+      },
+      "peers": {
+        "fetched_blocks": 120,
+        "fetched_bytes": 251658240,
+        "missed_blocks": 0,
+        "verify_failures": 0,
+        "served_blocks": 0,
+        "served_bytes": 0,
+        "timeouts": 0
+      },
+      "disk_io": "io_uring",
+      "device": "emulated",
+      "altered_blocks": 0,
+      "deadline_misses": 0,
+      "tiers": [
+        {
+          "tier": "host",
+          "capacity_bytes": 4294967296,
+          "used_bytes": 1073741824,
+          "pinned_bytes": 134217728,
+          "blocks": 512,
+          "hits": 75,
+          "misses": 25,
+          "inserts": 0,
+          "evictions": 1234,
+          "declined": 0,
+          "bytes_in": 0,
+          "bytes_out": 0,
+          "read_p50_seconds": 2e-05,
+          "read_p99_seconds": 0.0,
+          "write_p50_seconds": 0.0,
+          "write_p99_seconds": 0.0,
+          "verified": 0,
+          "verify_failures": 0,
+          "io_errors": 0
+        }
+      ]
+    },
+    {
+      "address": "h:1",
+      "error": "unreachable (refused)"
+    }
+  ]
+}
+)json");
+}
+
+TEST(TiersTable, HasAColumnForEachTier) {
+  v1::AgentStatusResponse status;
+  status.set_node_id("n1");
+  v1::TierReport* host = status.add_tiers();
+  host->set_tier(v1::TIER_HOST);
+  host->set_capacity_bytes(1 << 30);
+  host->set_used_bytes(1 << 29);
+  host->set_hits(3);
+  host->set_misses(1);
+  v1::TierReport* disk = status.add_tiers();
+  disk->set_tier(v1::TIER_DISK);
+  disk->set_bytes_in(uint64_t{10} << 30);
+  disk->set_read_p50_seconds(0.0012);
+  disk->set_read_p99_seconds(0.0105);
+  EXPECT_EQ(TiersTable({{"unix:/a.sock", status}}), R"(AGENT  n1  unix:/a.sock
+  TIER                 host      disk
+  capacity         1.00 GiB       0 B
+  used              512 MiB       0 B
+  full               50.0 %         -
+  pinned                0 B       0 B
+  blocks                  0         0
+  hits                    3         0
+  misses                  1         0
+  hit rate           75.0 %         -
+  inserts                 0         0
+  evictions               0         0
+  declined                0         0
+  bytes in              0 B  10.0 GiB
+  bytes out             0 B       0 B
+  read p50              0 s   1.20 ms
+  read p99              0 s   10.5 ms
+  write p50             0 s       0 s
+  write p99             0 s       0 s
+  verified                0         0
+  verify failures         0         0
+  I/O errors              0         0
+)");
+}
+
+TEST(TiersTable, ATierOfANewerAgentIsShownByItsNumber) {
+  EXPECT_EQ(WireTierName(static_cast<v1::Tier>(7)), "tier 7");
+}
+
+TEST(NodesTable, ShowsWhoIsThereAndWhatTheyHold) {
+  v1::CoordinatorStatusResponse status;
+  v1::NodeReport* node = status.add_nodes();
+  node->set_node_id("n1");
+  node->set_state("live");
+  node->set_address("10.0.0.2:7301");
+  node->set_silence_seconds(0.25);
+  node->set_directory_blocks(4096);
+  v1::TierUsage* host = node->add_tiers();
+  host->set_tier(v1::TIER_HOST);
+  host->set_capacity_bytes(uint64_t{4} << 30);
+  host->set_used_bytes(uint64_t{3} << 30);
+  EXPECT_EQ(NodesTable(status),
+            "NODE  STATE  ADDRESS        LAST HEARD  BLOCKS                  HOST  DISK\n"
+            "n1    live   10.0.0.2:7301  250 ms ago   4,096  3.00 GiB of 4.00 GiB     -\n");
+  EXPECT_THAT(NodesJson(status), HasSubstr("\"silence_seconds\": 0.25,\n"));
+  EXPECT_EQ(NodesTable({}), "The coordinator knows no node.\n");
+}
+
+TEST(LookupTable, ShowsEveryCopyAndWhoSaysSo) {
+  v1::LookupResponse response;
+  response.set_block_key(std::string(15, '\0') + "\x2a");
+  v1::LookupResponse::Copy* copy = response.add_copies();
+  copy->set_node_id("n1");
+  copy->set_tier(v1::TIER_DISK);
+  copy->set_length(2 << 20);
+  v1::LookupResponse none;
+  const LookupAnswers answers = {
+      {"unix:/a.sock", response}, {"b:1", none}, {"c:1", absl::InternalError("broken")}};
+  EXPECT_EQ(LookupTable(answers), R"(BLOCK  0000000000000000000000000000002a
+SAYS          NODE              TIER    LENGTH
+unix:/a.sock  n1                disk  2.00 MiB
+b:1           nobody
+c:1           INTERNAL: broken
+)");
+  EXPECT_THAT(LookupJson(answers), HasSubstr("\"length_bytes\": 2097152\n"));
+}
+
+TEST(EvictTable, ShowsWhatWentAndWhatIsHeld) {
+  v1::EvictTierResponse response;
+  response.set_evicted_blocks(1000);
+  response.set_held_blocks(4);
+  EXPECT_EQ(EvictTable({{"unix:/a.sock", response}}),
+            "AGENT         EVICTED  STILL HELD\n"
+            "unix:/a.sock    1,000           4\n");
+  EXPECT_THAT(EvictJson({{"unix:/a.sock", response}}), HasSubstr("\"held_blocks\": 4\n"));
+}
+
+TEST(SettingsTable, SaysWhenNothingIsSet) {
+  EXPECT_EQ(SettingsTable({}), "Nothing is set.\n");
+  v1::GetSettingsResponse response;
+  response.add_settings()->set_name("quota");
+  response.mutable_settings(0)->set_value("1");
+  EXPECT_EQ(SettingsTable(response), "NAME   VALUE\nquota  1\n");
+  EXPECT_THAT(SettingsJson(response), HasSubstr("\"name\": \"quota\",\n"));
+}
+
+}  // namespace
+}  // namespace kvtier::cli

@@ -1,0 +1,100 @@
+#include "tests/testing/fake_admin.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/check.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server_builder.h"
+
+namespace kvtier::testing {
+
+grpc::Status FakeAgentAdmin::Status(grpc::ServerContext* /*context*/,
+                                    const v1::AgentStatusRequest* /*request*/,
+                                    v1::AgentStatusResponse* response) {
+  if (hangs) released.WaitForNotification();
+  *response = status_response;
+  return status;
+}
+
+grpc::Status FakeAgentAdmin::Lookup(grpc::ServerContext* /*context*/,
+                                    const v1::LookupRequest* request,
+                                    v1::LookupResponse* response) {
+  std::string key = request->block_key();
+  if (key.empty()) {
+    const auto named = block_key_of.find(request->engine_key());
+    if (named == block_key_of.end() || request->tenant().empty() ||
+        request->space_digest().size() != 32) {
+      return {grpc::StatusCode::INVALID_ARGUMENT, "no such tenant"};
+    }
+    key = named->second;
+  }
+  if (const auto found = blocks.find(key); found != blocks.end()) *response = found->second;
+  response->set_block_key(key);
+  return status;
+}
+
+grpc::Status FakeAgentAdmin::EvictTier(grpc::ServerContext* /*context*/,
+                                       const v1::EvictTierRequest* request,
+                                       v1::EvictTierResponse* response) {
+  *response = evictions[request->tier()];
+  return status;
+}
+
+grpc::Status FakeCoordinatorAdmin::Status(grpc::ServerContext* /*context*/,
+                                          const v1::CoordinatorStatusRequest* /*request*/,
+                                          v1::CoordinatorStatusResponse* response) {
+  *response = status_response;
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeCoordinatorAdmin::Lookup(grpc::ServerContext* /*context*/,
+                                          const v1::LookupRequest* request,
+                                          v1::LookupResponse* response) {
+  if (request->block_key().size() != 16) {
+    return {grpc::StatusCode::INVALID_ARGUMENT, "block_key is not 16 bytes"};
+  }
+  const auto found = blocks.find(request->block_key());
+  if (found != blocks.end()) *response = found->second;
+  response->set_block_key(request->block_key());
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeCoordinatorAdmin::GetSettings(grpc::ServerContext* /*context*/,
+                                               const v1::GetSettingsRequest* /*request*/,
+                                               v1::GetSettingsResponse* response) {
+  absl::MutexLock lock(&mu_);
+  for (const auto& [name, value] : settings_) {
+    v1::Setting* setting = response->add_settings();
+    setting->set_name(name);
+    setting->set_value(value);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeCoordinatorAdmin::SetSetting(grpc::ServerContext* /*context*/,
+                                              const v1::SetSettingRequest* request,
+                                              v1::SetSettingResponse* /*response*/) {
+  absl::MutexLock lock(&mu_);
+  if (request->setting().name() == "frozen") {
+    return {grpc::StatusCode::INVALID_ARGUMENT, "frozen cannot be set"};
+  }
+  settings_[request->setting().name()] = request->setting().value();
+  return grpc::Status::OK;
+}
+
+AdminServer::AdminServer(grpc::Service* service) {
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(service);
+  server_ = builder.BuildAndStart();
+  KVT_CHECK(server_ != nullptr && port != 0);
+  address_ = absl::StrCat("127.0.0.1:", port);
+}
+
+AdminServer::~AdminServer() {
+  server_->Shutdown(absl::ToChronoTime(absl::Now() + absl::Seconds(1)));
+}
+
+}  // namespace kvtier::testing

@@ -1,0 +1,78 @@
+// FakeAgentAdmin and FakeCoordinatorAdmin answer admin questions as a test scripts
+// them; AdminServer serves them over real gRPC on a port of the loopback.
+#ifndef KVTIER_TESTS_TESTING_FAKE_ADMIN_H_
+#define KVTIER_TESTS_TESTING_FAKE_ADMIN_H_
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/status.h"
+#include "kvtier/v1/admin.grpc.pb.h"
+#include "kvtier/v1/admin.pb.h"
+
+namespace kvtier::testing {
+
+// Scripted before it serves; a status that is not OK is the answer to everything.
+class FakeAgentAdmin final : public v1::AgentAdmin::Service {
+ public:
+  grpc::Status status;
+  v1::AgentStatusResponse status_response;
+  // By block key; an engine's name of a block is `block_key_of` its engine key.
+  std::map<std::string, v1::LookupResponse> blocks;
+  std::map<std::string, std::string> block_key_of;
+  // What EvictTier answers, by tier.
+  std::map<v1::Tier, v1::EvictTierResponse> evictions;
+  // True: Status() is not answered before `released`. Here and not in the test, so that
+  // it outlives the call that waits for it.
+  bool hangs = false;
+  absl::Notification released;
+
+  grpc::Status Status(grpc::ServerContext* context, const v1::AgentStatusRequest* request,
+                      v1::AgentStatusResponse* response) override;
+  grpc::Status Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
+                      v1::LookupResponse* response) override;
+  grpc::Status EvictTier(grpc::ServerContext* context, const v1::EvictTierRequest* request,
+                         v1::EvictTierResponse* response) override;
+};
+
+// Settings that are set are there for the next question; `frozen` is refused.
+class FakeCoordinatorAdmin final : public v1::CoordinatorAdmin::Service {
+ public:
+  v1::CoordinatorStatusResponse status_response;
+  std::map<std::string, v1::LookupResponse> blocks;  // By block key.
+
+  grpc::Status Status(grpc::ServerContext* context, const v1::CoordinatorStatusRequest* request,
+                      v1::CoordinatorStatusResponse* response) override;
+  grpc::Status Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
+                      v1::LookupResponse* response) override;
+  grpc::Status GetSettings(grpc::ServerContext* context, const v1::GetSettingsRequest* request,
+                           v1::GetSettingsResponse* response) override;
+  grpc::Status SetSetting(grpc::ServerContext* context, const v1::SetSettingRequest* request,
+                          v1::SetSettingResponse* response) override;
+
+ private:
+  absl::Mutex mu_;
+  std::map<std::string, std::string> settings_ ABSL_GUARDED_BY(mu_);
+};
+
+// Serves `service`, which it does not own, until it is destroyed.
+class AdminServer {
+ public:
+  explicit AdminServer(grpc::Service* service);
+  ~AdminServer();
+  const std::string& address() const { return address_; }  // "127.0.0.1:PORT".
+
+ private:
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_FAKE_ADMIN_H_
