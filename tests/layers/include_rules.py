@@ -36,6 +36,8 @@ def known(files):
         if not tree.is_cxx(path):
             continue
         for line, name, quoted in tree.includes(text):
+            if name in picture.PUBLIC_HEADERS.values():
+                continue
             third_party = name.startswith(picture.OPEN_ROOTS) or any(
                 re.search(pattern, name) for _, pattern, _ in picture.FENCES)
             ours = tree.folder_of(name) in picture.FOLDERS

@@ -1,4 +1,4 @@
-"""Rules on the CMakeLists.txt files. Each yields "path:line: complaint"."""
+"""Rules on the CMake files. Each yields "path:line: complaint"."""
 
 import posixpath
 import re
@@ -15,9 +15,9 @@ KEYWORDS = ("SOURCES", "LINK", "LABELS", "TIMEOUT", "PUBLIC", "PRIVATE", "INTERF
 
 
 def commands(files):
-    """(path, line, command, words) of every call in every CMakeLists.txt."""
+    """(path, line, command, words) of every call in every CMake file."""
     for path, text in files.items():
-        if not path.endswith("CMakeLists.txt"):
+        if not path.endswith(("CMakeLists.txt", ".cmake")):
             continue
         bare = re.sub(r"#[^\n]*", "", text)
         for match in COMMAND.finditer(bare):
@@ -96,7 +96,9 @@ def sources(files):
 def source_pattern(folder, word):
     """What path from the root a word in folder/CMakeLists.txt means, as a pattern: a name that a
     foreach makes up ("${name}_test.cc") stands for every name of that form."""
-    word = word.removeprefix("${CMAKE_CURRENT_SOURCE_DIR}/")
+    if word.startswith("${PROJECT_SOURCE_DIR}/"):
+        folder = ""
+    word = re.sub(r"^\$\{(CMAKE_CURRENT|PROJECT)_SOURCE_DIR\}/", "", word)
     path = posixpath.normpath(posixpath.join(folder, word))
     return re.sub(r"\\\$\\\{.*?\\\}", r"[\\w.]+", re.escape(path))
 

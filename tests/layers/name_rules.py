@@ -26,10 +26,9 @@ def banned_names(files):
 def fakes(files):
     """What stands in for the real thing lives in one place."""
     for path, text in files.items():
-        name = path.rsplit("/", 1)[-1]
         if path.startswith(picture.FAKE_HOME) or not tree.is_cxx(path):
             continue
-        if re.search(picture.FAKE_FILES, name) and not re.search(picture.FAKE_EXEMPT, name):
+        if re.search(picture.FAKE_FILES, path) and not re.search(picture.FAKE_EXEMPT, path):
             yield f"{path}:1: fakes live in {picture.FAKE_HOME}"
         for match in re.finditer(picture.FAKE_CLASSES, tree.code(text), re.M):
             yield f"{path}:{tree.line_of(text, match.start(1))}: {match[1]}: " \
@@ -49,10 +48,12 @@ def guards(files):
     for path, text in files.items():
         if not path.endswith((".h", ".cuh")):
             continue
-        name = "KVTIER_" + re.sub(r"[^A-Z0-9]", "_", path.upper()) + "_"
+        public = picture.PUBLIC_HEADERS.get(path)
+        words = public or f"kvtier/{path}"
+        name = re.sub(r"[^A-Z0-9]", "_", words.upper()) + "_"
         directives = re.findall(r"^[ \t]*#.*$", text, re.M)
         if directives[:2] != [f"#ifndef {name}", f"#define {name}"] or \
-                directives[-1] != f"#endif  // {name}":
+                not re.fullmatch(rf"#endif {{1,2}}(// {name}|/\* {name} \*/)", directives[-1]):
             yield f"{path}:1: its guard is not {name} (#ifndef, #define, '#endif  // {name}')"
 
 

@@ -37,13 +37,16 @@ FENCES = (
     ("Protobuf", r"^google/protobuf/|\.pb\.h$", r"^(proto|agent|coordinator|client|cli)/"),
     ("command-line flags", r"^absl/flags/", r"_(main|config)\.(h|cc)$"),
     ("xxHash", r"^xxhash\.h$|^xxh3\.h$", r"^core/"),
-    # Keys and names in core; session_wire proves a session to the descriptor socket.
-    ("OpenSSL", r"^openssl/", r"^core/|^proto/session_wire\."),
+    # Keys and names in core; a session proves itself to the descriptor socket.
+    ("OpenSSL", r"^openssl/", r"^core/|^proto/session_wire\.|^agent/descriptor_socket\."),
     ("Python", r"^Python\.h$|^pybind11/", r"^client/python/"),
     ("GoogleTest", r"^g(test|mock)/", r"^tests/"),
+    ("the sanitizers' interface", r"^sanitizer/", r"^tests/"),
 )
 # Third-party headers that have no fence: every folder may include Abseil.
 OPEN_ROOTS = ("absl/",)
+# What is installed for C programs: included, and guarded, by its name alone.
+PUBLIC_HEADERS = {"client/c/kvtier.h": "kvtier.h"}
 # System headers that are not one plain NAME.h or a folder of the C library or the kernel.
 SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "arpa/", "net/", "netinet/", "experimental/", "immintrin")
 
@@ -58,7 +61,7 @@ LINKS = (
     (r"^PkgConfig::grpcpp$|^gRPC::|^protobuf::", ("proto", "agent", "coordinator", "client", "cli")),
     (r"^CUDA::|^cuda(rt)?(_static)?$", ("kernels", "tier_gpu")),
     (r"^PkgConfig::xxhash$", ("core",)),
-    (r"^OpenSSL::", ("core", "proto")),
+    (r"^OpenSSL::", ("core", "proto", "agent")),
     (r"^pybind11::|^Python", ("client",)),
     (r"^GTest::", ("tests",)),
 )
@@ -68,9 +71,9 @@ TEST_LABELS = ("unit", "model", "sim", "crash", "integration", "fuzz", "mutants"
 BANNED_WORDS = ("manager", "helper", "helpers", "util", "utils", "misc", "common", "impl", "engine",
                 "handler", "processor")
 ALLOWED_NAMES = ("proto/kvtier/v1/common.proto",)
-FAKE_FILES = r"^(fake|sim|mock|stub)_"
+FAKE_FILES = r"(^|/)(fake|sim|mock|stub)_"
 FAKE_CLASSES = r"^\s*(?:class|struct)\s+((?:Fake|Mock|Stub)[A-Z]\w*)\b(?!\s*;)"
 FAKE_HOME = "tests/testing/"
 # The simulator's own suite carries its subject's name.
-FAKE_EXEMPT = r"_test\.cc$"
+FAKE_EXEMPT = r"^tests/sim/sim_|_test\.cc$"
 MAX_LINES = 450
