@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s SOCKET_DIR\n", argv[0]);
     return 2;
   }
-  FakeAgent agent({.socket_dir = argv[1]});
+  FakeAgent agent({.socket_dir = argv[1], .slot_bytes = 65536});
   for (std::string line; std::getline(std::cin, line);) {
     std::string answer = "ok";
     if (line == "start") {

@@ -1,0 +1,91 @@
+// The ten lines a worker needs, with pattern bytes where a model would be. Run it twice
+// with an agent running: the first run computes four blocks, the second finds them.
+//
+//   minimal_worker [SOCKET_DIR]
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/client.h"
+
+namespace {
+
+constexpr size_t kBlocks = 4;
+
+kvtier::SpaceSpec MinimalSpace() {
+  kvtier::SpaceSpec spec;
+  spec.model = "minimal-cc";
+  spec.weights_digest = "0";
+  spec.dtype = "float32";
+  spec.layout = "layer,kv,token,head,dim";
+  spec.layers = 2;
+  spec.kv_heads = 4;
+  spec.head_dim = 64;
+  spec.tokens_per_block = 16;
+  spec.block_bytes = 65536;  // 2 layers x K and V x 16 tokens x 4 heads x 64 values x 4 bytes.
+  return spec;
+}
+
+// In a real worker each key is a hash over the block's tokens and the key before it.
+std::vector<kvtier::EngineKey> MinimalKeys() {
+  std::vector<kvtier::EngineKey> keys;
+  for (size_t i = 0; i < kBlocks; ++i) {
+    keys.push_back(*kvtier::EngineKey::FromBytes("minimal block " + std::to_string(i)));
+  }
+  return keys;
+}
+
+// Copies what is cached and still valid after the copy; a real worker copies to its GPU.
+std::vector<std::vector<std::byte>> Fetch(kvtier::Client* client, kvtier::SpaceHandle space,
+                                          std::span<const kvtier::EngineKey> keys) {
+  std::vector<std::vector<std::byte>> blocks;
+  const auto hit = client->Onboard(space, keys, {.timeout = absl::Milliseconds(500)});
+  if (!hit.ok()) return blocks;  // These keys cannot be asked for: our own mistake.
+  for (size_t i = 0; i < hit->size(); ++i) {
+    blocks.emplace_back(hit->bytes(i).begin(), hit->bytes(i).end());
+  }
+  if (!hit->valid()) blocks.clear();
+  return blocks;
+}
+
+// Computes block `i` into `slot`.
+void Compute(size_t i, std::span<std::byte> slot) {
+  std::ranges::fill(slot, static_cast<std::byte>(i));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kvtier::ClientOptions options;
+  options.socket_dir = argc > 1 ? argv[1] : "/run/kvtier";
+  const auto client = kvtier::Client::Open(options);
+  if (!client.ok()) {
+    std::fprintf(stderr, "minimal_worker: %s\n", client.status().ToString().c_str());
+    return 1;
+  }
+  const auto space = (*client)->RegisterSpace(MinimalSpace());
+  if (!space.ok()) {
+    std::fprintf(stderr, "minimal_worker: %s\n", space.status().ToString().c_str());
+    return 1;
+  }
+  const std::vector<kvtier::EngineKey> keys = MinimalKeys();
+  const size_t found = Fetch(client->get(), *space, keys).size();
+  std::printf("%zu of %zu blocks came from kvtier\n", found, keys.size());
+  if (found == keys.size()) return 0;
+
+  const std::span missing = std::span(keys).subspan(found);
+  kvtier::ReserveOptions reserve;
+  if (found > 0) reserve.parent = keys[found - 1];
+  auto put = (*client)->Reserve(*space, missing, reserve);
+  if (!put.ok()) return 1;
+  for (size_t i = 0; i < put->size(); ++i) {
+    if (put->state(i) == kvtier::ReservedBlocks::State::kReserved) Compute(found + i, put->slot(i));
+  }
+  std::printf("%zu blocks put\n", put->Commit());
+  return 0;
+}
