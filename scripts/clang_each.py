@@ -1,8 +1,9 @@
 """Runs a clang command on source files with the flags of a compilation database.
 
-    clang_each.py DATABASE [--jobs N] -- clang++-19 -fsyntax-only ... < names of files
+    clang_each.py DATABASE [--jobs N] [--mentioning PATTERN] -- clang++-19 ... < names of files
 
-Keeps include paths, macros and the language standard of each file's own command; drops the rest,
+With --mentioning, only files that mention PATTERN, themselves or in a header of ours that they
+include, however deep. Keeps include paths, macros and the language standard of each file's own command; drops the rest,
 which is another compiler's. Prints what clang says; the exit status is 0 when it says nothing.
 """
 
@@ -10,6 +11,7 @@ import argparse
 import concurrent.futures
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -33,10 +35,24 @@ def kept_flags(command):
     return kept
 
 
+def mentions(path, pattern, seen):
+    """Whether a file, or one it includes by its path from the root, matches `pattern`. `seen` holds
+    the answers so far."""
+    if path not in seen:
+        seen[path] = False  # For headers that include each other.
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        included = re.findall(r'^#include "([^"]+)"', text, re.M)
+        seen[path] = bool(re.search(pattern, text)) or any(
+            mentions(header, pattern, seen) for header in included if os.path.exists(header))
+    return seen[path]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("database")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--mentioning", default="")
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
     with open(arguments.database, encoding="utf-8") as database:
@@ -50,7 +66,9 @@ def main():
         return path, done.returncode, done.stdout
 
     failed = 0
-    paths = sys.stdin.read().split()
+    seen = {}
+    paths = [path for path in sys.stdin.read().split()
+             if mentions(path, arguments.mentioning, seen)]
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for path, status, output in pool.map(check, paths):
             failed += status != 0
