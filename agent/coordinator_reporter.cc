@@ -49,7 +49,7 @@ Task<void> CoordinatorReporter::Run() {
 Task<void> CoordinatorReporter::Rest(bool answered) {
   const std::shared_ptr<Event> wake = std::make_shared<Event>(executor_);
   wake_ = wake;
-  if (!(answered && sync_.HasNews())) {
+  if (!stopping_ && !(answered && sync_.HasNews())) {
     co_await wake->WaitUntil(executor_->Now() + kHeartbeatInterval);
   }
   if (!stopping_) co_await SleepUntil(executor_, executor_->Now() + kReportDelay);

@@ -9,12 +9,19 @@ namespace kvtier {
 
 void DirectorySync::Add(const Delta& delta) {
   if (snapshot_due_) return;  // The snapshot will tell it.
-  if (outbox_.size() >= kMaxPendingDeltas) {
-    snapshot_due_ = true;
-    outbox_.clear();
+  // A snapshot may be larger than the limit: the node is what it is.
+  if (outbox_.size() - snapshot_left_ >= kMaxPendingDeltas) {
+    Abandon();
     return;
   }
   outbox_.push_back(delta);
+}
+
+void DirectorySync::Abandon() {
+  first_unacked_ += outbox_.size();
+  outbox_.clear();
+  snapshot_left_ = 0;
+  snapshot_due_ = true;
 }
 
 void DirectorySync::BeginSnapshot() {
@@ -46,10 +53,10 @@ void DirectorySync::OnReply(const ReportReply& reply) {
   const uint64_t acknowledged = reply.next_sequence - first_unacked_;
   // A first answer teaches the epoch; a later change of it voids what was told.
   if (reply.resync || (moved_on && snapshot_done_) || acknowledged > outbox_.size()) {
-    snapshot_due_ = true;
-    outbox_.clear();
+    Abandon();
     return;
   }
+  if (snapshot_due_) return;  // It answers what was abandoned meanwhile.
   snapshot_started_ = true;
   if (!snapshot_done_) {
     snapshot_left_ -= std::min<uint64_t>(snapshot_left_, acknowledged);

@@ -2,6 +2,10 @@
 // changes, repeats what was not acknowledged, and starts over with a snapshot when
 // the two sides no longer agree. Pure: what to send and what an answer means.
 //
+// A number is never used for two changes, not even when a snapshot replaces what was
+// not acknowledged: a report that was believed lost and arrives late must find its
+// numbers known, or its changes would be taken for others.
+//
 // Executor thread only. Invariant: the outbox holds exactly the numbers
 // [first_unacked, first_unacked + size), or a snapshot is due.
 #ifndef KVTIER_AGENT_DIRECTORY_SYNC_H_
@@ -30,7 +34,8 @@ class DirectorySync {
         address_(std::move(address)),
         snapshot_of_(std::move(snapshot_of)) {}
 
-  // One change of the node. Beyond kMaxPendingDeltas a snapshot replaces them all.
+  // One change of the node. Beyond kMaxPendingDeltas, not counting what is left of a
+  // snapshot, a new snapshot replaces them all.
   void Add(const Delta& delta);
   // True: there is more to say than a heartbeat.
   bool HasNews() const { return !synced() || !outbox_.empty(); }
@@ -44,6 +49,8 @@ class DirectorySync {
 
  private:
   void BeginSnapshot();
+  // What waits is not sent any more: a snapshot will tell it.
+  void Abandon();
 
   const NodeId node_;
   const Epoch epoch_;

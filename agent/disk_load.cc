@@ -27,6 +27,8 @@ SharedLoad DiskLoader::Start(const BlockKey& key, DomainId domain, Urgency urgen
 }
 
 void DiskLoader::Pump() {
+  if (pumping_) return;
+  pumping_ = true;
   while (running_ < kMaxLoadsRunning && queued() > 0) {
     const bool foreground = !foreground_.empty();
     std::deque<Queued>& queue = foreground ? foreground_ : prefetch_;
@@ -40,6 +42,7 @@ void DiskLoader::Pump() {
     ++running_;
     scope_->Spawn(Run(next));
   }
+  pumping_ = false;
 }
 
 Task<void> DiskLoader::Run(Queued queued) {
@@ -55,6 +58,10 @@ Task<absl::Status> DiskLoader::LoadOne(Queued queued) {
   KVT_CO_ASSIGN_OR_RETURN(HostSlot slot, evictor_->ReserveHost(queued.domain, block->length));
   KVT_CO_RETURN_IF_ERROR(co_await disk_->Get(queued.key, slot.bytes()));
   if (index_->In(Tier::kHost, queued.key)) co_return absl::OkStatus();  // A put came first.
+  const std::optional<DiskBlock> now = disk_->Find(queued.key);
+  if (now.has_value() && now->sum != block->sum) {
+    co_return absl::AbortedError("replaced on disk while it was read");
+  }
   index_->PublishHost({.key = block->key,
                        .parent = block->parent,
                        .space = block->space,

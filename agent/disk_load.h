@@ -43,6 +43,8 @@ class DiskLoader {
     BlockKey key;
     DomainId domain{};
   };
+  // Starts loads while there is room. A load that ends at once calls it again from
+  // within: the outer one goes on, or a long queue would overflow the stack.
   void Pump();
   Task<void> Run(Queued queued);
   Task<absl::Status> LoadOne(Queued queued);
@@ -56,6 +58,7 @@ class DiskLoader {
   std::deque<Queued> foreground_;
   std::deque<Queued> prefetch_;
   size_t running_ = 0;
+  bool pumping_ = false;
 };
 
 }  // namespace kvtier

@@ -104,6 +104,7 @@ Task<void> Fetcher::RunFetch(BlockRun run, PeerRun from, absl::Time deadline) {
       co_await seams_.transport->Fetch(from.address, std::move(keys), deadline, &arrivals);
   if (arrivals.bytes() > 0) {
     EstimateFor(from.address).Observe(arrivals.bytes(), seams_.executor->Now() - start);
+    estimates_.at(from.address).last = seams_.executor->Now();
   }
   if (absl::IsDeadlineExceeded(status)) ++stats_->peers.timeouts;
   for (size_t i = 0; i < from.count; ++i) {
@@ -144,8 +145,17 @@ Task<void> Fetcher::VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot sl
 }
 
 TransferEstimate& Fetcher::EstimateFor(const std::string& address) {
-  if (estimates_.size() >= kMaxEstimates && !estimates_.contains(address)) estimates_.clear();
-  return estimates_.try_emplace(address, kPriorLatency, kPriorBytesPerSecond).first->second;
+  const absl::Time now = seams_.executor->Now();
+  const Measured prior{.estimate = TransferEstimate(kPriorLatency, kPriorBytesPerSecond),
+                       .last = now};
+  const auto known = estimates_.find(address);
+  if (known != estimates_.end()) {
+    Measured& measured = known->second;
+    if (now - measured.last > kPeerEstimateLifetime) measured = prior;
+    return measured.estimate;
+  }
+  if (estimates_.size() >= kMaxEstimates) estimates_.clear();
+  return estimates_.emplace(address, prior).first->second.estimate;
 }
 
 }  // namespace kvtier

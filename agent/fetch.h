@@ -59,6 +59,7 @@ class Fetcher {
   class Arrivals;  // The FetchSink of one fetch.
   Task<void> RunFetch(BlockRun run, PeerRun from, absl::Time deadline);
   Task<void> VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot slot);
+  // Forgets what is older than kPeerEstimateLifetime.
   TransferEstimate& EstimateFor(const std::string& address);
 
   const Seams seams_;
@@ -68,7 +69,11 @@ class Fetcher {
   Evictor* const evictor_;
   LoadTable* const loads_;
   AgentStats* const stats_;
-  std::map<std::string, TransferEstimate> estimates_;  // By peer address.
+  struct Measured {
+    TransferEstimate estimate;
+    absl::Time last;  // Of the transfers it was measured on; at first, of its making.
+  };
+  std::map<std::string, Measured> estimates_;  // By peer address.
 };
 
 }  // namespace kvtier

@@ -41,6 +41,8 @@ inline constexpr absl::Duration kLeaseGrace = absl::Seconds(1);
 inline constexpr absl::Duration kReservationDuration = absl::Seconds(30);
 // The longest a request waits, whatever it asks for.
 inline constexpr absl::Duration kMaxRequestTimeout = absl::Seconds(60);
+// The longest a commit waits for its checksums and, out of the GPU, its copies.
+inline constexpr absl::Duration kCommitTimeout = absl::Seconds(10);
 // How often deadlines of leases and reservations are looked at.
 inline constexpr absl::Duration kSweepInterval = absl::Milliseconds(100);
 
@@ -50,6 +52,9 @@ inline constexpr absl::Duration kReportDelay = absl::Milliseconds(10);
 inline constexpr absl::Duration kReportTimeout = absl::Seconds(1);
 // The longest a coordinator may take to locate; its answer is only a hint.
 inline constexpr absl::Duration kLocateTimeout = absl::Milliseconds(200);
+// What a peer was measured to do counts for this long: one that was slow for a while
+// is not asked meanwhile, so nothing else would ever clear its name.
+inline constexpr absl::Duration kPeerEstimateLifetime = absl::Seconds(5);
 // A fetch that nobody waits for (prefetch) gets this long.
 inline constexpr absl::Duration kPrefetchTimeout = absl::Seconds(10);
 

@@ -20,12 +20,15 @@ void Offloader::Offer(const BlockKey& key) {
 }
 
 void Offloader::Pump() {
+  if (pumping_) return;
+  pumping_ = true;
   while (running_ < kMaxOffloadsRunning && !queue_.empty()) {
     const BlockKey key = queue_.front();
     queue_.pop_front();
     ++running_;
     scope_->Spawn(Run(key));
   }
+  pumping_ = false;
 }
 
 Task<void> Offloader::Run(BlockKey key) {

@@ -31,6 +31,8 @@ class Offloader {
   size_t pending() const { return queue_.size() + running_; }
 
  private:
+  // Starts writes while there is room. A write that ends at once calls it again from
+  // within: the outer one goes on, or a long queue would overflow the stack.
   void Pump();
   Task<void> Run(BlockKey key);
   Task<void> WriteOne(BlockKey key);
@@ -42,6 +44,7 @@ class Offloader {
   AgentStats* const stats_;
   std::deque<BlockKey> queue_;
   size_t running_ = 0;
+  bool pumping_ = false;
 };
 
 }  // namespace kvtier

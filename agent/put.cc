@@ -35,7 +35,7 @@ absl::StatusOr<Reserved> Putter::Reserve(const BlockRun& run, Tier target) {
 absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i, Tier target,
                                                  absl::Time deadline) {
   const BlockKey& key = run.keys[i];
-  if (parts_.index->Find(key) != nullptr || parts_.reservations->IsPending(key)) {
+  if (IsHere(key, target) || parts_.reservations->IsPending(key)) {
     return ReservedBlock{.state = ReservedBlock::State::kPresent};
   }
   PendingBlock block{.meta = {.key = key,
@@ -62,24 +62,30 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i, 
   return ReservedBlock{.state = ReservedBlock::State::kReserved, .id = *id, .offset = offset};
 }
 
+bool Putter::IsHere(const BlockKey& key, Tier target) const {
+  const BlockIndex::Entry* const entry = parts_.index->Find(key);
+  if (entry == nullptr) return false;
+  return entry->host || entry->disk || target == Tier::kGpu;
+}
+
 Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids) {
-  Committing committing(parts_.executor);
+  const auto committing = std::make_shared<Committing>(parts_.executor);
   std::vector<PendingBlock> blocks;
   for (const ReservationId id : ids) {
     std::optional<PendingBlock> block = parts_.reservations->Take(session, id);
     if (block.has_value()) blocks.push_back(*std::move(block));
   }
   if (blocks.empty()) co_return 0;
-  committing.left = blocks.size();
+  committing->left = blocks.size();
   // All at once: the checksums run side by side on the byte workers.
   for (PendingBlock& block : blocks) {
-    parts_.scope->Spawn(CommitOne(std::move(block), &committing));
+    parts_.scope->Spawn(CommitOne(std::move(block), committing));
   }
-  co_await committing.done.WaitUntil(absl::InfiniteFuture());
-  co_return committing.committed;
+  co_await committing->done.WaitUntil(parts_.executor->Now() + kCommitTimeout);
+  co_return committing->committed;
 }
 
-Task<void> Putter::CommitOne(PendingBlock block, Committing* committing) {
+Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> committing) {
   absl::Status status;
   if (block.gpu) status = co_await GatherToHost(&block);
   if (status.ok()) {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -54,17 +55,21 @@ class Putter {
   };
   explicit Putter(const Parts& parts) : parts_(parts) {}
 
-  // A slot for each block that is not here yet. Errors: kInvalidArgument, a target
-  // that is neither kHost nor a fitting kGpu, or a block larger than a slab.
+  // A slot for each block that is not here yet. A block that only the GPU pool has is
+  // here for a GPU target alone: nothing brings it back to host memory. Errors: kInvalidArgument, a
+  // target that is neither kHost nor a fitting kGpu, or a block larger than a slab.
   absl::StatusOr<Reserved> Reserve(const BlockRun& run, Tier target);
-  // Checksums and publishes; returns how many of `ids` were committed.
+  // Checksums and publishes; returns how many of `ids` were committed. Ends within
+  // kCommitTimeout: a block whose copy takes longer is published when it comes, and
+  // is not counted.
   Task<size_t> Commit(SessionId session, std::vector<ReservationId> ids);
 
  private:
   struct Committing;  // One Commit() call: what is left and what succeeded.
   absl::StatusOr<ReservedBlock> ReserveOne(const BlockRun& run, size_t i, Tier target,
                                            absl::Time deadline);
-  Task<void> CommitOne(PendingBlock block, Committing* committing);
+  bool IsHere(const BlockKey& key, Tier target) const;
+  Task<void> CommitOne(PendingBlock block, std::shared_ptr<Committing> committing);
   Task<absl::Status> GatherToHost(PendingBlock* block);
 
   const Parts parts_;

@@ -37,6 +37,8 @@ Task<std::optional<ServedBlock>> PeerServer::Serve(BlockKey key, absl::Time dead
   scope_->Spawn(ReadFromDisk(key, read));
   const bool done = co_await read->done.WaitUntil(deadline);
   if (!done || !read->status.ok()) co_return std::nullopt;
+  const std::optional<DiskBlock> now = disk_->Find(key);
+  if (now.has_value() && now->sum != block->sum) co_return std::nullopt;  // Replaced meanwhile.
   const BlockMeta meta{.key = key,
                        .parent = block->parent,
                        .space = block->space,

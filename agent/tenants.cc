@@ -33,9 +33,16 @@ absl::StatusOr<TenantTable> TenantTable::Create(const std::vector<Entry>& entrie
                                                      entry.secret.size(), " bytes, at least ",
                                                      kMinSecretBytes, " are needed"));
     }
-    table.tenants_.push_back({.name = entry.name,
-                              .key = TenantKey::FromSecret(entry.secret),
-                              .domain = static_cast<DomainId>(table.tenants_.size())});
+    const TenantKey key = TenantKey::FromSecret(entry.secret);
+    for (const Tenant& other : table.tenants_) {
+      // They would name the same blocks, and each would look for them in its own arena.
+      if (other.key == key) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "tenant '", entry.name, "': its secret is that of tenant '", other.name, "'"));
+      }
+    }
+    table.tenants_.push_back(
+        {.name = entry.name, .key = key, .domain = static_cast<DomainId>(table.tenants_.size())});
   }
   return table;
 }

@@ -27,7 +27,7 @@ class TenantTable {
     std::string secret;  // Empty only for the open "default" tenant.
   };
   // Each tenant gets its own domain, in the order given. Errors: kInvalidArgument,
-  // naming the tenant: a bad or repeated name, a secret under 16 bytes, too many.
+  // naming the tenant: a bad or repeated name, a secret under 16 bytes or another's, too many.
   static absl::StatusOr<TenantTable> Create(const std::vector<Entry>& entries);
   // nullptr: no such tenant.
   const Tenant* Find(absl::string_view name) const;
