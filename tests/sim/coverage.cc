@@ -1,0 +1,73 @@
+#include "tests/sim/coverage.h"
+
+namespace kvtier::sim {
+
+void Coverage::Add(const AgentStats& agent, const TierStats& disk) {
+  Add({.host_hits = agent.host.hits,
+       .gpu_hits = agent.gpu.hits,
+       .disk_hits = disk.hits,
+       .fetched_blocks = agent.peers.fetched_blocks,
+       .host_evictions = agent.host.evictions,
+       .gpu_evictions = agent.gpu.evictions,
+       .disk_evictions = disk.evictions,
+       .damaged_records = disk.verify_failures,
+       .damaged_fetches = agent.peers.verify_failures,
+       .disk_errors = disk.io_errors,
+       .gpu_errors = agent.gpu.io_errors,
+       .fetch_timeouts = agent.peers.timeouts,
+       .deadline_misses = agent.deadline_misses,
+       .expired_leases = agent.expired_leases,
+       .expired_reservations = agent.expired_reservations,
+       .declined_offloads = agent.offload_declined,
+       .declined_slots = agent.host.declined + agent.gpu.declined});
+}
+
+void Coverage::Add(const Coverage& other) {
+  crashes += other.crashes;
+  host_hits += other.host_hits;
+  gpu_hits += other.gpu_hits;
+  disk_hits += other.disk_hits;
+  fetched_blocks += other.fetched_blocks;
+  host_evictions += other.host_evictions;
+  gpu_evictions += other.gpu_evictions;
+  disk_evictions += other.disk_evictions;
+  damaged_records += other.damaged_records;
+  damaged_fetches += other.damaged_fetches;
+  disk_errors += other.disk_errors;
+  gpu_errors += other.gpu_errors;
+  fetch_timeouts += other.fetch_timeouts;
+  deadline_misses += other.deadline_misses;
+  expired_leases += other.expired_leases;
+  expired_reservations += other.expired_reservations;
+  declined_offloads += other.declined_offloads;
+  declined_slots += other.declined_slots;
+}
+
+std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
+  return {{"crashes", crashes},
+          {"host hits", host_hits},
+          {"GPU hits", gpu_hits},
+          {"disk hits", disk_hits},
+          {"fetched blocks", fetched_blocks},
+          {"host evictions", host_evictions},
+          {"GPU evictions", gpu_evictions},
+          {"disk evictions", disk_evictions},
+          {"damaged records", damaged_records},
+          {"damaged fetches", damaged_fetches},
+          {"disk errors", disk_errors},
+          {"GPU errors", gpu_errors},
+          {"fetch timeouts", fetch_timeouts},
+          {"deadline misses", deadline_misses},
+          {"expired leases", expired_leases},
+          {"expired reservations", expired_reservations},
+          {"declined offloads", declined_offloads},
+          {"declined slots", declined_slots}};
+}
+
+void Coverage::Print(std::FILE* out) const {
+  for (const auto& [name, count] : Counts()) {
+    std::fprintf(out, "%12llu %s\n", static_cast<unsigned long long>(count), name);
+  }
+}
+
+}  // namespace kvtier::sim

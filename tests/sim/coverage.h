@@ -1,0 +1,45 @@
+// Coverage counts what simulated worlds came upon. A simulator that never fetches,
+// or whose damage is never met, proves nothing: the test holds each against zero.
+#ifndef KVTIER_TESTS_SIM_COVERAGE_H_
+#define KVTIER_TESTS_SIM_COVERAGE_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "agent/agent_stats.h"
+#include "core/tier_stats.h"
+
+namespace kvtier::sim {
+
+struct Coverage {
+  uint64_t crashes = 0;
+  uint64_t host_hits = 0;
+  uint64_t gpu_hits = 0;
+  uint64_t disk_hits = 0;
+  uint64_t fetched_blocks = 0;
+  uint64_t host_evictions = 0;
+  uint64_t gpu_evictions = 0;
+  uint64_t disk_evictions = 0;
+  uint64_t damaged_records = 0;
+  uint64_t damaged_fetches = 0;
+  uint64_t disk_errors = 0;
+  uint64_t gpu_errors = 0;
+  uint64_t fetch_timeouts = 0;
+  uint64_t deadline_misses = 0;
+  uint64_t expired_leases = 0;
+  uint64_t expired_reservations = 0;
+  uint64_t declined_offloads = 0;
+  uint64_t declined_slots = 0;
+
+  void Add(const Coverage& other);
+  void Add(const AgentStats& agent, const TierStats& disk);
+  // Name and count of each.
+  std::vector<std::pair<const char*, uint64_t>> Counts() const;
+  void Print(std::FILE* out) const;
+};
+
+}  // namespace kvtier::sim
+
+#endif  // KVTIER_TESTS_SIM_COVERAGE_H_

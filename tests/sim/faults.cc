@@ -1,0 +1,181 @@
+#include "tests/sim/faults.h"
+
+#include <iterator>
+#include <utility>
+
+#include "core/event.h"
+
+namespace kvtier::sim {
+
+Faults::Faults(World world, uint64_t seed)
+    : world_(std::move(world)),
+      random_(seed),
+      scope_(std::make_unique<TaskScope>(world_.executor)) {}
+
+double Faults::Dose(double rare, double often) {
+  const uint64_t kind = random_.Below(10);
+  if (kind < 5) return 0;
+  return kind < 8 ? rare : often;
+}
+
+void Faults::Repeat(absl::Duration rare, absl::Duration often, std::function<void()> act) {
+  const double dose = Dose(1, 2);
+  if (dose > 0) scope_->Spawn(Loop(dose == 1 ? rare : often, std::move(act)));
+}
+
+Task<void> Faults::Loop(absl::Duration mean, std::function<void()> act) {
+  while (true) {
+    const absl::Duration pause = random_.Between(absl::Milliseconds(1), 2 * mean);
+    co_await SleepUntil(world_.executor, world_.executor->Now() + pause);
+    act();
+  }
+}
+
+// Also after Heal(): what was begun is undone.
+void Faults::After(absl::Duration delay, std::function<void()> act) {
+  world_.executor->PostAt(world_.executor->Now() + delay, std::move(act));
+}
+
+void Faults::Begin() {
+  DoseNetwork();
+  for (SimNode* const node : world_.nodes) {
+    DoseDisk(node);
+    DoseManifest(node);
+    Repeat(absl::Seconds(15), absl::Seconds(4), [this, node] { CrashNode(node); });
+    Repeat(absl::Seconds(15), absl::Seconds(5), [this, node] { StallDisk(node); });
+    Repeat(absl::Seconds(5), absl::Seconds(1), [this, node] { DamageDisk(node); });
+    Repeat(absl::Seconds(10), absl::Seconds(3), [this, node] { DamageManifest(node); });
+    Repeat(absl::Seconds(10), absl::Seconds(3), [this, node] { StallDevice(node); });
+    Repeat(absl::Seconds(3), absl::Milliseconds(500), [this, node] { FailCopy(node); });
+    Repeat(absl::Seconds(40), absl::Seconds(20), [this, node] { LoseDevice(node); });
+  }
+  Repeat(absl::Seconds(15), absl::Seconds(4), [this] { CrashCoordinator(); });
+  Repeat(absl::Seconds(12), absl::Seconds(4), [this] { CutNetwork(); });
+  Repeat(absl::Seconds(8), absl::Seconds(2), [this] { world_.kill_worker(random_.Next()); });
+}
+
+void Faults::DoseNetwork() {
+  testing::SimNetworkFaults& faults = world_.network->faults;
+  faults.lost = Dose(0.01, 0.1);
+  faults.repeated = Dose(0.01, 0.1);
+  faults.spike = Dose(0.01, 0.1);
+  faults.broken = Dose(0.01, 0.1);
+  faults.flipped = Dose(0.02, 0.2);
+  faults.misnumbered = Dose(0.01, 0.05);
+}
+
+void Faults::DoseDisk(SimNode* node) {
+  testing::SimDiskFaults& faults = node->disk_media().faults;
+  faults.flip = Dose(0.01, 0.1);
+  faults.misdirect = Dose(0.01, 0.05);
+  faults.lost = Dose(0.01, 0.05);
+  faults.read_error = Dose(0.01, 0.1);
+  faults.write_error = Dose(0.01, 0.1);
+  faults.full = Dose(0.01, 0.1);
+  faults.spike = Dose(0.01, 0.1);
+  if (faults.flip > 0 || faults.misdirect > 0 || faults.lost > 0) damages_disks_ = true;
+}
+
+void Faults::DoseManifest(SimNode* node) {
+  node->manifest_media().faults.commit_error = Dose(0.01, 0.1);
+}
+
+void Faults::CrashNode(SimNode* node) {
+  if (!node->running()) return;
+  // While it is down or just up, its manifest may be out of reach.
+  node->manifest_media().faults.load_fails = random_.Draw(0.2);
+  After(random_.Between(absl::Milliseconds(1), absl::Seconds(3)),
+        [node] { node->manifest_media().faults.load_fails = false; });
+  node->Crash();
+  After(random_.Between(absl::Milliseconds(1), absl::Seconds(2)), [node] {
+    if (!node->running()) node->Boot();
+  });
+}
+
+void Faults::CrashCoordinator() {
+  SimCoordinator* const coordinator = world_.coordinator;
+  if (!coordinator->running()) return;
+  coordinator->Crash();
+  After(random_.Between(absl::Milliseconds(1), absl::Seconds(8)), [coordinator] {
+    if (!coordinator->running()) coordinator->Boot();
+  });
+}
+
+void Faults::StallDisk(SimNode* node) {
+  if (!node->running()) return;
+  world_.trace->Add("disk stalls", {node->number()});
+  node->disk().Stall();
+  After(random_.Between(absl::Milliseconds(5), absl::Seconds(4)), [node] {
+    if (node->running()) node->disk().Resume();
+  });
+}
+
+void Faults::StallDevice(SimNode* node) {
+  if (!node->running() || node->device() == nullptr) return;
+  world_.trace->Add("device stalls", {node->number()});
+  const auto direction = static_cast<CopyDirection>(random_.Below(2));
+  node->device()->Stall(direction);
+  // Now and then longer than anybody may wait.
+  const absl::Duration longest = random_.Draw(0.2) ? absl::Seconds(20) : absl::Seconds(1);
+  After(random_.Between(absl::Milliseconds(1), longest), [node, direction] {
+    if (node->running()) node->device()->Resume(direction);
+  });
+}
+
+void Faults::LoseDevice(SimNode* node) {
+  if (!node->running() || node->device() == nullptr) return;
+  world_.trace->Add("device is lost", {node->number()});
+  node->LoseDevice();
+}
+
+void Faults::FailCopy(SimNode* node) {
+  if (!node->running() || node->device() == nullptr) return;
+  node->device()->FailCopy(static_cast<CopyDirection>(random_.Below(2)), 1 + random_.Below(3));
+}
+
+void Faults::DamageDisk(SimNode* node) {
+  testing::SimDiskMedia& media = node->disk_media();
+  damages_disks_ = true;
+  const DiskAddress address{.segment =
+                                static_cast<SegmentId>(random_.Below(media.segment_count()))};
+  media.FlipBit(address, random_.Below(media.segment_bytes() * 8));
+}
+
+// A damaged value would belie "durable" while its agent runs; found at its next start.
+void Faults::DamageManifest(SimNode* node) {
+  auto& rows = node->manifest_media().rows;
+  if (node->running() || rows.empty()) return;
+  const auto row = std::next(rows.begin(), static_cast<ptrdiff_t>(random_.Below(rows.size())));
+  if (row->second.empty()) return;
+  row->second[random_.Below(row->second.size())] ^= static_cast<char>(1 << random_.Below(8));
+}
+
+void Faults::CutNetwork() {
+  std::vector<std::string> places = {testing::kCoordinatorAddress};
+  for (const SimNode* node : world_.nodes) places.push_back(node->address());
+  const size_t first = random_.Below(places.size());
+  const size_t second = (first + 1 + random_.Below(places.size() - 1)) % places.size();
+  world_.trace->Add("network is cut", {first, second});
+  world_.network->Cut(places[first], places[second]);
+  After(random_.Between(absl::Milliseconds(5), absl::Seconds(8)),
+        [network = world_.network] { network->Mend(); });
+}
+
+void Faults::Heal() {
+  world_.trace->Add("faults end", {});
+  scope_.reset();
+  world_.network->faults = {};
+  world_.network->Mend();
+  if (!world_.coordinator->running()) world_.coordinator->Boot();
+  for (SimNode* const node : world_.nodes) {
+    node->disk_media().faults = {};
+    node->manifest_media().faults = {};
+    if (!node->running()) node->Boot();
+    node->disk().Resume();
+    if (node->device() == nullptr) continue;
+    node->device()->Resume(CopyDirection::kHostToDevice);
+    node->device()->Resume(CopyDirection::kDeviceToHost);
+  }
+}
+
+}  // namespace kvtier::sim

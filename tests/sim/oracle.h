@@ -1,0 +1,44 @@
+// Oracle judges: it knows which bytes every block must have and how long each
+// request may take, and remembers the first thing that was not so.
+#ifndef KVTIER_TESTS_SIM_ORACLE_H_
+#define KVTIER_TESTS_SIM_ORACLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "absl/time/time.h"
+#include "core/block_key.h"
+#include "core/clock.h"
+
+namespace kvtier::sim {
+
+// Contents are a function of (tenant, space, engine key): two tenants that use the
+// same engine keys never have the same bytes.
+uint64_t ContentSeed(size_t tenant, size_t space);
+
+class Oracle {
+ public:
+  explicit Oracle(const Clock* clock) : clock_(clock) {}
+
+  // What a worker of (tenant, space) was given as the block of `key`.
+  void ExpectBlock(size_t tenant, size_t space, const EngineKey& key,
+                   std::span<const std::byte> bytes);
+  // A request that was to end by `deadline` ends now.
+  void ExpectInTime(const char* request, absl::Time deadline);
+  void Expect(bool holds, const std::string& otherwise);
+
+  const std::optional<std::string>& failure() const { return failure_; }
+  uint64_t blocks_checked() const { return blocks_checked_; }
+
+ private:
+  const Clock* const clock_;  // Not owned.
+  std::optional<std::string> failure_;
+  uint64_t blocks_checked_ = 0;
+};
+
+}  // namespace kvtier::sim
+
+#endif  // KVTIER_TESTS_SIM_ORACLE_H_

@@ -1,0 +1,103 @@
+#include "tests/sim/recovery_proof.h"
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "core/event.h"
+#include "tests/sim/workload.h"
+
+namespace kvtier::sim {
+namespace {
+
+constexpr size_t kBlocks = 6;
+constexpr absl::Duration kGetTimeout = absl::Milliseconds(250);
+// From a put to a hit on the other node: a heartbeat and a resync; and the time until
+// a peer that was slow is given another chance.
+const absl::Duration kPeerHitBound = kPeerEstimateLifetime + absl::Seconds(3);
+constexpr absl::Duration kOffloadBound = absl::Seconds(2);
+constexpr absl::Duration kRestartBound = absl::Seconds(1);
+constexpr absl::Duration kPoll = absl::Milliseconds(10);
+
+}  // namespace
+
+Task<void> RecoveryProof::Run() {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    SimNode* const other = nodes_[(i + 1) % nodes_.size()];
+    for (size_t tenant = 0; tenant < kTenants; ++tenant) {
+      // Every space with some tenant, and every tenant with some space.
+      const size_t space = (tenant + i) % kSpaces;
+      Identity identity{.tenant = tenant, .space = space};
+      co_await ProveSpace(nodes_[i], other, identity);
+    }
+    if (nodes_[i]->device() == nullptr) continue;
+    Identity on_gpu{.tenant = i % kTenants, .space = kGpuSpace, .target = Tier::kGpu};
+    co_await ProveSpace(nodes_[i], other, on_gpu);
+  }
+}
+
+Task<void> RecoveryProof::ProveSpace(SimNode* node, SimNode* other, Identity identity) {
+  const std::vector<EngineKey> keys = FreshConversation(fresh_++, kBlocks);
+  SimWorker worker(world_, node, identity, fresh_);
+  const bool connected = co_await worker.Connect();
+  world_.oracle->Expect(connected, "after the faults, no session opens");
+  const size_t put = co_await worker.Put(keys, 0);
+  world_.oracle->Expect(put == kBlocks, absl::StrCat("after the faults, of ", kBlocks,
+                                                     " fresh blocks ", put, " were committed"));
+  co_await ExpectHits("from the tier they were put in", &worker, keys, absl::ZeroDuration());
+  co_await AwaitOffload(node);
+  node->agent().evictor().EvictAll(Tier::kGpu);
+  node->agent().evictor().EvictAll(Tier::kHost);
+  co_await ExpectHits("from disk", &worker, keys, absl::ZeroDuration());
+
+  Identity elsewhere = identity;
+  if (other->device() == nullptr) elsewhere.target = Tier::kHost;
+  SimWorker neighbour(world_, other, elsewhere, fresh_);
+  const bool met = co_await neighbour.Connect();
+  world_.oracle->Expect(met, "after the faults, no session opens on the other node");
+  co_await ExpectHits("from the other node", &neighbour, keys, kPeerHitBound);
+  co_await neighbour.Disconnect();
+
+  node->Crash();
+  node->Boot();
+  co_await AwaitService(node);
+  const bool again = co_await worker.Connect();
+  world_.oracle->Expect(again, "after kill -9, no session opens");
+  co_await ExpectHits("from disk after kill -9", &worker, keys, absl::ZeroDuration());
+  co_await worker.Disconnect();
+}
+
+Task<void> RecoveryProof::ExpectHits(const char* where, SimWorker* worker,
+                                     std::vector<EngineKey> keys, absl::Duration allowed) {
+  const absl::Time until = world_.executor->Now() + allowed;
+  size_t hits = 0;
+  while (true) {
+    hits = co_await worker->Get(keys, kGetTimeout, absl::Milliseconds(1));
+    if (hits == keys.size() || world_.executor->Now() >= until) break;
+    co_await SleepUntil(world_.executor, world_.executor->Now() + kPoll);
+  }
+  world_.trace->Add("proof", {worker->node()->number(), worker->identity().tenant,
+                              worker->identity().space, hits});
+  world_.oracle->Expect(
+      hits == keys.size(),
+      absl::StrCat("after the faults, of ", keys.size(), " blocks ", hits, " are hit ", where,
+                   ", node ", worker->node()->number(), ", tenant ", worker->identity().tenant,
+                   ", space ", worker->identity().space));
+}
+
+Task<void> RecoveryProof::AwaitOffload(SimNode* node) {
+  const absl::Time until = world_.executor->Now() + kOffloadBound;
+  while (node->agent().offloader()->pending() > 0 && world_.executor->Now() < until) {
+    co_await SleepUntil(world_.executor, world_.executor->Now() + kPoll);
+  }
+  world_.oracle->Expect(node->agent().offloader()->pending() == 0,
+                        "after the faults, offload does not end");
+}
+
+Task<void> RecoveryProof::AwaitService(SimNode* node) {
+  const absl::Time until = world_.executor->Now() + kRestartBound;
+  while (!node->serves() && world_.executor->Now() < until) {
+    co_await SleepUntil(world_.executor, world_.executor->Now() + kPoll);
+  }
+  world_.oracle->Expect(node->serves(), "after the faults, a restarted agent does not serve");
+}
+
+}  // namespace kvtier::sim

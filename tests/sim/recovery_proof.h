@@ -1,0 +1,45 @@
+// RecoveryProof is what must be true again once the faults have stopped: what is put
+// is hit here, from disk after the host tier was emptied, from the other node, and
+// after kill -9.
+#ifndef KVTIER_TESTS_SIM_RECOVERY_PROOF_H_
+#define KVTIER_TESTS_SIM_RECOVERY_PROOF_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/task.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/sim_node.h"
+#include "tests/sim/sim_worker.h"
+#include "tests/sim/trace.h"
+
+namespace kvtier::sim {
+
+class RecoveryProof {
+ public:
+  // Owns none of them; `executor` is the workers'.
+  RecoveryProof(const SimWorker::World& world, std::vector<SimNode*> nodes)
+      : world_(world), nodes_(std::move(nodes)) {}
+
+  // REQUIRES: no fault is active and nobody holds anything. Ends; what does not
+  // hold, the oracle is told.
+  Task<void> Run();
+
+ private:
+  Task<void> ProveSpace(SimNode* node, SimNode* other, Identity identity);
+  // Gets until all is hit, for as long as is allowed; the first try only, if that
+  // is zero.
+  Task<void> ExpectHits(const char* where, SimWorker* worker, std::vector<EngineKey> keys,
+                        absl::Duration allowed);
+  Task<void> AwaitOffload(SimNode* node);
+  Task<void> AwaitService(SimNode* node);
+
+  const SimWorker::World world_;
+  const std::vector<SimNode*> nodes_;
+  uint64_t fresh_ = 0;
+};
+
+}  // namespace kvtier::sim
+
+#endif  // KVTIER_TESTS_SIM_RECOVERY_PROOF_H_

@@ -1,0 +1,49 @@
+#include "tests/sim/seeds.h"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
+#include "core/log.h"
+
+namespace kvtier::sim {
+namespace {
+
+const World* running = nullptr;
+uint64_t running_seed = 0;
+
+void SayHowToReplay() {
+  std::fprintf(stderr, "seed %llu failed; run it again: bin/kvtier-sim --seed %llu --aloud\n",
+               static_cast<unsigned long long>(running_seed),
+               static_cast<unsigned long long>(running_seed));
+}
+
+// The world is as the failed CHECK left it: reading its trace is safe enough for a
+// program that is about to die.
+void OnAbort(int) {
+  if (running != nullptr) {
+    running->trace().PrintTail(stderr);
+    SayHowToReplay();
+  }
+  std::_Exit(1);
+}
+
+}  // namespace
+
+Outcome RunSeed(const WorldOptions& options) {
+  SetLogLevel(static_cast<LogLevel>(static_cast<int>(LogLevel::kError) + 1));
+  std::signal(SIGABRT, OnAbort);
+  World world(options);
+  running = &world;
+  running_seed = options.seed;
+  const Outcome outcome = world.Run();
+  if (!outcome.failure.empty()) {
+    std::fprintf(stderr, "%s\n", outcome.failure.c_str());
+    world.trace().PrintTail(stderr);
+    SayHowToReplay();
+  }
+  running = nullptr;
+  return outcome;
+}
+
+}  // namespace kvtier::sim

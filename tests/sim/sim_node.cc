@@ -1,0 +1,183 @@
+#include "tests/sim/sim_node.h"
+
+#include <sys/mman.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+#include "tests/sim/workload.h"
+#include "tier_disk/manifest_value.h"
+
+namespace kvtier::sim {
+namespace {
+
+constexpr uint64_t kSlabBytes = 64 << 10;
+constexpr uint64_t kSegmentBytes = 256 << 10;
+// How long a supervisor takes to start an agent that ended by itself.
+constexpr absl::Duration kRestartDelay = absl::Milliseconds(200);
+// Flows that run while nothing is asked: the sweep and the reporter.
+constexpr size_t kIdleFlows = 2;
+
+}  // namespace
+
+SimNode::SimNode(const World& world, const Options& options)
+    : world_(world),
+      options_(options),
+      id_(*NodeId::FromString(absl::StrCat("node-", options.number))),
+      address_(absl::StrCat(id_.str(), ":7400")),
+      disk_media_(options.disk_segments, kSegmentBytes, options.seed + 1),
+      manifest_media_(options.seed + 2),
+      random_(options.seed) {}
+
+SimNode::~SimNode() {
+  if (running()) Crash();
+}
+
+void SimNode::Boot() {
+  KVT_CHECK(!running());
+  ++incarnation_;
+  device_lost_ = false;
+  executor_ = std::make_unique<testing::SimExecutor>(world_.time);
+  workers_ = std::make_unique<testing::SimByteWorkers>(executor_.get(), random_.Next());
+  disk_ = std::make_unique<testing::SimDisk>(executor_.get(), &disk_media_);
+  manifest_ = std::make_unique<testing::SimManifest>(executor_.get(), &manifest_media_);
+  if (options_.gpu_bytes > 0) {
+    device_ = std::make_unique<EmulatedDevice>(executor_.get(), workers_.get(),
+                                               EmulatedDevice::Options());
+  }
+  transport_ =
+      std::make_unique<testing::SimPeerTransport>(executor_.get(), world_.network, address_);
+  link_ = std::make_unique<testing::SimCoordinatorLink>(executor_.get(), world_.network, address_);
+  Agent::Options options{.node = id_,
+                         .epoch = {random_.Next()},
+                         .address = address_,
+                         .tenants = Tenants(),
+                         .host_bytes = options_.host_bytes,
+                         .slab_bytes = kSlabBytes,
+                         .gpu_bytes = options_.gpu_bytes,
+                         .gpu_block_bytes = Space(kGpuSpace).block_bytes};
+  absl::StatusOr<std::unique_ptr<Agent>> agent =
+      Agent::Create(std::move(options), {.executor = executor_.get(),
+                                         .workers = workers_.get(),
+                                         .disk = disk_.get(),
+                                         .manifest = manifest_.get(),
+                                         .device = device_.get(),
+                                         .transport = transport_.get(),
+                                         .coordinator = link_.get()});
+  KVT_CHECK(agent.ok());
+  agent_ = *std::move(agent);
+  MapGpu();
+  agent_->scope()->Spawn(Start());
+}
+
+Task<void> SimNode::Start() {
+  const absl::StatusOr<DiskTier::Recovery> recovery = co_await agent_->Start();
+  world_.trace->Add("node started", {number(), recovery.ok() ? recovery->recovered_blocks : ~0ULL,
+                                     recovery.ok() ? recovery->dropped_stale : 0,
+                                     recovery.ok() ? recovery->dropped_corrupt : 0});
+  if (recovery.ok()) {
+    world_.network->Listen(address_, agent_.get());
+    serves_ = true;
+    co_return;
+  }
+  // Not from this task: it is the agent's own.
+  world_.time->At(world_.time->Now() + kRestartDelay, [this, started = incarnation_] {
+    if (incarnation_ != started || !running()) return;
+    Crash();
+    Boot();
+  });
+}
+
+void SimNode::LoseDevice() {
+  device_lost_ = true;
+  device_->Lose();
+}
+
+void SimNode::Crash() {
+  KVT_CHECK(running());
+  past_.Add(agent_->stats(), agent_->disk()->stats());
+  ++past_.crashes;
+  world_.trace->Add("node dies", {number()});
+  serves_ = false;
+  world_.network->Listen(address_, nullptr);
+  const auto calls = std::exchange(calls_, {});
+  for (const auto& [order, call] : calls) call->Break();
+  if (!gpu_memory_.empty()) munmap(gpu_memory_.data(), gpu_memory_.size());
+  gpu_memory_ = {};
+  agent_.reset();
+  link_.reset();
+  transport_.reset();
+  device_.reset();
+  manifest_.reset();
+  disk_.reset();
+  workers_.reset();
+  executor_.reset();
+}
+
+void SimNode::Unregister(CallInFlight* call) {
+  std::erase_if(calls_, [call](const auto& entry) { return entry.second == call; });
+}
+
+void SimNode::MapGpu() {
+  if (agent_->gpu() == nullptr) return;
+  const size_t bytes = agent_->gpu()->capacity_bytes();
+  void* const start =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, agent_->gpu()->fd(), 0);
+  KVT_CHECK(start != MAP_FAILED);
+  gpu_memory_ = {static_cast<std::byte*>(start), bytes};
+}
+
+std::span<std::byte> SimNode::Memory(Tier tier, DomainId domain, uint64_t offset, uint64_t bytes) {
+  const std::span<std::byte> memory =
+      tier == Tier::kGpu ? gpu_memory_ : agent_->host().arena(domain).bytes();
+  return memory.subspan(offset, bytes);
+}
+
+void SimNode::Audit() {
+  if (!running()) return;
+  agent_->Audit();
+  // What the index says is on disk is durable: the manifest names it.
+  for (const Delta& held : agent_->index().Snapshot()) {
+    if (held.tier != Tier::kDisk) continue;
+    world_.oracle->Expect(manifest_media_.rows.contains(BlockRowKey(held.key)),
+                          absl::StrCat("node ", number(), " calls block ", held.key.ToHex(),
+                                       " durable, and its manifest does not know it"));
+    world_.oracle->Expect(agent_->disk()->Find(held.key).has_value(),
+                          absl::StrCat("node ", number(), " has block ", held.key.ToHex(),
+                                       " in its index, and its disk tier does not"));
+  }
+}
+
+void SimNode::AddTo(Coverage* coverage) const {
+  coverage->Add(past_);
+  if (running()) coverage->Add(agent_->stats(), agent_->disk()->stats());
+}
+
+void SimNode::ExpectQuiet() {
+  Oracle& oracle = *world_.oracle;
+  const auto expect = [&](const char* what, uint64_t is, uint64_t should_be) {
+    oracle.Expect(is == should_be, absl::StrCat("LEAK on node ", number(), ": ", what, ": ", is,
+                                                ", not ", should_be));
+  };
+  const BlockIndex& index = agent_->index();
+  expect("sessions", agent_->sessions().size(), 0);
+  expect("leases", agent_->leases().size(), 0);
+  expect("reservations", agent_->reservations().size(), 0);
+  expect("flows", agent_->scope()->running(), kIdleFlows);
+  expect("fetches", transport_->running(), 0);
+  expect("pinned host bytes", index.pinned_bytes(Tier::kHost), 0);
+  expect("pinned GPU bytes", index.pinned_bytes(Tier::kGpu), 0);
+  expect("offloads", agent_->offloader()->pending(), 0);
+  uint64_t host_bytes = 0;
+  for (const Delta& held : index.Snapshot()) {
+    if (held.tier == Tier::kHost) host_bytes += SlotBytes(index.Find(held.key)->meta.length);
+  }
+  expect("host bytes", agent_->host().used_bytes(), host_bytes);
+  if (agent_->gpu() != nullptr) {
+    expect("GPU bytes", agent_->gpu()->used_bytes(),
+           index.blocks_in(Tier::kGpu) * agent_->gpu()->slot_bytes());
+  }
+}
+
+}  // namespace kvtier::sim

@@ -1,0 +1,125 @@
+// SimNode is one machine: media that survive, and an agent that runs, dies and
+// starts again on them.
+#ifndef KVTIER_TESTS_SIM_SIM_NODE_H_
+#define KVTIER_TESTS_SIM_SIM_NODE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "agent/agent.h"
+#include "tests/sim/coverage.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/trace.h"
+#include "tests/testing/sim_byte_workers.h"
+#include "tests/testing/sim_coordinator_link.h"
+#include "tests/testing/sim_disk.h"
+#include "tests/testing/sim_executor.h"
+#include "tests/testing/sim_manifest.h"
+#include "tests/testing/sim_network.h"
+#include "tests/testing/sim_peer_transport.h"
+#include "tests/testing/sim_random.h"
+#include "tier_gpu/emulated_device.h"
+
+namespace kvtier::sim {
+
+// What of a request is left when its node dies.
+class CallInFlight {
+ public:
+  virtual ~CallInFlight() = default;
+  virtual void Break() = 0;
+};
+
+class SimNode {
+ public:
+  // Owns none of them.
+  struct World {
+    testing::SimTime* time = nullptr;
+    testing::SimNetwork* network = nullptr;
+    Trace* trace = nullptr;
+    Oracle* oracle = nullptr;
+  };
+  struct Options {
+    size_t number = 0;
+    uint64_t host_bytes = 0;
+    uint64_t gpu_bytes = 0;  // 0: no device.
+    uint32_t disk_segments = 0;
+    uint64_t seed = 0;
+  };
+  SimNode(const World& world, const Options& options);
+  ~SimNode();
+
+  // Starts the agent; REQUIRES: none runs. One whose disk does not open dies again
+  // and is started anew.
+  void Boot();
+  // kill -9: everything the process had is gone; its last writes are torn.
+  void Crash();
+  // True once the agent has recovered and serves.
+  bool serves() const { return serves_; }
+  bool running() const { return agent_ != nullptr; }
+  // Changes with each start; a session belongs to one.
+  uint64_t incarnation() const { return incarnation_; }
+
+  Agent& agent() { return *agent_; }
+  EmulatedDevice* device() { return device_.get(); }
+  // Until the next Boot().
+  void LoseDevice();
+  bool device_lost() const { return device_lost_; }
+  testing::SimDisk& disk() { return *disk_; }
+  testing::SimDiskMedia& disk_media() { return disk_media_; }
+  testing::SimManifestMedia& manifest_media() { return manifest_media_; }
+  const std::string& address() const { return address_; }
+  size_t number() const { return options_.number; }
+
+  // The bytes a worker sees at `offset`: in its domain's arena or in the GPU pool.
+  std::span<std::byte> Memory(Tier tier, DomainId domain, uint64_t offset, uint64_t bytes);
+
+  // Calls that break when the node dies.
+  void Register(CallInFlight* call) { calls_.insert({next_call_++, call}); }
+  void Unregister(CallInFlight* call);
+
+  // Every part's Audit(), and what only the world can know.
+  void Audit();
+  // Adds what the running agent counted.
+  void AddTo(Coverage* coverage) const;
+  // Nothing is leased, reserved, pinned or in flight any more. Says so if not.
+  void ExpectQuiet();
+
+ private:
+  Task<void> Start();
+  void MapGpu();
+
+  const World world_;
+  const Options options_;
+  const NodeId id_;
+  const std::string address_;
+  testing::SimDiskMedia disk_media_;
+  testing::SimManifestMedia manifest_media_;
+  testing::SimRandom random_;
+  uint64_t incarnation_ = 0;
+  bool device_lost_ = false;
+  bool serves_ = false;
+  uint64_t next_call_ = 0;
+  std::set<std::pair<uint64_t, CallInFlight*>> calls_;  // In the order of the calls.
+  std::span<std::byte> gpu_memory_;                     // As a worker maps the pool.
+
+  Coverage past_;  // Of earlier incarnations.
+
+  // The process; gone after Crash().
+  std::unique_ptr<testing::SimExecutor> executor_;
+  std::unique_ptr<testing::SimByteWorkers> workers_;
+  std::unique_ptr<testing::SimDisk> disk_;
+  std::unique_ptr<testing::SimManifest> manifest_;
+  std::unique_ptr<EmulatedDevice> device_;
+  std::unique_ptr<testing::SimPeerTransport> transport_;
+  std::unique_ptr<testing::SimCoordinatorLink> link_;
+  std::unique_ptr<Agent> agent_;
+};
+
+}  // namespace kvtier::sim
+
+#endif  // KVTIER_TESTS_SIM_SIM_NODE_H_

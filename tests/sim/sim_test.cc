@@ -1,0 +1,52 @@
+// Worlds by the hundred. KVTIER_SIM_SEEDS: how many (200); KVTIER_SIM_SEED: one alone.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "tests/sim/coverage.h"
+#include "tests/sim/seeds.h"
+
+namespace kvtier::sim {
+namespace {
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* const given = std::getenv(name);
+  return given == nullptr ? otherwise : std::strtoull(given, nullptr, 10);
+}
+
+TEST(SimTest, EveryWorldKeepsItsPromises) {
+  uint64_t first = 1;
+  uint64_t count = FromEnvironment("KVTIER_SIM_SEEDS", 200);
+  if (std::getenv("KVTIER_SIM_SEED") != nullptr) {
+    first = FromEnvironment("KVTIER_SIM_SEED", 1);
+    count = 1;
+  }
+  Coverage coverage;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const Outcome outcome = RunSeed({.seed = seed});
+    ASSERT_EQ(outcome.failure, "") << "KVTIER_SIM_SEED=" << seed;
+    coverage.Add(outcome.coverage);
+  }
+  if (count < 100) return;  // Few worlds do not see everything.
+  for (const auto& [name, met] : coverage.Counts()) {
+    EXPECT_GT(met, 0u) << "no world came upon: " << name;
+  }
+}
+
+TEST(SimTest, ASeedTellsTheSameStoryTwice) {
+  for (const uint64_t seed : {7, 8, 9}) {
+    const Outcome once = RunSeed({.seed = seed});
+    const Outcome again = RunSeed({.seed = seed});
+    EXPECT_EQ(once.hash, again.hash) << "seed " << seed;
+    EXPECT_EQ(once.events, again.events) << "seed " << seed;
+  }
+}
+
+TEST(SimTest, TwoSeedsTellTwoStories) {
+  EXPECT_NE(RunSeed({.seed = 7}).hash, RunSeed({.seed = 8}).hash);
+}
+
+}  // namespace
+}  // namespace kvtier::sim

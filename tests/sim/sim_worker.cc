@@ -1,0 +1,257 @@
+#include "tests/sim/sim_worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "tests/sim/workload.h"
+#include "tests/testing/blocks.h"
+
+namespace kvtier::sim {
+namespace {
+
+// Code of a result for the trace; the text of a status may change, its code not.
+template <typename T>
+uint64_t CodeOf(const absl::StatusOr<T>& result) {
+  return static_cast<uint64_t>(result.status().code());
+}
+
+}  // namespace
+
+struct SimWorker::Reserving {
+  std::vector<EngineKey> keys;  // Of `blocks`.
+  std::vector<ReservedBlock> blocks;
+};
+
+SimWorker::SimWorker(const World& world, SimNode* node, const Identity& identity, uint64_t seed)
+    : world_(world),
+      node_(node),
+      identity_(identity),
+      space_(Space(identity.space)),
+      domain_(static_cast<DomainId>(identity.tenant)),
+      random_(seed),
+      scope_(std::make_unique<TaskScope>(world.executor)) {}
+
+void SimWorker::Live() {
+  random_manners_ = true;
+  scope_->Spawn(Converse());
+}
+
+bool SimWorker::Connected() const {
+  return session_.has_value() && node_->serves() && node_->incarnation() == incarnation_;
+}
+
+Task<bool> SimWorker::Connect() {
+  if (Connected()) co_return true;
+  co_await SleepUntil(world_.executor, world_.executor->Now() + kCallTravel);
+  if (!node_->serves()) co_return false;
+  Agent& agent = node_->agent();
+  SessionToken token{};
+  for (uint8_t& byte : token) byte = static_cast<uint8_t>(random_.Next());
+  const Tenant& tenant = agent.options().tenants.tenants().at(identity_.tenant);
+  const absl::StatusOr<SessionId> session = agent.OpenSession(tenant, token);
+  if (!session.ok()) co_return false;
+  session_ = *session;
+  incarnation_ = node_->incarnation();
+  space_id_ = agent.sessions().AddSpace(*session_, space_).value();
+  world_.trace->Add("session", {node_->number(), identity_.tenant, identity_.space});
+  co_return true;
+}
+
+Task<void> SimWorker::Disconnect() {
+  co_await SleepUntil(world_.executor, world_.executor->Now() + kCallTravel);
+  if (Connected()) node_->agent().CloseSession(*session_);
+  session_.reset();
+}
+
+void SimWorker::Die(absl::Duration hangup) {
+  // What travels dies with it; what its agent already runs does not.
+  scope_ = std::make_unique<TaskScope>(world_.executor);
+  if (!session_.has_value()) return;
+  const auto close = [node = node_, session = *session_, incarnation = incarnation_] {
+    const bool same = node->running() && node->incarnation() == incarnation;
+    if (same) node->agent().CloseSession(session);
+  };
+  session_.reset();
+  world_.executor->PostAt(world_.executor->Now() + hangup, close);
+}
+
+Task<void> SimWorker::Converse() {
+  while (true) {
+    const absl::Duration pause =
+        random_.Between(absl::Milliseconds(1), absl::Milliseconds(random_.Draw(0.05) ? 900 : 40));
+    co_await SleepUntil(world_.executor, world_.executor->Now() + pause);
+    const bool connected = co_await Connect();
+    if (!connected) continue;
+    const std::vector<EngineKey> keys = DrawConversation(&random_);
+    if (random_.Draw(0.1)) co_await Match(keys);
+    if (random_.Draw(0.1)) co_await Prefetch(keys);
+    const absl::Duration timeout =
+        random_.Between(absl::Microseconds(100), absl::Milliseconds(random_.Draw(0.2) ? 1500 : 60));
+    const absl::Duration hold = DrawHold();
+    const size_t had = co_await Get(keys, timeout, hold);
+    if (had == keys.size()) continue;
+    const size_t put = co_await Put(keys, had);
+    world_.trace->Add("turn", {node_->number(), identity_.tenant, identity_.space, had, put});
+    if (random_.Draw(0.02)) co_await Disconnect();
+  }
+}
+
+absl::Duration SimWorker::DrawHold() {
+  const uint64_t kind = random_.Below(100);
+  if (kind < 85) return random_.Between(absl::ZeroDuration(), absl::Milliseconds(20));
+  if (kind < 98) return random_.Between(absl::ZeroDuration(), absl::Seconds(2));
+  return random_.Between(kLeaseDuration - absl::Seconds(2), kLeaseDuration + absl::Seconds(2));
+}
+
+absl::StatusOr<BlockRun> SimWorker::Name(const std::vector<EngineKey>& keys, size_t from) const {
+  std::optional<EngineKey> parent;
+  if (from > 0) parent = keys[from - 1];
+  return node_->agent().sessions().NameRun(*session_, space_id_, parent,
+                                           std::span(keys).subspan(from));
+}
+
+Task<void> SimWorker::Match(std::vector<EngineKey> keys) {
+  if (!Connected()) co_return;
+  const BlockRun run = *Name(keys, 0);
+  const absl::Duration timeout = random_.Between(absl::ZeroDuration(), absl::Milliseconds(100));
+  Request<Matched> request{.name = "match", .timeout = timeout};
+  request.start = [run, timeout](Agent& agent) { return agent.matcher().Match(run, timeout); };
+  const absl::StatusOr<Matched> matched =
+      co_await CallAgent<Matched>(world_.executor, node_, world_.oracle, std::move(request));
+  world_.trace->Add("match",
+                    {node_->number(), CodeOf(matched), matched.ok() ? matched->local_blocks : 0,
+                     matched.ok() ? matched->tiers.size() : 0});
+}
+
+Task<void> SimWorker::Prefetch(std::vector<EngineKey> keys) {
+  if (!Connected()) co_return;
+  const BlockRun run = *Name(keys, 0);
+  const bool local_only = random_.Draw(0.3);
+  Request<size_t> request{.name = "prefetch", .timeout = kPrefetchTimeout};
+  request.start = [run, local_only](Agent& agent) {
+    return agent.onboarder().Prefetch(run, local_only);
+  };
+  const absl::StatusOr<size_t> coming =
+      co_await CallAgent<size_t>(world_.executor, node_, world_.oracle, std::move(request));
+  world_.trace->Add("prefetch", {node_->number(), CodeOf(coming), coming.ok() ? *coming : 0});
+}
+
+Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,
+                            absl::Duration hold) {
+  if (!Connected()) co_return 0;
+  const BlockRun run = *Name(keys, 0);
+  const bool local_only = random_manners_ && random_.Draw(0.1);
+  const Tier target = identity_.target;
+  Request<absl::StatusOr<Onboarded>> request{.name = "onboard", .timeout = timeout};
+  request.start = [run, timeout, local_only, target](Agent& agent) {
+    OnboardRequest onboard{.run = run,
+                           .target = target,
+                           .deadline = agent.executor()->Now() + timeout,
+                           .local_only = local_only};
+    return agent.onboarder().Onboard(std::move(onboard));
+  };
+  const uint64_t incarnation = incarnation_;
+  const absl::StatusOr<absl::StatusOr<Onboarded>> answer =
+      co_await CallAgent<absl::StatusOr<Onboarded>>(world_.executor, node_, world_.oracle,
+                                                    std::move(request));
+  const absl::StatusOr<Onboarded> onboarded =
+      answer.ok() ? *answer : absl::StatusOr<Onboarded>(answer.status());
+  world_.trace->Add("onboard", {node_->number(), keys.size(), CodeOf(onboarded),
+                                onboarded.ok() ? onboarded->blocks.size() : 0});
+  if (!onboarded.ok() || !Connected() || incarnation_ != incarnation) {
+    world_.oracle->Expect(onboarded.ok() || absl::IsUnavailable(onboarded.status()),
+                          absl::StrCat("onboard fails: ", onboarded.status().ToString()));
+    co_return 0;
+  }
+  world_.oracle->Expect(onboarded->blocks.size() <= keys.size(), "more blocks than were asked for");
+  Check(keys, *onboarded);
+  co_await SleepUntil(world_.executor, world_.executor->Now() + hold);
+  // At the very end of the lease the bytes are still theirs.
+  if (Connected() && world_.executor->Now() <= onboarded->lease_deadline) Check(keys, *onboarded);
+  const bool forgets = random_manners_ && random_.Draw(0.05);
+  if (!forgets && Connected()) {
+    std::vector<LeaseId> leases;
+    for (const LeasedBlock& block : onboarded->blocks) leases.push_back(block.lease);
+    node_->agent().leases().Release(*session_, leases);
+  }
+  co_return onboarded->blocks.size();
+}
+
+void SimWorker::Check(const std::vector<EngineKey>& keys, const Onboarded& onboarded) {
+  for (size_t i = 0; i < onboarded.blocks.size(); ++i) {
+    const LeasedBlock& block = onboarded.blocks[i];
+    world_.oracle->Expect(block.length == space_.block_bytes, "a block of another length");
+    world_.oracle->ExpectBlock(
+        identity_.tenant, identity_.space, keys[i],
+        node_->Memory(identity_.target, domain_, block.offset, block.length));
+  }
+}
+
+Task<size_t> SimWorker::Put(std::vector<EngineKey> keys, size_t from) {
+  if (!Connected()) co_return 0;
+  const BlockRun run = *Name(keys, from);
+  co_await SleepUntil(world_.executor, world_.executor->Now() + kCallTravel);
+  if (!Connected()) co_return 0;
+  const absl::StatusOr<Reserved> reserved = node_->agent().putter().Reserve(run, identity_.target);
+  world_.oracle->Expect(reserved.ok(), "reserve fails: " + reserved.status().ToString());
+  if (!reserved.ok()) co_return 0;
+  Reserving put;
+  for (size_t i = 0; i < reserved->blocks.size(); ++i) {
+    if (reserved->blocks[i].state != ReservedBlock::State::kReserved) continue;
+    put.keys.push_back(keys[from + i]);
+    put.blocks.push_back(reserved->blocks[i]);
+  }
+  world_.trace->Add("reserve", {node_->number(), run.keys.size(), put.blocks.size()});
+  co_await Write(put);
+  const size_t committed = co_await Commit(put);
+  co_return committed;
+}
+
+// Computing takes time, now and then far more than it should.
+Task<void> SimWorker::Write(const Reserving& put) {
+  for (size_t i = 0; i < put.blocks.size(); ++i) {
+    if (!Connected()) co_return;
+    const std::span<std::byte> slot =
+        node_->Memory(identity_.target, domain_, put.blocks[i].offset, space_.block_bytes);
+    const std::span<std::byte> half = slot.first(slot.size() / 2);
+    std::fill(half.begin(), half.end(), std::byte{0xab});
+    if (random_manners_) {
+      const absl::Duration most =
+          random_.Draw(0.003) ? kReservationDuration + absl::Seconds(3) : absl::Milliseconds(3);
+      const absl::Duration takes = random_.Between(most / 2, most);
+      co_await SleepUntil(world_.executor, world_.executor->Now() + takes);
+      if (!Connected()) co_return;
+    }
+    testing::FillBlock(ContentSeed(identity_.tenant, identity_.space), put.keys[i], slot);
+  }
+}
+
+Task<size_t> SimWorker::Commit(const Reserving& put) {
+  if (!Connected()) co_return 0;
+  std::vector<ReservationId> commits;
+  std::vector<ReservationId> abandoned;
+  const bool abandons = random_manners_ && random_.Draw(0.1);
+  for (const ReservedBlock& block : put.blocks) {
+    (abandons && random_.Draw(0.5) ? abandoned : commits).push_back(block.id);
+  }
+  Request<size_t> request{.name = "commit", .timeout = kCommitTimeout};
+  const SessionId session = *session_;
+  request.start = [session, commits](Agent& agent) {
+    return agent.putter().Commit(session, commits);
+  };
+  const absl::StatusOr<size_t> committed =
+      co_await CallAgent<size_t>(world_.executor, node_, world_.oracle, std::move(request));
+  world_.trace->Add("commit", {node_->number(), CodeOf(committed), commits.size(),
+                               committed.ok() ? *committed : 0});
+  if (!committed.ok() || !Connected() || *session_ != session) co_return 0;
+  world_.oracle->Expect(*committed <= commits.size(), "more commits than were asked for");
+  // Late ones too: their slots are taken until they are given back.
+  abandoned.insert(abandoned.end(), commits.begin(), commits.end());
+  const bool forgets = random_manners_ && random_.Draw(0.1);
+  if (!forgets) node_->agent().reservations().Release(*session_, abandoned);
+  co_return *committed;
+}
+
+}  // namespace kvtier::sim

@@ -1,0 +1,85 @@
+// SimWorker is an inference process: it asks its agent for prefixes, reads what it
+// is leased, computes the rest and puts it, and now and then forgets its manners.
+// It checks every byte it is given, when it gets it and before it lets go.
+#ifndef KVTIER_TESTS_SIM_SIM_WORKER_H_
+#define KVTIER_TESTS_SIM_SIM_WORKER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/task_scope.h"
+#include "tests/sim/call.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/sim_node.h"
+#include "tests/sim/trace.h"
+#include "tests/testing/sim_random.h"
+
+namespace kvtier::sim {
+
+struct Identity {
+  size_t tenant = 0;
+  size_t space = 0;
+  Tier target = Tier::kHost;
+};
+
+class SimWorker {
+ public:
+  // Owns none of them; `executor` is the workers'.
+  struct World {
+    Executor* executor = nullptr;
+    Trace* trace = nullptr;
+    Oracle* oracle = nullptr;
+  };
+  SimWorker(const World& world, SimNode* node, const Identity& identity, uint64_t seed);
+
+  // Random conversations until the worker is destroyed.
+  void Live();
+  // SIGKILL: it holds what it held until its agent hears of it, `hangup` later.
+  // REQUIRES: not called from the worker's own flows.
+  void Die(absl::Duration hangup);
+
+  // Single steps, also for what is not random. Each is false when the agent is gone.
+  Task<bool> Connect();
+  Task<void> Disconnect();
+  // Puts what of the conversation is not there yet; returns how many blocks were
+  // committed, without the `from` first ones.
+  Task<size_t> Put(std::vector<EngineKey> keys, size_t from);
+  // Reads the leading run that it gets within `timeout`, holds it for `hold`, and
+  // returns its length.
+  Task<size_t> Get(std::vector<EngineKey> keys, absl::Duration timeout, absl::Duration hold);
+
+  SimNode* node() const { return node_; }
+  const Identity& identity() const { return identity_; }
+
+ private:
+  struct Reserving;  // A put under way: the slots and what is to be written there.
+
+  Task<void> Converse();
+  Task<void> Match(std::vector<EngineKey> keys);
+  Task<void> Prefetch(std::vector<EngineKey> keys);
+  Task<void> Write(const Reserving& put);
+  Task<size_t> Commit(const Reserving& put);
+  void Check(const std::vector<EngineKey>& keys, const Onboarded& onboarded);
+  bool Connected() const;
+  absl::StatusOr<BlockRun> Name(const std::vector<EngineKey>& keys, size_t from) const;
+  absl::Duration DrawHold();
+
+  const World world_;
+  SimNode* const node_;
+  const Identity identity_;
+  const SpaceSpec space_;
+  DomainId domain_{};
+  testing::SimRandom random_;
+  bool random_manners_ = false;  // Live(): delays, abandons, forgets.
+  uint64_t incarnation_ = 0;     // Of the agent that the session is with.
+  std::optional<SessionId> session_;
+  uint32_t space_id_ = 0;
+  std::unique_ptr<TaskScope> scope_;
+};
+
+}  // namespace kvtier::sim
+
+#endif  // KVTIER_TESTS_SIM_SIM_WORKER_H_

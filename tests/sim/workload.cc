@@ -1,0 +1,52 @@
+#include "tests/sim/workload.h"
+
+#include <array>
+#include <string>
+
+#include "tests/testing/blocks.h"
+
+namespace kvtier::sim {
+namespace {
+
+constexpr uint64_t kRoots = 5;
+constexpr size_t kTurnBlocks = 4;  // A conversation can branch every so many blocks.
+constexpr uint64_t kBranches = 2;
+constexpr std::array<uint64_t, kSpaces> kBlockBytes = {4096, 8192, 10000, 8192};
+
+}  // namespace
+
+TenantTable Tenants() {
+  const std::vector<TenantTable::Entry> entries = {
+      {.name = "default"},
+      {.name = "acme", .secret = "a secret of acme's own"},
+      {.name = "zeta", .secret = "a secret of zeta's own"}};
+  return *TenantTable::Create(entries);
+}
+
+SpaceSpec Space(size_t space) {
+  SpaceSpec spec = testing::TestSpace(kBlockBytes.at(space));
+  spec.model += std::to_string(space);
+  return spec;
+}
+
+std::vector<EngineKey> DrawConversation(testing::SimRandom* random) {
+  const size_t blocks = 1 + random->Below(kLongestConversation);
+  // A key's number names its whole path: the digits of the choices made so far.
+  uint64_t path = 1 + random->Below(kRoots);
+  std::vector<EngineKey> keys;
+  for (size_t i = 0; i < blocks; ++i) {
+    if (i > 0 && i % kTurnBlocks == 0) path = path * kRoots + random->Below(kBranches);
+    keys.push_back(testing::TestEngineKey(path * 100 + i));
+  }
+  return keys;
+}
+
+std::vector<EngineKey> FreshConversation(uint64_t number, size_t blocks) {
+  std::vector<EngineKey> keys;
+  for (size_t i = 0; i < blocks; ++i) {
+    keys.push_back(testing::TestEngineKey((uint64_t{1} << 40) + number * 100 + i));
+  }
+  return keys;
+}
+
+}  // namespace kvtier::sim

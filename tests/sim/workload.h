@@ -1,0 +1,36 @@
+// What the simulated workers are and ask for: tenants, spaces, and conversations
+// that share prefixes and branch.
+#ifndef KVTIER_TESTS_SIM_WORKLOAD_H_
+#define KVTIER_TESTS_SIM_WORKLOAD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "agent/tenants.h"
+#include "core/block_key.h"
+#include "core/space.h"
+#include "tests/testing/sim_random.h"
+
+namespace kvtier::sim {
+
+inline constexpr size_t kTenants = 3;
+inline constexpr size_t kSpaces = 4;
+// The GPU pool is for blocks of this space's size.
+inline constexpr size_t kGpuSpace = 1;
+inline constexpr size_t kLongestConversation = 14;
+
+// Three tenants; the first is the open one.
+TenantTable Tenants();
+// Sizes that fill a slot and that do not; two spaces differ by model alone.
+SpaceSpec Space(size_t space);
+
+// Engine keys of a conversation, from token 0. The trees are the same for every
+// tenant and space, so equal engine keys with different contents abound.
+std::vector<EngineKey> DrawConversation(testing::SimRandom* random);
+// The `number`-th conversation that DrawConversation() never draws.
+std::vector<EngineKey> FreshConversation(uint64_t number, size_t blocks);
+
+}  // namespace kvtier::sim
+
+#endif  // KVTIER_TESTS_SIM_WORKLOAD_H_

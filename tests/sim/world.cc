@@ -1,0 +1,194 @@
+#include "tests/sim/world.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "tests/sim/recovery_proof.h"
+#include "tests/sim/workload.h"
+
+namespace kvtier::sim {
+namespace {
+
+constexpr size_t kNodes = 2;
+constexpr size_t kWorkersPerNode = 8;
+constexpr absl::Duration kFaultyTime = absl::Seconds(40);
+// Longer than any request, lease, reservation or prefetch goes on.
+constexpr absl::Duration kQuietTime = absl::Seconds(15);
+constexpr absl::Duration kProofTime = absl::Seconds(90);
+constexpr absl::Duration kAuditInterval = absl::Milliseconds(500);
+
+}  // namespace
+
+World::World(const WorldOptions& options)
+    : random_(options.seed),
+      executor_(&time_),
+      trace_(&executor_, options.aloud),
+      oracle_(&executor_),
+      network_(&time_, random_.Next()),
+      coordinator_(&time_, &network_, &trace_, random_.Next()),
+      scope_(&executor_) {}
+
+// Workers call nodes, so they go first.
+World::~World() {
+  faults_.reset();
+  workers_.clear();
+}
+
+void World::BootNodes() {
+  for (size_t i = 0; i < kNodes; ++i) {
+    const SimNode::World world{
+        .time = &time_, .network = &network_, .trace = &trace_, .oracle = &oracle_};
+    const SimNode::Options options{
+        .number = i,
+        .host_bytes = kTenants * (3 + random_.Below(8)) * (64 << 10),
+        .gpu_bytes = random_.Draw(0.6) ? (8 + random_.Below(24)) * 8192 : 0,
+        .disk_segments = static_cast<uint32_t>(3 + random_.Below(8)),
+        .seed = random_.Next()};
+    nodes_.push_back(std::make_unique<SimNode>(world, options));
+    nodes_.back()->Boot();
+  }
+}
+
+void World::HireWorkers() {
+  for (size_t i = 0; i < kNodes * kWorkersPerNode; ++i) {
+    SimNode* const node = nodes_[i % kNodes].get();
+    Identity identity{.tenant = random_.Below(kTenants), .space = random_.Below(kSpaces)};
+    if (identity.space == kGpuSpace && node->device() != nullptr && random_.Draw(0.7)) {
+      identity.target = Tier::kGpu;
+    }
+    const SimWorker::World world{.executor = &executor_, .trace = &trace_, .oracle = &oracle_};
+    workers_.push_back(std::make_unique<SimWorker>(world, node, identity, random_.Next()));
+    workers_.back()->Live();
+  }
+}
+
+void World::KillWorker(size_t which) {
+  SimWorker& worker = *workers_[which % workers_.size()];
+  trace_.Add("worker dies", {which % workers_.size()});
+  worker.Die(random_.Between(absl::Microseconds(1), absl::Seconds(1)));
+  worker.Live();  // Started anew by its supervisor.
+}
+
+void World::RunUntil(absl::Time until) {
+  while (!failed() && time_.Now() < until) {
+    const absl::Time stop = std::min(until, time_.Now() + kAuditInterval);
+    bool reached = false;
+    time_.At(stop, [&reached] { reached = true; });
+    while (!reached && !failed()) time_.Step();
+    // A failed step leaves the mark behind; nothing is stepped after it.
+    if (!failed()) Audit();
+  }
+}
+
+void World::Audit() {
+  for (const auto& node : nodes_) node->Audit();
+  if (coordinator_.running()) coordinator_.coordinator().Audit();
+}
+
+Outcome World::Run() {
+  coordinator_.Boot();
+  BootNodes();
+  RunUntil(time_.Now() + absl::Milliseconds(100));
+  HireWorkers();
+  Faults::World world{.executor = &executor_,
+                      .trace = &trace_,
+                      .network = &network_,
+                      .coordinator = &coordinator_,
+                      .kill_worker = [this](size_t which) { KillWorker(which); }};
+  std::vector<SimNode*> nodes;
+  for (const auto& node : nodes_) nodes.push_back(node.get());
+  world.nodes = nodes;
+  faults_ = std::make_unique<Faults>(world, random_.Next());
+  faults_->Begin();
+  RunUntil(time_.Now() + kFaultyTime);
+
+  if (!failed()) {
+    faults_->Heal();
+    for (const auto& worker : workers_) worker->Die(absl::Milliseconds(100));
+    RunUntil(time_.Now() + kQuietTime);
+    ExpectQuiet();
+  }
+  if (!failed()) {
+    // A lost device comes back with its agent only.
+    for (SimNode* const node : nodes) {
+      if (!node->device_lost()) continue;
+      node->Crash();
+      node->Boot();
+    }
+    RunUntil(time_.Now() + absl::Milliseconds(100));
+    RecoveryProof proof({.executor = &executor_, .trace = &trace_, .oracle = &oracle_}, nodes);
+    TaskScope proving(&executor_);
+    proving.Spawn(proof.Run());
+    const absl::Time until = time_.Now() + kProofTime;
+    while (!failed() && proving.running() > 0 && time_.Now() < until) {
+      RunUntil(time_.Now() + absl::Milliseconds(100));
+    }
+    oracle_.Expect(proving.running() == 0, "after the faults, the proof does not end");
+    if (!failed()) RunUntil(time_.Now() + kQuietTime);
+    ExpectQuiet();
+  }
+  Coverage coverage;
+  for (const auto& node : nodes_) node->AddTo(&coverage);
+  return {.failure = oracle_.failure().value_or(""),
+          .hash = trace_.hash(),
+          .events = time_.events_run(),
+          .blocks_checked = oracle_.blocks_checked(),
+          .simulated = time_.Now() - absl::UnixEpoch() - absl::Seconds(1000),
+          .coverage = coverage};
+}
+
+void World::ExpectQuiet() {
+  if (failed()) return;
+  Audit();
+  for (const auto& node : nodes_) {
+    oracle_.Expect(node->serves(), absl::StrCat("node ", node->number(), " does not serve"));
+    if (!failed()) node->ExpectQuiet();
+  }
+  ExpectTrueDirectory();
+  ExpectUndamaged();
+}
+
+void World::ExpectTrueDirectory() {
+  for (const auto& node : nodes_) {
+    if (failed()) return;
+    std::set<BlockKey> held;
+    const std::string name = node->agent().options().node.str();
+    for (const Delta& copy : node->agent().index().Snapshot()) {
+      held.insert(copy.key);
+      const std::vector<Holder> holders = coordinator_.coordinator().Lookup(copy.key);
+      const bool known = std::any_of(holders.begin(), holders.end(), [&](const Holder& holder) {
+        return holder.node.str() == name && holder.tier == copy.tier;
+      });
+      oracle_.Expect(known, absl::StrCat("the coordinator does not know that ", name, " has ",
+                                         copy.key.ToHex(), " in ", TierName(copy.tier)));
+    }
+    for (const NodeView& view : coordinator_.coordinator().snapshot().nodes) {
+      if (view.id.str() != name) continue;
+      oracle_.Expect(view.directory_blocks == held.size(),
+                     absl::StrCat("the coordinator knows ", view.directory_blocks, " blocks of ",
+                                  name, ", which has ", held.size()));
+    }
+  }
+}
+
+// A verification that fails where nothing was damaged accuses the code.
+void World::ExpectUndamaged() {
+  for (const auto& node : nodes_) {
+    if (failed()) return;
+    Agent& agent = node->agent();
+    oracle_.Expect(agent.stats().altered_blocks == 0,
+                   absl::StrCat("node ", node->number(), " found altered host blocks"));
+    oracle_.Expect(faults_->damages_disks() || agent.disk()->stats().verify_failures == 0,
+                   absl::StrCat("node ", node->number(),
+                                "'s disk records fail to verify, and "
+                                "nobody damaged them"));
+    oracle_.Expect(network_.counts.flipped + network_.counts.misnumbered > 0 ||
+                       agent.stats().peers.verify_failures == 0,
+                   absl::StrCat("node ", node->number(),
+                                "'s fetched blocks fail to verify, and "
+                                "nobody damaged them"));
+  }
+}
+
+}  // namespace kvtier::sim

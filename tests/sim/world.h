@@ -1,0 +1,77 @@
+// World is one simulated cluster: two nodes, a coordinator, workers, a network and
+// the faults of a seed, in one thread and in virtual time.
+#ifndef KVTIER_TESTS_SIM_WORLD_H_
+#define KVTIER_TESTS_SIM_WORLD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/task_scope.h"
+#include "tests/sim/coverage.h"
+#include "tests/sim/faults.h"
+#include "tests/sim/oracle.h"
+#include "tests/sim/sim_coordinator.h"
+#include "tests/sim/sim_node.h"
+#include "tests/sim/sim_worker.h"
+#include "tests/sim/trace.h"
+#include "tests/testing/sim_executor.h"
+#include "tests/testing/sim_network.h"
+#include "tests/testing/sim_random.h"
+
+namespace kvtier::sim {
+
+struct WorldOptions {
+  uint64_t seed = 0;
+  bool aloud = false;  // Print the trace as it grows.
+};
+
+// What became of a seed.
+struct Outcome {
+  std::string failure;  // Empty: everything held.
+  uint64_t hash = 0;    // Of the trace: equal for equal seeds, on any machine.
+  uint64_t events = 0;
+  uint64_t blocks_checked = 0;
+  absl::Duration simulated;
+  Coverage coverage;
+};
+
+class World {
+ public:
+  explicit World(const WorldOptions& options);
+  ~World();
+  Outcome Run();
+  const Trace& trace() const { return trace_; }
+
+ private:
+  void BootNodes();
+  void HireWorkers();
+  void KillWorker(size_t which);
+  // Steps until `until`, or something failed; audits every so often.
+  void RunUntil(absl::Time until);
+  void Audit();
+  // After the faults and when the workers have left: nothing is left behind, and
+  // the coordinator's picture is the truth.
+  void ExpectQuiet();
+  void ExpectTrueDirectory();
+  void ExpectUndamaged();
+  bool failed() const { return oracle_.failure().has_value(); }
+
+  testing::SimRandom random_;
+  testing::SimTime time_;
+  testing::SimExecutor executor_;  // Of workers and faults.
+  Trace trace_;
+  Oracle oracle_;
+  testing::SimNetwork network_;
+  SimCoordinator coordinator_;
+  std::vector<std::unique_ptr<SimNode>> nodes_;
+  std::vector<std::unique_ptr<SimWorker>> workers_;
+  std::unique_ptr<Faults> faults_;
+  TaskScope scope_;
+};
+
+}  // namespace kvtier::sim
+
+#endif  // KVTIER_TESTS_SIM_WORLD_H_

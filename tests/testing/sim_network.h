@@ -1,0 +1,85 @@
+// SimNetwork carries messages between simulated processes in virtual time and, as
+// its faults say, delays, loses, repeats and cuts them. Who listens where is known
+// here, so that a process which died is a refused connection.
+#ifndef KVTIER_TESTS_TESTING_SIM_NETWORK_H_
+#define KVTIER_TESTS_TESTING_SIM_NETWORK_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "tests/testing/sim_executor.h"
+#include "tests/testing/sim_random.h"
+
+namespace kvtier {
+
+class Agent;
+class Coordinator;
+
+namespace testing {
+
+inline constexpr char kCoordinatorAddress[] = "coordinator:7300";
+
+// Chances are per message, 0 to 1. The default network is slow and never wrong.
+struct SimNetworkFaults {
+  double lost = 0;         // Never arrives. Of a stream of blocks: nor does what follows.
+  double repeated = 0;     // Arrives twice: a retry whose first try was heard.
+  double spike = 0;        // Arrives up to `spike_latency` later; unary messages overtake it.
+  double broken = 0;       // A peer's stream of blocks breaks in the middle of a block.
+  double flipped = 0;      // One bit of a peer's block, or of what it says of it, is wrong.
+  double misnumbered = 0;  // A peer's block comes under another's number.
+  absl::Duration latency = absl::Microseconds(60);
+  absl::Duration spike_latency = absl::Seconds(2);
+  double bytes_per_second = 2e9;
+};
+
+// Counts of the faults that happened to blocks on their way.
+struct SimNetworkFaultCounts {
+  uint64_t flipped = 0;
+  uint64_t misnumbered = 0;
+};
+
+// Single-threaded.
+class SimNetwork {
+ public:
+  SimNetwork(SimTime* time, uint64_t seed) : time_(time), random_(seed) {}
+
+  // Runs `deliver` at the other end, once, twice or never. What is under way when
+  // its sender dies arrives all the same.
+  void Send(const std::string& from, const std::string& to, uint64_t bytes,
+            std::function<void()> deliver);
+  // For streams: the time at which a message of `bytes` would arrive; infinite: never.
+  absl::Time ArrivalOf(const std::string& from, const std::string& to, uint64_t bytes);
+
+  // No message passes between the two until Mend().
+  void Cut(const std::string& a, const std::string& b) { cuts_.insert(std::minmax(a, b)); }
+  void Mend() { cuts_.clear(); }
+
+  // Who serves at an address; nullptr: nobody.
+  void Listen(const std::string& address, Agent* agent) { agents_[address] = agent; }
+  void ListenAsCoordinator(Coordinator* coordinator) { coordinator_ = coordinator; }
+  Agent* AgentAt(const std::string& address) const;
+  Coordinator* coordinator() const { return coordinator_; }
+
+  SimTime* time() const { return time_; }
+  SimRandom& random() { return random_; }
+
+  SimNetworkFaults faults;
+  SimNetworkFaultCounts counts;
+
+ private:
+  SimTime* const time_;  // Not owned.
+  SimRandom random_;
+  std::set<std::pair<std::string, std::string>> cuts_;
+  std::map<std::string, Agent*> agents_;
+  Coordinator* coordinator_ = nullptr;
+};
+
+}  // namespace testing
+}  // namespace kvtier
+
+#endif  // KVTIER_TESTS_TESTING_SIM_NETWORK_H_
