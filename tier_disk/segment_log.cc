@@ -1,6 +1,7 @@
 #include "tier_disk/segment_log.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 #include "core/space.h"
@@ -23,8 +24,9 @@ SegmentLog::SegmentLog(std::span<const Found> segments, uint64_t segment_bytes)
     segments_[i].tail = segment_bytes;
     sealed_.push_back(id);
   }
-  std::stable_sort(sealed_.begin(), sealed_.end(),
-                   [this](SegmentId a, SegmentId b) { return generation(a) < generation(b); });
+  const auto age = [this](SegmentId id) { return std::pair(generation(id), id); };
+  std::sort(sealed_.begin(), sealed_.end(),
+            [&](SegmentId a, SegmentId b) { return age(a) < age(b); });
 }
 
 SegmentLog::Segment& SegmentLog::At(SegmentId segment) {

@@ -1,0 +1,107 @@
+// Any bytes a disk or a manifest can hold: refused, or exactly what they say. The
+// first byte chooses what the rest is.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/check.h"
+#include "tier_disk/manifest_value.h"
+#include "tier_disk/record.h"
+
+namespace kvtier {
+namespace {
+
+using Page = std::array<std::byte, kRecordHeaderBytes>;
+
+Page PageOf(std::span<const uint8_t> bytes) {
+  Page page{};
+  std::memcpy(page.data(), bytes.data(), std::min(bytes.size(), page.size()));
+  return page;
+}
+
+// A raw header page.
+void CheckHeader(std::span<const uint8_t> bytes) {
+  const Page page = PageOf(bytes);
+  const absl::StatusOr<Record> record = DecodeRecordHeader(page);
+  if (!record.ok()) {
+    KVT_CHECK(absl::IsDataLoss(record.status()));
+    return;
+  }
+  Page again;
+  EncodeRecordHeader(*record, again);
+  KVT_CHECK(page == again);
+}
+
+// A whole record with a good seal (which no fuzzer finds by itself), and one damaged
+// bit. The first four bytes say which; the others are identity and payload.
+void CheckRecord(std::span<const uint8_t> bytes) {
+  uint32_t bit = 0;
+  std::array<uint8_t, 64> fields{};
+  if (bytes.size() < sizeof(bit) + fields.size() + 1) return;
+  std::memcpy(&bit, bytes.data(), sizeof(bit));
+  std::memcpy(fields.data(), bytes.data() + sizeof(bit), fields.size());
+  const std::span<const uint8_t> rest = bytes.subspan(sizeof(bit) + fields.size());
+  const auto* first = reinterpret_cast<const std::byte*>(rest.data());
+  std::vector<std::byte> payload(first, first + rest.size());
+
+  BlockIdentity identity{.length = payload.size()};
+  std::memcpy(&identity.key.hi, fields.data(), 8);
+  std::memcpy(&identity.key.lo, fields.data() + 8, 8);
+  std::memcpy(&identity.generation, fields.data() + 16, 8);
+  std::memcpy(identity.space.bytes.data(), fields.data() + 24, 32);
+  const Record record = SealRecord(identity, SumPayload(payload));
+  Page page;
+  EncodeRecordHeader(record, page);
+  KVT_CHECK(VerifyRecord(record, page, payload).ok());
+
+  bit %= static_cast<uint32_t>((page.size() + payload.size()) * 8);
+  std::byte& damaged = bit / 8 < page.size() ? page[bit / 8] : payload[bit / 8 - page.size()];
+  damaged ^= std::byte{1} << (bit % 8);
+  KVT_CHECK(absl::IsDataLoss(VerifyRecord(record, page, payload)));
+}
+
+// A manifest row: one byte of key length, the key, the value.
+void CheckRow(std::span<const uint8_t> bytes) {
+  if (bytes.empty()) return;
+  const size_t key_size = std::min<size_t>(bytes[0], bytes.size() - 1);
+  const absl::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const absl::string_view key = text.substr(1, key_size);
+  const absl::string_view value = text.substr(1 + key_size);
+  ManifestImage image;
+  if (!DecodeRow(key, value, &image).ok()) {
+    KVT_CHECK(image.entries.empty() && image.generations.empty());
+    return;
+  }
+  KVT_CHECK(image.entries.size() + image.generations.size() == 1);
+  if (!image.entries.empty()) {
+    KVT_CHECK(key == BlockRowKey(image.entries[0].key));
+    KVT_CHECK(value == EncodeEntry(image.entries[0]));
+  } else {
+    KVT_CHECK(key == GenerationRowKey(image.generations[0].segment));
+    KVT_CHECK(value == EncodeGeneration(image.generations[0]));
+  }
+}
+
+}  // namespace
+}  // namespace kvtier
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const std::span<const uint8_t> rest(data + 1, size - 1);
+  switch (data[0] % 3) {
+    case 0:
+      kvtier::CheckHeader(rest);
+      break;
+    case 1:
+      kvtier::CheckRecord(rest);
+      break;
+    default:
+      kvtier::CheckRow(rest);
+      break;
+  }
+  return 0;
+}
