@@ -45,10 +45,10 @@ enum {
 
 /* Why the latest function of this library that failed in the calling thread did; "" when
  * none has. Valid until the thread's next call that fails. */
-const char *kvtier_last_error(void);
+const char* kvtier_last_error(void);
 
-#define KVTIER_MAX_KEYS 8192      /* Of one call. */
-#define KVTIER_MAX_SUBMITTED 256  /* Submitted calls whose completion was not polled. */
+#define KVTIER_MAX_KEYS 8192     /* Of one call. */
+#define KVTIER_MAX_SUBMITTED 256 /* Submitted calls whose completion was not polled. */
 
 typedef struct kvtier_client kvtier_client; /* One worker's client. */
 typedef struct kvtier_hit kvtier_hit;       /* Blocks leased to us, to read. */
@@ -57,7 +57,7 @@ typedef uint32_t kvtier_space;              /* A space of one client. */
 
 /* Bytes that the caller owns. */
 typedef struct {
-  const void *data;
+  const void* data;
   size_t size;
 } kvtier_bytes;
 
@@ -65,8 +65,8 @@ typedef struct {
 
 typedef struct {
   size_t struct_size;
-  const char *socket_dir;      /* The agent's --socket_dir. */
-  const char *tenant;          /* NULL: "default". */
+  const char* socket_dir;      /* The agent's --socket_dir. */
+  const char* tenant;          /* NULL: "default". */
   kvtier_bytes tenant_secret;  /* size 0: the open tenant's. Never sent. */
   uint32_t default_timeout_ms; /* 0: 2000. */
   uint32_t connect_timeout_ms; /* Of one try; kvtier_open() waits for the first. 0: 1000. */
@@ -74,45 +74,45 @@ typedef struct {
 
 /* Opens a client into *client, to be given back by kvtier_close(). Succeeds without an
  * agent. KVTIER_INVALID names the option. */
-int kvtier_open(const kvtier_options *options, kvtier_client **client);
+int kvtier_open(const kvtier_options* options, kvtier_client** client);
 /* Hangs up, cancels submitted calls, frees completions that were not polled with what
  * they hold. Hits and puts may outlive it: not valid any more, still to be given back.
  * NULL is ignored. */
-void kvtier_close(kvtier_client *client);
+void kvtier_close(kvtier_client* client);
 
 /* 1 while the agent's socket stands, otherwise 0. */
-int kvtier_connected(kvtier_client *client);
+int kvtier_connected(kvtier_client* client);
 /* One empty call to the agent: KVTIER_OK or KVTIER_ABSENT. */
-int kvtier_ping(kvtier_client *client, uint32_t timeout_ms);
+int kvtier_ping(kvtier_client* client, uint32_t timeout_ms);
 /* Copies the latest trouble with the agent, which calls show as misses only; "" when
  * there was none. Ends in NUL when size > 0. Returns the text's length without NUL,
  * which is `size` or more when it was cut. */
-size_t kvtier_agent_error(kvtier_client *client, char *text, size_t size);
+size_t kvtier_agent_error(kvtier_client* client, char* text, size_t size);
 
 typedef struct {
   size_t struct_size;
-  uint32_t connected;        /* 0 or 1. */
-  uint32_t breaker;          /* 0 closed, 1 open, 2 half-open. */
-  uint64_t sessions;         /* Opened so far. */
-  uint64_t calls;            /* Sent to the agent. */
-  uint64_t calls_failed;     /* Not answered in time. */
-  uint64_t calls_skipped;    /* Not sent: no agent, or the breaker is open. */
+  uint32_t connected;     /* 0 or 1. */
+  uint32_t breaker;       /* 0 closed, 1 open, 2 half-open. */
+  uint64_t sessions;      /* Opened so far. */
+  uint64_t calls;         /* Sent to the agent. */
+  uint64_t calls_failed;  /* Not answered in time. */
+  uint64_t calls_skipped; /* Not sent: no agent, or the breaker is open. */
   uint64_t onboarded_blocks;
   uint64_t missed_blocks;
   uint64_t committed_blocks;
 } kvtier_stats;
-int kvtier_get_stats(kvtier_client *client, kvtier_stats *stats);
+int kvtier_get_stats(kvtier_client* client, kvtier_stats* stats);
 
 /* ---- Spaces ------------------------------------------------------------------- */
 
 /* What makes blocks compatible. Texts are 1..256 bytes; lora may be NULL or "". */
 typedef struct {
   size_t struct_size;
-  const char *model;
-  const char *weights_digest;
-  const char *lora;
-  const char *dtype;
-  const char *layout;
+  const char* model;
+  const char* weights_digest;
+  const char* lora;
+  const char* dtype;
+  const char* layout;
   uint32_t layers, kv_heads, head_dim, tokens_per_block;
   uint32_t tensor_rank, tensor_size;     /* rank < size. */
   uint32_t pipeline_rank, pipeline_size; /* rank < size. */
@@ -121,8 +121,8 @@ typedef struct {
 
 /* Names a space into *space. Works without an agent. KVTIER_INVALID names the field;
  * KVTIER_EXHAUSTED at 16 spaces. */
-int kvtier_register_space(kvtier_client *client, const kvtier_space_spec *spec,
-                          kvtier_space *space);
+int kvtier_register_space(kvtier_client* client, const kvtier_space_spec* spec,
+                          kvtier_space* space);
 
 /* ---- Calls that wait ------------------------------------------------------------
  * `keys` are `count` engine keys of 8..64 bytes in prefix order, KVTIER_MAX_KEYS at
@@ -133,72 +133,72 @@ enum { KVTIER_LOCAL_ONLY = 1 }; /* A flag: ask no other node. */
 
 /* Returns how many leading blocks are cached somewhere; a guess. *local_blocks (may be
  * NULL) gets how many of them are on this node. */
-int64_t kvtier_match(kvtier_client *client, kvtier_space space, const kvtier_bytes *keys,
-                     size_t count, uint32_t flags, uint32_t timeout_ms, uint64_t *local_blocks);
+int64_t kvtier_match(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
+                     size_t count, uint32_t flags, uint32_t timeout_ms, uint64_t* local_blocks);
 
 /* Brings the longest run it can to `target` (KVTIER_HOST or KVTIER_GPU) in time and
  * leases it. Returns its length; *hit gets it, or NULL when the length is 0. */
-int64_t kvtier_onboard(kvtier_client *client, kvtier_space space, const kvtier_bytes *keys,
+int64_t kvtier_onboard(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
                        size_t count, int target, uint32_t flags, uint32_t timeout_ms,
-                       kvtier_hit **hit);
+                       kvtier_hit** hit);
 
 /* Reserves a slot for each key not cached yet. `parent` is the key before keys[0]; NULL
  * or size 0: a root. Returns how many slots were reserved; *put gets all `count`
  * entries, or NULL when no slot was reserved. */
-int64_t kvtier_reserve(kvtier_client *client, kvtier_space space, const kvtier_bytes *parent,
-                       const kvtier_bytes *keys, size_t count, int target, uint32_t timeout_ms,
-                       kvtier_put **put);
+int64_t kvtier_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
+                       const kvtier_bytes* keys, size_t count, int target, uint32_t timeout_ms,
+                       kvtier_put** put);
 
 /* Asks for blocks to be brought to host memory. Returns how many are there or coming. */
-int64_t kvtier_prefetch(kvtier_client *client, kvtier_space space, const kvtier_bytes *keys,
+int64_t kvtier_prefetch(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
                         size_t count, uint32_t flags, uint32_t timeout_ms);
 
 /* ---- Hits: read, then ask whether it was valid --------------------------------- */
 
-size_t kvtier_hit_count(const kvtier_hit *hit);
+size_t kvtier_hit_count(const kvtier_hit* hit);
 /* Block `index` of the run: its bytes (valid memory until kvtier_release_hits(), also
  * when the agent dies) and where it was, KVTIER_GPU to KVTIER_PEER. `from` may be NULL.
  * KVTIER_INVALID: index >= count. */
-int kvtier_hit_block(const kvtier_hit *hit, size_t index, kvtier_bytes *bytes, int *from);
+int kvtier_hit_block(const kvtier_hit* hit, size_t index, kvtier_bytes* bytes, int* from);
 /* 1: all that was read so far was what it was said to be. 0: do not use it. To be asked
  * when the copy is complete, an asynchronous one included. */
-int kvtier_hit_valid(const kvtier_hit *hit);
+int kvtier_hit_valid(const kvtier_hit* hit);
 /* Ends the leases of `count` hits and frees them; NULL entries are ignored. Never
  * blocks. */
-void kvtier_release_hits(kvtier_hit *const *hits, size_t count);
+void kvtier_release_hits(kvtier_hit* const* hits, size_t count);
 
 /* ---- Puts: write every slot, then commit ---------------------------------------- */
 
 enum { KVTIER_RESERVED = 0, KVTIER_PRESENT = 1, KVTIER_NO_ROOM = 2 };
 
-size_t kvtier_put_count(const kvtier_put *put);
+size_t kvtier_put_count(const kvtier_put* put);
 /* Entry `index`: *data and *size are its slot, NULL and 0 unless KVTIER_RESERVED is
  * returned. Otherwise returns KVTIER_PRESENT, KVTIER_NO_ROOM or KVTIER_INVALID. */
-int kvtier_put_slot(const kvtier_put *put, size_t index, void **data, size_t *size);
+int kvtier_put_slot(const kvtier_put* put, size_t index, void** data, size_t* size);
 /* Publishes all slots and frees `put`, whose slots must not be touched again. Returns
  * how many blocks were published. */
-int64_t kvtier_commit(kvtier_put *put);
+int64_t kvtier_commit(kvtier_put* put);
 /* Gives back the slots of `count` puts unpublished and frees them; NULL entries are
  * ignored. Never blocks. */
-void kvtier_cancel_puts(kvtier_put *const *puts, size_t count);
+void kvtier_cancel_puts(kvtier_put* const* puts, size_t count);
 
 /* ---- Calls that do not wait -------------------------------------------------------
  * As above, but the result comes as a completion with the caller's `tag`, by the
  * call's timeout. Return KVTIER_OK, KVTIER_INVALID or KVTIER_AGAIN; then no completion
  * comes. */
 
-int kvtier_submit_match(kvtier_client *client, kvtier_space space, const kvtier_bytes *keys,
+int kvtier_submit_match(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
                         size_t count, uint32_t flags, uint32_t timeout_ms, uint64_t tag);
-int kvtier_submit_onboard(kvtier_client *client, kvtier_space space, const kvtier_bytes *keys,
+int kvtier_submit_onboard(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
                           size_t count, int target, uint32_t flags, uint32_t timeout_ms,
                           uint64_t tag);
-int kvtier_submit_reserve(kvtier_client *client, kvtier_space space, const kvtier_bytes *parent,
-                          const kvtier_bytes *keys, size_t count, int target,
-                          uint32_t timeout_ms, uint64_t tag);
-int kvtier_submit_prefetch(kvtier_client *client, kvtier_space space, const kvtier_bytes *keys,
+int kvtier_submit_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
+                          const kvtier_bytes* keys, size_t count, int target, uint32_t timeout_ms,
+                          uint64_t tag);
+int kvtier_submit_prefetch(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
                            size_t count, uint32_t flags, uint32_t timeout_ms, uint64_t tag);
 /* Takes `put` when it returns KVTIER_OK. `client` must be the one that reserved it. */
-int kvtier_submit_commit(kvtier_client *client, kvtier_put *put, uint64_t tag);
+int kvtier_submit_commit(kvtier_client* client, kvtier_put* put, uint64_t tag);
 
 enum {
   KVTIER_OP_MATCH = 0,
@@ -211,19 +211,19 @@ enum {
 /* Of fixed size: a later version appends functions, not fields. */
 typedef struct {
   uint64_t tag;
-  int32_t op;             /* KVTIER_OP_*. */
+  int32_t op; /* KVTIER_OP_*. */
   uint32_t reserved;
-  int64_t blocks;         /* What the waiting call would have returned. */
-  uint64_t local_blocks;  /* KVTIER_OP_MATCH. */
-  kvtier_hit *hit;        /* KVTIER_OP_ONBOARD, yours now; NULL: a miss. */
-  kvtier_put *put;        /* KVTIER_OP_RESERVE, yours now; NULL: no slot. */
+  int64_t blocks;        /* What the waiting call would have returned. */
+  uint64_t local_blocks; /* KVTIER_OP_MATCH. */
+  kvtier_hit* hit;       /* KVTIER_OP_ONBOARD, yours now; NULL: a miss. */
+  kvtier_put* put;       /* KVTIER_OP_RESERVE, yours now; NULL: no slot. */
 } kvtier_completion;
 
 /* A descriptor that is readable while completions wait: for poll, epoll or an event
  * loop. It belongs to the client; do not read, write or close it. */
-int kvtier_event_fd(kvtier_client *client);
+int kvtier_event_fd(kvtier_client* client);
 /* Takes up to `count` completions, oldest first, and never waits. Returns how many. */
-int64_t kvtier_poll(kvtier_client *client, kvtier_completion *completions, size_t count);
+int64_t kvtier_poll(kvtier_client* client, kvtier_completion* completions, size_t count);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

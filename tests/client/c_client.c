@@ -13,14 +13,14 @@
 
 static int step = 0;
 
-#define EXPECT(condition)                                                        \
-  do {                                                                           \
-    ++step;                                                                      \
-    if (!(condition)) {                                                          \
-      fprintf(stderr, "step %d, line %d: %s (last error: %s)\n", step, __LINE__, \
-              #condition, kvtier_last_error());                                  \
-      return step;                                                               \
-    }                                                                            \
+#define EXPECT(condition)                                                                    \
+  do {                                                                                       \
+    ++step;                                                                                  \
+    if (!(condition)) {                                                                      \
+      fprintf(stderr, "step %d, line %d: %s (last error: %s)\n", step, __LINE__, #condition, \
+              kvtier_last_error());                                                          \
+      return step;                                                                           \
+    }                                                                                        \
   } while (0)
 
 static char key_bytes[KEYS][16];
@@ -48,9 +48,9 @@ static kvtier_space_spec make_spec(void) {
   return spec;
 }
 
-static int fill_slots(const kvtier_put *put) {
+static int fill_slots(const kvtier_put* put) {
   for (size_t i = 0; i < kvtier_put_count(put); ++i) {
-    void *data = NULL;
+    void* data = NULL;
     size_t size = 0;
     EXPECT(kvtier_put_slot(put, i, &data, &size) == KVTIER_RESERVED);
     EXPECT(size == BLOCK_BYTES);
@@ -59,21 +59,21 @@ static int fill_slots(const kvtier_put *put) {
   return 0;
 }
 
-static int check_hit(const kvtier_hit *hit) {
+static int check_hit(const kvtier_hit* hit) {
   EXPECT(kvtier_hit_count(hit) == KEYS);
   for (size_t i = 0; i < KEYS; ++i) {
     kvtier_bytes block;
     int from = -1;
     EXPECT(kvtier_hit_block(hit, i, &block, &from) == KVTIER_OK);
     EXPECT(from == KVTIER_HOST && block.size == BLOCK_BYTES);
-    const char *bytes = block.data;
+    const char* bytes = block.data;
     EXPECT(bytes[0] == key_bytes[i][0] && bytes[BLOCK_BYTES - 1] == key_bytes[i][0]);
   }
   EXPECT(kvtier_hit_valid(hit) == 1);
   return 0;
 }
 
-static int wait_and_poll(kvtier_client *client, kvtier_completion *completion) {
+static int wait_and_poll(kvtier_client* client, kvtier_completion* completion) {
   struct pollfd readable = {.fd = kvtier_event_fd(client), .events = POLLIN, .revents = 0};
   EXPECT(poll(&readable, 1, 10000) == 1);
   EXPECT(kvtier_poll(client, completion, 1) == 1);
@@ -82,9 +82,9 @@ static int wait_and_poll(kvtier_client *client, kvtier_completion *completion) {
   return 0;
 }
 
-static int test_waiting(kvtier_client *client, kvtier_space space) {
+static int test_waiting(kvtier_client* client, kvtier_space space) {
   make_keys('a');
-  kvtier_put *put = NULL;
+  kvtier_put* put = NULL;
   EXPECT(kvtier_reserve(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, &put) == KEYS);
   if (fill_slots(put) != 0) return step;
   EXPECT(kvtier_commit(put) == KEYS);
@@ -93,7 +93,7 @@ static int test_waiting(kvtier_client *client, kvtier_space space) {
   EXPECT(kvtier_match(client, space, keys, KEYS, KVTIER_LOCAL_ONLY, 0, &local) == KEYS);
   EXPECT(local == KEYS);
   EXPECT(kvtier_prefetch(client, space, keys, KEYS, 0, 0) == KEYS);
-  kvtier_hit *hit = NULL;
+  kvtier_hit* hit = NULL;
   EXPECT(kvtier_onboard(client, space, keys, KEYS, KVTIER_HOST, 0, 5000, &hit) == KEYS);
   if (check_hit(hit) != 0) return step;
   kvtier_release_hits(&hit, 1);
@@ -104,7 +104,7 @@ static int test_waiting(kvtier_client *client, kvtier_space space) {
   return 0;
 }
 
-static int test_submitted(kvtier_client *client, kvtier_space space) {
+static int test_submitted(kvtier_client* client, kvtier_space space) {
   make_keys('k');
   kvtier_completion done;
   EXPECT(kvtier_submit_reserve(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, 71) == KVTIER_OK);
@@ -138,7 +138,7 @@ static int test_submitted(kvtier_client *client, kvtier_space space) {
   return 0;
 }
 
-static int test_mistakes(kvtier_client *client, kvtier_space space) {
+static int test_mistakes(kvtier_client* client, kvtier_space space) {
   kvtier_space_spec spec = make_spec();
   kvtier_space other = 0;
   spec.kv_heads = 0;
@@ -154,7 +154,7 @@ static int test_mistakes(kvtier_client *client, kvtier_space space) {
   EXPECT(kvtier_match(client, space, keys, KVTIER_MAX_KEYS + 1, 0, 0, NULL) == KVTIER_INVALID);
   EXPECT(kvtier_match(client, space + 9, keys, KEYS, 0, 0, NULL) == KVTIER_INVALID);
   EXPECT(kvtier_match(NULL, space, keys, KEYS, 0, 0, NULL) == KVTIER_INVALID);
-  kvtier_hit *hit = NULL;
+  kvtier_hit* hit = NULL;
   EXPECT(kvtier_onboard(client, space, keys, KEYS, KVTIER_DISK, 0, 0, &hit) == KVTIER_INVALID);
   EXPECT(kvtier_submit_commit(client, NULL, 1) == KVTIER_INVALID);
   EXPECT(kvtier_commit(NULL) == KVTIER_INVALID);
@@ -163,9 +163,9 @@ static int test_mistakes(kvtier_client *client, kvtier_space space) {
   return 0;
 }
 
-static int test_absent(kvtier_client *client, kvtier_space space) {
-  kvtier_hit *hit = NULL;
-  kvtier_put *put = NULL;
+static int test_absent(kvtier_client* client, kvtier_space space) {
+  kvtier_hit* hit = NULL;
+  kvtier_put* put = NULL;
   make_keys('a');
   EXPECT(kvtier_connected(client) == 0);
   EXPECT(kvtier_match(client, space, keys, KEYS, 0, 0, NULL) == 0);
@@ -184,10 +184,10 @@ static int test_absent(kvtier_client *client, kvtier_space space) {
   return 0;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   if (argc < 2) return 100;
   EXPECT(kvtier_abi_version() == KVTIER_ABI_VERSION);
-  kvtier_client *client = NULL;
+  kvtier_client* client = NULL;
   kvtier_options options;
   memset(&options, 0, sizeof(options));
   options.struct_size = sizeof(options);
