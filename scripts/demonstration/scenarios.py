@@ -7,9 +7,11 @@ from .worker_process import WorkerProcess
 
 QUESTIONS = ("What is this document about?", "Who may use it?", "Name one condition in it.")
 
-# The agent is killed this long after the question was sent: with the model's own reading of the
-# prompt (tokens, keys) this falls into the lookup and the copies of a host hit.
-_KILL_AFTER_S = 0.05
+# The agent is killed at this share of the time that a host hit took from the question to the last
+# copied block: in the middle of lookup and copies.
+_KILL_AT = 0.7
+# Another text begins after this many characters for each token of the prefix: about half way.
+_SHARED_CHARACTERS_PER_TOKEN = 2
 # The worker finds a restarted agent by itself; this is how long it may take.
 _RECONNECT_S = 10.0
 
@@ -90,9 +92,9 @@ class Scenarios:
     def _partial(self, worker):
         """Another text from the middle on: the blocks before it hit, those behind it cannot."""
         scenario = Scenario("partial prefix", "")
-        middle = len(self._document) // 4
-        document = self._document[:middle] + "\n\nHere another text begins.\n\n" \
-            + self._document[2 * middle:]
+        shared = min(len(self._document) // 2, _SHARED_CHARACTERS_PER_TOKEN * self._tokens)
+        document = self._document[:shared] + "\n\nHere another text begins.\n\n" \
+            + self._document[shared:]
         baseline = worker.ask(self._request(QUESTIONS[0], document, use_cache=False))
         answer = worker.ask(self._request(QUESTIONS[0], document))
         scenario.add(answer, baseline)
@@ -101,9 +103,10 @@ class Scenarios:
 
     def _killed_in_the_middle(self, worker, node):
         scenario = Scenario("agent killed in the middle", "")
+        fetch_s = worker.ask(self._request(QUESTIONS[1]))["onboard_s"]
 
         def kill():
-            time.sleep(_KILL_AFTER_S)
+            time.sleep(_KILL_AT * fetch_s)
             self._cluster.kill_agent(node)
 
         question = QUESTIONS[1]
