@@ -90,7 +90,7 @@ TEST_F(ClientSubmitTest, TooManyUnderWayAreRefusedAndAllEndAtTheirDeadline) {
   node_.agent().HangCalls(FakeAgent::Hang::kAll);
   std::atomic<size_t> ended = 0;
   const auto submit = [&] {
-    return client_->SubmitPrefetch(space_, TestKeys(1, 1), {.timeout = absl::Milliseconds(500)},
+    return client_->SubmitPrefetch(space_, TestKeys(1, 1), {.timeout = absl::Seconds(3)},
                                    [&](size_t) { ++ended; });
   };
   size_t submitted = 0;
