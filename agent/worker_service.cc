@@ -1,6 +1,7 @@
 #include "agent/worker_service.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -108,19 +109,19 @@ Task<absl::Status> WorkerService::DoMatch(const v1::MatchRequest* request,
 
 WorkerService::Reactor* WorkerService::Onboard(Context* context, const v1::OnboardRequest* request,
                                                v1::OnboardResponse* response) {
-  return Run(context, DoOnboard(request, TimeLeft(*context), response));
+  return Run(context, DoOnboard(context, request, response));
 }
 
-Task<absl::Status> WorkerService::DoOnboard(const v1::OnboardRequest* request,
-                                            absl::Duration time_left,
+Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardRequest* request,
                                             v1::OnboardResponse* response) {
   OnboardRequest onboard;
   KVT_CO_ASSIGN_OR_RETURN(onboard.run, NameRun(*request));
   KVT_CO_ASSIGN_OR_RETURN(onboard.target, TargetFrom(request->target()));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Duration timeout,
                           convert::TimeoutFrom(request->timeout_ms(), "timeout_ms"));
-  onboard.deadline = agent_->executor()->Now() + std::min(timeout, time_left);
+  onboard.deadline = agent_->executor()->Now() + std::min(timeout, TimeLeft(*context));
   onboard.local_only = request->local_only();
+  const SessionId session = onboard.run.session;
   KVT_CO_ASSIGN_OR_RETURN(const Onboarded onboarded,
                           co_await agent_->onboarder().Onboard(std::move(onboard)));
   for (const LeasedBlock& block : onboarded.blocks) {
@@ -129,6 +130,12 @@ Task<absl::Status> WorkerService::DoOnboard(const v1::OnboardRequest* request,
     wire->set_offset(block.offset);
     wire->set_length(block.length);
     if (block.from.has_value()) wire->set_from(convert::ToWire(*block.from));
+  }
+  if (context->IsCancelled()) {
+    // The asker is gone and will never release what it does not know of.
+    for (const LeasedBlock& block : onboarded.blocks) {
+      agent_->leases().Release(session, std::span(&block.lease, 1));
+    }
   }
   response->set_lease_deadline_ns(MonotonicNanos(onboarded.lease_deadline));
   co_return absl::OkStatus();

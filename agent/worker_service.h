@@ -40,7 +40,7 @@ class WorkerService final : public v1::Worker::CallbackService {
   Task<absl::Status> DoRegisterSpace(const v1::RegisterSpaceRequest* request,
                                      v1::RegisterSpaceResponse* response);
   Task<absl::Status> DoMatch(const v1::MatchRequest* request, v1::MatchResponse* response);
-  Task<absl::Status> DoOnboard(const v1::OnboardRequest* request, absl::Duration time_left,
+  Task<absl::Status> DoOnboard(Context* context, const v1::OnboardRequest* request,
                                v1::OnboardResponse* response);
   Task<absl::Status> DoPrefetch(const v1::PrefetchRequest* request, v1::PrefetchResponse* response);
   Task<absl::Status> DoReserve(const v1::ReserveRequest* request, v1::ReserveResponse* response);
