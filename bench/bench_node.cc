@@ -1,0 +1,109 @@
+// bench: node - one agent: host fetch beside an empty call, put beside memcpy, offload and disk
+// reads beside fio
+//
+// A real agent in its own process, driven through the C++ client. Runs of 64 blocks
+// of 2 MiB (128 MiB, as 1,024 tokens of an 8B model). Host fetch leases blocks in
+// place, so its cost must not grow with their bytes; every block read from disk is
+// verified.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "bench/block_load.h"
+#include "bench/fio.h"
+#include "bench/node_process.h"
+#include "core/status_macros.h"
+
+namespace kvtier::bench {
+namespace {
+
+constexpr size_t kBlocks = 64;
+constexpr uint64_t kBlockBytes = uint64_t{2} << 20;
+constexpr int kCalls = 2000;  // Of each of host fetch and ping, taken in turns.
+constexpr int kRuns = 5;      // Of everything that moves bytes.
+constexpr int kDepth = 16;    // As the agent's own offloads in flight.
+
+// Microseconds, medians: the two calls alternate, so that noise meets both.
+absl::Status HostFetch(BlockLoad* load) {
+  std::vector<double> fetch;
+  std::vector<double> ping;
+  absl::Status status;
+  for (int i = 0; i < kCalls && status.ok(); ++i) {
+    ping.push_back(Seconds([&] { status = load->client()->Ping(absl::Seconds(5)); }));
+    if (status.ok()) fetch.push_back(Seconds([&] { status = load->Get(0); }));
+  }
+  KVT_RETURN_IF_ERROR(status);
+  const double empty = Median(ping);
+  PrintFigure("node.host_fetch.64x2MiB", 1e6 * Median(fetch), "us", Median(fetch) / empty,
+              "empty_grpc_call");
+  return absl::OkStatus();
+}
+
+absl::Status PutAndOffload(NodeProcess* node, BlockLoad* load, double fio_write) {
+  std::vector<double> put;
+  std::vector<double> copy;
+  std::vector<double> durable;
+  absl::Status status;
+  for (int run = 0; run < kRuns && status.ok(); ++run) {
+    copy.push_back(Seconds([&] { load->Copy(); }));
+    const double put_s = Seconds([&] { status = load->Put(run); });
+    put.push_back(put_s);
+    if (!status.ok()) break;
+    durable.push_back(Seconds([&] { status = node->AwaitOffload(); }));
+  }
+  KVT_RETURN_IF_ERROR(status);
+  const double bytes = load->run_bytes();
+  PrintFigure("node.put.2MiB", bytes / Median(put) / 1e9, "GB/s", Median(copy) / Median(put),
+              "memcpy");
+  PrintFigure("node.offload.2MiB", bytes / Median(durable) / 1e9, "GB/s",
+              bytes / Median(durable) / fio_write, "fio");
+  return absl::OkStatus();
+}
+
+absl::Status DiskReads(NodeProcess* node, BlockLoad* load, double fio_read) {
+  std::vector<double> read;
+  absl::Status status;
+  for (int run = 0; run < kRuns && status.ok(); ++run) {
+    KVT_RETURN_IF_ERROR(node->EvictHost());
+    read.push_back(Seconds([&] { status = load->Get(run); }));
+  }
+  KVT_RETURN_IF_ERROR(status);
+  const double rate = load->run_bytes() / Median(read);
+  PrintFigure("node.disk_onboard.2MiB", rate / 1e9, "GB/s", rate / fio_read, "fio");
+  return absl::OkStatus();
+}
+
+absl::Status Run() {
+  KVT_ASSIGN_OR_RETURN(
+      const std::unique_ptr<NodeProcess> node,
+      NodeProcess::StartAgent("bench", {"--host_bytes=1GiB", "--slab_bytes=64MiB", "--disk_dir",
+                                        "--disk_bytes=2GiB", "--segment_bytes=128MiB"}));
+  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<BlockLoad> load,
+                       BlockLoad::Open(node->socket_dir(), kBlocks, kBlockBytes));
+  const std::string file = node->socket_dir() + "/fio";
+  const uint64_t file_bytes = kRuns * load->run_bytes();
+  KVT_ASSIGN_OR_RETURN(const double fio_write, RunFio({.file = file,
+                                                       .pattern = "write",
+                                                       .file_bytes = file_bytes,
+                                                       .block_bytes = kBlockBytes,
+                                                       .depth = kDepth}));
+  KVT_ASSIGN_OR_RETURN(const double fio_read, RunFio({.file = file,
+                                                      .pattern = "randread",
+                                                      .file_bytes = file_bytes,
+                                                      .block_bytes = kBlockBytes,
+                                                      .depth = kDepth}));
+  KVT_RETURN_IF_ERROR(PutAndOffload(node.get(), load.get(), fio_write));
+  KVT_RETURN_IF_ERROR(DiskReads(node.get(), load.get(), fio_read));
+  KVT_RETURN_IF_ERROR(load->Get(0));
+  return HostFetch(load.get());
+}
+
+}  // namespace
+}  // namespace kvtier::bench
+
+int main() {
+  const absl::Status status = kvtier::bench::Run();
+  if (!status.ok()) std::fprintf(stderr, "bench_node: %s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}

@@ -1,0 +1,90 @@
+#include "bench/command_output.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+extern char** environ;
+
+namespace kvtier::bench {
+
+absl::StatusOr<std::string> OutputOf(std::vector<std::string> words) {
+  std::array<int, 2> ends;
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return absl::UnavailableError(std::strerror(errno));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  pid_t child = 0;
+  const int error =
+      posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  std::string output;
+  std::array<char, 4096> part;
+  ssize_t got = 0;
+  while (error == 0 && (got = read(ends[0], part.data(), part.size())) > 0) {
+    output.append(part.data(), static_cast<size_t>(got));
+  }
+  close(ends[0]);
+  if (error == ENOENT) {
+    return absl::NotFoundError(
+        absl::StrCat(words[0], " is not installed (scripts/packages names it)"));
+  }
+  if (error != 0) return absl::UnavailableError(absl::StrCat(words[0], ": ", std::strerror(error)));
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    return absl::UnavailableError(absl::StrCat(words[0], " failed: ", output.substr(0, 400)));
+  }
+  return output;
+}
+
+namespace {
+
+// Where the object called `name` begins; npos: there is none. A value of that text
+// is not it.
+size_t FindObject(absl::string_view json, absl::string_view name) {
+  const std::string quoted = absl::StrCat("\"", name, "\"");
+  size_t at = 0;
+  while ((at = json.find(quoted, at)) != json.npos) {
+    at += quoted.size();
+    const size_t colon = json.find_first_not_of(" \t\n", at);
+    if (colon == json.npos || json[colon] != ':') continue;
+    const size_t brace = json.find_first_not_of(" \t\n", colon + 1);
+    if (brace != json.npos && json[brace] == '{') return brace;
+  }
+  return json.npos;
+}
+
+}  // namespace
+
+absl::StatusOr<double> JsonNumber(absl::string_view json, absl::string_view object,
+                                  absl::string_view field) {
+  const size_t inside = FindObject(json, object);
+  const std::string quoted = absl::StrCat("\"", field, "\"");
+  const size_t name = inside == json.npos ? json.npos : json.find(quoted, inside);
+  if (name == json.npos) {
+    return absl::UnavailableError(absl::StrCat("no ", field, " of ", object, " in the output"));
+  }
+  absl::string_view rest = json.substr(name + quoted.size());
+  rest.remove_prefix(std::min(rest.size(), rest.find_first_of("0123456789")));
+  double value = 0;
+  if (!absl::SimpleAtod(rest.substr(0, rest.find_first_not_of("0123456789.eE+-")), &value)) {
+    return absl::UnavailableError(absl::StrCat(field, " of ", object, " is no number"));
+  }
+  return value;
+}
+
+}  // namespace kvtier::bench

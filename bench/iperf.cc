@@ -1,0 +1,65 @@
+#include "bench/iperf.h"
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "bench/command_output.h"
+#include "bench/node_process.h"
+#include "core/status_macros.h"
+
+extern char** environ;
+
+namespace kvtier::bench {
+namespace {
+
+// iperf3's server answers one test and ends (--one-off); killed if it did not.
+class Server {
+ public:
+  explicit Server(const std::string& port) {
+    std::vector<std::string> words = {"iperf3",           "--server",       "--one-off",
+                                      "--bind=127.0.0.1", "--port=" + port, "--logfile=/dev/null"};
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    if (posix_spawnp(&pid_, "iperf3", nullptr, nullptr, arguments.data(), environ) != 0) pid_ = -1;
+  }
+  ~Server() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGTERM);
+    waitpid(pid_, nullptr, 0);
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+}  // namespace
+
+absl::StatusOr<double> RunIperf(int seconds) {
+  const std::string address = FreeAddress();
+  const std::string port = address.substr(address.find(':') + 1);
+  const Server server(port);
+  absl::Status last;
+  // The server needs a moment; --connect-timeout does not cover a refused connection.
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    absl::StatusOr<std::string> json = OutputOf({"iperf3", "--client=127.0.0.1", "--port=" + port,
+                                                 absl::StrCat("--time=", seconds), "--json"});
+    if (json.ok()) {
+      KVT_ASSIGN_OR_RETURN(const double bits, JsonNumber(*json, "sum_received", "bits_per_second"));
+      return bits / 8;
+    }
+    if (absl::IsNotFound(json.status())) return json.status();
+    last = json.status();
+    absl::SleepFor(absl::Milliseconds(100));
+  }
+  return last;
+}
+
+}  // namespace kvtier::bench

@@ -1,0 +1,55 @@
+// NodeProcess is a real kvtier program (agent or coordinator) in a child process,
+// in a scratch directory of its own, for as long as the object lives.
+#ifndef KVTIER_BENCH_NODE_PROCESS_H_
+#define KVTIER_BENCH_NODE_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kvtier/v1/admin.grpc.pb.h"
+
+namespace kvtier::bench {
+
+// An unused TCP port of 127.0.0.1, as "127.0.0.1:port".
+std::string FreeAddress();
+
+class NodeProcess {
+ public:
+  // Starts kvtier-agent, found beside this program, with `flags` after --node_id,
+  // --socket_dir and --listen. Returns when it answers. Errors: kUnavailable, with
+  // what it said.
+  static absl::StatusOr<std::unique_ptr<NodeProcess>> StartAgent(
+      const std::string& node_id, const std::vector<std::string>& flags);
+  // The same for kvtier-coordinator.
+  static absl::StatusOr<std::unique_ptr<NodeProcess>> StartCoordinator();
+  // Kills the process and removes its directory.
+  ~NodeProcess();
+
+  const std::string& socket_dir() const { return directory_; }
+  const std::string& address() const { return address_; }
+  absl::StatusOr<v1::AgentStatusResponse> Status() const;
+  // Drops what nobody holds from host memory.
+  absl::Status EvictHost() const;
+  // Returns when every committed block was written to disk, or declined.
+  absl::Status AwaitOffload() const;
+
+ private:
+  NodeProcess(std::string directory, std::string address)
+      : directory_(std::move(directory)), address_(std::move(address)) {}
+  absl::Status Spawn(const std::string& program, const std::vector<std::string>& flags);
+
+  const std::string directory_;
+  const std::string address_;
+  pid_t pid_ = -1;
+  std::unique_ptr<v1::AgentAdmin::Stub> admin_;
+};
+
+}  // namespace kvtier::bench
+
+#endif  // KVTIER_BENCH_NODE_PROCESS_H_
