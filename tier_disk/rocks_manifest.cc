@@ -41,6 +41,8 @@ rocksdb::Options StoreOptions() {
   options.compression = rocksdb::kNoCompression;  // Keys, digests and sums are noise.
   // What a killed process left half-written at the log's end was never acknowledged.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  // Reopening replays the log (bounded above) and does not wait for a flush of it too.
+  options.avoid_flush_during_recovery = true;
   // manual_wal_flush stays off: each write must reach the kernel before Commit() ends.
   options.max_background_jobs = 2;  // One flush, one compaction.
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
