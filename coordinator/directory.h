@@ -65,8 +65,8 @@ class Directory {
   std::vector<HolderSet> LongestRun(std::span<const BlockKey> keys,
                                     absl::FunctionRef<bool(NodeIndex)> usable) const;
 
-  // Drops the entries of retired indices from one shard of 64; nothing to do when
-  // none waits. Called now and then; see Retire.
+  // Drops the entries of retired indices from one shard of kShards; nothing to do
+  // when none waits. Called now and then; see Retire.
   void Sweep();
 
   size_t keys() const { return keys_; }  // Counts what waits for its sweep.
@@ -75,9 +75,13 @@ class Directory {
   // CHECKs the invariants above; a pass over every entry.
   void Audit() const;
 
- private:
-  static constexpr int kShardBits = 6;
+  // Many, so that neither the sweep nor the growth of one shard is felt: 8,192 keys
+  // each when the directory holds 8 million.
+  static constexpr int kShardBits = 10;
   static constexpr size_t kShards = size_t{1} << kShardBits;
+  static_assert(kMaxEnrolled + kShards <= kMaxNodeIndices);
+
+ private:
   using Shard = absl::flat_hash_map<BlockKey, HolderList>;
   struct Retired {
     NodeIndex node;

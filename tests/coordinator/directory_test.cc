@@ -16,7 +16,7 @@ bool Anyone(NodeIndex) { return true; }
 
 // Enough calls to have swept every shard once.
 void SweepAll(Directory& directory) {
-  for (int i = 0; i < 64; ++i) directory.Sweep();
+  for (size_t i = 0; i < Directory::kShards; ++i) directory.Sweep();
 }
 
 TEST(Directory, FindsTheTiersThatWereAdded) {
@@ -105,7 +105,7 @@ TEST(Directory, RetireForgetsAtOnceAndSweepGivesTheRoomBack) {
 // node's: an overcount that nothing repairs.
 TEST(Directory, ARetiredIndexIsNotReusedBeforeItsLastEntryIsSwept) {
   Directory directory(100000);
-  for (int round = 0; round < 500; ++round) {
+  for (size_t round = 0; round < 3 * Directory::kShards; ++round) {
     const NodeIndex node = directory.Enrol();
     ASSERT_EQ(directory.blocks(node), 0);
     for (uint64_t key = 0; key < 64; ++key) {

@@ -24,10 +24,15 @@ class ManualClock final : public Clock {
 
 inline NodeId TestNode(int number) { return *NodeId::FromString(absl::StrCat("node-", number)); }
 
-// Spread as HMACs are: every bit depends on `number`.
+// Spread as HMACs are: both words are splitmix64 outputs.
 inline BlockKey TestBlockKey(uint64_t number) {
-  const uint64_t hi = (number + 1) * 0x9e3779b97f4a7c15;
-  return {.hi = hi ^ (hi >> 29), .lo = hi * 0xbf58476d1ce4e5b9};
+  const auto word = [](uint64_t counter) {
+    uint64_t z = counter * 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  };
+  return {.hi = word(2 * number + 1), .lo = word(2 * number + 2)};
 }
 
 inline Delta AddOf(uint64_t key, Tier tier = Tier::kHost) {
