@@ -1,0 +1,166 @@
+// AgentRig is one agent on simulated seams, in virtual time, with a session of each
+// of two tenants: what the tests of flows start from.
+#ifndef KVTIER_TESTS_AGENT_AGENT_RIG_H_
+#define KVTIER_TESTS_AGENT_AGENT_RIG_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "agent/agent.h"
+#include "core/check.h"
+#include "tests/testing/blocks.h"
+#include "tests/testing/sim_disk.h"
+#include "tests/testing/sim_executor.h"
+#include "tests/testing/sim_manifest.h"
+#include "tier_gpu/emulated_device.h"
+
+namespace kvtier::testing {
+
+inline constexpr uint64_t kRigBlockBytes = 4096;
+
+class AgentRig {
+ public:
+  struct Shape {
+    uint64_t slots = 16;     // Of each of the two tenants, in host memory.
+    uint64_t gpu_slots = 0;  // 0: no device.
+    bool disk = true;
+    PeerTransport* transport = nullptr;
+    CoordinatorLink* coordinator = nullptr;
+  };
+  AgentRig() : AgentRig(Shape()) {}
+  explicit AgentRig(const Shape& shape)
+      : executor(&time),
+        media(64, 64 << 10, 1),
+        manifest_media(1),
+        disk(&executor, &media),
+        manifest(&executor, &manifest_media),
+        device(&executor, &workers, {}) {
+    const std::vector<TenantTable::Entry> tenants = {
+        {.name = "default"}, {.name = "acme", .secret = "sixteen bytes or more"}};
+    const uint64_t slots_per_slab = 4;
+    Agent::Options options{.node = *NodeId::FromString("rig"),
+                           .epoch = {7},
+                           .address = "rig:7400",
+                           .tenants = *TenantTable::Create(tenants),
+                           .host_bytes = 2 * shape.slots * kRigBlockBytes,
+                           .slab_bytes = slots_per_slab * kRigBlockBytes,
+                           .gpu_bytes = shape.gpu_slots * kRigBlockBytes,
+                           .gpu_block_bytes = kRigBlockBytes};
+    auto created =
+        Agent::Create(std::move(options), {.executor = &executor,
+                                           .workers = &workers,
+                                           .disk = shape.disk ? &disk : nullptr,
+                                           .manifest = shape.disk ? &manifest : nullptr,
+                                           .device = shape.gpu_slots > 0 ? &device : nullptr,
+                                           .transport = shape.transport,
+                                           .coordinator = shape.coordinator});
+    KVT_CHECK(created.ok());
+    agent = *std::move(created);
+    KVT_CHECK(Run(agent->Start()).ok());
+    session = Open(0);
+  }
+
+  SessionId Open(size_t tenant) {
+    const SessionToken token{static_cast<uint8_t>(++opened_), static_cast<uint8_t>(opened_ >> 8)};
+    const SessionId id = *agent->OpenSession(agent->options().tenants.tenants().at(tenant), token);
+    KVT_CHECK(agent->sessions().AddSpace(id, TestSpace(kRigBlockBytes)).ok());
+    return id;
+  }
+
+  // Starts a task of the agent; its value is there once it has ended.
+  template <typename T>
+  std::shared_ptr<std::optional<T>> Spawn(Task<T> task) {
+    auto value = std::make_shared<std::optional<T>>();
+    agent->scope()->Spawn(Keep(std::move(task), value));
+    return value;
+  }
+  // Steps until the task has ended. REQUIRES: it ends.
+  template <typename T>
+  T Run(Task<T> task) {
+    const auto value = Spawn(std::move(task));
+    while (!value->has_value()) KVT_CHECK(time.Step());
+    return *std::move(*value);
+  }
+  void Pass(absl::Duration span) { time.RunUntil(time.Now() + span); }
+
+  static std::vector<EngineKey> Keys(uint64_t first, size_t count) {
+    std::vector<EngineKey> keys;
+    for (size_t i = 0; i < count; ++i) keys.push_back(TestEngineKey(first + i));
+    return keys;
+  }
+  BlockRun NameRun(SessionId of, uint64_t first, size_t count) {
+    return *agent->sessions().NameRun(of, 1, std::nullopt, Keys(first, count));
+  }
+  std::span<std::byte> Host(SessionId of, uint64_t offset) {
+    const DomainId domain = NameRun(of, 0, 1).domain;
+    return agent->host().arena(domain).bytes().subspan(offset, kRigBlockBytes);
+  }
+  static uint64_t Seed(DomainId domain) { return static_cast<uint64_t>(domain) + 1; }
+
+  // Reserves, writes and commits; returns how many blocks were committed.
+  size_t Put(SessionId of, uint64_t first, size_t count) {
+    const BlockRun run = NameRun(of, first, count);
+    const Reserved reserved = *agent->putter().Reserve(run, Tier::kHost);
+    std::vector<ReservationId> ids;
+    for (size_t i = 0; i < count; ++i) {
+      if (reserved.blocks[i].state != ReservedBlock::State::kReserved) continue;
+      FillBlock(Seed(run.domain), TestEngineKey(first + i), Host(of, reserved.blocks[i].offset));
+      ids.push_back(reserved.blocks[i].id);
+    }
+    return Run(agent->putter().Commit(of, ids));
+  }
+  // Put, and on disk when it returns.
+  size_t PutOnDisk(SessionId of, uint64_t first, size_t count) {
+    const size_t put = Put(of, first, count);
+    while (agent->offloader()->pending() > 0) KVT_CHECK(time.Step());
+    return put;
+  }
+
+  Task<absl::StatusOr<Onboarded>> Onboard(SessionId of, uint64_t first, size_t count,
+                                          absl::Duration timeout, Tier target = Tier::kHost) {
+    OnboardRequest request{
+        .run = NameRun(of, first, count), .target = target, .deadline = executor.Now() + timeout};
+    return agent->onboarder().Onboard(std::move(request));
+  }
+  // Blocks hit, each of which is checked byte for byte.
+  size_t Hits(SessionId of, uint64_t first, size_t count,
+              absl::Duration timeout = absl::Milliseconds(100)) {
+    const Onboarded onboarded = *Run(Onboard(of, first, count, timeout));
+    const DomainId domain = NameRun(of, first, 1).domain;
+    std::vector<LeaseId> leases;
+    for (size_t i = 0; i < onboarded.blocks.size(); ++i) {
+      KVT_CHECK(
+          HoldsBlock(Seed(domain), TestEngineKey(first + i), Host(of, onboarded.blocks[i].offset)));
+      leases.push_back(onboarded.blocks[i].lease);
+    }
+    agent->leases().Release(of, leases);
+    return onboarded.blocks.size();
+  }
+
+  SimTime time;
+  SimExecutor executor;
+  InlineByteWorkers workers;
+  SimDiskMedia media;
+  SimManifestMedia manifest_media;
+  SimDisk disk;
+  SimManifest manifest;
+  EmulatedDevice device;
+  std::unique_ptr<Agent> agent;
+  SessionId session{};
+
+ private:
+  template <typename T>
+  static Task<void> Keep(Task<T> task, std::shared_ptr<std::optional<T>> value) {
+    T result = co_await task;
+    value->emplace(std::move(result));
+  }
+  uint64_t opened_ = 0;
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_AGENT_AGENT_RIG_H_

@@ -1,0 +1,168 @@
+// BlockIndex and Evictor: contracts, and random operations against a plain model.
+#include "agent/block_index.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "agent/evict.h"
+#include "tests/agent/agent_rig.h"
+#include "tests/testing/sim_random.h"
+#include "tests/testing/test_seed.h"
+
+namespace kvtier {
+namespace {
+
+using testing::AgentRig;
+using testing::SimRandom;
+
+constexpr uint64_t kPage = 4096;
+constexpr DomainId kDomain{0};
+
+BlockMeta MetaOf(uint64_t number, uint64_t parent = 0) {
+  BlockMeta meta{.key = {.hi = number * 0x9e3779b97f4a7c15, .lo = number}, .length = kPage};
+  if (parent != 0) meta.parent = BlockKey{.hi = parent * 0x9e3779b97f4a7c15, .lo = parent};
+  return meta;
+}
+
+class BlockIndexTest : public ::testing::Test {
+ protected:
+  HostSlot Slot(uint64_t bytes = kPage) { return *host_->Reserve(kDomain, bytes); }
+  std::unique_ptr<HostTier> host_ = *HostTier::Create(
+      {.domains = {{.name = "test", .bytes = 64 * kPage}}, .slab_bytes = 8 * kPage});
+  std::vector<Delta> told_;
+  BlockIndex index_{1, [this](const Delta& delta) { told_.push_back(delta); }};
+  TierStats host_stats_;
+  TierStats gpu_stats_;
+  Evictor evictor_{&index_, host_.get(), &host_stats_, &gpu_stats_};
+};
+
+TEST_F(BlockIndexTest, TellsOfHostAndDiskAfterTheFact) {
+  index_.PublishHost(MetaOf(1), Slot());
+  index_.PublishDisk(MetaOf(1));
+  const HostSlot freed = index_.UnpublishHost(MetaOf(1).key);
+  index_.UnpublishDisk(MetaOf(1).key);
+  index_.UnpublishDisk(MetaOf(1).key);
+  const BlockKey key = MetaOf(1).key;
+  const std::vector<Delta> expected = {
+      {.kind = Delta::Kind::kAdd, .tier = Tier::kHost, .key = key},
+      {.kind = Delta::Kind::kAdd, .tier = Tier::kDisk, .key = key},
+      {.kind = Delta::Kind::kRemove, .tier = Tier::kHost, .key = key},
+      {.kind = Delta::Kind::kRemove, .tier = Tier::kDisk, .key = key}};
+  EXPECT_EQ(told_, expected);
+  EXPECT_EQ(index_.Find(key), nullptr);
+}
+
+TEST_F(BlockIndexTest, APrefixEndsAtTheFirstHole) {
+  for (const uint64_t number : {1, 2, 4}) index_.PublishDisk(MetaOf(number));
+  std::vector<BlockKey> keys;
+  for (const uint64_t number : {1, 2, 3, 4}) keys.push_back(MetaOf(number).key);
+  EXPECT_EQ(index_.LongestPrefix(keys), 2u);
+  EXPECT_EQ(index_.LongestPrefix({}), 0u);
+}
+
+TEST_F(BlockIndexTest, EvictTakesTheColdestLeafAndNeverAParentBeforeItsChild) {
+  index_.PublishHost(MetaOf(1), Slot());
+  index_.PublishHost(MetaOf(2, 1), Slot());
+  index_.PublishHost(MetaOf(3, 2), Slot());
+  index_.PublishHost(MetaOf(9), Slot());
+  std::vector<BlockKey> order;
+  while (const auto coldest = index_.ColdestInHost(kDomain, 0)) {
+    order.push_back(*coldest);
+    const HostSlot freed = index_.UnpublishHost(*coldest);
+  }
+  const std::vector<BlockKey> expected = {MetaOf(3).key, MetaOf(2).key, MetaOf(1).key,
+                                          MetaOf(9).key};
+  EXPECT_EQ(order, expected);
+}
+
+TEST_F(BlockIndexTest, EvictSkipsPinnedBlocks) {
+  index_.PublishHost(MetaOf(1), Slot());
+  index_.PublishHost(MetaOf(2), Slot());
+  Pin pin = *index_.PinIn(Tier::kHost, MetaOf(1).key);
+  Pin twice = *index_.PinIn(Tier::kHost, MetaOf(1).key);
+  EXPECT_EQ(index_.pinned_bytes(Tier::kHost), kPage);
+  EXPECT_EQ(evictor_.EvictAll(Tier::kHost), 1u);
+  EXPECT_TRUE(index_.In(Tier::kHost, MetaOf(1).key));
+  pin.Release();
+  EXPECT_EQ(evictor_.EvictAll(Tier::kHost), 0u);
+  twice.Release();
+  EXPECT_EQ(evictor_.EvictAll(Tier::kHost), 1u);
+  EXPECT_FALSE(index_.PinIn(Tier::kHost, MetaOf(1).key).has_value());
+}
+
+TEST_F(BlockIndexTest, AFullTierMakesRoomByTheColdestOfTheSameSize) {
+  // Half of the slabs hold blocks of two pages, the other half, younger, of one.
+  for (uint64_t i = 0; i < 16; ++i) index_.PublishHost(MetaOf(100 + i), Slot(2 * kPage));
+  for (uint64_t i = 0; i < 32; ++i) index_.PublishHost(MetaOf(200 + i), Slot());
+  const auto slot = evictor_.ReserveHost(kDomain, kPage);
+  ASSERT_TRUE(slot.ok());
+  EXPECT_EQ(host_stats_.evictions, 1u);
+  EXPECT_FALSE(index_.In(Tier::kHost, MetaOf(200).key));
+}
+
+TEST_F(BlockIndexTest, AnotherSizeGetsAWholeSlab) {
+  for (uint64_t i = 0; i < 64; ++i) index_.PublishHost(MetaOf(100 + i), Slot());
+  const auto slot = evictor_.ReserveHost(kDomain, 8 * kPage);
+  ASSERT_TRUE(slot.ok()) << slot.status();
+  EXPECT_GE(host_stats_.evictions, 8u);
+}
+
+TEST_F(BlockIndexTest, WhenEverythingIsPinnedTheAnswerIsResourceExhausted) {
+  std::vector<Pin> pins;
+  for (uint64_t i = 1; i <= 64; ++i) {
+    index_.PublishHost(MetaOf(i), Slot());
+    pins.push_back(*index_.PinIn(Tier::kHost, MetaOf(i).key));
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(evictor_.ReserveHost(kDomain, kPage).status()));
+  EXPECT_EQ(host_stats_.declined, 1u);
+  EXPECT_TRUE(absl::IsInvalidArgument(evictor_.ReserveHost(kDomain, 9 * kPage).status()));
+}
+
+// Random operations against sets and counts.
+TEST_F(BlockIndexTest, AgreesWithAModel) {
+  SimRandom random(testing::TestSeed());
+  std::map<uint64_t, std::set<Tier>> tiers;
+  std::map<uint64_t, std::vector<Pin>> pins;
+  for (int step = 0; step < 20000; ++step) {
+    const uint64_t number = 1 + random.Below(40);
+    const BlockMeta meta = MetaOf(number, number / 2);
+    std::set<Tier>& in = tiers[number];
+    switch (random.Below(6)) {
+      case 0:
+        if (in.insert(Tier::kHost).second) index_.PublishHost(meta, Slot());
+        break;
+      case 1:
+        if (in.insert(Tier::kDisk).second) index_.PublishDisk(meta);
+        break;
+      case 2:
+        if (in.contains(Tier::kHost) && pins[number].empty()) {
+          in.erase(Tier::kHost);
+          const HostSlot freed = index_.UnpublishHost(meta.key);
+        }
+        break;
+      case 3:
+        in.erase(Tier::kDisk);
+        index_.UnpublishDisk(meta.key);
+        break;
+      case 4:
+        if (auto pin = index_.PinIn(Tier::kHost, meta.key)) pins[number].push_back(*std::move(pin));
+        break;
+      default:
+        if (!pins[number].empty()) pins[number].pop_back();
+    }
+    ASSERT_EQ(index_.Find(meta.key) != nullptr, !in.empty());
+    ASSERT_EQ(index_.In(Tier::kHost, meta.key), in.contains(Tier::kHost));
+    ASSERT_EQ(index_.In(Tier::kDisk, meta.key), in.contains(Tier::kDisk));
+    if (step % 100 == 0) index_.Audit();
+  }
+  size_t copies = 0;
+  for (const auto& [number, in] : tiers) copies += in.size();
+  EXPECT_EQ(index_.Snapshot().size(), copies);
+}
+
+}  // namespace
+}  // namespace kvtier

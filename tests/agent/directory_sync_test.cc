@@ -1,0 +1,201 @@
+// DirectorySync against the real Coordinator, over a wire that the test is.
+#include "agent/directory_sync.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "agent/limits.h"
+#include "coordinator/coordinator.h"
+#include "tests/testing/sim_executor.h"
+#include "tests/testing/sim_random.h"
+#include "tests/testing/test_seed.h"
+
+namespace kvtier {
+namespace {
+
+using testing::SimExecutor;
+using testing::SimRandom;
+using testing::SimTime;
+
+BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo = number}; }
+
+class DirectorySyncTest : public ::testing::Test {
+ protected:
+  void Add(uint64_t number) {
+    held_.insert(number);
+    sync_.Add({.kind = Delta::Kind::kAdd, .key = Key(number)});
+  }
+  void Remove(uint64_t number) {
+    held_.erase(number);
+    sync_.Add({.kind = Delta::Kind::kRemove, .key = Key(number)});
+  }
+  // One report and its answer; false: the answer asked for a resync.
+  bool Exchange() {
+    const ReportReply reply = *coordinator_->OnReport(sync_.Next());
+    sync_.OnReply(reply);
+    return !reply.resync;
+  }
+  void Settle() {
+    for (int i = 0; i < 200 && sync_.HasNews(); ++i) Exchange();
+    ASSERT_FALSE(sync_.HasNews());
+  }
+  bool Knows(uint64_t number) { return !coordinator_->Lookup(Key(number)).empty(); }
+  void ExpectTruth(uint64_t numbers) {
+    for (uint64_t number = 0; number < numbers; ++number) {
+      ASSERT_EQ(Knows(number), held_.contains(number)) << "block " << number;
+    }
+  }
+  void RestartCoordinator() { MakeCoordinator({coordinator_->epoch().value + 1}); }
+  void MakeCoordinator(Epoch epoch) {
+    coordinator_ = std::make_unique<Coordinator>(&executor_, epoch, CoordinatorOptions());
+  }
+
+  SimTime time_;
+  SimExecutor executor_{&time_};
+  std::set<uint64_t> held_;
+  std::unique_ptr<Coordinator> coordinator_ =
+      std::make_unique<Coordinator>(&executor_, Epoch{1}, CoordinatorOptions());
+  DirectorySync sync_{*NodeId::FromString("node"), Epoch{5}, "node:7400", [this] {
+                        std::vector<Delta> all;
+                        for (const uint64_t number : held_) {
+                          all.push_back({.kind = Delta::Kind::kAdd, .key = Key(number)});
+                        }
+                        return all;
+                      }};
+};
+
+TEST_F(DirectorySyncTest, StartsWithASnapshotThenSendsChanges) {
+  Add(1);
+  EXPECT_FALSE(sync_.synced());
+  EXPECT_TRUE(Exchange());
+  EXPECT_TRUE(sync_.synced());
+  EXPECT_FALSE(sync_.HasNews());
+  Add(2);
+  Remove(1);
+  EXPECT_TRUE(sync_.HasNews());
+  EXPECT_TRUE(Exchange());
+  ExpectTruth(4);
+}
+
+TEST_F(DirectorySyncTest, ALostReportAndALostAnswerAreRepeated) {
+  Settle();
+  Add(1);
+  const Report lost = sync_.Next();
+  EXPECT_EQ(lost.deltas.size(), 1u);
+  Add(2);
+  ASSERT_TRUE(coordinator_->OnReport(sync_.Next()).ok());  // Heard; its answer is lost.
+  Add(3);
+  EXPECT_TRUE(Exchange());
+  EXPECT_FALSE(sync_.HasNews());
+  ExpectTruth(5);
+}
+
+TEST_F(DirectorySyncTest, ARestartedCoordinatorIsToldEverythingAgain) {
+  Add(1);
+  Settle();
+  RestartCoordinator();
+  Add(2);
+  EXPECT_FALSE(Exchange());
+  EXPECT_FALSE(sync_.synced());
+  Settle();
+  ExpectTruth(4);
+}
+
+TEST_F(DirectorySyncTest, ALargeSnapshotComesInPieces) {
+  for (uint64_t i = 0; i < kMaxDeltasPerMessage + 10; ++i) Add(i);
+  const Report first = sync_.Next();
+  EXPECT_EQ(first.deltas.size(), kMaxDeltasPerMessage);
+  EXPECT_TRUE(first.snapshot_begin);
+  EXPECT_FALSE(first.snapshot_end);
+  EXPECT_TRUE(Exchange());
+  EXPECT_FALSE(sync_.synced());
+  const Report second = sync_.Next();
+  EXPECT_FALSE(second.snapshot_begin);
+  EXPECT_TRUE(second.snapshot_end);
+  Settle();
+  ExpectTruth(kMaxDeltasPerMessage + 20);
+}
+
+TEST_F(DirectorySyncTest, BeyondKMaxPendingDeltasASnapshotReplacesThem) {
+  Settle();
+  for (size_t i = 0; i < kMaxPendingDeltas; ++i) {
+    if (i % 2 == 0) Add(1);
+    if (i % 2 == 1) Remove(1);
+  }
+  EXPECT_TRUE(sync_.synced()) << "at the limit";
+  Add(2);
+  EXPECT_FALSE(sync_.synced()) << "one more";
+  Settle();
+  ExpectTruth(4);
+}
+
+// A node with more copies than the limit began its snapshot anew with every change,
+// for ever.
+TEST_F(DirectorySyncTest, ASnapshotLargerThanTheLimitStillEndsWhileTheNodeChanges) {
+  for (uint64_t i = 0; i < kMaxPendingDeltas + 10; ++i) held_.insert(i);
+  uint64_t fresh = kMaxPendingDeltas + 10;
+  int reports = 0;
+  while (!sync_.synced() && reports < 100) {
+    ASSERT_TRUE(Exchange());
+    Add(fresh++);
+    ++reports;
+  }
+  EXPECT_TRUE(sync_.synced());
+  EXPECT_EQ(reports, static_cast<int>((kMaxPendingDeltas + 10) / kMaxDeltasPerMessage + 1));
+}
+
+// Numbers were used again after a snapshot, so that a report believed lost, heard
+// after it, was taken for news, and what then came under its numbers for known.
+TEST_F(DirectorySyncTest, AnOldReportHeardAfterASnapshotDoesNotCorruptTheStream) {
+  Settle();
+  for (uint64_t i = 0; i < 10; ++i) Add(i);
+  const Report late = sync_.Next();
+  for (uint64_t i = 1; i < 10; ++i) Remove(i);
+  // So much changes unheard that a snapshot takes the place of it all.
+  for (size_t i = 0; i < kMaxPendingDeltas; i += 2) {
+    Add(45);
+    Remove(45);
+  }
+  ASSERT_FALSE(sync_.synced());
+  EXPECT_TRUE(Exchange());  // Block 0 alone.
+  ASSERT_TRUE(coordinator_->OnReport(late).ok());
+  for (uint64_t i = 20; i < 40; ++i) Add(i);
+  Settle();
+  ExpectTruth(50);
+}
+
+// Reports and answers are lost, repeated and overtaken; coordinators restart.
+TEST_F(DirectorySyncTest, OnceTheWireIsGoodTheDirectoryIsTheTruth) {
+  SimRandom random(testing::TestSeed());
+  std::vector<Report> old;
+  for (int step = 0; step < 3000; ++step) {
+    const uint64_t number = random.Below(60);
+    if (held_.contains(number)) {
+      Remove(number);
+    } else {
+      Add(number);
+    }
+    if (random.Draw(0.01)) RestartCoordinator();
+    if (random.Draw(0.4)) continue;
+    Report report = sync_.Next();
+    if (random.Draw(0.2)) old.push_back(report);
+    if (random.Draw(0.2)) continue;  // Lost.
+    const auto reply = coordinator_->OnReport(report);
+    if (!random.Draw(0.2)) sync_.OnReply(*reply);
+    if (!old.empty() && random.Draw(0.1)) {
+      ASSERT_TRUE(coordinator_->OnReport(old[random.Below(old.size())]).ok());
+    }
+    coordinator_->Audit();
+  }
+  // A heartbeat finds out what a late report broke.
+  Exchange();
+  Settle();
+  ExpectTruth(60);
+}
+
+}  // namespace
+}  // namespace kvtier

@@ -1,0 +1,298 @@
+// The flows over one agent: put, offload, disk load, GPU load, onboard, serve a peer.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "agent/limits.h"
+#include "tests/agent/agent_rig.h"
+
+namespace kvtier {
+namespace {
+
+using testing::AgentRig;
+using testing::FillBlock;
+using testing::kRigBlockBytes;
+using testing::TestEngineKey;
+
+constexpr absl::Duration kLong = absl::Seconds(5);
+
+TEST(PutTest, WhatIsCommittedIsHitAndAnotherTenantDoesNotSeeIt) {
+  AgentRig rig;
+  EXPECT_EQ(rig.Put(rig.session, 1, 5), 5u);
+  EXPECT_EQ(rig.Hits(rig.session, 1, 7), 5u);
+  const SessionId other = rig.Open(1);
+  EXPECT_EQ(rig.Hits(other, 1, 7), 0u) << "the same engine keys, another tenant";
+  EXPECT_EQ(rig.Put(other, 1, 5), 5u);
+  EXPECT_EQ(rig.Hits(other, 1, 7), 5u);
+}
+
+TEST(PutTest, OfTwoWorkersWithOneKeyTheFirstWrites) {
+  AgentRig rig;
+  const BlockRun run = rig.NameRun(rig.session, 1, 2);
+  const Reserved first = *rig.agent->putter().Reserve(run, Tier::kHost);
+  const Reserved second = *rig.agent->putter().Reserve(rig.NameRun(rig.Open(0), 1, 2), Tier::kHost);
+  EXPECT_EQ(first.blocks[1].state, ReservedBlock::State::kReserved);
+  EXPECT_EQ(second.blocks[1].state, ReservedBlock::State::kPresent);
+  // Given back, the key is anybody's again.
+  const std::vector<ReservationId> back = {first.blocks[0].id, first.blocks[1].id};
+  rig.agent->reservations().Release(rig.session, back);
+  EXPECT_EQ(rig.Put(rig.session, 1, 2), 2u);
+}
+
+TEST(PutTest, AnUncommittedBlockIsNeverSeen) {
+  AgentRig rig;
+  ASSERT_TRUE(rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, 2), Tier::kHost).ok());
+  EXPECT_EQ(rig.Hits(rig.session, 1, 2), 0u);
+  EXPECT_EQ(rig.Run(rig.agent->matcher().Match(rig.NameRun(rig.session, 1, 2), kLong)).local_blocks,
+            0u);
+}
+
+TEST(PutTest, ATargetWithoutAPoolIsRefused) {
+  AgentRig rig;
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, 1), Tier::kGpu).status()));
+}
+
+TEST(PutTest, AGpuPutIsGatheredToHostMemory) {
+  AgentRig rig({.gpu_slots = 4});
+  const Reserved reserved =
+      *rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, 2), Tier::kGpu);
+  const std::vector<ReservationId> ids = {reserved.blocks[0].id, reserved.blocks[1].id};
+  EXPECT_EQ(rig.Run(rig.agent->putter().Commit(rig.session, ids)), 2u);
+  EXPECT_EQ(rig.agent->index().blocks_in(Tier::kGpu), 2u);
+  EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), 2u);
+}
+
+// A commit out of a hung GPU had no end.
+TEST(PutTest, ACommitEndsThoughTheGpuHangs) {
+  AgentRig rig({.gpu_slots = 4});
+  const Reserved reserved =
+      *rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, 1), Tier::kGpu);
+  rig.device.Stall(CopyDirection::kDeviceToHost);
+  const absl::Time start = rig.executor.Now();
+  EXPECT_EQ(rig.Run(rig.agent->putter().Commit(rig.session, {reserved.blocks[0].id})), 0u);
+  EXPECT_EQ(rig.executor.Now() - start, kCommitTimeout);
+  rig.device.Resume(CopyDirection::kDeviceToHost);
+  rig.Pass(absl::Seconds(1));
+  EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), 1u) << "late, and not lost";
+}
+
+// Such a block could be neither had nor put: onboarding to the host missed it, and
+// reserving said that it was here.
+TEST(PutTest, ABlockThatOnlyTheGpuHasCanBePutOnTheHost) {
+  AgentRig rig({.gpu_slots = 4, .disk = false});
+  const Reserved reserved =
+      *rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, 1), Tier::kGpu);
+  ASSERT_EQ(rig.Run(rig.agent->putter().Commit(rig.session, {reserved.blocks[0].id})), 1u);
+  ASSERT_EQ(rig.agent->evictor().EvictAll(Tier::kHost), 1u);
+  EXPECT_EQ(rig.Put(rig.session, 1, 1), 1u);
+  EXPECT_EQ(rig.Hits(rig.session, 1, 1), 1u);
+}
+
+TEST(OffloadTest, AnAlteredBlockIsNotWritten) {
+  AgentRig rig({.slots = 32});
+  rig.disk.Stall();
+  // The last one waits for its turn while a worker that lost its mind writes there.
+  const size_t blocks = kMaxOffloadsRunning + 1;
+  ASSERT_EQ(rig.Put(rig.session, 1, blocks), blocks);
+  const BlockKey last = rig.NameRun(rig.session, blocks, 1).keys[0];
+  rig.Host(rig.session, rig.agent->index().Find(last)->host.offset().value)[9] ^= std::byte{1};
+  rig.disk.Resume();
+  rig.Pass(absl::Seconds(1));
+  EXPECT_EQ(rig.agent->stats().altered_blocks, 1u);
+  EXPECT_FALSE(rig.agent->index().In(Tier::kDisk, last));
+  EXPECT_EQ(rig.agent->index().blocks_in(Tier::kDisk), blocks - 1);
+}
+
+TEST(OffloadTest, AStalledDiskDeclinesNothingUntilTheQueueIsFull) {
+  AgentRig rig({.slots = 64});
+  rig.disk.Stall();
+  ASSERT_EQ(rig.Put(rig.session, 1, 40), 40u);
+  EXPECT_EQ(rig.agent->offloader()->pending(), 40u);
+  EXPECT_EQ(rig.Hits(rig.session, 1, 40), 40u) << "a stalled disk costs no host hit";
+  rig.disk.Resume();
+  rig.Pass(absl::Seconds(1));
+  EXPECT_EQ(rig.agent->index().blocks_in(Tier::kDisk), 40u);
+}
+
+// Each block of the queue that had been evicted meanwhile ended its write at once and
+// pumped the next from within: a frame of stack for each.
+TEST(OffloadTest, AQueueOfEvictedBlocksIsWorkedOffWithoutDepth) {
+  AgentRig rig({.slots = kMaxOffloadQueued + 64});
+  rig.disk.Stall();
+  ASSERT_EQ(rig.Put(rig.session, 1, kMaxOffloadsRunning), kMaxOffloadsRunning);
+  ASSERT_EQ(rig.Put(rig.session, 1000, kMaxOffloadQueued), kMaxOffloadQueued);
+  EXPECT_EQ(rig.agent->stats().offload_declined, 0u);
+  ASSERT_EQ(rig.Put(rig.session, 1'000'000, 1), 1u);
+  EXPECT_EQ(rig.agent->stats().offload_declined, 1u) << "one more than the queue holds";
+  EXPECT_GE(rig.agent->evictor().EvictAll(Tier::kHost), kMaxOffloadQueued);
+  rig.disk.Resume();
+  rig.Pass(absl::Seconds(1));
+  EXPECT_EQ(rig.agent->offloader()->pending(), 0u);
+}
+
+TEST(DiskLoadTest, WhatLeftTheHostComesBackFromDisk) {
+  AgentRig rig;
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 6), 6u);
+  ASSERT_EQ(rig.agent->evictor().EvictAll(Tier::kHost), 6u);
+  const Onboarded onboarded = *rig.Run(rig.Onboard(rig.session, 1, 6, kLong));
+  ASSERT_EQ(onboarded.blocks.size(), 6u);
+  EXPECT_EQ(onboarded.blocks[0].from, Tier::kDisk);
+  EXPECT_EQ(rig.Hits(rig.session, 1, 6), 6u);
+}
+
+TEST(DiskLoadTest, AStalledDiskIsAMissAtTheDeadlineAndTheBlockIsCachedLater) {
+  AgentRig rig;
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 2), 2u);
+  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.disk.Stall();
+  const absl::Time start = rig.executor.Now();
+  EXPECT_EQ(rig.Hits(rig.session, 1, 2, absl::Milliseconds(30)), 0u);
+  EXPECT_EQ(rig.executor.Now() - start, absl::Milliseconds(30));
+  EXPECT_EQ(rig.agent->stats().deadline_misses, 2u);
+  rig.disk.Resume();
+  rig.Pass(absl::Milliseconds(10));
+  EXPECT_TRUE(rig.agent->index().In(Tier::kHost, rig.NameRun(rig.session, 1, 1).keys[0]));
+}
+
+TEST(DiskLoadTest, TheSecondAskerWaitsForTheFirstsLoadInsideItsOwnDeadline) {
+  AgentRig rig;
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
+  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.disk.Stall();
+  const auto patient = rig.Spawn(rig.Onboard(rig.session, 1, 1, kLong));
+  const auto hasty = rig.Spawn(rig.Onboard(rig.session, 1, 1, absl::Milliseconds(5)));
+  rig.Pass(absl::Milliseconds(5));
+  ASSERT_TRUE(hasty->has_value());
+  EXPECT_TRUE((*hasty)->value().blocks.empty());
+  EXPECT_FALSE(patient->has_value());
+  rig.disk.Resume();
+  rig.Pass(absl::Milliseconds(5));
+  ASSERT_TRUE(patient->has_value());
+  EXPECT_EQ((*patient)->value().blocks.size(), 1u);
+  EXPECT_EQ(rig.agent->disk()->stats().hits, 1u) << "one read for both";
+}
+
+TEST(DiskLoadTest, LoadsBeyondTheLimitWaitAndForegroundGoesFirst) {
+  AgentRig rig({.slots = 4 * kMaxLoadsRunning});
+  const size_t blocks = 3 * kMaxLoadsRunning + 1;
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 1, blocks), blocks);
+  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.disk.Stall();
+  // The prefetch takes every place twice over again; then somebody asks in earnest.
+  ASSERT_EQ(rig.Run(rig.agent->onboarder().Prefetch(rig.NameRun(rig.session, 1, blocks - 1), true)),
+            blocks - 1);
+  const auto asker = rig.Spawn(rig.Onboard(rig.session, blocks, 1, kLong));
+  rig.Pass(absl::Milliseconds(1));
+  const uint64_t before = rig.agent->disk()->stats().hits;
+  rig.disk.Resume();
+  while (!asker->has_value()) ASSERT_TRUE(rig.time.Step());
+  EXPECT_EQ((*asker)->value().blocks.size(), 1u);
+  EXPECT_LE(rig.agent->disk()->stats().hits - before, 2 * kMaxLoadsRunning) << "second in line";
+  rig.Pass(absl::Seconds(1));
+  EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), blocks);
+}
+
+TEST(DiskLoadTest, AFlippedBitIsAMissACounterAndAQuarantine) {
+  AgentRig rig;
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
+  rig.agent->evictor().EvictAll(Tier::kHost);
+  for (uint32_t segment = 0; segment < rig.media.segment_count(); ++segment) {
+    // In the payload of the first record, wherever it lies.
+    rig.media.FlipBit({.segment = SegmentId{segment}}, 4096 * 8 + 77);
+  }
+  EXPECT_EQ(rig.Hits(rig.session, 1, 1), 0u);
+  EXPECT_EQ(rig.agent->disk()->stats().verify_failures, 1u);
+  EXPECT_FALSE(rig.agent->index().In(Tier::kDisk, rig.NameRun(rig.session, 1, 1).keys[0]));
+  EXPECT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u) << "and can be put anew";
+}
+
+TEST(OnboardTest, GivesTheLeadingRunAlone) {
+  AgentRig rig;
+  ASSERT_EQ(rig.Put(rig.session, 1, 3), 3u);
+  ASSERT_EQ(rig.Put(rig.session, 5, 3), 3u);
+  EXPECT_EQ(rig.Hits(rig.session, 1, 7), 3u);
+  EXPECT_EQ(rig.Hits(rig.session, 4, 4), 0u);
+}
+
+TEST(OnboardTest, APrefixLargerThanTheHostTierIsCutAndHarmsNothing) {
+  AgentRig rig({.slots = 8});
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 6), 6u);
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 7, 6), 6u);
+  EXPECT_EQ(rig.Hits(rig.session, 1, 12), 8u);
+  rig.agent->Audit();
+}
+
+TEST(OnboardTest, AGpuTargetIsScatteredAndKeptThere) {
+  AgentRig rig({.gpu_slots = 4});
+  ASSERT_EQ(rig.Put(rig.session, 1, 3), 3u);
+  const Onboarded first = *rig.Run(rig.Onboard(rig.session, 1, 3, kLong, Tier::kGpu));
+  ASSERT_EQ(first.blocks.size(), 3u);
+  EXPECT_EQ(first.blocks[2].from, Tier::kHost);
+  const Onboarded again = *rig.Run(rig.Onboard(rig.session, 1, 3, kLong, Tier::kGpu));
+  EXPECT_EQ(again.blocks[2].from, Tier::kGpu);
+  EXPECT_EQ(again.blocks[2].offset, first.blocks[2].offset);
+}
+
+TEST(OnboardTest, AHungGpuIsAMissAtTheDeadline) {
+  AgentRig rig({.gpu_slots = 4});
+  ASSERT_EQ(rig.Put(rig.session, 1, 2), 2u);
+  rig.device.Stall(CopyDirection::kHostToDevice);
+  const absl::Time start = rig.executor.Now();
+  const auto onboarded =
+      rig.Run(rig.Onboard(rig.session, 1, 2, absl::Milliseconds(20), Tier::kGpu));
+  EXPECT_TRUE(onboarded->blocks.empty());
+  EXPECT_EQ(rig.executor.Now() - start, absl::Milliseconds(20));
+  EXPECT_EQ(rig.Hits(rig.session, 1, 2), 2u) << "the host tier goes on";
+}
+
+TEST(OnboardTest, WaitsNoLongerThanKMaxRequestTimeout) {
+  AgentRig rig;
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
+  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.disk.Stall();
+  const absl::Time start = rig.executor.Now();
+  EXPECT_TRUE(rig.Run(rig.Onboard(rig.session, 1, 1, absl::Hours(1)))->blocks.empty());
+  EXPECT_EQ(rig.executor.Now() - start, kMaxRequestTimeout);
+}
+
+TEST(ServePeerTest, ServesFromHostInPlaceAndFromDiskThroughABuffer) {
+  AgentRig rig;
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
+  const BlockKey key = rig.NameRun(rig.session, 1, 1).keys[0];
+  {
+    const auto served = rig.Run(rig.agent->peer_server().Serve(key, rig.executor.Now() + kLong));
+    ASSERT_TRUE(served.has_value());
+    EXPECT_EQ(rig.agent->evictor().EvictAll(Tier::kHost), 0u) << "held while it is served";
+  }
+  EXPECT_EQ(rig.agent->evictor().EvictAll(Tier::kHost), 1u);
+  const auto served = rig.Run(rig.agent->peer_server().Serve(key, rig.executor.Now() + kLong));
+  ASSERT_TRUE(served.has_value());
+  EXPECT_TRUE(testing::HoldsBlock(1, TestEngineKey(1), served->payload));
+  EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), 0u) << "a peer's miss evicts nothing";
+}
+
+TEST(ServePeerTest, DiskReadsForPeersAreBoundedAndEndAtTheirDeadline) {
+  AgentRig rig({.slots = 64});
+  const size_t blocks = kMaxPeerDiskReads + 1;
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 1, blocks), blocks);
+  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.disk.Stall();
+  const std::vector<BlockKey> keys = rig.NameRun(rig.session, 1, blocks).keys;
+  const absl::Time deadline = rig.executor.Now() + absl::Milliseconds(50);
+  std::vector<std::shared_ptr<std::optional<std::optional<ServedBlock>>>> asked;
+  for (const BlockKey& key : keys) {
+    asked.push_back(rig.Spawn(rig.agent->peer_server().Serve(key, deadline)));
+  }
+  EXPECT_TRUE(asked.back()->has_value()) << "one too many is refused at once";
+  EXPECT_FALSE(asked.front()->has_value());
+  rig.time.RunUntil(deadline);
+  for (const auto& answer : asked) {
+    ASSERT_TRUE(answer->has_value());
+    EXPECT_FALSE((*answer)->has_value());
+  }
+}
+
+}  // namespace
+}  // namespace kvtier

@@ -1,0 +1,203 @@
+// The tables: sessions, tenants, leases, reservations, and their limits.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "tests/agent/agent_rig.h"
+
+namespace kvtier {
+namespace {
+
+using testing::AgentRig;
+using testing::kRigBlockBytes;
+using testing::TestSpace;
+
+TenantTable::Entry TenantNumber(size_t number) {
+  return {.name = absl::StrCat("tenant-", number),
+          .secret = absl::StrCat("a secret of sixteen bytes, number ", number)};
+}
+
+TEST(TenantTableTest, EachTenantHasADomainInTheOrderGiven) {
+  const auto table = TenantTable::Create({TenantNumber(0), TenantNumber(1)});
+  ASSERT_TRUE(table.ok());
+  EXPECT_EQ(table->Find("tenant-1")->domain, DomainId{1});
+  EXPECT_EQ(table->Find("tenant-2"), nullptr);
+}
+
+TEST(TenantTableTest, RefusesWhatWouldMakeTenantsOne) {
+  const TenantTable::Entry one = TenantNumber(1);
+  EXPECT_TRUE(absl::IsInvalidArgument(TenantTable::Create({one, one}).status()));
+  // Two names of one secret would name the same blocks in two arenas: a worker of one
+  // would be given an offset into the other's memory.
+  const TenantTable::Entry alias{.name = "alias", .secret = one.secret};
+  EXPECT_TRUE(absl::IsInvalidArgument(TenantTable::Create({one, alias}).status()));
+}
+
+TEST(TenantTableTest, ASecretHasSixteenBytesExceptTheOpenTenants) {
+  EXPECT_TRUE(TenantTable::Create({{.name = "default"}}).ok());
+  EXPECT_FALSE(TenantTable::Create({{.name = "acme"}}).ok());
+  EXPECT_FALSE(TenantTable::Create({{.name = "acme", .secret = "fifteen bytes.."}}).ok());
+  EXPECT_TRUE(TenantTable::Create({{.name = "acme", .secret = "sixteen bytes..."}}).ok());
+  EXPECT_FALSE(TenantTable::Create({{.name = "-", .secret = "sixteen bytes..."}}).ok());
+}
+
+TEST(TenantTableTest, HoldsKMaxTenantsAndNotOneMore) {
+  std::vector<TenantTable::Entry> entries;
+  EXPECT_FALSE(TenantTable::Create(entries).ok());
+  for (size_t i = 0; i < kMaxTenants; ++i) entries.push_back(TenantNumber(i));
+  EXPECT_TRUE(TenantTable::Create(entries).ok());
+  entries.push_back(TenantNumber(kMaxTenants));
+  EXPECT_FALSE(TenantTable::Create(entries).ok());
+}
+
+class SessionTableTest : public ::testing::Test {
+ protected:
+  static SessionToken Token(size_t number) {
+    return {static_cast<uint8_t>(number), static_cast<uint8_t>(number >> 8)};
+  }
+  const TenantTable tenants_ = *TenantTable::Create({TenantNumber(0), TenantNumber(1)});
+  SessionTable sessions_;
+};
+
+TEST_F(SessionTableTest, ATokenFindsItsSessionUntilItCloses) {
+  const SessionId id = *sessions_.Open(tenants_.tenants()[0], Token(1));
+  EXPECT_EQ(*sessions_.Find(Token(1)), id);
+  sessions_.Close(id);
+  sessions_.Close(id);
+  EXPECT_TRUE(absl::IsFailedPrecondition(sessions_.Find(Token(1)).status()));
+  EXPECT_FALSE(sessions_.IsOpen(id));
+}
+
+TEST_F(SessionTableTest, HoldsKMaxSessionsAndNotOneMore) {
+  std::vector<SessionId> ids;
+  for (size_t i = 0; i < kMaxSessions; ++i) {
+    ids.push_back(*sessions_.Open(tenants_.tenants()[0], Token(i)));
+  }
+  const auto more = sessions_.Open(tenants_.tenants()[0], Token(kMaxSessions));
+  EXPECT_TRUE(absl::IsResourceExhausted(more.status()));
+  sessions_.Close(ids.front());
+  EXPECT_TRUE(sessions_.Open(tenants_.tenants()[0], Token(kMaxSessions)).ok());
+}
+
+TEST_F(SessionTableTest, HoldsKMaxSpacesPerSessionAndNotOneMore) {
+  const SessionId id = *sessions_.Open(tenants_.tenants()[0], Token(1));
+  for (size_t i = 1; i <= kMaxSpacesPerSession; ++i) {
+    EXPECT_EQ(*sessions_.AddSpace(id, TestSpace(i * 4096)), i);
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(sessions_.AddSpace(id, TestSpace(1)).status()));
+  EXPECT_EQ(*sessions_.AddSpace(id, TestSpace(4096)), 1u) << "a known space takes no room";
+}
+
+TEST_F(SessionTableTest, TenantsAndSpacesNameTheSameEngineKeyDifferently) {
+  const SessionId one = *sessions_.Open(tenants_.tenants()[0], Token(1));
+  const SessionId other = *sessions_.Open(tenants_.tenants()[1], Token(2));
+  const uint32_t small = *sessions_.AddSpace(one, TestSpace(4096));
+  const uint32_t large = *sessions_.AddSpace(one, TestSpace(8192));
+  const uint32_t others = *sessions_.AddSpace(other, TestSpace(4096));
+  const auto keys = AgentRig::Keys(1, 1);
+  const BlockKey key = sessions_.NameRun(one, small, std::nullopt, keys)->keys[0];
+  EXPECT_NE(key, sessions_.NameRun(one, large, std::nullopt, keys)->keys[0]);
+  EXPECT_NE(key, sessions_.NameRun(other, others, std::nullopt, keys)->keys[0]);
+  EXPECT_TRUE(absl::IsInvalidArgument(sessions_.NameRun(one, 0, std::nullopt, keys).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(sessions_.NameRun(one, 3, std::nullopt, keys).status()));
+}
+
+TEST(LeaseTest, ALeaseEndsByReleaseByDeadlineOrWithItsSession) {
+  AgentRig rig;
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 3), 3u);
+  LeaseTable& leases = rig.agent->leases();
+  const Onboarded onboarded = *rig.Run(rig.Onboard(rig.session, 1, 3, absl::Seconds(1)));
+  ASSERT_EQ(leases.size(), 3u);
+  const std::vector<LeaseId> first = {onboarded.blocks[0].lease};
+  leases.Release(SessionId{99}, first);
+  EXPECT_EQ(leases.size(), 3u) << "another session's release is ignored";
+  leases.Release(rig.session, first);
+  leases.Release(rig.session, first);
+  EXPECT_EQ(leases.size(), 2u);
+  EXPECT_EQ(rig.agent->evictor().EvictAll(Tier::kHost), 0u) << "a held child keeps its parent";
+  rig.Pass(kLeaseDuration + kLeaseGrace);
+  EXPECT_EQ(leases.size(), 2u) << "the grace belongs to the reader";
+  rig.Pass(2 * kSweepInterval);
+  EXPECT_EQ(leases.size(), 0u);
+  EXPECT_EQ(rig.agent->stats().expired_leases, 2u);
+  EXPECT_EQ(rig.agent->evictor().EvictAll(Tier::kHost), 3u);
+}
+
+TEST(LeaseTest, ASessionHoldsKMaxLeasesAndNotOneMore) {
+  AgentRig rig;
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
+  const BlockKey key = rig.NameRun(rig.session, 1, 1).keys[0];
+  LeaseTable& leases = rig.agent->leases();
+  const absl::Time deadline = rig.executor.Now() + absl::Seconds(5);
+  for (size_t i = 0; i < kMaxLeasesPerSession; ++i) {
+    ASSERT_TRUE(
+        leases.Grant(rig.session, *rig.agent->index().PinIn(Tier::kHost, key), deadline).ok());
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      leases.Grant(rig.session, *rig.agent->index().PinIn(Tier::kHost, key), deadline).status()));
+  EXPECT_EQ(rig.Hits(rig.session, 1, 1), 0u) << "no lease, no hit";
+  const SessionId other = rig.Open(0);
+  EXPECT_EQ(rig.Hits(other, 1, 1), 1u) << "the limit is each session's own";
+  leases.Audit();
+  rig.agent->CloseSession(rig.session);
+  EXPECT_EQ(leases.size(), 0u);
+  EXPECT_EQ(rig.agent->index().pinned_bytes(Tier::kHost), 0u);
+}
+
+TEST(ReservationTest, ALateReservationFreesItsKeyAndKeepsItsSlot) {
+  AgentRig rig;
+  const BlockRun run = rig.NameRun(rig.session, 1, 1);
+  const Reserved reserved = *rig.agent->putter().Reserve(run, Tier::kHost);
+  rig.Pass(kReservationDuration + 2 * kSweepInterval);
+  EXPECT_EQ(rig.agent->stats().expired_reservations, 1u);
+  EXPECT_EQ(rig.agent->host().used_bytes(), kRigBlockBytes) << "the worker may still write there";
+  // Another worker puts the block meanwhile; the late one's commit is none.
+  const SessionId other = rig.Open(0);
+  EXPECT_EQ(rig.Put(other, 1, 1), 1u);
+  EXPECT_EQ(rig.Run(rig.agent->putter().Commit(rig.session, {reserved.blocks[0].id})), 0u);
+  EXPECT_EQ(rig.Hits(rig.session, 1, 1), 1u);
+  const std::vector<ReservationId> late = {reserved.blocks[0].id};
+  rig.agent->reservations().Release(rig.session, late);
+  EXPECT_EQ(rig.agent->host().used_bytes(), kRigBlockBytes) << "the other's block alone";
+  rig.agent->Audit();
+}
+
+TEST(ReservationTest, ASessionHoldsKMaxReservationsAndNotOneMore) {
+  AgentRig rig({.slots = kMaxReservationsPerSession + 4, .disk = false});
+  const BlockRun all = rig.NameRun(rig.session, 0, kMaxReservationsPerSession + 1);
+  const Reserved reserved = *rig.agent->putter().Reserve(all, Tier::kHost);
+  size_t held = 0;
+  for (const ReservedBlock& block : reserved.blocks) {
+    if (block.state == ReservedBlock::State::kReserved) ++held;
+  }
+  EXPECT_EQ(held, kMaxReservationsPerSession);
+  EXPECT_EQ(reserved.blocks.back().state, ReservedBlock::State::kNoRoom);
+  rig.agent->CloseSession(rig.session);
+  EXPECT_EQ(rig.agent->reservations().size(), 0u);
+  EXPECT_EQ(rig.agent->host().used_bytes(), 0u);
+}
+
+TEST(SessionTest, AKilledWorkersHoldingsAreAllBackWhenItsSessionCloses) {
+  AgentRig rig({.gpu_slots = 4});
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 4), 4u);
+  ASSERT_TRUE(rig.Run(rig.Onboard(rig.session, 1, 4, absl::Seconds(1))).ok());
+  ASSERT_TRUE(rig.agent->putter().Reserve(rig.NameRun(rig.session, 50, 3), Tier::kHost).ok());
+  ASSERT_TRUE(rig.agent->putter().Reserve(rig.NameRun(rig.session, 60, 2), Tier::kGpu).ok());
+  const auto pending = rig.Spawn(rig.Onboard(rig.session, 1, 4, absl::Seconds(1), Tier::kGpu));
+  rig.agent->CloseSession(rig.session);
+  EXPECT_EQ(rig.agent->leases().size(), 0u);
+  EXPECT_EQ(rig.agent->reservations().size(), 0u);
+  EXPECT_EQ(rig.agent->host().used_bytes(), 4 * kRigBlockBytes);
+  rig.Pass(absl::Seconds(1));
+  ASSERT_TRUE(pending->has_value());
+  EXPECT_TRUE(absl::IsFailedPrecondition((*pending)->status())) << "its request came too late";
+  EXPECT_EQ(rig.agent->index().pinned_bytes(Tier::kHost), 0u);
+  EXPECT_EQ(rig.agent->index().pinned_bytes(Tier::kGpu), 0u);
+  rig.agent->Audit();
+}
+
+}  // namespace
+}  // namespace kvtier
