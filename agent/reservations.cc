@@ -71,6 +71,10 @@ size_t ReservationTable::Expire(absl::Time now) {
   while (!by_deadline_.empty() && by_deadline_.begin()->first.first < now) {
     Reserved& reserved = by_deadline_.begin()->second->second;
     reserved.late = true;
+#ifdef KVTIER_PLANT_FREE_LATE_SLOTS
+    reserved.block.host.Release();
+    reserved.block.gpu.Release();
+#endif
     pending_keys_.erase(reserved.block.meta.key);
     by_deadline_.erase(by_deadline_.begin());
     ++expired;
