@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -138,6 +139,15 @@ absl::Status LockSocketDir(const std::string& socket_dir) {
   return absl::OkStatus();  // The descriptor stays open for life.
 }
 
+// A session takes two descriptors (its socket and its gRPC connection): the usual soft
+// limit of 1024 is too low for kMaxSessions.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);  // The old limit stays when it is refused.
+}
+
 Epoch DrawEpoch() {
   Epoch epoch;
   KVT_CHECK(getrandom(&epoch.value, sizeof(epoch.value), 0) == sizeof(epoch.value));
@@ -205,7 +215,58 @@ std::string Recovered(const DiskTier::Recovery& recovery, absl::Duration took) {
                       " damaged, ", recovery.dropped_misfit, " outside the disk as configured");
 }
 
+// What the servers of a running agent need.
+struct ServedParts {
+  Agent* agent = nullptr;
+  GrpcPeerTransport* transport = nullptr;
+  const OpenedDisk* disk = nullptr;
+  const Device* device = nullptr;  // Null: none.
+};
+
+// Answers workers, peers and operators until a signal; nobody is answered any more when
+// it returns. Errors: kUnavailable, something cannot be listened on.
+absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& parts,
+                              const sigset_t& signals) {
+  WorkerService worker_service(parts.agent);
+  PeerService peer_service(parts.agent);
+  const std::string disk_io = parts.disk->disk == nullptr            ? "none"
+                              : parts.disk->io == DiskIoKind::kUring ? "io_uring"
+                                                                     : "pread";
+  AdminService admin_service(parts.agent,
+                             {.build = kBuild,
+                              .coordinator = config.coordinator,
+                              .disk_io = disk_io,
+                              .device = parts.device == nullptr ? "none" : parts.device->name()});
+  grpc::EnableDefaultHealthCheckService(true);
+  const std::string control = absl::StrCat(config.socket_dir, "/", wire::kControlSocketName);
+  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<grpc::Server> local,
+                       Serve(absl::StrCat("unix:", control), {&worker_service, &admin_service}));
+  chmod(control.c_str(), kSocketMode);
+  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<grpc::Server> remote,
+                       Serve(config.listen, {&peer_service, &admin_service}));
+  KVT_ASSIGN_OR_RETURN(std::unique_ptr<DescriptorSocket> sessions,
+                       DescriptorSocket::Listen({.path = absl::StrCat(config.socket_dir, "/",
+                                                                      wire::kDescriptorSocketName),
+                                                 .allowed_uids = config.allow_uids,
+                                                 .tenants = &parts.agent->options().tenants},
+                                                SessionCalls(parts.agent)));
+  Log(LogLevel::kInfo, absl::StrCat("node ", config.node_id, ": workers at ", config.socket_dir,
+                                    ", peers and admin at ", config.listen));
+
+  WaitForStopSignal(signals);
+  const auto stop_by = std::chrono::system_clock::now() + absl::ToChronoNanoseconds(kStopTimeout);
+  sessions.reset();
+  CallOn(parts.agent->executor(), [&] {
+    parts.transport->CancelAll();
+    return true;
+  });
+  remote->Shutdown(stop_by);
+  local->Shutdown(stop_by);
+  return absl::OkStatus();
+}
+
 absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
+  RaiseDescriptorLimit();
   KVT_RETURN_IF_ERROR(LockSocketDir(config.socket_dir));
   KVT_ASSIGN_OR_RETURN(TenantTable tenants, ReadTenants(config.tenants_dir));
   KVT_ASSIGN_OR_RETURN(const NodeId node, NodeId::FromString(config.node_id));
@@ -249,50 +310,24 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   const absl::Time started = executor.Now();
   const absl::StatusOr<DiskTier::Recovery> recovery =
       AwaitOn(&executor, agent->scope(), agent->Start());
-  KVT_RETURN_IF_ERROR(recovery.status());
-  if (disk.disk != nullptr) Log(LogLevel::kInfo, Recovered(*recovery, executor.Now() - started));
-
-  WorkerService worker_service(agent.get());
-  PeerService peer_service(agent.get());
-  const std::string disk_io = disk.disk == nullptr            ? "none"
-                              : disk.io == DiskIoKind::kUring ? "io_uring"
-                                                              : "pread";
-  AdminService admin_service(agent.get(), {.build = kBuild,
-                                           .coordinator = config.coordinator,
-                                           .disk_io = disk_io,
-                                           .device = device ? device->name() : "none"});
-  grpc::EnableDefaultHealthCheckService(true);
-  const std::string control = absl::StrCat(config.socket_dir, "/", wire::kControlSocketName);
-  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<grpc::Server> local,
-                       Serve(absl::StrCat("unix:", control), {&worker_service, &admin_service}));
-  chmod(control.c_str(), kSocketMode);
-  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<grpc::Server> remote,
-                       Serve(config.listen, {&peer_service, &admin_service}));
-  KVT_ASSIGN_OR_RETURN(std::unique_ptr<DescriptorSocket> sessions,
-                       DescriptorSocket::Listen({.path = absl::StrCat(config.socket_dir, "/",
-                                                                      wire::kDescriptorSocketName),
-                                                 .allowed_uids = config.allow_uids,
-                                                 .tenants = &agent->options().tenants},
-                                                SessionCalls(agent.get())));
-  Log(LogLevel::kInfo, absl::StrCat("node ", config.node_id, ": workers at ", config.socket_dir,
-                                    ", peers and admin at ", config.listen));
-
-  WaitForStopSignal(signals);
-  const auto stop_by = std::chrono::system_clock::now() + absl::ToChronoNanoseconds(kStopTimeout);
-  sessions.reset();
-  remote->Shutdown(stop_by);
-  local->Shutdown(stop_by);
-  const bool idle = CallOn(&executor, [&] { return agent->scope()->running() == 0; }) || [&] {
-    TaskScope stopping(&executor);
-    return AwaitOn(&executor, &stopping, agent->Stop(executor.Now() + kStopTimeout));
-  }();
-  if (!idle) {
+  absl::Status served = recovery.status();
+  if (recovery.ok()) {
+    if (disk.disk != nullptr) Log(LogLevel::kInfo, Recovered(*recovery, executor.Now() - started));
+    served = ServeUntilSignal(
+        config,
+        {.agent = agent.get(), .transport = &transport, .disk = &disk, .device = device.get()},
+        signals);
+  }
+  // In this order whatever happened: the flows end, then the thread they run on, and
+  // only then is anything they use destroyed.
+  TaskScope stopping(&executor);
+  if (!AwaitOn(&executor, &stopping, agent->Stop(executor.Now() + kStopTimeout))) {
     // Something hangs in the kernel or a driver; the disk tier is crash-safe.
     Log(LogLevel::kError, "stopped with I/O in flight");
     _exit(1);
   }
   executor.Stop();
-  return absl::OkStatus();
+  return served;
 }
 
 }  // namespace

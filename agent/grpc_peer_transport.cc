@@ -1,5 +1,6 @@
 #include "agent/grpc_peer_transport.h"
 
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -95,7 +96,8 @@ std::shared_ptr<v1::Peer::Stub> GrpcPeerTransport::StubFor(const std::string& ad
 
 Task<absl::Status> GrpcPeerTransport::Fetch(std::string address, std::vector<BlockKey> keys,
                                             absl::Time deadline, FetchSink* sink) {
-  if (running_ >= kMaxFetchesRunning) {
+  if (cancelled_) co_return absl::CancelledError("this node is stopping");
+  if (running_.size() >= kMaxFetchesRunning) {
     co_return absl::ResourceExhaustedError(
         absl::StrCat("peer fetches: all ", kMaxFetchesRunning, " are running"));
   }
@@ -106,10 +108,10 @@ Task<absl::Status> GrpcPeerTransport::Fetch(std::string address, std::vector<Blo
   for (const BlockKey& key : keys) request.add_block_keys(convert::ToWire(key));
   const absl::Duration timeout = deadline - executor_->Now();
   request.set_timeout_ms(convert::ToMilliseconds(timeout));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(timeout));
   absl::Status status;
   ByteWorkers::Work receive = [&] {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(timeout));
     const auto stream = stub->Fetch(&context, request);
     ChunkReader reader(executor_, sink, keys.size());
     v1::FetchChunk chunk;
@@ -118,10 +120,15 @@ Task<absl::Status> GrpcPeerTransport::Fetch(std::string address, std::vector<Blo
     const absl::Status finished = convert::FromGrpc(stream->Finish());
     status.Update(finished);
   };
-  ++running_;
+  running_.insert(&context);
   co_await threads_.Run(std::move(receive));
-  --running_;
+  running_.erase(&context);
   co_return status;
+}
+
+void GrpcPeerTransport::CancelAll() {
+  cancelled_ = true;
+  for (grpc::ClientContext* context : running_) context->TryCancel();
 }
 
 }  // namespace kvtier

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "core/byte_workers.h"
 #include "core/executor.h"
 #include "core/node.h"
+#include "grpcpp/client_context.h"
 #include "kvtier/v1/peer.grpc.pb.h"
 
 namespace kvtier {
@@ -23,6 +25,9 @@ class GrpcPeerTransport final : public PeerTransport {
   GrpcPeerTransport(Executor* executor, NodeId self);
   Task<absl::Status> Fetch(std::string address, std::vector<BlockKey> keys, absl::Time deadline,
                            FetchSink* sink) override;
+  // Ends the fetches that run, with kCancelled, and lets none start: an agent that
+  // stops waits for no peer.
+  void CancelAll();
 
  private:
   std::shared_ptr<v1::Peer::Stub> StubFor(const std::string& address);
@@ -30,7 +35,8 @@ class GrpcPeerTransport final : public PeerTransport {
   Executor* const executor_;
   const NodeId self_;
   BytePool threads_;
-  size_t running_ = 0;
+  std::set<grpc::ClientContext*> running_;
+  bool cancelled_ = false;
   std::map<std::string, std::shared_ptr<v1::Peer::Stub>> stubs_;
 };
 
