@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/address.h"
 #include "core/node.h"
 #include "core/space.h"
 #include "tier_disk/segment_files.h"
@@ -22,19 +23,6 @@ absl::Status Invalid(const char* flag, const std::string& value, const char* why
   return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", value, ": ", why));
 }
 
-bool IsLoopback(const std::string& address) {
-  return absl::StartsWith(address, "127.") || absl::StartsWith(address, "[::1]:") ||
-         absl::StartsWith(address, "localhost:");
-}
-
-bool IsHostPort(const std::string& address) {
-  const size_t colon = address.rfind(':');
-  int port = 0;
-  return colon != std::string::npos && colon > 0 &&
-         absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 0 && port <= 65535 &&
-         address.size() <= kMaxAddressBytes;
-}
-
 }  // namespace
 
 absl::Status AgentConfig::Validate() const {
@@ -42,15 +30,16 @@ absl::Status AgentConfig::Validate() const {
     return Invalid("node_id", node_id, "1 to 63 of [a-zA-Z0-9._-], starting alphanumeric");
   }
   if (socket_dir.empty()) return Invalid("socket_dir", socket_dir, "must be a directory");
-  if (!IsHostPort(listen)) return Invalid("listen", listen, "must be host:port");
-  if (!IsLoopback(listen) && !insecure_listen) {
+  const absl::StatusOr<HostPort> listen_at = ParseHostPort(listen);
+  if (!listen_at.ok()) return Invalid("listen", listen, "must be host:port");
+  if (!listen_at->IsLoopback() && !insecure_listen) {
     return Invalid("listen", listen,
                    "is beyond loopback and there is no TLS yet; --insecure_listen allows it");
   }
-  if (!advertise.empty() && !IsHostPort(advertise)) {
+  if (!advertise.empty() && !ParseHostPort(advertise).ok()) {
     return Invalid("advertise", advertise, "must be host:port");
   }
-  if (!coordinator.empty() && !IsHostPort(coordinator)) {
+  if (!coordinator.empty() && !ParseHostPort(coordinator).ok()) {
     return Invalid("coordinator", coordinator, "must be host:port, or empty to run alone");
   }
   if (slab_bytes == 0 || slab_bytes % kBlockAlignment != 0 || slab_bytes > kMaxBlockBytes) {
