@@ -1,0 +1,51 @@
+// ChildProcess is one program that a test runs beside itself, to be stopped, hung and
+// killed. It ends with the test, whatever becomes of that.
+#ifndef KVTIER_TESTS_TESTING_CHILD_PROCESS_H_
+#define KVTIER_TESTS_TESTING_CHILD_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace kvtier::testing {
+
+// Not thread-safe. Start it on a thread that lives as long as the process is wanted:
+// the kernel kills it when that thread ends.
+class ChildProcess {
+ public:
+  // Runs `words[0]` with the rest as its arguments; both outputs are appended to the
+  // file `log`. No descriptor of ours is passed on. Errors: kUnavailable, the system's.
+  static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(const std::vector<std::string>& words,
+                                                             const std::string& log);
+  ~ChildProcess();  // Kills it, if it still runs.
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  pid_t pid() const { return pid_; }
+  bool Running() { return !Wait(absl::ZeroDuration()).has_value(); }
+  void Signal(int signal);
+  void Kill();  // SIGKILL, and waits until it is gone: its locks and sockets too.
+  // Its exit status, or minus the signal that ended it. nullopt: it still ran after
+  // `limit`.
+  std::optional<int> Wait(absl::Duration limit);
+
+ private:
+  ChildProcess(pid_t pid, int pidfd) : pid_(pid), pidfd_(pidfd) {}
+
+  const pid_t pid_;
+  const int pidfd_;
+  std::optional<int> ended_;
+};
+
+// Where this build's programs are: KVTIER_BIN_DIR, or the folder they were built in.
+std::string ProgramPath(const std::string& name);
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_CHILD_PROCESS_H_

@@ -1,0 +1,73 @@
+#include "tests/testing/coordinator_process.h"
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "grpcpp/create_channel.h"
+#include "proto/convert.h"
+#include "tests/testing/agent_process.h"
+#include "tests/testing/patience.h"
+
+namespace kvtier::testing {
+namespace {
+
+constexpr absl::Duration kStartLimit = absl::Seconds(20);
+constexpr absl::Duration kCallLimit = absl::Milliseconds(500);
+constexpr absl::Duration kSettleLimit = absl::Seconds(20);
+
+void SetDeadline(grpc::ClientContext* context) {
+  context->set_wait_for_ready(true);  // As AgentProcess does, for the same reason.
+  context->set_deadline(std::chrono::system_clock::now() +
+                        absl::ToChronoNanoseconds(Patience(kCallLimit)));
+}
+
+}  // namespace
+
+absl::Status CoordinatorProcess::Start() {
+  absl::StatusOr<std::unique_ptr<ChildProcess>> process = ChildProcess::Start(
+      {ProgramPath("kvtier-coordinator"), absl::StrCat("--listen=", options_.address),
+       absl::StrCat("--data_dir=", options_.data_dir)},
+      options_.log);
+  if (!process.ok()) return process.status();
+  process_ = *std::move(process);
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 10);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
+  channel_ =
+      grpc::CreateCustomChannel(options_.address, grpc::InsecureChannelCredentials(), arguments);
+  admin_ = v1::CoordinatorAdmin::NewStub(channel_);
+  if (Await(kStartLimit, [&] { return TryStatus().ok() || !process_->Running(); }) &&
+      process_->Running()) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(
+      absl::StrCat("the coordinator is not ready: ", FileTail(options_.log, 800)));
+}
+
+absl::StatusOr<v1::CoordinatorStatusResponse> CoordinatorProcess::TryStatus() {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::CoordinatorStatusResponse response;
+  const grpc::Status status = admin_->Status(&context, {}, &response);
+  if (!status.ok()) return convert::FromGrpc(status);
+  return response;
+}
+
+int CoordinatorProcess::Holders(const BlockKey& key) {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::LookupRequest request;
+  request.set_block_key(convert::ToWire(key));
+  v1::LookupResponse response;
+  if (!admin_->Lookup(&context, request, &response).ok()) return 0;
+  std::set<std::string> nodes;
+  for (const v1::LookupResponse::Copy& copy : response.copies()) nodes.insert(copy.node_id());
+  return static_cast<int>(nodes.size());
+}
+
+bool CoordinatorProcess::AwaitHolders(const BlockKey& key, int count) {
+  return Await(kSettleLimit, [&] { return Holders(key) == count; });
+}
+
+}  // namespace kvtier::testing

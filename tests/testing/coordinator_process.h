@@ -1,0 +1,54 @@
+// CoordinatorProcess is one real kvtier-coordinator, started, hung, killed and started
+// again by a test.
+#ifndef KVTIER_TESTS_TESTING_COORDINATOR_PROCESS_H_
+#define KVTIER_TESTS_TESTING_COORDINATOR_PROCESS_H_
+
+#include <signal.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/block_key.h"
+#include "grpcpp/channel.h"
+#include "kvtier/v1/admin.grpc.pb.h"
+#include "tests/testing/child_process.h"
+
+namespace kvtier::testing {
+
+class CoordinatorProcess {
+ public:
+  struct Options {
+    std::string address;
+    std::string data_dir;
+    std::string log;
+  };
+  explicit CoordinatorProcess(Options options) : options_(std::move(options)) {}
+
+  // Returns when it answers. Errors: kUnavailable, with its last words.
+  absl::Status Start();
+  void Kill() { process_->Kill(); }
+  void Hang() { process_->Signal(SIGSTOP); }
+  void Continue() { process_->Signal(SIGCONT); }
+
+  const std::string& address() const { return options_.address; }
+  const std::string& log() const { return options_.log; }
+  // To speak to this life of it directly.
+  std::shared_ptr<grpc::Channel> channel() const { return channel_; }
+  absl::StatusOr<v1::CoordinatorStatusResponse> TryStatus();
+  // How many nodes are believed to hold the block.
+  int Holders(const BlockKey& key);
+  // It believes that `count` nodes hold the block. False: not within 20 s.
+  bool AwaitHolders(const BlockKey& key, int count);
+
+ private:
+  const Options options_;
+  std::unique_ptr<ChildProcess> process_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::CoordinatorAdmin::Stub> admin_;
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_COORDINATOR_PROCESS_H_

@@ -1,0 +1,86 @@
+// FakePeer is another node that holds any block it is said to hold and sends it as a
+// test wants it damaged: a real Peer service in the test's process, which a real
+// coordinator is made to believe in.
+#ifndef KVTIER_TESTS_TESTING_FAKE_PEER_H_
+#define KVTIER_TESTS_TESTING_FAKE_PEER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "core/block_key.h"
+#include "core/block_proof.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/server.h"
+#include "kvtier/v1/coordinator.grpc.pb.h"
+#include "kvtier/v1/peer.grpc.pb.h"
+
+namespace kvtier::testing {
+
+// What is wrong with every block that the peer sends. Blocks go in two chunks.
+enum class Damage {
+  kNone,
+  kFlippedBit,        // In the payload's second half.
+  kWrongSum,          // The proof is sealed, and of other bytes.
+  kWrongSeal,         // The proof contradicts itself.
+  kOtherBlock,        // Bytes and proof of another key that was asked for.
+  kOtherSpace,        // The proof names a space that was not asked for.
+  kWrongLength,       // The proof promises less than a block of the space.
+  kNoProof,           // The first chunk says nothing of the block.
+  kShort,             // The second half never comes; the stream ends well.
+  kLong,              // More bytes than the proof promised.
+  kGap,               // The second half claims to lie elsewhere.
+  kRepeatedChunk,     // The second half comes twice.
+  kIndexOutOfRange,   // As if more had been asked for.
+  kStall,             // The second half never comes, nor does an end.
+  kSilence,           // Nothing comes.
+  kNothing,           // It holds none of it after all.
+  kError,             // UNAVAILABLE.
+  kOversizedMessage,  // A chunk above gRPC's limit.
+};
+const char* DamageName(Damage damage);
+
+// Thread-safe.
+class FakePeer {
+ public:
+  // Listens on `address`. Dies when it cannot.
+  explicit FakePeer(const std::string& address);
+  ~FakePeer();
+
+  // It now has this block. `payload` is what an honest peer would send.
+  void Hold(const BlockMeta& meta, std::vector<std::byte> payload);
+  void Send(Damage damage);
+  // Tells the coordinator of all held blocks, as a new life of node "fake-peer", which
+  // is believed for the node timeout of 5 s. Errors: the coordinator's.
+  absl::Status Report(const std::shared_ptr<grpc::Channel>& coordinator);
+  uint64_t fetches() const;  // Asked of it so far.
+
+ private:
+  struct Held {
+    BlockMeta meta;
+    std::vector<std::byte> payload;
+  };
+  class Service;
+
+  Held Find(const BlockKey& key) const;
+  // The damage of this fetch, counted.
+  Damage Begin();
+
+  const std::string address_;
+  mutable absl::Mutex mu_;
+  std::map<BlockKey, Held> blocks_ ABSL_GUARDED_BY(mu_);
+  Damage damage_ ABSL_GUARDED_BY(mu_) = Damage::kNone;
+  uint64_t fetches_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t lives_ ABSL_GUARDED_BY(mu_) = 0;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_FAKE_PEER_H_

@@ -1,0 +1,43 @@
+// How long tests wait and what lateness they forgive. A sanitized build is a few times
+// slower, and KVTIER_TEST_PATIENCE multiplies on a machine that does much else.
+#ifndef KVTIER_TESTS_TESTING_PATIENCE_H_
+#define KVTIER_TESTS_TESTING_PATIENCE_H_
+
+#include <cstdlib>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace kvtier::testing {
+
+inline double PatienceFactor() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr double kBuild = 4;
+#else
+  constexpr double kBuild = 1;
+#endif
+  const char* const given = std::getenv("KVTIER_TEST_PATIENCE");
+  return kBuild * (given == nullptr ? 1 : std::strtod(given, nullptr));
+}
+
+// The bound `limit` of a quick build on a quiet machine, as it is here.
+inline absl::Duration Patience(absl::Duration limit) { return limit * PatienceFactor(); }
+
+// What a call may come later than its deadline: threads must wake and a test run.
+inline absl::Duration Slack() { return Patience(absl::Milliseconds(100)); }
+
+// Asks `condition` until it holds; false: it did not by `limit`. For what another
+// process does, of which nothing tells us.
+template <typename Condition>
+bool Await(absl::Duration limit, Condition condition) {
+  const absl::Time deadline = absl::Now() + Patience(limit);
+  while (!condition()) {
+    if (absl::Now() > deadline) return false;
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  return true;
+}
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_PATIENCE_H_

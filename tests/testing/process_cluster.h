@@ -1,0 +1,43 @@
+// ProcessCluster is the real programs of a small cluster on loopback, in directories of
+// their own. When its test failed, it prints what they logged and keeps everything.
+#ifndef KVTIER_TESTS_TESTING_PROCESS_CLUSTER_H_
+#define KVTIER_TESTS_TESTING_PROCESS_CLUSTER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/testing/agent_process.h"
+#include "tests/testing/coordinator_process.h"
+
+namespace kvtier::testing {
+
+class ProcessCluster {
+ public:
+  ProcessCluster();
+  ~ProcessCluster();  // Kills every process, then removes the directories.
+
+  // Starts the coordinator; agents added from now on use it. Fails the test if it
+  // does not come up.
+  CoordinatorProcess& StartCoordinator();
+  // Makes an agent and starts it. Fails the test if it does not come up.
+  AgentProcess& StartAgent(const std::string& name, const Flags& flags = {});
+  // The same, not started.
+  AgentProcess& AddAgent(const std::string& name, const Flags& flags = {});
+
+  const std::string& run_dir() const { return run_dir_; }
+  const std::string& disk_root() const { return disk_root_; }
+  // "127.x.y.z:port", which no other test process uses at the same time.
+  std::string NextAddress();
+
+ private:
+  std::string run_dir_;    // Sockets and logs; short, for sun_path's sake.
+  std::string disk_root_;  // On the build's file system, which takes O_DIRECT.
+  int next_port_;
+  std::unique_ptr<CoordinatorProcess> coordinator_;
+  std::vector<std::unique_ptr<AgentProcess>> agents_;
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_PROCESS_CLUSTER_H_

@@ -1,0 +1,36 @@
+// What lies in the segment files of a stopped agent's disk, and how a test damages it:
+// found by reading every page, as nothing but the bytes themselves say.
+#ifndef KVTIER_TESTS_TESTING_SEGMENT_SCAN_H_
+#define KVTIER_TESTS_TESTING_SEGMENT_SCAN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/block_key.h"
+#include "tier_disk/record.h"
+
+namespace kvtier::testing {
+
+struct FoundRecord {
+  std::string file;
+  uint64_t offset = 0;  // Of the header; the payload follows at + kRecordHeaderBytes.
+  Record record;
+};
+
+// Every header page of every segment below `disk_dir`, live or left over.
+std::vector<FoundRecord> ScanSegments(const std::string& disk_dir);
+// The record of `key` with the highest generation: the live one.
+std::optional<FoundRecord> FindRecord(const std::string& disk_dir, const BlockKey& key);
+
+// The whole record, header and padded payload.
+std::vector<std::byte> ReadRecord(const FoundRecord& place);
+void OverwriteRecord(const FoundRecord& place, const std::vector<std::byte>& bytes);
+// Flips one bit `offset` bytes into the record.
+void FlipBit(const FoundRecord& place, uint64_t offset);
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_SEGMENT_SCAN_H_

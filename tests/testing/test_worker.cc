@@ -1,0 +1,104 @@
+#include "tests/testing/test_worker.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "core/check.h"
+#include "tests/testing/blocks.h"
+#include "tests/testing/patience.h"
+
+namespace kvtier::testing {
+namespace {
+
+std::unique_ptr<Client> OpenClient(const TestWorkerOptions& options) {
+  absl::StatusOr<std::unique_ptr<Client>> client =
+      Client::Open({.socket_dir = options.socket_dir,
+                    .tenant = options.tenant,
+                    .tenant_secret = options.secret,
+                    .default_timeout = Patience(options.timeout)});
+  KVT_CHECK(client.ok());
+  return *std::move(client);
+}
+
+SpaceHandle Register(Client* client, const SpaceSpec& spec) {
+  const absl::StatusOr<SpaceHandle> space = client->RegisterSpace(spec);
+  KVT_CHECK(space.ok());
+  return *space;
+}
+
+}  // namespace
+
+TestWorker::TestWorker(const TestWorkerOptions& options)
+    : spec_(TestSpace(options.block_bytes)),
+      tenant_seed_(options.tenant_seed),
+      namer_(TenantKey::FromSecret(options.secret), spec_.Digest()),
+      client_(OpenClient(options)),
+      space_(Register(client_.get(), spec_)) {}
+
+EngineKey TestWorker::TestKey(uint64_t number) { return TestEngineKey(number); }
+
+std::vector<EngineKey> TestWorker::KeysOf(Blocks blocks) const {
+  std::vector<EngineKey> keys;
+  for (size_t i = 0; i < blocks.count; ++i) keys.push_back(TestKey(blocks.first + i));
+  return keys;
+}
+
+void TestWorker::Fill(uint64_t number, std::span<std::byte> slot) const {
+  FillBlock(tenant_seed_, TestKey(number), slot);
+}
+
+size_t TestWorker::Put(Blocks blocks, const ReserveOptions& options) {
+  ReserveOptions reserve = options;
+  size_t committed = 0;
+  while (blocks.count > 0) {
+    const size_t count = std::min(blocks.count, Client::kMaxKeys);
+    absl::StatusOr<ReservedBlocks> reserved =
+        client_->Reserve(space_, KeysOf({blocks.first, count}), reserve);
+    EXPECT_TRUE(reserved.ok()) << reserved.status();
+    if (!reserved.ok()) break;
+    for (size_t i = 0; i < reserved->size(); ++i) {
+      if (!reserved->slot(i).empty()) Fill(blocks.first + i, reserved->slot(i));
+    }
+    committed += reserved->Commit();
+    reserve.parent = TestKey(blocks.first + count - 1);
+    blocks = {blocks.first + count, blocks.count - count};
+  }
+  return committed;
+}
+
+OnboardedBlocks TestWorker::Hold(Blocks blocks, const OnboardOptions& options) {
+  absl::StatusOr<OnboardedBlocks> onboarded = client_->Onboard(space_, KeysOf(blocks), options);
+  EXPECT_TRUE(onboarded.ok()) << onboarded.status();
+  if (!onboarded.ok()) return {};
+  const bool proven = Proves(*onboarded, blocks.first);
+  // Not valid any more: the worker recomputes, whatever it read.
+  if (!onboarded->empty() && !onboarded->valid()) return {};
+  EXPECT_TRUE(proven) << "WRONG BYTES in blocks " << blocks.first << " to "
+                      << blocks.first + onboarded->size();
+  verified_ += onboarded->size();
+  return *std::move(onboarded);
+}
+
+bool TestWorker::Proves(const OnboardedBlocks& onboarded, uint64_t first) const {
+  for (size_t i = 0; i < onboarded.size(); ++i) {
+    if (!HoldsBlock(tenant_seed_, TestKey(first + i), onboarded.bytes(i))) return false;
+  }
+  return true;
+}
+
+std::vector<BlockSource> TestWorker::Get(Blocks blocks, const OnboardOptions& options) {
+  const OnboardedBlocks onboarded = Hold(blocks, options);
+  std::vector<BlockSource> sources;
+  for (size_t i = 0; i < onboarded.size(); ++i) sources.push_back(onboarded.source(i));
+  return sources;
+}
+
+bool TestWorker::AwaitConnected() {
+  return Await(absl::Seconds(10),
+               [&] { return client_->connected() && client_->Stats().breaker == "closed"; });
+}
+
+}  // namespace kvtier::testing

@@ -1,0 +1,76 @@
+// TestWorker is a worker whose blocks are a function of (tenant, key): it puts them
+// through kvtier::Client and proves every byte that it reads.
+#ifndef KVTIER_TESTS_TESTING_TEST_WORKER_H_
+#define KVTIER_TESTS_TESTING_TEST_WORKER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/client.h"
+#include "core/block_key.h"
+#include "core/space.h"
+
+namespace kvtier::testing {
+
+// Blocks number `first`, `first` + 1, ...: one prefix.
+struct Blocks {
+  uint64_t first = 0;
+  size_t count = 0;
+};
+
+struct TestWorkerOptions {
+  std::string socket_dir;
+  std::string tenant = "default";
+  std::string secret;
+  uint64_t tenant_seed = 1;  // Of the contents.
+  uint64_t block_bytes = uint64_t{64} << 10;
+  absl::Duration timeout = absl::Seconds(5);  // Of calls that name none.
+};
+
+// Thread-safe.
+class TestWorker {
+ public:
+  // Opens the client and registers its space. Does not need an agent.
+  explicit TestWorker(const TestWorkerOptions& options);
+
+  Client& client() { return *client_; }
+  SpaceHandle space() const { return space_; }
+  BlockKey KeyOf(uint64_t number) const { return namer_.Name(TestKey(number)); }
+  std::vector<EngineKey> KeysOf(Blocks blocks) const;
+  const SpaceSpec& spec() const { return spec_; }
+  void Fill(uint64_t number, std::span<std::byte> slot) const;
+
+  // Puts the run, in calls of kMaxKeys at most; returns how many blocks were
+  // committed. What is cached already is not.
+  size_t Put(Blocks blocks, const ReserveOptions& options = {});
+  // Onboards the run, proves each byte and lets go; says where each block of the
+  // leading run was. A wrong byte in a valid lease fails the test.
+  std::vector<BlockSource> Get(Blocks blocks, const OnboardOptions& options = {});
+  // The same without letting go.
+  OnboardedBlocks Hold(Blocks blocks, const OnboardOptions& options = {});
+  // Every byte is the block's own.
+  bool Proves(const OnboardedBlocks& onboarded, uint64_t first) const;
+
+  bool AwaitConnected();  // False: not within 10 s.
+  uint64_t verified_blocks() const { return verified_; }
+
+ private:
+  static EngineKey TestKey(uint64_t number);
+
+  const SpaceSpec spec_;
+  const uint64_t tenant_seed_;
+  const BlockNamer namer_;
+  const std::unique_ptr<Client> client_;
+  const SpaceHandle space_;
+  std::atomic<uint64_t> verified_ = 0;
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_TEST_WORKER_H_
