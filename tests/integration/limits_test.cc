@@ -1,0 +1,169 @@
+// The limits of the wire, at a real agent: what is beyond them is refused by name and
+// value, and the agent goes on (law 6).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kvtier/v1/worker.grpc.pb.h"
+#include "proto/convert.h"
+#include "tests/integration/raw_session.h"
+#include "tests/testing/process_cluster.h"
+#include "tests/testing/test_worker.h"
+
+namespace kvtier::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr size_t kMaxSessions = 1024;  // agent/limits.h
+
+class LimitsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto welcome = session_.Say(session_.GoodHello());
+    ASSERT_TRUE(welcome.has_value());
+    token_ = TokenText(*welcome);
+    v1::RegisterSpaceRequest request;
+    request.set_session_token(token_);
+    *request.mutable_space() = convert::ToWire(worker_.spec());
+    v1::RegisterSpaceResponse response;
+    grpc::ClientContext context;
+    SetCallDeadline(&context);
+    ASSERT_TRUE(stub_->RegisterSpace(&context, request, &response).ok());
+    space_id_ = response.space_id();
+  }
+  v1::MatchRequest RequestOf(size_t keys) {
+    v1::MatchRequest request;
+    request.set_session_token(token_);
+    request.set_space_id(space_id_);
+    for (const EngineKey& key : worker_.KeysOf({0, keys})) {
+      request.add_engine_keys(std::string(key.bytes()));
+    }
+    return request;
+  }
+  grpc::Status Match(const v1::MatchRequest& request) {
+    grpc::ClientContext context;
+    SetCallDeadline(&context);
+    v1::MatchResponse response;
+    return stub_->Match(&context, request, &response);
+  }
+
+  ProcessCluster cluster_;
+  AgentProcess& agent_ = cluster_.StartAgent("node-a");
+  TestWorker worker_{{.socket_dir = agent_.socket_dir(), .block_bytes = 4096}};
+  RawSession session_{agent_.socket_dir()};
+  const std::unique_ptr<v1::Worker::Stub> stub_ =
+      v1::Worker::NewStub(WorkerChannel(agent_.socket_dir()));
+  std::string token_;
+  uint32_t space_id_ = 0;
+};
+
+TEST_F(LimitsTest, AsManyKeysAsAllowedAreTakenAndOneMoreIsRefused) {
+  EXPECT_TRUE(Match(RequestOf(8192)).ok());
+  const grpc::Status status = Match(RequestOf(8193));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("engine_keys"), HasSubstr("8193")));
+}
+
+TEST_F(LimitsTest, TheClientRefusesOneKeyTooManyItself) {
+  const auto onboarded = worker_.client().Onboard(worker_.space(), worker_.KeysOf({0, 8193}));
+  EXPECT_EQ(onboarded.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(onboarded.status().message(), HasSubstr("8193"));
+}
+
+TEST_F(LimitsTest, ARunOfAsManyBlocksAsAllowedIsPutAndGotInOneCall) {
+  // 8192 blocks of 4 KiB, twice what host memory holds: what there is no room for is
+  // not put, and nothing fails.
+  const size_t put = worker_.Put({.first = 0, .count = 8192});
+  EXPECT_GT(put, 0);
+  ASSERT_TRUE(agent_.AwaitOffloaded());
+  EXPECT_LE(worker_.Get({.first = 0, .count = 8192}).size(), put);
+}
+
+TEST_F(LimitsTest, AKeyTooShortOrTooLongIsRefusedByName) {
+  for (const size_t bytes : {0, 7, 65}) {
+    v1::MatchRequest request = RequestOf(1);
+    request.add_engine_keys(std::string(bytes, 'k'));
+    const grpc::Status status = Match(request);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << bytes;
+    EXPECT_THAT(status.error_message(),
+                AllOf(HasSubstr("engine_keys"), HasSubstr(std::to_string(bytes))));
+  }
+}
+
+TEST_F(LimitsTest, ATimeoutBeyondAMinuteIsRefusedByNameAndValue) {
+  v1::MatchRequest request = RequestOf(1);
+  request.set_timeout_ms(60'001);
+  const grpc::Status status = Match(request);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("timeout_ms"), HasSubstr("60001")));
+}
+
+TEST_F(LimitsTest, AMessageAbove4MiBIsRefusedAndTheNextIsServed) {
+  v1::MatchRequest request = RequestOf(1);
+  request.add_engine_keys(std::string(size_t{5} << 20, 'k'));
+  EXPECT_EQ(Match(request).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_TRUE(Match(RequestOf(1)).ok());
+}
+
+TEST_F(LimitsTest, AnUnknownSessionOrSpaceIsRefused) {
+  v1::MatchRequest request = RequestOf(1);
+  request.set_session_token(std::string(16, 'x'));
+  EXPECT_EQ(Match(request).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  request.set_session_token("short");
+  EXPECT_EQ(Match(request).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  request = RequestOf(1);
+  request.set_space_id(space_id_ + 1);
+  EXPECT_EQ(Match(request).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(LimitsTest, ASpaceWhoseBlocksAreLargerThanASlabIsRefusedByValue) {
+  v1::RegisterSpaceRequest request;
+  request.set_session_token(token_);
+  SpaceSpec spec = worker_.spec();
+  spec.block_bytes = uint64_t{2} << 20;
+  *request.mutable_space() = convert::ToWire(spec);
+  grpc::ClientContext context;
+  SetCallDeadline(&context);
+  v1::RegisterSpaceResponse response;
+  const grpc::Status status = stub_->RegisterSpace(&context, request, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(),
+              AllOf(HasSubstr("block_bytes"), HasSubstr(std::to_string(2 << 20))));
+}
+
+TEST_F(LimitsTest, SessionsBeyondTheLimitAreToldSoAndTheRestAreServed) {
+  rlimit files{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  files.rlim_cur = files.rlim_max;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  if (files.rlim_cur < kMaxSessions + 200) GTEST_SKIP() << "too few descriptors allowed";
+
+  std::vector<std::unique_ptr<RawSession>> sessions;
+  for (size_t open = 2; open < kMaxSessions; ++open) {  // Two stand already.
+    sessions.push_back(std::make_unique<RawSession>(agent_.socket_dir()));
+    ASSERT_TRUE(sessions.back()->connected()) << open;
+    const auto welcome = sessions.back()->Say(sessions.back()->GoodHello());
+    ASSERT_TRUE(welcome.has_value() && welcome->code == wire::WelcomeCode::kOk) << open;
+  }
+  EXPECT_EQ(agent_.Status().sessions(), kMaxSessions);
+  RawSession one_more(agent_.socket_dir());
+  const auto welcome = one_more.Say(one_more.GoodHello());
+  ASSERT_TRUE(welcome.has_value());
+  EXPECT_EQ(welcome->code, wire::WelcomeCode::kTooManySessions);
+  EXPECT_TRUE(Match(RequestOf(1)).ok());
+
+  sessions.clear();
+  RawSession later(agent_.socket_dir());
+  const auto welcomed = later.Say(later.GoodHello());
+  ASSERT_TRUE(welcomed.has_value());
+  EXPECT_EQ(welcomed->code, wire::WelcomeCode::kOk);
+}
+
+}  // namespace
+}  // namespace kvtier::testing

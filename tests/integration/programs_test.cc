@@ -1,0 +1,181 @@
+// The programs as an operator meets them: what they refuse to start with, what they say
+// then, and how they stop.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/testing/patience.h"
+#include "tests/testing/process_cluster.h"
+#include "tests/testing/test_worker.h"
+
+namespace kvtier::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr absl::Duration kExitLimit = absl::Seconds(20);
+
+struct Refusal {
+  const char* flag;
+  const char* value;
+  const char* says;  // Besides the flag and the value.
+};
+
+class ProgramsTest : public ::testing::Test {
+ protected:
+  // Runs a program that is to end by itself with status 1, and returns what it said.
+  std::string LastWords(const std::string& program, const std::vector<std::string>& flags) {
+    const std::string log = absl::StrCat(cluster_.run_dir(), "/words-", runs_++, ".log");
+    std::vector<std::string> words = {ProgramPath(program)};
+    words.insert(words.end(), flags.begin(), flags.end());
+    absl::StatusOr<std::unique_ptr<ChildProcess>> process = ChildProcess::Start(words, log);
+    EXPECT_EQ(process.status(), absl::OkStatus());
+    if (!process.ok()) return "";
+    EXPECT_EQ((*process)->Wait(Patience(kExitLimit)), 1) << FileTail(log, 800);
+    return FileTail(log, 4000);
+  }
+  std::string AgentLastWords(AgentProcess* agent) {
+    EXPECT_EQ(agent->Spawn(), absl::OkStatus());
+    EXPECT_EQ(agent->process().Wait(Patience(kExitLimit)), 1);
+    return agent->LogText();
+  }
+
+  int runs_ = 0;
+  ProcessCluster cluster_;
+};
+
+TEST_F(ProgramsTest, AnAgentNamesTheFlagAndTheValueThatItRefuses) {
+  constexpr Refusal kRefusals[] = {
+      {"node_id", "", "1 to 63"},
+      {"node_id", "two words", "1 to 63"},
+      {"listen", "nowhere", "host:port"},
+      {"listen", "0.0.0.0:7301", "--insecure_listen"},
+      {"advertise", "nowhere", "host:port"},
+      {"coordinator", "7300", "host:port"},
+      {"slab_bytes", "1000", "multiple of 4096"},
+      {"host_bytes", "4096", "--slab_bytes"},
+      {"host_bytes", "many", "no size"},
+      {"segment_bytes", "8192", "hold a block"},
+      {"disk_bytes", "8388608", "three segments"},
+      {"gpu_bytes", "1048576", "--gpu_bytes"},
+      {"byte_threads", "0", "1 to 64"},
+      {"allow_uids", "root", "no user id"},
+      {"tenants_dir", "/no/such/directory", "No such file"},
+  };
+  for (const Refusal& refusal : kRefusals) {
+    SCOPED_TRACE(absl::StrCat(refusal.flag, "=", refusal.value));
+    AgentProcess& agent =
+        cluster_.AddAgent(absl::StrCat("agent-", runs_++), {{refusal.flag, refusal.value}});
+    const std::string flag =
+        std::string(refusal.flag) == "gpu_bytes" ? "gpu_block_bytes" : refusal.flag;
+    const std::string value = flag == refusal.flag ? refusal.value : "0";
+    EXPECT_THAT(AgentLastWords(&agent),
+                AllOf(HasSubstr(flag), HasSubstr(value), HasSubstr(refusal.says)));
+  }
+}
+
+TEST_F(ProgramsTest, AnUnknownFlagIsRefusedByName) {
+  EXPECT_THAT(LastWords("kvtier-agent", {"--node_id=a", "--hosts_bytes=1"}),
+              HasSubstr("hosts_bytes"));
+  EXPECT_THAT(LastWords("kvtier-coordinator", {"--data=x"}), HasSubstr("'data'"));
+}
+
+TEST_F(ProgramsTest, ACoordinatorNamesTheFlagAndTheValueThatItRefuses) {
+  EXPECT_THAT(LastWords("kvtier-coordinator", {"--data_dir="}), HasSubstr("data_dir"));
+  EXPECT_THAT(LastWords("kvtier-coordinator", {"--data_dir=/tmp/x", "--listen=nowhere"}),
+              AllOf(HasSubstr("listen"), HasSubstr("nowhere")));
+  EXPECT_THAT(LastWords("kvtier-coordinator", {"--data_dir=/tmp/x", "--node_timeout=1ms"}),
+              AllOf(HasSubstr("node_timeout"), HasSubstr("1ms")));
+}
+
+TEST_F(ProgramsTest, ASecondAgentOnTheSameSocketDirectoryFailsAndSaysSo) {
+  AgentProcess& first = cluster_.StartAgent("node-a");
+  AgentProcess& second = cluster_.AddAgent("node-b", {{"socket_dir", first.socket_dir()}});
+  EXPECT_THAT(AgentLastWords(&second),
+              AllOf(HasSubstr(first.socket_dir()), HasSubstr("another agent")));
+  TestWorker worker({.socket_dir = first.socket_dir()});
+  EXPECT_TRUE(worker.client().connected());
+}
+
+TEST_F(ProgramsTest, ASecondAgentOnTheSameDiskFailsAndSaysSo) {
+  AgentProcess& first = cluster_.StartAgent("node-a");
+  AgentProcess& second = cluster_.AddAgent("node-b", {{"disk_dir", first.options().disk_dir}});
+  EXPECT_THAT(AgentLastWords(&second),
+              AllOf(HasSubstr(first.options().disk_dir), HasSubstr("another agent")));
+  EXPECT_TRUE(first.TryStatus().ok());
+}
+
+TEST_F(ProgramsTest, ASecondAgentOnTheSamePortFailsAndSaysSo) {
+  AgentProcess& first = cluster_.StartAgent("node-a");
+  AgentProcess& second = cluster_.AddAgent("node-b", {{"listen", first.address()}});
+  EXPECT_THAT(AgentLastWords(&second), HasSubstr(first.address()));
+}
+
+TEST_F(ProgramsTest, SigtermStopsAnAgentWithItsWorkersConnected) {
+  cluster_.StartCoordinator();
+  AgentProcess& agent = cluster_.StartAgent("node-a");
+  TestWorker holding({.socket_dir = agent.socket_dir()});
+  TestWorker busy({.socket_dir = agent.socket_dir()});
+  ASSERT_EQ(holding.Put({.first = 0, .count = 8}), 8);
+  const OnboardedBlocks held = holding.Hold({.first = 0, .count = 8});
+  const auto reserved =
+      holding.client().Reserve(holding.space(), holding.KeysOf({.first = 100, .count = 8}));
+  ASSERT_TRUE(reserved.ok());
+  ASSERT_EQ(reserved->reserved(), 8);
+  std::atomic<bool> stop = false;
+  std::thread calls([&] {
+    for (uint64_t first = 1000; !stop; first += 8) {
+      busy.Put({first, 8});
+      busy.Get({first, 8}, {.timeout = absl::Milliseconds(100)});
+    }
+  });
+  ASSERT_TRUE(
+      Await(absl::Seconds(10), [&] { return agent.TierStatus(Tier::kHost).inserts() > 100; }));
+
+  EXPECT_EQ(agent.Stop(Patience(absl::Seconds(5))), 0);
+  EXPECT_FALSE(held.valid());
+  EXPECT_FALSE(std::filesystem::exists(agent.socket_dir() + "/kvtier-fd.sock"));
+  stop = true;
+  calls.join();
+  // Its lock and its disk are free for the next one.
+  ASSERT_EQ(agent.Start().status(), absl::OkStatus());
+  ASSERT_TRUE(holding.AwaitConnected());
+  EXPECT_THAT(holding.Get({.first = 0, .count = 8}), SizeIs(8));
+}
+
+TEST_F(ProgramsTest, SigtermStopsAnAgentWhileAFetchHangs) {
+  CoordinatorProcess& coordinator = cluster_.StartCoordinator();
+  AgentProcess& a = cluster_.StartAgent("node-a");
+  AgentProcess& b = cluster_.StartAgent("node-b");
+  ASSERT_TRUE(a.AwaitCoordinator() && b.AwaitCoordinator());
+  TestWorker on_a({.socket_dir = a.socket_dir()});
+  TestWorker on_b({.socket_dir = b.socket_dir()});
+  ASSERT_EQ(on_a.Put({.first = 0, .count = 8}), 8);
+  ASSERT_TRUE(coordinator.AwaitHolders(on_a.KeyOf(7), 1));
+  a.Hang();
+  std::thread waits([&] { on_b.Get({.first = 0, .count = 8}, {.timeout = absl::Seconds(30)}); });
+  ASSERT_TRUE(Await(absl::Seconds(5), [&] { return b.TierStatus(Tier::kHost).misses() > 0; }));
+  EXPECT_EQ(b.Stop(Patience(absl::Seconds(5))), 0);
+  waits.join();
+}
+
+TEST_F(ProgramsTest, SigtermStopsAnAgentWhoseCoordinatorHangs) {
+  CoordinatorProcess& coordinator = cluster_.StartCoordinator();
+  AgentProcess& agent = cluster_.StartAgent("node-a");
+  ASSERT_TRUE(agent.AwaitCoordinator());
+  coordinator.Hang();
+  EXPECT_EQ(agent.Stop(Patience(absl::Seconds(5))), 0);
+}
+
+}  // namespace
+}  // namespace kvtier::testing

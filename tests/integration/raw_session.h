@@ -1,0 +1,79 @@
+// RawSession is the worker's end of the wire without the client library: packets and
+// RPCs as a test likes them.
+#ifndef KVTIER_TESTS_INTEGRATION_RAW_SESSION_H_
+#define KVTIER_TESTS_INTEGRATION_RAW_SESSION_H_
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/create_channel.h"
+#include "proto/session_wire.h"
+
+namespace kvtier::testing {
+
+class RawSession {
+ public:
+  // Connects to the agent's descriptor socket and takes its Challenge.
+  explicit RawSession(const std::string& socket_dir)
+      : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    absl::StrCat(socket_dir, "/", wire::kDescriptorSocketName)
+        .copy(address.sun_path, sizeof(address.sun_path) - 1);
+    connected_ = connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
+                 recv(fd_, &challenge_, sizeof(challenge_), 0) == sizeof(challenge_);
+  }
+  ~RawSession() { close(fd_); }
+  RawSession(const RawSession&) = delete;
+  RawSession& operator=(const RawSession&) = delete;
+
+  bool connected() const { return connected_; }
+  const wire::Challenge& challenge() const { return challenge_; }
+  // A good Hello of the open tenant, to be spoilt.
+  wire::Hello GoodHello() const {
+    wire::Hello hello;
+    absl::string_view("default").copy(hello.tenant.data(), hello.tenant.size());
+    hello.proof = wire::SessionProof(TenantKey::FromSecret(""), challenge_.nonce);
+    return hello;
+  }
+  // nullopt: the agent hung up instead.
+  std::optional<wire::Welcome> Say(const wire::Hello& hello) {
+    wire::Welcome welcome;
+    if (send(fd_, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello) ||
+        recv(fd_, &welcome, sizeof(welcome), 0) != sizeof(welcome)) {
+      return std::nullopt;
+    }
+    return welcome;
+  }
+
+ private:
+  const int fd_;
+  bool connected_ = false;
+  wire::Challenge challenge_;
+};
+
+inline std::string TokenText(const wire::Welcome& welcome) {
+  return {welcome.session_token.begin(), welcome.session_token.end()};
+}
+
+inline std::shared_ptr<grpc::Channel> WorkerChannel(const std::string& socket_dir) {
+  return grpc::CreateChannel(absl::StrCat("unix:", socket_dir, "/", wire::kControlSocketName),
+                             grpc::InsecureChannelCredentials());
+}
+
+inline void SetCallDeadline(grpc::ClientContext* context) {
+  context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+}
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_INTEGRATION_RAW_SESSION_H_

@@ -1,0 +1,129 @@
+// Two tenants whose engines use the same keys: neither can name the other's blocks, on
+// one node or across two (law 8).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/testing/patience.h"
+#include "tests/testing/process_cluster.h"
+#include "tests/testing/test_worker.h"
+
+namespace kvtier::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr Blocks kPrefix = {.first = 100, .count = 8};
+constexpr char kAlphaSecret[] = "alpha's secret, 16 bytes or more";
+constexpr char kBetaSecret[] = "beta's secret, which is different";
+
+class TenantsTest : public ::testing::Test {
+ protected:
+  std::string WriteTenants() {
+    const std::string directory = cluster_.run_dir() + "/tenants";
+    std::filesystem::create_directories(directory);
+    std::ofstream(directory + "/alpha") << kAlphaSecret << "\n";
+    std::ofstream(directory + "/beta") << kBetaSecret << "\n";
+    return directory;
+  }
+  static TestWorkerOptions Alpha(const AgentProcess& agent) {
+    return {.socket_dir = agent.socket_dir(), .tenant = "alpha", .secret = kAlphaSecret};
+  }
+  static TestWorkerOptions Beta(const AgentProcess& agent) {
+    return {.socket_dir = agent.socket_dir(),
+            .tenant = "beta",
+            .secret = kBetaSecret,
+            .tenant_seed = 2};
+  }
+
+  ProcessCluster cluster_;
+  const Flags flags_ = {{"tenants_dir", WriteTenants()}};
+};
+
+TEST_F(TenantsTest, TheSameKeysNameDifferentBlocks) {
+  AgentProcess& agent = cluster_.StartAgent("node-a", flags_);
+  TestWorker alpha(Alpha(agent));
+  TestWorker beta(Beta(agent));
+  EXPECT_NE(alpha.KeyOf(kPrefix.first), beta.KeyOf(kPrefix.first));
+  ASSERT_EQ(alpha.Put(kPrefix), kPrefix.count);
+
+  EXPECT_THAT(beta.Get(kPrefix), IsEmpty());
+  const auto matched = beta.client().Match(beta.space(), beta.KeysOf(kPrefix));
+  ASSERT_TRUE(matched.ok());
+  EXPECT_EQ(matched->blocks, 0);
+  // Not "present" either: room for its own.
+  EXPECT_EQ(beta.Put(kPrefix), kPrefix.count);
+  EXPECT_THAT(alpha.Get(kPrefix), SizeIs(kPrefix.count));
+  EXPECT_THAT(beta.Get(kPrefix), SizeIs(kPrefix.count));
+}
+
+TEST_F(TenantsTest, DiskAndRestartKeepThemApart) {
+  AgentProcess& agent = cluster_.StartAgent("node-a", flags_);
+  TestWorker alpha(Alpha(agent));
+  TestWorker beta(Beta(agent));
+  ASSERT_EQ(alpha.Put(kPrefix), kPrefix.count);
+  ASSERT_EQ(beta.Put({kPrefix.first, 3}), 3);
+  ASSERT_TRUE(agent.AwaitOffloaded());
+  agent.Kill();
+  ASSERT_EQ(agent.Start().status(), absl::OkStatus());
+  ASSERT_TRUE(alpha.AwaitConnected() && beta.AwaitConnected());
+  EXPECT_THAT(alpha.Get(kPrefix), AllOf(SizeIs(kPrefix.count), Each(BlockSource::kDisk)));
+  EXPECT_THAT(beta.Get(kPrefix), AllOf(SizeIs(3), Each(BlockSource::kDisk)));
+}
+
+TEST_F(TenantsTest, ATenantsBlocksAreFetchedByItsOwnWorkersOnOtherNodesOnly) {
+  CoordinatorProcess& coordinator = cluster_.StartCoordinator();
+  AgentProcess& a = cluster_.StartAgent("node-a", flags_);
+  AgentProcess& b = cluster_.StartAgent("node-b", flags_);
+  ASSERT_TRUE(a.AwaitCoordinator() && b.AwaitCoordinator());
+  TestWorker alpha_on_a(Alpha(a));
+  TestWorker alpha_on_b(Alpha(b));
+  TestWorker beta_on_b(Beta(b));
+  ASSERT_EQ(alpha_on_a.Put(kPrefix), kPrefix.count);
+  ASSERT_TRUE(coordinator.AwaitHolders(alpha_on_a.KeyOf(kPrefix.first + kPrefix.count - 1), 1));
+  EXPECT_THAT(beta_on_b.Get(kPrefix), IsEmpty());
+  EXPECT_THAT(alpha_on_b.Get(kPrefix), AllOf(SizeIs(kPrefix.count), Each(BlockSource::kPeer)));
+}
+
+TEST_F(TenantsTest, AWrongSecretAndAnUnknownTenantAreRefusedAlike) {
+  AgentProcess& agent = cluster_.StartAgent("node-a", flags_);
+  TestWorkerOptions wrong = Alpha(agent);
+  wrong.secret = kBetaSecret;
+  TestWorker liar(wrong);
+  TestWorkerOptions unknown = Alpha(agent);
+  unknown.tenant = "gamma";
+  TestWorker stranger(unknown);
+  TestWorker open({.socket_dir = agent.socket_dir()});  // The open tenant: there is none here.
+
+  for (TestWorker* worker : {&liar, &stranger, &open}) {
+    EXPECT_FALSE(worker->client().connected());
+    EXPECT_EQ(worker->Put(kPrefix), 0);
+    EXPECT_THAT(worker->Get(kPrefix), IsEmpty());
+    EXPECT_THAT(worker->client().Stats().last_error, HasSubstr("PERMISSION_DENIED"));
+  }
+  EXPECT_EQ(agent.Status().sessions(), 0);
+}
+
+TEST_F(TenantsTest, OneTenantsBlocksNeverPushOutAnothers) {
+  // 16 MiB of host memory, half of it each: 128 blocks of 64 KiB.
+  AgentProcess& agent = cluster_.StartAgent("node-a", flags_);
+  TestWorker alpha(Alpha(agent));
+  TestWorker beta(Beta(agent));
+  ASSERT_EQ(alpha.Put(kPrefix), kPrefix.count);
+  ASSERT_TRUE(agent.AwaitOffloaded());
+  for (uint64_t first = 1000; first < 1400; first += 50) {
+    EXPECT_EQ(beta.Put({first, 50}), 50);
+    ASSERT_TRUE(agent.AwaitOffloaded());
+  }
+  EXPECT_THAT(alpha.Get(kPrefix), AllOf(SizeIs(kPrefix.count), Each(BlockSource::kHost)));
+}
+
+}  // namespace
+}  // namespace kvtier::testing

@@ -1,0 +1,159 @@
+// Version N and N-1 talk, unknown fields and all; versions that share nothing refuse each
+// other and say both ranges.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "core/checksum.h"
+#include "google/protobuf/message.h"
+#include "google/protobuf/unknown_field_set.h"
+#include "kvtier/v1/coordinator.grpc.pb.h"
+#include "kvtier/v1/peer.grpc.pb.h"
+#include "proto/convert.h"
+#include "tests/integration/raw_session.h"
+#include "tests/testing/process_cluster.h"
+#include "tests/testing/test_worker.h"
+
+namespace kvtier::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// What a later version may have added.
+void AddUnknownFields(google::protobuf::Message* message) {
+  google::protobuf::UnknownFieldSet* fields =
+      message->GetReflection()->MutableUnknownFields(message);
+  fields->AddVarint(1000, 42);
+  fields->AddLengthDelimited(1001, "a field of the next version");
+  fields->AddFixed64(1002, 7);
+}
+
+v1::ProtocolVersion Version(uint32_t version, uint32_t min_version) {
+  v1::ProtocolVersion message;
+  message.set_version(version);
+  message.set_min_version(min_version);
+  AddUnknownFields(&message);
+  return message;
+}
+
+class VersionsTest : public ::testing::Test {
+ protected:
+  ProcessCluster cluster_;
+  CoordinatorProcess& coordinator_ = cluster_.StartCoordinator();
+  AgentProcess& agent_ = cluster_.StartAgent("node-a");
+};
+
+TEST_F(VersionsTest, ASessionOfANewerWorkerThatKnowsOursIsOpened) {
+  RawSession session(agent_.socket_dir());
+  wire::Hello hello = session.GoodHello();
+  hello.version = 2;
+  const auto welcome = session.Say(hello);
+  ASSERT_TRUE(welcome.has_value());
+  EXPECT_EQ(welcome->code, wire::WelcomeCode::kOk);
+  EXPECT_EQ(agent_.Status().sessions(), 1);
+}
+
+TEST_F(VersionsTest, ASessionWithNoVersionInCommonIsRefusedLoudly) {
+  RawSession session(agent_.socket_dir());
+  wire::Hello hello = session.GoodHello();
+  hello.version = 2;
+  hello.min_version = 2;
+  const auto welcome = session.Say(hello);
+  ASSERT_TRUE(welcome.has_value());
+  EXPECT_EQ(welcome->code, wire::WelcomeCode::kVersionMismatch);
+  EXPECT_EQ(welcome->version, 1);
+  EXPECT_EQ(welcome->min_version, 1);
+  EXPECT_EQ(agent_.Status().sessions(), 0);
+  EXPECT_THAT(agent_.LogText(), HasSubstr("worker speaks 2 to 2, this agent 1 to 1"));
+}
+
+TEST_F(VersionsTest, AReportOfTheNextVersionIsTakenWithItsUnknownFields) {
+  v1::ReportRequest report;
+  *report.mutable_version() = Version(2, 1);
+  report.set_node_id("node-of-tomorrow");
+  report.set_node_epoch(1);
+  report.set_address("127.0.0.1:1");
+  report.set_snapshot_begin(true);
+  report.set_snapshot_end(true);
+  v1::BlockDelta* delta = report.add_deltas();
+  delta->set_kind(v1::BlockDelta::ADD);
+  delta->set_tier(v1::TIER_HOST);
+  delta->set_block_key(std::string(16, 'k'));
+  AddUnknownFields(delta);
+  AddUnknownFields(&report);
+
+  grpc::ClientContext context;
+  SetCallDeadline(&context);
+  v1::ReportResponse response;
+  const grpc::Status status =
+      v1::Coordinator::NewStub(coordinator_.channel())->Report(&context, report, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(response.version().version(), 1);
+  EXPECT_EQ(coordinator_.Holders(*BlockKey::FromBytes(std::string(16, 'k'))), 1);
+}
+
+TEST_F(VersionsTest, AReportWithNoVersionInCommonIsRefusedWithBothRanges) {
+  v1::ReportRequest report;
+  *report.mutable_version() = Version(3, 2);
+  report.set_node_id("node-of-next-year");
+  report.set_node_epoch(1);
+  report.set_address("127.0.0.1:1");
+  grpc::ClientContext context;
+  SetCallDeadline(&context);
+  v1::ReportResponse response;
+  const grpc::Status status =
+      v1::Coordinator::NewStub(coordinator_.channel())->Report(&context, report, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("2"), HasSubstr("3"), HasSubstr("1")));
+}
+
+class PeerVersionsTest : public VersionsTest {
+ protected:
+  // Fetches block 100 as another node would; the chunks that came.
+  grpc::Status Fetch(const v1::ProtocolVersion& version, std::vector<v1::FetchChunk>* chunks) {
+    EXPECT_EQ(worker_.Put({.first = 100, .count = 1}), 1);
+    v1::FetchRequest request;
+    *request.mutable_version() = version;
+    request.set_node_id("node-of-tomorrow");
+    request.add_block_keys(convert::ToWire(worker_.KeyOf(100)));
+    request.set_timeout_ms(10'000);
+    AddUnknownFields(&request);
+    grpc::ClientContext context;
+    SetCallDeadline(&context);
+    const auto stub = v1::Peer::NewStub(
+        grpc::CreateChannel(agent_.address(), grpc::InsecureChannelCredentials()));
+    const auto stream = stub->Fetch(&context, request);
+    v1::FetchChunk chunk;
+    while (stream->Read(&chunk)) chunks->push_back(chunk);
+    return stream->Finish();
+  }
+  TestWorker worker_{{.socket_dir = agent_.socket_dir()}};
+};
+
+TEST_F(PeerVersionsTest, AFetchOfTheNextVersionGetsItsBlockWithProof) {
+  std::vector<v1::FetchChunk> chunks;
+  const grpc::Status status = Fetch(Version(2, 1), &chunks);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(chunks.size(), 1);
+  const auto proof = convert::ProofFrom(chunks[0].proof());
+  ASSERT_TRUE(proof.ok());
+  const BlockIdentity identity{.key = worker_.KeyOf(100),
+                               .space = worker_.spec().Digest(),
+                               .length = worker_.spec().block_bytes};
+  EXPECT_EQ(
+      VerifyBlock(identity, proof->sum, proof->seal, std::as_bytes(std::span(chunks[0].data()))),
+      absl::OkStatus());
+}
+
+TEST_F(PeerVersionsTest, AFetchWithNoVersionInCommonIsRefused) {
+  std::vector<v1::FetchChunk> chunks;
+  const grpc::Status status = Fetch(Version(2, 2), &chunks);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(chunks.empty());
+}
+
+}  // namespace
+}  // namespace kvtier::testing
