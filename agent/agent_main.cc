@@ -91,6 +91,10 @@ namespace {
 
 constexpr char kBuild[] = "kvtier-agent 0.1.0";
 constexpr mode_t kSocketMode = 0660;
+// Calls under way get this long; then their connections are cut. Not longer: gRPC waits
+// for idle clients too, and one that does nothing looks at its socket every 5 s.
+constexpr absl::Duration kDrainTimeout = absl::Seconds(1);
+// And the flows that they started this long: I/O in the kernel cannot be called back.
 constexpr absl::Duration kStopTimeout = absl::Seconds(10);
 // Threads of the gRPC servers: peers' streams, and some for the rest.
 constexpr int kMaxRpcThreads = static_cast<int>(kMaxPeerStreamsServed) + 16;
@@ -254,7 +258,7 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
                                     ", peers and admin at ", config.listen));
 
   WaitForStopSignal(signals);
-  const auto stop_by = std::chrono::system_clock::now() + absl::ToChronoNanoseconds(kStopTimeout);
+  const auto stop_by = std::chrono::system_clock::now() + absl::ToChronoNanoseconds(kDrainTimeout);
   sessions.reset();
   CallOn(parts.agent->executor(), [&] {
     parts.transport->CancelAll();
