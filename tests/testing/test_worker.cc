@@ -62,6 +62,7 @@ size_t TestWorker::Put(Blocks blocks, const ReserveOptions& options) {
     for (size_t i = 0; i < reserved->size(); ++i) {
       if (!reserved->slot(i).empty()) Fill(blocks.first + i, reserved->slot(i));
     }
+    given_ += reserved->reserved();
     committed += reserved->Commit();
     reserve.parent = TestKey(blocks.first + count - 1);
     blocks = {blocks.first + count, blocks.count - count};

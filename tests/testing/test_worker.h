@@ -59,6 +59,8 @@ class TestWorker {
 
   bool AwaitConnected();  // False: not within 10 s.
   uint64_t verified_blocks() const { return verified_; }
+  // Given to the agent, each counted before its commit.
+  uint64_t given_blocks() const { return given_; }
 
  private:
   static EngineKey TestKey(uint64_t number);
@@ -69,6 +71,7 @@ class TestWorker {
   const std::unique_ptr<Client> client_;
   const SpaceHandle space_;
   std::atomic<uint64_t> verified_ = 0;
+  std::atomic<uint64_t> given_ = 0;
 };
 
 }  // namespace kvtier::testing
