@@ -22,6 +22,8 @@
     if (!kvt_status_.ok()) co_return kvt_status_; \
   } while (false)
 
+// `lhs` may declare a variable, so it cannot stand in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define KVT_ASSIGN_OR_RETURN(lhs, expr) \
   KVT_ASSIGN_OR_RETURN_(KVT_CONCAT_(kvt_or_, __LINE__), lhs, expr)
 #define KVT_ASSIGN_OR_RETURN_(tmp, lhs, expr)    \
@@ -35,5 +37,6 @@
   auto tmp = (expr);                                \
   if (!tmp.ok()) co_return std::move(tmp).status(); \
   lhs = *std::move(tmp)
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif  // KVTIER_CORE_STATUS_MACROS_H_

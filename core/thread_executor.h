@@ -51,7 +51,7 @@ class ThreadExecutor final : public Executor {
   uint64_t next_timer_ ABSL_GUARDED_BY(mu_) = 1;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   // Written once by the thread itself; relaxed: only that thread needs to see it.
-  std::atomic<std::thread::id> thread_id_{};
+  std::atomic<std::thread::id> thread_id_;
   std::thread thread_;
 };
 
