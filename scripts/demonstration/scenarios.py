@@ -9,7 +9,7 @@ QUESTIONS = ("What is this document about?", "Who may use it?", "Name one condit
 
 # The agent is killed at this share of the time that a host hit took from the question to the last
 # copied block: in the middle of lookup and copies.
-_KILL_AT = 0.7
+_KILL_AT = 0.5
 # Another text begins after this many characters for each token of the prefix: about half way.
 _SHARED_CHARACTERS_PER_TOKEN = 2
 # The worker finds a restarted agent by itself; this is how long it may take.
