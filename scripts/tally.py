@@ -2,19 +2,14 @@
 
     tally.py LOG EXIT_STATUS
 
-It reads what GoogleTest and unittest print at their ends, and the list of failures that closes ctest. A failed
-ctest entry without a count of its own (a crash, a time-out) is one failure; a part that exits with
-an error and shows none is one failure, too; one that ends well without a count is one pass.
+LOG is what GoogleTest, unittest or any command printed, or ctest's LastTest.log, in which each entry
+is counted by itself: by its own tests if it told their number, else as one. ctest's verdict on an
+entry counts more than what the entry printed. A command that fails without a failed test, and one
+that succeeds without a test, count as one.
 
->>> count("[  PASSED  ] 3 tests.\\n[  PASSED  ] 1 test.\\n", 0)
-(4, 0, 0)
 >>> count("[  PASSED  ] 3 tests.\\n[  SKIPPED ] 2 tests, listed below:\\n"
-...       "[  FAILED  ] 1 test, listed below:\\n", 8)
+...       "[  FAILED  ] 1 test, listed below:\\n", 1)
 (3, 1, 2)
->>> count("[  PASSED  ] 3 tests.\\n\\t  2 - block_key_test (SEGFAULT)\\n", 8)
-(3, 1, 0)
->>> count("[  FAILED  ] 1 test, listed below:\\n\\t  1 - block_key_test (Failed)\\n", 8)
-(0, 1, 0)
 >>> count("Ran 9 tests in 0.1s\\n\\nFAILED (failures=1, errors=2, skipped=1)\\n", 1)
 (5, 3, 1)
 >>> count("Ran 4 tests in 0.1s\\n\\nOK (skipped=1)\\n", 0)
@@ -23,35 +18,61 @@ an error and shows none is one failure, too; one that ends well without a count 
 (0, 1, 0)
 >>> count("every file is formatted\\n", 0)
 (1, 0, 0)
+>>> entry = "1/1 Testing: a_test\\nOutput:\\n%s\\n<end of output>\\nTest %s.\\n"
+>>> count(entry % ("[  PASSED  ] 3 tests.", "Passed"), 0)
+(3, 0, 0)
+>>> count(entry % ("no numbers", "Passed") + entry % ("[  PASSED  ] 4 tests.", "Passed"), 0)
+(5, 0, 0)
+>>> count(entry % ("[  FAILED  ] 1 test, listed below:", "Failed"), 8)
+(0, 1, 0)
+>>> count(entry % ("[  PASSED  ] 3 tests.\\nit crashed at exit", "Failed"), 8)
+(3, 1, 0)
+>>> count(entry % ("[  FAILED  ] 1 test, listed below:\\nas it should", "Passed"), 0)
+(1, 0, 0)
+>>> count(entry % ("[  PASSED  ] 3 tests.", "Passed"), 8)
+(3, 1, 0)
 """
 
 import re
 import sys
 
 GTEST = re.compile(r"^\[  (PASSED|FAILED|SKIPPED) ? ?\] (\d+) tests?[.,]", re.M)
-# In ctest's closing list; "Failed" entries have told their count themselves.
-CTEST_WITHOUT_COUNT = re.compile(r"^\s+\d+ - \S+ \((?!Failed|Skipped|Disabled)[^)]+\)", re.M)
 UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.M)
+CTEST_ENTRY = re.compile(r"^\d+/\d+ Testing: ", re.M)
 
 
-def count(log, status):
-    """What `log` says, as (passed, failed, skipped)."""
+def told(text):
+    """What the tests in `text` told of themselves, as (passed, failed, skipped)."""
     total = {"PASSED": 0, "FAILED": 0, "SKIPPED": 0}
-    for outcome, number in GTEST.findall(log):
+    for outcome, number in GTEST.findall(text):
         total[outcome] += int(number)
-    total["FAILED"] += len(CTEST_WITHOUT_COUNT.findall(log))
-    for ran, notes in UNITTEST.findall(log):
+    for ran, notes in UNITTEST.findall(text):
         note = {name: int(number) for name, number in re.findall(r"(?:^|, )([a-z ]+)=(\d+)", notes)}
         failed = note.get("failures", 0) + note.get("errors", 0)
         total["FAILED"] += failed
         total["SKIPPED"] += note.get("skipped", 0)
         # A failed subtest counts without having been run as a test.
         total["PASSED"] += max(0, int(ran) - failed - note.get("skipped", 0))
-    if status != 0 and total["FAILED"] == 0:
-        total["FAILED"] = 1
-    if status == 0 and not any(total.values()):
-        total["PASSED"] = 1
     return total["PASSED"], total["FAILED"], total["SKIPPED"]
+
+
+def judged(text, well):
+    """The same, made to agree with the verdict on the whole: at least one test passed or was
+    skipped if it went well, at least one failed if not, and none failed if it went well."""
+    passed, failed, skipped = told(text)
+    if not well:
+        return passed, max(failed, 1), skipped
+    return (passed if passed + skipped else 1), 0, skipped
+
+
+def count(log, status):
+    """What `log` says of a part that ended with `status`, as (passed, failed, skipped)."""
+    entries = CTEST_ENTRY.split(log)[1:]
+    if not entries:
+        return judged(log, status == 0)
+    counts = [judged(entry, re.search(r"^Test Passed\.$", entry, re.M)) for entry in entries]
+    passed, failed, skipped = (sum(column) for column in zip(*counts))
+    return passed, failed if status == 0 else max(failed, 1), skipped
 
 
 if __name__ == "__main__":
