@@ -147,7 +147,8 @@ void Faults::DamageManifest(SimNode* node) {
   if (node->running() || rows.empty()) return;
   const auto row = std::next(rows.begin(), static_cast<ptrdiff_t>(random_.Below(rows.size())));
   if (row->second.empty()) return;
-  row->second[random_.Below(row->second.size())] ^= static_cast<char>(1 << random_.Below(8));
+  char& byte = row->second[random_.Below(row->second.size())];
+  byte = static_cast<char>(byte ^ (1 << random_.Below(8)));
 }
 
 void Faults::CutNetwork() {

@@ -43,6 +43,7 @@ std::vector<EngineKey> DrawConversation(testing::SimRandom* random) {
 
 std::vector<EngineKey> FreshConversation(uint64_t number, size_t blocks) {
   std::vector<EngineKey> keys;
+  keys.reserve(blocks);
   for (size_t i = 0; i < blocks; ++i) {
     keys.push_back(testing::TestEngineKey((uint64_t{1} << 40) + number * 100 + i));
   }

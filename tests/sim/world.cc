@@ -96,9 +96,8 @@ Outcome World::Run() {
                       .network = &network_,
                       .coordinator = &coordinator_,
                       .kill_worker = [this](size_t which) { KillWorker(which); }};
-  std::vector<SimNode*> nodes;
-  for (const auto& node : nodes_) nodes.push_back(node.get());
-  world.nodes = nodes;
+  world.nodes.reserve(nodes_.size());
+  for (const auto& node : nodes_) world.nodes.push_back(node.get());
   faults_ = std::make_unique<Faults>(world, random_.Next());
   faults_->Begin();
   RunUntil(time_.Now() + kFaultyTime);
@@ -111,13 +110,13 @@ Outcome World::Run() {
   }
   if (!failed()) {
     // A lost device comes back with its agent only.
-    for (SimNode* const node : nodes) {
+    for (SimNode* const node : world.nodes) {
       if (!node->device_lost()) continue;
       node->Crash();
       node->Boot();
     }
     RunUntil(time_.Now() + absl::Milliseconds(100));
-    RecoveryProof proof({.executor = &executor_, .trace = &trace_, .oracle = &oracle_}, nodes);
+    RecoveryProof proof({.executor = &executor_, .trace = &trace_, .oracle = &oracle_}, world.nodes);
     TaskScope proving(&executor_);
     proving.Spawn(proof.Run());
     const absl::Time until = time_.Now() + kProofTime;
