@@ -116,7 +116,8 @@ Outcome World::Run() {
       node->Boot();
     }
     RunUntil(time_.Now() + absl::Milliseconds(100));
-    RecoveryProof proof({.executor = &executor_, .trace = &trace_, .oracle = &oracle_}, world.nodes);
+    RecoveryProof proof({.executor = &executor_, .trace = &trace_, .oracle = &oracle_},
+                        world.nodes);
     TaskScope proving(&executor_);
     proving.Spawn(proof.Run());
     const absl::Time until = time_.Now() + kProofTime;
