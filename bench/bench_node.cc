@@ -40,6 +40,13 @@ absl::Status HostFetch(BlockLoad* load) {
   return absl::OkStatus();
 }
 
+// Fails unless all runs passed through the disk: a figure of fewer bytes is a wrong one.
+absl::Status ExpectBytes(const char* what, uint64_t moved, const BlockLoad& load) {
+  const uint64_t expected = kRuns * load.run_bytes();
+  if (moved == expected) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(what, " ", moved, " bytes, not ", expected));
+}
+
 absl::Status PutAndOffload(NodeProcess* node, BlockLoad* load, double fio_write) {
   std::vector<double> put;
   std::vector<double> copy;
@@ -53,6 +60,8 @@ absl::Status PutAndOffload(NodeProcess* node, BlockLoad* load, double fio_write)
     durable.push_back(Seconds([&] { status = node->AwaitOffload(); }));
   }
   KVT_RETURN_IF_ERROR(status);
+  KVT_ASSIGN_OR_RETURN(const v1::TierReport disk, node->Tier(v1::TIER_DISK));
+  KVT_RETURN_IF_ERROR(ExpectBytes("wrote to disk", disk.bytes_in(), *load));
   const double bytes = load->run_bytes();
   PrintFigure("node.put.2MiB", bytes / Median(put) / 1e9, "GB/s", Median(copy) / Median(put),
               "memcpy");
@@ -69,6 +78,8 @@ absl::Status DiskReads(NodeProcess* node, BlockLoad* load, double fio_read) {
     read.push_back(Seconds([&] { status = load->Get(run); }));
   }
   KVT_RETURN_IF_ERROR(status);
+  KVT_ASSIGN_OR_RETURN(const v1::TierReport disk, node->Tier(v1::TIER_DISK));
+  KVT_RETURN_IF_ERROR(ExpectBytes("read from disk", disk.bytes_out(), *load));
   const double rate = load->run_bytes() / Median(read);
   PrintFigure("node.disk_onboard.2MiB", rate / 1e9, "GB/s", rate / fio_read, "fio");
   return absl::OkStatus();

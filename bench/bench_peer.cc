@@ -31,6 +31,12 @@ absl::StatusOr<double> FetchSeconds(NodeProcess* asker, BlockLoad* load) {
     seconds.push_back(Seconds([&] { status = load->Get(0); }));
     KVT_RETURN_IF_ERROR(status);
   }
+  KVT_ASSIGN_OR_RETURN(const v1::AgentStatusResponse status, asker->Status());
+  const uint64_t expected = kRuns * load->run_bytes();
+  if (status.peers().fetched_bytes() != expected) {
+    return absl::InternalError(absl::StrCat("fetched ", status.peers().fetched_bytes(),
+                                            " bytes from the peer, not ", expected));
+  }
   return Median(seconds);
 }
 

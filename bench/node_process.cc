@@ -30,6 +30,7 @@ namespace {
 
 constexpr absl::Duration kStartTimeout = absl::Seconds(30);
 constexpr absl::Duration kOffloadTimeout = absl::Seconds(120);
+constexpr absl::Duration kReleaseTimeout = absl::Seconds(10);
 constexpr absl::Duration kPoll = absl::Milliseconds(1);
 
 // Sockets need a short path, disks a real file system; /var/tmp is both.
@@ -125,12 +126,22 @@ absl::StatusOr<v1::AgentStatusResponse> NodeProcess::Status() const {
   return response;
 }
 
+absl::StatusOr<v1::TierReport> NodeProcess::Tier(v1::Tier tier) const {
+  KVT_ASSIGN_OR_RETURN(const v1::AgentStatusResponse status, Status());
+  for (const v1::TierReport& report : status.tiers()) {
+    if (report.tier() == tier) return report;
+  }
+  return absl::NotFoundError(absl::StrCat("the agent has no tier ", v1::Tier_Name(tier)));
+}
+
 absl::Status NodeProcess::EvictHost() const {
-  grpc::ClientContext context;
-  v1::EvictTierRequest request;
-  request.set_tier(v1::TIER_HOST);
-  v1::EvictTierResponse response;
-  return convert::FromGrpc(admin_->EvictTier(&context, request, &response));
+  return PollUntil(kReleaseTimeout, "every block of host memory to be let go", [&] {
+    grpc::ClientContext context;
+    v1::EvictTierRequest request;
+    request.set_tier(v1::TIER_HOST);
+    v1::EvictTierResponse response;
+    return admin_->EvictTier(&context, request, &response).ok() && response.held_blocks() == 0;
+  });
 }
 
 absl::Status NodeProcess::AwaitOffload() const {

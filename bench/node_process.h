@@ -34,7 +34,10 @@ class NodeProcess {
   const std::string& socket_dir() const { return directory_; }
   const std::string& address() const { return address_; }
   absl::StatusOr<v1::AgentStatusResponse> Status() const;
-  // Drops what nobody holds from host memory.
+  // What it says of one of its tiers. Errors: kNotFound, it has none such.
+  absl::StatusOr<v1::TierReport> Tier(v1::Tier tier) const;
+  // Empties host memory; waits for leases that clients let go in the background.
+  // Errors: kUnavailable, some block stays held.
   absl::Status EvictHost() const;
   // Returns when every committed block was written to disk, or declined.
   absl::Status AwaitOffload() const;
