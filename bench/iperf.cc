@@ -47,16 +47,19 @@ absl::StatusOr<double> RunIperf(int seconds) {
   const std::string port = address.substr(address.find(':') + 1);
   const Server server(port);
   absl::Status last;
-  // The server needs a moment; --connect-timeout does not cover a refused connection.
+  // The server needs a moment; --connect-timeout does not cover a refused connection,
+  // of which iperf3 tells in JSON.
   for (int attempt = 0; attempt < 20; ++attempt) {
-    absl::StatusOr<std::string> json = OutputOf({"iperf3", "--client=127.0.0.1", "--port=" + port,
-                                                 absl::StrCat("--time=", seconds), "--json"});
-    if (json.ok()) {
-      KVT_ASSIGN_OR_RETURN(const double bits, JsonNumber(*json, "sum_received", "bits_per_second"));
-      return bits / 8;
-    }
+    const absl::StatusOr<std::string> json =
+        OutputOf({"iperf3", "--client=127.0.0.1", "--port=" + port,
+                  absl::StrCat("--time=", seconds), "--json"});
     if (absl::IsNotFound(json.status())) return json.status();
     last = json.status();
+    if (json.ok()) {
+      const absl::StatusOr<double> bits = JsonNumber(*json, "sum_received", "bits_per_second");
+      if (bits.ok()) return *bits / 8;
+      last = bits.status();
+    }
     absl::SleepFor(absl::Milliseconds(100));
   }
   return last;
