@@ -203,12 +203,12 @@ class World {
 };
 
 TEST(CoordinatorModel, TrustsOnlyWhatANodeHeldAtThatPointOfItsStream) {
-  // KVTIER_SEED=n replays one seed.
-  const char* const chosen = std::getenv("KVTIER_SEED");
+  // KVTIER_TEST_SEED=n replays one seed.
+  const char* const chosen = std::getenv("KVTIER_TEST_SEED");
   const uint32_t first = chosen != nullptr ? std::atoi(chosen) : 1;
   const uint32_t last = chosen != nullptr ? first : 30;
   for (uint32_t seed = first; seed <= last; ++seed) {
-    SCOPED_TRACE(::testing::Message() << "KVTIER_SEED=" << seed);
+    SCOPED_TRACE(::testing::Message() << "KVTIER_TEST_SEED=" << seed);
     World world(seed);
     for (int step = 0; step < 2000 && !::testing::Test::HasFatalFailure(); ++step) world.Step();
     if (!::testing::Test::HasFatalFailure()) world.Settle();
