@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kBlocks = 64;
 constexpr uint64_t kBlockBytes = uint64_t{2} << 20;
-constexpr int kRuns = 7;
+constexpr int kRuns = 25;
 constexpr int kIperfSeconds = 2;
 // The holder's report reaches the coordinator within this.
 constexpr absl::Duration kTold = absl::Seconds(3);

@@ -31,6 +31,7 @@ namespace {
 constexpr absl::Duration kStartTimeout = absl::Seconds(30);
 constexpr absl::Duration kOffloadTimeout = absl::Seconds(120);
 constexpr absl::Duration kReleaseTimeout = absl::Seconds(10);
+constexpr int kReconnectMs = 20;
 constexpr absl::Duration kPoll = absl::Milliseconds(1);
 
 // Sockets need a short path, disks a real file system; /var/tmp is both.
@@ -75,8 +76,13 @@ absl::StatusOr<std::unique_ptr<NodeProcess>> NodeProcess::StartAgent(
     all.push_back(flag == "--disk_dir" ? absl::StrCat(flag, "=", node->directory_, "/disk") : flag);
   }
   KVT_RETURN_IF_ERROR(node->Spawn("kvtier-agent", all));
-  node->admin_ = v1::AgentAdmin::NewStub(grpc::CreateChannel(
-      absl::StrCat("unix:", node->directory_, "/kvtier.sock"), grpc::InsecureChannelCredentials()));
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMs);
+  node->admin_ = v1::AgentAdmin::NewStub(
+      grpc::CreateCustomChannel(absl::StrCat("unix:", node->directory_, "/kvtier.sock"),
+                                grpc::InsecureChannelCredentials(), arguments));
   KVT_RETURN_IF_ERROR(PollUntil(kStartTimeout, "the agent", [&] { return node->Status().ok(); }));
   return node;
 }
