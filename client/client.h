@@ -35,14 +35,14 @@
 namespace kvtier {
 
 struct ClientOptions {
-  std::string socket_dir;          // The agent's --socket_dir.
+  std::string socket_dir{};        // The agent's --socket_dir.
   std::string tenant = "default";  // 1..63 bytes.
-  std::string tenant_secret;       // Proves the tenant; never sent. Empty: the open tenant.
+  std::string tenant_secret{};     // Proves the tenant; never sent. Empty: the open tenant.
   // Of Match, Reserve, Commit, Prefetch and RegisterSpace, where no other is given. Positive.
   absl::Duration default_timeout = absl::Seconds(2);
   // Of one try to connect; Open() waits this long for the first. Positive.
   absl::Duration connect_timeout = absl::Seconds(1);
-  BreakerOptions breaker;
+  BreakerOptions breaker{};
 
   // Errors: kInvalidArgument, naming the field and the value.
   absl::Status Validate() const;
@@ -59,23 +59,23 @@ struct MatchedPrefix {
 };
 
 struct MatchOptions {
-  std::optional<absl::Duration> timeout;  // Absent: ClientOptions::default_timeout.
-  bool local_only = false;                // Never ask the coordinator.
+  std::optional<absl::Duration> timeout{};  // Absent: ClientOptions::default_timeout.
+  bool local_only = false;                  // Never ask the coordinator.
 };
 
 enum class OnboardTarget : uint8_t { kHost, kGpu };
 
 struct OnboardOptions {
   // No longer than recomputing would take: what is not ready by then is a miss.
-  std::optional<absl::Duration> timeout;
+  std::optional<absl::Duration> timeout{};
   OnboardTarget target = OnboardTarget::kHost;
   bool local_only = false;  // Never ask another node.
 };
 
 struct ReserveOptions {
-  std::optional<EngineKey> parent;  // Of keys[0]; absent: a root.
+  std::optional<EngineKey> parent{};  // Of keys[0]; absent: a root.
   OnboardTarget target = OnboardTarget::kHost;
-  std::optional<absl::Duration> timeout;
+  std::optional<absl::Duration> timeout{};
 };
 
 // Thread-safe. `keys` are in prefix order, kMaxKeys at most.

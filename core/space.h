@@ -19,14 +19,14 @@ inline constexpr uint64_t kMaxBlockBytes = uint64_t{64} << 20;  // 64 MiB.
 inline constexpr size_t kMaxSpaceTextBytes = 256;               // Per text field.
 
 struct SpaceSpec {
-  std::string model;           // Name as the engine gives it; 1..256 bytes.
-  std::string weights_digest;  // Digest of the weights, 1..256 bytes: a new epoch is a new space.
-  std::string lora;            // Adapter name and digest; empty: none.
-  std::string dtype;           // Of the stored values, for example "bfloat16" or "fp8_e4m3".
-  std::string layout;          // Order of the axes inside a block, outermost first.
-  uint32_t layers = 0;         // 1..4096.
-  uint32_t kv_heads = 0;       // Of this shard; 1..4096.
-  uint32_t head_dim = 0;       // 1..65536.
+  std::string model{};           // Name as the engine gives it; 1..256 bytes.
+  std::string weights_digest{};  // Digest of the weights, 1..256 bytes: a new epoch is a new space.
+  std::string lora{};            // Adapter name and digest; empty: none.
+  std::string dtype{};           // Of the stored values, for example "bfloat16" or "fp8_e4m3".
+  std::string layout{};          // Order of the axes inside a block, outermost first.
+  uint32_t layers = 0;           // 1..4096.
+  uint32_t kv_heads = 0;         // Of this shard; 1..4096.
+  uint32_t head_dim = 0;         // 1..65536.
   uint32_t tokens_per_block = 0;  // 1..65536.
   uint32_t tensor_rank = 0;       // < tensor_size.
   uint32_t tensor_size = 1;       // 1..4096.
