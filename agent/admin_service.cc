@@ -37,6 +37,13 @@ void FillPeers(const PeerStats& stats, v1::PeerReport* report) {
   report->set_timeouts(stats.timeouts);
 }
 
+void FillRecovery(const DiskTier::Recovery& recovery, v1::DiskRecovery* report) {
+  report->set_recovered_blocks(recovery.recovered_blocks);
+  report->set_dropped_stale(recovery.dropped_stale);
+  report->set_dropped_corrupt(recovery.dropped_corrupt);
+  report->set_dropped_misfit(recovery.dropped_misfit);
+}
+
 }  // namespace
 
 AdminService::Reactor* AdminService::Status(Context* context,
@@ -80,6 +87,9 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
     }
   }
   FillPeers(stats.peers, response->mutable_peers());
+  if (agent_->disk() != nullptr) {
+    FillRecovery(agent_->recovery(), response->mutable_disk_recovery());
+  }
   response->set_altered_blocks(stats.altered_blocks);
   response->set_disk_io(about_.disk_io);
   response->set_device(about_.device);

@@ -92,9 +92,8 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
 Agent::~Agent() = default;
 
 Task<absl::StatusOr<DiskTier::Recovery>> Agent::Start() {
-  DiskTier::Recovery recovery;
   if (disk_ != nullptr) {
-    KVT_CO_ASSIGN_OR_RETURN(recovery, co_await disk_->Open());
+    KVT_CO_ASSIGN_OR_RETURN(recovery_, co_await disk_->Open());
     for (const DiskBlock& block : disk_->Blocks()) {
       index_.PublishDisk({.key = block.key,
                           .parent = block.parent,
@@ -105,7 +104,7 @@ Task<absl::StatusOr<DiskTier::Recovery>> Agent::Start() {
   }
   scope_.Spawn(SweepDeadlines());
   if (reporter_ != nullptr) scope_.Spawn(reporter_->Run());
-  co_return recovery;
+  co_return recovery_;
 }
 
 Task<bool> Agent::Stop(absl::Time deadline) {

@@ -97,6 +97,7 @@ class Agent {
   const HostTier& host() const { return *host_; }
   const AgentStats& stats() const { return stats_; }
   const DiskTier* disk() const { return disk_.get(); }                     // nullptr: none.
+  const DiskTier::Recovery& recovery() const { return recovery_; }         // What Start() found.
   const GpuPool* gpu() const { return gpu_.get(); }                        // nullptr: none.
   const Offloader* offloader() const { return offloader_.get(); }          // nullptr: no disk.
   const CoordinatorReporter* reporter() const { return reporter_.get(); }  // nullptr: alone.
@@ -113,6 +114,7 @@ class Agent {
   const Options options_;
   const Seams seams_;
   AgentStats stats_;
+  DiskTier::Recovery recovery_;
   // From here on, each part is destroyed before what it uses; the running flows
   // (scope_) first of all.
   std::unique_ptr<HostTier> host_;

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "agent/limits.h"
 #include "core/check.h"
 #include "core/clock.h"
@@ -28,6 +29,7 @@ namespace {
 // Sessions, and as many connections that have not said who they are.
 constexpr size_t kMaxConnections = 2 * kMaxSessions;
 constexpr int kBacklog = 64;
+constexpr absl::Duration kNoDescriptorPause = absl::Milliseconds(10);
 constexpr mode_t kSocketMode = 0660;
 // The largest packet of the protocol is a Hello; one byte more shows a longer one.
 constexpr size_t kPacketBytes = sizeof(wire::Hello) + 1;
@@ -144,7 +146,11 @@ void DescriptorSocket::Run() {
 
 void DescriptorSocket::Accept() {
   const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (fd < 0) return;  // The peer is gone again, or descriptors ran out: it will retry.
+  if (fd < 0) {
+    // Descriptors ran out: the connection stays pending, and epoll would say so at once.
+    if (errno == EMFILE || errno == ENFILE) absl::SleepFor(kNoDescriptorPause);
+    return;
+  }
   ucred peer{};
   socklen_t size = sizeof(peer);
   const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;

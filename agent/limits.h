@@ -18,7 +18,7 @@ inline constexpr size_t kMaxReservationsPerSession = 16384;
 
 // Loads (disk to host) running, and waiting for their turn.
 inline constexpr size_t kMaxLoadsRunning = 64;
-inline constexpr size_t kMaxLoadsQueued = 65536;
+inline constexpr size_t kMaxLoadsQueued = 16384;
 // Blocks waiting to be written to disk; beyond it offload is declined.
 inline constexpr size_t kMaxOffloadQueued = 16384;
 inline constexpr size_t kMaxOffloadsRunning = 16;

@@ -54,6 +54,13 @@ std::string TierLines(const v1::AgentStatusResponse& status) {
   return table.ToString();
 }
 
+std::string RecoveryText(const v1::DiskRecovery& recovery) {
+  return absl::StrCat(CountText(recovery.recovered_blocks()), " blocks warm; dropped ",
+                      CountText(recovery.dropped_stale()), " of older generations, ",
+                      CountText(recovery.dropped_corrupt()), " damaged, ",
+                      CountText(recovery.dropped_misfit()), " outside the disk as configured");
+}
+
 std::string AgentLines(const std::string& address, const v1::AgentStatusResponse& status) {
   const std::vector<std::string> complaints = Complaints(status);
   Table facts = Facts();
@@ -66,6 +73,9 @@ std::string AgentLines(const std::string& address, const v1::AgentStatusResponse
   facts.AddRow({"coordinator", CoordinatorText(status)});
   facts.AddRow({"peers", PeersText(status.peers())});
   facts.AddRow({"disk I/O", status.disk_io()});
+  if (status.has_disk_recovery()) {
+    facts.AddRow({"disk start", RecoveryText(status.disk_recovery())});
+  }
   facts.AddRow({"device", status.device()});
   return absl::StrCat("AGENT  ", Printable(status.node_id()), "  ", address, "\n", facts.ToString(),
                       TierLines(status));
@@ -103,6 +113,15 @@ void WritePeers(const v1::PeerReport& peers, JsonWriter* json) {
   json->Close();
 }
 
+void WriteRecovery(const v1::DiskRecovery& recovery, JsonWriter* json) {
+  json->OpenObject("disk_recovery");
+  json->Count("recovered_blocks", recovery.recovered_blocks());
+  json->Count("dropped_stale", recovery.dropped_stale());
+  json->Count("dropped_corrupt", recovery.dropped_corrupt());
+  json->Count("dropped_misfit", recovery.dropped_misfit());
+  json->Close();
+}
+
 void WriteVersion(const v1::ProtocolVersion& version, JsonWriter* json) {
   json->Text("build", version.build());
   json->Count("protocol_version", version.version());
@@ -126,6 +145,7 @@ void WriteAgent(const v1::AgentStatusResponse& status, JsonWriter* json) {
   json->Close();
   WritePeers(status.peers(), json);
   json->Text("disk_io", status.disk_io());
+  WriteRecovery(status.disk_recovery(), json);
   json->Text("device", status.device());
   json->Count("altered_blocks", status.altered_blocks());
   json->Count("deadline_misses", status.deadline_misses());
@@ -159,6 +179,10 @@ std::vector<std::string> Complaints(const v1::AgentStatusResponse& status) {
   if (status.altered_blocks() > 0) {
     complaints.push_back(absl::StrCat(CountText(status.altered_blocks()),
                                       " host blocks altered by a worker after commit"));
+  }
+  if (status.disk_recovery().dropped_corrupt() > 0) {
+    complaints.push_back(absl::StrCat(CountText(status.disk_recovery().dropped_corrupt()),
+                                      " damaged manifest values dropped at start"));
   }
   for (const v1::TierReport& tier : status.tiers()) {
     const std::string name = WireTierName(tier.tier());

@@ -6,12 +6,11 @@
 //   kName                       for error texts
 //   messages                    its Messages<Request, Response>
 //   bool Fill(connection)       writes the request; false: a miss, send nothing
-//   Send(stub), Start(stub, f)  the blocking and the asynchronous RPC
+//   Send(stub), Start(stub, q)  the blocking and the asynchronous RPC
 //   Result Finish(link, bool)   reads the answer; false: there is none
 #ifndef KVTIER_CLIENT_CALL_H_
 #define KVTIER_CLIENT_CALL_H_
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -24,6 +23,7 @@
 #include "client/submitted_calls.h"
 #include "core/block_key.h"
 #include "grpcpp/client_context.h"
+#include "grpcpp/completion_queue.h"
 #include "grpcpp/support/status.h"
 #include "proto/convert.h"
 
@@ -64,43 +64,59 @@ typename CallType::Result RunCall(const std::shared_ptr<AgentLink>& link, CallTy
       link->Ended(connection, {.name = CallType::kName, .timeout = timeout, .status = status}));
 }
 
+// A submitted call on its way.
+template <typename CallType>
+class CallFlight final : public SubmittedCalls::Flight {
+ public:
+  using Done = absl::AnyInvocable<void(typename CallType::Result)>;
+  CallFlight(std::shared_ptr<AgentLink> link, std::shared_ptr<Connection> connection,
+             std::unique_ptr<CallType> call, Done done)
+      : link_(std::move(link)),
+        connection_(std::move(connection)),
+        call_(std::move(call)),
+        done_(std::move(done)) {}
+
+  void Start(grpc::CompletionQueue* queue) override {
+    SetTimeout(&call_->messages.context, call_->messages.timeout);
+    reader_ = call_->Start(&connection_->stub(), queue);
+    reader_->Finish(&call_->messages.response, &status_, static_cast<Flight*>(this));
+  }
+  void Land() override {
+    const CallEnd end = {.name = CallType::kName,
+                         .timeout = call_->messages.timeout,
+                         .status = convert::FromGrpc(status_)};
+    done_(call_->Finish(link_, link_->Ended(connection_, end)));
+  }
+  void Cancel() override { call_->messages.context.TryCancel(); }
+
+ private:
+  using Reader = decltype(std::declval<CallType>().Start(nullptr, nullptr));
+  const std::shared_ptr<AgentLink> link_;
+  const std::shared_ptr<Connection> connection_;
+  const std::unique_ptr<CallType> call_;
+  Done done_;
+  Reader reader_;
+  grpc::Status status_;
+};
+
 // As Client::SubmitOnboard says. Takes `*call` only when it returns OK. REQUIRES: the
 // call's arguments are checked.
 template <typename CallType>
-absl::Status SubmitCall(const std::shared_ptr<AgentLink>& link,
-                        const std::shared_ptr<SubmittedCalls>& submitted,
-                        std::unique_ptr<CallType>* call,
-                        absl::AnyInvocable<void(typename CallType::Result)> done) {
-  // One object, shared, because gRPC's callback must be copyable.
-  struct Flight {
-    std::unique_ptr<CallType> call;
-    absl::AnyInvocable<void(typename CallType::Result)> done;
-    std::shared_ptr<AgentLink> link;
-    std::shared_ptr<SubmittedCalls> submitted;
-    std::shared_ptr<Connection> connection;
-  };
-  if (!submitted->Add(&(*call)->messages.context)) {
+absl::Status SubmitCall(const std::shared_ptr<AgentLink>& link, SubmittedCalls* submitted,
+                        std::unique_ptr<CallType>* call, typename CallFlight<CallType>::Done done) {
+  if (!submitted->Book()) {
     return absl::ResourceExhaustedError("too many submitted calls are under way");
   }
-  const absl::Duration timeout = (*call)->messages.timeout;
-  auto flight =
-      std::make_shared<Flight>(Flight{std::move(*call), std::move(done), link, submitted,
-                                      timeout > absl::ZeroDuration() ? link->Admit() : nullptr});
-  const auto end = [flight](bool answered) {
-    flight->done(flight->call->Finish(flight->link, answered));
-    flight->submitted->Remove(&flight->call->messages.context);
-  };
-  if (flight->connection == nullptr || !flight->call->Fill(flight->connection)) {
-    end(false);
+  const bool in_time = (*call)->messages.timeout > absl::ZeroDuration();
+  std::shared_ptr<Connection> connection = in_time ? link->Admit() : nullptr;
+  if (connection != nullptr && (*call)->Fill(connection)) {
+    submitted->Launch(std::make_unique<CallFlight<CallType>>(link, std::move(connection),
+                                                             std::move(*call), std::move(done)));
     return absl::OkStatus();
   }
-  SetTimeout(&flight->call->messages.context, timeout);
-  flight->call->Start(
-      flight->connection->stub().async(), [flight, end, timeout](const grpc::Status& status) {
-        end(flight->link->Ended(
-            flight->connection,
-            {.name = CallType::kName, .timeout = timeout, .status = convert::FromGrpc(status)}));
-      });
+  done((*call)->Finish(link, false));
+  call->reset();
+  submitted->Unbook();
   return absl::OkStatus();
 }
 

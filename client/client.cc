@@ -57,7 +57,7 @@ struct Client::State {
                                     .tenant_key = TenantKey::FromSecret(options.tenant_secret)},
                         .connect_timeout = options.connect_timeout,
                         .breaker = options.breaker})),
-        submitted(std::make_shared<SubmittedCalls>(kMaxSubmitted)) {}
+        submitted(kMaxSubmitted) {}
 
   absl::Duration Timeout(const std::optional<absl::Duration>& asked) const {
     return std::clamp(asked.value_or(default_timeout), absl::ZeroDuration(), kMaxTimeout);
@@ -76,7 +76,7 @@ struct Client::State {
 
   const absl::Duration default_timeout;
   const std::shared_ptr<AgentLink> link;
-  const std::shared_ptr<SubmittedCalls> submitted;
+  SubmittedCalls submitted;
 };
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Open(const ClientOptions& options) {
@@ -89,7 +89,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Open(const ClientOptions& option
 Client::Client(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
 Client::~Client() {
-  state_->submitted->CancelAndWait();
+  state_->submitted.CancelAndWait();
   state_->link->Stop();
 }
 
@@ -139,7 +139,7 @@ absl::Status Client::SubmitOnboard(SpaceHandle space, std::span<const EngineKey>
                                    absl::AnyInvocable<void(OnboardedBlocks)> done) {
   KVT_RETURN_IF_ERROR(state_->Check(space, keys));
   auto call = std::make_unique<OnboardCall>(space, keys, options, state_->Timeout(options.timeout));
-  return SubmitCall(state_->link, state_->submitted, &call, std::move(done));
+  return SubmitCall(state_->link, &state_->submitted, &call, std::move(done));
 }
 
 absl::Status Client::SubmitMatch(SpaceHandle space, std::span<const EngineKey> keys,
@@ -147,7 +147,7 @@ absl::Status Client::SubmitMatch(SpaceHandle space, std::span<const EngineKey> k
                                  absl::AnyInvocable<void(MatchedPrefix)> done) {
   KVT_RETURN_IF_ERROR(state_->Check(space, keys));
   auto call = std::make_unique<MatchCall>(space, keys, options, state_->Timeout(options.timeout));
-  return SubmitCall(state_->link, state_->submitted, &call, std::move(done));
+  return SubmitCall(state_->link, &state_->submitted, &call, std::move(done));
 }
 
 absl::Status Client::SubmitReserve(SpaceHandle space, std::span<const EngineKey> keys,
@@ -156,7 +156,7 @@ absl::Status Client::SubmitReserve(SpaceHandle space, std::span<const EngineKey>
   KVT_RETURN_IF_ERROR(state_->Check(space, keys));
   auto call = std::make_unique<ReserveCall>(space, keys, options, state_->Timeout(options.timeout),
                                             state_->default_timeout);
-  return SubmitCall(state_->link, state_->submitted, &call, std::move(done));
+  return SubmitCall(state_->link, &state_->submitted, &call, std::move(done));
 }
 
 absl::Status Client::SubmitPrefetch(SpaceHandle space, std::span<const EngineKey> keys,
@@ -165,7 +165,7 @@ absl::Status Client::SubmitPrefetch(SpaceHandle space, std::span<const EngineKey
   KVT_RETURN_IF_ERROR(state_->Check(space, keys));
   auto call =
       std::make_unique<PrefetchCall>(space, keys, options, state_->Timeout(options.timeout));
-  return SubmitCall(state_->link, state_->submitted, &call, std::move(done));
+  return SubmitCall(state_->link, &state_->submitted, &call, std::move(done));
 }
 
 absl::Status Client::SubmitCommit(ReservedBlocks&& blocks, absl::AnyInvocable<void(size_t)> done) {
@@ -175,7 +175,7 @@ absl::Status Client::SubmitCommit(ReservedBlocks&& blocks, absl::AnyInvocable<vo
     return absl::OkStatus();
   }
   auto call = std::make_unique<CommitCall>(std::move(blocks));
-  const absl::Status status = SubmitCall(link, state_->submitted, &call, std::move(done));
+  const absl::Status status = SubmitCall(link, &state_->submitted, &call, std::move(done));
   if (!status.ok()) blocks = call->TakeBlocks();
   return status;
 }

@@ -109,10 +109,10 @@ class Client {
   absl::StatusOr<size_t> Prefetch(SpaceHandle space, std::span<const EngineKey> keys,
                                   const MatchOptions& options = {});
 
-  // The same without waiting. `done` is called exactly once, by another thread or
-  // before the function returns; it must not block and must not destroy the client.
-  // Errors, and then `done` is not called: kInvalidArgument; kResourceExhausted, kMaxSubmitted are
-  // under way (retry when one is done).
+  // The same without waiting. `done` is called exactly once, by the client's own thread
+  // or before the function returns; it must not block and must not destroy the client.
+  // Errors, and then `done` is not called: kInvalidArgument; kResourceExhausted,
+  // kMaxSubmitted are under way (retry when one is done).
   absl::Status SubmitOnboard(SpaceHandle space, std::span<const EngineKey> keys,
                              const OnboardOptions& options,
                              absl::AnyInvocable<void(OnboardedBlocks)> done);

@@ -2,12 +2,12 @@
 #ifndef KVTIER_CLIENT_MATCH_CALL_H_
 #define KVTIER_CLIENT_MATCH_CALL_H_
 
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "client/call.h"
 #include "client/client.h"
+#include "grpcpp/completion_queue.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 
 namespace kvtier {
@@ -27,9 +27,8 @@ class MatchCall {
   grpc::Status Send(v1::Worker::StubInterface* stub) {
     return stub->Match(&messages.context, messages.request, &messages.response);
   }
-  void Start(v1::Worker::StubInterface::async_interface* stub,
-             std::function<void(grpc::Status)> end) {
-    stub->Match(&messages.context, &messages.request, &messages.response, std::move(end));
+  auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
+    return stub->AsyncMatch(&messages.context, messages.request, queue);
   }
   MatchedPrefix Finish(const std::shared_ptr<AgentLink>& link, bool answered);
 

@@ -2,11 +2,11 @@
 #ifndef KVTIER_CLIENT_ONBOARD_CALL_H_
 #define KVTIER_CLIENT_ONBOARD_CALL_H_
 
-#include <functional>
 #include <memory>
 
 #include "client/call.h"
 #include "client/client.h"
+#include "grpcpp/completion_queue.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 
 namespace kvtier {
@@ -26,9 +26,8 @@ class OnboardCall {
   grpc::Status Send(v1::Worker::StubInterface* stub) {
     return stub->Onboard(&messages.context, messages.request, &messages.response);
   }
-  void Start(v1::Worker::StubInterface::async_interface* stub,
-             std::function<void(grpc::Status)> end) {
-    stub->Onboard(&messages.context, &messages.request, &messages.response, std::move(end));
+  auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
+    return stub->AsyncOnboard(&messages.context, messages.request, queue);
   }
   OnboardedBlocks Finish(const std::shared_ptr<AgentLink>& link, bool answered);
 

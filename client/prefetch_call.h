@@ -2,11 +2,11 @@
 #ifndef KVTIER_CLIENT_PREFETCH_CALL_H_
 #define KVTIER_CLIENT_PREFETCH_CALL_H_
 
-#include <functional>
 #include <memory>
 
 #include "client/call.h"
 #include "client/client.h"
+#include "grpcpp/completion_queue.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 
 namespace kvtier {
@@ -32,9 +32,8 @@ class PrefetchCall {
   grpc::Status Send(v1::Worker::StubInterface* stub) {
     return stub->Prefetch(&messages.context, messages.request, &messages.response);
   }
-  void Start(v1::Worker::StubInterface::async_interface* stub,
-             std::function<void(grpc::Status)> end) {
-    stub->Prefetch(&messages.context, &messages.request, &messages.response, std::move(end));
+  auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
+    return stub->AsyncPrefetch(&messages.context, messages.request, queue);
   }
   size_t Finish(const std::shared_ptr<AgentLink>&, bool answered) {
     return answered ? messages.response.accepted_blocks() : 0;

@@ -2,13 +2,13 @@
 #ifndef KVTIER_CLIENT_RESERVE_CALL_H_
 #define KVTIER_CLIENT_RESERVE_CALL_H_
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "client/call.h"
 #include "client/client.h"
+#include "grpcpp/completion_queue.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 
 namespace kvtier {
@@ -33,9 +33,8 @@ class ReserveCall {
   grpc::Status Send(v1::Worker::StubInterface* stub) {
     return stub->Reserve(&messages.context, messages.request, &messages.response);
   }
-  void Start(v1::Worker::StubInterface::async_interface* stub,
-             std::function<void(grpc::Status)> end) {
-    stub->Reserve(&messages.context, &messages.request, &messages.response, std::move(end));
+  auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
+    return stub->AsyncReserve(&messages.context, messages.request, queue);
   }
   ReservedBlocks Finish(const std::shared_ptr<AgentLink>& link, bool answered);
 
@@ -68,9 +67,8 @@ class CommitCall {
   grpc::Status Send(v1::Worker::StubInterface* stub) {
     return stub->Commit(&messages.context, messages.request, &messages.response);
   }
-  void Start(v1::Worker::StubInterface::async_interface* stub,
-             std::function<void(grpc::Status)> end) {
-    stub->Commit(&messages.context, &messages.request, &messages.response, std::move(end));
+  auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
+    return stub->AsyncCommit(&messages.context, messages.request, queue);
   }
   size_t Finish(const std::shared_ptr<AgentLink>& link, bool answered);
   ReservedBlocks TakeBlocks() { return std::move(blocks_); }

@@ -1,47 +1,61 @@
-// SubmittedCalls knows the asynchronous calls that are under way: how many there may
-// be, and how to end them all.
+// SubmittedCalls runs the asynchronous calls of one client: how many may be under way,
+// the thread where they end, and how to end them all.
+//
+// It has a completion queue of its own. gRPC's callback threads go when the last
+// channel that used them does; dropped by a callback, as the end of a call may do, that
+// channel would make the thread join itself, and gRPC 1.51 aborts the process.
 #ifndef KVTIER_CLIENT_SUBMITTED_CALLS_H_
 #define KVTIER_CLIENT_SUBMITTED_CALLS_H_
 
 #include <cstddef>
+#include <memory>
+#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
-#include "grpcpp/client_context.h"
+#include "grpcpp/completion_queue.h"
 
 namespace kvtier {
 
 // Thread-safe.
 class SubmittedCalls {
  public:
-  explicit SubmittedCalls(size_t limit) : limit_(limit) {}
+  // One call and all that it needs until it has ended.
+  class Flight {
+   public:
+    virtual ~Flight() = default;
+    // Sends the request: the queue answers `this` once, ended or cancelled.
+    virtual void Start(grpc::CompletionQueue* queue) = 0;
+    // Called once, from the queue's thread, when the answer or the error is there.
+    virtual void Land() = 0;
+    // Called by any thread, between Start() and Land().
+    virtual void Cancel() = 0;
+  };
 
-  // False: `limit` are under way. `context` stays valid until Remove().
-  bool Add(grpc::ClientContext* context) ABSL_LOCKS_EXCLUDED(mu_) {
-    absl::MutexLock lock(&mu_);
-    if (contexts_.size() >= limit_) return false;
-    contexts_.insert(context);
-    return true;
-  }
-  void Remove(grpc::ClientContext* context) ABSL_LOCKS_EXCLUDED(mu_) {
-    absl::MutexLock lock(&mu_);
-    contexts_.erase(context);
-  }
-  // Cancels all and returns when their callbacks have. REQUIRES: no Add() any more.
-  void CancelAndWait() ABSL_LOCKS_EXCLUDED(mu_) {
-    absl::MutexLock lock(&mu_);
-    // Under the lock, so that none goes while it is cancelled. TryCancel calls nobody
-    // back on this thread.
-    for (grpc::ClientContext* context : contexts_) context->TryCancel();
-    const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return contexts_.empty(); };
-    mu_.Await(absl::Condition(&none));
-  }
+  explicit SubmittedCalls(size_t limit) : limit_(limit) {}
+  // REQUIRES: nothing is under way.
+  ~SubmittedCalls();
+
+  // Books a place for one call. False: `limit` have one.
+  bool Book() ABSL_LOCKS_EXCLUDED(mu_);
+  // The booked call ends without being sent.
+  void Unbook() ABSL_LOCKS_EXCLUDED(mu_);
+  // Sends the booked call.
+  void Launch(std::unique_ptr<Flight> flight) ABSL_LOCKS_EXCLUDED(mu_);
+  // Cancels all and returns when they have landed and are destroyed. REQUIRES: no
+  // Book() any more, nor is this the queue's thread.
+  void CancelAndWait() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
+  void Run();
+
   const size_t limit_;
+  grpc::CompletionQueue queue_;
   absl::Mutex mu_;
-  absl::flat_hash_set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mu_);
+  size_t booked_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::flat_hash_set<Flight*> flying_ ABSL_GUARDED_BY(mu_);
+  std::thread thread_ ABSL_GUARDED_BY(mu_);  // Since the first call.
 };
 
 }  // namespace kvtier

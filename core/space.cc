@@ -21,11 +21,37 @@ constexpr uint32_t kMaxHeadDim = 65536;
 constexpr uint32_t kMaxTokensPerBlock = 65536;
 constexpr uint32_t kMaxShards = 4096;
 
-absl::Status CheckText(absl::string_view field, absl::string_view text, size_t min_bytes) {
-  if (text.size() >= min_bytes && text.size() <= kMaxSpaceTextBytes) return absl::OkStatus();
+// Well-formed: no overlong form, no surrogate, nothing beyond U+10FFFF.
+bool IsUtf8(absl::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<uint8_t>(text[i]);
+    const size_t bytes = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if ((lead >= 0x80 && lead < 0xc2) || lead > 0xf4 || bytes > text.size() - i) return false;
+    for (size_t j = 1; j < bytes; ++j) {
+      if ((static_cast<uint8_t>(text[i + j]) & 0xc0) != 0x80) return false;
+    }
+    const auto second = bytes > 1 ? static_cast<uint8_t>(text[i + 1]) : uint8_t{0};
+    if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) ||
+        (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f)) {
+      return false;
+    }
+    i += bytes;
+  }
+  return true;
+}
+
+absl::Status CheckBytes(absl::string_view field, absl::string_view bytes, size_t min_bytes) {
+  if (bytes.size() >= min_bytes && bytes.size() <= kMaxSpaceTextBytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "space ", field, " \"", absl::CHexEscape(text.substr(0, kMaxSpaceTextBytes)), "\" of ",
-      text.size(), " bytes; must be ", min_bytes, " to ", kMaxSpaceTextBytes));
+      "space ", field, " \"", absl::CHexEscape(bytes.substr(0, kMaxSpaceTextBytes)), "\" of ",
+      bytes.size(), " bytes; must be ", min_bytes, " to ", kMaxSpaceTextBytes));
+}
+
+absl::Status CheckText(absl::string_view field, absl::string_view text, size_t min_bytes) {
+  KVT_RETURN_IF_ERROR(CheckBytes(field, text, min_bytes));
+  if (IsUtf8(text)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("space ", field, " \"", absl::CHexEscape(text), "\" is not UTF-8"));
 }
 
 struct Range {
@@ -78,7 +104,7 @@ class ItemHash {
 
 absl::Status SpaceSpec::Validate() const {
   KVT_RETURN_IF_ERROR(CheckText("model", model, 1));
-  KVT_RETURN_IF_ERROR(CheckText("weights_digest", weights_digest, 1));
+  KVT_RETURN_IF_ERROR(CheckBytes("weights_digest", weights_digest, 1));
   KVT_RETURN_IF_ERROR(CheckText("lora", lora, 0));
   KVT_RETURN_IF_ERROR(CheckText("dtype", dtype, 1));
   KVT_RETURN_IF_ERROR(CheckText("layout", layout, 1));

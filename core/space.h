@@ -19,6 +19,7 @@ inline constexpr uint64_t kMaxBlockBytes = uint64_t{64} << 20;  // 64 MiB.
 inline constexpr size_t kMaxSpaceTextBytes = 256;               // Per text field.
 
 struct SpaceSpec {
+  // Texts are UTF-8; the digest is any bytes.
   std::string model{};           // Name as the engine gives it; 1..256 bytes.
   std::string weights_digest{};  // Digest of the weights, 1..256 bytes: a new epoch is a new space.
   std::string lora{};            // Adapter name and digest; empty: none.

@@ -28,13 +28,14 @@ class AgentRig {
     uint64_t slots = 16;     // Of each of the two tenants, in host memory.
     uint64_t gpu_slots = 0;  // 0: no device.
     bool disk = true;
+    uint32_t segments = 64;  // Of the disk, seven blocks each.
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
   };
   AgentRig() : AgentRig(Shape()) {}
   explicit AgentRig(const Shape& shape)
       : executor(&time),
-        media(64, 64 << 10, 1),
+        media(shape.segments, 64 << 10, 1),
         manifest_media(1),
         disk(&executor, &media),
         manifest(&executor, &manifest_media),

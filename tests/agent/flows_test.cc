@@ -194,6 +194,26 @@ TEST(DiskLoadTest, LoadsBeyondTheLimitWaitAndForegroundGoesFirst) {
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), blocks);
 }
 
+TEST(DiskLoadTest, TheQueueHoldsAsManyAsAllowedAndOneMoreIsAMissAtOnce) {
+  const size_t blocks = kMaxLoadsRunning + kMaxLoadsQueued + 1;
+  AgentRig rig({.slots = blocks, .segments = static_cast<uint32_t>(blocks / 6)});
+  for (size_t put = 0; put < blocks; put += kMaxOffloadQueued) {
+    const size_t some = std::min(blocks - put, kMaxOffloadQueued);
+    ASSERT_EQ(rig.PutOnDisk(rig.session, 1 + put, some), some);
+  }
+  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.disk.Stall();
+  ASSERT_EQ(rig.Run(rig.agent->onboarder().Prefetch(rig.NameRun(rig.session, 1, blocks), true)),
+            blocks - 1);
+  EXPECT_EQ(rig.agent->stats().host.declined, 1u);
+  const absl::Time start = rig.executor.Now();
+  EXPECT_EQ(rig.Hits(rig.session, blocks, 1, kLong), 0u);
+  EXPECT_EQ(rig.executor.Now(), start);
+  rig.disk.Resume();
+  rig.Pass(kLong);
+  EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), blocks - 1);
+}
+
 TEST(DiskLoadTest, AFlippedBitIsAMissACounterAndAQuarantine) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);

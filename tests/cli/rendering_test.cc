@@ -33,6 +33,7 @@ v1::AgentStatusResponse WellAgent() {
   status.set_coordinator_connected(true);
   status.set_coordinator_silence_seconds(0.4);
   status.set_disk_io("io_uring");
+  status.mutable_disk_recovery()->set_recovered_blocks(7000);
   status.set_device("emulated");
   status.mutable_peers()->set_fetched_blocks(120);
   status.mutable_peers()->set_fetched_bytes(uint64_t{240} << 20);
@@ -60,6 +61,7 @@ TEST(StatusTable, OneAgentAndWhatIsDownFitOneScreen) {
   coordinator  10.0.0.1:7300, connected, last heard 400 ms ago
   peers        fetched 120 blocks (240 MiB), missed 0, served 0 (0 B)
   disk I/O     io_uring
+  disk start   7,000 blocks warm; dropped 0 of older generations, 0 damaged, 0 outside the disk as configured
   device       emulated
   TIER  CAPACITY      USED    FULL   PINNED  BLOCKS  HITS  MISSES  EVICTIONS
   host  4.00 GiB  1.00 GiB  25.0 %  128 MiB     512    75      25      1,234
@@ -97,11 +99,13 @@ TEST(Complaints, NameWhatIsNotAsItShouldBe) {
   EXPECT_THAT(Complaints(status), IsEmpty());
   status.set_coordinator_connected(false);
   status.set_altered_blocks(1);
+  status.mutable_disk_recovery()->set_dropped_corrupt(5);
   status.mutable_tiers(0)->set_verify_failures(2);
   status.mutable_tiers(0)->set_io_errors(3);
   status.mutable_peers()->set_verify_failures(4);
   EXPECT_THAT(Complaints(status),
               ElementsAre("1 host blocks altered by a worker after commit",
+                          "5 damaged manifest values dropped at start",
                           "2 blocks quarantined on host", "3 I/O errors on host",
                           "4 wrong blocks from peers", "coordinator silent, only local hits"));
   status = WellAgent();
@@ -144,6 +148,12 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
         "timeouts": 0
       },
       "disk_io": "io_uring",
+      "disk_recovery": {
+        "recovered_blocks": 7000,
+        "dropped_stale": 0,
+        "dropped_corrupt": 0,
+        "dropped_misfit": 0
+      },
       "device": "emulated",
       "altered_blocks": 0,
       "deadline_misses": 0,

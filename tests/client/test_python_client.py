@@ -4,6 +4,7 @@ Run by CTest with PYTHONPATH=<build>/python and the path of the fake_agent progr
 KVTIER_FAKE_AGENT.
 """
 
+import ctypes
 import gc
 import os
 import select
@@ -53,6 +54,13 @@ class FakeAgent:
         self._process.stdin.close()
         self._process.wait(timeout=10)
         self._process.stdout.close()
+
+
+class OneProcess(unittest.TestCase):
+    # Both held the full Protobuf runtime once, and the second to be loaded aborted.
+    def test_the_c_library_loads_beside_the_module(self):
+        library = ctypes.CDLL(os.environ["KVTIER_C_LIBRARY"])
+        self.assertTrue(library.kvtier_open)
 
 
 class WithAgent(unittest.TestCase):

@@ -101,6 +101,13 @@ TEST(SpaceSpec, AcceptsTheBoundsOfEveryField) {
   EXPECT_TRUE(highest.Validate().ok()) << highest.Validate();
 }
 
+TEST(SpaceSpec, TextMayBeAnyUtf8AndADigestAnyBytes) {
+  SpaceSpec space = KnownSpace();
+  space.model = "\xc3\xa4 \xe6\xbc\xa2 \xf0\x9f\x90\x88 \xf4\x8f\xbf\xbf";
+  space.weights_digest = std::string("\x00\xff\xfe", 3);
+  EXPECT_TRUE(space.Validate().ok()) << space.Validate();
+}
+
 struct BadField {
   const char* field;
   const char* value;  // As the message must print it.
@@ -112,6 +119,12 @@ TEST(SpaceSpec, ValidationNamesFieldAndValue) {
   const std::vector<BadField> cases = {
       {"model", "0 bytes", [](SpaceSpec& s) { s.model = ""; }},
       {"model", "257 bytes", [&](SpaceSpec& s) { s.model = long_text; }},
+      {"model", "\\xff\" is not UTF-8", [](SpaceSpec& s) { s.model = "a\xff"; }},
+      {"lora", "is not UTF-8", [](SpaceSpec& s) { s.lora = "cut \xc3"; }},
+      {"dtype", "is not UTF-8", [](SpaceSpec& s) { s.dtype = "\xc0\x80"; }},        // Overlong.
+      {"layout", "is not UTF-8", [](SpaceSpec& s) { s.layout = "\xed\xa0\x80"; }},  // Surrogate.
+      {"layout", "is not UTF-8",
+       [](SpaceSpec& s) { s.layout = "\xf4\x90\x80\x80"; }},  // Too large.
       {"weights_digest", "0 bytes", [](SpaceSpec& s) { s.weights_digest = ""; }},
       {"weights_digest", "257 bytes", [&](SpaceSpec& s) { s.weights_digest = long_text; }},
       {"lora", "257 bytes", [&](SpaceSpec& s) { s.lora = long_text; }},

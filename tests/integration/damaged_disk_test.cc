@@ -172,20 +172,22 @@ TEST_F(DamagedDiskTest, AnOlderGenerationsRecordOfTheSameBlockIsAMiss) {
   EXPECT_EQ(VerifyFailures(), 1);
 }
 
-TEST_F(DamagedDiskTest, AFlippedBitInTheManifestsValueIsAMissAndLogged) {
+TEST_F(DamagedDiskTest, AFlippedBitInTheManifestsValueIsAMissAndCounted) {
   ChangeManifest(5, [](std::string* value) { (*value)[value->size() / 2] ^= 8; });
   Restart();
   ExpectOnlyMiss(5);
+  EXPECT_EQ(agent_.Status().disk_recovery().dropped_corrupt(), 1);
   EXPECT_THAT(agent_.LogText(), HasSubstr("1 damaged"));
 }
 
-TEST_F(DamagedDiskTest, AManifestValueOfAnotherBlockIsAMissAndLogged) {
+TEST_F(DamagedDiskTest, AManifestValueOfAnotherBlockIsAMissAndCounted) {
   std::string other;
   ChangeManifest(1, [&](std::string* value) { other = *value; });
   ChangeManifest(5, [&](std::string* value) { *value = other; });
   Restart();
   ExpectOnlyMiss(5);
-  EXPECT_THAT(agent_.LogText(), HasSubstr("1 damaged"));
+  EXPECT_EQ(agent_.Status().disk_recovery().dropped_corrupt(), 1);
+  EXPECT_EQ(agent_.Status().disk_recovery().recovered_blocks(), kPrefix.count - 1);
 }
 
 TEST_F(DamagedDiskTest, AManifestThatPointsToAnotherBlocksRecordIsAMissAndCounted) {

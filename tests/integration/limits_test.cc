@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "kvtier/v1/peer.grpc.pb.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 #include "proto/convert.h"
 #include "tests/integration/raw_session.h"
+#include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
 
@@ -20,7 +22,9 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr size_t kMaxSessions = 1024;  // agent/limits.h
+// agent/limits.h
+constexpr size_t kMaxSessions = 1024;
+constexpr size_t kMaxPeerStreamsServed = 16;
 
 class LimitsTest : public ::testing::Test {
  protected:
@@ -135,6 +139,54 @@ TEST_F(LimitsTest, ASpaceWhoseBlocksAreLargerThanASlabIsRefusedByValue) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(),
               AllOf(HasSubstr("block_bytes"), HasSubstr(std::to_string(2 << 20))));
+}
+
+// A peer that asks and does not read; its stream stays open until it is destroyed.
+class SilentPeer {
+ public:
+  SilentPeer(v1::Peer::Stub* stub, const v1::FetchRequest& request) {
+    SetCallDeadline(&context_);
+    stream_ = stub->Fetch(&context_, request);
+  }
+  ~SilentPeer() { context_.TryCancel(); }
+  // Whether the first block arrives.
+  bool ReadOne() {
+    v1::FetchChunk chunk;
+    return stream_->Read(&chunk);
+  }
+  grpc::Status Finish() { return stream_->Finish(); }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<v1::FetchChunk>> stream_;
+};
+
+TEST_F(LimitsTest, PeersBeyondTheLimitAreToldSoAndServedWhenOthersAreGone) {
+  const Blocks run = {.first = 100, .count = 1024};  // Too long for a stream nobody reads.
+  ASSERT_EQ(worker_.Put(run), run.count);
+  v1::FetchRequest request;
+  *request.mutable_version() = convert::OurVersion("test");
+  request.set_node_id("node-b");
+  for (uint64_t i = 0; i < run.count; ++i) {
+    request.add_block_keys(convert::ToWire(worker_.KeyOf(run.first + i)));
+  }
+  request.set_timeout_ms(20'000);
+  const auto stub =
+      v1::Peer::NewStub(grpc::CreateChannel(agent_.address(), grpc::InsecureChannelCredentials()));
+  std::vector<std::unique_ptr<SilentPeer>> peers;
+  for (size_t i = 0; i < kMaxPeerStreamsServed; ++i) {
+    peers.push_back(std::make_unique<SilentPeer>(stub.get(), request));
+    ASSERT_TRUE(peers.back()->ReadOne()) << i;
+  }
+  SilentPeer one_more(stub.get(), request);
+  EXPECT_FALSE(one_more.ReadOne());
+  const grpc::Status refused = one_more.Finish();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("16"));
+  EXPECT_TRUE(Match(RequestOf(1)).ok());
+
+  peers.clear();
+  EXPECT_TRUE(Await(absl::Seconds(5), [&] { return SilentPeer(stub.get(), request).ReadOne(); }));
 }
 
 TEST_F(LimitsTest, SessionsBeyondTheLimitAreToldSoAndTheRestAreServed) {

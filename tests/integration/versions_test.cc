@@ -15,21 +15,13 @@
 #include "tests/integration/raw_session.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
+#include "tests/testing/unknown_fields.h"
 
 namespace kvtier::testing {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-// What a later version may have added.
-void AddUnknownFields(google::protobuf::Message* message) {
-  google::protobuf::UnknownFieldSet* fields =
-      message->GetReflection()->MutableUnknownFields(message);
-  fields->AddVarint(1000, 42);
-  fields->AddLengthDelimited(1001, "a field of the next version");
-  fields->AddFixed64(1002, 7);
-}
 
 v1::ProtocolVersion Version(uint32_t version, uint32_t min_version) {
   v1::ProtocolVersion message;

@@ -1,0 +1,71 @@
+#include "client/submitted_calls.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "core/check.h"
+
+namespace kvtier {
+
+SubmittedCalls::~SubmittedCalls() {
+  queue_.Shutdown();
+  absl::ReleasableMutexLock lock(&mu_);
+  KVT_CHECK(booked_ == 0);
+  std::thread thread = std::move(thread_);
+  lock.Release();
+  if (thread.joinable()) {
+    thread.join();
+  } else {
+    Run();  // A queue must be drained before it goes.
+  }
+}
+
+bool SubmittedCalls::Book() {
+  absl::MutexLock lock(&mu_);
+  if (booked_ == limit_) return false;
+  ++booked_;
+  return true;
+}
+
+void SubmittedCalls::Unbook() {
+  absl::MutexLock lock(&mu_);
+  KVT_CHECK(booked_ > 0);
+  --booked_;
+}
+
+void SubmittedCalls::Launch(std::unique_ptr<Flight> flight) {
+  // Under the lock, so that none is cancelled before it has started. Start() calls
+  // nobody back on this thread.
+  absl::MutexLock lock(&mu_);
+  if (!thread_.joinable()) {
+    thread_ = std::thread([this] { Run(); });
+    pthread_setname_np(thread_.native_handle(), "kvtier-calls");
+  }
+  flying_.insert(flight.get());
+  flight.release()->Start(&queue_);
+}
+
+void SubmittedCalls::CancelAndWait() {
+  absl::MutexLock lock(&mu_);
+  for (Flight* flight : flying_) flight->Cancel();
+  const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return booked_ == 0; };
+  mu_.Await(absl::Condition(&none));
+}
+
+void SubmittedCalls::Run() {
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_.Next(&tag, &ok)) {
+    std::unique_ptr<Flight> flight(static_cast<Flight*>(tag));
+    {
+      absl::MutexLock lock(&mu_);
+      flying_.erase(flight.get());
+    }
+    flight->Land();
+    flight.reset();
+    Unbook();
+  }
+}
+
+}  // namespace kvtier
