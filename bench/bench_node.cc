@@ -63,7 +63,7 @@ absl::Status PutAndOffload(NodeProcess* node, BlockLoad* load, double fio_write)
   KVT_RETURN_IF_ERROR(status);
   KVT_ASSIGN_OR_RETURN(const v1::TierReport disk, node->Tier(v1::TIER_DISK));
   KVT_RETURN_IF_ERROR(ExpectBytes("wrote to disk", disk.bytes_in(), *load));
-  const double bytes = load->run_bytes();
+  const auto bytes = static_cast<double>(load->run_bytes());
   PrintFigure("node.put.2MiB", bytes / Median(put) / 1e9, "GB/s", Median(copy) / Median(put),
               "memcpy");
   PrintFigure("node.offload.2MiB", bytes / Median(durable) / 1e9, "GB/s",
@@ -81,7 +81,7 @@ absl::Status DiskReads(NodeProcess* node, BlockLoad* load, double fio_read) {
   KVT_RETURN_IF_ERROR(status);
   KVT_ASSIGN_OR_RETURN(const v1::TierReport disk, node->Tier(v1::TIER_DISK));
   KVT_RETURN_IF_ERROR(ExpectBytes("read from disk", disk.bytes_out(), *load));
-  const double rate = load->run_bytes() / Median(read);
+  const double rate = static_cast<double>(load->run_bytes()) / Median(read);
   PrintFigure("node.disk_onboard.2MiB", rate / 1e9, "GB/s", rate / fio_read, "fio");
   return absl::OkStatus();
 }

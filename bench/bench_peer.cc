@@ -57,7 +57,7 @@ absl::Status Run() {
   KVT_ASSIGN_OR_RETURN(const std::unique_ptr<BlockLoad> get,
                        BlockLoad::Open(asker->socket_dir(), kBlocks, kBlockBytes));
   KVT_ASSIGN_OR_RETURN(const double seconds, FetchSeconds(asker.get(), get.get()));
-  const double rate = get->run_bytes() / seconds;
+  const double rate = static_cast<double>(get->run_bytes()) / seconds;
   PrintFigure("peer.fetch.2MiB", rate / 1e9, "GB/s", rate / iperf, "iperf3");
   return absl::OkStatus();
 }

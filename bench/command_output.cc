@@ -13,9 +13,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-extern char** environ;
-
 namespace kvtier::bench {
+
+std::vector<char*> ArgumentsOf(std::vector<std::string>* words) {
+  std::vector<char*> arguments;
+  arguments.reserve(words->size() + 1);
+  for (std::string& word : *words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  return arguments;
+}
 
 absl::StatusOr<std::string> OutputOf(std::vector<std::string> words) {
   std::array<int, 2> ends;
@@ -23,9 +29,7 @@ absl::StatusOr<std::string> OutputOf(std::vector<std::string> words) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
+  std::vector<char*> arguments = ArgumentsOf(&words);
   pid_t child = 0;
   const int error =
       posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);

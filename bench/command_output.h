@@ -10,6 +10,9 @@
 
 namespace kvtier::bench {
 
+// What exec takes: pointers into `words`, and a null.
+std::vector<char*> ArgumentsOf(std::vector<std::string>* words);
+
 // Runs the program found in PATH and returns what it wrote to stdout. Errors:
 // kNotFound, it is not installed; kUnavailable, it failed, with what it wrote.
 absl::StatusOr<std::string> OutputOf(std::vector<std::string> words);

@@ -14,8 +14,6 @@
 #include "bench/node_process.h"
 #include "core/status_macros.h"
 
-extern char** environ;
-
 namespace kvtier::bench {
 namespace {
 
@@ -25,9 +23,7 @@ class Server {
   explicit Server(const std::string& port) {
     std::vector<std::string> words = {"iperf3",           "--server",       "--one-off",
                                       "--bind=127.0.0.1", "--port=" + port, "--logfile=/dev/null"};
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
+    std::vector<char*> arguments = ArgumentsOf(&words);
     if (posix_spawnp(&pid_, "iperf3", nullptr, nullptr, arguments.data(), environ) != 0) pid_ = -1;
   }
   ~Server() {

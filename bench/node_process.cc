@@ -18,12 +18,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "bench/command_output.h"
 #include "core/check.h"
 #include "core/status_macros.h"
 #include "grpcpp/create_channel.h"
 #include "proto/convert.h"
-
-extern char** environ;
 
 namespace kvtier::bench {
 namespace {
@@ -100,15 +99,13 @@ absl::Status NodeProcess::Spawn(const std::string& program, const std::vector<st
       std::filesystem::read_symlink("/proc/self/exe").parent_path() / program;
   std::vector<std::string> words = {path};
   words.insert(words.end(), flags.begin(), flags.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
+  std::vector<char*> arguments = ArgumentsOf(&words);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   const std::string log = directory_ + "/log";
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(),
                                    O_CREAT | O_WRONLY | O_APPEND, 0600);
-  const int error = posix_spawn(&pid_, path.c_str(), &actions, nullptr, argv.data(), environ);
+  const int error = posix_spawn(&pid_, path.c_str(), &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error == 0) return absl::OkStatus();
   pid_ = -1;

@@ -28,7 +28,7 @@ def parse_arguments():
                         help="length of an answer (default: %(default)s)")
     options = parser.parse_args()
     if not options.prompt_file.is_file():
-        parser.error(f"--prompt-file {options.prompt_file}: no such file")
+        parser.error(f"--prompt-file {options.prompt_file}: not a readable file")
     if not 64 <= options.prefix_tokens <= 3500:
         parser.error(f"--prefix-tokens {options.prefix_tokens}: 64 to 3500")
     if not 1 <= options.max_tokens <= 256:

@@ -42,6 +42,7 @@ EngineKey TestWorker::TestKey(uint64_t number) { return TestEngineKey(number); }
 
 std::vector<EngineKey> TestWorker::KeysOf(Blocks blocks) const {
   std::vector<EngineKey> keys;
+  keys.reserve(blocks.count);
   for (size_t i = 0; i < blocks.count; ++i) keys.push_back(TestKey(blocks.first + i));
   return keys;
 }
@@ -93,6 +94,7 @@ bool TestWorker::Proves(const OnboardedBlocks& onboarded, uint64_t first) const 
 std::vector<BlockSource> TestWorker::Get(Blocks blocks, const OnboardOptions& options) {
   const OnboardedBlocks onboarded = Hold(blocks, options);
   std::vector<BlockSource> sources;
+  sources.reserve(onboarded.size());
   for (size_t i = 0; i < onboarded.size(); ++i) sources.push_back(onboarded.source(i));
   return sources;
 }

@@ -22,8 +22,6 @@
 
 #include "tests/tier_disk/disk_rig.h"
 
-extern char** environ;
-
 namespace kvtier {
 namespace {
 
