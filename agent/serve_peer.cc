@@ -16,9 +16,9 @@ AlignedBuffer::AlignedBuffer(size_t bytes)
 
 // A disk read outlives the peer's deadline when the disk does; its state is shared.
 struct PeerServer::DiskRead {
-  DiskRead(Executor* executor, DiskBlock block)
-      : block(std::move(block)),
-        buffer(std::make_shared<AlignedBuffer>(SlotBytes(this->block.length))),
+  DiskRead(Executor* executor, const DiskBlock& block)
+      : block(block),
+        buffer(std::make_shared<AlignedBuffer>(SlotBytes(block.length))),
         done(executor) {}
   const DiskBlock block;
   const std::shared_ptr<AlignedBuffer> buffer;

@@ -34,6 +34,7 @@ kvtier::SpaceSpec MinimalSpace() {
 // In a real worker each key is a hash over the block's tokens and the key before it.
 std::vector<kvtier::EngineKey> MinimalKeys() {
   std::vector<kvtier::EngineKey> keys;
+  keys.reserve(kBlocks);
   for (size_t i = 0; i < kBlocks; ++i) {
     keys.push_back(*kvtier::EngineKey::FromBytes("minimal block " + std::to_string(i)));
   }

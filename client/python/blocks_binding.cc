@@ -27,6 +27,7 @@ Block HitBlock(const Hit& hit, size_t i) {
 
 std::vector<std::string> Sources(const Hit& hit) {
   std::vector<std::string> sources;
+  sources.reserve(hit.blocks.size());
   for (size_t i = 0; i < hit.blocks.size(); ++i) {
     sources.emplace_back(BlockSourceName(hit.blocks.source(i)));
   }

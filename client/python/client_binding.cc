@@ -72,6 +72,7 @@ OnboardTarget TargetFrom(const std::string& target) {
 
 py::tuple MatchFrom(const MatchedPrefix& matched) {
   std::vector<std::string> tiers;
+  tiers.reserve(matched.tiers.size());
   for (const Tier tier : matched.tiers) tiers.emplace_back(TierName(tier));
   return py::make_tuple(matched.blocks, matched.local_blocks, std::move(tiers));
 }

@@ -16,7 +16,6 @@
 namespace kvtier {
 namespace {
 
-using testing::AgentRig;
 using testing::SimRandom;
 
 constexpr uint64_t kPage = 4096;

@@ -11,8 +11,6 @@ namespace kvtier {
 namespace {
 
 using testing::AgentRig;
-using testing::FillBlock;
-using testing::kRigBlockBytes;
 using testing::TestEngineKey;
 
 constexpr absl::Duration kLong = absl::Seconds(5);

@@ -16,7 +16,6 @@ namespace {
 using testing::Eventually;
 using testing::FakeAgent;
 using testing::FakeNode;
-using testing::PutBlocks;
 using testing::TestKeys;
 
 class ClientSubmitTest : public ::testing::Test {
