@@ -58,7 +58,8 @@ RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segm
             });
   SegmentId segment{};
   uint64_t end = 0;  // Of the last live record in `segment`.
-  for (ManifestEntry& entry : image.entries) {
+  for (const ManifestEntry& entry : image.entries) {
+    const bool overlaps = entry.segment == segment && entry.offset < end;
     uint64_t* dropped = nullptr;
     if (!Fits(entry, segment_count, segment_bytes)) {
       dropped = &disk.dropped_misfit;
@@ -67,9 +68,8 @@ RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segm
       dropped = &disk.dropped_stale;
     } else if (!SealHolds(entry)) {
       dropped = &disk.dropped_corrupt;
-    } else if (entry.segment == segment && entry.offset < end) {
-      dropped = &disk.dropped_misfit;
     }
+    if (dropped == nullptr && overlaps) dropped = &disk.dropped_misfit;
     if (dropped != nullptr) {
       ++*dropped;
       disk.repair.erases.push_back(entry.key);
@@ -78,7 +78,7 @@ RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segm
     segment = entry.segment;
     end = entry.offset + RecordBytes(entry.length);
     disk.segments[static_cast<size_t>(segment)].holds_records = true;
-    disk.live.push_back(std::move(entry));
+    disk.live.push_back(entry);
   }
   RenewEmptySegments(&disk);
   return disk;

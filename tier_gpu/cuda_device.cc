@@ -96,7 +96,9 @@ class CudaRegion final : public DeviceRegion {
   ~CudaRegion() override;
   uint64_t bytes() const override { return bytes_; }
   int fd() const override { return fd_; }
-  std::byte* address() const { return reinterpret_cast<std::byte*>(address_); }
+  std::byte* address() const {
+    return reinterpret_cast<std::byte*>(address_);  // NOLINT(performance-no-int-to-ptr)
+  }
 
  private:
   CudaRegion(const DriverCalls& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}

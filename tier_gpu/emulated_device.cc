@@ -128,7 +128,8 @@ Task<absl::Status> EmulatedDevice::RunBatch(Lane* lane, CopyDirection direction,
                                             std::span<const CopySegment> segments) {
   uint64_t bytes = 0;
   for (const CopySegment& segment : segments) bytes += segment.bytes;
-  const bool fails = lane->fail_in > 0 && --lane->fail_in == 0;
+  const bool fails = lane->fail_in == 1;
+  if (lane->fail_in > 0) --lane->fail_in;
   if (fails) segments = segments.first(segments.size() / 2);
 
   const absl::Time start = executor_->Now();

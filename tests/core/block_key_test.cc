@@ -136,7 +136,7 @@ TEST(BlockNamer, GivesTenantsAndSpacesDisjointNames) {
       }
     }
   }
-  EXPECT_EQ(names.size(), 3 * 2 * (kMaxEngineKeyBytes - kMinEngineKeyBytes + 1));
+  EXPECT_EQ(names.size(), size_t{3} * 2 * (kMaxEngineKeyBytes - kMinEngineKeyBytes + 1));
 }
 
 TEST(BlockNamer, NamesTheSameAgainAndAfterAMove) {

@@ -40,8 +40,9 @@ class RealDiskTest : public ::testing::TestWithParam<DiskForm> {
     }
     auto ring = UringDisk::Open(&executor_, files, kSegmentBytes);
     skip_ = ring.status();
-    if (ring.ok()) disk_ = *std::move(ring);
-    return ring.ok();
+    if (!ring.ok()) return false;
+    disk_ = *std::move(ring);
+    return true;
   }
   bool OpenFiles() {
     auto files = SegmentFiles::Open(

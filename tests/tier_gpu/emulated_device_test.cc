@@ -292,7 +292,7 @@ Task<void> PingPong(EmulatedDevice* device, DeviceRegion* region, uint64_t offse
 }
 
 TEST(EmulatedDeviceOnThreadsTest, ManyCopiesAtOnceKeepTheirBytes) {
-  constexpr int kFlows = 32;
+  constexpr uint64_t kFlows = 32;
   ThreadExecutor executor("test");
   BytePool workers(&executor, "bytes", 2);
   EmulatedDevice device(&executor, &workers, {.link = LinkModel::Instant()});
