@@ -118,14 +118,13 @@ Task<absl::Status> AdminService::DoLookup(const v1::LookupRequest* request,
                                           v1::LookupResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(const BlockKey key, KeyOf(*request));
   response->set_block_key(convert::ToWire(key));
-  if (const BlockIndex::Entry* entry = agent_->index().Find(key)) {
-    for (const Tier tier : kAllTiers) {
-      if (!entry->In(tier)) continue;
-      v1::LookupResponse::Copy* copy = response->add_copies();
-      copy->set_node_id(agent_->options().node.str());
-      copy->set_tier(convert::ToWire(tier));
-      copy->set_length(entry->meta.length);
-    }
+  for (const Tier tier : kAllTiers) {
+    if (!agent_->index().In(tier, key)) continue;
+    v1::LookupResponse::Copy* copy = response->add_copies();
+    copy->set_node_id(agent_->options().node.str());
+    copy->set_tier(convert::ToWire(tier));
+    copy->set_length(tier == Tier::kDisk ? agent_->disk()->Find(key)->length
+                                         : agent_->index().Find(key)->meta.length);
   }
   co_return absl::OkStatus();
 }

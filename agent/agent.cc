@@ -59,8 +59,13 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
         [this] { return Usage(); });
   }
   if (seams.disk != nullptr) {
-    disk_ = std::make_unique<DiskTier>(seams.executor, seams.workers, seams.disk, seams.manifest,
-                                       [this](const BlockKey& key) { index_.UnpublishDisk(key); });
+    disk_ = std::make_unique<DiskTier>(
+        seams.executor, seams.workers, seams.disk, seams.manifest,
+        [this](DiskTier::Change change, const BlockKey& key) {
+          index_.DiskChanged(
+              change == DiskTier::Change::kAdded ? Delta::Kind::kAdd : Delta::Kind::kRemove, key);
+        });
+    index_.AttachDisk(disk_.get());
     disk_loader_ = std::make_unique<DiskLoader>(&scope_, &index_, &evictor_, disk_.get(),
                                                 &host_loads_, &stats_);
     offloader_ = std::make_unique<Offloader>(seams.workers, &scope_, &index_, disk_.get(), &stats_);
@@ -94,13 +99,7 @@ Agent::~Agent() = default;
 Task<absl::StatusOr<DiskTier::Recovery>> Agent::Start() {
   if (disk_ != nullptr) {
     KVT_CO_ASSIGN_OR_RETURN(recovery_, co_await disk_->Open());
-    for (const DiskBlock& block : disk_->Blocks()) {
-      index_.PublishDisk({.key = block.key,
-                          .parent = block.parent,
-                          .space = block.space,
-                          .length = block.length,
-                          .sum = block.sum});
-    }
+    for (const BlockKey& key : disk_->Keys()) index_.DiskChanged(Delta::Kind::kAdd, key);
   }
   scope_.Spawn(SweepDeadlines());
   if (reporter_ != nullptr) scope_.Spawn(reporter_->Run());

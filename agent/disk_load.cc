@@ -56,20 +56,11 @@ Task<absl::Status> DiskLoader::LoadOne(Queued queued) {
   const std::optional<DiskBlock> block = disk_->Find(queued.key);
   if (!block.has_value()) co_return absl::NotFoundError("dropped from disk before the load ran");
   KVT_CO_ASSIGN_OR_RETURN(HostSlot slot, evictor_->ReserveHost(queued.domain, block->length));
-  KVT_CO_RETURN_IF_ERROR(co_await disk_->Get(queued.key, slot.bytes()));
+  KVT_CO_ASSIGN_OR_RETURN(const BlockMeta meta, co_await disk_->Get(queued.key, slot.bytes()));
   if (index_->In(Tier::kHost, queued.key)) co_return absl::OkStatus();  // A put came first.
-  const std::optional<DiskBlock> now = disk_->Find(queued.key);
-  if (now.has_value() && now->sum != block->sum) {
-    co_return absl::AbortedError("replaced on disk while it was read");
-  }
-  index_->PublishHost({.key = block->key,
-                       .parent = block->parent,
-                       .space = block->space,
-                       .length = block->length,
-                       .sum = block->sum},
-                      std::move(slot));
+  index_->PublishHost(meta, std::move(slot));
   ++stats_->host.inserts;
-  stats_->host.bytes_in += block->length;
+  stats_->host.bytes_in += meta.length;
   co_return absl::OkStatus();
 }
 

@@ -83,7 +83,7 @@ TierLoad::TierLoad(Executor* executor, DiskTier* tier, double seconds)
 
 Task<void> TierLoad::PutStream(const Size& size, uint64_t limit) {
   const std::span<const std::byte> slot = payload_.bytes().first(size.bytes);
-  DiskBlock block{.length = size.bytes, .sum = SumPayload(slot)};
+  BlockMeta block{.length = size.bytes, .sum = SumPayload(slot)};
   while (executor_->Now() < until_ && moved_ < limit) {
     moved_ += size.bytes;
     block.key = {.hi = next_++, .lo = size.bytes};
@@ -97,7 +97,7 @@ Task<void> TierLoad::GetStream(const Size& size, uint64_t seed) {
   std::mt19937_64 random(seed);
   while (executor_->Now() < until_) {
     const BlockKey key = keys_[random() % keys_.size()];
-    const absl::Status got = co_await tier_->Get(key, slot.bytes());
+    const auto got = co_await tier_->Get(key, slot.bytes());
     if (!got.ok()) ++failures_;
     moved_ += size.bytes;
   }
@@ -120,8 +120,8 @@ Task<double> TierLoad::Write(const Size& size, uint64_t limit) {
 
 Task<double> TierLoad::Read(const Size& size) {
   keys_.clear();
-  for (const DiskBlock& block : tier_->Blocks()) {
-    if (block.length == size.bytes) keys_.push_back(block.key);
+  for (const BlockKey& key : tier_->Keys()) {
+    if (tier_->Find(key)->length == size.bytes) keys_.push_back(key);
   }
   if (keys_.empty()) co_return 0.0;
   auto streams = std::make_unique<TaskScope>(executor_);
@@ -198,7 +198,8 @@ absl::Status Run(const Options& options) {
                           .segment_bytes = kSegmentBytes,
                           .segment_count = kDataBytes / kSegmentBytes + 1};
   KVT_ASSIGN_OR_RETURN(const OpenedDisk disk, OpenDisk(&executor, layout, DiskIoKind::kAuto));
-  DiskTier tier(&executor, &pool, disk.disk.get(), disk.manifest.get(), [](const BlockKey&) {});
+  DiskTier tier(&executor, &pool, disk.disk.get(), disk.manifest.get(),
+                [](DiskTier::Change, const BlockKey&) {});
   if (Await(&executor, OpenTier(&tier)) == 0) return absl::UnavailableError("tier did not open");
   std::printf("disk tier over %s in %s, beside fio\n",
               disk.io == DiskIoKind::kUring ? "io_uring" : "pread", options.directory.c_str());

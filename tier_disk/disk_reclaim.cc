@@ -37,8 +37,8 @@ Task<absl::Status> DiskTier::State::Reclaim(SegmentId victim, uint64_t budget_by
   ReclaimPlan plan = PlanReclaim(index, victim, budget_bytes);
   while (!plan.reappend.empty()) {
     for (const BlockKey& key : plan.reappend) {
-      const RecordIndex::Entry* entry = index.Find(key);
-      if (entry == nullptr || entry->place.segment != victim) continue;  // Erased meanwhile.
+      const std::optional<DiskEntry> entry = index.Find(key);
+      if (!entry.has_value() || entry->place.segment != victim) continue;  // Erased meanwhile.
       const uint64_t bytes = RecordBytes(entry->block.length);
       const absl::Status moved = co_await Reappend(key);
       if (!moved.ok()) {
@@ -53,10 +53,7 @@ Task<absl::Status> DiskTier::State::Reclaim(SegmentId victim, uint64_t budget_by
 
   // From the plan to here nothing waits, so no child can appear in between.
   ManifestBatch batch;
-  for (const BlockKey& key : plan.drop) {
-    on_drop(key);
-    index.Erase(key);
-  }
+  for (const BlockKey& key : plan.drop) Unpublish(key);
   stats.evictions += plan.drop.size();
   KVT_CHECK(index.InSegment(victim).empty());
   batch.erases = std::move(plan.drop);
@@ -72,25 +69,25 @@ Task<absl::Status> DiskTier::State::Reclaim(SegmentId victim, uint64_t budget_by
 }
 
 Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key) {
-  const DiskBlock block = index.Find(key)->block;
-  const RecordPlace from = index.Find(key)->place;
-  PageBuffer slot(block.length);
-  const absl::Status read = co_await ReadRecord(block, from, slot.bytes());
+  const DiskEntry from = *index.Find(key);
+  PageBuffer slot(from.block.length);
+  const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(from, slot.bytes());
   // Gone or damaged, and dropped as such: nothing is left to keep.
-  if (absl::IsNotFound(read) || absl::IsDataLoss(read)) co_return absl::OkStatus();
-  KVT_CO_RETURN_IF_ERROR(read);
-  const std::optional<RecordPlace> to =
-      log->Reserve(RecordBytes(block.length), SegmentLog::Use::kReclaim);
-  if (!to) co_return absl::ResourceExhaustedError("no free segment to re-append into");
-  absl::Status moved = co_await WriteData(block, *to, slot.bytes());
+  if (absl::IsNotFound(sum.status()) || absl::IsDataLoss(sum.status())) co_return absl::OkStatus();
+  if (!sum.ok()) co_return sum.status();
+  const std::optional<RecordPlace> place =
+      log->Reserve(RecordBytes(from.block.length), SegmentLog::Use::kReclaim);
+  if (!place) co_return absl::ResourceExhaustedError("no free segment to re-append into");
+  const DiskEntry to{.block = from.block, .place = *place};
+  absl::Status moved = co_await WriteData(to, *sum, slot.bytes());
   // An entry of a block that was erased while it was copied must not come back.
-  if (moved.ok() && index.IsAt(key, from)) {
+  if (moved.ok() && index.IsAt(key, from.place)) {
     ManifestBatch batch;
-    batch.puts.push_back(EntryAt(block, *to));
+    batch.puts.push_back(to);
     moved = co_await commits.Commit(std::move(batch));
-    if (moved.ok() && index.IsAt(key, from)) index.Move(key, *to);
+    if (moved.ok() && index.IsAt(key, from.place)) index.Move(key, *place);
   }
-  log->EndWrite(*to);
+  log->EndWrite(*place);
   co_return moved;
 }
 

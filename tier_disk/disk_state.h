@@ -25,12 +25,12 @@ struct SharedOutcome {
 };
 
 struct DiskTier::State {
-  State(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest, OnDrop on_drop)
+  State(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest, Observer observer)
       : executor(executor),
         workers(workers),
         disk(disk),
         manifest(manifest),
-        on_drop(std::move(on_drop)),
+        observer(std::move(observer)),
         commits(executor, manifest),
         index(disk->segment_count()) {}
 
@@ -38,7 +38,7 @@ struct DiskTier::State {
   ByteWorkers* const workers;
   Disk* const disk;
   Manifest* const manifest;
-  OnDrop on_drop;
+  Observer observer;
 
   GroupCommit commits;
   RecordIndex index;
@@ -48,24 +48,28 @@ struct DiskTier::State {
   size_t gets_in_flight = 0;
   TierStats stats;
 
-  // The record that `block` must be at `place`.
-  static Record RecordAt(const DiskBlock& block, const RecordPlace& place);
-  static ManifestEntry EntryAt(const DiskBlock& block, const RecordPlace& place);
+  // The two ways a block becomes readable here and stops being so; whoever listens is
+  // told (law 2: after all else, and before all else).
+  void Publish(const DiskEntry& entry);
+  void Unpublish(const BlockKey& key);
 
-  Task<absl::Status> PutNew(const DiskBlock& block, std::span<const std::byte> slot);
+  // Why the tier would not even begin to put this block; OK: it would.
+  absl::Status Accepts(const BlockMeta& meta) const;
+  Task<absl::Status> PutNew(const BlockMeta& meta, std::span<const std::byte> slot);
   // Room for one record, reclaiming when there is none. Errors: kResourceExhausted;
   // the manifest's. The caller ends the write (SegmentLog::EndWrite).
   Task<absl::StatusOr<RecordPlace>> ReservePlace(uint64_t record_bytes);
-  // Writes a sealed record at `place`, then its manifest entry; publishes nothing.
-  Task<absl::Status> WriteRecord(const DiskBlock& block, const RecordPlace& place,
+  // Writes the record, then its manifest entry; publishes nothing.
+  Task<absl::Status> WriteRecord(const DiskEntry& entry, const PayloadSum& sum,
                                  std::span<const std::byte> slot);
   // The record alone.
-  Task<absl::Status> WriteData(const DiskBlock& block, const RecordPlace& place,
+  Task<absl::Status> WriteData(const DiskEntry& entry, const PayloadSum& sum,
                                std::span<const std::byte> slot);
-  // Reads and verifies the record of `block` at `place`. Errors: kNotFound, it was
-  // reclaimed meanwhile; kDataLoss, already dropped; the disk's.
-  Task<absl::Status> ReadRecord(const DiskBlock& block, const RecordPlace& place,
-                                std::span<std::byte> slot);
+  // Reads and verifies one record. Errors: kNotFound, it was reclaimed meanwhile;
+  // kDataLoss, already dropped; the disk's.
+  Task<absl::StatusOr<PayloadSum>> ReadRecord(const DiskEntry& entry, std::span<std::byte> slot);
+  // Reads the block where it lies now, again when it moved under the read.
+  Task<absl::StatusOr<BlockMeta>> ReadNewest(BlockKey key, std::span<std::byte> slot);
   // Unpublishes a record whose bytes were not its own, then forgets it.
   Task<void> DropDamaged(const BlockKey& key, const RecordPlace& place);
   // Frees one segment so that a record of `record_bytes` fits, or joins the reclaim

@@ -21,7 +21,7 @@ void MergeBatch(ManifestBatch later, ManifestBatch* batch) {
     // A put that is erased later must not come after the erase.
     const absl::flat_hash_set<BlockKey> erased(later.erases.begin(), later.erases.end());
     std::erase_if(batch->puts,
-                  [&](const ManifestEntry& entry) { return erased.contains(entry.key); });
+                  [&](const DiskEntry& entry) { return erased.contains(entry.block.key); });
   }
   Append(std::move(later.erases), &batch->erases);
   Append(std::move(later.generations), &batch->generations);

@@ -12,14 +12,14 @@ namespace {
 using KeySet = absl::flat_hash_set<BlockKey>;
 
 bool IsIn(const RecordIndex& index, const BlockKey& key, SegmentId segment) {
-  const RecordIndex::Entry* entry = index.Find(key);
-  return entry != nullptr && entry->place.segment == segment;
+  const std::optional<DiskEntry> entry = index.Find(key);
+  return entry.has_value() && entry->place.segment == segment;
 }
 
 // Blocks of `victim` that some block outside it descends from.
 KeySet AncestorsOfOthers(const RecordIndex& index, SegmentId victim) {
   KeySet needed;
-  for (const auto& [offset, key] : index.InSegment(victim)) {
+  for (const BlockKey& key : index.InSegment(victim)) {
     const std::vector<BlockKey> children = index.ChildrenOf(key);
     const bool child_outside =
         std::any_of(children.begin(), children.end(),
@@ -29,7 +29,7 @@ KeySet AncestorsOfOthers(const RecordIndex& index, SegmentId victim) {
     // cycles (each names its whole prefix), and damage that made one ends here.
     std::optional<BlockKey> next = key;
     while (next && IsIn(index, *next, victim) && needed.insert(*next).second) {
-      next = index.Find(*next)->block.parent;
+      next = index.ParentOf(*next);
     }
   }
   return needed;
@@ -39,8 +39,8 @@ KeySet AncestorsOfOthers(const RecordIndex& index, SegmentId victim) {
 std::vector<BlockKey> Keep(const RecordIndex& index, SegmentId victim, const KeySet& needed,
                            uint64_t budget_bytes) {
   std::deque<BlockKey> next;
-  for (const auto& [offset, key] : index.InSegment(victim)) {
-    const std::optional<BlockKey>& parent = index.Find(key)->block.parent;
+  for (const BlockKey& key : index.InSegment(victim)) {
+    const std::optional<BlockKey> parent = index.ParentOf(key);
     if (needed.contains(key) && !(parent && needed.contains(*parent))) next.push_back(key);
   }
   std::vector<BlockKey> kept;
@@ -95,7 +95,7 @@ ReclaimPlan PlanReclaim(const RecordIndex& index, SegmentId victim, uint64_t bud
   const KeySet kept_set(kept.begin(), kept.end());
   ReclaimPlan plan;
   KeySet dropped;
-  for (const auto& [offset, key] : index.InSegment(victim)) {
+  for (const BlockKey& key : index.InSegment(victim)) {
     if (!kept_set.contains(key)) DropWithDescendants(index, key, &dropped, &plan.drop);
   }
   // A dropped block may have kept ones below it, by way of another segment.

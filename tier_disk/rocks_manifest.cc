@@ -98,8 +98,8 @@ absl::Status RocksManifest::CommitNow(const ManifestBatch& batch) {
   for (const ManifestBatch::Generation& generation : batch.generations) {
     rows.Put(GenerationRowKey(generation.segment), EncodeGeneration(generation));
   }
-  for (const ManifestEntry& entry : batch.puts) {
-    rows.Put(BlockRowKey(entry.key), EncodeEntry(entry));
+  for (const DiskEntry& entry : batch.puts) {
+    rows.Put(BlockRowKey(entry.block.key), EncodeEntry(entry));
   }
   rocksdb::WriteOptions options;
   options.sync = false;  // See the durability point.

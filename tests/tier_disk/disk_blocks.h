@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/block_proof.h"
 #include "tests/testing/blocks.h"
-#include "tier_disk/disk_block.h"
 #include "tier_disk/page_buffer.h"
 
 namespace kvtier::testing {
@@ -27,10 +27,10 @@ inline PageBuffer DiskPayload(uint64_t number, uint64_t length) {
   return slot;
 }
 
-inline DiskBlock MakeDiskBlock(uint64_t number, uint64_t length,
+inline BlockMeta MakeDiskBlock(uint64_t number, uint64_t length,
                                std::optional<uint64_t> parent = std::nullopt) {
   PageBuffer slot = DiskPayload(number, length);
-  DiskBlock block{.key = DiskKey(number),
+  BlockMeta block{.key = DiskKey(number),
                   .space = TestSpace(length).Digest(),
                   .length = length,
                   .sum = SumPayload(slot.bytes().first(length))};
