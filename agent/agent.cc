@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "agent/limits.h"
 #include "core/check.h"
 #include "core/event.h"
+#include "core/log.h"
 #include "core/space.h"
 #include "core/status_macros.h"
 
@@ -99,11 +101,24 @@ Agent::~Agent() = default;
 Task<absl::StatusOr<DiskTier::Recovery>> Agent::Start() {
   if (disk_ != nullptr) {
     KVT_CO_ASSIGN_OR_RETURN(recovery_, co_await disk_->Open());
+    RegisterArenas();
     for (const BlockKey& key : disk_->Keys()) index_.DiskChanged(Delta::Kind::kAdd, key);
   }
   scope_.Spawn(SweepDeadlines());
   if (reporter_ != nullptr) scope_.Spawn(reporter_->Run());
   co_return recovery_;
+}
+
+void Agent::RegisterArenas() {
+  std::vector<std::span<std::byte>> arenas;
+  for (size_t domain = 0; domain < host_->domain_count(); ++domain) {
+    arenas.push_back(host_->arena(static_cast<DomainId>(domain)).bytes());
+  }
+  const absl::Status registered = seams_.disk->RegisterBuffers(arenas);
+  if (registered.ok()) return;
+  Log(LogLevel::kWarning,
+      absl::StrCat("disk I/O costs more CPU than it could: ", registered.message(),
+                   " (RLIMIT_MEMLOCK must cover the host tier, or CAP_IPC_LOCK be given)"));
 }
 
 Task<bool> Agent::Stop(absl::Time deadline) {

@@ -109,6 +109,8 @@ class Agent {
  private:
   Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host,
         std::unique_ptr<GpuPool> gpu);
+  // So that the disk moves blocks to and from their slots without pinning them each time.
+  void RegisterArenas();
   Task<void> SweepDeadlines();
 
   const Options options_;

@@ -21,7 +21,7 @@ SharedLoad DiskLoader::Start(const BlockKey& key, DomainId domain, Urgency urgen
   }
   SharedLoad load = loads_->Start(key, Tier::kDisk);
   (urgency == Urgency::kForeground ? foreground_ : prefetch_)
-      .push_back({.key = key, .domain = domain});
+      .push_back({.key = key, .domain = domain, .urgency = urgency});
   Pump();
   return load;
 }
@@ -56,7 +56,10 @@ Task<absl::Status> DiskLoader::LoadOne(Queued queued) {
   const std::optional<DiskBlock> block = disk_->Find(queued.key);
   if (!block.has_value()) co_return absl::NotFoundError("dropped from disk before the load ran");
   KVT_CO_ASSIGN_OR_RETURN(HostSlot slot, evictor_->ReserveHost(queued.domain, block->length));
-  KVT_CO_ASSIGN_OR_RETURN(const BlockMeta meta, co_await disk_->Get(queued.key, slot.bytes()));
+  const IoClass io_class =
+      queued.urgency == Urgency::kForeground ? IoClass::kForeground : IoClass::kPrefetch;
+  KVT_CO_ASSIGN_OR_RETURN(const BlockMeta meta,
+                          co_await disk_->Get(queued.key, slot.bytes(), io_class));
   if (index_->In(Tier::kHost, queued.key)) co_return absl::OkStatus();  // A put came first.
   index_->PublishHost(meta, std::move(slot));
   ++stats_->host.inserts;

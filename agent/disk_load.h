@@ -42,6 +42,7 @@ class DiskLoader {
   struct Queued {
     BlockKey key;
     DomainId domain{};
+    Urgency urgency = Urgency::kForeground;
   };
   // Starts loads while there is room. A load that ends at once calls it again from
   // within: the outer one goes on, or a long queue would overflow the stack.

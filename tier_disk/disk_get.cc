@@ -21,13 +21,13 @@ absl::Status NotHere(const BlockKey& key) {
 
 }  // namespace
 
-Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(const DiskEntry& entry,
+Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, DiskEntry entry,
                                                              std::span<std::byte> slot) {
   const BlockKey& key = entry.block.key;
   PageBuffer header(kRecordHeaderBytes);
   const std::array<std::span<std::byte>, 2> buffers = {header.bytes(), slot};
   const DiskAddress address{.segment = entry.place.segment, .offset = entry.place.offset};
-  const absl::Status read = co_await disk->Read(address, buffers);
+  const absl::Status read = co_await disk->Read(io_class, address, buffers);
   if (!read.ok() && !absl::IsResourceExhausted(read)) ++stats.io_errors;
   // First of all: a record that left meanwhile proves nothing about the disk.
   if (!index.IsAt(key, entry.place)) co_return NotHere(key);
@@ -63,14 +63,14 @@ Task<void> DiskTier::State::DropDamaged(const BlockKey& key, const RecordPlace& 
   (co_await commits.Commit(std::move(batch))).IgnoreError();
 }
 
-Task<absl::StatusOr<BlockMeta>> DiskTier::State::ReadNewest(BlockKey key,
+Task<absl::StatusOr<BlockMeta>> DiskTier::State::ReadNewest(IoClass io_class, BlockKey key,
                                                             std::span<std::byte> slot) {
   for (int reads = 0; reads < kMaxReadsPerGet; ++reads) {
     const std::optional<DiskEntry> entry = index.Find(key);
     if (!entry.has_value()) break;
     const DiskBlock& block = entry->block;
     KVT_CHECK(slot.size() == SlotBytes(block.length));
-    const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(*entry, slot);
+    const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(io_class, *entry, slot);
     if (sum.ok()) {
       co_return BlockMeta{.key = key,
                           .parent = block.parent,
@@ -83,7 +83,8 @@ Task<absl::StatusOr<BlockMeta>> DiskTier::State::ReadNewest(BlockKey key,
   co_return NotHere(key);
 }
 
-Task<absl::StatusOr<BlockMeta>> DiskTier::Get(BlockKey key, std::span<std::byte> slot) {
+Task<absl::StatusOr<BlockMeta>> DiskTier::Get(BlockKey key, std::span<std::byte> slot,
+                                              IoClass io_class) {
   State& state = *state_;
   KVT_CHECK(state.log.has_value());
   if (state.gets_in_flight >= kMaxDiskGetsInFlight) {
@@ -93,7 +94,7 @@ Task<absl::StatusOr<BlockMeta>> DiskTier::Get(BlockKey key, std::span<std::byte>
   }
   const absl::Time started = state.executor->Now();
   ++state.gets_in_flight;
-  absl::StatusOr<BlockMeta> got = co_await state.ReadNewest(key, slot);
+  absl::StatusOr<BlockMeta> got = co_await state.ReadNewest(io_class, key, slot);
   --state.gets_in_flight;
   if (!got.ok()) {
     ++state.stats.misses;

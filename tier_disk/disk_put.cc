@@ -34,7 +34,8 @@ Detached Run(Task<absl::Status> task) { (co_await task).IgnoreError(); }
 
 }  // namespace
 
-Task<absl::Status> DiskTier::State::WriteData(const DiskEntry& entry, const PayloadSum& sum,
+Task<absl::Status> DiskTier::State::WriteData(IoClass io_class, const DiskEntry& entry,
+                                              const PayloadSum& sum,
                                               std::span<const std::byte> slot) {
   PageBuffer header(kRecordHeaderBytes);
   EncodeRecordHeader({.key = entry.block.key,
@@ -45,14 +46,14 @@ Task<absl::Status> DiskTier::State::WriteData(const DiskEntry& entry, const Payl
                      header.bytes().first<kRecordHeaderBytes>());
   const std::array<std::span<const std::byte>, 2> buffers = {header.bytes(), slot};
   const DiskAddress address{.segment = entry.place.segment, .offset = entry.place.offset};
-  const absl::Status written = co_await disk->Write(address, buffers);
+  const absl::Status written = co_await disk->Write(io_class, address, buffers);
   if (!written.ok() && !absl::IsResourceExhausted(written)) ++stats.io_errors;
   co_return written;
 }
 
 Task<absl::Status> DiskTier::State::WriteRecord(const DiskEntry& entry, const PayloadSum& sum,
                                                 std::span<const std::byte> slot) {
-  KVT_CO_RETURN_IF_ERROR(co_await WriteData(entry, sum, slot));
+  KVT_CO_RETURN_IF_ERROR(co_await WriteData(IoClass::kOffload, entry, sum, slot));
   ManifestBatch batch;
   batch.puts.push_back(entry);
   co_return co_await commits.Commit(std::move(batch));

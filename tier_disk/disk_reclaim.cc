@@ -71,7 +71,7 @@ Task<absl::Status> DiskTier::State::Reclaim(SegmentId victim, uint64_t budget_by
 Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key) {
   const DiskEntry from = *index.Find(key);
   PageBuffer slot(from.block.length);
-  const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(from, slot.bytes());
+  const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(IoClass::kReclaim, from, slot.bytes());
   // Gone or damaged, and dropped as such: nothing is left to keep.
   if (absl::IsNotFound(sum.status()) || absl::IsDataLoss(sum.status())) co_return absl::OkStatus();
   if (!sum.ok()) co_return sum.status();
@@ -79,7 +79,7 @@ Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key) {
       log->Reserve(RecordBytes(from.block.length), SegmentLog::Use::kReclaim);
   if (!place) co_return absl::ResourceExhaustedError("no free segment to re-append into");
   const DiskEntry to{.block = from.block, .place = *place};
-  absl::Status moved = co_await WriteData(to, *sum, slot.bytes());
+  absl::Status moved = co_await WriteData(IoClass::kReclaim, to, *sum, slot.bytes());
   // An entry of a block that was erased while it was copied must not come back.
   if (moved.ok() && index.IsAt(key, from.place)) {
     ManifestBatch batch;

@@ -63,13 +63,15 @@ struct DiskTier::State {
   Task<absl::Status> WriteRecord(const DiskEntry& entry, const PayloadSum& sum,
                                  std::span<const std::byte> slot);
   // The record alone.
-  Task<absl::Status> WriteData(const DiskEntry& entry, const PayloadSum& sum,
+  Task<absl::Status> WriteData(IoClass io_class, const DiskEntry& entry, const PayloadSum& sum,
                                std::span<const std::byte> slot);
   // Reads and verifies one record. Errors: kNotFound, it was reclaimed meanwhile;
   // kDataLoss, already dropped; the disk's.
-  Task<absl::StatusOr<PayloadSum>> ReadRecord(const DiskEntry& entry, std::span<std::byte> slot);
+  Task<absl::StatusOr<PayloadSum>> ReadRecord(IoClass io_class, DiskEntry entry,
+                                              std::span<std::byte> slot);
   // Reads the block where it lies now, again when it moved under the read.
-  Task<absl::StatusOr<BlockMeta>> ReadNewest(BlockKey key, std::span<std::byte> slot);
+  Task<absl::StatusOr<BlockMeta>> ReadNewest(IoClass io_class, BlockKey key,
+                                             std::span<std::byte> slot);
   // Unpublishes a record whose bytes were not its own, then forgets it.
   Task<void> DropDamaged(const BlockKey& key, const RecordPlace& place);
   // Frees one segment so that a record of `record_bytes` fits, or joins the reclaim

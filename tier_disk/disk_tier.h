@@ -74,8 +74,9 @@ class DiskTier final : public DiskResidents {
   // what the record says of the block. Errors: kNotFound, not here or reclaimed
   // meanwhile; kDataLoss, the bytes were not the block's (dropped, counted);
   // kUnavailable; kResourceExhausted, too many in flight. On any error the bytes of
-  // `slot` are undefined.
-  Task<absl::StatusOr<BlockMeta>> Get(BlockKey key, std::span<std::byte> slot);
+  // `slot` are undefined. `io_class`: kForeground when somebody waits, else kPrefetch.
+  Task<absl::StatusOr<BlockMeta>> Get(BlockKey key, std::span<std::byte> slot,
+                                      IoClass io_class = IoClass::kForeground);
   // Forgets the block: index, then manifest. kOk when it is not here. Errors:
   // kUnavailable, the manifest failed; the block may be back after a restart.
   Task<absl::Status> Erase(BlockKey key);

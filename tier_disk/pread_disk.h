@@ -4,7 +4,6 @@
 #define KVTIER_TIER_DISK_PREAD_DISK_H_
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <thread>
@@ -12,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "tier_disk/io_queue.h"
 #include "tier_disk/queued_disk.h"
 
 namespace kvtier {
@@ -27,11 +27,11 @@ class PreadDisk final : public QueuedDisk {
  private:
   void Submit(std::unique_ptr<DiskIo> io) override ABSL_LOCKS_EXCLUDED(mu_);
   void Loop() ABSL_LOCKS_EXCLUDED(mu_);
-  void Transfer(DiskIo* io) const;
+  void Transfer(IoBatch* batch) const;
 
   const std::vector<int> files_;
   absl::Mutex mu_;
-  std::deque<std::unique_ptr<DiskIo>> queue_ ABSL_GUARDED_BY(mu_);
+  IoQueue queue_ ABSL_GUARDED_BY(mu_){kPreadThreads};
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<std::thread> threads_;
 };

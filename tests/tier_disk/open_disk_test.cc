@@ -88,7 +88,8 @@ TEST_F(OpenDiskTest, WithoutItsManifestTheDiskStartsEmpty) {
       ASSERT_TRUE(disk.ok()) << disk.status();
       PageBuffer page = testing::DiskPayload(1, 4096);
       const std::array<std::span<const std::byte>, 1> buffers = {page.bytes()};
-      ASSERT_EQ(testing::RunTask(&executor_, disk->disk->Write({SegmentId{0}, 0}, buffers)),
+      ASSERT_EQ(testing::RunTask(&executor_,
+                                 disk->disk->Write(IoClass::kOffload, {SegmentId{0}, 0}, buffers)),
                 absl::OkStatus());
     }
     if (damage) {
@@ -100,7 +101,8 @@ TEST_F(OpenDiskTest, WithoutItsManifestTheDiskStartsEmpty) {
     ASSERT_TRUE(disk.ok()) << disk.status();
     PageBuffer page(4096);
     const std::array<std::span<std::byte>, 1> buffers = {page.bytes()};
-    ASSERT_EQ(testing::RunTask(&executor_, disk->disk->Read({SegmentId{0}, 0}, buffers)),
+    ASSERT_EQ(testing::RunTask(&executor_,
+                               disk->disk->Read(IoClass::kForeground, {SegmentId{0}, 0}, buffers)),
               absl::OkStatus());
     EXPECT_TRUE(std::all_of(page.bytes().begin(), page.bytes().end(),
                             [](std::byte byte) { return byte == std::byte{0}; }));
