@@ -51,7 +51,7 @@ TenantKeys OpenedWith(uint8_t master, uint8_t previous = 0, DiskIdentity disk = 
 }
 
 RecordIdentity SomeIdentity() {
-  const DiskBlock block = MakeDiskBlock(1, kLength);
+  const BlockMeta block = MakeDiskBlock(1, kLength);
   return {.key = block.key,
           .space = block.space,
           .length = kLength,
