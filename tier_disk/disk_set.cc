@@ -49,7 +49,7 @@ struct DiskSet::Disk {
   Calls calls;  // In flight.
 };
 
-DiskSet::DiskSet(Executor* executor, TaskScope* scope, std::vector<Member> members,
+DiskSet::DiskSet(Executor* executor, TaskScope* scope, const std::vector<Member>& members,
                  Observer observer)
     : executor_(executor),
       scope_(scope),

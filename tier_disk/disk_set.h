@@ -76,7 +76,8 @@ class DiskSet {
   };
 
   // REQUIRES: at least one member; ids are distinct.
-  DiskSet(Executor* executor, TaskScope* scope, std::vector<Member> members, Observer observer);
+  DiskSet(Executor* executor, TaskScope* scope, const std::vector<Member>& members,
+          Observer observer);
   ~DiskSet();
 
   // Opens all disks at the same time; call once, before anything else. Ends by

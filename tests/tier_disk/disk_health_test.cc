@@ -104,7 +104,7 @@ uint64_t QuarantinesAt(double p, int ios, uint64_t seed) {
   return health.quarantines();
 }
 
-// One window of 64 holds 16 errors by chance with probability 1e-33 and 2e-10. A million
+// One window of 64 holds 16 errors by chance with probability 5e-34 and 1e-10. A million
 // I/Os see some 1e5 windows that differ enough to count.
 TEST_F(DiskHealthTest, OneErrorInAThousandOrIn32NeverQuarantines) {
   const uint64_t seed = testing::TestSeed();

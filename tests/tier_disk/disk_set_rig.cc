@@ -60,8 +60,7 @@ absl::Status DiskSetRig::Open(std::vector<size_t> members) {
                                    ++dropped;
                                    known.erase(key);
                                  }};
-  set =
-      std::make_unique<DiskSet>(executor.get(), scope.get(), std::move(parts), std::move(observer));
+  set = std::make_unique<DiskSet>(executor.get(), scope.get(), parts, std::move(observer));
   KVT_ASSIGN_OR_RETURN(recovery, Run(set->Open(time.Now() + open_timeout)));
   for (const DiskBlock& block : set->Blocks()) known.insert(block.key);
   return absl::OkStatus();

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <vector>
 
 #include "tests/tier_disk/disk_set_rig.h"
@@ -307,6 +308,31 @@ TEST_F(DiskSetTest, APutThatEndsOnAQuarantinedDiskGoesToTheNext) {
   EXPECT_FALSE(rig_.healthy(0));
   EXPECT_EQ(rig_.known.count(DiskKey(number)), 1);
   EXPECT_EQ(rig_.Get(number), absl::OkStatus());
+}
+
+TEST_F(DiskSetTest, APutThatEndsOnAQuarantinedDiskWithNoOtherFailsAndLeavesNothing) {
+  DiskSetRig one({4});
+  ASSERT_EQ(one.Open(), absl::OkStatus());
+  one.disks[0]->sim->Stall();
+  std::optional<absl::Status> put;
+  one.scope->Spawn(testing::Collect(one.PutTask(1), &put));
+  one.Pass(absl::Seconds(20));
+  EXPECT_FALSE(put.has_value());
+  one.disks[0]->sim->Resume();
+  one.Pass(absl::Minutes(1));
+  ASSERT_TRUE(put.has_value());
+  EXPECT_TRUE(absl::IsUnavailable(*put));
+  EXPECT_TRUE(one.healthy(0));
+  EXPECT_EQ(one.disks[0]->tier->block_count(), 0);
+  EXPECT_EQ(one.Put(1), absl::OkStatus());
+}
+
+TEST_F(DiskSetTest, AReadErrorOfAHealthyDiskIsTheGetsError) {
+  PutTenEach();
+  faults(0).read_error = 1;
+  EXPECT_TRUE(absl::IsUnavailable(rig_.Get(rig_.NumbersOf(0, 1)[0])));
+  faults(0).read_error = 0;
+  EXPECT_EQ(Served(0), 10);
 }
 
 // Latency.
