@@ -229,6 +229,37 @@ TEST_F(DiskSetTest, ABlockErasedMeanwhileDoesNotComeBack) {
   EXPECT_TRUE(tier(0).Find(DiskKey(number)).has_value());
 }
 
+TEST_F(DiskSetTest, ABlockIsPutAnewWhereItsErasedCopyStillLies) {
+  PutTenEach();
+  BreakDisk0();
+  for (const uint64_t number : rig_.NumbersOf(0, 10)) {
+    ASSERT_EQ(rig_.Erase(number), absl::OkStatus());
+  }
+  rig_.disks[0]->rows.faults.latency = absl::Hours(1);  // The erases take their time.
+  MendDisk0();
+  ASSERT_TRUE(set().Statuses()[0].serving);
+  ASSERT_GT(tier(0).block_count(), 8);
+  for (const uint64_t number : rig_.NumbersOf(0, 10)) {
+    EXPECT_TRUE(absl::IsNotFound(rig_.Get(number)));
+    ASSERT_EQ(rig_.Put(number), absl::OkStatus());
+    EXPECT_EQ(rig_.Get(number), absl::OkStatus());
+  }
+}
+
+TEST_F(DiskSetTest, ASecondQuarantineTakesNothingBackThatIsElsewhere) {
+  PutTenEach();
+  BreakDisk0();
+  for (const uint64_t number : rig_.NumbersOf(0, 4)) ASSERT_EQ(rig_.Put(number), absl::OkStatus());
+  rig_.disks[0]->rows.faults.latency = absl::Hours(1);  // The forgotten copies stay.
+  MendDisk0();
+  ASSERT_GT(tier(0).block_count(), 8);
+  faults(0).read_error = 1;
+  rig_.GetUntilQuarantined(0, {rig_.NumbersOf(0, 10)[9]});
+  Settle();
+  EXPECT_EQ(Known(0), 4);
+  EXPECT_EQ(Served(0), 4);
+}
+
 TEST_F(DiskSetTest, WithoutADiskInServicePutsFailAndGetsMiss) {
   PutTenEach();
   for (size_t disk = 0; disk < 3; ++disk) {
