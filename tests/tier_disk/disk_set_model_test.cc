@@ -78,7 +78,7 @@ void RunStorm(uint64_t seed, Seen* seen) {
   ASSERT_EQ(rig.Open(), absl::OkStatus());
   for (int life = 0; life < 2; ++life) {
     for (int i = 0; i < 600; ++i) {
-      if (i % 60 == 0) ChangeFaults(&rig, &random);
+      if (i % 100 == 0) ChangeFaults(&rig, &random);
       const uint64_t number = random() % kNumbers;
       const uint64_t what = random() % 10;
       Task<absl::Status> task = what < 4   ? rig.PutTask(number)
@@ -107,7 +107,7 @@ TEST(DiskSetModelTest, DisksComeAndGoAndTheOwnersViewIsRightInTheEnd) {
     RunStorm(seed, &seen);
     if (::testing::Test::HasFatalFailure()) return;
   }
-  EXPECT_GT(seen.quarantines, 20U);
+  EXPECT_GT(seen.quarantines, 5U);  // Some 40 as a rule.
   EXPECT_GT(seen.hits, 1000U);
 }
 
