@@ -39,6 +39,7 @@ FENCES = (
     ("xxHash", r"^xxhash\.h$|^xxh3\.h$", r"^core/"),
     # Keys and names in core; a session proves itself to the descriptor socket.
     ("OpenSSL", r"^openssl/", r"^core/|^proto/session_wire\.|^agent/descriptor_socket\."),
+    ("JSON", r"^nlohmann/", r"^bench/"),
     ("Python", r"^Python\.h$|^pybind11/", r"^client/python/"),
     ("GoogleTest", r"^g(test|mock)/", r"^tests/"),
     ("the sanitizers' interface", r"^sanitizer/", r"^tests/"),
