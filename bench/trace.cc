@@ -1,6 +1,7 @@
 #include "bench/trace.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -33,12 +34,19 @@ absl::Status TraceBuilder::Add(absl::Duration at, uint64_t tokens,
 }
 
 Trace TraceBuilder::Finish() && {
-  std::stable_sort(trace_.requests.begin(), trace_.requests.end(),
-                   [](const TraceRequest& a, const TraceRequest& b) { return a.at < b.at; });
-  if (!trace_.requests.empty()) {
-    const absl::Duration first = trace_.requests.front().at;
-    for (TraceRequest& request : trace_.requests) request.at -= first;
-  }
+  std::vector<TraceRequest>& unsorted = trace_.requests;
+  // Requests of the same time stay in the order of their adding.
+  std::vector<size_t> order(unsorted.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(unsorted[a].at, a) < std::pair(unsorted[b].at, b);
+  });
+  std::vector<TraceRequest> sorted;
+  sorted.reserve(order.size());
+  for (const size_t i : order) sorted.push_back(std::move(unsorted[i]));
+  const absl::Duration first = sorted.empty() ? absl::ZeroDuration() : sorted.front().at;
+  for (TraceRequest& request : sorted) request.at -= first;
+  trace_.requests = std::move(sorted);
   return std::move(trace_);
 }
 

@@ -79,8 +79,8 @@ bool Admission::IsAmongTheLikeliest(const WriteCandidate& candidate, absl::Time 
   // The bar follows the bucket: full, everything passes; at a quarter, only the best
   // quarter of what is offered. Where offers exceed the budget, the level settles
   // where the share that passes is the share that can be paid for. No gain to choose,
-  // nothing to wind up. The very best are for the budget to refuse.
-  return better == 0 || better < 1 - budget_->Utilisation(now);
+  // nothing to wind up. Empty, it is for the budget to refuse the best.
+  return better <= 1 - budget_->Utilisation(now);
 }
 
 }  // namespace kvtier

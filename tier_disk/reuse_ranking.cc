@@ -31,7 +31,7 @@ void ReuseRanking::Add(double probability, uint64_t bytes) {
 double ReuseRanking::ShareAbove(double probability) const {
   if (total_bytes_ == 0) return 0;
   const auto end = bytes_.begin() + static_cast<std::ptrdiff_t>(BucketOf(probability));
-  return std::accumulate(bytes_.begin(), end, 0.0) / total_bytes_;
+  return std::min(std::accumulate(bytes_.begin(), end, 0.0) / total_bytes_, 1.0);
 }
 
 }  // namespace kvtier

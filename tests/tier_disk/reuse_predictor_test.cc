@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <vector>
 
 #include "tests/testing/test_seed.h"
 #include "tier_disk/reuse_ranking.h"
@@ -10,21 +11,30 @@
 namespace kvtier {
 namespace {
 
-constexpr uint64_t kDisk = 1000;  // Bytes.
+constexpr uint64_t kDisk = kMaxReuseGhosts;  // Bytes.
 constexpr ReuseEvidence kNew{};
 constexpr ReuseEvidence kHit{.host_hits = 1};
 
 BlockKey Key(uint64_t number) { return {.hi = number, .lo = number}; }
 
-// `count` blocks judged on `evidence`, of which every `returning`-th comes back at once.
-void Teach(ReusePredictor* predictor, const ReuseEvidence& evidence, uint64_t count,
-           uint64_t returning) {
-  static uint64_t next = 0;
-  for (uint64_t i = 0; i < count; ++i) {
-    predictor->Judged(Key(++next), evidence, 0);
-    if (returning > 0 && i % returning == 0) predictor->Entered(Key(next), 0);
+// Judges blocks of which some come back at once. Two bytes are written for each: a
+// round of the ghosts writes the disk over twice, so that every key stays in the sample.
+class Traffic {
+ public:
+  explicit Traffic(ReusePredictor* predictor) : predictor_(predictor) {}
+  // Every `returning`-th of `count` blocks comes back; 0: none.
+  void Pass(const ReuseEvidence& evidence, uint64_t count, uint64_t returning) {
+    for (uint64_t i = 0; i < count; ++i) {
+      ++block_;
+      predictor_->Judged(Key(block_), evidence, 2 * block_);
+      if (returning > 0 && i % returning == 0) predictor_->Entered(Key(block_), 2 * block_);
+    }
   }
-}
+
+ private:
+  ReusePredictor* const predictor_;
+  uint64_t block_ = 0;
+};
 
 TEST(ReusePredictorTest, KnowsNothingAtFirst) {
   const ReusePredictor predictor(kDisk);
@@ -34,15 +44,17 @@ TEST(ReusePredictorTest, KnowsNothingAtFirst) {
 
 TEST(ReusePredictorTest, LearnsTheShareOfEachClass) {
   ReusePredictor predictor(kDisk);
-  Teach(&predictor, kNew, 20000, 10);
-  Teach(&predictor, kHit, 20000, 2);
+  Traffic traffic(&predictor);
+  traffic.Pass(kNew, 20000, 10);
+  traffic.Pass(kHit, 20000, 2);
   EXPECT_NEAR(predictor.Predict(kNew), 0.1, 0.02);
   EXPECT_NEAR(predictor.Predict(kHit), 0.5, 0.02);
 }
 
 TEST(ReusePredictorTest, AClassNeverSeenPredictsTheMean) {
   ReusePredictor predictor(kDisk);
-  Teach(&predictor, kNew, 20000, 10);
+  Traffic traffic(&predictor);
+  traffic.Pass(kNew, 20000, 10);
   EXPECT_NEAR(predictor.Predict({.seen_before = true}), 0.1, 0.03);
 }
 
@@ -61,7 +73,8 @@ TEST(ReusePredictorTest, AReturnAfterTheDiskWasWrittenOverIsNone) {
 
 TEST(ReusePredictorTest, ABlockJudgedAgainCountsInItsNewClassOnly) {
   ReusePredictor predictor(kDisk);
-  Teach(&predictor, kNew, 4000, 2);
+  Traffic traffic(&predictor);
+  traffic.Pass(kNew, 4000, 2);
   const double before = predictor.Predict(kNew);
   for (uint64_t i = 1'000'000; i < 1'001'000; ++i) {
     predictor.Judged(Key(i), kNew, 0);
@@ -73,9 +86,10 @@ TEST(ReusePredictorTest, ABlockJudgedAgainCountsInItsNewClassOnly) {
 
 TEST(ReusePredictorTest, FollowsTrafficThatChanges) {
   ReusePredictor predictor(kDisk);
-  Teach(&predictor, kNew, 50000, 1);
+  Traffic traffic(&predictor);
+  traffic.Pass(kNew, 50000, 1);
   EXPECT_GT(predictor.Predict(kNew), 0.9);
-  Teach(&predictor, kNew, 100000, 0);
+  traffic.Pass(kNew, 100000, 0);
   EXPECT_LT(predictor.Predict(kNew), 0.1);
 }
 

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 const absl::Time kStart = absl::UnixEpoch();
 // 100 bytes a second, 1000 in the bucket.
 constexpr WriteBudgetOptions kOptions = {
-    .drive_writes_per_day = 1, .drive_bytes = 86400 * 100, .burst = absl::Seconds(10)};
+    .drive_writes_per_day = 1, .drive_bytes = uint64_t{86400} * 100, .burst = absl::Seconds(10)};
 
 TEST(WriteBudgetTest, WithoutALimitEverythingPassesAndIsCounted) {
   WriteBudget budget({});
