@@ -9,8 +9,8 @@
 // the mean of all classes, so that one with few trials says little. Old evidence
 // fades: counts are halved.
 //
-// Classes by depth and by age as well were measured and predicted no better: blocks of
-// a prefix come in runs with one fate, and few runs fall into each of many classes.
+// Classes by depth and by age as well were measured, and were not better by a point:
+// blocks of a prefix come in runs with one fate, and many classes see few runs each.
 //
 // Memory is fixed: 4096 ghosts take some 300 KiB. Where the disk outlives the ghosts, a
 // smaller sample of the keys is watched for longer.
