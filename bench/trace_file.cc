@@ -1,10 +1,6 @@
 #include "bench/trace_file.h"
 
-#include <zstd.h>
-
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <random>
