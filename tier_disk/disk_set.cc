@@ -26,12 +26,10 @@ std::vector<DiskShare> SharesOf(const std::vector<DiskSet::Member>& members) {
 struct DiskSet::Disk {
   explicit Disk(const Member& member) : id(member.id), tier(member.tier), watched(member.disk) {}
 
-  bool Has(const BlockKey& key) const {
-    return !forgotten.contains(key) && tier->Find(key).has_value();
-  }
+  bool Has(const BlockKey& key) const { return !forgotten.contains(key) && tier->Contains(key); }
   // Blocks here that are not forgotten.
   size_t visible() const {
-    const auto there = [&](const BlockKey& key) { return tier->Find(key).has_value(); };
+    const auto there = [&](const BlockKey& key) { return tier->Contains(key); };
     return tier->block_count() - std::count_if(forgotten.begin(), forgotten.end(), there);
   }
 
@@ -83,12 +81,11 @@ Task<void> DiskSet::OpenOne(Disk* disk) {
 }
 
 uint64_t DiskSet::ForgetDuplicates(Disk* disk) {
-  const std::vector<DiskBlock> blocks = disk->tier->Blocks();
-  for (const DiskBlock& block : blocks) {
+  for (const BlockKey& key : disk->tier->Keys()) {
     for (const auto& other : disks_) {
       // Not open: it forgets on its own turn. An empty index has nothing.
-      if (other.get() != disk && other->Has(block.key)) {
-        Forget(disk, block.key);
+      if (other.get() != disk && other->Has(key)) {
+        Forget(disk, key);
         break;
       }
     }
@@ -117,7 +114,7 @@ Task<absl::StatusOr<DiskSet::Recovery>> DiskSet::Open(absl::Time deadline) {
     result.total.dropped_corrupt += found.dropped_corrupt;
     result.total.dropped_misfit += found.dropped_misfit;
     disk->serving = disk->watched->health().healthy();
-    disk->announced = disk->serving;  // By Blocks().
+    disk->announced = disk->serving;  // By Keys().
     StartErasing(disk.get());
   }
   if (!any) co_return disks_.front()->recovery.status();
@@ -139,31 +136,31 @@ bool DiskSet::IsElsewhere(const Disk* disk, const BlockKey& key) const {
   });
 }
 
-Task<absl::Status> DiskSet::Put(const DiskBlock& block, std::span<const std::byte> slot) {
+Task<absl::Status> DiskSet::Put(BlockMeta meta, std::span<const std::byte> slot) {
   KVT_CHECK(open_);
   absl::Status status = absl::UnavailableError(
       absl::StrCat("none of ", disks_.size(), " disks is in service for a put"));
-  const std::vector<size_t> order = placement_.Order(block.key);
+  const std::vector<size_t> order = placement_.Order(meta.key);
   for (const size_t place : order) {
     // Anew each time: another put of the block may have ended meanwhile.
-    if (Holder(block.key) != nullptr) co_return absl::OkStatus();
+    if (Contains(meta.key)) co_return absl::OkStatus();
     Disk* const disk = disks_[place].get();
     if (!disk->serving) continue;
-    status = co_await PutOn(disk, block, slot);
+    status = co_await PutOn(disk, meta, slot);
     if (status.ok()) break;
   }
   co_return status;
 }
 
-Task<absl::Status> DiskSet::PutOn(Disk* disk, const DiskBlock& block,
+Task<absl::Status> DiskSet::PutOn(Disk* disk, const BlockMeta& meta,
                                   std::span<const std::byte> slot) {
   ++disk->calls.puts;
   absl::Status status;
   // A forgotten copy that is still there must not be taken for the new one.
-  if (disk->forgotten.contains(block.key)) status = co_await EraseOn(disk, block.key);
-  if (status.ok()) status = co_await disk->tier->Put(block, slot);
+  if (disk->forgotten.contains(meta.key)) status = co_await EraseOn(disk, meta.key);
+  if (status.ok()) status = co_await disk->tier->Put(meta, slot);
   --disk->calls.puts;
-  if (status.ok()) status = Settle(disk, block.key);
+  if (status.ok()) status = Settle(disk, meta.key);
   co_return status;
 }
 
@@ -181,7 +178,8 @@ absl::Status DiskSet::Settle(Disk* disk, const BlockKey& key) {
       absl::StrCat("disk ", disk->id.ToHex(), " was quarantined while it wrote the block"));
 }
 
-Task<absl::Status> DiskSet::Get(const BlockKey& key, std::span<std::byte> slot) {
+Task<absl::StatusOr<BlockMeta>> DiskSet::Get(BlockKey key, std::span<std::byte> slot,
+                                             IoClass io_class) {
   KVT_CHECK(open_);
   Disk* const disk = Holder(key);
   if (disk == nullptr) {
@@ -189,12 +187,12 @@ Task<absl::Status> DiskSet::Get(const BlockKey& key, std::span<std::byte> slot) 
     co_return absl::NotFoundError(absl::StrCat("block ", key.ToHex(), " is on no disk in service"));
   }
   ++disk->calls.gets;
-  const absl::Status status = co_await disk->tier->Get(key, slot);
+  absl::StatusOr<BlockMeta> got = co_await disk->tier->Get(key, slot, io_class);
   --disk->calls.gets;
-  co_return status;
+  co_return got;
 }
 
-Task<absl::Status> DiskSet::Erase(const BlockKey& key) {
+Task<absl::Status> DiskSet::Erase(BlockKey key) {
   KVT_CHECK(open_);
   absl::Status result;
   for (size_t i = 0; i < disks_.size(); ++i) {
@@ -215,12 +213,12 @@ Task<absl::Status> DiskSet::EraseOn(Disk* disk, BlockKey key) {
   // Gone from the tier's index before anything else can look, unless a put of it is
   // under way there; that one may end, and be forgotten, before the erase.
   const absl::Status erased = co_await disk->tier->Erase(key);
-  if (!disk->tier->Find(key).has_value()) disk->forgotten.erase(key);
+  if (!disk->tier->Contains(key)) disk->forgotten.erase(key);
   co_return erased;
 }
 
 void DiskSet::Forget(Disk* disk, const BlockKey& key) {
-  if (!disk->tier->Find(key).has_value()) return;
+  if (!disk->tier->Contains(key)) return;
   disk->forgotten.insert(key);
   StartErasing(disk);
 }
@@ -242,10 +240,12 @@ Task<void> DiskSet::EraseForgotten(Disk* disk) {
 
 // Coming and going.
 
-void DiskSet::TierDropped(size_t member, const BlockKey& key) {
+void DiskSet::TierChanged(size_t member, Change change, const BlockKey& key) {
   Disk* const disk = disks_[member].get();
-  disk->forgotten.erase(key);
-  if (disk->announced && !IsElsewhere(disk, key)) observer_.on_drop(key);
+  if (change == Change::kDropped) disk->forgotten.erase(key);
+  // A copy that Settle() will give up is not told of, nor one that was never told.
+  const bool counts = change == Change::kAdded ? disk->serving : disk->announced;
+  if (counts && !IsElsewhere(disk, key)) observer_(change, key);
 }
 
 void DiskSet::HealthChanged(Disk* disk) {
@@ -281,11 +281,11 @@ Task<void> DiskSet::Follow(Disk* disk) {
 }
 
 Task<void> DiskSet::Withdraw(Disk* disk) {
-  const std::vector<DiskBlock> blocks = disk->tier->Blocks();
+  const std::vector<BlockKey> keys = disk->tier->Keys();
   size_t told = 0;
-  for (const DiskBlock& block : blocks) {
-    if (IsElsewhere(disk, block.key)) continue;  // Put there meanwhile.
-    observer_.on_drop(block.key);
+  for (const BlockKey& key : keys) {
+    if (IsElsewhere(disk, key)) continue;  // Put there meanwhile.
+    observer_(Change::kDropped, key);
     if (++told % kAnnouncedPerTurn == 0) co_await SleepUntil(executor_, executor_->Now());
   }
   disk->announced = false;
@@ -295,14 +295,14 @@ Task<void> DiskSet::Admit(Disk* disk) {
   disk->serving = true;
   disk->announced = true;
   StartErasing(disk);
-  const std::vector<DiskBlock> blocks = disk->tier->Blocks();
+  const std::vector<BlockKey> keys = disk->tier->Keys();
   Log(LogLevel::kInfo,
       absl::StrCat("disk ", disk->id.ToHex(), " in service: ", disk->visible(), " blocks"));
   size_t told = 0;
-  for (const DiskBlock& block : blocks) {
+  for (const BlockKey& key : keys) {
     if (!disk->serving) break;  // What was told is withdrawn next.
-    if (!disk->Has(block.key)) continue;
-    observer_.on_add(block);
+    if (!disk->Has(key)) continue;
+    observer_(Change::kAdded, key);
     if (++told % kAnnouncedPerTurn == 0) co_await SleepUntil(executor_, executor_->Now());
   }
 }
@@ -315,15 +315,15 @@ std::optional<DiskBlock> DiskSet::Find(const BlockKey& key) const {
   return holder->tier->Find(key);
 }
 
-std::vector<DiskBlock> DiskSet::Blocks() const {
-  std::vector<DiskBlock> blocks;
+std::vector<BlockKey> DiskSet::Keys() const {
+  std::vector<BlockKey> keys;
   for (const auto& disk : disks_) {
     if (!disk->serving) continue;
-    for (const DiskBlock& block : disk->tier->Blocks()) {
-      if (!disk->forgotten.contains(block.key)) blocks.push_back(block);
+    for (const BlockKey& key : disk->tier->Keys()) {
+      if (!disk->forgotten.contains(key)) keys.push_back(key);
     }
   }
-  return blocks;
+  return keys;
 }
 
 size_t DiskSet::block_count() const {
@@ -385,8 +385,8 @@ void DiskSet::Audit() const {
     disk->tier->Audit();
     KVT_CHECK(!disk->serving || (disk->recovery.ok() && disk->watched->health().healthy()));
     if (!disk->recovery.ok() || !open_) continue;
-    for (const DiskBlock& block : disk->tier->Blocks()) {
-      KVT_CHECK(disk->forgotten.contains(block.key) || seen.insert(block.key).second);
+    for (const BlockKey& key : disk->tier->Keys()) {
+      KVT_CHECK(disk->forgotten.contains(key) || seen.insert(key).second);
     }
   }
 }

@@ -30,6 +30,7 @@
 #include "core/task_scope.h"
 #include "core/tier_stats.h"
 #include "tier_disk/disk_block.h"
+#include "tier_disk/disk_residents.h"
 #include "tier_disk/disk_tier.h"
 #include "tier_disk/placement.h"
 #include "tier_disk/watched_disk.h"
@@ -39,26 +40,24 @@ namespace kvtier {
 // Blocks announced in one turn of the executor when a disk comes or goes.
 inline constexpr size_t kAnnouncedPerTurn = 256;
 
-class DiskSet {
+class DiskSet final : public DiskResidents {
  public:
-  // `tier` is over `disk`, and its OnDrop calls TierDropped() with the member's index.
+  // `tier` is over `disk`, and its observer calls TierChanged() with the member's index.
   struct Member {
     DiskId id;
     DiskTier* tier = nullptr;
     WatchedDisk* disk = nullptr;
   };
-  // Must not call the set. Both tell of blocks that nobody put or erased just now.
-  struct Observer {
-    // The block is readable (again): its disk came back. May tell of a known block.
-    absl::AnyInvocable<void(const DiskBlock&)> on_add;
-    // The block is about to be unreadable (law 2), or its disk is quarantined and it
-    // already is: unpublish it. May tell of an unknown block.
-    absl::AnyInvocable<void(const BlockKey&)> on_drop;
-  };
+  // As the tier's. kAdded also when a disk came back with the block: may tell of a known
+  // one. kDropped also when the disk is quarantined and the block already unreadable:
+  // may tell of an unknown one. Not called for what Open() finds in time. Must not call
+  // the set.
+  using Change = DiskTier::Change;
+  using Observer = DiskTier::Observer;
   struct Recovery {
     DiskTier::Recovery total;         // recovered_blocks: the ones that are served.
     uint64_t dropped_duplicates = 0;  // Blocks found on two disks: one copy goes.
-    // As the members are. kDeadlineExceeded: not yet open, comes by on_add.
+    // As the members are. kDeadlineExceeded: not yet open, comes by kAdded.
     std::vector<absl::StatusOr<DiskTier::Recovery>> disks;
   };
   struct DiskStatus {
@@ -78,7 +77,7 @@ class DiskSet {
   // REQUIRES: at least one member; ids are distinct.
   DiskSet(Executor* executor, TaskScope* scope, const std::vector<Member>& members,
           Observer observer);
-  ~DiskSet();
+  ~DiskSet() override;
 
   // Opens all disks at the same time; call once, before anything else. Ends by
   // `deadline`: a disk that opens later joins then, one that fails stays out until the
@@ -89,19 +88,21 @@ class DiskSet {
   // it, on the next. As with all calls, a disk that hangs holds the call that it has
   // (the device may still use the bytes), and no other. Errors: those of the last disk
   // tried; kUnavailable, no disk serves, or the one that took the block no longer does.
-  Task<absl::Status> Put(const DiskBlock& block, std::span<const std::byte> slot);
+  Task<absl::Status> Put(BlockMeta meta, std::span<const std::byte> slot);
   // DiskTier::Get() on the disk that has the block. Errors: that disk's; kNotFound, no
   // disk that serves has it.
-  Task<absl::Status> Get(const BlockKey& key, std::span<std::byte> slot);
+  Task<absl::StatusOr<BlockMeta>> Get(BlockKey key, std::span<std::byte> slot,
+                                      IoClass io_class = IoClass::kForeground);
   // Forgets the block on every disk; on a quarantined one when it comes back. (One that
   // is not open yet may still bring it.) Errors: kUnavailable, a manifest failed; the
   // block may be back after a restart.
-  Task<absl::Status> Erase(const BlockKey& key);
+  Task<absl::Status> Erase(BlockKey key);
 
   // Of the disks that serve.
   std::optional<DiskBlock> Find(const BlockKey& key) const;
-  std::vector<DiskBlock> Blocks() const;
-  size_t block_count() const;
+  bool Contains(const BlockKey& key) const override { return Holder(key) != nullptr; }
+  std::vector<BlockKey> Keys() const override;
+  size_t block_count() const override;
   uint64_t capacity_bytes() const;
   uint64_t used_bytes() const;  // Of forgotten copies as well.
 
@@ -112,8 +113,8 @@ class DiskSet {
   Calls stuck() const;
   void Audit() const;
 
-  // For the members' OnDrop.
-  void TierDropped(size_t member, const BlockKey& key);
+  // For the members' observers.
+  void TierChanged(size_t member, Change change, const BlockKey& key);
 
  private:
   struct Disk;
@@ -122,7 +123,7 @@ class DiskSet {
   Disk* Holder(const BlockKey& key) const;
   // One of them has the block, this one left aside.
   bool IsElsewhere(const Disk* disk, const BlockKey& key) const;
-  Task<absl::Status> PutOn(Disk* disk, const DiskBlock& block, std::span<const std::byte> slot);
+  Task<absl::Status> PutOn(Disk* disk, const BlockMeta& meta, std::span<const std::byte> slot);
   // After a put: makes this the block's only copy, or gives it up.
   absl::Status Settle(Disk* disk, const BlockKey& key);
   // Takes the disk's copy, if it has one, out of sight, and erases it when it can be.

@@ -61,19 +61,20 @@ void WatchedDisk::Ended(const absl::Status& status, const Flight& flight) {
   TellChange();
 }
 
-Task<absl::Status> WatchedDisk::Read(DiskAddress from, std::span<const std::span<std::byte>> into) {
+Task<absl::Status> WatchedDisk::Read(IoClass io_class, DiskAddress from,
+                                     std::span<const std::span<std::byte>> into) {
   if (!health_.healthy()) co_return Refusal();
   const Flight flight(this, BytesOf(into));
-  const absl::Status status = co_await disk_->Read(from, into);
+  const absl::Status status = co_await disk_->Read(io_class, from, into);
   Ended(status, flight);
   co_return status;
 }
 
-Task<absl::Status> WatchedDisk::Write(DiskAddress to,
+Task<absl::Status> WatchedDisk::Write(IoClass io_class, DiskAddress to,
                                       std::span<const std::span<const std::byte>> from) {
   if (!health_.healthy()) co_return Refusal();
   const Flight flight(this, BytesOf(from));
-  const absl::Status status = co_await disk_->Write(to, from);
+  const absl::Status status = co_await disk_->Write(io_class, to, from);
   Ended(status, flight);
   co_return status;
 }
@@ -126,7 +127,7 @@ Task<void> WatchedDisk::Probe() {
   IoReport report;
   {
     const Flight flight(this, bytes);
-    const absl::Status status = co_await disk_->Read(from, into);
+    const absl::Status status = co_await disk_->Read(IoClass::kForeground, from, into);
     report = flight.Land(status);
   }
   health_.RecordProbe(report, executor_->Now());

@@ -46,9 +46,13 @@ class WatchedDisk final : public Disk {
 
   uint32_t segment_count() const override { return disk_->segment_count(); }
   uint64_t segment_bytes() const override { return disk_->segment_bytes(); }
+  absl::Status RegisterBuffers(std::span<const std::span<std::byte>> regions) override {
+    return disk_->RegisterBuffers(regions);
+  }
   // Errors: the disk's; kUnavailable at once, untried, while it is not healthy.
-  Task<absl::Status> Read(DiskAddress from, std::span<const std::span<std::byte>> into) override;
-  Task<absl::Status> Write(DiskAddress to,
+  Task<absl::Status> Read(IoClass io_class, DiskAddress from,
+                          std::span<const std::span<std::byte>> into) override;
+  Task<absl::Status> Write(IoClass io_class, DiskAddress to,
                            std::span<const std::span<const std::byte>> from) override;
 
  private:

@@ -40,6 +40,7 @@ FENCES = (
     # Keys and names in core; a session proves itself to the descriptor socket; a disk is encrypted.
     ("OpenSSL", r"^openssl/", r"^core/|^proto/session_wire\.|^agent/descriptor_socket\."
                               r"|^tier_disk/(aes_gcm|hkdf|secret_key)\."),
+    ("JSON", r"^nlohmann/", r"^bench/"),
     ("Python", r"^Python\.h$|^pybind11/", r"^client/python/"),
     ("GoogleTest", r"^g(test|mock)/", r"^tests/"),
     ("the sanitizers' interface", r"^sanitizer/", r"^tests/"),

@@ -65,7 +65,7 @@ void HealAndCompare(DiskSetRig* rig) {
   }
   ASSERT_EQ(rig->set->stuck().puts + rig->set->stuck().gets, 0U);
   ASSERT_EQ(rig->set->block_count(), rig->known.size());
-  for (const DiskBlock& block : rig->set->Blocks()) ASSERT_TRUE(rig->known.contains(block.key));
+  for (const BlockKey& key : rig->set->Keys()) ASSERT_TRUE(rig->known.contains(key));
   for (uint64_t number = 0; number < kNumbers; ++number) {
     if (!rig->known.contains(DiskKey(number))) continue;
     ASSERT_EQ(rig->Get(number), absl::OkStatus()) << number;

@@ -47,22 +47,23 @@ absl::Status DiskSetRig::Open(std::vector<size_t> members) {
     const size_t member = parts.size();
     disk.tier = std::make_unique<DiskTier>(
         executor.get(), &workers_, disk.watched.get(), disk.manifest.get(),
-        [this, member](const BlockKey& key) { set->TierDropped(member, key); });
+        [this, member](DiskTier::Change change, const BlockKey& key) {
+          set->TierChanged(member, change, key);
+        });
     parts.push_back({.id = disk.id, .tier = disk.tier.get(), .disk = disk.watched.get()});
   }
-  DiskSet::Observer observer{.on_add =
-                                 [this](const DiskBlock& block) {
-                                   ++added;
-                                   known.insert(block.key);
-                                 },
-                             .on_drop =
-                                 [this](const BlockKey& key) {
-                                   ++dropped;
-                                   known.erase(key);
-                                 }};
+  DiskSet::Observer observer = [this](DiskSet::Change change, const BlockKey& key) {
+    if (change == DiskSet::Change::kAdded) {
+      ++added;
+      known.insert(key);
+    } else {
+      ++dropped;
+      known.erase(key);
+    }
+  };
   set = std::make_unique<DiskSet>(executor.get(), scope.get(), parts, std::move(observer));
   KVT_ASSIGN_OR_RETURN(recovery, Run(set->Open(time.Now() + open_timeout)));
-  for (const DiskBlock& block : set->Blocks()) known.insert(block.key);
+  for (const BlockKey& key : set->Keys()) known.insert(key);
   return absl::OkStatus();
 }
 
@@ -83,15 +84,15 @@ void DiskSetRig::Close() {
 
 Task<absl::Status> DiskSetRig::PutTask(uint64_t number) {
   PageBuffer slot = DiskPayload(number, kSetBlockBytes);
-  const DiskBlock block = MakeDiskBlock(number, kSetBlockBytes);
+  const BlockMeta block = MakeDiskBlock(number, kSetBlockBytes);
   const absl::Status status = co_await set->Put(block, slot.bytes());
-  if (status.ok() && set->Find(block.key)) known.insert(block.key);
   co_return status;
 }
 
 Task<absl::Status> DiskSetRig::GetTask(uint64_t number) {
   PageBuffer slot(kSetBlockBytes);
-  const absl::Status status = co_await set->Get(DiskKey(number), slot.bytes());
+  const auto got = co_await set->Get(DiskKey(number), slot.bytes());
+  const absl::Status& status = got.status();
   if (!status.ok() || HoldsDiskBlock(number, kSetBlockBytes, &slot)) co_return status;
   co_return absl::InternalError(absl::StrCat("block ", number, ": WRONG BYTES served"));
 }

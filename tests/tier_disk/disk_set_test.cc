@@ -71,7 +71,7 @@ TEST_F(DiskSetTest, ABlockGoesWhereItBelongsAndReadsBack) {
     EXPECT_EQ(set().Find(DiskKey(number))->key, DiskKey(number));
   }
   EXPECT_EQ(set().block_count(), 30);
-  EXPECT_EQ(set().Blocks().size(), 30);
+  EXPECT_EQ(set().Keys().size(), 30);
 }
 
 TEST_F(DiskSetTest, SizesAndCountsAreSums) {
@@ -175,6 +175,7 @@ TEST_F(DiskSetTest, BlocksOfAQuarantinedDiskAreDroppedAndAddedWhenItIsBack) {
   EXPECT_EQ(Known(0), 0);
   EXPECT_EQ(Known(1) + Known(2), 20);
   EXPECT_EQ(rig_.dropped, 10);
+  rig_.added = 0;
   MendDisk0();
   EXPECT_EQ(Known(0), 10);
   EXPECT_EQ(rig_.added, 10);
@@ -204,6 +205,7 @@ TEST_F(DiskSetTest, ABlockPutElsewhereMeanwhileLeavesTheDiskThatComesBack) {
   BreakDisk0();
   for (const uint64_t number : rig_.NumbersOf(0, 4)) ASSERT_EQ(rig_.Put(number), absl::OkStatus());
   EXPECT_EQ(set().block_count(), 24);
+  rig_.added = 0;
   MendDisk0();
   EXPECT_EQ(tier(0).block_count(), 6);
   EXPECT_EQ(rig_.added, 6);
@@ -270,7 +272,7 @@ TEST_F(DiskSetTest, WithoutADiskInServicePutsFailAndGetsMiss) {
   EXPECT_TRUE(absl::IsNotFound(rig_.Get(1)));
   EXPECT_EQ(set().block_count(), 0);
   EXPECT_EQ(set().capacity_bytes(), 0);
-  EXPECT_TRUE(set().Blocks().empty());
+  EXPECT_TRUE(set().Keys().empty());
 }
 
 TEST_F(DiskSetTest, ADiskThatFailsOneReadIn32StaysInService) {

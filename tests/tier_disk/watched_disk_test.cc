@@ -54,14 +54,14 @@ class WatchedDiskTest : public ::testing::Test {
     PageBuffer page(4096);
     const std::array<std::span<std::byte>, 1> into = {page.bytes()};
     const DiskAddress from{.segment = SegmentId{0}, .offset = 0};
-    const absl::Status status = co_await watched_.Read(from, into);
+    const absl::Status status = co_await watched_.Read(IoClass::kForeground, from, into);
     co_return status;
   }
   Task<absl::Status> WritePage() {
     PageBuffer page(4096);
     const std::array<std::span<const std::byte>, 1> buffers = {page.bytes()};
     const DiskAddress to{.segment = SegmentId{0}, .offset = 0};
-    const absl::Status status = co_await watched_.Write(to, buffers);
+    const absl::Status status = co_await watched_.Write(IoClass::kOffload, to, buffers);
     co_return status;
   }
   absl::Status Read() { return RunTask(&time_, &executor_, ReadPage()); }
@@ -222,7 +222,7 @@ TEST_F(WatchedDiskTest, OurOwnPauseIsNoStallOfTheDisk) {
     PageBuffer page(4096);
     const std::array<std::span<std::byte>, 1> into = {page.bytes()};
     const DiskAddress from{.segment = SegmentId{0}, .offset = 0};
-    const absl::Status status = co_await watched.Read(from, into);
+    const absl::Status status = co_await watched.Read(IoClass::kForeground, from, into);
     co_return status;
   };
   Outcome outcome;
