@@ -124,7 +124,9 @@ void Agent::RegisterArenas() {
 Task<bool> Agent::Stop(absl::Time deadline) {
   stopping_ = true;
   if (reporter_ != nullptr) reporter_->Stop();
-  co_return co_await scope_.Idle(deadline);
+  const bool idle = co_await scope_.Idle(deadline);
+  if (!idle || disk_ == nullptr) co_return idle;
+  co_return co_await disk_->Idle(deadline);
 }
 
 Task<void> Agent::SweepDeadlines() {

@@ -135,6 +135,7 @@ void BlockIndex::Unpin(Tier tier, const BlockKey& key) {
 
 void BlockIndex::Touch(std::span<const BlockKey> run) {
   for (auto key = run.rbegin(); key != run.rend(); ++key) {
+    if (disk_ != nullptr) disk_->Touch(*key);
     const auto found = entries_.find(*key);
     if (found == entries_.end()) continue;
     if (found->second.host) LruOf(Tier::kHost, found->second).Touch(*key);

@@ -68,7 +68,7 @@ class BlockIndex {
   BlockIndex(size_t domains, Observer observer);
 
   // From here on the index answers for these disks too. Does not own.
-  void AttachDisk(const DiskResidents* disk) { disk_ = disk; }
+  void AttachDisk(DiskResidents* disk) { disk_ = disk; }
 
   // REQUIRES: the block is not in that tier; `slot` holds its verified bytes.
   void PublishHost(const BlockMeta& meta, HostSlot slot);
@@ -114,7 +114,7 @@ class BlockIndex {
   void Changed(Delta::Kind kind, Tier tier, const BlockKey& key);
 
   Observer observer_;
-  const DiskResidents* disk_ = nullptr;  // nullptr: no disk tier.
+  DiskResidents* disk_ = nullptr;  // nullptr: no disk tier.
   absl::flat_hash_map<BlockKey, Entry> entries_;
   std::vector<LruLeaves> host_lru_;  // By domain.
   LruLeaves gpu_lru_;

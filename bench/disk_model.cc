@@ -31,6 +31,7 @@ SegmentDisk::SegmentDisk(const Trace& trace, uint64_t blocks)
       children_(trace.parents.size()),
       children_here_(trace.parents.size(), 0),
       segment_of_(trace.parents.size(), kNoSegment),
+      touched_(trace.parents.size(), false),
       records_(kSegments) {
   KVT_CHECK(segment_blocks_ > 0);
   for (uint32_t block = 0; block < trace.parents.size(); ++block) {
@@ -54,6 +55,7 @@ bool SegmentDisk::Append(uint32_t block, size_t segments_to_leave) {
     ++children_here_[trace_.parents[block]];
   }
   segment_of_[block] = *open_;
+  touched_[block] = false;
   return true;
 }
 
@@ -63,30 +65,26 @@ uint64_t SegmentDisk::Write(uint32_t block) {
   return written;
 }
 
-std::vector<uint32_t> SegmentDisk::NeededOf(uint32_t victim) const {
-  std::vector<uint32_t> needed;
-  std::vector<bool> is_needed(trace_.parents.size(), false);
+std::vector<uint32_t> SegmentDisk::WorthKeeping(uint32_t victim) const {
+  std::vector<uint32_t> worth;
+  std::vector<bool> is_worth(trace_.parents.size(), false);
   for (uint32_t block : records_[victim]) {
-    if (segment_of_[block] != victim) continue;
-    const bool child_elsewhere = std::any_of(
-        children_[block].begin(), children_[block].end(),
-        [&](uint32_t child) { return Contains(child) && segment_of_[child] != victim; });
-    if (!child_elsewhere) continue;
-    const size_t first = needed.size();
-    while (block != kNoBlock && segment_of_[block] == victim && !is_needed[block]) {
-      is_needed[block] = true;
-      needed.push_back(block);
+    if (segment_of_[block] != victim || !touched_[block]) continue;
+    const size_t first = worth.size();
+    while (block != kNoBlock && segment_of_[block] == victim && !is_worth[block]) {
+      is_worth[block] = true;
+      worth.push_back(block);
       block = trace_.parents[block];
     }
-    std::reverse(needed.begin() + static_cast<std::ptrdiff_t>(first), needed.end());
+    std::reverse(worth.begin() + static_cast<std::ptrdiff_t>(first), worth.end());
   }
-  return needed;
+  return worth;
 }
 
 uint64_t SegmentDisk::Reclaim() {
   const uint32_t victim = sealed_.front();
   sealed_.pop_front();
-  std::vector<uint32_t> kept = NeededOf(victim);
+  std::vector<uint32_t> kept = WorthKeeping(victim);
   // A prefix of the list has every parent before its children.
   kept.resize(std::min<uint64_t>(kept.size(), segment_blocks_ / 2));
   for (const uint32_t block : kept) KVT_CHECK(Append(block, /*segments_to_leave=*/0));

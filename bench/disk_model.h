@@ -31,16 +31,16 @@ class DiskModel {
 };
 
 // The log of tier_disk: segments filled in turn; the oldest is reclaimed whole, and
-// what blocks of other segments descend from is appended again, up to half a segment.
-// What else is in it goes, and with it all that descends from it. One segment is kept
-// in reserve to append to.
+// what was touched since it was appended is appended again with its ancestors, up to
+// half a segment. What else is in it goes, and with it all that descends from it. One
+// segment is kept in reserve to append to.
 class SegmentDisk : public DiskModel {
  public:
   // Does not own `trace`. REQUIRES: blocks >= kSegments.
   SegmentDisk(const Trace& trace, uint64_t blocks);
   bool Contains(uint32_t block) const override { return segment_of_[block] != kNoSegment; }
   bool HasChildOf(uint32_t block) const override { return children_here_[block] > 0; }
-  void Touch(uint32_t /*block*/) override {}  // A log knows nothing of recency.
+  void Touch(uint32_t block) override { touched_[block] = true; }
   uint64_t Write(uint32_t block) override;
 
   static constexpr size_t kSegments = 64;
@@ -51,8 +51,8 @@ class SegmentDisk : public DiskModel {
   bool Append(uint32_t block, size_t segments_to_leave);
   // Frees the oldest sealed segment. Returns the blocks appended again.
   uint64_t Reclaim();
-  // Blocks of `victim` that blocks elsewhere descend from, parents before children.
-  std::vector<uint32_t> NeededOf(uint32_t victim) const;
+  // Touched blocks of `victim` and their ancestors in it, parents before children.
+  std::vector<uint32_t> WorthKeeping(uint32_t victim) const;
   void DropWithDescendants(uint32_t block);
   void Forget(uint32_t block);
 
@@ -61,6 +61,7 @@ class SegmentDisk : public DiskModel {
   std::vector<std::vector<uint32_t>> children_;  // In the trace, by block.
   std::vector<uint32_t> children_here_;          // How many of them are on this disk.
   std::vector<uint32_t> segment_of_;
+  std::vector<bool> touched_;                   // Since it was appended.
   std::vector<std::vector<uint32_t>> records_;  // By segment; stale where segment_of_ differs.
   std::deque<uint32_t> free_;
   std::deque<uint32_t> sealed_;  // Oldest first.

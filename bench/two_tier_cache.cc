@@ -38,6 +38,10 @@ void TwoTierCache::CountHits(const TraceRequest& request) {
 }
 
 void TwoTierCache::PutInHost(const TraceRequest& request) {
+  // Before its new blocks come: being put is no reuse.
+  for (auto block = request.blocks.rbegin(); block != request.blocks.rend(); ++block) {
+    if (disk_->Contains(*block)) disk_->Touch(*block);
+  }
   for (const uint32_t block : request.blocks) {
     const BlockKey key = KeyOf(block);
     if (host_.Contains(key)) {
@@ -53,7 +57,6 @@ void TwoTierCache::PutInHost(const TraceRequest& request) {
   }
   for (auto block = request.blocks.rbegin(); block != request.blocks.rend(); ++block) {
     host_.Touch(KeyOf(*block));
-    disk_->Touch(*block);
   }
 }
 

@@ -103,7 +103,7 @@ Task<absl::StatusOr<BlockMeta>> DiskTier::Get(BlockKey key, std::span<std::byte>
   ++state.stats.hits;
   state.stats.bytes_out += got->length;
   state.stats.read_latency.Record(state.executor->Now() - started);
-  state.index.Warm(key);
+  state.index.Touch(key);
   co_return got;
 }
 

@@ -62,6 +62,7 @@ Task<absl::Status> DiskTier::State::WriteRecord(const DiskEntry& entry, const Pa
 Task<absl::StatusOr<RecordPlace>> DiskTier::State::ReservePlace(uint64_t record_bytes) {
   for (int reclaims = 0;; ++reclaims) {
     const std::optional<RecordPlace> place = log->Reserve(record_bytes, SegmentLog::Use::kPut);
+    ReclaimAhead();
     if (place) co_return *place;
     if (reclaims == kMaxReclaimsPerPut) {
       co_return absl::ResourceExhaustedError("no segment could be freed for the record");

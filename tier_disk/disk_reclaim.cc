@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "core/check.h"
 #include "core/status_macros.h"
 #include "tier_disk/disk_state.h"
@@ -11,45 +12,91 @@
 #include "tier_disk/reclaim.h"
 
 namespace kvtier {
+namespace {
+
+// Free segments that the background keeps ready beside the reserve. A disk of few
+// segments cannot spare them.
+constexpr size_t kMaxFreeAhead = 2;
+constexpr size_t kSegmentsPerFreeAhead = 32;
+// What survivors are copied at while nobody waits for the room: a segment of 128 MiB,
+// half of it kept, takes a quarter of a second. Foreground reads go first in any case
+// (IoClass::kReclaim); this bounds what is taken from offload.
+constexpr double kReclaimBytesPerSecond = 256 << 20;
+
+}  // namespace
+
+size_t DiskTier::State::free_segments_wanted() const {
+  return kReserveSegments +
+         std::min<size_t>(kMaxFreeAhead, disk->segment_count() / kSegmentsPerFreeAhead);
+}
+
+void DiskTier::State::ReclaimAhead() {
+  if (reclaiming != nullptr || log->free_segments() >= free_segments_wanted()) return;
+  background.Spawn(ReclaimUntilAhead());
+}
+
+Task<void> DiskTier::State::ReclaimUntilAhead() {
+  while (reclaiming == nullptr && log->free_segments() < free_segments_wanted()) {
+    const absl::Status freed = co_await ReclaimOne(log->segment_bytes() / 2);
+    if (!freed.ok()) break;  // The next put tries again.
+  }
+}
 
 Task<absl::Status> DiskTier::State::MakeRoom(uint64_t record_bytes) {
+  hurried = true;
   if (const std::shared_ptr<SharedOutcome> running = reclaiming; running != nullptr) {
     co_await running->done.WaitUntil(absl::InfiniteFuture());
     co_return running->status;
   }
+  // What is re-appended leaves room in a fresh segment for the record that waits.
+  const uint64_t segment_bytes = log->segment_bytes();
+  const uint64_t budget = std::min(segment_bytes / 2, segment_bytes - record_bytes);
+  co_return co_await ReclaimOne(budget);
+}
+
+Task<absl::Status> DiskTier::State::ReclaimOne(uint64_t budget_bytes) {
   const std::optional<SegmentId> victim = ChooseVictim(*log, index);
   if (!victim) {
     co_return absl::ResourceExhaustedError("every segment is free, open or being written");
   }
-  // What is re-appended leaves room in a fresh segment for the record that waits.
-  const uint64_t segment_bytes = log->segment_bytes();
-  const uint64_t budget = std::min(segment_bytes / 2, segment_bytes - record_bytes);
   const auto outcome = std::make_shared<SharedOutcome>(executor);
   reclaiming = outcome;
-  outcome->status = co_await Reclaim(*victim, budget);
+  outcome->status = co_await Reclaim(*victim, budget_bytes);
   reclaiming.reset();
+  hurried = false;
   outcome->done.Set();
   co_return outcome->status;
 }
 
+Task<uint64_t> DiskTier::State::CopySurvivors(SegmentId victim, std::vector<BlockKey> keys) {
+  uint64_t copied = 0;
+  const absl::Time started = executor->Now();
+  for (const BlockKey& key : keys) {
+    const std::optional<DiskEntry> entry = index.Find(key);
+    if (!entry.has_value() || entry->place.segment != victim) continue;  // Erased meanwhile.
+    const absl::Status moved = co_await Reappend(key);
+    if (absl::IsResourceExhausted(moved)) co_return log->segment_bytes();  // No room for more.
+    // Any other failure is this block's own: it stays, and goes with its segment.
+    copied += RecordBytes(entry->block.length);
+    if (hurried) continue;
+    const absl::Duration due = absl::Seconds(static_cast<double>(copied) / kReclaimBytesPerSecond);
+    co_await SleepUntil(executor, started + due);
+  }
+  co_return copied;
+}
+
 Task<absl::Status> DiskTier::State::Reclaim(SegmentId victim, uint64_t budget_bytes) {
   log->BeginReclaim(victim);
-  ReclaimPlan plan = PlanReclaim(index, victim, budget_bytes);
-  while (!plan.reappend.empty()) {
-    for (const BlockKey& key : plan.reappend) {
-      const std::optional<DiskEntry> entry = index.Find(key);
-      if (!entry.has_value() || entry->place.segment != victim) continue;  // Erased meanwhile.
-      const uint64_t bytes = RecordBytes(entry->block.length);
-      const absl::Status moved = co_await Reappend(key);
-      if (!moved.ok()) {
-        budget_bytes = 0;
-        break;
-      }
-      budget_bytes -= std::min(budget_bytes, bytes);
-    }
-    // Children may have come while the copies were under way: decide anew.
-    plan = PlanReclaim(index, victim, budget_bytes);
+  // More than once: blocks may be touched while copies are under way.
+  absl::flat_hash_set<BlockKey> tried;
+  while (true) {
+    std::vector<BlockKey> keys = PlanReclaim(index, victim, budget_bytes).reappend;
+    std::erase_if(keys, [&](const BlockKey& key) { return !tried.insert(key).second; });
+    if (keys.empty()) break;
+    const uint64_t copied = co_await CopySurvivors(victim, std::move(keys));
+    budget_bytes -= std::min(budget_bytes, copied);
   }
+  ReclaimPlan plan = PlanReclaim(index, victim, 0);
 
   // From the plan to here nothing waits, so no child can appear in between.
   ManifestBatch batch;
@@ -61,6 +108,7 @@ Task<absl::Status> DiskTier::State::Reclaim(SegmentId victim, uint64_t budget_by
   batch.generations.push_back({.segment = victim, .generation = generation});
   const absl::Status committed = co_await commits.Commit(std::move(batch));
   if (committed.ok()) {
+    ++reclaimed.segments;
     log->Free(victim, generation);
   } else {
     log->PutBack(victim);  // Empty now; its entries are erased or stale after the next try.
@@ -86,6 +134,10 @@ Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key) {
     batch.puts.push_back(to);
     moved = co_await commits.Commit(std::move(batch));
     if (moved.ok() && index.IsAt(key, from.place)) index.Move(key, *place);
+  }
+  if (moved.ok()) {
+    ++reclaimed.reappended_blocks;
+    reclaimed.reappended_bytes += RecordBytes(from.block.length);
   }
   log->EndWrite(*place);
   co_return moved;

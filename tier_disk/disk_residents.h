@@ -19,6 +19,9 @@ class DiskResidents {
   virtual size_t block_count() const = 0;
   // Every block, in an order that depends only on what the disks hold.
   virtual std::vector<BlockKey> Keys() const = 0;
+  // The block was of use, wherever it was served from; so were its ancestors. What is
+  // touched outlives what is not. Ignores what is not here.
+  virtual void Touch(const BlockKey& key) = 0;
 };
 
 }  // namespace kvtier

@@ -326,6 +326,15 @@ std::vector<BlockKey> DiskSet::Keys() const {
   return keys;
 }
 
+void DiskSet::Touch(const BlockKey& key) {
+  std::optional<BlockKey> next = key;
+  while (next.has_value()) {
+    Disk* const disk = Holder(*next);
+    if (disk == nullptr) break;
+    next = disk->tier->TouchHere(*next);
+  }
+}
+
 size_t DiskSet::block_count() const {
   size_t count = 0;
   for (const auto& disk : disks_) {

@@ -103,6 +103,8 @@ class DiskSet final : public DiskResidents {
   bool Contains(const BlockKey& key) const override { return Holder(key) != nullptr; }
   std::vector<BlockKey> Keys() const override;
   size_t block_count() const override;
+  // Follows a prefix from disk to disk.
+  void Touch(const BlockKey& key) override;
   uint64_t capacity_bytes() const;
   uint64_t used_bytes() const;  // Of forgotten copies as well.
 

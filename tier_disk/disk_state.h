@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/event.h"
+#include "core/task_scope.h"
 #include "tier_disk/disk_tier.h"
 #include "tier_disk/group_commit.h"
 #include "tier_disk/record.h"
@@ -32,7 +33,8 @@ struct DiskTier::State {
         manifest(manifest),
         observer(std::move(observer)),
         commits(executor, manifest),
-        index(disk->segment_count()) {}
+        index(disk->segment_count()),
+        background(executor) {}
 
   Executor* const executor;
   ByteWorkers* const workers;
@@ -45,8 +47,11 @@ struct DiskTier::State {
   std::optional<SegmentLog> log;  // From Open() on.
   absl::flat_hash_map<BlockKey, std::shared_ptr<SharedOutcome>> putting;
   std::shared_ptr<SharedOutcome> reclaiming;  // Null: no reclaim runs.
+  bool hurried = false;                       // Somebody waits for the one that runs.
+  Reclaimed reclaimed;
   size_t gets_in_flight = 0;
   TierStats stats;
+  TaskScope background;  // Last: its tasks go first.
 
   // The two ways a block becomes readable here and stops being so; whoever listens is
   // told (law 2: after all else, and before all else).
@@ -77,7 +82,17 @@ struct DiskTier::State {
   // Frees one segment so that a record of `record_bytes` fits, or joins the reclaim
   // that runs. Errors: kResourceExhausted, no segment can be freed now; the manifest's.
   Task<absl::Status> MakeRoom(uint64_t record_bytes);
+  // Starts reclaiming in the background when few segments are left, so that puts find
+  // room without waiting.
+  void ReclaimAhead();
+  Task<void> ReclaimUntilAhead();
+  // Puts beside the reserve.
+  size_t free_segments_wanted() const;
+  Task<absl::Status> ReclaimOne(uint64_t budget_bytes);
   Task<absl::Status> Reclaim(SegmentId victim, uint64_t budget_bytes);
+  // Copies one after the other what the plan keeps, as slowly as may be; returns the
+  // record bytes that the budget is to be charged.
+  Task<uint64_t> CopySurvivors(SegmentId victim, std::vector<BlockKey> keys);
   // Copies one block's record to the open segment; the index then points there.
   Task<absl::Status> Reappend(const BlockKey& key);
 };

@@ -80,6 +80,16 @@ bool DiskTier::Contains(const BlockKey& key) const { return state_->index.Contai
 
 std::vector<BlockKey> DiskTier::Keys() const { return state_->index.Keys(); }
 
+void DiskTier::Touch(const BlockKey& key) { state_->index.Touch(key); }
+
+std::optional<BlockKey> DiskTier::TouchHere(const BlockKey& key) {
+  return state_->index.Touch(key);
+}
+
+Task<bool> DiskTier::Idle(absl::Time deadline) { return state_->background.Idle(deadline); }
+
+const DiskTier::Reclaimed& DiskTier::reclaimed() const { return state_->reclaimed; }
+
 size_t DiskTier::block_count() const { return state_->index.size(); }
 
 uint64_t DiskTier::capacity_bytes() const {

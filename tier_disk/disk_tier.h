@@ -47,6 +47,11 @@ class DiskTier final : public DiskResidents {
   enum class Change : uint8_t { kAdded, kDropped };
   using Observer = absl::AnyInvocable<void(Change, const BlockKey&)>;
 
+  struct Reclaimed {  // What making room cost so far.
+    uint64_t segments = 0;
+    uint64_t reappended_blocks = 0;
+    uint64_t reappended_bytes = 0;  // Of records: written a second time.
+  };
   struct Recovery {  // What Open() found.
     uint64_t recovered_blocks = 0;
     uint64_t dropped_stale = 0;    // The segment's generation had moved on.
@@ -54,6 +59,8 @@ class DiskTier final : public DiskResidents {
     uint64_t dropped_misfit = 0;   // Outside the disk as it is configured now.
   };
 
+  // Reclaim runs in the background. A tier whose I/O is real may only be destroyed when
+  // Idle() has said true, or with the process.
   DiskTier(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest,
            Observer observer);
   ~DiskTier() override;
@@ -62,6 +69,9 @@ class DiskTier final : public DiskResidents {
   // holds no block a new generation; call once, before anything else. Errors: the
   // manifest's; kInvalidArgument, the disk has fewer than kMinSegments segments.
   Task<absl::StatusOr<Recovery>> Open();
+
+  // Waits until no reclaim runs; false: one still does at the deadline.
+  Task<bool> Idle(absl::Time deadline);
 
   // Writes the record, then the manifest; on return the block is durable and
   // readable here. `slot` holds SlotBytes(length) bytes, the payload first, and
@@ -85,10 +95,14 @@ class DiskTier final : public DiskResidents {
   bool Contains(const BlockKey& key) const override;
   std::vector<BlockKey> Keys() const override;
   size_t block_count() const override;
+  void Touch(const BlockKey& key) override;
+  // As Touch(), for several disks: RecordIndex::Touch() says what it returns.
+  std::optional<BlockKey> TouchHere(const BlockKey& key);
   uint64_t capacity_bytes() const;  // Of all segments but the reserve.
   uint64_t used_bytes() const;      // Of live records, headers included.
   uint64_t index_bytes() const;     // Memory that the index takes.
   const TierStats& stats() const;
+  const Reclaimed& reclaimed() const;
   void Audit() const;
 
  private:

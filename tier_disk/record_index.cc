@@ -7,8 +7,6 @@
 namespace kvtier {
 namespace {
 
-constexpr uint8_t kMaxHeat = 255;
-
 // Room for a quarter more at a time: doubling would waste half of a full list.
 template <typename T>
 void PushTight(T value, std::vector<T>* to) {
@@ -50,6 +48,7 @@ RecordIndex::NodeId RecordIndex::Allocate(const BlockKey& key) {
   node = Node{};
   node.key = {static_cast<uint32_t>(key.hi >> 32), static_cast<uint32_t>(key.hi),
               static_cast<uint32_t>(key.lo >> 32), static_cast<uint32_t>(key.lo)};
+  node.touched = static_cast<uint8_t>(epoch_ - 1);  // Not in this epoch.
   KVT_CHECK(ids_.insert(id).second);
   return id;
 }
@@ -92,6 +91,11 @@ void RecordIndex::Occupy(NodeId id, const RecordPlace& place) {
   if (segment.live_bytes == 0) {
     segment.nodes.clear();
     segment.generation = place.generation;
+    if (++segments_begun_ * kEpochsPerTurn >= segments_.size()) {
+      segments_begun_ = 0;
+      ++epoch_;
+    }
+    segment.epoch = epoch_;
   }
   KVT_CHECK(segment.generation == place.generation);
   const uint64_t page = place.offset / kRecordHeaderBytes;
@@ -121,12 +125,13 @@ void RecordIndex::Insert(const DiskBlock& block, const RecordPlace& place) {
   if (id == kNone) id = Allocate(block.key);
   KVT_CHECK(At(id).segment == kGhost);
   At(id).shape = shapes_.Acquire({.space = block.space, .length = block.length});
-  At(id).heat = 0;
   Occupy(id, place);
+  At(id).touched = static_cast<uint8_t>(epoch_ - 1);
   if (block.parent && *block.parent != block.key) {
     NodeId parent = NodeOf(*block.parent);
     if (parent == kNone) parent = Allocate(*block.parent);
     Adopt(parent, id);
+    Touch(*block.parent);
   }
   ++size_;
 }
@@ -214,19 +219,23 @@ std::vector<BlockKey> RecordIndex::Keys() const {
   return keys;
 }
 
-uint8_t RecordIndex::heat(const BlockKey& key) const {
-  const NodeId id = ResidentOf(key);
-  return id == kNone ? 0 : static_cast<uint8_t>(At(id).heat);
+std::optional<BlockKey> RecordIndex::Touch(const BlockKey& key) {
+  NodeId id = NodeOf(key);
+  if (id == kNone) return key;
+  for (; id != kNone; id = At(id).parent) {
+    Node& node = At(id);
+    if (node.touched == epoch_) return std::nullopt;  // And so are all above it.
+    node.touched = epoch_;
+    if (node.segment == kGhost) return KeyOf(node);
+  }
+  return std::nullopt;
 }
 
-void RecordIndex::Warm(const BlockKey& key) {
+bool RecordIndex::IsWarm(const BlockKey& key) const {
   const NodeId id = ResidentOf(key);
-  if (id != kNone && At(id).heat < kMaxHeat) ++At(id).heat;
-}
-
-void RecordIndex::Halve(const BlockKey& key) {
-  const NodeId id = ResidentOf(key);
-  if (id != kNone) At(id).heat = At(id).heat / 2;
+  if (id == kNone) return false;
+  const Node& node = At(id);
+  return static_cast<int8_t>(node.touched - At(SegmentId{node.segment}).epoch) > 0;
 }
 
 uint64_t RecordIndex::memory_bytes() const {

@@ -9,6 +9,10 @@
 // records in the order of their offsets, which is the order they are inserted in. A
 // node links to its parent, its first child and its siblings. A parent that is not on
 // the disk has a node without a record (a ghost) as long as a child is there.
+//
+// Recency is an epoch, modulo 256, of which a turn of the whole log has 64 at most: a
+// record is reclaimed, or appended anew, long before two epochs can be mistaken for each
+// other.
 // Invariants, checked by Audit(): the three views (by key, by segment, by parent) name
 // the same blocks; records of a segment do not overlap; a ghost has a child and no parent.
 #ifndef KVTIER_TIER_DISK_RECORD_INDEX_H_
@@ -57,10 +61,14 @@ class RecordIndex {
   // Every block, by segment and offset.
   std::vector<BlockKey> Keys() const;
 
-  // How often the block was read since it came or was last cooled; saturates.
-  uint8_t heat(const BlockKey& key) const;
-  void Warm(const BlockKey& key);   // Absent: ignored.
-  void Halve(const BlockKey& key);  // Absent: ignored.
+  // The block was of use: marks it and all its ancestors here. Returns the first
+  // ancestor that is not here (another disk may have it), unless it was known to be
+  // marked; absent blocks are their own first. Costs a step for each ancestor not yet
+  // marked in this epoch.
+  std::optional<BlockKey> Touch(const BlockKey& key);
+  // True when it was touched in a later epoch than the one in which its record was
+  // appended. Moving it cools it. Absent: false.
+  bool IsWarm(const BlockKey& key) const;
 
   uint64_t live_bytes(SegmentId segment) const { return At(segment).live_bytes; }
   size_t size() const { return size_; }
@@ -73,13 +81,14 @@ class RecordIndex {
   static constexpr NodeId kNone = ~NodeId{0};
   static constexpr uint32_t kGhost = ~uint32_t{0};  // In Node::segment.
   static constexpr size_t kChunkNodes = 4096;
+  static constexpr uint32_t kEpochsPerTurn = 64;
 
   struct Node {
     std::array<uint32_t, 4> key{};  // As words: the node then needs no padding.
     uint32_t segment = kGhost;
     uint32_t page = 0;  // Of the record in the segment, in units of 4 KiB.
     ShapeId shape : 24 = 0;
-    uint32_t heat : 8 = 0;
+    uint32_t touched : 8 = 0;  // Epoch.
     NodeId parent = kNone;
     NodeId first_child = kNone;
     NodeId next_sibling = kNone;  // In the free list: the next free node.
@@ -91,6 +100,7 @@ class RecordIndex {
   struct Segment {
     uint64_t generation = 0;
     uint64_t live_bytes = 0;
+    uint8_t epoch = 0;  // When its first record came.
     // By offset; those that left since, and numbers used anew, are still named here.
     std::vector<NodeId> nodes;
   };
@@ -134,6 +144,8 @@ class RecordIndex {
   std::vector<Segment> segments_;
   size_t size_ = 0;
   uint64_t used_bytes_ = 0;
+  uint8_t epoch_ = 0;
+  uint32_t segments_begun_ = 0;  // In this epoch.
 };
 
 }  // namespace kvtier

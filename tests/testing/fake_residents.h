@@ -14,8 +14,10 @@ class FakeResidents final : public DiskResidents {
   bool Contains(const BlockKey& key) const override { return keys.contains(key); }
   size_t block_count() const override { return keys.size(); }
   std::vector<BlockKey> Keys() const override { return {keys.begin(), keys.end()}; }
+  void Touch(const BlockKey& key) override { touched.insert(key); }
 
   std::set<BlockKey> keys;
+  std::set<BlockKey> touched;
 };
 
 }  // namespace kvtier::testing

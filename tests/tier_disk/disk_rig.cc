@@ -69,6 +69,8 @@ absl::Status DiskRig::Open() {
 }
 
 void DiskRig::Close() {
+  // A simulated process may die in the middle of a reclaim; a real one's I/O must end.
+  if (tier != nullptr && form_ != DiskForm::kSim) Run(tier->Idle(absl::InfiniteFuture()));
   tier.reset();
   opened_.manifest.reset();
   opened_.disk.reset();

@@ -58,6 +58,28 @@ TEST_F(ReclaimTest, AncestorsOfBlocksElsewhereAreReappendedParentsFirst) {
   EXPECT_EQ(plan.drop, Keys({4}));
 }
 
+// A chain that nobody uses any more does not hold on to its head for ever.
+TEST_F(ReclaimTest, AncestorsThatWereNotTouchedSinceTheirAppendGoWithAllBelow) {
+  Add(1, kVictim);
+  Add(2, kVictim, 1);
+  Add(3, kVictim, 2);
+  index_->Move(Key(3), {.segment = kOther, .generation = 1, .offset = 0});
+  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, kBudget);
+  EXPECT_TRUE(plan.reappend.empty());
+  EXPECT_EQ(plan.drop, Keys({3, 2, 1}));
+}
+
+TEST_F(ReclaimTest, ATouchedLeafIsReappendedWithItsAncestors) {
+  Add(1, kVictim);
+  Add(2, kVictim, 1);
+  Add(3, kVictim);
+  Add(4, kOther);  // A later epoch.
+  index_->Touch(Key(2));
+  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, kBudget);
+  EXPECT_EQ(plan.reappend, Keys({1, 2}));
+  EXPECT_EQ(plan.drop, Keys({3}));
+}
+
 TEST_F(ReclaimTest, AChainInsideTheVictimGoesFromItsEnd) {
   Add(1, kVictim);
   Add(2, kVictim, 1);

@@ -101,16 +101,44 @@ TEST_F(RecordIndexTest, AnEmptiedSegmentTakesRecordsOfALaterGeneration) {
   EXPECT_EQ(index_.Find(Key(2))->place.generation, 6);
 }
 
-TEST_F(RecordIndexTest, HeatCountsReadsSaturatesAndHalves) {
+// One segment an epoch here: the index has four.
+TEST_F(RecordIndexTest, ATouchInALaterEpochWarmsABlockAndItsAncestors) {
   index_.Insert(Block(1), Place(0, 0));
-  for (int i = 0; i < 300; ++i) index_.Warm(Key(1));
-  EXPECT_EQ(index_.heat(Key(1)), 255);
-  index_.Halve(Key(1));
-  EXPECT_EQ(index_.heat(Key(1)), 127);
-  index_.Move(Key(1), Place(1, 0));
-  EXPECT_EQ(index_.heat(Key(1)), 127);
-  index_.Warm(Key(2));
-  EXPECT_EQ(index_.heat(Key(2)), 0);
+  index_.Insert(Block(2, 1), Place(0, 1));
+  index_.Insert(Block(9), Place(0, 2));
+  EXPECT_EQ(index_.Touch(Key(2)), std::nullopt);
+  EXPECT_FALSE(index_.IsWarm(Key(2)));  // Still the epoch in which it came.
+  index_.Insert(Block(8), Place(1, 0));
+  EXPECT_EQ(index_.Touch(Key(2)), std::nullopt);
+  EXPECT_TRUE(index_.IsWarm(Key(2)));
+  EXPECT_TRUE(index_.IsWarm(Key(1)));
+  EXPECT_FALSE(index_.IsWarm(Key(9)));
+}
+
+TEST_F(RecordIndexTest, AChildThatComesTouchesItsAncestors) {
+  index_.Insert(Block(1), Place(0, 0));
+  index_.Insert(Block(2, 1), Place(0, 1));
+  index_.Insert(Block(3, 2), Place(1, 0));
+  EXPECT_TRUE(index_.IsWarm(Key(1)));
+  EXPECT_TRUE(index_.IsWarm(Key(2)));
+  EXPECT_FALSE(index_.IsWarm(Key(3)));
+}
+
+TEST_F(RecordIndexTest, MovingABlockCoolsIt) {
+  index_.Insert(Block(1), Place(0, 0));
+  index_.Insert(Block(2, 1), Place(1, 0));
+  ASSERT_TRUE(index_.IsWarm(Key(1)));
+  index_.Move(Key(1), Place(2, 0));
+  EXPECT_FALSE(index_.IsWarm(Key(1)));
+}
+
+TEST_F(RecordIndexTest, ATouchTellsWhereThePrefixGoesOnElsewhere) {
+  index_.Insert(Block(1, 7), Place(0, 0));
+  index_.Insert(Block(2, 1), Place(0, 1));
+  index_.Insert(Block(8), Place(1, 0));
+  EXPECT_EQ(index_.Touch(Key(2)), Key(7));
+  EXPECT_EQ(index_.Touch(Key(2)), std::nullopt);  // Known by now.
+  EXPECT_EQ(index_.Touch(Key(99)), Key(99));
 }
 
 // Random operations; the model is a map from number to place, and parents by rule.
