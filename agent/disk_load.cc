@@ -29,7 +29,7 @@ SharedLoad DiskLoader::Start(const BlockKey& key, DomainId domain, Urgency urgen
 void DiskLoader::Pump() {
   if (pumping_) return;
   pumping_ = true;
-  while (running_ < kMaxLoadsRunning && queued() > 0) {
+  while (running_ < kMaxLoadsRunning + disks_->stuck().gets && queued() > 0) {
     const bool foreground = !foreground_.empty();
     std::deque<Queued>& queue = foreground ? foreground_ : prefetch_;
     const Queued next = queue.front();
@@ -53,13 +53,13 @@ Task<void> DiskLoader::Run(Queued queued) {
 }
 
 Task<absl::Status> DiskLoader::LoadOne(Queued queued) {
-  const std::optional<DiskBlock> block = disk_->Find(queued.key);
+  const std::optional<DiskBlock> block = disks_->Find(queued.key);
   if (!block.has_value()) co_return absl::NotFoundError("dropped from disk before the load ran");
   KVT_CO_ASSIGN_OR_RETURN(HostSlot slot, evictor_->ReserveHost(queued.domain, block->length));
   const IoClass io_class =
       queued.urgency == Urgency::kForeground ? IoClass::kForeground : IoClass::kPrefetch;
   KVT_CO_ASSIGN_OR_RETURN(const BlockMeta meta,
-                          co_await disk_->Get(queued.key, slot.bytes(), io_class));
+                          co_await disks_->Get(queued.key, slot.bytes(), io_class));
   if (index_->In(Tier::kHost, queued.key)) co_return absl::OkStatus();  // A put came first.
   index_->PublishHost(meta, std::move(slot));
   ++stats_->host.inserts;

@@ -22,7 +22,7 @@ void Offloader::Offer(const BlockKey& key) {
 void Offloader::Pump() {
   if (pumping_) return;
   pumping_ = true;
-  while (running_ < kMaxOffloadsRunning && !queue_.empty()) {
+  while (running_ < kMaxOffloadsRunning + disks_->stuck().puts && !queue_.empty()) {
     const BlockKey key = queue_.front();
     queue_.pop_front();
     ++running_;
@@ -54,7 +54,7 @@ Task<void> Offloader::WriteOne(BlockKey key) {
     co_return;
   }
 
-  const absl::Status written = co_await disk_->Put(meta, slot);
+  const absl::Status written = co_await disks_->Put(meta, slot);
   if (!written.ok()) ++stats_->offload_declined;
 }
 

@@ -25,10 +25,11 @@ struct PeerServer::DiskRead {
 
 Task<std::optional<ServedBlock>> PeerServer::Serve(BlockKey key, absl::Time deadline) {
   std::optional<ServedBlock> served = ServeFromHost(key);
-  if (served.has_value() || disk_ == nullptr || disk_reads_ >= kMaxPeerDiskReads) {
+  if (served.has_value() || disks_ == nullptr ||
+      disk_reads_ >= kMaxPeerDiskReads + disks_->stuck().gets) {
     co_return served;
   }
-  const std::optional<DiskBlock> block = disk_->Find(key);
+  const std::optional<DiskBlock> block = disks_->Find(key);
   if (!block.has_value()) co_return std::nullopt;
   const auto read = std::make_shared<DiskRead>(executor_, block->length);
   scope_->Spawn(ReadFromDisk(key, read));
@@ -55,7 +56,7 @@ std::optional<ServedBlock> PeerServer::ServeFromHost(const BlockKey& key) {
 
 Task<void> PeerServer::ReadFromDisk(BlockKey key, std::shared_ptr<DiskRead> read) {
   ++disk_reads_;
-  read->meta = co_await disk_->Get(key, read->buffer->bytes());
+  read->meta = co_await disks_->Get(key, read->buffer->bytes());
   --disk_reads_;
   read->done.Set();
 }

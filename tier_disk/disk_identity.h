@@ -6,14 +6,18 @@
 #define KVTIER_TIER_DISK_DISK_IDENTITY_H_
 
 #include <array>
+#include <compare>
 #include <cstdint>
+#include <string>
 
 namespace kvtier {
 
-// Drawn when a directory first becomes a disk; stays for as long as it is one.
+// Drawn when a directory first becomes a disk; stays for as long as it is one, wherever
+// it is mounted.
 struct DiskId {
   std::array<uint8_t, 16> bytes{};
-  friend bool operator==(const DiskId&, const DiskId&) = default;
+  friend auto operator<=>(const DiskId&, const DiskId&) = default;
+  std::string ToHex() const;  // 32 lower-case digits.
 };
 
 // Drawn with every fresh start of the disk's content: at first, and when the manifest

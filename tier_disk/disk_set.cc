@@ -366,6 +366,7 @@ std::vector<DiskSet::DiskStatus> DiskSet::Statuses() const {
   std::vector<DiskStatus> statuses;
   for (const auto& disk : disks_) {
     const absl::Status& opened = disk->recovery.status();
+    const TierStats& stats = disk->tier->stats();
     statuses.push_back({.id = disk->id,
                         .serving = disk->serving,
                         .health = opened.ok() ? disk->watched->health().Describe()
@@ -373,7 +374,11 @@ std::vector<DiskSet::DiskStatus> DiskSet::Statuses() const {
                         .quarantines = disk->watched->health().quarantines(),
                         .block_count = disk->tier->block_count(),
                         .capacity_bytes = disk->tier->capacity_bytes(),
-                        .used_bytes = disk->tier->used_bytes()});
+                        .used_bytes = disk->tier->used_bytes(),
+                        .index_bytes = disk->tier->index_bytes(),
+                        .bytes_in = stats.bytes_in,
+                        .bytes_out = stats.bytes_out,
+                        .io_errors = stats.io_errors});
   }
   return statuses;
 }

@@ -5,7 +5,6 @@
 #include <functional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "core/check.h"
 
 namespace kvtier {
@@ -19,11 +18,14 @@ uint64_t Mix(uint64_t before, uint64_t word) {
   return z ^ (z >> 31);
 }
 
-}  // namespace
-
-std::string DiskId::ToHex() const {
-  return absl::StrCat(absl::Hex(hi, absl::kZeroPad16), absl::Hex(lo, absl::kZeroPad16));
+// Eight bytes of an id, the first the highest: the same number on every machine.
+uint64_t WordAt(const DiskId& id, size_t first) {
+  uint64_t word = 0;
+  for (size_t i = 0; i < sizeof(word); ++i) word = word << 8 | id.bytes[first + i];
+  return word;
 }
+
+}  // namespace
 
 Placement::Placement(std::vector<DiskShare> disks) : disks_(std::move(disks)) {
   KVT_CHECK(!disks_.empty());
@@ -35,7 +37,9 @@ Placement::Placement(std::vector<DiskShare> disks) : disks_(std::move(disks)) {
 
 double Placement::Lot(const DiskShare& disk, const BlockKey& key) const {
   uint64_t mixed = 0;
-  for (const uint64_t word : {disk.id.hi, disk.id.lo, key.hi, key.lo}) mixed = Mix(mixed, word);
+  for (const uint64_t word : {WordAt(disk.id, 0), WordAt(disk.id, 8), key.hi, key.lo}) {
+    mixed = Mix(mixed, word);
+  }
   // 53 bits and a half: never 0 nor 1, so the logarithm is finite and below zero.
   const double uniform = (static_cast<double>(mixed >> 11) + 0.5) * 0x1p-53;
   return -static_cast<double>(disk.capacity_bytes) / std::log(uniform);

@@ -8,23 +8,14 @@
 #ifndef KVTIER_TIER_DISK_PLACEMENT_H_
 #define KVTIER_TIER_DISK_PLACEMENT_H_
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "core/block_key.h"
+#include "tier_disk/disk_identity.h"
 
 namespace kvtier {
-
-// 128 random bits that a disk got when it was made and keeps wherever it is mounted.
-struct DiskId {
-  uint64_t hi = 0;
-  uint64_t lo = 0;
-  friend auto operator<=>(const DiskId&, const DiskId&) = default;
-  std::string ToHex() const;  // 32 lower-case digits.
-};
 
 // What one disk asks for: blocks in proportion to its bytes.
 struct DiskShare {

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -10,9 +11,11 @@
 
 namespace kvtier {
 
-PreadDisk::PreadDisk(Executor* executor, std::span<const int> files, uint64_t segment_bytes)
+PreadDisk::PreadDisk(Executor* executor, std::span<const int> files, uint64_t segment_bytes,
+                     Durability durability)
     : QueuedDisk(executor, static_cast<uint32_t>(files.size()), segment_bytes),
-      files_(files.begin(), files.end()) {
+      files_(files.begin(), files.end()),
+      durability_(durability) {
   for (int i = 0; i < kPreadThreads; ++i) {
     threads_.emplace_back([this] { Loop(); });
     pthread_setname_np(threads_.back().native_handle(), absl::StrCat("disk-io-", i).c_str());
@@ -66,6 +69,9 @@ void PreadDisk::Transfer(IoBatch* batch) const {
     const auto offset = static_cast<off_t>(batch->offset());
     result = batch->kind() == DiskIo::Kind::kRead ? preadv(file, buffers.data(), count, offset)
                                                   : pwritev(file, buffers.data(), count, offset);
+    const bool sync = batch->kind() == DiskIo::Kind::kWrite && result > 0 &&
+                      durability_ == Durability::kSyncEachWrite;
+    if (sync && fdatasync(file) != 0) result = -1;
     if (result < 0) result = -errno;
   } while (batch->Transferred(result) == IoBatch::Next::kAgain);
 }

@@ -20,8 +20,12 @@ inline constexpr int kPreadThreads = 16;  // The queue depth that the device see
 
 class PreadDisk final : public QueuedDisk {
  public:
-  // Does not own the files (by segment, open for O_DIRECT); they outlive the disk.
-  PreadDisk(Executor* executor, std::span<const int> files, uint64_t segment_bytes);
+  // How a write comes to be on the device when it returns: by itself, of files open for
+  // O_DIRECT; or by fdatasync, of buffered ones.
+  enum class Durability : uint8_t { kDirect, kSyncEachWrite };
+  // Does not own the files (by segment); they outlive the disk.
+  PreadDisk(Executor* executor, std::span<const int> files, uint64_t segment_bytes,
+            Durability durability = Durability::kDirect);
   ~PreadDisk() override;  // Joins. REQUIRES: no call is in flight.
 
  private:
@@ -30,6 +34,7 @@ class PreadDisk final : public QueuedDisk {
   void Transfer(IoBatch* batch) const;
 
   const std::vector<int> files_;
+  const Durability durability_;
   absl::Mutex mu_;
   IoQueue queue_ ABSL_GUARDED_BY(mu_){kPreadThreads};
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;

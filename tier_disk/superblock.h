@@ -82,9 +82,10 @@ std::array<std::byte, kSuperblockFileBytes> EncodeSuperblockFile(const Superbloc
 
 // Reads a whole file; an empty span is a disk without one, and a copy that ends early
 // a damaged one. Errors: kDataLoss, neither copy proves itself, or the one that counts
-// contradicts itself, or two of one sequence differ; kFailedPrecondition, naming both
-// sides: a newer layout, features that this program does not know, another alignment.
-// In both cases nothing on the disk may be touched without an operator's word.
+// contradicts itself, or two of one sequence differ: nobody can tell what the disk holds,
+// make it anew; kFailedPrecondition, naming both sides: a newer layout, features that this
+// program does not know, another alignment. Nothing on such a disk may be touched: another
+// program can read it.
 absl::StatusOr<DecodedSuperblock> DecodeSuperblock(std::span<const std::byte> file);
 
 // Whether the files that are configured are those of the disk. Errors:

@@ -51,11 +51,12 @@ class AgentRig {
                            .slab_bytes = slots_per_slab * kRigBlockBytes,
                            .gpu_bytes = shape.gpu_slots * kRigBlockBytes,
                            .gpu_block_bytes = kRigBlockBytes};
+    std::vector<Agent::DiskSeam> disk_seams;
+    if (shape.disk) disk_seams.push_back({.id = {{1}}, .disk = &disk, .manifest = &manifest});
     auto created =
         Agent::Create(std::move(options), {.executor = &executor,
                                            .workers = &workers,
-                                           .disk = shape.disk ? &disk : nullptr,
-                                           .manifest = shape.disk ? &manifest : nullptr,
+                                           .disks = std::move(disk_seams),
                                            .device = shape.gpu_slots > 0 ? &device : nullptr,
                                            .transport = shape.transport,
                                            .coordinator = shape.coordinator});

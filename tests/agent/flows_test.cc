@@ -169,7 +169,7 @@ TEST(DiskLoadTest, TheSecondAskerWaitsForTheFirstsLoadInsideItsOwnDeadline) {
   rig.Pass(absl::Milliseconds(5));
   ASSERT_TRUE(patient->has_value());
   EXPECT_EQ((*patient)->value().blocks.size(), 1u);
-  EXPECT_EQ(rig.agent->disk()->stats().hits, 1u) << "one read for both";
+  EXPECT_EQ(rig.agent->disks()->stats().hits, 1u) << "one read for both";
 }
 
 TEST(DiskLoadTest, LoadsBeyondTheLimitWaitAndForegroundGoesFirst) {
@@ -183,11 +183,11 @@ TEST(DiskLoadTest, LoadsBeyondTheLimitWaitAndForegroundGoesFirst) {
             blocks - 1);
   const auto asker = rig.Spawn(rig.Onboard(rig.session, blocks, 1, kLong));
   rig.Pass(absl::Milliseconds(1));
-  const uint64_t before = rig.agent->disk()->stats().hits;
+  const uint64_t before = rig.agent->disks()->stats().hits;
   rig.disk.Resume();
   while (!asker->has_value()) ASSERT_TRUE(rig.time.Step());
   EXPECT_EQ((*asker)->value().blocks.size(), 1u);
-  EXPECT_LE(rig.agent->disk()->stats().hits - before, 2 * kMaxLoadsRunning) << "second in line";
+  EXPECT_LE(rig.agent->disks()->stats().hits - before, 2 * kMaxLoadsRunning) << "second in line";
   rig.Pass(absl::Seconds(1));
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), blocks);
 }
@@ -221,7 +221,7 @@ TEST(DiskLoadTest, AFlippedBitIsAMissACounterAndAQuarantine) {
     rig.media.FlipBit({.segment = SegmentId{segment}}, 4096 * 8 + 77);
   }
   EXPECT_EQ(rig.Hits(rig.session, 1, 1), 0u);
-  EXPECT_EQ(rig.agent->disk()->stats().verify_failures, 1u);
+  EXPECT_EQ(rig.agent->disks()->stats().verify_failures, 1u);
   EXPECT_FALSE(rig.agent->index().In(Tier::kDisk, rig.NameRun(rig.session, 1, 1).keys[0]));
   EXPECT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u) << "and can be put anew";
 }

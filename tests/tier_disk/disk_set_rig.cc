@@ -23,8 +23,8 @@ DiskSetRig::Disk::Disk(DiskId id, uint32_t segments, uint64_t seed)
 
 DiskSetRig::DiskSetRig(std::vector<uint32_t> segments, uint64_t seed) {
   for (const uint32_t count : segments) {
-    const DiskId id{.hi = 0, .lo = disks.size() + 1};
-    disks.push_back(std::make_unique<Disk>(id, count, seed + 100 * id.lo));
+    const uint64_t number = disks.size() + 1;
+    disks.push_back(std::make_unique<Disk>(TestDiskId(0, number), count, seed + 100 * number));
   }
 }
 

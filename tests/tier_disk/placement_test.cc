@@ -7,6 +7,7 @@
 #include <random>
 
 #include "tests/testing/test_seed.h"
+#include "tests/tier_disk/disk_blocks.h"
 
 namespace kvtier {
 namespace {
@@ -15,7 +16,7 @@ constexpr int kKeys = 1'000'000;
 constexpr uint64_t kTiB = uint64_t{1} << 40;
 
 DiskShare Share(uint64_t number, uint64_t capacity_bytes) {
-  return {.id = {.hi = number * 0x1234567, .lo = ~number}, .capacity_bytes = capacity_bytes};
+  return {.id = testing::TestDiskId(number * 0x1234567, ~number), .capacity_bytes = capacity_bytes};
 }
 
 class Keys {
@@ -129,7 +130,7 @@ TEST(PlacementTest, AnswersAreTheSameInEveryProcess) {
 }
 
 TEST(PlacementTest, ADiskIdIsWrittenAs32Digits) {
-  EXPECT_EQ((DiskId{.hi = 0xabc, .lo = 1}).ToHex(), "0000000000000abc0000000000000001");
+  EXPECT_EQ(testing::TestDiskId(0xabc, 1).ToHex(), "0000000000000abc0000000000000001");
 }
 
 }  // namespace
