@@ -147,8 +147,8 @@ Task<bool> Agent::Stop(absl::Time deadline) {
   stopping_ = true;
   if (reporter_ != nullptr) reporter_->Stop();
   const bool idle = co_await scope_.Idle(deadline);
-  if (!idle || disk_ == nullptr) co_return idle;
-  co_return co_await disk_->Idle(deadline);
+  if (!idle || disks_ == nullptr) co_return idle;
+  co_return co_await disks_->Idle(deadline);
 }
 
 Task<void> Agent::SweepDeadlines() {

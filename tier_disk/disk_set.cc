@@ -121,6 +121,15 @@ Task<absl::StatusOr<DiskSet::Recovery>> DiskSet::Open(absl::Time deadline) {
   co_return result;
 }
 
+Task<bool> DiskSet::Idle(absl::Time deadline) {
+  bool idle = true;
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    const bool one = co_await disks_[i]->tier->Idle(deadline);
+    idle = idle && one;
+  }
+  co_return idle;
+}
+
 // Calls.
 
 DiskSet::Disk* DiskSet::Holder(const BlockKey& key) const {

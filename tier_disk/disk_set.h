@@ -88,6 +88,9 @@ class DiskSet final : public DiskResidents {
   // next start. Errors: the first disk's, if none opened.
   Task<absl::StatusOr<Recovery>> Open(absl::Time deadline);
 
+  // Waits until no reclaim runs on any disk; false: one still does at the deadline.
+  Task<bool> Idle(absl::Time deadline);
+
   // DiskTier::Put() on the disk where the block belongs or, if that one does not take
   // it, on the next. As with all calls, a disk that hangs holds the call that it has
   // (the device may still use the bytes), and no other. Errors: those of the last disk
