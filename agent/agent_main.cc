@@ -32,6 +32,7 @@
 #include "agent/grpc_coordinator_link.h"
 #include "agent/grpc_peer_transport.h"
 #include "agent/limits.h"
+#include "agent/node_disks.h"
 #include "agent/peer_service.h"
 #include "agent/worker_service.h"
 #include "core/call_on_executor.h"
@@ -44,7 +45,6 @@
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "proto/convert.h"
-#include "tier_disk/open_disk.h"
 #include "tier_gpu/open_device.h"
 
 namespace kvtier {
@@ -233,83 +233,6 @@ void WaitForStopSignal(const sigset_t& signals) {
   Log(LogLevel::kInfo, absl::StrCat("stopping on ", strsignal(signal)));
 }
 
-// A directory of --disk_dir and what became of it.
-struct NodeDisk {
-  std::string directory;
-  absl::StatusOr<OpenedDisk> opened;
-};
-
-// One after the other. A disk that the file system fails to open (kUnavailable: the drive
-// is gone) stays out while another opens; any other error is a matter of the flags or of
-// room, for the operator.
-absl::StatusOr<std::vector<NodeDisk>> OpenDisks(Executor* executor, const AgentConfig& config) {
-  std::vector<NodeDisk> disks;
-  absl::Status first_failure;
-  size_t opened = 0;
-  for (size_t i = 0; i < config.disk_dirs.size(); ++i) {
-    const DiskLayout layout{
-        .directory = config.disk_dirs[i],
-        .segment_bytes = config.segment_bytes,
-        .segment_count = static_cast<uint32_t>(config.DiskBytesOf(i) / config.segment_bytes),
-        .buffered = config.disk_buffered};
-    disks.push_back({layout.directory, OpenDisk(executor, layout, DiskIoKind::kAuto)});
-    const absl::StatusOr<OpenedDisk>& disk = disks.back().opened;
-    if (!disk.ok() && !absl::IsUnavailable(disk.status())) return disk.status();
-    first_failure.Update(disk.status());
-    if (!disk.ok()) continue;
-    ++opened;
-    for (size_t j = 0; j < i; ++j) {
-      if (!disks[j].opened.ok() || disks[j].opened->id != disk->id) continue;
-      return absl::FailedPreconditionError(absl::StrCat(
-          "--disk_dir: ", disks[j].directory, " and ", layout.directory, " are both disk ",
-          disk->id.ToHex(), ": one is a copy of the other; remove one"));
-    }
-  }
-  if (opened == 0 && !first_failure.ok()) return first_failure;
-  for (const NodeDisk& disk : disks) {
-    if (disk.opened.ok()) continue;
-    Log(LogLevel::kError, absl::StrCat("disk ", disk.directory, " stays out until the next start: ",
-                                       disk.opened.status().message()));
-  }
-  return disks;
-}
-
-std::string IoName(const AgentConfig& config, DiskIoKind io) {
-  if (config.disk_buffered) return "buffered";
-  return io == DiskIoKind::kUring ? "io_uring" : "pread";
-}
-
-void LogRecovered(const std::string& whose, const DiskTier::Recovery& recovery,
-                  absl::Duration took) {
-  Log(LogLevel::kInfo,
-      absl::StrCat(whose, ": ", recovery.recovered_blocks, " blocks warm in ",
-                   absl::FormatDuration(absl::Trunc(took, absl::Milliseconds(1))), "; dropped ",
-                   recovery.dropped_stale, " of older generations, ", recovery.dropped_corrupt,
-                   " damaged, ", recovery.dropped_misfit, " outside the disk as configured"));
-}
-
-// A line a disk and, of several, one for all.
-void LogRecovery(const std::vector<NodeDisk>& disks, const DiskSet::Recovery& recovery,
-                 absl::Duration took) {
-  auto found = recovery.disks.begin();
-  for (const NodeDisk& disk : disks) {
-    if (!disk.opened.ok()) continue;
-    const std::string name =
-        absl::StrCat("disk ", disk.directory, " (", disk.opened->id.ToHex(), ")");
-    if (found->ok()) {
-      LogRecovered(name, **found, took);
-    } else {
-      Log(LogLevel::kError, absl::StrCat(name, ": ", found->status().ToString()));
-    }
-    ++found;
-  }
-  if (recovery.disks.size() < 2) return;
-  LogRecovered(absl::StrCat(recovery.disks.size(), " disks"), recovery.total, took);
-  if (recovery.dropped_duplicates == 0) return;
-  Log(LogLevel::kInfo, absl::StrCat(recovery.dropped_duplicates,
-                                    " blocks were on two disks; one copy of each is dropped"));
-}
-
 // What the servers of a running agent need.
 struct ServedParts {
   Agent* agent = nullptr;
@@ -333,7 +256,7 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
     told.directory = disk.directory;
     told.error = disk.opened.status();
     if (!disk.opened.ok()) continue;
-    told.io = IoName(config, disk.opened->io);
+    told.io = disk.io_name();
     if (disk.opened->io != DiskIoKind::kUring) about.disk_io = "pread";
   }
   AdminService admin_service(parts.agent, std::move(about));
@@ -373,7 +296,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
 
   ThreadExecutor executor("decisions");
   BytePool workers(&executor, "bytes", config.byte_threads);
-  KVT_ASSIGN_OR_RETURN(const std::vector<NodeDisk> disks, OpenDisks(&executor, config));
+  KVT_ASSIGN_OR_RETURN(const std::vector<NodeDisk> disks, OpenNodeDisks(&executor, config));
   std::vector<Agent::DiskSeam> disk_seams;
   for (const NodeDisk& disk : disks) {
     if (!disk.opened.ok()) continue;
