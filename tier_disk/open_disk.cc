@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/kill_point.h"
 #include "core/log.h"
 #include "core/status_macros.h"
 #include "tier_disk/pread_disk.h"
@@ -29,6 +30,7 @@ absl::StatusOr<std::unique_ptr<RocksManifest>> OpenManifest(Executor* executor,
   if (!absl::IsDataLoss(manifest.status())) return manifest;
   Log(LogLevel::kError, absl::StrCat("disk ", files->layout().directory,
                                      " starts empty: ", manifest.status().message()));
+  KVT_KILL_POINT("renew.damaged");
   // In this order: a crash in between leaves the damaged manifest, and we come back here.
   KVT_RETURN_IF_ERROR(files->Renew());
   KVT_RETURN_IF_ERROR(RocksManifest::Destroy(path));
@@ -40,6 +42,7 @@ absl::StatusOr<std::unique_ptr<RocksManifest>> OpenManifest(Executor* executor,
 absl::StatusOr<OpenedDisk> OpenDisk(Executor* executor, const DiskLayout& layout, DiskIoKind io) {
   OpenedDisk opened;
   KVT_ASSIGN_OR_RETURN(opened.files, SegmentFiles::Open(layout));
+  KVT_KILL_POINT("open.files_ready");
   KVT_ASSIGN_OR_RETURN(opened.manifest, OpenManifest(executor, opened.files.get()));
   const std::span<const int> files = opened.files->descriptors();
   if (io != DiskIoKind::kPread) {
@@ -47,6 +50,7 @@ absl::StatusOr<OpenedDisk> OpenDisk(Executor* executor, const DiskLayout& layout
         UringDisk::Open(executor, files, layout.segment_bytes);
     if (ring.ok()) {
       opened.disk = *std::move(ring);
+      KVT_KILL_POINT("open.disk_ready");
       opened.io = DiskIoKind::kUring;
       return opened;
     }
@@ -57,6 +61,7 @@ absl::StatusOr<OpenedDisk> OpenDisk(Executor* executor, const DiskLayout& layout
                      " threads (a container needs a seccomp profile that allows io_uring)"));
   }
   opened.disk = std::make_unique<PreadDisk>(executor, files, layout.segment_bytes);
+  KVT_KILL_POINT("open.disk_ready");
   opened.io = DiskIoKind::kPread;
   return opened;
 }
