@@ -113,6 +113,7 @@ absl::Status DiskTier::State::Accepts(const BlockMeta& meta) const {
     return absl::ResourceExhaustedError(
         absl::StrCat(kMaxDiskPutsInFlight, " disk puts are in flight"));
   }
+  KVT_RETURN_IF_ERROR(manifest->HasRoom());
   if (!index.Fits(DiskBlockOf(meta))) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the disk holds blocks of ", ShapeTable::kMaxShapes, " different shapes"));

@@ -5,6 +5,7 @@
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
+#include <sys/statvfs.h>
 
 #include <utility>
 #include <vector>
@@ -73,7 +74,7 @@ absl::StatusOr<std::unique_ptr<RocksManifest>> RocksManifest::Open(Executor* exe
   KVT_KILL_POINT("open.manifest_opened");
   if (!opened.ok()) return StoreError(absl::StrCat("cannot open ", path), opened);
   return std::unique_ptr<RocksManifest>(
-      new RocksManifest(executor, std::unique_ptr<rocksdb::DB>(db)));
+      new RocksManifest(executor, path, std::unique_ptr<rocksdb::DB>(db)));
 }
 
 absl::Status RocksManifest::Destroy(const std::string& path) {
@@ -84,8 +85,8 @@ absl::Status RocksManifest::Destroy(const std::string& path) {
   return absl::OkStatus();
 }
 
-RocksManifest::RocksManifest(Executor* executor, std::unique_ptr<rocksdb::DB> db)
-    : db_(std::move(db)), thread_(executor, "manifest", 1) {}
+RocksManifest::RocksManifest(Executor* executor, std::string path, std::unique_ptr<rocksdb::DB> db)
+    : path_(std::move(path)), db_(std::move(db)), thread_(executor, "manifest", 1) {}
 
 RocksManifest::~RocksManifest() = default;
 
@@ -116,10 +117,20 @@ absl::Status RocksManifest::CommitNow(const ManifestBatch& batch) {
   const rocksdb::Status written = db_->Write(options, &rows);
   KVT_KILL_POINT("manifest.after_write");
   if (written.ok()) return absl::OkStatus();
-  // Out of space, for one, stops RocksDB until it is told to go on; the next commit
-  // finds out whether the reason has gone.
+  // Some errors stop RocksDB until it is told to go on; the next commit finds out whether
+  // the reason has gone. Of want of space it does not recover (kManifestReserveBytes).
   db_->Resume().PermitUncheckedError();
   return absl::UnavailableError(StoreError("commit", written).message());
+}
+
+absl::Status RocksManifest::HasRoom() const {
+  struct statvfs system = {};
+  if (statvfs(path_.c_str(), &system) != 0) return absl::OkStatus();
+  const uint64_t free_bytes = uint64_t{system.f_bavail} * system.f_frsize;
+  if (free_bytes >= kManifestReserveBytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("manifest: the file system of ", path_, " has ",
+                                                   free_bytes, " bytes free, needs ",
+                                                   kManifestReserveBytes));
 }
 
 Task<absl::StatusOr<ManifestImage>> RocksManifest::Load() {
