@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/kill_point.h"
 #include "core/log.h"
 #include "tier_disk/disk_state.h"
 #include "tier_disk/page_buffer.h"
@@ -56,11 +57,14 @@ Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, D
 
 Task<void> DiskTier::State::DropDamaged(const BlockKey& key, const RecordPlace& place) {
   if (!index.IsAt(key, place)) co_return;
+  KVT_KILL_POINT("damaged.found");
   Unpublish(key);
+  KVT_KILL_POINT("damaged.unpublished");
   ManifestBatch batch;
   batch.erases.push_back(key);
   // Should it fail, the entry is back after a restart and fails its verification again.
   (co_await commits.Commit(std::move(batch))).IgnoreError();
+  KVT_KILL_POINT("damaged.committed");
 }
 
 Task<absl::StatusOr<BlockMeta>> DiskTier::State::ReadNewest(IoClass io_class, BlockKey key,

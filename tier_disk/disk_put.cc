@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/kill_point.h"
 #include "core/status_macros.h"
 #include "tier_disk/disk_state.h"
 #include "tier_disk/page_buffer.h"
@@ -44,9 +45,11 @@ Task<absl::Status> DiskTier::State::WriteData(IoClass io_class, const DiskEntry&
                       .place = entry.place,
                       .sum = sum},
                      header.bytes().first<kRecordHeaderBytes>());
+  KVT_KILL_POINT("record.header_encoded");
   const std::array<std::span<const std::byte>, 2> buffers = {header.bytes(), slot};
   const DiskAddress address{.segment = entry.place.segment, .offset = entry.place.offset};
   const absl::Status written = co_await disk->Write(io_class, address, buffers);
+  KVT_KILL_POINT("record.written");
   if (!written.ok() && !absl::IsResourceExhausted(written)) ++stats.io_errors;
   co_return written;
 }
@@ -54,6 +57,7 @@ Task<absl::Status> DiskTier::State::WriteData(IoClass io_class, const DiskEntry&
 Task<absl::Status> DiskTier::State::WriteRecord(const DiskEntry& entry, const PayloadSum& sum,
                                                 std::span<const std::byte> slot) {
   KVT_CO_RETURN_IF_ERROR(co_await WriteData(IoClass::kOffload, entry, sum, slot));
+  KVT_KILL_POINT("put.before_commit");
   ManifestBatch batch;
   batch.puts.push_back(entry);
   co_return co_await commits.Commit(std::move(batch));
@@ -75,6 +79,7 @@ Task<absl::Status> DiskTier::State::PutNew(const BlockMeta& meta, std::span<cons
   const absl::Time started = executor->Now();
   const absl::StatusOr<RecordPlace> place = co_await ReservePlace(RecordBytes(meta.length));
   if (!place.ok()) co_return place.status();
+  KVT_KILL_POINT("put.reserved");
   const DiskEntry entry{.block = DiskBlockOf(meta), .place = *place};
 #ifdef KVTIER_PLANT_PUBLISH_BEFORE_COMMIT
   Publish(entry);
@@ -87,8 +92,10 @@ Task<absl::Status> DiskTier::State::PutNew(const BlockMeta& meta, std::span<cons
   }(this, entry, meta.sum, std::vector<std::byte>(slot.begin(), slot.end())));
 #else
   const absl::Status durable = co_await WriteRecord(entry, meta.sum, slot);
+  KVT_KILL_POINT("put.committed");
   // The record's room is lost until its segment is reclaimed, if the write failed.
   if (durable.ok()) Publish(entry);
+  KVT_KILL_POINT("put.published");
   log->EndWrite(*place);
   KVT_CO_RETURN_IF_ERROR(durable);
 #endif
@@ -107,6 +114,7 @@ absl::Status DiskTier::State::Accepts(const BlockMeta& meta) const {
     return absl::ResourceExhaustedError(
         absl::StrCat(kMaxDiskPutsInFlight, " disk puts are in flight"));
   }
+  KVT_RETURN_IF_ERROR(manifest->HasRoom());
   if (!index.Fits(DiskBlockOf(meta))) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the disk holds blocks of ", ShapeTable::kMaxShapes, " different shapes"));
@@ -122,6 +130,7 @@ Task<absl::Status> DiskTier::Put(BlockMeta meta, std::span<const std::byte> slot
     const auto putting = state.putting.find(meta.key);
     if (putting == state.putting.end()) break;
     const std::shared_ptr<SharedOutcome> outcome = putting->second;
+    KVT_KILL_POINT("put.joined_put");
     co_await outcome->done.WaitUntil(absl::InfiniteFuture());
     KVT_CO_RETURN_IF_ERROR(outcome->status);
   }
@@ -133,6 +142,7 @@ Task<absl::Status> DiskTier::Put(BlockMeta meta, std::span<const std::byte> slot
   const auto outcome = std::make_shared<SharedOutcome>(state.executor);
   state.putting.emplace(meta.key, outcome);
   outcome->status = co_await state.PutNew(meta, slot);
+  KVT_KILL_POINT("put.done");
   state.putting.erase(meta.key);
   if (absl::IsResourceExhausted(outcome->status)) ++state.stats.declined;
   outcome->done.Set();

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "core/check.h"
+#include "core/kill_point.h"
 #include "core/status_macros.h"
 #include "tier_disk/disk_state.h"
 #include "tier_disk/page_buffer.h"
@@ -45,6 +46,7 @@ Task<void> DiskTier::State::ReclaimUntilAhead() {
 Task<absl::Status> DiskTier::State::MakeRoom(uint64_t record_bytes) {
   hurried = true;
   if (const std::shared_ptr<SharedOutcome> running = reclaiming; running != nullptr) {
+    KVT_KILL_POINT("reclaim.joined");
     co_await running->done.WaitUntil(absl::InfiniteFuture());
     co_return running->status;
   }
@@ -59,9 +61,11 @@ Task<absl::Status> DiskTier::State::ReclaimOne(uint64_t budget_bytes) {
   if (!victim) {
     co_return absl::ResourceExhaustedError("every segment is free, open or being written");
   }
+  KVT_KILL_POINT("reclaim.victim_chosen");
   const auto outcome = std::make_shared<SharedOutcome>(executor);
   reclaiming = outcome;
   outcome->status = co_await Reclaim(*victim, budget_bytes);
+  KVT_KILL_POINT("reclaim.done");
   reclaiming.reset();
   hurried = false;
   outcome->done.Set();
@@ -87,6 +91,7 @@ Task<uint64_t> DiskTier::State::CopySurvivors(SegmentId victim, std::vector<Bloc
 
 Task<absl::Status> DiskTier::State::Reclaim(SegmentId victim, uint64_t budget_bytes) {
   log->BeginReclaim(victim);
+  KVT_KILL_POINT("reclaim.begun");
   // More than once: blocks may be touched while copies are under way.
   absl::flat_hash_set<BlockKey> tried;
   while (true) {
@@ -100,16 +105,21 @@ Task<absl::Status> DiskTier::State::Reclaim(SegmentId victim, uint64_t budget_by
 
   // From the plan to here nothing waits, so no child can appear in between.
   ManifestBatch batch;
+  KVT_KILL_POINT("reclaim.before_drop");
   for (const BlockKey& key : plan.drop) Unpublish(key);
+  KVT_KILL_POINT("reclaim.unpublished");
   stats.evictions += plan.drop.size();
   KVT_CHECK(index.InSegment(victim).empty());
   batch.erases = std::move(plan.drop);
   const uint64_t generation = log->NextGeneration();
   batch.generations.push_back({.segment = victim, .generation = generation});
+  KVT_KILL_POINT("reclaim.before_commit");
   const absl::Status committed = co_await commits.Commit(std::move(batch));
+  KVT_KILL_POINT("reclaim.committed");
   if (committed.ok()) {
     ++reclaimed.segments;
     log->Free(victim, generation);
+    KVT_KILL_POINT("reclaim.freed");
   } else {
     log->PutBack(victim);  // Empty now; its entries are erased or stale after the next try.
   }
@@ -119,7 +129,9 @@ Task<absl::Status> DiskTier::State::Reclaim(SegmentId victim, uint64_t budget_by
 Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key) {
   const DiskEntry from = *index.Find(key);
   PageBuffer slot(from.block.length);
+  KVT_KILL_POINT("reclaim.before_read");
   const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(IoClass::kReclaim, from, slot.bytes());
+  KVT_KILL_POINT("reclaim.after_read");
   // Gone or damaged, and dropped as such: nothing is left to keep.
   if (absl::IsNotFound(sum.status()) || absl::IsDataLoss(sum.status())) co_return absl::OkStatus();
   if (!sum.ok()) co_return sum.status();
@@ -127,13 +139,18 @@ Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key) {
       log->Reserve(RecordBytes(from.block.length), SegmentLog::Use::kReclaim);
   if (!place) co_return absl::ResourceExhaustedError("no free segment to re-append into");
   const DiskEntry to{.block = from.block, .place = *place};
+  KVT_KILL_POINT("reclaim.before_write");
   absl::Status moved = co_await WriteData(IoClass::kReclaim, to, *sum, slot.bytes());
+  KVT_KILL_POINT("reclaim.after_write");
   // An entry of a block that was erased while it was copied must not come back.
   if (moved.ok() && index.IsAt(key, from.place)) {
     ManifestBatch batch;
     batch.puts.push_back(to);
+    KVT_KILL_POINT("reclaim.before_row");
     moved = co_await commits.Commit(std::move(batch));
+    KVT_KILL_POINT("reclaim.before_move");
     if (moved.ok() && index.IsAt(key, from.place)) index.Move(key, *place);
+    KVT_KILL_POINT("reclaim.moved");
   }
   if (moved.ok()) {
     ++reclaimed.reappended_blocks;

@@ -43,7 +43,7 @@ struct DiskSet::Disk {
   bool erasing = false;    // EraseForgotten() runs.
   // Copies that exist and are not to be seen: erased, or elsewhere, while the disk was
   // out of service. All are in the tier's index, which bounds them, or just leave it.
-  absl::flat_hash_set<BlockKey> forgotten;
+  absl::btree_set<BlockKey> forgotten;
   Calls calls;  // In flight.
 };
 

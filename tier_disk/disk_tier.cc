@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/kill_point.h"
 #include "core/status_macros.h"
 #include "tier_disk/disk_state.h"
 #include "tier_disk/recovery.h"
@@ -36,17 +37,22 @@ Task<absl::StatusOr<DiskTier::Recovery>> DiskTier::Open() {
   }
   absl::StatusOr<ManifestImage> image = co_await state.manifest->Load();
   if (!image.ok()) co_return image.status();
+  KVT_KILL_POINT("open.loaded");
   RecoveredDisk found = Recover(*std::move(image), segments, state.disk->segment_bytes());
+  KVT_KILL_POINT("open.before_repair");
   // Before the first append: no record on the disk may carry a generation that is
   // about to be written under.
   KVT_CO_RETURN_IF_ERROR(co_await state.commits.Commit(std::move(found.repair)));
+  KVT_KILL_POINT("open.repaired");
 
   state.log.emplace(found.segments, state.disk->segment_bytes());
   for (const DiskEntry& entry : found.live) {
     state.index.Insert(entry.block, {.segment = entry.place.segment,
                                      .generation = state.log->generation(entry.place.segment),
                                      .offset = entry.place.offset});
+    KVT_KILL_POINT("open.block_indexed");
   }
+  KVT_KILL_POINT("open.done");
   Recovery recovery{.recovered_blocks = found.live.size(),
                     .dropped_stale = found.dropped_stale,
                     .dropped_corrupt = found.dropped_corrupt,
@@ -64,10 +70,14 @@ Task<absl::Status> DiskTier::Erase(BlockKey key) {
     co_await outcome->done.WaitUntil(absl::InfiniteFuture());
   }
   if (!state.index.Contains(key)) co_return absl::OkStatus();
+  KVT_KILL_POINT("erase.begun");
   state.Unpublish(key);
+  KVT_KILL_POINT("erase.unpublished");
   ManifestBatch batch;
   batch.erases.push_back(key);
-  co_return co_await state.commits.Commit(std::move(batch));
+  absl::Status forgotten = co_await state.commits.Commit(std::move(batch));
+  KVT_KILL_POINT("erase.committed");
+  co_return forgotten;
 }
 
 std::optional<DiskBlock> DiskTier::Find(const BlockKey& key) const {

@@ -76,9 +76,9 @@ class DiskTier final : public DiskResidents {
   // Writes the record, then the manifest; on return the block is durable and
   // readable here. `slot` holds SlotBytes(length) bytes, the payload first, and
   // must stay unchanged until then. A block already here is kOk and writes nothing.
-  // Errors: kResourceExhausted, declined (too many in flight, no room could be made,
-  // or larger than a segment: drop it or try later); kUnavailable, the disk or the
-  // manifest failed.
+  // Errors: kResourceExhausted, declined (too many in flight, no room could be made
+  // for it or for its row, or larger than a segment: drop it or try later); kUnavailable, the disk
+  // or the manifest failed.
   Task<absl::Status> Put(BlockMeta meta, std::span<const std::byte> slot);
   // Reads into `slot` (SlotBytes(length) bytes, page-aligned), verifies, and returns
   // what the record says of the block. Errors: kNotFound, not here or reclaimed

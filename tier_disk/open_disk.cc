@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "core/kill_point.h"
 #include "core/log.h"
 #include "core/status_macros.h"
 #include "tier_disk/durable_file.h"
@@ -48,6 +49,7 @@ absl::StatusOr<std::unique_ptr<RocksManifest>> OpenManifest(Executor* executor,
       absl::StrCat("disk ", files->layout().directory, " starts empty: ", lost.message()));
   // Generations live in the manifest. Without it they start over, so no record of
   // before may stay: it would prove itself.
+  KVT_KILL_POINT("renew.damaged");
   KVT_RETURN_IF_ERROR(files->Renew());
   return StartEmpty(executor, files);
 }
@@ -57,6 +59,7 @@ absl::StatusOr<std::unique_ptr<RocksManifest>> OpenManifest(Executor* executor,
 absl::StatusOr<OpenedDisk> OpenDisk(Executor* executor, const DiskLayout& layout, DiskIoKind io) {
   OpenedDisk opened;
   KVT_ASSIGN_OR_RETURN(opened.files, SegmentFiles::Open(layout));
+  KVT_KILL_POINT("open.files_ready");
   KVT_ASSIGN_OR_RETURN(opened.manifest, OpenManifest(executor, opened.files.get()));
   opened.id = opened.files->superblock()->identity.disk;
   const std::span<const int> files = opened.files->descriptors();
@@ -74,6 +77,7 @@ absl::StatusOr<OpenedDisk> OpenDisk(Executor* executor, const DiskLayout& layout
         UringDisk::Open(executor, files, layout.segment_bytes);
     if (ring.ok()) {
       opened.disk = *std::move(ring);
+      KVT_KILL_POINT("open.disk_ready");
       opened.io = DiskIoKind::kUring;
       return opened;
     }
@@ -84,6 +88,7 @@ absl::StatusOr<OpenedDisk> OpenDisk(Executor* executor, const DiskLayout& layout
                      " threads (a container needs a seccomp profile that allows io_uring)"));
   }
   opened.disk = std::make_unique<PreadDisk>(executor, files, layout.segment_bytes);
+  KVT_KILL_POINT("open.disk_ready");
   opened.io = DiskIoKind::kPread;
   return opened;
 }

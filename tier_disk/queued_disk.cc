@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/kill_point.h"
 #include "core/space.h"
 
 namespace kvtier {
@@ -32,6 +33,7 @@ Task<absl::Status> QueuedDisk::Run(std::unique_ptr<DiskIo> io) {
   AwaitCallback<absl::Status> finished(executor_, [this, &io](auto done) {
     io->done = std::move(done);
     Submit(std::move(io));
+    KVT_KILL_POINT("io.submitted");
   });
   absl::Status status = co_await finished;
   --in_flight_;

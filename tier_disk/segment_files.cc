@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/kill_point.h"
 #include "core/log.h"
 #include "core/space.h"
 #include "core/status_macros.h"
@@ -83,6 +84,7 @@ absl::StatusOr<int> OpenSegment(const DiskLayout& layout, uint32_t segment) {
         "the file system of ", path, " refuses O_DIRECT; buffered I/O does without it"));
   }
   if (descriptor < 0) return FileError("cannot open", path, errno);
+  KVT_KILL_POINT("open.segment_created");
   if (absl::Status sized = Preallocate(descriptor, path, layout.segment_bytes); !sized.ok()) {
     close(descriptor);
     return sized;
@@ -96,7 +98,9 @@ absl::StatusOr<std::unique_ptr<SegmentFiles>> SegmentFiles::Open(const DiskLayou
   KVT_RETURN_IF_ERROR(Validate(layout));
   std::unique_ptr<SegmentFiles> files(new SegmentFiles(layout));
   KVT_RETURN_IF_ERROR(MakeDirectory(layout.directory));
+  KVT_KILL_POINT("open.directory_made");
   KVT_RETURN_IF_ERROR(files->Lock());
+  KVT_KILL_POINT("open.locked");
   KVT_RETURN_IF_ERROR(files->ReadSuperblock());
   KVT_RETURN_IF_ERROR(MakeDirectory(layout.segments_path()));
   if (!files->superblock_) {
@@ -161,6 +165,7 @@ absl::Status SegmentFiles::OpenSegments() {
     if (absl::IsResourceExhausted(descriptor.status())) return NoRoom(descriptor.status());
     if (!descriptor.ok()) return descriptor.status();
     descriptors_.push_back(*descriptor);
+    KVT_KILL_POINT("open.segment_preallocated");
   }
   // A file whose name is lost comes back empty; one that was removed must stay so.
   return SyncDirectory(layout_.segments_path());
@@ -219,16 +224,22 @@ absl::Status SegmentFiles::RemoveSegmentsFrom(uint32_t first) {
     uint32_t segment = 0;
     const bool ours = path.extension() == kSegmentSuffix &&
                       absl::SimpleAtoi(path.stem().string(), &segment) && segment >= first;
-    if (ours && unlink(path.c_str()) != 0) return FileError("cannot remove", path, errno);
+    if (!ours) continue;
+    if (unlink(path.c_str()) != 0) return FileError("cannot remove", path, errno);
+    KVT_KILL_POINT("renew.segment_unlinked");
   }
   if (error) return FileError("cannot list", layout_.segments_path(), error.value());
   return absl::OkStatus();
 }
 
 absl::Status SegmentFiles::Renew() {
+  KVT_KILL_POINT("renew.begun");
   CloseSegments();
   KVT_RETURN_IF_ERROR(RemoveSegmentsFrom(0));
-  return OpenSegments();
+  KVT_KILL_POINT("renew.unlinked");
+  KVT_RETURN_IF_ERROR(OpenSegments());
+  KVT_KILL_POINT("renew.recreated");
+  return absl::OkStatus();
 }
 
 void SegmentFiles::CloseSegments() {
