@@ -47,9 +47,14 @@ void DiskHealth::Record(const IoReport& report, absl::Time now) {
   }
   const std::optional<absl::Duration> usual = history_.Median(report.bytes);
   history_.Add(report.bytes, report.latency);
-  slow_ <<= 1;
-  if (!usual || report.latency <= *usual * kSlowFactor || !IsAboveFloor(report)) return;
-  slow_ |= 1;
+  if (!usual || report.latency <= *usual * kSlowFactor || !IsAboveFloor(report)) {
+    slow_ <<= 1;
+    return;
+  }
+  // I/Os that waited side by side saw one and the same pause.
+  if (now - report.latency < last_slow_end_) return;
+  last_slow_end_ = now;
+  slow_ = slow_ << 1 | 1;
   const int slow = std::popcount(slow_);
   if (slow < kSlowTooMany) return;
   Quarantine(absl::StrCat(slow, " of the last ", kSlowWindow, " I/Os were slow, the latest: ",

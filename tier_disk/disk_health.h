@@ -25,7 +25,8 @@ inline constexpr int kErrorsTooMany = 16;
 
 // Latency: this many of the last kSlowWindow I/Os (more than half: their median) took
 // over kSlowFactor times what the disk usually takes for their size, and over
-// kSlowFloor, and over what their backlog takes at kSlowestBytesPerSecond.
+// kSlowFloor, and over what their backlog takes at kSlowestBytesPerSecond. Of slow I/Os
+// that overlap in time one counts: a pause of 60 ms with 32 I/Os in flight is no slow disk.
 inline constexpr int kSlowWindow = 32;
 inline constexpr int kSlowTooMany = 17;
 inline constexpr double kSlowFactor = 20;
@@ -93,6 +94,7 @@ class DiskHealth {
   // The last I/Os, the latest in the lowest bit; set: failed, and slow.
   uint64_t failed_ = 0;
   uint32_t slow_ = 0;
+  absl::Time last_slow_end_ = absl::InfinitePast();  // Of those counted.
   absl::Time last_end_ = absl::InfinitePast();
 
   absl::Duration interval_;
