@@ -136,7 +136,7 @@ def check_flags(pod, container, objects):
 def all_disks(flags):
     """Bytes of all disks: --disk_bytes is one size for every --disk_dir, or one for each."""
     sizes = [size(one) for one in flags["disk_bytes"].split(",")]
-    disks = len(flags["disk_dir"].split(","))
+    disks = len(flags.get("disk_dir", "").split(","))  # A systemd unit adds its one itself.
     return sizes[0] * disks if len(sizes) == 1 else sum(sizes)
 
 
