@@ -209,8 +209,8 @@ TEST_P(AgentFaultsTest, RequestsEndByTheirDeadlinesAndHitsReturn) {
   rig_.agent->evictor().EvictAll(Tier::kHost);
   for (uint64_t run = 0; run < kRuns; ++run)
     EXPECT_EQ(HitsInTime(run, kMaxRequestTimeout), kRunBlocks);
-  EXPECT_EQ(rig_.agent->disk()->stats().verify_failures, 0u);
-  rig_.agent->disk()->Audit();
+  EXPECT_EQ(rig_.agent->disks()->stats().verify_failures, 0u);
+  rig_.agent->disks()->Audit();
 }
 
 INSTANTIATE_TEST_SUITE_P(

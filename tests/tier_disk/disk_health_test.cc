@@ -17,8 +17,9 @@ constexpr uint64_t kBytes = 65536;
 
 class DiskHealthTest : public ::testing::Test {
  protected:
+  // One I/O after the other.
   void Record(IoOutcome outcome, absl::Duration latency = kUsual, uint64_t backlog = kBytes) {
-    now_ += absl::Milliseconds(1);
+    now_ += latency;
     const IoReport report{
         .outcome = outcome, .latency = latency, .bytes = kBytes, .backlog_bytes = backlog};
     health_.Record(report, now_);
@@ -140,6 +141,25 @@ TEST_F(DiskHealthTest, AMedianFarAboveTheUsualQuarantines) {
   EXPECT_EQ(health_.state(), DiskState::kQuarantined);
   EXPECT_THAT(health_.Describe(), ::testing::HasSubstr("17 of the last 32 I/Os were slow, the "
                                                        "latest: 65536 bytes in 400ms"));
+}
+
+// With many I/Os in flight a single hiccup of the device, or of the machine, is the
+// latency of all of them.
+TEST_F(DiskHealthTest, APauseThatManyIosSawCountsOnce) {
+  Live();
+  for (int pause = 0; pause < kSlowTooMany - 1; ++pause) {
+    now_ += absl::Milliseconds(400);
+    for (int i = 0; i < 64; ++i) {
+      health_.Record({.outcome = IoOutcome::kOk,
+                      .latency = absl::Milliseconds(400),
+                      .bytes = kBytes,
+                      .backlog_bytes = kBytes},
+                     now_);
+    }
+  }
+  EXPECT_TRUE(health_.healthy());
+  Record(IoOutcome::kOk, 100 * kUsual);
+  EXPECT_FALSE(health_.healthy());
 }
 
 TEST_F(DiskHealthTest, HalfSlowIsNotAMedian) {
