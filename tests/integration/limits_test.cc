@@ -174,8 +174,8 @@ TEST_F(LimitsTest, PeersBeyondTheLimitAreToldSoAndServedWhenOthersAreGone) {
   // Windows that stay small: gRPC would widen them until the whole run fits in.
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  const auto stub = v1::Peer::NewStub(grpc::CreateCustomChannel(
-      agent_.address(), grpc::InsecureChannelCredentials(), arguments));
+  const auto stub = v1::Peer::NewStub(
+      grpc::CreateCustomChannel(agent_.address(), grpc::InsecureChannelCredentials(), arguments));
   std::vector<std::unique_ptr<SilentPeer>> peers;
   for (size_t i = 0; i < kMaxPeerStreamsServed; ++i) {
     peers.push_back(std::make_unique<SilentPeer>(stub.get(), request));
