@@ -128,6 +128,7 @@ Task<absl::StatusOr<DiskSet::Recovery>> Agent::Start() {
 
 void Agent::RegisterArenas() {
   std::vector<std::span<std::byte>> arenas;
+  arenas.reserve(host_->domain_count());
   for (size_t domain = 0; domain < host_->domain_count(); ++domain) {
     arenas.push_back(host_->arena(static_cast<DomainId>(domain)).bytes());
   }
