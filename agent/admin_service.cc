@@ -78,7 +78,7 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
     report->set_used_bytes(usage.used_bytes);
     report->set_blocks(usage.blocks);
     if (usage.tier == Tier::kDisk) {
-      FillStats(agent_->disk()->stats(), report);
+      FillStats(agent_->disks()->stats(), report);
       report->set_misses(report->misses() + stats.disk_misses);
       report->set_declined(report->declined() + stats.offload_declined);
     } else {
@@ -87,14 +87,41 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
     }
   }
   FillPeers(stats.peers, response->mutable_peers());
-  if (agent_->disk() != nullptr) {
-    FillRecovery(agent_->recovery(), response->mutable_disk_recovery());
+  if (agent_->disks() != nullptr) {
+    FillRecovery(agent_->recovery().total, response->mutable_disk_recovery());
+    FillDisks(response);
   }
   response->set_altered_blocks(stats.altered_blocks);
   response->set_disk_io(about_.disk_io);
   response->set_device(about_.device);
   response->set_deadline_misses(stats.deadline_misses);
   co_return absl::OkStatus();
+}
+
+void AdminService::FillDisks(v1::AgentStatusResponse* response) const {
+  const std::vector<DiskSet::DiskStatus> statuses = agent_->disks()->Statuses();
+  size_t next = 0;
+  for (const AboutDisk& about : about_.disks) {
+    v1::DiskReport* const report = response->add_disks();
+    report->set_directory(about.directory);
+    if (!about.error.ok()) {
+      report->set_health(absl::StrCat("not open: ", about.error.ToString()));
+      continue;
+    }
+    const DiskSet::DiskStatus& status = statuses.at(next++);
+    report->set_id(status.id.ToHex());
+    report->set_io(about.io);
+    report->set_serving(status.serving);
+    report->set_health(status.health);
+    report->set_quarantines(status.quarantines);
+    report->set_blocks(status.block_count);
+    report->set_capacity_bytes(status.capacity_bytes);
+    report->set_used_bytes(status.used_bytes);
+    report->set_index_bytes(status.index_bytes);
+    report->set_bytes_in(status.bytes_in);
+    report->set_bytes_out(status.bytes_out);
+    report->set_io_errors(status.io_errors);
+  }
 }
 
 AdminService::Reactor* AdminService::Lookup(Context* context, const v1::LookupRequest* request,
@@ -118,14 +145,13 @@ Task<absl::Status> AdminService::DoLookup(const v1::LookupRequest* request,
                                           v1::LookupResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(const BlockKey key, KeyOf(*request));
   response->set_block_key(convert::ToWire(key));
-  if (const BlockIndex::Entry* entry = agent_->index().Find(key)) {
-    for (const Tier tier : kAllTiers) {
-      if (!entry->In(tier)) continue;
-      v1::LookupResponse::Copy* copy = response->add_copies();
-      copy->set_node_id(agent_->options().node.str());
-      copy->set_tier(convert::ToWire(tier));
-      copy->set_length(entry->meta.length);
-    }
+  for (const Tier tier : kAllTiers) {
+    if (!agent_->index().In(tier, key)) continue;
+    v1::LookupResponse::Copy* copy = response->add_copies();
+    copy->set_node_id(agent_->options().node.str());
+    copy->set_tier(convert::ToWire(tier));
+    copy->set_length(tier == Tier::kDisk ? agent_->disks()->Find(key)->length
+                                         : agent_->index().Find(key)->meta.length);
   }
   co_return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #define KVTIER_AGENT_ADMIN_SERVICE_H_
 
 #include <string>
+#include <vector>
 
 #include "agent/agent.h"
 #include "core/task.h"
@@ -15,11 +16,17 @@ namespace kvtier {
 class AdminService final : public v1::AgentAdmin::CallbackService {
  public:
   // What only main knows.
+  struct AboutDisk {
+    std::string directory;
+    std::string io;      // "io_uring", "pread" or "buffered".
+    absl::Status error;  // Not OK: it did not open, and is none of the agent's disks.
+  };
   struct About {
-    std::string build;        // "kvtier-agent 0.1.0".
-    std::string coordinator;  // Address, or empty.
-    std::string disk_io;      // "io_uring", "pread" or "none".
-    std::string device;       // "none", "emulated" or a GPU's name.
+    std::string build;               // "kvtier-agent 0.1.0".
+    std::string coordinator;         // Address, or empty.
+    std::string disk_io;             // "io_uring", "pread" or "none".
+    std::string device;              // "none", "emulated" or a GPU's name.
+    std::vector<AboutDisk> disks{};  // In the order of the agent's, and those that did not open.
   };
   AdminService(Agent* agent, About about)
       : agent_(agent), about_(std::move(about)), started_(agent->executor()->Now()) {}
@@ -38,6 +45,7 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
   Task<absl::Status> DoLookup(const v1::LookupRequest* request, v1::LookupResponse* response);
   Task<absl::Status> DoEvictTier(const v1::EvictTierRequest* request,
                                  v1::EvictTierResponse* response);
+  void FillDisks(v1::AgentStatusResponse* response) const;
   absl::StatusOr<BlockKey> KeyOf(const v1::LookupRequest& request) const;
 
   Agent* const agent_;

@@ -2,16 +2,17 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "agent/limits.h"
 #include "core/check.h"
 #include "core/event.h"
+#include "core/log.h"
 #include "core/space.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
 
 absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seams& seams) {
-  KVT_CHECK((seams.disk == nullptr) == (seams.manifest == nullptr));
   HostTier::Options host_options{.slab_bytes = options.slab_bytes};
   const std::vector<Tenant>& tenants = options.tenants.tenants();
   for (const Tenant& tenant : tenants) {
@@ -58,12 +59,12 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                       [this] { return index_.Snapshot(); }),
         [this] { return Usage(); });
   }
-  if (seams.disk != nullptr) {
-    disk_ = std::make_unique<DiskTier>(seams.executor, seams.workers, seams.disk, seams.manifest,
-                                       [this](const BlockKey& key) { index_.UnpublishDisk(key); });
-    disk_loader_ = std::make_unique<DiskLoader>(&scope_, &index_, &evictor_, disk_.get(),
+  if (!seams.disks.empty()) {
+    MakeDisks();
+    disk_loader_ = std::make_unique<DiskLoader>(&scope_, &index_, &evictor_, disks_.get(),
                                                 &host_loads_, &stats_);
-    offloader_ = std::make_unique<Offloader>(seams.workers, &scope_, &index_, disk_.get(), &stats_);
+    offloader_ =
+        std::make_unique<Offloader>(seams.workers, &scope_, &index_, disks_.get(), &stats_);
   }
   if (gpu_ != nullptr) {
     gpu_loader_ = std::make_unique<GpuLoader>(seams.executor, &scope_, &index_, &evictor_,
@@ -86,31 +87,69 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                    .reservations = &reservations_,
                                                    .stats = &stats_});
   peer_server_ =
-      std::make_unique<PeerServer>(seams.executor, &scope_, &index_, disk_.get(), &stats_);
+      std::make_unique<PeerServer>(seams.executor, &scope_, &index_, disks_.get(), &stats_);
 }
 
 Agent::~Agent() = default;
 
-Task<absl::StatusOr<DiskTier::Recovery>> Agent::Start() {
-  if (disk_ != nullptr) {
-    KVT_CO_ASSIGN_OR_RETURN(recovery_, co_await disk_->Open());
-    for (const DiskBlock& block : disk_->Blocks()) {
-      index_.PublishDisk({.key = block.key,
-                          .parent = block.parent,
-                          .space = block.space,
-                          .length = block.length,
-                          .sum = block.sum});
-    }
+void Agent::MakeDisks() {
+  std::vector<DiskSet::Member> members;
+  for (const DiskSeam& seam : seams_.disks) {
+    NodeDisk& made = node_disks_.emplace_back();
+    made.watched = std::make_unique<WatchedDisk>(seams_.executor, &scope_, seam.disk);
+    made.tier = std::make_unique<DiskTier>(
+        seams_.executor, seams_.workers, made.watched.get(), seam.manifest,
+        [this, member = members.size()](DiskTier::Change change, const BlockKey& key) {
+          disks_->TierChanged(member, change, key);
+        });
+    members.push_back({.id = seam.id, .tier = made.tier.get(), .disk = made.watched.get()});
+  }
+  disks_ = std::make_unique<DiskSet>(
+      seams_.executor, &scope_, members, [this](DiskSet::Change change, const BlockKey& key) {
+        index_.DiskChanged(
+            change == DiskSet::Change::kAdded ? Delta::Kind::kAdd : Delta::Kind::kRemove, key);
+      });
+  index_.AttachDisk(disks_.get());
+}
+
+Task<absl::StatusOr<DiskSet::Recovery>> Agent::Start() {
+  if (disks_ != nullptr) {
+    const absl::Time deadline = seams_.disks.size() == 1
+                                    ? absl::InfiniteFuture()
+                                    : seams_.executor->Now() + kDiskOpenTimeout;
+    KVT_CO_ASSIGN_OR_RETURN(recovery_, co_await disks_->Open(deadline));
+    RegisterArenas();
+    for (const BlockKey& key : disks_->Keys()) index_.DiskChanged(Delta::Kind::kAdd, key);
   }
   scope_.Spawn(SweepDeadlines());
   if (reporter_ != nullptr) scope_.Spawn(reporter_->Run());
   co_return recovery_;
 }
 
+void Agent::RegisterArenas() {
+  std::vector<std::span<std::byte>> arenas;
+  arenas.reserve(host_->domain_count());
+  for (size_t domain = 0; domain < host_->domain_count(); ++domain) {
+    arenas.push_back(host_->arena(static_cast<DomainId>(domain)).bytes());
+  }
+  absl::Status registered;
+  for (size_t i = 0; i < seams_.disks.size(); ++i) {
+    // One that does not answer might not answer to this either.
+    if (recovery_.disks[i].ok()) registered.Update(seams_.disks[i].disk->RegisterBuffers(arenas));
+  }
+  if (registered.ok()) return;
+  Log(LogLevel::kWarning,
+      absl::StrCat("disk I/O costs more CPU than it could: ", registered.message(),
+                   " (RLIMIT_MEMLOCK must cover the host tier once for each disk, or ",
+                   "CAP_IPC_LOCK be given)"));
+}
+
 Task<bool> Agent::Stop(absl::Time deadline) {
   stopping_ = true;
   if (reporter_ != nullptr) reporter_->Stop();
-  co_return co_await scope_.Idle(deadline);
+  const bool idle = co_await scope_.Idle(deadline);
+  if (!idle || disks_ == nullptr) co_return idle;
+  co_return co_await disks_->Idle(deadline);
 }
 
 Task<void> Agent::SweepDeadlines() {
@@ -118,6 +157,9 @@ Task<void> Agent::SweepDeadlines() {
     const absl::Time now = seams_.executor->Now();
     stats_.expired_leases += leases_.Expire(now);
     stats_.expired_reservations += reservations_.Expire(now);
+    // A disk may have gone out of service since, with calls that no longer count.
+    if (disk_loader_ != nullptr) disk_loader_->Pump();
+    if (offloader_ != nullptr) offloader_->Pump();
     co_await SleepUntil(seams_.executor, now + kSweepInterval);
   }
 }
@@ -144,10 +186,10 @@ std::vector<TierUsage> Agent::Usage() const {
                    .capacity_bytes = host_->capacity_bytes(),
                    .used_bytes = host_->used_bytes(),
                    .blocks = index_.blocks_in(Tier::kHost)});
-  if (disk_ != nullptr) {
+  if (disks_ != nullptr) {
     usage.push_back({.tier = Tier::kDisk,
-                     .capacity_bytes = disk_->capacity_bytes(),
-                     .used_bytes = disk_->used_bytes(),
+                     .capacity_bytes = disks_->capacity_bytes(),
+                     .used_bytes = disks_->used_bytes(),
                      .blocks = index_.blocks_in(Tier::kDisk)});
   }
   return usage;
@@ -159,7 +201,7 @@ void Agent::Audit() const {
   reservations_.Audit();
   host_->Audit();
   if (gpu_ != nullptr) gpu_->Audit();
-  if (disk_ != nullptr) disk_->Audit();
+  if (disks_ != nullptr) disks_->Audit();
 }
 
 }  // namespace kvtier

@@ -38,7 +38,8 @@
 #include "core/node.h"
 #include "core/task.h"
 #include "core/task_scope.h"
-#include "tier_disk/disk_tier.h"
+#include "tier_disk/disk_set.h"
+#include "tier_disk/manifest.h"
 #include "tier_gpu/gpu_pool.h"
 #include "tier_host/host_tier.h"
 
@@ -57,11 +58,15 @@ class Agent {
     uint64_t gpu_block_bytes = 0;  // Of the blocks that the pool is for.
   };
   // Not owned. What is null is not there: the node then runs without that part.
+  struct DiskSeam {
+    DiskId id;  // No two the same.
+    Disk* disk = nullptr;
+    Manifest* manifest = nullptr;
+  };
   struct Seams {
     Executor* executor = nullptr;
     ByteWorkers* workers = nullptr;
-    Disk* disk = nullptr;  // With `manifest`, or neither.
-    Manifest* manifest = nullptr;
+    std::vector<DiskSeam> disks;  // Empty: no disk tier.
     Device* device = nullptr;
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
@@ -71,9 +76,10 @@ class Agent {
   static absl::StatusOr<std::unique_ptr<Agent>> Create(Options options, const Seams& seams);
   ~Agent();
 
-  // Recovers the disk tier and starts the loops; before it nothing hits. Errors: the
-  // manifest's.
-  Task<absl::StatusOr<DiskTier::Recovery>> Start();
+  // Recovers the disks and starts the loops; before it nothing hits. Of several disks one
+  // that takes over kDiskOpenTimeout joins later and one that fails stays out. Errors: the
+  // first disk's, if none opened.
+  Task<absl::StatusOr<DiskSet::Recovery>> Start();
   // Ends the loops and waits for what is in flight; false: something still ran at
   // `deadline`.
   Task<bool> Stop(absl::Time deadline);
@@ -96,8 +102,8 @@ class Agent {
   PeerServer& peer_server() { return *peer_server_; }
   const HostTier& host() const { return *host_; }
   const AgentStats& stats() const { return stats_; }
-  const DiskTier* disk() const { return disk_.get(); }                     // nullptr: none.
-  const DiskTier::Recovery& recovery() const { return recovery_; }         // What Start() found.
+  const DiskSet* disks() const { return disks_.get(); }                    // nullptr: none.
+  const DiskSet::Recovery& recovery() const { return recovery_; }          // What Start() found.
   const GpuPool* gpu() const { return gpu_.get(); }                        // nullptr: none.
   const Offloader* offloader() const { return offloader_.get(); }          // nullptr: no disk.
   const CoordinatorReporter* reporter() const { return reporter_.get(); }  // nullptr: alone.
@@ -109,19 +115,28 @@ class Agent {
  private:
   Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host,
         std::unique_ptr<GpuPool> gpu);
+  // So that the disks move blocks to and from their slots without pinning them each time.
+  void RegisterArenas();
+  void MakeDisks();
+  // One of several disks. Each part is destroyed before what it uses.
+  struct NodeDisk {
+    std::unique_ptr<WatchedDisk> watched;
+    std::unique_ptr<DiskTier> tier;
+  };
   Task<void> SweepDeadlines();
 
   const Options options_;
   const Seams seams_;
   AgentStats stats_;
-  DiskTier::Recovery recovery_;
+  DiskSet::Recovery recovery_;
   // From here on, each part is destroyed before what it uses; the running flows
   // (scope_) first of all.
   std::unique_ptr<HostTier> host_;
   std::unique_ptr<GpuPool> gpu_;
   std::unique_ptr<CoordinatorReporter> reporter_;
   BlockIndex index_;
-  std::unique_ptr<DiskTier> disk_;
+  std::vector<NodeDisk> node_disks_;
+  std::unique_ptr<DiskSet> disks_;
   SessionTable sessions_;
   LeaseTable leases_;
   ReservationTable reservations_;

@@ -9,9 +9,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "agent/limits.h"
 #include "core/address.h"
 #include "core/node.h"
 #include "core/space.h"
+#include "core/status_macros.h"
 #include "tier_disk/segment_files.h"
 
 namespace kvtier {
@@ -21,6 +24,18 @@ constexpr int kMaxByteThreads = 64;
 
 absl::Status Invalid(const char* flag, const std::string& value, const char* why) {
   return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", value, ": ", why));
+}
+
+// Whether `path` is `directory` or lies in it, as far as their names say.
+bool Lies(const std::string& path, const std::string& directory) {
+  const auto whole = [](const std::string& name) {
+    return (std::filesystem::path(name) / "").lexically_normal();
+  };
+  const std::filesystem::path inner = whole(path);
+  const std::filesystem::path outer = whole(directory);
+  // An ending separator is an empty last component.
+  return std::mismatch(outer.begin(), std::prev(outer.end()), inner.begin(), inner.end()).first ==
+         std::prev(outer.end());
 }
 
 }  // namespace
@@ -49,26 +64,51 @@ absl::Status AgentConfig::Validate() const {
   if (host_bytes < slab_bytes) {
     return Invalid("host_bytes", absl::StrCat(host_bytes), "must hold one slab (--slab_bytes)");
   }
-  if (!disk_dir.empty()) {
-    if (segment_bytes % kBlockAlignment != 0 || segment_bytes < slab_bytes + kBlockAlignment) {
-      return Invalid("segment_bytes", absl::StrCat(segment_bytes),
-                     "must be a multiple of 4096 and hold a block of --slab_bytes and its header");
-    }
-    if (disk_bytes < 3 * segment_bytes) {
-      return Invalid("disk_bytes", absl::StrCat(disk_bytes),
-                     "must hold three segments (--segment_bytes): one to write, one to reclaim");
-    }
-    if (disk_bytes / segment_bytes > kMaxSegments) {
-      return Invalid("segment_bytes", absl::StrCat(segment_bytes),
-                     "makes more segments of --disk_bytes than a disk can have (65536)");
-    }
-  }
+  KVT_RETURN_IF_ERROR(ValidateDisks());
   if (gpu_bytes > 0 && (gpu_block_bytes == 0 || SlotBytes(gpu_block_bytes) > gpu_bytes)) {
     return Invalid("gpu_block_bytes", absl::StrCat(gpu_block_bytes),
                    "must be the size of the blocks that --gpu_bytes is for");
   }
   if (byte_threads < 1 || byte_threads > kMaxByteThreads) {
     return Invalid("byte_threads", absl::StrCat(byte_threads), "must be 1 to 64");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AgentConfig::ValidateDisks() const {
+  if (disk_dirs.empty()) return absl::OkStatus();
+  const std::string all = absl::StrJoin(disk_dirs, ",");
+  if (disk_dirs.size() > kMaxDisks) return Invalid("disk_dir", all, "is more than 32 directories");
+  for (size_t i = 0; i < disk_dirs.size(); ++i) {
+    if (disk_dirs[i].empty()) return Invalid("disk_dir", all, "one of the directories is empty");
+    for (size_t j = 0; j < i; ++j) {
+      if (Lies(disk_dirs[i], disk_dirs[j]) || Lies(disk_dirs[j], disk_dirs[i])) {
+        return Invalid("disk_dir", all,
+                       absl::StrCat(disk_dirs[j], " and ", disk_dirs[i],
+                                    " are the same directory, or one lies in the other")
+                           .c_str());
+      }
+    }
+  }
+  if (disk_bytes.size() != 1 && disk_bytes.size() != disk_dirs.size()) {
+    return Invalid("disk_bytes", absl::StrJoin(disk_bytes, ","),
+                   absl::StrCat("must be one size, or one for each of the ", disk_dirs.size(),
+                                " directories of --disk_dir")
+                       .c_str());
+  }
+  if (segment_bytes % kBlockAlignment != 0 || segment_bytes < slab_bytes + kBlockAlignment) {
+    return Invalid("segment_bytes", absl::StrCat(segment_bytes),
+                   "must be a multiple of 4096 and hold a block of --slab_bytes and its header");
+  }
+  for (const uint64_t bytes : disk_bytes) {
+    if (bytes < 3 * segment_bytes) {
+      return Invalid("disk_bytes", absl::StrCat(bytes),
+                     "must hold three segments (--segment_bytes): one to write, one to reclaim");
+    }
+    if (bytes / segment_bytes > kMaxSegments) {
+      return Invalid("segment_bytes", absl::StrCat(segment_bytes),
+                     "makes more segments of --disk_bytes than a disk can have (65536)");
+    }
   }
   return absl::OkStatus();
 }

@@ -23,8 +23,10 @@ struct AgentConfig {
   std::string coordinator;                 // "host:port"; empty: the agent runs alone.
   uint64_t host_bytes = uint64_t{1} << 30;   // Of all arenas; touched at start.
   uint64_t slab_bytes = uint64_t{64} << 20;  // Largest block; 4 KiB multiple, <= host_bytes.
-  std::string disk_dir;  // Of the segments and the manifest; empty: no disk tier.
-  uint64_t disk_bytes = uint64_t{8} << 30;       // Preallocated in `disk_dir`.
+  std::vector<std::string> disk_dirs;        // One a disk; empty: no disk tier.
+  // Preallocated in each of `disk_dirs`: one size for all of them, or one for each.
+  std::vector<uint64_t> disk_bytes = {uint64_t{8} << 30};
+  bool disk_buffered = false;                    // Page cache and fdatasync instead of O_DIRECT.
   uint64_t segment_bytes = uint64_t{256} << 20;  // Unit of reclaim; >= 2 slabs' block.
   uint64_t gpu_bytes = 0;                        // Of the GPU pool; 0: none.
   uint64_t gpu_block_bytes = 0;                  // Of the blocks it is for; needed with gpu_bytes.
@@ -37,6 +39,13 @@ struct AgentConfig {
 
   // Errors: kInvalidArgument, naming the flag and the value.
   absl::Status Validate() const;
+  // Of the n-th directory. REQUIRES: valid.
+  uint64_t DiskBytesOf(size_t disk) const {
+    return disk_bytes.size() == 1 ? disk_bytes[0] : disk_bytes.at(disk);
+  }
+
+ private:
+  absl::Status ValidateDisks() const;
 };
 
 // "64", "64KiB", "64MiB", "64GiB", "64TiB". Errors: kInvalidArgument.

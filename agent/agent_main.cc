@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
@@ -22,6 +23,7 @@
 #include "absl/flags/usage_config.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "agent/admin_service.h"
 #include "agent/agent.h"
@@ -30,6 +32,7 @@
 #include "agent/grpc_coordinator_link.h"
 #include "agent/grpc_peer_transport.h"
 #include "agent/limits.h"
+#include "agent/node_disks.h"
 #include "agent/peer_service.h"
 #include "agent/worker_service.h"
 #include "core/call_on_executor.h"
@@ -42,7 +45,6 @@
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "proto/convert.h"
-#include "tier_disk/open_disk.h"
 #include "tier_gpu/open_device.h"
 
 namespace kvtier {
@@ -64,6 +66,23 @@ bool AbslParseFlag(absl::string_view text, ByteSize* size, std::string* error) {
 
 std::string AbslUnparseFlag(const ByteSize& size) { return absl::StrCat(size.bytes); }
 
+// "64GiB", or "64GiB,128GiB".
+struct ByteSizes {
+  std::vector<uint64_t> bytes;
+};
+
+bool AbslParseFlag(absl::string_view text, ByteSizes* sizes, std::string* error) {
+  sizes->bytes.clear();
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    ByteSize size;
+    if (!AbslParseFlag(part, &size, error)) return false;
+    sizes->bytes.push_back(size.bytes);
+  }
+  return true;
+}
+
+std::string AbslUnparseFlag(const ByteSizes& sizes) { return absl::StrJoin(sizes.bytes, ","); }
+
 }  // namespace kvtier
 
 // clang-format off
@@ -74,8 +93,9 @@ ABSL_FLAG(std::string, advertise, "", "host:port by which other nodes reach --li
 ABSL_FLAG(std::string, coordinator, "", "host:port of the coordinator; empty: this node runs alone.");
 ABSL_FLAG(kvtier::ByteSize, host_bytes, {uint64_t{1} << 30}, "Host memory for blocks, touched at start.");
 ABSL_FLAG(kvtier::ByteSize, slab_bytes, {uint64_t{64} << 20}, "Largest block, and the unit that block sizes share.");
-ABSL_FLAG(std::string, disk_dir, "", "Directory of the disk tier; empty: none.");
-ABSL_FLAG(kvtier::ByteSize, disk_bytes, {uint64_t{8} << 30}, "Bytes preallocated in --disk_dir.");
+ABSL_FLAG(std::vector<std::string>, disk_dir, {}, "Directories of the disk tier, one a disk, separated by commas; empty: none.");
+ABSL_FLAG(kvtier::ByteSizes, disk_bytes, {{uint64_t{8} << 30}}, "Bytes preallocated in each --disk_dir: one size, or one for each.");
+ABSL_FLAG(bool, disk_buffered, false, "For file systems without O_DIRECT: disk I/O through the page cache, each write synced.");
 ABSL_FLAG(kvtier::ByteSize, segment_bytes, {uint64_t{256} << 20}, "Size of a segment, the unit of reclaim.");
 ABSL_FLAG(kvtier::ByteSize, gpu_bytes, {0}, "Device memory for blocks; 0: no GPU pool.");
 ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks that --gpu_bytes is for.");
@@ -107,8 +127,9 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
                      .coordinator = absl::GetFlag(FLAGS_coordinator),
                      .host_bytes = absl::GetFlag(FLAGS_host_bytes).bytes,
                      .slab_bytes = absl::GetFlag(FLAGS_slab_bytes).bytes,
-                     .disk_dir = absl::GetFlag(FLAGS_disk_dir),
+                     .disk_dirs = absl::GetFlag(FLAGS_disk_dir),
                      .disk_bytes = absl::GetFlag(FLAGS_disk_bytes).bytes,
+                     .disk_buffered = absl::GetFlag(FLAGS_disk_buffered),
                      .segment_bytes = absl::GetFlag(FLAGS_segment_bytes).bytes,
                      .gpu_bytes = absl::GetFlag(FLAGS_gpu_bytes).bytes,
                      .gpu_block_bytes = absl::GetFlag(FLAGS_gpu_block_bytes).bytes,
@@ -212,18 +233,11 @@ void WaitForStopSignal(const sigset_t& signals) {
   Log(LogLevel::kInfo, absl::StrCat("stopping on ", strsignal(signal)));
 }
 
-std::string Recovered(const DiskTier::Recovery& recovery, absl::Duration took) {
-  return absl::StrCat("disk: ", recovery.recovered_blocks, " blocks warm in ",
-                      absl::FormatDuration(absl::Trunc(took, absl::Milliseconds(1))), "; dropped ",
-                      recovery.dropped_stale, " of older generations, ", recovery.dropped_corrupt,
-                      " damaged, ", recovery.dropped_misfit, " outside the disk as configured");
-}
-
 // What the servers of a running agent need.
 struct ServedParts {
   Agent* agent = nullptr;
   GrpcPeerTransport* transport = nullptr;
-  const OpenedDisk* disk = nullptr;
+  const std::vector<NodeDisk>* disks = nullptr;
   const Device* device = nullptr;  // Null: none.
 };
 
@@ -233,14 +247,19 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
                               const sigset_t& signals) {
   WorkerService worker_service(parts.agent);
   PeerService peer_service(parts.agent);
-  const std::string disk_io = parts.disk->disk == nullptr            ? "none"
-                              : parts.disk->io == DiskIoKind::kUring ? "io_uring"
-                                                                     : "pread";
-  AdminService admin_service(parts.agent,
-                             {.build = kBuild,
-                              .coordinator = config.coordinator,
-                              .disk_io = disk_io,
-                              .device = parts.device == nullptr ? "none" : parts.device->name()});
+  AdminService::About about{.build = kBuild,
+                            .coordinator = config.coordinator,
+                            .disk_io = parts.disks->empty() ? "none" : "io_uring",
+                            .device = parts.device == nullptr ? "none" : parts.device->name()};
+  for (const NodeDisk& disk : *parts.disks) {
+    AdminService::AboutDisk& told = about.disks.emplace_back();
+    told.directory = disk.directory;
+    told.error = disk.opened.status();
+    if (!disk.opened.ok()) continue;
+    told.io = disk.io_name();
+    if (disk.opened->io != DiskIoKind::kUring) about.disk_io = "pread";
+  }
+  AdminService admin_service(parts.agent, std::move(about));
   grpc::EnableDefaultHealthCheckService(true);
   const std::string control = absl::StrCat(config.socket_dir, "/", wire::kControlSocketName);
   KVT_ASSIGN_OR_RETURN(const std::unique_ptr<grpc::Server> local,
@@ -277,13 +296,13 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
 
   ThreadExecutor executor("decisions");
   BytePool workers(&executor, "bytes", config.byte_threads);
-  OpenedDisk disk;
-  if (!config.disk_dir.empty()) {
-    const DiskLayout layout{
-        .directory = config.disk_dir,
-        .segment_bytes = config.segment_bytes,
-        .segment_count = static_cast<uint32_t>(config.disk_bytes / config.segment_bytes)};
-    KVT_ASSIGN_OR_RETURN(disk, OpenDisk(&executor, layout, DiskIoKind::kAuto));
+  KVT_ASSIGN_OR_RETURN(const std::vector<NodeDisk> disks, OpenNodeDisks(&executor, config));
+  std::vector<Agent::DiskSeam> disk_seams;
+  for (const NodeDisk& disk : disks) {
+    if (!disk.opened.ok()) continue;
+    disk_seams.push_back({.id = disk.opened->id,
+                          .disk = disk.opened->disk.get(),
+                          .manifest = disk.opened->manifest.get()});
   }
   std::unique_ptr<Device> device;
   if (config.gpu_bytes > 0) {
@@ -306,20 +325,19 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                                       .gpu_block_bytes = config.gpu_block_bytes},
                                      {.executor = &executor,
                                       .workers = &workers,
-                                      .disk = disk.disk.get(),
-                                      .manifest = disk.manifest.get(),
+                                      .disks = std::move(disk_seams),
                                       .device = device.get(),
                                       .transport = &transport,
                                       .coordinator = coordinator.get()}));
   const absl::Time started = executor.Now();
-  const absl::StatusOr<DiskTier::Recovery> recovery =
+  const absl::StatusOr<DiskSet::Recovery> recovery =
       AwaitOn(&executor, agent->scope(), agent->Start());
   absl::Status served = recovery.status();
   if (recovery.ok()) {
-    if (disk.disk != nullptr) Log(LogLevel::kInfo, Recovered(*recovery, executor.Now() - started));
+    LogRecovery(disks, *recovery, executor.Now() - started);
     served = ServeUntilSignal(
         config,
-        {.agent = agent.get(), .transport = &transport, .disk = &disk, .device = device.get()},
+        {.agent = agent.get(), .transport = &transport, .disks = &disks, .device = device.get()},
         signals);
   }
   // In this order whatever happened: the flows end, then the thread they run on, and

@@ -28,18 +28,6 @@ void Pin::Release() {
   if (index_ != nullptr) std::exchange(index_, nullptr)->Unpin(tier_, key_);
 }
 
-bool BlockIndex::Entry::In(Tier tier) const {
-  switch (tier) {
-    case Tier::kGpu:
-      return static_cast<bool>(gpu);
-    case Tier::kHost:
-      return static_cast<bool>(host);
-    case Tier::kDisk:
-      return disk;
-  }
-  return false;
-}
-
 BlockIndex::BlockIndex(size_t domains, Observer observer)
     : observer_(std::move(observer)), host_lru_(domains) {}
 
@@ -68,13 +56,6 @@ void BlockIndex::PublishGpu(const BlockMeta& meta, GpuSlot slot) {
   Changed(Delta::Kind::kAdd, Tier::kGpu, meta.key);
 }
 
-void BlockIndex::PublishDisk(const BlockMeta& meta) {
-  Entry& entry = EntryFor(meta);
-  KVT_CHECK(!entry.disk);
-  entry.disk = true;
-  Changed(Delta::Kind::kAdd, Tier::kDisk, meta.key);
-}
-
 HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {
   Entry& entry = entries_.at(key);
   KVT_CHECK(entry.host && !host_pins_.contains(key));
@@ -95,18 +76,13 @@ GpuSlot BlockIndex::UnpublishGpu(const BlockKey& key) {
   return slot;
 }
 
-void BlockIndex::UnpublishDisk(const BlockKey& key) {
-  const auto found = entries_.find(key);
-  if (found == entries_.end() || !found->second.disk) return;
-  found->second.disk = false;
-  Changed(Delta::Kind::kRemove, Tier::kDisk, key);
-  EraseIfEmpty(key);
+void BlockIndex::DiskChanged(Delta::Kind kind, const BlockKey& key) {
+  observer_({.kind = kind, .tier = Tier::kDisk, .key = key});
 }
 
 void BlockIndex::EraseIfEmpty(const BlockKey& key) {
   const auto found = entries_.find(key);
-  const Entry& entry = found->second;
-  if (!entry.host && !entry.gpu && !entry.disk) entries_.erase(found);
+  if (!found->second.host && !found->second.gpu) entries_.erase(found);
 }
 
 const BlockIndex::Entry* BlockIndex::Find(const BlockKey& key) const {
@@ -115,20 +91,34 @@ const BlockIndex::Entry* BlockIndex::Find(const BlockKey& key) const {
 }
 
 bool BlockIndex::In(Tier tier, const BlockKey& key) const {
+  if (tier == Tier::kDisk) return disk_ != nullptr && disk_->Contains(key);
   const Entry* entry = Find(key);
-  return entry != nullptr && entry->In(tier);
+  if (entry == nullptr) return false;
+  return tier == Tier::kGpu ? static_cast<bool>(entry->gpu) : static_cast<bool>(entry->host);
+}
+
+std::optional<Tier> BlockIndex::NearestTier(const BlockKey& key) const {
+  for (const Tier tier : kAllTiers) {
+    if (In(tier, key)) return tier;
+  }
+  return std::nullopt;
 }
 
 size_t BlockIndex::LongestPrefix(std::span<const BlockKey> keys) const {
   size_t run = 0;
-  while (run < keys.size() && entries_.contains(keys[run])) ++run;
+  while (run < keys.size() && NearestTier(keys[run]).has_value()) ++run;
   return run;
+}
+
+size_t BlockIndex::blocks_in(Tier tier) const {
+  if (tier == Tier::kDisk) return disk_ == nullptr ? 0 : disk_->block_count();
+  return counts_[TierIndex(tier)];
 }
 
 std::optional<Pin> BlockIndex::PinIn(Tier tier, const BlockKey& key) {
   KVT_CHECK(tier != Tier::kDisk);
   const auto found = entries_.find(key);
-  if (found == entries_.end() || !found->second.In(tier)) return std::nullopt;
+  if (found == entries_.end() || !In(tier, key)) return std::nullopt;
   uint32_t& pins = (tier == Tier::kHost ? host_pins_ : gpu_pins_)[key];
   if (pins++ == 0) LruOf(tier, found->second).Hold(key);
   return Pin(this, tier, key);
@@ -145,6 +135,7 @@ void BlockIndex::Unpin(Tier tier, const BlockKey& key) {
 
 void BlockIndex::Touch(std::span<const BlockKey> run) {
   for (auto key = run.rbegin(); key != run.rend(); ++key) {
+    if (disk_ != nullptr) disk_->Touch(*key);
     const auto found = entries_.find(*key);
     if (found == entries_.end()) continue;
     if (found->second.host) LruOf(Tier::kHost, found->second).Touch(*key);
@@ -172,11 +163,15 @@ uint64_t BlockIndex::pinned_bytes(Tier tier) const {
 
 std::vector<Delta> BlockIndex::Snapshot() const {
   std::vector<Delta> deltas;
-  deltas.reserve(entries_.size());
+  deltas.reserve(entries_.size() + blocks_in(Tier::kDisk));
+  const auto add = [&](Tier tier, const BlockKey& key) {
+    deltas.push_back({.kind = Delta::Kind::kAdd, .tier = tier, .key = key});
+  };
   for (const auto& [key, entry] : entries_) {
-    for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
-      if (entry.In(tier)) deltas.push_back({.kind = Delta::Kind::kAdd, .tier = tier, .key = key});
-    }
+    if (entry.host) add(Tier::kHost, key);
+  }
+  if (disk_ != nullptr) {
+    for (const BlockKey& key : disk_->Keys()) add(Tier::kDisk, key);
   }
   std::sort(deltas.begin(), deltas.end(), [](const Delta& a, const Delta& b) {
     return std::tie(a.key, a.tier) < std::tie(b.key, b.tier);
@@ -198,9 +193,10 @@ void BlockIndex::Audit() const {
   std::array<size_t, kTierCount> counts{};
   size_t in_host_lru = 0;
   for (const auto& [key, entry] : entries_) {
-    KVT_CHECK(entry.host || entry.gpu || entry.disk);
+    KVT_CHECK(entry.host || entry.gpu);
     KVT_CHECK(entry.meta.key == key);
-    for (const Tier tier : kAllTiers) counts[TierIndex(tier)] += entry.In(tier) ? 1 : 0;
+    for (const Tier tier : {Tier::kGpu, Tier::kHost})
+      counts[TierIndex(tier)] += In(tier, key) ? 1 : 0;
     if (entry.host) {
       KVT_CHECK(host_lru_.at(static_cast<size_t>(entry.host.domain())).Contains(key));
     }

@@ -1,9 +1,10 @@
 // BlockIndex is the node's truth: which blocks it has, in which tiers, and who
-// holds them there. Publishing is the last act of a put or load, unpublishing the
-// first of an eviction (law 2).
+// holds them there. What is on disk the disk tier itself knows (DiskResidents); the
+// index asks it, and keeps nothing of a block that is only there. Publishing is the last act of a
+// put or load, unpublishing the first of an eviction (law 2).
 //
-// Executor thread only; no I/O. An entry lives while its block is in some tier.
-// Invariants, checked by Audit(): an entry has at least one tier; the LRU of each
+// Executor thread only; no I/O. An entry lives while its block is in host or GPU memory.
+// Invariants, checked by Audit(): an entry has at least one of them; the LRU of each
 // tier has exactly the blocks of that tier; a pinned block is in its tier.
 #ifndef KVTIER_AGENT_BLOCK_INDEX_H_
 #define KVTIER_AGENT_BLOCK_INDEX_H_
@@ -23,6 +24,7 @@
 #include "core/lru_leaves.h"
 #include "core/node.h"
 #include "core/tier.h"
+#include "tier_disk/disk_residents.h"
 #include "tier_gpu/gpu_pool.h"
 #include "tier_host/host_tier.h"
 
@@ -58,8 +60,6 @@ class BlockIndex {
     BlockMeta meta;
     HostSlot host;  // Set: in the host tier.
     GpuSlot gpu;    // Set: in the GPU tier.
-    bool disk = false;
-    bool In(Tier tier) const;
   };
   // Told of each change of host and disk, for the coordinator, after it happened.
   using Observer = absl::AnyInvocable<void(const Delta&)>;
@@ -67,19 +67,21 @@ class BlockIndex {
   // `domains`: number of host domains; each has its own LRU.
   BlockIndex(size_t domains, Observer observer);
 
+  // From here on the index answers for these disks too. Does not own.
+  void AttachDisk(DiskResidents* disk) { disk_ = disk; }
+
   // REQUIRES: the block is not in that tier; `slot` holds its verified bytes.
   void PublishHost(const BlockMeta& meta, HostSlot slot);
   void PublishGpu(const BlockMeta& meta, GpuSlot slot);
-  void PublishDisk(const BlockMeta& meta);
 
   // Takes the block out of the tier; the caller frees what it held by letting the
   // returned slot go. REQUIRES: it is in the tier and not pinned there.
   HostSlot UnpublishHost(const BlockKey& key);
   GpuSlot UnpublishGpu(const BlockKey& key);
-  // The disk may lose a block at any time: no requirement, unknown is ignored.
-  void UnpublishDisk(const BlockKey& key);
+  // The disks gained or are about to lose the block.
+  void DiskChanged(Delta::Kind kind, const BlockKey& key);
 
-  // nullptr: not on this node. Valid until the next change.
+  // nullptr: in neither host nor GPU memory. Valid until the next change.
   const Entry* Find(const BlockKey& key) const;
   bool In(Tier tier, const BlockKey& key) const;
   // Number of leading keys that some tier of this node has.
@@ -95,7 +97,9 @@ class BlockIndex {
   std::optional<BlockKey> ColdestInHost(DomainId domain, uint64_t slot_bytes) const;
   std::optional<BlockKey> ColdestInGpu() const;
 
-  size_t blocks_in(Tier tier) const { return counts_[TierIndex(tier)]; }
+  // The tier nearest to the GPU that has the block; nullopt: none on this node.
+  std::optional<Tier> NearestTier(const BlockKey& key) const;
+  size_t blocks_in(Tier tier) const;
   uint64_t pinned_bytes(Tier tier) const;
   // Host and disk copies as adds, in the order of the keys: a snapshot.
   std::vector<Delta> Snapshot() const;
@@ -110,6 +114,7 @@ class BlockIndex {
   void Changed(Delta::Kind kind, Tier tier, const BlockKey& key);
 
   Observer observer_;
+  DiskResidents* disk_ = nullptr;  // nullptr: no disk tier.
   absl::flat_hash_map<BlockKey, Entry> entries_;
   std::vector<LruLeaves> host_lru_;  // By domain.
   LruLeaves gpu_lru_;

@@ -21,7 +21,7 @@ SharedLoad DiskLoader::Start(const BlockKey& key, DomainId domain, Urgency urgen
   }
   SharedLoad load = loads_->Start(key, Tier::kDisk);
   (urgency == Urgency::kForeground ? foreground_ : prefetch_)
-      .push_back({.key = key, .domain = domain});
+      .push_back({.key = key, .domain = domain, .urgency = urgency});
   Pump();
   return load;
 }
@@ -29,7 +29,7 @@ SharedLoad DiskLoader::Start(const BlockKey& key, DomainId domain, Urgency urgen
 void DiskLoader::Pump() {
   if (pumping_) return;
   pumping_ = true;
-  while (running_ < kMaxLoadsRunning && queued() > 0) {
+  while (running_ < kMaxLoadsRunning + disks_->stuck().gets && queued() > 0) {
     const bool foreground = !foreground_.empty();
     std::deque<Queued>& queue = foreground ? foreground_ : prefetch_;
     const Queued next = queue.front();
@@ -53,23 +53,17 @@ Task<void> DiskLoader::Run(Queued queued) {
 }
 
 Task<absl::Status> DiskLoader::LoadOne(Queued queued) {
-  const std::optional<DiskBlock> block = disk_->Find(queued.key);
+  const std::optional<DiskBlock> block = disks_->Find(queued.key);
   if (!block.has_value()) co_return absl::NotFoundError("dropped from disk before the load ran");
   KVT_CO_ASSIGN_OR_RETURN(HostSlot slot, evictor_->ReserveHost(queued.domain, block->length));
-  KVT_CO_RETURN_IF_ERROR(co_await disk_->Get(queued.key, slot.bytes()));
+  const IoClass io_class =
+      queued.urgency == Urgency::kForeground ? IoClass::kForeground : IoClass::kPrefetch;
+  KVT_CO_ASSIGN_OR_RETURN(const BlockMeta meta,
+                          co_await disks_->Get(queued.key, slot.bytes(), io_class));
   if (index_->In(Tier::kHost, queued.key)) co_return absl::OkStatus();  // A put came first.
-  const std::optional<DiskBlock> now = disk_->Find(queued.key);
-  if (now.has_value() && now->sum != block->sum) {
-    co_return absl::AbortedError("replaced on disk while it was read");
-  }
-  index_->PublishHost({.key = block->key,
-                       .parent = block->parent,
-                       .space = block->space,
-                       .length = block->length,
-                       .sum = block->sum},
-                      std::move(slot));
+  index_->PublishHost(meta, std::move(slot));
   ++stats_->host.inserts;
-  stats_->host.bytes_in += block->length;
+  stats_->host.bytes_in += meta.length;
   co_return absl::OkStatus();
 }
 

@@ -19,6 +19,13 @@ inline constexpr size_t kMaxReservationsPerSession = 16384;
 // Loads (disk to host) running, and waiting for their turn.
 inline constexpr size_t kMaxLoadsRunning = 64;
 inline constexpr size_t kMaxLoadsQueued = 16384;
+// Directories of --disk_dir.
+inline constexpr size_t kMaxDisks = 32;
+// How long the start waits for the slowest of several disks; it joins later then. A lone
+// disk is waited for however long it takes.
+inline constexpr absl::Duration kDiskOpenTimeout = absl::Seconds(60);
+// The three bounds on disk calls below leave out the calls that a disk out of service
+// holds up (DiskSet::stuck()), so that it does not use them up for the others.
 // Blocks waiting to be written to disk; beyond it offload is declined.
 inline constexpr size_t kMaxOffloadQueued = 16384;
 inline constexpr size_t kMaxOffloadsRunning = 16;

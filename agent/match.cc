@@ -1,20 +1,11 @@
 #include "agent/match.h"
 
 namespace kvtier {
-namespace {
-
-Tier BestTier(const BlockIndex::Entry& entry) {
-  if (entry.gpu) return Tier::kGpu;
-  return entry.host ? Tier::kHost : Tier::kDisk;
-}
-
-}  // namespace
-
 Task<Matched> Matcher::Match(BlockRun run, absl::Duration timeout) {
   Matched matched;
   matched.local_blocks = index_->LongestPrefix(run.keys);
   for (size_t i = 0; i < matched.local_blocks; ++i) {
-    matched.tiers.push_back(BestTier(*index_->Find(run.keys[i])));
+    matched.tiers.push_back(*index_->NearestTier(run.keys[i]));
   }
   if (timeout > absl::ZeroDuration() && matched.local_blocks < run.keys.size()) {
     std::vector<BlockKey> rest(run.keys.begin() + matched.local_blocks, run.keys.end());

@@ -22,7 +22,7 @@ void Offloader::Offer(const BlockKey& key) {
 void Offloader::Pump() {
   if (pumping_) return;
   pumping_ = true;
-  while (running_ < kMaxOffloadsRunning && !queue_.empty()) {
+  while (running_ < kMaxOffloadsRunning + disks_->stuck().puts && !queue_.empty()) {
     const BlockKey key = queue_.front();
     queue_.pop_front();
     ++running_;
@@ -54,18 +54,8 @@ Task<void> Offloader::WriteOne(BlockKey key) {
     co_return;
   }
 
-  const DiskBlock block{.key = key,
-                        .parent = meta.parent,
-                        .space = meta.space,
-                        .length = meta.length,
-                        .sum = meta.sum};
-  const absl::Status written = co_await disk_->Put(block, slot);
-  if (!written.ok()) {
-    ++stats_->offload_declined;
-    co_return;
-  }
-  // Reclaim may have dropped it between the manifest's commit and now.
-  if (disk_->Find(key).has_value() && !index_->In(Tier::kDisk, key)) index_->PublishDisk(meta);
+  const absl::Status written = co_await disks_->Put(meta, slot);
+  if (!written.ok()) ++stats_->offload_declined;
 }
 
 }  // namespace kvtier

@@ -14,33 +14,34 @@
 #include "core/byte_workers.h"
 #include "core/task.h"
 #include "core/task_scope.h"
-#include "tier_disk/disk_tier.h"
+#include "tier_disk/disk_set.h"
 
 namespace kvtier {
 
 class Offloader {
  public:
   // Does not own.
-  Offloader(ByteWorkers* workers, TaskScope* scope, BlockIndex* index, DiskTier* disk,
+  Offloader(ByteWorkers* workers, TaskScope* scope, BlockIndex* index, DiskSet* disks,
             AgentStats* stats)
-      : workers_(workers), scope_(scope), index_(index), disk_(disk), stats_(stats) {}
+      : workers_(workers), scope_(scope), index_(index), disks_(disks), stats_(stats) {}
 
   // Queues a block of the host tier for writing, or declines.
   void Offer(const BlockKey& key);
+  // Starts writes while there is room. To be called also when a disk went out of service:
+  // the puts that it holds up count no longer. A write that ends at once calls it again
+  // from within: the outer one goes on, or a long queue would overflow the stack.
+  void Pump();
   // Waiting or being written.
   size_t pending() const { return queue_.size() + running_; }
 
  private:
-  // Starts writes while there is room. A write that ends at once calls it again from
-  // within: the outer one goes on, or a long queue would overflow the stack.
-  void Pump();
   Task<void> Run(BlockKey key);
   Task<void> WriteOne(BlockKey key);
 
   ByteWorkers* const workers_;
   TaskScope* const scope_;
   BlockIndex* const index_;
-  DiskTier* const disk_;
+  DiskSet* const disks_;
   AgentStats* const stats_;
   std::deque<BlockKey> queue_;
   size_t running_ = 0;

@@ -63,9 +63,9 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i, 
 }
 
 bool Putter::IsHere(const BlockKey& key, Tier target) const {
-  const BlockIndex::Entry* const entry = parts_.index->Find(key);
-  if (entry == nullptr) return false;
-  return entry->host || entry->disk || target == Tier::kGpu;
+  const std::optional<Tier> nearest = parts_.index->NearestTier(key);
+  if (nearest != Tier::kGpu || target == Tier::kGpu) return nearest.has_value();
+  return parts_.index->In(Tier::kHost, key) || parts_.index->In(Tier::kDisk, key);
 }
 
 Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids) {

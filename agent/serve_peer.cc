@@ -16,34 +16,26 @@ AlignedBuffer::AlignedBuffer(size_t bytes)
 
 // A disk read outlives the peer's deadline when the disk does; its state is shared.
 struct PeerServer::DiskRead {
-  DiskRead(Executor* executor, const DiskBlock& block)
-      : block(block),
-        buffer(std::make_shared<AlignedBuffer>(SlotBytes(block.length))),
-        done(executor) {}
-  const DiskBlock block;
+  DiskRead(Executor* executor, uint64_t length)
+      : buffer(std::make_shared<AlignedBuffer>(SlotBytes(length))), done(executor) {}
   const std::shared_ptr<AlignedBuffer> buffer;
-  absl::Status status;
+  absl::StatusOr<BlockMeta> meta;
   Event done;
 };
 
 Task<std::optional<ServedBlock>> PeerServer::Serve(BlockKey key, absl::Time deadline) {
   std::optional<ServedBlock> served = ServeFromHost(key);
-  if (served.has_value() || disk_ == nullptr || disk_reads_ >= kMaxPeerDiskReads) {
+  if (served.has_value() || disks_ == nullptr ||
+      disk_reads_ >= kMaxPeerDiskReads + disks_->stuck().gets) {
     co_return served;
   }
-  const std::optional<DiskBlock> block = disk_->Find(key);
+  const std::optional<DiskBlock> block = disks_->Find(key);
   if (!block.has_value()) co_return std::nullopt;
-  const auto read = std::make_shared<DiskRead>(executor_, *block);
+  const auto read = std::make_shared<DiskRead>(executor_, block->length);
   scope_->Spawn(ReadFromDisk(key, read));
   const bool done = co_await read->done.WaitUntil(deadline);
-  if (!done || !read->status.ok()) co_return std::nullopt;
-  const std::optional<DiskBlock> now = disk_->Find(key);
-  if (now.has_value() && now->sum != block->sum) co_return std::nullopt;  // Replaced meanwhile.
-  const BlockMeta meta{.key = key,
-                       .parent = block->parent,
-                       .space = block->space,
-                       .length = block->length,
-                       .sum = block->sum};
+  if (!done || !read->meta.ok()) co_return std::nullopt;
+  const BlockMeta& meta = *read->meta;
   ++stats_->peers.served_blocks;
   stats_->peers.served_bytes += meta.length;
   co_return ServedBlock{.proof = ProofOf(meta),
@@ -64,7 +56,7 @@ std::optional<ServedBlock> PeerServer::ServeFromHost(const BlockKey& key) {
 
 Task<void> PeerServer::ReadFromDisk(BlockKey key, std::shared_ptr<DiskRead> read) {
   ++disk_reads_;
-  read->status = co_await disk_->Get(key, read->buffer->bytes());
+  read->meta = co_await disks_->Get(key, read->buffer->bytes());
   --disk_reads_;
   read->done.Set();
 }

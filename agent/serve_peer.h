@@ -18,7 +18,7 @@
 #include "core/block_proof.h"
 #include "core/task.h"
 #include "core/task_scope.h"
-#include "tier_disk/disk_tier.h"
+#include "tier_disk/disk_set.h"
 
 namespace kvtier {
 
@@ -47,10 +47,10 @@ struct ServedBlock {
 
 class PeerServer {
  public:
-  // Does not own; `disk` may be null.
-  PeerServer(Executor* executor, TaskScope* scope, BlockIndex* index, DiskTier* disk,
+  // Does not own; `disks` may be null.
+  PeerServer(Executor* executor, TaskScope* scope, BlockIndex* index, DiskSet* disks,
              AgentStats* stats)
-      : executor_(executor), scope_(scope), index_(index), disk_(disk), stats_(stats) {}
+      : executor_(executor), scope_(scope), index_(index), disks_(disks), stats_(stats) {}
 
   // Ends by `deadline`. nullopt: not here, not readable in time, or too many disk
   // reads for peers are running.
@@ -64,7 +64,7 @@ class PeerServer {
   Executor* const executor_;
   TaskScope* const scope_;
   BlockIndex* const index_;
-  DiskTier* const disk_;
+  DiskSet* const disks_;
   AgentStats* const stats_;
   size_t disk_reads_ = 0;
 };

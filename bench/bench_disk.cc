@@ -1,191 +1,192 @@
 // bench: disk - DiskTier reads and writes, verified, beside fio on the same file system
 //
-// Both sides: io_uring, O_DIRECT, the same block size and queue depth, one after the
-// other. Reads are random over 1 GiB, writes sequential over space that was written
-// before; the tier's include the manifest, and every read is verified.
+// Both sides: io_uring, O_DIRECT, registered files and buffers, the same block size and
+// queue depth, in turns. Reads are random over 1 GiB, writes sequential over space that
+// was written before; the tier's include the manifest, and every read is verified.
+#include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "bench/await_task.h"
+#include "bench/disk_recovery.h"
+#include "bench/figure.h"
 #include "bench/fio.h"
+#include "bench/tier_load.h"
 #include "core/status_macros.h"
-#include "core/task_scope.h"
 #include "core/thread_executor.h"
 #include "tier_disk/disk_tier.h"
 #include "tier_disk/open_disk.h"
-#include "tier_disk/page_buffer.h"
 
 namespace kvtier::bench {
 namespace {
 
+constexpr uint64_t kKiB = uint64_t{1} << 10;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kDataBytes = 896 * kMiB;  // Each side's; the tier's reserve makes 1 GiB.
 constexpr uint64_t kSegmentBytes = 128 * kMiB;
 constexpr int kByteThreads = 2;
+constexpr double kWarmSeconds100k = 3;  // What is promised.
+constexpr double kWarmSeconds2M = 15;
+constexpr double kMaxIndexBytes = 64;
 
 struct Size {
   const char* name;
   uint64_t bytes;
   int depth;  // 2 MiB to 32 MiB in flight: enough for one NVMe, small beside the data.
 };
-constexpr Size kSizes[] = {{"64KiB", 64 << 10, 32},
-                           {"512KiB", 512 << 10, 16},
+constexpr Size kSizes[] = {{"64KiB", 64 * kKiB, 32},
+                           {"512KiB", 512 * kKiB, 16},
                            {"2MiB", 2 * kMiB, 8},
                            {"8MiB", 8 * kMiB, 4}};
-constexpr size_t kLargest = std::size(kSizes) - 1;
+constexpr Size kLatencySize = kSizes[2];
 
 struct Options {
   std::string directory = "build/bench-disk";
-  double seconds = 2.0;  // Of each of the 16 measurements.
+  double seconds = 1.0;  // Of each measurement.
+  int rounds = 5;        // Of ours and fio's in turns; medians of the ratios count.
+  uint64_t many_blocks = 2'000'000;
 };
 
-// A tier on real files, and the streams that load it. Made and used on one executor.
-class TierLoad {
+// One tier and fio's file beside it, both written once: space that never was is slower.
+class Contest {
  public:
-  TierLoad(Executor* executor, DiskTier* tier, double seconds);
-  // Bytes per second of puts in `depth` streams, or until `limit` bytes are written.
-  Task<double> Write(const Size& size, uint64_t limit);
-  Task<double> Read(const Size& size);
-  uint64_t failures() const { return failures_; }
+  Contest(const Options& options, ThreadExecutor* executor, DiskTier* tier, TierLoad* load)
+      : options_(options), executor_(executor), tier_(tier), load_(load) {}
+  absl::Status Prepare();
+  absl::Status Throughput(const Size& size);
+  // At half of what the device gave fio.
+  absl::Status Latency();
+  absl::Status Mixed();
 
  private:
-  Task<void> PutStream(const Size& size, uint64_t limit);
-  Task<void> GetStream(const Size& size, uint64_t seed);
-  Task<double> Finish(std::unique_ptr<TaskScope> streams);
+  absl::Duration Round() const { return absl::Seconds(options_.seconds); }
+  absl::StatusOr<IoFigures> Fio(const char* pattern, const Size& size, double seconds,
+                                double rate = 0) const;
+  IoFigures Ours(const char* what, const Size& size);
 
-  Executor* const executor_;
+  const Options options_;
+  ThreadExecutor* const executor_;
   DiskTier* const tier_;
-  const double seconds_;
-  PageBuffer payload_;  // Of every block: the sum is taken at commit, not by the tier.
-  absl::Time started_;
-  absl::Time until_;
-  uint64_t next_ = 1;   // Keys are numbers: the tier does not care.
-  uint64_t moved_ = 0;  // Bytes of the measurement under way.
-  uint64_t failures_ = 0;
-  std::vector<BlockKey> keys_;  // What Read() asks for.
+  TierLoad* const load_;
+  double fio_reads_ = 0;  // Bytes per second at kLatencySize.
 };
 
-TierLoad::TierLoad(Executor* executor, DiskTier* tier, double seconds)
-    : executor_(executor), tier_(tier), seconds_(seconds), payload_(kSizes[kLargest].bytes) {
-  std::mt19937_64 random(1);
-  for (size_t i = 0; i < payload_.bytes().size(); i += sizeof(uint64_t)) {
-    const uint64_t word = random();
-    std::memcpy(payload_.bytes().data() + i, &word, sizeof(word));
+absl::StatusOr<IoFigures> Contest::Fio(const char* pattern, const Size& size, double seconds,
+                                       double rate) const {
+  return RunFio({.file = options_.directory + "/fio.data",
+                 .pattern = pattern,
+                 .file_bytes = kDataBytes,
+                 .block_bytes = size.bytes,
+                 .depth = size.depth,
+                 .seconds = seconds,
+                 .bytes_per_second = rate});
+}
+
+absl::Status Contest::Prepare() {
+  const Size& largest = kSizes[std::size(kSizes) - 1];
+  KVT_RETURN_IF_ERROR(Fio("write", largest, 0).status());
+  Await(executor_, load_->Put({.bytes = largest.bytes,
+                               .streams = largest.depth,
+                               .limit = kDataBytes + kSegmentBytes}));
+  return absl::OkStatus();
+}
+
+IoFigures Contest::Ours(const char* what, const Size& size) {
+  const TierLoad::Streams streams{.bytes = size.bytes, .streams = size.depth, .for_time = Round()};
+  const bool reads = what[0] == 'r';
+  return Await(executor_, reads ? load_->Get(streams) : load_->Put(streams));
+}
+
+absl::Status Contest::Throughput(const Size& size) {
+  for (const char* const what : {"write", "read"}) {
+    const bool reads = what[0] == 'r';
+    std::vector<double> speeds;
+    std::vector<double> ratios;
+    std::vector<double> cpu;
+    std::vector<double> cpu_ratios;
+    for (int round = 0; round < options_.rounds; ++round) {
+      KVT_ASSIGN_OR_RETURN(const IoFigures fio,
+                           Fio(reads ? "randread" : "write", size, options_.seconds));
+      const IoFigures ours = Ours(what, size);
+      speeds.push_back(ours.bytes_per_second / 1e9);
+      ratios.push_back(ours.bytes_per_second / fio.bytes_per_second);
+      cpu.push_back(ours.cpu_seconds_per_byte * 1e9);
+      cpu_ratios.push_back(ours.cpu_seconds_per_byte / fio.cpu_seconds_per_byte);
+      if (reads) fio_reads_ = fio.bytes_per_second;
+    }
+    PrintFigure(absl::StrCat("disk.", what, ".", size.name), Median(speeds), "GB/s", Median(ratios),
+                "fio");
+    PrintFigure(absl::StrCat("disk.", what, ".", size.name, ".cpu_s_per_GB"), Median(cpu), "s",
+                Median(cpu_ratios), "fio");
   }
+  if (size.bytes == kLatencySize.bytes) return Latency();
+  return absl::OkStatus();
 }
 
-Task<void> TierLoad::PutStream(const Size& size, uint64_t limit) {
-  const std::span<const std::byte> slot = payload_.bytes().first(size.bytes);
-  DiskBlock block{.length = size.bytes, .sum = SumPayload(slot)};
-  while (executor_->Now() < until_ && moved_ < limit) {
-    moved_ += size.bytes;
-    block.key = {.hi = next_++, .lo = size.bytes};
-    const absl::Status put = co_await tier_->Put(block, slot);
-    if (!put.ok()) ++failures_;
+absl::Status Contest::Latency() {
+  std::vector<double> p99;
+  std::vector<double> ratios;
+  const double rate = fio_reads_ / 2;
+  for (int round = 0; round < options_.rounds; ++round) {
+    KVT_ASSIGN_OR_RETURN(const IoFigures fio,
+                         Fio("randread", kLatencySize, 2 * options_.seconds, rate));
+    const IoFigures ours = Await(executor_, load_->GetPaced({.bytes = kLatencySize.bytes,
+                                                             .get_bytes_per_second = rate,
+                                                             .for_time = 2 * Round()}));
+    p99.push_back(ours.p99_seconds * 1e3);
+    ratios.push_back(ours.p99_seconds / fio.p99_seconds);
   }
+  PrintFigure("disk.read.p99", Median(p99), "ms", Median(ratios), "fio");
+  return Mixed();
 }
 
-Task<void> TierLoad::GetStream(const Size& size, uint64_t seed) {
-  PageBuffer slot(size.bytes);
-  std::mt19937_64 random(seed);
-  while (executor_->Now() < until_) {
-    const BlockKey key = keys_[random() % keys_.size()];
-    const absl::Status got = co_await tier_->Get(key, slot.bytes());
-    if (!got.ok()) ++failures_;
-    moved_ += size.bytes;
+absl::Status Contest::Mixed() {
+  std::vector<double> p99;
+  std::vector<double> ratios;
+  const uint64_t evictions = tier_->stats().evictions;
+  for (int round = 0; round < options_.rounds; ++round) {
+    const TierLoad::Paced reads{.bytes = kLatencySize.bytes,
+                                .get_bytes_per_second = fio_reads_ / 2,
+                                .for_time = 2 * Round()};
+    TierLoad::Paced both = reads;
+    both.put_bytes_per_second = reads.get_bytes_per_second * 3 / 7;
+    const IoFigures alone = Await(executor_, load_->GetPaced(reads));
+    const IoFigures mixed = Await(executor_, load_->GetPaced(both));
+    p99.push_back(mixed.p99_seconds * 1e3);
+    ratios.push_back(mixed.p99_seconds / alone.p99_seconds);
   }
+  PrintFigure("disk.mixed.read.p99", Median(p99), "ms", Median(ratios), "read_only");
+  if (tier_->stats().evictions > evictions) return absl::OkStatus();
+  return absl::InternalError("no reclaim ran beside the mixed load");
 }
 
-Task<double> TierLoad::Finish(std::unique_ptr<TaskScope> streams) {
-  co_await streams->Idle(absl::InfiniteFuture());
-  co_return static_cast<double>(moved_) / absl::ToDoubleSeconds(executor_->Now() - started_);
-}
-
-Task<double> TierLoad::Write(const Size& size, uint64_t limit) {
-  auto streams = std::make_unique<TaskScope>(executor_);
-  moved_ = 0;
-  started_ = executor_->Now();
-  until_ = limit == 0 ? started_ + absl::Seconds(seconds_) : absl::InfiniteFuture();
-  const uint64_t bytes = limit == 0 ? ~uint64_t{0} : limit;
-  for (int i = 0; i < size.depth; ++i) streams->Spawn(PutStream(size, bytes));
-  co_return co_await Finish(std::move(streams));
-}
-
-Task<double> TierLoad::Read(const Size& size) {
-  keys_.clear();
-  for (const DiskBlock& block : tier_->Blocks()) {
-    if (block.length == size.bytes) keys_.push_back(block.key);
-  }
-  if (keys_.empty()) co_return 0.0;
-  auto streams = std::make_unique<TaskScope>(executor_);
-  moved_ = 0;
-  started_ = executor_->Now();
-  until_ = started_ + absl::Seconds(seconds_);
-  for (int i = 0; i < size.depth; ++i) streams->Spawn(GetStream(size, static_cast<uint64_t>(i)));
-  co_return co_await Finish(std::move(streams));
-}
-
-// Runs `task` on the executor and waits for it.
-double Await(Executor* executor, Task<double> task) {
-  double value = 0;
-  std::unique_ptr<TaskScope> scope;
-  absl::Notification ended;
-  absl::Notification cleared;
-  executor->Post([&] {
-    scope = std::make_unique<TaskScope>(executor);
-    scope->Spawn([](Task<double> task, double* value, absl::Notification* ended) -> Task<void> {
-      *value = co_await task;
-      ended->Notify();
-    }(std::move(task), &value, &ended));
-  });
-  ended.WaitForNotification();
-  executor->Post([&] {
-    scope.reset();
-    cleared.Notify();
-  });
-  cleared.WaitForNotification();
-  return value;
-}
-
-void PrintFigure(const char* what, const Size& size, double tier, double fio) {
-  std::printf("figure disk.%s.%s %.2f GB/s %.2f fio\n", what, size.name, tier / 1e9, tier / fio);
-  std::fflush(stdout);
-}
-
-Task<double> OpenTier(DiskTier* tier) {
-  const auto opened = co_await tier->Open();
-  co_return opened.ok() ? 1.0 : 0.0;
-}
-
-absl::Status Measure(const Options& options, TierLoad* load, ThreadExecutor* executor) {
-  FioJob fio{.file = options.directory + "/fio.data", .file_bytes = kDataBytes};
-  // Space that was never written is slower to write: both sides write theirs once.
-  const Size& largest = kSizes[kLargest];
-  fio.pattern = "write";
-  fio.block_bytes = largest.bytes;
-  fio.depth = largest.depth;
-  KVT_RETURN_IF_ERROR(RunFio(fio).status());
-  Await(executor, load->Write(largest, kDataBytes + kSegmentBytes));
-  fio.seconds = options.seconds;
-  for (const Size& size : kSizes) {
-    fio.block_bytes = size.bytes;
-    fio.depth = size.depth;
-    fio.pattern = "write";
-    KVT_ASSIGN_OR_RETURN(const double fio_write, RunFio(fio));
-    PrintFigure("write", size, Await(executor, load->Write(size, 0)), fio_write);
-    fio.pattern = "randread";
-    KVT_ASSIGN_OR_RETURN(const double fio_read, RunFio(fio));
-    PrintFigure("read", size, Await(executor, load->Read(size)), fio_read);
-  }
-  if (load->failures() == 0) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(load->failures(), " puts or gets failed"));
+absl::Status Recovery(const Options& options) {
+  const std::string directory = options.directory + "/recovery";
+  const auto measure = [&](uint64_t blocks) {
+    auto figures = MeasureDiskRecovery(directory, blocks);
+    std::error_code error;
+    std::filesystem::remove_all(directory, error);
+    return figures;
+  };
+  KVT_ASSIGN_OR_RETURN(const DiskRecoveryFigures few, measure(100'000));
+  PrintFigure("disk.recovery.100k", few.warm_seconds, "s", few.warm_seconds / kWarmSeconds100k,
+              "promise_3s");
+  KVT_ASSIGN_OR_RETURN(const DiskRecoveryFigures many, measure(options.many_blocks));
+  PrintFigure("disk.manifest.us_per_block", many.commit_seconds_per_block * 1e6, "us",
+              many.commit_seconds_per_block / few.commit_seconds_per_block, "100k_blocks");
+  PrintFigure("disk.manifest.bytes_per_block", many.manifest_bytes_per_block, "B",
+              many.manifest_bytes_per_block / few.manifest_bytes_per_block, "100k_blocks");
+  PrintFigure("disk.recovery.2M", many.warm_seconds, "s", many.warm_seconds / kWarmSeconds2M,
+              "promise_15s");
+  KVT_ASSIGN_OR_RETURN(const DiskRecoveryFigures million, measure(1'000'000));
+  PrintFigure("disk.index_bytes_per_block", million.index_bytes_per_block, "B",
+              million.index_bytes_per_block / kMaxIndexBytes, "promise_64B");
+  return absl::OkStatus();
 }
 
 absl::Status Run(const Options& options) {
@@ -198,12 +199,22 @@ absl::Status Run(const Options& options) {
                           .segment_bytes = kSegmentBytes,
                           .segment_count = kDataBytes / kSegmentBytes + 1};
   KVT_ASSIGN_OR_RETURN(const OpenedDisk disk, OpenDisk(&executor, layout, DiskIoKind::kAuto));
-  DiskTier tier(&executor, &pool, disk.disk.get(), disk.manifest.get(), [](const BlockKey&) {});
-  if (Await(&executor, OpenTier(&tier)) == 0) return absl::UnavailableError("tier did not open");
-  std::printf("disk tier over %s in %s, beside fio\n",
-              disk.io == DiskIoKind::kUring ? "io_uring" : "pread", options.directory.c_str());
-  TierLoad load(&executor, &tier, options.seconds);
-  return Measure(options, &load, &executor);
+  DiskTier tier(&executor, &pool, disk.disk.get(), disk.manifest.get(),
+                [](DiskTier::Change, const BlockKey&) {});
+  KVT_RETURN_IF_ERROR(Await(&executor, tier.Open()).status());
+  TierLoad load(&executor, &tier);
+  const std::array<std::span<std::byte>, 1> memory = {load.memory()};
+  const absl::Status registered = disk.disk->RegisterBuffers(memory);
+  std::printf("disk tier over %s in %s, buffers %s, beside fio\n",
+              disk.io == DiskIoKind::kUring ? "io_uring" : "pread", options.directory.c_str(),
+              registered.ok() ? "registered" : "not registered");
+  Contest contest(options, &executor, &tier, &load);
+  KVT_RETURN_IF_ERROR(contest.Prepare());
+  for (const Size& size : kSizes) KVT_RETURN_IF_ERROR(contest.Throughput(size));
+  if (load.failures() > 0) {
+    return absl::InternalError(absl::StrCat(load.failures(), " puts or gets failed"));
+  }
+  return Recovery(options);
 }
 
 int Main(int argc, char** argv) {
@@ -215,14 +226,18 @@ int Main(int argc, char** argv) {
       options.directory = value;
     } else if (value != nullptr && flag == "--seconds" && std::atof(value) > 0) {
       options.seconds = std::atof(value);
+    } else if (value != nullptr && flag == "--rounds" && std::atoi(value) > 0) {
+      options.rounds = std::atoi(value);
     } else {
-      std::fprintf(stderr, "usage: %s [--dir DIRECTORY] [--seconds SECONDS]\n", argv[0]);
+      std::fprintf(stderr, "usage: %s [--dir DIRECTORY] [--seconds SECONDS] [--rounds COUNT]\n",
+                   argv[0]);
       return 2;
     }
   }
   const absl::Status ran = Run(options);
   std::error_code error;
   std::filesystem::remove_all(options.directory + "/tier", error);
+  std::filesystem::remove_all(options.directory + "/recovery", error);
   std::filesystem::remove(options.directory + "/fio.data", error);
   std::filesystem::remove(options.directory, error);  // Unless there was something in it.
   if (ran.ok()) return 0;

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/block_load.h"
+#include "bench/figure.h"
 #include "bench/fio.h"
 #include "bench/node_process.h"
 #include "core/status_macros.h"
@@ -95,18 +96,18 @@ absl::Status Run() {
                        BlockLoad::Open(node->socket_dir(), kBlocks, kBlockBytes));
   const std::string file = node->socket_dir() + "/fio";
   const uint64_t file_bytes = kRuns * load->run_bytes();
-  KVT_ASSIGN_OR_RETURN(const double fio_write, RunFio({.file = file,
-                                                       .pattern = "write",
-                                                       .file_bytes = file_bytes,
-                                                       .block_bytes = kBlockBytes,
-                                                       .depth = kDepth}));
-  KVT_ASSIGN_OR_RETURN(const double fio_read, RunFio({.file = file,
-                                                      .pattern = "randread",
-                                                      .file_bytes = file_bytes,
-                                                      .block_bytes = kBlockBytes,
-                                                      .depth = kDepth}));
-  KVT_RETURN_IF_ERROR(PutAndOffload(node.get(), load.get(), fio_write));
-  KVT_RETURN_IF_ERROR(DiskReads(node.get(), load.get(), fio_read));
+  KVT_ASSIGN_OR_RETURN(const IoFigures fio_write, RunFio({.file = file,
+                                                          .pattern = "write",
+                                                          .file_bytes = file_bytes,
+                                                          .block_bytes = kBlockBytes,
+                                                          .depth = kDepth}));
+  KVT_ASSIGN_OR_RETURN(const IoFigures fio_read, RunFio({.file = file,
+                                                         .pattern = "randread",
+                                                         .file_bytes = file_bytes,
+                                                         .block_bytes = kBlockBytes,
+                                                         .depth = kDepth}));
+  KVT_RETURN_IF_ERROR(PutAndOffload(node.get(), load.get(), fio_write.bytes_per_second));
+  KVT_RETURN_IF_ERROR(DiskReads(node.get(), load.get(), fio_read.bytes_per_second));
   KVT_ASSIGN_OR_RETURN(const std::unique_ptr<BlockLoad> small,
                        BlockLoad::Open(node->socket_dir(), kBlocks, kSmallBlockBytes));
   KVT_RETURN_IF_ERROR(small->Put(0));

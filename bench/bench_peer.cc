@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "bench/block_load.h"
+#include "bench/figure.h"
 #include "bench/iperf.h"
 #include "bench/node_process.h"
 #include "core/status_macros.h"

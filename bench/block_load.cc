@@ -1,7 +1,5 @@
 #include "bench/block_load.h"
 
-#include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <random>
 #include <utility>
@@ -11,17 +9,6 @@
 #include "core/status_macros.h"
 
 namespace kvtier::bench {
-
-void PrintFigure(const std::string& name, double value, const char* unit, double ratio,
-                 const char* reference) {
-  std::printf("figure %s %.4g %s %.3f %s\n", name.c_str(), value, unit, ratio, reference);
-  std::fflush(stdout);
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 absl::StatusOr<std::unique_ptr<BlockLoad>> BlockLoad::Open(const std::string& socket_dir,
                                                            size_t blocks, uint64_t block_bytes) {

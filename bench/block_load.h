@@ -16,10 +16,6 @@
 
 namespace kvtier::bench {
 
-// Prints the line that scripts read.
-void PrintFigure(const std::string& name, double value, const char* unit, double ratio,
-                 const char* reference);
-
 // Wall seconds of one call of `fn`.
 template <typename Fn>
 double Seconds(Fn fn) {
@@ -27,8 +23,6 @@ double Seconds(Fn fn) {
   fn();
   return absl::ToDoubleSeconds(absl::Now() - start);
 }
-
-double Median(std::vector<double> values);
 
 class BlockLoad {
  public:

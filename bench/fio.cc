@@ -10,12 +10,13 @@
 
 namespace kvtier::bench {
 
-absl::StatusOr<double> RunFio(const FioJob& job) {
+absl::StatusOr<IoFigures> RunFio(const FioJob& job) {
   std::vector<std::string> words = {"fio",
                                     "--name=reference",
                                     "--ioengine=io_uring",
                                     "--direct=1",
                                     "--registerfiles=1",
+                                    "--fixedbufs=1",
                                     "--norandommap=1",
                                     "--output-format=json",
                                     absl::StrCat("--filename=", job.file),
@@ -27,8 +28,21 @@ absl::StatusOr<double> RunFio(const FioJob& job) {
     words.push_back("--time_based=1");
     words.push_back(absl::StrCat("--runtime=", static_cast<int>(job.seconds * 1000), "ms"));
   }
+  const bool reads = job.pattern == "randread";
+  if (job.bytes_per_second > 0) {
+    words.push_back(absl::StrCat("--rate=", static_cast<uint64_t>(job.bytes_per_second)));
+  }
   KVT_ASSIGN_OR_RETURN(const std::string json, OutputOf(std::move(words)));
-  return JsonNumber(json, job.pattern == "randread" ? "read" : "write", "bw_bytes");
+  const char* const side = reads ? "read" : "write";
+  IoFigures result;
+  KVT_ASSIGN_OR_RETURN(result.bytes_per_second, JsonNumber(json, side, "bw_bytes"));
+  KVT_ASSIGN_OR_RETURN(const double p99_ns, JsonNumber(json, side, "99.000000"));
+  result.p99_seconds = p99_ns / 1e9;
+  // Per cent of the run time; they stand behind the job's options.
+  KVT_ASSIGN_OR_RETURN(const double user, JsonNumber(json, "job options", "usr_cpu"));
+  KVT_ASSIGN_OR_RETURN(const double system, JsonNumber(json, "job options", "sys_cpu"));
+  result.cpu_seconds_per_byte = (user + system) / 100 / result.bytes_per_second;
+  return result;
 }
 
 }  // namespace kvtier::bench

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "bench/io_figures.h"
 
 namespace kvtier::bench {
 
@@ -15,12 +16,13 @@ struct FioJob {
   uint64_t file_bytes = 0;
   uint64_t block_bytes = 0;
   int depth = 1;
-  double seconds = 0;  // 0: once over the file.
+  double seconds = 0;           // 0: once over the file.
+  double bytes_per_second = 0;  // 0: as fast as it goes; else I/Os start evenly spaced.
 };
 
-// Bytes per second over io_uring, O_DIRECT, registered file. Errors: kNotFound, fio is
-// not installed; kUnavailable, it failed or answered something else than expected.
-absl::StatusOr<double> RunFio(const FioJob& job);
+// Over io_uring, O_DIRECT, registered file and buffers. Errors: kNotFound, fio is not
+// installed; kUnavailable, it failed or answered something else than expected.
+absl::StatusOr<IoFigures> RunFio(const FioJob& job);
 
 }  // namespace kvtier::bench
 

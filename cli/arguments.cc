@@ -23,10 +23,11 @@ struct VerbWord {
   absl::string_view options;  // Separated by spaces, beside the ones every verb takes.
 };
 constexpr absl::string_view kEveryVerb = "--output";
-constexpr std::array<VerbWord, 8> kVerbs = {{
+constexpr std::array<VerbWord, 9> kVerbs = {{
     {"status", Verb::kStatus, "--agent --coordinator --timeout"},
     {"nodes", Verb::kNodes, "--agent --coordinator --timeout"},
     {"tiers", Verb::kTiers, "--agent --timeout"},
+    {"disk", Verb::kDisk, "--agent --timeout"},
     {"lookup", Verb::kLookup,
      "--agent --coordinator --timeout --block-key --tenant --space-digest --engine-key"},
     {"evict", Verb::kEvict, "--agent --timeout --tier --yes"},
@@ -108,7 +109,7 @@ absl::StatusOr<const VerbWord*> FindVerb(const Pieces& pieces) {
         return Wrong(absl::StrCat(known.word, " does not take ", name));
       }
     }
-    if (pieces.words.size() > 1 && known.verb != Verb::kSettings) {
+    if (pieces.words.size() > 1 && known.verb != Verb::kSettings && known.verb != Verb::kDisk) {
       return Wrong(absl::StrCat(known.word, " does not take '", pieces.words[1], "'"));
     }
     return &known;
@@ -208,6 +209,14 @@ absl::Status ReadEvict(const Pieces& pieces, Arguments* arguments) {
   return absl::OkStatus();
 }
 
+absl::Status ReadDisk(const Pieces& pieces, Arguments* arguments) {
+  if (pieces.words.size() != 2 || pieces.words[1] != "info") {
+    return Wrong("disk takes info");
+  }
+  arguments->disk_action = DiskAction::kInfo;
+  return absl::OkStatus();
+}
+
 absl::Status ReadSettings(const Pieces& pieces, Arguments* arguments) {
   const std::vector<std::string>& words = pieces.words;
   if (words.size() == 1 || (words[1] == "get" && words.size() <= 3)) {
@@ -234,6 +243,7 @@ absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
   Arguments arguments;
   arguments.verb = verb->verb;
   KVT_RETURN_IF_ERROR(ReadCommon(pieces, &arguments));
+  if (arguments.verb == Verb::kDisk) KVT_RETURN_IF_ERROR(ReadDisk(pieces, &arguments));
   if (arguments.verb == Verb::kLookup) KVT_RETURN_IF_ERROR(ReadLookup(pieces, &arguments));
   if (arguments.verb == Verb::kEvict) KVT_RETURN_IF_ERROR(ReadEvict(pieces, &arguments));
   if (arguments.verb == Verb::kSettings) KVT_RETURN_IF_ERROR(ReadSettings(pieces, &arguments));
@@ -246,6 +256,7 @@ std::string HelpText() {
   kvtier status                      health of agents and coordinator
   kvtier nodes                       the nodes that the coordinator knows
   kvtier tiers                       capacity, use, hits, bytes and latencies of each tier
+  kvtier disk info                   each disk: health, capacity, use, bytes, errors
   kvtier lookup --block-key HEX      where a block is
   kvtier lookup --tenant T --space-digest HEX --engine-key HEX
   kvtier evict --tier host --yes     drops a tier's blocks that nobody holds

@@ -18,7 +18,9 @@ namespace kvtier::cli {
 inline constexpr const char* kDefaultAgent = "unix:/run/kvtier/kvtier.sock";
 inline constexpr absl::Duration kDefaultTimeout = absl::Seconds(2);
 
-enum class Verb { kStatus, kNodes, kTiers, kLookup, kEvict, kSettings, kVersion, kHelp };
+enum class Verb { kStatus, kNodes, kTiers, kDisk, kLookup, kEvict, kSettings, kVersion, kHelp };
+// The word after `disk`.
+enum class DiskAction { kInfo };
 enum class Format { kTable, kJson };
 
 // A block as an engine and its tenant name it.
@@ -34,6 +36,8 @@ struct Arguments {
   std::optional<std::string> coordinator;  // The same.
   Format format = Format::kTable;
   absl::Duration timeout = kDefaultTimeout;  // 1 ms to 60 s, for the whole of one RPC.
+
+  DiskAction disk_action = DiskAction::kInfo;
 
   // lookup: exactly one of the two.
   std::optional<BlockKey> block_key;

@@ -3,6 +3,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "cli/arguments.h"
+#include "cli/disk.h"
 #include "cli/evict.h"
 #include "cli/lookup.h"
 #include "cli/nodes.h"
@@ -22,6 +23,8 @@ Outcome Run(const Arguments& arguments) {
       return RunNodes(arguments);
     case Verb::kTiers:
       return RunTiers(arguments);
+    case Verb::kDisk:
+      return RunDisk(arguments);
     case Verb::kLookup:
       return RunLookup(arguments);
     case Verb::kEvict:

@@ -184,6 +184,11 @@ std::vector<std::string> Complaints(const v1::AgentStatusResponse& status) {
     complaints.push_back(absl::StrCat(CountText(status.disk_recovery().dropped_corrupt()),
                                       " damaged manifest values dropped at start"));
   }
+  for (const v1::DiskReport& disk : status.disks()) {
+    if (disk.serving()) continue;
+    complaints.push_back(
+        absl::StrCat("disk ", disk.directory(), " out of service: ", disk.health()));
+  }
   for (const v1::TierReport& tier : status.tiers()) {
     const std::string name = WireTierName(tier.tier());
     if (tier.verify_failures() > 0) {

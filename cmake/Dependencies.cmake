@@ -13,6 +13,14 @@ if(KVTIER_GRPC)
   find_program(KVTIER_GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 endif()
 
+# Only bench_write_policy reads traces.
+pkg_check_modules(zstd IMPORTED_TARGET libzstd)
+find_package(nlohmann_json QUIET)
+set(KVTIER_TRACES OFF)
+if(zstd_FOUND AND nlohmann_json_FOUND)
+  set(KVTIER_TRACES ON)
+endif()
+
 if(KVTIER_TESTS)
   find_package(GTest REQUIRED)
 endif()

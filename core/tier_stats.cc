@@ -34,6 +34,11 @@ void LatencyHistogram::Record(absl::Duration latency) {
   ++count_;
 }
 
+void LatencyHistogram::Add(const LatencyHistogram& other) {
+  for (size_t i = 0; i < kBuckets; ++i) buckets_[i] += other.buckets_[i];
+  count_ += other.count_;
+}
+
 absl::Duration LatencyHistogram::Quantile(double q) const {
   if (count_ == 0) return absl::ZeroDuration();
   const double rank = std::ceil(std::clamp(q, 0.0, 1.0) * static_cast<double>(count_));
@@ -41,6 +46,21 @@ absl::Duration LatencyHistogram::Quantile(double q) const {
   size_t bucket = 0;
   for (uint64_t seen = buckets_[0]; seen < wanted; seen += buckets_[bucket]) ++bucket;
   return absl::Nanoseconds(UpperBounds<kBuckets>()[bucket]);
+}
+
+void TierStats::Add(const TierStats& other) {
+  hits += other.hits;
+  misses += other.misses;
+  inserts += other.inserts;
+  evictions += other.evictions;
+  declined += other.declined;
+  bytes_in += other.bytes_in;
+  bytes_out += other.bytes_out;
+  verified += other.verified;
+  verify_failures += other.verify_failures;
+  io_errors += other.io_errors;
+  read_latency.Add(other.read_latency);
+  write_latency.Add(other.write_latency);
 }
 
 }  // namespace kvtier

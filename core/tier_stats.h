@@ -16,6 +16,8 @@ namespace kvtier {
 class LatencyHistogram {
  public:
   void Record(absl::Duration latency);
+  // As if all that `other` recorded had been recorded here.
+  void Add(const LatencyHistogram& other);
   uint64_t count() const { return count_; }
   // The upper bound of the bucket that holds quantile `q` in [0, 1]; zero when empty.
   absl::Duration Quantile(double q) const;
@@ -39,6 +41,8 @@ struct TierStats {
   uint64_t io_errors = 0;          // Failed reads and writes, short ones included.
   LatencyHistogram read_latency;   // Of one block out of the tier.
   LatencyHistogram write_latency;  // Of one block into it.
+  // Sums every field: several disks are one tier.
+  void Add(const TierStats& other);
 };
 
 }  // namespace kvtier

@@ -22,6 +22,10 @@ struct DiskAddress {
   uint64_t offset = 0;
 };
 
+// Whom an I/O serves. The order is the order of service: what comes first goes first.
+enum class IoClass : uint8_t { kForeground, kPrefetch, kOffload, kReclaim, kScrub };
+inline constexpr size_t kIoClassCount = 5;
+
 // At most this many buffers make one I/O (record header and payload, and room).
 inline constexpr size_t kMaxBuffersPerIo = 4;
 
@@ -34,14 +38,22 @@ class Disk {
   virtual ~Disk() = default;
   virtual uint32_t segment_count() const = 0;
   virtual uint64_t segment_bytes() const = 0;
+  // Names the memory that most I/O will use (the arenas), so that the pages need not be
+  // pinned anew for each. It stays mapped until the last I/O has ended. Blocks for as long
+  // as pinning takes: call it before serving, at most once. Errors: kUnavailable, the
+  // kernel refuses (RLIMIT_MEMLOCK); the disk works as before.
+  virtual absl::Status RegisterBuffers(std::span<const std::span<std::byte>> /*regions*/) {
+    return absl::OkStatus();  // Nothing to gain.
+  }
   // Fills the buffers in order. Errors: kUnavailable, the device failed or was
   // short (worth a retry elsewhere, the bytes are undefined);
   // kResourceExhausted, too many I/Os are in flight.
-  virtual Task<absl::Status> Read(DiskAddress from, std::span<const std::span<std::byte>> into) = 0;
+  virtual Task<absl::Status> Read(IoClass io_class, DiskAddress from,
+                                  std::span<const std::span<std::byte>> into) = 0;
   // Writes the buffers in order; on return they are on the device (O_DIRECT; a
   // volatile write cache inside the device is covered by the checksums).
   // Errors: as Read, and kResourceExhausted when the file system is full.
-  virtual Task<absl::Status> Write(DiskAddress to,
+  virtual Task<absl::Status> Write(IoClass io_class, DiskAddress to,
                                    std::span<const std::span<const std::byte>> from) = 0;
 };
 

@@ -1,4 +1,5 @@
-// What a disk knows of a block besides its bytes, and where its record lies.
+// What a disk remembers of a block besides its bytes, and where its record lies. The
+// payload's sum is in the record itself: whoever reads the block gets it there.
 #ifndef KVTIER_TIER_DISK_DISK_BLOCK_H_
 #define KVTIER_TIER_DISK_DISK_BLOCK_H_
 
@@ -6,7 +7,7 @@
 #include <optional>
 
 #include "core/block_key.h"
-#include "core/checksum.h"
+#include "core/block_proof.h"
 #include "tier_disk/disk.h"
 
 namespace kvtier {
@@ -16,8 +17,12 @@ struct DiskBlock {
   std::optional<BlockKey> parent;
   SpaceDigest space;
   uint64_t length = 0;  // Payload bytes.
-  PayloadSum sum;       // Taken at commit.
+  friend bool operator==(const DiskBlock&, const DiskBlock&) = default;
 };
+
+inline DiskBlock DiskBlockOf(const BlockMeta& meta) {
+  return {.key = meta.key, .parent = meta.parent, .space = meta.space, .length = meta.length};
+}
 
 // Where one record lies. The generation tells this use of the segment from the
 // earlier ones: two places are the same bytes only if all three fields agree.
@@ -26,6 +31,13 @@ struct RecordPlace {
   uint64_t generation = 0;
   uint64_t offset = 0;  // Of the record's header in the segment.
   friend bool operator==(const RecordPlace&, const RecordPlace&) = default;
+};
+
+// A block on the disk: what index and manifest know of it.
+struct DiskEntry {
+  DiskBlock block;
+  RecordPlace place;
+  friend bool operator==(const DiskEntry&, const DiskEntry&) = default;
 };
 
 }  // namespace kvtier

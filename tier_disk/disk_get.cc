@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/kill_point.h"
 #include "core/log.h"
-#include "core/status_macros.h"
 #include "tier_disk/disk_state.h"
 #include "tier_disk/page_buffer.h"
 
@@ -22,21 +22,22 @@ absl::Status NotHere(const BlockKey& key) {
 
 }  // namespace
 
-Task<absl::Status> DiskTier::State::ReadRecord(const DiskBlock& block, const RecordPlace& place,
-                                               std::span<std::byte> slot) {
+Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, DiskEntry entry,
+                                                             std::span<std::byte> slot) {
+  const BlockKey& key = entry.block.key;
   PageBuffer header(kRecordHeaderBytes);
   const std::array<std::span<std::byte>, 2> buffers = {header.bytes(), slot};
-  const DiskAddress address{.segment = place.segment, .offset = place.offset};
-  const absl::Status read = co_await disk->Read(address, buffers);
+  const DiskAddress address{.segment = entry.place.segment, .offset = entry.place.offset};
+  const absl::Status read = co_await disk->Read(io_class, address, buffers);
   if (!read.ok() && !absl::IsResourceExhausted(read)) ++stats.io_errors;
   // First of all: a record that left meanwhile proves nothing about the disk.
-  if (!index.IsAt(block.key, place)) co_return NotHere(block.key);
-  KVT_CO_RETURN_IF_ERROR(read);
+  if (!index.IsAt(key, entry.place)) co_return NotHere(key);
+  if (!read.ok()) co_return read;
 
-  absl::Status verdict;
+  absl::StatusOr<PayloadSum> verdict;
   ByteWorkers::Work verify = [&] {
-    verdict = VerifyRecord(RecordAt(block, place), header.bytes().first<kRecordHeaderBytes>(),
-                           slot.first(block.length));
+    verdict = VerifyRecord(entry, header.bytes().first<kRecordHeaderBytes>(),
+                           slot.first(entry.block.length));
   };
   Task<void> verified = workers->Run(std::move(verify));
   co_await verified;
@@ -48,23 +49,46 @@ Task<absl::Status> DiskTier::State::ReadRecord(const DiskBlock& block, const Rec
   // The 1st, 2nd, 4th, 8th ...: a rotten disk must not bury the log as well.
   if (std::has_single_bit(stats.verify_failures)) {
     Log(LogLevel::kWarning, absl::StrCat("disk: dropped a damaged record, ", stats.verify_failures,
-                                         " so far: ", verdict.message()));
+                                         " so far: ", verdict.status().message()));
   }
-  co_await DropDamaged(block.key, place);
+  co_await DropDamaged(key, entry.place);
   co_return verdict;
 }
 
 Task<void> DiskTier::State::DropDamaged(const BlockKey& key, const RecordPlace& place) {
   if (!index.IsAt(key, place)) co_return;
-  on_drop(key);
-  index.Erase(key);
+  KVT_KILL_POINT("damaged.found");
+  Unpublish(key);
+  KVT_KILL_POINT("damaged.unpublished");
   ManifestBatch batch;
   batch.erases.push_back(key);
   // Should it fail, the entry is back after a restart and fails its verification again.
   (co_await commits.Commit(std::move(batch))).IgnoreError();
+  KVT_KILL_POINT("damaged.committed");
 }
 
-Task<absl::Status> DiskTier::Get(const BlockKey& key, std::span<std::byte> slot) {
+Task<absl::StatusOr<BlockMeta>> DiskTier::State::ReadNewest(IoClass io_class, BlockKey key,
+                                                            std::span<std::byte> slot) {
+  for (int reads = 0; reads < kMaxReadsPerGet; ++reads) {
+    const std::optional<DiskEntry> entry = index.Find(key);
+    if (!entry.has_value()) break;
+    const DiskBlock& block = entry->block;
+    KVT_CHECK(slot.size() == SlotBytes(block.length));
+    const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(io_class, *entry, slot);
+    if (sum.ok()) {
+      co_return BlockMeta{.key = key,
+                          .parent = block.parent,
+                          .space = block.space,
+                          .length = block.length,
+                          .sum = *sum};
+    }
+    if (!absl::IsNotFound(sum.status())) co_return sum.status();
+  }
+  co_return NotHere(key);
+}
+
+Task<absl::StatusOr<BlockMeta>> DiskTier::Get(BlockKey key, std::span<std::byte> slot,
+                                              IoClass io_class) {
   State& state = *state_;
   KVT_CHECK(state.log.has_value());
   if (state.gets_in_flight >= kMaxDiskGetsInFlight) {
@@ -74,24 +98,17 @@ Task<absl::Status> DiskTier::Get(const BlockKey& key, std::span<std::byte> slot)
   }
   const absl::Time started = state.executor->Now();
   ++state.gets_in_flight;
-  absl::Status status = NotHere(key);
-  for (int reads = 0; reads < kMaxReadsPerGet && absl::IsNotFound(status); ++reads) {
-    const RecordIndex::Entry* entry = state.index.Find(key);
-    if (entry == nullptr) break;
-    const DiskBlock block = entry->block;
-    const RecordPlace place = entry->place;
-    KVT_CHECK(slot.size() == SlotBytes(block.length));
-    status = co_await state.ReadRecord(block, place, slot);
-    if (status.ok()) state.stats.bytes_out += block.length;
-  }
+  absl::StatusOr<BlockMeta> got = co_await state.ReadNewest(io_class, key, slot);
   --state.gets_in_flight;
-  if (status.ok()) {
-    ++state.stats.hits;
-    state.stats.read_latency.Record(state.executor->Now() - started);
-  } else {
+  if (!got.ok()) {
     ++state.stats.misses;
+    co_return got;
   }
-  co_return status;
+  ++state.stats.hits;
+  state.stats.bytes_out += got->length;
+  state.stats.read_latency.Record(state.executor->Now() - started);
+  state.index.Touch(key);
+  co_return got;
 }
 
 }  // namespace kvtier

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/kill_point.h"
 #include "core/status_macros.h"
 #include "tier_disk/disk_state.h"
 #include "tier_disk/page_buffer.h"
@@ -34,28 +35,38 @@ Detached Run(Task<absl::Status> task) { (co_await task).IgnoreError(); }
 
 }  // namespace
 
-Task<absl::Status> DiskTier::State::WriteData(const DiskBlock& block, const RecordPlace& place,
+Task<absl::Status> DiskTier::State::WriteData(IoClass io_class, const DiskEntry& entry,
+                                              const PayloadSum& sum,
                                               std::span<const std::byte> slot) {
   PageBuffer header(kRecordHeaderBytes);
-  EncodeRecordHeader(RecordAt(block, place), header.bytes().first<kRecordHeaderBytes>());
+  EncodeRecordHeader({.key = entry.block.key,
+                      .space = entry.block.space,
+                      .length = entry.block.length,
+                      .place = entry.place,
+                      .sum = sum},
+                     header.bytes().first<kRecordHeaderBytes>());
+  KVT_KILL_POINT("record.header_encoded");
   const std::array<std::span<const std::byte>, 2> buffers = {header.bytes(), slot};
-  const DiskAddress address{.segment = place.segment, .offset = place.offset};
-  const absl::Status written = co_await disk->Write(address, buffers);
+  const DiskAddress address{.segment = entry.place.segment, .offset = entry.place.offset};
+  const absl::Status written = co_await disk->Write(io_class, address, buffers);
+  KVT_KILL_POINT("record.written");
   if (!written.ok() && !absl::IsResourceExhausted(written)) ++stats.io_errors;
   co_return written;
 }
 
-Task<absl::Status> DiskTier::State::WriteRecord(const DiskBlock& block, const RecordPlace& place,
+Task<absl::Status> DiskTier::State::WriteRecord(const DiskEntry& entry, const PayloadSum& sum,
                                                 std::span<const std::byte> slot) {
-  KVT_CO_RETURN_IF_ERROR(co_await WriteData(block, place, slot));
+  KVT_CO_RETURN_IF_ERROR(co_await WriteData(IoClass::kOffload, entry, sum, slot));
+  KVT_KILL_POINT("put.before_commit");
   ManifestBatch batch;
-  batch.puts.push_back(EntryAt(block, place));
+  batch.puts.push_back(entry);
   co_return co_await commits.Commit(std::move(batch));
 }
 
 Task<absl::StatusOr<RecordPlace>> DiskTier::State::ReservePlace(uint64_t record_bytes) {
   for (int reclaims = 0;; ++reclaims) {
     const std::optional<RecordPlace> place = log->Reserve(record_bytes, SegmentLog::Use::kPut);
+    ReclaimAhead();
     if (place) co_return *place;
     if (reclaims == kMaxReclaimsPerPut) {
       co_return absl::ResourceExhaustedError("no segment could be freed for the record");
@@ -64,59 +75,75 @@ Task<absl::StatusOr<RecordPlace>> DiskTier::State::ReservePlace(uint64_t record_
   }
 }
 
-Task<absl::Status> DiskTier::State::PutNew(const DiskBlock& block,
-                                           std::span<const std::byte> slot) {
+Task<absl::Status> DiskTier::State::PutNew(const BlockMeta& meta, std::span<const std::byte> slot) {
   const absl::Time started = executor->Now();
-  const absl::StatusOr<RecordPlace> place = co_await ReservePlace(RecordBytes(block.length));
+  const absl::StatusOr<RecordPlace> place = co_await ReservePlace(RecordBytes(meta.length));
   if (!place.ok()) co_return place.status();
+  KVT_KILL_POINT("put.reserved");
+  const DiskEntry entry{.block = DiskBlockOf(meta), .place = *place};
 #ifdef KVTIER_PLANT_PUBLISH_BEFORE_COMMIT
-  index.Insert(block, *place);
+  Publish(entry);
   log->EndWrite(*place);
-  Run([](State* state, DiskBlock block, RecordPlace place,
+  Run([](State* state, DiskEntry entry, PayloadSum sum,
          std::vector<std::byte> bytes) -> Task<absl::Status> {
     PageBuffer copy(bytes.size());
     std::copy(bytes.begin(), bytes.end(), copy.bytes().begin());
-    co_return co_await state->WriteRecord(block, place, copy.bytes());
-  }(this, block, *place, std::vector<std::byte>(slot.begin(), slot.end())));
+    co_return co_await state->WriteRecord(entry, sum, copy.bytes());
+  }(this, entry, meta.sum, std::vector<std::byte>(slot.begin(), slot.end())));
 #else
-  const absl::Status durable = co_await WriteRecord(block, *place, slot);
+  const absl::Status durable = co_await WriteRecord(entry, meta.sum, slot);
+  KVT_KILL_POINT("put.committed");
   // The record's room is lost until its segment is reclaimed, if the write failed.
-  if (durable.ok()) index.Insert(block, *place);
+  if (durable.ok()) Publish(entry);
+  KVT_KILL_POINT("put.published");
   log->EndWrite(*place);
   KVT_CO_RETURN_IF_ERROR(durable);
 #endif
   ++stats.inserts;
-  stats.bytes_in += block.length;
+  stats.bytes_in += meta.length;
   stats.write_latency.Record(executor->Now() - started);
   co_return absl::OkStatus();
 }
 
-Task<absl::Status> DiskTier::Put(const DiskBlock& block, std::span<const std::byte> slot) {
+absl::Status DiskTier::State::Accepts(const BlockMeta& meta) const {
+  if (RecordBytes(meta.length) > disk->segment_bytes()) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "block ", meta.key.ToHex(), " of ", meta.length, " bytes does not fit into a segment"));
+  }
+  if (putting.size() >= kMaxDiskPutsInFlight) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(kMaxDiskPutsInFlight, " disk puts are in flight"));
+  }
+  KVT_RETURN_IF_ERROR(manifest->HasRoom());
+  if (!index.Fits(DiskBlockOf(meta))) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the disk holds blocks of ", ShapeTable::kMaxShapes, " different shapes"));
+  }
+  return absl::OkStatus();
+}
+
+Task<absl::Status> DiskTier::Put(BlockMeta meta, std::span<const std::byte> slot) {
   State& state = *state_;
   KVT_CHECK(state.log.has_value());
-  KVT_CHECK(block.length > 0 && slot.size() == SlotBytes(block.length));
+  KVT_CHECK(meta.length > 0 && slot.size() == SlotBytes(meta.length));
   while (true) {
-    const auto putting = state.putting.find(block.key);
+    const auto putting = state.putting.find(meta.key);
     if (putting == state.putting.end()) break;
     const std::shared_ptr<SharedOutcome> outcome = putting->second;
+    KVT_KILL_POINT("put.joined_put");
     co_await outcome->done.WaitUntil(absl::InfiniteFuture());
     KVT_CO_RETURN_IF_ERROR(outcome->status);
   }
-  if (state.index.Find(block.key) != nullptr) co_return absl::OkStatus();
-  if (RecordBytes(block.length) > state.disk->segment_bytes()) {
+  if (state.index.Contains(meta.key)) co_return absl::OkStatus();
+  if (absl::Status accepts = state.Accepts(meta); !accepts.ok()) {
     ++state.stats.declined;
-    co_return absl::ResourceExhaustedError(absl::StrCat(
-        "block ", block.key.ToHex(), " of ", block.length, " bytes does not fit into a segment"));
-  }
-  if (state.putting.size() >= kMaxDiskPutsInFlight) {
-    ++state.stats.declined;
-    co_return absl::ResourceExhaustedError(
-        absl::StrCat(kMaxDiskPutsInFlight, " disk puts are in flight"));
+    co_return accepts;
   }
   const auto outcome = std::make_shared<SharedOutcome>(state.executor);
-  state.putting.emplace(block.key, outcome);
-  outcome->status = co_await state.PutNew(block, slot);
-  state.putting.erase(block.key);
+  state.putting.emplace(meta.key, outcome);
+  outcome->status = co_await state.PutNew(meta, slot);
+  KVT_KILL_POINT("put.done");
+  state.putting.erase(meta.key);
   if (absl::IsResourceExhausted(outcome->status)) ++state.stats.declined;
   outcome->done.Set();
   co_return outcome->status;

@@ -4,67 +4,122 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "core/check.h"
+#include "core/kill_point.h"
 #include "core/status_macros.h"
 #include "tier_disk/disk_state.h"
 #include "tier_disk/page_buffer.h"
 #include "tier_disk/reclaim.h"
 
 namespace kvtier {
+namespace {
+
+// Free segments that the background keeps ready beside the reserve. A disk of few
+// segments cannot spare them.
+constexpr size_t kMaxFreeAhead = 2;
+constexpr size_t kSegmentsPerFreeAhead = 32;
+// What survivors are copied at while nobody waits for the room: a segment of 128 MiB,
+// half of it kept, takes a quarter of a second. Foreground reads go first in any case
+// (IoClass::kReclaim); this bounds what is taken from offload.
+constexpr double kReclaimBytesPerSecond = 256 << 20;
+
+}  // namespace
+
+size_t DiskTier::State::free_segments_wanted() const {
+  return kReserveSegments +
+         std::min<size_t>(kMaxFreeAhead, disk->segment_count() / kSegmentsPerFreeAhead);
+}
+
+void DiskTier::State::ReclaimAhead() {
+  if (reclaiming != nullptr || log->free_segments() >= free_segments_wanted()) return;
+  background.Spawn(ReclaimUntilAhead());
+}
+
+Task<void> DiskTier::State::ReclaimUntilAhead() {
+  while (reclaiming == nullptr && log->free_segments() < free_segments_wanted()) {
+    const absl::Status freed = co_await ReclaimOne(log->segment_bytes() / 2);
+    if (!freed.ok()) break;  // The next put tries again.
+  }
+}
 
 Task<absl::Status> DiskTier::State::MakeRoom(uint64_t record_bytes) {
+  hurried = true;
   if (const std::shared_ptr<SharedOutcome> running = reclaiming; running != nullptr) {
+    KVT_KILL_POINT("reclaim.joined");
     co_await running->done.WaitUntil(absl::InfiniteFuture());
     co_return running->status;
-  }
-  const std::optional<SegmentId> victim = ChooseVictim(*log, index);
-  if (!victim) {
-    co_return absl::ResourceExhaustedError("every segment is free, open or being written");
   }
   // What is re-appended leaves room in a fresh segment for the record that waits.
   const uint64_t segment_bytes = log->segment_bytes();
   const uint64_t budget = std::min(segment_bytes / 2, segment_bytes - record_bytes);
+  co_return co_await ReclaimOne(budget);
+}
+
+Task<absl::Status> DiskTier::State::ReclaimOne(uint64_t budget_bytes) {
+  const std::optional<SegmentId> victim = ChooseVictim(*log, index);
+  if (!victim) {
+    co_return absl::ResourceExhaustedError("every segment is free, open or being written");
+  }
+  KVT_KILL_POINT("reclaim.victim_chosen");
   const auto outcome = std::make_shared<SharedOutcome>(executor);
   reclaiming = outcome;
-  outcome->status = co_await Reclaim(*victim, budget);
+  outcome->status = co_await Reclaim(*victim, budget_bytes);
+  KVT_KILL_POINT("reclaim.done");
   reclaiming.reset();
+  hurried = false;
   outcome->done.Set();
   co_return outcome->status;
 }
 
+Task<uint64_t> DiskTier::State::CopySurvivors(SegmentId victim, std::vector<BlockKey> keys) {
+  uint64_t copied = 0;
+  const absl::Time started = executor->Now();
+  for (const BlockKey& key : keys) {
+    const std::optional<DiskEntry> entry = index.Find(key);
+    if (!entry.has_value() || entry->place.segment != victim) continue;  // Erased meanwhile.
+    const absl::Status moved = co_await Reappend(key);
+    if (absl::IsResourceExhausted(moved)) co_return log->segment_bytes();  // No room for more.
+    // Any other failure is this block's own: it stays, and goes with its segment.
+    copied += RecordBytes(entry->block.length);
+    if (hurried) continue;
+    const absl::Duration due = absl::Seconds(static_cast<double>(copied) / kReclaimBytesPerSecond);
+    co_await SleepUntil(executor, started + due);
+  }
+  co_return copied;
+}
+
 Task<absl::Status> DiskTier::State::Reclaim(SegmentId victim, uint64_t budget_bytes) {
   log->BeginReclaim(victim);
-  ReclaimPlan plan = PlanReclaim(index, victim, budget_bytes);
-  while (!plan.reappend.empty()) {
-    for (const BlockKey& key : plan.reappend) {
-      const RecordIndex::Entry* entry = index.Find(key);
-      if (entry == nullptr || entry->place.segment != victim) continue;  // Erased meanwhile.
-      const uint64_t bytes = RecordBytes(entry->block.length);
-      const absl::Status moved = co_await Reappend(key);
-      if (!moved.ok()) {
-        budget_bytes = 0;
-        break;
-      }
-      budget_bytes -= std::min(budget_bytes, bytes);
-    }
-    // Children may have come while the copies were under way: decide anew.
-    plan = PlanReclaim(index, victim, budget_bytes);
+  KVT_KILL_POINT("reclaim.begun");
+  // More than once: blocks may be touched while copies are under way.
+  absl::flat_hash_set<BlockKey> tried;
+  while (true) {
+    std::vector<BlockKey> keys = PlanReclaim(index, victim, budget_bytes).reappend;
+    std::erase_if(keys, [&](const BlockKey& key) { return !tried.insert(key).second; });
+    if (keys.empty()) break;
+    const uint64_t copied = co_await CopySurvivors(victim, std::move(keys));
+    budget_bytes -= std::min(budget_bytes, copied);
   }
+  ReclaimPlan plan = PlanReclaim(index, victim, 0);
 
   // From the plan to here nothing waits, so no child can appear in between.
   ManifestBatch batch;
-  for (const BlockKey& key : plan.drop) {
-    on_drop(key);
-    index.Erase(key);
-  }
+  KVT_KILL_POINT("reclaim.before_drop");
+  for (const BlockKey& key : plan.drop) Unpublish(key);
+  KVT_KILL_POINT("reclaim.unpublished");
   stats.evictions += plan.drop.size();
   KVT_CHECK(index.InSegment(victim).empty());
   batch.erases = std::move(plan.drop);
   const uint64_t generation = log->NextGeneration();
   batch.generations.push_back({.segment = victim, .generation = generation});
+  KVT_KILL_POINT("reclaim.before_commit");
   const absl::Status committed = co_await commits.Commit(std::move(batch));
+  KVT_KILL_POINT("reclaim.committed");
   if (committed.ok()) {
+    ++reclaimed.segments;
     log->Free(victim, generation);
+    KVT_KILL_POINT("reclaim.freed");
   } else {
     log->PutBack(victim);  // Empty now; its entries are erased or stale after the next try.
   }
@@ -72,25 +127,36 @@ Task<absl::Status> DiskTier::State::Reclaim(SegmentId victim, uint64_t budget_by
 }
 
 Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key) {
-  const DiskBlock block = index.Find(key)->block;
-  const RecordPlace from = index.Find(key)->place;
-  PageBuffer slot(block.length);
-  const absl::Status read = co_await ReadRecord(block, from, slot.bytes());
+  const DiskEntry from = *index.Find(key);
+  PageBuffer slot(from.block.length);
+  KVT_KILL_POINT("reclaim.before_read");
+  const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(IoClass::kReclaim, from, slot.bytes());
+  KVT_KILL_POINT("reclaim.after_read");
   // Gone or damaged, and dropped as such: nothing is left to keep.
-  if (absl::IsNotFound(read) || absl::IsDataLoss(read)) co_return absl::OkStatus();
-  KVT_CO_RETURN_IF_ERROR(read);
-  const std::optional<RecordPlace> to =
-      log->Reserve(RecordBytes(block.length), SegmentLog::Use::kReclaim);
-  if (!to) co_return absl::ResourceExhaustedError("no free segment to re-append into");
-  absl::Status moved = co_await WriteData(block, *to, slot.bytes());
+  if (absl::IsNotFound(sum.status()) || absl::IsDataLoss(sum.status())) co_return absl::OkStatus();
+  if (!sum.ok()) co_return sum.status();
+  const std::optional<RecordPlace> place =
+      log->Reserve(RecordBytes(from.block.length), SegmentLog::Use::kReclaim);
+  if (!place) co_return absl::ResourceExhaustedError("no free segment to re-append into");
+  const DiskEntry to{.block = from.block, .place = *place};
+  KVT_KILL_POINT("reclaim.before_write");
+  absl::Status moved = co_await WriteData(IoClass::kReclaim, to, *sum, slot.bytes());
+  KVT_KILL_POINT("reclaim.after_write");
   // An entry of a block that was erased while it was copied must not come back.
-  if (moved.ok() && index.IsAt(key, from)) {
+  if (moved.ok() && index.IsAt(key, from.place)) {
     ManifestBatch batch;
-    batch.puts.push_back(EntryAt(block, *to));
+    batch.puts.push_back(to);
+    KVT_KILL_POINT("reclaim.before_row");
     moved = co_await commits.Commit(std::move(batch));
-    if (moved.ok() && index.IsAt(key, from)) index.Move(key, *to);
+    KVT_KILL_POINT("reclaim.before_move");
+    if (moved.ok() && index.IsAt(key, from.place)) index.Move(key, *place);
+    KVT_KILL_POINT("reclaim.moved");
   }
-  log->EndWrite(*to);
+  if (moved.ok()) {
+    ++reclaimed.reappended_blocks;
+    reclaimed.reappended_bytes += RecordBytes(from.block.length);
+  }
+  log->EndWrite(*place);
   co_return moved;
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/event.h"
+#include "core/task_scope.h"
 #include "tier_disk/disk_tier.h"
 #include "tier_disk/group_commit.h"
 #include "tier_disk/record.h"
@@ -25,53 +26,73 @@ struct SharedOutcome {
 };
 
 struct DiskTier::State {
-  State(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest, OnDrop on_drop)
+  State(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest, Observer observer)
       : executor(executor),
         workers(workers),
         disk(disk),
         manifest(manifest),
-        on_drop(std::move(on_drop)),
+        observer(std::move(observer)),
         commits(executor, manifest),
-        index(disk->segment_count()) {}
+        index(disk->segment_count()),
+        background(executor) {}
 
   Executor* const executor;
   ByteWorkers* const workers;
   Disk* const disk;
   Manifest* const manifest;
-  OnDrop on_drop;
+  Observer observer;
 
   GroupCommit commits;
   RecordIndex index;
   std::optional<SegmentLog> log;  // From Open() on.
   absl::flat_hash_map<BlockKey, std::shared_ptr<SharedOutcome>> putting;
   std::shared_ptr<SharedOutcome> reclaiming;  // Null: no reclaim runs.
+  bool hurried = false;                       // Somebody waits for the one that runs.
+  Reclaimed reclaimed;
   size_t gets_in_flight = 0;
   TierStats stats;
+  TaskScope background;  // Last: its tasks go first.
 
-  // The record that `block` must be at `place`.
-  static Record RecordAt(const DiskBlock& block, const RecordPlace& place);
-  static ManifestEntry EntryAt(const DiskBlock& block, const RecordPlace& place);
+  // The two ways a block becomes readable here and stops being so; whoever listens is
+  // told (law 2: after all else, and before all else).
+  void Publish(const DiskEntry& entry);
+  void Unpublish(const BlockKey& key);
 
-  Task<absl::Status> PutNew(const DiskBlock& block, std::span<const std::byte> slot);
+  // Why the tier would not even begin to put this block; OK: it would.
+  absl::Status Accepts(const BlockMeta& meta) const;
+  Task<absl::Status> PutNew(const BlockMeta& meta, std::span<const std::byte> slot);
   // Room for one record, reclaiming when there is none. Errors: kResourceExhausted;
   // the manifest's. The caller ends the write (SegmentLog::EndWrite).
   Task<absl::StatusOr<RecordPlace>> ReservePlace(uint64_t record_bytes);
-  // Writes a sealed record at `place`, then its manifest entry; publishes nothing.
-  Task<absl::Status> WriteRecord(const DiskBlock& block, const RecordPlace& place,
+  // Writes the record, then its manifest entry; publishes nothing.
+  Task<absl::Status> WriteRecord(const DiskEntry& entry, const PayloadSum& sum,
                                  std::span<const std::byte> slot);
   // The record alone.
-  Task<absl::Status> WriteData(const DiskBlock& block, const RecordPlace& place,
+  Task<absl::Status> WriteData(IoClass io_class, const DiskEntry& entry, const PayloadSum& sum,
                                std::span<const std::byte> slot);
-  // Reads and verifies the record of `block` at `place`. Errors: kNotFound, it was
-  // reclaimed meanwhile; kDataLoss, already dropped; the disk's.
-  Task<absl::Status> ReadRecord(const DiskBlock& block, const RecordPlace& place,
-                                std::span<std::byte> slot);
+  // Reads and verifies one record. Errors: kNotFound, it was reclaimed meanwhile;
+  // kDataLoss, already dropped; the disk's.
+  Task<absl::StatusOr<PayloadSum>> ReadRecord(IoClass io_class, DiskEntry entry,
+                                              std::span<std::byte> slot);
+  // Reads the block where it lies now, again when it moved under the read.
+  Task<absl::StatusOr<BlockMeta>> ReadNewest(IoClass io_class, BlockKey key,
+                                             std::span<std::byte> slot);
   // Unpublishes a record whose bytes were not its own, then forgets it.
   Task<void> DropDamaged(const BlockKey& key, const RecordPlace& place);
   // Frees one segment so that a record of `record_bytes` fits, or joins the reclaim
   // that runs. Errors: kResourceExhausted, no segment can be freed now; the manifest's.
   Task<absl::Status> MakeRoom(uint64_t record_bytes);
+  // Starts reclaiming in the background when few segments are left, so that puts find
+  // room without waiting.
+  void ReclaimAhead();
+  Task<void> ReclaimUntilAhead();
+  // Puts beside the reserve.
+  size_t free_segments_wanted() const;
+  Task<absl::Status> ReclaimOne(uint64_t budget_bytes);
   Task<absl::Status> Reclaim(SegmentId victim, uint64_t budget_bytes);
+  // Copies one after the other what the plan keeps, as slowly as may be; returns the
+  // record bytes that the budget is to be charged.
+  Task<uint64_t> CopySurvivors(SegmentId victim, std::vector<BlockKey> keys);
   // Copies one block's record to the open segment; the index then points there.
   Task<absl::Status> Reappend(const BlockKey& key);
 };

@@ -4,35 +4,26 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/kill_point.h"
 #include "core/status_macros.h"
 #include "tier_disk/disk_state.h"
 #include "tier_disk/recovery.h"
 
 namespace kvtier {
 
-Record DiskTier::State::RecordAt(const DiskBlock& block, const RecordPlace& place) {
-  const BlockIdentity identity{.key = block.key,
-                               .space = block.space,
-                               .length = block.length,
-                               .generation = place.generation};
-  return SealRecord(identity, block.sum);
+void DiskTier::State::Publish(const DiskEntry& entry) {
+  index.Insert(entry.block, entry.place);
+  observer(Change::kAdded, entry.block.key);
 }
 
-ManifestEntry DiskTier::State::EntryAt(const DiskBlock& block, const RecordPlace& place) {
-  return {.key = block.key,
-          .parent = block.parent,
-          .space = block.space,
-          .segment = place.segment,
-          .generation = place.generation,
-          .offset = place.offset,
-          .length = block.length,
-          .sum = block.sum,
-          .seal = RecordAt(block, place).seal};
+void DiskTier::State::Unpublish(const BlockKey& key) {
+  observer(Change::kDropped, key);
+  index.Erase(key);
 }
 
 DiskTier::DiskTier(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest,
-                   OnDrop on_drop)
-    : state_(std::make_unique<State>(executor, workers, disk, manifest, std::move(on_drop))) {}
+                   Observer observer)
+    : state_(std::make_unique<State>(executor, workers, disk, manifest, std::move(observer))) {}
 
 DiskTier::~DiskTier() = default;
 
@@ -46,23 +37,22 @@ Task<absl::StatusOr<DiskTier::Recovery>> DiskTier::Open() {
   }
   absl::StatusOr<ManifestImage> image = co_await state.manifest->Load();
   if (!image.ok()) co_return image.status();
+  KVT_KILL_POINT("open.loaded");
   RecoveredDisk found = Recover(*std::move(image), segments, state.disk->segment_bytes());
+  KVT_KILL_POINT("open.before_repair");
   // Before the first append: no record on the disk may carry a generation that is
   // about to be written under.
   KVT_CO_RETURN_IF_ERROR(co_await state.commits.Commit(std::move(found.repair)));
+  KVT_KILL_POINT("open.repaired");
 
   state.log.emplace(found.segments, state.disk->segment_bytes());
-  for (const ManifestEntry& entry : found.live) {
-    const DiskBlock block{.key = entry.key,
-                          .parent = entry.parent,
-                          .space = entry.space,
-                          .length = entry.length,
-                          .sum = entry.sum};
-    const RecordPlace place{.segment = entry.segment,
-                            .generation = state.log->generation(entry.segment),
-                            .offset = entry.offset};
-    state.index.Insert(block, place);
+  for (const DiskEntry& entry : found.live) {
+    state.index.Insert(entry.block, {.segment = entry.place.segment,
+                                     .generation = state.log->generation(entry.place.segment),
+                                     .offset = entry.place.offset});
+    KVT_KILL_POINT("open.block_indexed");
   }
+  KVT_KILL_POINT("open.done");
   Recovery recovery{.recovered_blocks = found.live.size(),
                     .dropped_stale = found.dropped_stale,
                     .dropped_corrupt = found.dropped_corrupt,
@@ -70,7 +60,7 @@ Task<absl::StatusOr<DiskTier::Recovery>> DiskTier::Open() {
   co_return recovery;
 }
 
-Task<absl::Status> DiskTier::Erase(const BlockKey& key) {
+Task<absl::Status> DiskTier::Erase(BlockKey key) {
   State& state = *state_;
   KVT_CHECK(state.log.has_value());
   while (true) {
@@ -79,20 +69,36 @@ Task<absl::Status> DiskTier::Erase(const BlockKey& key) {
     const std::shared_ptr<SharedOutcome> outcome = putting->second;
     co_await outcome->done.WaitUntil(absl::InfiniteFuture());
   }
-  if (state.index.Find(key) == nullptr) co_return absl::OkStatus();
-  state.index.Erase(key);
+  if (!state.index.Contains(key)) co_return absl::OkStatus();
+  KVT_KILL_POINT("erase.begun");
+  state.Unpublish(key);
+  KVT_KILL_POINT("erase.unpublished");
   ManifestBatch batch;
   batch.erases.push_back(key);
-  co_return co_await state.commits.Commit(std::move(batch));
+  absl::Status forgotten = co_await state.commits.Commit(std::move(batch));
+  KVT_KILL_POINT("erase.committed");
+  co_return forgotten;
 }
 
 std::optional<DiskBlock> DiskTier::Find(const BlockKey& key) const {
-  const RecordIndex::Entry* entry = state_->index.Find(key);
-  if (entry == nullptr) return std::nullopt;
+  const std::optional<DiskEntry> entry = state_->index.Find(key);
+  if (!entry.has_value()) return std::nullopt;
   return entry->block;
 }
 
-std::vector<DiskBlock> DiskTier::Blocks() const { return state_->index.Blocks(); }
+bool DiskTier::Contains(const BlockKey& key) const { return state_->index.Contains(key); }
+
+std::vector<BlockKey> DiskTier::Keys() const { return state_->index.Keys(); }
+
+void DiskTier::Touch(const BlockKey& key) { state_->index.Touch(key); }
+
+std::optional<BlockKey> DiskTier::TouchHere(const BlockKey& key) {
+  return state_->index.Touch(key);
+}
+
+Task<bool> DiskTier::Idle(absl::Time deadline) { return state_->background.Idle(deadline); }
+
+const DiskTier::Reclaimed& DiskTier::reclaimed() const { return state_->reclaimed; }
 
 size_t DiskTier::block_count() const { return state_->index.size(); }
 
@@ -102,6 +108,8 @@ uint64_t DiskTier::capacity_bytes() const {
 
 uint64_t DiskTier::used_bytes() const { return state_->index.used_bytes(); }
 
+uint64_t DiskTier::index_bytes() const { return state_->index.memory_bytes(); }
+
 const TierStats& DiskTier::stats() const { return state_->stats; }
 
 void DiskTier::Audit() const {
@@ -110,10 +118,11 @@ void DiskTier::Audit() const {
   state_->log->Audit();
   KVT_CHECK(state_->putting.size() <= kMaxDiskPutsInFlight);
   KVT_CHECK(state_->gets_in_flight <= kMaxDiskGetsInFlight);
-  for (const DiskBlock& block : state_->index.Blocks()) {
-    const RecordPlace& place = state_->index.Find(block.key)->place;
+  for (const BlockKey& key : state_->index.Keys()) {
+    const DiskEntry entry = *state_->index.Find(key);
+    const RecordPlace& place = entry.place;
     KVT_CHECK(SameGeneration(place.generation, state_->log->generation(place.segment)));
-    KVT_CHECK(place.offset + RecordBytes(block.length) <= state_->log->tail(place.segment));
+    KVT_CHECK(place.offset + RecordBytes(entry.block.length) <= state_->log->tail(place.segment));
   }
 }
 

@@ -12,7 +12,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,12 +22,12 @@
 #include "absl/status/statusor.h"
 #include "core/block_key.h"
 #include "core/byte_workers.h"
-#include "core/checksum.h"
 #include "core/executor.h"
 #include "core/task.h"
 #include "core/tier_stats.h"
 #include "tier_disk/disk.h"
 #include "tier_disk/disk_block.h"
+#include "tier_disk/disk_residents.h"
 #include "tier_disk/manifest.h"
 
 namespace kvtier {
@@ -39,13 +38,20 @@ inline constexpr size_t kMaxDiskGetsInFlight = 256;
 // One open, one reserve for reclaim; more waste less.
 inline constexpr uint32_t kMinSegments = 2;
 
-class DiskTier {
+class DiskTier final : public DiskResidents {
  public:
-  // Called before a block stops being readable here because its segment is
-  // reclaimed or its record is damaged: unpublish it (law 2), then return. The
-  // bytes and the manifest entry go after that. Must not call the tier.
-  using OnDrop = absl::AnyInvocable<void(const BlockKey&)>;
+  // Called when a block has become readable here, and before one stops being so
+  // (reclaimed, damaged or erased): unpublish it (law 2), then return; bytes and
+  // manifest entry go after that. Not called for what Open() finds. Must not call the
+  // tier.
+  enum class Change : uint8_t { kAdded, kDropped };
+  using Observer = absl::AnyInvocable<void(Change, const BlockKey&)>;
 
+  struct Reclaimed {  // What making room cost so far.
+    uint64_t segments = 0;
+    uint64_t reappended_blocks = 0;
+    uint64_t reappended_bytes = 0;  // Of records: written a second time.
+  };
   struct Recovery {  // What Open() found.
     uint64_t recovered_blocks = 0;
     uint64_t dropped_stale = 0;    // The segment's generation had moved on.
@@ -53,38 +59,50 @@ class DiskTier {
     uint64_t dropped_misfit = 0;   // Outside the disk as it is configured now.
   };
 
+  // Reclaim runs in the background. A tier whose I/O is real may only be destroyed when
+  // Idle() has said true, or with the process.
   DiskTier(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest,
-           OnDrop on_drop);
-  ~DiskTier();
+           Observer observer);
+  ~DiskTier() override;
 
   // Loads the manifest, forgets what cannot be trusted and gives every segment that
   // holds no block a new generation; call once, before anything else. Errors: the
   // manifest's; kInvalidArgument, the disk has fewer than kMinSegments segments.
   Task<absl::StatusOr<Recovery>> Open();
 
+  // Waits until no reclaim runs; false: one still does at the deadline.
+  Task<bool> Idle(absl::Time deadline);
+
   // Writes the record, then the manifest; on return the block is durable and
   // readable here. `slot` holds SlotBytes(length) bytes, the payload first, and
   // must stay unchanged until then. A block already here is kOk and writes nothing.
-  // Errors: kResourceExhausted, declined (too many in flight, no room could be made,
-  // or larger than a segment: drop it or try later); kUnavailable, the disk or the
-  // manifest failed.
-  Task<absl::Status> Put(const DiskBlock& block, std::span<const std::byte> slot);
-  // Reads into `slot` (SlotBytes(length) bytes, page-aligned) and verifies. Errors:
-  // kNotFound, not here or reclaimed meanwhile; kDataLoss, the bytes were not the
-  // block's (dropped, counted); kUnavailable; kResourceExhausted, too many in flight.
-  // On any error the bytes of `slot` are undefined.
-  Task<absl::Status> Get(const BlockKey& key, std::span<std::byte> slot);
+  // Errors: kResourceExhausted, declined (too many in flight, no room could be made
+  // for it or for its row, or larger than a segment: drop it or try later); kUnavailable, the disk
+  // or the manifest failed.
+  Task<absl::Status> Put(BlockMeta meta, std::span<const std::byte> slot);
+  // Reads into `slot` (SlotBytes(length) bytes, page-aligned), verifies, and returns
+  // what the record says of the block. Errors: kNotFound, not here or reclaimed
+  // meanwhile; kDataLoss, the bytes were not the block's (dropped, counted);
+  // kUnavailable; kResourceExhausted, too many in flight. On any error the bytes of
+  // `slot` are undefined. `io_class`: kForeground when somebody waits, else kPrefetch.
+  Task<absl::StatusOr<BlockMeta>> Get(BlockKey key, std::span<std::byte> slot,
+                                      IoClass io_class = IoClass::kForeground);
   // Forgets the block: index, then manifest. kOk when it is not here. Errors:
   // kUnavailable, the manifest failed; the block may be back after a restart.
-  Task<absl::Status> Erase(const BlockKey& key);
+  Task<absl::Status> Erase(BlockKey key);
 
   std::optional<DiskBlock> Find(const BlockKey& key) const;
-  // Every block here, in an order that depends only on the manifest's content.
-  std::vector<DiskBlock> Blocks() const;
-  size_t block_count() const;
+  bool Contains(const BlockKey& key) const override;
+  std::vector<BlockKey> Keys() const override;
+  size_t block_count() const override;
+  void Touch(const BlockKey& key) override;
+  // As Touch(), for several disks: RecordIndex::Touch() says what it returns.
+  std::optional<BlockKey> TouchHere(const BlockKey& key);
   uint64_t capacity_bytes() const;  // Of all segments but the reserve.
   uint64_t used_bytes() const;      // Of live records, headers included.
+  uint64_t index_bytes() const;     // Memory that the index takes.
   const TierStats& stats() const;
+  const Reclaimed& reclaimed() const;
   void Audit() const;
 
  private:

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "core/kill_point.h"
 
 namespace kvtier {
 namespace {
@@ -21,7 +22,7 @@ void MergeBatch(ManifestBatch later, ManifestBatch* batch) {
     // A put that is erased later must not come after the erase.
     const absl::flat_hash_set<BlockKey> erased(later.erases.begin(), later.erases.end());
     std::erase_if(batch->puts,
-                  [&](const ManifestEntry& entry) { return erased.contains(entry.key); });
+                  [&](const DiskEntry& entry) { return erased.contains(entry.block.key); });
   }
   Append(std::move(later.erases), &batch->erases);
   Append(std::move(later.generations), &batch->generations);
@@ -33,7 +34,9 @@ Task<absl::Status> GroupCommit::Commit(ManifestBatch change) {
   if (leads) gathering_ = std::make_shared<Group>(executor_);
   const std::shared_ptr<Group> group = gathering_;
   MergeBatch(std::move(change), &group->batch);
+  KVT_KILL_POINT("commit.gathering");
   if (!leads) {
+    KVT_KILL_POINT("commit.joined");
     co_await group->done.WaitUntil(absl::InfiniteFuture());
     co_return group->status;
   }
@@ -45,7 +48,9 @@ Task<absl::Status> GroupCommit::Commit(ManifestBatch change) {
   gathering_.reset();
   ++batches_;
   ManifestBatch batch = std::move(group->batch);
+  KVT_KILL_POINT("commit.writing");
   group->status = co_await manifest_->Commit(std::move(batch));
+  KVT_KILL_POINT("commit.done");
   group->done.Set();
   co_return group->status;
 }

@@ -5,30 +5,16 @@
 #define KVTIER_TIER_DISK_MANIFEST_H_
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/block_key.h"
-#include "core/checksum.h"
 #include "core/task.h"
 #include "tier_disk/disk.h"
+#include "tier_disk/disk_block.h"
 
 namespace kvtier {
-
-// One durable block.
-struct ManifestEntry {
-  BlockKey key;
-  std::optional<BlockKey> parent;  // The block before it in its prefix.
-  SpaceDigest space;
-  SegmentId segment{};
-  uint64_t generation = 0;  // Of the segment when the record was written.
-  uint64_t offset = 0;      // Of the record's header in the segment.
-  uint64_t length = 0;      // Payload bytes.
-  PayloadSum sum;
-  uint64_t seal = 0;  // Over (key, space, length, generation) and sum.
-};
 
 // Applied whole or not at all. Order inside a batch: erases, generations, puts.
 struct ManifestBatch {
@@ -38,12 +24,12 @@ struct ManifestBatch {
     uint64_t generation = 0;
   };
   std::vector<Generation> generations;
-  std::vector<ManifestEntry> puts;
+  std::vector<DiskEntry> puts;
 };
 
 // What is remembered, plus what could not be read back.
 struct ManifestImage {
-  std::vector<ManifestEntry> entries;
+  std::vector<DiskEntry> entries;
   std::vector<ManifestBatch::Generation> generations;
   uint64_t dropped_corrupt = 0;  // Values that failed their own checksum or format.
 };
@@ -55,6 +41,9 @@ class Manifest {
   // On return the batch survives kill -9 of the process (not yet a power cut: the
   // last batches may be lost then, and become misses). Errors: kUnavailable.
   virtual Task<absl::Status> Commit(ManifestBatch batch) = 0;
+  // OK: there is room for more rows. kResourceExhausted: there may be none, so nothing
+  // new is to be put; small changes still go through.
+  virtual absl::Status HasRoom() const { return absl::OkStatus(); }
   // Reads everything. Damaged values are counted and left out, never an error.
   // Errors: kUnavailable, the store cannot be opened or read.
   virtual Task<absl::StatusOr<ManifestImage>> Load() = 0;

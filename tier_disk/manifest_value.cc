@@ -31,19 +31,15 @@ struct EntryLayout {
   uint64_t parent_hi;
   uint64_t parent_lo;
   uint8_t space[32];
-  uint64_t sum_hi;
-  uint64_t sum_lo;
-  uint64_t seal;
   uint64_t check;  // Over the row key and all of the above.
 };
 static_assert(std::is_trivially_copyable_v<EntryLayout>);
-static_assert(sizeof(EntryLayout) == 112);
+static_assert(sizeof(EntryLayout) == 88);
 static_assert(offsetof(EntryLayout, segment) == 4);
 static_assert(offsetof(EntryLayout, generation) == 8);
 static_assert(offsetof(EntryLayout, parent_hi) == 32);
 static_assert(offsetof(EntryLayout, space) == 48);
-static_assert(offsetof(EntryLayout, sum_hi) == 80);
-static_assert(offsetof(EntryLayout, check) == 104);
+static_assert(offsetof(EntryLayout, check) == 80);
 
 struct GenerationLayout {
   uint8_t version;
@@ -104,21 +100,18 @@ std::string GenerationRowKey(SegmentId segment) {
   return row;
 }
 
-std::string EncodeEntry(const ManifestEntry& entry) {
-  const BlockKey parent = entry.parent.value_or(BlockKey{});
+std::string EncodeEntry(const DiskEntry& entry) {
+  const BlockKey parent = entry.block.parent.value_or(BlockKey{});
   EntryLayout layout{.version = kManifestValueVersion,
-                     .has_parent = entry.parent.has_value() ? uint8_t{1} : uint8_t{0},
-                     .segment = static_cast<uint32_t>(entry.segment),
-                     .generation = entry.generation,
-                     .offset = entry.offset,
-                     .length = entry.length,
+                     .has_parent = entry.block.parent.has_value() ? uint8_t{1} : uint8_t{0},
+                     .segment = static_cast<uint32_t>(entry.place.segment),
+                     .generation = entry.place.generation,
+                     .offset = entry.place.offset,
+                     .length = entry.block.length,
                      .parent_hi = parent.hi,
-                     .parent_lo = parent.lo,
-                     .sum_hi = entry.sum.hi,
-                     .sum_lo = entry.sum.lo,
-                     .seal = entry.seal};
-  std::copy(entry.space.bytes.begin(), entry.space.bytes.end(), layout.space);
-  return Finish(BlockRowKey(entry.key), layout);
+                     .parent_lo = parent.lo};
+  std::copy(entry.block.space.bytes.begin(), entry.block.space.bytes.end(), layout.space);
+  return Finish(BlockRowKey(entry.block.key), layout);
 }
 
 std::string EncodeGeneration(const ManifestBatch::Generation& generation) {
@@ -134,15 +127,15 @@ absl::Status DecodeRow(absl::string_view row_key, absl::string_view value, Manif
   if (is_block) {
     EntryLayout layout;
     if (absl::Status parsed = Parse(row_key, value, &layout); !parsed.ok()) return parsed;
-    ManifestEntry entry{.key = *BlockKey::FromBytes(row_key.substr(1)),
-                        .segment = SegmentId{layout.segment},
-                        .generation = layout.generation,
-                        .offset = layout.offset,
-                        .length = layout.length,
-                        .sum = {.hi = layout.sum_hi, .lo = layout.sum_lo},
-                        .seal = layout.seal};
-    if (layout.has_parent == 1) entry.parent = {.hi = layout.parent_hi, .lo = layout.parent_lo};
-    std::copy(std::begin(layout.space), std::end(layout.space), entry.space.bytes.begin());
+    DiskEntry entry{
+        .block = {.key = *BlockKey::FromBytes(row_key.substr(1)), .length = layout.length},
+        .place = {.segment = SegmentId{layout.segment},
+                  .generation = layout.generation,
+                  .offset = layout.offset}};
+    if (layout.has_parent == 1) {
+      entry.block.parent = {.hi = layout.parent_hi, .lo = layout.parent_lo};
+    }
+    std::copy(std::begin(layout.space), std::end(layout.space), entry.block.space.bytes.begin());
     image->entries.push_back(entry);
     return absl::OkStatus();
   }

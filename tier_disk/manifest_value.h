@@ -12,12 +12,12 @@
 
 namespace kvtier {
 
-inline constexpr uint8_t kManifestValueVersion = 1;
+inline constexpr uint8_t kManifestValueVersion = 2;
 
 std::string BlockRowKey(const BlockKey& key);
 std::string GenerationRowKey(SegmentId segment);
 
-std::string EncodeEntry(const ManifestEntry& entry);  // The row's value.
+std::string EncodeEntry(const DiskEntry& entry);  // The row's value.
 std::string EncodeGeneration(const ManifestBatch::Generation& generation);
 
 // Adds one row to the image. Errors: kDataLoss, the row does not prove itself (key

@@ -6,8 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/kill_point.h"
 #include "core/log.h"
 #include "core/status_macros.h"
+#include "tier_disk/durable_file.h"
 #include "tier_disk/pread_disk.h"
 #include "tier_disk/uring_disk.h"
 
@@ -19,20 +22,36 @@ bool Exists(const std::string& path) {
   return stat(path.c_str(), &unused) == 0;
 }
 
+// Gives the disk an empty manifest. REQUIRES: the segments are new. In this order: until
+// the manifest of before is gone, the next open comes here again, by its damage or by the
+// superblock's absence; and the incarnation is on the device before a record is.
+absl::StatusOr<std::unique_ptr<RocksManifest>> StartEmpty(Executor* executor, SegmentFiles* files) {
+  const std::string path = files->layout().manifest_path();
+  if (Exists(path)) {
+    KVT_RETURN_IF_ERROR(RocksManifest::Destroy(path));
+    KVT_RETURN_IF_ERROR(SyncDirectory(files->layout().directory));
+  }
+  KVT_RETURN_IF_ERROR(files->BeginIncarnation(absl::Now()));
+  return RocksManifest::Open(executor, path);
+}
+
 absl::StatusOr<std::unique_ptr<RocksManifest>> OpenManifest(Executor* executor,
                                                             SegmentFiles* files) {
+  if (!files->superblock()) return StartEmpty(executor, files);
   const std::string path = files->layout().manifest_path();
+  absl::Status lost = absl::DataLossError(absl::StrCat("manifest: ", path, " is gone"));
+  if (Exists(path + "/CURRENT")) {
+    absl::StatusOr<std::unique_ptr<RocksManifest>> manifest = RocksManifest::Open(executor, path);
+    if (!absl::IsDataLoss(manifest.status())) return manifest;
+    lost = manifest.status();
+  }
+  Log(LogLevel::kError,
+      absl::StrCat("disk ", files->layout().directory, " starts empty: ", lost.message()));
   // Generations live in the manifest. Without it they start over, so no record of
   // before may stay: it would prove itself.
-  if (!Exists(path + "/CURRENT")) KVT_RETURN_IF_ERROR(files->Renew());
-  absl::StatusOr<std::unique_ptr<RocksManifest>> manifest = RocksManifest::Open(executor, path);
-  if (!absl::IsDataLoss(manifest.status())) return manifest;
-  Log(LogLevel::kError, absl::StrCat("disk ", files->layout().directory,
-                                     " starts empty: ", manifest.status().message()));
-  // In this order: a crash in between leaves the damaged manifest, and we come back here.
+  KVT_KILL_POINT("renew.damaged");
   KVT_RETURN_IF_ERROR(files->Renew());
-  KVT_RETURN_IF_ERROR(RocksManifest::Destroy(path));
-  return RocksManifest::Open(executor, path);
+  return StartEmpty(executor, files);
 }
 
 }  // namespace
@@ -40,13 +59,25 @@ absl::StatusOr<std::unique_ptr<RocksManifest>> OpenManifest(Executor* executor,
 absl::StatusOr<OpenedDisk> OpenDisk(Executor* executor, const DiskLayout& layout, DiskIoKind io) {
   OpenedDisk opened;
   KVT_ASSIGN_OR_RETURN(opened.files, SegmentFiles::Open(layout));
+  KVT_KILL_POINT("open.files_ready");
   KVT_ASSIGN_OR_RETURN(opened.manifest, OpenManifest(executor, opened.files.get()));
+  opened.id = opened.files->superblock()->identity.disk;
   const std::span<const int> files = opened.files->descriptors();
+  if (layout.buffered) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("disk ", layout.directory, " is buffered: its I/O goes through the page cache",
+                     " and each write is synced, slower than O_DIRECT and in memory twice"));
+    opened.disk = std::make_unique<PreadDisk>(executor, files, layout.segment_bytes,
+                                              PreadDisk::Durability::kSyncEachWrite);
+    opened.io = DiskIoKind::kPread;
+    return opened;
+  }
   if (io != DiskIoKind::kPread) {
     absl::StatusOr<std::unique_ptr<UringDisk>> ring =
         UringDisk::Open(executor, files, layout.segment_bytes);
     if (ring.ok()) {
       opened.disk = *std::move(ring);
+      KVT_KILL_POINT("open.disk_ready");
       opened.io = DiskIoKind::kUring;
       return opened;
     }
@@ -57,6 +88,7 @@ absl::StatusOr<OpenedDisk> OpenDisk(Executor* executor, const DiskLayout& layout
                      " threads (a container needs a seccomp profile that allows io_uring)"));
   }
   opened.disk = std::make_unique<PreadDisk>(executor, files, layout.segment_bytes);
+  KVT_KILL_POINT("open.disk_ready");
   opened.io = DiskIoKind::kPread;
   return opened;
 }

@@ -13,7 +13,8 @@
 namespace kvtier {
 
 // How bytes reach the device. kAuto: io_uring, or the pread pool where the kernel
-// refuses that, with a warning in the log.
+// refuses that, with a warning in the log. A buffered layout always gets the pread pool,
+// which syncs each write.
 enum class DiskIoKind { kAuto, kUring, kPread };
 
 // Members go in the reverse order; `files` and its lock last.
@@ -21,11 +22,14 @@ struct OpenedDisk {
   std::unique_ptr<SegmentFiles> files;
   std::unique_ptr<Disk> disk;
   std::unique_ptr<RocksManifest> manifest;
+  DiskId id;                           // The directory's own, wherever it is mounted.
   DiskIoKind io = DiskIoKind::kUring;  // Which one it became.
 };
 
-// Does not own `executor`. A manifest that cannot be read any more, or is gone, makes
-// an empty disk (logged): its records could not be told from older ones.
+// Does not own `executor`. A manifest that cannot be read any more, or is gone, or a
+// directory of an older layout makes an empty disk (logged), of a new incarnation: its
+// records could not be told from older ones. A crash between any two steps is found and
+// put right by the next call.
 // Blocks for as long as preallocation takes: call it before serving. Errors:
 // SegmentFiles::Open()'s and RocksManifest::Open()'s; kUnavailable, kUring was asked
 // for and the kernel refuses it.

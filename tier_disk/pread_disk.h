@@ -4,7 +4,6 @@
 #define KVTIER_TIER_DISK_PREAD_DISK_H_
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <thread>
@@ -12,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "tier_disk/io_queue.h"
 #include "tier_disk/queued_disk.h"
 
 namespace kvtier {
@@ -20,18 +20,23 @@ inline constexpr int kPreadThreads = 16;  // The queue depth that the device see
 
 class PreadDisk final : public QueuedDisk {
  public:
-  // Does not own the files (by segment, open for O_DIRECT); they outlive the disk.
-  PreadDisk(Executor* executor, std::span<const int> files, uint64_t segment_bytes);
+  // How a write comes to be on the device when it returns: by itself, of files open for
+  // O_DIRECT; or by fdatasync, of buffered ones.
+  enum class Durability : uint8_t { kDirect, kSyncEachWrite };
+  // Does not own the files (by segment); they outlive the disk.
+  PreadDisk(Executor* executor, std::span<const int> files, uint64_t segment_bytes,
+            Durability durability = Durability::kDirect);
   ~PreadDisk() override;  // Joins. REQUIRES: no call is in flight.
 
  private:
   void Submit(std::unique_ptr<DiskIo> io) override ABSL_LOCKS_EXCLUDED(mu_);
   void Loop() ABSL_LOCKS_EXCLUDED(mu_);
-  void Transfer(DiskIo* io) const;
+  void Transfer(IoBatch* batch) const;
 
   const std::vector<int> files_;
+  const Durability durability_;
   absl::Mutex mu_;
-  std::deque<std::unique_ptr<DiskIo>> queue_ ABSL_GUARDED_BY(mu_);
+  IoQueue queue_ ABSL_GUARDED_BY(mu_){kPreadThreads};
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::vector<std::thread> threads_;
 };

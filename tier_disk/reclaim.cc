@@ -12,36 +12,33 @@ namespace {
 using KeySet = absl::flat_hash_set<BlockKey>;
 
 bool IsIn(const RecordIndex& index, const BlockKey& key, SegmentId segment) {
-  const RecordIndex::Entry* entry = index.Find(key);
-  return entry != nullptr && entry->place.segment == segment;
+  const std::optional<DiskEntry> entry = index.Find(key);
+  return entry.has_value() && entry->place.segment == segment;
 }
 
-// Blocks of `victim` that some block outside it descends from.
-KeySet AncestorsOfOthers(const RecordIndex& index, SegmentId victim) {
-  KeySet needed;
-  for (const auto& [offset, key] : index.InSegment(victim)) {
-    const std::vector<BlockKey> children = index.ChildrenOf(key);
-    const bool child_outside =
-        std::any_of(children.begin(), children.end(),
-                    [&](const BlockKey& child) { return !IsIn(index, child, victim); });
-    if (!child_outside) continue;
-    // Everything above it inside the victim is needed as well. Keys do not form
-    // cycles (each names its whole prefix), and damage that made one ends here.
+// Blocks of `victim` that were of use since they were appended, and what of their
+// ancestors is in it: without those they are no hit.
+KeySet WorthKeeping(const RecordIndex& index, SegmentId victim) {
+  KeySet worth;
+  for (const BlockKey& key : index.InSegment(victim)) {
+    if (!index.IsWarm(key)) continue;
+    // Keys do not form cycles (each names its whole prefix), and damage that made one
+    // ends here.
     std::optional<BlockKey> next = key;
-    while (next && IsIn(index, *next, victim) && needed.insert(*next).second) {
-      next = index.Find(*next)->block.parent;
+    while (next && IsIn(index, *next, victim) && worth.insert(*next).second) {
+      next = index.ParentOf(*next);
     }
   }
-  return needed;
+  return worth;
 }
 
-// The needed blocks that fit into the budget, a child only below its kept parent.
-std::vector<BlockKey> Keep(const RecordIndex& index, SegmentId victim, const KeySet& needed,
+// The blocks worth keeping that fit into the budget, a child only below its kept parent.
+std::vector<BlockKey> Keep(const RecordIndex& index, SegmentId victim, const KeySet& worth,
                            uint64_t budget_bytes) {
   std::deque<BlockKey> next;
-  for (const auto& [offset, key] : index.InSegment(victim)) {
-    const std::optional<BlockKey>& parent = index.Find(key)->block.parent;
-    if (needed.contains(key) && !(parent && needed.contains(*parent))) next.push_back(key);
+  for (const BlockKey& key : index.InSegment(victim)) {
+    const std::optional<BlockKey> parent = index.ParentOf(key);
+    if (worth.contains(key) && !(parent && worth.contains(*parent))) next.push_back(key);
   }
   std::vector<BlockKey> kept;
   for (; !next.empty(); next.pop_front()) {
@@ -50,7 +47,7 @@ std::vector<BlockKey> Keep(const RecordIndex& index, SegmentId victim, const Key
     budget_bytes -= bytes;
     kept.push_back(next.front());
     for (const BlockKey& child : index.ChildrenOf(next.front())) {
-      if (needed.contains(child)) next.push_back(child);
+      if (worth.contains(child)) next.push_back(child);
     }
   }
   return kept;
@@ -90,12 +87,12 @@ std::optional<SegmentId> ChooseVictim(const SegmentLog& log, const RecordIndex& 
 }
 
 ReclaimPlan PlanReclaim(const RecordIndex& index, SegmentId victim, uint64_t budget_bytes) {
-  const KeySet needed = AncestorsOfOthers(index, victim);
-  const std::vector<BlockKey> kept = Keep(index, victim, needed, budget_bytes);
+  const KeySet worth = WorthKeeping(index, victim);
+  const std::vector<BlockKey> kept = Keep(index, victim, worth, budget_bytes);
   const KeySet kept_set(kept.begin(), kept.end());
   ReclaimPlan plan;
   KeySet dropped;
-  for (const auto& [offset, key] : index.InSegment(victim)) {
+  for (const BlockKey& key : index.InSegment(victim)) {
     if (!kept_set.contains(key)) DropWithDescendants(index, key, &dropped, &plan.drop);
   }
   // A dropped block may have kept ones below it, by way of another segment.

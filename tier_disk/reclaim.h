@@ -22,9 +22,10 @@ struct ReclaimPlan {
   std::vector<BlockKey> drop;      // Children before parents; other segments' blocks too.
 };
 
-// Splits the blocks of `victim`: one that a block elsewhere on the disk descends
-// from is re-appended, as far as `budget_bytes` of records go; every other one is
-// dropped together with all that descends from it. So no parent goes before its
+// Splits the blocks of `victim`: one that was of use since it was appended (RecordIndex
+// calls it warm; a touch reaches every ancestor) is re-appended with its ancestors, as
+// far as `budget_bytes` of records go; every other one is dropped together with all that
+// descends from it. So no parent goes before its
 // child. O(blocks of the segment and dropped blocks).
 ReclaimPlan PlanReclaim(const RecordIndex& index, SegmentId victim, uint64_t budget_bytes);
 

@@ -10,25 +10,19 @@
 namespace kvtier {
 namespace {
 
-bool Fits(const ManifestEntry& entry, uint32_t segment_count, uint64_t segment_bytes) {
-  if (static_cast<uint32_t>(entry.segment) >= segment_count) return false;
-  if (entry.length == 0 || entry.length > kMaxBlockBytes) return false;
-  if (entry.offset % kBlockAlignment != 0 || entry.offset > segment_bytes) return false;
-  return RecordBytes(entry.length) <= segment_bytes - entry.offset;
-}
-
-bool SealHolds(const ManifestEntry& entry) {
-  const BlockIdentity identity{.key = entry.key,
-                               .space = entry.space,
-                               .length = entry.length,
-                               .generation = entry.generation};
-  return SealRecord(identity, entry.sum).seal == entry.seal;
+bool Fits(const DiskEntry& entry, uint32_t segment_count, uint64_t segment_bytes) {
+  const auto& [block, place] = entry;
+  if (static_cast<uint32_t>(place.segment) >= segment_count) return false;
+  if (block.length == 0 || block.length > kMaxBlockBytes) return false;
+  if (place.offset % kBlockAlignment != 0 || place.offset > segment_bytes) return false;
+  return RecordBytes(block.length) <= segment_bytes - place.offset;
 }
 
 // Draws a new generation for every segment in which nothing is live: a process that
 // died may have written records there that no manifest entry tells of.
-void RenewEmptySegments(RecoveredDisk* disk) {
-  uint64_t last = 0;
+// `last`: the largest generation that any row names. A row of a lost generation still
+// tells of it.
+void RenewEmptySegments(uint64_t last, RecoveredDisk* disk) {
   for (const SegmentLog::Found& segment : disk->segments) {
     last = std::max(last, segment.generation);
   }
@@ -52,35 +46,37 @@ RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segm
     if (index < segment_count) disk.segments[index].generation = stored.generation;
   }
 
-  std::sort(image.entries.begin(), image.entries.end(),
-            [](const ManifestEntry& a, const ManifestEntry& b) {
-              return std::tie(a.segment, a.offset, a.key) < std::tie(b.segment, b.offset, b.key);
-            });
+  std::sort(image.entries.begin(), image.entries.end(), [](const DiskEntry& a, const DiskEntry& b) {
+    return std::tie(a.place.segment, a.place.offset, a.block.key) <
+           std::tie(b.place.segment, b.place.offset, b.block.key);
+  });
   SegmentId segment{};
   uint64_t end = 0;  // Of the last live record in `segment`.
-  for (const ManifestEntry& entry : image.entries) {
-    const bool overlaps = entry.segment == segment && entry.offset < end;
+  uint64_t last_generation = 0;
+  for (const DiskEntry& entry : image.entries) {
+    const RecordPlace& place = entry.place;
+    last_generation = std::max(last_generation, place.generation);
+    const bool overlaps = place.segment == segment && place.offset < end;
     uint64_t* dropped = nullptr;
     if (!Fits(entry, segment_count, segment_bytes)) {
       dropped = &disk.dropped_misfit;
-    } else if (!SameGeneration(entry.generation,
-                               disk.segments[static_cast<size_t>(entry.segment)].generation)) {
+    } else if (!SameGeneration(place.generation,
+                               disk.segments[static_cast<size_t>(place.segment)].generation)) {
       dropped = &disk.dropped_stale;
-    } else if (!SealHolds(entry)) {
-      dropped = &disk.dropped_corrupt;
+    } else if (overlaps) {
+      dropped = &disk.dropped_misfit;
     }
-    if (dropped == nullptr && overlaps) dropped = &disk.dropped_misfit;
     if (dropped != nullptr) {
       ++*dropped;
-      disk.repair.erases.push_back(entry.key);
+      disk.repair.erases.push_back(entry.block.key);
       continue;
     }
-    segment = entry.segment;
-    end = entry.offset + RecordBytes(entry.length);
+    segment = place.segment;
+    end = place.offset + RecordBytes(entry.block.length);
     disk.segments[static_cast<size_t>(segment)].holds_records = true;
     disk.live.push_back(entry);
   }
-  RenewEmptySegments(&disk);
+  RenewEmptySegments(last_generation, &disk);
   return disk;
 }
 

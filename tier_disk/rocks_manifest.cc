@@ -5,11 +5,13 @@
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
+#include <sys/statvfs.h>
 
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/kill_point.h"
 #include "core/status_macros.h"
 #include "tier_disk/manifest_value.h"
 
@@ -66,21 +68,25 @@ absl::string_view Text(const rocksdb::Slice& slice) { return {slice.data(), slic
 
 absl::StatusOr<std::unique_ptr<RocksManifest>> RocksManifest::Open(Executor* executor,
                                                                    const std::string& path) {
+  KVT_KILL_POINT("open.before_manifest");
   rocksdb::DB* db = nullptr;
   const rocksdb::Status opened = rocksdb::DB::Open(StoreOptions(), path, &db);
+  KVT_KILL_POINT("open.manifest_opened");
   if (!opened.ok()) return StoreError(absl::StrCat("cannot open ", path), opened);
   return std::unique_ptr<RocksManifest>(
-      new RocksManifest(executor, std::unique_ptr<rocksdb::DB>(db)));
+      new RocksManifest(executor, path, std::unique_ptr<rocksdb::DB>(db)));
 }
 
 absl::Status RocksManifest::Destroy(const std::string& path) {
+  KVT_KILL_POINT("renew.before_destroy");
   const rocksdb::Status destroyed = rocksdb::DestroyDB(path, StoreOptions());
+  KVT_KILL_POINT("renew.destroyed");
   if (!destroyed.ok()) return StoreError(absl::StrCat("cannot remove ", path), destroyed);
   return absl::OkStatus();
 }
 
-RocksManifest::RocksManifest(Executor* executor, std::unique_ptr<rocksdb::DB> db)
-    : db_(std::move(db)), thread_(executor, "manifest", 1) {}
+RocksManifest::RocksManifest(Executor* executor, std::string path, std::unique_ptr<rocksdb::DB> db)
+    : path_(std::move(path)), db_(std::move(db)), thread_(executor, "manifest", 1) {}
 
 RocksManifest::~RocksManifest() = default;
 
@@ -89,6 +95,7 @@ Task<absl::Status> RocksManifest::Commit(ManifestBatch batch) {
   ByteWorkers::Work work = [&] { status = CommitNow(batch); };
   Task<void> committed = thread_.Run(std::move(work));
   co_await committed;
+  KVT_KILL_POINT("manifest.back_on_executor");
   co_return status;
 }
 
@@ -98,17 +105,32 @@ absl::Status RocksManifest::CommitNow(const ManifestBatch& batch) {
   for (const ManifestBatch::Generation& generation : batch.generations) {
     rows.Put(GenerationRowKey(generation.segment), EncodeGeneration(generation));
   }
-  for (const ManifestEntry& entry : batch.puts) {
-    rows.Put(BlockRowKey(entry.key), EncodeEntry(entry));
+  for (const DiskEntry& entry : batch.puts) {
+    rows.Put(BlockRowKey(entry.block.key), EncodeEntry(entry));
   }
   rocksdb::WriteOptions options;
-  options.sync = false;  // See the durability point.
+  // Blocks may be lost to a power cut (misses). A generation may not: drawn a second
+  // time, it would let records of its first use prove themselves. It changes once for
+  // each segment that is freed, so this sync costs nothing per block.
+  options.sync = !batch.generations.empty();
+  KVT_KILL_POINT("manifest.before_write");
   const rocksdb::Status written = db_->Write(options, &rows);
+  KVT_KILL_POINT("manifest.after_write");
   if (written.ok()) return absl::OkStatus();
-  // Out of space, for one, stops RocksDB until it is told to go on; the next commit
-  // finds out whether the reason has gone.
+  // Some errors stop RocksDB until it is told to go on; the next commit finds out whether
+  // the reason has gone. Of want of space it does not recover (kManifestReserveBytes).
   db_->Resume().PermitUncheckedError();
   return absl::UnavailableError(StoreError("commit", written).message());
+}
+
+absl::Status RocksManifest::HasRoom() const {
+  struct statvfs system = {};
+  if (statvfs(path_.c_str(), &system) != 0) return absl::OkStatus();
+  const uint64_t free_bytes = uint64_t{system.f_bavail} * system.f_frsize;
+  if (free_bytes >= kManifestReserveBytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("manifest: the file system of ", path_, " has ",
+                                                   free_bytes, " bytes free, needs ",
+                                                   kManifestReserveBytes));
 }
 
 Task<absl::StatusOr<ManifestImage>> RocksManifest::Load() {
@@ -120,12 +142,14 @@ Task<absl::StatusOr<ManifestImage>> RocksManifest::Load() {
 }
 
 absl::StatusOr<ManifestImage> RocksManifest::LoadNow() {
+  KVT_KILL_POINT("open.loading");
   rocksdb::ReadOptions options;
   options.fill_cache = false;  // Read once.
   ManifestImage image;
   rocksdb::WriteBatch damaged;
   const std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(options));
   for (row->SeekToFirst(); row->Valid(); row->Next()) {
+    KVT_KILL_POINT("open.row_read");
     if (DecodeRow(Text(row->key()), Text(row->value()), &image).ok()) continue;
     ++image.dropped_corrupt;
     damaged.Delete(row->key());

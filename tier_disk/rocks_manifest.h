@@ -6,6 +6,7 @@
 #ifndef KVTIER_TIER_DISK_ROCKS_MANIFEST_H_
 #define KVTIER_TIER_DISK_ROCKS_MANIFEST_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -19,6 +20,13 @@ class DB;
 
 namespace kvtier {
 
+// New rows are declined when the file system has less free than this: two memtables to
+// be flushed, the log that follows them (preallocated), a compaction, and room for what
+// is already on its way. RocksDB 7.8 must never meet ENOSPC: a log that met it stays
+// broken until the store is opened again, whatever Resume() says, and Debian's build,
+// which has its assertions on, can even abort.
+inline constexpr uint64_t kManifestReserveBytes = uint64_t{64} << 20;
+
 class RocksManifest final : public Manifest {
  public:
   // Opens the store in directory `path`, making it if it is absent. Errors:
@@ -31,13 +39,16 @@ class RocksManifest final : public Manifest {
   ~RocksManifest() override;  // REQUIRES: no call is in flight.
 
   Task<absl::Status> Commit(ManifestBatch batch) override;
+  // Asks the file system. OK when that does not answer: then nothing is known.
+  absl::Status HasRoom() const override;
   Task<absl::StatusOr<ManifestImage>> Load() override;
 
  private:
-  RocksManifest(Executor* executor, std::unique_ptr<rocksdb::DB> db);
+  RocksManifest(Executor* executor, std::string path, std::unique_ptr<rocksdb::DB> db);
   absl::Status CommitNow(const ManifestBatch& batch);
   absl::StatusOr<ManifestImage> LoadNow();
 
+  const std::string path_;
   std::unique_ptr<rocksdb::DB> db_;
   BytePool thread_;
 };

@@ -3,36 +3,29 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/kill_point.h"
+#include "core/log.h"
 #include "core/space.h"
 #include "core/status_macros.h"
+#include "tier_disk/durable_file.h"
+#include "tier_disk/secret_key.h"
+#include "tier_disk/superblock_file.h"
 
 namespace kvtier {
 namespace {
 
 constexpr uint64_t kMinSegmentBytes = uint64_t{1} << 20;
 constexpr char kSegmentSuffix[] = ".seg";
-
-absl::Status FileError(absl::string_view what, const std::string& path, int error) {
-  const std::string text = absl::StrCat(what, " ", path, ": ", std::strerror(error));
-  switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-    case EMFILE:
-      return absl::ResourceExhaustedError(text);
-    default:
-      return absl::UnavailableError(text);
-  }
-}
 
 absl::Status Validate(const DiskLayout& layout) {
   if (layout.directory.empty()) return absl::InvalidArgumentError("disk directory is empty");
@@ -82,14 +75,17 @@ absl::Status Preallocate(int descriptor, const std::string& path, uint64_t bytes
   return FileError(absl::StrCat("cannot preallocate ", bytes, " bytes for"), path, errno);
 }
 
-absl::StatusOr<int> OpenSegment(const std::string& path, uint64_t bytes) {
-  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0600);
+absl::StatusOr<int> OpenSegment(const DiskLayout& layout, uint32_t segment) {
+  const std::string path = SegmentPath(layout, segment);
+  const int direct = layout.buffered ? 0 : O_DIRECT;
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | direct, 0600);
   if (descriptor < 0 && errno == EINVAL) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the file system of ", path, " refuses O_DIRECT"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the file system of ", path, " refuses O_DIRECT; buffered I/O does without it"));
   }
   if (descriptor < 0) return FileError("cannot open", path, errno);
-  if (absl::Status sized = Preallocate(descriptor, path, bytes); !sized.ok()) {
+  KVT_KILL_POINT("open.segment_created");
+  if (absl::Status sized = Preallocate(descriptor, path, layout.segment_bytes); !sized.ok()) {
     close(descriptor);
     return sized;
   }
@@ -102,10 +98,19 @@ absl::StatusOr<std::unique_ptr<SegmentFiles>> SegmentFiles::Open(const DiskLayou
   KVT_RETURN_IF_ERROR(Validate(layout));
   std::unique_ptr<SegmentFiles> files(new SegmentFiles(layout));
   KVT_RETURN_IF_ERROR(MakeDirectory(layout.directory));
+  KVT_KILL_POINT("open.directory_made");
   KVT_RETURN_IF_ERROR(files->Lock());
+  KVT_KILL_POINT("open.locked");
+  KVT_RETURN_IF_ERROR(files->ReadSuperblock());
   KVT_RETURN_IF_ERROR(MakeDirectory(layout.segments_path()));
+  if (!files->superblock_) {
+    KVT_RETURN_IF_ERROR(files->Renew());
+    return files;
+  }
   KVT_RETURN_IF_ERROR(files->RemoveSegmentsFrom(layout.segment_count));
   KVT_RETURN_IF_ERROR(files->OpenSegments());
+  // Last: a crash before this is a resize that begins once more.
+  KVT_RETURN_IF_ERROR(files->RecordGeometry());
   return files;
 }
 
@@ -125,12 +130,89 @@ absl::Status SegmentFiles::Lock() {
       absl::StrCat("disk directory ", layout_.directory, " is in use by another agent"));
 }
 
+absl::Status SegmentFiles::ReadSuperblock() {
+  absl::StatusOr<std::optional<Superblock>> read = SuperblockFile(layout_.directory).Read();
+  if (absl::IsDataLoss(read.status())) {
+    Log(LogLevel::kError,
+        absl::StrCat("disk ", layout_.directory, " starts empty: ", read.status().message()));
+    return absl::OkStatus();
+  }
+  if (!read.ok()) return read.status();
+  superblock_ = *std::move(read);
+  if (superblock_ && superblock_->key_check) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "disk ", layout_.directory, ": its blocks are encrypted, and this program has no key"));
+  }
+  if (!superblock_ && HasContent()) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("disk ", layout_.directory, " starts empty: what it holds has layout version ",
+                     kLayoutWithoutSuperblock, " (no superblock) or was never completed; this ",
+                     "program reads version ", kDiskLayoutVersion));
+  }
+  return absl::OkStatus();
+}
+
+bool SegmentFiles::HasContent() const {
+  std::error_code error;
+  if (std::filesystem::exists(layout_.manifest_path(), error)) return true;
+  return std::filesystem::directory_iterator(layout_.segments_path(), error) !=
+         std::filesystem::directory_iterator();
+}
+
 absl::Status SegmentFiles::OpenSegments() {
   for (uint32_t i = 0; i < layout_.segment_count; ++i) {
-    KVT_ASSIGN_OR_RETURN(const int descriptor,
-                         OpenSegment(SegmentPath(layout_, i), layout_.segment_bytes));
-    descriptors_.push_back(descriptor);
+    const absl::StatusOr<int> descriptor = OpenSegment(layout_, i);
+    if (absl::IsResourceExhausted(descriptor.status())) return NoRoom(descriptor.status());
+    if (!descriptor.ok()) return descriptor.status();
+    descriptors_.push_back(*descriptor);
+    KVT_KILL_POINT("open.segment_preallocated");
   }
+  // A file whose name is lost comes back empty; one that was removed must stay so.
+  return SyncDirectory(layout_.segments_path());
+}
+
+absl::Status SegmentFiles::NoRoom(const absl::Status& error) const {
+  struct statvfs system = {};
+  if (statvfs(layout_.segments_path().c_str(), &system) != 0) return error;
+  const uint64_t free_bytes = uint64_t{system.f_bavail} * system.f_frsize;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "disk ", layout_.directory, ": ", error.message(), "; asked for ",
+      layout_.segment_count * layout_.segment_bytes, " bytes in ", layout_.segment_count,
+      " segments, ", descriptors_.size() * layout_.segment_bytes,
+      " are allocated, and its file system has ", free_bytes, " free beside them"));
+}
+
+absl::Status SegmentFiles::RecordGeometry() {
+  const DiskGeometry configured{.segment_bytes = layout_.segment_bytes,
+                                .segment_count = layout_.segment_count};
+  const absl::Status as_it_is = CheckGeometry(*superblock_, configured);
+  if (as_it_is.ok()) return as_it_is;
+  Log(LogLevel::kInfo,
+      absl::StrCat("disk ", layout_.directory, " was resized: ", as_it_is.message()));
+  Superblock changed = *superblock_;
+  changed.geometry = configured;
+  ++changed.sequence;
+  KVT_RETURN_IF_ERROR(SuperblockFile(layout_.directory).Change(changed));
+  superblock_ = changed;
+  return absl::OkStatus();
+}
+
+absl::Status SegmentFiles::BeginIncarnation(absl::Time now) {
+  Superblock made{
+      .geometry = {.segment_bytes = layout_.segment_bytes, .segment_count = layout_.segment_count},
+      .created = absl::FromUnixMicros(absl::ToUnixMicros(now))};
+  FillRandom(made.identity.incarnation.bytes);
+  SuperblockFile file(layout_.directory);
+  if (superblock_) {
+    made.identity.disk = superblock_->identity.disk;
+    made.sequence = superblock_->sequence + 1;
+    made.compatible = superblock_->compatible;
+    KVT_RETURN_IF_ERROR(file.Change(made));
+  } else {
+    FillRandom(made.identity.disk.bytes);
+    KVT_RETURN_IF_ERROR(file.Create(made));
+  }
+  superblock_ = made;
   return absl::OkStatus();
 }
 
@@ -142,16 +224,22 @@ absl::Status SegmentFiles::RemoveSegmentsFrom(uint32_t first) {
     uint32_t segment = 0;
     const bool ours = path.extension() == kSegmentSuffix &&
                       absl::SimpleAtoi(path.stem().string(), &segment) && segment >= first;
-    if (ours && unlink(path.c_str()) != 0) return FileError("cannot remove", path, errno);
+    if (!ours) continue;
+    if (unlink(path.c_str()) != 0) return FileError("cannot remove", path, errno);
+    KVT_KILL_POINT("renew.segment_unlinked");
   }
   if (error) return FileError("cannot list", layout_.segments_path(), error.value());
   return absl::OkStatus();
 }
 
 absl::Status SegmentFiles::Renew() {
+  KVT_KILL_POINT("renew.begun");
   CloseSegments();
   KVT_RETURN_IF_ERROR(RemoveSegmentsFrom(0));
-  return OpenSegments();
+  KVT_KILL_POINT("renew.unlinked");
+  KVT_RETURN_IF_ERROR(OpenSegments());
+  KVT_KILL_POINT("renew.recreated");
+  return absl::OkStatus();
 }
 
 void SegmentFiles::CloseSegments() {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/kill_point.h"
 #include "core/space.h"
 
 namespace kvtier {
@@ -51,6 +52,7 @@ std::optional<RecordPlace> SegmentLog::Reserve(uint64_t bytes, Use use) {
     At(*open_).state = State::kSealed;
     sealed_.push_back(*open_);
     open_.reset();
+    KVT_KILL_POINT("segment.sealed");
   }
   if (!open_) {
     const size_t keep = use == Use::kPut ? kReserveSegments : 0;
@@ -59,6 +61,7 @@ std::optional<RecordPlace> SegmentLog::Reserve(uint64_t bytes, Use use) {
     free_.pop_front();
     At(*open_).state = State::kOpen;
     At(*open_).tail = 0;
+    KVT_KILL_POINT("segment.opened");
   }
   Segment& segment = At(*open_);
   const RecordPlace place{

@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -20,11 +21,8 @@ absl::Status Refused(absl::string_view what, int error) {
   return absl::UnavailableError(absl::StrCat("io_uring: ", what, ": ", std::strerror(error)));
 }
 
-void Wake(int event) {
-  const uint64_t one = 1;
-  // Fails only when the counter is full, and then the ring thread is awake anyway.
-  [[maybe_unused]] const ssize_t written = write(event, &one, sizeof(one));
-}
+// The kernel takes at most this much as one registered buffer.
+constexpr size_t kMaxRegionBytes = size_t{1} << 30;
 
 }  // namespace
 
@@ -78,21 +76,69 @@ UringDisk::~UringDisk() {
       absl::MutexLock lock(&mu_);
       stopping_ = true;
     }
-    Wake(wake_);
+    Wake();
     thread_.join();
   }
   if (wake_ >= 0) close(wake_);
 }
 
-void UringDisk::Submit(std::unique_ptr<DiskIo> io) {
-  bool first = false;
+void UringDisk::Wake() {
+  const uint64_t one = 1;
+  // Fails only when the counter is full, and then the ring thread is awake anyway.
+  [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof(one));
+}
+
+absl::Status UringDisk::RegisterBuffers(std::span<const std::span<std::byte>> regions) {
+  Registration registration;
+  for (std::span<std::byte> region : regions) {
+    while (!region.empty()) {
+      const std::span<std::byte> part = region.first(std::min(region.size(), kMaxRegionBytes));
+      registration.regions.push_back({.iov_base = part.data(), .iov_len = part.size()});
+      region = region.subspan(part.size());
+    }
+  }
   {
     absl::MutexLock lock(&mu_);
-    first = queue_.empty();
-    queue_.push_back(std::move(io));
+    KVT_CHECK(registering_ == nullptr && regions_.empty());
+    registering_ = &registration;
   }
-  // One wake empties the whole queue.
-  if (first) Wake(wake_);
+  Wake();
+  registration.done.WaitForNotification();
+  return registration.status;
+}
+
+std::optional<int> UringDisk::RegionOf(const iovec& buffer) const {
+  const auto* const begin = static_cast<const char*>(buffer.iov_base);
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    const auto* const region = static_cast<const char*>(regions_[i].iov_base);
+    if (begin >= region && begin + buffer.iov_len <= region + regions_[i].iov_len) {
+      return static_cast<int>(i);
+    }
+  }
+  return std::nullopt;
+}
+
+void UringDisk::Submit(std::unique_ptr<DiskIo> io) {
+  std::vector<std::unique_ptr<DiskIo>> parts;
+  const std::span<const iovec> buffers = io->buffers();
+  const bool has_fixed = std::any_of(buffers.begin(), buffers.end(), [this](const iovec& buffer) {
+    return buffer.iov_len >= kMinFixedBytes && IsFixed(buffer);
+  });
+  if (has_fixed && buffers.size() > 1) {
+    parts = DiskIo::Split(std::move(io));
+  } else {
+    parts.push_back(std::move(io));
+  }
+  bool wake = false;
+  {
+    absl::MutexLock lock(&mu_);
+    for (std::unique_ptr<DiskIo>& part : parts) queue_.Push(std::move(part));
+    // One wake empties the whole queue; what may not start yet is looked at again when
+    // something else ends.
+    wake = !woken_ && queue_.Ready();
+    woken_ = woken_ || wake;
+  }
+  if (wake) Wake();
 }
 
 void UringDisk::Loop() {
@@ -103,37 +149,61 @@ void UringDisk::Loop() {
     // stays in the ring and goes with the next submission.
     KVT_CHECK(result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY);
     Reap();
+    RegisterPending();
   }
+}
+
+void UringDisk::RegisterPending() {
+  Registration* registration = nullptr;
+  {
+    absl::MutexLock lock(&mu_);
+    registration = std::exchange(registering_, nullptr);
+  }
+  if (registration == nullptr) return;
+  const int result = io_uring_register_buffers(&ring_, registration->regions.data(),
+                                               static_cast<unsigned>(registration->regions.size()));
+  if (result < 0) {
+    registration->status = Refused("registering the arenas", -result);
+  } else {
+    regions_ = registration->regions;
+  }
+  registration->done.Notify();
 }
 
 bool UringDisk::FillRing() {
   while (true) {
-    std::unique_ptr<DiskIo> io;
+    std::unique_ptr<IoBatch> batch;
     {
       absl::MutexLock lock(&mu_);
-      if (queue_.empty()) return !stopping_ || in_ring_ > 0;
-      if (in_ring_ == kUringDepth - 1) return true;  // One entry is the wake's.
-      io = std::move(queue_.front());
-      queue_.pop_front();
+      batch = queue_.Pop();
+      if (batch == nullptr) return !stopping_ || queue_.running() > 0 || !queue_.empty();
     }
-    ++in_ring_;
-    Prepare(std::move(io));
+    Prepare(std::move(batch));
   }
 }
 
-void UringDisk::Prepare(std::unique_ptr<DiskIo> io) {
+void UringDisk::Prepare(std::unique_ptr<IoBatch> batch) {
   io_uring_sqe* const entry = io_uring_get_sqe(&ring_);
-  KVT_CHECK(entry != nullptr);  // in_ring_ bounds them.
-  const auto file = static_cast<int>(io->segment());
-  const std::span<const iovec> buffers = io->buffers();
-  const auto count = static_cast<unsigned>(buffers.size());
-  if (io->kind() == DiskIo::Kind::kRead) {
-    io_uring_prep_readv(entry, file, buffers.data(), count, io->offset());
+  KVT_CHECK(entry != nullptr);  // The queue bounds them.
+  const auto file = static_cast<int>(batch->segment());
+  const std::span<const iovec> buffers = batch->buffers();
+  const bool reads = batch->kind() == DiskIo::Kind::kRead;
+  const std::optional<int> region = buffers.size() == 1 ? RegionOf(buffers[0]) : std::nullopt;
+  const uint64_t at = batch->offset();
+  if (region.has_value()) {
+    void* const data = buffers[0].iov_base;
+    const auto bytes = static_cast<unsigned>(buffers[0].iov_len);
+    if (reads) {
+      io_uring_prep_read_fixed(entry, file, data, bytes, at, *region);
+    } else {
+      io_uring_prep_write_fixed(entry, file, data, bytes, at, *region);
+    }
   } else {
-    io_uring_prep_writev(entry, file, buffers.data(), count, io->offset());
+    const auto prepare = reads ? io_uring_prep_readv : io_uring_prep_writev;
+    prepare(entry, file, buffers.data(), static_cast<unsigned>(buffers.size()), at);
   }
   entry->flags |= IOSQE_FIXED_FILE;
-  io_uring_sqe_set_data(entry, io.release());  // Taken back in Reap().
+  io_uring_sqe_set_data(entry, batch.release());  // Taken back in Reap().
 }
 
 void UringDisk::ListenForWake() {
@@ -146,20 +216,32 @@ void UringDisk::ListenForWake() {
 void UringDisk::Reap() {
   io_uring_cqe* completion = nullptr;
   while (io_uring_peek_cqe(&ring_, &completion) == 0 && completion != nullptr) {
-    std::unique_ptr<DiskIo> io(static_cast<DiskIo*>(io_uring_cqe_get_data(completion)));
+    std::unique_ptr<IoBatch> batch(static_cast<IoBatch*>(io_uring_cqe_get_data(completion)));
     const int result = completion->res;
     io_uring_cqe_seen(&ring_, completion);
-    if (io == nullptr) {
+    if (batch == nullptr) {
+      {
+        absl::MutexLock lock(&mu_);
+        woken_ = false;
+      }
       ListenForWake();
-      continue;
+    } else if (batch->Transferred(result) == IoBatch::Next::kAgain) {
+      Prepare(std::move(batch));
+    } else {
+      End(std::move(batch));
     }
-    if (io->Transferred(result) == DiskIo::Next::kAgain) {
-      Prepare(std::move(io));
-      continue;
-    }
-    --in_ring_;
-    DiskIo::Done done = std::move(io->done);
-    done(io->status());
+  }
+}
+
+void UringDisk::End(std::unique_ptr<IoBatch> batch) {
+  {
+    // Before the members hear of it: they may push again at once, or stop us.
+    absl::MutexLock lock(&mu_);
+    queue_.Ended(*batch);
+  }
+  for (std::unique_ptr<IoBatch>& alone : batch->Finish()) {
+    absl::MutexLock lock(&mu_);
+    queue_.PushAgain(std::move(alone));
   }
 }
 

@@ -1,26 +1,34 @@
 // UringDisk is the Disk seam over io_uring: one ring, one thread that submits in
-// batches and reaps, the segment files registered.
+// batches and reaps; the segment files and the arenas are registered, so that no I/O
+// looks a file up or pins the pages of a block.
 #ifndef KVTIER_TIER_DISK_URING_DISK_H_
 #define KVTIER_TIER_DISK_URING_DISK_H_
 
 #include <liburing.h>
 
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "tier_disk/io_queue.h"
 #include "tier_disk/queued_disk.h"
 
 namespace kvtier {
 
-// I/Os inside the kernel at a time; more wait in our queue, where they can later be
-// ordered by whom they serve. NVMe queues saturate far below it.
+// Calls inside the kernel at a time; more wait in our queue, ordered by whom they
+// serve. NVMe queues saturate far below it.
 inline constexpr unsigned kUringDepth = 128;
+// From this size on a buffer in registered memory goes in a call of its own, so that
+// its pages are not pinned again. Below, pinning costs less than a second call would
+// (a record is header and payload).
+inline constexpr uint64_t kMinFixedBytes = 128 << 10;
 
 class UringDisk final : public QueuedDisk {
  public:
@@ -30,28 +38,47 @@ class UringDisk final : public QueuedDisk {
                                                          std::span<const int> files,
                                                          uint64_t segment_bytes);
   ~UringDisk() override;  // REQUIRES: no call is in flight.
+  absl::Status RegisterBuffers(std::span<const std::span<std::byte>> regions) override
+      ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   UringDisk(Executor* executor, std::span<const int> files, uint64_t segment_bytes);
   absl::Status Start(std::span<const int> files);
   void Submit(std::unique_ptr<DiskIo> io) override ABSL_LOCKS_EXCLUDED(mu_);
+  // True for memory that the ring has pinned.
+  bool IsFixed(const iovec& buffer) const { return RegionOf(buffer).has_value(); }
+  std::optional<int> RegionOf(const iovec& buffer) const;
+  // Has the ring thread look at what changed.
+  void Wake();
 
   // The ring thread, from here on.
   absl::Status MakeRing(std::span<const int> files);
   void Loop() ABSL_LOCKS_EXCLUDED(mu_);
-  // Moves I/Os from the queue into the ring while it has room. False: stopped.
+  void RegisterPending() ABSL_LOCKS_EXCLUDED(mu_);
+  // Moves batches from the queue into the ring while it has room. False: stopped.
   bool FillRing() ABSL_LOCKS_EXCLUDED(mu_);
-  void Prepare(std::unique_ptr<DiskIo> io);
+  void Prepare(std::unique_ptr<IoBatch> batch);
   void ListenForWake();
   void Reap();
+  void End(std::unique_ptr<IoBatch> batch) ABSL_LOCKS_EXCLUDED(mu_);
+
+  struct Registration {
+    std::vector<iovec> regions;
+    absl::Status status;
+    absl::Notification done;
+  };
 
   io_uring ring_{};
   bool ring_ready_ = false;  // The ring exists.
-  int wake_ = -1;            // eventfd: the queue is no longer empty, or stop.
+  int wake_ = -1;            // eventfd: something changed for the ring thread.
   uint64_t wake_count_ = 0;  // Where the ring reads `wake_` into.
-  unsigned in_ring_ = 0;
+  // Pinned memory, by index in the ring. Written by the ring thread while the caller of
+  // RegisterBuffers() waits, and never again.
+  std::vector<iovec> regions_;
   absl::Mutex mu_;
-  std::deque<std::unique_ptr<DiskIo>> queue_ ABSL_GUARDED_BY(mu_);
+  IoQueue queue_ ABSL_GUARDED_BY(mu_){kUringDepth - 1};  // One entry is the wake's.
+  bool woken_ ABSL_GUARDED_BY(mu_) = false;              // `wake_` was written, not yet read.
+  Registration* registering_ ABSL_GUARDED_BY(mu_) = nullptr;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };

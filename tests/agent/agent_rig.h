@@ -28,7 +28,8 @@ class AgentRig {
     uint64_t slots = 16;     // Of each of the two tenants, in host memory.
     uint64_t gpu_slots = 0;  // 0: no device.
     bool disk = true;
-    uint32_t segments = 64;  // Of the disk, seven blocks each.
+    bool second_disk = false;  // As large as the first.
+    uint32_t segments = 64;    // Of the disk, seven blocks each.
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
   };
@@ -39,6 +40,10 @@ class AgentRig {
         manifest_media(1),
         disk(&executor, &media),
         manifest(&executor, &manifest_media),
+        second_media(shape.segments, 64 << 10, 2),
+        second_manifest_media(2),
+        second(&executor, &second_media),
+        second_manifest(&executor, &second_manifest_media),
         device(&executor, &workers, {}) {
     const std::vector<TenantTable::Entry> tenants = {
         {.name = "default"}, {.name = "acme", .secret = "sixteen bytes or more"}};
@@ -51,11 +56,15 @@ class AgentRig {
                            .slab_bytes = slots_per_slab * kRigBlockBytes,
                            .gpu_bytes = shape.gpu_slots * kRigBlockBytes,
                            .gpu_block_bytes = kRigBlockBytes};
+    std::vector<Agent::DiskSeam> disk_seams;
+    if (shape.disk) disk_seams.push_back({.id = {{1}}, .disk = &disk, .manifest = &manifest});
+    if (shape.second_disk) {
+      disk_seams.push_back({.id = {{2}}, .disk = &second, .manifest = &second_manifest});
+    }
     auto created =
         Agent::Create(std::move(options), {.executor = &executor,
                                            .workers = &workers,
-                                           .disk = shape.disk ? &disk : nullptr,
-                                           .manifest = shape.disk ? &manifest : nullptr,
+                                           .disks = std::move(disk_seams),
                                            .device = shape.gpu_slots > 0 ? &device : nullptr,
                                            .transport = shape.transport,
                                            .coordinator = shape.coordinator});
@@ -149,6 +158,10 @@ class AgentRig {
   SimManifestMedia manifest_media;
   SimDisk disk;
   SimManifest manifest;
+  SimDiskMedia second_media;
+  SimManifestMedia second_manifest_media;
+  SimDisk second;
+  SimManifest second_manifest;
   EmulatedDevice device;
   std::unique_ptr<Agent> agent;
   SessionId session{};

@@ -10,6 +10,7 @@
 
 #include "agent/evict.h"
 #include "tests/agent/agent_rig.h"
+#include "tests/testing/fake_residents.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
 
@@ -29,9 +30,11 @@ BlockMeta MetaOf(uint64_t number, uint64_t parent = 0) {
 
 class BlockIndexTest : public ::testing::Test {
  protected:
+  BlockIndexTest() { index_.AttachDisk(&disk_); }
   HostSlot Slot(uint64_t bytes = kPage) { return *host_->Reserve(kDomain, bytes); }
   std::unique_ptr<HostTier> host_ = *HostTier::Create(
       {.domains = {{.name = "test", .bytes = 64 * kPage}}, .slab_bytes = 8 * kPage});
+  testing::FakeResidents disk_;
   std::vector<Delta> told_;
   BlockIndex index_{1, [this](const Delta& delta) { told_.push_back(delta); }};
   TierStats host_stats_;
@@ -41,11 +44,10 @@ class BlockIndexTest : public ::testing::Test {
 
 TEST_F(BlockIndexTest, TellsOfHostAndDiskAfterTheFact) {
   index_.PublishHost(MetaOf(1), Slot());
-  index_.PublishDisk(MetaOf(1));
-  const HostSlot freed = index_.UnpublishHost(MetaOf(1).key);
-  index_.UnpublishDisk(MetaOf(1).key);
-  index_.UnpublishDisk(MetaOf(1).key);
   const BlockKey key = MetaOf(1).key;
+  index_.DiskChanged(Delta::Kind::kAdd, key);
+  const HostSlot freed = index_.UnpublishHost(key);
+  index_.DiskChanged(Delta::Kind::kRemove, key);
   const std::vector<Delta> expected = {
       {.kind = Delta::Kind::kAdd, .tier = Tier::kHost, .key = key},
       {.kind = Delta::Kind::kAdd, .tier = Tier::kDisk, .key = key},
@@ -56,7 +58,7 @@ TEST_F(BlockIndexTest, TellsOfHostAndDiskAfterTheFact) {
 }
 
 TEST_F(BlockIndexTest, APrefixEndsAtTheFirstHole) {
-  for (const uint64_t number : {1, 2, 4}) index_.PublishDisk(MetaOf(number));
+  for (const uint64_t number : {1, 2, 4}) disk_.keys.insert(MetaOf(number).key);
   std::vector<BlockKey> keys;
   for (const uint64_t number : {1, 2, 3, 4}) keys.push_back(MetaOf(number).key);
   EXPECT_EQ(index_.LongestPrefix(keys), 2u);
@@ -135,7 +137,7 @@ TEST_F(BlockIndexTest, AgreesWithAModel) {
         if (in.insert(Tier::kHost).second) index_.PublishHost(meta, Slot());
         break;
       case 1:
-        if (in.insert(Tier::kDisk).second) index_.PublishDisk(meta);
+        if (in.insert(Tier::kDisk).second) disk_.keys.insert(meta.key);
         break;
       case 2:
         if (in.contains(Tier::kHost) && pins[number].empty()) {
@@ -145,7 +147,7 @@ TEST_F(BlockIndexTest, AgreesWithAModel) {
         break;
       case 3:
         in.erase(Tier::kDisk);
-        index_.UnpublishDisk(meta.key);
+        disk_.keys.erase(meta.key);
         break;
       case 4:
         if (auto pin = index_.PinIn(Tier::kHost, meta.key)) pins[number].push_back(*std::move(pin));
@@ -153,7 +155,7 @@ TEST_F(BlockIndexTest, AgreesWithAModel) {
       default:
         if (!pins[number].empty()) pins[number].pop_back();
     }
-    ASSERT_EQ(index_.Find(meta.key) != nullptr, !in.empty());
+    ASSERT_EQ(index_.NearestTier(meta.key).has_value(), !in.empty());
     ASSERT_EQ(index_.In(Tier::kHost, meta.key), in.contains(Tier::kHost));
     ASSERT_EQ(index_.In(Tier::kDisk, meta.key), in.contains(Tier::kDisk));
     if (step % 100 == 0) index_.Audit();

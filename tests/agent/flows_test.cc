@@ -169,7 +169,7 @@ TEST(DiskLoadTest, TheSecondAskerWaitsForTheFirstsLoadInsideItsOwnDeadline) {
   rig.Pass(absl::Milliseconds(5));
   ASSERT_TRUE(patient->has_value());
   EXPECT_EQ((*patient)->value().blocks.size(), 1u);
-  EXPECT_EQ(rig.agent->disk()->stats().hits, 1u) << "one read for both";
+  EXPECT_EQ(rig.agent->disks()->stats().hits, 1u) << "one read for both";
 }
 
 TEST(DiskLoadTest, LoadsBeyondTheLimitWaitAndForegroundGoesFirst) {
@@ -183,11 +183,11 @@ TEST(DiskLoadTest, LoadsBeyondTheLimitWaitAndForegroundGoesFirst) {
             blocks - 1);
   const auto asker = rig.Spawn(rig.Onboard(rig.session, blocks, 1, kLong));
   rig.Pass(absl::Milliseconds(1));
-  const uint64_t before = rig.agent->disk()->stats().hits;
+  const uint64_t before = rig.agent->disks()->stats().hits;
   rig.disk.Resume();
   while (!asker->has_value()) ASSERT_TRUE(rig.time.Step());
   EXPECT_EQ((*asker)->value().blocks.size(), 1u);
-  EXPECT_LE(rig.agent->disk()->stats().hits - before, 2 * kMaxLoadsRunning) << "second in line";
+  EXPECT_LE(rig.agent->disks()->stats().hits - before, 2 * kMaxLoadsRunning) << "second in line";
   rig.Pass(absl::Seconds(1));
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), blocks);
 }
@@ -221,7 +221,7 @@ TEST(DiskLoadTest, AFlippedBitIsAMissACounterAndAQuarantine) {
     rig.media.FlipBit({.segment = SegmentId{segment}}, 4096 * 8 + 77);
   }
   EXPECT_EQ(rig.Hits(rig.session, 1, 1), 0u);
-  EXPECT_EQ(rig.agent->disk()->stats().verify_failures, 1u);
+  EXPECT_EQ(rig.agent->disks()->stats().verify_failures, 1u);
   EXPECT_FALSE(rig.agent->index().In(Tier::kDisk, rig.NameRun(rig.session, 1, 1).keys[0]));
   EXPECT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u) << "and can be put anew";
 }
@@ -310,6 +310,72 @@ TEST(ServePeerTest, DiskReadsForPeersAreBoundedAndEndAtTheirDeadline) {
     ASSERT_TRUE(answer->has_value());
     EXPECT_FALSE((*answer)->has_value());
   }
+}
+
+// The first of two disks hangs; what it holds up takes no turn away from the second once
+// it is out of service.
+class HungDiskTest : public ::testing::Test {
+ protected:
+  static constexpr absl::Duration kUntilQuarantined = absl::Seconds(3);
+  size_t OnFirst() { return rig_.agent->disks()->Statuses()[0].block_count; }
+  bool FirstServes() { return rig_.agent->disks()->Statuses()[0].serving; }
+  void FillBoth(size_t blocks) {
+    ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, blocks), blocks);
+    rig_.agent->evictor().EvictAll(Tier::kHost);
+    on_first_ = OnFirst();
+    ASSERT_GT(on_first_, blocks / 3);
+    ASSERT_LT(on_first_, 2 * blocks / 3);
+    rig_.disk.Stall();
+  }
+
+  AgentRig rig_{{.slots = 4 * kMaxLoadsRunning, .second_disk = true}};
+  size_t on_first_ = 0;
+};
+
+TEST_F(HungDiskTest, DoesNotUseUpTheWrites) {
+  constexpr size_t kBlocks = 6 * kMaxOffloadsRunning;
+  rig_.disk.Stall();
+  ASSERT_EQ(rig_.Put(rig_.session, 1, kBlocks), kBlocks);
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_GT(rig_.agent->offloader()->pending(), kMaxOffloadsRunning) << "not yet quarantined";
+  rig_.Pass(kUntilQuarantined);
+  EXPECT_FALSE(FirstServes());
+  EXPECT_EQ(rig_.agent->offloader()->pending(), kMaxOffloadsRunning) << "the ones that hang";
+  EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kDisk), kBlocks - kMaxOffloadsRunning);
+  rig_.disk.Resume();
+  rig_.Pass(kUntilQuarantined);
+  EXPECT_EQ(rig_.agent->offloader()->pending(), 0u);
+  EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kDisk), kBlocks);
+  rig_.agent->Audit();
+}
+
+TEST_F(HungDiskTest, DoesNotUseUpTheLoads) {
+  constexpr size_t kBlocks = 3 * kMaxLoadsRunning;
+  FillBoth(kBlocks);
+  ASSERT_EQ(
+      rig_.Run(rig_.agent->onboarder().Prefetch(rig_.NameRun(rig_.session, 1, kBlocks), true)),
+      kBlocks);
+  rig_.Pass(kUntilQuarantined);
+  EXPECT_FALSE(FirstServes());
+  EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), kBlocks - on_first_);
+}
+
+TEST_F(HungDiskTest, DoesNotUseUpThePeersReads) {
+  constexpr size_t kBlocks = 4 * kMaxPeerDiskReads;
+  FillBoth(kBlocks);
+  const auto serve_all = [&] {
+    size_t served = 0;
+    for (const BlockKey& key : rig_.NameRun(rig_.session, 1, kBlocks).keys) {
+      const absl::Time deadline = rig_.executor.Now() + absl::Milliseconds(1);
+      served += rig_.Run(rig_.agent->peer_server().Serve(key, deadline)).has_value() ? 1 : 0;
+    }
+    return served;
+  };
+  serve_all();
+  EXPECT_LT(serve_all(), kBlocks - on_first_) << "the hung reads take every place";
+  rig_.Pass(kUntilQuarantined);
+  EXPECT_FALSE(FirstServes());
+  EXPECT_EQ(serve_all(), kBlocks - on_first_);
 }
 
 }  // namespace

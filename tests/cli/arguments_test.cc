@@ -81,9 +81,10 @@ TEST(Arguments, HelpWinsOverWhatStandsBesideIt) {
 }
 
 TEST(Arguments, EveryVerbAndOptionIsInTheHelp) {
-  for (const char* word : {"status", "nodes", "tiers", "lookup", "evict", "settings", "version",
-                           "--agent", "--coordinator", "--output", "--timeout", "--block-key",
-                           "--tenant", "--space-digest", "--engine-key", "--tier", "--yes"}) {
+  for (const char* word :
+       {"status", "nodes", "tiers", "disk info", "lookup", "evict", "settings", "version",
+        "--agent", "--coordinator", "--output", "--timeout", "--block-key", "--tenant",
+        "--space-digest", "--engine-key", "--tier", "--yes"}) {
     EXPECT_THAT(HelpText(), HasSubstr(word));
   }
 }
@@ -111,6 +112,10 @@ TEST(Arguments, SayWhatIsWrong) {
       {"status --timeout 0s", "--timeout is 1ms to 60s"},
       {"status --timeout 61s", "--timeout is 1ms to 60s"},
       {"status --timeout -1s", "--timeout is 1ms to 60s"},
+      {"disk", "disk takes info"},
+      {"disk format", "disk takes info"},
+      {"disk info now", "disk takes info"},
+      {"disk info --coordinator c", "disk does not take --coordinator"},
       {"lookup", "lookup needs --block-key"},
       {"lookup --block-key 0011", "--block-key"},
       {"lookup --tenant t", "lookup needs --block-key, or all of"},

@@ -73,6 +73,16 @@ TEST_F(CommandTest, NobodyThereIsUnreachable) {
   EXPECT_EQ(Kvtier({"status", "--agent", "/nowhere/kvtier.sock"}).code, ExitCode::kUnreachable);
 }
 
+TEST_F(CommandTest, DiskInfoAsksForEachDisk) {
+  agent_.status_response.add_disks()->set_directory("/mnt/a");
+  agent_.status_response.add_disks()->set_directory("/mnt/b");
+  const Outcome outcome = Kvtier({"disk", "info", "--agent", agent_at_});
+  EXPECT_EQ(outcome.code, ExitCode::kOk) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("/mnt/a"));
+  EXPECT_THAT(outcome.out, HasSubstr("/mnt/b"));
+  EXPECT_EQ(Kvtier({"disk", "info", "--agent", kNobody}).code, ExitCode::kUnreachable);
+}
+
 TEST_F(CommandTest, AnAgentThatHangsIsUnreachableAfterTheTimeout) {
   agent_.hangs = true;
   const absl::Time before = absl::Now();

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "cli/disk.h"
 #include "cli/evict.h"
 #include "cli/lookup.h"
 #include "cli/nodes.h"
@@ -108,6 +109,13 @@ TEST(Complaints, NameWhatIsNotAsItShouldBe) {
                           "5 damaged manifest values dropped at start",
                           "2 blocks quarantined on host", "3 I/O errors on host",
                           "4 wrong blocks from peers", "coordinator silent, only local hits"));
+  status = WellAgent();
+  v1::DiskReport* disk = status.add_disks();
+  disk->set_directory("/mnt/b");
+  disk->set_health("quarantined: 16 of the last 64 I/Os failed");
+  EXPECT_THAT(
+      Complaints(status),
+      ElementsAre("disk /mnt/b out of service: quarantined: 16 of the last 64 I/Os failed"));
   status = WellAgent();
   status.set_coordinator_address("");
   status.set_coordinator_connected(false);
@@ -231,6 +239,77 @@ TEST(TiersTable, HasAColumnForEachTier) {
 
 TEST(TiersTable, ATierOfANewerAgentIsShownByItsNumber) {
   EXPECT_EQ(WireTierName(static_cast<v1::Tier>(7)), "tier 7");
+}
+
+v1::AgentStatusResponse AgentOfTwoDisks() {
+  v1::AgentStatusResponse status;
+  status.set_node_id("n1");
+  v1::DiskReport* well = status.add_disks();
+  well->set_id("00112233445566778899aabbccddeeff");
+  well->set_directory("/mnt/a");
+  well->set_io("io_uring");
+  well->set_serving(true);
+  well->set_health("healthy");
+  well->set_blocks(1234);
+  well->set_capacity_bytes(uint64_t{64} << 30);
+  well->set_used_bytes(uint64_t{16} << 30);
+  well->set_index_bytes(72000);
+  well->set_bytes_in(uint64_t{20} << 30);
+  well->set_bytes_out(uint64_t{3} << 30);
+  v1::DiskReport* gone = status.add_disks();
+  gone->set_directory("/mnt/b");
+  gone->set_health("not open: UNAVAILABLE: cannot open");
+  gone->set_quarantines(2);
+  gone->set_io_errors(16);
+  return status;
+}
+
+TEST(DiskInfoTable, HasALineForEachDiskAndOneForItsHealth) {
+  EXPECT_EQ(
+      DiskInfoTable({{"unix:/a.sock", AgentOfTwoDisks()}, {"h:1", absl::UnavailableError("no")}}),
+      R"(AGENT  n1  unix:/a.sock
+  DIRECTORY  STATE     I/O       CAPACITY      USED    FULL  BLOCKS     INDEX  BYTES IN  BYTES OUT  ERRORS  QUARANTINES
+  /mnt/a     serving   io_uring  64.0 GiB  16.0 GiB  25.0 %   1,234  70.3 KiB  20.0 GiB   3.00 GiB       0            0
+  /mnt/b     not open                 0 B       0 B       -       0       0 B       0 B        0 B      16            2
+  /mnt/a  00112233445566778899aabbccddeeff  healthy
+  /mnt/b                                    not open: UNAVAILABLE: cannot open
+
+AGENT  h:1  unreachable (no)
+)");
+  EXPECT_EQ(DiskInfoTable({{"unix:/a.sock", v1::AgentStatusResponse()}}),
+            "AGENT    unix:/a.sock\n  no disk\n");
+}
+
+TEST(DiskInfoJson, HasPlainNumbers) {
+  v1::AgentStatusResponse status = AgentOfTwoDisks();
+  status.mutable_disks()->DeleteSubrange(1, 1);
+  EXPECT_EQ(DiskInfoJson({{"unix:/a.sock", status}}), R"json({
+  "schema_version": 1,
+  "agents": [
+    {
+      "address": "unix:/a.sock",
+      "node_id": "n1",
+      "disks": [
+        {
+          "id": "00112233445566778899aabbccddeeff",
+          "directory": "/mnt/a",
+          "io": "io_uring",
+          "serving": true,
+          "health": "healthy",
+          "quarantines": 0,
+          "blocks": 1234,
+          "capacity_bytes": 68719476736,
+          "used_bytes": 17179869184,
+          "index_bytes": 72000,
+          "bytes_in": 21474836480,
+          "bytes_out": 3221225472,
+          "io_errors": 0
+        }
+      ]
+    }
+  ]
+}
+)json");
 }
 
 TEST(NodesTable, ShowsWhoIsThereAndWhatTheyHold) {

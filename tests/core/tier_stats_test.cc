@@ -68,5 +68,40 @@ TEST(LatencyHistogram, TakesAQuantileOutsideZeroToOneAsTheNearest) {
   EXPECT_EQ(histogram.Quantile(2), histogram.Quantile(1));
 }
 
+TEST(LatencyHistogram, ASumAnswersAsIfOneHadRecordedAll) {
+  LatencyHistogram all;
+  LatencyHistogram sum;
+  LatencyHistogram other;
+  for (int i = 1; i <= 100; ++i) {
+    all.Record(absl::Microseconds(i * i));
+    (i % 3 == 0 ? sum : other).Record(absl::Microseconds(i * i));
+  }
+  sum.Add(other);
+  EXPECT_EQ(sum.count(), all.count());
+  for (const double q : {0.0, 0.1, 0.5, 0.9, 1.0}) EXPECT_EQ(sum.Quantile(q), all.Quantile(q));
+}
+
+TEST(TierStats, EveryFieldIsSummed) {
+  // What a field that Add() forgot would break: all ten counters and two histograms.
+  static_assert(sizeof(TierStats) == 10 * sizeof(uint64_t) + 2 * sizeof(LatencyHistogram));
+  TierStats one{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, {}, {}};
+  one.read_latency.Record(absl::Seconds(1));
+  one.write_latency.Record(absl::Seconds(1));
+  TierStats two{10, 20, 30, 40, 50, 60, 70, 80, 90, 100, {}, {}};
+  two.Add(one);
+  EXPECT_EQ(two.hits, 11u);
+  EXPECT_EQ(two.misses, 22u);
+  EXPECT_EQ(two.inserts, 33u);
+  EXPECT_EQ(two.evictions, 44u);
+  EXPECT_EQ(two.declined, 55u);
+  EXPECT_EQ(two.bytes_in, 66u);
+  EXPECT_EQ(two.bytes_out, 77u);
+  EXPECT_EQ(two.verified, 88u);
+  EXPECT_EQ(two.verify_failures, 99u);
+  EXPECT_EQ(two.io_errors, 110u);
+  EXPECT_EQ(two.read_latency.count(), 1u);
+  EXPECT_EQ(two.write_latency.count(), 1u);
+}
+
 }  // namespace
 }  // namespace kvtier

@@ -126,14 +126,22 @@ def check_flags(pod, container, objects):
         yield f"--listen={flags.get('listen')} is not where the probes and Services look"
     mounts = {m["mountPath"] for m in container["volumeMounts"]}
     for name in ("socket_dir", "disk_dir", "tenants_dir", "data_dir"):
-        if name in flags and flags[name] not in mounts:
-            yield f"--{name}={flags[name]} is not a mounted volume"
+        for path in flags.get(name, "").split(","):
+            if path and path not in mounts:
+                yield f"--{name}={path} is not a mounted volume"
     if container["name"] == "agent":
         yield from check_agent_memory(container, flags)
 
 
+def all_disks(flags):
+    """Bytes of all disks: --disk_bytes is one size for every --disk_dir, or one for each."""
+    sizes = [size(one) for one in flags["disk_bytes"].split(",")]
+    disks = len(flags.get("disk_dir", "").split(","))  # A systemd unit adds its one itself.
+    return sizes[0] * disks if len(sizes) == 1 else sum(sizes)
+
+
 def check_agent_memory(container, flags):
-    host, disk = size(flags["host_bytes"]), size(flags["disk_bytes"])
+    host, disk = size(flags["host_bytes"]), all_disks(flags)
     needed = host + FIXED_OVERHEAD_BYTES + (host + disk) // TIER_BYTES_PER_INDEX_BYTE
     memory = container.get("resources", {}).get("limits", {}).get("memory")
     if memory is not None and size(memory) < needed:

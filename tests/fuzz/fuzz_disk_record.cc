@@ -26,7 +26,7 @@ Page PageOf(std::span<const uint8_t> bytes) {
 // A raw header page.
 void CheckHeader(std::span<const uint8_t> bytes) {
   const Page page = PageOf(bytes);
-  const absl::StatusOr<Record> record = DecodeRecordHeader(page);
+  const absl::StatusOr<RecordHeader> record = DecodeRecordHeader(page);
   if (!record.ok()) {
     KVT_CHECK(absl::IsDataLoss(record.status()));
     return;
@@ -48,20 +48,26 @@ void CheckRecord(std::span<const uint8_t> bytes) {
   const auto* first = reinterpret_cast<const std::byte*>(rest.data());
   std::vector<std::byte> payload(first, first + rest.size());
 
-  BlockIdentity identity{.length = payload.size()};
-  std::memcpy(&identity.key.hi, fields.data(), 8);
-  std::memcpy(&identity.key.lo, fields.data() + 8, 8);
-  std::memcpy(&identity.generation, fields.data() + 16, 8);
-  std::memcpy(identity.space.bytes.data(), fields.data() + 24, 32);
-  const Record record = SealRecord(identity, SumPayload(payload));
+  DiskEntry entry{.block = {.length = payload.size()}};
+  std::memcpy(&entry.block.key.hi, fields.data(), 8);
+  std::memcpy(&entry.block.key.lo, fields.data() + 8, 8);
+  std::memcpy(&entry.place.generation, fields.data() + 16, 8);
+  std::memcpy(entry.block.space.bytes.data(), fields.data() + 24, 32);
+  std::memcpy(&entry.place.segment, fields.data() + 56, 4);
+  std::memcpy(&entry.place.offset, fields.data() + 56, 8);
   Page page;
-  EncodeRecordHeader(record, page);
-  KVT_CHECK(VerifyRecord(record, page, payload).ok());
+  EncodeRecordHeader({.key = entry.block.key,
+                      .space = entry.block.space,
+                      .length = payload.size(),
+                      .place = entry.place,
+                      .sum = SumPayload(payload)},
+                     page);
+  KVT_CHECK(VerifyRecord(entry, page, payload).ok());
 
   bit %= static_cast<uint32_t>((page.size() + payload.size()) * 8);
   std::byte& damaged = bit / 8 < page.size() ? page[bit / 8] : payload[bit / 8 - page.size()];
   damaged ^= std::byte{1} << (bit % 8);
-  KVT_CHECK(absl::IsDataLoss(VerifyRecord(record, page, payload)));
+  KVT_CHECK(absl::IsDataLoss(VerifyRecord(entry, page, payload).status()));
 }
 
 // A manifest row: one byte of key length, the key, the value.
@@ -78,7 +84,7 @@ void CheckRow(std::span<const uint8_t> bytes) {
   }
   KVT_CHECK(image.entries.size() + image.generations.size() == 1);
   if (!image.entries.empty()) {
-    KVT_CHECK(key == BlockRowKey(image.entries[0].key));
+    KVT_CHECK(key == BlockRowKey(image.entries[0].block.key));
     KVT_CHECK(value == EncodeEntry(image.entries[0]));
   } else {
     KVT_CHECK(key == GenerationRowKey(image.generations[0].segment));

@@ -97,8 +97,8 @@ TEST_F(DamagedDiskTest, AFlippedBitInThePayloadIsAMissAndCounted) {
 }
 
 TEST_F(DamagedDiskTest, AFlippedBitInAnyFieldOfTheHeaderIsAMissAndCounted) {
-  // Magic, version, key, space, length, generation, sum, seal, padding.
-  constexpr uint64_t kOffsets[kPrefix.count] = {0, 9, 17, 33, 64, 72, 81, 97};
+  // Magic, version, key, space, length, generation, sum, seal.
+  constexpr uint64_t kOffsets[kPrefix.count] = {0, 9, 17, 33, 64, 72, 97, 113};
   for (size_t i = 0; i < kPrefix.count; ++i) FlipBit(RecordOf(i), kOffsets[i]);
   Restart();
   for (size_t i = 0; i < kPrefix.count; ++i) {
@@ -165,7 +165,7 @@ TEST_F(DamagedDiskTest, AnOlderGenerationsRecordOfTheSameBlockIsAMiss) {
   agent_.Kill();
 
   const FoundRecord now = RecordOf(0);
-  ASSERT_GT(now.record.identity.generation, old.record.identity.generation);
+  ASSERT_GT(now.header.place.generation, old.header.place.generation);
   ASSERT_EQ(ReadRecord(now).size(), stale.size());
   OverwriteRecord(now, stale);
   Restart();
@@ -196,8 +196,8 @@ TEST_F(DamagedDiskTest, AManifestThatPointsToAnotherBlocksRecordIsAMissAndCounte
   ChangeManifest(5, [&](std::string* value) {
     ManifestImage image;
     ASSERT_TRUE(DecodeRow(BlockRowKey(worker_.KeyOf(kPrefix.first + 5)), *value, &image).ok());
-    ManifestEntry entry = image.entries.front();
-    entry.offset = (uint64_t{1} << 20) + 4096;
+    DiskEntry entry = image.entries.front();
+    entry.place.offset = (uint64_t{1} << 20) + 4096;
     *value = EncodeEntry(entry);
   });
   Restart();

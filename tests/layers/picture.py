@@ -37,8 +37,10 @@ FENCES = (
     ("Protobuf", r"^google/protobuf/|\.pb\.h$", r"^(proto|agent|coordinator|client|cli)/"),
     ("command-line flags", r"^absl/flags/", r"_(main|config)\.(h|cc)$"),
     ("xxHash", r"^xxhash\.h$|^xxh3\.h$", r"^core/"),
-    # Keys and names in core; a session proves itself to the descriptor socket.
-    ("OpenSSL", r"^openssl/", r"^core/|^proto/session_wire\.|^agent/descriptor_socket\."),
+    # Keys and names in core; a session proves itself to the descriptor socket; a disk is encrypted.
+    ("OpenSSL", r"^openssl/", r"^core/|^proto/session_wire\.|^agent/descriptor_socket\."
+                              r"|^tier_disk/(aes_gcm|hkdf|secret_key)\."),
+    ("JSON", r"^nlohmann/", r"^bench/"),
     ("Python", r"^Python\.h$|^pybind11/", r"^client/python/"),
     ("GoogleTest", r"^g(test|mock)/", r"^tests/"),
     ("the sanitizers' interface", r"^sanitizer/", r"^tests/"),
@@ -61,7 +63,7 @@ LINKS = (
     (r"^PkgConfig::grpcpp$|^gRPC::|^protobuf::", ("proto", "agent", "coordinator", "client", "cli")),
     (r"^CUDA::|^cuda(rt)?(_static)?$", ("kernels", "tier_gpu")),
     (r"^PkgConfig::xxhash$", ("core",)),
-    (r"^OpenSSL::", ("core", "proto", "agent")),
+    (r"^OpenSSL::", ("core", "proto", "agent", "tier_disk")),
     (r"^pybind11::|^Python", ("client",)),
     (r"^GTest::", ("tests",)),
 )

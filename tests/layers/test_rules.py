@@ -53,6 +53,7 @@ PLANTED = (
     (include_rules.fences, {"tier_disk/record.cc": "#include <xxhash.h>\n"}, "xxHash"),
     (include_rules.fences, {"agent/tenants.cc": "#include <openssl/evp.h>\n"}, "OpenSSL"),
     (include_rules.fences, {"core/task.cc": "#include <sanitizer/asan_interface.h>\n"}, "sanitizers"),
+    (include_rules.fences, {"agent/put.cc": "#include <nlohmann/json.hpp>\n"}, "JSON"),
     (include_rules.fences, {"client/client.cc": "#include <Python.h>\n"}, "Python"),
     (include_rules.fences, includes("core/space.h", "gtest/gtest_prod.h"), "GoogleTest"),
     (include_rules.known, {"core/a.h": '#include "core/gone.h"\n'}, "no such file"),

@@ -34,6 +34,7 @@ void Coverage::Add(const Coverage& other) {
   damaged_records += other.damaged_records;
   damaged_fetches += other.damaged_fetches;
   disk_errors += other.disk_errors;
+  quarantines += other.quarantines;
   gpu_errors += other.gpu_errors;
   fetch_timeouts += other.fetch_timeouts;
   deadline_misses += other.deadline_misses;
@@ -55,6 +56,7 @@ std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
           {"damaged records", damaged_records},
           {"damaged fetches", damaged_fetches},
           {"disk errors", disk_errors},
+          {"quarantines of disks", quarantines},
           {"GPU errors", gpu_errors},
           {"fetch timeouts", fetch_timeouts},
           {"deadline misses", deadline_misses},

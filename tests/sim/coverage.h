@@ -25,6 +25,7 @@ struct Coverage {
   uint64_t damaged_records = 0;
   uint64_t damaged_fetches = 0;
   uint64_t disk_errors = 0;
+  uint64_t quarantines = 0;  // Of disks.
   uint64_t gpu_errors = 0;
   uint64_t fetch_timeouts = 0;
   uint64_t deadline_misses = 0;

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -57,11 +58,12 @@ void SimNode::Boot() {
                          .slab_bytes = kSlabBytes,
                          .gpu_bytes = options_.gpu_bytes,
                          .gpu_block_bytes = Space(kGpuSpace).block_bytes};
+  const std::vector<Agent::DiskSeam> disks = {
+      {.id = {{1}}, .disk = disk_.get(), .manifest = manifest_.get()}};
   absl::StatusOr<std::unique_ptr<Agent>> agent =
       Agent::Create(std::move(options), {.executor = executor_.get(),
                                          .workers = workers_.get(),
-                                         .disk = disk_.get(),
-                                         .manifest = manifest_.get(),
+                                         .disks = disks,
                                          .device = device_.get(),
                                          .transport = transport_.get(),
                                          .coordinator = link_.get()});
@@ -72,10 +74,11 @@ void SimNode::Boot() {
 }
 
 Task<void> SimNode::Start() {
-  const absl::StatusOr<DiskTier::Recovery> recovery = co_await agent_->Start();
-  world_.trace->Add("node started", {number(), recovery.ok() ? recovery->recovered_blocks : ~0ULL,
-                                     recovery.ok() ? recovery->dropped_stale : 0,
-                                     recovery.ok() ? recovery->dropped_corrupt : 0});
+  const absl::StatusOr<DiskSet::Recovery> recovery = co_await agent_->Start();
+  world_.trace->Add("node started",
+                    {number(), recovery.ok() ? recovery->total.recovered_blocks : ~0ULL,
+                     recovery.ok() ? recovery->total.dropped_stale : 0,
+                     recovery.ok() ? recovery->total.dropped_corrupt : 0});
   if (recovery.ok()) {
     world_.network->Listen(address_, agent_.get());
     serves_ = true;
@@ -96,7 +99,7 @@ void SimNode::LoseDevice() {
 
 void SimNode::Crash() {
   KVT_CHECK(running());
-  past_.Add(agent_->stats(), agent_->disk()->stats());
+  Count(&past_);
   ++past_.crashes;
   world_.trace->Add("node dies", {number()});
   serves_ = false;
@@ -143,7 +146,7 @@ void SimNode::Audit() {
     world_.oracle->Expect(manifest_media_.rows.contains(BlockRowKey(held.key)),
                           absl::StrCat("node ", number(), " calls block ", held.key.ToHex(),
                                        " durable, and its manifest does not know it"));
-    world_.oracle->Expect(agent_->disk()->Find(held.key).has_value(),
+    world_.oracle->Expect(agent_->disks()->Find(held.key).has_value(),
                           absl::StrCat("node ", number(), " has block ", held.key.ToHex(),
                                        " in its index, and its disk tier does not"));
   }
@@ -151,7 +154,19 @@ void SimNode::Audit() {
 
 void SimNode::AddTo(Coverage* coverage) const {
   coverage->Add(past_);
-  if (running()) coverage->Add(agent_->stats(), agent_->disk()->stats());
+  if (running()) Count(coverage);
+}
+
+void SimNode::Count(Coverage* coverage) const {
+  coverage->Add(agent_->stats(), agent_->disks()->stats());
+  for (const DiskSet::DiskStatus& disk : agent_->disks()->Statuses()) {
+    coverage->quarantines += disk.quarantines;
+  }
+}
+
+bool SimNode::DisksServe() const {
+  const std::vector<DiskSet::DiskStatus> disks = agent_->disks()->Statuses();
+  return std::all_of(disks.begin(), disks.end(), [](const auto& disk) { return disk.serving; });
 }
 
 void SimNode::ExpectQuiet() {

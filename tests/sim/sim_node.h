@@ -69,6 +69,8 @@ class SimNode {
   // Until the next Boot().
   void LoseDevice();
   bool device_lost() const { return device_lost_; }
+  // No disk of the running agent is out of service.
+  bool DisksServe() const;
   testing::SimDisk& disk() { return *disk_; }
   testing::SimDiskMedia& disk_media() { return disk_media_; }
   testing::SimManifestMedia& manifest_media() { return manifest_media_; }
@@ -92,6 +94,7 @@ class SimNode {
  private:
   Task<void> Start();
   void MapGpu();
+  void Count(Coverage* coverage) const;
 
   const World world_;
   const Options options_;

@@ -15,6 +15,9 @@ constexpr size_t kWorkersPerNode = 8;
 constexpr absl::Duration kFaultyTime = absl::Seconds(40);
 // Longer than any request, lease, reservation or prefetch goes on.
 constexpr absl::Duration kQuietTime = absl::Seconds(15);
+// A disk that was quarantined and is well again serves within this: the longest pause
+// between two probes, the probes and the blocks' announcement.
+const absl::Duration kReadmitBound = kMaxProbeInterval + absl::Seconds(10);
 constexpr absl::Duration kProofTime = absl::Seconds(90);
 constexpr absl::Duration kAuditInterval = absl::Milliseconds(500);
 
@@ -106,6 +109,7 @@ Outcome World::Run() {
     faults_->Heal();
     for (const auto& worker : workers_) worker->Die(absl::Milliseconds(100));
     RunUntil(time_.Now() + kQuietTime);
+    AwaitDisks();
     ExpectQuiet();
   }
   if (!failed()) {
@@ -136,6 +140,19 @@ Outcome World::Run() {
           .blocks_checked = oracle_.blocks_checked(),
           .simulated = time_.Now() - absl::UnixEpoch() - absl::Seconds(1000),
           .coverage = coverage};
+}
+
+void World::AwaitDisks() {
+  const absl::Time until = time_.Now() + kReadmitBound;
+  const auto all_serve = [this] {
+    return std::all_of(nodes_.begin(), nodes_.end(),
+                       [](const auto& node) { return node->DisksServe(); });
+  };
+  while (!failed() && !all_serve() && time_.Now() < until) {
+    time_.RunUntil(time_.Now() +
+                   absl::Seconds(1));  // Minutes, in which nothing is asked: no audits.
+  }
+  oracle_.Expect(failed() || all_serve(), "after the faults, a disk stays quarantined");
 }
 
 void World::ExpectQuiet() {
@@ -179,7 +196,7 @@ void World::ExpectUndamaged() {
     Agent& agent = node->agent();
     oracle_.Expect(agent.stats().altered_blocks == 0,
                    absl::StrCat("node ", node->number(), " found altered host blocks"));
-    oracle_.Expect(faults_->damages_disks() || agent.disk()->stats().verify_failures == 0,
+    oracle_.Expect(faults_->damages_disks() || agent.disks()->stats().verify_failures == 0,
                    absl::StrCat("node ", node->number(),
                                 "'s disk records fail to verify, and "
                                 "nobody damaged them"));

@@ -54,6 +54,8 @@ class World {
   void Audit();
   // After the faults and when the workers have left: nothing is left behind, and
   // the coordinator's picture is the truth.
+  // Until what was quarantined serves again.
+  void AwaitDisks();
   void ExpectQuiet();
   void ExpectTrueDirectory();
   void ExpectUndamaged();

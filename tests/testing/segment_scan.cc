@@ -16,9 +16,9 @@ std::vector<FoundRecord> ScanSegments(const std::string& disk_dir) {
     std::array<std::byte, kRecordHeaderBytes> page;
     for (uint64_t offset = 0; stream.read(reinterpret_cast<char*>(page.data()), page.size());
          offset += page.size()) {
-      const absl::StatusOr<Record> record = DecodeRecordHeader(page);
-      if (record.ok()) {
-        found.push_back({.file = file.path(), .offset = offset, .record = *record});
+      const absl::StatusOr<RecordHeader> header = DecodeRecordHeader(page);
+      if (header.ok()) {
+        found.push_back({.file = file.path(), .offset = offset, .header = *header});
       }
     }
   }
@@ -28,8 +28,8 @@ std::vector<FoundRecord> ScanSegments(const std::string& disk_dir) {
 std::optional<FoundRecord> FindRecord(const std::string& disk_dir, const BlockKey& key) {
   std::optional<FoundRecord> newest;
   for (const FoundRecord& record : ScanSegments(disk_dir)) {
-    if (record.record.identity.key != key) continue;
-    if (!newest || record.record.identity.generation > newest->record.identity.generation) {
+    if (record.header.key != key) continue;
+    if (!newest || record.header.place.generation > newest->header.place.generation) {
       newest = record;
     }
   }
@@ -37,7 +37,7 @@ std::optional<FoundRecord> FindRecord(const std::string& disk_dir, const BlockKe
 }
 
 std::vector<std::byte> ReadRecord(const FoundRecord& place) {
-  std::vector<std::byte> bytes(RecordBytes(place.record.identity.length));
+  std::vector<std::byte> bytes(RecordBytes(place.header.length));
   std::ifstream stream(place.file, std::ios::binary);
   stream.seekg(static_cast<std::streamoff>(place.offset));
   stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));

@@ -17,7 +17,7 @@ namespace kvtier::testing {
 struct FoundRecord {
   std::string file;
   uint64_t offset = 0;  // Of the header; the payload follows at + kRecordHeaderBytes.
-  Record record;
+  RecordHeader header;
 };
 
 // Every header page of every segment below `disk_dir`, live or left over.

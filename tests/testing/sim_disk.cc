@@ -122,7 +122,8 @@ Task<void> SimDisk::Wait(uint64_t bytes) {
   }
 }
 
-Task<absl::Status> SimDisk::Read(DiskAddress from, std::span<const std::span<std::byte>> into) {
+Task<absl::Status> SimDisk::Read(IoClass /*io_class*/, DiskAddress from,
+                                 std::span<const std::span<std::byte>> into) {
   uint64_t bytes = 0;
   for (const auto& buffer : into) bytes += buffer.size();
   co_await Wait(bytes);
@@ -141,7 +142,7 @@ Task<absl::Status> SimDisk::Read(DiskAddress from, std::span<const std::span<std
   co_return absl::UnavailableError("simulated read error");
 }
 
-Task<absl::Status> SimDisk::Write(DiskAddress to,
+Task<absl::Status> SimDisk::Write(IoClass /*io_class*/, DiskAddress to,
                                   std::span<const std::span<const std::byte>> from) {
   PendingWrite write(media_, to, from);
   co_await Wait(write.size());

@@ -80,8 +80,9 @@ class SimDisk final : public Disk {
 
   uint32_t segment_count() const override { return media_->segment_count(); }
   uint64_t segment_bytes() const override { return media_->segment_bytes(); }
-  Task<absl::Status> Read(DiskAddress from, std::span<const std::span<std::byte>> into) override;
-  Task<absl::Status> Write(DiskAddress to,
+  Task<absl::Status> Read(IoClass io_class, DiskAddress from,
+                          std::span<const std::span<std::byte>> into) override;
+  Task<absl::Status> Write(IoClass io_class, DiskAddress to,
                            std::span<const std::span<const std::byte>> from) override;
 
   // From Stall() until Resume() no I/O ends.

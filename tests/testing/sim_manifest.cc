@@ -38,7 +38,7 @@ void SimManifestMedia::Apply(const ManifestBatch& batch) {
   for (const auto& generation : batch.generations) {
     rows[GenerationRowKey(generation.segment)] = EncodeGeneration(generation);
   }
-  for (const ManifestEntry& entry : batch.puts) rows[BlockRowKey(entry.key)] = EncodeEntry(entry);
+  for (const DiskEntry& entry : batch.puts) rows[BlockRowKey(entry.block.key)] = EncodeEntry(entry);
 }
 
 bool SimManifestMedia::Draw(double chance) {

@@ -6,11 +6,22 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/block_proof.h"
 #include "tests/testing/blocks.h"
-#include "tier_disk/disk_block.h"
+#include "tier_disk/disk_identity.h"
 #include "tier_disk/page_buffer.h"
 
 namespace kvtier::testing {
+
+// The id whose digits are `hi` and `lo`.
+inline DiskId TestDiskId(uint64_t hi, uint64_t lo) {
+  DiskId id;
+  for (size_t i = 0; i < 8; ++i) {
+    id.bytes[i] = static_cast<uint8_t>(hi >> (56 - 8 * i));
+    id.bytes[8 + i] = static_cast<uint8_t>(lo >> (56 - 8 * i));
+  }
+  return id;
+}
 
 inline constexpr uint64_t kDiskTenant = 7;  // Seed of the contents.
 
@@ -27,10 +38,10 @@ inline PageBuffer DiskPayload(uint64_t number, uint64_t length) {
   return slot;
 }
 
-inline DiskBlock MakeDiskBlock(uint64_t number, uint64_t length,
+inline BlockMeta MakeDiskBlock(uint64_t number, uint64_t length,
                                std::optional<uint64_t> parent = std::nullopt) {
   PageBuffer slot = DiskPayload(number, length);
-  DiskBlock block{.key = DiskKey(number),
+  BlockMeta block{.key = DiskKey(number),
                   .space = TestSpace(length).Digest(),
                   .length = length,
                   .sum = SumPayload(slot.bytes().first(length))};

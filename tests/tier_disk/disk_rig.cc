@@ -36,12 +36,18 @@ DiskRig::~DiskRig() {
   std::filesystem::remove_all(layout_.directory, error);
 }
 
+DiskTier::Observer DiskRig::Listener() const {
+  return [this](DiskTier::Change change, const BlockKey& key) {
+    if (change == DiskTier::Change::kDropped) on_drop_(key);
+  };
+}
+
 absl::Status DiskRig::MakeSimSeams() {
   sim_executor = std::make_unique<SimExecutor>(&sim_time);
   sim_disk = std::make_unique<SimDisk>(sim_executor.get(), &disk_media);
   sim_manifest_ = std::make_unique<SimManifest>(sim_executor.get(), &manifest_media);
   tier = std::make_unique<DiskTier>(sim_executor.get(), &inline_workers_, sim_disk.get(),
-                                    sim_manifest_.get(), on_drop_);
+                                    sim_manifest_.get(), Listener());
   return absl::OkStatus();
 }
 
@@ -51,7 +57,7 @@ absl::Status DiskRig::MakeRealSeams() {
   const DiskIoKind io = form_ == DiskForm::kUring ? DiskIoKind::kUring : DiskIoKind::kPread;
   KVT_ASSIGN_OR_RETURN(opened_, OpenDisk(executor_.get(), layout_, io));
   tier = std::make_unique<DiskTier>(executor_.get(), pool_.get(), opened_.disk.get(),
-                                    opened_.manifest.get(), on_drop_);
+                                    opened_.manifest.get(), Listener());
   return absl::OkStatus();
 }
 
@@ -63,6 +69,8 @@ absl::Status DiskRig::Open() {
 }
 
 void DiskRig::Close() {
+  // A simulated process may die in the middle of a reclaim; a real one's I/O must end.
+  if (tier != nullptr && form_ != DiskForm::kSim) Run(tier->Idle(absl::InfiniteFuture()));
   tier.reset();
   opened_.manifest.reset();
   opened_.disk.reset();
@@ -76,13 +84,13 @@ void DiskRig::Close() {
 
 absl::Status DiskRig::Put(uint64_t number, uint64_t length, std::optional<uint64_t> parent) {
   PageBuffer slot = DiskPayload(number, length);
-  const DiskBlock block = MakeDiskBlock(number, length, parent);
+  const BlockMeta block = MakeDiskBlock(number, length, parent);
   return Run(tier->Put(block, slot.bytes()));
 }
 
 absl::Status DiskRig::Get(uint64_t number, uint64_t length) {
   PageBuffer slot(length);
-  KVT_RETURN_IF_ERROR(Run(tier->Get(DiskKey(number), slot.bytes())));
+  KVT_RETURN_IF_ERROR(Run(tier->Get(DiskKey(number), slot.bytes())).status());
   if (HoldsDiskBlock(number, length, &slot)) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("block ", number, ": WRONG BYTES served"));
 }

@@ -67,6 +67,7 @@ class DiskRig {
   DiskTier::Recovery recovery;  // Of the last Open().
 
  private:
+  DiskTier::Observer Listener() const;
   absl::Status MakeSimSeams();
   absl::Status MakeRealSeams();
 

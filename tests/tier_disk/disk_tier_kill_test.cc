@@ -1,25 +1,19 @@
 // kill -9 of a process that puts blocks, at random moments: whatever it had told
 // its parent is durable is readable afterwards, and right.
 //
-// The program runs itself with --child DIRECTORY FIRST; the child writes one record
-// a report to its stdout: 'A' block acknowledged, 'D' block dropped (before it is).
-#include <fcntl.h>
+// The program runs itself with --child DIRECTORY FIRST.
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <random>
-#include <set>
 #include <string>
 
+#include "tests/tier_disk/disk_child.h"
 #include "tests/tier_disk/disk_rig.h"
 
 namespace kvtier {
@@ -29,30 +23,25 @@ constexpr int kKills = 10;
 constexpr uint64_t kStreams = 8;  // Concurrent puts of the child.
 constexpr uint64_t kNumbersPerLife = 1000000;
 
-struct Report {
-  char what = 0;
-  char pad[7] = {};
-  uint64_t number = 0;
-};
-static_assert(sizeof(Report) == 16);  // Below PIPE_BUF: one write is never torn.
+using testing::DiskChild;
+using testing::DiskReport;
+using testing::DurableBlocks;
+using testing::TellParent;
 
 DiskLayout Layout(const std::string& directory) {
   return {.directory = directory, .segment_bytes = uint64_t{4} << 20, .segment_count = 6};
 }
 uint64_t LengthOf(uint64_t number) { return 4096 * (1 + number % 32); }
 
-void Tell(char what, uint64_t number) {
-  const Report report{.what = what, .number = number};
-  if (write(STDOUT_FILENO, &report, sizeof(report)) != sizeof(report)) _exit(3);
-}
-
 Task<void> PutForEver(DiskTier* tier, uint64_t number, std::map<BlockKey, uint64_t>* numbers) {
   for (;; number += kStreams) {
     PageBuffer slot = testing::DiskPayload(number, LengthOf(number));
-    const DiskBlock block = testing::MakeDiskBlock(number, LengthOf(number));
+    const BlockMeta block = testing::MakeDiskBlock(number, LengthOf(number));
     (*numbers)[block.key] = number;
     const absl::Status status = co_await tier->Put(block, slot.bytes());
-    if (status.ok() && tier->Find(block.key)) Tell('A', number);
+    if (status.ok() && tier->Find(block.key)) {
+      TellParent({.what = DiskReport::What::kDurable, .number = number});
+    }
   }
 }
 
@@ -66,10 +55,13 @@ int RunChild(const std::string& directory, uint64_t first) {
     return 2;
   }
   std::map<BlockKey, uint64_t> numbers;
-  DiskTier tier(&executor, &pool, disk->disk.get(), disk->manifest.get(), [&](const BlockKey& key) {
-    const auto number = numbers.find(key);
-    Tell('D', number == numbers.end() ? 0 : number->second);
-  });
+  DiskTier tier(&executor, &pool, disk->disk.get(), disk->manifest.get(),
+                [&](DiskTier::Change change, const BlockKey& key) {
+                  if (change == DiskTier::Change::kAdded) return;
+                  const auto number = numbers.find(key);
+                  TellParent({.what = DiskReport::What::kDropped,
+                              .number = number == numbers.end() ? 0 : number->second});
+                });
   if (!testing::RunTask(&executor, tier.Open()).ok()) return 2;
   // Drops of blocks of earlier lives are told by number too.
   for (uint64_t life = 0; life * kNumbersPerLife < first; ++life) {
@@ -96,45 +88,25 @@ class KillTest : public ::testing::Test {
   }
   // Lets a child run for `reports` reports and some random while, then kills it.
   void RunAndKill(uint64_t first, uint64_t reports, useconds_t then_us);
-  void Take(const Report& report) {
-    if (report.what == 'A') durable_.insert(report.number);
-    if (report.what == 'D') durable_.erase(report.number);
-  }
 
   const std::string directory_;
-  std::set<uint64_t> durable_;
+  DurableBlocks durable_;
 };
 
 void KillTest::RunAndKill(uint64_t first, uint64_t reports, useconds_t then_us) {
-  std::array<int, 2> pipe_ends;
-  ASSERT_EQ(pipe2(pipe_ends.data(), O_CLOEXEC), 0);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDOUT_FILENO);
-  std::string self = "/proc/self/exe";
-  std::string mode = "--child";
-  std::string directory = directory_;
-  std::string start = std::to_string(first);
-  char* arguments[] = {self.data(), mode.data(), directory.data(), start.data(), nullptr};
-  pid_t child = 0;
-  ASSERT_EQ(posix_spawn(&child, self.c_str(), &actions, nullptr, arguments, environ), 0);
-  posix_spawn_file_actions_destroy(&actions);
-  close(pipe_ends[1]);
-
-  Report report;
+  const auto child = DiskChild::Start({"--child", directory_, std::to_string(first)});
+  ASSERT_NE(child, nullptr);
+  std::optional<DiskReport> report;
   uint64_t seen = 0;
-  while (seen < reports && read(pipe_ends[0], &report, sizeof(report)) == sizeof(report)) {
-    Take(report);
+  while (seen < reports && (report = child->Next()).has_value()) {
+    durable_.Take(*report);
     ++seen;
   }
   EXPECT_EQ(seen, reports) << "the child ended by itself";
   usleep(then_us);  // Not a wait for something: the moment of the kill is random.
-  kill(child, SIGKILL);
-  while (read(pipe_ends[0], &report, sizeof(report)) == sizeof(report)) Take(report);
-  close(pipe_ends[0]);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFSIGNALED(status));
+  child->Kill();
+  while ((report = child->Next()).has_value()) durable_.Take(*report);
+  ASSERT_LT(child->Wait(), 0) << "no signal ended it";
 }
 
 TEST_F(KillTest, WhatWasAcknowledgedIsThereAfterKill9) {
@@ -154,17 +126,15 @@ TEST_F(KillTest, WhatWasAcknowledgedIsThereAfterKill9) {
     auto disk = OpenDisk(&executor, Layout(directory_), DiskIoKind::kAuto);
     ASSERT_TRUE(disk.ok()) << disk.status();
     DiskTier tier(&executor, &pool, disk->disk.get(), disk->manifest.get(),
-                  [](const BlockKey& key) { ADD_FAILURE() << "damaged: " << key.ToHex(); });
+                  [](DiskTier::Change change, const BlockKey& key) {
+                    EXPECT_EQ(change, DiskTier::Change::kAdded) << "damaged: " << key.ToHex();
+                  });
     ASSERT_TRUE(testing::RunTask(&executor, tier.Open()).ok());
     tier.Audit();
-    for (const uint64_t number : durable_) {
-      PageBuffer slot(LengthOf(number));
-      const absl::Status got =
-          testing::RunTask(&executor, tier.Get(testing::DiskKey(number), slot.bytes()));
-      ASSERT_EQ(got, absl::OkStatus()) << number;
-      ASSERT_TRUE(testing::HoldsDiskBlock(number, LengthOf(number), &slot)) << number;
-      ++verified;
-    }
+    ASSERT_EQ(
+        testing::RunTask(&executor, testing::ReadBlocks(&tier, durable_.numbers(), &LengthOf)),
+        absl::OkStatus());
+    verified += durable_.numbers().size();
   }
   std::printf("%d kills, %llu acknowledged blocks read and right\n", kKills,
               static_cast<unsigned long long>(verified));

@@ -65,7 +65,7 @@ TEST_F(DiskTierTest, PuttingABlockAgainWritesNothing) {
 
 TEST_F(DiskTierTest, TwoPutsOfOneBlockShareOneWrite) {
   PageBuffer slot = DiskPayload(1, kLength);
-  const DiskBlock block = MakeDiskBlock(1, kLength);
+  const BlockMeta block = MakeDiskBlock(1, kLength);
   TaskScope scope(rig_.sim_executor.get());
   std::optional<absl::Status> first;
   std::optional<absl::Status> second;
@@ -83,7 +83,7 @@ TEST_F(DiskTierTest, AnErasedBlockStaysAwayAfterReopening) {
   EXPECT_TRUE(absl::IsNotFound(rig_.Get(1, kLength)));
   ASSERT_EQ(rig_.Open(), absl::OkStatus());
   EXPECT_TRUE(absl::IsNotFound(rig_.Get(1, kLength)));
-  EXPECT_TRUE(dropped_.empty());  // Erase is the owner's own doing.
+  EXPECT_EQ(dropped_, std::vector<BlockKey>{DiskKey(1)});
 }
 
 TEST_F(DiskTierTest, ErasingAnUnknownBlockIsOk) { EXPECT_EQ(rig_.Erase(1), absl::OkStatus()); }
@@ -116,7 +116,7 @@ TEST_F(DiskTierTest, PutsBeyondTheLimitAreDeclined) {
   PageBuffer slot = DiskPayload(1, 4096);
   TaskScope scope(rig_.sim_executor.get());
   std::vector<std::optional<absl::Status>> results(kMaxDiskPutsInFlight);
-  std::vector<DiskBlock> blocks;
+  std::vector<BlockMeta> blocks;
   for (uint64_t i = 0; i <= kMaxDiskPutsInFlight; ++i) blocks.push_back(MakeDiskBlock(i, 4096));
   std::vector<PageBuffer> slots;
   for (uint64_t i = 0; i <= kMaxDiskPutsInFlight; ++i) slots.push_back(DiskPayload(i, 4096));
@@ -152,7 +152,7 @@ TEST_F(DiskTierTest, AManifestThatCannotBeReadFailsOpen) {
 TEST_F(DiskTierTest, ABlockIsNotReadableBeforeItIsCommitted) {
   rig_.sim_disk->Stall();
   PageBuffer slot = DiskPayload(1, kLength);
-  const DiskBlock block = MakeDiskBlock(1, kLength);
+  const BlockMeta block = MakeDiskBlock(1, kLength);
   TaskScope scope(rig_.sim_executor.get());
   std::optional<absl::Status> put;
   scope.Spawn(testing::Collect(tier().Put(block, slot.bytes()), &put));
@@ -211,7 +211,7 @@ TEST_F(DiskTierTest, AFlippedBitAnywhereInARecordIsAMissAndDropsIt) {
     const auto image = rig_.manifest_media.rows.at(BlockRowKey(DiskKey(1)));
     ManifestImage row;
     ASSERT_TRUE(DecodeRow(BlockRowKey(DiskKey(1)), image, &row).ok());
-    rig_.disk_media.FlipBit({row.entries[0].segment, row.entries[0].offset}, bit);
+    rig_.disk_media.FlipBit({row.entries[0].place.segment, row.entries[0].place.offset}, bit);
     dropped_.clear();
     ASSERT_TRUE(absl::IsDataLoss(rig_.Get(1, kLength)));
     ASSERT_EQ(dropped_, std::vector<BlockKey>{DiskKey(1)});
@@ -253,6 +253,7 @@ TEST_F(DiskTierTest, ARecordOfAnOlderGenerationIsAMiss) {
   ASSERT_EQ(rig_.Put(1, kLength), absl::OkStatus());
   const auto old = rig_.disk_media.ReadRaw(Nth(0), RecordBytes(kLength));
   ASSERT_EQ(rig_.Erase(1), absl::OkStatus());
+  dropped_.clear();
   ASSERT_EQ(rig_.Open(), absl::OkStatus());  // Segment 0 is free again, and renewed.
   ASSERT_EQ(rig_.Put(1, kLength), absl::OkStatus());
   ASSERT_NE(rig_.disk_media.ReadRaw(Nth(0), RecordBytes(kLength)), old);
@@ -280,7 +281,7 @@ TEST_F(DiskTierTest, ATornRecordIsAMissAtEverySectorCut) {
     ManifestImage row;
     const std::string key = BlockRowKey(DiskKey(1));
     ASSERT_TRUE(DecodeRow(key, rig_.manifest_media.rows.at(key), &row).ok());
-    const DiskAddress at{row.entries[0].segment, row.entries[0].offset + cut};
+    const DiskAddress at{row.entries[0].place.segment, row.entries[0].place.offset + cut};
     // From the cut on, what the place held before.
     rig_.disk_media.WriteRaw(at, std::vector<std::byte>(bytes - cut));
     ASSERT_TRUE(absl::IsDataLoss(rig_.Get(1, kLength)));
@@ -294,7 +295,7 @@ TEST_F(DiskTierTest, WhatWasAcknowledgedSurvivesACrashAmongTornWrites) {
   for (uint64_t crash = 0; crash < 50; ++crash) {
     SCOPED_TRACE(crash);
     std::vector<PageBuffer> slots;
-    std::vector<DiskBlock> blocks;
+    std::vector<BlockMeta> blocks;
     for (uint64_t i = 0; i < 8; ++i) {
       slots.push_back(DiskPayload(100 + 8 * crash + i, kLength));
       blocks.push_back(MakeDiskBlock(100 + 8 * crash + i, kLength));
@@ -349,14 +350,14 @@ TEST_F(DiskTierTest, AReadDuringReclaimIsRightOrAMiss) {
   uint64_t number = 1;
   while (dropped_.empty()) ASSERT_EQ(rig_.Put(number++, 60000), absl::OkStatus());
   // Read every block that is left while puts push the oldest out.
-  const std::vector<DiskBlock> blocks = tier().Blocks();
+  const std::vector<BlockKey> blocks = tier().Keys();
   TaskScope scope(rig_.sim_executor.get());
   std::vector<PageBuffer> slots;
-  std::vector<std::optional<absl::Status>> got(blocks.size());
+  std::vector<std::optional<absl::StatusOr<BlockMeta>>> got(blocks.size());
   for (size_t i = 0; i < blocks.size(); ++i) slots.emplace_back(60000);
   rig_.sim_disk->Stall();
   for (size_t i = 0; i < blocks.size(); ++i) {
-    scope.Spawn(testing::Collect(tier().Get(blocks[i].key, slots[i].bytes()), &got[i]));
+    scope.Spawn(testing::Collect(tier().Get(blocks[i], slots[i].bytes()), &got[i]));
   }
   for (uint64_t i = 0; i < 60; ++i) {
     rig_.sim_disk->Resume();
@@ -365,10 +366,12 @@ TEST_F(DiskTierTest, AReadDuringReclaimIsRightOrAMiss) {
   size_t served = 0;
   for (size_t i = 0; i < blocks.size(); ++i) {
     ASSERT_TRUE(got[i].has_value());
-    ASSERT_TRUE(got[i]->ok() || absl::IsNotFound(*got[i])) << *got[i];
-    if (!got[i]->ok()) continue;
+    const absl::StatusOr<BlockMeta>& meta = *got[i];
+    ASSERT_TRUE(meta.ok() || absl::IsNotFound(meta.status())) << meta.status();
+    if (!meta.ok()) continue;
     ++served;
-    ASSERT_EQ(SumPayload(slots[i].bytes().first(60000)), blocks[i].sum);
+    ASSERT_EQ(meta->key, blocks[i]);
+    ASSERT_EQ(SumPayload(slots[i].bytes().first(60000)), meta->sum);
   }
   EXPECT_GT(served, 0);
   EXPECT_EQ(tier().stats().verify_failures, 0);

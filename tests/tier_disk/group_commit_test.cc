@@ -11,7 +11,7 @@ namespace {
 
 ManifestBatch Put(uint64_t number) {
   ManifestBatch batch;
-  batch.puts.push_back({.key = {.hi = number}, .length = 4096});
+  batch.puts.push_back({.block = {.key = {.hi = number}, .length = 4096}});
   return batch;
 }
 ManifestBatch Erase(uint64_t number) { return {.erases = {BlockKey{.hi = number}}}; }

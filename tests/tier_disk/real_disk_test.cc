@@ -54,11 +54,11 @@ class RealDiskTest : public ::testing::TestWithParam<DiskForm> {
   }
   absl::Status Write(DiskAddress to, PageBuffer* from) {
     const std::array<std::span<const std::byte>, 1> buffers = {from->bytes()};
-    return RunTask(&executor_, disk_->Write(to, buffers));
+    return RunTask(&executor_, disk_->Write(IoClass::kOffload, to, buffers));
   }
   absl::Status Read(DiskAddress from, PageBuffer* into) {
     const std::array<std::span<std::byte>, 1> buffers = {into->bytes()};
-    return RunTask(&executor_, disk_->Read(from, buffers));
+    return RunTask(&executor_, disk_->Read(IoClass::kForeground, from, buffers));
   }
 
   ThreadExecutor executor_;
@@ -85,7 +85,8 @@ TEST_P(RealDiskTest, BuffersAreGatheredAndScatteredInOrder) {
   PageBuffer first = testing::DiskPayload(1, 4096);
   PageBuffer second = testing::DiskPayload(2, 8192);
   const std::array<std::span<const std::byte>, 2> out = {first.bytes(), second.bytes()};
-  ASSERT_EQ(RunTask(&executor_, disk_->Write({SegmentId{0}, 0}, out)), absl::OkStatus());
+  ASSERT_EQ(RunTask(&executor_, disk_->Write(IoClass::kOffload, {SegmentId{0}, 0}, out)),
+            absl::OkStatus());
   PageBuffer third(8192);
   ASSERT_EQ(Read({SegmentId{0}, 4096}, &third), absl::OkStatus());
   EXPECT_TRUE(testing::HoldsDiskBlock(2, 8192, &third));
@@ -102,7 +103,7 @@ TEST_P(RealDiskTest, ManyAtOnceAllEnd) {
     const auto one = [&](size_t i) -> Task<void> {
       const std::array<std::span<const std::byte>, 1> buffers = {slots[i].bytes()};
       const DiskAddress to{.segment = SegmentId{0}, .offset = i * 4096};
-      const absl::Status written = co_await disk_->Write(to, buffers);
+      const absl::Status written = co_await disk_->Write(IoClass::kOffload, to, buffers);
       if (written.ok()) ++good;
     };
     for (size_t i = 0; i < kIos; ++i) scope.Spawn(one(i));
@@ -124,6 +125,65 @@ TEST_P(RealDiskTest, AFileThatEndsEarlyIsUnavailable) {
   PageBuffer in(16384);
   EXPECT_TRUE(absl::IsUnavailable(Read({SegmentId{0}, 4096}, &in)));
   EXPECT_TRUE(absl::IsUnavailable(Read({SegmentId{0}, 65536}, &in)));
+}
+
+// Neighbours share a system call; the one that fails must not take the others along.
+TEST_P(RealDiskTest, AFailureAmongNeighboursIsItsOwn) {
+  SKIP_UNLESS(OpenFiles());
+  constexpr uint64_t kGoodPages = 20;
+  constexpr uint64_t kPages = 24;
+  ASSERT_EQ(ftruncate(files_->descriptors()[0], kGoodPages * 4096), 0);
+  std::vector<absl::Status> results(kPages);
+  const auto read_all = [&]() -> Task<bool> {
+    TaskScope scope(&executor_);
+    const auto one = [&](uint64_t i) -> Task<void> {
+      PageBuffer page(4096);
+      const std::array<std::span<std::byte>, 1> buffers = {page.bytes()};
+      const DiskAddress from{.segment = SegmentId{0}, .offset = i * 4096};
+      results[i] = co_await disk_->Read(IoClass::kForeground, from, buffers);
+    };
+    for (uint64_t i = 0; i < kPages; ++i) scope.Spawn(one(i));
+    const absl::Time deadline = executor_.Now() + absl::Seconds(60);
+    co_return co_await scope.Idle(deadline);
+  };
+  ASSERT_TRUE(RunTask(&executor_, read_all()));
+  for (uint64_t i = 0; i < kPages; ++i) EXPECT_EQ(results[i].ok(), i < kGoodPages) << results[i];
+}
+
+TEST_P(RealDiskTest, RegisteredAndOtherMemoryMixInOneIo) {
+  SKIP_UNLESS(OpenFiles());
+  constexpr uint64_t kBytes = 2 * kMinFixedBytes;
+  PageBuffer region(2 * kBytes);
+  const std::array<std::span<std::byte>, 1> regions = {region.bytes()};
+  const absl::Status registered = disk_->RegisterBuffers(regions);
+  if (!registered.ok()) GTEST_SKIP() << "SKIPPED, NOT PROVEN: " << registered;
+  const std::span<std::byte> out = region.bytes().first(kBytes);
+  const std::span<std::byte> in = region.bytes().last(kBytes);
+  testing::FillBlock(testing::kDiskTenant, testing::TestEngineKey(1), out);
+  PageBuffer header = testing::DiskPayload(2, 4096);
+  const std::array<std::span<const std::byte>, 2> from = {header.bytes(), out};
+  ASSERT_EQ(RunTask(&executor_, disk_->Write(IoClass::kOffload, {SegmentId{0}, 4096}, from)),
+            absl::OkStatus());
+  PageBuffer page(4096);
+  const std::array<std::span<std::byte>, 2> into = {page.bytes(), in};
+  ASSERT_EQ(RunTask(&executor_, disk_->Read(IoClass::kForeground, {SegmentId{0}, 4096}, into)),
+            absl::OkStatus());
+  EXPECT_TRUE(testing::HoldsDiskBlock(2, 4096, &page));
+  EXPECT_TRUE(testing::HoldsBlock(testing::kDiskTenant, testing::TestEngineKey(1), in));
+}
+
+// Each part of a split I/O can fail; the whole then has.
+TEST_P(RealDiskTest, AnIoOfWhichOnePartFailsFails) {
+  SKIP_UNLESS(OpenFiles());
+  PageBuffer region(kMinFixedBytes);
+  const std::array<std::span<std::byte>, 1> regions = {region.bytes()};
+  const absl::Status registered = disk_->RegisterBuffers(regions);
+  if (!registered.ok()) GTEST_SKIP() << "SKIPPED, NOT PROVEN: " << registered;
+  ASSERT_EQ(ftruncate(files_->descriptors()[0], 8192), 0);
+  PageBuffer page(4096);
+  const std::array<std::span<std::byte>, 2> into = {page.bytes(), region.bytes()};
+  EXPECT_TRUE(absl::IsUnavailable(
+      RunTask(&executor_, disk_->Read(IoClass::kForeground, {SegmentId{0}, 0}, into))));
 }
 
 TEST_P(RealDiskTest, AnInputOutputErrorIsUnavailable) {
@@ -151,41 +211,6 @@ TEST_P(RealDiskTest, AFullFileSystemIsResourceExhausted) {
 
 INSTANTIATE_TEST_SUITE_P(Real, RealDiskTest, ::testing::Values(DiskForm::kUring, DiskForm::kPread),
                          [](const auto& form) { return FormName(form.param); });
-
-// DiskIo decides what follows a system call: real kernels rarely give short answers.
-TEST(DiskIoTest, AShortTransferGoesOnWhereItStopped) {
-  PageBuffer first(4096);
-  PageBuffer second(8192);
-  const std::array<std::span<std::byte>, 2> buffers = {first.bytes(), second.bytes()};
-  DiskIo io({SegmentId{3}, 4096}, buffers);
-  EXPECT_EQ(io.Transferred(512), DiskIo::Next::kAgain);
-  EXPECT_EQ(io.offset(), 4608);
-  EXPECT_EQ(io.buffers()[0].iov_base, first.bytes().data() + 512);
-  EXPECT_EQ(io.buffers()[0].iov_len, 3584);
-  EXPECT_EQ(io.Transferred(3584 + 4096), DiskIo::Next::kAgain);
-  ASSERT_EQ(io.buffers().size(), 1);
-  EXPECT_EQ(io.buffers()[0].iov_base, second.bytes().data() + 4096);
-  EXPECT_EQ(io.Transferred(4096), DiskIo::Next::kFinished);
-  EXPECT_EQ(io.status(), absl::OkStatus());
-}
-
-TEST(DiskIoTest, InterruptedCallsAreRepeatedAndErrorsAreNot) {
-  PageBuffer page(4096);
-  const std::array<std::span<std::byte>, 1> buffers = {page.bytes()};
-  DiskIo io({SegmentId{0}, 0}, buffers);
-  EXPECT_EQ(io.Transferred(-EINTR), DiskIo::Next::kAgain);
-  EXPECT_EQ(io.Transferred(-EAGAIN), DiskIo::Next::kAgain);
-  EXPECT_EQ(io.Transferred(-EIO), DiskIo::Next::kFinished);
-  EXPECT_TRUE(absl::IsUnavailable(io.status()));
-}
-
-TEST(DiskIoTest, NothingTransferredIsTheEndOfTheFile) {
-  PageBuffer page(4096);
-  const std::array<std::span<std::byte>, 1> buffers = {page.bytes()};
-  DiskIo io({SegmentId{0}, 0}, buffers);
-  EXPECT_EQ(io.Transferred(0), DiskIo::Next::kFinished);
-  EXPECT_TRUE(absl::IsUnavailable(io.status()));
-}
 
 }  // namespace
 }  // namespace kvtier

@@ -18,12 +18,16 @@ constexpr uint64_t kBudget = uint64_t{1} << 30;
 // Blocks with one-word keys, laid out one after another in their segments.
 class ReclaimTest : public ::testing::Test {
  protected:
+  void SetUp() override {
+    index_.emplace(4);
+    std::fill(std::begin(tails_), std::end(tails_), 0);
+  }
   static BlockKey Key(uint64_t number) { return {.hi = number, .lo = 1}; }
   void Add(uint64_t number, SegmentId segment, std::optional<uint64_t> parent = {}) {
     DiskBlock block{.key = Key(number), .length = kLength};
     if (parent) block.parent = Key(*parent);
     uint64_t& tail = tails_[static_cast<size_t>(segment)];
-    index_.Insert(block, {.segment = segment, .generation = 1, .offset = tail});
+    index_->Insert(block, {.segment = segment, .generation = 1, .offset = tail});
     tail += RecordBytes(kLength);
   }
   static std::vector<BlockKey> Keys(std::vector<uint64_t> numbers) {
@@ -32,14 +36,14 @@ class ReclaimTest : public ::testing::Test {
     return keys;
   }
 
-  RecordIndex index_{4};
+  std::optional<RecordIndex> index_;
   uint64_t tails_[4] = {};
 };
 
 TEST_F(ReclaimTest, BlocksWithNobodyBelowAreDropped) {
   Add(1, kVictim);
   Add(2, kVictim);
-  const ReclaimPlan plan = PlanReclaim(index_, kVictim, kBudget);
+  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, kBudget);
   EXPECT_TRUE(plan.reappend.empty());
   EXPECT_EQ(plan.drop, Keys({1, 2}));
 }
@@ -49,16 +53,38 @@ TEST_F(ReclaimTest, AncestorsOfBlocksElsewhereAreReappendedParentsFirst) {
   Add(2, kVictim, 1);
   Add(3, kOther, 2);
   Add(4, kVictim, 1);
-  const ReclaimPlan plan = PlanReclaim(index_, kVictim, kBudget);
+  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, kBudget);
   EXPECT_EQ(plan.reappend, Keys({1, 2}));
   EXPECT_EQ(plan.drop, Keys({4}));
+}
+
+// A chain that nobody uses any more does not hold on to its head for ever.
+TEST_F(ReclaimTest, AncestorsThatWereNotTouchedSinceTheirAppendGoWithAllBelow) {
+  Add(1, kVictim);
+  Add(2, kVictim, 1);
+  Add(3, kVictim, 2);
+  index_->Move(Key(3), {.segment = kOther, .generation = 1, .offset = 0});
+  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, kBudget);
+  EXPECT_TRUE(plan.reappend.empty());
+  EXPECT_EQ(plan.drop, Keys({3, 2, 1}));
+}
+
+TEST_F(ReclaimTest, ATouchedLeafIsReappendedWithItsAncestors) {
+  Add(1, kVictim);
+  Add(2, kVictim, 1);
+  Add(3, kVictim);
+  Add(4, kOther);  // A later epoch.
+  index_->Touch(Key(2));
+  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, kBudget);
+  EXPECT_EQ(plan.reappend, Keys({1, 2}));
+  EXPECT_EQ(plan.drop, Keys({3}));
 }
 
 TEST_F(ReclaimTest, AChainInsideTheVictimGoesFromItsEnd) {
   Add(1, kVictim);
   Add(2, kVictim, 1);
   Add(3, kVictim, 2);
-  EXPECT_EQ(PlanReclaim(index_, kVictim, kBudget).drop, Keys({3, 2, 1}));
+  EXPECT_EQ(PlanReclaim(*index_, kVictim, kBudget).drop, Keys({3, 2, 1}));
 }
 
 TEST_F(ReclaimTest, WithoutBudgetDescendantsElsewhereGoTooAndFirst) {
@@ -66,7 +92,7 @@ TEST_F(ReclaimTest, WithoutBudgetDescendantsElsewhereGoTooAndFirst) {
   Add(2, kOther, 1);
   Add(3, kOther, 2);
   Add(9, kOther);
-  const ReclaimPlan plan = PlanReclaim(index_, kVictim, 0);
+  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, 0);
   EXPECT_TRUE(plan.reappend.empty());
   EXPECT_EQ(plan.drop, Keys({3, 2, 1}));
 }
@@ -76,7 +102,7 @@ TEST_F(ReclaimTest, BudgetBoundsWhatIsReappended) {
     Add(10 + i, kVictim);
     Add(20 + i, kOther, 10 + i);
   }
-  const ReclaimPlan plan = PlanReclaim(index_, kVictim, 2 * RecordBytes(kLength));
+  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, 2 * RecordBytes(kLength));
   EXPECT_EQ(plan.reappend, Keys({10, 11}));
   EXPECT_EQ(plan.drop, Keys({22, 12, 23, 13}));
 }
@@ -88,7 +114,7 @@ TEST_F(ReclaimTest, NothingIsKeptBelowADroppedBlock) {
   Add(1, kVictim);
   Add(2, kOther, 1);
   Add(4, kOther, 3);
-  const ReclaimPlan plan = PlanReclaim(index_, kVictim, RecordBytes(kLength));
+  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, RecordBytes(kLength));
   EXPECT_TRUE(plan.reappend.empty());
   EXPECT_EQ(plan.drop, Keys({4, 3, 2, 1}));
 }
@@ -99,24 +125,23 @@ TEST_F(ReclaimTest, NoPlanDropsAParentBeforeItsChild) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
-    index_ = RecordIndex(4);
-    std::fill(std::begin(tails_), std::end(tails_), 0);
+    SetUp();
     for (uint64_t i = 1; i <= 60; ++i) {
       std::optional<uint64_t> parent;
       if (random() % 5 != 0) parent = 1 + random() % 60;
       if (parent >= i) parent.reset();
       Add(i, SegmentId{static_cast<uint32_t>(random() % 4)}, parent);
     }
-    const ReclaimPlan plan = PlanReclaim(index_, kVictim, random() % 20 * RecordBytes(kLength));
+    const ReclaimPlan plan = PlanReclaim(*index_, kVictim, random() % 20 * RecordBytes(kLength));
     for (const BlockKey& key : plan.drop) {
-      ASSERT_TRUE(index_.ChildrenOf(key).empty());
-      index_.Erase(key);
+      ASSERT_TRUE(index_->ChildrenOf(key).empty());
+      index_->Erase(key);
     }
-    for (const auto& [offset, key] : index_.InSegment(kVictim)) {
+    for (const BlockKey& key : index_->InSegment(kVictim)) {
       ASSERT_EQ(std::count(plan.reappend.begin(), plan.reappend.end(), key), 1);
     }
-    ASSERT_EQ(index_.InSegment(kVictim).size(), plan.reappend.size());
-    index_.Audit();
+    ASSERT_EQ(index_->InSegment(kVictim).size(), plan.reappend.size());
+    index_->Audit();
   }
 }
 
@@ -127,9 +152,9 @@ TEST_F(ReclaimTest, VictimIsAnEmptySegmentElseTheOldest) {
   Add(1, SegmentId{0});
   Add(2, SegmentId{1});
   Add(3, SegmentId{2});
-  EXPECT_EQ(ChooseVictim(log, index_), SegmentId{0});
-  index_.Erase(Key(2));
-  EXPECT_EQ(ChooseVictim(log, index_), SegmentId{1});
+  EXPECT_EQ(ChooseVictim(log, *index_), SegmentId{0});
+  index_->Erase(Key(2));
+  EXPECT_EQ(ChooseVictim(log, *index_), SegmentId{1});
 }
 
 TEST_F(ReclaimTest, WithoutAReserveTheVictimIsTheEmptiest) {
@@ -139,7 +164,7 @@ TEST_F(ReclaimTest, WithoutAReserveTheVictimIsTheEmptiest) {
   for (uint64_t i = 1; i <= 3; ++i) Add(i, SegmentId{0});
   for (uint64_t i = 4; i <= 5; ++i) Add(i, SegmentId{1});
   for (uint64_t i = 6; i <= 9; ++i) Add(i, SegmentId{2});
-  EXPECT_EQ(ChooseVictim(log, index_), SegmentId{1});
+  EXPECT_EQ(ChooseVictim(log, *index_), SegmentId{1});
 }
 
 }  // namespace

@@ -16,41 +16,51 @@ constexpr uint64_t kLength = 5000;  // Not a whole page: the padding is no paylo
 
 class RecordTest : public ::testing::Test {
  protected:
-  RecordTest() : header_(kRecordHeaderBytes), slot_(DiskPayload(1, kLength)) {
-    const DiskBlock block = MakeDiskBlock(1, kLength);
-    const BlockIdentity identity{
-        .key = block.key, .space = block.space, .length = kLength, .generation = 9};
-    record_ = SealRecord(identity, block.sum);
-    EncodeRecordHeader(record_, Header());
+  RecordTest() : page_(kRecordHeaderBytes), slot_(DiskPayload(1, kLength)) {
+    const BlockMeta meta = MakeDiskBlock(1, kLength);
+    entry_ = {.block = DiskBlockOf(meta),
+              .place = {.segment = SegmentId{3}, .generation = 9, .offset = 8192}};
+    header_ = {.key = meta.key,
+               .space = meta.space,
+               .length = kLength,
+               .place = entry_.place,
+               .sum = meta.sum};
+    EncodeRecordHeader(header_, Page());
   }
-  std::span<std::byte, kRecordHeaderBytes> Header() {
-    return header_.bytes().first<kRecordHeaderBytes>();
+  std::span<std::byte, kRecordHeaderBytes> Page() {
+    return page_.bytes().first<kRecordHeaderBytes>();
   }
-  absl::Status Verify() { return VerifyRecord(record_, Header(), slot_.bytes().first(kLength)); }
+  absl::Status Verify() {
+    return VerifyRecord(entry_, Page(), slot_.bytes().first(kLength)).status();
+  }
 
-  PageBuffer header_;
+  PageBuffer page_;
   PageBuffer slot_;
-  Record record_;
+  DiskEntry entry_;
+  RecordHeader header_;
 };
 
-TEST_F(RecordTest, WhatWasEncodedVerifies) { EXPECT_EQ(Verify(), absl::OkStatus()); }
+TEST_F(RecordTest, WhatWasEncodedVerifiesAndTellsItsSum) {
+  const auto sum = VerifyRecord(entry_, Page(), slot_.bytes().first(kLength));
+  ASSERT_TRUE(sum.ok()) << sum.status();
+  EXPECT_EQ(*sum, header_.sum);
+}
 
 TEST_F(RecordTest, DecodingGivesBackEveryField) {
-  const auto found = DecodeRecordHeader(Header());
+  const auto found = DecodeRecordHeader(Page());
   ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(found->identity.key, record_.identity.key);
-  EXPECT_EQ(found->identity.space, record_.identity.space);
-  EXPECT_EQ(found->identity.length, kLength);
-  EXPECT_EQ(found->identity.generation, 9);
-  EXPECT_EQ(found->sum, record_.sum);
-  EXPECT_EQ(found->seal, record_.seal);
+  EXPECT_EQ(found->key, header_.key);
+  EXPECT_EQ(found->space, header_.space);
+  EXPECT_EQ(found->length, kLength);
+  EXPECT_EQ(found->place, header_.place);
+  EXPECT_EQ(found->sum, header_.sum);
 }
 
 TEST_F(RecordTest, EveryBitOfTheHeaderPageCounts) {
   for (size_t bit = 0; bit < kRecordHeaderBytes * 8; ++bit) {
-    Header()[bit / 8] ^= std::byte{1} << (bit % 8);
+    Page()[bit / 8] ^= std::byte{1} << (bit % 8);
     ASSERT_TRUE(absl::IsDataLoss(Verify())) << "bit " << bit;
-    Header()[bit / 8] ^= std::byte{1} << (bit % 8);
+    Page()[bit / 8] ^= std::byte{1} << (bit % 8);
   }
 }
 
@@ -63,17 +73,21 @@ TEST_F(RecordTest, EveryByteOfThePayloadCounts) {
 }
 
 // A record that is whole and proves itself, but is not the one that was asked for.
-TEST_F(RecordTest, AnotherIdentityIsDataLoss) {
+TEST_F(RecordTest, AnotherIdentityOrPlaceIsDataLoss) {
   const auto with = [&](auto change) {
-    Record other = record_;
-    change(&other.identity);
-    EncodeRecordHeader(SealRecord(other.identity, other.sum), Header());
+    RecordHeader other = header_;
+    change(&other);
+    EncodeRecordHeader(other, Page());
     return Verify();
   };
-  EXPECT_TRUE(absl::IsDataLoss(with([](BlockIdentity* id) { id->key.lo ^= 1; })));
-  EXPECT_TRUE(absl::IsDataLoss(with([](BlockIdentity* id) { id->space.bytes[31] ^= 1; })));
-  EXPECT_TRUE(absl::IsDataLoss(with([](BlockIdentity* id) { id->length -= 1; })));
-  EXPECT_TRUE(absl::IsDataLoss(with([](BlockIdentity* id) { id->generation -= 1; })));
+  EXPECT_TRUE(absl::IsDataLoss(with([](RecordHeader* header) { header->key.lo ^= 1; })));
+  EXPECT_TRUE(absl::IsDataLoss(with([](RecordHeader* header) { header->space.bytes[31] ^= 1; })));
+  EXPECT_TRUE(absl::IsDataLoss(with([](RecordHeader* header) { header->length -= 1; })));
+  EXPECT_TRUE(absl::IsDataLoss(with([](RecordHeader* header) { header->place.generation -= 1; })));
+  EXPECT_TRUE(absl::IsDataLoss(with([](RecordHeader* header) { header->place.offset += 4096; })));
+  EXPECT_TRUE(
+      absl::IsDataLoss(with([](RecordHeader* header) { header->place.segment = SegmentId{4}; })));
+  EXPECT_TRUE(absl::IsDataLoss(with([](RecordHeader* header) { header->sum.lo ^= 1; })));
 }
 
 TEST_F(RecordTest, ZeroesAreNoRecord) {

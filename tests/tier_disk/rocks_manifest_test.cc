@@ -35,8 +35,9 @@ class RocksManifestTest : public ::testing::Test {
     ASSERT_EQ(RunTask(&executor_, manifest_->Commit(std::move(batch))), absl::OkStatus());
   }
   ManifestImage Load() { return *RunTask(&executor_, manifest_->Load()); }
-  static ManifestEntry Entry(uint64_t number) {
-    return {.key = {.hi = number, .lo = ~number}, .segment = SegmentId{1}, .length = 4096};
+  static BlockKey Key(uint64_t number) { return {.hi = number, .lo = ~number}; }
+  static DiskEntry Entry(uint64_t number) {
+    return {.block = {.key = Key(number), .length = 4096}, .place = {.segment = SegmentId{1}}};
   }
 
   ThreadExecutor executor_;
@@ -55,17 +56,17 @@ TEST_F(RocksManifestTest, WhatWasCommittedIsThereAfterReopening) {
   Open();
   const ManifestImage image = Load();
   ASSERT_EQ(image.entries.size(), 2);
-  EXPECT_EQ(image.entries[0].key, Entry(1).key);
+  EXPECT_EQ(image.entries[0].block.key, Key(1));
   ASSERT_EQ(image.generations.size(), 1);
   EXPECT_EQ(image.generations[0].generation, 4);
 }
 
 TEST_F(RocksManifestTest, ABatchErasesBeforeItPuts) {
   Commit({.puts = {Entry(1), Entry(2)}});
-  Commit({.erases = {Entry(1).key, Entry(2).key}, .puts = {Entry(2)}});
+  Commit({.erases = {Key(1), Key(2)}, .puts = {Entry(2)}});
   const ManifestImage image = Load();
   ASSERT_EQ(image.entries.size(), 1);
-  EXPECT_EQ(image.entries[0].key, Entry(2).key);
+  EXPECT_EQ(image.entries[0].block.key, Key(2));
 }
 
 TEST_F(RocksManifestTest, ADamagedValueIsCountedOnceAndGone) {
@@ -75,13 +76,13 @@ TEST_F(RocksManifestTest, ADamagedValueIsCountedOnceAndGone) {
   ASSERT_TRUE(rocksdb::DB::Open(rocksdb::Options(), path_, &db).ok());
   std::string value = EncodeEntry(Entry(1));
   value[20] ^= 1;
-  ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), BlockRowKey(Entry(1).key), value).ok());
+  ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), BlockRowKey(Key(1)), value).ok());
   delete db;
   Open();
   const ManifestImage image = Load();
   EXPECT_EQ(image.dropped_corrupt, 1);
   ASSERT_EQ(image.entries.size(), 1);
-  EXPECT_EQ(image.entries[0].key, Entry(2).key);
+  EXPECT_EQ(image.entries[0].block.key, Key(2));
   EXPECT_EQ(Load().dropped_corrupt, 0);
 }
 
@@ -100,17 +101,11 @@ TEST(DiskRecoveryTimeTest, ADiskOf100000BlocksIsWarmInSeconds) {
   const auto entry = [&](uint64_t i) {
     const uint64_t per_segment = layout.segment_bytes / RecordBytes(4096);
     const auto segment = static_cast<uint32_t>(i / per_segment);
-    const BlockIdentity identity{
-        .key = testing::DiskKey(i), .length = 4096, .generation = segment + kFirstGeneration};
-    const Record record = SealRecord(identity, {.hi = i});
-    return ManifestEntry{.key = identity.key,
-                         .parent = testing::DiskKey(i + 1),
-                         .segment = SegmentId{segment},
-                         .generation = identity.generation,
-                         .offset = i % per_segment * RecordBytes(4096),
-                         .length = 4096,
-                         .sum = record.sum,
-                         .seal = record.seal};
+    return DiskEntry{
+        .block = {.key = testing::DiskKey(i), .parent = testing::DiskKey(i + 1), .length = 4096},
+        .place = {.segment = SegmentId{segment},
+                  .generation = segment + kFirstGeneration,
+                  .offset = i % per_segment * RecordBytes(4096)}};
   };
   ThreadExecutor executor("test-executor");
   BytePool pool(&executor, "test-bytes", 1);
@@ -132,7 +127,8 @@ TEST(DiskRecoveryTimeTest, ADiskOf100000BlocksIsWarmInSeconds) {
   const std::clock_t cpu_started = std::clock();
   auto disk = OpenDisk(&executor, layout, DiskIoKind::kPread);
   ASSERT_TRUE(disk.ok()) << disk.status();
-  DiskTier tier(&executor, &pool, disk->disk.get(), disk->manifest.get(), [](const BlockKey&) {});
+  DiskTier tier(&executor, &pool, disk->disk.get(), disk->manifest.get(),
+                [](DiskTier::Change, const BlockKey&) {});
   const auto recovery = RunTask(&executor, tier.Open());
   const absl::Duration took = executor.Now() - started;
   const double cpu_s = static_cast<double>(std::clock() - cpu_started) / CLOCKS_PER_SEC;

@@ -1,0 +1,137 @@
+#include "bench/disk_model.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+
+namespace kvtier::bench {
+namespace {
+
+// The finaliser of splitmix64 (Steele, Lea and Flood 2014).
+uint64_t Spread(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+}  // namespace
+
+// The number itself is kept in the upper half of `hi`.
+uint32_t BlockOf(const BlockKey& key) { return static_cast<uint32_t>(key.hi >> 32); }
+
+BlockKey KeyOf(uint32_t block) {
+  const uint64_t low = Spread(uint64_t{block} + 1);
+  return {.hi = uint64_t{block} << 32 | (Spread(low) >> 32), .lo = low};
+}
+
+SegmentDisk::SegmentDisk(const Trace& trace, uint64_t blocks)
+    : trace_(trace),
+      segment_blocks_(blocks / kSegments),
+      children_(trace.parents.size()),
+      children_here_(trace.parents.size(), 0),
+      segment_of_(trace.parents.size(), kNoSegment),
+      touched_(trace.parents.size(), false),
+      records_(kSegments) {
+  KVT_CHECK(segment_blocks_ > 0);
+  for (uint32_t block = 0; block < trace.parents.size(); ++block) {
+    if (trace.parents[block] != kNoBlock) children_[trace.parents[block]].push_back(block);
+  }
+  for (uint32_t segment = 0; segment < kSegments; ++segment) free_.push_back(segment);
+}
+
+bool SegmentDisk::Append(uint32_t block, size_t segments_to_leave) {
+  if (open_ && records_[*open_].size() == segment_blocks_) {
+    sealed_.push_back(*open_);
+    open_.reset();
+  }
+  if (!open_) {
+    if (free_.size() <= segments_to_leave) return false;
+    open_ = free_.front();
+    free_.pop_front();
+  }
+  records_[*open_].push_back(block);
+  if (!Contains(block) && trace_.parents[block] != kNoBlock) {
+    ++children_here_[trace_.parents[block]];
+  }
+  segment_of_[block] = *open_;
+  touched_[block] = false;
+  return true;
+}
+
+uint64_t SegmentDisk::Write(uint32_t block) {
+  uint64_t written = 1;
+  while (!Append(block, /*segments_to_leave=*/1)) written += Reclaim();
+  return written;
+}
+
+std::vector<uint32_t> SegmentDisk::WorthKeeping(uint32_t victim) const {
+  std::vector<uint32_t> worth;
+  std::vector<bool> is_worth(trace_.parents.size(), false);
+  for (uint32_t block : records_[victim]) {
+    if (segment_of_[block] != victim || !touched_[block]) continue;
+    const size_t first = worth.size();
+    while (block != kNoBlock && segment_of_[block] == victim && !is_worth[block]) {
+      is_worth[block] = true;
+      worth.push_back(block);
+      block = trace_.parents[block];
+    }
+    std::reverse(worth.begin() + static_cast<std::ptrdiff_t>(first), worth.end());
+  }
+  return worth;
+}
+
+uint64_t SegmentDisk::Reclaim() {
+  const uint32_t victim = sealed_.front();
+  sealed_.pop_front();
+  std::vector<uint32_t> kept = WorthKeeping(victim);
+  // A prefix of the list has every parent before its children.
+  kept.resize(std::min<uint64_t>(kept.size(), segment_blocks_ / 2));
+  for (const uint32_t block : kept) KVT_CHECK(Append(block, /*segments_to_leave=*/0));
+  for (const uint32_t block : std::exchange(records_[victim], {})) {
+    if (segment_of_[block] == victim) DropWithDescendants(block);
+  }
+  free_.push_back(victim);
+  return kept.size();
+}
+
+void SegmentDisk::Forget(uint32_t block) {
+  segment_of_[block] = kNoSegment;
+  if (trace_.parents[block] != kNoBlock) --children_here_[trace_.parents[block]];
+}
+
+void SegmentDisk::DropWithDescendants(uint32_t block) {
+  std::vector<uint32_t> next = {block};
+  while (!next.empty()) {
+    const uint32_t dropped = next.back();
+    next.pop_back();
+    if (!Contains(dropped)) continue;
+    Forget(dropped);
+    if (children_here_[dropped] == 0) continue;
+    next.insert(next.end(), children_[dropped].begin(), children_[dropped].end());
+  }
+}
+
+LruDisk::LruDisk(const Trace& trace, uint64_t blocks)
+    : trace_(trace), blocks_(blocks), children_here_(trace.parents.size(), 0) {
+  KVT_CHECK(blocks_ > 0);
+}
+
+uint64_t LruDisk::Write(uint32_t block) {
+  if (leaves_.size() == blocks_) {
+    const BlockKey victim = *leaves_.Victim();
+    leaves_.Erase(victim);
+    const uint32_t parent = trace_.parents[BlockOf(victim)];
+    if (parent != kNoBlock) --children_here_[parent];
+  }
+  const uint32_t parent = trace_.parents[block];
+  std::optional<BlockKey> parent_key;
+  if (parent != kNoBlock) {
+    parent_key = KeyOf(parent);
+    ++children_here_[parent];
+  }
+  leaves_.Insert(KeyOf(block), parent_key);
+  return 1;
+}
+
+}  // namespace kvtier::bench

@@ -1,0 +1,19 @@
+// The last lines of every benchmark, for programs.
+#ifndef KVTIER_BENCH_FIGURE_H_
+#define KVTIER_BENCH_FIGURE_H_
+
+#include <string>
+#include <vector>
+
+namespace kvtier::bench {
+
+// "figure NAME VALUE UNIT RATIO REFERENCE".
+void PrintFigure(const std::string& name, double value, const char* unit, double ratio,
+                 const char* reference);
+
+// REQUIRES: not empty.
+double Median(std::vector<double> values);
+
+}  // namespace kvtier::bench
+
+#endif  // KVTIER_BENCH_FIGURE_H_

@@ -1,0 +1,84 @@
+// TierLoad puts load on a DiskTier: streams that put or get one block after another, or
+// gets that start evenly spaced whatever became of the ones before.
+#ifndef KVTIER_BENCH_TIER_LOAD_H_
+#define KVTIER_BENCH_TIER_LOAD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "bench/io_figures.h"
+#include "core/checksum.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "tier_disk/disk_tier.h"
+#include "tier_disk/page_buffer.h"
+
+namespace kvtier::bench {
+
+// Made anywhere, used on the tier's executor. Every get is verified by the tier.
+class TierLoad {
+ public:
+  static constexpr uint64_t kLargestBlock = 8 << 20;
+  static constexpr size_t kMaxGetBytes = 64 << 20;  // Of gets in flight.
+
+  // Owns neither.
+  TierLoad(Executor* executor, DiskTier* tier);
+
+  // The memory that blocks move to and from: the disk may register it.
+  std::span<std::byte> memory() { return memory_.bytes(); }
+
+  // `streams` putters or getters of blocks of `bytes`, each one at a time.
+  struct Streams {
+    uint64_t bytes = 0;
+    int streams = 1;
+    absl::Duration for_time = absl::InfiniteDuration();
+    uint64_t limit = ~uint64_t{0};  // Puts: bytes after which they end.
+  };
+  Task<IoFigures> Put(Streams load);
+  Task<IoFigures> Get(Streams load);
+
+  // Gets that start evenly spaced at this rate, and puts beside them at another; the
+  // figures are the gets'.
+  struct Paced {
+    uint64_t bytes = 0;
+    double get_bytes_per_second = 0;
+    double put_bytes_per_second = 0;
+    absl::Duration for_time;
+  };
+  Task<IoFigures> GetPaced(Paced load);
+
+  uint64_t failures() const { return failures_; }
+
+ private:
+  class Measurement;
+  Task<void> PutStream(Streams load);
+  Task<void> GetStream(std::span<std::byte> slot, uint64_t seed);
+  // One block, timed if `latencies` is given.
+  Task<void> PutOne(uint64_t bytes, std::vector<double>* latencies);
+  Task<void> GetOne(BlockKey key, std::span<std::byte> slot);
+  Task<void> PutPaced(Paced load, TaskScope* puts);
+  std::vector<std::span<std::byte>> SlotsOf(uint64_t bytes, size_t most);
+  // What Get() asks for: every block of that size.
+  std::vector<BlockKey> KeysOf(uint64_t bytes) const;
+
+  Executor* const executor_;
+  DiskTier* const tier_;
+  PageBuffer memory_;  // The payload of every put, then slots for gets.
+  std::span<std::byte> payload_;
+  PayloadSum sum_;              // Of the blocks being put.
+  std::vector<BlockKey> keys_;  // What gets ask for.
+  uint64_t next_ = 1;           // Keys are numbers: the tier does not care.
+  absl::Time until_;
+  uint64_t moved_ = 0;             // Bytes of the measurement under way.
+  std::vector<double> latencies_;  // Of its gets or puts, in seconds.
+  uint64_t failures_ = 0;
+};
+
+}  // namespace kvtier::bench
+
+#endif  // KVTIER_BENCH_TIER_LOAD_H_

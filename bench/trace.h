@@ -1,0 +1,53 @@
+// Trace is a recorded or generated stream of requests, each naming the blocks of its
+// prefix: what a cache is asked for, without any bytes.
+#ifndef KVTIER_BENCH_TRACE_H_
+#define KVTIER_BENCH_TRACE_H_
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace kvtier::bench {
+
+inline constexpr uint64_t kTokensPerBlock = 512;
+inline constexpr uint32_t kNoBlock = std::numeric_limits<uint32_t>::max();
+
+struct TraceRequest {
+  absl::Duration at;             // Since the first request.
+  uint64_t tokens = 0;           // Of the prompt, the partial last block included.
+  std::vector<uint32_t> blocks;  // Full blocks only, from the root.
+};
+
+struct Trace {
+  std::string name;
+  std::vector<TraceRequest> requests;  // By time.
+  std::vector<uint32_t> parents;       // Of block i; kNoBlock: a root.
+  // From the first request until 19 of 20 have come: a few sessions may go on for days.
+  absl::Duration BusySpan() const;
+};
+
+// Builds a trace from blocks of any 64-bit names.
+class TraceBuilder {
+ public:
+  explicit TraceBuilder(absl::string_view name) { trace_.name = std::string(name); }
+  // Errors: kInvalidArgument when a block has another parent than before: its name does
+  // not stand for its whole prefix, and hits on it would be false.
+  absl::Status Add(absl::Duration at, uint64_t tokens, std::span<const uint64_t> blocks);
+  // Puts the requests in order of time, counted from the first one.
+  Trace Finish() &&;
+
+ private:
+  Trace trace_;
+  absl::flat_hash_map<uint64_t, uint32_t> numbers_;
+};
+
+}  // namespace kvtier::bench
+
+#endif  // KVTIER_BENCH_TRACE_H_

@@ -1,0 +1,31 @@
+// Reads public request traces: JSON lines, zstd-compressed or plain, in one of two
+// schemas, told apart by their fields.
+//
+// Requests, one a line (Mooncake):
+//   {timestamp: ms, input_length: tokens, hash_ids: [one a block of 512 tokens]}
+// Sessions, one a line (WEKA):
+//   {id, block_size, requests: [{t: s, model, in: tokens, hash_ids}, or
+//                               {t: s, type: "subagent", requests}]}
+// The last id of a request of the first schema may be of a partial block, which kvtier
+// does not store: it is left out. Sessions have no common clock: they begin at random
+// times of one day, drawn with a fixed seed. Their blocks are small: as many as make
+// 512 tokens become one, and what is left at the end is left out; models and sessions
+// do not share blocks.
+#ifndef KVTIER_BENCH_TRACE_FILE_H_
+#define KVTIER_BENCH_TRACE_FILE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "bench/trace.h"
+
+namespace kvtier::bench {
+
+// The trace is named after the file, up to its first dot.
+// Errors: kNotFound, no such file; kDataLoss, not the zstd frames it begins as;
+// kInvalidArgument, a line that is of neither schema (named by its number).
+absl::StatusOr<Trace> ReadTrace(const std::string& path);
+
+}  // namespace kvtier::bench
+
+#endif  // KVTIER_BENCH_TRACE_FILE_H_

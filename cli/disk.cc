@@ -1,0 +1,125 @@
+#include "cli/disk.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "cli/admin_client.h"
+#include "cli/json.h"
+#include "cli/table.h"
+#include "cli/units.h"
+
+namespace kvtier::cli {
+namespace {
+
+using Report = v1::DiskReport;
+
+std::string StateOf(const Report& disk) {
+  if (disk.id().empty()) return "not open";
+  return disk.serving() ? "serving" : "out";
+}
+
+// One line a disk: there are few, and a directory is long.
+std::string DisksOf(const v1::AgentStatusResponse& status) {
+  if (status.disks().empty()) return "  no disk\n";
+  Table table({{"DIRECTORY"},
+               {"STATE"},
+               {"I/O"},
+               {"CAPACITY", Align::kRight},
+               {"USED", Align::kRight},
+               {"FULL", Align::kRight},
+               {"BLOCKS", Align::kRight},
+               {"INDEX", Align::kRight},
+               {"BYTES IN", Align::kRight},
+               {"BYTES OUT", Align::kRight},
+               {"ERRORS", Align::kRight},
+               {"QUARANTINES", Align::kRight}},
+              /*indent=*/2);
+  Table said({{""}, {""}, {""}}, /*indent=*/2);
+  for (const Report& disk : status.disks()) {
+    table.AddRow({disk.directory(), StateOf(disk), disk.io(), BytesText(disk.capacity_bytes()),
+                  BytesText(disk.used_bytes()), ShareText(disk.used_bytes(), disk.capacity_bytes()),
+                  CountText(disk.blocks()), BytesText(disk.index_bytes()),
+                  BytesText(disk.bytes_in()), BytesText(disk.bytes_out()),
+                  CountText(disk.io_errors()), CountText(disk.quarantines())});
+    said.AddRow({disk.directory(), disk.id(), disk.health()});
+  }
+  return table.ToString() + said.ToString();
+}
+
+void WriteDisk(const Report& disk, JsonWriter* json) {
+  json->Text("id", disk.id());
+  json->Text("directory", disk.directory());
+  json->Text("io", disk.io());
+  json->Flag("serving", disk.serving());
+  json->Text("health", disk.health());
+  json->Count("quarantines", disk.quarantines());
+  json->Count("blocks", disk.blocks());
+  json->Count("capacity_bytes", disk.capacity_bytes());
+  json->Count("used_bytes", disk.used_bytes());
+  json->Count("index_bytes", disk.index_bytes());
+  json->Count("bytes_in", disk.bytes_in());
+  json->Count("bytes_out", disk.bytes_out());
+  json->Count("io_errors", disk.io_errors());
+}
+
+Outcome RunInfo(const Arguments& arguments) {
+  const AgentAnswers answers = AskAll<v1::AgentStatusResponse>(
+      arguments.agents,
+      [&](const std::string& address) { return AgentAdmin(address, arguments.timeout).Status(); });
+  Verdict verdict;
+  for (const auto& answer : answers) verdict.Add(answer);
+  return {
+      .code = verdict.code(),
+      .out = arguments.format == Format::kJson ? DiskInfoJson(answers) : DiskInfoTable(answers)};
+}
+
+}  // namespace
+
+std::string DiskInfoTable(const AgentAnswers& answers) {
+  std::string out;
+  for (const auto& [address, response] : answers) {
+    if (!out.empty()) out += "\n";
+    if (!response.ok()) {
+      absl::StrAppend(&out, "AGENT  ", address, "  ", FailureText(response.status()), "\n");
+      continue;
+    }
+    absl::StrAppend(&out, "AGENT  ", Printable(response->node_id()), "  ", address, "\n",
+                    DisksOf(*response));
+  }
+  return out;
+}
+
+std::string DiskInfoJson(const AgentAnswers& answers) {
+  JsonWriter json;
+  json.OpenArray("agents");
+  for (const auto& [address, response] : answers) {
+    json.OpenElement();
+    json.Text("address", address);
+    if (!response.ok()) {
+      json.Text("error", FailureText(response.status()));
+    } else {
+      json.Text("node_id", response->node_id());
+      json.OpenArray("disks");
+      for (const Report& disk : response->disks()) {
+        json.OpenElement();
+        WriteDisk(disk, &json);
+        json.Close();
+      }
+      json.Close();
+    }
+    json.Close();
+  }
+  json.Close();
+  return json.Finish();
+}
+
+Outcome RunDisk(const Arguments& arguments) {
+  switch (arguments.disk_action) {
+    case DiskAction::kInfo:
+      return RunInfo(arguments);
+  }
+  return {.code = ExitCode::kUsage};
+}
+
+}  // namespace kvtier::cli

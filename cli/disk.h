@@ -1,0 +1,22 @@
+// `kvtier disk info`: each disk of the asked agents, its health and what it holds.
+#ifndef KVTIER_CLI_DISK_H_
+#define KVTIER_CLI_DISK_H_
+
+#include <string>
+
+#include "cli/arguments.h"
+#include "cli/outcome.h"
+#include "cli/tiers.h"
+
+namespace kvtier::cli {
+
+// By the word after `disk`.
+Outcome RunDisk(const Arguments& arguments);
+
+// For people: a line for each disk, and one with its id and what is said of its health.
+std::string DiskInfoTable(const AgentAnswers& answers);
+std::string DiskInfoJson(const AgentAnswers& answers);
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_DISK_H_

@@ -1,0 +1,119 @@
+// Kill points: named places at which a test can have its own process die, as kill -9
+// would have it: between two steps whose order matters, not at a moment drawn by
+// chance. In every build but that test's the macro is a check of the name and no code.
+//
+// Thread-safe: a place may be reached on any thread.
+#ifndef KVTIER_CORE_KILL_POINT_H_
+#define KVTIER_CORE_KILL_POINT_H_
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace kvtier {
+
+// Every place there is. The test kills at each of them, so a name without a place
+// fails it; a place without a name does not compile.
+inline constexpr auto kKillPoints = std::to_array<std::string_view>({
+    // A put, from its room to its index entry. record.* are a survivor's too, io.* also
+    // a read's.
+    "put.joined_put",
+    "put.reserved",
+    "record.header_encoded",
+    "io.submitted",
+    "record.written",
+    "put.before_commit",
+    "put.committed",
+    "put.published",
+    "put.done",
+    // One batch of manifest changes.
+    "commit.gathering",
+    "commit.joined",
+    "commit.writing",
+    "commit.done",
+    "manifest.before_write",
+    "manifest.after_write",
+    "manifest.back_on_executor",
+    // One segment's end.
+    "reclaim.joined",
+    "reclaim.victim_chosen",
+    "reclaim.begun",
+    "reclaim.before_read",
+    "reclaim.after_read",
+    "reclaim.before_write",
+    "reclaim.after_write",
+    "reclaim.before_row",
+    "reclaim.before_move",
+    "reclaim.moved",
+    "reclaim.before_drop",
+    "reclaim.unpublished",
+    "reclaim.before_commit",
+    "reclaim.committed",
+    "reclaim.freed",
+    "reclaim.done",
+    "segment.sealed",
+    "segment.opened",
+    // A block that is forgotten: asked for, or found damaged.
+    "erase.begun",
+    "erase.unpublished",
+    "erase.committed",
+    "damaged.found",
+    "damaged.unpublished",
+    "damaged.committed",
+    // A disk that is opened.
+    "open.directory_made",
+    "open.locked",
+    "open.segment_created",
+    "open.segment_preallocated",
+    "open.files_ready",
+    "open.before_manifest",
+    "open.manifest_opened",
+    "open.disk_ready",
+    "open.loading",
+    "open.row_read",
+    "open.loaded",
+    "open.before_repair",
+    "open.repaired",
+    "open.block_indexed",
+    "open.done",
+    // A disk that is made anew, because its manifest is gone or damaged.
+    "renew.damaged",
+    "renew.begun",
+    "renew.segment_unlinked",
+    "renew.unlinked",
+    "renew.recreated",
+    "renew.before_destroy",
+    "renew.destroyed",
+});
+
+// Where a name stands in the list; its size(), if it does not.
+constexpr size_t KillPointNumber(std::string_view name) {
+  return static_cast<size_t>(std::find(kKillPoints.begin(), kKillPoints.end(), name) -
+                             kKillPoints.begin());
+}
+
+// From here to the end: only in builds with KVTIER_KILL_POINTS.
+// Counts a hit; does not return from the one that was armed.
+void HitKillPoint(size_t number);
+// The process is killed at the `nth` hit of the place from now on (1: the next). One
+// place at a time. REQUIRES: the name is in the list, and nth > 0.
+void ArmKillPoint(std::string_view name, uint64_t nth);
+// How often the place was reached. REQUIRES: number < kKillPoints.size().
+uint64_t KillPointHits(size_t number);
+
+}  // namespace kvtier
+
+#define KVT_KILL_POINT_IS_LISTED(name)                                          \
+  static_assert(::kvtier::KillPointNumber(name) < ::kvtier::kKillPoints.size(), \
+                "this kill point is not in the list of core/kill_point.h: " name)
+#ifdef KVTIER_KILL_POINTS
+#define KVT_KILL_POINT(name)      \
+  KVT_KILL_POINT_IS_LISTED(name); \
+  ::kvtier::HitKillPoint(::kvtier::KillPointNumber(name))
+#else
+#define KVT_KILL_POINT(name) KVT_KILL_POINT_IS_LISTED(name)
+#endif
+
+#endif  // KVTIER_CORE_KILL_POINT_H_

@@ -1,0 +1,25 @@
+// FakeResidents says that the disks hold what a test put into its set.
+#ifndef KVTIER_TESTS_TESTING_FAKE_RESIDENTS_H_
+#define KVTIER_TESTS_TESTING_FAKE_RESIDENTS_H_
+
+#include <set>
+#include <vector>
+
+#include "tier_disk/disk_residents.h"
+
+namespace kvtier::testing {
+
+class FakeResidents final : public DiskResidents {
+ public:
+  bool Contains(const BlockKey& key) const override { return keys.contains(key); }
+  size_t block_count() const override { return keys.size(); }
+  std::vector<BlockKey> Keys() const override { return {keys.begin(), keys.end()}; }
+  void Touch(const BlockKey& key) override { touched.insert(key); }
+
+  std::set<BlockKey> keys;
+  std::set<BlockKey> touched;
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_FAKE_RESIDENTS_H_

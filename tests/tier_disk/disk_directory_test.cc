@@ -1,0 +1,322 @@
+// The life of a disk directory: what it is called, what a crash between two steps of
+// opening leaves, and what of another program's is touched.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+
+#include "core/checksum.h"
+#include "tests/tier_disk/disk_rig.h"
+#include "tier_disk/open_disk.h"
+#include "tier_disk/superblock_file.h"
+
+namespace kvtier {
+namespace {
+
+using ::testing::AllOf;
+using testing::FreshDirectory;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kSegmentBytes = uint64_t{1} << 20;
+constexpr uint32_t kSegments = 3;
+
+class DiskDirectoryTest : public ::testing::Test {
+ protected:
+  DiskDirectoryTest() : executor_("test-executor"), directory_(FreshDirectory("directory")) {}
+  ~DiskDirectoryTest() override {
+    std::error_code error;
+    std::filesystem::remove_all(directory_, error);
+  }
+  absl::StatusOr<OpenedDisk> Open(uint32_t segments = kSegments) {
+    return OpenDisk(
+        &executor_,
+        {.directory = directory_, .segment_bytes = kSegmentBytes, .segment_count = segments},
+        DiskIoKind::kPread);
+  }
+  // A disk with a block: a page in segment 0 and a row of it.
+  void MakeDisk() {
+    auto disk = Open();
+    ASSERT_TRUE(disk.ok()) << disk.status();
+    PageBuffer page = testing::DiskPayload(1, 4096);
+    const std::array<std::span<const std::byte>, 1> buffers = {page.bytes()};
+    ASSERT_EQ(testing::RunTask(&executor_,
+                               disk->disk->Write(IoClass::kOffload, {SegmentId{0}, 0}, buffers)),
+              absl::OkStatus());
+    ManifestBatch batch;
+    batch.puts.push_back({.block = {.key = testing::DiskKey(1), .length = 4096},
+                          .place = {.segment = SegmentId{0}, .generation = 1}});
+    ASSERT_EQ(testing::RunTask(&executor_, disk->manifest->Commit(batch)), absl::OkStatus());
+    made_ = *disk->files->superblock();
+  }
+  // Whether the block of MakeDisk() is there, page and row; never one without the other.
+  bool HasBlock(OpenedDisk* disk) {
+    PageBuffer page(4096);
+    const std::array<std::span<std::byte>, 1> buffers = {page.bytes()};
+    EXPECT_EQ(testing::RunTask(&executor_,
+                               disk->disk->Read(IoClass::kForeground, {SegmentId{0}, 0}, buffers)),
+              absl::OkStatus());
+    const auto image = testing::RunTask(&executor_, disk->manifest->Load());
+    EXPECT_TRUE(image.ok()) << image.status();
+    const bool row = image.ok() && !image->entries.empty();
+    EXPECT_EQ(testing::HoldsDiskBlock(1, 4096, &page), row);
+    return row;
+  }
+  std::string SuperblockPath() const { return directory_ + "/superblock"; }
+  std::string ReadAll(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+  void WriteAt(uint64_t offset, const std::string& bytes) {
+    std::fstream file(SuperblockPath(), std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(static_cast<std::streamoff>(offset));
+    file << bytes;
+  }
+  // Overwrites both copies with one whose field at `offset` is `value`, checksum and all.
+  template <typename T>
+  void Forge(uint64_t offset, T value) {
+    auto file = EncodeSuperblockFile(made_);
+    const std::span<std::byte> page = std::span(file).first(kSuperblockBytes);
+    std::memcpy(page.data() + offset, &value, sizeof(value));
+    const PayloadSum sum = SumPayload(page.first(4080));
+    std::memcpy(page.data() + 4080, &sum.hi, sizeof(sum.hi));
+    std::memcpy(page.data() + 4088, &sum.lo, sizeof(sum.lo));
+    const std::string bytes(reinterpret_cast<const char*>(page.data()), page.size());
+    WriteAt(0, bytes + bytes);
+  }
+  std::string CopyOf(const Superblock& superblock) {
+    std::array<std::byte, kSuperblockBytes> page;
+    EncodeSuperblock(superblock, page);
+    return {reinterpret_cast<const char*>(page.data()), page.size()};
+  }
+  void ExpectBothCopies(const Superblock& superblock) {
+    EXPECT_EQ(ReadAll(SuperblockPath()), CopyOf(superblock) + CopyOf(superblock));
+  }
+  // Opens a directory whose block must be gone; the disk is a new making of itself.
+  void ExpectStartsEmpty(bool same_disk) {
+    auto disk = Open();
+    ASSERT_TRUE(disk.ok()) << disk.status();
+    EXPECT_FALSE(HasBlock(&*disk));
+    const Superblock& now = *disk->files->superblock();
+    EXPECT_EQ(now.identity.disk == made_.identity.disk, same_disk);
+    EXPECT_NE(now.identity.incarnation, made_.identity.incarnation);
+    EXPECT_EQ(disk->id, now.identity.disk);
+    ExpectBothCopies(now);
+  }
+
+  ThreadExecutor executor_;
+  const std::string directory_;
+  Superblock made_;  // As MakeDisk() left it.
+};
+
+TEST_F(DiskDirectoryTest, AFreshDirectorySaysWhatItIs) {
+  MakeDisk();
+  EXPECT_NE(made_.identity.disk, DiskId{});
+  EXPECT_NE(made_.identity.incarnation, IncarnationId{});
+  EXPECT_EQ(made_.geometry,
+            (DiskGeometry{.segment_bytes = kSegmentBytes, .segment_count = kSegments}));
+  EXPECT_GT(made_.created, absl::FromUnixSeconds(1'700'000'000));
+  ExpectBothCopies(made_);
+  struct stat file = {};
+  ASSERT_EQ(stat(SuperblockPath().c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0600);
+}
+
+TEST_F(DiskDirectoryTest, ADiskOpenedAgainIsTheSameAndKeepsItsBlocks) {
+  MakeDisk();
+  auto disk = Open();
+  ASSERT_TRUE(disk.ok()) << disk.status();
+  EXPECT_TRUE(HasBlock(&*disk));
+  EXPECT_EQ(*disk->files->superblock(), made_);
+  EXPECT_EQ(disk->id, made_.identity.disk);
+}
+
+TEST_F(DiskDirectoryTest, AResizedDiskSaysSoAndKeepsItsBlocks) {
+  MakeDisk();
+  auto disk = Open(kSegments + 2);
+  ASSERT_TRUE(disk.ok()) << disk.status();
+  EXPECT_TRUE(HasBlock(&*disk));
+  Superblock resized = made_;
+  resized.geometry.segment_count = kSegments + 2;
+  ++resized.sequence;
+  EXPECT_EQ(*disk->files->superblock(), resized);
+  ExpectBothCopies(resized);
+}
+
+// Format 1: the same files, but no superblock.
+TEST_F(DiskDirectoryTest, AnOlderLayoutIsDroppedAsMisses) {
+  MakeDisk();
+  std::filesystem::remove(SuperblockPath());
+  ExpectStartsEmpty(/*same_disk=*/false);
+}
+
+TEST_F(DiskDirectoryTest, WithBothCopiesDamagedItStartsEmptyAsAnotherDisk) {
+  MakeDisk();
+  WriteAt(100, "x");
+  WriteAt(kSuperblockBytes + 100, "x");
+  ExpectStartsEmpty(/*same_disk=*/false);
+}
+
+TEST_F(DiskDirectoryTest, WithoutItsManifestItIsTheSameDiskMadeAnew) {
+  MakeDisk();
+  std::filesystem::remove_all(directory_ + "/manifest");
+  ExpectStartsEmpty(/*same_disk=*/true);
+}
+
+TEST_F(DiskDirectoryTest, WithADamagedManifestItIsTheSameDiskMadeAnew) {
+  MakeDisk();
+  std::ofstream(directory_ + "/manifest/CURRENT") << "nonsense";
+  ExpectStartsEmpty(/*same_disk=*/true);
+}
+
+TEST_F(DiskDirectoryTest, OneDamagedCopyIsPutRight) {
+  for (const uint64_t copy : {uint64_t{0}, uint64_t{kSuperblockBytes}}) {
+    MakeDisk();
+    WriteAt(copy + 30, "xyz");
+    auto disk = Open();
+    ASSERT_TRUE(disk.ok()) << disk.status();
+    EXPECT_TRUE(HasBlock(&*disk));
+    ExpectBothCopies(made_);
+  }
+}
+
+// Whatever of a change reached the device before the crash, the newer copy is in force.
+TEST_F(DiskDirectoryTest, AChangeCutInTwoIsCompleted) {
+  MakeDisk();
+  Superblock newer = made_;
+  ++newer.sequence;
+  newer.compatible = 64;
+  for (const uint64_t at : {uint64_t{0}, uint64_t{kSuperblockBytes}}) {
+    WriteAt(0, CopyOf(made_) + CopyOf(made_));
+    WriteAt(at, CopyOf(newer));
+    auto disk = Open();
+    ASSERT_TRUE(disk.ok()) << disk.status();
+    EXPECT_TRUE(HasBlock(&*disk));
+    ExpectBothCopies(newer);
+  }
+}
+
+// The files are resized first, the superblock second.
+TEST_F(DiskDirectoryTest, AResizeCutInTwoBeginsOnceMore) {
+  MakeDisk();
+  ASSERT_TRUE(Open(kSegments + 1).ok());
+  WriteAt(0, CopyOf(made_) + CopyOf(made_));
+  auto disk = Open(kSegments + 1);
+  ASSERT_TRUE(disk.ok()) << disk.status();
+  EXPECT_TRUE(HasBlock(&*disk));
+  EXPECT_EQ(disk->files->superblock()->geometry.segment_count, kSegments + 1);
+}
+
+// Each step of making a directory, with a crash right after it.
+TEST_F(DiskDirectoryTest, AMakingCutInTwoBeginsOnceMore) {
+  const auto make_segment = [&](const std::string& bytes) {
+    std::filesystem::create_directories(directory_ + "/segments");
+    std::ofstream(directory_ + "/segments/00000000.seg") << bytes;
+  };
+  const std::vector<std::function<void()>> steps = {
+      [&] { std::filesystem::create_directory(directory_); },
+      [&] { std::ofstream(directory_ + "/LOCK").flush(); },
+      [&] { make_segment(""); },
+      [&] { make_segment("half a segment"); },
+      [&] { std::ofstream(SuperblockPath() + ".new") << "torn"; },
+      // The superblock, and no manifest, or an unfinished one.
+      [&] { SuperblockFile(directory_).Create(made_).IgnoreError(); },
+      [&] { std::filesystem::create_directory(directory_ + "/manifest"); },
+      [&] { std::ofstream(directory_ + "/manifest/LOCK").flush(); },
+  };
+  MakeDisk();
+  for (size_t last = 0; last < steps.size(); ++last) {
+    SCOPED_TRACE(last);
+    std::filesystem::remove_all(directory_);
+    for (size_t step = 0; step <= last; ++step) steps[step]();
+    auto disk = Open();
+    ASSERT_TRUE(disk.ok()) << disk.status();
+    EXPECT_FALSE(HasBlock(&*disk));
+    ExpectBothCopies(*disk->files->superblock());
+  }
+}
+
+// Each step of starting empty over a damaged manifest: new segments, no manifest, another
+// incarnation, then the new manifest.
+TEST_F(DiskDirectoryTest, AStartingEmptyCutInTwoBeginsOnceMore) {
+  for (int last = 0; last < 3; ++last) {
+    SCOPED_TRACE(last);
+    std::filesystem::remove_all(directory_);
+    MakeDisk();
+    std::ofstream(directory_ + "/manifest/CURRENT") << "nonsense";
+    std::filesystem::remove(directory_ + "/segments/00000000.seg");
+    if (last >= 1) std::filesystem::remove_all(directory_ + "/manifest");
+    if (last >= 2) {
+      Superblock next = made_;
+      ++next.sequence;
+      next.identity.incarnation.bytes.fill(9);
+      ASSERT_EQ(SuperblockFile(directory_).Change(next), absl::OkStatus());
+    }
+    ExpectStartsEmpty(/*same_disk=*/true);
+  }
+}
+
+// The same for a directory that is dropped whole.
+TEST_F(DiskDirectoryTest, ADroppingCutInTwoBeginsOnceMore) {
+  for (int last = 0; last < 2; ++last) {
+    SCOPED_TRACE(last);
+    std::filesystem::remove_all(directory_);
+    MakeDisk();
+    std::filesystem::remove(SuperblockPath());
+    std::filesystem::remove_all(directory_ + "/segments");
+    if (last >= 1) std::filesystem::remove_all(directory_ + "/manifest");
+    ExpectStartsEmpty(/*same_disk=*/false);
+  }
+}
+
+class ForeignDiskTest : public DiskDirectoryTest {
+ protected:
+  // Refused, with another size asked for, and every byte as it was.
+  void ExpectUntouched(absl::Status* refused) {
+    const std::string superblock = ReadAll(SuperblockPath());
+    *refused = Open(kSegments - 1).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(*refused)) << *refused;
+    EXPECT_THAT(std::string(refused->message()), HasSubstr(directory_));
+    EXPECT_EQ(ReadAll(SuperblockPath()), superblock);
+    EXPECT_TRUE(std::filesystem::exists(directory_ + "/segments/00000002.seg"));
+    // It was not the files that were refused.
+    WriteAt(0, CopyOf(made_) + CopyOf(made_));
+    auto disk = Open();
+    ASSERT_TRUE(disk.ok()) << disk.status();
+    EXPECT_TRUE(HasBlock(&*disk));
+  }
+};
+
+TEST_F(ForeignDiskTest, ANewerLayoutIsRefusedByBothVersionsAndUntouched) {
+  MakeDisk();
+  Forge<uint32_t>(8, kDiskLayoutVersion + 5);
+  absl::Status refused;
+  ExpectUntouched(&refused);
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("version 7"), HasSubstr("version 2")));
+}
+
+TEST_F(ForeignDiskTest, AnUnknownFeatureIsRefusedByNameAndUntouched) {
+  MakeDisk();
+  Forge<uint64_t>(80, uint64_t{1} << 40);
+  absl::Status refused;
+  ExpectUntouched(&refused);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("0x10000000000"));
+}
+
+TEST_F(ForeignDiskTest, AnEncryptedDiskIsRefusedAndUntouched) {
+  MakeDisk();
+  Superblock encrypted = made_;
+  encrypted.key_check = 5;
+  WriteAt(0, CopyOf(encrypted) + CopyOf(encrypted));
+  absl::Status refused;
+  ExpectUntouched(&refused);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("encrypted"));
+}
+
+}  // namespace
+}  // namespace kvtier

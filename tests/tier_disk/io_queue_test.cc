@@ -1,0 +1,154 @@
+#include "tier_disk/io_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <random>
+#include <vector>
+
+#include "tests/testing/test_seed.h"
+#include "tier_disk/page_buffer.h"
+
+namespace kvtier {
+namespace {
+
+constexpr size_t kDepth = 8;
+
+class IoQueueTest : public ::testing::Test {
+ protected:
+  // Reads that are nobody's neighbour.
+  std::unique_ptr<DiskIo> Io(IoClass io_class, uint64_t bytes = 4096) {
+    const std::array<std::span<std::byte>, 1> buffers = {memory_.bytes().first(bytes)};
+    next_offset_ += 64 << 20;
+    return std::make_unique<DiskIo>(io_class, DiskAddress{SegmentId{0}, next_offset_}, buffers);
+  }
+  void Push(IoClass io_class, uint64_t bytes = 4096) { queue_.Push(Io(io_class, bytes)); }
+  // Starts one and keeps it running.
+  IoClass Start() {
+    running_.push_back(queue_.Pop());
+    return running_.back()->io_class();
+  }
+  void EndAll() {
+    for (const auto& batch : running_) queue_.Ended(*batch);
+    running_.clear();
+  }
+
+  PageBuffer memory_{kBackgroundBytes};
+  uint64_t next_offset_ = 0;
+  IoQueue queue_{kDepth};
+  std::vector<std::unique_ptr<IoBatch>> running_;
+};
+
+TEST_F(IoQueueTest, ClassesGoInTheirOrderWhateverCameFirst) {
+  for (const IoClass io_class : {IoClass::kScrub, IoClass::kReclaim, IoClass::kOffload,
+                                 IoClass::kPrefetch, IoClass::kForeground}) {
+    Push(io_class);
+  }
+  EXPECT_EQ(Start(), IoClass::kForeground);
+  EXPECT_EQ(Start(), IoClass::kPrefetch);
+  EXPECT_EQ(Start(), IoClass::kOffload);
+  EXPECT_EQ(Start(), IoClass::kReclaim);
+  EXPECT_EQ(Start(), IoClass::kScrub);
+  EXPECT_TRUE(queue_.empty());
+  EXPECT_EQ(queue_.Pop(), nullptr);
+}
+
+TEST_F(IoQueueTest, ADeviceThatIsFullStartsNothing) {
+  for (size_t i = 0; i <= kDepth; ++i) Push(IoClass::kForeground);
+  for (size_t i = 0; i < kDepth; ++i) Start();
+  EXPECT_FALSE(queue_.Ready());
+  EXPECT_EQ(queue_.Pop(), nullptr);
+  EndAll();
+  EXPECT_TRUE(queue_.Ready());
+}
+
+TEST_F(IoQueueTest, BackgroundWorkIsBoundedMoreTightlyBesideReads) {
+  for (int i = 0; i < 3; ++i) Push(IoClass::kOffload, kBackgroundBytesBesideReads);
+  Push(IoClass::kForeground);
+  EXPECT_EQ(Start(), IoClass::kForeground);
+  EXPECT_EQ(Start(), IoClass::kOffload);
+  EXPECT_FALSE(queue_.Ready());  // A read is running.
+  EndAll();
+  EXPECT_EQ(Start(), IoClass::kOffload);
+  EXPECT_EQ(Start(), IoClass::kOffload);  // None is: both fit.
+}
+
+TEST_F(IoQueueTest, OneBackgroundIoMayRunHoweverLarge) {
+  Push(IoClass::kReclaim, kBackgroundBytes);
+  Push(IoClass::kReclaim);
+  EXPECT_EQ(Start(), IoClass::kReclaim);
+  EXPECT_FALSE(queue_.Ready());
+  EndAll();
+  EXPECT_EQ(Start(), IoClass::kReclaim);
+}
+
+TEST_F(IoQueueTest, ReadsPassWhileBackgroundWorkIsAtItsBound) {
+  Push(IoClass::kOffload, kBackgroundBytes);
+  Start();
+  Push(IoClass::kOffload);
+  Push(IoClass::kForeground);
+  EXPECT_EQ(Start(), IoClass::kForeground);
+}
+
+TEST_F(IoQueueTest, BackgroundWorkGoesOnUnderReadsWithoutEnd) {
+  Push(IoClass::kScrub);
+  uint64_t reads = 0;
+  while (true) {
+    Push(IoClass::kForeground);
+    if (Start() == IoClass::kScrub) break;
+    ++reads;
+    EndAll();
+  }
+  EXPECT_EQ(reads, kMaxOvertakes);
+}
+
+TEST_F(IoQueueTest, NeighboursStartTogether) {
+  const auto at = [&](uint64_t offset) {
+    const std::array<std::span<std::byte>, 1> buffers = {memory_.bytes().first(4096)};
+    return std::make_unique<DiskIo>(IoClass::kForeground, DiskAddress{SegmentId{1}, offset},
+                                    buffers);
+  };
+  for (const uint64_t offset : {0, 4096, 8192, 65536}) queue_.Push(at(offset));
+  EXPECT_EQ(queue_.Pop()->bytes(), 3 * 4096);
+  EXPECT_EQ(queue_.Pop()->bytes(), 4096);
+}
+
+TEST_F(IoQueueTest, WhatMustBeDoneAgainGoesFirst) {
+  Push(IoClass::kForeground);
+  queue_.PushAgain(std::make_unique<IoBatch>(Io(IoClass::kScrub)));
+  EXPECT_EQ(Start(), IoClass::kScrub);
+}
+
+// Random load: everything that came starts, never more than the device holds, and
+// background bytes stay within their bound.
+TEST_F(IoQueueTest, EverythingStartsOnce) {
+  std::mt19937_64 random(testing::TestSeed());
+  size_t pushed = 0;
+  size_t started = 0;
+  for (int step = 0; step < 20000; ++step) {
+    if (random() % 2 == 0) {
+      Push(static_cast<IoClass>(random() % kIoClassCount), 4096 * (1 + random() % 256));
+      ++pushed;
+    } else if (random() % 2 == 0 && queue_.Ready()) {
+      Start();
+      ++started;
+    } else if (!running_.empty()) {
+      queue_.Ended(*running_.front());
+      running_.erase(running_.begin());
+    }
+    uint64_t background = 0;
+    for (const auto& batch : running_) {
+      if (batch->io_class() >= IoClass::kOffload) background += batch->bytes();
+    }
+    ASSERT_LE(background, kBackgroundBytes + (1 << 20));
+    ASSERT_LE(running_.size(), kDepth);
+  }
+  for (EndAll(); !queue_.empty(); EndAll()) {
+    Start();
+    ++started;
+  }
+  EXPECT_EQ(started, pushed);
+}
+
+}  // namespace
+}  // namespace kvtier

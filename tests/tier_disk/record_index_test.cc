@@ -1,0 +1,199 @@
+// RecordIndex: contracts, random operations against a plain model, and its memory.
+#include "tier_disk/record_index.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "tests/testing/test_seed.h"
+
+namespace kvtier {
+namespace {
+
+constexpr uint64_t kLength = 4096;
+
+BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo = ~number}; }
+
+DiskBlock Block(uint64_t number, std::optional<uint64_t> parent = {}) {
+  DiskBlock block{.key = Key(number), .length = kLength};
+  if (parent) block.parent = Key(*parent);
+  return block;
+}
+
+RecordPlace Place(uint32_t segment, uint64_t number, uint64_t generation = 1) {
+  return {.segment = SegmentId{segment},
+          .generation = generation,
+          .offset = number * RecordBytes(kLength)};
+}
+
+class RecordIndexTest : public ::testing::Test {
+ protected:
+  ~RecordIndexTest() override { index_.Audit(); }
+  RecordIndex index_{4};
+};
+
+TEST_F(RecordIndexTest, ABlockComesBackWithEveryField) {
+  DiskBlock block = Block(1, 2);
+  block.space.bytes.fill(7);
+  block.length = 123456;
+  index_.Insert(block, Place(3, 5, 9));
+  const std::optional<DiskEntry> entry = index_.Find(Key(1));
+  ASSERT_TRUE(entry.has_value());
+  EXPECT_EQ(*entry, (DiskEntry{.block = block, .place = Place(3, 5, 9)}));
+  EXPECT_TRUE(index_.IsAt(Key(1), Place(3, 5, 9)));
+  EXPECT_FALSE(index_.IsAt(Key(1), Place(3, 5, 8)));
+  EXPECT_FALSE(index_.IsAt(Key(1), Place(3, 4, 9)));
+  EXPECT_FALSE(index_.IsAt(Key(1), Place(2, 5, 9)));
+  EXPECT_EQ(index_.used_bytes(), RecordBytes(123456));
+}
+
+TEST_F(RecordIndexTest, AParentThatIsNotHereIsNoBlockYetHasItsChildren) {
+  index_.Insert(Block(1, 2), Place(0, 0));
+  index_.Insert(Block(3, 2), Place(0, 1));
+  EXPECT_FALSE(index_.Contains(Key(2)));
+  EXPECT_EQ(index_.Find(Key(2)), std::nullopt);
+  EXPECT_EQ(index_.size(), 2);
+  EXPECT_EQ(index_.ChildrenOf(Key(2)).size(), 2);
+  EXPECT_EQ(index_.ParentOf(Key(1)), Key(2));
+}
+
+TEST_F(RecordIndexTest, AParentMayComeAfterItsChildAndGoBeforeIt) {
+  index_.Insert(Block(1, 2), Place(0, 0));
+  index_.Insert(Block(2), Place(0, 1));
+  EXPECT_EQ(index_.ChildrenOf(Key(2)), std::vector<BlockKey>{Key(1)});
+  index_.Erase(Key(2));
+  EXPECT_EQ(index_.ParentOf(Key(1)), Key(2));
+  index_.Audit();
+  index_.Erase(Key(1));
+  EXPECT_EQ(index_.size(), 0);
+}
+
+// An engine may lie about its chain.
+TEST_F(RecordIndexTest, CyclesAndABlockThatIsItsOwnParentDoNoHarm) {
+  index_.Insert(Block(1, 1), Place(0, 0));
+  EXPECT_EQ(index_.ParentOf(Key(1)), std::nullopt);
+  index_.Insert(Block(2, 3), Place(0, 1));
+  index_.Insert(Block(3, 2), Place(0, 2));
+  index_.Audit();
+  index_.Erase(Key(2));
+  index_.Audit();
+  index_.Erase(Key(3));
+  index_.Erase(Key(1));
+  EXPECT_EQ(index_.size(), 0);
+}
+
+TEST_F(RecordIndexTest, RecordsOfASegmentComeInTheOrderOfTheirOffsets) {
+  for (const uint64_t number : {4, 2, 7, 1}) index_.Insert(Block(number), Place(1, number));
+  index_.Erase(Key(2));
+  index_.Move(Key(7), Place(2, 0));
+  EXPECT_EQ(index_.InSegment(SegmentId{1}), (std::vector<BlockKey>{Key(1), Key(4)}));
+  EXPECT_EQ(index_.live_bytes(SegmentId{1}), 2 * RecordBytes(kLength));
+  EXPECT_EQ(index_.Keys(), (std::vector<BlockKey>{Key(1), Key(4), Key(7)}));
+}
+
+TEST_F(RecordIndexTest, AnEmptiedSegmentTakesRecordsOfALaterGeneration) {
+  index_.Insert(Block(1), Place(0, 0, 5));
+  index_.Erase(Key(1));
+  index_.Insert(Block(2), Place(0, 0, 6));
+  EXPECT_EQ(index_.Find(Key(2))->place.generation, 6);
+}
+
+// One segment an epoch here: the index has four.
+TEST_F(RecordIndexTest, ATouchInALaterEpochWarmsABlockAndItsAncestors) {
+  index_.Insert(Block(1), Place(0, 0));
+  index_.Insert(Block(2, 1), Place(0, 1));
+  index_.Insert(Block(9), Place(0, 2));
+  EXPECT_EQ(index_.Touch(Key(2)), std::nullopt);
+  EXPECT_FALSE(index_.IsWarm(Key(2)));  // Still the epoch in which it came.
+  index_.Insert(Block(8), Place(1, 0));
+  EXPECT_EQ(index_.Touch(Key(2)), std::nullopt);
+  EXPECT_TRUE(index_.IsWarm(Key(2)));
+  EXPECT_TRUE(index_.IsWarm(Key(1)));
+  EXPECT_FALSE(index_.IsWarm(Key(9)));
+}
+
+TEST_F(RecordIndexTest, AChildThatComesTouchesItsAncestors) {
+  index_.Insert(Block(1), Place(0, 0));
+  index_.Insert(Block(2, 1), Place(0, 1));
+  index_.Insert(Block(3, 2), Place(1, 0));
+  EXPECT_TRUE(index_.IsWarm(Key(1)));
+  EXPECT_TRUE(index_.IsWarm(Key(2)));
+  EXPECT_FALSE(index_.IsWarm(Key(3)));
+}
+
+TEST_F(RecordIndexTest, MovingABlockCoolsIt) {
+  index_.Insert(Block(1), Place(0, 0));
+  index_.Insert(Block(2, 1), Place(1, 0));
+  ASSERT_TRUE(index_.IsWarm(Key(1)));
+  index_.Move(Key(1), Place(2, 0));
+  EXPECT_FALSE(index_.IsWarm(Key(1)));
+}
+
+TEST_F(RecordIndexTest, ATouchTellsWhereThePrefixGoesOnElsewhere) {
+  index_.Insert(Block(1, 7), Place(0, 0));
+  index_.Insert(Block(2, 1), Place(0, 1));
+  index_.Insert(Block(8), Place(1, 0));
+  EXPECT_EQ(index_.Touch(Key(2)), Key(7));
+  EXPECT_EQ(index_.Touch(Key(2)), std::nullopt);  // Known by now.
+  EXPECT_EQ(index_.Touch(Key(99)), Key(99));
+}
+
+// Random operations; the model is a map from number to place, and parents by rule.
+TEST(RecordIndexModelTest, AgreesWithAModel) {
+  constexpr uint64_t kNumbers = 60;
+  std::mt19937_64 random(testing::TestSeed());
+  RecordIndex index(4);
+  std::map<uint64_t, RecordPlace> model;
+  std::vector<uint64_t> tails(4, 0);
+  const auto next_place = [&] {
+    const auto segment = static_cast<uint32_t>(random() % 4);
+    return Place(segment, tails[segment]++);
+  };
+  for (int step = 0; step < 20000; ++step) {
+    const uint64_t number = 1 + random() % kNumbers;
+    const bool here = model.contains(number);
+    const uint64_t roll = random() % 4;
+    if (!here && roll < 2) {
+      model[number] = next_place();
+      index.Insert(Block(number, number / 2), model[number]);
+    } else if (here && roll == 2) {
+      model.erase(number);
+      index.Erase(Key(number));
+    } else if (here && roll == 3) {
+      model[number] = next_place();
+      index.Move(Key(number), model[number]);
+    }
+    ASSERT_EQ(index.size(), model.size());
+    ASSERT_EQ(index.Contains(Key(number)), model.contains(number)) << "step " << step;
+    ASSERT_TRUE(!model.contains(number) || index.IsAt(Key(number), model[number]));
+    std::set<BlockKey> children;
+    for (const auto& [other, place] : model) {
+      if (other / 2 == number && other != number) children.insert(Key(other));
+    }
+    const std::vector<BlockKey> found = index.ChildrenOf(Key(number));
+    ASSERT_EQ(std::set<BlockKey>(found.begin(), found.end()), children) << "step " << step;
+    ASSERT_EQ(found.size(), children.size());
+    if (step % 200 == 0) index.Audit();
+  }
+}
+
+// The bound that the header states, with the chains that agents really have.
+TEST(RecordIndexMemoryTest, AMillionBlocksTakeAtMost64BytesEach) {
+  constexpr uint64_t kBlocks = 1'000'000;
+  constexpr uint64_t kPerSegment = 20'000;
+  constexpr uint64_t kChain = 100;
+  RecordIndex index(kBlocks / kPerSegment);
+  for (uint64_t i = 0; i < kBlocks; ++i) {
+    std::optional<uint64_t> parent;
+    if (i % kChain != 0) parent = i - 1;
+    index.Insert(Block(i, parent), Place(static_cast<uint32_t>(i / kPerSegment), i % kPerSegment));
+  }
+  std::printf("%.1f bytes a block\n", static_cast<double>(index.memory_bytes()) / kBlocks);
+  EXPECT_LE(index.memory_bytes(), 64 * kBlocks);
+}
+
+}  // namespace
+}  // namespace kvtier

@@ -1,0 +1,417 @@
+#include "tier_disk/disk_set.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+#include "core/log.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+std::vector<DiskShare> SharesOf(const std::vector<DiskSet::Member>& members) {
+  std::vector<DiskShare> shares;
+  shares.reserve(members.size());
+  for (const DiskSet::Member& member : members) {
+    const uint64_t bytes = member.disk->segment_count() * member.disk->segment_bytes();
+    shares.push_back({.id = member.id, .capacity_bytes = bytes});
+  }
+  return shares;
+}
+
+}  // namespace
+
+struct DiskSet::Disk {
+  explicit Disk(const Member& member) : id(member.id), tier(member.tier), watched(member.disk) {}
+
+  bool Has(const BlockKey& key) const { return !forgotten.contains(key) && tier->Contains(key); }
+  // Blocks here that are not forgotten.
+  size_t visible() const {
+    const auto there = [&](const BlockKey& key) { return tier->Contains(key); };
+    return tier->block_count() - std::count_if(forgotten.begin(), forgotten.end(), there);
+  }
+
+  const DiskId id;
+  DiskTier* const tier;
+  WatchedDisk* const watched;
+  absl::StatusOr<DiskTier::Recovery> recovery = absl::DeadlineExceededError("not open yet");
+  bool serving = false;    // Its blocks are found.
+  bool announced = false;  // Its blocks, or some of them, were told of.
+  bool following = false;  // Follow() runs.
+  bool erasing = false;    // EraseForgotten() runs.
+  // Copies that exist and are not to be seen: erased, or elsewhere, while the disk was
+  // out of service. All are in the tier's index, which bounds them, or just leave it.
+  absl::btree_set<BlockKey> forgotten;
+  Calls calls;  // In flight.
+};
+
+DiskSet::DiskSet(Executor* executor, TaskScope* scope, const std::vector<Member>& members,
+                 Observer observer)
+    : executor_(executor),
+      scope_(scope),
+      placement_(SharesOf(members)),
+      observer_(std::move(observer)),
+      all_ended_opening_(std::make_shared<Event>(executor)) {
+  for (const Member& member : members) {
+    disks_.push_back(std::make_unique<Disk>(member));
+    Disk* const disk = disks_.back().get();
+    disk->watched->SetOnChange([this, disk] { HealthChanged(disk); });
+  }
+}
+
+DiskSet::~DiskSet() {
+  for (const auto& disk : disks_) disk->watched->SetOnChange(nullptr);
+}
+
+// Opening.
+
+Task<void> DiskSet::OpenOne(Disk* disk) {
+  disk->recovery = co_await disk->tier->Open();
+  if (--opening_ == 0) all_ended_opening_->Set();
+  if (!open_) co_return;  // Open() is still there to take it in.
+  if (!disk->recovery.ok()) {
+    Log(LogLevel::kError,
+        absl::StrCat("disk ", disk->id.ToHex(), ": ", disk->recovery.status().ToString()));
+    co_return;
+  }
+  ForgetDuplicates(disk);
+  StartFollowing(disk);
+}
+
+uint64_t DiskSet::ForgetDuplicates(Disk* disk) {
+  for (const BlockKey& key : disk->tier->Keys()) {
+    for (const auto& other : disks_) {
+      // Not open: it forgets on its own turn. An empty index has nothing.
+      if (other.get() != disk && other->Has(key)) {
+        Forget(disk, key);
+        break;
+      }
+    }
+  }
+  return disk->forgotten.size();
+}
+
+Task<absl::StatusOr<DiskSet::Recovery>> DiskSet::Open(absl::Time deadline) {
+  KVT_CHECK(!open_ && opening_ == 0);
+  opening_ = disks_.size();
+  for (const auto& disk : disks_) scope_->Spawn(OpenOne(disk.get()));
+  co_await all_ended_opening_->WaitUntil(deadline);
+  open_ = true;
+
+  Recovery result;
+  bool any = false;
+  for (const auto& disk : disks_) {
+    result.disks.push_back(disk->recovery);
+    if (!disk->recovery.ok()) continue;
+    any = true;
+    const DiskTier::Recovery& found = *disk->recovery;
+    const uint64_t duplicates = ForgetDuplicates(disk.get());
+    result.dropped_duplicates += duplicates;
+    result.total.recovered_blocks += found.recovered_blocks - duplicates;
+    result.total.dropped_stale += found.dropped_stale;
+    result.total.dropped_corrupt += found.dropped_corrupt;
+    result.total.dropped_misfit += found.dropped_misfit;
+    disk->serving = disk->watched->health().healthy();
+    disk->announced = disk->serving;  // By Keys().
+    StartErasing(disk.get());
+  }
+  if (!any) co_return disks_.front()->recovery.status();
+  co_return result;
+}
+
+Task<bool> DiskSet::Idle(absl::Time deadline) {
+  bool idle = true;
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    const bool one = co_await disks_[i]->tier->Idle(deadline);
+    idle = idle && one;
+  }
+  co_return idle;
+}
+
+// Calls.
+
+DiskSet::Disk* DiskSet::Holder(const BlockKey& key) const {
+  for (const auto& disk : disks_) {
+    if (disk->serving && disk->Has(key)) return disk.get();
+  }
+  return nullptr;
+}
+
+bool DiskSet::IsElsewhere(const Disk* disk, const BlockKey& key) const {
+  return std::any_of(disks_.begin(), disks_.end(), [&](const auto& other) {
+    return other.get() != disk && other->serving && other->Has(key);
+  });
+}
+
+Task<absl::Status> DiskSet::Put(BlockMeta meta, std::span<const std::byte> slot) {
+  KVT_CHECK(open_);
+  absl::Status status = absl::UnavailableError(
+      absl::StrCat("none of ", disks_.size(), " disks is in service for a put"));
+  const std::vector<size_t> order = placement_.Order(meta.key);
+  for (const size_t place : order) {
+    // Anew each time: another put of the block may have ended meanwhile.
+    if (Contains(meta.key)) co_return absl::OkStatus();
+    Disk* const disk = disks_[place].get();
+    if (!disk->serving) continue;
+    status = co_await PutOn(disk, meta, slot);
+    if (status.ok()) break;
+  }
+  co_return status;
+}
+
+Task<absl::Status> DiskSet::PutOn(Disk* disk, const BlockMeta& meta,
+                                  std::span<const std::byte> slot) {
+  ++disk->calls.puts;
+  absl::Status status;
+  // A forgotten copy that is still there must not be taken for the new one.
+  if (disk->forgotten.contains(meta.key)) status = co_await EraseOn(disk, meta.key);
+  if (status.ok()) status = co_await disk->tier->Put(meta, slot);
+  --disk->calls.puts;
+  if (status.ok()) status = Settle(disk, meta.key);
+  co_return status;
+}
+
+absl::Status DiskSet::Settle(Disk* disk, const BlockKey& key) {
+  const bool elsewhere = IsElsewhere(disk, key);
+  if (disk->serving && !elsewhere) {
+    for (const auto& other : disks_) {
+      if (other.get() != disk) Forget(other.get(), key);
+    }
+    return absl::OkStatus();
+  }
+  Forget(disk, key);
+  if (elsewhere) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("disk ", disk->id.ToHex(), " was quarantined while it wrote the block"));
+}
+
+Task<absl::StatusOr<BlockMeta>> DiskSet::Get(BlockKey key, std::span<std::byte> slot,
+                                             IoClass io_class) {
+  KVT_CHECK(open_);
+  Disk* const disk = Holder(key);
+  if (disk == nullptr) {
+    ++misses_;
+    co_return absl::NotFoundError(absl::StrCat("block ", key.ToHex(), " is on no disk in service"));
+  }
+  ++disk->calls.gets;
+  absl::StatusOr<BlockMeta> got = co_await disk->tier->Get(key, slot, io_class);
+  --disk->calls.gets;
+  co_return got;
+}
+
+Task<absl::Status> DiskSet::Erase(BlockKey key) {
+  KVT_CHECK(open_);
+  absl::Status result;
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    Disk* const disk = disks_[i].get();
+    if (!disk->serving) {
+      Forget(disk, key);
+    } else if (!disk->forgotten.contains(key)) {
+      // Also where the block is not: a put of it may be under way.
+      const absl::Status erased = co_await EraseOn(disk, key);
+      result.Update(erased);
+    }
+  }
+  co_return result;
+}
+
+Task<absl::Status> DiskSet::EraseOn(Disk* disk, BlockKey key) {
+  disk->forgotten.erase(key);
+  // Gone from the tier's index before anything else can look, unless a put of it is
+  // under way there; that one may end, and be forgotten, before the erase.
+  const absl::Status erased = co_await disk->tier->Erase(key);
+  if (!disk->tier->Contains(key)) disk->forgotten.erase(key);
+  co_return erased;
+}
+
+void DiskSet::Forget(Disk* disk, const BlockKey& key) {
+  if (!disk->tier->Contains(key)) return;
+  disk->forgotten.insert(key);
+  StartErasing(disk);
+}
+
+void DiskSet::StartErasing(Disk* disk) {
+  if (!disk->serving || disk->erasing || disk->forgotten.empty()) return;
+  disk->erasing = true;
+  scope_->Spawn(EraseForgotten(disk));
+}
+
+Task<void> DiskSet::EraseForgotten(Disk* disk) {
+  while (disk->serving && !disk->forgotten.empty()) {
+    const BlockKey key = *disk->forgotten.begin();
+    // Should the manifest fail, the copy is back after a restart: a duplicate then.
+    (co_await EraseOn(disk, key)).IgnoreError();
+  }
+  disk->erasing = false;
+}
+
+// Coming and going.
+
+void DiskSet::TierChanged(size_t member, Change change, const BlockKey& key) {
+  Disk* const disk = disks_[member].get();
+  if (change == Change::kDropped) disk->forgotten.erase(key);
+  // A copy that Settle() will give up is not told of, nor one that was never told.
+  const bool counts = change == Change::kAdded ? disk->serving : disk->announced;
+  if (counts && !IsElsewhere(disk, key)) observer_(change, key);
+}
+
+void DiskSet::HealthChanged(Disk* disk) {
+  if (!disk->watched->health().healthy()) {
+    disk->serving = false;  // From now on; the announcements take their time.
+    Log(LogLevel::kWarning, absl::StrCat("disk ", disk->id.ToHex(),
+                                         " out of service: ", disk->watched->health().Describe()));
+  }
+  StartFollowing(disk);
+}
+
+void DiskSet::StartFollowing(Disk* disk) {
+  if (!open_ || disk->following) return;
+  disk->following = true;
+  scope_->Spawn(Follow(disk));
+}
+
+Task<void> DiskSet::Follow(Disk* disk) {
+  while (true) {
+    // Never inside the I/O that decided the disk's health, nor between a quarantine
+    // and the readmission after it, without a turn for others.
+    co_await SleepUntil(executor_, executor_->Now());
+    const bool fit = disk->watched->health().healthy() && disk->recovery.ok();
+    if (disk->announced && !disk->serving) {
+      co_await Withdraw(disk);
+    } else if (!disk->announced && fit) {
+      co_await Admit(disk);
+    } else {
+      break;
+    }
+  }
+  disk->following = false;
+}
+
+Task<void> DiskSet::Withdraw(Disk* disk) {
+  const std::vector<BlockKey> keys = disk->tier->Keys();
+  size_t told = 0;
+  for (const BlockKey& key : keys) {
+    if (IsElsewhere(disk, key)) continue;  // Put there meanwhile.
+    observer_(Change::kDropped, key);
+    if (++told % kAnnouncedPerTurn == 0) co_await SleepUntil(executor_, executor_->Now());
+  }
+  disk->announced = false;
+}
+
+Task<void> DiskSet::Admit(Disk* disk) {
+  disk->serving = true;
+  disk->announced = true;
+  StartErasing(disk);
+  const std::vector<BlockKey> keys = disk->tier->Keys();
+  Log(LogLevel::kInfo,
+      absl::StrCat("disk ", disk->id.ToHex(), " in service: ", disk->visible(), " blocks"));
+  size_t told = 0;
+  for (const BlockKey& key : keys) {
+    if (!disk->serving) break;  // What was told is withdrawn next.
+    if (!disk->Has(key)) continue;
+    observer_(Change::kAdded, key);
+    if (++told % kAnnouncedPerTurn == 0) co_await SleepUntil(executor_, executor_->Now());
+  }
+}
+
+// What there is.
+
+std::optional<DiskBlock> DiskSet::Find(const BlockKey& key) const {
+  const Disk* const holder = Holder(key);
+  if (holder == nullptr) return std::nullopt;
+  return holder->tier->Find(key);
+}
+
+std::vector<BlockKey> DiskSet::Keys() const {
+  std::vector<BlockKey> keys;
+  for (const auto& disk : disks_) {
+    if (!disk->serving) continue;
+    for (const BlockKey& key : disk->tier->Keys()) {
+      if (!disk->forgotten.contains(key)) keys.push_back(key);
+    }
+  }
+  return keys;
+}
+
+void DiskSet::Touch(const BlockKey& key) {
+  std::optional<BlockKey> next = key;
+  while (next.has_value()) {
+    Disk* const disk = Holder(*next);
+    if (disk == nullptr) break;
+    next = disk->tier->TouchHere(*next);
+  }
+}
+
+size_t DiskSet::block_count() const {
+  size_t count = 0;
+  for (const auto& disk : disks_) {
+    if (disk->serving) count += disk->visible();
+  }
+  return count;
+}
+
+uint64_t DiskSet::capacity_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& disk : disks_) bytes += disk->serving ? disk->tier->capacity_bytes() : 0;
+  return bytes;
+}
+
+uint64_t DiskSet::used_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& disk : disks_) bytes += disk->serving ? disk->tier->used_bytes() : 0;
+  return bytes;
+}
+
+TierStats DiskSet::stats() const {
+  TierStats sum;
+  for (const auto& disk : disks_) sum.Add(disk->tier->stats());
+  sum.misses += misses_;
+  return sum;
+}
+
+std::vector<DiskSet::DiskStatus> DiskSet::Statuses() const {
+  std::vector<DiskStatus> statuses;
+  for (const auto& disk : disks_) {
+    const absl::Status& opened = disk->recovery.status();
+    const TierStats& stats = disk->tier->stats();
+    statuses.push_back({.id = disk->id,
+                        .serving = disk->serving,
+                        .health = opened.ok() ? disk->watched->health().Describe()
+                                              : absl::StrCat("not open: ", opened.ToString()),
+                        .quarantines = disk->watched->health().quarantines(),
+                        .block_count = disk->tier->block_count(),
+                        .capacity_bytes = disk->tier->capacity_bytes(),
+                        .used_bytes = disk->tier->used_bytes(),
+                        .index_bytes = disk->tier->index_bytes(),
+                        .bytes_in = stats.bytes_in,
+                        .bytes_out = stats.bytes_out,
+                        .io_errors = stats.io_errors});
+  }
+  return statuses;
+}
+
+DiskSet::Calls DiskSet::stuck() const {
+  Calls sum;
+  for (const auto& disk : disks_) {
+    if (disk->serving) continue;
+    sum.puts += disk->calls.puts;
+    sum.gets += disk->calls.gets;
+  }
+  return sum;
+}
+
+void DiskSet::Audit() const {
+  absl::flat_hash_set<BlockKey> seen;
+  for (const auto& disk : disks_) {
+    disk->tier->Audit();
+    KVT_CHECK(!disk->serving || (disk->recovery.ok() && disk->watched->health().healthy()));
+    if (!disk->recovery.ok() || !open_) continue;
+    for (const BlockKey& key : disk->tier->Keys()) {
+      KVT_CHECK(disk->forgotten.contains(key) || seen.insert(key).second);
+    }
+  }
+}
+
+}  // namespace kvtier

@@ -1,0 +1,168 @@
+// DiskSet is the disk tier of a node with several disks: a DiskTier each, and one set
+// of calls over them. It decides on which disk a block goes, takes the blocks of a
+// quarantined disk out of service and puts them back. It moves no bytes of its own.
+//
+// Executor thread only. Owns no disk. Background work (opening, announcing, erasing)
+// runs in `scope`. REQUIRES: the tasks of its calls and of `scope` have ended, or were
+// destroyed, before the set is; the members outlive it.
+// Invariants, checked by Audit(): a block is on one disk at most, but for copies that
+// are forgotten, which are never served and wait for their erase.
+#ifndef KVTIER_TIER_DISK_DISK_SET_H_
+#define KVTIER_TIER_DISK_DISK_SET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/block_key.h"
+#include "core/event.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/tier_stats.h"
+#include "tier_disk/disk_block.h"
+#include "tier_disk/disk_residents.h"
+#include "tier_disk/disk_tier.h"
+#include "tier_disk/placement.h"
+#include "tier_disk/watched_disk.h"
+
+namespace kvtier {
+
+// Blocks announced in one turn of the executor when a disk comes or goes.
+inline constexpr size_t kAnnouncedPerTurn = 256;
+
+class DiskSet final : public DiskResidents {
+ public:
+  // `tier` is over `disk`, and its observer calls TierChanged() with the member's index.
+  struct Member {
+    DiskId id;
+    DiskTier* tier = nullptr;
+    WatchedDisk* disk = nullptr;
+  };
+  // As the tier's. kAdded also when a disk came back with the block: may tell of a known
+  // one. kDropped also when the disk is quarantined and the block already unreadable:
+  // may tell of an unknown one. Not called for what Open() finds in time. Must not call
+  // the set.
+  using Change = DiskTier::Change;
+  using Observer = DiskTier::Observer;
+  struct Recovery {
+    DiskTier::Recovery total;         // recovered_blocks: the ones that are served.
+    uint64_t dropped_duplicates = 0;  // Blocks found on two disks: one copy goes.
+    // As the members are. kDeadlineExceeded: not yet open, comes by kAdded.
+    std::vector<absl::StatusOr<DiskTier::Recovery>> disks;
+  };
+  struct DiskStatus {
+    DiskId id;
+    bool serving = false;
+    std::string health;  // DiskHealth::Describe(), or why the disk is not open.
+    uint64_t quarantines = 0;
+    size_t block_count = 0;  // Served or not.
+    uint64_t capacity_bytes = 0;
+    uint64_t used_bytes = 0;
+    uint64_t index_bytes = 0;  // Memory that its index takes.
+    uint64_t bytes_in = 0;     // And on: as in TierStats.
+    uint64_t bytes_out = 0;
+    uint64_t io_errors = 0;
+  };
+  struct Calls {
+    size_t puts = 0;
+    size_t gets = 0;
+  };
+
+  // REQUIRES: at least one member; ids are distinct.
+  DiskSet(Executor* executor, TaskScope* scope, const std::vector<Member>& members,
+          Observer observer);
+  ~DiskSet() override;
+
+  // Opens all disks at the same time; call once, before anything else. Ends by
+  // `deadline`: a disk that opens later joins then, one that fails stays out until the
+  // next start. Errors: the first disk's, if none opened.
+  Task<absl::StatusOr<Recovery>> Open(absl::Time deadline);
+
+  // Waits until no reclaim runs on any disk; false: one still does at the deadline.
+  Task<bool> Idle(absl::Time deadline);
+
+  // DiskTier::Put() on the disk where the block belongs or, if that one does not take
+  // it, on the next. As with all calls, a disk that hangs holds the call that it has
+  // (the device may still use the bytes), and no other. Errors: those of the last disk
+  // tried; kUnavailable, no disk serves, or the one that took the block no longer does.
+  Task<absl::Status> Put(BlockMeta meta, std::span<const std::byte> slot);
+  // DiskTier::Get() on the disk that has the block. Errors: that disk's; kNotFound, no
+  // disk that serves has it.
+  Task<absl::StatusOr<BlockMeta>> Get(BlockKey key, std::span<std::byte> slot,
+                                      IoClass io_class = IoClass::kForeground);
+  // Forgets the block on every disk; on a quarantined one when it comes back. (One that
+  // is not open yet may still bring it.) Errors: kUnavailable, a manifest failed; the
+  // block may be back after a restart.
+  Task<absl::Status> Erase(BlockKey key);
+
+  // Of the disks that serve.
+  std::optional<DiskBlock> Find(const BlockKey& key) const;
+  bool Contains(const BlockKey& key) const override { return Holder(key) != nullptr; }
+  std::vector<BlockKey> Keys() const override;
+  size_t block_count() const override;
+  // Follows a prefix from disk to disk.
+  void Touch(const BlockKey& key) override;
+  uint64_t capacity_bytes() const;
+  uint64_t used_bytes() const;  // Of forgotten copies as well.
+
+  TierStats stats() const;  // Summed over all disks; a put that two declined counts twice.
+  std::vector<DiskStatus> Statuses() const;
+  // Calls that disks out of service have not ended yet, perhaps never will: a bound on
+  // calls in flight should not count them, or one bad disk uses it up for all.
+  Calls stuck() const;
+  void Audit() const;
+
+  // For the members' observers.
+  void TierChanged(size_t member, Change change, const BlockKey& key);
+
+ private:
+  struct Disk;
+  // Of the disks that serve: the one that has the block, by at most one look at the
+  // index of each.
+  Disk* Holder(const BlockKey& key) const;
+  // One of them has the block, this one left aside.
+  bool IsElsewhere(const Disk* disk, const BlockKey& key) const;
+  Task<absl::Status> PutOn(Disk* disk, const BlockMeta& meta, std::span<const std::byte> slot);
+  // After a put: makes this the block's only copy, or gives it up.
+  absl::Status Settle(Disk* disk, const BlockKey& key);
+  // Takes the disk's copy, if it has one, out of sight, and erases it when it can be.
+  void Forget(Disk* disk, const BlockKey& key);
+  Task<absl::Status> EraseOn(Disk* disk, BlockKey key);
+  Task<void> EraseForgotten(Disk* disk);
+
+  Task<void> OpenOne(Disk* disk);
+  // A disk has opened: what others have already is forgotten on it.
+  uint64_t ForgetDuplicates(Disk* disk);
+  void HealthChanged(Disk* disk);
+  void StartFollowing(Disk* disk);
+  void StartErasing(Disk* disk);
+  // Lets announcements follow the disk's health, until they agree.
+  Task<void> Follow(Disk* disk);
+  Task<void> Withdraw(Disk* disk);
+  Task<void> Admit(Disk* disk);
+
+  Executor* const executor_;  // Not owned.
+  TaskScope* const scope_;    // Not owned.
+  const Placement placement_;
+  Observer observer_;
+  std::vector<std::unique_ptr<Disk>> disks_;
+  std::shared_ptr<Event> all_ended_opening_;
+  size_t opening_ = 0;
+  bool open_ = false;
+  uint64_t misses_ = 0;  // Of blocks on no disk that serves.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_DISK_SET_H_
