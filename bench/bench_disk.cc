@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "bench/await_task.h"
 #include "bench/disk_recovery.h"
 #include "bench/figure.h"
 #include "bench/fio.h"
 #include "bench/tier_load.h"
+#include "core/call_on_executor.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
 #include "tier_disk/disk_tier.h"
@@ -90,16 +90,16 @@ absl::StatusOr<IoFigures> Contest::Fio(const char* pattern, const Size& size, do
 absl::Status Contest::Prepare() {
   const Size& largest = kSizes[std::size(kSizes) - 1];
   KVT_RETURN_IF_ERROR(Fio("write", largest, 0).status());
-  Await(executor_, load_->Put({.bytes = largest.bytes,
-                               .streams = largest.depth,
-                               .limit = kDataBytes + kSegmentBytes}));
+  AwaitOn(executor_, load_->Put({.bytes = largest.bytes,
+                                 .streams = largest.depth,
+                                 .limit = kDataBytes + kSegmentBytes}));
   return absl::OkStatus();
 }
 
 IoFigures Contest::Ours(const char* what, const Size& size) {
   const TierLoad::Streams streams{.bytes = size.bytes, .streams = size.depth, .for_time = Round()};
   const bool reads = what[0] == 'r';
-  return Await(executor_, reads ? load_->Get(streams) : load_->Put(streams));
+  return AwaitOn(executor_, reads ? load_->Get(streams) : load_->Put(streams));
 }
 
 absl::Status Contest::Throughput(const Size& size) {
@@ -135,9 +135,9 @@ absl::Status Contest::Latency() {
   for (int round = 0; round < options_.rounds; ++round) {
     KVT_ASSIGN_OR_RETURN(const IoFigures fio,
                          Fio("randread", kLatencySize, 2 * options_.seconds, rate));
-    const IoFigures ours = Await(executor_, load_->GetPaced({.bytes = kLatencySize.bytes,
-                                                             .get_bytes_per_second = rate,
-                                                             .for_time = 2 * Round()}));
+    const IoFigures ours = AwaitOn(executor_, load_->GetPaced({.bytes = kLatencySize.bytes,
+                                                               .get_bytes_per_second = rate,
+                                                               .for_time = 2 * Round()}));
     p99.push_back(ours.p99_seconds * 1e3);
     ratios.push_back(ours.p99_seconds / fio.p99_seconds);
   }
@@ -155,8 +155,8 @@ absl::Status Contest::Mixed() {
                                 .for_time = 2 * Round()};
     TierLoad::Paced both = reads;
     both.put_bytes_per_second = reads.get_bytes_per_second * 3 / 7;
-    const IoFigures alone = Await(executor_, load_->GetPaced(reads));
-    const IoFigures mixed = Await(executor_, load_->GetPaced(both));
+    const IoFigures alone = AwaitOn(executor_, load_->GetPaced(reads));
+    const IoFigures mixed = AwaitOn(executor_, load_->GetPaced(both));
     p99.push_back(mixed.p99_seconds * 1e3);
     ratios.push_back(mixed.p99_seconds / alone.p99_seconds);
   }
@@ -201,7 +201,7 @@ absl::Status Run(const Options& options) {
   KVT_ASSIGN_OR_RETURN(const OpenedDisk disk, OpenDisk(&executor, layout, DiskIoKind::kAuto));
   DiskTier tier(&executor, &pool, disk.disk.get(), disk.manifest.get(),
                 [](DiskTier::Change, const BlockKey&) {});
-  KVT_RETURN_IF_ERROR(Await(&executor, tier.Open()).status());
+  KVT_RETURN_IF_ERROR(AwaitOn(&executor, tier.Open()).status());
   TierLoad load(&executor, &tier);
   const std::array<std::span<std::byte>, 1> memory = {load.memory()};
   const absl::Status registered = disk.disk->RegisterBuffers(memory);

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "bench/await_task.h"
 #include "core/byte_workers.h"
+#include "core/call_on_executor.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
 #include "tier_disk/disk_tier.h"
@@ -54,12 +54,12 @@ absl::StatusOr<double> Fill(Executor* executor, const DiskLayout& layout, uint64
   for (uint32_t i = 0; i < layout.segment_count; ++i) {
     generations.generations.push_back({SegmentId{i}, kGeneration + i});
   }
-  KVT_RETURN_IF_ERROR(Await(executor, disk.manifest->Commit(std::move(generations))));
+  KVT_RETURN_IF_ERROR(AwaitOn(executor, disk.manifest->Commit(std::move(generations))));
   const absl::Time started = absl::Now();
   for (uint64_t i = 0; i < blocks; i += kBatch) {
     ManifestBatch batch;
     for (uint64_t j = i; j < std::min(i + kBatch, blocks); ++j) batch.puts.push_back(EntryOf(j));
-    KVT_RETURN_IF_ERROR(Await(executor, disk.manifest->Commit(std::move(batch))));
+    KVT_RETURN_IF_ERROR(AwaitOn(executor, disk.manifest->Commit(std::move(batch))));
   }
   return absl::ToDoubleSeconds(absl::Now() - started) / static_cast<double>(blocks);
 }
@@ -82,7 +82,7 @@ absl::StatusOr<DiskRecoveryFigures> MeasureDiskRecovery(const std::string& direc
   KVT_ASSIGN_OR_RETURN(const OpenedDisk disk, OpenDisk(&executor, layout, DiskIoKind::kAuto));
   DiskTier tier(&executor, &pool, disk.disk.get(), disk.manifest.get(),
                 [](DiskTier::Change, const BlockKey&) {});
-  KVT_ASSIGN_OR_RETURN(const DiskTier::Recovery recovery, Await(&executor, tier.Open()));
+  KVT_ASSIGN_OR_RETURN(const DiskTier::Recovery recovery, AwaitOn(&executor, tier.Open()));
   figures.warm_seconds = absl::ToDoubleSeconds(absl::Now() - started);
   figures.index_bytes_per_block = static_cast<double>(tier.index_bytes()) / count;
   if (recovery.recovered_blocks == blocks) return figures;

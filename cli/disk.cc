@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cli/admin_client.h"
 #include "cli/json.h"
 #include "cli/table.h"
 #include "cli/units.h"
@@ -63,61 +62,26 @@ void WriteDisk(const Report& disk, JsonWriter* json) {
   json->Count("io_errors", disk.io_errors());
 }
 
-Outcome RunInfo(const Arguments& arguments) {
-  const AgentAnswers answers = AskAll<v1::AgentStatusResponse>(
-      arguments.agents,
-      [&](const std::string& address) { return AgentAdmin(address, arguments.timeout).Status(); });
-  Verdict verdict;
-  for (const auto& answer : answers) verdict.Add(answer);
-  return {
-      .code = verdict.code(),
-      .out = arguments.format == Format::kJson ? DiskInfoJson(answers) : DiskInfoTable(answers)};
-}
-
 }  // namespace
 
-std::string DiskInfoTable(const AgentAnswers& answers) {
-  std::string out;
-  for (const auto& [address, response] : answers) {
-    if (!out.empty()) out += "\n";
-    if (!response.ok()) {
-      absl::StrAppend(&out, "AGENT  ", address, "  ", FailureText(response.status()), "\n");
-      continue;
-    }
-    absl::StrAppend(&out, "AGENT  ", Printable(response->node_id()), "  ", address, "\n",
-                    DisksOf(*response));
-  }
-  return out;
-}
+std::string DiskInfoTable(const AgentAnswers& answers) { return AgentSections(answers, DisksOf); }
 
 std::string DiskInfoJson(const AgentAnswers& answers) {
-  JsonWriter json;
-  json.OpenArray("agents");
-  for (const auto& [address, response] : answers) {
-    json.OpenElement();
-    json.Text("address", address);
-    if (!response.ok()) {
-      json.Text("error", FailureText(response.status()));
-    } else {
-      json.Text("node_id", response->node_id());
-      json.OpenArray("disks");
-      for (const Report& disk : response->disks()) {
-        json.OpenElement();
-        WriteDisk(disk, &json);
-        json.Close();
-      }
-      json.Close();
+  return AgentsJson(answers, [](const v1::AgentStatusResponse& status, JsonWriter* json) {
+    json->OpenArray("disks");
+    for (const Report& disk : status.disks()) {
+      json->OpenElement();
+      WriteDisk(disk, json);
+      json->Close();
     }
-    json.Close();
-  }
-  json.Close();
-  return json.Finish();
+    json->Close();
+  });
 }
 
 Outcome RunDisk(const Arguments& arguments) {
   switch (arguments.disk_action) {
     case DiskAction::kInfo:
-      return RunInfo(arguments);
+      return AgentsOutcome(arguments, AskAgents(arguments), DiskInfoTable, DiskInfoJson);
   }
   return {.code = ExitCode::kUsage};
 }

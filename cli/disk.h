@@ -4,9 +4,9 @@
 
 #include <string>
 
+#include "cli/agent_answers.h"
 #include "cli/arguments.h"
 #include "cli/outcome.h"
-#include "cli/tiers.h"
 
 namespace kvtier::cli {
 

@@ -9,6 +9,7 @@
 #include "cli/admin_client.h"
 #include "cli/json.h"
 #include "cli/table.h"
+#include "cli/tiers.h"
 #include "cli/units.h"
 
 namespace kvtier::cli {
@@ -255,9 +256,7 @@ std::string StatusJson(const StatusReport& report) {
 
 Outcome RunStatus(const Arguments& arguments) {
   StatusReport report;
-  report.agents = AskAll<v1::AgentStatusResponse>(
-      arguments.agents,
-      [&](const std::string& address) { return AgentAdmin(address, arguments.timeout).Status(); });
+  report.agents = AskAgents(arguments);
   if (arguments.coordinator) {
     report.coordinator = {*arguments.coordinator,
                           CoordinatorAdmin(*arguments.coordinator, arguments.timeout).Status()};

@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/answers.h"
+#include "cli/agent_answers.h"
 #include "cli/arguments.h"
 #include "cli/outcome.h"
-#include "cli/tiers.h"
 #include "kvtier/v1/admin.pb.h"
 
 namespace kvtier::cli {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cli/admin_client.h"
 #include "cli/table.h"
 #include "cli/units.h"
 #include "core/tier.h"
@@ -86,52 +85,22 @@ void WriteTier(const Report& tier, JsonWriter* json) {
   json->Count("io_errors", tier.io_errors());
 }
 
-std::string TiersTable(const AgentAnswers& answers) {
-  std::string out;
-  for (const auto& [address, response] : answers) {
-    if (!out.empty()) out += "\n";
-    if (!response.ok()) {
-      absl::StrAppend(&out, "AGENT  ", address, "  ", FailureText(response.status()), "\n");
-      continue;
-    }
-    absl::StrAppend(&out, "AGENT  ", Printable(response->node_id()), "  ", address, "\n",
-                    TiersOf(*response));
-  }
-  return out;
-}
+std::string TiersTable(const AgentAnswers& answers) { return AgentSections(answers, TiersOf); }
 
 std::string TiersJson(const AgentAnswers& answers) {
-  JsonWriter json;
-  json.OpenArray("agents");
-  for (const auto& [address, response] : answers) {
-    json.OpenElement();
-    json.Text("address", address);
-    if (!response.ok()) {
-      json.Text("error", FailureText(response.status()));
-    } else {
-      json.Text("node_id", response->node_id());
-      json.OpenArray("tiers");
-      for (const Report& tier : response->tiers()) {
-        json.OpenElement();
-        WriteTier(tier, &json);
-        json.Close();
-      }
-      json.Close();
+  return AgentsJson(answers, [](const v1::AgentStatusResponse& status, JsonWriter* json) {
+    json->OpenArray("tiers");
+    for (const Report& tier : status.tiers()) {
+      json->OpenElement();
+      WriteTier(tier, json);
+      json->Close();
     }
-    json.Close();
-  }
-  json.Close();
-  return json.Finish();
+    json->Close();
+  });
 }
 
 Outcome RunTiers(const Arguments& arguments) {
-  const AgentAnswers answers = AskAll<v1::AgentStatusResponse>(
-      arguments.agents,
-      [&](const std::string& address) { return AgentAdmin(address, arguments.timeout).Status(); });
-  Verdict verdict;
-  for (const auto& answer : answers) verdict.Add(answer);
-  return {.code = verdict.code(),
-          .out = arguments.format == Format::kJson ? TiersJson(answers) : TiersTable(answers)};
+  return AgentsOutcome(arguments, AskAgents(arguments), TiersTable, TiersJson);
 }
 
 }  // namespace kvtier::cli

@@ -3,17 +3,14 @@
 #define KVTIER_CLI_TIERS_H_
 
 #include <string>
-#include <vector>
 
-#include "cli/answers.h"
+#include "cli/agent_answers.h"
 #include "cli/arguments.h"
 #include "cli/json.h"
 #include "cli/outcome.h"
 #include "kvtier/v1/admin.pb.h"
 
 namespace kvtier::cli {
-
-using AgentAnswers = std::vector<Answer<v1::AgentStatusResponse>>;
 
 Outcome RunTiers(const Arguments& arguments);
 

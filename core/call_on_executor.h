@@ -51,6 +51,19 @@ T AwaitOn(Executor* executor, TaskScope* scope, Task<T> task) {
   return *std::move(result);
 }
 
+// The same in a scope of its own, which is gone when it returns.
+template <typename T>
+T AwaitOn(Executor* executor, Task<T> task) {
+  std::optional<TaskScope> scope;
+  CallOn(executor, [&] { return &scope.emplace(executor); });
+  T value = AwaitOn(executor, &*scope, std::move(task));
+  CallOn(executor, [&] {
+    scope.reset();
+    return true;
+  });
+  return value;
+}
+
 }  // namespace kvtier
 
 #endif  // KVTIER_CORE_CALL_ON_EXECUTOR_H_

@@ -1,8 +1,6 @@
 #include "tier_disk/disk_io.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>

@@ -59,6 +59,7 @@ Task<absl::Status> DiskTier::State::MakeRoom(uint64_t record_bytes) {
 Task<absl::Status> DiskTier::State::ReclaimOne(uint64_t budget_bytes) {
   const std::optional<SegmentId> victim = ChooseVictim(*log, index);
   if (!victim) {
+    hurried = false;
     co_return absl::ResourceExhaustedError("every segment is free, open or being written");
   }
   KVT_KILL_POINT("reclaim.victim_chosen");

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "absl/synchronization/notification.h"
+#include "core/call_on_executor.h"
 #include "core/check.h"
 #include "core/task.h"
 #include "core/task_scope.h"
@@ -31,25 +31,7 @@ T RunTask(SimTime* time, SimExecutor* executor, Task<T> task) {
 
 template <typename T>
 T RunTask(ThreadExecutor* executor, Task<T> task) {
-  std::optional<T> value;
-  std::optional<TaskScope> scope;
-  absl::Notification started_and_ended;
-  executor->Post([&] {
-    scope.emplace(executor);
-    scope->Spawn(
-        [](Task<T> task, std::optional<T>* value, absl::Notification* ended) -> Task<void> {
-          co_await Collect(std::move(task), value);
-          ended->Notify();
-        }(std::move(task), &value, &started_and_ended));
-  });
-  started_and_ended.WaitForNotification();
-  absl::Notification cleared;
-  executor->Post([&] {
-    scope.reset();
-    cleared.Notify();
-  });
-  cleared.WaitForNotification();
-  return *std::move(value);
+  return AwaitOn(executor, std::move(task));
 }
 
 }  // namespace kvtier::testing

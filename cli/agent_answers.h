@@ -1,0 +1,37 @@
+// What the asked agents said of themselves, and the form that verbs give it: for people
+// a section for each agent, for machines an element of `agents`.
+#ifndef KVTIER_CLI_AGENT_ANSWERS_H_
+#define KVTIER_CLI_AGENT_ANSWERS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "cli/answers.h"
+#include "cli/arguments.h"
+#include "cli/json.h"
+#include "cli/outcome.h"
+#include "kvtier/v1/admin.pb.h"
+
+namespace kvtier::cli {
+
+using AgentAnswers = std::vector<Answer<v1::AgentStatusResponse>>;
+
+// The status of every agent that the command line names.
+AgentAnswers AskAgents(const Arguments& arguments);
+
+// `body` is what follows an agent's head line; one that did not answer has only that.
+std::string AgentSections(const AgentAnswers& answers,
+                          absl::FunctionRef<std::string(const v1::AgentStatusResponse&)> body);
+// `body` adds its members to the agent's object.
+std::string AgentsJson(const AgentAnswers& answers,
+                       absl::FunctionRef<void(const v1::AgentStatusResponse&, JsonWriter*)> body);
+
+// The answers in the asked format, with what they amount to.
+Outcome AgentsOutcome(const Arguments& arguments, const AgentAnswers& answers,
+                      absl::FunctionRef<std::string(const AgentAnswers&)> table,
+                      absl::FunctionRef<std::string(const AgentAnswers&)> json);
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_AGENT_ANSWERS_H_
