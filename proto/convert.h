@@ -23,9 +23,10 @@
 #include "core/tier.h"
 #include "google/protobuf/repeated_ptr_field.h"
 #include "grpcpp/support/status.h"
-#include "kvtier/v1/common.pb.h"
+#include "kvtier/v1/block.pb.h"
 #include "kvtier/v1/coordinator.pb.h"
 #include "kvtier/v1/peer.pb.h"
+#include "kvtier/v1/version.pb.h"
 
 namespace kvtier::convert {
 

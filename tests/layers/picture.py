@@ -72,7 +72,6 @@ TEST_LABELS = ("unit", "model", "sim", "crash", "integration", "fuzz", "mutants"
 # Names that say nothing about what a thing knows.
 BANNED_WORDS = ("manager", "helper", "helpers", "util", "utils", "misc", "common", "impl", "engine",
                 "handler", "processor")
-ALLOWED_NAMES = ("proto/kvtier/v1/common.proto",)
 FAKE_FILES = r"(^|/)(fake|sim|mock|stub)_"
 FAKE_CLASSES = r"^\s*(?:class|struct)\s+((?:Fake|Mock|Stub)[A-Z]\w*)\b(?!\s*;)"
 FAKE_HOME = "tests/testing/"
