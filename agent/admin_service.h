@@ -1,9 +1,12 @@
 // AdminService tells operators what the agent holds and did. Read-only but for
-// EvictTier, which drops cached copies and nothing else.
+// EvictTier, which drops cached copies and nothing else, and StartDiskVerify, which
+// drops what is damaged.
 #ifndef KVTIER_AGENT_ADMIN_SERVICE_H_
 #define KVTIER_AGENT_ADMIN_SERVICE_H_
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "agent/agent.h"
 #include "core/task.h"
@@ -20,6 +23,8 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
     std::string coordinator;  // Address, or empty.
     std::string disk_io;      // "io_uring", "pread" or "none".
     std::string device;       // "none", "emulated" or a GPU's name.
+    // By the agent's disk_tiers(): their directories.
+    std::vector<std::string> disk_names;
   };
   AdminService(Agent* agent, About about)
       : agent_(agent), about_(std::move(about)), started_(agent->executor()->Now()) {}
@@ -32,12 +37,20 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                   v1::LookupResponse* response) override;
   Reactor* EvictTier(Context* context, const v1::EvictTierRequest* request,
                      v1::EvictTierResponse* response) override;
+  Reactor* StartDiskVerify(Context* context, const v1::StartDiskVerifyRequest* request,
+                           v1::StartDiskVerifyResponse* response) override;
+  Reactor* DiskVerifyStatus(Context* context, const v1::DiskVerifyStatusRequest* request,
+                            v1::DiskVerifyStatusResponse* response) override;
 
  private:
   Task<absl::Status> DoStatus(v1::AgentStatusResponse* response);
   Task<absl::Status> DoLookup(const v1::LookupRequest* request, v1::LookupResponse* response);
   Task<absl::Status> DoEvictTier(const v1::EvictTierRequest* request,
                                  v1::EvictTierResponse* response);
+  Task<absl::Status> DoStartDiskVerify(const v1::StartDiskVerifyRequest* request,
+                                       v1::StartDiskVerifyResponse* response);
+  Task<absl::Status> DoDiskVerifyStatus(v1::DiskVerifyStatusResponse* response);
+  v1::DiskVerify DiskVerifyOf(size_t disk) const;
   absl::StatusOr<BlockKey> KeyOf(const v1::LookupRequest& request) const;
 
   Agent* const agent_;

@@ -103,6 +103,9 @@ Task<absl::StatusOr<DiskTier::Recovery>> Agent::Start() {
     KVT_CO_ASSIGN_OR_RETURN(recovery_, co_await disk_->Open());
     RegisterArenas();
     for (const BlockKey& key : disk_->Keys()) index_.DiskChanged(Delta::Kind::kAdd, key);
+    for (DiskTier* disk : disk_tiers()) {
+      scope_.Spawn(disk->RunScrub(options_.scrub_bytes_per_second));
+    }
   }
   scope_.Spawn(SweepDeadlines());
   if (reporter_ != nullptr) scope_.Spawn(reporter_->Run());
@@ -124,6 +127,7 @@ void Agent::RegisterArenas() {
 Task<bool> Agent::Stop(absl::Time deadline) {
   stopping_ = true;
   if (reporter_ != nullptr) reporter_->Stop();
+  for (DiskTier* disk : disk_tiers()) disk->StopScrub();
   co_return co_await scope_.Idle(deadline);
 }
 
@@ -144,6 +148,11 @@ void Agent::CloseSession(SessionId id) {
   leases_.ReleaseAll(id);
   reservations_.ReleaseAll(id);
   sessions_.Close(id);
+}
+
+std::vector<DiskTier*> Agent::disk_tiers() const {
+  if (disk_ == nullptr) return {};
+  return {disk_.get()};
 }
 
 std::vector<TierUsage> Agent::Usage() const {

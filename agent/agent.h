@@ -53,8 +53,9 @@ class Agent {
     TenantTable tenants;
     uint64_t host_bytes = 0;  // Of all arenas; each tenant's domain gets an equal part.
     uint64_t slab_bytes = uint64_t{64} << 20;
-    uint64_t gpu_bytes = 0;        // 0: no GPU pool.
-    uint64_t gpu_block_bytes = 0;  // Of the blocks that the pool is for.
+    uint64_t scrub_bytes_per_second = 0;  // Of each disk; 0: only when asked.
+    uint64_t gpu_bytes = 0;               // 0: no GPU pool.
+    uint64_t gpu_block_bytes = 0;         // Of the blocks that the pool is for.
   };
   // Not owned. What is null is not there: the node then runs without that part.
   struct Seams {
@@ -96,8 +97,10 @@ class Agent {
   PeerServer& peer_server() { return *peer_server_; }
   const HostTier& host() const { return *host_; }
   const AgentStats& stats() const { return stats_; }
-  const DiskTier* disk() const { return disk_.get(); }                     // nullptr: none.
-  const DiskTier::Recovery& recovery() const { return recovery_; }         // What Start() found.
+  const DiskTier* disk() const { return disk_.get(); }              // nullptr: none.
+  const DiskTier::Recovery& recovery() const { return recovery_; }  // What Start() found.
+  // Every disk, in the order of their names in the admin service; empty: none.
+  std::vector<DiskTier*> disk_tiers() const;
   const GpuPool* gpu() const { return gpu_.get(); }                        // nullptr: none.
   const Offloader* offloader() const { return offloader_.get(); }          // nullptr: no disk.
   const CoordinatorReporter* reporter() const { return reporter_.get(); }  // nullptr: alone.

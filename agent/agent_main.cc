@@ -32,6 +32,7 @@
 #include "agent/limits.h"
 #include "agent/peer_service.h"
 #include "agent/worker_service.h"
+#include "core/byte_size.h"
 #include "core/call_on_executor.h"
 #include "core/check.h"
 #include "core/log.h"
@@ -77,6 +78,7 @@ ABSL_FLAG(kvtier::ByteSize, slab_bytes, {uint64_t{64} << 20}, "Largest block, an
 ABSL_FLAG(std::string, disk_dir, "", "Directory of the disk tier; empty: none.");
 ABSL_FLAG(kvtier::ByteSize, disk_bytes, {uint64_t{8} << 30}, "Bytes preallocated in --disk_dir.");
 ABSL_FLAG(kvtier::ByteSize, segment_bytes, {uint64_t{256} << 20}, "Size of a segment, the unit of reclaim.");
+ABSL_FLAG(kvtier::ByteSize, scrub_bytes_per_second, {kvtier::kScrubBytesPerSecond}, "Read to verify what is on disk, in the background; 0: only on `kvtier disk verify`.");
 ABSL_FLAG(kvtier::ByteSize, gpu_bytes, {0}, "Device memory for blocks; 0: no GPU pool.");
 ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks that --gpu_bytes is for.");
 ABSL_FLAG(std::string, device, "auto", "auto, cuda:N or emulated; used with --gpu_bytes.");
@@ -110,6 +112,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
                      .disk_dir = absl::GetFlag(FLAGS_disk_dir),
                      .disk_bytes = absl::GetFlag(FLAGS_disk_bytes).bytes,
                      .segment_bytes = absl::GetFlag(FLAGS_segment_bytes).bytes,
+                     .scrub_bytes_per_second = absl::GetFlag(FLAGS_scrub_bytes_per_second).bytes,
                      .gpu_bytes = absl::GetFlag(FLAGS_gpu_bytes).bytes,
                      .gpu_block_bytes = absl::GetFlag(FLAGS_gpu_block_bytes).bytes,
                      .device = absl::GetFlag(FLAGS_device),
@@ -240,7 +243,8 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
                              {.build = kBuild,
                               .coordinator = config.coordinator,
                               .disk_io = disk_io,
-                              .device = parts.device == nullptr ? "none" : parts.device->name()});
+                              .device = parts.device == nullptr ? "none" : parts.device->name(),
+                              .disk_names = {config.disk_dir}});
   grpc::EnableDefaultHealthCheckService(true);
   const std::string control = absl::StrCat(config.socket_dir, "/", wire::kControlSocketName);
   KVT_ASSIGN_OR_RETURN(const std::unique_ptr<grpc::Server> local,
@@ -302,6 +306,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                                       .tenants = std::move(tenants),
                                       .host_bytes = config.host_bytes,
                                       .slab_bytes = config.slab_bytes,
+                                      .scrub_bytes_per_second = config.scrub_bytes_per_second,
                                       .gpu_bytes = config.gpu_bytes,
                                       .gpu_block_bytes = config.gpu_block_bytes},
                                      {.executor = &executor,

@@ -3,6 +3,7 @@
 #ifndef KVTIER_CLI_ARGUMENTS_H_
 #define KVTIER_CLI_ARGUMENTS_H_
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,7 +19,17 @@ namespace kvtier::cli {
 inline constexpr const char* kDefaultAgent = "unix:/run/kvtier/kvtier.sock";
 inline constexpr absl::Duration kDefaultTimeout = absl::Seconds(2);
 
-enum class Verb { kStatus, kNodes, kTiers, kLookup, kEvict, kSettings, kVersion, kHelp };
+enum class Verb {
+  kStatus,
+  kNodes,
+  kTiers,
+  kLookup,
+  kEvict,
+  kDiskVerify,
+  kSettings,
+  kVersion,
+  kHelp
+};
 enum class Format { kTable, kJson };
 
 // A block as an engine and its tenant name it.
@@ -42,6 +53,9 @@ struct Arguments {
   // evict: always both.
   std::optional<Tier> tier;
   bool yes = false;
+
+  // disk verify: bytes a second of each disk; 0: as the agent chooses.
+  uint64_t rate = 0;
 
   // settings: `get [NAME]` or `set NAME=VALUE`.
   std::string setting_name;

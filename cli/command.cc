@@ -3,6 +3,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "cli/arguments.h"
+#include "cli/disk_verify.h"
 #include "cli/evict.h"
 #include "cli/lookup.h"
 #include "cli/nodes.h"
@@ -14,7 +15,7 @@
 namespace kvtier::cli {
 namespace {
 
-Outcome Run(const Arguments& arguments) {
+Outcome Run(const Arguments& arguments, const Progress& progress) {
   switch (arguments.verb) {
     case Verb::kStatus:
       return RunStatus(arguments);
@@ -26,6 +27,8 @@ Outcome Run(const Arguments& arguments) {
       return RunLookup(arguments);
     case Verb::kEvict:
       return RunEvict(arguments);
+    case Verb::kDiskVerify:
+      return RunDiskVerify(arguments, progress);
     case Verb::kSettings:
       return RunSettings(arguments);
     case Verb::kVersion:
@@ -38,13 +41,13 @@ Outcome Run(const Arguments& arguments) {
 
 }  // namespace
 
-Outcome RunCommand(std::span<const std::string> words) {
+Outcome RunCommand(std::span<const std::string> words, const Progress& progress) {
   const absl::StatusOr<Arguments> arguments = ParseArguments(words);
   if (!arguments.ok()) {
     return {.code = ExitCode::kUsage,
             .err = absl::StrCat("kvtier: ", arguments.status().message(), "\n")};
   }
-  return Run(*arguments);
+  return Run(*arguments, progress);
 }
 
 }  // namespace kvtier::cli
