@@ -103,6 +103,7 @@ std::string FsckJson(const std::string& directory, const FsckReport& report) {
     members.push_back(absl::StrCat("\"", name, "\": ", count));
   }
   std::vector<std::string> findings;
+  findings.reserve(report.findings.size());
   for (const std::string& finding : report.findings) {
     findings.push_back("\n    " + Quoted(finding));
   }
