@@ -109,6 +109,8 @@ class DiskSet final : public DiskResidents {
   // disk that serves has it.
   Task<absl::StatusOr<BlockMeta>> Get(BlockKey key, std::span<std::byte> slot,
                                       IoClass io_class = IoClass::kForeground);
+  // DiskTier::Hasten() on the disk that has the block.
+  void Hasten(const BlockKey& key);
   // Forgets the block on every disk; on a quarantined one when it comes back. (One that
   // is not open yet may still bring it.) Errors: kUnavailable, a manifest failed; the
   // block may be back after a restart.

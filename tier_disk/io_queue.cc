@@ -1,5 +1,6 @@
 #include "tier_disk/io_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/check.h"
@@ -14,6 +15,20 @@ void IoQueue::Push(std::unique_ptr<DiskIo> io) {
 void IoQueue::PushAgain(std::unique_ptr<IoBatch> batch) {
   ++waiting_;
   again_.push_back(std::move(batch));
+}
+
+void IoQueue::Hasten(DiskAddress from, uint64_t bytes) {
+  std::deque<std::unique_ptr<DiskIo>>& prefetch = Of(IoClass::kPrefetch);
+  const auto hastened = std::stable_partition(
+      prefetch.begin(), prefetch.end(), [&](const std::unique_ptr<DiskIo>& io) {
+        return io->segment() != from.segment || io->offset() < from.offset ||
+               io->offset() >= from.offset + bytes;
+      });
+  for (auto io = hastened; io != prefetch.end(); ++io) {
+    (*io)->Hasten();
+    Of(IoClass::kForeground).push_back(std::move(*io));
+  }
+  prefetch.erase(hastened, prefetch.end());
 }
 
 size_t IoQueue::FirstWaiting(IoClass from) const {
