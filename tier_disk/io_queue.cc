@@ -1,6 +1,5 @@
 #include "tier_disk/io_queue.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/check.h"
@@ -18,17 +17,14 @@ void IoQueue::PushAgain(std::unique_ptr<IoBatch> batch) {
 }
 
 void IoQueue::Hasten(DiskAddress from, uint64_t bytes) {
-  std::deque<std::unique_ptr<DiskIo>>& prefetch = Of(IoClass::kPrefetch);
-  const auto hastened = std::stable_partition(
-      prefetch.begin(), prefetch.end(), [&](const std::unique_ptr<DiskIo>& io) {
-        return io->segment() != from.segment || io->offset() < from.offset ||
-               io->offset() >= from.offset + bytes;
-      });
-  for (auto io = hastened; io != prefetch.end(); ++io) {
-    (*io)->Hasten();
-    Of(IoClass::kForeground).push_back(std::move(*io));
+  std::deque<std::unique_ptr<DiskIo>> stay;
+  for (std::unique_ptr<DiskIo>& io : Of(IoClass::kPrefetch)) {
+    const bool inside = io->segment() == from.segment && io->offset() >= from.offset &&
+                        io->offset() < from.offset + bytes;
+    if (inside) io->Hasten();
+    (inside ? Of(IoClass::kForeground) : stay).push_back(std::move(io));
   }
-  prefetch.erase(hastened, prefetch.end());
+  Of(IoClass::kPrefetch) = std::move(stay);
 }
 
 size_t IoQueue::FirstWaiting(IoClass from) const {
