@@ -69,7 +69,8 @@ class DiskSet final : public DiskResidents {
     size_t block_count = 0;  // Served or not.
     uint64_t capacity_bytes = 0;
     uint64_t used_bytes = 0;
-    uint64_t index_bytes = 0;  // Memory that its index takes.
+    uint64_t index_bytes = 0;     // Memory that its index takes.
+    uint64_t manifest_bytes = 0;  // Memory that its manifest takes.
     uint64_t bytes_in = 0;     // And on: as in TierStats.
     uint64_t bytes_out = 0;
     uint64_t io_errors = 0;

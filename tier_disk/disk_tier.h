@@ -115,6 +115,7 @@ class DiskTier final : public DiskResidents {
   uint64_t capacity_bytes() const;  // Of all segments but the reserve.
   uint64_t used_bytes() const;      // Of live records, headers included.
   uint64_t index_bytes() const;     // Memory that the index takes.
+  uint64_t manifest_bytes() const;  // Memory that the manifest takes.
   const TierStats& stats() const;
   const Reclaimed& reclaimed() const;
   void Audit() const;
