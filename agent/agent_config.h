@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "agent/disk_admission.h"
 #include "agent/tenants.h"
 
 namespace kvtier {
@@ -28,6 +29,7 @@ struct AgentConfig {
   std::vector<uint64_t> disk_bytes = {uint64_t{8} << 30};
   bool disk_buffered = false;                    // Page cache and fdatasync instead of O_DIRECT.
   uint64_t segment_bytes = uint64_t{256} << 20;  // Unit of reclaim; >= 2 slabs' block.
+  DiskWriteOptions disk_writes;                  // Of each disk: which blocks are written.
   uint64_t gpu_bytes = 0;                        // Of the GPU pool; 0: none.
   uint64_t gpu_block_bytes = 0;                  // Of the blocks it is for; needed with gpu_bytes.
   std::string device = "auto";                   // "auto", "cuda:N" or "emulated".
@@ -50,6 +52,9 @@ struct AgentConfig {
 
 // "64", "64KiB", "64MiB", "64GiB", "64TiB". Errors: kInvalidArgument.
 absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
+// What WritePolicyName() and WriteMomentName() say. Errors: kInvalidArgument.
+absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text);
+absl::StatusOr<WriteMoment> ParseWriteMoment(absl::string_view text);
 
 // Reads `directory`: every regular file whose name does not start with a dot is a
 // tenant; a newline at the end of its content is not part of the secret. Errors:

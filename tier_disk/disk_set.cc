@@ -335,6 +335,28 @@ std::vector<BlockKey> DiskSet::Keys() const {
   return keys;
 }
 
+bool DiskSet::HasChildOf(const BlockKey& key) const {
+  return std::any_of(disks_.begin(), disks_.end(), [&](const auto& disk) {
+    return disk->serving && disk->tier->HasChildOf(key);
+  });
+}
+
+const DiskTier& DiskSet::tier(size_t member) const { return *disks_.at(member)->tier; }
+
+std::optional<size_t> DiskSet::DiskFor(const BlockKey& key) const {
+  for (const size_t place : placement_.Order(key)) {
+    if (disks_[place]->serving) return place;
+  }
+  return std::nullopt;
+}
+
+std::optional<size_t> DiskSet::HolderOf(const BlockKey& key) const {
+  for (size_t i = 0; i < disks_.size(); ++i) {
+    if (disks_[i]->serving && disks_[i]->Has(key)) return i;
+  }
+  return std::nullopt;
+}
+
 void DiskSet::Touch(const BlockKey& key) {
   std::optional<BlockKey> next = key;
   while (next.has_value()) {
@@ -387,6 +409,8 @@ std::vector<DiskSet::DiskStatus> DiskSet::Statuses() const {
                         .index_bytes = disk->tier->index_bytes(),
                         .bytes_in = stats.bytes_in,
                         .bytes_out = stats.bytes_out,
+                        .written_bytes = disk->watched->written_bytes(),
+                        .reappended_bytes = disk->tier->reclaimed().reappended_bytes,
                         .io_errors = stats.io_errors});
   }
   return statuses;

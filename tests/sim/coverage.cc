@@ -18,7 +18,8 @@ void Coverage::Add(const AgentStats& agent, const TierStats& disk) {
        .deadline_misses = agent.deadline_misses,
        .expired_leases = agent.expired_leases,
        .expired_reservations = agent.expired_reservations,
-       .declined_offloads = agent.offload_declined,
+       .declined_offloads =
+           agent.offload.queue_full + agent.offload.disk_full + agent.offload.disk_failed,
        .declined_slots = agent.host.declined + agent.gpu.declined});
 }
 
