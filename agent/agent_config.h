@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "agent/disk_admission.h"
 #include "agent/tenants.h"
+#include "tier_disk/scrub.h"
 
 namespace kvtier {
 
@@ -30,9 +31,11 @@ struct AgentConfig {
   bool disk_buffered = false;                    // Page cache and fdatasync instead of O_DIRECT.
   uint64_t segment_bytes = uint64_t{256} << 20;  // Unit of reclaim; >= 2 slabs' block.
   DiskWriteOptions disk_writes;                  // Of each disk: which blocks are written.
-  uint64_t gpu_bytes = 0;                        // Of the GPU pool; 0: none.
-  uint64_t gpu_block_bytes = 0;                  // Of the blocks it is for; needed with gpu_bytes.
-  std::string device = "auto";                   // "auto", "cuda:N" or "emulated".
+  // Read to verify records in the background, each second; 0: only when asked.
+  uint64_t scrub_bytes_per_second = kScrubBytesPerSecond;
+  uint64_t gpu_bytes = 0;            // Of the GPU pool; 0: none.
+  uint64_t gpu_block_bytes = 0;      // Of the blocks it is for; needed with gpu_bytes.
+  std::string device = "auto";       // "auto", "cuda:N" or "emulated".
   std::string tenants_dir;           // A file a tenant, its content the secret; empty or an empty
                                      // directory: the open tenant "default".
   std::vector<uint32_t> allow_uids;  // Of workers; empty: the agent's own only.
@@ -50,8 +53,6 @@ struct AgentConfig {
   absl::Status ValidateDisks() const;
 };
 
-// "64", "64KiB", "64MiB", "64GiB", "64TiB". Errors: kInvalidArgument.
-absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
 // What WritePolicyName() and WriteMomentName() say. Errors: kInvalidArgument.
 absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text);
 absl::StatusOr<WriteMoment> ParseWriteMoment(absl::string_view text);

@@ -35,6 +35,7 @@
 #include "agent/node_disks.h"
 #include "agent/peer_service.h"
 #include "agent/worker_service.h"
+#include "core/byte_size.h"
 #include "core/call_on_executor.h"
 #include "core/check.h"
 #include "core/log.h"
@@ -118,6 +119,7 @@ ABSL_FLAG(kvtier::ByteSize, segment_bytes, {uint64_t{256} << 20}, "Size of a seg
 ABSL_FLAG(kvtier::WritePolicy, disk_write_policy, kvtier::DiskWriteOptions().policy, "Which blocks are written to disk: all, second_touch, or predicted_reuse (without --disk_writes_per_day: all).");
 ABSL_FLAG(kvtier::WriteMoment, disk_write_moment, kvtier::DiskWriteOptions().moment, "When: at their commit, or at their eviction from host memory.");
 ABSL_FLAG(double, disk_writes_per_day, kvtier::DiskWriteOptions().drive_writes_per_day, "How often a day each disk may be written whole (drive writes per day, of --disk_bytes), 0 to 100; 0: no budget.");
+ABSL_FLAG(kvtier::ByteSize, scrub_bytes_per_second, {kvtier::kScrubBytesPerSecond}, "Read to verify what is on disk, in the background; 0: only on `kvtier disk verify`.");
 ABSL_FLAG(kvtier::ByteSize, gpu_bytes, {0}, "Device memory for blocks; 0: no GPU pool.");
 ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks that --gpu_bytes is for.");
 ABSL_FLAG(std::string, device, "auto", "auto, cuda:N or emulated; used with --gpu_bytes.");
@@ -156,6 +158,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
       .disk_writes = {.policy = absl::GetFlag(FLAGS_disk_write_policy),
                       .moment = absl::GetFlag(FLAGS_disk_write_moment),
                       .drive_writes_per_day = absl::GetFlag(FLAGS_disk_writes_per_day)},
+      .scrub_bytes_per_second = absl::GetFlag(FLAGS_scrub_bytes_per_second).bytes,
       .gpu_bytes = absl::GetFlag(FLAGS_gpu_bytes).bytes,
       .gpu_block_bytes = absl::GetFlag(FLAGS_gpu_block_bytes).bytes,
       .device = absl::GetFlag(FLAGS_device),
@@ -347,6 +350,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                                       .host_bytes = config.host_bytes,
                                       .slab_bytes = config.slab_bytes,
                                       .disk_writes = config.disk_writes,
+                                      .scrub_bytes_per_second = config.scrub_bytes_per_second,
                                       .gpu_bytes = config.gpu_bytes,
                                       .gpu_block_bytes = config.gpu_block_bytes},
                                      {.executor = &executor,

@@ -75,6 +75,7 @@ class DiskSet final : public DiskResidents {
     uint64_t written_bytes = 0;     // WatchedDisk::written_bytes().
     uint64_t reappended_bytes = 0;  // As in DiskTier::Reclaimed; part of the written.
     uint64_t io_errors = 0;
+    ScrubReport scrub;
   };
   struct Calls {
     size_t puts = 0;
@@ -90,6 +91,13 @@ class DiskSet final : public DiskResidents {
   // `deadline`: a disk that opens later joins then, one that fails stays out until the
   // next start. Errors: the first disk's, if none opened.
   Task<absl::StatusOr<Recovery>> Open(absl::Time deadline);
+
+  // Scrubs every disk from when it opens on, in `scope`: DiskTier::RunScrub(). Call once,
+  // after Open().
+  void StartScrub(uint64_t bytes_per_second);
+  void StopScrub();
+  // DiskTier::VerifyAll() on every disk; what each said, as the members are.
+  std::vector<absl::Status> VerifyAll(uint64_t bytes_per_second);
 
   // Waits until no reclaim runs on any disk; false: one still does at the deadline.
   Task<bool> Idle(absl::Time deadline);
@@ -153,6 +161,7 @@ class DiskSet final : public DiskResidents {
   Task<void> EraseForgotten(Disk* disk);
 
   Task<void> OpenOne(Disk* disk);
+  void ScrubIfOpen(Disk* disk);
   // A disk has opened: what others have already is forgotten on it.
   uint64_t ForgetDuplicates(Disk* disk);
   void HealthChanged(Disk* disk);
@@ -171,7 +180,8 @@ class DiskSet final : public DiskResidents {
   std::shared_ptr<Event> all_ended_opening_;
   size_t opening_ = 0;
   bool open_ = false;
-  uint64_t misses_ = 0;  // Of blocks on no disk that serves.
+  std::optional<uint64_t> scrub_bytes_per_second_;  // From StartScrub() until StopScrub().
+  uint64_t misses_ = 0;                             // Of blocks on no disk that serves.
 };
 
 }  // namespace kvtier

@@ -1,5 +1,5 @@
-// DiskTier's state, shared by its flows: disk_put.cc, disk_get.cc, disk_reclaim.cc.
-// Private to tier_disk.
+// DiskTier's state, shared by its flows: disk_put.cc, disk_get.cc, disk_reclaim.cc,
+// disk_scrub.cc. Private to tier_disk.
 #ifndef KVTIER_TIER_DISK_DISK_STATE_H_
 #define KVTIER_TIER_DISK_DISK_STATE_H_
 
@@ -14,6 +14,7 @@
 #include "tier_disk/group_commit.h"
 #include "tier_disk/record.h"
 #include "tier_disk/record_index.h"
+#include "tier_disk/scrub.h"
 #include "tier_disk/segment_log.h"
 
 namespace kvtier {
@@ -50,6 +51,9 @@ struct DiskTier::State {
   bool hurried = false;                       // Somebody waits for the one that runs.
   Reclaimed reclaimed;
   size_t gets_in_flight = 0;
+  std::optional<Scrub> scrub;         // From RunScrub() on.
+  std::shared_ptr<Event> scrub_wake;  // What RunScrub() waits for.
+  bool scrub_stopped = false;
   TierStats stats;
   TaskScope background;  // Last: its tasks go first.
 
@@ -95,6 +99,8 @@ struct DiskTier::State {
   Task<uint64_t> CopySurvivors(SegmentId victim, std::vector<BlockKey> keys);
   // Copies one block's record to the open segment; the index then points there.
   Task<absl::Status> Reappend(const BlockKey& key);
+  // Verifies one record where it lies now. `slot` holds SlotBytes(length) bytes.
+  Task<Scrub::Outcome> ScrubRecord(DiskEntry entry, std::span<std::byte> slot);
 };
 
 }  // namespace kvtier

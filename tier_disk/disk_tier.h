@@ -29,6 +29,7 @@
 #include "tier_disk/disk_block.h"
 #include "tier_disk/disk_residents.h"
 #include "tier_disk/manifest.h"
+#include "tier_disk/scrub.h"
 
 namespace kvtier {
 
@@ -90,6 +91,17 @@ class DiskTier final : public DiskResidents {
   // Forgets the block: index, then manifest. kOk when it is not here. Errors:
   // kUnavailable, the manifest failed; the block may be back after a restart.
   Task<absl::Status> Erase(BlockKey key);
+
+  // Verifies the records of the disk pass after pass, at `bytes_per_second` (0: only
+  // when VerifyAll() asks), with IoClass::kScrub and one read at a time. What is damaged
+  // goes the way of a damaged Get(). Ends after StopScrub(). Call once, after Open().
+  Task<void> RunScrub(uint64_t bytes_per_second);
+  void StopScrub();  // Also before RunScrub().
+  // Begins a pass over the whole disk now, at this rate; see scrub(). Errors:
+  // kAlreadyExists, one that was asked for is under way; kFailedPrecondition, RunScrub()
+  // does not run. REQUIRES: the rate is not 0.
+  absl::Status VerifyAll(uint64_t bytes_per_second);
+  ScrubReport scrub() const;
 
   std::optional<DiskBlock> Find(const BlockKey& key) const;
   bool Contains(const BlockKey& key) const override;

@@ -17,8 +17,27 @@ constexpr uint64_t kSlabBytes = 64 << 10;
 constexpr uint64_t kSegmentBytes = 256 << 10;
 // How long a supervisor takes to start an agent that ended by itself.
 constexpr absl::Duration kRestartDelay = absl::Milliseconds(200);
-// Flows that run while nothing is asked: the sweep and the reporter.
-constexpr size_t kIdleFlows = 2;
+// Of the verify that each start begins: in a world's minute, no scrub begins by itself.
+constexpr uint64_t kVerifyRate = 1 << 20;
+// Half of the nodes write as the agent does by default, the others in some other way. The
+// disks are small: their budgets last for some seconds of what the workers put.
+DiskWriteOptions WritesOf(uint64_t seed) {
+  switch (seed % 8) {
+    case 4:
+      return {.policy = WritePolicy::kSecondTouch};
+    case 5:
+      return {.drive_writes_per_day = 12};
+    case 6:
+      return {.policy = WritePolicy::kAll, .moment = WriteMoment::kAtEviction};
+    case 7:
+      return {.moment = WriteMoment::kAtEviction, .drive_writes_per_day = 12};
+    default:
+      return {};
+  }
+}
+
+// Flows that run while nothing is asked: the sweep, the reporter and the scrub.
+constexpr size_t kIdleFlows = 3;
 
 }  // namespace
 
@@ -56,6 +75,7 @@ void SimNode::Boot() {
                          .tenants = Tenants(),
                          .host_bytes = options_.host_bytes,
                          .slab_bytes = kSlabBytes,
+                         .disk_writes = WritesOf(options_.seed),
                          .gpu_bytes = options_.gpu_bytes,
                          .gpu_block_bytes = Space(kGpuSpace).block_bytes};
   const std::vector<Agent::DiskSeam> disks = {
@@ -82,6 +102,9 @@ Task<void> SimNode::Start() {
   if (recovery.ok()) {
     world_.network->Listen(address_, agent_.get());
     serves_ = true;
+    for (const absl::Status& began : agent_->disks()->VerifyAll(kVerifyRate)) {
+      KVT_CHECK(began.ok());
+    }
     co_return;
   }
   // Not from this task: it is the agent's own.
@@ -90,6 +113,12 @@ Task<void> SimNode::Start() {
     Crash();
     Boot();
   });
+}
+
+bool SimNode::writes_everything() const {
+  const DiskWriteOptions writes = WritesOf(options_.seed);
+  return writes.moment == WriteMoment::kAtCommit && writes.policy != WritePolicy::kSecondTouch &&
+         writes.drive_writes_per_day == 0;
 }
 
 void SimNode::LoseDevice() {

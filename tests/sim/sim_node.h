@@ -71,6 +71,8 @@ class SimNode {
   bool device_lost() const { return device_lost_; }
   // No disk of the running agent is out of service.
   bool DisksServe() const;
+  // Everything committed is written to disk: the only write policy that survives kill -9.
+  bool writes_everything() const;
   testing::SimDisk& disk() { return *disk_; }
   testing::SimDiskMedia& disk_media() { return disk_media_; }
   testing::SimManifestMedia& manifest_media() { return manifest_media_; }
