@@ -121,16 +121,15 @@ TEST(OffloadAtCommitTest, WhatReclaimWritesAgainIsChargedAndCounted) {
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 8), 8u);
   const auto reappended = [&] { return rig.agent->disks()->Statuses()[0].reappended_bytes; };
   // Hit now and then, the first ones outlive what comes after them.
-  uint64_t put = 8;
   for (uint64_t first = 100; reappended() == 0; first += 8) {
-    ASSERT_LT(put, 1000u);
-    put += rig.PutOnDisk(rig.session, first, 8);
+    ASSERT_LT(first, 1000u);
+    ASSERT_EQ(rig.PutOnDisk(rig.session, first, 8), 8u);
     ASSERT_EQ(rig.Hits(rig.session, 1, 8), 8u);
     rig.Pass(absl::Milliseconds(10));
   }
   rig.Pass(absl::Milliseconds(100));
   const DiskSet::DiskStatus disk = rig.agent->disks()->Statuses()[0];
-  EXPECT_EQ(disk.written_bytes, put * kRecord + disk.reappended_bytes);
+  EXPECT_EQ(disk.written_bytes, StatsOf(rig).written * kRecord + disk.reappended_bytes);
   const auto left = rig.agent->disk_admission()->BudgetLeft(0, rig.executor.Now());
   const uint64_t bucket = left->bytes_per_day / 24;
   // In these milliseconds a few hundred bytes were filled in again.
