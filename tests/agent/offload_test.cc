@@ -207,6 +207,10 @@ TEST(OffloadAtEvictionTest, TheParentOfABlockBeingWrittenIsWrittenOnCredit) {
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 64), 64u);
   rig.Pass(absl::Seconds(1));
   EXPECT_EQ(OnDisk(rig), 64 / kReadyDivisor);
+  // The next ones' children are on disk by now.
+  ASSERT_EQ(rig.Put(rig.session, 1000, 4), 4u);
+  rig.Pass(absl::Seconds(1));
+  EXPECT_EQ(OnDisk(rig), 64 / kReadyDivisor + 4);
   EXPECT_EQ(StatsOf(rig).over_budget, 0u);
 }
 
