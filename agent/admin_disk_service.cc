@@ -1,6 +1,7 @@
 // AdminService's part about disks: what there is to say of each, and their verification,
 // begun by one call and followed by others. A pass takes minutes to days, so no call
 // waits for it, and it outlives who asked.
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -44,6 +45,8 @@ void AdminService::FillDisks(v1::AgentStatusResponse* response) const {
       report->set_health(absl::StrCat("not open: ", about.error.ToString()));
       continue;
     }
+    const std::optional<DiskAdmission::Left> budget =
+        agent_->disk_admission()->BudgetLeft(next, agent_->executor()->Now());
     const DiskSet::DiskStatus& status = statuses.at(next++);
     report->set_id(status.id.ToHex());
     report->set_io(about.io);
@@ -58,6 +61,15 @@ void AdminService::FillDisks(v1::AgentStatusResponse* response) const {
     report->set_bytes_in(status.bytes_in);
     report->set_bytes_out(status.bytes_out);
     report->set_io_errors(status.io_errors);
+    report->set_written_bytes(status.written_bytes);
+    report->set_reappended_bytes(status.reappended_bytes);
+    if (status.bytes_in > 0) {
+      report->set_write_amplification(static_cast<double>(status.written_bytes) /
+                                      static_cast<double>(status.bytes_in));
+    }
+    if (!budget.has_value()) continue;
+    report->set_budget_bytes_per_day(budget->bytes_per_day);
+    report->set_budget_left_bytes(budget->bytes);
   }
 }
 

@@ -37,6 +37,20 @@ void FillPeers(const PeerStats& stats, v1::PeerReport* report) {
   report->set_timeouts(stats.timeouts);
 }
 
+void FillOffload(const OffloadStats& stats, const DiskWriteOptions& options,
+                 v1::OffloadReport* report) {
+  report->set_policy(WritePolicyName(options.policy));
+  report->set_moment(WriteMomentName(options.moment));
+  report->set_written(stats.written);
+  report->set_not_worth_it(stats.not_worth_it);
+  report->set_over_budget(stats.over_budget);
+  report->set_queue_full(stats.queue_full);
+  report->set_evicted(stats.evicted);
+  report->set_altered(stats.altered);
+  report->set_disk_full(stats.disk_full);
+  report->set_disk_failed(stats.disk_failed);
+}
+
 void FillRecovery(const DiskTier::Recovery& recovery, v1::DiskRecovery* report) {
   report->set_recovered_blocks(recovery.recovered_blocks);
   report->set_dropped_stale(recovery.dropped_stale);
@@ -80,7 +94,8 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
     if (usage.tier == Tier::kDisk) {
       FillStats(agent_->disks()->stats(), report);
       report->set_misses(report->misses() + stats.disk_misses);
-      report->set_declined(report->declined() + stats.offload_declined);
+      // Beside what the disks themselves had no room or no turn for.
+      report->set_declined(report->declined() + stats.offload.queue_full + stats.offload.evicted);
     } else {
       FillStats(usage.tier == Tier::kGpu ? stats.gpu : stats.host, report);
       report->set_pinned_bytes(agent_->index().pinned_bytes(usage.tier));
@@ -90,8 +105,9 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
   if (agent_->disks() != nullptr) {
     FillRecovery(agent_->recovery().total, response->mutable_disk_recovery());
     FillDisks(response);
+    FillOffload(stats.offload, agent_->options().disk_writes, response->mutable_offload());
   }
-  response->set_altered_blocks(stats.altered_blocks);
+  response->set_altered_blocks(stats.offload.altered);
   response->set_disk_io(about_.disk_io);
   response->set_device(about_.device);
   response->set_deadline_misses(stats.deadline_misses);

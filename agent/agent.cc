@@ -41,6 +41,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
       index_(host_->domain_count(),
              [this](const Delta& delta) {
                if (reporter_ != nullptr) reporter_->OnDelta(delta);
+               if (offloader_ != nullptr) offloader_->OnDelta(delta);
              }),
       evictor_(&index_, host_.get(), &stats_.host, &stats_.gpu),
       host_loads_(seams.executor, &index_, Tier::kHost),
@@ -63,8 +64,15 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
     MakeDisks();
     disk_loader_ = std::make_unique<DiskLoader>(&scope_, &index_, &evictor_, disks_.get(),
                                                 &host_loads_, &stats_);
-    offloader_ =
-        std::make_unique<Offloader>(seams.workers, &scope_, &index_, disks_.get(), &stats_);
+    disk_admission_ = std::make_unique<DiskAdmission>(options_.disk_writes, disks_.get());
+    offloader_ = std::make_unique<Offloader>(Offloader::Parts{.executor = seams.executor,
+                                                              .workers = seams.workers,
+                                                              .scope = &scope_,
+                                                              .index = &index_,
+                                                              .host = host_.get(),
+                                                              .disks = disks_.get(),
+                                                              .admission = disk_admission_.get(),
+                                                              .stats = &stats_.offload});
   }
   if (gpu_ != nullptr) {
     gpu_loader_ = std::make_unique<GpuLoader>(seams.executor, &scope_, &index_, &evictor_,
@@ -72,6 +80,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
   }
   onboarder_ = std::make_unique<Onboarder>(seams.executor,
                                            Onboarder::Flows{.disk = disk_loader_.get(),
+                                                            .offloader = offloader_.get(),
                                                             .gpu = gpu_loader_.get(),
                                                             .fetcher = &fetcher_,
                                                             .host_loads = &host_loads_},
@@ -204,6 +213,7 @@ void Agent::Audit() const {
   host_->Audit();
   if (gpu_ != nullptr) gpu_->Audit();
   if (disks_ != nullptr) disks_->Audit();
+  if (offloader_ != nullptr) offloader_->Audit();
 }
 
 }  // namespace kvtier

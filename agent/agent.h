@@ -18,6 +18,7 @@
 #include "agent/block_index.h"
 #include "agent/coordinator_link.h"
 #include "agent/coordinator_reporter.h"
+#include "agent/disk_admission.h"
 #include "agent/disk_load.h"
 #include "agent/evict.h"
 #include "agent/fetch.h"
@@ -54,6 +55,7 @@ class Agent {
     TenantTable tenants;
     uint64_t host_bytes = 0;  // Of all arenas; each tenant's domain gets an equal part.
     uint64_t slab_bytes = uint64_t{64} << 20;
+    DiskWriteOptions disk_writes;
     uint64_t scrub_bytes_per_second = 0;  // Of each disk; 0: only when asked.
     uint64_t gpu_bytes = 0;               // 0: no GPU pool.
     uint64_t gpu_block_bytes = 0;         // Of the blocks that the pool is for.
@@ -107,6 +109,7 @@ class Agent {
   const DiskSet::Recovery& recovery() const { return recovery_; }          // What Start() found.
   const GpuPool* gpu() const { return gpu_.get(); }                        // nullptr: none.
   const Offloader* offloader() const { return offloader_.get(); }          // nullptr: no disk.
+  DiskAdmission* disk_admission() const { return disk_admission_.get(); }  // nullptr: no disk.
   const CoordinatorReporter* reporter() const { return reporter_.get(); }  // nullptr: alone.
   // Capacity, use and blocks of each tier that this node has.
   std::vector<TierUsage> Usage() const;
@@ -138,6 +141,7 @@ class Agent {
   BlockIndex index_;
   std::vector<NodeDisk> node_disks_;
   std::unique_ptr<DiskSet> disks_;
+  std::unique_ptr<DiskAdmission> disk_admission_;
   SessionTable sessions_;
   LeaseTable leases_;
   ReservationTable reservations_;

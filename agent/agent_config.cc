@@ -75,6 +75,12 @@ absl::Status AgentConfig::Validate() const {
 }
 
 absl::Status AgentConfig::ValidateDisks() const {
+  // Negated, so that a NaN is refused as well.
+  if (const double writes = disk_writes.drive_writes_per_day;
+      !(writes >= 0 && writes <= kMaxDriveWritesPerDay)) {
+    return Invalid("disk_writes_per_day", absl::StrCat(writes),
+                   absl::StrCat("must be 0 (no budget) to ", kMaxDriveWritesPerDay).c_str());
+  }
   if (disk_dirs.empty()) return absl::OkStatus();
   const std::string all = absl::StrJoin(disk_dirs, ",");
   if (disk_dirs.size() > kMaxDisks) return Invalid("disk_dir", all, "is more than 32 directories");
@@ -110,6 +116,23 @@ absl::Status AgentConfig::ValidateDisks() const {
     }
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text) {
+  for (const WritePolicy policy :
+       {WritePolicy::kAll, WritePolicy::kSecondTouch, WritePolicy::kPredictedReuse}) {
+    if (text == WritePolicyName(policy)) return policy;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' is no write policy: all, second_touch or predicted_reuse"));
+}
+
+absl::StatusOr<WriteMoment> ParseWriteMoment(absl::string_view text) {
+  for (const WriteMoment moment : {WriteMoment::kAtCommit, WriteMoment::kAtEviction}) {
+    if (text == WriteMomentName(moment)) return moment;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' is no moment of writing: commit or eviction"));
 }
 
 absl::StatusOr<TenantTable> ReadTenants(const std::string& directory) {

@@ -10,6 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "agent/disk_admission.h"
 #include "agent/tenants.h"
 #include "tier_disk/scrub.h"
 
@@ -28,6 +30,7 @@ struct AgentConfig {
   std::vector<uint64_t> disk_bytes = {uint64_t{8} << 30};
   bool disk_buffered = false;                    // Page cache and fdatasync instead of O_DIRECT.
   uint64_t segment_bytes = uint64_t{256} << 20;  // Unit of reclaim; >= 2 slabs' block.
+  DiskWriteOptions disk_writes;                  // Of each disk: which blocks are written.
   // Read to verify records in the background, each second; 0: only when asked.
   uint64_t scrub_bytes_per_second = kScrubBytesPerSecond;
   uint64_t gpu_bytes = 0;            // Of the GPU pool; 0: none.
@@ -49,6 +52,10 @@ struct AgentConfig {
  private:
   absl::Status ValidateDisks() const;
 };
+
+// What WritePolicyName() and WriteMomentName() say. Errors: kInvalidArgument.
+absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text);
+absl::StatusOr<WriteMoment> ParseWriteMoment(absl::string_view text);
 
 // Reads `directory`: every regular file whose name does not start with a dot is a
 // tenant; a newline at the end of its content is not part of the secret. Errors:

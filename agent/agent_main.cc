@@ -84,6 +84,24 @@ bool AbslParseFlag(absl::string_view text, ByteSizes* sizes, std::string* error)
 
 std::string AbslUnparseFlag(const ByteSizes& sizes) { return absl::StrJoin(sizes.bytes, ","); }
 
+bool AbslParseFlag(absl::string_view text, WritePolicy* policy, std::string* error) {
+  const absl::StatusOr<WritePolicy> parsed = ParseWritePolicy(text);
+  if (parsed.ok()) *policy = *parsed;
+  if (!parsed.ok()) *error = std::string(parsed.status().message());
+  return parsed.ok();
+}
+
+std::string AbslUnparseFlag(WritePolicy policy) { return WritePolicyName(policy); }
+
+bool AbslParseFlag(absl::string_view text, WriteMoment* moment, std::string* error) {
+  const absl::StatusOr<WriteMoment> parsed = ParseWriteMoment(text);
+  if (parsed.ok()) *moment = *parsed;
+  if (!parsed.ok()) *error = std::string(parsed.status().message());
+  return parsed.ok();
+}
+
+std::string AbslUnparseFlag(WriteMoment moment) { return WriteMomentName(moment); }
+
 }  // namespace kvtier
 
 // clang-format off
@@ -98,6 +116,9 @@ ABSL_FLAG(std::vector<std::string>, disk_dir, {}, "Directories of the disk tier,
 ABSL_FLAG(kvtier::ByteSizes, disk_bytes, {{uint64_t{8} << 30}}, "Bytes preallocated in each --disk_dir: one size, or one for each.");
 ABSL_FLAG(bool, disk_buffered, false, "For file systems without O_DIRECT: disk I/O through the page cache, each write synced.");
 ABSL_FLAG(kvtier::ByteSize, segment_bytes, {uint64_t{256} << 20}, "Size of a segment, the unit of reclaim.");
+ABSL_FLAG(kvtier::WritePolicy, disk_write_policy, kvtier::DiskWriteOptions().policy, "Which blocks are written to disk: all, second_touch, or predicted_reuse (without --disk_writes_per_day: all).");
+ABSL_FLAG(kvtier::WriteMoment, disk_write_moment, kvtier::DiskWriteOptions().moment, "When: at their commit, or at their eviction from host memory.");
+ABSL_FLAG(double, disk_writes_per_day, kvtier::DiskWriteOptions().drive_writes_per_day, "How often a day each disk may be written whole (drive writes per day, of --disk_bytes), 0 to 100; 0: no budget.");
 ABSL_FLAG(kvtier::ByteSize, scrub_bytes_per_second, {kvtier::kScrubBytesPerSecond}, "Read to verify what is on disk, in the background; 0: only on `kvtier disk verify`.");
 ABSL_FLAG(kvtier::ByteSize, gpu_bytes, {0}, "Device memory for blocks; 0: no GPU pool.");
 ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks that --gpu_bytes is for.");
@@ -122,24 +143,28 @@ constexpr absl::Duration kStopTimeout = absl::Seconds(10);
 constexpr int kMaxRpcThreads = static_cast<int>(kMaxPeerStreamsServed) + 16;
 
 absl::StatusOr<AgentConfig> ConfigFromFlags() {
-  AgentConfig config{.node_id = absl::GetFlag(FLAGS_node_id),
-                     .socket_dir = absl::GetFlag(FLAGS_socket_dir),
-                     .listen = absl::GetFlag(FLAGS_listen),
-                     .advertise = absl::GetFlag(FLAGS_advertise),
-                     .coordinator = absl::GetFlag(FLAGS_coordinator),
-                     .host_bytes = absl::GetFlag(FLAGS_host_bytes).bytes,
-                     .slab_bytes = absl::GetFlag(FLAGS_slab_bytes).bytes,
-                     .disk_dirs = absl::GetFlag(FLAGS_disk_dir),
-                     .disk_bytes = absl::GetFlag(FLAGS_disk_bytes).bytes,
-                     .disk_buffered = absl::GetFlag(FLAGS_disk_buffered),
-                     .segment_bytes = absl::GetFlag(FLAGS_segment_bytes).bytes,
-                     .scrub_bytes_per_second = absl::GetFlag(FLAGS_scrub_bytes_per_second).bytes,
-                     .gpu_bytes = absl::GetFlag(FLAGS_gpu_bytes).bytes,
-                     .gpu_block_bytes = absl::GetFlag(FLAGS_gpu_block_bytes).bytes,
-                     .device = absl::GetFlag(FLAGS_device),
-                     .tenants_dir = absl::GetFlag(FLAGS_tenants_dir),
-                     .byte_threads = absl::GetFlag(FLAGS_byte_threads),
-                     .insecure_listen = absl::GetFlag(FLAGS_insecure_listen)};
+  AgentConfig config{
+      .node_id = absl::GetFlag(FLAGS_node_id),
+      .socket_dir = absl::GetFlag(FLAGS_socket_dir),
+      .listen = absl::GetFlag(FLAGS_listen),
+      .advertise = absl::GetFlag(FLAGS_advertise),
+      .coordinator = absl::GetFlag(FLAGS_coordinator),
+      .host_bytes = absl::GetFlag(FLAGS_host_bytes).bytes,
+      .slab_bytes = absl::GetFlag(FLAGS_slab_bytes).bytes,
+      .disk_dirs = absl::GetFlag(FLAGS_disk_dir),
+      .disk_bytes = absl::GetFlag(FLAGS_disk_bytes).bytes,
+      .disk_buffered = absl::GetFlag(FLAGS_disk_buffered),
+      .segment_bytes = absl::GetFlag(FLAGS_segment_bytes).bytes,
+      .disk_writes = {.policy = absl::GetFlag(FLAGS_disk_write_policy),
+                      .moment = absl::GetFlag(FLAGS_disk_write_moment),
+                      .drive_writes_per_day = absl::GetFlag(FLAGS_disk_writes_per_day)},
+      .scrub_bytes_per_second = absl::GetFlag(FLAGS_scrub_bytes_per_second).bytes,
+      .gpu_bytes = absl::GetFlag(FLAGS_gpu_bytes).bytes,
+      .gpu_block_bytes = absl::GetFlag(FLAGS_gpu_block_bytes).bytes,
+      .device = absl::GetFlag(FLAGS_device),
+      .tenants_dir = absl::GetFlag(FLAGS_tenants_dir),
+      .byte_threads = absl::GetFlag(FLAGS_byte_threads),
+      .insecure_listen = absl::GetFlag(FLAGS_insecure_listen)};
   for (const std::string& text : absl::GetFlag(FLAGS_allow_uids)) {
     uint32_t uid = 0;
     if (!absl::SimpleAtoi(text, &uid)) {
@@ -324,6 +349,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                                       .tenants = std::move(tenants),
                                       .host_bytes = config.host_bytes,
                                       .slab_bytes = config.slab_bytes,
+                                      .disk_writes = config.disk_writes,
                                       .scrub_bytes_per_second = config.scrub_bytes_per_second,
                                       .gpu_bytes = config.gpu_bytes,
                                       .gpu_block_bytes = config.gpu_block_bytes},

@@ -18,14 +18,25 @@ struct PeerStats {
   uint64_t served_bytes = 0;
 };
 
+// Blocks that were offered to the disks, by what became of them.
+struct OffloadStats {
+  uint64_t written = 0;
+  uint64_t not_worth_it = 0;  // Refused by the write policy.
+  uint64_t over_budget = 0;   // Worth it, and beyond the day's writes.
+  uint64_t queue_full = 0;    // The disks are behind.
+  uint64_t evicted = 0;       // Left host memory before their turn: the disks are behind.
+  uint64_t altered = 0;       // Changed in host memory after commit, found before they spread.
+  uint64_t disk_full = 0;     // No disk had room, for the record or for one more put.
+  uint64_t disk_failed = 0;   // The write failed, or no disk is in service.
+};
+
 struct AgentStats {
   TierStats gpu;
   TierStats host;
   PeerStats peers;
-  uint64_t disk_misses = 0;       // Blocks asked for that were in no tier of this node.
-  uint64_t deadline_misses = 0;   // Blocks on their way when their asker's time was up.
-  uint64_t offload_declined = 0;  // Blocks not written to disk: the queue or the disk was full.
-  uint64_t altered_blocks = 0;    // Host blocks changed after commit, found before they spread.
+  OffloadStats offload;
+  uint64_t disk_misses = 0;      // Blocks asked for that were in no tier of this node.
+  uint64_t deadline_misses = 0;  // Blocks on their way when their asker's time was up.
   uint64_t expired_leases = 0;
   uint64_t expired_reservations = 0;
 };

@@ -44,6 +44,7 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot) {
   // bit; the sum kept here is that of the host's bytes (the disk keeps its own).
   entry.meta = meta;
   entry.host = std::move(slot);
+  entry.host_hits = 0;
   LruOf(Tier::kHost, entry).Insert(meta.key, meta.parent);
   Changed(Delta::Kind::kAdd, Tier::kHost, meta.key);
 }
@@ -131,6 +132,13 @@ void BlockIndex::Unpin(Tier tier, const BlockKey& key) {
   if (--pins->second > 0) return;
   all_pins.erase(pins);
   LruOf(tier, entries_.at(key)).Unhold(key);
+}
+
+void BlockIndex::CountHit(const BlockKey& key) {
+  const auto found = entries_.find(key);
+  if (found == entries_.end() || !found->second.host) return;
+  uint32_t& hits = found->second.host_hits;
+  if (hits < UINT32_MAX) ++hits;
 }
 
 void BlockIndex::Touch(std::span<const BlockKey> run) {

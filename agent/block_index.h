@@ -58,8 +58,9 @@ class BlockIndex {
  public:
   struct Entry {
     BlockMeta meta;
-    HostSlot host;  // Set: in the host tier.
-    GpuSlot gpu;    // Set: in the GPU tier.
+    HostSlot host;           // Set: in the host tier.
+    GpuSlot gpu;             // Set: in the GPU tier.
+    uint32_t host_hits = 0;  // Since it came into the host tier.
   };
   // Told of each change of host and disk, for the coordinator, after it happened.
   using Observer = absl::AnyInvocable<void(const Delta&)>;
@@ -89,6 +90,9 @@ class BlockIndex {
 
   // nullopt: the block is not in that tier (kGpu or kHost).
   std::optional<Pin> PinIn(Tier tier, const BlockKey& key);
+  // A worker asked for the block and this node's memory had it. Ignores one that is not in
+  // the host tier.
+  void CountHit(const BlockKey& key);
   // Marks a run as just used: its head ends up the warmest.
   void Touch(std::span<const BlockKey> run);
 

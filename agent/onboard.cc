@@ -137,9 +137,14 @@ absl::StatusOr<Onboarded> Onboarder::GrantLeases(const OnboardRequest& request,
     TierStats& served = request.target == Tier::kGpu ? stats_->gpu : stats_->host;
     if (block.from == request.target) ++served.hits;
     served.bytes_out += block.length;
+    if (block.from == Tier::kHost || block.from == Tier::kGpu) {
+      index_->CountHit(request.run.keys[i]);
+    }
     onboarded.blocks.push_back(block);
   }
-  index_->Touch(std::span(request.run.keys).first(onboarded.blocks.size()));
+  const auto leased = std::span(request.run.keys).first(onboarded.blocks.size());
+  index_->Touch(leased);
+  if (flows_.offloader != nullptr) flows_.offloader->Used(leased);
   return onboarded;
 }
 

@@ -20,6 +20,7 @@
 #include "agent/gpu_load.h"
 #include "agent/leases.h"
 #include "agent/load_table.h"
+#include "agent/offload.h"
 #include "agent/sessions.h"
 #include "core/task.h"
 
@@ -47,8 +48,9 @@ struct Onboarded {
 class Onboarder {
  public:
   struct Flows {
-    DiskLoader* disk = nullptr;  // nullptr: no disk tier.
-    GpuLoader* gpu = nullptr;    // nullptr: no device.
+    DiskLoader* disk = nullptr;      // nullptr: no disk tier.
+    Offloader* offloader = nullptr;  // As `disk`.
+    GpuLoader* gpu = nullptr;        // nullptr: no device.
     Fetcher* fetcher = nullptr;
     LoadTable* host_loads = nullptr;
   };

@@ -111,7 +111,7 @@ Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> com
     ++host.inserts;
     host.bytes_in += length;
     ++committing->committed;
-    if (parts_.offloader != nullptr) parts_.offloader->Offer(block.meta.key);
+    if (parts_.offloader != nullptr) parts_.offloader->Committed(block.meta.key);
   }
   parts_.reservations->Finish(block.meta.key);
   if (--committing->left == 0) committing->done.Set();

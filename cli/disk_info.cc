@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "cli/json.h"
 #include "cli/table.h"
 #include "cli/units.h"
@@ -16,6 +17,17 @@ using Report = v1::DiskReport;
 std::string StateOf(const Report& disk) {
   if (disk.id().empty()) return "not open";
   return disk.serving() ? "serving" : "out";
+}
+
+// Bytes written to the disk for each byte of a block put there.
+std::string AmplificationOf(const Report& disk) {
+  if (disk.write_amplification() == 0) return "-";
+  return absl::StrFormat("%.2f", disk.write_amplification());
+}
+
+std::string BudgetOf(const Report& disk) {
+  if (disk.budget_bytes_per_day() == 0) return "-";
+  return BytesText(disk.budget_left_bytes());
 }
 
 // One line a disk: there are few, and a directory is long.
@@ -31,6 +43,9 @@ std::string DisksOf(const v1::AgentStatusResponse& status) {
                {"MEMORY", Align::kRight},
                {"BYTES IN", Align::kRight},
                {"BYTES OUT", Align::kRight},
+               {"WRITTEN", Align::kRight},
+               {"WRITE AMP", Align::kRight},
+               {"BUDGET LEFT", Align::kRight},
                {"ERRORS", Align::kRight},
                {"QUARANTINES", Align::kRight}},
               /*indent=*/2);
@@ -40,6 +55,7 @@ std::string DisksOf(const v1::AgentStatusResponse& status) {
                   BytesText(disk.used_bytes()), ShareText(disk.used_bytes(), disk.capacity_bytes()),
                   CountText(disk.blocks()), BytesText(disk.index_bytes() + disk.manifest_bytes()),
                   BytesText(disk.bytes_in()), BytesText(disk.bytes_out()),
+                  BytesText(disk.written_bytes()), AmplificationOf(disk), BudgetOf(disk),
                   CountText(disk.io_errors()), CountText(disk.quarantines())});
     said.AddRow({disk.directory(), disk.id(), disk.health()});
   }
@@ -61,6 +77,11 @@ void WriteDisk(const Report& disk, JsonWriter* json) {
   json->Count("bytes_in", disk.bytes_in());
   json->Count("bytes_out", disk.bytes_out());
   json->Count("io_errors", disk.io_errors());
+  json->Count("written_bytes", disk.written_bytes());
+  json->Count("reappended_bytes", disk.reappended_bytes());
+  json->Ratio("write_amplification", disk.write_amplification());
+  json->Count("budget_bytes_per_day", disk.budget_bytes_per_day());
+  json->Count("budget_left_bytes", disk.budget_left_bytes());
 }
 
 }  // namespace

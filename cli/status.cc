@@ -62,6 +62,24 @@ std::string RecoveryText(const v1::DiskRecovery& recovery) {
                       CountText(recovery.dropped_misfit()), " outside the disk as configured");
 }
 
+// What became of the blocks that were offered to the disks; what never happened is left out.
+std::string OffloadText(const v1::OffloadReport& offload) {
+  const std::pair<const char*, uint64_t> declined[] = {
+      {"not worth it", offload.not_worth_it()}, {"over budget", offload.over_budget()},
+      {"queue full", offload.queue_full()},     {"evicted first", offload.evicted()},
+      {"altered", offload.altered()},           {"disk full", offload.disk_full()},
+      {"disk failed", offload.disk_failed()}};
+  std::string text = absl::StrCat(offload.policy(), " at ", offload.moment(), "; wrote ",
+                                  CountText(offload.written()), " blocks");
+  const char* separator = "; declined ";
+  for (const auto& [reason, count] : declined) {
+    if (count == 0) continue;
+    absl::StrAppend(&text, separator, CountText(count), " ", reason);
+    separator = ", ";
+  }
+  return text;
+}
+
 std::string AgentLines(const std::string& address, const v1::AgentStatusResponse& status) {
   const std::vector<std::string> complaints = Complaints(status);
   Table facts = Facts();
@@ -77,6 +95,7 @@ std::string AgentLines(const std::string& address, const v1::AgentStatusResponse
   if (status.has_disk_recovery()) {
     facts.AddRow({"disk start", RecoveryText(status.disk_recovery())});
   }
+  if (status.has_offload()) facts.AddRow({"disk writes", OffloadText(status.offload())});
   facts.AddRow({"device", status.device()});
   return absl::StrCat("AGENT  ", Printable(status.node_id()), "  ", address, "\n", facts.ToString(),
                       TierLines(status));
@@ -123,6 +142,21 @@ void WriteRecovery(const v1::DiskRecovery& recovery, JsonWriter* json) {
   json->Close();
 }
 
+void WriteOffload(const v1::OffloadReport& offload, JsonWriter* json) {
+  json->OpenObject("offload");
+  json->Text("policy", offload.policy());
+  json->Text("moment", offload.moment());
+  json->Count("written", offload.written());
+  json->Count("not_worth_it", offload.not_worth_it());
+  json->Count("over_budget", offload.over_budget());
+  json->Count("queue_full", offload.queue_full());
+  json->Count("evicted", offload.evicted());
+  json->Count("altered", offload.altered());
+  json->Count("disk_full", offload.disk_full());
+  json->Count("disk_failed", offload.disk_failed());
+  json->Close();
+}
+
 void WriteVersion(const v1::ProtocolVersion& version, JsonWriter* json) {
   json->Text("build", version.build());
   json->Count("protocol_version", version.version());
@@ -147,6 +181,7 @@ void WriteAgent(const v1::AgentStatusResponse& status, JsonWriter* json) {
   WritePeers(status.peers(), json);
   json->Text("disk_io", status.disk_io());
   WriteRecovery(status.disk_recovery(), json);
+  WriteOffload(status.offload(), json);
   json->Text("device", status.device());
   json->Count("altered_blocks", status.altered_blocks());
   json->Count("deadline_misses", status.deadline_misses());

@@ -47,7 +47,7 @@ enum class WriteDecision : uint8_t { kWrite, kNotWorthIt, kOverBudget };
 
 struct AdmissionOptions {
   WritePolicy policy = WritePolicy::kPredictedReuse;
-  WriteMoment moment = WriteMoment::kAtEviction;
+  WriteMoment moment = WriteMoment::kAtCommit;
   // Room for records: the lifetime of a block is what is written until the log comes
   // round to it.
   uint64_t disk_bytes = 0;

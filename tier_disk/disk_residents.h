@@ -16,6 +16,9 @@ class DiskResidents {
  public:
   virtual ~DiskResidents() = default;
   virtual bool Contains(const BlockKey& key) const = 0;
+  // A block here names `key` as its parent; `key` itself need not be here. (A copy that is
+  // about to be erased may still count.)
+  virtual bool HasChildOf(const BlockKey& key) const = 0;
   virtual size_t block_count() const = 0;
   // Every block, in an order that depends only on what the disks hold.
   virtual std::vector<BlockKey> Keys() const = 0;

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/status_macros.h"
+#include "tier_disk/disk_set_disk.h"
 
 namespace kvtier {
 namespace {
@@ -22,30 +23,6 @@ std::vector<DiskShare> SharesOf(const std::vector<DiskSet::Member>& members) {
 }
 
 }  // namespace
-
-struct DiskSet::Disk {
-  explicit Disk(const Member& member) : id(member.id), tier(member.tier), watched(member.disk) {}
-
-  bool Has(const BlockKey& key) const { return !forgotten.contains(key) && tier->Contains(key); }
-  // Blocks here that are not forgotten.
-  size_t visible() const {
-    const auto there = [&](const BlockKey& key) { return tier->Contains(key); };
-    return tier->block_count() - std::count_if(forgotten.begin(), forgotten.end(), there);
-  }
-
-  const DiskId id;
-  DiskTier* const tier;
-  WatchedDisk* const watched;
-  absl::StatusOr<DiskTier::Recovery> recovery = absl::DeadlineExceededError("not open yet");
-  bool serving = false;    // Its blocks are found.
-  bool announced = false;  // Its blocks, or some of them, were told of.
-  bool following = false;  // Follow() runs.
-  bool erasing = false;    // EraseForgotten() runs.
-  // Copies that exist and are not to be seen: erased, or elsewhere, while the disk was
-  // out of service. All are in the tier's index, which bounds them, or just leave it.
-  absl::btree_set<BlockKey> forgotten;
-  Calls calls;  // In flight.
-};
 
 DiskSet::DiskSet(Executor* executor, TaskScope* scope, const std::vector<Member>& members,
                  Observer observer)
@@ -342,106 +319,6 @@ Task<void> DiskSet::Admit(Disk* disk) {
     if (!disk->Has(key)) continue;
     observer_(Change::kAdded, key);
     if (++told % kAnnouncedPerTurn == 0) co_await SleepUntil(executor_, executor_->Now());
-  }
-}
-
-// What there is.
-
-std::optional<DiskBlock> DiskSet::Find(const BlockKey& key) const {
-  const Disk* const holder = Holder(key);
-  if (holder == nullptr) return std::nullopt;
-  return holder->tier->Find(key);
-}
-
-std::vector<BlockKey> DiskSet::Keys() const {
-  std::vector<BlockKey> keys;
-  for (const auto& disk : disks_) {
-    if (!disk->serving) continue;
-    for (const BlockKey& key : disk->tier->Keys()) {
-      if (!disk->forgotten.contains(key)) keys.push_back(key);
-    }
-  }
-  return keys;
-}
-
-void DiskSet::Touch(const BlockKey& key) {
-  std::optional<BlockKey> next = key;
-  while (next.has_value()) {
-    Disk* const disk = Holder(*next);
-    if (disk == nullptr) break;
-    next = disk->tier->TouchHere(*next);
-  }
-}
-
-size_t DiskSet::block_count() const {
-  size_t count = 0;
-  for (const auto& disk : disks_) {
-    if (disk->serving) count += disk->visible();
-  }
-  return count;
-}
-
-uint64_t DiskSet::capacity_bytes() const {
-  uint64_t bytes = 0;
-  for (const auto& disk : disks_) bytes += disk->serving ? disk->tier->capacity_bytes() : 0;
-  return bytes;
-}
-
-uint64_t DiskSet::used_bytes() const {
-  uint64_t bytes = 0;
-  for (const auto& disk : disks_) bytes += disk->serving ? disk->tier->used_bytes() : 0;
-  return bytes;
-}
-
-TierStats DiskSet::stats() const {
-  TierStats sum;
-  for (const auto& disk : disks_) sum.Add(disk->tier->stats());
-  sum.misses += misses_;
-  return sum;
-}
-
-std::vector<DiskSet::DiskStatus> DiskSet::Statuses() const {
-  std::vector<DiskStatus> statuses;
-  for (const auto& disk : disks_) {
-    const absl::Status& opened = disk->recovery.status();
-    const TierStats& stats = disk->tier->stats();
-    statuses.push_back({.id = disk->id,
-                        .serving = disk->serving,
-                        .health = opened.ok() ? disk->watched->health().Describe()
-                                              : absl::StrCat("not open: ", opened.ToString()),
-                        .quarantines = disk->watched->health().quarantines(),
-                        .block_count = disk->tier->block_count(),
-                        .capacity_bytes = disk->tier->capacity_bytes(),
-                        .used_bytes = disk->tier->used_bytes(),
-                        .index_bytes = disk->tier->index_bytes(),
-                        .manifest_bytes = disk->tier->manifest_bytes(),
-                        .bytes_in = stats.bytes_in,
-                        .bytes_out = stats.bytes_out,
-                        .io_errors = stats.io_errors,
-                        .scrub = disk->tier->scrub()});
-  }
-  return statuses;
-}
-
-DiskSet::Calls DiskSet::stuck() const {
-  Calls sum;
-  for (const auto& disk : disks_) {
-    if (disk->serving) continue;
-    sum.puts += disk->calls.puts;
-    sum.gets += disk->calls.gets;
-  }
-  return sum;
-}
-
-void DiskSet::Audit() const {
-  absl::flat_hash_set<BlockKey> seen;
-  for (const auto& disk : disks_) {
-    disk->tier->Audit();
-    KVT_CHECK(!disk->serving || (disk->recovery.ok() && disk->watched->health().healthy()));
-    if (!disk->recovery.ok() || !open_) continue;
-    for (const BlockKey& key : disk->tier->Keys()) {
-      KVT_CHECK(disk->forgotten.contains(key) || seen.insert(key).second);
-    }
   }
 }
 

@@ -71,8 +71,10 @@ class DiskSet final : public DiskResidents {
     uint64_t used_bytes = 0;
     uint64_t index_bytes = 0;     // Memory that its index takes.
     uint64_t manifest_bytes = 0;  // Memory that its manifest takes.
-    uint64_t bytes_in = 0;     // And on: as in TierStats.
+    uint64_t bytes_in = 0;        // These two: as in TierStats.
     uint64_t bytes_out = 0;
+    uint64_t written_bytes = 0;     // WatchedDisk::written_bytes().
+    uint64_t reappended_bytes = 0;  // As in DiskTier::Reclaimed; part of the written.
     uint64_t io_errors = 0;
     ScrubReport scrub;
   };
@@ -120,12 +122,21 @@ class DiskSet final : public DiskResidents {
   // Of the disks that serve.
   std::optional<DiskBlock> Find(const BlockKey& key) const;
   bool Contains(const BlockKey& key) const override { return Holder(key) != nullptr; }
+  bool HasChildOf(const BlockKey& key) const override;
   std::vector<BlockKey> Keys() const override;
   size_t block_count() const override;
   // Follows a prefix from disk to disk.
   void Touch(const BlockKey& key) override;
   uint64_t capacity_bytes() const;
   uint64_t used_bytes() const;  // Of forgotten copies as well.
+
+  // Members, in the constructor's order, whether they serve or not.
+  size_t disk_count() const { return disks_.size(); }
+  const DiskTier& tier(size_t member) const;
+  // The member on which Put() tries the block first; nullopt: none serves.
+  std::optional<size_t> DiskFor(const BlockKey& key) const;
+  // The member that has the block; nullopt: none that serves.
+  std::optional<size_t> HolderOf(const BlockKey& key) const;
 
   TierStats stats() const;  // Summed over all disks; a put that two declined counts twice.
   std::vector<DiskStatus> Statuses() const;

@@ -88,6 +88,8 @@ std::optional<DiskBlock> DiskTier::Find(const BlockKey& key) const {
 
 bool DiskTier::Contains(const BlockKey& key) const { return state_->index.Contains(key); }
 
+bool DiskTier::HasChildOf(const BlockKey& key) const { return state_->index.HasChildOf(key); }
+
 std::vector<BlockKey> DiskTier::Keys() const { return state_->index.Keys(); }
 
 void DiskTier::Touch(const BlockKey& key) { state_->index.Touch(key); }

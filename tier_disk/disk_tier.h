@@ -107,6 +107,7 @@ class DiskTier final : public DiskResidents {
 
   std::optional<DiskBlock> Find(const BlockKey& key) const;
   bool Contains(const BlockKey& key) const override;
+  bool HasChildOf(const BlockKey& key) const override;
   std::vector<BlockKey> Keys() const override;
   size_t block_count() const override;
   void Touch(const BlockKey& key) override;

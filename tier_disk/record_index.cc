@@ -191,6 +191,11 @@ std::vector<BlockKey> RecordIndex::ChildrenOf(const BlockKey& parent) const {
   return result;
 }
 
+bool RecordIndex::HasChildOf(const BlockKey& parent) const {
+  const NodeId id = NodeOf(parent);
+  return id != kNone && At(id).first_child != kNone;
+}
+
 std::vector<RecordIndex::NodeId> RecordIndex::NodesIn(SegmentId segment) const {
   std::vector<NodeId> result;
   for (const NodeId id : At(segment).nodes) {

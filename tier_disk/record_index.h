@@ -56,6 +56,8 @@ class RecordIndex {
   std::optional<BlockKey> ParentOf(const BlockKey& key) const;
   // The blocks here whose parent is `parent`, which itself need not be; no order.
   std::vector<BlockKey> ChildrenOf(const BlockKey& parent) const;
+  // ChildrenOf(parent) is not empty; at the cost of one look.
+  bool HasChildOf(const BlockKey& parent) const;
   // The blocks whose records lie in the segment, by offset.
   std::vector<BlockKey> InSegment(SegmentId segment) const;
   // Every block, by segment and offset.

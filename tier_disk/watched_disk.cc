@@ -74,6 +74,7 @@ Task<absl::Status> WatchedDisk::Write(IoClass io_class, DiskAddress to,
                                       std::span<const std::span<const std::byte>> from) {
   if (!health_.healthy()) co_return Refusal();
   const Flight flight(this, BytesOf(from));
+  written_bytes_ += BytesOf(from);
   const absl::Status status = co_await disk_->Write(io_class, to, from);
   Ended(status, flight);
   co_return status;

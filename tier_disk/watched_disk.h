@@ -43,6 +43,8 @@ class WatchedDisk final : public Disk {
   void SetOnChange(OnChange on_change) { on_change_ = std::move(on_change); }
   const DiskHealth& health() const { return health_; }
   size_t in_flight() const { return flights_.size(); }
+  // Given to the disk to write, whatever came of it: what has worn it.
+  uint64_t written_bytes() const { return written_bytes_; }
 
   uint32_t segment_count() const override { return disk_->segment_count(); }
   uint64_t segment_bytes() const override { return disk_->segment_bytes(); }
@@ -90,6 +92,7 @@ class WatchedDisk final : public Disk {
   bool told_healthy_ = true;
   std::list<absl::Time> flights_;  // When each began, the oldest first.
   uint64_t backlog_bytes_ = 0;
+  uint64_t written_bytes_ = 0;
   std::optional<TimerId> timer_;
   uint64_t probes_ = 0;  // So far.
 };

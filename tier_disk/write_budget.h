@@ -26,7 +26,8 @@ struct WriteBudgetOptions {
   // How often a day the whole drive may be written; drives are sold for 0.3 to 3 over
   // five years, a few for 60. 0: unlimited.
   double drive_writes_per_day = 0;
-  // Of the drive, not of the part of it that is ours.
+  // What one drive write is: the drive, or the part of it that is ours, which is the
+  // careful choice where others write the rest.
   uint64_t drive_bytes = 0;
   absl::Duration burst = kDefaultWriteBurst;
 

@@ -75,6 +75,11 @@ const Arena& HostTier::arena(DomainId domain) const {
   return *domains_[static_cast<size_t>(domain)].arena;
 }
 
+uint64_t HostTier::free_slab_bytes(DomainId domain) const {
+  KVT_CHECK(static_cast<size_t>(domain) < domains_.size());
+  return domains_[static_cast<size_t>(domain)].slots.free_slab_bytes();
+}
+
 SlotPool& HostTier::slots(DomainId domain) {
   KVT_CHECK(static_cast<size_t>(domain) < domains_.size());
   return domains_[static_cast<size_t>(domain)].slots;

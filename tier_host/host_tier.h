@@ -74,6 +74,8 @@ class HostTier {
 
   size_t domain_count() const { return domains_.size(); }
   const Arena& arena(DomainId domain) const;
+  // Of the domain's slabs that hold no slot: room for blocks of any size.
+  uint64_t free_slab_bytes(DomainId domain) const;
   uint64_t capacity_bytes() const;
   uint64_t used_bytes() const;
   void Audit() const;

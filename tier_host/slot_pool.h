@@ -38,6 +38,8 @@ class SlotPool {
   uint64_t capacity_bytes() const { return pool_bytes_; }
   uint64_t used_bytes() const { return used_bytes_; }
   uint64_t slab_bytes() const { return slab_bytes_; }
+  // Of slabs without a slot: room for slots of any size.
+  uint64_t free_slab_bytes() const { return free_slabs_.size() * slab_bytes_; }
   void Audit() const;
 
  private:

@@ -30,6 +30,7 @@ class AgentRig {
     bool disk = true;
     bool second_disk = false;  // As large as the first.
     uint32_t segments = 64;    // Of the disk, seven blocks each.
+    DiskWriteOptions disk_writes{};
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
   };
@@ -54,6 +55,7 @@ class AgentRig {
                            .tenants = *TenantTable::Create(tenants),
                            .host_bytes = 2 * shape.slots * kRigBlockBytes,
                            .slab_bytes = slots_per_slab * kRigBlockBytes,
+                           .disk_writes = shape.disk_writes,
                            .gpu_bytes = shape.gpu_slots * kRigBlockBytes,
                            .gpu_block_bytes = kRigBlockBytes};
     std::vector<Agent::DiskSeam> disk_seams;

@@ -98,7 +98,7 @@ TEST(OffloadTest, AnAlteredBlockIsNotWritten) {
   rig.Host(rig.session, rig.agent->index().Find(last)->host.offset().value)[9] ^= std::byte{1};
   rig.disk.Resume();
   rig.Pass(absl::Seconds(1));
-  EXPECT_EQ(rig.agent->stats().altered_blocks, 1u);
+  EXPECT_EQ(rig.agent->stats().offload.altered, 1u);
   EXPECT_FALSE(rig.agent->index().In(Tier::kDisk, last));
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kDisk), blocks - 1);
 }
@@ -121,9 +121,9 @@ TEST(OffloadTest, AQueueOfEvictedBlocksIsWorkedOffWithoutDepth) {
   rig.disk.Stall();
   ASSERT_EQ(rig.Put(rig.session, 1, kMaxOffloadsRunning), kMaxOffloadsRunning);
   ASSERT_EQ(rig.Put(rig.session, 1000, kMaxOffloadQueued), kMaxOffloadQueued);
-  EXPECT_EQ(rig.agent->stats().offload_declined, 0u);
+  EXPECT_EQ(rig.agent->stats().offload.queue_full, 0u);
   ASSERT_EQ(rig.Put(rig.session, 1'000'000, 1), 1u);
-  EXPECT_EQ(rig.agent->stats().offload_declined, 1u) << "one more than the queue holds";
+  EXPECT_EQ(rig.agent->stats().offload.queue_full, 1u) << "one more than the queue holds";
   EXPECT_GE(rig.agent->evictor().EvictAll(Tier::kHost), kMaxOffloadQueued);
   rig.disk.Resume();
   rig.Pass(absl::Seconds(1));

@@ -35,6 +35,12 @@ v1::AgentStatusResponse WellAgent() {
   status.set_coordinator_silence_seconds(0.4);
   status.set_disk_io("io_uring");
   status.mutable_disk_recovery()->set_recovered_blocks(7000);
+  v1::OffloadReport* offload = status.mutable_offload();
+  offload->set_policy("predicted_reuse");
+  offload->set_moment("commit");
+  offload->set_written(6000);
+  offload->set_not_worth_it(1234);
+  offload->set_queue_full(5);
   status.set_device("emulated");
   status.mutable_peers()->set_fetched_blocks(120);
   status.mutable_peers()->set_fetched_bytes(uint64_t{240} << 20);
@@ -63,6 +69,7 @@ TEST(StatusTable, OneAgentAndWhatIsDownFitOneScreen) {
   peers        fetched 120 blocks (240 MiB), missed 0, served 0 (0 B)
   disk I/O     io_uring
   disk start   7,000 blocks warm; dropped 0 of older generations, 0 damaged, 0 outside the disk as configured
+  disk writes  predicted_reuse at commit; wrote 6,000 blocks; declined 1,234 not worth it, 5 queue full
   device       emulated
   TIER  CAPACITY      USED    FULL   PINNED  BLOCKS  HITS  MISSES  EVICTIONS
   host  4.00 GiB  1.00 GiB  25.0 %  128 MiB     512    75      25      1,234
@@ -162,6 +169,18 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
         "dropped_corrupt": 0,
         "dropped_misfit": 0
       },
+      "offload": {
+        "policy": "predicted_reuse",
+        "moment": "commit",
+        "written": 6000,
+        "not_worth_it": 1234,
+        "over_budget": 0,
+        "queue_full": 5,
+        "evicted": 0,
+        "altered": 0,
+        "disk_full": 0,
+        "disk_failed": 0
+      },
       "device": "emulated",
       "altered_blocks": 0,
       "deadline_misses": 0,
@@ -257,6 +276,11 @@ v1::AgentStatusResponse AgentOfTwoDisks() {
   well->set_manifest_bytes(1000);
   well->set_bytes_in(uint64_t{20} << 30);
   well->set_bytes_out(uint64_t{3} << 30);
+  well->set_written_bytes(uint64_t{25} << 30);
+  well->set_reappended_bytes(uint64_t{5} << 30);
+  well->set_write_amplification(1.25);
+  well->set_budget_bytes_per_day(uint64_t{64} << 30);
+  well->set_budget_left_bytes(uint64_t{2} << 30);
   v1::DiskReport* gone = status.add_disks();
   gone->set_directory("/mnt/b");
   gone->set_health("not open: UNAVAILABLE: cannot open");
@@ -269,9 +293,9 @@ TEST(DiskInfoTable, HasALineForEachDiskAndOneForItsHealth) {
   EXPECT_EQ(
       DiskInfoTable({{"unix:/a.sock", AgentOfTwoDisks()}, {"h:1", absl::UnavailableError("no")}}),
       R"(AGENT  n1  unix:/a.sock
-  DIRECTORY  STATE     I/O       CAPACITY      USED    FULL  BLOCKS    MEMORY  BYTES IN  BYTES OUT  ERRORS  QUARANTINES
-  /mnt/a     serving   io_uring  64.0 GiB  16.0 GiB  25.0 %   1,234  71.3 KiB  20.0 GiB   3.00 GiB       0            0
-  /mnt/b     not open                 0 B       0 B       -       0       0 B       0 B        0 B      16            2
+  DIRECTORY  STATE     I/O       CAPACITY      USED    FULL  BLOCKS    MEMORY  BYTES IN  BYTES OUT   WRITTEN  WRITE AMP  BUDGET LEFT  ERRORS  QUARANTINES
+  /mnt/a     serving   io_uring  64.0 GiB  16.0 GiB  25.0 %   1,234  71.3 KiB  20.0 GiB   3.00 GiB  25.0 GiB       1.25     2.00 GiB       0            0
+  /mnt/b     not open                 0 B       0 B       -       0       0 B       0 B        0 B       0 B          -            -      16            2
   /mnt/a  00112233445566778899aabbccddeeff  healthy
   /mnt/b                                    not open: UNAVAILABLE: cannot open
 
@@ -305,7 +329,12 @@ TEST(DiskInfoJson, HasPlainNumbers) {
           "manifest_bytes": 1000,
           "bytes_in": 21474836480,
           "bytes_out": 3221225472,
-          "io_errors": 0
+          "io_errors": 0,
+          "written_bytes": 26843545600,
+          "reappended_bytes": 5368709120,
+          "write_amplification": 1.25,
+          "budget_bytes_per_day": 68719476736,
+          "budget_left_bytes": 2147483648
         }
       ]
     }

@@ -18,7 +18,11 @@ void Coverage::Add(const AgentStats& agent, const TierStats& disk) {
        .deadline_misses = agent.deadline_misses,
        .expired_leases = agent.expired_leases,
        .expired_reservations = agent.expired_reservations,
-       .declined_offloads = agent.offload_declined,
+       .declined_offloads =
+           agent.offload.queue_full + agent.offload.disk_full + agent.offload.disk_failed,
+       .unworthy_offloads = agent.offload.not_worth_it,
+       .unpaid_offloads = agent.offload.over_budget,
+       .late_offloads = agent.offload.evicted,
        .declined_slots = agent.host.declined + agent.gpu.declined});
 }
 
@@ -41,6 +45,9 @@ void Coverage::Add(const Coverage& other) {
   expired_leases += other.expired_leases;
   expired_reservations += other.expired_reservations;
   declined_offloads += other.declined_offloads;
+  unworthy_offloads += other.unworthy_offloads;
+  unpaid_offloads += other.unpaid_offloads;
+  late_offloads += other.late_offloads;
   declined_slots += other.declined_slots;
 }
 
@@ -63,6 +70,9 @@ std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
           {"expired leases", expired_leases},
           {"expired reservations", expired_reservations},
           {"declined offloads", declined_offloads},
+          {"offloads not worth it", unworthy_offloads},
+          {"offloads over budget", unpaid_offloads},
+          {"offloads too late", late_offloads},
           {"declined slots", declined_slots}};
 }
 

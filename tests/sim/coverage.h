@@ -32,6 +32,9 @@ struct Coverage {
   uint64_t expired_leases = 0;
   uint64_t expired_reservations = 0;
   uint64_t declined_offloads = 0;
+  uint64_t unworthy_offloads = 0;
+  uint64_t unpaid_offloads = 0;
+  uint64_t late_offloads = 0;  // Of blocks that had left.
   uint64_t declined_slots = 0;
 
   void Add(const Coverage& other);

@@ -19,6 +19,23 @@ constexpr uint64_t kSegmentBytes = 256 << 10;
 constexpr absl::Duration kRestartDelay = absl::Milliseconds(200);
 // Of the verify that each start begins: in a world's minute, no scrub begins by itself.
 constexpr uint64_t kVerifyRate = 1 << 20;
+// Half of the nodes write as the agent does by default, the others in some other way. The
+// disks are small: their budgets last for some seconds of what the workers put.
+DiskWriteOptions WritesOf(uint64_t seed) {
+  switch (seed % 8) {
+    case 4:
+      return {.policy = WritePolicy::kSecondTouch};
+    case 5:
+      return {.drive_writes_per_day = 12};
+    case 6:
+      return {.policy = WritePolicy::kAll, .moment = WriteMoment::kAtEviction};
+    case 7:
+      return {.moment = WriteMoment::kAtEviction, .drive_writes_per_day = 12};
+    default:
+      return {};
+  }
+}
+
 // Flows that run while nothing is asked, beside a scrub for each disk: the sweep and the
 // reporter.
 constexpr size_t kIdleFlows = 2;
@@ -62,6 +79,7 @@ void SimNode::Boot() {
                          .tenants = Tenants(),
                          .host_bytes = options_.host_bytes,
                          .slab_bytes = kSlabBytes,
+                         .disk_writes = WritesOf(options_.seed),
                          .gpu_bytes = options_.gpu_bytes,
                          .gpu_block_bytes = Space(kGpuSpace).block_bytes};
   std::vector<Agent::DiskSeam> disks;
@@ -104,6 +122,12 @@ Task<void> SimNode::Start() {
     Crash();
     Boot();
   });
+}
+
+bool SimNode::writes_everything() const {
+  const DiskWriteOptions writes = WritesOf(options_.seed);
+  return writes.moment == WriteMoment::kAtCommit && writes.policy != WritePolicy::kSecondTouch &&
+         writes.drive_writes_per_day == 0;
 }
 
 void SimNode::LoseDevice() {

@@ -82,6 +82,8 @@ class SimNode {
     std::unique_ptr<testing::SimManifest> manifest;
   };
   const std::vector<std::unique_ptr<NodeDisk>>& disks() { return disks_; }
+  // Everything committed is written to disk: the only write policy that survives kill -9.
+  bool writes_everything() const;
   const std::string& address() const { return address_; }
   size_t number() const { return options_.number; }
 

@@ -198,7 +198,7 @@ void World::ExpectUndamaged() {
   for (const auto& node : nodes_) {
     if (failed()) return;
     Agent& agent = node->agent();
-    oracle_.Expect(agent.stats().altered_blocks == 0,
+    oracle_.Expect(agent.stats().offload.altered == 0,
                    absl::StrCat("node ", node->number(), " found altered host blocks"));
     oracle_.Expect(faults_->damages_disks() || agent.disks()->stats().verify_failures == 0,
                    absl::StrCat("node ", node->number(),

@@ -12,11 +12,13 @@ namespace kvtier::testing {
 class FakeResidents final : public DiskResidents {
  public:
   bool Contains(const BlockKey& key) const override { return keys.contains(key); }
+  bool HasChildOf(const BlockKey& key) const override { return parents.contains(key); }
   size_t block_count() const override { return keys.size(); }
   std::vector<BlockKey> Keys() const override { return {keys.begin(), keys.end()}; }
   void Touch(const BlockKey& key) override { touched.insert(key); }
 
   std::set<BlockKey> keys;
+  std::set<BlockKey> parents;  // Of what is there.
   std::set<BlockKey> touched;
 };
 

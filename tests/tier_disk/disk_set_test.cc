@@ -88,6 +88,29 @@ TEST_F(DiskSetTest, SizesAndCountsAreSums) {
   EXPECT_EQ(set().stats().read_latency.count(), 10);
 }
 
+TEST_F(DiskSetTest, ABlockIsForTheFirstDiskInItsOrderThatServes) {
+  PutTenEach();
+  EXPECT_EQ(set().HolderOf(DiskKey(100'000)), std::nullopt);
+  const std::vector<uint64_t> numbers = rig_.NumbersOf(0, 11);
+  for (const uint64_t number : numbers) EXPECT_EQ(set().DiskFor(DiskKey(number)), 0);
+  EXPECT_EQ(set().HolderOf(DiskKey(numbers[0])), 0);
+  BreakDisk0();
+  EXPECT_EQ(set().HolderOf(DiskKey(numbers[0])), std::nullopt);
+  const std::optional<size_t> second = set().DiskFor(DiskKey(numbers[10]));
+  ASSERT_TRUE(second.has_value());
+  EXPECT_NE(*second, 0);
+  ASSERT_EQ(rig_.Put(numbers[10]), absl::OkStatus());
+  EXPECT_EQ(set().HolderOf(DiskKey(numbers[10])), second);
+}
+
+TEST_F(DiskSetTest, WhatTheDisksWereGivenToWriteIsCounted) {
+  PutTenEach();
+  for (const DiskSet::DiskStatus& disk : set().Statuses()) {
+    EXPECT_EQ(disk.written_bytes, disk.used_bytes);
+    EXPECT_EQ(disk.reappended_bytes, 0);
+  }
+}
+
 TEST_F(DiskSetTest, AnUnknownBlockIsNotFound) {
   EXPECT_TRUE(absl::IsNotFound(rig_.Get(1)));
   EXPECT_FALSE(set().Find(DiskKey(1)).has_value());

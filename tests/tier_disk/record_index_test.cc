@@ -176,6 +176,7 @@ TEST(RecordIndexModelTest, AgreesWithAModel) {
     const std::vector<BlockKey> found = index.ChildrenOf(Key(number));
     ASSERT_EQ(std::set<BlockKey>(found.begin(), found.end()), children) << "step " << step;
     ASSERT_EQ(found.size(), children.size());
+    ASSERT_EQ(index.HasChildOf(Key(number)), !children.empty()) << "step " << step;
     if (step % 200 == 0) index.Audit();
   }
 }

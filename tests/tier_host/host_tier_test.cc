@@ -54,6 +54,16 @@ TEST(HostTierTest, OneFullDomainLeavesTheOtherItsRoom) {
   EXPECT_TRUE(tier->Reserve(kOpen, kPage).ok());
 }
 
+TEST(HostTierTest, ASlabIsFreeUntilItHasASlotAndAgainAfterItsLast) {
+  const auto tier = MakeTier();
+  EXPECT_EQ(tier->free_slab_bytes(kOpen), 2 * kSlab);
+  HostSlot slot = MustReserve(tier.get(), kOpen, kPage);
+  EXPECT_EQ(tier->free_slab_bytes(kOpen), kSlab);
+  EXPECT_EQ(tier->free_slab_bytes(kSecret), kSlab);
+  slot.Release();
+  EXPECT_EQ(tier->free_slab_bytes(kOpen), 2 * kSlab);
+}
+
 TEST(HostTierTest, SlotsRoundUpToWholePages) {
   const auto tier = MakeTier();
   for (const auto& [block_bytes, slot_bytes] : {std::pair<uint64_t, uint64_t>{1, kPage},

@@ -1,0 +1,88 @@
+#include "agent/cold_end.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace kvtier {
+
+void ColdEnd::Entered(const BlockIndex::Entry& entry) {
+  const ClassId id{.domain = entry.host.domain(), .slot_bytes = entry.host.bytes().size()};
+  KVT_CHECK(members_.emplace(entry.meta.key, Member{.of = id}).second);
+  classes_[id].waiting.Insert(entry.meta.key, entry.meta.parent);
+}
+
+void ColdEnd::Used(const BlockIndex::Entry& entry) {
+  const auto member = members_.find(entry.meta.key);
+  if (member == members_.end()) return;
+  Class& of = classes_.at(member->second.of);
+  if (!member->second.ready) {
+    of.waiting.Touch(entry.meta.key);
+    return;
+  }
+  member->second.ready = false;
+  of.ready_bytes -= member->second.of.slot_bytes;
+  of.waiting.Insert(entry.meta.key, entry.meta.parent);
+}
+
+bool ColdEnd::Left(const BlockKey& key) {
+  const auto found = members_.find(key);
+  KVT_CHECK(found != members_.end());
+  const Member member = found->second;
+  members_.erase(found);
+  Class& of = classes_.at(member.of);
+  if (member.ready) {
+    of.ready_bytes -= member.of.slot_bytes;
+  } else {
+    of.waiting.Erase(key);
+  }
+  if (of.ready_bytes == 0 && of.waiting.size() == 0) classes_.erase(member.of);
+  return !member.ready;
+}
+
+double ColdEnd::Fullness(const ClassId& id, const Class& of) const {
+  const uint64_t bytes = of.ready_bytes + of.waiting.size() * id.slot_bytes;
+  const uint64_t wanted = std::max(id.slot_bytes, bytes / kReadyDivisor);
+  // Free slots in slabs that are in use are left out: they are of one size each.
+  const uint64_t there = of.ready_bytes + host_->free_slab_bytes(id.domain);
+  return static_cast<double>(there) / static_cast<double>(wanted);
+}
+
+std::optional<BlockKey> ColdEnd::TakeNext() {
+  // The one that is shortest of room; of two alike, the first in their order.
+  auto neediest = classes_.end();
+  double least = 1;
+  for (auto of = classes_.begin(); of != classes_.end(); ++of) {
+    const double fullness = Fullness(of->first, of->second);
+    if (fullness >= least || of->second.waiting.size() == 0) continue;
+    least = fullness;
+    neediest = of;
+  }
+  if (neediest == classes_.end()) return std::nullopt;
+  auto& [id, of] = *neediest;
+  const BlockKey key = *of.waiting.Victim();  // Nobody is held there: there is one.
+  of.waiting.Erase(key);
+  of.ready_bytes += id.slot_bytes;
+  members_.at(key).ready = true;
+  return key;
+}
+
+void ColdEnd::Audit() const {
+  std::map<ClassId, uint64_t> ready_bytes;
+  size_t waiting = 0;
+  for (const auto& [key, member] : members_) {
+    const Class& of = classes_.at(member.of);
+    KVT_CHECK(of.waiting.Contains(key) != member.ready);
+    if (member.ready) ready_bytes[member.of] += member.of.slot_bytes;
+    waiting += member.ready ? 0 : 1;
+  }
+  for (const auto& [id, of] : classes_) {
+    of.waiting.Audit();
+    KVT_CHECK(of.ready_bytes == ready_bytes[id]);
+    KVT_CHECK(of.ready_bytes > 0 || of.waiting.size() > 0);
+    waiting -= of.waiting.size();
+  }
+  KVT_CHECK(waiting == 0);
+}
+
+}  // namespace kvtier

@@ -1,0 +1,140 @@
+// ColdEnd: contracts, and random operations held against the order of the Evictor.
+#include "agent/cold_end.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/testing/sim_random.h"
+#include "tests/testing/test_seed.h"
+
+namespace kvtier {
+namespace {
+
+using testing::SimRandom;
+
+constexpr uint64_t kPage = 4096;
+constexpr uint64_t kSlab = 8 * kPage;
+constexpr DomainId kDomain{0};
+
+BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo = number}; }
+
+class ColdEndTest : public ::testing::Test {
+ protected:
+  ~ColdEndTest() override { cold_.Audit(); }
+  // False: there is no slot for it.
+  bool Put(uint64_t number, std::optional<uint64_t> parent = {}, uint64_t length = kPage) {
+    absl::StatusOr<HostSlot> slot = host_->Reserve(kDomain, length);
+    if (!slot.ok()) return false;
+    BlockMeta meta{.key = Key(number), .length = length};
+    if (parent) meta.parent = Key(*parent);
+    index_.PublishHost(meta, *std::move(slot));
+    cold_.Entered(*index_.Find(meta.key));
+    return true;
+  }
+  void Use(uint64_t number) {
+    const BlockKey key = Key(number);
+    index_.Touch(std::span(&key, 1));
+    cold_.Used(*index_.Find(key));
+  }
+  // True: it had not been offered since its last use.
+  bool Evict(const BlockKey& key) {
+    const HostSlot freed = index_.UnpublishHost(key);
+    return cold_.Left(key);
+  }
+  std::vector<uint64_t> TakeAll() {
+    std::vector<uint64_t> taken;
+    while (const std::optional<BlockKey> key = cold_.TakeNext()) taken.push_back(key->lo);
+    return taken;
+  }
+  // 32 slabs.
+  std::unique_ptr<HostTier> host_ =
+      *HostTier::Create({.domains = {{.name = "test", .bytes = 32 * kSlab}}, .slab_bytes = kSlab});
+  BlockIndex index_{1, [](const Delta&) {}};
+  ColdEnd cold_{host_.get()};
+};
+
+constexpr uint64_t kAll = 32 * 8;
+using Numbers = std::vector<uint64_t>;
+
+TEST_F(ColdEndTest, NothingIsOfferedWhileSlabsAreFree) {
+  for (uint64_t i = 0; i < 30 * 8; ++i) ASSERT_TRUE(Put(i));
+  EXPECT_EQ(TakeAll(), Numbers()) << "two of 32 slabs are the sixteenth part";
+  for (uint64_t i = 30 * 8; i < kAll; ++i) ASSERT_TRUE(Put(i));
+  const Numbers first = TakeAll();
+  ASSERT_EQ(first.size(), kAll / kReadyDivisor);
+  for (uint64_t i = 0; i < first.size(); ++i) EXPECT_EQ(first[i], i) << "the coldest first";
+}
+
+TEST_F(ColdEndTest, AChildIsOfferedBeforeItsParent) {
+  for (uint64_t i = 0; i < kAll; ++i)
+    ASSERT_TRUE(Put(i, i == 0 ? std::nullopt : std::optional(i - 1)));
+  const Numbers first = TakeAll();
+  ASSERT_EQ(first.size(), kAll / kReadyDivisor);
+  for (uint64_t i = 0; i < first.size(); ++i) EXPECT_EQ(first[i], kAll - 1 - i);
+}
+
+TEST_F(ColdEndTest, WhatIsUsedAgainIsOfferedAgainBeforeItLeaves) {
+  for (uint64_t i = 0; i < kAll; ++i) ASSERT_TRUE(Put(i));
+  ASSERT_EQ(TakeAll().front(), 0u);
+  Use(0);
+  EXPECT_EQ(TakeAll(), Numbers{kAll / kReadyDivisor}) << "another in its place; it is warm now";
+  EXPECT_TRUE(Evict(Key(0))) << "it was not offered since";
+  EXPECT_FALSE(Evict(Key(1)));
+}
+
+TEST_F(ColdEndTest, EachSlotSizeHasItsOwnColdEnd) {
+  for (uint64_t i = 0; i < kAll / 2; ++i) ASSERT_TRUE(Put(i));
+  uint64_t big = 1000;
+  while (Put(big, std::nullopt, 2 * kPage)) ++big;
+  const Numbers taken = TakeAll();
+  EXPECT_EQ(std::count(taken.begin(), taken.end(), 0u), 1);
+  EXPECT_EQ(std::count(taken.begin(), taken.end(), 1000u), 1);
+}
+
+TEST_F(ColdEndTest, AChainThatIsACycleIsOfferedWhole) {
+  ASSERT_TRUE(Put(0, 2));
+  ASSERT_TRUE(Put(1, 0));
+  ASSERT_TRUE(Put(2, 1));
+  for (uint64_t i = 3; i < kAll; ++i) ASSERT_TRUE(Put(i));
+  const Numbers taken = TakeAll();
+  for (const uint64_t number : {0, 1, 2}) {
+    EXPECT_EQ(std::count(taken.begin(), taken.end(), number), 1);
+    Use(number);
+  }
+  TakeAll();
+}
+
+// Where no slab is free, whatever the Evictor takes next was offered since its last use.
+TEST_F(ColdEndTest, TheNextVictimIsReadyWhateverHappened) {
+  SimRandom random(testing::TestSeed());
+  uint64_t next = 1;
+  for (int step = 0; step < 4000; ++step) {
+    const uint64_t length = random.Draw(0.3) ? 2 * kPage : kPage;
+    if (random.Draw(0.3) && next > 1) {
+      const uint64_t number = 1 + random.Below(next - 1);
+      if (index_.Find(Key(number)) != nullptr) Use(number);
+    } else {
+      // Not the parent of the other size: spaces have one size each.
+      std::optional<uint64_t> parent;
+      const BlockIndex::Entry* last = index_.Find(Key(next - 1));
+      if (last != nullptr && last->meta.length == length && random.Draw(0.8)) parent = next - 1;
+      while (!Put(next, parent, length)) {
+        std::optional<BlockKey> victim = index_.ColdestInHost(kDomain, length);
+        if (!victim.has_value()) victim = index_.ColdestInHost(kDomain, 0);
+        ASSERT_TRUE(victim.has_value());
+        const bool of_its_size = index_.Find(*victim)->meta.length == length;
+        const bool unoffered = Evict(*victim);
+        ASSERT_TRUE(!unoffered || !of_its_size) << "step " << step << " block " << victim->lo;
+        TakeAll();
+      }
+      ++next;
+    }
+    TakeAll();
+    if (step % 200 == 0) cold_.Audit();
+  }
+}
+
+}  // namespace
+}  // namespace kvtier
