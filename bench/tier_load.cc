@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "core/check.h"
 #include "core/checksum.h"
 
 namespace kvtier::bench {
@@ -52,19 +53,19 @@ class TierLoad::Measurement {
   const double cpu_;
 };
 
-TierLoad::TierLoad(Executor* executor, DiskTier* tier)
-    : executor_(executor), tier_(tier), memory_(kLargestBlock + kMaxGetBytes) {
-  payload_ = memory_.bytes().first(kLargestBlock);
+TierLoad::TierLoad(Executor* executor, DiskTier* tier, std::span<std::byte> memory)
+    : executor_(executor), tier_(tier), memory_(memory), payload_(memory.first(kLargestBlock)) {
+  KVT_CHECK(memory.size() == kMemoryBytes);
   std::mt19937_64 random(1);
-  for (size_t i = 0; i < memory_.bytes().size(); i += sizeof(uint64_t)) {
+  for (size_t i = 0; i < memory.size(); i += sizeof(uint64_t)) {
     const uint64_t word = random();
-    std::memcpy(memory_.bytes().data() + i, &word, sizeof(word));
+    std::memcpy(memory.data() + i, &word, sizeof(word));
   }
 }
 
 std::vector<std::span<std::byte>> TierLoad::SlotsOf(uint64_t bytes, size_t most) {
   std::vector<std::span<std::byte>> slots;
-  std::span<std::byte> rest = memory_.bytes().subspan(kLargestBlock);
+  std::span<std::byte> rest = memory_.subspan(kLargestBlock);
   for (; slots.size() < most && rest.size() >= bytes; rest = rest.subspan(bytes)) {
     slots.push_back(rest.first(bytes));
   }

@@ -16,7 +16,6 @@
 #include "core/task.h"
 #include "core/task_scope.h"
 #include "tier_disk/disk_tier.h"
-#include "tier_disk/page_buffer.h"
 
 namespace kvtier::bench {
 
@@ -26,11 +25,11 @@ class TierLoad {
   static constexpr uint64_t kLargestBlock = 8 << 20;
   static constexpr size_t kMaxGetBytes = 64 << 20;  // Of gets in flight.
 
-  // Owns neither.
-  TierLoad(Executor* executor, DiskTier* tier);
+  static constexpr uint64_t kMemoryBytes = kLargestBlock + kMaxGetBytes;
 
-  // The memory that blocks move to and from: the disk may register it.
-  std::span<std::byte> memory() { return memory_.bytes(); }
+  // Owns none of them. Blocks move to and from `memory`, as they do in an agent.
+  // REQUIRES: it has kMemoryBytes.
+  TierLoad(Executor* executor, DiskTier* tier, std::span<std::byte> memory);
 
   // `streams` putters or getters of blocks of `bytes`, each one at a time.
   struct Streams {
@@ -68,7 +67,7 @@ class TierLoad {
 
   Executor* const executor_;
   DiskTier* const tier_;
-  PageBuffer memory_;  // The payload of every put, then slots for gets.
+  const std::span<std::byte> memory_;  // The payload of every put, then slots for gets.
   std::span<std::byte> payload_;
   PayloadSum sum_;              // Of the blocks being put.
   std::vector<BlockKey> keys_;  // What gets ask for.
