@@ -219,7 +219,8 @@ absl::Status Run(const Options& options) {
     KVT_RETURN_IF_ERROR(contest.Throughput(size));
   }
   if (load.failures() > 0) {
-    return absl::InternalError(absl::StrCat(load.failures(), " puts or gets failed"));
+    return absl::InternalError(absl::StrCat(
+        load.failures(), " puts or gets failed, the first: ", load.first_failure().message()));
   }
   return options.size.empty() ? Recovery(options) : absl::OkStatus();
 }

@@ -80,12 +80,17 @@ std::vector<BlockKey> TierLoad::KeysOf(uint64_t bytes) const {
   return keys;
 }
 
+void TierLoad::Count(const absl::Status& failure) {
+  ++failures_;
+  first_failure_.Update(failure);
+}
+
 Task<void> TierLoad::PutOne(uint64_t bytes, std::vector<double>* latencies) {
   const absl::Time started = executor_->Now();
   moved_ += latencies == nullptr ? 0 : bytes;
   const BlockMeta meta{.key = {.hi = next_++, .lo = bytes}, .length = bytes, .sum = sum_};
   const absl::Status put = co_await tier_->Put(meta, payload_.first(bytes));
-  if (!put.ok()) ++failures_;
+  if (!put.ok()) Count(put);
   if (latencies != nullptr) latencies->push_back(absl::ToDoubleSeconds(executor_->Now() - started));
 }
 
@@ -94,7 +99,7 @@ Task<void> TierLoad::GetOne(BlockKey key, std::span<std::byte> slot) {
   const absl::StatusOr<BlockMeta> got = co_await tier_->Get(key, slot);
   // Reclaimed under a load that also puts: a miss, and no measurement.
   if (absl::IsNotFound(got.status())) co_return;
-  if (!got.ok()) ++failures_;
+  if (!got.ok()) Count(got.status());
   moved_ += slot.size();
   latencies_.push_back(absl::ToDoubleSeconds(executor_->Now() - started));
 }

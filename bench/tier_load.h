@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "bench/io_figures.h"
 #include "core/checksum.h"
@@ -52,6 +53,7 @@ class TierLoad {
   Task<IoFigures> GetPaced(Paced load);
 
   uint64_t failures() const { return failures_; }
+  const absl::Status& first_failure() const { return first_failure_; }  // OK: none.
 
  private:
   class Measurement;
@@ -61,6 +63,7 @@ class TierLoad {
   Task<void> PutOne(uint64_t bytes, std::vector<double>* latencies);
   Task<void> GetOne(BlockKey key, std::span<std::byte> slot);
   Task<void> PutPaced(Paced load, TaskScope* puts);
+  void Count(const absl::Status& failure);
   std::vector<std::span<std::byte>> SlotsOf(uint64_t bytes, size_t most);
   // What Get() asks for: every block of that size.
   std::vector<BlockKey> KeysOf(uint64_t bytes) const;
@@ -76,6 +79,7 @@ class TierLoad {
   uint64_t moved_ = 0;             // Bytes of the measurement under way.
   std::vector<double> latencies_;  // Of its gets or puts, in seconds.
   uint64_t failures_ = 0;
+  absl::Status first_failure_;
 };
 
 }  // namespace kvtier::bench
