@@ -218,6 +218,10 @@ absl::Status Run(const Options& options) {
     if (!options.size.empty() && options.size != size.name) continue;
     KVT_RETURN_IF_ERROR(contest.Throughput(size));
   }
+  if (load.declined() > 0) {
+    std::printf("%llu puts declined for want of room, and not counted\n",
+                static_cast<unsigned long long>(load.declined()));
+  }
   if (load.failures() > 0) {
     return absl::InternalError(absl::StrCat(
         load.failures(), " puts or gets failed, the first: ", load.first_failure().message()));

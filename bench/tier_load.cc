@@ -87,10 +87,15 @@ void TierLoad::Count(const absl::Status& failure) {
 
 Task<void> TierLoad::PutOne(uint64_t bytes, std::vector<double>* latencies) {
   const absl::Time started = executor_->Now();
-  moved_ += latencies == nullptr ? 0 : bytes;
   const BlockMeta meta{.key = {.hi = next_++, .lo = bytes}, .length = bytes, .sum = sum_};
   const absl::Status put = co_await tier_->Put(meta, payload_.first(bytes));
+  // Declined under pressure: nothing moved, and no failure of the tier's.
+  if (absl::IsResourceExhausted(put)) {
+    ++declined_;
+    co_return;
+  }
   if (!put.ok()) Count(put);
+  moved_ += latencies == nullptr ? 0 : bytes;
   if (latencies != nullptr) latencies->push_back(absl::ToDoubleSeconds(executor_->Now() - started));
 }
 

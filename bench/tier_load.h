@@ -52,6 +52,7 @@ class TierLoad {
   };
   Task<IoFigures> GetPaced(Paced load);
 
+  uint64_t declined() const { return declined_; }  // Puts, for want of room.
   uint64_t failures() const { return failures_; }
   const absl::Status& first_failure() const { return first_failure_; }  // OK: none.
 
@@ -78,6 +79,7 @@ class TierLoad {
   absl::Time until_;
   uint64_t moved_ = 0;             // Bytes of the measurement under way.
   std::vector<double> latencies_;  // Of its gets or puts, in seconds.
+  uint64_t declined_ = 0;
   uint64_t failures_ = 0;
   absl::Status first_failure_;
 };

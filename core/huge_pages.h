@@ -23,7 +23,7 @@ void* MapShared(int fd, uint64_t bytes, int protection);
 // them; what is there stays. True: all of them are huge now (a mapping of less than
 // 2 MiB has none). False: the rest has the pages it had, or none yet; nothing else is
 // different. Needs Linux 6.1 for memfds, but no setting of the system's: `shmem_enabled`
-// may be `never`, only not `deny`.
+// may be `never`.
 // REQUIRES: `memory` is writable and was mapped by MapShared().
 bool TakeHugePages(std::span<std::byte> memory);
 
