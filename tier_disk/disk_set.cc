@@ -226,6 +226,10 @@ Task<absl::StatusOr<BlockMeta>> DiskSet::Get(BlockKey key, std::span<std::byte> 
   co_return got;
 }
 
+void DiskSet::Hasten(const BlockKey& key) {
+  if (const Disk* const disk = Holder(key)) disk->tier->Hasten(key);
+}
+
 Task<absl::Status> DiskSet::Erase(BlockKey key) {
   KVT_CHECK(open_);
   absl::Status result;
@@ -410,6 +414,7 @@ std::vector<DiskSet::DiskStatus> DiskSet::Statuses() const {
                         .capacity_bytes = disk->tier->capacity_bytes(),
                         .used_bytes = disk->tier->used_bytes(),
                         .index_bytes = disk->tier->index_bytes(),
+                        .manifest_bytes = disk->tier->manifest_bytes(),
                         .bytes_in = stats.bytes_in,
                         .bytes_out = stats.bytes_out,
                         .io_errors = stats.io_errors,
