@@ -21,6 +21,7 @@
 #include "core/thread_executor.h"
 #include "tier_disk/disk_tier.h"
 #include "tier_disk/open_disk.h"
+#include "tier_host/arena.h"
 
 namespace kvtier::bench {
 namespace {
@@ -49,6 +50,7 @@ struct Options {
   std::string directory = "build/bench-disk";
   double seconds = 1.0;  // Of each measurement.
   int rounds = 5;        // Of ours and fio's in turns; medians of the ratios count.
+  std::string size;      // Of kSizes: that one alone, and no recovery.
   uint64_t many_blocks = 2'000'000;
 };
 
@@ -202,19 +204,29 @@ absl::Status Run(const Options& options) {
   DiskTier tier(&executor, &pool, disk.disk.get(), disk.manifest.get(),
                 [](DiskTier::Change, const BlockKey&) {});
   KVT_RETURN_IF_ERROR(AwaitOn(&executor, tier.Open()).status());
-  TierLoad load(&executor, &tier);
-  const std::array<std::span<std::byte>, 1> memory = {load.memory()};
+  KVT_ASSIGN_OR_RETURN(const auto arena, Arena::Create("bench", TierLoad::kMemoryBytes));
+  TierLoad load(&executor, &tier, arena->bytes());
+  const std::array<std::span<std::byte>, 1> memory = {arena->bytes()};
   const absl::Status registered = disk.disk->RegisterBuffers(memory);
-  std::printf("disk tier over %s in %s, buffers %s, beside fio\n",
+  std::printf("disk tier over %s in %s, buffers %s, pages %s, beside fio\n",
               disk.io == DiskIoKind::kUring ? "io_uring" : "pread", options.directory.c_str(),
-              registered.ok() ? "registered" : "not registered");
+              registered.ok() ? "registered" : "not registered",
+              arena->huge_pages() ? "huge" : "small");
   Contest contest(options, &executor, &tier, &load);
   KVT_RETURN_IF_ERROR(contest.Prepare());
-  for (const Size& size : kSizes) KVT_RETURN_IF_ERROR(contest.Throughput(size));
-  if (load.failures() > 0) {
-    return absl::InternalError(absl::StrCat(load.failures(), " puts or gets failed"));
+  for (const Size& size : kSizes) {
+    if (!options.size.empty() && options.size != size.name) continue;
+    KVT_RETURN_IF_ERROR(contest.Throughput(size));
   }
-  return Recovery(options);
+  if (load.declined() > 0) {
+    std::printf("%llu puts declined for want of room, and not counted\n",
+                static_cast<unsigned long long>(load.declined()));
+  }
+  if (load.failures() > 0) {
+    return absl::InternalError(absl::StrCat(
+        load.failures(), " puts or gets failed, the first: ", load.first_failure().message()));
+  }
+  return options.size.empty() ? Recovery(options) : absl::OkStatus();
 }
 
 int Main(int argc, char** argv) {
@@ -228,9 +240,13 @@ int Main(int argc, char** argv) {
       options.seconds = std::atof(value);
     } else if (value != nullptr && flag == "--rounds" && std::atoi(value) > 0) {
       options.rounds = std::atoi(value);
+    } else if (value != nullptr && flag == "--size") {
+      options.size = value;
     } else {
-      std::fprintf(stderr, "usage: %s [--dir DIRECTORY] [--seconds SECONDS] [--rounds COUNT]\n",
-                   argv[0]);
+      std::fprintf(
+          stderr,
+          "usage: %s [--dir DIRECTORY] [--seconds SECONDS] [--rounds COUNT] [--size 2MiB]\n",
+          argv[0]);
       return 2;
     }
   }

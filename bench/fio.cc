@@ -11,7 +11,9 @@
 namespace kvtier::bench {
 
 absl::StatusOr<IoFigures> RunFio(const FioJob& job) {
-  std::vector<std::string> words = {"fio",
+  std::vector<std::string> words = {"env",
+                                    "GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
+                                    "fio",
                                     "--name=reference",
                                     "--ioengine=io_uring",
                                     "--direct=1",

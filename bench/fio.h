@@ -20,8 +20,9 @@ struct FioJob {
   double bytes_per_second = 0;  // 0: as fast as it goes; else I/Os start evenly spaced.
 };
 
-// Over io_uring, O_DIRECT, registered file and buffers. Errors: kNotFound, fio is not
-// installed; kUnavailable, it failed or answered something else than expected.
+// Over io_uring, O_DIRECT, registered file and buffers, those in huge pages as arenas are:
+// without, a device that is handed every small page apart would flatter us. Errors:
+// kUnavailable, fio is not installed, failed or answered something else than expected.
 absl::StatusOr<IoFigures> RunFio(const FioJob& job);
 
 }  // namespace kvtier::bench

@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "core/check.h"
 #include "core/checksum.h"
 
 namespace kvtier::bench {
@@ -52,19 +53,19 @@ class TierLoad::Measurement {
   const double cpu_;
 };
 
-TierLoad::TierLoad(Executor* executor, DiskTier* tier)
-    : executor_(executor), tier_(tier), memory_(kLargestBlock + kMaxGetBytes) {
-  payload_ = memory_.bytes().first(kLargestBlock);
+TierLoad::TierLoad(Executor* executor, DiskTier* tier, std::span<std::byte> memory)
+    : executor_(executor), tier_(tier), memory_(memory), payload_(memory.first(kLargestBlock)) {
+  KVT_CHECK(memory.size() == kMemoryBytes);
   std::mt19937_64 random(1);
-  for (size_t i = 0; i < memory_.bytes().size(); i += sizeof(uint64_t)) {
+  for (size_t i = 0; i < memory.size(); i += sizeof(uint64_t)) {
     const uint64_t word = random();
-    std::memcpy(memory_.bytes().data() + i, &word, sizeof(word));
+    std::memcpy(memory.data() + i, &word, sizeof(word));
   }
 }
 
 std::vector<std::span<std::byte>> TierLoad::SlotsOf(uint64_t bytes, size_t most) {
   std::vector<std::span<std::byte>> slots;
-  std::span<std::byte> rest = memory_.bytes().subspan(kLargestBlock);
+  std::span<std::byte> rest = memory_.subspan(kLargestBlock);
   for (; slots.size() < most && rest.size() >= bytes; rest = rest.subspan(bytes)) {
     slots.push_back(rest.first(bytes));
   }
@@ -79,12 +80,22 @@ std::vector<BlockKey> TierLoad::KeysOf(uint64_t bytes) const {
   return keys;
 }
 
+void TierLoad::Count(const absl::Status& failure) {
+  ++failures_;
+  first_failure_.Update(failure);
+}
+
 Task<void> TierLoad::PutOne(uint64_t bytes, std::vector<double>* latencies) {
   const absl::Time started = executor_->Now();
-  moved_ += latencies == nullptr ? 0 : bytes;
   const BlockMeta meta{.key = {.hi = next_++, .lo = bytes}, .length = bytes, .sum = sum_};
   const absl::Status put = co_await tier_->Put(meta, payload_.first(bytes));
-  if (!put.ok()) ++failures_;
+  // Declined under pressure: nothing moved, and no failure of the tier's.
+  if (absl::IsResourceExhausted(put)) {
+    ++declined_;
+    co_return;
+  }
+  if (!put.ok()) Count(put);
+  moved_ += latencies == nullptr ? 0 : bytes;
   if (latencies != nullptr) latencies->push_back(absl::ToDoubleSeconds(executor_->Now() - started));
 }
 
@@ -93,7 +104,7 @@ Task<void> TierLoad::GetOne(BlockKey key, std::span<std::byte> slot) {
   const absl::StatusOr<BlockMeta> got = co_await tier_->Get(key, slot);
   // Reclaimed under a load that also puts: a miss, and no measurement.
   if (absl::IsNotFound(got.status())) co_return;
-  if (!got.ok()) ++failures_;
+  if (!got.ok()) Count(got.status());
   moved_ += slot.size();
   latencies_.push_back(absl::ToDoubleSeconds(executor_->Now() - started));
 }

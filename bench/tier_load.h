@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "bench/io_figures.h"
 #include "core/checksum.h"
@@ -16,7 +17,6 @@
 #include "core/task.h"
 #include "core/task_scope.h"
 #include "tier_disk/disk_tier.h"
-#include "tier_disk/page_buffer.h"
 
 namespace kvtier::bench {
 
@@ -26,11 +26,11 @@ class TierLoad {
   static constexpr uint64_t kLargestBlock = 8 << 20;
   static constexpr size_t kMaxGetBytes = 64 << 20;  // Of gets in flight.
 
-  // Owns neither.
-  TierLoad(Executor* executor, DiskTier* tier);
+  static constexpr uint64_t kMemoryBytes = kLargestBlock + kMaxGetBytes;
 
-  // The memory that blocks move to and from: the disk may register it.
-  std::span<std::byte> memory() { return memory_.bytes(); }
+  // Owns none of them. Blocks move to and from `memory`, as they do in an agent.
+  // REQUIRES: it has kMemoryBytes.
+  TierLoad(Executor* executor, DiskTier* tier, std::span<std::byte> memory);
 
   // `streams` putters or getters of blocks of `bytes`, each one at a time.
   struct Streams {
@@ -52,7 +52,9 @@ class TierLoad {
   };
   Task<IoFigures> GetPaced(Paced load);
 
+  uint64_t declined() const { return declined_; }  // Puts, for want of room.
   uint64_t failures() const { return failures_; }
+  const absl::Status& first_failure() const { return first_failure_; }  // OK: none.
 
  private:
   class Measurement;
@@ -62,13 +64,14 @@ class TierLoad {
   Task<void> PutOne(uint64_t bytes, std::vector<double>* latencies);
   Task<void> GetOne(BlockKey key, std::span<std::byte> slot);
   Task<void> PutPaced(Paced load, TaskScope* puts);
+  void Count(const absl::Status& failure);
   std::vector<std::span<std::byte>> SlotsOf(uint64_t bytes, size_t most);
   // What Get() asks for: every block of that size.
   std::vector<BlockKey> KeysOf(uint64_t bytes) const;
 
   Executor* const executor_;
   DiskTier* const tier_;
-  PageBuffer memory_;  // The payload of every put, then slots for gets.
+  const std::span<std::byte> memory_;  // The payload of every put, then slots for gets.
   std::span<std::byte> payload_;
   PayloadSum sum_;              // Of the blocks being put.
   std::vector<BlockKey> keys_;  // What gets ask for.
@@ -76,7 +79,9 @@ class TierLoad {
   absl::Time until_;
   uint64_t moved_ = 0;             // Bytes of the measurement under way.
   std::vector<double> latencies_;  // Of its gets or puts, in seconds.
+  uint64_t declined_ = 0;
   uint64_t failures_ = 0;
+  absl::Status first_failure_;
 };
 
 }  // namespace kvtier::bench

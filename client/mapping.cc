@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/huge_pages.h"
 
 namespace kvtier {
 namespace {
@@ -35,7 +36,8 @@ absl::Status CheckFile(int fd, uint64_t bytes) {
 absl::StatusOr<std::shared_ptr<const Mapping>> Mapping::Map(int fd, uint64_t bytes, Access access) {
   if (absl::Status checked = CheckFile(fd, bytes); !checked.ok()) return checked;
   const int protection = access == Access::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
-  void* const at = mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);
+  // The agent's huge pages are mapped whole here too.
+  void* const at = MapShared(fd, bytes, protection);
   if (at == MAP_FAILED) {
     return absl::UnavailableError(
         absl::StrCat("mmap of ", bytes, " bytes of shared memory: ", strerror(errno)));

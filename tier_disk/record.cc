@@ -118,8 +118,10 @@ absl::StatusOr<RecordHeader> DecodeRecordHeader(
   if (layout.header_bytes != kRecordHeaderBytes) {
     return absl::DataLossError(absl::StrCat("record header of ", layout.header_bytes, " bytes"));
   }
-  if (!std::all_of(page.begin() + sizeof(layout), page.end(),
-                   [](std::byte byte) { return byte == std::byte{0}; })) {
+  // Zero if its first byte is and every other is as the one before it: one memcmp().
+  const auto padding = page.subspan<sizeof(HeaderLayout)>();
+  if (padding.front() != std::byte{0} ||
+      std::memcmp(padding.data(), padding.data() + 1, padding.size() - 1) != 0) {
     return absl::DataLossError("record header's padding is not zero");
   }
   if (layout.zero != 0 || layout.seal != SealOf(layout)) {

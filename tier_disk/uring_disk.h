@@ -28,7 +28,7 @@ inline constexpr unsigned kUringDepth = 128;
 // From this size on a buffer in registered memory goes in a call of its own, so that
 // its pages are not pinned again. Below, pinning costs less than a second call would
 // (a record is header and payload).
-inline constexpr uint64_t kMinFixedBytes = 128 << 10;
+inline constexpr uint64_t kMinFixedBytes = 1 << 20;
 
 class UringDisk final : public QueuedDisk {
  public:

@@ -11,6 +11,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/huge_pages.h"
 #include "core/space.h"
 #include "core/status_macros.h"
 
@@ -50,13 +51,14 @@ absl::Status Arena::Fill(const std::string& name, uint64_t bytes) {
     return Failed("ftruncate", name, bytes);
   }
   if (fcntl(read_write_fd_, F_ADD_SEALS, kSeals) != 0) return Failed("F_ADD_SEALS", name, bytes);
-  void* const start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, read_write_fd_, 0);
+  void* const start = MapShared(read_write_fd_, bytes, PROT_READ | PROT_WRITE);
   if (start == MAP_FAILED) return Failed("mmap", name, bytes);
   bytes_ = {static_cast<std::byte*>(start), bytes};
-  // Both are wishes: where shared memory has no huge pages, and where core dumps
-  // carry everything, the arena works the same.
+  // All are wishes: where shared memory has no huge pages, and where core dumps carry
+  // everything, the arena works the same.
   (void)madvise(start, bytes, MADV_HUGEPAGE);
   (void)madvise(start, bytes, MADV_DONTDUMP);
+  huge_pages_ = TakeHugePages(bytes_);
   if (!Populate(read_write_fd_, bytes_)) return Failed("populate", name, bytes);
 
   const std::string path = absl::StrCat("/proc/self/fd/", read_write_fd_);

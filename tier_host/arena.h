@@ -20,13 +20,15 @@ class Arena {
  public:
   // Makes a memfd of `bytes`, sealed against shrinking and growing (a truncation
   // would kill its readers by SIGBUS), mapped here and touched, so that memory is
-  // charged to the agent and missing memory shows now. `name` shows in
-  // /proc/PID/maps. REQUIRES: `bytes` is a positive multiple of 4096.
-  // Errors: kResourceExhausted, with errno's text.
+  // charged to the agent and missing memory shows now; in huge pages as far as the
+  // kernel has them. `name` shows in /proc/PID/maps. REQUIRES: `bytes` is a positive multiple of
+  // 4096. Errors: kResourceExhausted, with errno's text.
   static absl::StatusOr<std::unique_ptr<Arena>> Create(const std::string& name, uint64_t bytes);
   ~Arena();
 
   std::span<std::byte> bytes() const { return bytes_; }
+  // False: some of it lies in small pages, and disks move it slower (core/huge_pages.h).
+  bool huge_pages() const { return huge_pages_; }
   // For workers trusted to write reserved slots.
   int read_write_fd() const { return read_write_fd_; }
   // Reopened read-only: can be mapped for reading, never for writing. The file's
@@ -40,9 +42,10 @@ class Arena {
   absl::Status Fill(const std::string& name, uint64_t bytes);
 
   const int read_write_fd_;
-  // Both are set once, by Fill().
+  // All are set once, by Fill().
   int read_only_fd_ = -1;
   std::span<std::byte> bytes_;
+  bool huge_pages_ = false;
 };
 
 }  // namespace kvtier

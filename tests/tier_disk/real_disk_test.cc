@@ -21,7 +21,7 @@ using testing::FormName;
 using testing::FreshDirectory;
 using testing::RunTask;
 
-constexpr uint64_t kSegmentBytes = uint64_t{1} << 20;
+constexpr uint64_t kSegmentBytes = uint64_t{4} << 20;
 
 class RealDiskTest : public ::testing::TestWithParam<DiskForm> {
  protected:

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/huge_pages.h"
 
 namespace kvtier {
 namespace {
@@ -61,6 +62,17 @@ TEST(ArenaTest, EveryPageIsResidentFromTheStart) {
   const auto arena = MakeArena("test");
   std::vector<unsigned char> resident(kBytes / 4096);
   ASSERT_EQ(mincore(arena->bytes().data(), kBytes, resident.data()), 0);
+  for (const unsigned char page : resident) EXPECT_EQ(page & 1, 1);
+}
+
+TEST(ArenaTest, HugePagesAndTheRestBehindThemAreResident) {
+  constexpr uint64_t kLarge = 2 * kHugePageBytes + 8192;
+  const auto arena = Arena::Create("test", kLarge);
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  std::byte* const start = (*arena)->bytes().data();
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(start) % kHugePageBytes, 0);
+  std::vector<unsigned char> resident(kLarge / 4096);
+  ASSERT_EQ(mincore(start, kLarge, resident.data()), 0);
   for (const unsigned char page : resident) EXPECT_EQ(page & 1, 1);
 }
 
