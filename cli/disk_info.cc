@@ -40,7 +40,7 @@ std::string DisksOf(const v1::AgentStatusResponse& status) {
                {"USED", Align::kRight},
                {"FULL", Align::kRight},
                {"BLOCKS", Align::kRight},
-               {"INDEX", Align::kRight},
+               {"MEMORY", Align::kRight},
                {"BYTES IN", Align::kRight},
                {"BYTES OUT", Align::kRight},
                {"WRITTEN", Align::kRight},
@@ -53,7 +53,7 @@ std::string DisksOf(const v1::AgentStatusResponse& status) {
   for (const Report& disk : status.disks()) {
     table.AddRow({disk.directory(), StateOf(disk), disk.io(), BytesText(disk.capacity_bytes()),
                   BytesText(disk.used_bytes()), ShareText(disk.used_bytes(), disk.capacity_bytes()),
-                  CountText(disk.blocks()), BytesText(disk.index_bytes()),
+                  CountText(disk.blocks()), BytesText(disk.index_bytes() + disk.manifest_bytes()),
                   BytesText(disk.bytes_in()), BytesText(disk.bytes_out()),
                   BytesText(disk.written_bytes()), AmplificationOf(disk), BudgetOf(disk),
                   CountText(disk.io_errors()), CountText(disk.quarantines())});
@@ -73,6 +73,7 @@ void WriteDisk(const Report& disk, JsonWriter* json) {
   json->Count("capacity_bytes", disk.capacity_bytes());
   json->Count("used_bytes", disk.used_bytes());
   json->Count("index_bytes", disk.index_bytes());
+  json->Count("manifest_bytes", disk.manifest_bytes());
   json->Count("bytes_in", disk.bytes_in());
   json->Count("bytes_out", disk.bytes_out());
   json->Count("io_errors", disk.io_errors());

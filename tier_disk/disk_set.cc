@@ -203,6 +203,10 @@ Task<absl::StatusOr<BlockMeta>> DiskSet::Get(BlockKey key, std::span<std::byte> 
   co_return got;
 }
 
+void DiskSet::Hasten(const BlockKey& key) {
+  if (const Disk* const disk = Holder(key)) disk->tier->Hasten(key);
+}
+
 Task<absl::Status> DiskSet::Erase(BlockKey key) {
   KVT_CHECK(open_);
   absl::Status result;

@@ -97,6 +97,7 @@ std::vector<DiskSet::DiskStatus> DiskSet::Statuses() const {
                         .capacity_bytes = disk->tier->capacity_bytes(),
                         .used_bytes = disk->tier->used_bytes(),
                         .index_bytes = disk->tier->index_bytes(),
+                        .manifest_bytes = disk->tier->manifest_bytes(),
                         .bytes_in = stats.bytes_in,
                         .bytes_out = stats.bytes_out,
                         .written_bytes = disk->watched->written_bytes(),

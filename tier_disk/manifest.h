@@ -41,6 +41,8 @@ class Manifest {
   // On return the batch survives kill -9 of the process (not yet a power cut: the
   // last batches may be lost then, and become misses). Errors: kUnavailable.
   virtual Task<absl::Status> Commit(ManifestBatch batch) = 0;
+  // Memory that it takes now.
+  virtual uint64_t memory_bytes() const { return 0; }
   // OK: there is room for more rows. kResourceExhausted: there may be none, so nothing
   // new is to be put; small changes still go through.
   virtual absl::Status HasRoom() const { return absl::OkStatus(); }

@@ -50,6 +50,8 @@ class RocksManifest final : public Manifest {
   ~RocksManifest() override;  // REQUIRES: no call is in flight.
 
   Task<absl::Status> Commit(ManifestBatch batch) override;
+  // Memtables, cached blocks and what open tables need: bounded by the store's options.
+  uint64_t memory_bytes() const override;
   // Asks the file system. OK when that does not answer: then nothing is known.
   absl::Status HasRoom() const override;
   Task<absl::StatusOr<ManifestImage>> Load() override;
