@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -55,13 +56,13 @@ class ColdEndTest : public ::testing::Test {
   ColdEnd cold_{host_.get()};
 };
 
-constexpr uint64_t kAll = 32 * 8;
+constexpr uint64_t kAll = 256;  // Slots of the tier.
 using Numbers = std::vector<uint64_t>;
 
 TEST_F(ColdEndTest, NothingIsOfferedWhileSlabsAreFree) {
-  for (uint64_t i = 0; i < 30 * 8; ++i) ASSERT_TRUE(Put(i));
+  for (uint64_t i = 0; i < kAll - 16; ++i) ASSERT_TRUE(Put(i));
   EXPECT_EQ(TakeAll(), Numbers()) << "two of 32 slabs are the sixteenth part";
-  for (uint64_t i = 30 * 8; i < kAll; ++i) ASSERT_TRUE(Put(i));
+  for (uint64_t i = kAll - 16; i < kAll; ++i) ASSERT_TRUE(Put(i));
   const Numbers first = TakeAll();
   ASSERT_EQ(first.size(), kAll / kReadyDivisor);
   for (uint64_t i = 0; i < first.size(); ++i) EXPECT_EQ(first[i], i) << "the coldest first";

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/agent/agent_rig.h"
 #include "tier_disk/record.h"
 

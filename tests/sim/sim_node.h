@@ -71,6 +71,8 @@ class SimNode {
   bool device_lost() const { return device_lost_; }
   // No disk of the running agent is out of service.
   bool DisksServe() const;
+  // Everything committed is written to disk: the only write policy that survives kill -9.
+  bool writes_everything() const;
   // A disk's manifest could not be read at the start: it stays out until the next one.
   bool MissesADisk() const;
   // What survives the process, and its hold on it, which does not.
@@ -82,8 +84,6 @@ class SimNode {
     std::unique_ptr<testing::SimManifest> manifest;
   };
   const std::vector<std::unique_ptr<NodeDisk>>& disks() { return disks_; }
-  // Everything committed is written to disk: the only write policy that survives kill -9.
-  bool writes_everything() const;
   const std::string& address() const { return address_; }
   size_t number() const { return options_.number; }
 
