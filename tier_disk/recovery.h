@@ -9,6 +9,7 @@
 
 #include "tier_disk/manifest.h"
 #include "tier_disk/segment_log.h"
+#include "tier_disk/tenant_keys.h"
 
 namespace kvtier {
 
@@ -19,9 +20,13 @@ struct RecoveredDisk {
   uint64_t dropped_stale = 0;
   uint64_t dropped_corrupt = 0;
   uint64_t dropped_misfit = 0;
+  uint64_t dropped_keyless = 0;
 };
 
-RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segment_bytes);
+// `keys`: of a disk whose payloads are sealed; what they do not open is not to be trusted.
+// Null: what is sealed is not.
+RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segment_bytes,
+                      const TenantKeys* keys = nullptr);
 
 }  // namespace kvtier
 
