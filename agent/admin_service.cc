@@ -98,32 +98,6 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
   co_return absl::OkStatus();
 }
 
-void AdminService::FillDisks(v1::AgentStatusResponse* response) const {
-  const std::vector<DiskSet::DiskStatus> statuses = agent_->disks()->Statuses();
-  size_t next = 0;
-  for (const AboutDisk& about : about_.disks) {
-    v1::DiskReport* const report = response->add_disks();
-    report->set_directory(about.directory);
-    if (!about.error.ok()) {
-      report->set_health(absl::StrCat("not open: ", about.error.ToString()));
-      continue;
-    }
-    const DiskSet::DiskStatus& status = statuses.at(next++);
-    report->set_id(status.id.ToHex());
-    report->set_io(about.io);
-    report->set_serving(status.serving);
-    report->set_health(status.health);
-    report->set_quarantines(status.quarantines);
-    report->set_blocks(status.block_count);
-    report->set_capacity_bytes(status.capacity_bytes);
-    report->set_used_bytes(status.used_bytes);
-    report->set_index_bytes(status.index_bytes);
-    report->set_bytes_in(status.bytes_in);
-    report->set_bytes_out(status.bytes_out);
-    report->set_io_errors(status.io_errors);
-  }
-}
-
 AdminService::Reactor* AdminService::Lookup(Context* context, const v1::LookupRequest* request,
                                             v1::LookupResponse* response) {
   return RunUnary(context, agent_->executor(), agent_->scope(), DoLookup(request, response));

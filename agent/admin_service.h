@@ -1,8 +1,10 @@
 // AdminService tells operators what the agent holds and did. Read-only but for
-// EvictTier, which drops cached copies and nothing else.
+// EvictTier, which drops cached copies and nothing else, and StartDiskVerify, which
+// drops what is damaged.
 #ifndef KVTIER_AGENT_ADMIN_SERVICE_H_
 #define KVTIER_AGENT_ADMIN_SERVICE_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,10 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                   v1::LookupResponse* response) override;
   Reactor* EvictTier(Context* context, const v1::EvictTierRequest* request,
                      v1::EvictTierResponse* response) override;
+  Reactor* StartDiskVerify(Context* context, const v1::StartDiskVerifyRequest* request,
+                           v1::StartDiskVerifyResponse* response) override;
+  Reactor* DiskVerifyStatus(Context* context, const v1::DiskVerifyStatusRequest* request,
+                            v1::DiskVerifyStatusResponse* response) override;
 
  private:
   Task<absl::Status> DoStatus(v1::AgentStatusResponse* response);
@@ -46,6 +52,11 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
   Task<absl::Status> DoEvictTier(const v1::EvictTierRequest* request,
                                  v1::EvictTierResponse* response);
   void FillDisks(v1::AgentStatusResponse* response) const;
+  Task<absl::Status> DoStartDiskVerify(const v1::StartDiskVerifyRequest* request,
+                                       v1::StartDiskVerifyResponse* response);
+  Task<absl::Status> DoDiskVerifyStatus(v1::DiskVerifyStatusResponse* response);
+  // `status`: of the agent's disk; nullptr: it did not open.
+  v1::DiskVerify DiskVerifyOf(const AboutDisk& about, const DiskSet::DiskStatus* status) const;
   absl::StatusOr<BlockKey> KeyOf(const v1::LookupRequest& request) const;
 
   Agent* const agent_;

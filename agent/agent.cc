@@ -120,6 +120,7 @@ Task<absl::StatusOr<DiskSet::Recovery>> Agent::Start() {
     KVT_CO_ASSIGN_OR_RETURN(recovery_, co_await disks_->Open(deadline));
     RegisterArenas();
     for (const BlockKey& key : disks_->Keys()) index_.DiskChanged(Delta::Kind::kAdd, key);
+    disks_->StartScrub(options_.scrub_bytes_per_second);
   }
   scope_.Spawn(SweepDeadlines());
   if (reporter_ != nullptr) scope_.Spawn(reporter_->Run());
@@ -147,6 +148,7 @@ void Agent::RegisterArenas() {
 Task<bool> Agent::Stop(absl::Time deadline) {
   stopping_ = true;
   if (reporter_ != nullptr) reporter_->Stop();
+  if (disks_ != nullptr) disks_->StopScrub();
   const bool idle = co_await scope_.Idle(deadline);
   if (!idle || disks_ == nullptr) co_return idle;
   co_return co_await disks_->Idle(deadline);

@@ -54,8 +54,9 @@ class Agent {
     TenantTable tenants;
     uint64_t host_bytes = 0;  // Of all arenas; each tenant's domain gets an equal part.
     uint64_t slab_bytes = uint64_t{64} << 20;
-    uint64_t gpu_bytes = 0;        // 0: no GPU pool.
-    uint64_t gpu_block_bytes = 0;  // Of the blocks that the pool is for.
+    uint64_t scrub_bytes_per_second = 0;  // Of each disk; 0: only when asked.
+    uint64_t gpu_bytes = 0;               // 0: no GPU pool.
+    uint64_t gpu_block_bytes = 0;         // Of the blocks that the pool is for.
   };
   // Not owned. What is null is not there: the node then runs without that part.
   struct DiskSeam {
@@ -102,7 +103,7 @@ class Agent {
   PeerServer& peer_server() { return *peer_server_; }
   const HostTier& host() const { return *host_; }
   const AgentStats& stats() const { return stats_; }
-  const DiskSet* disks() const { return disks_.get(); }                    // nullptr: none.
+  DiskSet* disks() const { return disks_.get(); }                          // nullptr: none.
   const DiskSet::Recovery& recovery() const { return recovery_; }          // What Start() found.
   const GpuPool* gpu() const { return gpu_.get(); }                        // nullptr: none.
   const Offloader* offloader() const { return offloader_.get(); }          // nullptr: no disk.

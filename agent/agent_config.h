@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "agent/tenants.h"
+#include "tier_disk/scrub.h"
 
 namespace kvtier {
 
@@ -28,9 +28,11 @@ struct AgentConfig {
   std::vector<uint64_t> disk_bytes = {uint64_t{8} << 30};
   bool disk_buffered = false;                    // Page cache and fdatasync instead of O_DIRECT.
   uint64_t segment_bytes = uint64_t{256} << 20;  // Unit of reclaim; >= 2 slabs' block.
-  uint64_t gpu_bytes = 0;                        // Of the GPU pool; 0: none.
-  uint64_t gpu_block_bytes = 0;                  // Of the blocks it is for; needed with gpu_bytes.
-  std::string device = "auto";                   // "auto", "cuda:N" or "emulated".
+  // Read to verify records in the background, each second; 0: only when asked.
+  uint64_t scrub_bytes_per_second = kScrubBytesPerSecond;
+  uint64_t gpu_bytes = 0;            // Of the GPU pool; 0: none.
+  uint64_t gpu_block_bytes = 0;      // Of the blocks it is for; needed with gpu_bytes.
+  std::string device = "auto";       // "auto", "cuda:N" or "emulated".
   std::string tenants_dir;           // A file a tenant, its content the secret; empty or an empty
                                      // directory: the open tenant "default".
   std::vector<uint32_t> allow_uids;  // Of workers; empty: the agent's own only.
@@ -47,9 +49,6 @@ struct AgentConfig {
  private:
   absl::Status ValidateDisks() const;
 };
-
-// "64", "64KiB", "64MiB", "64GiB", "64TiB". Errors: kInvalidArgument.
-absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
 
 // Reads `directory`: every regular file whose name does not start with a dot is a
 // tenant; a newline at the end of its content is not part of the secret. Errors:

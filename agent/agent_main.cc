@@ -35,6 +35,7 @@
 #include "agent/node_disks.h"
 #include "agent/peer_service.h"
 #include "agent/worker_service.h"
+#include "core/byte_size.h"
 #include "core/call_on_executor.h"
 #include "core/check.h"
 #include "core/log.h"
@@ -97,6 +98,7 @@ ABSL_FLAG(std::vector<std::string>, disk_dir, {}, "Directories of the disk tier,
 ABSL_FLAG(kvtier::ByteSizes, disk_bytes, {{uint64_t{8} << 30}}, "Bytes preallocated in each --disk_dir: one size, or one for each.");
 ABSL_FLAG(bool, disk_buffered, false, "For file systems without O_DIRECT: disk I/O through the page cache, each write synced.");
 ABSL_FLAG(kvtier::ByteSize, segment_bytes, {uint64_t{256} << 20}, "Size of a segment, the unit of reclaim.");
+ABSL_FLAG(kvtier::ByteSize, scrub_bytes_per_second, {kvtier::kScrubBytesPerSecond}, "Read to verify what is on disk, in the background; 0: only on `kvtier disk verify`.");
 ABSL_FLAG(kvtier::ByteSize, gpu_bytes, {0}, "Device memory for blocks; 0: no GPU pool.");
 ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks that --gpu_bytes is for.");
 ABSL_FLAG(std::string, device, "auto", "auto, cuda:N or emulated; used with --gpu_bytes.");
@@ -131,6 +133,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
                      .disk_bytes = absl::GetFlag(FLAGS_disk_bytes).bytes,
                      .disk_buffered = absl::GetFlag(FLAGS_disk_buffered),
                      .segment_bytes = absl::GetFlag(FLAGS_segment_bytes).bytes,
+                     .scrub_bytes_per_second = absl::GetFlag(FLAGS_scrub_bytes_per_second).bytes,
                      .gpu_bytes = absl::GetFlag(FLAGS_gpu_bytes).bytes,
                      .gpu_block_bytes = absl::GetFlag(FLAGS_gpu_block_bytes).bytes,
                      .device = absl::GetFlag(FLAGS_device),
@@ -321,6 +324,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                                       .tenants = std::move(tenants),
                                       .host_bytes = config.host_bytes,
                                       .slab_bytes = config.slab_bytes,
+                                      .scrub_bytes_per_second = config.scrub_bytes_per_second,
                                       .gpu_bytes = config.gpu_bytes,
                                       .gpu_block_bytes = config.gpu_block_bytes},
                                      {.executor = &executor,

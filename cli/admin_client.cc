@@ -54,6 +54,17 @@ absl::StatusOr<v1::EvictTierResponse> AgentAdmin::EvictTier(
                                     timeout_);
 }
 
+absl::StatusOr<v1::StartDiskVerifyResponse> AgentAdmin::StartDiskVerify(
+    const v1::StartDiskVerifyRequest& request) const {
+  return Ask<v1::StartDiskVerifyResponse>(stub_.get(), &v1::AgentAdmin::Stub::StartDiskVerify,
+                                          request, timeout_);
+}
+
+absl::StatusOr<v1::DiskVerifyStatusResponse> AgentAdmin::DiskVerifyStatus() const {
+  return Ask<v1::DiskVerifyStatusResponse>(stub_.get(), &v1::AgentAdmin::Stub::DiskVerifyStatus,
+                                           v1::DiskVerifyStatusRequest(), timeout_);
+}
+
 CoordinatorAdmin::CoordinatorAdmin(const std::string& address, absl::Duration timeout)
     : stub_(v1::CoordinatorAdmin::NewStub(Connect(address))), timeout_(timeout) {}
 

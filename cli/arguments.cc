@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "core/byte_size.h"
 #include "core/status_macros.h"
 #include "proto/convert.h"
 
@@ -23,11 +24,12 @@ struct VerbWord {
   absl::string_view options;  // Separated by spaces, beside the ones every verb takes.
 };
 constexpr absl::string_view kEveryVerb = "--output";
-constexpr std::array<VerbWord, 9> kVerbs = {{
+constexpr std::array<VerbWord, 10> kVerbs = {{
     {"status", Verb::kStatus, "--agent --coordinator --timeout"},
     {"nodes", Verb::kNodes, "--agent --coordinator --timeout"},
     {"tiers", Verb::kTiers, "--agent --timeout"},
-    {"disk", Verb::kDisk, "--agent --timeout"},
+    {"disk info", Verb::kDiskInfo, "--agent --timeout"},
+    {"disk verify", Verb::kDiskVerify, "--agent --timeout --rate"},
     {"lookup", Verb::kLookup,
      "--agent --coordinator --timeout --block-key --tenant --space-digest --engine-key"},
     {"evict", Verb::kEvict, "--agent --timeout --tier --yes"},
@@ -39,7 +41,7 @@ constexpr std::array<VerbWord, 9> kVerbs = {{
 // Every option there is; those in kNoValue stand alone.
 constexpr absl::string_view kOptions =
     "--agent --coordinator --output --timeout --block-key --tenant --space-digest --engine-key "
-    "--tier --yes";
+    "--tier --yes --rate";
 constexpr absl::string_view kNoValue = "--yes";
 constexpr absl::string_view kRepeatable = "--agent";
 
@@ -102,19 +104,25 @@ absl::StatusOr<Pieces> TakeApart(std::span<const std::string> words) {
 
 absl::StatusOr<const VerbWord*> FindVerb(const Pieces& pieces) {
   if (pieces.words.empty()) return Wrong("a verb is missing; see kvtier help");
+  // `disk` is a family: its second word belongs to the verb.
+  const bool is_disk = pieces.words[0] == "disk";
+  if (is_disk && pieces.words.size() == 1) return Wrong("disk needs a second word: info or verify");
+  const size_t verb_words = is_disk ? 2 : 1;
+  const std::string spoken =
+      is_disk ? absl::StrCat("disk ", pieces.words[1]) : std::string(pieces.words[0]);
   for (const VerbWord& known : kVerbs) {
-    if (known.word != pieces.words[0]) continue;
+    if (known.word != spoken) continue;
     for (const auto& [name, values] : pieces.options) {
       if (!Lists(known.options, name) && !Lists(kEveryVerb, name)) {
         return Wrong(absl::StrCat(known.word, " does not take ", name));
       }
     }
-    if (pieces.words.size() > 1 && known.verb != Verb::kSettings && known.verb != Verb::kDisk) {
-      return Wrong(absl::StrCat(known.word, " does not take '", pieces.words[1], "'"));
+    if (pieces.words.size() > verb_words && known.verb != Verb::kSettings) {
+      return Wrong(absl::StrCat(known.word, " does not take '", pieces.words[verb_words], "'"));
     }
     return &known;
   }
-  return Wrong(absl::StrCat("unknown verb '", pieces.words[0], "'; see kvtier help"));
+  return Wrong(absl::StrCat("unknown verb '", spoken, "'; see kvtier help"));
 }
 
 std::optional<std::string> ValueOf(const Pieces& pieces, const char* name) {
@@ -209,11 +217,14 @@ absl::Status ReadEvict(const Pieces& pieces, Arguments* arguments) {
   return absl::OkStatus();
 }
 
-absl::Status ReadDisk(const Pieces& pieces, Arguments* arguments) {
-  if (pieces.words.size() != 2 || pieces.words[1] != "info") {
-    return Wrong("disk takes info");
+absl::Status ReadDiskVerify(const Pieces& pieces, Arguments* arguments) {
+  const auto text = ValueOf(pieces, "--rate");
+  if (!text) return absl::OkStatus();
+  const absl::StatusOr<uint64_t> rate = ParseBytes(*text);
+  if (!rate.ok() || *rate == 0) {
+    return Wrong(absl::StrCat("--rate is bytes a second, for example 64MiB, not '", *text, "'"));
   }
-  arguments->disk_action = DiskAction::kInfo;
+  arguments->rate = *rate;
   return absl::OkStatus();
 }
 
@@ -243,9 +254,11 @@ absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
   Arguments arguments;
   arguments.verb = verb->verb;
   KVT_RETURN_IF_ERROR(ReadCommon(pieces, &arguments));
-  if (arguments.verb == Verb::kDisk) KVT_RETURN_IF_ERROR(ReadDisk(pieces, &arguments));
   if (arguments.verb == Verb::kLookup) KVT_RETURN_IF_ERROR(ReadLookup(pieces, &arguments));
   if (arguments.verb == Verb::kEvict) KVT_RETURN_IF_ERROR(ReadEvict(pieces, &arguments));
+  if (arguments.verb == Verb::kDiskVerify) {
+    KVT_RETURN_IF_ERROR(ReadDiskVerify(pieces, &arguments));
+  }
   if (arguments.verb == Verb::kSettings) KVT_RETURN_IF_ERROR(ReadSettings(pieces, &arguments));
   return arguments;
 }
@@ -257,6 +270,8 @@ std::string HelpText() {
   kvtier nodes                       the nodes that the coordinator knows
   kvtier tiers                       capacity, use, hits, bytes and latencies of each tier
   kvtier disk info                   each disk: health, capacity, use, bytes, errors
+  kvtier disk verify [--rate BYTES]  reads and verifies every record of the agents' disks now;
+                                     --rate is a second and disk (64MiB; the agent chooses)
   kvtier lookup --block-key HEX      where a block is
   kvtier lookup --tenant T --space-digest HEX --engine-key HEX
   kvtier evict --tier host --yes     drops a tier's blocks that nobody holds
@@ -271,7 +286,8 @@ Options
   -o, --output FORMAT    table or json
   --timeout DURATION     of each question: 1ms to 60s (2s)
 
-Exit codes: 0 done, 1 failed or only partly answered, 2 unreachable, 3 not found, 64 wrong usage.
+Exit codes: 0 done, 1 failed or only partly answered, 2 unreachable, 3 not found, 4 damage found,
+64 wrong usage.
 )";
 }
 

@@ -3,6 +3,7 @@
 #ifndef KVTIER_CLI_ARGUMENTS_H_
 #define KVTIER_CLI_ARGUMENTS_H_
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,9 +19,18 @@ namespace kvtier::cli {
 inline constexpr const char* kDefaultAgent = "unix:/run/kvtier/kvtier.sock";
 inline constexpr absl::Duration kDefaultTimeout = absl::Seconds(2);
 
-enum class Verb { kStatus, kNodes, kTiers, kDisk, kLookup, kEvict, kSettings, kVersion, kHelp };
-// The word after `disk`.
-enum class DiskAction { kInfo };
+enum class Verb {
+  kStatus,
+  kNodes,
+  kTiers,
+  kDiskInfo,
+  kDiskVerify,
+  kLookup,
+  kEvict,
+  kSettings,
+  kVersion,
+  kHelp
+};
 enum class Format { kTable, kJson };
 
 // A block as an engine and its tenant name it.
@@ -37,8 +47,6 @@ struct Arguments {
   Format format = Format::kTable;
   absl::Duration timeout = kDefaultTimeout;  // 1 ms to 60 s, for the whole of one RPC.
 
-  DiskAction disk_action = DiskAction::kInfo;
-
   // lookup: exactly one of the two.
   std::optional<BlockKey> block_key;
   std::optional<EngineName> engine_name;
@@ -46,6 +54,9 @@ struct Arguments {
   // evict: always both.
   std::optional<Tier> tier;
   bool yes = false;
+
+  // disk verify: bytes a second of each disk; 0: as the agent chooses.
+  uint64_t rate = 0;
 
   // settings: `get [NAME]` or `set NAME=VALUE`.
   std::string setting_name;

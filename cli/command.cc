@@ -3,7 +3,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "cli/arguments.h"
-#include "cli/disk.h"
+#include "cli/disk_info.h"
+#include "cli/disk_verify.h"
 #include "cli/evict.h"
 #include "cli/lookup.h"
 #include "cli/nodes.h"
@@ -15,7 +16,7 @@
 namespace kvtier::cli {
 namespace {
 
-Outcome Run(const Arguments& arguments) {
+Outcome Run(const Arguments& arguments, const Progress& progress) {
   switch (arguments.verb) {
     case Verb::kStatus:
       return RunStatus(arguments);
@@ -23,12 +24,14 @@ Outcome Run(const Arguments& arguments) {
       return RunNodes(arguments);
     case Verb::kTiers:
       return RunTiers(arguments);
-    case Verb::kDisk:
-      return RunDisk(arguments);
+    case Verb::kDiskInfo:
+      return RunDiskInfo(arguments);
     case Verb::kLookup:
       return RunLookup(arguments);
     case Verb::kEvict:
       return RunEvict(arguments);
+    case Verb::kDiskVerify:
+      return RunDiskVerify(arguments, progress);
     case Verb::kSettings:
       return RunSettings(arguments);
     case Verb::kVersion:
@@ -41,13 +44,13 @@ Outcome Run(const Arguments& arguments) {
 
 }  // namespace
 
-Outcome RunCommand(std::span<const std::string> words) {
+Outcome RunCommand(std::span<const std::string> words, const Progress& progress) {
   const absl::StatusOr<Arguments> arguments = ParseArguments(words);
   if (!arguments.ok()) {
     return {.code = ExitCode::kUsage,
             .err = absl::StrCat("kvtier: ", arguments.status().message(), "\n")};
   }
-  return Run(*arguments);
+  return Run(*arguments, progress);
 }
 
 }  // namespace kvtier::cli

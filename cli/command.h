@@ -6,11 +6,12 @@
 #include <string>
 
 #include "cli/outcome.h"
+#include "cli/progress.h"
 
 namespace kvtier::cli {
 
-// `words` are the command line without the program's name.
-Outcome RunCommand(std::span<const std::string> words);
+// `words` are the command line without the program's name. `progress` hears of long work.
+Outcome RunCommand(std::span<const std::string> words, const Progress& progress = {});
 
 }  // namespace kvtier::cli
 

@@ -12,6 +12,7 @@ enum class ExitCode : int {
   kFailed = 1,       // An answer said no, or some of several did not answer.
   kUnreachable = 2,  // Nobody answered within --timeout.
   kNotFound = 3,     // Everybody answered, and none has it.
+  kDamaged = 4,      // Everybody answered, and damage was found.
   kUsage = 64,       // The command line was wrong; nothing was asked.
 };
 

@@ -77,6 +77,7 @@ Task<void> DiskSet::OpenOne(Disk* disk) {
     co_return;
   }
   ForgetDuplicates(disk);
+  ScrubIfOpen(disk);
   StartFollowing(disk);
 }
 
@@ -128,6 +129,30 @@ Task<bool> DiskSet::Idle(absl::Time deadline) {
     idle = idle && one;
   }
   co_return idle;
+}
+
+// Scrub.
+
+void DiskSet::StartScrub(uint64_t bytes_per_second) {
+  KVT_CHECK(open_);
+  scrub_bytes_per_second_ = bytes_per_second;
+  for (const auto& disk : disks_) ScrubIfOpen(disk.get());
+}
+
+void DiskSet::ScrubIfOpen(Disk* disk) {
+  if (!scrub_bytes_per_second_.has_value() || !disk->recovery.ok()) return;
+  scope_->Spawn(disk->tier->RunScrub(*scrub_bytes_per_second_));
+}
+
+void DiskSet::StopScrub() {
+  scrub_bytes_per_second_.reset();
+  for (const auto& disk : disks_) disk->tier->StopScrub();
+}
+
+std::vector<absl::Status> DiskSet::VerifyAll(uint64_t bytes_per_second) {
+  std::vector<absl::Status> began;
+  for (const auto& disk : disks_) began.push_back(disk->tier->VerifyAll(bytes_per_second));
+  return began;
 }
 
 // Calls.
@@ -387,7 +412,8 @@ std::vector<DiskSet::DiskStatus> DiskSet::Statuses() const {
                         .index_bytes = disk->tier->index_bytes(),
                         .bytes_in = stats.bytes_in,
                         .bytes_out = stats.bytes_out,
-                        .io_errors = stats.io_errors});
+                        .io_errors = stats.io_errors,
+                        .scrub = disk->tier->scrub()});
   }
   return statuses;
 }

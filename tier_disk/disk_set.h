@@ -73,6 +73,7 @@ class DiskSet final : public DiskResidents {
     uint64_t bytes_in = 0;     // And on: as in TierStats.
     uint64_t bytes_out = 0;
     uint64_t io_errors = 0;
+    ScrubReport scrub;
   };
   struct Calls {
     size_t puts = 0;
@@ -88,6 +89,13 @@ class DiskSet final : public DiskResidents {
   // `deadline`: a disk that opens later joins then, one that fails stays out until the
   // next start. Errors: the first disk's, if none opened.
   Task<absl::StatusOr<Recovery>> Open(absl::Time deadline);
+
+  // Scrubs every disk from when it opens on, in `scope`: DiskTier::RunScrub(). Call once,
+  // after Open().
+  void StartScrub(uint64_t bytes_per_second);
+  void StopScrub();
+  // DiskTier::VerifyAll() on every disk; what each said, as the members are.
+  std::vector<absl::Status> VerifyAll(uint64_t bytes_per_second);
 
   // Waits until no reclaim runs on any disk; false: one still does at the deadline.
   Task<bool> Idle(absl::Time deadline);
@@ -142,6 +150,7 @@ class DiskSet final : public DiskResidents {
   Task<void> EraseForgotten(Disk* disk);
 
   Task<void> OpenOne(Disk* disk);
+  void ScrubIfOpen(Disk* disk);
   // A disk has opened: what others have already is forgotten on it.
   uint64_t ForgetDuplicates(Disk* disk);
   void HealthChanged(Disk* disk);
@@ -160,7 +169,8 @@ class DiskSet final : public DiskResidents {
   std::shared_ptr<Event> all_ended_opening_;
   size_t opening_ = 0;
   bool open_ = false;
-  uint64_t misses_ = 0;  // Of blocks on no disk that serves.
+  std::optional<uint64_t> scrub_bytes_per_second_;  // From StartScrub() until StopScrub().
+  uint64_t misses_ = 0;                             // Of blocks on no disk that serves.
 };
 
 }  // namespace kvtier

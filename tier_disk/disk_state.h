@@ -1,6 +1,5 @@
 // DiskTier's state, shared by its flows: disk_put.cc, disk_get.cc, disk_reclaim.cc,
-// disk_tenants.cc.
-// Private to tier_disk.
+// disk_scrub.cc, disk_tenants.cc. Private to tier_disk.
 #ifndef KVTIER_TIER_DISK_DISK_STATE_H_
 #define KVTIER_TIER_DISK_DISK_STATE_H_
 
@@ -17,6 +16,7 @@
 #include "tier_disk/group_commit.h"
 #include "tier_disk/record.h"
 #include "tier_disk/record_index.h"
+#include "tier_disk/scrub.h"
 #include "tier_disk/segment_log.h"
 
 namespace kvtier {
@@ -59,6 +59,9 @@ struct DiskTier::State {
   absl::flat_hash_map<std::string, std::shared_ptr<SharedOutcome>> salting;
   absl::flat_hash_set<std::string> erasing;
   size_t gets_in_flight = 0;
+  std::optional<Scrub> scrub;         // From RunScrub() on.
+  std::shared_ptr<Event> scrub_wake;  // What RunScrub() waits for.
+  bool scrub_stopped = false;
   TierStats stats;
   TaskScope background;  // Last: its tasks go first.
 
@@ -122,6 +125,8 @@ struct DiskTier::State {
   Task<uint64_t> CopySurvivors(SegmentId victim, std::vector<BlockKey> keys);
   // Copies one block's record to the open segment; the index then points there.
   Task<absl::Status> Reappend(const BlockKey& key);
+  // Verifies one record where it lies now. `slot` holds SlotBytes(length) bytes.
+  Task<Scrub::Outcome> ScrubRecord(DiskEntry entry, std::span<std::byte> slot);
 };
 
 }  // namespace kvtier

@@ -48,8 +48,10 @@ Task<absl::StatusOr<DiskTier::Recovery>> DiskTier::Open() {
       Log(LogLevel::kError, absl::StrCat("disk: ", added.message()));
     }
   }
-  RecoveredDisk found =
-      Recover(*std::move(image), segments, state.disk->segment_bytes(), state.keys);
+  const auto readable = [&](KeyId key_id) {
+    return state.keys == nullptr ? LiesInTheClear(key_id) : state.keys->Opens(key_id);
+  };
+  RecoveredDisk found = Recover(*std::move(image), segments, state.disk->segment_bytes(), readable);
   KVT_KILL_POINT("open.before_repair");
   // Before the first append: no record on the disk may carry a generation that is
   // about to be written under.

@@ -30,6 +30,7 @@
 #include "tier_disk/disk_block.h"
 #include "tier_disk/disk_residents.h"
 #include "tier_disk/manifest.h"
+#include "tier_disk/scrub.h"
 #include "tier_disk/tenant_keys.h"
 
 namespace kvtier {
@@ -105,13 +106,23 @@ class DiskTier final : public DiskResidents {
   // kUnavailable, the manifest failed; the block may be back after a restart.
   Task<absl::Status> Erase(BlockKey key);
 
+  // Verifies the records of the disk pass after pass, at `bytes_per_second` (0: only
+  // when VerifyAll() asks), with IoClass::kScrub and one read at a time. What is damaged
+  // goes the way of a damaged Get(). Ends after StopScrub(). Call once, after Open().
+  Task<void> RunScrub(uint64_t bytes_per_second);
+  void StopScrub();  // Also before RunScrub().
+  // Begins a pass over the whole disk now, at this rate; see scrub(). Errors:
+  // kAlreadyExists, one that was asked for is under way; kFailedPrecondition, RunScrub()
+  // does not run. REQUIRES: the rate is not 0.
+  absl::Status VerifyAll(uint64_t bytes_per_second);
+  ScrubReport scrub() const;
+
   // Destroys the tenant's key, then forgets its blocks; returns how many. On return nobody
   // can open a record of the tenant, with the secret or without; reads that were under way
   // may still end well. The tenant may come back, with another key. Calling it again is
   // harmless, and the way on after an error or a crash. Errors: kFailedPrecondition, payloads
   // are not sealed here; kInvalidArgument, the name; kAborted, another call is erasing it;
-  // kUnavailable, the manifest failed: nothing hits any more, and
-  // after a restart it may again.
+  // kUnavailable, the manifest failed: nothing hits any more, and may again after a restart.
   Task<absl::StatusOr<uint64_t>> EraseTenant(std::string tenant);
 
   std::optional<DiskBlock> Find(const BlockKey& key) const;

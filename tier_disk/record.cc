@@ -159,15 +159,6 @@ std::string Difference(const RecordHeader& found, const DiskEntry& expected) {
   return "";
 }
 
-// Errors: kDataLoss, naming what differs.
-absl::StatusOr<RecordHeader> HeaderExpected(const DiskEntry& expected, ConstPage page) {
-  absl::StatusOr<RecordHeader> found = DecodeRecordHeader(page);
-  if (!found.ok()) return Damaged(expected, found.status().message());
-  const std::string difference = Difference(*found, expected);
-  if (!difference.empty()) return Damaged(expected, difference);
-  return found;
-}
-
 RecordIdentity IdentityOf(const DiskEntry& entry) {
   return {.key = entry.block.key,
           .space = entry.block.space,
@@ -244,10 +235,18 @@ absl::StatusOr<RecordHeader> DecodeRecordHeader(ConstPage page) {
       absl::StrCat("record header of kind ", static_cast<uint32_t>(fields.kind)));
 }
 
+absl::StatusOr<RecordHeader> VerifyHeader(const DiskEntry& expected, ConstPage page) {
+  absl::StatusOr<RecordHeader> found = DecodeRecordHeader(page);
+  if (!found.ok()) return Damaged(expected, found.status().message());
+  const std::string difference = Difference(*found, expected);
+  if (!difference.empty()) return Damaged(expected, difference);
+  return found;
+}
+
 absl::StatusOr<PayloadSum> VerifyRecord(const DiskEntry& expected, ConstPage page,
                                         std::span<const std::byte> payload) {
   KVT_CHECK(expected.block.key_id == KeyId{});
-  KVT_ASSIGN_OR_RETURN(const RecordHeader found, HeaderExpected(expected, page));
+  KVT_ASSIGN_OR_RETURN(const RecordHeader found, VerifyHeader(expected, page));
   const BlockIdentity identity{.key = found.key,
                                .space = found.space,
                                .length = found.length,
@@ -260,7 +259,7 @@ absl::StatusOr<PayloadSum> VerifyRecord(const DiskEntry& expected, ConstPage pag
 absl::StatusOr<PayloadSum> OpenRecord(const DiskEntry& expected, const RecordCipher& cipher,
                                       ConstPage page, std::span<std::byte> payload) {
   KVT_CHECK(cipher.key_id() == expected.block.key_id);
-  const absl::StatusOr<RecordHeader> found = HeaderExpected(expected, page);
+  const absl::StatusOr<RecordHeader> found = VerifyHeader(expected, page);
   if (!found.ok()) {
     std::fill(payload.begin(), payload.end(), std::byte{0});
     return found.status();

@@ -53,6 +53,11 @@ void EncodeRecordHeader(const RecordHeader& header, std::span<std::byte, kRecord
 absl::StatusOr<RecordHeader> DecodeRecordHeader(
     std::span<const std::byte, kRecordHeaderBytes> page);
 
+// Proves that the page is the header of `expected`, written for that very place; says
+// nothing of the payload. Errors: kDataLoss, naming what differs.
+absl::StatusOr<RecordHeader> VerifyHeader(const DiskEntry& expected,
+                                          std::span<const std::byte, kRecordHeaderBytes> page);
+
 // Proves that the page and the payload are the record of `expected`, written for that
 // very place, and returns the payload's sum. Errors: kDataLoss, naming what differs.
 // REQUIRES: the block is in the clear.

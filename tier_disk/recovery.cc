@@ -18,10 +18,6 @@ bool Fits(const DiskEntry& entry, uint32_t segment_count, uint64_t segment_bytes
   return RecordBytes(block.length) <= segment_bytes - place.offset;
 }
 
-bool Opens(const TenantKeys* keys, const DiskBlock& block) {
-  return keys == nullptr ? block.key_id == KeyId{} : keys->Opens(block.key_id);
-}
-
 // Draws a new generation for every segment in which nothing is live: a process that
 // died may have written records there that no manifest entry tells of.
 // `last`: the largest generation that any row names. A row of a lost generation still
@@ -42,7 +38,7 @@ void RenewEmptySegments(uint64_t last, RecoveredDisk* disk) {
 }  // namespace
 
 RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segment_bytes,
-                      const TenantKeys* keys) {
+                      absl::FunctionRef<bool(KeyId)> readable) {
   RecoveredDisk disk;
   disk.dropped_corrupt = image.dropped_corrupt;
   disk.segments.resize(segment_count);
@@ -68,7 +64,7 @@ RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segm
     } else if (!SameGeneration(place.generation,
                                disk.segments[static_cast<size_t>(place.segment)].generation)) {
       dropped = &disk.dropped_stale;
-    } else if (!Opens(keys, entry.block)) {
+    } else if (!readable(entry.block.key_id)) {
       dropped = &disk.dropped_keyless;
     } else if (overlaps) {
       dropped = &disk.dropped_misfit;

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "tier_disk/manifest.h"
 #include "tier_disk/segment_log.h"
-#include "tier_disk/tenant_keys.h"
 
 namespace kvtier {
 
@@ -23,10 +23,12 @@ struct RecoveredDisk {
   uint64_t dropped_keyless = 0;
 };
 
-// `keys`: of a disk whose payloads are sealed; what they do not open is not to be trusted.
-// Null: what is sealed is not.
+// True for a record that is not sealed.
+inline bool LiesInTheClear(KeyId key_id) { return key_id == KeyId{}; }
+
+// `readable` says of a key id (zero: in the clear) whether its records can be read.
 RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segment_bytes,
-                      const TenantKeys* keys = nullptr);
+                      absl::FunctionRef<bool(KeyId)> readable = LiesInTheClear);
 
 }  // namespace kvtier
 

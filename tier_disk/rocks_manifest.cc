@@ -2,11 +2,13 @@
 
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 #include <sys/statvfs.h>
 
+#include <cstdarg>
 #include <utility>
 #include <vector>
 
@@ -64,6 +66,13 @@ absl::Status StoreError(absl::string_view what, const rocksdb::Status& status) {
   return absl::UnavailableError(text);
 }
 
+// Who only reads a store leaves no log in it.
+class NoLog final : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char* /*format*/, va_list /*arguments*/) override {}
+};
+
 absl::string_view Text(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
 
 }  // namespace
@@ -84,6 +93,45 @@ absl::Status RocksManifest::Destroy(const std::string& path) {
   const rocksdb::Status destroyed = rocksdb::DestroyDB(path, StoreOptions());
   KVT_KILL_POINT("renew.destroyed");
   if (!destroyed.ok()) return StoreError(absl::StrCat("cannot remove ", path), destroyed);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RocksManifest::Offline> RocksManifest::ReadOffline(const std::string& path) {
+  rocksdb::Options options = StoreOptions();
+  options.create_if_missing = false;
+  options.info_log = std::make_shared<NoLog>();
+  if (!rocksdb::Env::Default()->FileExists(path + "/CURRENT").ok()) {
+    return absl::NotFoundError(absl::StrCat("manifest: there is none in ", path));
+  }
+  rocksdb::DB* opened = nullptr;
+  const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(options, path, &opened);
+  if (!status.ok()) return StoreError(absl::StrCat("cannot open ", path), status);
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  Offline found;
+  const std::unique_ptr<rocksdb::Iterator> row(db->NewIterator(rocksdb::ReadOptions()));
+  for (row->SeekToFirst(); row->Valid(); row->Next()) {
+    if (DecodeRow(Text(row->key()), Text(row->value()), &found.image).ok()) continue;
+    ++found.image.dropped_corrupt;
+    found.damaged_rows.push_back(row->key().ToString());
+  }
+  if (!row->status().ok()) return StoreError(absl::StrCat("reading ", path), row->status());
+  return found;
+}
+
+absl::Status RocksManifest::EraseOffline(const std::string& path,
+                                         const std::vector<std::string>& rows) {
+  rocksdb::Options options = StoreOptions();
+  options.create_if_missing = false;
+  rocksdb::DB* opened = nullptr;
+  const rocksdb::Status status = rocksdb::DB::Open(options, path, &opened);
+  if (!status.ok()) return StoreError(absl::StrCat("cannot open ", path), status);
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  rocksdb::WriteBatch batch;
+  for (const std::string& row : rows) batch.Delete(row);
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  const rocksdb::Status written = db->Write(synced, &batch);
+  if (!written.ok()) return StoreError("erasing rows", written);
   return absl::OkStatus();
 }
 

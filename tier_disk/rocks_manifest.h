@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/byte_workers.h"
 #include "tier_disk/manifest.h"
@@ -37,6 +39,15 @@ class RocksManifest final : public Manifest {
                                                              const std::string& path);
   // Removes the store's files. REQUIRES: it is not open.
   static absl::Status Destroy(const std::string& path);
+  // What a store holds that nobody has open, damaged rows by their keys; writes nothing
+  // (fsck). Errors: Open()'s; kNotFound, there is no store.
+  struct Offline {
+    ManifestImage image;
+    std::vector<std::string> damaged_rows;
+  };
+  static absl::StatusOr<Offline> ReadOffline(const std::string& path);
+  // Erases these rows of such a store, durably. Errors: Open()'s.
+  static absl::Status EraseOffline(const std::string& path, const std::vector<std::string>& rows);
   ~RocksManifest() override;  // REQUIRES: no call is in flight.
 
   Task<absl::Status> Commit(ManifestBatch batch) override;

@@ -156,6 +156,61 @@ TEST_F(CommandTest, EvictEmptiesTheTierThatWasNamed) {
   EXPECT_THAT(outcome.out, HasSubstr("17"));
 }
 
+v1::DiskVerify DiskPass(uint64_t pass, bool running, uint64_t records, uint64_t damaged) {
+  v1::DiskVerify disk;
+  disk.set_disk("/var/lib/kvtier");
+  disk.set_pass(pass);
+  disk.set_running(running);
+  disk.set_segments(8);
+  disk.set_segments_done(running ? 3 : 8);
+  disk.mutable_counts()->set_records(records);
+  disk.mutable_counts()->set_damaged(damaged);
+  return disk;
+}
+
+TEST_F(CommandTest, DiskVerifyFollowsThePassToItsEnd) {
+  *agent_.verify_began.add_disks() = DiskPass(4, true, 0, 0);
+  *agent_.verify_steps.emplace_back().add_disks() = DiskPass(4, true, 10, 0);
+  *agent_.verify_steps.emplace_back().add_disks() = DiskPass(4, false, 25, 0);
+  std::vector<std::string> lines;
+  const std::vector<std::string> words = {"disk", "verify", "--rate", "2MiB", "--agent", agent_at_};
+  const Outcome outcome =
+      RunCommand(words, [&](const std::string& line) { lines.push_back(line); });
+  EXPECT_EQ(outcome.code, ExitCode::kOk);
+  EXPECT_EQ(agent_.verify_asked.bytes_per_second(), 2 << 20);
+  EXPECT_THAT(outcome.out, HasSubstr("/var/lib/kvtier       25"));
+  ASSERT_EQ(lines.size(), 3);
+  EXPECT_EQ(lines[1], "segment 3 of 8: 10 records, 0 B verified, 0 damaged");
+}
+
+TEST_F(CommandTest, DamageFoundByDiskVerifyIsAnExitCodeOfItsOwn) {
+  *agent_.verify_began.add_disks() = DiskPass(1, false, 25, 2);
+  agent_.verify_began.add_were_running("/var/lib/kvtier");
+  const Outcome outcome = Kvtier({"disk", "verify", "--agent", agent_at_, "-o", "json"});
+  EXPECT_EQ(outcome.code, ExitCode::kDamaged);
+  EXPECT_THAT(outcome.out, HasSubstr("\"damaged\": 2,"));
+  EXPECT_THAT(outcome.out, HasSubstr("\"was_running\": true,"));
+}
+
+TEST_F(CommandTest, ADiskThatIsNotOpenIsAFailureAndTheOthersAreVerified) {
+  *agent_.verify_began.add_disks() = DiskPass(1, false, 25, 0);
+  v1::DiskVerify* const out = agent_.verify_began.add_disks();
+  out->set_disk("/mnt/gone");
+  out->set_error("not open: the drive is gone");
+  const Outcome outcome = Kvtier({"disk", "verify", "--agent", agent_at_});
+  EXPECT_EQ(outcome.code, ExitCode::kFailed);
+  EXPECT_THAT(outcome.out, HasSubstr("25"));
+  EXPECT_THAT(outcome.out, HasSubstr("not open: the drive is gone"));
+}
+
+TEST_F(CommandTest, APassThatIsLostIsAFailureAndNotACleanDisk) {
+  *agent_.verify_began.add_disks() = DiskPass(2, true, 5, 0);
+  *agent_.verify_steps.emplace_back().add_disks() = DiskPass(0, false, 0, 0);
+  const Outcome outcome = Kvtier({"disk", "verify", "--agent", agent_at_});
+  EXPECT_EQ(outcome.code, ExitCode::kFailed);
+  EXPECT_THAT(outcome.out, HasSubstr("was lost"));
+}
+
 TEST_F(CommandTest, ASettingThatIsSetIsThere) {
   EXPECT_EQ(Kvtier({"settings", "set", "a=1", "--coordinator", coordinator_at_}).code,
             ExitCode::kOk);

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "cli/disk.h"
+#include "cli/disk_info.h"
 #include "cli/evict.h"
 #include "cli/lookup.h"
 #include "cli/nodes.h"

@@ -41,6 +41,23 @@ grpc::Status FakeAgentAdmin::EvictTier(grpc::ServerContext* /*context*/,
   return status;
 }
 
+grpc::Status FakeAgentAdmin::StartDiskVerify(grpc::ServerContext* /*context*/,
+                                             const v1::StartDiskVerifyRequest* request,
+                                             v1::StartDiskVerifyResponse* response) {
+  verify_asked = *request;
+  *response = verify_began;
+  return status;
+}
+
+grpc::Status FakeAgentAdmin::DiskVerifyStatus(grpc::ServerContext* /*context*/,
+                                              const v1::DiskVerifyStatusRequest* /*request*/,
+                                              v1::DiskVerifyStatusResponse* response) {
+  if (verify_steps.empty()) return {grpc::StatusCode::INTERNAL, "nothing is scripted"};
+  *response = verify_steps.front();
+  if (verify_steps.size() > 1) verify_steps.pop_front();
+  return status;
+}
+
 grpc::Status FakeCoordinatorAdmin::Status(grpc::ServerContext* /*context*/,
                                           const v1::CoordinatorStatusRequest* /*request*/,
                                           v1::CoordinatorStatusResponse* response) {

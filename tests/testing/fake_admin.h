@@ -3,6 +3,7 @@
 #ifndef KVTIER_TESTS_TESTING_FAKE_ADMIN_H_
 #define KVTIER_TESTS_TESTING_FAKE_ADMIN_H_
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,6 +29,11 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   std::map<std::string, std::string> block_key_of;
   // What EvictTier answers, by tier.
   std::map<v1::Tier, v1::EvictTierResponse> evictions;
+  // StartDiskVerify's answer, and then those of DiskVerifyStatus, one after another; the
+  // last one stays.
+  v1::StartDiskVerifyResponse verify_began;
+  std::deque<v1::DiskVerifyStatusResponse> verify_steps;
+  v1::StartDiskVerifyRequest verify_asked;  // The last request.
   // True: Status() is not answered before `released`. Here and not in the test, so that
   // it outlives the call that waits for it.
   bool hangs = false;
@@ -39,6 +45,12 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
                       v1::LookupResponse* response) override;
   grpc::Status EvictTier(grpc::ServerContext* context, const v1::EvictTierRequest* request,
                          v1::EvictTierResponse* response) override;
+  grpc::Status StartDiskVerify(grpc::ServerContext* context,
+                               const v1::StartDiskVerifyRequest* request,
+                               v1::StartDiskVerifyResponse* response) override;
+  grpc::Status DiskVerifyStatus(grpc::ServerContext* context,
+                                const v1::DiskVerifyStatusRequest* request,
+                                v1::DiskVerifyStatusResponse* response) override;
 };
 
 // Settings that are set are there for the next question; `frozen` is refused.

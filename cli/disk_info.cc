@@ -1,4 +1,4 @@
-#include "cli/disk.h"
+#include "cli/disk_info.h"
 
 #include <utility>
 #include <vector>
@@ -78,12 +78,8 @@ std::string DiskInfoJson(const AgentAnswers& answers) {
   });
 }
 
-Outcome RunDisk(const Arguments& arguments) {
-  switch (arguments.disk_action) {
-    case DiskAction::kInfo:
-      return AgentsOutcome(arguments, AskAgents(arguments), DiskInfoTable, DiskInfoJson);
-  }
-  return {.code = ExitCode::kUsage};
+Outcome RunDiskInfo(const Arguments& arguments) {
+  return AgentsOutcome(arguments, AskAgents(arguments), DiskInfoTable, DiskInfoJson);
 }
 
 }  // namespace kvtier::cli

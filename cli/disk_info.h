@@ -1,6 +1,6 @@
 // `kvtier disk info`: each disk of the asked agents, its health and what it holds.
-#ifndef KVTIER_CLI_DISK_H_
-#define KVTIER_CLI_DISK_H_
+#ifndef KVTIER_CLI_DISK_INFO_H_
+#define KVTIER_CLI_DISK_INFO_H_
 
 #include <string>
 
@@ -10,8 +10,7 @@
 
 namespace kvtier::cli {
 
-// By the word after `disk`.
-Outcome RunDisk(const Arguments& arguments);
+Outcome RunDiskInfo(const Arguments& arguments);
 
 // For people: a line for each disk, and one with its id and what is said of its health.
 std::string DiskInfoTable(const AgentAnswers& answers);
@@ -19,4 +18,4 @@ std::string DiskInfoJson(const AgentAnswers& answers);
 
 }  // namespace kvtier::cli
 
-#endif  // KVTIER_CLI_DISK_H_
+#endif  // KVTIER_CLI_DISK_INFO_H_

@@ -1,0 +1,36 @@
+// ScrubPacer says when the next read of a scrub may begin so that, over any time, no
+// more is read than the rate allows plus one burst and one record: a token bucket that
+// may go into debt, since a record is read whole or not at all.
+//
+// Kept as one moment, at which the bucket is out of debt: tokens(t) = (t - ready) * rate,
+// kScrubBurst of them at most. Pure: time comes in.
+#ifndef KVTIER_TIER_DISK_SCRUB_PACER_H_
+#define KVTIER_TIER_DISK_SCRUB_PACER_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace kvtier {
+
+// What may be caught up at once after a slow read or a busy executor.
+inline constexpr absl::Duration kScrubBurst = absl::Milliseconds(250);
+
+class ScrubPacer {
+ public:
+  // REQUIRES: the rate is not 0. From now on; debts of before are forgotten.
+  void SetRate(uint64_t bytes_per_second, absl::Time now);
+  // The next read may begin then, or any time later.
+  absl::Time ready() const { return ready_; }
+  // A read of `bytes` begins now.
+  void Spend(uint64_t bytes, absl::Time now);
+  void NotBefore(absl::Time when);
+
+ private:
+  uint64_t bytes_per_second_ = 1;
+  absl::Time ready_ = absl::InfinitePast();
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_SCRUB_PACER_H_
