@@ -17,8 +17,10 @@ constexpr uint64_t kSlabBytes = 64 << 10;
 constexpr uint64_t kSegmentBytes = 256 << 10;
 // How long a supervisor takes to start an agent that ended by itself.
 constexpr absl::Duration kRestartDelay = absl::Milliseconds(200);
-// Flows that run while nothing is asked: the sweep and the reporter.
-constexpr size_t kIdleFlows = 2;
+// Of the verify that each start begins: in a world's minute, no scrub begins by itself.
+constexpr uint64_t kVerifyRate = 1 << 20;
+// Flows that run while nothing is asked: the sweep, the reporter and the scrub.
+constexpr size_t kIdleFlows = 3;
 
 }  // namespace
 
@@ -82,6 +84,9 @@ Task<void> SimNode::Start() {
   if (recovery.ok()) {
     world_.network->Listen(address_, agent_.get());
     serves_ = true;
+    for (const absl::Status& began : agent_->disks()->VerifyAll(kVerifyRate)) {
+      KVT_CHECK(began.ok());
+    }
     co_return;
   }
   // Not from this task: it is the agent's own.
