@@ -63,8 +63,8 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
     MakeDisks();
     disk_loader_ = std::make_unique<DiskLoader>(&scope_, &index_, &evictor_, disks_.get(),
                                                 &host_loads_, &stats_);
-    offloader_ =
-        std::make_unique<Offloader>(seams.workers, &scope_, &index_, disks_.get(), &stats_);
+    offloader_ = std::make_unique<Offloader>(seams.workers, &scope_, &options_.tenants, &index_,
+                                             disks_.get(), &stats_);
   }
   if (gpu_ != nullptr) {
     gpu_loader_ = std::make_unique<GpuLoader>(seams.executor, &scope_, &index_, &evictor_,
@@ -88,6 +88,8 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                    .stats = &stats_});
   peer_server_ =
       std::make_unique<PeerServer>(seams.executor, &scope_, &index_, disks_.get(), &stats_);
+  tenant_eraser_ =
+      std::make_unique<TenantEraser>(&options_.tenants, &index_, &evictor_, disks_.get());
 }
 
 Agent::~Agent() = default;
@@ -101,7 +103,8 @@ void Agent::MakeDisks() {
         seams_.executor, seams_.workers, made.watched.get(), seam.manifest,
         [this, member = members.size()](DiskTier::Change change, const BlockKey& key) {
           disks_->TierChanged(member, change, key);
-        });
+        },
+        seam.keys);
     members.push_back({.id = seam.id, .tier = made.tier.get(), .disk = made.watched.get()});
   }
   disks_ = std::make_unique<DiskSet>(

@@ -1,6 +1,7 @@
 #include "agent/offload.h"
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -54,7 +55,8 @@ Task<void> Offloader::WriteOne(BlockKey key) {
     co_return;
   }
 
-  const absl::Status written = co_await disks_->Put(meta, slot);
+  const std::string tenant = tenants_->OfDomain(index_->Find(key)->host.domain()).name;
+  const absl::Status written = co_await disks_->Put(meta, slot, tenant);
   if (!written.ok()) ++stats_->offload_declined;
 }
 

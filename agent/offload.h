@@ -11,6 +11,7 @@
 
 #include "agent/agent_stats.h"
 #include "agent/block_index.h"
+#include "agent/tenants.h"
 #include "core/byte_workers.h"
 #include "core/task.h"
 #include "core/task_scope.h"
@@ -21,9 +22,14 @@ namespace kvtier {
 class Offloader {
  public:
   // Does not own.
-  Offloader(ByteWorkers* workers, TaskScope* scope, BlockIndex* index, DiskSet* disks,
-            AgentStats* stats)
-      : workers_(workers), scope_(scope), index_(index), disks_(disks), stats_(stats) {}
+  Offloader(ByteWorkers* workers, TaskScope* scope, const TenantTable* tenants, BlockIndex* index,
+            DiskSet* disks, AgentStats* stats)
+      : workers_(workers),
+        scope_(scope),
+        tenants_(tenants),
+        index_(index),
+        disks_(disks),
+        stats_(stats) {}
 
   // Queues a block of the host tier for writing, or declines.
   void Offer(const BlockKey& key);
@@ -40,6 +46,7 @@ class Offloader {
 
   ByteWorkers* const workers_;
   TaskScope* const scope_;
+  const TenantTable* const tenants_;
   BlockIndex* const index_;
   DiskSet* const disks_;
   AgentStats* const stats_;

@@ -62,7 +62,7 @@ TEST(StatusTable, OneAgentAndWhatIsDownFitOneScreen) {
   coordinator  10.0.0.1:7300, connected, last heard 400 ms ago
   peers        fetched 120 blocks (240 MiB), missed 0, served 0 (0 B)
   disk I/O     io_uring
-  disk start   7,000 blocks warm; dropped 0 of older generations, 0 damaged, 0 outside the disk as configured
+  disk start   7,000 blocks warm; dropped 0 of older generations, 0 damaged, 0 outside the disk as configured, 0 without a key
   device       emulated
   TIER  CAPACITY      USED    FULL   PINNED  BLOCKS  HITS  MISSES  EVICTIONS
   host  4.00 GiB  1.00 GiB  25.0 %  128 MiB     512    75      25      1,234
@@ -160,7 +160,8 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
         "recovered_blocks": 7000,
         "dropped_stale": 0,
         "dropped_corrupt": 0,
-        "dropped_misfit": 0
+        "dropped_misfit": 0,
+        "dropped_keyless": 0
       },
       "device": "emulated",
       "altered_blocks": 0,
