@@ -54,6 +54,7 @@ void AdminService::FillDisks(v1::AgentStatusResponse* response) const {
     report->set_capacity_bytes(status.capacity_bytes);
     report->set_used_bytes(status.used_bytes);
     report->set_index_bytes(status.index_bytes);
+    report->set_manifest_bytes(status.manifest_bytes);
     report->set_bytes_in(status.bytes_in);
     report->set_bytes_out(status.bytes_out);
     report->set_io_errors(status.io_errors);

@@ -20,22 +20,22 @@ SharedLoad DiskLoader::Start(const BlockKey& key, DomainId domain, Urgency urgen
     return nullptr;
   }
   SharedLoad load = loads_->Start(key, Tier::kDisk);
-  (urgency == Urgency::kForeground ? foreground_ : prefetch_)
-      .push_back({.key = key, .domain = domain, .urgency = urgency});
+  queue_.Push(key, domain, urgency);
   Pump();
   return load;
+}
+
+void DiskLoader::Hasten(const BlockKey& key) {
+  if (!queue_.Hasten(key)) disks_->Hasten(key);
 }
 
 void DiskLoader::Pump() {
   if (pumping_) return;
   pumping_ = true;
-  while (running_ < kMaxLoadsRunning + disks_->stuck().gets && queued() > 0) {
-    const bool foreground = !foreground_.empty();
-    std::deque<Queued>& queue = foreground ? foreground_ : prefetch_;
-    const Queued next = queue.front();
-    queue.pop_front();
+  while (running_ < kMaxLoadsRunning + disks_->stuck().gets && !queue_.empty()) {
+    const QueuedLoad next = queue_.Pop();
     const SharedLoad load = loads_->Find(next.key);
-    if (foreground && load.use_count() == kOwnReferences) {
+    if (!next.wanted_anyway && load.use_count() == kOwnReferences) {
       loads_->Finish(next.key, absl::CancelledError("every asker's deadline passed"));
       continue;
     }
@@ -45,14 +45,14 @@ void DiskLoader::Pump() {
   pumping_ = false;
 }
 
-Task<void> DiskLoader::Run(Queued queued) {
+Task<void> DiskLoader::Run(QueuedLoad queued) {
   const absl::Status status = co_await LoadOne(queued);
   loads_->Finish(queued.key, status);
   --running_;
   Pump();
 }
 
-Task<absl::Status> DiskLoader::LoadOne(Queued queued) {
+Task<absl::Status> DiskLoader::LoadOne(QueuedLoad queued) {
   const std::optional<DiskBlock> block = disks_->Find(queued.key);
   if (!block.has_value()) co_return absl::NotFoundError("dropped from disk before the load ran");
   KVT_CO_ASSIGN_OR_RETURN(HostSlot slot, evictor_->ReserveHost(queued.domain, block->length));

@@ -1,25 +1,24 @@
 // DiskLoader brings blocks from this node's disks to host memory: read, verify (the
 // disk tier does both), publish. A bounded number runs at a time; foreground loads
-// go before prefetches, and one that nobody waits for any more is not started.
+// go before prefetches, a prefetch that somebody comes to wait for becomes one of them,
+// and a foreground load that nobody waits for any more is not started.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_DISK_LOAD_H_
 #define KVTIER_AGENT_DISK_LOAD_H_
 
 #include <cstddef>
-#include <deque>
 
 #include "agent/agent_stats.h"
 #include "agent/block_index.h"
 #include "agent/evict.h"
+#include "agent/load_queue.h"
 #include "agent/load_table.h"
 #include "core/task.h"
 #include "core/task_scope.h"
 #include "tier_disk/disk_set.h"
 
 namespace kvtier {
-
-enum class Urgency { kForeground, kPrefetch };
 
 class DiskLoader {
  public:
@@ -36,20 +35,18 @@ class DiskLoader {
   // Starts or queues the load. REQUIRES: the block is on disk, not in host memory,
   // and no load of it is in flight. nullptr: the queue is full.
   SharedLoad Start(const BlockKey& key, DomainId domain, Urgency urgency);
+  // Somebody waits now for a load that is in flight: were it a prefetch, it is none any
+  // more, wherever it waits.
+  void Hasten(const BlockKey& key);
   // Starts loads while there is room. To be called also when a disk went out of service:
   // the gets that it holds up count no longer. A load that ends at once calls it again
   // from within: the outer one goes on, or a long queue would overflow the stack.
   void Pump();
-  size_t queued() const { return foreground_.size() + prefetch_.size(); }
+  size_t queued() const { return queue_.size(); }
 
  private:
-  struct Queued {
-    BlockKey key;
-    DomainId domain{};
-    Urgency urgency = Urgency::kForeground;
-  };
-  Task<void> Run(Queued queued);
-  Task<absl::Status> LoadOne(Queued queued);
+  Task<void> Run(QueuedLoad queued);
+  Task<absl::Status> LoadOne(QueuedLoad queued);
 
   TaskScope* const scope_;
   BlockIndex* const index_;
@@ -57,8 +54,7 @@ class DiskLoader {
   DiskSet* const disks_;
   LoadTable* const loads_;
   AgentStats* const stats_;
-  std::deque<Queued> foreground_;
-  std::deque<Queued> prefetch_;
+  LoadQueue queue_;
   size_t running_ = 0;
   bool pumping_ = false;
 };

@@ -82,6 +82,7 @@ std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
   }
   ++stats_->host.misses;
   if (SharedLoad load = flows_.host_loads->Find(key)) {
+    if (load->from == Tier::kDisk && urgency == Urgency::kForeground) flows_.disk->Hasten(key);
     return Wanted{.load = load, .from = load->from};
   }
   if (flows_.disk != nullptr && index_->In(Tier::kDisk, key)) {

@@ -28,7 +28,7 @@ std::string DisksOf(const v1::AgentStatusResponse& status) {
                {"USED", Align::kRight},
                {"FULL", Align::kRight},
                {"BLOCKS", Align::kRight},
-               {"INDEX", Align::kRight},
+               {"MEMORY", Align::kRight},
                {"BYTES IN", Align::kRight},
                {"BYTES OUT", Align::kRight},
                {"ERRORS", Align::kRight},
@@ -38,7 +38,7 @@ std::string DisksOf(const v1::AgentStatusResponse& status) {
   for (const Report& disk : status.disks()) {
     table.AddRow({disk.directory(), StateOf(disk), disk.io(), BytesText(disk.capacity_bytes()),
                   BytesText(disk.used_bytes()), ShareText(disk.used_bytes(), disk.capacity_bytes()),
-                  CountText(disk.blocks()), BytesText(disk.index_bytes()),
+                  CountText(disk.blocks()), BytesText(disk.index_bytes() + disk.manifest_bytes()),
                   BytesText(disk.bytes_in()), BytesText(disk.bytes_out()),
                   CountText(disk.io_errors()), CountText(disk.quarantines())});
     said.AddRow({disk.directory(), disk.id(), disk.health()});
@@ -57,6 +57,7 @@ void WriteDisk(const Report& disk, JsonWriter* json) {
   json->Count("capacity_bytes", disk.capacity_bytes());
   json->Count("used_bytes", disk.used_bytes());
   json->Count("index_bytes", disk.index_bytes());
+  json->Count("manifest_bytes", disk.manifest_bytes());
   json->Count("bytes_in", disk.bytes_in());
   json->Count("bytes_out", disk.bytes_out());
   json->Count("io_errors", disk.io_errors());

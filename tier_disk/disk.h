@@ -50,6 +50,9 @@ class Disk {
   // kResourceExhausted, too many I/Os are in flight.
   virtual Task<absl::Status> Read(IoClass io_class, DiskAddress from,
                                   std::span<const std::span<std::byte>> into) = 0;
+  // Somebody waits now for what is being read from these bytes: prefetch reads that begin
+  // there and have not started go with the foreground ones, in order.
+  virtual void Hasten(DiskAddress from, uint64_t bytes) = 0;
   // Writes the buffers in order; on return they are on the device (O_DIRECT; a
   // volatile write cache inside the device is covered by the checksums).
   // Errors: as Read, and kResourceExhausted when the file system is full.

@@ -123,4 +123,11 @@ Task<absl::StatusOr<BlockMeta>> DiskTier::Get(BlockKey key, std::span<std::byte>
   co_return got;
 }
 
+void DiskTier::Hasten(const BlockKey& key) {
+  const std::optional<DiskEntry> entry = state_->index.Find(key);
+  if (!entry) return;
+  state_->disk->Hasten({.segment = entry->place.segment, .offset = entry->place.offset},
+                       RecordBytes(entry->block.length));
+}
+
 }  // namespace kvtier

@@ -34,6 +34,7 @@ class DiskIo {
   uint64_t offset() const { return address_.offset; }
   uint64_t bytes() const { return bytes_; }
   std::span<const iovec> buffers() const { return buffers_; }
+  void Hasten() { class_ = IoClass::kForeground; }
   // What the device failed with, naming place and kind.
   absl::Status Failure(absl::string_view what) const;
 
@@ -49,7 +50,7 @@ class DiskIo {
   void Add(void* data, size_t bytes);
 
   const Kind kind_;
-  const IoClass class_;
+  IoClass class_;
   const DiskAddress address_;
   std::vector<iovec> buffers_;
   uint64_t bytes_ = 0;

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/status_macros.h"
+#include "tier_disk/disk_set_state.h"
 
 namespace kvtier {
 namespace {
@@ -22,30 +23,6 @@ std::vector<DiskShare> SharesOf(const std::vector<DiskSet::Member>& members) {
 }
 
 }  // namespace
-
-struct DiskSet::Disk {
-  explicit Disk(const Member& member) : id(member.id), tier(member.tier), watched(member.disk) {}
-
-  bool Has(const BlockKey& key) const { return !forgotten.contains(key) && tier->Contains(key); }
-  // Blocks here that are not forgotten.
-  size_t visible() const {
-    const auto there = [&](const BlockKey& key) { return tier->Contains(key); };
-    return tier->block_count() - std::count_if(forgotten.begin(), forgotten.end(), there);
-  }
-
-  const DiskId id;
-  DiskTier* const tier;
-  WatchedDisk* const watched;
-  absl::StatusOr<DiskTier::Recovery> recovery = absl::DeadlineExceededError("not open yet");
-  bool serving = false;    // Its blocks are found.
-  bool announced = false;  // Its blocks, or some of them, were told of.
-  bool following = false;  // Follow() runs.
-  bool erasing = false;    // EraseForgotten() runs.
-  // Copies that exist and are not to be seen: erased, or elsewhere, while the disk was
-  // out of service. All are in the tier's index, which bounds them, or just leave it.
-  absl::btree_set<BlockKey> forgotten;
-  Calls calls;  // In flight.
-};
 
 DiskSet::DiskSet(Executor* executor, TaskScope* scope, const std::vector<Member>& members,
                  Observer observer)
@@ -233,6 +210,10 @@ Task<absl::StatusOr<BlockMeta>> DiskSet::Get(BlockKey key, std::span<std::byte> 
   co_return got;
 }
 
+void DiskSet::Hasten(const BlockKey& key) {
+  if (const Disk* const disk = Holder(key)) disk->tier->Hasten(key);
+}
+
 Task<absl::Status> DiskSet::Erase(BlockKey key) {
   KVT_CHECK(open_);
   absl::Status result;
@@ -247,30 +228,6 @@ Task<absl::Status> DiskSet::Erase(BlockKey key) {
     }
   }
   co_return result;
-}
-
-Task<absl::StatusOr<uint64_t>> DiskSet::EraseTenant(std::string tenant) {
-  KVT_CHECK(open_);
-  if (!erasing_.insert(tenant).second) {
-    co_return absl::AbortedError(absl::StrCat("tenant '", tenant, "' is being erased already"));
-  }
-  uint64_t dropped = 0;
-  absl::Status result;
-  for (size_t i = 0; i < disks_.size(); ++i) {
-    Disk* const disk = disks_[i].get();
-    if (!disk->serving) {  // It might never answer.
-      result.Update(absl::UnavailableError(
-          absl::StrCat("disk ", disk->id.ToHex(), " is out of service: it still has the key of '",
-                       tenant, "'; call again when it is back")));
-      continue;
-    }
-    const absl::StatusOr<uint64_t> erased = co_await disk->tier->EraseTenant(tenant);
-    result.Update(erased.status());
-    dropped += erased.ok() ? *erased : 0;
-  }
-  erasing_.erase(tenant);
-  if (!result.ok()) co_return result;
-  co_return dropped;
 }
 
 Task<absl::Status> DiskSet::EraseOn(Disk* disk, BlockKey key) {
@@ -441,6 +398,7 @@ std::vector<DiskSet::DiskStatus> DiskSet::Statuses() const {
                         .capacity_bytes = disk->tier->capacity_bytes(),
                         .used_bytes = disk->tier->used_bytes(),
                         .index_bytes = disk->tier->index_bytes(),
+                        .manifest_bytes = disk->tier->manifest_bytes(),
                         .bytes_in = stats.bytes_in,
                         .bytes_out = stats.bytes_out,
                         .io_errors = stats.io_errors,

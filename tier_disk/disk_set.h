@@ -69,8 +69,9 @@ class DiskSet final : public DiskResidents {
     size_t block_count = 0;  // Served or not.
     uint64_t capacity_bytes = 0;
     uint64_t used_bytes = 0;
-    uint64_t index_bytes = 0;  // Memory that its index takes.
-    uint64_t bytes_in = 0;     // And on: as in TierStats.
+    uint64_t index_bytes = 0;     // Memory that its index takes.
+    uint64_t manifest_bytes = 0;  // Memory that its manifest takes.
+    uint64_t bytes_in = 0;        // And on: as in TierStats.
     uint64_t bytes_out = 0;
     uint64_t io_errors = 0;
     ScrubReport scrub;
@@ -110,6 +111,8 @@ class DiskSet final : public DiskResidents {
   // disk that serves has it.
   Task<absl::StatusOr<BlockMeta>> Get(BlockKey key, std::span<std::byte> slot,
                                       IoClass io_class = IoClass::kForeground);
+  // DiskTier::Hasten() on the disk that has the block.
+  void Hasten(const BlockKey& key);
   // Forgets the block on every disk; on a quarantined one when it comes back. (One that
   // is not open yet may still bring it.) Errors: kUnavailable, a manifest failed; the
   // block may be back after a restart.

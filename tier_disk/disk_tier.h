@@ -102,6 +102,8 @@ class DiskTier final : public DiskResidents {
   // `slot` are undefined. `io_class`: kForeground when somebody waits, else kPrefetch.
   Task<absl::StatusOr<BlockMeta>> Get(BlockKey key, std::span<std::byte> slot,
                                       IoClass io_class = IoClass::kForeground);
+  // A Get() of the block that runs as a prefetch is waited for now.
+  void Hasten(const BlockKey& key);
   // Forgets the block: index, then manifest. kOk when it is not here. Errors:
   // kUnavailable, the manifest failed; the block may be back after a restart.
   Task<absl::Status> Erase(BlockKey key);
@@ -135,6 +137,7 @@ class DiskTier final : public DiskResidents {
   uint64_t capacity_bytes() const;  // Of all segments but the reserve.
   uint64_t used_bytes() const;      // Of live records, headers included.
   uint64_t index_bytes() const;     // Memory that the index takes.
+  uint64_t manifest_bytes() const;  // Memory that the manifest takes.
   const TierStats& stats() const;
   const Reclaimed& reclaimed() const;
   void Audit() const;

@@ -35,6 +35,8 @@ class IoQueue {
   void Push(std::unique_ptr<DiskIo> io);
   // A batch that failed as a whole, member by member: goes before everything else.
   void PushAgain(std::unique_ptr<IoBatch> batch);
+  // Prefetch I/Os that wait and begin in these bytes go with the foreground's, in order.
+  void Hasten(DiskAddress from, uint64_t bytes);
   // True when Pop() has something to start now.
   bool Ready() const;
   // The batch to start now; nullptr: not Ready(). End it with Ended().

@@ -51,6 +51,8 @@ class Manifest {
   // system gave up is beyond it. Errors: kUnavailable, it may still be in a file: call
   // again.
   virtual Task<absl::Status> EraseSalt(std::string tenant) = 0;
+  // Memory that it takes now.
+  virtual uint64_t memory_bytes() const { return 0; }
   // OK: there is room for more rows. kResourceExhausted: there may be none, so nothing
   // new is to be put; small changes still go through.
   virtual absl::Status HasRoom() const { return absl::OkStatus(); }

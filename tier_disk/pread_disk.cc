@@ -35,6 +35,11 @@ void PreadDisk::Submit(std::unique_ptr<DiskIo> io) {
   queue_.Push(std::move(io));
 }
 
+void PreadDisk::Hasten(DiskAddress from, uint64_t bytes) {
+  absl::MutexLock lock(&mu_);
+  queue_.Hasten(from, bytes);
+}
+
 void PreadDisk::Loop() {
   const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return queue_.Ready() || (stopping_ && queue_.empty());

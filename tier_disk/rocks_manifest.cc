@@ -211,6 +211,16 @@ absl::Status RocksManifest::EraseSaltNow(const std::string& tenant) {
   return SyncDirectory(path_);
 }
 
+uint64_t RocksManifest::memory_bytes() const {
+  uint64_t sum = 0;
+  for (const char* property : {"rocksdb.cur-size-all-mem-tables", "rocksdb.block-cache-usage",
+                               "rocksdb.estimate-table-readers-mem"}) {
+    uint64_t bytes = 0;
+    if (db_->GetIntProperty(property, &bytes)) sum += bytes;
+  }
+  return sum;
+}
+
 absl::Status RocksManifest::HasRoom() const {
   struct statvfs system = {};
   if (statvfs(path_.c_str(), &system) != 0) return absl::OkStatus();

@@ -54,6 +54,8 @@ class RocksManifest final : public Manifest {
   // Rewrites the tables that hold the row, and removes the log that does: as long as that
   // takes, no commit is answered.
   Task<absl::Status> EraseSalt(std::string tenant) override;
+  // Memtables, cached blocks and what open tables need: bounded by the store's options.
+  uint64_t memory_bytes() const override;
   // Asks the file system. OK when that does not answer: then nothing is known.
   absl::Status HasRoom() const override;
   Task<absl::StatusOr<ManifestImage>> Load() override;

@@ -1,5 +1,6 @@
 // ShapeTable numbers the shapes of blocks: space, length and the key that seals them,
-// which a million blocks of one model and tenant share, so that an index entry names them with three bytes instead of forty.
+// which a million blocks of one model and tenant share, so that an index entry names them with
+// three bytes instead of forty.
 //
 // Pure bookkeeping. Executor thread only. A shape lives while somebody holds it.
 #ifndef KVTIER_TIER_DISK_SHAPE_TABLE_H_

@@ -40,6 +40,7 @@ class UringDisk final : public QueuedDisk {
   ~UringDisk() override;  // REQUIRES: no call is in flight.
   absl::Status RegisterBuffers(std::span<const std::span<std::byte>> regions) override
       ABSL_LOCKS_EXCLUDED(mu_);
+  void Hasten(DiskAddress from, uint64_t bytes) override ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   UringDisk(Executor* executor, std::span<const int> files, uint64_t segment_bytes);

@@ -49,6 +49,7 @@ class WatchedDisk final : public Disk {
   absl::Status RegisterBuffers(std::span<const std::span<std::byte>> regions) override {
     return disk_->RegisterBuffers(regions);
   }
+  void Hasten(DiskAddress from, uint64_t bytes) override { disk_->Hasten(from, bytes); }
   // Errors: the disk's; kUnavailable at once, untried, while it is not healthy.
   Task<absl::Status> Read(IoClass io_class, DiskAddress from,
                           std::span<const std::span<std::byte>> into) override;

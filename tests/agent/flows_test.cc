@@ -192,6 +192,25 @@ TEST(DiskLoadTest, LoadsBeyondTheLimitWaitAndForegroundGoesFirst) {
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), blocks);
 }
 
+TEST(DiskLoadTest, APrefetchThatSomebodyComesToWaitForGoesFirst) {
+  AgentRig rig({.slots = 4 * kMaxLoadsRunning});
+  const size_t blocks = 3 * kMaxLoadsRunning;
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 1, blocks), blocks);
+  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.disk.Stall();
+  ASSERT_EQ(rig.Run(rig.agent->onboarder().Prefetch(rig.NameRun(rig.session, 1, blocks), true)),
+            blocks);
+  const auto asker = rig.Spawn(rig.Onboard(rig.session, blocks, 1, kLong));  // The last in line.
+  rig.Pass(absl::Milliseconds(1));
+  const uint64_t before = rig.agent->disks()->stats().hits;
+  rig.disk.Resume();
+  while (!asker->has_value()) ASSERT_TRUE(rig.time.Step());
+  EXPECT_EQ((*asker)->value().blocks.size(), 1u);
+  EXPECT_LE(rig.agent->disks()->stats().hits - before, 2 * kMaxLoadsRunning) << "second in line";
+  rig.Pass(absl::Seconds(1));
+  EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), blocks);
+}
+
 TEST(DiskLoadTest, TheQueueHoldsAsManyAsAllowedAndOneMoreIsAMissAtOnce) {
   const size_t blocks = kMaxLoadsRunning + kMaxLoadsQueued + 1;
   AgentRig rig({.slots = blocks, .segments = static_cast<uint32_t>(blocks / 6)});

@@ -255,6 +255,7 @@ v1::AgentStatusResponse AgentOfTwoDisks() {
   well->set_capacity_bytes(uint64_t{64} << 30);
   well->set_used_bytes(uint64_t{16} << 30);
   well->set_index_bytes(72000);
+  well->set_manifest_bytes(1000);
   well->set_bytes_in(uint64_t{20} << 30);
   well->set_bytes_out(uint64_t{3} << 30);
   v1::DiskReport* gone = status.add_disks();
@@ -269,8 +270,8 @@ TEST(DiskInfoTable, HasALineForEachDiskAndOneForItsHealth) {
   EXPECT_EQ(
       DiskInfoTable({{"unix:/a.sock", AgentOfTwoDisks()}, {"h:1", absl::UnavailableError("no")}}),
       R"(AGENT  n1  unix:/a.sock
-  DIRECTORY  STATE     I/O       CAPACITY      USED    FULL  BLOCKS     INDEX  BYTES IN  BYTES OUT  ERRORS  QUARANTINES
-  /mnt/a     serving   io_uring  64.0 GiB  16.0 GiB  25.0 %   1,234  70.3 KiB  20.0 GiB   3.00 GiB       0            0
+  DIRECTORY  STATE     I/O       CAPACITY      USED    FULL  BLOCKS    MEMORY  BYTES IN  BYTES OUT  ERRORS  QUARANTINES
+  /mnt/a     serving   io_uring  64.0 GiB  16.0 GiB  25.0 %   1,234  71.3 KiB  20.0 GiB   3.00 GiB       0            0
   /mnt/b     not open                 0 B       0 B       -       0       0 B       0 B        0 B      16            2
   /mnt/a  00112233445566778899aabbccddeeff  healthy
   /mnt/b                                    not open: UNAVAILABLE: cannot open
@@ -302,6 +303,7 @@ TEST(DiskInfoJson, HasPlainNumbers) {
           "capacity_bytes": 68719476736,
           "used_bytes": 17179869184,
           "index_bytes": 72000,
+          "manifest_bytes": 1000,
           "bytes_in": 21474836480,
           "bytes_out": 3221225472,
           "io_errors": 0

@@ -64,8 +64,12 @@ void Faults::DoseNetwork() {
   faults.misnumbered = Dose(0.01, 0.05);
 }
 
+SimNode::NodeDisk* Faults::OneDisk(SimNode* node) {
+  return node->disks()[random_.Below(node->disks().size())].get();
+}
+
 void Faults::DoseDisk(SimNode* node) {
-  testing::SimDiskFaults& faults = node->disk_media().faults;
+  testing::SimDiskFaults& faults = OneDisk(node)->media.faults;
   faults.flip = Dose(0.01, 0.1);
   faults.misdirect = Dose(0.01, 0.05);
   faults.lost = Dose(0.01, 0.05);
@@ -77,15 +81,16 @@ void Faults::DoseDisk(SimNode* node) {
 }
 
 void Faults::DoseManifest(SimNode* node) {
-  node->manifest_media().faults.commit_error = Dose(0.01, 0.1);
+  OneDisk(node)->manifest_media.faults.commit_error = Dose(0.01, 0.1);
 }
 
 void Faults::CrashNode(SimNode* node) {
   if (!node->running()) return;
-  // While it is down or just up, its manifest may be out of reach.
-  node->manifest_media().faults.load_fails = random_.Draw(0.2);
+  // While it is down or just up, a manifest may be out of reach.
+  SimNode::NodeDisk* const disk = OneDisk(node);
+  disk->manifest_media.faults.load_fails = random_.Draw(0.2);
   After(random_.Between(absl::Milliseconds(1), absl::Seconds(3)),
-        [node] { node->manifest_media().faults.load_fails = false; });
+        [disk] { disk->manifest_media.faults.load_fails = false; });
   node->Crash();
   After(random_.Between(absl::Milliseconds(1), absl::Seconds(2)), [node] {
     if (!node->running()) node->Boot();
@@ -104,9 +109,10 @@ void Faults::CrashCoordinator() {
 void Faults::StallDisk(SimNode* node) {
   if (!node->running()) return;
   world_.trace->Add("disk stalls", {node->number()});
-  node->disk().Stall();
-  After(random_.Between(absl::Milliseconds(5), absl::Seconds(4)), [node] {
-    if (node->running()) node->disk().Resume();
+  SimNode::NodeDisk* const disk = OneDisk(node);
+  disk->disk->Stall();
+  After(random_.Between(absl::Milliseconds(5), absl::Seconds(4)), [disk] {
+    if (disk->disk != nullptr) disk->disk->Resume();
   });
 }
 
@@ -134,7 +140,7 @@ void Faults::FailCopy(SimNode* node) {
 }
 
 void Faults::DamageDisk(SimNode* node) {
-  testing::SimDiskMedia& media = node->disk_media();
+  testing::SimDiskMedia& media = OneDisk(node)->media;
   damages_disks_ = true;
   const DiskAddress address{.segment =
                                 static_cast<SegmentId>(random_.Below(media.segment_count()))};
@@ -143,7 +149,7 @@ void Faults::DamageDisk(SimNode* node) {
 
 // A damaged value would belie "durable" while its agent runs; found at its next start.
 void Faults::DamageManifest(SimNode* node) {
-  auto& rows = node->manifest_media().rows;
+  auto& rows = OneDisk(node)->manifest_media.rows;
   if (node->running() || rows.empty()) return;
   const auto row = std::next(rows.begin(), static_cast<ptrdiff_t>(random_.Below(rows.size())));
   if (row->second.empty()) return;
@@ -169,10 +175,14 @@ void Faults::Heal() {
   world_.network->Mend();
   if (!world_.coordinator->running()) world_.coordinator->Boot();
   for (SimNode* const node : world_.nodes) {
-    node->disk_media().faults = {};
-    node->manifest_media().faults = {};
+    for (const auto& disk : node->disks()) {
+      disk->media.faults = {};
+      disk->manifest_media.faults = {};
+    }
+    // As an operator does who reads in the log that a disk did not open.
+    if (node->running() && (!node->serves() || node->MissesADisk())) node->Crash();
     if (!node->running()) node->Boot();
-    node->disk().Resume();
+    for (const auto& disk : node->disks()) disk->disk->Resume();
     if (node->device() == nullptr) continue;
     node->device()->Resume(CopyDirection::kHostToDevice);
     node->device()->Resume(CopyDirection::kDeviceToHost);

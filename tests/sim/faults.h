@@ -39,6 +39,7 @@ class Faults {
 
  private:
   // Sets the chances of one node's media, or of the network.
+  SimNode::NodeDisk* OneDisk(SimNode* node);
   void DoseDisk(SimNode* node);
   void DoseManifest(SimNode* node);
   void DoseNetwork();

@@ -46,8 +46,8 @@ class SimNode {
   struct Options {
     size_t number = 0;
     uint64_t host_bytes = 0;
-    uint64_t gpu_bytes = 0;  // 0: no device.
-    uint32_t disk_segments = 0;
+    uint64_t gpu_bytes = 0;               // 0: no device.
+    std::vector<uint32_t> disk_segments;  // Of each disk.
     uint64_t seed = 0;
   };
   SimNode(const World& world, const Options& options);
@@ -71,9 +71,17 @@ class SimNode {
   bool device_lost() const { return device_lost_; }
   // No disk of the running agent is out of service.
   bool DisksServe() const;
-  testing::SimDisk& disk() { return *disk_; }
-  testing::SimDiskMedia& disk_media() { return disk_media_; }
-  testing::SimManifestMedia& manifest_media() { return manifest_media_; }
+  // A disk's manifest could not be read at the start: it stays out until the next one.
+  bool MissesADisk() const;
+  // What survives the process, and its hold on it, which does not.
+  struct NodeDisk {
+    NodeDisk(uint32_t segments, uint64_t seed);
+    testing::SimDiskMedia media;
+    testing::SimManifestMedia manifest_media;
+    std::unique_ptr<testing::SimDisk> disk;
+    std::unique_ptr<testing::SimManifest> manifest;
+  };
+  const std::vector<std::unique_ptr<NodeDisk>>& disks() { return disks_; }
   const std::string& address() const { return address_; }
   size_t number() const { return options_.number; }
 
@@ -100,8 +108,7 @@ class SimNode {
   const Options options_;
   const NodeId id_;
   const std::string address_;
-  testing::SimDiskMedia disk_media_;
-  testing::SimManifestMedia manifest_media_;
+  std::vector<std::unique_ptr<NodeDisk>> disks_;
   testing::SimRandom random_;
   uint64_t incarnation_ = 0;
   bool device_lost_ = false;
@@ -115,8 +122,6 @@ class SimNode {
   // The process; gone after Crash().
   std::unique_ptr<testing::SimExecutor> executor_;
   std::unique_ptr<testing::SimByteWorkers> workers_;
-  std::unique_ptr<testing::SimDisk> disk_;
-  std::unique_ptr<testing::SimManifest> manifest_;
   std::unique_ptr<EmulatedDevice> device_;
   std::unique_ptr<testing::SimPeerTransport> transport_;
   std::unique_ptr<testing::SimCoordinatorLink> link_;

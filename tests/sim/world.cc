@@ -42,11 +42,15 @@ void World::BootNodes() {
   for (size_t i = 0; i < kNodes; ++i) {
     const SimNode::World world{
         .time = &time_, .network = &network_, .trace = &trace_, .oracle = &oracle_};
+    std::vector<uint32_t> disk_segments(random_.Draw(0.5) ? 2 : 1);
+    for (uint32_t& segments : disk_segments) {
+      segments = static_cast<uint32_t>(3 + random_.Below(8));
+    }
     const SimNode::Options options{
         .number = i,
         .host_bytes = kTenants * (3 + random_.Below(8)) * (64 << 10),
         .gpu_bytes = random_.Draw(0.6) ? (8 + random_.Below(24)) * 8192 : 0,
-        .disk_segments = static_cast<uint32_t>(3 + random_.Below(8)),
+        .disk_segments = std::move(disk_segments),
         .seed = random_.Next()};
     nodes_.push_back(std::make_unique<SimNode>(world, options));
     nodes_.back()->Boot();

@@ -85,6 +85,8 @@ class SimDisk final : public Disk {
   Task<absl::Status> Write(IoClass io_class, DiskAddress to,
                            std::span<const std::span<const std::byte>> from) override;
 
+  void Hasten(DiskAddress /*from*/, uint64_t /*bytes*/) override {}  // Has no queue.
+
   // From Stall() until Resume() no I/O ends.
   void Stall();
   void Resume();

@@ -53,6 +53,29 @@ TEST_F(IoQueueTest, ClassesGoInTheirOrderWhateverCameFirst) {
   EXPECT_EQ(queue_.Pop(), nullptr);
 }
 
+TEST_F(IoQueueTest, AHastenedPrefetchGoesBehindTheForegroundThatWaits) {
+  Push(IoClass::kPrefetch);
+  Push(IoClass::kPrefetch);  // The one that somebody comes to wait for: two parts.
+  const uint64_t wanted = next_offset_;
+  next_offset_ = wanted + 8192 - (64 << 20);
+  Push(IoClass::kPrefetch);
+  Push(IoClass::kForeground);
+  queue_.Hasten({SegmentId{1}, wanted}, 16384);  // Another segment: nothing of ours.
+  queue_.Hasten({SegmentId{0}, wanted}, 16384);
+  queue_.Hasten({SegmentId{0}, wanted}, 16384);  // Again: it is there already.
+  std::vector<uint64_t> offsets;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(Start(), IoClass::kForeground);
+    offsets.push_back(running_.back()->offset());
+  }
+  EXPECT_EQ(offsets[1], wanted);
+  EXPECT_EQ(offsets[2], wanted + 8192);
+  EXPECT_EQ(Start(), IoClass::kPrefetch);
+  EXPECT_TRUE(queue_.empty());
+  EndAll();
+  EXPECT_EQ(queue_.running(), 0);
+}
+
 TEST_F(IoQueueTest, ADeviceThatIsFullStartsNothing) {
   for (size_t i = 0; i <= kDepth; ++i) Push(IoClass::kForeground);
   for (size_t i = 0; i < kDepth; ++i) Start();

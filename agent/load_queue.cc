@@ -1,0 +1,32 @@
+#include "agent/load_queue.h"
+
+#include "core/check.h"
+
+namespace kvtier {
+
+void LoadQueue::Push(const BlockKey& key, DomainId domain, Urgency urgency) {
+  const bool foreground = urgency == Urgency::kForeground;
+  std::list<QueuedLoad>& line = foreground ? foreground_ : prefetch_;
+  line.push_back({.key = key, .domain = domain, .urgency = urgency, .wanted_anyway = !foreground});
+  if (!foreground) KVT_CHECK(prefetch_at_.emplace(key, std::prev(line.end())).second);
+}
+
+bool LoadQueue::Hasten(const BlockKey& key) {
+  const auto found = prefetch_at_.find(key);
+  if (found == prefetch_at_.end()) return false;
+  found->second->urgency = Urgency::kForeground;
+  foreground_.splice(foreground_.end(), prefetch_, found->second);
+  prefetch_at_.erase(found);
+  return true;
+}
+
+QueuedLoad LoadQueue::Pop() {
+  KVT_CHECK(!empty());
+  std::list<QueuedLoad>& line = foreground_.empty() ? prefetch_ : foreground_;
+  const QueuedLoad next = line.front();
+  line.pop_front();
+  if (next.urgency == Urgency::kPrefetch) prefetch_at_.erase(next.key);
+  return next;
+}
+
+}  // namespace kvtier

@@ -1,0 +1,64 @@
+#include "agent/load_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "core/block_key.h"
+
+namespace kvtier {
+namespace {
+
+class LoadQueueTest : public ::testing::Test {
+ protected:
+  static BlockKey Key(uint64_t number) { return {.hi = 1, .lo = number}; }
+  void Push(uint64_t number, Urgency urgency) { queue_.Push(Key(number), DomainId{}, urgency); }
+  void ExpectPop(uint64_t number, Urgency urgency, bool wanted_anyway) {
+    const QueuedLoad load = queue_.Pop();
+    EXPECT_EQ(load.key, Key(number));
+    EXPECT_EQ(load.urgency, urgency);
+    EXPECT_EQ(load.wanted_anyway, wanted_anyway);
+  }
+
+  LoadQueue queue_;
+};
+
+TEST_F(LoadQueueTest, ForegroundGoesFirstAndEachInItsOrder) {
+  Push(1, Urgency::kPrefetch);
+  Push(2, Urgency::kForeground);
+  Push(3, Urgency::kPrefetch);
+  Push(4, Urgency::kForeground);
+  EXPECT_EQ(queue_.size(), 4);
+  ExpectPop(2, Urgency::kForeground, false);
+  ExpectPop(4, Urgency::kForeground, false);
+  ExpectPop(1, Urgency::kPrefetch, true);
+  ExpectPop(3, Urgency::kPrefetch, true);
+  EXPECT_TRUE(queue_.empty());
+}
+
+TEST_F(LoadQueueTest, AHastenedPrefetchGoesBehindTheForegroundAndIsNeverAbandoned) {
+  for (const uint64_t number : {1, 2, 3}) Push(number, Urgency::kPrefetch);
+  Push(4, Urgency::kForeground);
+  EXPECT_TRUE(queue_.Hasten(Key(2)));
+  EXPECT_FALSE(queue_.Hasten(Key(2)));
+  EXPECT_FALSE(queue_.Hasten(Key(4)));
+  EXPECT_FALSE(queue_.Hasten(Key(9)));
+  Push(5, Urgency::kForeground);
+  ExpectPop(4, Urgency::kForeground, false);
+  ExpectPop(2, Urgency::kForeground, true);
+  ExpectPop(5, Urgency::kForeground, false);
+  ExpectPop(1, Urgency::kPrefetch, true);
+  ExpectPop(3, Urgency::kPrefetch, true);
+}
+
+TEST_F(LoadQueueTest, AKeyMayComeAgainAfterItWasTaken) {
+  Push(1, Urgency::kPrefetch);
+  queue_.Pop();
+  EXPECT_FALSE(queue_.Hasten(Key(1)));
+  Push(1, Urgency::kPrefetch);
+  EXPECT_TRUE(queue_.Hasten(Key(1)));
+  ExpectPop(1, Urgency::kForeground, true);
+}
+
+}  // namespace
+}  // namespace kvtier

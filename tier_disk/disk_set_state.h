@@ -1,0 +1,39 @@
+// What DiskSet keeps of one disk, for its two files: disk_set.cc, disk_set_tenants.cc.
+// Private to tier_disk.
+#ifndef KVTIER_TIER_DISK_DISK_SET_STATE_H_
+#define KVTIER_TIER_DISK_DISK_SET_STATE_H_
+
+#include <algorithm>
+
+#include "absl/container/btree_set.h"
+#include "tier_disk/disk_set.h"
+
+namespace kvtier {
+
+struct DiskSet::Disk {
+  explicit Disk(const Member& member) : id(member.id), tier(member.tier), watched(member.disk) {}
+
+  bool Has(const BlockKey& key) const { return !forgotten.contains(key) && tier->Contains(key); }
+  // Blocks here that are not forgotten.
+  size_t visible() const {
+    const auto there = [&](const BlockKey& key) { return tier->Contains(key); };
+    return tier->block_count() - std::count_if(forgotten.begin(), forgotten.end(), there);
+  }
+
+  const DiskId id;
+  DiskTier* const tier;
+  WatchedDisk* const watched;
+  absl::StatusOr<DiskTier::Recovery> recovery = absl::DeadlineExceededError("not open yet");
+  bool serving = false;    // Its blocks are found.
+  bool announced = false;  // Its blocks, or some of them, were told of.
+  bool following = false;  // Follow() runs.
+  bool erasing = false;    // EraseForgotten() runs.
+  // Copies that exist and are not to be seen: erased, or elsewhere, while the disk was
+  // out of service. All are in the tier's index, which bounds them, or just leave it.
+  absl::btree_set<BlockKey> forgotten;
+  Calls calls;  // In flight.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_DISK_SET_STATE_H_
