@@ -56,6 +56,7 @@ void FillRecovery(const DiskTier::Recovery& recovery, v1::DiskRecovery* report) 
   report->set_dropped_stale(recovery.dropped_stale);
   report->set_dropped_corrupt(recovery.dropped_corrupt);
   report->set_dropped_misfit(recovery.dropped_misfit);
+  report->set_dropped_keyless(recovery.dropped_keyless);
 }
 
 }  // namespace
@@ -160,6 +161,28 @@ Task<absl::Status> AdminService::DoEvictTier(const v1::EvictTierRequest* request
   }
   response->set_evicted_blocks(agent_->evictor().EvictAll(tier));
   response->set_held_blocks(agent_->index().blocks_in(tier));
+  co_return absl::OkStatus();
+}
+
+AdminService::Reactor* AdminService::EraseTenant(Context* context,
+                                                 const v1::EraseTenantRequest* request,
+                                                 v1::EraseTenantResponse* response) {
+  return RunUnary(context, agent_->executor(), agent_->scope(), DoEraseTenant(request, response));
+}
+
+Task<absl::Status> AdminService::DoEraseTenant(const v1::EraseTenantRequest* request,
+                                               v1::EraseTenantResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(const TenantEraser::Erased erased,
+                          co_await agent_->tenant_eraser().Erase(request->tenant()));
+  for (const AboutDisk& disk : about_.disks) {
+    if (disk.error.ok()) continue;
+    co_return absl::UnavailableError(absl::StrCat("disk ", disk.directory,
+                                                  " is not open: it may still have the key of '",
+                                                  request->tenant(), "'; the others have not"));
+  }
+  response->set_disk_blocks(erased.disk_blocks);
+  response->set_memory_blocks(erased.memory_blocks);
+  response->set_held_blocks(erased.held_blocks);
   co_return absl::OkStatus();
 }
 

@@ -1,6 +1,6 @@
 // AdminService tells operators what the agent holds and did. Read-only but for
-// EvictTier, which drops cached copies and nothing else, and StartDiskVerify, which
-// drops what is damaged.
+// EvictTier and EraseTenant, which drop cached copies and nothing else, and
+// StartDiskVerify, which drops what is damaged.
 #ifndef KVTIER_AGENT_ADMIN_SERVICE_H_
 #define KVTIER_AGENT_ADMIN_SERVICE_H_
 
@@ -41,6 +41,8 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                   v1::LookupResponse* response) override;
   Reactor* EvictTier(Context* context, const v1::EvictTierRequest* request,
                      v1::EvictTierResponse* response) override;
+  Reactor* EraseTenant(Context* context, const v1::EraseTenantRequest* request,
+                       v1::EraseTenantResponse* response) override;
   Reactor* StartDiskVerify(Context* context, const v1::StartDiskVerifyRequest* request,
                            v1::StartDiskVerifyResponse* response) override;
   Reactor* DiskVerifyStatus(Context* context, const v1::DiskVerifyStatusRequest* request,
@@ -51,6 +53,8 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
   Task<absl::Status> DoLookup(const v1::LookupRequest* request, v1::LookupResponse* response);
   Task<absl::Status> DoEvictTier(const v1::EvictTierRequest* request,
                                  v1::EvictTierResponse* response);
+  Task<absl::Status> DoEraseTenant(const v1::EraseTenantRequest* request,
+                                   v1::EraseTenantResponse* response);
   void FillDisks(v1::AgentStatusResponse* response) const;
   Task<absl::Status> DoStartDiskVerify(const v1::StartDiskVerifyRequest* request,
                                        v1::StartDiskVerifyResponse* response);

@@ -68,6 +68,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
     offloader_ = std::make_unique<Offloader>(Offloader::Parts{.executor = seams.executor,
                                                               .workers = seams.workers,
                                                               .scope = &scope_,
+                                                              .tenants = &options_.tenants,
                                                               .index = &index_,
                                                               .host = host_.get(),
                                                               .disks = disks_.get(),
@@ -97,6 +98,8 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                    .stats = &stats_});
   peer_server_ =
       std::make_unique<PeerServer>(seams.executor, &scope_, &index_, disks_.get(), &stats_);
+  tenant_eraser_ =
+      std::make_unique<TenantEraser>(&options_.tenants, &index_, &evictor_, disks_.get());
 }
 
 Agent::~Agent() = default;
@@ -110,7 +113,8 @@ void Agent::MakeDisks() {
         seams_.executor, seams_.workers, made.watched.get(), seam.manifest,
         [this, member = members.size()](DiskTier::Change change, const BlockKey& key) {
           disks_->TierChanged(member, change, key);
-        });
+        },
+        seam.keys);
     members.push_back({.id = seam.id, .tier = made.tier.get(), .disk = made.watched.get()});
   }
   disks_ = std::make_unique<DiskSet>(

@@ -20,6 +20,7 @@
 #include "agent/coordinator_reporter.h"
 #include "agent/disk_admission.h"
 #include "agent/disk_load.h"
+#include "agent/erase_tenant.h"
 #include "agent/evict.h"
 #include "agent/fetch.h"
 #include "agent/gpu_load.h"
@@ -65,6 +66,7 @@ class Agent {
     DiskId id;  // No two the same.
     Disk* disk = nullptr;
     Manifest* manifest = nullptr;
+    TenantKeys* keys = nullptr;  // Null: its payloads lie in the clear.
   };
   struct Seams {
     Executor* executor = nullptr;
@@ -103,6 +105,7 @@ class Agent {
   Onboarder& onboarder() { return *onboarder_; }
   Putter& putter() { return *putter_; }
   PeerServer& peer_server() { return *peer_server_; }
+  TenantEraser& tenant_eraser() { return *tenant_eraser_; }
   const HostTier& host() const { return *host_; }
   const AgentStats& stats() const { return stats_; }
   DiskSet* disks() const { return disks_.get(); }                          // nullptr: none.
@@ -156,6 +159,7 @@ class Agent {
   std::unique_ptr<Onboarder> onboarder_;
   std::unique_ptr<Putter> putter_;
   std::unique_ptr<PeerServer> peer_server_;
+  std::unique_ptr<TenantEraser> tenant_eraser_;
   bool stopping_ = false;
   TaskScope scope_;
 };

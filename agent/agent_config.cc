@@ -81,7 +81,10 @@ absl::Status AgentConfig::ValidateDisks() const {
     return Invalid("disk_writes_per_day", absl::StrCat(writes),
                    absl::StrCat("must be 0 (no budget) to ", kMaxDriveWritesPerDay).c_str());
   }
-  if (disk_dirs.empty()) return absl::OkStatus();
+  if (disk_dirs.empty()) {
+    if (disk_secret_dir.empty()) return absl::OkStatus();
+    return Invalid("disk_secret_dir", disk_secret_dir, "is of no use without --disk_dir");
+  }
   const std::string all = absl::StrJoin(disk_dirs, ",");
   if (disk_dirs.size() > kMaxDisks) return Invalid("disk_dir", all, "is more than 32 directories");
   for (size_t i = 0; i < disk_dirs.size(); ++i) {
@@ -93,6 +96,12 @@ absl::Status AgentConfig::ValidateDisks() const {
                                     " are the same directory, or one lies in the other")
                            .c_str());
       }
+    }
+  }
+  for (const std::string& directory : disk_dirs) {
+    if (!disk_secret_dir.empty() && Lies(disk_secret_dir, directory)) {
+      return Invalid("disk_secret_dir", disk_secret_dir,
+                     "lies in a directory of --disk_dir: who takes the disk would have it too");
     }
   }
   if (disk_bytes.size() != 1 && disk_bytes.size() != disk_dirs.size()) {

@@ -28,6 +28,9 @@ struct AgentConfig {
   std::vector<std::string> disk_dirs;        // One a disk; empty: no disk tier.
   // Preallocated in each of `disk_dirs`: one size for all of them, or one for each.
   std::vector<uint64_t> disk_bytes = {uint64_t{8} << 30};
+  // With the secret that blocks on disk are sealed with (master_secret.h); empty: they lie
+  // in the clear.
+  std::string disk_secret_dir;
   bool disk_buffered = false;                    // Page cache and fdatasync instead of O_DIRECT.
   uint64_t segment_bytes = uint64_t{256} << 20;  // Unit of reclaim; >= 2 slabs' block.
   DiskWriteOptions disk_writes;                  // Of each disk: which blocks are written.

@@ -114,6 +114,7 @@ ABSL_FLAG(kvtier::ByteSize, host_bytes, {uint64_t{1} << 30}, "Host memory for bl
 ABSL_FLAG(kvtier::ByteSize, slab_bytes, {uint64_t{64} << 20}, "Largest block, and the unit that block sizes share.");
 ABSL_FLAG(std::vector<std::string>, disk_dir, {}, "Directories of the disk tier, one a disk, separated by commas; empty: none.");
 ABSL_FLAG(kvtier::ByteSizes, disk_bytes, {{uint64_t{8} << 30}}, "Bytes preallocated in each --disk_dir: one size, or one for each.");
+ABSL_FLAG(std::string, disk_secret_dir, "", "Directory of the secret (file master) that blocks on disk are encrypted with; empty: they are not.");
 ABSL_FLAG(bool, disk_buffered, false, "For file systems without O_DIRECT: disk I/O through the page cache, each write synced.");
 ABSL_FLAG(kvtier::ByteSize, segment_bytes, {uint64_t{256} << 20}, "Size of a segment, the unit of reclaim.");
 ABSL_FLAG(kvtier::WritePolicy, disk_write_policy, kvtier::DiskWriteOptions().policy, "Which blocks are written to disk: all, second_touch, or predicted_reuse (without --disk_writes_per_day: all).");
@@ -153,6 +154,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
       .slab_bytes = absl::GetFlag(FLAGS_slab_bytes).bytes,
       .disk_dirs = absl::GetFlag(FLAGS_disk_dir),
       .disk_bytes = absl::GetFlag(FLAGS_disk_bytes).bytes,
+      .disk_secret_dir = absl::GetFlag(FLAGS_disk_secret_dir),
       .disk_buffered = absl::GetFlag(FLAGS_disk_buffered),
       .segment_bytes = absl::GetFlag(FLAGS_segment_bytes).bytes,
       .disk_writes = {.policy = absl::GetFlag(FLAGS_disk_write_policy),
@@ -330,7 +332,8 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
     if (!disk.opened.ok()) continue;
     disk_seams.push_back({.id = disk.opened->id,
                           .disk = disk.opened->disk.get(),
-                          .manifest = disk.opened->manifest.get()});
+                          .manifest = disk.opened->manifest.get(),
+                          .keys = disk.opened->keys.get()});
   }
   std::unique_ptr<Device> device;
   if (config.gpu_bytes > 0) {

@@ -104,6 +104,9 @@ class BlockIndex {
   // The tier nearest to the GPU that has the block; nullopt: none on this node.
   std::optional<Tier> NearestTier(const BlockKey& key) const;
   size_t blocks_in(Tier tier) const;
+  size_t blocks_in_host(DomainId domain) const {
+    return host_lru_.at(static_cast<size_t>(domain)).size();
+  }
   uint64_t pinned_bytes(Tier tier) const;
   // Host and disk copies as adds, in the order of the keys: a snapshot.
   std::vector<Delta> Snapshot() const;

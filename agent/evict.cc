@@ -54,9 +54,15 @@ uint64_t Evictor::EvictAll(Tier tier) {
   }
   if (tier == Tier::kHost) {
     for (size_t domain = 0; domain < host_->domain_count(); ++domain) {
-      while (EvictOneHost(static_cast<DomainId>(domain), 0)) ++evicted;
+      evicted += EvictDomain(static_cast<DomainId>(domain));
     }
   }
+  return evicted;
+}
+
+uint64_t Evictor::EvictDomain(DomainId domain) {
+  uint64_t evicted = 0;
+  while (EvictOneHost(domain, 0)) ++evicted;
   return evicted;
 }
 

@@ -29,6 +29,8 @@ class Evictor {
   absl::StatusOr<GpuSlot> ReserveGpu(GpuPool* pool);
   // Drops every block of kHost or kGpu that nobody holds; returns how many.
   uint64_t EvictAll(Tier tier);
+  // The same with the host blocks of one domain.
+  uint64_t EvictDomain(DomainId domain);
 
  private:
   bool EvictOneHost(DomainId domain, uint64_t slot_bytes);

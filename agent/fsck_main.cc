@@ -2,8 +2,10 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -21,10 +23,11 @@ constexpr char kUsage[] = R"(kvtier-fsck: looks at the disk of an agent that doe
   kvtier-fsck DIR              reads everything in DIR (--disk_dir), writes nothing
   kvtier-fsck --repair DIR     and makes the manifest forget what is damaged
 
+  --disk_secret_dir DIR  of an encrypted disk's agent; without it payloads are not checked
   -o, --output FORMAT    table or json
   --version, --help
 
-Exit codes: 0 clean, 1 damage found (repaired or not), 2 could not check, 64 wrong usage.
+Exit codes: 0 clean, 1 damage found (repaired or not), 2 could not check all, 64 wrong usage.
 )";
 
 // Part of the contract with scripts: numbers never change their meaning.
@@ -32,6 +35,7 @@ enum Exit : int { kClean = 0, kDamaged = 1, kCouldNotCheck = 2, kWrongUsage = 64
 
 struct CommandLine {
   std::string directory;
+  std::string secret_directory;
   bool repair = false;
   bool json = false;
 };
@@ -48,6 +52,10 @@ std::optional<CommandLine> Parse(int argc, char** argv) {
     std::string word = argv[i];
     if (word == "--repair") {
       line.repair = true;
+    } else if (word == "--disk_secret_dir" || absl::StartsWith(word, "--disk_secret_dir=")) {
+      const size_t equals = word.find('=');
+      if (equals == std::string::npos && ++i == argc) return wrong(word + " needs a value");
+      line.secret_directory = equals == std::string::npos ? argv[i] : word.substr(equals + 1);
     } else if (word == "-o" || word == "--output" || absl::StartsWith(word, "--output=")) {
       const size_t equals = word.find('=');
       if (equals == std::string::npos && ++i == argc) return wrong(word + " needs a value");
@@ -91,10 +99,21 @@ class Progress {
 };
 
 int Run(const CommandLine& line) {
+  std::shared_ptr<const MasterSecret> secret;
+  if (!line.secret_directory.empty()) {
+    absl::StatusOr<MasterSecret> read = MasterSecret::Read(line.secret_directory);
+    if (!read.ok()) {
+      std::fprintf(stderr, "kvtier-fsck: --disk_secret_dir: %s\n",
+                   std::string(read.status().message()).c_str());
+      return kCouldNotCheck;
+    }
+    secret = std::make_shared<const MasterSecret>(*std::move(read));
+  }
   Progress progress;
   const absl::StatusOr<FsckReport> report =
       Fsck({.directory = line.directory,
             .repair = line.repair,
+            .secret = std::move(secret),
             .on_progress = [&](auto done, auto total) { progress.Show(done, total); }});
   progress.End();
   if (!report.ok()) {
@@ -108,7 +127,8 @@ int Run(const CommandLine& line) {
     std::perror("kvtier-fsck: standard output");
     return kCouldNotCheck;
   }
-  return report->clean() ? kClean : kDamaged;
+  if (!report->clean()) return kDamaged;
+  return report->payloads_unchecked == 0 ? kClean : kCouldNotCheck;
 }
 
 }  // namespace

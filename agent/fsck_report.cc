@@ -42,10 +42,12 @@ std::vector<std::pair<const char*, uint64_t>> Counts(const FsckReport& report) {
           {"rows_damaged", report.rows_damaged},
           {"rows_stale", report.rows_stale},
           {"rows_misfit", report.rows_misfit},
+          {"rows_keyless", report.rows_keyless},
           {"records", report.records},
           {"bytes", report.bytes},
           {"records_damaged", report.records_damaged},
           {"records_unreadable", report.records_unreadable},
+          {"payloads_unchecked", report.payloads_unchecked},
           {"rows_erased", report.rows_erased}};
 }
 
@@ -80,7 +82,8 @@ std::string FsckTable(const std::string& directory, const FsckReport& report) {
     std::replace(words.begin(), words.end(), '_', ' ');
     row(words, absl::StrCat(count));
   }
-  row("result", report.clean() ? "clean" : "DAMAGED");
+  const char* const clean = report.payloads_unchecked == 0 ? "clean" : "NOT CHECKED";
+  row("result", report.clean() ? clean : "DAMAGED");
   for (const std::string& finding : report.findings) absl::StrAppend(&text, finding, "\n");
   if (report.findings.size() == kMaxFindings) absl::StrAppend(&text, "(more are not shown)\n");
   return text;

@@ -1,7 +1,12 @@
 #include "agent/node_disks.h"
 
+#include <memory>
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "core/log.h"
+#include "core/status_macros.h"
+#include "tier_disk/master_secret.h"
 
 namespace kvtier {
 namespace {
@@ -12,7 +17,26 @@ void LogRecovered(const std::string& whose, const DiskTier::Recovery& recovery,
       absl::StrCat(whose, ": ", recovery.recovered_blocks, " blocks warm in ",
                    absl::FormatDuration(absl::Trunc(took, absl::Milliseconds(1))), "; dropped ",
                    recovery.dropped_stale, " of older generations, ", recovery.dropped_corrupt,
-                   " damaged, ", recovery.dropped_misfit, " outside the disk as configured"));
+                   " damaged, ", recovery.dropped_misfit, " outside the disk as configured, ",
+                   recovery.dropped_keyless, " without a key"));
+}
+
+// Null: none is configured.
+absl::StatusOr<std::shared_ptr<const MasterSecret>> ReadSecret(const std::string& directory) {
+  if (directory.empty()) return std::shared_ptr<const MasterSecret>();
+  absl::StatusOr<MasterSecret> secret = MasterSecret::Read(directory);
+  if (secret.ok()) return std::make_shared<const MasterSecret>(*std::move(secret));
+  return absl::Status(secret.status().code(),
+                      absl::StrCat("--disk_secret_dir: ", secret.status().message()));
+}
+
+// The check tells an operator which secret it is, and nobody anything else of it.
+void LogEncryption(const NodeDisk& disk) {
+  const std::optional<Superblock>& superblock = disk.opened->files->superblock();
+  if (!superblock->key_check) return;
+  Log(LogLevel::kInfo,
+      absl::StrCat("disk ", disk.directory, " is encrypted (AES-256-GCM); key check ",
+                   absl::Hex(*superblock->key_check, absl::kZeroPad16)));
 }
 
 }  // namespace
@@ -23,6 +47,8 @@ std::string NodeDisk::io_name() const {
 }
 
 absl::StatusOr<std::vector<NodeDisk>> OpenNodeDisks(Executor* executor, const AgentConfig& config) {
+  KVT_ASSIGN_OR_RETURN(const std::shared_ptr<const MasterSecret> secret,
+                       ReadSecret(config.disk_secret_dir));
   std::vector<NodeDisk> disks;
   absl::Status first_failure;
   size_t opened = 0;
@@ -31,6 +57,7 @@ absl::StatusOr<std::vector<NodeDisk>> OpenNodeDisks(Executor* executor, const Ag
         .directory = config.disk_dirs[i],
         .segment_bytes = config.segment_bytes,
         .segment_count = static_cast<uint32_t>(config.DiskBytesOf(i) / config.segment_bytes),
+        .secret = secret,
         .buffered = config.disk_buffered};
     disks.push_back({.directory = layout.directory,
                      .buffered = layout.buffered,
@@ -40,6 +67,7 @@ absl::StatusOr<std::vector<NodeDisk>> OpenNodeDisks(Executor* executor, const Ag
     first_failure.Update(disk.status());
     if (!disk.ok()) continue;
     ++opened;
+    LogEncryption(disks.back());
     for (size_t j = 0; j < i; ++j) {
       if (!disks[j].opened.ok() || disks[j].opened->id != disk->id) continue;
       return absl::FailedPreconditionError(absl::StrCat(

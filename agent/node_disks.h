@@ -27,7 +27,8 @@ struct NodeDisk {
 // fails to open (kUnavailable: the drive is gone) stays out while another opens, and the
 // log says so. Does not own `executor`. Errors: the first disk's, if none opened, and any
 // other than kUnavailable, a matter of the flags or of room for the operator;
-// kFailedPrecondition, two directories are the same disk.
+// kFailedPrecondition, two directories are the same disk; MasterSecret::Read()'s, naming
+// --disk_secret_dir. The log says which disks are encrypted.
 absl::StatusOr<std::vector<NodeDisk>> OpenNodeDisks(Executor* executor, const AgentConfig& config);
 
 // A line a disk and, of several, one for all. `recovery`: of the disks that opened.

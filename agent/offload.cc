@@ -1,5 +1,6 @@
 #include "agent/offload.h"
 
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -159,7 +160,9 @@ Task<void> Offloader::Write(Admitted admitted, std::span<const std::byte> slot) 
                                        " changed in host memory after its commit: not written"));
     co_return;
   }
-  const absl::Status written = co_await parts_.disks->Put(meta, slot);
+  const HostSlot& from = parts_.index->Find(meta.key)->host;
+  const std::string tenant = parts_.tenants->OfDomain(from.domain()).name;
+  const absl::Status written = co_await parts_.disks->Put(meta, slot, tenant);
   if (written.ok()) {
     ++parts_.stats->written;
     parts_.admission->Landed(admitted.candidate, admitted.verdict, parts_.executor->Now());

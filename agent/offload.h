@@ -22,6 +22,7 @@
 #include "agent/block_index.h"
 #include "agent/cold_end.h"
 #include "agent/disk_admission.h"
+#include "agent/tenants.h"
 #include "core/byte_workers.h"
 #include "core/executor.h"
 #include "core/task.h"
@@ -36,6 +37,7 @@ class Offloader {
     Executor* executor = nullptr;
     ByteWorkers* workers = nullptr;
     TaskScope* scope = nullptr;
+    const TenantTable* tenants = nullptr;
     BlockIndex* index = nullptr;
     HostTier* host = nullptr;
     DiskSet* disks = nullptr;

@@ -32,6 +32,8 @@ class TenantTable {
   // nullptr: no such tenant.
   const Tenant* Find(absl::string_view name) const;
   const std::vector<Tenant>& tenants() const { return tenants_; }
+  // REQUIRES: a domain of one of them.
+  const Tenant& OfDomain(DomainId domain) const { return tenants_.at(static_cast<size_t>(domain)); }
 
  private:
   std::vector<Tenant> tenants_;

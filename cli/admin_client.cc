@@ -54,6 +54,12 @@ absl::StatusOr<v1::EvictTierResponse> AgentAdmin::EvictTier(
                                     timeout_);
 }
 
+absl::StatusOr<v1::EraseTenantResponse> AgentAdmin::EraseTenant(
+    const v1::EraseTenantRequest& request) const {
+  return Ask<v1::EraseTenantResponse>(stub_.get(), &v1::AgentAdmin::Stub::EraseTenant, request,
+                                      timeout_);
+}
+
 absl::StatusOr<v1::StartDiskVerifyResponse> AgentAdmin::StartDiskVerify(
     const v1::StartDiskVerifyRequest& request) const {
   return Ask<v1::StartDiskVerifyResponse>(stub_.get(), &v1::AgentAdmin::Stub::StartDiskVerify,

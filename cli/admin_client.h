@@ -22,6 +22,7 @@ class AgentAdmin {
   absl::StatusOr<v1::AgentStatusResponse> Status() const;
   absl::StatusOr<v1::LookupResponse> Lookup(const v1::LookupRequest& request) const;
   absl::StatusOr<v1::EvictTierResponse> EvictTier(const v1::EvictTierRequest& request) const;
+  absl::StatusOr<v1::EraseTenantResponse> EraseTenant(const v1::EraseTenantRequest& request) const;
   absl::StatusOr<v1::StartDiskVerifyResponse> StartDiskVerify(
       const v1::StartDiskVerifyRequest& request) const;
   absl::StatusOr<v1::DiskVerifyStatusResponse> DiskVerifyStatus() const;

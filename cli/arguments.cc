@@ -24,7 +24,7 @@ struct VerbWord {
   absl::string_view options;  // Separated by spaces, beside the ones every verb takes.
 };
 constexpr absl::string_view kEveryVerb = "--output";
-constexpr std::array<VerbWord, 10> kVerbs = {{
+constexpr std::array<VerbWord, 11> kVerbs = {{
     {"status", Verb::kStatus, "--agent --coordinator --timeout"},
     {"nodes", Verb::kNodes, "--agent --coordinator --timeout"},
     {"tiers", Verb::kTiers, "--agent --timeout"},
@@ -33,6 +33,7 @@ constexpr std::array<VerbWord, 10> kVerbs = {{
     {"lookup", Verb::kLookup,
      "--agent --coordinator --timeout --block-key --tenant --space-digest --engine-key"},
     {"evict", Verb::kEvict, "--agent --timeout --tier --yes"},
+    {"tenant erase", Verb::kTenantErase, "--agent --timeout --yes"},
     {"settings", Verb::kSettings, "--agent --coordinator --timeout"},
     {"version", Verb::kVersion, ""},
     {"help", Verb::kHelp, ""},
@@ -104,12 +105,16 @@ absl::StatusOr<Pieces> TakeApart(std::span<const std::string> words) {
 
 absl::StatusOr<const VerbWord*> FindVerb(const Pieces& pieces) {
   if (pieces.words.empty()) return Wrong("a verb is missing; see kvtier help");
-  // `disk` is a family: its second word belongs to the verb.
-  const bool is_disk = pieces.words[0] == "disk";
-  if (is_disk && pieces.words.size() == 1) return Wrong("disk needs a second word: info or verify");
-  const size_t verb_words = is_disk ? 2 : 1;
+  // `disk` and `tenant` are families: their second word belongs to the verb.
+  const std::string& family = pieces.words[0];
+  const bool has_family = family == "disk" || family == "tenant";
+  if (has_family && pieces.words.size() == 1) {
+    return Wrong(absl::StrCat(
+        family, " needs a second word: ", family == "disk" ? "info or verify" : "erase"));
+  }
+  const size_t verb_words = has_family ? 2 : 1;
   const std::string spoken =
-      is_disk ? absl::StrCat("disk ", pieces.words[1]) : std::string(pieces.words[0]);
+      has_family ? absl::StrCat(family, " ", pieces.words[1]) : std::string(family);
   for (const VerbWord& known : kVerbs) {
     if (known.word != spoken) continue;
     for (const auto& [name, values] : pieces.options) {
@@ -117,7 +122,8 @@ absl::StatusOr<const VerbWord*> FindVerb(const Pieces& pieces) {
         return Wrong(absl::StrCat(known.word, " does not take ", name));
       }
     }
-    if (pieces.words.size() > verb_words && known.verb != Verb::kSettings) {
+    const bool takes_words = known.verb == Verb::kSettings || known.verb == Verb::kTenantErase;
+    if (pieces.words.size() > verb_words && !takes_words) {
       return Wrong(absl::StrCat(known.word, " does not take '", pieces.words[verb_words], "'"));
     }
     return &known;
@@ -217,6 +223,19 @@ absl::Status ReadEvict(const Pieces& pieces, Arguments* arguments) {
   return absl::OkStatus();
 }
 
+absl::Status ReadTenantErase(const Pieces& pieces, Arguments* arguments) {
+  if (pieces.words.size() != 3) return Wrong("tenant erase needs the name of one tenant");
+  arguments->erased_tenant = pieces.words[2];
+  arguments->yes = ValueOf(pieces, "--yes").has_value();
+  if (!arguments->yes) {
+    return Wrong(absl::StrCat("tenant erase destroys the key of ", arguments->erased_tenant,
+                              ", and with it all its blocks on disk; add --yes to mean it"));
+  }
+  // It rewrites a part of each disk's manifest.
+  if (!ValueOf(pieces, "--timeout")) arguments->timeout = convert::kMaxTimeout;
+  return absl::OkStatus();
+}
+
 absl::Status ReadDiskVerify(const Pieces& pieces, Arguments* arguments) {
   const auto text = ValueOf(pieces, "--rate");
   if (!text) return absl::OkStatus();
@@ -256,6 +275,9 @@ absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
   KVT_RETURN_IF_ERROR(ReadCommon(pieces, &arguments));
   if (arguments.verb == Verb::kLookup) KVT_RETURN_IF_ERROR(ReadLookup(pieces, &arguments));
   if (arguments.verb == Verb::kEvict) KVT_RETURN_IF_ERROR(ReadEvict(pieces, &arguments));
+  if (arguments.verb == Verb::kTenantErase) {
+    KVT_RETURN_IF_ERROR(ReadTenantErase(pieces, &arguments));
+  }
   if (arguments.verb == Verb::kDiskVerify) {
     KVT_RETURN_IF_ERROR(ReadDiskVerify(pieces, &arguments));
   }
@@ -275,6 +297,8 @@ std::string HelpText() {
   kvtier lookup --block-key HEX      where a block is
   kvtier lookup --tenant T --space-digest HEX --engine-key HEX
   kvtier evict --tier host --yes     drops a tier's blocks that nobody holds
+  kvtier tenant erase NAME --yes     destroys a tenant's key on the agents' encrypted disks,
+                                     and drops its blocks
   kvtier settings [get [NAME]]       the coordinator's durable settings
   kvtier settings set NAME=VALUE
   kvtier version
@@ -284,7 +308,7 @@ Options
                          (unix:/run/kvtier/kvtier.sock when nothing is named)
   --coordinator ADDRESS  nodes and settings ask the agent for it when it is not named
   -o, --output FORMAT    table or json
-  --timeout DURATION     of each question: 1ms to 60s (2s)
+  --timeout DURATION     of each question: 1ms to 60s (2s; tenant erase 60s)
 
 Exit codes: 0 done, 1 failed or only partly answered, 2 unreachable, 3 not found, 4 damage found,
 64 wrong usage.

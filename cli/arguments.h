@@ -27,6 +27,7 @@ enum class Verb {
   kDiskVerify,
   kLookup,
   kEvict,
+  kTenantErase,
   kSettings,
   kVersion,
   kHelp
@@ -53,7 +54,10 @@ struct Arguments {
 
   // evict: always both.
   std::optional<Tier> tier;
-  bool yes = false;
+  bool yes = false;  // tenant erase, too.
+
+  // tenant erase: never empty.
+  std::string erased_tenant;
 
   // disk verify: bytes a second of each disk; 0: as the agent chooses.
   uint64_t rate = 0;

@@ -5,6 +5,7 @@
 #include "cli/arguments.h"
 #include "cli/disk_info.h"
 #include "cli/disk_verify.h"
+#include "cli/erase_tenant.h"
 #include "cli/evict.h"
 #include "cli/lookup.h"
 #include "cli/nodes.h"
@@ -30,6 +31,8 @@ Outcome Run(const Arguments& arguments, const Progress& progress) {
       return RunLookup(arguments);
     case Verb::kEvict:
       return RunEvict(arguments);
+    case Verb::kTenantErase:
+      return RunEraseTenant(arguments);
     case Verb::kDiskVerify:
       return RunDiskVerify(arguments, progress);
     case Verb::kSettings:

@@ -59,7 +59,8 @@ std::string RecoveryText(const v1::DiskRecovery& recovery) {
   return absl::StrCat(CountText(recovery.recovered_blocks()), " blocks warm; dropped ",
                       CountText(recovery.dropped_stale()), " of older generations, ",
                       CountText(recovery.dropped_corrupt()), " damaged, ",
-                      CountText(recovery.dropped_misfit()), " outside the disk as configured");
+                      CountText(recovery.dropped_misfit()), " outside the disk as configured, ",
+                      CountText(recovery.dropped_keyless()), " without a key");
 }
 
 // What became of the blocks that were offered to the disks; what never happened is left out.
@@ -139,6 +140,7 @@ void WriteRecovery(const v1::DiskRecovery& recovery, JsonWriter* json) {
   json->Count("dropped_stale", recovery.dropped_stale());
   json->Count("dropped_corrupt", recovery.dropped_corrupt());
   json->Count("dropped_misfit", recovery.dropped_misfit());
+  json->Count("dropped_keyless", recovery.dropped_keyless());
   json->Close();
 }
 

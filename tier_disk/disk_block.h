@@ -1,5 +1,6 @@
 // What a disk remembers of a block besides its bytes, and where its record lies. The
-// payload's sum is in the record itself: whoever reads the block gets it there.
+// payload's sum, or the proof that stands for it where payloads are sealed, is in the
+// record itself: whoever reads the block gets it there.
 #ifndef KVTIER_TIER_DISK_DISK_BLOCK_H_
 #define KVTIER_TIER_DISK_DISK_BLOCK_H_
 
@@ -12,16 +13,25 @@
 
 namespace kvtier {
 
+// Says under which tenant's key a record is sealed (record_cipher.h), and tells nobody
+// whose that is. Zero: under none, the payload lies in the clear.
+enum class KeyId : uint64_t {};
+
 struct DiskBlock {
   BlockKey key;
   std::optional<BlockKey> parent;
   SpaceDigest space;
   uint64_t length = 0;  // Payload bytes.
+  KeyId key_id{};
   friend bool operator==(const DiskBlock&, const DiskBlock&) = default;
 };
 
-inline DiskBlock DiskBlockOf(const BlockMeta& meta) {
-  return {.key = meta.key, .parent = meta.parent, .space = meta.space, .length = meta.length};
+inline DiskBlock DiskBlockOf(const BlockMeta& meta, KeyId key_id = KeyId{}) {
+  return {.key = meta.key,
+          .parent = meta.parent,
+          .space = meta.space,
+          .length = meta.length,
+          .key_id = key_id};
 }
 
 // Where one record lies. The generation tells this use of the segment from the

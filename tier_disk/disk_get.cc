@@ -1,6 +1,7 @@
 // DiskTier::Get: read, prove that the record was not reclaimed under the read, verify.
 #include <array>
 #include <bit>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +26,15 @@ absl::Status NotHere(const BlockKey& key) {
 Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, DiskEntry entry,
                                                              std::span<std::byte> slot) {
   const BlockKey& key = entry.block.key;
+  std::optional<RecordCipher> cipher;
+  if (entry.block.key_id != KeyId{}) {
+    absl::StatusOr<RecordCipher> found = keys->CipherToOpen(entry.block.key_id);
+    if (!found.ok()) {  // Its tenant was erased a moment ago.
+      co_await DropDamaged(key, entry.place);
+      co_return NotHere(key);
+    }
+    cipher = *std::move(found);
+  }
   PageBuffer header(kRecordHeaderBytes);
   const std::array<std::span<std::byte>, 2> buffers = {header.bytes(), slot};
   const DiskAddress address{.segment = entry.place.segment, .offset = entry.place.offset};
@@ -36,8 +46,10 @@ Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, D
 
   absl::StatusOr<PayloadSum> verdict;
   ByteWorkers::Work verify = [&] {
-    verdict = VerifyRecord(entry, header.bytes().first<kRecordHeaderBytes>(),
-                           slot.first(entry.block.length));
+    const auto page = header.bytes().first<kRecordHeaderBytes>();
+    const std::span<std::byte> payload = slot.first(entry.block.length);
+    verdict =
+        cipher ? OpenRecord(entry, *cipher, page, payload) : VerifyRecord(entry, page, payload);
   };
   Task<void> verified = workers->Run(std::move(verify));
   co_await verified;

@@ -1,6 +1,9 @@
 // DiskTier::Put: data, then manifest, then index (law 2).
+#include <algorithm>
 #include <array>
 #include <coroutine>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,32 +38,44 @@ Detached Run(Task<absl::Status> task) { (co_await task).IgnoreError(); }
 
 }  // namespace
 
-Task<absl::Status> DiskTier::State::WriteData(IoClass io_class, const DiskEntry& entry,
-                                              const PayloadSum& sum,
+Task<absl::Status> DiskTier::State::WriteData(IoClass io_class, const RecordHeader& header,
                                               std::span<const std::byte> slot) {
-  PageBuffer header(kRecordHeaderBytes);
-  EncodeRecordHeader({.key = entry.block.key,
-                      .space = entry.block.space,
-                      .length = entry.block.length,
-                      .place = entry.place,
-                      .sum = sum},
-                     header.bytes().first<kRecordHeaderBytes>());
+  PageBuffer page(kRecordHeaderBytes);
+  EncodeRecordHeader(header, page.bytes().first<kRecordHeaderBytes>());
   KVT_KILL_POINT("record.header_encoded");
-  const std::array<std::span<const std::byte>, 2> buffers = {header.bytes(), slot};
-  const DiskAddress address{.segment = entry.place.segment, .offset = entry.place.offset};
+  const std::array<std::span<const std::byte>, 2> buffers = {page.bytes(), slot};
+  const DiskAddress address{.segment = header.place.segment, .offset = header.place.offset};
   const absl::Status written = co_await disk->Write(io_class, address, buffers);
   KVT_KILL_POINT("record.written");
   if (!written.ok() && !absl::IsResourceExhausted(written)) ++stats.io_errors;
   co_return written;
 }
 
-Task<absl::Status> DiskTier::State::WriteRecord(const DiskEntry& entry, const PayloadSum& sum,
+Task<absl::Status> DiskTier::State::WriteRecord(const DiskEntry& entry, const RecordHeader& header,
                                                 std::span<const std::byte> slot) {
-  KVT_CO_RETURN_IF_ERROR(co_await WriteData(IoClass::kOffload, entry, sum, slot));
+  KVT_CO_RETURN_IF_ERROR(co_await WriteData(IoClass::kOffload, header, slot));
   KVT_KILL_POINT("put.before_commit");
   ManifestBatch batch;
   batch.puts.push_back(entry);
   co_return co_await commits.Commit(std::move(batch));
+}
+
+Task<absl::Status> DiskTier::State::WriteSealed(const DiskEntry& entry, const RecordCipher& cipher,
+                                                const PayloadSum& sum,
+                                                std::span<const std::byte> slot) {
+  PageBuffer sealed(entry.block.length);
+  absl::StatusOr<RecordHeader> header;
+  // Copied before it is looked at: others may write the slot, and what is proven here must
+  // be what is sealed.
+  ByteWorkers::Work seal = [&] {
+    const std::span<const std::byte> payload = slot.first(entry.block.length);
+    std::copy(payload.begin(), payload.end(), sealed.bytes().begin());
+    header = SealRecord(entry, cipher, &sum, sealed.bytes());
+  };
+  Task<void> done = workers->Run(std::move(seal));
+  co_await done;
+  if (!header.ok()) co_return header.status();
+  co_return co_await WriteRecord(entry, *header, sealed.bytes());
 }
 
 Task<absl::StatusOr<RecordPlace>> DiskTier::State::ReservePlace(uint64_t record_bytes) {
@@ -75,12 +90,20 @@ Task<absl::StatusOr<RecordPlace>> DiskTier::State::ReservePlace(uint64_t record_
   }
 }
 
-Task<absl::Status> DiskTier::State::PutNew(const BlockMeta& meta, std::span<const std::byte> slot) {
+Task<absl::Status> DiskTier::State::PutNew(const BlockMeta& meta, std::span<const std::byte> slot,
+                                           const std::string& tenant) {
   const absl::Time started = executor->Now();
+  std::optional<RecordCipher> cipher;
+  if (keys != nullptr) {
+    absl::StatusOr<RecordCipher> found = co_await CipherToPut(tenant);
+    if (!found.ok()) co_return found.status();
+    cipher = *std::move(found);
+  }
   const absl::StatusOr<RecordPlace> place = co_await ReservePlace(RecordBytes(meta.length));
   if (!place.ok()) co_return place.status();
   KVT_KILL_POINT("put.reserved");
-  const DiskEntry entry{.block = DiskBlockOf(meta), .place = *place};
+  const KeyId key_id = cipher ? cipher->key_id() : KeyId{};
+  const DiskEntry entry{.block = DiskBlockOf(meta, key_id), .place = *place};
 #ifdef KVTIER_PLANT_PUBLISH_BEFORE_COMMIT
   Publish(entry);
   log->EndWrite(*place);
@@ -88,11 +111,25 @@ Task<absl::Status> DiskTier::State::PutNew(const BlockMeta& meta, std::span<cons
          std::vector<std::byte> bytes) -> Task<absl::Status> {
     PageBuffer copy(bytes.size());
     std::copy(bytes.begin(), bytes.end(), copy.bytes().begin());
-    co_return co_await state->WriteRecord(entry, sum, copy.bytes());
+    const RecordHeader header = HeaderOf(entry, sum);
+    co_return co_await state->WriteRecord(entry, header, copy.bytes());
   }(this, entry, meta.sum, std::vector<std::byte>(slot.begin(), slot.end())));
 #else
-  const absl::Status durable = co_await WriteRecord(entry, meta.sum, slot);
+  absl::Status durable;
+  if (cipher) {
+    durable = co_await WriteSealed(entry, *cipher, meta.sum, slot);
+  } else {
+    const RecordHeader header = HeaderOf(entry, meta.sum);
+    durable = co_await WriteRecord(entry, header, slot);
+  }
   KVT_KILL_POINT("put.committed");
+  if (durable.ok() && !Opens(entry.block)) {
+    ManifestBatch batch;
+    batch.erases.push_back(meta.key);
+    // Should it fail, the row is dropped at the next start for want of a key.
+    (co_await commits.Commit(std::move(batch))).IgnoreError();
+    durable = absl::AbortedError(absl::StrCat("tenant '", tenant, "' was erased meanwhile"));
+  }
   // The record's room is lost until its segment is reclaimed, if the write failed.
   if (durable.ok()) Publish(entry);
   KVT_KILL_POINT("put.published");
@@ -110,9 +147,9 @@ absl::Status DiskTier::State::Accepts(const BlockMeta& meta) const {
     return absl::ResourceExhaustedError(absl::StrCat(
         "block ", meta.key.ToHex(), " of ", meta.length, " bytes does not fit into a segment"));
   }
-  if (putting.size() >= kMaxDiskPutsInFlight) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat(kMaxDiskPutsInFlight, " disk puts are in flight"));
+  const size_t most = keys == nullptr ? kMaxDiskPutsInFlight : kMaxSealedPutsInFlight;
+  if (putting.size() >= most) {
+    return absl::ResourceExhaustedError(absl::StrCat(most, " disk puts are in flight"));
   }
   KVT_RETURN_IF_ERROR(manifest->HasRoom());
   if (!index.Fits(DiskBlockOf(meta))) {
@@ -122,7 +159,8 @@ absl::Status DiskTier::State::Accepts(const BlockMeta& meta) const {
   return absl::OkStatus();
 }
 
-Task<absl::Status> DiskTier::Put(BlockMeta meta, std::span<const std::byte> slot) {
+Task<absl::Status> DiskTier::Put(BlockMeta meta, std::span<const std::byte> slot,
+                                 std::string tenant) {
   State& state = *state_;
   KVT_CHECK(state.log.has_value());
   KVT_CHECK(meta.length > 0 && slot.size() == SlotBytes(meta.length));
@@ -141,7 +179,7 @@ Task<absl::Status> DiskTier::Put(BlockMeta meta, std::span<const std::byte> slot
   }
   const auto outcome = std::make_shared<SharedOutcome>(state.executor);
   state.putting.emplace(meta.key, outcome);
-  outcome->status = co_await state.PutNew(meta, slot);
+  outcome->status = co_await state.PutNew(meta, slot, tenant);
   KVT_KILL_POINT("put.done");
   state.putting.erase(meta.key);
   if (absl::IsResourceExhausted(outcome->status)) ++state.stats.declined;

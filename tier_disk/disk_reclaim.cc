@@ -127,6 +127,24 @@ Task<absl::Status> DiskTier::State::Reclaim(SegmentId victim, uint64_t budget_by
   co_return committed;
 }
 
+Task<absl::StatusOr<RecordHeader>> DiskTier::State::HeaderForCopy(DiskEntry* entry,
+                                                                  const PayloadSum& sum,
+                                                                  std::span<std::byte> slot) {
+  if (entry->block.key_id == KeyId{}) co_return HeaderOf(*entry, sum);
+  const absl::StatusOr<RecordCipher> cipher = keys->CipherToSealAgain(entry->block.key_id);
+  if (!cipher.ok()) co_return cipher.status();
+  entry->block.key_id = cipher->key_id();  // Another one after a rotation.
+  if (!index.Fits(entry->block)) {
+    co_return absl::UnavailableError("blocks of too many different shapes");
+  }
+  absl::StatusOr<RecordHeader> header;
+  // It was opened a moment ago, in a buffer that nobody else writes: no sum to look at.
+  ByteWorkers::Work seal = [&] { header = SealRecord(*entry, *cipher, nullptr, slot); };
+  Task<void> sealed = workers->Run(std::move(seal));
+  co_await sealed;
+  co_return header;
+}
+
 Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key) {
   const DiskEntry from = *index.Find(key);
   PageBuffer slot(from.block.length);
@@ -139,9 +157,11 @@ Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key) {
   const std::optional<RecordPlace> place =
       log->Reserve(RecordBytes(from.block.length), SegmentLog::Use::kReclaim);
   if (!place) co_return absl::ResourceExhaustedError("no free segment to re-append into");
-  const DiskEntry to{.block = from.block, .place = *place};
+  DiskEntry to{.block = from.block, .place = *place};
+  const absl::StatusOr<RecordHeader> header = co_await HeaderForCopy(&to, *sum, slot.bytes());
+  absl::Status moved = header.status();
   KVT_KILL_POINT("reclaim.before_write");
-  absl::Status moved = co_await WriteData(IoClass::kReclaim, to, *sum, slot.bytes());
+  if (moved.ok()) moved = co_await WriteData(IoClass::kReclaim, *header, slot.bytes());
   KVT_KILL_POINT("reclaim.after_write");
   // An entry of a block that was erased while it was copied must not come back.
   if (moved.ok() && index.IsAt(key, from.place)) {
@@ -150,7 +170,7 @@ Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key) {
     KVT_KILL_POINT("reclaim.before_row");
     moved = co_await commits.Commit(std::move(batch));
     KVT_KILL_POINT("reclaim.before_move");
-    if (moved.ok() && index.IsAt(key, from.place)) index.Move(key, *place);
+    if (moved.ok() && index.IsAt(key, from.place)) index.Move(key, *place, to.block.key_id);
     KVT_KILL_POINT("reclaim.moved");
   }
   if (moved.ok()) {

@@ -7,7 +7,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/status_macros.h"
-#include "tier_disk/disk_set_disk.h"
+#include "tier_disk/disk_set_state.h"
 
 namespace kvtier {
 namespace {
@@ -91,6 +91,7 @@ Task<absl::StatusOr<DiskSet::Recovery>> DiskSet::Open(absl::Time deadline) {
     result.total.dropped_stale += found.dropped_stale;
     result.total.dropped_corrupt += found.dropped_corrupt;
     result.total.dropped_misfit += found.dropped_misfit;
+    result.total.dropped_keyless += found.dropped_keyless;
     disk->serving = disk->watched->health().healthy();
     disk->announced = disk->serving;  // By Keys().
     StartErasing(disk.get());
@@ -147,7 +148,8 @@ bool DiskSet::IsElsewhere(const Disk* disk, const BlockKey& key) const {
   });
 }
 
-Task<absl::Status> DiskSet::Put(BlockMeta meta, std::span<const std::byte> slot) {
+Task<absl::Status> DiskSet::Put(BlockMeta meta, std::span<const std::byte> slot,
+                                std::string tenant) {
   KVT_CHECK(open_);
   absl::Status status = absl::UnavailableError(
       absl::StrCat("none of ", disks_.size(), " disks is in service for a put"));
@@ -155,21 +157,26 @@ Task<absl::Status> DiskSet::Put(BlockMeta meta, std::span<const std::byte> slot)
   for (const size_t place : order) {
     // Anew each time: another put of the block may have ended meanwhile.
     if (Contains(meta.key)) co_return absl::OkStatus();
+    if (erasing_.contains(tenant)) {
+      co_return absl::AbortedError(absl::StrCat("tenant '", tenant, "' is being erased"));
+    }
     Disk* const disk = disks_[place].get();
     if (!disk->serving) continue;
-    status = co_await PutOn(disk, meta, slot);
-    if (status.ok()) break;
+    status = co_await PutOn(disk, meta, slot, tenant);
+    // kAborted: the tenant was erased meanwhile. Elsewhere it would get a new key for what
+    // was to be forgotten.
+    if (status.ok() || absl::IsAborted(status)) break;
   }
   co_return status;
 }
 
 Task<absl::Status> DiskSet::PutOn(Disk* disk, const BlockMeta& meta,
-                                  std::span<const std::byte> slot) {
+                                  std::span<const std::byte> slot, const std::string& tenant) {
   ++disk->calls.puts;
   absl::Status status;
   // A forgotten copy that is still there must not be taken for the new one.
   if (disk->forgotten.contains(meta.key)) status = co_await EraseOn(disk, meta.key);
-  if (status.ok()) status = co_await disk->tier->Put(meta, slot);
+  if (status.ok()) status = co_await disk->tier->Put(meta, slot, tenant);
   --disk->calls.puts;
   if (status.ok()) status = Settle(disk, meta.key);
   co_return status;

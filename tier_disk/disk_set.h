@@ -107,7 +107,8 @@ class DiskSet final : public DiskResidents {
   // it, on the next. As with all calls, a disk that hangs holds the call that it has
   // (the device may still use the bytes), and no other. Errors: those of the last disk
   // tried; kUnavailable, no disk serves, or the one that took the block no longer does.
-  Task<absl::Status> Put(BlockMeta meta, std::span<const std::byte> slot);
+  Task<absl::Status> Put(BlockMeta meta, std::span<const std::byte> slot,
+                         std::string tenant = kNoTenant);
   // DiskTier::Get() on the disk that has the block. Errors: that disk's; kNotFound, no
   // disk that serves has it.
   Task<absl::StatusOr<BlockMeta>> Get(BlockKey key, std::span<std::byte> slot,
@@ -118,6 +119,11 @@ class DiskSet final : public DiskResidents {
   // is not open yet may still bring it.) Errors: kUnavailable, a manifest failed; the
   // block may be back after a restart.
   Task<absl::Status> Erase(BlockKey key);
+
+  // DiskTier::EraseTenant() on every disk; until it ends the tenant's puts are kAborted.
+  // Errors: the first disk's, and kUnavailable, naming it, of a disk that is not open or out
+  // of service: the others have done it, so call again when that one is back.
+  Task<absl::StatusOr<uint64_t>> EraseTenant(std::string tenant);
 
   // Of the disks that serve.
   std::optional<DiskBlock> Find(const BlockKey& key) const;
@@ -155,7 +161,8 @@ class DiskSet final : public DiskResidents {
   Disk* Holder(const BlockKey& key) const;
   // One of them has the block, this one left aside.
   bool IsElsewhere(const Disk* disk, const BlockKey& key) const;
-  Task<absl::Status> PutOn(Disk* disk, const BlockMeta& meta, std::span<const std::byte> slot);
+  Task<absl::Status> PutOn(Disk* disk, const BlockMeta& meta, std::span<const std::byte> slot,
+                           const std::string& tenant);
   // After a put: makes this the block's only copy, or gives it up.
   absl::Status Settle(Disk* disk, const BlockKey& key);
   // Takes the disk's copy, if it has one, out of sight, and erases it when it can be.
@@ -183,6 +190,7 @@ class DiskSet final : public DiskResidents {
   std::shared_ptr<Event> all_ended_opening_;
   size_t opening_ = 0;
   bool open_ = false;
+  absl::flat_hash_set<std::string> erasing_;        // Tenants.
   std::optional<uint64_t> scrub_bytes_per_second_;  // From StartScrub() until StopScrub().
   uint64_t misses_ = 0;                             // Of blocks on no disk that serves.
 };

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
 #include "tier_disk/disk_set.h"
-#include "tier_disk/disk_set_disk.h"
+#include "tier_disk/disk_set_state.h"
 
 namespace kvtier {
 

@@ -1,13 +1,15 @@
 // DiskTier's state, shared by its flows: disk_put.cc, disk_get.cc, disk_reclaim.cc,
-// disk_scrub.cc. Private to tier_disk.
+// disk_scrub.cc, disk_tenants.cc. Private to tier_disk.
 #ifndef KVTIER_TIER_DISK_DISK_STATE_H_
 #define KVTIER_TIER_DISK_DISK_STATE_H_
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "core/event.h"
 #include "core/task_scope.h"
 #include "tier_disk/disk_tier.h"
@@ -27,11 +29,13 @@ struct SharedOutcome {
 };
 
 struct DiskTier::State {
-  State(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest, Observer observer)
+  State(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest, Observer observer,
+        TenantKeys* keys)
       : executor(executor),
         workers(workers),
         disk(disk),
         manifest(manifest),
+        keys(keys),
         observer(std::move(observer)),
         commits(executor, manifest),
         index(disk->segment_count()),
@@ -41,6 +45,7 @@ struct DiskTier::State {
   ByteWorkers* const workers;
   Disk* const disk;
   Manifest* const manifest;
+  TenantKeys* const keys;  // Null: payloads lie in the clear.
   Observer observer;
 
   GroupCommit commits;
@@ -50,6 +55,9 @@ struct DiskTier::State {
   std::shared_ptr<SharedOutcome> reclaiming;  // Null: no reclaim runs.
   bool hurried = false;                       // Somebody waits for the one that runs.
   Reclaimed reclaimed;
+  // Tenants whose salt is being made durable, and those whose key is being destroyed.
+  absl::flat_hash_map<std::string, std::shared_ptr<SharedOutcome>> salting;
+  absl::flat_hash_set<std::string> erasing;
   size_t gets_in_flight = 0;
   std::optional<Scrub> scrub;         // From RunScrub() on.
   std::shared_ptr<Event> scrub_wake;  // What RunScrub() waits for.
@@ -64,16 +72,34 @@ struct DiskTier::State {
 
   // Why the tier would not even begin to put this block; OK: it would.
   absl::Status Accepts(const BlockMeta& meta) const;
-  Task<absl::Status> PutNew(const BlockMeta& meta, std::span<const std::byte> slot);
+  Task<absl::Status> PutNew(const BlockMeta& meta, std::span<const std::byte> slot,
+                            const std::string& tenant);
   // Room for one record, reclaiming when there is none. Errors: kResourceExhausted;
   // the manifest's. The caller ends the write (SegmentLog::EndWrite).
   Task<absl::StatusOr<RecordPlace>> ReservePlace(uint64_t record_bytes);
   // Writes the record, then its manifest entry; publishes nothing.
-  Task<absl::Status> WriteRecord(const DiskEntry& entry, const PayloadSum& sum,
+  Task<absl::Status> WriteRecord(const DiskEntry& entry, const RecordHeader& header,
                                  std::span<const std::byte> slot);
+  // The same with a payload that is sealed first, in a buffer of its own.
+  Task<absl::Status> WriteSealed(const DiskEntry& entry, const RecordCipher& cipher,
+                                 const PayloadSum& sum, std::span<const std::byte> slot);
   // The record alone.
-  Task<absl::Status> WriteData(IoClass io_class, const DiskEntry& entry, const PayloadSum& sum,
+  Task<absl::Status> WriteData(IoClass io_class, const RecordHeader& header,
                                std::span<const std::byte> slot);
+  // The cipher for a new record of the tenant, who gets a salt if it has none. Errors: as
+  // Put(). REQUIRES: there are keys.
+  Task<absl::StatusOr<RecordCipher>> CipherToPut(std::string tenant);
+  Task<absl::Status> MakeSalt(std::string tenant);
+  // False: the tenant's key was destroyed while the record was written.
+  bool Opens(const DiskBlock& block) const {
+    return block.key_id == KeyId{} || keys->Opens(block.key_id);
+  }
+  // The header for what is in `slot`, which is sealed in place for `entry` if that has a key.
+  // Errors: kNotFound, the key is gone; RecordCipher::Seal()'s.
+  Task<absl::StatusOr<RecordHeader>> HeaderForCopy(DiskEntry* entry, const PayloadSum& sum,
+                                                   std::span<std::byte> slot);
+  // Unpublishes all blocks under these keys, then forgets them; returns how many.
+  Task<uint64_t> DropSealedUnder(std::vector<KeyId> key_ids);
   // Reads and verifies one record. Errors: kNotFound, it was reclaimed meanwhile;
   // kDataLoss, already dropped; the disk's.
   Task<absl::StatusOr<PayloadSum>> ReadRecord(IoClass io_class, DiskEntry entry,

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
 #include "core/kill_point.h"
+#include "core/log.h"
 #include "core/status_macros.h"
 #include "tier_disk/disk_state.h"
 #include "tier_disk/recovery.h"
@@ -22,8 +23,9 @@ void DiskTier::State::Unpublish(const BlockKey& key) {
 }
 
 DiskTier::DiskTier(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest,
-                   Observer observer)
-    : state_(std::make_unique<State>(executor, workers, disk, manifest, std::move(observer))) {}
+                   Observer observer, TenantKeys* keys)
+    : state_(
+          std::make_unique<State>(executor, workers, disk, manifest, std::move(observer), keys)) {}
 
 DiskTier::~DiskTier() = default;
 
@@ -38,7 +40,18 @@ Task<absl::StatusOr<DiskTier::Recovery>> DiskTier::Open() {
   absl::StatusOr<ManifestImage> image = co_await state.manifest->Load();
   if (!image.ok()) co_return image.status();
   KVT_KILL_POINT("open.loaded");
-  RecoveredDisk found = Recover(*std::move(image), segments, state.disk->segment_bytes());
+  KVT_CHECK(state.keys == nullptr || state.keys->size() == 0);
+  for (const TenantSalt& salt : image->salts) {
+    if (state.keys == nullptr) continue;
+    // Its blocks are misses then.
+    if (const absl::Status added = state.keys->Add(salt); !added.ok()) {
+      Log(LogLevel::kError, absl::StrCat("disk: ", added.message()));
+    }
+  }
+  const auto readable = [&](KeyId key_id) {
+    return state.keys == nullptr ? LiesInTheClear(key_id) : state.keys->Opens(key_id);
+  };
+  RecoveredDisk found = Recover(*std::move(image), segments, state.disk->segment_bytes(), readable);
   KVT_KILL_POINT("open.before_repair");
   // Before the first append: no record on the disk may carry a generation that is
   // about to be written under.
@@ -56,7 +69,8 @@ Task<absl::StatusOr<DiskTier::Recovery>> DiskTier::Open() {
   Recovery recovery{.recovered_blocks = found.live.size(),
                     .dropped_stale = found.dropped_stale,
                     .dropped_corrupt = found.dropped_corrupt,
-                    .dropped_misfit = found.dropped_misfit};
+                    .dropped_misfit = found.dropped_misfit,
+                    .dropped_keyless = found.dropped_keyless};
   co_return recovery;
 }
 
@@ -119,11 +133,13 @@ void DiskTier::Audit() const {
   state_->index.Audit();
   if (!state_->log.has_value()) return;
   state_->log->Audit();
+  if (state_->keys != nullptr) state_->keys->Audit();
   KVT_CHECK(state_->putting.size() <= kMaxDiskPutsInFlight);
   KVT_CHECK(state_->gets_in_flight <= kMaxDiskGetsInFlight);
   for (const BlockKey& key : state_->index.Keys()) {
     const DiskEntry entry = *state_->index.Find(key);
     const RecordPlace& place = entry.place;
+    KVT_CHECK((entry.block.key_id == KeyId{}) == (state_->keys == nullptr));
     KVT_CHECK(SameGeneration(place.generation, state_->log->generation(place.segment)));
     KVT_CHECK(place.offset + RecordBytes(entry.block.length) <= state_->log->tail(place.segment));
   }

@@ -3,7 +3,7 @@
 // It decides where records go and which segment is reclaimed; it does no I/O of
 // its own (Disk and Manifest are seams) and knows nothing of hosts, peers or LRU.
 //
-// Executor thread only. Does not own `executor`, `workers`, `disk`, `manifest`.
+// Executor thread only. Does not own `executor`, `workers`, `disk`, `manifest`, `keys`.
 // REQUIRES: the tasks of its calls have ended, or were destroyed, before the tier is.
 // Invariants, checked by Audit(): every live record lies in one segment, records
 // of a segment do not overlap, used_bytes() is their sum.
@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -30,12 +31,17 @@
 #include "tier_disk/disk_residents.h"
 #include "tier_disk/manifest.h"
 #include "tier_disk/scrub.h"
+#include "tier_disk/tenant_keys.h"
 
 namespace kvtier {
 
 // Largest number of Put() in flight; the next one is declined, not queued.
 inline constexpr size_t kMaxDiskPutsInFlight = 64;
 inline constexpr size_t kMaxDiskGetsInFlight = 256;
+// Where payloads are sealed, each put has a buffer of its block's size beside its slot.
+inline constexpr size_t kMaxSealedPutsInFlight = 16;
+// Whose blocks are in a test or bench that has no tenants.
+inline constexpr char kNoTenant[] = "default";
 // One open, one reserve for reclaim; more waste less.
 inline constexpr uint32_t kMinSegments = 2;
 
@@ -58,12 +64,16 @@ class DiskTier final : public DiskResidents {
     uint64_t dropped_stale = 0;    // The segment's generation had moved on.
     uint64_t dropped_corrupt = 0;  // Manifest values that did not prove themselves.
     uint64_t dropped_misfit = 0;   // Outside the disk as it is configured now.
+    uint64_t dropped_keyless = 0;  // Sealed under a key that exists no longer.
   };
 
   // Reclaim runs in the background. A tier whose I/O is real may only be destroyed when
   // Idle() has said true, or with the process.
+  // With `keys`, payloads are sealed; without, they lie in the clear, and what of the other
+  // kind a manifest tells of is dropped. REQUIRES: `keys` was made for this tier, and knows
+  // no tenant yet: its opening is that of the one SegmentLog here.
   DiskTier(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest,
-           Observer observer);
+           Observer observer, TenantKeys* keys = nullptr);
   ~DiskTier() override;
 
   // Loads the manifest, forgets what cannot be trusted and gives every segment that
@@ -77,10 +87,14 @@ class DiskTier final : public DiskResidents {
   // Writes the record, then the manifest; on return the block is durable and
   // readable here. `slot` holds SlotBytes(length) bytes, the payload first, and
   // must stay unchanged until then. A block already here is kOk and writes nothing.
-  // Errors: kResourceExhausted, declined (too many in flight, no room could be made
-  // for it or for its row, or larger than a segment: drop it or try later); kUnavailable, the disk
-  // or the manifest failed.
-  Task<absl::Status> Put(BlockMeta meta, std::span<const std::byte> slot);
+  // `tenant` is whose block it is, if payloads are sealed: a new tenant gets a salt, on the
+  // device before anything is sealed with it. Errors: kResourceExhausted, declined (too many
+  // in flight, no room could be made for it or for its row, larger than a segment, or one
+  // tenant too many: drop it or try later); kUnavailable, the disk or the manifest failed.
+  // If sealed: kAborted, the tenant is being erased; kDataLoss, the payload has not the sum
+  // of `meta`; kInvalidArgument, the tenant's name.
+  Task<absl::Status> Put(BlockMeta meta, std::span<const std::byte> slot,
+                         std::string tenant = kNoTenant);
   // Reads into `slot` (SlotBytes(length) bytes, page-aligned), verifies, and returns
   // what the record says of the block. Errors: kNotFound, not here or reclaimed
   // meanwhile; kDataLoss, the bytes were not the block's (dropped, counted);
@@ -104,6 +118,14 @@ class DiskTier final : public DiskResidents {
   // does not run. REQUIRES: the rate is not 0.
   absl::Status VerifyAll(uint64_t bytes_per_second);
   ScrubReport scrub() const;
+
+  // Destroys the tenant's key, then forgets its blocks; returns how many. On return nobody
+  // can open a record of the tenant, with the secret or without; reads that were under way
+  // may still end well. The tenant may come back, with another key. Calling it again is
+  // harmless, and the way on after an error or a crash. Errors: kFailedPrecondition, payloads
+  // are not sealed here; kInvalidArgument, the name; kAborted, another call is erasing it;
+  // kUnavailable, the manifest failed: nothing hits any more, and may again after a restart.
+  Task<absl::StatusOr<uint64_t>> EraseTenant(std::string tenant);
 
   std::optional<DiskBlock> Find(const BlockKey& key) const;
   bool Contains(const BlockKey& key) const override;

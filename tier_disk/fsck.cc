@@ -22,8 +22,10 @@
 #include "tier_disk/record.h"
 #include "tier_disk/recovery.h"
 #include "tier_disk/rocks_manifest.h"
+#include "tier_disk/secret_key.h"
 #include "tier_disk/segment_files.h"
 #include "tier_disk/superblock_file.h"
+#include "tier_disk/tenant_keys.h"
 
 namespace kvtier {
 namespace {
@@ -84,6 +86,7 @@ class Check {
   }
   absl::Status ReadSuperblock();
   absl::Status ListSegments();
+  absl::Status CheckSecret();
   absl::Status ReadManifest();
   void ReadRecords();
   absl::Status Repair();
@@ -96,11 +99,13 @@ class Check {
   // The segment's file, open, and kept so for its neighbours' sake.
   const File& Segment(SegmentId segment);
   void ReadRecord(const DiskEntry& entry, std::span<std::byte> buffer);
+  absl::Status Verify(const DiskEntry& entry, std::span<std::byte> buffer);
   void AddDamaged(const DiskEntry& entry, absl::string_view why);
 
   const FsckOptions& options_;
   DiskLayout layout_;
   FsckReport report_;
+  std::optional<TenantKeys> keys_;         // None: nothing sealed can be opened.
   std::map<uint32_t, std::string> paths_;  // Of the segment files that are there.
   std::vector<DiskEntry> live_;            // By segment and offset.
   std::vector<std::string> rows_to_erase_;
@@ -131,6 +136,21 @@ absl::Status Check::ReadSuperblock() {
   report_.superblock_state = decoded->copies_differ ? FsckReport::SuperblockState::kOneCopyDamaged
                                                     : FsckReport::SuperblockState::kGood;
   if (decoded->copies_differ) Find(absl::StrCat(path, ": one copy is damaged or older"));
+  return absl::OkStatus();
+}
+
+absl::Status Check::CheckSecret() {
+  const std::optional<Superblock>& disk = report_.superblock;
+  if (!disk || !disk->key_check || options_.secret == nullptr) return absl::OkStatus();
+  const absl::StatusOr<Master> master =
+      MasterOf(*disk->key_check, *options_.secret, disk->identity);
+  if (!master.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("disk ", options_.directory, ": wrong secret: ", master.status().message()));
+  }
+  OpeningId opening;  // Nothing is sealed, so it is never used.
+  FillRandom(opening.bytes);
+  keys_.emplace(options_.secret, disk->identity, opening);
   return absl::OkStatus();
 }
 
@@ -176,11 +196,21 @@ absl::Status Check::ReadManifest() {
     Find(absl::StrCat("manifest: ", manifest.damaged_rows.size(), " damaged rows"));
   }
   rows_to_erase_ = std::move(manifest.damaged_rows);
-  RecoveredDisk found = Recover(std::move(manifest.image), report_.segments, report_.segment_bytes);
+  if (keys_) {
+    for (const TenantSalt& salt : manifest.image.salts) KVT_RETURN_IF_ERROR(keys_->Add(salt));
+  }
+  const bool encrypted = report_.superblock && report_.superblock->key_check;
+  const auto readable = [&](KeyId key_id) {
+    if (keys_) return keys_->Opens(key_id);
+    return LiesInTheClear(key_id) != encrypted;
+  };
+  RecoveredDisk found =
+      Recover(std::move(manifest.image), report_.segments, report_.segment_bytes, readable);
   report_.rows_good = generation_rows + found.live.size();
   report_.rows_damaged = found.dropped_corrupt;
   report_.rows_stale = found.dropped_stale;
   report_.rows_misfit = found.dropped_misfit;
+  report_.rows_keyless = found.dropped_keyless;
   if (found.dropped_misfit > 0) {
     Find(absl::StrCat("manifest: ", found.dropped_misfit,
                       " rows outside the segments or over another record"));
@@ -229,10 +259,20 @@ void Check::ReadRecord(const DiskEntry& entry, std::span<std::byte> buffer) {
   if (*got < buffer.size()) {
     return AddDamaged(entry, absl::StrCat(name(), ": its file ends before it does"));
   }
-  const std::span<const std::byte> payload = buffer.subspan(kRecordHeaderBytes, entry.block.length);
-  const absl::StatusOr<PayloadSum> verdict =
-      VerifyRecord(entry, buffer.first<kRecordHeaderBytes>(), payload);
-  if (!verdict.ok()) AddDamaged(entry, verdict.status().message());
+  const absl::Status verdict = Verify(entry, buffer);
+  if (!verdict.ok()) AddDamaged(entry, verdict.message());
+}
+
+absl::Status Check::Verify(const DiskEntry& entry, std::span<std::byte> buffer) {
+  const auto page = buffer.first<kRecordHeaderBytes>();
+  const std::span<std::byte> payload = buffer.subspan(kRecordHeaderBytes, entry.block.length);
+  if (LiesInTheClear(entry.block.key_id)) return VerifyRecord(entry, page, payload).status();
+  if (!keys_) {
+    ++report_.payloads_unchecked;
+    return VerifyHeader(entry, page).status();
+  }
+  KVT_ASSIGN_OR_RETURN(const RecordCipher cipher, keys_->CipherToOpen(entry.block.key_id));
+  return OpenRecord(entry, cipher, page, payload).status();
 }
 
 void Check::ReadRecords() {
@@ -247,6 +287,9 @@ void Check::ReadRecords() {
     ReadRecord(entry, buffer.bytes().first(RecordBytes(entry.block.length)));
     if (options_.on_progress) options_.on_progress(report_.bytes, total);
   }
+  if (report_.payloads_unchecked == 0) return;
+  Find(absl::StrCat("payloads of ", report_.payloads_unchecked,
+                    " records are encrypted and were not checked: the secret was not given"));
 }
 
 absl::Status Check::Repair() {
@@ -268,6 +311,7 @@ absl::StatusOr<FsckReport> Fsck(const FsckOptions& options) {
   KVT_ASSIGN_OR_RETURN(const File lock, LockDirectory(options.directory));
   Check check(options);
   KVT_RETURN_IF_ERROR(check.ReadSuperblock());
+  KVT_RETURN_IF_ERROR(check.CheckSecret());
   KVT_RETURN_IF_ERROR(check.ListSegments());
   KVT_RETURN_IF_ERROR(check.ReadManifest());
   check.ReadRecords();

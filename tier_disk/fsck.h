@@ -7,11 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tier_disk/master_secret.h"
 #include "tier_disk/superblock.h"
 
 namespace kvtier {
@@ -24,6 +26,8 @@ struct FsckOptions {
   // Erases the manifest rows of damaged records, and the damaged rows. Without it
   // nothing is written.
   bool repair = false;
+  // Of an encrypted disk: without it headers are verified, and payloads are not.
+  std::shared_ptr<const MasterSecret> secret{};
   // Called after each record with the bytes of records read, and of all to be read.
   std::function<void(uint64_t done, uint64_t total)> on_progress;
 };
@@ -40,23 +44,25 @@ struct FsckReport {
 
   uint64_t rows_good = 0;
   uint64_t rows_damaged = 0;
-  uint64_t rows_stale = 0;   // Of an older generation: a crash leaves such; no damage.
-  uint64_t rows_misfit = 0;  // Outside the segments, or over another record.
+  uint64_t rows_stale = 0;    // Of an older generation: a crash leaves such; no damage.
+  uint64_t rows_misfit = 0;   // Outside the segments, or over another record.
+  uint64_t rows_keyless = 0;  // Sealed under a key that exists no longer; no damage.
 
   uint64_t records = 0;  // Live ones, read and verified, whatever came of it.
   uint64_t bytes = 0;    // Of those, headers included.
   uint64_t records_damaged = 0;
+  uint64_t payloads_unchecked = 0;  // Sealed, and no secret was given.
   uint64_t records_unreadable = 0;  // The device failed: their rows are never erased.
 
   uint64_t rows_erased = 0;           // By the repair.
   std::vector<std::string> findings;  // A line each, kMaxFindings at most.
 
-  bool clean() const;
+  bool clean() const;  // Of damage, as far as could be checked.
 };
 
 // Errors: kNotFound, this is no disk's directory; kFailedPrecondition, an agent runs on
-// it, or a newer program made it; kDataLoss, the manifest cannot be opened; kUnavailable,
-// the file system's.
+// it, a newer program made it, or the secret is another disk's; kDataLoss, the manifest cannot be
+// opened; kUnavailable, the file system's.
 absl::StatusOr<FsckReport> Fsck(const FsckOptions& options);
 
 }  // namespace kvtier

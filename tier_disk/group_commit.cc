@@ -27,6 +27,7 @@ void MergeBatch(ManifestBatch later, ManifestBatch* batch) {
   Append(std::move(later.erases), &batch->erases);
   Append(std::move(later.generations), &batch->generations);
   Append(std::move(later.puts), &batch->puts);
+  Append(std::move(later.salts), &batch->salts);
 }
 
 Task<absl::Status> GroupCommit::Commit(ManifestBatch change) {

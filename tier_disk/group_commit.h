@@ -41,7 +41,8 @@ class GroupCommit {
 };
 
 // Adds `later` to `batch` so that applying the sum equals applying one after the
-// other, given the order inside a batch (erases, generations, puts).
+// other, given the order inside a batch (erases, generations, puts,
+// salts, which no two batches name of one tenant).
 void MergeBatch(ManifestBatch later, ManifestBatch* batch);
 
 }  // namespace kvtier

@@ -1,13 +1,18 @@
 #include "tier_disk/manifest_value.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <span>
 #include <type_traits>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/byte_order.h"
 #include "core/check.h"
+#include "core/status_macros.h"
+#include "tier_disk/tenant_salt.h"
 
 namespace kvtier {
 namespace {
@@ -19,8 +24,8 @@ constexpr char kGenerationRow = 'g';
 constexpr size_t kBlockRowKeyBytes = 1 + 16;
 constexpr size_t kGenerationRowKeyBytes = 1 + 4;
 
-// Integers are little-endian. A change of any field bumps kManifestValueVersion.
-struct EntryLayout {
+// Integers are little-endian. A change of any field bumps the versions.
+struct EntryFields {
   uint8_t version;
   uint8_t has_parent;
   uint8_t zero[2];
@@ -31,17 +36,33 @@ struct EntryLayout {
   uint64_t parent_hi;
   uint64_t parent_lo;
   uint8_t space[32];
+};
+static_assert(std::is_trivially_copyable_v<EntryFields>);
+static_assert(sizeof(EntryFields) == 80);
+static_assert(offsetof(EntryFields, segment) == 4);
+static_assert(offsetof(EntryFields, generation) == 8);
+static_assert(offsetof(EntryFields, parent_hi) == 32);
+static_assert(offsetof(EntryFields, space) == 48);
+
+struct EntryLayout {
+  static constexpr uint8_t kVersion = kManifestValueVersion;
+  EntryFields fields;
   uint64_t check;  // Over the row key and all of the above.
 };
-static_assert(std::is_trivially_copyable_v<EntryLayout>);
 static_assert(sizeof(EntryLayout) == 88);
-static_assert(offsetof(EntryLayout, segment) == 4);
-static_assert(offsetof(EntryLayout, generation) == 8);
-static_assert(offsetof(EntryLayout, parent_hi) == 32);
-static_assert(offsetof(EntryLayout, space) == 48);
 static_assert(offsetof(EntryLayout, check) == 80);
 
+struct SealedEntryLayout {
+  static constexpr uint8_t kVersion = kSealedEntryVersion;
+  EntryFields fields;
+  uint64_t key_id;  // Not zero.
+  uint64_t check;
+};
+static_assert(sizeof(SealedEntryLayout) == 96);
+static_assert(offsetof(SealedEntryLayout, check) == 88);
+
 struct GenerationLayout {
+  static constexpr uint8_t kVersion = kManifestValueVersion;
   uint8_t version;
   uint8_t zero[7];
   uint64_t generation;
@@ -77,10 +98,49 @@ absl::Status Parse(absl::string_view row_key, absl::string_view value, Layout* l
   if (layout->check != Check(row_key, Covered(*layout))) {
     return absl::DataLossError("manifest value fails its checksum");
   }
-  if (layout->version != kManifestValueVersion) {
-    return absl::DataLossError(absl::StrCat("manifest value version ", layout->version));
+  const auto version = static_cast<uint8_t>(value[0]);  // First in every layout.
+  if (version != Layout::kVersion) {
+    return absl::DataLossError(absl::StrCat("manifest value version ", version));
   }
   return absl::OkStatus();
+}
+
+EntryFields FieldsOf(const DiskEntry& entry) {
+  const BlockKey parent = entry.block.parent.value_or(BlockKey{});
+  EntryFields fields{.has_parent = entry.block.parent.has_value() ? uint8_t{1} : uint8_t{0},
+                     .segment = static_cast<uint32_t>(entry.place.segment),
+                     .generation = entry.place.generation,
+                     .offset = entry.place.offset,
+                     .length = entry.block.length,
+                     .parent_hi = parent.hi,
+                     .parent_lo = parent.lo};
+  std::copy(entry.block.space.bytes.begin(), entry.block.space.bytes.end(), fields.space);
+  return fields;
+}
+
+DiskEntry EntryOf(absl::string_view row_key, const EntryFields& fields) {
+  DiskEntry entry{
+      .block = {.key = *BlockKey::FromBytes(row_key.substr(1)), .length = fields.length},
+      .place = {.segment = SegmentId{fields.segment},
+                .generation = fields.generation,
+                .offset = fields.offset}};
+  if (fields.has_parent == 1) entry.block.parent = {.hi = fields.parent_hi, .lo = fields.parent_lo};
+  std::copy(std::begin(fields.space), std::end(fields.space), entry.block.space.bytes.begin());
+  return entry;
+}
+
+absl::StatusOr<DiskEntry> DecodeEntry(absl::string_view row_key, absl::string_view value) {
+  if (value.size() != sizeof(SealedEntryLayout)) {
+    EntryLayout layout;
+    KVT_RETURN_IF_ERROR(Parse(row_key, value, &layout));
+    return EntryOf(row_key, layout.fields);
+  }
+  SealedEntryLayout layout;
+  KVT_RETURN_IF_ERROR(Parse(row_key, value, &layout));
+  if (layout.key_id == 0) return absl::DataLossError("manifest value names no key");
+  DiskEntry entry = EntryOf(row_key, layout.fields);
+  entry.block.key_id = KeyId{layout.key_id};
+  return entry;
 }
 
 }  // namespace
@@ -101,17 +161,15 @@ std::string GenerationRowKey(SegmentId segment) {
 }
 
 std::string EncodeEntry(const DiskEntry& entry) {
-  const BlockKey parent = entry.block.parent.value_or(BlockKey{});
-  EntryLayout layout{.version = kManifestValueVersion,
-                     .has_parent = entry.block.parent.has_value() ? uint8_t{1} : uint8_t{0},
-                     .segment = static_cast<uint32_t>(entry.place.segment),
-                     .generation = entry.place.generation,
-                     .offset = entry.place.offset,
-                     .length = entry.block.length,
-                     .parent_hi = parent.hi,
-                     .parent_lo = parent.lo};
-  std::copy(entry.block.space.bytes.begin(), entry.block.space.bytes.end(), layout.space);
-  return Finish(BlockRowKey(entry.block.key), layout);
+  const std::string row_key = BlockRowKey(entry.block.key);
+  EntryFields fields = FieldsOf(entry);
+  if (entry.block.key_id == KeyId{}) {
+    fields.version = EntryLayout::kVersion;
+    return Finish(row_key, EntryLayout{.fields = fields});
+  }
+  fields.version = SealedEntryLayout::kVersion;
+  return Finish(row_key, SealedEntryLayout{.fields = fields,
+                                           .key_id = static_cast<uint64_t>(entry.block.key_id)});
 }
 
 std::string EncodeGeneration(const ManifestBatch::Generation& generation) {
@@ -125,18 +183,8 @@ absl::Status DecodeRow(absl::string_view row_key, absl::string_view value, Manif
   const bool is_generation =
       row_key.size() == kGenerationRowKeyBytes && row_key[0] == kGenerationRow;
   if (is_block) {
-    EntryLayout layout;
-    if (absl::Status parsed = Parse(row_key, value, &layout); !parsed.ok()) return parsed;
-    DiskEntry entry{
-        .block = {.key = *BlockKey::FromBytes(row_key.substr(1)), .length = layout.length},
-        .place = {.segment = SegmentId{layout.segment},
-                  .generation = layout.generation,
-                  .offset = layout.offset}};
-    if (layout.has_parent == 1) {
-      entry.block.parent = {.hi = layout.parent_hi, .lo = layout.parent_lo};
-    }
-    std::copy(std::begin(layout.space), std::end(layout.space), entry.block.space.bytes.begin());
-    image->entries.push_back(entry);
+    KVT_ASSIGN_OR_RETURN(DiskEntry entry, DecodeEntry(row_key, value));
+    image->entries.push_back(std::move(entry));
     return absl::OkStatus();
   }
   if (is_generation) {
@@ -145,6 +193,11 @@ absl::Status DecodeRow(absl::string_view row_key, absl::string_view value, Manif
     const auto* digits = reinterpret_cast<const uint8_t*>(row_key.data()) + 1;
     image->generations.push_back(
         {.segment = SegmentId{LoadBig<uint32_t>(digits)}, .generation = layout.generation});
+    return absl::OkStatus();
+  }
+  if (absl::StartsWith(row_key, kTenantRowPrefix)) {
+    KVT_ASSIGN_OR_RETURN(TenantSalt salt, DecodeTenantSalt(row_key, value));
+    image->salts.push_back(std::move(salt));
     return absl::OkStatus();
   }
   return absl::DataLossError(absl::StrCat("manifest row key of ", row_key.size(), " bytes"));

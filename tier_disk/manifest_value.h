@@ -1,4 +1,5 @@
-// How a manifest entry and a segment's generation are stored: keys that sort, and
+// How a manifest entry, a segment's generation and a tenant's salt (tenant_salt.h) are
+// stored: keys that sort, and
 // values that carry their own version and checksum. Pure; every durable form of
 // Manifest uses it.
 #ifndef KVTIER_TIER_DISK_MANIFEST_VALUE_H_
@@ -13,6 +14,8 @@
 namespace kvtier {
 
 inline constexpr uint8_t kManifestValueVersion = 2;
+// Of the entry of a sealed record: it says the key's id as well.
+inline constexpr uint8_t kSealedEntryVersion = 3;
 
 std::string BlockRowKey(const BlockKey& key);
 std::string GenerationRowKey(SegmentId segment);

@@ -12,6 +12,7 @@
 #include "core/status_macros.h"
 #include "tier_disk/durable_file.h"
 #include "tier_disk/pread_disk.h"
+#include "tier_disk/secret_key.h"
 #include "tier_disk/uring_disk.h"
 
 namespace kvtier {
@@ -61,7 +62,13 @@ absl::StatusOr<OpenedDisk> OpenDisk(Executor* executor, const DiskLayout& layout
   KVT_ASSIGN_OR_RETURN(opened.files, SegmentFiles::Open(layout));
   KVT_KILL_POINT("open.files_ready");
   KVT_ASSIGN_OR_RETURN(opened.manifest, OpenManifest(executor, opened.files.get()));
-  opened.id = opened.files->superblock()->identity.disk;
+  const DiskIdentity& identity = opened.files->superblock()->identity;
+  opened.id = identity.disk;
+  if (layout.secret != nullptr) {
+    OpeningId opening;
+    FillRandom(opening.bytes);
+    opened.keys = std::make_unique<TenantKeys>(layout.secret, identity, opening);
+  }
   const std::span<const int> files = opened.files->descriptors();
   if (layout.buffered) {
     Log(LogLevel::kWarning,

@@ -9,6 +9,7 @@
 #include "tier_disk/disk.h"
 #include "tier_disk/rocks_manifest.h"
 #include "tier_disk/segment_files.h"
+#include "tier_disk/tenant_keys.h"
 
 namespace kvtier {
 
@@ -22,12 +23,14 @@ struct OpenedDisk {
   std::unique_ptr<SegmentFiles> files;
   std::unique_ptr<Disk> disk;
   std::unique_ptr<RocksManifest> manifest;
+  std::unique_ptr<TenantKeys> keys;    // For the one DiskTier over it. Null: not encrypted.
   DiskId id;                           // The directory's own, wherever it is mounted.
   DiskIoKind io = DiskIoKind::kUring;  // Which one it became.
 };
 
 // Does not own `executor`. A manifest that cannot be read any more, or is gone, or a
-// directory of an older layout makes an empty disk (logged), of a new incarnation: its
+// directory of an older layout, or one in the clear where a secret is given, makes an
+// empty disk (logged), of a new incarnation: its
 // records could not be told from older ones. A crash between any two steps is found and
 // put right by the next call.
 // Blocks for as long as preallocation takes: call it before serving. Errors:

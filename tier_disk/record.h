@@ -1,14 +1,16 @@
 // A record is one block at rest: a 4 KiB header page that says whose bytes follow and
 // where they must lie, then the payload, padded to 4 KiB. docs/design/disk.md has the
-// grammar.
+// grammar. The payload lies in the clear and is proven by its sum, or it is sealed and
+// proven by its tag (record_cipher.h); the header says which, and the index knows.
 //
-// Pure: bytes in, bytes out. VerifyRecord() is the gate through which everything
-// that comes back from a disk passes (law 3).
+// Pure: bytes in, bytes out. VerifyRecord() and OpenRecord() are the gate through which
+// everything that comes back from a disk passes (law 3).
 #ifndef KVTIER_TIER_DISK_RECORD_H_
 #define KVTIER_TIER_DISK_RECORD_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "absl/status/status.h"
@@ -16,6 +18,7 @@
 #include "core/checksum.h"
 #include "core/space.h"
 #include "tier_disk/disk_block.h"
+#include "tier_disk/record_cipher.h"
 
 namespace kvtier {
 
@@ -31,8 +34,13 @@ struct RecordHeader {
   SpaceDigest space;
   uint64_t length = 0;  // Payload bytes.
   RecordPlace place;
-  PayloadSum sum;
+  PayloadSum sum;                      // Of a payload in the clear; else zero.
+  std::optional<CipherProof> proof{};  // Of a sealed one.
 };
+
+// The header of a block in the clear, and of a sealed one.
+RecordHeader HeaderOf(const DiskEntry& entry, const PayloadSum& sum);
+RecordHeader HeaderOf(const DiskEntry& entry, const CipherProof& proof);
 
 // True when a record of generation `written` is current in a segment of
 // generation `segment`.
@@ -45,11 +53,32 @@ void EncodeRecordHeader(const RecordHeader& header, std::span<std::byte, kRecord
 absl::StatusOr<RecordHeader> DecodeRecordHeader(
     std::span<const std::byte, kRecordHeaderBytes> page);
 
+// Proves that the page is the header of `expected`, written for that very place; says
+// nothing of the payload. Errors: kDataLoss, naming what differs.
+absl::StatusOr<RecordHeader> VerifyHeader(const DiskEntry& expected,
+                                          std::span<const std::byte, kRecordHeaderBytes> page);
+
 // Proves that the page and the payload are the record of `expected`, written for that
 // very place, and returns the payload's sum. Errors: kDataLoss, naming what differs.
+// REQUIRES: the block is in the clear.
 absl::StatusOr<PayloadSum> VerifyRecord(const DiskEntry& expected,
                                         std::span<const std::byte, kRecordHeaderBytes> page,
                                         std::span<const std::byte> payload);
+
+// The same for a sealed block: proves the payload, opens it in place, and returns the sum
+// of what it is. Wiped on any error. Errors: as VerifyRecord(). REQUIRES: `cipher` is of
+// the block's key.
+absl::StatusOr<PayloadSum> OpenRecord(const DiskEntry& expected, const RecordCipher& cipher,
+                                      std::span<const std::byte, kRecordHeaderBytes> page,
+                                      std::span<std::byte> payload);
+
+// Seals for the place of `entry`: `slot` begins with the payload and becomes what is
+// written behind the header. Call it once for a place that was reserved (RecordCipher).
+// Errors: kDataLoss, the payload has not the sum `*sum`, if there is one: once sealed,
+// damage of before would prove itself; kFailedPrecondition, no nonce for the place.
+// REQUIRES: `cipher` is of the block's key; slot.size() == SlotBytes(length).
+absl::StatusOr<RecordHeader> SealRecord(const DiskEntry& entry, const RecordCipher& cipher,
+                                        const PayloadSum* sum, std::span<std::byte> slot);
 
 }  // namespace kvtier
 

@@ -29,9 +29,6 @@
 
 namespace kvtier {
 
-// Says under which tenant's key a record is sealed, and tells nobody whose that is.
-enum class KeyId : uint64_t {};
-
 // Whose bytes are sealed, and where they lie: the associated data.
 struct RecordIdentity {
   BlockKey key;

@@ -15,6 +15,10 @@ void PushTight(T value, std::vector<T>* to) {
   to->push_back(value);
 }
 
+BlockShape ShapeOf(const DiskBlock& block) {
+  return {.space = block.space, .length = block.length, .key_id = block.key_id};
+}
+
 }  // namespace
 
 RecordIndex::RecordIndex(uint32_t segments)
@@ -116,15 +120,13 @@ void RecordIndex::Vacate(NodeId id) {
   if (segment.live_bytes == 0) segment.nodes = {};
 }
 
-bool RecordIndex::Fits(const DiskBlock& block) const {
-  return shapes_.Fits({.space = block.space, .length = block.length});
-}
+bool RecordIndex::Fits(const DiskBlock& block) const { return shapes_.Fits(ShapeOf(block)); }
 
 void RecordIndex::Insert(const DiskBlock& block, const RecordPlace& place) {
   NodeId id = NodeOf(block.key);
   if (id == kNone) id = Allocate(block.key);
   KVT_CHECK(At(id).segment == kGhost);
-  At(id).shape = shapes_.Acquire({.space = block.space, .length = block.length});
+  At(id).shape = shapes_.Acquire(ShapeOf(block));
   Occupy(id, place);
   At(id).touched = static_cast<uint8_t>(epoch_ - 1);
   if (block.parent && *block.parent != block.key) {
@@ -146,10 +148,15 @@ void RecordIndex::Erase(const BlockKey& key) {
   if (At(id).first_child == kNone) Free(id);
 }
 
-void RecordIndex::Move(const BlockKey& key, const RecordPlace& to) {
+void RecordIndex::Move(const BlockKey& key, const RecordPlace& to, KeyId key_id) {
   const NodeId id = ResidentOf(key);
   KVT_CHECK(id != kNone);
   Vacate(id);
+  BlockShape shape = shapes_.At(At(id).shape);
+  shape.key_id = key_id;
+  const ShapeId before = At(id).shape;
+  At(id).shape = shapes_.Acquire(shape);
+  shapes_.Release(before);
   Occupy(id, to);
 }
 
@@ -160,10 +167,11 @@ std::optional<DiskEntry> RecordIndex::Find(const BlockKey& key) const {
   if (id == kNone) return std::nullopt;
   const Node& node = At(id);
   const BlockShape& shape = shapes_.At(node.shape);
-  DiskEntry entry{.block = {.key = key, .space = shape.space, .length = shape.length},
-                  .place = {.segment = SegmentId{node.segment},
-                            .generation = At(SegmentId{node.segment}).generation,
-                            .offset = uint64_t{node.page} * kRecordHeaderBytes}};
+  DiskEntry entry{
+      .block = {.key = key, .space = shape.space, .length = shape.length, .key_id = shape.key_id},
+      .place = {.segment = SegmentId{node.segment},
+                .generation = At(SegmentId{node.segment}).generation,
+                .offset = uint64_t{node.page} * kRecordHeaderBytes}};
   entry.block.parent = ParentOf(key);
   return entry;
 }

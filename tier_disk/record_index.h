@@ -46,7 +46,9 @@ class RecordIndex {
   void Insert(const DiskBlock& block, const RecordPlace& place);
   // REQUIRES: the key is present.
   void Erase(const BlockKey& key);
-  void Move(const BlockKey& key, const RecordPlace& to);
+  // Its record lies elsewhere now, sealed under `key_id` (zero: in the clear). REQUIRES:
+  // the key is present, and Fits() a block that differs in the key id.
+  void Move(const BlockKey& key, const RecordPlace& to, KeyId key_id = KeyId{});
 
   bool Contains(const BlockKey& key) const;
   std::optional<DiskEntry> Find(const BlockKey& key) const;

@@ -37,7 +37,8 @@ void RenewEmptySegments(uint64_t last, RecoveredDisk* disk) {
 
 }  // namespace
 
-RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segment_bytes) {
+RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segment_bytes,
+                      absl::FunctionRef<bool(KeyId)> readable) {
   RecoveredDisk disk;
   disk.dropped_corrupt = image.dropped_corrupt;
   disk.segments.resize(segment_count);
@@ -63,6 +64,8 @@ RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segm
     } else if (!SameGeneration(place.generation,
                                disk.segments[static_cast<size_t>(place.segment)].generation)) {
       dropped = &disk.dropped_stale;
+    } else if (!readable(entry.block.key_id)) {
+      dropped = &disk.dropped_keyless;
     } else if (overlaps) {
       dropped = &disk.dropped_misfit;
     }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "tier_disk/manifest.h"
 #include "tier_disk/segment_log.h"
 
@@ -19,9 +20,15 @@ struct RecoveredDisk {
   uint64_t dropped_stale = 0;
   uint64_t dropped_corrupt = 0;
   uint64_t dropped_misfit = 0;
+  uint64_t dropped_keyless = 0;
 };
 
-RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segment_bytes);
+// True for a record that is not sealed.
+inline bool LiesInTheClear(KeyId key_id) { return key_id == KeyId{}; }
+
+// `readable` says of a key id (zero: in the clear) whether its records can be read.
+RecoveredDisk Recover(ManifestImage image, uint32_t segment_count, uint64_t segment_bytes,
+                      absl::FunctionRef<bool(KeyId)> readable = LiesInTheClear);
 
 }  // namespace kvtier
 

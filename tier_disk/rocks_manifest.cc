@@ -15,7 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/kill_point.h"
 #include "core/status_macros.h"
+#include "tier_disk/durable_file.h"
 #include "tier_disk/manifest_value.h"
+#include "tier_disk/secret_key.h"
 
 namespace kvtier {
 namespace {
@@ -156,11 +158,17 @@ absl::Status RocksManifest::CommitNow(const ManifestBatch& batch) {
   for (const DiskEntry& entry : batch.puts) {
     rows.Put(BlockRowKey(entry.block.key), EncodeEntry(entry));
   }
+  for (const TenantSalt& salt : batch.salts) {
+    std::string value = EncodeTenantSalt(salt);
+    rows.Put(TenantSaltRowKey(salt.tenant), value);
+    Wipe({reinterpret_cast<uint8_t*>(value.data()), value.size()});
+  }
   rocksdb::WriteOptions options;
   // Blocks may be lost to a power cut (misses). A generation may not: drawn a second
   // time, it would let records of its first use prove themselves. It changes once for
   // each segment that is freed, so this sync costs nothing per block.
-  options.sync = !batch.generations.empty();
+  // A salt may not either: all of its tenant would be lost with it. It is drawn once.
+  options.sync = !batch.generations.empty() || !batch.salts.empty();
   KVT_KILL_POINT("manifest.before_write");
   const rocksdb::Status written = db_->Write(options, &rows);
   KVT_KILL_POINT("manifest.after_write");
@@ -169,6 +177,38 @@ absl::Status RocksManifest::CommitNow(const ManifestBatch& batch) {
   // the reason has gone. Of want of space it does not recover (kManifestReserveBytes).
   db_->Resume().PermitUncheckedError();
   return absl::UnavailableError(StoreError("commit", written).message());
+}
+
+Task<absl::Status> RocksManifest::EraseSalt(std::string tenant) {
+  absl::Status status;
+  ByteWorkers::Work work = [&] { status = EraseSaltNow(tenant); };
+  Task<void> erased = thread_.Run(std::move(work));
+  co_await erased;
+  co_return status;
+}
+
+absl::Status RocksManifest::EraseSaltNow(const std::string& tenant) {
+  const std::string row_key = TenantSaltRowKey(tenant);
+  // A deletion hides the row; what holds it goes in the three steps after that.
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  rocksdb::Status status = db_->Delete(synced, row_key);
+  // 1. The memtable with row and deletion becomes a table, and its log is of no use.
+  if (status.ok()) status = db_->Flush(rocksdb::FlushOptions());
+  // 2. Every table with the row is written anew without it. The last level too, which a
+  // compaction otherwise leaves alone.
+  if (status.ok()) {
+    rocksdb::CompactRangeOptions whole;
+    whole.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+    const rocksdb::Slice row(row_key);
+    status = db_->CompactRange(whole, &row, &row);
+  }
+  // 3. Files of no use are unlinked in the background, at some time; allowing deletions
+  // (again) does it before it returns.
+  if (status.ok()) status = db_->DisableFileDeletions();
+  if (status.ok()) status = db_->EnableFileDeletions(/*force=*/true);
+  if (!status.ok()) return absl::UnavailableError(StoreError("erasing a salt", status).message());
+  return SyncDirectory(path_);
 }
 
 uint64_t RocksManifest::memory_bytes() const {

@@ -2,7 +2,8 @@
 //
 // Durability point: Commit() returns when the kernel has the write-ahead log's
 // bytes. kill -9 loses nothing; a power cut may lose the last batches, whose blocks
-// are then misses, and their records space until reclaim.
+// are then misses, and their records space until reclaim. What is synced (generations,
+// salts) is not lost.
 #ifndef KVTIER_TIER_DISK_ROCKS_MANIFEST_H_
 #define KVTIER_TIER_DISK_ROCKS_MANIFEST_H_
 
@@ -50,6 +51,9 @@ class RocksManifest final : public Manifest {
   ~RocksManifest() override;  // REQUIRES: no call is in flight.
 
   Task<absl::Status> Commit(ManifestBatch batch) override;
+  // Rewrites the tables that hold the row, and removes the log that does: as long as that
+  // takes, no commit is answered.
+  Task<absl::Status> EraseSalt(std::string tenant) override;
   // Memtables, cached blocks and what open tables need: bounded by the store's options.
   uint64_t memory_bytes() const override;
   // Asks the file system. OK when that does not answer: then nothing is known.
@@ -59,6 +63,7 @@ class RocksManifest final : public Manifest {
  private:
   RocksManifest(Executor* executor, std::string path, std::unique_ptr<rocksdb::DB> db);
   absl::Status CommitNow(const ManifestBatch& batch);
+  absl::Status EraseSaltNow(const std::string& tenant);
   absl::StatusOr<ManifestImage> LoadNow();
 
   const std::string path_;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,7 @@
 #include "tier_disk/durable_file.h"
 #include "tier_disk/secret_key.h"
 #include "tier_disk/superblock_file.h"
+#include "tier_disk/tenant_keys.h"
 
 namespace kvtier {
 namespace {
@@ -111,6 +113,7 @@ absl::StatusOr<std::unique_ptr<SegmentFiles>> SegmentFiles::Open(const DiskLayou
   KVT_RETURN_IF_ERROR(files->OpenSegments());
   // Last: a crash before this is a resize that begins once more.
   KVT_RETURN_IF_ERROR(files->RecordGeometry());
+  KVT_RETURN_IF_ERROR(files->RecordKeyCheck());
   return files;
 }
 
@@ -139,10 +142,8 @@ absl::Status SegmentFiles::ReadSuperblock() {
   }
   if (!read.ok()) return read.status();
   superblock_ = *std::move(read);
-  if (superblock_ && superblock_->key_check) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "disk ", layout_.directory, ": its blocks are encrypted, and this program has no key"));
-  }
+  KVT_RETURN_IF_ERROR(CheckSecret());
+  if (outdated_) return absl::OkStatus();
   if (!superblock_ && HasContent()) {
     Log(LogLevel::kWarning,
         absl::StrCat("disk ", layout_.directory, " starts empty: what it holds has layout version ",
@@ -150,6 +151,31 @@ absl::Status SegmentFiles::ReadSuperblock() {
                      "program reads version ", kDiskLayoutVersion));
   }
   return absl::OkStatus();
+}
+
+absl::Status SegmentFiles::CheckSecret() {
+  if (!superblock_) return absl::OkStatus();
+  if (!superblock_->key_check && layout_.secret == nullptr) return absl::OkStatus();
+  if (!superblock_->key_check) {
+    // Whoever asks for encryption wants no payload in the clear to stay; and were records of
+    // both kinds taken, one in the clear could be slipped in for a sealed one.
+    Log(LogLevel::kWarning,
+        absl::StrCat("disk ", layout_.directory,
+                     " starts empty: its blocks lie in the clear, and a secret is mounted now"));
+    outdated_ = std::exchange(superblock_, std::nullopt);
+    return absl::OkStatus();
+  }
+  if (layout_.secret == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "disk ", layout_.directory, ": its blocks are encrypted and no secret is mounted; name ",
+        "its directory with --disk_secret_dir, or remove the disk's directory to start empty"));
+  }
+  const absl::StatusOr<Master> master =
+      MasterOf(*superblock_->key_check, *layout_.secret, superblock_->identity);
+  if (master.ok()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("disk ", layout_.directory,
+                   ": wrong secret in --disk_secret_dir: ", master.status().message()));
 }
 
 bool SegmentFiles::HasContent() const {
@@ -197,22 +223,39 @@ absl::Status SegmentFiles::RecordGeometry() {
   return absl::OkStatus();
 }
 
+absl::Status SegmentFiles::RecordKeyCheck() {
+  if (layout_.secret == nullptr) return absl::OkStatus();
+  Superblock changed = *superblock_;
+  changed.key_check = KeyCheckOf(layout_.secret->current, changed.identity);
+  if (changed.key_check == superblock_->key_check) return absl::OkStatus();
+  Log(LogLevel::kInfo, absl::StrCat("disk ", layout_.directory,
+                                    ": the secret was rotated; new blocks are sealed under it"));
+  ++changed.sequence;
+  KVT_RETURN_IF_ERROR(SuperblockFile(layout_.directory).Change(changed));
+  superblock_ = changed;
+  return absl::OkStatus();
+}
+
 absl::Status SegmentFiles::BeginIncarnation(absl::Time now) {
   Superblock made{
       .geometry = {.segment_bytes = layout_.segment_bytes, .segment_count = layout_.segment_count},
       .created = absl::FromUnixMicros(absl::ToUnixMicros(now))};
   FillRandom(made.identity.incarnation.bytes);
   SuperblockFile file(layout_.directory);
-  if (superblock_) {
-    made.identity.disk = superblock_->identity.disk;
-    made.sequence = superblock_->sequence + 1;
-    made.compatible = superblock_->compatible;
-    KVT_RETURN_IF_ERROR(file.Change(made));
+  const std::optional<Superblock>& before = superblock_ ? superblock_ : outdated_;
+  if (before) {
+    made.identity.disk = before->identity.disk;
+    made.sequence = before->sequence + 1;
+    made.compatible = before->compatible;
   } else {
     FillRandom(made.identity.disk.bytes);
-    KVT_RETURN_IF_ERROR(file.Create(made));
   }
+  if (layout_.secret != nullptr) {
+    made.key_check = KeyCheckOf(layout_.secret->current, made.identity);
+  }
+  KVT_RETURN_IF_ERROR(before ? file.Change(made) : file.Create(made));
   superblock_ = made;
+  outdated_.reset();
   return absl::OkStatus();
 }
 

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "tier_disk/master_secret.h"
 #include "tier_disk/superblock.h"
 
 namespace kvtier {
@@ -30,6 +31,8 @@ struct DiskLayout {
   std::string directory;                         // Created if absent; its parent exists.
   uint64_t segment_bytes = uint64_t{256} << 20;  // Multiple of 4096, 1 MiB at least.
   uint32_t segment_count = 0;                    // 2..kMaxSegments.
+  // What payloads are sealed with; null: they lie in the clear.
+  std::shared_ptr<const MasterSecret> secret;
   // Goes through the page cache instead of O_DIRECT, for file systems that refuse it.
   bool buffered = false;
   std::string segments_path() const { return directory + "/segments"; }
@@ -41,11 +44,12 @@ class SegmentFiles {
   // Locks the directory and reads its superblock, then creates, grows, cuts or removes
   // segment files until they are what `layout` says, and has the superblock say so.
   // A directory without a superblock that can be read (a new one, one of an older layout,
-  // one whose copies are both damaged) gets new segment files and none yet:
-  // BeginIncarnation() is the caller's next step. Errors, naming the path:
-  // kInvalidArgument, the layout; kFailedPrecondition, another process has the directory,
-  // a newer program made it, its content is encrypted, or its file system refuses
-  // O_DIRECT or preallocation (the directory is as it was); kResourceExhausted, no space,
+  // one whose copies are both damaged), and one in the clear where there is a secret now,
+  // gets new segment files and superblock() says none: BeginIncarnation() is the caller's
+  // next step. Errors, naming the path: kInvalidArgument, the layout; kFailedPrecondition,
+  // another process has the directory, a newer program made it, it is encrypted and there
+  // is no secret or another one, or its file system refuses O_DIRECT or preallocation (the
+  // directory is as it was); kResourceExhausted, no space,
   // with what was asked for and what is free; kUnavailable, anything else the file system
   // said.
   static absl::StatusOr<std::unique_ptr<SegmentFiles>> Open(const DiskLayout& layout);
@@ -75,13 +79,20 @@ class SegmentFiles {
   absl::Status OpenSegments();
   // `error` of a file system that is full, with figures.
   absl::Status NoRoom(const absl::Status& error) const;
+  // The secret is the one that the superblock's key check is of, or the next. Errors:
+  // kFailedPrecondition.
+  absl::Status CheckSecret();
   absl::Status RecordGeometry();
+  absl::Status RecordKeyCheck();
   absl::Status RemoveSegmentsFrom(uint32_t first);
   void CloseSegments();
 
   const DiskLayout layout_;
   int lock_ = -1;
   std::optional<Superblock> superblock_;
+  // The disk goes on, and what it holds does not: the superblock as it is, until
+  // BeginIncarnation().
+  std::optional<Superblock> outdated_;
   std::vector<int> descriptors_;
 };
 

@@ -1,5 +1,6 @@
-// ShapeTable numbers the shapes of blocks: space and length, which a million blocks of
-// one model share, so that an index entry names them with three bytes instead of forty.
+// ShapeTable numbers the shapes of blocks: space, length and the key that seals them,
+// which a million blocks of one model and tenant share, so that an index entry names them with
+// three bytes instead of forty.
 //
 // Pure bookkeeping. Executor thread only. A shape lives while somebody holds it.
 #ifndef KVTIER_TIER_DISK_SHAPE_TABLE_H_
@@ -12,16 +13,18 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/block_key.h"
+#include "tier_disk/disk_block.h"
 
 namespace kvtier {
 
 struct BlockShape {
   SpaceDigest space;
   uint64_t length = 0;  // Payload bytes.
+  KeyId key_id{};
   friend bool operator==(const BlockShape&, const BlockShape&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const BlockShape& shape) {
-    return H::combine(std::move(h), shape.space, shape.length);
+    return H::combine(std::move(h), shape.space, shape.length, shape.key_id);
   }
 };
 

@@ -52,32 +52,40 @@ absl::Status NoSuchTenant(absl::string_view tenant) {
   return absl::NotFoundError(absl::StrCat("tenant '", tenant, "' has no key on this disk"));
 }
 
-}  // namespace
-
-TenantKeys::TenantKeys(MasterSecret secret, const DiskIdentity& disk, const OpeningId& opening)
-    : secret_(std::move(secret)), disk_(disk), opening_(opening) {
-  KVT_CHECK(disk.disk != DiskId{} && disk.incarnation != IncarnationId{});
-  KVT_CHECK(opening != OpeningId{});
+absl::Status NoSuchKey(KeyId key_id) {
+  return absl::NotFoundError(
+      absl::StrCat("no tenant's key on this disk is ",
+                   absl::Hex(static_cast<uint64_t>(key_id), absl::kZeroPad16)));
 }
 
-uint64_t TenantKeys::CheckOf(const KeyMaterial& material) const {
+}  // namespace
+
+uint64_t KeyCheckOf(const KeyMaterial& material, const DiskIdentity& disk) {
+  KVT_CHECK(disk.disk != DiskId{} && disk.incarnation != IncarnationId{});
   // Its own salt, so that it is no tenant's key id: equal secrets on two disks do not
   // show, and whoever guesses a secret from it has to start anew for each disk.
-  const std::string salt = TextOf(disk_);
+  const std::string salt = TextOf(disk);
   const SecretKey key = HkdfExtract(Octets(salt), material.bytes());
   return ExpandNumber(key, std::string(kCheckTag, sizeof(kCheckTag)));
 }
 
-uint64_t TenantKeys::key_check() const { return CheckOf(secret_.current); }
-
-absl::StatusOr<TenantKeys::Master> TenantKeys::MasterOf(uint64_t key_check) const {
-  const uint64_t current = CheckOf(secret_.current);
+absl::StatusOr<Master> MasterOf(uint64_t key_check, const MasterSecret& secret,
+                                const DiskIdentity& disk) {
+  const uint64_t current = KeyCheckOf(secret.current, disk);
   if (key_check == current) return Master::kCurrent;
-  if (secret_.previous && key_check == CheckOf(*secret_.previous)) return Master::kPrevious;
+  if (secret.previous && key_check == KeyCheckOf(*secret.previous, disk)) return Master::kPrevious;
   return absl::FailedPreconditionError(
       absl::StrCat("the disk's key check is ", absl::Hex(key_check, absl::kZeroPad16),
                    ", the mounted secret's ", absl::Hex(current, absl::kZeroPad16),
-                   secret_.previous ? "; the previous one does not match either" : ""));
+                   secret.previous ? "; the previous one does not match either" : ""));
+}
+
+TenantKeys::TenantKeys(std::shared_ptr<const MasterSecret> secret, const DiskIdentity& disk,
+                       const OpeningId& opening)
+    : secret_(std::move(secret)), disk_(disk), opening_(opening) {
+  KVT_CHECK(secret_ != nullptr);
+  KVT_CHECK(disk.disk != DiskId{} && disk.incarnation != IncarnationId{});
+  KVT_CHECK(opening != OpeningId{});
 }
 
 RecordCipher TenantKeys::MakeCipher(const KeyMaterial& material, const TenantSalt& salt) const {
@@ -98,13 +106,14 @@ absl::Status TenantKeys::Add(const TenantSalt& salt) {
     return absl::ResourceExhaustedError(
         absl::StrCat("tenant '", salt.tenant, "': ", kMaxDiskTenants, " tenants are on this disk"));
   }
-  Tenant tenant{.current = MakeCipher(secret_.current, salt)};
-  if (secret_.previous) tenant.previous = MakeCipher(*secret_.previous, salt);
+  Tenant tenant{.current = MakeCipher(secret_->current, salt)};
+  if (secret_->previous) tenant.previous = MakeCipher(*secret_->previous, salt);
   std::vector<KeyId> ids = {tenant.current.key_id()};
   if (tenant.previous) ids.push_back(tenant.previous->key_id());
-  // One in 2^50 at 4096 tenants; then their records could not be told apart.
+  // One in 2^50 at 4096 tenants; then their records could not be told apart. Zero is that
+  // of records that are not sealed.
   const bool taken = std::any_of(ids.begin(), ids.end(), [&](KeyId id) {
-    return owners_.contains(id) || std::count(ids.begin(), ids.end(), id) > 1;
+    return id == KeyId{} || owners_.contains(id) || std::count(ids.begin(), ids.end(), id) > 1;
   });
   if (taken) {
     return absl::AlreadyExistsError(
@@ -132,19 +141,29 @@ absl::StatusOr<RecordCipher> TenantKeys::CipherToSeal(absl::string_view tenant) 
 
 absl::StatusOr<RecordCipher> TenantKeys::CipherToOpen(KeyId key_id) const {
   const auto owner = owners_.find(key_id);
-  if (owner == owners_.end()) {
-    return absl::NotFoundError(
-        absl::StrCat("no tenant's key on this disk is ",
-                     absl::Hex(static_cast<uint64_t>(key_id), absl::kZeroPad16)));
-  }
+  if (owner == owners_.end()) return NoSuchKey(key_id);
   const Tenant& tenant = tenants_.at(owner->second);
   return tenant.current.key_id() == key_id ? tenant.current : *tenant.previous;
+}
+
+absl::StatusOr<RecordCipher> TenantKeys::CipherToSealAgain(KeyId key_id) const {
+  const auto owner = owners_.find(key_id);
+  if (owner == owners_.end()) return NoSuchKey(key_id);
+  return tenants_.at(owner->second).current;
+}
+
+std::vector<KeyId> TenantKeys::IdsOf(absl::string_view tenant) const {
+  const auto found = tenants_.find(tenant);
+  if (found == tenants_.end()) return {};
+  std::vector<KeyId> ids = {found->second.current.key_id()};
+  if (found->second.previous) ids.push_back(found->second.previous->key_id());
+  return ids;
 }
 
 void TenantKeys::Audit() const {
   size_t ids = 0;
   for (const auto& [name, tenant] : tenants_) {
-    KVT_CHECK(tenant.previous.has_value() == secret_.previous.has_value());
+    KVT_CHECK(tenant.previous.has_value() == secret_->previous.has_value());
     KVT_CHECK(owners_.at(tenant.current.key_id()) == name);
     if (tenant.previous) KVT_CHECK(owners_.at(tenant.previous->key_id()) == name);
     ids += tenant.previous ? 2 : 1;

@@ -13,8 +13,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -29,21 +31,24 @@ namespace kvtier {
 
 inline constexpr size_t kMaxDiskTenants = 4096;
 
+// For the superblock: says that a secret is the right one, and nothing else of it.
+// REQUIRES: nothing in `disk` is zero.
+uint64_t KeyCheckOf(const KeyMaterial& material, const DiskIdentity& disk);
+
+// Which of the mounted secrets a disk was last opened with.
+enum class Master { kCurrent, kPrevious };
+// Which secret `key_check`, as the disk's superblock has it, is of. kPrevious: the secret
+// was rotated; store the check of the current one. Errors: kFailedPrecondition, it is of
+// neither: the wrong secret is mounted, and nothing on the disk can be opened with it.
+absl::StatusOr<Master> MasterOf(uint64_t key_check, const MasterSecret& secret,
+                                const DiskIdentity& disk);
+
 class TenantKeys {
  public:
-  // Which of the mounted secrets a disk was last opened with.
-  enum class Master { kCurrent, kPrevious };
-
-  // REQUIRES: nothing in `disk` and `opening` is zero; `opening` was drawn for this
-  // opening and no other.
-  TenantKeys(MasterSecret secret, const DiskIdentity& disk, const OpeningId& opening);
-
-  // For the superblock: says that a secret is the right one, and nothing else of it.
-  uint64_t key_check() const;
-  // Which secret `key_check`, as the superblock has it, is of. kPrevious: the secret
-  // was rotated; store key_check(). Errors: kFailedPrecondition, it is of neither: the
-  // wrong secret is mounted, and nothing on the disk can be opened with it.
-  absl::StatusOr<Master> MasterOf(uint64_t key_check) const;
+  // Several disks share one secret in memory. REQUIRES: nothing in `disk` and `opening`
+  // is zero; `opening` was drawn for this opening and no other.
+  TenantKeys(std::shared_ptr<const MasterSecret> secret, const DiskIdentity& disk,
+             const OpeningId& opening);
 
   // Makes the keys of a tenant: a new one, whose salt's row is durable, or one that
   // the manifest knows. Errors: kInvalidArgument, the name; kAlreadyExists, the tenant
@@ -62,6 +67,14 @@ class TenantKeys {
   // id: its tenant was destroyed, or its secret is no longer mounted. A miss for ever.
   absl::StatusOr<RecordCipher> CipherToOpen(KeyId key_id) const;
 
+  // The cipher under which a record that is here is sealed anew: its tenant's for new
+  // records. Errors: as CipherToOpen().
+  absl::StatusOr<RecordCipher> CipherToSealAgain(KeyId key_id) const;
+  // True when CipherToOpen() has one.
+  bool Opens(KeyId key_id) const { return owners_.contains(key_id); }
+  // Of the tenant's keys; none when there is no such tenant.
+  std::vector<KeyId> IdsOf(absl::string_view tenant) const;
+
   size_t size() const { return tenants_.size(); }
   void Audit() const;
 
@@ -71,9 +84,8 @@ class TenantKeys {
     std::optional<RecordCipher> previous;  // Where a previous secret is mounted.
   };
   RecordCipher MakeCipher(const KeyMaterial& material, const TenantSalt& salt) const;
-  uint64_t CheckOf(const KeyMaterial& material) const;
 
-  const MasterSecret secret_;
+  const std::shared_ptr<const MasterSecret> secret_;
   const DiskIdentity disk_;
   const OpeningId opening_;
   absl::flat_hash_map<std::string, Tenant> tenants_;

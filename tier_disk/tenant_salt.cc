@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/checksum.h"
 #include "core/status_macros.h"
@@ -14,8 +15,6 @@ namespace kvtier {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "values are copied as they lie");
-
-constexpr char kTenantRow = 't';
 
 // A change of any field bumps kTenantSaltVersion.
 struct SaltLayout {
@@ -68,7 +67,7 @@ TenantSalt DrawTenantSalt(absl::string_view tenant) {
 }
 
 std::string TenantSaltRowKey(absl::string_view tenant) {
-  return absl::StrCat(absl::string_view(&kTenantRow, 1), tenant);
+  return absl::StrCat(kTenantRowPrefix, tenant);
 }
 
 std::string EncodeTenantSalt(const TenantSalt& salt) {
@@ -81,7 +80,7 @@ std::string EncodeTenantSalt(const TenantSalt& salt) {
 }
 
 absl::StatusOr<TenantSalt> DecodeTenantSalt(absl::string_view row_key, absl::string_view value) {
-  if (row_key.empty() || row_key[0] != kTenantRow || !ValidateTenantName(row_key.substr(1)).ok()) {
+  if (!absl::StartsWith(row_key, kTenantRowPrefix) || !ValidateTenantName(row_key.substr(1)).ok()) {
     return absl::DataLossError(
         absl::StrCat("row key of ", row_key.size(), " bytes is no tenant's"));
   }

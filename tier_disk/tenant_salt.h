@@ -32,6 +32,8 @@ struct TenantSalt {
 // A fresh salt for a tenant that has none.
 TenantSalt DrawTenantSalt(absl::string_view tenant);
 
+// What the keys of all salts' rows begin with, and of no other rows.
+inline constexpr absl::string_view kTenantRowPrefix = "t";
 std::string TenantSaltRowKey(absl::string_view tenant);
 // The row's value. It holds the salt: wipe or forget it soon.
 std::string EncodeTenantSalt(const TenantSalt& salt);

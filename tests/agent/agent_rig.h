@@ -16,6 +16,7 @@
 #include "tests/testing/sim_disk.h"
 #include "tests/testing/sim_executor.h"
 #include "tests/testing/sim_manifest.h"
+#include "tier_disk/secret_key.h"
 #include "tier_gpu/emulated_device.h"
 
 namespace kvtier::testing {
@@ -29,6 +30,7 @@ class AgentRig {
     uint64_t gpu_slots = 0;  // 0: no device.
     bool disk = true;
     bool second_disk = false;  // As large as the first.
+    bool sealed = false;       // The disks are encrypted.
     uint32_t segments = 64;    // Of the disk, seven blocks each.
     DiskWriteOptions disk_writes{};
     PeerTransport* transport = nullptr;
@@ -59,9 +61,13 @@ class AgentRig {
                            .gpu_bytes = shape.gpu_slots * kRigBlockBytes,
                            .gpu_block_bytes = kRigBlockBytes};
     std::vector<Agent::DiskSeam> disk_seams;
-    if (shape.disk) disk_seams.push_back({.id = {{1}}, .disk = &disk, .manifest = &manifest});
+    if (shape.disk) {
+      disk_seams.push_back(
+          {.id = {{1}}, .disk = &disk, .manifest = &manifest, .keys = MakeKeys(shape)});
+    }
     if (shape.second_disk) {
-      disk_seams.push_back({.id = {{2}}, .disk = &second, .manifest = &second_manifest});
+      disk_seams.push_back(
+          {.id = {{2}}, .disk = &second, .manifest = &second_manifest, .keys = MakeKeys(shape)});
     }
     auto created =
         Agent::Create(std::move(options), {.executor = &executor,
@@ -165,6 +171,7 @@ class AgentRig {
   SimDisk second;
   SimManifest second_manifest;
   EmulatedDevice device;
+  std::vector<std::unique_ptr<TenantKeys>> disk_keys;
   std::unique_ptr<Agent> agent;
   SessionId session{};
 
@@ -173,6 +180,19 @@ class AgentRig {
   static Task<void> Keep(Task<T> task, std::shared_ptr<std::optional<T>> value) {
     T result = co_await task;
     value->emplace(std::move(result));
+  }
+  // Of one more disk; nullptr: it is in the clear.
+  TenantKeys* MakeKeys(const Shape& shape) {
+    if (!shape.sealed) return nullptr;
+    static const auto secret = std::make_shared<const MasterSecret>(
+        MasterSecret{.current = KeyMaterial(std::vector<uint8_t>(32, 1))});
+    DiskIdentity identity;
+    identity.disk.bytes.fill(static_cast<uint8_t>(disk_keys.size() + 1));
+    identity.incarnation.bytes.fill(1);
+    OpeningId opening;
+    FillRandom(opening.bytes);
+    disk_keys.push_back(std::make_unique<TenantKeys>(secret, identity, opening));
+    return disk_keys.back().get();
   }
   uint64_t opened_ = 0;
 };

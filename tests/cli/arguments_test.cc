@@ -82,8 +82,8 @@ TEST(Arguments, HelpWinsOverWhatStandsBesideIt) {
 
 TEST(Arguments, EveryVerbAndOptionIsInTheHelp) {
   for (const char* word :
-       {"status", "nodes", "tiers", "disk info", "lookup", "evict", "settings", "version",
-        "--agent", "--coordinator", "--output", "--timeout", "--block-key", "--tenant",
+       {"status", "nodes", "tiers", "disk info", "lookup", "evict", "tenant erase", "settings",
+        "version", "--agent", "--coordinator", "--output", "--timeout", "--block-key", "--tenant",
         "--space-digest", "--engine-key", "--tier", "--yes"}) {
     EXPECT_THAT(HelpText(), HasSubstr(word));
   }
@@ -133,6 +133,11 @@ TEST(Arguments, SayWhatIsWrong) {
       {"disk verify --tier host", "disk verify does not take --tier"},
       {"evict --tier tape --yes", "evict needs --tier"},
       {"evict --tier host", "add --yes"},
+      {"tenant", "needs a second word: erase"},
+      {"tenant burn acme", "unknown verb 'tenant burn'"},
+      {"tenant erase --yes", "the name of one tenant"},
+      {"tenant erase acme other --yes", "the name of one tenant"},
+      {"tenant erase acme", "add --yes"},
       {"evict --tier host --yes=1", "--yes takes no value"},
       {"settings put a=b", "settings takes nothing, get [NAME] or set NAME=VALUE"},
       {"settings set quota", "NAME=VALUE, not 'quota'"},

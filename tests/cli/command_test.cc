@@ -156,6 +156,15 @@ TEST_F(CommandTest, EvictEmptiesTheTierThatWasNamed) {
   EXPECT_THAT(outcome.out, HasSubstr("17"));
 }
 
+TEST_F(CommandTest, TenantEraseNamesTheTenantAndSaysWhatWent) {
+  agent_.erased.set_disk_blocks(17);
+  agent_.erased.set_held_blocks(3);
+  const Outcome outcome = Kvtier({"tenant", "erase", "acme", "--agent", agent_at_, "--yes"});
+  EXPECT_EQ(outcome.code, ExitCode::kOk);
+  EXPECT_EQ(agent_.erase_asked.tenant(), "acme");
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("17"), HasSubstr("erase again when")));
+}
+
 v1::DiskVerify DiskPass(uint64_t pass, bool running, uint64_t records, uint64_t damaged) {
   v1::DiskVerify disk;
   disk.set_disk("/var/lib/kvtier");

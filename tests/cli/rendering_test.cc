@@ -68,7 +68,7 @@ TEST(StatusTable, OneAgentAndWhatIsDownFitOneScreen) {
   coordinator  10.0.0.1:7300, connected, last heard 400 ms ago
   peers        fetched 120 blocks (240 MiB), missed 0, served 0 (0 B)
   disk I/O     io_uring
-  disk start   7,000 blocks warm; dropped 0 of older generations, 0 damaged, 0 outside the disk as configured
+  disk start   7,000 blocks warm; dropped 0 of older generations, 0 damaged, 0 outside the disk as configured, 0 without a key
   disk writes  predicted_reuse at commit; wrote 6,000 blocks; declined 1,234 not worth it, 5 queue full
   device       emulated
   TIER  CAPACITY      USED    FULL   PINNED  BLOCKS  HITS  MISSES  EVICTIONS
@@ -167,7 +167,8 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
         "recovered_blocks": 7000,
         "dropped_stale": 0,
         "dropped_corrupt": 0,
-        "dropped_misfit": 0
+        "dropped_misfit": 0,
+        "dropped_keyless": 0
       },
       "offload": {
         "policy": "predicted_reuse",

@@ -58,7 +58,7 @@ class Manifests(unittest.TestCase):
         self.assertIn(agent["securityContext"]["runAsGroup"], worker["supplementalGroups"])
 
     def test_only_the_single_node_overlay_runs_anything_as_root(self):
-        for folder in ("base", "overlays/io-uring"):
+        for folder in ("base", "overlays/encrypted", "overlays/io-uring"):
             pod = manifests.pod_of(manifests.find(manifests.render(folder), "DaemonSet"))
             self.assertNotIn("initContainers", pod, folder)
 
@@ -70,6 +70,17 @@ class Manifests(unittest.TestCase):
         profile = programs.DEPLOY / "seccomp" / agent["seccompProfile"]["localhostProfile"]
         self.assertTrue(profile.is_file(), profile)
         self.assertEqual(coordinator["seccompProfile"], {"type": "RuntimeDefault"})
+
+    def test_the_encrypted_overlay_mounts_the_secret_where_its_flag_says_and_for_no_others(self):
+        objects = manifests.render("overlays/encrypted")
+        agent = manifests.pod_of(manifests.find(objects, "DaemonSet"))
+        flags = manifests.flags_of(agent, agent["containers"][0], objects)
+        mounts = {m["mountPath"]: m for m in agent["containers"][0]["volumeMounts"]}
+        mount = mounts[flags["disk_secret_dir"]]
+        self.assertTrue(mount["readOnly"])
+        secret = next(v for v in agent["volumes"] if v["name"] == mount["name"])["secret"]
+        self.assertEqual(secret["defaultMode"], 0o440)
+        self.assertNotIn("optional", secret)
 
     def test_a_changed_flag_changes_the_config_map_that_the_pods_name(self):
         names = {manifests.find(manifests.render(folder), "ConfigMap", "kvtier-agent-flags")

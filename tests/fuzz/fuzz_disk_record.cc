@@ -6,11 +6,14 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/check.h"
 #include "tier_disk/manifest_value.h"
 #include "tier_disk/record.h"
+#include "tier_disk/record_cipher.h"
+#include "tier_disk/tenant_salt.h"
 
 namespace kvtier {
 namespace {
@@ -36,7 +39,40 @@ void CheckHeader(std::span<const uint8_t> bytes) {
   KVT_CHECK(page == again);
 }
 
-// A whole record with a good seal (which no fuzzer finds by itself), and one damaged
+// Flips one bit of the record, whatever number is given.
+void DamageBit(uint32_t bit, Page* page, std::vector<std::byte>* payload) {
+  bit %= static_cast<uint32_t>((page->size() + payload->size()) * 8);
+  std::byte& damaged =
+      bit / 8 < page->size() ? (*page)[bit / 8] : (*payload)[bit / 8 - page->size()];
+  damaged ^= std::byte{1} << (bit % 8);
+}
+
+// Opens as what it was, and with one bit damaged not at all.
+void CheckSealedRecord(DiskEntry entry, uint32_t bit, std::vector<std::byte> payload) {
+  OpeningId opening;
+  opening.bytes.fill(1);
+  const RecordCipher cipher(SecretKey(), KeyId{7}, opening);
+  entry.block.key_id = cipher.key_id();
+  std::vector<std::byte> slot(SlotBytes(payload.size()));
+  std::copy(payload.begin(), payload.end(), slot.begin());
+  const PayloadSum sum = SumPayload(payload);
+  const absl::StatusOr<RecordHeader> header = SealRecord(entry, cipher, &sum, slot);
+  if (!header.ok()) {
+    KVT_CHECK(absl::IsFailedPrecondition(header.status()) && !RecordNonce(entry.place));
+    return;
+  }
+  Page page;
+  EncodeRecordHeader(*header, page);
+  slot.resize(payload.size());
+  std::vector<std::byte> opened = slot;
+  const absl::StatusOr<PayloadSum> read = OpenRecord(entry, cipher, page, opened);
+  KVT_CHECK(read.ok() && *read == sum && opened == payload);
+  DamageBit(bit, &page, &slot);
+  KVT_CHECK(absl::IsDataLoss(OpenRecord(entry, cipher, page, slot).status()));
+}
+
+// A whole record with a good seal (which no fuzzer finds by itself), in the clear or
+// sealed, and one damaged
 // bit. The first four bytes say which; the others are identity and payload.
 void CheckRecord(std::span<const uint8_t> bytes) {
   uint32_t bit = 0;
@@ -56,17 +92,11 @@ void CheckRecord(std::span<const uint8_t> bytes) {
   std::memcpy(&entry.place.segment, fields.data() + 56, 4);
   std::memcpy(&entry.place.offset, fields.data() + 56, 8);
   Page page;
-  EncodeRecordHeader({.key = entry.block.key,
-                      .space = entry.block.space,
-                      .length = payload.size(),
-                      .place = entry.place,
-                      .sum = SumPayload(payload)},
-                     page);
+  if (bit % 2 == 0) return CheckSealedRecord(entry, bit / 2, std::move(payload));
+  EncodeRecordHeader(HeaderOf(entry, SumPayload(payload)), page);
   KVT_CHECK(VerifyRecord(entry, page, payload).ok());
 
-  bit %= static_cast<uint32_t>((page.size() + payload.size()) * 8);
-  std::byte& damaged = bit / 8 < page.size() ? page[bit / 8] : payload[bit / 8 - page.size()];
-  damaged ^= std::byte{1} << (bit % 8);
+  DamageBit(bit / 2, &page, &payload);
   KVT_CHECK(absl::IsDataLoss(VerifyRecord(entry, page, payload).status()));
 }
 
@@ -79,11 +109,14 @@ void CheckRow(std::span<const uint8_t> bytes) {
   const absl::string_view value = text.substr(1 + key_size);
   ManifestImage image;
   if (!DecodeRow(key, value, &image).ok()) {
-    KVT_CHECK(image.entries.empty() && image.generations.empty());
+    KVT_CHECK(image.entries.empty() && image.generations.empty() && image.salts.empty());
     return;
   }
-  KVT_CHECK(image.entries.size() + image.generations.size() == 1);
-  if (!image.entries.empty()) {
+  KVT_CHECK(image.entries.size() + image.generations.size() + image.salts.size() == 1);
+  if (!image.salts.empty()) {
+    KVT_CHECK(key == TenantSaltRowKey(image.salts[0].tenant));
+    KVT_CHECK(value == EncodeTenantSalt(image.salts[0]));
+  } else if (!image.entries.empty()) {
     KVT_CHECK(key == BlockRowKey(image.entries[0].block.key));
     KVT_CHECK(value == EncodeEntry(image.entries[0]));
   } else {

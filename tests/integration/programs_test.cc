@@ -78,6 +78,7 @@ TEST_F(ProgramsTest, AnAgentNamesTheFlagAndTheValueThatItRefuses) {
       {"disk_dir", "/tmp/no-a,/tmp/no-a/", "same directory"},
       {"disk_dir", "/tmp/no-a/b/../c,/tmp/no-b,/tmp/no-a", "lies in the other"},
       {"disk_dir", "/tmp/no-a,,/tmp/no-b", "is empty"},
+      {"disk_secret_dir", "/no/such/secret", "No such file"},
       {"gpu_bytes", "1048576", "--gpu_bytes"},
       {"byte_threads", "0", "1 to 64"},
       {"allow_uids", "root", "no user id"},

@@ -41,6 +41,14 @@ grpc::Status FakeAgentAdmin::EvictTier(grpc::ServerContext* /*context*/,
   return status;
 }
 
+grpc::Status FakeAgentAdmin::EraseTenant(grpc::ServerContext* /*context*/,
+                                         const v1::EraseTenantRequest* request,
+                                         v1::EraseTenantResponse* response) {
+  erase_asked = *request;
+  *response = erased;
+  return status;
+}
+
 grpc::Status FakeAgentAdmin::StartDiskVerify(grpc::ServerContext* /*context*/,
                                              const v1::StartDiskVerifyRequest* request,
                                              v1::StartDiskVerifyResponse* response) {

@@ -29,6 +29,8 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   std::map<std::string, std::string> block_key_of;
   // What EvictTier answers, by tier.
   std::map<v1::Tier, v1::EvictTierResponse> evictions;
+  v1::EraseTenantResponse erased;
+  v1::EraseTenantRequest erase_asked;  // The last request.
   // StartDiskVerify's answer, and then those of DiskVerifyStatus, one after another; the
   // last one stays.
   v1::StartDiskVerifyResponse verify_began;
@@ -45,6 +47,8 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
                       v1::LookupResponse* response) override;
   grpc::Status EvictTier(grpc::ServerContext* context, const v1::EvictTierRequest* request,
                          v1::EvictTierResponse* response) override;
+  grpc::Status EraseTenant(grpc::ServerContext* context, const v1::EraseTenantRequest* request,
+                           v1::EraseTenantResponse* response) override;
   grpc::Status StartDiskVerify(grpc::ServerContext* context,
                                const v1::StartDiskVerifyRequest* request,
                                v1::StartDiskVerifyResponse* response) override;

@@ -39,6 +39,9 @@ void SimManifestMedia::Apply(const ManifestBatch& batch) {
     rows[GenerationRowKey(generation.segment)] = EncodeGeneration(generation);
   }
   for (const DiskEntry& entry : batch.puts) rows[BlockRowKey(entry.block.key)] = EncodeEntry(entry);
+  for (const TenantSalt& salt : batch.salts) {
+    rows[TenantSaltRowKey(salt.tenant)] = EncodeTenantSalt(salt);
+  }
 }
 
 bool SimManifestMedia::Draw(double chance) {
@@ -50,6 +53,13 @@ Task<absl::Status> SimManifest::Commit(ManifestBatch batch) {
   PendingCommit commit(media_, std::move(batch));
   co_await SleepUntil(executor_, executor_->Now() + media_->faults.latency);
   co_return commit.Land();
+}
+
+Task<absl::Status> SimManifest::EraseSalt(std::string tenant) {
+  co_await SleepUntil(executor_, executor_->Now() + media_->faults.latency);
+  const bool fails = media_->Draw(media_->faults.commit_error);
+  if (!fails || media_->Draw(0.5)) media_->rows.erase(TenantSaltRowKey(tenant));
+  co_return fails ? absl::UnavailableError("simulated manifest error") : absl::OkStatus();
 }
 
 Task<absl::StatusOr<ManifestImage>> SimManifest::Load() {

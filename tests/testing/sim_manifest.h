@@ -43,6 +43,7 @@ class SimManifest final : public Manifest {
   SimManifest(Executor* executor, SimManifestMedia* media) : executor_(executor), media_(media) {}
 
   Task<absl::Status> Commit(ManifestBatch batch) override;
+  Task<absl::Status> EraseSalt(std::string tenant) override;
   Task<absl::StatusOr<ManifestImage>> Load() override;
 
  private:

@@ -74,12 +74,17 @@ struct Tally {
   uint64_t served = 0;  // Wrong bytes given as right ones.
 };
 
-class DiskCorruptionTest : public ::testing::Test {
+enum class Payloads : uint8_t { kClear, kSealed };
+
+class DiskCorruptionTest : public ::testing::TestWithParam<Payloads> {
  protected:
   DiskCorruptionTest()
       : random_(testing::TestSeed()),
-        rig_(DiskForm::kSim, {.segments = 16, .segment_bytes = uint64_t{1} << 20}, "",
-             [](const BlockKey&) {}) {
+        rig_(DiskForm::kSim,
+             {.segments = 16,
+              .segment_bytes = uint64_t{1} << 20,
+              .secret = GetParam() == Payloads::kSealed ? testing::TestSecret(1) : nullptr},
+             "", [](const BlockKey&) {}) {
     Open();
   }
   ~DiskCorruptionTest() override { process_.reset(); }
@@ -303,7 +308,7 @@ void DiskCorruptionTest::Corrupt(Kind kind, Tally* tally) {
   }
 }
 
-TEST_F(DiskCorruptionTest, EveryCorruptionIsFoundNoneIsServedAndCleanReadsRaiseNoAlarm) {
+TEST_P(DiskCorruptionTest, EveryCorruptionIsFoundNoneIsServedAndCleanReadsRaiseNoAlarm) {
   const uint64_t corruptions = FromEnvironment("KVTIER_CORRUPTIONS", kDefaultCorruptions);
   const uint64_t clean = FromEnvironment("KVTIER_CLEAN_READS", kDefaultCleanReads);
   std::array<Tally, kKindNames.size()> tallies;
@@ -336,7 +341,7 @@ TEST_F(DiskCorruptionTest, EveryCorruptionIsFoundNoneIsServedAndCleanReadsRaiseN
 }
 
 // Each 512 B of one write, in turn: it is cut there, and what was there before stays.
-TEST_F(DiskCorruptionTest, AWriteCutAtAnySectorIsFound) {
+TEST_P(DiskCorruptionTest, AWriteCutAtAnySectorIsFound) {
   for (const uint64_t number : {0, 4, 6, 10}) {
     const uint64_t content = kRecordHeaderBytes + LengthOf(number);
     for (uint64_t landed = 0; landed < content; landed += kSector) {
@@ -354,6 +359,12 @@ TEST_F(DiskCorruptionTest, AWriteCutAtAnySectorIsFound) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Payloads, DiskCorruptionTest,
+                         ::testing::Values(Payloads::kClear, Payloads::kSealed),
+                         [](const auto& payloads) {
+                           return payloads.param == Payloads::kSealed ? "Sealed" : "Clear";
+                         });
 
 }  // namespace
 }  // namespace kvtier

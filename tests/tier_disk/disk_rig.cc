@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/status_macros.h"
+#include "tier_disk/secret_key.h"
 
 namespace kvtier::testing {
 
@@ -20,13 +21,20 @@ std::string FreshDirectory(const std::string& name) {
   return path;
 }
 
+std::shared_ptr<const MasterSecret> TestSecret(uint8_t master, uint8_t previous) {
+  MasterSecret secret{.current = KeyMaterial(std::vector<uint8_t>(32, master))};
+  if (previous != 0) secret.previous.emplace(std::vector<uint8_t>(32, previous));
+  return std::make_shared<const MasterSecret>(std::move(secret));
+}
+
 DiskRig::DiskRig(DiskForm form, const Shape& shape, std::string directory, OnDrop on_drop)
     : disk_media(shape.segments, shape.segment_bytes, shape.seed),
       manifest_media(shape.seed + 1),
       form_(form),
       layout_{.directory = std::move(directory),
               .segment_bytes = shape.segment_bytes,
-              .segment_count = shape.segments},
+              .segment_count = shape.segments,
+              .secret = shape.secret},
       on_drop_(std::move(on_drop)) {}
 
 DiskRig::~DiskRig() {
@@ -46,8 +54,16 @@ absl::Status DiskRig::MakeSimSeams() {
   sim_executor = std::make_unique<SimExecutor>(&sim_time);
   sim_disk = std::make_unique<SimDisk>(sim_executor.get(), &disk_media);
   sim_manifest_ = std::make_unique<SimManifest>(sim_executor.get(), &manifest_media);
+  if (layout_.secret != nullptr) {
+    DiskIdentity identity;
+    identity.disk.bytes.fill(1);
+    identity.incarnation.bytes.fill(2);
+    OpeningId opening;
+    FillRandom(opening.bytes);
+    sim_keys_ = std::make_unique<TenantKeys>(layout_.secret, identity, opening);
+  }
   tier = std::make_unique<DiskTier>(sim_executor.get(), &inline_workers_, sim_disk.get(),
-                                    sim_manifest_.get(), Listener());
+                                    sim_manifest_.get(), Listener(), sim_keys_.get());
   return absl::OkStatus();
 }
 
@@ -57,7 +73,7 @@ absl::Status DiskRig::MakeRealSeams() {
   const DiskIoKind io = form_ == DiskForm::kUring ? DiskIoKind::kUring : DiskIoKind::kPread;
   KVT_ASSIGN_OR_RETURN(opened_, OpenDisk(executor_.get(), layout_, io));
   tier = std::make_unique<DiskTier>(executor_.get(), pool_.get(), opened_.disk.get(),
-                                    opened_.manifest.get(), Listener());
+                                    opened_.manifest.get(), Listener(), opened_.keys.get());
   return absl::OkStatus();
 }
 
@@ -72,6 +88,8 @@ void DiskRig::Close() {
   // A simulated process may die in the middle of a reclaim; a real one's I/O must end.
   if (tier != nullptr && form_ != DiskForm::kSim) Run(tier->Idle(absl::InfiniteFuture()));
   tier.reset();
+  opened_.keys.reset();
+  sim_keys_.reset();
   opened_.manifest.reset();
   opened_.disk.reset();
   opened_.files.reset();
@@ -82,10 +100,11 @@ void DiskRig::Close() {
   sim_executor.reset();
 }
 
-absl::Status DiskRig::Put(uint64_t number, uint64_t length, std::optional<uint64_t> parent) {
+absl::Status DiskRig::Put(uint64_t number, uint64_t length, std::optional<uint64_t> parent,
+                          const std::string& tenant) {
   PageBuffer slot = DiskPayload(number, length);
   const BlockMeta block = MakeDiskBlock(number, length, parent);
-  return Run(tier->Put(block, slot.bytes()));
+  return Run(tier->Put(block, slot.bytes(), tenant));
 }
 
 absl::Status DiskRig::Get(uint64_t number, uint64_t length) {

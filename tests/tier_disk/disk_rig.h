@@ -35,6 +35,7 @@ class DiskRig {
     uint32_t segments = 6;
     uint64_t segment_bytes = uint64_t{1} << 20;
     uint64_t seed = 1;
+    std::shared_ptr<const MasterSecret> secret{};  // Null: payloads lie in the clear.
   };
   using OnDrop = std::function<void(const BlockKey&)>;
 
@@ -51,10 +52,15 @@ class DiskRig {
     if (form_ == DiskForm::kSim) return RunTask(&sim_time, sim_executor.get(), std::move(task));
     return RunTask(executor_.get(), std::move(task));
   }
-  absl::Status Put(uint64_t number, uint64_t length, std::optional<uint64_t> parent = {});
+  absl::Status Put(uint64_t number, uint64_t length, std::optional<uint64_t> parent = {},
+                   const std::string& tenant = kNoTenant);
   // kOk only if the bytes are the block's own.
   absl::Status Get(uint64_t number, uint64_t length);
   absl::Status Erase(uint64_t number) { return Run(tier->Erase(DiskKey(number))); }
+
+  // From the next Open() on.
+  void Mount(std::shared_ptr<const MasterSecret> secret) { layout_.secret = std::move(secret); }
+  const DiskLayout& layout() const { return layout_; }
 
   // The simulated form's parts, for tests that break them.
   SimTime sim_time;
@@ -72,14 +78,18 @@ class DiskRig {
   absl::Status MakeRealSeams();
 
   const DiskForm form_;
-  const DiskLayout layout_;
+  DiskLayout layout_;
   const OnDrop on_drop_;
   InlineByteWorkers inline_workers_;
   std::unique_ptr<SimManifest> sim_manifest_;
+  std::unique_ptr<TenantKeys> sim_keys_;
   std::unique_ptr<ThreadExecutor> executor_;
   std::unique_ptr<BytePool> pool_;
   OpenedDisk opened_;
 };
+
+// A secret whose files have these bytes, each 32 times; `previous` 0: there is none.
+std::shared_ptr<const MasterSecret> TestSecret(uint8_t master, uint8_t previous = 0);
 
 // A fresh name below the test's temporary directory; removed by the rig.
 std::string FreshDirectory(const std::string& name);

@@ -31,11 +31,22 @@ std::optional<uint64_t> ParentOf(uint64_t number) {
   return number - 1;
 }
 
+// Whether they lie in the clear.
+enum class Payloads { kClear, kSealed };
+
+std::shared_ptr<const MasterSecret> SecretFor(Payloads payloads) {
+  return payloads == Payloads::kSealed ? testing::TestSecret(1) : nullptr;
+}
+
 class Model {
  public:
-  Model(DiskForm form, uint64_t seed)
+  Model(DiskForm form, uint64_t seed, Payloads payloads)
       : random_(seed),
-        rig_(form, {.segments = 6, .segment_bytes = uint64_t{1} << 20, .seed = seed},
+        rig_(form,
+             {.segments = 6,
+              .segment_bytes = uint64_t{1} << 20,
+              .seed = seed,
+              .secret = SecretFor(payloads)},
              FreshDirectory("model"), [this](const BlockKey& key) { Dropped(key); }) {
     for (uint64_t i = 0; i < kNumbers; ++i) numbers_[DiskKey(i)] = i;
   }
@@ -105,8 +116,9 @@ void Model::CheckAll() {
   }
 }
 
-std::string RunModel(DiskForm form, uint64_t seed, int steps) {
-  Model model(form, seed);
+std::string RunModel(DiskForm form, uint64_t seed, int steps,
+                     Payloads payloads = Payloads::kClear) {
+  Model model(form, seed, payloads);
   const absl::Status opened = model.Open();
   EXPECT_EQ(opened, absl::OkStatus());
   for (int i = 0; opened.ok() && i < steps && !::testing::Test::HasFatalFailure(); ++i) {
@@ -125,6 +137,15 @@ TEST(DiskTierModelTest, SimulatedDiskAnswersAsTheMap) {
   }
 }
 
+TEST(DiskTierModelTest, SealedBlocksAnswerAsTheMapAndAsBlocksInTheClear) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
+    EXPECT_EQ(RunModel(DiskForm::kSim, seed, 600, Payloads::kSealed),
+              RunModel(DiskForm::kSim, seed, 600));
+    if (HasFatalFailure()) return;
+  }
+}
+
 class DiskFormsTest : public ::testing::TestWithParam<DiskForm> {};
 
 TEST_P(DiskFormsTest, AnswersAsTheMapAndAsTheSimulatedDisk) {
@@ -136,6 +157,8 @@ TEST_P(DiskFormsTest, AnswersAsTheMapAndAsTheSimulatedDisk) {
   for (const uint64_t seed : {101, 102, 103}) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     EXPECT_EQ(RunModel(GetParam(), seed, 400), RunModel(DiskForm::kSim, seed, 400));
+    EXPECT_EQ(RunModel(GetParam(), seed, 400, Payloads::kSealed),
+              RunModel(DiskForm::kSim, seed, 400));
     if (HasFatalFailure()) return;
   }
 }
@@ -145,13 +168,17 @@ INSTANTIATE_TEST_SUITE_P(Real, DiskFormsTest, ::testing::Values(DiskForm::kUring
 
 // Concurrent puts, gets and erases with crashes: answers depend on timing, so the
 // oracle is the law: right bytes, nothing acknowledged lost unless told of.
-void RunStorm(uint64_t seed, uint64_t* restarts) {
+void RunStorm(uint64_t seed, Payloads payloads, uint64_t* restarts) {
   std::mt19937_64 random(seed);
   std::map<BlockKey, uint64_t> numbers;
   for (uint64_t i = 0; i < kNumbers; ++i) numbers[DiskKey(i)] = i;
   std::map<uint64_t, bool> durable;  // Acknowledged and not dropped since.
-  DiskRig rig(DiskForm::kSim, {.segments = 5, .segment_bytes = uint64_t{1} << 20, .seed = seed}, "",
-              [&](const BlockKey& key) { durable.erase(numbers.at(key)); });
+  DiskRig rig(DiskForm::kSim,
+              {.segments = 5,
+               .segment_bytes = uint64_t{1} << 20,
+               .seed = seed,
+               .secret = SecretFor(payloads)},
+              "", [&](const BlockKey& key) { durable.erase(numbers.at(key)); });
   rig.disk_media.faults.spike = 0.05;
   ASSERT_EQ(rig.Open(), absl::OkStatus());
   const auto put = [&](uint64_t number) -> Task<void> {
@@ -190,7 +217,7 @@ TEST(DiskTierModelTest, NothingAcknowledgedIsLostInAStormOfCrashes) {
   uint64_t restarts = 0;
   for (uint64_t seed = 1; seed <= 15; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
-    RunStorm(seed, &restarts);
+    RunStorm(seed, seed % 2 == 0 ? Payloads::kSealed : Payloads::kClear, &restarts);
     if (HasFatalFailure()) return;
   }
   EXPECT_EQ(restarts, 15U * 6U);
@@ -201,7 +228,9 @@ TEST(DiskTierModelTest, ADamagingDiskNeverServesWrongBytes) {
   uint64_t detected = 0;
   for (uint64_t seed = 1; seed <= 15; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
-    DiskRig rig(DiskForm::kSim, {.segments = 5, .seed = seed}, "", [](const BlockKey&) {});
+    const Payloads payloads = seed % 2 == 0 ? Payloads::kSealed : Payloads::kClear;
+    DiskRig rig(DiskForm::kSim, {.segments = 5, .seed = seed, .secret = SecretFor(payloads)}, "",
+                [](const BlockKey&) {});
     ASSERT_EQ(rig.Open(), absl::OkStatus());
     rig.disk_media.faults.flip = 0.05;
     rig.disk_media.faults.misdirect = 0.05;

@@ -23,6 +23,7 @@ using testing::DiskForm;
 using testing::DiskKey;
 using testing::DiskRig;
 using testing::FreshDirectory;
+using testing::TestSecret;
 using SuperblockState = FsckReport::SuperblockState;
 
 constexpr uint64_t kLength = 12000;
@@ -33,10 +34,11 @@ constexpr uint64_t kPerSegment = kSegmentBytes / RecordBytes(kLength);
 class FsckTest : public ::testing::Test {
  protected:
   // A hundred blocks on disk, and the agent stopped.
-  FsckTest()
+  explicit FsckTest(std::shared_ptr<const MasterSecret> secret = nullptr)
       : directory_(FreshDirectory("fsck")),
-        rig_(DiskForm::kPread, {.segments = 4, .segment_bytes = kSegmentBytes}, directory_,
-             [](const BlockKey&) {}) {
+        rig_(DiskForm::kPread,
+             {.segments = 4, .segment_bytes = kSegmentBytes, .secret = std::move(secret)},
+             directory_, [](const BlockKey&) {}) {
     EXPECT_EQ(rig_.Open(), absl::OkStatus());
     for (uint64_t i = 0; i < kBlocks; ++i) EXPECT_EQ(rig_.Put(i, kLength), absl::OkStatus());
     rig_.Close();
@@ -86,9 +88,10 @@ class FsckTest : public ::testing::Test {
     return files;
   }
   // Looks, and holds Fsck to its promise to write nothing.
-  FsckReport Look() {
+  FsckReport Look(std::shared_ptr<const MasterSecret> secret = nullptr) {
     const auto before = Bytes();
-    const absl::StatusOr<FsckReport> report = Fsck({.directory = directory_});
+    const absl::StatusOr<FsckReport> report =
+        Fsck({.directory = directory_, .secret = std::move(secret)});
     EXPECT_EQ(report.status(), absl::OkStatus());
     EXPECT_TRUE(Bytes() == before) << "the directory was changed";
     return report.value_or(FsckReport());
@@ -249,6 +252,49 @@ TEST_F(FsckSuperblockTest, TwoDamagedCopiesAreFoundAndTheRestIsStillChecked) {
   EXPECT_EQ(report.superblock_state, SuperblockState::kDamaged);
   EXPECT_EQ(report.records, kBlocks);
   EXPECT_FALSE(report.clean());
+}
+
+// Encrypted disks.
+
+class SealedFsckTest : public FsckTest {
+ protected:
+  SealedFsckTest() : FsckTest(TestSecret(1)) {}
+};
+
+TEST_F(SealedFsckTest, WithTheSecretEveryPayloadIsVerified) {
+  EXPECT_TRUE(Look(TestSecret(1)).clean());
+  Flip(3, 100);  // Of the proof.
+  Flip(80, kRecordHeaderBytes + 7000);
+  const FsckReport report = Look(TestSecret(1));
+  EXPECT_EQ(report.records, kBlocks);
+  EXPECT_EQ(report.records_damaged, 2);
+  EXPECT_EQ(report.payloads_unchecked, 0);
+}
+
+TEST_F(SealedFsckTest, WithoutTheSecretHeadersAreVerifiedAndTheRestIsSaidToBeUnchecked) {
+  Flip(3, 100);
+  Flip(80, kRecordHeaderBytes + 7000);
+  const FsckReport report = Look();
+  EXPECT_EQ(report.records_damaged, 1);
+  EXPECT_EQ(report.payloads_unchecked, kBlocks);
+  ASSERT_EQ(report.findings.size(), 2);
+  EXPECT_NE(report.findings[1].find("not checked"), std::string::npos);
+}
+
+TEST_F(SealedFsckTest, AnotherSecretIsRefusedAndTheNextOneAfterARotationIsNot) {
+  const auto refused = Fsck({.directory = directory_, .secret = TestSecret(2)});
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();
+  EXPECT_TRUE(Look(TestSecret(2, 1)).clean());
+}
+
+TEST_F(SealedFsckTest, RecordsOfAnErasedTenantAreNoDamage) {
+  ASSERT_EQ(rig_.Open(), absl::OkStatus());
+  ASSERT_EQ(rig_.Put(kBlocks, kLength, {}, "other"), absl::OkStatus());
+  ASSERT_EQ(rig_.Run(rig_.tier->EraseTenant(kNoTenant)).status(), absl::OkStatus());
+  rig_.Close();
+  const FsckReport report = Look(TestSecret(1));
+  EXPECT_TRUE(report.clean());
+  EXPECT_EQ(report.records, 1);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -43,11 +44,15 @@ OpeningId OpeningOf(uint8_t byte) {
   return opening;
 }
 
-// A disk opened with the secret `master` and, unless it is 0, `previous`.
-TenantKeys OpenedWith(uint8_t master, uint8_t previous = 0, DiskIdentity disk = SomeDisk()) {
+MasterSecret SecretOf(uint8_t master, uint8_t previous = 0) {
   MasterSecret secret{.current = MaterialOf(master)};
   if (previous != 0) secret.previous = MaterialOf(previous);
-  return {std::move(secret), disk, OpeningOf(0x55)};
+  return secret;
+}
+
+// A disk opened with the secret `master` and, unless it is 0, `previous`.
+TenantKeys OpenedWith(uint8_t master, uint8_t previous = 0, DiskIdentity disk = SomeDisk()) {
+  return {std::make_shared<const MasterSecret>(SecretOf(master, previous)), disk, OpeningOf(0x55)};
 }
 
 RecordIdentity SomeIdentity() {
@@ -92,7 +97,7 @@ TEST(TenantKeysTest, ATenantOpensWhatItSealed) {
 TEST(TenantKeysTest, MakesTheKeysItAlwaysMade) {
   TenantKeys keys = OpenedWith(0x11);
   ASSERT_EQ(keys.Add(SaltOf("tenant-a", 0x22)), absl::OkStatus());
-  EXPECT_EQ(keys.key_check(), 0x27b79f5ff3549138);
+  EXPECT_EQ(KeyCheckOf(MaterialOf(0x11), SomeDisk()), 0x27b79f5ff3549138);
   const auto cipher = keys.CipherToSeal("tenant-a");
   ASSERT_TRUE(cipher.ok());
   EXPECT_EQ(cipher->key_id(), KeyId{0x8876206880229056});
@@ -231,17 +236,17 @@ TEST(TenantKeysTest, DestructionReachesTheKeyOfBeforeARotation) {
 }
 
 TEST(TenantKeysTest, TheKeyCheckTellsWhichSecretADiskHas) {
-  const uint64_t of_first = OpenedWith(1).key_check();
-  EXPECT_EQ(*OpenedWith(1).MasterOf(of_first), TenantKeys::Master::kCurrent);
-  EXPECT_EQ(*OpenedWith(2, 1).MasterOf(of_first), TenantKeys::Master::kPrevious);
-  EXPECT_TRUE(absl::IsFailedPrecondition(OpenedWith(2).MasterOf(of_first).status()));
-  EXPECT_TRUE(absl::IsFailedPrecondition(OpenedWith(2, 3).MasterOf(of_first).status()));
+  const uint64_t of_first = KeyCheckOf(MaterialOf(1), SomeDisk());
+  EXPECT_EQ(*MasterOf(of_first, SecretOf(1), SomeDisk()), Master::kCurrent);
+  EXPECT_EQ(*MasterOf(of_first, SecretOf(2, 1), SomeDisk()), Master::kPrevious);
+  EXPECT_TRUE(absl::IsFailedPrecondition(MasterOf(of_first, SecretOf(2), SomeDisk()).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(MasterOf(of_first, SecretOf(2, 3), SomeDisk()).status()));
 }
 
 TEST(TenantKeysTest, TheKeyCheckIsAnotherOnEachDisk) {
   DiskIdentity other = SomeDisk();
   other.incarnation.bytes[0] ^= 1;
-  EXPECT_NE(OpenedWith(1).key_check(), OpenedWith(1, 0, other).key_check());
+  EXPECT_NE(KeyCheckOf(MaterialOf(1), SomeDisk()), KeyCheckOf(MaterialOf(1), other));
 }
 
 // Random tenants come, seal, go and come back: a record opens while the salt that

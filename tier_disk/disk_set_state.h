@@ -1,9 +1,12 @@
-// One of the disks of a DiskSet, shared by its source files and by nobody else.
-#ifndef KVTIER_TIER_DISK_DISK_SET_DISK_H_
-#define KVTIER_TIER_DISK_DISK_SET_DISK_H_
+// What DiskSet keeps of one disk, for its files: disk_set.cc, disk_set_contents.cc,
+// disk_set_tenants.cc.
+// Private to tier_disk.
+#ifndef KVTIER_TIER_DISK_DISK_SET_STATE_H_
+#define KVTIER_TIER_DISK_DISK_SET_STATE_H_
 
 #include <algorithm>
 
+#include "absl/container/btree_set.h"
 #include "tier_disk/disk_set.h"
 
 namespace kvtier {
@@ -34,4 +37,4 @@ struct DiskSet::Disk {
 
 }  // namespace kvtier
 
-#endif  // KVTIER_TIER_DISK_DISK_SET_DISK_H_
+#endif  // KVTIER_TIER_DISK_DISK_SET_STATE_H_

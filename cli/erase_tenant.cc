@@ -1,0 +1,63 @@
+#include "cli/erase_tenant.h"
+
+#include "cli/admin_client.h"
+#include "cli/json.h"
+#include "cli/table.h"
+#include "cli/units.h"
+#include "core/check.h"
+
+namespace kvtier::cli {
+
+std::string EraseTenantTable(const EraseTenantAnswers& answers) {
+  Table table({{"AGENT"},
+               {"ON DISK", Align::kRight},
+               {"IN MEMORY", Align::kRight},
+               {"STILL HELD", Align::kRight},
+               {""}});
+  for (const auto& [address, response] : answers) {
+    if (response.ok()) {
+      table.AddRow({address, CountText(response->disk_blocks()),
+                    CountText(response->memory_blocks()), CountText(response->held_blocks()),
+                    response->held_blocks() == 0 ? "" : "erase again when they are released"});
+    } else {
+      table.AddRow({address, "-", "-", "-", FailureText(response.status())});
+    }
+  }
+  return table.ToString();
+}
+
+std::string EraseTenantJson(const EraseTenantAnswers& answers) {
+  JsonWriter json;
+  json.OpenArray("agents");
+  for (const auto& [address, response] : answers) {
+    json.OpenElement();
+    json.Text("address", address);
+    if (response.ok()) {
+      json.Count("disk_blocks", response->disk_blocks());
+      json.Count("memory_blocks", response->memory_blocks());
+      json.Count("held_blocks", response->held_blocks());
+    } else {
+      json.Text("error", FailureText(response.status()));
+    }
+    json.Close();
+  }
+  json.Close();
+  return json.Finish();
+}
+
+Outcome RunEraseTenant(const Arguments& arguments) {
+  KVT_CHECK(!arguments.erased_tenant.empty() && arguments.yes);
+  v1::EraseTenantRequest request;
+  request.set_tenant(arguments.erased_tenant);
+  const EraseTenantAnswers answers =
+      AskAll<v1::EraseTenantResponse>(arguments.agents, [&](const std::string& address) {
+        return AgentAdmin(address, arguments.timeout).EraseTenant(request);
+      });
+  Verdict verdict;
+  for (const auto& answer : answers) verdict.Add(answer);
+  return {.code = verdict.code(),
+          .out = arguments.format == Format::kJson ? EraseTenantJson(answers)
+                                                   : EraseTenantTable(answers)};
+}
+
+}  // namespace kvtier::cli
