@@ -168,7 +168,7 @@ Task<void> Offloader::Write(Admitted admitted, std::span<const std::byte> slot) 
     parts_.admission->Landed(admitted.candidate, admitted.verdict, parts_.executor->Now());
   } else if (absl::IsResourceExhausted(written)) {
     ++parts_.stats->disk_full;
-  } else {
+  } else if (!absl::IsAborted(written)) {  // Else its tenant is being erased: no failure.
     ++parts_.stats->disk_failed;
   }
 }
