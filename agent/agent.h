@@ -41,7 +41,7 @@
 #include "core/task.h"
 #include "core/task_scope.h"
 #include "tier_disk/disk_set.h"
-#include "tier_disk/manifest.h"
+#include "tier_disk/manifest/manifest.h"
 #include "tier_gpu/gpu_pool.h"
 #include "tier_host/host_tier.h"
 

@@ -14,7 +14,7 @@
 #include "core/node.h"
 #include "core/space.h"
 #include "core/status_macros.h"
-#include "tier_disk/segment_files.h"
+#include "tier_disk/directory/segment_files.h"
 
 namespace kvtier {
 namespace {

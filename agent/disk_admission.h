@@ -14,9 +14,9 @@
 
 #include "absl/time/time.h"
 #include "core/block_key.h"
-#include "tier_disk/admission.h"
+#include "tier_disk/admission/admission.h"
+#include "tier_disk/admission/write_budget.h"
 #include "tier_disk/disk_set.h"
-#include "tier_disk/write_budget.h"
 
 namespace kvtier {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/log.h"
 #include "core/status_macros.h"
-#include "tier_disk/master_secret.h"
+#include "tier_disk/cipher/master_secret.h"
 
 namespace kvtier {
 namespace {

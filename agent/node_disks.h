@@ -9,8 +9,8 @@
 #include "absl/time/time.h"
 #include "agent/agent_config.h"
 #include "core/executor.h"
+#include "tier_disk/directory/open_disk.h"
 #include "tier_disk/disk_set.h"
-#include "tier_disk/open_disk.h"
 
 namespace kvtier {
 

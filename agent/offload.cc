@@ -9,7 +9,7 @@
 #include "core/checksum.h"
 #include "core/event.h"
 #include "core/log.h"
-#include "tier_disk/record.h"
+#include "tier_disk/log/record.h"
 
 namespace kvtier {
 

@@ -20,9 +20,9 @@
 #include "bench/figure.h"
 #include "core/check.h"
 #include "core/checksum.h"
-#include "tier_disk/page_buffer.h"
-#include "tier_disk/record_cipher.h"
-#include "tier_disk/secret_key.h"
+#include "tier_disk/cipher/record_cipher.h"
+#include "tier_disk/cipher/secret_key.h"
+#include "tier_disk/io/page_buffer.h"
 
 namespace kvtier::bench {
 namespace {

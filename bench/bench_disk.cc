@@ -19,8 +19,8 @@
 #include "core/call_on_executor.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
+#include "tier_disk/directory/open_disk.h"
 #include "tier_disk/disk_tier.h"
-#include "tier_disk/open_disk.h"
 #include "tier_host/arena.h"
 
 namespace kvtier::bench {

@@ -19,8 +19,8 @@
 #include "bench/trace_generator.h"
 #include "bench/two_tier_cache.h"
 #include "core/status_macros.h"
-#include "tier_disk/admission.h"
-#include "tier_disk/write_budget.h"
+#include "tier_disk/admission/admission.h"
+#include "tier_disk/admission/write_budget.h"
 
 namespace kvtier::bench {
 namespace {

@@ -10,9 +10,9 @@
 #include "core/call_on_executor.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
+#include "tier_disk/directory/open_disk.h"
 #include "tier_disk/disk_tier.h"
-#include "tier_disk/open_disk.h"
-#include "tier_disk/record.h"
+#include "tier_disk/log/record.h"
 
 namespace kvtier::bench {
 namespace {

@@ -13,8 +13,8 @@
 #include "bench/disk_model.h"
 #include "bench/trace.h"
 #include "core/lru_leaves.h"
-#include "tier_disk/admission.h"
-#include "tier_disk/write_budget.h"
+#include "tier_disk/admission/admission.h"
+#include "tier_disk/admission/write_budget.h"
 
 namespace kvtier::bench {
 

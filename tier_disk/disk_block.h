@@ -9,7 +9,7 @@
 
 #include "core/block_key.h"
 #include "core/block_proof.h"
-#include "tier_disk/disk.h"
+#include "tier_disk/io/disk.h"
 
 namespace kvtier {
 

@@ -12,7 +12,7 @@
 #include "core/kill_point.h"
 #include "core/status_macros.h"
 #include "tier_disk/disk_state.h"
-#include "tier_disk/page_buffer.h"
+#include "tier_disk/io/page_buffer.h"
 
 namespace kvtier {
 namespace {

@@ -9,8 +9,8 @@
 #include "core/kill_point.h"
 #include "core/status_macros.h"
 #include "tier_disk/disk_state.h"
-#include "tier_disk/page_buffer.h"
-#include "tier_disk/reclaim.h"
+#include "tier_disk/io/page_buffer.h"
+#include "tier_disk/log/reclaim.h"
 
 namespace kvtier {
 namespace {

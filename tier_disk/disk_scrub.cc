@@ -11,7 +11,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "tier_disk/disk_state.h"
-#include "tier_disk/page_buffer.h"
+#include "tier_disk/io/page_buffer.h"
 
 namespace kvtier {
 namespace {

@@ -33,8 +33,8 @@
 #include "tier_disk/disk_block.h"
 #include "tier_disk/disk_residents.h"
 #include "tier_disk/disk_tier.h"
+#include "tier_disk/io/watched_disk.h"
 #include "tier_disk/placement.h"
-#include "tier_disk/watched_disk.h"
 
 namespace kvtier {
 

@@ -13,11 +13,11 @@
 #include "core/event.h"
 #include "core/task_scope.h"
 #include "tier_disk/disk_tier.h"
-#include "tier_disk/group_commit.h"
-#include "tier_disk/record.h"
-#include "tier_disk/record_index.h"
+#include "tier_disk/log/record.h"
+#include "tier_disk/log/record_index.h"
+#include "tier_disk/log/segment_log.h"
+#include "tier_disk/manifest/group_commit.h"
 #include "tier_disk/scrub.h"
-#include "tier_disk/segment_log.h"
 
 namespace kvtier {
 

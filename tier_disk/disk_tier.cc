@@ -8,7 +8,7 @@
 #include "core/log.h"
 #include "core/status_macros.h"
 #include "tier_disk/disk_state.h"
-#include "tier_disk/recovery.h"
+#include "tier_disk/manifest/recovery.h"
 
 namespace kvtier {
 

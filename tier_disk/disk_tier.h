@@ -26,12 +26,12 @@
 #include "core/executor.h"
 #include "core/task.h"
 #include "core/tier_stats.h"
-#include "tier_disk/disk.h"
+#include "tier_disk/cipher/tenant_keys.h"
 #include "tier_disk/disk_block.h"
 #include "tier_disk/disk_residents.h"
-#include "tier_disk/manifest.h"
+#include "tier_disk/io/disk.h"
+#include "tier_disk/manifest/manifest.h"
 #include "tier_disk/scrub.h"
-#include "tier_disk/tenant_keys.h"
 
 namespace kvtier {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tier_disk/master_secret.h"
-#include "tier_disk/superblock.h"
+#include "tier_disk/cipher/master_secret.h"
+#include "tier_disk/directory/superblock.h"
 
 namespace kvtier {
 

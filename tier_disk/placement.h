@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/block_key.h"
-#include "tier_disk/disk_identity.h"
+#include "tier_disk/cipher/disk_identity.h"
 
 namespace kvtier {
 

@@ -1,7 +1,7 @@
 #include "tier_disk/scrub.h"
 
 #include "core/check.h"
-#include "tier_disk/record.h"
+#include "tier_disk/log/record.h"
 
 namespace kvtier {
 

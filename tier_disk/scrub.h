@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "core/block_key.h"
 #include "tier_disk/disk_block.h"
-#include "tier_disk/record_index.h"
+#include "tier_disk/log/record_index.h"
 #include "tier_disk/scrub_pacer.h"
 
 namespace kvtier {

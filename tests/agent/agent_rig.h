@@ -16,7 +16,7 @@
 #include "tests/testing/sim_disk.h"
 #include "tests/testing/sim_executor.h"
 #include "tests/testing/sim_manifest.h"
-#include "tier_disk/secret_key.h"
+#include "tier_disk/cipher/secret_key.h"
 #include "tier_gpu/emulated_device.h"
 
 namespace kvtier::testing {

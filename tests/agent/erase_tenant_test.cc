@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/agent/agent_rig.h"
-#include "tier_disk/tenant_salt.h"
+#include "tier_disk/cipher/tenant_salt.h"
 
 namespace kvtier {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "tests/agent/agent_rig.h"
-#include "tier_disk/record.h"
+#include "tier_disk/log/record.h"
 
 namespace kvtier {
 namespace {

@@ -20,7 +20,7 @@
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
 #include "tests/testing/test_worker.h"
-#include "tier_disk/record.h"
+#include "tier_disk/log/record.h"
 
 namespace kvtier::testing {
 namespace {

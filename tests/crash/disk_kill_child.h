@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/block_key.h"
-#include "tier_disk/open_disk.h"
+#include "tier_disk/directory/open_disk.h"
 
 namespace kvtier::testing {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "core/check.h"
-#include "tier_disk/manifest_value.h"
-#include "tier_disk/record.h"
-#include "tier_disk/record_cipher.h"
-#include "tier_disk/tenant_salt.h"
+#include "tier_disk/cipher/record_cipher.h"
+#include "tier_disk/cipher/tenant_salt.h"
+#include "tier_disk/log/record.h"
+#include "tier_disk/manifest/manifest_value.h"
 
 namespace kvtier {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "core/check.h"
 #include "core/checksum.h"
-#include "tier_disk/superblock.h"
+#include "tier_disk/directory/superblock.h"
 
 namespace kvtier {
 namespace {

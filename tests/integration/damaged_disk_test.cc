@@ -13,7 +13,7 @@
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/segment_scan.h"
 #include "tests/testing/test_worker.h"
-#include "tier_disk/manifest_value.h"
+#include "tier_disk/manifest/manifest_value.h"
 
 namespace kvtier::testing {
 namespace {

@@ -19,6 +19,21 @@ def layers(files):
             yield f"{path}:{line}: {here} may not include {there} ({name})"
 
 
+def parts(files):
+    """Inside a tier, a part includes only the parts below it."""
+    for path, text in files.items():
+        here = path.rpartition("/")[0]
+        if not tree.is_cxx(path) or here not in picture.PARTS:
+            continue
+        tier = tree.folder_of(path)
+        for line, name, _ in tree.includes(text):
+            there = name.rpartition("/")[0]
+            if tree.folder_of(name) != tier or name in picture.SHARED_WORDS:
+                continue
+            if there not in (here, *picture.PARTS[here]):
+                yield f"{path}:{line}: {here} may not include {there} ({name})"
+
+
 def fences(files):
     """Third-party headers stay where the architecture put them."""
     for path, text in files.items():
@@ -59,4 +74,4 @@ def environment(files):
             yield f"{path}:{tree.line_of(text, match.start())}: reads the environment"
 
 
-RULES = (layers, fences, known, environment)
+RULES = (layers, parts, fences, known, environment)

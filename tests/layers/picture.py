@@ -20,6 +20,18 @@ LAYERS = {
 ON_TOP = ("bench", "tests")
 FOLDERS = (*LAYERS, *ON_TOP)
 
+# Part of a tier -> the parts of it that it may include. A tier's own files, which are its
+# flows, include any; of those, a part includes the words that all share.
+PARTS = {
+    "tier_disk/io": (),
+    "tier_disk/cipher": (),
+    "tier_disk/log": ("tier_disk/io", "tier_disk/cipher"),
+    "tier_disk/manifest": ("tier_disk/io", "tier_disk/cipher", "tier_disk/log"),
+    "tier_disk/directory": ("tier_disk/io", "tier_disk/cipher", "tier_disk/manifest"),
+    "tier_disk/admission": (),
+}
+SHARED_WORDS = ("tier_disk/disk_block.h",)
+
 # What the gRPC generator writes is included as kvtier/v1/NAME.pb.h and belongs to proto.
 GENERATED = "kvtier/v1/"
 
@@ -30,8 +42,8 @@ FENCES = (
     ("CUDA", r"^(cuda|cuda_runtime|cuda_runtime_api|cuda_fp\w+|cuda_bf16|nvml|nvtx\w*)\.h$"
              r"|^(cuda|cub|thrust|cooperative_groups|nvtx3)(/|\.h$)|^device_launch_parameters\.h$",
      r"^(kernels|tier_gpu)/"),
-    ("liburing", r"^liburing(\.h$|/)", r"^tier_disk/"),
-    ("RocksDB", r"^rocksdb/", r"^tier_disk/|^coordinator/settings_store\."),
+    ("liburing", r"^liburing(\.h$|/)", r"^tier_disk/io/"),
+    ("RocksDB", r"^rocksdb/", r"^tier_disk/manifest/|^coordinator/settings_store\."),
     ("gRPC", r"^grpc(pp)?/|^grpcpp\.h$|\.grpc\.pb\.h$",
      r"_(service|link|transport|main)\.(h|cc)$|^(client|cli)/|^proto/convert\.(h|cc)$"),
     ("Protobuf", r"^google/protobuf/|\.pb\.h$", r"^(proto|agent|coordinator|client|cli)/"),
@@ -39,7 +51,7 @@ FENCES = (
     ("xxHash", r"^xxhash\.h$|^xxh3\.h$", r"^core/"),
     # Keys and names in core; a session proves itself to the descriptor socket; a disk is encrypted.
     ("OpenSSL", r"^openssl/", r"^core/|^proto/session_wire\.|^agent/descriptor_socket\."
-                              r"|^tier_disk/(aes_gcm|hkdf|secret_key)\."),
+                              r"|^tier_disk/cipher/"),
     ("JSON", r"^nlohmann/", r"^bench/"),
     ("Python", r"^Python\.h$|^pybind11/", r"^client/python/"),
     ("GoogleTest", r"^g(test|mock)/", r"^tests/"),

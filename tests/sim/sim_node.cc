@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
 #include "tests/sim/workload.h"
-#include "tier_disk/manifest_value.h"
+#include "tier_disk/manifest/manifest_value.h"
 
 namespace kvtier::sim {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/block_key.h"
-#include "tier_disk/record.h"
+#include "tier_disk/log/record.h"
 
 namespace kvtier::testing {
 

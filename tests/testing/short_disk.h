@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "tests/testing/sim_disk.h"
-#include "tier_disk/queued_disk.h"
+#include "tier_disk/io/queued_disk.h"
 
 namespace kvtier::testing {
 

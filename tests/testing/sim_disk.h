@@ -14,7 +14,7 @@
 #include "absl/time/time.h"
 #include "core/event.h"
 #include "core/executor.h"
-#include "tier_disk/disk.h"
+#include "tier_disk/io/disk.h"
 
 namespace kvtier::testing {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "core/event.h"
-#include "tier_disk/manifest_value.h"
+#include "tier_disk/manifest/manifest_value.h"
 
 namespace kvtier::testing {
 namespace {

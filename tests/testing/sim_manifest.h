@@ -10,7 +10,7 @@
 
 #include "absl/time/time.h"
 #include "core/executor.h"
-#include "tier_disk/manifest.h"
+#include "tier_disk/manifest/manifest.h"
 
 namespace kvtier::testing {
 

@@ -1,4 +1,4 @@
-#include "tier_disk/admission.h"
+#include "tier_disk/admission/admission.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

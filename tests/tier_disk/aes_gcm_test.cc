@@ -1,4 +1,4 @@
-#include "tier_disk/aes_gcm.h"
+#include "tier_disk/cipher/aes_gcm.h"
 
 #include <gtest/gtest.h>
 

@@ -8,8 +8,8 @@
 
 #include "core/block_proof.h"
 #include "tests/testing/blocks.h"
-#include "tier_disk/disk_identity.h"
-#include "tier_disk/page_buffer.h"
+#include "tier_disk/cipher/disk_identity.h"
+#include "tier_disk/io/page_buffer.h"
 
 namespace kvtier::testing {
 

@@ -19,9 +19,9 @@
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
 #include "tests/tier_disk/disk_rig.h"
-#include "tier_disk/manifest_value.h"
-#include "tier_disk/record.h"
-#include "tier_disk/superblock.h"
+#include "tier_disk/directory/superblock.h"
+#include "tier_disk/log/record.h"
+#include "tier_disk/manifest/manifest_value.h"
 
 namespace kvtier {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "core/checksum.h"
 #include "tests/tier_disk/disk_rig.h"
-#include "tier_disk/open_disk.h"
-#include "tier_disk/superblock_file.h"
+#include "tier_disk/directory/open_disk.h"
+#include "tier_disk/directory/superblock_file.h"
 
 namespace kvtier {
 namespace {

@@ -1,4 +1,4 @@
-#include "tier_disk/disk_health.h"
+#include "tier_disk/io/disk_health.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

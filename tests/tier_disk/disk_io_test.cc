@@ -1,5 +1,5 @@
 // What follows a system call: real kernels rarely give short answers.
-#include "tier_disk/disk_io.h"
+#include "tier_disk/io/disk_io.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <optional>
 
-#include "tier_disk/page_buffer.h"
+#include "tier_disk/io/page_buffer.h"
 
 namespace kvtier {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/status_macros.h"
-#include "tier_disk/secret_key.h"
+#include "tier_disk/cipher/secret_key.h"
 
 namespace kvtier::testing {
 

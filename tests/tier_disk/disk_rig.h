@@ -18,8 +18,8 @@
 #include "tests/testing/sim_manifest.h"
 #include "tests/tier_disk/disk_blocks.h"
 #include "tests/tier_disk/run_task.h"
+#include "tier_disk/directory/open_disk.h"
 #include "tier_disk/disk_tier.h"
-#include "tier_disk/open_disk.h"
 
 namespace kvtier::testing {
 

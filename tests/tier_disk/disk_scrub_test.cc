@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/testing/test_seed.h"
 #include "tests/tier_disk/disk_rig.h"
-#include "tier_disk/record.h"
+#include "tier_disk/log/record.h"
 
 namespace kvtier {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/tier_disk/disk_rig.h"
-#include "tier_disk/manifest_value.h"
-#include "tier_disk/record.h"
+#include "tier_disk/log/record.h"
+#include "tier_disk/manifest/manifest_value.h"
 
 namespace kvtier {
 namespace {

@@ -1,4 +1,4 @@
-#include "tier_disk/durable_file.h"
+#include "tier_disk/io/durable_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -13,8 +13,8 @@
 
 #include "absl/strings/match.h"
 #include "tests/tier_disk/disk_rig.h"
-#include "tier_disk/rocks_manifest.h"
-#include "tier_disk/superblock_file.h"
+#include "tier_disk/directory/superblock_file.h"
+#include "tier_disk/manifest/rocks_manifest.h"
 
 namespace kvtier {
 namespace {

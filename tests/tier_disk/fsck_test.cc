@@ -12,9 +12,9 @@
 #include <string>
 
 #include "tests/tier_disk/disk_rig.h"
-#include "tier_disk/manifest_value.h"
-#include "tier_disk/record.h"
-#include "tier_disk/superblock_file.h"
+#include "tier_disk/directory/superblock_file.h"
+#include "tier_disk/log/record.h"
+#include "tier_disk/manifest/manifest_value.h"
 
 namespace kvtier {
 namespace {

@@ -1,10 +1,10 @@
-#include "tier_disk/group_commit.h"
+#include "tier_disk/manifest/group_commit.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/testing/sim_manifest.h"
 #include "tests/tier_disk/run_task.h"
-#include "tier_disk/manifest_value.h"
+#include "tier_disk/manifest/manifest_value.h"
 
 namespace kvtier {
 namespace {

@@ -1,4 +1,4 @@
-#include "tier_disk/hkdf.h"
+#include "tier_disk/cipher/hkdf.h"
 
 #include <gtest/gtest.h>
 

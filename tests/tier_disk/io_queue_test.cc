@@ -1,4 +1,4 @@
-#include "tier_disk/io_queue.h"
+#include "tier_disk/io/io_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/testing/test_seed.h"
-#include "tier_disk/page_buffer.h"
+#include "tier_disk/io/page_buffer.h"
 
 namespace kvtier {
 namespace {

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "tests/tier_disk/disk_rig.h"
-#include "tier_disk/open_disk.h"
+#include "tier_disk/directory/open_disk.h"
 
 namespace kvtier {
 namespace {

@@ -1,4 +1,4 @@
-#include "tier_disk/latency_history.h"
+#include "tier_disk/io/latency_history.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tier_disk/manifest_value.h"
+#include "tier_disk/manifest/manifest_value.h"
 
 #include <gtest/gtest.h>
 

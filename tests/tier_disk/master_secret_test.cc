@@ -1,4 +1,4 @@
-#include "tier_disk/master_secret.h"
+#include "tier_disk/cipher/master_secret.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

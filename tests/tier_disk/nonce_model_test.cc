@@ -11,10 +11,10 @@
 #include "core/space.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
-#include "tier_disk/record.h"
-#include "tier_disk/record_cipher.h"
-#include "tier_disk/recovery.h"
-#include "tier_disk/segment_log.h"
+#include "tier_disk/cipher/record_cipher.h"
+#include "tier_disk/log/record.h"
+#include "tier_disk/log/segment_log.h"
+#include "tier_disk/manifest/recovery.h"
 
 namespace kvtier {
 namespace {

@@ -1,5 +1,5 @@
 // The directory of one disk: layout, lock, resizing, loss of the manifest.
-#include "tier_disk/open_disk.h"
+#include "tier_disk/directory/open_disk.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "tests/tier_disk/disk_rig.h"
-#include "tier_disk/pread_disk.h"
-#include "tier_disk/uring_disk.h"
+#include "tier_disk/io/pread_disk.h"
+#include "tier_disk/io/uring_disk.h"
 
 namespace kvtier {
 namespace {

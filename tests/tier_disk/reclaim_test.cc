@@ -1,4 +1,4 @@
-#include "tier_disk/reclaim.h"
+#include "tier_disk/log/reclaim.h"
 
 #include <gtest/gtest.h>
 

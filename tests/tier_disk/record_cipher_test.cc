@@ -1,4 +1,4 @@
-#include "tier_disk/record_cipher.h"
+#include "tier_disk/cipher/record_cipher.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // RecordIndex: contracts, random operations against a plain model, and its memory.
-#include "tier_disk/record_index.h"
+#include "tier_disk/log/record_index.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tier_disk/record.h"
+#include "tier_disk/log/record.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "tier_disk/recovery.h"
+#include "tier_disk/manifest/recovery.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "tier_disk/record.h"
+#include "tier_disk/log/record.h"
 
 namespace kvtier {
 namespace {

@@ -1,4 +1,4 @@
-#include "tier_disk/reuse_predictor.h"
+#include "tier_disk/admission/reuse_predictor.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/testing/test_seed.h"
-#include "tier_disk/reuse_ranking.h"
+#include "tier_disk/admission/reuse_ranking.h"
 
 namespace kvtier {
 namespace {

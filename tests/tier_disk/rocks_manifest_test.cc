@@ -1,4 +1,4 @@
-#include "tier_disk/rocks_manifest.h"
+#include "tier_disk/manifest/rocks_manifest.h"
 
 #include <gtest/gtest.h>
 #include <rocksdb/db.h>
@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "tests/tier_disk/disk_rig.h"
-#include "tier_disk/manifest_value.h"
-#include "tier_disk/record.h"
+#include "tier_disk/log/record.h"
+#include "tier_disk/manifest/manifest_value.h"
 
 namespace kvtier {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/tier_disk/disk_blocks.h"
-#include "tier_disk/record.h"
+#include "tier_disk/log/record.h"
 
 namespace kvtier {
 namespace {

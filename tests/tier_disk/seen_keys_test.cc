@@ -1,4 +1,4 @@
-#include "tier_disk/seen_keys.h"
+#include "tier_disk/admission/seen_keys.h"
 
 #include <gtest/gtest.h>
 

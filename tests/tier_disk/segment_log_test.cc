@@ -1,4 +1,4 @@
-#include "tier_disk/segment_log.h"
+#include "tier_disk/log/segment_log.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tier_disk/shape_table.h"
+#include "tier_disk/log/shape_table.h"
 
 #include <gtest/gtest.h>
 

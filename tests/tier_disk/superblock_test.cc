@@ -1,4 +1,4 @@
-#include "tier_disk/superblock.h"
+#include "tier_disk/directory/superblock.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "core/checksum.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
-#include "tier_disk/segment_files.h"
+#include "tier_disk/directory/segment_files.h"
 
 namespace kvtier {
 namespace {

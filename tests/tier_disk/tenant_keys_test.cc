@@ -1,4 +1,4 @@
-#include "tier_disk/tenant_keys.h"
+#include "tier_disk/cipher/tenant_keys.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tier_disk/tenant_salt.h"
+#include "tier_disk/cipher/tenant_salt.h"
 
 #include <gtest/gtest.h>
 

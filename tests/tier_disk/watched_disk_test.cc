@@ -1,4 +1,4 @@
-#include "tier_disk/watched_disk.h"
+#include "tier_disk/io/watched_disk.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "tests/testing/sim_disk.h"
 #include "tests/testing/sim_executor.h"
 #include "tests/tier_disk/run_task.h"
-#include "tier_disk/page_buffer.h"
+#include "tier_disk/io/page_buffer.h"
 
 namespace kvtier {
 namespace {

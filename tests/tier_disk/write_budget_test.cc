@@ -1,4 +1,4 @@
-#include "tier_disk/write_budget.h"
+#include "tier_disk/admission/write_budget.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,55 @@
+// SeenKeys remembers, in a fixed number of bytes, which block keys came by lately.
+// It may err on the side of yes (2 keys in 100 at most), and forgets by age.
+//
+// Two Bloom filters (Bloom 1970) of equal size: keys go into the young one; when that
+// is full the old one is emptied and becomes the young one. So the last
+// remembered_keys() keys are known for certain, and up to twice as many in all.
+//
+// Pure and deterministic. Executor thread only.
+#ifndef KVTIER_TIER_DISK_ADMISSION_SEEN_KEYS_H_
+#define KVTIER_TIER_DISK_ADMISSION_SEEN_KEYS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/block_key.h"
+
+namespace kvtier {
+
+// Ten bits and seven probes a key: at most 0.8 % false yes in each filter.
+inline constexpr uint64_t kSeenBitsPerKey = 10;
+inline constexpr int kSeenProbes = 7;
+// Room for some 400 keys. Below it, a filter is emptied before it is of any use.
+inline constexpr uint64_t kMinSeenBytes = 1024;
+
+class SeenKeys {
+ public:
+  // REQUIRES: bytes >= kMinSeenBytes; rounded down to a multiple of 16.
+  explicit SeenKeys(uint64_t bytes);
+
+  bool Contains(const BlockKey& key) const;
+  // Adds `key` to the young filter; a key that is there already takes no new room.
+  void Add(const BlockKey& key);
+  // How many different keys may follow one before it can be forgotten.
+  uint64_t remembered_keys() const { return keys_per_filter_; }
+
+ private:
+  using Filter = std::vector<uint64_t>;
+  struct Bit {
+    size_t word = 0;
+    uint64_t mask = 0;
+  };
+  std::array<Bit, kSeenProbes> BitsOf(const BlockKey& key) const;
+  static bool HasAll(const Filter& filter, const std::array<Bit, kSeenProbes>& bits);
+
+  const uint64_t keys_per_filter_;
+  Filter young_;
+  Filter old_;
+  uint64_t young_keys_ = 0;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_ADMISSION_SEEN_KEYS_H_

@@ -1,0 +1,43 @@
+// OpenDisk makes the real seams of one disk directory: files, Disk and Manifest.
+#ifndef KVTIER_TIER_DISK_DIRECTORY_OPEN_DISK_H_
+#define KVTIER_TIER_DISK_DIRECTORY_OPEN_DISK_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "core/executor.h"
+#include "tier_disk/cipher/tenant_keys.h"
+#include "tier_disk/directory/segment_files.h"
+#include "tier_disk/io/disk.h"
+#include "tier_disk/manifest/rocks_manifest.h"
+
+namespace kvtier {
+
+// How bytes reach the device. kAuto: io_uring, or the pread pool where the kernel
+// refuses that, with a warning in the log. A buffered layout always gets the pread pool,
+// which syncs each write.
+enum class DiskIoKind { kAuto, kUring, kPread };
+
+// Members go in the reverse order; `files` and its lock last.
+struct OpenedDisk {
+  std::unique_ptr<SegmentFiles> files;
+  std::unique_ptr<Disk> disk;
+  std::unique_ptr<RocksManifest> manifest;
+  std::unique_ptr<TenantKeys> keys;    // For the one DiskTier over it. Null: not encrypted.
+  DiskId id;                           // The directory's own, wherever it is mounted.
+  DiskIoKind io = DiskIoKind::kUring;  // Which one it became.
+};
+
+// Does not own `executor`. A manifest that cannot be read any more, or is gone, or a
+// directory of an older layout, or one in the clear where a secret is given, makes an
+// empty disk (logged), of a new incarnation: its
+// records could not be told from older ones. A crash between any two steps is found and
+// put right by the next call.
+// Blocks for as long as preallocation takes: call it before serving. Errors:
+// SegmentFiles::Open()'s and RocksManifest::Open()'s; kUnavailable, kUring was asked
+// for and the kernel refuses it.
+absl::StatusOr<OpenedDisk> OpenDisk(Executor* executor, const DiskLayout& layout, DiskIoKind io);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_DIRECTORY_OPEN_DISK_H_

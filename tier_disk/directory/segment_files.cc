@@ -1,0 +1,293 @@
+#include "tier_disk/directory/segment_files.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/kill_point.h"
+#include "core/log.h"
+#include "core/space.h"
+#include "core/status_macros.h"
+#include "tier_disk/cipher/secret_key.h"
+#include "tier_disk/cipher/tenant_keys.h"
+#include "tier_disk/directory/superblock_file.h"
+#include "tier_disk/io/durable_file.h"
+
+namespace kvtier {
+namespace {
+
+constexpr uint64_t kMinSegmentBytes = uint64_t{1} << 20;
+constexpr char kSegmentSuffix[] = ".seg";
+
+absl::Status Validate(const DiskLayout& layout) {
+  if (layout.directory.empty()) return absl::InvalidArgumentError("disk directory is empty");
+  if (layout.segment_count < 2 || layout.segment_count > kMaxSegments) {
+    return absl::InvalidArgumentError(absl::StrCat("disk ", layout.directory, ": ",
+                                                   layout.segment_count,
+                                                   " segments, expected 2 to ", kMaxSegments));
+  }
+  if (layout.segment_bytes < kMinSegmentBytes || layout.segment_bytes % kBlockAlignment != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("disk ", layout.directory, ": segments of ",
+                                                   layout.segment_bytes, " bytes, expected ",
+                                                   kMinSegmentBytes, " or more, in whole pages"));
+  }
+  return absl::OkStatus();
+}
+
+std::string SegmentPath(const DiskLayout& layout, uint32_t segment) {
+  return absl::StrFormat("%s/%08u%s", layout.segments_path(), segment, kSegmentSuffix);
+}
+
+absl::Status MakeDirectory(const std::string& path) {
+  // 0700: blocks are their tenants' business.
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return FileError("cannot create directory", path, errno);
+  }
+  return absl::OkStatus();
+}
+
+// Gives the file exactly `bytes`, all of them allocated: a full disk shows here and
+// not in the middle of a put.
+absl::Status Preallocate(int descriptor, const std::string& path, uint64_t bytes) {
+  struct stat before = {};
+  if (fstat(descriptor, &before) != 0) return FileError("cannot stat", path, errno);
+  if (static_cast<uint64_t>(before.st_size) > bytes &&
+      ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
+    return FileError("cannot cut", path, errno);
+  }
+  int result = 0;
+  do {
+    result = fallocate(descriptor, 0, 0, static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return absl::OkStatus();
+  if (errno == EOPNOTSUPP) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the file system of ", path, " cannot preallocate files"));
+  }
+  return FileError(absl::StrCat("cannot preallocate ", bytes, " bytes for"), path, errno);
+}
+
+absl::StatusOr<int> OpenSegment(const DiskLayout& layout, uint32_t segment) {
+  const std::string path = SegmentPath(layout, segment);
+  const int direct = layout.buffered ? 0 : O_DIRECT;
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | direct, 0600);
+  if (descriptor < 0 && errno == EINVAL) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the file system of ", path, " refuses O_DIRECT; buffered I/O does without it"));
+  }
+  if (descriptor < 0) return FileError("cannot open", path, errno);
+  KVT_KILL_POINT("open.segment_created");
+  if (absl::Status sized = Preallocate(descriptor, path, layout.segment_bytes); !sized.ok()) {
+    close(descriptor);
+    return sized;
+  }
+  return descriptor;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SegmentFiles>> SegmentFiles::Open(const DiskLayout& layout) {
+  KVT_RETURN_IF_ERROR(Validate(layout));
+  std::unique_ptr<SegmentFiles> files(new SegmentFiles(layout));
+  KVT_RETURN_IF_ERROR(MakeDirectory(layout.directory));
+  KVT_KILL_POINT("open.directory_made");
+  KVT_RETURN_IF_ERROR(files->Lock());
+  KVT_KILL_POINT("open.locked");
+  KVT_RETURN_IF_ERROR(files->ReadSuperblock());
+  KVT_RETURN_IF_ERROR(MakeDirectory(layout.segments_path()));
+  if (!files->superblock_) {
+    KVT_RETURN_IF_ERROR(files->Renew());
+    return files;
+  }
+  KVT_RETURN_IF_ERROR(files->RemoveSegmentsFrom(layout.segment_count));
+  KVT_RETURN_IF_ERROR(files->OpenSegments());
+  // Last: a crash before this is a resize that begins once more.
+  KVT_RETURN_IF_ERROR(files->RecordGeometry());
+  KVT_RETURN_IF_ERROR(files->RecordKeyCheck());
+  return files;
+}
+
+SegmentFiles::~SegmentFiles() {
+  CloseSegments();
+  if (lock_ >= 0) close(lock_);
+}
+
+absl::Status SegmentFiles::Lock() {
+  const std::string path = layout_.directory + "/LOCK";
+  lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (lock_ < 0) return FileError("cannot open", path, errno);
+  // flock and not fcntl: it also tells two opens in one process apart.
+  if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+  if (errno != EWOULDBLOCK) return FileError("cannot lock", path, errno);
+  return absl::FailedPreconditionError(
+      absl::StrCat("disk directory ", layout_.directory, " is in use by another agent"));
+}
+
+absl::Status SegmentFiles::ReadSuperblock() {
+  absl::StatusOr<std::optional<Superblock>> read = SuperblockFile(layout_.directory).Read();
+  if (absl::IsDataLoss(read.status())) {
+    Log(LogLevel::kError,
+        absl::StrCat("disk ", layout_.directory, " starts empty: ", read.status().message()));
+    return absl::OkStatus();
+  }
+  if (!read.ok()) return read.status();
+  superblock_ = *std::move(read);
+  KVT_RETURN_IF_ERROR(CheckSecret());
+  if (outdated_) return absl::OkStatus();
+  if (!superblock_ && HasContent()) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("disk ", layout_.directory, " starts empty: what it holds has layout version ",
+                     kLayoutWithoutSuperblock, " (no superblock) or was never completed; this ",
+                     "program reads version ", kDiskLayoutVersion));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SegmentFiles::CheckSecret() {
+  if (!superblock_) return absl::OkStatus();
+  if (!superblock_->key_check && layout_.secret == nullptr) return absl::OkStatus();
+  if (!superblock_->key_check) {
+    // Whoever asks for encryption wants no payload in the clear to stay; and were records of
+    // both kinds taken, one in the clear could be slipped in for a sealed one.
+    Log(LogLevel::kWarning,
+        absl::StrCat("disk ", layout_.directory,
+                     " starts empty: its blocks lie in the clear, and a secret is mounted now"));
+    outdated_ = std::exchange(superblock_, std::nullopt);
+    return absl::OkStatus();
+  }
+  if (layout_.secret == nullptr) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "disk ", layout_.directory, ": its blocks are encrypted and no secret is mounted; name ",
+        "its directory with --disk_secret_dir, or remove the disk's directory to start empty"));
+  }
+  const absl::StatusOr<Master> master =
+      MasterOf(*superblock_->key_check, *layout_.secret, superblock_->identity);
+  if (master.ok()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("disk ", layout_.directory,
+                   ": wrong secret in --disk_secret_dir: ", master.status().message()));
+}
+
+bool SegmentFiles::HasContent() const {
+  std::error_code error;
+  if (std::filesystem::exists(layout_.manifest_path(), error)) return true;
+  return std::filesystem::directory_iterator(layout_.segments_path(), error) !=
+         std::filesystem::directory_iterator();
+}
+
+absl::Status SegmentFiles::OpenSegments() {
+  for (uint32_t i = 0; i < layout_.segment_count; ++i) {
+    const absl::StatusOr<int> descriptor = OpenSegment(layout_, i);
+    if (absl::IsResourceExhausted(descriptor.status())) return NoRoom(descriptor.status());
+    if (!descriptor.ok()) return descriptor.status();
+    descriptors_.push_back(*descriptor);
+    KVT_KILL_POINT("open.segment_preallocated");
+  }
+  // A file whose name is lost comes back empty; one that was removed must stay so.
+  return SyncDirectory(layout_.segments_path());
+}
+
+absl::Status SegmentFiles::NoRoom(const absl::Status& error) const {
+  struct statvfs system = {};
+  if (statvfs(layout_.segments_path().c_str(), &system) != 0) return error;
+  const uint64_t free_bytes = uint64_t{system.f_bavail} * system.f_frsize;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "disk ", layout_.directory, ": ", error.message(), "; asked for ",
+      layout_.segment_count * layout_.segment_bytes, " bytes in ", layout_.segment_count,
+      " segments, ", descriptors_.size() * layout_.segment_bytes,
+      " are allocated, and its file system has ", free_bytes, " free beside them"));
+}
+
+absl::Status SegmentFiles::RecordGeometry() {
+  const DiskGeometry configured{.segment_bytes = layout_.segment_bytes,
+                                .segment_count = layout_.segment_count};
+  const absl::Status as_it_is = CheckGeometry(*superblock_, configured);
+  if (as_it_is.ok()) return as_it_is;
+  Log(LogLevel::kInfo,
+      absl::StrCat("disk ", layout_.directory, " was resized: ", as_it_is.message()));
+  Superblock changed = *superblock_;
+  changed.geometry = configured;
+  ++changed.sequence;
+  KVT_RETURN_IF_ERROR(SuperblockFile(layout_.directory).Change(changed));
+  superblock_ = changed;
+  return absl::OkStatus();
+}
+
+absl::Status SegmentFiles::RecordKeyCheck() {
+  if (layout_.secret == nullptr) return absl::OkStatus();
+  Superblock changed = *superblock_;
+  changed.key_check = KeyCheckOf(layout_.secret->current, changed.identity);
+  if (changed.key_check == superblock_->key_check) return absl::OkStatus();
+  Log(LogLevel::kInfo, absl::StrCat("disk ", layout_.directory,
+                                    ": the secret was rotated; new blocks are sealed under it"));
+  ++changed.sequence;
+  KVT_RETURN_IF_ERROR(SuperblockFile(layout_.directory).Change(changed));
+  superblock_ = changed;
+  return absl::OkStatus();
+}
+
+absl::Status SegmentFiles::BeginIncarnation(absl::Time now) {
+  Superblock made{
+      .geometry = {.segment_bytes = layout_.segment_bytes, .segment_count = layout_.segment_count},
+      .created = absl::FromUnixMicros(absl::ToUnixMicros(now))};
+  FillRandom(made.identity.incarnation.bytes);
+  SuperblockFile file(layout_.directory);
+  const std::optional<Superblock>& before = superblock_ ? superblock_ : outdated_;
+  if (before) {
+    made.identity.disk = before->identity.disk;
+    made.sequence = before->sequence + 1;
+    made.compatible = before->compatible;
+  } else {
+    FillRandom(made.identity.disk.bytes);
+  }
+  if (layout_.secret != nullptr) {
+    made.key_check = KeyCheckOf(layout_.secret->current, made.identity);
+  }
+  KVT_RETURN_IF_ERROR(before ? file.Change(made) : file.Create(made));
+  superblock_ = made;
+  outdated_.reset();
+  return absl::OkStatus();
+}
+
+absl::Status SegmentFiles::RemoveSegmentsFrom(uint32_t first) {
+  std::error_code error;
+  std::filesystem::directory_iterator file(layout_.segments_path(), error);
+  for (; !error && file != std::filesystem::directory_iterator(); file.increment(error)) {
+    const std::filesystem::path path = file->path();
+    uint32_t segment = 0;
+    const bool ours = path.extension() == kSegmentSuffix &&
+                      absl::SimpleAtoi(path.stem().string(), &segment) && segment >= first;
+    if (!ours) continue;
+    if (unlink(path.c_str()) != 0) return FileError("cannot remove", path, errno);
+    KVT_KILL_POINT("renew.segment_unlinked");
+  }
+  if (error) return FileError("cannot list", layout_.segments_path(), error.value());
+  return absl::OkStatus();
+}
+
+absl::Status SegmentFiles::Renew() {
+  KVT_KILL_POINT("renew.begun");
+  CloseSegments();
+  KVT_RETURN_IF_ERROR(RemoveSegmentsFrom(0));
+  KVT_KILL_POINT("renew.unlinked");
+  KVT_RETURN_IF_ERROR(OpenSegments());
+  KVT_KILL_POINT("renew.recreated");
+  return absl::OkStatus();
+}
+
+void SegmentFiles::CloseSegments() {
+  for (const int descriptor : descriptors_) close(descriptor);
+  descriptors_.clear();
+}
+
+}  // namespace kvtier

@@ -1,0 +1,46 @@
+// LatencyHistory is what one disk's I/Os usually take, by their size. It forgets: the
+// older half of what it saw counts less and less.
+//
+// Pure bookkeeping. Executor thread only.
+#ifndef KVTIER_TIER_DISK_IO_LATENCY_HISTORY_H_
+#define KVTIER_TIER_DISK_IO_LATENCY_HISTORY_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/time/time.h"
+
+namespace kvtier {
+
+// I/Os of a size class before it has a usual latency.
+inline constexpr uint32_t kHistoryMinIos = 64;
+// At this many a class counts all it has seen for half: long enough that the I/Os
+// that make a disk slow (kSlowTooMany) do not become its usual ones.
+inline constexpr uint32_t kHistoryMaxIos = 4096;
+
+class LatencyHistory {
+ public:
+  void Add(uint64_t bytes, absl::Duration latency);
+  // Of the I/Os of about this size, within 19 % (a quarter octave) above the exact
+  // one. nullopt: fewer than kHistoryMinIos were seen.
+  std::optional<absl::Duration> Median(uint64_t bytes) const;
+
+ private:
+  // Up to 4 KiB, 16 KiB, ... 16 MiB, and more.
+  static constexpr size_t kClasses = 8;
+  // Four an octave from 1 us to 67 s.
+  static constexpr size_t kBuckets = 104;
+  struct SizeClass {
+    std::array<uint16_t, kBuckets> buckets{};
+    uint32_t count = 0;
+  };
+  static size_t ClassOf(uint64_t bytes);
+
+  std::array<SizeClass, kClasses> classes_{};
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_IO_LATENCY_HISTORY_H_

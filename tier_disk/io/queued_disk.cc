@@ -1,0 +1,43 @@
+#include "tier_disk/io/queued_disk.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+#include "core/kill_point.h"
+#include "core/space.h"
+
+namespace kvtier {
+
+QueuedDisk::~QueuedDisk() { KVT_CHECK(in_flight_ == 0); }
+
+Task<absl::Status> QueuedDisk::Read(IoClass io_class, DiskAddress from,
+                                    std::span<const std::span<std::byte>> into) {
+  return Run(std::make_unique<DiskIo>(io_class, from, into));
+}
+
+Task<absl::Status> QueuedDisk::Write(IoClass io_class, DiskAddress to,
+                                     std::span<const std::span<const std::byte>> from) {
+  return Run(std::make_unique<DiskIo>(io_class, to, from));
+}
+
+Task<absl::Status> QueuedDisk::Run(std::unique_ptr<DiskIo> io) {
+  const uint64_t end = io->offset() + io->bytes();
+  KVT_CHECK(static_cast<uint32_t>(io->segment()) < segment_count_);
+  KVT_CHECK(io->offset() % kBlockAlignment == 0 && end <= segment_bytes_);
+  if (in_flight_ >= kMaxDiskIosInFlight) {
+    co_return absl::ResourceExhaustedError(
+        absl::StrCat(kMaxDiskIosInFlight, " disk I/Os are in flight"));
+  }
+  ++in_flight_;
+  AwaitCallback<absl::Status> finished(executor_, [this, &io](auto done) {
+    io->done = std::move(done);
+    Submit(std::move(io));
+    KVT_KILL_POINT("io.submitted");
+  });
+  absl::Status status = co_await finished;
+  --in_flight_;
+  co_return status;
+}
+
+}  // namespace kvtier

@@ -1,0 +1,49 @@
+// QueuedDisk is what the real Disks share: a bound on the I/Os in flight, and the way
+// of each to another thread and back.
+#ifndef KVTIER_TIER_DISK_IO_QUEUED_DISK_H_
+#define KVTIER_TIER_DISK_IO_QUEUED_DISK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "absl/status/status.h"
+#include "core/event.h"
+#include "core/executor.h"
+#include "tier_disk/io/disk.h"
+#include "tier_disk/io/disk_io.h"
+
+namespace kvtier {
+
+// I/Os in flight per disk: the tier's puts, gets and a reclaim, with room.
+inline constexpr size_t kMaxDiskIosInFlight = 512;
+
+class QueuedDisk : public Disk {
+ public:
+  uint32_t segment_count() const final { return segment_count_; }
+  uint64_t segment_bytes() const final { return segment_bytes_; }
+  Task<absl::Status> Read(IoClass io_class, DiskAddress from,
+                          std::span<const std::span<std::byte>> into) final;
+  Task<absl::Status> Write(IoClass io_class, DiskAddress to,
+                           std::span<const std::span<const std::byte>> from) final;
+
+ protected:
+  QueuedDisk(Executor* executor, uint32_t segment_count, uint64_t segment_bytes)
+      : executor_(executor), segment_count_(segment_count), segment_bytes_(segment_bytes) {}
+  ~QueuedDisk() override;
+  // Hands the I/O to another thread, which calls `io->done`.
+  virtual void Submit(std::unique_ptr<DiskIo> io) = 0;
+
+ private:
+  Task<absl::Status> Run(std::unique_ptr<DiskIo> io);
+
+  Executor* const executor_;  // Not owned.
+  const uint32_t segment_count_;
+  const uint64_t segment_bytes_;
+  size_t in_flight_ = 0;  // Executor thread only.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_IO_QUEUED_DISK_H_

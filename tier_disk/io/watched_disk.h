@@ -1,0 +1,102 @@
+// WatchedDisk is a Disk over a Disk: it times every I/O for DiskHealth, notices the
+// ones that do not end, keeps I/Os away from a quarantined disk and probes it until
+// it is fit again. It knows no blocks.
+//
+// Executor thread only. Does not own `executor`, `scope` or `disk`. Probes run in
+// `scope`. REQUIRES: its tasks, and those of `scope`, have ended or were destroyed
+// before the disk is.
+#ifndef KVTIER_TIER_DISK_IO_WATCHED_DISK_H_
+#define KVTIER_TIER_DISK_IO_WATCHED_DISK_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <span>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "core/executor.h"
+#include "core/task_scope.h"
+#include "tier_disk/io/disk.h"
+#include "tier_disk/io/disk_health.h"
+
+namespace kvtier {
+
+// How often a disk with an I/O under way is looked at.
+inline constexpr absl::Duration kWatchInterval = absl::Milliseconds(250);
+// A probe reads this much, or a segment where that is less: what a block may be.
+inline constexpr uint64_t kProbeBytes = uint64_t{1} << 20;
+
+class WatchedDisk final : public Disk {
+ public:
+  // Called whenever the disk stopped or started being healthy, inside the end of the
+  // I/O that decided it: must not start an I/O.
+  using OnChange = absl::AnyInvocable<void()>;
+
+  WatchedDisk(Executor* executor, TaskScope* scope, Disk* disk)
+      : executor_(executor), scope_(scope), disk_(disk) {}
+  ~WatchedDisk() override;
+  WatchedDisk(const WatchedDisk&) = delete;
+  WatchedDisk& operator=(const WatchedDisk&) = delete;
+
+  void SetOnChange(OnChange on_change) { on_change_ = std::move(on_change); }
+  const DiskHealth& health() const { return health_; }
+  size_t in_flight() const { return flights_.size(); }
+  // Given to the disk to write, whatever came of it: what has worn it.
+  uint64_t written_bytes() const { return written_bytes_; }
+
+  uint32_t segment_count() const override { return disk_->segment_count(); }
+  uint64_t segment_bytes() const override { return disk_->segment_bytes(); }
+  absl::Status RegisterBuffers(std::span<const std::span<std::byte>> regions) override {
+    return disk_->RegisterBuffers(regions);
+  }
+  void Hasten(DiskAddress from, uint64_t bytes) override { disk_->Hasten(from, bytes); }
+  // Errors: the disk's; kUnavailable at once, untried, while it is not healthy.
+  Task<absl::Status> Read(IoClass io_class, DiskAddress from,
+                          std::span<const std::span<std::byte>> into) override;
+  Task<absl::Status> Write(IoClass io_class, DiskAddress to,
+                           std::span<const std::span<const std::byte>> from) override;
+
+ private:
+  // One I/O under way, however it ends.
+  class Flight {
+   public:
+    Flight(WatchedDisk* disk, uint64_t bytes);
+    Flight(const Flight&) = delete;
+    Flight& operator=(const Flight&) = delete;
+    ~Flight();
+    // What the device answered, and how long it took.
+    IoReport Land(const absl::Status& status) const;
+
+   private:
+    WatchedDisk* const disk_;
+    const uint64_t bytes_;
+    const uint64_t backlog_bytes_;
+    const std::list<absl::Time>::iterator started_;
+  };
+
+  absl::Status Refusal() const;
+  void Ended(const absl::Status& status, const Flight& flight);
+  // Sets the timer, if there is something to look at and none is set.
+  void Arm();
+  void Look(absl::Time due);
+  Task<void> Probe();
+  void TellChange();
+
+  Executor* const executor_;
+  TaskScope* const scope_;
+  Disk* const disk_;
+  OnChange on_change_;
+  DiskHealth health_;
+  bool told_healthy_ = true;
+  std::list<absl::Time> flights_;  // When each began, the oldest first.
+  uint64_t backlog_bytes_ = 0;
+  uint64_t written_bytes_ = 0;
+  std::optional<TimerId> timer_;
+  uint64_t probes_ = 0;  // So far.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_IO_WATCHED_DISK_H_

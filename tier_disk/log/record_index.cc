@@ -1,0 +1,299 @@
+#include "tier_disk/log/record_index.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace kvtier {
+namespace {
+
+// Room for a quarter more at a time: doubling would waste half of a full list.
+template <typename T>
+void PushTight(T value, std::vector<T>* to) {
+  constexpr size_t kFirst = 16;
+  if (to->size() == to->capacity()) to->reserve(to->size() + std::max(kFirst, to->size() / 4));
+  to->push_back(value);
+}
+
+BlockShape ShapeOf(const DiskBlock& block) {
+  return {.space = block.space, .length = block.length, .key_id = block.key_id};
+}
+
+}  // namespace
+
+RecordIndex::RecordIndex(uint32_t segments)
+    : ids_(0, Hash{this}, Equal{this}), segments_(segments) {}
+
+BlockKey RecordIndex::KeyOf(const Node& node) {
+  return {.hi = uint64_t{node.key[0]} << 32 | node.key[1],
+          .lo = uint64_t{node.key[2]} << 32 | node.key[3]};
+}
+
+RecordIndex::NodeId RecordIndex::NodeOf(const BlockKey& key) const {
+  const auto it = ids_.find(key);
+  return it == ids_.end() ? kNone : *it;
+}
+
+RecordIndex::NodeId RecordIndex::ResidentOf(const BlockKey& key) const {
+  const NodeId id = NodeOf(key);
+  return id == kNone || At(id).segment == kGhost ? kNone : id;
+}
+
+RecordIndex::NodeId RecordIndex::Allocate(const BlockKey& key) {
+  NodeId id = free_;
+  if (id != kNone) {
+    free_ = At(id).next_sibling;
+  } else {
+    id = next_unused_++;
+    KVT_CHECK(id != kNone);
+    if (id % kChunkNodes == 0) chunks_.push_back(std::make_unique<std::array<Node, kChunkNodes>>());
+  }
+  Node& node = At(id);
+  node = Node{};
+  node.key = {static_cast<uint32_t>(key.hi >> 32), static_cast<uint32_t>(key.hi),
+              static_cast<uint32_t>(key.lo >> 32), static_cast<uint32_t>(key.lo)};
+  node.touched = static_cast<uint8_t>(epoch_ - 1);  // Not in this epoch.
+  KVT_CHECK(ids_.insert(id).second);
+  return id;
+}
+
+void RecordIndex::Free(NodeId id) {
+  KVT_CHECK(ids_.erase(KeyOf(At(id))) == 1);
+  At(id) = Node{};
+  At(id).next_sibling = free_;
+  free_ = id;
+}
+
+void RecordIndex::Adopt(NodeId parent, NodeId child) {
+  Node& node = At(child);
+  node.parent = parent;
+  node.previous_sibling = kNone;
+  node.next_sibling = At(parent).first_child;
+  if (node.next_sibling != kNone) At(node.next_sibling).previous_sibling = child;
+  At(parent).first_child = child;
+}
+
+void RecordIndex::Orphan(NodeId child) {
+  Node& node = At(child);
+  const NodeId parent = node.parent;
+  if (parent == kNone) return;
+  if (node.next_sibling != kNone) At(node.next_sibling).previous_sibling = node.previous_sibling;
+  NodeId& link = node.previous_sibling == kNone ? At(parent).first_child
+                                                : At(node.previous_sibling).next_sibling;
+  link = node.next_sibling;
+  node.parent = node.next_sibling = node.previous_sibling = kNone;
+  if (At(parent).segment == kGhost && At(parent).first_child == kNone) Free(parent);
+}
+
+uint64_t RecordIndex::BytesOf(const Node& node) const {
+  return RecordBytes(shapes_.At(node.shape).length);
+}
+
+void RecordIndex::Occupy(NodeId id, const RecordPlace& place) {
+  Node& node = At(id);
+  Segment& segment = At(place.segment);
+  if (segment.live_bytes == 0) {
+    segment.nodes.clear();
+    segment.generation = place.generation;
+    if (++segments_begun_ * kEpochsPerTurn >= segments_.size()) {
+      segments_begun_ = 0;
+      ++epoch_;
+    }
+    segment.epoch = epoch_;
+  }
+  KVT_CHECK(segment.generation == place.generation);
+  const uint64_t page = place.offset / kRecordHeaderBytes;
+  KVT_CHECK(place.offset % kRecordHeaderBytes == 0 && page < kGhost);
+  node.segment = static_cast<uint32_t>(place.segment);
+  node.page = static_cast<uint32_t>(page);
+  segment.live_bytes += BytesOf(node);
+  used_bytes_ += BytesOf(node);
+  PushTight(id, &segment.nodes);
+}
+
+void RecordIndex::Vacate(NodeId id) {
+  Node& node = At(id);
+  Segment& segment = At(SegmentId{node.segment});
+  segment.live_bytes -= BytesOf(node);
+  used_bytes_ -= BytesOf(node);
+  node.segment = kGhost;
+  if (segment.live_bytes == 0) segment.nodes = {};
+}
+
+bool RecordIndex::Fits(const DiskBlock& block) const { return shapes_.Fits(ShapeOf(block)); }
+
+void RecordIndex::Insert(const DiskBlock& block, const RecordPlace& place) {
+  NodeId id = NodeOf(block.key);
+  if (id == kNone) id = Allocate(block.key);
+  KVT_CHECK(At(id).segment == kGhost);
+  At(id).shape = shapes_.Acquire(ShapeOf(block));
+  Occupy(id, place);
+  At(id).touched = static_cast<uint8_t>(epoch_ - 1);
+  if (block.parent && *block.parent != block.key) {
+    NodeId parent = NodeOf(*block.parent);
+    if (parent == kNone) parent = Allocate(*block.parent);
+    Adopt(parent, id);
+    Touch(*block.parent);
+  }
+  ++size_;
+}
+
+void RecordIndex::Erase(const BlockKey& key) {
+  const NodeId id = ResidentOf(key);
+  KVT_CHECK(id != kNone);
+  Vacate(id);
+  shapes_.Release(At(id).shape);
+  --size_;
+  Orphan(id);
+  if (At(id).first_child == kNone) Free(id);
+}
+
+void RecordIndex::Move(const BlockKey& key, const RecordPlace& to, KeyId key_id) {
+  const NodeId id = ResidentOf(key);
+  KVT_CHECK(id != kNone);
+  Vacate(id);
+  BlockShape shape = shapes_.At(At(id).shape);
+  shape.key_id = key_id;
+  const ShapeId before = At(id).shape;
+  At(id).shape = shapes_.Acquire(shape);
+  shapes_.Release(before);
+  Occupy(id, to);
+}
+
+bool RecordIndex::Contains(const BlockKey& key) const { return ResidentOf(key) != kNone; }
+
+std::optional<DiskEntry> RecordIndex::Find(const BlockKey& key) const {
+  const NodeId id = ResidentOf(key);
+  if (id == kNone) return std::nullopt;
+  const Node& node = At(id);
+  const BlockShape& shape = shapes_.At(node.shape);
+  DiskEntry entry{
+      .block = {.key = key, .space = shape.space, .length = shape.length, .key_id = shape.key_id},
+      .place = {.segment = SegmentId{node.segment},
+                .generation = At(SegmentId{node.segment}).generation,
+                .offset = uint64_t{node.page} * kRecordHeaderBytes}};
+  entry.block.parent = ParentOf(key);
+  return entry;
+}
+
+bool RecordIndex::IsAt(const BlockKey& key, const RecordPlace& place) const {
+  const NodeId id = ResidentOf(key);
+  return id != kNone && At(id).segment == static_cast<uint32_t>(place.segment) &&
+         At(place.segment).generation == place.generation &&
+         uint64_t{At(id).page} * kRecordHeaderBytes == place.offset;
+}
+
+std::optional<BlockKey> RecordIndex::ParentOf(const BlockKey& key) const {
+  const NodeId id = ResidentOf(key);
+  if (id == kNone || At(id).parent == kNone) return std::nullopt;
+  return KeyOf(At(At(id).parent));
+}
+
+std::vector<BlockKey> RecordIndex::ChildrenOf(const BlockKey& parent) const {
+  std::vector<BlockKey> result;
+  const NodeId id = NodeOf(parent);
+  if (id == kNone) return result;
+  for (NodeId child = At(id).first_child; child != kNone; child = At(child).next_sibling) {
+    result.push_back(KeyOf(At(child)));
+  }
+  return result;
+}
+
+bool RecordIndex::HasChildOf(const BlockKey& parent) const {
+  const NodeId id = NodeOf(parent);
+  return id != kNone && At(id).first_child != kNone;
+}
+
+std::vector<RecordIndex::NodeId> RecordIndex::NodesIn(SegmentId segment) const {
+  std::vector<NodeId> result;
+  for (const NodeId id : At(segment).nodes) {
+    if (At(id).segment == static_cast<uint32_t>(segment)) result.push_back(id);
+  }
+  const auto page = [this](NodeId id) { return At(id).page; };
+  std::sort(result.begin(), result.end(), [&](NodeId a, NodeId b) { return page(a) < page(b); });
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+std::vector<BlockKey> RecordIndex::InSegment(SegmentId segment) const {
+  std::vector<BlockKey> keys;
+  for (const NodeId id : NodesIn(segment)) keys.push_back(KeyOf(At(id)));
+  return keys;
+}
+
+std::vector<BlockKey> RecordIndex::Keys() const {
+  std::vector<BlockKey> keys;
+  keys.reserve(size_);
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    for (const NodeId id : NodesIn(SegmentId{static_cast<uint32_t>(i)})) {
+      keys.push_back(KeyOf(At(id)));
+    }
+  }
+  return keys;
+}
+
+std::optional<BlockKey> RecordIndex::Touch(const BlockKey& key) {
+  NodeId id = NodeOf(key);
+  if (id == kNone) return key;
+  for (; id != kNone; id = At(id).parent) {
+    Node& node = At(id);
+    if (node.touched == epoch_) return std::nullopt;  // And so are all above it.
+    node.touched = epoch_;
+    if (node.segment == kGhost) return KeyOf(node);
+  }
+  return std::nullopt;
+}
+
+bool RecordIndex::IsWarm(const BlockKey& key) const {
+  const NodeId id = ResidentOf(key);
+  if (id == kNone) return false;
+  const Node& node = At(id);
+  return static_cast<int8_t>(node.touched - At(SegmentId{node.segment}).epoch) > 0;
+}
+
+uint64_t RecordIndex::memory_bytes() const {
+  constexpr uint64_t kHashSlot = sizeof(NodeId) + 1;  // And its control byte.
+  uint64_t bytes = chunks_.size() * sizeof(std::array<Node, kChunkNodes>) +
+                   chunks_.capacity() * sizeof(chunks_[0]) + ids_.capacity() * kHashSlot +
+                   segments_.capacity() * sizeof(Segment) + shapes_.memory_bytes();
+  for (const Segment& segment : segments_) bytes += segment.nodes.capacity() * sizeof(NodeId);
+  return bytes;
+}
+
+void RecordIndex::Audit() const {
+  size_t residents = 0;
+  for (const NodeId id : ids_) {
+    const Node& node = At(id);
+    KVT_CHECK(NodeOf(KeyOf(node)) == id);
+    if (node.segment == kGhost) KVT_CHECK(node.first_child != kNone && node.parent == kNone);
+    residents += node.segment == kGhost ? 0 : 1;
+    NodeId before = kNone;
+    for (NodeId child = node.first_child; child != kNone; child = At(child).next_sibling) {
+      KVT_CHECK(At(child).parent == id && At(child).previous_sibling == before);
+      before = child;
+    }
+    if (node.previous_sibling != kNone) KVT_CHECK(At(node.previous_sibling).next_sibling == id);
+    if (node.parent != kNone && node.previous_sibling == kNone) {
+      KVT_CHECK(At(node.parent).first_child == id);
+    }
+  }
+  KVT_CHECK(residents == size_);
+  uint64_t used = 0;
+  size_t in_segments = 0;
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    uint64_t live = 0;
+    uint64_t end = 0;
+    for (const NodeId id : NodesIn(SegmentId{static_cast<uint32_t>(i)})) {
+      const uint64_t offset = uint64_t{At(id).page} * kRecordHeaderBytes;
+      KVT_CHECK(offset >= end);
+      end = offset + BytesOf(At(id));
+      live += BytesOf(At(id));
+      ++in_segments;
+    }
+    KVT_CHECK(live == segments_[i].live_bytes);
+    used += live;
+  }
+  KVT_CHECK(in_segments == size_ && used == used_bytes_);
+}
+
+}  // namespace kvtier

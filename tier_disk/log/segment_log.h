@@ -1,0 +1,88 @@
+// SegmentLog decides where the next record goes: which segment is open, how full it
+// is, which are free, which are sealed and in what order.
+//
+// Pure bookkeeping: no I/O, no keys, no clock. Executor thread only.
+//
+//   free --Reserve--> open --full--> sealed --BeginReclaim--> reclaiming --Free--> free
+//
+// A segment is never appended to after a restart, and its generation grows each
+// time it becomes free, before the first byte is written to it again. Generations
+// are drawn from one counter, so they also order the segments by age.
+//
+// Invariants, checked by Audit(): every segment is in one state and in the list of
+// that state only; at most one is open; only open and sealed ones have writers.
+#ifndef KVTIER_TIER_DISK_LOG_SEGMENT_LOG_H_
+#define KVTIER_TIER_DISK_LOG_SEGMENT_LOG_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tier_disk/disk_block.h"
+#include "tier_disk/io/disk.h"
+
+namespace kvtier {
+
+// Segments kept free for reclaim to re-append into; puts never take the last one.
+inline constexpr size_t kReserveSegments = 1;
+
+class SegmentLog {
+ public:
+  // A segment as recovery found it: one that holds records is sealed, others free.
+  struct Found {
+    uint64_t generation = 0;
+    bool holds_records = false;
+  };
+  // Who asks for room: reclaim may take the reserve.
+  enum class Use { kPut, kReclaim };
+
+  // REQUIRES: segment_bytes is a multiple of 4096.
+  SegmentLog(std::span<const Found> segments, uint64_t segment_bytes);
+
+  // Room for one record of `bytes`; seals the open segment when it does not fit.
+  // nullopt: no segment may be opened (reclaim one, then retry). The caller ends
+  // the write with EndWrite() exactly once. REQUIRES: bytes <= segment_bytes.
+  std::optional<RecordPlace> Reserve(uint64_t bytes, Use use);
+  void EndWrite(const RecordPlace& place);
+
+  // Sealed segments without writers, oldest first: what may be reclaimed.
+  std::vector<SegmentId> Reclaimable() const;
+  // REQUIRES: `segment` is reclaimable. Ends with Free() or PutBack().
+  void BeginReclaim(SegmentId segment);
+  void Free(SegmentId segment, uint64_t generation);
+  void PutBack(SegmentId segment);  // The oldest sealed one again.
+
+  uint64_t NextGeneration() { return ++last_generation_; }
+  uint64_t generation(SegmentId segment) const;
+  size_t free_segments() const { return free_.size(); }
+  uint64_t segment_bytes() const { return segment_bytes_; }
+  // Where the next record of the segment would start; records end before it.
+  // Unknown for segments found at recovery: segment_bytes().
+  uint64_t tail(SegmentId segment) const;
+  void Audit() const;
+
+ private:
+  enum class State : uint8_t { kFree, kOpen, kSealed, kReclaiming };
+  struct Segment {
+    State state = State::kFree;
+    uint64_t generation = 0;
+    uint64_t tail = 0;
+    uint32_t writers = 0;  // Records reserved and not yet ended.
+  };
+  Segment& At(SegmentId segment);
+  const Segment& At(SegmentId segment) const;
+
+  const uint64_t segment_bytes_;
+  std::vector<Segment> segments_;
+  std::deque<SegmentId> free_;    // FIFO: spreads wear.
+  std::deque<SegmentId> sealed_;  // Oldest first.
+  std::optional<SegmentId> open_;
+  uint64_t last_generation_ = 0;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_LOG_SEGMENT_LOG_H_

@@ -1,0 +1,63 @@
+// ShapeTable numbers the shapes of blocks: space, length and the key that seals them,
+// which a million blocks of one model and tenant share, so that an index entry names them with
+// three bytes instead of forty.
+//
+// Pure bookkeeping. Executor thread only. A shape lives while somebody holds it.
+#ifndef KVTIER_TIER_DISK_LOG_SHAPE_TABLE_H_
+#define KVTIER_TIER_DISK_LOG_SHAPE_TABLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/block_key.h"
+#include "tier_disk/disk_block.h"
+
+namespace kvtier {
+
+struct BlockShape {
+  SpaceDigest space;
+  uint64_t length = 0;  // Payload bytes.
+  KeyId key_id{};
+  friend bool operator==(const BlockShape&, const BlockShape&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const BlockShape& shape) {
+    return H::combine(std::move(h), shape.space, shape.length, shape.key_id);
+  }
+};
+
+using ShapeId = uint32_t;
+
+class ShapeTable {
+ public:
+  // Ids stay below it: index entries keep them in 24 bits.
+  static constexpr size_t kMaxShapes = size_t{1} << 24;
+
+  // REQUIRES: capacity <= kMaxShapes.
+  explicit ShapeTable(size_t capacity = kMaxShapes) : capacity_(capacity) {}
+  // True when Acquire(shape) has room.
+  bool Fits(const BlockShape& shape) const;
+  // Each Acquire() is paired with one Release(). REQUIRES: Fits(shape).
+  ShapeId Acquire(const BlockShape& shape);
+  void Release(ShapeId id);
+  const BlockShape& At(ShapeId id) const { return shapes_[id].shape; }
+
+  size_t size() const { return ids_.size(); }
+  uint64_t memory_bytes() const;
+
+ private:
+  struct Counted {
+    BlockShape shape;
+    uint64_t holders = 0;
+  };
+  const size_t capacity_;
+  std::vector<Counted> shapes_;  // By id.
+  std::vector<ShapeId> free_;
+  absl::flat_hash_map<BlockShape, ShapeId> ids_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_LOG_SHAPE_TABLE_H_

@@ -1,0 +1,206 @@
+#include "tier_disk/manifest/manifest_value.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/byte_order.h"
+#include "core/check.h"
+#include "core/status_macros.h"
+#include "tier_disk/cipher/tenant_salt.h"
+
+namespace kvtier {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "values are copied as they lie");
+
+constexpr char kBlockRow = 'b';
+constexpr char kGenerationRow = 'g';
+constexpr size_t kBlockRowKeyBytes = 1 + 16;
+constexpr size_t kGenerationRowKeyBytes = 1 + 4;
+
+// Integers are little-endian. A change of any field bumps the versions.
+struct EntryFields {
+  uint8_t version;
+  uint8_t has_parent;
+  uint8_t zero[2];
+  uint32_t segment;
+  uint64_t generation;
+  uint64_t offset;
+  uint64_t length;
+  uint64_t parent_hi;
+  uint64_t parent_lo;
+  uint8_t space[32];
+};
+static_assert(std::is_trivially_copyable_v<EntryFields>);
+static_assert(sizeof(EntryFields) == 80);
+static_assert(offsetof(EntryFields, segment) == 4);
+static_assert(offsetof(EntryFields, generation) == 8);
+static_assert(offsetof(EntryFields, parent_hi) == 32);
+static_assert(offsetof(EntryFields, space) == 48);
+
+struct EntryLayout {
+  static constexpr uint8_t kVersion = kManifestValueVersion;
+  EntryFields fields;
+  uint64_t check;  // Over the row key and all of the above.
+};
+static_assert(sizeof(EntryLayout) == 88);
+static_assert(offsetof(EntryLayout, check) == 80);
+
+struct SealedEntryLayout {
+  static constexpr uint8_t kVersion = kSealedEntryVersion;
+  EntryFields fields;
+  uint64_t key_id;  // Not zero.
+  uint64_t check;
+};
+static_assert(sizeof(SealedEntryLayout) == 96);
+static_assert(offsetof(SealedEntryLayout, check) == 88);
+
+struct GenerationLayout {
+  static constexpr uint8_t kVersion = kManifestValueVersion;
+  uint8_t version;
+  uint8_t zero[7];
+  uint64_t generation;
+  uint64_t check;
+};
+static_assert(std::is_trivially_copyable_v<GenerationLayout>);
+static_assert(sizeof(GenerationLayout) == 24);
+static_assert(offsetof(GenerationLayout, check) == 16);
+
+// The value's checksum. A value that was copied to another row does not match.
+uint64_t Check(absl::string_view row_key, absl::string_view covered) {
+  const std::string bytes = absl::StrCat(row_key, covered);
+  return SumPayload(std::as_bytes(std::span(bytes))).lo;
+}
+
+template <typename Layout>
+absl::string_view Covered(const Layout& layout) {
+  return {reinterpret_cast<const char*>(&layout), offsetof(Layout, check)};
+}
+
+template <typename Layout>
+std::string Finish(absl::string_view row_key, Layout layout) {
+  layout.check = Check(row_key, Covered(layout));
+  return {reinterpret_cast<const char*>(&layout), sizeof(layout)};
+}
+
+template <typename Layout>
+absl::Status Parse(absl::string_view row_key, absl::string_view value, Layout* layout) {
+  if (value.size() != sizeof(Layout)) {
+    return absl::DataLossError(absl::StrCat("manifest value of ", value.size(), " bytes"));
+  }
+  std::memcpy(layout, value.data(), sizeof(Layout));
+  if (layout->check != Check(row_key, Covered(*layout))) {
+    return absl::DataLossError("manifest value fails its checksum");
+  }
+  const auto version = static_cast<uint8_t>(value[0]);  // First in every layout.
+  if (version != Layout::kVersion) {
+    return absl::DataLossError(absl::StrCat("manifest value version ", version));
+  }
+  return absl::OkStatus();
+}
+
+EntryFields FieldsOf(const DiskEntry& entry) {
+  const BlockKey parent = entry.block.parent.value_or(BlockKey{});
+  EntryFields fields{.has_parent = entry.block.parent.has_value() ? uint8_t{1} : uint8_t{0},
+                     .segment = static_cast<uint32_t>(entry.place.segment),
+                     .generation = entry.place.generation,
+                     .offset = entry.place.offset,
+                     .length = entry.block.length,
+                     .parent_hi = parent.hi,
+                     .parent_lo = parent.lo};
+  std::copy(entry.block.space.bytes.begin(), entry.block.space.bytes.end(), fields.space);
+  return fields;
+}
+
+DiskEntry EntryOf(absl::string_view row_key, const EntryFields& fields) {
+  DiskEntry entry{
+      .block = {.key = *BlockKey::FromBytes(row_key.substr(1)), .length = fields.length},
+      .place = {.segment = SegmentId{fields.segment},
+                .generation = fields.generation,
+                .offset = fields.offset}};
+  if (fields.has_parent == 1) entry.block.parent = {.hi = fields.parent_hi, .lo = fields.parent_lo};
+  std::copy(std::begin(fields.space), std::end(fields.space), entry.block.space.bytes.begin());
+  return entry;
+}
+
+absl::StatusOr<DiskEntry> DecodeEntry(absl::string_view row_key, absl::string_view value) {
+  if (value.size() != sizeof(SealedEntryLayout)) {
+    EntryLayout layout;
+    KVT_RETURN_IF_ERROR(Parse(row_key, value, &layout));
+    return EntryOf(row_key, layout.fields);
+  }
+  SealedEntryLayout layout;
+  KVT_RETURN_IF_ERROR(Parse(row_key, value, &layout));
+  if (layout.key_id == 0) return absl::DataLossError("manifest value names no key");
+  DiskEntry entry = EntryOf(row_key, layout.fields);
+  entry.block.key_id = KeyId{layout.key_id};
+  return entry;
+}
+
+}  // namespace
+
+std::string BlockRowKey(const BlockKey& key) {
+  const std::array<uint8_t, 16> bytes = key.ToBytes();
+  std::string row(1, kBlockRow);
+  row.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return row;
+}
+
+std::string GenerationRowKey(SegmentId segment) {
+  std::array<uint8_t, 4> bytes;
+  StoreBig(static_cast<uint32_t>(segment), bytes.data());
+  std::string row(1, kGenerationRow);
+  row.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return row;
+}
+
+std::string EncodeEntry(const DiskEntry& entry) {
+  const std::string row_key = BlockRowKey(entry.block.key);
+  EntryFields fields = FieldsOf(entry);
+  if (entry.block.key_id == KeyId{}) {
+    fields.version = EntryLayout::kVersion;
+    return Finish(row_key, EntryLayout{.fields = fields});
+  }
+  fields.version = SealedEntryLayout::kVersion;
+  return Finish(row_key, SealedEntryLayout{.fields = fields,
+                                           .key_id = static_cast<uint64_t>(entry.block.key_id)});
+}
+
+std::string EncodeGeneration(const ManifestBatch::Generation& generation) {
+  return Finish(
+      GenerationRowKey(generation.segment),
+      GenerationLayout{.version = kManifestValueVersion, .generation = generation.generation});
+}
+
+absl::Status DecodeRow(absl::string_view row_key, absl::string_view value, ManifestImage* image) {
+  const bool is_block = row_key.size() == kBlockRowKeyBytes && row_key[0] == kBlockRow;
+  const bool is_generation =
+      row_key.size() == kGenerationRowKeyBytes && row_key[0] == kGenerationRow;
+  if (is_block) {
+    KVT_ASSIGN_OR_RETURN(DiskEntry entry, DecodeEntry(row_key, value));
+    image->entries.push_back(std::move(entry));
+    return absl::OkStatus();
+  }
+  if (is_generation) {
+    GenerationLayout layout;
+    if (absl::Status parsed = Parse(row_key, value, &layout); !parsed.ok()) return parsed;
+    const auto* digits = reinterpret_cast<const uint8_t*>(row_key.data()) + 1;
+    image->generations.push_back(
+        {.segment = SegmentId{LoadBig<uint32_t>(digits)}, .generation = layout.generation});
+    return absl::OkStatus();
+  }
+  if (absl::StartsWith(row_key, kTenantRowPrefix)) {
+    KVT_ASSIGN_OR_RETURN(TenantSalt salt, DecodeTenantSalt(row_key, value));
+    image->salts.push_back(std::move(salt));
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat("manifest row key of ", row_key.size(), " bytes"));
+}
+
+}  // namespace kvtier

@@ -1,0 +1,32 @@
+// How a manifest entry, a segment's generation and a tenant's salt (tenant_salt.h) are
+// stored: keys that sort, and
+// values that carry their own version and checksum. Pure; every durable form of
+// Manifest uses it.
+#ifndef KVTIER_TIER_DISK_MANIFEST_MANIFEST_VALUE_H_
+#define KVTIER_TIER_DISK_MANIFEST_MANIFEST_VALUE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "tier_disk/manifest/manifest.h"
+
+namespace kvtier {
+
+inline constexpr uint8_t kManifestValueVersion = 2;
+// Of the entry of a sealed record: it says the key's id as well.
+inline constexpr uint8_t kSealedEntryVersion = 3;
+
+std::string BlockRowKey(const BlockKey& key);
+std::string GenerationRowKey(SegmentId segment);
+
+std::string EncodeEntry(const DiskEntry& entry);  // The row's value.
+std::string EncodeGeneration(const ManifestBatch::Generation& generation);
+
+// Adds one row to the image. Errors: kDataLoss, the row does not prove itself (key
+// form, version, size, checksum over key and value).
+absl::Status DecodeRow(absl::string_view row_key, absl::string_view value, ManifestImage* image);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_DISK_MANIFEST_MANIFEST_VALUE_H_

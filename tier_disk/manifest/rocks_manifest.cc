@@ -1,0 +1,261 @@
+#include "tier_disk/manifest/rocks_manifest.h"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+#include <rocksdb/options.h>
+#include <rocksdb/table.h>
+#include <rocksdb/write_batch.h>
+#include <sys/statvfs.h>
+
+#include <cstdarg>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/kill_point.h"
+#include "core/status_macros.h"
+#include "tier_disk/cipher/secret_key.h"
+#include "tier_disk/io/durable_file.h"
+#include "tier_disk/manifest/manifest_value.h"
+
+namespace kvtier {
+namespace {
+
+// A row is about 130 bytes, so this is the last 60,000 changes; a larger one only
+// makes reopening replay a longer log.
+constexpr size_t kMemtableBytes = size_t{8} << 20;
+constexpr int kMemtables = 2;  // One fills while the other is flushed.
+// Rows are read once, at Load(), in order: the cache serves compaction's index blocks.
+constexpr size_t kBlockCacheBytes = size_t{4} << 20;
+// Bounds what reopening replays, and so the time until the node is warm.
+constexpr uint64_t kMaxLogBytes = uint64_t{32} << 20;
+constexpr int kMaxOpenFiles = 64;
+
+rocksdb::Options StoreOptions() {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(kBlockCacheBytes);
+  table.cache_index_and_filter_blocks = true;  // Counted in the cache, not beside it.
+  // No filter: nothing is ever looked up by key.
+
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = kMemtableBytes;
+  options.max_write_buffer_number = kMemtables;
+  options.max_total_wal_size = kMaxLogBytes;
+  options.max_open_files = kMaxOpenFiles;
+  options.compression = rocksdb::kNoCompression;  // Keys, digests and sums are noise.
+  // What a killed process left half-written at the log's end was never acknowledged.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  // Reopening replays the log (bounded above) and does not wait for a flush of it too.
+  options.avoid_flush_during_recovery = true;
+  // manual_wal_flush stays off: each write must reach the kernel before Commit() ends.
+  options.max_background_jobs = 2;  // One flush, one compaction.
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  options.keep_log_file_num = 2;
+  options.max_log_file_size = size_t{1} << 20;
+  options.stats_dump_period_sec = 0;  // No threads for statistics that nobody reads.
+  options.stats_persist_period_sec = 0;
+  return options;
+}
+
+absl::Status StoreError(absl::string_view what, const rocksdb::Status& status) {
+  const std::string text = absl::StrCat("manifest: ", what, ": ", status.ToString());
+  if (status.IsCorruption()) return absl::DataLossError(text);
+  return absl::UnavailableError(text);
+}
+
+// Who only reads a store leaves no log in it.
+class NoLog final : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char* /*format*/, va_list /*arguments*/) override {}
+};
+
+absl::string_view Text(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RocksManifest>> RocksManifest::Open(Executor* executor,
+                                                                   const std::string& path) {
+  KVT_KILL_POINT("open.before_manifest");
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status opened = rocksdb::DB::Open(StoreOptions(), path, &db);
+  KVT_KILL_POINT("open.manifest_opened");
+  if (!opened.ok()) return StoreError(absl::StrCat("cannot open ", path), opened);
+  return std::unique_ptr<RocksManifest>(
+      new RocksManifest(executor, path, std::unique_ptr<rocksdb::DB>(db)));
+}
+
+absl::Status RocksManifest::Destroy(const std::string& path) {
+  KVT_KILL_POINT("renew.before_destroy");
+  const rocksdb::Status destroyed = rocksdb::DestroyDB(path, StoreOptions());
+  KVT_KILL_POINT("renew.destroyed");
+  if (!destroyed.ok()) return StoreError(absl::StrCat("cannot remove ", path), destroyed);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RocksManifest::Offline> RocksManifest::ReadOffline(const std::string& path) {
+  rocksdb::Options options = StoreOptions();
+  options.create_if_missing = false;
+  options.info_log = std::make_shared<NoLog>();
+  if (!rocksdb::Env::Default()->FileExists(path + "/CURRENT").ok()) {
+    return absl::NotFoundError(absl::StrCat("manifest: there is none in ", path));
+  }
+  rocksdb::DB* opened = nullptr;
+  const rocksdb::Status status = rocksdb::DB::OpenForReadOnly(options, path, &opened);
+  if (!status.ok()) return StoreError(absl::StrCat("cannot open ", path), status);
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  Offline found;
+  const std::unique_ptr<rocksdb::Iterator> row(db->NewIterator(rocksdb::ReadOptions()));
+  for (row->SeekToFirst(); row->Valid(); row->Next()) {
+    if (DecodeRow(Text(row->key()), Text(row->value()), &found.image).ok()) continue;
+    ++found.image.dropped_corrupt;
+    found.damaged_rows.push_back(row->key().ToString());
+  }
+  if (!row->status().ok()) return StoreError(absl::StrCat("reading ", path), row->status());
+  return found;
+}
+
+absl::Status RocksManifest::EraseOffline(const std::string& path,
+                                         const std::vector<std::string>& rows) {
+  rocksdb::Options options = StoreOptions();
+  options.create_if_missing = false;
+  rocksdb::DB* opened = nullptr;
+  const rocksdb::Status status = rocksdb::DB::Open(options, path, &opened);
+  if (!status.ok()) return StoreError(absl::StrCat("cannot open ", path), status);
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  rocksdb::WriteBatch batch;
+  for (const std::string& row : rows) batch.Delete(row);
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  const rocksdb::Status written = db->Write(synced, &batch);
+  if (!written.ok()) return StoreError("erasing rows", written);
+  return absl::OkStatus();
+}
+
+RocksManifest::RocksManifest(Executor* executor, std::string path, std::unique_ptr<rocksdb::DB> db)
+    : path_(std::move(path)), db_(std::move(db)), thread_(executor, "manifest", 1) {}
+
+RocksManifest::~RocksManifest() = default;
+
+Task<absl::Status> RocksManifest::Commit(ManifestBatch batch) {
+  absl::Status status;
+  ByteWorkers::Work work = [&] { status = CommitNow(batch); };
+  Task<void> committed = thread_.Run(std::move(work));
+  co_await committed;
+  KVT_KILL_POINT("manifest.back_on_executor");
+  co_return status;
+}
+
+absl::Status RocksManifest::CommitNow(const ManifestBatch& batch) {
+  rocksdb::WriteBatch rows;
+  for (const BlockKey& key : batch.erases) rows.Delete(BlockRowKey(key));
+  for (const ManifestBatch::Generation& generation : batch.generations) {
+    rows.Put(GenerationRowKey(generation.segment), EncodeGeneration(generation));
+  }
+  for (const DiskEntry& entry : batch.puts) {
+    rows.Put(BlockRowKey(entry.block.key), EncodeEntry(entry));
+  }
+  for (const TenantSalt& salt : batch.salts) {
+    std::string value = EncodeTenantSalt(salt);
+    rows.Put(TenantSaltRowKey(salt.tenant), value);
+    Wipe({reinterpret_cast<uint8_t*>(value.data()), value.size()});
+  }
+  rocksdb::WriteOptions options;
+  // Blocks may be lost to a power cut (misses). A generation may not: drawn a second
+  // time, it would let records of its first use prove themselves. It changes once for
+  // each segment that is freed, so this sync costs nothing per block.
+  // A salt may not either: all of its tenant would be lost with it. It is drawn once.
+  options.sync = !batch.generations.empty() || !batch.salts.empty();
+  KVT_KILL_POINT("manifest.before_write");
+  const rocksdb::Status written = db_->Write(options, &rows);
+  KVT_KILL_POINT("manifest.after_write");
+  if (written.ok()) return absl::OkStatus();
+  // Some errors stop RocksDB until it is told to go on; the next commit finds out whether
+  // the reason has gone. Of want of space it does not recover (kManifestReserveBytes).
+  db_->Resume().PermitUncheckedError();
+  return absl::UnavailableError(StoreError("commit", written).message());
+}
+
+Task<absl::Status> RocksManifest::EraseSalt(std::string tenant) {
+  absl::Status status;
+  ByteWorkers::Work work = [&] { status = EraseSaltNow(tenant); };
+  Task<void> erased = thread_.Run(std::move(work));
+  co_await erased;
+  co_return status;
+}
+
+absl::Status RocksManifest::EraseSaltNow(const std::string& tenant) {
+  const std::string row_key = TenantSaltRowKey(tenant);
+  // A deletion hides the row; what holds it goes in the three steps after that.
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  rocksdb::Status status = db_->Delete(synced, row_key);
+  // 1. The memtable with row and deletion becomes a table, and its log is of no use.
+  if (status.ok()) status = db_->Flush(rocksdb::FlushOptions());
+  // 2. Every table with the row is written anew without it. The last level too, which a
+  // compaction otherwise leaves alone.
+  if (status.ok()) {
+    rocksdb::CompactRangeOptions whole;
+    whole.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+    const rocksdb::Slice row(row_key);
+    status = db_->CompactRange(whole, &row, &row);
+  }
+  // 3. Files of no use are unlinked in the background, at some time; allowing deletions
+  // (again) does it before it returns.
+  if (status.ok()) status = db_->DisableFileDeletions();
+  if (status.ok()) status = db_->EnableFileDeletions(/*force=*/true);
+  if (!status.ok()) return absl::UnavailableError(StoreError("erasing a salt", status).message());
+  return SyncDirectory(path_);
+}
+
+uint64_t RocksManifest::memory_bytes() const {
+  uint64_t sum = 0;
+  for (const char* property : {"rocksdb.cur-size-all-mem-tables", "rocksdb.block-cache-usage",
+                               "rocksdb.estimate-table-readers-mem"}) {
+    uint64_t bytes = 0;
+    if (db_->GetIntProperty(property, &bytes)) sum += bytes;
+  }
+  return sum;
+}
+
+absl::Status RocksManifest::HasRoom() const {
+  struct statvfs system = {};
+  if (statvfs(path_.c_str(), &system) != 0) return absl::OkStatus();
+  const uint64_t free_bytes = uint64_t{system.f_bavail} * system.f_frsize;
+  if (free_bytes >= kManifestReserveBytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("manifest: the file system of ", path_, " has ",
+                                                   free_bytes, " bytes free, needs ",
+                                                   kManifestReserveBytes));
+}
+
+Task<absl::StatusOr<ManifestImage>> RocksManifest::Load() {
+  absl::StatusOr<ManifestImage> image;
+  ByteWorkers::Work work = [&] { image = LoadNow(); };
+  Task<void> loaded = thread_.Run(std::move(work));
+  co_await loaded;
+  co_return image;
+}
+
+absl::StatusOr<ManifestImage> RocksManifest::LoadNow() {
+  KVT_KILL_POINT("open.loading");
+  rocksdb::ReadOptions options;
+  options.fill_cache = false;  // Read once.
+  ManifestImage image;
+  rocksdb::WriteBatch damaged;
+  const std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(options));
+  for (row->SeekToFirst(); row->Valid(); row->Next()) {
+    KVT_KILL_POINT("open.row_read");
+    if (DecodeRow(Text(row->key()), Text(row->value()), &image).ok()) continue;
+    ++image.dropped_corrupt;
+    damaged.Delete(row->key());
+  }
+  if (!row->status().ok()) return StoreError("load", row->status());
+  const rocksdb::Status erased = db_->Write(rocksdb::WriteOptions(), &damaged);
+  if (!erased.ok()) return StoreError("erasing damaged rows", erased);
+  return image;
+}
+
+}  // namespace kvtier
