@@ -38,6 +38,7 @@
 #include "core/byte_size.h"
 #include "core/call_on_executor.h"
 #include "core/check.h"
+#include "core/lock_checks.h"
 #include "core/log.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
@@ -389,6 +390,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
 }  // namespace kvtier
 
 int main(int argc, char** argv) {
+  kvtier::TurnOffLockChecks();
   // Before any thread starts, so that all inherit it and only sigwait() sees these.
   sigset_t signals;
   sigemptyset(&signals);

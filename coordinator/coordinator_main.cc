@@ -24,6 +24,7 @@
 #include "core/address.h"
 #include "core/check.h"
 #include "core/clock.h"
+#include "core/lock_checks.h"
 #include "core/log.h"
 #include "core/status_macros.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -139,6 +140,7 @@ absl::Status Run(const CoordinatorConfig& config, const sigset_t& signals) {
 }  // namespace kvtier
 
 int main(int argc, char** argv) {
+  kvtier::TurnOffLockChecks();
   // Before any thread starts, so that all inherit it and only sigtimedwait() sees these.
   sigset_t signals;
   sigemptyset(&signals);

@@ -2,6 +2,8 @@
 // is unpublished, then one manifest batch erases it and moves the segment's
 // generation on; only after that may the segment be written again.
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -75,11 +77,14 @@ Task<absl::Status> DiskTier::State::ReclaimOne(uint64_t budget_bytes) {
 
 Task<uint64_t> DiskTier::State::CopySurvivors(SegmentId victim, std::vector<BlockKey> keys) {
   uint64_t copied = 0;
+  std::optional<PageBuffer> buffer;  // For the largest record so far: its pages are dear.
   const absl::Time started = executor->Now();
   for (const BlockKey& key : keys) {
     const std::optional<DiskEntry> entry = index.Find(key);
     if (!entry.has_value() || entry->place.segment != victim) continue;  // Erased meanwhile.
-    const absl::Status moved = co_await Reappend(key);
+    const uint64_t bytes = SlotBytes(entry->block.length);
+    if (!buffer || buffer->bytes().size() < bytes) buffer.emplace(bytes);
+    const absl::Status moved = co_await Reappend(key, buffer->bytes().first(bytes));
     if (absl::IsResourceExhausted(moved)) co_return log->segment_bytes();  // No room for more.
     // Any other failure is this block's own: it stays, and goes with its segment.
     copied += RecordBytes(entry->block.length);
@@ -145,11 +150,10 @@ Task<absl::StatusOr<RecordHeader>> DiskTier::State::HeaderForCopy(DiskEntry* ent
   co_return header;
 }
 
-Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key) {
+Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key, std::span<std::byte> slot) {
   const DiskEntry from = *index.Find(key);
-  PageBuffer slot(from.block.length);
   KVT_KILL_POINT("reclaim.before_read");
-  const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(IoClass::kReclaim, from, slot.bytes());
+  const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(IoClass::kReclaim, from, slot);
   KVT_KILL_POINT("reclaim.after_read");
   // Gone or damaged, and dropped as such: nothing is left to keep.
   if (absl::IsNotFound(sum.status()) || absl::IsDataLoss(sum.status())) co_return absl::OkStatus();
@@ -158,10 +162,10 @@ Task<absl::Status> DiskTier::State::Reappend(const BlockKey& key) {
       log->Reserve(RecordBytes(from.block.length), SegmentLog::Use::kReclaim);
   if (!place) co_return absl::ResourceExhaustedError("no free segment to re-append into");
   DiskEntry to{.block = from.block, .place = *place};
-  const absl::StatusOr<RecordHeader> header = co_await HeaderForCopy(&to, *sum, slot.bytes());
+  const absl::StatusOr<RecordHeader> header = co_await HeaderForCopy(&to, *sum, slot);
   absl::Status moved = header.status();
   KVT_KILL_POINT("reclaim.before_write");
-  if (moved.ok()) moved = co_await WriteData(IoClass::kReclaim, *header, slot.bytes());
+  if (moved.ok()) moved = co_await WriteData(IoClass::kReclaim, *header, slot);
   KVT_KILL_POINT("reclaim.after_write");
   // An entry of a block that was erased while it was copied must not come back.
   if (moved.ok() && index.IsAt(key, from.place)) {

@@ -124,7 +124,8 @@ struct DiskTier::State {
   // record bytes that the budget is to be charged.
   Task<uint64_t> CopySurvivors(SegmentId victim, std::vector<BlockKey> keys);
   // Copies one block's record to the open segment; the index then points there.
-  Task<absl::Status> Reappend(const BlockKey& key);
+  // `slot` holds SlotBytes(length) bytes.
+  Task<absl::Status> Reappend(const BlockKey& key, std::span<std::byte> slot);
   // Verifies one record where it lies now. `slot` holds SlotBytes(length) bytes.
   Task<Scrub::Outcome> ScrubRecord(DiskEntry entry, std::span<std::byte> slot);
 };

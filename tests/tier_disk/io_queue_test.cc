@@ -93,7 +93,27 @@ TEST_F(IoQueueTest, BackgroundWorkIsBoundedMoreTightlyBesideReads) {
   EXPECT_FALSE(queue_.Ready());  // A read is running.
   EndAll();
   EXPECT_EQ(Start(), IoClass::kOffload);
-  EXPECT_EQ(Start(), IoClass::kOffload);  // None is: both fit.
+  EXPECT_FALSE(queue_.Ready());  // None is, and the next one may come at any time.
+}
+
+TEST_F(IoQueueTest, TheDeviceIsFilledOnceReadsAreLongGone) {
+  Push(IoClass::kForeground);
+  EXPECT_EQ(Start(), IoClass::kForeground);
+  EndAll();
+  for (uint64_t ended = 0; ended < kQuietBytes; ended += kBackgroundBytesBesideReads) {
+    Push(IoClass::kOffload, kBackgroundBytesBesideReads);
+    Push(IoClass::kOffload, kBackgroundBytesBesideReads);
+    EXPECT_EQ(Start(), IoClass::kOffload);
+    EXPECT_FALSE(queue_.Ready()) << ended;
+    EndAll();
+    EXPECT_EQ(Start(), IoClass::kOffload);
+    EndAll();
+    ended += kBackgroundBytesBesideReads;
+  }
+  Push(IoClass::kOffload, kBackgroundBytesBesideReads);
+  Push(IoClass::kOffload, kBackgroundBytesBesideReads);
+  EXPECT_EQ(Start(), IoClass::kOffload);
+  EXPECT_EQ(Start(), IoClass::kOffload);
 }
 
 TEST_F(IoQueueTest, OneBackgroundIoMayRunHoweverLarge) {

@@ -1,5 +1,6 @@
 #include "tier_disk/io/io_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/check.h"
@@ -8,6 +9,7 @@ namespace kvtier {
 
 void IoQueue::Push(std::unique_ptr<DiskIo> io) {
   ++waiting_;
+  if (io->io_class() == IoClass::kForeground) quiet_bytes_ = 0;
   Of(io->io_class()).push_back(std::move(io));
 }
 
@@ -35,8 +37,8 @@ size_t IoQueue::FirstWaiting(IoClass from) const {
 
 bool IoQueue::BackgroundMayStart() const {
   if (running_background_bytes_ == 0) return true;
-  const bool beside_reads =
-      running_foreground_ > 0 || !queues_[static_cast<size_t>(IoClass::kForeground)].empty();
+  const bool beside_reads = running_foreground_ > 0 || quiet_bytes_ < kQuietBytes ||
+                            !queues_[static_cast<size_t>(IoClass::kForeground)].empty();
   const uint64_t limit = beside_reads ? kBackgroundBytesBesideReads : kBackgroundBytes;
   return running_background_bytes_ < limit;
 }
@@ -94,6 +96,7 @@ void IoQueue::Ended(const IoBatch& batch) {
   --running_;
   if (IsBackground(batch.io_class())) {
     running_background_bytes_ -= batch.bytes();
+    quiet_bytes_ = std::min(kQuietBytes, quiet_bytes_ + batch.bytes());
   } else if (batch.io_class() == IoClass::kForeground) {
     --running_foreground_;
   }

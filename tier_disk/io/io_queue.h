@@ -20,9 +20,12 @@ namespace kvtier {
 // Background bytes inside the device at a time, when it has nothing else to do: enough
 // for any NVMe's bandwidth (7 GB/s for 2 ms). One I/O may always run, however large.
 inline constexpr uint64_t kBackgroundBytes = 16 << 20;
-// The same while foreground reads run or wait: a read that comes now waits behind a
+// The same while foreground reads are about: a read that comes now waits behind a
 // fraction of a millisecond of writes.
 inline constexpr uint64_t kBackgroundBytesBesideReads = 1 << 20;
+// Reads are about until so many background bytes have ended since the last one came: tens
+// of milliseconds. The gap between two reads is no time to fill the device.
+inline constexpr uint64_t kQuietBytes = 64 << 20;
 // So many foreground reads may pass waiting background work before one of it goes
 // first: it must come to its end under any load.
 inline constexpr uint64_t kMaxOvertakes = 64;
@@ -65,7 +68,8 @@ class IoQueue {
   size_t running_ = 0;
   size_t running_foreground_ = 0;
   uint64_t running_background_bytes_ = 0;
-  uint64_t overtakes_ = 0;  // Foreground starts since background work last did.
+  uint64_t quiet_bytes_ = kQuietBytes;  // Background bytes ended since a foreground I/O came.
+  uint64_t overtakes_ = 0;              // Foreground starts since background work last did.
 };
 
 }  // namespace kvtier

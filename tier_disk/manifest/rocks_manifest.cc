@@ -3,6 +3,7 @@
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
+#include <rocksdb/memtablerep.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
@@ -31,6 +32,8 @@ constexpr size_t kBlockCacheBytes = size_t{4} << 20;
 // Bounds what reopening replays, and so the time until the node is warm.
 constexpr uint64_t kMaxLogBytes = uint64_t{32} << 20;
 constexpr int kMaxOpenFiles = 64;
+// A look costs as much as a put's own work, and so many rows are 4 KiB.
+constexpr uint64_t kAsksPerLook = 32;
 
 rocksdb::Options StoreOptions() {
   rocksdb::BlockBasedTableOptions table;
@@ -40,6 +43,10 @@ rocksdb::Options StoreOptions() {
 
   rocksdb::Options options;
   options.create_if_missing = true;
+  // Rows are never looked up, only read in order, once, at Load(): they need no order
+  // before a flush. One thread writes.
+  options.memtable_factory = std::make_shared<rocksdb::VectorRepFactory>();
+  options.allow_concurrent_memtable_write = false;
   options.write_buffer_size = kMemtableBytes;
   options.max_write_buffer_number = kMemtables;
   options.max_total_wal_size = kMaxLogBytes;
@@ -221,7 +228,12 @@ uint64_t RocksManifest::memory_bytes() const {
   return sum;
 }
 
-absl::Status RocksManifest::HasRoom() const {
+absl::Status RocksManifest::HasRoom() {
+  if (asked_++ % kAsksPerLook == 0 || !room_.ok()) room_ = LookForRoom();
+  return room_;
+}
+
+absl::Status RocksManifest::LookForRoom() const {
   struct statvfs system = {};
   if (statvfs(path_.c_str(), &system) != 0) return absl::OkStatus();
   const uint64_t free_bytes = uint64_t{system.f_bavail} * system.f_frsize;
