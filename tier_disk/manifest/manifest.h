@@ -55,7 +55,7 @@ class Manifest {
   virtual uint64_t memory_bytes() const { return 0; }
   // OK: there is room for more rows. kResourceExhausted: there may be none, so nothing
   // new is to be put; small changes still go through.
-  virtual absl::Status HasRoom() { return absl::OkStatus(); }
+  virtual absl::Status HasRoom() const { return absl::OkStatus(); }
   // Reads everything. Damaged values are counted and left out, never an error.
   // Errors: kUnavailable, the store cannot be opened or read.
   virtual Task<absl::StatusOr<ManifestImage>> Load() = 0;

@@ -32,8 +32,6 @@ constexpr size_t kBlockCacheBytes = size_t{4} << 20;
 // Bounds what reopening replays, and so the time until the node is warm.
 constexpr uint64_t kMaxLogBytes = uint64_t{32} << 20;
 constexpr int kMaxOpenFiles = 64;
-// A look costs as much as a put's own work, and so many rows are 4 KiB.
-constexpr uint64_t kAsksPerLook = 32;
 
 rocksdb::Options StoreOptions() {
   rocksdb::BlockBasedTableOptions table;
@@ -228,12 +226,7 @@ uint64_t RocksManifest::memory_bytes() const {
   return sum;
 }
 
-absl::Status RocksManifest::HasRoom() {
-  if (asked_++ % kAsksPerLook == 0 || !room_.ok()) room_ = LookForRoom();
-  return room_;
-}
-
-absl::Status RocksManifest::LookForRoom() const {
+absl::Status RocksManifest::HasRoom() const {
   struct statvfs system = {};
   if (statvfs(path_.c_str(), &system) != 0) return absl::OkStatus();
   const uint64_t free_bytes = uint64_t{system.f_bavail} * system.f_frsize;

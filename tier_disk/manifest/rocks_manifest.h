@@ -56,9 +56,9 @@ class RocksManifest final : public Manifest {
   Task<absl::Status> EraseSalt(std::string tenant) override;
   // Memtables, cached blocks and what open tables need: bounded by the store's options.
   uint64_t memory_bytes() const override;
-  // Asks the file system, while there is room not each time. OK when that does not answer:
-  // then nothing is known.
-  absl::Status HasRoom() override;
+  // Asks the file system, each time: one write into a full one would break the store until
+  // it is opened again. OK when that does not answer: then nothing is known.
+  absl::Status HasRoom() const override;
   Task<absl::StatusOr<ManifestImage>> Load() override;
 
  private:
@@ -66,13 +66,10 @@ class RocksManifest final : public Manifest {
   absl::Status CommitNow(const ManifestBatch& batch);
   absl::Status EraseSaltNow(const std::string& tenant);
   absl::StatusOr<ManifestImage> LoadNow();
-  absl::Status LookForRoom() const;
 
   const std::string path_;
   std::unique_ptr<rocksdb::DB> db_;
   BytePool thread_;
-  uint64_t asked_ = 0;  // HasRoom(), so far.
-  absl::Status room_;   // Its last answer.
 };
 
 }  // namespace kvtier
