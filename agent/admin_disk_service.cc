@@ -50,6 +50,7 @@ void AdminService::FillDisks(v1::AgentStatusResponse* response) const {
     const DiskSet::DiskStatus& status = statuses.at(next++);
     report->set_id(status.id.ToHex());
     report->set_io(about.io);
+    report->set_encrypted(about.encrypted);
     report->set_serving(status.serving);
     report->set_health(status.health);
     report->set_quarantines(status.quarantines);

@@ -20,7 +20,8 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
   // What only main knows.
   struct AboutDisk {
     std::string directory;
-    std::string io;      // "io_uring", "pread" or "buffered".
+    std::string io;  // "io_uring", "pread" or "buffered".
+    bool encrypted = false;
     absl::Status error;  // Not OK: it did not open, and is none of the agent's disks.
   };
   struct About {

@@ -57,7 +57,8 @@ std::string DisksOf(const v1::AgentStatusResponse& status) {
                   BytesText(disk.bytes_in()), BytesText(disk.bytes_out()),
                   BytesText(disk.written_bytes()), AmplificationOf(disk), BudgetOf(disk),
                   CountText(disk.io_errors()), CountText(disk.quarantines())});
-    said.AddRow({disk.directory(), disk.id(), disk.health()});
+    said.AddRow({disk.directory(), disk.id(),
+                 absl::StrCat(disk.health(), disk.encrypted() ? ", encrypted" : "")});
   }
   return table.ToString() + said.ToString();
 }
@@ -66,6 +67,7 @@ void WriteDisk(const Report& disk, JsonWriter* json) {
   json->Text("id", disk.id());
   json->Text("directory", disk.directory());
   json->Text("io", disk.io());
+  json->Flag("encrypted", disk.encrypted());
   json->Flag("serving", disk.serving());
   json->Text("health", disk.health());
   json->Count("quarantines", disk.quarantines());

@@ -268,6 +268,7 @@ v1::AgentStatusResponse AgentOfTwoDisks() {
   well->set_id("00112233445566778899aabbccddeeff");
   well->set_directory("/mnt/a");
   well->set_io("io_uring");
+  well->set_encrypted(true);
   well->set_serving(true);
   well->set_health("healthy");
   well->set_blocks(1234);
@@ -297,7 +298,7 @@ TEST(DiskInfoTable, HasALineForEachDiskAndOneForItsHealth) {
   DIRECTORY  STATE     I/O       CAPACITY      USED    FULL  BLOCKS    MEMORY  BYTES IN  BYTES OUT   WRITTEN  WRITE AMP  BUDGET LEFT  ERRORS  QUARANTINES
   /mnt/a     serving   io_uring  64.0 GiB  16.0 GiB  25.0 %   1,234  71.3 KiB  20.0 GiB   3.00 GiB  25.0 GiB       1.25     2.00 GiB       0            0
   /mnt/b     not open                 0 B       0 B       -       0       0 B       0 B        0 B       0 B          -            -      16            2
-  /mnt/a  00112233445566778899aabbccddeeff  healthy
+  /mnt/a  00112233445566778899aabbccddeeff  healthy, encrypted
   /mnt/b                                    not open: UNAVAILABLE: cannot open
 
 AGENT  h:1  unreachable (no)
@@ -320,6 +321,7 @@ TEST(DiskInfoJson, HasPlainNumbers) {
           "id": "00112233445566778899aabbccddeeff",
           "directory": "/mnt/a",
           "io": "io_uring",
+          "encrypted": true,
           "serving": true,
           "health": "healthy",
           "quarantines": 0,

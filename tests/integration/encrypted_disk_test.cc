@@ -85,6 +85,7 @@ TEST_F(EncryptedDiskTest, ItsBlocksAreHitsAfterKill9AndTheLogSaysThatItIsEncrypt
   TestWorker alpha(Alpha());
   EXPECT_THAT(alpha.Get(kPrefix), SizeIs(kPrefix.count));
   EXPECT_THAT(agent_.LogText(), AllOf(HasSubstr("is encrypted"), HasSubstr("key check ")));
+  EXPECT_TRUE(agent_.Status().disks(0).encrypted());
 }
 
 TEST_F(EncryptedDiskTest, AnotherSecretIsRefusedAndSaidSo) {

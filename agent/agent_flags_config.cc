@@ -1,0 +1,137 @@
+#include "agent/agent_flags_config.h"
+
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "core/byte_size.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+
+// A size flag: "64MiB".
+struct ByteSize {
+  uint64_t bytes = 0;
+};
+
+bool AbslParseFlag(absl::string_view text, ByteSize* size, std::string* error) {
+  const absl::StatusOr<uint64_t> bytes = ParseBytes(text);
+  if (bytes.ok()) {
+    size->bytes = *bytes;
+  } else {
+    *error = std::string(bytes.status().message());
+  }
+  return bytes.ok();
+}
+
+std::string AbslUnparseFlag(const ByteSize& size) { return absl::StrCat(size.bytes); }
+
+// "64GiB", or "64GiB,128GiB".
+struct ByteSizes {
+  std::vector<uint64_t> bytes;
+};
+
+bool AbslParseFlag(absl::string_view text, ByteSizes* sizes, std::string* error) {
+  sizes->bytes.clear();
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    ByteSize size;
+    if (!AbslParseFlag(part, &size, error)) return false;
+    sizes->bytes.push_back(size.bytes);
+  }
+  return true;
+}
+
+std::string AbslUnparseFlag(const ByteSizes& sizes) { return absl::StrJoin(sizes.bytes, ","); }
+
+bool AbslParseFlag(absl::string_view text, WritePolicy* policy, std::string* error) {
+  const absl::StatusOr<WritePolicy> parsed = ParseWritePolicy(text);
+  if (parsed.ok()) *policy = *parsed;
+  if (!parsed.ok()) *error = std::string(parsed.status().message());
+  return parsed.ok();
+}
+
+std::string AbslUnparseFlag(WritePolicy policy) { return WritePolicyName(policy); }
+
+bool AbslParseFlag(absl::string_view text, WriteMoment* moment, std::string* error) {
+  const absl::StatusOr<WriteMoment> parsed = ParseWriteMoment(text);
+  if (parsed.ok()) *moment = *parsed;
+  if (!parsed.ok()) *error = std::string(parsed.status().message());
+  return parsed.ok();
+}
+
+std::string AbslUnparseFlag(WriteMoment moment) { return WriteMomentName(moment); }
+
+}  // namespace kvtier
+
+// clang-format off
+ABSL_FLAG(std::string, node_id, "", "Name of this node, unique in the cluster.");
+ABSL_FLAG(std::string, socket_dir, "/run/kvtier", "Directory of the workers' two Unix sockets.");
+ABSL_FLAG(std::string, listen, "127.0.0.1:7301", "host:port for peers, admin and health.");
+ABSL_FLAG(std::string, advertise, "", "host:port by which other nodes reach --listen; empty: the same.");
+ABSL_FLAG(std::string, coordinator, "", "host:port of the coordinator; empty: this node runs alone.");
+ABSL_FLAG(kvtier::ByteSize, host_bytes, {uint64_t{1} << 30}, "Host memory for blocks, touched at start.");
+ABSL_FLAG(kvtier::ByteSize, slab_bytes, {uint64_t{64} << 20}, "Largest block, and the unit that block sizes share.");
+ABSL_FLAG(std::vector<std::string>, disk_dir, {}, "Directories of the disk tier, one a disk, separated by commas; empty: none.");
+ABSL_FLAG(kvtier::ByteSizes, disk_bytes, {{uint64_t{8} << 30}}, "Bytes preallocated in each --disk_dir: one size, or one for each.");
+ABSL_FLAG(std::string, disk_secret_dir, "", "Directory of the secret (file master) that blocks on disk are encrypted with; empty: they are not.");
+ABSL_FLAG(bool, disk_buffered, false, "For file systems without O_DIRECT: disk I/O through the page cache, each write synced.");
+ABSL_FLAG(kvtier::ByteSize, segment_bytes, {uint64_t{256} << 20}, "Size of a segment, the unit of reclaim.");
+ABSL_FLAG(kvtier::WritePolicy, disk_write_policy, kvtier::DiskWriteOptions().policy, "Which blocks are written to disk: all, second_touch, or predicted_reuse (without --disk_writes_per_day: all).");
+ABSL_FLAG(kvtier::WriteMoment, disk_write_moment, kvtier::DiskWriteOptions().moment, "When: at their commit, or at their eviction from host memory.");
+ABSL_FLAG(double, disk_writes_per_day, kvtier::DiskWriteOptions().drive_writes_per_day, "How often a day each disk may be written whole (drive writes per day, of --disk_bytes), 0 to 100; 0: no budget.");
+ABSL_FLAG(kvtier::ByteSize, scrub_bytes_per_second, {kvtier::kScrubBytesPerSecond}, "Read to verify what is on disk, in the background; 0: only on `kvtier disk verify`.");
+ABSL_FLAG(kvtier::ByteSize, gpu_bytes, {0}, "Device memory for blocks; 0: no GPU pool.");
+ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks that --gpu_bytes is for.");
+ABSL_FLAG(std::string, device, "auto", "auto, cuda:N or emulated; used with --gpu_bytes.");
+ABSL_FLAG(std::string, tenants_dir, "", "Directory with a secret file for each tenant; empty: one open tenant.");
+ABSL_FLAG(std::vector<std::string>, allow_uids, {}, "User ids of workers; empty: the agent's own.");
+ABSL_FLAG(int, byte_threads, 2, "Threads for checksums and copies.");
+ABSL_FLAG(bool, insecure_listen, false, "Allow --listen beyond loopback without TLS.");
+// clang-format on
+
+namespace kvtier {
+
+absl::StatusOr<AgentConfig> ConfigFromFlags() {
+  AgentConfig config{
+      .node_id = absl::GetFlag(FLAGS_node_id),
+      .socket_dir = absl::GetFlag(FLAGS_socket_dir),
+      .listen = absl::GetFlag(FLAGS_listen),
+      .advertise = absl::GetFlag(FLAGS_advertise),
+      .coordinator = absl::GetFlag(FLAGS_coordinator),
+      .host_bytes = absl::GetFlag(FLAGS_host_bytes).bytes,
+      .slab_bytes = absl::GetFlag(FLAGS_slab_bytes).bytes,
+      .disk_dirs = absl::GetFlag(FLAGS_disk_dir),
+      .disk_bytes = absl::GetFlag(FLAGS_disk_bytes).bytes,
+      .disk_secret_dir = absl::GetFlag(FLAGS_disk_secret_dir),
+      .disk_buffered = absl::GetFlag(FLAGS_disk_buffered),
+      .segment_bytes = absl::GetFlag(FLAGS_segment_bytes).bytes,
+      .disk_writes = {.policy = absl::GetFlag(FLAGS_disk_write_policy),
+                      .moment = absl::GetFlag(FLAGS_disk_write_moment),
+                      .drive_writes_per_day = absl::GetFlag(FLAGS_disk_writes_per_day)},
+      .scrub_bytes_per_second = absl::GetFlag(FLAGS_scrub_bytes_per_second).bytes,
+      .gpu_bytes = absl::GetFlag(FLAGS_gpu_bytes).bytes,
+      .gpu_block_bytes = absl::GetFlag(FLAGS_gpu_block_bytes).bytes,
+      .device = absl::GetFlag(FLAGS_device),
+      .tenants_dir = absl::GetFlag(FLAGS_tenants_dir),
+      .byte_threads = absl::GetFlag(FLAGS_byte_threads),
+      .insecure_listen = absl::GetFlag(FLAGS_insecure_listen)};
+  for (const std::string& text : absl::GetFlag(FLAGS_allow_uids)) {
+    uint32_t uid = 0;
+    if (!absl::SimpleAtoi(text, &uid)) {
+      return absl::InvalidArgumentError(absl::StrCat("--allow_uids=", text, ": no user id"));
+    }
+    config.allow_uids.push_back(uid);
+  }
+  if (config.allow_uids.empty()) config.allow_uids.push_back(geteuid());
+  if (config.advertise.empty()) config.advertise = config.listen;
+  KVT_RETURN_IF_ERROR(config.Validate());
+  return config;
+}
+
+}  // namespace kvtier
