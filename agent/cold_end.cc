@@ -1,6 +1,7 @@
 #include "agent/cold_end.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 
@@ -8,21 +9,43 @@ namespace kvtier {
 
 void ColdEnd::Entered(const BlockIndex::Entry& entry) {
   const ClassId id{.domain = entry.host.domain(), .slot_bytes = entry.host.bytes().size()};
-  KVT_CHECK(members_.emplace(entry.meta.key, Member{.of = id}).second);
-  classes_[id].waiting.Insert(entry.meta.key, entry.meta.parent);
+  const auto [member, entered] =
+      members_.emplace(entry.meta.key, Member{.of = id, .parent = entry.meta.parent});
+  KVT_CHECK(entered);
+  Wait(entry.meta.key, member->second);
 }
 
 void ColdEnd::Used(const BlockIndex::Entry& entry) {
-  const auto member = members_.find(entry.meta.key);
-  if (member == members_.end()) return;
-  Class& of = classes_.at(member->second.of);
-  if (!member->second.ready) {
-    of.waiting.Touch(entry.meta.key);
-    return;
+  const auto found = members_.find(entry.meta.key);
+  if (found == members_.end()) return;
+  Member& member = found->second;
+  Class& of = classes_.at(member.of);
+  if (member.ready) {
+    member.ready = false;
+    of.ready_bytes -= member.of.slot_bytes;
+  } else {
+    of.waiting.Erase(entry.meta.key);
   }
-  member->second.ready = false;
-  of.ready_bytes -= member->second.of.slot_bytes;
-  of.waiting.Insert(entry.meta.key, entry.meta.parent);
+  Wait(entry.meta.key, member);
+}
+
+void ColdEnd::Wait(const BlockKey& key, Member& member) {
+  member.offered = false;
+  classes_[member.of].waiting.Insert(key, member.parent);
+  WaitBehindChild(member.parent, member.of);
+}
+
+void ColdEnd::WaitBehindChild(std::optional<BlockKey> parent, const ClassId& of) {
+  while (parent.has_value()) {
+    const auto found = members_.find(*parent);
+    if (found == members_.end() || !found->second.ready || found->second.of != of) return;
+    Member& member = found->second;
+    member.ready = false;
+    Class& its = classes_.at(of);
+    its.ready_bytes -= of.slot_bytes;
+    its.waiting.InsertAt(*parent, member.parent, member.tick);
+    parent = member.parent;
+  }
 }
 
 bool ColdEnd::Left(const BlockKey& key) {
@@ -37,7 +60,7 @@ bool ColdEnd::Left(const BlockKey& key) {
     of.waiting.Erase(key);
   }
   if (of.ready_bytes == 0 && of.waiting.size() == 0) classes_.erase(member.of);
-  return !member.ready;
+  return !member.offered;
 }
 
 double ColdEnd::Fullness(const ClassId& id, const Class& of) const {
@@ -49,22 +72,26 @@ double ColdEnd::Fullness(const ClassId& id, const Class& of) const {
 }
 
 std::optional<BlockKey> ColdEnd::TakeNext() {
-  // The one that is shortest of room; of two alike, the first in their order.
-  auto neediest = classes_.end();
-  double least = 1;
-  for (auto of = classes_.begin(); of != classes_.end(); ++of) {
-    const double fullness = Fullness(of->first, of->second);
-    if (fullness >= least || of->second.waiting.size() == 0) continue;
-    least = fullness;
-    neediest = of;
+  while (true) {
+    // The one that is shortest of room; of two alike, the first in their order.
+    auto neediest = classes_.end();
+    double least = 1;
+    for (auto of = classes_.begin(); of != classes_.end(); ++of) {
+      const double fullness = Fullness(of->first, of->second);
+      if (fullness >= least || of->second.waiting.size() == 0) continue;
+      least = fullness;
+      neediest = of;
+    }
+    if (neediest == classes_.end()) return std::nullopt;
+    auto& [id, of] = *neediest;
+    const BlockKey key = *of.waiting.Victim();  // Nobody is held there: there is one.
+    Member& member = members_.at(key);
+    member.tick = of.waiting.TickOf(key);
+    of.waiting.Erase(key);
+    of.ready_bytes += id.slot_bytes;
+    member.ready = true;
+    if (!std::exchange(member.offered, true)) return key;
   }
-  if (neediest == classes_.end()) return std::nullopt;
-  auto& [id, of] = *neediest;
-  const BlockKey key = *of.waiting.Victim();  // Nobody is held there: there is one.
-  of.waiting.Erase(key);
-  of.ready_bytes += id.slot_bytes;
-  members_.at(key).ready = true;
-  return key;
 }
 
 void ColdEnd::Audit() const {
@@ -73,6 +100,7 @@ void ColdEnd::Audit() const {
   for (const auto& [key, member] : members_) {
     const Class& of = classes_.at(member.of);
     KVT_CHECK(of.waiting.Contains(key) != member.ready);
+    KVT_CHECK(member.offered || !member.ready);
     if (member.ready) ready_bytes[member.of] += member.of.slot_bytes;
     waiting += member.ready ? 0 : 1;
   }

@@ -5,10 +5,13 @@
 //
 // It follows the order in which the Evictor takes blocks: the coldest without a child
 // there, of the wanted domain and slot size. Blocks of each domain and slot size are a
-// class of their own, because no other's make room for them.
+// class of their own, because no other's make room for them. In its class, the ready ones
+// are those that leave first: a block that gets a child leaves after the child, and waits
+// behind it again, without being offered twice.
 //
 // Pure bookkeeping: no I/O, no clock, no writes. Executor thread only. Invariants, checked
-// by Audit(): a member is either waiting or ready; the sums are of the members.
+// by Audit(): a member is either waiting or ready; what is ready was offered; the sums are
+// of the members.
 #ifndef KVTIER_AGENT_COLD_END_H_
 #define KVTIER_AGENT_COLD_END_H_
 
@@ -59,8 +62,15 @@ class ColdEnd {
   };
   struct Member {
     ClassId of;
+    std::optional<BlockKey> parent;
     bool ready = false;
+    bool offered = false;  // Since its last use.
+    uint64_t tick = 0;     // When ready: its place among the waiting.
   };
+  // `member` is unoffered and the most recent of the waiting.
+  void Wait(const BlockKey& key, Member& member);
+  // The ready among `parent` and its parents wait where they stood: a child of theirs does.
+  void WaitBehindChild(std::optional<BlockKey> parent, const ClassId& of);
   // Ready or free bytes as a share of what is wanted; 1 or more: enough.
   double Fullness(const ClassId& id, const Class& of) const;
 

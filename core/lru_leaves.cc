@@ -27,10 +27,16 @@ bool LruLeaves::Descends(const BlockKey& key, const BlockKey& ancestor) const {
 }
 
 void LruLeaves::Insert(const BlockKey& key, const std::optional<BlockKey>& parent) {
+  InsertAt(key, parent, next_tick_++);
+}
+
+void LruLeaves::InsertAt(const BlockKey& key, const std::optional<BlockKey>& parent,
+                         uint64_t tick) {
+  KVT_CHECK(tick < next_tick_);
   // Only a key that already has children can close a cycle; the rest skip the walk.
   const bool closes_cycle =
       parent && (*parent == key || (children_.contains(key) && Descends(*parent, key)));
-  Member added{.tick = next_tick_++};
+  Member added{.tick = tick};
   if (parent && !closes_cycle) added.parent = parent;
   const auto [member, inserted] = members_.emplace(key, added);
   KVT_CHECK(inserted);

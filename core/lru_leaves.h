@@ -26,6 +26,10 @@ class LruLeaves {
   // that lies about its chain) is dropped: `key` is then a root, so that every
   // member stays evictable. REQUIRES: `key` is not a member.
   void Insert(const BlockKey& key, const std::optional<BlockKey>& parent);
+  // As Insert(), where it stood before: `tick` is what TickOf() gave before Erase().
+  void InsertAt(const BlockKey& key, const std::optional<BlockKey>& parent, uint64_t tick);
+  // Its place in the order of recency. REQUIRES: `key` is a member.
+  uint64_t TickOf(const BlockKey& key) const { return members_.at(key).tick; }
   // Makes `key` the most recent; ignores a key that is no member. Touch a prefix
   // from its last block to its first, so that heads stay warmer than tails.
   void Touch(const BlockKey& key);

@@ -107,6 +107,19 @@ TEST_F(ColdEndTest, AChainThatIsACycleIsOfferedWhole) {
   TakeAll();
 }
 
+TEST_F(ColdEndTest, AParentThatGetsAChildWaitsBehindItAndIsOfferedOnce) {
+  // The first of its size is offered at once: it is all there is to make room with.
+  for (uint64_t i = 1; i <= kAll - 8; ++i) ASSERT_TRUE(Put(i));
+  ASSERT_TRUE(Put(1000, std::nullopt, 2 * kPage));
+  const Numbers first = TakeAll();
+  ASSERT_EQ(std::count(first.begin(), first.end(), 1000u), 1);
+  ASSERT_TRUE(Put(1001, 1000, 2 * kPage));
+  EXPECT_EQ(TakeAll(), Numbers{1001}) << "it leaves before its parent";
+  EXPECT_FALSE(Evict(Key(1001)));
+  EXPECT_EQ(TakeAll(), Numbers());
+  EXPECT_FALSE(Evict(Key(1000)));
+}
+
 // Where no slab is free, whatever the Evictor takes next was offered since its last use.
 TEST_F(ColdEndTest, TheNextVictimIsReadyWhateverHappened) {
   SimRandom random(testing::TestSeed());

@@ -115,6 +115,19 @@ TEST(LruLeaves, CycleOfParentsStaysEvictable) {
   EXPECT_EQ(leaves.size(), 0u);
 }
 
+TEST(LruLeaves, WhatIsInsertedAtItsOldTickStandsWhereItStood) {
+  LruLeaves leaves;
+  for (uint64_t i = 1; i <= 3; ++i) leaves.Insert(Key(i), std::nullopt);
+  const uint64_t tick = leaves.TickOf(Key(2));
+  leaves.Erase(Key(2));
+  leaves.InsertAt(Key(2), std::nullopt, tick);
+  leaves.Audit();
+  for (uint64_t i = 1; i <= 3; ++i) {
+    ASSERT_EQ(leaves.Victim(), Key(i));
+    leaves.Erase(Key(i));
+  }
+}
+
 TEST(LruLeavesDeathTest, BreachesOfTheContractAbort) {
   LruLeaves leaves;
   leaves.Insert(Key(1), std::nullopt);
@@ -122,6 +135,7 @@ TEST(LruLeavesDeathTest, BreachesOfTheContractAbort) {
   EXPECT_DEATH(leaves.Erase(Key(2)), "CHECK failed");
   EXPECT_DEATH(leaves.Hold(Key(2)), "CHECK failed");
   EXPECT_DEATH(leaves.Unhold(Key(1)), "CHECK failed");
+  EXPECT_DEATH(leaves.InsertAt(Key(3), std::nullopt, 1000), "CHECK failed");
   leaves.Hold(Key(1));
   EXPECT_DEATH(leaves.Erase(Key(1)), "CHECK failed");
 }
