@@ -9,7 +9,6 @@
 #include "core/kill_point.h"
 #include "core/log.h"
 #include "tier_disk/disk_state.h"
-#include "tier_disk/io/page_buffer.h"
 
 namespace kvtier {
 namespace {
@@ -35,7 +34,7 @@ Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, D
     }
     cipher = *std::move(found);
   }
-  PageBuffer header(kRecordHeaderBytes);
+  PagePool::Page header(&header_pages);
   const std::array<std::span<std::byte>, 2> buffers = {header.bytes(), slot};
   const DiskAddress address{.segment = entry.place.segment, .offset = entry.place.offset};
   const absl::Status read = co_await disk->Read(io_class, address, buffers);
@@ -46,7 +45,7 @@ Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, D
 
   absl::StatusOr<PayloadSum> verdict;
   ByteWorkers::Work verify = [&] {
-    const auto page = header.bytes().first<kRecordHeaderBytes>();
+    const auto page = header.bytes();
     const std::span<std::byte> payload = slot.first(entry.block.length);
     verdict =
         cipher ? OpenRecord(entry, *cipher, page, payload) : VerifyRecord(entry, page, payload);

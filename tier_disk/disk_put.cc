@@ -40,8 +40,8 @@ Detached Run(Task<absl::Status> task) { (co_await task).IgnoreError(); }
 
 Task<absl::Status> DiskTier::State::WriteData(IoClass io_class, const RecordHeader& header,
                                               std::span<const std::byte> slot) {
-  PageBuffer page(kRecordHeaderBytes);
-  EncodeRecordHeader(header, page.bytes().first<kRecordHeaderBytes>());
+  PagePool::Page page(&header_pages);
+  EncodeRecordHeader(header, page.bytes());
   KVT_KILL_POINT("record.header_encoded");
   const std::array<std::span<const std::byte>, 2> buffers = {page.bytes(), slot};
   const DiskAddress address{.segment = header.place.segment, .offset = header.place.offset};

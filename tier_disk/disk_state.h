@@ -13,6 +13,7 @@
 #include "core/event.h"
 #include "core/task_scope.h"
 #include "tier_disk/disk_tier.h"
+#include "tier_disk/io/page_pool.h"
 #include "tier_disk/log/record.h"
 #include "tier_disk/log/record_index.h"
 #include "tier_disk/log/segment_log.h"
@@ -51,6 +52,7 @@ struct DiskTier::State {
   GroupCommit commits;
   RecordIndex index;
   std::optional<SegmentLog> log;  // From Open() on.
+  PagePool header_pages;
   absl::flat_hash_map<BlockKey, std::shared_ptr<SharedOutcome>> putting;
   std::shared_ptr<SharedOutcome> reclaiming;  // Null: no reclaim runs.
   bool hurried = false;                       // Somebody waits for the one that runs.

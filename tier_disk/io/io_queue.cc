@@ -1,6 +1,5 @@
 #include "tier_disk/io/io_queue.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/check.h"
@@ -9,7 +8,6 @@ namespace kvtier {
 
 void IoQueue::Push(std::unique_ptr<DiskIo> io) {
   ++waiting_;
-  if (io->io_class() == IoClass::kForeground) quiet_bytes_ = 0;
   Of(io->io_class()).push_back(std::move(io));
 }
 
@@ -33,14 +31,6 @@ size_t IoQueue::FirstWaiting(IoClass from) const {
   auto index = static_cast<size_t>(from);
   while (index < kIoClassCount && queues_[index].empty()) ++index;
   return index;
-}
-
-bool IoQueue::BackgroundMayStart() const {
-  if (running_background_bytes_ == 0) return true;
-  const bool beside_reads = running_foreground_ > 0 || quiet_bytes_ < kQuietBytes ||
-                            !queues_[static_cast<size_t>(IoClass::kForeground)].empty();
-  const uint64_t limit = beside_reads ? kBackgroundBytesBesideReads : kBackgroundBytes;
-  return running_background_bytes_ < limit;
 }
 
 size_t IoQueue::Turn() const {
@@ -84,22 +74,13 @@ std::unique_ptr<IoBatch> IoQueue::Pop() {
 
 void IoQueue::Start(const IoBatch& batch) {
   ++running_;
-  if (IsBackground(batch.io_class())) {
-    running_background_bytes_ += batch.bytes();
-  } else if (batch.io_class() == IoClass::kForeground) {
-    ++running_foreground_;
-  }
+  if (IsBackground(batch.io_class())) running_background_bytes_ += batch.bytes();
 }
 
 void IoQueue::Ended(const IoBatch& batch) {
   KVT_CHECK(running_ > 0);
   --running_;
-  if (IsBackground(batch.io_class())) {
-    running_background_bytes_ -= batch.bytes();
-    quiet_bytes_ = std::min(kQuietBytes, quiet_bytes_ + batch.bytes());
-  } else if (batch.io_class() == IoClass::kForeground) {
-    --running_foreground_;
-  }
+  if (IsBackground(batch.io_class())) running_background_bytes_ -= batch.bytes();
 }
 
 }  // namespace kvtier

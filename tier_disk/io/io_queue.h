@@ -17,15 +17,12 @@
 
 namespace kvtier {
 
-// Background bytes inside the device at a time, when it has nothing else to do: enough
-// for any NVMe's bandwidth (7 GB/s for 2 ms). One I/O may always run, however large.
-inline constexpr uint64_t kBackgroundBytes = 16 << 20;
-// The same while foreground reads are about: a read that comes now waits behind a
-// fraction of a millisecond of writes.
-inline constexpr uint64_t kBackgroundBytesBesideReads = 1 << 20;
-// Reads are about until so many background bytes have ended since the last one came: tens
-// of milliseconds. The gap between two reads is no time to fill the device.
-inline constexpr uint64_t kQuietBytes = 64 << 20;
+// Background I/O starts while fewer of its bytes are inside the device; one may always
+// run, however large. Enough for bandwidth: with the batch that goes over it, 7 GB/s for a
+// fifth of a millisecond. A read that comes now waits behind no more than that. And what
+// waits here meanwhile becomes long batches that follow at once: were all of it inside,
+// all puts would end together and the device would idle while they are committed.
+inline constexpr uint64_t kBackgroundBytes = 1 << 20;
 // So many foreground reads may pass waiting background work before one of it goes
 // first: it must come to its end under any load.
 inline constexpr uint64_t kMaxOvertakes = 64;
@@ -56,7 +53,7 @@ class IoQueue {
   }
   // The first class, from `from` on, that has an I/O waiting; kIoClassCount: none.
   size_t FirstWaiting(IoClass from) const;
-  bool BackgroundMayStart() const;
+  bool BackgroundMayStart() const { return running_background_bytes_ < kBackgroundBytes; }
   // The class whose turn it is; kIoClassCount: nobody's.
   size_t Turn() const;
   void Start(const IoBatch& batch);
@@ -66,10 +63,8 @@ class IoQueue {
   std::deque<std::unique_ptr<IoBatch>> again_;
   size_t waiting_ = 0;
   size_t running_ = 0;
-  size_t running_foreground_ = 0;
   uint64_t running_background_bytes_ = 0;
-  uint64_t quiet_bytes_ = kQuietBytes;  // Background bytes ended since a foreground I/O came.
-  uint64_t overtakes_ = 0;              // Foreground starts since background work last did.
+  uint64_t overtakes_ = 0;  // Foreground starts since background work last did.
 };
 
 }  // namespace kvtier

@@ -44,7 +44,8 @@ class Manifest {
   virtual ~Manifest() = default;
   // On return the batch survives kill -9 of the process (not yet a power cut: the
   // last batches may be lost then, and become misses); one with generations or salts
-  // survives that too. Errors: kUnavailable.
+  // survives that too. Errors: kUnavailable; kResourceExhausted, there is no room for its
+  // puts, and nothing of it was applied.
   virtual Task<absl::Status> Commit(ManifestBatch batch) = 0;
   // On return the tenant's salt is in no file of the store any more, whether it was there
   // or not; nor is it after a power cut. What a device keeps of blocks that its file
@@ -53,8 +54,8 @@ class Manifest {
   virtual Task<absl::Status> EraseSalt(std::string tenant) = 0;
   // Memory that it takes now.
   virtual uint64_t memory_bytes() const { return 0; }
-  // OK: there is room for more rows. kResourceExhausted: there may be none, so nothing
-  // new is to be put; small changes still go through.
+  // OK: at the last commit there was room for more rows. kResourceExhausted: there is
+  // none, so nothing new is to be put; small changes still go through.
   virtual absl::Status HasRoom() const { return absl::OkStatus(); }
   // Reads everything. Damaged values are counted and left out, never an error.
   // Errors: kUnavailable, the store cannot be opened or read.

@@ -155,6 +155,7 @@ Task<absl::Status> RocksManifest::Commit(ManifestBatch batch) {
 }
 
 absl::Status RocksManifest::CommitNow(const ManifestBatch& batch) {
+  if (!batch.puts.empty()) KVT_RETURN_IF_ERROR(LookForRoom());
   rocksdb::WriteBatch rows;
   for (const BlockKey& key : batch.erases) rows.Delete(BlockRowKey(key));
   for (const ManifestBatch::Generation& generation : batch.generations) {
@@ -227,9 +228,14 @@ uint64_t RocksManifest::memory_bytes() const {
 }
 
 absl::Status RocksManifest::HasRoom() const {
+  return has_room_.load(std::memory_order_relaxed) ? absl::OkStatus() : LookForRoom();
+}
+
+absl::Status RocksManifest::LookForRoom() const {
   struct statvfs system = {};
   if (statvfs(path_.c_str(), &system) != 0) return absl::OkStatus();
   const uint64_t free_bytes = uint64_t{system.f_bavail} * system.f_frsize;
+  has_room_.store(free_bytes >= kManifestReserveBytes, std::memory_order_relaxed);
   if (free_bytes >= kManifestReserveBytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("manifest: the file system of ", path_, " has ",
                                                    free_bytes, " bytes free, needs ",

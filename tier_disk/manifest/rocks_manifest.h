@@ -7,6 +7,7 @@
 #ifndef KVTIER_TIER_DISK_MANIFEST_ROCKS_MANIFEST_H_
 #define KVTIER_TIER_DISK_MANIFEST_ROCKS_MANIFEST_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -56,18 +57,21 @@ class RocksManifest final : public Manifest {
   Task<absl::Status> EraseSalt(std::string tenant) override;
   // Memtables, cached blocks and what open tables need: bounded by the store's options.
   uint64_t memory_bytes() const override;
-  // Asks the file system, each time: one write into a full one would break the store until
-  // it is opened again. OK when that does not answer: then nothing is known.
+  // What the last commit with puts found; once there was no room, asks each time.
   absl::Status HasRoom() const override;
   Task<absl::StatusOr<ManifestImage>> Load() override;
 
  private:
   RocksManifest(Executor* executor, std::string path, std::unique_ptr<rocksdb::DB> db);
+  // Asks the file system: one write into a full one would break the store until it is
+  // opened again. OK when that does not answer: then nothing is known.
+  absl::Status LookForRoom() const;
   absl::Status CommitNow(const ManifestBatch& batch);
   absl::Status EraseSaltNow(const std::string& tenant);
   absl::StatusOr<ManifestImage> LoadNow();
 
   const std::string path_;
+  mutable std::atomic<bool> has_room_ = true;
   std::unique_ptr<rocksdb::DB> db_;
   BytePool thread_;
 };
