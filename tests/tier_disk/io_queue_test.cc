@@ -33,7 +33,7 @@ class IoQueueTest : public ::testing::Test {
     running_.clear();
   }
 
-  PageBuffer memory_{kBackgroundBytes};
+  PageBuffer memory_{2 * kReadBytes};
   uint64_t next_offset_ = 0;
   IoQueue queue_{kDepth};
   std::vector<std::unique_ptr<IoBatch>> running_;
@@ -94,6 +94,27 @@ TEST_F(IoQueueTest, BackgroundWorkInsideTheDeviceIsBounded) {
   EXPECT_FALSE(queue_.Ready());
   EndAll();
   EXPECT_EQ(Start(), IoClass::kOffload);
+}
+
+TEST_F(IoQueueTest, ReadsInsideTheDeviceAreBounded) {
+  for (int i = 0; i < 2; ++i) Push(IoClass::kForeground, kReadBytes - 4096);
+  Push(IoClass::kPrefetch);
+  Push(IoClass::kOffload);
+  EXPECT_EQ(Start(), IoClass::kForeground);
+  EXPECT_EQ(Start(), IoClass::kForeground) << "a page was left";
+  EXPECT_FALSE(queue_.Ready()) << "nor may others pass what waits";
+  EndAll();
+  EXPECT_EQ(Start(), IoClass::kPrefetch);
+  EXPECT_EQ(Start(), IoClass::kOffload);
+}
+
+TEST_F(IoQueueTest, OneReadMayRunHoweverLarge) {
+  Push(IoClass::kForeground, 2 * kReadBytes);
+  Push(IoClass::kForeground);
+  EXPECT_EQ(Start(), IoClass::kForeground);
+  EXPECT_FALSE(queue_.Ready());
+  EndAll();
+  EXPECT_TRUE(queue_.Ready());
 }
 
 TEST_F(IoQueueTest, OneBackgroundIoMayRunHoweverLarge) {
@@ -159,10 +180,12 @@ TEST_F(IoQueueTest, EverythingStartsOnce) {
       queue_.Ended(*running_.front());
       running_.erase(running_.begin());
     }
+    uint64_t reads = 0;
     uint64_t background = 0;
     for (const auto& batch : running_) {
-      if (batch->io_class() >= IoClass::kOffload) background += batch->bytes();
+      (batch->io_class() >= IoClass::kOffload ? background : reads) += batch->bytes();
     }
+    ASSERT_LT(reads, kReadBytes + (1 << 20));
     ASSERT_LT(background, kBackgroundBytes + (1 << 20));
     ASSERT_LE(running_.size(), kDepth);
   }

@@ -33,14 +33,20 @@ size_t IoQueue::FirstWaiting(IoClass from) const {
   return index;
 }
 
+bool IoQueue::MayStart(size_t io_class) const {
+  if (IsBackground(IoClass{static_cast<uint8_t>(io_class)})) {
+    return running_background_bytes_ < kBackgroundBytes;
+  }
+  return running_read_bytes_ < kReadBytes;
+}
+
 size_t IoQueue::Turn() const {
   const size_t background = FirstWaiting(IoClass::kOffload);
-  if (background < kIoClassCount && overtakes_ >= kMaxOvertakes && BackgroundMayStart()) {
+  if (background < kIoClassCount && overtakes_ >= kMaxOvertakes && MayStart(background)) {
     return background;
   }
   const size_t first = FirstWaiting(IoClass::kForeground);
-  if (first == background && !BackgroundMayStart()) return kIoClassCount;
-  return first;
+  return first < kIoClassCount && MayStart(first) ? first : kIoClassCount;
 }
 
 bool IoQueue::Ready() const {
@@ -72,15 +78,19 @@ std::unique_ptr<IoBatch> IoQueue::Pop() {
   return batch;
 }
 
+uint64_t& IoQueue::RunningBytes(const IoBatch& batch) {
+  return IsBackground(batch.io_class()) ? running_background_bytes_ : running_read_bytes_;
+}
+
 void IoQueue::Start(const IoBatch& batch) {
   ++running_;
-  if (IsBackground(batch.io_class())) running_background_bytes_ += batch.bytes();
+  RunningBytes(batch) += batch.bytes();
 }
 
 void IoQueue::Ended(const IoBatch& batch) {
   KVT_CHECK(running_ > 0);
   --running_;
-  if (IsBackground(batch.io_class())) running_background_bytes_ -= batch.bytes();
+  RunningBytes(batch) -= batch.bytes();
 }
 
 }  // namespace kvtier

@@ -1,7 +1,6 @@
 // IoQueue decides which I/O of a disk starts next: foreground reads before prefetch
-// before offload before reclaim before scrub, neighbours together. It bounds how much
-// background work the device holds, because what is inside the device can no longer be
-// overtaken.
+// before offload before reclaim before scrub, neighbours together. It bounds how much the
+// device holds, because what is inside can no longer be overtaken.
 //
 // Pure bookkeeping: no I/O, no clock, no threads; its owner serialises the calls.
 #ifndef KVTIER_TIER_DISK_IO_IO_QUEUE_H_
@@ -23,6 +22,9 @@ namespace kvtier {
 // waits here meanwhile becomes long batches that follow at once: were all of it inside,
 // all puts would end together and the device would idle while they are committed.
 inline constexpr uint64_t kBackgroundBytes = 1 << 20;
+// The same for reads, foreground and prefetch together: while some are verified, the
+// next ones are read. Small ones need more of them inside at a time than writes do.
+inline constexpr uint64_t kReadBytes = 2 << 20;
 // So many foreground reads may pass waiting background work before one of it goes
 // first: it must come to its end under any load.
 inline constexpr uint64_t kMaxOvertakes = 64;
@@ -53,9 +55,10 @@ class IoQueue {
   }
   // The first class, from `from` on, that has an I/O waiting; kIoClassCount: none.
   size_t FirstWaiting(IoClass from) const;
-  bool BackgroundMayStart() const { return running_background_bytes_ < kBackgroundBytes; }
+  bool MayStart(size_t io_class) const;
   // The class whose turn it is; kIoClassCount: nobody's.
   size_t Turn() const;
+  uint64_t& RunningBytes(const IoBatch& batch);
   void Start(const IoBatch& batch);
 
   const size_t depth_;
@@ -63,6 +66,7 @@ class IoQueue {
   std::deque<std::unique_ptr<IoBatch>> again_;
   size_t waiting_ = 0;
   size_t running_ = 0;
+  uint64_t running_read_bytes_ = 0;  // Foreground and prefetch.
   uint64_t running_background_bytes_ = 0;
   uint64_t overtakes_ = 0;  // Foreground starts since background work last did.
 };
