@@ -47,7 +47,6 @@ static_assert(offsetof(HeaderFields, segment) == 88);
 static_assert(offsetof(HeaderFields, kind) == 92);
 
 struct SumLayout {
-  static constexpr Kind kKind = Kind::kSum;
   HeaderFields fields;
   uint64_t sum_hi;
   uint64_t sum_lo;
@@ -58,7 +57,6 @@ static_assert(offsetof(SumLayout, sum_hi) == 96);
 static_assert(offsetof(SumLayout, seal) == 112);
 
 struct SealedLayout {
-  static constexpr Kind kKind = Kind::kSealed;
   HeaderFields fields;
   uint64_t key_id;
   uint8_t opening[16];
