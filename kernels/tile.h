@@ -31,20 +31,23 @@ inline void Store(const T& value, std::byte* to) {
   std::memcpy(to, &value, sizeof(value));
 }
 
-// Bytes of a tile of codes, and its two directions.
+// Bytes of a tile of codes, and its two directions. At 4 bits both are arithmetic on
+// whole words, for compilers do not vectorise half a tile.
 template <uint32_t kBits>
 inline constexpr uint64_t kCodeBytes = uint64_t{kTile} * kBits / 8;
 
+// Codes of 8 elements each.
+using CodeHalves = std::array<uint64_t, 2>;
+inline constexpr uint64_t kLowNibbles = 0x0f0f0f0f0f0f0f0f;
+
+// REQUIRES: every code is below 1 << kBits.
 template <uint32_t kBits>
 inline void StoreCodes(const CodeTile& codes, std::byte* to) {
   if constexpr (kBits == 8) {
     Store(codes, to);
   } else {
-    std::array<uint8_t, kTile / 2> packed;
-    for (uint32_t i = 0; i < kTile / 2; ++i) {
-      packed[i] = static_cast<uint8_t>(codes[i] | codes[i + kTile / 2] << 4);
-    }
-    Store(packed, to);
+    const auto halves = std::bit_cast<CodeHalves>(codes);
+    Store(halves[0] | halves[1] << 4, to);
   }
 }
 
@@ -53,13 +56,8 @@ inline CodeTile LoadCodes(const std::byte* from) {
   if constexpr (kBits == 8) {
     return Load<CodeTile>(from);
   } else {
-    const auto packed = Load<std::array<uint8_t, kTile / 2>>(from);
-    CodeTile codes;
-    for (uint32_t i = 0; i < kTile / 2; ++i) {
-      codes[i] = packed[i] & 0xf;
-      codes[i + kTile / 2] = packed[i] >> 4;
-    }
-    return codes;
+    const auto packed = Load<uint64_t>(from);
+    return std::bit_cast<CodeTile>(CodeHalves{packed & kLowNibbles, packed >> 4 & kLowNibbles});
   }
 }
 
