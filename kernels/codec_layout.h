@@ -12,12 +12,11 @@
 //              head_dim:u32 zero:u32 bytes:u64 (of the encoding) zero:16
 //   plane    = scales codes           of the codecs that quantise
 //            | bases signs deltas escapes    of kPackedExponents
-//   scales   = step:bf16 *            one a group. kFp8E4m3, and V of kInt8: a group is a row
-//   (token, head).
-//                                     K of kInt8: one channel, all tokens of the block. kInt4: 16
-//                                     elements, of V along dim, of K along the tokens of one
-//                                     channel (the last group of a channel may be shorter); [token
-//                                     / 16][channel]. A single axis is as K.
+//   scales   = step:bf16 *            one a group, [token group][channel] or [row][dim group]:
+//              kFp8E4m3                a row, that is a token and head
+//              kInt8                   K: a channel, all tokens of the block; V: a row
+//              kInt4                   K: 16 tokens of a channel, or what is left; V: 16 of a row
+//              A single axis is as K.
 //   codes    = in the order of the elements, 8 or 4 bits each; an element is about code * step.
 //              Of each 16 elements at 4 bits, byte j has element j low and element j + 8 high.
 //   bases    = the largest exponent field of each row, u8
