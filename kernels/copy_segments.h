@@ -10,11 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define KVTIER_HOST_DEVICE __host__ __device__
-#else
-#define KVTIER_HOST_DEVICE
-#endif
+#include "kernels/launch.h"
 
 namespace kvtier::kernels {
 
@@ -44,9 +40,6 @@ struct CopySegmentsLaunch {
   // cudaStream_t of the device form; the reference does not read it.
   void* stream = nullptr;
 };
-
-// cudaErrorInvalidValue by its number, so that callers need no CUDA header.
-inline constexpr int kInvalidLaunch = 1;
 
 // True when every access to the segment can be 16 bytes wide: both addresses, the
 // run and the strides that are used are multiples of 16.

@@ -1,0 +1,19 @@
+// What all launches share. No header here needs CUDA's.
+#ifndef KVTIER_KERNELS_LAUNCH_H_
+#define KVTIER_KERNELS_LAUNCH_H_
+
+// On functions that the host form and the device form of a launch both call.
+#ifdef __CUDACC__
+#define KVTIER_HOST_DEVICE __host__ __device__
+#else
+#define KVTIER_HOST_DEVICE
+#endif
+
+namespace kvtier::kernels {
+
+// cudaErrorInvalidValue by its number, so that callers need no CUDA header.
+inline constexpr int kInvalidLaunch = 1;
+
+}  // namespace kvtier::kernels
+
+#endif  // KVTIER_KERNELS_LAUNCH_H_

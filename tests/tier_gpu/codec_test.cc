@@ -1,0 +1,260 @@
+// What encodings are: sizes, errors, what is bitwise, what stays raw.
+#include "kernels/codec.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/float_formats.h"
+#include "tests/testing/kv_values.h"
+#include "tests/testing/test_seed.h"
+
+namespace kvtier::kernels {
+namespace {
+
+using testing::DecodeValues;
+using testing::Encoded;
+using testing::EncodeValues;
+using testing::GaussianValues;
+using testing::kAllCodecs;
+using testing::KvShapes;
+using testing::KvValues;
+using testing::RelativeError;
+
+// A block of Llama 3 8B: 2 MiB.
+constexpr KvShape kLlama = {.layers = 32, .tokens = 16, .kv_heads = 8, .head_dim = 128};
+constexpr KvShape kSmall = {.layers = 2, .tokens = 16, .kv_heads = 2, .head_dim = 128};
+constexpr float kOutlier = 30;
+
+constexpr Codec kLossy[] = {Codec::kFp8E4m3, Codec::kInt8, Codec::kInt4};
+constexpr Codec kExact[] = {Codec::kRaw, Codec::kPackedExponents};
+
+double Bound(Codec codec) {
+  if (codec == Codec::kFp8E4m3) return 0.03;
+  return codec == Codec::kInt8 ? 0.008 : 0.08;
+}
+
+std::string Case(Codec codec, const KvShape& shape) {
+  return (::testing::Message() << "codec " << static_cast<uint32_t>(codec) << ", " << shape)
+      .GetString();
+}
+
+// Without the shapes that the codec would leave raw.
+std::vector<KvShape> ShapesThatShrink(Codec codec) {
+  std::vector<KvShape> shapes = KvShapes();
+  std::erase_if(shapes, [codec](const KvShape& shape) {
+    return codec != Codec::kRaw && EncodedBytes(codec, shape) >= MaxEncodedBytes(shape);
+  });
+  return shapes;
+}
+
+void ExpectBitwise(Codec codec, Codec stored, const KvShape& shape, const KvValues& values) {
+  SCOPED_TRACE(Case(codec, shape));
+  const Encoded encoded = EncodeValues(codec, shape, values);
+  EXPECT_EQ(encoded.outcome.codec, stored);
+  EXPECT_EQ(encoded.bytes.size(), EncodedBytes(stored, shape));
+  EXPECT_EQ(DecodeValues(codec, shape, encoded.bytes), values);
+}
+
+TEST(CodecTest, ALlamaBlockTakesWhatTheFormatSays) {
+  constexpr uint64_t kElements = uint64_t{1} << 20;
+  constexpr uint64_t kRows = kElements / 128;
+  static_assert(EncodedBytes(Codec::kRaw, kLlama) == 64 + 2 * kElements);
+  static_assert(EncodedBytes(Codec::kFp8E4m3, kLlama) == 64 + kElements + 2 * kRows);
+  // K: a step for 16 tokens of a channel; V: one for a row.
+  static_assert(EncodedBytes(Codec::kInt8, kLlama) == 64 + kElements + kElements / 16 + kRows);
+  static_assert(EncodedBytes(Codec::kInt4, kLlama) == 64 + kElements / 2 + kElements / 8);
+  // Escapes of a plane: a count and 1/64 of its 16,384 elements, to 16 bytes.
+  static_assert(EncodedBytes(Codec::kPackedExponents, kLlama) ==
+                64 + kElements + kElements / 2 + kRows + uint64_t{64} * 272);
+  EXPECT_LT(EncodedBytes(Codec::kPackedExponents, kLlama), RawBytes(kLlama) * 77 / 100);
+}
+
+TEST(CodecTest, EncodingsAreAsLongAsTheirSizeSays) {
+  for (const Codec codec : kAllCodecs) {
+    for (const KvShape& shape : ShapesThatShrink(codec)) {
+      SCOPED_TRACE(Case(codec, shape));
+      const Encoded encoded = EncodeValues(codec, shape, GaussianValues(shape, 1));
+      EXPECT_EQ(encoded.outcome.codec, codec);
+      EXPECT_EQ(encoded.outcome.bytes, EncodedBytes(codec, shape));
+      EXPECT_EQ(encoded.outcome.bytes % 16, 0U);
+    }
+  }
+}
+
+// Each with hundreds of groups in outlier channels, so that the error is near its
+// mean; and one seed, for a bound on a mean has seeds that break it.
+constexpr KvShape kMeasured[] = {
+    kLlama,
+    {.layers = 32, .tokens = 7, .kv_heads = 3, .head_dim = 80},
+    {.layers = 8, .tokens = 33, .kv_heads = 2, .head_dim = 256},
+    {.layers = 32, .tokens = 64, .kv_heads = 1, .head_dim = 48},
+    {.layers = 61, .axes = 1, .tokens = 64, .kv_heads = 1, .head_dim = 576},
+    {.layers = 4, .tokens = 256, .kv_heads = 4, .head_dim = 128},
+};
+constexpr uint64_t kMeasuredSeed = 20;
+
+TEST(CodecTest, LossyCodecsKeepTheirErrorBounds) {
+  for (const KvShape& shape : kMeasured) {
+    for (const float outlier : {1.0F, kOutlier}) {
+      const KvValues values = GaussianValues(shape, kMeasuredSeed, outlier);
+      for (const Codec codec : kLossy) {
+        SCOPED_TRACE(Case(codec, shape) + ", outliers x" + std::to_string(outlier));
+        const Encoded encoded = EncodeValues(codec, shape, values);
+        EXPECT_EQ(encoded.outcome.codec, codec);
+        const KvValues back = DecodeValues(codec, shape, encoded.bytes);
+        ASSERT_EQ(back.size(), values.size());
+        EXPECT_LE(RelativeError(values, back), Bound(codec));
+      }
+    }
+  }
+}
+
+// An error that is small beside the outliers may be large beside the rest.
+TEST(CodecTest, OutlierChannelsOfKeysDoNotDrownTheOthers) {
+  for (const Codec codec : kLossy) {
+    SCOPED_TRACE(Case(codec, kLlama));
+    KvValues values = GaussianValues(kLlama, kMeasuredSeed, kOutlier);
+    KvValues back = DecodeValues(codec, kLlama, EncodeValues(codec, kLlama, values).bytes);
+    for (size_t i = 0; i < values.size(); i += 32) values[i] = back[i] = 0;
+    EXPECT_LE(RelativeError(values, back), Bound(codec));
+  }
+}
+
+TEST(CodecTest, ExactCodecsAreBitwise) {
+  const uint64_t seed = testing::TestSeed();
+  for (const Codec codec : kExact) {
+    for (const KvShape& shape : ShapesThatShrink(codec)) {
+      ExpectBitwise(codec, codec, shape, GaussianValues(shape, seed));
+      ExpectBitwise(codec, codec, shape, KvValues(RawBytes(shape) / 2, 0x4049));
+      ExpectBitwise(codec, codec, shape, KvValues(RawBytes(shape) / 2, 0x8000));  // -0
+      ExpectBitwise(codec, codec, shape, KvValues(RawBytes(shape) / 2, 0x0003));  // Subnormal.
+      KvValues sparse = GaussianValues(shape, seed);
+      for (size_t i = 0; i < sparse.size(); i += 2) sparse[i] = 0;
+      ExpectBitwise(codec, codec, shape, sparse);
+    }
+  }
+}
+
+TEST(CodecTest, OutlierChannelsArePacked) {
+  ExpectBitwise(Codec::kPackedExponents, Codec::kPackedExponents, kLlama,
+                GaussianValues(kLlama, testing::TestSeed(), kOutlier));
+}
+
+TEST(CodecTest, ExponentsAreEscapedUpToTheirRoomAndThenStayRaw) {
+  const uint32_t room = PackedPlaneOf(kSmall).most_escapes();
+  KvValues values(RawBytes(kSmall) / 2, kBf16One);
+  const auto plane = std::span(values).first(PlaneElements(kSmall));
+  for (uint32_t i = 0; i < room; ++i) plane[i * 7 + 1] = 0x1000 + i;
+  ExpectBitwise(Codec::kPackedExponents, Codec::kPackedExponents, kSmall, values);
+  plane[room * 7 + 1] = 0x1000;
+  ExpectBitwise(Codec::kPackedExponents, Codec::kRaw, kSmall, values);
+}
+
+TEST(CodecTest, BlocksOfAnyBitsAreBitwiseOrRaw) {
+  std::mt19937_64 random(testing::TestSeed());
+  for (const KvShape& shape : KvShapes()) {
+    KvValues values(RawBytes(shape) / 2);
+    for (uint16_t& value : values) value = static_cast<uint16_t>(random());
+    for (const Codec codec : kExact) ExpectBitwise(codec, Codec::kRaw, shape, values);
+  }
+}
+
+TEST(CodecTest, ABlockWithNaNOrInfinityStaysRaw) {
+  for (const Codec codec : kAllCodecs) {
+    for (const uint16_t odd : {0x7f80, 0xff80, 0x7f81, 0xffc1, 0x7fff}) {
+      for (const size_t place : {size_t{0}, size_t{2047}, RawBytes(kSmall) / 2 - 1}) {
+        KvValues values = GaussianValues(kSmall, place);
+        values[place] = odd;
+        ExpectBitwise(codec, Codec::kRaw, kSmall, values);
+        values.assign(values.size(), kBf16Largest);  // Its exponent is next to NaN's.
+        values[place] = odd;
+        ExpectBitwise(codec, Codec::kRaw, kSmall, values);
+      }
+    }
+  }
+}
+
+TEST(CodecTest, ABlockThatWouldNotShrinkStaysRaw) {
+  constexpr KvShape kOneToken = {
+      .layers = 2, .axes = 1, .tokens = 1, .kv_heads = 2, .head_dim = 64};
+  ExpectBitwise(Codec::kInt8, Codec::kRaw, kOneToken, GaussianValues(kOneToken, 1));
+}
+
+// Zeros, the smallest and the largest numbers: finite, and within a step of what they were.
+TEST(CodecTest, LossyCodecsTakeEveryFiniteMagnitude) {
+  for (const Codec codec : kLossy) {
+    for (const uint16_t value : {0x0000, 0x8000, 0x0001, 0x8001, 0x0080, 0x7f7f, 0xff7f, 0x7f00}) {
+      SCOPED_TRACE(Case(codec, kSmall) + ", value " + std::to_string(value));
+      KvValues values(RawBytes(kSmall) / 2, value);
+      for (size_t i = 0; i < values.size(); i += 3) values[i] = 0;
+      const Encoded encoded = EncodeValues(codec, kSmall, values);
+      EXPECT_EQ(encoded.outcome.codec, codec);
+      const KvValues back = DecodeValues(codec, kSmall, encoded.bytes);
+      ASSERT_EQ(back.size(), values.size());
+      for (size_t i = 0; i < values.size(); ++i) {
+        const double was = FloatFromBf16(values[i]);
+        const double is = FloatFromBf16(back[i]);
+        ASSERT_LE(std::abs(is - was), std::abs(was) * 0.01) << i;
+      }
+    }
+  }
+}
+
+TEST(CodecTest, EqualBlocksHaveEqualEncodings) {
+  for (const Codec codec : kAllCodecs) {
+    for (const KvShape& shape : KvShapes()) {
+      SCOPED_TRACE(Case(codec, shape));
+      const KvValues values = GaussianValues(shape, 3);
+      const Encoded first = EncodeValues(codec, shape, values);
+      // Another poison: whatever shows through is padding that nobody wrote.
+      std::vector<std::byte> again(MaxEncodedBytes(shape), std::byte{0x5a});
+      const CodecBlock block = {.source = std::as_bytes(std::span(values)).data(),
+                                .source_bytes = RawBytes(shape),
+                                .destination = again.data(),
+                                .destination_bytes = again.size()};
+      CodecOutcome outcome;
+      ASSERT_EQ(
+          EncodeOnHost(
+              {.codec = codec, .shape = shape, .blocks = &block, .outcomes = &outcome, .count = 1}),
+          0);
+      again.resize(outcome.bytes);
+      EXPECT_TRUE(again == first.bytes);
+    }
+  }
+}
+
+TEST(CodecTest, BlocksOfALaunchAreIndependent) {
+  KvValues values[] = {GaussianValues(kSmall, 1), GaussianValues(kSmall, 2),
+                       GaussianValues(kSmall, 3)};
+  values[1][5] = 0x7f80;
+  std::vector<std::byte> out(3 * MaxEncodedBytes(kSmall));
+  std::vector<CodecBlock> blocks;
+  for (size_t i = 0; i < 3; ++i) {
+    blocks.push_back({.source = std::as_bytes(std::span(values[i])).data(),
+                      .source_bytes = RawBytes(kSmall),
+                      .destination = &out[i * MaxEncodedBytes(kSmall)],
+                      .destination_bytes = MaxEncodedBytes(kSmall)});
+  }
+  std::vector<CodecOutcome> outcomes(3);
+  ASSERT_EQ(EncodeOnHost({.codec = Codec::kInt8,
+                          .shape = kSmall,
+                          .blocks = blocks.data(),
+                          .outcomes = outcomes.data(),
+                          .count = 3}),
+            0);
+  for (size_t i = 0; i < 3; ++i) {
+    const Encoded alone = EncodeValues(Codec::kInt8, kSmall, values[i]);
+    EXPECT_EQ(outcomes[i].codec, i == 1 ? Codec::kRaw : Codec::kInt8);
+    ASSERT_EQ(outcomes[i].bytes, alone.bytes.size());
+    EXPECT_TRUE(std::equal(alone.bytes.begin(), alone.bytes.end(), blocks[i].destination));
+  }
+}
+
+}  // namespace
+}  // namespace kvtier::kernels
