@@ -13,7 +13,7 @@ constexpr PoolWorker kLane{2};  // The last worker is a copy lane: it holds slot
 
 }  // namespace
 
-// One in so many operations; a crash empties a good part of the pool.
+// A crash is the rarest: it empties a good part of the pool.
 const std::array<BlockTableModel::Operation, 16> BlockTableModel::kOperations = {{
     {"append", 300, &BlockTableModel::Append},
     {"begin", 150, &BlockTableModel::Begin},
@@ -114,6 +114,10 @@ bool BlockTableModel::IsAhead(const Sequence& a, const Sequence& b) {
 
 uint32_t BlockTableModel::TokensIn(const Sequence& sequence, size_t block) {
   return static_cast<uint32_t>(std::min<size_t>(kTokens, sequence.tokens.size() - block * kTokens));
+}
+
+std::span<const uint64_t> BlockTableModel::TokensOf(const Sequence& sequence, size_t block) {
+  return std::span(sequence.tokens).subspan(block * kTokens, TokensIn(sequence, block));
 }
 
 BlockTableModel::Sequence* BlockTableModel::Any() {
@@ -239,8 +243,8 @@ bool BlockTableModel::Cache() {
   EXPECT_EQ(sealed.status(), absl::OkStatus());
   EXPECT_EQ(*sealed, block->slot);
   block->sealed = true;
-  block->tokens.assign(sequence->tokens.begin() + at * kTokens,
-                       sequence->tokens.begin() + (at + 1) * kTokens);
+  const std::span<const uint64_t> tokens = TokensOf(*sequence, at);
+  block->tokens.assign(tokens.begin(), tokens.end());
   const bool kept = std::find(cached_.begin(), cached_.end(), block) != cached_.end();
   EXPECT_EQ(slots_.Keep(*sealed).code(),
             kept ? absl::StatusCode::kAlreadyExists : absl::StatusCode::kOk);
@@ -359,10 +363,10 @@ void BlockTableModel::CheckSequence(const Sequence& sequence) {
     const BlockPtr& block = sequence.blocks[at];
     same = slots[at] == (block == nullptr ? kNoSlot : block->slot.index);
     if (!same) break;
-    const auto tokens = sequence.tokens.begin() + at * kTokens;
+    const std::span<const uint64_t> tokens = TokensOf(sequence, at);
     const uint64_t* const bytes =
         block == nullptr ? sequence.saved.at(at).data() : Memory(slots[at]);
-    same = std::equal(bytes, bytes + TokensIn(sequence, at), tokens);
+    same = std::equal(tokens.begin(), tokens.end(), bytes);
   }
   EXPECT_TRUE(same) << "sequence " << sequence.started << " reads other than it wrote";
 }

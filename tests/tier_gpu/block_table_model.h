@@ -47,7 +47,7 @@ class BlockTableModel {
  private:
   // Small: most operations meet others' blocks, and the pool is full half of the time.
   static constexpr uint32_t kSlots = 48;
-  static constexpr uint32_t kTokens = 4;  // Of a block.
+  static constexpr size_t kTokens = 4;  // Of a block.
   static constexpr size_t kMaxSequences = 20;
   static constexpr size_t kMaxCached = 12;
   static constexpr size_t kMaxLane = 4;
@@ -93,6 +93,7 @@ class BlockTableModel {
   long AwayHolds(const Block* block) const;
   static bool IsAhead(const Sequence& a, const Sequence& b);
   static uint32_t TokensIn(const Sequence& sequence, size_t block);
+  static std::span<const uint64_t> TokensOf(const Sequence& sequence, size_t block);
   uint64_t* Memory(uint32_t slot) { return &memory_[size_t{slot} * kTokens]; }
   // Null: there is none.
   Sequence* Any();
