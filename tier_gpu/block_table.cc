@@ -111,7 +111,6 @@ absl::StatusOr<Appended> BlockTable::Append(SequenceId id, uint32_t tokens) {
   if (facts.away) return IsAway(id);
   if (tokens == 0) return absl::InvalidArgumentError("0 tokens to append");
 
-  Appended appended{.position = facts.tokens};
   const uint64_t room = sequence->slots.size() * uint64_t{block_tokens_};
   bool copies = room > facts.tokens && !slots_->writable(facts.worker, sequence->slots.back());
 #ifdef KVTIER_PLANT_WRITE_SHARED
@@ -126,14 +125,16 @@ absl::StatusOr<Appended> BlockTable::Append(SequenceId id, uint32_t tokens) {
                      " tokens; ", slots_->free_slots(), " of ", slots_->slots(), " are free, ",
                      slots_->draining_slots(), " wait for compute to retire"));
   }
+  if (copies) KVT_RETURN_IF_ERROR(CheckInFlight(facts.worker));
+  // Filled in where it is returned: copied there, the call takes twice as long.
+  absl::StatusOr<Appended> appended(Appended{.position = facts.tokens});
   if (copies) {
-    KVT_RETURN_IF_ERROR(CheckInFlight(facts.worker));
-    const uint32_t from = sequence->slots.back();
+    uint32_t& last = sequence->slots.back();
     const uint32_t to = slots_->Allocate(facts.worker)->index;
-    appended.copy = BlockCopy{
-        .from = from, .to = to, .tokens = TokensIn(*sequence, sequence->slots.size() - 1)};
-    Release(*sequence, from);
-    sequence->slots.back() = to;
+    const uint32_t tokens_in = TokensIn(*sequence, sequence->slots.size() - 1);
+    appended->copy = BlockCopy{.from = last, .to = to, .tokens = tokens_in};
+    Release(*sequence, last);
+    last = to;
   }
   for (uint64_t i = 0; i < blocks; ++i) {
     sequence->slots.push_back(slots_->Allocate(facts.worker)->index);
@@ -230,13 +231,16 @@ absl::StatusOr<std::vector<SwapCopy>> BlockTable::SwapOut(std::span<const Sequen
     KVT_RETURN_IF_ERROR(CheckInFlight(sequence->facts.worker));
   }
   // All of them first: what they share among themselves goes too.
+  size_t blocks = 0;
   for (const SequenceId id : ids) {
     Sequence* const sequence = Find(id);
+    blocks += sequence->slots.size();
     if (sequence->facts.away) continue;
     sequence->facts.away = true;
     for (const uint32_t slot : sequence->slots) ++away_holds_[slot];
   }
   std::vector<SwapCopy> copies;
+  copies.reserve(blocks);
   for (const SequenceId id : ids) LetGo(id, Find(id), &copies);
   return copies;
 }
