@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <numeric>
 #include <random>
 #include <string>
 #include <utility>
@@ -145,8 +146,8 @@ class TableRun {
 double PlainTables() {
   absl::flat_hash_map<uint64_t, std::pair<uint64_t, std::vector<uint32_t>>> tables;
   std::vector<uint32_t> counts(kSlots, 0);
-  std::vector<uint32_t> free;
-  for (uint32_t i = 0; i < kSlots; ++i) free.push_back(i);
+  std::vector<uint32_t> free(kSlots);
+  std::iota(free.begin(), free.end(), 0);
   for (uint64_t i = 0; i < kSequences; ++i) tables[i].first = kMeanPromptTokens + i;
   const absl::Time started = absl::Now();
   for (uint32_t step = 0; step < kDecodeSteps; ++step) {
