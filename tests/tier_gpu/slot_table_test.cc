@@ -1,0 +1,206 @@
+#include "tier_gpu/slot_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace kvtier {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr PoolWorker kA{0};
+constexpr PoolWorker kB{1};
+
+class SlotTableTest : public ::testing::Test {
+ protected:
+  ~SlotTableTest() override { table_.Audit(); }
+  SlotRef Allocate(PoolWorker worker) {
+    const absl::StatusOr<SlotRef> slot = table_.Allocate(worker);
+    EXPECT_EQ(slot.status(), absl::OkStatus());
+    return slot.value_or(SlotRef{});
+  }
+  // In the cache, and held by nobody else.
+  SlotRef Cached() {
+    const SlotRef slot = Allocate(kA);
+    EXPECT_EQ(table_.Seal(slot), absl::OkStatus());
+    EXPECT_EQ(table_.Keep(slot), absl::OkStatus());
+    EXPECT_EQ(table_.Release(kA, slot), absl::OkStatus());
+    return slot;
+  }
+
+  SlotTable table_{{.slots = 3, .workers = 2}};
+};
+
+TEST_F(SlotTableTest, EverySlotIsHandedOutOnceAndThenNoneIsLeft) {
+  EXPECT_EQ(Allocate(kA).index, 0);
+  EXPECT_EQ(Allocate(kB).index, 1);
+  EXPECT_EQ(Allocate(kA).index, 2);
+  const absl::Status none = table_.Allocate(kA).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(none));
+  EXPECT_THAT(std::string(none.message()), HasSubstr("none of 3 slots is free, 0 wait"));
+  EXPECT_EQ(table_.used_slots(), 3);
+}
+
+TEST_F(SlotTableTest, ASlotLivesFromFillingToSealedToDrainingToFree) {
+  ASSERT_EQ(table_.Begin(kA, 1), absl::OkStatus());
+  const SlotRef slot = Allocate(kA);
+  EXPECT_EQ(table_.state(slot.index), SlotState::kFilling);
+  ASSERT_EQ(table_.Seal(slot), absl::OkStatus());
+  ASSERT_EQ(table_.Seal(slot), absl::OkStatus());  // Twice is once.
+  EXPECT_EQ(table_.state(slot.index), SlotState::kSealed);
+  ASSERT_EQ(table_.Release(kA, slot), absl::OkStatus());
+  EXPECT_EQ(table_.state(slot.index), SlotState::kDraining);
+  EXPECT_EQ(table_.draining_slots(), 1);
+  ASSERT_EQ(table_.Retire(kA, 1), absl::OkStatus());
+  EXPECT_EQ(table_.state(slot.index), SlotState::kFree);
+  EXPECT_EQ(table_.draining_slots(), 0);
+  EXPECT_FALSE(table_.sealed(Allocate(kA).index));
+}
+
+TEST_F(SlotTableTest, ASlotIsReusedOnlyPastTheStepThatReadIt) {
+  ASSERT_EQ(table_.Begin(kA, 4), absl::OkStatus());
+  const SlotRef slot = Allocate(kA);
+  ASSERT_EQ(table_.Begin(kA, 7), absl::OkStatus());
+  ASSERT_EQ(table_.Release(kA, slot), absl::OkStatus());
+  ASSERT_EQ(table_.Begin(kA, 9), absl::OkStatus());
+  ASSERT_EQ(table_.Retire(kA, 6), absl::OkStatus());
+  EXPECT_EQ(table_.free_slots(), 2);
+  ASSERT_EQ(table_.Retire(kA, 7), absl::OkStatus());
+  EXPECT_EQ(table_.free_slots(), 3);
+}
+
+TEST_F(SlotTableTest, ASlotThatNothingInFlightCanReadIsFreeAtOnce) {
+  ASSERT_EQ(table_.Begin(kA, 1), absl::OkStatus());
+  ASSERT_EQ(table_.Retire(kA, 1), absl::OkStatus());
+  ASSERT_EQ(table_.Release(kA, Allocate(kA)), absl::OkStatus());
+  EXPECT_EQ(table_.free_slots(), 3);
+}
+
+TEST_F(SlotTableTest, EveryWorkerThatReadASlotHasToBeDoneWithIt) {
+  ASSERT_EQ(table_.Begin(kA, 1), absl::OkStatus());
+  ASSERT_EQ(table_.Begin(kB, 1), absl::OkStatus());
+  const SlotRef slot = Allocate(kA);
+  ASSERT_EQ(table_.Hold(kB, slot), absl::OkStatus());
+  ASSERT_EQ(table_.Release(kA, slot), absl::OkStatus());
+  ASSERT_EQ(table_.Release(kB, slot), absl::OkStatus());
+  ASSERT_EQ(table_.Retire(kB, 1), absl::OkStatus());
+  EXPECT_EQ(table_.state(slot.index), SlotState::kDraining);
+  ASSERT_EQ(table_.Retire(kA, 1), absl::OkStatus());
+  EXPECT_EQ(table_.state(slot.index), SlotState::kFree);
+}
+
+// Held again before its step retired: the later step counts.
+TEST_F(SlotTableTest, ASecondHoldMovesTheEndToItsOwnStep) {
+  const SlotRef slot = Cached();
+  for (const uint64_t step : {1, 2}) {
+    ASSERT_EQ(table_.Begin(kA, step), absl::OkStatus());
+    ASSERT_EQ(table_.Hold(kA, slot), absl::OkStatus());
+    ASSERT_EQ(table_.Release(kA, slot), absl::OkStatus());
+  }
+  ASSERT_EQ(table_.Drop(slot), absl::OkStatus());
+  ASSERT_EQ(table_.Retire(kA, 1), absl::OkStatus());
+  EXPECT_EQ(table_.state(slot.index), SlotState::kDraining);
+  ASSERT_EQ(table_.Retire(kA, 2), absl::OkStatus());
+  EXPECT_EQ(table_.state(slot.index), SlotState::kFree);
+}
+
+TEST_F(SlotTableTest, AStaleNameIsRefusedEverywhere) {
+  const SlotRef stale = Allocate(kA);
+  ASSERT_EQ(table_.Release(kA, stale), absl::OkStatus());
+  const absl::Status held_by_nobody = table_.Check(stale);
+  EXPECT_THAT(std::string(held_by_nobody.message()), HasSubstr("held by nobody"));
+  const SlotRef now = Allocate(kA);
+  ASSERT_EQ(now.index, stale.index);
+  EXPECT_EQ(now.generation, stale.generation + 1);
+  EXPECT_TRUE(absl::IsAborted(table_.Check(stale)));
+  EXPECT_TRUE(absl::IsAborted(table_.Hold(kA, stale)));
+  EXPECT_TRUE(absl::IsAborted(table_.Release(kA, stale)));
+  EXPECT_TRUE(absl::IsAborted(table_.Seal(stale)));
+  EXPECT_TRUE(absl::IsAborted(table_.Keep(stale)));
+  EXPECT_TRUE(absl::IsAborted(table_.Drop(stale)));
+  EXPECT_TRUE(absl::IsAborted(table_.Check({.index = 3, .generation = 1})));
+  EXPECT_EQ(table_.Check(now), absl::OkStatus());
+  EXPECT_THAT(std::string(table_.Check(stale).message()),
+              HasSubstr("slot 0 is of generation 2, not 1"));
+}
+
+TEST_F(SlotTableTest, OnlyAHolderReleases) {
+  const SlotRef slot = Allocate(kA);
+  const absl::Status refused = table_.Release(kB, slot);
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused));
+  EXPECT_EQ(refused.message(), "worker 1 does not hold slot 0");
+  EXPECT_EQ(table_.holds(kA, slot.index), 1);
+}
+
+TEST_F(SlotTableTest, TheCacheKeepsSealedSlotsOnce) {
+  const SlotRef slot = Allocate(kA);
+  EXPECT_TRUE(absl::IsFailedPrecondition(table_.Keep(slot)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(table_.Drop(slot)));
+  ASSERT_EQ(table_.Seal(slot), absl::OkStatus());
+  ASSERT_EQ(table_.Keep(slot), absl::OkStatus());
+  EXPECT_TRUE(absl::IsAlreadyExists(table_.Keep(slot)));
+  EXPECT_EQ(table_.holds(slot.index), 2);
+  ASSERT_EQ(table_.Release(kA, slot), absl::OkStatus());
+  EXPECT_EQ(table_.state(slot.index), SlotState::kSealed);
+  ASSERT_EQ(table_.Drop(slot), absl::OkStatus());
+  EXPECT_EQ(table_.state(slot.index), SlotState::kFree);
+}
+
+TEST_F(SlotTableTest, OnlyALoneHolderWritesInPlace) {
+  const SlotRef slot = Allocate(kA);
+  EXPECT_TRUE(table_.writable(kA, slot.index));
+  ASSERT_EQ(table_.Begin(kB, 1), absl::OkStatus());
+  ASSERT_EQ(table_.Hold(kB, slot), absl::OkStatus());
+  EXPECT_FALSE(table_.writable(kA, slot.index));
+  ASSERT_EQ(table_.Release(kB, slot), absl::OkStatus());
+  EXPECT_FALSE(table_.writable(kA, slot.index));  // Step 1 of the other may read it.
+  ASSERT_EQ(table_.Retire(kB, 1), absl::OkStatus());
+  EXPECT_TRUE(table_.writable(kA, slot.index));
+  ASSERT_EQ(table_.Seal(slot), absl::OkStatus());
+  EXPECT_FALSE(table_.writable(kA, slot.index));
+}
+
+TEST_F(SlotTableTest, StepsOnlyGrowAndRetireAfterTheyBegan) {
+  ASSERT_EQ(table_.Begin(kA, 5), absl::OkStatus());
+  EXPECT_TRUE(absl::IsInvalidArgument(table_.Begin(kA, 5)));
+  EXPECT_TRUE(absl::IsInvalidArgument(table_.Retire(kA, 6)));
+  ASSERT_EQ(table_.Retire(kA, 5), absl::OkStatus());
+  ASSERT_EQ(table_.Retire(kA, 3), absl::OkStatus());  // Known already.
+  EXPECT_EQ(table_.retired(kA), 5);
+  EXPECT_TRUE(absl::IsInvalidArgument(table_.Begin(kB, 0)));
+}
+
+TEST_F(SlotTableTest, ACrashGivesBackAllButWhatOthersHave) {
+  const SlotRef cached = Cached();
+  const SlotRef shared = Allocate(kA);
+  ASSERT_EQ(table_.Begin(kA, 1), absl::OkStatus());
+  for (const SlotRef slot : {cached, cached, shared}) {
+    ASSERT_EQ(table_.Hold(kA, slot), absl::OkStatus());
+  }
+  ASSERT_EQ(table_.Hold(kB, shared), absl::OkStatus());
+  ASSERT_EQ(table_.Release(kA, Allocate(kA)), absl::OkStatus());  // Draining.
+  EXPECT_EQ(table_.free_slots(), 0);
+  table_.Crash(kA);
+  EXPECT_EQ(table_.free_slots(), 1);
+  EXPECT_EQ(table_.holds(cached.index), 1);
+  EXPECT_EQ(table_.holds(shared.index), 1);
+  EXPECT_EQ(table_.Check(cached), absl::OkStatus());
+  EXPECT_EQ(table_.Begin(kA, 1), absl::OkStatus());  // The next worker of this number.
+}
+
+// The dead worker's steps are over, the others' are not.
+TEST_F(SlotTableTest, ACrashRetiresOnlyTheDeadWorkersSteps) {
+  const SlotRef slot = Allocate(kA);
+  ASSERT_EQ(table_.Hold(kB, slot), absl::OkStatus());
+  ASSERT_EQ(table_.Begin(kB, 1), absl::OkStatus());
+  ASSERT_EQ(table_.Release(kB, slot), absl::OkStatus());
+  table_.Crash(kA);
+  EXPECT_EQ(table_.state(slot.index), SlotState::kDraining);
+  ASSERT_EQ(table_.Retire(kB, 1), absl::OkStatus());
+  EXPECT_EQ(table_.state(slot.index), SlotState::kFree);
+}
+
+}  // namespace
+}  // namespace kvtier

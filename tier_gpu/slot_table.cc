@@ -1,0 +1,241 @@
+#include "tier_gpu/slot_table.h"
+
+#include <algorithm>
+
+#include "absl/base/optimization.h"
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+
+SlotTable::SlotTable(Options options) {
+  KVT_CHECK(options.slots > 0 && options.slots < kNone && options.workers > 0);
+  slots_.resize(options.slots);
+  uses_.resize(size_t{options.slots} * options.workers);
+  workers_.resize(options.workers);
+  free_.reserve(options.slots);
+  for (uint32_t index = options.slots; index > 0; --index) free_.push_back(index - 1);
+}
+
+absl::Status SlotTable::Check(SlotRef slot) const {
+  if (ABSL_PREDICT_FALSE(slot.index >= slots_.size())) {
+    return absl::AbortedError(absl::StrCat("slot ", slot.index, " of ", slots_.size()));
+  }
+  const Slot& now = slots_[slot.index];
+  if (ABSL_PREDICT_FALSE(slot.generation != now.generation || now.holds == 0)) {
+    return absl::AbortedError(
+        absl::StrCat("slot ", slot.index, " is of generation ", now.generation,
+                     now.holds == 0 ? " and held by nobody" : "", ", not ", slot.generation));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SlotRef> SlotTable::Allocate(PoolWorker worker) {
+  KVT_CHECK(static_cast<size_t>(worker) < workers_.size());
+  if (free_.empty()) {
+    return absl::ResourceExhaustedError(absl::StrCat("none of ", slots_.size(), " slots is free, ",
+                                                     draining_, " wait for compute to retire"));
+  }
+  const uint32_t index = free_.back();
+  free_.pop_back();
+  Slot& slot = slots_[index];
+  slot.holds = 1;
+  slot.sealed = false;
+  UseOf(worker, index).holds = 1;
+  return SlotRef{index, slot.generation};
+}
+
+absl::Status SlotTable::Hold(PoolWorker worker, SlotRef slot) {
+  KVT_CHECK(static_cast<size_t>(worker) < workers_.size());
+  KVT_RETURN_IF_ERROR(Check(slot));
+  ++slots_[slot.index].holds;
+  ++UseOf(worker, slot.index).holds;
+  return absl::OkStatus();
+}
+
+absl::Status SlotTable::Release(PoolWorker worker, SlotRef slot) {
+  KVT_CHECK(static_cast<size_t>(worker) < workers_.size());
+  KVT_RETURN_IF_ERROR(Check(slot));
+  Use& use = UseOf(worker, slot.index);
+  if (use.holds == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("worker ", static_cast<uint32_t>(worker), " does not hold slot ", slot.index));
+  }
+#ifdef KVTIER_PLANT_REUSE_BEFORE_RETIRE
+  --use.holds;
+#else
+  // Linked before the hold ends: a slot without either would be free.
+  if (--use.holds == 0 && of(worker).begun > of(worker).retired) Link(worker, slot.index);
+#endif
+  EndHold(slot.index);
+  return absl::OkStatus();
+}
+
+void SlotTable::EndHold(uint32_t index) {
+  Slot& slot = slots_[index];
+  if (--slot.holds > 0) return;
+  ++slot.generation;
+  if (slot.readers > 0) {
+    ++draining_;
+  } else {
+    free_.push_back(index);
+  }
+}
+
+// Steps only grow, so the end of the list is the place. A use that is linked already
+// (held again before its steps retired) moves there.
+void SlotTable::Link(PoolWorker worker, uint32_t index) {
+  Use& use = UseOf(worker, index);
+  if (use.linked) {
+    Unlink(worker, index);
+  } else {
+    ++slots_[index].readers;
+  }
+  Worker& owner = of(worker);
+  use.linked = true;
+  use.step = owner.begun;
+  use.before = owner.newest;
+  use.after = kNone;
+  (owner.newest == kNone ? owner.oldest : UseOf(worker, owner.newest).after) = index;
+  owner.newest = index;
+}
+
+void SlotTable::Unlink(PoolWorker worker, uint32_t index) {
+  Use& use = UseOf(worker, index);
+  Worker& owner = of(worker);
+  (use.before == kNone ? owner.oldest : UseOf(worker, use.before).after) = use.after;
+  (use.after == kNone ? owner.newest : UseOf(worker, use.after).before) = use.before;
+  use.linked = false;
+}
+
+void SlotTable::EndReading(PoolWorker worker, uint32_t index) {
+  Unlink(worker, index);
+  Slot& slot = slots_[index];
+  if (--slot.readers > 0 || slot.holds > 0) return;
+  --draining_;
+  free_.push_back(index);
+}
+
+absl::Status SlotTable::Seal(SlotRef slot) {
+  KVT_RETURN_IF_ERROR(Check(slot));
+  slots_[slot.index].sealed = true;
+  return absl::OkStatus();
+}
+
+absl::Status SlotTable::Keep(SlotRef slot) {
+  KVT_RETURN_IF_ERROR(Check(slot));
+  Slot& kept = slots_[slot.index];
+  if (!kept.sealed) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("slot ", slot.index, " is not sealed: its bytes may still change"));
+  }
+  if (kept.kept) {
+    return absl::AlreadyExistsError(absl::StrCat("the cache keeps slot ", slot.index, " already"));
+  }
+  kept.kept = true;
+  ++kept.holds;
+  return absl::OkStatus();
+}
+
+absl::Status SlotTable::Drop(SlotRef slot) {
+  KVT_RETURN_IF_ERROR(Check(slot));
+  if (!slots_[slot.index].kept) {
+    return absl::FailedPreconditionError(absl::StrCat("the cache does not keep slot ", slot.index));
+  }
+  slots_[slot.index].kept = false;
+  EndHold(slot.index);
+  return absl::OkStatus();
+}
+
+absl::Status SlotTable::Begin(PoolWorker worker, uint64_t step) {
+  KVT_CHECK(static_cast<size_t>(worker) < workers_.size());
+  Worker& owner = of(worker);
+  if (step <= owner.begun) {
+    return absl::InvalidArgumentError(absl::StrCat("step ", step, " of worker ",
+                                                   static_cast<uint32_t>(worker), " is not past ",
+                                                   owner.begun, ", which began last"));
+  }
+  owner.begun = step;
+  return absl::OkStatus();
+}
+
+absl::Status SlotTable::Retire(PoolWorker worker, uint64_t step) {
+  KVT_CHECK(static_cast<size_t>(worker) < workers_.size());
+  Worker& owner = of(worker);
+  if (step > owner.begun) {
+    return absl::InvalidArgumentError(absl::StrCat("step ", step, " of worker ",
+                                                   static_cast<uint32_t>(worker), " is past ",
+                                                   owner.begun, ", which began last"));
+  }
+  owner.retired = std::max(owner.retired, step);
+  while (owner.oldest != kNone && UseOf(worker, owner.oldest).step <= owner.retired) {
+    EndReading(worker, owner.oldest);
+  }
+  return absl::OkStatus();
+}
+
+void SlotTable::Crash(PoolWorker worker) {
+  KVT_CHECK(static_cast<size_t>(worker) < workers_.size());
+  Worker& owner = of(worker);
+  while (owner.oldest != kNone) EndReading(worker, owner.oldest);
+  for (uint32_t index = 0; index < slots_.size(); ++index) {
+    for (Use& use = UseOf(worker, index); use.holds > 0;) {
+      --use.holds;
+      EndHold(index);
+    }
+  }
+  owner = Worker{};
+}
+
+SlotState SlotTable::state(uint32_t index) const {
+  const Slot& slot = slots_[index];
+  if (slot.holds > 0) return slot.sealed ? SlotState::kSealed : SlotState::kFilling;
+  return slot.readers > 0 ? SlotState::kDraining : SlotState::kFree;
+}
+
+void SlotTable::Audit() const {
+  std::vector<uint32_t> holds(slots_.size(), 0);
+  std::vector<uint32_t> readers(slots_.size(), 0);
+  for (uint32_t number = 0; number < workers_.size(); ++number) {
+    const auto worker = static_cast<PoolWorker>(number);
+    const Worker& owner = of(worker);
+    KVT_CHECK(owner.retired <= owner.begun);
+    uint64_t last = owner.retired + 1;
+    uint32_t before = kNone;
+    size_t linked = 0;
+    for (uint32_t index = owner.oldest; index != kNone; index = UseOf(worker, index).after) {
+      const Use& use = UseOf(worker, index);
+      KVT_CHECK(use.linked && use.before == before);
+      KVT_CHECK(use.step >= last && use.step <= owner.begun);
+      KVT_CHECK(++linked <= slots_.size());
+      last = use.step;
+      before = index;
+    }
+    KVT_CHECK(owner.newest == before);
+    for (uint32_t index = 0; index < slots_.size(); ++index) {
+      const Use& use = UseOf(worker, index);
+      holds[index] += use.holds;
+      readers[index] += use.linked ? 1 : 0;
+      linked -= use.linked ? 1 : 0;
+    }
+    KVT_CHECK(linked == 0);
+  }
+  std::vector<bool> is_free(slots_.size(), false);
+  for (const uint32_t index : free_) {
+    KVT_CHECK(index < slots_.size() && !is_free[index]);
+    is_free[index] = true;
+  }
+  size_t draining = 0;
+  for (uint32_t index = 0; index < slots_.size(); ++index) {
+    const Slot& slot = slots_[index];
+    KVT_CHECK(slot.holds == holds[index] + (slot.kept ? 1 : 0));
+    KVT_CHECK(slot.readers == readers[index]);
+    KVT_CHECK(!slot.kept || slot.sealed);
+    KVT_CHECK(is_free[index] == (slot.holds == 0 && slot.readers == 0));
+    draining += state(index) == SlotState::kDraining ? 1 : 0;
+  }
+  KVT_CHECK(draining == draining_);
+}
+
+}  // namespace kvtier
