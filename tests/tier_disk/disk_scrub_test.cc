@@ -219,13 +219,13 @@ TEST(DiskScrubModelTest, ACleanDiskRaisesNoAlarmUnderPutsReclaimsErasesAndCrashe
   const uint64_t first = testing::TestSeed();
   uint64_t verified = 0;
   uint64_t reclaimed = 0;
-  for (uint64_t seed = first; seed < first + 15; ++seed) {
+  for (uint64_t seed = first; seed < first + 5; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     RunUnderLoad(seed, &verified, &reclaimed);
     if (::testing::Test::HasFailure()) return;
   }
-  EXPECT_GT(verified, 5000);
-  EXPECT_GT(reclaimed, 500);
+  EXPECT_GT(verified, 1500);
+  EXPECT_GT(reclaimed, 150);
 }
 
 }  // namespace
