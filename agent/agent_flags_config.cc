@@ -15,19 +15,25 @@
 
 namespace kvtier {
 
+namespace {
+
+// Into the flag's value, or why not.
+template <typename T>
+bool Take(const absl::StatusOr<T>& parsed, T* value, std::string* error) {
+  if (parsed.ok()) *value = *parsed;
+  if (!parsed.ok()) *error = std::string(parsed.status().message());
+  return parsed.ok();
+}
+
+}  // namespace
+
 // A size flag: "64MiB".
 struct ByteSize {
   uint64_t bytes = 0;
 };
 
 bool AbslParseFlag(absl::string_view text, ByteSize* size, std::string* error) {
-  const absl::StatusOr<uint64_t> bytes = ParseBytes(text);
-  if (bytes.ok()) {
-    size->bytes = *bytes;
-  } else {
-    *error = std::string(bytes.status().message());
-  }
-  return bytes.ok();
+  return Take(ParseBytes(text), &size->bytes, error);
 }
 
 std::string AbslUnparseFlag(const ByteSize& size) { return absl::StrCat(size.bytes); }
@@ -40,9 +46,7 @@ struct ByteSizes {
 bool AbslParseFlag(absl::string_view text, ByteSizes* sizes, std::string* error) {
   sizes->bytes.clear();
   for (const absl::string_view part : absl::StrSplit(text, ',')) {
-    ByteSize size;
-    if (!AbslParseFlag(part, &size, error)) return false;
-    sizes->bytes.push_back(size.bytes);
+    if (!Take(ParseBytes(part), &sizes->bytes.emplace_back(), error)) return false;
   }
   return true;
 }
@@ -50,19 +54,13 @@ bool AbslParseFlag(absl::string_view text, ByteSizes* sizes, std::string* error)
 std::string AbslUnparseFlag(const ByteSizes& sizes) { return absl::StrJoin(sizes.bytes, ","); }
 
 bool AbslParseFlag(absl::string_view text, WritePolicy* policy, std::string* error) {
-  const absl::StatusOr<WritePolicy> parsed = ParseWritePolicy(text);
-  if (parsed.ok()) *policy = *parsed;
-  if (!parsed.ok()) *error = std::string(parsed.status().message());
-  return parsed.ok();
+  return Take(ParseWritePolicy(text), policy, error);
 }
 
 std::string AbslUnparseFlag(WritePolicy policy) { return WritePolicyName(policy); }
 
 bool AbslParseFlag(absl::string_view text, WriteMoment* moment, std::string* error) {
-  const absl::StatusOr<WriteMoment> parsed = ParseWriteMoment(text);
-  if (parsed.ok()) *moment = *parsed;
-  if (!parsed.ok()) *error = std::string(parsed.status().message());
-  return parsed.ok();
+  return Take(ParseWriteMoment(text), moment, error);
 }
 
 std::string AbslUnparseFlag(WriteMoment moment) { return WriteMomentName(moment); }

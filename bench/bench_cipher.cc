@@ -13,16 +13,21 @@
 #include <utility>
 #include <vector>
 
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "bench/figure.h"
+#include "bench/rounds.h"
 #include "core/check.h"
 #include "core/checksum.h"
 #include "tier_disk/cipher/record_cipher.h"
 #include "tier_disk/cipher/secret_key.h"
 #include "tier_disk/io/page_buffer.h"
+
+ABSL_FLAG(kvtier::bench::Rounds, rounds, {7}, "Rounds; the medians count.");
 
 namespace kvtier::bench {
 namespace {
@@ -34,10 +39,6 @@ struct Size {
   uint64_t bytes;
 };
 constexpr Size kSizes[] = {{"64KiB", 64 << 10}, {"2MiB", 2 << 20}};
-
-struct Options {
-  int rounds = 7;
-};
 
 OpeningId DrawOpening() {
   OpeningId opening;
@@ -120,14 +121,14 @@ double BytesPerSecond(const std::function<void()>& way) {
   return static_cast<double>(kRunBytes) / absl::ToDoubleSeconds(absl::Now() - started);
 }
 
-void Measure(const Size& size, const Options& options, PageBuffer* clear, PageBuffer* rest) {
+void Measure(const Size& size, int rounds, PageBuffer* clear, PageBuffer* rest) {
   CipherRun run(size.bytes, clear, rest);
   const std::vector<std::function<void()>> ways = {[&] { run.Copy(); }, [&] { run.Sum(); },
                                                    [&] { run.Seal(); }, [&] { run.Open(); },
                                                    [&] { run.OpenLater(); }};
   std::vector<std::vector<double>> speeds(ways.size());
   for (const auto& way : ways) way();  // Touches every page, and wakes the core.
-  for (int round = 0; round < options.rounds; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     for (size_t i = 0; i < ways.size(); ++i) speeds[i].push_back(BytesPerSecond(ways[i]));
   }
   const double copy = Median(speeds[0]);
@@ -146,17 +147,10 @@ void Measure(const Size& size, const Options& options, PageBuffer* clear, PageBu
 }
 
 int Main(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const absl::string_view flag = argv[i];
-    const char* value = i + 1 < argc ? argv[i + 1] : nullptr;
-    if (value != nullptr && flag == "--rounds" && std::atoi(value) > 0) {
-      options.rounds = std::atoi(value);
-    } else {
-      std::fprintf(stderr, "usage: %s [--rounds ROUNDS]\n", argv[0]);
-      return 2;
-    }
-  }
+  absl::SetProgramUsageMessage(
+      "What encryption at rest costs a block, beside memcpy and the checksum.");
+  absl::ParseCommandLine(argc, argv);
+  const int rounds = absl::GetFlag(FLAGS_rounds).count;
   PageBuffer clear(kRunBytes);
   PageBuffer rest(kRunBytes);
   std::mt19937_64 random(1);
@@ -164,7 +158,7 @@ int Main(int argc, char** argv) {
     const uint64_t word = random();
     std::memcpy(clear.bytes().data() + i, &word, sizeof(word));
   }
-  for (const Size& size : kSizes) Measure(size, options, &clear, &rest);
+  for (const Size& size : kSizes) Measure(size, rounds, &clear, &rest);
   return 0;
 }
 

@@ -3,18 +3,23 @@
 // Both sides: io_uring, O_DIRECT, registered files and buffers, the same block size and
 // queue depth, in turns. Reads are random over 1 GiB, writes sequential over space that
 // was written before; the tier's include the manifest, and every read is verified.
+#include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "bench/disk_recovery.h"
 #include "bench/figure.h"
 #include "bench/fio.h"
+#include "bench/rounds.h"
 #include "bench/tier_load.h"
 #include "core/call_on_executor.h"
 #include "core/lock_checks.h"
@@ -23,6 +28,13 @@
 #include "tier_disk/directory/open_disk.h"
 #include "tier_disk/disk_tier.h"
 #include "tier_host/arena.h"
+
+// clang-format off
+ABSL_FLAG(std::string, dir, "build/bench-disk", "Where the tier's and fio's files go; they are removed at the end.");
+ABSL_FLAG(double, seconds, 1.0, "Of each measurement.");
+ABSL_FLAG(kvtier::bench::Rounds, rounds, {5}, "Of ours and fio's in turns; medians of the ratios count.");
+ABSL_FLAG(std::string, size, "", "One block size alone: 64KiB, 512KiB, 2MiB or 8MiB; empty: all, and recovery.");
+// clang-format on
 
 namespace kvtier::bench {
 namespace {
@@ -48,13 +60,31 @@ constexpr Size kSizes[] = {{"64KiB", 64 * kKiB, 32},
 constexpr double kReadShare = 0.7;  // Of a mixed load.
 constexpr Size kLatencySize = kSizes[2];
 
-struct Options {
-  std::string directory = "build/bench-disk";
-  double seconds = 1.0;  // Of each measurement.
-  int rounds = 5;        // Of ours and fio's in turns; medians of the ratios count.
-  std::string size;      // Of kSizes: that one alone, and no recovery.
-  uint64_t many_blocks = 2'000'000;
+constexpr uint64_t kManyBlocks = 2'000'000;
+
+struct Options {  // As the flags.
+  std::string directory;
+  double seconds = 0;
+  int rounds = 0;
+  std::string size;
 };
+
+// Errors: kInvalidArgument, naming the flag and its value.
+absl::StatusOr<Options> OptionsFromFlags() {
+  const Options options{.directory = absl::GetFlag(FLAGS_dir),
+                        .seconds = absl::GetFlag(FLAGS_seconds),
+                        .rounds = absl::GetFlag(FLAGS_rounds).count,
+                        .size = absl::GetFlag(FLAGS_size)};
+  if (!(options.seconds > 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("--seconds=", options.seconds, ": not above 0"));
+  }
+  const bool known = std::any_of(std::begin(kSizes), std::end(kSizes),
+                                 [&](const Size& size) { return options.size == size.name; });
+  if (!options.size.empty() && !known) {
+    return absl::InvalidArgumentError(absl::StrCat("--size=", options.size, ": none of ours"));
+  }
+  return options;
+}
 
 // One tier and fio's file beside it, both written once: space that never was is slower.
 class Contest {
@@ -190,7 +220,7 @@ absl::Status Recovery(const Options& options) {
   KVT_ASSIGN_OR_RETURN(const DiskRecoveryFigures few, measure(100'000));
   PrintFigure("disk.recovery.100k", few.warm_seconds, "s", few.warm_seconds / kWarmSeconds100k,
               "promise_3s");
-  KVT_ASSIGN_OR_RETURN(const DiskRecoveryFigures many, measure(options.many_blocks));
+  KVT_ASSIGN_OR_RETURN(const DiskRecoveryFigures many, measure(kManyBlocks));
   PrintFigure("disk.manifest.us_per_block", many.commit_seconds_per_block * 1e6, "us",
               many.commit_seconds_per_block / few.commit_seconds_per_block, "100k_blocks");
   PrintFigure("disk.manifest.bytes_per_block", many.manifest_bytes_per_block, "B",
@@ -242,26 +272,14 @@ absl::Status Run(const Options& options) {
 }
 
 int Main(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const absl::string_view flag = argv[i];
-    const char* value = i + 1 < argc ? argv[i + 1] : nullptr;
-    if (value != nullptr && flag == "--dir") {
-      options.directory = value;
-    } else if (value != nullptr && flag == "--seconds" && std::atof(value) > 0) {
-      options.seconds = std::atof(value);
-    } else if (value != nullptr && flag == "--rounds" && std::atoi(value) > 0) {
-      options.rounds = std::atoi(value);
-    } else if (value != nullptr && flag == "--size") {
-      options.size = value;
-    } else {
-      std::fprintf(
-          stderr,
-          "usage: %s [--dir DIRECTORY] [--seconds SECONDS] [--rounds COUNT] [--size 2MiB]\n",
-          argv[0]);
-      return 2;
-    }
+  absl::SetProgramUsageMessage("The disk tier beside fio on the same file system.");
+  absl::ParseCommandLine(argc, argv);
+  const absl::StatusOr<Options> parsed = OptionsFromFlags();
+  if (!parsed.ok()) {
+    std::fprintf(stderr, "bench_disk: %s\n", std::string(parsed.status().message()).c_str());
+    return 2;
   }
+  const Options& options = *parsed;
   const absl::Status ran = Run(options);
   std::error_code error;
   std::filesystem::remove_all(options.directory + "/tier", error);

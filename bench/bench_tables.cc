@@ -15,13 +15,18 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "bench/figure.h"
+#include "bench/rounds.h"
 #include "core/check.h"
 #include "tier_gpu/block_table.h"
+
+ABSL_FLAG(kvtier::bench::Rounds, rounds, {7}, "Rounds; the medians count.");
 
 namespace kvtier::bench {
 namespace {
@@ -33,10 +38,6 @@ constexpr uint32_t kSequences = 256;          // Of a large batch.
 constexpr uint32_t kMeanPromptTokens = 3000;  // From 1000 to 5000.
 constexpr uint32_t kDecodeSteps = 512;
 constexpr PoolWorker kWorker{0};
-
-struct Options {
-  int rounds = 7;
-};
 
 class TableRun {
  public:
@@ -164,7 +165,7 @@ double PlainTables() {
   return kDecodeSteps * kSequences / seconds;
 }
 
-void Measure(const Options& options) {
+void Measure(int rounds) {
   TableRun run;
   std::vector<double> plain;
   struct Figure {
@@ -179,7 +180,7 @@ void Measure(const Options& options) {
                                  {"free_blocks", &TableRun::free, {}},
                                  {"append", &TableRun::append, {}}};
   run.Go();  // Touches every page, and wakes the core.
-  for (int round = 0; round < options.rounds; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     run.Go();
     for (Figure& figure : figures) figure.rates.push_back(run.*figure.rate);
     plain.push_back(PlainTables());
@@ -199,18 +200,11 @@ void Measure(const Options& options) {
 }
 
 int Main(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const absl::string_view flag = argv[i];
-    const char* value = i + 1 < argc ? argv[i + 1] : nullptr;
-    if (value != nullptr && flag == "--rounds" && std::atoi(value) > 0) {
-      options.rounds = std::atoi(value);
-    } else {
-      std::fprintf(stderr, "usage: %s [--rounds ROUNDS]\n", argv[0]);
-      return 2;
-    }
-  }
-  Measure(options);
+  absl::SetProgramUsageMessage(
+      "Rates of the block tables, beside what is promised and plain tables.");
+  absl::ParseCommandLine(argc, argv);
+  const int rounds = absl::GetFlag(FLAGS_rounds).count;
+  Measure(rounds);
   return 0;
 }
 

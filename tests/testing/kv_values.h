@@ -29,6 +29,9 @@ inline constexpr kernels::Codec kAllCodecs[] = {kernels::Codec::kRaw, kernels::C
                                                 kernels::Codec::kInt8, kernels::Codec::kInt4,
                                                 kernels::Codec::kPackedExponents};
 
+inline constexpr kernels::KvShape kSmallShape = {
+    .layers = 2, .tokens = 16, .kv_heads = 2, .head_dim = 128};
+
 // One token, the usual head sizes, groups that end early, one axis.
 inline std::vector<kernels::KvShape> KvShapes() {
   return {

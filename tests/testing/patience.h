@@ -10,14 +10,15 @@
 
 namespace kvtier::testing {
 
-inline double PatienceFactor() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr double kBuild = 4;
+inline constexpr bool kSanitized = true;
 #else
-  constexpr double kBuild = 1;
+inline constexpr bool kSanitized = false;
 #endif
+
+inline double PatienceFactor() {
   const char* const given = std::getenv("KVTIER_TEST_PATIENCE");
-  return kBuild * (given == nullptr ? 1 : std::strtod(given, nullptr));
+  return (kSanitized ? 4 : 1) * (given == nullptr ? 1 : std::strtod(given, nullptr));
 }
 
 // The bound `limit` of a quick build on a quiet machine, as it is here.

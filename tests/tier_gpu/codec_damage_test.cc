@@ -19,10 +19,10 @@ using testing::Encoded;
 using testing::EncodeValues;
 using testing::GaussianValues;
 using testing::kAllCodecs;
+using testing::kSmallShape;
 using testing::KvShapes;
 using testing::KvValues;
 
-constexpr KvShape kSmall = {.layers = 2, .tokens = 16, .kv_heads = 2, .head_dim = 128};
 constexpr std::byte kPoison{0xa5};
 
 // A launch whose one block is `source` in exactly its room and a destination of
@@ -59,9 +59,9 @@ std::span<const std::byte> BytesOf(const KvValues& values) {
 }
 
 TEST(CodecDamageTest, ALaunchThatCannotRunIsRefused) {
-  const KvValues values = GaussianValues(kSmall, 1);
-  Rig rig(BytesOf(values), MaxEncodedBytes(kSmall));
-  const CodecLaunch good = rig.Launch(Codec::kInt8, kSmall);
+  const KvValues values = GaussianValues(kSmallShape, 1);
+  Rig rig(BytesOf(values), MaxEncodedBytes(kSmallShape));
+  const CodecLaunch good = rig.Launch(Codec::kInt8, kSmallShape);
   std::vector<CodecLaunch> bad(5, good);
   bad[0].codec = static_cast<Codec>(5);
   bad[1].shape.head_dim = 24;
@@ -73,12 +73,12 @@ TEST(CodecDamageTest, ALaunchThatCannotRunIsRefused) {
     EXPECT_EQ(DecodeOnHost(launch), kInvalidLaunch);
   }
   EXPECT_EQ(EncodeOnHost(good), 0);
-  EXPECT_EQ(EncodeOnHost({.shape = kSmall}), 0) << "no blocks need no list";
+  EXPECT_EQ(EncodeOnHost({.shape = kSmallShape}), 0) << "no blocks need no list";
 }
 
 TEST(CodecDamageTest, ShapesOutsideTheirRangesAreNotEncodable) {
-  EXPECT_TRUE(IsEncodable(kSmall));
-  std::vector<KvShape> bad(10, kSmall);
+  EXPECT_TRUE(IsEncodable(kSmallShape));
+  std::vector<KvShape> bad(10, kSmallShape);
   bad[0].layers = 0;
   bad[1].layers = 4097;
   bad[2].axes = 0;
@@ -98,75 +98,76 @@ TEST(CodecDamageTest, ShapesOutsideTheirRangesAreNotEncodable) {
 }
 
 TEST(CodecDamageTest, ABlockWithTooLittleRoomIsNotConverted) {
-  const KvValues values = GaussianValues(kSmall, 1);
+  const KvValues values = GaussianValues(kSmallShape, 1);
   for (const Codec codec : kAllCodecs) {
-    Rig short_source(BytesOf(values).first(RawBytes(kSmall) - 1), MaxEncodedBytes(kSmall));
-    EXPECT_EQ(EncodeOnHost(short_source.Launch(codec, kSmall)), 0);
+    Rig short_source(BytesOf(values).first(RawBytes(kSmallShape) - 1),
+                     MaxEncodedBytes(kSmallShape));
+    EXPECT_EQ(EncodeOnHost(short_source.Launch(codec, kSmallShape)), 0);
     EXPECT_EQ(short_source.bytes(), 0U);
-    Rig short_destination(BytesOf(values), MaxEncodedBytes(kSmall) - 1);
-    EXPECT_EQ(EncodeOnHost(short_destination.Launch(codec, kSmall)), 0);
+    Rig short_destination(BytesOf(values), MaxEncodedBytes(kSmallShape) - 1);
+    EXPECT_EQ(EncodeOnHost(short_destination.Launch(codec, kSmallShape)), 0);
     EXPECT_EQ(short_destination.bytes(), 0U);
     EXPECT_TRUE(short_destination.GuardHolds());
-    const Encoded encoded = EncodeValues(codec, kSmall, values);
-    Rig decode(encoded.bytes, RawBytes(kSmall) - 1);
-    EXPECT_EQ(DecodeOnHost(decode.Launch(codec, kSmall)), 0);
+    const Encoded encoded = EncodeValues(codec, kSmallShape, values);
+    Rig decode(encoded.bytes, RawBytes(kSmallShape) - 1);
+    EXPECT_EQ(DecodeOnHost(decode.Launch(codec, kSmallShape)), 0);
     EXPECT_EQ(decode.bytes(), 0U);
     EXPECT_TRUE(decode.GuardHolds());
   }
 }
 
 TEST(CodecDamageTest, ACutEncodingIsNotTaken) {
-  const KvValues values = GaussianValues(kSmall, 1);
+  const KvValues values = GaussianValues(kSmallShape, 1);
   for (const Codec codec : kAllCodecs) {
-    const Encoded encoded = EncodeValues(codec, kSmall, values);
+    const Encoded encoded = EncodeValues(codec, kSmallShape, values);
     const size_t whole = encoded.bytes.size();
     for (const size_t kept : {size_t{0}, size_t{1}, size_t{63}, size_t{64}, whole / 2, whole - 1}) {
-      Rig rig(std::span(encoded.bytes).first(kept), RawBytes(kSmall));
-      EXPECT_EQ(DecodeOnHost(rig.Launch(codec, kSmall)), 0);
+      Rig rig(std::span(encoded.bytes).first(kept), RawBytes(kSmallShape));
+      EXPECT_EQ(DecodeOnHost(rig.Launch(codec, kSmallShape)), 0);
       EXPECT_EQ(rig.bytes(), 0U) << kept << " of " << whole;
     }
   }
 }
 
 TEST(CodecDamageTest, AnEncodingOfAnotherShapeOrCodecIsNotTaken) {
-  const KvValues values = GaussianValues(kSmall, 1);
-  KvShape other = kSmall;  // As large, and another order of the elements.
+  const KvValues values = GaussianValues(kSmallShape, 1);
+  KvShape other = kSmallShape;  // As large, and another order of the elements.
   std::swap(other.tokens, other.kv_heads);
   for (const Codec stored : kAllCodecs) {
-    const Encoded encoded = EncodeValues(stored, kSmall, values);
+    const Encoded encoded = EncodeValues(stored, kSmallShape, values);
     EXPECT_TRUE(DecodeValues(stored, other, encoded.bytes).empty());
     for (const Codec asked : kAllCodecs) {
-      const bool taken = !DecodeValues(asked, kSmall, encoded.bytes).empty();
+      const bool taken = !DecodeValues(asked, kSmallShape, encoded.bytes).empty();
       EXPECT_EQ(taken, stored == asked || stored == Codec::kRaw);
     }
   }
 }
 
 TEST(CodecDamageTest, AnyChangedByteOfTheHeaderIsNoticed) {
-  const KvValues values = GaussianValues(kSmall, 1);
+  const KvValues values = GaussianValues(kSmallShape, 1);
   for (const Codec codec : kAllCodecs) {
-    const Encoded encoded = EncodeValues(codec, kSmall, values);
+    const Encoded encoded = EncodeValues(codec, kSmallShape, values);
     for (size_t i = 0; i < kEncodedHeaderBytes; ++i) {
       std::vector<std::byte> damaged = encoded.bytes;
       damaged[i] ^= std::byte{0x80};
-      EXPECT_TRUE(DecodeValues(codec, kSmall, damaged).empty()) << i;
+      EXPECT_TRUE(DecodeValues(codec, kSmallShape, damaged).empty()) << i;
     }
   }
 }
 
 TEST(CodecDamageTest, EscapesThatDoNotAddUpAreNoticed) {
-  KvValues values(RawBytes(kSmall) / 2, 0x3f80);
+  KvValues values(RawBytes(kSmallShape) / 2, 0x3f80);
   values[3] = 0x1000;
-  const Encoded encoded = EncodeValues(Codec::kPackedExponents, kSmall, values);
+  const Encoded encoded = EncodeValues(Codec::kPackedExponents, kSmallShape, values);
   ASSERT_EQ(encoded.outcome.codec, Codec::kPackedExponents);
-  const size_t count = kEncodedHeaderBytes + PackedPlaneOf(kSmall).escapes;
+  const size_t count = kEncodedHeaderBytes + PackedPlaneOf(kSmallShape).escapes;
   ASSERT_EQ(encoded.bytes[count], std::byte{1});
   for (const std::byte wrong : {std::byte{0}, std::byte{2}, std::byte{0xff}}) {
     std::vector<std::byte> damaged = encoded.bytes;
     damaged[count] = wrong;
-    EXPECT_TRUE(DecodeValues(Codec::kPackedExponents, kSmall, damaged).empty());
+    EXPECT_TRUE(DecodeValues(Codec::kPackedExponents, kSmallShape, damaged).empty());
     damaged[count + 3] = std::byte{0x80};  // Two thousand million of them.
-    EXPECT_TRUE(DecodeValues(Codec::kPackedExponents, kSmall, damaged).empty());
+    EXPECT_TRUE(DecodeValues(Codec::kPackedExponents, kSmallShape, damaged).empty());
   }
 }
 

@@ -22,13 +22,13 @@ using testing::Encoded;
 using testing::EncodeValues;
 using testing::GaussianValues;
 using testing::kAllCodecs;
+using testing::kSmallShape;
 using testing::KvShapes;
 using testing::KvValues;
 using testing::RelativeError;
 
 // A block of Llama 3 8B: 2 MiB.
 constexpr KvShape kLlama = {.layers = 32, .tokens = 16, .kv_heads = 8, .head_dim = 128};
-constexpr KvShape kSmall = {.layers = 2, .tokens = 16, .kv_heads = 2, .head_dim = 128};
 constexpr float kOutlier = 30;
 
 constexpr Codec kLossy[] = {Codec::kFp8E4m3, Codec::kInt8, Codec::kInt4};
@@ -147,13 +147,13 @@ TEST(CodecTest, OutlierChannelsArePacked) {
 }
 
 TEST(CodecTest, ExponentsAreEscapedUpToTheirRoomAndThenStayRaw) {
-  const uint32_t room = PackedPlaneOf(kSmall).most_escapes();
-  KvValues values(RawBytes(kSmall) / 2, kBf16One);
-  const auto plane = std::span(values).first(PlaneElements(kSmall));
+  const uint32_t room = PackedPlaneOf(kSmallShape).most_escapes();
+  KvValues values(RawBytes(kSmallShape) / 2, kBf16One);
+  const auto plane = std::span(values).first(PlaneElements(kSmallShape));
   for (uint32_t i = 0; i < room; ++i) plane[i * 7 + 1] = 0x1000 + i;
-  ExpectBitwise(Codec::kPackedExponents, Codec::kPackedExponents, kSmall, values);
+  ExpectBitwise(Codec::kPackedExponents, Codec::kPackedExponents, kSmallShape, values);
   plane[room * 7 + 1] = 0x1000;
-  ExpectBitwise(Codec::kPackedExponents, Codec::kRaw, kSmall, values);
+  ExpectBitwise(Codec::kPackedExponents, Codec::kRaw, kSmallShape, values);
 }
 
 TEST(CodecTest, BlocksOfAnyBitsAreBitwiseOrRaw) {
@@ -168,13 +168,13 @@ TEST(CodecTest, BlocksOfAnyBitsAreBitwiseOrRaw) {
 TEST(CodecTest, ABlockWithNaNOrInfinityStaysRaw) {
   for (const Codec codec : kAllCodecs) {
     for (const uint16_t odd : {0x7f80, 0xff80, 0x7f81, 0xffc1, 0x7fff}) {
-      for (const size_t place : {size_t{0}, size_t{2047}, RawBytes(kSmall) / 2 - 1}) {
-        KvValues values = GaussianValues(kSmall, place);
+      for (const size_t place : {size_t{0}, size_t{2047}, RawBytes(kSmallShape) / 2 - 1}) {
+        KvValues values = GaussianValues(kSmallShape, place);
         values[place] = odd;
-        ExpectBitwise(codec, Codec::kRaw, kSmall, values);
+        ExpectBitwise(codec, Codec::kRaw, kSmallShape, values);
         values.assign(values.size(), kBf16Largest);  // Its exponent is next to NaN's.
         values[place] = odd;
-        ExpectBitwise(codec, Codec::kRaw, kSmall, values);
+        ExpectBitwise(codec, Codec::kRaw, kSmallShape, values);
       }
     }
   }
@@ -190,12 +190,12 @@ TEST(CodecTest, ABlockThatWouldNotShrinkStaysRaw) {
 TEST(CodecTest, LossyCodecsTakeEveryFiniteMagnitude) {
   for (const Codec codec : kLossy) {
     for (const uint16_t value : {0x0000, 0x8000, 0x0001, 0x8001, 0x0080, 0x7f7f, 0xff7f, 0x7f00}) {
-      SCOPED_TRACE(Case(codec, kSmall) + ", value " + std::to_string(value));
-      KvValues values(RawBytes(kSmall) / 2, value);
+      SCOPED_TRACE(Case(codec, kSmallShape) + ", value " + std::to_string(value));
+      KvValues values(RawBytes(kSmallShape) / 2, value);
       for (size_t i = 0; i < values.size(); i += 3) values[i] = 0;
-      const Encoded encoded = EncodeValues(codec, kSmall, values);
+      const Encoded encoded = EncodeValues(codec, kSmallShape, values);
       EXPECT_EQ(encoded.outcome.codec, codec);
-      const KvValues back = DecodeValues(codec, kSmall, encoded.bytes);
+      const KvValues back = DecodeValues(codec, kSmallShape, encoded.bytes);
       ASSERT_EQ(back.size(), values.size());
       for (size_t i = 0; i < values.size(); ++i) {
         const double was = FloatFromBf16(values[i]);
@@ -230,26 +230,26 @@ TEST(CodecTest, EqualBlocksHaveEqualEncodings) {
 }
 
 TEST(CodecTest, BlocksOfALaunchAreIndependent) {
-  KvValues values[] = {GaussianValues(kSmall, 1), GaussianValues(kSmall, 2),
-                       GaussianValues(kSmall, 3)};
+  KvValues values[] = {GaussianValues(kSmallShape, 1), GaussianValues(kSmallShape, 2),
+                       GaussianValues(kSmallShape, 3)};
   values[1][5] = 0x7f80;
-  std::vector<std::byte> out(3 * MaxEncodedBytes(kSmall));
+  std::vector<std::byte> out(3 * MaxEncodedBytes(kSmallShape));
   std::vector<CodecBlock> blocks;
   for (size_t i = 0; i < 3; ++i) {
     blocks.push_back({.source = std::as_bytes(std::span(values[i])).data(),
-                      .source_bytes = RawBytes(kSmall),
-                      .destination = &out[i * MaxEncodedBytes(kSmall)],
-                      .destination_bytes = MaxEncodedBytes(kSmall)});
+                      .source_bytes = RawBytes(kSmallShape),
+                      .destination = &out[i * MaxEncodedBytes(kSmallShape)],
+                      .destination_bytes = MaxEncodedBytes(kSmallShape)});
   }
   std::vector<CodecOutcome> outcomes(3);
   ASSERT_EQ(EncodeOnHost({.codec = Codec::kInt8,
-                          .shape = kSmall,
+                          .shape = kSmallShape,
                           .blocks = blocks.data(),
                           .outcomes = outcomes.data(),
                           .count = 3}),
             0);
   for (size_t i = 0; i < 3; ++i) {
-    const Encoded alone = EncodeValues(Codec::kInt8, kSmall, values[i]);
+    const Encoded alone = EncodeValues(Codec::kInt8, kSmallShape, values[i]);
     EXPECT_EQ(outcomes[i].codec, i == 1 ? Codec::kRaw : Codec::kInt8);
     ASSERT_EQ(outcomes[i].bytes, alone.bytes.size());
     EXPECT_TRUE(std::equal(alone.bytes.begin(), alone.bytes.end(), blocks[i].destination));
