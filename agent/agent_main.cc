@@ -43,7 +43,7 @@
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "proto/convert.h"
-#include "tier_gpu/open_device.h"
+#include "tier_gpu/device/open_device.h"
 
 namespace kvtier {
 namespace {

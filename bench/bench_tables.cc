@@ -24,7 +24,7 @@
 #include "bench/figure.h"
 #include "bench/rounds.h"
 #include "core/check.h"
-#include "tier_gpu/block_table.h"
+#include "tier_gpu/tables/block_table.h"
 
 ABSL_FLAG(kvtier::bench::Rounds, rounds, {7}, "Rounds; the medians count.");
 

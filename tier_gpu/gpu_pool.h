@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/task.h"
-#include "tier_gpu/device.h"
+#include "tier_gpu/device/device.h"
 
 namespace kvtier {
 

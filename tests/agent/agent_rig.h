@@ -17,7 +17,7 @@
 #include "tests/testing/sim_executor.h"
 #include "tests/testing/sim_manifest.h"
 #include "tier_disk/cipher/secret_key.h"
-#include "tier_gpu/emulated_device.h"
+#include "tier_gpu/device/emulated_device.h"
 
 namespace kvtier::testing {
 

@@ -10,7 +10,7 @@
 #include "core/thread_executor.h"
 #include "tests/testing/blocks.h"
 #include "tier_gpu/gpu_pool.h"
-#include "tier_gpu/open_device.h"
+#include "tier_gpu/device/open_device.h"
 
 namespace kvtier {
 namespace {

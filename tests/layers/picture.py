@@ -23,6 +23,9 @@ FOLDERS = (*LAYERS, *ON_TOP)
 # Part of a tier -> the parts of it that it may include. A tier's own files, which are its
 # flows, include any; of those, a part includes the words that all share.
 PARTS = {
+    "tier_gpu/device": (),
+    "tier_gpu/plan": ("tier_gpu/device",),
+    "tier_gpu/tables": (),
     "tier_disk/io": (),
     "tier_disk/cipher": (),
     "tier_disk/log": ("tier_disk/io", "tier_disk/cipher"),

@@ -25,7 +25,7 @@ PLANTED = (
     (include_rules.layers, includes("core/space.h", "kvtier/v1/block.pb.h"), "may not include proto"),
     (include_rules.layers, includes("kernels/copy.cu", "core/space.h"), "kernels may not include core"),
     (include_rules.layers, includes("tier_host/arena.cc", "tier_disk/io/disk.h"), "tier_disk"),
-    (include_rules.layers, includes("tier_disk/io/disk.h", "tier_gpu/device.h"), "tier_gpu"),
+    (include_rules.layers, includes("tier_disk/io/disk.h", "tier_gpu/device/device.h"), "tier_gpu"),
     (include_rules.layers, includes("tier_disk/io/disk.h", "kernels/copy.h"), "kernels"),
     (include_rules.layers, includes("tier_disk/io/disk.h", "kvtier/v1/peer.pb.h"), "proto"),
     (include_rules.layers, includes("proto/convert.cc", "tier_host/arena.h"), "tier_host"),

@@ -23,7 +23,7 @@
 #include "tests/testing/sim_network.h"
 #include "tests/testing/sim_peer_transport.h"
 #include "tests/testing/sim_random.h"
-#include "tier_gpu/emulated_device.h"
+#include "tier_gpu/device/emulated_device.h"
 
 namespace kvtier::sim {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "tests/testing/sim_random.h"
-#include "tier_gpu/block_table.h"
+#include "tier_gpu/tables/block_table.h"
 
 namespace kvtier::testing {
 

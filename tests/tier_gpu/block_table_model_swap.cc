@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "tests/tier_gpu/block_table_model.h"
-#include "tier_gpu/preemption.h"
+#include "tier_gpu/tables/preemption.h"
 
 namespace kvtier::testing {
 

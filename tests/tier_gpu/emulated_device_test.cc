@@ -1,4 +1,4 @@
-#include "tier_gpu/emulated_device.h"
+#include "tier_gpu/device/emulated_device.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include "core/task_scope.h"
 #include "core/thread_executor.h"
 #include "tests/testing/sim_executor.h"
-#include "tier_gpu/copy_lane.h"
+#include "tier_gpu/device/copy_lane.h"
 
 namespace kvtier {
 namespace {

@@ -17,7 +17,7 @@
 #include "tests/testing/blocks.h"
 #include "tests/testing/sim_executor.h"
 #include "tests/testing/test_seed.h"
-#include "tier_gpu/emulated_device.h"
+#include "tier_gpu/device/emulated_device.h"
 
 namespace kvtier {
 namespace {

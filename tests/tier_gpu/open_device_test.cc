@@ -1,4 +1,4 @@
-#include "tier_gpu/open_device.h"
+#include "tier_gpu/device/open_device.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tier_gpu/preemption.h"
+#include "tier_gpu/tables/preemption.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tier_gpu/slot_table.h"
+#include "tier_gpu/tables/slot_table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tier_gpu/cuda_device.h"
+#include "tier_gpu/device/cuda_device.h"
 
 #include <cuda.h>
 #include <cudaTypedefs.h>
@@ -17,7 +17,7 @@
 #include "core/check.h"
 #include "core/event.h"
 #include "core/status_macros.h"
-#include "tier_gpu/copy_lane.h"
+#include "tier_gpu/device/copy_lane.h"
 
 namespace kvtier {
 namespace {

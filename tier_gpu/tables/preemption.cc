@@ -1,4 +1,4 @@
-#include "tier_gpu/preemption.h"
+#include "tier_gpu/tables/preemption.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -3,8 +3,8 @@
 //
 // Executor thread only. Invariant: of the turns taken and not ended, the oldest
 // has begun and no other has.
-#ifndef KVTIER_TIER_GPU_COPY_LANE_H_
-#define KVTIER_TIER_GPU_COPY_LANE_H_
+#ifndef KVTIER_TIER_GPU_DEVICE_COPY_LANE_H_
+#define KVTIER_TIER_GPU_DEVICE_COPY_LANE_H_
 
 #include <cstddef>
 #include <list>
@@ -55,4 +55,4 @@ class CopyLane {
 
 }  // namespace kvtier
 
-#endif  // KVTIER_TIER_GPU_COPY_LANE_H_
+#endif  // KVTIER_TIER_GPU_DEVICE_COPY_LANE_H_

@@ -1,4 +1,4 @@
-#include "tier_gpu/open_device.h"
+#include "tier_gpu/device/open_device.h"
 
 #include <string>
 
@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "core/log.h"
-#include "tier_gpu/emulated_device.h"
+#include "tier_gpu/device/emulated_device.h"
 #ifdef KVTIER_HAVE_CUDA
-#include "tier_gpu/cuda_device.h"
+#include "tier_gpu/device/cuda_device.h"
 #endif
 
 namespace kvtier {

@@ -4,8 +4,8 @@
 // is reused too early and a destination which is read too early both show.
 //
 // A region's memory is taken page by page as it is first written.
-#ifndef KVTIER_TIER_GPU_EMULATED_DEVICE_H_
-#define KVTIER_TIER_GPU_EMULATED_DEVICE_H_
+#ifndef KVTIER_TIER_GPU_DEVICE_EMULATED_DEVICE_H_
+#define KVTIER_TIER_GPU_DEVICE_EMULATED_DEVICE_H_
 
 #include <array>
 #include <cstdint>
@@ -18,8 +18,8 @@
 #include "core/event.h"
 #include "core/executor.h"
 #include "core/task.h"
-#include "tier_gpu/copy_lane.h"
-#include "tier_gpu/device.h"
+#include "tier_gpu/device/copy_lane.h"
+#include "tier_gpu/device/device.h"
 
 namespace kvtier {
 
@@ -88,4 +88,4 @@ class EmulatedDevice final : public Device {
 
 }  // namespace kvtier
 
-#endif  // KVTIER_TIER_GPU_EMULATED_DEVICE_H_
+#endif  // KVTIER_TIER_GPU_DEVICE_EMULATED_DEVICE_H_

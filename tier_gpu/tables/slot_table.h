@@ -18,8 +18,8 @@
 // Invariants, checked by Audit(): a slot's holds are the sum of its workers' and the
 // cache's; only sealed slots are kept; the free list has exactly the slots without
 // holds and without readers.
-#ifndef KVTIER_TIER_GPU_SLOT_TABLE_H_
-#define KVTIER_TIER_GPU_SLOT_TABLE_H_
+#ifndef KVTIER_TIER_GPU_TABLES_SLOT_TABLE_H_
+#define KVTIER_TIER_GPU_TABLES_SLOT_TABLE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -162,4 +162,4 @@ class SlotTable {
 
 }  // namespace kvtier
 
-#endif  // KVTIER_TIER_GPU_SLOT_TABLE_H_
+#endif  // KVTIER_TIER_GPU_TABLES_SLOT_TABLE_H_

@@ -5,14 +5,14 @@
 // Regions are allocated through the driver's virtual memory calls, because only
 // those can be exported as a file descriptor. One stream a direction; the
 // executor polls for the end of a batch and never blocks in CUDA.
-#ifndef KVTIER_TIER_GPU_CUDA_DEVICE_H_
-#define KVTIER_TIER_GPU_CUDA_DEVICE_H_
+#ifndef KVTIER_TIER_GPU_DEVICE_CUDA_DEVICE_H_
+#define KVTIER_TIER_GPU_DEVICE_CUDA_DEVICE_H_
 
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "core/executor.h"
-#include "tier_gpu/device.h"
+#include "tier_gpu/device/device.h"
 
 namespace kvtier {
 
@@ -24,4 +24,4 @@ absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal, Executor* ex
 
 }  // namespace kvtier
 
-#endif  // KVTIER_TIER_GPU_CUDA_DEVICE_H_
+#endif  // KVTIER_TIER_GPU_DEVICE_CUDA_DEVICE_H_

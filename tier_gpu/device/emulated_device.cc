@@ -1,4 +1,4 @@
-#include "tier_gpu/emulated_device.h"
+#include "tier_gpu/device/emulated_device.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "tier_gpu/device.h"
+#include "tier_gpu/device/device.h"
 
 #include "absl/strings/str_cat.h"
 

@@ -1,6 +1,6 @@
 // OpenDevice picks the form of the Device seam by the name an operator wrote.
-#ifndef KVTIER_TIER_GPU_OPEN_DEVICE_H_
-#define KVTIER_TIER_GPU_OPEN_DEVICE_H_
+#ifndef KVTIER_TIER_GPU_DEVICE_OPEN_DEVICE_H_
+#define KVTIER_TIER_GPU_DEVICE_OPEN_DEVICE_H_
 
 #include <memory>
 
@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "core/byte_workers.h"
 #include "core/executor.h"
-#include "tier_gpu/device.h"
+#include "tier_gpu/device/device.h"
 
 namespace kvtier {
 
@@ -22,4 +22,4 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name, Execu
 
 }  // namespace kvtier
 
-#endif  // KVTIER_TIER_GPU_OPEN_DEVICE_H_
+#endif  // KVTIER_TIER_GPU_DEVICE_OPEN_DEVICE_H_

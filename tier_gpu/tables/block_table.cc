@@ -1,4 +1,4 @@
-#include "tier_gpu/block_table.h"
+#include "tier_gpu/tables/block_table.h"
 
 #include <algorithm>
 

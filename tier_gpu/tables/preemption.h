@@ -5,15 +5,15 @@
 // priority the one that started earlier. The last in line goes first, as it has the
 // least to lose; the first in line never goes, so that some sequence always gets to
 // its end. Nobody goes for one that is behind it, so two never chase each other out.
-#ifndef KVTIER_TIER_GPU_PREEMPTION_H_
-#define KVTIER_TIER_GPU_PREEMPTION_H_
+#ifndef KVTIER_TIER_GPU_TABLES_PREEMPTION_H_
+#define KVTIER_TIER_GPU_TABLES_PREEMPTION_H_
 
 #include <cstddef>
 #include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tier_gpu/block_table.h"
+#include "tier_gpu/tables/block_table.h"
 
 namespace kvtier {
 
@@ -32,4 +32,4 @@ std::optional<SequenceId> PickReturn(const BlockTable& tables);
 
 }  // namespace kvtier
 
-#endif  // KVTIER_TIER_GPU_PREEMPTION_H_
+#endif  // KVTIER_TIER_GPU_TABLES_PREEMPTION_H_

@@ -13,8 +13,8 @@
 // Invariants, checked by Audit(): a sequence has ceil(tokens / block_tokens) blocks,
 // all of them in slots unless it is away; its worker holds each slot as often as the
 // worker's tables name it, at least.
-#ifndef KVTIER_TIER_GPU_BLOCK_TABLE_H_
-#define KVTIER_TIER_GPU_BLOCK_TABLE_H_
+#ifndef KVTIER_TIER_GPU_TABLES_BLOCK_TABLE_H_
+#define KVTIER_TIER_GPU_TABLES_BLOCK_TABLE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tier_gpu/slot_table.h"
+#include "tier_gpu/tables/slot_table.h"
 
 namespace kvtier {
 
@@ -157,4 +157,4 @@ class BlockTable {
 
 }  // namespace kvtier
 
-#endif  // KVTIER_TIER_GPU_BLOCK_TABLE_H_
+#endif  // KVTIER_TIER_GPU_TABLES_BLOCK_TABLE_H_

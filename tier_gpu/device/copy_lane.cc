@@ -1,4 +1,4 @@
-#include "tier_gpu/copy_lane.h"
+#include "tier_gpu/device/copy_lane.h"
 
 #include <utility>
 

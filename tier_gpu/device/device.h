@@ -2,8 +2,8 @@
 // file descriptor, and ordered copies between it and host memory. Two forms:
 // EmulatedDevice (a memfd and modelled time) and CudaDevice, compiled when CUDA is
 // found and opened when a GPU is there.
-#ifndef KVTIER_TIER_GPU_DEVICE_H_
-#define KVTIER_TIER_GPU_DEVICE_H_
+#ifndef KVTIER_TIER_GPU_DEVICE_DEVICE_H_
+#define KVTIER_TIER_GPU_DEVICE_DEVICE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -14,20 +14,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/task.h"
+#include "tier_gpu/device/copy.h"
 
 namespace kvtier {
-
-enum class CopyDirection : uint8_t { kHostToDevice, kDeviceToHost };
-
-// One contiguous run. `device_offset` counts from the start of the region.
-struct CopySegment {
-  uint64_t device_offset = 0;
-  std::byte* host = nullptr;
-  uint64_t bytes = 0;
-};
-
-// A batch is cut here; longer ones crash some drivers (CUDA 13.0, R580).
-inline constexpr size_t kMaxCopySegments = 1024;
 
 // The check of every Device::Copy(). Errors: kInvalidArgument, more than
 // kMaxCopySegments, or a segment that is empty or leaves the region.
@@ -69,4 +58,4 @@ class Device {
 
 }  // namespace kvtier
 
-#endif  // KVTIER_TIER_GPU_DEVICE_H_
+#endif  // KVTIER_TIER_GPU_DEVICE_DEVICE_H_
