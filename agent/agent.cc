@@ -20,23 +20,27 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seam
         {.name = "kvtier-" + tenant.name, .bytes = options.host_bytes / tenants.size()});
   }
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<HostTier> host, HostTier::Create(host_options));
+  std::unique_ptr<LaneRunner> runner;
   std::unique_ptr<GpuPool> gpu;
   if (seams.device != nullptr && options.gpu_bytes > 0) {
     for (size_t domain = 0; domain < host->domain_count(); ++domain) {
       KVT_RETURN_IF_ERROR(seams.device->Pin(host->arena(static_cast<DomainId>(domain)).bytes()));
     }
-    KVT_ASSIGN_OR_RETURN(
-        gpu, GpuPool::Create(seams.device, options.gpu_bytes, SlotBytes(options.gpu_block_bytes)));
+    runner = std::make_unique<LaneRunner>(seams.device, seams.executor,
+                                          seams.lanes == nullptr ? seams.executor : seams.lanes);
+    KVT_ASSIGN_OR_RETURN(gpu, GpuPool::Create(seams.device, runner.get(), options.gpu_bytes,
+                                              SlotBytes(options.gpu_block_bytes)));
   }
   return std::unique_ptr<Agent>(
-      new Agent(std::move(options), seams, std::move(host), std::move(gpu)));
+      new Agent(std::move(options), seams, std::move(host), std::move(runner), std::move(gpu)));
 }
 
 Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host,
-             std::unique_ptr<GpuPool> gpu)
+             std::unique_ptr<LaneRunner> runner, std::unique_ptr<GpuPool> gpu)
     : options_(std::move(options)),
       seams_(seams),
       host_(std::move(host)),
+      lane_runner_(std::move(runner)),
       gpu_(std::move(gpu)),
       index_(host_->domain_count(),
              [this](const Delta& delta) {

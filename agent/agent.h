@@ -73,6 +73,8 @@ class Agent {
     ByteWorkers* workers = nullptr;
     std::vector<DiskSeam> disks;  // Empty: no disk tier.
     Device* device = nullptr;
+    // Whose thread calls the device; null: `executor`.
+    Executor* lanes = nullptr;
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
   };
@@ -121,7 +123,7 @@ class Agent {
 
  private:
   Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host,
-        std::unique_ptr<GpuPool> gpu);
+        std::unique_ptr<LaneRunner> runner, std::unique_ptr<GpuPool> gpu);
   // So that the disks move blocks to and from their slots without pinning them each time.
   void RegisterArenas();
   void MakeDisks();
@@ -139,6 +141,7 @@ class Agent {
   // From here on, each part is destroyed before what it uses; the running flows
   // (scope_) first of all.
   std::unique_ptr<HostTier> host_;
+  std::unique_ptr<LaneRunner> lane_runner_;
   std::unique_ptr<GpuPool> gpu_;
   std::unique_ptr<CoordinatorReporter> reporter_;
   BlockIndex index_;

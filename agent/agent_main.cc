@@ -120,7 +120,9 @@ absl::StatusOr<DescriptorSocket::Shared> Share(const Agent& agent, DomainId doma
       break;
   }
   if (agent.gpu() == nullptr) return absl::NotFoundError("this node has no GPU pool");
-  return DescriptorSocket::Shared{.fd = agent.gpu()->fd(), .bytes = agent.gpu()->capacity_bytes()};
+  const DeviceRegion& region = agent.gpu()->region();
+  if (region.handles() != 1) return absl::NotFoundError("the pool is not one handle");
+  return DescriptorSocket::Shared{.fd = region.descriptor(0), .bytes = region.bytes()};
 }
 
 DescriptorSocket::Calls SessionCalls(Agent* agent) {
@@ -215,8 +217,10 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                           .keys = disk.opened->keys.get()});
   }
   std::unique_ptr<Device> device;
+  std::unique_ptr<ThreadExecutor> lanes;  // A driver may take its time.
   if (config.gpu_bytes > 0) {
-    KVT_ASSIGN_OR_RETURN(device, OpenDevice(config.device, &executor, &workers));
+    KVT_ASSIGN_OR_RETURN(device, OpenDevice(config.device, &executor));
+    lanes = std::make_unique<ThreadExecutor>("gpu-copies");
   }
   GrpcPeerTransport transport(&executor, node);
   std::unique_ptr<GrpcCoordinatorLink> coordinator;
@@ -239,6 +243,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                                       .workers = &workers,
                                       .disks = std::move(disk_seams),
                                       .device = device.get(),
+                                      .lanes = lanes.get(),
                                       .transport = &transport,
                                       .coordinator = coordinator.get()}));
   const absl::Time started = executor.Now();
@@ -261,6 +266,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
     _exit(1);
   }
   executor.Stop();
+  if (lanes != nullptr) lanes->Stop();
   return served;
 }
 

@@ -29,7 +29,7 @@ Task<void> GpuLoader::Move(std::vector<Moving> batch) {
   std::vector<GpuTransfer> transfers;
   transfers.reserve(batch.size());
   for (const Moving& block : batch) {
-    transfers.push_back({.slot_offset = block.slot.offset(),
+    transfers.push_back({.slot = block.slot.ref(),
                          .host = index_->Find(block.host_pin.key())->host.bytes()});
   }
   const absl::Time start = executor_->Now();

@@ -120,7 +120,7 @@ Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> com
 Task<absl::Status> Putter::GatherToHost(PendingBlock* block) {
   KVT_CO_ASSIGN_OR_RETURN(block->host,
                           parts_.evictor->ReserveHost(block->domain, block->meta.length));
-  const GpuTransfer transfer{.slot_offset = block->gpu.offset(), .host = block->host.bytes()};
+  const GpuTransfer transfer{.slot = block->gpu.ref(), .host = block->host.bytes()};
   const absl::Time start = parts_.executor->Now();
   const absl::Status status = co_await parts_.gpu->Gather(std::span(&transfer, 1));
   if (!status.ok()) ++parts_.stats->gpu.io_errors;

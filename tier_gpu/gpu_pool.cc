@@ -10,61 +10,79 @@
 
 namespace kvtier {
 
+namespace {
+
+// A driver allocates a large handle as fast as a small one; what grows and shrinks
+// should be small beside a GPU.
+constexpr uint64_t kHandleBytes = uint64_t{1} << 30;
+
+constexpr uint64_t RoundUp(uint64_t bytes, uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+// The shape of a region for that many slots, all of whose handles are needed.
+RegionShape ShapeFor(uint64_t slots, uint64_t slot_bytes) {
+  const uint64_t least = (slots + kMaxRegionHandles - 1) / kMaxRegionHandles;
+  const uint64_t per_handle =
+      std::min(slots, std::max({least, kHandleBytes / slot_bytes, uint64_t{1}}));
+  return {.handle_bytes = RoundUp(per_handle * slot_bytes, kRegionGranularity),
+          .max_handles = (slots + per_handle - 1) / per_handle};
+}
+
+}  // namespace
+
 GpuSlot::GpuSlot(GpuSlot&& other) noexcept
-    : pool_(std::exchange(other.pool_, nullptr)), offset_(other.offset_) {}
+    : pool_(std::exchange(other.pool_, nullptr)), ref_(other.ref_) {}
 
 GpuSlot& GpuSlot::operator=(GpuSlot&& other) noexcept {
   if (this == &other) return *this;
   Release();
   pool_ = std::exchange(other.pool_, nullptr);
-  offset_ = other.offset_;
+  ref_ = other.ref_;
   return *this;
 }
 
 GpuSlot::~GpuSlot() { Release(); }
 
+uint64_t GpuSlot::offset() const { return pool_->OffsetOf(ref_.index); }
+
 void GpuSlot::Release() {
-  if (pool_ != nullptr) std::exchange(pool_, nullptr)->Free(offset_);
+  if (pool_ == nullptr) return;
+  KVT_CHECK(std::exchange(pool_, nullptr)->table_.Release(kPoolAgent, ref_).ok());
 }
 
-absl::StatusOr<std::unique_ptr<GpuPool>> GpuPool::Create(Device* device, uint64_t pool_bytes,
-                                                         uint64_t slot_bytes) {
+absl::StatusOr<std::unique_ptr<GpuPool>> GpuPool::Create(Device* device, LaneRunner* runner,
+                                                         uint64_t pool_bytes, uint64_t slot_bytes) {
   KVT_CHECK(slot_bytes > 0 && slot_bytes % kBlockAlignment == 0);
-  const size_t slots = pool_bytes / slot_bytes;
-  KVT_CHECK(slots > 0);
+  const uint64_t slots = pool_bytes / slot_bytes;
+  KVT_CHECK(slots > 0 && slots < ~uint32_t{0});
+  const RegionShape shape = ShapeFor(slots, slot_bytes);
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<DeviceRegion> region,
-                       device->CreateRegion(slots * slot_bytes));
-  return absl::WrapUnique(new GpuPool(device, std::move(region), slot_bytes, slots));
+                       device->CreateRegion(shape, shape.max_handles));
+  return absl::WrapUnique(
+      new GpuPool(runner, std::move(region), slot_bytes, static_cast<uint32_t>(slots)));
 }
 
-GpuPool::GpuPool(Device* device, std::unique_ptr<DeviceRegion> region, uint64_t slot_bytes,
-                 size_t slots)
-    : device_(device), region_(std::move(region)), slot_bytes_(slot_bytes), taken_(slots, false) {
-  free_.reserve(slots);
-  for (size_t slot = slots; slot > 0; --slot) free_.push_back(slot - 1);
-}
+GpuPool::GpuPool(LaneRunner* runner, std::unique_ptr<DeviceRegion> region, uint64_t slot_bytes,
+                 uint32_t slots)
+    : runner_(runner),
+      region_(std::move(region)),
+      slot_bytes_(slot_bytes),
+      slots_per_handle_(region_->shape().handle_bytes / slot_bytes),
+      table_({.slots = slots, .workers = kMaxPoolWorkers}) {}
 
 GpuPool::~GpuPool() { KVT_CHECK(used_bytes() == 0); }
 
-absl::StatusOr<GpuSlot> GpuPool::Reserve() {
-  if (free_.empty()) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("all ", taken_.size(), " slots of the GPU pool are used"));
-  }
-  const size_t number = free_.back();
-  free_.pop_back();
-  taken_[number] = true;
-  GpuSlot slot;
-  slot.pool_ = this;
-  slot.offset_ = number * slot_bytes_;
-  return slot;
+uint64_t GpuPool::OffsetOf(uint32_t slot) const {
+  return slot / slots_per_handle_ * region_->shape().handle_bytes +
+         slot % slots_per_handle_ * slot_bytes_;
 }
 
-void GpuPool::Free(uint64_t offset) {
-  const size_t number = offset / slot_bytes_;
-  KVT_CHECK(offset % slot_bytes_ == 0 && number < taken_.size() && taken_[number]);
-  taken_[number] = false;
-  free_.push_back(number);
+absl::StatusOr<GpuSlot> GpuPool::Reserve() {
+  GpuSlot slot;
+  KVT_ASSIGN_OR_RETURN(slot.ref_, table_.Allocate(kPoolAgent));
+  slot.pool_ = this;
+  return slot;
 }
 
 Task<absl::Status> GpuPool::Scatter(std::span<const GpuTransfer> blocks) {
@@ -76,32 +94,21 @@ Task<absl::Status> GpuPool::Gather(std::span<const GpuTransfer> blocks) {
 }
 
 Task<absl::Status> GpuPool::Copy(CopyDirection direction, std::span<const GpuTransfer> blocks) {
-  std::vector<CopySegment> segments;
-  while (!blocks.empty()) {
-    const auto batch = blocks.first(std::min(blocks.size(), kMaxCopySegments));
-    blocks = blocks.subspan(batch.size());
-    segments.clear();
-    for (const GpuTransfer& block : batch) {
-      const size_t number = block.slot_offset / slot_bytes_;
-      KVT_CHECK(block.slot_offset % slot_bytes_ == 0);
-      KVT_CHECK(number < taken_.size() && taken_[number]);
-      KVT_CHECK(block.host.size() == slot_bytes_);
-      segments.push_back({block.slot_offset, block.host.data(), slot_bytes_});
-    }
-    const absl::Status copied = co_await device_->Copy(direction, region_.get(), segments);
-    KVT_CO_RETURN_IF_ERROR(copied);
+  const size_t per_batch = std::clamp<size_t>(kMaxCopyBytes / slot_bytes_, 1, kMaxCopySegments);
+  LaneRunner::Copy copy{.direction = direction, .region = region_.get()};
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const GpuTransfer& block = blocks[i];
+    KVT_CHECK(table_.Check(block.slot).ok() && block.host.size() == slot_bytes_);
+    if (i % per_batch == 0) copy.batches.emplace_back();
+    copy.batches.back().segments.push_back(
+        {OffsetOf(block.slot.index), block.host.data(), slot_bytes_});
   }
-  co_return absl::OkStatus();
+  return runner_->Run(std::move(copy));
 }
 
 void GpuPool::Audit() const {
-  KVT_CHECK(region_->bytes() >= capacity_bytes());
-  std::vector<bool> seen = taken_;
-  for (const size_t slot : free_) {
-    KVT_CHECK(slot < seen.size() && !seen[slot]);
-    seen[slot] = true;
-  }
-  KVT_CHECK(std::all_of(seen.begin(), seen.end(), [](bool known) { return known; }));
+  KVT_CHECK(OffsetOf(static_cast<uint32_t>(table_.slots()) - 1) + slot_bytes_ <= region_->bytes());
+  table_.Audit();
 }
 
 }  // namespace kvtier

@@ -47,7 +47,7 @@ class AgentRig {
         second_manifest_media(2),
         second(&executor, &second_media),
         second_manifest(&executor, &second_manifest_media),
-        device(&executor, &workers, {}) {
+        device(&executor, {}) {
     const std::vector<TenantTable::Entry> tenants = {
         {.name = "default"}, {.name = "acme", .secret = "sixteen bytes or more"}};
     const uint64_t slots_per_slab = 4;

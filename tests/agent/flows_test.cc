@@ -67,11 +67,11 @@ TEST(PutTest, ACommitEndsThoughTheGpuHangs) {
   AgentRig rig({.gpu_slots = 4});
   const Reserved reserved =
       *rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, 1), Tier::kGpu);
-  rig.device.Stall(CopyDirection::kDeviceToHost);
+  rig.device.Stall(Lane::kOffload);
   const absl::Time start = rig.executor.Now();
   EXPECT_EQ(rig.Run(rig.agent->putter().Commit(rig.session, {reserved.blocks[0].id})), 0u);
   EXPECT_EQ(rig.executor.Now() - start, kCommitTimeout);
-  rig.device.Resume(CopyDirection::kDeviceToHost);
+  rig.device.Resume(Lane::kOffload);
   rig.Pass(absl::Seconds(1));
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), 1u) << "late, and not lost";
 }
@@ -275,7 +275,7 @@ TEST(OnboardTest, AGpuTargetIsScatteredAndKeptThere) {
 TEST(OnboardTest, AHungGpuIsAMissAtTheDeadline) {
   AgentRig rig({.gpu_slots = 4});
   ASSERT_EQ(rig.Put(rig.session, 1, 2), 2u);
-  rig.device.Stall(CopyDirection::kHostToDevice);
+  rig.device.Stall(Lane::kOnboard);
   const absl::Time start = rig.executor.Now();
   const auto onboarded =
       rig.Run(rig.Onboard(rig.session, 1, 2, absl::Milliseconds(20), Tier::kGpu));

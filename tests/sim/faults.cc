@@ -119,12 +119,12 @@ void Faults::StallDisk(SimNode* node) {
 void Faults::StallDevice(SimNode* node) {
   if (!node->running() || node->device() == nullptr) return;
   world_.trace->Add("device stalls", {node->number()});
-  const auto direction = static_cast<CopyDirection>(random_.Below(2));
-  node->device()->Stall(direction);
+  const Lane lane = random_.Draw(0.5) ? Lane::kOnboard : Lane::kOffload;
+  node->device()->Stall(lane);
   // Now and then longer than anybody may wait.
   const absl::Duration longest = random_.Draw(0.2) ? absl::Seconds(20) : absl::Seconds(1);
-  After(random_.Between(absl::Milliseconds(1), longest), [node, direction] {
-    if (node->running()) node->device()->Resume(direction);
+  After(random_.Between(absl::Milliseconds(1), longest), [node, lane] {
+    if (node->running()) node->device()->Resume(lane);
   });
 }
 
@@ -184,8 +184,8 @@ void Faults::Heal() {
     if (!node->running()) node->Boot();
     for (const auto& disk : node->disks()) disk->disk->Resume();
     if (node->device() == nullptr) continue;
-    node->device()->Resume(CopyDirection::kHostToDevice);
-    node->device()->Resume(CopyDirection::kDeviceToHost);
+    node->device()->Resume(Lane::kOnboard);
+    node->device()->Resume(Lane::kOffload);
   }
 }
 

@@ -1,6 +1,5 @@
 #include "tests/sim/sim_node.h"
 
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <utility>
@@ -67,8 +66,8 @@ void SimNode::Boot() {
   executor_ = std::make_unique<testing::SimExecutor>(world_.time);
   workers_ = std::make_unique<testing::SimByteWorkers>(executor_.get(), random_.Next());
   if (options_.gpu_bytes > 0) {
-    device_ = std::make_unique<EmulatedDevice>(executor_.get(), workers_.get(),
-                                               EmulatedDevice::Options());
+    device_ = std::make_unique<EmulatedDevice>(executor_.get(),
+                                               EmulatedDevice::Options{.seed = random_.Next()});
   }
   transport_ =
       std::make_unique<testing::SimPeerTransport>(executor_.get(), world_.network, address_);
@@ -98,7 +97,6 @@ void SimNode::Boot() {
                                          .coordinator = link_.get()});
   KVT_CHECK(agent.ok());
   agent_ = *std::move(agent);
-  MapGpu();
   agent_->scope()->Spawn(Start());
 }
 
@@ -144,8 +142,6 @@ void SimNode::Crash() {
   world_.network->Listen(address_, nullptr);
   const auto calls = std::exchange(calls_, {});
   for (const auto& [order, call] : calls) call->Break();
-  if (!gpu_memory_.empty()) munmap(gpu_memory_.data(), gpu_memory_.size());
-  gpu_memory_ = {};
   agent_.reset();
   link_.reset();
   transport_.reset();
@@ -162,19 +158,10 @@ void SimNode::Unregister(CallInFlight* call) {
   std::erase_if(calls_, [call](const auto& entry) { return entry.second == call; });
 }
 
-void SimNode::MapGpu() {
-  if (agent_->gpu() == nullptr) return;
-  const size_t bytes = agent_->gpu()->capacity_bytes();
-  void* const start =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, agent_->gpu()->fd(), 0);
-  KVT_CHECK(start != MAP_FAILED);
-  gpu_memory_ = {static_cast<std::byte*>(start), bytes};
-}
-
 std::span<std::byte> SimNode::Memory(Tier tier, DomainId domain, uint64_t offset, uint64_t bytes) {
-  const std::span<std::byte> memory =
-      tier == Tier::kGpu ? gpu_memory_ : agent_->host().arena(domain).bytes();
-  return memory.subspan(offset, bytes);
+  // One process plays both sides: a worker would map the pool at addresses of its own.
+  if (tier == Tier::kGpu) return {agent_->gpu()->region().address() + offset, bytes};
+  return agent_->host().arena(domain).bytes().subspan(offset, bytes);
 }
 
 void SimNode::Audit() {

@@ -103,7 +103,6 @@ class SimNode {
 
  private:
   Task<void> Start();
-  void MapGpu();
   void Count(Coverage* coverage) const;
 
   const World world_;
@@ -117,7 +116,6 @@ class SimNode {
   bool serves_ = false;
   uint64_t next_call_ = 0;
   std::set<std::pair<uint64_t, CallInFlight*>> calls_;  // In the order of the calls.
-  std::span<std::byte> gpu_memory_;                     // As a worker maps the pool.
 
   Coverage past_;  // Of earlier incarnations.
 

@@ -4,6 +4,18 @@
 
 namespace kvtier {
 
+absl::Status CheckShape(const RegionShape& shape) {
+  if (shape.handle_bytes == 0 || shape.handle_bytes % kRegionGranularity != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("handle_bytes is ", shape.handle_bytes,
+                                                   "; must be a multiple of ", kRegionGranularity));
+  }
+  if (shape.max_handles == 0 || shape.max_handles > kMaxRegionHandles) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_handles is ", shape.max_handles, "; must be 1 to ", kMaxRegionHandles));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSegments(uint64_t region_bytes, std::span<const CopySegment> segments) {
   if (segments.size() > kMaxCopySegments) {
     return absl::InvalidArgumentError(absl::StrCat("a batch of ", segments.size(),

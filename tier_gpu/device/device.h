@@ -1,7 +1,10 @@
-// Device is the accelerator seam (law 9): memory that another process can map by
-// file descriptor, and ordered copies between it and host memory. Two forms:
-// EmulatedDevice (a memfd and modelled time) and CudaDevice, compiled when CUDA is
-// found and opened when a GPU is there.
+// Device is the accelerator seam (law 9): memory that another process can map by file
+// descriptor, lanes of ordered copies between it and host memory, and words in shared
+// memory by which lanes, compute and processes wait for each other. Two forms:
+// EmulatedDevice (memfds and virtual time) and CudaDevice, compiled when CUDA is found
+// and opened when a GPU is there.
+//
+// Nothing here waits for the device, but Drain(). What ended is learnt by polling.
 #ifndef KVTIER_TIER_GPU_DEVICE_DEVICE_H_
 #define KVTIER_TIER_GPU_DEVICE_DEVICE_H_
 
@@ -10,50 +13,117 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/task.h"
+#include "absl/time/time.h"
 #include "tier_gpu/device/copy.h"
+#include "tier_gpu/device/device_region.h"
+#include "tier_gpu/device/signal_page.h"
 
 namespace kvtier {
 
-// The check of every Device::Copy(). Errors: kInvalidArgument, more than
+// What runs in order on the device. Lanes are not ordered with each other, except by
+// signals. kCompute is where the engine's own kernels run: no copy of ours is ever on
+// it, but it signals and waits like the others.
+enum class Lane : uint8_t { kOnboard, kOffload, kCompute };
+inline constexpr size_t kLanes = 3;
+
+constexpr Lane LaneOf(CopyDirection direction) {
+  return direction == CopyDirection::kHostToDevice ? Lane::kOnboard : Lane::kOffload;
+}
+
+// Operations of one lane that were submitted and whose end was not polled yet. A CUDA
+// stream that queues about 1,000 makes its caller wait, so a lane refuses before.
+inline constexpr size_t kMaxLaneDepth = 64;
+
+// Names an operation: the sequence counts each lane's from 1.
+struct Ticket {
+  Lane lane{};
+  uint64_t sequence = 0;
+  bool operator==(const Ticket&) const = default;
+};
+
+struct CopyBatch {
+  CopyDirection direction{};
+  CopyPath path = CopyPath::kBatch;
+  DeviceRegion* region = nullptr;
+  // Copied by Submit(). In no order among each other. REQUIRES: no destination
+  // overlaps another or a source.
+  std::span<const CopySegment> segments;
+  // The sources may be read before what is ahead in the lane has ended: legal only for
+  // host memory that nobody writes.
+  bool early_source = false;
+};
+
+struct Completion {
+  Ticket ticket;
+  absl::Status status;    // kUnavailable: the operation failed; a destination is undefined.
+  absl::Duration device;  // From the operation's turn in the lane to its end.
+};
+
+// The check of every Device::Submit(). Errors: kInvalidArgument: more than
 // kMaxCopySegments, or a segment that is empty or leaves the region.
 absl::Status CheckSegments(uint64_t region_bytes, std::span<const CopySegment> segments);
 
-// Memory on the device. The memory lives until every descriptor and mapping, in
-// any process, is gone.
-class DeviceRegion {
- public:
-  virtual ~DeviceRegion() = default;
-  virtual uint64_t bytes() const = 0;
-  // To be handed to a worker by SCM_RIGHTS; owned by the region.
-  virtual int fd() const = 0;
-};
-
-// Executor thread only.
 class Device {
  public:
   virtual ~Device() = default;
   // "emulated" or the GPU's name.
   virtual const std::string& name() const = 0;
-  // Errors: kResourceExhausted, no memory; kUnavailable, the device is lost.
-  virtual absl::StatusOr<std::unique_ptr<DeviceRegion>> CreateRegion(uint64_t bytes) = 0;
-  // Makes host memory fit for direct copies (page-locked). REQUIRES: it stays
-  // mapped while the device lives. Errors: kResourceExhausted.
+  // Not OK: the device is lost, and why. For good: every operation ends with
+  // kUnavailable, regions keep their bytes while the driver does, and host and disk
+  // tiers serve on. Any thread, like all of this group.
+  virtual absl::Status state() const = 0;
+  // Memory of the device, `handles` of the shape's to begin with. Errors:
+  // kResourceExhausted, no memory; kUnavailable, the device is lost.
+  virtual absl::StatusOr<std::unique_ptr<DeviceRegion>> CreateRegion(const RegionShape& shape,
+                                                                     size_t handles) = 0;
+  // The memory of another process's region, by duplicates of its descriptors, in their
+  // order. Errors: kInvalidArgument, a descriptor that is no handle of this shape;
+  // kUnavailable, the device is lost or cannot map them.
+  virtual absl::StatusOr<std::unique_ptr<DeviceRegion>> ImportRegion(
+      const RegionShape& shape, std::span<const int> descriptors) = 0;
+  // Makes host memory fit for copies (page-locked), in chunks of kPinChunkBytes, all or
+  // none; no segment may cross the border of two. REQUIRES: it stays mapped until
+  // Unpin() or the device's end. Errors: kResourceExhausted; kInvalidArgument, empty
+  // or overlapping what is pinned; kUnavailable, the device is lost.
   virtual absl::Status Pin(std::span<std::byte> host) = 0;
-  // Copies every segment; ends when all are done. Batches of one direction run in
-  // the order of the calls (one lane a direction); the segments of one batch, and
-  // the two directions, in no order. Sources are read while the batch runs, not
-  // when it is submitted. REQUIRES: `region` is this device's; `segments` and what
-  // they name stay until the task ends (destroying it does not stop a copy that
-  // has begun). Bounded by no deadline: whoever has one waits beside it.
-  // Errors: kInvalidArgument, as CheckSegments(); kResourceExhausted, the lane is
-  // full (retry); kUnavailable, the copy failed or the device is lost: host and
-  // disk tiers go on without it. On an error the destination is undefined.
-  virtual Task<absl::Status> Copy(CopyDirection direction, DeviceRegion* region,
-                                  std::span<const CopySegment> segments) = 0;
+  // REQUIRES: no copy uses it. Errors: kNotFound, not what was given to Pin().
+  virtual absl::Status Unpin(std::span<std::byte> host) = 0;
+
+  // The lanes, one thread at a time. Each call puts one operation at the end of a lane
+  // and returns at once. Errors of all three: kResourceExhausted, the lane is full
+  // (poll, then retry); kUnavailable, the device is lost.
+
+  // Copies every segment. Sources are read while the batch runs, not when it is
+  // submitted. Errors also: kInvalidArgument, as CheckSegments(), or host memory that
+  // is not pinned, or not in one chunk. REQUIRES: the host memory stays until the batch
+  // has ended, and the region is this device's.
+  virtual absl::StatusOr<Ticket> Submit(const CopyBatch& batch) = 0;
+  // Writes the word when everything ahead in the lane has ended; whoever sees the value
+  // sees what the lane wrote before. Not written, and ends with kUnavailable, if
+  // something ahead in the lane failed whose end was not polled when this was called.
+  virtual absl::StatusOr<Ticket> Signal(Lane lane, SignalWord* word, uint64_t value) = 0;
+  // The lane goes on when the word is `value` or more, and then sees what whoever wrote
+  // it wrote before. A word whose writer died must be released (SignalPage), or the
+  // lane never goes on. REQUIRES of both: the word is of a page that is pinned.
+  virtual absl::StatusOr<Ticket> Await(Lane lane, SignalWord* word, uint64_t value) = 0;
+
+  // The same from the host, without a lane: Raise() is seen after what this process
+  // wrote before; Reached() is true when the word is `value` or more.
+  virtual void Raise(SignalWord* word, uint64_t value) = 0;
+  virtual bool Reached(const SignalWord& word, uint64_t value) = 0;
+
+  // Fills `ended` with what has ended since, each operation once, in the order of its
+  // lane; returns how many. Their places in the lanes are free again.
+  virtual size_t Poll(std::span<Completion> ended) = 0;
+  // When it is worth polling again, as far as is known; InfiniteFuture, nothing runs.
+  virtual absl::Time next_poll() const = 0;
+  // Waits until all that was submitted has ended; Poll() still tells how. Errors:
+  // kDeadlineExceeded, something still runs; kUnavailable, the device is lost.
+  virtual absl::Status Drain(absl::Duration timeout) = 0;
 };
 
 }  // namespace kvtier

@@ -1,177 +1,325 @@
 #include "tier_gpu/device/emulated_device.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <system_error>
+#include <algorithm>
+#include <cstring>
 #include <utility>
-#include <vector>
 
-#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "core/check.h"
 #include "core/status_macros.h"
-#include "kernels/copy_segments.h"
 
 namespace kvtier {
 namespace {
 
-absl::Status Failed(const char* call, uint64_t bytes) {
-  const std::string why = std::generic_category().message(errno);
-  return absl::ResourceExhaustedError(
-      absl::StrCat("emulated device: a region of ", bytes, " bytes: ", call, ": ", why));
+using Access = AccessChecker::Access;
+
+// How often Drain() looks at words that another process may write.
+constexpr absl::Duration kDrainInterval = absl::Microseconds(50);
+
+Lane OtherWay(Lane lane) { return lane == Lane::kOnboard ? Lane::kOffload : Lane::kOnboard; }
+
+std::string HostMemoryName(std::span<const std::byte> host) {
+  return absl::StrCat("host memory ", absl::Hex(reinterpret_cast<uint64_t>(host.data())));
 }
-
-class EmulatedRegion final : public DeviceRegion {
- public:
-  static absl::StatusOr<std::unique_ptr<DeviceRegion>> Create(uint64_t bytes) {
-    const int fd = memfd_create("kvtier-emulated-gpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0) return Failed("memfd_create", bytes);
-    auto region = absl::WrapUnique(new EmulatedRegion(fd));
-    if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) return Failed("ftruncate", bytes);
-    constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-    if (fcntl(fd, F_ADD_SEALS, kSeals) != 0) return Failed("F_ADD_SEALS", bytes);
-    void* const start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (start == MAP_FAILED) return Failed("mmap", bytes);
-    region->memory_ = {static_cast<std::byte*>(start), bytes};
-    return region;
-  }
-  ~EmulatedRegion() override {
-    if (!memory_.empty()) munmap(memory_.data(), memory_.size());
-    close(fd_);
-  }
-  uint64_t bytes() const override { return memory_.size(); }
-  int fd() const override { return fd_; }
-  std::byte* memory() const { return memory_.data(); }
-
- private:
-  explicit EmulatedRegion(int fd) : fd_(fd) {}
-  const int fd_;
-  std::span<std::byte> memory_;  // Set once, by Create().
-};
-
-void MoveBytes(CopyDirection direction, std::byte* memory, std::span<const CopySegment> segments) {
-  std::vector<kernels::StridedSegment> moves;
-  moves.reserve(segments.size());
-  for (const CopySegment& segment : segments) {
-    std::byte* const device = memory + segment.device_offset;
-    const bool to_device = direction == CopyDirection::kHostToDevice;
-    moves.push_back({.source = to_device ? segment.host : device,
-                     .destination = to_device ? device : segment.host,
-                     .run_bytes = segment.bytes});
-  }
-  const kernels::CopySegmentsLaunch launch = {.segments = moves.data(),
-                                              .count = static_cast<uint32_t>(moves.size())};
-  KVT_CHECK(kernels::CopySegmentsOnHost(launch) == 0);
-}
-
-// A loop of cudaMemcpyAsync costs 2.0 to 2.3 us a call, a batch call 0.54 us a
-// descriptor at 10,000 of them (public measurements on H100 machines).
-constexpr absl::Duration kPerBatch = absl::Nanoseconds(2300);
-constexpr absl::Duration kPerSegment = absl::Nanoseconds(540);
 
 }  // namespace
 
-absl::Duration LinkModel::Predict(size_t segments, uint64_t bytes) const {
-  absl::Duration time = per_batch + static_cast<int64_t>(segments) * per_segment;
-  if (bytes_per_second > 0) time += absl::Seconds(static_cast<double>(bytes) / bytes_per_second);
-  return time;
-}
-
-LinkModel LinkModel::Pcie5() {
-  return {.bytes_per_second = 55e9, .per_batch = kPerBatch, .per_segment = kPerSegment};
-}
-
-LinkModel LinkModel::Pcie4() {
-  return {.bytes_per_second = 25e9, .per_batch = kPerBatch, .per_segment = kPerSegment};
-}
-
-LinkModel LinkModel::Instant() { return {}; }
-
-EmulatedDevice::EmulatedDevice(Executor* executor, ByteWorkers* workers, const Options& options)
-    : executor_(executor),
-      workers_(workers),
-      link_(options.link),
-      lost_(executor),
-      lanes_{Lane(executor), Lane(executor)} {}
-
-absl::StatusOr<std::unique_ptr<DeviceRegion>> EmulatedDevice::CreateRegion(uint64_t bytes) {
-  if (lost_.is_set()) return LostError();
-  return EmulatedRegion::Create(bytes);
-}
-
-absl::Status EmulatedDevice::Pin(std::span<std::byte>) {
-  // All host memory is as near to a memfd as any other.
-  return lost_.is_set() ? LostError() : absl::OkStatus();
-}
-
-Task<absl::Status> EmulatedDevice::Copy(CopyDirection direction, DeviceRegion* region,
-                                        std::span<const CopySegment> segments) {
-  KVT_CHECK(executor_->OnExecutor());
-  auto* const emulated = dynamic_cast<EmulatedRegion*>(region);
-  KVT_CHECK(emulated != nullptr);
-  KVT_CO_RETURN_IF_ERROR(CheckSegments(emulated->bytes(), segments));
-  if (lost_.is_set()) co_return LostError();
-  Lane& taken = lane(direction);
-  KVT_CO_ASSIGN_OR_RETURN(CopyLane::Turn turn, taken.line.Join());
-  co_await turn.Begun();
-  while (taken.stalled != nullptr) {
-    const std::shared_ptr<Event> stalled = taken.stalled;
-    co_await stalled->WaitUntil(absl::InfiniteFuture());
+EmulatedDevice::EmulatedDevice(const Clock* clock, const Options& options)
+    : clock_(clock),
+      options_(options),
+      checker_(options.checker),
+      pinned_(options.pin_chunk_bytes),
+      random_(options.seed.value_or(0)),
+      now_(clock->Now()) {
+  if (checker_ == nullptr) return;
+  constexpr std::array<const char*, kLanes> kNames = {"onboard", "offload", "compute"};
+  host_ = checker_->AddTimeline(options.process);
+  for (size_t i = 0; i < kLanes; ++i) {
+    const std::string name = absl::StrCat(options.process, "'s ", kNames[i]);
+    tracks_[i].timeline = checker_->AddTimeline(name);
+    tracks_[i].early = checker_->AddTimeline(absl::StrCat(name, ", reading early"));
   }
-  co_return co_await RunBatch(&taken, direction, emulated->memory(), segments);
 }
 
-Task<absl::Status> EmulatedDevice::RunBatch(Lane* lane, CopyDirection direction, std::byte* memory,
-                                            std::span<const CopySegment> segments) {
-  uint64_t bytes = 0;
-  for (const CopySegment& segment : segments) bytes += segment.bytes;
-  const bool fails = lane->fail_in == 1;
-  if (lane->fail_in > 0) --lane->fail_in;
-  if (fails) segments = segments.first(segments.size() / 2);
+EmulatedDevice::~EmulatedDevice() {
+  if (checker_ == nullptr) return;
+  for (const std::span<std::byte> range : pinned_.Ranges()) checker_->RemoveMapping(range);
+}
 
-  const absl::Time start = executor_->Now();
-  const absl::Duration time = link_.Predict(segments.size(), bytes);
-  // True, and at once, when the device is lost.
-  bool lost = co_await lost_.WaitUntil(start + time / 2);
-  if (lost) co_return LostError();
-  ByteWorkers::Work move = [direction, memory, segments] {
-    MoveBytes(direction, memory, segments);
+absl::Status EmulatedDevice::state() const {
+  return lost_ ? absl::UnavailableError("emulated device: lost") : absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<DeviceRegion>> EmulatedDevice::CreateRegion(const RegionShape& shape,
+                                                                           size_t handles) {
+  KVT_RETURN_IF_ERROR(state());
+  KVT_ASSIGN_OR_RETURN(std::unique_ptr<EmulatedRegion> region,
+                       EmulatedRegion::Reserve(shape, checker_));
+  for (size_t i = 0; i < handles; ++i) KVT_RETURN_IF_ERROR(region->Grow());
+  return region;
+}
+
+absl::StatusOr<std::unique_ptr<DeviceRegion>> EmulatedDevice::ImportRegion(
+    const RegionShape& shape, std::span<const int> descriptors) {
+  KVT_RETURN_IF_ERROR(state());
+  KVT_ASSIGN_OR_RETURN(std::unique_ptr<EmulatedRegion> region,
+                       EmulatedRegion::Reserve(shape, checker_));
+  for (const int descriptor : descriptors) KVT_RETURN_IF_ERROR(region->GrowBy(descriptor));
+  return region;
+}
+
+absl::Status EmulatedDevice::Pin(std::span<std::byte> host) {
+  KVT_RETURN_IF_ERROR(state());
+  KVT_RETURN_IF_ERROR(pinned_.Add(host));
+  if (checker_ != nullptr) checker_->AddMapping(host, HostMemoryName(host), 0);
+  return absl::OkStatus();
+}
+
+absl::Status EmulatedDevice::Unpin(std::span<std::byte> host) {
+  KVT_RETURN_IF_ERROR(pinned_.Remove(host));
+  if (checker_ != nullptr) checker_->RemoveMapping(host);
+  return absl::OkStatus();
+}
+
+absl::Status EmulatedDevice::CheckOpen(Lane lane) {
+  KVT_RETURN_IF_ERROR(state());
+  Advance(clock_->Now());
+  if (!track(lane).lane.full()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("emulated device: all ", kMaxLaneDepth, " places of the lane are taken"));
+}
+
+absl::Status EmulatedDevice::CheckBatch(const CopyBatch& batch) const {
+  KVT_RETURN_IF_ERROR(CheckSegments(batch.region->bytes(), batch.segments));
+  for (const CopySegment& segment : batch.segments) {
+    KVT_RETURN_IF_ERROR(pinned_.Check({segment.host, segment.bytes}));
+  }
+  return absl::OkStatus();
+}
+
+EmulatedOperation EmulatedDevice::NewOperation(Lane lane) {
+  EmulatedOperation operation{.submitted = now_};
+  if (checker_ == nullptr) return operation;
+  const AccessChecker::Timeline timeline = track(lane).timeline;
+  operation.begin = [this, timeline, submitted = checker_->Fork(host_)](EmulatedOperation*) {
+    checker_->Join(timeline, submitted);
   };
-  co_await workers_->Run(std::move(move));
-  lost = co_await lost_.WaitUntil(start + time);
-  if (lost) co_return LostError();
-  if (fails) co_return absl::UnavailableError("emulated device: a copy failed, as was asked");
-  co_return absl::OkStatus();
+  operation.end = [this, timeline, lane] {
+    end_clocks_[static_cast<size_t>(lane)].push_back(checker_->Fork(timeline));
+  };
+  return operation;
+}
+
+double EmulatedDevice::MomentOfRun() {
+  return options_.seed ? std::uniform_real_distribution<>(0, 1)(random_) : 0.5;
+}
+
+absl::StatusOr<Ticket> EmulatedDevice::Submit(const CopyBatch& batch) {
+  KVT_RETURN_IF_ERROR(CheckBatch(batch));
+  const Lane lane = LaneOf(batch.direction);
+  KVT_RETURN_IF_ERROR(CheckOpen(lane));
+  CopyShape shape = {
+      .direction = batch.direction, .path = batch.path, .segments = batch.segments.size()};
+  for (const CopySegment& segment : batch.segments) shape.bytes += segment.bytes;
+  EmulatedOperation operation = NewOperation(lane);
+  operation.begin = [this, shape, first = std::move(operation.begin)](EmulatedOperation* self) {
+    if (first) first(self);
+    CopyShape beside = shape;
+    beside.duplex = track(OtherWay(LaneOf(shape.direction))).lane.busy();
+    self->run = options_.link.Predict(beside);
+  };
+  AddMoves(batch, &operation);
+  uint64_t& fail_in = track(lane).fail_in;
+  if (fail_in > 0 && --fail_in == 0) {
+    operation.steps.resize(operation.steps.size() / 2);
+    operation.status = absl::UnavailableError("emulated device: a copy failed, as was asked");
+  }
+  return track(lane).lane.Add(std::move(operation));
+}
+
+void EmulatedDevice::AddMoves(const CopyBatch& batch, EmulatedOperation* operation) {
+  const bool to_device = batch.direction == CopyDirection::kHostToDevice;
+  Track& lane = track(LaneOf(batch.direction));
+  if (batch.early_source && checker_ != nullptr) {
+    checker_->Join(lane.early, checker_->Fork(host_));
+  }
+  for (const CopySegment& segment : batch.segments) {
+    std::byte* const device = batch.region->address() + segment.device_offset;
+    const std::span<const std::byte> source(to_device ? segment.host : device, segment.bytes);
+    std::byte* const destination = to_device ? device : segment.host;
+    // Read now, in the worst case that is allowed.
+    std::vector<std::byte> read;
+    if (batch.early_source) {
+      read.assign(source.begin(), source.end());
+      if (checker_ != nullptr) checker_->Note(lane.early, Access::kRead, source);
+    }
+    operation->steps.push_back(
+        {.at = MomentOfRun(), .act = [this, &lane, source, destination, read = std::move(read)] {
+           if (checker_ != nullptr) {
+             if (read.empty()) checker_->Note(lane.timeline, Access::kRead, source);
+             checker_->Note(lane.timeline, Access::kWrite, {destination, source.size()});
+           }
+           std::memcpy(destination, read.empty() ? source.data() : read.data(), source.size());
+         }});
+  }
+  std::ranges::stable_sort(operation->steps, {}, &EmulatedStep::at);
+}
+
+absl::StatusOr<Ticket> EmulatedDevice::Signal(Lane lane, SignalWord* word, uint64_t value) {
+  KVT_RETURN_IF_ERROR(CheckOpen(lane));
+  EmulatedOperation operation = NewOperation(lane);
+  Track& signalling = track(lane);
+  // The first thing it does, so that a failure can still change how it ends.
+  operation.begin = [this, &signalling, word, value, known = signalling.lane.reported_failures(),
+                     first = std::move(operation.begin)](EmulatedOperation* self) {
+    if (first) first(self);
+    if (signalling.lane.failures() != known) {
+      self->status = absl::UnavailableError("emulated device: not signalled behind a failure");
+      return;
+    }
+    if (checker_ != nullptr) checker_->Release(signalling.timeline, word);
+    word->store(value, std::memory_order_release);
+  };
+  return signalling.lane.Add(std::move(operation));
+}
+
+absl::StatusOr<Ticket> EmulatedDevice::Await(Lane lane, SignalWord* word, uint64_t value) {
+  KVT_RETURN_IF_ERROR(CheckOpen(lane));
+  EmulatedOperation operation = NewOperation(lane);
+  operation.ready = [word, value] { return word->load(std::memory_order_acquire) >= value; };
+  if (checker_ != nullptr) {
+    operation.end = [this, timeline = track(lane).timeline, word, ended = operation.end] {
+      checker_->Acquire(timeline, word);
+      ended();
+    };
+  }
+  return track(lane).lane.Add(std::move(operation));
+}
+
+absl::StatusOr<Ticket> EmulatedDevice::Launch(EmulatedKernel kernel) {
+  KVT_RETURN_IF_ERROR(CheckOpen(Lane::kCompute));
+  EmulatedOperation operation = NewOperation(Lane::kCompute);
+  operation.run = kernel.run;
+  const double at = MomentOfRun();
+  operation.steps.push_back({.at = at, .act = [this, kernel = std::move(kernel)] {
+                               const AccessChecker::Timeline timeline =
+                                   track(Lane::kCompute).timeline;
+                               for (const auto bytes : kernel.reads) {
+                                 if (checker_ == nullptr) break;
+                                 checker_->Note(timeline, Access::kRead, bytes);
+                               }
+                               for (const auto bytes : kernel.writes) {
+                                 if (checker_ == nullptr) break;
+                                 checker_->Note(timeline, Access::kWrite, bytes);
+                               }
+                               if (kernel.body) kernel.body();
+                             }});
+  return track(Lane::kCompute).lane.Add(std::move(operation));
+}
+
+void EmulatedDevice::NoteHostAccess(Access access, std::span<const std::byte> bytes) {
+  if (checker_ != nullptr) checker_->Note(host_, access, bytes);
+}
+
+void EmulatedDevice::Raise(SignalWord* word, uint64_t value) {
+  if (checker_ != nullptr) checker_->Release(host_, word);
+  word->store(value, std::memory_order_release);
+}
+
+bool EmulatedDevice::Reached(const SignalWord& word, uint64_t value) {
+  Advance(clock_->Now());
+  if (word.load(std::memory_order_acquire) < value) return false;
+  if (checker_ != nullptr) checker_->Acquire(host_, &word);
+  return true;
+}
+
+absl::Time EmulatedDevice::NextEvent() const {
+  absl::Time next = absl::InfiniteFuture();
+  for (const Track& track : tracks_) next = std::min(next, track.lane.NextEvent(now_));
+  return next;
+}
+
+void EmulatedDevice::Advance(absl::Time now) {
+  if (lost_) return;
+  while (true) {
+    absl::Time next = NextEvent();
+    if (next > now) {
+      if (now_ >= now) return;
+      // A word that another process raised since is seen now.
+      now_ = now;
+      continue;
+    }
+    next = std::max(next, now_);
+    for (Track& track : tracks_) {
+      if (track.lane.NextEvent(now_) > next) continue;
+      now_ = next;
+      track.lane.RunEvent(next);
+      break;
+    }
+  }
+}
+
+size_t EmulatedDevice::Poll(std::span<Completion> ended) {
+  Advance(clock_->Now());
+  size_t count = 0;
+  for (size_t i = 0; i < kLanes; ++i) {
+    while (count < ended.size() && tracks_[i].lane.TakeEnded(&ended[count])) {
+      ++count;
+      if (end_clocks_[i].empty()) continue;
+      checker_->Join(host_, end_clocks_[i].front());
+      end_clocks_[i].pop_front();
+    }
+  }
+  return count;
+}
+
+absl::Time EmulatedDevice::next_poll() const { return NextEvent(); }
+
+bool EmulatedDevice::idle() const {
+  return std::ranges::all_of(tracks_, [](const Track& track) { return track.lane.idle(); });
+}
+
+absl::Status EmulatedDevice::Drain(absl::Duration timeout) {
+  const absl::Time deadline = clock_->Now() + timeout;
+  while (true) {
+    KVT_RETURN_IF_ERROR(state());
+    const absl::Time now = clock_->Now();
+    Advance(now);
+    if (idle()) return absl::OkStatus();
+    if (now >= deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("emulated device: still busy after ", absl::FormatDuration(timeout)));
+    }
+    const absl::Time until = std::min({deadline, NextEvent(), now + kDrainInterval});
+    if (options_.wait) {
+      options_.wait(until);
+    } else {
+      absl::SleepFor(until - now);
+    }
+  }
 }
 
 void EmulatedDevice::FailCopy(CopyDirection direction, uint64_t nth) {
   KVT_CHECK(nth > 0);
-  lane(direction).fail_in = nth;
+  track(LaneOf(direction)).fail_in = nth;
 }
 
-void EmulatedDevice::Stall(CopyDirection direction) {
-  Lane& stalling = lane(direction);
-  if (stalling.stalled == nullptr && !lost_.is_set()) {
-    stalling.stalled = std::make_shared<Event>(executor_);
-  }
+void EmulatedDevice::Stall(Lane lane) {
+  Advance(clock_->Now());
+  track(lane).lane.Stall();
 }
 
-void EmulatedDevice::Resume(CopyDirection direction) {
-  const std::shared_ptr<Event> stalled = std::exchange(lane(direction).stalled, nullptr);
-  if (stalled != nullptr) stalled->Set();
+void EmulatedDevice::Resume(Lane lane) {
+  Advance(clock_->Now());
+  track(lane).lane.Resume(now_);
 }
 
 void EmulatedDevice::Lose() {
-  lost_.Set();
-  Resume(CopyDirection::kHostToDevice);
-  Resume(CopyDirection::kDeviceToHost);
-}
-
-absl::Status EmulatedDevice::LostError() const {
-  return absl::UnavailableError("emulated device: lost");
+  if (lost_) return;
+  Advance(clock_->Now());
+  lost_ = true;
+  for (Track& track : tracks_) track.lane.Abandon(now_, state());
 }
 
 }  // namespace kvtier

@@ -1,89 +1,127 @@
-// EmulatedDevice is a Device without a GPU: a region is a memfd, so sharing it with
-// another process is real, and a copy takes the time a link would. Bytes move
-// when the batch runs, halfway through its modelled time, so that a source which
-// is reused too early and a destination which is read too early both show.
-//
-// A region's memory is taken page by page as it is first written.
+// EmulatedDevice is a Device without a GPU. Its memory is real and shared for real
+// (memfds); its lanes run in virtual time, by a clock and a model of the link: what is
+// due is done when the device is polled. Everything that the API leaves open is used
+// against the caller: a copy reads its source somewhere in its run, a seed shuffles the
+// segments of a batch, and a checker finds accesses that nothing orders.
 #ifndef KVTIER_TIER_GPU_DEVICE_EMULATED_DEVICE_H_
 #define KVTIER_TIER_GPU_DEVICE_EMULATED_DEVICE_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
+#include <random>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
-#include "core/byte_workers.h"
-#include "core/event.h"
-#include "core/executor.h"
-#include "core/task.h"
-#include "tier_gpu/device/copy_lane.h"
+#include "core/clock.h"
+#include "tier_gpu/device/access_checker.h"
 #include "tier_gpu/device/device.h"
+#include "tier_gpu/device/emulated_lane.h"
+#include "tier_gpu/device/emulated_region.h"
+#include "tier_gpu/device/link_model.h"
+#include "tier_gpu/device/pinned_memory.h"
 
 namespace kvtier {
 
-// time(batch) = per_batch + segments * per_segment + bytes / bytes_per_second
-// A link that is full both ways is not modelled: each direction has its own rate.
-struct LinkModel {
-  double bytes_per_second = 0;  // One direction.
-  absl::Duration per_batch;     // Submission and completion.
-  absl::Duration per_segment;   // One descriptor.
-
-  absl::Duration Predict(size_t segments, uint64_t bytes) const;
-
-  // 55 GB/s: what the copy engine of an H100 reaches on PCIe 5.0 x16 (63 GB/s raw).
-  static LinkModel Pcie5();
-  // 25 GB/s: the same of an A100 on PCIe 4.0 x16 (31.5 GB/s raw).
-  static LinkModel Pcie4();
-  // No modelled time at all: a copy takes what moving the bytes takes.
-  static LinkModel Instant();
+// A kernel of the emulated engine, for Lane::kCompute.
+struct EmulatedKernel {
+  absl::Duration run;
+  std::vector<std::span<const std::byte>> reads;  // Of mapped or pinned memory.
+  std::vector<std::span<const std::byte>> writes;
+  std::function<void()> body;  // Somewhere in its run; may be null.
 };
 
 class EmulatedDevice final : public Device {
  public:
   struct Options {
     LinkModel link = LinkModel::Pcie5();
+    // nullopt: a batch moves in its order, half-way through its run. Otherwise each
+    // segment, and each kernel's body, at a random moment of the run.
+    std::optional<uint64_t> seed;
+    uint64_t pin_chunk_bytes = kPinChunkBytes;
+    // Not owned. Several devices may share one: then they are the lanes of several
+    // processes on one GPU.
+    AccessChecker* checker = nullptr;
+    std::string process = "agent";  // In the checker's words.
+    // How Drain() waits. The default sleeps.
+    std::function<void(absl::Time until)> wait;
   };
 
-  // Neither is owned.
-  EmulatedDevice(Executor* executor, ByteWorkers* workers, const Options& options);
-  // REQUIRES: no Copy() is awaited any more.
-  ~EmulatedDevice() override = default;
+  // `clock` is not owned.
+  EmulatedDevice(const Clock* clock, const Options& options);
+  // As when a process is killed: what has not ended does not happen any more.
+  // REQUIRES: its regions are gone.
+  ~EmulatedDevice() override;
 
   const std::string& name() const override { return name_; }
-  absl::StatusOr<std::unique_ptr<DeviceRegion>> CreateRegion(uint64_t bytes) override;
+  absl::Status state() const override;
+  absl::StatusOr<std::unique_ptr<DeviceRegion>> CreateRegion(const RegionShape& shape,
+                                                             size_t handles) override;
+  absl::StatusOr<std::unique_ptr<DeviceRegion>> ImportRegion(
+      const RegionShape& shape, std::span<const int> descriptors) override;
   absl::Status Pin(std::span<std::byte> host) override;
-  Task<absl::Status> Copy(CopyDirection direction, DeviceRegion* region,
-                          std::span<const CopySegment> segments) override;
+  absl::Status Unpin(std::span<std::byte> host) override;
+  absl::StatusOr<Ticket> Submit(const CopyBatch& batch) override;
+  absl::StatusOr<Ticket> Signal(Lane lane, SignalWord* word, uint64_t value) override;
+  absl::StatusOr<Ticket> Await(Lane lane, SignalWord* word, uint64_t value) override;
+  void Raise(SignalWord* word, uint64_t value) override;
+  bool Reached(const SignalWord& word, uint64_t value) override;
+  size_t Poll(std::span<Completion> ended) override;
+  absl::Time next_poll() const override;
+  absl::Status Drain(absl::Duration timeout) override;
 
-  // Faults, for tests and the simulator. The `nth` batch from now that runs in the
-  // lane (1: the next one) moves half of its segments and fails. REQUIRES: nth > 0.
+  // What the engine would do itself. Errors: as Signal().
+  absl::StatusOr<Ticket> Launch(EmulatedKernel kernel);
+  // An access of the process itself, from the host.
+  void NoteHostAccess(AccessChecker::Access access, std::span<const std::byte> bytes);
+
+  // Faults, for tests and the simulator. The `nth` batch from now that is submitted in
+  // the direction (1: the next one) will move half of its segments and fail. REQUIRES: nth > 0.
   void FailCopy(CopyDirection direction, uint64_t nth);
-  // The lane begins no further batch until Resume(); what runs ends.
-  void Stall(CopyDirection direction);
-  void Resume(CopyDirection direction);
-  // For good: copies that run or wait fail now, regions keep their bytes.
+  // The lane begins nothing until Resume(); what runs ends.
+  void Stall(Lane lane);
+  void Resume(Lane lane);
+  // For good. What runs or waits fails now, half done.
   void Lose();
 
  private:
-  struct Lane {
-    explicit Lane(Executor* executor) : line(executor) {}
-    CopyLane line;
-    std::shared_ptr<Event> stalled;  // Set by Resume(); null: the lane runs.
-    uint64_t fail_in = 0;            // Batches until one fails; 0: none will.
+  struct Track {
+    explicit Track(Lane lane) : lane(lane) {}
+    EmulatedLane lane;
+    AccessChecker::Timeline timeline{};
+    // Of sources that are read ahead of what is before them in the lane.
+    AccessChecker::Timeline early{};
+    uint64_t fail_in = 0;  // Batches until one fails; 0: none will.
   };
-  Lane& lane(CopyDirection direction) { return lanes_[static_cast<size_t>(direction)]; }
-  Task<absl::Status> RunBatch(Lane* lane, CopyDirection direction, std::byte* memory,
-                              std::span<const CopySegment> segments);
-  absl::Status LostError() const;
+  Track& track(Lane lane) { return tracks_[static_cast<size_t>(lane)]; }
+  absl::Status CheckOpen(Lane lane);
+  absl::Status CheckBatch(const CopyBatch& batch) const;
+  EmulatedOperation NewOperation(Lane lane);
+  void AddMoves(const CopyBatch& batch, EmulatedOperation* operation);
+  double MomentOfRun();
+  // Runs all events up to `now`, in the order of their times.
+  void Advance(absl::Time now);
+  absl::Time NextEvent() const;
+  bool idle() const;
 
-  Executor* const executor_;
-  ByteWorkers* const workers_;
-  const LinkModel link_;
+  const Clock* const clock_;
+  const Options options_;
   const std::string name_ = "emulated";
-  Event lost_;
-  std::array<Lane, 2> lanes_;  // By CopyDirection.
+  AccessChecker* const checker_;
+  AccessChecker::Timeline host_{};
+  PinnedMemory pinned_;
+  std::array<Track, kLanes> tracks_{Track(Lane::kOnboard), Track(Lane::kOffload),
+                                    Track(Lane::kCompute)};
+  std::mt19937_64 random_;
+  std::atomic<bool> lost_ = false;
+  absl::Time now_;  // How far the lanes have come.
+  std::array<std::deque<AccessChecker::VectorClock>, kLanes> end_clocks_;  // Not polled yet.
 };
 
 }  // namespace kvtier

@@ -8,39 +8,38 @@
 #include "absl/strings/strip.h"
 #include "core/log.h"
 #include "tier_gpu/device/emulated_device.h"
-#ifdef KVTIER_HAVE_CUDA
+#ifdef KVTIER_HAVE_CUDA_X
 #include "tier_gpu/device/cuda_device.h"
 #endif
 
 namespace kvtier {
 namespace {
 
-absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int ordinal, Executor* executor) {
-#ifdef KVTIER_HAVE_CUDA
-  return OpenCudaDevice(ordinal, executor);
+absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int ordinal, const Clock* clock) {
+#ifdef KVTIER_HAVE_CUDA_X
+  return OpenCudaDevice(ordinal, clock);
 #else
-  (void)executor;
+  (void)clock;
   return absl::UnavailableError(absl::StrCat("cuda:", ordinal, ": this build has no CUDA"));
 #endif
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name, Executor* executor,
-                                                   ByteWorkers* workers) {
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name, const Clock* clock) {
   const EmulatedDevice::Options options;
-  if (name == "emulated") return std::make_unique<EmulatedDevice>(executor, workers, options);
+  if (name == "emulated") return std::make_unique<EmulatedDevice>(clock, options);
   if (name == "auto") {
-    auto gpu = OpenGpu(0, executor);
+    auto gpu = OpenGpu(0, clock);
     if (gpu.ok()) return gpu;
     Log(LogLevel::kWarning, absl::StrCat("GPU tier: no GPU (", std::string(gpu.status().message()),
                                          "); emulating one in host memory"));
-    return std::make_unique<EmulatedDevice>(executor, workers, options);
+    return std::make_unique<EmulatedDevice>(clock, options);
   }
   int ordinal = 0;
   absl::string_view digits = name;
   if (absl::ConsumePrefix(&digits, "cuda:") && absl::SimpleAtoi(digits, &ordinal) && ordinal >= 0) {
-    return OpenGpu(ordinal, executor);
+    return OpenGpu(ordinal, clock);
   }
   return absl::InvalidArgumentError(
       absl::StrCat("a device is \"emulated\", \"cuda:N\" or \"auto\", not \"", name, "\""));

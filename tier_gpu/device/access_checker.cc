@@ -1,0 +1,109 @@
+#include "tier_gpu/device/access_checker.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+
+namespace kvtier {
+namespace {
+
+void JoinInto(const AccessChecker::VectorClock& from, AccessChecker::VectorClock* into) {
+  if (into->size() < from.size()) into->resize(from.size());
+  for (size_t i = 0; i < from.size(); ++i) (*into)[i] = std::max((*into)[i], from[i]);
+}
+
+const char* NameOf(AccessChecker::Access access) {
+  return access == AccessChecker::Access::kRead ? "read" : "write";
+}
+
+}  // namespace
+
+AccessChecker::Timeline AccessChecker::AddTimeline(std::string name) {
+  names_.push_back(std::move(name));
+  for (VectorClock& clock : clocks_) clock.push_back(0);
+  clocks_.emplace_back(names_.size());
+  clocks_.back().back() = 1;
+  return static_cast<Timeline>(names_.size() - 1);
+}
+
+void AccessChecker::AddMapping(std::span<const std::byte> mapped, const std::string& id,
+                               uint64_t offset) {
+  KVT_CHECK(!mapped.empty());
+  KVT_CHECK(mappings_.emplace(mapped.data(), Mapping{mapped, id, offset}).second);
+}
+
+void AccessChecker::RemoveMapping(std::span<const std::byte> mapped) {
+  KVT_CHECK(mappings_.erase(mapped.data()) == 1);
+}
+
+AccessChecker::VectorClock AccessChecker::Fork(Timeline timeline) {
+  const VectorClock seen = clock(timeline);
+  // What the timeline does from now on is later than what was handed out.
+  ++clock(timeline)[static_cast<size_t>(timeline)];
+  return seen;
+}
+
+void AccessChecker::Join(Timeline timeline, const VectorClock& seen) {
+  JoinInto(seen, &clock(timeline));
+}
+
+void AccessChecker::Release(Timeline timeline, const void* word) {
+  JoinInto(Fork(timeline), &words_[word]);
+}
+
+void AccessChecker::Acquire(Timeline timeline, const void* word) {
+  const auto found = words_.find(word);
+  if (found != words_.end()) Join(timeline, found->second);
+}
+
+void AccessChecker::Note(Timeline timeline, Access access, std::span<const std::byte> bytes) {
+  const auto after = mappings_.upper_bound(bytes.data());
+  if (after == mappings_.begin() || bytes.empty()) return;
+  const Mapping& mapping = std::prev(after)->second;
+  const uint64_t begin = bytes.data() - mapping.bytes.data();
+  if (begin >= mapping.bytes.size()) return;
+  const uint64_t first = mapping.offset + begin;
+  const uint64_t last = first + std::min<uint64_t>(bytes.size(), mapping.bytes.size() - begin) - 1;
+  for (uint64_t granule = first / granule_; granule <= last / granule_; ++granule) {
+    NoteGranule(timeline, access, {mapping.id, granule});
+  }
+}
+
+bool AccessChecker::Before(const Moment& older, Timeline timeline) {
+  return older.tick <= clock(timeline)[static_cast<size_t>(older.timeline)];
+}
+
+void AccessChecker::NoteGranule(Timeline timeline, Access access, const Place& place) {
+  History& history = places_[place];
+  const Moment now = {timeline, clock(timeline)[static_cast<size_t>(timeline)]};
+  if (history.write.tick > 0 && !Before(history.write, timeline)) {
+    Report(place, Access::kWrite, history.write, access, timeline);
+  }
+  if (access == Access::kRead) {
+    const auto mine = std::ranges::find(history.reads, timeline, &Moment::timeline);
+    if (mine == history.reads.end()) {
+      history.reads.push_back(now);
+    } else {
+      *mine = now;
+    }
+    return;
+  }
+  for (const Moment& read : history.reads) {
+    if (!Before(read, timeline)) Report(place, Access::kRead, read, access, timeline);
+  }
+  history.reads.clear();
+  history.write = now;
+}
+
+void AccessChecker::Report(const Place& place, Access older, const Moment& moment, Access newer,
+                           Timeline timeline) {
+  if (races_.size() == kMaxRaces) return;
+  races_.push_back(absl::StrCat("the ", NameOf(newer), " by ",
+                                names_[static_cast<size_t>(timeline)], " of block ", place.second,
+                                " of ", place.first, " is not ordered after the ", NameOf(older),
+                                " by ", names_[static_cast<size_t>(moment.timeline)]));
+}
+
+}  // namespace kvtier

@@ -1,0 +1,77 @@
+#include "tier_gpu/device/emulated_lane.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+
+namespace kvtier {
+
+Ticket EmulatedLane::Add(EmulatedOperation operation) {
+  KVT_CHECK(!full());
+  operations_.push_back(std::move(operation));
+  return {.lane = lane_, .sequence = ++submitted_};
+}
+
+absl::Time EmulatedLane::NextEvent(absl::Time now) const {
+  if (operations_.empty()) return absl::InfiniteFuture();
+  const EmulatedOperation& front = operations_.front();
+  // A stall holds back what has not begun.
+  if (!begun_) {
+    return stalled_ ? absl::InfiniteFuture() : std::max(front.submitted, free_at_);
+  }
+  if (front.ready) return front.ready() ? std::max(began_, now) : absl::InfiniteFuture();
+  if (next_step_ < front.steps.size()) return began_ + front.run * front.steps[next_step_].at;
+  return began_ + front.run;
+}
+
+void EmulatedLane::RunEvent(absl::Time now) {
+  EmulatedOperation& front = operations_.front();
+  if (!begun_) return Begin(std::max(front.submitted, free_at_));
+  if (front.ready) return End(now);
+  if (next_step_ < front.steps.size()) return front.steps[next_step_++].act();
+  End(began_ + front.run);
+}
+
+void EmulatedLane::Begin(absl::Time when) {
+  begun_ = true;
+  began_ = when;
+  next_step_ = 0;
+  EmulatedOperation& front = operations_.front();
+  if (front.begin) front.begin(&front);
+}
+
+void EmulatedLane::End(absl::Time when) {
+  EmulatedOperation& front = operations_.front();
+  if (front.end) front.end();
+  if (!front.status.ok()) ++failures_;
+  ended_.push_back({.ticket = {.lane = lane_, .sequence = ++done_},
+                    .status = front.status,
+                    .device = when - (begun_ ? began_ : when)});
+  operations_.pop_front();
+  begun_ = false;
+  free_at_ = when;
+}
+
+bool EmulatedLane::TakeEnded(Completion* completion) {
+  if (ended_.empty()) return false;
+  *completion = std::move(ended_.front());
+  ended_.pop_front();
+  if (!completion->status.ok()) ++reported_failures_;
+  return true;
+}
+
+void EmulatedLane::Resume(absl::Time now) {
+  if (!std::exchange(stalled_, false)) return;
+  free_at_ = std::max(free_at_, now);
+}
+
+void EmulatedLane::Abandon(absl::Time now, const absl::Status& status) {
+  while (!operations_.empty()) {
+    operations_.front().status = status;
+    operations_.front().end = nullptr;
+    End(now);
+  }
+}
+
+}  // namespace kvtier
