@@ -1,321 +1,275 @@
 #include "tier_gpu/device/emulated_device.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
 #include <memory>
-#include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
-#include "core/task_scope.h"
-#include "core/thread_executor.h"
-#include "tests/testing/sim_executor.h"
-#include "tier_gpu/device/copy_lane.h"
+#include "core/check.h"
+#include "tests/tier_gpu/device_rig.h"
 
 namespace kvtier {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr uint64_t kRegionBytes = 8 * kMiB;
-
-// How and when one copy ended.
-struct Ending {
-  std::optional<absl::Status> status;
-  absl::Time when;
-};
-
-// A device on the simulator's executor, one region, and copies in the background.
 class EmulatedDeviceTest : public ::testing::Test {
  protected:
-  static Task<void> Record(Executor* executor, Task<absl::Status> copy, Ending* ending) {
-    ending->status = co_await copy;
-    ending->when = executor->Now();
+  EmulatedDeviceTest() : rig_(&time_, {.link = link_}) {}
+  absl::Duration TimeOf(CopyDirection direction, size_t segments, uint64_t bytes) const {
+    return link_.Predict({.direction = direction, .segments = segments, .bytes = bytes});
   }
-  // Starts a copy of one segment; `*ending` and `segment` must outlive it.
-  void Start(CopyDirection direction, const CopySegment& segment, Ending* ending) {
-    Task<absl::Status> copy = device_.Copy(direction, region_.get(), {&segment, 1});
-    scope_.Spawn(Record(&executor_, std::move(copy), ending));
+  static void Fill(std::span<std::byte> bytes, int with) {
+    std::ranges::fill(bytes, static_cast<std::byte>(with));
   }
-  void RunToTheEnd() {
-    while (time_.Step()) {
-    }
-  }
-  absl::Status CopyNow(CopyDirection direction, std::span<const CopySegment> segments) {
-    Ending ending;
-    Task<absl::Status> copy = device_.Copy(direction, region_.get(), segments);
-    scope_.Spawn(Record(&executor_, std::move(copy), &ending));
-    RunToTheEnd();
-    return ending.status.value_or(absl::UnknownError("the copy never ended"));
-  }
-
-  const LinkModel link_ = LinkModel::Pcie5();
   testing::SimTime time_;
-  testing::SimExecutor executor_{&time_};
-  testing::InlineByteWorkers workers_;
-  EmulatedDevice device_{&executor_, &workers_, {.link = link_}};
-  std::unique_ptr<DeviceRegion> region_ = *device_.CreateRegion(kRegionBytes);
-  TaskScope scope_{&executor_};  // Last: its tasks are destroyed before what they use.
+  const LinkModel link_ = LinkModel::Pcie5();
+  DeviceRig rig_;
 };
 
-constexpr CopyDirection kIn = CopyDirection::kHostToDevice;
-constexpr CopyDirection kOut = CopyDirection::kDeviceToHost;
-
 TEST_F(EmulatedDeviceTest, BytesComeBackAsTheyWent) {
-  std::vector<std::byte> in(3 * kMiB, std::byte{'k'});
-  std::vector<std::byte> out(3 * kMiB);
-  const std::vector<CopySegment> there = {{0, in.data(), kMiB},
-                                          {5 * kMiB, in.data() + kMiB, 2 * kMiB}};
-  const std::vector<CopySegment> back = {{0, out.data(), kMiB},
-                                         {5 * kMiB, out.data() + kMiB, 2 * kMiB}};
-  EXPECT_EQ(CopyNow(kIn, there), absl::OkStatus());
-  EXPECT_EQ(CopyNow(kOut, back), absl::OkStatus());
-  EXPECT_EQ(in, out);
+  Fill(rig_.host(0), 7);
+  const Ticket there = *rig_.Submit(kIn, rig_.Block(3, 0));
+  EXPECT_EQ(rig_.Finish().at(0).ticket, there);
+  EXPECT_EQ(rig_.slot(3).front(), std::byte{7});
+  ASSERT_TRUE(rig_.Submit(kOut, rig_.Block(3, 1)).ok());
+  EXPECT_EQ(rig_.Finish().at(0).status, absl::OkStatus());
+  EXPECT_TRUE(std::ranges::equal(rig_.host(0), rig_.host(1)));
 }
 
 TEST_F(EmulatedDeviceTest, ABatchTakesTheTimeOfItsLink) {
-  std::vector<std::byte> host(4 * kMiB);
-  const std::vector<CopySegment> segments = {{0, host.data(), kMiB},
-                                             {kMiB, host.data() + kMiB, 3 * kMiB}};
-  const absl::Time start = executor_.Now();
-  ASSERT_EQ(CopyNow(kIn, segments), absl::OkStatus());
-  EXPECT_EQ(executor_.Now() - start, link_.Predict(2, 4 * kMiB));
-  // 4 MiB at 55 GB/s are 76 us; two descriptors and the batch add 3.4 us.
-  EXPECT_GT(link_.Predict(2, 4 * kMiB), absl::Microseconds(79));
-  EXPECT_LT(link_.Predict(2, 4 * kMiB), absl::Microseconds(80));
+  const absl::Time start = rig_.Now();
+  const std::vector<CopySegment> two = {rig_.Block(0, 0), rig_.Block(1, 1)};
+  ASSERT_TRUE(rig_.Submit(kIn, two).ok());
+  const absl::Duration predicted = TimeOf(kIn, 2, 2 * kRigBlock);
+  rig_.Pass(predicted - absl::Nanoseconds(1));
+  EXPECT_TRUE(rig_.Poll().empty());
+  rig_.Pass(absl::Nanoseconds(1));
+  const std::vector<Completion> ended = rig_.Poll();
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].device, predicted);
+  EXPECT_EQ(rig_.Now() - start, predicted);
 }
 
-TEST_F(EmulatedDeviceTest, BatchesOfOneDirectionRunInTheOrderOfTheCalls) {
-  std::vector<std::byte> first(kMiB, std::byte{1});
-  std::vector<std::byte> second(kMiB, std::byte{2});
-  const CopySegment from_first = {0, first.data(), kMiB};
-  const CopySegment from_second = {0, second.data(), kMiB};
-  Ending a;
-  Ending b;
-  const absl::Time start = executor_.Now();
-  Start(kIn, from_first, &a);
-  Start(kIn, from_second, &b);
-  RunToTheEnd();
-  EXPECT_EQ(a.when - start, link_.Predict(1, kMiB));
-  EXPECT_EQ(b.when - start, 2 * link_.Predict(1, kMiB));
-  std::byte last{};
-  const CopySegment look = {kMiB - 1, &last, 1};
-  ASSERT_EQ(CopyNow(kOut, {&look, 1}), absl::OkStatus());
-  EXPECT_EQ(last, std::byte{2});
+TEST_F(EmulatedDeviceTest, ALaneRunsInTheOrderOfTheCalls) {
+  const absl::Duration each = TimeOf(kIn, 1, kRigBlock);
+  Fill(rig_.host(0), 1);
+  Fill(rig_.host(1), 2);
+  const Ticket first = *rig_.Submit(kIn, rig_.Block(0, 0));
+  const Ticket second = *rig_.Submit(kIn, rig_.Block(0, 1));
+  EXPECT_EQ(second.sequence, first.sequence + 1);
+  rig_.Pass(each);
+  EXPECT_EQ(rig_.Poll().at(0).ticket, first);
+  rig_.Pass(each);
+  EXPECT_EQ(rig_.Poll().at(0).ticket, second);
+  EXPECT_EQ(rig_.slot(0).front(), std::byte{2});
 }
 
 TEST_F(EmulatedDeviceTest, TheTwoDirectionsRunSideBySide) {
-  std::vector<std::byte> in(kMiB);
-  std::vector<std::byte> out(kMiB);
-  const CopySegment there = {0, in.data(), kMiB};
-  const CopySegment back = {4 * kMiB, out.data(), kMiB};
-  Ending a;
-  Ending b;
-  const absl::Time start = executor_.Now();
-  Start(kIn, there, &a);
-  Start(kOut, back, &b);
-  RunToTheEnd();
-  EXPECT_EQ(a.when - start, link_.Predict(1, kMiB));
-  EXPECT_EQ(b.when, a.when);
+  ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok());
+  ASSERT_TRUE(rig_.Submit(kOut, rig_.Block(1, 1)).ok());
+  rig_.Pass(2 * TimeOf(kIn, 1, kRigBlock) - absl::Nanoseconds(1));
+  EXPECT_EQ(rig_.Poll().size(), 2u);
 }
 
-TEST_F(EmulatedDeviceTest, SourcesAreReadWhenTheBatchRuns) {
-  std::byte source{1};
-  const CopySegment segment = {0, &source, 1};
-  Ending ending;
-  device_.Stall(kIn);
-  Start(kIn, segment, &ending);
-  RunToTheEnd();
-  source = std::byte{2};  // A worker that reuses its slot too early.
-  device_.Resume(kIn);
-  RunToTheEnd();
-  std::byte seen{};
-  const CopySegment look = {0, &seen, 1};
-  ASSERT_EQ(CopyNow(kOut, {&look, 1}), absl::OkStatus());
-  EXPECT_EQ(seen, std::byte{2});
+TEST_F(EmulatedDeviceTest, ASourceIsReadWhenTheBatchRuns) {
+  Fill(rig_.host(0), 1);
+  rig_.device().Stall(Lane::kOnboard);
+  ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok());
+  rig_.Pass(absl::Seconds(1));
+  Fill(rig_.host(0), 2);  // Too early: the copy has not read it.
+  rig_.device().Resume(Lane::kOnboard);
+  rig_.Finish();
+  EXPECT_EQ(rig_.slot(0).front(), std::byte{2});
 }
 
-TEST_F(EmulatedDeviceTest, AFullLaneRefusesAndTheOtherDoesNot) {
-  std::byte byte{};
-  const CopySegment segment = {0, &byte, 1};
-  std::vector<Ending> endings(kMaxLaneTurns);
-  device_.Stall(kIn);
-  for (Ending& ending : endings) Start(kIn, segment, &ending);
-  EXPECT_EQ(CopyNow(kIn, {&segment, 1}).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(CopyNow(kOut, {&segment, 1}), absl::OkStatus());
-  device_.Resume(kIn);
-  RunToTheEnd();
-  for (const Ending& ending : endings) EXPECT_EQ(ending.status, absl::OkStatus());
-  EXPECT_EQ(CopyNow(kIn, {&segment, 1}), absl::OkStatus());
+TEST_F(EmulatedDeviceTest, AnEarlySourceIsReadAheadOfTheLane) {
+  Fill(rig_.host(0), 1);
+  rig_.device().Stall(Lane::kOnboard);
+  const CopySegment block = rig_.Block(0, 0);
+  ASSERT_TRUE(rig_.Submit(kIn, {&block, 1}, /*early_source=*/true).ok());
+  Fill(rig_.host(0), 2);
+  rig_.device().Resume(Lane::kOnboard);
+  rig_.Finish();
+  EXPECT_EQ(rig_.slot(0).front(), std::byte{1});
 }
 
-TEST_F(EmulatedDeviceTest, AWaiterWithADeadlineLeavesAStalledCopyBehind) {
-  std::byte byte{};
-  const CopySegment segment = {0, &byte, 1};
-  Event done(&executor_);
-  device_.Stall(kIn);
-  const auto copy_then_tell = [](Task<absl::Status> copy, Event* done) -> Task<void> {
-    (co_await copy).IgnoreError();  // The waiter's patience is what is tested.
-    done->Set();
-  };
-  scope_.Spawn(copy_then_tell(device_.Copy(kIn, region_.get(), {&segment, 1}), &done));
-  std::optional<bool> in_time;
-  const absl::Time deadline = executor_.Now() + absl::Milliseconds(5);
-  const auto wait = [](Event* done, absl::Time deadline,
-                       std::optional<bool>* in_time) -> Task<void> {
-    *in_time = co_await done->WaitUntil(deadline);
-  };
-  scope_.Spawn(wait(&done, deadline, &in_time));
-  RunToTheEnd();
-  EXPECT_EQ(in_time, false);
-  EXPECT_EQ(executor_.Now(), deadline);
-  device_.Resume(kIn);
-  RunToTheEnd();
-  EXPECT_TRUE(done.is_set());
+TEST_F(EmulatedDeviceTest, AFullLaneRefusesUntilItIsPolledAndTheOtherDoesNot) {
+  for (size_t i = 0; i < kMaxLaneDepth; ++i) {
+    ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok()) << i;
+  }
+  EXPECT_EQ(rig_.Submit(kIn, rig_.Block(0, 0)).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(rig_.device().Signal(Lane::kOnboard, rig_.word(0), 1).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(rig_.Submit(kOut, rig_.Block(0, 0)).ok());
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_FALSE(rig_.Submit(kIn, rig_.Block(0, 0)).ok()) << "ended, but nobody was told";
+  EXPECT_EQ(rig_.Poll().size(), kMaxLaneDepth + 1);
+  EXPECT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok());
 }
 
-TEST_F(EmulatedDeviceTest, TheChosenCopyFailsAndTheNextSucceeds) {
-  std::byte byte{};
-  const CopySegment segment = {0, &byte, 1};
-  device_.FailCopy(kIn, 2);
-  EXPECT_EQ(CopyNow(kIn, {&segment, 1}), absl::OkStatus());
-  EXPECT_EQ(CopyNow(kOut, {&segment, 1}), absl::OkStatus()) << "the other direction";
-  EXPECT_EQ(CopyNow(kIn, {&segment, 1}).code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(CopyNow(kIn, {&segment, 1}), absl::OkStatus());
+TEST_F(EmulatedDeviceTest, ALaneGoesOnWhenItsWordIsReached) {
+  ASSERT_TRUE(rig_.device().Await(Lane::kOffload, rig_.word(3), 5).ok());
+  ASSERT_TRUE(rig_.Submit(kOut, rig_.Block(0, 0)).ok());
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_TRUE(rig_.Poll().empty());
+  rig_.device().Raise(rig_.word(3), 4);
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_TRUE(rig_.Poll().empty());
+  rig_.device().Raise(rig_.word(3), 6);
+  EXPECT_EQ(rig_.Finish().size(), 2u);
 }
 
-TEST_F(EmulatedDeviceTest, AFailedCopyMayHaveMovedAPart) {
-  std::vector<std::byte> in(2, std::byte{7});
-  std::vector<std::byte> out(2);
-  const std::vector<CopySegment> there = {{0, &in[0], 1}, {1, &in[1], 1}};
-  const std::vector<CopySegment> back = {{0, &out[0], 1}, {1, &out[1], 1}};
-  device_.FailCopy(kIn, 1);
-  ASSERT_FALSE(CopyNow(kIn, there).ok());
-  ASSERT_EQ(CopyNow(kOut, back), absl::OkStatus());
-  EXPECT_EQ(out, (std::vector<std::byte>{std::byte{7}, std::byte{0}}));
+TEST_F(EmulatedDeviceTest, ASignalComesWhenWhatIsBeforeItHasEnded) {
+  ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok());
+  ASSERT_TRUE(rig_.device().Signal(Lane::kOnboard, rig_.word(0), 1).ok());
+  const Ticket waits = *rig_.device().Await(Lane::kCompute, rig_.word(0), 1);
+  bool ran = false;
+  ASSERT_TRUE(
+      rig_.device().Launch({.run = absl::Microseconds(1), .body = [&] { ran = true; }}).ok());
+  EXPECT_FALSE(rig_.device().Reached(*rig_.word(0), 1));
+  rig_.Pass(TimeOf(kIn, 1, kRigBlock));
+  EXPECT_TRUE(rig_.device().Reached(*rig_.word(0), 1));
+  EXPECT_FALSE(ran);
+  rig_.Pass(absl::Microseconds(1));
+  const std::vector<Completion> ended = rig_.Poll();
+  EXPECT_TRUE(ran);
+  EXPECT_TRUE(std::ranges::any_of(ended, [&](const auto& one) { return one.ticket == waits; }));
+}
+
+TEST_F(EmulatedDeviceTest, AReleasedWordLetsEverybodyGo) {
+  ASSERT_TRUE(rig_.device().Await(Lane::kCompute, rig_.word(9), 1'000'000).ok());
+  rig_.Pass(absl::Hours(1));
+  EXPECT_EQ(rig_.device().Drain(absl::Milliseconds(1)).code(), absl::StatusCode::kDeadlineExceeded);
+  rig_.word(9)->store(kReleased);
+  EXPECT_EQ(rig_.Finish().size(), 1u);
+}
+
+TEST_F(EmulatedDeviceTest, TheChosenCopyFailsHalfDoneAndTheNextSucceeds) {
+  Fill(rig_.host(0), 7);
+  Fill(rig_.host(1), 7);
+  rig_.device().FailCopy(kIn, 2);
+  const std::vector<CopySegment> two = {rig_.Block(0, 0), rig_.Block(1, 1)};
+  ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(5, 0)).ok());
+  ASSERT_TRUE(rig_.Submit(kIn, two).ok());
+  ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(6, 0)).ok());
+  const std::vector<Completion> ended = rig_.Finish();
+  EXPECT_EQ(ended.at(0).status, absl::OkStatus());
+  EXPECT_EQ(ended.at(1).status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ended.at(2).status, absl::OkStatus());
+  EXPECT_EQ(rig_.slot(0).front(), std::byte{7});
+  EXPECT_EQ(rig_.slot(1).front(), std::byte{0});
+  EXPECT_TRUE(rig_.device().state().ok());
+}
+
+TEST_F(EmulatedDeviceTest, NoSignalIsGivenBehindAFailureThatNobodyKnowsOf) {
+  rig_.device().FailCopy(kIn, 1);
+  ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok());
+  ASSERT_TRUE(rig_.device().Signal(Lane::kOnboard, rig_.word(0), 1).ok());
+  EXPECT_EQ(rig_.Finish().at(1).status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(rig_.device().Reached(*rig_.word(0), 1));
+  ASSERT_TRUE(rig_.device().Signal(Lane::kOnboard, rig_.word(0), 1).ok());
+  EXPECT_EQ(rig_.Finish().at(0).status, absl::OkStatus());
+  EXPECT_TRUE(rig_.device().Reached(*rig_.word(0), 1));
 }
 
 TEST_F(EmulatedDeviceTest, ALostDeviceFailsWhatRunsWaitsAndComes) {
-  std::vector<std::byte> host(kMiB);
-  const CopySegment segment = {0, host.data(), kMiB};
-  std::vector<Ending> endings(3);
-  device_.Stall(kOut);
-  Start(kIn, segment, &endings[0]);   // Runs.
-  Start(kIn, segment, &endings[1]);   // Waits its turn.
-  Start(kOut, segment, &endings[2]);  // Stalls.
-  const absl::Time lost = executor_.Now() + absl::Microseconds(1);
-  time_.RunUntil(lost);
-  device_.Lose();
-  RunToTheEnd();
-  for (const Ending& ending : endings) {
-    ASSERT_TRUE(ending.status.has_value());
-    EXPECT_EQ(ending.status->code(), absl::StatusCode::kUnavailable);
-    EXPECT_EQ(ending.when, lost) << "nobody waits for a link that is gone";
+  ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok());
+  ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(1, 1)).ok());
+  ASSERT_TRUE(rig_.device().Await(Lane::kCompute, rig_.word(0), 1).ok());
+  rig_.device().Lose();
+  const std::vector<Completion> ended = rig_.Poll();
+  ASSERT_EQ(ended.size(), 3u) << "nobody waits for a link that is gone";
+  for (const Completion& one : ended) {
+    EXPECT_EQ(one.status.code(), absl::StatusCode::kUnavailable);
   }
-  EXPECT_EQ(CopyNow(kIn, {&segment, 1}).code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(device_.CreateRegion(kMiB).status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(device_.Pin(host).code(), absl::StatusCode::kUnavailable);
+  std::vector<std::byte> more(kRigBlock);
+  EXPECT_EQ(rig_.device().state().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(rig_.Submit(kIn, rig_.Block(0, 0)).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(rig_.device().Signal(Lane::kOffload, rig_.word(0), 1).status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(rig_.device().Pin(more).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(rig_.device().Drain(absl::Seconds(1)).code(), absl::StatusCode::kUnavailable);
+  const RegionShape shape = {.handle_bytes = kRegionGranularity};
+  EXPECT_EQ(rig_.device().CreateRegion(shape, 1).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(EmulatedDeviceTest, WhatAKilledProcessHadSubmittedDoesNotHappen) {
+  auto killed = std::make_unique<DeviceRig>(&time_);
+  const std::vector<int> handles = {rig_.region()->descriptor(0)};
+  auto shared = *killed->device().ImportRegion(rig_.region()->shape(), handles);
+  Fill(killed->host(0), 9);
+  const CopySegment block = killed->Block(0, 0);
+  ASSERT_TRUE(killed->device()
+                  .Submit({.direction = kIn, .region = shared.get(), .segments = {&block, 1}})
+                  .ok());
+  shared.reset();
+  killed.reset();
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_EQ(rig_.slot(0).front(), std::byte{0});
 }
 
 TEST_F(EmulatedDeviceTest, SegmentsOutsideTheRegionAreInvalid) {
-  std::byte byte{};
+  std::byte* const host = rig_.host(0).data();
+  const uint64_t end = rig_.region()->bytes();
   const std::vector<CopySegment> wrong = {
-      {0, &byte, 0},
-      {kRegionBytes, &byte, 1},
-      {kRegionBytes - 1, &byte, 2},
-      {0, &byte, kRegionBytes + 1},
-      {~uint64_t{0}, &byte, 2},
-      {1, &byte, ~uint64_t{0}},
-  };
+      {0, host, 0},       {end, host, 1},          {end - 1, host, 2},
+      {0, host, end + 1}, {~uint64_t{0}, host, 2}, {1, host, ~uint64_t{0}}};
   for (const CopySegment& segment : wrong) {
-    EXPECT_EQ(CopyNow(kIn, {&segment, 1}).code(), absl::StatusCode::kInvalidArgument)
+    EXPECT_EQ(rig_.Submit(kIn, segment).status().code(), absl::StatusCode::kInvalidArgument)
         << segment.device_offset << " + " << segment.bytes;
   }
-  const CopySegment last = {kRegionBytes - 1, &byte, 1};
-  EXPECT_EQ(CopyNow(kIn, {&last, 1}), absl::OkStatus());
+  EXPECT_TRUE(rig_.Submit(kIn, {end - 1, host, 1}).ok());
+}
+
+TEST_F(EmulatedDeviceTest, HostMemoryThatIsNotPinnedIsInvalid) {
+  std::vector<std::byte> pageable(kRigBlock);
+  EXPECT_EQ(rig_.Submit(kIn, {0, pageable.data(), kRigBlock}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  ASSERT_TRUE(rig_.device().Pin(pageable).ok());
+  EXPECT_TRUE(rig_.Submit(kIn, {0, pageable.data(), kRigBlock}).ok());
+  rig_.Finish();
+  EXPECT_TRUE(rig_.device().Unpin(pageable).ok());
+  EXPECT_EQ(rig_.Submit(kIn, {0, pageable.data(), kRigBlock}).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(EmulatedDeviceTest, ABatchHoldsOnlySoManySegments) {
-  std::byte byte{};
-  std::vector<CopySegment> segments(kMaxCopySegments, CopySegment{0, &byte, 1});
-  EXPECT_EQ(CopyNow(kOut, segments), absl::OkStatus());
+  std::vector<CopySegment> segments(kMaxCopySegments, {0, rig_.host(0).data(), 1});
+  EXPECT_TRUE(rig_.Submit(kOut, segments).ok());
   segments.push_back(segments.back());
-  EXPECT_EQ(CopyNow(kOut, segments).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(CopyNow(kOut, {}), absl::OkStatus());
+  EXPECT_EQ(rig_.Submit(kOut, segments).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(EmulatedDeviceTest, ADestroyedWaiterLeavesTheLineInOrder) {
-  std::vector<std::byte> host(kMiB);
-  const CopySegment segment = {0, host.data(), kMiB};
-  Ending first;
-  Ending gone;
-  Ending last;
-  const absl::Time start = executor_.Now();
-  Start(kIn, segment, &first);
-  auto doomed = std::make_unique<TaskScope>(&executor_);
-  doomed->Spawn(Record(&executor_, device_.Copy(kIn, region_.get(), {&segment, 1}), &gone));
-  Start(kIn, segment, &last);
-  doomed.reset();
-  RunToTheEnd();
-  EXPECT_FALSE(gone.status.has_value());
-  EXPECT_EQ(first.when - start, link_.Predict(1, kMiB));
-  EXPECT_EQ(last.when - start, 2 * link_.Predict(1, kMiB)) << "not beside the first";
-}
-
-TEST_F(EmulatedDeviceTest, ARegionCannotBeTruncated) {
-  EXPECT_EQ(region_->bytes(), kRegionBytes);
-  EXPECT_NE(ftruncate(region_->fd(), 4096), 0);
-  EXPECT_EQ(errno, EPERM);
-}
-
-TEST_F(EmulatedDeviceTest, ARegionThatCannotBeHadIsResourceExhausted) {
-  const auto region = device_.CreateRegion(uint64_t{1} << 60);
-  EXPECT_EQ(region.status().code(), absl::StatusCode::kResourceExhausted);
-}
-
-Task<void> PingPong(EmulatedDevice* device, DeviceRegion* region, uint64_t offset, int* wrong) {
-  constexpr int kRounds = 50;
-  std::vector<std::byte> out(4096);
-  for (int round = 0; round < kRounds; ++round) {
-    std::vector<std::byte> in(4096, static_cast<std::byte>(offset / 4096 + round));
-    const CopySegment there = {offset, in.data(), in.size()};
-    const CopySegment back = {offset, out.data(), out.size()};
-    const absl::Status went = co_await device->Copy(kIn, region, {&there, 1});
-    const absl::Status came = co_await device->Copy(kOut, region, {&back, 1});
-    if (!went.ok() || !came.ok() || in != out) ++*wrong;
+// Where a batch of ten segments stands when half its time is over.
+std::vector<bool> HalfWay(uint64_t seed) {
+  testing::SimTime time;
+  DeviceRig rig(&time, {.seed = seed});
+  std::vector<CopySegment> segments;
+  for (size_t i = 0; i < 10; ++i) {
+    std::ranges::fill(rig.host(i), std::byte{1});
+    segments.push_back(rig.Block(i, i));
   }
+  KVT_CHECK(rig.Submit(kIn, segments).ok());
+  const CopyShape shape = {.direction = kIn, .segments = 10, .bytes = 10 * kRigBlock};
+  rig.Pass(LinkModel::Pcie5().Predict(shape) / 2);
+  KVT_CHECK(rig.Poll().empty());
+  std::vector<bool> there;
+  for (size_t i = 0; i < 10; ++i) there.push_back(rig.slot(i).front() == std::byte{1});
+  rig.Finish();
+  for (size_t i = 0; i < 10; ++i) KVT_CHECK(rig.slot(i).front() == std::byte{1});
+  return there;
 }
 
-TEST(EmulatedDeviceOnThreadsTest, ManyCopiesAtOnceKeepTheirBytes) {
-  constexpr uint64_t kFlows = 32;
-  ThreadExecutor executor("test");
-  BytePool workers(&executor, "bytes", 2);
-  EmulatedDevice device(&executor, &workers, {.link = LinkModel::Instant()});
-  const std::unique_ptr<DeviceRegion> region = *device.CreateRegion(kFlows * 4096);
-  TaskScope scope(&executor);
-  int wrong = 0;
-  absl::Notification idle;
-  const auto watch = [](TaskScope* scope, Executor* executor,
-                        absl::Notification* idle) -> Task<void> {
-    while (scope->running() > 1) {
-      co_await SleepUntil(executor, executor->Now() + absl::Milliseconds(1));
-    }
-    idle->Notify();
-  };
-  executor.Post([&] {
-    for (uint64_t i = 0; i < kFlows; ++i) {
-      scope.Spawn(PingPong(&device, region.get(), i * 4096, &wrong));
-    }
-    scope.Spawn(watch(&scope, &executor, &idle));
-  });
-  EXPECT_TRUE(idle.WaitForNotificationWithTimeout(absl::Seconds(60)));
-  executor.Stop();
-  EXPECT_EQ(wrong, 0);
+TEST(EmulatedDeviceSeedTest, ASeedShufflesTheSegmentsOfABatchAndRepeats) {
+  EXPECT_EQ(HalfWay(1), HalfWay(1));
+  bool out_of_order = false;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const std::vector<bool> there = HalfWay(seed);
+    out_of_order |= !std::ranges::is_sorted(there, std::greater());
+  }
+  EXPECT_TRUE(out_of_order);
 }
 
 }  // namespace

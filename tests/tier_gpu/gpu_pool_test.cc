@@ -1,7 +1,6 @@
 #include "tier_gpu/gpu_pool.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,8 +23,8 @@ namespace {
 
 constexpr uint64_t kSlot = 8192;
 constexpr uint64_t kTenant = 1;
-// Three batches, the last of them one slot.
-constexpr size_t kSlots = 2 * kMaxCopySegments + 1;
+// Five batches, the last of them one slot.
+constexpr size_t kSlots = 4 * kMaxCopyBytes / kSlot + 1;
 
 class GpuPoolTest : public ::testing::Test {
  protected:
@@ -52,9 +51,9 @@ class GpuPoolTest : public ::testing::Test {
 
   testing::SimTime time_;
   testing::SimExecutor executor_{&time_};
-  testing::InlineByteWorkers workers_;
-  EmulatedDevice device_{&executor_, &workers_, {}};
-  std::unique_ptr<GpuPool> pool_ = *GpuPool::Create(&device_, kSlots* kSlot, kSlot);
+  EmulatedDevice device_{&executor_, {}};
+  LaneRunner runner_{&device_, &executor_, &executor_};
+  std::unique_ptr<GpuPool> pool_ = *GpuPool::Create(&device_, &runner_, kSlots* kSlot, kSlot);
   TaskScope scope_{&executor_};
 };
 
@@ -62,13 +61,14 @@ TEST_F(GpuPoolTest, WhatIsScatteredIsGatheredAgain) {
   const std::vector<GpuSlot> slots = ReserveAll();
   std::vector<std::byte> in(kSlots * kSlot);
   std::vector<std::byte> out(kSlots * kSlot);
+  ASSERT_TRUE(device_.Pin(in).ok() && device_.Pin(out).ok());
   std::vector<GpuTransfer> there;
   std::vector<GpuTransfer> back;
   for (size_t i = 0; i < kSlots; ++i) {
     const auto block = std::span(in).subspan(i * kSlot, kSlot);
     testing::FillBlock(kTenant, testing::TestEngineKey(i), block);
-    there.push_back({slots[i].offset(), block});
-    back.push_back({slots[i].offset(), std::span(out).subspan(i * kSlot, kSlot)});
+    there.push_back({slots[i].ref(), block});
+    back.push_back({slots[i].ref(), std::span(out).subspan(i * kSlot, kSlot)});
   }
   ASSERT_EQ(Finish(pool_->Scatter(there)), absl::OkStatus());
   std::reverse(back.begin(), back.end());
@@ -120,14 +120,14 @@ TEST_F(GpuPoolTest, AMovedSlotIsGivenBackOnce) {
 TEST_F(GpuPoolTest, AnotherProcessSharesTheRegionByDescriptor) {
   const GpuSlot slot = MustReserve();
   std::vector<std::byte> host(kSlot, std::byte{'a'});
-  const GpuTransfer transfer = {slot.offset(), host};
+  ASSERT_TRUE(device_.Pin(host).ok());
+  const GpuTransfer transfer = {slot.ref(), host};
   ASSERT_EQ(Finish(pool_->Scatter({&transfer, 1})), absl::OkStatus());
   const pid_t worker = fork();
   if (worker == 0) {
-    void* const memory =
-        mmap(nullptr, pool_->capacity_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, pool_->fd(), 0);
-    if (memory == MAP_FAILED) _exit(1);
-    char* const block = static_cast<char*>(memory) + slot.offset();
+    const auto imported = EmulatedRegion::Reserve(pool_->region().shape(), nullptr);
+    if (!imported.ok() || !(*imported)->GrowBy(pool_->region().descriptor(0)).ok()) _exit(1);
+    char* const block = reinterpret_cast<char*>((*imported)->address()) + slot.offset();
     if (block[0] != 'a' || block[kSlot - 1] != 'a') _exit(2);
     std::memset(block, 'b', kSlot);
     _exit(0);
@@ -144,20 +144,38 @@ TEST_F(GpuPoolTest, AnotherProcessSharesTheRegionByDescriptor) {
 TEST_F(GpuPoolTest, ErrorsOfTheDeviceReachTheCaller) {
   const GpuSlot slot = MustReserve();
   std::vector<std::byte> host(kSlot);
-  const GpuTransfer transfer = {slot.offset(), host};
+  ASSERT_TRUE(device_.Pin(host).ok());
+  const GpuTransfer transfer = {slot.ref(), host};
   device_.FailCopy(CopyDirection::kDeviceToHost, 1);
   EXPECT_EQ(Finish(pool_->Gather({&transfer, 1})).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(Finish(pool_->Gather({&transfer, 1})), absl::OkStatus());
   device_.Lose();
   EXPECT_EQ(Finish(pool_->Scatter({&transfer, 1})).code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(GpuPool::Create(&device_, kSlot, kSlot).status().code(),
+  EXPECT_EQ(GpuPool::Create(&device_, &runner_, kSlot, kSlot).status().code(),
             absl::StatusCode::kUnavailable);
 }
 
 TEST_F(GpuPoolTest, APoolIsRoundedDownToWholeSlots) {
-  const auto pool = GpuPool::Create(&device_, 3 * kSlot - 1, kSlot);
+  const auto pool = GpuPool::Create(&device_, &runner_, 3 * kSlot - 1, kSlot);
   ASSERT_TRUE(pool.ok()) << pool.status();
   EXPECT_EQ((*pool)->capacity_bytes(), 2 * kSlot);
+}
+
+TEST_F(GpuPoolTest, NoSlotCrossesTheBorderOfTwoHandles) {
+  constexpr uint64_t kOdd = 33 * 1024 * 1024 + 4096;  // 31 of them in a handle of 1 GiB.
+  const auto pool = GpuPool::Create(&device_, &runner_, 100 * kOdd, kOdd);
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  const RegionShape shape = (*pool)->region().shape();
+  EXPECT_EQ(shape.max_handles, 4u);
+  EXPECT_EQ((*pool)->capacity_bytes(), 100 * kOdd);
+  uint64_t end = 0;
+  for (uint32_t slot = 0; slot < 100; ++slot) {
+    const uint64_t offset = (*pool)->OffsetOf(slot);
+    EXPECT_GE(offset, end);
+    end = offset + kOdd;
+    EXPECT_EQ(offset / shape.handle_bytes, (end - 1) / shape.handle_bytes) << "slot " << slot;
+  }
+  (*pool)->Audit();
 }
 
 TEST_F(GpuPoolTest, RandomReservesAndReleasesNeverShareASlot) {
@@ -193,16 +211,18 @@ TEST_F(GpuPoolDeathTest, APoolThatEndsBeforeItsSlotsAborts) {
       "CHECK failed");
 }
 
-TEST_F(GpuPoolDeathTest, ACopyIntoASlotThatIsNotReservedAborts) {
+TEST_F(GpuPoolDeathTest, ACopyIntoASlotThatWasGivenBackAborts) {
   std::vector<std::byte> host(kSlot);
-  const GpuTransfer transfer = {0, host};
+  GpuSlot slot = MustReserve();
+  const GpuTransfer transfer = {slot.ref(), host};
+  slot.Release();
   EXPECT_DEATH((void)Finish(pool_->Scatter({&transfer, 1})), "CHECK failed");
 }
 
 TEST_F(GpuPoolDeathTest, HostMemoryOfAnotherSizeAborts) {
   const GpuSlot slot = MustReserve();
   std::vector<std::byte> host(kSlot - 1);
-  const GpuTransfer transfer = {slot.offset(), host};
+  const GpuTransfer transfer = {slot.ref(), host};
   EXPECT_DEATH((void)Finish(pool_->Scatter({&transfer, 1})), "CHECK failed");
 }
 
