@@ -120,7 +120,7 @@ absl::StatusOr<DescriptorSocket::Shared> Share(const Agent& agent, DomainId doma
       break;
   }
   if (agent.gpu() == nullptr) return absl::NotFoundError("this node has no GPU pool");
-  const DeviceRegion& region = agent.gpu()->region();
+  const DeviceRegion& region = *agent.gpu()->region();
   if (region.handles() != 1) return absl::NotFoundError("the pool is not one handle");
   return DescriptorSocket::Shared{.fd = region.descriptor(0), .bytes = region.bytes()};
 }

@@ -77,7 +77,8 @@ class GpuPool {
   Task<absl::Status> Scatter(std::span<const GpuTransfer> blocks);
   Task<absl::Status> Gather(std::span<const GpuTransfer> blocks);
 
-  const DeviceRegion& region() const { return *region_; }
+  // Copies of the caller's own go through the pool's runner.
+  DeviceRegion* region() const { return region_.get(); }
   SlotTable& table() { return table_; }
   const SlotTable& table() const { return table_; }
   uint64_t slot_bytes() const { return slot_bytes_; }

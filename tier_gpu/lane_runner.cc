@@ -69,7 +69,8 @@ void LaneRunner::SubmitFrom(CopyDirection direction) {
     Ticket last;
     const absl::Status submitted = Submit(direction, line.front(), &last);
     if (last.sequence > 0) {
-      queue.running.push_back({last, submitted, std::move(line.front().ending)});
+      queue.running.push_back(
+          {last, std::move(line.front().batch), submitted, std::move(line.front().ending)});
     } else {
       Finish(line.front().ending, direction, submitted);
     }

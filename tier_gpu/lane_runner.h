@@ -36,6 +36,7 @@ class LaneRunner {
   struct Mark {
     SignalWord* word = nullptr;
     uint64_t value = 0;
+    std::shared_ptr<const SignalPage> page;  // Whose word it is, kept while the device uses it.
   };
   struct Batch {
     Mark after;  // Ahead of the first byte.
@@ -82,6 +83,7 @@ class LaneRunner {
   };
   struct Running {
     Ticket last;  // Of the batch's operations.
+    Batch batch;  // For the pages of its marks.
     absl::Status status;
     std::shared_ptr<Ending> ending;
   };

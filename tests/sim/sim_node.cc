@@ -160,7 +160,7 @@ void SimNode::Unregister(CallInFlight* call) {
 
 std::span<std::byte> SimNode::Memory(Tier tier, DomainId domain, uint64_t offset, uint64_t bytes) {
   // One process plays both sides: a worker would map the pool at addresses of its own.
-  if (tier == Tier::kGpu) return {agent_->gpu()->region().address() + offset, bytes};
+  if (tier == Tier::kGpu) return {agent_->gpu()->region()->address() + offset, bytes};
   return agent_->host().arena(domain).bytes().subspan(offset, bytes);
 }
 

@@ -125,8 +125,8 @@ TEST_F(GpuPoolTest, AnotherProcessSharesTheRegionByDescriptor) {
   ASSERT_EQ(Finish(pool_->Scatter({&transfer, 1})), absl::OkStatus());
   const pid_t worker = fork();
   if (worker == 0) {
-    const auto imported = EmulatedRegion::Reserve(pool_->region().shape(), nullptr);
-    if (!imported.ok() || !(*imported)->GrowBy(pool_->region().descriptor(0)).ok()) _exit(1);
+    const auto imported = EmulatedRegion::Reserve(pool_->region()->shape(), nullptr);
+    if (!imported.ok() || !(*imported)->GrowBy(pool_->region()->descriptor(0)).ok()) _exit(1);
     char* const block = reinterpret_cast<char*>((*imported)->address()) + slot.offset();
     if (block[0] != 'a' || block[kSlot - 1] != 'a') _exit(2);
     std::memset(block, 'b', kSlot);
@@ -165,7 +165,7 @@ TEST_F(GpuPoolTest, NoSlotCrossesTheBorderOfTwoHandles) {
   constexpr uint64_t kOdd = 33 * 1024 * 1024 + 4096;  // 31 of them in a handle of 1 GiB.
   const auto pool = GpuPool::Create(&device_, &runner_, 100 * kOdd, kOdd);
   ASSERT_TRUE(pool.ok()) << pool.status();
-  const RegionShape shape = (*pool)->region().shape();
+  const RegionShape shape = (*pool)->region()->shape();
   EXPECT_EQ(shape.max_handles, 4u);
   EXPECT_EQ((*pool)->capacity_bytes(), 100 * kOdd);
   uint64_t end = 0;

@@ -31,11 +31,16 @@ AccessChecker::Timeline AccessChecker::AddTimeline(std::string name) {
 void AccessChecker::AddMapping(std::span<const std::byte> mapped, const std::string& id,
                                uint64_t offset) {
   KVT_CHECK(!mapped.empty());
-  KVT_CHECK(mappings_.emplace(mapped.data(), Mapping{mapped, id, offset}).second);
+  Mapping& mapping =
+      mappings_.try_emplace(mapped.data(), Mapping{mapped, id, offset}).first->second;
+  KVT_CHECK(mapping.bytes.size() == mapped.size() && mapping.id == id);
+  ++mapping.times;
 }
 
 void AccessChecker::RemoveMapping(std::span<const std::byte> mapped) {
-  KVT_CHECK(mappings_.erase(mapped.data()) == 1);
+  const auto found = mappings_.find(mapped.data());
+  KVT_CHECK(found != mappings_.end());
+  if (--found->second.times == 0) mappings_.erase(found);
 }
 
 AccessChecker::VectorClock AccessChecker::Fork(Timeline timeline) {

@@ -34,8 +34,8 @@ class AccessChecker {
 
   Timeline AddTimeline(std::string name);
   // `mapped` are the bytes from `offset` of the memory `id`, which is the same for every
-  // mapping of it. Accesses outside every mapping are not looked at. REQUIRES: overlaps
-  // no mapping.
+  // mapping of it. Accesses outside every mapping are not looked at. The same again
+  // counts. REQUIRES: overlaps no other mapping.
   void AddMapping(std::span<const std::byte> mapped, const std::string& id, uint64_t offset);
   void RemoveMapping(std::span<const std::byte> mapped);
 
@@ -66,6 +66,7 @@ class AccessChecker {
     std::span<const std::byte> bytes;
     std::string id;
     uint64_t offset = 0;
+    size_t times = 0;
   };
 
   VectorClock& clock(Timeline timeline) { return clocks_[static_cast<size_t>(timeline)]; }

@@ -111,8 +111,9 @@ class Device {
   // lane never goes on. REQUIRES of both: the word is of a page that is pinned.
   virtual absl::StatusOr<Ticket> Await(Lane lane, SignalWord* word, uint64_t value) = 0;
 
-  // The same from the host, without a lane: Raise() is seen after what this process
-  // wrote before; Reached() is true when the word is `value` or more.
+  // The same from the host, without a lane, on any thread: Raise() is seen after what
+  // this process wrote before; Reached() is true when the word is `value` or more, and
+  // what its writer wrote before is seen.
   virtual void Raise(SignalWord* word, uint64_t value) = 0;
   virtual bool Reached(const SignalWord& word, uint64_t value) = 0;
 

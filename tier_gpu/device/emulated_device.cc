@@ -228,7 +228,6 @@ void EmulatedDevice::Raise(SignalWord* word, uint64_t value) {
 }
 
 bool EmulatedDevice::Reached(const SignalWord& word, uint64_t value) {
-  Advance(clock_->Now());
   if (word.load(std::memory_order_acquire) < value) return false;
   if (checker_ != nullptr) checker_->Acquire(host_, &word);
   return true;
@@ -320,6 +319,14 @@ void EmulatedDevice::Lose() {
   Advance(clock_->Now());
   lost_ = true;
   for (Track& track : tracks_) track.lane.Abandon(now_, state());
+}
+
+void EmulatedDevice::Kill(SignalWord* gone) {
+  Lose();
+  if (checker_ != nullptr) {
+    for (const Track& track : tracks_) checker_->Release(track.timeline, gone);
+  }
+  Raise(gone, 1);
 }
 
 }  // namespace kvtier

@@ -55,8 +55,7 @@ class EmulatedDevice final : public Device {
 
   // `clock` is not owned.
   EmulatedDevice(const Clock* clock, const Options& options);
-  // As when a process is killed: what has not ended does not happen any more.
-  // REQUIRES: its regions are gone.
+  // REQUIRES: its regions are gone. What has not ended does not happen any more.
   ~EmulatedDevice() override;
 
   const std::string& name() const override { return name_; }
@@ -89,6 +88,9 @@ class EmulatedDevice final : public Device {
   void Resume(Lane lane);
   // For good. What runs or waits fails now, half done.
   void Lose();
+  // As when the process is killed: the same, and whoever then sees that `gone` is raised,
+  // which stands for the news of its end, is after all that did happen.
+  void Kill(SignalWord* gone);
 
  private:
   struct Track {

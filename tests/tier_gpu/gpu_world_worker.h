@@ -1,0 +1,89 @@
+// One worker of a GpuWorld: steps on its own compute lane, a few of them ahead of what
+// has ended, as engines run them.
+#ifndef KVTIER_TESTS_TIER_GPU_GPU_WORLD_WORKER_H_
+#define KVTIER_TESTS_TIER_GPU_GPU_WORLD_WORKER_H_
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/tier_gpu/gpu_world.h"
+
+namespace kvtier {
+
+class GpuWorld::Worker {
+ public:
+  Worker(GpuWorld* world, const std::string& name);
+  ~Worker();
+  // Its life: some steps, perhaps an early death, and the end of all its sequences.
+  Task<void> Live(int steps);
+
+ private:
+  struct Sequence {
+    SequenceId id{};
+    Tokens tokens;
+    bool away = false;
+    std::map<uint32_t, SharedHostBlock> swapped;  // By block.
+  };
+  // What a step's kernel does, in this order.
+  struct Work {
+    struct Copy {
+      std::span<const std::byte> from;
+      std::span<std::byte> to;
+    };
+    struct Write {
+      std::span<std::byte> token;
+      uint32_t value;
+    };
+    struct Read {
+      std::span<const std::byte> block;
+      Tokens tokens;
+    };
+    std::vector<Copy> copies;
+    std::vector<Write> writes;
+    std::vector<Read> reads;
+  };
+
+  // The agent does `what`, between a request and its answer.
+  template <typename What>
+  auto Ask(What what);
+  LaneRunner::Mark NextOnboard();
+  void Step();
+  void Grow(Sequence* sequence, Work* work);
+  void AddReads(const Sequence& sequence, Work* work);
+  void Launch(Work work);
+  void Begin();  // A sequence, perhaps with cached blocks in front.
+  void Fork(const Sequence& sequence);
+  // Of the last; offers its blocks to the cache.
+  void End();
+  void MakeRoom(const Sequence& beneficiary);
+  void SwapOut(const std::vector<SequenceId>& victims);
+  void SwapIn(Sequence* sequence);
+  std::span<std::byte> slot(uint32_t index) const {
+    return {region_->address() + world_->pool_->OffsetOf(index), kBlockBytes};
+  }
+  Tokens TokensOf(const Sequence& sequence, size_t block) const;
+  // Behind this step's kernel and ahead of its end, on the worker's own offload lane.
+  void SubmitSwaps();
+  Sequence* Find(SequenceId id);
+  void Poll();
+  void Die();
+
+  GpuWorld* const world_;
+  std::unique_ptr<EmulatedDevice> device_;  // Null: the worker is dead.
+  std::unique_ptr<DeviceRegion> region_;
+  PoolWorker number_{};
+  double end_chance_ = 0;  // Of one sequence, in a step.
+  std::unique_ptr<WorkerSteps> steps_;
+  uint64_t onboards_ = 0;  // That its next kernel is behind.
+  uint64_t awaited_ = 0;
+  std::vector<Sequence> sequences_;
+  std::vector<std::pair<uint32_t, SharedHostBlock>> swaps_;    // Of this step: slot, and where to.
+  std::map<uint64_t, std::vector<SharedHostBlock>> swapping_;  // By the ticket's sequence.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TESTS_TIER_GPU_GPU_WORLD_WORKER_H_

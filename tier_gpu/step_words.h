@@ -1,0 +1,110 @@
+// StepWords join the steps of workers, which run on their own lanes, to the slot table:
+// each worker has a page of words that it and the agent share, and says there which of
+// its steps began and which ended on the device. By them a slot that was given up is
+// reused only behind the compute that read it, and a block leaves the pool only behind
+// the compute that wrote it. "It must be done by now" is nowhere an edge.
+//
+// Executor thread only. A page is a worker's own, so that none can speak for another.
+#ifndef KVTIER_TIER_GPU_STEP_WORDS_H_
+#define KVTIER_TIER_GPU_STEP_WORDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/event.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "tier_gpu/device/device.h"
+#include "tier_gpu/device/signal_page.h"
+#include "tier_gpu/lane_runner.h"
+#include "tier_gpu/tables/slot_table.h"
+
+namespace kvtier {
+
+// The words of a worker's page. Who writes is in brackets.
+enum class StepWord : size_t {
+  kBegun = 0,      // [worker, host] before it submits anything of the step.
+  kRetired = 1,    // [worker, compute lane] behind everything of the step.
+  kOnboarded = 2,  // [agent, onboard lane] behind each onboard; counts them.
+};
+
+// The worker's side: numbers its steps, in its own process.
+class WorkerSteps {
+ public:
+  // Neither is owned; the page is pinned on the device.
+  WorkerSteps(Device* device, const SignalPage* page) : device_(device), page_(page) {}
+  // What is submitted from now on belongs to the next step; returns its number, from 1.
+  uint64_t Begin();
+  // All of the step was submitted to the compute lane. Errors: Device::Signal()'s: then
+  // call it again, for until it is told, slots of the step are not reused.
+  absl::Status End();
+  // The compute lane goes on when the agent has onboarded `count` times for this worker.
+  absl::Status AwaitOnboarded(uint64_t count);
+  uint64_t begun() const { return begun_; }
+
+ private:
+  SignalWord* word(StepWord word) const { return page_->word(static_cast<size_t>(word)); }
+  Device* const device_;
+  const SignalPage* const page_;
+  uint64_t begun_ = 0;
+};
+
+// How long the end of a step may stay unseen while somebody waits for it.
+inline constexpr absl::Duration kStepPollInterval = absl::Microseconds(100);
+
+// The agent's side.
+class StepWords {
+ public:
+  // None is owned. Workers are numbered from 1: number 0 is the agent itself.
+  StepWords(Device* device, SlotTable* table, Executor* executor, TaskScope* scope);
+  // REQUIRES: the lanes hold none of its marks any more.
+  ~StepWords() = default;
+  StepWords(const StepWords&) = delete;
+  StepWords& operator=(const StepWords&) = delete;
+
+  // A number and a page for a new worker. Errors: kResourceExhausted, every number is
+  // taken, or no memory; the device's.
+  absl::StatusOr<PoolWorker> Attach();
+  // The worker is gone and nothing of it runs any more: its holds end, those who wait
+  // for its words go on, its number is free. REQUIRES of these: attached.
+  void Detach(PoolWorker worker);
+  const SignalPage& page(PoolWorker worker) const { return *of(worker).page; }
+
+  // Takes over what the words say. To be called before slots are released, and before
+  // free ones are looked for.
+  void Observe();
+  // True when everything of the worker's step has ended, so that what it wrote is
+  // complete and may be copied out; false, when it has not at `deadline`, or the worker
+  // is gone. The wait is here and not in a lane, which a worker that never ends a step
+  // would hold up for all others. Errors: kInvalidArgument, the step has not begun.
+  Task<absl::StatusOr<bool>> Retired(PoolWorker worker, uint64_t step, absl::Time deadline);
+  // What an onboard for the worker ends with, and what its compute then awaits.
+  LaneRunner::Mark NextOnboard(PoolWorker worker);
+
+ private:
+  struct Worker {
+    std::shared_ptr<const SignalPage> page;  // Null: nobody is attached.
+    uint64_t attachment = 0;                 // Counts the workers that had this number.
+    uint64_t onboards = 0;
+  };
+  const Worker& of(PoolWorker worker) const { return workers_[static_cast<size_t>(worker)]; }
+  Worker& of(PoolWorker worker) { return workers_[static_cast<size_t>(worker)]; }
+  void ObserveOne(PoolWorker worker);
+  Task<void> Poll();
+
+  Device* const device_;
+  SlotTable* const table_;
+  Executor* const executor_;
+  TaskScope* const scope_;
+  std::vector<Worker> workers_;    // By number; the agent's own has none.
+  std::shared_ptr<Event> polled_;  // Set at the next poll; null: nobody polls.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_GPU_STEP_WORDS_H_
