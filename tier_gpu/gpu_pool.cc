@@ -16,17 +16,13 @@ namespace {
 // should be small beside a GPU.
 constexpr uint64_t kHandleBytes = uint64_t{1} << 30;
 
-constexpr uint64_t RoundUp(uint64_t bytes, uint64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
-// The shape of a region for that many slots, all of whose handles are needed.
-RegionShape ShapeFor(uint64_t slots, uint64_t slot_bytes) {
-  const uint64_t least = (slots + kMaxRegionHandles - 1) / kMaxRegionHandles;
-  const uint64_t per_handle =
-      std::min(slots, std::max({least, kHandleBytes / slot_bytes, uint64_t{1}}));
-  return {.handle_bytes = RoundUp(per_handle * slot_bytes, kRegionGranularity),
-          .max_handles = (slots + per_handle - 1) / per_handle};
+RegionShape ShapeFor(uint64_t pool_bytes) {
+  const uint64_t least = (pool_bytes + kMaxRegionHandles - 1) / kMaxRegionHandles;
+  const uint64_t handle = std::min(pool_bytes, std::max(least, kHandleBytes));
+  const uint64_t handle_bytes =
+      (handle + kRegionGranularity - 1) / kRegionGranularity * kRegionGranularity;
+  return {.handle_bytes = handle_bytes,
+          .max_handles = (pool_bytes + handle_bytes - 1) / handle_bytes};
 }
 
 }  // namespace
@@ -56,7 +52,7 @@ absl::StatusOr<std::unique_ptr<GpuPool>> GpuPool::Create(Device* device, LaneRun
   KVT_CHECK(slot_bytes > 0 && slot_bytes % kBlockAlignment == 0);
   const uint64_t slots = pool_bytes / slot_bytes;
   KVT_CHECK(slots > 0 && slots < ~uint32_t{0});
-  const RegionShape shape = ShapeFor(slots, slot_bytes);
+  const RegionShape shape = ShapeFor(slots * slot_bytes);
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<DeviceRegion> region,
                        device->CreateRegion(shape, shape.max_handles));
   return absl::WrapUnique(
@@ -68,15 +64,9 @@ GpuPool::GpuPool(LaneRunner* runner, std::unique_ptr<DeviceRegion> region, uint6
     : runner_(runner),
       region_(std::move(region)),
       slot_bytes_(slot_bytes),
-      slots_per_handle_(region_->shape().handle_bytes / slot_bytes),
       table_({.slots = slots, .workers = kMaxPoolWorkers}) {}
 
 GpuPool::~GpuPool() { KVT_CHECK(used_bytes() == 0); }
-
-uint64_t GpuPool::OffsetOf(uint32_t slot) const {
-  return slot / slots_per_handle_ * region_->shape().handle_bytes +
-         slot % slots_per_handle_ * slot_bytes_;
-}
 
 absl::StatusOr<GpuSlot> GpuPool::Reserve() {
   GpuSlot slot;
@@ -107,7 +97,7 @@ Task<absl::Status> GpuPool::Copy(CopyDirection direction, std::span<const GpuTra
 }
 
 void GpuPool::Audit() const {
-  KVT_CHECK(OffsetOf(static_cast<uint32_t>(table_.slots()) - 1) + slot_bytes_ <= region_->bytes());
+  KVT_CHECK(capacity_bytes() <= region_->bytes());
   table_.Audit();
 }
 

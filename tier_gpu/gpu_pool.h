@@ -82,8 +82,9 @@ class GpuPool {
   SlotTable& table() { return table_; }
   const SlotTable& table() const { return table_; }
   uint64_t slot_bytes() const { return slot_bytes_; }
-  // A slot never crosses the border of two handles.
-  uint64_t OffsetOf(uint32_t slot) const;
+  // Slots lie side by side, across the borders of handles too: the region's addresses
+  // are one range.
+  uint64_t OffsetOf(uint32_t slot) const { return slot * slot_bytes_; }
   uint64_t capacity_bytes() const { return table_.slots() * slot_bytes_; }
   uint64_t used_bytes() const { return table_.used_slots() * slot_bytes_; }
   void Audit() const;
@@ -97,7 +98,6 @@ class GpuPool {
   LaneRunner* const runner_;
   const std::unique_ptr<DeviceRegion> region_;
   const uint64_t slot_bytes_;
-  const uint64_t slots_per_handle_;
   SlotTable table_;
 };
 

@@ -161,21 +161,27 @@ TEST_F(GpuPoolTest, APoolIsRoundedDownToWholeSlots) {
   EXPECT_EQ((*pool)->capacity_bytes(), 2 * kSlot);
 }
 
-TEST_F(GpuPoolTest, NoSlotCrossesTheBorderOfTwoHandles) {
-  constexpr uint64_t kOdd = 33 * 1024 * 1024 + 4096;  // 31 of them in a handle of 1 GiB.
+TEST_F(GpuPoolTest, ALargePoolIsOneRangeOfSeveralHandles) {
+  constexpr uint64_t kOdd = 33 * 1024 * 1024 + 4096;  // No handle ends where a slot does.
   const auto pool = GpuPool::Create(&device_, &runner_, 100 * kOdd, kOdd);
   ASSERT_TRUE(pool.ok()) << pool.status();
-  const RegionShape shape = (*pool)->region()->shape();
-  EXPECT_EQ(shape.max_handles, 4u);
+  DeviceRegion* const region = (*pool)->region();
+  EXPECT_EQ(region->handles(), 4u);
+  EXPECT_EQ(region->shape().max_handles, 4u);
   EXPECT_EQ((*pool)->capacity_bytes(), 100 * kOdd);
-  uint64_t end = 0;
-  for (uint32_t slot = 0; slot < 100; ++slot) {
-    const uint64_t offset = (*pool)->OffsetOf(slot);
-    EXPECT_GE(offset, end);
-    end = offset + kOdd;
-    EXPECT_EQ(offset / shape.handle_bytes, (end - 1) / shape.handle_bytes) << "slot " << slot;
-  }
+  EXPECT_EQ((*pool)->OffsetOf(99), 99 * kOdd);
   (*pool)->Audit();
+  region->address()[region->shape().handle_bytes] = std::byte{1};
+  const GpuSlot over_the_border = [&] {
+    std::vector<GpuSlot> slots;
+    while (slots.size() < 32) slots.push_back(*(*pool)->Reserve());
+    return std::move(slots.back());
+  }();
+  std::vector<std::byte> host(kOdd);
+  ASSERT_TRUE(device_.Pin(host).ok());
+  const GpuTransfer transfer = {over_the_border.ref(), host};
+  ASSERT_EQ(Finish((*pool)->Gather({&transfer, 1})), absl::OkStatus());
+  EXPECT_EQ(host[region->shape().handle_bytes - over_the_border.offset()], std::byte{1});
 }
 
 TEST_F(GpuPoolTest, RandomReservesAndReleasesNeverShareASlot) {
