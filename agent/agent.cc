@@ -48,6 +48,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                if (offloader_ != nullptr) offloader_->OnDelta(delta);
              }),
       evictor_(&index_, host_.get(), &stats_.host, &stats_.gpu),
+      slot_grants_(&evictor_, gpu_.get()),
       host_loads_(seams.executor, &index_, Tier::kHost),
       gpu_loads_(seams.executor, &index_, Tier::kGpu),
       fetcher_({.executor = seams.executor,
@@ -190,6 +191,7 @@ absl::StatusOr<SessionId> Agent::OpenSession(const Tenant& tenant, const Session
 void Agent::CloseSession(SessionId id) {
   leases_.ReleaseAll(id);
   reservations_.ReleaseAll(id);
+  slot_grants_.ReleaseAll(id);
   sessions_.Close(id);
 }
 

@@ -34,6 +34,7 @@
 #include "agent/reservations.h"
 #include "agent/serve_peer.h"
 #include "agent/sessions.h"
+#include "agent/slot_grants.h"
 #include "agent/tenants.h"
 #include "core/byte_workers.h"
 #include "core/executor.h"
@@ -104,6 +105,7 @@ class Agent {
   BlockIndex& index() { return index_; }
   Evictor& evictor() { return evictor_; }
   Matcher& matcher() { return matcher_; }
+  SlotGrants& slot_grants() { return slot_grants_; }
   Onboarder& onboarder() { return *onboarder_; }
   Putter& putter() { return *putter_; }
   PeerServer& peer_server() { return *peer_server_; }
@@ -152,6 +154,7 @@ class Agent {
   LeaseTable leases_;
   ReservationTable reservations_;
   Evictor evictor_;
+  SlotGrants slot_grants_;
   LoadTable host_loads_;
   LoadTable gpu_loads_;
   std::unique_ptr<DiskLoader> disk_loader_;

@@ -15,6 +15,7 @@ inline constexpr size_t kMaxSessions = 1024;
 inline constexpr size_t kMaxSpacesPerSession = 16;
 inline constexpr size_t kMaxLeasesPerSession = 65536;
 inline constexpr size_t kMaxReservationsPerSession = 16384;
+inline constexpr size_t kMaxSlotsPerSession = 65536;  // Of the GPU pool, as KV memory.
 
 // Loads (disk to host) running, and waiting for their turn.
 inline constexpr size_t kMaxLoadsRunning = 64;

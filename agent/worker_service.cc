@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "agent/limits.h"
 #include "agent/unary_service.h"
 #include "core/status_macros.h"
 #include "proto/convert.h"
@@ -189,6 +190,27 @@ Task<absl::Status> WorkerService::DoCommit(const v1::CommitRequest* request,
   co_return absl::OkStatus();
 }
 
+WorkerService::Reactor* WorkerService::TakeSlots(Context* context,
+                                                 const v1::TakeSlotsRequest* request,
+                                                 v1::TakeSlotsResponse* response) {
+  return Run(context, DoTakeSlots(request, response));
+}
+
+Task<absl::Status> WorkerService::DoTakeSlots(const v1::TakeSlotsRequest* request,
+                                              v1::TakeSlotsResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
+  KVT_CO_ASSIGN_OR_RETURN(const BlockRun run, agent_->sessions().NameRun(
+                                                  session, request->space_id(), std::nullopt, {}));
+  if (request->slots() == 0 || request->slots() > kMaxSlotsPerSession) {
+    co_return absl::InvalidArgumentError(
+        absl::StrCat("slots: ", request->slots(), "; must be 1 to ", kMaxSlotsPerSession));
+  }
+  KVT_CO_ASSIGN_OR_RETURN(const std::vector<uint32_t> slots,
+                          agent_->slot_grants().Take(session, run.block_bytes, request->slots()));
+  response->mutable_slots()->Add(slots.begin(), slots.end());
+  co_return absl::OkStatus();
+}
+
 WorkerService::Reactor* WorkerService::Release(Context* context, const v1::ReleaseRequest* request,
                                                v1::ReleaseResponse* /*response*/) {
   return Run(context, DoRelease(request));
@@ -202,6 +224,8 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
   std::vector<ReservationId> reservations;
   for (const uint64_t id : request->reservation_ids()) reservations.push_back(ReservationId{id});
   agent_->reservations().Release(session, reservations);
+  const std::vector<uint32_t> slots(request->slots().begin(), request->slots().end());
+  agent_->slot_grants().Release(session, slots);
   co_return absl::OkStatus();
 }
 

@@ -30,6 +30,8 @@ class WorkerService final : public v1::Worker::CallbackService {
                    v1::ReserveResponse* response) override;
   Reactor* Commit(Context* context, const v1::CommitRequest* request,
                   v1::CommitResponse* response) override;
+  Reactor* TakeSlots(Context* context, const v1::TakeSlotsRequest* request,
+                     v1::TakeSlotsResponse* response) override;
   Reactor* Release(Context* context, const v1::ReleaseRequest* request,
                    v1::ReleaseResponse* response) override;
   Reactor* Ping(Context* context, const v1::PingRequest* request,
@@ -45,6 +47,8 @@ class WorkerService final : public v1::Worker::CallbackService {
   Task<absl::Status> DoPrefetch(const v1::PrefetchRequest* request, v1::PrefetchResponse* response);
   Task<absl::Status> DoReserve(const v1::ReserveRequest* request, v1::ReserveResponse* response);
   Task<absl::Status> DoCommit(const v1::CommitRequest* request, v1::CommitResponse* response);
+  Task<absl::Status> DoTakeSlots(const v1::TakeSlotsRequest* request,
+                                 v1::TakeSlotsResponse* response);
   Task<absl::Status> DoRelease(const v1::ReleaseRequest* request);
 
   absl::StatusOr<SessionId> FindSession(const std::string& token) const;

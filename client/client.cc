@@ -11,6 +11,7 @@
 #include "client/prefetch_call.h"
 #include "client/reserve_call.h"
 #include "client/submitted_calls.h"
+#include "client/take_slots_call.h"
 #include "core/status_macros.h"
 #include "proto/session_wire.h"
 
@@ -124,6 +125,13 @@ absl::StatusOr<ReservedBlocks> Client::Reserve(SpaceHandle space, std::span<cons
                                                const ReserveOptions& options) {
   KVT_RETURN_IF_ERROR(state_->Check(space, keys));
   ReserveCall call(space, keys, options, state_->Timeout(options.timeout), state_->default_timeout);
+  return RunCall(state_->link, &call);
+}
+
+absl::StatusOr<GrantedSlots> Client::TakeSlots(SpaceHandle space, uint32_t slots) {
+  KVT_RETURN_IF_ERROR(state_->Check(space, {}));
+  if (slots == 0) return absl::InvalidArgumentError("slots is 0; must be positive");
+  TakeSlotsCall call(space, slots, state_->default_timeout);
   return RunCall(state_->link, &call);
 }
 

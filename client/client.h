@@ -26,6 +26,7 @@
 #include "client/block_source.h"
 #include "client/circuit_breaker.h"
 #include "client/client_stats.h"
+#include "client/granted_slots.h"
 #include "client/onboarded_blocks.h"
 #include "client/reserved_blocks.h"
 #include "core/block_key.h"
@@ -105,6 +106,10 @@ class Client {
   // Room for new blocks, one entry for each key.
   absl::StatusOr<ReservedBlocks> Reserve(SpaceHandle space, std::span<const EngineKey> keys,
                                          const ReserveOptions& options = {});
+  // Slots of the GPU pool as KV memory of the caller's own, `slots` of them or fewer, for
+  // blocks of this space; PagedKv keeps sequences in them. None: no agent, no pool for this
+  // space, or no room. Errors also: kInvalidArgument, `slots` is 0.
+  absl::StatusOr<GrantedSlots> TakeSlots(SpaceHandle space, uint32_t slots);
   // Starts bringing blocks to host memory; returns how many are there or on their way.
   absl::StatusOr<size_t> Prefetch(SpaceHandle space, std::span<const EngineKey> keys,
                                   const MatchOptions& options = {});

@@ -55,6 +55,7 @@ absl::Status Connection::FlushReleases(absl::Duration timeout) {
     request.mutable_lease_ids()->Add(batch.lease_ids.begin(), batch.lease_ids.end());
     request.mutable_reservation_ids()->Add(batch.reservation_ids.begin(),
                                            batch.reservation_ids.end());
+    request.mutable_slots()->Add(batch.slots.begin(), batch.slots.end());
     v1::ReleaseResponse response;
     const absl::Status status = convert::FromGrpc(stub_->Release(&context, request, &response));
     if (!status.ok()) {
@@ -62,6 +63,7 @@ absl::Status Connection::FlushReleases(absl::Duration timeout) {
       // its early end and no more.
       releases_.Add(ReleaseQueue::Kind::kLease, batch.lease_ids);
       releases_.Add(ReleaseQueue::Kind::kReservation, batch.reservation_ids);
+      releases_.Add(ReleaseQueue::Kind::kSlot, batch.slots);
       return status;
     }
   }

@@ -16,9 +16,12 @@ std::vector<uint64_t> TakeTail(std::vector<uint64_t>* ids, size_t limit) {
 
 ReleaseQueue::Added ReleaseQueue::Add(Kind kind, std::span<const uint64_t> ids) {
   absl::MutexLock lock(&mu_);
-  const size_t queued = queued_.lease_ids.size() + queued_.reservation_ids.size();
+  const size_t queued =
+      queued_.lease_ids.size() + queued_.reservation_ids.size() + queued_.slots.size();
   const size_t fitting = std::min(ids.size(), kMaxQueued - std::min(queued, kMaxQueued));
-  auto& list = kind == Kind::kLease ? queued_.lease_ids : queued_.reservation_ids;
+  auto& list = kind == Kind::kLease         ? queued_.lease_ids
+               : kind == Kind::kReservation ? queued_.reservation_ids
+                                            : queued_.slots;
   list.insert(list.end(), ids.begin(), ids.begin() + static_cast<ptrdiff_t>(fitting));
   return {.dropped = ids.size() - fitting, .was_empty = queued == 0};
 }
@@ -26,7 +29,8 @@ ReleaseQueue::Added ReleaseQueue::Add(Kind kind, std::span<const uint64_t> ids) 
 ReleaseQueue::Batch ReleaseQueue::Take() {
   absl::MutexLock lock(&mu_);
   return {.lease_ids = TakeTail(&queued_.lease_ids, kMaxBatch),
-          .reservation_ids = TakeTail(&queued_.reservation_ids, kMaxBatch)};
+          .reservation_ids = TakeTail(&queued_.reservation_ids, kMaxBatch),
+          .slots = TakeTail(&queued_.slots, kMaxBatch)};
 }
 
 bool ReleaseQueue::empty() const {

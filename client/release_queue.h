@@ -21,11 +21,12 @@ class ReleaseQueue {
   static constexpr size_t kMaxQueued = size_t{1} << 17;
   static constexpr size_t kMaxBatch = 8192;  // Ids of one RPC.
 
-  enum class Kind : uint8_t { kLease, kReservation };
+  enum class Kind : uint8_t { kLease, kReservation, kSlot };
   struct Batch {
     std::vector<uint64_t> lease_ids;
     std::vector<uint64_t> reservation_ids;
-    bool empty() const { return lease_ids.empty() && reservation_ids.empty(); }
+    std::vector<uint64_t> slots;
+    bool empty() const { return lease_ids.empty() && reservation_ids.empty() && slots.empty(); }
   };
 
   struct Added {

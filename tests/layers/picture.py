@@ -12,7 +12,7 @@ LAYERS = {
     "proto": ("core",),
     "agent": ("core", "proto", *TIERS),
     "coordinator": ("core", "proto"),
-    "client": ("core", "proto"),
+    "client": ("core", "proto", "tier_gpu"),
     "cli": ("core", "proto", "client"),
     "examples": ("core", "proto", "client"),
 }

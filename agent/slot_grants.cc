@@ -1,0 +1,45 @@
+#include "agent/slot_grants.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "core/space.h"
+
+namespace kvtier {
+
+absl::StatusOr<std::vector<uint32_t>> SlotGrants::Take(SessionId session, uint64_t block_bytes,
+                                                       uint32_t count) {
+  if (pool_ == nullptr || SlotBytes(block_bytes) != pool_->slot_bytes()) {
+    return absl::InvalidArgumentError("space_id: no GPU pool fits this space");
+  }
+  auto& held = held_[session];
+  if (count > kMaxSlotsPerSession - held.size()) {
+    return absl::ResourceExhaustedError(absl::StrCat("slots: ", count, " more than the ",
+                                                     held.size(), " that the session holds; ",
+                                                     kMaxSlotsPerSession, " are the limit"));
+  }
+  std::vector<uint32_t> taken;
+  while (taken.size() < count) {
+    absl::StatusOr<GpuSlot> slot = evictor_->ReserveGpu(pool_);
+    if (!slot.ok() && taken.empty()) return slot.status();
+    if (!slot.ok()) break;
+    taken.push_back(slot->ref().index);
+    held.emplace(taken.back(), *std::move(slot));
+  }
+  return taken;
+}
+
+void SlotGrants::Release(SessionId session, std::span<const uint32_t> slots) {
+  const auto found = held_.find(session);
+  if (found == held_.end()) return;
+  for (const uint32_t slot : slots) found->second.erase(slot);
+}
+
+size_t SlotGrants::size() const {
+  size_t slots = 0;
+  for (const auto& [session, held] : held_) slots += held.size();
+  return slots;
+}
+
+}  // namespace kvtier

@@ -1,0 +1,39 @@
+#include "client/granted_slots.h"
+
+#include "client/agent_link.h"
+#include "client/connection.h"
+#include "client/mapping.h"
+
+namespace kvtier {
+
+GrantedSlots& GrantedSlots::operator=(GrantedSlots&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  link_ = std::move(other.link_);
+  connection_ = std::move(other.connection_);
+  mapping_ = std::move(other.mapping_);
+  numbers_ = std::move(other.numbers_);
+  slot_bytes_ = other.slot_bytes_;
+  block_bytes_ = other.block_bytes_;
+  return *this;
+}
+
+std::span<std::byte> GrantedSlots::memory() const {
+  if (mapping_ == nullptr) return {};
+  return mapping_->Write(0, mapping_->size()).value_or(std::span<std::byte>());
+}
+
+bool GrantedSlots::valid() const {
+  return connection_ != nullptr && !connection_->session()->HasEnded();
+}
+
+void GrantedSlots::Release() {
+  if (link_ == nullptr) return;
+  const std::vector<uint64_t> ids(numbers_.begin(), numbers_.end());
+  link_->Release(connection_.get(), ReleaseQueue::Kind::kSlot, ids);
+  numbers_.clear();
+  link_ = nullptr;
+  connection_ = nullptr;
+}
+
+}  // namespace kvtier

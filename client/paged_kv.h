@@ -1,0 +1,87 @@
+// PagedKv keeps a worker's sequences in slots of the node's GPU pool: block tables that
+// grow on demand, forks that share blocks and copy before they write, whole sequences
+// swapped out to this process's memory and back.
+//
+// For pools that the host can touch (the emulated device): the copies are made here, at
+// once, and whatever read a slot must have ended when the call that gives it up is made.
+// A worker on a GPU uses BlockTable itself and submits the copies to its stream.
+//
+// Not thread-safe. An error changes nothing.
+#ifndef KVTIER_CLIENT_PAGED_KV_H_
+#define KVTIER_CLIENT_PAGED_KV_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/granted_slots.h"
+#include "tier_gpu/tables/block_table.h"
+#include "tier_gpu/tables/slot_table.h"
+
+namespace kvtier {
+
+class PagedKv {
+ public:
+  struct Options {
+    uint32_t block_tokens = 16;               // As the space has it; positive.
+    uint64_t swap_bytes = uint64_t{1} << 30;  // Of host memory for swapped blocks.
+  };
+  // Errors: kInvalidArgument, no slots were granted, or block_tokens is 0.
+  static absl::StatusOr<std::unique_ptr<PagedKv>> Create(GrantedSlots slots,
+                                                         const Options& options);
+
+  // An empty sequence; the higher the priority, the later it is a victim.
+  SequenceId Open(int32_t priority) { return tables_.Create(kSelf, priority); }
+  // Room for `tokens` more; a block that is shared is copied before it is written. New
+  // slots are zeroed. Errors: BlockTable::Append()'s; kResourceExhausted, too few slots:
+  // swap out Victims(), then retry.
+  absl::Status Append(SequenceId sequence, uint32_t tokens);
+  // The other changes of a sequence, as BlockTable has them.
+  absl::StatusOr<SequenceId> Fork(SequenceId sequence);
+  absl::Status Truncate(SequenceId sequence, uint64_t tokens);
+  absl::Status Free(SequenceId sequence);
+  // Out of the pool, together, and one of them back. Errors: kNotFound;
+  // kResourceExhausted, more than swap_bytes would be out, or too few slots to come back.
+  absl::Status SwapOut(std::span<const SequenceId> sequences);
+  absl::Status SwapIn(SequenceId sequence);
+  // Whom to swap out for `slots` more for the beneficiary. Errors: PickVictims()'s.
+  absl::StatusOr<std::vector<SequenceId>> Victims(SequenceId beneficiary, size_t slots) const;
+
+  // The pool's slot numbers by block, for attention. Errors: kNotFound;
+  // kFailedPrecondition, the sequence is out of the pool.
+  absl::StatusOr<std::vector<uint32_t>> slots(SequenceId sequence) const;
+  absl::StatusOr<SequenceFacts> Facts(SequenceId sequence) const { return tables_.Facts(sequence); }
+  const GrantedSlots& memory() const { return granted_; }
+  size_t free_slots() const { return slots_.free_slots(); }
+  uint64_t swapped_bytes() const { return swapped_.size() * granted_.block_bytes(); }
+  uint64_t copied_blocks() const { return copied_blocks_; }  // Before a write.
+  Fragmentation Measure() const { return tables_.Measure(); }
+
+ private:
+  static constexpr PoolWorker kSelf{0};
+  using Swapped = std::pair<SequenceId, uint32_t>;  // Sequence and block.
+
+  PagedKv(GrantedSlots slots, const Options& options);
+  // Copies are made, and end, inside a step of their own.
+  class Step;
+  std::span<std::byte> slot(uint32_t index) const {
+    return granted_.slot(granted_.numbers()[index]);
+  }
+
+  const Options options_;
+  const GrantedSlots granted_;
+  SlotTable slots_;  // Counts the granted slots from 0.
+  BlockTable tables_;
+  std::map<Swapped, std::vector<std::byte>> swapped_;
+  uint64_t copied_blocks_ = 0;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_PAGED_KV_H_

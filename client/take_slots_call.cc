@@ -1,0 +1,44 @@
+#include "client/take_slots_call.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "client/mapping.h"
+#include "core/space.h"
+
+namespace kvtier {
+
+bool TakeSlotsCall::Fill(const std::shared_ptr<Connection>& connection) {
+  const auto space = connection->FindSpace(static_cast<size_t>(space_));
+  connection_ = connection;
+  if (!space || space->id == 0 || connection->session()->gpu_pool() == nullptr) return false;
+  block_bytes_ = space->block_bytes;
+  messages.request.set_session_token(connection->session()->token());
+  messages.request.set_space_id(space->id);
+  messages.request.set_slots(slots_);
+  return true;
+}
+
+GrantedSlots TakeSlotsCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered) {
+  GrantedSlots granted;
+  if (!answered) return granted;
+  granted.link_ = link;
+  granted.connection_ = connection_;
+  granted.mapping_ = connection_->session()->gpu_pool();
+  granted.block_bytes_ = block_bytes_;
+  granted.slot_bytes_ = SlotBytes(block_bytes_);
+  std::vector<uint64_t> outside;
+  for (const uint32_t number : messages.response.slots()) {
+    // What is not in our mapping is of no use to us.
+    if (granted.mapping_->Write(number * granted.slot_bytes_, granted.slot_bytes_)) {
+      granted.numbers_.push_back(number);
+    } else {
+      outside.push_back(number);
+    }
+  }
+  std::ranges::sort(granted.numbers_);
+  link->Release(connection_.get(), ReleaseQueue::Kind::kSlot, outside);
+  return granted;
+}
+
+}  // namespace kvtier
