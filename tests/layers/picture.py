@@ -4,15 +4,15 @@ TIERS = ("tier_gpu", "tier_host", "tier_disk")
 
 # Folder -> the folders of ours it may include, itself left out.
 LAYERS = {
-    "core": (),
     "kernels": (),
+    "core": ("kernels",),
     "tier_gpu": ("core", "kernels"),
     "tier_host": ("core",),
     "tier_disk": ("core",),
     "proto": ("core",),
     "agent": ("core", "proto", *TIERS),
     "coordinator": ("core", "proto"),
-    "client": ("core", "proto"),
+    "client": ("core", "proto", "kernels"),
     "cli": ("core", "proto", "client"),
     "examples": ("core", "proto", "client"),
 }
