@@ -15,6 +15,7 @@ class BlockCodec:
         """Raises ValueError naming field and value, and when the codec of `spec` is "raw"."""
         native = spec._native()
         self._native = _kvtier.BlockCodec(native)
+        self.block_bytes: int = spec.block_bytes
         self.raw_bytes, _, _ = _kvtier.codec_sizes(native)
 
     def encode(self, raw, block) -> str | None:
