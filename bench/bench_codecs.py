@@ -112,7 +112,7 @@ def print_table(outcomes, blocks):
     for outcome in outcomes:
         errors = outcome.errors
         worst = ["{:.4f} ({})".format(*errors.worst_layer(axis)) for axis in (KEYS, VALUES)]
-        ratio = outcome.codec.stored_bytes / (2 * np.prod(outcome.codec._block_shape))
+        ratio = outcome.codec.stored_bytes / (2 * np.prod(outcome.codec.block_shape))
         cells = (outcome.codec.name, f"{errors.relative_l2(KEYS):.5f}",
                  f"{errors.relative_l2(VALUES):.5f}", *worst, f"{errors.largest(KEYS):.4f}",
                  f"{errors.largest(VALUES):.4f}", f"{errors.one_minus_cosine():.1e}",

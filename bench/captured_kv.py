@@ -143,20 +143,20 @@ class Codec:
 
     def __init__(self, name, block_shape):
         self.name = name
-        self._block_shape = block_shape
-        self.native = None
+        self.block_shape = block_shape
+        self.spec = self.native = None
         self.stored_bytes = {"float32": 4, "bf16": 2}.get(name, 0) * int(np.prod(block_shape))
         if name in ("float32", "bf16"):
             return
         import kvtier
 
         layers, _, tokens, heads, dim = block_shape
-        spec = kvtier.SpaceSpec(
+        self.spec = kvtier.SpaceSpec(
             model="captured", weights_digest="0", dtype="bfloat16", codec=name,
             layout="layer,kv,token,head,dim", layers=layers, kv_heads=heads, head_dim=dim,
             tokens_per_block=tokens)
-        self.native = kvtier.BlockCodec(spec)
-        self.stored_bytes = spec.block_bytes
+        self.native = kvtier.BlockCodec(self.spec)
+        self.stored_bytes = self.spec.block_bytes
 
     def through(self, block):
         """The block as it comes back, or None when it cannot be encoded."""
