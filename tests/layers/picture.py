@@ -45,6 +45,9 @@ FENCES = (
     ("CUDA", r"^(cuda|cuda_runtime|cuda_runtime_api|cuda_fp\w+|cuda_bf16|nvml|nvtx\w*)\.h$"
              r"|^(cuda|cub|thrust|cooperative_groups|nvtx3)(/|\.h$)|^device_launch_parameters\.h$",
      r"^(kernels|tier_gpu)/"),
+    # A space knows how large its codec makes a block; what encodes is below client and tier_gpu.
+    ("kernels, but for the format of encodings", r"^kernels/(?!codec_layout\.h$)",
+     r"^(kernels|tier_gpu|client)/"),
     ("liburing", r"^liburing(\.h$|/)", r"^tier_disk/io/"),
     ("RocksDB", r"^rocksdb/", r"^tier_disk/manifest/|^coordinator/settings_store\."),
     ("gRPC", r"^grpc(pp)?/|^grpcpp\.h$|\.grpc\.pb\.h$",
