@@ -22,11 +22,11 @@ captain, Tomas Berg, lost two fingers in a winch and plays the accordion neverth
 
 In the storm of November 1962 the old pier broke in two places. Eleven boats sank, but nobody died,
 because the baker, Oskar Lind, had seen the glass fall and had rung the church bell at three in the
-morning. Since then the bakery gets its flour carried up from the ferry for free. It sells rye bread,
-cardamom buns and a dark cake with prunes that is called a stormcake.
+morning. Since then the bakery gets its flour carried up from the ferry for free. It sells rye
+bread, cardamom buns and a dark cake with prunes that is called a stormcake.
 
-The school has 84 pupils and four teachers. Children learn to sail in the third year and to mend nets
-in the fourth. The library is open on Mondays and has 9,000 books, most of them left by a doctor who
+The school has 84 pupils and four teachers. Children learn to sail in the third year and to mend
+nets in the fourth. The library is open on Mondays and has 9,000 books, most of them left by a doctor who
 never gave one away while he lived. The bus to the station at Fjellby runs six times a day and costs
 45 crowns; it does not run on Christmas Day.
 """
