@@ -80,6 +80,12 @@ absl::Status Connection::RegisterSpace(size_t index, const SpaceSpec& spec,
   v1::RegisterSpaceResponse response;
   const absl::Status status = convert::FromGrpc(stub_->RegisterSpace(&context, request, &response));
   if (!status.ok()) return status;
+  if (response.space_digest() != convert::ToWire(spec.Digest())) {
+    // An agent from before codecs takes a space with one for the raw space of that shape.
+    return absl::InvalidArgumentError(
+        absl::StrCat("the agent does not know all of the space's fields (codec \"", spec.codec,
+                     "\"); update the older of the two"));
+  }
   SetSpace(index, {.id = response.space_id(), .block_bytes = spec.block_bytes});
   return absl::OkStatus();
 }

@@ -42,7 +42,9 @@ void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* r
       unusable.push_back(block.reservation_id());
       continue;
     }
-    reserved->blocks_[index] = {.state = ReservedBlocks::State::kReserved, .slot = *slot};
+    reserved->blocks_[index] = {.state = ReservedBlocks::State::kReserved,
+                                .slot = *slot,
+                                .reservation_id = block.reservation_id()};
     reserved->reservation_ids_.push_back(block.reservation_id());
   }
   link->Release(connection_.get(), ReleaseQueue::Kind::kReservation, unusable);

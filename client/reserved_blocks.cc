@@ -28,6 +28,16 @@ std::span<std::byte> ReservedBlocks::slot(size_t i) const {
   return blocks_[i].slot;
 }
 
+void ReservedBlocks::GiveBack(size_t i) {
+  KVT_CHECK(i < blocks_.size());
+  Block& block = blocks_[i];
+  if (block.slot.empty()) return;
+  link_->Release(connection_.get(), ReleaseQueue::Kind::kReservation,
+                 std::span<const uint64_t>(&block.reservation_id, 1));
+  std::erase(reservation_ids_, block.reservation_id);
+  block = {.state = State::kNoRoom};
+}
+
 void ReservedBlocks::Release() {
   if (link_ != nullptr) {
     link_->Release(connection_.get(), ReleaseQueue::Kind::kReservation, reservation_ids_);

@@ -46,6 +46,10 @@ class ReservedBlocks {
   // when the session ended since Reserve, fewer than reserved() when some reservation
   // had. Waits for the agent, Client's default_timeout at most.
   size_t Commit();
+  // Gives back the slot of block `i` alone, which becomes kNoRoom, so that Commit() leaves
+  // it out: for a block that BlockCodec could not encode. No slot: does nothing. Never
+  // blocks. REQUIRES: i < size().
+  void GiveBack(size_t i);
   // Gives everything back. Idempotent, never blocks.
   void Release();
   std::shared_ptr<const void> keep_mapped() const { return mapping_; }
@@ -56,6 +60,7 @@ class ReservedBlocks {
   struct Block {
     State state = State::kNoRoom;
     std::span<std::byte> slot;
+    uint64_t reservation_id = 0;  // Where there is a slot.
   };
   void ForgetSlots();
 

@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "core/byte_order.h"
 #include "core/check.h"
+#include "core/space_codec.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
@@ -117,7 +118,11 @@ absl::Status SpaceSpec::Validate() const {
   KVT_RETURN_IF_ERROR(CheckNumber("tensor_rank", tensor_rank, {0, tensor_size - 1}));
   KVT_RETURN_IF_ERROR(CheckNumber("pipeline_size", pipeline_size, {1, kMaxShards}));
   KVT_RETURN_IF_ERROR(CheckNumber("pipeline_rank", pipeline_rank, {0, pipeline_size - 1}));
-  return CheckNumber("block_bytes", block_bytes, {1, kMaxBlockBytes});
+  KVT_RETURN_IF_ERROR(CheckNumber("block_bytes", block_bytes, {1, kMaxBlockBytes}));
+  if (codec == kRawCodec) return absl::OkStatus();
+  const absl::StatusOr<SpaceCodec> encoded = SpaceCodec::Of(*this);
+  if (!encoded.ok()) return encoded.status();
+  return encoded->CheckBlockBytes(block_bytes);
 }
 
 SpaceDigest SpaceSpec::Digest() const {
@@ -132,6 +137,7 @@ SpaceDigest SpaceSpec::Digest() const {
     hash.Add(number);
   }
   hash.Add(block_bytes);
+  if (codec != kRawCodec) hash.Add(absl::string_view(codec));
   return hash.Finish();
 }
 

@@ -17,6 +17,7 @@ inline constexpr uint32_t kSpaceFormatVersion = 1;
 inline constexpr uint64_t kBlockAlignment = 4096;               // O_DIRECT and page size.
 inline constexpr uint64_t kMaxBlockBytes = uint64_t{64} << 20;  // 64 MiB.
 inline constexpr size_t kMaxSpaceTextBytes = 256;               // Per text field.
+inline constexpr char kRawCodec[] = "raw";
 
 struct SpaceSpec {
   // Texts are UTF-8; the digest is any bytes.
@@ -33,12 +34,18 @@ struct SpaceSpec {
   uint32_t tensor_size = 1;       // 1..4096.
   uint32_t pipeline_rank = 0;     // < pipeline_size.
   uint32_t pipeline_size = 1;     // 1..4096.
-  uint64_t block_bytes = 0;  // Of one block of this shard, 1..64 MiB; any size, slots round up.
+  // Of one stored block of this shard, 1..64 MiB; slots round up. Any size with codec "raw",
+  // otherwise one of the two that space_codec.h has for the codec and the shape.
+  uint64_t block_bytes = 0;
+  // How stored blocks are encoded: "raw" as the worker wrote them, "fp8_e4m3", "int8", "int4" or
+  // "packed_exponents". The last four are for bfloat16 in one of two layouts: space_codec.h.
+  std::string codec = kRawCodec;
 
   // Errors: kInvalidArgument, naming the field and the value.
   absl::Status Validate() const;
   // SHA-256 over the domain tag, kSpaceFormatVersion and every field, each
-  // length-prefixed, in the order above.
+  // length-prefixed, in the order above. A codec of "raw" is left out: the spaces that
+  // were there before codecs keep their digest.
   SpaceDigest Digest() const;
 };
 

@@ -16,7 +16,8 @@ client = kvtier.Client(socket_dir=SOCKET_DIR, tenant="default", tenant_secret=b"
 space = client.register_space(kvtier.SpaceSpec(
     model="minimal", weights_digest=bytes(32), lora="", dtype="float32",
     layout="layer,kv,token,head,dim", layers=2, kv_heads=4, head_dim=64, tokens_per_block=16,
-    tp_rank=0, tp_size=1, pp_rank=0, pp_size=1, block_bytes=BLOCK_BYTES))
+    tp_rank=0, tp_size=1, pp_rank=0, pp_size=1, block_bytes=BLOCK_BYTES,
+    codec="raw"))  # As they are; kvtier.BlockCodec is for the others.
 keys = [hashlib.sha256(b"block %d" % i).digest() for i in range(4)]  # Chained, in a real worker.
 
 with client.onboard(space, keys, timeout_s=0.5) as hit:

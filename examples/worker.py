@@ -19,8 +19,16 @@ from smollm.answering import Answerer, Ask
 from smollm.block_digests import BlockDigests
 from smollm.model import Decoder
 from smollm.prefix_store import PrefixStore, space_fields
+from smollm.stored_form import EncodedForm, Float32Form
 from smollm.tokenizer import Tokenizer
 from smollm.weights import ModelMissing, load_weights, open_model
+
+
+CODECS = ("raw", "fp8_e4m3", "int8", "int4", "packed_exponents")
+
+
+def verifies(options):
+    return bool(options.verify or options.digests or options.write_digests)
 
 
 def parse_arguments(arguments):
@@ -34,6 +42,9 @@ def parse_arguments(arguments):
     parser.add_argument("--max-tokens", type=int, default=32, help="longest answer")
     parser.add_argument("--tokens-limit", type=int, help="cut the document prefix to this many")
     parser.add_argument("--context-tokens", type=int, default=4096, help="size of the KV pool")
+    parser.add_argument("--kv-codec", default="raw", choices=CODECS,
+                        help="how blocks are stored: float32 (raw), or bf16 through a codec, and "
+                             "then answers from reused KV may differ")
     parser.add_argument("--no-cache", action="store_true", help="never speak to kvtier")
     parser.add_argument("--timeout-s", type=float, default=2.0, help="longest wait for kvtier")
     parser.add_argument("--verify", action="store_true",
@@ -44,6 +55,8 @@ def parse_arguments(arguments):
     parser.add_argument("--json", action="store_true", help="print answers as JSON lines")
     parser.add_argument("--serve", action="store_true", help="take requests on stdin")
     options = parser.parse_args(arguments)
+    if options.kv_codec != "raw" and verifies(options):
+        parser.error("verification compares bits, which --kv-codec does not keep")
     if not options.serve and not (options.prompt_file and options.question):
         parser.error("--prompt-file and --question are needed without --serve")
     return options
@@ -61,13 +74,16 @@ def connect(options, weights, decoder):
     secret = options.tenant_secret_file.read_bytes() if options.tenant_secret_file else b""
     client = kvtier.Client(socket_dir=options.socket_dir, tenant=options.tenant,
                            tenant_secret=secret, timeout_s=options.timeout_s)
-    space = client.register_space(kvtier.SpaceSpec(**space_fields(weights, decoder.kv)))
-    return client, PrefixStore(client, space, decoder.kv)
+    spec = kvtier.SpaceSpec(**space_fields(weights, decoder.kv, options.kv_codec))
+    form = Float32Form(decoder.kv)
+    if options.kv_codec != "raw":
+        form = EncodedForm(decoder.kv, kvtier.BlockCodec(spec))
+    return client, PrefixStore(client, client.register_space(spec), decoder.kv, form)
 
 
 def known_digests(options):
     """The digests to verify against, or None when nothing is to be verified."""
-    if not (options.verify or options.digests or options.write_digests):
+    if not verifies(options):
         return None
     digests = BlockDigests()
     if options.digests:
@@ -136,7 +152,7 @@ def main(arguments=None):
     try:
         if options.serve:
             ready = {"ready": True, "load_s": time.perf_counter() - started,
-                     "block_bytes": decoder.kv.block_bytes, "connected": bool(
+                     "block_bytes": (store or decoder.kv).block_bytes, "connected": bool(
                          store and store.connected)}
             print(json.dumps(ready), flush=True)
             serve(answerer, digests, options, sys.stdin, sys.stdout)

@@ -102,6 +102,7 @@ absl::StatusOr<SpaceSpec> SpaceFrom(const v1::SpaceSpec& space) {
                  .pipeline_rank = space.pipeline_rank(),
                  .pipeline_size = space.pipeline_size(),
                  .block_bytes = space.block_bytes()};
+  if (!space.codec().empty()) spec.codec = space.codec();
   KVT_RETURN_IF_ERROR(spec.Validate());
   return spec;
 }
@@ -171,6 +172,7 @@ v1::SpaceSpec ToWire(const SpaceSpec& space) {
   wire.set_pipeline_rank(space.pipeline_rank);
   wire.set_pipeline_size(space.pipeline_size);
   wire.set_block_bytes(space.block_bytes);
+  if (space.codec != kRawCodec) wire.set_codec(space.codec);
   return wire;
 }
 

@@ -50,6 +50,16 @@ int kvtier_put_slot(const kvtier_put* put, size_t index, void** data, size_t* si
   return static_cast<int>(put->blocks.state(index));
 }
 
+int kvtier_give_back(kvtier_put* put, size_t index) {
+  return Guarded([&]() -> int {
+    if (put == nullptr || index >= put->blocks.size()) {
+      return Fail(KVTIER_INVALID, "put is NULL, or index is past the put");
+    }
+    put->blocks.GiveBack(index);
+    return KVTIER_OK;
+  });
+}
+
 int64_t kvtier_commit(kvtier_put* put) {
   return Guarded([&]() -> int64_t {
     if (put == nullptr) return Fail(KVTIER_INVALID, "put is NULL");

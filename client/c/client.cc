@@ -3,32 +3,14 @@
 #include <cstring>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "client/c/handles.h"
+#include "client/c/spec.h"
 
 namespace kvtier::c {
 namespace {
 
-const char* TextOr(const char* text, const char* otherwise) {
-  return text != nullptr ? text : otherwise;
-}
-
-// A caller's struct as ours: what an older caller did not have is zero.
-template <typename Struct>
-absl::StatusOr<Struct> CopyIn(const Struct* theirs, size_t min_size, const char* name) {
-  if (theirs == nullptr) return absl::InvalidArgumentError(absl::StrCat(name, " is NULL"));
-  if (theirs->struct_size < min_size) {
-    return absl::InvalidArgumentError(absl::StrCat(name, ".struct_size is ", theirs->struct_size,
-                                                   "; must be at least ", min_size));
-  }
-  Struct ours{};
-  std::memcpy(&ours, theirs, std::min(theirs->struct_size, sizeof(ours)));
-  return ours;
-}
-
 // Sizes of version 1 of each struct: what the smallest caller passes.
 constexpr size_t kOptionsV1 = sizeof(kvtier_options);
-constexpr size_t kSpecV1 = sizeof(kvtier_space_spec);
 constexpr size_t kStatsV1 = sizeof(kvtier_stats);
 
 int Open(const kvtier_options* theirs, kvtier_client** client) {
@@ -62,23 +44,9 @@ int Open(const kvtier_options* theirs, kvtier_client** client) {
 
 int RegisterSpace(kvtier_client* client, const kvtier_space_spec* theirs, kvtier_space* space) {
   if (client == nullptr || space == nullptr) return Fail(KVTIER_INVALID, "client or space is NULL");
-  const auto given = CopyIn(theirs, kSpecV1, "spec");
-  if (!given.ok()) return Fail(given.status());
-  const SpaceSpec spec{.model = TextOr(given->model, ""),
-                       .weights_digest = TextOr(given->weights_digest, ""),
-                       .lora = TextOr(given->lora, ""),
-                       .dtype = TextOr(given->dtype, ""),
-                       .layout = TextOr(given->layout, ""),
-                       .layers = given->layers,
-                       .kv_heads = given->kv_heads,
-                       .head_dim = given->head_dim,
-                       .tokens_per_block = given->tokens_per_block,
-                       .tensor_rank = given->tensor_rank,
-                       .tensor_size = given->tensor_size,
-                       .pipeline_rank = given->pipeline_rank,
-                       .pipeline_size = given->pipeline_size,
-                       .block_bytes = given->block_bytes};
-  const absl::StatusOr<SpaceHandle> handle = client->client->RegisterSpace(spec);
+  const absl::StatusOr<SpaceSpec> spec = SpecFrom(theirs);
+  if (!spec.ok()) return Fail(spec.status());
+  const absl::StatusOr<SpaceHandle> handle = client->client->RegisterSpace(*spec);
   if (!handle.ok()) return Fail(handle.status());
   *space = static_cast<kvtier_space>(*handle);
   return KVTIER_OK;

@@ -29,7 +29,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define KVTIER_ABI_VERSION 1
+#define KVTIER_ABI_VERSION 2 /* 2: codecs, kvtier_give_back(). */
 /* The library's version. A program built with version N runs with a library of version
  * N or later. */
 uint32_t kvtier_abi_version(void);
@@ -40,7 +40,8 @@ enum {
   KVTIER_AGAIN = -2,     /* KVTIER_MAX_SUBMITTED calls are outstanding: poll, then retry. */
   KVTIER_EXHAUSTED = -3, /* A limit that polling does not lift, such as 16 spaces. */
   KVTIER_ABSENT = -4,    /* kvtier_ping() only: no agent, or it does not answer. */
-  KVTIER_INTERNAL = -5   /* Out of memory. */
+  KVTIER_INTERNAL = -5,  /* Out of memory. */
+  KVTIER_CODEC = -6      /* kvtier_encode(), kvtier_decode() only: they say what it means. */
 };
 
 /* Why the latest function of this library that failed in the calling thread did; "" when
@@ -116,7 +117,8 @@ typedef struct {
   uint32_t layers, kv_heads, head_dim, tokens_per_block;
   uint32_t tensor_rank, tensor_size;     /* rank < size. */
   uint32_t pipeline_rank, pipeline_size; /* rank < size. */
-  uint64_t block_bytes;                  /* Of one block; 1..67108864. */
+  uint64_t block_bytes;                  /* Of one stored block; 1..67108864. */
+  const char* codec; /* NULL: "raw". Others are under "Codecs". Since version 2. */
 } kvtier_space_spec;
 
 /* Names a space into *space. Works without an agent. KVTIER_INVALID names the field;
@@ -181,6 +183,49 @@ int64_t kvtier_commit(kvtier_put* put);
 /* Gives back the slots of `count` puts unpublished and frees them; NULL entries are
  * ignored. Never blocks. */
 void kvtier_cancel_puts(kvtier_put* const* puts, size_t count);
+
+/* Gives back the slot of entry `index` alone; kvtier_put_slot() says KVTIER_NO_ROOM from
+ * then on, and kvtier_commit() leaves it out. KVTIER_INVALID: index >= count. Never
+ * blocks. Since version 2. */
+int kvtier_give_back(kvtier_put* put, size_t index);
+
+/* ---- Codecs: smaller blocks, since version 2 ---------------------------------------
+ * In a space whose codec is "fp8_e4m3", "int8", "int4" or "packed_exponents" (lossless),
+ * encode into slots and decode out of hits. For dtype "bfloat16" and the layouts
+ * "layer,kv,token,head,dim" and "layer,token,head,dim". On the CPU, in the caller. */
+
+typedef struct kvtier_codec kvtier_codec; /* Any number of threads may use one. */
+
+/* Bytes of one block. */
+typedef struct {
+  size_t struct_size;
+  uint64_t raw_bytes; /* As the worker has it: bf16, in the order of the layout. */
+  /* What block_bytes must be. With encoded_bytes, a block that the codec does not make
+   * smaller (NaN, infinity, exponents that do not pack) cannot be stored; with
+   * max_encoded_bytes it is stored raw, and nothing is saved for the others. */
+  uint64_t encoded_bytes;
+  uint64_t max_encoded_bytes;
+} kvtier_codec_sizes;
+
+/* Sizes for the codec and shape of `spec`, whose block_bytes is not read. KVTIER_INVALID
+ * names the field. */
+int kvtier_get_codec_sizes(const kvtier_space_spec* spec, kvtier_codec_sizes* sizes);
+
+/* Opens the codec of `spec` into *codec, to be given back by kvtier_close_codec().
+ * KVTIER_INVALID names the field, or the codec is "raw". */
+int kvtier_open_codec(const kvtier_space_spec* spec, kvtier_codec** codec);
+/* NULL is ignored. */
+void kvtier_close_codec(kvtier_codec* codec);
+
+/* Encodes a raw block into a slot. Buffers begin at multiples of 16; slots do. Returns 1,
+ * or 0 when the block was stored raw. KVTIER_INVALID names the size or the alignment.
+ * KVTIER_CODEC: it cannot be stored: kvtier_give_back() its slot. */
+int kvtier_encode(const kvtier_codec* codec, const void* raw, size_t raw_size, void* slot,
+                  size_t slot_size);
+/* Decodes a block of a hit. To be followed by kvtier_hit_valid(), as any copy. KVTIER_INVALID
+ * as above. KVTIER_CODEC: the block is no encoding of this space. */
+int kvtier_decode(const kvtier_codec* codec, const void* block, size_t block_size, void* raw,
+                  size_t raw_size);
 
 /* ---- Calls that do not wait -------------------------------------------------------
  * As above, but the result comes as a completion with the caller's `tag`, by the

@@ -80,6 +80,11 @@ void BindBlocks(py::module_& module) {
   py::class_<Put>(module, "Put")
       .def("block", &PutBlock)
       .def("states", &States)
+      .def("give_back",
+           [](Put& put, size_t i) {
+             if (i >= put.blocks.size()) throw py::index_error("block index out of range");
+             put.blocks.GiveBack(i);
+           })
       .def("commit", &Commit)
       .def("release", [](Put& put) { put.blocks.Release(); });
 }

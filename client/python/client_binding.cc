@@ -15,6 +15,7 @@
 #include "client/client.h"
 #include "client/completion_queue.h"
 #include "client/python/blocks_binding.h"
+#include "client/python/codec_binding.h"
 
 namespace py = pybind11;
 
@@ -246,7 +247,8 @@ void BindClient(py::module_& module) {
       .def_readwrite("tensor_size", &SpaceSpec::tensor_size)
       .def_readwrite("pipeline_rank", &SpaceSpec::pipeline_rank)
       .def_readwrite("pipeline_size", &SpaceSpec::pipeline_size)
-      .def_readwrite("block_bytes", &SpaceSpec::block_bytes);
+      .def_readwrite("block_bytes", &SpaceSpec::block_bytes)
+      .def_readwrite("codec", &SpaceSpec::codec);
   py::class_<PyClient>(module, "Client")
       .def(py::init<const std::string&, const std::string&, const py::bytes&, double, double>())
       .def("close", &PyClient::Close)
@@ -269,4 +271,5 @@ PYBIND11_MODULE(_kvtier, module) {
   module.doc() = "The C++ client under the kvtier package; use that.";
   kvtier::python::BindBlocks(module);
   kvtier::python::BindClient(module);
+  kvtier::python::BindCodec(module);
 }

@@ -45,13 +45,32 @@ class Decoder:
         Logits are those after the last token, [vocabulary]. REQUIRES: table.tokens is a multiple
         of the block size and less than len(tokens).
         """
+        for _, rows in self._computed(table, tokens):
+            pass
+        return self._logits(rows[-1])
+
+    def choices(self, table, tokens, first):
+        """The likeliest token after each of tokens[first:]: greedy decoding's own choices, as far
+        as they are these tokens. REQUIRES: as prefill, and table.tokens <= first < len(tokens).
+        """
+        chosen = []
+        for start, rows in self._computed(table, tokens):
+            wanted = rows[max(first - start, 0):]
+            normed = self._normed(wanted) * self.weights.output_norm
+            logits = np.empty((len(wanted), self.shape.vocabulary), np.float32)
+            self._lanes.product(normed, self.weights.output.T, out=logits)
+            chosen.extend(logits.argmax(axis=1).tolist())
+        return chosen
+
+    def _computed(self, table, tokens):
+        """Computes tokens[table.tokens:]; yields (first token, its rows of the residual stream)."""
         for piece in prefill_plan.plan(table.tokens, len(tokens), self.stable_rows):
             ids = np.zeros(piece.rows, np.int64)
             used = slice(piece.first_row, piece.first_row + piece.stop - piece.start)
             ids[used] = tokens[piece.start:piece.stop]
             stream = self._forward(table, ids, piece.start - piece.first_row, used)
             table.tokens = piece.stop
-        return self._logits(stream[used.stop - 1])
+            yield piece.start, stream[used]
 
     def decode(self, table, token):
         """Appends one token to the sequence; returns the logits after it, [vocabulary]."""

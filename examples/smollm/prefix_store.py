@@ -6,18 +6,25 @@ time is a miss, a put that cannot be kept is dropped, and the worker computes.
 
 from dataclasses import asdict, dataclass, field
 
-_DTYPE = "float32"
+from .stored_form import Float32Form
+
 _LAYOUT = "layer,kv,token,head,dim"
 
 
-def space_fields(weights, kv):
-    """The fields of kvtier.SpaceSpec that make this model's blocks compatible with each other."""
+def space_fields(weights, kv, codec="raw"):
+    """The fields of kvtier.SpaceSpec that make this model's blocks compatible with each other.
+
+    With a codec blocks are bf16, and how large their encodings are is left to kvtier.
+    """
     shape = weights.shape
+    stored = {"dtype": "float32", "block_bytes": kv.block_bytes}
+    if codec != "raw":
+        stored = {"dtype": "bfloat16", "codec": codec}
     return {
-        "model": weights.name, "weights_digest": weights.digest, "lora": "", "dtype": _DTYPE,
-        "layout": _LAYOUT, "layers": shape.layers, "kv_heads": shape.kv_heads,
-        "head_dim": shape.head_dim, "tokens_per_block": kv.tokens_per_block, "tp_rank": 0,
-        "tp_size": 1, "pp_rank": 0, "pp_size": 1, "block_bytes": kv.block_bytes}
+        "model": weights.name, "weights_digest": weights.digest, "lora": "", "layout": _LAYOUT,
+        "layers": shape.layers, "kv_heads": shape.kv_heads, "head_dim": shape.head_dim,
+        "tokens_per_block": kv.tokens_per_block, "tp_rank": 0, "tp_size": 1, "pp_rank": 0,
+        "pp_size": 1, **stored}
 
 
 @dataclass(frozen=True)
@@ -46,9 +53,17 @@ class Onboarded:
 class PrefixStore:
     """One client, one space. Not thread-safe."""
 
-    def __init__(self, client, space, kv):
-        """Owns neither: `client` (of the kvtier package) is closed by who opened it."""
+    def __init__(self, client, space, kv, form=None):
+        """Owns none of them: `client` (of the kvtier package) is closed by who opened it.
+
+        `form` is how blocks of `space` are stored; None: as float32.
+        """
         self._client, self._space, self._kv = client, space, kv
+        self._form = form or Float32Form(kv)
+
+    @property
+    def block_bytes(self):
+        return self._form.block_bytes
 
     @property
     def connected(self):
@@ -66,21 +81,21 @@ class PrefixStore:
             return Onboarded(match)
         wanted = keys[:found.blocks]
         with self._client.onboard(self._space, wanted, timeout_s=timeout_s) as hit:
-            ready = len(hit)
-            for block in range(ready):
-                self._kv.import_block(table, block, hit[block])
+            ready = 0
+            while ready < len(hit) and self._form.read(hit[ready], table, ready):
+                ready += 1
             valid = hit.valid()
         if not valid:
             # The agent may have reused the memory while it was read: none of it can be trusted.
-            return Onboarded(match, bytes_moved=ready * self._kv.block_bytes, lease_lost=True)
+            return Onboarded(match, bytes_moved=ready * self.block_bytes, lease_lost=True)
         table.tokens = ready * self._kv.tokens_per_block
-        return Onboarded(match, ready, ready * self._kv.block_bytes)
+        return Onboarded(match, ready, ready * self.block_bytes)
 
     def put(self, table, keys, first_block):
         """Offers blocks first_block, first_block + 1, ... of `table`; returns how many were kept.
 
         `keys` name all full blocks of the prompt. Blocks kvtier holds already, or has no room
-        for, are skipped.
+        for, are skipped, and so are those that their codec cannot encode.
         """
         fresh = keys[first_block:]
         if not fresh:
@@ -88,6 +103,8 @@ class PrefixStore:
         parent = keys[first_block - 1] if first_block else None
         with self._client.reserve(self._space, fresh, parent=parent) as put:
             for index in range(len(put)):
-                if put[index] is not None:
-                    self._kv.export_block(table, first_block + index, put[index])
+                if put[index] is None:
+                    continue
+                if not self._form.write(table, first_block + index, put[index]):
+                    put.give_back(index)
             return put.commit()

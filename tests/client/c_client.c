@@ -3,6 +3,7 @@
  * exits with the number of the step that failed. With "absent" as second argument there
  * is no agent, and everything must be a miss. */
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 
 #define KEYS 4
 #define BLOCK_BYTES 5000
+#define RAW_BYTES 1024 /* Of a block in test_codec(): K and V, 16 tokens, 16 values. */
 
 static int step = 0;
 
@@ -138,6 +140,71 @@ static int test_submitted(kvtier_client* client, kvtier_space space) {
   return 0;
 }
 
+static int test_codec(kvtier_client* client) {
+  kvtier_space_spec spec = make_spec();
+  spec.dtype = "bfloat16";
+  spec.layout = "layer,kv,token,head,dim";
+  spec.codec = "int8";
+  kvtier_codec_sizes sizes;
+  memset(&sizes, 0, sizeof(sizes));
+  EXPECT(kvtier_get_codec_sizes(&spec, &sizes) == KVTIER_INVALID);
+  sizes.struct_size = sizeof(sizes);
+  EXPECT(kvtier_get_codec_sizes(&spec, &sizes) == KVTIER_OK);
+  EXPECT(sizes.raw_bytes == RAW_BYTES && sizes.max_encoded_bytes == RAW_BYTES + 64);
+
+  kvtier_codec* codec = NULL;
+  EXPECT(kvtier_open_codec(&spec, &codec) == KVTIER_INVALID && codec == NULL);
+  EXPECT(strstr(kvtier_last_error(), "block_bytes") != NULL);
+  spec.block_bytes = sizes.encoded_bytes;
+  EXPECT(kvtier_open_codec(&spec, &codec) == KVTIER_OK);
+  kvtier_space space = 0;
+  EXPECT(kvtier_register_space(client, &spec, &space) == KVTIER_OK);
+
+  static _Alignas(16) uint16_t raw[RAW_BYTES / 2], back[RAW_BYTES / 2];
+  for (size_t i = 0; i < RAW_BYTES / 2; ++i) raw[i] = 0x3f80; /* 1.0 */
+  make_keys('C');
+  kvtier_put* put = NULL;
+  void* slot = NULL;
+  size_t size = 0;
+  EXPECT(kvtier_reserve(client, space, NULL, keys, 2, KVTIER_HOST, 0, &put) == 2);
+  EXPECT(kvtier_put_slot(put, 0, &slot, &size) == KVTIER_RESERVED && size == sizes.encoded_bytes);
+  EXPECT(kvtier_encode(codec, raw, RAW_BYTES, slot, size) == 1);
+  EXPECT(kvtier_encode(codec, raw, RAW_BYTES - 2, slot, size) == KVTIER_INVALID);
+  raw[7] = 0x7fc0; /* NaN */
+  EXPECT(kvtier_put_slot(put, 1, &slot, &size) == KVTIER_RESERVED);
+  EXPECT(kvtier_encode(codec, raw, RAW_BYTES, slot, size) == KVTIER_CODEC);
+  EXPECT(kvtier_give_back(put, 1) == KVTIER_OK && kvtier_give_back(put, 2) == KVTIER_INVALID);
+  EXPECT(kvtier_put_slot(put, 1, &slot, &size) == KVTIER_NO_ROOM && slot == NULL);
+  EXPECT(kvtier_commit(put) == 1);
+
+  kvtier_hit* hit = NULL;
+  kvtier_bytes block;
+  EXPECT(kvtier_onboard(client, space, keys, 2, KVTIER_HOST, 0, 5000, &hit) == 1);
+  EXPECT(kvtier_hit_block(hit, 0, &block, NULL) == KVTIER_OK);
+  EXPECT(kvtier_decode(codec, block.data, block.size, back, RAW_BYTES) == KVTIER_OK);
+  EXPECT(kvtier_hit_valid(hit) == 1 && back[0] == 0x3f80 && back[RAW_BYTES / 2 - 1] == 0x3f80);
+  EXPECT(kvtier_decode(codec, raw, sizes.encoded_bytes, back, RAW_BYTES) == KVTIER_CODEC);
+  kvtier_release_hits(&hit, 1);
+  kvtier_close_codec(codec);
+  kvtier_close_codec(NULL);
+  return 0;
+}
+
+/* A program built before the field has no room for it, and means "raw". */
+static int test_spec_of_version_1(kvtier_client* client, kvtier_space space) {
+  kvtier_space_spec spec = make_spec();
+  kvtier_space same = space + 1;
+  spec.struct_size = offsetof(kvtier_space_spec, codec);
+  spec.codec = "not read";
+  EXPECT(kvtier_register_space(client, &spec, &same) == KVTIER_OK && same == space);
+  spec.struct_size = sizeof(spec);
+  EXPECT(kvtier_register_space(client, &spec, &same) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "not read") != NULL);
+  spec.codec = "raw";
+  EXPECT(kvtier_register_space(client, &spec, &same) == KVTIER_OK && same == space);
+  return 0;
+}
+
 static int test_mistakes(kvtier_client* client, kvtier_space space) {
   kvtier_space_spec spec = make_spec();
   kvtier_space other = 0;
@@ -206,12 +273,14 @@ int main(int argc, char** argv) {
     EXPECT(kvtier_connected(client) == 1);
     failed = test_waiting(client, space);
     if (failed == 0) failed = test_mistakes(client, space);
+    if (failed == 0) failed = test_spec_of_version_1(client, space);
+    if (failed == 0) failed = test_codec(client);
     if (failed == 0) failed = test_submitted(client, space);
     kvtier_stats stats;
     memset(&stats, 0, sizeof(stats));
     stats.struct_size = sizeof(stats);
     EXPECT(kvtier_get_stats(client, &stats) == KVTIER_OK);
-    if (failed == 0) EXPECT(stats.connected == 1 && stats.committed_blocks == 2 * KEYS);
+    if (failed == 0) EXPECT(stats.connected == 1 && stats.committed_blocks == 2 * KEYS + 1);
   }
   kvtier_close(client);
   return failed;

@@ -70,6 +70,22 @@ TEST_F(ClientTest, BlocksOfAnotherSpaceAreMisses) {
   EXPECT_TRUE(client_->Onboard(*client_->RegisterSpace(spec), keys)->empty());
 }
 
+// It would take the space for the raw one of that shape, for whichever codec.
+TEST(OldAgentTest, ASpaceWithACodecIsAMissWithAnAgentThatKnowsNone) {
+  FakeNode node({.knows_codecs = false});
+  node.agent().Start();
+  const std::unique_ptr<Client> client = node.OpenClient();
+  SpaceSpec spec = node.space();
+  const SpaceHandle raw = *client->RegisterSpace(spec);
+  spec.dtype = "bfloat16", spec.layout = "layer,kv,token,head,dim";
+  spec.layers = spec.kv_heads = 1, spec.head_dim = spec.tokens_per_block = 16;
+  spec.codec = "int8", spec.block_bytes = 640;
+  const SpaceHandle encoded = *client->RegisterSpace(spec);
+  EXPECT_EQ(client->Reserve(encoded, TestKeys(1, 1))->reserved(), 0U);
+  EXPECT_NE(client->Stats().last_error.find("codec \"int8\""), std::string::npos);
+  EXPECT_EQ(PutBlocks(client.get(), raw, TestKeys(1, 1)), 1U);
+}
+
 TEST_F(ClientTest, ReserveSaysWhatIsThereAlready) {
   PutBlocks(client_.get(), space_, TestKeys(1, 1));
   ReservedBlocks reserved = *client_->Reserve(space_, TestKeys(1, 2));
@@ -78,6 +94,19 @@ TEST_F(ClientTest, ReserveSaysWhatIsThereAlready) {
   EXPECT_TRUE(reserved.slot(0).empty());
   EXPECT_EQ(reserved.state(1), ReservedBlocks::State::kReserved);
   EXPECT_EQ(reserved.slot(1).size(), FakeNode::kBlockBytes);
+}
+
+TEST_F(ClientTest, ASlotGivenBackIsNotPublished) {
+  ReservedBlocks reserved = *client_->Reserve(space_, TestKeys(1, 3));
+  reserved.GiveBack(1);
+  reserved.GiveBack(1);
+  EXPECT_EQ(reserved.state(1), ReservedBlocks::State::kNoRoom);
+  EXPECT_TRUE(reserved.slot(1).empty());
+  EXPECT_EQ(reserved.reserved(), 2U);
+  EXPECT_EQ(reserved.Commit(), 2U);
+  EXPECT_EQ(client_->Match(space_, TestKeys(1, 3))->blocks, 1U);
+  EXPECT_EQ(client_->Match(space_, TestKeys(3, 1))->blocks, 1U);
+  EXPECT_TRUE(Eventually([&] { return node_.agent().Counts().reservations == 0; }));
 }
 
 TEST_F(ClientTest, ReserveSaysWhatFindsNoRoom) {

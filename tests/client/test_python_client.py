@@ -198,6 +198,79 @@ class ZeroCopy(WithAgent):
         return numpy.frombuffer(view, dtype=numpy.uint8).ctypes.data
 
 
+# 2 axes of 16 tokens: 1024 bytes raw, 640 in int8.
+CODEC_SPEC = {name: value for name, value in SPEC.items() if name != "block_bytes"} | {
+    "dtype": "bfloat16", "codec": "int8"}
+ONE, NAN = b"\x80\x3f", b"\xc0\x7f"  # Of bf16.
+
+
+class Codecs(WithAgent):
+    def setUp(self):
+        super().setUp()
+        self.spec = kvtier.SpaceSpec(**CODEC_SPEC)
+        self.codec = kvtier.BlockCodec(self.spec)
+        self.encoded = self.client.register_space(self.spec)
+
+    def test_block_bytes_left_out_are_what_encodings_take(self):
+        self.assertEqual((self.spec.block_bytes, self.spec.max_encoded_bytes()), (640, 1088))
+        self.assertEqual(self.codec.raw_bytes, 1024)
+
+    def test_blocks_go_through_a_slot_and_a_hit(self):
+        raw, back = ONE * 512, bytearray(1024)
+        with self.client.reserve(self.encoded, make_keys(0, 1)) as put:
+            self.assertEqual(self.codec.encode(raw, put[0]), "int8")
+            self.assertEqual(put.commit(), 1)
+        with self.client.onboard(self.encoded, make_keys(0, 1)) as hit:
+            self.assertEqual(len(hit[0]), 640)
+            self.assertTrue(self.codec.decode(hit[0], back) and hit.valid())
+        self.assertEqual(bytes(back), raw)
+
+    def test_a_block_that_cannot_be_encoded_is_given_back(self):
+        with self.client.reserve(self.encoded, make_keys(0, 2)) as put:
+            self.assertEqual(self.codec.encode(ONE * 512, put[0]), "int8")
+            self.assertIsNone(self.codec.encode(NAN + ONE * 511, put[1]))
+            put.give_back(1)
+            self.assertEqual((put.states, put[1]), (["reserved", "no_room"], None))
+            self.assertEqual(put.commit(), 1)
+        self.assertEqual(self.client.match(self.encoded, make_keys(0, 2)).blocks, 1)
+
+    def test_with_room_for_raw_blocks_it_is_stored_raw(self):
+        spec = kvtier.SpaceSpec(**CODEC_SPEC, block_bytes=self.spec.max_encoded_bytes())
+        codec, slot, back = kvtier.BlockCodec(spec), bytearray(1088), bytearray(1024)
+        self.assertEqual(codec.encode(NAN + ONE * 511, slot), "raw")
+        self.assertTrue(codec.decode(slot, back))
+        self.assertEqual(bytes(back), NAN + ONE * 511)
+
+    def test_what_is_no_encoding_is_not_decoded(self):
+        self.assertFalse(self.codec.decode(bytes(640), bytearray(1024)))
+
+    def test_mistakes_name_field_and_value(self):
+        for changes, says in (({"codec": "zip"}, "zip"), ({"dtype": "float32"}, "float32"),
+                              ({"block_bytes": 641}, "641"), ({"codec": "raw"}, "block_bytes"),
+                              ({"head_dim": 24}, "head_dim is 24"), ({"codec": 3}, "codec is 3")):
+            with self.subTest(changes), self.assertRaisesRegex(ValueError, says):
+                self.client.register_space(kvtier.SpaceSpec(**CODEC_SPEC | changes))
+        with self.assertRaisesRegex(ValueError, "encodes nothing"):
+            kvtier.BlockCodec(kvtier.SpaceSpec(**SPEC))
+        with self.assertRaisesRegex(ValueError, "raw has 3 bytes; must be 1024"):
+            self.codec.encode(b"abc", bytearray(640))
+        with self.assertRaisesRegex(ValueError, "writable"):
+            self.codec.encode(ONE * 512, bytes(640))
+
+    def test_numpy_arrays_of_uint16_are_raw_blocks(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("needs numpy")
+        raw, slot = numpy.full(512, 0x3f80, numpy.uint16), numpy.empty(640, numpy.uint8)
+        back = numpy.empty_like(raw)
+        self.assertEqual(self.codec.encode(raw, slot), "int8")
+        self.assertTrue(self.codec.decode(slot, back))
+        self.assertTrue(numpy.array_equal(raw, back))
+        with self.assertRaisesRegex(ValueError, "contiguous"):
+            self.codec.encode(numpy.zeros(1024, numpy.uint16)[::2], slot)
+
+
 class Mistakes(WithAgent):
     def test_a_bad_space_names_field_and_value(self):
         for field, value, says in (("head_dim", 0, "head_dim"), ("layers", -1, "layers is -1"),

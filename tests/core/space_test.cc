@@ -32,6 +32,14 @@ SpaceSpec KnownSpace() {
           .block_bytes = 1 << 20};
 }
 
+// The same in a space whose blocks are encoded.
+SpaceSpec EncodedSpace() {
+  SpaceSpec space = KnownSpace();
+  space.codec = "int8";
+  space.block_bytes = 1122368;
+  return space;
+}
+
 // Changes one field, leaving the space valid.
 using Change = std::function<void(SpaceSpec&)>;
 
@@ -59,6 +67,24 @@ const std::vector<Change>& OneChangePerField() {
 TEST(SpaceSpec, DigestHasTheKnownAnswer) {
   EXPECT_EQ(KnownSpace().Digest().ToHex(),
             "96aacb0f45a930964d6ff79ed9a37559c2dc95a89f5940f345fd3abaf89f9617");
+}
+
+// The item is the last one; a raw space has none, and so the digest from before codecs.
+TEST(SpaceSpec, CodecIsTheLastItemOfTheDigest) {
+  EXPECT_EQ(EncodedSpace().Digest().ToHex(),
+            "8f04af1477da475f5c86cb7508ba4f38d49c332973d8928e3e3957947651bf81");
+}
+
+TEST(SpaceSpec, SpacesOfDifferentCodecsHaveDifferentDigests) {
+  std::set<SpaceDigest> digests;
+  for (const char* codec : {"raw", "fp8_e4m3", "int8", "int4", "packed_exponents"}) {
+    SpaceSpec space = EncodedSpace();
+    space.codec = codec;
+    space.block_bytes = 2097216;  // With room for raw blocks: alike for all.
+    EXPECT_TRUE(space.Validate().ok()) << space.Validate();
+    digests.insert(space.Digest());
+  }
+  EXPECT_EQ(digests.size(), 5U);
 }
 
 TEST(SpaceSpec, EveryFieldChangesTheDigest) {

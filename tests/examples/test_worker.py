@@ -52,6 +52,10 @@ class ArgumentsTest(unittest.TestCase):
             worker.parse_arguments(["--question", "Who?"])
         options = worker.parse_arguments(["--serve"])
         self.assertEqual((options.timeout_s, options.max_tokens), (2.0, 32))
+        self.assertEqual(options.kv_codec, "raw")
+        for bad in (["--kv-codec", "zip"], ["--kv-codec", "int8", "--verify"]):
+            with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+                worker.parse_arguments(["--serve", *bad])
 
 
 if __name__ == "__main__":

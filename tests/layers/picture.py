@@ -4,15 +4,15 @@ TIERS = ("tier_gpu", "tier_host", "tier_disk")
 
 # Folder -> the folders of ours it may include, itself left out.
 LAYERS = {
-    "core": (),
     "kernels": (),
+    "core": ("kernels",),
     "tier_gpu": ("core", "kernels"),
     "tier_host": ("core",),
     "tier_disk": ("core",),
     "proto": ("core",),
     "agent": ("core", "proto", *TIERS),
     "coordinator": ("core", "proto"),
-    "client": ("core", "proto", "tier_gpu"),
+    "client": ("core", "kernels", "proto", "tier_gpu"),
     "cli": ("core", "proto", "client"),
     "examples": ("core", "proto", "client"),
 }
@@ -45,6 +45,9 @@ FENCES = (
     ("CUDA", r"^(cuda|cuda_runtime|cuda_runtime_api|cuda_fp\w+|cuda_bf16|nvml|nvtx\w*)\.h$"
              r"|^(cuda|cub|thrust|cooperative_groups|nvtx3)(/|\.h$)|^device_launch_parameters\.h$",
      r"^(kernels|tier_gpu)/"),
+    # A space knows how large its codec makes a block; what encodes is below client and tier_gpu.
+    ("kernels, but for the format of encodings", r"^kernels/(?!codec_layout\.h$)",
+     r"^(kernels|tier_gpu|client)/"),
     ("liburing", r"^liburing(\.h$|/)", r"^tier_disk/io/"),
     ("RocksDB", r"^rocksdb/", r"^tier_disk/manifest/|^coordinator/settings_store\."),
     ("gRPC", r"^grpc(pp)?/|^grpcpp\.h$|\.grpc\.pb\.h$",

@@ -47,6 +47,7 @@ PLANTED = (
     (include_rules.fences, {"agent/put.cc": "#include <cuda_runtime.h>\n"}, "CUDA"),
     (include_rules.fences, {"tier_host/arena.cc": "#include <cub/cub.cuh>\n"}, "CUDA"),
     (include_rules.fences, {"tier_host/arena.cc": "#include <liburing.h>\n"}, "liburing"),
+    (include_rules.fences, includes("core/space_codec.cc", "kernels/codec.h"), "kernels, but for"),
     (include_rules.fences, includes("agent/put.cc", "rocksdb/db.h"), "RocksDB"),
     (include_rules.fences, includes("coordinator/locate.cc", "rocksdb/db.h"), "RocksDB"),
     (include_rules.fences, includes("agent/put.cc", "grpcpp/grpcpp.h"), "gRPC"),

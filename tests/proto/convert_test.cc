@@ -113,6 +113,28 @@ TEST(Space, GoesThereAndBack) {
   EXPECT_EQ(parsed->Digest(), space.Digest());  // Over every field.
 }
 
+TEST(Space, CodecGoesThereAndBack) {
+  SpaceSpec space = kvtier::testing::TestSpace(640);
+  space.dtype = "bfloat16";
+  space.layout = "layer,kv,token,head,dim";
+  space.layers = space.kv_heads = 1;
+  space.head_dim = space.tokens_per_block = 16;
+  space.codec = "int8";
+  const auto parsed = SpaceFrom(ToWire(space));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->codec, "int8");
+  EXPECT_EQ(parsed->Digest(), space.Digest());
+}
+
+// So that a raw space looks alike to programs of before codecs, and theirs to us.
+TEST(Space, WithoutACodecOnTheWireIsRaw) {
+  const SpaceSpec space = kvtier::testing::TestSpace(1 << 20);
+  const v1::SpaceSpec wire = ToWire(space);
+  EXPECT_EQ(wire.codec(), "");
+  EXPECT_EQ(SpaceFrom(wire)->codec, "raw");
+  EXPECT_EQ(SpaceFrom(wire)->Digest(), space.Digest());
+}
+
 TEST(Space, RefusesWhatCoreRefuses) {
   SpaceSpec space = kvtier::testing::TestSpace(1 << 20);
   space.block_bytes = kMaxBlockBytes + 1;

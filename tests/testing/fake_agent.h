@@ -20,6 +20,7 @@ struct FakeAgentOptions {
   size_t slots = 64;
   uint64_t slot_bytes = 8192;  // Blocks may be as long; a multiple of 4096.
   absl::Duration lease = absl::Seconds(10);
+  bool knows_codecs = true;   // false: as an agent from before SpaceSpec.codec.
   bool has_gpu_pool = false;  // As many slots again, in memory of their own.
 };
 

@@ -131,6 +131,10 @@ class _Put:
     def __getitem__(self, index):
         return self._slots[index]
 
+    def give_back(self, index):
+        self._slots[index].release()
+        self._slots[index] = None
+
     def commit(self):
         written = 0
         for key, slot in zip(self._keys, self._slots):

@@ -133,7 +133,9 @@ grpc::Status FakeWorkerService::RegisterSpace(grpc::ServerContext* context,
   if (!Begin(context, false)) return GaveUp();
   Session* const session = Find(request->session_token());
   if (session == nullptr) return UnknownSession();
-  const absl::StatusOr<SpaceSpec> space = convert::SpaceFrom(request->space());
+  v1::SpaceSpec given = request->space();
+  if (!options_.knows_codecs) given.clear_codec();
+  const absl::StatusOr<SpaceSpec> space = convert::SpaceFrom(given);
   if (!space.ok()) return convert::ToGrpc(space.status());
   session->spaces.push_back(*space);
   response->set_space_id(static_cast<uint32_t>(session->spaces.size()));

@@ -13,6 +13,7 @@ itself. So calls raise ValueError for what cannot be asked, and nothing for a mi
 
 from .blocks import Hit, Put
 from .client import Client, Match
+from .codec import BlockCodec
 from .space import Space, SpaceSpec
 
-__all__ = ["Client", "Hit", "Match", "Put", "Space", "SpaceSpec"]
+__all__ = ["BlockCodec", "Client", "Hit", "Match", "Put", "Space", "SpaceSpec"]

@@ -15,13 +15,17 @@ class _Views:
             self._views[index] = memoryview(block(index))
         return self._views[index]
 
-    def release(self) -> None:
-        for view in self._views.values():
-            try:
+    def release_one(self, index) -> None:
+        view = self._views.pop(index, None)
+        try:
+            if view is not None:
                 view.release()
-            except BufferError:
-                pass  # Something else, a numpy array, still looks through it: it stays mapped.
-        self._views.clear()
+        except BufferError:
+            pass  # Something else, a numpy array, still looks through it: it stays mapped.
+
+    def release(self) -> None:
+        for index in list(self._views):
+            self.release_one(index)
 
 
 class Hit:
@@ -100,6 +104,16 @@ class Put:
         """For each key "reserved", "present" (cached, or being put by another worker) or
         "no_room" (nothing could be evicted for it, or the agent is away)."""
         return list(self._states)
+
+    def give_back(self, index: int) -> None:
+        """Gives back the slot of block `index` alone, unpublished; its state is "no_room" then."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"block {index} of a put of {len(self)}")
+        if self._states[index] != "reserved" or self._ended:
+            return
+        self._views.release_one(index)
+        self._native.give_back(index)
+        self._states[index] = "no_room"
 
     def commit(self) -> int:
         """Publishes all slots and gives them up. Returns how many blocks were published."""

@@ -28,7 +28,21 @@ class SpaceSpec:
     tp_size: int = 1
     pp_rank: int = 0
     pp_size: int = 1
-    block_bytes: int  # Of one block, 1..64 MiB.
+    # Of one stored block, 1..64 MiB. With a codec it may be left out, for what its encodings take,
+    # or be max_encoded_bytes(), so that blocks it cannot make smaller are stored too, raw.
+    block_bytes: int | None = None
+    # "raw"; or "fp8_e4m3", "int8", "int4" or "packed_exponents" (lossless), which are for dtype
+    # "bfloat16" and layout "layer,kv,token,head,dim" or "layer,token,head,dim": see BlockCodec.
+    codec: str = "raw"
+
+    def __post_init__(self):
+        if self.block_bytes is None and self.codec != "raw":
+            object.__setattr__(self, "block_bytes", 0)  # Not read for what it has to be.
+            object.__setattr__(self, "block_bytes", _kvtier.codec_sizes(self._native())[1])
+
+    def max_encoded_bytes(self) -> int:
+        """The block_bytes that has room for every block. Raises ValueError for codec "raw"."""
+        return _kvtier.codec_sizes(self._native())[2]
 
     def _native(self):
         """The extension's form. Raises ValueError naming the field and the value."""
@@ -36,7 +50,7 @@ class SpaceSpec:
         digest = self.weights_digest
         spec.weights_digest = digest.hex() if isinstance(digest, bytes) else self._text(
             "weights_digest")
-        for name in ("model", "lora", "dtype", "layout"):
+        for name in ("model", "lora", "dtype", "layout", "codec"):
             setattr(spec, name, self._text(name))
         for name in ("layers", "kv_heads", "head_dim", "tokens_per_block"):
             setattr(spec, name, self._count(name, _U32))

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+# bench: codecs - what codecs lose, save and cost on the KV of the example's model, 50 prompts
+"""Captures the KV of a real model over prompts with one document, and sends it through each codec.
+
+    scripts/bench codecs [--prompts N] [--max-tokens N]
+
+References: the bounds that kernels/codec_layout.h states, the bf16 block, memcpy, and the answers
+of float32 and of bf16 KV.
+"""
+
+import argparse
+import sys
+import time
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+from captured_kv import Codec, Model
+from codec_errors import KEYS, VALUES, CodecErrors
+from codec_prompts import DOCUMENT, PROMPTS
+from smollm import bf16
+from smollm.model import Decoder
+from smollm.tokenizer import Tokenizer
+from smollm.weights import load_weights, open_model
+
+BOUNDS = {"fp8_e4m3": 0.03, "int8": 0.008, "int4": 0.08, "packed_exponents": 0.0}
+VARIANTS = ("float32", "bf16", *BOUNDS)
+
+
+@dataclass
+class Outcome:
+    """Of one variant over all prompts."""
+
+    codec: Codec
+    errors: CodecErrors  # Against bf16.
+    replays: list
+    not_encoded: int = 0
+
+    @property
+    def attention_error(self):
+        error = sum(replay.attention_error for replay in self.replays)
+        return float(np.sqrt(error / sum(replay.attention_original for replay in self.replays)))
+
+    @property
+    def agreeing(self):
+        return sum(replay.agreeing for replay in self.replays) / len(self.replays)
+
+    @property
+    def equal_share(self):
+        return sum(replay.equal for replay in self.replays) / len(self.replays)
+
+
+def load_model():
+    file = open_model()
+    return Model(Decoder(load_weights(file), context_tokens=2048), Tokenizer(file.metadata))
+
+
+def capture(model, prompts, max_tokens):
+    captured = []
+    for question in prompts:
+        captured.append(model.capture(DOCUMENT, question, max_tokens,
+                                      captured[0] if captured else None))
+    return captured
+
+
+def run_variant(model, name, captured):
+    """Sends every block that a worker would reuse through the codec, and answers on what comes
+    back. A block shared by several prompts counts once in the errors."""
+    outcome = Outcome(Codec(name, model.block_shape), CodecErrors(), [])
+    known = {}
+    for prompt in captured:
+        copies = np.empty((prompt.reusable, *model.block_shape), np.float32)
+        for index in range(prompt.reusable):
+            block = prompt.blocks[index]
+            key = tuple(prompt.tokens[:(index + 1) * model.kv.tokens_per_block])
+            if key not in known:
+                known[key] = outcome.codec.through(block)
+                if known[key] is None:  # Not stored: a worker computes it again.
+                    outcome.not_encoded += 1
+                    known[key] = block
+                else:
+                    outcome.errors.add(bf16.to_float32(bf16.from_float32(block)), known[key])
+            copies[index] = known[key]
+        outcome.replays.append(model.replay(prompt, copies))
+    return outcome, len(known)
+
+
+def speeds(codec, blocks, seconds=1.0):
+    """GB of bf16 a second of encode, decode and memcpy, in turns; medians of blocks."""
+    took = {"encode": [], "decode": [], "memcpy": []}
+    bits = [bf16.from_float32(block) for block in blocks]
+    slots = [np.zeros(codec.stored_bytes, np.uint8) for _ in blocks]
+    back = np.zeros_like(bits[0])
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        for raw, slot in zip(bits, slots):
+            for name, work in (("encode", lambda: codec.native.encode(raw, slot)),
+                               ("decode", lambda: codec.native.decode(slot, back)),
+                               ("memcpy", lambda: np.copyto(back, raw))):
+                start = time.perf_counter()
+                work()
+                took[name].append(time.perf_counter() - start)
+    return {name: bits[0].nbytes / median(times) / 1e9 for name, times in took.items()}
+
+
+def print_table(outcomes, blocks):
+    print(f"\n{blocks} blocks; errors against the bf16 block, K and V, and of attention's outputs "
+          "against\nfloat32 KV; agreeing: mean tokens before the answer parts from float32's")
+    head = ("codec", "rel L2 K", "rel L2 V", "worst layer K", "worst layer V", "max K", "max V",
+            "1 - cos", "attention", "stored", "agreeing", "equal")
+    print("".join(f"{name:>16}" for name in head))
+    for outcome in outcomes:
+        errors = outcome.errors
+        worst = ["{:.4f} ({})".format(*errors.worst_layer(axis)) for axis in (KEYS, VALUES)]
+        ratio = outcome.codec.stored_bytes / (2 * np.prod(outcome.codec.block_shape))
+        cells = (outcome.codec.name, f"{errors.relative_l2(KEYS):.5f}",
+                 f"{errors.relative_l2(VALUES):.5f}", *worst, f"{errors.largest(KEYS):.4f}",
+                 f"{errors.largest(VALUES):.4f}", f"{errors.one_minus_cosine():.1e}",
+                 f"{outcome.attention_error:.5f}", f"{ratio:.4f}", f"{outcome.agreeing:.2f}",
+                 f"{outcome.equal_share:.2f}")
+        print("".join(f"{cell:>16}" for cell in cells))
+
+
+def figure(name, value, unit, ratio, reference):
+    print(f"figure codecs.{name} {value:.6g} {unit} {ratio:.4g} {reference}")
+
+
+def print_figures(outcome, rounded, speed):
+    name, errors = outcome.codec.name, outcome.errors
+    bound = BOUNDS[name]
+    of_bound = f"of_the_bound_{bound}" if bound else "exact"
+    for axis, letter in ((KEYS, "k"), (VALUES, "v")):
+        error = errors.relative_l2(axis)
+        figure(f"{name}.rel_l2_{letter}", error, "1", error / bound if bound else error, of_bound)
+        figure(f"{name}.max_{letter}", errors.largest(axis), "1", errors.largest(axis),
+               "largest_element_of_its_plane")
+    cosine, attention = errors.one_minus_cosine(), outcome.attention_error
+    figure(f"{name}.one_minus_cos", cosine, "1", cosine / 5e-4, "bound_0.0005")
+    figure(f"{name}.attention_rel_l2", attention, "1", attention / rounded.attention_error,
+           "bf16_against_float32")
+    stored = outcome.codec.stored_bytes
+    figure(f"{name}.stored", stored, "B", stored / rounded.codec.stored_bytes, "bf16_block")
+    figure(f"{name}.not_encoded", outcome.not_encoded, "blocks", outcome.not_encoded, "none")
+    for way in ("encode", "decode"):
+        figure(f"{name}.{way}", speed[way], "GB/s", speed[way] / speed["memcpy"], "memcpy")
+    figure(f"{name}.agreeing", outcome.agreeing, "tokens", outcome.agreeing / rounded.agreeing,
+           "bf16")
+    figure(f"{name}.equal", outcome.equal_share, "share",
+           outcome.equal_share / rounded.equal_share, "bf16")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--prompts", type=int, default=len(PROMPTS), help="how many of the fifty")
+    parser.add_argument("--max-tokens", type=int, default=24, help="longest answer")
+    options = parser.parse_args()
+    started = time.perf_counter()
+    model = load_model()
+    captured = capture(model, PROMPTS[:options.prompts], options.max_tokens)
+    print(f"captured {len(captured)} prompts of {len(captured[0].tokens)} tokens and so, "
+          f"{time.perf_counter() - started:.0f} s", flush=True)
+    outcomes = []
+    for name in VARIANTS:
+        outcome, blocks = run_variant(model, name, captured)
+        outcomes.append(outcome)
+        print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
+    print_table(outcomes, blocks)
+    rounded = outcomes[VARIANTS.index("bf16")]
+    figure("bf16.agreeing", rounded.agreeing, "tokens",
+           rounded.agreeing / outcomes[0].agreeing, "float32")
+    figure("bf16.equal", rounded.equal_share, "share", rounded.equal_share, "float32")
+    for outcome in outcomes[VARIANTS.index("bf16") + 1:]:
+        print_figures(outcome, rounded, speeds(outcome.codec, captured[0].blocks))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+#include "client/python/codec_binding.h"
+
+#include <pybind11/stl.h>
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "client/block_codec.h"
+
+namespace py = pybind11;
+
+namespace kvtier::python {
+namespace {
+
+template <typename T>
+T ValueOrRaise(absl::StatusOr<T> result) {
+  if (!result.ok()) throw py::value_error(std::string(result.status().message()));
+  return *std::move(result);
+}
+
+enum class Access { kRead, kWrite };
+
+// The bytes of a C-contiguous buffer of any item type. Held under the GIL, used without it.
+class Buffer {
+ public:
+  Buffer(const py::object& object, const char* name, Access access) {
+    const int flags =
+        access == Access::kWrite ? PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE : PyBUF_C_CONTIGUOUS;
+    if (PyObject_GetBuffer(object.ptr(), &view_, flags) == 0) return;
+    PyErr_Clear();
+    throw py::value_error(std::string(name) + " must be a contiguous" +
+                          (access == Access::kWrite ? ", writable buffer" : " buffer"));
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { PyBuffer_Release(&view_); }
+
+  std::span<std::byte> bytes() const {
+    return {static_cast<std::byte*>(view_.buf), static_cast<size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_;
+};
+
+// The name of what it was stored as; none: it cannot be stored.
+std::optional<std::string> Encode(const BlockCodec& codec, const py::object& raw,
+                                  const py::object& slot) {
+  const Buffer from(raw, "raw", Access::kRead);
+  const Buffer to(slot, "block", Access::kWrite);
+  absl::StatusOr<kernels::Codec> stored = kernels::Codec::kRaw;
+  {
+    py::gil_scoped_release release;
+    stored = codec.Encode(from.bytes(), to.bytes());
+  }
+  if (stored.status().code() == absl::StatusCode::kOutOfRange) return std::nullopt;
+  return std::string(CodecName(ValueOrRaise(std::move(stored))));
+}
+
+// False: no encoding of this space.
+bool Decode(const BlockCodec& codec, const py::object& block, const py::object& raw) {
+  const Buffer from(block, "block", Access::kRead);
+  const Buffer to(raw, "raw", Access::kWrite);
+  absl::Status status;
+  {
+    py::gil_scoped_release release;
+    status = codec.Decode(from.bytes(), to.bytes());
+  }
+  if (status.code() == absl::StatusCode::kDataLoss) return false;
+  if (!status.ok()) throw py::value_error(std::string(status.message()));
+  return true;
+}
+
+}  // namespace
+
+void BindCodec(py::module_& module) {
+  module.def("codec_sizes", [](const SpaceSpec& spec) {
+    const SpaceCodec space = ValueOrRaise(SpaceCodec::Of(spec));
+    return py::make_tuple(space.raw_bytes(), space.encoded_bytes(), space.max_encoded_bytes());
+  });
+  py::class_<BlockCodec>(module, "BlockCodec")
+      .def(py::init([](const SpaceSpec& spec) { return ValueOrRaise(BlockCodec::For(spec)); }))
+      .def("encode", &Encode)
+      .def("decode", &Decode);
+}
+
+}  // namespace kvtier::python

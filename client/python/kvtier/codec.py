@@ -1,0 +1,33 @@
+"""Blocks of a space with a codec: encoded into slots, decoded out of hits."""
+
+from . import _kvtier
+from .space import SpaceSpec
+
+
+class BlockCodec:
+    """The codec of one space, on the CPU. Thread-safe; the GIL is released while it works.
+
+    A raw block is bf16 in the order of the space's layout: any contiguous buffer of `raw_bytes`,
+    such as a numpy array of uint16. `block` is a slot of a put, or a block of a hit.
+    """
+
+    def __init__(self, spec: SpaceSpec) -> None:
+        """Raises ValueError naming field and value, and when the codec of `spec` is "raw"."""
+        native = spec._native()
+        self._native = _kvtier.BlockCodec(native)
+        self.block_bytes: int = spec.block_bytes
+        self.raw_bytes, _, _ = _kvtier.codec_sizes(native)
+
+    def encode(self, raw, block) -> str | None:
+        """Fills `block`; returns what the block was stored as, the codec's name or "raw".
+
+        None: it has a NaN, an infinity or exponents that do not pack, and the space's blocks have
+        no room for it raw; then Put.give_back() its slot. Raises ValueError for other sizes than
+        raw_bytes and block_bytes, and for a buffer that does not begin at a multiple of 16.
+        """
+        return self._native.encode(raw, block)
+
+    def decode(self, block, raw) -> bool:
+        """Fills `raw`. False: `block` is no encoding of this space. Then ask Hit.valid(), as after
+        any copy. Raises ValueError as encode()."""
+        return self._native.decode(block, raw)
