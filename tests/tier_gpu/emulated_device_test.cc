@@ -42,6 +42,9 @@ class EmulatedDeviceTest : public ::testing::Test {
     Task<absl::Status> copy = device_.Copy(direction, region_.get(), {&segment, 1});
     scope_.Spawn(Record(&executor_, std::move(copy), ending));
   }
+  absl::Duration Predicted(size_t segments, uint64_t bytes) const {
+    return link_.Predict({.segments = segments, .bytes = bytes});
+  }
   void RunToTheEnd() {
     while (time_.Step()) {
     }
@@ -84,10 +87,10 @@ TEST_F(EmulatedDeviceTest, ABatchTakesTheTimeOfItsLink) {
                                              {kMiB, host.data() + kMiB, 3 * kMiB}};
   const absl::Time start = executor_.Now();
   ASSERT_EQ(CopyNow(kIn, segments), absl::OkStatus());
-  EXPECT_EQ(executor_.Now() - start, link_.Predict(2, 4 * kMiB));
+  EXPECT_EQ(executor_.Now() - start, Predicted(2, 4 * kMiB));
   // 4 MiB at 55 GB/s are 76 us; two descriptors and the batch add 3.4 us.
-  EXPECT_GT(link_.Predict(2, 4 * kMiB), absl::Microseconds(79));
-  EXPECT_LT(link_.Predict(2, 4 * kMiB), absl::Microseconds(80));
+  EXPECT_GT(Predicted(2, 4 * kMiB), absl::Microseconds(79));
+  EXPECT_LT(Predicted(2, 4 * kMiB), absl::Microseconds(80));
 }
 
 TEST_F(EmulatedDeviceTest, BatchesOfOneDirectionRunInTheOrderOfTheCalls) {
@@ -101,8 +104,8 @@ TEST_F(EmulatedDeviceTest, BatchesOfOneDirectionRunInTheOrderOfTheCalls) {
   Start(kIn, from_first, &a);
   Start(kIn, from_second, &b);
   RunToTheEnd();
-  EXPECT_EQ(a.when - start, link_.Predict(1, kMiB));
-  EXPECT_EQ(b.when - start, 2 * link_.Predict(1, kMiB));
+  EXPECT_EQ(a.when - start, Predicted(1, kMiB));
+  EXPECT_EQ(b.when - start, 2 * Predicted(1, kMiB));
   std::byte last{};
   const CopySegment look = {kMiB - 1, &last, 1};
   ASSERT_EQ(CopyNow(kOut, {&look, 1}), absl::OkStatus());
@@ -120,7 +123,7 @@ TEST_F(EmulatedDeviceTest, TheTwoDirectionsRunSideBySide) {
   Start(kIn, there, &a);
   Start(kOut, back, &b);
   RunToTheEnd();
-  EXPECT_EQ(a.when - start, link_.Predict(1, kMiB));
+  EXPECT_EQ(a.when - start, Predicted(1, kMiB));
   EXPECT_EQ(b.when, a.when);
 }
 
@@ -263,8 +266,8 @@ TEST_F(EmulatedDeviceTest, ADestroyedWaiterLeavesTheLineInOrder) {
   doomed.reset();
   RunToTheEnd();
   EXPECT_FALSE(gone.status.has_value());
-  EXPECT_EQ(first.when - start, link_.Predict(1, kMiB));
-  EXPECT_EQ(last.when - start, 2 * link_.Predict(1, kMiB)) << "not beside the first";
+  EXPECT_EQ(first.when - start, Predicted(1, kMiB));
+  EXPECT_EQ(last.when - start, 2 * Predicted(1, kMiB)) << "not beside the first";
 }
 
 TEST_F(EmulatedDeviceTest, ARegionCannotBeTruncated) {

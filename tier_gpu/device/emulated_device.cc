@@ -67,28 +67,7 @@ void MoveBytes(CopyDirection direction, std::byte* memory, std::span<const CopyS
   KVT_CHECK(kernels::CopySegmentsOnHost(launch) == 0);
 }
 
-// A loop of cudaMemcpyAsync costs 2.0 to 2.3 us a call, a batch call 0.54 us a
-// descriptor at 10,000 of them (public measurements on H100 machines).
-constexpr absl::Duration kPerBatch = absl::Nanoseconds(2300);
-constexpr absl::Duration kPerSegment = absl::Nanoseconds(540);
-
 }  // namespace
-
-absl::Duration LinkModel::Predict(size_t segments, uint64_t bytes) const {
-  absl::Duration time = per_batch + static_cast<int64_t>(segments) * per_segment;
-  if (bytes_per_second > 0) time += absl::Seconds(static_cast<double>(bytes) / bytes_per_second);
-  return time;
-}
-
-LinkModel LinkModel::Pcie5() {
-  return {.bytes_per_second = 55e9, .per_batch = kPerBatch, .per_segment = kPerSegment};
-}
-
-LinkModel LinkModel::Pcie4() {
-  return {.bytes_per_second = 25e9, .per_batch = kPerBatch, .per_segment = kPerSegment};
-}
-
-LinkModel LinkModel::Instant() { return {}; }
 
 EmulatedDevice::EmulatedDevice(Executor* executor, ByteWorkers* workers, const Options& options)
     : executor_(executor),
@@ -133,7 +112,8 @@ Task<absl::Status> EmulatedDevice::RunBatch(Lane* lane, CopyDirection direction,
   if (fails) segments = segments.first(segments.size() / 2);
 
   const absl::Time start = executor_->Now();
-  const absl::Duration time = link_.Predict(segments.size(), bytes);
+  const CopyShape shape = {.direction = direction, .segments = segments.size(), .bytes = bytes};
+  const absl::Duration time = link_.Predict(shape);
   // True, and at once, when the device is lost.
   bool lost = co_await lost_.WaitUntil(start + time / 2);
   if (lost) co_return LostError();

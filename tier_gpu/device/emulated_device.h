@@ -13,32 +13,15 @@
 #include <span>
 #include <string>
 
-#include "absl/time/time.h"
 #include "core/byte_workers.h"
 #include "core/event.h"
 #include "core/executor.h"
 #include "core/task.h"
 #include "tier_gpu/device/copy_lane.h"
 #include "tier_gpu/device/device.h"
+#include "tier_gpu/device/link_model.h"
 
 namespace kvtier {
-
-// time(batch) = per_batch + segments * per_segment + bytes / bytes_per_second
-// A link that is full both ways is not modelled: each direction has its own rate.
-struct LinkModel {
-  double bytes_per_second = 0;  // One direction.
-  absl::Duration per_batch;     // Submission and completion.
-  absl::Duration per_segment;   // One descriptor.
-
-  absl::Duration Predict(size_t segments, uint64_t bytes) const;
-
-  // 55 GB/s: what the copy engine of an H100 reaches on PCIe 5.0 x16 (63 GB/s raw).
-  static LinkModel Pcie5();
-  // 25 GB/s: the same of an A100 on PCIe 4.0 x16 (31.5 GB/s raw).
-  static LinkModel Pcie4();
-  // No modelled time at all: a copy takes what moving the bytes takes.
-  static LinkModel Instant();
-};
 
 class EmulatedDevice final : public Device {
  public:
