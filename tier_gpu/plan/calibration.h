@@ -62,7 +62,8 @@ absl::Duration PredictJob(const LinkModel& link, const CopyJob& job, CopyPath pa
 
 class CalibrationTable {
  public:
-  // All cells predicted.
+  // All cells predicted; without a link, to take no time.
+  CalibrationTable() = default;
   explicit CalibrationTable(const LinkModel& link);
 
   // `samples` are times of the cell's whole job. Their median becomes the cell's time if

@@ -59,20 +59,19 @@ absl::Status Wrong(size_t line, absl::string_view what, absl::string_view text) 
                                                  text.substr(0, kMaxQuotedBytes), "'"));
 }
 
-template <typename Names>
-std::optional<size_t> IndexOf(const Names& names, absl::string_view name) {
-  const auto found = std::ranges::find(names, name);
-  if (found == names.end()) return std::nullopt;
-  return static_cast<size_t>(found - names.begin());
+template <typename Values, typename Value>
+std::optional<size_t> IndexOf(const Values& values, const Value& value) {
+  const auto found = std::ranges::find(values, value);
+  if (found == values.end()) return std::nullopt;
+  return static_cast<size_t>(found - values.begin());
 }
 
-// Where a number written as digits alone stands in `points`.
+// Where a number stands in `points`, written as we write it.
 template <typename Points>
 std::optional<size_t> PointOf(const Points& points, absl::string_view text) {
-  for (size_t i = 0; i < points.size(); ++i) {
-    if (absl::StrCat(points[i]) == text) return i;
-  }
-  return std::nullopt;
+  uint64_t number = 0;
+  if (!absl::SimpleAtoi(text, &number) || absl::StrCat(number) != text) return std::nullopt;
+  return IndexOf(points, number);
 }
 
 struct ParsedCell {
@@ -141,7 +140,7 @@ absl::StatusOr<CalibrationTable> ParseCalibration(absl::string_view text,
                                                       words[3], ", not of gpu ", device.gpu,
                                                       " driver ", device.driver));
   }
-  CalibrationTable table{LinkModel::Instant()};
+  CalibrationTable table;
   absl::flat_hash_set<std::string> found;
   for (size_t i = 2; i < lines.size(); ++i) {
     KVT_ASSIGN_OR_RETURN(const ParsedCell parsed, ParseCell(i + 1, lines[i]));
