@@ -79,6 +79,17 @@ TEST_F(PlannerTest, NeighboursOnBothSidesAreOneSegment) {
       ElementsAre(CopySegment{.device_offset = 10 * kMiB, .host = Host(0), .bytes = 4 * kMiB}));
 }
 
+// A model test's find: only the last segment was compared with what came.
+TEST_F(PlannerTest, ABlockThatClosesAGapMakesOneSegmentOfThree) {
+  const std::vector<PlannedBlock> blocks = {{.slot = 2, .host = Host(2 * kKiB)},
+                                            {.slot = 0, .host = Host(0)},
+                                            {.slot = 1, .host = Host(kKiB)}};
+  const testing::Layout layout =
+      testing::LatentLayout({.layers = 1, .slots = 3, .run_bytes = kKiB, .start = 0});
+  EXPECT_THAT(Plan(layout.geometry, {.blocks = blocks}).segments,
+              ElementsAre(CopySegment{.device_offset = 0, .host = Host(0), .bytes = 3 * kKiB}));
+}
+
 TEST_F(PlannerTest, NeighboursOnOneSideAreTwoSegments) {
   const std::vector<PlannedBlock> crossed = {{.slot = 5, .host = Host(2 * kMiB)},
                                              {.slot = 6, .host = Host(0)}};

@@ -57,22 +57,29 @@ uint64_t LeftInChunk(const PinnedChunks& chunks, const std::byte* host) {
   return chunks.chunk_bytes - offset % chunks.chunk_bytes;
 }
 
-// Whether `segment`, which is `last`'s neighbour, became part of it.
-bool Join(const PinnedChunks& chunks, const CopySegment& segment, CopySegment* last) {
-  if (last->bytes + segment.bytes > kMaxCopyBytes) return false;
-  const bool above = segment.host == last->host + last->bytes &&
-                     segment.device_offset == last->device_offset + last->bytes;
-  const bool below = last->host == segment.host + segment.bytes &&
-                     last->device_offset == segment.device_offset + segment.bytes;
+// Whether `segment`, being adjacent, became part of `*grown`.
+bool Join(const PinnedChunks& chunks, const CopySegment& segment, CopySegment* grown) {
+  if (grown->bytes + segment.bytes > kMaxCopyBytes) return false;
+  const bool above = segment.host == grown->host + grown->bytes &&
+                     segment.device_offset == grown->device_offset + grown->bytes;
+  const bool below = grown->host == segment.host + segment.bytes &&
+                     grown->device_offset == segment.device_offset + segment.bytes;
   if (!above && !below) return false;
-  const CopySegment& lower = above ? *last : segment;
-  if (LeftInChunk(chunks, lower.host) < last->bytes + segment.bytes) return false;
-  const uint64_t bytes = last->bytes + segment.bytes;
-  *last = {.device_offset = lower.device_offset, .host = lower.host, .bytes = bytes};
+  const CopySegment& lower = above ? *grown : segment;
+  if (LeftInChunk(chunks, lower.host) < grown->bytes + segment.bytes) return false;
+  const uint64_t bytes = grown->bytes + segment.bytes;
+  *grown = {.device_offset = lower.device_offset, .host = lower.host, .bytes = bytes};
   return true;
 }
 
-// Lists segments one behind the other, and joins what is adjacent since `first`.
+// Puts a piece behind the segments, joined with what is adjacent since `first`; what has
+// grown may have become the neighbour of the one before it.
+void AppendPiece(const PinnedChunks& chunks, CopySegment piece, size_t first,
+                 std::vector<CopySegment>* segments) {
+  while (segments->size() > first && Join(chunks, segments->back(), &piece)) segments->pop_back();
+  segments->push_back(piece);
+}
+
 void Append(const PinnedChunks& chunks, CopySegment segment, size_t first,
             std::vector<CopySegment>* segments) {
   while (segment.bytes > 0) {
@@ -81,8 +88,7 @@ void Append(const PinnedChunks& chunks, CopySegment segment, size_t first,
     segment.device_offset += piece.bytes;
     segment.host += piece.bytes;
     segment.bytes -= piece.bytes;
-    if (segments->size() > first && Join(chunks, piece, &segments->back())) continue;
-    segments->push_back(piece);
+    AppendPiece(chunks, piece, first, segments);
   }
 }
 
@@ -113,6 +119,20 @@ void Cut(size_t first, CopyPlan* plan) {
       batch.bytes += segments[first].bytes;
     }
     plan->batches.push_back(batch);
+  }
+}
+
+// By the mean size of a batch's segments: one of mixed sizes is near enough to it.
+void ChoosePaths(const CopyRequest& request, const CalibrationTable& table, CopyPlan* plan) {
+  CopyJob job = {.direction = request.direction, .segments = plan->segments.size()};
+  CopyPath path = CopyPath::kBatch;
+  for (PlannedBatch& batch : plan->batches) {
+    const uint64_t mean = batch.bytes / batch.segments;
+    if (mean != job.segment_bytes) {  // Mostly they are all of one size.
+      job.segment_bytes = mean;
+      path = table.Choose(job, request.lane);
+    }
+    batch.path = path;
   }
 }
 
@@ -152,15 +172,13 @@ absl::StatusOr<CopyPlan> PlanCopies(const KvGeometry& geometry, const CopyReques
     const LayerRange& layers = groups[group];
     plan.batches.back().layers_complete = layers.first + layers.count;
   }
+  // Batches inside a group complete no further layer.
   uint32_t complete = 0;
   for (PlannedBatch& batch : plan.batches) {
     complete = std::max(complete, batch.layers_complete);
     batch.layers_complete = complete;
-    batch.path = table.Choose({.direction = request.direction,
-                               .segment_bytes = batch.bytes / batch.segments,
-                               .segments = plan.segments.size()},
-                              request.lane);
   }
+  ChoosePaths(request, table, &plan);
   return plan;
 }
 
