@@ -139,7 +139,7 @@ TEST(CalibrationTest, BetweenTwoPointsTimeIsAStraightLine) {
   EXPECT_EQ(at(1536, 4), absl::Microseconds(60));
   EXPECT_EQ(at(1, 1), absl::Microseconds(10)) << "no less than the first";
   set(14, 6, 1000);
-  EXPECT_EQ(at(8 << 20, 3 * 4096), absl::Microseconds(6000)) << "past the last in proportion";
+  EXPECT_EQ(at(8 << 20, 12'288), absl::Microseconds(6000)) << "past the last in proportion";
 }
 
 TEST(CalibrationTest, AnAgentsLaneRunsNoKernels) {

@@ -35,7 +35,7 @@ Layout Make(std::string name, KvAxes axes, const LayoutSize& size, uint64_t stri
 
 Layout OwnedLayout(const LayoutSize& size) {
   const uint64_t run = size.run_bytes;
-  const uint64_t stride = (2 * size.layers * run + 4095) / 4096 * 4096;
+  const uint64_t stride = (uint64_t{2} * size.layers * run + 4095) / 4096 * 4096;
   Layout layout = Make("owned", KvAxes::kApart, size, stride, 1, size.start + size.slots * stride,
                        [=](uint64_t layer, uint64_t axis, uint64_t slot) {
                          return slot * stride + (2 * layer + axis) * run;
@@ -59,7 +59,7 @@ Layout PerLayerLayout(const LayoutSize& size) {
 
 Layout PairedLayout(const LayoutSize& size) {
   const uint64_t run = size.run_bytes;
-  const uint64_t tensor = 2 * size.slots * run;
+  const uint64_t tensor = uint64_t{2} * size.slots * run;
   const uint64_t start = size.start;
   return Make("paired", KvAxes::kApart, size, 2 * run, size.layers, tensor,
               [=](uint64_t layer, uint64_t axis, uint64_t slot) {
@@ -91,7 +91,7 @@ Layout TwinTensorsLayout(const LayoutSize& size) {
 
 Layout CrossLayerLayout(const LayoutSize& size) {
   const uint64_t run = size.run_bytes;
-  const uint64_t stride = 2 * size.layers * run;
+  const uint64_t stride = uint64_t{2} * size.layers * run;
   const uint64_t start = size.start;
   return Make("cross layer", KvAxes::kApart, size, stride, 1, size.slots * stride,
               [=](uint64_t layer, uint64_t axis, uint64_t slot) {

@@ -71,7 +71,7 @@ class Draw {
     LayoutSize size = {.layers = Number(1, 6),
                        .slots = Number(1, most_slots),
                        .run_bytes = 1 + random_() % most_run_bytes,
-                       .start = 64 * Number(0, 100)};
+                       .start = uint64_t{64} * Number(0, 100)};
     if (Number(0, 2) == 0) size.run_bytes = (size.run_bytes + 4095) / 4096 * 4096;
     Job job = {.layout = kLayouts[random_() % kLayouts.size()](size)};
     DrawBlocks(&job, host, host_bytes);

@@ -101,7 +101,7 @@ TEST_F(PlannerTest, NeighboursOnOneSideAreTwoSegments) {
 
 TEST_F(PlannerTest, NeighboursGrowNoLongerThanABatch) {
   std::vector<PlannedBlock> blocks;
-  for (uint32_t i = 0; i < 5; ++i) blocks.push_back({.slot = i, .host = Host(i * 2 * kMiB)});
+  for (uint32_t i = 0; i < 5; ++i) blocks.push_back({.slot = i, .host = Host(2 * kMiB * i)});
   EXPECT_THAT(
       Plan(llama_, {.blocks = blocks}).batches,
       ElementsAre(Field(&PlannedBatch::bytes, 4 * kMiB), Field(&PlannedBatch::bytes, 4 * kMiB),
@@ -188,6 +188,18 @@ TEST_F(PlannerTest, TheSizeOfFragmentsChoosesThePathNotThatOfBlocks) {
   const std::vector<PlannedBlock> blocks = Scattered(layout.geometry, 256);
   const auto path = Field(&PlannedBatch::path, CopyPath::kStaged);
   EXPECT_THAT(Plan(layout.geometry, {.blocks = blocks, .direction = kIn}).batches, Each(path));
+}
+
+TEST_F(PlannerTest, EachBatchTakesThePathOfItsOwnSegments) {
+  const KvGeometry geometry = KvGeometry::Owned(KvAxes::kLatent, 1, 4 * kKiB, 8192);
+  std::vector<PlannedBlock> blocks = Scattered(geometry, 2048);
+  for (uint32_t i = 0; i < 1024; ++i) {  // Neighbours on both sides.
+    blocks.push_back({.slot = 5000 + i, .host = Host(kMiB * 1024 + 4 * kKiB * i)});
+  }
+  const auto path = [](CopyPath wanted) { return Field(&PlannedBatch::path, wanted); };
+  EXPECT_THAT(
+      Plan(geometry, {.blocks = blocks, .direction = kIn}).batches,
+      ElementsAre(path(CopyPath::kStaged), path(CopyPath::kStaged), path(CopyPath::kBatch)));
 }
 
 TEST_F(PlannerTest, AnAgentsPlanHasNoKernels) {

@@ -41,7 +41,7 @@ struct Fragments {
   Fragments(uint64_t bytes, size_t count)
       : geometry(KvGeometry::Owned(KvAxes::kLatent, 1, bytes, static_cast<uint32_t>(2 * count))) {
     for (uint32_t i = 0; i < count; ++i) {
-      blocks.push_back({.slot = 2 * i, .host = Host(2 * i * bytes)});
+      blocks.push_back({.slot = 2 * i, .host = Host(2 * bytes * i)});
     }
   }
   KvGeometry geometry;

@@ -73,12 +73,10 @@ absl::Status CheckRanges(const KvGeometry& geometry, std::span<const DeviceRange
 // Whether a run of one tensor overlaps one of another that begins `gap` behind it.
 bool Overlaps(const KvGeometry& geometry, uint64_t gap) {
   if (gap >= geometry.tensor_bytes()) return false;
-  // The runs before and behind the other's first are nearest; those further on of the
-  // other are as far from ours.
+  // Of our runs, those before and behind the other's first are nearest to it, and its
+  // others are as far from ours. Where we have none behind, the one before overlaps.
   const uint64_t behind = gap % geometry.block_stride;
-  if (behind < geometry.run_bytes) return true;
-  return gap / geometry.block_stride + 1 < geometry.slots &&
-         geometry.block_stride - behind < geometry.run_bytes;
+  return behind < geometry.run_bytes || geometry.block_stride - behind < geometry.run_bytes;
 }
 
 absl::Status CheckOverlaps(const KvGeometry& geometry) {
