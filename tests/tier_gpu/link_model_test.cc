@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <string>
+#include <span>
 #include <vector>
 
 namespace kvtier {
@@ -272,6 +272,15 @@ TEST(LinkModelTest, KernelsOfStagedBatchesHideBehindTheLink) {
     // The first launch and one pass of the kernel stay in sight.
     EXPECT_EQ(link.PredictLane(lane), link.Predict(shape) + 9 * link.Predict(whole));
   }
+}
+
+TEST(LinkModelTest, ABatchBeginsWhenTheLastButOneHasEnded) {
+  const LinkModel link = LinkModel::Pcie5();
+  // Short, so that two do not hide what comes before the link.
+  const std::vector<CopyShape> lane(11, Shape(kOut, CopyPath::kStaged, 64, 16 * kKiB));
+  const absl::Duration two_more =
+      link.PredictLane(lane) - link.PredictLane(std::span(lane).first(9));
+  EXPECT_EQ(two_more, link.Predict(lane[0]));
 }
 
 TEST(LinkModelTest, BatchesOfTheEngineDoNotOverlap) {
