@@ -118,8 +118,9 @@ struct Onboard {
       blocks.push_back({.slot = 2 * i, .host = Host(uint64_t{i} << 22)});
     }
   }
-  absl::Duration Predict(const LinkModel& link, const CalibrationTable& table, PlanOrder order) {
-    plan = Plan(geometry, {.blocks = blocks, .order = order}, table);
+  absl::Duration Predict(const LinkModel& link, const CalibrationTable& table, PlanOrder order,
+                         LaneOwner lane = LaneOwner::kWorker) {
+    plan = Plan(geometry, {.blocks = blocks, .order = order, .lane = lane}, table);
     return PredictPlan(link, CopyDirection::kHostToDevice, plan);
   }
   // Of the last plan, to where the first layer is complete.
@@ -148,6 +149,20 @@ TEST(PlanSweepTest, LayerByLayerOverPcieIsHardlySlowerThanWhole) {
     // A coherent link moves a batch in less time than a launch takes.
     EXPECT_LE(layers, (profile.pcie ? kAllowed : 1.75) * whole) << profile.name;
   }
+}
+
+// Segments of a layer are short for a copy engine alone.
+TEST(PlanSweepTest, LayerByLayerOnAnAgentsLaneTakesLonger) {
+  const LinkModel link = LinkModel::Pcie5();
+  const CalibrationTable table(link);
+  Onboard onboard;
+  const auto predict = [&](PlanOrder order) {
+    return onboard.Predict(link, table, order, LaneOwner::kAgent);
+  };
+  const double times =
+      absl::FDivDuration(predict(PlanOrder::kLayerWise), predict(PlanOrder::kWhole));
+  EXPECT_GT(times, 1.3);
+  EXPECT_LT(times, 1.5);
 }
 
 // Computed by others from 55 GB/s: 19.5 ms for all, 0.65 ms for the first layer.
