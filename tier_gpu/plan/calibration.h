@@ -1,0 +1,94 @@
+// CalibrationTable says how long each path takes to move a job of so many segments of
+// one size, and so which path to take. It begins as a LinkModel's prediction; what is
+// measured on the device replaces it cell by cell.
+//
+// A value, some 15 KB. Pure: samples come in, nothing is measured here. Not for two
+// threads at once where one calibrates.
+#ifndef KVTIER_TIER_GPU_PLAN_CALIBRATION_H_
+#define KVTIER_TIER_GPU_PLAN_CALIBRATION_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "tier_gpu/device/copy.h"
+#include "tier_gpu/device/link_model.h"
+
+namespace kvtier {
+
+// What is measured. Between two of them time is a straight line in both, which it is on
+// every link known; 27 and 28 KiB are the two sides of a cliff that H100s have.
+inline constexpr std::array<uint64_t, 15> kCalibrationSizes = {
+    1 << 10,  2 << 10,   4 << 10,   8 << 10,   16 << 10,   27 << 10,   28 << 10,  32 << 10,
+    64 << 10, 128 << 10, 256 << 10, 512 << 10, 1024 << 10, 2048 << 10, 4096 << 10};
+inline constexpr std::array<size_t, 7> kCalibrationCounts = {1, 4, 16, 64, 256, 1024, 4096};
+
+// Fewer are noise: five flapped between thresholds 16 times apart on one machine.
+inline constexpr size_t kMinCalibrationSamples = 25;
+// A measured time stays until a new median is as many times longer or shorter.
+inline constexpr double kCalibrationHysteresis = 1.15;
+// A path with a kernel takes multiprocessors from the engine's own work, so it has to
+// be as many times faster.
+inline constexpr double kKernelGain = 1.04;
+
+struct CalibrationCell {
+  CopyDirection direction = CopyDirection::kHostToDevice;
+  CopyPath path = CopyPath::kBatch;
+  size_t size = 0;   // Of kCalibrationSizes.
+  size_t count = 0;  // Of kCalibrationCounts.
+};
+
+struct CalibratedTime {
+  absl::Duration time{};
+  bool measured = false;  // Otherwise predicted.
+  bool operator==(const CalibratedTime&) const = default;
+};
+
+// Segments of one size that go in one direction.
+struct CopyJob {
+  CopyDirection direction = CopyDirection::kHostToDevice;
+  uint64_t segment_bytes = 0;  // 1 or more.
+  size_t segments = 0;         // 1 or more.
+};
+
+// Whose lane it is: a kernel of the agent would take turns with the worker's.
+enum class LaneOwner : uint8_t { kAgent, kWorker };
+
+// How such a job is cut into batches, all of the same path: as the planner does it.
+absl::Duration PredictJob(const LinkModel& link, const CopyJob& job, CopyPath path);
+
+class CalibrationTable {
+ public:
+  // All cells predicted; without a link, to take no time.
+  CalibrationTable() = default;
+  explicit CalibrationTable(const LinkModel& link);
+
+  // `samples` are times of the cell's whole job. Their median becomes the cell's time if
+  // that was a prediction, or is left by more than the hysteresis. Errors:
+  // kInvalidArgument, the cell is not in the table, too few samples, or one that is not
+  // a time; the table is as before.
+  absl::Status Calibrate(const CalibrationCell& cell, std::span<const absl::Duration> samples);
+
+  absl::Duration Time(const CopyJob& job, CopyPath path) const;
+  // The fastest path that `owner` may take. An agent has kBatch only.
+  CopyPath Choose(const CopyJob& job, LaneOwner owner) const;
+
+  // REQUIRES of both: the cell is in the table. `time` is more than 0 when measured.
+  const CalibratedTime& at(const CalibrationCell& cell) const;
+  void Set(const CalibrationCell& cell, const CalibratedTime& time);
+
+  bool operator==(const CalibrationTable&) const = default;
+
+ private:
+  using Counts = std::array<CalibratedTime, kCalibrationCounts.size()>;
+  using Sizes = std::array<Counts, kCalibrationSizes.size()>;
+
+  std::array<std::array<Sizes, kCopyPaths>, kCopyDirections> times_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_GPU_PLAN_CALIBRATION_H_

@@ -1,0 +1,147 @@
+#include "tier_gpu/plan/geometry.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+#include "core/space.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+
+template <typename... Parts>
+absl::Status Wrong(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("geometry: ", parts...));
+}
+
+absl::Status CheckFields(const KvGeometry& geometry) {
+  if (geometry.layers == 0 || geometry.layers > kMaxGeometryLayers) {
+    return Wrong("layers is ", geometry.layers, ", not 1..", kMaxGeometryLayers);
+  }
+  if (geometry.slots == 0) return Wrong("slots is 0");
+  if (geometry.run_bytes == 0) return Wrong("run_bytes is 0");
+  const size_t tensors = size_t{geometry.layers} * geometry.axis_count();
+  if (geometry.run_bytes > kMaxBlockBytes / tensors) {
+    return Wrong("run_bytes is ", geometry.run_bytes, ", ", tensors,
+                 " of them more than a block's ", kMaxBlockBytes);
+  }
+  if (geometry.block_stride < geometry.run_bytes) {
+    return Wrong("block_stride is ", geometry.block_stride, ", less than run_bytes, ",
+                 geometry.run_bytes);
+  }
+  const uint64_t strides = geometry.slots - 1;
+  if (strides > 0 && geometry.block_stride > (kMost - geometry.run_bytes) / strides) {
+    return Wrong("block_stride is ", geometry.block_stride, ", with ", geometry.slots,
+                 " slots more than 64 bits");
+  }
+  if (geometry.bases.size() != tensors) {
+    return Wrong("bases has ", geometry.bases.size(), " entries, not ", tensors);
+  }
+  return absl::OkStatus();
+}
+
+std::string NameOf(const KvGeometry& geometry, size_t tensor) {
+  return absl::StrCat("bases[", tensor, "] (layer ", tensor / geometry.axis_count(), ", axis ",
+                      tensor % geometry.axis_count(), ")");
+}
+
+// A tensor is taken whole, the room between its runs too: an engine's allocation is.
+absl::Status CheckRanges(const KvGeometry& geometry, std::span<const DeviceRange> registered) {
+  const uint64_t bytes = geometry.tensor_bytes();
+  for (size_t i = 0; i < geometry.bases.size(); ++i) {
+    const uint64_t base = geometry.bases[i];
+    if (base > kMost - bytes) {
+      return Wrong(NameOf(geometry, i), " is ", base, ", with ", bytes, " bytes past 64 bits");
+    }
+    const bool inside = std::ranges::any_of(registered, [&](const DeviceRange& range) {
+      return base >= range.offset && bytes <= range.bytes &&
+             base - range.offset <= range.bytes - bytes;
+    });
+    if (!inside) {
+      return Wrong(NameOf(geometry, i), " is ", base, ": its ", bytes,
+                   " bytes are not inside a registered range");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Whether a run of one tensor overlaps one of another that begins `gap` behind it.
+bool Overlaps(const KvGeometry& geometry, uint64_t gap) {
+  if (gap >= geometry.tensor_bytes()) return false;
+  // Of our runs, those before and behind the other's first are nearest to it, and its
+  // others are as far from ours. Where we have none behind, the one before overlaps.
+  const uint64_t behind = gap % geometry.block_stride;
+  return behind < geometry.run_bytes || geometry.block_stride - behind < geometry.run_bytes;
+}
+
+absl::Status CheckOverlaps(const KvGeometry& geometry) {
+  std::vector<size_t> order(geometry.bases.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&geometry](size_t i) { return geometry.bases[i]; });
+  for (size_t i = 0; i < order.size(); ++i) {
+    for (size_t j = i + 1; j < order.size(); ++j) {
+      const uint64_t gap = geometry.bases[order[j]] - geometry.bases[order[i]];
+      if (gap >= geometry.tensor_bytes()) break;
+      if (Overlaps(geometry, gap)) {
+        return Wrong(NameOf(geometry, order[j]), " is ", geometry.bases[order[j]],
+                     ": its runs overlap those of ", NameOf(geometry, order[i]), ", ",
+                     geometry.bases[order[i]]);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string SpaceLayout(KvAxes axes, KvOrder order) {
+  const std::string rows = order == KvOrder::kTokenHead ? "token,head" : "head,token";
+  switch (axes) {
+    case KvAxes::kApart:
+      return "layer,kv," + rows + ",dim";
+    case KvAxes::kFused:
+      return "layer," + rows + ",kv,dim";
+    case KvAxes::kLatent:
+      return "layer,token,row";
+  }
+  KVT_CHECK(false);
+}
+
+KvGeometry KvGeometry::Owned(KvAxes axes, uint32_t layers, uint64_t run_bytes, uint32_t slots) {
+  KvGeometry geometry = {.axes = axes, .layers = layers, .slots = slots, .run_bytes = run_bytes};
+  geometry.block_stride = SlotBytes(geometry.block_bytes());
+  for (uint32_t run = 0; run < layers * geometry.axis_count(); ++run) {
+    geometry.bases.push_back(run * run_bytes);
+  }
+  return geometry;
+}
+
+absl::Status KvGeometry::Validate(std::span<const DeviceRange> registered) const {
+  KVT_RETURN_IF_ERROR(CheckFields(*this));
+  KVT_RETURN_IF_ERROR(CheckRanges(*this, registered));
+  return CheckOverlaps(*this);
+}
+
+std::vector<BlockRun> KvGeometry::Runs(uint32_t slot, LayerRange range) const {
+  KVT_CHECK(slot < slots && range.count > 0 && range.first < layers &&
+            range.count <= layers - range.first);
+  std::vector<BlockRun> runs;
+  const uint32_t first = range.first * axis_count();
+  for (uint32_t run = first; run < first + range.count * axis_count(); ++run) {
+    const uint64_t device_offset = bases[run] + slot * block_stride;
+    if (!runs.empty() && runs.back().device_offset + runs.back().bytes == device_offset) {
+      runs.back().bytes += run_bytes;
+      continue;
+    }
+    runs.push_back(
+        {.device_offset = device_offset, .host_offset = run * run_bytes, .bytes = run_bytes});
+  }
+  return runs;
+}
+
+}  // namespace kvtier

@@ -1,0 +1,197 @@
+#include "tier_gpu/plan/planner.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "core/space.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+template <typename... Parts>
+absl::Status Wrong(size_t block, const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("plan: block ", block, ": ", parts...));
+}
+
+absl::Status CheckBlocks(const KvGeometry& geometry, const CopyRequest& request) {
+  const auto base = reinterpret_cast<uintptr_t>(request.chunks.base);
+  const uint64_t bytes = geometry.block_bytes();
+  if (request.chunks.chunk_bytes % kBlockAlignment != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan: chunk_bytes is ", request.chunks.chunk_bytes, ", no multiple of ", kBlockAlignment));
+  }
+  for (size_t i = 0; i < request.blocks.size(); ++i) {
+    const PlannedBlock& block = request.blocks[i];
+    const auto host = reinterpret_cast<uintptr_t>(block.host);
+    if (block.slot >= geometry.slots) {
+      return Wrong(i, "slot is ", block.slot, " of ", geometry.slots);
+    }
+    if (block.host == nullptr) return Wrong(i, "host is null");
+    if (host > std::numeric_limits<uintptr_t>::max() - bytes) {
+      return Wrong(i, "host is ", host, ", with ", bytes, " bytes past 64 bits");
+    }
+    if (host < base) return Wrong(i, "host is ", host, ", below the chunks' base, ", base);
+  }
+  return absl::OkStatus();
+}
+
+// Two sources for one destination have no order.
+absl::Status CheckDestinations(const KvGeometry& geometry, const CopyRequest& request) {
+  if (request.direction == CopyDirection::kDeviceToHost) return absl::OkStatus();
+  std::vector<bool> taken(geometry.slots);
+  for (size_t i = 0; i < request.blocks.size(); ++i) {
+    const uint32_t slot = request.blocks[i].slot;
+    if (taken[slot]) return Wrong(i, "slot is ", slot, ", as of a block before it");
+    taken[slot] = true;
+  }
+  return absl::OkStatus();
+}
+
+// Bytes from `host` to the end of its chunk.
+uint64_t LeftInChunk(const PinnedChunks& chunks, const std::byte* host) {
+  if (chunks.chunk_bytes == 0) return std::numeric_limits<uint64_t>::max();
+  const uint64_t offset =
+      reinterpret_cast<uintptr_t>(host) - reinterpret_cast<uintptr_t>(chunks.base);
+  return chunks.chunk_bytes - offset % chunks.chunk_bytes;
+}
+
+// Whether `segment`, being adjacent, became part of `*grown`.
+bool Join(const PinnedChunks& chunks, const CopySegment& segment, CopySegment* grown) {
+  if (grown->bytes + segment.bytes > kMaxCopyBytes) return false;
+  const bool above = segment.host == grown->host + grown->bytes &&
+                     segment.device_offset == grown->device_offset + grown->bytes;
+  const bool below = grown->host == segment.host + segment.bytes &&
+                     grown->device_offset == segment.device_offset + segment.bytes;
+  if (!above && !below) return false;
+  const CopySegment& lower = above ? *grown : segment;
+  if (LeftInChunk(chunks, lower.host) < grown->bytes + segment.bytes) return false;
+  const uint64_t bytes = grown->bytes + segment.bytes;
+  *grown = {.device_offset = lower.device_offset, .host = lower.host, .bytes = bytes};
+  return true;
+}
+
+// Puts a piece behind the segments, joined with what is adjacent since `first`; what has
+// grown may have become the neighbour of the one before it.
+void AppendPiece(const PinnedChunks& chunks, CopySegment piece, size_t first,
+                 std::vector<CopySegment>* segments) {
+  while (segments->size() > first && Join(chunks, segments->back(), &piece)) segments->pop_back();
+  segments->push_back(piece);
+}
+
+void Append(const PinnedChunks& chunks, CopySegment segment, size_t first,
+            std::vector<CopySegment>* segments) {
+  while (segment.bytes > 0) {
+    CopySegment piece = segment;
+    piece.bytes = std::min(segment.bytes, LeftInChunk(chunks, segment.host));
+    segment.device_offset += piece.bytes;
+    segment.host += piece.bytes;
+    segment.bytes -= piece.bytes;
+    AppendPiece(chunks, piece, first, segments);
+  }
+}
+
+// The layers that are waited for together.
+std::vector<LayerRange> LayerGroups(const KvGeometry& geometry, const CopyRequest& request) {
+  if (request.order == PlanOrder::kWhole) return {{.first = 0, .count = geometry.layers}};
+  const uint64_t layer_bytes = geometry.layer_bytes() * request.blocks.size();
+  const uint64_t least = (kMinLayerGroupBytes + layer_bytes - 1) / layer_bytes;
+  const auto count = static_cast<uint32_t>(std::min<uint64_t>(least, geometry.layers));
+  std::vector<LayerRange> groups;
+  for (uint32_t first = 0; first < geometry.layers; first += groups.back().count) {
+    const uint32_t left = geometry.layers - first;
+    // What is left over is the last group's.
+    groups.push_back({.first = first, .count = left < 2 * count ? left : count});
+  }
+  return groups;
+}
+
+// Cuts the segments from `first` on into batches.
+void Cut(size_t first, CopyPlan* plan) {
+  const std::vector<CopySegment>& segments = plan->segments;
+  while (first < segments.size()) {
+    PlannedBatch batch = {.first_segment = first, .segments = 1, .bytes = segments[first].bytes};
+    for (++first; first < segments.size() && batch.segments < kMaxCopySegments &&
+                  batch.bytes + segments[first].bytes <= kMaxCopyBytes;
+         ++first) {
+      ++batch.segments;
+      batch.bytes += segments[first].bytes;
+    }
+    plan->batches.push_back(batch);
+  }
+}
+
+// By the mean size of a batch's segments: one of mixed sizes is near enough to it.
+void ChoosePaths(const CopyRequest& request, const CalibrationTable& table, CopyPlan* plan) {
+  CopyJob job = {.direction = request.direction, .segments = plan->segments.size()};
+  CopyPath path = CopyPath::kBatch;
+  for (PlannedBatch& batch : plan->batches) {
+    const uint64_t mean = batch.bytes / batch.segments;
+    if (mean != job.segment_bytes) {  // Mostly they are all of one size.
+      job.segment_bytes = mean;
+      path = table.Choose(job, request.lane);
+    }
+    batch.path = path;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<CopyPlan> PlanCopies(const KvGeometry& geometry, const CopyRequest& request,
+                                    const CalibrationTable& table) {
+  CopyPlan plan;
+  if (request.blocks.empty()) return plan;
+  KVT_RETURN_IF_ERROR(CheckBlocks(geometry, request));
+  KVT_RETURN_IF_ERROR(CheckDestinations(geometry, request));
+  const std::vector<LayerRange> groups = LayerGroups(geometry, request);
+  std::vector<std::vector<BlockRun>> runs;  // Of slot 0, by group.
+  size_t runs_of_block = 0;
+  for (const LayerRange& group : groups) {
+    runs.push_back(geometry.Runs(0, group));
+    runs_of_block += runs.back().size();
+  }
+  if (request.blocks.size() > kMaxPlanRuns / runs_of_block) {
+    return absl::ResourceExhaustedError(absl::StrCat("plan: ", request.blocks.size(), " blocks of ",
+                                                     runs_of_block, " runs, more than ",
+                                                     kMaxPlanRuns));
+  }
+  plan.segments.reserve(request.blocks.size() * runs_of_block);
+  for (size_t group = 0; group < groups.size(); ++group) {
+    const size_t first = plan.segments.size();
+    for (const PlannedBlock& block : request.blocks) {
+      const uint64_t slot_offset = block.slot * geometry.block_stride;
+      for (const BlockRun& run : runs[group]) {
+        const CopySegment segment = {.device_offset = slot_offset + run.device_offset,
+                                     .host = block.host + run.host_offset,
+                                     .bytes = run.bytes};
+        Append(request.chunks, segment, first, &plan.segments);
+      }
+    }
+    Cut(first, &plan);
+    const LayerRange& layers = groups[group];
+    plan.batches.back().layers_complete = layers.first + layers.count;
+  }
+  // Batches inside a group complete no further layer.
+  uint32_t complete = 0;
+  for (PlannedBatch& batch : plan.batches) {
+    complete = std::max(complete, batch.layers_complete);
+    batch.layers_complete = complete;
+  }
+  ChoosePaths(request, table, &plan);
+  return plan;
+}
+
+absl::Duration PredictPlan(const LinkModel& link, CopyDirection direction, const CopyPlan& plan) {
+  std::vector<CopyShape> shapes;
+  shapes.reserve(plan.batches.size());
+  for (const PlannedBatch& batch : plan.batches) {
+    shapes.push_back({.direction = direction,
+                      .path = batch.path,
+                      .segments = batch.segments,
+                      .bytes = batch.bytes});
+  }
+  return link.PredictLane(shapes);
+}
+
+}  // namespace kvtier
