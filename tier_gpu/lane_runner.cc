@@ -17,13 +17,14 @@ constexpr absl::Duration kMaxPollInterval = absl::Milliseconds(1);
 Task<absl::Status> LaneRunner::Run(Copy copy) {
   KVT_CHECK(flows_->OnExecutor());
   if (copy.batches.empty()) co_return absl::OkStatus();
-  size_t& queued = queued_[static_cast<size_t>(copy.direction)];
-  if (copy.batches.size() > kMaxQueuedBatches - queued) {
+  size_t& unfinished =
+      unfinished_[static_cast<size_t>(copy.direction)][static_cast<size_t>(copy.urgency)];
+  if (copy.batches.size() > kMaxQueuedBatches - unfinished) {
     co_return absl::ResourceExhaustedError(absl::StrCat("copies: ", copy.batches.size(),
-                                                        " batches are too many behind ", queued,
+                                                        " batches are too many behind ", unfinished,
                                                         "; ", kMaxQueuedBatches, " may wait"));
   }
-  queued += copy.batches.size();
+  unfinished += copy.batches.size();
   const auto ending = std::make_shared<Ending>(flows_, copy.batches.size());
   lanes_->Post(
       [this, copy = std::move(copy), ending]() mutable { Enqueue(std::move(copy), ending); });
@@ -32,9 +33,11 @@ Task<absl::Status> LaneRunner::Run(Copy copy) {
 }
 
 void LaneRunner::Enqueue(Copy copy, const std::shared_ptr<Ending>& ending) {
-  Queue& queue = queues_[static_cast<size_t>(copy.direction)];
-  auto& line = copy.urgency == Urgency::kForeground ? queue.foreground : queue.background;
-  for (Batch& batch : copy.batches) line.push_back({std::move(batch), copy.region, ending});
+  for (Batch& batch : copy.batches) {
+    const ScheduledBatch scheduled = {copy.direction, copy.urgency, ++next_number_};
+    KVT_CHECK(schedule_.Add(scheduled).ok());  // Run() has counted.
+    waiting_[scheduled.batch] = {std::move(batch), copy.region, ending};
+  }
   Pump();
 }
 
@@ -43,39 +46,35 @@ void LaneRunner::Pump() {
   while (const size_t count = device_->Poll(ended)) {
     for (size_t i = 0; i < count; ++i) Ended(ended[i]);
   }
-  SubmitFrom(CopyDirection::kHostToDevice);
-  SubmitFrom(CopyDirection::kDeviceToHost);
+  // What one direction begins may let the other's background go, or hold it back.
+  while (SubmitNext(CopyDirection::kHostToDevice) || SubmitNext(CopyDirection::kDeviceToHost)) {
+  }
   PumpAgain();
 }
 
 void LaneRunner::Ended(const Completion& completion) {
-  const CopyDirection direction = completion.ticket.lane == Lane::kOnboard
-                                      ? CopyDirection::kHostToDevice
-                                      : CopyDirection::kDeviceToHost;
-  auto& running = queues_[static_cast<size_t>(direction)].running;
+  auto& running = running_[completion.ticket.lane == Lane::kOnboard ? 0 : 1];
   KVT_CHECK(!running.empty());
   Running& oldest = running.front();
   oldest.status.Update(completion.status);
   if (oldest.last != completion.ticket) return;
-  Finish(oldest.ending, direction, oldest.status);
+  Finish(oldest.scheduled, oldest.waited.ending, oldest.status);
   running.pop_front();
 }
 
-void LaneRunner::SubmitFrom(CopyDirection direction) {
-  Queue& queue = queues_[static_cast<size_t>(direction)];
-  while (queue.running.size() < kMaxLaneBatches) {
-    auto& line = queue.foreground.empty() ? queue.background : queue.foreground;
-    if (line.empty()) return;
-    Ticket last;
-    const absl::Status submitted = Submit(direction, line.front(), &last);
-    if (last.sequence > 0) {
-      queue.running.push_back(
-          {last, std::move(line.front().batch), submitted, std::move(line.front().ending)});
-    } else {
-      Finish(line.front().ending, direction, submitted);
-    }
-    line.pop_front();
+bool LaneRunner::SubmitNext(CopyDirection direction) {
+  const std::optional<ScheduledBatch> next = schedule_.Next(direction);
+  if (!next) return false;
+  Waiting waiting = std::move(waiting_.extract(next->batch).mapped());
+  Ticket last;
+  const absl::Status submitted = Submit(direction, waiting, &last);
+  if (last.sequence > 0) {
+    running_[static_cast<size_t>(direction)].push_back(
+        {*next, last, std::move(waiting), submitted});
+  } else {
+    Finish(*next, waiting.ending, submitted);
   }
+  return true;
 }
 
 absl::Status LaneRunner::Submit(CopyDirection direction, const Waiting& waiting, Ticket* last) {
@@ -96,10 +95,11 @@ absl::Status LaneRunner::Submit(CopyDirection direction, const Waiting& waiting,
   return absl::OkStatus();
 }
 
-void LaneRunner::Finish(const std::shared_ptr<Ending>& ending, CopyDirection direction,
+void LaneRunner::Finish(const ScheduledBatch& scheduled, const std::shared_ptr<Ending>& ending,
                         const absl::Status& status) {
-  flows_->Post([this, ending, direction, status] {
-    --queued_[static_cast<size_t>(direction)];
+  schedule_.Done(scheduled);
+  flows_->Post([this, scheduled, ending, status] {
+    --unfinished_[static_cast<size_t>(scheduled.direction)][static_cast<size_t>(scheduled.urgency)];
     ending->status.Update(status);
     if (--ending->left == 0) ending->done.Set();
   });
@@ -107,10 +107,8 @@ void LaneRunner::Finish(const std::shared_ptr<Ending>& ending, CopyDirection dir
 
 void LaneRunner::PumpAgain() {
   if (timer_) lanes_->Cancel(*std::exchange(timer_, std::nullopt));
-  const bool waits = std::ranges::any_of(queues_, [](const Queue& queue) {
-    return !queue.running.empty() || !queue.foreground.empty() || !queue.background.empty();
-  });
-  if (!waits) return;
+  // What waits outside waits for what runs.
+  if (running_[0].empty() && running_[1].empty()) return;
   const absl::Time now = lanes_->Now();
   timer_ = lanes_->PostAt(std::clamp(device_->next_poll(), now, now + kMaxPollInterval), [this] {
     timer_.reset();

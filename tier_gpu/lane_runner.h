@@ -1,7 +1,7 @@
-// LaneRunner is how flows copy: it keeps what is asked for in a queue of each direction,
-// submits it to the device in small portions, so that what is urgent waits for little
-// (kMaxLaneBatches), polls, and resumes who waits. Calls into the device, which may
-// take as long as a driver likes, are made on an executor of their own.
+// LaneRunner is how flows copy: it submits their batches to the device as LaneSchedule
+// says, a few at a time so that what is urgent waits for little, polls, and resumes who
+// waits. Calls into the device, which may take as long as a driver likes, are made on an
+// executor of their own.
 #ifndef KVTIER_TIER_GPU_LANE_RUNNER_H_
 #define KVTIER_TIER_GPU_LANE_RUNNER_H_
 
@@ -14,24 +14,19 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "core/event.h"
 #include "core/executor.h"
 #include "core/task.h"
 #include "tier_gpu/device/device.h"
+#include "tier_gpu/plan/lane_schedule.h"
 
 namespace kvtier {
 
-// Batches of one direction that are inside the device at a time: one that runs, and one
-// behind it that keeps the link busy. Of kMaxCopyBytes each, on PCIe 5.0 they are 150 us.
-inline constexpr size_t kMaxLaneBatches = 2;
-// Batches of one direction that wait outside.
-inline constexpr size_t kMaxQueuedBatches = 4096;
-
 class LaneRunner {
  public:
-  enum class Urgency : uint8_t { kForeground, kBackground };
   // The lane waits for `word` to be `value`, or writes it. A null word: neither.
   struct Mark {
     SignalWord* word = nullptr;
@@ -46,7 +41,7 @@ class LaneRunner {
   };
   struct Copy {
     CopyDirection direction{};
-    Urgency urgency = Urgency::kForeground;
+    CopyUrgency urgency = CopyUrgency::kForeground;
     DeviceRegion* region = nullptr;
     std::vector<Batch> batches;  // Run in this order.
   };
@@ -64,7 +59,8 @@ class LaneRunner {
   // direction and urgency run in the order of the calls; foreground is submitted before background.
   // REQUIRES: the host memory, and what the region holds there, stay until the task ends;
   // destroying it does not stop a copy. No deadline: who has one waits for an event beside it.
-  // Errors: kResourceExhausted, kMaxQueuedBatches wait; the device's. On an error the
+  // Errors: kResourceExhausted, kMaxQueuedBatches of the direction and urgency would wait
+  // or run; the device's. On an error the
   // destination is undefined. Executor `flows` only.
   Task<absl::Status> Run(Copy copy);
 
@@ -82,35 +78,35 @@ class LaneRunner {
     std::shared_ptr<Ending> ending;
   };
   struct Running {
-    Ticket last;  // Of the batch's operations.
-    Batch batch;  // For the pages of its marks.
+    ScheduledBatch scheduled;
+    Ticket last;     // Of the batch's operations.
+    Waiting waited;  // Keeps the pages of its marks.
     absl::Status status;
-    std::shared_ptr<Ending> ending;
-  };
-  // Of one direction; touched on `lanes` only, like all but `queued_`.
-  struct Queue {
-    std::deque<Waiting> foreground;
-    std::deque<Waiting> background;
-    std::deque<Running> running;  // In the order of the lane.
   };
   void Enqueue(Copy copy, const std::shared_ptr<Ending>& ending);
   // Submits what there is room for, ends what has ended, and comes again.
   void Pump();
-  void SubmitFrom(CopyDirection direction);
+  // False: nothing is to be submitted in that direction now.
+  bool SubmitNext(CopyDirection direction);
   // The operations of a batch. `*last` names the last that was submitted, also when a
   // later one was not; as it was: none.
   absl::Status Submit(CopyDirection direction, const Waiting& waiting, Ticket* last);
   void Ended(const Completion& completion);
-  void Finish(const std::shared_ptr<Ending>& ending, CopyDirection direction,
+  void Finish(const ScheduledBatch& scheduled, const std::shared_ptr<Ending>& ending,
               const absl::Status& status);
   void PumpAgain();
 
   Device* const device_;
   Executor* const flows_;
   Executor* const lanes_;
-  std::array<Queue, kCopyDirections> queues_;
+  // On `lanes`:
+  LaneSchedule schedule_;
+  uint64_t next_number_ = 0;
+  absl::flat_hash_map<uint64_t, Waiting> waiting_;            // By number.
+  std::array<std::deque<Running>, kCopyDirections> running_;  // In the order of the lanes.
   std::optional<TimerId> timer_;
-  std::array<size_t, kCopyDirections> queued_{};  // On `flows`: not ended yet.
+  // On `flows`: batches that have not ended, by direction and urgency.
+  std::array<std::array<size_t, kCopyUrgencies>, kCopyDirections> unfinished_{};
 };
 
 }  // namespace kvtier

@@ -24,7 +24,7 @@ struct Ending {
 
 class LaneRunnerTest : public ::testing::Test {
  protected:
-  using Urgency = LaneRunner::Urgency;
+  using Urgency = CopyUrgency;
 
   static Task<void> Record(Executor* executor, Task<absl::Status> copy, Ending* ending) {
     ending->status = co_await copy;
@@ -80,7 +80,7 @@ TEST_F(LaneRunnerTest, ForegroundWaitsForWhatIsInTheDeviceOnly) {
   Pass(absl::Seconds(1));
   const CopyShape one = {.direction = kIn, .segments = 1, .bytes = kRigBlock};
   EXPECT_EQ(foreground.when - start,
-            static_cast<int64_t>(kMaxLaneBatches + 1) * LinkModel::Pcie5().Predict(one));
+            static_cast<int64_t>(kMaxBatchesInFlight + 1) * LinkModel::Pcie5().Predict(one));
   EXPECT_GT(background.when, foreground.when);
 }
 
