@@ -17,7 +17,7 @@ constexpr absl::string_view kBf16 = "bfloat16";
 constexpr absl::string_view kTwoAxes = "layer,kv,token,head,dim";
 constexpr absl::string_view kOneAxis = "layer,token,head,dim";
 
-constexpr std::array<std::pair<Codec, absl::string_view>, 5> kCodecNames = {{
+constexpr std::array<std::pair<Codec, const char*>, 5> kCodecNames = {{
     {Codec::kRaw, kRawCodec},
     {Codec::kFp8E4m3, "fp8_e4m3"},
     {Codec::kInt8, "int8"},
