@@ -18,7 +18,9 @@ from pathlib import Path
 from smollm.answering import Answerer, Ask
 from smollm.block_digests import BlockDigests
 from smollm.model import Decoder
+from smollm.pool_kv import PoolKv
 from smollm.prefix_store import PrefixStore, space_fields
+from smollm.shared_prefix import SharedPrefix
 from smollm.stored_form import EncodedForm, Float32Form
 from smollm.tokenizer import Tokenizer
 from smollm.weights import ModelMissing, load_weights, open_model
@@ -45,6 +47,9 @@ def parse_arguments(arguments):
     parser.add_argument("--kv-codec", default="raw", choices=CODECS,
                         help="how blocks are stored: float32 (raw), or bf16 through a codec, and "
                              "then answers from reused KV may differ")
+    parser.add_argument("--gpu-pool", type=int, metavar="SLOTS",
+                        help="keep the KV in so many slots of the agent's GPU pool, which the CPU "
+                             "can touch where it is emulated")
     parser.add_argument("--no-cache", action="store_true", help="never speak to kvtier")
     parser.add_argument("--timeout-s", type=float, default=2.0, help="longest wait for kvtier")
     parser.add_argument("--verify", action="store_true",
@@ -59,26 +64,46 @@ def parse_arguments(arguments):
         parser.error("verification compares bits, which --kv-codec does not keep")
     if not options.serve and not (options.prompt_file and options.question):
         parser.error("--prompt-file and --question are needed without --serve")
+    if options.gpu_pool and options.no_cache:
+        parser.error("--gpu-pool needs the agent that --no-cache leaves out")
     return options
 
 
-def connect(options, weights, decoder):
-    """Returns (client, PrefixStore), or (None, None) with --no-cache.
+def connect(options):
+    """Returns a client, or None with --no-cache.
 
     The package is imported here, so that a worker without a cache runs without kvtier installed.
     """
     if options.no_cache:
-        return None, None
+        return None
     import kvtier
 
     secret = options.tenant_secret_file.read_bytes() if options.tenant_secret_file else b""
-    client = kvtier.Client(socket_dir=options.socket_dir, tenant=options.tenant,
-                           tenant_secret=secret, timeout_s=options.timeout_s)
-    spec = kvtier.SpaceSpec(**space_fields(weights, decoder.kv, options.kv_codec))
-    form = Float32Form(decoder.kv)
+    return kvtier.Client(socket_dir=options.socket_dir, tenant=options.tenant,
+                         tenant_secret=secret, timeout_s=options.timeout_s)
+
+
+def open_pool(options, weights, client):
+    """KV memory in the agent's pool, or None for the worker's own. Raises ValueError."""
+    if not options.gpu_pool:
+        return None
+    import kvtier
+
+    space = client.register_space(kvtier.SpaceSpec(**space_fields(weights)))
+    return PoolKv(weights.shape, client.paged_kv(space, options.gpu_pool))
+
+
+def open_store(options, weights, kv, client):
+    """The PrefixStore, or None without a client."""
+    if not client:
+        return None
+    import kvtier
+
+    spec = kvtier.SpaceSpec(**space_fields(weights, options.kv_codec))
+    form = Float32Form(kv)
     if options.kv_codec != "raw":
-        form = EncodedForm(decoder.kv, kvtier.BlockCodec(spec))
-    return client, PrefixStore(client, client.register_space(spec), decoder.kv, form)
+        form = EncodedForm(kv, kvtier.BlockCodec(spec))
+    return PrefixStore(client, client.register_space(spec), kv, form)
 
 
 def known_digests(options):
@@ -145,10 +170,17 @@ def main(arguments=None):
         print(f"worker: {error}", file=sys.stderr)
         return 1
     weights = load_weights(file)
-    decoder = Decoder(weights, options.context_tokens)
-    client, store = connect(options, weights, decoder)
+    client = connect(options)
+    try:
+        pool = open_pool(options, weights, client)
+    except ValueError as error:
+        print(f"worker: --gpu-pool: {error}", file=sys.stderr)
+        return 1
+    decoder = Decoder(weights, options.context_tokens, pool)
+    store = open_store(options, weights, decoder.kv, client)
     digests = known_digests(options)
-    answerer = Answerer(decoder, Tokenizer(file.metadata), store, digests, options.timeout_s)
+    answerer = Answerer(decoder, Tokenizer(file.metadata), store, digests, options.timeout_s,
+                        SharedPrefix(pool) if pool else None)
     try:
         if options.serve:
             ready = {"ready": True, "load_s": time.perf_counter() - started,

@@ -15,6 +15,8 @@
 #include "client/client.h"
 #include "client/completion_queue.h"
 #include "client/python/blocks_binding.h"
+#include "client/python/paged_kv_binding.h"
+#include "client/python/raise.h"
 #include "client/python/codec_binding.h"
 
 namespace py = pybind11;
@@ -23,23 +25,6 @@ namespace kvtier::python {
 namespace {
 
 using Seconds = std::optional<double>;  // None: the client's default.
-
-[[noreturn]] void Raise(const absl::Status& status) {
-  const std::string text(status.message());
-  if (status.code() == absl::StatusCode::kInvalidArgument) throw py::value_error(text);
-  // Full for now, or for good: BlockingIOError is what a full queue raises elsewhere.
-  if (status.code() == absl::StatusCode::kResourceExhausted) {
-    PyErr_SetString(PyExc_BlockingIOError, text.c_str());
-    throw py::error_already_set();
-  }
-  throw std::runtime_error(text);
-}
-
-template <typename T>
-T ValueOrRaise(absl::StatusOr<T> result) {
-  if (!result.ok()) Raise(result.status());
-  return *std::move(result);
-}
 
 std::optional<absl::Duration> TimeoutFrom(Seconds seconds) {
   if (!seconds) return std::nullopt;
@@ -162,6 +147,14 @@ class PyClient {
     }))};
   }
 
+  PyPagedKv TakePagedKv(uint32_t space, uint32_t slots, uint32_t block_tokens,
+                        uint64_t swap_bytes) {
+    GrantedSlots granted = ValueOrRaise(Unlocked(
+        Get(), [&](Open& open) { return open.client->TakeSlots(SpaceHandle{space}, slots); }));
+    return {ValueOrRaise(PagedKv::Create(
+        std::move(granted), {.block_tokens = block_tokens, .swap_bytes = swap_bytes}))};
+  }
+
   void SubmitOnboard(uint32_t space, const std::vector<py::bytes>& keys, const std::string& target,
                      Seconds timeout_s, bool local_only, uint64_t tag) {
     const std::vector<EngineKey> engine_keys = KeysFrom(keys);
@@ -257,6 +250,7 @@ void BindClient(py::module_& module) {
       .def("prefetch", &PyClient::Prefetch)
       .def("onboard", &PyClient::Onboard)
       .def("reserve", &PyClient::Reserve)
+      .def("paged_kv", &PyClient::TakePagedKv)
       .def("submit_onboard", &PyClient::SubmitOnboard)
       .def("poll", &PyClient::Poll)
       .def("event_fd", &PyClient::EventFd)
@@ -270,6 +264,7 @@ void BindClient(py::module_& module) {
 PYBIND11_MODULE(_kvtier, module) {
   module.doc() = "The C++ client under the kvtier package; use that.";
   kvtier::python::BindBlocks(module);
+  kvtier::python::BindPagedKv(module);
   kvtier::python::BindClient(module);
   kvtier::python::BindCodec(module);
 }

@@ -8,17 +8,12 @@
 #include <string>
 
 #include "client/block_codec.h"
+#include "client/python/raise.h"
 
 namespace py = pybind11;
 
 namespace kvtier::python {
 namespace {
-
-template <typename T>
-T ValueOrRaise(absl::StatusOr<T> result) {
-  if (!result.ok()) throw py::value_error(std::string(result.status().message()));
-  return *std::move(result);
-}
 
 enum class Access { kRead, kWrite };
 

@@ -48,6 +48,7 @@ class Answer:
     blocks_verified: int = 0
     wrong_blocks: int = 0
     blocks_unknown: int = 0
+    tokens_forked: int = 0  # Shared with the prompt before this one, in the pool.
     match: dict = field(default_factory=dict)
 
     def fields(self):
@@ -57,37 +58,57 @@ class Answer:
 class Answerer:
     """Model, tokenizer and, where there is one, a PrefixStore. One ask at a time."""
 
-    def __init__(self, decoder, tokenizer, store=None, digests=None, timeout_s=2.0):
-        """`digests` turns verification on. `timeout_s` is the longest wait for kvtier."""
+    def __init__(self, decoder, tokenizer, store=None, digests=None, timeout_s=2.0, prefix=None):
+        """`digests` turns verification on. `timeout_s` is the longest wait for kvtier.
+
+        With `prefix`, a SharedPrefix, prompts share what they have in common with the last one.
+        """
         self._decoder, self._tokenizer = decoder, tokenizer
         self._store, self._digests = store, digests
         self._timeout_s = timeout_s
+        self._prefix = prefix
         self._rate = _FIRST_GUESS_RATE
 
     def answer(self, ask):
-        """Returns the Answer. Raises PromptTooLong when the prompt does not fit the KV pool."""
+        """Returns the Answer.
+
+        Raises PromptTooLong or PoolFull when the prompt does not fit the KV memory, PoolLost when
+        the agent took it away.
+        """
         started = time.perf_counter()
         prompt = self._tokenizer.chat_prompt(ask.document, ask.question, ask.prefix_tokens)
-        table = self._decoder.open_sequence(len(prompt.tokens) + ask.max_tokens)
+        table = self._open(prompt.tokens, ask.max_tokens)
         try:
             return self._answer(ask, prompt.tokens, table, started)
         finally:
             self._decoder.kv.free(table)
 
+    def _open(self, tokens, max_tokens):
+        def new():
+            return self._decoder.open_sequence(len(tokens) + max_tokens)
+
+        return self._prefix.open(tokens, new) if self._prefix else new()
+
     def _answer(self, ask, tokens, table, started):
         kv = self._decoder.kv
+        forked = table.tokens
         store = self._store if ask.use_cache else None
         keys = block_keys.chain(tokens, kv.tokens_per_block)
-        hit = self._onboard(store, table, keys, len(tokens))
+        hit = Onboarded(MatchReport()) if forked else self._onboard(store, table, keys, len(tokens))
         onboarded = time.perf_counter()
         logits = self._decoder.prefill(table, tokens)
         generated = greedy(self._decoder, table, logits, ask.max_tokens, self._tokenizer.end_token)
         output = [token for token in [next(generated, None)] if token is not None]
         first_token = time.perf_counter()
-        self._measure(len(tokens) - hit.blocks * kv.tokens_per_block, first_token - onboarded)
-        committed = store.put(table, keys, hit.blocks) if store else 0
+        reused = max(hit.blocks, forked // kv.tokens_per_block)
+        self._measure(len(tokens) - reused * kv.tokens_per_block, first_token - onboarded)
+        committed = store.put(table, keys, reused) if store else 0
         was_put = time.perf_counter()
+        if self._prefix:
+            self._prefix.keep(tokens, table)
         output.extend(generated)
+        if self._prefix:
+            kv.check()
         done = time.perf_counter()
         verdict = self._verify(table, keys, hit.blocks)
         return Answer(
@@ -98,7 +119,7 @@ class Answerer:
             onboard_s=onboarded - started, prefill_s=first_token - onboarded,
             put_s=was_put - first_token, total_s=done - started,
             blocks_verified=verdict.verified, wrong_blocks=verdict.wrong,
-            blocks_unknown=verdict.unknown, match=hit.match.fields())
+            blocks_unknown=verdict.unknown, tokens_forked=forked, match=hit.match.fields())
 
     def _onboard(self, store, table, keys, tokens):
         """At least one token is left to compute, since its logits choose the first word."""

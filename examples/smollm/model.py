@@ -18,13 +18,16 @@ class PromptTooLong(ValueError):
 class Decoder:
     """One model, one KV pool. Not thread-safe; sequences take turns."""
 
-    def __init__(self, weights, context_tokens):
-        """`context_tokens` bounds prompt plus answer; KV memory is 45 KB per token at 135M."""
+    def __init__(self, weights, context_tokens, kv=None):
+        """`context_tokens` bounds prompt plus answer; KV memory is 45 KB per token at 135M.
+
+        `kv`, a PoolKv, takes the place of KV memory of the decoder's own.
+        """
         shape = weights.shape
         self.weights, self.shape = weights, shape
         tile_tokens = TILE_BLOCKS * TOKENS_PER_BLOCK
         slots = -(-min(context_tokens, shape.context_tokens) // tile_tokens) * TILE_BLOCKS
-        self.kv = PagedKv(shape, slots)
+        self.kv = PagedKv(shape, slots) if kv is None else kv
         self.context_tokens = slots * self.kv.tokens_per_block
         self._lanes = Lanes()
         self._attention = Attention(shape, self.kv.tokens_per_block, self._lanes)

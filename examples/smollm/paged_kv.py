@@ -16,6 +16,11 @@ TOKENS_PER_BLOCK = 16
 KEYS, VALUES = 0, 1
 
 
+def block_shape(shape):
+    """The axes of one block of this model."""
+    return (shape.layers, 2, TOKENS_PER_BLOCK, shape.kv_heads, shape.head_dim)
+
+
 class PoolFull(RuntimeError):
     """The pool has fewer free slots than asked for; free a table, or open a larger pool."""
 
@@ -38,7 +43,7 @@ class PagedKv:
         self._pool = np.empty((shape.layers, 2, slots, TOKENS_PER_BLOCK, shape.kv_heads,
                                shape.head_dim), np.float32)
         self._pool.fill(0.0)
-        self._block_shape = (shape.layers, 2, TOKENS_PER_BLOCK, shape.kv_heads, shape.head_dim)
+        self._block_shape = block_shape(shape)
         self.block_bytes = 4 * int(np.prod(self._block_shape))
         self._free = list(range(slots))
 

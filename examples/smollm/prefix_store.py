@@ -4,26 +4,28 @@ The client never raises because an agent is absent or slow: a lookup that cannot
 time is a miss, a put that cannot be kept is dropped, and the worker computes.
 """
 
+import math
 from dataclasses import asdict, dataclass, field
 
+from .paged_kv import TOKENS_PER_BLOCK, block_shape
 from .stored_form import Float32Form
 
 _LAYOUT = "layer,kv,token,head,dim"
 
 
-def space_fields(weights, kv, codec="raw"):
+def space_fields(weights, codec="raw"):
     """The fields of kvtier.SpaceSpec that make this model's blocks compatible with each other.
 
     With a codec blocks are bf16, and how large their encodings are is left to kvtier.
     """
     shape = weights.shape
-    stored = {"dtype": "float32", "block_bytes": kv.block_bytes}
+    stored = {"dtype": "float32", "block_bytes": 4 * math.prod(block_shape(shape))}
     if codec != "raw":
         stored = {"dtype": "bfloat16", "codec": codec}
     return {
         "model": weights.name, "weights_digest": weights.digest, "lora": "", "layout": _LAYOUT,
         "layers": shape.layers, "kv_heads": shape.kv_heads, "head_dim": shape.head_dim,
-        "tokens_per_block": kv.tokens_per_block, "tp_rank": 0, "tp_size": 1, "pp_rank": 0,
+        "tokens_per_block": TOKENS_PER_BLOCK, "tp_rank": 0, "tp_size": 1, "pp_rank": 0,
         "pp_size": 1, **stored}
 
 

@@ -119,7 +119,7 @@ class EncodedReuseTest(unittest.TestCase):
 
         decoder, _ = example_model.loaded()
         client = fake_kvtier.Client(agent)
-        spec = kvtier.SpaceSpec(**space_fields(decoder.weights, decoder.kv, codec))
+        spec = kvtier.SpaceSpec(**space_fields(decoder.weights, codec))
         form = EncodedForm(decoder.kv, kvtier.BlockCodec(spec))
         return PrefixStore(client, client.register_space(spec), decoder.kv, form)
 

@@ -34,7 +34,7 @@ class ReuseTest(unittest.TestCase):
         from smollm.prefix_store import PrefixStore, space_fields
 
         client = fake_kvtier.Client(agent)
-        spec = fake_kvtier.SpaceSpec(**space_fields(cls.decoder.weights, cls.kv))
+        spec = fake_kvtier.SpaceSpec(**space_fields(cls.decoder.weights))
         return PrefixStore(client, client.register_space(spec), cls.kv)
 
     def agent_with(self, blocks):

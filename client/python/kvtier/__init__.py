@@ -14,6 +14,8 @@ itself. So calls raise ValueError for what cannot be asked, and nothing for a mi
 from .blocks import Hit, Put
 from .client import Client, Match
 from .codec import BlockCodec
+from .paged_kv import PagedKv, SequenceFacts
 from .space import Space, SpaceSpec
 
-__all__ = ["BlockCodec", "Client", "Hit", "Match", "Put", "Space", "SpaceSpec"]
+__all__ = ["BlockCodec", "Client", "Hit", "Match", "PagedKv", "Put", "SequenceFacts", "Space",
+           "SpaceSpec"]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from . import _kvtier
 from .blocks import Hit, Put
+from .paged_kv import PagedKv
 from .space import Space, SpaceSpec
 
 
@@ -62,6 +63,14 @@ class Client:
                 target: str = "host", timeout_s: float | None = None) -> Put:
         """Room for the blocks of `keys`; `parent` is the key before them, None for a root."""
         return Put(self._native.reserve(space._handle, list(keys), parent, target, timeout_s))
+
+    def paged_kv(self, space: Space, slots: int, swap_bytes: int = 1 << 30) -> PagedKv:
+        """KV memory for blocks of `space` in the GPU pool: `slots` slots, or fewer.
+
+        Raises ValueError when none can be had: no agent, or no pool for blocks of this size.
+        """
+        return PagedKv(self._native.paged_kv(space._handle, slots, space.spec.tokens_per_block,
+                                             swap_bytes))
 
     def prefetch(self, space: Space, keys: Sequence[bytes], timeout_s: float | None = None,
                  local_only: bool = False) -> int:

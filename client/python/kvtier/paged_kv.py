@@ -1,0 +1,99 @@
+"""KV memory of the worker's own, in slots of the node's GPU pool."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SequenceFacts:
+    """Where one sequence stands."""
+
+    tokens: int
+    blocks_out: int  # Swapped out, so that swap_in() needs as many slots.
+    away: bool  # Out of the pool: no slots() until swap_in().
+
+
+class PagedKv:
+    """Sequences as lists of slots, made by Client.paged_kv(). Not thread-safe.
+
+    For pools that the CPU can touch. A slot is slot_bytes of `memory`, slot n at n * slot_bytes;
+    only slots that slots() names may be touched, and those with `shared` blocks only read: append()
+    copies what is shared before it is written. What read a slot must be done with it before the
+    call that gives it up.
+    """
+
+    def __init__(self, native) -> None:
+        self._native = native
+        self.slot_bytes: int = native.slot_bytes()
+        self.granted_slots: int = native.granted_slots()
+        self.memory = memoryview(native.memory()).cast("B")  # Of the whole pool.
+
+    def open(self, priority: int = 0) -> int:
+        """A new, empty sequence; the higher the priority, the later it is a victim."""
+        return self._native.open(priority)
+
+    def append(self, sequence: int, tokens: int) -> None:
+        """Room for `tokens` more; new slots are zeros.
+
+        Raises BlockingIOError when there are too few slots: swap out victims(), then try again.
+        RuntimeError: no such sequence, or it is out of the pool.
+        """
+        self._native.append(sequence, tokens)
+
+    def fork(self, sequence: int) -> int:
+        """A second sequence with the same tokens, sharing every block."""
+        return self._native.fork(sequence)
+
+    def truncate(self, sequence: int, tokens: int) -> None:
+        """Forgets all but the first `tokens`. Raises ValueError when it has fewer."""
+        self._native.truncate(sequence, tokens)
+
+    def free(self, sequence: int) -> None:
+        """Gives the sequence's blocks back, also those that are swapped out."""
+        self._native.free(sequence)
+
+    def swap_out(self, sequences: Sequence[int]) -> None:
+        """Moves whole sequences to memory of this process, together.
+
+        A block that somebody else shares stays. Raises BlockingIOError beyond swap_bytes.
+        """
+        self._native.swap_out(list(sequences))
+
+    def swap_in(self, sequence: int) -> None:
+        """Brings one back, whole. Raises BlockingIOError when there are too few slots."""
+        self._native.swap_in(sequence)
+
+    def victims(self, beneficiary: int, slots: int) -> list[int]:
+        """Whom to swap out for `slots` more slots for `beneficiary`.
+
+        Raises BlockingIOError when those behind it in line hold too little.
+        """
+        return self._native.victims(beneficiary, slots)
+
+    def slots(self, sequence: int) -> list[int]:
+        """The pool's slot numbers, by block. Raises RuntimeError while it is out of the pool."""
+        return self._native.slots(sequence)
+
+    def facts(self, sequence: int) -> SequenceFacts:
+        return SequenceFacts(*self._native.facts(sequence))
+
+    def fragmentation(self) -> tuple[int, int]:
+        """Room of the used slots in tokens, and how much of it no token fills."""
+        return self._native.fragmentation()
+
+    def valid(self) -> bool:
+        """The agent still grants the slots. Ask after computing, before believing the outcome."""
+        return self._native.valid()
+
+    @property
+    def free_slots(self) -> int:
+        return self._native.free_slots()
+
+    @property
+    def swapped_bytes(self) -> int:
+        return self._native.swapped_bytes()
+
+    @property
+    def copied_blocks(self) -> int:
+        """Blocks that were copied because they were shared when somebody wrote to them."""
+        return self._native.copied_blocks()

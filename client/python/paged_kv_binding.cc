@@ -1,0 +1,91 @@
+#include "client/python/paged_kv_binding.h"
+
+#include <pybind11/stl.h>
+
+#include <utility>
+#include <vector>
+
+#include "client/python/blocks_binding.h"
+#include "client/python/raise.h"
+
+namespace py = pybind11;
+
+namespace kvtier::python {
+namespace {
+
+SequenceId Id(uint64_t sequence) { return SequenceId{sequence}; }
+
+void Check(const absl::Status& status) {
+  if (!status.ok()) Raise(status);
+}
+
+uint64_t Open(PyPagedKv& self, int32_t priority) {
+  return static_cast<uint64_t>(self.kv->Open(priority));
+}
+void Append(PyPagedKv& self, uint64_t sequence, uint32_t tokens) {
+  Check(self.kv->Append(Id(sequence), tokens));
+}
+uint64_t Fork(PyPagedKv& self, uint64_t sequence) {
+  return static_cast<uint64_t>(ValueOrRaise(self.kv->Fork(Id(sequence))));
+}
+void Truncate(PyPagedKv& self, uint64_t sequence, uint64_t tokens) {
+  Check(self.kv->Truncate(Id(sequence), tokens));
+}
+void Free(PyPagedKv& self, uint64_t sequence) { Check(self.kv->Free(Id(sequence))); }
+void SwapOut(PyPagedKv& self, const std::vector<uint64_t>& sequences) {
+  std::vector<SequenceId> ids;
+  for (const uint64_t sequence : sequences) ids.push_back(Id(sequence));
+  Check(self.kv->SwapOut(ids));
+}
+void SwapIn(PyPagedKv& self, uint64_t sequence) { Check(self.kv->SwapIn(Id(sequence))); }
+std::vector<uint64_t> Victims(const PyPagedKv& self, uint64_t beneficiary, size_t slots) {
+  std::vector<uint64_t> numbers;
+  for (const SequenceId id : ValueOrRaise(self.kv->Victims(Id(beneficiary), slots))) {
+    numbers.push_back(static_cast<uint64_t>(id));
+  }
+  return numbers;
+}
+std::vector<uint32_t> Slots(const PyPagedKv& self, uint64_t sequence) {
+  return ValueOrRaise(self.kv->slots(Id(sequence)));
+}
+py::tuple Facts(const PyPagedKv& self, uint64_t sequence) {
+  const SequenceFacts facts = ValueOrRaise(self.kv->Facts(Id(sequence)));
+  return py::make_tuple(facts.tokens, facts.blocks_out, facts.away);
+}
+py::tuple Fragmented(const PyPagedKv& self) {
+  const Fragmentation measured = self.kv->Measure();
+  return py::make_tuple(measured.room, measured.unused);
+}
+Block Memory(const PyPagedKv& self) {
+  const std::span<std::byte> memory = self.kv->memory().memory();
+  return {.mapping = self.kv->memory().keep_mapped(),
+          .data = memory.data(),
+          .size = memory.size(),
+          .read_only = false};
+}
+
+}  // namespace
+
+void BindPagedKv(py::module_& module) {
+  py::class_<PyPagedKv>(module, "PagedKv")
+      .def("open", &Open)
+      .def("append", &Append)
+      .def("fork", &Fork)
+      .def("truncate", &Truncate)
+      .def("free", &Free)
+      .def("swap_out", &SwapOut)
+      .def("swap_in", &SwapIn)
+      .def("victims", &Victims)
+      .def("slots", &Slots)
+      .def("facts", &Facts)
+      .def("fragmentation", &Fragmented)
+      .def("memory", &Memory)
+      .def("valid", [](const PyPagedKv& self) { return self.kv->memory().valid(); })
+      .def("free_slots", [](const PyPagedKv& self) { return self.kv->free_slots(); })
+      .def("granted_slots", [](const PyPagedKv& self) { return self.kv->memory().size(); })
+      .def("slot_bytes", [](const PyPagedKv& self) { return self.kv->memory().slot_bytes(); })
+      .def("swapped_bytes", [](const PyPagedKv& self) { return self.kv->swapped_bytes(); })
+      .def("copied_blocks", [](const PyPagedKv& self) { return self.kv->copied_blocks(); });
+}
+
+}  // namespace kvtier::python

@@ -1,0 +1,36 @@
+// Errors of the library as exceptions of Python.
+#ifndef KVTIER_CLIENT_PYTHON_RAISE_H_
+#define KVTIER_CLIENT_PYTHON_RAISE_H_
+
+#include <pybind11/pybind11.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace kvtier::python {
+
+// ValueError for what cannot be; BlockingIOError for what is full, for now or for good,
+// as a full queue raises elsewhere; RuntimeError for the rest. REQUIRES: the GIL.
+[[noreturn]] inline void Raise(const absl::Status& status) {
+  const std::string text(status.message());
+  if (status.code() == absl::StatusCode::kInvalidArgument) throw pybind11::value_error(text);
+  if (status.code() == absl::StatusCode::kResourceExhausted) {
+    PyErr_SetString(PyExc_BlockingIOError, text.c_str());
+    throw pybind11::error_already_set();
+  }
+  throw std::runtime_error(text);
+}
+
+template <typename T>
+T ValueOrRaise(absl::StatusOr<T> result) {
+  if (!result.ok()) Raise(result.status());
+  return *std::move(result);
+}
+
+}  // namespace kvtier::python
+
+#endif  // KVTIER_CLIENT_PYTHON_RAISE_H_
