@@ -1,0 +1,81 @@
+// Slots of the GPU pool as workers' own KV memory.
+#include "agent/slot_grants.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "agent/limits.h"
+#include "tests/agent/agent_rig.h"
+
+namespace kvtier {
+namespace {
+
+using testing::AgentRig;
+using testing::kRigBlockBytes;
+
+class SlotGrantsTest : public ::testing::Test {
+ protected:
+  SlotGrants& grants() { return rig_.agent->slot_grants(); }
+  std::vector<uint32_t> Take(uint32_t count) {
+    return grants().Take(rig_.session, kRigBlockBytes, count).value_or(std::vector<uint32_t>());
+  }
+  uint64_t used() const { return rig_.agent->gpu()->used_bytes() / kRigBlockBytes; }
+  AgentRig rig_{{.gpu_slots = 8}};
+};
+
+TEST_F(SlotGrantsTest, SlotsAreTheWorkersUntilItGivesThemBack) {
+  const std::vector<uint32_t> first = Take(3);
+  const std::vector<uint32_t> second = Take(5);
+  std::set<uint32_t> all(first.begin(), first.end());
+  all.insert(second.begin(), second.end());
+  EXPECT_EQ(all.size(), 8u);
+  EXPECT_EQ(grants().Take(rig_.session, kRigBlockBytes, 1).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  grants().Release(rig_.session, first);
+  EXPECT_EQ(Take(8).size(), 3u) << "as many as there are";
+}
+
+TEST_F(SlotGrantsTest, TheEndOfTheSessionGivesAllBack) {
+  ASSERT_EQ(Take(8).size(), 8u);
+  rig_.agent->CloseSession(rig_.session);
+  EXPECT_EQ(used(), 0u);
+  EXPECT_EQ(grants().size(), 0u);
+}
+
+TEST_F(SlotGrantsTest, CachedBlocksMakeRoom) {
+  ASSERT_EQ(rig_.Put(rig_.session, 100, 4), 4u);
+  const auto onboarded = rig_.Run(rig_.Onboard(rig_.session, 100, 4, absl::Seconds(1), Tier::kGpu));
+  ASSERT_EQ(onboarded->blocks.size(), 4u);
+  EXPECT_EQ(Take(8).size(), 4u) << "leased blocks stay";
+  std::vector<LeaseId> leases;
+  for (const LeasedBlock& block : onboarded->blocks) leases.push_back(block.lease);
+  rig_.agent->leases().Release(rig_.session, leases);
+  EXPECT_EQ(Take(8).size(), 4u);
+  EXPECT_EQ(rig_.agent->stats().gpu.evictions, 4u);
+}
+
+TEST_F(SlotGrantsTest, NobodyGivesBackWhatAnotherHolds) {
+  const std::vector<uint32_t> slots = Take(2);
+  const SessionId other = rig_.Open(0);
+  grants().Release(other, slots);
+  EXPECT_EQ(grants().size(), 2u);
+  grants().Release(rig_.session, std::vector<uint32_t>{slots[0], slots[0], 12345});
+  EXPECT_EQ(grants().size(), 1u);
+}
+
+TEST_F(SlotGrantsTest, BlocksOfAnotherSizeAndTooManyAreRefused) {
+  EXPECT_EQ(grants().Take(rig_.session, 2 * kRigBlockBytes, 1).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  ASSERT_EQ(Take(1).size(), 1u);
+  EXPECT_EQ(grants().Take(rig_.session, kRigBlockBytes, kMaxSlotsPerSession).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  const AgentRig::Shape no_device;
+  AgentRig without(no_device);
+  EXPECT_EQ(without.agent->slot_grants().Take(without.session, kRigBlockBytes, 1).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace kvtier

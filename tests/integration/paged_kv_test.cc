@@ -1,0 +1,168 @@
+// KV memory in the GPU pool of a real agent: block tables over granted slots, and what
+// becomes of them when either side dies.
+#include "client/paged_kv.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "client/client.h"
+#include "tests/testing/blocks.h"
+#include "tests/testing/patience.h"
+#include "tests/testing/process_cluster.h"
+
+namespace kvtier::testing {
+namespace {
+
+constexpr uint64_t kBlockBytes = uint64_t{64} << 10;
+constexpr uint32_t kSlots = 16;
+
+class PagedKvTest : public ::testing::Test {
+ protected:
+  struct Worker {
+    std::unique_ptr<Client> client;
+    SpaceHandle space{};
+  };
+  Worker NewWorker() const {
+    Worker worker{.client = *Client::Open({.socket_dir = agent_.socket_dir()})};
+    worker.space = *worker.client->RegisterSpace(TestSpace(kBlockBytes));
+    return worker;
+  }
+  static std::unique_ptr<PagedKv> Take(const Worker& worker, uint32_t slots) {
+    return *PagedKv::Create(*worker.client->TakeSlots(worker.space, slots), {.block_tokens = 16});
+  }
+  uint64_t UsedSlots() { return agent_.TierStatus(Tier::kGpu).used_bytes() / kBlockBytes; }
+  // The first byte of a block of the sequence.
+  static std::byte& At(const PagedKv& kv, SequenceId sequence, size_t block) {
+    return kv.memory().slot(kv.slots(sequence)->at(block)).front();
+  }
+
+  ProcessCluster cluster_;
+  AgentProcess& agent_ = cluster_.StartAgent(
+      "node-a", {{"gpu_bytes", "1MiB"}, {"gpu_block_bytes", "64KiB"}, {"device", "emulated"}});
+};
+
+TEST_F(PagedKvTest, ForksShareBlocksUntilOneOfThemWrites) {
+  const Worker worker = NewWorker();
+  const auto kv = Take(worker, kSlots);
+  const SequenceId first = kv->Open(0);
+  ASSERT_EQ(kv->Append(first, 24), absl::OkStatus());
+  At(*kv, first, 0) = std::byte{1};
+  At(*kv, first, 1) = std::byte{2};
+  const SequenceId second = *kv->Fork(first);
+  EXPECT_EQ(*kv->slots(second), *kv->slots(first));
+  ASSERT_EQ(kv->Append(second, 1), absl::OkStatus());
+  EXPECT_EQ(kv->copied_blocks(), 1u);
+  EXPECT_EQ(kv->slots(second)->at(0), kv->slots(first)->at(0));
+  EXPECT_NE(kv->slots(second)->at(1), kv->slots(first)->at(1));
+  EXPECT_EQ(At(*kv, second, 1), std::byte{2}) << "the copy has what was there";
+  At(*kv, second, 1) = std::byte{3};
+  EXPECT_EQ(At(*kv, first, 1), std::byte{2});
+  ASSERT_EQ(kv->Free(first), absl::OkStatus());
+  ASSERT_EQ(kv->Free(second), absl::OkStatus());
+  EXPECT_EQ(kv->free_slots(), kSlots);
+}
+
+TEST_F(PagedKvTest, AWholeSequenceGoesOutAndComesBackWithItsBytes) {
+  const Worker worker = NewWorker();
+  const auto kv = Take(worker, kSlots);
+  const SequenceId first = kv->Open(0);
+  const SequenceId second = kv->Open(0);
+  ASSERT_EQ(kv->Append(first, 16 * 10), absl::OkStatus());
+  for (size_t block = 0; block < 10; ++block) At(*kv, first, block) = static_cast<std::byte>(block);
+  EXPECT_EQ(kv->Append(second, 16 * 10).code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_EQ(kv->SwapOut({&first, 1}), absl::OkStatus());
+  EXPECT_EQ(kv->swapped_bytes(), 10 * kBlockBytes);
+  EXPECT_EQ(kv->slots(first).status().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_EQ(kv->Append(second, 16 * 10), absl::OkStatus());
+  std::ranges::fill(kv->memory().slot(kv->slots(second)->at(0)), std::byte{0xff});
+  EXPECT_EQ(kv->SwapIn(first).code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_EQ(kv->Free(second), absl::OkStatus());
+  ASSERT_EQ(kv->SwapIn(first), absl::OkStatus());
+  for (size_t block = 0; block < 10; ++block) {
+    EXPECT_EQ(At(*kv, first, block), static_cast<std::byte>(block));
+  }
+  EXPECT_EQ(kv->swapped_bytes(), 0u);
+}
+
+TEST_F(PagedKvTest, NewSlotsAreZerosWhoeverHadThemBefore) {
+  const Worker worker = NewWorker();
+  const auto kv = Take(worker, kSlots);
+  const SequenceId dirty = kv->Open(0);
+  ASSERT_EQ(kv->Append(dirty, 16 * kSlots), absl::OkStatus());
+  for (size_t block = 0; block < kSlots; ++block) At(*kv, dirty, block) = std::byte{0xff};
+  ASSERT_EQ(kv->Free(dirty), absl::OkStatus());
+  const SequenceId clean = kv->Open(0);
+  ASSERT_EQ(kv->Append(clean, 16 * kSlots), absl::OkStatus());
+  for (size_t block = 0; block < kSlots; ++block) EXPECT_EQ(At(*kv, clean, block), std::byte{0});
+}
+
+TEST_F(PagedKvTest, SwappedBlocksHaveABound) {
+  const Worker worker = NewWorker();
+  const auto kv = *PagedKv::Create(*worker.client->TakeSlots(worker.space, kSlots),
+                                   {.block_tokens = 16, .swap_bytes = 3 * kBlockBytes});
+  const SequenceId sequence = kv->Open(0);
+  ASSERT_EQ(kv->Append(sequence, 16 * 4), absl::OkStatus());
+  EXPECT_EQ(kv->SwapOut({&sequence, 1}).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(kv->slots(sequence)->size(), 4u) << "an error changes nothing";
+  ASSERT_EQ(kv->Truncate(sequence, 16 * 3), absl::OkStatus());
+  EXPECT_EQ(kv->SwapOut({&sequence, 1}), absl::OkStatus());
+}
+
+TEST_F(PagedKvTest, SlotsComeBackWhenTheMemoryIsGivenUp) {
+  const Worker worker = NewWorker();
+  {
+    const auto kv = Take(worker, kSlots);
+    EXPECT_EQ(UsedSlots(), kSlots);
+    EXPECT_TRUE(kv->memory().valid());
+  }
+  EXPECT_TRUE(Await(absl::Seconds(2), [&] { return UsedSlots() == 0; }));
+}
+
+TEST_F(PagedKvTest, AKilledWorkersSlotsServeOthers) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const Worker worker = NewWorker();
+    const auto kv = Take(worker, kSlots);
+    const SequenceId sequence = kv->Open(0);
+    if (!kv->Append(sequence, 16 * kSlots).ok()) _exit(1);
+    raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(WTERMSIG(status), SIGKILL);
+  EXPECT_TRUE(Await(absl::Seconds(1), [&] { return UsedSlots() == 0; }));
+  const Worker worker = NewWorker();
+  EXPECT_EQ(Take(worker, kSlots)->memory().size(), kSlots);
+}
+
+TEST_F(PagedKvTest, ADeadAgentTakesTheGrantAndNotTheMemory) {
+  const Worker worker = NewWorker();
+  const auto kv = Take(worker, 4);
+  const SequenceId sequence = kv->Open(0);
+  ASSERT_EQ(kv->Append(sequence, 16), absl::OkStatus());
+  agent_.Kill();
+  EXPECT_TRUE(Await(absl::Seconds(2), [&] { return !kv->memory().valid(); }));
+  At(*kv, sequence, 0) = std::byte{1};  // Still mapped: nobody faults.
+}
+
+TEST_F(PagedKvTest, WithoutSlotsThereIsNoMemory) {
+  const Worker worker = NewWorker();
+  EXPECT_EQ(worker.client->TakeSlots(worker.space, 0).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  const SpaceHandle larger = *worker.client->RegisterSpace(TestSpace(2 * kBlockBytes));
+  EXPECT_EQ(PagedKv::Create(*worker.client->TakeSlots(larger, 1), {}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(PagedKv::Create(*worker.client->TakeSlots(worker.space, 1), {.block_tokens = 0})
+                .status()
+                .code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace kvtier::testing
