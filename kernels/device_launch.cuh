@@ -20,6 +20,36 @@ __device__ inline uint32_t LaneOfWarp() { return threadIdx.x % kWarpLanes; }
 __device__ inline uint32_t WarpOfLaunch() { return blockIdx.x * kWarps + threadIdx.x / kWarpLanes; }
 __device__ inline uint32_t WarpsOfLaunch() { return gridDim.x * kWarps; }
 
+// Who goes over the units of all blocks, which are as many in each, and takes every
+// `takers`th: those of number `first`, `first + takers` and so on, counted through all
+// blocks. Without 64-bit divisions, which are calls.
+class UnitWalk {
+ public:
+  __device__ UnitWalk(uint32_t units_of_block, uint32_t first, uint32_t takers)
+      : units_(units_of_block),
+        step_blocks_(takers / units_),
+        step_units_(takers % units_),
+        block_(first / units_),
+        unit_(first % units_) {}
+
+  __device__ uint32_t block() const { return block_; }
+  __device__ uint32_t unit() const { return unit_; }
+  __device__ void Next() {
+    block_ += step_blocks_;
+    unit_ += step_units_;
+    if (unit_ < units_) return;
+    unit_ -= units_;
+    ++block_;
+  }
+
+ private:
+  const uint32_t units_;
+  const uint32_t step_blocks_;
+  const uint32_t step_units_;
+  uint32_t block_;
+  uint32_t unit_;
+};
+
 struct Grid {
   uint32_t thread_blocks = 0;
   void* stream = nullptr;  // cudaStream_t
