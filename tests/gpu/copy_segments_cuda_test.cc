@@ -8,6 +8,7 @@
 
 #include "tests/testing/copy_cases.h"
 #include "tests/testing/device_memory.h"
+#include "tests/testing/layout_cases.h"
 #endif
 
 namespace kvtier::kernels {
@@ -81,6 +82,44 @@ TEST_F(CopySegmentsOnDeviceTest, MatchesTheReference) {
   for (const CopyCase& shape : CopyCases()) {
     for (const uint32_t thread_blocks : kThreadBlockCounts) {
       ExpectTheReferences(shape, thread_blocks);
+    }
+  }
+}
+
+// Two blocks at once, from one layout to another.
+void ExpectMoved(const testing::Move& move) {
+  const uint64_t from_bytes = (testing::ExtentOf(move.from, move.shape, move.row_bytes) + 15) & ~15;
+  const uint64_t to_bytes = (testing::ExtentOf(move.to, move.shape, move.row_bytes) + 15) & ~15;
+  const std::vector<std::byte> source = Noise(2 * from_bytes);
+  std::vector<std::byte> expected(2 * to_bytes, std::byte{0xa5});
+  OnDevice<std::byte> from(source);
+  OnDevice<std::byte> to(expected);
+  const BlockMove made = MoveBetween(move.shape, move.row_bytes, move.from, move.to);
+  std::vector<StridedSegment> list;
+  for (uint64_t i = 0; i < 2; ++i) {
+    move.Plainly(&source[i * from_bytes], &expected[i * to_bytes]);
+    list.push_back(made.Between(from.data() + i * from_bytes, to.data() + i * to_bytes));
+  }
+  OnDevice<StridedSegment> segments(list);
+  ASSERT_EQ(CopySegmentsOnDevice({.segments = segments.data(), .count = 2, .outer = made.outer}),
+            0);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_TRUE(to.Read() == expected);
+}
+
+TEST_F(CopySegmentsOnDeviceTest, EveryLayoutBecomesEveryOther) {
+  constexpr KvShape kShapes[] = {
+      {.layers = 3, .tokens = 16, .kv_heads = 4, .head_dim = 64},
+      {.layers = 2, .tokens = 5, .kv_heads = 3, .head_dim = 48},
+      {.layers = 3, .axes = 1, .tokens = 7, .kv_heads = 1, .head_dim = 576},
+  };
+  for (const KvShape& shape : kShapes) {
+    const uint64_t row = shape.head_dim * 2;
+    for (const testing::NamedLayout& from : testing::BlockLayouts(shape, row)) {
+      for (const testing::NamedLayout& to : testing::BlockLayouts(shape, row)) {
+        SCOPED_TRACE(from.name + " to " + to.name);
+        ExpectMoved({shape, row, from.layout, to.layout});
+      }
     }
   }
 }

@@ -31,7 +31,7 @@ uint64_t Differences(uint16_t step, float largest_ratio) {
 
 TEST(StepRatioTest, GivesTheCodesOfTheDivision) {
   // Every significand, around 1 and at both ends of the exponents.
-  for (const uint32_t exponent : {uint32_t{kQuickStep} >> 7, 60U, 120U, 127U, 200U, 247U, 254U}) {
+  for (const uint32_t exponent : {uint32_t{kQuickStep} >> 7, 127U, 254U}) {
     for (uint32_t significand = 0; significand < 128; significand += testing::kSanitized ? 9 : 1) {
       const auto step = static_cast<uint16_t>(exponent << 7 | significand);
       ASSERT_TRUE(IsQuickStep(step));
@@ -41,6 +41,20 @@ TEST(StepRatioTest, GivesTheCodesOfTheDivision) {
       EXPECT_EQ(Differences<Int4Quantizer>(step | 0x8000, 8.5F), 0U) << step;
     }
   }
+}
+
+// Why there is a correction: 2.5 may come out below or above itself.
+TEST(StepRatioTest, TheBareProductTiesWrongly) {
+  uint64_t different = 0;
+  for (uint16_t step = kBf16One; step < kBf16One + 128; ++step) {
+    const float divisor = FloatFromBf16(step);
+    for (uint32_t bits = kBf16One; bits < 0x42ffU; ++bits) {
+      const float element = FloatFromBf16(static_cast<uint16_t>(bits));
+      if (element / divisor > 127.0F) break;
+      different += Nearest(element * InverseOf(step)) == Nearest(element / divisor) ? 0 : 1;
+    }
+  }
+  EXPECT_GT(different, 0U);
 }
 
 TEST(StepRatioTest, StepsThatUnderflowAreLeftToTheDivision) {
