@@ -24,9 +24,9 @@ TEST(CopySegmentsOnDeviceTest, MatchesTheReference) {
 
 using testing::CopyCase;
 using testing::CopyCases;
-using testing::kThreadBlockCounts;
 using testing::Noise;
 using testing::OnDevice;
+using testing::ThreadBlockCounts;
 
 class CopySegmentsOnDeviceTest : public testing::DeviceFormTest {};
 
@@ -80,7 +80,7 @@ void ExpectTheReferences(const CopyCase& shape, uint32_t thread_blocks) {
 
 TEST_F(CopySegmentsOnDeviceTest, MatchesTheReference) {
   for (const CopyCase& shape : CopyCases()) {
-    for (const uint32_t thread_blocks : kThreadBlockCounts) {
+    for (const uint32_t thread_blocks : ThreadBlockCounts()) {
       ExpectTheReferences(shape, thread_blocks);
     }
   }
