@@ -46,8 +46,6 @@ struct Converted {
   std::vector<CodecOutcome> outcomes;
   std::vector<PayloadSum> sums;
   std::vector<BlockBytes> bytes;
-
-  friend bool operator==(const Converted&, const Converted&) = default;
 };
 
 enum class Way { kEncode, kDecode };

@@ -114,7 +114,7 @@ TEST_F(CopySegmentsOnDeviceTest, EveryLayoutBecomesEveryOther) {
       {.layers = 3, .axes = 1, .tokens = 7, .kv_heads = 1, .head_dim = 576},
   };
   for (const KvShape& shape : kShapes) {
-    const uint64_t row = shape.head_dim * 2;
+    const uint64_t row = uint64_t{shape.head_dim} * 2;
     for (const testing::NamedLayout& from : testing::BlockLayouts(shape, row)) {
       for (const testing::NamedLayout& to : testing::BlockLayouts(shape, row)) {
         SCOPED_TRACE(from.name + " to " + to.name);

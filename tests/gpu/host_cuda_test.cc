@@ -46,7 +46,7 @@ TEST_F(HostCudaTest, ABarrierIsOneAndAMissingOneShows) {
   uint32_t wrong = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SetOrder(seed);
-    Order out(3 * kThreads);
+    Order out(size_t{3} * kThreads);
     Start(Reverse, 3, out.data());
     EXPECT_TRUE(IsReversed(out));
     Start(ReverseTooEarly, 3, out.data());
@@ -64,7 +64,7 @@ TEST_F(HostCudaTest, TheSeedDrawsTheOrderOfThreadsAndThreadBlocks) {
   std::array<Order, 3> orders;
   for (uint32_t i = 0; i < 3; ++i) {
     SetOrder(i / 2);
-    orders[i].resize(1 + 4 * kThreads);
+    orders[i].resize(1 + size_t{4} * kThreads);
     Start(Arrive, 4, orders[i].data());
     EXPECT_EQ(orders[i][0], 4 * kThreads);
   }

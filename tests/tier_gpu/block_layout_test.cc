@@ -43,7 +43,7 @@ void ExpectMoved(const Move& move, const KvShape& whole) {
 
 TEST(BlockLayoutTest, EveryLayoutBecomesEveryOther) {
   for (const KvShape& shape : kShapes) {
-    const uint64_t row = shape.head_dim * 2;
+    const uint64_t row = uint64_t{shape.head_dim} * 2;
     for (const NamedLayout& from : BlockLayouts(shape, row)) {
       for (const NamedLayout& to : BlockLayouts(shape, row)) {
         SCOPED_TRACE(from.name + " to " + to.name);
@@ -55,7 +55,7 @@ TEST(BlockLayoutTest, EveryLayoutBecomesEveryOther) {
 
 TEST(BlockLayoutTest, ACopyOnWriteTakesTheFirstTokensOfEachPlane) {
   const KvShape& whole = kShapes[0];
-  const uint64_t row = whole.head_dim * 2;
+  const uint64_t row = uint64_t{whole.head_dim} * 2;
   for (const NamedLayout& layout : BlockLayouts(whole, row)) {
     for (const uint32_t tokens : {1U, 7U, 16U}) {
       SCOPED_TRACE(layout.name);
@@ -68,7 +68,7 @@ TEST(BlockLayoutTest, ACopyOnWriteTakesTheFirstTokensOfEachPlane) {
 
 TEST(BlockLayoutTest, WhatIsContiguousOnBothSidesIsOneRun) {
   const KvShape& shape = kShapes[0];
-  const uint64_t row = shape.head_dim * 2;
+  const uint64_t row = uint64_t{shape.head_dim} * 2;
   const auto layouts = BlockLayouts(shape, row);
   for (size_t i = 0; i < 3; ++i) {
     const BlockLayout& layout = layouts[i].layout;
@@ -80,7 +80,7 @@ TEST(BlockLayoutTest, WhatIsContiguousOnBothSidesIsOneRun) {
   part.tokens = 7;
   const BlockLayout& token_major = layouts[0].layout;
   const BlockMove some = MoveBetween(part, row, token_major, token_major);
-  EXPECT_EQ(some.segment.run_bytes, 7 * shape.kv_heads * row);
+  EXPECT_EQ(some.segment.run_bytes, 7 * row * shape.kv_heads);
   EXPECT_EQ(some.segment.runs, Planes(shape)) << "layers and axes are one axis";
   EXPECT_EQ(some.outer.count(), 1U);
   // A gather out of tensors of each layer: a run for each.
@@ -91,7 +91,7 @@ TEST(BlockLayoutTest, WhatIsContiguousOnBothSidesIsOneRun) {
 
 TEST(BlockLayoutTest, ATransposeWritesNeighboursTogether) {
   const KvShape& shape = kShapes[0];
-  const uint64_t row = shape.head_dim * 2;
+  const uint64_t row = uint64_t{shape.head_dim} * 2;
   const BlockMove move =
       MoveBetween(shape, row, TokenMajorLayout(shape, row), HeadMajorLayout(shape, row));
   EXPECT_EQ(move.segment.run_bytes, row);

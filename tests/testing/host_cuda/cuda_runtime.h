@@ -11,6 +11,8 @@
 
 #include "tests/testing/host_cuda/thread_block.h"
 
+// NOLINTBEGIN(bugprone-reserved-identifier): the names are CUDA's.
+
 #define __global__
 #define __device__
 #define __host__
@@ -144,5 +146,7 @@ inline unsigned __vmaxu2(unsigned a, unsigned b) {
   const unsigned high = a >> 16 < b >> 16 ? b >> 16 : a >> 16;
   return high << 16 | low;
 }
+
+// NOLINTEND(bugprone-reserved-identifier)
 
 #endif  // KVTIER_TESTS_TESTING_HOST_CUDA_CUDA_RUNTIME_H_

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,8 +20,10 @@
 #endif
 
 // Where the linker put what kernels share; absent where none shares anything.
+// NOLINTBEGIN(bugprone-reserved-identifier): the linker's names.
 extern char __start_kvtier_shared[] __attribute__((weak));
 extern char __stop_kvtier_shared[] __attribute__((weak));
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace kvtier::testing::host_cuda {
 namespace {
@@ -79,7 +82,7 @@ class Fiber {
 
  private:
   static void Start(uint32_t high, uint32_t low) {
-    auto* const self = reinterpret_cast<Fiber*>(uint64_t{high} << 32 | low);
+    auto* const self = std::bit_cast<Fiber*>(uint64_t{high} << 32 | low);
     self->ArriveInside();
     while (true) {
       (*self->body_)();
@@ -275,8 +278,8 @@ const char* cudaGetErrorString(cudaError_t error) {
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
-  // As aligned as the driver's.
-  if (posix_memalign(memory, 256, bytes) != 0) return cudaErrorMemoryAllocation;
+  // As little aligned as kernels may ask for: the driver's memory would hide mistakes.
+  if (posix_memalign(memory, 16, bytes) != 0) return cudaErrorMemoryAllocation;
   std::memset(*memory, 0xa5, bytes);
   return cudaSuccess;
 }
