@@ -86,6 +86,18 @@ TEST_F(CopySegmentsOnDeviceTest, MatchesTheReference) {
   }
 }
 
+TEST_F(CopySegmentsOnDeviceTest, SumsOfWholeBlocksAreTheReferences) {
+  const uint64_t block = testing::kSanitized ? 300000 : 2 << 20;
+  CopyCase gather = {.segments = 3,
+                     .runs = 4,
+                     .run_bytes = block / 4,
+                     .source_stride = block / 4 + 4096,
+                     .destination_stride = block / 4};
+  ExpectTheReferences(gather, 8);
+  gather.run_bytes -= 7;
+  ExpectTheReferences(gather, 2);
+}
+
 // Two blocks at once, from one layout to another.
 void ExpectMoved(const testing::Move& move) {
   const uint64_t from_bytes = (testing::ExtentOf(move.from, move.shape, move.row_bytes) + 15) & ~15;
