@@ -66,7 +66,7 @@ struct CodecLaunch {
 // Returns 0, or kInvalidLaunch: unknown codec, shape not IsEncodable, no thread
 // blocks, no list, or sums without room. Then nothing was written.
 //
-// The device form only enqueues: three to five launches, in which no block waits for
+// The device form only enqueues: two to five launches, in which no block waits for
 // the host. Its outcomes serve it for notes meanwhile. Returns also the cudaError_t of
 // a launch; then those before it run.
 int EncodeOnHost(const CodecLaunch& launch);
