@@ -2,48 +2,12 @@
 
 #include <cstring>
 
+#include "kernels/codec_header.h"
 #include "kernels/pack_plane.h"
 #include "kernels/quantize_plane.h"
 
 namespace kvtier::kernels {
 namespace {
-
-constexpr uint32_t kFormatVersion = 1;
-
-struct EncodedHeader {
-  char magic[8];
-  uint32_t version;
-  uint32_t codec;
-  uint32_t layers;
-  uint32_t axes;
-  uint32_t tokens;
-  uint32_t kv_heads;
-  uint32_t head_dim;
-  uint32_t zero;
-  uint64_t bytes;
-  uint64_t zeros[2];
-};
-static_assert(sizeof(EncodedHeader) == kEncodedHeaderBytes);
-
-EncodedHeader HeaderOf(Codec codec, const KvShape& shape) {
-  return {.magic = {'k', 'v', 't', 'c', 'o', 'd', 'e', 'c'},
-          .version = kFormatVersion,
-          .codec = static_cast<uint32_t>(codec),
-          .layers = shape.layers,
-          .axes = shape.axes,
-          .tokens = shape.tokens,
-          .kv_heads = shape.kv_heads,
-          .head_dim = shape.head_dim,
-          .zero = 0,
-          .bytes = EncodedBytes(codec, shape),
-          .zeros = {}};
-}
-
-bool IsValid(const CodecLaunch& launch) {
-  if (launch.codec > Codec::kPackedExponents || !IsEncodable(launch.shape)) return false;
-  if (launch.thread_blocks == 0) return false;
-  return launch.count == 0 || (launch.blocks != nullptr && launch.outcomes != nullptr);
-}
 
 bool EncodePlanes(Codec codec, const KvShape& shape, const std::byte* raw, std::byte* encoded) {
   for (uint32_t layer = 0; layer < shape.layers; ++layer) {
@@ -75,6 +39,13 @@ bool DecodePlanes(Codec codec, const KvShape& shape, const std::byte* encoded, s
   return true;
 }
 
+PayloadSum SumOf(const SumRequest& request, const std::byte* encoding, uint64_t bytes) {
+  if (!request.Takes(bytes)) return {};
+  PayloadSummer summer;
+  summer.Append(encoding, bytes);
+  return summer.Sum();
+}
+
 CodecOutcome EncodeBlock(Codec codec, const KvShape& shape, const CodecBlock& block) {
   if (block.source_bytes < RawBytes(shape)) return {};
   if (block.destination_bytes < MaxEncodedBytes(shape)) return {};
@@ -95,15 +66,22 @@ bool Is(Codec codec, const KvShape& shape, const CodecBlock& block) {
   return std::memcmp(block.source, &header, sizeof(header)) == 0;
 }
 
-CodecOutcome DecodeBlock(Codec codec, const KvShape& shape, const CodecBlock& block) {
+// What the source is; bytes: of the encoding, 0 if it is none that the launch takes.
+CodecOutcome Recognise(Codec codec, const KvShape& shape, const CodecBlock& block) {
   if (block.destination_bytes < RawBytes(shape)) return {};
-  const std::byte* const content = block.source + kEncodedHeaderBytes;
-  if (Is(Codec::kRaw, shape, block)) {
-    std::memcpy(block.destination, content, RawBytes(shape));
-    return {.bytes = RawBytes(shape), .codec = Codec::kRaw};
+  for (const Codec is : {Codec::kRaw, codec}) {
+    if (Is(is, shape, block)) return {.bytes = EncodedBytes(is, shape), .codec = is};
   }
-  if (codec == Codec::kRaw || !Is(codec, shape, block)) return {};
-  if (!DecodePlanes(codec, shape, content, block.destination)) return {};
+  return {};
+}
+
+CodecOutcome DecodeBlock(Codec codec, const KvShape& shape, const CodecBlock& block) {
+  const std::byte* const content = block.source + kEncodedHeaderBytes;
+  if (codec == Codec::kRaw) {
+    std::memcpy(block.destination, content, RawBytes(shape));
+  } else if (!DecodePlanes(codec, shape, content, block.destination)) {
+    return {};
+  }
   return {.bytes = RawBytes(shape), .codec = codec};
 }
 
@@ -112,7 +90,11 @@ CodecOutcome DecodeBlock(Codec codec, const KvShape& shape, const CodecBlock& bl
 int EncodeOnHost(const CodecLaunch& launch) {
   if (!IsValid(launch)) return kInvalidLaunch;
   for (uint32_t i = 0; i < launch.count; ++i) {
-    launch.outcomes[i] = EncodeBlock(launch.codec, launch.shape, launch.blocks[i]);
+    const CodecBlock& block = launch.blocks[i];
+    const CodecOutcome outcome = EncodeBlock(launch.codec, launch.shape, block);
+    launch.outcomes[i] = outcome;
+    if (launch.sum.sums == nullptr) continue;
+    launch.sum.sums[i] = SumOf(launch.sum, block.destination, outcome.bytes);
   }
   return 0;
 }
@@ -120,7 +102,13 @@ int EncodeOnHost(const CodecLaunch& launch) {
 int DecodeOnHost(const CodecLaunch& launch) {
   if (!IsValid(launch)) return kInvalidLaunch;
   for (uint32_t i = 0; i < launch.count; ++i) {
-    launch.outcomes[i] = DecodeBlock(launch.codec, launch.shape, launch.blocks[i]);
+    const CodecBlock& block = launch.blocks[i];
+    const CodecOutcome is = Recognise(launch.codec, launch.shape, block);
+    if (launch.sum.sums != nullptr) {
+      launch.sum.sums[i] = SumOf(launch.sum, block.source, is.bytes);
+    }
+    launch.outcomes[i] =
+        is.bytes == 0 ? CodecOutcome{} : DecodeBlock(is.codec, launch.shape, block);
   }
   return 0;
 }

@@ -2,9 +2,8 @@
 // format and the errors. An encoding says what it is, so that a block that must stay
 // raw needs no word outside of it.
 //
-// As with CopySegments, the host form is the reference: a device form takes the same
-// launch and writes the same bytes. Checksums are not taken here: the encoding is
-// summed like any other payload.
+// As with CopySegments, the host form is the reference: the device form takes the same
+// launch and writes the same bytes.
 #ifndef KVTIER_KERNELS_CODEC_H_
 #define KVTIER_KERNELS_CODEC_H_
 
@@ -13,6 +12,7 @@
 
 #include "kernels/codec_layout.h"
 #include "kernels/launch.h"
+#include "kernels/payload_sum.h"
 
 namespace kvtier::kernels {
 
@@ -31,6 +31,8 @@ struct CodecOutcome {
   uint64_t bytes = 0;
   // Of the encoding: the launch's, or kRaw.
   Codec codec = Codec::kRaw;
+
+  friend bool operator==(const CodecOutcome&, const CodecOutcome&) = default;
 };
 
 struct CodecLaunch {
@@ -42,6 +44,14 @@ struct CodecLaunch {
   const CodecBlock* blocks = nullptr;
   CodecOutcome* outcomes = nullptr;
   uint32_t count = 0;
+  // Of the encoding of each block: the one that Encode wrote, or the one that Decode read,
+  // also if its escapes do not add up. No sum of a block that is otherwise not converted.
+  //
+  // The device form reads an encoding for its sum beside reading or writing it, for the
+  // pieces of a sum are not the planes of a block; a block that is stored raw is copied
+  // and summed at once. The second read comes from the L2 cache (60 MB on an H200) while
+  // the launch's encodings fit there.
+  SumRequest sum{};
   // Thread blocks of a device form, at least 1. The result is the same for any number.
   uint32_t thread_blocks = 8;
   // cudaStream_t of a device form; the reference does not read it.
@@ -54,7 +64,11 @@ struct CodecLaunch {
 // has less than RawBytes(shape) or whose destination less than MaxEncodedBytes(shape).
 //
 // Returns 0, or kInvalidLaunch: unknown codec, shape not IsEncodable, no thread
-// blocks, or no list. Then nothing was written.
+// blocks, no list, or sums without room. Then nothing was written.
+//
+// The device form only enqueues: two to five launches, in which no block waits for
+// the host. Its outcomes serve it for notes meanwhile. Returns also the cudaError_t of
+// a launch; then those before it run.
 int EncodeOnHost(const CodecLaunch& launch);
 
 // Encodings to raw blocks: the launch's codec or kRaw, of the launch's shape. Not
@@ -63,6 +77,18 @@ int EncodeOnHost(const CodecLaunch& launch);
 // decoded to some values: whoever stored the encoding has its checksum.
 // Returns like EncodeOnHost.
 int DecodeOnHost(const CodecLaunch& launch);
+
+#ifdef KVTIER_HAVE_CUDA
+int EncodeOnDevice(const CodecLaunch& launch);
+int DecodeOnDevice(const CodecLaunch& launch);
+#endif
+
+// What all forms refuse.
+constexpr bool IsValid(const CodecLaunch& launch) {
+  if (launch.codec > Codec::kPackedExponents || !IsEncodable(launch.shape)) return false;
+  if (launch.thread_blocks == 0 || !IsValid(launch.sum)) return false;
+  return launch.count == 0 || (launch.blocks != nullptr && launch.outcomes != nullptr);
+}
 
 }  // namespace kvtier::kernels
 

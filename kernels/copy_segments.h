@@ -1,6 +1,7 @@
 // CopySegments gathers and scatters: it copies a list of strided segments, each a
 // number of equal runs, between a paged layout and contiguous blocks. Which side
-// is paged is told by the strides alone, so both directions are one kernel.
+// is paged is told by the strides alone, so both directions are one kernel. With
+// axes around the runs it turns one layout of blocks into another (block_layout.h).
 //
 // Two forms with one signature. CopySegmentsOnHost is the reference: what it does
 // is what CopySegmentsOnDevice means. Bytes are opaque to both.
@@ -11,6 +12,7 @@
 #include <cstdint>
 
 #include "kernels/launch.h"
+#include "kernels/payload_sum.h"
 
 namespace kvtier::kernels {
 
@@ -21,19 +23,40 @@ namespace kvtier::kernels {
 // on both sides is one run.
 struct StridedSegment {
   const std::byte* source = nullptr;
-  std::byte* destination = nullptr;
+  std::byte* destination = nullptr;  // Null: the bytes are only summed.
   uint64_t run_bytes = 0;
   uint64_t source_stride = 0;       // Bytes; not read when runs == 1.
   uint64_t destination_stride = 0;  // Bytes; not read when runs == 1.
   uint32_t runs = 1;
 };
 
+// `count` times what is inside of it; copy i is moved by i strides.
+struct CopyAxis {
+  uint32_t count = 1;
+  uint64_t source_stride = 0;       // Bytes; not read when count == 1.
+  uint64_t destination_stride = 0;  // Bytes; not read when count == 1.
+};
+// The first is the innermost, just around the runs.
+struct OuterAxes {
+  CopyAxis axes[3];
+
+  KVTIER_HOST_DEVICE constexpr uint64_t count() const {
+    return uint64_t{axes[0].count} * axes[1].count * axes[2].count;
+  }
+};
+
 struct CopySegmentsLaunch {
   // `count` segments, readable where the copy runs: for the device form device or
   // page-locked memory, kept until the stream has passed the launch.
-  // REQUIRES: no destination overlaps a source or another destination.
+  // REQUIRES: no destination overlaps a source or another destination. A segment, all
+  // axes counted, has less than 4 GiB.
   const StridedSegment* segments = nullptr;
   uint32_t count = 0;
+  // Around every segment.
+  OuterAxes outer{};
+  // Of each segment, as if its runs lay one behind the other: of a gather the sum of
+  // what it writes, of a scatter the sum of what it reads. Taken in the pass that copies.
+  SumRequest sum{};
   // Thread blocks of the device form, at least 1. The result is the same for any
   // number; few leave the multiprocessors to the engine's own kernels.
   uint32_t thread_blocks = 8;
@@ -41,22 +64,37 @@ struct CopySegmentsLaunch {
   void* stream = nullptr;
 };
 
+KVTIER_HOST_DEVICE constexpr uint64_t RunsOf(const StridedSegment& segment,
+                                             const OuterAxes& outer) {
+  return segment.runs * outer.count();
+}
+
 // True when every access to the segment can be 16 bytes wide: both addresses, the
 // run and the strides that are used are multiples of 16.
 KVTIER_HOST_DEVICE constexpr bool Takes16Bytes(uint64_t source, uint64_t destination,
-                                               const StridedSegment& segment) {
-  const uint64_t strides =
-      segment.runs > 1 ? segment.source_stride | segment.destination_stride : 0;
+                                               const StridedSegment& segment,
+                                               const OuterAxes& outer = {}) {
+  uint64_t strides = segment.runs > 1 ? segment.source_stride | segment.destination_stride : 0;
+  for (const CopyAxis& axis : outer.axes) {
+    if (axis.count > 1) strides |= axis.source_stride | axis.destination_stride;
+  }
   return (source | destination | segment.run_bytes | strides) % 16 == 0;
 }
 
 // The device form only enqueues; the host form has copied when it returns.
-// Both return 0, or kInvalidLaunch for a launch without thread blocks or without
-// a segment list; the device form also the cudaError_t of the launch.
+// Both return 0, or kInvalidLaunch for a launch without thread blocks, without
+// a segment list or with sums and no room for them; the device form also the
+// cudaError_t of the launch.
 int CopySegmentsOnHost(const CopySegmentsLaunch& launch);
 #ifdef KVTIER_HAVE_CUDA
 int CopySegmentsOnDevice(const CopySegmentsLaunch& launch);
 #endif
+
+// What both forms refuse.
+constexpr bool IsValid(const CopySegmentsLaunch& launch) {
+  if (launch.thread_blocks == 0 || !IsValid(launch.sum)) return false;
+  return launch.count == 0 || launch.segments != nullptr;
+}
 
 }  // namespace kvtier::kernels
 

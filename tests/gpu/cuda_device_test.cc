@@ -9,8 +9,8 @@
 #include "core/task_scope.h"
 #include "core/thread_executor.h"
 #include "tests/testing/blocks.h"
-#include "tier_gpu/gpu_pool.h"
 #include "tier_gpu/device/open_device.h"
+#include "tier_gpu/gpu_pool.h"
 
 namespace kvtier {
 namespace {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ostream>
 #include <vector>
 
 #include "kernels/copy_segments.h"
@@ -21,9 +22,19 @@ struct CopyCase {
   uint64_t destination_stride = 0;
   uint64_t source_offset = 0;
   uint64_t destination_offset = 0;
+  kernels::OuterAxes outer{};
 
-  uint64_t source_step() const { return runs * source_stride + 64; }
-  uint64_t destination_step() const { return runs * destination_stride + 64; }
+  uint64_t segment_bytes() const { return runs * run_bytes * outer.count(); }
+  uint64_t source_step() const {
+    uint64_t step = runs * source_stride + 64;
+    for (const kernels::CopyAxis& axis : outer.axes) step += axis.count * axis.source_stride;
+    return step;
+  }
+  uint64_t destination_step() const {
+    uint64_t step = runs * destination_stride + 64;
+    for (const kernels::CopyAxis& axis : outer.axes) step += axis.count * axis.destination_stride;
+    return step;
+  }
   uint64_t source_bytes() const { return source_offset + segments * source_step(); }
   uint64_t destination_bytes() const { return destination_offset + segments * destination_step(); }
 
@@ -41,6 +52,17 @@ struct CopyCase {
     return list;
   }
 };
+
+inline std::ostream& operator<<(std::ostream& out, const CopyCase& shape) {
+  out << shape.segments << " segments, " << shape.runs << " runs of " << shape.run_bytes
+      << " bytes, strides " << shape.source_stride << " and " << shape.destination_stride
+      << ", offsets " << shape.source_offset << " and " << shape.destination_offset;
+  for (const kernels::CopyAxis& axis : shape.outer.axes) {
+    out << ", " << axis.count << " times by " << axis.source_stride << " and "
+        << axis.destination_stride;
+  }
+  return out;
+}
 
 inline std::vector<CopyCase> CopyCases() {
   std::vector<CopyCase> cases;
@@ -82,6 +104,26 @@ inline std::vector<CopyCase> CopyCases() {
                    .source_stride = 1024,
                    .destination_stride = 304});
   cases.push_back({.segments = 0});
+  // A transpose on each axis: token and head swapped, then layers taken apart; aligned,
+  // odd, and so short that a 16-byte word has several runs.
+  for (const uint64_t run : {256, 100, 3}) {
+    CopyCase turned = {.segments = 2,
+                       .runs = 5,
+                       .run_bytes = run,
+                       .source_stride = 3 * run,
+                       .destination_stride = run,
+                       .outer = {{{3, run, 5 * run}, {2, 15 * run, 30 * run}}}};
+    cases.push_back(turned);
+    turned.outer.axes[2] = {4, 30 * run, 60 * run + 16};
+    cases.push_back(turned);
+    turned.runs = 1;
+    cases.push_back(turned);
+  }
+  // Around the pieces of a sum and the end of its last stripe.
+  for (const uint64_t bytes : {240, 241, 256, 1024, 1025, 1087, 1088, 1089, 2064, 3072, 3073}) {
+    cases.push_back(
+        {.segments = 3, .run_bytes = bytes, .source_stride = bytes, .destination_stride = bytes});
+  }
   return cases;
 }
 

@@ -24,27 +24,38 @@ std::vector<std::byte> Noise(size_t bytes) {
 }
 
 // Byte by byte, from the words of the header alone.
-void CopyPlainly(const std::vector<StridedSegment>& segments) {
-  for (const StridedSegment& segment : segments) {
-    for (uint32_t run = 0; run < segment.runs; ++run) {
-      for (uint64_t i = 0; i < segment.run_bytes; ++i) {
-        segment.destination[run * segment.destination_stride + i] =
-            segment.source[run * segment.source_stride + i];
-      }
+void CopyPlainly(StridedSegment segment, std::vector<CopyAxis> outer) {
+  if (!outer.empty()) {
+    const CopyAxis axis = outer.back();
+    outer.pop_back();
+    for (uint32_t i = 0; i < axis.count; ++i) {
+      CopyPlainly(segment, outer);
+      segment.source += axis.source_stride;
+      segment.destination += axis.destination_stride;
+    }
+    return;
+  }
+  for (uint32_t run = 0; run < segment.runs; ++run) {
+    for (uint64_t i = 0; i < segment.run_bytes; ++i) {
+      segment.destination[run * segment.destination_stride + i] =
+          segment.source[run * segment.source_stride + i];
     }
   }
 }
 
 TEST(CopySegmentsTest, TheReferenceWritesTheRunsAndNothingElse) {
   for (const CopyCase& shape : CopyCases()) {
-    SCOPED_TRACE(::testing::Message() << shape.segments << " segments, " << shape.runs
-                                      << " runs of " << shape.run_bytes << " bytes");
+    SCOPED_TRACE(::testing::Message() << shape);
     const std::vector<std::byte> source = Noise(shape.source_bytes());
     std::vector<std::byte> expected(shape.destination_bytes(), kPoison);
     std::vector<std::byte> copied(shape.destination_bytes(), kPoison);
-    CopyPlainly(shape.Segments(source.data(), expected.data()));
+    for (const StridedSegment& segment : shape.Segments(source.data(), expected.data())) {
+      CopyPlainly(segment, {shape.outer.axes, shape.outer.axes + 3});
+    }
     const auto segments = shape.Segments(source.data(), copied.data());
-    EXPECT_EQ(CopySegmentsOnHost({.segments = segments.data(), .count = shape.segments}), 0);
+    EXPECT_EQ(CopySegmentsOnHost(
+                  {.segments = segments.data(), .count = shape.segments, .outer = shape.outer}),
+              0);
     EXPECT_EQ(copied, expected);
   }
 }

@@ -1,0 +1,135 @@
+// A tile in the registers of one lane: what device forms of the codecs load, compare
+// and store (tile.h is the host's). Accesses are 16 bytes wide, or 8 where a tile's
+// codes are no more.
+#ifndef KVTIER_KERNELS_DEVICE_TILE_CUH_
+#define KVTIER_KERNELS_DEVICE_TILE_CUH_
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/codec_layout.h"
+#include "kernels/device_launch.cuh"
+
+namespace kvtier::kernels {
+
+inline constexpr uint32_t kTilePairs = kTile / 2;
+inline constexpr uint32_t kRawTileBytes = kTile * sizeof(uint16_t);
+
+// 16 values of 16 bits, the first of two in the low half.
+struct DeviceTile {
+  uint32_t pairs[kTilePairs];
+
+  __device__ uint16_t element(uint32_t i) const {
+    return static_cast<uint16_t>(i % 2 == 0 ? pairs[i / 2] : pairs[i / 2] >> 16);
+  }
+};
+
+__device__ inline DeviceTile TileOf(uint4 low, uint4 high) {
+  return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+}
+// Stays in the L1 cache for a second look.
+__device__ inline DeviceTile LoadTile(const std::byte* from) {
+  const auto* const words = reinterpret_cast<const uint4*>(from);
+  return TileOf(words[0], words[1]);
+}
+__device__ inline void StoreTile(const DeviceTile& tile, std::byte* to) {
+  auto* const words = reinterpret_cast<uint4*>(to);
+  const uint32_t* const pairs = tile.pairs;
+  __stcs(words, uint4{pairs[0], pairs[1], pairs[2], pairs[3]});
+  __stcs(words + 1, uint4{pairs[4], pairs[5], pairs[6], pairs[7]});
+}
+
+// kBits of each of 16 codes, as they are stored (codec_layout.h).
+template <uint32_t kBits>
+struct DeviceCodes;
+
+template <>
+struct DeviceCodes<8> {
+  uint32_t words[4] = {0, 0, 0, 0};
+
+  __device__ void Set(uint32_t i, uint32_t code) { words[i / 4] |= code << i % 4 * 8; }
+  __device__ uint8_t Get(uint32_t i) const {
+    return static_cast<uint8_t>(words[i / 4] >> i % 4 * 8);
+  }
+  __device__ void Store(std::byte* to) const {
+    __stcs(reinterpret_cast<uint4*>(to), uint4{words[0], words[1], words[2], words[3]});
+  }
+  __device__ static DeviceCodes Load(const std::byte* from) {
+    const uint4 loaded = __ldcs(reinterpret_cast<const uint4*>(from));
+    return {{loaded.x, loaded.y, loaded.z, loaded.w}};
+  }
+};
+
+template <>
+struct DeviceCodes<4> {
+  uint32_t words[2] = {0, 0};
+
+  __device__ void Set(uint32_t i, uint32_t code) { words[i / 4 % 2] |= code << Shift(i); }
+  __device__ uint8_t Get(uint32_t i) const {
+    return static_cast<uint8_t>(words[i / 4 % 2] >> Shift(i) & 0xf);
+  }
+  __device__ void Store(std::byte* to) const {
+    __stcs(reinterpret_cast<uint2*>(to), uint2{words[0], words[1]});
+  }
+  __device__ static DeviceCodes Load(const std::byte* from) {
+    const uint2 loaded = __ldcs(reinterpret_cast<const uint2*>(from));
+    return {{loaded.x, loaded.y}};
+  }
+
+ private:
+  // Byte j has element j low and element j + 8 high.
+  __device__ static constexpr uint32_t Shift(uint32_t i) { return i % 4 * 8 + i / 8 * 4; }
+};
+
+// MagnitudeKey of both elements of a pair.
+__device__ inline uint32_t MagnitudeKeys(uint32_t pair) {
+  return (pair << 1 & 0xfffefffe) | (pair >> 15 & 0x00010001);
+}
+__device__ inline uint32_t LargerOfPair(uint32_t keys) {
+  return (keys & 0xffff) < keys >> 16 ? keys >> 16 : keys & 0xffff;
+}
+__device__ inline uint32_t LargestKey(const DeviceTile& tile) {
+  uint32_t keys = 0;
+#pragma unroll
+  for (const uint32_t pair : tile.pairs) keys = __vmaxu2(keys, MagnitudeKeys(pair));
+  return LargerOfPair(keys);
+}
+
+// How a warp lays a plane's groups along dim over its lanes: whole groups side by
+// side where they fit, `tiles` lanes each, else all lanes go over one group.
+struct GroupLanes {
+  uint32_t tiles = 0;   // Of a group.
+  uint32_t groups = 0;  // Of the plane.
+
+  KVTIER_HOST_DEVICE constexpr bool fit() const { return tiles <= kWarpLanes; }
+  KVTIER_HOST_DEVICE constexpr uint32_t at_once() const { return fit() ? kWarpLanes / tiles : 1; }
+};
+
+// The largest of each group's keys, for the lanes of that group. Lanes that belong to
+// no group bring 0. For whole warps.
+__device__ inline uint32_t LargestOfGroup(uint32_t key, uint32_t tiles) {
+  const uint32_t group = LaneOfWarp() / tiles;
+  const uint32_t end = (group + 1) * tiles;  // No lane reads beyond: a maximum twice is one.
+  for (uint32_t by = 1; by < tiles; by *= 2) {
+    const uint32_t other = __shfl_down_sync(kAllLanes, key, by);
+    if (LaneOfWarp() + by < end && key < other) key = other;
+  }
+  return __shfl_sync(kAllLanes, key, group * tiles % kWarpLanes);
+}
+
+// The largest key of a group that has more tiles than a warp has lanes.
+__device__ inline uint32_t LargestOfLongGroup(const std::byte* raw, uint32_t tiles) {
+  uint32_t largest = 0;
+#pragma unroll 4
+  for (uint32_t i = LaneOfWarp(); i < tiles; i += kWarpLanes) {
+    const uint32_t key = LargestKey(LoadTile(raw + uint64_t{i} * kRawTileBytes));
+    largest = largest < key ? key : largest;
+  }
+  return LargestOfGroup(largest, kWarpLanes);
+}
+
+}  // namespace kvtier::kernels
+
+#endif  // KVTIER_KERNELS_DEVICE_TILE_CUH_

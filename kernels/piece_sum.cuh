@@ -1,0 +1,195 @@
+// The device half of payload sums: warps move a payload piece by piece and leave what
+// each adds to the state, then eight threads a payload carry the state through.
+#ifndef KVTIER_KERNELS_PIECE_SUM_CUH_
+#define KVTIER_KERNELS_PIECE_SUM_CUH_
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/device_launch.cuh"
+#include "kernels/payload_sum.h"
+#include "kernels/xxh3_lanes.h"
+
+namespace kvtier::kernels {
+
+// Loads and stores are 16-byte words. A piece is two rounds of a warp: lane l has word
+// l, which is half a quarter stripe, and word l + 32.
+inline constexpr uint32_t kPieceRounds = 2;
+inline constexpr uint32_t kWordBytes = 16;
+inline constexpr uint32_t kPieceWords = kXxh3PieceBytes / kWordBytes;
+inline constexpr uint32_t kStripeWords = kXxh3StripeBytes / kWordBytes;
+// Pieces that a warp has in flight: 2 KiB, 64 bytes a lane.
+inline constexpr uint32_t kPiecesHeld = 2;
+inline constexpr uint32_t kWordsHeld = kPiecesHeld * kPieceRounds;
+
+__constant__ uint64_t kDeviceSecret[kXxh3SecretWords] = KVTIER_XXH3_SECRET;
+__constant__ uint64_t kDeviceStart[kXxh3Lanes] = KVTIER_XXH3_START;
+
+// A lane's two 64-bit words of XXH3, and what they add to two lanes of its state.
+struct WordPair {
+  uint64_t even = 0;
+  uint64_t odd = 0;
+};
+
+__device__ inline WordPair PairOf(uint4 word) {
+  return {word.x | uint64_t{word.y} << 32, word.z | uint64_t{word.w} << 32};
+}
+
+__device__ inline void AddWords(WordPair words, uint64_t even_secret, uint64_t odd_secret,
+                                WordPair& sums) {
+  sums.even += words.odd + Xxh3Product(words.even, even_secret);
+  sums.odd += words.even + Xxh3Product(words.odd, odd_secret);
+}
+
+// Adds one word of a piece, of round `round`.
+__device__ inline void AddWord(uint4 word, uint32_t round, WordPair& sums) {
+  const uint32_t lane = LaneOfWarp();
+  const uint32_t stripe = lane / kStripeWords + round * (kWarpLanes / kStripeWords);
+  const uint64_t* const secret = kDeviceSecret + stripe + 2 * (lane % kStripeWords);
+  AddWords(PairOf(word), secret[0], secret[1], sums);
+}
+
+// The sum over all lanes that have the same two lanes of the state. For whole warps.
+__device__ inline WordPair SumOverStripes(WordPair sums) {
+#pragma unroll
+  for (uint32_t other = kStripeWords; other < kWarpLanes; other *= 2) {
+    sums.even += __shfl_xor_sync(kAllLanes, sums.even, other);
+    sums.odd += __shfl_xor_sync(kAllLanes, sums.odd, other);
+  }
+  return sums;
+}
+
+// Of SumOverStripes; 64 bytes by four lanes.
+__device__ inline void StoreSums(WordPair sums, LaneSums* piece) {
+  const uint32_t lane = LaneOfWarp();
+  if (lane < kStripeWords) {
+    *reinterpret_cast<ulonglong2*>(&piece->lanes[2 * lane]) = {sums.even, sums.odd};
+  }
+}
+
+// A payload is anything with
+//   bytes()                its length
+//   PlaceOf(word)          where its 16-byte word `word` comes from and goes to
+//   Load(place, count)     the word; bytes from `count` on, where it is cut, are zero
+//   Store(place, value, count)
+//   ByteAt(offset)         a single byte
+// Adds the last 64 bytes, wherever they begin.
+template <typename Payload>
+__device__ void AddLastStripe(const Payload& payload, WordPair& sums) {
+  const uint32_t lane = LaneOfWarp() % kStripeWords;
+  const uint64_t from = payload.bytes() - kXxh3StripeBytes + lane * kWordBytes;
+  WordPair words;
+  for (uint32_t i = 0; i < kWordBytes; ++i) {
+    const uint64_t byte = payload.ByteAt(from + i);
+    if (i < 8) {
+      words.even |= byte << 8 * i;
+    } else {
+      words.odd |= byte << 8 * (i - 8);
+    }
+  }
+  const uint32_t secret = kXxh3LastSecret + lane * kWordBytes;
+  AddWords(words, Xxh3Secret(kDeviceSecret, secret), Xxh3Secret(kDeviceSecret, secret + 8), sums);
+}
+
+// Moves the payload, warp `warp` of `warps` its share. With kSummed, and where `pieces`
+// is not null, it leaves there the LaneSums of every piece. For whole warps.
+template <bool kSummed, typename Payload>
+__device__ void MovePieces(const Payload& payload, uint32_t warp, uint32_t warps,
+                           LaneSums* pieces) {
+  using Place = decltype(payload.PlaceOf(0));
+  const uint64_t bytes = payload.bytes();
+  const uint64_t words = (bytes + kWordBytes - 1) / kWordBytes;
+  const uint64_t piece_count = PiecesOf(bytes);
+  for (uint64_t first = uint64_t{warp} * kPiecesHeld; first < piece_count;
+       first += uint64_t{warps} * kPiecesHeld) {
+    uint4 held[kWordsHeld];
+    Place places[kWordsHeld];
+    uint32_t counts[kWordsHeld];
+    // All loads before all stores.
+#pragma unroll
+    for (uint32_t i = 0; i < kWordsHeld; ++i) {
+      const uint64_t word = first * kPieceWords + i * kWarpLanes + LaneOfWarp();
+      held[i] = {0, 0, 0, 0};
+      counts[i] = 0;
+      if (word < words) {
+        const uint64_t left = bytes - word * kWordBytes;
+        counts[i] = left < kWordBytes ? static_cast<uint32_t>(left) : kWordBytes;
+        places[i] = payload.PlaceOf(word);
+        held[i] = payload.Load(places[i], counts[i]);
+      }
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kWordsHeld; ++i) {
+      if (counts[i] > 0) payload.Store(places[i], held[i], counts[i]);
+    }
+    if constexpr (kSummed) {
+#pragma unroll
+      for (uint32_t j = 0; j < kPiecesHeld; ++j) {
+        const uint64_t piece = first + j;
+        if (piece >= piece_count || pieces == nullptr) continue;  // All lanes alike.
+        WordPair sums;
+        if (piece + 1 < piece_count) {
+#pragma unroll
+          for (uint32_t i = 0; i < kPieceRounds; ++i) AddWord(held[j * kPieceRounds + i], i, sums);
+          sums = SumOverStripes(sums);
+        } else {
+          const uint64_t stripes = (bytes - 1 - piece * kXxh3PieceBytes) / kXxh3StripeBytes;
+#pragma unroll
+          for (uint32_t i = 0; i < kPieceRounds; ++i) {
+            const uint32_t stripe = (LaneOfWarp() + i * kWarpLanes) / kStripeWords;
+            if (stripe < stripes) AddWord(held[j * kPieceRounds + i], i, sums);
+          }
+          sums = SumOverStripes(sums);
+          AddLastStripe(payload, sums);
+        }
+        StoreSums(sums, &pieces[piece]);
+      }
+    }
+  }
+}
+
+// Carries the state of each payload through its pieces: eight threads a payload, four
+// payloads a warp. `Lengths` has BytesOf(i): bytes that were summed, 0 for none.
+template <typename Lengths>
+__global__ void __launch_bounds__(kThreads)
+    FinishSumsKernel(Lengths lengths, SumRequest request, uint32_t count) {
+  constexpr uint32_t kAtOnce = kWarpLanes / kXxh3Lanes;
+  constexpr uint32_t kAhead = 8;  // Loads that do not wait for the chain.
+  const uint32_t lane = threadIdx.x % kXxh3Lanes;
+  const uint64_t stir = kDeviceSecret[kXxh3StirSecret / 8 + lane];
+  for (uint32_t first = WarpOfLaunch() * kAtOnce; first < count;
+       first += WarpsOfLaunch() * kAtOnce) {
+    const uint32_t i = first + LaneOfWarp() / kXxh3Lanes;
+    const uint64_t bytes = i < count ? lengths.BytesOf(i) : 0;
+    const LaneSums* const pieces = request.pieces + uint64_t{i} * request.room;
+    uint64_t state = kDeviceStart[lane];
+    if (bytes > 0) {
+      const uint64_t last = PiecesOf(bytes) - 1;
+      uint64_t ahead[kAhead];
+      for (uint64_t piece = 0; piece < last; piece += kAhead) {
+#pragma unroll
+        for (uint32_t k = 0; k < kAhead; ++k) {
+          if (piece + k < last) ahead[k] = pieces[piece + k].lanes[lane];
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < kAhead; ++k) {
+          if (piece + k < last) state = Xxh3Stir(state + ahead[k], stir);
+        }
+      }
+      state += pieces[last].lanes[lane];
+    }
+    uint64_t all[kXxh3Lanes];
+    const uint32_t group = LaneOfWarp() / kXxh3Lanes * kXxh3Lanes;
+#pragma unroll
+    for (uint32_t k = 0; k < kXxh3Lanes; ++k) all[k] = __shfl_sync(kAllLanes, state, group + k);
+    if (lane != 0 || i >= count) continue;
+    request.sums[i] = bytes == 0 ? PayloadSum{}
+                                 : PayloadSum{Xxh3High(all, kDeviceSecret, bytes),
+                                              Xxh3Low(all, kDeviceSecret, bytes), bytes};
+  }
+}
+
+}  // namespace kvtier::kernels
+
+#endif  // KVTIER_KERNELS_PIECE_SUM_CUH_

@@ -1,0 +1,47 @@
+// Runs a grid of CUDA threads on one thread of the host. The threads of a thread
+// block are fibers that change places only where they wait for each other: at
+// barriers and at what a warp does together. Which one runs next, and which thread
+// block after which, is drawn from a seed, so a barrier that is missing shows as
+// wrong bytes under some seed, and one that not all threads reach ends the program.
+//
+// Thread blocks run one at a time: what a kernel promises must hold in any order of
+// them, but that two run at once is not shown. Warps are of 32 lanes and whole: a
+// collective is for all of them.
+//
+// The seed is KVTIER_TEST_SEED, printed by the first launch. Not thread-safe.
+#ifndef KVTIER_TESTS_TESTING_HOST_CUDA_THREAD_BLOCK_H_
+#define KVTIER_TESTS_TESTING_HOST_CUDA_THREAD_BLOCK_H_
+
+#include <array>
+#include <cstdint>
+#include <functional>
+
+namespace kvtier::testing::host_cuda {
+
+inline constexpr uint32_t kLanes = 32;
+inline constexpr uint32_t kMostThreads = 1024;
+inline constexpr uint32_t kAllLanes = 0xffffffff;
+
+// What a lane brings to a collective, by lane.
+using Brought = std::array<uint64_t, kLanes>;
+
+// False where fibers cannot be followed: under ThreadSanitizer.
+bool CanRun();
+
+// Draws all orders from here on.
+void SetOrder(uint64_t seed);
+
+// Runs `body` once for each thread; it finds its place in threadIdx and blockIdx.
+// REQUIRES: `threads` is a multiple of kLanes, at most kMostThreads; not called by a body.
+void RunGrid(uint32_t thread_blocks, uint32_t threads, const std::function<void()>& body);
+
+// For bodies. Each ends the program if not all threads come, or to different calls.
+// Returns how many threads of the thread block came with true.
+uint32_t MeetThreadBlock(bool vote);
+// Returns what each lane of the warp brought, until the lane's next call.
+// REQUIRES: mask == kAllLanes.
+const Brought& MeetWarp(const char* what, uint32_t mask, uint64_t brought);
+
+}  // namespace kvtier::testing::host_cuda
+
+#endif  // KVTIER_TESTS_TESTING_HOST_CUDA_THREAD_BLOCK_H_
