@@ -18,8 +18,9 @@ using SignalWord = std::atomic<uint64_t>;
 static_assert(SignalWord::is_always_lock_free && sizeof(SignalWord) == 8);
 
 // More than any word counts to: whoever waits goes on, and whoever then looks at the
-// word knows that what it waited for will never be.
-inline constexpr uint64_t kReleased = ~uint64_t{0};
+// word knows that what it waited for will never be. Half of what fits: a GPU that waits
+// compares the difference as a signed number, so from 2^63 on everything looks too small.
+inline constexpr uint64_t kReleased = ~uint64_t{0} >> 1;
 
 inline constexpr size_t kSignalPageBytes = 4096;
 // Words a cache line apart, so that two writers do not slow each other.
