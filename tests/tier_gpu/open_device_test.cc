@@ -2,19 +2,15 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/testing/sim_executor.h"
-
 namespace kvtier {
 namespace {
 
 class OpenDeviceTest : public ::testing::Test {
  protected:
   absl::StatusOr<std::unique_ptr<Device>> Open(absl::string_view name) {
-    return OpenDevice(name, &executor_, &workers_);
+    return OpenDevice(name, &clock_);
   }
-  testing::SimTime time_;
-  testing::SimExecutor executor_{&time_};
-  testing::InlineByteWorkers workers_;
+  MonotonicClock clock_;
 };
 
 TEST_F(OpenDeviceTest, EmulatedIsAlwaysThere) {

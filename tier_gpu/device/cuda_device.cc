@@ -86,6 +86,7 @@ class CudaDevice final : public Device {
   CUdeviceptr OnDevice(const SignalWord* word) const;
   // Sees what has ended, feeds the lanes, and finds errors that no word tells.
   void Advance();
+  bool AsksForErrors(absl::Time now) const;
   void FindErrors(absl::Time now);
   // Errors of CUDA's are sticky: after one, nothing works any more.
   void Lose(const absl::Status& error);
@@ -275,6 +276,7 @@ absl::StatusOr<Ticket> CudaDevice::Submit(const CopyBatch& batch) {
 }
 
 CUdeviceptr CudaDevice::OnDevice(const SignalWord* word) const {
+  KVT_CHECK(host_.Check(std::as_bytes(std::span(word, 1))).ok());
   return reinterpret_cast<CUdeviceptr>(host_.DeviceAddress(word));
 }
 
@@ -319,33 +321,37 @@ bool CudaDevice::Reached(const SignalWord& word, uint64_t value) {
 
 void CudaDevice::Advance() {
   const absl::Time now = clock_->Now();
+  const bool healthy = state().ok();
+  const bool news = std::ranges::any_of(lanes_, [](const auto& lane) { return lane->HasNews(); });
+  // Most polls see nothing new, and make no call.
+  if (healthy && !news && !AsksForErrors(now)) return;
+  const CudaScope scope(context_);
   for (const auto& lane : lanes_) lane->Observe(now);
-  if (state().ok()) {
-    const CudaScope scope(context_);
-    for (const auto& lane : lanes_) {
-      const absl::Status fed = lane->Feed();
-      if (!fed.ok()) return Lose(fed);
-    }
-    FindErrors(now);
+  if (!healthy) return AbandonWhenQuiet(now);
+  for (const auto& lane : lanes_) {
+    const absl::Status fed = lane->Feed();
+    if (!fed.ok()) return Lose(fed);
   }
-  if (!state().ok()) AbandonWhenQuiet(now);
+  if (AsksForErrors(now)) FindErrors(now);
+}
+
+bool CudaDevice::AsksForErrors(absl::Time now) const {
+  return now - asked_ >= kSilence && std::ranges::any_of(lanes_, [now](const auto& lane) {
+           return lane->Silence(now) >= kSilence;
+         });
 }
 
 void CudaDevice::FindErrors(absl::Time now) {
-  const bool silent =
-      std::ranges::any_of(lanes_, [&](const auto& lane) { return lane->Silence(now) >= kSilence; });
-  if (!silent || now - asked_ < kSilence) return;
   asked_ = now;
   // Of any stream: an error ends all that the process runs on the GPU. Not of the
   // engine's, where asking could disturb the capture of a graph.
   const cudaError_t error = cudaStreamQuery(lane(Lane::kOnboard).stream());
-  if (error == cudaSuccess || error == cudaErrorNotReady) return;
-  Lose(CudaStatus("cudaStreamQuery", error));
+  // Clears "not ready" too, or the next launch would report it.
+  const absl::Status status = CudaStatus("cudaStreamQuery", error);
+  if (error != cudaSuccess && error != cudaErrorNotReady) Lose(status);
 }
 
 void CudaDevice::AbandonWhenQuiet(absl::Time now) {
-  if (idle()) return;
-  const CudaScope scope(context_);
   if (!Quiet() && now < lost_at_ + kPatience) return;
   for (const auto& lane : lanes_) lane->Abandon(now, state());
 }

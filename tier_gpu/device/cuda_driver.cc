@@ -40,6 +40,9 @@ absl::Status CudaDriver::Status(const char* call, CUresult error) const {
 }
 
 absl::StatusOr<CudaDriver> CudaDriver::Find() {
+  // The first call, for the words in which it says that there is no driver.
+  int count = 0;
+  KVT_RETURN_IF_ERROR(CudaStatus("cudaGetDeviceCount", cudaGetDeviceCount(&count)));
   CudaDriver calls;
   KVT_RETURN_IF_ERROR(FindCall("cuGetErrorName", 6000, &calls.error_name));
   KVT_RETURN_IF_ERROR(FindCall("cuDeviceGet", 2000, &calls.device));

@@ -74,6 +74,13 @@ absl::Status CudaLane::Feed() {
   return absl::OkStatus();
 }
 
+bool CudaLane::HasNews() const {
+  if (idle()) return false;
+  if (fed_operations_ < operations_.size() && entries_ < kMaxStreamEntries) return true;
+  // Looks only: Observe() acquires.
+  return options_.word->load(std::memory_order_relaxed) > done_;
+}
+
 void CudaLane::Observe(absl::Time now) {
   // Pairs with the device's write at the end of the operation.
   const uint64_t word = options_.word->load(std::memory_order_acquire);

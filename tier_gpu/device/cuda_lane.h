@@ -30,8 +30,8 @@ using CudaCommand = std::function<absl::Status()>;
 // Entries of a lane's streams that have not ended, at most.
 inline constexpr size_t kMaxStreamEntries = 768;
 
-// One thread at a time. The context is entered by the caller of all but full(), idle(),
-// TakeEnded() and Silence().
+// One thread at a time. The context is entered by the caller of what calls CUDA: Open(),
+// Feed(), Observe(), Quiet(), Abandon() and the destructor.
 class CudaLane {
  public:
   struct Options {
@@ -64,6 +64,8 @@ class CudaLane {
   };
   // REQUIRES: not full.
   Ticket Add(Kind kind, std::vector<CudaCommand> commands, absl::Time now);
+  // Observe() or Feed() would do something.
+  bool HasNews() const;
   // Puts into the stream what there is room for. Errors: the first command's that failed.
   absl::Status Feed();
   // Ends what the word says has ended.

@@ -98,6 +98,8 @@ CudaCommand CudaStaging::Launch(Segments segments, cudaStream_t stream) const {
       .thread_blocks = kCopyThreadBlocks,
       .stream = stream};
   return [launch] {
+    // A launch is told by the thread's last error: not by that of somebody else before.
+    (void)cudaGetLastError();
     return CudaStatus("the copying kernel",
                       static_cast<cudaError_t>(kernels::CopySegmentsOnDevice(launch)));
   };
