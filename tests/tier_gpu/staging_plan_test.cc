@@ -59,6 +59,19 @@ TEST(StagingPlanTest, ARunEndsAtABorder) {
   EXPECT_EQ(plan->front().runs.size(), 2);
 }
 
+TEST(StagingPlanTest, ManyRunsArePortionsOfTheirOwn) {
+  std::vector<std::byte> host(kMiB);
+  std::vector<CopySegment> segments;
+  for (uint64_t i = 0; i < kMaxPortionRuns + 1; ++i) {
+    segments.push_back({i * 4096, host.data() + i * 4096, 16});
+  }
+  const auto plan = PlanStaging(segments, Everywhere);
+  ASSERT_TRUE(plan.ok());
+  ASSERT_EQ(plan->size(), 2);
+  EXPECT_EQ(plan->front().runs.size(), kMaxPortionRuns);
+  EXPECT_EQ(plan->back().runs.size(), 1);
+}
+
 TEST(StagingPlanTest, AFullBatchIsFourPortions) {
   std::vector<std::byte> host(kMaxCopyBytes);
   const std::vector<CopySegment> segments = {{0, host.data(), kMaxCopyBytes}};

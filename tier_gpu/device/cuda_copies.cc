@@ -8,8 +8,7 @@ namespace {
 #if CUDART_VERSION >= 12080
 // The lists are not const: 12.8 does not write to them, but does not say so.
 absl::Status EnqueueBatch(std::vector<void*>& destinations, std::vector<void*>& sources,
-                          std::vector<size_t>& sizes, const CudaCopies::Options& options,
-                          cudaStream_t stream) {
+                          std::vector<size_t>& sizes, const CudaCopies::Options& options) {
   cudaMemcpyAttributes attributes{};
   attributes.srcAccessOrder =
       options.early_source ? cudaMemcpySrcAccessOrderAny : cudaMemcpySrcAccessOrderStream;
@@ -18,13 +17,14 @@ absl::Status EnqueueBatch(std::vector<void*>& destinations, std::vector<void*>& 
   // All copies from the first one on have these.
   size_t first = 0;
 #if CUDART_VERSION >= 13000
-  const cudaError_t error = cudaMemcpyBatchAsync(destinations.data(), sources.data(), sizes.data(),
-                                                 sizes.size(), &attributes, &first, 1, stream);
+  const cudaError_t error =
+      cudaMemcpyBatchAsync(destinations.data(), sources.data(), sizes.data(), sizes.size(),
+                           &attributes, &first, 1, options.stream);
 #else
   size_t failed = 0;
   const cudaError_t error =
       cudaMemcpyBatchAsync(destinations.data(), sources.data(), sizes.data(), sizes.size(),
-                           &attributes, &first, 1, &failed, stream);
+                           &attributes, &first, 1, &failed, options.stream);
 #endif
   return CudaStatus("cudaMemcpyBatchAsync", error);
 }
@@ -38,23 +38,24 @@ void CudaCopies::Add(std::byte* destination, const std::byte* source, size_t byt
   sizes_.push_back(bytes);
 }
 
-void CudaCopies::AppendTo(std::vector<CudaCommand>* commands, cudaStream_t stream,
-                          const Options& options) && {
+void CudaCopies::AppendTo(std::vector<CudaCommand>* commands, const Options& options) && {
   if (sizes_.empty()) return;  // An empty batch is an error to CUDA.
 #if CUDART_VERSION >= 12080
   if (options.calls == Calls::kBatched) {
-    commands->emplace_back([copies = std::move(*this), options, stream]() mutable {
-      return EnqueueBatch(copies.destinations_, copies.sources_, copies.sizes_, options, stream);
-    });
+    commands->push_back({options.where, [copies = std::move(*this), options]() mutable {
+                           return EnqueueBatch(copies.destinations_, copies.sources_, copies.sizes_,
+                                               options);
+                         }});
     return;
   }
 #endif
   for (size_t i = 0; i < sizes_.size(); ++i) {
-    commands->emplace_back(
-        [destination = destinations_[i], source = sources_[i], bytes = sizes_[i], stream] {
-          return CudaStatus("cudaMemcpyAsync",
-                            cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDefault, stream));
-        });
+    const auto copy = [to = destinations_[i], from = sources_[i], bytes = sizes_[i],
+                       stream = options.stream] {
+      return CudaStatus("cudaMemcpyAsync",
+                        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
+    };
+    commands->push_back({options.where, copy});
   }
 }
 

@@ -19,13 +19,15 @@ class CudaCopies {
     kSingle,   // About 2 us of the caller each, but of every driver.
   };
   struct Options {
+    CudaCommand::Where where{};
+    cudaStream_t stream = nullptr;
     Calls calls = Calls::kBatched;
     bool early_source = false;  // As CopyBatch::early_source; batched calls only.
   };
 
   void Add(std::byte* destination, const std::byte* source, size_t bytes);
   // What makes the copies in the stream, to the end of `commands`.
-  void AppendTo(std::vector<CudaCommand>* commands, cudaStream_t stream, const Options& options) &&;
+  void AppendTo(std::vector<CudaCommand>* commands, const Options& options) &&;
 
  private:
   std::vector<void*> destinations_;

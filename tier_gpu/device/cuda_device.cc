@@ -254,8 +254,10 @@ absl::StatusOr<std::vector<CudaCommand>> CudaDevice::CommandsOf(const CopyBatch&
     copies.Add(onboard ? near : far, onboard ? far : near, segment.bytes);
   }
   std::vector<CudaCommand> commands;
-  std::move(copies).AppendTo(&commands, lane(which).stream(),
-                             {.calls = calls(), .early_source = onboard && batch.early_source});
+  std::move(copies).AppendTo(&commands, {.where = CudaCommand::Where::kLane,
+                                         .stream = lane(which).stream(),
+                                         .calls = calls(),
+                                         .early_source = onboard && batch.early_source});
   return commands;
 }
 
@@ -287,11 +289,12 @@ absl::StatusOr<Ticket> CudaDevice::Signal(Lane which, SignalWord* word, uint64_t
   // Its default flags make what the lane wrote before visible to who sees the word. After
   // an error, CUDA runs nothing more in any stream: the word stays.
   return Add(which, CudaLane::Kind::kWord,
-             {[this, stream = lane(which).stream(), at = OnDevice(word), value] {
-               return driver_.Status(
-                   "cuStreamWriteValue64",
-                   driver_.write_word(stream, at, value, CU_STREAM_WRITE_VALUE_DEFAULT));
-             }});
+             {{CudaCommand::Where::kLane,
+               [this, stream = lane(which).stream(), at = OnDevice(word), value] {
+                 return driver_.Status(
+                     "cuStreamWriteValue64",
+                     driver_.write_word(stream, at, value, CU_STREAM_WRITE_VALUE_DEFAULT));
+               }}});
 }
 
 absl::StatusOr<Ticket> CudaDevice::Await(Lane which, SignalWord* word, uint64_t value) {
@@ -302,10 +305,12 @@ absl::StatusOr<Ticket> CudaDevice::Await(Lane which, SignalWord* word, uint64_t 
   // over the link behind its back: all that we wait for was written by a GPU's streams, or
   // lies in host memory.
   std::vector<CudaCommand> commands;
-  commands.emplace_back([this, stream = lane(which).stream(), at = OnDevice(word), value] {
-    return driver_.Status("cuStreamWaitValue64",
-                          driver_.wait_word(stream, at, value, CU_STREAM_WAIT_VALUE_GEQ));
-  });
+  commands.push_back({CudaCommand::Where::kLane,
+                      [this, stream = lane(which).stream(), at = OnDevice(word), value] {
+                        return driver_.Status(
+                            "cuStreamWaitValue64",
+                            driver_.wait_word(stream, at, value, CU_STREAM_WAIT_VALUE_GEQ));
+                      }});
   if (staging(which) != nullptr) commands.push_back(staging(which)->Fence());
   return Add(which, CudaLane::Kind::kWord, std::move(commands));
 }

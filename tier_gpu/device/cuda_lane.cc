@@ -39,25 +39,21 @@ CudaLane::~CudaLane() {
 
 Ticket CudaLane::Add(Kind kind, std::vector<CudaCommand> commands, absl::Time now) {
   KVT_CHECK(!full());
+  KVT_CHECK(kind == Kind::kCopy || !commands.empty());
   if (idle()) last_change_ = now;
   if (kind == Kind::kCopy) {
     KVT_CHECK(!options_.stream);
     const Span& span = spans_[next_place()];
     const auto record = [this](cudaEvent_t event) {
-      return CudaStatus("cudaEventRecord", cudaEventRecord(event, stream_));
+      return CudaCommand{CudaCommand::Where::kLane, [this, event] {
+                           return CudaStatus("cudaEventRecord", cudaEventRecord(event, stream_));
+                         }};
     };
-    commands.insert(commands.begin(), [record, event = span.begin] { return record(event); });
-    commands.emplace_back([record, event = span.end] { return record(event); });
+    commands.insert(commands.begin(), record(span.begin));
+    commands.push_back(record(span.end));
   }
-  const uint64_t sequence = ++submitted_;
-  // Its default flags make what the stream wrote before visible to who sees the word.
-  commands.emplace_back([this, sequence] {
-    return driver_.Status("cuStreamWriteValue64",
-                          driver_.write_word(stream_, options_.word_on_device, sequence,
-                                             CU_STREAM_WRITE_VALUE_DEFAULT));
-  });
   operations_.push_back({.kind = kind, .submitted = now, .commands = std::move(commands)});
-  return {.lane = options_.lane, .sequence = sequence};
+  return {.lane = options_.lane, .sequence = ++submitted_};
 }
 
 absl::Status CudaLane::Feed() {
@@ -65,12 +61,30 @@ absl::Status CudaLane::Feed() {
     Operation& operation = operations_[fed_operations_];
     while (operation.fed < operation.commands.size()) {
       if (entries_ >= kMaxStreamEntries) return absl::OkStatus();
-      KVT_RETURN_IF_ERROR(operation.commands[operation.fed]());
+      const CudaCommand& command = operation.commands[operation.fed];
+      KVT_RETURN_IF_ERROR(command.put());
       ++operation.fed;
       ++entries_;
+      ++unmarked_;
+      const bool all = operation.fed == operation.commands.size();
+      // A mark in the lane's stream knows nothing of what was put ahead since it waited.
+      if (command.where == CudaCommand::Where::kAhead) continue;
+      if (all || unmarked_ >= kMarkedEntries) KVT_RETURN_IF_ERROR(AddMark());
     }
+    operation.end_mark = last_mark_;
     operation.commands.clear();
   }
+  return absl::OkStatus();
+}
+
+absl::Status CudaLane::AddMark() {
+  // Its default flags make what the stream wrote before visible to who sees the word.
+  KVT_RETURN_IF_ERROR(driver_.Status(
+      "cuStreamWriteValue64", driver_.write_word(stream_, options_.word_on_device, ++last_mark_,
+                                                 CU_STREAM_WRITE_VALUE_DEFAULT)));
+  ++entries_;
+  marks_.push_back({.number = last_mark_, .entries = unmarked_ + 1});
+  unmarked_ = 0;
   return absl::OkStatus();
 }
 
@@ -78,13 +92,20 @@ bool CudaLane::HasNews() const {
   if (idle()) return false;
   if (fed_operations_ < operations_.size() && entries_ < kMaxStreamEntries) return true;
   // Looks only: Observe() acquires.
-  return options_.word->load(std::memory_order_relaxed) > done_;
+  return options_.word->load(std::memory_order_relaxed) > seen_mark_;
 }
 
 void CudaLane::Observe(absl::Time now) {
   // Pairs with the device's write at the end of the operation.
-  const uint64_t word = options_.word->load(std::memory_order_acquire);
-  while (done_ < word && !operations_.empty()) End(now, absl::OkStatus());
+  seen_mark_ = options_.word->load(std::memory_order_acquire);
+  while (!operations_.empty() && operations_.front().end_mark <= seen_mark_) {
+    End(now, absl::OkStatus());
+  }
+  while (!marks_.empty() && marks_.front().number <= seen_mark_) {
+    entries_ -= marks_.front().entries;
+    marks_.pop_front();
+    last_change_ = now;
+  }
 }
 
 absl::Duration CudaLane::TimeOf(const Operation& operation, absl::Time now) const {
@@ -102,7 +123,6 @@ absl::Duration CudaLane::TimeOf(const Operation& operation, absl::Time now) cons
 void CudaLane::End(absl::Time now, const absl::Status& status) {
   const Operation& operation = operations_.front();
   const absl::Duration device = status.ok() ? TimeOf(operation, now) : absl::ZeroDuration();
-  entries_ -= operation.fed;
   if (fed_operations_ > 0) --fed_operations_;
   operations_.pop_front();
   last_change_ = now;

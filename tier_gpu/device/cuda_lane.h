@@ -1,9 +1,10 @@
-// CudaLane is one lane of a GPU: a stream, and the operations in it. Every operation ends
-// with a write of its number to a word in host memory, so that what has ended is seen
-// without a call of CUDA's.
+// CudaLane is one lane of a GPU: a stream, and the operations in it. The stream writes
+// marks, rising numbers, to a word in host memory: one at the end of each operation, and
+// more in a long one. So what has ended is seen without a call of CUDA's.
 //
 // A stream that queues about 1,000 entries makes its caller wait. So what goes into the
-// stream is kept here as commands, and fed to it as far as there is room.
+// stream is kept here as commands, and fed to it as far as there is room; the marks tell
+// how much is behind it.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_LANE_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_LANE_H_
 
@@ -24,11 +25,20 @@
 
 namespace kvtier {
 
-// Puts one entry into a stream. Errors: what CUDA said.
-using CudaCommand = std::function<absl::Status()>;
+struct CudaCommand {
+  // What is put into another stream than the lane's is waited for by the next that is
+  // put into the lane's.
+  enum class Where : uint8_t { kLane, kAhead };
+  Where where{};
+  // Puts one entry into a stream. Errors: what CUDA said.
+  std::function<absl::Status()> put;
+};
 
-// Entries of a lane's streams that have not ended, at most.
+// Entries of a lane's streams that are not known to have ended, at most.
 inline constexpr size_t kMaxStreamEntries = 768;
+// A mark comes behind so many, once the lane has waited for what is ahead.
+// REQUIRES of a lane's commands: fewer than kMaxStreamEntries ahead in a row.
+inline constexpr size_t kMarkedEntries = 128;
 
 // One thread at a time. The context is entered by the caller of what calls CUDA: Open(),
 // Feed(), Observe(), Quiet(), Abandon() and the destructor.
@@ -39,7 +49,7 @@ class CudaLane {
     // Of someone else, who keeps it; nullopt: one of its own.
     std::optional<cudaStream_t> stream;
     int priority = 0;  // CUDA's; of kernels only, copies have none.
-    // Where ends are written, as the host and as the GPU see it. Of nobody else, 0 now.
+    // Where marks are written, as the host and as the GPU see it. Of nobody else, 0 now.
     SignalWord* word = nullptr;
     CUdeviceptr word_on_device = 0;
   };
@@ -62,7 +72,7 @@ class CudaLane {
     kWord,  // Its time is taken by the host, as it sees the ends.
     kCopy,  // By events on the device. REQUIRES: the stream is the lane's own.
   };
-  // REQUIRES: not full.
+  // REQUIRES: not full, and there are commands.
   Ticket Add(Kind kind, std::vector<CudaCommand> commands, absl::Time now);
   // Observe() or Feed() would do something.
   bool HasNews() const;
@@ -85,6 +95,11 @@ class CudaLane {
     absl::Time submitted;
     std::vector<CudaCommand> commands;  // Emptied when all are in the stream.
     size_t fed = 0;
+    uint64_t end_mark = ~uint64_t{0};  // Known when all are.
+  };
+  struct Mark {
+    uint64_t number = 0;
+    size_t entries = 0;  // Up to it, from the one before.
   };
   struct Span {
     cudaEvent_t begin = nullptr;
@@ -93,6 +108,7 @@ class CudaLane {
   CudaLane(const CudaDriver& driver, const Options& options)
       : driver_(driver), options_(options), stream_(options.stream.value_or(nullptr)) {}
   absl::Status CreateStream();
+  absl::Status AddMark();
   void End(absl::Time now, const absl::Status& status);
   absl::Duration TimeOf(const Operation& operation, absl::Time now) const;
 
@@ -104,7 +120,11 @@ class CudaLane {
   uint64_t done_ = 0;
   std::deque<Operation> operations_;  // Not ended.
   size_t fed_operations_ = 0;         // Of these, wholly in the stream.
-  size_t entries_ = 0;                // In the stream, of operations that have not ended.
+  size_t entries_ = 0;                // In the stream, not known to have ended.
+  size_t unmarked_ = 0;               // Of these, behind the last mark.
+  std::deque<Mark> marks_;            // In the stream.
+  uint64_t last_mark_ = 0;
+  uint64_t seen_mark_ = 0;
   std::deque<Completion> ended_;
   absl::Time last_change_ = absl::InfinitePast();  // An end, or an addition when idle.
 };

@@ -10,16 +10,8 @@
 namespace kvtier {
 namespace {
 
-CudaCommand Record(cudaEvent_t event, cudaStream_t stream) {
-  return [event, stream] { return CudaStatus("cudaEventRecord", cudaEventRecord(event, stream)); };
-}
-
-// Waits for nothing if the event was never recorded.
-CudaCommand WaitFor(cudaEvent_t event, cudaStream_t stream) {
-  return [event, stream] {
-    return CudaStatus("cudaStreamWaitEvent", cudaStreamWaitEvent(stream, event, 0));
-  };
-}
+constexpr auto kLane = CudaCommand::Where::kLane;
+constexpr auto kAhead = CudaCommand::Where::kAhead;
 
 absl::Status CreateEvent(cudaEvent_t* event) {
   return CudaStatus("cudaEventCreateWithFlags",
@@ -64,7 +56,7 @@ absl::Status CudaStaging::Allocate() {
 
 absl::Status CudaStaging::LoadKernel() {
   *list(0) = {.runs = 0};
-  KVT_RETURN_IF_ERROR(Launch({list(0), 1}, ahead_)());
+  KVT_RETURN_IF_ERROR(Launch({list(0), 1}, kAhead).put());
   return CudaStatus("cudaStreamSynchronize", cudaStreamSynchronize(ahead_));
 }
 
@@ -91,21 +83,33 @@ kernels::StridedSegment* CudaStaging::list(size_t place) const {
   return lists_ + place * kMaxStagedPieces;
 }
 
-CudaCommand CudaStaging::Launch(Segments segments, cudaStream_t stream) const {
+CudaCommand CudaStaging::Launch(Segments segments, CudaCommand::Where where) const {
   const kernels::CopySegmentsLaunch launch = {
       .segments = lists_on_device_ + (segments.data() - lists_),
       .count = static_cast<uint32_t>(segments.size()),
       .thread_blocks = kCopyThreadBlocks,
-      .stream = stream};
-  return [launch] {
-    // A launch is told by the thread's last error: not by that of somebody else before.
-    (void)cudaGetLastError();
-    return CudaStatus("the copying kernel",
-                      static_cast<cudaError_t>(kernels::CopySegmentsOnDevice(launch)));
-  };
+      .stream = stream(where)};
+  return {where, [launch] {
+            // A launch is told by the thread's last error: not by that of somebody else before.
+            (void)cudaGetLastError();
+            return CudaStatus("the copying kernel",
+                              static_cast<cudaError_t>(kernels::CopySegmentsOnDevice(launch)));
+          }};
 }
 
-CudaCommand CudaStaging::Fence() { return Record(awaited_, options_.lane); }
+CudaCommand CudaStaging::Record(cudaEvent_t event, CudaCommand::Where where) const {
+  return {where, [event, stream = stream(where)] {
+            return CudaStatus("cudaEventRecord", cudaEventRecord(event, stream));
+          }};
+}
+
+CudaCommand CudaStaging::WaitFor(cudaEvent_t event, CudaCommand::Where where) const {
+  return {where, [event, stream = stream(where)] {
+            return CudaStatus("cudaStreamWaitEvent", cudaStreamWaitEvent(stream, event, 0));
+          }};
+}
+
+CudaCommand CudaStaging::Fence() { return Record(awaited_, kLane); }
 
 std::vector<CudaCommand> CudaStaging::Direct(const CopyBatch& batch, const CudaHostMemory& host,
                                              size_t place) {
@@ -120,7 +124,7 @@ std::vector<CudaCommand> CudaStaging::Direct(const CopyBatch& batch, const CudaH
                .destination = onboard ? near : far,
                .run_bytes = segment.bytes};
   }
-  commands.push_back(Launch({list(place), next}, options_.lane));
+  commands.push_back(Launch({list(place), next}, kLane));
   return commands;
 }
 
@@ -131,10 +135,15 @@ absl::StatusOr<std::vector<CudaCommand>> CudaStaging::Staged(const CopyBatch& ba
   KVT_ASSIGN_OR_RETURN(const std::vector<StagedPortion> portions,
                        PlanStaging(batch.segments, joins));
   const bool onboard = batch.direction == CopyDirection::kHostToDevice;
-  const CudaCopies::Options copying = {.calls = options_.calls,
+  // What is filled ahead, and what empties it in the lane.
+  const auto where_runs = onboard ? kAhead : kLane;
+  const auto where_pieces = onboard ? kLane : kAhead;
+  const CudaCopies::Options copying = {.where = where_runs,
+                                       .stream = stream(where_runs),
+                                       .calls = options_.calls,
                                        .early_source = onboard && batch.early_source};
   std::vector<CudaCommand> commands;
-  if (!copying.early_source) commands.push_back(WaitFor(awaited_, ahead_));
+  if (!copying.early_source) commands.push_back(WaitFor(awaited_, kAhead));
   kernels::StridedSegment* next = list(place);
   for (const StagedPortion& portion : portions) {
     const Buffer& buffer = buffers_[next_buffer_++ % kStagingBuffers];
@@ -152,18 +161,15 @@ absl::StatusOr<std::vector<CudaCommand>> CudaStaging::Staged(const CopyBatch& ba
       std::byte* const staged = buffer.memory + run.buffer_offset;
       copies.Add(onboard ? staged : far, onboard ? far : staged, run.bytes);
     }
-    const auto move_pieces = [&](cudaStream_t stream) {
-      commands.push_back(Launch({first, next}, stream));
-    };
-    const auto move_runs = [&](cudaStream_t stream) {
-      std::move(copies).AppendTo(&commands, stream, copying);
-    };
-    commands.push_back(WaitFor(buffer.emptied, ahead_));
-    onboard ? move_runs(ahead_) : move_pieces(ahead_);
-    commands.push_back(Record(buffer.filled, ahead_));
-    commands.push_back(WaitFor(buffer.filled, options_.lane));
-    onboard ? move_pieces(options_.lane) : move_runs(options_.lane);
-    commands.push_back(Record(buffer.emptied, options_.lane));
+    const CudaCommand move_pieces = Launch({first, next}, where_pieces);
+    commands.push_back(WaitFor(buffer.emptied, kAhead));
+    if (!onboard) commands.push_back(move_pieces);
+    if (onboard) std::move(copies).AppendTo(&commands, copying);
+    commands.push_back(Record(buffer.filled, kAhead));
+    commands.push_back(WaitFor(buffer.filled, kLane));
+    if (onboard) commands.push_back(move_pieces);
+    if (!onboard) std::move(copies).AppendTo(&commands, copying);
+    commands.push_back(Record(buffer.emptied, kLane));
   }
   return commands;
 }

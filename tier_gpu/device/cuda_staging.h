@@ -69,7 +69,13 @@ class CudaStaging {
   // Where an operation's list begins, for the host.
   kernels::StridedSegment* list(size_t place) const;
   // A launch over `segments`, which lie in the lists.
-  CudaCommand Launch(Segments segments, cudaStream_t stream) const;
+  CudaCommand Launch(Segments segments, CudaCommand::Where where) const;
+  CudaCommand Record(cudaEvent_t event, CudaCommand::Where where) const;
+  // Waits for nothing if the event was never recorded.
+  CudaCommand WaitFor(cudaEvent_t event, CudaCommand::Where where) const;
+  cudaStream_t stream(CudaCommand::Where where) const {
+    return where == CudaCommand::Where::kLane ? options_.lane : ahead_;
+  }
 
   const Options options_;
   cudaStream_t ahead_ = nullptr;

@@ -27,7 +27,8 @@ class Plan {
       std::byte* const host = segment.host + done;
       bool goes_on = GoesOn(host);
       if (!goes_on) used_ = AlignedUp(used_);
-      if (portions.empty() || used_ >= portion_bytes_) {
+      if (portions.empty() || used_ >= portion_bytes_ ||
+          (!goes_on && portions.back().runs.size() == kMaxPortionRuns)) {
         portions.emplace_back();
         used_ = 0;
         goes_on = false;

@@ -39,6 +39,8 @@ inline constexpr uint64_t kStagingBufferBytes = uint64_t{8} << 20;
 // A batch of kMaxCopyBytes is four of these: the first is on the link while the second
 // is gathered.
 inline constexpr uint64_t kMinPortionBytes = uint64_t{1} << 20;
+// Of one portion: they may be a call, and an entry of a stream, each.
+inline constexpr size_t kMaxPortionRuns = 128;
 // Of one batch: 1 GiB in whole buffers.
 inline constexpr size_t kMaxPortions = 128;
 // Every cut makes one piece more.
