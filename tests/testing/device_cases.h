@@ -137,10 +137,11 @@ TEST_P(DeviceTest, ASignalIsSeenByTheHostAfterWhatWasAhead) {
 
 // The sources of a path that works ahead of its lane must not be read ahead of the word.
 TEST_P(DeviceTest, WhatAWordStandsForIsReadBehindIt) {
+  uint64_t seed = 0;
   for (const CopyPath path : kPaths) {
     page_->word(0)->store(0);
     page_->word(1)->store(0);
-    FillWithNoise(1, host(0, 64 * kKiB));
+    FillWithNoise(++seed, host(0, 64 * kKiB));
     const CopySegment there = Segment(0, host(0, 64 * kKiB));
     const CopySegment back = Segment(0, host(kArenaBytes / 2, 64 * kKiB));
     Must(device_->Await(Lane::kOffload, page_->word(1), 1));
@@ -149,7 +150,7 @@ TEST_P(DeviceTest, WhatAWordStandsForIsReadBehindIt) {
     Must(Submit(kIn, {&there, 1}, path));
     Must(device_->Signal(Lane::kOnboard, page_->word(1), 1));
     EXPECT_EQ(device_->Drain(absl::Milliseconds(20)).code(), absl::StatusCode::kDeadlineExceeded);
-    FillWithNoise(2, host(0, 64 * kKiB));
+    FillWithNoise(++seed, host(0, 64 * kKiB));
     device_->Raise(page_->word(0), 1);
     Finish();
     EXPECT_TRUE(std::ranges::equal(host(0, 64 * kKiB), host(kArenaBytes / 2, 64 * kKiB)));
