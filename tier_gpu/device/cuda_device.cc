@@ -162,8 +162,10 @@ CudaDevice::~CudaDevice() {
     Log(LogLevel::kWarning, absl::StrCat(name_,
                                          ": something still runs at the end; what it uses "
                                          "stays until the process ends"));
+    // NOLINTBEGIN(bugprone-unused-return-value): they stay.
     for (auto& staging : staging_) (void)staging.release();
     for (auto& lane : lanes_) (void)lane.release();
+    // NOLINTEND(bugprone-unused-return-value)
     return;
   }
   for (auto& staging : staging_) staging.reset();

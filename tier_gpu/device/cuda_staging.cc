@@ -1,6 +1,7 @@
 #include "tier_gpu/device/cuda_staging.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -135,9 +136,7 @@ absl::StatusOr<std::vector<CudaCommand>> CudaStaging::Staged(const CopyBatch& ba
   KVT_ASSIGN_OR_RETURN(const std::vector<StagedPortion> portions,
                        PlanStaging(batch.segments, joins));
   const bool onboard = batch.direction == CopyDirection::kHostToDevice;
-  // What is filled ahead, and what empties it in the lane.
   const auto where_runs = onboard ? kAhead : kLane;
-  const auto where_pieces = onboard ? kLane : kAhead;
   const CudaCopies::Options copying = {.where = where_runs,
                                        .stream = stream(where_runs),
                                        .calls = options_.calls,
@@ -161,15 +160,14 @@ absl::StatusOr<std::vector<CudaCommand>> CudaStaging::Staged(const CopyBatch& ba
       std::byte* const staged = buffer.memory + run.buffer_offset;
       copies.Add(onboard ? staged : far, onboard ? far : staged, run.bytes);
     }
-    const CudaCommand move_pieces = Launch({first, next}, where_pieces);
-    commands.push_back(WaitFor(buffer.emptied, kAhead));
-    if (!onboard) commands.push_back(move_pieces);
-    if (onboard) std::move(copies).AppendTo(&commands, copying);
-    commands.push_back(Record(buffer.filled, kAhead));
-    commands.push_back(WaitFor(buffer.filled, kLane));
-    if (onboard) commands.push_back(move_pieces);
-    if (!onboard) std::move(copies).AppendTo(&commands, copying);
-    commands.push_back(Record(buffer.emptied, kLane));
+    std::vector<CudaCommand> fill = {WaitFor(buffer.emptied, kAhead)};
+    std::vector<CudaCommand> empty = {WaitFor(buffer.filled, kLane)};
+    std::move(copies).AppendTo(onboard ? &fill : &empty, copying);
+    (onboard ? empty : fill).push_back(Launch({first, next}, onboard ? kLane : kAhead));
+    fill.push_back(Record(buffer.filled, kAhead));
+    empty.push_back(Record(buffer.emptied, kLane));
+    std::ranges::move(fill, std::back_inserter(commands));
+    std::ranges::move(empty, std::back_inserter(commands));
   }
   return commands;
 }
