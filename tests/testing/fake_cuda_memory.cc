@@ -40,13 +40,16 @@ Memory& memory() {
 
 thread_local CUcontext current = nullptr;
 thread_local cudaError_t last_error = cudaSuccess;
-CUcontext const kPrimary = reinterpret_cast<CUcontext>(uint64_t{1});
+int primary = 0;
+CUcontext const kPrimary = reinterpret_cast<CUcontext>(&primary);
 
+// NOLINTBEGIN(performance-no-int-to-ptr): a device's address is a number to the host.
 void* DeviceSide(const void* host) {
   return reinterpret_cast<void*>(reinterpret_cast<uint64_t>(host) + kDeviceSide);
 }
 
 void* HostAddress(CUdeviceptr device) { return reinterpret_cast<void*>(device - kDeviceSide); }
+// NOLINTEND(performance-no-int-to-ptr)
 
 // Every call that works on the GPU needs its context.
 cudaError_t InContext() {
@@ -186,7 +189,7 @@ cudaError_t Answer(cudaError_t error) {
 
 std::byte* HostSide(const void* device) {
   const auto* const host =
-      reinterpret_cast<const std::byte*>(reinterpret_cast<uint64_t>(device) - kDeviceSide);
+      static_cast<const std::byte*>(HostAddress(reinterpret_cast<CUdeviceptr>(device)));
   const std::lock_guard lock(memory().mu);
   const auto after = memory().seen.upper_bound(host);
   KVT_CHECK(after != memory().seen.begin());
@@ -275,7 +278,9 @@ cudaError_t cudaHostRegister(void* host, size_t bytes, unsigned int) {
   {
     const std::lock_guard lock(fake::memory().mu);
     uint64_t& fail_in = fake::memory().fail_registration_in;
-    if (fail_in > 0 && --fail_in == 0) return fake::Answer(cudaErrorMemoryAllocation);
+    const bool fails = fail_in == 1;
+    if (fail_in > 0) --fail_in;
+    if (fails) return fake::Answer(cudaErrorMemoryAllocation);
     fake::memory().registered += bytes;
   }
   fake::AddRegistered(host, bytes);

@@ -133,6 +133,10 @@ cudaError_t EnqueueMove(void* stream, std::function<void()> move) {
   });
 }
 
+std::byte* HostSideOf(CUdeviceptr at) {
+  return HostSide(reinterpret_cast<void*>(at));  // NOLINT(performance-no-int-to-ptr)
+}
+
 void Move(void* destination, const void* source, size_t bytes) {
   std::memcpy(HostSide(destination), HostSide(source), bytes);
 }
@@ -146,7 +150,7 @@ cudaError_t Lost() {
 
 CUresult WriteWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags) {
   KVT_CHECK(flags == CU_STREAM_WRITE_VALUE_DEFAULT);
-  auto* const word = reinterpret_cast<SignalWord*>(HostSide(reinterpret_cast<void*>(at)));
+  auto* const word = reinterpret_cast<SignalWord*>(HostSideOf(at));
   const cudaError_t error = Enqueue(stream, [word, value] {
     word->store(value);
     return true;
@@ -156,7 +160,7 @@ CUresult WriteWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned i
 
 CUresult WaitForWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags) {
   KVT_CHECK(flags == CU_STREAM_WAIT_VALUE_GEQ);
-  const auto* const word = reinterpret_cast<SignalWord*>(HostSide(reinterpret_cast<void*>(at)));
+  const auto* const word = reinterpret_cast<SignalWord*>(HostSideOf(at));
   // Cyclic, as the driver's.
   const cudaError_t error =
       Enqueue(stream, [word, value] { return static_cast<int64_t>(word->load() - value) >= 0; });

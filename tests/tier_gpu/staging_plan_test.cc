@@ -88,6 +88,7 @@ TEST(StagingPlanTest, NoSegmentsAreNoPortions) {
 
 TEST(StagingPlanTest, MoreBuffersThanABatchMayFillAreRefused) {
   // Nothing is read: a plan is about addresses.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   auto* const nowhere = reinterpret_cast<std::byte*>(uint64_t{1} << 40);
   const uint64_t most = kMaxPortions * kStagingBufferBytes;
   const std::vector<CopySegment> fits = {{0, nowhere, most}};
