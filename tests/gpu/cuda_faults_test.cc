@@ -136,15 +136,18 @@ TEST_F(CudaFaultsTest, AClosedDeviceGivesHostMemoryBack) {
 }
 
 TEST_F(CudaFaultsTest, ADeviceWhoseLaneWaitsIsClosedAllTheSame) {
-  ASSERT_EQ(device_->Unpin(arena_.bytes()), absl::OkStatus());
-  ASSERT_TRUE(device_->Await(Lane::kOnboard, page_->word(0), 1).ok());
-  region_.reset();
-  device_.reset();
-  EXPECT_GT(fake_cuda::RegisteredBytes(), registered_before_)
-      << "what still waits keeps what it uses";
-  page_->Release(0, 1);
-  // Registered until the process ends.
-  (void)page_.release();  // NOLINT(bugprone-unused-return-value)
+  for (const Lane lane : {Lane::kOnboard, Lane::kCompute}) {
+    region_.reset();
+    device_ = *OpenCudaDevice({.compute_stream = nullptr}, &clock_);
+    // Registered until the process ends.
+    const SignalPage* const page = SignalPage::Create()->release();
+    const uint64_t before = fake_cuda::RegisteredBytes();
+    ASSERT_EQ(device_->Pin(page->bytes()), absl::OkStatus());
+    ASSERT_TRUE(device_->Await(lane, page->word(0), 1).ok());
+    device_.reset();
+    EXPECT_GT(fake_cuda::RegisteredBytes(), before) << "what still waits keeps what it uses";
+    page->Release(0, 1);
+  }
 }
 
 }  // namespace

@@ -176,6 +176,9 @@ CudaDevice::~CudaDevice() {
 }
 
 bool CudaDevice::Quiet() const {
+  // After an error of CUDA's nothing runs any more, in any stream.
+  const CudaLane* const first = lanes_.front().get();
+  if (first != nullptr && !first->Failure().ok()) return true;
   return std::ranges::all_of(lanes_, [](const auto& lane) { return !lane || lane->Quiet(); }) &&
          std::ranges::all_of(staging_, [](const auto& ring) { return !ring || ring->Quiet(); });
 }
@@ -352,10 +355,8 @@ void CudaDevice::FindErrors(absl::Time now) {
   asked_ = now;
   // Of any stream: an error ends all that the process runs on the GPU. Not of the
   // engine's, where asking could disturb the capture of a graph.
-  const cudaError_t error = cudaStreamQuery(lane(Lane::kOnboard).stream());
-  // Clears "not ready" too, or the next launch would report it.
-  const absl::Status status = CudaStatus("cudaStreamQuery", error);
-  if (error != cudaSuccess && error != cudaErrorNotReady) Lose(status);
+  const absl::Status failed = lane(Lane::kOnboard).Failure();
+  if (!failed.ok()) Lose(failed);
 }
 
 void CudaDevice::AbandonWhenQuiet(absl::Time now) {

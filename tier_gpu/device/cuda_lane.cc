@@ -142,10 +142,18 @@ absl::Duration CudaLane::Silence(absl::Time now) const {
 }
 
 bool CudaLane::Quiet() const {
-  if (options_.stream || stream_ == nullptr) return true;
+  if (options_.stream) return options_.word->load(std::memory_order_acquire) >= last_mark_;
+  if (stream_ == nullptr) return true;
   const cudaError_t error = cudaStreamQuery(stream_);
   if (error != cudaSuccess) (void)cudaGetLastError();
   return error != cudaErrorNotReady;
+}
+
+absl::Status CudaLane::Failure() const {
+  const cudaError_t error = cudaStreamQuery(stream_);
+  // Clears "not ready" too, or the next launch would report it.
+  const absl::Status status = CudaStatus("cudaStreamQuery", error);
+  return error == cudaErrorNotReady ? absl::OkStatus() : status;
 }
 
 void CudaLane::Abandon(absl::Time now, const absl::Status& status) {

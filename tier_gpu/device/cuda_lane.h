@@ -41,7 +41,7 @@ inline constexpr size_t kMaxStreamEntries = 768;
 inline constexpr size_t kMarkedEntries = 128;
 
 // One thread at a time. The context is entered by the caller of what calls CUDA: Open(),
-// Feed(), Observe(), Quiet(), Abandon() and the destructor.
+// Feed(), Observe(), Quiet(), Failure(), Abandon() and the destructor.
 class CudaLane {
  public:
   struct Options {
@@ -72,7 +72,7 @@ class CudaLane {
     kWord,  // Its time is taken by the host, as it sees the ends.
     kCopy,  // By events on the device. REQUIRES: the stream is the lane's own.
   };
-  // REQUIRES: not full, and there are commands.
+  // REQUIRES: not full; a kWord has commands.
   Ticket Add(Kind kind, std::vector<CudaCommand> commands, absl::Time now);
   // Observe() or Feed() would do something.
   bool HasNews() const;
@@ -83,9 +83,12 @@ class CudaLane {
   bool TakeEnded(Completion* completion);
   // Since something happened here; zero when it is idle.
   absl::Duration Silence(absl::Time now) const;
-  // False: something still runs in the stream. CUDA's error that ended it: true. Always
-  // true of someone else's stream: asking could disturb a capture.
+  // False: something of ours still runs in the stream. CUDA's error that ended it: true.
+  // Someone else's stream is judged by its marks: asking could disturb a capture.
   bool Quiet() const;
+  // What CUDA says has failed, of this stream or, as errors are sticky, of any other.
+  // REQUIRES: the stream is the lane's own.
+  absl::Status Failure() const;
   // Everything that has not ended ends with `status` now.
   void Abandon(absl::Time now, const absl::Status& status);
 

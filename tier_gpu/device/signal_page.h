@@ -40,7 +40,9 @@ class SignalPage {
 
   // REQUIRES: index < kSignalWords.
   SignalWord* word(size_t index) const;
-  // Who waits for any of these words goes on. For the words of a process that died.
+  // Who waits for any of these words goes on. For the words of a process that died. Its
+  // GPU may still make a last write, and a word goes down again: whoever releases does so
+  // until nobody waits.
   void Release(size_t first, size_t count) const;
   // To be given to another process by SCM_RIGHTS; owned by the page.
   int descriptor() const { return descriptor_; }
