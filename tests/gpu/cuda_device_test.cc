@@ -1,81 +1,77 @@
-// The CUDA form of the Device seam, on a GPU: the same promises as the emulated one.
-#include <gtest/gtest.h>
+// The promises of Device, kept by the CUDA form on a GPU.
+#include "tests/testing/device_cases.h"
+#include "tests/testing/region_cases.h"
+#ifdef KVTIER_HAVE_CUDA
+#include "tier_gpu/device/cuda_device.h"
+#endif
 
-#include <memory>
-#include <utility>
-#include <vector>
-
-#include "absl/synchronization/notification.h"
-#include "core/task_scope.h"
-#include "core/thread_executor.h"
-#include "tests/testing/blocks.h"
-#include "tier_gpu/device/open_device.h"
-#include "tier_gpu/gpu_pool.h"
-
-namespace kvtier {
+namespace kvtier::testing {
 namespace {
 
-constexpr uint64_t kSlot = uint64_t{2} << 20;
-constexpr size_t kSlots = 64;
+DeviceForm Cuda(const std::string& name, bool batched_calls) {
+  return {
+      .name = name,
+      .open = [batched_calls](const Clock* clock,
+                              uint64_t pin_chunk_bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
+#ifdef KVTIER_HAVE_CUDA
+        return OpenCudaDevice(
+            {.kernels = true, .batched_calls = batched_calls, .pin_chunk_bytes = pin_chunk_bytes},
+            clock);
+#else
+        (void)clock, (void)pin_chunk_bytes, (void)batched_calls;
+        return absl::UnavailableError("this build has no CUDA");
+#endif
+      }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceTest,
+                         ::testing::Values(Cuda("BatchedCalls", true), Cuda("SingleCalls", false)),
+                         [](const auto& info) { return info.param.name; });
+
+#ifdef KVTIER_HAVE_CUDA
 
 class CudaDeviceTest : public ::testing::Test {
  protected:
+  std::unique_ptr<Device> Open(const CudaOptions& options) {
+    auto device = OpenCudaDevice(options, &clock_);
+    return device.ok() ? *std::move(device) : nullptr;
+  }
   void SetUp() override {
-    auto device = OpenDevice("cuda:0", &executor_, &workers_);
+    const auto device = OpenCudaDevice({}, &clock_);
     if (!device.ok()) GTEST_SKIP() << "NOT TESTED: " << device.status();
-    device_ = *std::move(device);
   }
-  void TearDown() override { executor_.Stop(); }
-
-  static Task<void> Record(Task<absl::Status> copy, absl::Status* status,
-                           absl::Notification* done) {
-    *status = co_await copy;
-    done->Notify();
-  }
-  absl::Status Finish(Task<absl::Status> copy) {
-    absl::Status status;
-    absl::Notification done;
-    executor_.Post([&] { scope_.Spawn(Record(std::move(copy), &status, &done)); });
-    done.WaitForNotification();
-    return status;
-  }
-
-  ThreadExecutor executor_{"test"};
-  BytePool workers_{&executor_, "bytes", 1};
-  std::unique_ptr<Device> device_;
-  TaskScope scope_{&executor_};
+  MonotonicClock clock_;
 };
 
-TEST_F(CudaDeviceTest, WhatIsScatteredIsGatheredAgain) {
-  auto pool = GpuPool::Create(device_.get(), kSlots * kSlot, kSlot);
-  ASSERT_TRUE(pool.ok()) << pool.status();
-  EXPECT_GE((*pool)->fd(), 0);
-  std::vector<std::byte> host(2 * kSlots * kSlot);
-  ASSERT_EQ(device_->Pin(host), absl::OkStatus());
-  const auto in = std::span(host).first(kSlots * kSlot);
-  const auto out = std::span(host).last(kSlots * kSlot);
-  std::vector<GpuSlot> slots;
-  std::vector<GpuTransfer> there;
-  std::vector<GpuTransfer> back;
-  for (size_t i = 0; i < kSlots; ++i) {
-    slots.push_back(*(*pool)->Reserve());
-    testing::FillBlock(1, testing::TestEngineKey(i), in.subspan(i * kSlot, kSlot));
-    there.push_back({slots[i].offset(), in.subspan(i * kSlot, kSlot)});
-    back.push_back({slots[i].offset(), out.subspan(i * kSlot, kSlot)});
+TEST_F(CudaDeviceTest, WithoutKernelsOnlyTheCopyEnginesPathIsTaken) {
+  const std::unique_ptr<Device> device = Open({.kernels = false});
+  const auto region = device->CreateRegion({.handle_bytes = kHandleBytes}, 1);
+  ASSERT_TRUE(region.ok()) << region.status();
+  for (const CopyPath path : kPaths) {
+    EXPECT_EQ(
+        device->Submit({.path = path, .region = region->get()}).status().code(),
+        path == CopyPath::kBatch ? absl::StatusCode::kOk : absl::StatusCode::kInvalidArgument);
   }
-  ASSERT_EQ(Finish((*pool)->Scatter(there)), absl::OkStatus());
-  ASSERT_EQ(Finish((*pool)->Gather(back)), absl::OkStatus());
-  for (size_t i = 0; i < kSlots; ++i) {
-    EXPECT_TRUE(testing::HoldsBlock(1, testing::TestEngineKey(i), out.subspan(i * kSlot, kSlot)));
-  }
-  device_.reset();  // Before the memory it pinned.
 }
 
 TEST_F(CudaDeviceTest, MemoryThatIsNotThereIsResourceExhausted) {
-  const auto region = device_->CreateRegion(uint64_t{1} << 44);
-  EXPECT_EQ(region.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(device_->CreateRegion(kSlot).ok()) << "the device goes on";
+  const std::unique_ptr<Device> device = Open({});
+  EXPECT_EQ(device->CreateRegion({.handle_bytes = uint64_t{1} << 42}, 1).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(device->CreateRegion({.handle_bytes = kHandleBytes}, 1).ok());
+  EXPECT_EQ(device->state(), absl::OkStatus());
 }
 
+TEST_F(CudaDeviceTest, TheEnginesStreamSignalsAndWaits) {
+  const std::unique_ptr<SignalPage> page = *SignalPage::Create();
+  const std::unique_ptr<Device> device = Open({.compute_stream = nullptr});
+  ASSERT_EQ(device->Pin(page->bytes()), absl::OkStatus());
+  ASSERT_TRUE(device->Signal(Lane::kCompute, page->word(0), 1).ok());
+  ASSERT_TRUE(device->Await(Lane::kOnboard, page->word(0), 1).ok());
+  EXPECT_EQ(device->Drain(Patience(absl::Seconds(20))), absl::OkStatus());
+}
+
+#endif
+
 }  // namespace
-}  // namespace kvtier
+}  // namespace kvtier::testing

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/check.h"
-#include "tests/tier_gpu/device_rig.h"
+#include "tests/tier_gpu/emulated_rig.h"
 
 namespace kvtier {
 namespace {
@@ -24,7 +24,7 @@ class EmulatedDeviceTest : public ::testing::Test {
   }
   testing::SimTime time_;
   const LinkModel link_ = LinkModel::Pcie5();
-  DeviceRig rig_;
+  EmulatedRig rig_;
 };
 
 TEST_F(EmulatedDeviceTest, BytesComeBackAsTheyWent) {
@@ -197,7 +197,7 @@ TEST_F(EmulatedDeviceTest, ALostDeviceFailsWhatRunsWaitsAndComes) {
 }
 
 TEST_F(EmulatedDeviceTest, WhatAKilledProcessHadSubmittedDoesNotHappen) {
-  auto killed = std::make_unique<DeviceRig>(&time_);
+  auto killed = std::make_unique<EmulatedRig>(&time_);
   const std::vector<int> handles = {rig_.region()->descriptor(0)};
   auto shared = *killed->device().ImportRegion(rig_.region()->shape(), handles);
   Fill(killed->host(0), 9);
@@ -246,7 +246,7 @@ TEST_F(EmulatedDeviceTest, ABatchHoldsOnlySoManySegments) {
 // Where a batch of ten segments stands when half its time is over.
 std::vector<bool> HalfWay(uint64_t seed) {
   testing::SimTime time;
-  DeviceRig rig(&time, {.seed = seed});
+  EmulatedRig rig(&time, {.seed = seed});
   std::vector<CopySegment> segments;
   for (size_t i = 0; i < 10; ++i) {
     std::ranges::fill(rig.host(i), std::byte{1});

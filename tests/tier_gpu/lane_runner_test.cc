@@ -11,7 +11,7 @@
 #include "core/task_scope.h"
 #include "core/thread_executor.h"
 #include "tests/testing/sim_executor.h"
-#include "tests/tier_gpu/device_rig.h"
+#include "tests/tier_gpu/emulated_rig.h"
 
 namespace kvtier {
 namespace {
@@ -46,7 +46,7 @@ class LaneRunnerTest : public ::testing::Test {
 
   testing::SimTime time_;
   testing::SimExecutor executor_{&time_};
-  DeviceRig rig_{&time_};
+  EmulatedRig rig_{&time_};
   LaneRunner runner_{&rig_.device(), &executor_, &executor_};
   TaskScope scope_{&executor_};  // Last: its tasks are destroyed before what they use.
 };

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "core/clock.h"
-
 namespace kvtier {
 namespace {
 
@@ -12,7 +10,7 @@ class OpenDeviceTest : public ::testing::Test {
   absl::StatusOr<std::unique_ptr<Device>> Open(absl::string_view name) {
     return OpenDevice(name, &clock_);
   }
-  const MonotonicClock clock_;
+  MonotonicClock clock_;
 };
 
 TEST_F(OpenDeviceTest, EmulatedIsAlwaysThere) {

@@ -1,312 +1,429 @@
 #include "tier_gpu/device/cuda_device.h"
 
-#include <cuda.h>
-#include <cudaTypedefs.h>
-#include <cuda_runtime_api.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cstdint>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/memory/memory.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "core/check.h"
-#include "core/event.h"
+#include "core/log.h"
 #include "core/status_macros.h"
-#include "tier_gpu/device/copy_lane.h"
+#include "tier_gpu/device/cuda_copies.h"
+#include "tier_gpu/device/cuda_driver.h"
+#include "tier_gpu/device/cuda_host_memory.h"
+#include "tier_gpu/device/cuda_lane.h"
+#include "tier_gpu/device/cuda_region.h"
+#include "tier_gpu/device/cuda_staging.h"
 
 namespace kvtier {
 namespace {
 
-// One registration of 512 GiB or more fails on R580 drivers: its table of 4 KiB
-// pages outgrows an int.
-constexpr uint64_t kPinChunkBytes = uint64_t{16} << 30;
+// A portion of kMaxCopyBytes takes about 75 us on PCIe 5.0 x16. What takes longer is
+// looked at less often: an end is seen late by an eighth of the time it took.
+constexpr absl::Duration kMinPollInterval = absl::Microseconds(20);
+constexpr absl::Duration kMaxPollInterval = absl::Microseconds(500);
+// Words carry no errors. So often is CUDA asked when they stay as they are.
+constexpr absl::Duration kSilence = absl::Milliseconds(10);
+// What a lost device, or one that is closed, still runs may take so long.
+constexpr absl::Duration kPatience = absl::Seconds(1);
+constexpr absl::Duration kWaitInterval = absl::Microseconds(50);
 
-// A 2 MiB block takes about 40 us on PCIe 5.0 x16.
-constexpr absl::Duration kPollInterval = absl::Microseconds(20);
-
-absl::Status CudaError(const char* call, cudaError_t error) {
-  // Clears what is not sticky, or an unrelated later call would report it.
-  (void)cudaGetLastError();
-  const std::string text = absl::StrCat("CUDA: ", call, ": ", cudaGetErrorString(error));
-  if (error == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(text);
-  return absl::UnavailableError(text);
-}
-
-absl::Status DriverError(const char* call, CUresult error) {
-  const std::string text = absl::StrCat("CUDA driver: ", call, ": error ", error);
-  if (error == CUDA_ERROR_OUT_OF_MEMORY) return absl::ResourceExhaustedError(text);
-  return absl::UnavailableError(text);
-}
-
-// The driver's calls that the runtime does not wrap, found at run time.
-struct DriverCalls {
-  PFN_cuMemGetAllocationGranularity_v10020 get_granularity = nullptr;
-  PFN_cuMemAddressReserve_v10020 reserve = nullptr;
-  PFN_cuMemAddressFree_v10020 free_address = nullptr;
-  PFN_cuMemCreate_v10020 create = nullptr;
-  PFN_cuMemRelease_v10020 release = nullptr;
-  PFN_cuMemMap_v10020 map = nullptr;
-  PFN_cuMemUnmap_v10020 unmap = nullptr;
-  PFN_cuMemSetAccess_v10020 set_access = nullptr;
-  PFN_cuMemExportToShareableHandle_v10020 export_handle = nullptr;
+// The words by which lanes tell what has ended: page-locked, a cache line apart.
+struct alignas(64) EndWord {
+  SignalWord value;
 };
-
-template <typename Call>
-absl::Status FindCall(const char* name, Call* call) {
-  constexpr unsigned kCuda10_2 = 10020;
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result{};
-  const cudaError_t error =
-      cudaGetDriverEntryPointByVersion(name, &found, kCuda10_2, cudaEnableDefault, &result);
-  if (error != cudaSuccess) return CudaError(name, error);
-  if (found == nullptr || result != cudaDriverEntryPointSuccess) {
-    return absl::UnavailableError(absl::StrCat("CUDA: the driver has no ", name));
-  }
-  *call = reinterpret_cast<Call>(found);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<DriverCalls> FindDriverCalls() {
-  DriverCalls calls;
-  KVT_RETURN_IF_ERROR(FindCall("cuMemGetAllocationGranularity", &calls.get_granularity));
-  KVT_RETURN_IF_ERROR(FindCall("cuMemAddressReserve", &calls.reserve));
-  KVT_RETURN_IF_ERROR(FindCall("cuMemAddressFree", &calls.free_address));
-  KVT_RETURN_IF_ERROR(FindCall("cuMemCreate", &calls.create));
-  KVT_RETURN_IF_ERROR(FindCall("cuMemRelease", &calls.release));
-  KVT_RETURN_IF_ERROR(FindCall("cuMemMap", &calls.map));
-  KVT_RETURN_IF_ERROR(FindCall("cuMemUnmap", &calls.unmap));
-  KVT_RETURN_IF_ERROR(FindCall("cuMemSetAccess", &calls.set_access));
-  KVT_RETURN_IF_ERROR(FindCall("cuMemExportToShareableHandle", &calls.export_handle));
-  return calls;
-}
-
-class CudaRegion final : public DeviceRegion {
- public:
-  static absl::StatusOr<std::unique_ptr<CudaRegion>> Create(const DriverCalls& driver, int ordinal,
-                                                            uint64_t bytes) {
-    auto region = absl::WrapUnique(new CudaRegion(driver, ordinal));
-    KVT_RETURN_IF_ERROR(region->Allocate(bytes));
-    return region;
-  }
-  ~CudaRegion() override;
-  uint64_t bytes() const override { return bytes_; }
-  int fd() const override { return fd_; }
-  std::byte* address() const {
-    return reinterpret_cast<std::byte*>(address_);  // NOLINT(performance-no-int-to-ptr)
-  }
-
- private:
-  CudaRegion(const DriverCalls& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
-  absl::Status Allocate(uint64_t bytes);
-
-  const DriverCalls driver_;
-  const int ordinal_;
-  // Set by Allocate(), in this order; the destructor undoes those that were.
-  uint64_t bytes_ = 0;
-  CUmemGenericAllocationHandle handle_ = 0;
-  CUdeviceptr address_ = 0;
-  bool mapped_ = false;
-  int fd_ = -1;
-};
-
-absl::Status CudaRegion::Allocate(uint64_t bytes) {
-  CUmemAllocationProp prop{};
-  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = ordinal_};
-  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  size_t granularity = 0;
-  CUresult error = driver_.get_granularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
-  if (error != CUDA_SUCCESS) return DriverError("cuMemGetAllocationGranularity", error);
-  bytes_ = (bytes + granularity - 1) / granularity * granularity;
-
-  error = driver_.create(&handle_, bytes_, &prop, 0);
-  if (error != CUDA_SUCCESS) return DriverError("cuMemCreate", error);
-  error = driver_.reserve(&address_, bytes_, granularity, 0, 0);
-  if (error != CUDA_SUCCESS) return DriverError("cuMemAddressReserve", error);
-  error = driver_.map(address_, bytes_, 0, handle_, 0);
-  if (error != CUDA_SUCCESS) return DriverError("cuMemMap", error);
-  mapped_ = true;
-  CUmemAccessDesc access{};
-  access.location = prop.location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  error = driver_.set_access(address_, bytes_, &access, 1);
-  if (error != CUDA_SUCCESS) return DriverError("cuMemSetAccess", error);
-  error = driver_.export_handle(&fd_, handle_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-  if (error != CUDA_SUCCESS) return DriverError("cuMemExportToShareableHandle", error);
-  return absl::OkStatus();
-}
-
-// Nothing can be done about a driver that fails to take memory back, and after a
-// lost device every call fails.
-CudaRegion::~CudaRegion() {
-  (void)cudaSetDevice(ordinal_);
-  if (mapped_) (void)driver_.unmap(address_, bytes_);
-  if (address_ != 0) (void)driver_.free_address(address_, bytes_);
-  if (handle_ != 0) (void)driver_.release(handle_);
-  if (fd_ >= 0) close(fd_);
-}
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(Executor* executor, int ordinal, std::string name, const DriverCalls& driver)
-      : executor_(executor),
-        ordinal_(ordinal),
-        name_(std::move(name)),
+  CudaDevice(const CudaOptions& options, const Clock* clock, const CudaDriver& driver,
+             const CudaContext& context, std::string name)
+      : options_(options),
+        clock_(clock),
         driver_(driver),
-        lanes_{Lane(executor), Lane(executor)} {}
+        context_(context),
+        name_(std::move(name)),
+        host_(context, options.pin_chunk_bytes) {}
+  absl::Status Open();
   ~CudaDevice() override;
-  absl::Status CreateLanes();
 
   const std::string& name() const override { return name_; }
-  absl::StatusOr<std::unique_ptr<DeviceRegion>> CreateRegion(uint64_t bytes) override;
+  absl::Status state() const override;
+  absl::StatusOr<std::unique_ptr<DeviceRegion>> CreateRegion(const RegionShape& shape,
+                                                             size_t handles) override;
+  absl::StatusOr<std::unique_ptr<DeviceRegion>> ImportRegion(
+      const RegionShape& shape, std::span<const int> descriptors) override;
   absl::Status Pin(std::span<std::byte> host) override;
-  Task<absl::Status> Copy(CopyDirection direction, DeviceRegion* region,
-                          std::span<const CopySegment> segments) override;
+  absl::Status Unpin(std::span<std::byte> host) override;
+  absl::StatusOr<Ticket> Submit(const CopyBatch& batch) override;
+  absl::StatusOr<Ticket> Signal(Lane lane, SignalWord* word, uint64_t value) override;
+  absl::StatusOr<Ticket> Await(Lane lane, SignalWord* word, uint64_t value) override;
+  void Raise(SignalWord* word, uint64_t value) override;
+  bool Reached(const SignalWord& word, uint64_t value) override;
+  size_t Poll(std::span<Completion> ended) override;
+  absl::Time next_poll() const override;
+  absl::Status Drain(absl::Duration timeout) override;
 
  private:
-  struct Lane {
-    explicit Lane(Executor* executor) : line(executor) {}
-    CopyLane line;
-    cudaStream_t stream = nullptr;
-    cudaEvent_t done = nullptr;  // Of the batch whose turn it is.
-  };
-  // The lane's stream is empty but for batches whose tasks were destroyed, so
-  // kMaxCopySegments fit into what a stream queues (about 1,000) without blocking.
-  absl::Status Submit(const Lane& lane, CopyDirection direction, std::byte* memory,
-                      std::span<const CopySegment> segments);
-  // Makes the GPU current in this thread. Errors: kUnavailable, also when lost.
-  absl::Status Enter();
-  // Errors of copies are sticky in CUDA: after one, nothing works any more.
-  absl::Status Lose(const char* call, cudaError_t error);
+  CudaLane& lane(Lane lane) { return *lanes_[static_cast<size_t>(lane)]; }
+  // Null without kernels, and for kCompute.
+  CudaStaging* staging(Lane lane) { return staging_[static_cast<size_t>(lane)].get(); }
+  CudaCopies::Calls calls() const {
+    return options_.batched_calls ? CudaCopies::Calls::kBatched : CudaCopies::Calls::kSingle;
+  }
+  absl::Status OpenWords();
+  absl::Status CheckBatch(const CopyBatch& batch) const;
+  absl::Status CheckOpen(Lane lane);
+  absl::StatusOr<std::vector<CudaCommand>> CommandsOf(const CopyBatch& batch);
+  // Adds the operation, and feeds its lane. An error of that makes the device lost, and
+  // the operation ends as all others do.
+  Ticket Add(Lane lane, CudaLane::Kind kind, std::vector<CudaCommand> commands);
+  CUdeviceptr OnDevice(const SignalWord* word) const;
+  // Sees what has ended, feeds the lanes, and finds errors that no word tells.
+  void Advance();
+  bool AsksForErrors(absl::Time now) const;
+  void FindErrors(absl::Time now);
+  // Errors of CUDA's are sticky: after one, nothing works any more.
+  void Lose(const absl::Status& error);
+  // What was lost is still used by what runs, if the error was not CUDA's last word.
+  void AbandonWhenQuiet(absl::Time now);
+  bool Quiet() const;
+  bool idle() const;
 
-  Executor* const executor_;
-  const int ordinal_;
+  const CudaOptions options_;
+  const Clock* const clock_;
+  const CudaDriver driver_;
+  const CudaContext context_;
   const std::string name_;
-  const DriverCalls driver_;
-  std::array<Lane, 2> lanes_;  // By CopyDirection.
-  absl::Status state_;         // Not OK: lost, and why.
-  std::vector<std::byte*> pinned_;
+  CudaHostMemory host_;
+  EndWord* words_ = nullptr;  // kLanes of them.
+  std::array<std::unique_ptr<CudaLane>, kLanes> lanes_;
+  std::array<std::unique_ptr<CudaStaging>, kLanes> staging_;
+  absl::Time asked_ = absl::InfinitePast();  // CUDA, for errors.
+  absl::Time lost_at_ = absl::InfiniteFuture();
+  mutable absl::Mutex mu_;
+  absl::Status state_ ABSL_GUARDED_BY(mu_);
 };
 
-CudaDevice::~CudaDevice() {
-  // Ignored as in ~CudaRegion. Destroying a stream waits for nothing;
-  // unregistering waits for the copies that still use the memory.
-  (void)cudaSetDevice(ordinal_);
-  for (std::byte* chunk : pinned_) (void)cudaHostUnregister(chunk);
-  for (const Lane& lane : lanes_) {
-    if (lane.done != nullptr) (void)cudaEventDestroy(lane.done);
-    if (lane.stream != nullptr) (void)cudaStreamDestroy(lane.stream);
-  }
-}
-
-absl::Status CudaDevice::CreateLanes() {
-  for (Lane& lane : lanes_) {
-    cudaError_t error = cudaStreamCreateWithFlags(&lane.stream, cudaStreamNonBlocking);
-    if (error != cudaSuccess) return CudaError("cudaStreamCreateWithFlags", error);
-    error = cudaEventCreateWithFlags(&lane.done, cudaEventDisableTiming);
-    if (error != cudaSuccess) return CudaError("cudaEventCreateWithFlags", error);
+absl::Status CudaDevice::Open() {
+  const CudaScope scope(context_);
+  KVT_RETURN_IF_ERROR(OpenWords());
+  void* on_device = nullptr;
+  KVT_RETURN_IF_ERROR(
+      CudaStatus("cudaHostGetDevicePointer", cudaHostGetDevicePointer(&on_device, words_, 0)));
+  // What is onboarded is waited for, what is offloaded is not. Greater is a lower number.
+  int least = 0;
+  int greatest = 0;
+  KVT_RETURN_IF_ERROR(CudaStatus("cudaDeviceGetStreamPriorityRange",
+                                 cudaDeviceGetStreamPriorityRange(&least, &greatest)));
+  for (const Lane lane : {Lane::kOnboard, Lane::kOffload, Lane::kCompute}) {
+    const auto index = static_cast<size_t>(lane);
+    CudaLane::Options options = {
+        .lane = lane,
+        .priority = lane == Lane::kOnboard ? greatest : least,
+        .word = &words_[index].value,
+        .word_on_device = reinterpret_cast<CUdeviceptr>(on_device) + index * sizeof(EndWord)};
+    if (lane == Lane::kCompute && options_.compute_stream) {
+      options.stream = static_cast<cudaStream_t>(*options_.compute_stream);
+    }
+    KVT_ASSIGN_OR_RETURN(lanes_[index], CudaLane::Open(driver_, options));
+    if (lane == Lane::kCompute || !options_.kernels) continue;
+    KVT_ASSIGN_OR_RETURN(
+        staging_[index],
+        CudaStaging::Open({.direction = lane == Lane::kOnboard ? CopyDirection::kHostToDevice
+                                                               : CopyDirection::kDeviceToHost,
+                           .lane = lanes_[index]->stream(),
+                           .priority = options.priority,
+                           .calls = calls()}));
   }
   return absl::OkStatus();
 }
 
-absl::Status CudaDevice::Enter() {
-  KVT_RETURN_IF_ERROR(state_);
-  const cudaError_t error = cudaSetDevice(ordinal_);
-  return error == cudaSuccess ? absl::OkStatus() : Lose("cudaSetDevice", error);
+absl::Status CudaDevice::OpenWords() {
+  void* words = nullptr;
+  KVT_RETURN_IF_ERROR(
+      CudaStatus("cudaHostAlloc", cudaHostAlloc(&words, kLanes * sizeof(EndWord),
+                                                cudaHostAllocPortable | cudaHostAllocMapped)));
+  words_ = static_cast<EndWord*>(words);
+  for (size_t i = 0; i < kLanes; ++i) new (&words_[i]) EndWord{.value = 0};
+  return absl::OkStatus();
 }
 
-absl::Status CudaDevice::Lose(const char* call, cudaError_t error) {
-  const absl::Status status = CudaError(call, error);
-  state_ = absl::UnavailableError(absl::StrCat(name_, " is lost: ", std::string(status.message())));
+CudaDevice::~CudaDevice() {
+  const CudaScope scope(context_);
+  const absl::Time deadline = absl::Now() + kPatience;
+  while (!Quiet() && absl::Now() < deadline) absl::SleepFor(kWaitInterval);
+  if (!Quiet()) {
+    Log(LogLevel::kWarning, absl::StrCat(name_,
+                                         ": something still runs at the end; what it uses "
+                                         "stays until the process ends"));
+    // NOLINTBEGIN(bugprone-unused-return-value): they stay.
+    for (auto& staging : staging_) (void)staging.release();
+    for (auto& lane : lanes_) (void)lane.release();
+    // NOLINTEND(bugprone-unused-return-value)
+    return;
+  }
+  for (auto& staging : staging_) staging.reset();
+  for (auto& lane : lanes_) lane.reset();
+  host_.UnpinAll();
+  if (words_ != nullptr) (void)cudaFreeHost(words_);
+  (void)cudaGetLastError();
+}
+
+bool CudaDevice::Quiet() const {
+  // After an error of CUDA's nothing runs any more, in any stream.
+  const CudaLane* const first = lanes_.front().get();
+  if (first != nullptr && !first->Failure().ok()) return true;
+  return std::ranges::all_of(lanes_, [](const auto& lane) { return !lane || lane->Quiet(); }) &&
+         std::ranges::all_of(staging_, [](const auto& ring) { return !ring || ring->Quiet(); });
+}
+
+bool CudaDevice::idle() const {
+  return std::ranges::all_of(lanes_, [](const auto& lane) { return lane->idle(); });
+}
+
+absl::Status CudaDevice::state() const {
+  const absl::MutexLock lock(&mu_);
   return state_;
 }
 
-absl::StatusOr<std::unique_ptr<DeviceRegion>> CudaDevice::CreateRegion(uint64_t bytes) {
-  KVT_RETURN_IF_ERROR(Enter());
-  return CudaRegion::Create(driver_, ordinal_, bytes);
+void CudaDevice::Lose(const absl::Status& error) {
+  lost_at_ = std::min(lost_at_, clock_->Now());
+  const absl::MutexLock lock(&mu_);
+  if (!state_.ok()) return;
+  state_ = absl::UnavailableError(absl::StrCat(name_, " is lost: ", std::string(error.message())));
+  Log(LogLevel::kError, std::string(state_.message()));
+}
+
+absl::StatusOr<std::unique_ptr<DeviceRegion>> CudaDevice::CreateRegion(const RegionShape& shape,
+                                                                       size_t handles) {
+  KVT_RETURN_IF_ERROR(state());
+  KVT_ASSIGN_OR_RETURN(std::unique_ptr<CudaRegion> region,
+                       CudaRegion::Reserve(driver_, context_, shape));
+  for (size_t i = 0; i < handles; ++i) KVT_RETURN_IF_ERROR(region->Grow());
+  return region;
+}
+
+absl::StatusOr<std::unique_ptr<DeviceRegion>> CudaDevice::ImportRegion(
+    const RegionShape& shape, std::span<const int> descriptors) {
+  KVT_RETURN_IF_ERROR(state());
+  KVT_ASSIGN_OR_RETURN(std::unique_ptr<CudaRegion> region,
+                       CudaRegion::Reserve(driver_, context_, shape));
+  for (const int descriptor : descriptors) KVT_RETURN_IF_ERROR(region->GrowBy(descriptor));
+  return region;
 }
 
 absl::Status CudaDevice::Pin(std::span<std::byte> host) {
-  KVT_RETURN_IF_ERROR(Enter());
-  const size_t before = pinned_.size();
-  while (!host.empty()) {
-    const auto chunk = host.first(std::min<uint64_t>(host.size(), kPinChunkBytes));
-    const cudaError_t error =
-        cudaHostRegister(chunk.data(), chunk.size(), cudaHostRegisterPortable);
-    if (error != cudaSuccess) {
-      for (; pinned_.size() > before; pinned_.pop_back()) {
-        (void)cudaHostUnregister(pinned_.back());
-      }
-      const absl::Status status = CudaError("cudaHostRegister", error);
-      return absl::ResourceExhaustedError(
-          absl::StrCat("pinning ", chunk.size(), " bytes: ", std::string(status.message())));
-    }
-    pinned_.push_back(chunk.data());
-    host = host.subspan(chunk.size());
+  KVT_RETURN_IF_ERROR(state());
+  return host_.Pin(host);
+}
+
+absl::Status CudaDevice::Unpin(std::span<std::byte> host) { return host_.Unpin(host); }
+
+absl::Status CudaDevice::CheckBatch(const CopyBatch& batch) const {
+  KVT_RETURN_IF_ERROR(CheckSegments(batch.region->bytes(), batch.segments));
+  // A copy of memory that is not page-locked would be made by the caller, at once.
+  for (const CopySegment& segment : batch.segments) {
+    KVT_RETURN_IF_ERROR(host_.Check({segment.host, segment.bytes}));
+  }
+  if (batch.path != CopyPath::kBatch && !options_.kernels) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, " was opened without kernels; kBatch is what it copies by"));
   }
   return absl::OkStatus();
 }
 
-absl::Status CudaDevice::Submit(const Lane& lane, CopyDirection direction, std::byte* memory,
-                                std::span<const CopySegment> segments) {
-  for (const CopySegment& segment : segments) {
-    std::byte* const device = memory + segment.device_offset;
-    const cudaError_t error = direction == CopyDirection::kHostToDevice
-                                  ? cudaMemcpyAsync(device, segment.host, segment.bytes,
-                                                    cudaMemcpyHostToDevice, lane.stream)
-                                  : cudaMemcpyAsync(segment.host, device, segment.bytes,
-                                                    cudaMemcpyDeviceToHost, lane.stream);
-    if (error != cudaSuccess) return Lose("cudaMemcpyAsync", error);
-  }
-  const cudaError_t error = cudaEventRecord(lane.done, lane.stream);
-  return error == cudaSuccess ? absl::OkStatus() : Lose("cudaEventRecord", error);
+absl::Status CudaDevice::CheckOpen(Lane which) {
+  Advance();
+  KVT_RETURN_IF_ERROR(state());
+  if (!lane(which).full()) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat(name_, ": all ", kMaxLaneDepth, " places of the lane are taken"));
 }
 
-Task<absl::Status> CudaDevice::Copy(CopyDirection direction, DeviceRegion* region,
-                                    std::span<const CopySegment> segments) {
-  KVT_CHECK(executor_->OnExecutor());
-  auto* const mapped = dynamic_cast<CudaRegion*>(region);
-  KVT_CHECK(mapped != nullptr);
-  KVT_CO_RETURN_IF_ERROR(CheckSegments(mapped->bytes(), segments));
-  KVT_CO_RETURN_IF_ERROR(state_);
-  Lane& lane = lanes_[static_cast<size_t>(direction)];
-  KVT_CO_ASSIGN_OR_RETURN(CopyLane::Turn turn, lane.line.Join());
-  co_await turn.Begun();
-
-  KVT_CO_RETURN_IF_ERROR(Enter());
-  KVT_CO_RETURN_IF_ERROR(Submit(lane, direction, mapped->address(), segments));
-  while (true) {
-    const cudaError_t progress = cudaEventQuery(lane.done);
-    if (progress == cudaSuccess) co_return absl::OkStatus();
-    if (progress != cudaErrorNotReady) co_return Lose("a copy", progress);
-    co_await SleepUntil(executor_, executor_->Now() + kPollInterval);
+absl::StatusOr<std::vector<CudaCommand>> CudaDevice::CommandsOf(const CopyBatch& batch) {
+  const Lane which = LaneOf(batch.direction);
+  const size_t place = lane(which).next_place();
+  if (batch.path == CopyPath::kStaged) return staging(which)->Staged(batch, host_, place);
+  if (batch.path == CopyPath::kDirect) return staging(which)->Direct(batch, host_, place);
+  const bool onboard = batch.direction == CopyDirection::kHostToDevice;
+  CudaCopies copies;
+  for (const CopySegment& segment : batch.segments) {
+    std::byte* const far = host_.DeviceAddress(segment.host);
+    std::byte* const near = batch.region->address() + segment.device_offset;
+    copies.Add(onboard ? near : far, onboard ? far : near, segment.bytes);
   }
+  std::vector<CudaCommand> commands;
+  std::move(copies).AppendTo(&commands, {.where = CudaCommand::Where::kLane,
+                                         .stream = lane(which).stream(),
+                                         .calls = calls(),
+                                         .early_source = onboard && batch.early_source});
+  return commands;
+}
+
+Ticket CudaDevice::Add(Lane which, CudaLane::Kind kind, std::vector<CudaCommand> commands) {
+  const Ticket ticket = lane(which).Add(kind, std::move(commands), clock_->Now());
+  const absl::Status fed = lane(which).Feed();
+  if (!fed.ok()) Lose(fed);
+  return ticket;
+}
+
+absl::StatusOr<Ticket> CudaDevice::Submit(const CopyBatch& batch) {
+  KVT_RETURN_IF_ERROR(CheckBatch(batch));
+  const Lane which = LaneOf(batch.direction);
+  KVT_RETURN_IF_ERROR(CheckOpen(which));
+  KVT_ASSIGN_OR_RETURN(std::vector<CudaCommand> commands, CommandsOf(batch));
+  const CudaScope scope(context_);
+  return Add(which, CudaLane::Kind::kCopy, std::move(commands));
+}
+
+CUdeviceptr CudaDevice::OnDevice(const SignalWord* word) const {
+  KVT_CHECK(host_.Check(std::as_bytes(std::span(word, 1))).ok());
+  return reinterpret_cast<CUdeviceptr>(host_.DeviceAddress(word));
+}
+
+absl::StatusOr<Ticket> CudaDevice::Signal(Lane which, SignalWord* word, uint64_t value) {
+  KVT_CHECK(value <= kReleased);
+  KVT_RETURN_IF_ERROR(CheckOpen(which));
+  const CudaScope scope(context_);
+  // Its default flags make what the lane wrote before visible to who sees the word. After
+  // an error, CUDA runs nothing more in any stream: the word stays.
+  return Add(which, CudaLane::Kind::kWord,
+             {{CudaCommand::Where::kLane,
+               [this, stream = lane(which).stream(), at = OnDevice(word), value] {
+                 return driver_.Status(
+                     "cuStreamWriteValue64",
+                     driver_.write_word(stream, at, value, CU_STREAM_WRITE_VALUE_DEFAULT));
+               }}});
+}
+
+absl::StatusOr<Ticket> CudaDevice::Await(Lane which, SignalWord* word, uint64_t value) {
+  KVT_CHECK(value <= kReleased);
+  KVT_RETURN_IF_ERROR(CheckOpen(which));
+  const CudaScope scope(context_);
+  // Without CU_STREAM_WAIT_VALUE_FLUSH, which is for memory of the GPU that others write
+  // over the link behind its back: all that we wait for was written by a GPU's streams, or
+  // lies in host memory.
+  std::vector<CudaCommand> commands;
+  commands.push_back({CudaCommand::Where::kLane,
+                      [this, stream = lane(which).stream(), at = OnDevice(word), value] {
+                        return driver_.Status(
+                            "cuStreamWaitValue64",
+                            driver_.wait_word(stream, at, value, CU_STREAM_WAIT_VALUE_GEQ));
+                      }});
+  if (staging(which) != nullptr) commands.push_back(staging(which)->Fence());
+  return Add(which, CudaLane::Kind::kWord, std::move(commands));
+}
+
+void CudaDevice::Raise(SignalWord* word, uint64_t value) {
+  // Pairs with whoever waits: a stream, or an acquire.
+  word->store(value, std::memory_order_release);
+}
+
+bool CudaDevice::Reached(const SignalWord& word, uint64_t value) {
+  return word.load(std::memory_order_acquire) >= value;
+}
+
+void CudaDevice::Advance() {
+  const absl::Time now = clock_->Now();
+  const bool healthy = state().ok();
+  const bool news = std::ranges::any_of(lanes_, [](const auto& lane) { return lane->HasNews(); });
+  // Most polls see nothing new, and make no call.
+  if (healthy && !news && !AsksForErrors(now)) return;
+  const CudaScope scope(context_);
+  for (const auto& lane : lanes_) lane->Observe(now);
+  if (!healthy) return AbandonWhenQuiet(now);
+  for (const auto& lane : lanes_) {
+    const absl::Status fed = lane->Feed();
+    if (!fed.ok()) return Lose(fed);
+  }
+  if (AsksForErrors(now)) FindErrors(now);
+}
+
+bool CudaDevice::AsksForErrors(absl::Time now) const {
+  return now - asked_ >= kSilence && std::ranges::any_of(lanes_, [now](const auto& lane) {
+           return lane->Silence(now) >= kSilence;
+         });
+}
+
+void CudaDevice::FindErrors(absl::Time now) {
+  asked_ = now;
+  // Of any stream: an error ends all that the process runs on the GPU. Not of the
+  // engine's, where asking could disturb the capture of a graph.
+  const absl::Status failed = lane(Lane::kOnboard).Failure();
+  if (!failed.ok()) Lose(failed);
+}
+
+void CudaDevice::AbandonWhenQuiet(absl::Time now) {
+  if (!Quiet() && now < lost_at_ + kPatience) return;
+  for (const auto& lane : lanes_) lane->Abandon(now, state());
+}
+
+size_t CudaDevice::Poll(std::span<Completion> ended) {
+  Advance();
+  size_t count = 0;
+  for (const auto& lane : lanes_) {
+    while (count < ended.size() && lane->TakeEnded(&ended[count])) ++count;
+  }
+  return count;
+}
+
+absl::Time CudaDevice::next_poll() const {
+  if (idle()) return absl::InfiniteFuture();
+  const absl::Time now = clock_->Now();
+  absl::Duration interval = kMaxPollInterval;
+  for (const auto& lane : lanes_) {
+    if (!lane->idle()) interval = std::min(interval, lane->Silence(now) / 8);
+  }
+  return now + std::max(interval, kMinPollInterval);
+}
+
+absl::Status CudaDevice::Drain(absl::Duration timeout) {
+  const absl::Time deadline = clock_->Now() + timeout;
+  while (true) {
+    Advance();
+    KVT_RETURN_IF_ERROR(state());
+    if (idle()) return absl::OkStatus();
+    if (clock_->Now() >= deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(name_, " is still busy after ", absl::FormatDuration(timeout)));
+    }
+    absl::SleepFor(kWaitInterval);
+  }
+}
+
+absl::Status CheckAttribute(const CudaDriver& driver, CUdevice gpu, CUdevice_attribute attribute,
+                            absl::string_view what) {
+  int value = 0;
+  KVT_RETURN_IF_ERROR(
+      driver.Status("cuDeviceGetAttribute", driver.attribute(&value, attribute, gpu)));
+  if (value != 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("CUDA: this GPU has no ", what));
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal, Executor* executor) {
-  int count = 0;
-  cudaError_t error = cudaGetDeviceCount(&count);
-  if (error != cudaSuccess) return CudaError("cudaGetDeviceCount", error);
-  if (ordinal < 0 || ordinal >= count) {
-    return absl::UnavailableError(
-        absl::StrCat("CUDA: no GPU ", ordinal, " among the ", count, " of this machine"));
-  }
-  error = cudaSetDevice(ordinal);
-  if (error != cudaSuccess) return CudaError("cudaSetDevice", error);
+absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& options,
+                                                       const Clock* clock) {
+  KVT_ASSIGN_OR_RETURN(const CudaDriver driver, CudaDriver::Find());
+  KVT_ASSIGN_OR_RETURN(const CudaContext context, CudaContext::Open(driver, options.ordinal));
+  KVT_RETURN_IF_ERROR(CheckAttribute(
+      driver, context.gpu(), CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+      "memory that can be exported as a file descriptor"));
+  KVT_RETURN_IF_ERROR(CheckAttribute(driver, context.gpu(),
+                                     CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
+                                     "words that a stream can wait for"));
   cudaDeviceProp properties{};
-  error = cudaGetDeviceProperties(&properties, ordinal);
-  if (error != cudaSuccess) return CudaError("cudaGetDeviceProperties", error);
-  KVT_ASSIGN_OR_RETURN(const DriverCalls driver, FindDriverCalls());
+  KVT_RETURN_IF_ERROR(
+      CudaStatus("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, options.ordinal)));
   auto device =
-      std::make_unique<CudaDevice>(executor, ordinal, std::string(properties.name), driver);
-  KVT_RETURN_IF_ERROR(device->CreateLanes());
+      std::make_unique<CudaDevice>(options, clock, driver, context, std::string(properties.name));
+  KVT_RETURN_IF_ERROR(device->Open());
   return device;
 }
 

@@ -1,26 +1,47 @@
-// CudaDevice is the Device of a GPU. Built only where CUDA is (KVTIER_HAVE_CUDA),
-// and links no driver: a program with it starts anywhere, and opening the device
-// says what is missing.
+// CudaDevice is the Device of a GPU. Built only where CUDA is (KVTIER_HAVE_CUDA), and
+// links no driver: a program with it starts anywhere, and opening the device says what
+// is missing.
 //
-// Regions are allocated through the driver's virtual memory calls, because only
-// those can be exported as a file descriptor. One stream a direction; the
-// executor polls for the end of a batch and never blocks in CUDA.
+// In an engine's process it lives in the engine's context, and its kernels run beside the
+// engine's. In a process of its own it should copy by the copy engines only: without MPS,
+// kernels of two processes take turns of milliseconds.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_DEVICE_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_DEVICE_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
-#include "core/executor.h"
+#include "core/clock.h"
 #include "tier_gpu/device/device.h"
+#include "tier_gpu/device/pinned_memory.h"
 
 namespace kvtier {
 
-// Opens the GPU `ordinal`; makes its context, some hundred MiB of its memory.
-// `executor` is not owned. Destroy the device before the host memory it pinned.
-// Errors: kUnavailable, in the driver's words: no driver, no such GPU, or a driver
-// without memory that can be exported.
-absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(int ordinal, Executor* executor);
+struct CudaOptions {
+  int ordinal = 0;
+  // CopyPath::kStaged and kDirect too. Takes 64 MiB of the GPU's memory and 7 MiB of the
+  // host's. Off: they are answered with kInvalidArgument.
+  bool kernels = false;
+  // One call for a batch, where the toolkit that built this has it (12.8). Off: one a
+  // segment, about 2 us of the caller each; for drivers whose batches crash or hang.
+  bool batched_calls = true;
+  // The engine's cudaStream_t, null for CUDA's default stream, as Lane::kCompute; it must
+  // outlive the device. nullopt: a stream of our own.
+  std::optional<void*> compute_stream;
+  uint64_t pin_chunk_bytes = kPinChunkBytes;
+};
+
+// Opens the GPU, in the context that the CUDA runtime uses in this process; it is made if
+// it is not there, some hundred MiB of the GPU's memory. `clock` is real, and not owned.
+// The device waits at its end for what runs, for a second at most: what still runs then
+// keeps what it uses until the process ends. REQUIRES: its regions go before it, and it
+// before the host memory it pinned.
+// Errors: kUnavailable, in the driver's words: no driver, no such GPU, or one without
+// memory that can be exported or words that streams can wait for; kResourceExhausted.
+absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& options,
+                                                       const Clock* clock);
 
 }  // namespace kvtier
 

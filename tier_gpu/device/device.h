@@ -99,8 +99,9 @@ class Device {
 
   // Copies every segment. Sources are read while the batch runs, not when it is
   // submitted. Errors also: kInvalidArgument, as CheckSegments(), or host memory that
-  // is not pinned, or not in one chunk. REQUIRES: the host memory stays until the batch
-  // has ended, and the region is this device's.
+  // is not pinned, or not in one chunk, or a path that the device was opened without.
+  // REQUIRES: the host memory stays until the batch has ended, and the region is this
+  // device's.
   virtual absl::StatusOr<Ticket> Submit(const CopyBatch& batch) = 0;
   // Writes the word when everything ahead in the lane has ended; whoever sees the value
   // sees what the lane wrote before. Not written, and ends with kUnavailable, if

@@ -40,8 +40,8 @@ class DeviceRegion {
   virtual std::byte* address() const = 0;
   // One more handle at the end: new memory, or, in an imported region, the memory that
   // a duplicate of `descriptor` names. Errors: kResourceExhausted, no memory, or the
-  // shape has no more handles; kInvalidArgument, as Device::ImportRegion(). An error
-  // changes nothing.
+  // shape has no more handles; kInvalidArgument and kUnavailable, as
+  // Device::ImportRegion(). An error changes nothing.
   virtual absl::Status Grow() = 0;
   virtual absl::Status GrowBy(int descriptor) = 0;
   // Gives the last handle back. REQUIRES: there is one, and nothing on the device uses

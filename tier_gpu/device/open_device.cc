@@ -8,7 +8,7 @@
 #include "absl/strings/strip.h"
 #include "core/log.h"
 #include "tier_gpu/device/emulated_device.h"
-#ifdef KVTIER_HAVE_CUDA_X
+#ifdef KVTIER_HAVE_CUDA
 #include "tier_gpu/device/cuda_device.h"
 #endif
 
@@ -16,8 +16,8 @@ namespace kvtier {
 namespace {
 
 absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int ordinal, const Clock* clock) {
-#ifdef KVTIER_HAVE_CUDA_X
-  return OpenCudaDevice(ordinal, clock);
+#ifdef KVTIER_HAVE_CUDA
+  return OpenCudaDevice({.ordinal = ordinal}, clock);
 #else
   (void)clock;
   return absl::UnavailableError(absl::StrCat("cuda:", ordinal, ": this build has no CUDA"));

@@ -18,8 +18,9 @@ using SignalWord = std::atomic<uint64_t>;
 static_assert(SignalWord::is_always_lock_free && sizeof(SignalWord) == 8);
 
 // More than any word counts to: whoever waits goes on, and whoever then looks at the
-// word knows that what it waited for will never be.
-inline constexpr uint64_t kReleased = ~uint64_t{0};
+// word knows that what it waited for will never be. Half of what fits: a GPU that waits
+// compares the difference as a signed number, so from 2^63 on everything looks too small.
+inline constexpr uint64_t kReleased = ~uint64_t{0} >> 1;
 
 inline constexpr size_t kSignalPageBytes = 4096;
 // Words a cache line apart, so that two writers do not slow each other.
@@ -39,7 +40,9 @@ class SignalPage {
 
   // REQUIRES: index < kSignalWords.
   SignalWord* word(size_t index) const;
-  // Who waits for any of these words goes on. For the words of a process that died.
+  // Who waits for any of these words goes on. For the words of a process that died. Its
+  // GPU may still make a last write, and a word goes down again: whoever releases does so
+  // until nobody waits.
   void Release(size_t first, size_t count) const;
   // To be given to another process by SCM_RIGHTS; owned by the page.
   int descriptor() const { return descriptor_; }

@@ -1,7 +1,7 @@
 // What tests of the emulated device share: a device in virtual time, a region, pinned
 // host memory, and words.
-#ifndef KVTIER_TESTS_TIER_GPU_DEVICE_RIG_H_
-#define KVTIER_TESTS_TIER_GPU_DEVICE_RIG_H_
+#ifndef KVTIER_TESTS_TIER_GPU_EMULATED_RIG_H_
+#define KVTIER_TESTS_TIER_GPU_EMULATED_RIG_H_
 
 #include <array>
 #include <memory>
@@ -20,9 +20,9 @@ inline constexpr CopyDirection kIn = CopyDirection::kHostToDevice;
 inline constexpr CopyDirection kOut = CopyDirection::kDeviceToHost;
 
 // One process on an emulated GPU.
-class DeviceRig {
+class EmulatedRig {
  public:
-  explicit DeviceRig(testing::SimTime* time, EmulatedDevice::Options options = {})
+  explicit EmulatedRig(testing::SimTime* time, EmulatedDevice::Options options = {})
       : time_(time), clock_(time), device_(&clock_, Waiting(time, options)) {
     region_ = *device_.CreateRegion({.handle_bytes = kRegionGranularity, .max_handles = 4}, 1);
     page_ = *SignalPage::Create();
@@ -87,4 +87,4 @@ class DeviceRig {
 
 }  // namespace kvtier
 
-#endif  // KVTIER_TESTS_TIER_GPU_DEVICE_RIG_H_
+#endif  // KVTIER_TESTS_TIER_GPU_EMULATED_RIG_H_

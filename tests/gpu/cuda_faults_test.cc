@@ -1,0 +1,154 @@
+// What the CUDA device does when the GPU fails it, which only a fake one does when asked.
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "tests/testing/device_rig.h"
+#include "tests/testing/fake_cuda.h"
+#include "tier_gpu/device/cuda_device.h"
+
+namespace kvtier::testing {
+namespace {
+
+constexpr auto kUnavailable = absl::StatusCode::kUnavailable;
+
+class CudaFaultsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    device_ = *OpenCudaDevice({.kernels = true, .pin_chunk_bytes = kTestPinChunk}, &clock_);
+    region_ = *device_->CreateRegion({.handle_bytes = kHandleBytes, .max_handles = 2}, 1);
+    ASSERT_EQ(device_->Pin(arena_.bytes()), absl::OkStatus());
+    ASSERT_EQ(device_->Pin(page_->bytes()), absl::OkStatus());
+  }
+  void TearDown() override {
+    region_.reset();
+    device_.reset();
+    fake_cuda::Repair();
+  }
+
+  absl::Status Submit(CopyPath path = CopyPath::kBatch) {
+    const CopySegment segment = {0, arena_.bytes().data(), 4096};
+    return device_
+        ->Submit({.direction = CopyDirection::kHostToDevice,
+                  .path = path,
+                  .region = region_.get(),
+                  .segments = {&segment, 1}})
+        .status();
+  }
+  // Polls until `count` operations have ended.
+  std::vector<absl::Status> Ends(size_t count) {
+    std::vector<absl::Status> ends;
+    EXPECT_TRUE(Await(absl::Seconds(20), [&] {
+      std::array<Completion, 8> ended;
+      const size_t polled = device_->Poll(ended);
+      for (size_t i = 0; i < polled; ++i) ends.push_back(ended[i].status);
+      return ends.size() >= count;
+    }));
+    EXPECT_EQ(ends.size(), count);
+    return ends;
+  }
+
+  const uint64_t registered_before_ = fake_cuda::RegisteredBytes();
+  MonotonicClock clock_;
+  std::unique_ptr<SignalPage> page_ = *SignalPage::Create();
+  const Arena arena_{kArenaBytes};
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<DeviceRegion> region_;
+};
+
+TEST_F(CudaFaultsTest, AFailedCopyLosesTheDeviceAndEndsEverything) {
+  for (const CopyPath path : kPaths) {
+    ASSERT_TRUE(device_->Await(Lane::kOnboard, page_->word(0), 1).ok());
+    ASSERT_EQ(Submit(path), absl::OkStatus());
+    ASSERT_TRUE(device_->Signal(Lane::kOnboard, page_->word(1), 1).ok());
+    ASSERT_TRUE(device_->Await(Lane::kCompute, page_->word(1), 1).ok());
+    fake_cuda::FailNextMove();
+    device_->Raise(page_->word(0), 1);
+    const std::vector<absl::Status> ends = Ends(4);
+    // What waited for the word may have been seen to end before.
+    for (size_t i = 1; i < ends.size(); ++i) EXPECT_EQ(ends[i].code(), kUnavailable) << i;
+    EXPECT_EQ(page_->word(1)->load(), 0) << "not signalled behind a failure";
+    EXPECT_EQ(device_->next_poll(), absl::InfiniteFuture());
+    page_->word(0)->store(0);
+    TearDown();
+    SetUp();
+  }
+}
+
+TEST_F(CudaFaultsTest, ALostDeviceRefusesEverythingAndDoesNotHang) {
+  fake_cuda::FailNextMove();
+  ASSERT_EQ(Submit(), absl::OkStatus());
+  EXPECT_EQ(Ends(1)[0].code(), kUnavailable);
+  EXPECT_EQ(device_->state().code(), kUnavailable);
+  EXPECT_EQ(Submit().code(), kUnavailable);
+  EXPECT_EQ(device_->Signal(Lane::kOffload, page_->word(0), 1).status().code(), kUnavailable);
+  EXPECT_EQ(device_->Await(Lane::kCompute, page_->word(0), 1).status().code(), kUnavailable);
+  EXPECT_EQ(device_->CreateRegion(region_->shape(), 1).status().code(), kUnavailable);
+  EXPECT_EQ(device_->ImportRegion(region_->shape(), {}).status().code(), kUnavailable);
+  EXPECT_EQ(device_->Pin(page_->bytes()).code(), kUnavailable);
+  EXPECT_EQ(device_->Drain(absl::InfiniteDuration()).code(), kUnavailable);
+  EXPECT_EQ(device_->Unpin(page_->bytes()), absl::OkStatus());
+}
+
+// CUDA may refuse a call and go on with what it has: that still uses host memory, which
+// its owner gets back with the ends.
+TEST_F(CudaFaultsTest, ARefusedCopyEndsOnceWhatRunsHasEnded) {
+  ASSERT_TRUE(device_->Await(Lane::kOnboard, page_->word(0), 1).ok());
+  ASSERT_EQ(Submit(), absl::OkStatus());
+  fake_cuda::RefuseNextMove();
+  ASSERT_EQ(Submit(), absl::OkStatus()) << "it has its place, and its end is polled";
+  EXPECT_EQ(device_->state().code(), kUnavailable);
+  std::array<Completion, 8> ended;
+  EXPECT_EQ(device_->Poll(ended), 0);
+  EXPECT_NE(device_->next_poll(), absl::InfiniteFuture());
+  device_->Raise(page_->word(0), 1);
+  EXPECT_EQ(Ends(3)[2].code(), kUnavailable);
+}
+
+TEST_F(CudaFaultsTest, ALostDeviceEndsWhatWaitsForever) {
+  ASSERT_TRUE(device_->Await(Lane::kOnboard, page_->word(0), 1).ok());
+  fake_cuda::RefuseNextMove();
+  ASSERT_EQ(Submit(), absl::OkStatus());
+  for (const absl::Status& end : Ends(2)) EXPECT_EQ(end.code(), kUnavailable);
+  device_->Raise(page_->word(0), 1);
+}
+
+TEST_F(CudaFaultsTest, APinningThatFailsHalfWayIsTakenBack) {
+  const Arena second(3 * kTestPinChunk);
+  const uint64_t before = fake_cuda::RegisteredBytes();
+  fake_cuda::FailRegistration(3);
+  EXPECT_EQ(device_->Pin(second.bytes()).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(fake_cuda::RegisteredBytes(), before);
+  EXPECT_EQ(device_->Unpin(second.bytes()).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(device_->Pin(second.bytes()), absl::OkStatus());
+  EXPECT_EQ(device_->Unpin(second.bytes()), absl::OkStatus());
+  EXPECT_EQ(fake_cuda::RegisteredBytes(), before);
+  EXPECT_EQ(Submit(CopyPath::kDirect), absl::OkStatus());
+  EXPECT_EQ(Ends(1)[0], absl::OkStatus()) << "the error is no other call's";
+}
+
+TEST_F(CudaFaultsTest, AClosedDeviceGivesHostMemoryBack) {
+  ASSERT_EQ(Submit(CopyPath::kStaged), absl::OkStatus());
+  EXPECT_EQ(Ends(1)[0], absl::OkStatus());
+  region_.reset();
+  device_.reset();
+  EXPECT_EQ(fake_cuda::RegisteredBytes(), registered_before_);
+}
+
+TEST_F(CudaFaultsTest, ADeviceWhoseLaneWaitsIsClosedAllTheSame) {
+  for (const Lane lane : {Lane::kOnboard, Lane::kCompute}) {
+    region_.reset();
+    device_ = *OpenCudaDevice({.compute_stream = nullptr}, &clock_);
+    // Registered until the process ends.
+    const SignalPage* const page = SignalPage::Create()->release();
+    const uint64_t before = fake_cuda::RegisteredBytes();
+    ASSERT_EQ(device_->Pin(page->bytes()), absl::OkStatus());
+    ASSERT_TRUE(device_->Await(lane, page->word(0), 1).ok());
+    device_.reset();
+    EXPECT_GT(fake_cuda::RegisteredBytes(), before) << "what still waits keeps what it uses";
+    page->Release(0, 1);
+  }
+}
+
+}  // namespace
+}  // namespace kvtier::testing

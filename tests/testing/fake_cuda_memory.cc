@@ -1,0 +1,301 @@
+// The fake GPU itself, its contexts and its memory. A handle is a memfd; what is mapped
+// for the device lies in host memory, kDeviceSide below the device's address.
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/check.h"
+#include "tests/testing/fake_cuda.h"
+#include "tests/testing/fake_cuda_gpu.h"
+
+namespace kvtier::testing::fake_cuda {
+namespace {
+
+constexpr uint64_t kGpuBytes = uint64_t{1} << 37;
+
+struct Memory {
+  std::mutex mu;
+  // What the device sees, by the host's address: registered, allocated and mapped.
+  std::map<const std::byte*, uint64_t> seen;
+  uint64_t registered = 0;
+  uint64_t fail_registration_in = 0;
+};
+
+Memory& memory() {
+  static Memory one;
+  return one;
+}
+
+thread_local CUcontext current = nullptr;
+thread_local cudaError_t last_error = cudaSuccess;
+int primary = 0;
+CUcontext const kPrimary = reinterpret_cast<CUcontext>(&primary);
+
+// NOLINTBEGIN(performance-no-int-to-ptr): a device's address is a number to the host.
+void* DeviceSide(const void* host) {
+  return reinterpret_cast<void*>(reinterpret_cast<uint64_t>(host) + kDeviceSide);
+}
+
+void* HostAddress(CUdeviceptr device) { return reinterpret_cast<void*>(device - kDeviceSide); }
+// NOLINTEND(performance-no-int-to-ptr)
+
+// Every call that works on the GPU needs its context.
+cudaError_t InContext() {
+  KVT_CHECK(current == kPrimary);
+  return Lost();
+}
+
+CUresult DriverInContext() { return static_cast<CUresult>(InContext()); }
+
+uint64_t SizeOf(int descriptor) {
+  struct stat facts{};
+  const bool sealable = fcntl(descriptor, F_GET_SEALS) >= 0;
+  return fstat(descriptor, &facts) == 0 && sealable ? facts.st_size : 0;
+}
+
+CUresult ErrorName(CUresult, const char** name) {
+  *name = "an error of the fake's";
+  return CUDA_SUCCESS;
+}
+CUresult GetDevice(CUdevice* gpu, int ordinal) {
+  *gpu = ordinal;
+  return CUDA_SUCCESS;
+}
+CUresult GetAttribute(int* value, CUdevice_attribute, CUdevice) {
+  *value = 1;
+  return CUDA_SUCCESS;
+}
+
+CUresult GetCurrent(CUcontext* context) {
+  *context = current;
+  return CUDA_SUCCESS;
+}
+CUresult SetCurrent(CUcontext context) {
+  current = context;
+  return CUDA_SUCCESS;
+}
+thread_local std::vector<CUcontext> below;
+CUresult PushCurrent(CUcontext context) {
+  below.push_back(std::exchange(current, context));
+  return CUDA_SUCCESS;
+}
+CUresult PopCurrent(CUcontext* context) {
+  KVT_CHECK(!below.empty());
+  *context = std::exchange(current, below.back());
+  below.pop_back();
+  return CUDA_SUCCESS;
+}
+
+CUresult GetGranularity(size_t* bytes, const CUmemAllocationProp*,
+                        CUmemAllocationGranularity_flags) {
+  *bytes = uint64_t{2} << 20;
+  return DriverInContext();
+}
+CUresult AddressReserve(CUdeviceptr* start, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
+  void* const at =
+      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  *start = reinterpret_cast<CUdeviceptr>(DeviceSide(at));
+  return DriverInContext();
+}
+CUresult AddressFree(CUdeviceptr start, size_t bytes) {
+  KVT_CHECK(munmap(HostAddress(start), bytes) == 0);
+  return DriverInContext();
+}
+CUresult Create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp*,
+                unsigned long long) {
+  if (bytes > kGpuBytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  const int fd = memfd_create("fake-gpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  KVT_CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0);
+  *handle = static_cast<CUmemGenericAllocationHandle>(fd);
+  return DriverInContext();
+}
+CUresult Release(CUmemGenericAllocationHandle handle) {
+  KVT_CHECK(close(static_cast<int>(handle)) == 0);
+  return DriverInContext();
+}
+CUresult Export(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType,
+                unsigned long long) {
+  *static_cast<int*>(out) = dup(static_cast<int>(handle));
+  return DriverInContext();
+}
+CUresult Import(CUmemGenericAllocationHandle* handle, void* descriptor, CUmemAllocationHandleType) {
+  const int fd = static_cast<int>(reinterpret_cast<uintptr_t>(descriptor));
+  if (SizeOf(fd) == 0) return CUDA_ERROR_INVALID_VALUE;
+  *handle = static_cast<CUmemGenericAllocationHandle>(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  return DriverInContext();
+}
+CUresult Map(CUdeviceptr at, size_t bytes, size_t, CUmemGenericAllocationHandle handle,
+             unsigned long long) {
+  const int fd = static_cast<int>(handle);
+  if (SizeOf(fd) != bytes) return CUDA_ERROR_INVALID_VALUE;
+  KVT_CHECK(mmap(HostAddress(at), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED);
+  return DriverInContext();
+}
+CUresult Unmap(CUdeviceptr at, size_t bytes) {
+  RemoveRegistered(HostAddress(at));
+  KVT_CHECK(mmap(HostAddress(at), bytes, PROT_NONE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED);
+  return DriverInContext();
+}
+CUresult SetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc*, size_t) {
+  KVT_CHECK(mprotect(HostAddress(at), bytes, PROT_READ | PROT_WRITE) == 0);
+  AddRegistered(HostAddress(at), bytes);
+  return DriverInContext();
+}
+
+const std::map<std::string, void*>& Calls() {
+  static const std::map<std::string, void*> calls = {
+      {"cuGetErrorName", reinterpret_cast<void*>(&ErrorName)},
+      {"cuDeviceGet", reinterpret_cast<void*>(&GetDevice)},
+      {"cuDeviceGetAttribute", reinterpret_cast<void*>(&GetAttribute)},
+      {"cuCtxGetCurrent", reinterpret_cast<void*>(&GetCurrent)},
+      {"cuCtxSetCurrent", reinterpret_cast<void*>(&SetCurrent)},
+      {"cuCtxPushCurrent", reinterpret_cast<void*>(&PushCurrent)},
+      {"cuCtxPopCurrent", reinterpret_cast<void*>(&PopCurrent)},
+      {"cuMemGetAllocationGranularity", reinterpret_cast<void*>(&GetGranularity)},
+      {"cuMemAddressReserve", reinterpret_cast<void*>(&AddressReserve)},
+      {"cuMemAddressFree", reinterpret_cast<void*>(&AddressFree)},
+      {"cuMemCreate", reinterpret_cast<void*>(&Create)},
+      {"cuMemRelease", reinterpret_cast<void*>(&Release)},
+      {"cuMemMap", reinterpret_cast<void*>(&Map)},
+      {"cuMemUnmap", reinterpret_cast<void*>(&Unmap)},
+      {"cuMemSetAccess", reinterpret_cast<void*>(&SetAccess)},
+      {"cuMemExportToShareableHandle", reinterpret_cast<void*>(&Export)},
+      {"cuMemImportFromShareableHandle", reinterpret_cast<void*>(&Import)},
+      {"cuStreamWriteValue64", reinterpret_cast<void*>(&WriteWord)},
+      {"cuStreamWaitValue64", reinterpret_cast<void*>(&WaitForWord)}};
+  return calls;
+}
+
+}  // namespace
+
+cudaError_t Answer(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+std::byte* HostSide(const void* device) {
+  const auto* const host =
+      static_cast<const std::byte*>(HostAddress(reinterpret_cast<CUdeviceptr>(device)));
+  const std::lock_guard lock(memory().mu);
+  const auto after = memory().seen.upper_bound(host);
+  KVT_CHECK(after != memory().seen.begin());
+  const auto& [begin, bytes] = *std::prev(after);
+  KVT_CHECK(host < begin + bytes);
+  return const_cast<std::byte*>(host);
+}
+
+void AddRegistered(const void* host, uint64_t bytes) {
+  const std::lock_guard lock(memory().mu);
+  KVT_CHECK(memory().seen.emplace(static_cast<const std::byte*>(host), bytes).second);
+}
+
+void RemoveRegistered(const void* host) {
+  const std::lock_guard lock(memory().mu);
+  KVT_CHECK(memory().seen.erase(static_cast<const std::byte*>(host)) == 1);
+}
+
+uint64_t RegisteredBytes() {
+  const std::lock_guard lock(memory().mu);
+  return memory().registered;
+}
+
+void FailRegistration(uint64_t nth) {
+  const std::lock_guard lock(memory().mu);
+  memory().fail_registration_in = nth;
+}
+
+}  // namespace kvtier::testing::fake_cuda
+
+namespace fake = kvtier::testing::fake_cuda;
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int) {
+  fake::current = fake::kPrimary;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {};
+  std::strcpy(properties->name, "fake GPU");
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return fake::InContext();
+}
+const char* cudaGetErrorString(cudaError_t) { return "an error of the fake's"; }
+cudaError_t cudaGetLastError() { return std::exchange(fake::last_error, cudaSuccess); }
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** call, unsigned int,
+                                             unsigned long long,
+                                             cudaDriverEntryPointQueryResult* result) {
+  const auto found = fake::Calls().find(name);
+  const bool there = found != fake::Calls().end();
+  *call = there ? found->second : nullptr;
+  *result = there ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void** device, size_t bytes) {
+  void* const host = std::calloc(1, bytes);
+  fake::AddRegistered(host, bytes);
+  *device = fake::DeviceSide(host);
+  return fake::InContext();
+}
+cudaError_t cudaFree(void* device) {
+  std::byte* const host = fake::HostSide(device);
+  fake::RemoveRegistered(host);
+  std::free(host);
+  return fake::InContext();
+}
+cudaError_t cudaHostAlloc(void** host, size_t bytes, unsigned int) {
+  *host = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  fake::AddRegistered(*host, bytes);
+  return fake::InContext();
+}
+cudaError_t cudaFreeHost(void* host) {
+  fake::RemoveRegistered(host);
+  std::free(host);
+  return fake::InContext();
+}
+cudaError_t cudaHostRegister(void* host, size_t bytes, unsigned int) {
+  {
+    const std::lock_guard lock(fake::memory().mu);
+    uint64_t& fail_in = fake::memory().fail_registration_in;
+    const bool fails = fail_in == 1;
+    if (fail_in > 0) --fail_in;
+    if (fails) return fake::Answer(cudaErrorMemoryAllocation);
+    fake::memory().registered += bytes;
+  }
+  fake::AddRegistered(host, bytes);
+  return fake::InContext();
+}
+cudaError_t cudaHostUnregister(void* host) {
+  {
+    const std::lock_guard lock(fake::memory().mu);
+    fake::memory().registered -= fake::memory().seen.at(static_cast<std::byte*>(host));
+  }
+  fake::RemoveRegistered(host);
+  return fake::InContext();
+}
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int) {
+  *device = fake::DeviceSide(host);
+  (void)fake::HostSide(*device);
+  return fake::InContext();
+}

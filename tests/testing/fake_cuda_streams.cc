@@ -1,0 +1,291 @@
+// Streams, events, copies, launches and words of the fake GPU.
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/check.h"
+#include "kernels/copy_segments.h"
+#include "tests/testing/fake_cuda.h"
+#include "tests/testing/fake_cuda_gpu.h"
+#include "tier_gpu/device/signal_page.h"
+
+namespace kvtier::testing::fake_cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Recording {
+  bool done = false;
+  Clock::time_point when;
+};
+
+struct Event {
+  std::shared_ptr<Recording> last;  // Null: never recorded.
+};
+
+// True: it is over. False: ask again later.
+using Entry = std::function<bool()>;
+
+// What a stream holds before a caller has to wait.
+constexpr size_t kRoom = 1000;
+
+struct Stream {
+  std::deque<Entry> entries;
+  bool destroyed = false;
+};
+
+class Gpu {
+ public:
+  Gpu() : thread_([this] { Run(); }) {}
+  ~Gpu() {
+    {
+      const std::lock_guard lock(mu);
+      stop_ = true;
+    }
+    thread_.join();
+  }
+
+  std::mutex mu;
+  cudaError_t lost = cudaSuccess;
+  bool fail_next_move = false;
+  bool refuse_next_move = false;
+  std::list<Stream> streams;
+  Stream null_stream;
+
+ private:
+  // One entry of one stream, of those that have one, at random.
+  bool Step() {
+    std::vector<Stream*> busy;
+    for (Stream& stream : streams) busy.push_back(&stream);
+    busy.push_back(&null_stream);
+    std::erase_if(busy, [](const Stream* stream) { return stream->entries.empty(); });
+    std::ranges::shuffle(busy, random_);
+    for (Stream* stream : busy) {
+      if (!stream->entries.front()()) continue;
+      if (lost == cudaSuccess) stream->entries.pop_front();
+      return true;
+    }
+    return false;
+  }
+  void Run() {
+    while (true) {
+      bool moved = false;
+      {
+        const std::lock_guard lock(mu);
+        if (stop_) return;
+        for (int i = 0; i < 16 && lost == cudaSuccess; ++i) moved = Step() || moved;
+        std::erase_if(streams, [](const Stream& stream) {
+          return stream.destroyed && stream.entries.empty();
+        });
+      }
+      if (!moved) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    }
+  }
+
+  bool stop_ = false;
+  std::mt19937_64 random_{1};
+  std::thread thread_;
+};
+
+Gpu& gpu() {
+  static Gpu one;
+  return one;
+}
+
+Stream* StreamOf(void* handle) {
+  return handle == nullptr ? &gpu().null_stream : static_cast<Stream*>(handle);
+}
+
+cudaError_t Enqueue(void* stream, Entry entry) {
+  const std::lock_guard lock(gpu().mu);
+  if (gpu().lost != cudaSuccess) return Answer(gpu().lost);
+  KVT_CHECK(StreamOf(stream)->entries.size() < kRoom);
+  StreamOf(stream)->entries.push_back(std::move(entry));
+  return cudaSuccess;
+}
+
+// An entry that moves bytes, which faults reach.
+cudaError_t EnqueueMove(void* stream, std::function<void()> move) {
+  {
+    const std::lock_guard lock(gpu().mu);
+    if (std::exchange(gpu().refuse_next_move, false)) return Answer(cudaErrorInvalidValue);
+  }
+  return Enqueue(stream, [move = std::move(move)] {
+    if (gpu().fail_next_move) {
+      gpu().fail_next_move = false;
+      gpu().lost = cudaErrorIllegalAddress;
+    } else {
+      move();
+    }
+    return true;
+  });
+}
+
+std::byte* HostSideOf(CUdeviceptr at) {
+  return HostSide(reinterpret_cast<void*>(at));  // NOLINT(performance-no-int-to-ptr)
+}
+
+void Move(void* destination, const void* source, size_t bytes) {
+  std::memcpy(HostSide(destination), HostSide(source), bytes);
+}
+
+}  // namespace
+
+cudaError_t Lost() {
+  const std::lock_guard lock(gpu().mu);
+  return gpu().lost;
+}
+
+CUresult WriteWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags) {
+  KVT_CHECK(flags == CU_STREAM_WRITE_VALUE_DEFAULT);
+  auto* const word = reinterpret_cast<SignalWord*>(HostSideOf(at));
+  const cudaError_t error = Enqueue(stream, [word, value] {
+    word->store(value);
+    return true;
+  });
+  return static_cast<CUresult>(error);
+}
+
+CUresult WaitForWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags) {
+  KVT_CHECK(flags == CU_STREAM_WAIT_VALUE_GEQ);
+  const auto* const word = reinterpret_cast<SignalWord*>(HostSideOf(at));
+  // Cyclic, as the driver's.
+  const cudaError_t error =
+      Enqueue(stream, [word, value] { return static_cast<int64_t>(word->load() - value) >= 0; });
+  return static_cast<CUresult>(error);
+}
+
+void FailNextMove() {
+  const std::lock_guard lock(gpu().mu);
+  gpu().fail_next_move = true;
+}
+
+void RefuseNextMove() {
+  const std::lock_guard lock(gpu().mu);
+  gpu().refuse_next_move = true;
+}
+
+void Repair() {
+  const std::lock_guard lock(gpu().mu);
+  gpu().lost = cudaSuccess;
+  gpu().null_stream.entries.clear();
+  gpu().streams.clear();
+}
+
+}  // namespace kvtier::testing::fake_cuda
+
+namespace fake = kvtier::testing::fake_cuda;
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flags, int priority) {
+  KVT_CHECK(flags == cudaStreamNonBlocking && priority <= 0);
+  const std::lock_guard lock(fake::gpu().mu);
+  fake::gpu().streams.emplace_back();
+  *stream = reinterpret_cast<cudaStream_t>(&fake::gpu().streams.back());
+  return fake::gpu().lost;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const std::lock_guard lock(fake::gpu().mu);
+  fake::StreamOf(stream)->destroyed = true;
+  return fake::gpu().lost;
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const std::lock_guard lock(fake::gpu().mu);
+  if (fake::gpu().lost != cudaSuccess) return fake::Answer(fake::gpu().lost);
+  return fake::Answer(fake::StreamOf(stream)->entries.empty() ? cudaSuccess : cudaErrorNotReady);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  while (cudaStreamQuery(stream) == cudaErrorNotReady) std::this_thread::yield();
+  return fake::Lost();
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
+  *event = reinterpret_cast<cudaEvent_t>(new fake::Event);
+  return fake::Lost();
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete reinterpret_cast<fake::Event*>(event);
+  return fake::Lost();
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  auto recording = std::make_shared<fake::Recording>();
+  reinterpret_cast<fake::Event*>(event)->last = recording;
+  return fake::Enqueue(stream, [recording] {
+    *recording = {true, fake::Clock::now()};
+    return true;
+  });
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
+  // What is recorded now, not what will be.
+  const auto recording = reinterpret_cast<fake::Event*>(event)->last;
+  if (recording == nullptr) return fake::Lost();
+  return fake::Enqueue(stream, [recording] { return recording->done; });
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  const std::lock_guard lock(fake::gpu().mu);
+  const auto& from = reinterpret_cast<fake::Event*>(begin)->last;
+  const auto& to = reinterpret_cast<fake::Event*>(end)->last;
+  KVT_CHECK(from != nullptr && to != nullptr && from->done && to->done);
+  *milliseconds = std::chrono::duration<float, std::milli>(to->when - from->when).count();
+  return fake::gpu().lost;
+}
+
+cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  return fake::EnqueueMove(stream, [=] { fake::Move(destination, source, bytes); });
+}
+
+cudaError_t cudaMemcpyBatchAsync(void* const* destinations, const void* const* sources,
+                                 const size_t* sizes, size_t count,
+                                 cudaMemcpyAttributes* attributes, size_t* first, size_t kinds,
+                                 cudaStream_t stream) {
+  if (count == 0 || stream == nullptr || kinds != 1 || *first != 0) return cudaErrorInvalidValue;
+  KVT_CHECK(attributes->srcAccessOrder == cudaMemcpySrcAccessOrderStream ||
+            attributes->srcAccessOrder == cudaMemcpySrcAccessOrderAny);
+  std::vector<std::function<void()>> moves;
+  for (size_t i = 0; i < count; ++i) {
+    if (sizes[i] == 0) return cudaErrorInvalidValue;
+    moves.emplace_back([destination = destinations[i], source = sources[i], bytes = sizes[i]] {
+      fake::Move(destination, source, bytes);
+    });
+  }
+  std::ranges::shuffle(moves, std::mt19937_64(count));
+  return fake::EnqueueMove(stream, [moves = std::move(moves)] {
+    for (const auto& move : moves) move();
+  });
+}
+
+int kvtier::kernels::CopySegmentsOnDevice(const CopySegmentsLaunch& launch) {
+  if (launch.thread_blocks == 0 || launch.segments == nullptr) return kInvalidLaunch;
+  const cudaError_t error = fake::EnqueueMove(launch.stream, [launch] {
+    const auto* const list =
+        reinterpret_cast<const StridedSegment*>(fake::HostSide(launch.segments));
+    for (uint32_t i = 0; i < launch.count; ++i) {
+      if (list[i].runs == 0) continue;
+      KVT_CHECK(list[i].runs == 1);
+      fake::Move(list[i].destination, list[i].source, list[i].run_bytes);
+    }
+  });
+  // As the real one tells it: by the thread's last error.
+  return error == cudaSuccess ? cudaGetLastError() : error;
+}

@@ -1,0 +1,98 @@
+#include "tier_gpu/device/cuda_driver.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+// `version` is CUDA's in which the call got the form that our type for it has.
+template <typename Call>
+absl::Status FindCall(const char* name, unsigned version, Call* call) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  KVT_RETURN_IF_ERROR(CudaStatus(
+      name, cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result)));
+  if (found == nullptr || result != cudaDriverEntryPointSuccess) {
+    return absl::UnavailableError(absl::StrCat("CUDA: the driver has no ", name));
+  }
+  *call = reinterpret_cast<Call>(found);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CudaStatus(const char* call, cudaError_t error) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  (void)cudaGetLastError();
+  const std::string text = absl::StrCat("CUDA: ", call, ": ", cudaGetErrorString(error));
+  if (error == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(text);
+  return absl::UnavailableError(text);
+}
+
+absl::Status CudaDriver::Status(const char* call, CUresult error) const {
+  if (error == CUDA_SUCCESS) return absl::OkStatus();
+  const char* name = nullptr;
+  if (error_name(error, &name) != CUDA_SUCCESS || name == nullptr) name = "an unknown error";
+  const std::string text = absl::StrCat("CUDA driver: ", call, ": ", name);
+  if (error == CUDA_ERROR_OUT_OF_MEMORY) return absl::ResourceExhaustedError(text);
+  return absl::UnavailableError(text);
+}
+
+absl::StatusOr<CudaDriver> CudaDriver::Find() {
+  // The first call, for the words in which it says that there is no driver.
+  int count = 0;
+  KVT_RETURN_IF_ERROR(CudaStatus("cudaGetDeviceCount", cudaGetDeviceCount(&count)));
+  CudaDriver calls;
+  KVT_RETURN_IF_ERROR(FindCall("cuGetErrorName", 6000, &calls.error_name));
+  KVT_RETURN_IF_ERROR(FindCall("cuDeviceGet", 2000, &calls.device));
+  KVT_RETURN_IF_ERROR(FindCall("cuDeviceGetAttribute", 2000, &calls.attribute));
+  KVT_RETURN_IF_ERROR(FindCall("cuCtxGetCurrent", 4000, &calls.current_context));
+  KVT_RETURN_IF_ERROR(FindCall("cuCtxSetCurrent", 4000, &calls.set_context));
+  KVT_RETURN_IF_ERROR(FindCall("cuCtxPushCurrent", 4000, &calls.push_context));
+  KVT_RETURN_IF_ERROR(FindCall("cuCtxPopCurrent", 4000, &calls.pop_context));
+  KVT_RETURN_IF_ERROR(FindCall("cuMemGetAllocationGranularity", 10020, &calls.granularity));
+  KVT_RETURN_IF_ERROR(FindCall("cuMemAddressReserve", 10020, &calls.reserve));
+  KVT_RETURN_IF_ERROR(FindCall("cuMemAddressFree", 10020, &calls.free_addresses));
+  KVT_RETURN_IF_ERROR(FindCall("cuMemCreate", 10020, &calls.create));
+  KVT_RETURN_IF_ERROR(FindCall("cuMemRelease", 10020, &calls.release));
+  KVT_RETURN_IF_ERROR(FindCall("cuMemMap", 10020, &calls.map));
+  KVT_RETURN_IF_ERROR(FindCall("cuMemUnmap", 10020, &calls.unmap));
+  KVT_RETURN_IF_ERROR(FindCall("cuMemSetAccess", 10020, &calls.set_access));
+  KVT_RETURN_IF_ERROR(FindCall("cuMemExportToShareableHandle", 10020, &calls.export_handle));
+  KVT_RETURN_IF_ERROR(FindCall("cuMemImportFromShareableHandle", 10020, &calls.import_handle));
+  KVT_RETURN_IF_ERROR(FindCall("cuStreamWriteValue64", 11070, &calls.write_word));
+  KVT_RETURN_IF_ERROR(FindCall("cuStreamWaitValue64", 11070, &calls.wait_word));
+  return calls;
+}
+
+absl::StatusOr<CudaContext> CudaContext::Open(const CudaDriver& driver, int ordinal) {
+  int count = 0;
+  KVT_RETURN_IF_ERROR(CudaStatus("cudaGetDeviceCount", cudaGetDeviceCount(&count)));
+  if (ordinal < 0 || ordinal >= count) {
+    return absl::UnavailableError(
+        absl::StrCat("CUDA: no GPU ", ordinal, " among the ", count, " of this machine"));
+  }
+  CUdevice gpu = 0;
+  KVT_RETURN_IF_ERROR(driver.Status("cuDeviceGet", driver.device(&gpu, ordinal)));
+  CUcontext before = nullptr;
+  KVT_RETURN_IF_ERROR(driver.Status("cuCtxGetCurrent", driver.current_context(&before)));
+  // Makes the context too, since CUDA 12.
+  KVT_RETURN_IF_ERROR(CudaStatus("cudaSetDevice", cudaSetDevice(ordinal)));
+  CUcontext context = nullptr;
+  absl::Status made = driver.Status("cuCtxGetCurrent", driver.current_context(&context));
+  made.Update(driver.Status("cuCtxSetCurrent", driver.set_context(before)));
+  KVT_RETURN_IF_ERROR(made);
+  return CudaContext(driver, gpu, context);
+}
+
+// A context that cannot be entered is lost, and the calls inside say so.
+CudaScope::CudaScope(const CudaContext& context)
+    : context_(context), entered_(context.driver_.push_context(context.context_) == CUDA_SUCCESS) {}
+
+CudaScope::~CudaScope() {
+  CUcontext popped = nullptr;
+  if (entered_) (void)context_.driver_.pop_context(&popped);
+}
+
+}  // namespace kvtier

@@ -1,0 +1,137 @@
+// CudaLane is one lane of a GPU: a stream, and the operations in it. The stream writes
+// marks, rising numbers, to a word in host memory: one at the end of each operation, and
+// more in a long one. So what has ended is seen without a call of CUDA's.
+//
+// A stream that queues about 1,000 entries makes its caller wait. So what goes into the
+// stream is kept here as commands, and fed to it as far as there is room; the marks tell
+// how much is behind it.
+#ifndef KVTIER_TIER_GPU_DEVICE_CUDA_LANE_H_
+#define KVTIER_TIER_GPU_DEVICE_CUDA_LANE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "tier_gpu/device/cuda_driver.h"
+#include "tier_gpu/device/device.h"
+
+namespace kvtier {
+
+struct CudaCommand {
+  // What is put into another stream than the lane's is waited for by the next that is
+  // put into the lane's.
+  enum class Where : uint8_t { kLane, kAhead };
+  Where where{};
+  // Puts one entry into a stream. Errors: what CUDA said.
+  std::function<absl::Status()> put;
+};
+
+// Entries of a lane's streams that are not known to have ended, at most.
+inline constexpr size_t kMaxStreamEntries = 768;
+// A mark comes behind so many, once the lane has waited for what is ahead.
+// REQUIRES of a lane's commands: fewer than kMaxStreamEntries ahead in a row.
+inline constexpr size_t kMarkedEntries = 128;
+
+// One thread at a time. The context is entered by the caller of what calls CUDA: Open(),
+// Feed(), Observe(), Quiet(), Failure(), Abandon() and the destructor.
+class CudaLane {
+ public:
+  struct Options {
+    Lane lane{};
+    // Of someone else, who keeps it; nullopt: one of its own.
+    std::optional<cudaStream_t> stream;
+    int priority = 0;  // CUDA's; of kernels only, copies have none.
+    // Where marks are written, as the host and as the GPU see it. Of nobody else, 0 now.
+    SignalWord* word = nullptr;
+    CUdeviceptr word_on_device = 0;
+  };
+  // Errors: CudaStatus()'s.
+  static absl::StatusOr<std::unique_ptr<CudaLane>> Open(const CudaDriver& driver,
+                                                        const Options& options);
+  // REQUIRES: Quiet().
+  ~CudaLane();
+  CudaLane(const CudaLane&) = delete;
+  CudaLane& operator=(const CudaLane&) = delete;
+
+  cudaStream_t stream() const { return stream_; }
+  // Of all operations whose end was not taken yet, one has this number at most: room
+  // that is set aside for the next operation, out of kMaxLaneDepth.
+  size_t next_place() const { return submitted_ % kMaxLaneDepth; }
+  bool full() const { return operations_.size() + ended_.size() >= kMaxLaneDepth; }
+  bool idle() const { return operations_.empty(); }
+
+  enum class Kind : uint8_t {
+    kWord,  // Its time is taken by the host, as it sees the ends.
+    kCopy,  // By events on the device. REQUIRES: the stream is the lane's own.
+  };
+  // REQUIRES: not full; a kWord has commands.
+  Ticket Add(Kind kind, std::vector<CudaCommand> commands, absl::Time now);
+  // Observe() or Feed() would do something.
+  bool HasNews() const;
+  // Puts into the stream what there is room for. Errors: the first command's that failed.
+  absl::Status Feed();
+  // Ends what the word says has ended.
+  void Observe(absl::Time now);
+  bool TakeEnded(Completion* completion);
+  // Since something happened here; zero when it is idle.
+  absl::Duration Silence(absl::Time now) const;
+  // False: something of ours still runs in the stream. CUDA's error that ended it: true.
+  // Someone else's stream is judged by its marks: asking could disturb a capture.
+  bool Quiet() const;
+  // What CUDA says has failed, of this stream or, as errors are sticky, of any other.
+  // REQUIRES: the stream is the lane's own.
+  absl::Status Failure() const;
+  // Everything that has not ended ends with `status` now.
+  void Abandon(absl::Time now, const absl::Status& status);
+
+ private:
+  struct Operation {
+    Kind kind{};
+    absl::Time submitted;
+    std::vector<CudaCommand> commands;  // Emptied when all are in the stream.
+    size_t fed = 0;
+    uint64_t end_mark = ~uint64_t{0};  // Known when all are.
+  };
+  struct Mark {
+    uint64_t number = 0;
+    size_t entries = 0;  // Up to it, from the one before.
+  };
+  struct Span {
+    cudaEvent_t begin = nullptr;
+    cudaEvent_t end = nullptr;
+  };
+  CudaLane(const CudaDriver& driver, const Options& options)
+      : driver_(driver), options_(options), stream_(options.stream.value_or(nullptr)) {}
+  absl::Status CreateStream();
+  absl::Status AddMark();
+  void End(absl::Time now, const absl::Status& status);
+  absl::Duration TimeOf(const Operation& operation, absl::Time now) const;
+
+  const CudaDriver driver_;
+  const Options options_;
+  cudaStream_t stream_;
+  std::array<Span, kMaxLaneDepth> spans_{};  // By place; of a stream of its own only.
+  uint64_t submitted_ = 0;
+  uint64_t done_ = 0;
+  std::deque<Operation> operations_;  // Not ended.
+  size_t fed_operations_ = 0;         // Of these, wholly in the stream.
+  size_t entries_ = 0;                // In the stream, not known to have ended.
+  size_t unmarked_ = 0;               // Of these, behind the last mark.
+  std::deque<Mark> marks_;            // In the stream.
+  uint64_t last_mark_ = 0;
+  uint64_t seen_mark_ = 0;
+  std::deque<Completion> ended_;
+  absl::Time last_change_ = absl::InfinitePast();  // An end, or an addition when idle.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_GPU_DEVICE_CUDA_LANE_H_

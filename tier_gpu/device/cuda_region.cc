@@ -1,0 +1,155 @@
+#include "tier_gpu/device/cuda_region.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <system_error>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+constexpr CUmemAllocationHandleType kDescriptor = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+CUmemAllocationProp PropertiesOn(CUdevice gpu) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = gpu};
+  properties.requestedHandleTypes = kDescriptor;
+  return properties;
+}
+
+// What these mean of an import is that the descriptor is not what we were told.
+bool IsOfTheDescriptor(CUresult error) {
+  return error == CUDA_ERROR_INVALID_VALUE || error == CUDA_ERROR_INVALID_HANDLE ||
+         error == CUDA_ERROR_OPERATING_SYSTEM || error == CUDA_ERROR_UNKNOWN;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaRegion>> CudaRegion::Reserve(const CudaDriver& driver,
+                                                                const CudaContext& context,
+                                                                const RegionShape& shape) {
+  KVT_RETURN_IF_ERROR(CheckShape(shape));
+  const CudaScope scope(context);
+  const CUmemAllocationProp properties = PropertiesOn(context.gpu());
+  size_t granularity = 0;
+  KVT_RETURN_IF_ERROR(driver.Status(
+      "cuMemGetAllocationGranularity",
+      driver.granularity(&granularity, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM)));
+  if (granularity == 0 || shape.handle_bytes % granularity != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("handle_bytes is ", shape.handle_bytes,
+                                                   "; this GPU allocates by ", granularity));
+  }
+  CUdeviceptr start = 0;
+  KVT_RETURN_IF_ERROR(driver.Status(
+      "cuMemAddressReserve",
+      driver.reserve(&start, shape.handle_bytes * shape.max_handles, granularity, 0, 0)));
+  return absl::WrapUnique(new CudaRegion(driver, context, shape, start));
+}
+
+// Nothing can be done about a driver that fails to take memory back, and after a lost
+// device every call fails.
+CudaRegion::~CudaRegion() {
+  while (handles() > 0) Shrink();
+  const CudaScope scope(context_);
+  (void)driver_.free_addresses(start_, shape_.handle_bytes * shape_.max_handles);
+}
+
+int CudaRegion::descriptor(size_t handle) const {
+  KVT_CHECK(handle < handles());
+  return handles_[handle].descriptor;
+}
+
+std::byte* CudaRegion::address() const {
+  return reinterpret_cast<std::byte*>(start_);  // NOLINT(performance-no-int-to-ptr)
+}
+
+absl::Status CudaRegion::CheckRoom() const {
+  if (handles() < shape_.max_handles) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("CUDA: the region has all its ", shape_.max_handles, " handles"));
+}
+
+absl::Status CudaRegion::Grow() {
+  KVT_RETURN_IF_ERROR(CheckRoom());
+  const CudaScope scope(context_);
+  const CUmemAllocationProp properties = PropertiesOn(context_.gpu());
+  Handle handle;
+  KVT_RETURN_IF_ERROR(driver_.Status(
+      "cuMemCreate", driver_.create(&handle.memory, shape_.handle_bytes, &properties, 0)));
+  absl::Status added =
+      driver_.Status("cuMemExportToShareableHandle",
+                     driver_.export_handle(&handle.descriptor, handle.memory, kDescriptor, 0));
+  // The driver does not promise that programs this process starts do not inherit it.
+  if (added.ok()) (void)fcntl(handle.descriptor, F_SETFD, FD_CLOEXEC);
+  if (added.ok()) added = Map(handle);
+  if (added.ok()) return added;
+  if (handle.descriptor >= 0) close(handle.descriptor);
+  (void)driver_.release(handle.memory);
+  return added;
+}
+
+absl::Status CudaRegion::GrowBy(int descriptor) {
+  KVT_RETURN_IF_ERROR(CheckRoom());
+  Handle handle;
+  handle.descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (handle.descriptor < 0) {
+    const std::string text =
+        absl::StrCat("CUDA: descriptor ", descriptor, ": ", std::generic_category().message(errno));
+    return errno == EBADF ? absl::InvalidArgumentError(text) : absl::ResourceExhaustedError(text);
+  }
+  const CudaScope scope(context_);
+  // The driver takes the number in the place of a pointer.
+  const auto number = static_cast<uintptr_t>(handle.descriptor);
+  void* const as_pointer = reinterpret_cast<void*>(number);  // NOLINT(performance-no-int-to-ptr)
+  const CUresult imported = driver_.import_handle(&handle.memory, as_pointer, kDescriptor);
+  absl::Status added = driver_.Status("cuMemImportFromShareableHandle", imported);
+  if (IsOfTheDescriptor(imported)) added = absl::InvalidArgumentError(added.message());
+  if (added.ok()) {
+    added = Map(handle);
+    if (added.ok()) return added;
+    (void)driver_.release(handle.memory);
+  }
+  close(handle.descriptor);
+  return added;
+}
+
+absl::Status CudaRegion::Map(const Handle& handle) {
+  const CUdeviceptr at = place(handles());
+  const CUresult mapped = driver_.map(at, shape_.handle_bytes, 0, handle.memory, 0);
+  if (mapped == CUDA_ERROR_INVALID_VALUE) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("CUDA: no handle of ", shape_.handle_bytes, " bytes"));
+  }
+  KVT_RETURN_IF_ERROR(driver_.Status("cuMemMap", mapped));
+  CUmemAccessDesc access{};
+  access.location = PropertiesOn(context_.gpu()).location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  absl::Status usable =
+      driver_.Status("cuMemSetAccess", driver_.set_access(at, shape_.handle_bytes, &access, 1));
+  if (!usable.ok()) {
+    (void)driver_.unmap(at, shape_.handle_bytes);
+    return usable;
+  }
+  handles_.push_back(handle);
+  return absl::OkStatus();
+}
+
+void CudaRegion::Shrink() {
+  KVT_CHECK(handles() > 0);
+  const CudaScope scope(context_);
+  const Handle last = handles_.back();
+  handles_.pop_back();
+  (void)driver_.unmap(place(handles()), shape_.handle_bytes);
+  (void)driver_.release(last.memory);
+  close(last.descriptor);
+}
+
+}  // namespace kvtier

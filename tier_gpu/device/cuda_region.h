@@ -1,0 +1,62 @@
+// CudaRegion is a DeviceRegion of a GPU: addresses reserved once, handles of memory made
+// by the driver's virtual memory calls (only those can be exported as a file descriptor)
+// and mapped one behind the other.
+//
+// An imported region keeps a duplicate of every descriptor it was given, so that the
+// process that imported it can give the pool back to an agent that was restarted.
+#ifndef KVTIER_TIER_GPU_DEVICE_CUDA_REGION_H_
+#define KVTIER_TIER_GPU_DEVICE_CUDA_REGION_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tier_gpu/device/cuda_driver.h"
+#include "tier_gpu/device/device_region.h"
+
+namespace kvtier {
+
+class CudaRegion final : public DeviceRegion {
+ public:
+  // Without handles. Errors: kInvalidArgument, as CheckShape(), or a handle that is no
+  // multiple of what this GPU allocates by; kResourceExhausted, no addresses;
+  // kUnavailable, the driver's.
+  static absl::StatusOr<std::unique_ptr<CudaRegion>> Reserve(const CudaDriver& driver,
+                                                             const CudaContext& context,
+                                                             const RegionShape& shape);
+  // REQUIRES: nothing on the device uses it. Unmapping waits for what runs.
+  ~CudaRegion() override;
+
+  const RegionShape& shape() const override { return shape_; }
+  size_t handles() const override { return handles_.size(); }
+  int descriptor(size_t handle) const override;
+  std::byte* address() const override;
+  absl::Status Grow() override;
+  absl::Status GrowBy(int descriptor) override;
+  void Shrink() override;
+
+ private:
+  struct Handle {
+    CUmemGenericAllocationHandle memory = 0;
+    int descriptor = -1;
+  };
+  CudaRegion(const CudaDriver& driver, const CudaContext& context, const RegionShape& shape,
+             CUdeviceptr start)
+      : driver_(driver), context_(context), shape_(shape), start_(start) {}
+  absl::Status CheckRoom() const;
+  // Maps the memory behind the last handle; the handle is ours on success only.
+  absl::Status Map(const Handle& handle);
+  CUdeviceptr place(size_t handle) const { return start_ + handle * shape_.handle_bytes; }
+
+  const CudaDriver driver_;
+  const CudaContext context_;
+  const RegionShape shape_;
+  const CUdeviceptr start_;  // Of max_handles * handle_bytes addresses.
+  std::vector<Handle> handles_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_GPU_DEVICE_CUDA_REGION_H_

@@ -1,0 +1,175 @@
+#include "tier_gpu/device/cuda_staging.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "core/status_macros.h"
+#include "tier_gpu/device/staging_plan.h"
+
+namespace kvtier {
+namespace {
+
+constexpr auto kLane = CudaCommand::Where::kLane;
+constexpr auto kAhead = CudaCommand::Where::kAhead;
+
+absl::Status CreateEvent(cudaEvent_t* event) {
+  return CudaStatus("cudaEventCreateWithFlags",
+                    cudaEventCreateWithFlags(event, cudaEventDisableTiming));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaStaging>> CudaStaging::Open(const Options& options) {
+  auto staging = absl::WrapUnique(new CudaStaging(options));
+  KVT_RETURN_IF_ERROR(staging->Allocate());
+  KVT_RETURN_IF_ERROR(staging->LoadKernel());
+  return staging;
+}
+
+absl::Status CudaStaging::Allocate() {
+  KVT_RETURN_IF_ERROR(
+      CudaStatus("cudaStreamCreateWithPriority",
+                 cudaStreamCreateWithPriority(&ahead_, cudaStreamNonBlocking, options_.priority)));
+  KVT_RETURN_IF_ERROR(CreateEvent(&awaited_));
+  void* memory = nullptr;
+  KVT_RETURN_IF_ERROR(
+      CudaStatus("cudaMalloc", cudaMalloc(&memory, kStagingBuffers * kStagingBufferBytes)));
+  memory_ = static_cast<std::byte*>(memory);
+  for (size_t i = 0; i < kStagingBuffers; ++i) {
+    buffers_[i].memory = memory_ + i * kStagingBufferBytes;
+    KVT_RETURN_IF_ERROR(CreateEvent(&buffers_[i].filled));
+    KVT_RETURN_IF_ERROR(CreateEvent(&buffers_[i].emptied));
+  }
+  void* lists = nullptr;
+  KVT_RETURN_IF_ERROR(CudaStatus(
+      "cudaHostAlloc",
+      cudaHostAlloc(&lists, kMaxLaneDepth * kMaxStagedPieces * sizeof(kernels::StridedSegment),
+                    cudaHostAllocPortable | cudaHostAllocMapped)));
+  lists_ = static_cast<kernels::StridedSegment*>(lists);
+  void* on_device = nullptr;
+  KVT_RETURN_IF_ERROR(
+      CudaStatus("cudaHostGetDevicePointer", cudaHostGetDevicePointer(&on_device, lists_, 0)));
+  lists_on_device_ = static_cast<kernels::StridedSegment*>(on_device);
+  return absl::OkStatus();
+}
+
+absl::Status CudaStaging::LoadKernel() {
+  *list(0) = {.runs = 0};
+  KVT_RETURN_IF_ERROR(Launch({list(0), 1}, kAhead).put());
+  return CudaStatus("cudaStreamSynchronize", cudaStreamSynchronize(ahead_));
+}
+
+// Ignored: they fail when the device is lost, and then all is gone already.
+CudaStaging::~CudaStaging() {
+  for (const Buffer& buffer : buffers_) {
+    if (buffer.filled != nullptr) (void)cudaEventDestroy(buffer.filled);
+    if (buffer.emptied != nullptr) (void)cudaEventDestroy(buffer.emptied);
+  }
+  if (awaited_ != nullptr) (void)cudaEventDestroy(awaited_);
+  if (ahead_ != nullptr) (void)cudaStreamDestroy(ahead_);
+  if (memory_ != nullptr) (void)cudaFree(memory_);
+  if (lists_ != nullptr) (void)cudaFreeHost(lists_);
+  (void)cudaGetLastError();
+}
+
+bool CudaStaging::Quiet() const {
+  const cudaError_t error = cudaStreamQuery(ahead_);
+  if (error != cudaSuccess) (void)cudaGetLastError();
+  return error != cudaErrorNotReady;
+}
+
+kernels::StridedSegment* CudaStaging::list(size_t place) const {
+  return lists_ + place * kMaxStagedPieces;
+}
+
+CudaCommand CudaStaging::Launch(Segments segments, CudaCommand::Where where) const {
+  const kernels::CopySegmentsLaunch launch = {
+      .segments = lists_on_device_ + (segments.data() - lists_),
+      .count = static_cast<uint32_t>(segments.size()),
+      .thread_blocks = kCopyThreadBlocks,
+      .stream = stream(where)};
+  return {where, [launch] {
+            // A launch is told by the thread's last error: not by that of somebody else before.
+            (void)cudaGetLastError();
+            return CudaStatus("the copying kernel",
+                              static_cast<cudaError_t>(kernels::CopySegmentsOnDevice(launch)));
+          }};
+}
+
+CudaCommand CudaStaging::Record(cudaEvent_t event, CudaCommand::Where where) const {
+  return {where, [event, stream = stream(where)] {
+            return CudaStatus("cudaEventRecord", cudaEventRecord(event, stream));
+          }};
+}
+
+CudaCommand CudaStaging::WaitFor(cudaEvent_t event, CudaCommand::Where where) const {
+  return {where, [event, stream = stream(where)] {
+            return CudaStatus("cudaStreamWaitEvent", cudaStreamWaitEvent(stream, event, 0));
+          }};
+}
+
+CudaCommand CudaStaging::Fence() { return Record(awaited_, kLane); }
+
+std::vector<CudaCommand> CudaStaging::Direct(const CopyBatch& batch, const CudaHostMemory& host,
+                                             size_t place) {
+  std::vector<CudaCommand> commands;
+  if (batch.segments.empty()) return commands;
+  kernels::StridedSegment* next = list(place);
+  for (const CopySegment& segment : batch.segments) {
+    std::byte* const far = host.DeviceAddress(segment.host);
+    std::byte* const near = batch.region->address() + segment.device_offset;
+    const bool onboard = batch.direction == CopyDirection::kHostToDevice;
+    *next++ = {.source = onboard ? far : near,
+               .destination = onboard ? near : far,
+               .run_bytes = segment.bytes};
+  }
+  commands.push_back(Launch({list(place), next}, kLane));
+  return commands;
+}
+
+absl::StatusOr<std::vector<CudaCommand>> CudaStaging::Staged(const CopyBatch& batch,
+                                                             const CudaHostMemory& host,
+                                                             size_t place) {
+  const auto joins = [&host](const std::byte* border) { return host.Check({border - 1, 2}).ok(); };
+  KVT_ASSIGN_OR_RETURN(const std::vector<StagedPortion> portions,
+                       PlanStaging(batch.segments, joins));
+  const bool onboard = batch.direction == CopyDirection::kHostToDevice;
+  const auto where_runs = onboard ? kAhead : kLane;
+  const CudaCopies::Options copying = {.where = where_runs,
+                                       .stream = stream(where_runs),
+                                       .calls = options_.calls,
+                                       .early_source = onboard && batch.early_source};
+  std::vector<CudaCommand> commands;
+  if (!copying.early_source) commands.push_back(WaitFor(awaited_, kAhead));
+  kernels::StridedSegment* next = list(place);
+  for (const StagedPortion& portion : portions) {
+    const Buffer& buffer = buffers_[next_buffer_++ % kStagingBuffers];
+    kernels::StridedSegment* const first = next;
+    for (const StagedPiece& piece : portion.pieces) {
+      std::byte* const there = batch.region->address() + piece.device_offset;
+      std::byte* const staged = buffer.memory + piece.buffer_offset;
+      *next++ = {.source = onboard ? staged : there,
+                 .destination = onboard ? there : staged,
+                 .run_bytes = piece.bytes};
+    }
+    CudaCopies copies;
+    for (const StagedRun& run : portion.runs) {
+      std::byte* const far = host.DeviceAddress(run.host);
+      std::byte* const staged = buffer.memory + run.buffer_offset;
+      copies.Add(onboard ? staged : far, onboard ? far : staged, run.bytes);
+    }
+    std::vector<CudaCommand> fill = {WaitFor(buffer.emptied, kAhead)};
+    std::vector<CudaCommand> empty = {WaitFor(buffer.filled, kLane)};
+    std::move(copies).AppendTo(onboard ? &fill : &empty, copying);
+    (onboard ? empty : fill).push_back(Launch({first, next}, onboard ? kLane : kAhead));
+    fill.push_back(Record(buffer.filled, kAhead));
+    empty.push_back(Record(buffer.emptied, kLane));
+    std::ranges::move(fill, std::back_inserter(commands));
+    std::ranges::move(empty, std::back_inserter(commands));
+  }
+  return commands;
+}
+
+}  // namespace kvtier

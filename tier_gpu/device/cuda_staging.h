@@ -1,0 +1,93 @@
+// CudaStaging is what the kernel paths of one direction need: the lists of segments that
+// the kernels read, and a ring of buffers on the device for kStaged.
+//
+// The buffers are filled in a stream of their own, ahead of the lane's, and emptied in
+// the lane's: an offload gathers ahead, an onboarding copies ahead. Both streams wait for
+// each other by events on the device. What is ahead waits for the lane where the lane
+// awaited a word: what the word stands for is what it reads.
+#ifndef KVTIER_TIER_GPU_DEVICE_CUDA_STAGING_H_
+#define KVTIER_TIER_GPU_DEVICE_CUDA_STAGING_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/copy_segments.h"
+#include "tier_gpu/device/cuda_copies.h"
+#include "tier_gpu/device/cuda_driver.h"
+#include "tier_gpu/device/cuda_host_memory.h"
+#include "tier_gpu/device/cuda_lane.h"
+#include "tier_gpu/device/device.h"
+
+namespace kvtier {
+
+inline constexpr size_t kStagingBuffers = 4;
+// Of the copying kernels: enough for the link, few enough to leave the GPU to the engine.
+inline constexpr uint32_t kCopyThreadBlocks = 8;
+
+// One thread at a time; the context is entered by the caller.
+class CudaStaging {
+ public:
+  struct Options {
+    CopyDirection direction{};
+    cudaStream_t lane = nullptr;  // Not owned.
+    int priority = 0;             // Of the stream of its own.
+    CudaCopies::Calls calls{};
+  };
+  // Loads the kernel too: later that could wait for all that runs. Errors: CudaStatus()'s.
+  static absl::StatusOr<std::unique_ptr<CudaStaging>> Open(const Options& options);
+  // REQUIRES: Quiet(), and so is the lane.
+  ~CudaStaging();
+  CudaStaging(const CudaStaging&) = delete;
+  CudaStaging& operator=(const CudaStaging&) = delete;
+
+  // What makes the copies of the batch, for the lane to feed, in its order. `place` is
+  // the operation's (CudaLane::next_place). Errors: kInvalidArgument, as PlanStaging().
+  absl::StatusOr<std::vector<CudaCommand>> Staged(const CopyBatch& batch,
+                                                  const CudaHostMemory& host, size_t place);
+  std::vector<CudaCommand> Direct(const CopyBatch& batch, const CudaHostMemory& host, size_t place);
+  // To be fed right after the lane awaited something.
+  CudaCommand Fence();
+  // As CudaLane::Quiet(), of the stream ahead.
+  bool Quiet() const;
+
+ private:
+  struct Buffer {
+    std::byte* memory = nullptr;  // kStagingBufferBytes on the device.
+    cudaEvent_t filled = nullptr;
+    cudaEvent_t emptied = nullptr;
+  };
+  using Segments = std::span<const kernels::StridedSegment>;
+  explicit CudaStaging(const Options& options) : options_(options) {}
+  absl::Status Allocate();
+  absl::Status LoadKernel();
+  // Where an operation's list begins, for the host.
+  kernels::StridedSegment* list(size_t place) const;
+  // A launch over `segments`, which lie in the lists.
+  CudaCommand Launch(Segments segments, CudaCommand::Where where) const;
+  CudaCommand Record(cudaEvent_t event, CudaCommand::Where where) const;
+  // Waits for nothing if the event was never recorded.
+  CudaCommand WaitFor(cudaEvent_t event, CudaCommand::Where where) const;
+  cudaStream_t stream(CudaCommand::Where where) const {
+    return where == CudaCommand::Where::kLane ? options_.lane : ahead_;
+  }
+
+  const Options options_;
+  cudaStream_t ahead_ = nullptr;
+  std::byte* memory_ = nullptr;
+  std::array<Buffer, kStagingBuffers> buffers_;
+  size_t next_buffer_ = 0;
+  cudaEvent_t awaited_ = nullptr;
+  // kMaxLaneDepth lists of kMaxStagedPieces, page-locked; the same for the device.
+  kernels::StridedSegment* lists_ = nullptr;
+  kernels::StridedSegment* lists_on_device_ = nullptr;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_GPU_DEVICE_CUDA_STAGING_H_
