@@ -20,28 +20,39 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seam
         {.name = "kvtier-" + tenant.name, .bytes = options.host_bytes / tenants.size()});
   }
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<HostTier> host, HostTier::Create(host_options));
-  std::unique_ptr<LaneRunner> runner;
-  std::unique_ptr<GpuPool> gpu;
-  if (seams.device != nullptr && options.gpu_bytes > 0) {
-    for (size_t domain = 0; domain < host->domain_count(); ++domain) {
-      KVT_RETURN_IF_ERROR(seams.device->Pin(host->arena(static_cast<DomainId>(domain)).bytes()));
-    }
-    runner = std::make_unique<LaneRunner>(seams.device, seams.executor,
-                                          seams.lanes == nullptr ? seams.executor : seams.lanes);
-    KVT_ASSIGN_OR_RETURN(gpu, GpuPool::Create(seams.device, runner.get(), options.gpu_bytes,
-                                              SlotBytes(options.gpu_block_bytes)));
-  }
+  KVT_ASSIGN_OR_RETURN(Gpu gpu, CreateGpu(options, seams, *host));
   return std::unique_ptr<Agent>(
-      new Agent(std::move(options), seams, std::move(host), std::move(runner), std::move(gpu)));
+      new Agent(std::move(options), seams, std::move(host), std::move(gpu)));
 }
 
-Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host,
-             std::unique_ptr<LaneRunner> runner, std::unique_ptr<GpuPool> gpu)
+absl::StatusOr<Agent::Gpu> Agent::CreateGpu(const Options& options, const Seams& seams,
+                                            const HostTier& host) {
+  Gpu gpu;
+  if (!options.gpu_tenant.empty()) {
+    const Tenant* const tenant = options.tenants.Find(options.gpu_tenant);
+    if (tenant == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--gpu_tenant=", options.gpu_tenant, ": no such tenant"));
+    }
+    gpu.domain = tenant->domain;
+  }
+  if (seams.device == nullptr || options.gpu_bytes == 0) return gpu;
+  // What leaves the pool, or comes into it, is of its own domain.
+  KVT_RETURN_IF_ERROR(seams.device->Pin(host.arena(gpu.domain).bytes()));
+  gpu.runner = std::make_unique<LaneRunner>(seams.device, seams.executor,
+                                            seams.lanes == nullptr ? seams.executor : seams.lanes);
+  KVT_ASSIGN_OR_RETURN(gpu.pool, GpuPool::Create(seams.device, gpu.runner.get(), options.gpu_bytes,
+                                                 SlotBytes(options.gpu_block_bytes)));
+  return gpu;
+}
+
+Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host, Gpu gpu)
     : options_(std::move(options)),
       seams_(seams),
+      gpu_domain_(gpu.domain),
       host_(std::move(host)),
-      lane_runner_(std::move(runner)),
-      gpu_(std::move(gpu)),
+      lane_runner_(std::move(gpu.runner)),
+      gpu_(std::move(gpu.pool)),
       index_(host_->domain_count(),
              [this](const Delta& delta) {
                if (reporter_ != nullptr) reporter_->OnDelta(delta);
@@ -81,7 +92,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
   }
   if (gpu_ != nullptr) {
     gpu_loader_ = std::make_unique<GpuLoader>(seams.executor, &scope_, &index_, &evictor_,
-                                              gpu_.get(), &gpu_loads_, &stats_);
+                                              gpu_.get(), gpu_domain_, &gpu_loads_, &stats_);
   }
   onboarder_ = std::make_unique<Onboarder>(seams.executor,
                                            Onboarder::Flows{.disk = disk_loader_.get(),
@@ -96,6 +107,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                    .index = &index_,
                                                    .evictor = &evictor_,
                                                    .gpu = gpu_.get(),
+                                                   .gpu_domain = gpu_domain_,
                                                    .offloader = offloader_.get(),
                                                    .sessions = &sessions_,
                                                    .reservations = &reservations_,

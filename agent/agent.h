@@ -60,6 +60,8 @@ class Agent {
     uint64_t scrub_bytes_per_second = 0;  // Of each disk; 0: only when asked.
     uint64_t gpu_bytes = 0;               // 0: no GPU pool.
     uint64_t gpu_block_bytes = 0;         // Of the blocks that the pool is for.
+    // Whose pool it is, for who maps it sees all of it; empty: the first tenant's.
+    std::string gpu_tenant;
   };
   // Not owned. What is null is not there: the node then runs without that part.
   struct DiskSeam {
@@ -79,7 +81,8 @@ class Agent {
     CoordinatorLink* coordinator = nullptr;
   };
 
-  // Errors: kInvalidArgument, kResourceExhausted: the tiers' own.
+  // Errors: kInvalidArgument, kResourceExhausted: the tiers' own; kInvalidArgument also
+  // when gpu_tenant is none of the tenants.
   static absl::StatusOr<std::unique_ptr<Agent>> Create(Options options, const Seams& seams);
   ~Agent();
 
@@ -110,9 +113,13 @@ class Agent {
   TenantEraser& tenant_eraser() { return *tenant_eraser_; }
   const HostTier& host() const { return *host_; }
   const AgentStats& stats() const { return stats_; }
-  DiskSet* disks() const { return disks_.get(); }                          // nullptr: none.
-  const DiskSet::Recovery& recovery() const { return recovery_; }          // What Start() found.
-  const GpuPool* gpu() const { return gpu_.get(); }                        // nullptr: none.
+  DiskSet* disks() const { return disks_.get(); }                  // nullptr: none.
+  const DiskSet::Recovery& recovery() const { return recovery_; }  // What Start() found.
+  const GpuPool* gpu() const { return gpu_.get(); }                // nullptr: none.
+  // The pool, for those of the domain that it belongs to; nullptr for all others.
+  const GpuPool* gpu_of(DomainId domain) const {
+    return domain == gpu_domain_ ? gpu_.get() : nullptr;
+  }
   const Offloader* offloader() const { return offloader_.get(); }          // nullptr: no disk.
   DiskAdmission* disk_admission() const { return disk_admission_.get(); }  // nullptr: no disk.
   const CoordinatorReporter* reporter() const { return reporter_.get(); }  // nullptr: alone.
@@ -122,8 +129,15 @@ class Agent {
   void Audit() const;
 
  private:
-  Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host,
-        std::unique_ptr<LaneRunner> runner, std::unique_ptr<GpuPool> gpu);
+  // Of the GPU tier, as far as the node has it.
+  struct Gpu {
+    DomainId domain{};
+    std::unique_ptr<LaneRunner> runner;
+    std::unique_ptr<GpuPool> pool;
+  };
+  static absl::StatusOr<Gpu> CreateGpu(const Options& options, const Seams& seams,
+                                       const HostTier& host);
+  Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host, Gpu gpu);
   // So that the disks move blocks to and from their slots without pinning them each time.
   void RegisterArenas();
   void MakeDisks();
@@ -136,6 +150,7 @@ class Agent {
 
   const Options options_;
   const Seams seams_;
+  const DomainId gpu_domain_;
   AgentStats stats_;
   DiskSet::Recovery recovery_;
   // From here on, each part is destroyed before what it uses; the running flows

@@ -119,8 +119,9 @@ absl::StatusOr<DescriptorSocket::Shared> Share(const Agent& agent, DomainId doma
     case wire::DescriptorKind::kGpuPool:
       break;
   }
-  if (agent.gpu() == nullptr) return absl::NotFoundError("this node has no GPU pool");
-  const DeviceRegion& region = *agent.gpu()->region();
+  const GpuPool* const gpu = agent.gpu_of(domain);
+  if (gpu == nullptr) return absl::NotFoundError("this node has no GPU pool for this tenant");
+  const DeviceRegion& region = *gpu->region();
   if (region.handles() != 1) return absl::NotFoundError("the pool is not one handle");
   return DescriptorSocket::Shared{.fd = region.descriptor(0), .bytes = region.bytes()};
 }
@@ -238,7 +239,8 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                                       .disk_writes = config.disk_writes,
                                       .scrub_bytes_per_second = config.scrub_bytes_per_second,
                                       .gpu_bytes = config.gpu_bytes,
-                                      .gpu_block_bytes = config.gpu_block_bytes},
+                                      .gpu_block_bytes = config.gpu_block_bytes,
+                                      .gpu_tenant = config.gpu_tenant},
                                      {.executor = &executor,
                                       .workers = &workers,
                                       .disks = std::move(disk_seams),

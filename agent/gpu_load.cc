@@ -6,8 +6,8 @@
 
 namespace kvtier {
 
-bool GpuLoader::Fits(uint64_t block_bytes) const {
-  return SlotBytes(block_bytes) == pool_->slot_bytes();
+bool GpuLoader::Serves(DomainId domain, uint64_t block_bytes) const {
+  return domain == domain_ && SlotBytes(block_bytes) == pool_->slot_bytes();
 }
 
 SharedLoad GpuLoader::Start(Pin host_pin) {
@@ -29,8 +29,8 @@ Task<void> GpuLoader::Move(std::vector<Moving> batch) {
   std::vector<GpuTransfer> transfers;
   transfers.reserve(batch.size());
   for (const Moving& block : batch) {
-    transfers.push_back({.slot = block.slot.ref(),
-                         .host = index_->Find(block.host_pin.key())->host.bytes()});
+    transfers.push_back(
+        {.slot = block.slot.ref(), .host = index_->Find(block.host_pin.key())->host.bytes()});
   }
   const absl::Time start = executor_->Now();
   const absl::Status status = co_await pool_->Scatter(transfers);

@@ -20,19 +20,20 @@ namespace kvtier {
 
 class GpuLoader {
  public:
-  // Does not own. `loads` is the node's table of loads into the GPU pool.
+  // Does not own. The pool is `domain`'s; `loads` is the node's table of loads into it.
   GpuLoader(Executor* executor, TaskScope* scope, BlockIndex* index, Evictor* evictor,
-            GpuPool* pool, LoadTable* loads, AgentStats* stats)
+            GpuPool* pool, DomainId domain, LoadTable* loads, AgentStats* stats)
       : executor_(executor),
         scope_(scope),
         index_(index),
         evictor_(evictor),
         pool_(pool),
+        domain_(domain),
         loads_(loads),
         stats_(stats) {}
 
-  // True when a block of this size fills a slot of the pool.
-  bool Fits(uint64_t block_bytes) const;
+  // True when the pool is this domain's, and a block of this size fills a slot of it.
+  bool Serves(DomainId domain, uint64_t block_bytes) const;
   // Takes the block's pin in host memory and starts its load, or joins the one in
   // flight; it moves with the next Flush(). nullptr: no slot could be freed.
   SharedLoad Start(Pin host_pin);
@@ -51,6 +52,7 @@ class GpuLoader {
   BlockIndex* const index_;
   Evictor* const evictor_;
   GpuPool* const pool_;
+  const DomainId domain_;
   LoadTable* const loads_;
   AgentStats* const stats_;
   std::vector<Moving> started_;

@@ -18,7 +18,7 @@ constexpr int kMaxLocateRounds = 4;
 
 Task<absl::StatusOr<Onboarded>> Onboarder::Onboard(OnboardRequest request) {
   if (request.target == Tier::kGpu &&
-      (flows_.gpu == nullptr || !flows_.gpu->Fits(request.run.block_bytes))) {
+      (flows_.gpu == nullptr || !flows_.gpu->Serves(request.run.domain, request.run.block_bytes))) {
     co_return absl::InvalidArgumentError("target: no GPU pool fits this space");
   }
   request.deadline = std::min(request.deadline, executor_->Now() + kMaxRequestTimeout);

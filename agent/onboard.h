@@ -66,7 +66,7 @@ class Onboarder {
 
   // Ends by the deadline, but for microseconds of work. Errors: kFailedPrecondition,
   // the session ended meanwhile; kInvalidArgument, a GPU target without a pool for
-  // this space.
+  // this domain and space.
   Task<absl::StatusOr<Onboarded>> Onboard(OnboardRequest request);
   // Onboards to host memory with no waiter and no lease; returns how many leading
   // blocks are there or on their way.

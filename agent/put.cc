@@ -21,7 +21,8 @@ struct Putter::Committing {
 
 absl::StatusOr<Reserved> Putter::Reserve(const BlockRun& run, Tier target) {
   const bool to_gpu = target == Tier::kGpu;
-  if (to_gpu && (parts_.gpu == nullptr || SlotBytes(run.block_bytes) != parts_.gpu->slot_bytes())) {
+  if (to_gpu && (parts_.gpu == nullptr || run.domain != parts_.gpu_domain ||
+                 SlotBytes(run.block_bytes) != parts_.gpu->slot_bytes())) {
     return absl::InvalidArgumentError("target: no GPU pool fits this space");
   }
   Reserved reserved{.deadline = parts_.executor->Now() + kReservationDuration};

@@ -48,6 +48,7 @@ class Putter {
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
     GpuPool* gpu = nullptr;          // nullptr: no device.
+    DomainId gpu_domain{};           // Whose it is.
     Offloader* offloader = nullptr;  // nullptr: no disk tier.
     SessionTable* sessions = nullptr;
     ReservationTable* reservations = nullptr;

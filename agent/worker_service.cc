@@ -85,7 +85,7 @@ Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest
   response->set_space_id(space_id);
   response->set_space_digest(convert::ToWire(spec.Digest()));
   response->set_slot_bytes(slot_bytes);
-  const GpuPool* gpu = agent_->gpu();
+  const GpuPool* gpu = agent_->gpu_of(agent_->sessions().DomainOf(session));
   if (gpu != nullptr && gpu->slot_bytes() == slot_bytes) response->set_gpu_slot_bytes(slot_bytes);
   co_return absl::OkStatus();
 }
