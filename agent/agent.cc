@@ -91,6 +91,8 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                               .stats = &stats_.offload});
   }
   if (gpu_ != nullptr) {
+    gpu_workers_ = std::make_unique<GpuWorkers>(seams.device, gpu_.get(), seams.executor, &scope_);
+    evictor_.AttachGpu(gpu_.get(), gpu_workers_.get());
     gpu_loader_ = std::make_unique<GpuLoader>(seams.executor, &scope_, &index_, &evictor_,
                                               gpu_.get(), gpu_domain_, &gpu_loads_, &stats_);
   }
@@ -98,6 +100,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                            Onboarder::Flows{.disk = disk_loader_.get(),
                                                             .offloader = offloader_.get(),
                                                             .gpu = gpu_loader_.get(),
+                                                            .gpu_workers = gpu_workers_.get(),
                                                             .fetcher = &fetcher_,
                                                             .host_loads = &host_loads_},
                                            &index_, &sessions_, &leases_, &stats_);
@@ -108,6 +111,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                    .evictor = &evictor_,
                                                    .gpu = gpu_.get(),
                                                    .gpu_domain = gpu_domain_,
+                                                   .gpu_workers = gpu_workers_.get(),
                                                    .offloader = offloader_.get(),
                                                    .sessions = &sessions_,
                                                    .reservations = &reservations_,
@@ -186,6 +190,7 @@ Task<bool> Agent::Stop(absl::Time deadline) {
 Task<void> Agent::SweepDeadlines() {
   while (!stopping_) {
     const absl::Time now = seams_.executor->Now();
+    if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
     stats_.expired_leases += leases_.Expire(now);
     stats_.expired_reservations += reservations_.Expire(now);
     // A disk may have gone out of service since, with calls that no longer count.
@@ -199,10 +204,25 @@ absl::StatusOr<SessionId> Agent::OpenSession(const Tenant& tenant, const Session
   return sessions_.Open(tenant, token);
 }
 
+absl::StatusOr<const SignalPage*> Agent::AttachToGpu(SessionId id) {
+  if (!sessions_.IsOpen(id)) return absl::NotFoundError("the session is closed");
+  if (gpu_of(sessions_.DomainOf(id)) == nullptr) {
+    return absl::NotFoundError("this node has no GPU pool for this tenant");
+  }
+  return gpu_workers_->Attach(id);
+}
+
 void Agent::CloseSession(SessionId id) {
+  // First, so that its holds last as long as its work.
+  if (gpu_workers_ != nullptr) gpu_workers_->Close(id);
   leases_.ReleaseAll(id);
   reservations_.ReleaseAll(id);
   sessions_.Close(id);
+  if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
+}
+
+void Agent::ProcessGone(SessionId id) {
+  if (gpu_workers_ != nullptr) gpu_workers_->ProcessGone(id);
 }
 
 std::vector<TierUsage> Agent::Usage() const {

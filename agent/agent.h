@@ -24,6 +24,7 @@
 #include "agent/evict.h"
 #include "agent/fetch.h"
 #include "agent/gpu_load.h"
+#include "agent/gpu_workers.h"
 #include "agent/leases.h"
 #include "agent/load_table.h"
 #include "agent/match.h"
@@ -95,8 +96,14 @@ class Agent {
   Task<bool> Stop(absl::Time deadline);
 
   absl::StatusOr<SessionId> OpenSession(const Tenant& tenant, const SessionToken& token);
-  // Everything the session holds is free when this returns. Unknown ids are ignored.
+  // The session's page of steps, by which it works on the GPU pool. Errors: kNotFound, the
+  // node has no pool for it, or it is closed; GpuWorkers::Attach()'s.
+  absl::StatusOr<const SignalPage*> AttachToGpu(SessionId id);
+  // Everything the session holds is free when this returns, but GPU slots that its steps
+  // may still use: until these have ended, or ProcessGone(). Unknown ids are ignored.
   void CloseSession(SessionId id);
+  // After CloseSession(): its process is gone. Unknown ids are ignored.
+  void ProcessGone(SessionId id);
 
   const Options& options() const { return options_; }
   Executor* executor() const { return seams_.executor; }
@@ -120,6 +127,7 @@ class Agent {
   const GpuPool* gpu_of(DomainId domain) const {
     return domain == gpu_domain_ ? gpu_.get() : nullptr;
   }
+  const GpuWorkers* gpu_workers() const { return gpu_workers_.get(); }     // As gpu().
   const Offloader* offloader() const { return offloader_.get(); }          // nullptr: no disk.
   DiskAdmission* disk_admission() const { return disk_admission_.get(); }  // nullptr: no disk.
   const CoordinatorReporter* reporter() const { return reporter_.get(); }  // nullptr: alone.
@@ -164,6 +172,7 @@ class Agent {
   std::unique_ptr<DiskSet> disks_;
   std::unique_ptr<DiskAdmission> disk_admission_;
   SessionTable sessions_;
+  std::unique_ptr<GpuWorkers> gpu_workers_;
   LeaseTable leases_;
   ReservationTable reservations_;
   Evictor evictor_;

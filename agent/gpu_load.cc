@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/check.h"
 #include "core/space.h"
 
 namespace kvtier {
@@ -13,7 +14,7 @@ bool GpuLoader::Serves(DomainId domain, uint64_t block_bytes) const {
 SharedLoad GpuLoader::Start(Pin host_pin) {
   const BlockKey key = host_pin.key();
   if (SharedLoad load = loads_->Find(key)) return load;
-  absl::StatusOr<GpuSlot> slot = evictor_->ReserveGpu(pool_);
+  absl::StatusOr<GpuSlot> slot = evictor_->ReserveGpu();
   if (!slot.ok()) return nullptr;
   SharedLoad load = loads_->Start(key, Tier::kHost);
   started_.push_back({.host_pin = std::move(host_pin), .slot = *std::move(slot)});
@@ -39,7 +40,10 @@ Task<void> GpuLoader::Move(std::vector<Moving> batch) {
     const BlockKey key = block.host_pin.key();
     if (status.ok()) {
       const BlockMeta meta = index_->Find(key)->meta;
-      if (!index_->In(Tier::kGpu, key)) index_->PublishGpu(meta, std::move(block.slot));
+      if (!index_->In(Tier::kGpu, key)) {
+        KVT_CHECK(pool_->table().Seal(block.slot.ref()).ok());
+        index_->PublishGpu(meta, std::move(block.slot));
+      }
       ++stats_->gpu.inserts;
       stats_->gpu.bytes_in += meta.length;
       stats_->gpu.write_latency.Record(took);

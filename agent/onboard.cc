@@ -130,8 +130,13 @@ absl::StatusOr<Onboarded> Onboarder::GrantLeases(const OnboardRequest& request,
         .offset = request.target == Tier::kGpu ? entry.gpu.offset() : entry.host.offset().value,
         .length = entry.meta.length,
         .from = ready[i].from};
-    absl::StatusOr<LeaseId> lease = leases_->Grant(request.run.session, std::move(ready[i].pin),
-                                                   onboarded.lease_deadline + kLeaseGrace);
+    GpuHold hold;
+    if (request.target == Tier::kGpu) {
+      hold = flows_.gpu_workers->Hold(request.run.session, entry.gpu.ref());
+    }
+    absl::StatusOr<LeaseId> lease =
+        leases_->Grant(request.run.session, std::move(ready[i].pin),
+                       onboarded.lease_deadline + kLeaseGrace, std::move(hold));
     if (!lease.ok()) break;
     block.lease = *lease;
     TierStats& served = request.target == Tier::kGpu ? stats_->gpu : stats_->host;

@@ -48,9 +48,10 @@ struct Onboarded {
 class Onboarder {
  public:
   struct Flows {
-    DiskLoader* disk = nullptr;      // nullptr: no disk tier.
-    Offloader* offloader = nullptr;  // As `disk`.
-    GpuLoader* gpu = nullptr;        // nullptr: no device.
+    DiskLoader* disk = nullptr;         // nullptr: no disk tier.
+    Offloader* offloader = nullptr;     // As `disk`.
+    GpuLoader* gpu = nullptr;           // nullptr: no device.
+    GpuWorkers* gpu_workers = nullptr;  // As `gpu`.
     Fetcher* fetcher = nullptr;
     LoadTable* host_loads = nullptr;
   };

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
+#include "core/check.h"
 #include "core/checksum.h"
 #include "core/event.h"
 #include "core/space.h"
@@ -46,9 +47,10 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i, 
                      .domain = run.domain};
   uint64_t offset = 0;
   if (target == Tier::kGpu) {
-    absl::StatusOr<GpuSlot> slot = parts_.evictor->ReserveGpu(parts_.gpu);
+    absl::StatusOr<GpuSlot> slot = parts_.evictor->ReserveGpu();
     if (!slot.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
     block.gpu = *std::move(slot);
+    block.writer = parts_.gpu_workers->Hold(run.session, block.gpu.ref());
     offset = block.gpu.offset();
   } else {
     absl::StatusOr<HostSlot> slot = parts_.evictor->ReserveHost(run.domain, run.block_bytes);
@@ -69,7 +71,22 @@ bool Putter::IsHere(const BlockKey& key, Tier target) const {
   return parts_.index->In(Tier::kHost, key) || parts_.index->In(Tier::kDisk, key);
 }
 
-Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids) {
+absl::Status Putter::CheckStep(SessionId session, uint64_t step) const {
+  if (step == 0) return absl::OkStatus();
+  const std::shared_ptr<const GpuWorker> worker =
+      parts_.gpu_workers == nullptr ? nullptr : parts_.gpu_workers->Find(session);
+  if (worker == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step: ", step, ", of a session without a signal page"));
+  }
+  parts_.gpu_workers->words()->Observe();
+  const uint64_t begun = worker->table->begun(worker->number);
+  if (step <= begun) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("step: ", step, " has not begun; the last that did is ", begun));
+}
+
+Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, uint64_t step) {
   const auto committing = std::make_shared<Committing>(parts_.executor);
   std::vector<PendingBlock> blocks;
   for (const ReservationId id : ids) {
@@ -78,12 +95,43 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids) {
   }
   if (blocks.empty()) co_return 0;
   committing->left = blocks.size();
+  if (step > 0) {
+    std::shared_ptr<const GpuWorker> worker;
+    if (parts_.gpu_workers != nullptr) worker = parts_.gpu_workers->Find(session);
+    parts_.scope->Spawn(CommitBehind(std::move(worker), step, std::move(blocks), committing));
+  } else {
+    CommitAll(std::move(blocks), committing);
+  }
+  co_await committing->done.WaitUntil(parts_.executor->Now() + kCommitTimeout);
+  co_return committing->committed;
+}
+
+void Putter::CommitAll(std::vector<PendingBlock> blocks,
+                       const std::shared_ptr<Committing>& committing) {
   // All at once: the checksums run side by side on the byte workers.
   for (PendingBlock& block : blocks) {
     parts_.scope->Spawn(CommitOne(std::move(block), committing));
   }
-  co_await committing->done.WaitUntil(parts_.executor->Now() + kCommitTimeout);
-  co_return committing->committed;
+}
+
+Task<void> Putter::CommitBehind(std::shared_ptr<const GpuWorker> worker, uint64_t step,
+                                std::vector<PendingBlock> blocks,
+                                std::shared_ptr<Committing> committing) {
+  absl::StatusOr<bool> complete = false;
+  if (worker != nullptr && !worker->gone) {
+    const absl::Time deadline = parts_.executor->Now() + kCommitTimeout;
+    complete = co_await worker->words->Retired(worker->number, step, deadline);
+  }
+#ifdef KVTIER_PLANT_COMMIT_BEFORE_STEP
+  complete = true;
+#endif
+  if (complete.ok() && *complete) {
+    CommitAll(std::move(blocks), committing);
+    co_return;
+  }
+  // The steps that may still write there are awaited by the slots' own table.
+  for (const PendingBlock& block : blocks) parts_.reservations->Finish(block.meta.key);
+  committing->done.Set();
 }
 
 Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> committing) {
@@ -106,6 +154,7 @@ Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> com
       parts_.index->PublishHost(block.meta, std::move(block.host));
     }
     if (block.gpu && !parts_.index->In(Tier::kGpu, block.meta.key)) {
+      KVT_CHECK(parts_.gpu->table().Seal(block.gpu.ref()).ok());
       parts_.index->PublishGpu(block.meta, std::move(block.gpu));
       ++parts_.stats->gpu.inserts;
     }

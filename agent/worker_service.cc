@@ -185,7 +185,9 @@ Task<absl::Status> WorkerService::DoCommit(const v1::CommitRequest* request,
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
   std::vector<ReservationId> ids;
   for (const uint64_t id : request->reservation_ids()) ids.push_back(ReservationId{id});
-  response->set_committed_blocks(co_await agent_->putter().Commit(session, std::move(ids)));
+  const uint64_t step = request->step();
+  KVT_CO_RETURN_IF_ERROR(agent_->putter().CheckStep(session, step));
+  response->set_committed_blocks(co_await agent_->putter().Commit(session, std::move(ids), step));
   co_return absl::OkStatus();
 }
 

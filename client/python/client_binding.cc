@@ -219,6 +219,10 @@ class PyClient {
     return out;
   }
 
+  // Neither waits.
+  uint64_t BeginStep() { return Get()->client->BeginStep(); }
+  void EndStep(uint64_t step) { Get()->client->EndStep(step); }
+
  private:
   const std::shared_ptr<Open>& Get() const {
     if (open_ == nullptr) throw py::value_error("the client is closed");
@@ -257,6 +261,8 @@ void BindClient(py::module_& module) {
       .def("reserve", &PyClient::Reserve)
       .def("submit_onboard", &PyClient::SubmitOnboard)
       .def("poll", &PyClient::Poll)
+      .def("begin_step", &PyClient::BeginStep)
+      .def("end_step", &PyClient::EndStep)
       .def("event_fd", &PyClient::EventFd)
       .def("ping", &PyClient::Ping)
       .def("connected", &PyClient::Connected)

@@ -101,13 +101,16 @@ class Put:
         "no_room" (nothing could be evicted for it, or the agent is away)."""
         return list(self._states)
 
-    def commit(self) -> int:
-        """Publishes all slots and gives them up. Returns how many blocks were published."""
+    def commit(self, step: int = 0) -> int:
+        """Publishes all slots and gives them up. Returns how many blocks were published.
+
+        With a `step` of Client.begin_step(), when that step has ended.
+        """
         if self._ended:
             return 0
         self._ended = True
         self._views.release()
-        return self._native.commit()
+        return self._native.commit(step)
 
     def release(self) -> None:
         """Gives back what was not committed. Idempotent."""
