@@ -93,8 +93,18 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
   if (gpu_ != nullptr) {
     gpu_workers_ = std::make_unique<GpuWorkers>(seams.device, gpu_.get(), seams.executor, &scope_);
     evictor_.AttachGpu(gpu_.get(), gpu_workers_.get());
-    gpu_loader_ = std::make_unique<GpuLoader>(seams.executor, &scope_, &index_, &evictor_,
-                                              gpu_.get(), gpu_domain_, &gpu_loads_, &stats_);
+    gpu_copies_ = std::make_unique<GpuCopies>(seams.executor, gpu_.get(), &stats_);
+    gpu_offloader_ = std::make_unique<GpuOffloader>(&evictor_, gpu_.get(), &stats_);
+    gpu_loader_ = std::make_unique<GpuLoader>(seams.executor,
+                                              GpuLoader::Parts{.scope = &scope_,
+                                                               .index = &index_,
+                                                               .evictor = &evictor_,
+                                                               .pool = gpu_.get(),
+                                                               .domain = gpu_domain_,
+                                                               .copies = gpu_copies_.get(),
+                                                               .offloader = gpu_offloader_.get(),
+                                                               .loads = &gpu_loads_,
+                                                               .stats = &stats_});
   }
   onboarder_ = std::make_unique<Onboarder>(seams.executor,
                                            Onboarder::Flows{.disk = disk_loader_.get(),
@@ -111,6 +121,8 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                    .evictor = &evictor_,
                                                    .gpu = gpu_.get(),
                                                    .gpu_domain = gpu_domain_,
+                                                   .gpu_copies = gpu_copies_.get(),
+                                                   .gpu_offloader = gpu_offloader_.get(),
                                                    .gpu_workers = gpu_workers_.get(),
                                                    .offloader = offloader_.get(),
                                                    .sessions = &sessions_,

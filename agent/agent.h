@@ -23,7 +23,9 @@
 #include "agent/erase_tenant.h"
 #include "agent/evict.h"
 #include "agent/fetch.h"
+#include "agent/gpu_copies.h"
 #include "agent/gpu_load.h"
+#include "agent/gpu_offload.h"
 #include "agent/gpu_workers.h"
 #include "agent/leases.h"
 #include "agent/load_table.h"
@@ -127,6 +129,7 @@ class Agent {
   const GpuPool* gpu_of(DomainId domain) const {
     return domain == gpu_domain_ ? gpu_.get() : nullptr;
   }
+  DomainId gpu_domain() const { return gpu_domain_; }  // Whose the pool is, if there is one.
   const GpuWorkers* gpu_workers() const { return gpu_workers_.get(); }     // As gpu().
   const Offloader* offloader() const { return offloader_.get(); }          // nullptr: no disk.
   DiskAdmission* disk_admission() const { return disk_admission_.get(); }  // nullptr: no disk.
@@ -179,6 +182,8 @@ class Agent {
   LoadTable host_loads_;
   LoadTable gpu_loads_;
   std::unique_ptr<DiskLoader> disk_loader_;
+  std::unique_ptr<GpuCopies> gpu_copies_;
+  std::unique_ptr<GpuOffloader> gpu_offloader_;
   std::unique_ptr<GpuLoader> gpu_loader_;
   Fetcher fetcher_;
   Matcher matcher_;

@@ -49,11 +49,21 @@ absl::StatusOr<GpuSlot> Evictor::ReserveGpu() {
 }
 
 bool Evictor::EvictOneGpu() {
+  if (EvictGpuCopy()) return true;
   const std::optional<BlockKey> victim = index_->ColdestInGpu();
-  if (!victim.has_value()) return false;
-  const GpuSlot freed = index_->UnpublishGpu(*victim);
+  if (victim.has_value()) DropFromGpu(*victim);
+  return victim.has_value();
+}
+
+bool Evictor::EvictGpuCopy() {
+  const std::optional<BlockKey> victim = index_->ColdestCopyInGpu();
+  if (victim.has_value()) DropFromGpu(*victim);
+  return victim.has_value();
+}
+
+void Evictor::DropFromGpu(const BlockKey& key) {
+  const GpuSlot freed = index_->UnpublishGpu(key);
   ++gpu_stats_->evictions;
-  return true;
 }
 
 uint64_t Evictor::EvictAll(Tier tier) {

@@ -34,6 +34,9 @@ class Evictor {
   // Errors: kResourceExhausted, every slot is held, or what was given up may still be
   // read by steps of workers.
   absl::StatusOr<GpuSlot> ReserveGpu();
+  // Drops the coldest block of the pool that host memory or a disk has, too. False: there
+  // is none among the coldest.
+  bool EvictGpuCopy();
   // Drops every block of kHost or kGpu that nobody holds; returns how many.
   uint64_t EvictAll(Tier tier);
   // The same with the host blocks of one domain.
@@ -42,6 +45,7 @@ class Evictor {
  private:
   bool EvictOneHost(DomainId domain, uint64_t slot_bytes);
   bool EvictOneGpu();
+  void DropFromGpu(const BlockKey& key);
 
   BlockIndex* const index_;
   HostTier* const host_;

@@ -31,6 +31,7 @@ absl::StatusOr<Reserved> Putter::Reserve(const BlockRun& run, Tier target) {
     KVT_ASSIGN_OR_RETURN(ReservedBlock block, ReserveOne(run, i, target, reserved.deadline));
     reserved.blocks.push_back(block);
   }
+  if (to_gpu) parts_.gpu_offloader->Pump();
   return reserved;
 }
 
@@ -172,7 +173,7 @@ Task<absl::Status> Putter::GatherToHost(PendingBlock* block) {
                           parts_.evictor->ReserveHost(block->domain, block->meta.length));
   const GpuTransfer transfer{.slot = block->gpu.ref(), .host = block->host.bytes()};
   const absl::Time start = parts_.executor->Now();
-  const absl::Status status = co_await parts_.gpu->Gather(std::span(&transfer, 1));
+  const absl::Status status = co_await parts_.gpu_copies->Offload(std::span(&transfer, 1));
   if (!status.ok()) ++parts_.stats->gpu.io_errors;
   parts_.stats->gpu.read_latency.Record(parts_.executor->Now() - start);
   parts_.stats->gpu.bytes_out += block->meta.length;

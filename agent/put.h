@@ -17,6 +17,8 @@
 #include "agent/agent_stats.h"
 #include "agent/block_index.h"
 #include "agent/evict.h"
+#include "agent/gpu_copies.h"
+#include "agent/gpu_offload.h"
 #include "agent/gpu_workers.h"
 #include "agent/offload.h"
 #include "agent/reservations.h"
@@ -48,8 +50,10 @@ class Putter {
     TaskScope* scope = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
-    GpuPool* gpu = nullptr;             // nullptr: no device.
-    DomainId gpu_domain{};              // Whose it is.
+    GpuPool* gpu = nullptr;           // nullptr: no device.
+    DomainId gpu_domain{};            // Whose it is.
+    GpuCopies* gpu_copies = nullptr;  // As `gpu`.
+    GpuOffloader* gpu_offloader = nullptr;
     GpuWorkers* gpu_workers = nullptr;  // As `gpu`.
     Offloader* offloader = nullptr;     // nullptr: no disk tier.
     SessionTable* sessions = nullptr;

@@ -62,32 +62,6 @@ TEST(PutTest, AGpuPutIsGatheredToHostMemory) {
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), 2u);
 }
 
-// Who maps the pool sees all of it, so the offsets of another domain's blocks are not to
-// be had there.
-TEST(PutTest, APoolIsOneTenantsAndNoOthers) {
-  AgentRig rig({.gpu_slots = 4, .gpu_tenant = "acme"});
-  const SessionId owner = rig.Open(1);
-  ASSERT_EQ(rig.Put(rig.session, 1, 1), 1u);
-  EXPECT_TRUE(absl::IsInvalidArgument(
-      rig.agent->putter().Reserve(rig.NameRun(rig.session, 2, 1), Tier::kGpu).status()));
-  EXPECT_TRUE(
-      absl::IsInvalidArgument(rig.Run(rig.Onboard(rig.session, 1, 1, kLong, Tier::kGpu)).status()));
-  EXPECT_EQ(rig.agent->gpu_of(rig.NameRun(rig.session, 1, 1).domain), nullptr);
-  EXPECT_NE(rig.agent->gpu_of(rig.NameRun(owner, 1, 1).domain), nullptr);
-  EXPECT_TRUE(rig.agent->putter().Reserve(rig.NameRun(owner, 2, 1), Tier::kGpu).ok());
-}
-
-TEST(AgentTest, APoolOfAnUnknownTenantIsRefusedByName) {
-  const Agent::Options options{.node = *NodeId::FromString("rig"),
-                               .tenants = *TenantTable::Create({{.name = "default"}}),
-                               .host_bytes = 1 << 20,
-                               .slab_bytes = 64 << 10,
-                               .gpu_tenant = "nobody"};
-  const absl::Status status = Agent::Create(options, {}).status();
-  EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_EQ(status.message(), "--gpu_tenant=nobody: no such tenant");
-}
-
 // A commit out of a hung GPU had no end.
 TEST(PutTest, ACommitEndsThoughTheGpuHangs) {
   AgentRig rig({.gpu_slots = 4});
