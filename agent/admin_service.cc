@@ -59,6 +59,32 @@ void FillRecovery(const DiskTier::Recovery& recovery, v1::DiskRecovery* report) 
   report->set_dropped_keyless(recovery.dropped_keyless);
 }
 
+void FillLink(const GpuLinkStats& stats, absl::Time now, v1::GpuLinkReport* report) {
+  absl::Duration busy = stats.busy;
+  if (stats.in_flight > 0) busy += now - stats.busy_since;
+  report->set_copies(stats.copies);
+  report->set_failed(stats.failed);
+  report->set_bytes(stats.bytes);
+  report->set_in_flight(stats.in_flight);
+  report->set_busy_seconds(absl::ToDoubleSeconds(busy));
+  report->set_best_bytes_per_second(stats.best_bytes_per_second);
+  report->set_p50_seconds(absl::ToDoubleSeconds(stats.latency.Quantile(0.5)));
+  report->set_p99_seconds(absl::ToDoubleSeconds(stats.latency.Quantile(0.99)));
+}
+
+void FillGpu(const Agent& agent, absl::Time now, v1::GpuReport* report) {
+  const SlotTable& table = agent.gpu()->table();
+  report->set_tenant(agent.options().tenants.OfDomain(agent.gpu_domain()).name);
+  report->set_slots(table.slots());
+  report->set_slot_bytes(agent.gpu()->slot_bytes());
+  report->set_free_slots(table.free_slots());
+  report->set_draining_slots(table.draining_slots());
+  report->set_workers(static_cast<uint32_t>(agent.gpu_workers()->size()));
+  report->set_evicted_ahead(agent.stats().gpu_evicted_ahead);
+  FillLink(agent.stats().gpu_onboard, now, report->mutable_onboard());
+  FillLink(agent.stats().gpu_offload, now, report->mutable_offload());
+}
+
 }  // namespace
 
 AdminService::Reactor* AdminService::Status(Context* context,
@@ -101,6 +127,11 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
       FillStats(usage.tier == Tier::kGpu ? stats.gpu : stats.host, report);
       report->set_pinned_bytes(agent_->index().pinned_bytes(usage.tier));
     }
+  }
+  if (agent_->gpu() != nullptr) {
+    v1::GpuReport* const gpu = response->add_gpus();
+    gpu->set_device(about_.device);
+    FillGpu(*agent_, agent_->executor()->Now(), gpu);
   }
   FillPeers(stats.peers, response->mutable_peers());
   if (agent_->disks() != nullptr) {

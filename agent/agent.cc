@@ -20,35 +20,45 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seam
         {.name = "kvtier-" + tenant.name, .bytes = options.host_bytes / tenants.size()});
   }
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<HostTier> host, HostTier::Create(host_options));
-  std::unique_ptr<LaneRunner> runner;
-  std::unique_ptr<GpuPool> gpu;
-  if (seams.device != nullptr && options.gpu_bytes > 0) {
-    for (size_t domain = 0; domain < host->domain_count(); ++domain) {
-      KVT_RETURN_IF_ERROR(seams.device->Pin(host->arena(static_cast<DomainId>(domain)).bytes()));
-    }
-    runner = std::make_unique<LaneRunner>(seams.device, seams.executor,
-                                          seams.lanes == nullptr ? seams.executor : seams.lanes);
-    KVT_ASSIGN_OR_RETURN(gpu, GpuPool::Create(seams.device, runner.get(), options.gpu_bytes,
-                                              SlotBytes(options.gpu_block_bytes)));
-  }
+  KVT_ASSIGN_OR_RETURN(Gpu gpu, CreateGpu(options, seams, *host));
   return std::unique_ptr<Agent>(
-      new Agent(std::move(options), seams, std::move(host), std::move(runner), std::move(gpu)));
+      new Agent(std::move(options), seams, std::move(host), std::move(gpu)));
 }
 
-Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host,
-             std::unique_ptr<LaneRunner> runner, std::unique_ptr<GpuPool> gpu)
+absl::StatusOr<Agent::Gpu> Agent::CreateGpu(const Options& options, const Seams& seams,
+                                            const HostTier& host) {
+  Gpu gpu;
+  if (!options.gpu_tenant.empty()) {
+    const Tenant* const tenant = options.tenants.Find(options.gpu_tenant);
+    if (tenant == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--gpu_tenant=", options.gpu_tenant, ": no such tenant"));
+    }
+    gpu.domain = tenant->domain;
+  }
+  if (seams.device == nullptr || options.gpu_bytes == 0) return gpu;
+  // What leaves the pool, or comes into it, is of its own domain.
+  KVT_RETURN_IF_ERROR(seams.device->Pin(host.arena(gpu.domain).bytes()));
+  gpu.runner = std::make_unique<LaneRunner>(seams.device, seams.executor,
+                                            seams.lanes == nullptr ? seams.executor : seams.lanes);
+  KVT_ASSIGN_OR_RETURN(gpu.pool, GpuPool::Create(seams.device, gpu.runner.get(), options.gpu_bytes,
+                                                 SlotBytes(options.gpu_block_bytes)));
+  return gpu;
+}
+
+Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host, Gpu gpu)
     : options_(std::move(options)),
       seams_(seams),
+      gpu_domain_(gpu.domain),
       host_(std::move(host)),
-      lane_runner_(std::move(runner)),
-      gpu_(std::move(gpu)),
+      lane_runner_(std::move(gpu.runner)),
+      gpu_(std::move(gpu.pool)),
       index_(host_->domain_count(),
              [this](const Delta& delta) {
                if (reporter_ != nullptr) reporter_->OnDelta(delta);
                if (offloader_ != nullptr) offloader_->OnDelta(delta);
              }),
       evictor_(&index_, host_.get(), &stats_.host, &stats_.gpu),
-      slot_grants_(&evictor_, gpu_.get()),
       host_loads_(seams.executor, &index_, Tier::kHost),
       gpu_loads_(seams.executor, &index_, Tier::kGpu),
       fetcher_({.executor = seams.executor,
@@ -81,13 +91,28 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                               .stats = &stats_.offload});
   }
   if (gpu_ != nullptr) {
-    gpu_loader_ = std::make_unique<GpuLoader>(seams.executor, &scope_, &index_, &evictor_,
-                                              gpu_.get(), &gpu_loads_, &stats_);
+    gpu_workers_ = std::make_unique<GpuWorkers>(seams.device, gpu_.get(), seams.executor, &scope_);
+    evictor_.AttachGpu(gpu_.get(), gpu_workers_.get());
+    slot_grants_ =
+        std::make_unique<SlotGrants>(&evictor_, gpu_.get(), gpu_workers_.get(), gpu_domain_);
+    gpu_copies_ = std::make_unique<GpuCopies>(seams.executor, gpu_.get(), &stats_);
+    gpu_offloader_ = std::make_unique<GpuOffloader>(&evictor_, gpu_.get(), &stats_);
+    gpu_loader_ = std::make_unique<GpuLoader>(seams.executor,
+                                              GpuLoader::Parts{.scope = &scope_,
+                                                               .index = &index_,
+                                                               .evictor = &evictor_,
+                                                               .pool = gpu_.get(),
+                                                               .domain = gpu_domain_,
+                                                               .copies = gpu_copies_.get(),
+                                                               .offloader = gpu_offloader_.get(),
+                                                               .loads = &gpu_loads_,
+                                                               .stats = &stats_});
   }
   onboarder_ = std::make_unique<Onboarder>(seams.executor,
                                            Onboarder::Flows{.disk = disk_loader_.get(),
                                                             .offloader = offloader_.get(),
                                                             .gpu = gpu_loader_.get(),
+                                                            .gpu_workers = gpu_workers_.get(),
                                                             .fetcher = &fetcher_,
                                                             .host_loads = &host_loads_},
                                            &index_, &sessions_, &leases_, &stats_);
@@ -97,6 +122,10 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                    .index = &index_,
                                                    .evictor = &evictor_,
                                                    .gpu = gpu_.get(),
+                                                   .gpu_domain = gpu_domain_,
+                                                   .gpu_copies = gpu_copies_.get(),
+                                                   .gpu_offloader = gpu_offloader_.get(),
+                                                   .gpu_workers = gpu_workers_.get(),
                                                    .offloader = offloader_.get(),
                                                    .sessions = &sessions_,
                                                    .reservations = &reservations_,
@@ -175,6 +204,7 @@ Task<bool> Agent::Stop(absl::Time deadline) {
 Task<void> Agent::SweepDeadlines() {
   while (!stopping_) {
     const absl::Time now = seams_.executor->Now();
+    if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
     stats_.expired_leases += leases_.Expire(now);
     stats_.expired_reservations += reservations_.Expire(now);
     // A disk may have gone out of service since, with calls that no longer count.
@@ -188,11 +218,26 @@ absl::StatusOr<SessionId> Agent::OpenSession(const Tenant& tenant, const Session
   return sessions_.Open(tenant, token);
 }
 
+absl::StatusOr<const SignalPage*> Agent::AttachToGpu(SessionId id) {
+  if (!sessions_.IsOpen(id)) return absl::NotFoundError("the session is closed");
+  if (gpu_of(sessions_.DomainOf(id)) == nullptr) {
+    return absl::NotFoundError("this node has no GPU pool for this tenant");
+  }
+  return gpu_workers_->Attach(id);
+}
+
 void Agent::CloseSession(SessionId id) {
+  // First, so that its holds last as long as its work.
+  if (gpu_workers_ != nullptr) gpu_workers_->Close(id);
   leases_.ReleaseAll(id);
   reservations_.ReleaseAll(id);
-  slot_grants_.ReleaseAll(id);
+  if (slot_grants_ != nullptr) slot_grants_->ReleaseAll(id);
   sessions_.Close(id);
+  if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
+}
+
+void Agent::ProcessGone(SessionId id) {
+  if (gpu_workers_ != nullptr) gpu_workers_->ProcessGone(id);
 }
 
 std::vector<TierUsage> Agent::Usage() const {

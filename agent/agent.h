@@ -23,7 +23,10 @@
 #include "agent/erase_tenant.h"
 #include "agent/evict.h"
 #include "agent/fetch.h"
+#include "agent/gpu_copies.h"
 #include "agent/gpu_load.h"
+#include "agent/gpu_offload.h"
+#include "agent/gpu_workers.h"
 #include "agent/leases.h"
 #include "agent/load_table.h"
 #include "agent/match.h"
@@ -61,6 +64,8 @@ class Agent {
     uint64_t scrub_bytes_per_second = 0;  // Of each disk; 0: only when asked.
     uint64_t gpu_bytes = 0;               // 0: no GPU pool.
     uint64_t gpu_block_bytes = 0;         // Of the blocks that the pool is for.
+    // Whose pool it is, for who maps it sees all of it; empty: the first tenant's.
+    std::string gpu_tenant;
   };
   // Not owned. What is null is not there: the node then runs without that part.
   struct DiskSeam {
@@ -80,7 +85,8 @@ class Agent {
     CoordinatorLink* coordinator = nullptr;
   };
 
-  // Errors: kInvalidArgument, kResourceExhausted: the tiers' own.
+  // Errors: kInvalidArgument, kResourceExhausted: the tiers' own; kInvalidArgument also
+  // when gpu_tenant is none of the tenants.
   static absl::StatusOr<std::unique_ptr<Agent>> Create(Options options, const Seams& seams);
   ~Agent();
 
@@ -93,8 +99,14 @@ class Agent {
   Task<bool> Stop(absl::Time deadline);
 
   absl::StatusOr<SessionId> OpenSession(const Tenant& tenant, const SessionToken& token);
-  // Everything the session holds is free when this returns. Unknown ids are ignored.
+  // The session's page of steps, by which it works on the GPU pool. Errors: kNotFound, the
+  // node has no pool for it, or it is closed; GpuWorkers::Attach()'s.
+  absl::StatusOr<const SignalPage*> AttachToGpu(SessionId id);
+  // Everything the session holds is free when this returns, but GPU slots that its steps
+  // may still use: until these have ended, or ProcessGone(). Unknown ids are ignored.
   void CloseSession(SessionId id);
+  // After CloseSession(): its process is gone. Unknown ids are ignored.
+  void ProcessGone(SessionId id);
 
   const Options& options() const { return options_; }
   Executor* executor() const { return seams_.executor; }
@@ -105,16 +117,22 @@ class Agent {
   BlockIndex& index() { return index_; }
   Evictor& evictor() { return evictor_; }
   Matcher& matcher() { return matcher_; }
-  SlotGrants& slot_grants() { return slot_grants_; }
+  SlotGrants* slot_grants() const { return slot_grants_.get(); }  // As gpu().
   Onboarder& onboarder() { return *onboarder_; }
   Putter& putter() { return *putter_; }
   PeerServer& peer_server() { return *peer_server_; }
   TenantEraser& tenant_eraser() { return *tenant_eraser_; }
   const HostTier& host() const { return *host_; }
   const AgentStats& stats() const { return stats_; }
-  DiskSet* disks() const { return disks_.get(); }                          // nullptr: none.
-  const DiskSet::Recovery& recovery() const { return recovery_; }          // What Start() found.
-  const GpuPool* gpu() const { return gpu_.get(); }                        // nullptr: none.
+  DiskSet* disks() const { return disks_.get(); }                  // nullptr: none.
+  const DiskSet::Recovery& recovery() const { return recovery_; }  // What Start() found.
+  const GpuPool* gpu() const { return gpu_.get(); }                // nullptr: none.
+  // The pool, for those of the domain that it belongs to; nullptr for all others.
+  const GpuPool* gpu_of(DomainId domain) const {
+    return domain == gpu_domain_ ? gpu_.get() : nullptr;
+  }
+  DomainId gpu_domain() const { return gpu_domain_; }  // Whose the pool is, if there is one.
+  const GpuWorkers* gpu_workers() const { return gpu_workers_.get(); }     // As gpu().
   const Offloader* offloader() const { return offloader_.get(); }          // nullptr: no disk.
   DiskAdmission* disk_admission() const { return disk_admission_.get(); }  // nullptr: no disk.
   const CoordinatorReporter* reporter() const { return reporter_.get(); }  // nullptr: alone.
@@ -124,8 +142,15 @@ class Agent {
   void Audit() const;
 
  private:
-  Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host,
-        std::unique_ptr<LaneRunner> runner, std::unique_ptr<GpuPool> gpu);
+  // Of the GPU tier, as far as the node has it.
+  struct Gpu {
+    DomainId domain{};
+    std::unique_ptr<LaneRunner> runner;
+    std::unique_ptr<GpuPool> pool;
+  };
+  static absl::StatusOr<Gpu> CreateGpu(const Options& options, const Seams& seams,
+                                       const HostTier& host);
+  Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host, Gpu gpu);
   // So that the disks move blocks to and from their slots without pinning them each time.
   void RegisterArenas();
   void MakeDisks();
@@ -138,6 +163,7 @@ class Agent {
 
   const Options options_;
   const Seams seams_;
+  const DomainId gpu_domain_;
   AgentStats stats_;
   DiskSet::Recovery recovery_;
   // From here on, each part is destroyed before what it uses; the running flows
@@ -151,13 +177,16 @@ class Agent {
   std::unique_ptr<DiskSet> disks_;
   std::unique_ptr<DiskAdmission> disk_admission_;
   SessionTable sessions_;
+  std::unique_ptr<GpuWorkers> gpu_workers_;
   LeaseTable leases_;
   ReservationTable reservations_;
   Evictor evictor_;
-  SlotGrants slot_grants_;
   LoadTable host_loads_;
   LoadTable gpu_loads_;
   std::unique_ptr<DiskLoader> disk_loader_;
+  std::unique_ptr<SlotGrants> slot_grants_;
+  std::unique_ptr<GpuCopies> gpu_copies_;
+  std::unique_ptr<GpuOffloader> gpu_offloader_;
   std::unique_ptr<GpuLoader> gpu_loader_;
   Fetcher fetcher_;
   Matcher matcher_;

@@ -38,6 +38,7 @@ struct AgentConfig {
   uint64_t scrub_bytes_per_second = kScrubBytesPerSecond;
   uint64_t gpu_bytes = 0;            // Of the GPU pool; 0: none.
   uint64_t gpu_block_bytes = 0;      // Of the blocks it is for; needed with gpu_bytes.
+  std::string gpu_tenant;            // Whose workers may map it; empty: the first by name.
   std::string device = "auto";       // "auto", "cuda:N" or "emulated".
   std::string tenants_dir;           // A file a tenant, its content the secret; empty or an empty
                                      // directory: the open tenant "default".

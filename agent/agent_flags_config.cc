@@ -86,6 +86,7 @@ ABSL_FLAG(double, disk_writes_per_day, kvtier::DiskWriteOptions().drive_writes_p
 ABSL_FLAG(kvtier::ByteSize, scrub_bytes_per_second, {kvtier::kScrubBytesPerSecond}, "Read to verify what is on disk, in the background; 0: only on `kvtier disk verify`.");
 ABSL_FLAG(kvtier::ByteSize, gpu_bytes, {0}, "Device memory for blocks; 0: no GPU pool.");
 ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks that --gpu_bytes is for.");
+ABSL_FLAG(std::string, gpu_tenant, "", "The tenant that --gpu_bytes is for, who maps all of it; empty: the first by name.");
 ABSL_FLAG(std::string, device, "auto", "auto, cuda:N or emulated; used with --gpu_bytes.");
 ABSL_FLAG(std::string, tenants_dir, "", "Directory with a secret file for each tenant; empty: one open tenant.");
 ABSL_FLAG(std::vector<std::string>, allow_uids, {}, "User ids of workers; empty: the agent's own.");
@@ -115,6 +116,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
       .scrub_bytes_per_second = absl::GetFlag(FLAGS_scrub_bytes_per_second).bytes,
       .gpu_bytes = absl::GetFlag(FLAGS_gpu_bytes).bytes,
       .gpu_block_bytes = absl::GetFlag(FLAGS_gpu_block_bytes).bytes,
+      .gpu_tenant = absl::GetFlag(FLAGS_gpu_tenant),
       .device = absl::GetFlag(FLAGS_device),
       .tenants_dir = absl::GetFlag(FLAGS_tenants_dir),
       .byte_threads = absl::GetFlag(FLAGS_byte_threads),

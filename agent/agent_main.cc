@@ -108,21 +108,41 @@ absl::StatusOr<std::unique_ptr<grpc::Server>> Serve(const std::string& address,
   return server;
 }
 
-absl::StatusOr<DescriptorSocket::Shared> Share(const Agent& agent, DomainId domain,
-                                               wire::DescriptorKind kind) {
-  const Arena& arena = agent.host().arena(domain);
-  switch (kind) {
+// What both sides of the signal page mean by its words.
+static_assert(wire::kSignalPageBytes == kSignalPageBytes);
+static_assert(wire::kSignalStride * kSignalWords == kSignalPageBytes);
+static_assert(wire::kBegunWord == static_cast<size_t>(StepWord::kBegun));
+static_assert(wire::kRetiredWord == static_cast<size_t>(StepWord::kRetired));
+static_assert(wire::kMaxHandles == kMaxRegionHandles);
+
+absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(const GpuPool* pool, uint32_t index) {
+  if (pool == nullptr) return absl::NotFoundError("this node has no GPU pool for this tenant");
+  const DeviceRegion& region = *pool->region();
+  if (index >= region.handles()) {
+    return absl::NotFoundError(
+        absl::StrCat("index: ", index, "; the pool has ", region.handles(), " handles"));
+  }
+  return DescriptorSocket::Shared{.fd = region.descriptor(index),
+                                  .bytes = region.shape().handle_bytes,
+                                  .handles = static_cast<uint32_t>(region.handles()),
+                                  .max_handles = static_cast<uint32_t>(region.shape().max_handles)};
+}
+
+absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSocket::Wish& wish) {
+  const Arena& arena = agent->host().arena(wish.domain);
+  switch (wish.kind) {
     case wire::DescriptorKind::kArenaRead:
       return DescriptorSocket::Shared{.fd = arena.read_only_fd(), .bytes = arena.bytes().size()};
     case wire::DescriptorKind::kArenaWrite:
       return DescriptorSocket::Shared{.fd = arena.read_write_fd(), .bytes = arena.bytes().size()};
     case wire::DescriptorKind::kGpuPool:
+      return ShareGpuPool(agent->gpu_of(wish.domain), wish.index);
+    case wire::DescriptorKind::kSignalPage:
       break;
   }
-  if (agent.gpu() == nullptr) return absl::NotFoundError("this node has no GPU pool");
-  const DeviceRegion& region = *agent.gpu()->region();
-  if (region.handles() != 1) return absl::NotFoundError("the pool is not one handle");
-  return DescriptorSocket::Shared{.fd = region.descriptor(0), .bytes = region.bytes()};
+  KVT_ASSIGN_OR_RETURN(const SignalPage* page,
+                       CallOn(agent->executor(), [&] { return agent->AttachToGpu(wish.session); }));
+  return DescriptorSocket::Shared{.fd = page->descriptor(), .bytes = kSignalPageBytes};
 }
 
 DescriptorSocket::Calls SessionCalls(Agent* agent) {
@@ -133,8 +153,9 @@ DescriptorSocket::Calls SessionCalls(Agent* agent) {
               },
           .close = [agent, executor](
                        SessionId id) { executor->Post([agent, id] { agent->CloseSession(id); }); },
-          .share = [agent](DomainId domain,
-                           wire::DescriptorKind kind) { return Share(*agent, domain, kind); }};
+          .gone = [agent, executor](
+                      SessionId id) { executor->Post([agent, id] { agent->ProcessGone(id); }); },
+          .share = [agent](const DescriptorSocket::Wish& wish) { return Share(agent, wish); }};
 }
 
 void WaitForStopSignal(const sigset_t& signals) {
@@ -238,7 +259,8 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                                       .disk_writes = config.disk_writes,
                                       .scrub_bytes_per_second = config.scrub_bytes_per_second,
                                       .gpu_bytes = config.gpu_bytes,
-                                      .gpu_block_bytes = config.gpu_block_bytes},
+                                      .gpu_block_bytes = config.gpu_block_bytes,
+                                      .gpu_tenant = config.gpu_tenant},
                                      {.executor = &executor,
                                       .workers = &workers,
                                       .disks = std::move(disk_seams),

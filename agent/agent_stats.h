@@ -30,13 +30,28 @@ struct OffloadStats {
   uint64_t disk_failed = 0;   // The write failed, or no disk is in service.
 };
 
+// The agent's copies between host memory and the GPU pool, of one direction.
+struct GpuLinkStats {
+  uint64_t copies = 0;  // That ended, failed ones too.
+  uint64_t failed = 0;
+  uint64_t bytes = 0;  // Of those that did not fail.
+  uint32_t in_flight = 0;
+  absl::Duration busy;               // While at least one was in flight, up to `busy_since`.
+  absl::Time busy_since;             // Of those that are in flight now.
+  double best_bytes_per_second = 0;  // Of the fastest copy: what the link was seen to do.
+  LatencyHistogram latency;          // Of one copy, its wait for its turn included.
+};
+
 struct AgentStats {
   TierStats gpu;
   TierStats host;
   PeerStats peers;
   OffloadStats offload;
-  uint64_t disk_misses = 0;      // Blocks asked for that were in no tier of this node.
-  uint64_t deadline_misses = 0;  // Blocks on their way when their asker's time was up.
+  GpuLinkStats gpu_onboard;        // Host to device.
+  GpuLinkStats gpu_offload;        // Device to host.
+  uint64_t gpu_evicted_ahead = 0;  // Blocks that left the pool before their slots were needed.
+  uint64_t disk_misses = 0;        // Blocks asked for that were in no tier of this node.
+  uint64_t deadline_misses = 0;    // Blocks on their way when their asker's time was up.
   uint64_t expired_leases = 0;
   uint64_t expired_reservations = 0;
 };

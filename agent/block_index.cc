@@ -11,6 +11,8 @@ namespace {
 // How many cold blocks of other slot sizes are passed over in search of one of the
 // wanted size before the coldest of any size is taken.
 constexpr size_t kMaxVictimProbes = 64;
+// How many cold GPU blocks are passed over in search of one that is elsewhere, too.
+constexpr size_t kMaxCopiesLookedFor = 64;
 
 }  // namespace
 
@@ -156,6 +158,12 @@ std::optional<BlockKey> BlockIndex::ColdestInHost(DomainId domain, uint64_t slot
   if (slot_bytes == 0) return lru.Victim();
   return lru.VictimWhere(kMaxVictimProbes, [&](const BlockKey& key) {
     return entries_.at(key).host.bytes().size() == slot_bytes;
+  });
+}
+
+std::optional<BlockKey> BlockIndex::ColdestCopyInGpu() const {
+  return gpu_lru_.VictimWhere(kMaxCopiesLookedFor, [this](const BlockKey& key) {
+    return In(Tier::kHost, key) || In(Tier::kDisk, key);
   });
 }
 

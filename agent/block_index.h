@@ -100,6 +100,8 @@ class BlockIndex {
   // restricts to blocks whose slot has that size.
   std::optional<BlockKey> ColdestInHost(DomainId domain, uint64_t slot_bytes) const;
   std::optional<BlockKey> ColdestInGpu() const;
+  // Of those that host memory or a disk has, too; looks at the coldest few only.
+  std::optional<BlockKey> ColdestCopyInGpu() const;
 
   // The tier nearest to the GPU that has the block; nullopt: none on this node.
   std::optional<Tier> NearestTier(const BlockKey& key) const;

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -49,9 +50,10 @@ bool Send(int fd, const Packet& packet) {
          static_cast<ssize_t>(sizeof(packet));
 }
 
-// Sends a reply with one descriptor beside it.
-bool SendWithDescriptor(int fd, const wire::DescriptorReply& reply, int descriptor) {
-  iovec part{.iov_base = const_cast<wire::DescriptorReply*>(&reply), .iov_len = sizeof(reply)};
+// Sends a packet with one descriptor beside it.
+template <typename Packet>
+bool SendWithDescriptor(int fd, const Packet& reply, int descriptor) {
+  iovec part{.iov_base = const_cast<Packet*>(&reply), .iov_len = sizeof(reply)};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
   msghdr message{};
   message.msg_iov = &part;
@@ -64,6 +66,11 @@ bool SendWithDescriptor(int fd, const wire::DescriptorReply& reply, int descript
   header->cmsg_len = CMSG_LEN(sizeof(int));
   memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
   return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(reply));
+}
+
+// -1: there is no such process that we see, or no such call.
+int OpenProcess(pid_t pid) {
+  return pid == 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
 }
 
 void Watch(int epoll_fd, int fd) {
@@ -118,6 +125,7 @@ DescriptorSocket::~DescriptorSocket() {
   KVT_CHECK(write(stop_fd_, &one, sizeof(one)) == sizeof(one));
   thread_.join();
   while (!connections_.empty()) Close(connections_.begin()->first);
+  for (const auto& [process, session] : dying_) close(process);
   close(listen_fd_);
   close(epoll_fd_);
   close(stop_fd_);
@@ -134,6 +142,12 @@ void DescriptorSocket::Run() {
       if (fd == stop_fd_) return;
       if (fd == listen_fd_) {
         Accept();
+        continue;
+      }
+      if (const auto process = dying_.find(fd); process != dying_.end()) {
+        calls_.gone(process->second);
+        dying_.erase(process);
+        close(fd);
         continue;
       }
       const auto connection = connections_.find(fd);
@@ -169,7 +183,9 @@ void DescriptorSocket::Accept() {
     close(fd);
     return;
   }
-  connections_[fd] = {.nonce = challenge.nonce, .hello_by = MonotonicClock().Now() + kHelloTimeout};
+  connections_[fd] = {.nonce = challenge.nonce,
+                      .pid = peer.pid,
+                      .hello_by = MonotonicClock().Now() + kHelloTimeout};
   Watch(epoll_fd_, fd);
 }
 
@@ -179,7 +195,7 @@ bool DescriptorSocket::OnReadable(int fd, Connection* connection) {
   if (bytes < 0) return errno == EAGAIN || errno == EINTR;
   if (bytes == 0) return false;  // Hangup.
   const std::span<const std::byte> received(packet.data(), static_cast<size_t>(bytes));
-  return connection->open ? OnDescriptorRequest(fd, *connection, received)
+  return connection->open ? OnDescriptorRequest(fd, connection, received)
                           : OnHello(fd, connection, received);
 }
 
@@ -210,27 +226,62 @@ bool DescriptorSocket::OnHello(int fd, Connection* connection, std::span<const s
   connection->open = true;
   connection->session = *session;
   connection->domain = tenant->domain;
+  connection->version = wire::SpokenVersion(hello->version);
   return Send(fd, welcome);
 }
 
-bool DescriptorSocket::OnDescriptorRequest(int fd, const Connection& connection,
+bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
                                            std::span<const std::byte> packet) {
-  const absl::StatusOr<wire::DescriptorRequest> request = wire::ParseDescriptorRequest(packet);
+  const uint16_t version = connection->version;
+  const absl::StatusOr<wire::DescriptorRequest> request =
+      wire::ParseDescriptorRequest(packet, version);
   if (!request.ok()) {
-    return Send(fd, wire::DescriptorReply{.code = wire::DescriptorCode::kMalformed});
+    return Reply(fd, version, {.code = wire::DescriptorCode::kMalformed}, -1);
   }
-  const absl::StatusOr<Shared> shared = calls_.share(connection.domain, request->kind);
-  if (!shared.ok()) {
-    return Send(fd, wire::DescriptorReply{.code = wire::DescriptorCode::kNotAvailable});
+  const absl::StatusOr<Shared> shared = calls_.share({.session = connection->session,
+                                                      .domain = connection->domain,
+                                                      .kind = request->kind,
+                                                      .index = request->index});
+  // Who speaks version 1 would take the first of several handles for all of the pool.
+  if (!shared.ok() || (version == 1 && shared->max_handles != 1)) {
+    return Reply(fd, version, {.code = wire::DescriptorCode::kNotAvailable}, -1);
   }
-  return SendWithDescriptor(fd, wire::DescriptorReply{.bytes = shared->bytes}, shared->fd);
+  if (request->kind == wire::DescriptorKind::kSignalPage && !connection->has_page) {
+    // While it waits for our answer, it is certainly this process.
+    connection->has_page = true;
+    connection->process = OpenProcess(connection->pid);
+  }
+  const wire::DescriptorReply reply{
+      .bytes = shared->bytes, .handles = shared->handles, .max_handles = shared->max_handles};
+  return Reply(fd, version, reply, shared->fd);
+}
+
+bool DescriptorSocket::Reply(int fd, uint16_t version, const wire::DescriptorReply& reply,
+                             int descriptor) {
+  const wire::DescriptorReplyV1 old{.code = reply.code, .bytes = reply.bytes};
+  if (descriptor < 0) return version == 1 ? Send(fd, old) : Send(fd, reply);
+  return version == 1 ? SendWithDescriptor(fd, old, descriptor)
+                      : SendWithDescriptor(fd, reply, descriptor);
 }
 
 void DescriptorSocket::Close(int fd) {
   const auto connection = connections_.find(fd);
   if (connection->second.open) calls_.close(connection->second.session);
+  AwaitEnd(connection->second);
   connections_.erase(connection);
   close(fd);  // Leaves the epoll set with it.
+}
+
+// What a worker began on a device ends with its process, and not with its session.
+void DescriptorSocket::AwaitEnd(const Connection& connection) {
+  if (!connection.has_page) return;
+  if (connection.process >= 0) {
+    dying_[connection.process] = connection.session;
+    Watch(epoll_fd_, connection.process);
+    return;
+  }
+  unwatched_.push_back(
+      {.session = connection.session, .gone_by = MonotonicClock().Now() + kProcessGoneGrace});
 }
 
 void DescriptorSocket::CloseLateConnections() {
@@ -240,6 +291,11 @@ void DescriptorSocket::CloseLateConnections() {
     if (!connection.open && connection.hello_by < now) late.push_back(fd);
   }
   for (const int fd : late) Close(fd);
+  std::erase_if(unwatched_, [&](const Dying& dying) {
+    if (dying.gone_by >= now) return false;
+    calls_.gone(dying.session);
+    return true;
+  });
 }
 
 }  // namespace kvtier

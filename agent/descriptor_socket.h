@@ -29,19 +29,34 @@ namespace kvtier {
 
 // A connection that has not said Hello by then is closed.
 inline constexpr absl::Duration kHelloTimeout = absl::Seconds(2);
+// How long after its hangup a process counts as alive that cannot be watched: it is in
+// another PID namespace, or the kernel has no pidfd_open(2). Longer than the kernel takes
+// to end a process with a context on a GPU.
+inline constexpr absl::Duration kProcessGoneGrace = absl::Seconds(30);
 
 class DescriptorSocket {
  public:
   struct Shared {
     int fd = -1;  // Not owned.
     uint64_t bytes = 0;
+    uint32_t handles = 1;
+    uint32_t max_handles = 1;
+  };
+  // What a session asks for.
+  struct Wish {
+    SessionId session{};
+    DomainId domain{};
+    wire::DescriptorKind kind{};
+    uint32_t index = 0;
   };
   // Called on the socket's thread; each may block for microseconds.
   struct Calls {
     absl::AnyInvocable<absl::StatusOr<SessionId>(const Tenant&, const SessionToken&)> open;
     absl::AnyInvocable<void(SessionId)> close;
-    // Errors: kNotFound, this node has no such memory.
-    absl::AnyInvocable<absl::StatusOr<Shared>(DomainId, wire::DescriptorKind)> share;
+    // After close(), of a session that was given a signal page: its process is gone.
+    absl::AnyInvocable<void(SessionId)> gone;
+    // Errors: kNotFound, this node has no such memory; kResourceExhausted.
+    absl::AnyInvocable<absl::StatusOr<Shared>(const Wish&)> share;
   };
   struct Options {
     std::string path;
@@ -61,7 +76,16 @@ class DescriptorSocket {
     bool open = false;  // After a good Hello.
     SessionId session{};
     DomainId domain{};
+    uint16_t version = 0;  // That both sides speak.
+    pid_t pid = 0;         // 0: in another PID namespace.
+    bool has_page = false;
+    int process = -1;  // A pidfd, once it has a page; -1: it cannot be watched.
     absl::Time hello_by;
+  };
+  // A session that hung up, of a process that may still be dying.
+  struct Dying {
+    SessionId session{};
+    absl::Time gone_by;  // Of one that cannot be watched.
   };
   DescriptorSocket(Options options, Calls calls, int listen_fd, int epoll_fd, int stop_fd);
   void Run();
@@ -69,8 +93,11 @@ class DescriptorSocket {
   // False: close the connection.
   bool OnReadable(int fd, Connection* connection);
   bool OnHello(int fd, Connection* connection, std::span<const std::byte> packet);
-  bool OnDescriptorRequest(int fd, const Connection& connection, std::span<const std::byte> packet);
+  bool OnDescriptorRequest(int fd, Connection* connection, std::span<const std::byte> packet);
+  // The reply in the form that the other side knows.
+  static bool Reply(int fd, uint16_t version, const wire::DescriptorReply& reply, int descriptor);
   void Close(int fd);
+  void AwaitEnd(const Connection& connection);
   void CloseLateConnections();
 
   const Options options_;
@@ -79,6 +106,8 @@ class DescriptorSocket {
   const int epoll_fd_;
   const int stop_fd_;                      // An eventfd: readable when the thread is to end.
   std::map<int, Connection> connections_;  // By descriptor; the thread's own.
+  std::map<int, SessionId> dying_;         // By pidfd.
+  std::vector<Dying> unwatched_;
   std::thread thread_;
 };
 

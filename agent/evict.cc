@@ -5,6 +5,13 @@
 #include "core/space.h"
 
 namespace kvtier {
+namespace {
+
+// Blocks evicted for one slot when steps of workers may still read what they leave: the
+// slots are free a step later, so more would be lost for nothing.
+constexpr size_t kMaxDrainedForOne = 4;
+
+}  // namespace
 
 absl::StatusOr<HostSlot> Evictor::ReserveHost(DomainId domain, uint64_t block_bytes) {
   const uint64_t slot_bytes = SlotBytes(block_bytes);
@@ -28,23 +35,35 @@ bool Evictor::EvictOneHost(DomainId domain, uint64_t slot_bytes) {
   return true;
 }
 
-absl::StatusOr<GpuSlot> Evictor::ReserveGpu(GpuPool* pool) {
-  while (true) {
-    absl::StatusOr<GpuSlot> slot = pool->Reserve();
+absl::StatusOr<GpuSlot> Evictor::ReserveGpu() {
+  gpu_workers_->words()->Observe();
+  for (size_t drained = 0;;) {
+    absl::StatusOr<GpuSlot> slot = gpu_->Reserve();
     if (slot.ok()) return slot;
-    if (!EvictOneGpu()) {
+    if (drained == kMaxDrainedForOne || !EvictOneGpu()) {
       ++gpu_stats_->declined;
       return slot;
     }
+    if (gpu_->table().free_slots() == 0) ++drained;
   }
 }
 
 bool Evictor::EvictOneGpu() {
+  if (EvictGpuCopy()) return true;
   const std::optional<BlockKey> victim = index_->ColdestInGpu();
-  if (!victim.has_value()) return false;
-  const GpuSlot freed = index_->UnpublishGpu(*victim);
+  if (victim.has_value()) DropFromGpu(*victim);
+  return victim.has_value();
+}
+
+bool Evictor::EvictGpuCopy() {
+  const std::optional<BlockKey> victim = index_->ColdestCopyInGpu();
+  if (victim.has_value()) DropFromGpu(*victim);
+  return victim.has_value();
+}
+
+void Evictor::DropFromGpu(const BlockKey& key) {
+  const GpuSlot freed = index_->UnpublishGpu(key);
   ++gpu_stats_->evictions;
-  return true;
 }
 
 uint64_t Evictor::EvictAll(Tier tier) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "agent/block_index.h"
+#include "agent/gpu_workers.h"
 #include "core/tier.h"
 #include "core/tier_stats.h"
 #include "tier_gpu/gpu_pool.h"
@@ -25,8 +26,17 @@ class Evictor {
   // Errors: kResourceExhausted, everything in the domain is pinned, leased or being
   // written; kInvalidArgument, larger than a slab.
   absl::StatusOr<HostSlot> ReserveHost(DomainId domain, uint64_t block_bytes);
-  // Errors: kResourceExhausted, every slot is held.
-  absl::StatusOr<GpuSlot> ReserveGpu(GpuPool* pool);
+  // From here on ReserveGpu() may be called. Does not own.
+  void AttachGpu(GpuPool* pool, GpuWorkers* workers) {
+    gpu_ = pool;
+    gpu_workers_ = workers;
+  }
+  // Errors: kResourceExhausted, every slot is held, or what was given up may still be
+  // read by steps of workers.
+  absl::StatusOr<GpuSlot> ReserveGpu();
+  // Drops the coldest block of the pool that host memory or a disk has, too. False: there
+  // is none among the coldest.
+  bool EvictGpuCopy();
   // Drops every block of kHost or kGpu that nobody holds; returns how many.
   uint64_t EvictAll(Tier tier);
   // The same with the host blocks of one domain.
@@ -35,11 +45,14 @@ class Evictor {
  private:
   bool EvictOneHost(DomainId domain, uint64_t slot_bytes);
   bool EvictOneGpu();
+  void DropFromGpu(const BlockKey& key);
 
   BlockIndex* const index_;
   HostTier* const host_;
   TierStats* const host_stats_;
   TierStats* const gpu_stats_;
+  GpuPool* gpu_ = nullptr;  // nullptr: no device.
+  GpuWorkers* gpu_workers_ = nullptr;
 };
 
 }  // namespace kvtier

@@ -2,51 +2,57 @@
 
 #include <utility>
 
+#include "core/check.h"
 #include "core/space.h"
 
 namespace kvtier {
 
-bool GpuLoader::Fits(uint64_t block_bytes) const {
-  return SlotBytes(block_bytes) == pool_->slot_bytes();
+bool GpuLoader::Serves(DomainId domain, uint64_t block_bytes) const {
+  return domain == parts_.domain && SlotBytes(block_bytes) == parts_.pool->slot_bytes();
 }
 
 SharedLoad GpuLoader::Start(Pin host_pin) {
   const BlockKey key = host_pin.key();
-  if (SharedLoad load = loads_->Find(key)) return load;
-  absl::StatusOr<GpuSlot> slot = evictor_->ReserveGpu(pool_);
+  if (SharedLoad load = parts_.loads->Find(key)) return load;
+  absl::StatusOr<GpuSlot> slot = parts_.evictor->ReserveGpu();
   if (!slot.ok()) return nullptr;
-  SharedLoad load = loads_->Start(key, Tier::kHost);
+  SharedLoad load = parts_.loads->Start(key, Tier::kHost);
   started_.push_back({.host_pin = std::move(host_pin), .slot = *std::move(slot)});
   if (started_.size() == kMaxCopySegments) Flush();
   return load;
 }
 
 void GpuLoader::Flush() {
-  if (!started_.empty()) scope_->Spawn(Move(std::exchange(started_, {})));
+  if (started_.empty()) return;
+  parts_.scope->Spawn(Move(std::exchange(started_, {})));
+  parts_.offloader->Pump();
 }
 
 Task<void> GpuLoader::Move(std::vector<Moving> batch) {
   std::vector<GpuTransfer> transfers;
   transfers.reserve(batch.size());
   for (const Moving& block : batch) {
-    transfers.push_back({.slot = block.slot.ref(),
-                         .host = index_->Find(block.host_pin.key())->host.bytes()});
+    transfers.push_back(
+        {.slot = block.slot.ref(), .host = parts_.index->Find(block.host_pin.key())->host.bytes()});
   }
   const absl::Time start = executor_->Now();
-  const absl::Status status = co_await pool_->Scatter(transfers);
+  const absl::Status status = co_await parts_.copies->Onboard(transfers);
   const absl::Duration took = executor_->Now() - start;
   for (Moving& block : batch) {
     const BlockKey key = block.host_pin.key();
     if (status.ok()) {
-      const BlockMeta meta = index_->Find(key)->meta;
-      if (!index_->In(Tier::kGpu, key)) index_->PublishGpu(meta, std::move(block.slot));
-      ++stats_->gpu.inserts;
-      stats_->gpu.bytes_in += meta.length;
-      stats_->gpu.write_latency.Record(took);
+      const BlockMeta meta = parts_.index->Find(key)->meta;
+      if (!parts_.index->In(Tier::kGpu, key)) {
+        KVT_CHECK(parts_.pool->table().Seal(block.slot.ref()).ok());
+        parts_.index->PublishGpu(meta, std::move(block.slot));
+      }
+      ++parts_.stats->gpu.inserts;
+      parts_.stats->gpu.bytes_in += meta.length;
+      parts_.stats->gpu.write_latency.Record(took);
     } else {
-      ++stats_->gpu.io_errors;
+      ++parts_.stats->gpu.io_errors;
     }
-    loads_->Finish(key, status);
+    parts_.loads->Finish(key, status);
   }
 }
 

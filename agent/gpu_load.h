@@ -11,6 +11,8 @@
 #include "agent/agent_stats.h"
 #include "agent/block_index.h"
 #include "agent/evict.h"
+#include "agent/gpu_copies.h"
+#include "agent/gpu_offload.h"
 #include "agent/load_table.h"
 #include "core/task.h"
 #include "core/task_scope.h"
@@ -20,19 +22,21 @@ namespace kvtier {
 
 class GpuLoader {
  public:
-  // Does not own. `loads` is the node's table of loads into the GPU pool.
-  GpuLoader(Executor* executor, TaskScope* scope, BlockIndex* index, Evictor* evictor,
-            GpuPool* pool, LoadTable* loads, AgentStats* stats)
-      : executor_(executor),
-        scope_(scope),
-        index_(index),
-        evictor_(evictor),
-        pool_(pool),
-        loads_(loads),
-        stats_(stats) {}
+  struct Parts {  // Does not own.
+    TaskScope* scope = nullptr;
+    BlockIndex* index = nullptr;
+    Evictor* evictor = nullptr;
+    GpuPool* pool = nullptr;
+    DomainId domain{};  // Whose the pool is.
+    GpuCopies* copies = nullptr;
+    GpuOffloader* offloader = nullptr;
+    LoadTable* loads = nullptr;  // The node's, into the pool.
+    AgentStats* stats = nullptr;
+  };
+  GpuLoader(Executor* executor, const Parts& parts) : executor_(executor), parts_(parts) {}
 
-  // True when a block of this size fills a slot of the pool.
-  bool Fits(uint64_t block_bytes) const;
+  // True when the pool is this domain's, and a block of this size fills a slot of it.
+  bool Serves(DomainId domain, uint64_t block_bytes) const;
   // Takes the block's pin in host memory and starts its load, or joins the one in
   // flight; it moves with the next Flush(). nullptr: no slot could be freed.
   SharedLoad Start(Pin host_pin);
@@ -47,12 +51,7 @@ class GpuLoader {
   Task<void> Move(std::vector<Moving> batch);
 
   Executor* const executor_;
-  TaskScope* const scope_;
-  BlockIndex* const index_;
-  Evictor* const evictor_;
-  GpuPool* const pool_;
-  LoadTable* const loads_;
-  AgentStats* const stats_;
+  const Parts parts_;
   std::vector<Moving> started_;
 };
 

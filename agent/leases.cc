@@ -8,7 +8,8 @@
 
 namespace kvtier {
 
-absl::StatusOr<LeaseId> LeaseTable::Grant(SessionId session, Pin pin, absl::Time deadline) {
+absl::StatusOr<LeaseId> LeaseTable::Grant(SessionId session, Pin pin, absl::Time deadline,
+                                          GpuHold hold) {
   size_t& count = counts_[session];
   if (count >= kMaxLeasesPerSession) {
     return absl::ResourceExhaustedError(
@@ -19,9 +20,12 @@ absl::StatusOr<LeaseId> LeaseTable::Grant(SessionId session, Pin pin, absl::Time
   pin.Release();
 #endif
   const LeaseId id{next_id_++};
-  const auto lease =
-      leases_.emplace(id, Lease{.session = session, .pin = std::move(pin), .deadline = deadline})
-          .first;
+  const auto lease = leases_
+                         .emplace(id, Lease{.session = session,
+                                            .pin = std::move(pin),
+                                            .hold = std::move(hold),
+                                            .deadline = deadline})
+                         .first;
   by_deadline_.emplace(std::pair{deadline, id}, lease);
   return id;
 }

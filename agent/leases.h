@@ -1,5 +1,7 @@
 // LeaseTable holds what workers were promised: a Lease is a Pin with a deadline
-// that belongs to a session. It ends by release, by deadline, or with its session.
+// that belongs to a session. It ends by release, by deadline, or with its session. In the
+// GPU pool it is a hold of the worker's, too: the slot outlives it by what the worker's
+// steps may still read.
 //
 // Executor thread only. Invariant, checked by Audit(): a session's count equals its
 // leases.
@@ -16,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "agent/block_index.h"
+#include "agent/gpu_workers.h"
 #include "agent/sessions.h"
 
 namespace kvtier {
@@ -25,7 +28,7 @@ enum class LeaseId : uint64_t {};
 class LeaseTable {
  public:
   // Errors: kResourceExhausted at kMaxLeasesPerSession.
-  absl::StatusOr<LeaseId> Grant(SessionId session, Pin pin, absl::Time deadline);
+  absl::StatusOr<LeaseId> Grant(SessionId session, Pin pin, absl::Time deadline, GpuHold hold = {});
   // Ids that are unknown or another session's are ignored.
   void Release(SessionId session, std::span<const LeaseId> ids);
   void ReleaseAll(SessionId session);
@@ -38,6 +41,7 @@ class LeaseTable {
   struct Lease {
     SessionId session{};
     Pin pin;
+    GpuHold hold;  // Empty: not in the GPU pool, or of a session without steps.
     absl::Time deadline;
   };
   using Leases = std::map<LeaseId, Lease>;

@@ -18,7 +18,7 @@ constexpr int kMaxLocateRounds = 4;
 
 Task<absl::StatusOr<Onboarded>> Onboarder::Onboard(OnboardRequest request) {
   if (request.target == Tier::kGpu &&
-      (flows_.gpu == nullptr || !flows_.gpu->Fits(request.run.block_bytes))) {
+      (flows_.gpu == nullptr || !flows_.gpu->Serves(request.run.domain, request.run.block_bytes))) {
     co_return absl::InvalidArgumentError("target: no GPU pool fits this space");
   }
   request.deadline = std::min(request.deadline, executor_->Now() + kMaxRequestTimeout);
@@ -130,8 +130,13 @@ absl::StatusOr<Onboarded> Onboarder::GrantLeases(const OnboardRequest& request,
         .offset = request.target == Tier::kGpu ? entry.gpu.offset() : entry.host.offset().value,
         .length = entry.meta.length,
         .from = ready[i].from};
-    absl::StatusOr<LeaseId> lease = leases_->Grant(request.run.session, std::move(ready[i].pin),
-                                                   onboarded.lease_deadline + kLeaseGrace);
+    GpuHold hold;
+    if (request.target == Tier::kGpu) {
+      hold = flows_.gpu_workers->Hold(request.run.session, entry.gpu.ref());
+    }
+    absl::StatusOr<LeaseId> lease =
+        leases_->Grant(request.run.session, std::move(ready[i].pin),
+                       onboarded.lease_deadline + kLeaseGrace, std::move(hold));
     if (!lease.ok()) break;
     block.lease = *lease;
     TierStats& served = request.target == Tier::kGpu ? stats_->gpu : stats_->host;

@@ -48,9 +48,10 @@ struct Onboarded {
 class Onboarder {
  public:
   struct Flows {
-    DiskLoader* disk = nullptr;      // nullptr: no disk tier.
-    Offloader* offloader = nullptr;  // As `disk`.
-    GpuLoader* gpu = nullptr;        // nullptr: no device.
+    DiskLoader* disk = nullptr;         // nullptr: no disk tier.
+    Offloader* offloader = nullptr;     // As `disk`.
+    GpuLoader* gpu = nullptr;           // nullptr: no device.
+    GpuWorkers* gpu_workers = nullptr;  // As `gpu`.
     Fetcher* fetcher = nullptr;
     LoadTable* host_loads = nullptr;
   };
@@ -66,7 +67,7 @@ class Onboarder {
 
   // Ends by the deadline, but for microseconds of work. Errors: kFailedPrecondition,
   // the session ended meanwhile; kInvalidArgument, a GPU target without a pool for
-  // this space.
+  // this domain and space.
   Task<absl::StatusOr<Onboarded>> Onboard(OnboardRequest request);
   // Onboards to host memory with no waiter and no lease; returns how many leading
   // blocks are there or on their way.

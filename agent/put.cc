@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
+#include "core/check.h"
 #include "core/checksum.h"
 #include "core/event.h"
 #include "core/space.h"
@@ -21,7 +22,8 @@ struct Putter::Committing {
 
 absl::StatusOr<Reserved> Putter::Reserve(const BlockRun& run, Tier target) {
   const bool to_gpu = target == Tier::kGpu;
-  if (to_gpu && (parts_.gpu == nullptr || SlotBytes(run.block_bytes) != parts_.gpu->slot_bytes())) {
+  if (to_gpu && (parts_.gpu == nullptr || run.domain != parts_.gpu_domain ||
+                 SlotBytes(run.block_bytes) != parts_.gpu->slot_bytes())) {
     return absl::InvalidArgumentError("target: no GPU pool fits this space");
   }
   Reserved reserved{.deadline = parts_.executor->Now() + kReservationDuration};
@@ -29,6 +31,7 @@ absl::StatusOr<Reserved> Putter::Reserve(const BlockRun& run, Tier target) {
     KVT_ASSIGN_OR_RETURN(ReservedBlock block, ReserveOne(run, i, target, reserved.deadline));
     reserved.blocks.push_back(block);
   }
+  if (to_gpu) parts_.gpu_offloader->Pump();
   return reserved;
 }
 
@@ -45,9 +48,10 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i, 
                      .domain = run.domain};
   uint64_t offset = 0;
   if (target == Tier::kGpu) {
-    absl::StatusOr<GpuSlot> slot = parts_.evictor->ReserveGpu(parts_.gpu);
+    absl::StatusOr<GpuSlot> slot = parts_.evictor->ReserveGpu();
     if (!slot.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
     block.gpu = *std::move(slot);
+    block.writer = parts_.gpu_workers->Hold(run.session, block.gpu.ref());
     offset = block.gpu.offset();
   } else {
     absl::StatusOr<HostSlot> slot = parts_.evictor->ReserveHost(run.domain, run.block_bytes);
@@ -68,7 +72,22 @@ bool Putter::IsHere(const BlockKey& key, Tier target) const {
   return parts_.index->In(Tier::kHost, key) || parts_.index->In(Tier::kDisk, key);
 }
 
-Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids) {
+absl::Status Putter::CheckStep(SessionId session, uint64_t step) const {
+  if (step == 0) return absl::OkStatus();
+  const std::shared_ptr<const GpuWorker> worker =
+      parts_.gpu_workers == nullptr ? nullptr : parts_.gpu_workers->Find(session);
+  if (worker == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step: ", step, ", of a session without a signal page"));
+  }
+  parts_.gpu_workers->words()->Observe();
+  const uint64_t begun = worker->table->begun(worker->number);
+  if (step <= begun) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("step: ", step, " has not begun; the last that did is ", begun));
+}
+
+Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, uint64_t step) {
   const auto committing = std::make_shared<Committing>(parts_.executor);
   std::vector<PendingBlock> blocks;
   for (const ReservationId id : ids) {
@@ -77,12 +96,43 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids) {
   }
   if (blocks.empty()) co_return 0;
   committing->left = blocks.size();
+  if (step > 0) {
+    std::shared_ptr<const GpuWorker> worker;
+    if (parts_.gpu_workers != nullptr) worker = parts_.gpu_workers->Find(session);
+    parts_.scope->Spawn(CommitBehind(std::move(worker), step, std::move(blocks), committing));
+  } else {
+    CommitAll(std::move(blocks), committing);
+  }
+  co_await committing->done.WaitUntil(parts_.executor->Now() + kCommitTimeout);
+  co_return committing->committed;
+}
+
+void Putter::CommitAll(std::vector<PendingBlock> blocks,
+                       const std::shared_ptr<Committing>& committing) {
   // All at once: the checksums run side by side on the byte workers.
   for (PendingBlock& block : blocks) {
     parts_.scope->Spawn(CommitOne(std::move(block), committing));
   }
-  co_await committing->done.WaitUntil(parts_.executor->Now() + kCommitTimeout);
-  co_return committing->committed;
+}
+
+Task<void> Putter::CommitBehind(std::shared_ptr<const GpuWorker> worker, uint64_t step,
+                                std::vector<PendingBlock> blocks,
+                                std::shared_ptr<Committing> committing) {
+  absl::StatusOr<bool> complete = false;
+  if (worker != nullptr && !worker->gone) {
+    const absl::Time deadline = parts_.executor->Now() + kCommitTimeout;
+    complete = co_await worker->words->Retired(worker->number, step, deadline);
+  }
+#ifdef KVTIER_PLANT_COMMIT_BEFORE_STEP
+  complete = true;
+#endif
+  if (complete.ok() && *complete) {
+    CommitAll(std::move(blocks), committing);
+    co_return;
+  }
+  // The steps that may still write there are awaited by the slots' own table.
+  for (const PendingBlock& block : blocks) parts_.reservations->Finish(block.meta.key);
+  committing->done.Set();
 }
 
 Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> committing) {
@@ -105,6 +155,7 @@ Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> com
       parts_.index->PublishHost(block.meta, std::move(block.host));
     }
     if (block.gpu && !parts_.index->In(Tier::kGpu, block.meta.key)) {
+      KVT_CHECK(parts_.gpu->table().Seal(block.gpu.ref()).ok());
       parts_.index->PublishGpu(block.meta, std::move(block.gpu));
       ++parts_.stats->gpu.inserts;
     }
@@ -122,7 +173,7 @@ Task<absl::Status> Putter::GatherToHost(PendingBlock* block) {
                           parts_.evictor->ReserveHost(block->domain, block->meta.length));
   const GpuTransfer transfer{.slot = block->gpu.ref(), .host = block->host.bytes()};
   const absl::Time start = parts_.executor->Now();
-  const absl::Status status = co_await parts_.gpu->Gather(std::span(&transfer, 1));
+  const absl::Status status = co_await parts_.gpu_copies->Offload(std::span(&transfer, 1));
   if (!status.ok()) ++parts_.stats->gpu.io_errors;
   parts_.stats->gpu.read_latency.Record(parts_.executor->Now() - start);
   parts_.stats->gpu.bytes_out += block->meta.length;

@@ -17,6 +17,9 @@
 #include "agent/agent_stats.h"
 #include "agent/block_index.h"
 #include "agent/evict.h"
+#include "agent/gpu_copies.h"
+#include "agent/gpu_offload.h"
+#include "agent/gpu_workers.h"
 #include "agent/offload.h"
 #include "agent/reservations.h"
 #include "agent/sessions.h"
@@ -47,8 +50,12 @@ class Putter {
     TaskScope* scope = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
-    GpuPool* gpu = nullptr;          // nullptr: no device.
-    Offloader* offloader = nullptr;  // nullptr: no disk tier.
+    GpuPool* gpu = nullptr;           // nullptr: no device.
+    DomainId gpu_domain{};            // Whose it is.
+    GpuCopies* gpu_copies = nullptr;  // As `gpu`.
+    GpuOffloader* gpu_offloader = nullptr;
+    GpuWorkers* gpu_workers = nullptr;  // As `gpu`.
+    Offloader* offloader = nullptr;     // nullptr: no disk tier.
     SessionTable* sessions = nullptr;
     ReservationTable* reservations = nullptr;
     AgentStats* stats = nullptr;
@@ -59,16 +66,24 @@ class Putter {
   // here for a GPU target alone: nothing brings it back to host memory. Errors: kInvalidArgument, a
   // target that is neither kHost nor a fitting kGpu, or a block larger than a slab.
   absl::StatusOr<Reserved> Reserve(const BlockRun& run, Tier target);
-  // Checksums and publishes; returns how many of `ids` were committed. Ends within
-  // kCommitTimeout: a block whose copy takes longer is published when it comes, and
-  // is not counted.
-  Task<size_t> Commit(SessionId session, std::vector<ReservationId> ids);
+  // Whether bytes that are complete at the end of `step` can be committed: it has begun,
+  // or is 0. Errors: kInvalidArgument, naming the step.
+  absl::Status CheckStep(SessionId session, uint64_t step) const;
+  // Checksums and publishes; returns how many of `ids` were committed. Bytes in GPU slots
+  // are complete when the session's `step` has retired: those of one that does not
+  // within kCommitTimeout, or whose worker dies in it, are not committed. 0: they are
+  // complete now. Ends within kCommitTimeout: a block whose copy takes longer is
+  // published when it comes, and is not counted.
+  Task<size_t> Commit(SessionId session, std::vector<ReservationId> ids, uint64_t step = 0);
 
  private:
   struct Committing;  // One Commit() call: what is left and what succeeded.
   absl::StatusOr<ReservedBlock> ReserveOne(const BlockRun& run, size_t i, Tier target,
                                            absl::Time deadline);
   bool IsHere(const BlockKey& key, Tier target) const;
+  void CommitAll(std::vector<PendingBlock> blocks, const std::shared_ptr<Committing>& committing);
+  Task<void> CommitBehind(std::shared_ptr<const GpuWorker> worker, uint64_t step,
+                          std::vector<PendingBlock> blocks, std::shared_ptr<Committing> committing);
   Task<void> CommitOne(PendingBlock block, std::shared_ptr<Committing> committing);
   Task<absl::Status> GatherToHost(PendingBlock* block);
 

@@ -74,6 +74,7 @@ size_t ReservationTable::Expire(absl::Time now) {
 #ifdef KVTIER_PLANT_FREE_LATE_SLOTS
     reserved.block.host.Release();
     reserved.block.gpu.Release();
+    reserved.block.writer.Release();
 #endif
     pending_keys_.erase(reserved.block.meta.key);
     by_deadline_.erase(by_deadline_.begin());

@@ -19,6 +19,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "agent/gpu_workers.h"
 #include "agent/sessions.h"
 #include "core/block_proof.h"
 #include "tier_gpu/gpu_pool.h"
@@ -34,6 +35,7 @@ struct PendingBlock {
   DomainId domain{};
   HostSlot host;
   GpuSlot gpu;
+  GpuHold writer;  // The worker's own, on `gpu`: until it is done writing there.
 };
 
 class ReservationTable {

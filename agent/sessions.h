@@ -50,6 +50,8 @@ class SessionTable {
   // Unknown ids are ignored.
   void Close(SessionId id);
   bool IsOpen(SessionId id) const { return sessions_.contains(id); }
+  // REQUIRES: it is open.
+  DomainId DomainOf(SessionId id) const { return sessions_.at(id).tenant->domain; }
   size_t size() const { return sessions_.size(); }
 
   // Errors: kFailedPrecondition, no open session has this token (open a new one).

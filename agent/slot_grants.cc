@@ -8,12 +8,11 @@
 
 namespace kvtier {
 
-absl::StatusOr<std::vector<uint32_t>> SlotGrants::Take(SessionId session, uint64_t block_bytes,
-                                                       uint32_t count) {
-  if (pool_ == nullptr || SlotBytes(block_bytes) != pool_->slot_bytes()) {
+absl::StatusOr<std::vector<uint32_t>> SlotGrants::Take(const BlockRun& run, uint32_t count) {
+  if (run.domain != domain_ || SlotBytes(run.block_bytes) != pool_->slot_bytes()) {
     return absl::InvalidArgumentError("space_id: no GPU pool fits this space");
   }
-  auto& held = held_[session];
+  auto& held = held_[run.session];
   if (count > kMaxSlotsPerSession - held.size()) {
     return absl::ResourceExhaustedError(absl::StrCat("slots: ", count, " more than the ",
                                                      held.size(), " that the session holds; ",
@@ -21,11 +20,12 @@ absl::StatusOr<std::vector<uint32_t>> SlotGrants::Take(SessionId session, uint64
   }
   std::vector<uint32_t> taken;
   while (taken.size() < count) {
-    absl::StatusOr<GpuSlot> slot = evictor_->ReserveGpu(pool_);
+    absl::StatusOr<GpuSlot> slot = evictor_->ReserveGpu();
     if (!slot.ok() && taken.empty()) return slot.status();
     if (!slot.ok()) break;
     taken.push_back(slot->ref().index);
-    held.emplace(taken.back(), *std::move(slot));
+    GpuHold hold = workers_->Hold(run.session, slot->ref());
+    held.emplace(taken.back(), Grant{.slot = *std::move(slot), .hold = std::move(hold)});
   }
   return taken;
 }

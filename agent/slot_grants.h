@@ -1,10 +1,12 @@
 // SlotGrants are the slots of the GPU pool that workers use as their own KV memory: held
-// for a session until it gives them back or ends. What is in them is the worker's affair.
+// for a session until it gives them back or ends. What is in them is the worker's affair;
+// they serve others behind the steps of the worker that may still use them.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_SLOT_GRANTS_H_
 #define KVTIER_AGENT_SLOT_GRANTS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "agent/evict.h"
+#include "agent/gpu_workers.h"
 #include "agent/sessions.h"
 #include "tier_gpu/gpu_pool.h"
 
@@ -19,23 +22,31 @@ namespace kvtier {
 
 class SlotGrants {
  public:
-  // Neither is owned. `pool` may be null: then nothing can be had.
-  SlotGrants(Evictor* evictor, GpuPool* pool) : evictor_(evictor), pool_(pool) {}
+  // None is owned. `domain` is whose the pool is.
+  SlotGrants(Evictor* evictor, const GpuPool* pool, const GpuWorkers* workers, DomainId domain)
+      : evictor_(evictor), pool_(pool), workers_(workers), domain_(domain) {}
 
-  // Up to `count` slots, numbers of the pool. Errors: kInvalidArgument, no pool has slots
-  // for blocks of this size; kResourceExhausted, the session would hold more than
-  // kMaxSlotsPerSession, or not a single slot can be had.
-  absl::StatusOr<std::vector<uint32_t>> Take(SessionId session, uint64_t block_bytes,
-                                             uint32_t count);
+  // Up to `count` slots for blocks as the run's (its keys do not matter); numbers of the
+  // pool. Errors: kInvalidArgument, the pool is not for blocks of this domain and size;
+  // kResourceExhausted, the session would hold more than kMaxSlotsPerSession, or not a
+  // single slot can be had.
+  absl::StatusOr<std::vector<uint32_t>> Take(const BlockRun& run, uint32_t count);
   // Slots that the session does not hold are ignored.
   void Release(SessionId session, std::span<const uint32_t> slots);
   void ReleaseAll(SessionId session) { held_.erase(session); }
   size_t size() const;  // Slots, of all sessions.
 
  private:
+  struct Grant {
+    GpuSlot slot;
+    GpuHold hold;  // The worker's; empty if it has no number in the pool.
+  };
+
   Evictor* const evictor_;
-  GpuPool* const pool_;
-  absl::flat_hash_map<SessionId, absl::flat_hash_map<uint32_t, GpuSlot>> held_;
+  const GpuPool* const pool_;
+  const GpuWorkers* const workers_;
+  const DomainId domain_;
+  absl::flat_hash_map<SessionId, absl::flat_hash_map<uint32_t, Grant>> held_;  // By number.
 };
 
 }  // namespace kvtier

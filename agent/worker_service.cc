@@ -86,7 +86,7 @@ Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest
   response->set_space_id(space_id);
   response->set_space_digest(convert::ToWire(spec.Digest()));
   response->set_slot_bytes(slot_bytes);
-  const GpuPool* gpu = agent_->gpu();
+  const GpuPool* gpu = agent_->gpu_of(agent_->sessions().DomainOf(session));
   if (gpu != nullptr && gpu->slot_bytes() == slot_bytes) response->set_gpu_slot_bytes(slot_bytes);
   co_return absl::OkStatus();
 }
@@ -186,7 +186,9 @@ Task<absl::Status> WorkerService::DoCommit(const v1::CommitRequest* request,
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
   std::vector<ReservationId> ids;
   for (const uint64_t id : request->reservation_ids()) ids.push_back(ReservationId{id});
-  response->set_committed_blocks(co_await agent_->putter().Commit(session, std::move(ids)));
+  const uint64_t step = request->step();
+  KVT_CO_RETURN_IF_ERROR(agent_->putter().CheckStep(session, step));
+  response->set_committed_blocks(co_await agent_->putter().Commit(session, std::move(ids), step));
   co_return absl::OkStatus();
 }
 
@@ -205,8 +207,11 @@ Task<absl::Status> WorkerService::DoTakeSlots(const v1::TakeSlotsRequest* reques
     co_return absl::InvalidArgumentError(
         absl::StrCat("slots: ", request->slots(), "; must be 1 to ", kMaxSlotsPerSession));
   }
+  if (agent_->slot_grants() == nullptr) {
+    co_return absl::InvalidArgumentError("space_id: this node has no GPU pool");
+  }
   KVT_CO_ASSIGN_OR_RETURN(const std::vector<uint32_t> slots,
-                          agent_->slot_grants().Take(session, run.block_bytes, request->slots()));
+                          agent_->slot_grants()->Take(run, request->slots()));
   response->mutable_slots()->Add(slots.begin(), slots.end());
   co_return absl::OkStatus();
 }
@@ -225,7 +230,7 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
   for (const uint64_t id : request->reservation_ids()) reservations.push_back(ReservationId{id});
   agent_->reservations().Release(session, reservations);
   const std::vector<uint32_t> slots(request->slots().begin(), request->slots().end());
-  agent_->slot_grants().Release(session, slots);
+  if (agent_->slot_grants() != nullptr) agent_->slot_grants()->Release(session, slots);
   co_return absl::OkStatus();
 }
 

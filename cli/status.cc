@@ -194,6 +194,13 @@ void WriteAgent(const v1::AgentStatusResponse& status, JsonWriter* json) {
     json->Close();
   }
   json->Close();
+  json->OpenArray("gpus");
+  for (const v1::GpuReport& gpu : status.gpus()) {
+    json->OpenElement();
+    WriteGpu(gpu, json);
+    json->Close();
+  }
+  json->Close();
 }
 
 void WriteCoordinator(const v1::CoordinatorStatusResponse& status, JsonWriter* json) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "cli/table.h"
 #include "cli/units.h"
 #include "core/tier.h"
@@ -42,6 +43,46 @@ const Row kRows[] = {
     {"I/O errors", [](const Report& t) { return CountText(t.io_errors()); }},
 };
 
+// How fast the link was while it had something to do, as a part of the fastest it was seen
+// to be; 0: it did nothing yet.
+double UtilisationOf(const v1::GpuLinkReport& link) {
+  if (link.busy_seconds() <= 0 || link.best_bytes_per_second() <= 0) return 0;
+  return static_cast<double>(link.bytes()) / link.busy_seconds() / link.best_bytes_per_second();
+}
+
+std::string GpuOf(const v1::GpuReport& gpu) {
+  Table table({{"GPU"}, {gpu.device(), Align::kRight}, {""}}, /*indent=*/2);
+  table.AddRow({"tenant", gpu.tenant(), ""});
+  table.AddRow({"workers", CountText(gpu.workers()), ""});
+  table.AddRow({"slots", CountText(gpu.slots()), ""});
+  table.AddRow({"free", CountText(gpu.free_slots()), ShareText(gpu.free_slots(), gpu.slots())});
+  table.AddRow(
+      {"draining", CountText(gpu.draining_slots()), ShareText(gpu.draining_slots(), gpu.slots())});
+  table.AddRow({"evicted ahead", CountText(gpu.evicted_ahead()), ""});
+  Table links({{"COPIES"},
+               {"ENDED", Align::kRight},
+               {"FAILED", Align::kRight},
+               {"IN FLIGHT", Align::kRight},
+               {"BYTES", Align::kRight},
+               {"BUSY", Align::kRight},
+               {"BEST/S", Align::kRight},
+               {"OF BEST", Align::kRight},
+               {"P50", Align::kRight},
+               {"P99", Align::kRight}},
+              /*indent=*/2);
+  const auto add = [&links](const char* name, const v1::GpuLinkReport& link) {
+    links.AddRow({name, CountText(link.copies()), CountText(link.failed()),
+                  CountText(link.in_flight()), BytesText(link.bytes()),
+                  SecondsText(link.busy_seconds()),
+                  BytesText(static_cast<uint64_t>(link.best_bytes_per_second())),
+                  absl::StrFormat("%.1f %%", 100 * UtilisationOf(link)),
+                  SecondsText(link.p50_seconds()), SecondsText(link.p99_seconds())});
+  };
+  add("onboard", gpu.onboard());
+  add("offload", gpu.offload());
+  return absl::StrCat("\n", table.ToString(), "\n", links.ToString());
+}
+
 std::string TiersOf(const v1::AgentStatusResponse& status) {
   std::vector<Table::Column> columns = {{"TIER"}};
   for (const Report& tier : status.tiers()) {
@@ -53,10 +94,39 @@ std::string TiersOf(const v1::AgentStatusResponse& status) {
     for (const Report& tier : status.tiers()) cells.push_back(row.text(tier));
     table.AddRow(std::move(cells));
   }
-  return table.ToString();
+  std::string text = table.ToString();
+  for (const v1::GpuReport& gpu : status.gpus()) absl::StrAppend(&text, GpuOf(gpu));
+  return text;
+}
+
+void WriteLink(const char* name, const v1::GpuLinkReport& link, JsonWriter* json) {
+  json->OpenObject(name);
+  json->Count("copies", link.copies());
+  json->Count("failed", link.failed());
+  json->Count("bytes", link.bytes());
+  json->Count("in_flight", link.in_flight());
+  json->Seconds("busy_seconds", link.busy_seconds());
+  json->Ratio("best_bytes_per_second", link.best_bytes_per_second());
+  json->Ratio("utilisation", UtilisationOf(link));
+  json->Seconds("p50_seconds", link.p50_seconds());
+  json->Seconds("p99_seconds", link.p99_seconds());
+  json->Close();
 }
 
 }  // namespace
+
+void WriteGpu(const v1::GpuReport& gpu, JsonWriter* json) {
+  json->Text("device", gpu.device());
+  json->Text("tenant", gpu.tenant());
+  json->Count("slots", gpu.slots());
+  json->Count("slot_bytes", gpu.slot_bytes());
+  json->Count("free_slots", gpu.free_slots());
+  json->Count("draining_slots", gpu.draining_slots());
+  json->Count("workers", gpu.workers());
+  json->Count("evicted_ahead", gpu.evicted_ahead());
+  WriteLink("onboard", gpu.onboard(), json);
+  WriteLink("offload", gpu.offload(), json);
+}
 
 std::string WireTierName(v1::Tier tier) {
   const absl::StatusOr<Tier> known = convert::TierFrom(tier, "tier");
@@ -93,6 +163,13 @@ std::string TiersJson(const AgentAnswers& answers) {
     for (const Report& tier : status.tiers()) {
       json->OpenElement();
       WriteTier(tier, json);
+      json->Close();
+    }
+    json->Close();
+    json->OpenArray("gpus");
+    for (const v1::GpuReport& gpu : status.gpus()) {
+      json->OpenElement();
+      WriteGpu(gpu, json);
       json->Close();
     }
     json->Close();

@@ -24,6 +24,9 @@ std::string WireTierName(v1::Tier tier);
 // The members of one tier, into the innermost object.
 void WriteTier(const v1::TierReport& tier, JsonWriter* json);
 
+// The members of one GPU, alike.
+void WriteGpu(const v1::GpuReport& gpu, JsonWriter* json);
+
 }  // namespace kvtier::cli
 
 #endif  // KVTIER_CLI_TIERS_H_

@@ -150,6 +150,11 @@ bool AgentLink::connected() const {
   return connection != nullptr && !connection->session()->HasEnded();
 }
 
+std::shared_ptr<const GpuMemory> AgentLink::gpu_memory() const {
+  absl::MutexLock lock(&mu_);
+  return connection_ == nullptr ? nullptr : connection_->session()->gpu();
+}
+
 ClientStats AgentLink::Stats() const {
   const bool is_connected = connected();
   absl::MutexLock lock(&mu_);

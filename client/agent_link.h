@@ -68,6 +68,8 @@ class AgentLink {
   // The thread has something to do: a space to register, ids to send.
   void Wake();
 
+  // Of the connection of now; null: there is none, or it has no pool.
+  std::shared_ptr<const GpuMemory> gpu_memory() const ABSL_LOCKS_EXCLUDED(mu_);
   bool connected() const ABSL_LOCKS_EXCLUDED(mu_);
   ClientStats Stats() const ABSL_LOCKS_EXCLUDED(mu_);
   // Changes counters: `change(ClientStats*)` under the lock.

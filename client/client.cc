@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/agent_link.h"
 #include "client/call.h"
+#include "client/cpu_steps.h"
 #include "client/match_call.h"
 #include "client/onboard_call.h"
 #include "client/prefetch_call.h"
@@ -78,6 +79,7 @@ struct Client::State {
   const absl::Duration default_timeout;
   const std::shared_ptr<AgentLink> link;
   SubmittedCalls submitted;
+  CpuSteps steps;
 };
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Open(const ClientOptions& options) {
@@ -176,17 +178,27 @@ absl::Status Client::SubmitPrefetch(SpaceHandle space, std::span<const EngineKey
   return SubmitCall(state_->link, &state_->submitted, &call, std::move(done));
 }
 
-absl::Status Client::SubmitCommit(ReservedBlocks&& blocks, absl::AnyInvocable<void(size_t)> done) {
+absl::Status Client::SubmitCommit(ReservedBlocks&& blocks, absl::AnyInvocable<void(size_t)> done,
+                                  const CommitOptions& options) {
   const std::shared_ptr<AgentLink> link = CommitCall::LinkOf(blocks);
   if (link == nullptr) {
     done(0);  // Nothing was reserved.
     return absl::OkStatus();
   }
-  auto call = std::make_unique<CommitCall>(std::move(blocks));
+  auto call = std::make_unique<CommitCall>(std::move(blocks), options);
   const absl::Status status = SubmitCall(link, &state_->submitted, &call, std::move(done));
   if (!status.ok()) blocks = call->TakeBlocks();
   return status;
 }
+
+uint64_t Client::BeginStep() {
+  const std::shared_ptr<const GpuMemory> gpu = gpu_memory();
+  return gpu == nullptr ? 0 : state_->steps.Begin(gpu->steps);
+}
+
+void Client::EndStep(uint64_t step) { state_->steps.End(step); }
+
+std::shared_ptr<const GpuMemory> Client::gpu_memory() const { return state_->link->gpu_memory(); }
 
 absl::Status Client::Ping(absl::Duration timeout) {
   KVT_RETURN_IF_ERROR(CheckPositive("timeout", timeout));

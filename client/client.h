@@ -26,6 +26,7 @@
 #include "client/block_source.h"
 #include "client/circuit_breaker.h"
 #include "client/client_stats.h"
+#include "client/gpu_memory.h"
 #include "client/granted_slots.h"
 #include "client/onboarded_blocks.h"
 #include "client/reserved_blocks.h"
@@ -130,7 +131,18 @@ class Client {
   absl::Status SubmitPrefetch(SpaceHandle space, std::span<const EngineKey> keys,
                               const MatchOptions& options, absl::AnyInvocable<void(size_t)> done);
   // Takes `blocks` only when it returns OK.
-  absl::Status SubmitCommit(ReservedBlocks&& blocks, absl::AnyInvocable<void(size_t)> done);
+  absl::Status SubmitCommit(ReservedBlocks&& blocks, absl::AnyInvocable<void(size_t)> done,
+                            const CommitOptions& options = {});
+
+  // Steps, for a worker whose own threads compute in the GPU pool's slots. Between the
+  // two they may read what is leased and write what is reserved; what is let go of
+  // meanwhile is used again only after EndStep(). 0: the agent keeps no steps of ours.
+  uint64_t BeginStep();
+  // `step` and all before it have ended.
+  void EndStep(uint64_t step);
+  // The pool as the session of now was handed it, for a worker that maps it on a GPU and
+  // tells its steps there. Null: no agent, or no pool for this tenant.
+  std::shared_ptr<const GpuMemory> gpu_memory() const;
 
   // One empty call, to measure the way to the agent. Errors: kUnavailable, no agent or
   // the breaker is open; kDeadlineExceeded; kInvalidArgument, `timeout` is not positive.

@@ -45,10 +45,43 @@ absl::StatusOr<std::shared_ptr<const Mapping>> Mapping::Map(int fd, uint64_t byt
   // A worker's core dump is no place for the node's whole cache. Advice only.
   static_cast<void>(madvise(at, bytes, MADV_DONTDUMP));
   return std::shared_ptr<const Mapping>(
-      new Mapping({static_cast<std::byte*>(at), static_cast<size_t>(bytes)}, access));
+      new Mapping({static_cast<std::byte*>(at), static_cast<size_t>(bytes)}, bytes, access));
 }
 
-Mapping::~Mapping() { KVT_CHECK(munmap(bytes_.data(), bytes_.size()) == 0); }
+absl::StatusOr<std::shared_ptr<const Mapping>> Mapping::MapHandles(std::span<const int> handles,
+                                                                   uint64_t handle_bytes,
+                                                                   size_t max_handles) {
+  KVT_CHECK(handles.size() <= max_handles);
+  for (const int fd : handles) {
+    if (absl::Status checked = CheckFile(fd, handle_bytes); !checked.ok()) return checked;
+  }
+  uint64_t range = 0;
+  if (__builtin_mul_overflow(handle_bytes, uint64_t{max_handles}, &range)) {
+    return absl::FailedPreconditionError(absl::StrCat("the agent says its pool has ", max_handles,
+                                                      " handles of ", handle_bytes, " bytes"));
+  }
+  void* const at =
+      mmap(nullptr, range, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (at == MAP_FAILED) {
+    return absl::UnavailableError(
+        absl::StrCat("mmap of addresses for ", range, " bytes of a pool: ", strerror(errno)));
+  }
+  // Unmaps the range, also when a handle cannot be mapped.
+  std::shared_ptr<const Mapping> mapping(new Mapping(
+      {static_cast<std::byte*>(at), handles.size() * handle_bytes}, range, Access::kReadWrite));
+  for (size_t i = 0; i < handles.size(); ++i) {
+    std::byte* const place = mapping->bytes_.data() + i * handle_bytes;
+    if (mmap(place, handle_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, handles[i], 0) ==
+        MAP_FAILED) {
+      return absl::UnavailableError(
+          absl::StrCat("mmap of handle ", i, " of a pool: ", strerror(errno)));
+    }
+    static_cast<void>(madvise(place, handle_bytes, MADV_DONTDUMP));  // As above.
+  }
+  return mapping;
+}
+
+Mapping::~Mapping() { KVT_CHECK(munmap(bytes_.data(), range_) == 0); }
 
 std::optional<std::span<const std::byte>> Mapping::Read(uint64_t offset, uint64_t length) const {
   if (!Holds(offset, length)) return std::nullopt;

@@ -23,6 +23,12 @@ class Mapping {
   // kFailedPrecondition, the file is shorter than `bytes` or not sealed against
   // shrinking (a truncation would kill us by SIGBUS); kUnavailable with errno's text.
   static absl::StatusOr<std::shared_ptr<const Mapping>> Map(int fd, uint64_t bytes, Access access);
+  // Maps handle i, all `handle_bytes` of it, at i * handle_bytes of a range that has
+  // addresses for `max_handles`; what is not there yet does not count to size().
+  // REQUIRES: handles.size() <= max_handles. Errors: as Map().
+  static absl::StatusOr<std::shared_ptr<const Mapping>> MapHandles(std::span<const int> handles,
+                                                                   uint64_t handle_bytes,
+                                                                   size_t max_handles);
   ~Mapping();
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
@@ -34,12 +40,15 @@ class Mapping {
   std::optional<std::span<std::byte>> Write(uint64_t offset, uint64_t length) const;
 
  private:
-  Mapping(std::span<std::byte> bytes, Access access) : bytes_(bytes), access_(access) {}
+  // `range`: what is unmapped at the end, `bytes` and addresses behind it.
+  Mapping(std::span<std::byte> bytes, size_t range, Access access)
+      : bytes_(bytes), range_(range), access_(access) {}
   bool Holds(uint64_t offset, uint64_t length) const {
     return offset <= bytes_.size() && length <= bytes_.size() - offset;
   }
 
   const std::span<std::byte> bytes_;
+  const size_t range_;
   const Access access_;
 };
 

@@ -61,6 +61,7 @@ bool CommitCall::Fill(const std::shared_ptr<Connection>& connection) {
   messages.request.set_session_token(connection->session()->token());
   messages.request.mutable_reservation_ids()->Add(blocks_.reservation_ids_.begin(),
                                                   blocks_.reservation_ids_.end());
+  messages.request.set_step(step_);
   return true;
 }
 
@@ -78,13 +79,13 @@ size_t CommitCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered)
   return committed;
 }
 
-size_t ReservedBlocks::Commit() {
+size_t ReservedBlocks::Commit(const CommitOptions& options) {
   const std::shared_ptr<AgentLink> link = link_;
   if (link == nullptr) return 0;
   // The states stay with us for the caller to read; the slots go with the call.
   std::vector<Block> states = blocks_;
   for (Block& block : states) block.slot = {};
-  CommitCall call(std::move(*this));
+  CommitCall call(std::move(*this), options);
   blocks_ = std::move(states);
   return RunCall(link, &call);
 }

@@ -58,7 +58,8 @@ class CommitCall {
   using Result = size_t;  // Blocks published.
   static constexpr char kName[] = "commit";
 
-  explicit CommitCall(ReservedBlocks blocks) : blocks_(std::move(blocks)) {
+  CommitCall(ReservedBlocks blocks, const CommitOptions& options)
+      : blocks_(std::move(blocks)), step_(options.step) {
     messages.timeout = blocks_.commit_timeout_;
   }
 
@@ -79,6 +80,7 @@ class CommitCall {
 
  private:
   ReservedBlocks blocks_;
+  const uint64_t step_;
 };
 
 }  // namespace kvtier

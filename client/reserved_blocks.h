@@ -21,6 +21,12 @@ namespace kvtier {
 class AgentLink;
 class Connection;
 
+struct CommitOptions {
+  // The bytes are complete when this step of ours has ended (Client::BeginStep()): the
+  // agent waits for its end. 0: they are complete now.
+  uint64_t step = 0;
+};
+
 // Move-only; the destructor gives back what was not committed and never blocks.
 // Thread-compatible.
 class ReservedBlocks {
@@ -45,7 +51,7 @@ class ReservedBlocks {
   // Publishes all slots and gives them up. Returns how many blocks were published: 0
   // when the session ended since Reserve, fewer than reserved() when some reservation
   // had. Waits for the agent, Client's default_timeout at most.
-  size_t Commit();
+  size_t Commit(const CommitOptions& options = {});
   // Gives back the slot of block `i` alone, which becomes kNoRoom, so that Commit() leaves
   // it out: for a block that BlockCodec could not encode. No slot: does nothing. Never
   // blocks. REQUIRES: i < size().

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/gpu_memory.h"
 #include "client/mapping.h"
 #include "client/packet_socket.h"
 #include "core/block_key.h"
@@ -40,8 +41,12 @@ class Session {
   const std::shared_ptr<const Mapping>& arena_read() const { return arena_read_; }
   // Reserved slots are written here. Null: the agent hands out none.
   const std::shared_ptr<const Mapping>& arena_write() const { return arena_write_; }
-  // Null: the node has no pool that can be mapped.
-  const std::shared_ptr<const Mapping>& gpu_pool() const { return gpu_pool_; }
+  // Null: the node has no pool for this tenant.
+  const std::shared_ptr<const GpuMemory>& gpu() const { return gpu_; }
+  // Null: there is no pool, or none that can be mapped here.
+  std::shared_ptr<const Mapping> gpu_pool() const {
+    return gpu_ == nullptr ? nullptr : gpu_->mapping;
+  }
 
   // True once the agent is gone or End() was called: what it granted is void.
   bool HasEnded() const { return socket_.HungUp(); }
@@ -53,12 +58,14 @@ class Session {
   explicit Session(PacketSocket socket) : socket_(std::move(socket)) {}
   absl::Status ShakeHands(const SessionOptions& options, absl::Time deadline);
   absl::Status MapMemory(absl::Time deadline);
+  absl::Status MapGpu(absl::Time deadline);
 
   PacketSocket socket_;
+  uint16_t version_ = 0;  // That both sides speak.
   std::string token_;
   std::shared_ptr<const Mapping> arena_read_;
   std::shared_ptr<const Mapping> arena_write_;
-  std::shared_ptr<const Mapping> gpu_pool_;
+  std::shared_ptr<const GpuMemory> gpu_;
 };
 
 }  // namespace kvtier

@@ -68,18 +68,35 @@ absl::StatusOr<Hello> ParseHello(std::span<const std::byte> packet) {
   return hello;
 }
 
-absl::StatusOr<DescriptorRequest> ParseDescriptorRequest(std::span<const std::byte> packet) {
-  absl::StatusOr<DescriptorRequest> request =
-      ParsePacket<DescriptorRequest>(packet, "DescriptorRequest");
-  if (!request.ok()) return request;
-  switch (request->kind) {
-    case DescriptorKind::kArenaRead:
-    case DescriptorKind::kArenaWrite:
-    case DescriptorKind::kGpuPool:
-      return request;
+absl::StatusOr<DescriptorRequest> ParseDescriptorRequest(std::span<const std::byte> packet,
+                                                         uint16_t version) {
+  DescriptorRequest request;
+  if (version == 1) {
+    const auto parsed = ParsePacket<DescriptorRequestV1>(packet, "DescriptorRequest");
+    if (!parsed.ok()) return parsed.status();
+    request.kind = parsed->kind;
+  } else {
+    const auto parsed = ParsePacket<DescriptorRequest>(packet, "DescriptorRequest");
+    if (!parsed.ok()) return parsed.status();
+    request = *parsed;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "DescriptorRequest kind is ", static_cast<uint32_t>(request->kind), "; must be 1 to 3"));
+  const auto kind = static_cast<uint32_t>(request.kind);
+  const uint32_t last =
+      static_cast<uint32_t>(version == 1 ? DescriptorKind::kGpuPool : DescriptorKind::kSignalPage);
+  if (kind < 1 || kind > last) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("DescriptorRequest kind is ", kind, "; must be 1 to ", last));
+  }
+  const uint32_t handles = request.kind == DescriptorKind::kGpuPool ? kMaxHandles : 1;
+  if (request.index >= handles) {
+    return absl::InvalidArgumentError(absl::StrCat("DescriptorRequest index is ", request.index,
+                                                   "; of kind ", kind, " must be below ", handles));
+  }
+  if (request.reserved != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("DescriptorRequest reserved is ", request.reserved, "; must be 0"));
+  }
+  return request;
 }
 
 bool VersionsOverlap(uint16_t version, uint16_t min_version) {

@@ -2,7 +2,8 @@
 // socket, one struct a packet, little-endian, no pointers, no variable part.
 // Handshake: agent sends Challenge, worker answers Hello, agent answers Welcome.
 // Then any number of DescriptorRequest -> DescriptorReply (with one descriptor by
-// SCM_RIGHTS when kOk). Hangup ends the session. docs/design/wire.md tells the whole.
+// SCM_RIGHTS when kOk), in the form of the version that both speak. Hangup ends the
+// session. docs/design/wire.md tells the whole.
 #ifndef KVTIER_PROTO_SESSION_WIRE_H_
 #define KVTIER_PROTO_SESSION_WIRE_H_
 
@@ -19,7 +20,7 @@
 namespace kvtier::wire {
 
 inline constexpr uint32_t kMagic = 0x5456'4b31;  // "1KVT".
-inline constexpr uint16_t kSessionVersion = 1;
+inline constexpr uint16_t kSessionVersion = 2;
 inline constexpr uint16_t kMinSessionVersion = 1;
 inline constexpr size_t kMaxTenantBytes = 63;  // Of a tenant's name, NUL excluded.
 // File names in the agent's --socket_dir.
@@ -62,35 +63,75 @@ struct Welcome {
 };
 static_assert(sizeof(Welcome) == 32);
 
-enum class DescriptorKind : uint32_t { kArenaRead = 1, kArenaWrite = 2, kGpuPool = 3 };
+enum class DescriptorKind : uint32_t {
+  kArenaRead = 1,
+  kArenaWrite = 2,
+  kGpuPool = 3,     // One handle of its region.
+  kSignalPage = 4,  // The session's own; since version 2.
+};
 
 struct DescriptorRequest {
   uint32_t magic = kMagic;
   DescriptorKind kind{};
+  uint32_t index = 0;  // Of the pool's handle; 0 for every other kind.
+  uint32_t reserved = 0;
 };
-static_assert(sizeof(DescriptorRequest) == 8);
+static_assert(sizeof(DescriptorRequest) == 16);
+
+// Of version 1: of the pool it can ask for the first handle only.
+struct DescriptorRequestV1 {
+  uint32_t magic = kMagic;
+  DescriptorKind kind{};
+};
+static_assert(sizeof(DescriptorRequestV1) == 8);
 
 enum class DescriptorCode : uint32_t { kOk = 0, kNotAvailable = 1, kMalformed = 2 };
 
 struct DescriptorReply {
   uint32_t magic = kMagic;
   DescriptorCode code = DescriptorCode::kOk;
-  uint64_t bytes = 0;  // Size of what the descriptor maps.
+  uint64_t bytes = 0;        // Of what the descriptor maps.
+  uint32_t handles = 1;      // That there are now, each asked for by its index.
+  uint32_t max_handles = 1;  // That there may be: handle i belongs at i * bytes.
 };
-static_assert(sizeof(DescriptorReply) == 16);
+static_assert(sizeof(DescriptorReply) == 24);
+
+// Of version 1, which hands out a pool of one handle only.
+struct DescriptorReplyV1 {
+  uint32_t magic = kMagic;
+  DescriptorCode code = DescriptorCode::kOk;
+  uint64_t bytes = 0;
+};
+static_assert(sizeof(DescriptorReplyV1) == 16);
+
+// Handles of a region: all of their descriptors would fit into one message.
+inline constexpr uint32_t kMaxHandles = 253;
+
+// The signal page: words of 8 bytes a cache line apart that only go up. By them a
+// worker says which of its steps, numbered from 1, it began and which have ended.
+inline constexpr size_t kSignalPageBytes = 4096;
+inline constexpr size_t kSignalStride = 64;
+inline constexpr size_t kBegunWord = 0;
+inline constexpr size_t kRetiredWord = 1;
 
 // HMAC-SHA-256(tenant key, domain tag || nonce): proves the tenant without sending
 // its key.
 std::array<uint8_t, 32> SessionProof(const TenantKey& tenant, std::span<const uint8_t, 32> nonce);
 
 // Reads one packet as Hello or DescriptorRequest. Errors: kInvalidArgument with
-// what is wrong (size, magic, a name without end, an unknown kind). An unknown
+// what is wrong (size, magic, a name without end, an unknown kind, an index). An unknown
 // version is not an error here: the session layer answers it.
 absl::StatusOr<Hello> ParseHello(std::span<const std::byte> packet);
-absl::StatusOr<DescriptorRequest> ParseDescriptorRequest(std::span<const std::byte> packet);
+// The request in the form of `version`, which both sides speak.
+absl::StatusOr<DescriptorRequest> ParseDescriptorRequest(std::span<const std::byte> packet,
+                                                         uint16_t version);
 // The agent's side of version choice: true when [theirs.min, theirs.version] and
 // ours overlap.
 bool VersionsOverlap(uint16_t version, uint16_t min_version);
+// What two that overlap speak, when the other side's newest is `theirs`.
+constexpr uint16_t SpokenVersion(uint16_t theirs) {
+  return theirs < kSessionVersion ? theirs : kSessionVersion;
+}
 
 }  // namespace kvtier::wire
 

@@ -60,11 +60,28 @@ int kvtier_give_back(kvtier_put* put, size_t index) {
   });
 }
 
-int64_t kvtier_commit(kvtier_put* put) {
+int64_t kvtier_commit(kvtier_put* put) { return kvtier_commit_step(put, 0); }
+
+int64_t kvtier_commit_step(kvtier_put* put, uint64_t step) {
   return Guarded([&]() -> int64_t {
     if (put == nullptr) return Fail(KVTIER_INVALID, "put is NULL");
     const std::unique_ptr<kvtier_put> owned(put);
-    return static_cast<int64_t>(owned->blocks.Commit());
+    return static_cast<int64_t>(owned->blocks.Commit({.step = step}));
+  });
+}
+
+int64_t kvtier_begin_step(kvtier_client* client) {
+  return Guarded([&]() -> int64_t {
+    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    return static_cast<int64_t>(client->client->BeginStep());
+  });
+}
+
+int kvtier_end_step(kvtier_client* client, uint64_t step) {
+  return Guarded([&]() -> int {
+    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    client->client->EndStep(step);
+    return KVTIER_OK;
   });
 }
 

@@ -29,7 +29,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define KVTIER_ABI_VERSION 2 /* 2: codecs, kvtier_give_back(). */
+#define KVTIER_ABI_VERSION 2 /* 2: codecs, kvtier_give_back(), steps of GPU workers. */
 /* The library's version. A program built with version N runs with a library of version
  * N or later. */
 uint32_t kvtier_abi_version(void);
@@ -180,6 +180,15 @@ int kvtier_put_slot(const kvtier_put* put, size_t index, void** data, size_t* si
 /* Publishes all slots and frees `put`, whose slots must not be touched again. Returns
  * how many blocks were published. */
 int64_t kvtier_commit(kvtier_put* put);
+/* The same, of bytes in GPU slots that are complete when our step `step` has ended: the
+ * agent waits for its end. 0: they are complete now. Since version 2. */
+int64_t kvtier_commit_step(kvtier_put* put, uint64_t step);
+/* Begins our next step, for a worker whose own threads compute in slots of the GPU pool,
+ * before they touch any. What is released meanwhile is used again only when the step has
+ * ended. Returns its number; 0: the agent keeps no steps of ours. Since version 2. */
+int64_t kvtier_begin_step(kvtier_client* client);
+/* `step` and all before it have ended. Since version 2. */
+int kvtier_end_step(kvtier_client* client, uint64_t step);
 /* Gives back the slots of `count` puts unpublished and frees them; NULL entries are
  * ignored. Never blocks. */
 void kvtier_cancel_puts(kvtier_put* const* puts, size_t count);
@@ -244,6 +253,8 @@ int kvtier_submit_prefetch(kvtier_client* client, kvtier_space space, const kvti
                            size_t count, uint32_t flags, uint32_t timeout_ms, uint64_t tag);
 /* Takes `put` when it returns KVTIER_OK. `client` must be the one that reserved it. */
 int kvtier_submit_commit(kvtier_client* client, kvtier_put* put, uint64_t tag);
+/* The same, as kvtier_commit_step(). Since version 2. */
+int kvtier_submit_commit_step(kvtier_client* client, kvtier_put* put, uint64_t step, uint64_t tag);
 
 enum {
   KVTIER_OP_MATCH = 0,

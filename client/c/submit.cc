@@ -126,10 +126,14 @@ int kvtier_submit_prefetch(kvtier_client* client, kvtier_space space, const kvti
 }
 
 int kvtier_submit_commit(kvtier_client* client, kvtier_put* put, uint64_t tag) {
+  return kvtier_submit_commit_step(client, put, 0, tag);
+}
+
+int kvtier_submit_commit_step(kvtier_client* client, kvtier_put* put, uint64_t step, uint64_t tag) {
   return Guarded([&]() -> int {
     if (client == nullptr || put == nullptr) return Fail(KVTIER_INVALID, "client or put is NULL");
     const int submitted = Submitted<size_t>(client, Completion::Kind::kCommit, tag, [&](auto done) {
-      return client->client->SubmitCommit(std::move(put->blocks), std::move(done));
+      return client->client->SubmitCommit(std::move(put->blocks), std::move(done), {.step = step});
     });
     if (submitted == KVTIER_OK) delete put;
     return submitted;

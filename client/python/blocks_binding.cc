@@ -60,11 +60,11 @@ std::vector<std::string> States(const Put& put) {
   return states;
 }
 
-size_t Commit(Put& put) {
+size_t Commit(Put& put, uint64_t step) {
   // Moved out under the GIL: another thread sees an empty put, not half of one.
   ReservedBlocks blocks = std::move(put.blocks);
   py::gil_scoped_release release;
-  return blocks.Commit();
+  return blocks.Commit({.step = step});
 }
 
 }  // namespace

@@ -213,6 +213,10 @@ class PyClient {
     return out;
   }
 
+  // Neither waits.
+  uint64_t BeginStep() { return Get()->client->BeginStep(); }
+  void EndStep(uint64_t step) { Get()->client->EndStep(step); }
+
  private:
   const std::shared_ptr<Open>& Get() const {
     if (open_ == nullptr) throw py::value_error("the client is closed");
@@ -253,6 +257,8 @@ void BindClient(py::module_& module) {
       .def("paged_kv", &PyClient::TakePagedKv)
       .def("submit_onboard", &PyClient::SubmitOnboard)
       .def("poll", &PyClient::Poll)
+      .def("begin_step", &PyClient::BeginStep)
+      .def("end_step", &PyClient::EndStep)
       .def("event_fd", &PyClient::EventFd)
       .def("ping", &PyClient::Ping)
       .def("connected", &PyClient::Connected)

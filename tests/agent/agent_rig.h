@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@ class AgentRig {
   struct Shape {
     uint64_t slots = 16;     // Of each of the two tenants, in host memory.
     uint64_t gpu_slots = 0;  // 0: no device.
+    std::string gpu_tenant{};
     bool disk = true;
     bool second_disk = false;  // As large as the first.
     bool sealed = false;       // The disks are encrypted.
@@ -59,7 +61,8 @@ class AgentRig {
                            .slab_bytes = slots_per_slab * kRigBlockBytes,
                            .disk_writes = shape.disk_writes,
                            .gpu_bytes = shape.gpu_slots * kRigBlockBytes,
-                           .gpu_block_bytes = kRigBlockBytes};
+                           .gpu_block_bytes = kRigBlockBytes,
+                           .gpu_tenant = shape.gpu_tenant};
     std::vector<Agent::DiskSeam> disk_seams;
     if (shape.disk) {
       disk_seams.push_back(

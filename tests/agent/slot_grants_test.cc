@@ -17,9 +17,10 @@ using testing::kRigBlockBytes;
 
 class SlotGrantsTest : public ::testing::Test {
  protected:
-  SlotGrants& grants() { return rig_.agent->slot_grants(); }
+  SlotGrants& grants() { return *rig_.agent->slot_grants(); }
+  BlockRun Run() { return rig_.NameRun(rig_.session, 0, 1); }
   std::vector<uint32_t> Take(uint32_t count) {
-    return grants().Take(rig_.session, kRigBlockBytes, count).value_or(std::vector<uint32_t>());
+    return grants().Take(Run(), count).value_or(std::vector<uint32_t>());
   }
   uint64_t used() const { return rig_.agent->gpu()->used_bytes() / kRigBlockBytes; }
   AgentRig rig_{{.gpu_slots = 8}};
@@ -31,8 +32,7 @@ TEST_F(SlotGrantsTest, SlotsAreTheWorkersUntilItGivesThemBack) {
   std::set<uint32_t> all(first.begin(), first.end());
   all.insert(second.begin(), second.end());
   EXPECT_EQ(all.size(), 8u);
-  EXPECT_EQ(grants().Take(rig_.session, kRigBlockBytes, 1).status().code(),
-            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(grants().Take(Run(), 1).status().code(), absl::StatusCode::kResourceExhausted);
   grants().Release(rig_.session, first);
   EXPECT_EQ(Take(8).size(), 3u) << "as many as there are";
 }
@@ -65,16 +65,15 @@ TEST_F(SlotGrantsTest, NobodyGivesBackWhatAnotherHolds) {
   EXPECT_EQ(grants().size(), 1u);
 }
 
-TEST_F(SlotGrantsTest, BlocksOfAnotherSizeAndTooManyAreRefused) {
-  EXPECT_EQ(grants().Take(rig_.session, 2 * kRigBlockBytes, 1).status().code(),
-            absl::StatusCode::kInvalidArgument);
+TEST_F(SlotGrantsTest, BlocksOfAnotherSizeOrTenantAndTooManyAreRefused) {
+  BlockRun larger = Run();
+  larger.block_bytes *= 2;
+  EXPECT_EQ(grants().Take(larger, 1).status().code(), absl::StatusCode::kInvalidArgument);
+  const BlockRun stranger = rig_.NameRun(rig_.Open(1), 0, 1);
+  EXPECT_EQ(grants().Take(stranger, 1).status().code(), absl::StatusCode::kInvalidArgument);
   ASSERT_EQ(Take(1).size(), 1u);
-  EXPECT_EQ(grants().Take(rig_.session, kRigBlockBytes, kMaxSlotsPerSession).status().code(),
+  EXPECT_EQ(grants().Take(Run(), kMaxSlotsPerSession).status().code(),
             absl::StatusCode::kResourceExhausted);
-  const AgentRig::Shape no_device;
-  AgentRig without(no_device);
-  EXPECT_EQ(without.agent->slot_grants().Take(without.session, kRigBlockBytes, 1).status().code(),
-            absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -207,7 +207,8 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
           "verify_failures": 0,
           "io_errors": 0
         }
-      ]
+      ],
+      "gpus": []
     },
     {
       "address": "h:1",
@@ -255,6 +256,28 @@ TEST(TiersTable, HasAColumnForEachTier) {
   verify failures         0         0
   I/O errors              0         0
 )");
+}
+
+TEST(TiersTable, HasALineForWhatEachGpuIsAndForEachWayToIt) {
+  v1::AgentStatusResponse status;
+  status.set_node_id("n1");
+  v1::GpuReport* gpu = status.add_gpus();
+  gpu->set_device("emulated");
+  gpu->set_tenant("acme");
+  gpu->set_slots(200);
+  gpu->set_free_slots(50);
+  gpu->set_draining_slots(1);
+  gpu->mutable_onboard()->set_copies(2);
+  gpu->mutable_onboard()->set_bytes(uint64_t{1} << 30);
+  gpu->mutable_onboard()->set_busy_seconds(0.5);
+  gpu->mutable_onboard()->set_best_bytes_per_second(4.0 * (uint64_t{1} << 30));
+  const std::string table = TiersTable({{"unix:/a.sock", status}});
+  EXPECT_THAT(table, ::testing::HasSubstr("  free                 50  25.0 %\n"));
+  EXPECT_THAT(table, ::testing::HasSubstr("  draining              1  0.5 %\n"));
+  EXPECT_THAT(table, ::testing::HasSubstr("1.00 GiB  500 ms  4.00 GiB   50.0 %"));
+  const std::string json = TiersJson({{"unix:/a.sock", status}});
+  EXPECT_THAT(json, ::testing::HasSubstr("\"draining_slots\": 1"));
+  EXPECT_THAT(json, ::testing::HasSubstr("\"utilisation\": 0.5"));
 }
 
 TEST(TiersTable, ATierOfANewerAgentIsShownByItsNumber) {

@@ -114,7 +114,10 @@ static int test_submitted(kvtier_client* client, kvtier_space space) {
   EXPECT(done.tag == 71 && done.op == KVTIER_OP_RESERVE && done.blocks == KEYS);
   if (fill_slots(done.put) != 0) return step;
 
-  EXPECT(kvtier_submit_commit(client, done.put, 72) == KVTIER_OK);
+  /* No pool, no steps: what is committed is complete now. */
+  EXPECT(kvtier_begin_step(client) == 0);
+  EXPECT(kvtier_end_step(client, 0) == KVTIER_OK);
+  EXPECT(kvtier_submit_commit_step(client, done.put, 0, 72) == KVTIER_OK);
   if (wait_and_poll(client, &done) != 0) return step;
   EXPECT(done.tag == 72 && done.op == KVTIER_OP_COMMIT && done.blocks == KEYS);
 
@@ -225,6 +228,10 @@ static int test_mistakes(kvtier_client* client, kvtier_space space) {
   EXPECT(kvtier_onboard(client, space, keys, KEYS, KVTIER_DISK, 0, 0, &hit) == KVTIER_INVALID);
   EXPECT(kvtier_submit_commit(client, NULL, 1) == KVTIER_INVALID);
   EXPECT(kvtier_commit(NULL) == KVTIER_INVALID);
+  EXPECT(kvtier_commit_step(NULL, 1) == KVTIER_INVALID);
+  EXPECT(kvtier_submit_commit_step(client, NULL, 1, 1) == KVTIER_INVALID);
+  EXPECT(kvtier_begin_step(NULL) == KVTIER_INVALID);
+  EXPECT(kvtier_end_step(NULL, 1) == KVTIER_INVALID);
   kvtier_release_hits(&hit, 1);
   kvtier_close(NULL);
   return 0;

@@ -124,6 +124,31 @@ TEST_F(ClientTest, CommitGivesTheSlotsUpAndTellsHowMany) {
   EXPECT_EQ(reserved.Commit(), 0U);
 }
 
+TEST_F(ClientTest, StepsAreToldOnThePageAndNamedByACommit) {
+  const uint64_t first = client_->BeginStep();
+  const uint64_t second = client_->BeginStep();
+  EXPECT_EQ(second, first + 1);
+  ReservedBlocks reserved =
+      *client_->Reserve(space_, TestKeys(1, 1), {.target = OnboardTarget::kGpu});
+  EXPECT_EQ(reserved.Commit({.step = second}), 1U);
+  EXPECT_EQ(node_.agent().Counts().committed_step, second);
+  EXPECT_EQ(node_.agent().Counts().begun_step, second);
+  EXPECT_EQ(node_.agent().Counts().retired_step, 0U);
+  client_->EndStep(first);
+  EXPECT_EQ(node_.agent().Counts().retired_step, first);
+  client_->EndStep(second);
+  EXPECT_EQ(node_.agent().Counts().retired_step, second);
+}
+
+TEST_F(ClientTest, ThePoolsHandlesAreThereForWhoMapsThemAnotherWay) {
+  const auto gpu = client_->gpu_memory();
+  ASSERT_NE(gpu, nullptr);
+  EXPECT_EQ(gpu->max_handles, 1U);
+  ASSERT_EQ(gpu->handles.size(), 1U);
+  EXPECT_TRUE(gpu->handles[0].is_open());
+  EXPECT_EQ(gpu->handle_bytes, gpu->mapping->size());
+}
+
 TEST_F(ClientTest, DestructorsGiveEverythingBack) {
   PutBlocks(client_.get(), space_, TestKeys(1, 4));
   {

@@ -44,6 +44,29 @@ TEST(MappingTest, RefusesMoreBytesThanTheFileHas) {
   }
 }
 
+TEST(MappingTest, HandlesLieOneBehindTheOtherInARangeForMore) {
+  const FileDescriptor first = Memory(F_SEAL_SHRINK);
+  const FileDescriptor second = Memory(F_SEAL_SHRINK);
+  const int handles[] = {first.get(), second.get()};
+  const auto pool = Mapping::MapHandles(handles, kBytes, 5);
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  EXPECT_EQ((*pool)->size(), 2 * kBytes);
+  EXPECT_FALSE((*pool)->Write(2 * kBytes, 1)) << "not there yet";
+  (*pool)->Write(kBytes, 1)->front() = std::byte{42};
+  const auto alone = *Mapping::Map(second.get(), kBytes, Mapping::Access::kRead);
+  EXPECT_EQ(alone->Read(0, 1)->front(), std::byte{42});
+}
+
+TEST(MappingTest, RefusesHandlesThatCouldShrinkOrAreTooMany) {
+  const FileDescriptor sealed = Memory(F_SEAL_SHRINK);
+  const FileDescriptor open = Memory(0);
+  const int handles[] = {sealed.get(), open.get()};
+  EXPECT_TRUE(absl::IsFailedPrecondition(Mapping::MapHandles(handles, kBytes, 2).status()));
+  const int alone[] = {sealed.get()};
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      Mapping::MapHandles(alone, kBytes, std::numeric_limits<size_t>::max()).status()));
+}
+
 TEST(MappingTest, KnowsWhatLiesInsideIt) {
   const FileDescriptor fd = Memory(F_SEAL_SHRINK);
   const auto mapping = *Mapping::Map(fd.get(), kBytes, Mapping::Access::kRead);

@@ -101,6 +101,16 @@ class Calls(WithAgent):
         self.assertEqual(match.remote_blocks, 0)
         self.assertEqual(self.client.prefetch(self.space, make_keys(0, 5)), 3)
 
+    def test_steps_are_told_and_named_by_a_commit(self):
+        first, second = self.client.begin_step(), self.client.begin_step()
+        self.assertEqual(second, first + 1)
+        with self.client.reserve(self.space, make_keys(0, 1), target="gpu") as put:
+            self.assertEqual(put.commit(step=second), 1)
+        self.assertEqual(self.agent("committed step"), str(second))
+        self.assertEqual(self.agent("retired step"), "0")
+        self.client.end_step(second)
+        self.assertEqual(self.agent("retired step"), str(second))
+
     def test_reserve_says_what_is_there_already(self):
         self.put(make_keys(0, 1))
         with self.client.reserve(self.space, make_keys(0, 2), parent=make_keys(7, 1)[0]) as put:

@@ -28,15 +28,17 @@ void CheckHello(std::span<const std::byte> packet) {
   }
 }
 
-void CheckRequest(std::span<const std::byte> packet) {
-  const absl::StatusOr<DescriptorRequest> request = ParseDescriptorRequest(packet);
+void CheckRequest(std::span<const std::byte> packet, uint16_t version) {
+  const absl::StatusOr<DescriptorRequest> request = ParseDescriptorRequest(packet, version);
   if (!request.ok()) {
     KVT_CHECK(absl::IsInvalidArgument(request.status()) && !request.status().message().empty());
     return;
   }
-  KVT_CHECK(SameBytes(*request, packet));
+  const DescriptorRequestV1 old{.magic = request->magic, .kind = request->kind};
+  KVT_CHECK(version == 1 ? SameBytes(old, packet) : SameBytes(*request, packet));
   const uint32_t kind = static_cast<uint32_t>(request->kind);
-  KVT_CHECK(kind >= 1 && kind <= 3);
+  KVT_CHECK(kind >= 1 && kind <= (version == 1 ? 3 : 4));
+  KVT_CHECK(request->index < (request->kind == DescriptorKind::kGpuPool ? kMaxHandles : 1));
 }
 
 }  // namespace
@@ -45,6 +47,6 @@ void CheckRequest(std::span<const std::byte> packet) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> packet = std::as_bytes(std::span(data, size));
   kvtier::wire::CheckHello(packet);
-  kvtier::wire::CheckRequest(packet);
+  for (const uint16_t version : {1, 2}) kvtier::wire::CheckRequest(packet, version);
   return 0;
 }

@@ -45,6 +45,17 @@ TEST_F(GpuBlocksTest, APutThroughTheGpuIsAHitThereAndInHostMemory) {
   EXPECT_EQ(gpu.hits(), kPrefix.count);
   EXPECT_EQ(gpu.used_bytes(), kPrefixBytes);
   EXPECT_GE(gpu.bytes_out(), kPrefixBytes);
+
+  ASSERT_EQ(agent_.Status().gpus_size(), 1);
+  const v1::GpuReport pool = agent_.Status().gpus(0);
+  EXPECT_EQ(pool.tenant(), "default");
+  EXPECT_EQ(pool.slots(), 16);
+  EXPECT_EQ(pool.free_slots(), 16 - kPrefix.count);
+  EXPECT_EQ(pool.workers(), 1);
+  EXPECT_EQ(pool.offload().bytes(), kPrefixBytes);
+  EXPECT_GT(pool.offload().best_bytes_per_second(), 0);
+  EXPECT_EQ(pool.offload().in_flight(), 0);
+  EXPECT_EQ(pool.onboard().copies(), 0);
 }
 
 TEST_F(GpuBlocksTest, AHostBlockIsOnboardedToTheGpuAndStaysThere) {

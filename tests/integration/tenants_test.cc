@@ -64,6 +64,25 @@ TEST_F(TenantsTest, TheSameKeysNameDifferentBlocks) {
   EXPECT_THAT(beta.Get(kPrefix), SizeIs(kPrefix.count));
 }
 
+// Who maps the pool sees all of it, so only one tenant may.
+TEST_F(TenantsTest, AGpuPoolIsOneTenantsAndNoOthers) {
+  Flags flags = flags_;
+  flags.insert({{"gpu_bytes", "1MiB"},
+                {"gpu_block_bytes", "64KiB"},
+                {"gpu_tenant", "beta"},
+                {"device", "emulated"}});
+  AgentProcess& agent = cluster_.StartAgent("node-a", flags);
+  TestWorker alpha(Alpha(agent));
+  TestWorker beta(Beta(agent));
+  const ReserveOptions through_gpu = {.target = OnboardTarget::kGpu};
+  const OnboardOptions to_gpu = {.target = OnboardTarget::kGpu};
+  EXPECT_EQ(alpha.Put(kPrefix, through_gpu), 0);
+  EXPECT_EQ(alpha.Put(kPrefix), kPrefix.count);
+  EXPECT_THAT(alpha.Get(kPrefix, to_gpu), IsEmpty());
+  EXPECT_EQ(beta.Put(kPrefix, through_gpu), kPrefix.count);
+  EXPECT_THAT(beta.Get(kPrefix, to_gpu), AllOf(SizeIs(kPrefix.count), Each(BlockSource::kGpu)));
+}
+
 TEST_F(TenantsTest, DiskAndRestartKeepThemApart) {
   AgentProcess& agent = cluster_.StartAgent("node-a", flags_);
   TestWorker alpha(Alpha(agent));

@@ -41,7 +41,7 @@ class VersionsTest : public ::testing::Test {
 TEST_F(VersionsTest, ASessionOfANewerWorkerThatKnowsOursIsOpened) {
   RawSession session(agent_.socket_dir());
   wire::Hello hello = session.GoodHello();
-  hello.version = 2;
+  hello.version = wire::kSessionVersion + 1;
   const auto welcome = session.Say(hello);
   ASSERT_TRUE(welcome.has_value());
   EXPECT_EQ(welcome->code, wire::WelcomeCode::kOk);
@@ -51,15 +51,15 @@ TEST_F(VersionsTest, ASessionOfANewerWorkerThatKnowsOursIsOpened) {
 TEST_F(VersionsTest, ASessionWithNoVersionInCommonIsRefusedLoudly) {
   RawSession session(agent_.socket_dir());
   wire::Hello hello = session.GoodHello();
-  hello.version = 2;
-  hello.min_version = 2;
+  hello.version = 3;
+  hello.min_version = 3;
   const auto welcome = session.Say(hello);
   ASSERT_TRUE(welcome.has_value());
   EXPECT_EQ(welcome->code, wire::WelcomeCode::kVersionMismatch);
-  EXPECT_EQ(welcome->version, 1);
+  EXPECT_EQ(welcome->version, 2);
   EXPECT_EQ(welcome->min_version, 1);
   EXPECT_EQ(agent_.Status().sessions(), 0);
-  EXPECT_THAT(agent_.LogText(), HasSubstr("worker speaks 2 to 2, this agent 1 to 1"));
+  EXPECT_THAT(agent_.LogText(), HasSubstr("worker speaks 3 to 3, this agent 1 to 2"));
 }
 
 TEST_F(VersionsTest, AReportOfTheNextVersionIsTakenWithItsUnknownFields) {

@@ -72,32 +72,64 @@ TEST(Hello, RefusesBytesBehindTheNamesEnd) {
   ExpectRefused(ParseHello(BytesOf(hello)).status(), {"tenant", "120", "at 5"});
 }
 
+constexpr uint16_t kNewest = kSessionVersion;
+
 TEST(DescriptorRequest, ParsesEachKindAndRefusesOthers) {
-  for (const uint32_t kind : {1u, 2u, 3u}) {
+  for (const uint32_t kind : {1u, 2u, 3u, 4u}) {
     const DescriptorRequest sent{.kind = static_cast<DescriptorKind>(kind)};
-    EXPECT_EQ(ParseDescriptorRequest(BytesOf(sent))->kind, sent.kind);
+    EXPECT_EQ(ParseDescriptorRequest(BytesOf(sent), kNewest)->kind, sent.kind);
   }
-  for (const uint32_t kind : {0u, 4u, 0xffffffffu}) {
+  for (const uint32_t kind : {0u, 5u, 0xffffffffu}) {
     const DescriptorRequest sent{.kind = static_cast<DescriptorKind>(kind)};
-    ExpectRefused(ParseDescriptorRequest(BytesOf(sent)).status(),
-                  {"DescriptorRequest kind is " + std::to_string(kind)});
+    ExpectRefused(ParseDescriptorRequest(BytesOf(sent), kNewest).status(),
+                  {"DescriptorRequest kind is " + std::to_string(kind), "1 to 4"});
   }
+}
+
+TEST(DescriptorRequest, OnlyThePoolHasMoreThanOneHandle) {
+  DescriptorRequest sent{.kind = DescriptorKind::kGpuPool, .index = kMaxHandles - 1};
+  EXPECT_EQ(ParseDescriptorRequest(BytesOf(sent), kNewest)->index, kMaxHandles - 1);
+  sent.index = kMaxHandles;
+  ExpectRefused(ParseDescriptorRequest(BytesOf(sent), kNewest).status(), {"index is 253"});
+  sent = {.kind = DescriptorKind::kSignalPage, .index = 1};
+  ExpectRefused(ParseDescriptorRequest(BytesOf(sent), kNewest).status(), {"index is 1", "kind 4"});
 }
 
 TEST(DescriptorRequest, RefusesAnotherSizeOrMagic) {
   DescriptorRequest sent{.magic = 1, .kind = DescriptorKind::kArenaRead};
-  ExpectRefused(ParseDescriptorRequest(BytesOf(sent)).status(), {"magic"});
+  ExpectRefused(ParseDescriptorRequest(BytesOf(sent), kNewest).status(), {"magic"});
   std::vector<std::byte> bytes = BytesOf(sent);
   bytes.pop_back();
-  ExpectRefused(ParseDescriptorRequest(bytes).status(), {"7 bytes"});
+  ExpectRefused(ParseDescriptorRequest(bytes, kNewest).status(), {"15 bytes"});
+  sent = {.kind = DescriptorKind::kArenaRead, .reserved = 7};
+  ExpectRefused(ParseDescriptorRequest(BytesOf(sent), kNewest).status(), {"reserved is 7"});
+}
+
+TEST(DescriptorRequest, OfVersionOneHasItsOwnFormAndKinds) {
+  const DescriptorRequestV1 old{.kind = DescriptorKind::kGpuPool};
+  const auto parsed = ParseDescriptorRequest(BytesOf(old), 1);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->kind, DescriptorKind::kGpuPool);
+  EXPECT_EQ(parsed->index, 0u);
+  ExpectRefused(ParseDescriptorRequest(BytesOf(old), 2).status(), {"8 bytes", "16"});
+  ExpectRefused(ParseDescriptorRequest(BytesOf(DescriptorRequest{}), 1).status(), {"16 bytes"});
+  const DescriptorRequestV1 page{.kind = DescriptorKind::kSignalPage};
+  ExpectRefused(ParseDescriptorRequest(BytesOf(page), 1).status(), {"kind is 4", "1 to 3"});
 }
 
 TEST(Versions, OverlapWhenEitherUnderstandsTheOther) {
   EXPECT_TRUE(VersionsOverlap(kSessionVersion, kMinSessionVersion));
   EXPECT_TRUE(VersionsOverlap(kSessionVersion + 1, kSessionVersion));  // N+1 with us.
   EXPECT_FALSE(VersionsOverlap(kSessionVersion + 1, kSessionVersion + 1));
+  EXPECT_TRUE(VersionsOverlap(1, 1));  // A worker of the first release.
   EXPECT_FALSE(VersionsOverlap(kMinSessionVersion - 1, 0));
   EXPECT_FALSE(VersionsOverlap(0, kSessionVersion));  // Upside down.
+}
+
+TEST(Versions, TwoSpeakTheNewestThatBothKnow) {
+  EXPECT_EQ(SpokenVersion(kSessionVersion + 3), kSessionVersion);
+  EXPECT_EQ(SpokenVersion(kSessionVersion), kSessionVersion);
+  EXPECT_EQ(SpokenVersion(1), 1);
 }
 
 // Recomputed with another implementation:

@@ -29,7 +29,7 @@ Task<void> RecoveryProof::Run() {
       co_await ProveSpace(nodes_[i], other, identity);
     }
     if (nodes_[i]->device() == nullptr) continue;
-    Identity on_gpu{.tenant = i % kTenants, .space = kGpuSpace, .target = Tier::kGpu};
+    Identity on_gpu{.tenant = nodes_[i]->gpu_tenant(), .space = kGpuSpace, .target = Tier::kGpu};
     co_await ProveSpace(nodes_[i], other, on_gpu);
   }
 }
@@ -51,7 +51,7 @@ Task<void> RecoveryProof::ProveSpace(SimNode* node, SimNode* other, Identity ide
   }
 
   Identity elsewhere = identity;
-  if (other->device() == nullptr) elsewhere.target = Tier::kHost;
+  if (!other->HasGpuFor(identity.tenant)) elsewhere.target = Tier::kHost;
   SimWorker neighbour(world_, other, elsewhere, fresh_);
   const bool met = co_await neighbour.Connect();
   world_.oracle->Expect(met, "after the faults, no session opens on the other node");

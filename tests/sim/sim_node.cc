@@ -1,6 +1,5 @@
 #include "tests/sim/sim_node.h"
 
-
 #include <algorithm>
 #include <utility>
 
@@ -80,7 +79,8 @@ void SimNode::Boot() {
                          .slab_bytes = kSlabBytes,
                          .disk_writes = WritesOf(options_.seed),
                          .gpu_bytes = options_.gpu_bytes,
-                         .gpu_block_bytes = Space(kGpuSpace).block_bytes};
+                         .gpu_block_bytes = Space(kGpuSpace).block_bytes,
+                         .gpu_tenant = Tenants().tenants()[options_.gpu_tenant].name};
   std::vector<Agent::DiskSeam> disks;
   for (const auto& disk : disks_) {
     disk->disk = std::make_unique<testing::SimDisk>(executor_.get(), &disk->media);

@@ -47,6 +47,7 @@ class SimNode {
     size_t number = 0;
     uint64_t host_bytes = 0;
     uint64_t gpu_bytes = 0;               // 0: no device.
+    size_t gpu_tenant = 0;                // Whose pool it is.
     std::vector<uint32_t> disk_segments;  // Of each disk.
     uint64_t seed = 0;
   };
@@ -66,6 +67,11 @@ class SimNode {
 
   Agent& agent() { return *agent_; }
   EmulatedDevice* device() { return device_.get(); }
+  size_t gpu_tenant() const { return options_.gpu_tenant; }
+  // Whether workers of the tenant may name the GPU pool as their target.
+  bool HasGpuFor(size_t tenant) const {
+    return device_ != nullptr && tenant == options_.gpu_tenant;
+  }
   // Until the next Boot().
   void LoseDevice();
   bool device_lost() const { return device_lost_; }

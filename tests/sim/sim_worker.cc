@@ -55,6 +55,13 @@ Task<bool> SimWorker::Connect() {
   session_ = *session;
   incarnation_ = node_->incarnation();
   space_id_ = agent.sessions().AddSpace(*session_, space_).value();
+  page_ = nullptr;
+  begun_ = 0;
+  // Some are workers of the first release.
+  if (identity_.target == Tier::kGpu && random_.Draw(0.8)) {
+    const absl::StatusOr<const SignalPage*> page = agent.AttachToGpu(*session_);
+    if (page.ok()) page_ = *page;
+  }
   world_.trace->Add("session", {node_->number(), identity_.tenant, identity_.space});
   co_return true;
 }
@@ -73,8 +80,14 @@ void SimWorker::Die(absl::Duration hangup) {
     const bool same = node->running() && node->incarnation() == incarnation;
     if (same) node->agent().CloseSession(session);
   };
+  const auto end = [node = node_, session = *session_, incarnation = incarnation_] {
+    const bool same = node->running() && node->incarnation() == incarnation;
+    if (same) node->agent().ProcessGone(session);
+  };
   session_.reset();
   world_.executor->PostAt(world_.executor->Now() + hangup, close);
+  // The last of it ends later than its sockets.
+  world_.executor->PostAt(world_.executor->Now() + 2 * hangup, end);
 }
 
 Task<void> SimWorker::Converse() {
@@ -96,6 +109,18 @@ Task<void> SimWorker::Converse() {
     world_.trace->Add("turn", {node_->number(), identity_.tenant, identity_.space, had, put});
     if (random_.Draw(0.02)) co_await Disconnect();
   }
+}
+
+uint64_t SimWorker::BeginStep() {
+  if (page_ == nullptr || !Connected()) return 0;
+  page_->word(static_cast<size_t>(StepWord::kBegun))->store(++begun_);
+  return begun_;
+}
+
+void SimWorker::EndStep(uint64_t step) {
+  // A page goes with its agent, or with its session.
+  if (step == 0 || !Connected()) return;
+  page_->word(static_cast<size_t>(StepWord::kRetired))->store(step);
 }
 
 absl::Duration SimWorker::DrawHold() {
@@ -153,6 +178,7 @@ Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,
     return agent.onboarder().Onboard(std::move(onboard));
   };
   const uint64_t incarnation = incarnation_;
+  const uint64_t step = BeginStep();
   const absl::StatusOr<absl::StatusOr<Onboarded>> answer =
       co_await CallAgent<absl::StatusOr<Onboarded>>(world_.executor, node_, world_.oracle,
                                                     std::move(request));
@@ -163,19 +189,24 @@ Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,
   if (!onboarded.ok() || !Connected() || incarnation_ != incarnation) {
     world_.oracle->Expect(onboarded.ok() || absl::IsUnavailable(onboarded.status()),
                           absl::StrCat("onboard fails: ", onboarded.status().ToString()));
+    if (incarnation_ == incarnation) EndStep(step);
     co_return 0;
   }
   world_.oracle->Expect(onboarded->blocks.size() <= keys.size(), "more blocks than were asked for");
   Check(keys, *onboarded);
+  std::vector<LeaseId> leases;
+  for (const LeasedBlock& block : onboarded->blocks) leases.push_back(block.lease);
+  // What a step reads stays until it ends, also without the leases.
+  const bool early = step > 0 && random_.Draw(0.5);
+  if (early) node_->agent().leases().Release(*session_, leases);
   co_await SleepUntil(world_.executor, world_.executor->Now() + hold);
   // At the very end of the lease the bytes are still theirs.
-  if (Connected() && world_.executor->Now() <= onboarded->lease_deadline) Check(keys, *onboarded);
-  const bool forgets = random_manners_ && random_.Draw(0.05);
-  if (!forgets && Connected()) {
-    std::vector<LeaseId> leases;
-    for (const LeasedBlock& block : onboarded->blocks) leases.push_back(block.lease);
-    node_->agent().leases().Release(*session_, leases);
+  if (Connected() && (step > 0 || world_.executor->Now() <= onboarded->lease_deadline)) {
+    Check(keys, *onboarded);
   }
+  EndStep(step);
+  const bool forgets = random_manners_ && random_.Draw(0.05);
+  if (!early && !forgets && Connected()) node_->agent().leases().Release(*session_, leases);
   co_return onboarded->blocks.size();
 }
 
@@ -197,16 +228,31 @@ Task<size_t> SimWorker::Put(std::vector<EngineKey> keys, size_t from) {
   const absl::StatusOr<Reserved> reserved = node_->agent().putter().Reserve(run, identity_.target);
   world_.oracle->Expect(reserved.ok(), "reserve fails: " + reserved.status().ToString());
   if (!reserved.ok()) co_return 0;
-  Reserving put;
+  const auto put = std::make_shared<Reserving>();
   for (size_t i = 0; i < reserved->blocks.size(); ++i) {
     if (reserved->blocks[i].state != ReservedBlock::State::kReserved) continue;
-    put.keys.push_back(keys[from + i]);
-    put.blocks.push_back(reserved->blocks[i]);
+    put->keys.push_back(keys[from + i]);
+    put->blocks.push_back(reserved->blocks[i]);
   }
-  world_.trace->Add("reserve", {node_->number(), run.keys.size(), put.blocks.size()});
-  co_await Write(put);
-  const size_t committed = co_await Commit(put);
+  world_.trace->Add("reserve", {node_->number(), run.keys.size(), put->blocks.size()});
+  const uint64_t step = BeginStep();
+  if (step == 0) {
+    co_await Write(*put);
+    const size_t committed = co_await Commit(*put, 0);
+    co_return committed;
+  }
+  const auto written = std::make_shared<Event>(world_.executor);
+  scope_->Spawn(WriteInStep(put, step, written));
+  const size_t committed = co_await Commit(*put, step);
+  co_await written->WaitUntil(absl::InfiniteFuture());
   co_return committed;
+}
+
+Task<void> SimWorker::WriteInStep(std::shared_ptr<const Reserving> put, uint64_t step,
+                                  std::shared_ptr<Event> written) {
+  co_await Write(*put);
+  EndStep(step);
+  written->Set();
 }
 
 // Computing takes time, now and then far more than it should.
@@ -228,7 +274,7 @@ Task<void> SimWorker::Write(const Reserving& put) {
   }
 }
 
-Task<size_t> SimWorker::Commit(const Reserving& put) {
+Task<size_t> SimWorker::Commit(const Reserving& put, uint64_t step) {
   if (!Connected()) co_return 0;
   std::vector<ReservationId> commits;
   std::vector<ReservationId> abandoned;
@@ -238,8 +284,8 @@ Task<size_t> SimWorker::Commit(const Reserving& put) {
   }
   Request<size_t> request{.name = "commit", .timeout = kCommitTimeout};
   const SessionId session = *session_;
-  request.start = [session, commits](Agent& agent) {
-    return agent.putter().Commit(session, commits);
+  request.start = [session, commits, step](Agent& agent) {
+    return agent.putter().Commit(session, commits, step);
   };
   const absl::StatusOr<size_t> committed =
       co_await CallAgent<size_t>(world_.executor, node_, world_.oracle, std::move(request));

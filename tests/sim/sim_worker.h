@@ -1,5 +1,7 @@
 // SimWorker is an inference process: it asks its agent for prefixes, reads what it
-// is leased, computes the rest and puts it, and now and then forgets its manners.
+// is leased, computes the rest and puts it, and now and then forgets its manners. On the
+// GPU it does so in steps: it commits what it is still writing, and reads on in what it
+// has released.
 // It checks every byte it is given, when it gets it and before it lets go.
 #ifndef KVTIER_TESTS_SIM_SIM_WORKER_H_
 #define KVTIER_TESTS_SIM_SIM_WORKER_H_
@@ -10,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/event.h"
 #include "core/task_scope.h"
 #include "tests/sim/call.h"
 #include "tests/sim/oracle.h"
@@ -61,7 +64,13 @@ class SimWorker {
   Task<void> Match(std::vector<EngineKey> keys);
   Task<void> Prefetch(std::vector<EngineKey> keys);
   Task<void> Write(const Reserving& put);
-  Task<size_t> Commit(const Reserving& put);
+  // The same within a step that is told of already: its bytes are there when it ends.
+  Task<void> WriteInStep(std::shared_ptr<const Reserving> put, uint64_t step,
+                         std::shared_ptr<Event> written);
+  Task<size_t> Commit(const Reserving& put, uint64_t step);
+  // Begins the next step, when the agent keeps steps of this session; otherwise 0.
+  uint64_t BeginStep();
+  void EndStep(uint64_t step);
   void Check(const std::vector<EngineKey>& keys, const Onboarded& onboarded);
   bool Connected() const;
   absl::StatusOr<BlockRun> Name(const std::vector<EngineKey>& keys, size_t from) const;
@@ -77,6 +86,8 @@ class SimWorker {
   uint64_t incarnation_ = 0;     // Of the agent that the session is with.
   std::optional<SessionId> session_;
   uint32_t space_id_ = 0;
+  const SignalPage* page_ = nullptr;  // Of the session; null: it has none.
+  uint64_t begun_ = 0;
   std::unique_ptr<TaskScope> scope_;
 };
 

@@ -50,6 +50,7 @@ void World::BootNodes() {
         .number = i,
         .host_bytes = kTenants * (3 + random_.Below(8)) * (64 << 10),
         .gpu_bytes = random_.Draw(0.6) ? (8 + random_.Below(24)) * 8192 : 0,
+        .gpu_tenant = random_.Below(kTenants),
         .disk_segments = std::move(disk_segments),
         .seed = random_.Next()};
     nodes_.push_back(std::make_unique<SimNode>(world, options));
@@ -62,6 +63,7 @@ void World::HireWorkers() {
     SimNode* const node = nodes_[i % kNodes].get();
     Identity identity{.tenant = random_.Below(kTenants), .space = random_.Below(kSpaces)};
     if (identity.space == kGpuSpace && node->device() != nullptr && random_.Draw(0.7)) {
+      identity.tenant = node->gpu_tenant();
       identity.target = Tier::kGpu;
     }
     const SimWorker::World world{.executor = &executor_, .trace = &trace_, .oracle = &oracle_};

@@ -67,6 +67,7 @@ class FakeAgent::Incarnation {
     std::array<uint8_t, 32> nonce{};
     bool challenged = false;
     std::string token;  // Empty: the handshake is not over.
+    uint16_t version = 0;
   };
 
   std::string SocketPath() const { return options_.socket_dir + "/" + wire::kDescriptorSocketName; }
@@ -116,8 +117,8 @@ class FakeAgent::Incarnation {
     if (size <= 0) return false;
     const std::span packet(buffer.data(), static_cast<size_t>(size));
     if (peer->token.empty()) return Welcome(fd, peer, packet);
-    const auto request = wire::ParseDescriptorRequest(packet);
-    return request.ok() && HandOut(fd, request->kind);
+    const auto request = wire::ParseDescriptorRequest(packet, peer->version);
+    return request.ok() && HandOut(fd, peer->version, *request);
   }
 
   bool Welcome(int fd, Peer* peer, std::span<const std::byte> packet) {
@@ -132,21 +133,37 @@ class FakeAgent::Incarnation {
     if (welcome.code == wire::WelcomeCode::kOk) {
       for (uint8_t& byte : welcome.session_token) byte = static_cast<uint8_t>(random_());
       peer->token.assign(welcome.session_token.begin(), welcome.session_token.end());
+      peer->version = std::min<uint16_t>(hello->version, knobs_.version);
       service_.OpenSession(peer->token);
     }
     Send(fd, welcome);
     return welcome.code == wire::WelcomeCode::kOk;
   }
 
-  bool HandOut(int fd, wire::DescriptorKind kind) {
-    const FakeMemory* const memory =
-        kind == wire::DescriptorKind::kGpuPool ? service_.gpu_pool() : &service_.arena();
+  const FakeMemory* MemoryOf(wire::DescriptorKind kind) {
+    switch (kind) {
+      case wire::DescriptorKind::kGpuPool:
+        return service_.gpu_pool();
+      case wire::DescriptorKind::kSignalPage:
+        return service_.signal_page();
+      default:
+        return &service_.arena();
+    }
+  }
+
+  bool HandOut(int fd, uint16_t version, const wire::DescriptorRequest& request) {
+    const wire::DescriptorKind kind = request.kind;
+    const FakeMemory* const memory = MemoryOf(kind);
     if (memory == nullptr) {
-      Send(fd, wire::DescriptorReply{.code = wire::DescriptorCode::kNotAvailable});
+      const auto code = wire::DescriptorCode::kNotAvailable;
+      if (version == 1) Send(fd, wire::DescriptorReplyV1{.code = code});
+      if (version != 1) Send(fd, wire::DescriptorReply{.code = code});
       return true;
     }
     wire::DescriptorReply reply{.bytes = memory->bytes()};
+    wire::DescriptorReplyV1 old{.bytes = memory->bytes()};
     iovec parts = {.iov_base = &reply, .iov_len = sizeof(reply)};
+    if (version == 1) parts = {.iov_base = &old, .iov_len = sizeof(old)};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     msghdr message{};
     message.msg_iov = &parts;
@@ -160,7 +177,7 @@ class FakeAgent::Incarnation {
     const int passed =
         kind == wire::DescriptorKind::kArenaRead ? memory->read_only_fd() : memory->read_write_fd();
     std::memcpy(CMSG_DATA(header), &passed, sizeof(passed));
-    return sendmsg(fd, &message, MSG_NOSIGNAL) == sizeof(reply);
+    return sendmsg(fd, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(parts.iov_len);
   }
 
   template <typename Packet>

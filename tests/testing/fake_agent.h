@@ -30,6 +30,10 @@ struct FakeAgentCounts {
   size_t reservations = 0;
   size_t blocks = 0;
   size_t calls = 0;  // Since construction.
+  // What the signal page, one for all sessions, says; and the latest commit's.
+  uint64_t begun_step = 0;
+  uint64_t retired_step = 0;
+  uint64_t committed_step = 0;
 };
 
 // Thread-safe but for Start() and Kill(), which one thread calls.

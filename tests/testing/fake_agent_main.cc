@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s SOCKET_DIR\n", argv[0]);
     return 2;
   }
-  FakeAgent agent({.socket_dir = argv[1], .slot_bytes = 65536});
+  FakeAgent agent({.socket_dir = argv[1], .slot_bytes = 65536, .has_gpu_pool = true});
   for (std::string line; std::getline(std::cin, line);) {
     std::string answer = "ok";
     if (line == "start") {
@@ -27,6 +27,10 @@ int main(int argc, char** argv) {
       answer = std::to_string(agent.Counts().leases);
     } else if (line == "reservations") {
       answer = std::to_string(agent.Counts().reservations);
+    } else if (line == "committed step") {
+      answer = std::to_string(agent.Counts().committed_step);
+    } else if (line == "retired step") {
+      answer = std::to_string(agent.Counts().retired_step);
     } else {
       answer = "unknown command";
     }

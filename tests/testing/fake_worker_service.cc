@@ -1,6 +1,7 @@
 #include "tests/testing/fake_worker_service.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -31,7 +32,9 @@ FakeWorkerService::FakeWorkerService(const FakeAgentOptions& options)
       arena_(options.slots, options.slot_bytes),
       gpu_pool_(options.has_gpu_pool
                     ? std::make_unique<FakeMemory>(options.slots, options.slot_bytes)
-                    : nullptr) {}
+                    : nullptr),
+      signal_page_(options.has_gpu_pool ? std::make_unique<FakeMemory>(1, wire::kSignalPageBytes)
+                                        : nullptr) {}
 
 void FakeWorkerService::OpenSession(const std::string& token) {
   absl::MutexLock lock(&mu_);
@@ -58,6 +61,16 @@ FakeAgentCounts FakeWorkerService::Counts() const {
   for (const auto& [token, session] : sessions_) {
     counts.leases += session.leases.size();
     counts.reservations += session.reservations.size();
+  }
+  counts.committed_step = committed_step_;
+  if (signal_page_ != nullptr) {
+    const auto word = [this](size_t index) {
+      return reinterpret_cast<const std::atomic<uint64_t>*>(
+                 signal_page_->at(index * wire::kSignalStride))
+          ->load();
+    };
+    counts.begun_step = word(wire::kBegunWord);
+    counts.retired_step = word(wire::kRetiredWord);
   }
   return counts;
 }
@@ -234,6 +247,7 @@ grpc::Status FakeWorkerService::Commit(grpc::ServerContext* context,
   if (!Begin(context, false)) return GaveUp();
   Session* const session = Find(request->session_token());
   if (session == nullptr) return UnknownSession();
+  committed_step_ = request->step();
   uint32_t committed = 0;
   for (const uint64_t id : request->reservation_ids()) {
     const auto found = session->reservations.find(id);

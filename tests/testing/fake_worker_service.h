@@ -27,6 +27,8 @@ class FakeWorkerService final : public v1::Worker::Service {
 
   const FakeMemory& arena() const { return arena_; }
   const FakeMemory* gpu_pool() const { return gpu_pool_.get(); }
+  // One for all sessions; as the pool.
+  const FakeMemory* signal_page() const { return signal_page_.get(); }
 
   void OpenSession(const std::string& token) ABSL_LOCKS_EXCLUDED(mu_);
   // Takes back all it held.
@@ -92,6 +94,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   const FakeAgentOptions options_;
   FakeMemory arena_;  // Its free list is guarded by mu_; its bytes are the workers'.
   const std::unique_ptr<FakeMemory> gpu_pool_;
+  const std::unique_ptr<FakeMemory> signal_page_;
   mutable absl::Mutex mu_;
   std::optional<FakeAgent::Hang> hang_ ABSL_GUARDED_BY(mu_);
   absl::Duration delay_ ABSL_GUARDED_BY(mu_);
@@ -99,6 +102,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   std::map<std::string, Block> blocks_ ABSL_GUARDED_BY(mu_);
   uint64_t next_id_ ABSL_GUARDED_BY(mu_) = 1;
   size_t calls_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t committed_step_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace kvtier::testing

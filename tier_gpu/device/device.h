@@ -119,7 +119,8 @@ class Device {
   virtual bool Reached(const SignalWord& word, uint64_t value) = 0;
 
   // Fills `ended` with what has ended since, each operation once, in the order of its
-  // lane; returns how many. Their places in the lanes are free again.
+  // lane; returns how many. Their places in the lanes are free again. Lanes go on only
+  // while somebody polls; `ended` may be empty.
   virtual size_t Poll(std::span<Completion> ended) = 0;
   // When it is worth polling again, as far as is known; InfiniteFuture, nothing runs.
   virtual absl::Time next_poll() const = 0;

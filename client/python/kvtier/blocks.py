@@ -115,13 +115,16 @@ class Put:
         self._native.give_back(index)
         self._states[index] = "no_room"
 
-    def commit(self) -> int:
-        """Publishes all slots and gives them up. Returns how many blocks were published."""
+    def commit(self, step: int = 0) -> int:
+        """Publishes all slots and gives them up. Returns how many blocks were published.
+
+        With a `step` of Client.begin_step(), when that step has ended.
+        """
         if self._ended:
             return 0
         self._ended = True
         self._views.release()
-        return self._native.commit()
+        return self._native.commit(step)
 
     def release(self) -> None:
         """Gives back what was not committed. Idempotent."""

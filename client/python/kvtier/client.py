@@ -93,6 +93,18 @@ class Client:
         """The (ticket, hit) of submitted calls that have ended, oldest first; never waits."""
         return [(ticket, Hit(native)) for ticket, native in self._native.poll(limit)]
 
+    def begin_step(self) -> int:
+        """Before own threads touch slots of the GPU pool; the number is for end_step().
+
+        What is released meanwhile is used again only when the step has ended. 0: the agent keeps
+        no steps of ours, and nothing waits.
+        """
+        return self._native.begin_step()
+
+    def end_step(self, step: int) -> None:
+        """`step` and all before it have ended."""
+        self._native.end_step(step)
+
     def event_fd(self) -> int:
         """Readable while poll() has something; for selectors and event loops. Do not read it."""
         return self._native.event_fd()

@@ -1,0 +1,39 @@
+// CpuSteps numbers the steps of a worker whose compute is threads of its own, on a pool
+// that it maps by mmap: a step begins before they touch slots of the GPU pool and ends
+// when they are done with them. Until then the agent gives what the worker let go of
+// to nobody else. A worker on a GPU has StepWords' WorkerSteps instead.
+#ifndef KVTIER_CLIENT_CPU_STEPS_H_
+#define KVTIER_CLIENT_CPU_STEPS_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "client/step_page.h"
+
+namespace kvtier {
+
+// Thread-safe. One for all sessions of a client: a number is never used twice.
+class CpuSteps {
+ public:
+  // Begins the next step, on this session's page. 0: there is none, so nothing waits.
+  uint64_t Begin(std::shared_ptr<const StepPage> page) ABSL_LOCKS_EXCLUDED(mu_);
+  // `step` and all before it have ended; said on the pages where they began, also when
+  // their sessions are over.
+  void End(uint64_t step) ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  struct Open {
+    uint64_t step;
+    std::shared_ptr<const StepPage> page;
+  };
+  absl::Mutex mu_;
+  uint64_t begun_ ABSL_GUARDED_BY(mu_) = 0;
+  std::deque<Open> open_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_CPU_STEPS_H_

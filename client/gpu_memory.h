@@ -1,0 +1,30 @@
+// GpuMemory is the node's GPU pool as one session was handed it.
+#ifndef KVTIER_CLIENT_GPU_MEMORY_H_
+#define KVTIER_CLIENT_GPU_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "client/mapping.h"
+#include "client/packet_socket.h"
+#include "client/step_page.h"
+
+namespace kvtier {
+
+// Handle i of the pool belongs at i * handle_bytes of max_handles * handle_bytes
+// addresses: the shape that Device::ImportRegion() takes with the descriptors.
+struct GpuMemory {
+  uint64_t handle_bytes = 0;
+  size_t max_handles = 0;
+  std::vector<FileDescriptor> handles;
+  // Null: a GPU's own memory, which mmap does not map.
+  std::shared_ptr<const Mapping> mapping;
+  // Null: the agent keeps no steps of this session.
+  std::shared_ptr<const StepPage> steps;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_GPU_MEMORY_H_

@@ -1,0 +1,48 @@
+// StepPage is this session's page of words in which a worker tells the agent which of
+// its steps began and which have ended. Steps are numbered from 1 and only go up.
+#ifndef KVTIER_CLIENT_STEP_PAGE_H_
+#define KVTIER_CLIENT_STEP_PAGE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "client/mapping.h"
+#include "client/packet_socket.h"
+
+namespace kvtier {
+
+// Thread-safe: the words are atomic.
+class StepPage {
+ public:
+  // Errors: Mapping::Map()'s.
+  static absl::StatusOr<std::shared_ptr<const StepPage>> Map(FileDescriptor fd);
+
+  // Before anything of the step touches a slot.
+  void Begin(uint64_t step) const { Store(begun_, step); }
+  // Everything of the step, and of those before it, has ended. A worker on a GPU lets
+  // its compute stream write the word instead.
+  void Retire(uint64_t step) const { Store(retired_, step); }
+  // For who maps the page another way: SignalPage::Import().
+  int descriptor() const { return fd_.get(); }
+
+ private:
+  using Word = std::atomic<uint64_t>;
+  static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
+  StepPage(FileDescriptor fd, std::shared_ptr<const Mapping> memory);
+  // Pairs with the agent's acquire: who sees the step sees what was written before.
+  static void Store(Word* word, uint64_t step) { word->store(step, std::memory_order_release); }
+  Word* WordAt(size_t index) const;
+
+  const FileDescriptor fd_;
+  const std::shared_ptr<const Mapping> memory_;
+  Word* const begun_;
+  Word* const retired_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_STEP_PAGE_H_

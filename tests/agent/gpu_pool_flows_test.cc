@@ -1,0 +1,88 @@
+// The agent's GPU pool: whose it is, what leaves it ahead of need, and what its copies
+// are counted as.
+#include <gtest/gtest.h>
+
+#include "tests/agent/agent_rig.h"
+
+namespace kvtier {
+namespace {
+
+using testing::AgentRig;
+
+constexpr absl::Duration kLong = absl::Seconds(5);
+
+// Who maps the pool sees all of it, so the offsets of another domain's blocks are not to
+// be had there.
+TEST(GpuTenantTest, APoolIsOneTenantsAndNoOthers) {
+  AgentRig rig({.gpu_slots = 4, .gpu_tenant = "acme"});
+  const SessionId owner = rig.Open(1);
+  ASSERT_EQ(rig.Put(rig.session, 1, 1), 1u);
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      rig.agent->putter().Reserve(rig.NameRun(rig.session, 2, 1), Tier::kGpu).status()));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(rig.Run(rig.Onboard(rig.session, 1, 1, kLong, Tier::kGpu)).status()));
+  EXPECT_EQ(rig.agent->gpu_of(rig.NameRun(rig.session, 1, 1).domain), nullptr);
+  EXPECT_NE(rig.agent->gpu_of(rig.NameRun(owner, 1, 1).domain), nullptr);
+  EXPECT_TRUE(rig.agent->putter().Reserve(rig.NameRun(owner, 2, 1), Tier::kGpu).ok());
+}
+
+// Who asks for a slot should find one that nobody reads any more.
+TEST(GpuOffloadTest, AFullPoolIsEmptiedAheadOfNeedToItsLowWatermark) {
+  AgentRig rig({.slots = 96, .gpu_slots = 64, .disk = false});
+  ASSERT_EQ(rig.Put(rig.session, 1, 63), 63u);
+  ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 1, 62, kLong, Tier::kGpu))->blocks.size(), 62u);
+  rig.agent->leases().ReleaseAll(rig.session);
+  EXPECT_EQ(rig.agent->stats().gpu_evicted_ahead, 0u) << "two to spare is what there must be";
+  ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 63, 1, kLong, Tier::kGpu))->blocks.size(), 1u);
+  EXPECT_EQ(rig.agent->stats().gpu_evicted_ahead, 3u);
+  EXPECT_EQ(rig.agent->gpu()->table().free_slots(), 64 / kGpuLowWatermarkSpare);
+}
+
+TEST(GpuOffloadTest, WhatOnlyThePoolHasLeavesItLast) {
+  AgentRig rig({.gpu_slots = 2, .disk = false});
+  ASSERT_EQ(rig.Put(rig.session, 1, 1), 1u);
+  ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 1, 1, kLong, Tier::kGpu))->blocks.size(), 1u);
+  rig.agent->leases().ReleaseAll(rig.session);
+  rig.Pass(absl::Milliseconds(1));
+  ASSERT_EQ(rig.agent->evictor().EvictAll(Tier::kHost), 1u);
+  ASSERT_EQ(rig.Put(rig.session, 50, 1), 1u);
+  ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 50, 1, kLong, Tier::kGpu))->blocks.size(), 1u);
+  rig.agent->leases().ReleaseAll(rig.session);
+  EXPECT_TRUE(rig.agent->evictor().EvictGpuCopy());
+  EXPECT_FALSE(rig.agent->evictor().EvictGpuCopy());
+  EXPECT_TRUE(rig.agent->index().In(Tier::kGpu, rig.NameRun(rig.session, 1, 1).keys[0]));
+}
+
+TEST(GpuCopiesTest, CopiesAreCountedEachWay) {
+  AgentRig rig({.gpu_slots = 4});
+  ASSERT_EQ(rig.Put(rig.session, 1, 3), 3u);
+  const auto onboarded = rig.Spawn(rig.Onboard(rig.session, 1, 3, kLong, Tier::kGpu));
+  EXPECT_EQ(rig.agent->stats().gpu_onboard.in_flight, 1u);
+  rig.Pass(absl::Seconds(1));
+  const GpuLinkStats& link = rig.agent->stats().gpu_onboard;
+  EXPECT_EQ(link.in_flight, 0u);
+  EXPECT_EQ(link.copies, 1u);
+  EXPECT_EQ(link.bytes, 3 * testing::kRigBlockBytes);
+  EXPECT_GT(link.best_bytes_per_second, 0);
+  EXPECT_GT(link.busy, absl::ZeroDuration());
+  EXPECT_EQ(rig.agent->stats().gpu_offload.copies, 0u);
+  rig.device.FailCopy(CopyDirection::kDeviceToHost, 1);
+  const Reserved reserved =
+      *rig.agent->putter().Reserve(rig.NameRun(rig.session, 50, 1), Tier::kGpu);
+  EXPECT_EQ(rig.Run(rig.agent->putter().Commit(rig.session, {reserved.blocks[0].id})), 0u);
+  EXPECT_EQ(rig.agent->stats().gpu_offload.failed, 1u);
+}
+
+TEST(GpuTenantTest, APoolOfAnUnknownTenantIsRefusedByName) {
+  const Agent::Options options{.node = *NodeId::FromString("rig"),
+                               .tenants = *TenantTable::Create({{.name = "default"}}),
+                               .host_bytes = 1 << 20,
+                               .slab_bytes = 64 << 10,
+                               .gpu_tenant = "nobody"};
+  const absl::Status status = Agent::Create(options, {}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_EQ(status.message(), "--gpu_tenant=nobody: no such tenant");
+}
+
+}  // namespace
+}  // namespace kvtier
