@@ -15,9 +15,9 @@
 #include "client/client.h"
 #include "client/completion_queue.h"
 #include "client/python/blocks_binding.h"
+#include "client/python/codec_binding.h"
 #include "client/python/paged_kv_binding.h"
 #include "client/python/raise.h"
-#include "client/python/codec_binding.h"
 
 namespace py = pybind11;
 
