@@ -60,6 +60,8 @@ PLANTED = (
     (include_rules.fences, {"core/task.cc": "#include <sanitizer/asan_interface.h>\n"}, "sanitizers"),
     (include_rules.fences, {"agent/put.cc": "#include <nlohmann/json.hpp>\n"}, "JSON"),
     (include_rules.fences, {"client/client.cc": "#include <Python.h>\n"}, "Python"),
+    (include_rules.fences, includes("client/client.cc", "tier_gpu/gpu_pool.h"),
+     "the GPU tier beyond its tables"),
     (include_rules.fences, includes("core/space.h", "gtest/gtest_prod.h"), "GoogleTest"),
     (include_rules.known, {"core/a.h": '#include "core/gone.h"\n'}, "no such file"),
     (include_rules.known, {"core/a.h": '#include "space.h"\n'}, "neither a path from the root"),
