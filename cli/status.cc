@@ -187,20 +187,7 @@ void WriteAgent(const v1::AgentStatusResponse& status, JsonWriter* json) {
   json->Text("device", status.device());
   json->Count("altered_blocks", status.altered_blocks());
   json->Count("deadline_misses", status.deadline_misses());
-  json->OpenArray("tiers");
-  for (const v1::TierReport& tier : status.tiers()) {
-    json->OpenElement();
-    WriteTier(tier, json);
-    json->Close();
-  }
-  json->Close();
-  json->OpenArray("gpus");
-  for (const v1::GpuReport& gpu : status.gpus()) {
-    json->OpenElement();
-    WriteGpu(gpu, json);
-    json->Close();
-  }
-  json->Close();
+  WriteTiers(status, json);
 }
 
 void WriteCoordinator(const v1::CoordinatorStatusResponse& status, JsonWriter* json) {

@@ -113,8 +113,6 @@ void WriteLink(const char* name, const v1::GpuLinkReport& link, JsonWriter* json
   json->Close();
 }
 
-}  // namespace
-
 void WriteGpu(const v1::GpuReport& gpu, JsonWriter* json) {
   json->Text("device", gpu.device());
   json->Text("tenant", gpu.tenant());
@@ -126,11 +124,6 @@ void WriteGpu(const v1::GpuReport& gpu, JsonWriter* json) {
   json->Count("evicted_ahead", gpu.evicted_ahead());
   WriteLink("onboard", gpu.onboard(), json);
   WriteLink("offload", gpu.offload(), json);
-}
-
-std::string WireTierName(v1::Tier tier) {
-  const absl::StatusOr<Tier> known = convert::TierFrom(tier, "tier");
-  return known.ok() ? TierName(*known) : absl::StrCat("tier ", static_cast<int>(tier));
 }
 
 void WriteTier(const Report& tier, JsonWriter* json) {
@@ -155,26 +148,33 @@ void WriteTier(const Report& tier, JsonWriter* json) {
   json->Count("io_errors", tier.io_errors());
 }
 
+}  // namespace
+
+std::string WireTierName(v1::Tier tier) {
+  const absl::StatusOr<Tier> known = convert::TierFrom(tier, "tier");
+  return known.ok() ? TierName(*known) : absl::StrCat("tier ", static_cast<int>(tier));
+}
+
 std::string TiersTable(const AgentAnswers& answers) { return AgentSections(answers, TiersOf); }
 
-std::string TiersJson(const AgentAnswers& answers) {
-  return AgentsJson(answers, [](const v1::AgentStatusResponse& status, JsonWriter* json) {
-    json->OpenArray("tiers");
-    for (const Report& tier : status.tiers()) {
-      json->OpenElement();
-      WriteTier(tier, json);
-      json->Close();
-    }
+void WriteTiers(const v1::AgentStatusResponse& status, JsonWriter* json) {
+  json->OpenArray("tiers");
+  for (const Report& tier : status.tiers()) {
+    json->OpenElement();
+    WriteTier(tier, json);
     json->Close();
-    json->OpenArray("gpus");
-    for (const v1::GpuReport& gpu : status.gpus()) {
-      json->OpenElement();
-      WriteGpu(gpu, json);
-      json->Close();
-    }
+  }
+  json->Close();
+  json->OpenArray("gpus");
+  for (const v1::GpuReport& gpu : status.gpus()) {
+    json->OpenElement();
+    WriteGpu(gpu, json);
     json->Close();
-  });
+  }
+  json->Close();
 }
+
+std::string TiersJson(const AgentAnswers& answers) { return AgentsJson(answers, WriteTiers); }
 
 Outcome RunTiers(const Arguments& arguments) {
   return AgentsOutcome(arguments, AskAgents(arguments), TiersTable, TiersJson);

@@ -21,11 +21,8 @@ std::string TiersJson(const AgentAnswers& answers);
 // "gpu", "host", "disk", or "tier 7" for one that a newer agent has.
 std::string WireTierName(v1::Tier tier);
 
-// The members of one tier, into the innermost object.
-void WriteTier(const v1::TierReport& tier, JsonWriter* json);
-
-// The members of one GPU, alike.
-void WriteGpu(const v1::GpuReport& gpu, JsonWriter* json);
+// "tiers" and "gpus", into the innermost object.
+void WriteTiers(const v1::AgentStatusResponse& status, JsonWriter* json);
 
 }  // namespace kvtier::cli
 
