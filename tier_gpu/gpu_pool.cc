@@ -16,13 +16,14 @@ namespace {
 // should be small beside a GPU.
 constexpr uint64_t kHandleBytes = uint64_t{1} << 30;
 
-RegionShape ShapeFor(uint64_t pool_bytes) {
-  const uint64_t least = (pool_bytes + kMaxRegionHandles - 1) / kMaxRegionHandles;
+RegionShape ShapeFor(uint64_t pool_bytes, uint64_t max_bytes) {
+  const uint64_t least = (max_bytes + kMaxRegionHandles - 1) / kMaxRegionHandles;
   const uint64_t handle = std::min(pool_bytes, std::max(least, kHandleBytes));
   const uint64_t handle_bytes =
       (handle + kRegionGranularity - 1) / kRegionGranularity * kRegionGranularity;
   return {.handle_bytes = handle_bytes,
-          .max_handles = (pool_bytes + handle_bytes - 1) / handle_bytes};
+          .max_handles =
+              std::min<uint64_t>((max_bytes + handle_bytes - 1) / handle_bytes, kMaxRegionHandles)};
 }
 
 }  // namespace
@@ -48,13 +49,15 @@ void GpuSlot::Release() {
 }
 
 absl::StatusOr<std::unique_ptr<GpuPool>> GpuPool::Create(Device* device, LaneRunner* runner,
-                                                         uint64_t pool_bytes, uint64_t slot_bytes) {
+                                                         uint64_t pool_bytes, uint64_t slot_bytes,
+                                                         uint64_t max_bytes) {
   KVT_CHECK(slot_bytes > 0 && slot_bytes % kBlockAlignment == 0);
   const uint64_t slots = pool_bytes / slot_bytes;
   KVT_CHECK(slots > 0 && slots < ~uint32_t{0});
-  const RegionShape shape = ShapeFor(slots * slot_bytes);
-  KVT_ASSIGN_OR_RETURN(std::unique_ptr<DeviceRegion> region,
-                       device->CreateRegion(shape, shape.max_handles));
+  const uint64_t bytes = slots * slot_bytes;
+  const RegionShape shape = ShapeFor(bytes, std::max(bytes, max_bytes));
+  const uint64_t handles = (bytes + shape.handle_bytes - 1) / shape.handle_bytes;
+  KVT_ASSIGN_OR_RETURN(std::unique_ptr<DeviceRegion> region, device->CreateRegion(shape, handles));
   return absl::WrapUnique(
       new GpuPool(runner, std::move(region), slot_bytes, static_cast<uint32_t>(slots)));
 }
@@ -67,6 +70,26 @@ GpuPool::GpuPool(LaneRunner* runner, std::unique_ptr<DeviceRegion> region, uint6
       table_({.slots = slots, .workers = kMaxPoolWorkers}) {}
 
 GpuPool::~GpuPool() { KVT_CHECK(used_bytes() == 0); }
+
+absl::Status GpuPool::Grow() {
+  if (table_.closed()) {
+    return absl::FailedPreconditionError("GPU pool: it is shrinking, and cannot grow meanwhile");
+  }
+  KVT_RETURN_IF_ERROR(region_->Grow());
+  table_.Grow(static_cast<uint32_t>(region_->bytes() / slot_bytes_ - table_.slots()));
+  return absl::OkStatus();
+}
+
+bool GpuPool::Shrink() {
+  const uint64_t left = region_->bytes() - region_->shape().handle_bytes;
+  // A slot that only begins in what is left goes, too.
+  if (left < slot_bytes_) return false;
+  table_.CloseFrom(static_cast<uint32_t>(left / slot_bytes_));
+  if (table_.closed_in_use() > 0) return false;
+  table_.CutClosed();
+  region_->Shrink();
+  return true;
+}
 
 absl::StatusOr<GpuSlot> GpuPool::Reserve() {
   GpuSlot slot;

@@ -58,10 +58,12 @@ struct GpuTransfer {
 class GpuPool {
  public:
   // All slots are `slot_bytes`: a pool serves one space. `pool_bytes` is rounded down to
-  // whole slots. Neither device nor runner is owned. REQUIRES: slot_bytes is a positive
-  // multiple of 4096, and the pool holds one slot at least. Errors: the device's.
+  // whole slots; it may grow to `max_bytes` (less: pool_bytes). Neither device nor runner
+  // is owned. REQUIRES: slot_bytes is a positive multiple of 4096, and the pool holds one
+  // slot at least. Errors: the device's.
   static absl::StatusOr<std::unique_ptr<GpuPool>> Create(Device* device, LaneRunner* runner,
-                                                         uint64_t pool_bytes, uint64_t slot_bytes);
+                                                         uint64_t pool_bytes, uint64_t slot_bytes,
+                                                         uint64_t max_bytes = 0);
   // REQUIRES: every slot was given back.
   ~GpuPool();
   GpuPool(const GpuPool&) = delete;
@@ -69,6 +71,17 @@ class GpuPool {
 
   // Errors: kResourceExhausted, none is free (evict, then retry).
   absl::StatusOr<GpuSlot> Reserve();
+  // One more handle of memory, and its slots. Workers map it when they are told of it.
+  // Errors: kResourceExhausted, no memory, or the pool is as large as it may become;
+  // kFailedPrecondition, it is shrinking.
+  absl::Status Grow();
+  // Gives the last handle of memory back as soon as nobody has to do with its slots: no
+  // such slot is handed out any more. False: some are in use (evict, wait for steps, and
+  // call it again), or the pool is one handle. Workers that still map it keep the memory.
+  bool Shrink();
+  // No longer: its slots are handed out again.
+  void KeepSize() { table_.Reopen(); }
+
   // Scatter: host memory into the slots. Gather: the slots into host memory. Both
   // end when every byte has arrived. REQUIRES: the slots are held and, as
   // `blocks` and its host memory, stay until the task ends; host memory is

@@ -38,8 +38,9 @@ class GpuPoolTest : public ::testing::Test {
     }
     return status;
   }
-  GpuSlot MustReserve() {
-    auto slot = pool_->Reserve();
+  GpuSlot MustReserve() { return MustTake(*pool_); }
+  static GpuSlot MustTake(GpuPool& pool) {
+    auto slot = pool.Reserve();
     EXPECT_TRUE(slot.ok()) << slot.status();
     return *std::move(slot);
   }
@@ -182,6 +183,72 @@ TEST_F(GpuPoolTest, ALargePoolIsOneRangeOfSeveralHandles) {
   const GpuTransfer transfer = {over_the_border.ref(), host};
   ASSERT_EQ(Finish((*pool)->Gather({&transfer, 1})), absl::OkStatus());
   EXPECT_EQ(host[region->shape().handle_bytes - over_the_border.offset()], std::byte{1});
+}
+
+TEST_F(GpuPoolTest, APoolGrowsByWholeHandlesUpToItsMost) {
+  constexpr uint64_t kHandle = kRegionGranularity;
+  const auto pool = *GpuPool::Create(&device_, &runner_, kHandle, kSlot, 3 * kHandle);
+  constexpr uint64_t kPerHandle = kHandle / kSlot;
+  EXPECT_EQ(pool->table().slots(), kPerHandle);
+  EXPECT_EQ(pool->region()->handles(), 1u);
+  ASSERT_EQ(pool->Grow(), absl::OkStatus());
+  ASSERT_EQ(pool->Grow(), absl::OkStatus());
+  EXPECT_EQ(pool->Grow().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(pool->table().slots(), 3 * kPerHandle);
+  std::vector<GpuSlot> slots;
+  std::set<uint64_t> offsets;
+  for (auto slot = pool->Reserve(); slot.ok(); slot = pool->Reserve()) {
+    offsets.insert(slot->offset());
+    slots.push_back(*std::move(slot));
+  }
+  EXPECT_EQ(offsets.size(), 3 * kPerHandle);
+  EXPECT_EQ(*offsets.rbegin(), 3 * kHandle - kSlot);
+  pool->Audit();
+}
+
+TEST_F(GpuPoolTest, AHandleGoesWhenNobodyHasToDoWithItsSlots) {
+  constexpr uint64_t kHandle = kRegionGranularity;
+  const auto pool = *GpuPool::Create(&device_, &runner_, 2 * kHandle, kSlot, 2 * kHandle);
+  EXPECT_EQ(pool->region()->handles(), 1u) << "a pool that small is one handle";
+  const auto two = *GpuPool::Create(&device_, &runner_, kHandle, kSlot, 2 * kHandle);
+  ASSERT_EQ(two->Grow(), absl::OkStatus());
+  std::vector<GpuSlot> slots;
+  for (auto slot = two->Reserve(); slot.ok(); slot = two->Reserve()) {
+    slots.push_back(*std::move(slot));
+  }
+  const PoolWorker worker{1};
+  ASSERT_EQ(two->table().Begin(worker, 1), absl::OkStatus());
+  const SlotRef last = {static_cast<uint32_t>(two->table().slots() - 1), 1};
+  ASSERT_EQ(two->table().Hold(worker, last), absl::OkStatus());
+  EXPECT_FALSE(two->Shrink());
+  EXPECT_EQ(two->Grow().code(), absl::StatusCode::kFailedPrecondition);
+  slots.clear();
+  EXPECT_FALSE(two->Shrink()) << "the worker holds its last slot";
+  ASSERT_EQ(two->table().Release(worker, last), absl::OkStatus());
+  EXPECT_FALSE(two->Shrink()) << "its step may still read it";
+  EXPECT_LT(MustTake(*two).offset(), kHandle) << "what is closed is not handed out";
+  ASSERT_EQ(two->table().Retire(worker, 1), absl::OkStatus());
+  EXPECT_TRUE(two->Shrink());
+  EXPECT_EQ(two->region()->handles(), 1u);
+  EXPECT_EQ(two->capacity_bytes(), kHandle);
+  EXPECT_FALSE(two->Shrink()) << "one handle stays";
+  two->Audit();
+  ASSERT_EQ(two->Grow(), absl::OkStatus());
+  two->Audit();
+}
+
+TEST_F(GpuPoolTest, APoolThatKeepsItsSizeHandsItsSlotsOutAgain) {
+  constexpr uint64_t kHandle = kRegionGranularity;
+  const auto pool = *GpuPool::Create(&device_, &runner_, kHandle, kSlot, 2 * kHandle);
+  ASSERT_EQ(pool->Grow(), absl::OkStatus());
+  std::vector<GpuSlot> slots;
+  while (slots.size() < pool->table().slots()) slots.push_back(MustTake(*pool));
+  EXPECT_FALSE(pool->Shrink());
+  slots.pop_back();
+  EXPECT_FALSE(pool->Reserve().ok());
+  pool->KeepSize();
+  EXPECT_TRUE(pool->Reserve().ok());
+  pool->Audit();
 }
 
 TEST_F(GpuPoolTest, RandomReservesAndReleasesNeverShareASlot) {

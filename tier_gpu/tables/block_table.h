@@ -9,7 +9,8 @@
 // retired. Who copies on another timeline holds the slot for itself (SlotTable::Hold).
 //
 // Pure bookkeeping: no I/O, no clock, no threads, deterministic. Executor thread
-// only. Does not own the slot table, which must outlive it. An error changes nothing.
+// only. Does not own the slot table, which must outlive it and keep its size. An error changes
+// nothing.
 // Invariants, checked by Audit(): a sequence has ceil(tokens / block_tokens) blocks,
 // all of them in slots unless it is away; its worker holds each slot as often as the
 // worker's tables name it, at least.

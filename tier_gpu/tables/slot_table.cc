@@ -16,6 +16,51 @@ SlotTable::SlotTable(Options options) {
   workers_.resize(options.workers);
   free_.reserve(options.slots);
   for (uint32_t index = options.slots; index > 0; --index) free_.push_back(index - 1);
+  closed_from_ = slots_.size();
+}
+
+void SlotTable::Grow(uint32_t slots) {
+  KVT_CHECK(closed_from_ == slots_.size() && slots < kNone - slots_.size());
+  const size_t before = slots_.size();
+  slots_.resize(before + slots);
+  uses_.resize(slots_.size() * workers_.size());
+  closed_from_ = slots_.size();
+  // At the far end of the list: warm slots first.
+  std::vector<uint32_t> more;
+  for (size_t index = slots_.size(); index > before; --index) {
+    more.push_back(static_cast<uint32_t>(index - 1));
+  }
+  free_.insert(free_.begin(), more.begin(), more.end());
+}
+
+void SlotTable::CloseFrom(uint32_t first) {
+  if (first >= closed_from_) return;
+  closed_free_ += std::erase_if(free_, [first](uint32_t index) { return index >= first; });
+  closed_from_ = first;
+}
+
+void SlotTable::Reopen() {
+  for (size_t index = slots_.size(); index > closed_from_; --index) {
+    const Slot& slot = slots_[index - 1];
+    if (slot.holds == 0 && slot.readers == 0) free_.push_back(static_cast<uint32_t>(index - 1));
+  }
+  closed_from_ = slots_.size();
+  closed_free_ = 0;
+}
+
+void SlotTable::CutClosed() {
+  KVT_CHECK(closed_in_use() == 0 && closed_from_ > 0);
+  slots_.resize(closed_from_);
+  uses_.resize(slots_.size() * workers_.size());
+  closed_free_ = 0;
+}
+
+void SlotTable::GiveBack(uint32_t index) {
+  if (index < closed_from_) {
+    free_.push_back(index);
+  } else {
+    ++closed_free_;
+  }
 }
 
 absl::Status SlotTable::Check(SlotRef slot) const {
@@ -79,7 +124,7 @@ void SlotTable::EndHold(uint32_t index) {
   if (slot.readers > 0) {
     ++draining_;
   } else {
-    free_.push_back(index);
+    GiveBack(index);
   }
 }
 
@@ -114,7 +159,7 @@ void SlotTable::EndReading(PoolWorker worker, uint32_t index) {
   Slot& slot = slots_[index];
   if (--slot.readers > 0 || slot.holds > 0) return;
   --draining_;
-  free_.push_back(index);
+  GiveBack(index);
 }
 
 absl::Status SlotTable::Seal(SlotRef slot) {
@@ -227,15 +272,18 @@ void SlotTable::Audit() const {
     is_free[index] = true;
   }
   size_t draining = 0;
+  size_t closed_free = 0;
   for (uint32_t index = 0; index < slots_.size(); ++index) {
     const Slot& slot = slots_[index];
     KVT_CHECK(slot.holds == holds[index] + (slot.kept ? 1 : 0));
     KVT_CHECK(slot.readers == readers[index]);
     KVT_CHECK(!slot.kept || slot.sealed);
-    KVT_CHECK(is_free[index] == (slot.holds == 0 && slot.readers == 0));
+    const bool unused = slot.holds == 0 && slot.readers == 0;
+    KVT_CHECK(is_free[index] == (unused && index < closed_from_));
+    closed_free += unused && index >= closed_from_ ? 1 : 0;
     draining += state(index) == SlotState::kDraining ? 1 : 0;
   }
-  KVT_CHECK(draining == draining_);
+  KVT_CHECK(draining == draining_ && closed_free == closed_free_);
 }
 
 }  // namespace kvtier

@@ -16,8 +16,8 @@
 // nothing. An error changes nothing. Memory: 16 bytes a slot, and 24 for each slot
 // and worker.
 // Invariants, checked by Audit(): a slot's holds are the sum of its workers' and the
-// cache's; only sealed slots are kept; the free list has exactly the slots without
-// holds and without readers.
+// cache's; only sealed slots are kept; the free list has exactly the open slots
+// without holds and without readers.
 #ifndef KVTIER_TIER_GPU_TABLES_SLOT_TABLE_H_
 #define KVTIER_TIER_GPU_TABLES_SLOT_TABLE_H_
 
@@ -83,6 +83,18 @@ class SlotTable {
   // number. What the cache keeps, or others hold, stays. O(slots).
   void Crash(PoolWorker worker);
 
+  // The pool grew: `slots` more at the end, free. REQUIRES: none are closed.
+  void Grow(uint32_t slots);
+  // The pool is to shrink: from now on no slot from `first` on is handed out, until they
+  // are cut off or opened again. O(slots).
+  void CloseFrom(uint32_t first);
+  void Reopen();
+  bool closed() const { return closed_from_ < slots_.size(); }
+  // Closed slots that somebody still holds or reads.
+  size_t closed_in_use() const { return slots_.size() - closed_from_ - closed_free_; }
+  // They are gone. REQUIRES: closed_in_use() == 0, and a slot is left.
+  void CutClosed();
+
   // kAborted when `slot` was reused or freed since, naming both generations.
   absl::Status Check(SlotRef slot) const;
   // REQUIRES of these: index < slots().
@@ -109,7 +121,7 @@ class SlotTable {
   size_t free_slots() const { return free_.size(); }
   size_t draining_slots() const { return draining_; }
   // Held or draining.
-  size_t used_slots() const { return slots_.size() - free_.size(); }
+  size_t used_slots() const { return slots_.size() - free_.size() - closed_free_; }
   // Aborts when an invariant of the header does not hold; O(slots * workers).
   void Audit() const;
 
@@ -141,10 +153,10 @@ class SlotTable {
   Worker& of(PoolWorker worker) { return workers_[static_cast<uint32_t>(worker)]; }
   const Worker& of(PoolWorker worker) const { return workers_[static_cast<uint32_t>(worker)]; }
   Use& UseOf(PoolWorker worker, uint32_t index) {
-    return uses_[static_cast<size_t>(worker) * slots_.size() + index];
+    return uses_[index * workers_.size() + static_cast<size_t>(worker)];
   }
   const Use& UseOf(PoolWorker worker, uint32_t index) const {
-    return uses_[static_cast<size_t>(worker) * slots_.size() + index];
+    return uses_[index * workers_.size() + static_cast<size_t>(worker)];
   }
   void Link(PoolWorker worker, uint32_t index);
   void Unlink(PoolWorker worker, uint32_t index);
@@ -152,12 +164,16 @@ class SlotTable {
   void EndReading(PoolWorker worker, uint32_t index);
   // One hold less; the last one makes every name of the slot stale.
   void EndHold(uint32_t index);
+  // Nobody has to do with the slot any more.
+  void GiveBack(uint32_t index);
 
   std::vector<Slot> slots_;
-  std::vector<Use> uses_;  // By worker, then slot.
+  std::vector<Use> uses_;  // By slot, then worker.
   std::vector<Worker> workers_;
   std::vector<uint32_t> free_;  // LIFO: warmest first.
   size_t draining_ = 0;
+  size_t closed_from_ = 0;  // slots_.size(): none are closed.
+  size_t closed_free_ = 0;
 };
 
 }  // namespace kvtier
