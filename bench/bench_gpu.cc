@@ -1,0 +1,51 @@
+// bench: gpu - copies between host and GPU: ceilings, submissions, paths, blocks, two processes
+//
+// On a GPU, or on the emulated device, where it shows that all of it works and moves right
+// bytes and says nothing about a link. Every cell is proved with random bytes before it is
+// timed. The binary is gpu_bench: it needs nothing but a driver and runs alone.
+#include <cstdio>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "bench/figure.h"
+#include "bench/gpu_sections.h"
+
+ABSL_FLAG(std::string, device, "auto", "auto (a GPU if there is one), cuda:N or emulated.");
+ABSL_FLAG(uint64_t, mebibytes, 0, "Of host memory, twice; 0: 2048, or 64 where it is emulated.");
+ABSL_FLAG(std::string, child, "", "What the second process is told by the first.");
+
+int main(int argc, char** argv) {
+  using namespace kvtier::bench;
+  absl::SetProgramUsageMessage("Copies between host memory and a GPU.");
+  absl::ParseCommandLine(argc, argv);
+  std::string device = absl::GetFlag(FLAGS_device);
+  if (!absl::GetFlag(FLAGS_child).empty()) return RunChild(device, absl::GetFlag(FLAGS_child));
+  uint64_t bytes = absl::GetFlag(FLAGS_mebibytes) << 20;
+  const bool any = device == "auto";
+  if (any) device = "cuda:0";
+  auto rig = GpuRig::Open(device, bytes > 0 || device == "emulated" ? bytes : uint64_t{2048} << 20);
+  if (any && !rig.ok()) {
+    std::printf("no GPU (%s): the device is emulated\n",
+                std::string(rig.status().message()).c_str());
+    device = "emulated";
+  }
+  if (device == "emulated") rig = GpuRig::Open(device, bytes > 0 ? bytes : uint64_t{64} << 20);
+  if (!rig.ok()) {
+    std::fprintf(stderr, "gpu_bench: %s\n", rig.status().ToString().c_str());
+    return 1;
+  }
+  std::printf("device: %s\n", (*rig)->device().name().c_str());
+  GpuFigures figures;
+  const LinkCeilings ceilings = MeasureCeilings(rig->get(), &figures);
+  MeasureSubmitCosts(rig->get());
+  MeasureProcesses(rig->get(), argv[0], device, &figures);
+  MeasureBlocks(rig->get(), ceilings, &figures);
+  MeasureSweep(rig->get(), ceilings, &figures);
+  std::printf("\n");
+  for (const GpuFigure& figure : figures) {
+    PrintFigure(figure.name, figure.value, figure.unit, figure.ratio, figure.reference);
+  }
+  return 0;
+}

@@ -1,0 +1,127 @@
+#include "bench/gpu_rig.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <random>
+
+#include "absl/memory/memory.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/check.h"
+#include "core/status_macros.h"
+#include "tier_gpu/device/open_device.h"
+#ifdef KVTIER_HAVE_CUDA
+#include "tier_gpu/device/cuda_device.h"
+#endif
+
+namespace kvtier::bench {
+namespace {
+
+double SecondsSince(absl::Time start) { return absl::ToDoubleSeconds(absl::Now() - start); }
+
+absl::StatusOr<std::unique_ptr<Device>> OpenWithKernels(const std::string& name,
+                                                        const Clock* clock) {
+#ifdef KVTIER_HAVE_CUDA
+  if (name == "cuda:0") return OpenCudaDevice({.kernels = true}, clock);
+#endif
+  return OpenDevice(name, clock);
+}
+
+}  // namespace
+
+struct GpuRig::Running {
+  CopyDirection direction{};
+  std::span<const RigBatch> batches;
+  size_t submitted = 0;
+  size_t ended = 0;
+  bool done() const { return ended == batches.size(); }
+};
+
+absl::StatusOr<std::unique_ptr<GpuRig>> GpuRig::Open(const std::string& name, uint64_t bytes) {
+  auto rig = absl::WrapUnique(new GpuRig());
+  rig->source_.resize(bytes);
+  rig->back_.resize(bytes);
+  std::mt19937_64 random(1);
+  for (size_t at = 0; at + 8 <= bytes; at += 8) {
+    const uint64_t word = random();
+    std::memcpy(rig->source_.data() + at, &word, sizeof(word));
+  }
+  KVT_ASSIGN_OR_RETURN(rig->device_, OpenWithKernels(name, &rig->clock_));
+  const uint64_t handle = (2 * bytes + kRegionGranularity - 1) / kRegionGranularity;
+  // Twice the bytes, so that segments can lie apart.
+  KVT_ASSIGN_OR_RETURN(
+      rig->region_, rig->device_->CreateRegion({.handle_bytes = handle * kRegionGranularity}, 1));
+  KVT_RETURN_IF_ERROR(rig->device_->Pin(rig->source_));
+  KVT_RETURN_IF_ERROR(rig->device_->Pin(rig->back_));
+  return rig;
+}
+
+GpuRig::~GpuRig() {
+  region_.reset();
+  device_.reset();
+}
+
+void GpuRig::Push(Running* lane) {
+  while (lane->submitted < lane->batches.size()) {
+    const RigBatch& batch = lane->batches[lane->submitted];
+    const absl::StatusOr<Ticket> ticket = device_->Submit({.direction = lane->direction,
+                                                           .path = batch.path,
+                                                           .region = region_.get(),
+                                                           .segments = batch.segments});
+    if (absl::IsResourceExhausted(ticket.status())) return;
+    KVT_CHECK(ticket.ok());
+    ++lane->submitted;
+  }
+}
+
+double GpuRig::Run(CopyDirection direction, std::span<const RigBatch> batches, size_t first,
+                   double* first_end) {
+  Running lane = {.direction = direction, .batches = batches};
+  std::array<Completion, 16> ended;
+  const absl::Time start = absl::Now();
+  while (!lane.done()) {
+    Push(&lane);
+    const size_t count = device_->Poll(ended);
+    for (size_t i = 0; i < count; ++i) KVT_CHECK(ended[i].status.ok());
+    const bool was_before = lane.ended < first;
+    lane.ended += count;
+    if (first_end != nullptr && was_before && lane.ended >= first) *first_end = SecondsSince(start);
+  }
+  return SecondsSince(start);
+}
+
+double GpuRig::RunBoth(std::span<const RigBatch> in, std::span<const RigBatch> out) {
+  Running onboard = {.direction = CopyDirection::kHostToDevice, .batches = in};
+  Running offload = {.direction = CopyDirection::kDeviceToHost, .batches = out};
+  std::array<Completion, 16> ended;
+  const absl::Time start = absl::Now();
+  while (!onboard.done() || !offload.done()) {
+    Push(&onboard);
+    Push(&offload);
+    const size_t count = device_->Poll(ended);
+    for (size_t i = 0; i < count; ++i) {
+      KVT_CHECK(ended[i].status.ok());
+      ++(ended[i].ticket.lane == Lane::kOnboard ? onboard : offload).ended;
+    }
+  }
+  return SecondsSince(start);
+}
+
+void GpuRig::Prove(std::span<const RigBatch> in, std::span<const RigBatch> out) {
+  for (const RigBatch& batch : out) {
+    for (const CopySegment& segment : batch.segments) {
+      std::memset(segment.host, 0xa5, segment.bytes);
+    }
+  }
+  Run(CopyDirection::kHostToDevice, in);
+  Run(CopyDirection::kDeviceToHost, out);
+  for (const RigBatch& batch : out) {
+    for (const CopySegment& segment : batch.segments) {
+      const std::byte* const sent = source_.data() + (segment.host - back_.data());
+      KVT_CHECK(std::memcmp(segment.host, sent, segment.bytes) == 0);
+    }
+  }
+}
+
+}  // namespace kvtier::bench

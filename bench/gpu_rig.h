@@ -1,0 +1,66 @@
+// GpuRig is what the sections of gpu_bench work on: a device, memory on it, and pinned
+// host memory to copy from and back to. Whatever is timed was proved first: with random
+// bytes, into memory that held others.
+#ifndef KVTIER_BENCH_GPU_RIG_H_
+#define KVTIER_BENCH_GPU_RIG_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/clock.h"
+#include "tier_gpu/device/device.h"
+
+namespace kvtier::bench {
+
+struct RigBatch {
+  CopyPath path = CopyPath::kBatch;
+  std::span<const CopySegment> segments;
+};
+
+class GpuRig {
+ public:
+  // `name` as OpenDevice() has it; with kernels, where it is a GPU. Errors: the device's.
+  static absl::StatusOr<std::unique_ptr<GpuRig>> Open(const std::string& name, uint64_t bytes);
+  ~GpuRig();
+  GpuRig(const GpuRig&) = delete;
+  GpuRig& operator=(const GpuRig&) = delete;
+
+  Device& device() { return *device_; }
+  DeviceRegion* region() { return region_.get(); }
+  uint64_t bytes() const { return source_.size(); }
+  std::byte* source() { return source_.data(); }
+  std::byte* back() { return back_.data(); }
+  bool emulated() const { return device_->name() == "emulated"; }
+
+  // Runs the batches one behind the other; seconds from the first submission to the end
+  // of the last that was seen. `first_end`, if not null: of the batches up to the
+  // `first`th. Aborts when one fails.
+  double Run(CopyDirection direction, std::span<const RigBatch> batches, size_t first = 0,
+             double* first_end = nullptr);
+  // Runs both directions at once; seconds until both have ended.
+  double RunBoth(std::span<const RigBatch> in, std::span<const RigBatch> out);
+  // Sends the segments' bytes of source() in by `in`, and back into back() by `out`;
+  // aborts if any came back wrong. `out` has the hosts of `in`, moved into back().
+  void Prove(std::span<const RigBatch> in, std::span<const RigBatch> out);
+
+ private:
+  GpuRig() = default;
+  struct Running;
+  // Submits as much as the lane takes.
+  void Push(Running* lane);
+
+  const MonotonicClock clock_;
+  std::vector<std::byte> source_;
+  std::vector<std::byte> back_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<DeviceRegion> region_;
+};
+
+}  // namespace kvtier::bench
+
+#endif  // KVTIER_BENCH_GPU_RIG_H_
