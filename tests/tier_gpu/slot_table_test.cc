@@ -3,7 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <random>
 #include <string>
+#include <utility>
+
+#include "tests/testing/test_seed.h"
 
 namespace kvtier {
 namespace {
@@ -200,6 +207,85 @@ TEST_F(SlotTableTest, ACrashRetiresOnlyTheDeadWorkersSteps) {
   EXPECT_EQ(table_.state(slot.index), SlotState::kDraining);
   ASSERT_EQ(table_.Retire(kB, 1), absl::OkStatus());
   EXPECT_EQ(table_.state(slot.index), SlotState::kFree);
+}
+
+TEST_F(SlotTableTest, NewSlotsComeBehindTheWarmOnes) {
+  const SlotRef first = Allocate(kA);
+  ASSERT_EQ(table_.Release(kA, first), absl::OkStatus());
+  table_.Grow(2);
+  EXPECT_EQ(table_.slots(), 5);
+  EXPECT_EQ(table_.free_slots(), 5);
+  EXPECT_EQ(Allocate(kA).index, first.index);
+}
+
+TEST_F(SlotTableTest, ClosedSlotsAreHandedOutNoMoreAndCutWhenNobodyHasThem) {
+  const SlotRef zero = Allocate(kA);
+  const SlotRef one = Allocate(kA);
+  table_.CloseFrom(1);
+  EXPECT_TRUE(table_.closed());
+  EXPECT_EQ(table_.closed_in_use(), 1);
+  EXPECT_EQ(table_.used_slots(), 2);
+  EXPECT_FALSE(table_.Allocate(kA).ok());
+  table_.Audit();
+  ASSERT_EQ(table_.Release(kA, one), absl::OkStatus());
+  ASSERT_EQ(table_.Release(kA, zero), absl::OkStatus());
+  EXPECT_EQ(table_.closed_in_use(), 0);
+  table_.CutClosed();
+  EXPECT_EQ(table_.slots(), 1);
+  EXPECT_EQ(table_.Hold(kA, one).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(Allocate(kA).index, zero.index);
+}
+
+// What each slot must be, by a count of holds alone.
+TEST(SlotTableRandomTest, SlotsComeAndGoAndNoneIsHandedOutTwice) {
+  std::mt19937_64 random(testing::TestSeed());
+  SlotTable table({.slots = 8, .workers = 3});
+  std::map<uint32_t, std::pair<PoolWorker, SlotRef>> held;
+  size_t most = 0;
+  for (int step = 0; step < 20'000; ++step) {
+    const auto worker = static_cast<PoolWorker>(random() % 3);
+    switch (random() % 8) {
+      case 0:
+      case 1:
+      case 2: {
+        const absl::StatusOr<SlotRef> slot = table.Allocate(worker);
+        if (!slot.ok()) break;
+        ASSERT_LT(slot->index, table.slots());
+        ASSERT_TRUE(held.emplace(slot->index, std::pair(worker, *slot)).second);
+        break;
+      }
+      case 3:
+      case 4: {
+        if (held.empty()) break;
+        const auto chosen = std::next(held.begin(), static_cast<ptrdiff_t>(random() % held.size()));
+        ASSERT_EQ(table.Release(chosen->second.first, chosen->second.second), absl::OkStatus());
+        held.erase(chosen);
+        break;
+      }
+      case 5:
+        ASSERT_EQ(table.Begin(worker, table.begun(worker) + 1), absl::OkStatus());
+        if (random() % 2 == 0) {
+          ASSERT_EQ(table.Retire(worker, table.begun(worker)), absl::OkStatus());
+        }
+        break;
+      case 6:
+        if (random() % 4 == 0 && !table.closed() && table.slots() < 40)
+          table.Grow(1 + random() % 8);
+        break;
+      default:
+        if (table.closed() && table.closed_in_use() == 0 && random() % 2 == 0) {
+          table.CutClosed();
+        } else if (table.closed() && random() % 4 == 0) {
+          table.Reopen();
+        } else if (random() % 4 == 0 && table.slots() > 2) {
+          table.CloseFrom(1 + static_cast<uint32_t>(random() % table.slots()));
+        }
+    }
+    most = std::max(most, table.slots());
+    ASSERT_LE(held.size(), table.used_slots());
+    if (step % 100 == 0) table.Audit();
+  }
+  EXPECT_GT(most, 8);
 }
 
 }  // namespace
