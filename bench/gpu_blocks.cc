@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint32_t kLayers = 32;
 constexpr uint64_t kRunBytes = 32 << 10;  // 16 tokens, 8 heads of 128, bf16.
-constexpr uint64_t kBlockBytes = 2 * kLayers * kRunBytes;
+constexpr uint64_t kBlockBytes = 2 * uint64_t{kLayers} * kRunBytes;
 constexpr int kRepetitions = 9;
 
 // An engine's tensors: one a layer, keys of all slots and then values of all slots.

@@ -49,6 +49,7 @@ pid_t StartChild(const std::string& program, const std::string& device,
   const std::array<std::string, 3> words = {program, "--device=" + device,
                                             "--child=" + descriptors};
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   pid_t child = 0;

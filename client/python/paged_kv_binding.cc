@@ -34,15 +34,16 @@ void Truncate(PyPagedKv& self, uint64_t sequence, uint64_t tokens) {
 void Free(PyPagedKv& self, uint64_t sequence) { Check(self.kv->Free(Id(sequence))); }
 void SwapOut(PyPagedKv& self, const std::vector<uint64_t>& sequences) {
   std::vector<SequenceId> ids;
+  ids.reserve(sequences.size());
   for (const uint64_t sequence : sequences) ids.push_back(Id(sequence));
   Check(self.kv->SwapOut(ids));
 }
 void SwapIn(PyPagedKv& self, uint64_t sequence) { Check(self.kv->SwapIn(Id(sequence))); }
 std::vector<uint64_t> Victims(const PyPagedKv& self, uint64_t beneficiary, size_t slots) {
+  const std::vector<SequenceId> ids = ValueOrRaise(self.kv->Victims(Id(beneficiary), slots));
   std::vector<uint64_t> numbers;
-  for (const SequenceId id : ValueOrRaise(self.kv->Victims(Id(beneficiary), slots))) {
-    numbers.push_back(static_cast<uint64_t>(id));
-  }
+  numbers.reserve(ids.size());
+  for (const SequenceId id : ids) numbers.push_back(static_cast<uint64_t>(id));
   return numbers;
 }
 std::vector<uint32_t> Slots(const PyPagedKv& self, uint64_t sequence) {

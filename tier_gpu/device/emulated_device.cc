@@ -131,7 +131,9 @@ absl::StatusOr<Ticket> EmulatedDevice::Submit(const CopyBatch& batch) {
   };
   AddMoves(batch, &operation);
   uint64_t& fail_in = track(lane).fail_in;
-  if (fail_in > 0 && --fail_in == 0) {
+  const bool fails = fail_in == 1;
+  if (fail_in > 0) --fail_in;
+  if (fails) {
     operation.steps.resize(operation.steps.size() / 2);
     operation.status = absl::UnavailableError("emulated device: a copy failed, as was asked");
   }
@@ -163,7 +165,8 @@ void EmulatedDevice::AddMoves(const CopyBatch& batch, EmulatedOperation* operati
            std::memcpy(destination, read.empty() ? source.data() : read.data(), source.size());
          }});
   }
-  std::ranges::stable_sort(operation->steps, {}, &EmulatedStep::at);
+  // Otherwise all of them move at one moment, in their order.
+  if (options_.seed) std::ranges::sort(operation->steps, {}, &EmulatedStep::at);
 }
 
 absl::StatusOr<Ticket> EmulatedDevice::Signal(Lane lane, SignalWord* word, uint64_t value) {
