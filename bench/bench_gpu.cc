@@ -22,16 +22,20 @@ int main(int argc, char** argv) {
   absl::ParseCommandLine(argc, argv);
   std::string device = absl::GetFlag(FLAGS_device);
   if (!absl::GetFlag(FLAGS_child).empty()) return RunChild(device, absl::GetFlag(FLAGS_child));
-  uint64_t bytes = absl::GetFlag(FLAGS_mebibytes) << 20;
+  const auto open = [&] {
+    const uint64_t asked = absl::GetFlag(FLAGS_mebibytes);
+    const uint64_t mebibytes = asked > 0 ? asked : (device == "emulated" ? 64 : 2048);
+    return GpuRig::Open(device, mebibytes << 20);
+  };
   const bool any = device == "auto";
   if (any) device = "cuda:0";
-  auto rig = GpuRig::Open(device, bytes > 0 || device == "emulated" ? bytes : uint64_t{2048} << 20);
+  auto rig = open();
   if (any && !rig.ok()) {
     std::printf("no GPU (%s): the device is emulated\n",
                 std::string(rig.status().message()).c_str());
     device = "emulated";
+    rig = open();
   }
-  if (device == "emulated") rig = GpuRig::Open(device, bytes > 0 ? bytes : uint64_t{64} << 20);
   if (!rig.ok()) {
     std::fprintf(stderr, "gpu_bench: %s\n", rig.status().ToString().c_str());
     return 1;
@@ -40,7 +44,7 @@ int main(int argc, char** argv) {
   GpuFigures figures;
   const LinkCeilings ceilings = MeasureCeilings(rig->get(), &figures);
   MeasureSubmitCosts(rig->get());
-  MeasureProcesses(rig->get(), argv[0], device, &figures);
+  MeasureProcesses(rig->get(), device, &figures);
   MeasureBlocks(rig->get(), ceilings, &figures);
   MeasureSweep(rig->get(), ceilings, &figures);
   std::printf("\n");

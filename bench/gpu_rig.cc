@@ -6,6 +6,9 @@
 #include <random>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/check.h"
@@ -23,7 +26,11 @@ double SecondsSince(absl::Time start) { return absl::ToDoubleSeconds(absl::Now()
 absl::StatusOr<std::unique_ptr<Device>> OpenWithKernels(const std::string& name,
                                                         const Clock* clock) {
 #ifdef KVTIER_HAVE_CUDA
-  if (name == "cuda:0") return OpenCudaDevice({.kernels = true}, clock);
+  CudaOptions options{.kernels = true};
+  absl::string_view ordinal = name;
+  if (absl::ConsumePrefix(&ordinal, "cuda:") && absl::SimpleAtoi(ordinal, &options.ordinal)) {
+    return OpenCudaDevice(options, clock);
+  }
 #endif
   return OpenDevice(name, clock);
 }

@@ -34,10 +34,9 @@ void MeasureSubmitCosts(GpuRig* rig);
 void MeasureSweep(GpuRig* rig, const LinkCeilings& ceilings, GpuFigures* figures);
 // Llama 3 8B: blocks of 2 MiB in our layout and in an engine's, whole and layer-wise.
 void MeasureBlocks(GpuRig* rig, const LinkCeilings& ceilings, GpuFigures* figures);
-// A second process, `program`, on the same memory: signals there and back, and its death.
-// `program` is started with --child and the numbers of the descriptors it inherits.
-void MeasureProcesses(GpuRig* rig, const std::string& program, const std::string& device,
-                      GpuFigures* figures);
+// A second process on the same memory: signals there and back, and its death. It is this
+// program again, with --child and the numbers of the descriptors it inherits.
+void MeasureProcesses(GpuRig* rig, const std::string& device, GpuFigures* figures);
 // What the second process does; its exit status.
 int RunChild(const std::string& device, const std::string& descriptors);
 

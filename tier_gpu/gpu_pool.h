@@ -71,6 +71,8 @@ class GpuPool {
 
   // Errors: kResourceExhausted, none is free (evict, then retry).
   absl::StatusOr<GpuSlot> Reserve();
+  // Of these two, REQUIRES: no copy of the pool is queued or runs, for the lanes look at
+  // the region from a thread of their own.
   // One more handle of memory, and its slots. Workers map it when they are told of it.
   // Errors: kResourceExhausted, no memory, or the pool is as large as it may become;
   // kFailedPrecondition, it is shrinking.

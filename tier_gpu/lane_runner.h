@@ -56,12 +56,12 @@ class LaneRunner {
   LaneRunner& operator=(const LaneRunner&) = delete;
 
   // Ends when every byte has arrived; all batches are queued at once. Those of one
-  // direction and urgency run in the order of the calls; foreground is submitted before background.
-  // REQUIRES: the host memory, and what the region holds there, stay until the task ends;
-  // destroying it does not stop a copy. No deadline: who has one waits for an event beside it.
-  // Errors: kResourceExhausted, kMaxQueuedBatches of the direction and urgency would wait
-  // or run; the device's. On an error the
-  // destination is undefined. Executor `flows` only.
+  // direction and urgency run in the order of the calls. No deadline: who has one waits
+  // for an event beside it. REQUIRES: the host memory, and what the region holds there,
+  // stay until the copy has ended, and destroying the task does not end it. Errors:
+  // kResourceExhausted, more than kMaxQueuedBatches of the direction and urgency would
+  // wait or run; the device's. On an error the destination is undefined. Executor `flows`
+  // only.
   Task<absl::Status> Run(Copy copy);
 
  private:

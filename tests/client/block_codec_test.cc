@@ -9,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/blocks.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier {
@@ -20,15 +21,9 @@ using ::testing::HasSubstr;
 constexpr uint16_t kNan = 0x7fc0;
 
 SpaceSpec CodecSpace(const std::string& codec) {
-  SpaceSpec spec{.model = "m",
-                 .weights_digest = "w",
-                 .dtype = "bfloat16",
-                 .layout = "layer,kv,token,head,dim",
-                 .layers = 2,
-                 .kv_heads = 3,
-                 .head_dim = 64,
-                 .tokens_per_block = 16,
-                 .codec = codec};
+  SpaceSpec spec = testing::TestSpace(0);
+  spec.kv_heads = 3;
+  spec.codec = codec;
   spec.block_bytes = SpaceCodec::Of(spec)->encoded_bytes();
   return spec;
 }

@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/blocks.h"
 
 namespace kvtier {
 namespace {
@@ -14,16 +15,12 @@ using ::testing::HasSubstr;
 
 // Llama 3 8B, 16 tokens.
 SpaceSpec Int8Space() {
-  return {.model = "m",
-          .weights_digest = "w",
-          .dtype = "bfloat16",
-          .layout = "layer,kv,token,head,dim",
-          .layers = 32,
-          .kv_heads = 8,
-          .head_dim = 128,
-          .tokens_per_block = 16,
-          .block_bytes = 1122368,
-          .codec = "int8"};
+  SpaceSpec spec = testing::TestSpace(1122368);
+  spec.layers = 32;
+  spec.kv_heads = 8;
+  spec.head_dim = 128;
+  spec.codec = "int8";
+  return spec;
 }
 
 TEST(SpaceCodec, KnowsTheSizesOfItsBlocks) {

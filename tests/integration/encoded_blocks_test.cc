@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/block_codec.h"
+#include "tests/testing/blocks.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
 
@@ -21,15 +22,9 @@ constexpr Blocks kPrefix = {.first = 100, .count = 8};
 // 4 layers, K and V, 16 tokens, 2 heads of 64: 32 KiB raw. Roomy slots are of one size for all.
 enum class Slots { kCompact, kRoomy };
 SpaceSpec SpaceOf(const std::string& codec, Slots slots) {
-  SpaceSpec spec{.model = "encoded",
-                 .weights_digest = "0",
-                 .dtype = "bfloat16",
-                 .layout = "layer,kv,token,head,dim",
-                 .layers = 4,
-                 .kv_heads = 2,
-                 .head_dim = 64,
-                 .tokens_per_block = 16,
-                 .codec = codec};
+  SpaceSpec spec = TestSpace(0);
+  spec.layers = 4;
+  spec.codec = codec;
   const SpaceCodec sizes = *SpaceCodec::Of(spec);
   spec.block_bytes = slots == Slots::kRoomy ? sizes.max_encoded_bytes() : sizes.encoded_bytes();
   return spec;
