@@ -243,6 +243,20 @@ TEST_F(EmulatedDeviceTest, ABatchHoldsOnlySoManySegments) {
   EXPECT_EQ(rig_.Submit(kOut, segments).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// A host that writes the source of an early copy: behind its end, and ahead of it.
+TEST(EmulatedDeviceCheckerTest, AnEarlySourceIsTheCopysUntilItsEndWasPolled) {
+  for (const bool waits : {true, false}) {
+    AccessChecker checker(kRigBlock);
+    testing::SimTime time;
+    EmulatedRig rig(&time, {.checker = &checker});
+    const CopySegment block = rig.Block(0, 0);
+    ASSERT_TRUE(rig.Submit(kIn, {&block, 1}, /*early_source=*/true).ok());
+    if (waits) rig.Finish();
+    rig.device().NoteHostAccess(AccessChecker::Access::kWrite, rig.host(0));
+    EXPECT_EQ(checker.races().empty(), waits);
+  }
+}
+
 // Where a batch of ten segments stands when half its time is over.
 std::vector<bool> HalfWay(uint64_t seed) {
   testing::SimTime time;

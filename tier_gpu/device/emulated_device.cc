@@ -165,6 +165,14 @@ void EmulatedDevice::AddMoves(const CopyBatch& batch, EmulatedOperation* operati
            std::memcpy(destination, read.empty() ? source.data() : read.data(), source.size());
          }});
   }
+  if (batch.early_source && checker_ != nullptr) {
+    // Who sees the batch's end sees that its sources were read.
+    operation->end = [this, timeline = lane.timeline, read = checker_->Fork(lane.early),
+                      ended = std::move(operation->end)] {
+      checker_->Join(timeline, read);
+      ended();
+    };
+  }
   // Otherwise all of them move at one moment, in their order.
   if (options_.seed) std::ranges::sort(operation->steps, {}, &EmulatedStep::at);
 }
