@@ -1,7 +1,8 @@
 // A worker that takes what it is told to and then does nothing, to be killed by a test:
-//   kvtier-holding-worker SOCKET_DIR FIRST LEASES FIRST RESERVATIONS [gpu|gpu-hangup]
+//   kvtier-holding-worker SOCKET_DIR FIRST LEASES FIRST RESERVATIONS [gpu|gpu-hangup|gpu-memory]
 // leases and reserves that many blocks from these numbers on and waits for its end. With
 // "gpu" in the GPU pool, within a step that never ends; with "gpu-hangup" it then hangs up.
+// With "gpu-memory" it takes as many slots as RESERVATIONS says as KV memory of its own.
 #include <unistd.h>
 
 #include <cstdio>
@@ -24,6 +25,14 @@ int main(int argc, char** argv) {
   const kvtier::OnboardTarget target =
       manner.empty() ? kvtier::OnboardTarget::kHost : kvtier::OnboardTarget::kGpu;
   if (!manner.empty() && worker->client().BeginStep() == 0) return 1;
+  if (manner == "gpu-memory") {
+    const absl::StatusOr<kvtier::GrantedSlots> memory =
+        worker->client().TakeSlots(worker->space(), static_cast<uint32_t>(reserved.count));
+    std::printf("holds %zu slots\n", memory.ok() ? memory->size() : 0);
+    std::fflush(stdout);
+    pause();
+    return 0;
+  }
   const kvtier::OnboardedBlocks leases = worker->Hold(leased, {.target = target});
   const absl::StatusOr<kvtier::ReservedBlocks> slots =
       worker->client().Reserve(worker->space(), worker->KeysOf(reserved), {.target = target});

@@ -3,16 +3,15 @@
 #include "client/paged_kv.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/client.h"
 #include "tests/testing/blocks.h"
+#include "tests/testing/child_process.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 
@@ -125,17 +124,13 @@ TEST_F(PagedKvTest, SlotsComeBackWhenTheMemoryIsGivenUp) {
 }
 
 TEST_F(PagedKvTest, AKilledWorkersSlotsServeOthers) {
-  const pid_t child = fork();
-  if (child == 0) {
-    const Worker worker = NewWorker();
-    const auto kv = Take(worker, kSlots);
-    const SequenceId sequence = kv->Open(0);
-    if (!kv->Append(sequence, 16 * kSlots).ok()) _exit(1);
-    raise(SIGKILL);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_EQ(WTERMSIG(status), SIGKILL);
+  // A process of its own: what gRPC keeps does not survive fork().
+  const auto doomed =
+      *ChildProcess::Start({ProgramPath("kvtier-holding-worker"), agent_.socket_dir(), "0", "0",
+                            "0", absl::StrCat(kSlots), "gpu-memory"},
+                           absl::StrCat(cluster_.run_dir(), "/worker.log"));
+  ASSERT_TRUE(Await(absl::Seconds(10), [&] { return UsedSlots() == kSlots; }));
+  doomed->Kill();
   EXPECT_TRUE(Await(absl::Seconds(1), [&] { return UsedSlots() == 0; }));
   const Worker worker = NewWorker();
   EXPECT_EQ(Take(worker, kSlots)->memory().size(), kSlots);
