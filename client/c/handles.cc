@@ -24,6 +24,8 @@ int Fail(const absl::Status& status) noexcept {
   const auto text = status.message();
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kFailedPrecondition:
       return Fail(KVTIER_INVALID, std::string(text));
     case absl::StatusCode::kResourceExhausted:
       return Fail(KVTIER_EXHAUSTED, std::string(text));

@@ -18,6 +18,7 @@
 #include "client/c/kvtier.h"
 #include "client/client.h"
 #include "client/completion_queue.h"
+#include "client/paged_kv.h"
 #include "core/block_key.h"
 
 struct kvtier_client {
@@ -32,6 +33,10 @@ struct kvtier_hit {
 
 struct kvtier_put {
   kvtier::ReservedBlocks blocks;
+};
+
+struct kvtier_kv {
+  std::unique_ptr<kvtier::PagedKv> kv;  // Never null.
 };
 
 namespace kvtier::c {

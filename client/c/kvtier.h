@@ -13,8 +13,8 @@
  *  - Strings are NUL-terminated UTF-8. Pointers passed in are read during the call
  *    only. A NULL pointer where one is needed is KVTIER_INVALID.
  *  - Every handle has one owner and is given back exactly once.
- *  - Everything taking a kvtier_client* may be called from any thread. One kvtier_hit
- *    or kvtier_put is used by one thread at a time. kvtier_close() comes last.
+ *  - Everything taking a kvtier_client* may be called from any thread. One kvtier_hit,
+ *    kvtier_put or kvtier_kv is used by one thread at a time. kvtier_close() comes last.
  *  - Structs begin with struct_size, which the caller sets to sizeof(the struct): a
  *    library newer than the caller reads and writes no more than that.
  */
@@ -29,7 +29,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define KVTIER_ABI_VERSION 2 /* 2: codecs, kvtier_give_back(), steps of GPU workers. */
+/* 2: codecs, kvtier_give_back(), steps of GPU workers. 3: KV memory in the GPU pool. */
+#define KVTIER_ABI_VERSION 3
 /* The library's version. A program built with version N runs with a library of version
  * N or later. */
 uint32_t kvtier_abi_version(void);
@@ -54,6 +55,7 @@ const char* kvtier_last_error(void);
 typedef struct kvtier_client kvtier_client; /* One worker's client. */
 typedef struct kvtier_hit kvtier_hit;       /* Blocks leased to us, to read. */
 typedef struct kvtier_put kvtier_put;       /* Slots reserved for us, to write. */
+typedef struct kvtier_kv kvtier_kv;         /* Sequences in slots of the GPU pool. */
 typedef uint32_t kvtier_space;              /* A space of one client. */
 
 /* Bytes that the caller owns. */
@@ -280,6 +282,66 @@ typedef struct {
 int kvtier_event_fd(kvtier_client* client);
 /* Takes up to `count` completions, oldest first, and never waits. Returns how many. */
 int64_t kvtier_poll(kvtier_client* client, kvtier_completion* completions, size_t count);
+
+/* ---- KV memory in the GPU pool, since version 3 -------------------------------------
+ * A worker's sequences in slots of the node's GPU pool that are its own, as block tables:
+ * they grow on demand, forks share blocks and copy before they write, whole sequences are
+ * swapped out and in. For pools that the host can touch. Nothing here calls the agent but
+ * kvtier_take_kv(). KVTIER_INVALID, where nothing else is said: there is no such
+ * sequence, or it is swapped out. An error changes nothing. */
+
+typedef struct {
+  size_t struct_size;
+  uint32_t slots;        /* That are wanted; 1 or more. */
+  uint32_t block_tokens; /* As the space has it; 1 or more. */
+  uint64_t swap_bytes;   /* Of our own memory for swapped blocks. */
+} kvtier_kv_options;
+
+/* Takes slots for blocks of this space into *kv, to be given back by kvtier_release_kv().
+ * Returns how many there are, fewer than wanted when there is no room for more. 0, and
+ * *kv is NULL: no agent, no pool for this space, or no room. */
+int64_t kvtier_take_kv(kvtier_client* client, kvtier_space space, const kvtier_kv_options* options,
+                       kvtier_kv** kv);
+/* Never blocks. NULL is ignored. */
+void kvtier_release_kv(kvtier_kv* kv);
+/* 1: the slots are ours. 0: the session that granted them ended, another worker may have
+ * them, and what was computed since kvtier_kv_valid() last was 1 must not be used. */
+int kvtier_kv_valid(const kvtier_kv* kv);
+/* Slot n lies at *data + n * *slot_bytes; of the pool's *size bytes only our sequences'
+ * slots may be touched. Mapped until kvtier_release_kv(), also when the agent dies. */
+int kvtier_kv_memory(const kvtier_kv* kv, void** data, size_t* size, uint64_t* slot_bytes);
+
+/* An empty sequence into *sequence; the higher the priority, the later it is a victim. */
+int kvtier_kv_open(kvtier_kv* kv, int32_t priority, uint64_t* sequence);
+/* Room for `tokens` more, 1 or more, in zeroed slots; a shared block is copied first.
+ * KVTIER_EXHAUSTED: too few slots; swap out kvtier_kv_victims(), then retry. */
+int kvtier_kv_append(kvtier_kv* kv, uint64_t sequence, uint32_t tokens);
+/* A sequence with the same blocks into *fork. */
+int kvtier_kv_fork(kvtier_kv* kv, uint64_t sequence, uint64_t* fork);
+/* Forgets all but the first `tokens`; KVTIER_INVALID also when it has fewer. */
+int kvtier_kv_truncate(kvtier_kv* kv, uint64_t sequence, uint64_t tokens);
+int kvtier_kv_free(kvtier_kv* kv, uint64_t sequence);
+/* Out of the pool, together, and one of them back. KVTIER_EXHAUSTED: more than swap_bytes
+ * would be out, or there are too few slots to come back. */
+int kvtier_kv_swap_out(kvtier_kv* kv, const uint64_t* sequences, size_t count);
+int kvtier_kv_swap_in(kvtier_kv* kv, uint64_t sequence);
+/* Whom to swap out so that `beneficiary` gets `slots` more: writes `count` of them at most
+ * and returns how many there are. KVTIER_EXHAUSTED: nobody of a lower rank has so many. */
+int64_t kvtier_kv_victims(const kvtier_kv* kv, uint64_t beneficiary, size_t slots,
+                          uint64_t* sequences, size_t count);
+/* The slot of each block: writes `count` of them at most and returns how many there are. */
+int64_t kvtier_kv_slots(const kvtier_kv* kv, uint64_t sequence, uint32_t* slots, size_t count);
+
+typedef struct {
+  size_t struct_size;
+  uint64_t granted_slots;
+  uint64_t free_slots;
+  uint64_t swapped_bytes;
+  uint64_t copied_blocks; /* Before a write to a shared block, so far. */
+  uint64_t room_tokens;   /* That the sequences' blocks have room for, and of these: */
+  uint64_t unused_tokens;
+} kvtier_kv_stats;
+int kvtier_get_kv_stats(const kvtier_kv* kv, kvtier_kv_stats* stats);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

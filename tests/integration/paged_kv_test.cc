@@ -146,6 +146,14 @@ TEST_F(PagedKvTest, ADeadAgentTakesTheGrantAndNotTheMemory) {
   At(*kv, sequence, 0) = std::byte{1};  // Still mapped: nobody faults.
 }
 
+TEST_F(PagedKvTest, ACProgramKeepsItsSequencesThere) {
+  const auto program = *ChildProcess::Start({ProgramPath("c_paged_kv"), agent_.socket_dir()},
+                                            absl::StrCat(cluster_.run_dir(), "/c.log"));
+  EXPECT_EQ(program->Wait(Patience(absl::Seconds(30))), 0)
+      << FileTail(absl::StrCat(cluster_.run_dir(), "/c.log"), 400);
+  EXPECT_TRUE(Await(absl::Seconds(2), [&] { return UsedSlots() == 0; }));
+}
+
 TEST_F(PagedKvTest, WithoutSlotsThereIsNoMemory) {
   const Worker worker = NewWorker();
   EXPECT_EQ(worker.client->TakeSlots(worker.space, 0).status().code(),
