@@ -35,9 +35,10 @@ std::vector<absl::Duration> Samples(absl::Duration median) {
 TEST(CalibrationTest, BeginsAsTheLinkPredicts) {
   const LinkModel link = LinkModel::Pcie5();
   const CalibrationTable table(link);
-  EXPECT_EQ(table.at(kCell).time, PredictJob(link, kCellJob, CopyPath::kStaged));
-  EXPECT_FALSE(table.at(kCell).measured);
-  EXPECT_EQ(table.Time(kCellJob, CopyPath::kStaged), table.at(kCell).time);
+  EXPECT_EQ(table.measured(kCell), absl::ZeroDuration());
+  EXPECT_EQ(table.Time(kCellJob, CopyPath::kStaged), PredictJob(link, kCellJob, CopyPath::kStaged));
+  const CopyJob between = {.direction = kOut, .segment_bytes = 72 << 10, .segments = 200};
+  EXPECT_EQ(table.Time(between, CopyPath::kStaged), PredictJob(link, between, CopyPath::kStaged));
 }
 
 TEST(CalibrationTest, AJobIsPredictedInThePlannersBatches) {
@@ -51,11 +52,29 @@ TEST(CalibrationTest, AJobIsPredictedInThePlannersBatches) {
                 link.Predict({.direction = kOut, .segments = 1, .bytes = 1}));
 }
 
+// As long as all of its batches take, one by one.
+TEST(CalibrationTest, ALongJobIsPredictedWithoutLookingAtAllOfIt) {
+  for (const LinkModel& link : {LinkModel::Pcie5(), LinkModel::Coherent()}) {
+    for (const CopyPath path : {CopyPath::kBatch, CopyPath::kStaged, CopyPath::kDirect}) {
+      for (const size_t segments : {64 * 9, 64 * 200, 64 * 201, 64 * 333 + 5}) {
+        const CopyJob job = {.direction = kOut, .segment_bytes = 64 << 10, .segments = segments};
+        std::vector<CopyShape> batches(
+            segments / 64, {.direction = kOut, .path = path, .segments = 64, .bytes = 4 << 20});
+        const size_t rest = segments % 64;
+        if (rest > 0) batches.push_back({kOut, path, rest, rest << 16});
+        const absl::Duration all = link.PredictLane(batches);
+        EXPECT_NEAR(absl::FDivDuration(PredictJob(link, job, path), all), 1, 1e-6) << segments;
+      }
+    }
+  }
+}
+
 TEST(CalibrationTest, TheMedianReplacesAPrediction) {
   CalibrationTable table(LinkModel::Pcie5());
-  const absl::Duration near = table.at(kCell).time * 1.01;
+  const absl::Duration near = table.Time(kCellJob, kCell.path) * 1.01;
   EXPECT_EQ(table.Calibrate(kCell, Samples(near)), absl::OkStatus());
-  EXPECT_EQ(table.at(kCell), (CalibratedTime{.time = near, .measured = true}));
+  EXPECT_EQ(table.measured(kCell), near);
+  EXPECT_NEAR(absl::FDivDuration(table.Time(kCellJob, kCell.path), near), 1, 1e-6);
 }
 
 TEST(CalibrationTest, AMeasuredTimeStaysUntilItIsLeftByTheHysteresis) {
@@ -63,12 +82,12 @@ TEST(CalibrationTest, AMeasuredTimeStaysUntilItIsLeftByTheHysteresis) {
   const absl::Duration first = absl::Microseconds(100);
   for (const double times : {1.0, 1.14, 0.88, 1.149}) {
     ASSERT_EQ(table.Calibrate(kCell, Samples(first * times)), absl::OkStatus());
-    EXPECT_EQ(table.at(kCell).time, first);
+    EXPECT_EQ(table.measured(kCell), first);
   }
   ASSERT_EQ(table.Calibrate(kCell, Samples(first * 1.16)), absl::OkStatus());
-  EXPECT_EQ(table.at(kCell).time, first * 1.16);
+  EXPECT_EQ(table.measured(kCell), first * 1.16);
   ASSERT_EQ(table.Calibrate(kCell, Samples(first * 0.99)), absl::OkStatus());
-  EXPECT_EQ(table.at(kCell).time, first * 0.99);
+  EXPECT_EQ(table.measured(kCell), first * 0.99);
 }
 
 // Five samples a time made a machine flap between thresholds 16 times apart.
@@ -94,7 +113,7 @@ TEST(CalibrationTest, NoiseDoesNotMakeTheChoiceFlap) {
 
 TEST(CalibrationTest, WhatIsNoMeasurementIsRefusedAndChangesNothing) {
   CalibrationTable table(LinkModel::Pcie5());
-  const CalibrationTable before = table;
+  const absl::Duration before = table.Time(kCellJob, kCell.path);
   const auto expect = [&](const CalibrationCell& cell, std::vector<absl::Duration> samples,
                           const std::string& message) {
     const absl::Status status = table.Calibrate(cell, samples);
@@ -117,29 +136,38 @@ TEST(CalibrationTest, WhatIsNoMeasurementIsRefusedAndChangesNothing) {
   cell = kCell;
   cell.path = static_cast<CopyPath>(3);
   expect(cell, samples, "path 3");
-  EXPECT_EQ(table, before);
+  EXPECT_EQ(table.measured(kCell), absl::ZeroDuration());
+  EXPECT_EQ(table.Time(kCellJob, kCell.path), before);
+  CalibrationTable timeless(LinkModel::Instant());
+  EXPECT_THAT(std::string(timeless.Calibrate(kCell, Samples(absl::Microseconds(1))).message()),
+              HasSubstr("copies take no time"));
 }
 
-TEST(CalibrationTest, BetweenTwoPointsTimeIsAStraightLine) {
-  CalibrationTable table(LinkModel::Instant());
-  const auto set = [&table](size_t size, size_t count, int us) {
+TEST(CalibrationTest, BetweenTwoPointsTheModelIsCorrectedInAStraightLine) {
+  const LinkModel link = LinkModel::Pcie5();
+  CalibrationTable table(link);
+  const auto set = [&](size_t size, size_t count, double times) {
+    const CopyJob job = {.direction = kIn,
+                         .segment_bytes = kCalibrationSizes[size],
+                         .segments = kCalibrationCounts[count]};
     table.Set({.direction = kIn, .path = CopyPath::kBatch, .size = size, .count = count},
-              {.time = absl::Microseconds(us), .measured = true});
+              times * PredictJob(link, job, CopyPath::kBatch));
   };
-  set(0, 0, 10);
-  set(0, 1, 40);
-  set(1, 0, 20);
-  set(1, 1, 80);
-  const auto at = [&table](uint64_t bytes, size_t segments) {
+  set(0, 0, 2);
+  set(0, 1, 5);
+  set(1, 0, 4);
+  set(1, 1, 7);
+  set(14, 6, 3);
+  const auto times = [&](uint64_t bytes, size_t segments) {
     const CopyJob job = {.direction = kIn, .segment_bytes = bytes, .segments = segments};
-    return table.Time(job, CopyPath::kBatch);
+    return absl::FDivDuration(table.Time(job, CopyPath::kBatch),
+                              PredictJob(link, job, CopyPath::kBatch));
   };
-  EXPECT_EQ(at(1024, 2), absl::Microseconds(20));
-  EXPECT_EQ(at(1536, 1), absl::Microseconds(15));
-  EXPECT_EQ(at(1536, 4), absl::Microseconds(60));
-  EXPECT_EQ(at(1, 1), absl::Microseconds(10)) << "no less than the first";
-  set(14, 6, 1000);
-  EXPECT_EQ(at(8 << 20, 12'288), absl::Microseconds(6000)) << "past the last in proportion";
+  EXPECT_NEAR(times(1024, 2), 3, 1e-6);
+  EXPECT_NEAR(times(1536, 1), 3, 1e-6);
+  EXPECT_NEAR(times(1536, 4), 6, 1e-6);
+  EXPECT_NEAR(times(1, 1), 2, 1e-6) << "below the first as the first";
+  EXPECT_NEAR(times(8 << 20, 12'288), 3, 1e-6) << "past the last as the last";
 }
 
 TEST(CalibrationTest, AnAgentsLaneRunsNoKernels) {
@@ -149,13 +177,13 @@ TEST(CalibrationTest, AnAgentsLaneRunsNoKernels) {
 }
 
 TEST(CalibrationTest, AKernelThatIsHardlyFasterIsNotWorthItsProcessors) {
-  CalibrationTable table(LinkModel::Instant());
+  CalibrationTable table(LinkModel::Pcie5());
   const auto choose = [&table](double batch, double staged, double direct) {
     const std::array<double, kCopyPaths> times = {batch, staged, direct};
     for (size_t path = 0; path < times.size(); ++path) {
       CalibrationCell cell = kCell;
       cell.path = static_cast<CopyPath>(path);
-      table.Set(cell, {.time = absl::Microseconds(1) * times[path], .measured = true});
+      table.Set(cell, absl::Microseconds(1) * times[path]);
     }
     return table.Choose(kCellJob, LaneOwner::kWorker);
   };
@@ -164,67 +192,74 @@ TEST(CalibrationTest, AKernelThatIsHardlyFasterIsNotWorthItsProcessors) {
   EXPECT_EQ(choose(100, 95, 94), CopyPath::kDirect);
 }
 
-TEST(CalibrationTextTest, WhatIsWrittenIsRead) {
-  CalibrationTable table(LinkModel::Pcie4());
-  ASSERT_EQ(table.Calibrate(kCell, Samples(absl::Nanoseconds(4711))), absl::OkStatus());
-  const std::string text = FormatCalibration({.device = kDevice, .table = table});
-  EXPECT_THAT(text, StartsWith("kvtier-calibration 1\ngpu GPU-5d8c driver 580.159.04\n"
-                               "h2d 1024 1 batch 2341 predicted\n"));
-  EXPECT_THAT(text, HasSubstr("\nd2h 8192 256 staged 4711 measured\n"));
-  const auto read = ParseCalibration(text, kDevice);
+class CalibrationTextTest : public ::testing::Test {
+ protected:
+  CalibrationTextTest() {
+    CalibrationTable table(kLink);
+    CalibrationCell first;
+    EXPECT_EQ(table.Calibrate(first, Samples(absl::Nanoseconds(2442))), absl::OkStatus());
+    EXPECT_EQ(table.Calibrate(kCell, Samples(absl::Nanoseconds(4711))), absl::OkStatus());
+    text_ = FormatCalibration({.device = kDevice, .table = table});
+  }
+  static absl::StatusOr<CalibrationTable> Parse(const std::string& text,
+                                                const CalibratedDevice& device = kDevice) {
+    return ParseCalibration(text, device, kLink);
+  }
+
+  static const LinkModel kLink;
+  std::string text_;
+};
+const LinkModel CalibrationTextTest::kLink = LinkModel::Pcie4();
+
+TEST_F(CalibrationTextTest, WhatIsWrittenIsRead) {
+  EXPECT_EQ(text_,
+            "kvtier-calibration 2\ngpu GPU-5d8c driver 580.159.04\nh2d 1024 1 batch 2442\n"
+            "d2h 8192 256 staged 4711\ncells 2\n");
+  const auto read = Parse(text_);
   ASSERT_EQ(read.status(), absl::OkStatus());
-  EXPECT_EQ(FormatCalibration({.device = kDevice, .table = *read}), text);
-  EXPECT_EQ(read->at(kCell), table.at(kCell));
+  EXPECT_EQ(FormatCalibration({.device = kDevice, .table = *read}), text_);
+  EXPECT_EQ(read->measured(kCell), absl::Nanoseconds(4711));
 }
 
-TEST(CalibrationTextTest, AnotherDeviceOrDriverIsToBeMeasuredAnew) {
-  const std::string text =
-      FormatCalibration({.device = kDevice, .table = CalibrationTable(LinkModel::Pcie5())});
+TEST_F(CalibrationTextTest, AnotherDeviceOrDriverIsToBeMeasuredAnew) {
   for (const CalibratedDevice& other :
        {CalibratedDevice{"GPU-77", kDevice.driver}, CalibratedDevice{kDevice.gpu, "590.1"}}) {
-    const absl::Status status = ParseCalibration(text, other).status();
+    const absl::Status status = Parse(text_, other).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr(absl::StrCat("not of gpu ", other.gpu, " driver ", other.driver)));
   }
 }
 
-TEST(CalibrationTextTest, WhatIsWrongIsNamedWithItsLine) {
-  const std::string text =
-      FormatCalibration({.device = kDevice, .table = CalibrationTable(LinkModel::Pcie5())});
-  const auto expect = [&text](absl::string_view from, absl::string_view to,
-                              const std::string& message) {
-    const std::string wrong = absl::StrReplaceAll(text, {{from, to}});
-    ASSERT_NE(wrong, text);
-    const absl::Status status = ParseCalibration(wrong, kDevice).status();
+TEST_F(CalibrationTextTest, WhatIsWrongIsNamedWithItsLine) {
+  const auto expect = [this](absl::string_view from, absl::string_view to,
+                             const std::string& message) {
+    const std::string wrong = absl::StrReplaceAll(text_, {{from, to}});
+    ASSERT_NE(wrong, text_);
+    const absl::Status status = Parse(wrong).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
   };
-  const std::string cell = "h2d 1024 1 batch 2442 predicted";
-  expect("kvtier-calibration 1", "kvtier-calibration 2", "line 1: not 'kvtier-calibration 1'");
+  const std::string cell = "h2d 1024 1 batch 2442";
+  expect("kvtier-calibration 2", "kvtier-calibration 1", "line 1: not 'kvtier-calibration 2'");
   expect("gpu GPU-5d8c", "gpu", "line 2: not a gpu and a driver: 'gpu driver 580.159.04'");
-  expect(cell, "x2d 1024 1 batch 2442 predicted", "line 3: no direction: 'x2d'");
-  expect(cell, "h2d 1025 1 batch 2442 predicted", "line 3: no size of the table: '1025'");
-  expect(cell, "h2d 1024 2 batch 2442 predicted", "line 3: no count of the table: '2'");
-  expect(cell, "h2d 1024 1 loop 2442 predicted", "line 3: no path: 'loop'");
-  expect(cell, "h2d 1024 1 batch 2442 guessed",
-         "line 3: neither measured nor predicted: 'guessed'");
-  expect(cell, "h2d 1024 1 batch fast predicted", "line 3: no time of up to an hour: 'fast'");
-  expect(cell, "h2d 1024 1 batch -1 predicted", "line 3: no time of up to an hour: '-1'");
-  expect(cell, "h2d 1024 1 batch 0 measured", "line 3: no time of up to an hour: '0'");
-  expect(cell, "h2d 1024 1 batch 3600000000001 predicted", "'3600000000001'");
-  expect(cell, "h2d 1024 1 batch 2442", "line 3: not the six words of a cell");
-  expect(cell, cell + "\n" + cell, "line 4: there twice: 'h2d 1024 1 batch 2442 predicted'");
-  expect(cell + "\n", "", "line 632: a cell is missing: 'h2d 1024 1 batch'");
+  expect(cell, "x2d 1024 1 batch 2442", "line 3: no direction: 'x2d'");
+  expect(cell, "h2d 1025 1 batch 2442", "line 3: no size of the table: '1025'");
+  expect(cell, "h2d 1024 2 batch 2442", "line 3: no count of the table: '2'");
+  expect(cell, "h2d 1024 1 loop 2442", "line 3: no path: 'loop'");
+  expect(cell, "h2d 1024 1 batch fast", "line 3: no time of up to an hour: 'fast'");
+  expect(cell, "h2d 1024 1 batch 0", "line 3: no time of up to an hour: '0'");
+  expect(cell, "h2d 1024 1 batch 3600000000001", "'3600000000001'");
+  expect(cell, "h2d 1024 1 2442", "line 3: not the five words of a cell");
+  expect(cell, cell + "\n" + cell, "line 4: there twice: 'h2d 1024 1 batch 2442'");
+  expect(cell + "\n", "", "line 4: not 'cells 1': 'cells 2'");
 }
 
-TEST(CalibrationTextTest, EveryShorterTextIsRefused) {
-  const std::string text =
-      FormatCalibration({.device = kDevice, .table = CalibrationTable(LinkModel::Pcie5())});
-  for (size_t bytes = 0; bytes + 1 < text.size(); bytes += bytes < 200 ? 1 : 97) {
-    EXPECT_FALSE(ParseCalibration(text.substr(0, bytes), kDevice).ok()) << bytes;
+TEST_F(CalibrationTextTest, EveryShorterTextIsRefused) {
+  for (size_t bytes = 0; bytes + 1 < text_.size(); ++bytes) {
+    EXPECT_FALSE(Parse(text_.substr(0, bytes)).ok()) << bytes;
   }
-  EXPECT_TRUE(ParseCalibration(text.substr(0, text.size() - 1), kDevice).ok());
+  EXPECT_TRUE(Parse(text_.substr(0, text_.size() - 1)).ok());
 }
 
 }  // namespace

@@ -22,14 +22,14 @@ constexpr std::array<CopyDirection, 2> kDirections = {CopyDirection::kHostToDevi
 struct Profile {
   const char* name;
   LinkModel link;
-  bool pcie = true;
+  double layer_wise = kAllowed;  // Times whole.
 };
 
 std::vector<Profile> Profiles() {
   return {{"Pcie5", LinkModel::Pcie5()},
           {"Pcie4", LinkModel::Pcie4()},
-          {"Coherent", LinkModel::Coherent(), false},
-          {"CoherentGb300", LinkModel::CoherentGb300(), false}};
+          {"Coherent", LinkModel::Coherent(), 1.25},
+          {"CoherentGb300", LinkModel::CoherentGb300(), 1.25}};
 }
 
 std::byte* Host(uint64_t offset) {
@@ -101,8 +101,8 @@ TEST(PlanSweepTest, NorBetweenThePointsOfTheTable) {
              {1, 2, 3, 5, 8, 10, 20, 32, 40, 50, 100, 128, 200, 400, 512, 700, 2000, 3000, 6000}) {
           const double ratio =
               BesideTheBest(profile, table, direction, Fragments(kib << 10, count));
-          EXPECT_LE(ratio, 1.08) << profile.name << ", " << count << " of " << kib << " KiB, "
-                                 << (direction == CopyDirection::kHostToDevice ? "in" : "out");
+          EXPECT_LE(ratio, kAllowed) << profile.name << ", " << count << " of " << kib << " KiB, "
+                                     << (direction == CopyDirection::kHostToDevice ? "in" : "out");
           worst = std::max(worst, ratio);
         }
       }
@@ -136,33 +136,25 @@ struct Onboard {
   CopyPlan plan;
 };
 
-TEST(PlanSweepTest, LayerByLayerOverPcieIsHardlySlowerThanWhole) {
+// A layer's segments are short for a copy engine alone: then more layers are waited for
+// together. A coherent link moves even a quarter of them in less time than that saves.
+TEST(PlanSweepTest, LayerByLayerIsHardlySlowerThanWhole) {
   for (const Profile& profile : Profiles()) {
     const CalibrationTable table(profile.link);
-    Onboard onboard;
-    const absl::Duration whole = onboard.Predict(profile.link, table, PlanOrder::kWhole);
-    const absl::Duration layers = onboard.Predict(profile.link, table, PlanOrder::kLayerWise);
-    const absl::Duration begun = onboard.PredictFirstLayer(profile.link);
-    std::printf("%-14s whole %s, layer by layer %s, the first after %s\n", profile.name,
-                absl::FormatDuration(whole).c_str(), absl::FormatDuration(layers).c_str(),
-                absl::FormatDuration(begun).c_str());
-    // A coherent link moves a batch in less time than a launch takes.
-    EXPECT_LE(layers, (profile.pcie ? kAllowed : 1.75) * whole) << profile.name;
+    for (const LaneOwner lane : {LaneOwner::kWorker, LaneOwner::kAgent}) {
+      Onboard onboard;
+      const absl::Duration whole = onboard.Predict(profile.link, table, PlanOrder::kWhole, lane);
+      const absl::Duration layers =
+          onboard.Predict(profile.link, table, PlanOrder::kLayerWise, lane);
+      const absl::Duration begun = onboard.PredictFirstLayer(profile.link);
+      std::printf("%-14s %-6s whole %s, layer by layer %s, the first after %s\n", profile.name,
+                  lane == LaneOwner::kAgent ? "agent" : "worker",
+                  absl::FormatDuration(whole).c_str(), absl::FormatDuration(layers).c_str(),
+                  absl::FormatDuration(begun).c_str());
+      EXPECT_LE(layers, profile.layer_wise * whole) << profile.name;
+      EXPECT_LE(begun, whole / 3) << profile.name;
+    }
   }
-}
-
-// Segments of a layer are short for a copy engine alone.
-TEST(PlanSweepTest, LayerByLayerOnAnAgentsLaneTakesLonger) {
-  const LinkModel link = LinkModel::Pcie5();
-  const CalibrationTable table(link);
-  Onboard onboard;
-  const auto predict = [&](PlanOrder order) {
-    return onboard.Predict(link, table, order, LaneOwner::kAgent);
-  };
-  const double times =
-      absl::FDivDuration(predict(PlanOrder::kLayerWise), predict(PlanOrder::kWhole));
-  EXPECT_GT(times, 1.3);
-  EXPECT_LT(times, 1.5);
 }
 
 // Computed by others from 55 GB/s: 19.5 ms for all, 0.65 ms for the first layer.

@@ -1,6 +1,7 @@
 #include "tier_gpu/plan/calibration.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -9,8 +10,8 @@
 namespace kvtier {
 namespace {
 
-constexpr std::array<CopyPath, kCopyPaths> kPaths = {CopyPath::kBatch, CopyPath::kStaged,
-                                                     CopyPath::kDirect};
+// A lane is steady behind so many batches of one shape.
+constexpr size_t kSteadyBatches = 8;
 
 bool InTable(const CalibrationCell& cell) {
   return static_cast<size_t>(cell.direction) < kCopyDirections &&
@@ -18,22 +19,23 @@ bool InTable(const CalibrationCell& cell) {
          cell.count < kCalibrationCounts.size();
 }
 
+CopyJob JobOf(const CalibrationCell& cell) {
+  return {.direction = cell.direction,
+          .segment_bytes = kCalibrationSizes[cell.size],
+          .segments = kCalibrationCounts[cell.count]};
+}
+
 // Where a value lies between two points: at `low`, and `share` of the way to the next.
-// Below the first point it is the first; past the last the share is of the last, more
-// than 1, of a line through the origin.
+// Below the first point it is the first, past the last it is the last.
 struct Place {
   size_t low = 0;
   double share = 0;
-  double beyond = 1;
 };
 
 template <typename Points>
 Place PlaceOf(const Points& points, uint64_t value) {
   if (value <= points.front()) return {};
-  if (value >= points.back()) {
-    const double beyond = static_cast<double>(value) / static_cast<double>(points.back());
-    return {.low = points.size() - 1, .beyond = beyond};
-  }
+  if (value >= points.back()) return {.low = points.size() - 1};
   const auto above = std::ranges::upper_bound(points, value);
   const auto low = static_cast<size_t>(above - points.begin()) - 1;
   return {.low = low,
@@ -47,31 +49,30 @@ absl::Duration PredictJob(const LinkModel& link, const CopyJob& job, CopyPath pa
   KVT_CHECK(job.segment_bytes > 0 && job.segments > 0);
   const size_t fit = std::max<size_t>(kMaxCopyBytes / job.segment_bytes, 1);
   const size_t most = std::min(fit, kMaxCopySegments);
-  std::vector<CopyShape> shapes;
-  for (size_t left = job.segments; left > 0; left -= std::min(left, most)) {
-    const size_t segments = std::min(left, most);
-    shapes.push_back({.direction = job.direction,
-                      .path = path,
-                      .segments = segments,
-                      .bytes = segments * job.segment_bytes});
+  const size_t whole = job.segments / most;
+  const auto predict = [&](size_t batches, size_t rest) {
+    std::vector<CopyShape> shapes;
+    shapes.reserve(batches + 1);
+    const auto add = [&](size_t segments) {
+      shapes.push_back({.direction = job.direction,
+                        .path = path,
+                        .segments = segments,
+                        .bytes = segments * job.segment_bytes});
+    };
+    for (size_t i = 0; i < batches; ++i) add(most);
+    if (rest > 0) add(rest);
+    return link.PredictLane(shapes);
+  };
+  // A lane with two batches in flight soon repeats itself, every two batches.
+  size_t first = whole;
+  if (whole > kSteadyBatches) first = kSteadyBatches + (whole - kSteadyBatches) % 2;
+  absl::Duration time = predict(first, job.segments % most);
+  if (first < whole) {
+    const absl::Duration two = predict(first, 0) - predict(first - 2, 0);
+    const size_t pairs = (whole - first) / 2;
+    time += static_cast<double>(pairs) * two;
   }
-  return link.PredictLane(shapes);
-}
-
-CalibrationTable::CalibrationTable(const LinkModel& link) {
-  for (const auto direction : {CopyDirection::kHostToDevice, CopyDirection::kDeviceToHost}) {
-    for (const CopyPath path : kPaths) {
-      for (size_t size = 0; size < kCalibrationSizes.size(); ++size) {
-        for (size_t count = 0; count < kCalibrationCounts.size(); ++count) {
-          const CopyJob job = {.direction = direction,
-                               .segment_bytes = kCalibrationSizes[size],
-                               .segments = kCalibrationCounts[count]};
-          Set({.direction = direction, .path = path, .size = size, .count = count},
-              {.time = PredictJob(link, job, path)});
-        }
-      }
-    }
-  }
+  return time;
 }
 
 absl::Status CalibrationTable::Calibrate(const CalibrationCell& cell,
@@ -91,28 +92,32 @@ absl::Status CalibrationTable::Calibrate(const CalibrationCell& cell,
           absl::StrCat("calibration: a sample of ", absl::FormatDuration(sample)));
     }
   }
+  const absl::Duration predicted = PredictJob(link_, JobOf(cell), cell.path);
+  if (predicted <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("calibration: the link model says that copies take no time");
+  }
   std::vector<absl::Duration> sorted(samples.begin(), samples.end());
   const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
   std::ranges::nth_element(sorted, middle);
-  const CalibratedTime& known = at(cell);
-  const bool near = *middle <= kCalibrationHysteresis * known.time &&
-                    known.time <= kCalibrationHysteresis * *middle;
-  if (!known.measured || !near) Set(cell, {.time = *middle, .measured = true});
+  const absl::Duration known = measured(cell);
+  const bool near =
+      *middle <= kCalibrationHysteresis * known && known <= kCalibrationHysteresis * *middle;
+  if (known == absl::ZeroDuration() || !near) Set(cell, *middle);
   return absl::OkStatus();
 }
 
 absl::Duration CalibrationTable::Time(const CopyJob& job, CopyPath path) const {
   const Place size = PlaceOf(kCalibrationSizes, job.segment_bytes);
   const Place count = PlaceOf(kCalibrationCounts, job.segments);
-  const Sizes& sizes = times_[static_cast<size_t>(job.direction)][static_cast<size_t>(path)];
+  const Sizes& sizes = cells_[static_cast<size_t>(job.direction)][static_cast<size_t>(path)];
   const auto of_size = [&count, &sizes](size_t i) {
-    const absl::Duration low = sizes[i][count.low].time;
-    if (count.share == 0) return count.beyond * low;
-    return low + count.share * (sizes[i][count.low + 1].time - low);
+    const double low = sizes[i][count.low].times_predicted;
+    if (count.share == 0) return low;
+    return std::lerp(low, sizes[i][count.low + 1].times_predicted, count.share);
   };
-  const absl::Duration low = of_size(size.low);
-  if (size.share == 0) return size.beyond * low;
-  return low + size.share * (of_size(size.low + 1) - low);
+  double times = of_size(size.low);
+  if (size.share > 0) times = std::lerp(times, of_size(size.low + 1), size.share);
+  return times * PredictJob(link_, job, path);
 }
 
 CopyPath CalibrationTable::Choose(const CopyJob& job, LaneOwner owner) const {
@@ -128,16 +133,18 @@ CopyPath CalibrationTable::Choose(const CopyJob& job, LaneOwner owner) const {
   return chosen;
 }
 
-const CalibratedTime& CalibrationTable::at(const CalibrationCell& cell) const {
+const CalibrationTable::Measured& CalibrationTable::at(const CalibrationCell& cell) const {
   KVT_CHECK(InTable(cell));
-  return times_[static_cast<size_t>(cell.direction)][static_cast<size_t>(cell.path)][cell.size]
+  return cells_[static_cast<size_t>(cell.direction)][static_cast<size_t>(cell.path)][cell.size]
                [cell.count];
 }
 
-void CalibrationTable::Set(const CalibrationCell& cell, const CalibratedTime& time) {
-  KVT_CHECK(InTable(cell) && (!time.measured || time.time > absl::ZeroDuration()));
-  times_[static_cast<size_t>(cell.direction)][static_cast<size_t>(cell.path)][cell.size]
-        [cell.count] = time;
+void CalibrationTable::Set(const CalibrationCell& cell, absl::Duration time) {
+  KVT_CHECK(InTable(cell) && time > absl::ZeroDuration());
+  const absl::Duration predicted = PredictJob(link_, JobOf(cell), cell.path);
+  KVT_CHECK(predicted > absl::ZeroDuration());
+  cells_[static_cast<size_t>(cell.direction)][static_cast<size_t>(cell.path)][cell.size]
+        [cell.count] = {.time = time, .times_predicted = absl::FDivDuration(time, predicted)};
 }
 
 }  // namespace kvtier

@@ -1,8 +1,10 @@
 // CalibrationTable says how long each path takes to move a job of so many segments of
-// one size, and so which path to take. It begins as a LinkModel's prediction; what is
-// measured on the device replaces it cell by cell.
+// one size, and so which path to take. It begins as a LinkModel's prediction. What is
+// measured on the device says, cell by cell, how many times as long it really takes: so
+// what is between two cells keeps the model's form, which has cliffs and steps, and the
+// device's speed.
 //
-// A value, some 15 KB. Pure: samples come in, nothing is measured here. Not for two
+// A value, some 10 KB. Pure: samples come in, nothing is measured here. Not for two
 // threads at once where one calibrates.
 #ifndef KVTIER_TIER_GPU_PLAN_CALIBRATION_H_
 #define KVTIER_TIER_GPU_PLAN_CALIBRATION_H_
@@ -19,8 +21,8 @@
 
 namespace kvtier {
 
-// What is measured. Between two of them time is a straight line in both, which it is on
-// every link known; 27 and 28 KiB are the two sides of a cliff that H100s have.
+// What is measured. Between two of them what is measured beside what was predicted is a
+// straight line in both; 27 and 28 KiB are the two sides of a cliff that H100s have.
 inline constexpr std::array<uint64_t, 15> kCalibrationSizes = {
     1 << 10,  2 << 10,   4 << 10,   8 << 10,   16 << 10,   27 << 10,   28 << 10,  32 << 10,
     64 << 10, 128 << 10, 256 << 10, 512 << 10, 1024 << 10, 2048 << 10, 4096 << 10};
@@ -41,12 +43,6 @@ struct CalibrationCell {
   size_t count = 0;  // Of kCalibrationCounts.
 };
 
-struct CalibratedTime {
-  absl::Duration time{};
-  bool measured = false;  // Otherwise predicted.
-  bool operator==(const CalibratedTime&) const = default;
-};
-
 // Segments of one size that go in one direction.
 struct CopyJob {
   CopyDirection direction = CopyDirection::kHostToDevice;
@@ -57,36 +53,43 @@ struct CopyJob {
 // Whose lane it is: a kernel of the agent would take turns with the worker's.
 enum class LaneOwner : uint8_t { kAgent, kWorker };
 
-// How such a job is cut into batches, all of the same path: as the planner does it.
+// The same, cut into batches of one path as the planner does it. Takes no longer for a
+// long job than for a short one.
 absl::Duration PredictJob(const LinkModel& link, const CopyJob& job, CopyPath path);
 
 class CalibrationTable {
  public:
-  // All cells predicted; without a link, to take no time.
-  CalibrationTable() = default;
-  explicit CalibrationTable(const LinkModel& link);
+  // Nothing is measured.
+  explicit CalibrationTable(const LinkModel& link) : link_(link) {}
 
   // `samples` are times of the cell's whole job. Their median becomes the cell's time if
   // that was a prediction, or is left by more than the hysteresis. Errors:
   // kInvalidArgument, the cell is not in the table, too few samples, or one that is not
-  // a time; the table is as before.
+  // a time, or the link predicts that the job takes none; the table is as before.
   absl::Status Calibrate(const CalibrationCell& cell, std::span<const absl::Duration> samples);
 
   absl::Duration Time(const CopyJob& job, CopyPath path) const;
   // The fastest path that `owner` may take. An agent has kBatch only.
   CopyPath Choose(const CopyJob& job, LaneOwner owner) const;
 
-  // REQUIRES of both: the cell is in the table. `time` is more than 0 when measured.
-  const CalibratedTime& at(const CalibrationCell& cell) const;
-  void Set(const CalibrationCell& cell, const CalibratedTime& time);
-
-  bool operator==(const CalibrationTable&) const = default;
+  // Of a cell's job; zero, nothing was measured. REQUIRES of both: the cell is in the table;
+  // of Set() also: `time` is positive, and so is what the link predicts.
+  absl::Duration measured(const CalibrationCell& cell) const { return at(cell).time; }
+  void Set(const CalibrationCell& cell, absl::Duration time);
+  const LinkModel& link() const { return link_; }
 
  private:
-  using Counts = std::array<CalibratedTime, kCalibrationCounts.size()>;
+  struct Measured {
+    absl::Duration time{};
+    double times_predicted = 1;
+  };
+  using Counts = std::array<Measured, kCalibrationCounts.size()>;
   using Sizes = std::array<Counts, kCalibrationSizes.size()>;
 
-  std::array<std::array<Sizes, kCopyPaths>, kCopyDirections> times_;
+  const Measured& at(const CalibrationCell& cell) const;
+
+  LinkModel link_;
+  std::array<std::array<Sizes, kCopyPaths>, kCopyDirections> cells_;
 };
 
 }  // namespace kvtier

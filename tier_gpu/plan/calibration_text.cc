@@ -17,14 +17,14 @@
 namespace kvtier {
 namespace {
 
-constexpr absl::string_view kFirstLine = "kvtier-calibration 1";
+constexpr absl::string_view kFirstLine = "kvtier-calibration 2";
+constexpr absl::string_view kLastWord = "cells ";
 constexpr size_t kMaxWordBytes = 128;
 constexpr size_t kMaxQuotedBytes = 80;  // Of a wrong line, in an error.
 constexpr int64_t kMaxNanoseconds = int64_t{3600} * 1'000'000'000;
 
 constexpr std::array<absl::string_view, kCopyDirections> kDirectionNames = {"h2d", "d2h"};
 constexpr std::array<absl::string_view, kCopyPaths> kPathNames = {"batch", "staged", "direct"};
-constexpr std::array<absl::string_view, 2> kSourceNames = {"predicted", "measured"};
 
 bool IsWord(absl::string_view text) {
   return !text.empty() && text.size() <= kMaxWordBytes &&
@@ -76,12 +76,12 @@ std::optional<size_t> PointOf(const Points& points, absl::string_view text) {
 
 struct ParsedCell {
   CalibrationCell cell;
-  CalibratedTime time;
+  absl::Duration time;
 };
 
 absl::StatusOr<ParsedCell> ParseCell(size_t line, absl::string_view text) {
   const std::vector<absl::string_view> words = absl::StrSplit(text, ' ');
-  if (words.size() != 6) return Wrong(line, "not the six words of a cell", text);
+  if (words.size() != 5) return Wrong(line, "not the five words of a cell", text);
   const std::optional<size_t> direction = IndexOf(kDirectionNames, words[0]);
   if (!direction) return Wrong(line, "no direction", words[0]);
   const std::optional<size_t> size = PointOf(kCalibrationSizes, words[1]);
@@ -90,19 +90,16 @@ absl::StatusOr<ParsedCell> ParseCell(size_t line, absl::string_view text) {
   if (!count) return Wrong(line, "no count of the table", words[2]);
   const std::optional<size_t> path = IndexOf(kPathNames, words[3]);
   if (!path) return Wrong(line, "no path", words[3]);
-  const std::optional<size_t> source = IndexOf(kSourceNames, words[5]);
-  if (!source) return Wrong(line, "neither measured nor predicted", words[5]);
   int64_t nanoseconds = 0;
   const bool is_number = absl::SimpleAtoi(words[4], &nanoseconds);
-  const bool measured = *source == 1;
-  if (!is_number || nanoseconds < (measured ? 1 : 0) || nanoseconds > kMaxNanoseconds) {
+  if (!is_number || nanoseconds < 1 || nanoseconds > kMaxNanoseconds) {
     return Wrong(line, "no time of up to an hour", words[4]);
   }
   return ParsedCell{.cell = {.direction = static_cast<CopyDirection>(*direction),
                              .path = static_cast<CopyPath>(*path),
                              .size = *size,
                              .count = *count},
-                    .time = {.time = absl::Nanoseconds(nanoseconds), .measured = measured}};
+                    .time = absl::Nanoseconds(nanoseconds)};
 }
 
 }  // namespace
@@ -112,18 +109,22 @@ std::string FormatCalibration(const Calibration& calibration) {
   KVT_CHECK(IsWord(device.gpu) && IsWord(device.driver));
   std::string text =
       absl::StrCat(kFirstLine, "\ngpu ", device.gpu, " driver ", device.driver, "\n");
+  size_t cells = 0;
   for (const CalibrationCell& cell : AllCells()) {
-    const CalibratedTime& time = calibration.table.at(cell);
+    const absl::Duration time = calibration.table.measured(cell);
+    if (time == absl::ZeroDuration()) continue;
+    ++cells;
     // A measured time is never none.
-    const int64_t rounded = absl::ToInt64Nanoseconds(time.time + absl::Nanoseconds(1) / 2);
-    absl::StrAppend(&text, NameOf(cell), " ", std::max<int64_t>(rounded, time.measured ? 1 : 0),
-                    " ", kSourceNames[time.measured ? 1 : 0], "\n");
+    const int64_t rounded = absl::ToInt64Nanoseconds(time + absl::Nanoseconds(1) / 2);
+    absl::StrAppend(&text, NameOf(cell), " ", std::max<int64_t>(rounded, 1), "\n");
   }
+  absl::StrAppend(&text, kLastWord, cells, "\n");
   return text;
 }
 
 absl::StatusOr<CalibrationTable> ParseCalibration(absl::string_view text,
-                                                  const CalibratedDevice& device) {
+                                                  const CalibratedDevice& device,
+                                                  const LinkModel& link) {
   std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
   if (lines.back().empty()) lines.pop_back();
   if (lines.empty() || lines[0] != kFirstLine) {
@@ -140,17 +141,16 @@ absl::StatusOr<CalibrationTable> ParseCalibration(absl::string_view text,
                                                       words[3], ", not of gpu ", device.gpu,
                                                       " driver ", device.driver));
   }
-  CalibrationTable table;
+  CalibrationTable table(link);
   absl::flat_hash_set<std::string> found;
-  for (size_t i = 2; i < lines.size(); ++i) {
+  for (size_t i = 2; i + 1 < lines.size(); ++i) {
     KVT_ASSIGN_OR_RETURN(const ParsedCell parsed, ParseCell(i + 1, lines[i]));
     if (!found.insert(NameOf(parsed.cell)).second) return Wrong(i + 1, "there twice", lines[i]);
     table.Set(parsed.cell, parsed.time);
   }
-  for (const CalibrationCell& cell : AllCells()) {
-    if (!found.contains(NameOf(cell))) {
-      return Wrong(lines.size() + 1, "a cell is missing", NameOf(cell));
-    }
+  const std::string last = absl::StrCat(kLastWord, found.size());
+  if (lines.size() < 3 || lines.back() != last) {
+    return Wrong(lines.size(), absl::StrCat("not '", last, "'"), lines.back());
   }
   return table;
 }

@@ -1,13 +1,15 @@
 // The text form of a calibration, written once per device and driver and read by the
-// next process: a line for the form's version, one for whose it is, one for each cell.
+// next process: a line for the form's version, one for whose it is, one for each cell
+// that was measured, and one that says how many they are.
 //
-//   kvtier-calibration 1
+//   kvtier-calibration 2
 //   gpu GPU-5d8c... driver 580.159.04
-//   h2d 1024 1 batch 2441 predicted
+//   h2d 1024 1 batch 2441
 //   ...
+//   cells 630
 //
-// A cell is its direction, bytes of a segment, segments, path, nanoseconds of the job,
-// and whether they were measured. Pure: whoever calls has the file.
+// A cell is its direction, bytes of a segment, segments, path, and nanoseconds of the
+// job. Pure: whoever calls has the file.
 #ifndef KVTIER_TIER_GPU_PLAN_CALIBRATION_TEXT_H_
 #define KVTIER_TIER_GPU_PLAN_CALIBRATION_TEXT_H_
 
@@ -36,11 +38,13 @@ struct Calibration {
 // REQUIRES: the device's words are as said above.
 std::string FormatCalibration(const Calibration& calibration);
 
-// Errors: kInvalidArgument, naming the line and what stands there: not this form, a word
-// or number that is none, a cell that is missing, unknown or there twice;
+// `link` predicts what was not measured; its times are not zero. Errors:
+// kInvalidArgument, naming the line and what stands there: not this form, a word or number
+// that is none, a cell that is unknown or there twice, more or fewer cells than it says;
 // kFailedPrecondition, it is of another device or driver (calibrate anew).
 absl::StatusOr<CalibrationTable> ParseCalibration(absl::string_view text,
-                                                  const CalibratedDevice& device);
+                                                  const CalibratedDevice& device,
+                                                  const LinkModel& link);
 
 }  // namespace kvtier
 

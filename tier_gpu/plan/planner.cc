@@ -92,16 +92,18 @@ void Append(const PinnedChunks& chunks, CopySegment segment, size_t first,
   }
 }
 
-// The layers that are waited for together.
-std::vector<LayerRange> LayerGroups(const KvGeometry& geometry, const CopyRequest& request) {
-  if (request.order == PlanOrder::kWhole) return {{.first = 0, .count = geometry.layers}};
+// So many layers have kMinLayerGroupBytes.
+uint32_t LeastGroup(const KvGeometry& geometry, const CopyRequest& request) {
   const uint64_t layer_bytes = geometry.layer_bytes() * request.blocks.size();
   const uint64_t least = (kMinLayerGroupBytes + layer_bytes - 1) / layer_bytes;
-  const auto count = static_cast<uint32_t>(std::min<uint64_t>(least, geometry.layers));
+  return static_cast<uint32_t>(std::min<uint64_t>(least, geometry.layers));
+}
+
+// The layers that are waited for together: `count`, and what is left over with the last.
+std::vector<LayerRange> LayerGroups(uint32_t layers, uint32_t count) {
   std::vector<LayerRange> groups;
-  for (uint32_t first = 0; first < geometry.layers; first += groups.back().count) {
-    const uint32_t left = geometry.layers - first;
-    // What is left over is the last group's.
+  for (uint32_t first = 0; first < layers; first += groups.back().count) {
+    const uint32_t left = layers - first;
     groups.push_back({.first = first, .count = left < 2 * count ? left : count});
   }
   return groups;
@@ -136,16 +138,23 @@ void ChoosePaths(const CopyRequest& request, const CalibrationTable& table, Copy
   }
 }
 
-}  // namespace
+// What the job takes whole, as if no two blocks were neighbours.
+absl::Duration PredictWhole(const KvGeometry& geometry, const CopyRequest& request,
+                            const CalibrationTable& table) {
+  const size_t runs = geometry.Runs(0, {.first = 0, .count = geometry.layers}).size();
+  const CopyJob job = {.direction = request.direction,
+                       .segment_bytes = std::max<uint64_t>(geometry.block_bytes() / runs, 1),
+                       .segments = request.blocks.size() * runs};
+  return PredictJob(table.link(), job, table.Choose(job, request.lane));
+}
 
-absl::StatusOr<CopyPlan> PlanCopies(const KvGeometry& geometry, const CopyRequest& request,
-                                    const CalibrationTable& table) {
+// The plan whose groups have `group` layers. REQUIRES: the request was checked.
+absl::StatusOr<CopyPlan> PlanGroups(const KvGeometry& geometry, const CopyRequest& request,
+                                    const CalibrationTable& table, uint32_t group_layers) {
   CopyPlan plan;
-  if (request.blocks.empty()) return plan;
-  KVT_RETURN_IF_ERROR(CheckBlocks(geometry, request));
-  KVT_RETURN_IF_ERROR(CheckDestinations(geometry, request));
-  const std::vector<LayerRange> groups = LayerGroups(geometry, request);
+  const std::vector<LayerRange> groups = LayerGroups(geometry.layers, group_layers);
   std::vector<std::vector<BlockRun>> runs;  // Of slot 0, by group.
+  runs.reserve(groups.size());
   size_t runs_of_block = 0;
   for (const LayerRange& group : groups) {
     runs.push_back(geometry.Runs(0, group));
@@ -180,6 +189,24 @@ absl::StatusOr<CopyPlan> PlanCopies(const KvGeometry& geometry, const CopyReques
   }
   ChoosePaths(request, table, &plan);
   return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<CopyPlan> PlanCopies(const KvGeometry& geometry, const CopyRequest& request,
+                                    const CalibrationTable& table) {
+  if (request.blocks.empty()) return CopyPlan{};
+  KVT_RETURN_IF_ERROR(CheckBlocks(geometry, request));
+  KVT_RETURN_IF_ERROR(CheckDestinations(geometry, request));
+  const auto plan_whole = [&] { return PlanGroups(geometry, request, table, geometry.layers); };
+  if (request.order == PlanOrder::kWhole) return plan_whole();
+  const absl::Duration longest = kMaxLayerWiseTime * PredictWhole(geometry, request, table);
+  for (uint32_t group = LeastGroup(geometry, request);; group *= 2) {
+    if (group >= geometry.layers) return plan_whole();
+    KVT_ASSIGN_OR_RETURN(CopyPlan plan, PlanGroups(geometry, request, table, group));
+    const bool last = 2 * group > geometry.layers / kMinLayerGroups;
+    if (last || PredictPlan(table.link(), request.direction, plan) <= longest) return plan;
+  }
 }
 
 absl::Duration PredictPlan(const LinkModel& link, CopyDirection direction, const CopyPlan& plan) {

@@ -28,6 +28,10 @@ inline constexpr size_t kMaxPlanRuns = size_t{1} << 20;
 // Layers that are waited for together have as many bytes: with fewer, the calls would
 // be what takes the time.
 inline constexpr uint64_t kMinLayerGroupBytes = uint64_t{2} << 20;
+// They are more where a job layer by layer would take, as the link model has it, more
+// than so many times as long as whole. That ends with so many groups.
+inline constexpr double kMaxLayerWiseTime = 1.05;
+inline constexpr uint32_t kMinLayerGroups = 4;
 
 // One block between a slot and host memory of the geometry's block_bytes().
 struct PlannedBlock {
