@@ -8,22 +8,11 @@
 #include <string.h>
 
 #include "kvtier.h"
+#include "tests/testing/c_program.h"
 
 #define KEYS 4
 #define BLOCK_BYTES 5000
 #define RAW_BYTES 1024 /* Of a block in test_codec(): K and V, 16 tokens, 16 values. */
-
-static int step = 0;
-
-#define EXPECT(condition)                                                                    \
-  do {                                                                                       \
-    ++step;                                                                                  \
-    if (!(condition)) {                                                                      \
-      fprintf(stderr, "step %d, line %d: %s (last error: %s)\n", step, __LINE__, #condition, \
-              kvtier_last_error());                                                          \
-      return step;                                                                           \
-    }                                                                                        \
-  } while (0)
 
 static char key_bytes[KEYS][16];
 static kvtier_bytes keys[KEYS];
@@ -34,20 +23,6 @@ static void make_keys(char first) {
     keys[i].data = key_bytes[i];
     keys[i].size = sizeof(key_bytes[i]);
   }
-}
-
-static kvtier_space_spec make_spec(void) {
-  kvtier_space_spec spec;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
-  spec.model = "c-test";
-  spec.weights_digest = "0";
-  spec.dtype = "float32";
-  spec.layout = "layer,kv,head,token,dim";
-  spec.layers = spec.kv_heads = spec.tensor_size = spec.pipeline_size = 1;
-  spec.head_dim = spec.tokens_per_block = 16;
-  spec.block_bytes = BLOCK_BYTES;
-  return spec;
 }
 
 static int fill_slots(const kvtier_put* put) {
@@ -144,7 +119,7 @@ static int test_submitted(kvtier_client* client, kvtier_space space) {
 }
 
 static int test_codec(kvtier_client* client) {
-  kvtier_space_spec spec = make_spec();
+  kvtier_space_spec spec = make_spec(BLOCK_BYTES);
   spec.dtype = "bfloat16";
   spec.layout = "layer,kv,token,head,dim";
   spec.codec = "int8";
@@ -195,7 +170,7 @@ static int test_codec(kvtier_client* client) {
 
 /* A program built before the field has no room for it, and means "raw". */
 static int test_spec_of_version_1(kvtier_client* client, kvtier_space space) {
-  kvtier_space_spec spec = make_spec();
+  kvtier_space_spec spec = make_spec(BLOCK_BYTES);
   kvtier_space same = space + 1;
   spec.struct_size = offsetof(kvtier_space_spec, codec);
   spec.codec = "not read";
@@ -209,7 +184,7 @@ static int test_spec_of_version_1(kvtier_client* client, kvtier_space space) {
 }
 
 static int test_mistakes(kvtier_client* client, kvtier_space space) {
-  kvtier_space_spec spec = make_spec();
+  kvtier_space_spec spec = make_spec(BLOCK_BYTES);
   kvtier_space other = 0;
   spec.kv_heads = 0;
   EXPECT(kvtier_register_space(client, &spec, &other) == KVTIER_INVALID);
@@ -269,7 +244,7 @@ int main(int argc, char** argv) {
   EXPECT(strstr(kvtier_last_error(), "socket_dir") != NULL);
   options.socket_dir = argv[1];
   EXPECT(kvtier_open(&options, &client) == KVTIER_OK);
-  kvtier_space_spec spec = make_spec();
+  kvtier_space_spec spec = make_spec(BLOCK_BYTES);
   kvtier_space space = 0;
   EXPECT(kvtier_register_space(client, &spec, &space) == KVTIER_OK);
 

@@ -5,36 +5,11 @@
 #include <string.h>
 
 #include "kvtier.h"
+#include "tests/testing/c_program.h"
 
 #define SLOTS 8
 #define BLOCK_TOKENS 16
 #define BLOCK_BYTES 65536
-
-static int step = 0;
-
-#define EXPECT(condition)                                                                    \
-  do {                                                                                       \
-    ++step;                                                                                  \
-    if (!(condition)) {                                                                      \
-      fprintf(stderr, "step %d, line %d: %s (last error: %s)\n", step, __LINE__, #condition, \
-              kvtier_last_error());                                                          \
-      return step;                                                                           \
-    }                                                                                        \
-  } while (0)
-
-static kvtier_space_spec make_spec(void) {
-  kvtier_space_spec spec;
-  memset(&spec, 0, sizeof(spec));
-  spec.struct_size = sizeof(spec);
-  spec.model = "c-test";
-  spec.weights_digest = "0";
-  spec.dtype = "float32";
-  spec.layout = "layer,kv,head,token,dim";
-  spec.layers = spec.kv_heads = spec.tensor_size = spec.pipeline_size = 1;
-  spec.head_dim = spec.tokens_per_block = BLOCK_TOKENS;
-  spec.block_bytes = BLOCK_BYTES;
-  return spec;
-}
 
 static unsigned char* block_at(const kvtier_kv* kv, uint64_t sequence, size_t block) {
   uint32_t slots[SLOTS];
@@ -98,7 +73,7 @@ int main(int argc, char** argv) {
   kvtier_client* client = NULL;
   kvtier_space space = 0;
   kvtier_kv* kv = NULL;
-  const kvtier_space_spec spec = make_spec();
+  const kvtier_space_spec spec = make_spec(BLOCK_BYTES);
   const kvtier_kv_options kv_options = {sizeof(kv_options), SLOTS, BLOCK_TOKENS, 1 << 20};
   if (argc != 2) return 255;
   memset(&options, 0, sizeof(options));
