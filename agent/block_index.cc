@@ -47,22 +47,22 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot) {
   entry.meta = meta;
   entry.host = std::move(slot);
   entry.host_hits = 0;
-  LruOf(Tier::kHost, entry).Insert(meta.key, meta.parent);
+  HostLruOf(entry).Insert(meta.key, meta.parent);
   Changed(Delta::Kind::kAdd, Tier::kHost, meta.key);
 }
 
-void BlockIndex::PublishGpu(const BlockMeta& meta, GpuSlot slot) {
+void BlockIndex::PublishGpu(const BlockMeta& meta, GpuSlot slot, Arrival arrival) {
   Entry& entry = EntryFor(meta);
   KVT_CHECK(!entry.gpu && slot);
   entry.gpu = std::move(slot);
-  gpu_lru_.Insert(meta.key, meta.parent);
+  gpu_leaves_.Insert(meta.key, meta.parent, arrival);
   Changed(Delta::Kind::kAdd, Tier::kGpu, meta.key);
 }
 
 HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {
   Entry& entry = entries_.at(key);
   KVT_CHECK(entry.host && !host_pins_.contains(key));
-  LruOf(Tier::kHost, entry).Erase(key);
+  HostLruOf(entry).Erase(key);
   HostSlot slot = std::move(entry.host);
   Changed(Delta::Kind::kRemove, Tier::kHost, key);
   EraseIfEmpty(key);
@@ -72,7 +72,7 @@ HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {
 GpuSlot BlockIndex::UnpublishGpu(const BlockKey& key) {
   Entry& entry = entries_.at(key);
   KVT_CHECK(entry.gpu && !gpu_pins_.contains(key));
-  gpu_lru_.Erase(key);
+  gpu_leaves_.Erase(key);
   GpuSlot slot = std::move(entry.gpu);
   Changed(Delta::Kind::kRemove, Tier::kGpu, key);
   EraseIfEmpty(key);
@@ -123,7 +123,9 @@ std::optional<Pin> BlockIndex::PinIn(Tier tier, const BlockKey& key) {
   const auto found = entries_.find(key);
   if (found == entries_.end() || !In(tier, key)) return std::nullopt;
   uint32_t& pins = (tier == Tier::kHost ? host_pins_ : gpu_pins_)[key];
-  if (pins++ == 0) LruOf(tier, found->second).Hold(key);
+  const bool first = pins++ == 0;
+  if (first && tier == Tier::kGpu) gpu_leaves_.Hold(key);
+  if (first && tier == Tier::kHost) HostLruOf(found->second).Hold(key);
   return Pin(this, tier, key);
 }
 
@@ -133,7 +135,11 @@ void BlockIndex::Unpin(Tier tier, const BlockKey& key) {
   KVT_CHECK(pins != all_pins.end());
   if (--pins->second > 0) return;
   all_pins.erase(pins);
-  LruOf(tier, entries_.at(key)).Unhold(key);
+  if (tier == Tier::kGpu) {
+    gpu_leaves_.Unhold(key);
+  } else {
+    HostLruOf(entries_.at(key)).Unhold(key);
+  }
 }
 
 void BlockIndex::CountHit(const BlockKey& key) {
@@ -148,8 +154,8 @@ void BlockIndex::Touch(std::span<const BlockKey> run) {
     if (disk_ != nullptr) disk_->Touch(*key);
     const auto found = entries_.find(*key);
     if (found == entries_.end()) continue;
-    if (found->second.host) LruOf(Tier::kHost, found->second).Touch(*key);
-    if (found->second.gpu) gpu_lru_.Touch(*key);
+    if (found->second.host) HostLruOf(found->second).Touch(*key);
+    if (found->second.gpu) gpu_leaves_.Touch(*key);
   }
 }
 
@@ -161,13 +167,13 @@ std::optional<BlockKey> BlockIndex::ColdestInHost(DomainId domain, uint64_t slot
   });
 }
 
-std::optional<BlockKey> BlockIndex::ColdestCopyInGpu() const {
-  return gpu_lru_.VictimWhere(kMaxCopiesLookedFor, [this](const BlockKey& key) {
+std::optional<BlockKey> BlockIndex::CheapestCopyInGpu() const {
+  return gpu_leaves_.VictimWhere(kMaxCopiesLookedFor, [this](const BlockKey& key) {
     return In(Tier::kHost, key) || In(Tier::kDisk, key);
   });
 }
 
-std::optional<BlockKey> BlockIndex::ColdestInGpu() const { return gpu_lru_.Victim(); }
+std::optional<BlockKey> BlockIndex::CheapestInGpu() const { return gpu_leaves_.Victim(); }
 
 uint64_t BlockIndex::pinned_bytes(Tier tier) const {
   uint64_t bytes = 0;
@@ -195,8 +201,7 @@ std::vector<Delta> BlockIndex::Snapshot() const {
   return deltas;
 }
 
-LruLeaves& BlockIndex::LruOf(Tier tier, const Entry& entry) {
-  if (tier == Tier::kGpu) return gpu_lru_;
+LruLeaves& BlockIndex::HostLruOf(const Entry& entry) {
   return host_lru_.at(static_cast<size_t>(entry.host.domain()));
 }
 
@@ -216,16 +221,16 @@ void BlockIndex::Audit() const {
     if (entry.host) {
       KVT_CHECK(host_lru_.at(static_cast<size_t>(entry.host.domain())).Contains(key));
     }
-    if (entry.gpu) KVT_CHECK(gpu_lru_.Contains(key));
+    if (entry.gpu) KVT_CHECK(gpu_leaves_.Contains(key));
   }
   KVT_CHECK(counts == counts_);
   for (const LruLeaves& lru : host_lru_) {
     lru.Audit();
     in_host_lru += lru.size();
   }
-  gpu_lru_.Audit();
+  gpu_leaves_.Audit();
   KVT_CHECK(in_host_lru == counts_[TierIndex(Tier::kHost)]);
-  KVT_CHECK(gpu_lru_.size() == counts_[TierIndex(Tier::kGpu)]);
+  KVT_CHECK(gpu_leaves_.size() == counts_[TierIndex(Tier::kGpu)]);
   for (const auto& [key, count] : host_pins_) KVT_CHECK(entries_.at(key).host && count > 0);
   for (const auto& [key, count] : gpu_pins_) KVT_CHECK(entries_.at(key).gpu && count > 0);
 }

@@ -4,7 +4,7 @@
 // put or load, unpublishing the first of an eviction (law 2).
 //
 // Executor thread only; no I/O. An entry lives while its block is in host or GPU memory.
-// Invariants, checked by Audit(): an entry has at least one of them; the LRU of each
+// Invariants, checked by Audit(): an entry has at least one of them; the order of each
 // tier has exactly the blocks of that tier; a pinned block is in its tier.
 #ifndef KVTIER_AGENT_BLOCK_INDEX_H_
 #define KVTIER_AGENT_BLOCK_INDEX_H_
@@ -23,6 +23,7 @@
 #include "core/block_proof.h"
 #include "core/lru_leaves.h"
 #include "core/node.h"
+#include "core/reuse_leaves.h"
 #include "core/tier.h"
 #include "tier_disk/disk_residents.h"
 #include "tier_gpu/gpu_pool.h"
@@ -73,7 +74,7 @@ class BlockIndex {
 
   // REQUIRES: the block is not in that tier; `slot` holds its verified bytes.
   void PublishHost(const BlockMeta& meta, HostSlot slot);
-  void PublishGpu(const BlockMeta& meta, GpuSlot slot);
+  void PublishGpu(const BlockMeta& meta, GpuSlot slot, Arrival arrival = Arrival::kComputed);
 
   // Takes the block out of the tier; the caller frees what it held by letting the
   // returned slot go. REQUIRES: it is in the tier and not pinned there.
@@ -99,9 +100,10 @@ class BlockIndex {
   // The coldest unpinned block with no child in the tier; `slot_bytes` (0: any)
   // restricts to blocks whose slot has that size.
   std::optional<BlockKey> ColdestInHost(DomainId domain, uint64_t slot_bytes) const;
-  std::optional<BlockKey> ColdestInGpu() const;
-  // Of those that host memory or a disk has, too; looks at the coldest few only.
-  std::optional<BlockKey> ColdestCopyInGpu() const;
+  // The unpinned block with no child in the pool whose slot is worth the least.
+  std::optional<BlockKey> CheapestInGpu() const;
+  // Of those that host memory or a disk has, too; looks at the cheapest few only.
+  std::optional<BlockKey> CheapestCopyInGpu() const;
 
   // The tier nearest to the GPU that has the block; nullopt: none on this node.
   std::optional<Tier> NearestTier(const BlockKey& key) const;
@@ -118,7 +120,8 @@ class BlockIndex {
   friend class Pin;
   Entry& EntryFor(const BlockMeta& meta);
   void EraseIfEmpty(const BlockKey& key);
-  LruLeaves& LruOf(Tier tier, const Entry& entry);
+  // Of a block in host memory.
+  LruLeaves& HostLruOf(const Entry& entry);
   void Unpin(Tier tier, const BlockKey& key);
   void Changed(Delta::Kind kind, Tier tier, const BlockKey& key);
 
@@ -126,7 +129,7 @@ class BlockIndex {
   DiskResidents* disk_ = nullptr;  // nullptr: no disk tier.
   absl::flat_hash_map<BlockKey, Entry> entries_;
   std::vector<LruLeaves> host_lru_;  // By domain.
-  LruLeaves gpu_lru_;
+  ReuseLeaves gpu_leaves_;
   std::array<size_t, kTierCount> counts_{};
   // Pins by block, for the two tiers that can be pinned.
   absl::flat_hash_map<BlockKey, uint32_t> host_pins_;

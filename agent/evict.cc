@@ -50,13 +50,13 @@ absl::StatusOr<GpuSlot> Evictor::ReserveGpu() {
 
 bool Evictor::EvictOneGpu() {
   if (EvictGpuCopy()) return true;
-  const std::optional<BlockKey> victim = index_->ColdestInGpu();
+  const std::optional<BlockKey> victim = index_->CheapestInGpu();
   if (victim.has_value()) DropFromGpu(*victim);
   return victim.has_value();
 }
 
 bool Evictor::EvictGpuCopy() {
-  const std::optional<BlockKey> victim = index_->ColdestCopyInGpu();
+  const std::optional<BlockKey> victim = index_->CheapestCopyInGpu();
   if (victim.has_value()) DropFromGpu(*victim);
   return victim.has_value();
 }

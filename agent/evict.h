@@ -34,8 +34,8 @@ class Evictor {
   // Errors: kResourceExhausted, every slot is held, or what was given up may still be
   // read by steps of workers.
   absl::StatusOr<GpuSlot> ReserveGpu();
-  // Drops the coldest block of the pool that host memory or a disk has, too. False: there
-  // is none among the coldest.
+  // Drops the block of the pool whose slot is worth the least of those that host memory or a
+  // disk has, too. False: there is none among the cheapest.
   bool EvictGpuCopy();
   // Drops every block of kHost or kGpu that nobody holds; returns how many.
   uint64_t EvictAll(Tier tier);

@@ -44,7 +44,7 @@ Task<void> GpuLoader::Move(std::vector<Moving> batch) {
       const BlockMeta meta = parts_.index->Find(key)->meta;
       if (!parts_.index->In(Tier::kGpu, key)) {
         KVT_CHECK(parts_.pool->table().Seal(block.slot.ref()).ok());
-        parts_.index->PublishGpu(meta, std::move(block.slot));
+        parts_.index->PublishGpu(meta, std::move(block.slot), Arrival::kAskedFor);
       }
       ++parts_.stats->gpu.inserts;
       parts_.stats->gpu.bytes_in += meta.length;

@@ -1,7 +1,8 @@
 // GpuOffloader empties the GPU pool ahead of need, so that who asks for a slot finds one
 // that no step of a worker may still read. A commit out of the pool copies the block to
 // host memory before it is one, so what leaves here needs no copy: it is a block that
-// host memory or a disk has, too, the coldest first and never before its children.
+// host memory or a disk has, too, the one least likely to be used soon first (ReuseLeaves),
+// and never before its children.
 //
 // Executor thread only. Decides; the evictor acts.
 #ifndef KVTIER_AGENT_GPU_OFFLOAD_H_

@@ -10,9 +10,9 @@ bool LruLeaves::IsCandidate(const BlockKey& key, const Member& member) const {
 
 void LruLeaves::Refresh(const BlockKey& key, const Member& member) {
   if (IsCandidate(key, member)) {
-    candidates_.emplace(member.tick, key);
+    candidates_[member.queue].emplace(member.tick, key);
   } else {
-    candidates_.erase(member.tick);
+    candidates_[member.queue].erase(member.tick);
   }
 }
 
@@ -26,17 +26,22 @@ bool LruLeaves::Descends(const BlockKey& key, const BlockKey& ancestor) const {
   return at.has_value();
 }
 
-void LruLeaves::Insert(const BlockKey& key, const std::optional<BlockKey>& parent) {
-  InsertAt(key, parent, next_tick_++);
+void LruLeaves::Insert(const BlockKey& key, const std::optional<BlockKey>& parent, size_t queue) {
+  Add(key, parent, next_tick_++, queue);
 }
 
 void LruLeaves::InsertAt(const BlockKey& key, const std::optional<BlockKey>& parent,
                          uint64_t tick) {
-  KVT_CHECK(tick < next_tick_);
+  Add(key, parent, tick, 0);
+}
+
+void LruLeaves::Add(const BlockKey& key, const std::optional<BlockKey>& parent, uint64_t tick,
+                    size_t queue) {
+  KVT_CHECK(tick < next_tick_ && queue < candidates_.size());
   // Only a key that already has children can close a cycle; the rest skip the walk.
   const bool closes_cycle =
       parent && (*parent == key || (children_.contains(key) && Descends(*parent, key)));
-  Member added{.tick = tick};
+  Member added{.tick = tick, .queue = static_cast<uint32_t>(queue)};
   if (parent && !closes_cycle) added.parent = parent;
   const auto [member, inserted] = members_.emplace(key, added);
   KVT_CHECK(inserted);
@@ -48,11 +53,13 @@ void LruLeaves::InsertAt(const BlockKey& key, const std::optional<BlockKey>& par
   }
 }
 
-void LruLeaves::Touch(const BlockKey& key) {
+void LruLeaves::Touch(const BlockKey& key, size_t queue) {
+  KVT_CHECK(queue < candidates_.size());
   const auto member = members_.find(key);
   if (member == members_.end()) return;
-  candidates_.erase(member->second.tick);
+  candidates_[member->second.queue].erase(member->second.tick);
   member->second.tick = next_tick_++;
+  member->second.queue = static_cast<uint32_t>(queue);
   Refresh(key, member->second);
 }
 
@@ -61,7 +68,7 @@ void LruLeaves::Erase(const BlockKey& key) {
   KVT_CHECK(member != members_.end());
   KVT_CHECK(member->second.holds == 0);
   const std::optional<BlockKey> parent = member->second.parent;
-  candidates_.erase(member->second.tick);
+  candidates_[member->second.queue].erase(member->second.tick);
   members_.erase(member);
   if (!parent) return;
   const auto children = children_.find(*parent);
@@ -89,8 +96,8 @@ void LruLeaves::Unhold(const BlockKey& key) {
 }
 
 std::optional<BlockKey> LruLeaves::Victim() const {
-  if (candidates_.empty()) return std::nullopt;
-  return candidates_.begin()->second;
+  if (candidates_.front().empty()) return std::nullopt;
+  return candidates_.front().begin()->second;
 }
 
 void LruLeaves::Audit() const {
@@ -107,15 +114,18 @@ void LruLeaves::Audit() const {
   KVT_CHECK(held == held_);
   size_t candidates = 0;
   for (const auto& [key, member] : members_) {
-    const auto at = candidates_.find(member.tick);
-    KVT_CHECK(IsCandidate(key, member) == (at != candidates_.end()));
-    if (at == candidates_.end()) continue;
+    const std::map<uint64_t, BlockKey>& queue = candidates_[member.queue];
+    const auto at = queue.find(member.tick);
+    KVT_CHECK(IsCandidate(key, member) == (at != queue.end()));
+    if (at == queue.end()) continue;
     KVT_CHECK(at->second == key);
     ++candidates;
   }
-  KVT_CHECK(candidates == candidates_.size());
+  const bool any = candidates > 0;
+  for (const auto& queue : candidates_) candidates -= queue.size();
+  KVT_CHECK(candidates == 0);
   // No cycle of parents: then some member has no child.
-  KVT_CHECK(members_.empty() || held_ > 0 || candidates > 0);
+  KVT_CHECK(members_.empty() || held_ > 0 || any);
 }
 
 }  // namespace kvtier

@@ -2,6 +2,8 @@
 // LRU that never drops a parent before its child, because a prefix without its
 // head is no hit at all.
 //
+// Members may stand in several queues, each by recency, for who picks among their coldest.
+//
 // Pure bookkeeping: no I/O, no clock (recency is the order of the calls), no
 // threads. Executor thread only.
 // Invariants, checked by Audit(): the candidates are exactly the members that are
@@ -13,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "core/block_key.h"
@@ -21,18 +24,19 @@ namespace kvtier {
 
 class LruLeaves {
  public:
+  explicit LruLeaves(size_t queues = 1) : candidates_(queues) {}
   // Adds `key` as the most recent. `parent` may be absent from the tier, may come
   // later, or be nullopt for a root. A parent that would close a cycle (an engine
   // that lies about its chain) is dropped: `key` is then a root, so that every
-  // member stays evictable. REQUIRES: `key` is not a member.
-  void Insert(const BlockKey& key, const std::optional<BlockKey>& parent);
-  // As Insert(), where it stood before: `tick` is what TickOf() gave before Erase().
+  // member stays evictable. REQUIRES: `key` is not a member; the queue exists.
+  void Insert(const BlockKey& key, const std::optional<BlockKey>& parent, size_t queue = 0);
+  // As Insert(), in queue 0, where it stood before: `tick` is what TickOf() gave before Erase().
   void InsertAt(const BlockKey& key, const std::optional<BlockKey>& parent, uint64_t tick);
   // Its place in the order of recency. REQUIRES: `key` is a member.
   uint64_t TickOf(const BlockKey& key) const { return members_.at(key).tick; }
-  // Makes `key` the most recent; ignores a key that is no member. Touch a prefix
+  // Makes `key` the most recent of `queue`; ignores a key that is no member. Touch a prefix
   // from its last block to its first, so that heads stay warmer than tails.
-  void Touch(const BlockKey& key);
+  void Touch(const BlockKey& key, size_t queue = 0);
   // REQUIRES: `key` is a member and not held.
   void Erase(const BlockKey& key);
   // Held members (pinned, leased, in flight) are never victims. Counts nest.
@@ -43,13 +47,18 @@ class LruLeaves {
   bool Contains(const BlockKey& key) const { return members_.contains(key); }
   size_t size() const { return members_.size(); }
   size_t held() const { return held_; }
+  size_t QueueOf(const BlockKey& key) const { return members_.at(key).queue; }
+  // Of one queue, coldest first.
+  const std::map<uint64_t, BlockKey>& candidates(size_t queue) const { return candidates_[queue]; }
+  // Of these two, REQUIRES: there is one queue.
   // The coldest candidate; nullopt: everything is held or the tier is empty.
   std::optional<BlockKey> Victim() const;
   // The coldest candidate for which `accept` is true, looking at `limit` at most.
   template <typename Accept>
   std::optional<BlockKey> VictimWhere(size_t limit, Accept accept) const {
-    for (auto it = candidates_.begin(); it != candidates_.end() && limit > 0; ++it, --limit) {
-      if (accept(it->second)) return it->second;
+    for (const auto& [tick, key] : candidates_.front()) {
+      if (limit-- == 0) break;
+      if (accept(key)) return key;
     }
     return std::nullopt;
   }
@@ -61,7 +70,9 @@ class LruLeaves {
     uint64_t tick = 0;
     std::optional<BlockKey> parent;
     uint32_t holds = 0;
+    uint32_t queue = 0;
   };
+  void Add(const BlockKey& key, const std::optional<BlockKey>& parent, uint64_t tick, size_t queue);
   // True when `ancestor` is `key` or is reached from it by parents.
   bool Descends(const BlockKey& key, const BlockKey& ancestor) const;
   bool IsCandidate(const BlockKey& key, const Member& member) const;
@@ -71,8 +82,8 @@ class LruLeaves {
   uint64_t next_tick_ = 1;
   size_t held_ = 0;
   absl::flat_hash_map<BlockKey, Member> members_;
-  absl::flat_hash_map<BlockKey, uint32_t> children_;  // Member children by parent key.
-  std::map<uint64_t, BlockKey> candidates_;           // By tick: coldest first.
+  absl::flat_hash_map<BlockKey, uint32_t> children_;      // Member children by parent key.
+  std::vector<std::map<uint64_t, BlockKey>> candidates_;  // By queue, then tick.
 };
 
 }  // namespace kvtier
