@@ -1,4 +1,5 @@
 // The promises of Device, kept by the CUDA form on a GPU.
+#include "tests/testing/block_cases.h"
 #include "tests/testing/device_cases.h"
 #include "tests/testing/region_cases.h"
 #ifdef KVTIER_HAVE_CUDA
@@ -14,9 +15,12 @@ DeviceForm Cuda(const std::string& name, bool batched_calls) {
       .open = [batched_calls](const Clock* clock,
                               uint64_t pin_chunk_bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
 #ifdef KVTIER_HAVE_CUDA
-        return OpenCudaDevice(
-            {.kernels = true, .batched_calls = batched_calls, .pin_chunk_bytes = pin_chunk_bytes},
-            clock);
+        // A buffer holds a few of the tests' blocks, and a batch needs several.
+        return OpenCudaDevice({.kernels = true,
+                               .largest_block = 5 * kBlockRaw,
+                               .batched_calls = batched_calls,
+                               .pin_chunk_bytes = pin_chunk_bytes},
+                              clock);
 #else
         (void)clock, (void)pin_chunk_bytes, (void)batched_calls;
         return absl::UnavailableError("this build has no CUDA");
@@ -24,8 +28,10 @@ DeviceForm Cuda(const std::string& name, bool batched_calls) {
       }};
 }
 
-INSTANTIATE_TEST_SUITE_P(Cuda, DeviceTest,
-                         ::testing::Values(Cuda("BatchedCalls", true), Cuda("SingleCalls", false)),
+const auto kForms = ::testing::Values(Cuda("BatchedCalls", true), Cuda("SingleCalls", false));
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceTest, kForms,
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Cuda, BlockBatchTest, kForms,
                          [](const auto& info) { return info.param.name; });
 
 #ifdef KVTIER_HAVE_CUDA

@@ -14,6 +14,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/status_macros.h"
+#include "tier_gpu/device/cuda_blocks.h"
 #include "tier_gpu/device/cuda_copies.h"
 #include "tier_gpu/device/cuda_driver.h"
 #include "tier_gpu/device/cuda_host_memory.h"
@@ -61,6 +62,7 @@ class CudaDevice final : public Device {
   absl::Status Pin(std::span<std::byte> host) override;
   absl::Status Unpin(std::span<std::byte> host) override;
   absl::StatusOr<Ticket> Submit(const CopyBatch& batch) override;
+  absl::StatusOr<Ticket> SubmitBlocks(const BlockBatch& batch) override;
   absl::StatusOr<Ticket> Signal(Lane lane, SignalWord* word, uint64_t value) override;
   absl::StatusOr<Ticket> Await(Lane lane, SignalWord* word, uint64_t value) override;
   void Raise(SignalWord* word, uint64_t value) override;
@@ -73,11 +75,13 @@ class CudaDevice final : public Device {
   CudaLane& lane(Lane lane) { return *lanes_[static_cast<size_t>(lane)]; }
   // Null without kernels, and for kCompute.
   CudaStaging* staging(Lane lane) { return staging_[static_cast<size_t>(lane)].get(); }
+  CudaBlocks* blocks(Lane lane) { return blocks_[static_cast<size_t>(lane)].get(); }
   CudaCopies::Calls calls() const {
     return options_.batched_calls ? CudaCopies::Calls::kBatched : CudaCopies::Calls::kSingle;
   }
   absl::Status OpenWords();
   absl::Status CheckBatch(const CopyBatch& batch) const;
+  absl::Status CheckBatch(const BlockBatch& batch);
   absl::Status CheckOpen(Lane lane);
   absl::StatusOr<std::vector<CudaCommand>> CommandsOf(const CopyBatch& batch);
   // Adds the operation, and feeds its lane. An error of that makes the device lost, and
@@ -104,6 +108,7 @@ class CudaDevice final : public Device {
   EndWord* words_ = nullptr;  // kLanes of them.
   std::array<std::unique_ptr<CudaLane>, kLanes> lanes_;
   std::array<std::unique_ptr<CudaStaging>, kLanes> staging_;
+  std::array<std::unique_ptr<CudaBlocks>, kLanes> blocks_;
   absl::Time asked_ = absl::InfinitePast();  // CUDA, for errors.
   absl::Time lost_at_ = absl::InfiniteFuture();
   mutable absl::Mutex mu_;
@@ -133,13 +138,16 @@ absl::Status CudaDevice::Open() {
     }
     KVT_ASSIGN_OR_RETURN(lanes_[index], CudaLane::Open(driver_, options));
     if (lane == Lane::kCompute || !options_.kernels) continue;
-    KVT_ASSIGN_OR_RETURN(
-        staging_[index],
-        CudaStaging::Open({.direction = lane == Lane::kOnboard ? CopyDirection::kHostToDevice
-                                                               : CopyDirection::kDeviceToHost,
-                           .lane = lanes_[index]->stream(),
-                           .priority = options.priority,
-                           .calls = calls()}));
+    const auto direction =
+        lane == Lane::kOnboard ? CopyDirection::kHostToDevice : CopyDirection::kDeviceToHost;
+    KVT_ASSIGN_OR_RETURN(staging_[index], CudaStaging::Open({.direction = direction,
+                                                             .lane = lanes_[index]->stream(),
+                                                             .priority = options.priority,
+                                                             .calls = calls()}));
+    KVT_ASSIGN_OR_RETURN(blocks_[index], CudaBlocks::Open({.direction = direction,
+                                                           .streams = staging_[index]->streams(),
+                                                           .largest_block = options_.largest_block,
+                                                           .calls = calls()}));
   }
   return absl::OkStatus();
 }
@@ -163,11 +171,13 @@ CudaDevice::~CudaDevice() {
                                          ": something still runs at the end; what it uses "
                                          "stays until the process ends"));
     // NOLINTBEGIN(bugprone-unused-return-value): they stay.
+    for (auto& blocks : blocks_) (void)blocks.release();
     for (auto& staging : staging_) (void)staging.release();
     for (auto& lane : lanes_) (void)lane.release();
     // NOLINTEND(bugprone-unused-return-value)
     return;
   }
+  for (auto& blocks : blocks_) blocks.reset();
   for (auto& staging : staging_) staging.reset();
   for (auto& lane : lanes_) lane.reset();
   host_.UnpinAll();
@@ -278,6 +288,36 @@ absl::StatusOr<Ticket> CudaDevice::Submit(const CopyBatch& batch) {
   const Lane which = LaneOf(batch.direction);
   KVT_RETURN_IF_ERROR(CheckOpen(which));
   KVT_ASSIGN_OR_RETURN(std::vector<CudaCommand> commands, CommandsOf(batch));
+  const CudaScope scope(context_);
+  return Add(which, CudaLane::Kind::kCopy, std::move(commands));
+}
+
+absl::Status CudaDevice::CheckBatch(const BlockBatch& batch) {
+  KVT_RETURN_IF_ERROR(CheckBlocks(batch.region->bytes(), batch));
+  for (const BlockTransfer& block : batch.blocks) {
+    KVT_RETURN_IF_ERROR(host_.Check({block.host, batch.block_bytes}));
+  }
+  KVT_RETURN_IF_ERROR(host_.Check(std::as_bytes(std::span(batch.outcomes, 1))));
+  const Lane which = LaneOf(batch.direction);
+  if (blocks(which) != nullptr) return blocks(which)->Check(batch);
+  return absl::InvalidArgumentError(
+      absl::StrCat(name_, " was opened without kernels, which blocks are moved by"));
+}
+
+absl::StatusOr<Ticket> CudaDevice::SubmitBlocks(const BlockBatch& batch) {
+  KVT_RETURN_IF_ERROR(CheckBatch(batch));
+  const Lane which = LaneOf(batch.direction);
+  KVT_RETURN_IF_ERROR(CheckOpen(which));
+  std::vector<CudaCommand> commands =
+      blocks(which)->Commands(batch, host_, lane(which).next_place());
+  commands.insert(commands.begin(), staging(which)->BehindFence());
+  // What only the device would know is known: a raw block is stored. The memory is the
+  // batch's until its end.
+  for (size_t i = 0; i < batch.blocks.size(); ++i) {
+    if (batch.codec == kernels::Codec::kRaw)
+      batch.outcomes->codecs[i] = {.bytes = batch.block_bytes};
+    if (!batch.summed) batch.outcomes->sums[i] = {};
+  }
   const CudaScope scope(context_);
   return Add(which, CudaLane::Kind::kCopy, std::move(commands));
 }
