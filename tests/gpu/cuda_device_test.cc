@@ -60,6 +60,44 @@ TEST_F(CudaDeviceTest, WithoutKernelsOnlyTheCopyEnginesPathIsTaken) {
   }
 }
 
+// A block of 32 bytes in the first of the page's words.
+absl::Status SubmitSmallBlock(Device* device, DeviceRegion* region, SignalPage* page) {
+  const BlockGeometry geometry = {.shape = {.layers = 1, .axes = 1, .tokens = 2, .kv_heads = 1},
+                                  .row_bytes = 16,
+                                  .planes = {0}};
+  std::byte* const pinned = page->bytes().data();
+  const BlockTransfer block = {.host = pinned};
+  return device
+      ->SubmitBlocks({.region = region,
+                      .geometry = &geometry,
+                      .block_bytes = 32,
+                      .blocks = {&block, 1},
+                      .outcomes = reinterpret_cast<BlockOutcomes*>(pinned + 64)})
+      .status();
+}
+
+TEST_F(CudaDeviceTest, BlocksNeedKernelsAndRoomForThem) {
+  const std::unique_ptr<SignalPage> page = *SignalPage::Create();
+  ASSERT_GE(page->bytes().size(), 64 + sizeof(BlockOutcomes));
+  for (const CudaOptions& options :
+       {CudaOptions{.kernels = false}, CudaOptions{.kernels = true, .largest_block = 31},
+        CudaOptions{.kernels = true, .largest_block = 32}}) {
+    const std::unique_ptr<Device> device = Open(options);
+    const auto region = device->CreateRegion({.handle_bytes = kHandleBytes}, 1);
+    ASSERT_EQ(device->Pin(page->bytes()), absl::OkStatus());
+    const absl::Status status = SubmitSmallBlock(device.get(), region->get(), page.get());
+    if (options.kernels && options.largest_block == 32) {
+      EXPECT_EQ(status, absl::OkStatus());
+    } else {
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+      const std::string named = options.kernels ? "largest_block of 31" : "without kernels";
+      EXPECT_NE(status.ToString().find(named), std::string::npos) << status;
+    }
+    EXPECT_EQ(device->Drain(Patience(absl::Seconds(20))), absl::OkStatus());
+    EXPECT_EQ(device->Unpin(page->bytes()), absl::OkStatus());
+  }
+}
+
 TEST_F(CudaDeviceTest, MemoryThatIsNotThereIsResourceExhausted) {
   const std::unique_ptr<Device> device = Open({});
   EXPECT_EQ(device->CreateRegion({.handle_bytes = uint64_t{1} << 42}, 1).status().code(),

@@ -61,8 +61,9 @@ struct BlockOutcomes {
   // In: the raw block, and what it was stored as. 0 bytes: it is no encoding of this
   // codec and shape, and what was scattered is anything.
   std::array<kernels::CodecOutcome, kMaxBatchBlocks> codecs{};
-  // Of block_bytes as stored, the 128 bits of SumPayload(). `bytes` is 0: not asked for,
-  // below kLeastSummedBytes, not stored or no encoding.
+  // Of block_bytes as stored, the 128 bits of SumPayload(). `bytes` is 0: not asked for, or
+  // block_bytes is below kLeastSummedBytes. Anything for a block that is not stored or is
+  // no encoding.
   std::array<kernels::PayloadSum, kMaxBatchBlocks> sums{};
 };
 
