@@ -116,7 +116,12 @@ CudaBlocks::~CudaBlocks() {
   (void)cudaGetLastError();
 }
 
-absl::Status CudaBlocks::Check(const BlockBatch& batch) const {
+absl::Status CudaBlocks::Check(const BlockBatch& batch, const CudaHostMemory& host) const {
+  KVT_RETURN_IF_ERROR(CheckBlocks(batch.region->bytes(), batch));
+  for (const BlockTransfer& block : batch.blocks) {
+    KVT_RETURN_IF_ERROR(host.Check({block.host, batch.block_bytes}));
+  }
+  KVT_RETURN_IF_ERROR(host.Check(std::as_bytes(std::span(batch.outcomes, 1))));
   const uint64_t raw_bytes = batch.geometry->raw_bytes();
   if (raw_bytes <= options_.largest_block) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("blocks of ", raw_bytes,
@@ -247,7 +252,11 @@ void CudaBlocks::AppendOutcomes(const BlockBatch& batch, const CudaHostMemory& h
   auto* const to = reinterpret_cast<BlockOutcomes*>(host.DeviceAddress(batch.outcomes));
   const size_t count = batch.blocks.size();
   CudaCopies copies;
-  if (batch.codec != Codec::kRaw) {
+  if (batch.codec == Codec::kRaw) {
+    // All of it is stored or was; the memory is the batch's until its end.
+    std::fill_n(batch.outcomes->codecs.begin(), count,
+                kernels::CodecOutcome{.bytes = batch.block_bytes});
+  } else {
     copies.Add(reinterpret_cast<std::byte*>(&to->codecs),
                reinterpret_cast<const std::byte*>(&from->codecs),
                count * sizeof(kernels::CodecOutcome));
@@ -256,6 +265,8 @@ void CudaBlocks::AppendOutcomes(const BlockBatch& batch, const CudaHostMemory& h
     copies.Add(reinterpret_cast<std::byte*>(&to->sums),
                reinterpret_cast<const std::byte*>(&from->sums),
                count * sizeof(kernels::PayloadSum));
+  } else {
+    std::fill_n(batch.outcomes->sums.begin(), count, kernels::PayloadSum{});
   }
   std::move(copies).AppendTo(
       commands, {.where = kInLane, .stream = options_.streams.lane, .calls = options_.calls});

@@ -47,10 +47,10 @@ class CudaBlocks {
   CudaBlocks(const CudaBlocks&) = delete;
   CudaBlocks& operator=(const CudaBlocks&) = delete;
 
-  // Errors: kInvalidArgument, the batch's blocks are larger than largest_block.
-  absl::Status Check(const BlockBatch& batch) const;
-  // What moves the batch, for the lane to feed. `place` is the operation's
-  // (CudaLane::next_place). REQUIRES: Check() was OK, and CheckBlocks().
+  // Errors: kInvalidArgument, as Device::SubmitBlocks().
+  absl::Status Check(const BlockBatch& batch, const CudaHostMemory& host) const;
+  // What moves the batch, for the lane to feed; outcomes that are known already are
+  // written. `place` is the operation's (CudaLane::next_place). REQUIRES: Check() was OK.
   std::vector<CudaCommand> Commands(const BlockBatch& batch, const CudaHostMemory& host,
                                     size_t place);
 

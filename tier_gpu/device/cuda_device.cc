@@ -81,7 +81,6 @@ class CudaDevice final : public Device {
   }
   absl::Status OpenWords();
   absl::Status CheckBatch(const CopyBatch& batch) const;
-  absl::Status CheckBatch(const BlockBatch& batch);
   absl::Status CheckOpen(Lane lane);
   absl::StatusOr<std::vector<CudaCommand>> CommandsOf(const CopyBatch& batch);
   // Adds the operation, and feeds its lane. An error of that makes the device lost, and
@@ -292,32 +291,17 @@ absl::StatusOr<Ticket> CudaDevice::Submit(const CopyBatch& batch) {
   return Add(which, CudaLane::Kind::kCopy, std::move(commands));
 }
 
-absl::Status CudaDevice::CheckBatch(const BlockBatch& batch) {
-  KVT_RETURN_IF_ERROR(CheckBlocks(batch.region->bytes(), batch));
-  for (const BlockTransfer& block : batch.blocks) {
-    KVT_RETURN_IF_ERROR(host_.Check({block.host, batch.block_bytes}));
-  }
-  KVT_RETURN_IF_ERROR(host_.Check(std::as_bytes(std::span(batch.outcomes, 1))));
-  const Lane which = LaneOf(batch.direction);
-  if (blocks(which) != nullptr) return blocks(which)->Check(batch);
-  return absl::InvalidArgumentError(
-      absl::StrCat(name_, " was opened without kernels, which blocks are moved by"));
-}
-
 absl::StatusOr<Ticket> CudaDevice::SubmitBlocks(const BlockBatch& batch) {
-  KVT_RETURN_IF_ERROR(CheckBatch(batch));
   const Lane which = LaneOf(batch.direction);
+  if (blocks(which) == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, " was opened without kernels, which blocks are moved by"));
+  }
+  KVT_RETURN_IF_ERROR(blocks(which)->Check(batch, host_));
   KVT_RETURN_IF_ERROR(CheckOpen(which));
   std::vector<CudaCommand> commands =
       blocks(which)->Commands(batch, host_, lane(which).next_place());
   commands.insert(commands.begin(), staging(which)->BehindFence());
-  // What only the device would know is known: a raw block is stored. The memory is the
-  // batch's until its end.
-  for (size_t i = 0; i < batch.blocks.size(); ++i) {
-    if (batch.codec == kernels::Codec::kRaw)
-      batch.outcomes->codecs[i] = {.bytes = batch.block_bytes};
-    if (!batch.summed) batch.outcomes->sums[i] = {};
-  }
   const CudaScope scope(context_);
   return Add(which, CudaLane::Kind::kCopy, std::move(commands));
 }
@@ -437,27 +421,13 @@ absl::Status CudaDevice::Drain(absl::Duration timeout) {
   }
 }
 
-absl::Status CheckAttribute(const CudaDriver& driver, CUdevice gpu, CUdevice_attribute attribute,
-                            absl::string_view what) {
-  int value = 0;
-  KVT_RETURN_IF_ERROR(
-      driver.Status("cuDeviceGetAttribute", driver.attribute(&value, attribute, gpu)));
-  if (value != 0) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("CUDA: this GPU has no ", what));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& options,
                                                        const Clock* clock) {
   KVT_ASSIGN_OR_RETURN(const CudaDriver driver, CudaDriver::Find());
   KVT_ASSIGN_OR_RETURN(const CudaContext context, CudaContext::Open(driver, options.ordinal));
-  KVT_RETURN_IF_ERROR(CheckAttribute(
-      driver, context.gpu(), CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-      "memory that can be exported as a file descriptor"));
-  KVT_RETURN_IF_ERROR(CheckAttribute(driver, context.gpu(),
-                                     CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
-                                     "words that a stream can wait for"));
+  KVT_RETURN_IF_ERROR(context.CheckAbilities());
   cudaDeviceProp properties{};
   KVT_RETURN_IF_ERROR(
       CudaStatus("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, options.ordinal)));
