@@ -60,6 +60,14 @@ TEST_F(CudaDeviceTest, WithoutKernelsOnlyTheCopyEnginesPathIsTaken) {
   }
 }
 
+TEST_F(CudaDeviceTest, MemoryThatIsNotThereIsResourceExhausted) {
+  const std::unique_ptr<Device> device = Open({});
+  EXPECT_EQ(device->CreateRegion({.handle_bytes = uint64_t{1} << 42}, 1).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(device->CreateRegion({.handle_bytes = kHandleBytes}, 1).ok());
+  EXPECT_EQ(device->state(), absl::OkStatus());
+}
+
 // A block of 32 bytes in the first of the page's words.
 absl::Status SubmitSmallBlock(Device* device, DeviceRegion* region, SignalPage* page) {
   const BlockGeometry geometry = {.shape = {.layers = 1, .axes = 1, .tokens = 2, .kv_heads = 1},
@@ -96,14 +104,6 @@ TEST_F(CudaDeviceTest, BlocksNeedKernelsAndRoomForThem) {
     EXPECT_EQ(device->Drain(Patience(absl::Seconds(20))), absl::OkStatus());
     EXPECT_EQ(device->Unpin(page->bytes()), absl::OkStatus());
   }
-}
-
-TEST_F(CudaDeviceTest, MemoryThatIsNotThereIsResourceExhausted) {
-  const std::unique_ptr<Device> device = Open({});
-  EXPECT_EQ(device->CreateRegion({.handle_bytes = uint64_t{1} << 42}, 1).status().code(),
-            absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(device->CreateRegion({.handle_bytes = kHandleBytes}, 1).ok());
-  EXPECT_EQ(device->state(), absl::OkStatus());
 }
 
 TEST_F(CudaDeviceTest, TheEnginesStreamSignalsAndWaits) {

@@ -66,18 +66,26 @@ absl::Status CheckCodec(const BlockBatch& batch) {
                roomy);
 }
 
-absl::Status CheckPlaces(uint64_t region_bytes, const BlockBatch& batch) {
+// Whether these bytes are the region's.
+bool Holds(const DeviceRegion& region, absl::uint128 offset, absl::uint128 bytes) {
+  return offset + bytes <= region.bytes();
+}
+
+// Plane by plane: what lies between two may be somebody else's.
+absl::Status CheckPlaces(const BlockBatch& batch) {
   const BlockGeometry& geometry = *batch.geometry;
-  // From the first row of a plane to the end of its last.
+  // From the first row of a plane to the end of its last; the strides may be anything.
   const absl::uint128 extent = absl::uint128(geometry.shape.tokens - 1) * geometry.token_stride +
                                absl::uint128(geometry.shape.kv_heads - 1) * geometry.head_stride +
                                geometry.row_bytes;
-  const uint64_t last = *std::ranges::max_element(geometry.planes);
   for (size_t i = 0; i < batch.blocks.size(); ++i) {
     const uint64_t offset = batch.blocks[i].device_offset;
-    if (extent + last + offset <= region_bytes) continue;
-    return Wrong("blocks[", i, "] at ", offset, ", with its last plane at ", last,
-                 ", leaves a region of ", region_bytes, " bytes");
+    for (size_t plane = 0; plane < geometry.planes.size(); ++plane) {
+      if (Holds(*batch.region, absl::uint128(offset) + geometry.planes[plane], extent)) continue;
+      return Wrong("blocks[", i, "] at ", offset, ", with planes[", plane, "] at ",
+                   geometry.planes[plane], ", leaves a region of ", batch.region->bytes(),
+                   " bytes");
+    }
   }
   return absl::OkStatus();
 }
@@ -109,13 +117,13 @@ kernels::CopyAxis Reversed(const kernels::CopyAxis& axis) {
 
 }  // namespace
 
-absl::Status CheckBlocks(uint64_t region_bytes, const BlockBatch& batch) {
+absl::Status CheckBlocks(const BlockBatch& batch) {
   if (batch.blocks.size() > kMaxBatchBlocks) {
     return Wrong("a batch has ", batch.blocks.size(), ", more than ", kMaxBatchBlocks);
   }
   KVT_RETURN_IF_ERROR(CheckShape(*batch.geometry));
   KVT_RETURN_IF_ERROR(CheckCodec(batch));
-  KVT_RETURN_IF_ERROR(CheckPlaces(region_bytes, batch));
+  KVT_RETURN_IF_ERROR(CheckPlaces(batch));
   const size_t planes = batch.geometry->planes.size();
   if (planes * batch.blocks.size() <= kMaxBlockMoves || EvenStrides(*batch.geometry)) {
     return absl::OkStatus();

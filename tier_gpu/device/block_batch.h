@@ -95,7 +95,7 @@ constexpr bool HasRoomForRaw(const BlockBatch& batch) {
 // and its value: too many blocks or moves, a shape that the codec does not take, a
 // geometry that does not fit it, block_bytes that are none of its sizes, rows that leave
 // the region.
-absl::Status CheckBlocks(uint64_t region_bytes, const BlockBatch& batch);
+absl::Status CheckBlocks(const BlockBatch& batch);
 
 // How the rows of a block are moved into one piece of memory, in the order above, and
 // out of it.

@@ -117,7 +117,7 @@ CudaBlocks::~CudaBlocks() {
 }
 
 absl::Status CudaBlocks::Check(const BlockBatch& batch, const CudaHostMemory& host) const {
-  KVT_RETURN_IF_ERROR(CheckBlocks(batch.region->bytes(), batch));
+  KVT_RETURN_IF_ERROR(CheckBlocks(batch));
   for (const BlockTransfer& block : batch.blocks) {
     KVT_RETURN_IF_ERROR(host.Check({block.host, batch.block_bytes}));
   }

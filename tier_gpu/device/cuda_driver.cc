@@ -86,6 +86,15 @@ absl::StatusOr<CudaContext> CudaContext::Open(const CudaDriver& driver, int ordi
   return CudaContext(driver, gpu, context);
 }
 
+// A context that cannot be entered is lost, and the calls inside say so.
+CudaScope::CudaScope(const CudaContext& context)
+    : context_(context), entered_(context.driver_.push_context(context.context_) == CUDA_SUCCESS) {}
+
+CudaScope::~CudaScope() {
+  CUcontext popped = nullptr;
+  if (entered_) (void)context_.driver_.pop_context(&popped);
+}
+
 absl::Status CudaContext::CheckAbilities() const {
   KVT_RETURN_IF_ERROR(
       CheckAttribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
@@ -100,15 +109,6 @@ absl::Status CudaContext::CheckAttribute(CUdevice_attribute attribute, const cha
       driver_.Status("cuDeviceGetAttribute", driver_.attribute(&value, attribute, gpu_)));
   if (value != 0) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("CUDA: this GPU has no ", what));
-}
-
-// A context that cannot be entered is lost, and the calls inside say so.
-CudaScope::CudaScope(const CudaContext& context)
-    : context_(context), entered_(context.driver_.push_context(context.context_) == CUDA_SUCCESS) {}
-
-CudaScope::~CudaScope() {
-  CUcontext popped = nullptr;
-  if (entered_) (void)context_.driver_.pop_context(&popped);
 }
 
 }  // namespace kvtier

@@ -128,7 +128,7 @@ absl::StatusOr<Ticket> EmulatedDevice::Submit(const CopyBatch& batch) {
 }
 
 absl::StatusOr<Ticket> EmulatedDevice::SubmitBlocks(const BlockBatch& batch) {
-  KVT_RETURN_IF_ERROR(CheckBlocks(batch.region->bytes(), batch));
+  KVT_RETURN_IF_ERROR(CheckBlocks(batch));
   for (const BlockTransfer& block : batch.blocks) {
     KVT_RETURN_IF_ERROR(pinned_.Check({block.host, batch.block_bytes}));
   }
