@@ -1,4 +1,5 @@
 // The promises of Device, kept by the CUDA form on a GPU.
+#include "tests/testing/block_cases.h"
 #include "tests/testing/device_cases.h"
 #include "tests/testing/region_cases.h"
 #ifdef KVTIER_HAVE_CUDA
@@ -14,9 +15,12 @@ DeviceForm Cuda(const std::string& name, bool batched_calls) {
       .open = [batched_calls](const Clock* clock,
                               uint64_t pin_chunk_bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
 #ifdef KVTIER_HAVE_CUDA
-        return OpenCudaDevice(
-            {.kernels = true, .batched_calls = batched_calls, .pin_chunk_bytes = pin_chunk_bytes},
-            clock);
+        // A buffer holds a few of the tests' blocks, and a batch needs several.
+        return OpenCudaDevice({.kernels = true,
+                               .largest_block = 5 * kBlockRaw,
+                               .batched_calls = batched_calls,
+                               .pin_chunk_bytes = pin_chunk_bytes},
+                              clock);
 #else
         (void)clock, (void)pin_chunk_bytes, (void)batched_calls;
         return absl::UnavailableError("this build has no CUDA");
@@ -24,8 +28,10 @@ DeviceForm Cuda(const std::string& name, bool batched_calls) {
       }};
 }
 
-INSTANTIATE_TEST_SUITE_P(Cuda, DeviceTest,
-                         ::testing::Values(Cuda("BatchedCalls", true), Cuda("SingleCalls", false)),
+const auto kForms = ::testing::Values(Cuda("BatchedCalls", true), Cuda("SingleCalls", false));
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceTest, kForms,
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Cuda, BlockBatchTest, kForms,
                          [](const auto& info) { return info.param.name; });
 
 #ifdef KVTIER_HAVE_CUDA
@@ -60,6 +66,44 @@ TEST_F(CudaDeviceTest, MemoryThatIsNotThereIsResourceExhausted) {
             absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(device->CreateRegion({.handle_bytes = kHandleBytes}, 1).ok());
   EXPECT_EQ(device->state(), absl::OkStatus());
+}
+
+// A block of 32 bytes in the first of the page's words.
+absl::Status SubmitSmallBlock(Device* device, DeviceRegion* region, SignalPage* page) {
+  const BlockGeometry geometry = {.shape = {.layers = 1, .axes = 1, .tokens = 2, .kv_heads = 1},
+                                  .row_bytes = 16,
+                                  .planes = {0}};
+  std::byte* const pinned = page->bytes().data();
+  const BlockTransfer block = {.host = pinned};
+  return device
+      ->SubmitBlocks({.region = region,
+                      .geometry = &geometry,
+                      .block_bytes = 32,
+                      .blocks = {&block, 1},
+                      .outcomes = reinterpret_cast<BlockOutcomes*>(pinned + 64)})
+      .status();
+}
+
+TEST_F(CudaDeviceTest, BlocksNeedKernelsAndRoomForThem) {
+  const std::unique_ptr<SignalPage> page = *SignalPage::Create();
+  ASSERT_GE(page->bytes().size(), 64 + sizeof(BlockOutcomes));
+  for (const CudaOptions& options :
+       {CudaOptions{.kernels = false}, CudaOptions{.kernels = true, .largest_block = 31},
+        CudaOptions{.kernels = true, .largest_block = 32}}) {
+    const std::unique_ptr<Device> device = Open(options);
+    const auto region = device->CreateRegion({.handle_bytes = kHandleBytes}, 1);
+    ASSERT_EQ(device->Pin(page->bytes()), absl::OkStatus());
+    const absl::Status status = SubmitSmallBlock(device.get(), region->get(), page.get());
+    if (options.kernels && options.largest_block == 32) {
+      EXPECT_EQ(status, absl::OkStatus());
+    } else {
+      EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+      const std::string named = options.kernels ? "largest_block of 31" : "without kernels";
+      EXPECT_NE(status.ToString().find(named), std::string::npos) << status;
+    }
+    EXPECT_EQ(device->Drain(Patience(absl::Seconds(20))), absl::OkStatus());
+    EXPECT_EQ(device->Unpin(page->bytes()), absl::OkStatus());
+  }
 }
 
 TEST_F(CudaDeviceTest, TheEnginesStreamSignalsAndWaits) {

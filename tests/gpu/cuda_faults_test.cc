@@ -35,6 +35,21 @@ class CudaFaultsTest : public ::testing::Test {
                   .segments = {&segment, 1}})
         .status();
   }
+  absl::Status SubmitBlocks(CopyDirection direction) {
+    const BlockGeometry geometry = {.shape = {.layers = 1, .axes = 1, .tokens = 8, .kv_heads = 1},
+                                    .row_bytes = 512,
+                                    .token_stride = 512,
+                                    .planes = {0}};
+    const BlockTransfer block = {.host = arena_.bytes().data()};
+    return device_
+        ->SubmitBlocks({.direction = direction,
+                        .region = region_.get(),
+                        .geometry = &geometry,
+                        .block_bytes = 4096,
+                        .blocks = {&block, 1},
+                        .outcomes = reinterpret_cast<BlockOutcomes*>(&arena_.bytes()[4096])})
+        .status();
+  }
   // Polls until `count` operations have ended.
   std::vector<absl::Status> Ends(size_t count) {
     std::vector<absl::Status> ends;
@@ -88,6 +103,26 @@ TEST_F(CudaFaultsTest, ALostDeviceRefusesEverythingAndDoesNotHang) {
   EXPECT_EQ(device_->Pin(page_->bytes()).code(), kUnavailable);
   EXPECT_EQ(device_->Drain(absl::InfiniteDuration()).code(), kUnavailable);
   EXPECT_EQ(device_->Unpin(page_->bytes()), absl::OkStatus());
+}
+
+// Kernels and copies of blocks fail as others do, and a lost device takes no blocks.
+TEST_F(CudaFaultsTest, AFailedBatchOfBlocksLosesTheDevice) {
+  for (const CopyDirection direction : {kIn, kOut}) {
+    ASSERT_EQ(SubmitBlocks(direction), absl::OkStatus());
+    EXPECT_EQ(Ends(1)[0], absl::OkStatus());
+    fake_cuda::FailNextMove();
+    ASSERT_EQ(SubmitBlocks(direction), absl::OkStatus());
+    EXPECT_EQ(Ends(1)[0].code(), kUnavailable);
+    EXPECT_EQ(SubmitBlocks(direction).code(), kUnavailable);
+    TearDown();
+    SetUp();
+  }
+}
+
+TEST_F(CudaFaultsTest, ARefusedLaunchOfBlocksEndsThem) {
+  fake_cuda::RefuseNextMove();
+  ASSERT_EQ(SubmitBlocks(kOut), absl::OkStatus()) << "it has its place, and its end is polled";
+  EXPECT_EQ(Ends(1)[0].code(), kUnavailable);
 }
 
 // CUDA may refuse a call and go on with what it has: that still uses host memory, which

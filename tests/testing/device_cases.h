@@ -9,8 +9,6 @@
 
 namespace kvtier::testing {
 
-constexpr auto kIn = CopyDirection::kHostToDevice;
-constexpr auto kOut = CopyDirection::kDeviceToHost;
 constexpr uint64_t kKiB = 1024;
 
 // Runs of many sizes and alignments, scattered over the region; some of them are

@@ -25,6 +25,8 @@
 
 namespace kvtier::testing {
 
+inline constexpr auto kIn = CopyDirection::kHostToDevice;
+inline constexpr auto kOut = CopyDirection::kDeviceToHost;
 inline constexpr uint64_t kHandleBytes = 2 * kRegionGranularity;
 // Small, so that borders are there to be crossed.
 inline constexpr uint64_t kTestPinChunk = uint64_t{4} << 20;

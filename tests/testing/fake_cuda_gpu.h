@@ -5,12 +5,17 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <functional>
+
 namespace kvtier::testing::fake_cuda {
 
 // What every call answers since the device is lost; cudaSuccess: it is not.
 cudaError_t Lost();
 // Gives the answer, and keeps an error as the thread's last one, "not ready" too.
 cudaError_t Answer(cudaError_t error);
+
+// An entry of a stream that moves bytes, which faults reach; on the GPU's own thread.
+cudaError_t EnqueueMove(void* stream, std::function<void()> move);
 
 CUresult WriteWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags);
 CUresult WaitForWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags);

@@ -1,4 +1,4 @@
-// Streams, events, copies, launches and words of the fake GPU.
+// Streams, events, copies and words of the fake GPU.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "core/check.h"
-#include "kernels/copy_segments.h"
 #include "tests/testing/fake_cuda.h"
 #include "tests/testing/fake_cuda_gpu.h"
 #include "tier_gpu/device/signal_page.h"
@@ -116,7 +115,16 @@ cudaError_t Enqueue(void* stream, Entry entry) {
   return cudaSuccess;
 }
 
-// An entry that moves bytes, which faults reach.
+std::byte* HostSideOf(CUdeviceptr at) {
+  return HostSide(reinterpret_cast<void*>(at));  // NOLINT(performance-no-int-to-ptr)
+}
+
+void Move(void* destination, const void* source, size_t bytes) {
+  std::memcpy(HostSide(destination), HostSide(source), bytes);
+}
+
+}  // namespace
+
 cudaError_t EnqueueMove(void* stream, std::function<void()> move) {
   {
     const std::lock_guard lock(gpu().mu);
@@ -132,16 +140,6 @@ cudaError_t EnqueueMove(void* stream, std::function<void()> move) {
     return true;
   });
 }
-
-std::byte* HostSideOf(CUdeviceptr at) {
-  return HostSide(reinterpret_cast<void*>(at));  // NOLINT(performance-no-int-to-ptr)
-}
-
-void Move(void* destination, const void* source, size_t bytes) {
-  std::memcpy(HostSide(destination), HostSide(source), bytes);
-}
-
-}  // namespace
 
 cudaError_t Lost() {
   const std::lock_guard lock(gpu().mu);
@@ -275,17 +273,10 @@ cudaError_t cudaMemcpyBatchAsync(void* const* destinations, const void* const* s
   });
 }
 
-int kvtier::kernels::CopySegmentsOnDevice(const CopySegmentsLaunch& launch) {
-  if (launch.thread_blocks == 0 || launch.segments == nullptr) return kInvalidLaunch;
-  const cudaError_t error = fake::EnqueueMove(launch.stream, [launch] {
-    const auto* const list =
-        reinterpret_cast<const StridedSegment*>(fake::HostSide(launch.segments));
-    for (uint32_t i = 0; i < launch.count; ++i) {
-      if (list[i].runs == 0) continue;
-      KVT_CHECK(list[i].runs == 1);
-      fake::Move(list[i].destination, list[i].source, list[i].run_bytes);
-    }
+cudaError_t cudaMemset2DAsync(void* device, size_t pitch, int value, size_t width, size_t height,
+                              cudaStream_t stream) {
+  return fake::EnqueueMove(stream, [=] {
+    std::byte* row = fake::HostSide(device);
+    for (size_t i = 0; i < height; ++i, row += pitch) std::memset(row, value, width);
   });
-  // As the real one tells it: by the thread's last error.
-  return error == cudaSuccess ? cudaGetLastError() : error;
 }

@@ -1,4 +1,5 @@
 // The promises of Device, kept by the emulated form.
+#include "tests/testing/block_cases.h"
 #include "tests/testing/device_cases.h"
 #include "tests/testing/region_cases.h"
 #include "tier_gpu/device/emulated_device.h"
@@ -17,9 +18,10 @@ DeviceForm Emulated(const std::string& name, std::optional<uint64_t> seed) {
           }};
 }
 
-INSTANTIATE_TEST_SUITE_P(Emulated, DeviceTest,
-                         ::testing::Values(Emulated("InOrder", std::nullopt),
-                                           Emulated("Shuffled", 1)),
+const auto kForms = ::testing::Values(Emulated("InOrder", std::nullopt), Emulated("Shuffled", 1));
+INSTANTIATE_TEST_SUITE_P(Emulated, DeviceTest, kForms,
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Emulated, BlockBatchTest, kForms,
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/status_macros.h"
+#include "tier_gpu/device/cuda_blocks.h"
 #include "tier_gpu/device/cuda_copies.h"
 #include "tier_gpu/device/cuda_driver.h"
 #include "tier_gpu/device/cuda_host_memory.h"
@@ -61,6 +62,7 @@ class CudaDevice final : public Device {
   absl::Status Pin(std::span<std::byte> host) override;
   absl::Status Unpin(std::span<std::byte> host) override;
   absl::StatusOr<Ticket> Submit(const CopyBatch& batch) override;
+  absl::StatusOr<Ticket> SubmitBlocks(const BlockBatch& batch) override;
   absl::StatusOr<Ticket> Signal(Lane lane, SignalWord* word, uint64_t value) override;
   absl::StatusOr<Ticket> Await(Lane lane, SignalWord* word, uint64_t value) override;
   void Raise(SignalWord* word, uint64_t value) override;
@@ -73,6 +75,7 @@ class CudaDevice final : public Device {
   CudaLane& lane(Lane lane) { return *lanes_[static_cast<size_t>(lane)]; }
   // Null without kernels, and for kCompute.
   CudaStaging* staging(Lane lane) { return staging_[static_cast<size_t>(lane)].get(); }
+  CudaBlocks* blocks(Lane lane) { return blocks_[static_cast<size_t>(lane)].get(); }
   CudaCopies::Calls calls() const {
     return options_.batched_calls ? CudaCopies::Calls::kBatched : CudaCopies::Calls::kSingle;
   }
@@ -104,6 +107,7 @@ class CudaDevice final : public Device {
   EndWord* words_ = nullptr;  // kLanes of them.
   std::array<std::unique_ptr<CudaLane>, kLanes> lanes_;
   std::array<std::unique_ptr<CudaStaging>, kLanes> staging_;
+  std::array<std::unique_ptr<CudaBlocks>, kLanes> blocks_;
   absl::Time asked_ = absl::InfinitePast();  // CUDA, for errors.
   absl::Time lost_at_ = absl::InfiniteFuture();
   mutable absl::Mutex mu_;
@@ -133,13 +137,16 @@ absl::Status CudaDevice::Open() {
     }
     KVT_ASSIGN_OR_RETURN(lanes_[index], CudaLane::Open(driver_, options));
     if (lane == Lane::kCompute || !options_.kernels) continue;
-    KVT_ASSIGN_OR_RETURN(
-        staging_[index],
-        CudaStaging::Open({.direction = lane == Lane::kOnboard ? CopyDirection::kHostToDevice
-                                                               : CopyDirection::kDeviceToHost,
-                           .lane = lanes_[index]->stream(),
-                           .priority = options.priority,
-                           .calls = calls()}));
+    const auto direction =
+        lane == Lane::kOnboard ? CopyDirection::kHostToDevice : CopyDirection::kDeviceToHost;
+    KVT_ASSIGN_OR_RETURN(staging_[index], CudaStaging::Open({.direction = direction,
+                                                             .lane = lanes_[index]->stream(),
+                                                             .priority = options.priority,
+                                                             .calls = calls()}));
+    KVT_ASSIGN_OR_RETURN(blocks_[index], CudaBlocks::Open({.direction = direction,
+                                                           .streams = staging_[index]->streams(),
+                                                           .largest_block = options_.largest_block,
+                                                           .calls = calls()}));
   }
   return absl::OkStatus();
 }
@@ -163,11 +170,13 @@ CudaDevice::~CudaDevice() {
                                          ": something still runs at the end; what it uses "
                                          "stays until the process ends"));
     // NOLINTBEGIN(bugprone-unused-return-value): they stay.
+    for (auto& blocks : blocks_) (void)blocks.release();
     for (auto& staging : staging_) (void)staging.release();
     for (auto& lane : lanes_) (void)lane.release();
     // NOLINTEND(bugprone-unused-return-value)
     return;
   }
+  for (auto& blocks : blocks_) blocks.reset();
   for (auto& staging : staging_) staging.reset();
   for (auto& lane : lanes_) lane.reset();
   host_.UnpinAll();
@@ -278,6 +287,21 @@ absl::StatusOr<Ticket> CudaDevice::Submit(const CopyBatch& batch) {
   const Lane which = LaneOf(batch.direction);
   KVT_RETURN_IF_ERROR(CheckOpen(which));
   KVT_ASSIGN_OR_RETURN(std::vector<CudaCommand> commands, CommandsOf(batch));
+  const CudaScope scope(context_);
+  return Add(which, CudaLane::Kind::kCopy, std::move(commands));
+}
+
+absl::StatusOr<Ticket> CudaDevice::SubmitBlocks(const BlockBatch& batch) {
+  const Lane which = LaneOf(batch.direction);
+  if (blocks(which) == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, " was opened without kernels, which blocks are moved by"));
+  }
+  KVT_RETURN_IF_ERROR(blocks(which)->Check(batch, host_));
+  KVT_RETURN_IF_ERROR(CheckOpen(which));
+  std::vector<CudaCommand> commands =
+      blocks(which)->Commands(batch, host_, lane(which).next_place());
+  commands.insert(commands.begin(), staging(which)->BehindFence());
   const CudaScope scope(context_);
   return Add(which, CudaLane::Kind::kCopy, std::move(commands));
 }
@@ -397,27 +421,13 @@ absl::Status CudaDevice::Drain(absl::Duration timeout) {
   }
 }
 
-absl::Status CheckAttribute(const CudaDriver& driver, CUdevice gpu, CUdevice_attribute attribute,
-                            absl::string_view what) {
-  int value = 0;
-  KVT_RETURN_IF_ERROR(
-      driver.Status("cuDeviceGetAttribute", driver.attribute(&value, attribute, gpu)));
-  if (value != 0) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("CUDA: this GPU has no ", what));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& options,
                                                        const Clock* clock) {
   KVT_ASSIGN_OR_RETURN(const CudaDriver driver, CudaDriver::Find());
   KVT_ASSIGN_OR_RETURN(const CudaContext context, CudaContext::Open(driver, options.ordinal));
-  KVT_RETURN_IF_ERROR(CheckAttribute(
-      driver, context.gpu(), CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
-      "memory that can be exported as a file descriptor"));
-  KVT_RETURN_IF_ERROR(CheckAttribute(driver, context.gpu(),
-                                     CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
-                                     "words that a stream can wait for"));
+  KVT_RETURN_IF_ERROR(context.CheckAbilities());
   cudaDeviceProp properties{};
   KVT_RETURN_IF_ERROR(
       CudaStatus("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, options.ordinal)));

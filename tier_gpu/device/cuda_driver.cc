@@ -95,4 +95,20 @@ CudaScope::~CudaScope() {
   if (entered_) (void)context_.driver_.pop_context(&popped);
 }
 
+absl::Status CudaContext::CheckAbilities() const {
+  KVT_RETURN_IF_ERROR(
+      CheckAttribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+                     "memory that can be exported as a file descriptor"));
+  return CheckAttribute(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
+                        "words that a stream can wait for");
+}
+
+absl::Status CudaContext::CheckAttribute(CUdevice_attribute attribute, const char* what) const {
+  int value = 0;
+  KVT_RETURN_IF_ERROR(
+      driver_.Status("cuDeviceGetAttribute", driver_.attribute(&value, attribute, gpu_)));
+  if (value != 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("CUDA: this GPU has no ", what));
+}
+
 }  // namespace kvtier

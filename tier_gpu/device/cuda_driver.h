@@ -55,9 +55,13 @@ class CudaContext {
   // context stays what it was. Errors: kUnavailable, no such GPU, or the driver's.
   static absl::StatusOr<CudaContext> Open(const CudaDriver& driver, int ordinal);
   CUdevice gpu() const { return gpu_; }
+  // Errors: kUnavailable, the GPU is without memory that can be exported, or words that
+  // streams can wait for.
+  absl::Status CheckAbilities() const;
 
  private:
   friend class CudaScope;
+  absl::Status CheckAttribute(CUdevice_attribute attribute, const char* what) const;
   CudaContext(const CudaDriver& driver, CUdevice gpu, CUcontext context)
       : driver_(driver), gpu_(gpu), context_(context) {}
   CudaDriver driver_;

@@ -64,8 +64,8 @@ absl::Status CudaLane::Feed() {
       const CudaCommand& command = operation.commands[operation.fed];
       KVT_RETURN_IF_ERROR(command.put());
       ++operation.fed;
-      ++entries_;
-      ++unmarked_;
+      entries_ += command.entries;
+      unmarked_ += command.entries;
       const bool all = operation.fed == operation.commands.size();
       // A mark in the lane's stream knows nothing of what was put ahead since it waited.
       if (command.where == CudaCommand::Where::kAhead) continue;

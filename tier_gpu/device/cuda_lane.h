@@ -30,8 +30,9 @@ struct CudaCommand {
   // put into the lane's.
   enum class Where : uint8_t { kLane, kAhead };
   Where where{};
-  // Puts one entry into a stream. Errors: what CUDA said.
+  // Puts `entries` entries into a stream, at most. Errors: what CUDA said.
   std::function<absl::Status()> put;
+  size_t entries = 1;
 };
 
 // Entries of a lane's streams that are not known to have ended, at most.

@@ -9,17 +9,6 @@
 #include "tier_gpu/device/staging_plan.h"
 
 namespace kvtier {
-namespace {
-
-constexpr auto kLane = CudaCommand::Where::kLane;
-constexpr auto kAhead = CudaCommand::Where::kAhead;
-
-absl::Status CreateEvent(cudaEvent_t* event) {
-  return CudaStatus("cudaEventCreateWithFlags",
-                    cudaEventCreateWithFlags(event, cudaEventDisableTiming));
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<CudaStaging>> CudaStaging::Open(const Options& options) {
   auto staging = absl::WrapUnique(new CudaStaging(options));
@@ -29,9 +18,9 @@ absl::StatusOr<std::unique_ptr<CudaStaging>> CudaStaging::Open(const Options& op
 }
 
 absl::Status CudaStaging::Allocate() {
-  KVT_RETURN_IF_ERROR(
-      CudaStatus("cudaStreamCreateWithPriority",
-                 cudaStreamCreateWithPriority(&ahead_, cudaStreamNonBlocking, options_.priority)));
+  KVT_RETURN_IF_ERROR(CudaStatus(
+      "cudaStreamCreateWithPriority",
+      cudaStreamCreateWithPriority(&streams_.ahead, cudaStreamNonBlocking, options_.priority)));
   KVT_RETURN_IF_ERROR(CreateEvent(&awaited_));
   void* memory = nullptr;
   KVT_RETURN_IF_ERROR(
@@ -58,7 +47,7 @@ absl::Status CudaStaging::Allocate() {
 absl::Status CudaStaging::LoadKernel() {
   *list(0) = {.runs = 0};
   KVT_RETURN_IF_ERROR(Launch({list(0), 1}, kAhead).put());
-  return CudaStatus("cudaStreamSynchronize", cudaStreamSynchronize(ahead_));
+  return CudaStatus("cudaStreamSynchronize", cudaStreamSynchronize(streams_.ahead));
 }
 
 // Ignored: they fail when the device is lost, and then all is gone already.
@@ -68,14 +57,14 @@ CudaStaging::~CudaStaging() {
     if (buffer.emptied != nullptr) (void)cudaEventDestroy(buffer.emptied);
   }
   if (awaited_ != nullptr) (void)cudaEventDestroy(awaited_);
-  if (ahead_ != nullptr) (void)cudaStreamDestroy(ahead_);
+  if (streams_.ahead != nullptr) (void)cudaStreamDestroy(streams_.ahead);
   if (memory_ != nullptr) (void)cudaFree(memory_);
   if (lists_ != nullptr) (void)cudaFreeHost(lists_);
   (void)cudaGetLastError();
 }
 
 bool CudaStaging::Quiet() const {
-  const cudaError_t error = cudaStreamQuery(ahead_);
+  const cudaError_t error = cudaStreamQuery(streams_.ahead);
   if (error != cudaSuccess) (void)cudaGetLastError();
   return error != cudaErrorNotReady;
 }
@@ -89,28 +78,12 @@ CudaCommand CudaStaging::Launch(Segments segments, CudaCommand::Where where) con
       .segments = lists_on_device_ + (segments.data() - lists_),
       .count = static_cast<uint32_t>(segments.size()),
       .thread_blocks = kCopyThreadBlocks,
-      .stream = stream(where)};
+      .stream = streams_.of(where)};
   return {where, [launch] {
-            // A launch is told by the thread's last error: not by that of somebody else before.
-            (void)cudaGetLastError();
-            return CudaStatus("the copying kernel",
-                              static_cast<cudaError_t>(kernels::CopySegmentsOnDevice(launch)));
+            return LaunchStatus("the copying kernel",
+                                [&launch] { return kernels::CopySegmentsOnDevice(launch); });
           }};
 }
-
-CudaCommand CudaStaging::Record(cudaEvent_t event, CudaCommand::Where where) const {
-  return {where, [event, stream = stream(where)] {
-            return CudaStatus("cudaEventRecord", cudaEventRecord(event, stream));
-          }};
-}
-
-CudaCommand CudaStaging::WaitFor(cudaEvent_t event, CudaCommand::Where where) const {
-  return {where, [event, stream = stream(where)] {
-            return CudaStatus("cudaStreamWaitEvent", cudaStreamWaitEvent(stream, event, 0));
-          }};
-}
-
-CudaCommand CudaStaging::Fence() { return Record(awaited_, kLane); }
 
 std::vector<CudaCommand> CudaStaging::Direct(const CopyBatch& batch, const CudaHostMemory& host,
                                              size_t place) {
@@ -125,7 +98,7 @@ std::vector<CudaCommand> CudaStaging::Direct(const CopyBatch& batch, const CudaH
                .destination = onboard ? near : far,
                .run_bytes = segment.bytes};
   }
-  commands.push_back(Launch({list(place), next}, kLane));
+  commands.push_back(Launch({list(place), next}, kInLane));
   return commands;
 }
 
@@ -136,13 +109,13 @@ absl::StatusOr<std::vector<CudaCommand>> CudaStaging::Staged(const CopyBatch& ba
   KVT_ASSIGN_OR_RETURN(const std::vector<StagedPortion> portions,
                        PlanStaging(batch.segments, joins));
   const bool onboard = batch.direction == CopyDirection::kHostToDevice;
-  const auto where_runs = onboard ? kAhead : kLane;
+  const auto where_runs = onboard ? kAhead : kInLane;
   const CudaCopies::Options copying = {.where = where_runs,
-                                       .stream = stream(where_runs),
+                                       .stream = streams_.of(where_runs),
                                        .calls = options_.calls,
                                        .early_source = onboard && batch.early_source};
   std::vector<CudaCommand> commands;
-  if (!copying.early_source) commands.push_back(WaitFor(awaited_, kAhead));
+  if (!copying.early_source) commands.push_back(BehindFence());
   kernels::StridedSegment* next = list(place);
   for (const StagedPortion& portion : portions) {
     const Buffer& buffer = buffers_[next_buffer_++ % kStagingBuffers];
@@ -160,12 +133,12 @@ absl::StatusOr<std::vector<CudaCommand>> CudaStaging::Staged(const CopyBatch& ba
       std::byte* const staged = buffer.memory + run.buffer_offset;
       copies.Add(onboard ? staged : far, onboard ? far : staged, run.bytes);
     }
-    std::vector<CudaCommand> fill = {WaitFor(buffer.emptied, kAhead)};
-    std::vector<CudaCommand> empty = {WaitFor(buffer.filled, kLane)};
+    std::vector<CudaCommand> fill = {streams_.WaitFor(buffer.emptied, kAhead)};
+    std::vector<CudaCommand> empty = {streams_.WaitFor(buffer.filled, kInLane)};
     std::move(copies).AppendTo(onboard ? &fill : &empty, copying);
-    (onboard ? empty : fill).push_back(Launch({first, next}, onboard ? kLane : kAhead));
-    fill.push_back(Record(buffer.filled, kAhead));
-    empty.push_back(Record(buffer.emptied, kLane));
+    (onboard ? empty : fill).push_back(Launch({first, next}, onboard ? kInLane : kAhead));
+    fill.push_back(streams_.Record(buffer.filled, kAhead));
+    empty.push_back(streams_.Record(buffer.emptied, kInLane));
     std::ranges::move(fill, std::back_inserter(commands));
     std::ranges::move(empty, std::back_inserter(commands));
   }

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/copy_segments.h"
+#include "tier_gpu/device/cuda_commands.h"
 #include "tier_gpu/device/cuda_copies.h"
 #include "tier_gpu/device/cuda_driver.h"
 #include "tier_gpu/device/cuda_host_memory.h"
@@ -51,8 +52,11 @@ class CudaStaging {
   absl::StatusOr<std::vector<CudaCommand>> Staged(const CopyBatch& batch,
                                                   const CudaHostMemory& host, size_t place);
   std::vector<CudaCommand> Direct(const CopyBatch& batch, const CudaHostMemory& host, size_t place);
-  // To be fed right after the lane awaited something.
-  CudaCommand Fence();
+  // To be fed right after the lane awaited something; and what waits for that, ahead.
+  CudaCommand Fence() const { return streams_.Record(awaited_, kInLane); }
+  CudaCommand BehindFence() const { return streams_.WaitFor(awaited_, kAhead); }
+  // The lane's, and the one ahead.
+  const CudaStreams& streams() const { return streams_; }
   // As CudaLane::Quiet(), of the stream ahead.
   bool Quiet() const;
 
@@ -63,22 +67,17 @@ class CudaStaging {
     cudaEvent_t emptied = nullptr;
   };
   using Segments = std::span<const kernels::StridedSegment>;
-  explicit CudaStaging(const Options& options) : options_(options) {}
+  explicit CudaStaging(const Options& options)
+      : options_(options), streams_{.lane = options.lane} {}
   absl::Status Allocate();
   absl::Status LoadKernel();
   // Where an operation's list begins, for the host.
   kernels::StridedSegment* list(size_t place) const;
   // A launch over `segments`, which lie in the lists.
   CudaCommand Launch(Segments segments, CudaCommand::Where where) const;
-  CudaCommand Record(cudaEvent_t event, CudaCommand::Where where) const;
-  // Waits for nothing if the event was never recorded.
-  CudaCommand WaitFor(cudaEvent_t event, CudaCommand::Where where) const;
-  cudaStream_t stream(CudaCommand::Where where) const {
-    return where == CudaCommand::Where::kLane ? options_.lane : ahead_;
-  }
 
   const Options options_;
-  cudaStream_t ahead_ = nullptr;
+  CudaStreams streams_;
   std::byte* memory_ = nullptr;
   std::array<Buffer, kStagingBuffers> buffers_;
   size_t next_buffer_ = 0;

@@ -1,6 +1,7 @@
 // Device is the accelerator seam (law 9): memory that another process can map by file
-// descriptor, lanes of ordered copies between it and host memory, and words in shared
-// memory by which lanes, compute and processes wait for each other. Two forms:
+// descriptor, lanes of ordered copies between it and host memory, of bytes or of blocks
+// that are encoded on the way, and words in shared memory by which lanes, compute and
+// processes wait for each other. Two forms:
 // EmulatedDevice (memfds and virtual time) and CudaDevice, compiled when CUDA is found
 // and opened when a GPU is there.
 //
@@ -18,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "tier_gpu/device/block_batch.h"
 #include "tier_gpu/device/copy.h"
 #include "tier_gpu/device/device_region.h"
 #include "tier_gpu/device/signal_page.h"
@@ -94,7 +96,7 @@ class Device {
   virtual absl::Status Unpin(std::span<std::byte> host) = 0;
 
   // The lanes, one thread at a time. Each call puts one operation at the end of a lane
-  // and returns at once. Errors of all three: kResourceExhausted, the lane is full
+  // and returns at once. Errors of all four: kResourceExhausted, the lane is full
   // (poll, then retry); kUnavailable, the device is lost.
 
   // Copies every segment. Sources are read while the batch runs, not when it is
@@ -103,6 +105,14 @@ class Device {
   // REQUIRES: the host memory stays until the batch has ended, and the region is this
   // device's.
   virtual absl::StatusOr<Ticket> Submit(const CopyBatch& batch) = 0;
+  // Moves every block between the rows of the engine and its stored form, and writes the
+  // outcomes; all of them are there, and no later word of the lane's is written before,
+  // when the batch has ended. Sources are read while it runs. An encoding that is none
+  // fails its block and not the batch. Errors also: kInvalidArgument, as CheckBlocks(),
+  // or host memory or outcomes that are not pinned, or not in one chunk, or a device that
+  // was opened without kernels or for smaller blocks. REQUIRES: as Submit(), of the
+  // outcomes too.
+  virtual absl::StatusOr<Ticket> SubmitBlocks(const BlockBatch& batch) = 0;
   // Writes the word when everything ahead in the lane has ended; whoever sees the value
   // sees what the lane wrote before. Not written, and ends with kUnavailable, if
   // something ahead in the lane failed whose end was not polled when this was called.

@@ -122,14 +122,37 @@ absl::StatusOr<Ticket> EmulatedDevice::Submit(const CopyBatch& batch) {
   CopyShape shape = {
       .direction = batch.direction, .path = batch.path, .segments = batch.segments.size()};
   for (const CopySegment& segment : batch.segments) shape.bytes += segment.bytes;
-  EmulatedOperation operation = NewOperation(lane);
+  EmulatedOperation operation = NewCopy(shape);
+  AddMoves(batch, &operation);
+  return AddCopy(lane, std::move(operation));
+}
+
+absl::StatusOr<Ticket> EmulatedDevice::SubmitBlocks(const BlockBatch& batch) {
+  KVT_RETURN_IF_ERROR(CheckBlocks(batch));
+  for (const BlockTransfer& block : batch.blocks) {
+    KVT_RETURN_IF_ERROR(pinned_.Check({block.host, batch.block_bytes}));
+  }
+  KVT_RETURN_IF_ERROR(pinned_.Check(std::as_bytes(std::span(batch.outcomes, 1))));
+  const Lane lane = LaneOf(batch.direction);
+  KVT_RETURN_IF_ERROR(CheckOpen(lane));
+  const auto blocks = std::make_shared<const EmulatedBlocks>(batch);
+  EmulatedOperation operation = NewCopy(blocks->shape());
+  AddBlocks(batch.direction, blocks, &operation);
+  return AddCopy(lane, std::move(operation));
+}
+
+EmulatedOperation EmulatedDevice::NewCopy(const CopyShape& shape) {
+  EmulatedOperation operation = NewOperation(LaneOf(shape.direction));
   operation.begin = [this, shape, first = std::move(operation.begin)](EmulatedOperation* self) {
     if (first) first(self);
     CopyShape beside = shape;
     beside.duplex = track(OtherWay(LaneOf(shape.direction))).lane.busy();
     self->run = options_.link.Predict(beside);
   };
-  AddMoves(batch, &operation);
+  return operation;
+}
+
+Ticket EmulatedDevice::AddCopy(Lane lane, EmulatedOperation operation) {
   uint64_t& fail_in = track(lane).fail_in;
   const bool fails = fail_in == 1;
   if (fail_in > 0) --fail_in;
@@ -174,6 +197,28 @@ void EmulatedDevice::AddMoves(const CopyBatch& batch, EmulatedOperation* operati
     };
   }
   // Otherwise all of them move at one moment, in their order.
+  if (options_.seed) std::ranges::sort(operation->steps, {}, &EmulatedStep::at);
+}
+
+void EmulatedDevice::AddBlocks(CopyDirection direction,
+                               const std::shared_ptr<const EmulatedBlocks>& blocks,
+                               EmulatedOperation* operation) {
+  const bool onboard = direction == CopyDirection::kHostToDevice;
+  const Access of_host = onboard ? Access::kRead : Access::kWrite;
+  const Access of_device = onboard ? Access::kWrite : Access::kRead;
+  const AccessChecker::Timeline timeline = track(LaneOf(direction)).timeline;
+  for (size_t i = 0; i < blocks->size(); ++i) {
+    const auto act = [this, timeline, of_host, of_device, blocks, i] {
+      if (checker_ != nullptr) {
+        checker_->Note(timeline, of_host, blocks->host(i));
+        blocks->VisitDevice(i, [this, timeline, of_device](std::span<const std::byte> run) {
+          checker_->Note(timeline, of_device, run);
+        });
+      }
+      blocks->Move(i);
+    };
+    operation->steps.push_back({.at = MomentOfRun(), .act = act});
+  }
   if (options_.seed) std::ranges::sort(operation->steps, {}, &EmulatedStep::at);
 }
 

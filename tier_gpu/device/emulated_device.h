@@ -22,6 +22,7 @@
 #include "core/clock.h"
 #include "tier_gpu/device/access_checker.h"
 #include "tier_gpu/device/device.h"
+#include "tier_gpu/device/emulated_blocks.h"
 #include "tier_gpu/device/emulated_lane.h"
 #include "tier_gpu/device/emulated_region.h"
 #include "tier_gpu/device/link_model.h"
@@ -67,6 +68,7 @@ class EmulatedDevice final : public Device {
   absl::Status Pin(std::span<std::byte> host) override;
   absl::Status Unpin(std::span<std::byte> host) override;
   absl::StatusOr<Ticket> Submit(const CopyBatch& batch) override;
+  absl::StatusOr<Ticket> SubmitBlocks(const BlockBatch& batch) override;
   absl::StatusOr<Ticket> Signal(Lane lane, SignalWord* word, uint64_t value) override;
   absl::StatusOr<Ticket> Await(Lane lane, SignalWord* word, uint64_t value) override;
   void Raise(SignalWord* word, uint64_t value) override;
@@ -80,8 +82,9 @@ class EmulatedDevice final : public Device {
   // An access of the process itself, from the host.
   void NoteHostAccess(AccessChecker::Access access, std::span<const std::byte> bytes);
 
-  // Faults, for tests and the simulator. The `nth` batch from now that is submitted in
-  // the direction (1: the next one) will move half of its segments and fail. REQUIRES: nth > 0.
+  // Faults, for tests and the simulator. The `nth` batch, of either kind, from now that is
+  // submitted in the direction (1: the next one) will move half of its segments or blocks
+  // and fail. REQUIRES: nth > 0.
   void FailCopy(CopyDirection direction, uint64_t nth);
   // The lane begins nothing until Resume(); what runs ends.
   void Stall(Lane lane);
@@ -105,7 +108,12 @@ class EmulatedDevice final : public Device {
   absl::Status CheckOpen(Lane lane);
   absl::Status CheckBatch(const CopyBatch& batch) const;
   EmulatedOperation NewOperation(Lane lane);
+  // Without its steps: of this shape, in its lane.
+  EmulatedOperation NewCopy(const CopyShape& shape);
   void AddMoves(const CopyBatch& batch, EmulatedOperation* operation);
+  void AddBlocks(CopyDirection direction, const std::shared_ptr<const EmulatedBlocks>& blocks,
+                 EmulatedOperation* operation);
+  Ticket AddCopy(Lane lane, EmulatedOperation operation);
   double MomentOfRun();
   // Runs all events up to `now`, in the order of their times.
   void Advance(absl::Time now);

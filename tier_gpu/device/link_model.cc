@@ -40,6 +40,10 @@ absl::Duration At(double bytes_per_second, double bytes) {
   return bytes_per_second > 0 ? absl::Seconds(bytes / bytes_per_second) : absl::ZeroDuration();
 }
 
+uint64_t KernelBytes(const CopyShape& shape) {
+  return shape.kernel_bytes > 0 ? shape.kernel_bytes : 2 * shape.bytes;
+}
+
 size_t Index(CopyDirection direction) { return static_cast<size_t>(direction); }
 
 }  // namespace
@@ -117,7 +121,9 @@ LinkModel::Work LinkModel::Divide(const CopyShape& shape) const {
       CopyShape whole = shape;
       whole.segments = 1;
       const double gather = kGatherProcessors * processor_rate_;
-      return {.launch = launch_, .kernel = At(gather, 2 * bytes), .link = Engine(whole)};
+      return {.launch = launch_,
+              .kernel = At(gather, static_cast<double>(KernelBytes(shape))),
+              .link = Engine(whole)};
     }
     case CopyPath::kDirect: {
       const Rate& rates = direct_[Index(shape.direction)];
@@ -153,13 +159,13 @@ absl::Duration LinkModel::PredictLane(std::span<const CopyShape> shapes) const {
 }
 
 CopyLoad LinkModel::Load(const CopyShape& shape) const {
-  const auto bytes = static_cast<double>(shape.bytes);
   switch (shape.path) {
     case CopyPath::kBatch:
       return {.memory_bytes = shape.bytes};
     case CopyPath::kStaged:
       // Read and written by the kernel, and read or written again by the engine.
-      return {.memory_bytes = 3 * shape.bytes, .processors = At(processor_rate_, 2 * bytes)};
+      return {.memory_bytes = KernelBytes(shape) + shape.bytes,
+              .processors = At(processor_rate_, static_cast<double>(KernelBytes(shape)))};
     case CopyPath::kDirect:
       return {.memory_bytes = shape.bytes, .processors = kDirectProcessors * Divide(shape).link};
   }

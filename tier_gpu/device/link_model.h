@@ -27,6 +27,9 @@ struct CopyShape {
   CopyPath path = CopyPath::kBatch;
   size_t segments = 0;  // Of one size; none takes the time of the call.
   uint64_t bytes = 0;   // Of all segments.
+  // kStaged: what kernels read and write in device memory, where they do more than to
+  // gather or scatter; 0: twice the bytes.
+  uint64_t kernel_bytes = 0;
   bool duplex = false;  // The other direction is as busy.
 };
 
@@ -51,7 +54,7 @@ class LinkModel {
 
   // One batch that is alone in its lane, from its submission to its end:
   //   kBatch   call + (segments - 1) * descriptor + bytes / rate
-  //   kStaged  launch + bytes / gather rate + call + bytes / rate
+  //   kStaged  launch + kernel bytes / gather rate + call + bytes / rate
   //   kDirect  launch + bytes / rate of a kernel
   absl::Duration Predict(const CopyShape& shape) const;
   // Batches one behind the other, kMaxBatchesInFlight at a time: launches, kernels on

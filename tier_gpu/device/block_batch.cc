@@ -1,0 +1,194 @@
+#include "tier_gpu/device/block_batch.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/numeric/int128.h"
+#include "absl/strings/str_cat.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+using kernels::Codec;
+using kernels::KvShape;
+
+template <typename... Parts>
+absl::Status Wrong(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("blocks: ", parts...));
+}
+
+absl::Status CheckRange(const char* field, uint64_t value, uint64_t most) {
+  if (value >= 1 && value <= most) return absl::OkStatus();
+  return Wrong(field, " is ", value, ", not 1..", most);
+}
+
+absl::Status CheckShape(const BlockGeometry& geometry) {
+  const KvShape& shape = geometry.shape;
+  // As IsEncodable(), but that a raw row may have any bytes.
+  KVT_RETURN_IF_ERROR(CheckRange("layers", shape.layers, 4096));
+  KVT_RETURN_IF_ERROR(CheckRange("axes", shape.axes, 2));
+  KVT_RETURN_IF_ERROR(CheckRange("tokens", shape.tokens, 65536));
+  KVT_RETURN_IF_ERROR(CheckRange("kv_heads", shape.kv_heads, 4096));
+  // Below 2^42 rows, so nothing wraps.
+  const uint64_t most = kernels::kMaxRawBytes / (kernels::Planes(shape) * kernels::Rows(shape));
+  KVT_RETURN_IF_ERROR(CheckRange("row_bytes", geometry.row_bytes, most));
+  if (geometry.planes.size() == kernels::Planes(shape)) return absl::OkStatus();
+  return Wrong("planes has ", geometry.planes.size(), " entries, not ", kernels::Planes(shape));
+}
+
+absl::Status CheckCodec(const BlockBatch& batch) {
+  const BlockGeometry& geometry = *batch.geometry;
+  if (batch.codec == Codec::kRaw) {
+    if (batch.block_bytes == geometry.raw_bytes()) return absl::OkStatus();
+    return Wrong("block_bytes is ", batch.block_bytes, "; a raw block of this geometry has ",
+                 geometry.raw_bytes());
+  }
+  const auto codec = static_cast<uint32_t>(batch.codec);
+  if (batch.codec > Codec::kPackedExponents) return Wrong("codec is ", codec, ", unknown");
+  const KvShape& shape = geometry.shape;
+  if (!kernels::IsEncodable(shape)) {
+    return Wrong("head_dim is ", shape.head_dim, ", in a shape that codec ", codec,
+                 " does not take");
+  }
+  if (geometry.row_bytes != 2 * uint64_t{shape.head_dim}) {
+    return Wrong("row_bytes is ", geometry.row_bytes, "; codec ", codec, " is for bf16, ",
+                 2 * uint64_t{shape.head_dim});
+  }
+  const uint64_t encoded = kernels::EncodedBytes(batch.codec, shape);
+  const uint64_t roomy = kernels::MaxEncodedBytes(shape);
+  if (encoded >= roomy) {
+    return Wrong("tokens is ", shape.tokens, "; codec ", codec, " makes no such block smaller");
+  }
+  if (batch.block_bytes == encoded || batch.block_bytes == roomy) return absl::OkStatus();
+  return Wrong("block_bytes is ", batch.block_bytes, "; codec ", codec, " makes ", encoded, " or ",
+               roomy);
+}
+
+// Whether these bytes are the region's.
+bool Holds(const DeviceRegion& region, absl::uint128 offset, absl::uint128 bytes) {
+  return offset + bytes <= region.bytes();
+}
+
+// Plane by plane: what lies between two may be somebody else's.
+absl::Status CheckPlaces(const BlockBatch& batch) {
+  const BlockGeometry& geometry = *batch.geometry;
+  // From the first row of a plane to the end of its last; the strides may be anything.
+  const absl::uint128 extent = absl::uint128(geometry.shape.tokens - 1) * geometry.token_stride +
+                               absl::uint128(geometry.shape.kv_heads - 1) * geometry.head_stride +
+                               geometry.row_bytes;
+  for (size_t i = 0; i < batch.blocks.size(); ++i) {
+    const uint64_t offset = batch.blocks[i].device_offset;
+    for (size_t plane = 0; plane < geometry.planes.size(); ++plane) {
+      if (Holds(*batch.region, absl::uint128(offset) + geometry.planes[plane], extent)) continue;
+      return Wrong("blocks[", i, "] at ", offset, ", with planes[", plane, "] at ",
+                   geometry.planes[plane], ", leaves a region of ", batch.region->bytes(),
+                   " bytes");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The strides of planes that lie as far apart as their number says.
+std::optional<kernels::BlockLayout> EvenStrides(const BlockGeometry& geometry) {
+  const std::span<const uint64_t> planes = geometry.planes;
+  const uint32_t axes = geometry.shape.axes;
+  const kernels::BlockLayout layout = {
+      .layer = geometry.shape.layers > 1 ? planes[axes] - planes[0] : 0,
+      .axis = axes > 1 ? planes[1] - planes[0] : 0,
+      .token = geometry.token_stride,
+      .head = geometry.head_stride};
+  for (size_t i = 0; i < planes.size(); ++i) {
+    // Downwards is no stride.
+    if (planes[i] < planes[0]) return std::nullopt;
+    if (planes[i] != planes[0] + i / axes * layout.layer + i % axes * layout.axis) {
+      return std::nullopt;
+    }
+  }
+  return layout;
+}
+
+kernels::CopyAxis Reversed(const kernels::CopyAxis& axis) {
+  return {.count = axis.count,
+          .source_stride = axis.destination_stride,
+          .destination_stride = axis.source_stride};
+}
+
+}  // namespace
+
+absl::Status CheckBlocks(const BlockBatch& batch) {
+  if (batch.blocks.size() > kMaxBatchBlocks) {
+    return Wrong("a batch has ", batch.blocks.size(), ", more than ", kMaxBatchBlocks);
+  }
+  KVT_RETURN_IF_ERROR(CheckShape(*batch.geometry));
+  KVT_RETURN_IF_ERROR(CheckCodec(batch));
+  KVT_RETURN_IF_ERROR(CheckPlaces(batch));
+  const size_t planes = batch.geometry->planes.size();
+  if (planes * batch.blocks.size() <= kMaxBlockMoves || EvenStrides(*batch.geometry)) {
+    return absl::OkStatus();
+  }
+  return Wrong("a batch has ", batch.blocks.size(), " of ", planes,
+               " unevenly spaced planes, more than ", kMaxBlockMoves, " in all");
+}
+
+RowMoves RowMoves::Of(const BlockGeometry& geometry) {
+  KvShape shape = geometry.shape;
+  RowMoves moves;
+  if (const auto layout = EvenStrides(geometry)) {
+    moves.gather = kernels::MoveBetween(shape, geometry.row_bytes, *layout,
+                                        kernels::TokenMajorLayout(shape, geometry.row_bytes));
+    moves.pieces = {{.device_offset = geometry.planes[0]}};
+    return moves;
+  }
+  shape.layers = 1;
+  shape.axes = 1;
+  moves.gather = kernels::MoveBetween(
+      shape, geometry.row_bytes, {.token = geometry.token_stride, .head = geometry.head_stride},
+      kernels::TokenMajorLayout(shape, geometry.row_bytes));
+  const uint64_t plane_bytes = kernels::Rows(shape) * geometry.row_bytes;
+  moves.pieces.reserve(geometry.planes.size());
+  for (const uint64_t plane : geometry.planes) {
+    moves.pieces.push_back(
+        {.device_offset = plane, .raw_offset = moves.pieces.size() * plane_bytes});
+  }
+  return moves;
+}
+
+kernels::StridedSegment RowMoves::Segment(CopyDirection direction, const Piece& piece,
+                                          std::byte* device, std::byte* raw) const {
+  std::byte* const rows = device + piece.device_offset;
+  std::byte* const packed = raw + piece.raw_offset;
+  if (direction == CopyDirection::kDeviceToHost) return gather.Between(rows, packed);
+  kernels::StridedSegment scatter = gather.Between(packed, rows);
+  std::swap(scatter.source_stride, scatter.destination_stride);
+  return scatter;
+}
+
+kernels::OuterAxes RowMoves::Outer(CopyDirection direction) const {
+  kernels::OuterAxes outer = gather.outer;
+  if (direction == CopyDirection::kDeviceToHost) return outer;
+  for (kernels::CopyAxis& axis : outer.axes) axis = Reversed(axis);
+  return outer;
+}
+
+void VisitRuns(const BlockGeometry& geometry,
+               absl::FunctionRef<void(uint64_t offset, uint64_t bytes)> visit) {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  for (const uint64_t plane : geometry.planes) {
+    for (uint64_t token = 0; token < geometry.shape.tokens; ++token) {
+      for (uint64_t head = 0; head < geometry.shape.kv_heads; ++head) {
+        const uint64_t row = plane + token * geometry.token_stride + head * geometry.head_stride;
+        if (row != end) {
+          if (end != begin) visit(begin, end - begin);
+          begin = row;
+        }
+        end = row + geometry.row_bytes;
+      }
+    }
+  }
+  if (end != begin) visit(begin, end - begin);
+}
+
+}  // namespace kvtier

@@ -1,0 +1,126 @@
+// BlockBatch is the other thing that a lane moves, beside CopyBatch: blocks whose form
+// changes on the way. On the device a block is rows, wherever the engine has them; in
+// host memory it is as its space stores it: rows in one order for all engines, encoded.
+//
+//   out: gather the rows, encode, sum what is stored, one copy to the host
+//   in:  one copy to the device, sum what was stored, decode, scatter the rows
+//
+// So engines whose layouts differ share blocks, and what crosses the link is what is
+// stored. Kernels do it; the copy engine moves each block whole.
+#ifndef KVTIER_TIER_GPU_DEVICE_BLOCK_BATCH_H_
+#define KVTIER_TIER_GPU_DEVICE_BLOCK_BATCH_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "kernels/block_layout.h"
+#include "kernels/codec.h"
+#include "kernels/payload_sum.h"
+#include "tier_gpu/device/copy.h"
+#include "tier_gpu/device/device_region.h"
+
+namespace kvtier {
+
+// Where the rows of a block are on the device. A row, one token and head of K or of V,
+// is contiguous. A plane, one axis of one layer, has its rows at two strides; planes lie
+// anywhere: so all that an engine may do is said by this, tensors for each layer, K and V
+// apart, interleaved or fused in rows, tokens or heads first.
+struct BlockGeometry {
+  kernels::KvShape shape{};
+  uint64_t row_bytes = 0;  // head_dim elements; of a codec: of bf16.
+  uint64_t token_stride = 0;
+  uint64_t head_stride = 0;
+  // Where each begins, from the block's own offset: [layer][axis].
+  std::vector<uint64_t> planes{};
+
+  // Of a block: [layer][axis][token][head] rows, which is what codecs take.
+  uint64_t raw_bytes() const { return kernels::Planes(shape) * kernels::Rows(shape) * row_bytes; }
+};
+
+struct BlockTransfer {
+  uint64_t device_offset = 0;  // Of the block, from the start of the region.
+  std::byte* host = nullptr;   // The batch's block_bytes.
+};
+
+// Of one batch; a block of 2 MiB is half of kMaxCopyBytes.
+inline constexpr size_t kMaxBatchBlocks = 64;
+// What a batch makes the copying kernel move, at most: evenly spaced planes are one such
+// move a block, others one each.
+inline constexpr size_t kMaxBlockMoves = kMaxCopySegments;
+
+// What became of the blocks of a batch, by number. Written by the device.
+struct BlockOutcomes {
+  // Out: how it is stored. kRaw: it must stay raw (a NaN, an infinity, exponents that do
+  // not pack). More bytes than block_bytes: there is no room for that, it is not stored
+  // and the host memory has any content. What an encoding leaves of block_bytes is zero.
+  // In: the raw block, and what it was stored as. 0 bytes: it is no encoding of this
+  // codec and shape, and what was scattered is anything.
+  std::array<kernels::CodecOutcome, kMaxBatchBlocks> codecs{};
+  // Of block_bytes as stored, the 128 bits of SumPayload(). `bytes` is 0: not asked for, or
+  // block_bytes is below kLeastSummedBytes. Anything for a block that is not stored or is
+  // no encoding.
+  std::array<kernels::PayloadSum, kMaxBatchBlocks> sums{};
+};
+
+struct BlockBatch {
+  CopyDirection direction{};
+  DeviceRegion* region = nullptr;
+  const BlockGeometry* geometry = nullptr;
+  kernels::Codec codec = kernels::Codec::kRaw;  // kRaw: the rows and nothing else.
+  // Of each stored block, as the space has it: raw_bytes(), or one of the two sizes of a
+  // codec, EncodedBytes() or, with room for blocks that must stay raw, MaxEncodedBytes().
+  uint64_t block_bytes = 0;
+  // Copied by SubmitBlocks(), with the geometry. In no order among each other. REQUIRES:
+  // no destination overlaps another or a source, rows included.
+  std::span<const BlockTransfer> blocks;
+  // Pinned, and the batch's own from its submission to its end.
+  BlockOutcomes* outcomes = nullptr;
+  // False: no sums. They take a pass more on the device where a codec, a slot with room
+  // or unevenly spaced planes keep them out of another one.
+  bool summed = true;
+};
+
+// A block can be stored raw in the batch's block_bytes, with a header that says so.
+constexpr bool HasRoomForRaw(const BlockBatch& batch) {
+  return batch.codec != kernels::Codec::kRaw &&
+         batch.block_bytes == kernels::MaxEncodedBytes(batch.geometry->shape);
+}
+
+// The check of every Device::SubmitBlocks(). Errors: kInvalidArgument, naming the field
+// and its value: too many blocks or moves, a shape that the codec does not take, a
+// geometry that does not fit it, block_bytes that are none of its sizes, rows that leave
+// the region.
+absl::Status CheckBlocks(const BlockBatch& batch);
+
+// How the rows of a block are moved into one piece of memory, in the order above, and
+// out of it.
+struct RowMoves {
+  struct Piece {
+    uint64_t device_offset = 0;  // From the block's own.
+    uint64_t raw_offset = 0;
+  };
+  kernels::BlockMove gather{};  // Of each piece.
+  std::vector<Piece> pieces{};  // One, if the planes are evenly spaced.
+
+  // REQUIRES: as CheckBlocks() has them.
+  static RowMoves Of(const BlockGeometry& geometry);
+
+  // Both ways take the runs in the order of the raw block, so that a sum of what they
+  // read or write is the sum of it.
+  kernels::StridedSegment Segment(CopyDirection direction, const Piece& piece, std::byte* device,
+                                  std::byte* raw) const;
+  kernels::OuterAxes Outer(CopyDirection direction) const;
+};
+
+// Every contiguous run of the rows of a block, from its own offset.
+void VisitRuns(const BlockGeometry& geometry,
+               absl::FunctionRef<void(uint64_t offset, uint64_t bytes)> visit);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_GPU_DEVICE_BLOCK_BATCH_H_

@@ -1,0 +1,313 @@
+#include "tier_gpu/device/cuda_blocks.h"
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "core/status_macros.h"
+#include "tier_gpu/device/cuda_staging.h"
+
+namespace kvtier {
+namespace {
+
+using kernels::Codec;
+
+// What the widest accesses of kernels and the copy engine like, and more than codecs ask.
+constexpr uint64_t kStep = 256;
+// What a call of kernels/ puts into a stream, at most: codec.h; a copy and its sums.
+constexpr size_t kCodecEntries = 5;
+constexpr size_t kCopyEntries = 2;
+// Blocks of which all kernels are loaded: the smallest that every codec makes smaller.
+constexpr kernels::KvShape kTinyShape = {
+    .layers = 1, .axes = 2, .tokens = 16, .kv_heads = 1, .head_dim = 16};
+
+constexpr uint64_t StepFor(uint64_t bytes) { return (bytes + kStep - 1) / kStep * kStep; }
+
+bool IsOut(CopyDirection direction) { return direction == CopyDirection::kDeviceToHost; }
+
+// The rows are summed as they are moved: what is stored is them, in one piece.
+bool SumsRows(const BlockBatch& batch, const RowMoves& moves) {
+  return batch.codec == Codec::kRaw && moves.pieces.size() == 1;
+}
+
+// The codec sums what it writes or reads, which is all that is stored.
+bool SumsCode(const BlockBatch& batch) {
+  return batch.codec != Codec::kRaw && !HasRoomForRaw(batch);
+}
+
+uint64_t PiecesOfBuffer(uint64_t buffer_bytes) {
+  return kernels::PiecesOf(buffer_bytes) + kMaxBatchBlocks;
+}
+
+}  // namespace
+
+CudaBlocks::CudaBlocks(const Options& options)
+    : options_(options),
+      buffer_bytes_(StepFor(std::max(options.largest_block, kernels::RawBytes(kTinyShape)) +
+                            kernels::kEncodedHeaderBytes)) {}
+
+absl::StatusOr<std::unique_ptr<CudaBlocks>> CudaBlocks::Open(const Options& options) {
+  auto blocks = absl::WrapUnique(new CudaBlocks(options));
+  KVT_RETURN_IF_ERROR(blocks->Allocate());
+  KVT_RETURN_IF_ERROR(blocks->LoadKernels());
+  return blocks;
+}
+
+absl::Status CudaBlocks::Allocate() {
+  const uint64_t piece_bytes = PiecesOfBuffer(buffer_bytes_) * sizeof(kernels::LaneSums);
+  const uint64_t bytes =
+      (kBlockBuffers + 1) * buffer_bytes_ + piece_bytes + kMaxLaneDepth * sizeof(BlockOutcomes);
+  void* memory = nullptr;
+  KVT_RETURN_IF_ERROR(CudaStatus("cudaMalloc", cudaMalloc(&memory, bytes)));
+  memory_ = static_cast<std::byte*>(memory);
+  std::byte* next = memory_;
+  for (Buffer& buffer : buffers_) {
+    buffer.memory = std::exchange(next, next + buffer_bytes_);
+    KVT_RETURN_IF_ERROR(CreateEvent(&buffer.filled));
+    KVT_RETURN_IF_ERROR(CreateEvent(&buffer.emptied));
+  }
+  raw_ = std::exchange(next, next + buffer_bytes_);
+  pieces_ = reinterpret_cast<kernels::LaneSums*>(std::exchange(next, next + piece_bytes));
+  outcomes_ = reinterpret_cast<BlockOutcomes*>(next);
+  void* lists = nullptr;
+  KVT_RETURN_IF_ERROR(
+      CudaStatus("cudaHostAlloc", cudaHostAlloc(&lists, kMaxLaneDepth * sizeof(Lists),
+                                                cudaHostAllocPortable | cudaHostAllocMapped)));
+  lists_ = static_cast<Lists*>(lists);
+  void* on_device = nullptr;
+  KVT_RETURN_IF_ERROR(
+      CudaStatus("cudaHostGetDevicePointer", cudaHostGetDevicePointer(&on_device, lists_, 0)));
+  lists_on_device_ = static_cast<Lists*>(on_device);
+  return absl::OkStatus();
+}
+
+// On a block of no bytes, which they refuse.
+absl::Status CudaBlocks::LoadKernels() {
+  const BlockGeometry geometry = {.shape = kTinyShape, .row_bytes = 32};
+  const Portion portion = {.count = 1, .buffer = buffers_[0].memory};
+  BlockBatch batch = {.direction = options_.direction, .geometry = &geometry};
+  batch.block_bytes = geometry.raw_bytes();
+  lists_->stored[0] = {.source = buffers_[0].memory, .run_bytes = batch.block_bytes};
+  KVT_RETURN_IF_ERROR(SumStored(batch, portion, 0).put());
+  lists_->blocks[0] = {};
+  for (const Codec codec : {Codec::kFp8E4m3, Codec::kInt8, Codec::kInt4, Codec::kPackedExponents}) {
+    batch.codec = codec;
+    batch.block_bytes = kernels::EncodedBytes(codec, kTinyShape);
+    for (const bool summed : {false, true}) {
+      batch.summed = summed;
+      KVT_RETURN_IF_ERROR(Code(batch, portion, 0).put());
+    }
+  }
+  return CudaStatus("cudaStreamSynchronize",
+                    cudaStreamSynchronize(options_.streams.of(where_kernels())));
+}
+
+// Ignored: they fail when the device is lost, and then all is gone already.
+CudaBlocks::~CudaBlocks() {
+  for (const Buffer& buffer : buffers_) {
+    if (buffer.filled != nullptr) (void)cudaEventDestroy(buffer.filled);
+    if (buffer.emptied != nullptr) (void)cudaEventDestroy(buffer.emptied);
+  }
+  if (memory_ != nullptr) (void)cudaFree(memory_);
+  if (lists_ != nullptr) (void)cudaFreeHost(lists_);
+  (void)cudaGetLastError();
+}
+
+absl::Status CudaBlocks::Check(const BlockBatch& batch, const CudaHostMemory& host) const {
+  KVT_RETURN_IF_ERROR(CheckBlocks(batch));
+  for (const BlockTransfer& block : batch.blocks) {
+    KVT_RETURN_IF_ERROR(host.Check({block.host, batch.block_bytes}));
+  }
+  KVT_RETURN_IF_ERROR(host.Check(std::as_bytes(std::span(batch.outcomes, 1))));
+  const uint64_t raw_bytes = batch.geometry->raw_bytes();
+  if (raw_bytes <= options_.largest_block) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("blocks of ", raw_bytes,
+                                                 " bytes; the device was opened with a "
+                                                 "largest_block of ",
+                                                 options_.largest_block));
+}
+
+CudaBlocks::Steps CudaBlocks::StepsOf(const BlockBatch& batch) {
+  // An encoder wants room for a block that stays raw, whether it is stored or not.
+  const uint64_t room = batch.codec == Codec::kRaw
+                            ? batch.block_bytes
+                            : kernels::MaxEncodedBytes(batch.geometry->shape);
+  return {.stored = StepFor(room), .raw = StepFor(batch.geometry->raw_bytes())};
+}
+
+void CudaBlocks::FillLists(const BlockBatch& batch, const RowMoves& moves, const Portion& portion,
+                           Lists* lists) const {
+  const bool out = IsOut(batch.direction);
+  const Steps steps = StepsOf(batch);
+  size_t next_move = portion.first_move;
+  for (size_t i = 0; i < portion.count; ++i) {
+    const BlockTransfer& block = batch.blocks[portion.first + i];
+    std::byte* const stored = portion.buffer + i * steps.stored;
+    std::byte* const raw = batch.codec == Codec::kRaw ? stored : raw_ + i * steps.raw;
+    std::byte* const device = batch.region->address() + block.device_offset;
+    for (const RowMoves::Piece& piece : moves.pieces) {
+      lists->moves[next_move++] = moves.Segment(batch.direction, piece, device, raw);
+    }
+    lists->stored[portion.first + i] = {.source = stored, .run_bytes = batch.block_bytes};
+    const uint64_t raw_bytes = batch.geometry->raw_bytes();
+    const uint64_t room = out ? steps.stored : batch.block_bytes;
+    lists->blocks[portion.first + i] = {.source = out ? raw : stored,
+                                        .source_bytes = out ? raw_bytes : room,
+                                        .destination = out ? stored : raw,
+                                        .destination_bytes = out ? room : raw_bytes};
+  }
+}
+
+kernels::SumRequest CudaBlocks::SumsOf(const BlockBatch& batch, const Portion& portion,
+                                       size_t place) const {
+  return {.sums = outcomes_[place].sums.data() + portion.first,
+          .pieces = pieces_,
+          .room = static_cast<uint32_t>(kernels::PiecesOf(batch.block_bytes))};
+}
+
+CudaCommand CudaBlocks::MoveRows(const BlockBatch& batch, const RowMoves& moves,
+                                 const Portion& portion, size_t place) const {
+  kernels::CopySegmentsLaunch launch = {
+      .segments = lists_on_device_[place].moves.data() + portion.first_move,
+      .count = static_cast<uint32_t>(portion.moves),
+      .outer = moves.Outer(batch.direction),
+      .thread_blocks = kCopyThreadBlocks,
+      .stream = options_.streams.of(where_kernels())};
+  if (batch.summed && SumsRows(batch, moves)) launch.sum = SumsOf(batch, portion, place);
+  return {.where = where_kernels(),
+          .put =
+              [launch] {
+                return LaunchStatus("the copying kernel",
+                                    [&launch] { return kernels::CopySegmentsOnDevice(launch); });
+              },
+          .entries = kCopyEntries};
+}
+
+CudaCommand CudaBlocks::Code(const BlockBatch& batch, const Portion& portion, size_t place) const {
+  kernels::CodecLaunch launch = {.codec = batch.codec,
+                                 .shape = batch.geometry->shape,
+                                 .blocks = lists_on_device_[place].blocks.data() + portion.first,
+                                 .outcomes = outcomes_[place].codecs.data() + portion.first,
+                                 .count = static_cast<uint32_t>(portion.count),
+                                 .thread_blocks = kCopyThreadBlocks,
+                                 .stream = options_.streams.of(where_kernels())};
+  if (batch.summed && SumsCode(batch)) launch.sum = SumsOf(batch, portion, place);
+  return {.where = where_kernels(),
+          .put =
+              [launch, out = IsOut(batch.direction)] {
+                return LaunchStatus("the coding kernels", [&launch, out] {
+                  return out ? kernels::EncodeOnDevice(launch) : kernels::DecodeOnDevice(launch);
+                });
+              },
+          .entries = kCodecEntries};
+}
+
+CudaCommand CudaBlocks::SumStored(const BlockBatch& batch, const Portion& portion,
+                                  size_t place) const {
+  kernels::CopySegmentsLaunch launch = {
+      .segments = lists_on_device_[place].stored.data() + portion.first,
+      .count = static_cast<uint32_t>(portion.count),
+      .thread_blocks = kCopyThreadBlocks,
+      .stream = options_.streams.of(where_kernels())};
+  launch.sum = SumsOf(batch, portion, place);
+  return {.where = where_kernels(),
+          .put =
+              [launch] {
+                return LaunchStatus("the summing kernel",
+                                    [&launch] { return kernels::CopySegmentsOnDevice(launch); });
+              },
+          .entries = kCopyEntries};
+}
+
+CudaCommand CudaBlocks::ZeroRests(const BlockBatch& batch, const Portion& portion) const {
+  const uint64_t encoded = kernels::EncodedBytes(batch.codec, batch.geometry->shape);
+  return {where_kernels(), [first = portion.buffer + encoded, step = StepsOf(batch).stored,
+                            rest = batch.block_bytes - encoded, count = portion.count,
+                            stream = options_.streams.of(where_kernels())] {
+            return CudaStatus("cudaMemset2DAsync",
+                              cudaMemset2DAsync(first, step, 0, rest, count, stream));
+          }};
+}
+
+std::vector<CudaCommand> CudaBlocks::Kernels(const BlockBatch& batch, const RowMoves& moves,
+                                             const Portion& portion, size_t place) const {
+  const bool out = IsOut(batch.direction);
+  const bool coded = batch.codec != Codec::kRaw;
+  const bool sums_apart = batch.summed && !SumsRows(batch, moves) && !SumsCode(batch);
+  std::vector<CudaCommand> commands;
+  if (out && HasRoomForRaw(batch)) commands.push_back(ZeroRests(batch, portion));
+  if (out) commands.push_back(MoveRows(batch, moves, portion, place));
+  if (coded) commands.push_back(Code(batch, portion, place));
+  if (sums_apart) commands.push_back(SumStored(batch, portion, place));
+  if (!out) commands.push_back(MoveRows(batch, moves, portion, place));
+  return commands;
+}
+
+void CudaBlocks::AppendOutcomes(const BlockBatch& batch, const CudaHostMemory& host, size_t place,
+                                std::vector<CudaCommand>* commands) const {
+  BlockOutcomes* const from = &outcomes_[place];
+  auto* const to = reinterpret_cast<BlockOutcomes*>(host.DeviceAddress(batch.outcomes));
+  const size_t count = batch.blocks.size();
+  CudaCopies copies;
+  if (batch.codec == Codec::kRaw) {
+    // All of it is stored or was; the memory is the batch's until its end.
+    std::fill_n(batch.outcomes->codecs.begin(), count,
+                kernels::CodecOutcome{.bytes = batch.block_bytes});
+  } else {
+    copies.Add(reinterpret_cast<std::byte*>(&to->codecs),
+               reinterpret_cast<const std::byte*>(&from->codecs),
+               count * sizeof(kernels::CodecOutcome));
+  }
+  if (batch.summed) {
+    copies.Add(reinterpret_cast<std::byte*>(&to->sums),
+               reinterpret_cast<const std::byte*>(&from->sums),
+               count * sizeof(kernels::PayloadSum));
+  } else {
+    std::fill_n(batch.outcomes->sums.begin(), count, kernels::PayloadSum{});
+  }
+  std::move(copies).AppendTo(
+      commands, {.where = kInLane, .stream = options_.streams.lane, .calls = options_.calls});
+}
+
+std::vector<CudaCommand> CudaBlocks::Commands(const BlockBatch& batch, const CudaHostMemory& host,
+                                              size_t place) {
+  const bool out = IsOut(batch.direction);
+  const RowMoves moves = RowMoves::Of(*batch.geometry);
+  const Steps steps = StepsOf(batch);
+  const size_t fit = buffer_bytes_ / std::max(steps.stored, steps.raw);
+  const auto where_copies = out ? kInLane : kAhead;
+  std::vector<CudaCommand> commands;
+  for (size_t first = 0; first < batch.blocks.size(); first += fit) {
+    const Buffer& buffer = buffers_[next_buffer_++ % kBlockBuffers];
+    Portion portion = {.first = first,
+                       .count = std::min(fit, batch.blocks.size() - first),
+                       .buffer = buffer.memory,
+                       .first_move = first * moves.pieces.size()};
+    portion.moves = portion.count * moves.pieces.size();
+    FillLists(batch, moves, portion, &lists_[place]);
+    CudaCopies copies;
+    for (size_t i = 0; i < portion.count; ++i) {
+      std::byte* const far = host.DeviceAddress(batch.blocks[first + i].host);
+      std::byte* const staged = buffer.memory + i * steps.stored;
+      copies.Add(out ? far : staged, out ? staged : far, batch.block_bytes);
+    }
+    std::vector<CudaCommand> fill = {options_.streams.WaitFor(buffer.emptied, kAhead)};
+    std::vector<CudaCommand> empty = {options_.streams.WaitFor(buffer.filled, kInLane)};
+    std::ranges::move(Kernels(batch, moves, portion, place),
+                      std::back_inserter(out ? fill : empty));
+    std::move(copies).AppendTo(out ? &empty : &fill, {.where = where_copies,
+                                                      .stream = options_.streams.of(where_copies),
+                                                      .calls = options_.calls});
+    fill.push_back(options_.streams.Record(buffer.filled, kAhead));
+    empty.push_back(options_.streams.Record(buffer.emptied, kInLane));
+    std::ranges::move(fill, std::back_inserter(commands));
+    std::ranges::move(empty, std::back_inserter(commands));
+  }
+  if (!batch.blocks.empty()) AppendOutcomes(batch, host, place, &commands);
+  return commands;
+}
+
+}  // namespace kvtier
