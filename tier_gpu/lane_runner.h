@@ -66,6 +66,10 @@ class LaneRunner {
   // only.
   Task<absl::Status> Run(Copy copy);
 
+  // Sees what has ended. Copies are seen without it; the compute lane goes on only while
+  // somebody polls. Executor `lanes` only.
+  void Poll() { Pump(); }
+
   // Told on `lanes` how long the device took for the segments of a batch that had the link
   // to itself. REQUIRES: set before the first Run().
   using Observer =
