@@ -2,23 +2,48 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "client/lanes/calibration_file.h"
+#include "core/log.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
 
+namespace {
+
+CalibrationTable FirstTable(const WorkerLanesOptions& options) {
+  if (options.calibration_file.empty()) return CalibrationTable(options.link);
+  const auto kept = ReadCalibration(options.calibration_file, options.calibrated);
+  if (kept.ok()) return *kept;
+  if (kept.status().code() != absl::StatusCode::kNotFound) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("worker lanes: calibrating anew: ", std::string(kept.status().message())));
+  }
+  return CalibrationTable(options.link);
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, Device* device,
                                                                const WorkerLanesOptions& options) {
   KVT_RETURN_IF_ERROR(device->state());
+  if (!options.calibration_file.empty() &&
+      (options.calibrated.gpu.empty() || options.calibrated.driver.empty())) {
+    return absl::InvalidArgumentError(absl::StrCat("calibrated is empty; calibration_file, \"",
+                                                   options.calibration_file,
+                                                   "\", is of a device and driver"));
+  }
   KVT_ASSIGN_OR_RETURN(std::shared_ptr<const SignalPage> page, SignalPage::Create());
-  auto lanes = absl::WrapUnique(new WorkerLanes(client, device, options, page));
+  auto lanes =
+      absl::WrapUnique(new WorkerLanes(client, device, options, FirstTable(options), page));
   KVT_RETURN_IF_ERROR(lanes->On([device, page] { return device->Pin(page->bytes()); }));
   lanes->executor_.Post([lanes = lanes.get()] { lanes->KeepPinned(); });
   return lanes;
 }
 
 WorkerLanes::WorkerLanes(Client* client, Device* device, const WorkerLanesOptions& options,
-                         std::shared_ptr<const SignalPage> page)
-    : table_(options.link),
+                         const CalibrationTable& table, std::shared_ptr<const SignalPage> page)
+    : options_(options),
+      table_(table),
       runner_(device, &executor_, &executor_),
       pins_(client, device),
       words_(std::move(page)),
@@ -29,7 +54,12 @@ WorkerLanes::WorkerLanes(Client* client, Device* device, const WorkerLanesOption
              .pins = &pins_,
              .words = &words_,
              .table = &table_,
-             .pin_chunk_bytes = options.pin_chunk_bytes} {}
+             .pin_chunk_bytes = options.pin_chunk_bytes} {
+  runner_.Observe(
+      [this](CopyDirection direction, const LaneRunner::Batch& batch, absl::Duration took) {
+        samples_.Add(direction, batch.path, batch.segments, took);
+      });
+}
 
 WorkerLanes::~WorkerLanes() {
   // Pools waited for their jobs; what is left of those is their frames.
@@ -46,8 +76,16 @@ WorkerLanes::~WorkerLanes() {
   });
   executor_.Stop();
   pins_.Drop();
+  SaveCalibration();
   // It is there unless the device was lost ahead of it.
   parts_.device->Unpin(words_.page()->bytes()).IgnoreError();
+}
+
+void WorkerLanes::SaveCalibration() const {
+  if (options_.calibration_file.empty() || samples_.calibrated() == 0) return;
+  const Calibration calibration = {.device = options_.calibrated, .table = table_};
+  const absl::Status saved = WriteCalibration(options_.calibration_file, calibration);
+  if (!saved.ok()) Log(LogLevel::kWarning, std::string(saved.message()));
 }
 
 void WorkerLanes::KeepPinned() {

@@ -31,6 +31,8 @@
 #include "tier_gpu/device/pinned_memory.h"
 #include "tier_gpu/lane_runner.h"
 #include "tier_gpu/plan/calibration.h"
+#include "tier_gpu/plan/calibration_samples.h"
+#include "tier_gpu/plan/calibration_text.h"
 
 namespace kvtier {
 
@@ -47,8 +49,12 @@ struct LaneParts {
 };
 
 struct WorkerLanesOptions {
-  LinkModel link = LinkModel::Pcie5();        // What the calibration begins with.
   uint64_t pin_chunk_bytes = kPinChunkBytes;  // As the device pins.
+  // What the calibration begins with. Copies of the day measure what they take.
+  LinkModel link = LinkModel::Pcie5();
+  // Where it is kept between processes; empty: nowhere.
+  std::string calibration_file{};
+  CalibratedDevice calibrated{};  // Whose it is; to be named with a file.
 };
 
 // Thread-safe.
@@ -58,9 +64,11 @@ class WorkerLanes {
   // How often a session's end is looked for, to pin what comes after it.
   static constexpr absl::Duration kPinInterval = absl::Milliseconds(100);
 
-  // Neither is owned. From here on the device is used on the lanes' thread alone: by
-  // them, and by On(). Errors: kUnavailable, the device is lost; kResourceExhausted,
-  // no memory for the page of words.
+  // Neither is owned. A calibration file that is not of this device, or damaged, is left
+  // aside with a line in the log, and replaced at the end. From here on the device is used on the
+  // lanes' thread alone: by them, and by On(). Errors: kUnavailable, the device is lost;
+  // kResourceExhausted, no memory for the page of words; kInvalidArgument, a calibration file of no
+  // device.
   static absl::StatusOr<std::unique_ptr<WorkerLanes>> Open(Client* client, Device* device,
                                                            const WorkerLanesOptions& options);
   // REQUIRES: every pool of it is gone.
@@ -90,12 +98,15 @@ class WorkerLanes {
 
  private:
   WorkerLanes(Client* client, Device* device, const WorkerLanesOptions& options,
-              std::shared_ptr<const SignalPage> page);
+              const CalibrationTable& table, std::shared_ptr<const SignalPage> page);
   void KeepPinned();
+  void SaveCalibration() const;
   Task<void> RunJob(CopyDirection direction, Flow flow, absl::AnyInvocable<void()> ended);
 
   ThreadExecutor executor_{"kv-lanes"};
-  CalibrationTable table_;
+  const WorkerLanesOptions options_;
+  CalibrationTable table_;  // Of the lanes' thread, like what is below.
+  CalibrationSamples samples_{&table_};
   LaneRunner runner_;
   ArenaPins pins_;
   ProgressWords words_;

@@ -31,13 +31,14 @@ inline std::vector<uint32_t> Slots(uint32_t first, size_t count) {
 
 class LanesRig {
  public:
-  explicit LanesRig(const EmulatedDevice::Options& device = {}, FakeAgentOptions agent = {})
+  explicit LanesRig(const EmulatedDevice::Options& device = {}, const FakeAgentOptions& agent = {},
+                    const WorkerLanesOptions& lanes = {})
       : node_(Roomy(agent)), device_(&clock_, device) {
     node_.agent().Start();
     ClientOptions options = node_.client_options();
     options.default_timeout = Patience(absl::Seconds(5));
     client_ = *Client::Open(options);
-    lanes_ = *WorkerLanes::Open(client_.get(), &device_, {});
+    lanes_ = *WorkerLanes::Open(client_.get(), &device_, lanes);
   }
 
   FakeAgent& agent() { return node_.agent(); }
