@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::OverGranted(WorkerLanes*
     return absl::FailedPreconditionError(absl::StrCat(
         "granted slots: there are ", slots.size(), ", or the session that granted them is over"));
   }
-  if (spec.layers == 0) return absl::InvalidArgumentError("granted slots: layers is 0");
+  KVT_RETURN_IF_ERROR(spec.Validate());
   auto memory = std::make_shared<PoolMemory>();
   const uint32_t axes = layout.axes == KvAxes::kApart ? 2 : 1;
   // Ascending: the last is the highest.

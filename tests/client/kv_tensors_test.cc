@@ -87,6 +87,16 @@ TEST(KvTensorsTest, WhatDoesNotFitIsRefusedNamingFieldAndValue) {
   }
 }
 
+TEST(KvTensorsTest, HeadsFirstIsAnotherLayoutOfTheSpace) {
+  TensorMemory memory(testing::PerLayerLayout, kSize);
+  KvTensors tensors = memory.tensors();
+  tensors.order = KvOrder::kHeadToken;
+  SpaceSpec spec = memory.space();
+  EXPECT_FALSE(LayOut(tensors, spec).ok());
+  spec.layout = SpaceLayout(KvAxes::kApart, KvOrder::kHeadToken);
+  EXPECT_EQ(LayOut(tensors, spec).status(), absl::OkStatus());
+}
+
 TEST(KvTensorsTest, ASpaceWithACodecIsRefused) {
   TensorMemory memory(testing::PerLayerLayout, {.layers = 2, .slots = 4, .run_bytes = 512});
   SpaceSpec spec = memory.space();
