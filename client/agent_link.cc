@@ -155,6 +155,13 @@ std::shared_ptr<const GpuMemory> AgentLink::gpu_memory() const {
   return connection_ == nullptr ? nullptr : connection_->session()->gpu();
 }
 
+HostMemory AgentLink::host_memory() const {
+  absl::MutexLock lock(&mu_);
+  if (connection_ == nullptr) return {};
+  const Session& session = *connection_->session();
+  return {.read = session.arena_read(), .write = session.arena_write()};
+}
+
 ClientStats AgentLink::Stats() const {
   const bool is_connected = connected();
   absl::MutexLock lock(&mu_);

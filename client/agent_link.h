@@ -23,6 +23,7 @@
 #include "client/circuit_breaker.h"
 #include "client/client_stats.h"
 #include "client/connection.h"
+#include "client/host_memory.h"
 #include "client/session.h"
 #include "client/space_table.h"
 #include "core/clock.h"
@@ -70,6 +71,7 @@ class AgentLink {
 
   // Of the connection of now; null: there is none, or it has no pool.
   std::shared_ptr<const GpuMemory> gpu_memory() const ABSL_LOCKS_EXCLUDED(mu_);
+  HostMemory host_memory() const ABSL_LOCKS_EXCLUDED(mu_);
   bool connected() const ABSL_LOCKS_EXCLUDED(mu_);
   ClientStats Stats() const ABSL_LOCKS_EXCLUDED(mu_);
   // Changes counters: `change(ClientStats*)` under the lock.

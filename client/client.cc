@@ -198,6 +198,15 @@ uint64_t Client::BeginStep() {
 
 void Client::EndStep(uint64_t step) { state_->steps.End(step); }
 
+uint64_t Client::BeginCopy() {
+  const std::shared_ptr<const GpuMemory> gpu = gpu_memory();
+  return gpu == nullptr ? 0 : state_->steps.BeginCopy(gpu->steps);
+}
+
+void Client::EndCopy(uint64_t step) { state_->steps.EndCopy(step); }
+
+HostMemory Client::host_memory() const { return state_->link->host_memory(); }
+
 std::shared_ptr<const GpuMemory> Client::gpu_memory() const { return state_->link->gpu_memory(); }
 
 absl::Status Client::Ping(absl::Duration timeout) {

@@ -28,6 +28,7 @@
 #include "client/client_stats.h"
 #include "client/gpu_memory.h"
 #include "client/granted_slots.h"
+#include "client/host_memory.h"
 #include "client/onboarded_blocks.h"
 #include "client/reserved_blocks.h"
 #include "core/block_key.h"
@@ -140,6 +141,13 @@ class Client {
   uint64_t BeginStep();
   // `step` and all before it have ended.
   void EndStep(uint64_t step);
+  // The step of one copy that runs beside the compute, as a lane's: ended by EndCopy()
+  // alone, in any order with others. 0: as BeginStep().
+  uint64_t BeginCopy();
+  void EndCopy(uint64_t step);
+  // Host memory as the session of now was handed it, for a worker that pins it for a
+  // device. No agent: both are null.
+  HostMemory host_memory() const;
   // The pool as the session of now was handed it, for a worker that maps it on a GPU and
   // tells its steps there. Null: no agent, or no pool for this tenant.
   std::shared_ptr<const GpuMemory> gpu_memory() const;

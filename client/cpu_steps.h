@@ -24,11 +24,22 @@ class CpuSteps {
   // their sessions are over.
   void End(uint64_t step) ABSL_LOCKS_EXCLUDED(mu_);
 
+  // The same for a copy on a lane of its own, which ends when it does: by EndCopy() alone,
+  // whatever else began or ended meanwhile. Steps that began after it are told as ended
+  // when it has.
+  uint64_t BeginCopy(std::shared_ptr<const StepPage> page) ABSL_LOCKS_EXCLUDED(mu_);
+  void EndCopy(uint64_t step) ABSL_LOCKS_EXCLUDED(mu_);
+
  private:
   struct Open {
     uint64_t step;
     std::shared_ptr<const StepPage> page;
+    bool copy;
+    bool ended = false;
   };
+  uint64_t Add(std::shared_ptr<const StepPage> page, bool copy) ABSL_LOCKS_EXCLUDED(mu_);
+  // Tells the pages of what has ended, up to the first that has not.
+  void Retire() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Mutex mu_;
   uint64_t begun_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<Open> open_ ABSL_GUARDED_BY(mu_);

@@ -53,11 +53,19 @@ void LaneRunner::Pump() {
 }
 
 void LaneRunner::Ended(const Completion& completion) {
-  auto& running = running_[completion.ticket.lane == Lane::kOnboard ? 0 : 1];
+  if (completion.ticket.lane == Lane::kCompute) return;
+  const auto direction = completion.ticket.lane == Lane::kOnboard ? CopyDirection::kHostToDevice
+                                                                  : CopyDirection::kDeviceToHost;
+  auto& running = running_[static_cast<size_t>(direction)];
   KVT_CHECK(!running.empty());
   Running& oldest = running.front();
   oldest.status.Update(completion.status);
-  if (oldest.last != completion.ticket) return;
+  oldest.waited.ending->failure.Update(completion.status);
+  if (observer_ && oldest.alone && oldest.submitted.copy == completion.ticket &&
+      completion.status.ok()) {
+    observer_(direction, oldest.waited.batch, completion.device);
+  }
+  if (oldest.submitted.last != completion.ticket) return;
   Finish(oldest.scheduled, oldest.waited.ending, oldest.status);
   running.pop_front();
 }
@@ -66,31 +74,40 @@ bool LaneRunner::SubmitNext(CopyDirection direction) {
   const std::optional<ScheduledBatch> next = schedule_.Next(direction);
   if (!next) return false;
   Waiting waiting = std::move(waiting_.extract(next->batch).mapped());
-  Ticket last;
-  const absl::Status submitted = Submit(direction, waiting, &last);
-  if (last.sequence > 0) {
-    running_[static_cast<size_t>(direction)].push_back(
-        {*next, last, std::move(waiting), submitted});
-  } else {
-    Finish(*next, waiting.ending, submitted);
+  Submitted submitted;
+  // Nothing of a copy goes on behind its failure: a mark would say that all went well.
+  absl::Status status = waiting.ending->failure;
+  if (status.ok()) status = Submit(direction, waiting, &submitted);
+  waiting.ending->failure.Update(status);
+  if (submitted.last.sequence == 0) {
+    Finish(*next, waiting.ending, status);
+    return true;
   }
+  auto& other = running_[1 - static_cast<size_t>(direction)];
+  for (Running& beside : other) beside.alone = false;
+  running_[static_cast<size_t>(direction)].push_back(
+      {*next, submitted, std::move(waiting), status, other.empty()});
   return true;
 }
 
-absl::Status LaneRunner::Submit(CopyDirection direction, const Waiting& waiting, Ticket* last) {
+absl::Status LaneRunner::Submit(CopyDirection direction, const Waiting& waiting,
+                                Submitted* submitted) {
   const Batch& batch = waiting.batch;
   const Lane lane = LaneOf(direction);
   if (batch.after.word != nullptr) {
-    KVT_ASSIGN_OR_RETURN(*last, device_->Await(lane, batch.after.word, batch.after.value));
+    KVT_ASSIGN_OR_RETURN(submitted->last,
+                         device_->Await(lane, batch.after.word, batch.after.value));
   }
   if (!batch.segments.empty()) {
-    KVT_ASSIGN_OR_RETURN(*last, device_->Submit({.direction = direction,
-                                                 .path = batch.path,
-                                                 .region = waiting.region,
-                                                 .segments = batch.segments}));
+    KVT_ASSIGN_OR_RETURN(submitted->copy, device_->Submit({.direction = direction,
+                                                           .path = batch.path,
+                                                           .region = waiting.region,
+                                                           .segments = batch.segments}));
+    submitted->last = submitted->copy;
   }
   if (batch.before.word != nullptr) {
-    KVT_ASSIGN_OR_RETURN(*last, device_->Signal(lane, batch.before.word, batch.before.value));
+    KVT_ASSIGN_OR_RETURN(submitted->last,
+                         device_->Signal(lane, batch.before.word, batch.before.value));
   }
   return absl::OkStatus();
 }

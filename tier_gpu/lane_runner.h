@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -46,8 +47,8 @@ class LaneRunner {
     std::vector<Batch> batches;  // Run in this order.
   };
 
-  // None is owned. Flows run on `flows`; the device is used on `lanes`, by nobody else
-  // (they may be the same).
+  // None is owned. Flows run on `flows`; the device is used on `lanes` (they may be the
+  // same), where others may use its compute lane: what ends there is polled and dropped.
   LaneRunner(Device* device, Executor* flows, Executor* lanes)
       : device_(device), flows_(flows), lanes_(lanes) {}
   // REQUIRES: `lanes` runs nothing of this any more.
@@ -60,37 +61,54 @@ class LaneRunner {
   // for an event beside it. REQUIRES: the host memory, and what the region holds there,
   // stay until the copy has ended, and destroying the task does not end it. Errors:
   // kResourceExhausted, more than kMaxQueuedBatches of the direction and urgency would
-  // wait or run; the device's. On an error the destination is undefined. Executor `flows`
+  // wait or run; the device's. On an error the destination is undefined, and what of the
+  // copy was not submitted is not: no mark behind the failure is written. Executor `flows`
   // only.
   Task<absl::Status> Run(Copy copy);
 
+  // Sees what has ended. Copies are seen without it; the compute lane goes on only while
+  // somebody polls. Executor `lanes` only.
+  void Poll() { Pump(); }
+
+  // Told on `lanes` how long the device took for the segments of a batch that had the link
+  // to itself. REQUIRES: set before the first Run().
+  using Observer =
+      std::function<void(CopyDirection direction, const Batch& batch, absl::Duration device)>;
+  void Observe(Observer observer) { observer_ = std::move(observer); }
+
  private:
-  // Of one Copy; touched on `flows`.
+  // Of one Copy; touched on `flows`, but for `failure`.
   struct Ending {
     Ending(Executor* executor, size_t batches) : left(batches), done(executor) {}
     size_t left;
     absl::Status status;  // The first error.
     Event done;
+    absl::Status failure;  // The same, as `lanes` knows it.
   };
   struct Waiting {
     Batch batch;
     DeviceRegion* region;
     std::shared_ptr<Ending> ending;
   };
+  // Of a batch's operations; sequence 0: there is none.
+  struct Submitted {
+    Ticket copy;
+    Ticket last;
+  };
   struct Running {
     ScheduledBatch scheduled;
-    Ticket last;     // Of the batch's operations.
+    Submitted submitted;
     Waiting waited;  // Keeps the pages of its marks.
     absl::Status status;
+    bool alone;  // Nothing ran in the other direction meanwhile.
   };
   void Enqueue(Copy copy, const std::shared_ptr<Ending>& ending);
   // Submits what there is room for, ends what has ended, and comes again.
   void Pump();
   // False: nothing is to be submitted in that direction now.
   bool SubmitNext(CopyDirection direction);
-  // The operations of a batch. `*last` names the last that was submitted, also when a
-  // later one was not; as it was: none.
-  absl::Status Submit(CopyDirection direction, const Waiting& waiting, Ticket* last);
+  // The operations of a batch, in `*submitted` as far as they were, also on an error.
+  absl::Status Submit(CopyDirection direction, const Waiting& waiting, Submitted* submitted);
   void Ended(const Completion& completion);
   void Finish(const ScheduledBatch& scheduled, const std::shared_ptr<Ending>& ending,
               const absl::Status& status);
@@ -99,6 +117,7 @@ class LaneRunner {
   Device* const device_;
   Executor* const flows_;
   Executor* const lanes_;
+  Observer observer_;
   // On `lanes`:
   LaneSchedule schedule_;
   uint64_t next_number_ = 0;

@@ -140,6 +140,31 @@ TEST_F(ClientTest, StepsAreToldOnThePageAndNamedByACommit) {
   EXPECT_EQ(node_.agent().Counts().retired_step, second);
 }
 
+TEST_F(ClientTest, TheStepOfACopyIsEndedByNobodyElse) {
+  const uint64_t before = client_->BeginStep();
+  const uint64_t copy = client_->BeginCopy();
+  const uint64_t other = client_->BeginCopy();
+  const uint64_t after = client_->BeginStep();
+  client_->EndStep(after);
+  EXPECT_EQ(node_.agent().Counts().retired_step, before);
+  client_->EndCopy(other);
+  EXPECT_EQ(node_.agent().Counts().retired_step, before);
+  client_->EndCopy(copy);
+  EXPECT_EQ(node_.agent().Counts().retired_step, after);
+}
+
+TEST_F(ClientTest, HostMemoryIsTheSameBytesToReadAndToWrite) {
+  PutBlocks(client_.get(), space_, TestKeys(1, 1));
+  const OnboardedBlocks hit = *client_->Onboard(space_, TestKeys(1, 1));
+  const HostMemory memory = client_->host_memory();
+  ASSERT_TRUE(memory.read != nullptr && memory.write != nullptr);
+  EXPECT_EQ(hit.keep_mapped(), memory.read);
+  const size_t offset = hit.bytes(0).data() - memory.read->Read(0, 1)->data();
+  EXPECT_TRUE(std::ranges::equal(*memory.write->Read(offset, hit.bytes(0).size()), hit.bytes(0)));
+  node_.agent().Kill();
+  EXPECT_TRUE(Eventually([&] { return client_->host_memory().read == nullptr; }));
+}
+
 TEST_F(ClientTest, ThePoolsHandlesAreThereForWhoMapsThemAnotherWay) {
   const auto gpu = client_->gpu_memory();
   ASSERT_NE(gpu, nullptr);

@@ -60,6 +60,23 @@ TEST_F(CudaDeviceTest, WithoutKernelsOnlyTheCopyEnginesPathIsTaken) {
   }
 }
 
+TEST_F(CudaDeviceTest, OnlyMemoryOfTheGpuIsAdopted) {
+  const std::unique_ptr<Device> device = Open({});
+  const auto region = device->CreateRegion({.handle_bytes = kHandleBytes, .max_handles = 2}, 1);
+  ASSERT_TRUE(region.ok()) << region.status();
+  const Arena arena(kHandleBytes);
+  ASSERT_EQ(device->Pin(arena.bytes()), absl::OkStatus());
+  std::byte* const start = (*region)->address();
+  // Past its end, and host memory that is pinned.
+  for (const std::span<std::byte> range : {std::span(start + kHandleBytes - 1, 2),
+                                           std::span(start + kHandleBytes, 1), arena.bytes()}) {
+    EXPECT_EQ(device->AdoptRegion({&range, 1}).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+  ASSERT_EQ((*region)->Grow(), absl::OkStatus());
+  const std::span<std::byte> both(start, 2 * kHandleBytes);
+  EXPECT_EQ(device->AdoptRegion({&both, 1}).status(), absl::OkStatus()) << "two handles";
+}
+
 TEST_F(CudaDeviceTest, MemoryThatIsNotThereIsResourceExhausted) {
   const std::unique_ptr<Device> device = Open({});
   EXPECT_EQ(device->CreateRegion({.handle_bytes = uint64_t{1} << 42}, 1).status().code(),

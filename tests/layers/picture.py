@@ -48,7 +48,10 @@ FENCES = (
     # A space knows how large its codec makes a block; what encodes is below client and tier_gpu.
     ("kernels, but for the format of encodings", r"^kernels/(?!codec_layout\.h$)",
      r"^(kernels|tier_gpu|client)/"),
-    ("the GPU tier beyond its tables", r"^tier_gpu/(?!tables/)", r"^(tier_gpu|agent)/"),
+    ("the GPU tier beyond its tables", r"^tier_gpu/(?!tables/)",
+     r"^(tier_gpu|agent|client/lanes)/"),
+    # The plain client needs no device; who wants lanes links them.
+    ("the worker's lanes", r"^client/lanes/", r"^client/(lanes|python)/"),
     ("liburing", r"^liburing(\.h$|/)", r"^tier_disk/io/"),
     ("RocksDB", r"^rocksdb/", r"^tier_disk/manifest/|^coordinator/settings_store\."),
     ("gRPC", r"^grpc(pp)?/|^grpcpp\.h$|\.grpc\.pb\.h$",

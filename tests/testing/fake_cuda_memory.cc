@@ -12,6 +12,8 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +31,7 @@ struct Memory {
   std::mutex mu;
   // What the device sees, by the host's address: registered, allocated and mapped.
   std::map<const std::byte*, uint64_t> seen;
+  std::set<const std::byte*> on_device;  // Of those, the GPU's own memory.
   uint64_t registered = 0;
   uint64_t fail_registration_in = 0;
 };
@@ -58,6 +61,12 @@ cudaError_t InContext() {
 }
 
 CUresult DriverInContext() { return static_cast<CUresult>(InContext()); }
+
+void AddOnDevice(const void* host, uint64_t bytes) {
+  AddRegistered(host, bytes);
+  const std::lock_guard lock(memory().mu);
+  memory().on_device.insert(static_cast<const std::byte*>(host));
+}
 
 uint64_t SizeOf(int descriptor) {
   struct stat facts{};
@@ -152,7 +161,38 @@ CUresult Unmap(CUdeviceptr at, size_t bytes) {
 }
 CUresult SetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc*, size_t) {
   KVT_CHECK(mprotect(HostAddress(at), bytes, PROT_READ | PROT_WRITE) == 0);
-  AddRegistered(HostAddress(at), bytes);
+  AddOnDevice(HostAddress(at), bytes);
+  return DriverInContext();
+}
+
+// What the GPU sees there; nullopt: nothing.
+std::optional<std::pair<const std::byte*, uint64_t>> SeenAt(CUdeviceptr at) {
+  const auto* const host = static_cast<const std::byte*>(HostAddress(at));
+  const std::lock_guard lock(memory().mu);
+  const auto after = memory().seen.upper_bound(host);
+  if (after == memory().seen.begin()) return std::nullopt;
+  const auto found = *std::prev(after);
+  if (host >= found.first + found.second) return std::nullopt;
+  return found;
+}
+CUresult PointerAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr at) {
+  const auto seen = SeenAt(at);
+  if (!seen) return CUDA_ERROR_INVALID_VALUE;
+  const std::lock_guard lock(memory().mu);
+  const bool on_device = memory().on_device.contains(seen->first);
+  if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) {
+    *static_cast<unsigned*>(data) = on_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+  } else {
+    KVT_CHECK(attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+    *static_cast<int*>(data) = 0;
+  }
+  return DriverInContext();
+}
+CUresult AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr at) {
+  const auto seen = SeenAt(at);
+  if (!seen) return CUDA_ERROR_NOT_FOUND;
+  *base = reinterpret_cast<CUdeviceptr>(DeviceSide(seen->first));
+  *bytes = seen->second;
   return DriverInContext();
 }
 
@@ -175,6 +215,8 @@ const std::map<std::string, void*>& Calls() {
       {"cuMemSetAccess", reinterpret_cast<void*>(&SetAccess)},
       {"cuMemExportToShareableHandle", reinterpret_cast<void*>(&Export)},
       {"cuMemImportFromShareableHandle", reinterpret_cast<void*>(&Import)},
+      {"cuPointerGetAttribute", reinterpret_cast<void*>(&PointerAttribute)},
+      {"cuMemGetAddressRange", reinterpret_cast<void*>(&AddressRange)},
       {"cuStreamWriteValue64", reinterpret_cast<void*>(&WriteWord)},
       {"cuStreamWaitValue64", reinterpret_cast<void*>(&WaitForWord)}};
   return calls;
@@ -206,6 +248,7 @@ void AddRegistered(const void* host, uint64_t bytes) {
 void RemoveRegistered(const void* host) {
   const std::lock_guard lock(memory().mu);
   KVT_CHECK(memory().seen.erase(static_cast<const std::byte*>(host)) == 1);
+  memory().on_device.erase(static_cast<const std::byte*>(host));
 }
 
 uint64_t RegisteredBytes() {
@@ -254,7 +297,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** call, unsi
 
 cudaError_t cudaMalloc(void** device, size_t bytes) {
   void* const host = std::calloc(1, bytes);
-  fake::AddRegistered(host, bytes);
+  fake::AddOnDevice(host, bytes);
   *device = fake::DeviceSide(host);
   return fake::InContext();
 }

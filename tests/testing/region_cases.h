@@ -95,6 +95,56 @@ TEST_P(DeviceTest, MemoryOutlivesTheRegionThatMadeIt) {
   EXPECT_TRUE(std::ranges::equal(Held(kHandleBytes, 4096), host(0, 4096)));
 }
 
+// What a test adopts is memory of a region of its own.
+TEST_P(DeviceTest, AdoptedMemoryIsCopiedInsideItsRangesAlone) {
+  std::byte* const first = region_->address() + 4096;
+  const std::array<std::span<std::byte>, 2> ranges = {std::span(first + 65536, 8192),
+                                                      std::span(first, 8192)};
+  std::unique_ptr<DeviceRegion> adopted = Must(device_->AdoptRegion(ranges));
+  ASSERT_NE(adopted, nullptr);
+  EXPECT_EQ(adopted->address(), first) << "it begins with the lowest";
+  EXPECT_EQ(adopted->bytes(), 65536 + 8192);
+  FillWithNoise(4, host(0, 8192));
+  std::swap(region_, adopted);
+  for (const uint64_t offset : {uint64_t{0}, uint64_t{65536}}) {
+    const CopySegment whole = Segment(offset, host(0, 8192));
+    for (const CopyPath path : kPaths) Onboard({&whole, 1}, path);
+    EXPECT_TRUE(std::ranges::equal(Held(offset, 8192), host(0, 8192)));
+  }
+  for (const uint64_t outside : {8191, 8192, 65535, 65537, 65536 + 8192}) {
+    const CopySegment segment = Segment(outside, host(0, outside == 65537 ? 8192 : 2));
+    for (const CopyDirection direction :
+         {CopyDirection::kHostToDevice, CopyDirection::kDeviceToHost}) {
+      EXPECT_EQ(Submit(direction, {&segment, 1}).status().code(),
+                absl::StatusCode::kInvalidArgument)
+          << outside;
+    }
+  }
+  std::swap(region_, adopted);  // The region goes last.
+}
+
+TEST_P(DeviceTest, AdoptedMemoryIsNeitherGrownNorGivenAway) {
+  const std::array<std::span<std::byte>, 1> ranges = {std::span(region_->address(), 4096)};
+  const std::unique_ptr<DeviceRegion> adopted = Must(device_->AdoptRegion(ranges));
+  EXPECT_EQ(adopted->descriptor(0), -1);
+  EXPECT_EQ(adopted->Grow().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(adopted->GrowBy(region_->descriptor(0)).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(adopted->bytes(), 4096);
+}
+
+TEST_P(DeviceTest, RangesThatCannotBeAreNotAdopted) {
+  std::byte* const start = region_->address();
+  const std::vector<std::vector<std::span<std::byte>>> wrong = {
+      {},
+      {std::span(start, 0)},
+      {std::span(start, 4096), std::span(start + 4095, 4096)},
+      {std::span(start, ~uint64_t{0})},
+      std::vector<std::span<std::byte>>(kMaxAdoptedRanges + 1, std::span(start, 1))};
+  for (const auto& ranges : wrong) {
+    EXPECT_EQ(device_->AdoptRegion(ranges).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
 TEST_P(DeviceTest, PinningIsRefusedWhereItCannotBe) {
   EXPECT_EQ(device_->Pin({}).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(device_->Pin(host(0, 4096)).code(), absl::StatusCode::kInvalidArgument);

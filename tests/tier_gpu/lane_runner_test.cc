@@ -113,6 +113,49 @@ TEST_F(LaneRunnerTest, AFailedBatchFailsItsCopyAndNoOther) {
   EXPECT_EQ(second.status, absl::OkStatus());
 }
 
+// Layer by layer, a mark behind the failure would say that the failed layers are there.
+TEST_F(LaneRunnerTest, NoMarkIsWrittenBehindTheFailureOfItsCopy) {
+  LaneRunner::Copy copy = CopyOf(kIn, 0, 20);
+  for (size_t i = 0; i < 20; ++i) copy.batches[i].before = {.word = rig_.word(0), .value = i + 1};
+  Ending ending;
+  rig_.device().FailCopy(kIn, 3);
+  Start(std::move(copy), &ending);
+  Pass(absl::Seconds(1));
+  ASSERT_TRUE(ending.status.has_value());
+  EXPECT_EQ(ending.status->code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(rig_.word(0)->load(), 2U);
+}
+
+TEST_F(LaneRunnerTest, WhatEndsOnTheComputeLaneIsNoCopys) {
+  Ending ending;
+  ASSERT_TRUE(rig_.device().Launch({.run = absl::Microseconds(1)}).ok());
+  Start(CopyOf(kIn, 0, 3), &ending);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(ending.status, absl::OkStatus());
+}
+
+TEST_F(LaneRunnerTest, OnlyBatchesThatHadTheLinkToThemselvesAreObserved) {
+  std::vector<absl::Duration> times;
+  runner_.Observe(
+      [&](CopyDirection direction, const LaneRunner::Batch& batch, absl::Duration device) {
+        EXPECT_EQ(direction, kIn);
+        EXPECT_EQ(batch.segments.size(), 1U);
+        times.push_back(device);
+      });
+  Ending in;
+  Start(CopyOf(kIn, 0, 3), &in);
+  Pass(absl::Seconds(1));
+  const CopyShape one = {.direction = kIn, .segments = 1, .bytes = kRigBlock};
+  EXPECT_EQ(times, std::vector<absl::Duration>(3, LinkModel::Pcie5().Predict(one)));
+  Ending both;
+  Ending out;
+  Start(CopyOf(kIn, 0, 2), &both);
+  Start(CopyOf(kOut, 10, 2), &out);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(out.status, absl::OkStatus());
+  EXPECT_EQ(times.size(), 3U);
+}
+
 TEST_F(LaneRunnerTest, ABatchTheDeviceRefusesFailsItsCopyAndNoOther) {
   Ending wrong;
   Ending right;

@@ -255,6 +255,11 @@ TEST_F(CalibrationTextTest, WhatIsWrongIsNamedWithItsLine) {
   expect(cell + "\n", "", "line 4: not 'cells 1': 'cells 2'");
 }
 
+TEST_F(CalibrationTextTest, ALinkWithoutTimesCannotBeCorrected) {
+  EXPECT_EQ(ParseCalibration(text_, kDevice, LinkModel::Instant()).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(CalibrationTextTest, EveryShorterTextIsRefused) {
   for (size_t bytes = 0; bytes + 1 < text_.size(); ++bytes) {
     EXPECT_FALSE(Parse(text_.substr(0, bytes)).ok()) << bytes;

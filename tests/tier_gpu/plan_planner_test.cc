@@ -127,6 +127,18 @@ TEST_F(PlannerTest, ASegmentIsCutAtTheBorderOfPinnedChunks) {
                   CopySegment{.device_offset = 13 * kMiB, .host = Host(3 * kMiB), .bytes = kMiB}));
 }
 
+TEST_F(PlannerTest, NoSegmentCrossesTheBorderOfTwoTensors) {
+  const std::vector<PlannedBlock> blocks = {{.slot = 5, .host = Host(0)},
+                                            {.slot = 6, .host = Host(2 * kMiB)}};
+  // Between the two, and inside the second.
+  const std::vector<uint64_t> borders = {12 * kMiB, 13 * kMiB};
+  EXPECT_THAT(
+      Plan(llama_, {.blocks = blocks, .borders = borders}).segments,
+      ElementsAre(CopySegment{.device_offset = 10 * kMiB, .host = Host(0), .bytes = 2 * kMiB},
+                  CopySegment{.device_offset = 12 * kMiB, .host = Host(2 * kMiB), .bytes = kMiB},
+                  CopySegment{.device_offset = 13 * kMiB, .host = Host(3 * kMiB), .bytes = kMiB}));
+}
+
 TEST_F(PlannerTest, ABlockLongerThanABatchIsABatch) {
   const KvGeometry geometry = KvGeometry::Owned(KvAxes::kApart, 32, kMiB, 4);
   const std::vector<PlannedBlock> blocks = Scattered(geometry, 2);

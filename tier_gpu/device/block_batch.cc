@@ -66,9 +66,10 @@ absl::Status CheckCodec(const BlockBatch& batch) {
                roomy);
 }
 
-// Whether these bytes are the region's.
+// Whether these bytes are the region's to touch.
 bool Holds(const DeviceRegion& region, absl::uint128 offset, absl::uint128 bytes) {
-  return offset + bytes <= region.bytes();
+  if (offset + bytes > region.bytes()) return false;
+  return region.Holds(static_cast<uint64_t>(offset), static_cast<uint64_t>(bytes));
 }
 
 // Plane by plane: what lies between two may be somebody else's.

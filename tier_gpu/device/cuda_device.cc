@@ -14,6 +14,7 @@
 #include "core/check.h"
 #include "core/log.h"
 #include "core/status_macros.h"
+#include "tier_gpu/device/adopted_region.h"
 #include "tier_gpu/device/cuda_blocks.h"
 #include "tier_gpu/device/cuda_copies.h"
 #include "tier_gpu/device/cuda_driver.h"
@@ -59,6 +60,8 @@ class CudaDevice final : public Device {
                                                              size_t handles) override;
   absl::StatusOr<std::unique_ptr<DeviceRegion>> ImportRegion(
       const RegionShape& shape, std::span<const int> descriptors) override;
+  absl::StatusOr<std::unique_ptr<DeviceRegion>> AdoptRegion(
+      std::span<const std::span<std::byte>> ranges) override;
   absl::Status Pin(std::span<std::byte> host) override;
   absl::Status Unpin(std::span<std::byte> host) override;
   absl::StatusOr<Ticket> Submit(const CopyBatch& batch) override;
@@ -227,6 +230,15 @@ absl::StatusOr<std::unique_ptr<DeviceRegion>> CudaDevice::ImportRegion(
   return region;
 }
 
+absl::StatusOr<std::unique_ptr<DeviceRegion>> CudaDevice::AdoptRegion(
+    std::span<const std::span<std::byte>> ranges) {
+  KVT_RETURN_IF_ERROR(state());
+  for (const std::span<std::byte> range : ranges) {
+    KVT_RETURN_IF_ERROR(CheckDeviceMemory(driver_, context_, range));
+  }
+  return AdoptedRegion::Of(ranges, nullptr);
+}
+
 absl::Status CudaDevice::Pin(std::span<std::byte> host) {
   KVT_RETURN_IF_ERROR(state());
   return host_.Pin(host);
@@ -235,7 +247,7 @@ absl::Status CudaDevice::Pin(std::span<std::byte> host) {
 absl::Status CudaDevice::Unpin(std::span<std::byte> host) { return host_.Unpin(host); }
 
 absl::Status CudaDevice::CheckBatch(const CopyBatch& batch) const {
-  KVT_RETURN_IF_ERROR(CheckSegments(batch.region->bytes(), batch.segments));
+  KVT_RETURN_IF_ERROR(CheckSegments(*batch.region, batch.segments));
   // A copy of memory that is not page-locked would be made by the caller, at once.
   for (const CopySegment& segment : batch.segments) {
     KVT_RETURN_IF_ERROR(host_.Check({segment.host, segment.bytes}));

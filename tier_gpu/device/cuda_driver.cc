@@ -61,6 +61,8 @@ absl::StatusOr<CudaDriver> CudaDriver::Find() {
   KVT_RETURN_IF_ERROR(FindCall("cuMemSetAccess", 10020, &calls.set_access));
   KVT_RETURN_IF_ERROR(FindCall("cuMemExportToShareableHandle", 10020, &calls.export_handle));
   KVT_RETURN_IF_ERROR(FindCall("cuMemImportFromShareableHandle", 10020, &calls.import_handle));
+  KVT_RETURN_IF_ERROR(FindCall("cuPointerGetAttribute", 4000, &calls.pointer_attribute));
+  KVT_RETURN_IF_ERROR(FindCall("cuMemGetAddressRange", 3020, &calls.address_range));
   KVT_RETURN_IF_ERROR(FindCall("cuStreamWriteValue64", 11070, &calls.write_word));
   KVT_RETURN_IF_ERROR(FindCall("cuStreamWaitValue64", 11070, &calls.wait_word));
   return calls;
@@ -84,6 +86,36 @@ absl::StatusOr<CudaContext> CudaContext::Open(const CudaDriver& driver, int ordi
   made.Update(driver.Status("cuCtxSetCurrent", driver.set_context(before)));
   KVT_RETURN_IF_ERROR(made);
   return CudaContext(driver, gpu, context);
+}
+
+absl::Status CheckDeviceMemory(const CudaDriver& driver, const CudaContext& context,
+                               std::span<const std::byte> range) {
+  const CudaScope scope(context);
+  const auto begin = reinterpret_cast<CUdeviceptr>(range.data());
+  const CUdeviceptr end = begin + range.size();
+  // An allocation is one piece; what is mapped by handles is one for each of them.
+  for (CUdeviceptr at = begin; at < end;) {
+    unsigned type = 0;
+    int gpu = -1;
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    CUresult told = driver.pointer_attribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at);
+    if (told == CUDA_SUCCESS) {
+      told = driver.pointer_attribute(&gpu, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, at);
+    }
+    if (told == CUDA_SUCCESS) told = driver.address_range(&base, &bytes, at);
+    const bool known = told != CUDA_ERROR_INVALID_VALUE && told != CUDA_ERROR_NOT_FOUND;
+    if (known) KVT_RETURN_IF_ERROR(driver.Status("cuMemGetAddressRange", told));
+    // Device ordinals are what cuDeviceGet() calls the GPU.
+    if (!known || type != CU_MEMORYTYPE_DEVICE || gpu != context.gpu() || base > at ||
+        bytes <= at - base) {
+      return absl::InvalidArgumentError(absl::StrCat("CUDA: range of ", range.size(), " bytes at ",
+                                                     begin, " is no memory of GPU ", context.gpu(),
+                                                     " from ", at - begin, " on"));
+    }
+    at = base + bytes;
+  }
+  return absl::OkStatus();
 }
 
 // A context that cannot be entered is lost, and the calls inside say so.

@@ -8,6 +8,9 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
+#include <span>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -42,6 +45,9 @@ struct CudaDriver {
   PFN_cuMemSetAccess_v10020 set_access = nullptr;
   PFN_cuMemExportToShareableHandle_v10020 export_handle = nullptr;
   PFN_cuMemImportFromShareableHandle_v10020 import_handle = nullptr;
+
+  PFN_cuPointerGetAttribute_v4000 pointer_attribute = nullptr;
+  PFN_cuMemGetAddressRange_v3020 address_range = nullptr;
 
   PFN_cuStreamWriteValue64_v11070 write_word = nullptr;
   PFN_cuStreamWaitValue64_v11070 wait_word = nullptr;
@@ -83,6 +89,12 @@ class CudaScope {
   const CudaContext& context_;
   bool entered_;
 };
+
+// Whether all of the range, by the device's addresses, is memory of the context's GPU:
+// allocated, or mapped piece behind piece. Errors: kInvalidArgument, it is not;
+// kUnavailable, the driver's.
+absl::Status CheckDeviceMemory(const CudaDriver& driver, const CudaContext& context,
+                               std::span<const std::byte> range);
 
 }  // namespace kvtier
 

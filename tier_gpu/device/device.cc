@@ -16,18 +16,16 @@ absl::Status CheckShape(const RegionShape& shape) {
   return absl::OkStatus();
 }
 
-absl::Status CheckSegments(uint64_t region_bytes, std::span<const CopySegment> segments) {
+absl::Status CheckSegments(const DeviceRegion& region, std::span<const CopySegment> segments) {
   if (segments.size() > kMaxCopySegments) {
     return absl::InvalidArgumentError(absl::StrCat("a batch of ", segments.size(),
                                                    " segments is longer than ", kMaxCopySegments));
   }
   for (const CopySegment& segment : segments) {
-    // The second test cannot wrap: the first bounds the bytes.
-    if (segment.bytes == 0 || segment.bytes > region_bytes ||
-        segment.device_offset > region_bytes - segment.bytes) {
+    if (segment.bytes == 0 || !region.Holds(segment.device_offset, segment.bytes)) {
       return absl::InvalidArgumentError(
           absl::StrCat("a segment of ", segment.bytes, " bytes at ", segment.device_offset,
-                       " is empty or leaves a region of ", region_bytes, " bytes"));
+                       " is empty or leaves a region of ", region.bytes(), " bytes"));
     }
   }
   return absl::OkStatus();

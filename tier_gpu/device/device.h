@@ -67,7 +67,7 @@ struct Completion {
 
 // The check of every Device::Submit(). Errors: kInvalidArgument: more than
 // kMaxCopySegments, or a segment that is empty or leaves the region.
-absl::Status CheckSegments(uint64_t region_bytes, std::span<const CopySegment> segments);
+absl::Status CheckSegments(const DeviceRegion& region, std::span<const CopySegment> segments);
 
 class Device {
  public:
@@ -87,6 +87,12 @@ class Device {
   // kUnavailable, the device is lost or cannot map them.
   virtual absl::StatusOr<std::unique_ptr<DeviceRegion>> ImportRegion(
       const RegionShape& shape, std::span<const int> descriptors) = 0;
+  // Memory of this device that the caller owns: an engine's tensors, by the addresses that
+  // the device sees (emulated: the process's own). REQUIRES: it stays until the region is
+  // gone. Errors: kInvalidArgument, naming the range: as AdoptedRegion::Of(), or not wholly
+  // memory of this device; kUnavailable, the device is lost.
+  virtual absl::StatusOr<std::unique_ptr<DeviceRegion>> AdoptRegion(
+      std::span<const std::span<std::byte>> ranges) = 0;
   // Makes host memory fit for copies (page-locked), in chunks of kPinChunkBytes, all or
   // none; no segment may cross the border of two. REQUIRES: it stays mapped until
   // Unpin() or the device's end. Errors: kResourceExhausted; kInvalidArgument, empty

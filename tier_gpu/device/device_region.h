@@ -22,6 +22,8 @@ struct RegionShape {
 inline constexpr uint64_t kRegionGranularity = uint64_t{2} << 20;
 // Handles of one region: all of their descriptors fit into one message (SCM_MAX_FD).
 inline constexpr size_t kMaxRegionHandles = 253;
+// Ranges of adopted memory: keys and values of as many layers as a space may have.
+inline constexpr size_t kMaxAdoptedRanges = 8192;
 
 // Errors: kInvalidArgument, naming the field and the value.
 absl::Status CheckShape(const RegionShape& shape);
@@ -34,19 +36,24 @@ class DeviceRegion {
   virtual const RegionShape& shape() const = 0;
   virtual size_t handles() const = 0;
   // Of handle `handle` < handles(), to be given to another process by SCM_RIGHTS; owned
-  // by the region.
+  // by the region. Of adopted memory: -1, it is not ours to give.
   virtual int descriptor(size_t handle) const = 0;
   // Where the region begins in this process, as the device sees it.
   virtual std::byte* address() const = 0;
   // One more handle at the end: new memory, or, in an imported region, the memory that
   // a duplicate of `descriptor` names. Errors: kResourceExhausted, no memory, or the
   // shape has no more handles; kInvalidArgument and kUnavailable, as
-  // Device::ImportRegion(). An error changes nothing.
+  // Device::ImportRegion(); kFailedPrecondition, the memory was adopted. An error changes
+  // nothing.
   virtual absl::Status Grow() = 0;
   virtual absl::Status GrowBy(int descriptor) = 0;
-  // Gives the last handle back. REQUIRES: there is one, and nothing on the device uses
-  // it any more.
+  // Gives the last handle back. REQUIRES: there is one, nothing on the device uses it any
+  // more, and the memory was not adopted.
   virtual void Shrink() = 0;
+  // Whether these bytes are the region's to copy: in adopted memory, inside one range.
+  virtual bool Holds(uint64_t offset, uint64_t length) const {
+    return length <= bytes() && offset <= bytes() - length;
+  }
 
   uint64_t bytes() const { return handles() * shape().handle_bytes; }
 };

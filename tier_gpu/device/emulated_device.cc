@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "core/check.h"
 #include "core/status_macros.h"
+#include "tier_gpu/device/adopted_region.h"
 
 namespace kvtier {
 namespace {
@@ -69,6 +70,12 @@ absl::StatusOr<std::unique_ptr<DeviceRegion>> EmulatedDevice::ImportRegion(
   return region;
 }
 
+absl::StatusOr<std::unique_ptr<DeviceRegion>> EmulatedDevice::AdoptRegion(
+    std::span<const std::span<std::byte>> ranges) {
+  KVT_RETURN_IF_ERROR(state());
+  return AdoptedRegion::Of(ranges, checker_);
+}
+
 absl::Status EmulatedDevice::Pin(std::span<std::byte> host) {
   KVT_RETURN_IF_ERROR(state());
   KVT_RETURN_IF_ERROR(pinned_.Add(host));
@@ -91,7 +98,7 @@ absl::Status EmulatedDevice::CheckOpen(Lane lane) {
 }
 
 absl::Status EmulatedDevice::CheckBatch(const CopyBatch& batch) const {
-  KVT_RETURN_IF_ERROR(CheckSegments(batch.region->bytes(), batch.segments));
+  KVT_RETURN_IF_ERROR(CheckSegments(*batch.region, batch.segments));
   for (const CopySegment& segment : batch.segments) {
     KVT_RETURN_IF_ERROR(pinned_.Check({segment.host, segment.bytes}));
   }

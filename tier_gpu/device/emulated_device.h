@@ -65,6 +65,8 @@ class EmulatedDevice final : public Device {
                                                              size_t handles) override;
   absl::StatusOr<std::unique_ptr<DeviceRegion>> ImportRegion(
       const RegionShape& shape, std::span<const int> descriptors) override;
+  absl::StatusOr<std::unique_ptr<DeviceRegion>> AdoptRegion(
+      std::span<const std::span<std::byte>> ranges) override;
   absl::Status Pin(std::span<std::byte> host) override;
   absl::Status Unpin(std::span<std::byte> host) override;
   absl::StatusOr<Ticket> Submit(const CopyBatch& batch) override;

@@ -125,6 +125,10 @@ std::string FormatCalibration(const Calibration& calibration) {
 absl::StatusOr<CalibrationTable> ParseCalibration(absl::string_view text,
                                                   const CalibratedDevice& device,
                                                   const LinkModel& link) {
+  if (PredictJob(link, {.segment_bytes = 1, .segments = 1}, CopyPath::kBatch) ==
+      absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("calibration: the link model says that copies take no time");
+  }
   std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
   if (lines.back().empty()) lines.pop_back();
   if (lines.empty() || lines[0] != kFirstLine) {

@@ -38,8 +38,8 @@ struct Calibration {
 // REQUIRES: the device's words are as said above.
 std::string FormatCalibration(const Calibration& calibration);
 
-// `link` predicts what was not measured; its times are not zero. Errors:
-// kInvalidArgument, naming the line and what stands there: not this form, a word or number
+// `link` predicts what was not measured. Errors: kInvalidArgument, its times are zero, or
+// naming the line and what stands there: not this form, a word or number
 // that is none, a cell that is unknown or there twice, more or fewer cells than it says;
 // kFailedPrecondition, it is of another device or driver (calibrate anew).
 absl::StatusOr<CalibrationTable> ParseCalibration(absl::string_view text,

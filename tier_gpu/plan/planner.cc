@@ -57,8 +57,14 @@ uint64_t LeftInChunk(const PinnedChunks& chunks, const std::byte* host) {
   return chunks.chunk_bytes - offset % chunks.chunk_bytes;
 }
 
+// Bytes from `offset` to the next border on the device.
+uint64_t LeftToBorder(std::span<const uint64_t> borders, uint64_t offset) {
+  const auto next = std::ranges::upper_bound(borders, offset);
+  return next == borders.end() ? std::numeric_limits<uint64_t>::max() : *next - offset;
+}
+
 // Whether `segment`, being adjacent, became part of `*grown`.
-bool Join(const PinnedChunks& chunks, const CopySegment& segment, CopySegment* grown) {
+bool Join(const CopyRequest& request, const CopySegment& segment, CopySegment* grown) {
   if (grown->bytes + segment.bytes > kMaxCopyBytes) return false;
   const bool above = segment.host == grown->host + grown->bytes &&
                      segment.device_offset == grown->device_offset + grown->bytes;
@@ -66,29 +72,33 @@ bool Join(const PinnedChunks& chunks, const CopySegment& segment, CopySegment* g
                      grown->device_offset == segment.device_offset + segment.bytes;
   if (!above && !below) return false;
   const CopySegment& lower = above ? *grown : segment;
-  if (LeftInChunk(chunks, lower.host) < grown->bytes + segment.bytes) return false;
   const uint64_t bytes = grown->bytes + segment.bytes;
+  if (LeftInChunk(request.chunks, lower.host) < bytes ||
+      LeftToBorder(request.borders, lower.device_offset) < bytes) {
+    return false;
+  }
   *grown = {.device_offset = lower.device_offset, .host = lower.host, .bytes = bytes};
   return true;
 }
 
 // Puts a piece behind the segments, joined with what is adjacent since `first`; what has
 // grown may have become the neighbour of the one before it.
-void AppendPiece(const PinnedChunks& chunks, CopySegment piece, size_t first,
+void AppendPiece(const CopyRequest& request, CopySegment piece, size_t first,
                  std::vector<CopySegment>* segments) {
-  while (segments->size() > first && Join(chunks, segments->back(), &piece)) segments->pop_back();
+  while (segments->size() > first && Join(request, segments->back(), &piece)) segments->pop_back();
   segments->push_back(piece);
 }
 
-void Append(const PinnedChunks& chunks, CopySegment segment, size_t first,
+void Append(const CopyRequest& request, CopySegment segment, size_t first,
             std::vector<CopySegment>* segments) {
   while (segment.bytes > 0) {
     CopySegment piece = segment;
-    piece.bytes = std::min(segment.bytes, LeftInChunk(chunks, segment.host));
+    piece.bytes = std::min({segment.bytes, LeftInChunk(request.chunks, segment.host),
+                            LeftToBorder(request.borders, segment.device_offset)});
     segment.device_offset += piece.bytes;
     segment.host += piece.bytes;
     segment.bytes -= piece.bytes;
-    AppendPiece(chunks, piece, first, segments);
+    AppendPiece(request, piece, first, segments);
   }
 }
 
@@ -174,7 +184,7 @@ absl::StatusOr<CopyPlan> PlanGroups(const KvGeometry& geometry, const CopyReques
         const CopySegment segment = {.device_offset = slot_offset + run.device_offset,
                                      .host = block.host + run.host_offset,
                                      .bytes = run.bytes};
-        Append(request.chunks, segment, first, &plan.segments);
+        Append(request, segment, first, &plan.segments);
       }
     }
     Cut(first, &plan);

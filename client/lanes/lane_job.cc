@@ -1,0 +1,74 @@
+#include "client/lanes/lane_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+
+namespace kvtier {
+
+LaneJob::LaneJob(std::optional<ProgressWord> progress, uint32_t layers)
+    : progress_(std::move(progress)), layers_(layers) {}
+
+bool LaneJob::done() const {
+  const absl::MutexLock lock(&mu_);
+  return status_.has_value();
+}
+
+bool LaneJob::Wait(absl::Duration timeout) const {
+  const absl::MutexLock lock(&mu_);
+  const auto ended = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return status_.has_value(); };
+  return mu_.AwaitWithTimeout(absl::Condition(&ended), timeout);
+}
+
+absl::Status LaneJob::status() const {
+  const absl::MutexLock lock(&mu_);
+  KVT_CHECK(status_.has_value());
+  return *status_;
+}
+
+size_t LaneJob::blocks() const {
+  const absl::MutexLock lock(&mu_);
+  KVT_CHECK(status_.has_value());
+  return blocks_;
+}
+
+std::optional<size_t> LaneJob::coming() const {
+  const absl::MutexLock lock(&mu_);
+  return coming_;
+}
+
+uint32_t LaneJob::Told() const {
+  if (!progress_) return 0;
+  // Pairs with the lane's write behind the layer.
+  const uint64_t told = progress_->word->load(std::memory_order_acquire);
+  return static_cast<uint32_t>(std::min<uint64_t>(told - progress_->base, layers_));
+}
+
+uint32_t LaneJob::layers_ready() const {
+  // Before the lock: when the word is raised for another reason, the end is known there.
+  const uint32_t told = Told();
+  const absl::MutexLock lock(&mu_);
+  return status_ ? layers_at_end_ : told;
+}
+
+LayerMark LaneJob::mark(uint32_t layers) const {
+  KVT_CHECK(progress_ && layers <= layers_);
+  return {.word = progress_->word, .value = progress_->base + layers};
+}
+
+void LaneJob::Begin(size_t coming) {
+  const absl::MutexLock lock(&mu_);
+  coming_ = coming;
+}
+
+void LaneJob::End(const absl::Status& status, size_t blocks) {
+  const absl::MutexLock lock(&mu_);
+  KVT_CHECK(!status_);
+  status_ = status;
+  blocks_ = status.ok() ? blocks : 0;
+  layers_at_end_ = Told();
+  if (!coming_) coming_ = 0;
+}
+
+}  // namespace kvtier

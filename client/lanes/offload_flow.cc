@@ -1,0 +1,120 @@
+#include "client/lanes/offload_flow.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/event.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+using Reserved = absl::StatusOr<ReservedBlocks>;
+using Published = absl::StatusOr<size_t>;
+
+// How often the word is looked at. Nobody waits for an offload.
+constexpr absl::Duration kMarkInterval = absl::Microseconds(200);
+
+// The wait is here and not in the lane, which a compute that never ends would hold up for
+// all others; and ahead of the reservation, which has a deadline of its own.
+Task<absl::Status> AwaitMark(const LaneParts& parts, const OffloadWork& work) {
+  const ComputeMark& after = work.after;
+  if (after.word == nullptr) co_return absl::OkStatus();
+  const absl::Time deadline = parts.executor->Now() + work.mark_timeout;
+  while (!parts.device->Reached(*after.word, after.value)) {
+    const absl::Time now = parts.executor->Now();
+    if (now >= deadline) {
+      co_return absl::DeadlineExceededError(
+          absl::StrCat("offload: the compute's word did not reach ", after.value, " in ",
+                       absl::FormatDuration(work.mark_timeout)));
+    }
+    SleepUntil sleep(parts.executor, std::min(deadline, now + kMarkInterval));
+    co_await sleep;
+    parts.runner->Poll();
+  }
+  if (after.value < kReleased && parts.device->Reached(*after.word, kReleased)) {
+    co_return absl::AbortedError("offload: who was to write the blocks is gone");
+  }
+  co_return absl::OkStatus();
+}
+
+AwaitCallback<Reserved>::Start Reserve(const LaneParts& parts, const OffloadWork& work) {
+  return [&parts, &work](AwaitCallback<Reserved>::Done answered) {
+    const auto done = std::make_shared<AwaitCallback<Reserved>::Done>(std::move(answered));
+    const absl::Status submitted =
+        parts.client->SubmitReserve(work.memory->space, work.keys, work.options,
+                                    [done](ReservedBlocks blocks) { (*done)(std::move(blocks)); });
+    if (!submitted.ok()) (*done)(submitted);
+  };
+}
+
+AwaitCallback<Published>::Start Commit(const LaneParts& parts, ReservedBlocks* reserved) {
+  return [&parts, reserved](AwaitCallback<Published>::Done answered) {
+    const auto done = std::make_shared<AwaitCallback<Published>::Done>(std::move(answered));
+    const absl::Status submitted = parts.client->SubmitCommit(
+        std::move(*reserved), [done](size_t published) { (*done)(published); });
+    if (!submitted.ok()) (*done)(submitted);
+  };
+}
+
+// Errors: kAborted, the session that reserved them is no longer the one whose memory is
+// pinned.
+absl::StatusOr<std::vector<PlannedBlock>> Locate(const PinnedArena* arena,
+                                                 const ReservedBlocks& reserved,
+                                                 std::span<const uint32_t> slots) {
+  if (arena == nullptr || arena->memory().write != reserved.keep_mapped()) {
+    return absl::AbortedError("offload: the session ended after it reserved room");
+  }
+  std::vector<PlannedBlock> blocks;
+  blocks.reserve(reserved.reserved());
+  for (size_t i = 0; i < reserved.size(); ++i) {
+    if (reserved.slot(i).empty()) continue;  // It is there already, or finds no room.
+    blocks.push_back({.slot = slots[i], .host = reserved.slot(i).data()});
+  }
+  return blocks;
+}
+
+Task<Published> Take(const LaneParts& parts, const OffloadWork& work) {
+  Task<absl::Status> mark = AwaitMark(parts, work);
+  const absl::Status complete = co_await mark;
+  KVT_CO_RETURN_IF_ERROR(complete);
+  AwaitCallback<Reserved> reserve(parts.executor, Reserve(parts, work));
+  Reserved answer = co_await reserve;
+  KVT_CO_RETURN_IF_ERROR(answer.status());
+  ReservedBlocks reserved = *std::move(answer);
+  if (reserved.reserved() == 0) co_return size_t{0};
+  KVT_CO_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedArena> arena, parts.pins->Now());
+  KVT_CO_ASSIGN_OR_RETURN(const std::vector<PlannedBlock> blocks,
+                          Locate(arena.get(), reserved, work.slots));
+  const PlannedJob planned = {
+      .direction = CopyDirection::kDeviceToHost, .blocks = blocks, .arena = arena.get()};
+  KVT_CO_ASSIGN_OR_RETURN(LaneRunner::Copy copy, PlanJob(parts, *work.memory, planned));
+  {
+    const HeldSlots held(parts.client, *work.memory);
+    work.job->Begin(blocks.size());
+    Task<absl::Status> run = parts.runner->Run(std::move(copy));
+    const absl::Status copied = co_await run;
+    KVT_CO_RETURN_IF_ERROR(copied);
+    // Behind the copy: until here the slots were nobody else's.
+    if (!work.memory->ours()) {
+      co_return absl::AbortedError("offload: the session that granted the slots is over");
+    }
+  }
+  AwaitCallback<Published> commit(parts.executor, Commit(parts, &reserved));
+  Published published = co_await commit;
+  co_return published;
+}
+
+}  // namespace
+
+Task<WorkerLanes::Tell> OffloadFlow(const LaneParts& parts, std::shared_ptr<OffloadWork> work) {
+  Task<Published> take = Take(parts, *work);
+  Published published = co_await take;
+  WorkerLanes::Tell tell = [job = work->job, published = std::move(published)] {
+    job->End(published.status(), published.value_or(0));
+  };
+  co_return std::move(tell);
+}
+
+}  // namespace kvtier

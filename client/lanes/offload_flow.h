@@ -1,0 +1,42 @@
+// OffloadFlow: wait for the compute that writes the blocks, reserve room in host memory,
+// copy the blocks there, and publish them. Nothing is published unless every byte has
+// arrived; what is not published is given back.
+#ifndef KVTIER_CLIENT_LANES_OFFLOAD_FLOW_H_
+#define KVTIER_CLIENT_LANES_OFFLOAD_FLOW_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/client.h"
+#include "client/lanes/lane_job.h"
+#include "client/lanes/pool_memory.h"
+#include "client/lanes/worker_lanes.h"
+#include "core/task.h"
+
+namespace kvtier {
+
+// The blocks are complete when the word is `value` or more. A null word: they are now.
+struct ComputeMark {
+  const SignalWord* word = nullptr;
+  uint64_t value = 0;
+  std::shared_ptr<const void> keep{};  // Whose word it is; kept until the job has ended.
+};
+
+struct OffloadWork {
+  std::shared_ptr<const PoolMemory> memory;
+  std::shared_ptr<LaneJob> job;
+  std::vector<EngineKey> keys;
+  std::vector<uint32_t> slots;  // As many.
+  ReserveOptions options;
+  ComputeMark after;
+  absl::Duration mark_timeout;
+};
+
+// What it returns calls job->End().
+Task<WorkerLanes::Tell> OffloadFlow(const LaneParts& parts, std::shared_ptr<OffloadWork> work);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_LANES_OFFLOAD_FLOW_H_

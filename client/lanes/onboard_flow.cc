@@ -1,0 +1,96 @@
+#include "client/lanes/onboard_flow.h"
+
+#include <utility>
+
+#include "core/event.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+using Answer = absl::StatusOr<OnboardedBlocks>;
+
+AwaitCallback<Answer>::Start Lease(const LaneParts& parts, const OnboardWork& work) {
+  return [&parts, &work](AwaitCallback<Answer>::Done answered) {
+    const auto done = std::make_shared<AwaitCallback<Answer>::Done>(std::move(answered));
+    const absl::Status submitted =
+        parts.client->SubmitOnboard(work.memory->space, work.keys, work.options,
+                                    [done](OnboardedBlocks blocks) { (*done)(std::move(blocks)); });
+    if (!submitted.ok()) (*done)(submitted);
+  };
+}
+
+// Where the leased blocks are pinned, with their slots. Errors: kAborted, the session
+// that leased them is no longer the one whose memory is pinned.
+absl::StatusOr<std::vector<PlannedBlock>> Locate(const PinnedArena* arena,
+                                                 const OnboardedBlocks& leased,
+                                                 std::span<const uint32_t> slots) {
+  std::vector<PlannedBlock> blocks;
+  blocks.reserve(leased.size());
+  for (size_t i = 0; i < leased.size(); ++i) {
+    const bool same = arena != nullptr && arena->memory().read == leased.keep_mapped();
+    std::byte* const host = same ? arena->Pinned(leased.bytes(i)) : nullptr;
+    if (host == nullptr) {
+      return absl::AbortedError("onboard: the session ended after it leased the blocks");
+    }
+    blocks.push_back({.slot = slots[i], .host = host});
+  }
+  return blocks;
+}
+
+Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& work) {
+  AwaitCallback<Answer> lease(parts.executor, Lease(parts, work));
+  Answer answer = co_await lease;
+  KVT_CO_RETURN_IF_ERROR(answer.status());
+  const OnboardedBlocks leased = *std::move(answer);
+  if (leased.empty()) co_return size_t{0};
+  KVT_CO_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedArena> arena, parts.pins->Now());
+  KVT_CO_ASSIGN_OR_RETURN(const std::vector<PlannedBlock> blocks,
+                          Locate(arena.get(), leased, work.slots));
+  const ProgressWord* const progress = work.job->progress() ? &*work.job->progress() : nullptr;
+  const PlannedJob planned = {.direction = CopyDirection::kHostToDevice,
+                              .blocks = blocks,
+                              .arena = arena.get(),
+                              .progress = progress};
+  KVT_CO_ASSIGN_OR_RETURN(LaneRunner::Copy copy, PlanJob(parts, *work.memory, planned));
+  const HeldSlots held(parts.client, *work.memory);
+  if (!work.memory->ours()) {
+    co_return absl::AbortedError("onboard: the session that granted the slots is over");
+  }
+  work.job->Begin(blocks.size());
+  Task<absl::Status> run = parts.runner->Run(std::move(copy));
+  const absl::Status copied = co_await run;
+  KVT_CO_RETURN_IF_ERROR(copied);
+  if (!leased.valid()) {
+    co_return absl::AbortedError("onboard: the lease ended before the copy did");
+  }
+  if (!work.memory->ours()) {
+    co_return absl::AbortedError("onboard: the session that granted the slots ended meanwhile");
+  }
+  co_return blocks.size();
+}
+
+void TellOnboard(const LaneParts& parts, LaneJob* job, const absl::StatusOr<size_t>& brought) {
+  job->End(brought.status(), brought.value_or(0));
+  if (!job->progress()) return;
+  // Compute that waits for a layer which will not come goes on: what it makes is void.
+  const ProgressWord& progress = *job->progress();
+  const uint64_t last = progress.base + job->layers();
+  if (progress.word->load(std::memory_order_relaxed) < last) {
+    parts.device->Raise(progress.word, last);
+  }
+  parts.words->GiveBack(progress, job->layers());
+}
+
+}  // namespace
+
+Task<WorkerLanes::Tell> OnboardFlow(const LaneParts& parts, std::shared_ptr<OnboardWork> work) {
+  Task<absl::StatusOr<size_t>> bring = Bring(parts, *work);
+  absl::StatusOr<size_t> brought = co_await bring;
+  WorkerLanes::Tell tell = [&parts, job = work->job, brought = std::move(brought)] {
+    TellOnboard(parts, job.get(), brought);
+  };
+  co_return std::move(tell);
+}
+
+}  // namespace kvtier

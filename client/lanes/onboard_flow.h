@@ -1,0 +1,31 @@
+// OnboardFlow: lease blocks in host memory, copy them into the worker's slots, and believe
+// the copy only when the lease still stands behind its last byte.
+#ifndef KVTIER_CLIENT_LANES_ONBOARD_FLOW_H_
+#define KVTIER_CLIENT_LANES_ONBOARD_FLOW_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "client/client.h"
+#include "client/lanes/lane_job.h"
+#include "client/lanes/pool_memory.h"
+#include "client/lanes/worker_lanes.h"
+#include "core/task.h"
+
+namespace kvtier {
+
+struct OnboardWork {
+  std::shared_ptr<const PoolMemory> memory;
+  std::shared_ptr<LaneJob> job;
+  std::vector<EngineKey> keys;
+  std::vector<uint32_t> slots;  // As many.
+  OnboardOptions options;
+};
+
+// What it returns calls job->End(), then raises the job's progress word and gives it back.
+Task<WorkerLanes::Tell> OnboardFlow(const LaneParts& parts, std::shared_ptr<OnboardWork> work);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_LANES_ONBOARD_FLOW_H_

@@ -1,0 +1,62 @@
+// PoolMemory is what the flows of one WorkerPool copy from and to.
+#ifndef KVTIER_CLIENT_LANES_POOL_MEMORY_H_
+#define KVTIER_CLIENT_LANES_POOL_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "client/client.h"
+#include "client/granted_slots.h"
+#include "client/lanes/worker_lanes.h"
+#include "tier_gpu/lane_runner.h"
+#include "tier_gpu/plan/planner.h"
+
+namespace kvtier {
+
+struct PoolMemory {
+  std::unique_ptr<DeviceRegion> region;
+  KvGeometry geometry;
+  std::vector<uint64_t> borders;  // As CopyRequest's.
+  SpaceHandle space{};
+  // Of a pool of granted slots: the memory is the worker's as long as they are valid.
+  std::optional<GrantedSlots> granted;
+
+  bool ours() const { return !granted || granted->valid(); }
+};
+
+// One copy that holds slots of the GPU pool: a step of its own, so that the agent gives
+// them to nobody before it has ended, whatever becomes of the session.
+class HeldSlots {
+ public:
+  HeldSlots(Client* client, const PoolMemory& memory)
+      : client_(client), step_(memory.granted ? client->BeginCopy() : 0) {}
+  ~HeldSlots() { client_->EndCopy(step_); }
+  HeldSlots(const HeldSlots&) = delete;
+  HeldSlots& operator=(const HeldSlots&) = delete;
+
+ private:
+  Client* const client_;
+  const uint64_t step_;
+};
+
+// The planned copy of these blocks, for LaneRunner. With `progress`, each batch that
+// completes layers is followed by the word's saying so. Errors: PlanCopies()'s.
+struct PlannedJob {
+  CopyDirection direction{};
+  std::span<const PlannedBlock> blocks;
+  const PinnedArena* arena = nullptr;
+  const ProgressWord* progress = nullptr;  // Null: in any order.
+};
+absl::StatusOr<LaneRunner::Copy> PlanJob(const LaneParts& parts, const PoolMemory& memory,
+                                         const PlannedJob& job);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_LANES_POOL_MEMORY_H_

@@ -1,0 +1,128 @@
+#include "client/lanes/worker_lanes.h"
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "client/lanes/calibration_file.h"
+#include "core/log.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+
+namespace {
+
+CalibrationTable FirstTable(const WorkerLanesOptions& options) {
+  if (options.calibration_file.empty()) return CalibrationTable(options.link);
+  const auto kept = ReadCalibration(options.calibration_file, options.calibrated, options.link);
+  if (kept.ok()) return *kept;
+  if (kept.status().code() != absl::StatusCode::kNotFound) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("worker lanes: calibrating anew: ", std::string(kept.status().message())));
+  }
+  return CalibrationTable(options.link);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, Device* device,
+                                                               const WorkerLanesOptions& options) {
+  KVT_RETURN_IF_ERROR(device->state());
+  if (!options.calibration_file.empty() &&
+      (options.calibrated.gpu.empty() || options.calibrated.driver.empty())) {
+    return absl::InvalidArgumentError(absl::StrCat("calibrated is empty; calibration_file, \"",
+                                                   options.calibration_file,
+                                                   "\", is of a device and driver"));
+  }
+  KVT_ASSIGN_OR_RETURN(std::shared_ptr<const SignalPage> page, SignalPage::Create());
+  auto lanes =
+      absl::WrapUnique(new WorkerLanes(client, device, options, FirstTable(options), page));
+  KVT_RETURN_IF_ERROR(lanes->On([device, page] { return device->Pin(page->bytes()); }));
+  lanes->executor_.Post([lanes = lanes.get()] { lanes->KeepPinned(); });
+  return lanes;
+}
+
+WorkerLanes::WorkerLanes(Client* client, Device* device, const WorkerLanesOptions& options,
+                         const CalibrationTable& table, std::shared_ptr<const SignalPage> page)
+    : options_(options),
+      table_(table),
+      runner_(device, &executor_, &executor_),
+      pins_(client, device),
+      words_(std::move(page)),
+      parts_{.client = client,
+             .device = device,
+             .executor = &executor_,
+             .runner = &runner_,
+             .pins = &pins_,
+             .words = &words_,
+             .table = &table_,
+             .pin_chunk_bytes = options.pin_chunk_bytes} {
+  runner_.Observe(
+      [this](CopyDirection direction, const LaneRunner::Batch& batch, absl::Duration took) {
+        samples_.Add(direction, batch.path, batch.segments, took);
+      });
+}
+
+WorkerLanes::~WorkerLanes() {
+  // Pools waited for their jobs; what is left of those is their frames.
+  {
+    const absl::MutexLock lock(&mu_);
+    const auto idle = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+      return jobs_[0] == 0 && jobs_[1] == 0;
+    };
+    mu_.Await(absl::Condition(&idle));
+  }
+  On([this] {
+    scope_.reset();
+    return true;
+  });
+  executor_.Stop();
+  pins_.Drop();
+  SaveCalibration();
+  // It is there unless the device was lost ahead of it.
+  parts_.device->Unpin(words_.page()->bytes()).IgnoreError();
+}
+
+void WorkerLanes::SaveCalibration() const {
+  if (options_.calibration_file.empty() || samples_.calibrated() == 0) return;
+  const Calibration calibration = {.device = options_.calibrated, .table = table_};
+  const absl::Status saved = WriteCalibration(options_.calibration_file, calibration);
+  if (!saved.ok()) Log(LogLevel::kWarning, std::string(saved.message()));
+}
+
+void WorkerLanes::KeepPinned() {
+  pins_.Refresh();
+  executor_.PostAt(executor_.Now() + kPinInterval, [this] { KeepPinned(); });
+}
+
+absl::Status WorkerLanes::Start(CopyDirection direction, Flow flow,
+                                absl::AnyInvocable<void()> ended) {
+  {
+    const absl::MutexLock lock(&mu_);
+    size_t& jobs = jobs_[static_cast<size_t>(direction)];
+    if (jobs == kMaxJobs) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("lanes: all of ", kMaxJobs, " jobs of the direction are under way"));
+    }
+    ++jobs;
+  }
+  executor_.Post([this, direction, flow = std::move(flow), ended = std::move(ended)]() mutable {
+    scope_->Spawn(RunJob(direction, std::move(flow), std::move(ended)));
+  });
+  return absl::OkStatus();
+}
+
+Task<void> WorkerLanes::RunJob(CopyDirection direction, Flow flow,
+                               absl::AnyInvocable<void()> ended) {
+  Task<Tell> run = flow(parts_);
+  Tell tell = co_await run;
+  {
+    const absl::MutexLock lock(&mu_);
+    --jobs_[static_cast<size_t>(direction)];
+  }
+  // The destructor takes its turn on this thread after all of this.
+  tell();
+  tell = nullptr;
+  run = {};
+  ended();
+}
+
+}  // namespace kvtier

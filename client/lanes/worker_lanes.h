@@ -1,0 +1,121 @@
+// WorkerLanes are a worker's own lanes: copies between its KV memory on one device and
+// the agent's host memory, one lane a direction, made in the worker and not by the agent.
+// They plan (blocks, geometry) into segments and batches, run them two at a time in each
+// direction, onboards ahead of offloads, and keep the agent's host memory pinned, across
+// sessions.
+//
+// WorkerPool is what one uses them through.
+#ifndef KVTIER_CLIENT_LANES_WORKER_LANES_H_
+#define KVTIER_CLIENT_LANES_WORKER_LANES_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "client/client.h"
+#include "client/lanes/arena_pins.h"
+#include "client/lanes/progress_words.h"
+#include "core/call_on_executor.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/thread_executor.h"
+#include "tier_gpu/device/device.h"
+#include "tier_gpu/device/pinned_memory.h"
+#include "tier_gpu/lane_runner.h"
+#include "tier_gpu/plan/calibration.h"
+#include "tier_gpu/plan/calibration_samples.h"
+#include "tier_gpu/plan/calibration_text.h"
+
+namespace kvtier {
+
+// What a job's flow works with. The lanes' thread only.
+struct LaneParts {
+  Client* client = nullptr;
+  Device* device = nullptr;
+  Executor* executor = nullptr;
+  LaneRunner* runner = nullptr;
+  ArenaPins* pins = nullptr;
+  ProgressWords* words = nullptr;
+  const CalibrationTable* table = nullptr;
+  uint64_t pin_chunk_bytes = 0;
+};
+
+struct WorkerLanesOptions {
+  uint64_t pin_chunk_bytes = kPinChunkBytes;  // As the device pins.
+  // What the calibration begins with. Copies of the day measure what they take.
+  LinkModel link = LinkModel::Pcie5();
+  // Where it is kept between processes; empty: nowhere.
+  std::string calibration_file{};
+  CalibratedDevice calibrated{};  // Whose it is; to be named with a file.
+};
+
+// Thread-safe.
+class WorkerLanes {
+ public:
+  static constexpr size_t kMaxJobs = 32;  // Under way, in each direction.
+  // How often a session's end is looked for, to pin what comes after it.
+  static constexpr absl::Duration kPinInterval = absl::Milliseconds(100);
+
+  // Neither is owned. A calibration file that is not of this device, or damaged, is left
+  // aside with a line in the log, and replaced at the end. From here on the device is used on the
+  // lanes' thread alone: by them, and by On(). Errors: kUnavailable, the device is lost;
+  // kResourceExhausted, no memory for the page of words; kInvalidArgument, a calibration file of no
+  // device.
+  static absl::StatusOr<std::unique_ptr<WorkerLanes>> Open(Client* client, Device* device,
+                                                           const WorkerLanesOptions& options);
+  // REQUIRES: every pool of it is gone.
+  ~WorkerLanes();
+
+  // Runs `fn` on the lanes' thread and returns what it returns: how an engine uses the
+  // device itself, for its compute lane, which goes on only while somebody calls Poll().
+  // `fn` must not block.
+  template <typename Fn>
+  auto On(Fn fn) {
+    return CallOn(&executor_, std::move(fn));
+  }
+  void Poll() {
+    executor_.Post([this] { runner_.Poll(); });
+  }
+  Client* client() const { return parts_.client; }
+  Device* device() const { return parts_.device; }
+  ProgressWords* words() { return &words_; }
+
+  // Runs `flow` on the lanes' thread; then, when its place is free again, what it returns,
+  // which tells the caller; and `ended`. Errors, and then nothing runs: kResourceExhausted,
+  // kMaxJobs are under way in that direction.
+  using Tell = absl::AnyInvocable<void()>;
+  using Flow = absl::AnyInvocable<Task<Tell>(const LaneParts& parts)>;
+  absl::Status Start(CopyDirection direction, Flow flow, absl::AnyInvocable<void()> ended)
+      ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  WorkerLanes(Client* client, Device* device, const WorkerLanesOptions& options,
+              const CalibrationTable& table, std::shared_ptr<const SignalPage> page);
+  void KeepPinned();
+  void SaveCalibration() const;
+  Task<void> RunJob(CopyDirection direction, Flow flow, absl::AnyInvocable<void()> ended);
+
+  ThreadExecutor executor_{"kv-lanes"};
+  const WorkerLanesOptions options_;
+  CalibrationTable table_;  // Of the lanes' thread, like what is below.
+  CalibrationSamples samples_{&table_};
+  LaneRunner runner_;
+  ArenaPins pins_;
+  ProgressWords words_;
+  const LaneParts parts_;
+  std::optional<TaskScope> scope_{std::in_place, &executor_};  // Goes on its own thread.
+  absl::Mutex mu_;
+  std::array<size_t, kCopyDirections> jobs_ ABSL_GUARDED_BY(mu_){};
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_LANES_WORKER_LANES_H_

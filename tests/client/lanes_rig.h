@@ -1,0 +1,93 @@
+// What tests of the worker lanes share: a fake agent, a client, an emulated device, and
+// lanes between them.
+#ifndef KVTIER_TESTS_CLIENT_LANES_RIG_H_
+#define KVTIER_TESTS_CLIENT_LANES_RIG_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "client/lanes/worker_lanes.h"
+#include "client/lanes/worker_pool.h"
+#include "tests/client/tensor_memory.h"
+#include "tests/testing/fake_node.h"
+#include "tests/testing/patience.h"
+#include "tier_gpu/device/emulated_device.h"
+
+namespace kvtier::testing {
+
+inline constexpr absl::Duration kLong = absl::Seconds(20);
+
+// `count` slots from `first` on.
+inline std::vector<uint32_t> Slots(uint32_t first, size_t count) {
+  std::vector<uint32_t> slots(count);
+  std::iota(slots.begin(), slots.end(), first);
+  return slots;
+}
+
+class LanesRig {
+ public:
+  explicit LanesRig(const EmulatedDevice::Options& device = {}, const FakeAgentOptions& agent = {},
+                    const WorkerLanesOptions& lanes = {})
+      : node_(Roomy(agent)), device_(&clock_, device) {
+    node_.agent().Start();
+    ClientOptions options = node_.client_options();
+    options.default_timeout = Patience(absl::Seconds(5));
+    client_ = *Client::Open(options);
+    lanes_ = *WorkerLanes::Open(client_.get(), &device_, lanes);
+  }
+
+  FakeAgent& agent() { return node_.agent(); }
+  Client& client() { return *client_; }
+  EmulatedDevice& device() { return device_; }
+  WorkerLanes& lanes() { return *lanes_; }
+  // Runs on the lanes' thread, where the device's faults are caused.
+  template <typename Fn>
+  void OnDevice(Fn fn) {
+    lanes_->On([this, &fn] {
+      fn(device_);
+      return true;
+    });
+  }
+  std::unique_ptr<WorkerPool> Register(TensorMemory* memory) {
+    auto pool = WorkerPool::Register(lanes_.get(), memory->tensors(), memory->space());
+    EXPECT_TRUE(pool.ok()) << pool.status();
+    return pool.ok() ? *std::move(pool) : nullptr;
+  }
+
+ private:
+  static FakeAgentOptions Roomy(FakeAgentOptions agent) {
+    agent.slots = 64;
+    agent.slot_bytes = uint64_t{1} << 20;
+    return agent;
+  }
+
+  MonotonicClock clock_;
+  FakeNode node_;
+  std::unique_ptr<Client> client_;
+  EmulatedDevice device_;
+  std::unique_ptr<WorkerLanes> lanes_;
+};
+
+// The job's end; a job that was refused, or does not end, fails the test.
+inline absl::Status EndOf(const absl::StatusOr<std::shared_ptr<LaneJob>>& job) {
+  if (!job.ok()) {
+    ADD_FAILURE() << job.status();
+    return job.status();
+  }
+  EXPECT_TRUE((*job)->Wait(Patience(kLong)));
+  return (*job)->done() ? (*job)->status() : absl::DeadlineExceededError("still running");
+}
+// How many blocks it copied; an end with an error fails the test.
+inline size_t BlocksOf(const absl::StatusOr<std::shared_ptr<LaneJob>>& job) {
+  EXPECT_EQ(EndOf(job), absl::OkStatus());
+  return job.ok() && (*job)->done() ? (*job)->blocks() : 0;
+}
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_CLIENT_LANES_RIG_H_
