@@ -1,4 +1,4 @@
-// bench: gpu - copies between host and GPU: ceilings, submissions, paths, blocks, two processes
+// bench: gpu - copies, codecs and races between host and GPU, beside what others do
 //
 // On a GPU, or on the emulated device, where it shows that all of it works and moves right
 // bytes and says nothing about a link. Every cell is proved with random bytes before it is
@@ -9,11 +9,13 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/time/time.h"
 #include "bench/figure.h"
 #include "bench/gpu_sections.h"
 
 ABSL_FLAG(std::string, device, "auto", "auto (a GPU if there is one), cuda:N or emulated.");
 ABSL_FLAG(uint64_t, mebibytes, 0, "Of host memory, twice; 0: 2048, or 64 where it is emulated.");
+ABSL_FLAG(double, race_seconds, 0, "Of the race stress; 0: 60, or 2 where it is emulated.");
 ABSL_FLAG(std::string, child, "", "What the second process is told by the first.");
 
 int main(int argc, char** argv) {
@@ -45,11 +47,18 @@ int main(int argc, char** argv) {
   const LinkCeilings ceilings = MeasureCeilings(rig->get(), &figures);
   MeasureSubmitCosts(rig->get());
   MeasureProcesses(rig->get(), device, &figures);
-  MeasureBlocks(rig->get(), ceilings, &figures);
-  MeasureSweep(rig->get(), ceilings, &figures);
+  MeasureCodecs(rig->get(), &figures);
+  MeasureInterference(rig->get(), &figures);
+  const NaiveSpeeds naive = MeasureNaive(rig->get());
+  MeasureBlocks(rig->get(), ceilings, naive, &figures);
+  MeasureSweep(rig->get(), ceilings, naive, &figures);
+  const double asked = absl::GetFlag(FLAGS_race_seconds);
+  const double races = asked > 0 ? asked : ((*rig)->emulated() ? 2 : 60);
+  const uint64_t wrong = MeasureRaces(rig->get(), absl::Seconds(races), &figures);
   std::printf("\n");
   for (const GpuFigure& figure : figures) {
     PrintFigure(figure.name, figure.value, figure.unit, figure.ratio, figure.reference);
   }
-  return 0;
+  // The one thing here that no machine may answer otherwise.
+  return wrong == 0 ? 0 : 1;
 }
