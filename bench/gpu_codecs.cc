@@ -142,11 +142,9 @@ class CodecWork {
     }
   }
   double MedianSeconds(CodecWay way, Codec codec, Sums sums, uint32_t thread_blocks) {
-    std::vector<double> seconds;
-    for (int i = 0; i < kRepetitions; ++i) {
-      seconds.push_back(Run(way, codec, sums, thread_blocks));
-    }
-    return Median(seconds);
+    std::array<double, kRepetitions> seconds{};
+    for (double& one : seconds) one = Run(way, codec, sums, thread_blocks);
+    return Median({seconds.begin(), seconds.end()});
   }
 
  private:

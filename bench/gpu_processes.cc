@@ -176,9 +176,9 @@ void MeasureProcesses(GpuRig* rig, const std::string& device_name, GpuFigures* f
   const double owner = MeasureOwnersDeath(device, device_name);
   const CopySegment small = {0, rig->source(), 4096};
   const RigBatch copy = {CopyPath::kBatch, std::span(&small, 1)};
-  std::vector<double> copies;
-  for (uint64_t i = 0; i < kPings; ++i) {
-    copies.push_back(rig->Run(CopyDirection::kHostToDevice, std::span(&copy, 1)));
+  std::vector<double> copies(kPings);
+  for (double& seconds : copies) {
+    seconds = rig->Run(CopyDirection::kHostToDevice, std::span(&copy, 1));
   }
   const double one_copy = Median(copies);
   std::printf("\ntwo processes: opened, mapped, read, wrote and answered in %.1f ms\n",

@@ -26,14 +26,14 @@ RaceCounts MeasureCase(GpuRig* rig, const RaceCase& one, absl::Duration time) {
 
 }  // namespace
 
-uint64_t MeasureRaces(GpuRig* rig, absl::Duration time, GpuFigures* figures) {
+uint64_t MeasureRaces(GpuRig* rig, RaceEdges edges, absl::Duration time, GpuFigures* figures) {
   std::printf(
       "\nrace stress: steps that write blocks which are stored behind them, and read "
       "blocks which are loaded over behind them%s\n",
       rig->emulated() ? " (the emulated device's own orders, in virtual time)" : "");
   std::printf("  %-34s %9s %9s %14s %14s%s\n", "", "steps", "words", "wrong stored", "wrong loaded",
               rig->emulated() ? "  unordered" : "");
-  const RaceCounts ordered = MeasureCase(rig, {"with the edges", {}}, time);
+  const RaceCounts ordered = MeasureCase(rig, {"with the edges", edges}, time);
   const RaceCounts stores =
       MeasureCase(rig, {"stores do not await their writers", {.before_store = false}}, time / 10);
   const RaceCounts loads =

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "bench/block_races.h"
 #include "bench/gpu_rig.h"
 #include "bench/torch_copies.h"
 
@@ -51,9 +52,9 @@ void MeasureBlocks(GpuRig* rig, const LinkCeilings& ceilings, const NaiveSpeeds&
 void MeasureInterference(GpuRig* rig, GpuFigures* figures);
 // Every codec, in the form that runs where the rig's device is.
 void MeasureCodecs(GpuRig* rig, GpuFigures* figures);
-// Copies against compute for `time` with the edges, and a tenth of it without each.
-// Returns how much went wrong with the edges: 0, or the program has failed.
-uint64_t MeasureRaces(GpuRig* rig, absl::Duration time, GpuFigures* figures);
+// Copies against compute for `time` with `edges`, all of them in earnest, and a tenth of it
+// without each. Returns how much went wrong with them: 0, or the program has failed.
+uint64_t MeasureRaces(GpuRig* rig, RaceEdges edges, absl::Duration time, GpuFigures* figures);
 // A second process on the same memory: signals there and back, and its death. It is this
 // program again, with --child and the numbers of the descriptors it inherits.
 void MeasureProcesses(GpuRig* rig, const std::string& device, GpuFigures* figures);

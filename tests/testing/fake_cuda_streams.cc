@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "core/check.h"
-#include "kernels/copy_segments.h"
 #include "tests/testing/fake_cuda.h"
 #include "tests/testing/fake_cuda_gpu.h"
 #include "tier_gpu/device/signal_page.h"
@@ -148,6 +147,12 @@ cudaError_t Lost() {
   return gpu().lost;
 }
 
+int EnqueueWork(void* stream, std::function<void()> work) {
+  const cudaError_t error = EnqueueMove(stream, std::move(work));
+  // As the real ones tell it: by the thread's last error.
+  return error == cudaSuccess ? cudaGetLastError() : error;
+}
+
 CUresult WriteWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags) {
   KVT_CHECK(flags == CU_STREAM_WRITE_VALUE_DEFAULT);
   auto* const word = reinterpret_cast<SignalWord*>(HostSideOf(at));
@@ -218,6 +223,13 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
   return fake::Lost();
 }
 
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const std::lock_guard lock(fake::gpu().mu);
+  if (fake::gpu().lost != cudaSuccess) return fake::Answer(fake::gpu().lost);
+  const auto& last = reinterpret_cast<fake::Event*>(event)->last;
+  return fake::Answer(last == nullptr || last->done ? cudaSuccess : cudaErrorNotReady);
+}
+
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -273,19 +285,4 @@ cudaError_t cudaMemcpyBatchAsync(void* const* destinations, const void* const* s
   return fake::EnqueueMove(stream, [moves = std::move(moves)] {
     for (const auto& move : moves) move();
   });
-}
-
-int kvtier::kernels::CopySegmentsOnDevice(const CopySegmentsLaunch& launch) {
-  if (launch.thread_blocks == 0 || launch.segments == nullptr) return kInvalidLaunch;
-  const cudaError_t error = fake::EnqueueMove(launch.stream, [launch] {
-    const auto* const list =
-        reinterpret_cast<const StridedSegment*>(fake::HostSide(launch.segments));
-    for (uint32_t i = 0; i < launch.count; ++i) {
-      if (list[i].runs == 0) continue;
-      KVT_CHECK(list[i].runs == 1);
-      fake::Move(list[i].destination, list[i].source, list[i].run_bytes);
-    }
-  });
-  // As the real one tells it: by the thread's last error.
-  return error == cudaSuccess ? cudaGetLastError() : error;
 }
