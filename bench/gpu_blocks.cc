@@ -193,8 +193,9 @@ void MeasureBlocks(GpuRig* rig, const LinkCeilings& ceilings, const NaiveSpeeds&
   std::printf("  %-10s %5s %13s %12s %13s %12s %13s %13s\n", "layout", "count", "onboard", "",
               "offload", "", "layer-wise", "first layer");
   const auto slots = static_cast<uint32_t>(rig->region()->bytes() / kBlockBytes);
+  const bool small = rig->bytes() < 64 * kBlockBytes;
   const std::array<size_t, 3> counts =
-      rig->emulated() ? std::array<size_t, 3>{2, 8, 32} : std::array<size_t, 3>{64, 256, 1024};
+      small ? std::array<size_t, 3>{2, 8, 32} : std::array<size_t, 3>{64, 256, 1024};
   for (const size_t count : counts) {
     if (count * kBlockBytes > rig->bytes()) break;
     const std::array<Layout, 2> layouts = {

@@ -35,7 +35,7 @@ void MeasureInterference(GpuRig* /*rig*/, GpuFigures* /*figures*/) {
 
 namespace {
 
-constexpr double kLoopSeconds = 0.2;  // Of a loop alone.
+constexpr double kLoopSeconds = 0.2;  // Of a loop alone, if that many launches are enough.
 
 // Something an engine runs in a loop.
 struct Load {
@@ -218,7 +218,7 @@ void MeasureInterference(GpuRig* rig, GpuFigures* figures) {
   const bool small = rig->bytes() < uint64_t{256} << 20;
   Interference interference(rig, figures);
   {
-    GemmLoad gemm(&rig->stream(), small ? 2 * kGemmTile : 8192);
+    GemmLoad gemm(&rig->stream(), small ? kGemmTile : 8192);
     interference.Measure({"gemm", "TFLOP/s", gemm.work() / 1e12, [&] { gemm.Launch(); }});
   }
   MemoryLoad memory(&rig->stream(), small ? uint64_t{1} << 20 : uint64_t{256} << 20);
