@@ -20,7 +20,8 @@
 #include "bench/gpu_sections.h"
 
 ABSL_FLAG(std::string, device, "auto", "auto (a GPU if there is one), cuda:N or emulated.");
-ABSL_FLAG(uint64_t, mebibytes, 0, "Of host memory, twice; 0: 2048, or 64 where it is emulated.");
+ABSL_FLAG(uint64_t, mebibytes, 0,
+          "Of host memory, twice, at least 4; 0: 2048, or 64 where it is emulated.");
 ABSL_FLAG(std::vector<std::string>, sections, {},
           "Only these of link, processes, codecs, interference, blocks, sweep and races.");
 ABSL_FLAG(double, race_seconds, 0, "Of the race stress; 0: 60, or 2 where it is emulated.");
@@ -34,12 +35,20 @@ namespace {
 constexpr std::array<const char*, 7> kSections = {"link",   "processes", "codecs", "interference",
                                                   "blocks", "sweep",     "races"};
 
+// Two blocks, or 1,024 segments of 4 KiB.
+constexpr uint64_t kLeastMebibytes = 4;
+
 // The flags that are checked; errors: kInvalidArgument, naming the flag and the value.
 absl::StatusOr<RaceEdges> CheckFlags() {
   for (const std::string& section : absl::GetFlag(FLAGS_sections)) {
     if (std::ranges::find(kSections, section) == kSections.end()) {
       return absl::InvalidArgumentError(absl::StrCat("--sections: there is no \"", section, "\""));
     }
+  }
+  const uint64_t mebibytes = absl::GetFlag(FLAGS_mebibytes);
+  if (mebibytes > 0 && mebibytes < kLeastMebibytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--mebibytes is at least ", kLeastMebibytes, ", not ", mebibytes));
   }
   const std::string without = absl::GetFlag(FLAGS_race_without);
   if (!without.empty() && without != "store" && without != "load") {

@@ -199,6 +199,7 @@ class Interference {
     // Not in the loop's stream: it would wait for it.
     auto rows =
         std::make_shared<RowCopies>(rig_, &own_stream_, direction, cell.segments(direction));
+    rows->Run();  // Loading a kernel may wait for all that runs.
     return [rows] { rows->Run(); };
   }
 
