@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,8 @@ class VirtualClock final : public Clock {
 class EmulatedCompute final : public StepCompute {
  public:
   explicit EmulatedCompute(uint64_t seed)
-      : device_(&clock_, {.seed = seed, .checker = &checker_, .process = "the engine"}),
+      : random_(seed),
+        device_(&clock_, {.seed = seed, .checker = &checker_, .process = "the engine"}),
         region_(*device_.CreateRegion({.handle_bytes = kRegionGranularity}, 1)) {}
 
   Device* device() override { return &device_; }
@@ -40,7 +42,7 @@ class EmulatedCompute final : public StepCompute {
   std::span<const CopyPath> paths() const override { return kPaths; }
 
   void Fill(std::span<const StepBlock> blocks) override {
-    EmulatedKernel kernel{.run = kRun};
+    EmulatedKernel kernel{.run = RunTime()};
     for (const StepBlock& block : blocks) kernel.writes.emplace_back(BytesOf(block));
     kernel.body = [this, blocks = std::vector(blocks.begin(), blocks.end())] {
       for (const StepBlock& block : blocks) FillWords(BytesOf(block), block.value);
@@ -48,7 +50,7 @@ class EmulatedCompute final : public StepCompute {
     KVT_CHECK(device_.Launch(std::move(kernel)).ok());
   }
   void Check(std::span<const StepBlock> blocks) override {
-    EmulatedKernel kernel{.run = kRun};
+    EmulatedKernel kernel{.run = RunTime()};
     for (const StepBlock& block : blocks) kernel.reads.emplace_back(BytesOf(block));
     kernel.body = [this, blocks = std::vector(blocks.begin(), blocks.end())] {
       for (const StepBlock& block : blocks) wrong_words_ += WrongWords(BytesOf(block), block.value);
@@ -71,13 +73,18 @@ class EmulatedCompute final : public StepCompute {
  private:
   static constexpr uint64_t kBlockBytes = 16 << 10;
   static constexpr std::array<CopyPath, 1> kPaths = {CopyPath::kBatch};
-  // About as long as a copy of the round's blocks takes in the link's model.
-  static constexpr absl::Duration kRun = absl::Microseconds(5);
+  // A copy of a round's blocks takes about 10 us in the link's model: now the copies wait
+  // for compute, now compute for them.
+  static constexpr uint64_t kMostRunUs = 40;
+  absl::Duration RunTime() {
+    return absl::Microseconds(static_cast<int64_t>(1 + random_() % kMostRunUs));
+  }
 
   std::span<std::byte> BytesOf(const StepBlock& block) {
     return {region_->address() + block.slot * kBlockBytes, kBlockBytes};
   }
 
+  std::mt19937_64 random_;
   VirtualClock clock_;
   AccessChecker checker_{kBlockBytes};
   uint64_t wrong_words_ = 0;
