@@ -2,15 +2,22 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <numeric>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "bench/figure.h"
 #include "bench/gpu_sections.h"
+#include "bench/rig_cell.h"
 #include "core/check.h"
 #include "tier_gpu/plan/planner.h"
+#ifdef KVTIER_HAVE_CUDA
+#include "bench/row_copies.h"
+#endif
 
 namespace kvtier::bench {
 namespace {
@@ -51,66 +58,156 @@ Planned PlanFor(const KvGeometry& geometry, std::span<const PlannedBlock> blocks
   return planned;
 }
 
+// What an engine does that copies each layer of each block by itself.
+std::vector<RigBatch> OneByOne(const Planned& planned) {
+  std::vector<RigBatch> batches;
+  for (const RigBatch& batch : planned.batches) {
+    for (size_t i = 0; i < batch.segments.size(); ++i) {
+      batches.push_back({CopyPath::kBatch, batch.segments.subspan(i, 1)});
+    }
+  }
+  return batches;
+}
+
+std::vector<CopySegment> SegmentsOf(const Planned& planned) {
+  std::vector<CopySegment> segments;
+  for (const RigBatch& batch : planned.batches) {
+    segments.insert(segments.end(), batch.segments.begin(), batch.segments.end());
+  }
+  return segments;
+}
+
+struct BothWays {
+  double in = 0;  // Seconds.
+  double out = 0;
+};
+
 struct Layout {
   const char* name;
   KvGeometry geometry;
 };
 
-void MeasureLayout(GpuRig* rig, const Layout& layout, size_t count, const LinkCeilings& ceilings,
-                   GpuFigures* figures) {
-  std::vector<uint32_t> slots(layout.geometry.slots);
-  std::iota(slots.begin(), slots.end(), 0);
-  std::ranges::shuffle(slots, std::mt19937_64(count));
-  std::vector<PlannedBlock> sent;
-  std::vector<PlannedBlock> back;
-  for (size_t i = 0; i < count; ++i) {
-    sent.push_back({slots[i], rig->source() + i * kBlockBytes});
-    back.push_back({slots[i], rig->back() + i * kBlockBytes});
+constexpr CopyDirection kIn = CopyDirection::kHostToDevice;
+constexpr CopyDirection kOut = CopyDirection::kDeviceToHost;
+
+// Blocks in scattered slots of a layout, planned both ways.
+struct BlockCell {
+  BlockCell(GpuRig* rig, const Layout& layout, size_t count) : bytes(count * kBlockBytes) {
+    std::vector<uint32_t> slots(layout.geometry.slots);
+    std::iota(slots.begin(), slots.end(), 0);
+    std::ranges::shuffle(slots, std::mt19937_64(count));
+    std::vector<PlannedBlock> sent;
+    std::vector<PlannedBlock> back;
+    for (size_t i = 0; i < count; ++i) {
+      sent.push_back({slots[i], rig->source() + i * kBlockBytes});
+      back.push_back({slots[i], rig->back() + i * kBlockBytes});
+    }
+    const bool emulated = rig->emulated();
+    whole = PlanFor(layout.geometry, sent, kIn, PlanOrder::kWhole, emulated);
+    layers = PlanFor(layout.geometry, sent, kIn, PlanOrder::kLayerWise, emulated);
+    offload = PlanFor(layout.geometry, back, kOut, PlanOrder::kWhole, emulated);
   }
-  const auto plan = [&](std::span<const PlannedBlock> blocks, CopyDirection direction,
-                        PlanOrder order) {
-    return PlanFor(layout.geometry, blocks, direction, order, rig->emulated());
-  };
-  constexpr CopyDirection kIn = CopyDirection::kHostToDevice;
-  constexpr CopyDirection kOut = CopyDirection::kDeviceToHost;
-  const Planned whole = plan(sent, kIn, PlanOrder::kWhole);
-  const Planned layers = plan(sent, kIn, PlanOrder::kLayerWise);
-  const Planned offload = plan(back, kOut, PlanOrder::kWhole);
-  rig->Prove(whole.batches, offload.batches);
-  rig->Prove(layers.batches, offload.batches);
+  const uint64_t bytes;
+  Planned whole;
+  Planned layers;
+  Planned offload;
+};
+
+// The plain kernel, its bytes proved; only where there is a GPU.
+BothWays MeasureRows(GpuRig* rig, const BlockCell& cell) {
+#ifdef KVTIER_HAVE_CUDA
+  RowCopies in(rig, kIn, SegmentsOf(cell.whole));
+  RowCopies out(rig, kOut, SegmentsOf(cell.offload));
+  std::memset(rig->back(), 0xa5, cell.bytes);
+  in.Run();
+  out.Run();
+  KVT_CHECK(std::memcmp(rig->back(), rig->source(), cell.bytes) == 0);
+  return {MedianOfRuns([&] { return in.Run(); }), MedianOfRuns([&] { return out.Run(); })};
+#else
+  (void)cell;
+  KVT_CHECK(rig->emulated());
+  return {};
+#endif
+}
+
+std::string Milliseconds(double seconds, double bytes) {
+  return absl::StrFormat("%10.2f ms %7.1f GB/s", seconds * 1e3, bytes / seconds / 1e9);
+}
+
+void MeasurePlanned(GpuRig* rig, const BlockCell& cell, const std::string& name,
+                    const LinkCeilings& ceilings, GpuFigures* figures) {
+  rig->Prove(cell.whole.batches, cell.offload.batches);
+  rig->Prove(cell.layers.batches, cell.offload.batches);
   std::array<std::vector<double>, 4> seconds;
   for (int i = 0; i < kRepetitions; ++i) {
-    seconds[0].push_back(rig->Run(kIn, whole.batches));
+    seconds[0].push_back(rig->Run(kIn, cell.whole.batches));
     double first = 0;
-    seconds[1].push_back(rig->Run(kIn, layers.batches, layers.first_layer, &first));
+    seconds[1].push_back(rig->Run(kIn, cell.layers.batches, cell.layers.first_layer, &first));
     seconds[2].push_back(first);
-    seconds[3].push_back(rig->Run(kOut, offload.batches));
+    seconds[3].push_back(rig->Run(kOut, cell.offload.batches));
   }
   const double onboard = Median(seconds[0]);
   const double layer_wise = Median(seconds[1]);
-  const auto bytes = static_cast<double>(count * kBlockBytes);
-  std::printf("  %-10s %5zu %10.2f ms %7.1f GB/s %10.2f ms %7.1f GB/s %10.2f ms %10.3f ms\n",
-              layout.name, count, onboard * 1e3, bytes / onboard / 1e9, Median(seconds[3]) * 1e3,
-              bytes / Median(seconds[3]) / 1e9, layer_wise * 1e3, Median(seconds[2]) * 1e3);
-  const std::string name = absl::StrCat("gpu.blocks.", layout.name, ".", count);
+  const double first_layer = Median(seconds[2]);
+  const double offload = Median(seconds[3]);
+  const auto bytes = static_cast<double>(cell.bytes);
+  std::printf("%s %s %10.2f ms %10.3f ms\n", Milliseconds(onboard, bytes).c_str(),
+              Milliseconds(offload, bytes).c_str(), layer_wise * 1e3, first_layer * 1e3);
   figures->push_back({name + ".onboard", bytes / onboard / 1e9, "GB/s",
                       bytes / onboard / ceilings.in, "pinned copy"});
+  figures->push_back({name + ".offload", bytes / offload / 1e9, "GB/s",
+                      bytes / offload / ceilings.out, "pinned copy"});
   figures->push_back({name + ".layer_wise", layer_wise * 1e3, "ms", layer_wise / onboard, "whole"});
+  figures->push_back(
+      {name + ".first_layer", first_layer * 1e3, "ms", first_layer / onboard, "whole"});
+}
+
+// The same blocks the ways that others have it.
+void MeasureOthers(GpuRig* rig, const BlockCell& cell, const NaiveSpeeds& naive,
+                   const std::string& name, GpuFigures* figures) {
+  const auto bytes = static_cast<double>(cell.bytes);
+  const auto print = [&](const char* way, const BothWays& seconds) {
+    std::printf("  %-16s %s %s\n", way, Milliseconds(seconds.in, bytes).c_str(),
+                Milliseconds(seconds.out, bytes).c_str());
+  };
+  const std::vector<RigBatch> in = OneByOne(cell.whole);
+  const std::vector<RigBatch> out = OneByOne(cell.offload);
+  rig->Prove(in, out);
+  const BothWays each = {MedianOfRuns([&] { return rig->Run(kIn, in); }),
+                         MedianOfRuns([&] { return rig->Run(kOut, out); })};
+  print("  a call a layer", each);
+  figures->push_back({name + ".onboard_a_call_a_layer", bytes / each.in / 1e9, "GB/s",
+                      each.in / MedianOfRuns([&] { return rig->Run(kIn, cell.whole.batches); }),
+                      "times the planner's time"});
+  if (!rig->emulated()) print("  a warp a row", MeasureRows(rig, cell));
+  const auto torch = naive.torch.find({kRunBytes, cell.bytes / kRunBytes});
+  if (torch == naive.torch.end()) return;
+  print("  torch", {bytes / torch->second.in, bytes / torch->second.out});
 }
 
 }  // namespace
 
-void MeasureBlocks(GpuRig* rig, const LinkCeilings& ceilings, GpuFigures* figures) {
+void MeasureBlocks(GpuRig* rig, const LinkCeilings& ceilings, const NaiveSpeeds& naive,
+                   GpuFigures* figures) {
   std::printf("\nblocks of Llama 3 8B (2 MiB), scattered slots\n");
   std::printf("  %-10s %5s %13s %12s %13s %12s %13s %13s\n", "layout", "count", "onboard", "",
               "offload", "", "layer-wise", "first layer");
   const auto slots = static_cast<uint32_t>(rig->region()->bytes() / kBlockBytes);
-  for (const size_t count : {64, 256, 1024}) {
+  const bool small = rig->bytes() < 64 * kBlockBytes;
+  const std::array<size_t, 3> counts =
+      small ? std::array<size_t, 3>{2, 8, 32} : std::array<size_t, 3>{64, 256, 1024};
+  for (const size_t count : counts) {
     if (count * kBlockBytes > rig->bytes()) break;
     const std::array<Layout, 2> layouts = {
         {{"ours", KvGeometry::Owned(KvAxes::kApart, kLayers, kRunBytes, slots)},
          {"per_layer", PerLayer(slots)}}};
-    for (const Layout& layout : layouts) MeasureLayout(rig, layout, count, ceilings, figures);
+    for (const Layout& layout : layouts) {
+      const BlockCell cell(rig, layout, count);
+      const std::string name = absl::StrCat("gpu.blocks.", layout.name, ".", count);
+      std::printf("  %-10s %5zu ", layout.name, count);
+      MeasurePlanned(rig, cell, name, ceilings, figures);
+      if (&layout == &layouts.back()) MeasureOthers(rig, cell, naive, name, figures);
+    }
   }
 }
 

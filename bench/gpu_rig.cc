@@ -1,5 +1,7 @@
 #include "bench/gpu_rig.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -15,6 +17,7 @@
 #include "core/status_macros.h"
 #include "tier_gpu/device/open_device.h"
 #ifdef KVTIER_HAVE_CUDA
+#include "bench/gpu_stream.h"
 #include "tier_gpu/device/cuda_device.h"
 #endif
 
@@ -23,19 +26,19 @@ namespace {
 
 double SecondsSince(absl::Time start) { return absl::ToDoubleSeconds(absl::Now() - start); }
 
-absl::StatusOr<std::unique_ptr<Device>> OpenWithKernels(const std::string& name,
-                                                        const Clock* clock) {
-#ifdef KVTIER_HAVE_CUDA
-  CudaOptions options{.kernels = true};
-  absl::string_view ordinal = name;
-  if (absl::ConsumePrefix(&ordinal, "cuda:") && absl::SimpleAtoi(ordinal, &options.ordinal)) {
-    return OpenCudaDevice(options, clock);
-  }
-#endif
-  return OpenDevice(name, clock);
-}
+constexpr uint64_t kHugePage = uint64_t{2} << 20;
 
 }  // namespace
+
+HostBytes MakeHostBytes(uint64_t bytes) {
+  const uint64_t page = bytes < kHugePage ? 4096 : kHugePage;
+  HostBytes made(
+      static_cast<std::byte*>(std::aligned_alloc(page, (bytes + page - 1) / page * page)));
+  KVT_CHECK(made != nullptr);
+  // Ignored: without huge pages it is slower to pin.
+  (void)madvise(made.get(), bytes, MADV_HUGEPAGE);
+  return made;
+}
 
 struct GpuRig::Running {
   CopyDirection direction{};
@@ -45,22 +48,43 @@ struct GpuRig::Running {
   bool done() const { return ended == batches.size(); }
 };
 
+absl::Status GpuRig::OpenDeviceOf(const std::string& name) {
+#ifdef KVTIER_HAVE_CUDA
+  CudaOptions options{.kernels = true};
+  absl::string_view ordinal = name;
+  if (absl::ConsumePrefix(&ordinal, "cuda:") && absl::SimpleAtoi(ordinal, &options.ordinal)) {
+    // Tells what is missing, before anything aborts for want of it.
+    KVT_RETURN_IF_ERROR(OpenCudaDevice(options, &clock_).status());
+    ordinal_ = options.ordinal;
+    UseGpu(ordinal_);
+    stream_ = std::make_shared<GpuStream>();
+    options.compute_stream = stream_->handle();
+    KVT_ASSIGN_OR_RETURN(device_, OpenCudaDevice(options, &clock_));
+    return absl::OkStatus();
+  }
+#endif
+  KVT_ASSIGN_OR_RETURN(device_, OpenDevice(name, &clock_));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<GpuRig>> GpuRig::Open(const std::string& name, uint64_t bytes) {
   auto rig = absl::WrapUnique(new GpuRig());
-  rig->source_.resize(bytes);
-  rig->back_.resize(bytes);
+  KVT_RETURN_IF_ERROR(rig->OpenDeviceOf(name));
+  rig->bytes_ = bytes;
+  rig->source_ = MakeHostBytes(bytes);
+  rig->back_ = MakeHostBytes(bytes);
   std::mt19937_64 random(1);
   for (size_t at = 0; at + 8 <= bytes; at += 8) {
     const uint64_t word = random();
-    std::memcpy(rig->source_.data() + at, &word, sizeof(word));
+    std::memcpy(rig->source() + at, &word, sizeof(word));
   }
-  KVT_ASSIGN_OR_RETURN(rig->device_, OpenWithKernels(name, &rig->clock_));
+  std::memset(rig->back(), 0, bytes);
   const uint64_t handle = (2 * bytes + kRegionGranularity - 1) / kRegionGranularity;
   // Twice the bytes, so that segments can lie apart.
   KVT_ASSIGN_OR_RETURN(
       rig->region_, rig->device_->CreateRegion({.handle_bytes = handle * kRegionGranularity}, 1));
-  KVT_RETURN_IF_ERROR(rig->device_->Pin(rig->source_));
-  KVT_RETURN_IF_ERROR(rig->device_->Pin(rig->back_));
+  KVT_RETURN_IF_ERROR(rig->device_->Pin({rig->source(), bytes}));
+  KVT_RETURN_IF_ERROR(rig->device_->Pin({rig->back(), bytes}));
   return rig;
 }
 
@@ -125,7 +149,7 @@ void GpuRig::Prove(std::span<const RigBatch> in, std::span<const RigBatch> out) 
   Run(CopyDirection::kDeviceToHost, out);
   for (const RigBatch& batch : out) {
     for (const CopySegment& segment : batch.segments) {
-      const std::byte* const sent = source_.data() + (segment.host - back_.data());
+      const std::byte* const sent = source_.get() + (segment.host - back_.get());
       KVT_CHECK(std::memcmp(segment.host, sent, segment.bytes) == 0);
     }
   }

@@ -6,10 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/clock.h"
@@ -22,6 +22,15 @@ struct RigBatch {
   std::span<const CopySegment> segments;
 };
 
+class GpuStream;
+
+// Host memory at the start of a page, so that no two buffers share one.
+struct HostBytesFree {
+  void operator()(std::byte* bytes) const { std::free(bytes); }
+};
+using HostBytes = std::unique_ptr<std::byte[], HostBytesFree>;
+HostBytes MakeHostBytes(uint64_t bytes);
+
 class GpuRig {
  public:
   // `name` as OpenDevice() has it; with kernels, where it is a GPU. Errors: the device's.
@@ -32,10 +41,15 @@ class GpuRig {
 
   Device& device() { return *device_; }
   DeviceRegion* region() { return region_.get(); }
-  uint64_t bytes() const { return source_.size(); }
-  std::byte* source() { return source_.data(); }
-  std::byte* back() { return back_.data(); }
-  bool emulated() const { return device_->name() == "emulated"; }
+  uint64_t bytes() const { return bytes_; }
+  std::byte* source() { return source_.get(); }
+  std::byte* back() { return back_.get(); }
+  bool emulated() const { return stream_ == nullptr; }
+  // N of "cuda:N".
+  int ordinal() const { return ordinal_; }
+  // What the benchmark runs itself; it is also the device's Lane::kCompute.
+  // REQUIRES: not emulated.
+  GpuStream& stream() { return *stream_; }
 
   // Runs the batches one behind the other; seconds from the first submission to the end
   // of the last that was seen. `first_end`, if not null: of the batches up to the
@@ -50,13 +64,18 @@ class GpuRig {
 
  private:
   GpuRig() = default;
+  absl::Status OpenDeviceOf(const std::string& name);
   struct Running;
   // Submits as much as the lane takes.
   void Push(Running* lane);
 
   const MonotonicClock clock_;
-  std::vector<std::byte> source_;
-  std::vector<std::byte> back_;
+  int ordinal_ = 0;
+  uint64_t bytes_ = 0;
+  HostBytes source_;
+  HostBytes back_;
+  // Shared, for its type is known only where CUDA is.
+  std::shared_ptr<GpuStream> stream_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<DeviceRegion> region_;
 };

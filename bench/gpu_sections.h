@@ -3,10 +3,15 @@
 #ifndef KVTIER_BENCH_GPU_SECTIONS_H_
 #define KVTIER_BENCH_GPU_SECTIONS_H_
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
+#include "bench/block_races.h"
 #include "bench/gpu_rig.h"
+#include "bench/torch_copies.h"
 
 namespace kvtier::bench {
 
@@ -30,10 +35,26 @@ struct LinkCeilings {
 LinkCeilings MeasureCeilings(GpuRig* rig, GpuFigures* figures);
 // What Submit() costs its caller, by segments of a batch.
 void MeasureSubmitCosts(GpuRig* rig);
-// Every path over sizes and numbers of segments, beside one submission a segment.
-void MeasureSweep(GpuRig* rig, const LinkCeilings& ceilings, GpuFigures* figures);
-// Llama 3 8B: blocks of 2 MiB in our layout and in an engine's, whole and layer-wise.
-void MeasureBlocks(GpuRig* rig, const LinkCeilings& ceilings, GpuFigures* figures);
+// What others do, as far as it is measured apart from our paths.
+struct NaiveSpeeds {
+  std::map<TorchCell, TorchSpeeds> torch;  // Empty: there is none, which was said.
+};
+NaiveSpeeds MeasureNaive(GpuRig* rig);
+// Every path over sizes and numbers of segments, beside one submission a segment, a
+// kernel of one warp a row and torch.
+void MeasureSweep(GpuRig* rig, const LinkCeilings& ceilings, const NaiveSpeeds& naive,
+                  GpuFigures* figures);
+// Llama 3 8B: blocks of 2 MiB in our layout and in an engine's, whole and layer-wise, and
+// the engine's layer by layer as others do it.
+void MeasureBlocks(GpuRig* rig, const LinkCeilings& ceilings, const NaiveSpeeds& naive,
+                   GpuFigures* figures);
+// What a GEMM and a loop over the GPU's memory lose while each path copies at full rate.
+void MeasureInterference(GpuRig* rig, GpuFigures* figures);
+// Every codec, in the form that runs where the rig's device is.
+void MeasureCodecs(GpuRig* rig, GpuFigures* figures);
+// Copies against compute for `time` with `edges`, all of them in earnest, and a tenth of it
+// without each. Returns how much went wrong with them: 0, or the program has failed.
+uint64_t MeasureRaces(GpuRig* rig, RaceEdges edges, absl::Duration time, GpuFigures* figures);
 // A second process on the same memory: signals there and back, and its death. It is this
 // program again, with --child and the numbers of the descriptors it inherits.
 void MeasureProcesses(GpuRig* rig, const std::string& device, GpuFigures* figures);

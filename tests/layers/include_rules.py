@@ -37,10 +37,13 @@ def parts(files):
 def fences(files):
     """Third-party headers stay where the architecture put them."""
     for path, text in files.items():
-        if not tree.is_cxx(path) or tree.folder_of(path) in picture.ON_TOP:
+        here = tree.folder_of(path)
+        if not tree.is_cxx(path) or here in picture.ON_TOP and here != "bench":
             continue
         for line, name, _ in tree.includes(text):
             for what, pattern, places in picture.FENCES:
+                if here == "bench":
+                    places = picture.BENCH_FENCES.get(what, "")
                 if re.search(pattern, name) and not re.search(places, path):
                     yield f"{path}:{line}: {what} is not for this file ({name})"
 

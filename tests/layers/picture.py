@@ -39,10 +39,10 @@ SHARED_WORDS = ("tier_disk/disk_block.h",)
 GENERATED = "kvtier/v1/"
 
 # Fences: an include that matches PATTERN is allowed only where a file's path matches PLACES.
-# On top of these, bench/ and tests/ may include anything.
+# On top of these, tests/ may include anything, and bench/ all but what BENCH_FENCES says.
 FENCES = (
     # name, pattern of the include, pattern of the places
-    ("CUDA", r"^(cuda|cuda_runtime|cuda_runtime_api|cuda_fp\w+|cuda_bf16|nvml|nvtx\w*)\.h$"
+    ("CUDA", r"^(cuda|cuda_runtime|cuda_runtime_api|cuda_fp\w+|cuda_bf16|cuda_pipeline|mma|nvml|nvtx\w*)\.h$"
              r"|^(cuda|cub|thrust|cooperative_groups|nvtx3)(/|\.h$)|^device_launch_parameters\.h$",
      r"^(kernels|tier_gpu)/"),
     # A space knows how large its codec makes a block; what encodes is below client and tier_gpu.
@@ -67,6 +67,9 @@ FENCES = (
     ("GoogleTest", r"^g(test|mock)/", r"^tests/"),
     ("the sanitizers' interface", r"^sanitizer/", r"^tests/"),
 )
+# Of these, the ones that hold in bench/ too, and where: its kernels are in .cu files, and what is
+# around them is compiled where there is no CUDA.
+BENCH_FENCES = {"CUDA": r"^bench/\w+\.cu$"}
 # Third-party headers that have no fence: every folder may include Abseil.
 OPEN_ROOTS = ("absl/",)
 # What is installed for C programs: included, and guarded, by its name alone.

@@ -16,6 +16,8 @@ cudaError_t Answer(cudaError_t error);
 
 // An entry of a stream that moves bytes, which faults reach; on the GPU's own thread.
 cudaError_t EnqueueMove(void* stream, std::function<void()> move);
+// The same for a launch, and as one answers.
+int EnqueueWork(void* stream, std::function<void()> work);
 
 CUresult WriteWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags);
 CUresult WaitForWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags);

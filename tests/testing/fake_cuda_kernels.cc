@@ -26,14 +26,11 @@ SumRequest HostSide(const SumRequest& request) {
   return {.sums = HostSide(request.sums), .pieces = HostSide(request.pieces), .room = request.room};
 }
 
-// As the real ones tell it: by the thread's last error.
-int Answer(cudaError_t error) { return error == cudaSuccess ? cudaGetLastError() : error; }
-
 using Form = int (*)(const CodecLaunch&);
 
 int RunCodec(const CodecLaunch& launch, Form form) {
   if (!IsValid(launch)) return kInvalidLaunch;
-  return Answer(fake::EnqueueMove(launch.stream, [launch, form] {
+  return fake::EnqueueWork(launch.stream, [launch, form] {
     const CodecBlock* const list = HostSide(launch.blocks);
     std::vector<CodecBlock> blocks(list, list + launch.count);
     for (CodecBlock& block : blocks) {
@@ -45,14 +42,14 @@ int RunCodec(const CodecLaunch& launch, Form form) {
     on_host.outcomes = HostSide(launch.outcomes);
     on_host.sum = HostSide(launch.sum);
     KVT_CHECK(form(on_host) == 0);
-  }));
+  });
 }
 
 }  // namespace
 
 int CopySegmentsOnDevice(const CopySegmentsLaunch& launch) {
   if (!IsValid(launch)) return kInvalidLaunch;
-  return Answer(fake::EnqueueMove(launch.stream, [launch] {
+  return fake::EnqueueWork(launch.stream, [launch] {
     const StridedSegment* const list = HostSide(launch.segments);
     std::vector<StridedSegment> segments(list, list + launch.count);
     for (StridedSegment& segment : segments) {
@@ -64,7 +61,7 @@ int CopySegmentsOnDevice(const CopySegmentsLaunch& launch) {
     on_host.segments = segments.data();
     on_host.sum = HostSide(launch.sum);
     KVT_CHECK(CopySegmentsOnHost(on_host) == 0);
-  }));
+  });
 }
 
 int EncodeOnDevice(const CodecLaunch& launch) { return RunCodec(launch, EncodeOnHost); }

@@ -273,6 +273,14 @@ cudaError_t cudaSetDevice(int) {
   fake::current = fake::kPrimary;
   return cudaSuccess;
 }
+cudaError_t cudaGetDevice(int* gpu) {
+  *gpu = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+  *value = 2;
+  return cudaSuccess;
+}
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};
   std::strcpy(properties->name, "fake GPU");
@@ -305,6 +313,15 @@ cudaError_t cudaFree(void* device) {
   std::byte* const host = fake::HostSide(device);
   fake::RemoveRegistered(host);
   std::free(host);
+  return fake::InContext();
+}
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  KVT_CHECK(kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToHost);
+  if (kind == cudaMemcpyHostToDevice) {
+    std::memcpy(fake::HostSide(to), from, bytes);
+  } else {
+    std::memcpy(to, fake::HostSide(from), bytes);
+  }
   return fake::InContext();
 }
 cudaError_t cudaHostAlloc(void** host, size_t bytes, unsigned int) {

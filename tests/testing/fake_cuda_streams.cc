@@ -146,6 +146,12 @@ cudaError_t Lost() {
   return gpu().lost;
 }
 
+int EnqueueWork(void* stream, std::function<void()> work) {
+  const cudaError_t error = EnqueueMove(stream, std::move(work));
+  // As the real ones tell it: by the thread's last error.
+  return error == cudaSuccess ? cudaGetLastError() : error;
+}
+
 CUresult WriteWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags) {
   KVT_CHECK(flags == CU_STREAM_WRITE_VALUE_DEFAULT);
   auto* const word = reinterpret_cast<SignalWord*>(HostSideOf(at));
@@ -207,13 +213,25 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  while (cudaStreamQuery(stream) == cudaErrorNotReady) std::this_thread::yield();
-  return fake::Lost();
+  // Not by cudaStreamQuery, which leaves a "not ready" behind.
+  const auto runs = [stream] {
+    const std::lock_guard lock(fake::gpu().mu);
+    return fake::gpu().lost == cudaSuccess && !fake::StreamOf(stream)->entries.empty();
+  };
+  while (runs()) std::this_thread::yield();
+  return fake::Answer(fake::Lost());
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
   *event = reinterpret_cast<cudaEvent_t>(new fake::Event);
   return fake::Lost();
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const std::lock_guard lock(fake::gpu().mu);
+  if (fake::gpu().lost != cudaSuccess) return fake::Answer(fake::gpu().lost);
+  const auto& last = reinterpret_cast<fake::Event*>(event)->last;
+  return fake::Answer(last == nullptr || last->done ? cudaSuccess : cudaErrorNotReady);
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }

@@ -233,9 +233,7 @@ absl::StatusOr<std::unique_ptr<DeviceRegion>> CudaDevice::ImportRegion(
 absl::StatusOr<std::unique_ptr<DeviceRegion>> CudaDevice::AdoptRegion(
     std::span<const std::span<std::byte>> ranges) {
   KVT_RETURN_IF_ERROR(state());
-  for (const std::span<std::byte> range : ranges) {
-    KVT_RETURN_IF_ERROR(CheckDeviceMemory(driver_, context_, range));
-  }
+  for (const auto range : ranges) KVT_RETURN_IF_ERROR(CheckDeviceMemory(driver_, context_, range));
   return AdoptedRegion::Of(ranges, nullptr);
 }
 

@@ -136,6 +136,12 @@ inline unsigned long long atomicExch(unsigned long long* to, unsigned long long 
   return std::exchange(*to, value);
 }
 
+inline unsigned long long atomicAdd(unsigned long long* to, unsigned long long value) {
+  return std::exchange(*to, *to + value);
+}
+// No time passes here.
+inline void __nanosleep(unsigned) {}
+
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __frcp_rn(float a) { return 1.0F / a; }

@@ -1,0 +1,35 @@
+#include "bench/row_copies.h"
+
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "bench/gpu_kernels.h"
+
+namespace kvtier::bench {
+
+RowCopies::RowCopies(GpuRig* rig, GpuStream* stream, CopyDirection direction,
+                     std::span<const CopySegment> segments)
+    : stream_(stream),
+      count_(static_cast<uint32_t>(segments.size())),
+      rows_(segments.size() * sizeof(RowCopy)) {
+  std::vector<RowCopy> rows;
+  rows.reserve(segments.size());
+  for (const CopySegment& segment : segments) {
+    std::byte* const device = rig->region()->address() + segment.device_offset;
+    std::byte* const host = OnGpu(segment.host);
+    const bool in = direction == CopyDirection::kHostToDevice;
+    rows.push_back({in ? host : device, in ? device : host, segment.bytes});
+  }
+  WriteToGpu(rows_.data(), std::as_bytes(std::span(rows)));
+}
+
+double RowCopies::Run() {
+  const absl::Time start = absl::Now();
+  CheckCuda("a kernel of rows", CopyRowsOnDevice(reinterpret_cast<const RowCopy*>(rows_.data()),
+                                                 count_, stream_->handle()));
+  stream_->Wait();
+  return absl::ToDoubleSeconds(absl::Now() - start);
+}
+
+}  // namespace kvtier::bench
