@@ -23,8 +23,8 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seam
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<HostTier> host, HostTier::Create(host_options));
   KVT_ASSIGN_OR_RETURN(Gpu gpu, CreateGpu(options, seams, *host, &taken));
   PoolSurvivors survivors = std::move(gpu.survivors);
-  auto agent = std::unique_ptr<Agent>(
-      new Agent(std::move(options), seams, std::move(host), std::move(gpu)));
+  auto agent =
+      std::unique_ptr<Agent>(new Agent(std::move(options), seams, std::move(host), std::move(gpu)));
   if (taken.has_value()) {
     KVT_RETURN_IF_ERROR(agent->TakeBackPool(taken->pages, std::move(survivors)));
   }
@@ -32,8 +32,7 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seam
 }
 
 absl::StatusOr<Agent::Gpu> Agent::CreateGpu(const Options& options, const Seams& seams,
-                                            const HostTier& host,
-                                            std::optional<TakenPool>* taken) {
+                                            const HostTier& host, std::optional<TakenPool>* taken) {
   Gpu gpu;
   if (!options.gpu_tenant.empty()) {
     const Tenant* const tenant = options.tenants.Find(options.gpu_tenant);
@@ -54,8 +53,8 @@ absl::StatusOr<Agent::Gpu> Agent::CreateGpu(const Options& options, const Seams&
                               static_cast<uint32_t>(seams.ledger->slots()));
     gpu.survivors = ReadSurvivors(gpu.pool.get(), *seams.ledger);
   } else {
-    KVT_ASSIGN_OR_RETURN(gpu.pool, GpuPool::Create(seams.device, gpu.runner.get(),
-                                                   options.gpu_bytes, slot_bytes));
+    KVT_ASSIGN_OR_RETURN(
+        gpu.pool, GpuPool::Create(seams.device, gpu.runner.get(), options.gpu_bytes, slot_bytes));
   }
   if (seams.ledger != nullptr) gpu.pool->Keep(seams.ledger);
   return gpu;

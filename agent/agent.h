@@ -148,7 +148,7 @@ class Agent {
     return domain == gpu_domain_ ? gpu_.get() : nullptr;
   }
   DomainId gpu_domain() const { return gpu_domain_; }  // Whose the pool is, if there is one.
-  const GpuWorkers* gpu_workers() const { return gpu_workers_.get(); }     // As gpu().
+  const GpuWorkers* gpu_workers() const { return gpu_workers_.get(); }  // As gpu().
   // nullptr: the pool was not taken back.
   const EarlierWorkers* earlier_workers() const { return earlier_workers_.get(); }
   const Offloader* offloader() const { return offloader_.get(); }          // nullptr: no disk.

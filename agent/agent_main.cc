@@ -300,14 +300,13 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   absl::Status served = recovery.status();
   if (recovery.ok()) {
     LogRecovery(disks, *recovery, executor.Now() - started);
-    served = ServeUntilSignal(
-        config,
-        {.agent = agent.get(),
-         .transport = &transport,
-         .disks = &disks,
-         .device = device.get(),
-         .ledger = reclaimed.ledger.get()},
-        signals);
+    served = ServeUntilSignal(config,
+                              {.agent = agent.get(),
+                               .transport = &transport,
+                               .disks = &disks,
+                               .device = device.get(),
+                               .ledger = reclaimed.ledger.get()},
+                              signals);
   }
   reclaimed.socket.reset();
   // In this order whatever happened: the flows end, then the thread they run on, and

@@ -50,8 +50,8 @@ absl::StatusOr<const SignalPage*> GpuWorkers::Attach(SessionId session, const Pr
 
 absl::StatusOr<std::shared_ptr<GpuWorker>> GpuWorkers::NewWorker(const ProcessId& process) {
   KVT_ASSIGN_OR_RETURN(const PoolWorker number, words_.Attach());
-  auto worker = std::make_shared<GpuWorker>(
-      GpuWorker{.table = table_, .words = &words_, .number = number});
+  auto worker =
+      std::make_shared<GpuWorker>(GpuWorker{.table = table_, .words = &words_, .number = number});
   if (ledger_ == nullptr) return worker;
   const SignalPage& page = words_.page(number);
   const absl::StatusOr<PageId> id = PageIdOf(page.descriptor());

@@ -103,8 +103,8 @@ absl::StatusOr<std::unique_ptr<PoolSocket>> PoolSocket::Listen(const Options& op
   unlink(options.path.c_str());
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
       chmod(options.path.c_str(), kSocketMode) != 0 || listen(fd, kBacklog) != 0) {
-    const absl::Status status = absl::UnavailableError(
-        absl::StrCat("listening on ", options.path, ": ", strerror(errno)));
+    const absl::Status status =
+        absl::UnavailableError(absl::StrCat("listening on ", options.path, ": ", strerror(errno)));
     close(fd);
     return status;
   }
@@ -235,8 +235,7 @@ wire::PoolAnswerCode PoolSocket::TakeHandles(int fd, absl::Time deadline, const 
   }
   const absl::Status imported = import(descriptors);
   if (imported.ok()) return wire::PoolAnswerCode::kTaken;
-  Log(LogLevel::kWarning,
-      absl::StrCat("GPU pool: an offer was refused: ", imported.message()));
+  Log(LogLevel::kWarning, absl::StrCat("GPU pool: an offer was refused: ", imported.message()));
   return wire::PoolAnswerCode::kNoDescriptor;
 }
 

@@ -39,8 +39,8 @@ absl::Status AwaitEndOfAgent(const ProcessId& agent, absl::Time deadline) {
   const int count = poll(&ended, 1, static_cast<int>(absl::ToInt64Milliseconds(left)));
   close(process);
   if (count > 0) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat("the agent before this one, process ", agent.pid,
-                                             ", has not ended"));
+  return absl::UnavailableError(
+      absl::StrCat("the agent before this one, process ", agent.pid, ", has not ended"));
 }
 
 // Errors: kFailedPrecondition, it is not worth waiting for offers.
@@ -50,9 +50,8 @@ absl::Status CheckWorkers(const PoolLedger& ledger) {
         absl::StrCat(ledger.silent_sessions(), " sessions used it without a signal page"));
   }
   const std::vector<PoolLedger::Worker> workers = ledger.Workers();
-  if (std::all_of(workers.begin(), workers.end(), [](const PoolLedger::Worker& worker) {
-        return HasEnded(worker.process);
-      })) {
+  if (std::all_of(workers.begin(), workers.end(),
+                  [](const PoolLedger::Worker& worker) { return HasEnded(worker.process); })) {
     return absl::FailedPreconditionError("no process that mapped it lives");
   }
   return absl::OkStatus();
@@ -115,8 +114,8 @@ PoolReclaim ReclaimPool(const AgentConfig& config, const TenantTable& tenants, D
   const uint64_t slot_bytes = SlotBytes(config.gpu_block_bytes);
   const PoolLedger::Place place{
       .path = absl::StrCat(config.socket_dir, "/", kPoolLedgerName),
-      .terms = {.tenant = config.gpu_tenant.empty() ? tenants.tenants().front().name
-                                                    : config.gpu_tenant,
+      .terms = {.tenant =
+                    config.gpu_tenant.empty() ? tenants.tenants().front().name : config.gpu_tenant,
                 .device = device->name().substr(0, kMaxTermBytes),
                 .shape = GpuPool::ShapeOf(config.gpu_bytes, slot_bytes),
                 .slot_bytes = slot_bytes,
@@ -125,17 +124,16 @@ PoolReclaim ReclaimPool(const AgentConfig& config, const TenantTable& tenants, D
   absl::StatusOr<PoolReclaim> old = TakeOld(place, config, tenants, device);
   if (old.ok()) return *std::move(old);
   if (!absl::IsNotFound(old.status())) {
-    Log(LogLevel::kInfo,
-        absl::StrCat("GPU pool: begins anew, the one before is not taken back: ",
-                     old.status().message()));
+    Log(LogLevel::kInfo, absl::StrCat("GPU pool: begins anew, the one before is not taken back: ",
+                                      old.status().message()));
   }
   PoolReclaim fresh;
   absl::StatusOr<std::unique_ptr<PoolLedger>> ledger = PoolLedger::Create(place);
   if (ledger.ok()) {
     fresh.ledger = *std::move(ledger);
   } else {
-    Log(LogLevel::kWarning, absl::StrCat("GPU pool: the next agent cannot take it back: ",
-                                         ledger.status().message()));
+    Log(LogLevel::kWarning,
+        absl::StrCat("GPU pool: the next agent cannot take it back: ", ledger.status().message()));
   }
   return fresh;
 }

@@ -37,9 +37,8 @@ absl::Status AnswerStatus(wire::PoolAnswerCode code) {
 
 absl::Status OfferPool(const SessionOptions& options, const GpuMemory& pool, absl::Time deadline) {
   KVT_CHECK(CanOffer(pool));
-  KVT_ASSIGN_OR_RETURN(
-      PacketSocket socket,
-      PacketSocket::Connect(absl::StrCat(options.socket_dir, "/", wire::kPoolSocketName)));
+  KVT_ASSIGN_OR_RETURN(PacketSocket socket, PacketSocket::Connect(absl::StrCat(
+                                                options.socket_dir, "/", wire::kPoolSocketName)));
   KVT_RETURN_IF_ERROR(ShakeHands(&socket, options, deadline).status());
   const wire::PoolOffer offer{.incarnation = pool.incarnation,
                               .handle_bytes = pool.handle_bytes,

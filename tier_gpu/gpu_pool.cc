@@ -74,8 +74,7 @@ std::unique_ptr<GpuPool> GpuPool::Adopt(LaneRunner* runner, std::unique_ptr<Devi
 }
 
 void GpuPool::Keep(PoolLedger* ledger) {
-  KVT_CHECK(ledger->terms().shape == region_->shape() &&
-            ledger->terms().slot_bytes == slot_bytes_);
+  KVT_CHECK(ledger->terms().shape == region_->shape() && ledger->terms().slot_bytes == slot_bytes_);
   ledger_ = ledger;
   ledger_->Resize(region_->handles(), table_.slots());
   table_.Watch([ledger](uint32_t slot, bool handed_out) {

@@ -313,8 +313,8 @@ absl::StatusOr<size_t> PoolLedger::AddWorker(const ProcessId& process, const Pag
     StoreLast(&entry.used, uint64_t{1});
     return place;
   }
-  return absl::ResourceExhaustedError(
-      absl::StrCat("GPU pool: all ", kMaxLedgerWorkers, " workers' places in the ledger are taken"));
+  return absl::ResourceExhaustedError(absl::StrCat("GPU pool: all ", kMaxLedgerWorkers,
+                                                   " workers' places in the ledger are taken"));
 }
 
 void PoolLedger::RemoveWorker(size_t place) {
@@ -327,10 +327,10 @@ std::vector<PoolLedger::Worker> PoolLedger::Workers() const {
   for (size_t place = 0; place < kMaxLedgerWorkers; ++place) {
     const WorkerEntry& entry = worker_entry(place);
     if (entry.used == 0) continue;
-    workers.push_back({.place = place,
-                       .process = {.pid = PidHere(entry.pid, entry.pid_namespace),
-                                   .started = entry.started},
-                       .page = {.device = entry.page_device, .inode = entry.page_inode}});
+    workers.push_back(
+        {.place = place,
+         .process = {.pid = PidHere(entry.pid, entry.pid_namespace), .started = entry.started},
+         .page = {.device = entry.page_device, .inode = entry.page_inode}});
   }
   return workers;
 }
