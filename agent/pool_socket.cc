@@ -245,7 +245,7 @@ void PoolSocket::Serve(Calls calls) {
     const int process = WatchProcess(worker.process);
     if (process >= 0) {
       processes_[process] = worker.place;
-    } else if (worker.process.pid > 0 && FindProcess(worker.process.pid) != worker.process) {
+    } else if (HasEnded(worker.process)) {
       calls_.gone(worker.place);
     }
   }

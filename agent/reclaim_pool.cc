@@ -22,11 +22,7 @@ bool CannotBeWatched(const ProcessId& process) {
   if (process.pid == 0) return true;
   const int watched = WatchProcess(process);
   if (watched >= 0) close(watched);
-  return watched < 0 && FindProcess(process.pid) == process;
-}
-
-bool HasEnded(const ProcessId& process) {
-  return process.pid > 0 && FindProcess(process.pid) != process;
+  return watched < 0 && !HasEnded(process);
 }
 
 // The kernel lets go of the lock of a process that dies before its work on the device is

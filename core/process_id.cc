@@ -1,5 +1,6 @@
 #include "core/process_id.h"
 
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -57,6 +58,16 @@ int WatchProcess(const ProcessId& process) {
   if (FindProcess(process.pid) == process) return fd;
   close(fd);
   return -1;
+}
+
+bool HasEnded(const ProcessId& process) {
+  if (process.pid <= 0) return false;
+  const int fd = WatchProcess(process);
+  if (fd < 0) return FindProcess(process.pid) != process;
+  pollfd ended{.fd = fd, .events = POLLIN, .revents = 0};
+  const bool has = poll(&ended, 1, 0) > 0;
+  close(fd);
+  return has;
 }
 
 ProcessScope ThisScope() {

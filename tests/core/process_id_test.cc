@@ -29,16 +29,21 @@ TEST(ProcessIdTest, AWatchedProcessIsSeenToEnd) {
   EXPECT_EQ(poll(&ended, 1, 0), 0);
   kill(child, SIGKILL);
   EXPECT_EQ(poll(&ended, 1, 10'000), 1);
+  EXPECT_TRUE(HasEnded(process)) << "though nobody waited for it";
   close(watched);
   waitpid(child, nullptr, 0);
   EXPECT_EQ(FindProcess(child), std::nullopt);
   EXPECT_EQ(WatchProcess(process), -1);
+  EXPECT_TRUE(HasEnded(process));
 }
 
 TEST(ProcessIdTest, AnotherProcessOfTheSameNumberIsNotWatched) {
   ProcessId other = ThisProcess();
   ++other.started;
   EXPECT_EQ(WatchProcess(other), -1);
+  EXPECT_TRUE(HasEnded(other));
+  EXPECT_FALSE(HasEnded(ThisProcess()));
+  EXPECT_FALSE(HasEnded({})) << "nobody knows";
 }
 
 TEST(ProcessIdTest, TheScopeIsThatOfThisBoot) {

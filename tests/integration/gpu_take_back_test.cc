@@ -176,6 +176,20 @@ TEST_F(GpuTakeBackTest, WithoutAWorkerThatLivesThePoolBeginsAnew) {
   EXPECT_THAT(agent_.LogText(), HasSubstr("no process that mapped it lives"));
 }
 
+TEST_F(GpuTakeBackTest, APoolThatNobodyOffersInTimeBeginsAnew) {
+  StartHolder("gpu");
+  worker_ = nullptr;
+  ASSERT_TRUE(Await(absl::Seconds(10), [&] { return Pool().workers() == 1; }));
+  holder_->Signal(SIGSTOP);
+  KillAndStart();
+  EXPECT_EQ(UsedSlots(), 0);
+  EXPECT_THAT(agent_.LogText(), HasSubstr("no worker offered it within 2s"));
+  // What it offers then is of another pool: it forgets it, and works on.
+  holder_->Signal(SIGCONT);
+  EXPECT_TRUE(Await(absl::Seconds(10), [&] { return Pool().workers() == 1; }));
+  EXPECT_EQ(UsedSlots(), 0);
+}
+
 TEST_F(GpuTakeBackTest, AnAgentThatIsStoppedLeavesNoPool) {
   ASSERT_EQ(worker_->Put(kPrefix, through_gpu_), kPrefix.count);
   ASSERT_EQ(agent_.Stop(Patience(absl::Seconds(10))), 0);
