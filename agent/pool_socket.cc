@@ -180,7 +180,8 @@ bool PoolSocket::Authenticate(int fd, absl::Time deadline) {
   wire::Challenge challenge;
   KVT_CHECK(getrandom(challenge.nonce.data(), challenge.nonce.size(), 0) ==
             static_cast<ssize_t>(challenge.nonce.size()));
-  if (!Send(fd, challenge)) return false;
+  Received received;
+  if (!Send(fd, challenge) || !Receive(fd, deadline, &received)) return false;
   ucred peer{};
   socklen_t size = sizeof(peer);
   const std::vector<uid_t>& allowed = options_.allowed_uids;
@@ -188,8 +189,6 @@ bool PoolSocket::Authenticate(int fd, absl::Time deadline) {
       std::find(allowed.begin(), allowed.end(), peer.uid) == allowed.end()) {
     return answer(wire::WelcomeCode::kForbiddenUser);
   }
-  Received received;
-  if (!Receive(fd, deadline, &received)) return false;
   const absl::StatusOr<wire::Hello> hello = wire::ParseHello(received.packet());
   if (!hello.ok()) return answer(wire::WelcomeCode::kMalformed);
   if (!wire::VersionsOverlap(hello->version, hello->min_version)) {

@@ -75,8 +75,9 @@ absl::Status TakeOffers(const PoolSocket::Options& options, Device* device, Pool
   const auto import = [&](std::span<const int> handles) {
     absl::StatusOr<std::unique_ptr<DeviceRegion>> imported =
         device->ImportRegion(reclaim->ledger->terms().shape, handles);
-    if (imported.ok()) region = *std::move(imported);
-    return imported.status();
+    if (!imported.ok()) return imported.status();
+    region = *std::move(imported);
+    return absl::OkStatus();
   };
   if (!reclaim->socket->AwaitPool(deadline, import)) {
     return absl::DeadlineExceededError(
