@@ -12,7 +12,8 @@
 
 namespace kvtier {
 
-absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seams& seams) {
+absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seams& seams,
+                                                     std::optional<TakenPool> taken) {
   HostTier::Options host_options{.slab_bytes = options.slab_bytes};
   const std::vector<Tenant>& tenants = options.tenants.tenants();
   for (const Tenant& tenant : tenants) {
@@ -20,13 +21,18 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seam
         {.name = "kvtier-" + tenant.name, .bytes = options.host_bytes / tenants.size()});
   }
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<HostTier> host, HostTier::Create(host_options));
-  KVT_ASSIGN_OR_RETURN(Gpu gpu, CreateGpu(options, seams, *host));
-  return std::unique_ptr<Agent>(
-      new Agent(std::move(options), seams, std::move(host), std::move(gpu)));
+  KVT_ASSIGN_OR_RETURN(Gpu gpu, CreateGpu(options, seams, *host, &taken));
+  PoolSurvivors survivors = std::move(gpu.survivors);
+  auto agent =
+      std::unique_ptr<Agent>(new Agent(std::move(options), seams, std::move(host), std::move(gpu)));
+  if (taken.has_value()) {
+    KVT_RETURN_IF_ERROR(agent->TakeBackPool(taken->pages, std::move(survivors)));
+  }
+  return agent;
 }
 
 absl::StatusOr<Agent::Gpu> Agent::CreateGpu(const Options& options, const Seams& seams,
-                                            const HostTier& host) {
+                                            const HostTier& host, std::optional<TakenPool>* taken) {
   Gpu gpu;
   if (!options.gpu_tenant.empty()) {
     const Tenant* const tenant = options.tenants.Find(options.gpu_tenant);
@@ -41,8 +47,16 @@ absl::StatusOr<Agent::Gpu> Agent::CreateGpu(const Options& options, const Seams&
   KVT_RETURN_IF_ERROR(seams.device->Pin(host.arena(gpu.domain).bytes()));
   gpu.runner = std::make_unique<LaneRunner>(seams.device, seams.executor,
                                             seams.lanes == nullptr ? seams.executor : seams.lanes);
-  KVT_ASSIGN_OR_RETURN(gpu.pool, GpuPool::Create(seams.device, gpu.runner.get(), options.gpu_bytes,
-                                                 SlotBytes(options.gpu_block_bytes)));
+  const uint64_t slot_bytes = SlotBytes(options.gpu_block_bytes);
+  if (taken->has_value()) {
+    gpu.pool = GpuPool::Adopt(gpu.runner.get(), std::move((*taken)->region), slot_bytes,
+                              static_cast<uint32_t>(seams.ledger->slots()));
+    gpu.survivors = ReadSurvivors(gpu.pool.get(), *seams.ledger);
+  } else {
+    KVT_ASSIGN_OR_RETURN(
+        gpu.pool, GpuPool::Create(seams.device, gpu.runner.get(), options.gpu_bytes, slot_bytes));
+  }
+  if (seams.ledger != nullptr) gpu.pool->Keep(seams.ledger);
   return gpu;
 }
 
@@ -92,6 +106,8 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
   }
   if (gpu_ != nullptr) {
     gpu_workers_ = std::make_unique<GpuWorkers>(seams.device, gpu_.get(), seams.executor, &scope_);
+    gpu_workers_->Keep(seams.ledger);
+    index_.AttachLedger(seams.ledger);
     evictor_.AttachGpu(gpu_.get(), gpu_workers_.get());
     slot_grants_ =
         std::make_unique<SlotGrants>(&evictor_, gpu_.get(), gpu_workers_.get(), gpu_domain_);
@@ -138,6 +154,27 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
 
 Agent::~Agent() = default;
 
+absl::Status Agent::TakeBackPool(const std::vector<OfferedPage>& pages, PoolSurvivors survivors) {
+  earlier_workers_ = std::make_unique<EarlierWorkers>(gpu_.get(), gpu_workers_->words(),
+                                                      seams_.ledger, seams_.ledger->Workers());
+  std::vector<SlotRef> used;
+  used.reserve(survivors.blocks.size() + survivors.handed_out.size());
+  for (const PoolSurvivors::Block& block : survivors.blocks) used.push_back(block.slot.ref());
+  for (const GpuSlot& slot : survivors.handed_out) used.push_back(slot.ref());
+  KVT_RETURN_IF_ERROR(earlier_workers_->Keep(used));
+  for (const OfferedPage& page : pages) earlier_workers_->Offered(page);
+  take_back_ = std::make_unique<TakeBack>(TakeBack::Parts{.workers = seams_.workers,
+                                                          .index = &index_,
+                                                          .evictor = &evictor_,
+                                                          .pool = gpu_.get(),
+                                                          .domain = gpu_domain_,
+                                                          .copies = gpu_copies_.get(),
+                                                          .ledger = seams_.ledger,
+                                                          .stats = &stats_},
+                                          std::move(survivors.blocks));
+  return absl::OkStatus();
+}
+
 void Agent::MakeDisks() {
   std::vector<DiskSet::Member> members;
   for (const DiskSeam& seam : seams_.disks) {
@@ -170,6 +207,7 @@ Task<absl::StatusOr<DiskSet::Recovery>> Agent::Start() {
     disks_->StartScrub(options_.scrub_bytes_per_second);
   }
   scope_.Spawn(SweepDeadlines());
+  if (take_back_ != nullptr) scope_.Spawn(take_back_->Run());
   if (reporter_ != nullptr) scope_.Spawn(reporter_->Run());
   co_return recovery_;
 }
@@ -194,6 +232,7 @@ void Agent::RegisterArenas() {
 
 Task<bool> Agent::Stop(absl::Time deadline) {
   stopping_ = true;
+  if (take_back_ != nullptr) take_back_->Stop();
   if (reporter_ != nullptr) reporter_->Stop();
   if (disks_ != nullptr) disks_->StopScrub();
   const bool idle = co_await scope_.Idle(deadline);
@@ -205,6 +244,7 @@ Task<void> Agent::SweepDeadlines() {
   while (!stopping_) {
     const absl::Time now = seams_.executor->Now();
     if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
+    if (earlier_workers_ != nullptr) earlier_workers_->Sweep();
     stats_.expired_leases += leases_.Expire(now);
     stats_.expired_reservations += reservations_.Expire(now);
     // A disk may have gone out of service since, with calls that no longer count.
@@ -218,12 +258,12 @@ absl::StatusOr<SessionId> Agent::OpenSession(const Tenant& tenant, const Session
   return sessions_.Open(tenant, token);
 }
 
-absl::StatusOr<const SignalPage*> Agent::AttachToGpu(SessionId id) {
+absl::StatusOr<const SignalPage*> Agent::AttachToGpu(SessionId id, const ProcessId& process) {
   if (!sessions_.IsOpen(id)) return absl::NotFoundError("the session is closed");
   if (gpu_of(sessions_.DomainOf(id)) == nullptr) {
     return absl::NotFoundError("this node has no GPU pool for this tenant");
   }
-  return gpu_workers_->Attach(id);
+  return gpu_workers_->Attach(id, process);
 }
 
 void Agent::CloseSession(SessionId id) {
@@ -238,6 +278,14 @@ void Agent::CloseSession(SessionId id) {
 
 void Agent::ProcessGone(SessionId id) {
   if (gpu_workers_ != nullptr) gpu_workers_->ProcessGone(id);
+}
+
+void Agent::PageOffered(const OfferedPage& offered) {
+  if (earlier_workers_ != nullptr) earlier_workers_->Offered(offered);
+}
+
+void Agent::EarlierWorkerGone(size_t ledger_place) {
+  if (earlier_workers_ != nullptr) earlier_workers_->Gone(ledger_place);
 }
 
 std::vector<TierUsage> Agent::Usage() const {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "agent/coordinator_reporter.h"
 #include "agent/disk_admission.h"
 #include "agent/disk_load.h"
+#include "agent/earlier_workers.h"
 #include "agent/erase_tenant.h"
 #include "agent/evict.h"
 #include "agent/fetch.h"
@@ -38,6 +40,7 @@
 #include "agent/serve_peer.h"
 #include "agent/sessions.h"
 #include "agent/slot_grants.h"
+#include "agent/take_back.h"
 #include "agent/tenants.h"
 #include "core/byte_workers.h"
 #include "core/executor.h"
@@ -79,15 +82,25 @@ class Agent {
     ByteWorkers* workers = nullptr;
     std::vector<DiskSeam> disks;  // Empty: no disk tier.
     Device* device = nullptr;
+    // What the GPU pool is written down in, of its shape; null: it ends with the agent.
+    PoolLedger* ledger = nullptr;
     // Whose thread calls the device; null: `executor`.
     Executor* lanes = nullptr;
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
   };
 
-  // Errors: kInvalidArgument, kResourceExhausted: the tiers' own; kInvalidArgument also
-  // when gpu_tenant is none of the tenants.
-  static absl::StatusOr<std::unique_ptr<Agent>> Create(Options options, const Seams& seams);
+  // The GPU pool of the agent before this one, as its workers handed it back.
+  struct TakenPool {
+    std::unique_ptr<DeviceRegion> region;
+    std::vector<OfferedPage> pages;
+  };
+
+  // With `taken`, the GPU pool is that memory, and the ledger says what is in it. Errors:
+  // kInvalidArgument, kResourceExhausted: the tiers' own; kInvalidArgument also when
+  // gpu_tenant is none of the tenants.
+  static absl::StatusOr<std::unique_ptr<Agent>> Create(Options options, const Seams& seams,
+                                                       std::optional<TakenPool> taken = {});
   ~Agent();
 
   // Recovers the disks and starts the loops; before it nothing hits. Of several disks one
@@ -101,12 +114,15 @@ class Agent {
   absl::StatusOr<SessionId> OpenSession(const Tenant& tenant, const SessionToken& token);
   // The session's page of steps, by which it works on the GPU pool. Errors: kNotFound, the
   // node has no pool for it, or it is closed; GpuWorkers::Attach()'s.
-  absl::StatusOr<const SignalPage*> AttachToGpu(SessionId id);
+  absl::StatusOr<const SignalPage*> AttachToGpu(SessionId id, const ProcessId& process = {});
   // Everything the session holds is free when this returns, but GPU slots that its steps
   // may still use: until these have ended, or ProcessGone(). Unknown ids are ignored.
   void CloseSession(SessionId id);
   // After CloseSession(): its process is gone. Unknown ids are ignored.
   void ProcessGone(SessionId id);
+  // Of a worker of the agent before this one: EarlierWorkers.
+  void PageOffered(const OfferedPage& offered);
+  void EarlierWorkerGone(size_t ledger_place);
 
   const Options& options() const { return options_; }
   Executor* executor() const { return seams_.executor; }
@@ -132,7 +148,9 @@ class Agent {
     return domain == gpu_domain_ ? gpu_.get() : nullptr;
   }
   DomainId gpu_domain() const { return gpu_domain_; }  // Whose the pool is, if there is one.
-  const GpuWorkers* gpu_workers() const { return gpu_workers_.get(); }     // As gpu().
+  const GpuWorkers* gpu_workers() const { return gpu_workers_.get(); }  // As gpu().
+  // nullptr: the pool was not taken back.
+  const EarlierWorkers* earlier_workers() const { return earlier_workers_.get(); }
   const Offloader* offloader() const { return offloader_.get(); }          // nullptr: no disk.
   DiskAdmission* disk_admission() const { return disk_admission_.get(); }  // nullptr: no disk.
   const CoordinatorReporter* reporter() const { return reporter_.get(); }  // nullptr: alone.
@@ -147,13 +165,17 @@ class Agent {
     DomainId domain{};
     std::unique_ptr<LaneRunner> runner;
     std::unique_ptr<GpuPool> pool;
+    PoolSurvivors survivors;
   };
   static absl::StatusOr<Gpu> CreateGpu(const Options& options, const Seams& seams,
-                                       const HostTier& host);
+                                       const HostTier& host, std::optional<TakenPool>* taken);
   Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host, Gpu gpu);
   // So that the disks move blocks to and from their slots without pinning them each time.
   void RegisterArenas();
   void MakeDisks();
+  // What is not free in the pool waits for the workers of before, and its blocks for
+  // their proof. Errors: EarlierWorkers::Keep()'s.
+  absl::Status TakeBackPool(const std::vector<OfferedPage>& pages, PoolSurvivors survivors);
   // One of several disks. Each part is destroyed before what it uses.
   struct NodeDisk {
     std::unique_ptr<WatchedDisk> watched;
@@ -178,6 +200,7 @@ class Agent {
   std::unique_ptr<DiskAdmission> disk_admission_;
   SessionTable sessions_;
   std::unique_ptr<GpuWorkers> gpu_workers_;
+  std::unique_ptr<EarlierWorkers> earlier_workers_;
   LeaseTable leases_;
   ReservationTable reservations_;
   Evictor evictor_;
@@ -186,6 +209,7 @@ class Agent {
   std::unique_ptr<DiskLoader> disk_loader_;
   std::unique_ptr<SlotGrants> slot_grants_;
   std::unique_ptr<GpuCopies> gpu_copies_;
+  std::unique_ptr<TakeBack> take_back_;  // nullptr: nothing to take.
   std::unique_ptr<GpuOffloader> gpu_offloader_;
   std::unique_ptr<GpuLoader> gpu_loader_;
   Fetcher fetcher_;

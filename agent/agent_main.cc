@@ -31,11 +31,13 @@
 #include "agent/limits.h"
 #include "agent/node_disks.h"
 #include "agent/peer_service.h"
+#include "agent/reclaim_pool.h"
 #include "agent/worker_service.h"
 #include "core/call_on_executor.h"
 #include "core/check.h"
 #include "core/lock_checks.h"
 #include "core/log.h"
+#include "core/process_id.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
 #include "grpcpp/health_check_service_interface.h"
@@ -113,6 +115,8 @@ static_assert(wire::kSignalPageBytes == kSignalPageBytes);
 static_assert(wire::kSignalStride * kSignalWords == kSignalPageBytes);
 static_assert(wire::kBegunWord == static_cast<size_t>(StepWord::kBegun));
 static_assert(wire::kRetiredWord == static_cast<size_t>(StepWord::kRetired));
+static_assert(wire::kIncarnationWord == static_cast<size_t>(StepWord::kIncarnation));
+static_assert(wire::kOverWord == static_cast<size_t>(StepWord::kOver));
 static_assert(wire::kMaxHandles == kMaxRegionHandles);
 
 absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(const GpuPool* pool, uint32_t index) {
@@ -140,8 +144,10 @@ absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSoc
     case wire::DescriptorKind::kSignalPage:
       break;
   }
-  KVT_ASSIGN_OR_RETURN(const SignalPage* page,
-                       CallOn(agent->executor(), [&] { return agent->AttachToGpu(wish.session); }));
+  const ProcessId process = FindProcess(wish.pid).value_or(ProcessId());
+  KVT_ASSIGN_OR_RETURN(const SignalPage* page, CallOn(agent->executor(), [&] {
+                         return agent->AttachToGpu(wish.session, process);
+                       }));
   return DescriptorSocket::Shared{.fd = page->descriptor(), .bytes = kSignalPageBytes};
 }
 
@@ -158,6 +164,18 @@ DescriptorSocket::Calls SessionCalls(Agent* agent) {
           .share = [agent](const DescriptorSocket::Wish& wish) { return Share(agent, wish); }};
 }
 
+PoolSocket::Calls PoolCalls(Agent* agent) {
+  Executor* const executor = agent->executor();
+  return {.offered =
+              [agent, executor](OfferedPage page) {
+                executor->Post([agent, page = std::move(page)] { agent->PageOffered(page); });
+              },
+          .gone =
+              [agent, executor](size_t place) {
+                executor->Post([agent, place] { agent->EarlierWorkerGone(place); });
+              }};
+}
+
 void WaitForStopSignal(const sigset_t& signals) {
   int signal = 0;
   sigwait(&signals, &signal);
@@ -170,6 +188,7 @@ struct ServedParts {
   GrpcPeerTransport* transport = nullptr;
   const std::vector<NodeDisk>* disks = nullptr;
   const Device* device = nullptr;  // Null: none.
+  PoolLedger* ledger = nullptr;    // Of the GPU pool; null: none.
 };
 
 // Answers workers, peers and operators until a signal; nobody is answered any more when
@@ -209,6 +228,8 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
                                     ", peers and admin at ", config.listen));
 
   WaitForStopSignal(signals);
+  // From now on sessions end and their slots get free, while workers may still use them.
+  if (parts.ledger != nullptr) parts.ledger->Discard();
   const auto stop_by = std::chrono::system_clock::now() + absl::ToChronoNanoseconds(kDrainTimeout);
   sessions.reset();
   CallOn(parts.agent->executor(), [&] {
@@ -239,8 +260,10 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   }
   std::unique_ptr<Device> device;
   std::unique_ptr<ThreadExecutor> lanes;  // A driver may take its time.
+  PoolReclaim reclaimed;
   if (config.gpu_bytes > 0) {
     KVT_ASSIGN_OR_RETURN(device, OpenDevice(config.device, &executor));
+    reclaimed = ReclaimPool(config, tenants, device.get());
     lanes = std::make_unique<ThreadExecutor>("gpu-copies");
   }
   GrpcPeerTransport transport(&executor, node);
@@ -265,20 +288,27 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                                       .workers = &workers,
                                       .disks = std::move(disk_seams),
                                       .device = device.get(),
+                                      .ledger = reclaimed.ledger.get(),
                                       .lanes = lanes.get(),
                                       .transport = &transport,
-                                      .coordinator = coordinator.get()}));
+                                      .coordinator = coordinator.get()},
+                                     std::move(reclaimed.taken)));
+  if (reclaimed.socket != nullptr) reclaimed.socket->Serve(PoolCalls(agent.get()));
   const absl::Time started = executor.Now();
   const absl::StatusOr<DiskSet::Recovery> recovery =
       AwaitOn(&executor, agent->scope(), agent->Start());
   absl::Status served = recovery.status();
   if (recovery.ok()) {
     LogRecovery(disks, *recovery, executor.Now() - started);
-    served = ServeUntilSignal(
-        config,
-        {.agent = agent.get(), .transport = &transport, .disks = &disks, .device = device.get()},
-        signals);
+    served = ServeUntilSignal(config,
+                              {.agent = agent.get(),
+                               .transport = &transport,
+                               .disks = &disks,
+                               .device = device.get(),
+                               .ledger = reclaimed.ledger.get()},
+                              signals);
   }
+  reclaimed.socket.reset();
   // In this order whatever happened: the flows end, then the thread they run on, and
   // only then is anything they use destroyed.
   TaskScope stopping(&executor);

@@ -54,6 +54,7 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot) {
 void BlockIndex::PublishGpu(const BlockMeta& meta, GpuSlot slot, Arrival arrival) {
   Entry& entry = EntryFor(meta);
   KVT_CHECK(!entry.gpu && slot);
+  if (ledger_ != nullptr) ledger_->Publish(slot.ref().index, meta);
   entry.gpu = std::move(slot);
   gpu_leaves_.Insert(meta.key, meta.parent, arrival);
   Changed(Delta::Kind::kAdd, Tier::kGpu, meta.key);
@@ -72,6 +73,7 @@ HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {
 GpuSlot BlockIndex::UnpublishGpu(const BlockKey& key) {
   Entry& entry = entries_.at(key);
   KVT_CHECK(entry.gpu && !gpu_pins_.contains(key));
+  if (ledger_ != nullptr) ledger_->HandOut(entry.gpu.ref().index);
   gpu_leaves_.Erase(key);
   GpuSlot slot = std::move(entry.gpu);
   Changed(Delta::Kind::kRemove, Tier::kGpu, key);

@@ -27,6 +27,7 @@
 #include "core/tier.h"
 #include "tier_disk/disk_residents.h"
 #include "tier_gpu/gpu_pool.h"
+#include "tier_gpu/pool_ledger.h"
 #include "tier_host/host_tier.h"
 
 namespace kvtier {
@@ -71,8 +72,11 @@ class BlockIndex {
 
   // From here on the index answers for these disks too. Does not own.
   void AttachDisk(DiskResidents* disk) { disk_ = disk; }
+  // From here on GPU blocks are written down there, too. Does not own.
+  void AttachLedger(PoolLedger* ledger) { ledger_ = ledger; }
 
-  // REQUIRES: the block is not in that tier; `slot` holds its verified bytes.
+  // REQUIRES: the block is not in that tier; `slot` holds its verified bytes, and of the
+  // GPU exactly those of `meta`'s sum.
   void PublishHost(const BlockMeta& meta, HostSlot slot);
   void PublishGpu(const BlockMeta& meta, GpuSlot slot, Arrival arrival = Arrival::kComputed);
 
@@ -127,6 +131,7 @@ class BlockIndex {
 
   Observer observer_;
   DiskResidents* disk_ = nullptr;  // nullptr: no disk tier.
+  PoolLedger* ledger_ = nullptr;   // nullptr: the pool ends with the agent.
   absl::flat_hash_map<BlockKey, Entry> entries_;
   std::vector<LruLeaves> host_lru_;  // By domain.
   ReuseLeaves gpu_leaves_;

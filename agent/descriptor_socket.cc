@@ -82,6 +82,16 @@ void Watch(int epoll_fd, int fd) {
 
 }  // namespace
 
+const Tenant* ProvenTenant(const TenantTable& tenants, const wire::Hello& hello,
+                           const std::array<uint8_t, 32>& nonce) {
+  const Tenant* const tenant = tenants.Find(hello.tenant.data());
+  // An unknown tenant costs the same proof: the two are not told apart.
+  const std::array<uint8_t, 32> proof =
+      wire::SessionProof(tenant != nullptr ? tenant->key : TenantKey(), nonce);
+  if (CRYPTO_memcmp(proof.data(), hello.proof.data(), proof.size()) != 0) return nullptr;
+  return tenant;
+}
+
 absl::StatusOr<std::unique_ptr<DescriptorSocket>> DescriptorSocket::Listen(Options options,
                                                                            Calls calls) {
   sockaddr_un address{};
@@ -212,13 +222,8 @@ bool DescriptorSocket::OnHello(int fd, Connection* connection, std::span<const s
                      ", this agent ", wire::kMinSessionVersion, " to ", wire::kSessionVersion));
     return refuse(wire::WelcomeCode::kVersionMismatch);
   }
-  const Tenant* tenant = options_.tenants->Find(hello->tenant.data());
-  // An unknown tenant costs the same proof: the two are not told apart.
-  const std::array<uint8_t, 32> proof =
-      wire::SessionProof(tenant != nullptr ? tenant->key : TenantKey(), connection->nonce);
-  if (CRYPTO_memcmp(proof.data(), hello->proof.data(), proof.size()) != 0 || tenant == nullptr) {
-    return refuse(wire::WelcomeCode::kUnknownTenant);
-  }
+  const Tenant* const tenant = ProvenTenant(*options_.tenants, *hello, connection->nonce);
+  if (tenant == nullptr) return refuse(wire::WelcomeCode::kUnknownTenant);
   wire::Welcome welcome;
   FillRandom(&welcome.session_token);
   const absl::StatusOr<SessionId> session = calls_.open(*tenant, welcome.session_token);
@@ -241,7 +246,8 @@ bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
   const absl::StatusOr<Shared> shared = calls_.share({.session = connection->session,
                                                       .domain = connection->domain,
                                                       .kind = request->kind,
-                                                      .index = request->index});
+                                                      .index = request->index,
+                                                      .pid = connection->pid});
   // Who speaks version 1 would take the first of several handles for all of the pool.
   if (!shared.ok() || (version == 1 && shared->max_handles != 1)) {
     return Reply(fd, version, {.code = wire::DescriptorCode::kNotAvailable}, -1);

@@ -34,6 +34,11 @@ inline constexpr absl::Duration kHelloTimeout = absl::Seconds(2);
 // to end a process with a context on a GPU.
 inline constexpr absl::Duration kProcessGoneGrace = absl::Seconds(30);
 
+// Who said Hello, if the proof is that of its tenant's key and our nonce. nullptr: it is
+// not, or there is no such tenant, which takes as long.
+const Tenant* ProvenTenant(const TenantTable& tenants, const wire::Hello& hello,
+                           const std::array<uint8_t, 32>& nonce);
+
 class DescriptorSocket {
  public:
   struct Shared {
@@ -48,6 +53,7 @@ class DescriptorSocket {
     DomainId domain{};
     wire::DescriptorKind kind{};
     uint32_t index = 0;
+    pid_t pid = 0;  // Who asks; 0: a process of another PID namespace.
   };
   // Called on the socket's thread; each may block for microseconds.
   struct Calls {

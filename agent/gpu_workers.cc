@@ -38,17 +38,32 @@ GpuWorkers::~GpuWorkers() {
   for (const auto& [session, worker] : workers_) End(worker.get());
 }
 
-absl::StatusOr<const SignalPage*> GpuWorkers::Attach(SessionId session) {
+absl::StatusOr<const SignalPage*> GpuWorkers::Attach(SessionId session, const ProcessId& process) {
   auto found = workers_.find(session);
   if (found == workers_.end()) {
     Sweep();
-    KVT_ASSIGN_OR_RETURN(const PoolWorker number, words_.Attach());
-    found = workers_
-                .emplace(session, std::make_shared<GpuWorker>(GpuWorker{
-                                      .table = table_, .words = &words_, .number = number}))
-                .first;
+    KVT_ASSIGN_OR_RETURN(std::shared_ptr<GpuWorker> worker, NewWorker(process));
+    found = workers_.emplace(session, std::move(worker)).first;
   }
   return &words_.page(found->second->number);
+}
+
+absl::StatusOr<std::shared_ptr<GpuWorker>> GpuWorkers::NewWorker(const ProcessId& process) {
+  KVT_ASSIGN_OR_RETURN(const PoolWorker number, words_.Attach());
+  auto worker =
+      std::make_shared<GpuWorker>(GpuWorker{.table = table_, .words = &words_, .number = number});
+  if (ledger_ == nullptr) return worker;
+  const SignalPage& page = words_.page(number);
+  const absl::StatusOr<PageId> id = PageIdOf(page.descriptor());
+  KVT_CHECK(id.ok());
+  const absl::StatusOr<size_t> place = ledger_->AddWorker(process, *id);
+  if (!place.ok()) {
+    words_.Detach(number);
+    return place.status();
+  }
+  worker->ledger_place = *place;
+  page.word(static_cast<size_t>(StepWord::kIncarnation))->store(ledger_->incarnation());
+  return worker;
 }
 
 std::shared_ptr<const GpuWorker> GpuWorkers::Find(SessionId session) const {
@@ -56,8 +71,11 @@ std::shared_ptr<const GpuWorker> GpuWorkers::Find(SessionId session) const {
   return found == workers_.end() ? nullptr : found->second;
 }
 
-GpuHold GpuWorkers::Hold(SessionId session, SlotRef slot) const {
+GpuHold GpuWorkers::Hold(SessionId session, SlotRef slot) {
   std::shared_ptr<const GpuWorker> worker = Find(session);
+  if (worker == nullptr && silent_.insert(session).second && ledger_ != nullptr) {
+    ledger_->SetSilentSessions(silent_.size());
+  }
   if (worker == nullptr || worker->hung_up) return {};
   absl::StatusOr<GpuHold> hold = GpuHold::Of(std::move(worker), slot);
   KVT_CHECK(hold.ok());
@@ -65,6 +83,9 @@ GpuHold GpuWorkers::Hold(SessionId session, SlotRef slot) const {
 }
 
 void GpuWorkers::Close(SessionId session) {
+  if (silent_.erase(session) > 0 && ledger_ != nullptr) {
+    ledger_->SetSilentSessions(silent_.size());
+  }
   const auto found = workers_.find(session);
   if (found != workers_.end()) found->second->hung_up = true;
 }
@@ -95,6 +116,7 @@ void GpuWorkers::End(GpuWorker* worker) {
   worker->hung_up = true;
   worker->gone = true;
   words_.Detach(worker->number);
+  if (ledger_ != nullptr) ledger_->RemoveWorker(worker->ledger_place);
 }
 
 }  // namespace kvtier

@@ -18,11 +18,14 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "agent/sessions.h"
 #include "core/executor.h"
+#include "core/process_id.h"
 #include "core/task_scope.h"
 #include "tier_gpu/gpu_pool.h"
+#include "tier_gpu/pool_ledger.h"
 #include "tier_gpu/step_words.h"
 
 namespace kvtier {
@@ -34,6 +37,7 @@ struct GpuWorker {
   PoolWorker number{};
   bool hung_up = false;  // Its holds end with its place, all at once.
   bool gone = false;     // The place is another's by now, or nobody's.
+  size_t ledger_place = 0;
 };
 
 // A worker's hold on one slot. Move-only; the destructor ends it as of the worker's
@@ -64,13 +68,16 @@ class GpuWorkers {
   GpuWorkers(const GpuWorkers&) = delete;
   GpuWorkers& operator=(const GpuWorkers&) = delete;
 
+  // From here on workers are written down there, too. Does not own.
+  void Keep(PoolLedger* ledger) { ledger_ = ledger; }
+
   // The session's page, which it gets with its number when it first asks. Valid until
   // Close(). Errors: kResourceExhausted, every number is taken; the device's.
-  absl::StatusOr<const SignalPage*> Attach(SessionId session);
+  absl::StatusOr<const SignalPage*> Attach(SessionId session, const ProcessId& process = {});
   // nullptr: the session has no number.
   std::shared_ptr<const GpuWorker> Find(SessionId session) const;
   // A hold of the session's on a slot that somebody holds; empty when it has no number.
-  GpuHold Hold(SessionId session, SlotRef slot) const;
+  GpuHold Hold(SessionId session, SlotRef slot);
 
   // The session hung up: what is left of its work counts until it has ended.
   void Close(SessionId session);
@@ -84,12 +91,17 @@ class GpuWorkers {
 
  private:
   using Workers = absl::flat_hash_map<SessionId, std::shared_ptr<GpuWorker>>;
+  // A number, a page that says which pool it is of, and a place in the ledger.
+  absl::StatusOr<std::shared_ptr<GpuWorker>> NewWorker(const ProcessId& process);
   // Its holds end, and its place.
   void End(GpuWorker* worker);
 
   SlotTable* const table_;
+  PoolLedger* ledger_ = nullptr;  // Null: the pool ends with the agent.
   StepWords words_;
   Workers workers_;
+  // Open sessions without a number that were given slots all the same.
+  absl::flat_hash_set<SessionId> silent_;
 };
 
 }  // namespace kvtier

@@ -23,7 +23,7 @@ namespace kvtier {
 class SlotGrants {
  public:
   // None is owned. `domain` is whose the pool is.
-  SlotGrants(Evictor* evictor, const GpuPool* pool, const GpuWorkers* workers, DomainId domain)
+  SlotGrants(Evictor* evictor, const GpuPool* pool, GpuWorkers* workers, DomainId domain)
       : evictor_(evictor), pool_(pool), workers_(workers), domain_(domain) {}
 
   // Up to `count` slots for blocks as the run's (its keys do not matter); numbers of the
@@ -44,7 +44,7 @@ class SlotGrants {
 
   Evictor* const evictor_;
   const GpuPool* const pool_;
-  const GpuWorkers* const workers_;
+  GpuWorkers* const workers_;
   const DomainId domain_;
   absl::flat_hash_map<SessionId, absl::flat_hash_map<uint32_t, Grant>> held_;  // By number.
 };

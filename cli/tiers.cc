@@ -59,6 +59,16 @@ std::string GpuOf(const v1::GpuReport& gpu) {
   table.AddRow(
       {"draining", CountText(gpu.draining_slots()), ShareText(gpu.draining_slots(), gpu.slots())});
   table.AddRow({"evicted ahead", CountText(gpu.evicted_ahead()), ""});
+  // Only of a pool that was taken back.
+  const uint64_t handed_back =
+      gpu.taken_back_blocks() + gpu.dropped_blocks() + gpu.unproved_blocks();
+  if (handed_back + gpu.earlier_workers() > 0) {
+    table.AddRow({"taken back", CountText(gpu.taken_back_blocks()),
+                  ShareText(gpu.taken_back_blocks(), handed_back)});
+    table.AddRow({"dropped", CountText(gpu.dropped_blocks()), ""});
+    table.AddRow({"unproved", CountText(gpu.unproved_blocks()), ""});
+    table.AddRow({"earlier workers", CountText(gpu.earlier_workers()), ""});
+  }
   Table links({{"COPIES"},
                {"ENDED", Align::kRight},
                {"FAILED", Align::kRight},
@@ -122,6 +132,10 @@ void WriteGpu(const v1::GpuReport& gpu, JsonWriter* json) {
   json->Count("draining_slots", gpu.draining_slots());
   json->Count("workers", gpu.workers());
   json->Count("evicted_ahead", gpu.evicted_ahead());
+  json->Count("taken_back_blocks", gpu.taken_back_blocks());
+  json->Count("dropped_blocks", gpu.dropped_blocks());
+  json->Count("unproved_blocks", gpu.unproved_blocks());
+  json->Count("earlier_workers", gpu.earlier_workers());
   WriteLink("onboard", gpu.onboard(), json);
   WriteLink("offload", gpu.offload(), json);
 }

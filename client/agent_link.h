@@ -90,6 +90,8 @@ class AgentLink {
   bool Serve(const std::shared_ptr<Connection>& connection) ABSL_LOCKS_EXCLUDED(mu_);
   // Registers what this connection does not know yet.
   absl::Status RegisterMissing(Connection* connection, absl::Duration timeout);
+  // Offers the pool of the agent that is gone, if the next one asks for it.
+  void OfferLostPool(absl::Time deadline);
   void Drop(const std::shared_ptr<Connection>& connection, const absl::Status& why)
       ABSL_LOCKS_EXCLUDED(mu_);
   void Sleep(const std::shared_ptr<Connection>& connection, absl::Time until);
@@ -105,6 +107,8 @@ class AgentLink {
   // Of the thread only.
   Backoff reconnect_;
   absl::Time next_try_ = absl::InfinitePast();
+  std::shared_ptr<const GpuMemory> lost_pool_;  // Null: there was none, or it is settled.
+  absl::Time keep_pool_until_;
 
   mutable absl::Mutex mu_;
   std::minstd_rand random_ ABSL_GUARDED_BY(mu_);

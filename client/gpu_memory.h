@@ -15,6 +15,7 @@ namespace kvtier {
 
 // Handle i of the pool belongs at i * handle_bytes of max_handles * handle_bytes
 // addresses: the shape that Device::ImportRegion() takes with the descriptors.
+// Who maps the handles another way keeps this for as long as a step of its may begin.
 struct GpuMemory {
   uint64_t handle_bytes = 0;
   size_t max_handles = 0;
@@ -23,6 +24,12 @@ struct GpuMemory {
   std::shared_ptr<const Mapping> mapping;
   // Null: the agent keeps no steps of this session.
   std::shared_ptr<const StepPage> steps;
+  // Which memory the pool is; 0: an agent that takes no pool back.
+  uint64_t incarnation = 0;
+  // Shared with `mapping`, and so with all who use slots: when the last of them and of
+  // those who hold this is gone, the page says that the session's use is over. Null
+  // without a page.
+  std::shared_ptr<const void> in_use;
 };
 
 }  // namespace kvtier

@@ -44,7 +44,8 @@ class PacketSocket {
   // errno; kDeadlineExceeded.
   static absl::StatusOr<PacketSocket> Connect(const std::string& path);
 
-  absl::Status Send(std::span<const std::byte> packet, absl::Time deadline);
+  // `descriptor`: goes along, and stays the caller's; -1: none does.
+  absl::Status Send(std::span<const std::byte> packet, absl::Time deadline, int descriptor = -1);
   // One packet of exactly packet.size() bytes, and the descriptor that came with it,
   // if any. Errors also: kFailedPrecondition, another size.
   absl::StatusOr<FileDescriptor> Receive(std::span<std::byte> packet, absl::Time deadline);

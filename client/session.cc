@@ -1,7 +1,5 @@
 #include "client/session.h"
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -9,65 +7,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/check.h"
+#include "client/handshake.h"
 #include "core/status_macros.h"
 #include "proto/session_wire.h"
 
 namespace kvtier {
 namespace {
-
-template <typename Packet>
-struct Received {
-  Packet packet;
-  FileDescriptor fd;
-};
-
-template <typename Packet>
-absl::StatusOr<Received<Packet>> ReceivePacket(PacketSocket* socket, absl::Time deadline) {
-  Received<Packet> received;
-  absl::StatusOr<FileDescriptor> fd =
-      socket->Receive(std::as_writable_bytes(std::span(&received.packet, 1)), deadline);
-  if (!fd.ok()) return fd.status();
-  received.fd = *std::move(fd);
-  if (received.packet.magic != wire::kMagic) {
-    return absl::FailedPreconditionError(absl::StrCat("descriptor socket: magic is 0x",
-                                                      absl::Hex(received.packet.magic),
-                                                      "; this is no kvtier agent"));
-  }
-  return received;
-}
-
-template <typename Packet>
-absl::Status SendPacket(PacketSocket* socket, const Packet& packet, absl::Time deadline) {
-  return socket->Send(std::as_bytes(std::span(&packet, 1)), deadline);
-}
-
-absl::Status VersionMismatch(uint16_t version, uint16_t min_version) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("version mismatch: the agent speaks session versions ", min_version, " to ",
-                   version, ", this client ", wire::kMinSessionVersion, " to ",
-                   wire::kSessionVersion, "; upgrade the older of the two"));
-}
-
-absl::Status WelcomeStatus(const wire::Welcome& welcome, const std::string& tenant) {
-  switch (welcome.code) {
-    case wire::WelcomeCode::kOk:
-      return absl::OkStatus();
-    case wire::WelcomeCode::kVersionMismatch:
-      return VersionMismatch(welcome.version, welcome.min_version);
-    case wire::WelcomeCode::kUnknownTenant:
-      return absl::PermissionDeniedError(
-          absl::StrCat("the agent knows no tenant \"", tenant, "\" with this secret"));
-    case wire::WelcomeCode::kTooManySessions:
-      return absl::ResourceExhaustedError("the agent has too many sessions");
-    case wire::WelcomeCode::kMalformed:
-      return absl::FailedPreconditionError("the agent could not read our Hello");
-    case wire::WelcomeCode::kForbiddenUser:
-      return absl::PermissionDeniedError("the agent does not serve this user (SO_PEERCRED)");
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat("the agent refused with unknown code ", static_cast<uint16_t>(welcome.code)));
-}
 
 // What the agent hands out, when it does.
 struct Handed {
@@ -136,6 +81,20 @@ absl::StatusOr<std::shared_ptr<const Mapping>> RequestArena(PacketSocket* socket
   return Mapping::Map(handed->fd.get(), handed->bytes, access);
 }
 
+// Says that the use of a session's pool is over when nobody has it any more.
+class PoolUse {
+ public:
+  PoolUse(std::shared_ptr<const Mapping> mapping, std::shared_ptr<const StepPage> page)
+      : mapping_(std::move(mapping)), page_(std::move(page)) {}
+  PoolUse(const PoolUse&) = delete;
+  PoolUse& operator=(const PoolUse&) = delete;
+  ~PoolUse() { page_->SetOver(); }
+
+ private:
+  const std::shared_ptr<const Mapping> mapping_;
+  const std::shared_ptr<const StepPage> page_;
+};
+
 // All handles that the pool has now. Null: there is none for us.
 absl::StatusOr<std::shared_ptr<GpuMemory>> RequestPool(PacketSocket* socket, uint16_t version,
                                                        absl::Time deadline) {
@@ -163,31 +122,11 @@ absl::StatusOr<std::shared_ptr<const Session>> Session::Open(const SessionOption
       PacketSocket socket,
       PacketSocket::Connect(absl::StrCat(options.socket_dir, "/", wire::kDescriptorSocketName)));
   std::shared_ptr<Session> session(new Session(std::move(socket)));
-  KVT_RETURN_IF_ERROR(session->ShakeHands(options, deadline));
+  KVT_ASSIGN_OR_RETURN(const Greeting greeting, ShakeHands(&session->socket_, options, deadline));
+  session->version_ = greeting.version;
+  session->token_ = greeting.token;
   KVT_RETURN_IF_ERROR(session->MapMemory(deadline));
   return std::shared_ptr<const Session>(std::move(session));
-}
-
-absl::Status Session::ShakeHands(const SessionOptions& options, absl::Time deadline) {
-  KVT_ASSIGN_OR_RETURN(const Received<wire::Challenge> challenge,
-                       ReceivePacket<wire::Challenge>(&socket_, deadline));
-  const wire::Challenge& theirs = challenge.packet;
-  if (!wire::VersionsOverlap(theirs.version, theirs.min_version)) {
-    return VersionMismatch(theirs.version, theirs.min_version);
-  }
-  wire::Hello hello;
-  KVT_CHECK(options.tenant.size() <= wire::kMaxTenantBytes);
-  std::copy(options.tenant.begin(), options.tenant.end(), hello.tenant.begin());
-  hello.proof = wire::SessionProof(options.tenant_key, theirs.nonce);
-  KVT_RETURN_IF_ERROR(SendPacket(&socket_, hello, deadline));
-
-  KVT_ASSIGN_OR_RETURN(const Received<wire::Welcome> welcome,
-                       ReceivePacket<wire::Welcome>(&socket_, deadline));
-  KVT_RETURN_IF_ERROR(WelcomeStatus(welcome.packet, options.tenant));
-  version_ = wire::SpokenVersion(theirs.version);
-  const auto& token = welcome.packet.session_token;
-  token_.assign(token.begin(), token.end());
-  return absl::OkStatus();
 }
 
 absl::Status Session::MapMemory(absl::Time deadline) {
@@ -221,6 +160,13 @@ absl::Status Session::MapGpu(absl::Time deadline) {
     // Without one, what we let go of is free as soon as we say so.
     if (page) {
       KVT_ASSIGN_OR_RETURN(pool->steps, StepPage::Map(std::move(page->fd)));
+      pool->incarnation = pool->steps->incarnation();
+      const auto in_use = std::make_shared<const PoolUse>(pool->mapping, pool->steps);
+      pool->in_use = in_use;
+      // All who were handed it keep the use from being over.
+      if (pool->mapping != nullptr) {
+        pool->mapping = std::shared_ptr<const Mapping>(in_use, pool->mapping.get());
+      }
     }
   }
   gpu_ = std::move(pool);

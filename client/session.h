@@ -56,7 +56,6 @@ class Session {
 
  private:
   explicit Session(PacketSocket socket) : socket_(std::move(socket)) {}
-  absl::Status ShakeHands(const SessionOptions& options, absl::Time deadline);
   absl::Status MapMemory(absl::Time deadline);
   absl::Status MapGpu(absl::Time deadline);
 

@@ -1,7 +1,6 @@
 #include "client/step_page.h"
 
 #include "core/status_macros.h"
-#include "proto/session_wire.h"
 
 namespace kvtier {
 

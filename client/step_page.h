@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "client/mapping.h"
 #include "client/packet_socket.h"
+#include "proto/session_wire.h"
 
 namespace kvtier {
 
@@ -26,6 +27,12 @@ class StepPage {
   // Everything of the step, and of those before it, has ended. A worker on a GPU lets
   // its compute stream write the word instead.
   void Retire(uint64_t step) const { Store(retired_, step); }
+  // Nothing that the session was given is used any more, and no step begins.
+  void SetOver() const { Store(WordAt(wire::kOverWord), 1); }
+  // Which memory the pool is; 0: the agent takes none back.
+  uint64_t incarnation() const {
+    return WordAt(wire::kIncarnationWord)->load(std::memory_order_acquire);
+  }
   // For who maps the page another way: SignalPage::Import().
   int descriptor() const { return fd_.get(); }
 

@@ -99,6 +99,33 @@ absl::StatusOr<DescriptorRequest> ParseDescriptorRequest(std::span<const std::by
   return request;
 }
 
+absl::StatusOr<PoolOffer> ParsePoolOffer(std::span<const std::byte> packet) {
+  absl::StatusOr<PoolOffer> offer = ParsePacket<PoolOffer>(packet, "PoolOffer");
+  if (!offer.ok()) return offer;
+  if (offer->reserved != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("PoolOffer reserved is ", offer->reserved, "; must be 0"));
+  }
+  if (offer->incarnation == 0) {
+    return absl::InvalidArgumentError("PoolOffer incarnation is 0; no pool has it");
+  }
+  if (offer->handles == 0 || offer->handles > offer->max_handles ||
+      offer->max_handles > kMaxHandles) {
+    return absl::InvalidArgumentError(absl::StrCat("PoolOffer handles are ", offer->handles, " of ",
+                                                   offer->max_handles, "; must be 1 to ",
+                                                   kMaxHandles));
+  }
+  return offer;
+}
+
+absl::Status CheckPoolHandle(std::span<const std::byte> packet, uint32_t index) {
+  const absl::StatusOr<PoolHandle> handle = ParsePacket<PoolHandle>(packet, "PoolHandle");
+  if (!handle.ok()) return handle.status();
+  if (handle->index == index) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("PoolHandle index is ", handle->index, "; must be ", index));
+}
+
 bool VersionsOverlap(uint16_t version, uint16_t min_version) {
   return version >= kMinSessionVersion && min_version <= kSessionVersion && min_version <= version;
 }

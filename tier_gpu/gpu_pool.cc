@@ -55,11 +55,35 @@ absl::StatusOr<std::unique_ptr<GpuPool>> GpuPool::Create(Device* device, LaneRun
   const uint64_t slots = pool_bytes / slot_bytes;
   KVT_CHECK(slots > 0 && slots < ~uint32_t{0});
   const uint64_t bytes = slots * slot_bytes;
-  const RegionShape shape = ShapeFor(bytes, std::max(bytes, max_bytes));
+  const RegionShape shape = ShapeOf(pool_bytes, slot_bytes, max_bytes);
   const uint64_t handles = (bytes + shape.handle_bytes - 1) / shape.handle_bytes;
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<DeviceRegion> region, device->CreateRegion(shape, handles));
   return absl::WrapUnique(
       new GpuPool(runner, std::move(region), slot_bytes, static_cast<uint32_t>(slots)));
+}
+
+RegionShape GpuPool::ShapeOf(uint64_t pool_bytes, uint64_t slot_bytes, uint64_t max_bytes) {
+  const uint64_t bytes = pool_bytes / slot_bytes * slot_bytes;
+  return ShapeFor(bytes, std::max(bytes, max_bytes));
+}
+
+std::unique_ptr<GpuPool> GpuPool::Adopt(LaneRunner* runner, std::unique_ptr<DeviceRegion> region,
+                                        uint64_t slot_bytes, uint32_t slots) {
+  KVT_CHECK(slot_bytes > 0 && slots > 0 && slots * slot_bytes <= region->bytes());
+  return absl::WrapUnique(new GpuPool(runner, std::move(region), slot_bytes, slots));
+}
+
+void GpuPool::Keep(PoolLedger* ledger) {
+  KVT_CHECK(ledger->terms().shape == region_->shape() && ledger->terms().slot_bytes == slot_bytes_);
+  ledger_ = ledger;
+  ledger_->Resize(region_->handles(), table_.slots());
+  table_.Watch([ledger](uint32_t slot, bool handed_out) {
+    if (handed_out) {
+      ledger->HandOut(slot);
+    } else {
+      ledger->Free(slot);
+    }
+  });
 }
 
 GpuPool::GpuPool(LaneRunner* runner, std::unique_ptr<DeviceRegion> region, uint64_t slot_bytes,
@@ -77,6 +101,7 @@ absl::Status GpuPool::Grow() {
   }
   KVT_RETURN_IF_ERROR(region_->Grow());
   table_.Grow(static_cast<uint32_t>(region_->bytes() / slot_bytes_ - table_.slots()));
+  if (ledger_ != nullptr) ledger_->Resize(region_->handles(), table_.slots());
   return absl::OkStatus();
 }
 
@@ -88,6 +113,7 @@ bool GpuPool::Shrink() {
   if (table_.closed_in_use() > 0) return false;
   table_.CutClosed();
   region_->Shrink();
+  if (ledger_ != nullptr) ledger_->Resize(region_->handles(), table_.slots());
   return true;
 }
 

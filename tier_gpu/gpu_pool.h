@@ -19,6 +19,7 @@
 #include "core/task.h"
 #include "tier_gpu/device/device.h"
 #include "tier_gpu/lane_runner.h"
+#include "tier_gpu/pool_ledger.h"
 #include "tier_gpu/tables/slot_table.h"
 
 namespace kvtier {
@@ -64,6 +65,14 @@ class GpuPool {
   static absl::StatusOr<std::unique_ptr<GpuPool>> Create(Device* device, LaneRunner* runner,
                                                          uint64_t pool_bytes, uint64_t slot_bytes,
                                                          uint64_t max_bytes = 0);
+  // The shape of the region that Create() makes.
+  static RegionShape ShapeOf(uint64_t pool_bytes, uint64_t slot_bytes, uint64_t max_bytes = 0);
+  // A pool of `slots` in memory that was another pool's: they fit the region.
+  static std::unique_ptr<GpuPool> Adopt(LaneRunner* runner, std::unique_ptr<DeviceRegion> region,
+                                        uint64_t slot_bytes, uint32_t slots);
+  // From here on the ledger says which slots are free and how large the pool is. What it
+  // says of slots that are held now, stays. Does not own. REQUIRES: it is of this shape.
+  void Keep(PoolLedger* ledger);
   // REQUIRES: every slot was given back.
   ~GpuPool();
   GpuPool(const GpuPool&) = delete;
@@ -113,6 +122,7 @@ class GpuPool {
   LaneRunner* const runner_;
   const std::unique_ptr<DeviceRegion> region_;
   const uint64_t slot_bytes_;
+  PoolLedger* ledger_ = nullptr;  // Null: nobody writes it down.
   SlotTable table_;
 };
 

@@ -31,6 +31,11 @@ enum class StepWord : size_t {
   kBegun = 0,      // [worker, host] before it submits anything of the step.
   kRetired = 1,    // [worker, compute lane] behind everything of the step.
   kOnboarded = 2,  // [agent, onboard lane] behind each onboard; counts them.
+  // [agent, host] before the worker gets the page: which memory the pool is.
+  kIncarnation = 3,
+  // [worker, host] 1: its session is over, and so is every use of what it was given: no
+  // step begins any more.
+  kOver = 4,
 };
 
 // The worker's side: numbers its steps, in its own process.

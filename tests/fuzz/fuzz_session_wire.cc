@@ -41,6 +41,21 @@ void CheckRequest(std::span<const std::byte> packet, uint16_t version) {
   KVT_CHECK(request->index < (request->kind == DescriptorKind::kGpuPool ? kMaxHandles : 1));
 }
 
+void CheckOffer(std::span<const std::byte> packet) {
+  const absl::StatusOr<PoolOffer> offer = ParsePoolOffer(packet);
+  if (!offer.ok()) {
+    KVT_CHECK(absl::IsInvalidArgument(offer.status()) && !offer.status().message().empty());
+    return;
+  }
+  KVT_CHECK(SameBytes(*offer, packet) && offer->incarnation != 0);
+  KVT_CHECK(offer->handles > 0 && offer->handles <= kMaxHandles);
+}
+
+void CheckHandle(std::span<const std::byte> packet) {
+  const PoolHandle due{.index = 1};
+  KVT_CHECK(CheckPoolHandle(packet, due.index).ok() == SameBytes(due, packet));
+}
+
 }  // namespace
 }  // namespace kvtier::wire
 
@@ -48,5 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> packet = std::as_bytes(std::span(data, size));
   kvtier::wire::CheckHello(packet);
   for (const uint16_t version : {1, 2}) kvtier::wire::CheckRequest(packet, version);
+  kvtier::wire::CheckOffer(packet);
+  kvtier::wire::CheckHandle(packet);
   return 0;
 }

@@ -75,6 +75,11 @@ TEST_F(GpuBlocksTest, ADiskBlockComesToTheGpuByWayOfHostMemoryEvenAfterKill9) {
   agent_.Kill();
   ASSERT_EQ(agent_.Start().status(), absl::OkStatus());
   ASSERT_TRUE(worker_.AwaitConnected());
+  // Ours is the worker that hands the pool back: of that, another test.
+  ASSERT_TRUE(Await(absl::Seconds(10),
+                    [&] { return agent_.Status().gpus(0).taken_back_blocks() == kPrefix.count; }));
+  agent_.Evict(Tier::kGpu);
+  agent_.Evict(Tier::kHost);
   EXPECT_THAT(worker_.Get(kPrefix, to_gpu_),
               AllOf(SizeIs(kPrefix.count), Each(BlockSource::kDisk)));
   EXPECT_THAT(worker_.Get(kPrefix, to_gpu_), AllOf(SizeIs(kPrefix.count), Each(BlockSource::kGpu)));

@@ -39,7 +39,8 @@ class GpuKillTest : public ::testing::Test {
   // All slots serve again, and what is cached is what it was.
   void ExpectWhole(size_t station) {
     EXPECT_TRUE(Await(absl::Seconds(2), [&] {
-      return UsedSlots() == agent_.TierStatus(Tier::kGpu).blocks();
+      return agent_.Status().gpus(0).earlier_workers() == 0 &&
+             UsedSlots() == agent_.TierStatus(Tier::kGpu).blocks();
     })) << station;
     const OnboardOptions to_gpu = {.target = OnboardTarget::kGpu};
     const auto found = worker_.Get({.first = 100, .count = 4}, to_gpu);  // Proves every byte.

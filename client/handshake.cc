@@ -1,0 +1,62 @@
+#include "client/handshake.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+absl::Status VersionMismatch(uint16_t version, uint16_t min_version) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("version mismatch: the agent speaks session versions ", min_version, " to ",
+                   version, ", this client ", wire::kMinSessionVersion, " to ",
+                   wire::kSessionVersion, "; upgrade the older of the two"));
+}
+
+absl::Status WelcomeStatus(const wire::Welcome& welcome, const std::string& tenant) {
+  switch (welcome.code) {
+    case wire::WelcomeCode::kOk:
+      return absl::OkStatus();
+    case wire::WelcomeCode::kVersionMismatch:
+      return VersionMismatch(welcome.version, welcome.min_version);
+    case wire::WelcomeCode::kUnknownTenant:
+      return absl::PermissionDeniedError(
+          absl::StrCat("the agent knows no tenant \"", tenant, "\" with this secret"));
+    case wire::WelcomeCode::kTooManySessions:
+      return absl::ResourceExhaustedError("the agent has too many sessions");
+    case wire::WelcomeCode::kMalformed:
+      return absl::FailedPreconditionError("the agent could not read our Hello");
+    case wire::WelcomeCode::kForbiddenUser:
+      return absl::PermissionDeniedError("the agent does not serve this user (SO_PEERCRED)");
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("the agent refused with unknown code ", static_cast<uint16_t>(welcome.code)));
+}
+
+}  // namespace
+
+absl::StatusOr<Greeting> ShakeHands(PacketSocket* socket, const SessionOptions& options,
+                                    absl::Time deadline) {
+  KVT_ASSIGN_OR_RETURN(const Received<wire::Challenge> challenge,
+                       ReceivePacket<wire::Challenge>(socket, deadline));
+  const wire::Challenge& theirs = challenge.packet;
+  if (!wire::VersionsOverlap(theirs.version, theirs.min_version)) {
+    return VersionMismatch(theirs.version, theirs.min_version);
+  }
+  wire::Hello hello;
+  KVT_CHECK(options.tenant.size() <= wire::kMaxTenantBytes);
+  std::copy(options.tenant.begin(), options.tenant.end(), hello.tenant.begin());
+  hello.proof = wire::SessionProof(options.tenant_key, theirs.nonce);
+  KVT_RETURN_IF_ERROR(SendPacket(socket, hello, deadline));
+
+  KVT_ASSIGN_OR_RETURN(const Received<wire::Welcome> welcome,
+                       ReceivePacket<wire::Welcome>(socket, deadline));
+  KVT_RETURN_IF_ERROR(WelcomeStatus(welcome.packet, options.tenant));
+  const auto& token = welcome.packet.session_token;
+  return Greeting{.version = wire::SpokenVersion(theirs.version),
+                  .token = std::string(token.begin(), token.end())};
+}
+
+}  // namespace kvtier
