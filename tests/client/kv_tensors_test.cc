@@ -33,7 +33,7 @@ TEST(KvTensorsTest, EveryLayoutIsLaidOutFromItsLowestTensor) {
 }
 
 TEST(KvTensorsTest, WhereTwoTensorsTouchThereIsABorder) {
-  std::vector<std::byte> memory(6 * 512);
+  std::vector<std::byte> memory(size_t{6} * 512);
   // Two layers, apart by nothing, the second one lower.
   const KvTensors tensors = {
       .tensors = {std::span(memory).subspan(1024, 1024), std::span(memory).first(1024)},

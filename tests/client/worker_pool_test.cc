@@ -13,7 +13,6 @@ namespace kvtier {
 namespace {
 
 using testing::BlocksOf;
-using testing::EndOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::LanesRig;
