@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "core/event.h"
@@ -63,6 +64,11 @@ class LaneRunner {
   // wait or run; the device's. On an error the destination is undefined. Executor `flows`
   // only.
   Task<absl::Status> Run(Copy copy);
+
+  // Runs `change` where the device is used, between two looks at it, and ends when it has
+  // returned: a region is changed so while copies of other parts of it run. Destroying the
+  // task does not stop it. Executor `flows` only.
+  Task<void> Between(absl::AnyInvocable<void()> change);
 
  private:
   // Of one Copy; touched on `flows`.
