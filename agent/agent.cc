@@ -41,8 +41,9 @@ absl::StatusOr<Agent::Gpu> Agent::CreateGpu(const Options& options, const Seams&
   KVT_RETURN_IF_ERROR(seams.device->Pin(host.arena(gpu.domain).bytes()));
   gpu.runner = std::make_unique<LaneRunner>(seams.device, seams.executor,
                                             seams.lanes == nullptr ? seams.executor : seams.lanes);
-  KVT_ASSIGN_OR_RETURN(gpu.pool, GpuPool::Create(seams.device, gpu.runner.get(), options.gpu_bytes,
-                                                 SlotBytes(options.gpu_block_bytes)));
+  KVT_ASSIGN_OR_RETURN(gpu.pool,
+                       GpuPool::Create(seams.device, gpu.runner.get(), options.gpu_bytes,
+                                       SlotBytes(options.gpu_block_bytes), options.gpu_max_bytes));
   return gpu;
 }
 
@@ -92,9 +93,15 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
   }
   if (gpu_ != nullptr) {
     gpu_workers_ = std::make_unique<GpuWorkers>(seams.device, gpu_.get(), seams.executor, &scope_);
+    gpu_reach_ = std::make_unique<GpuReach>(gpu_.get());
     evictor_.AttachGpu(gpu_.get(), gpu_workers_.get());
-    slot_grants_ =
-        std::make_unique<SlotGrants>(&evictor_, gpu_.get(), gpu_workers_.get(), gpu_domain_);
+    slot_grants_ = std::make_unique<SlotGrants>(&evictor_, gpu_.get(), gpu_workers_.get(),
+                                                gpu_reach_.get(), gpu_domain_);
+    gpu_resizer_ = std::make_unique<GpuResizer>(GpuResizer::Parts{.executor = seams.executor,
+                                                                  .scope = &scope_,
+                                                                  .evictor = &evictor_,
+                                                                  .pool = gpu_.get(),
+                                                                  .workers = gpu_workers_.get()});
     gpu_copies_ = std::make_unique<GpuCopies>(seams.executor, gpu_.get(), &stats_);
     gpu_offloader_ = std::make_unique<GpuOffloader>(&evictor_, gpu_.get(), &stats_);
     gpu_loader_ = std::make_unique<GpuLoader>(seams.executor,
@@ -113,6 +120,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                             .offloader = offloader_.get(),
                                                             .gpu = gpu_loader_.get(),
                                                             .gpu_workers = gpu_workers_.get(),
+                                                            .gpu_reach = gpu_reach_.get(),
                                                             .fetcher = &fetcher_,
                                                             .host_loads = &host_loads_},
                                            &index_, &sessions_, &leases_, &stats_);
@@ -126,6 +134,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                    .gpu_copies = gpu_copies_.get(),
                                                    .gpu_offloader = gpu_offloader_.get(),
                                                    .gpu_workers = gpu_workers_.get(),
+                                                   .gpu_reach = gpu_reach_.get(),
                                                    .offloader = offloader_.get(),
                                                    .sessions = &sessions_,
                                                    .reservations = &reservations_,
@@ -196,6 +205,7 @@ Task<bool> Agent::Stop(absl::Time deadline) {
   stopping_ = true;
   if (reporter_ != nullptr) reporter_->Stop();
   if (disks_ != nullptr) disks_->StopScrub();
+  if (gpu_resizer_ != nullptr) gpu_resizer_->Stop();
   const bool idle = co_await scope_.Idle(deadline);
   if (!idle || disks_ == nullptr) co_return idle;
   co_return co_await disks_->Idle(deadline);
@@ -226,6 +236,10 @@ absl::StatusOr<const SignalPage*> Agent::AttachToGpu(SessionId id) {
   return gpu_workers_->Attach(id);
 }
 
+void Agent::MappedGpuForGood(SessionId id) {
+  if (sessions_.IsOpen(id)) gpu_reach_->MappedForGood(id);
+}
+
 void Agent::CloseSession(SessionId id) {
   // First, so that its holds last as long as its work.
   if (gpu_workers_ != nullptr) gpu_workers_->Close(id);
@@ -233,6 +247,7 @@ void Agent::CloseSession(SessionId id) {
   reservations_.ReleaseAll(id);
   if (slot_grants_ != nullptr) slot_grants_->ReleaseAll(id);
   sessions_.Close(id);
+  if (gpu_reach_ != nullptr) gpu_reach_->Close(id);
   if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
 }
 

@@ -56,6 +56,7 @@ void BlockIndex::PublishGpu(const BlockMeta& meta, GpuSlot slot) {
   KVT_CHECK(!entry.gpu && slot);
   entry.gpu = std::move(slot);
   gpu_lru_.Insert(meta.key, meta.parent);
+  gpu_slots_.emplace(entry.gpu.ref().index, meta.key);
   Changed(Delta::Kind::kAdd, Tier::kGpu, meta.key);
 }
 
@@ -73,6 +74,7 @@ GpuSlot BlockIndex::UnpublishGpu(const BlockKey& key) {
   Entry& entry = entries_.at(key);
   KVT_CHECK(entry.gpu && !gpu_pins_.contains(key));
   gpu_lru_.Erase(key);
+  gpu_slots_.erase(entry.gpu.ref().index);
   GpuSlot slot = std::move(entry.gpu);
   Changed(Delta::Kind::kRemove, Tier::kGpu, key);
   EraseIfEmpty(key);
@@ -167,6 +169,15 @@ std::optional<BlockKey> BlockIndex::ColdestCopyInGpu() const {
   });
 }
 
+std::vector<BlockKey> BlockIndex::UnheldInGpuFrom(uint32_t first, size_t limit) const {
+  std::vector<BlockKey> unheld;
+  for (auto slot = gpu_slots_.lower_bound(first); slot != gpu_slots_.end() && unheld.size() < limit;
+       ++slot) {
+    if (!gpu_pins_.contains(slot->second)) unheld.push_back(slot->second);
+  }
+  return unheld;
+}
+
 std::optional<BlockKey> BlockIndex::ColdestInGpu() const { return gpu_lru_.Victim(); }
 
 uint64_t BlockIndex::pinned_bytes(Tier tier) const {
@@ -216,7 +227,9 @@ void BlockIndex::Audit() const {
     if (entry.host) {
       KVT_CHECK(host_lru_.at(static_cast<size_t>(entry.host.domain())).Contains(key));
     }
-    if (entry.gpu) KVT_CHECK(gpu_lru_.Contains(key));
+    if (entry.gpu) {
+      KVT_CHECK(gpu_lru_.Contains(key) && gpu_slots_.at(entry.gpu.ref().index) == key);
+    }
   }
   KVT_CHECK(counts == counts_);
   for (const LruLeaves& lru : host_lru_) {
@@ -226,6 +239,7 @@ void BlockIndex::Audit() const {
   gpu_lru_.Audit();
   KVT_CHECK(in_host_lru == counts_[TierIndex(Tier::kHost)]);
   KVT_CHECK(gpu_lru_.size() == counts_[TierIndex(Tier::kGpu)]);
+  KVT_CHECK(gpu_slots_.size() == counts_[TierIndex(Tier::kGpu)]);
   for (const auto& [key, count] : host_pins_) KVT_CHECK(entries_.at(key).host && count > 0);
   for (const auto& [key, count] : gpu_pins_) KVT_CHECK(entries_.at(key).gpu && count > 0);
 }

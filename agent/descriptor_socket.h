@@ -41,6 +41,9 @@ class DescriptorSocket {
     uint64_t bytes = 0;
     uint32_t handles = 1;
     uint32_t max_handles = 1;
+    uint64_t version = 0;  // As wire::DescriptorReply has them.
+    uint64_t since = 0;
+    bool duplicated = false;  // For this answer: to be closed after it.
   };
   // What a session asks for.
   struct Wish {
@@ -48,6 +51,7 @@ class DescriptorSocket {
     DomainId domain{};
     wire::DescriptorKind kind{};
     uint32_t index = 0;
+    uint16_t version = 0;  // That the session speaks.
   };
   // Called on the socket's thread; each may block for microseconds.
   struct Calls {

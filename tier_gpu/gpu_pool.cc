@@ -21,9 +21,10 @@ RegionShape ShapeFor(uint64_t pool_bytes, uint64_t max_bytes) {
   const uint64_t handle = std::min(pool_bytes, std::max(least, kHandleBytes));
   const uint64_t handle_bytes =
       (handle + kRegionGranularity - 1) / kRegionGranularity * kRegionGranularity;
+  const uint64_t begun = (pool_bytes + handle_bytes - 1) / handle_bytes;
   return {.handle_bytes = handle_bytes,
           .max_handles =
-              std::min<uint64_t>((max_bytes + handle_bytes - 1) / handle_bytes, kMaxRegionHandles)};
+              std::min<uint64_t>(std::max(begun, max_bytes / handle_bytes), kMaxRegionHandles)};
 }
 
 }  // namespace

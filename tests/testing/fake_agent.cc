@@ -157,13 +157,16 @@ class FakeAgent::Incarnation {
     if (memory == nullptr) {
       const auto code = wire::DescriptorCode::kNotAvailable;
       if (version == 1) Send(fd, wire::DescriptorReplyV1{.code = code});
-      if (version != 1) Send(fd, wire::DescriptorReply{.code = code});
+      if (version == 2) Send(fd, wire::DescriptorReplyV2{.code = code});
+      if (version > 2) Send(fd, wire::DescriptorReply{.code = code});
       return true;
     }
     wire::DescriptorReply reply{.bytes = memory->bytes()};
+    wire::DescriptorReplyV2 second{.bytes = memory->bytes()};
     wire::DescriptorReplyV1 old{.bytes = memory->bytes()};
     iovec parts = {.iov_base = &reply, .iov_len = sizeof(reply)};
     if (version == 1) parts = {.iov_base = &old, .iov_len = sizeof(old)};
+    if (version == 2) parts = {.iov_base = &second, .iov_len = sizeof(second)};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     msghdr message{};
     message.msg_iov = &parts;
