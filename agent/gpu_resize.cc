@@ -52,9 +52,11 @@ Task<void> GpuResizer::Run() {
     }
     if (target_ > parts_.pool->handles().size()) {
       parts_.pool->KeepSize();
-      ended_ = co_await parts_.pool->Grow();
-      if (!ended_.ok()) break;
-      continue;
+      const absl::Status grown = co_await parts_.pool->Grow();
+      // Another size may be wanted by now.
+      if (grown.ok() || target_ <= parts_.pool->handles().size()) continue;
+      ended_ = grown;
+      break;
     }
     const bool more = co_await Shrink();
     const absl::Time next = parts_.executor->Now() + (more ? absl::ZeroDuration() : kSweepInterval);

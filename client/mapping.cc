@@ -100,8 +100,9 @@ void Mapping::CutHandles(size_t count, uint64_t handle_bytes) {
   if (left == end) return;
   // A late reader of a lease that ended finds zeros here. If there is no memory for even
   // this, the old memory stays until the mapping ends.
-  static_cast<void>(mmap(range_.data() + left, end - left, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
+  void* const zeros = mmap(range_.data() + left, end - left, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (zeros != MAP_FAILED) static_cast<void>(madvise(zeros, end - left, MADV_DONTDUMP));
 }
 
 Mapping::~Mapping() { KVT_CHECK(munmap(range_.data(), range_.size()) == 0); }

@@ -37,7 +37,7 @@ Task<void> LaneRunner::Between(absl::AnyInvocable<void()> change) {
   const auto changed = std::make_shared<Event>(flows_);
   lanes_->Post([this, change = std::move(change), changed]() mutable {
     change();
-    flows_->Post([changed = std::move(changed)] { changed->Set(); });
+    flows_->Post([changed] { changed->Set(); });
   });
   co_await changed->WaitUntil(absl::InfiniteFuture());
 }

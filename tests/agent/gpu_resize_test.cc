@@ -5,11 +5,15 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <map>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "agent/limits.h"
 #include "tests/agent/agent_rig.h"
+#include "tests/testing/test_seed.h"
 
 namespace kvtier {
 namespace {
@@ -204,6 +208,70 @@ TEST_F(GpuResizeTest, AnAgentThatStopsDoesNotWaitForIt) {
   rig_.Pass(absl::Seconds(1));
   EXPECT_TRUE(idle);
   EXPECT_EQ(resizer().Begin(kHandle).code(), absl::StatusCode::kUnavailable);
+}
+
+// Whatever the order, bytes of leased blocks and of granted slots stay what they are.
+TEST_F(GpuResizeTest, NothingThatIsHeldChangesWhileThePoolDoes) {
+  std::mt19937_64 random(testing::TestSeed());
+  std::byte* const memory = pool().region()->address();
+  const DomainId domain = rig_.NameRun(rig_.session, 1, 1).domain;
+  std::map<uint32_t, std::byte> granted;                    // By slot: what its worker wrote.
+  std::map<uint64_t, std::pair<uint64_t, LeaseId>> leased;  // By block: offset and lease.
+  absl::Time forget = rig_.executor.Now() + kLeaseDuration / 2;
+  size_t changes = 0;
+  uint64_t version = pool().version();
+  for (int step = 0; step < 400; ++step) {
+    switch (random() % 6) {
+      case 0:
+        ASSERT_EQ(resizer().Begin((1 + random() % 4) * kHandle), absl::OkStatus());
+        break;
+      case 1:
+        for (const uint32_t slot : Take(rig_.session, 1 + random() % kPerHandle)) {
+          ASSERT_TRUE(granted.emplace(slot, static_cast<std::byte>(random())).second);
+          memory[slot * kRigBlockBytes] = granted[slot];
+        }
+        break;
+      case 2: {
+        std::vector<uint32_t> given;
+        std::erase_if(granted, [&](const auto& slot) {
+          if (random() % 3 == 0) return false;
+          given.push_back(slot.first);
+          return true;
+        });
+        grants().Release(rig_.session, given);
+        break;
+      }
+      case 3: {
+        const uint64_t first = 1 + random() % 200;
+        rig_.Put(rig_.session, first, 1);
+        for (const LeasedBlock& block : OnboardToGpu(rig_.session, first, 1).blocks) {
+          if (leased.emplace(first, std::pair(block.offset, block.lease)).second) continue;
+          rig_.agent->leases().Release(rig_.session, std::vector<LeaseId>{block.lease});
+        }
+        break;
+      }
+      case 4:
+        rig_.Pass(absl::Milliseconds(random() % 300));
+        break;
+      default:
+        break;
+    }
+    if (rig_.executor.Now() > forget) {
+      for (const auto& [block, lease] : leased) {
+        rig_.agent->leases().Release(rig_.session, std::vector<LeaseId>{lease.second});
+      }
+      leased.clear();
+      forget = rig_.executor.Now() + kLeaseDuration / 2;
+    }
+    for (const auto& [slot, byte] : granted) ASSERT_EQ(memory[slot * kRigBlockBytes], byte);
+    for (const auto& [block, lease] : leased) {
+      ASSERT_TRUE(testing::HoldsBlock(AgentRig::Seed(domain), TestEngineKey(block),
+                                      {memory + lease.first, kRigBlockBytes}));
+    }
+    changes += std::exchange(version, pool().version()) != pool().version() ? 1 : 0;
+    rig_.agent->Audit();
+  }
+  EXPECT_GT(changes, 5u);
 }
 
 // A worker of an older release maps the pool once.
