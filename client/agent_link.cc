@@ -259,17 +259,18 @@ bool AgentLink::Serve(const std::shared_ptr<Connection>& connection) {
 absl::Time AgentLink::LookAtPool(const Session& session) {
   if (!session.pool_changes()) return absl::InfiniteFuture();
   if (clock_.Now() < next_look_) return next_look_;
-  absl::Status looked;
+  bool answers = false;
   {
     absl::MutexLock lock(&mu_);
-    if (!breaker_.Admits()) looked = absl::UnavailableError("the breaker is open");
+    answers = breaker_.Admits();
   }
-  if (looked.ok()) looked = session.LookAtPool(clock_.Now() + kChoreTimeout);
+  const absl::Status looked =
+      answers ? session.LookAtPool(clock_.Now() + kChoreTimeout) : absl::OkStatus();
+  next_look_ = clock_.Now() + kPoolLookInterval;
   if (!looked.ok()) {
     absl::MutexLock lock(&mu_);
     NoteError(absl::StrCat("gpu pool: ", looked.ToString()));
   }
-  next_look_ = clock_.Now() + kPoolLookInterval;
   return next_look_;
 }
 
