@@ -259,7 +259,7 @@ TEST_F(ClientFailureTest, AVersionMismatchSaysBothVersions) {
   EXPECT_FALSE(client_->connected());
   const std::string error = client_->Stats().last_error;
   EXPECT_NE(error.find("session versions 7 to 7"), std::string::npos) << error;
-  EXPECT_NE(error.find("this client 1 to 2"), std::string::npos) << error;
+  EXPECT_NE(error.find("this client 1 to 3"), std::string::npos) << error;
 }
 
 // Arenas work with an agent of the first release, and a pool of one handle, without steps.
@@ -271,6 +271,16 @@ TEST_F(ClientFailureTest, AnAgentOfVersionOneServesAsItDid) {
   const SpaceHandle space = *client_->RegisterSpace(node_.space());
   EXPECT_EQ(PutBlocks(client_.get(), space, TestKeys(1, 2)), 2U);
   EXPECT_EQ(client_->BeginStep(), 0U);
+}
+
+TEST_F(ClientFailureTest, AnAgentOfVersionTwoServesAsItDid) {
+  node_.agent().SpeakVersion(2);
+  node_.agent().Start();
+  client_ = node_.OpenClient();
+  EXPECT_TRUE(client_->connected());
+  const SpaceHandle space = *client_->RegisterSpace(node_.space());
+  EXPECT_EQ(PutBlocks(client_.get(), space, TestKeys(1, 2)), 2U);
+  EXPECT_EQ(client_->BeginStep(), client_->gpu_memory() == nullptr ? 0U : 1U);
 }
 
 TEST_F(ClientFailureTest, TheReasonForBeingUnconnectedIsLoggedOnce) {
