@@ -273,14 +273,17 @@ TEST_F(ClientFailureTest, AnAgentOfVersionOneServesAsItDid) {
   EXPECT_EQ(client_->BeginStep(), 0U);
 }
 
-TEST_F(ClientFailureTest, AnAgentOfVersionTwoServesAsItDid) {
-  node_.agent().SpeakVersion(2);
-  node_.agent().Start();
-  client_ = node_.OpenClient();
-  EXPECT_TRUE(client_->connected());
-  const SpaceHandle space = *client_->RegisterSpace(node_.space());
-  EXPECT_EQ(PutBlocks(client_.get(), space, TestKeys(1, 2)), 2U);
-  EXPECT_EQ(client_->BeginStep(), client_->gpu_memory() == nullptr ? 0U : 1U);
+// Its pool has no versions, and what it grants is taken as it is.
+TEST(ClientOfOldAgentTest, AnAgentOfVersionTwoServesItsPoolAsItDid) {
+  FakeNode node({.slots = 16, .has_gpu_pool = true});
+  node.agent().SpeakVersion(2);
+  node.agent().Start();
+  const std::unique_ptr<Client> client = node.OpenClient();
+  const SpaceHandle space = *client->RegisterSpace(node.space());
+  EXPECT_EQ(PutBlocks(client.get(), space, TestKeys(1, 2)), 2U);
+  EXPECT_EQ(client->Onboard(space, TestKeys(1, 2), {.target = OnboardTarget::kGpu})->size(), 2U);
+  EXPECT_EQ(client->gpu_memory()->version, 0U);
+  EXPECT_EQ(client->BeginStep(), 1U);
 }
 
 TEST_F(ClientFailureTest, TheReasonForBeingUnconnectedIsLoggedOnce) {
