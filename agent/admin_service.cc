@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "agent/limits.h"
 #include "agent/unary_service.h"
 #include "core/status_macros.h"
 #include "proto/convert.h"
@@ -72,6 +73,17 @@ void FillLink(const GpuLinkStats& stats, absl::Time now, v1::GpuLinkReport* repo
   report->set_p99_seconds(absl::ToDoubleSeconds(stats.latency.Quantile(0.99)));
 }
 
+void FillSize(const GpuResizer& resizer, const GpuPool& pool, v1::GpuPoolSize* size) {
+  const GpuResizer::Progress progress = resizer.progress();
+  size->set_bytes(progress.bytes);
+  size->set_target_bytes(progress.target_bytes);
+  size->set_max_bytes(resizer.max_bytes());
+  size->set_handle_bytes(pool.handle_bytes());
+  size->set_slots_in_use(progress.slots_in_use);
+  size->set_workers(static_cast<uint32_t>(progress.workers));
+  size->set_failure(std::string(progress.ended.message()));
+}
+
 void FillGpu(const Agent& agent, absl::Time now, v1::GpuReport* report) {
   const SlotTable& table = agent.gpu()->table();
   report->set_tenant(agent.options().tenants.OfDomain(agent.gpu_domain()).name);
@@ -89,6 +101,7 @@ void FillGpu(const Agent& agent, absl::Time now, v1::GpuReport* report) {
   }
   FillLink(agent.stats().gpu_onboard, now, report->mutable_onboard());
   FillLink(agent.stats().gpu_offload, now, report->mutable_offload());
+  FillSize(*agent.gpu_resizer(), *agent.gpu(), report->mutable_size());
 }
 
 }  // namespace
@@ -198,6 +211,22 @@ Task<absl::Status> AdminService::DoEvictTier(const v1::EvictTierRequest* request
   }
   response->set_evicted_blocks(agent_->evictor().EvictAll(tier));
   response->set_held_blocks(agent_->index().blocks_in(tier));
+  co_return absl::OkStatus();
+}
+
+AdminService::Reactor* AdminService::ResizeGpuPool(Context* context,
+                                                   const v1::ResizeGpuPoolRequest* request,
+                                                   v1::ResizeGpuPoolResponse* response) {
+  return RunUnary(context, agent_->executor(), agent_->scope(), DoResizeGpuPool(request, response));
+}
+
+Task<absl::Status> AdminService::DoResizeGpuPool(const v1::ResizeGpuPoolRequest* request,
+                                                 v1::ResizeGpuPoolResponse* response) {
+  GpuResizer* const resizer = agent_->gpu_resizer();
+  if (resizer == nullptr) co_return absl::FailedPreconditionError("this node has no GPU pool");
+  KVT_CO_RETURN_IF_ERROR(resizer->Begin(request->bytes()));
+  co_await resizer->AwaitEnd(agent_->executor()->Now() + kGpuResizeWait);
+  FillSize(*resizer, *agent_->gpu(), response->mutable_size());
   co_return absl::OkStatus();
 }
 

@@ -1,6 +1,6 @@
 // AdminService tells operators what the agent holds and did. Read-only but for
-// EvictTier and EraseTenant, which drop cached copies and nothing else, and
-// StartDiskVerify, which drops what is damaged.
+// EvictTier and EraseTenant, which drop cached copies and nothing else, StartDiskVerify,
+// which drops what is damaged, and ResizeGpuPool, which drops what there is no room for.
 #ifndef KVTIER_AGENT_ADMIN_SERVICE_H_
 #define KVTIER_AGENT_ADMIN_SERVICE_H_
 
@@ -44,6 +44,8 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                      v1::EvictTierResponse* response) override;
   Reactor* EraseTenant(Context* context, const v1::EraseTenantRequest* request,
                        v1::EraseTenantResponse* response) override;
+  Reactor* ResizeGpuPool(Context* context, const v1::ResizeGpuPoolRequest* request,
+                         v1::ResizeGpuPoolResponse* response) override;
   Reactor* StartDiskVerify(Context* context, const v1::StartDiskVerifyRequest* request,
                            v1::StartDiskVerifyResponse* response) override;
   Reactor* DiskVerifyStatus(Context* context, const v1::DiskVerifyStatusRequest* request,
@@ -56,6 +58,8 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                                  v1::EvictTierResponse* response);
   Task<absl::Status> DoEraseTenant(const v1::EraseTenantRequest* request,
                                    v1::EraseTenantResponse* response);
+  Task<absl::Status> DoResizeGpuPool(const v1::ResizeGpuPoolRequest* request,
+                                     v1::ResizeGpuPoolResponse* response);
   void FillDisks(v1::AgentStatusResponse* response) const;
   Task<absl::Status> DoStartDiskVerify(const v1::StartDiskVerifyRequest* request,
                                        v1::StartDiskVerifyResponse* response);

@@ -54,7 +54,8 @@ absl::StatusOr<Agent::Gpu> Agent::CreateGpu(const Options& options, const Seams&
     gpu.survivors = ReadSurvivors(gpu.pool.get(), *seams.ledger);
   } else {
     KVT_ASSIGN_OR_RETURN(
-        gpu.pool, GpuPool::Create(seams.device, gpu.runner.get(), options.gpu_bytes, slot_bytes));
+        gpu.pool, GpuPool::Create(seams.device, gpu.runner.get(), options.gpu_bytes, slot_bytes,
+                                  options.gpu_max_bytes));
   }
   if (seams.ledger != nullptr) gpu.pool->Keep(seams.ledger);
   return gpu;
@@ -108,9 +109,15 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
     gpu_workers_ = std::make_unique<GpuWorkers>(seams.device, gpu_.get(), seams.executor, &scope_);
     gpu_workers_->Keep(seams.ledger);
     index_.AttachLedger(seams.ledger);
+    gpu_reach_ = std::make_unique<GpuReach>(gpu_.get());
     evictor_.AttachGpu(gpu_.get(), gpu_workers_.get());
-    slot_grants_ =
-        std::make_unique<SlotGrants>(&evictor_, gpu_.get(), gpu_workers_.get(), gpu_domain_);
+    slot_grants_ = std::make_unique<SlotGrants>(&evictor_, gpu_.get(), gpu_workers_.get(),
+                                                gpu_reach_.get(), gpu_domain_);
+    gpu_resizer_ = std::make_unique<GpuResizer>(GpuResizer::Parts{.executor = seams.executor,
+                                                                  .scope = &scope_,
+                                                                  .evictor = &evictor_,
+                                                                  .pool = gpu_.get(),
+                                                                  .workers = gpu_workers_.get()});
     gpu_copies_ = std::make_unique<GpuCopies>(seams.executor, gpu_.get(), &stats_);
     gpu_offloader_ = std::make_unique<GpuOffloader>(&evictor_, gpu_.get(), &stats_);
     gpu_loader_ = std::make_unique<GpuLoader>(seams.executor,
@@ -129,6 +136,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                             .offloader = offloader_.get(),
                                                             .gpu = gpu_loader_.get(),
                                                             .gpu_workers = gpu_workers_.get(),
+                                                            .gpu_reach = gpu_reach_.get(),
                                                             .fetcher = &fetcher_,
                                                             .host_loads = &host_loads_},
                                            &index_, &sessions_, &leases_, &stats_);
@@ -142,6 +150,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                    .gpu_copies = gpu_copies_.get(),
                                                    .gpu_offloader = gpu_offloader_.get(),
                                                    .gpu_workers = gpu_workers_.get(),
+                                                   .gpu_reach = gpu_reach_.get(),
                                                    .offloader = offloader_.get(),
                                                    .sessions = &sessions_,
                                                    .reservations = &reservations_,
@@ -235,6 +244,7 @@ Task<bool> Agent::Stop(absl::Time deadline) {
   if (take_back_ != nullptr) take_back_->Stop();
   if (reporter_ != nullptr) reporter_->Stop();
   if (disks_ != nullptr) disks_->StopScrub();
+  if (gpu_resizer_ != nullptr) gpu_resizer_->Stop();
   const bool idle = co_await scope_.Idle(deadline);
   if (!idle || disks_ == nullptr) co_return idle;
   co_return co_await disks_->Idle(deadline);
@@ -266,6 +276,10 @@ absl::StatusOr<const SignalPage*> Agent::AttachToGpu(SessionId id, const Process
   return gpu_workers_->Attach(id, process);
 }
 
+void Agent::MappedGpuForGood(SessionId id) {
+  if (sessions_.IsOpen(id)) gpu_reach_->MappedForGood(id);
+}
+
 void Agent::CloseSession(SessionId id) {
   // First, so that its holds last as long as its work.
   if (gpu_workers_ != nullptr) gpu_workers_->Close(id);
@@ -273,6 +287,7 @@ void Agent::CloseSession(SessionId id) {
   reservations_.ReleaseAll(id);
   if (slot_grants_ != nullptr) slot_grants_->ReleaseAll(id);
   sessions_.Close(id);
+  if (gpu_reach_ != nullptr) gpu_reach_->Close(id);
   if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
 }
 

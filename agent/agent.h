@@ -28,6 +28,8 @@
 #include "agent/gpu_copies.h"
 #include "agent/gpu_load.h"
 #include "agent/gpu_offload.h"
+#include "agent/gpu_reach.h"
+#include "agent/gpu_resize.h"
 #include "agent/gpu_workers.h"
 #include "agent/leases.h"
 #include "agent/load_table.h"
@@ -66,6 +68,7 @@ class Agent {
     DiskWriteOptions disk_writes;
     uint64_t scrub_bytes_per_second = 0;  // Of each disk; 0: only when asked.
     uint64_t gpu_bytes = 0;               // 0: no GPU pool.
+    uint64_t gpu_max_bytes = 0;           // That it may grow to; less than gpu_bytes: gpu_bytes.
     uint64_t gpu_block_bytes = 0;         // Of the blocks that the pool is for.
     // Whose pool it is, for who maps it sees all of it; empty: the first tenant's.
     std::string gpu_tenant;
@@ -115,6 +118,8 @@ class Agent {
   // The session's page of steps, by which it works on the GPU pool. Errors: kNotFound, the
   // node has no pool for it, or it is closed; GpuWorkers::Attach()'s.
   absl::StatusOr<const SignalPage*> AttachToGpu(SessionId id, const ProcessId& process = {});
+  // The session maps the pool as it is now, and does not follow it. Unknown ids are ignored.
+  void MappedGpuForGood(SessionId id);
   // Everything the session holds is free when this returns, but GPU slots that its steps
   // may still use: until these have ended, or ProcessGone(). Unknown ids are ignored.
   void CloseSession(SessionId id);
@@ -149,6 +154,7 @@ class Agent {
   }
   DomainId gpu_domain() const { return gpu_domain_; }  // Whose the pool is, if there is one.
   const GpuWorkers* gpu_workers() const { return gpu_workers_.get(); }  // As gpu().
+  GpuResizer* gpu_resizer() const { return gpu_resizer_.get(); }        // As gpu().
   // nullptr: the pool was not taken back.
   const EarlierWorkers* earlier_workers() const { return earlier_workers_.get(); }
   const Offloader* offloader() const { return offloader_.get(); }          // nullptr: no disk.
@@ -201,6 +207,7 @@ class Agent {
   SessionTable sessions_;
   std::unique_ptr<GpuWorkers> gpu_workers_;
   std::unique_ptr<EarlierWorkers> earlier_workers_;
+  std::unique_ptr<GpuReach> gpu_reach_;
   LeaseTable leases_;
   ReservationTable reservations_;
   Evictor evictor_;
@@ -212,6 +219,7 @@ class Agent {
   std::unique_ptr<TakeBack> take_back_;  // nullptr: nothing to take.
   std::unique_ptr<GpuOffloader> gpu_offloader_;
   std::unique_ptr<GpuLoader> gpu_loader_;
+  std::unique_ptr<GpuResizer> gpu_resizer_;
   Fetcher fetcher_;
   Matcher matcher_;
   std::unique_ptr<Offloader> offloader_;

@@ -15,6 +15,7 @@
 #include "core/space.h"
 #include "core/status_macros.h"
 #include "tier_disk/directory/segment_files.h"
+#include "tier_gpu/device/device_region.h"
 
 namespace kvtier {
 namespace {
@@ -64,12 +65,33 @@ absl::Status AgentConfig::Validate() const {
     return Invalid("host_bytes", absl::StrCat(host_bytes), "must hold one slab (--slab_bytes)");
   }
   KVT_RETURN_IF_ERROR(ValidateDisks());
+  KVT_RETURN_IF_ERROR(ValidateGpu());
+  if (byte_threads < 1 || byte_threads > kMaxByteThreads) {
+    return Invalid("byte_threads", absl::StrCat(byte_threads), "must be 1 to 64");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AgentConfig::ValidateGpu() const {
   if (gpu_bytes > 0 && (gpu_block_bytes == 0 || SlotBytes(gpu_block_bytes) > gpu_bytes)) {
     return Invalid("gpu_block_bytes", absl::StrCat(gpu_block_bytes),
                    "must be the size of the blocks that --gpu_bytes is for");
   }
-  if (byte_threads < 1 || byte_threads > kMaxByteThreads) {
-    return Invalid("byte_threads", absl::StrCat(byte_threads), "must be 1 to 64");
+  if (gpu_max_bytes == 0) return absl::OkStatus();
+  const std::string most = absl::StrCat(gpu_max_bytes);
+  if (gpu_bytes == 0) return Invalid("gpu_max_bytes", most, "is of no use without --gpu_bytes");
+  if (gpu_max_bytes < gpu_bytes) {
+    return Invalid("gpu_max_bytes", most,
+                   absl::StrCat("is less than --gpu_bytes=", gpu_bytes).c_str());
+  }
+  // A handle is no larger than the pool at its start.
+  if (gpu_max_bytes / kMaxRegionHandles > gpu_bytes) {
+    return Invalid(
+        "gpu_max_bytes", most,
+        absl::StrCat("is more than ", kMaxRegionHandles, " times --gpu_bytes=", gpu_bytes).c_str());
+  }
+  if (gpu_max_bytes / SlotBytes(gpu_block_bytes) >= ~uint32_t{0}) {
+    return Invalid("gpu_max_bytes", most, "makes more slots of --gpu_block_bytes than 2^32 - 2");
   }
   return absl::OkStatus();
 }

@@ -37,6 +37,8 @@ struct AgentConfig {
   // Read to verify records in the background, each second; 0: only when asked.
   uint64_t scrub_bytes_per_second = kScrubBytesPerSecond;
   uint64_t gpu_bytes = 0;            // Of the GPU pool; 0: none.
+  uint64_t gpu_max_bytes = 0;        // That it may be grown to at run time; 0: gpu_bytes.
+                                     // Reserves addresses, no memory.
   uint64_t gpu_block_bytes = 0;      // Of the blocks it is for; needed with gpu_bytes.
   std::string gpu_tenant;            // Whose workers may map it; empty: the first by name.
   std::string device = "auto";       // "auto", "cuda:N" or "emulated".
@@ -55,6 +57,7 @@ struct AgentConfig {
 
  private:
   absl::Status ValidateDisks() const;
+  absl::Status ValidateGpu() const;
 };
 
 // What WritePolicyName() and WriteMomentName() say. Errors: kInvalidArgument.

@@ -85,6 +85,7 @@ ABSL_FLAG(kvtier::WriteMoment, disk_write_moment, kvtier::DiskWriteOptions().mom
 ABSL_FLAG(double, disk_writes_per_day, kvtier::DiskWriteOptions().drive_writes_per_day, "How often a day each disk may be written whole (drive writes per day, of --disk_bytes), 0 to 100; 0: no budget.");
 ABSL_FLAG(kvtier::ByteSize, scrub_bytes_per_second, {kvtier::kScrubBytesPerSecond}, "Read to verify what is on disk, in the background; 0: only on `kvtier disk verify`.");
 ABSL_FLAG(kvtier::ByteSize, gpu_bytes, {0}, "Device memory for blocks; 0: no GPU pool.");
+ABSL_FLAG(kvtier::ByteSize, gpu_max_bytes, {0}, "Device memory that `kvtier gpu resize` may grow the pool to; 0: --gpu_bytes.");
 ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks that --gpu_bytes is for.");
 ABSL_FLAG(std::string, gpu_tenant, "", "The tenant that --gpu_bytes is for, who maps all of it; empty: the first by name.");
 ABSL_FLAG(std::string, device, "auto", "auto, cuda:N or emulated; used with --gpu_bytes.");
@@ -115,6 +116,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
                       .drive_writes_per_day = absl::GetFlag(FLAGS_disk_writes_per_day)},
       .scrub_bytes_per_second = absl::GetFlag(FLAGS_scrub_bytes_per_second).bytes,
       .gpu_bytes = absl::GetFlag(FLAGS_gpu_bytes).bytes,
+      .gpu_max_bytes = absl::GetFlag(FLAGS_gpu_max_bytes).bytes,
       .gpu_block_bytes = absl::GetFlag(FLAGS_gpu_block_bytes).bytes,
       .gpu_tenant = absl::GetFlag(FLAGS_gpu_tenant),
       .device = absl::GetFlag(FLAGS_device),

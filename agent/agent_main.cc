@@ -119,17 +119,27 @@ static_assert(wire::kIncarnationWord == static_cast<size_t>(StepWord::kIncarnati
 static_assert(wire::kOverWord == static_cast<size_t>(StepWord::kOver));
 static_assert(wire::kMaxHandles == kMaxRegionHandles);
 
-absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(const GpuPool* pool, uint32_t index) {
+// On the executor. The descriptor is a duplicate: the pool may lose the handle before the
+// answer is sent.
+absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(Agent* agent,
+                                                      const DescriptorSocket::Wish& wish) {
+  const GpuPool* const pool = agent->gpu_of(wish.domain);
   if (pool == nullptr) return absl::NotFoundError("this node has no GPU pool for this tenant");
-  const DeviceRegion& region = *pool->region();
-  if (index >= region.handles()) {
+  const std::vector<PoolHandle>& handles = pool->handles();
+  if (wish.index >= handles.size()) {
     return absl::NotFoundError(
-        absl::StrCat("index: ", index, "; the pool has ", region.handles(), " handles"));
+        absl::StrCat("index: ", wish.index, "; the pool has ", handles.size(), " handles"));
   }
-  return DescriptorSocket::Shared{.fd = region.descriptor(index),
-                                  .bytes = region.shape().handle_bytes,
-                                  .handles = static_cast<uint32_t>(region.handles()),
-                                  .max_handles = static_cast<uint32_t>(region.shape().max_handles)};
+  const int fd = fcntl(handles[wish.index].descriptor, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("GPU pool: ", strerror(errno)));
+  if (wish.version < wire::kFollowsPoolVersion) agent->MappedGpuForGood(wish.session);
+  return DescriptorSocket::Shared{.fd = fd,
+                                  .bytes = pool->handle_bytes(),
+                                  .handles = static_cast<uint32_t>(handles.size()),
+                                  .max_handles = static_cast<uint32_t>(pool->max_handles()),
+                                  .version = pool->version(),
+                                  .since = handles[wish.index].since,
+                                  .duplicated = true};
 }
 
 absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSocket::Wish& wish) {
@@ -140,7 +150,7 @@ absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSoc
     case wire::DescriptorKind::kArenaWrite:
       return DescriptorSocket::Shared{.fd = arena.read_write_fd(), .bytes = arena.bytes().size()};
     case wire::DescriptorKind::kGpuPool:
-      return ShareGpuPool(agent->gpu_of(wish.domain), wish.index);
+      return CallOn(agent->executor(), [&] { return ShareGpuPool(agent, wish); });
     case wire::DescriptorKind::kSignalPage:
       break;
   }
@@ -282,6 +292,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                                       .disk_writes = config.disk_writes,
                                       .scrub_bytes_per_second = config.scrub_bytes_per_second,
                                       .gpu_bytes = config.gpu_bytes,
+                                      .gpu_max_bytes = config.gpu_max_bytes,
                                       .gpu_block_bytes = config.gpu_block_bytes,
                                       .gpu_tenant = config.gpu_tenant},
                                      {.executor = &executor,

@@ -57,6 +57,7 @@ void BlockIndex::PublishGpu(const BlockMeta& meta, GpuSlot slot, Arrival arrival
   if (ledger_ != nullptr) ledger_->Publish(slot.ref().index, meta);
   entry.gpu = std::move(slot);
   gpu_leaves_.Insert(meta.key, meta.parent, arrival);
+  gpu_slots_.emplace(entry.gpu.ref().index, meta.key);
   Changed(Delta::Kind::kAdd, Tier::kGpu, meta.key);
 }
 
@@ -75,6 +76,7 @@ GpuSlot BlockIndex::UnpublishGpu(const BlockKey& key) {
   KVT_CHECK(entry.gpu && !gpu_pins_.contains(key));
   if (ledger_ != nullptr) ledger_->HandOut(entry.gpu.ref().index);
   gpu_leaves_.Erase(key);
+  gpu_slots_.erase(entry.gpu.ref().index);
   GpuSlot slot = std::move(entry.gpu);
   Changed(Delta::Kind::kRemove, Tier::kGpu, key);
   EraseIfEmpty(key);
@@ -175,6 +177,15 @@ std::optional<BlockKey> BlockIndex::CheapestCopyInGpu() const {
   });
 }
 
+std::vector<BlockKey> BlockIndex::UnheldInGpuFrom(uint32_t first, size_t limit) const {
+  std::vector<BlockKey> unheld;
+  for (auto slot = gpu_slots_.lower_bound(first); slot != gpu_slots_.end() && unheld.size() < limit;
+       ++slot) {
+    if (!gpu_pins_.contains(slot->second)) unheld.push_back(slot->second);
+  }
+  return unheld;
+}
+
 std::optional<BlockKey> BlockIndex::CheapestInGpu() const { return gpu_leaves_.Victim(); }
 
 uint64_t BlockIndex::pinned_bytes(Tier tier) const {
@@ -223,7 +234,9 @@ void BlockIndex::Audit() const {
     if (entry.host) {
       KVT_CHECK(host_lru_.at(static_cast<size_t>(entry.host.domain())).Contains(key));
     }
-    if (entry.gpu) KVT_CHECK(gpu_leaves_.Contains(key));
+    if (entry.gpu) {
+      KVT_CHECK(gpu_leaves_.Contains(key) && gpu_slots_.at(entry.gpu.ref().index) == key);
+    }
   }
   KVT_CHECK(counts == counts_);
   for (const LruLeaves& lru : host_lru_) {
@@ -233,6 +246,7 @@ void BlockIndex::Audit() const {
   gpu_leaves_.Audit();
   KVT_CHECK(in_host_lru == counts_[TierIndex(Tier::kHost)]);
   KVT_CHECK(gpu_leaves_.size() == counts_[TierIndex(Tier::kGpu)]);
+  KVT_CHECK(gpu_slots_.size() == counts_[TierIndex(Tier::kGpu)]);
   for (const auto& [key, count] : host_pins_) KVT_CHECK(entries_.at(key).host && count > 0);
   for (const auto& [key, count] : gpu_pins_) KVT_CHECK(entries_.at(key).gpu && count > 0);
 }

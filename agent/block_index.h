@@ -5,13 +5,14 @@
 //
 // Executor thread only; no I/O. An entry lives while its block is in host or GPU memory.
 // Invariants, checked by Audit(): an entry has at least one of them; the order of each
-// tier has exactly the blocks of that tier; a pinned block is in its tier.
+// tier, and the map of slots, have exactly the blocks of that tier; a pinned block is in its tier.
 #ifndef KVTIER_AGENT_BLOCK_INDEX_H_
 #define KVTIER_AGENT_BLOCK_INDEX_H_
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <utility>
@@ -108,6 +109,9 @@ class BlockIndex {
   std::optional<BlockKey> CheapestInGpu() const;
   // Of those that host memory or a disk has, too; looks at the cheapest few only.
   std::optional<BlockKey> CheapestCopyInGpu() const;
+  // Blocks in the pool's slots from `first` on that nobody has pinned, by slot; `limit` at
+  // most.
+  std::vector<BlockKey> UnheldInGpuFrom(uint32_t first, size_t limit) const;
 
   // The tier nearest to the GPU that has the block; nullopt: none on this node.
   std::optional<Tier> NearestTier(const BlockKey& key) const;
@@ -135,6 +139,7 @@ class BlockIndex {
   absl::flat_hash_map<BlockKey, Entry> entries_;
   std::vector<LruLeaves> host_lru_;  // By domain.
   ReuseLeaves gpu_leaves_;
+  std::map<uint32_t, BlockKey> gpu_slots_;  // What is in each slot of the pool.
   std::array<size_t, kTierCount> counts_{};
   // Pins by block, for the two tiers that can be pinned.
   absl::flat_hash_map<BlockKey, uint32_t> host_pins_;

@@ -247,9 +247,12 @@ bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
                                                       .domain = connection->domain,
                                                       .kind = request->kind,
                                                       .index = request->index,
-                                                      .pid = connection->pid});
+                                                      .pid = connection->pid,
+                                                      .version = version});
   // Who speaks version 1 would take the first of several handles for all of the pool.
-  if (!shared.ok() || (version == 1 && shared->max_handles != 1)) {
+  const bool told_whole = shared.ok() && (version > 1 || shared->max_handles == 1);
+  if (!told_whole) {
+    if (shared.ok() && shared->duplicated) close(shared->fd);
     return Reply(fd, version, {.code = wire::DescriptorCode::kNotAvailable}, -1);
   }
   if (request->kind == wire::DescriptorKind::kSignalPage && !connection->has_page) {
@@ -257,17 +260,29 @@ bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
     connection->has_page = true;
     connection->process = OpenProcess(connection->pid);
   }
-  const wire::DescriptorReply reply{
-      .bytes = shared->bytes, .handles = shared->handles, .max_handles = shared->max_handles};
-  return Reply(fd, version, reply, shared->fd);
+  const wire::DescriptorReply reply{.bytes = shared->bytes,
+                                    .handles = shared->handles,
+                                    .max_handles = shared->max_handles,
+                                    .version = shared->version,
+                                    .since = shared->since};
+  const bool sent = Reply(fd, version, reply, shared->fd);
+  if (shared->duplicated) close(shared->fd);
+  return sent;
 }
 
 bool DescriptorSocket::Reply(int fd, uint16_t version, const wire::DescriptorReply& reply,
                              int descriptor) {
-  const wire::DescriptorReplyV1 old{.code = reply.code, .bytes = reply.bytes};
-  if (descriptor < 0) return version == 1 ? Send(fd, old) : Send(fd, reply);
-  return version == 1 ? SendWithDescriptor(fd, old, descriptor)
-                      : SendWithDescriptor(fd, reply, descriptor);
+  const auto send = [fd, descriptor](const auto& packet) {
+    return descriptor < 0 ? Send(fd, packet) : SendWithDescriptor(fd, packet, descriptor);
+  };
+  if (version == 1) return send(wire::DescriptorReplyV1{.code = reply.code, .bytes = reply.bytes});
+  if (version == 2) {
+    return send(wire::DescriptorReplyV2{.code = reply.code,
+                                        .bytes = reply.bytes,
+                                        .handles = reply.handles,
+                                        .max_handles = reply.max_handles});
+  }
+  return send(reply);
 }
 
 void DescriptorSocket::Close(int fd) {

@@ -46,6 +46,9 @@ class DescriptorSocket {
     uint64_t bytes = 0;
     uint32_t handles = 1;
     uint32_t max_handles = 1;
+    uint64_t version = 0;  // As wire::DescriptorReply has them.
+    uint64_t since = 0;
+    bool duplicated = false;  // For this answer: to be closed after it.
   };
   // What a session asks for.
   struct Wish {
@@ -53,7 +56,8 @@ class DescriptorSocket {
     DomainId domain{};
     wire::DescriptorKind kind{};
     uint32_t index = 0;
-    pid_t pid = 0;  // Who asks; 0: a process of another PID namespace.
+    pid_t pid = 0;         // Who asks; 0: a process of another PID namespace.
+    uint16_t version = 0;  // That the session speaks.
   };
   // Called on the socket's thread; each may block for microseconds.
   struct Calls {

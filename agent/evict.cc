@@ -1,6 +1,7 @@
 #include "agent/evict.h"
 
 #include <utility>
+#include <vector>
 
 #include "core/space.h"
 
@@ -59,6 +60,12 @@ bool Evictor::EvictGpuCopy() {
   const std::optional<BlockKey> victim = index_->CheapestCopyInGpu();
   if (victim.has_value()) DropFromGpu(*victim);
   return victim.has_value();
+}
+
+size_t Evictor::EvictGpuFrom(uint32_t first, size_t limit) {
+  const std::vector<BlockKey> victims = index_->UnheldInGpuFrom(first, limit);
+  for (const BlockKey& victim : victims) DropFromGpu(victim);
+  return victims.size();
 }
 
 void Evictor::DropFromGpu(const BlockKey& key) {

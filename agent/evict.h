@@ -37,6 +37,9 @@ class Evictor {
   // Drops the block of the pool whose slot is worth the least of those that host memory or a
   // disk has, too. False: there is none among the cheapest.
   bool EvictGpuCopy();
+  // Drops the blocks of the pool in slots from `first` on that nobody holds, `limit` at
+  // most; returns how many.
+  size_t EvictGpuFrom(uint32_t first, size_t limit);
   // Drops every block of kHost or kGpu that nobody holds; returns how many.
   uint64_t EvictAll(Tier tier);
   // The same with the host blocks of one domain.

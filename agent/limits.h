@@ -51,6 +51,12 @@ inline constexpr absl::Duration kReservationDuration = absl::Seconds(30);
 inline constexpr absl::Duration kMaxRequestTimeout = absl::Seconds(60);
 // The longest a commit waits for its checksums and, out of the GPU, its copies.
 inline constexpr absl::Duration kCommitTimeout = absl::Seconds(10);
+// How long the GPU pool waits for what is held beyond a smaller size that an operator asked
+// for, or for the driver; and how long the answer waits for the end of it.
+inline constexpr absl::Duration kGpuResizeTimeout = absl::Seconds(60);
+inline constexpr absl::Duration kGpuResizeWait = absl::Seconds(1);
+// Blocks evicted for it in one turn of the executor.
+inline constexpr size_t kMaxEvictedForResize = 256;
 // How often deadlines of leases and reservations are looked at.
 inline constexpr absl::Duration kSweepInterval = absl::Milliseconds(100);
 

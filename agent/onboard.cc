@@ -132,6 +132,7 @@ absl::StatusOr<Onboarded> Onboarder::GrantLeases(const OnboardRequest& request,
         .from = ready[i].from};
     GpuHold hold;
     if (request.target == Tier::kGpu) {
+      if (!flows_.gpu_reach->Reaches(request.run.session, entry.gpu.ref().index)) break;
       hold = flows_.gpu_workers->Hold(request.run.session, entry.gpu.ref());
     }
     absl::StatusOr<LeaseId> lease =

@@ -49,7 +49,9 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i, 
   uint64_t offset = 0;
   if (target == Tier::kGpu) {
     absl::StatusOr<GpuSlot> slot = parts_.evictor->ReserveGpu();
-    if (!slot.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+    if (!slot.ok() || !parts_.gpu_reach->Reaches(run.session, slot->ref().index)) {
+      return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+    }
     block.gpu = *std::move(slot);
     block.writer = parts_.gpu_workers->Hold(run.session, block.gpu.ref());
     offset = block.gpu.offset();

@@ -114,7 +114,7 @@ PoolReclaim ReclaimPool(const AgentConfig& config, const TenantTable& tenants, D
       .terms = {.tenant =
                     config.gpu_tenant.empty() ? tenants.tenants().front().name : config.gpu_tenant,
                 .device = device->name().substr(0, kMaxTermBytes),
-                .shape = GpuPool::ShapeOf(config.gpu_bytes, slot_bytes),
+                .shape = GpuPool::ShapeOf(config.gpu_bytes, slot_bytes, config.gpu_max_bytes),
                 .slot_bytes = slot_bytes,
                 .pool_bytes = config.gpu_bytes},
       .scope = ThisScope()};

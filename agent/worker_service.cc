@@ -139,6 +139,7 @@ Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardR
     }
   }
   response->set_lease_deadline_ns(MonotonicNanos(onboarded.lease_deadline));
+  if (request->target() == v1::TIER_GPU) response->set_gpu_version(agent_->gpu()->version());
   co_return absl::OkStatus();
 }
 
@@ -173,6 +174,7 @@ Task<absl::Status> WorkerService::DoReserve(const v1::ReserveRequest* request,
     wire->set_offset(block.offset);
   }
   response->set_deadline_ns(MonotonicNanos(reserved.deadline));
+  if (target == Tier::kGpu) response->set_gpu_version(agent_->gpu()->version());
   co_return absl::OkStatus();
 }
 
@@ -213,6 +215,7 @@ Task<absl::Status> WorkerService::DoTakeSlots(const v1::TakeSlotsRequest* reques
   KVT_CO_ASSIGN_OR_RETURN(const std::vector<uint32_t> slots,
                           agent_->slot_grants()->Take(run, request->slots()));
   response->mutable_slots()->Add(slots.begin(), slots.end());
+  response->set_gpu_version(agent_->gpu()->version());
   co_return absl::OkStatus();
 }
 

@@ -60,6 +60,12 @@ absl::StatusOr<v1::EraseTenantResponse> AgentAdmin::EraseTenant(
                                       timeout_);
 }
 
+absl::StatusOr<v1::ResizeGpuPoolResponse> AgentAdmin::ResizeGpuPool(
+    const v1::ResizeGpuPoolRequest& request) const {
+  return Ask<v1::ResizeGpuPoolResponse>(stub_.get(), &v1::AgentAdmin::Stub::ResizeGpuPool, request,
+                                        timeout_);
+}
+
 absl::StatusOr<v1::StartDiskVerifyResponse> AgentAdmin::StartDiskVerify(
     const v1::StartDiskVerifyRequest& request) const {
   return Ask<v1::StartDiskVerifyResponse>(stub_.get(), &v1::AgentAdmin::Stub::StartDiskVerify,

@@ -23,6 +23,8 @@ class AgentAdmin {
   absl::StatusOr<v1::LookupResponse> Lookup(const v1::LookupRequest& request) const;
   absl::StatusOr<v1::EvictTierResponse> EvictTier(const v1::EvictTierRequest& request) const;
   absl::StatusOr<v1::EraseTenantResponse> EraseTenant(const v1::EraseTenantRequest& request) const;
+  absl::StatusOr<v1::ResizeGpuPoolResponse> ResizeGpuPool(
+      const v1::ResizeGpuPoolRequest& request) const;
   absl::StatusOr<v1::StartDiskVerifyResponse> StartDiskVerify(
       const v1::StartDiskVerifyRequest& request) const;
   absl::StatusOr<v1::DiskVerifyStatusResponse> DiskVerifyStatus() const;

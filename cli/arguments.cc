@@ -24,7 +24,7 @@ struct VerbWord {
   absl::string_view options;  // Separated by spaces, beside the ones every verb takes.
 };
 constexpr absl::string_view kEveryVerb = "--output";
-constexpr std::array<VerbWord, 11> kVerbs = {{
+constexpr std::array<VerbWord, 12> kVerbs = {{
     {"status", Verb::kStatus, "--agent --coordinator --timeout"},
     {"nodes", Verb::kNodes, "--agent --coordinator --timeout"},
     {"tiers", Verb::kTiers, "--agent --timeout"},
@@ -34,6 +34,7 @@ constexpr std::array<VerbWord, 11> kVerbs = {{
      "--agent --coordinator --timeout --block-key --tenant --space-digest --engine-key"},
     {"evict", Verb::kEvict, "--agent --timeout --tier --yes"},
     {"tenant erase", Verb::kTenantErase, "--agent --timeout --yes"},
+    {"gpu resize", Verb::kGpuResize, "--agent --timeout"},
     {"settings", Verb::kSettings, "--agent --coordinator --timeout"},
     {"version", Verb::kVersion, ""},
     {"help", Verb::kHelp, ""},
@@ -105,12 +106,17 @@ absl::StatusOr<Pieces> TakeApart(std::span<const std::string> words) {
 
 absl::StatusOr<const VerbWord*> FindVerb(const Pieces& pieces) {
   if (pieces.words.empty()) return Wrong("a verb is missing; see kvtier help");
-  // `disk` and `tenant` are families: their second word belongs to the verb.
+  // Some words are families: their second word belongs to the verb.
+  static constexpr std::pair<absl::string_view, absl::string_view> kFamilies[] = {
+      {"disk", "info or verify"}, {"gpu", "resize"}, {"tenant", "erase"}};
   const std::string& family = pieces.words[0];
-  const bool has_family = family == "disk" || family == "tenant";
-  if (has_family && pieces.words.size() == 1) {
-    return Wrong(absl::StrCat(
-        family, " needs a second word: ", family == "disk" ? "info or verify" : "erase"));
+  bool has_family = false;
+  for (const auto& [name, second_words] : kFamilies) {
+    if (family != name) continue;
+    has_family = true;
+    if (pieces.words.size() == 1) {
+      return Wrong(absl::StrCat(family, " needs a second word: ", second_words));
+    }
   }
   const size_t verb_words = has_family ? 2 : 1;
   const std::string spoken =
@@ -122,7 +128,8 @@ absl::StatusOr<const VerbWord*> FindVerb(const Pieces& pieces) {
         return Wrong(absl::StrCat(known.word, " does not take ", name));
       }
     }
-    const bool takes_words = known.verb == Verb::kSettings || known.verb == Verb::kTenantErase;
+    const bool takes_words = known.verb == Verb::kSettings || known.verb == Verb::kTenantErase ||
+                             known.verb == Verb::kGpuResize;
     if (pieces.words.size() > verb_words && !takes_words) {
       return Wrong(absl::StrCat(known.word, " does not take '", pieces.words[verb_words], "'"));
     }
@@ -236,6 +243,17 @@ absl::Status ReadTenantErase(const Pieces& pieces, Arguments* arguments) {
   return absl::OkStatus();
 }
 
+absl::Status ReadGpuResize(const Pieces& pieces, Arguments* arguments) {
+  if (pieces.words.size() != 3) return Wrong("gpu resize needs one size, for example 40GiB");
+  const absl::StatusOr<uint64_t> bytes = ParseBytes(pieces.words[2]);
+  if (!bytes.ok() || *bytes == 0) {
+    return Wrong(absl::StrCat("gpu resize takes a size of memory, for example 40GiB, not '",
+                              pieces.words[2], "'"));
+  }
+  arguments->gpu_bytes = *bytes;
+  return absl::OkStatus();
+}
+
 absl::Status ReadDiskVerify(const Pieces& pieces, Arguments* arguments) {
   const auto text = ValueOf(pieces, "--rate");
   if (!text) return absl::OkStatus();
@@ -278,6 +296,7 @@ absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
   if (arguments.verb == Verb::kTenantErase) {
     KVT_RETURN_IF_ERROR(ReadTenantErase(pieces, &arguments));
   }
+  if (arguments.verb == Verb::kGpuResize) KVT_RETURN_IF_ERROR(ReadGpuResize(pieces, &arguments));
   if (arguments.verb == Verb::kDiskVerify) {
     KVT_RETURN_IF_ERROR(ReadDiskVerify(pieces, &arguments));
   }
@@ -299,6 +318,8 @@ std::string HelpText() {
   kvtier evict --tier host --yes     drops a tier's blocks that nobody holds
   kvtier tenant erase NAME --yes     destroys a tenant's key on the agents' encrypted disks,
                                      and drops its blocks
+  kvtier gpu resize BYTES            brings the agents' GPU pools to that size (40GiB), in whole
+                                     handles and up to --gpu_max_bytes
   kvtier settings [get [NAME]]       the coordinator's durable settings
   kvtier settings set NAME=VALUE
   kvtier version

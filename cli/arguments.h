@@ -28,6 +28,7 @@ enum class Verb {
   kLookup,
   kEvict,
   kTenantErase,
+  kGpuResize,
   kSettings,
   kVersion,
   kHelp
@@ -58,6 +59,9 @@ struct Arguments {
 
   // tenant erase: never empty.
   std::string erased_tenant;
+
+  // gpu resize: never 0.
+  uint64_t gpu_bytes = 0;
 
   // disk verify: bytes a second of each disk; 0: as the agent chooses.
   uint64_t rate = 0;

@@ -7,6 +7,7 @@
 #include "cli/disk_verify.h"
 #include "cli/erase_tenant.h"
 #include "cli/evict.h"
+#include "cli/gpu_resize.h"
 #include "cli/lookup.h"
 #include "cli/nodes.h"
 #include "cli/settings.h"
@@ -33,6 +34,8 @@ Outcome Run(const Arguments& arguments, const Progress& progress) {
       return RunEvict(arguments);
     case Verb::kTenantErase:
       return RunEraseTenant(arguments);
+    case Verb::kGpuResize:
+      return RunGpuResize(arguments);
     case Verb::kDiskVerify:
       return RunDiskVerify(arguments, progress);
     case Verb::kSettings:

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "cli/gpu_resize.h"
 #include "cli/table.h"
 #include "cli/units.h"
 #include "core/tier.h"
@@ -54,6 +55,9 @@ std::string GpuOf(const v1::GpuReport& gpu) {
   Table table({{"GPU"}, {gpu.device(), Align::kRight}, {""}}, /*indent=*/2);
   table.AddRow({"tenant", gpu.tenant(), ""});
   table.AddRow({"workers", CountText(gpu.workers()), ""});
+  table.AddRow({"memory", BytesText(gpu.size().bytes()), GpuSizeText(gpu.size())});
+  table.AddRow({"target", BytesText(gpu.size().target_bytes()), ""});
+  table.AddRow({"most", BytesText(gpu.size().max_bytes()), ""});
   table.AddRow({"slots", CountText(gpu.slots()), ""});
   table.AddRow({"free", CountText(gpu.free_slots()), ShareText(gpu.free_slots(), gpu.slots())});
   table.AddRow(
@@ -136,6 +140,9 @@ void WriteGpu(const v1::GpuReport& gpu, JsonWriter* json) {
   json->Count("dropped_blocks", gpu.dropped_blocks());
   json->Count("unproved_blocks", gpu.unproved_blocks());
   json->Count("earlier_workers", gpu.earlier_workers());
+  json->OpenObject("size");
+  WriteGpuSize(gpu.size(), json);
+  json->Close();
   WriteLink("onboard", gpu.onboard(), json);
   WriteLink("offload", gpu.offload(), json);
 }

@@ -194,6 +194,7 @@ void AgentLink::Run() {
     }
     absl::Time until = absl::InfiniteFuture();
     if (!Serve(connection)) until = clock_.Now() + kChoreRetry;
+    until = std::min(until, LookAtPool(*connection->session()));
     {
       absl::MutexLock lock(&mu_);
       until = std::min(until, breaker_.probe_time());
@@ -276,6 +277,24 @@ bool AgentLink::Serve(const std::shared_ptr<Connection>& connection) {
   if (chore.ok()) return true;
   Ended(connection, {.name = "background", .timeout = kChoreTimeout, .status = chore});
   return false;
+}
+
+absl::Time AgentLink::LookAtPool(const Session& session) {
+  if (!session.pool_changes()) return absl::InfiniteFuture();
+  if (clock_.Now() < next_look_) return next_look_;
+  bool answers = false;
+  {
+    absl::MutexLock lock(&mu_);
+    answers = breaker_.Admits();
+  }
+  const absl::Status looked =
+      answers ? session.LookAtPool(clock_.Now() + kChoreTimeout) : absl::OkStatus();
+  next_look_ = clock_.Now() + kPoolLookInterval;
+  if (!looked.ok()) {
+    absl::MutexLock lock(&mu_);
+    NoteError(absl::StrCat("gpu pool: ", looked.ToString()));
+  }
+  return next_look_;
 }
 
 absl::Status AgentLink::RegisterMissing(Connection* connection, absl::Duration timeout) {

@@ -88,6 +88,9 @@ class AgentLink {
   absl::StatusOr<std::shared_ptr<Connection>> OpenConnection();
   // What a live connection needs now. False: it is over.
   bool Serve(const std::shared_ptr<Connection>& connection) ABSL_LOCKS_EXCLUDED(mu_);
+  // Follows a pool that grows and shrinks, also where no call tells of it: memory that is
+  // given back is free only when nobody maps it. Says when to look again.
+  absl::Time LookAtPool(const Session& session) ABSL_LOCKS_EXCLUDED(mu_);
   // Registers what this connection does not know yet.
   absl::Status RegisterMissing(Connection* connection, absl::Duration timeout);
   // Offers the pool of the agent that is gone, if the next one asks for it.
@@ -109,6 +112,7 @@ class AgentLink {
   absl::Time next_try_ = absl::InfinitePast();
   std::shared_ptr<const GpuMemory> lost_pool_;  // Null: there was none, or it is settled.
   absl::Time keep_pool_until_;
+  absl::Time next_look_ = absl::InfinitePast();
 
   mutable absl::Mutex mu_;
   std::minstd_rand random_ ABSL_GUARDED_BY(mu_);

@@ -1,4 +1,5 @@
-// GpuMemory is the node's GPU pool as one session was handed it.
+// GpuMemory is the node's GPU pool as one session was handed it, at one moment: when the
+// pool grows or shrinks, the session has another one.
 #ifndef KVTIER_CLIENT_GPU_MEMORY_H_
 #define KVTIER_CLIENT_GPU_MEMORY_H_
 
@@ -14,13 +15,18 @@
 namespace kvtier {
 
 // Handle i of the pool belongs at i * handle_bytes of max_handles * handle_bytes
-// addresses: the shape that Device::ImportRegion() takes with the descriptors.
-// Who maps the handles another way keeps this for as long as a step of its may begin.
+// addresses: the shape that Device::ImportRegion() takes with the descriptors. Who imported
+// an older one takes over what differs: handle i is the same memory while since[i] is the
+// same, and slots that the session holds never lie in one that differs. Who maps the handles
+// another way than `mapping` keeps this for as long as a step of its may begin.
 struct GpuMemory {
   uint64_t handle_bytes = 0;
   size_t max_handles = 0;
   std::vector<FileDescriptor> handles;
-  // Null: a GPU's own memory, which mmap does not map.
+  std::vector<uint64_t> since;  // Of each handle: the pool's version that it came with.
+  uint64_t version = 0;         // The pool's; 0: an agent that does not tell.
+  // Follows the pool, at the same addresses. Null: a GPU's own memory, which mmap does not
+  // map.
   std::shared_ptr<const Mapping> mapping;
   // Null: the agent keeps no steps of this session.
   std::shared_ptr<const StepPage> steps;

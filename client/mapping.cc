@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
@@ -48,9 +50,9 @@ absl::StatusOr<std::shared_ptr<const Mapping>> Mapping::Map(int fd, uint64_t byt
       new Mapping({static_cast<std::byte*>(at), static_cast<size_t>(bytes)}, bytes, access));
 }
 
-absl::StatusOr<std::shared_ptr<const Mapping>> Mapping::MapHandles(std::span<const int> handles,
-                                                                   uint64_t handle_bytes,
-                                                                   size_t max_handles) {
+absl::StatusOr<std::shared_ptr<Mapping>> Mapping::MapHandles(std::span<const int> handles,
+                                                             uint64_t handle_bytes,
+                                                             size_t max_handles) {
   KVT_CHECK(handles.size() <= max_handles);
   for (const int fd : handles) {
     if (absl::Status checked = CheckFile(fd, handle_bytes); !checked.ok()) return checked;
@@ -67,31 +69,53 @@ absl::StatusOr<std::shared_ptr<const Mapping>> Mapping::MapHandles(std::span<con
         absl::StrCat("mmap of addresses for ", range, " bytes of a pool: ", strerror(errno)));
   }
   // Unmaps the range, also when a handle cannot be mapped.
-  std::shared_ptr<const Mapping> mapping(new Mapping(
-      {static_cast<std::byte*>(at), handles.size() * handle_bytes}, range, Access::kReadWrite));
+  std::shared_ptr<Mapping> mapping(
+      new Mapping({static_cast<std::byte*>(at), range}, 0, Access::kReadWrite));
   for (size_t i = 0; i < handles.size(); ++i) {
-    std::byte* const place = mapping->bytes_.data() + i * handle_bytes;
-    if (mmap(place, handle_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, handles[i], 0) ==
-        MAP_FAILED) {
-      return absl::UnavailableError(
-          absl::StrCat("mmap of handle ", i, " of a pool: ", strerror(errno)));
-    }
-    static_cast<void>(madvise(place, handle_bytes, MADV_DONTDUMP));  // As above.
+    if (absl::Status put = mapping->PutHandle(i, handles[i], handle_bytes); !put.ok()) return put;
   }
   return mapping;
 }
 
-Mapping::~Mapping() { KVT_CHECK(munmap(bytes_.data(), range_) == 0); }
+absl::Status Mapping::PutHandle(size_t index, int fd, uint64_t handle_bytes) {
+  if (absl::Status checked = CheckFile(fd, handle_bytes); !checked.ok()) return checked;
+  const size_t begin = index * handle_bytes;
+  KVT_CHECK(begin <= size() && handle_bytes <= range_.size() - begin);
+  std::byte* const place = range_.data() + begin;
+  if (mmap(place, handle_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+      MAP_FAILED) {
+    return absl::UnavailableError(
+        absl::StrCat("mmap of handle ", index, " of a pool: ", strerror(errno)));
+  }
+  static_cast<void>(madvise(place, handle_bytes, MADV_DONTDUMP));  // As above.
+  size_.store(std::max<size_t>(size(), begin + handle_bytes), std::memory_order_release);
+  return absl::OkStatus();
+}
+
+void Mapping::CutHandles(size_t count, uint64_t handle_bytes) {
+  const size_t end = size();
+  const size_t left = count * handle_bytes;
+  KVT_CHECK(left <= end);
+  size_.store(left, std::memory_order_release);
+  if (left == end) return;
+  // A late reader of a lease that ended finds zeros here. If there is no memory for even
+  // this, the old memory stays until the mapping ends.
+  void* const zeros = mmap(range_.data() + left, end - left, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  if (zeros != MAP_FAILED) static_cast<void>(madvise(zeros, end - left, MADV_DONTDUMP));
+}
+
+Mapping::~Mapping() { KVT_CHECK(munmap(range_.data(), range_.size()) == 0); }
 
 std::optional<std::span<const std::byte>> Mapping::Read(uint64_t offset, uint64_t length) const {
   if (!Holds(offset, length)) return std::nullopt;
-  return bytes_.subspan(offset, length);
+  return range_.subspan(offset, length);
 }
 
 std::optional<std::span<std::byte>> Mapping::Write(uint64_t offset, uint64_t length) const {
   KVT_CHECK(access_ == Access::kReadWrite);
   if (!Holds(offset, length)) return std::nullopt;
-  return bytes_.subspan(offset, length);
+  return range_.subspan(offset, length);
 }
 
 }  // namespace kvtier

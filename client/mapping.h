@@ -1,20 +1,23 @@
 // Mapping is shared memory of the agent in this process: an arena to read, an arena
 // to write, or the GPU pool. It stays mapped until its last user is gone, also when
-// the agent that made it is long dead, so that no reader ever faults.
+// the agent that made it is long dead, so that no reader ever faults. A pool's handles
+// come and go at fixed addresses; what is read where one went is zeros.
 #ifndef KVTIER_CLIENT_MAPPING_H_
 #define KVTIER_CLIENT_MAPPING_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace kvtier {
 
-// Thread-safe: immutable.
+// Thread-safe: immutable, but for the handles of a pool.
 class Mapping {
  public:
   enum class Access { kRead, kReadWrite };
@@ -26,30 +29,41 @@ class Mapping {
   // Maps handle i, all `handle_bytes` of it, at i * handle_bytes of a range that has
   // addresses for `max_handles`; what is not there yet does not count to size().
   // REQUIRES: handles.size() <= max_handles. Errors: as Map().
-  static absl::StatusOr<std::shared_ptr<const Mapping>> MapHandles(std::span<const int> handles,
-                                                                   uint64_t handle_bytes,
-                                                                   size_t max_handles);
+  static absl::StatusOr<std::shared_ptr<Mapping>> MapHandles(std::span<const int> handles,
+                                                             uint64_t handle_bytes,
+                                                             size_t max_handles);
   ~Mapping();
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  size_t size() const { return bytes_.size(); }
+  // Of MapHandles() only; one thread at a time changes handles.
+  // Handle `index` is other memory from now on, or one more behind the last. REQUIRES: the
+  // ones before it are mapped, and there are addresses for it. Errors: as Map(); then
+  // nothing has changed.
+  absl::Status PutHandle(size_t index, int fd, uint64_t handle_bytes);
+  // The handles from `count` on are gone. REQUIRES: no more than are mapped.
+  void CutHandles(size_t count, uint64_t handle_bytes);
+
+  size_t size() const { return size_.load(std::memory_order_acquire); }
   // nullopt: [offset, offset + length) is not inside the mapping.
   std::optional<std::span<const std::byte>> Read(uint64_t offset, uint64_t length) const;
   // REQUIRES: mapped kReadWrite.
   std::optional<std::span<std::byte>> Write(uint64_t offset, uint64_t length) const;
 
  private:
-  // `range`: what is unmapped at the end, `bytes` and addresses behind it.
-  Mapping(std::span<std::byte> bytes, size_t range, Access access)
-      : bytes_(bytes), range_(range), access_(access) {}
+  // `range`: all addresses, what is unmapped at the end.
+  Mapping(std::span<std::byte> range, size_t size, Access access)
+      : range_(range), access_(access), size_(size) {}
   bool Holds(uint64_t offset, uint64_t length) const {
-    return offset <= bytes_.size() && length <= bytes_.size() - offset;
+    const size_t now = size();
+    return offset <= now && length <= now - offset;
   }
 
-  const std::span<std::byte> bytes_;
-  const size_t range_;
+  const std::span<std::byte> range_;
   const Access access_;
+  // Of what is mapped; a release pairs with the acquire in size(): who sees the size sees
+  // the handles.
+  std::atomic<size_t> size_;
 };
 
 }  // namespace kvtier

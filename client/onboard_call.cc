@@ -59,11 +59,13 @@ OnboardedBlocks OnboardCall::Finish(const std::shared_ptr<AgentLink>& link, bool
 OnboardedBlocks OnboardCall::Read(const std::shared_ptr<AgentLink>& link) const {
   OnboardedBlocks onboarded;
   std::vector<uint64_t> unusable;
+  const bool mapped = target_ != OnboardTarget::kGpu ||
+                      FollowPool(*connection_, messages.response.gpu_version(), messages.timeout);
   for (const v1::LeasedBlock& block : messages.response.blocks()) {
     const auto bytes = mapping_->Read(block.offset(), block.length());
     // The agent is trusted to be right, not to be the program we think it is: a block
     // that is not where and what it must be ends the run.
-    if (!unusable.empty() || !bytes || block.length() != block_bytes_ ||
+    if (!mapped || !unusable.empty() || !bytes || block.length() != block_bytes_ ||
         onboarded.size() == keys_.size()) {
       unusable.push_back(block.lease_id());
       continue;

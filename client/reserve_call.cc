@@ -29,6 +29,8 @@ ReservedBlocks ReserveCall::Finish(const std::shared_ptr<AgentLink>& link, bool 
 
 void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* reserved) const {
   std::vector<uint64_t> unusable;
+  const bool mapped = target_ != OnboardTarget::kGpu ||
+                      FollowPool(*connection_, messages.response.gpu_version(), messages.timeout);
   size_t i = 0;
   for (const v1::ReservedBlock& block : messages.response.blocks()) {
     const size_t index = i++;
@@ -38,7 +40,7 @@ void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* r
     }
     if (block.state() != v1::ReservedBlock::RESERVED) continue;
     const auto slot = mapping_->Write(block.offset(), block_bytes_);
-    if (!slot || !in_range) {
+    if (!mapped || !slot || !in_range) {
       unusable.push_back(block.reservation_id());
       continue;
     }

@@ -8,18 +8,27 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/handshake.h"
+#include "core/clock.h"
 #include "core/status_macros.h"
 #include "proto/session_wire.h"
 
 namespace kvtier {
 namespace {
 
+// Looks at a pool that changes between two of its handles, before that is called a failure.
+constexpr int kMaxPoolRounds = 8;
+
+// The descriptor socket after the handshake: requests, each with its reply.
+struct Conversation {
+  PacketSocket* socket;
+  uint16_t version;    // That both sides speak.
+  size_t* unanswered;  // Requests of before whose replies are still to come.
+};
+
 // What the agent hands out, when it does.
 struct Handed {
   FileDescriptor fd;
-  uint64_t bytes = 0;
-  uint32_t handles = 0;
-  uint32_t max_handles = 0;
+  wire::DescriptorReply about;
 };
 
 absl::StatusOr<wire::DescriptorReply> CheckReply(const wire::DescriptorRequest& request,
@@ -38,47 +47,61 @@ absl::StatusOr<wire::DescriptorReply> CheckReply(const wire::DescriptorRequest& 
   return reply;
 }
 
-// Asks for one piece of shared memory, in the form of `version`. nullopt: the agent does
-// not hand it out.
-absl::StatusOr<std::optional<Handed>> Request(PacketSocket* socket, uint16_t version,
+// A reply of any version, in the newest form.
+absl::StatusOr<Received<wire::DescriptorReply>> ReceiveReply(const Conversation& with,
+                                                             absl::Time deadline) {
+  Received<wire::DescriptorReply> reply;
+  if (with.version == 1) {
+    KVT_ASSIGN_OR_RETURN(Received<wire::DescriptorReplyV1> old,
+                         ReceivePacket<wire::DescriptorReplyV1>(with.socket, deadline));
+    reply.packet = {.code = old.packet.code, .bytes = old.packet.bytes};
+    reply.fd = std::move(old.fd);
+  } else if (with.version == 2) {
+    KVT_ASSIGN_OR_RETURN(Received<wire::DescriptorReplyV2> old,
+                         ReceivePacket<wire::DescriptorReplyV2>(with.socket, deadline));
+    reply.packet = {.code = old.packet.code,
+                    .bytes = old.packet.bytes,
+                    .handles = old.packet.handles,
+                    .max_handles = old.packet.max_handles};
+    reply.fd = std::move(old.fd);
+  } else {
+    return ReceivePacket<wire::DescriptorReply>(with.socket, deadline);
+  }
+  return reply;
+}
+
+// Asks for one piece of shared memory. nullopt: the agent does not hand it out.
+absl::StatusOr<std::optional<Handed>> Request(const Conversation& with,
                                               const wire::DescriptorRequest& request,
                                               absl::Time deadline) {
-  wire::DescriptorReply reply;
-  FileDescriptor fd;
-  if (version == 1) {
-    const wire::DescriptorRequestV1 old{.kind = request.kind};
-    KVT_RETURN_IF_ERROR(SendPacket(socket, old, deadline));
-    KVT_ASSIGN_OR_RETURN(Received<wire::DescriptorReplyV1> received,
-                         ReceivePacket<wire::DescriptorReplyV1>(socket, deadline));
-    reply.code = received.packet.code;
-    reply.bytes = received.packet.bytes;
-    fd = std::move(received.fd);
-  } else {
-    KVT_RETURN_IF_ERROR(SendPacket(socket, request, deadline));
-    KVT_ASSIGN_OR_RETURN(Received<wire::DescriptorReply> received,
-                         ReceivePacket<wire::DescriptorReply>(socket, deadline));
-    reply = received.packet;
-    fd = std::move(received.fd);
+  // What came too late for who asked is of no use to us.
+  for (; *with.unanswered > 0; --*with.unanswered) {
+    KVT_RETURN_IF_ERROR(ReceiveReply(with, deadline).status());
   }
-  KVT_RETURN_IF_ERROR(CheckReply(request, reply, fd.is_open()).status());
-  if (reply.code != wire::DescriptorCode::kOk) return std::optional<Handed>();
-  return Handed{.fd = std::move(fd),
-                .bytes = reply.bytes,
-                .handles = reply.handles,
-                .max_handles = reply.max_handles};
+  if (with.version == 1) {
+    const wire::DescriptorRequestV1 old{.kind = request.kind};
+    KVT_RETURN_IF_ERROR(SendPacket(with.socket, old, deadline));
+  } else {
+    KVT_RETURN_IF_ERROR(SendPacket(with.socket, request, deadline));
+  }
+  ++*with.unanswered;
+  KVT_ASSIGN_OR_RETURN(Received<wire::DescriptorReply> reply, ReceiveReply(with, deadline));
+  --*with.unanswered;
+  KVT_RETURN_IF_ERROR(CheckReply(request, reply.packet, reply.fd.is_open()).status());
+  if (reply.packet.code != wire::DescriptorCode::kOk) return std::optional<Handed>();
+  return Handed{.fd = std::move(reply.fd), .about = reply.packet};
 }
 
 // Null: the agent does not hand it out.
-absl::StatusOr<std::shared_ptr<const Mapping>> RequestArena(PacketSocket* socket, uint16_t version,
+absl::StatusOr<std::shared_ptr<const Mapping>> RequestArena(const Conversation& with,
                                                             wire::DescriptorKind kind,
                                                             absl::Time deadline) {
-  KVT_ASSIGN_OR_RETURN(const std::optional<Handed> handed,
-                       Request(socket, version, {.kind = kind}, deadline));
+  KVT_ASSIGN_OR_RETURN(const std::optional<Handed> handed, Request(with, {.kind = kind}, deadline));
   if (!handed) return std::shared_ptr<const Mapping>();
   const Mapping::Access access = kind == wire::DescriptorKind::kArenaRead
                                      ? Mapping::Access::kRead
                                      : Mapping::Access::kReadWrite;
-  return Mapping::Map(handed->fd.get(), handed->bytes, access);
+  return Mapping::Map(handed->fd.get(), handed->about.bytes, access);
 }
 
 // Says that the use of a session's pool is over when nobody has it any more.
@@ -95,23 +118,34 @@ class PoolUse {
   const std::shared_ptr<const StepPage> page_;
 };
 
-// All handles that the pool has now. Null: there is none for us.
-absl::StatusOr<std::shared_ptr<GpuMemory>> RequestPool(PacketSocket* socket, uint16_t version,
+// All handles that the pool has now, none of them if it is of version `known` still (0:
+// nothing is known). Null: there is no pool for us.
+absl::StatusOr<std::shared_ptr<GpuMemory>> RequestPool(const Conversation& with, uint64_t known,
                                                        absl::Time deadline) {
-  auto pool = std::make_shared<GpuMemory>();
-  uint32_t handles = 1;
-  for (uint32_t i = 0; i < handles; ++i) {
-    const wire::DescriptorRequest request{.kind = wire::DescriptorKind::kGpuPool, .index = i};
-    KVT_ASSIGN_OR_RETURN(std::optional<Handed> handed, Request(socket, version, request, deadline));
-    if (!handed) return std::shared_ptr<GpuMemory>();
-    if (i == 0) {
-      handles = handed->handles;
-      pool->handle_bytes = handed->bytes;
-      pool->max_handles = handed->max_handles;
+  for (int round = 0; round < kMaxPoolRounds; ++round) {
+    auto pool = std::make_shared<GpuMemory>();
+    uint32_t handles = 1;
+    bool whole = true;
+    for (uint32_t i = 0; whole && i < handles; ++i) {
+      const wire::DescriptorRequest request{.kind = wire::DescriptorKind::kGpuPool, .index = i};
+      KVT_ASSIGN_OR_RETURN(std::optional<Handed> handed, Request(with, request, deadline));
+      if (!handed && i == 0) return std::shared_ptr<GpuMemory>();
+      // It changed while we asked.
+      whole = handed && (i == 0 || handed->about.version == pool->version);
+      if (!whole) break;
+      if (i == 0) {
+        handles = handed->about.handles;
+        pool->handle_bytes = handed->about.bytes;
+        pool->max_handles = handed->about.max_handles;
+        pool->version = handed->about.version;
+        if (known > 0 && pool->version == known) return pool;
+      }
+      pool->handles.push_back(std::move(handed->fd));
+      pool->since.push_back(handed->about.since);
     }
-    pool->handles.push_back(std::move(handed->fd));
+    if (whole) return pool;
   }
-  return pool;
+  return absl::UnavailableError("the GPU pool changes faster than it can be mapped");
 }
 
 }  // namespace
@@ -130,33 +164,34 @@ absl::StatusOr<std::shared_ptr<const Session>> Session::Open(const SessionOption
 }
 
 absl::Status Session::MapMemory(absl::Time deadline) {
-  KVT_ASSIGN_OR_RETURN(
-      arena_read_, RequestArena(&socket_, version_, wire::DescriptorKind::kArenaRead, deadline));
+  const Conversation with{.socket = &socket_, .version = version_, .unanswered = &unanswered_};
+  KVT_ASSIGN_OR_RETURN(arena_read_, RequestArena(with, wire::DescriptorKind::kArenaRead, deadline));
   if (arena_read_ == nullptr) {
     return absl::UnavailableError("the agent has no arena for this tenant yet");
   }
-  KVT_ASSIGN_OR_RETURN(
-      arena_write_, RequestArena(&socket_, version_, wire::DescriptorKind::kArenaWrite, deadline));
+  KVT_ASSIGN_OR_RETURN(arena_write_,
+                       RequestArena(with, wire::DescriptorKind::kArenaWrite, deadline));
   KVT_RETURN_IF_ERROR(MapGpu(deadline));
   if (HasEnded()) return absl::UnavailableError("descriptor socket: the agent hung up");
   return absl::OkStatus();
 }
 
 absl::Status Session::MapGpu(absl::Time deadline) {
-  KVT_ASSIGN_OR_RETURN(std::shared_ptr<GpuMemory> pool, RequestPool(&socket_, version_, deadline));
+  const Conversation with{.socket = &socket_, .version = version_, .unanswered = &unanswered_};
+  KVT_ASSIGN_OR_RETURN(std::shared_ptr<GpuMemory> pool, RequestPool(with, 0, deadline));
   if (pool == nullptr) return absl::OkStatus();
   std::vector<int> handles;
   handles.reserve(pool->handles.size());
   for (const FileDescriptor& handle : pool->handles) handles.push_back(handle.get());
   // A pool in a GPU's own memory is not mapped by mmap: who has no other way to map the
   // handles is served target gpu as a miss.
-  absl::StatusOr<std::shared_ptr<const Mapping>> mapping =
+  absl::StatusOr<std::shared_ptr<Mapping>> mapping =
       Mapping::MapHandles(handles, pool->handle_bytes, pool->max_handles);
-  if (mapping.ok()) pool->mapping = *std::move(mapping);
+  if (mapping.ok()) pool_mapping_ = *std::move(mapping);
+  pool->mapping = pool_mapping_;
   if (version_ > 1) {
-    KVT_ASSIGN_OR_RETURN(
-        std::optional<Handed> page,
-        Request(&socket_, version_, {.kind = wire::DescriptorKind::kSignalPage}, deadline));
+    KVT_ASSIGN_OR_RETURN(std::optional<Handed> page,
+                         Request(with, {.kind = wire::DescriptorKind::kSignalPage}, deadline));
     // Without one, what we let go of is free as soon as we say so.
     if (page) {
       KVT_ASSIGN_OR_RETURN(pool->steps, StepPage::Map(std::move(page->fd)));
@@ -169,8 +204,90 @@ absl::Status Session::MapGpu(absl::Time deadline) {
       }
     }
   }
+  const absl::MutexLock lock(&mu_);
   gpu_ = std::move(pool);
   return absl::OkStatus();
+}
+
+std::shared_ptr<const GpuMemory> Session::gpu() const {
+  const absl::MutexLock lock(&mu_);
+  return gpu_;
+}
+
+std::shared_ptr<const Mapping> Session::gpu_pool() const {
+  const absl::MutexLock lock(&mu_);
+  return gpu_ == nullptr ? nullptr : gpu_->mapping;
+}
+
+bool Session::pool_changes() const {
+  const absl::MutexLock lock(&mu_);
+  return gpu_ != nullptr && gpu_->version > 0 && gpu_->max_handles > 1;
+}
+
+absl::Status Session::FollowPool(uint64_t version, absl::Time deadline) const {
+  // 0: the agent tells no versions.
+  const auto follows = [version](const GpuMemory& gpu) {
+    return gpu.version == 0 || gpu.version >= version;
+  };
+  const std::shared_ptr<const GpuMemory> known = gpu();
+  if (known == nullptr) return absl::UnavailableError("the agent has no GPU pool for us");
+  if (follows(*known)) return absl::OkStatus();
+  KVT_RETURN_IF_ERROR(LookAtPool(deadline));
+  const std::shared_ptr<const GpuMemory> seen = gpu();
+  if (follows(*seen)) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("the agent answers for version ", version,
+                                             " of its GPU pool, and hands out ", seen->version));
+}
+
+absl::Status Session::LookAtPool(absl::Time deadline) const {
+  if (!BeginLook(deadline)) return absl::DeadlineExceededError("another call maps the GPU pool");
+  const std::shared_ptr<const GpuMemory> known = gpu();
+  absl::StatusOr<std::shared_ptr<const GpuMemory>> seen =
+      known == nullptr ? absl::UnavailableError("the agent has no GPU pool for us")
+                       : Look(*known, deadline);
+  const absl::MutexLock lock(&mu_);
+  looking_ = false;
+  if (!seen.ok()) return seen.status();
+  if (*seen != nullptr) gpu_ = *std::move(seen);
+  return absl::OkStatus();
+}
+
+bool Session::BeginLook(absl::Time deadline) const {
+  const absl::MutexLock lock(&mu_);
+  const auto nobody_looks = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !looking_; };
+  const absl::Duration timeout = deadline - MonotonicClock().Now();
+  if (!mu_.AwaitWithTimeout(absl::Condition(&nobody_looks), timeout)) return false;
+  looking_ = true;
+  return true;
+}
+
+absl::StatusOr<std::shared_ptr<const GpuMemory>> Session::Look(const GpuMemory& known,
+                                                               absl::Time deadline) const {
+  const Conversation with{.socket = &socket_, .version = version_, .unanswered = &unanswered_};
+  KVT_ASSIGN_OR_RETURN(std::shared_ptr<GpuMemory> pool, RequestPool(with, known.version, deadline));
+  if (pool == nullptr) {
+    return absl::UnavailableError("the agent hands out no GPU pool any more");
+  }
+  if (pool->handle_bytes != known.handle_bytes || pool->max_handles != known.max_handles) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the agent says its GPU pool has ", pool->max_handles, " handles of ", pool->handle_bytes,
+        " bytes at most; it was ", known.max_handles, " of ", known.handle_bytes));
+  }
+  const size_t handles = pool->handles.size();
+  if (handles == 0) return std::shared_ptr<const GpuMemory>();  // Nothing has changed.
+  pool->mapping = known.mapping;
+  pool->steps = known.steps;
+  pool->incarnation = known.incarnation;
+  pool->in_use = known.in_use;
+  if (pool_mapping_ == nullptr) return pool;
+  if (pool_mapping_->size() > handles * pool->handle_bytes) {
+    pool_mapping_->CutHandles(handles, pool->handle_bytes);
+  }
+  for (size_t i = 0; i < handles; ++i) {
+    if (i < known.since.size() && known.since[i] == pool->since[i]) continue;
+    KVT_RETURN_IF_ERROR(pool_mapping_->PutHandle(i, pool->handles[i].get(), pool->handle_bytes));
+  }
+  return pool;
 }
 
 }  // namespace kvtier

@@ -5,11 +5,16 @@
 #ifndef KVTIER_CLIENT_SESSION_H_
 #define KVTIER_CLIENT_SESSION_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/gpu_memory.h"
 #include "client/mapping.h"
@@ -25,7 +30,13 @@ struct SessionOptions {
   TenantKey tenant_key;
 };
 
-// Thread-safe: immutable but for the socket's state, which the kernel keeps.
+// How long a call waits for the handles of a pool that has changed since it was mapped.
+inline constexpr absl::Duration kFollowTimeout = absl::Milliseconds(100);
+// How often a session that is not told by its calls looks whether the pool has changed.
+inline constexpr absl::Duration kPoolLookInterval = absl::Seconds(1);
+
+// Thread-safe: immutable but for the pool, which it follows, and the socket's state, which
+// the kernel keeps.
 class Session {
  public:
   // Connects, shakes hands and maps what the agent hands out, all before `deadline`
@@ -41,12 +52,22 @@ class Session {
   const std::shared_ptr<const Mapping>& arena_read() const { return arena_read_; }
   // Reserved slots are written here. Null: the agent hands out none.
   const std::shared_ptr<const Mapping>& arena_write() const { return arena_write_; }
-  // Null: the node has no pool for this tenant.
-  const std::shared_ptr<const GpuMemory>& gpu() const { return gpu_; }
-  // Null: there is no pool, or none that can be mapped here.
-  std::shared_ptr<const Mapping> gpu_pool() const {
-    return gpu_ == nullptr ? nullptr : gpu_->mapping;
-  }
+  // Null: the node has no pool for this tenant. As it was when it was last looked at.
+  std::shared_ptr<const GpuMemory> gpu() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Null: there is no pool, or none that can be mapped here. The same for the session's
+  // life: handles come and go in it.
+  std::shared_ptr<const Mapping> gpu_pool() const ABSL_LOCKS_EXCLUDED(mu_);
+  // The pool may grow and shrink, and the agent tells of it.
+  bool pool_changes() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Looks whether the pool has changed, and maps it as it is now.
+  // Errors: kUnavailable, the agent hung up, hands out no pool any more, or a handle cannot be
+  // mapped; kDeadlineExceeded; kFailedPrecondition, it breaks the protocol. What was mapped
+  // stays usable for what was granted before.
+  absl::Status LookAtPool(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_);
+  // The pool is mapped as of `version` or later, which an answer named: its slots may be
+  // used. Looks if it is not. Errors: LookAtPool()'s; kUnavailable also, the agent tells of
+  // an older one only. An agent that tells no versions grants nothing that is not mapped.
+  absl::Status FollowPool(uint64_t version, absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_);
 
   // True once the agent is gone or End() was called: what it granted is void.
   bool HasEnded() const { return socket_.HungUp(); }
@@ -58,13 +79,22 @@ class Session {
   explicit Session(PacketSocket socket) : socket_(std::move(socket)) {}
   absl::Status MapMemory(absl::Time deadline);
   absl::Status MapGpu(absl::Time deadline);
+  // Takes the turn to look. False: another thread had it until `deadline`.
+  bool BeginLook(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_);
+  // The pool after a look.
+  absl::StatusOr<std::shared_ptr<const GpuMemory>> Look(const GpuMemory& known,
+                                                        absl::Time deadline) const;
 
-  PacketSocket socket_;
-  uint16_t version_ = 0;  // That both sides speak.
+  mutable PacketSocket socket_;    // Spoken to by Open(), then by who has the turn to look.
+  mutable size_t unanswered_ = 0;  // Requests whose replies came too late; as socket_.
+  uint16_t version_ = 0;           // That both sides speak.
   std::string token_;
   std::shared_ptr<const Mapping> arena_read_;
   std::shared_ptr<const Mapping> arena_write_;
-  std::shared_ptr<const GpuMemory> gpu_;
+  std::shared_ptr<Mapping> pool_mapping_;  // Its handles are changed by who has the turn.
+  mutable absl::Mutex mu_;
+  mutable bool looking_ ABSL_GUARDED_BY(mu_) = false;
+  mutable std::shared_ptr<const GpuMemory> gpu_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace kvtier

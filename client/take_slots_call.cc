@@ -28,9 +28,10 @@ GrantedSlots TakeSlotsCall::Finish(const std::shared_ptr<AgentLink>& link, bool 
   granted.block_bytes_ = block_bytes_;
   granted.slot_bytes_ = SlotBytes(block_bytes_);
   std::vector<uint64_t> outside;
+  const bool mapped = FollowPool(*connection_, messages.response.gpu_version(), messages.timeout);
   for (const uint32_t number : messages.response.slots()) {
     // What is not in our mapping is of no use to us.
-    if (granted.mapping_->Write(number * granted.slot_bytes_, granted.slot_bytes_)) {
+    if (mapped && granted.mapping_->Write(number * granted.slot_bytes_, granted.slot_bytes_)) {
       granted.numbers_.push_back(number);
     } else {
       outside.push_back(number);

@@ -2,7 +2,7 @@
 // socket, one struct a packet, little-endian, no pointers, no variable part.
 // Handshake: agent sends Challenge, worker answers Hello, agent answers Welcome.
 // Then any number of DescriptorRequest -> DescriptorReply (with one descriptor by
-// SCM_RIGHTS when kOk), in the form of the version that both speak. Hangup ends the
+// SCM_RIGHTS when kOk), at any time, in the form of the version that both speak. Hangup ends the
 // session. docs/design/wire.md tells the whole.
 #ifndef KVTIER_PROTO_SESSION_WIRE_H_
 #define KVTIER_PROTO_SESSION_WIRE_H_
@@ -20,7 +20,7 @@
 namespace kvtier::wire {
 
 inline constexpr uint32_t kMagic = 0x5456'4b31;  // "1KVT".
-inline constexpr uint16_t kSessionVersion = 2;
+inline constexpr uint16_t kSessionVersion = 3;
 inline constexpr uint16_t kMinSessionVersion = 1;
 inline constexpr size_t kMaxTenantBytes = 63;  // Of a tenant's name, NUL excluded.
 // File names in the agent's --socket_dir.
@@ -79,7 +79,7 @@ struct DescriptorRequest {
 };
 static_assert(sizeof(DescriptorRequest) == 16);
 
-// Of version 1: of the pool it can ask for the first handle only.
+// Of version 1 only: of the pool it can ask for the first handle.
 struct DescriptorRequestV1 {
   uint32_t magic = kMagic;
   DescriptorKind kind{};
@@ -94,8 +94,23 @@ struct DescriptorReply {
   uint64_t bytes = 0;        // Of what the descriptor maps.
   uint32_t handles = 1;      // That there are now, each asked for by its index.
   uint32_t max_handles = 1;  // That there may be: handle i belongs at i * bytes.
+  // Of the pool, and 0 for every other kind. It goes up when handles come or go; answers
+  // about GPU slots name the one that a worker must have mapped to use them.
+  uint64_t version = 0;
+  uint64_t since = 0;  // The version that this handle came with: another one is other memory.
 };
-static_assert(sizeof(DescriptorReply) == 24);
+static_assert(sizeof(DescriptorReply) == 40);
+
+// Of version 2, whose workers do not learn of handles that come and go: they are given
+// slots in the handles only that they asked for.
+struct DescriptorReplyV2 {
+  uint32_t magic = kMagic;
+  DescriptorCode code = DescriptorCode::kOk;
+  uint64_t bytes = 0;
+  uint32_t handles = 1;
+  uint32_t max_handles = 1;
+};
+static_assert(sizeof(DescriptorReplyV2) == 24);
 
 // Of version 1, which hands out a pool of one handle only.
 struct DescriptorReplyV1 {
@@ -104,6 +119,9 @@ struct DescriptorReplyV1 {
   uint64_t bytes = 0;
 };
 static_assert(sizeof(DescriptorReplyV1) == 16);
+
+// From this version on a worker follows a pool that grows and shrinks.
+inline constexpr uint16_t kFollowsPoolVersion = 3;
 
 // Handles of a region: all of their descriptors would fit into one message.
 inline constexpr uint32_t kMaxHandles = 253;

@@ -21,9 +21,10 @@ RegionShape ShapeFor(uint64_t pool_bytes, uint64_t max_bytes) {
   const uint64_t handle = std::min(pool_bytes, std::max(least, kHandleBytes));
   const uint64_t handle_bytes =
       (handle + kRegionGranularity - 1) / kRegionGranularity * kRegionGranularity;
+  const uint64_t begun = (pool_bytes + handle_bytes - 1) / handle_bytes;
   return {.handle_bytes = handle_bytes,
           .max_handles =
-              std::min<uint64_t>((max_bytes + handle_bytes - 1) / handle_bytes, kMaxRegionHandles)};
+              std::min<uint64_t>(std::max(begun, max_bytes / handle_bytes), kMaxRegionHandles)};
 }
 
 }  // namespace
@@ -91,30 +92,62 @@ GpuPool::GpuPool(LaneRunner* runner, std::unique_ptr<DeviceRegion> region, uint6
     : runner_(runner),
       region_(std::move(region)),
       slot_bytes_(slot_bytes),
-      table_({.slots = slots, .workers = kMaxPoolWorkers}) {}
+      table_({.slots = slots, .workers = kMaxPoolWorkers}) {
+  for (size_t i = 0; i < region_->handles(); ++i) {
+    handles_.push_back({.descriptor = region_->descriptor(i), .since = version_});
+  }
+}
 
 GpuPool::~GpuPool() { KVT_CHECK(used_bytes() == 0); }
 
-absl::Status GpuPool::Grow() {
+Task<absl::Status> GpuPool::Grow() {
+  KVT_CHECK(!changing_);
   if (table_.closed()) {
-    return absl::FailedPreconditionError("GPU pool: it is shrinking, and cannot grow meanwhile");
+    co_return absl::FailedPreconditionError("GPU pool: it is shrinking, and cannot grow meanwhile");
   }
-  KVT_RETURN_IF_ERROR(region_->Grow());
-  table_.Grow(static_cast<uint32_t>(region_->bytes() / slot_bytes_ - table_.slots()));
-  if (ledger_ != nullptr) ledger_->Resize(region_->handles(), table_.slots());
-  return absl::OkStatus();
+  struct Grown {
+    absl::Status status;
+    int descriptor = -1;
+  };
+  const auto grown = std::make_shared<Grown>();
+  absl::AnyInvocable<void()> grow = [region = region_.get(), grown] {
+    grown->status = region->Grow();
+    if (grown->status.ok()) grown->descriptor = region->descriptor(region->handles() - 1);
+  };
+  changing_ = true;
+  co_await runner_->Between(std::move(grow));
+  changing_ = false;
+  if (!grown->status.ok()) co_return grown->status;
+  handles_.push_back({.descriptor = grown->descriptor, .since = ++version_});
+  table_.Grow(SlotsIn(handles_.size()) - static_cast<uint32_t>(table_.slots()));
+  if (ledger_ != nullptr) ledger_->Resize(handles_.size(), table_.slots());
+  co_return absl::OkStatus();
 }
 
-bool GpuPool::Shrink() {
-  const uint64_t left = region_->bytes() - region_->shape().handle_bytes;
-  // A slot that only begins in what is left goes, too.
-  if (left < slot_bytes_) return false;
-  table_.CloseFrom(static_cast<uint32_t>(left / slot_bytes_));
-  if (table_.closed_in_use() > 0) return false;
-  table_.CutClosed();
-  region_->Shrink();
-  if (ledger_ != nullptr) ledger_->Resize(region_->handles(), table_.slots());
-  return true;
+void GpuPool::CloseBeyond(size_t handles) {
+  KVT_CHECK(!changing_ && handles > 0 && handles <= handles_.size());
+  table_.Reopen();
+  table_.CloseFrom(SlotsIn(handles));
+}
+
+Task<size_t> GpuPool::Cut() {
+  KVT_CHECK(!changing_);
+  const size_t in_use = table_.closed_use_end();
+  size_t left = handles_.size();
+  while (left > 1 && SlotsIn(left - 1) >= in_use) --left;
+  const size_t cut = handles_.size() - left;
+  if (cut == 0) co_return 0;
+  table_.CutTo(SlotsIn(left));
+  handles_.resize(left);
+  ++version_;
+  if (ledger_ != nullptr) ledger_->Resize(left, table_.slots());
+  absl::AnyInvocable<void()> shrink = [region = region_.get(), cut] {
+    for (size_t i = 0; i < cut; ++i) region->Shrink();
+  };
+  changing_ = true;
+  co_await runner_->Between(std::move(shrink));
+  changing_ = false;
+  co_return cut;
 }
 
 absl::StatusOr<GpuSlot> GpuPool::Reserve() {
@@ -146,7 +179,11 @@ Task<absl::Status> GpuPool::Copy(CopyDirection direction, std::span<const GpuTra
 }
 
 void GpuPool::Audit() const {
-  KVT_CHECK(capacity_bytes() <= region_->bytes());
+  KVT_CHECK(!handles_.empty() && capacity_bytes() <= handles_.size() * handle_bytes());
+  for (size_t i = 0; i < handles_.size(); ++i) {
+    KVT_CHECK(handles_[i].since <= version_);
+    KVT_CHECK(i == 0 || handles_[i - 1].since <= handles_[i].since);
+  }
   table_.Audit();
 }
 

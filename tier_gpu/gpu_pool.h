@@ -3,7 +3,13 @@
 // The agent owns it, so it survives a worker's crash. Who may still touch a slot is
 // known by its slot table; this is the memory behind it, and the copies.
 //
-// Executor thread only. It knows nothing of keys; eviction is the agent's.
+// It grows and shrinks by whole handles while copies run. The region itself is changed and
+// looked at on the lanes' thread alone; what the executor knows of it are the handles
+// below: memory comes before its slots, and slots go before their memory.
+//
+// Executor thread only. It knows nothing of keys; eviction is the agent's. Invariants,
+// checked by Audit(): every slot lies in the handles; handles are in the order in which
+// they came.
 #ifndef KVTIER_TIER_GPU_GPU_POOL_H_
 #define KVTIER_TIER_GPU_GPU_POOL_H_
 
@@ -56,6 +62,12 @@ struct GpuTransfer {
   std::span<std::byte> host;
 };
 
+// One handle of the pool's memory, as workers are told of it.
+struct PoolHandle {
+  int descriptor = -1;  // The region's; closed after the handle is no longer here.
+  uint64_t since = 0;   // The pool's version that it came with: other memory has another.
+};
+
 class GpuPool {
  public:
   // All slots are `slot_bytes`: a pool serves one space. `pool_bytes` is rounded down to
@@ -80,18 +92,30 @@ class GpuPool {
 
   // Errors: kResourceExhausted, none is free (evict, then retry).
   absl::StatusOr<GpuSlot> Reserve();
-  // Of these two, REQUIRES: no copy of the pool is queued or runs, for the lanes look at
-  // the region from a thread of their own.
-  // One more handle of memory, and its slots. Workers map it when they are told of it.
-  // Errors: kResourceExhausted, no memory, or the pool is as large as it may become;
+
+  // One more handle of memory, and its slots. REQUIRES: neither this nor Cut() is under
+  // way. Errors: kResourceExhausted, no memory, or the pool is as large as it may become;
   // kFailedPrecondition, it is shrinking.
-  absl::Status Grow();
-  // Gives the last handle of memory back as soon as nobody has to do with its slots: no
-  // such slot is handed out any more. False: some are in use (evict, wait for steps, and
-  // call it again), or the pool is one handle. Workers that still map it keep the memory.
-  bool Shrink();
-  // No longer: its slots are handed out again.
+  Task<absl::Status> Grow();
+  // The pool is to have `handles`: what does not lie in them whole is not handed out any
+  // more. REQUIRES: 1 <= handles <= handles().size(), and as Grow().
+  void CloseBeyond(size_t handles);
+  // Gives the last handles of what is closed back as far as nobody has to do with their
+  // slots; returns how many (evict, wait for steps, and call it again). Workers that still
+  // map them keep the memory. REQUIRES: as Grow().
+  Task<size_t> Cut();
+  // It is to stay as it is: what is closed is handed out again.
   void KeepSize() { table_.Reopen(); }
+  // Goes up with every change of the handles. Who maps the pool as of some version has the
+  // memory of every slot that was held at that version and still is.
+  uint64_t version() const { return version_; }
+  const std::vector<PoolHandle>& handles() const { return handles_; }
+  // The version from which on the slot's memory is what it is now.
+  uint64_t since(uint32_t slot) const {
+    return handles_[(OffsetOf(slot) + slot_bytes_ - 1) / handle_bytes()].since;
+  }
+  uint64_t handle_bytes() const { return region_->shape().handle_bytes; }
+  size_t max_handles() const { return region_->shape().max_handles; }
 
   // Scatter: host memory into the slots. Gather: the slots into host memory. Both
   // end when every byte has arrived. REQUIRES: the slots are held and, as
@@ -101,7 +125,8 @@ class GpuPool {
   Task<absl::Status> Scatter(std::span<const GpuTransfer> blocks);
   Task<absl::Status> Gather(std::span<const GpuTransfer> blocks);
 
-  // Copies of the caller's own go through the pool's runner.
+  // Copies of the caller's own go through the pool's runner. The executor may look at its
+  // address and shape only.
   DeviceRegion* region() const { return region_.get(); }
   SlotTable& table() { return table_; }
   const SlotTable& table() const { return table_; }
@@ -118,12 +143,19 @@ class GpuPool {
   GpuPool(LaneRunner* runner, std::unique_ptr<DeviceRegion> region, uint64_t slot_bytes,
           uint32_t slots);
   Task<absl::Status> Copy(CopyDirection direction, std::span<const GpuTransfer> blocks);
+  // That lie whole in the first `handles`.
+  uint32_t SlotsIn(size_t handles) const {
+    return static_cast<uint32_t>(handles * handle_bytes() / slot_bytes_);
+  }
 
   LaneRunner* const runner_;
   const std::unique_ptr<DeviceRegion> region_;
   const uint64_t slot_bytes_;
   PoolLedger* ledger_ = nullptr;  // Null: nobody writes it down.
   SlotTable table_;
+  std::vector<PoolHandle> handles_;
+  uint64_t version_ = 1;
+  bool changing_ = false;  // Grow() or Cut() is under way.
 };
 
 }  // namespace kvtier

@@ -32,6 +32,16 @@ Task<absl::Status> LaneRunner::Run(Copy copy) {
   co_return ending->status;
 }
 
+Task<void> LaneRunner::Between(absl::AnyInvocable<void()> change) {
+  KVT_CHECK(flows_->OnExecutor());
+  const auto changed = std::make_shared<Event>(flows_);
+  lanes_->Post([this, change = std::move(change), changed]() mutable {
+    change();
+    flows_->Post([changed] { changed->Set(); });
+  });
+  co_await changed->WaitUntil(absl::InfiniteFuture());
+}
+
 void LaneRunner::Enqueue(Copy copy, const std::shared_ptr<Ending>& ending) {
   for (Batch& batch : copy.batches) {
     const ScheduledBatch scheduled = {copy.direction, copy.urgency, ++next_number_};

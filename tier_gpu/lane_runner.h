@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "core/event.h"
@@ -75,6 +76,10 @@ class LaneRunner {
   using Observer =
       std::function<void(CopyDirection direction, const Batch& batch, absl::Duration device)>;
   void Observe(Observer observer) { observer_ = std::move(observer); }
+  // Runs `change` where the device is used, between two looks at it, and ends when it has
+  // returned: a region is changed so while copies of other parts of it run. Destroying the
+  // task does not stop it. Executor `flows` only.
+  Task<void> Between(absl::AnyInvocable<void()> change);
 
  private:
   // Of one Copy; touched on `flows`, but for `failure`.

@@ -29,6 +29,7 @@ class AgentRig {
   struct Shape {
     uint64_t slots = 16;     // Of each of the two tenants, in host memory.
     uint64_t gpu_slots = 0;  // 0: no device.
+    uint64_t gpu_max_slots = 0;
     std::string gpu_tenant{};
     bool disk = true;
     bool second_disk = false;  // As large as the first.
@@ -61,6 +62,7 @@ class AgentRig {
                            .slab_bytes = slots_per_slab * kRigBlockBytes,
                            .disk_writes = shape.disk_writes,
                            .gpu_bytes = shape.gpu_slots * kRigBlockBytes,
+                           .gpu_max_bytes = shape.gpu_max_slots * kRigBlockBytes,
                            .gpu_block_bytes = kRigBlockBytes,
                            .gpu_tenant = shape.gpu_tenant};
     std::vector<Agent::DiskSeam> disk_seams;

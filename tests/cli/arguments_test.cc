@@ -81,10 +81,10 @@ TEST(Arguments, HelpWinsOverWhatStandsBesideIt) {
 }
 
 TEST(Arguments, EveryVerbAndOptionIsInTheHelp) {
-  for (const char* word :
-       {"status", "nodes", "tiers", "disk info", "lookup", "evict", "tenant erase", "settings",
-        "version", "--agent", "--coordinator", "--output", "--timeout", "--block-key", "--tenant",
-        "--space-digest", "--engine-key", "--tier", "--yes"}) {
+  for (const char* word : {"status",   "nodes",          "tiers",        "disk info", "lookup",
+                           "evict",    "tenant erase",   "gpu resize",   "settings",  "version",
+                           "--agent",  "--coordinator",  "--output",     "--timeout", "--block-key",
+                           "--tenant", "--space-digest", "--engine-key", "--tier",    "--yes"}) {
     EXPECT_THAT(HelpText(), HasSubstr(word));
   }
 }
@@ -138,6 +138,12 @@ TEST(Arguments, SayWhatIsWrong) {
       {"tenant erase --yes", "the name of one tenant"},
       {"tenant erase acme other --yes", "the name of one tenant"},
       {"tenant erase acme", "add --yes"},
+      {"gpu", "needs a second word: resize"},
+      {"gpu resize", "needs one size"},
+      {"gpu resize 1GiB 2GiB", "needs one size"},
+      {"gpu resize 0", "not '0'"},
+      {"gpu resize much", "not 'much'"},
+      {"gpu resize 1GiB --yes", "gpu resize does not take --yes"},
       {"evict --tier host --yes=1", "--yes takes no value"},
       {"settings put a=b", "settings takes nothing, get [NAME] or set NAME=VALUE"},
       {"settings set quota", "NAME=VALUE, not 'quota'"},

@@ -165,6 +165,53 @@ TEST_F(CommandTest, TenantEraseNamesTheTenantAndSaysWhatWent) {
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("17"), HasSubstr("erase again when")));
 }
 
+v1::GpuPoolSize PoolOf(uint64_t gib, uint64_t target_gib) {
+  v1::GpuPoolSize size;
+  size.set_bytes(gib << 30);
+  size.set_target_bytes(target_gib << 30);
+  size.set_max_bytes(uint64_t{8} << 30);
+  size.set_handle_bytes(uint64_t{1} << 30);
+  return size;
+}
+
+TEST_F(CommandTest, GpuResizeSaysHowLargeThePoolIsAndIsToBe) {
+  *agent_.resized.mutable_size() = PoolOf(4, 4);
+  const Outcome outcome = Kvtier({"gpu", "resize", "4GiB", "--agent", agent_at_});
+  EXPECT_EQ(outcome.code, ExitCode::kOk);
+  EXPECT_EQ(agent_.resize_asked.bytes(), uint64_t{4} << 30);
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("4.00 GiB  4.00 GiB  8.00 GiB\n"), Not(HasSubstr("rounded"))));
+}
+
+TEST_F(CommandTest, GpuResizeSaysWhatAShrinkingPoolWaitsFor) {
+  *agent_.resized.mutable_size() = PoolOf(4, 1);
+  agent_.resized.mutable_size()->set_slots_in_use(17);
+  agent_.resized.mutable_size()->set_workers(2);
+  const Outcome outcome = Kvtier({"gpu", "resize", "1536MiB", "--agent", agent_at_});
+  EXPECT_EQ(outcome.code, ExitCode::kOk) << "it is under way";
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("waits for 17 slots of 2 workers"),
+                                 HasSubstr("rounded down to handles of 1.00 GiB")));
+}
+
+TEST_F(CommandTest, GpuResizeFailsWithTheAgentsReason) {
+  *agent_.resized.mutable_size() = PoolOf(4, 4);
+  agent_.resized.mutable_size()->set_failure("no memory");
+  const std::vector<std::string> words = {"gpu", "resize", "8GiB", "--agent", agent_at_};
+  EXPECT_EQ(Kvtier(words).code, ExitCode::kFailed);
+  EXPECT_THAT(Kvtier(words).out, HasSubstr("no memory"));
+  agent_.status = {grpc::StatusCode::INVALID_ARGUMENT, "bytes: 1 is too few"};
+  EXPECT_EQ(Kvtier(words).code, ExitCode::kFailed);
+  EXPECT_THAT(Kvtier(words).out, HasSubstr("bytes: 1 is too few"));
+}
+
+TEST_F(CommandTest, GpuResizeHasJson) {
+  *agent_.resized.mutable_size() = PoolOf(2, 1);
+  const Outcome outcome = Kvtier({"gpu", "resize", "1GiB", "--agent", agent_at_, "-o", "json"});
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("\"bytes\": 2147483648"), HasSubstr("\"target_bytes\": 1073741824"),
+                    HasSubstr("\"slots_in_use\": 0"), HasSubstr("\"failure\": \"\"")));
+}
+
 v1::DiskVerify DiskPass(uint64_t pass, bool running, uint64_t records, uint64_t damaged) {
   v1::DiskVerify disk;
   disk.set_disk("/var/lib/kvtier");

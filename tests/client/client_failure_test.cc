@@ -259,7 +259,7 @@ TEST_F(ClientFailureTest, AVersionMismatchSaysBothVersions) {
   EXPECT_FALSE(client_->connected());
   const std::string error = client_->Stats().last_error;
   EXPECT_NE(error.find("session versions 7 to 7"), std::string::npos) << error;
-  EXPECT_NE(error.find("this client 1 to 2"), std::string::npos) << error;
+  EXPECT_NE(error.find("this client 1 to 3"), std::string::npos) << error;
 }
 
 // Arenas work with an agent of the first release, and a pool of one handle, without steps.
@@ -271,6 +271,19 @@ TEST_F(ClientFailureTest, AnAgentOfVersionOneServesAsItDid) {
   const SpaceHandle space = *client_->RegisterSpace(node_.space());
   EXPECT_EQ(PutBlocks(client_.get(), space, TestKeys(1, 2)), 2U);
   EXPECT_EQ(client_->BeginStep(), 0U);
+}
+
+// Its pool has no versions, and what it grants is taken as it is.
+TEST(ClientOfOldAgentTest, AnAgentOfVersionTwoServesItsPoolAsItDid) {
+  FakeNode node({.slots = 16, .has_gpu_pool = true});
+  node.agent().SpeakVersion(2);
+  node.agent().Start();
+  const std::unique_ptr<Client> client = node.OpenClient();
+  const SpaceHandle space = *client->RegisterSpace(node.space());
+  EXPECT_EQ(PutBlocks(client.get(), space, TestKeys(1, 2)), 2U);
+  EXPECT_EQ(client->Onboard(space, TestKeys(1, 2), {.target = OnboardTarget::kGpu})->size(), 2U);
+  EXPECT_EQ(client->gpu_memory()->version, 0U);
+  EXPECT_EQ(client->BeginStep(), 1U);
 }
 
 TEST_F(ClientFailureTest, TheReasonForBeingUnconnectedIsLoggedOnce) {

@@ -210,6 +210,49 @@ TEST_F(ClientTest, GpuBlocksAreReadFromThePool) {
   EXPECT_TRUE(std::ranges::equal(hit.bytes(0), host.bytes(0)));
 }
 
+TEST_F(ClientTest, SlotsOfAPoolThatCannotBeFollowedAreGivenBack) {
+  const std::vector<EngineKey> keys = TestKeys(1, 2);
+  PutBlocks(client_.get(), space_, keys);
+  node_.agent().TellPoolVersions(2, 1);
+  EXPECT_TRUE(client_->Onboard(space_, keys, {.target = OnboardTarget::kGpu})->empty());
+  const ReservedBlocks none =
+      *client_->Reserve(space_, TestKeys(9, 1), {.target = OnboardTarget::kGpu});
+  EXPECT_EQ(none.reserved(), 0U);
+  EXPECT_EQ(GetBlocks(client_.get(), space_, keys), 2U) << "host memory is as it was";
+  EXPECT_TRUE(Eventually([&] {
+    const testing::FakeAgentCounts counts = node_.agent().Counts();
+    return counts.leases == 0 && counts.reservations == 0;
+  }));
+}
+
+TEST_F(ClientTest, APoolThatChangedIsMappedAnewWhereItWas) {
+  const std::vector<EngineKey> keys = TestKeys(1, 2);
+  PutBlocks(client_.get(), space_, keys);
+  const auto before = client_->gpu_memory();
+  EXPECT_EQ(before->version, 1U);
+  node_.agent().TellPoolVersions(2, 2);
+  const OnboardedBlocks hit = *client_->Onboard(space_, keys, {.target = OnboardTarget::kGpu});
+  ASSERT_EQ(hit.size(), 2U);
+  const OnboardedBlocks host = *client_->Onboard(space_, keys);
+  EXPECT_TRUE(std::ranges::equal(hit.bytes(0), host.bytes(0)));
+  const auto after = client_->gpu_memory();
+  EXPECT_EQ(after->version, 2U);
+  EXPECT_EQ(after->since, std::vector<uint64_t>{2});
+  EXPECT_EQ(after->mapping, before->mapping);
+  EXPECT_EQ(after->steps, before->steps);
+}
+
+// As agents of before this version are.
+TEST_F(ClientTest, AnAgentThatTellsNoVersionsIsBelieved) {
+  node_.agent().Kill();
+  node_.agent().Start();
+  node_.agent().TellPoolVersions(0, 0);
+  const auto other = node_.OpenClient();
+  const SpaceHandle space = *other->RegisterSpace(node_.space());
+  PutBlocks(other.get(), space, TestKeys(1, 2));
+  EXPECT_EQ(other->Onboard(space, TestKeys(1, 2), {.target = OnboardTarget::kGpu})->size(), 2U);
+}
+
 TEST_F(ClientTest, PrefetchTellsHowManyAreComing) {
   PutBlocks(client_.get(), space_, TestKeys(1, 3));
   EXPECT_EQ(*client_->Prefetch(space_, TestKeys(1, 5)), 3U);

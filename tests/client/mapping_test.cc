@@ -57,6 +57,40 @@ TEST(MappingTest, HandlesLieOneBehindTheOtherInARangeForMore) {
   EXPECT_EQ(alone->Read(0, 1)->front(), std::byte{42});
 }
 
+TEST(MappingTest, HandlesComeAndGoAtTheirAddresses) {
+  const FileDescriptor first = Memory(F_SEAL_SHRINK);
+  const FileDescriptor second = Memory(F_SEAL_SHRINK);
+  const FileDescriptor third = Memory(F_SEAL_SHRINK);
+  const int handles[] = {first.get()};
+  const auto pool = *Mapping::MapHandles(handles, kBytes, 3);
+  ASSERT_EQ(pool->PutHandle(1, second.get(), kBytes), absl::OkStatus());
+  EXPECT_EQ(pool->size(), 2 * kBytes);
+  const auto block = *pool->Write(kBytes, 16);
+  block.front() = std::byte{42};
+  pool->CutHandles(1, kBytes);
+  EXPECT_EQ(pool->size(), kBytes);
+  EXPECT_FALSE(pool->Read(kBytes, 1));
+  EXPECT_EQ(block.front(), std::byte{0}) << "a late reader does not fault";
+  block.front() = std::byte{43};
+  EXPECT_EQ((*Mapping::Map(second.get(), kBytes, Mapping::Access::kRead))->Read(0, 1)->front(),
+            std::byte{42})
+      << "nor does a late writer reach what was cut";
+  ASSERT_EQ(pool->PutHandle(1, third.get(), kBytes), absl::OkStatus());
+  EXPECT_EQ(block.data(), pool->Write(kBytes, 16)->data());
+  EXPECT_EQ(block.front(), std::byte{0});
+  ASSERT_EQ(pool->PutHandle(1, second.get(), kBytes), absl::OkStatus()) << "in its place";
+  EXPECT_EQ(block.front(), std::byte{42});
+}
+
+TEST(MappingTest, AHandleThatCannotBeMappedChangesNothing) {
+  const FileDescriptor first = Memory(F_SEAL_SHRINK);
+  const FileDescriptor open = Memory(0);
+  const int handles[] = {first.get()};
+  const auto pool = *Mapping::MapHandles(handles, kBytes, 2);
+  EXPECT_EQ(pool->PutHandle(1, open.get(), kBytes).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(pool->size(), kBytes);
+}
+
 TEST(MappingTest, RefusesHandlesThatCouldShrinkOrAreTooMany) {
   const FileDescriptor sealed = Memory(F_SEAL_SHRINK);
   const FileDescriptor open = Memory(0);

@@ -80,6 +80,7 @@ TEST_F(ProgramsTest, AnAgentNamesTheFlagAndTheValueThatItRefuses) {
       {"disk_dir", "/tmp/no-a,,/tmp/no-b", "is empty"},
       {"disk_secret_dir", "/no/such/secret", "No such file"},
       {"gpu_bytes", "1048576", "--gpu_bytes"},
+      {"gpu_max_bytes", "4096", "without --gpu_bytes"},
       {"byte_threads", "0", "1 to 64"},
       {"allow_uids", "root", "no user id"},
       {"tenants_dir", "/no/such/directory", "No such file"},
@@ -93,6 +94,19 @@ TEST_F(ProgramsTest, AnAgentNamesTheFlagAndTheValueThatItRefuses) {
     const std::string value = flag == refusal.flag ? refusal.value : "0";
     EXPECT_THAT(AgentLastWords(&agent),
                 AllOf(HasSubstr(flag), HasSubstr(value), HasSubstr(refusal.says)));
+  }
+}
+
+TEST_F(ProgramsTest, TheMostOfAGpuPoolIsHeldAgainstItsSize) {
+  const std::pair<const char*, const char*> refusals[] = {
+      {"1048575", "is less than --gpu_bytes=1048576"},
+      {"266338304", "is more than 253 times --gpu_bytes=1048576"}};  // 254 MiB.
+  for (const auto& [most, says] : refusals) {
+    AgentProcess& agent = cluster_.AddAgent(
+        absl::StrCat("pool-", runs_++),
+        {{"gpu_bytes", "1MiB"}, {"gpu_block_bytes", "64KiB"}, {"gpu_max_bytes", most}});
+    EXPECT_THAT(AgentLastWords(&agent),
+                AllOf(HasSubstr("gpu_max_bytes"), HasSubstr(most), HasSubstr(says)));
   }
 }
 

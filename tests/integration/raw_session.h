@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,6 +54,30 @@ class RawSession {
       return std::nullopt;
     }
     return welcome;
+  }
+  // Asks for a piece of memory and lets go of what is handed out; what was said of it.
+  // nullopt: the answer is none of this form.
+  template <typename Reply, typename Request>
+  std::optional<Reply> Ask(const Request& request) {
+    Reply reply;
+    iovec part{.iov_base = &reply, .iov_len = sizeof(reply)};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    if (send(fd_, &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request) ||
+        recvmsg(fd_, &message, MSG_CMSG_CLOEXEC) != sizeof(reply) ||
+        (message.msg_flags & MSG_TRUNC) != 0) {
+      return std::nullopt;
+    }
+    if (const cmsghdr* const header = CMSG_FIRSTHDR(&message); header != nullptr) {
+      int passed = -1;
+      std::memcpy(&passed, CMSG_DATA(header), sizeof(passed));
+      close(passed);
+    }
+    return reply;
   }
 
  private:

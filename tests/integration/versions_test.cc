@@ -11,6 +11,7 @@
 #include "google/protobuf/unknown_field_set.h"
 #include "kvtier/v1/coordinator.grpc.pb.h"
 #include "kvtier/v1/peer.grpc.pb.h"
+#include "kvtier/v1/worker.grpc.pb.h"
 #include "proto/convert.h"
 #include "tests/integration/raw_session.h"
 #include "tests/testing/process_cluster.h"
@@ -51,15 +52,99 @@ TEST_F(VersionsTest, ASessionOfANewerWorkerThatKnowsOursIsOpened) {
 TEST_F(VersionsTest, ASessionWithNoVersionInCommonIsRefusedLoudly) {
   RawSession session(agent_.socket_dir());
   wire::Hello hello = session.GoodHello();
-  hello.version = 3;
-  hello.min_version = 3;
+  hello.version = 4;
+  hello.min_version = 4;
   const auto welcome = session.Say(hello);
   ASSERT_TRUE(welcome.has_value());
   EXPECT_EQ(welcome->code, wire::WelcomeCode::kVersionMismatch);
-  EXPECT_EQ(welcome->version, 2);
+  EXPECT_EQ(welcome->version, 3);
   EXPECT_EQ(welcome->min_version, 1);
   EXPECT_EQ(agent_.Status().sessions(), 0);
-  EXPECT_THAT(agent_.LogText(), HasSubstr("worker speaks 3 to 3, this agent 1 to 2"));
+  EXPECT_THAT(agent_.LogText(), HasSubstr("worker speaks 4 to 4, this agent 1 to 3"));
+}
+
+class PoolVersionsTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kHandle = uint64_t{2} << 20;  // 32 slots.
+  // A session of `version` that has asked for the pool's first handle, in `Reply`'s form.
+  template <typename Reply>
+  Reply Open(uint16_t version, RawSession* session) {
+    wire::Hello hello = session->GoodHello();
+    hello.version = version;
+    const auto welcome = session->Say(hello);
+    EXPECT_TRUE(welcome.has_value() && welcome->code == wire::WelcomeCode::kOk);
+    token_ = TokenText(*welcome);
+    const auto reply =
+        session->Ask<Reply>(wire::DescriptorRequest{.kind = wire::DescriptorKind::kGpuPool});
+    EXPECT_TRUE(reply.has_value());
+    return reply.value_or(Reply{});
+  }
+  grpc::StatusCode TakeSlot() {
+    const auto stub = v1::Worker::NewStub(WorkerChannel(agent_.socket_dir()));
+    v1::RegisterSpaceRequest space;
+    space.set_session_token(token_);
+    *space.mutable_space() = convert::ToWire(worker_.spec());
+    v1::RegisterSpaceResponse registered;
+    grpc::ClientContext first;
+    SetCallDeadline(&first);
+    EXPECT_TRUE(stub->RegisterSpace(&first, space, &registered).ok());
+    v1::TakeSlotsRequest request;
+    request.set_session_token(token_);
+    request.set_space_id(registered.space_id());
+    request.set_slots(1);
+    v1::TakeSlotsResponse response;
+    grpc::ClientContext second;
+    SetCallDeadline(&second);
+    return stub->TakeSlots(&second, request, &response).error_code();
+  }
+
+  ProcessCluster cluster_;
+  AgentProcess& agent_ = cluster_.StartAgent("node-a", {{"gpu_bytes", "2MiB"},
+                                                        {"gpu_max_bytes", "8MiB"},
+                                                        {"gpu_block_bytes", "64KiB"},
+                                                        {"device", "emulated"}});
+  TestWorker worker_{{.socket_dir = agent_.socket_dir()}};
+  std::string token_;
+};
+
+TEST_F(PoolVersionsTest, AWorkerOfVersionTwoIsGivenNoSlotThatItHasNotMapped) {
+  RawSession session(agent_.socket_dir());
+  const auto reply = Open<wire::DescriptorReplyV2>(2, &session);
+  EXPECT_EQ(reply.code, wire::DescriptorCode::kOk);
+  EXPECT_EQ(reply.handles, 1);
+  EXPECT_EQ(reply.max_handles, 4);
+  EXPECT_EQ(TakeSlot(), grpc::StatusCode::OK);
+  const auto taken = worker_.client().TakeSlots(worker_.space(), 31);
+  ASSERT_EQ(taken->size(), 31);
+  ASSERT_EQ(agent_.ResizeGpu(2 * kHandle)->bytes(), 2 * kHandle);
+  EXPECT_EQ(TakeSlot(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(worker_.client().TakeSlots(worker_.space(), 1)->size(), 1);
+}
+
+TEST_F(PoolVersionsTest, AWorkerOfVersionThreeIsToldTheVersionOfThePoolAndOfEachHandle) {
+  RawSession session(agent_.socket_dir());
+  const auto before = Open<wire::DescriptorReply>(3, &session);
+  EXPECT_EQ(before.handles, 1);
+  EXPECT_GT(before.version, 0);
+  EXPECT_EQ(before.since, before.version);
+  ASSERT_EQ(agent_.ResizeGpu(2 * kHandle)->bytes(), 2 * kHandle);
+  const auto after = session.Ask<wire::DescriptorReply>(
+      wire::DescriptorRequest{.kind = wire::DescriptorKind::kGpuPool, .index = 1});
+  ASSERT_TRUE(after.has_value());
+  EXPECT_GT(after->version, before.version);
+  EXPECT_EQ(after->since, after->version);
+}
+
+// It would take the first handle for the whole of it.
+TEST_F(PoolVersionsTest, AWorkerOfVersionOneHasNoPoolThatMayGrow) {
+  RawSession session(agent_.socket_dir());
+  wire::Hello hello = session.GoodHello();
+  hello.version = 1;
+  ASSERT_EQ(session.Say(hello)->code, wire::WelcomeCode::kOk);
+  const auto reply = session.Ask<wire::DescriptorReplyV1>(
+      wire::DescriptorRequestV1{.kind = wire::DescriptorKind::kGpuPool});
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->code, wire::DescriptorCode::kNotAvailable);
 }
 
 TEST_F(VersionsTest, AReportOfTheNextVersionIsTakenWithItsUnknownFields) {

@@ -175,6 +175,22 @@ v1::EvictTierResponse AgentProcess::EvictUnheld(Tier tier) {
   });
 }
 
+absl::StatusOr<v1::GpuPoolSize> AgentProcess::ResizeGpu(uint64_t bytes) {
+  grpc::ClientContext context;
+  SetLimit(&context, kSettleLimit);
+  v1::ResizeGpuPoolRequest request;
+  request.set_bytes(bytes);
+  v1::ResizeGpuPoolResponse response;
+  const grpc::Status status = admin_->ResizeGpuPool(&context, request, &response);
+  if (!status.ok()) return convert::FromGrpc(status);
+  return response.size();
+}
+
+v1::GpuPoolSize AgentProcess::GpuSize() {
+  const v1::AgentStatusResponse status = Status();
+  return status.gpus_size() == 0 ? v1::GpuPoolSize() : status.gpus(0).size();
+}
+
 bool AgentProcess::AwaitLeases(uint32_t count) {
   return Await(kSettleLimit, [&] {
     const absl::StatusOr<v1::AgentStatusResponse> status = TryStatus();

@@ -63,6 +63,9 @@ class AgentProcess {
   v1::EvictTierResponse EvictUnheld(Tier tier);
   // The same, once no lease stands: the tier is empty then.
   v1::EvictTierResponse Evict(Tier tier);
+  // Asks for another size of the GPU pool, without failing the test.
+  absl::StatusOr<v1::GpuPoolSize> ResizeGpu(uint64_t bytes);
+  v1::GpuPoolSize GpuSize();
   // Asks once, without failing the test.
   absl::StatusOr<v1::AgentStatusResponse> TryStatus();
   // Every put block is on disk, or was declined. False: not within 20 s.

@@ -49,6 +49,14 @@ grpc::Status FakeAgentAdmin::EraseTenant(grpc::ServerContext* /*context*/,
   return status;
 }
 
+grpc::Status FakeAgentAdmin::ResizeGpuPool(grpc::ServerContext* /*context*/,
+                                           const v1::ResizeGpuPoolRequest* request,
+                                           v1::ResizeGpuPoolResponse* response) {
+  resize_asked = *request;
+  *response = resized;
+  return status;
+}
+
 grpc::Status FakeAgentAdmin::StartDiskVerify(grpc::ServerContext* /*context*/,
                                              const v1::StartDiskVerifyRequest* request,
                                              v1::StartDiskVerifyResponse* response) {

@@ -31,6 +31,8 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   std::map<v1::Tier, v1::EvictTierResponse> evictions;
   v1::EraseTenantResponse erased;
   v1::EraseTenantRequest erase_asked;  // The last request.
+  v1::ResizeGpuPoolResponse resized;
+  v1::ResizeGpuPoolRequest resize_asked;  // The last request.
   // StartDiskVerify's answer, and then those of DiskVerifyStatus, one after another; the
   // last one stays.
   v1::StartDiskVerifyResponse verify_began;
@@ -49,6 +51,8 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
                          v1::EvictTierResponse* response) override;
   grpc::Status EraseTenant(grpc::ServerContext* context, const v1::EraseTenantRequest* request,
                            v1::EraseTenantResponse* response) override;
+  grpc::Status ResizeGpuPool(grpc::ServerContext* context, const v1::ResizeGpuPoolRequest* request,
+                             v1::ResizeGpuPoolResponse* response) override;
   grpc::Status StartDiskVerify(grpc::ServerContext* context,
                                const v1::StartDiskVerifyRequest* request,
                                v1::StartDiskVerifyResponse* response) override;

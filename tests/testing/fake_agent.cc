@@ -30,6 +30,7 @@ struct FakeAgent::Knobs {
   std::atomic<bool> hang_handshakes{false};
   std::atomic<wire::WelcomeCode> answer{wire::WelcomeCode::kOk};
   std::atomic<uint16_t> version{wire::kSessionVersion};
+  std::atomic<uint64_t> pool_version{1};
 };
 
 // One life of the agent: its sockets, its memory, its thread.
@@ -157,13 +158,17 @@ class FakeAgent::Incarnation {
     if (memory == nullptr) {
       const auto code = wire::DescriptorCode::kNotAvailable;
       if (version == 1) Send(fd, wire::DescriptorReplyV1{.code = code});
-      if (version != 1) Send(fd, wire::DescriptorReply{.code = code});
+      if (version == 2) Send(fd, wire::DescriptorReplyV2{.code = code});
+      if (version > 2) Send(fd, wire::DescriptorReply{.code = code});
       return true;
     }
     wire::DescriptorReply reply{.bytes = memory->bytes()};
+    if (kind == wire::DescriptorKind::kGpuPool) reply.version = reply.since = knobs_.pool_version;
+    wire::DescriptorReplyV2 second{.bytes = memory->bytes()};
     wire::DescriptorReplyV1 old{.bytes = memory->bytes()};
     iovec parts = {.iov_base = &reply, .iov_len = sizeof(reply)};
     if (version == 1) parts = {.iov_base = &old, .iov_len = sizeof(old)};
+    if (version == 2) parts = {.iov_base = &second, .iov_len = sizeof(second)};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     msghdr message{};
     message.msg_iov = &parts;
@@ -221,6 +226,10 @@ void FakeAgent::SlowDown(absl::Duration delay) { incarnation_->service().SetDela
 void FakeAgent::HangHandshakes(bool hang) { knobs_->hang_handshakes = hang; }
 void FakeAgent::AnswerSessions(wire::WelcomeCode code) { knobs_->answer = code; }
 void FakeAgent::SpeakVersion(uint16_t version) { knobs_->version = version; }
+void FakeAgent::TellPoolVersions(uint64_t answered, uint64_t handed_out) {
+  knobs_->pool_version = handed_out;
+  incarnation_->service().SetPoolVersion(answered);
+}
 void FakeAgent::ForgetSessions() { incarnation_->service().CloseAllSessions(); }
 FakeAgentCounts FakeAgent::Counts() const { return incarnation_->service().Counts(); }
 

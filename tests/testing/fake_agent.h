@@ -61,6 +61,8 @@ class FakeAgent {
   void AnswerSessions(wire::WelcomeCode code);
   // The version that Challenge and Welcome name, as its own minimum too.
   void SpeakVersion(uint16_t version);
+  // Of the pool: what answers name, and what its descriptor comes with; both are 1 first.
+  void TellPoolVersions(uint64_t answered, uint64_t handed_out);
   // Forgets every session without hanging up: tokens become unknown.
   void ForgetSessions();
 

@@ -80,6 +80,11 @@ void FakeWorkerService::SetHang(std::optional<FakeAgent::Hang> hang) {
   hang_ = hang;
 }
 
+void FakeWorkerService::SetPoolVersion(uint64_t version) {
+  absl::MutexLock lock(&mu_);
+  pool_version_ = version;
+}
+
 void FakeWorkerService::SetDelay(absl::Duration delay) {
   absl::MutexLock lock(&mu_);
   delay_ = delay;
@@ -178,6 +183,7 @@ grpc::Status FakeWorkerService::Onboard(grpc::ServerContext* context,
   Session* const session = Find(request->session_token());
   if (session == nullptr) return UnknownSession();
   response->set_lease_deadline_ns(NanosecondsAfter(options_.lease));
+  response->set_gpu_version(pool_version_);
   for (const std::string& name : Run(*session, request->space_id(), request->engine_keys())) {
     Block& block = blocks_.at(name);
     Lease lease{.block = name, .gpu_offset = std::nullopt};
@@ -218,6 +224,7 @@ grpc::Status FakeWorkerService::Reserve(grpc::ServerContext* context,
   if (session == nullptr) return UnknownSession();
   KVT_CHECK(request->space_id() >= 1 && request->space_id() <= session->spaces.size());
   const SpaceSpec& space = session->spaces[request->space_id() - 1];
+  response->set_gpu_version(pool_version_);
   for (const std::string& key : request->engine_keys()) {
     v1::ReservedBlock* const reserved = response->add_blocks();
     std::string name = BlockName(space, key);

@@ -39,6 +39,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   // nullopt: calls are answered.
   void SetHang(std::optional<FakeAgent::Hang> hang) ABSL_LOCKS_EXCLUDED(mu_);
   void SetDelay(absl::Duration delay) ABSL_LOCKS_EXCLUDED(mu_);
+  void SetPoolVersion(uint64_t version) ABSL_LOCKS_EXCLUDED(mu_);
 
   grpc::Status RegisterSpace(grpc::ServerContext* context, const v1::RegisterSpaceRequest* request,
                              v1::RegisterSpaceResponse* response) override;
@@ -103,6 +104,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   uint64_t next_id_ ABSL_GUARDED_BY(mu_) = 1;
   size_t calls_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t committed_step_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t pool_version_ ABSL_GUARDED_BY(mu_) = 1;  // That answers name.
 };
 
 }  // namespace kvtier::testing

@@ -31,6 +31,14 @@ class GpuPoolTest : public ::testing::Test {
   static Task<void> Record(Task<absl::Status> copy, absl::Status* status) {
     *status = co_await copy;
   }
+  static Task<void> Count(Task<size_t> cut, size_t* count) { *count = co_await cut; }
+  size_t Finish(Task<size_t> cut) {
+    size_t count = ~size_t{0};
+    scope_.Spawn(Count(std::move(cut), &count));
+    while (time_.Step()) {
+    }
+    return count;
+  }
   absl::Status Finish(Task<absl::Status> copy) {
     absl::Status status = absl::UnknownError("the copy never ended");
     scope_.Spawn(Record(std::move(copy), &status));
@@ -191,10 +199,15 @@ TEST_F(GpuPoolTest, APoolGrowsByWholeHandlesUpToItsMost) {
   constexpr uint64_t kPerHandle = kHandle / kSlot;
   EXPECT_EQ(pool->table().slots(), kPerHandle);
   EXPECT_EQ(pool->region()->handles(), 1u);
-  ASSERT_EQ(pool->Grow(), absl::OkStatus());
-  ASSERT_EQ(pool->Grow(), absl::OkStatus());
-  EXPECT_EQ(pool->Grow().code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_EQ(Finish(pool->Grow()), absl::OkStatus());
+  ASSERT_EQ(Finish(pool->Grow()), absl::OkStatus());
+  EXPECT_EQ(Finish(pool->Grow()).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(pool->table().slots(), 3 * kPerHandle);
+  EXPECT_EQ(pool->handles().size(), 3u);
+  EXPECT_EQ(pool->since(0), 1u);
+  EXPECT_EQ(pool->since(kPerHandle), 2u);
+  EXPECT_EQ(pool->since(3 * kPerHandle - 1), 3u);
+  EXPECT_EQ(pool->version(), 3u);
   std::vector<GpuSlot> slots;
   std::set<uint64_t> offsets;
   for (auto slot = pool->Reserve(); slot.ok(); slot = pool->Reserve()) {
@@ -206,48 +219,155 @@ TEST_F(GpuPoolTest, APoolGrowsByWholeHandlesUpToItsMost) {
   pool->Audit();
 }
 
-TEST_F(GpuPoolTest, AHandleGoesWhenNobodyHasToDoWithItsSlots) {
-  constexpr uint64_t kHandle = kRegionGranularity;
-  const auto pool = *GpuPool::Create(&device_, &runner_, 2 * kHandle, kSlot, 2 * kHandle);
-  EXPECT_EQ(pool->region()->handles(), 1u) << "a pool that small is one handle";
-  const auto two = *GpuPool::Create(&device_, &runner_, kHandle, kSlot, 2 * kHandle);
-  ASSERT_EQ(two->Grow(), absl::OkStatus());
-  std::vector<GpuSlot> slots;
-  for (auto slot = two->Reserve(); slot.ok(); slot = two->Reserve()) {
-    slots.push_back(*std::move(slot));
+// A pool that may be three handles, all of which it has.
+class ResizedPoolTest : public GpuPoolTest {
+ protected:
+  static constexpr uint64_t kHandle = kRegionGranularity;
+  static constexpr uint32_t kPerHandle = kHandle / kSlot;
+  void SetUp() override {
+    ASSERT_EQ(Finish(three_->Grow()), absl::OkStatus());
+    ASSERT_EQ(Finish(three_->Grow()), absl::OkStatus());
   }
+  std::vector<GpuSlot> TakeAll() {
+    std::vector<GpuSlot> slots;
+    for (auto slot = three_->Reserve(); slot.ok(); slot = three_->Reserve()) {
+      slots.push_back(*std::move(slot));
+    }
+    return slots;
+  }
+  size_t Cut() { return Finish(three_->Cut()); }
+
+  std::unique_ptr<GpuPool> three_ =
+      *GpuPool::Create(&device_, &runner_, kHandle, kSlot, 3 * kHandle);
+};
+
+TEST_F(ResizedPoolTest, AHandleGoesWhenNobodyHasToDoWithItsSlots) {
+  std::vector<GpuSlot> slots = TakeAll();
   const PoolWorker worker{1};
-  ASSERT_EQ(two->table().Begin(worker, 1), absl::OkStatus());
-  const SlotRef last = {static_cast<uint32_t>(two->table().slots() - 1), 1};
-  ASSERT_EQ(two->table().Hold(worker, last), absl::OkStatus());
-  EXPECT_FALSE(two->Shrink());
-  EXPECT_EQ(two->Grow().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_EQ(three_->table().Begin(worker, 1), absl::OkStatus());
+  const SlotRef last = three_->table().Ref(3 * kPerHandle - 1);
+  ASSERT_EQ(three_->table().Hold(worker, last), absl::OkStatus());
+  three_->CloseBeyond(1);
+  EXPECT_EQ(Cut(), 0u);
+  EXPECT_EQ(Finish(three_->Grow()).code(), absl::StatusCode::kFailedPrecondition);
   slots.clear();
-  EXPECT_FALSE(two->Shrink()) << "the worker holds its last slot";
-  ASSERT_EQ(two->table().Release(worker, last), absl::OkStatus());
-  EXPECT_FALSE(two->Shrink()) << "its step may still read it";
-  EXPECT_LT(MustTake(*two).offset(), kHandle) << "what is closed is not handed out";
-  ASSERT_EQ(two->table().Retire(worker, 1), absl::OkStatus());
-  EXPECT_TRUE(two->Shrink());
-  EXPECT_EQ(two->region()->handles(), 1u);
-  EXPECT_EQ(two->capacity_bytes(), kHandle);
-  EXPECT_FALSE(two->Shrink()) << "one handle stays";
-  two->Audit();
-  ASSERT_EQ(two->Grow(), absl::OkStatus());
-  two->Audit();
+  EXPECT_EQ(Cut(), 0u) << "the worker holds its last slot";
+  ASSERT_EQ(three_->table().Release(worker, last), absl::OkStatus());
+  EXPECT_EQ(Cut(), 0u) << "its step may still read it";
+  EXPECT_LT(MustTake(*three_).offset(), kHandle) << "what is closed is not handed out";
+  ASSERT_EQ(three_->table().Retire(worker, 1), absl::OkStatus());
+  EXPECT_EQ(Cut(), 2u);
+  EXPECT_EQ(three_->region()->handles(), 1u);
+  EXPECT_EQ(three_->handles().size(), 1u);
+  EXPECT_EQ(three_->capacity_bytes(), kHandle);
+  EXPECT_EQ(Cut(), 0u) << "nothing is closed any more";
+  three_->Audit();
 }
 
-TEST_F(GpuPoolTest, APoolThatKeepsItsSizeHandsItsSlotsOutAgain) {
-  constexpr uint64_t kHandle = kRegionGranularity;
-  const auto pool = *GpuPool::Create(&device_, &runner_, kHandle, kSlot, 2 * kHandle);
-  ASSERT_EQ(pool->Grow(), absl::OkStatus());
-  std::vector<GpuSlot> slots;
-  while (slots.size() < pool->table().slots()) slots.push_back(MustTake(*pool));
-  EXPECT_FALSE(pool->Shrink());
-  slots.pop_back();
-  EXPECT_FALSE(pool->Reserve().ok());
+TEST_F(ResizedPoolTest, HandlesGoFromTheEndAsFarAsTheyAreFree) {
+  std::vector<GpuSlot> slots = TakeAll();
+  std::erase_if(slots, [](const GpuSlot& slot) { return slot.ref().index != kPerHandle; });
+  three_->CloseBeyond(1);
+  EXPECT_EQ(Cut(), 1u);
+  EXPECT_EQ(three_->handles().size(), 2u);
+  EXPECT_EQ(three_->table().slots(), 2 * kPerHandle);
+  slots.clear();
+  EXPECT_EQ(Cut(), 1u);
+  three_->Audit();
+}
+
+TEST_F(ResizedPoolTest, AHandleThatComesAgainIsAnotherMemory) {
+  const uint64_t before = three_->since(kPerHandle);
+  three_->region()->address()[kHandle] = std::byte{7};
+  three_->CloseBeyond(1);
+  ASSERT_EQ(Cut(), 2u);
+  ASSERT_EQ(Finish(three_->Grow()), absl::OkStatus());
+  EXPECT_GT(three_->since(kPerHandle), before);
+  EXPECT_EQ(three_->since(kPerHandle - 1), 1u);
+  EXPECT_EQ(three_->region()->address()[kHandle], std::byte{0});
+  three_->Audit();
+}
+
+TEST_F(ResizedPoolTest, ASlotOverABorderGoesWithTheHandleItEndsIn) {
+  constexpr uint64_t kOdd = kHandle / 2 + 4096;
+  const auto pool = *GpuPool::Create(&device_, &runner_, kHandle, kOdd, 2 * kHandle);
+  ASSERT_EQ(pool->table().slots(), 1u);
+  ASSERT_EQ(Finish(pool->Grow()), absl::OkStatus());
+  ASSERT_EQ(pool->table().slots(), 3u);
+  EXPECT_EQ(pool->since(1), 2u) << "it ends in the second handle";
+  GpuSlot first = MustTake(*pool);
+  const GpuSlot second = MustTake(*pool);
+  pool->CloseBeyond(1);
+  EXPECT_EQ(Finish(pool->Cut()), 0u) << second.ref().index;
   pool->KeepSize();
-  EXPECT_TRUE(pool->Reserve().ok());
+}
+
+TEST_F(ResizedPoolTest, APoolThatKeepsItsSizeHandsItsSlotsOutAgain) {
+  std::vector<GpuSlot> slots = TakeAll();
+  three_->CloseBeyond(2);
+  EXPECT_EQ(Cut(), 0u);
+  std::erase_if(slots, [](const GpuSlot& slot) { return slot.ref().index + 1 == 3 * kPerHandle; });
+  EXPECT_FALSE(three_->Reserve().ok());
+  three_->KeepSize();
+  EXPECT_TRUE(three_->Reserve().ok());
+  three_->Audit();
+}
+
+// A copy runs in the first handle while the others go and come; nothing about it is
+// unordered.
+TEST_F(ResizedPoolTest, CopiesRunWhileThePoolChanges) {
+  AccessChecker checker(kSlot);
+  std::vector<std::byte> host(16 * kSlot);
+  EmulatedDevice device(&executor_, {.seed = 7, .checker = &checker});
+  ASSERT_TRUE(device.Pin(host).ok());
+  LaneRunner runner(&device, &executor_, &executor_);
+  const auto pool = *GpuPool::Create(&device, &runner, kHandle, kSlot, 3 * kHandle);
+  ASSERT_EQ(Finish(pool->Grow()), absl::OkStatus());
+  std::vector<GpuSlot> slots;
+  std::vector<GpuTransfer> in;
+  std::vector<GpuTransfer> out;
+  for (size_t i = 0; i < 8; ++i) {
+    slots.push_back(MustTake(*pool));
+    const auto from = std::span(host).subspan(i * kSlot, kSlot);
+    testing::FillBlock(kTenant, testing::TestEngineKey(i), from);
+    device.NoteHostAccess(AccessChecker::Access::kWrite, from);
+    in.push_back({slots[i].ref(), from});
+    out.push_back({slots[i].ref(), std::span(host).subspan((8 + i) * kSlot, kSlot)});
+  }
+  absl::Status scattered = absl::UnknownError("runs");
+  size_t cut = 0;
+  absl::Status grown = absl::UnknownError("runs");
+  scope_.Spawn(Record(pool->Scatter(in), &scattered));
+  pool->CloseBeyond(1);
+  scope_.Spawn(Count(pool->Cut(), &cut));
+  while (cut == 0) ASSERT_TRUE(time_.Step());
+  EXPECT_EQ(scattered.code(), absl::StatusCode::kUnknown) << "the cut did not wait for it";
+  scope_.Spawn(Record(pool->Grow(), &grown));
+  while (time_.Step()) {
+  }
+  EXPECT_EQ(scattered, absl::OkStatus());
+  EXPECT_EQ(grown, absl::OkStatus());
+  ASSERT_EQ(Finish(pool->Gather(out)), absl::OkStatus());
+  for (size_t i = 0; i < 8; ++i) {
+    device.NoteHostAccess(AccessChecker::Access::kRead, out[i].host);
+    EXPECT_TRUE(testing::HoldsBlock(kTenant, testing::TestEngineKey(i), out[i].host)) << i;
+  }
+  EXPECT_TRUE(checker.races().empty());
+}
+
+TEST_F(GpuPoolTest, APoolAsLargeAsItMayBecomeIsOneHandleIfItIsSmall) {
+  constexpr uint64_t kHandle = kRegionGranularity;
+  const auto pool = *GpuPool::Create(&device_, &runner_, 2 * kHandle, kSlot, 2 * kHandle);
+  EXPECT_EQ(pool->handles().size(), 1u);
+  EXPECT_EQ(pool->max_handles(), 1u);
+}
+
+TEST_F(GpuPoolTest, NoMemoryForAHandleLeavesThePoolAsItIs) {
+  constexpr uint64_t kHandle = kRegionGranularity;
+  const auto pool = *GpuPool::Create(&device_, &runner_, kHandle, kSlot, kHandle);
+  EXPECT_EQ(Finish(pool->Grow()).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(pool->version(), 1u);
+  EXPECT_EQ(pool->handles().size(), 1u);
   pool->Audit();
 }
 

@@ -237,7 +237,21 @@ Task<void> PingPong(LaneRunner* runner, DeviceRegion* region, std::span<std::byt
   }
 }
 
-TEST(LaneRunnerOnThreadsTest, ManyCopiesAtOnceKeepTheirBytes) {
+// Handles behind the first come and go.
+Task<void> GrowAndShrink(LaneRunner* runner, DeviceRegion* region, int* failed) {
+  for (int round = 0; round < 20; ++round) {
+    absl::AnyInvocable<void()> grow = [region, failed] {
+      while (region->handles() < 3) *failed += region->Grow().ok() ? 0 : 1;
+    };
+    co_await runner->Between(std::move(grow));
+    absl::AnyInvocable<void()> shrink = [region] {
+      while (region->handles() > 1) region->Shrink();
+    };
+    co_await runner->Between(std::move(shrink));
+  }
+}
+
+TEST(LaneRunnerOnThreadsTest, ManyCopiesAtOnceKeepTheirBytesWhileTheRegionChanges) {
   constexpr uint64_t kFlows = 32;
   constexpr uint64_t kBytes = 4096;
   ThreadExecutor flows("test");
@@ -245,10 +259,12 @@ TEST(LaneRunnerOnThreadsTest, ManyCopiesAtOnceKeepTheirBytes) {
   std::vector<std::byte> host(2 * kFlows * kBytes);
   EmulatedDevice device(&lanes, {.link = LinkModel::Instant()});
   ASSERT_TRUE(device.Pin(host).ok());
-  const auto region = *device.CreateRegion({.handle_bytes = kRegionGranularity}, 1);
+  const auto region =
+      *device.CreateRegion({.handle_bytes = kRegionGranularity, .max_handles = 3}, 1);
   LaneRunner runner(&device, &flows, &lanes);
   TaskScope scope(&flows);
   int wrong = 0;
+  int failed = 0;
   absl::Notification idle;
   const auto watch = [](TaskScope* scope, Executor* executor,
                         absl::Notification* idle) -> Task<void> {
@@ -263,12 +279,14 @@ TEST(LaneRunnerOnThreadsTest, ManyCopiesAtOnceKeepTheirBytes) {
       scope.Spawn(PingPong(&runner, region.get(), mine.first(kBytes), mine.last(kBytes), i * kBytes,
                            &wrong));
     }
+    scope.Spawn(GrowAndShrink(&runner, region.get(), &failed));
     scope.Spawn(watch(&scope, &flows, &idle));
   });
   EXPECT_TRUE(idle.WaitForNotificationWithTimeout(absl::Seconds(60)));
   flows.Stop();
   lanes.Stop();
   EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(failed, 0);
 }
 
 }  // namespace

@@ -59,14 +59,15 @@ TEST_F(CalibrationSamplesTest, WhatSaysNothingOfACellIsLeftOut) {
   EXPECT_EQ(samples_.calibrated(), 0U);
 }
 
-TEST_F(CalibrationSamplesTest, ATableWithoutALinkIsNotCalibratedByProportion) {
-  CalibrationTable none;
+TEST_F(CalibrationSamplesTest, ALinkWithoutTimesIsNotCalibratedByProportion) {
+  CalibrationTable none(LinkModel::Instant());
   CalibrationSamples samples(&none);
   const std::vector<CopySegment> batch(kCellSegments, {.bytes = kCellBytes});
   for (size_t i = 0; i < kMinCalibrationSamples; ++i) {
     samples.Add(kIn, CopyPath::kBatch, batch, absl::Milliseconds(1));
   }
-  EXPECT_EQ(none, CalibrationTable());
+  EXPECT_EQ(none.measured(kCell), absl::ZeroDuration());
+  EXPECT_EQ(samples.calibrated(), 0U);
 }
 
 }  // namespace

@@ -230,10 +230,52 @@ TEST_F(SlotTableTest, ClosedSlotsAreHandedOutNoMoreAndCutWhenNobodyHasThem) {
   ASSERT_EQ(table_.Release(kA, one), absl::OkStatus());
   ASSERT_EQ(table_.Release(kA, zero), absl::OkStatus());
   EXPECT_EQ(table_.closed_in_use(), 0);
-  table_.CutClosed();
+  table_.CutTo(1);
   EXPECT_EQ(table_.slots(), 1);
   EXPECT_EQ(table_.Hold(kA, one).code(), absl::StatusCode::kAborted);
   EXPECT_EQ(Allocate(kA).index, zero.index);
+}
+
+TEST_F(SlotTableTest, WhatIsClosedIsCutFromTheEndAsFarAsNobodyHasIt) {
+  Allocate(kA);
+  const SlotRef one = Allocate(kA);
+  table_.CloseFrom(0 + 1);
+  EXPECT_EQ(table_.closed_use_end(), 2u);
+  EXPECT_TRUE(table_.busy(kA, one.index));
+  EXPECT_FALSE(table_.busy(kB, one.index));
+  table_.CutTo(2);
+  EXPECT_EQ(table_.slots(), 2u);
+  EXPECT_EQ(table_.closed_in_use(), 1u);
+  EXPECT_EQ(table_.closed_from(), 1u);
+  table_.Audit();
+  ASSERT_EQ(table_.Begin(kA, 1), absl::OkStatus());
+  ASSERT_EQ(table_.Release(kA, one), absl::OkStatus());
+  EXPECT_EQ(table_.closed_use_end(), 2u) << "a step may still read it";
+  EXPECT_TRUE(table_.busy(kA, one.index));
+  ASSERT_EQ(table_.Retire(kA, 1), absl::OkStatus());
+  EXPECT_EQ(table_.closed_use_end(), 1u);
+  table_.CutTo(1);
+  EXPECT_FALSE(table_.closed());
+  table_.Audit();
+}
+
+// The memory of that place is another, though its number is the same.
+TEST_F(SlotTableTest, NamesFromBeforeACutStayStaleWhenTheTableGrowsAgain) {
+  const SlotRef zero = Allocate(kA);
+  SlotRef last = Allocate(kA);
+  ASSERT_EQ(table_.Release(kA, last), absl::OkStatus());
+  last = Allocate(kA);
+  ASSERT_EQ(table_.Release(kA, last), absl::OkStatus());
+  table_.CloseFrom(1);
+  table_.CutTo(1);
+  table_.Grow(2);
+  const SlotRef again = Allocate(kA);
+  EXPECT_EQ(again.index, last.index);
+  for (uint32_t generation = 1; generation <= last.generation; ++generation) {
+    EXPECT_EQ(table_.Check({last.index, generation}).code(), absl::StatusCode::kAborted);
+  }
+  EXPECT_EQ(table_.Check(zero), absl::OkStatus());
+  table_.Audit();
 }
 
 // What each slot must be, by a count of holds alone.
@@ -273,8 +315,8 @@ TEST(SlotTableRandomTest, SlotsComeAndGoAndNoneIsHandedOutTwice) {
           table.Grow(1 + random() % 8);
         break;
       default:
-        if (table.closed() && table.closed_in_use() == 0 && random() % 2 == 0) {
-          table.CutClosed();
+        if (table.closed() && random() % 2 == 0) {
+          table.CutTo(std::max<size_t>(table.closed_use_end(), 1));
         } else if (table.closed() && random() % 4 == 0) {
           table.Reopen();
         } else if (random() % 4 == 0 && table.slots() > 2) {

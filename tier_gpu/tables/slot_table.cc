@@ -22,11 +22,12 @@ SlotTable::SlotTable(Options options) {
 void SlotTable::Grow(uint32_t slots) {
   KVT_CHECK(closed_from_ == slots_.size() && slots < kNone - slots_.size());
   const size_t before = slots_.size();
-  slots_.resize(before + slots);
+  slots_.resize(before + slots, Slot{.generation = first_generation_});
   uses_.resize(slots_.size() * workers_.size());
   closed_from_ = slots_.size();
   // At the far end of the list: warm slots first.
   std::vector<uint32_t> more;
+  more.reserve(slots);
   for (size_t index = slots_.size(); index > before; --index) {
     more.push_back(static_cast<uint32_t>(index - 1));
   }
@@ -48,11 +49,20 @@ void SlotTable::Reopen() {
   closed_free_ = 0;
 }
 
-void SlotTable::CutClosed() {
-  KVT_CHECK(closed_in_use() == 0 && closed_from_ > 0);
-  slots_.resize(closed_from_);
+size_t SlotTable::closed_use_end() const {
+  size_t end = slots_.size();
+  while (end > closed_from_ && slots_[end - 1].holds == 0 && slots_[end - 1].readers == 0) --end;
+  return end;
+}
+
+void SlotTable::CutTo(size_t slots) {
+  KVT_CHECK(slots > 0 && slots <= slots_.size() && closed_use_end() <= slots);
+  for (size_t index = slots; index < slots_.size(); ++index) {
+    first_generation_ = std::max(first_generation_, slots_[index].generation);
+  }
+  closed_free_ -= slots_.size() - slots;
+  slots_.resize(slots);
   uses_.resize(slots_.size() * workers_.size());
-  closed_free_ = 0;
 }
 
 void SlotTable::GiveBack(uint32_t index) {

@@ -90,17 +90,22 @@ class SlotTable {
   // number. What the cache keeps, or others hold, stays. O(slots).
   void Crash(PoolWorker worker);
 
-  // The pool grew: `slots` more at the end, free. REQUIRES: none are closed.
+  // The pool grew: `slots` more at the end, free. Of a place that was cut off before, older
+  // names stay stale. REQUIRES: none are closed.
   void Grow(uint32_t slots);
   // The pool is to shrink: from now on no slot from `first` on is handed out, until they
   // are cut off or opened again. O(slots).
   void CloseFrom(uint32_t first);
   void Reopen();
   bool closed() const { return closed_from_ < slots_.size(); }
+  // The first closed slot; slots(): none is.
+  size_t closed_from() const { return closed_from_; }
   // Closed slots that somebody still holds or reads.
   size_t closed_in_use() const { return slots_.size() - closed_from_ - closed_free_; }
-  // They are gone. REQUIRES: closed_in_use() == 0, and a slot is left.
-  void CutClosed();
+  // Behind the last of them; closed_from(): there is none. O(closed slots).
+  size_t closed_use_end() const;
+  // The slots from `slots` on are gone. REQUIRES: closed_use_end() <= slots, and one is left.
+  void CutTo(size_t slots);
 
   // kAborted when `slot` was reused or freed since, naming both generations.
   absl::Status Check(SlotRef slot) const;
@@ -111,6 +116,11 @@ class SlotTable {
   // Of all workers, and the cache's.
   uint32_t holds(uint32_t index) const { return slots_[index].holds; }
   uint32_t holds(PoolWorker worker, uint32_t index) const { return UseOf(worker, index).holds; }
+  // `worker` holds the slot, or its steps may still touch it.
+  bool busy(PoolWorker worker, uint32_t index) const {
+    const Use& use = UseOf(worker, index);
+    return use.holds > 0 || use.linked;
+  }
   bool sealed(uint32_t index) const { return slots_[index].sealed; }
   bool kept(uint32_t index) const { return slots_[index].kept; }
   // `worker`, which holds the slot, may write it in place: nobody else holds it, no
@@ -181,7 +191,8 @@ class SlotTable {
   size_t draining_ = 0;
   size_t closed_from_ = 0;  // slots_.size(): none are closed.
   size_t closed_free_ = 0;
-  Watcher watcher_;  // Null: nobody watches.
+  uint32_t first_generation_ = 1;  // Of slots to come: beyond all that were cut off.
+  Watcher watcher_;                // Null: nobody watches.
 };
 
 }  // namespace kvtier

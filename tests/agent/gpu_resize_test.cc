@@ -1,0 +1,322 @@
+// A GPU pool that an operator grows and shrinks, and workers that go on meanwhile.
+#include "agent/gpu_resize.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "agent/limits.h"
+#include "tests/agent/agent_rig.h"
+#include "tests/testing/test_seed.h"
+
+namespace kvtier {
+namespace {
+
+using testing::AgentRig;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::kRigBlockBytes;
+using testing::TestEngineKey;
+
+constexpr absl::Duration kLong = absl::Seconds(5);
+constexpr uint64_t kHandle = kRegionGranularity;
+constexpr uint32_t kPerHandle = kHandle / kRigBlockBytes;
+
+// A pool of one handle, of four at most.
+class GpuResizeTest : public ::testing::Test {
+ protected:
+  GpuResizer& resizer() { return *rig_.agent->gpu_resizer(); }
+  const GpuPool& pool() { return *rig_.agent->gpu(); }
+  SlotGrants& grants() { return *rig_.agent->slot_grants(); }
+  size_t handles() { return pool().handles().size(); }
+  // Begins, and gives it a second.
+  GpuResizer::Progress Resize(uint64_t bytes) {
+    EXPECT_EQ(resizer().Begin(bytes), absl::OkStatus());
+    rig_.Pass(absl::Seconds(1));
+    rig_.agent->Audit();
+    return resizer().progress();
+  }
+  std::vector<uint32_t> Take(SessionId session, uint32_t count) {
+    return grants().Take(rig_.NameRun(session, 0, 1), count).value_or(std::vector<uint32_t>());
+  }
+  // All slots of the first handle are somebody's, so that others lie behind them.
+  std::vector<uint32_t> TakeFirstHandle() {
+    std::vector<uint32_t> slots = Take(rig_.session, kPerHandle);
+    EXPECT_EQ(slots.size(), kPerHandle);
+    for (const uint32_t slot : slots) EXPECT_LT(slot, kPerHandle);
+    return slots;
+  }
+  Onboarded OnboardToGpu(SessionId session, uint64_t first, size_t count) {
+    return *rig_.Run(rig_.Onboard(session, first, count, kLong, Tier::kGpu));
+  }
+  // Puts blocks and leases them in the pool.
+  std::vector<LeaseId> LeaseOnGpu(SessionId session, uint64_t first, size_t count) {
+    EXPECT_EQ(rig_.Put(session, first, count), count);
+    std::vector<LeaseId> leases;
+    for (const LeasedBlock& block : OnboardToGpu(session, first, count).blocks) {
+      leases.push_back(block.lease);
+    }
+    EXPECT_EQ(leases.size(), count);
+    return leases;
+  }
+
+  AgentRig rig_{{.slots = 512, .gpu_slots = kPerHandle, .gpu_max_slots = uint64_t{4} * kPerHandle}};
+};
+
+TEST_F(GpuResizeTest, ThePoolGrowsAndShrinksByWholeHandles) {
+  GpuResizer::Progress progress = Resize(3 * kHandle + kHandle / 2);
+  EXPECT_EQ(progress.bytes, 3 * kHandle);
+  EXPECT_EQ(progress.target_bytes, 3 * kHandle);
+  EXPECT_EQ(progress.ended, absl::OkStatus());
+  EXPECT_EQ(pool().table().slots(), 3 * kPerHandle);
+  EXPECT_EQ(Take(rig_.session, 4 * kPerHandle).size(), 3 * kPerHandle);
+  grants().ReleaseAll(rig_.session);
+  progress = Resize(kHandle);
+  EXPECT_EQ(progress.bytes, kHandle);
+  EXPECT_EQ(pool().table().free_slots(), kPerHandle);
+  EXPECT_EQ(Resize(4 * kHandle).bytes, 4 * kHandle);
+}
+
+TEST_F(GpuResizeTest, SizesThatCannotBeAreRefusedByNameAndValue) {
+  for (const uint64_t bytes : {uint64_t{0}, kHandle - 1, 5 * kHandle}) {
+    const absl::Status refused = resizer().Begin(bytes);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(refused.message()),
+                AllOf(HasSubstr("bytes"), HasSubstr(std::to_string(bytes))));
+  }
+  EXPECT_EQ(resizer().progress().target_bytes, kHandle);
+  EXPECT_EQ(resizer().max_bytes(), 4 * kHandle);
+}
+
+TEST_F(GpuResizeTest, CachedBlocksBeyondTheSizeMakeWayAndOthersStay) {
+  ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
+  rig_.agent->leases().Release(rig_.session, LeaseOnGpu(rig_.session, 10, 3));
+  const std::vector<uint32_t> taken = Take(rig_.session, kPerHandle - 3);
+  rig_.agent->leases().Release(rig_.session, LeaseOnGpu(rig_.session, 20, 4));
+  EXPECT_EQ(rig_.agent->index().UnheldInGpuFrom(kPerHandle, 100).size(), 4u);
+  EXPECT_EQ(Resize(kHandle).bytes, kHandle);
+  EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kGpu), 3u);
+  EXPECT_EQ(rig_.Hits(rig_.session, 20, 4), 4u) << "host memory has them";
+}
+
+TEST_F(GpuResizeTest, MoreBlocksThanOneTurnEvictsAllGo) {
+  constexpr size_t kBlocks = kMaxEvictedForResize + 44;
+  ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
+  const SessionId filler = rig_.Open(0);
+  ASSERT_EQ(Take(filler, kPerHandle).size(), kPerHandle);
+  rig_.agent->leases().Release(rig_.session, LeaseOnGpu(rig_.session, 1000, kBlocks));
+  EXPECT_EQ(rig_.agent->evictor().EvictGpuFrom(kPerHandle, 0), 0u);
+  EXPECT_EQ(Resize(kHandle).bytes, kHandle);
+  EXPECT_EQ(rig_.agent->stats().gpu.evictions, kBlocks);
+}
+
+TEST_F(GpuResizeTest, WhatAWorkerLeasedIsAwaitedAndLeasedToNobodyAnew) {
+  ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
+  ASSERT_TRUE(rig_.agent->AttachToGpu(rig_.session).ok());
+  grants().Release(rig_.session, [&] {
+    std::vector<uint32_t> first = TakeFirstHandle();
+    first.resize(kPerHandle - 1);
+    return first;
+  }());
+  ASSERT_EQ(Take(rig_.session, kPerHandle - 1).size(), kPerHandle - 1);
+  const std::vector<LeaseId> leases = LeaseOnGpu(rig_.session, 20, 2);
+  const GpuResizer::Progress progress = Resize(kHandle);
+  EXPECT_EQ(progress.bytes, 2 * kHandle);
+  EXPECT_EQ(progress.target_bytes, kHandle);
+  EXPECT_EQ(progress.slots_in_use, 2u);
+  EXPECT_EQ(progress.workers, 1u);
+  EXPECT_EQ(OnboardToGpu(rig_.Open(0), 20, 2).blocks.size(), 0u) << "else it would never end";
+  EXPECT_EQ(rig_.Hits(rig_.session, 20, 2), 2u);
+  rig_.agent->leases().Release(rig_.session, leases);
+  EXPECT_TRUE(rig_.Run(resizer().AwaitEnd(rig_.executor.Now() + absl::Seconds(1))));
+  EXPECT_EQ(handles(), 1u);
+  EXPECT_EQ(resizer().progress().ended, absl::OkStatus());
+}
+
+TEST_F(GpuResizeTest, WhatAStepMayStillTouchIsAwaited) {
+  ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
+  const SignalPage* const page = *rig_.agent->AttachToGpu(rig_.session);
+  const SessionId filler = rig_.Open(0);
+  ASSERT_EQ(Take(filler, kPerHandle).size(), kPerHandle);
+  page->word(static_cast<size_t>(StepWord::kBegun))->store(1);
+  grants().Release(rig_.session, Take(rig_.session, 1));
+  EXPECT_EQ(Resize(kHandle).slots_in_use, 1u);
+  EXPECT_EQ(resizer().progress().workers, 1u);
+  page->word(static_cast<size_t>(StepWord::kRetired))->store(1);
+  rig_.Pass(2 * kSweepInterval);
+  EXPECT_EQ(handles(), 1u);
+}
+
+TEST_F(GpuResizeTest, AResizeThatWaitsTooLongLeavesThePoolWhole) {
+  ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
+  TakeFirstHandle();
+  const std::vector<uint32_t> beyond = Take(rig_.session, 1);
+  ASSERT_EQ(beyond.size(), 1u);
+  ASSERT_EQ(Resize(kHandle).bytes, 2 * kHandle);
+  EXPECT_EQ(Take(rig_.session, 1).size(), 0u) << "no more is handed out beyond the size";
+  rig_.Pass(kGpuResizeTimeout);
+  const GpuResizer::Progress progress = resizer().progress();
+  EXPECT_EQ(progress.ended.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(progress.ended.message()), HasSubstr("1 slots beyond 2097152 bytes"));
+  EXPECT_EQ(progress.target_bytes, 2 * kHandle);
+  EXPECT_EQ(Take(rig_.session, 2 * kPerHandle).size(), kPerHandle - 1);
+  EXPECT_EQ(Resize(2 * kHandle).ended, absl::OkStatus());
+}
+
+TEST_F(GpuResizeTest, ALaterResizeTakesThePlaceOfTheOneUnderWay) {
+  ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
+  TakeFirstHandle();
+  ASSERT_EQ(Take(rig_.session, 1).size(), 1u);
+  ASSERT_EQ(Resize(kHandle).bytes, 2 * kHandle);
+  const GpuResizer::Progress progress = Resize(3 * kHandle);
+  EXPECT_EQ(progress.bytes, 3 * kHandle);
+  EXPECT_EQ(progress.slots_in_use, 0u);
+  EXPECT_EQ(Take(rig_.session, 4 * kPerHandle).size(), 2 * kPerHandle - 1);
+}
+
+// A handle takes a descriptor, and there are none.
+TEST_F(GpuResizeTest, ADeviceThatHasNoMoreEndsTheGrowthAndSaysWhy) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const GpuResizer::Progress progress = Resize(2 * kHandle);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(progress.ended.ok());
+  EXPECT_EQ(progress.bytes, kHandle);
+  EXPECT_EQ(progress.target_bytes, kHandle);
+  EXPECT_EQ(Resize(2 * kHandle).ended, absl::OkStatus());
+}
+
+TEST_F(GpuResizeTest, AnAgentThatStopsDoesNotWaitForIt) {
+  ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
+  TakeFirstHandle();
+  ASSERT_EQ(Take(rig_.session, 1).size(), 1u);
+  ASSERT_EQ(Resize(kHandle).slots_in_use, 1u);
+  TaskScope stopping(&rig_.executor);
+  bool idle = false;
+  const auto stop = [](Agent* agent, absl::Time deadline, bool* idle) -> Task<void> {
+    *idle = co_await agent->Stop(deadline);
+  };
+  stopping.Spawn(stop(rig_.agent.get(), rig_.executor.Now() + absl::Seconds(1), &idle));
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_TRUE(idle);
+  EXPECT_EQ(resizer().Begin(kHandle).code(), absl::StatusCode::kUnavailable);
+}
+
+// Whatever the order, bytes of leased blocks and of granted slots stay what they are.
+TEST_F(GpuResizeTest, NothingThatIsHeldChangesWhileThePoolDoes) {
+  std::mt19937_64 random(testing::TestSeed());
+  std::byte* const memory = pool().region()->address();
+  const DomainId domain = rig_.NameRun(rig_.session, 1, 1).domain;
+  std::map<uint32_t, std::byte> granted;                    // By slot: what its worker wrote.
+  std::map<uint64_t, std::pair<uint64_t, LeaseId>> leased;  // By block: offset and lease.
+  absl::Time forget = rig_.executor.Now() + kLeaseDuration / 2;
+  size_t changes = 0;
+  uint64_t version = pool().version();
+  for (int step = 0; step < 400; ++step) {
+    switch (random() % 6) {
+      case 0:
+        ASSERT_EQ(resizer().Begin((1 + random() % 4) * kHandle), absl::OkStatus());
+        break;
+      case 1:
+        for (const uint32_t slot : Take(rig_.session, 1 + random() % kPerHandle)) {
+          ASSERT_TRUE(granted.emplace(slot, static_cast<std::byte>(random())).second);
+          memory[slot * kRigBlockBytes] = granted[slot];
+        }
+        break;
+      case 2: {
+        std::vector<uint32_t> given;
+        std::erase_if(granted, [&](const auto& slot) {
+          if (random() % 3 == 0) return false;
+          given.push_back(slot.first);
+          return true;
+        });
+        grants().Release(rig_.session, given);
+        break;
+      }
+      case 3: {
+        const uint64_t first = 1 + random() % 200;
+        rig_.Put(rig_.session, first, 1);
+        for (const LeasedBlock& block : OnboardToGpu(rig_.session, first, 1).blocks) {
+          if (leased.emplace(first, std::pair(block.offset, block.lease)).second) continue;
+          rig_.agent->leases().Release(rig_.session, std::vector<LeaseId>{block.lease});
+        }
+        break;
+      }
+      case 4:
+        rig_.Pass(absl::Milliseconds(random() % 300));
+        break;
+      default:
+        break;
+    }
+    if (rig_.executor.Now() > forget) {
+      for (const auto& [block, lease] : leased) {
+        rig_.agent->leases().Release(rig_.session, std::vector<LeaseId>{lease.second});
+      }
+      leased.clear();
+      forget = rig_.executor.Now() + kLeaseDuration / 2;
+    }
+    for (const auto& [slot, byte] : granted) ASSERT_EQ(memory[slot * kRigBlockBytes], byte);
+    for (const auto& [block, lease] : leased) {
+      ASSERT_TRUE(testing::HoldsBlock(AgentRig::Seed(domain), TestEngineKey(block),
+                                      {memory + lease.first, kRigBlockBytes}));
+    }
+    changes += std::exchange(version, pool().version()) != pool().version() ? 1 : 0;
+    rig_.agent->Audit();
+  }
+  EXPECT_GT(changes, 5u);
+}
+
+// A worker of an older release maps the pool once.
+class GpuReachTest : public GpuResizeTest {
+ protected:
+  ReservedBlock::State Reserve(SessionId session, uint64_t number) {
+    return rig_.agent->putter()
+        .Reserve(rig_.NameRun(session, number, 1), Tier::kGpu)
+        ->blocks[0]
+        .state;
+  }
+  const SessionId old_ = rig_.Open(0);
+};
+
+TEST_F(GpuReachTest, AWorkerThatDoesNotFollowIsGivenNothingItHasNotMapped) {
+  rig_.agent->MappedGpuForGood(old_);
+  ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
+  TakeFirstHandle();
+  EXPECT_EQ(Take(old_, 1).size(), 0u);
+  EXPECT_EQ(Reserve(old_, 50), ReservedBlock::State::kNoRoom);
+  LeaseOnGpu(rig_.session, 20, 2);
+  EXPECT_EQ(OnboardToGpu(old_, 20, 2).blocks.size(), 0u);
+  EXPECT_EQ(OnboardToGpu(rig_.Open(0), 20, 2).blocks.size(), 2u) << "who follows is";
+  grants().ReleaseAll(rig_.session);
+  EXPECT_EQ(Take(old_, 1).size(), 1u);
+}
+
+TEST_F(GpuReachTest, TheSameSlotAfterAShrinkAndAGrowthIsNotWhatItMapped) {
+  ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
+  rig_.agent->MappedGpuForGood(old_);
+  TakeFirstHandle();
+  EXPECT_EQ(Reserve(old_, 50), ReservedBlock::State::kReserved);
+  rig_.agent->reservations().ReleaseAll(old_);
+  ASSERT_EQ(Resize(kHandle).bytes, kHandle);
+  ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
+  EXPECT_EQ(Reserve(old_, 51), ReservedBlock::State::kNoRoom);
+  rig_.agent->MappedGpuForGood(old_);
+  EXPECT_EQ(Reserve(old_, 52), ReservedBlock::State::kNoRoom) << "only the first time counts";
+}
+
+TEST_F(GpuReachTest, AClosedSessionIsForgotten) {
+  rig_.agent->CloseSession(old_);
+  rig_.agent->MappedGpuForGood(old_);
+  rig_.agent->Audit();
+}
+
+}  // namespace
+}  // namespace kvtier
