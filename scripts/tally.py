@@ -31,6 +31,9 @@ that succeeds without a test, count as one.
 (1, 0, 0)
 >>> count(entry % ("[  PASSED  ] 3 tests.", "Passed"), 8)
 (3, 1, 0)
+>>> entry = "1/1 Testing: a_test\\nOutput:\\nwhat it should say\\nTest Pass Reason:\\nRequired ...\\n"
+>>> count(entry, 0)
+(1, 0, 0)
 """
 
 import re
@@ -38,6 +41,8 @@ import sys
 
 GTEST = re.compile(r"^\[  (PASSED|FAILED|SKIPPED) ? ?\] (\d+) tests?[.,]", re.M)
 UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.M)
+# The second where an entry passes by what it says, and not by its exit status.
+WELL = re.compile(r"^(Test Passed\.|Test Pass Reason:)$", re.M)
 CTEST_ENTRY = re.compile(r"^\d+/\d+ Testing: ", re.M)
 
 
@@ -70,7 +75,7 @@ def count(log, status):
     entries = CTEST_ENTRY.split(log)[1:]
     if not entries:
         return judged(log, status == 0)
-    counts = [judged(entry, re.search(r"^Test Passed\.$", entry, re.M)) for entry in entries]
+    counts = [judged(entry, WELL.search(entry)) for entry in entries]
     passed, failed, skipped = (sum(column) for column in zip(*counts))
     return passed, failed if status == 0 else max(failed, 1), skipped
 
