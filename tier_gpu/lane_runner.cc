@@ -115,6 +115,12 @@ absl::Status LaneRunner::Submit(CopyDirection direction, const Waiting& waiting,
                                                            .segments = batch.segments}));
     submitted->last = submitted->copy;
   }
+  if (batch.blocks) {
+    BlockBatch blocks = *batch.blocks;
+    blocks.direction = direction;
+    blocks.region = waiting.region;
+    KVT_ASSIGN_OR_RETURN(submitted->last, device_->SubmitBlocks(blocks));
+  }
   if (batch.before.word != nullptr) {
     KVT_ASSIGN_OR_RETURN(submitted->last,
                          device_->Signal(lane, batch.before.word, batch.before.value));

@@ -22,6 +22,7 @@
 #include "core/event.h"
 #include "core/executor.h"
 #include "core/task.h"
+#include "tier_gpu/device/block_batch.h"
 #include "tier_gpu/device/device.h"
 #include "tier_gpu/plan/lane_schedule.h"
 
@@ -38,8 +39,12 @@ class LaneRunner {
   struct Batch {
     Mark after;  // Ahead of the first byte.
     CopyPath path = CopyPath::kBatch;
-    std::vector<CopySegment> segments;  // kMaxCopySegments at most; none: the marks only.
-    Mark before;                        // Behind the last byte.
+    // One of the two; neither: the marks only. The batch of blocks is of the copy's
+    // direction and region.
+    std::vector<CopySegment> segments;  // kMaxCopySegments at most.
+    std::optional<BlockBatch> blocks;
+    std::shared_ptr<const void> keep;  // What `blocks` points to, until it has ended.
+    Mark before;                       // Behind the last byte.
   };
   struct Copy {
     CopyDirection direction{};

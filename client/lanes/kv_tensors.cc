@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/space_codec.h"
 #include "core/status_macros.h"
 #include "tier_gpu/device/adopted_region.h"
 
@@ -20,18 +21,7 @@ uint64_t AddressOf(std::span<std::byte> tensor) {
   return reinterpret_cast<uint64_t>(tensor.data());
 }
 
-}  // namespace
-
-absl::Status CheckSpace(const KvGeometry& geometry, KvOrder order, const SpaceSpec& spec) {
-  KVT_RETURN_IF_ERROR(spec.Validate());
-  // Encoded blocks are no copies of what the tensors hold: an encoding lane has to come
-  // between. Until there is one, BlockCodec encodes on the CPU.
-  if (spec.codec != kRawCodec) {
-    return Wrong("codec is \"", spec.codec, "\"; lanes copy \"", kRawCodec, "\" blocks only");
-  }
-  if (spec.layers != geometry.layers) {
-    return Wrong("layers is ", geometry.layers, ", the space's is ", spec.layers);
-  }
+absl::Status CheckRaw(const KvGeometry& geometry, KvOrder order, const SpaceSpec& spec) {
   const std::string layout = SpaceLayout(geometry.axes, order);
   if (spec.layout != layout) {
     return Wrong("layout is \"", layout, "\", the space's is \"", spec.layout, "\"");
@@ -45,6 +35,29 @@ absl::Status CheckSpace(const KvGeometry& geometry, KvOrder order, const SpaceSp
                  geometry.layers, " layers");
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<StoredForm> StoredAs(const KvGeometry& geometry, KvOrder order,
+                                    const SpaceSpec& spec) {
+  KVT_RETURN_IF_ERROR(spec.Validate());
+  if (spec.layers != geometry.layers) {
+    return Wrong("layers is ", geometry.layers, ", the space's is ", spec.layers);
+  }
+  if (spec.codec == kRawCodec) {
+    KVT_RETURN_IF_ERROR(CheckRaw(geometry, order, spec));
+    return StoredForm();
+  }
+  KVT_ASSIGN_OR_RETURN(const SpaceCodec codec, SpaceCodec::Of(spec));
+  const StoredBlocks stored = {.shape = codec.shape(),
+                               .row_bytes = 2 * uint64_t{spec.head_dim},  // bf16.
+                               .order = order,
+                               .codec = codec.codec(),
+                               .block_bytes = spec.block_bytes};
+  // Says what of the two does not fit.
+  KVT_RETURN_IF_ERROR(PlanBlocks(geometry, stored, {}).status());
+  return StoredForm(stored);
 }
 
 absl::StatusOr<LaidOut> LayOut(const KvTensors& tensors, const SpaceSpec& spec) {
@@ -76,7 +89,7 @@ absl::StatusOr<LaidOut> LayOut(const KvTensors& tensors, const SpaceSpec& spec) 
     registered.push_back({.offset = AddressOf(tensor) - start, .bytes = tensor.size()});
   }
   KVT_RETURN_IF_ERROR(laid_out.geometry.Validate(registered));
-  KVT_RETURN_IF_ERROR(CheckSpace(laid_out.geometry, tensors.order, spec));
+  KVT_ASSIGN_OR_RETURN(laid_out.stored, StoredAs(laid_out.geometry, tensors.order, spec));
   std::ranges::sort(registered, {}, &DeviceRange::offset);
   for (size_t i = 1; i < registered.size(); ++i) {
     const DeviceRange& below = registered[i - 1];

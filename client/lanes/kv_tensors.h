@@ -10,12 +10,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/space.h"
+#include "tier_gpu/plan/block_plan.h"
 #include "tier_gpu/plan/geometry.h"
 
 namespace kvtier {
@@ -38,17 +40,24 @@ struct KvTensors {
   std::vector<TensorPlace> bases{};
 };
 
+// What becomes of blocks on the way: nullopt, they are stored as they are; otherwise they
+// are encoded and decoded by the lane, whatever the order of tokens and heads.
+using StoredForm = std::optional<StoredBlocks>;
+
 // The same as the planner takes it: offsets from the lowest tensor's first byte.
 struct LaidOut {
   KvGeometry geometry{};
   std::vector<uint64_t> borders{};  // Where two tensors touch; ascending.
+  StoredForm stored{};
 };
 
-// Whether blocks of this geometry are raw blocks of the space. Errors: kInvalidArgument,
-// naming the space's field and the two values: codec, layers, layout, block_bytes.
-absl::Status CheckSpace(const KvGeometry& geometry, KvOrder order, const SpaceSpec& spec);
+// How the space stores blocks of this geometry. Errors: kInvalidArgument, naming the
+// space's field and the two values: layers, of raw blocks layout and block_bytes, of
+// encoded ones what SpaceCodec::Of() and PlanBlocks() have.
+absl::StatusOr<StoredForm> StoredAs(const KvGeometry& geometry, KvOrder order,
+                                    const SpaceSpec& spec);
 
-// Errors: kInvalidArgument, naming the field and the value: as CheckSpace(),
+// Errors: kInvalidArgument, naming the field and the value: as StoredAs(),
 // KvGeometry::Validate() and AdoptedRegion::Of(); bases that name no tensor, or a place
 // behind its end.
 absl::StatusOr<LaidOut> LayOut(const KvTensors& tensors, const SpaceSpec& spec);

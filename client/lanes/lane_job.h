@@ -48,7 +48,8 @@ class LaneJob {
   // onboard, they are the leading ones, none being a miss. Not OK, none: kAborted, the
   // lease, the grant or the session ended meanwhile, or the writer of the mark is gone;
   // kDeadlineExceeded, the mark was not reached in time; kResourceExhausted, too much is
-  // queued (retry later); kUnavailable, the device failed or is lost.
+  // queued (retry later); kUnavailable, the device failed or is lost; kDataLoss, a block is
+  // no encoding of its space; kInvalidArgument, the device has no kernels to encode with.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
   size_t blocks() const ABSL_LOCKS_EXCLUDED(mu_);
 

@@ -58,11 +58,12 @@ AwaitCallback<Published>::Start Commit(const LaneParts& parts, ReservedBlocks* r
   };
 }
 
-// Errors: kAborted, the session that reserved them is no longer the one whose memory is
-// pinned.
+// `numbers`: of each block, among the reserved. Errors: kAborted, the session that reserved
+// them is no longer the one whose memory is pinned.
 absl::StatusOr<std::vector<PlannedBlock>> Locate(const PinnedArena* arena,
                                                  const ReservedBlocks& reserved,
-                                                 std::span<const uint32_t> slots) {
+                                                 std::span<const uint32_t> slots,
+                                                 std::vector<size_t>* numbers) {
   if (arena == nullptr || arena->memory().write != reserved.keep_mapped()) {
     return absl::AbortedError("offload: the session ended after it reserved room");
   }
@@ -71,8 +72,17 @@ absl::StatusOr<std::vector<PlannedBlock>> Locate(const PinnedArena* arena,
   for (size_t i = 0; i < reserved.size(); ++i) {
     if (reserved.slot(i).empty()) continue;  // It is there already, or finds no room.
     blocks.push_back({.slot = slots[i], .host = reserved.slot(i).data()});
+    numbers->push_back(i);
   }
   return blocks;
+}
+
+// A block with a NaN, say, in a space that has no room for raw ones.
+void GiveBackUnstored(const JobOutcomes& outcomes, uint64_t block_bytes,
+                      std::span<const size_t> numbers, ReservedBlocks* reserved) {
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (outcomes.of(i).bytes > block_bytes) reserved->GiveBack(numbers[i]);
+  }
 }
 
 Task<Published> Take(const LaneParts& parts, const OffloadWork& work) {
@@ -85,21 +95,26 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work) {
   ReservedBlocks reserved = *std::move(answer);
   if (reserved.reserved() == 0) co_return size_t{0};
   KVT_CO_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedArena> arena, parts.pins->Now());
+  std::vector<size_t> numbers;
   KVT_CO_ASSIGN_OR_RETURN(const std::vector<PlannedBlock> blocks,
-                          Locate(arena.get(), reserved, work.slots));
+                          Locate(arena.get(), reserved, work.slots, &numbers));
   const PlannedJob planned = {
       .direction = CopyDirection::kDeviceToHost, .blocks = blocks, .arena = arena.get()};
-  KVT_CO_ASSIGN_OR_RETURN(LaneRunner::Copy copy, PlanJob(parts, *work.memory, planned));
+  KVT_CO_ASSIGN_OR_RETURN(JobCopy planned_copy, PlanJob(parts, *work.memory, planned));
   {
     const HeldSlots held(parts.client, *work.memory);
     work.job->Begin(blocks.size());
-    Task<absl::Status> run = parts.runner->Run(std::move(copy));
+    Task<absl::Status> run = parts.runner->Run(std::move(planned_copy.copy));
     const absl::Status copied = co_await run;
     KVT_CO_RETURN_IF_ERROR(copied);
     // Behind the copy: until here the slots were nobody else's.
     if (!work.memory->ours()) {
       co_return absl::AbortedError("offload: the session that granted the slots is over");
     }
+  }
+  if (planned_copy.outcomes != nullptr) {
+    GiveBackUnstored(*planned_copy.outcomes, work.memory->stored->block_bytes, numbers, &reserved);
+    if (reserved.reserved() == 0) co_return size_t{0};
   }
   AwaitCallback<Published> commit(parts.executor, Commit(parts, &reserved));
   Published published = co_await commit;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "core/event.h"
 #include "core/status_macros.h"
 
@@ -38,6 +39,15 @@ absl::StatusOr<std::vector<PlannedBlock>> Locate(const PinnedArena* arena,
   return blocks;
 }
 
+// The lease was valid, so that the bytes are what was put.
+absl::Status CheckDecoded(const JobOutcomes& outcomes, size_t blocks) {
+  for (size_t i = 0; i < blocks; ++i) {
+    if (outcomes.of(i).bytes > 0) continue;
+    return absl::DataLossError(absl::StrCat("onboard: block ", i, " is no encoding of its space"));
+  }
+  return absl::OkStatus();
+}
+
 Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& work) {
   AwaitCallback<Answer> lease(parts.executor, Lease(parts, work));
   Answer answer = co_await lease;
@@ -52,17 +62,20 @@ Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& wo
                               .blocks = blocks,
                               .arena = arena.get(),
                               .progress = progress};
-  KVT_CO_ASSIGN_OR_RETURN(LaneRunner::Copy copy, PlanJob(parts, *work.memory, planned));
+  KVT_CO_ASSIGN_OR_RETURN(JobCopy planned_copy, PlanJob(parts, *work.memory, planned));
   const HeldSlots held(parts.client, *work.memory);
   if (!work.memory->ours()) {
     co_return absl::AbortedError("onboard: the session that granted the slots is over");
   }
   work.job->Begin(blocks.size());
-  Task<absl::Status> run = parts.runner->Run(std::move(copy));
+  Task<absl::Status> run = parts.runner->Run(std::move(planned_copy.copy));
   const absl::Status copied = co_await run;
   KVT_CO_RETURN_IF_ERROR(copied);
   if (!leased.valid()) {
     co_return absl::AbortedError("onboard: the lease ended before the copy did");
+  }
+  if (planned_copy.outcomes != nullptr) {
+    KVT_CO_RETURN_IF_ERROR(CheckDecoded(*planned_copy.outcomes, blocks.size()));
   }
   if (!work.memory->ours()) {
     co_return absl::AbortedError("onboard: the session that granted the slots ended meanwhile");

@@ -1,12 +1,56 @@
 #include "client/lanes/pool_memory.h"
 
+#include <utility>
+
 #include "core/status_macros.h"
 
 namespace kvtier {
+namespace {
 
-absl::StatusOr<LaneRunner::Copy> PlanJob(const LaneParts& parts, const PoolMemory& memory,
-                                         const PlannedJob& job) {
+LaneRunner::Copy NewCopy(const PoolMemory& memory, const PlannedJob& job) {
   const bool onboard = job.direction == CopyDirection::kHostToDevice;
+  return {.direction = job.direction,
+          .urgency = onboard ? CopyUrgency::kForeground : CopyUrgency::kBackground,
+          .region = memory.region.get()};
+}
+
+LaneRunner::Mark MarkOf(const ProgressWord& progress, uint32_t layers) {
+  return {.word = progress.word, .value = progress.base + layers, .page = progress.page};
+}
+
+// What the device reads when a batch is submitted, and writes until it has ended.
+struct EncodedJob {
+  BlockPlan plan;
+  std::shared_ptr<JobOutcomes> outcomes;
+};
+
+absl::StatusOr<JobCopy> PlanEncoded(const LaneParts& parts, const PoolMemory& memory,
+                                    const PlannedJob& job) {
+  auto encoded = std::make_shared<EncodedJob>();
+  KVT_ASSIGN_OR_RETURN(encoded->plan, PlanBlocks(memory.geometry, *memory.stored, job.blocks));
+  const BlockPlan& plan = encoded->plan;
+  KVT_ASSIGN_OR_RETURN(encoded->outcomes, JobOutcomes::Create(parts.device, plan.ends));
+  LaneRunner::Copy copy = NewCopy(memory, job);
+  copy.batches.reserve(plan.ends.size());
+  for (size_t i = 0; i < plan.ends.size(); ++i) {
+    LaneRunner::Batch& batch = copy.batches.emplace_back();
+    batch.blocks = plan.Batch(i, *memory.stored, job.direction);
+    batch.blocks->outcomes = encoded->outcomes->of_batch(i);
+    // The agent sums what is committed, and has proved what it leases.
+    batch.blocks->summed = false;
+    batch.keep = encoded;
+  }
+  if (job.progress != nullptr) {
+    copy.batches.back().before = MarkOf(*job.progress, memory.geometry.layers);
+  }
+  return JobCopy{.copy = std::move(copy), .outcomes = encoded->outcomes};
+}
+
+}  // namespace
+
+absl::StatusOr<JobCopy> PlanJob(const LaneParts& parts, const PoolMemory& memory,
+                                const PlannedJob& job) {
+  if (memory.stored) return PlanEncoded(parts, memory, job);
   const CopyRequest request = {
       .blocks = job.blocks,
       .direction = job.direction,
@@ -15,9 +59,7 @@ absl::StatusOr<LaneRunner::Copy> PlanJob(const LaneParts& parts, const PoolMemor
       .chunks = {.base = job.arena->base(), .chunk_bytes = parts.pin_chunk_bytes},
       .borders = memory.borders};
   KVT_ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopies(memory.geometry, request, *parts.table));
-  LaneRunner::Copy copy = {.direction = job.direction,
-                           .urgency = onboard ? CopyUrgency::kForeground : CopyUrgency::kBackground,
-                           .region = memory.region.get()};
+  LaneRunner::Copy copy = NewCopy(memory, job);
   copy.batches.reserve(plan.batches.size());
   uint32_t complete = 0;
   for (const PlannedBatch& planned : plan.batches) {
@@ -27,11 +69,9 @@ absl::StatusOr<LaneRunner::Copy> PlanJob(const LaneParts& parts, const PoolMemor
     batch.segments.assign(segments.begin(), segments.end());
     if (job.progress == nullptr || planned.layers_complete == complete) continue;
     complete = planned.layers_complete;
-    batch.before = {.word = job.progress->word,
-                    .value = job.progress->base + complete,
-                    .page = job.progress->page};
+    batch.before = MarkOf(*job.progress, complete);
   }
-  return copy;
+  return JobCopy{.copy = std::move(copy)};
 }
 
 }  // namespace kvtier

@@ -14,6 +14,8 @@
 #include "absl/synchronization/mutex.h"
 #include "client/client.h"
 #include "client/granted_slots.h"
+#include "client/lanes/job_outcomes.h"
+#include "client/lanes/kv_tensors.h"
 #include "client/lanes/worker_lanes.h"
 #include "tier_gpu/lane_runner.h"
 #include "tier_gpu/plan/planner.h"
@@ -24,6 +26,7 @@ struct PoolMemory {
   std::unique_ptr<DeviceRegion> region;
   KvGeometry geometry;
   std::vector<uint64_t> borders;  // As CopyRequest's.
+  StoredForm stored;
   SpaceHandle space{};
   // Of a pool of granted slots: the memory is the worker's as long as they are valid.
   std::optional<GrantedSlots> granted;
@@ -47,15 +50,20 @@ class HeldSlots {
 };
 
 // The planned copy of these blocks, for LaneRunner. With `progress`, each batch that
-// completes layers is followed by the word's saying so. Errors: PlanCopies()'s.
+// completes layers is followed by the word's saying so; an encoding has no layers, so then
+// all of them are complete at the end. Errors: PlanCopies()'s, PlanBlocks()'s, Device::Pin()'s.
 struct PlannedJob {
   CopyDirection direction{};
   std::span<const PlannedBlock> blocks;
   const PinnedArena* arena = nullptr;
   const ProgressWord* progress = nullptr;  // Null: in any order.
 };
-absl::StatusOr<LaneRunner::Copy> PlanJob(const LaneParts& parts, const PoolMemory& memory,
-                                         const PlannedJob& job);
+struct JobCopy {
+  LaneRunner::Copy copy;
+  std::shared_ptr<const JobOutcomes> outcomes{};  // Null: nothing is encoded.
+};
+absl::StatusOr<JobCopy> PlanJob(const LaneParts& parts, const PoolMemory& memory,
+                                const PlannedJob& job);
 
 }  // namespace kvtier
 

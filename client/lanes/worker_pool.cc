@@ -33,6 +33,7 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Register(WorkerLanes* la
   KVT_ASSIGN_OR_RETURN(memory->space, lanes->client()->RegisterSpace(spec));
   memory->geometry = std::move(laid_out.geometry);
   memory->borders = std::move(laid_out.borders);
+  memory->stored = laid_out.stored;
   return absl::WrapUnique(new WorkerPool(lanes, std::move(memory)));
 }
 
@@ -52,7 +53,11 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::OverGranted(WorkerLanes*
   const uint32_t count = slots.numbers().back() + 1;
   memory->geometry =
       KvGeometry::Owned(layout.axes, spec.layers, spec.block_bytes / spec.layers / axes, count);
-  KVT_RETURN_IF_ERROR(CheckSpace(memory->geometry, layout.order, spec));
+  if (spec.codec != kRawCodec) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "codec is \"", spec.codec, "\"; a granted slot has room for a stored block, not for KV"));
+  }
+  KVT_RETURN_IF_ERROR(StoredAs(memory->geometry, layout.order, spec).status());
   if (slots.block_bytes() != spec.block_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("granted slots are for blocks of ", slots.block_bytes(),

@@ -97,14 +97,27 @@ TEST(KvTensorsTest, HeadsFirstIsAnotherLayoutOfTheSpace) {
   EXPECT_EQ(LayOut(tensors, spec).status(), absl::OkStatus());
 }
 
-TEST(KvTensorsTest, ASpaceWithACodecIsRefused) {
+TEST(KvTensorsTest, BlocksOfASpaceWithACodecAreEncodedWhateverTheOrder) {
   TensorMemory memory(testing::PerLayerLayout, {.layers = 2, .slots = 4, .run_bytes = 512});
   SpaceSpec spec = memory.space();
   spec.dtype = "bfloat16", spec.kv_heads = 1, spec.head_dim = 16, spec.tokens_per_block = 16;
-  spec.codec = "int8", spec.block_bytes = 1280;
-  const absl::Status status = LayOut(memory.tensors(), spec).status();
+  spec.codec = "int8", spec.block_bytes = 1216;
+  for (const KvOrder order : {KvOrder::kTokenHead, KvOrder::kHeadToken}) {
+    KvTensors tensors = memory.tensors();
+    tensors.order = order;
+    const auto laid_out = LayOut(tensors, spec);
+    ASSERT_EQ(laid_out.status(), absl::OkStatus());
+    ASSERT_TRUE(laid_out->stored);
+    EXPECT_EQ(laid_out->stored->order, order);
+    EXPECT_EQ(laid_out->stored->block_bytes, 1216U);
+  }
+  EXPECT_FALSE(LayOut(memory.tensors(), memory.space())->stored) << "as they are";
+  TensorMemory longer(testing::PerLayerLayout, {.layers = 2, .slots = 4, .run_bytes = 1024});
+  const absl::Status status = LayOut(longer.tensors(), spec).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("codec"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("row_bytes is 32"));
+  spec.dtype = "float32";
+  EXPECT_THAT(std::string(LayOut(memory.tensors(), spec).status().message()), HasSubstr("dtype"));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "client/lanes/worker_pool.h"
+#include "core/space_codec.h"
 #include "tests/client/tensor_memory.h"
 #include "tests/testing/blocks.h"
 #include "tests/testing/patience.h"
@@ -183,6 +184,19 @@ class GrantedPoolTest : public WorkerLanesTest {
 
   Worker worker_;
 };
+
+TEST_F(GrantedPoolTest, AGrantedSlotHasNoRoomForWhatASpaceEncodes) {
+  SpaceSpec spec = worker_.memory().space();
+  spec.codec = "int8";
+  spec.dtype = "bfloat16";
+  spec.layers = spec.kv_heads = 1;
+  spec.head_dim = spec.tokens_per_block = 16;
+  spec.layout = "layer,kv,token,head,dim";
+  spec.block_bytes = SpaceCodec::Of(spec)->encoded_bytes();
+  const auto pool = WorkerPool::OverGranted(&worker_.lanes(), Take(2), {}, spec);
+  EXPECT_EQ(pool.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(pool.status().message().find("codec is \"int8\""), absl::string_view::npos);
+}
 
 TEST_F(GrantedPoolTest, GrantedSlotsAreOffloadedAndOnboarded) {
   auto pool = Over(Take(2));
