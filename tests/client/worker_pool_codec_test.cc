@@ -27,7 +27,7 @@ using testing::TestKeys;
 constexpr kernels::KvShape kShape = {
     .layers = 3, .axes = 2, .tokens = 16, .kv_heads = 2, .head_dim = 32};
 constexpr size_t kRow = kShape.head_dim;
-constexpr size_t kPlane = kShape.tokens * kShape.kv_heads * kRow;
+constexpr size_t kPlane = size_t{kShape.tokens} * kShape.kv_heads * kRow;
 
 // An engine's tensors, token by token or head by head.
 class Engine {
