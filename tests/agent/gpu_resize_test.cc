@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/resource.h>
 
 #include <map>
@@ -182,12 +183,15 @@ TEST_F(GpuResizeTest, ALaterResizeTakesThePlaceOfTheOneUnderWay) {
 
 // A handle takes a descriptor, and there are none.
 TEST_F(GpuResizeTest, ADeviceThatHasNoMoreEndsTheGrowthAndSaysWhy) {
+  // The emulated device's memory is files of a handle each.
   rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit shorter{.rlim_cur = kHandle / 2, .rlim_max = before.rlim_max};
+  signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &shorter), 0);
   const GpuResizer::Progress progress = Resize(2 * kHandle);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, SIG_DFL);
   EXPECT_FALSE(progress.ended.ok());
   EXPECT_EQ(progress.bytes, kHandle);
   EXPECT_EQ(progress.target_bytes, kHandle);
