@@ -49,7 +49,7 @@ void SubmittedCalls::Launch(std::unique_ptr<Flight> flight) {
 void SubmittedCalls::CancelAndWait() {
   absl::MutexLock lock(&mu_);
   for (Flight* flight : flying_) flight->Cancel();
-  const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return booked_ == 0; };
+  const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return booked_ == 0 && !landing_; };
   mu_.Await(absl::Condition(&none));
 }
 
@@ -61,10 +61,15 @@ void SubmittedCalls::Run() {
     {
       absl::MutexLock lock(&mu_);
       flying_.erase(flight.get());
+      // Its caller, once told, finds the place free.
+      KVT_CHECK(booked_ > 0);
+      --booked_;
+      landing_ = true;
     }
     flight->Land();
     flight.reset();
-    Unbook();
+    absl::MutexLock lock(&mu_);
+    landing_ = false;
   }
 }
 

@@ -54,6 +54,7 @@ class SubmittedCalls {
   grpc::CompletionQueue queue_;
   absl::Mutex mu_;
   size_t booked_ ABSL_GUARDED_BY(mu_) = 0;
+  bool landing_ ABSL_GUARDED_BY(mu_) = false;  // A call has its place no more, and lands.
   absl::flat_hash_set<Flight*> flying_ ABSL_GUARDED_BY(mu_);
   std::thread thread_ ABSL_GUARDED_BY(mu_);  // Since the first call.
 };
