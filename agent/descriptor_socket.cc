@@ -8,9 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,9 +17,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "agent/limits.h"
+#include "agent/listen_seqpacket.h"
 #include "core/check.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/status_macros.h"
 #include "openssl/crypto.h"
 
 namespace kvtier {
@@ -29,15 +29,9 @@ namespace {
 
 // Sessions, and as many connections that have not said who they are.
 constexpr size_t kMaxConnections = 2 * kMaxSessions;
-constexpr int kBacklog = 64;
 constexpr absl::Duration kNoDescriptorPause = absl::Milliseconds(10);
-constexpr mode_t kSocketMode = 0660;
 // The largest packet of the protocol is a Hello; one byte more shows a longer one.
 constexpr size_t kPacketBytes = sizeof(wire::Hello) + 1;
-
-absl::Status Errno(const std::string& what) {
-  return absl::UnavailableError(absl::StrCat(what, ": ", strerror(errno)));
-}
 
 template <size_t kBytes>
 void FillRandom(std::array<uint8_t, kBytes>* bytes) {
@@ -94,22 +88,7 @@ const Tenant* ProvenTenant(const TenantTable& tenants, const wire::Hello& hello,
 
 absl::StatusOr<std::unique_ptr<DescriptorSocket>> DescriptorSocket::Listen(Options options,
                                                                            Calls calls) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (options.path.size() >= sizeof(address.sun_path)) {
-    return absl::InvalidArgumentError(absl::StrCat("socket path ", options.path, ": longer than ",
-                                                   sizeof(address.sun_path) - 1, " bytes"));
-  }
-  options.path.copy(address.sun_path, options.path.size());
-  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return Errno("socket");
-  unlink(options.path.c_str());
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      chmod(options.path.c_str(), kSocketMode) != 0 || listen(fd, kBacklog) != 0) {
-    const absl::Status status = Errno(absl::StrCat("listening on ", options.path));
-    close(fd);
-    return status;
-  }
+  KVT_ASSIGN_OR_RETURN(const int fd, ListenSeqpacket(options.path));
   const int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   const int stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   KVT_CHECK(epoll_fd >= 0 && stop_fd >= 0);

@@ -7,8 +7,6 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,15 +17,15 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "agent/descriptor_socket.h"
+#include "agent/listen_seqpacket.h"
 #include "core/check.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/status_macros.h"
 
 namespace kvtier {
 namespace {
 
-constexpr int kBacklog = 64;
-constexpr mode_t kSocketMode = 0660;
 // The largest packet of the protocol is a Hello; one byte more shows a longer one.
 constexpr size_t kPacketBytes = sizeof(wire::Hello) + 1;
 // More than come along with an honest packet are cut off, and closed by the kernel.
@@ -91,23 +89,7 @@ bool Send(int fd, const Packet& packet) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PoolSocket>> PoolSocket::Listen(const Options& options) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (options.path.size() >= sizeof(address.sun_path)) {
-    return absl::UnavailableError(absl::StrCat("socket path ", options.path, ": longer than ",
-                                               sizeof(address.sun_path) - 1, " bytes"));
-  }
-  options.path.copy(address.sun_path, options.path.size());
-  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  KVT_CHECK(fd >= 0);
-  unlink(options.path.c_str());
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      chmod(options.path.c_str(), kSocketMode) != 0 || listen(fd, kBacklog) != 0) {
-    const absl::Status status =
-        absl::UnavailableError(absl::StrCat("listening on ", options.path, ": ", strerror(errno)));
-    close(fd);
-    return status;
-  }
+  KVT_ASSIGN_OR_RETURN(const int fd, ListenSeqpacket(options.path));
   const int stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   KVT_CHECK(stop_fd >= 0);
   return absl::WrapUnique(new PoolSocket(options, fd, stop_fd));

@@ -28,23 +28,13 @@ std::string AgentSections(const AgentAnswers& answers,
   return out;
 }
 
-std::string AgentsJson(const AgentAnswers& answers,
-                       absl::FunctionRef<void(const v1::AgentStatusResponse&, JsonWriter*)> body) {
-  JsonWriter json;
-  json.OpenArray("agents");
-  for (const auto& [address, response] : answers) {
-    json.OpenElement();
-    json.Text("address", address);
-    if (!response.ok()) {
-      json.Text("error", FailureText(response.status()));
-    } else {
-      json.Text("node_id", response->node_id());
-      body(*response, &json);
-    }
-    json.Close();
-  }
-  json.Close();
-  return json.Finish();
+std::string StatusesJson(
+    const AgentAnswers& answers,
+    absl::FunctionRef<void(const v1::AgentStatusResponse&, JsonWriter*)> body) {
+  return AgentsJson(answers, [&](const v1::AgentStatusResponse& response, JsonWriter* json) {
+    json->Text("node_id", response.node_id());
+    body(response, json);
+  });
 }
 
 Outcome AgentsOutcome(const Arguments& arguments, const AgentAnswers& answers,

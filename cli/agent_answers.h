@@ -9,7 +9,6 @@
 #include "absl/functional/function_ref.h"
 #include "cli/answers.h"
 #include "cli/arguments.h"
-#include "cli/json.h"
 #include "cli/outcome.h"
 #include "kvtier/v1/admin.pb.h"
 
@@ -23,9 +22,9 @@ AgentAnswers AskAgents(const Arguments& arguments);
 // `body` is what follows an agent's head line; one that did not answer has only that.
 std::string AgentSections(const AgentAnswers& answers,
                           absl::FunctionRef<std::string(const v1::AgentStatusResponse&)> body);
-// `body` adds its members to the agent's object.
-std::string AgentsJson(const AgentAnswers& answers,
-                       absl::FunctionRef<void(const v1::AgentStatusResponse&, JsonWriter*)> body);
+// AgentsJson() with each agent's node_id; `body` adds its members to the agent's object.
+std::string StatusesJson(const AgentAnswers& answers,
+                         absl::FunctionRef<void(const v1::AgentStatusResponse&, JsonWriter*)> body);
 
 // The answers in the asked format, with what they amount to.
 Outcome AgentsOutcome(const Arguments& arguments, const AgentAnswers& answers,

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/arguments.h"
+#include "cli/json.h"
 #include "cli/outcome.h"
 
 namespace kvtier::cli {
@@ -37,6 +38,29 @@ std::vector<Answer<Response>> AskAll(const std::vector<std::string>& addresses, 
   return answers;
 }
 
+// "cannot reach it within 2s: ..." or the program's own words: one line for a table.
+std::string FailureText(const absl::Status& status);
+
+// For machines: an element of `agents` for each answer, with its address and what
+// body(response, json) adds, or the error.
+template <typename Response, typename Body>
+std::string AgentsJson(const std::vector<Answer<Response>>& answers, Body body) {
+  JsonWriter json;
+  json.OpenArray("agents");
+  for (const auto& [address, response] : answers) {
+    json.OpenElement();
+    json.Text("address", address);
+    if (response.ok()) {
+      body(*response, &json);
+    } else {
+      json.Text("error", FailureText(response.status()));
+    }
+    json.Close();
+  }
+  json.Close();
+  return json.Finish();
+}
+
 // Collects what several questions came to. Not thread-safe.
 class Verdict {
  public:
@@ -58,9 +82,6 @@ class Verdict {
 
 // True when nobody was there to answer in time.
 bool IsUnreachable(const absl::Status& status);
-
-// "cannot reach it within 2s: ..." or the program's own words: one line for a table.
-std::string FailureText(const absl::Status& status);
 
 // The outcome of a question that failed as a whole.
 Outcome Failure(const std::string& address, const absl::Status& status);

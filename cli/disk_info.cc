@@ -91,7 +91,7 @@ void WriteDisk(const Report& disk, JsonWriter* json) {
 std::string DiskInfoTable(const AgentAnswers& answers) { return AgentSections(answers, DisksOf); }
 
 std::string DiskInfoJson(const AgentAnswers& answers) {
-  return AgentsJson(answers, [](const v1::AgentStatusResponse& status, JsonWriter* json) {
+  return StatusesJson(answers, [](const v1::AgentStatusResponse& status, JsonWriter* json) {
     json->OpenArray("disks");
     for (const Report& disk : status.disks()) {
       json->OpenElement();

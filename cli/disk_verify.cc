@@ -8,7 +8,6 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "cli/admin_client.h"
-#include "cli/json.h"
 #include "cli/table.h"
 #include "cli/units.h"
 #include "core/status_macros.h"
@@ -120,34 +119,22 @@ std::string DiskVerifyTable(const DiskVerifyAnswers& answers) {
 }
 
 std::string DiskVerifyJson(const DiskVerifyAnswers& answers) {
-  JsonWriter json;
-  json.OpenArray("agents");
-  for (const auto& [address, response] : answers) {
-    json.OpenElement();
-    json.Text("address", address);
-    if (!response.ok()) {
-      json.Text("error", FailureText(response.status()));
-      json.Close();
-      continue;
+  return AgentsJson(answers, [](const VerifiedDisks& response, JsonWriter* json) {
+    json->OpenArray("disks");
+    for (const v1::DiskVerify& disk : response.disks) {
+      json->OpenElement();
+      json->Text("disk", disk.disk());
+      json->Text("error", disk.error());
+      json->Flag("was_running", IsJoined(response, disk));
+      json->Count("records", disk.counts().records());
+      json->Count("bytes", disk.counts().bytes());
+      json->Count("damaged", disk.counts().damaged());
+      json->Count("errors", disk.counts().errors());
+      json->Seconds("seconds", disk.seconds());
+      json->Close();
     }
-    json.OpenArray("disks");
-    for (const v1::DiskVerify& disk : response->disks) {
-      json.OpenElement();
-      json.Text("disk", disk.disk());
-      json.Text("error", disk.error());
-      json.Flag("was_running", IsJoined(*response, disk));
-      json.Count("records", disk.counts().records());
-      json.Count("bytes", disk.counts().bytes());
-      json.Count("damaged", disk.counts().damaged());
-      json.Count("errors", disk.counts().errors());
-      json.Seconds("seconds", disk.seconds());
-      json.Close();
-    }
-    json.Close();
-    json.Close();
-  }
-  json.Close();
-  return json.Finish();
+    json->Close();
+  });
 }
 
 Outcome RunDiskVerify(const Arguments& arguments, const Progress& progress) {

@@ -1,7 +1,6 @@
 #include "cli/erase_tenant.h"
 
 #include "cli/admin_client.h"
-#include "cli/json.h"
 #include "cli/table.h"
 #include "cli/units.h"
 #include "core/check.h"
@@ -27,22 +26,11 @@ std::string EraseTenantTable(const EraseTenantAnswers& answers) {
 }
 
 std::string EraseTenantJson(const EraseTenantAnswers& answers) {
-  JsonWriter json;
-  json.OpenArray("agents");
-  for (const auto& [address, response] : answers) {
-    json.OpenElement();
-    json.Text("address", address);
-    if (response.ok()) {
-      json.Count("disk_blocks", response->disk_blocks());
-      json.Count("memory_blocks", response->memory_blocks());
-      json.Count("held_blocks", response->held_blocks());
-    } else {
-      json.Text("error", FailureText(response.status()));
-    }
-    json.Close();
-  }
-  json.Close();
-  return json.Finish();
+  return AgentsJson(answers, [](const v1::EraseTenantResponse& response, JsonWriter* json) {
+    json->Count("disk_blocks", response.disk_blocks());
+    json->Count("memory_blocks", response.memory_blocks());
+    json->Count("held_blocks", response.held_blocks());
+  });
 }
 
 Outcome RunEraseTenant(const Arguments& arguments) {

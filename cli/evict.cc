@@ -1,7 +1,6 @@
 #include "cli/evict.h"
 
 #include "cli/admin_client.h"
-#include "cli/json.h"
 #include "cli/table.h"
 #include "cli/units.h"
 #include "core/check.h"
@@ -23,21 +22,10 @@ std::string EvictTable(const EvictAnswers& answers) {
 }
 
 std::string EvictJson(const EvictAnswers& answers) {
-  JsonWriter json;
-  json.OpenArray("agents");
-  for (const auto& [address, response] : answers) {
-    json.OpenElement();
-    json.Text("address", address);
-    if (response.ok()) {
-      json.Count("evicted_blocks", response->evicted_blocks());
-      json.Count("held_blocks", response->held_blocks());
-    } else {
-      json.Text("error", FailureText(response.status()));
-    }
-    json.Close();
-  }
-  json.Close();
-  return json.Finish();
+  return AgentsJson(answers, [](const v1::EvictTierResponse& response, JsonWriter* json) {
+    json->Count("evicted_blocks", response.evicted_blocks());
+    json->Count("held_blocks", response.held_blocks());
+  });
 }
 
 Outcome RunEvict(const Arguments& arguments) {

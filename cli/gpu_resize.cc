@@ -59,20 +59,9 @@ std::string GpuResizeTable(const GpuResizeAnswers& answers, uint64_t asked) {
 }
 
 std::string GpuResizeJson(const GpuResizeAnswers& answers) {
-  JsonWriter json;
-  json.OpenArray("agents");
-  for (const auto& [address, response] : answers) {
-    json.OpenElement();
-    json.Text("address", address);
-    if (response.ok()) {
-      WriteGpuSize(response->size(), &json);
-    } else {
-      json.Text("error", FailureText(response.status()));
-    }
-    json.Close();
-  }
-  json.Close();
-  return json.Finish();
+  return AgentsJson(answers, [](const v1::ResizeGpuPoolResponse& response, JsonWriter* json) {
+    WriteGpuSize(response.size(), json);
+  });
 }
 
 Outcome RunGpuResize(const Arguments& arguments) {

@@ -195,7 +195,7 @@ void WriteTiers(const v1::AgentStatusResponse& status, JsonWriter* json) {
   json->Close();
 }
 
-std::string TiersJson(const AgentAnswers& answers) { return AgentsJson(answers, WriteTiers); }
+std::string TiersJson(const AgentAnswers& answers) { return StatusesJson(answers, WriteTiers); }
 
 Outcome RunTiers(const Arguments& arguments) {
   return AgentsOutcome(arguments, AskAgents(arguments), TiersTable, TiersJson);

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/lanes/client_call.h"
 #include "core/event.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
 namespace {
 
-using Reserved = absl::StatusOr<ReservedBlocks>;
 using Published = absl::StatusOr<size_t>;
 
 // How often the word is looked at. Nobody waits for an offload.
@@ -39,23 +39,17 @@ Task<absl::Status> AwaitMark(const LaneParts& parts, const OffloadWork& work) {
   co_return absl::OkStatus();
 }
 
-AwaitCallback<Reserved>::Start Reserve(const LaneParts& parts, const OffloadWork& work) {
-  return [&parts, &work](AwaitCallback<Reserved>::Done answered) {
-    const auto done = std::make_shared<AwaitCallback<Reserved>::Done>(std::move(answered));
-    const absl::Status submitted =
-        parts.client->SubmitReserve(work.memory->space, work.keys, work.options,
-                                    [done](ReservedBlocks blocks) { (*done)(std::move(blocks)); });
-    if (!submitted.ok()) (*done)(submitted);
-  };
+ClientCall<ReservedBlocks>::Start Reserve(const LaneParts& parts, const OffloadWork& work) {
+  return StartOf<ReservedBlocks>([&parts, &work](auto told) {
+    return parts.client->SubmitReserve(work.memory->space, work.keys, work.options,
+                                       std::move(told));
+  });
 }
 
-AwaitCallback<Published>::Start Commit(const LaneParts& parts, ReservedBlocks* reserved) {
-  return [&parts, reserved](AwaitCallback<Published>::Done answered) {
-    const auto done = std::make_shared<AwaitCallback<Published>::Done>(std::move(answered));
-    const absl::Status submitted = parts.client->SubmitCommit(
-        std::move(*reserved), [done](size_t published) { (*done)(published); });
-    if (!submitted.ok()) (*done)(submitted);
-  };
+ClientCall<size_t>::Start Commit(const LaneParts& parts, ReservedBlocks* reserved) {
+  return StartOf<size_t>([&parts, reserved](auto told) {
+    return parts.client->SubmitCommit(std::move(*reserved), std::move(told));
+  });
 }
 
 // `numbers`: of each block, among the reserved. Errors: kAborted, the session that reserved
@@ -89,8 +83,8 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work) {
   Task<absl::Status> mark = AwaitMark(parts, work);
   const absl::Status complete = co_await mark;
   KVT_CO_RETURN_IF_ERROR(complete);
-  AwaitCallback<Reserved> reserve(parts.executor, Reserve(parts, work));
-  Reserved answer = co_await reserve;
+  ClientCall<ReservedBlocks> reserve(parts.executor, Reserve(parts, work));
+  absl::StatusOr<ReservedBlocks> answer = co_await reserve;
   KVT_CO_RETURN_IF_ERROR(answer.status());
   ReservedBlocks reserved = *std::move(answer);
   if (reserved.reserved() == 0) co_return size_t{0};
@@ -116,7 +110,7 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work) {
     GiveBackUnstored(*planned_copy.outcomes, work.memory->stored->block_bytes, numbers, &reserved);
     if (reserved.reserved() == 0) co_return size_t{0};
   }
-  AwaitCallback<Published> commit(parts.executor, Commit(parts, &reserved));
+  ClientCall<size_t> commit(parts.executor, Commit(parts, &reserved));
   Published published = co_await commit;
   co_return published;
 }

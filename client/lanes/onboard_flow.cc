@@ -3,22 +3,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/lanes/client_call.h"
 #include "core/event.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
 namespace {
 
-using Answer = absl::StatusOr<OnboardedBlocks>;
-
-AwaitCallback<Answer>::Start Lease(const LaneParts& parts, const OnboardWork& work) {
-  return [&parts, &work](AwaitCallback<Answer>::Done answered) {
-    const auto done = std::make_shared<AwaitCallback<Answer>::Done>(std::move(answered));
-    const absl::Status submitted =
-        parts.client->SubmitOnboard(work.memory->space, work.keys, work.options,
-                                    [done](OnboardedBlocks blocks) { (*done)(std::move(blocks)); });
-    if (!submitted.ok()) (*done)(submitted);
-  };
+ClientCall<OnboardedBlocks>::Start Lease(const LaneParts& parts, const OnboardWork& work) {
+  return StartOf<OnboardedBlocks>([&parts, &work](auto told) {
+    return parts.client->SubmitOnboard(work.memory->space, work.keys, work.options,
+                                       std::move(told));
+  });
 }
 
 // Where the leased blocks are pinned, with their slots. Errors: kAborted, the session
@@ -49,8 +45,8 @@ absl::Status CheckDecoded(const JobOutcomes& outcomes, size_t blocks) {
 }
 
 Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& work) {
-  AwaitCallback<Answer> lease(parts.executor, Lease(parts, work));
-  Answer answer = co_await lease;
+  ClientCall<OnboardedBlocks> lease(parts.executor, Lease(parts, work));
+  absl::StatusOr<OnboardedBlocks> answer = co_await lease;
   KVT_CO_RETURN_IF_ERROR(answer.status());
   const OnboardedBlocks leased = *std::move(answer);
   if (leased.empty()) co_return size_t{0};
