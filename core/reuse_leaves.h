@@ -1,7 +1,7 @@
 // ReuseLeaves picks the block of one tier whose room is worth the least: of those without
 // a child there, the one least likely to be used soon for the time that it has waited, as
 // ReuseHazards learns it. Where capacity is scarce that keeps conversations that go on and
-// lets go of those that have ended, up to twice the hits of LRU; where it is ample, or
+// lets go of those that have ended, nearly twice the hits of LRU; where it is ample, or
 // nothing is to be learnt, it is LRU.
 //
 // A block is judged by how often it was used and, before its first use here, by how often
