@@ -63,7 +63,7 @@ absl::Status GpuRig::OpenDeviceOf(const std::string& name) {
     return absl::OkStatus();
   }
 #endif
-  KVT_ASSIGN_OR_RETURN(device_, OpenDevice(name, &clock_));
+  KVT_ASSIGN_OR_RETURN(device_, OpenDevice(name, &clock_, {.kernels = true}));
   return absl::OkStatus();
 }
 

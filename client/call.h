@@ -24,7 +24,6 @@
 #include "client/call_deadline.h"
 #include "client/submitted_calls.h"
 #include "core/block_key.h"
-#include "core/clock.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/support/status.h"
@@ -51,13 +50,6 @@ void FillPrefix(const Connection& connection, const Connection::Space& space,
   for (const EngineKey& key : keys) {
     request->add_engine_keys(key.bytes().data(), key.bytes().size());
   }
-}
-
-// Maps the GPU pool as the answer means it, if it has changed. False: its slots are of no
-// use to us, and what it granted is to be given back.
-inline bool FollowPool(const Connection& connection, uint64_t version, absl::Duration timeout) {
-  const absl::Time deadline = MonotonicClock().Now() + std::min(timeout, kFollowTimeout);
-  return connection.session()->FollowPool(version, deadline).ok();
 }
 
 template <typename CallType>

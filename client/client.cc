@@ -56,7 +56,8 @@ struct Client::State {
         link(std::make_shared<AgentLink>(
             LinkOptions{.session = {.socket_dir = options.socket_dir,
                                     .tenant = options.tenant,
-                                    .tenant_key = TenantKey::FromSecret(options.tenant_secret)},
+                                    .tenant_key = TenantKey::FromSecret(options.tenant_secret),
+                                    .gpu_by_device = options.gpu_by_device},
                         .connect_timeout = options.connect_timeout,
                         .breaker = options.breaker})),
         submitted(kMaxSubmitted) {}

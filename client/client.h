@@ -46,6 +46,11 @@ struct ClientOptions {
   // Of one try to connect; Open() waits this long for the first. Positive.
   absl::Duration connect_timeout = absl::Seconds(1);
   BreakerOptions breaker{};
+  // This worker maps the GPU pool on a device of its own, by the handles of gpu_memory(), as
+  // it must where the pool is a GPU's own memory. Blocks of target kGpu and granted slots
+  // then have offsets in the pool and no bytes. False: the pool is mapped here, and one
+  // that cannot be is a miss.
+  bool gpu_by_device = false;
 
   // Errors: kInvalidArgument, naming the field and the value.
   absl::Status Validate() const;

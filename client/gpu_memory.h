@@ -26,8 +26,11 @@ struct GpuMemory {
   std::vector<uint64_t> since;  // Of each handle: the pool's version that it came with.
   uint64_t version = 0;         // The pool's; 0: an agent that does not tell.
   // Follows the pool, at the same addresses. Null: a GPU's own memory, which mmap does not
-  // map.
+  // map, or by_device.
   std::shared_ptr<const Mapping> mapping;
+  // The worker maps the handles on a device of its own (ClientOptions::gpu_by_device), and
+  // has a page to say when its use is over.
+  bool by_device = false;
   // Null: the agent keeps no steps of this session.
   std::shared_ptr<const StepPage> steps;
   // Which memory the pool is; 0: an agent that takes no pool back.

@@ -1,5 +1,7 @@
 #include "client/granted_slots.h"
 
+#include <utility>
+
 #include "client/agent_link.h"
 #include "client/connection.h"
 #include "client/mapping.h"
@@ -11,7 +13,7 @@ GrantedSlots& GrantedSlots::operator=(GrantedSlots&& other) noexcept {
   Release();
   link_ = std::move(other.link_);
   connection_ = std::move(other.connection_);
-  mapping_ = std::move(other.mapping_);
+  memory_ = std::exchange(other.memory_, {});
   numbers_ = std::move(other.numbers_);
   slot_bytes_ = other.slot_bytes_;
   block_bytes_ = other.block_bytes_;
@@ -19,8 +21,14 @@ GrantedSlots& GrantedSlots::operator=(GrantedSlots&& other) noexcept {
 }
 
 std::span<std::byte> GrantedSlots::memory() const {
-  if (mapping_ == nullptr) return {};
-  return mapping_->Write(0, mapping_->size()).value_or(std::span<std::byte>());
+  const std::shared_ptr<const Mapping>& mapping = memory_.mapping();
+  if (mapping == nullptr) return {};
+  return mapping->Write(0, mapping->size()).value_or(std::span<std::byte>());
+}
+
+bool GrantedSlots::In(const GpuMemory& pool) const {
+  const std::shared_ptr<const void> keep = memory_.keep();
+  return keep != nullptr && keep == (pool.by_device ? pool.in_use : pool.mapping);
 }
 
 bool GrantedSlots::valid() const {

@@ -12,11 +12,13 @@
 #include <span>
 #include <vector>
 
+#include "client/block_memory.h"
+#include "client/gpu_memory.h"
+
 namespace kvtier {
 
 class AgentLink;
 class Connection;
-class Mapping;
 
 // Move-only; the destructor gives the slots back and never blocks. Thread-compatible.
 class GrantedSlots {
@@ -31,8 +33,10 @@ class GrantedSlots {
   const std::vector<uint32_t>& numbers() const { return numbers_; }
   uint64_t slot_bytes() const { return slot_bytes_; }
   uint64_t block_bytes() const { return block_bytes_; }  // Of the space they are for.
-  // The whole pool; only the granted slots of it may be touched. Empty if size() is 0.
+  // The whole pool; only the granted slots of it may be touched. Empty if size() is 0, or
+  // where only a device of the worker's reaches it (ClientOptions::gpu_by_device).
   std::span<std::byte> memory() const;
+  // Block of slot `number`. REQUIRES: memory() is not empty.
   std::span<std::byte> slot(uint32_t number) const {
     return memory().subspan(number * slot_bytes_, block_bytes_);
   }
@@ -40,13 +44,15 @@ class GrantedSlots {
   bool valid() const;
   // Idempotent, never blocks. The memory stays mapped while keep_mapped() lives.
   void Release();
-  std::shared_ptr<const void> keep_mapped() const { return mapping_; }
+  std::shared_ptr<const void> keep_mapped() const { return memory_.keep(); }
+  // Slots of this pool, in the session that handed it out.
+  bool In(const GpuMemory& pool) const;
 
  private:
   friend class TakeSlotsCall;
   std::shared_ptr<AgentLink> link_;
   std::shared_ptr<Connection> connection_;
-  std::shared_ptr<const Mapping> mapping_;
+  BlockMemory memory_;
   std::vector<uint32_t> numbers_;
   uint64_t slot_bytes_ = 0;
   uint64_t block_bytes_ = 0;

@@ -37,8 +37,9 @@ bool OnboardCall::Fill(const std::shared_ptr<Connection>& connection) {
   const auto space = connection->FindSpace(static_cast<size_t>(space_));
   const bool to_gpu = target_ == OnboardTarget::kGpu;
   connection_ = connection;
-  mapping_ = to_gpu ? connection->session()->gpu_pool() : connection->session()->arena_read();
-  if (!space || space->id == 0 || mapping_ == nullptr) return false;
+  memory_ = to_gpu ? BlockMemory::GpuPool(connection->session())
+                   : BlockMemory::Arena(connection->session()->arena_read());
+  if (!space || space->id == 0 || memory_.none()) return false;
   block_bytes_ = space->block_bytes;
   FillPrefix(*connection, *space, keys_, &messages.request);
   messages.request.set_target(to_gpu ? v1::TIER_GPU : v1::TIER_HOST);
@@ -56,28 +57,28 @@ OnboardedBlocks OnboardCall::Finish(const std::shared_ptr<AgentLink>& link, bool
   return onboarded;
 }
 
-OnboardedBlocks OnboardCall::Read(const std::shared_ptr<AgentLink>& link) const {
+OnboardedBlocks OnboardCall::Read(const std::shared_ptr<AgentLink>& link) {
   OnboardedBlocks onboarded;
   std::vector<uint64_t> unusable;
-  const bool mapped = target_ != OnboardTarget::kGpu ||
-                      FollowPool(*connection_, messages.response.gpu_version(), messages.timeout);
+  const bool reached = memory_.Follow(messages.response.gpu_version(), messages.timeout);
   for (const v1::LeasedBlock& block : messages.response.blocks()) {
-    const auto bytes = mapping_->Read(block.offset(), block.length());
+    const auto bytes = memory_.Read(block.offset(), block.length());
     // The agent is trusted to be right, not to be the program we think it is: a block
     // that is not where and what it must be ends the run.
-    if (!mapped || !unusable.empty() || !bytes || block.length() != block_bytes_ ||
+    if (!reached || !unusable.empty() || !bytes || block.length() != block_bytes_ ||
         onboarded.size() == keys_.size()) {
       unusable.push_back(block.lease_id());
       continue;
     }
-    onboarded.blocks_.push_back({.bytes = *bytes, .source = SourceFrom(block.from())});
+    onboarded.blocks_.push_back(
+        {.bytes = *bytes, .offset = block.offset(), .source = SourceFrom(block.from())});
     onboarded.lease_ids_.push_back(block.lease_id());
   }
   link->Release(connection_.get(), ReleaseQueue::Kind::kLease, unusable);
   if (onboarded.blocks_.empty()) return onboarded;
   onboarded.link_ = link;
   onboarded.connection_ = connection_;
-  onboarded.mapping_ = mapping_;
+  onboarded.keep_ = memory_.keep();
   onboarded.deadline_ = LeaseDeadline(messages.response.lease_deadline_ns());
   return onboarded;
 }

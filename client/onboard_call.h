@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "client/block_memory.h"
 #include "client/call.h"
 #include "client/client.h"
 #include "grpcpp/completion_queue.h"
@@ -34,14 +35,14 @@ class OnboardCall {
   Messages<v1::OnboardRequest, v1::OnboardResponse> messages;
 
  private:
-  OnboardedBlocks Read(const std::shared_ptr<AgentLink>& link) const;
+  OnboardedBlocks Read(const std::shared_ptr<AgentLink>& link);
 
   const SpaceHandle space_;
   const std::span<const EngineKey> keys_;  // The caller's; not used after Fill().
   const OnboardTarget target_;
   const bool local_only_;
   std::shared_ptr<Connection> connection_;
-  std::shared_ptr<const Mapping> mapping_;
+  BlockMemory memory_;
   uint64_t block_bytes_ = 0;
 };
 

@@ -14,7 +14,7 @@ OnboardedBlocks& OnboardedBlocks::operator=(OnboardedBlocks&& other) noexcept {
   Release();
   link_ = std::move(other.link_);
   connection_ = std::move(other.connection_);
-  mapping_ = std::move(other.mapping_);
+  keep_ = std::move(other.keep_);
   blocks_ = std::exchange(other.blocks_, {});
   lease_ids_ = std::exchange(other.lease_ids_, {});
   deadline_ = other.deadline_;
@@ -24,6 +24,11 @@ OnboardedBlocks& OnboardedBlocks::operator=(OnboardedBlocks&& other) noexcept {
 std::span<const std::byte> OnboardedBlocks::bytes(size_t i) const {
   KVT_CHECK(i < blocks_.size());
   return blocks_[i].bytes;
+}
+
+uint64_t OnboardedBlocks::offset(size_t i) const {
+  KVT_CHECK(i < blocks_.size());
+  return blocks_[i].offset;
 }
 
 BlockSource OnboardedBlocks::source(size_t i) const {
@@ -45,7 +50,7 @@ void OnboardedBlocks::Release() {
   }
   link_.reset();
   connection_.reset();
-  mapping_.reset();
+  keep_.reset();
   blocks_.clear();
   lease_ids_.clear();
 }

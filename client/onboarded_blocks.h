@@ -36,8 +36,10 @@ class OnboardedBlocks {
 
   size_t size() const { return blocks_.size(); }
   bool empty() const { return blocks_.empty(); }
-  // The whole payload of block `i` of the run. REQUIRES: i < size().
+  // The whole payload of block `i` of the run; empty where only a device of the worker's
+  // reaches it (ClientOptions::gpu_by_device). REQUIRES of all three: i < size().
   std::span<const std::byte> bytes(size_t i) const;
+  uint64_t offset(size_t i) const;  // From the start of the pool or arena.
   BlockSource source(size_t i) const;
 
   // Whether everything read so far was what it was said to be: the leases have not
@@ -46,17 +48,18 @@ class OnboardedBlocks {
   // Ends the leases early; size() is 0 afterwards. Idempotent, never blocks.
   void Release();
   // Keeps the memory behind bytes() mapped, not leased.
-  std::shared_ptr<const void> keep_mapped() const { return mapping_; }
+  std::shared_ptr<const void> keep_mapped() const { return keep_; }
 
  private:
   friend class OnboardCall;
   struct Block {
     std::span<const std::byte> bytes;
+    uint64_t offset = 0;
     BlockSource source;
   };
   std::shared_ptr<AgentLink> link_;
   std::shared_ptr<Connection> connection_;
-  std::shared_ptr<const void> mapping_;
+  std::shared_ptr<const void> keep_;
   std::vector<Block> blocks_;
   std::vector<uint64_t> lease_ids_;
   absl::Time deadline_ = absl::InfinitePast();  // MonotonicClock, less a margin.

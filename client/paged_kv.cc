@@ -33,6 +33,10 @@ absl::StatusOr<std::unique_ptr<PagedKv>> PagedKv::Create(GrantedSlots slots,
         "slots: none were granted (no agent, or no pool for blocks "
         "of this size)");
   }
+  if (slots.memory().empty()) {
+    return absl::InvalidArgumentError(
+        "slots: the host does not reach them (ClientOptions::gpu_by_device)");
+  }
   if (options.block_tokens == 0) {
     return absl::InvalidArgumentError("block_tokens is 0; must be positive");
   }

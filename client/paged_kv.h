@@ -32,7 +32,8 @@ class PagedKv {
     uint32_t block_tokens = 16;               // As the space has it; positive.
     uint64_t swap_bytes = uint64_t{1} << 30;  // Of host memory for swapped blocks.
   };
-  // Errors: kInvalidArgument, no slots were granted, or block_tokens is 0.
+  // Errors: kInvalidArgument, no slots were granted, the host does not reach them, or
+  // block_tokens is 0.
   static absl::StatusOr<std::unique_ptr<PagedKv>> Create(GrantedSlots slots,
                                                          const Options& options);
 

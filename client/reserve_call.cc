@@ -9,8 +9,9 @@ bool ReserveCall::Fill(const std::shared_ptr<Connection>& connection) {
   const auto space = connection->FindSpace(static_cast<size_t>(space_));
   const bool to_gpu = target_ == OnboardTarget::kGpu;
   connection_ = connection;
-  mapping_ = to_gpu ? connection->session()->gpu_pool() : connection->session()->arena_write();
-  if (!space || space->id == 0 || mapping_ == nullptr) return false;
+  memory_ = to_gpu ? BlockMemory::GpuPool(connection->session())
+                   : BlockMemory::Arena(connection->session()->arena_write());
+  if (!space || space->id == 0 || memory_.none()) return false;
   block_bytes_ = space->block_bytes;
   FillPrefix(*connection, *space, keys_, &messages.request);
   if (parent_) {
@@ -27,10 +28,9 @@ ReservedBlocks ReserveCall::Finish(const std::shared_ptr<AgentLink>& link, bool 
   return reserved;
 }
 
-void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* reserved) const {
+void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* reserved) {
   std::vector<uint64_t> unusable;
-  const bool mapped = target_ != OnboardTarget::kGpu ||
-                      FollowPool(*connection_, messages.response.gpu_version(), messages.timeout);
+  const bool reached = memory_.Follow(messages.response.gpu_version(), messages.timeout);
   size_t i = 0;
   for (const v1::ReservedBlock& block : messages.response.blocks()) {
     const size_t index = i++;
@@ -39,13 +39,14 @@ void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* r
       reserved->blocks_[index].state = ReservedBlocks::State::kPresent;
     }
     if (block.state() != v1::ReservedBlock::RESERVED) continue;
-    const auto slot = mapping_->Write(block.offset(), block_bytes_);
-    if (!mapped || !slot || !in_range) {
+    const auto slot = memory_.Write(block.offset(), block_bytes_);
+    if (!reached || !slot || !in_range) {
       unusable.push_back(block.reservation_id());
       continue;
     }
     reserved->blocks_[index] = {.state = ReservedBlocks::State::kReserved,
                                 .slot = *slot,
+                                .offset = block.offset(),
                                 .reservation_id = block.reservation_id()};
     reserved->reservation_ids_.push_back(block.reservation_id());
   }
@@ -54,7 +55,7 @@ void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* r
   if (reserved->reserved() == 0) return;
   reserved->link_ = link;
   reserved->connection_ = connection_;
-  reserved->mapping_ = mapping_;
+  reserved->keep_ = memory_.keep();
   reserved->commit_timeout_ = commit_timeout_;
 }
 
@@ -86,7 +87,7 @@ size_t ReservedBlocks::Commit(const CommitOptions& options) {
   if (link == nullptr) return 0;
   // The states stay with us for the caller to read; the slots go with the call.
   std::vector<Block> states = blocks_;
-  for (Block& block : states) block.slot = {};
+  Forget(&states);
   CommitCall call(std::move(*this), options);
   blocks_ = std::move(states);
   return RunCall(link, &call);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "client/block_memory.h"
 #include "client/call.h"
 #include "client/client.h"
 #include "grpcpp/completion_queue.h"
@@ -41,7 +42,7 @@ class ReserveCall {
   Messages<v1::ReserveRequest, v1::ReserveResponse> messages;
 
  private:
-  void Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* reserved) const;
+  void Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* reserved);
 
   const SpaceHandle space_;
   const std::span<const EngineKey> keys_;  // The caller's; only its size after Fill().
@@ -49,7 +50,7 @@ class ReserveCall {
   const OnboardTarget target_;
   const absl::Duration commit_timeout_;
   std::shared_ptr<Connection> connection_;
-  std::shared_ptr<const Mapping> mapping_;
+  BlockMemory memory_;
   uint64_t block_bytes_ = 0;
 };
 

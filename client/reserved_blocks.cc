@@ -11,7 +11,7 @@ ReservedBlocks& ReservedBlocks::operator=(ReservedBlocks&& other) noexcept {
   Release();
   link_ = std::move(other.link_);
   connection_ = std::move(other.connection_);
-  mapping_ = std::move(other.mapping_);
+  keep_ = std::move(other.keep_);
   blocks_ = std::exchange(other.blocks_, {});
   reservation_ids_ = std::exchange(other.reservation_ids_, {});
   commit_timeout_ = other.commit_timeout_;
@@ -28,13 +28,18 @@ std::span<std::byte> ReservedBlocks::slot(size_t i) const {
   return blocks_[i].slot;
 }
 
+uint64_t ReservedBlocks::offset(size_t i) const {
+  KVT_CHECK(i < blocks_.size());
+  return blocks_[i].offset;
+}
+
 void ReservedBlocks::GiveBack(size_t i) {
   KVT_CHECK(i < blocks_.size());
   Block& block = blocks_[i];
-  if (block.slot.empty()) return;
+  if (!block.reservation_id) return;
   link_->Release(connection_.get(), ReleaseQueue::Kind::kReservation,
-                 std::span<const uint64_t>(&block.reservation_id, 1));
-  std::erase(reservation_ids_, block.reservation_id);
+                 std::span<const uint64_t>(&*block.reservation_id, 1));
+  std::erase(reservation_ids_, *block.reservation_id);
   block = {.state = State::kNoRoom};
 }
 
@@ -45,11 +50,15 @@ void ReservedBlocks::Release() {
   ForgetSlots();
 }
 
+void ReservedBlocks::Forget(std::vector<Block>* blocks) {
+  for (Block& block : *blocks) block = {.state = block.state};
+}
+
 void ReservedBlocks::ForgetSlots() {
   link_.reset();
   connection_.reset();
-  mapping_.reset();
-  for (Block& block : blocks_) block.slot = {};
+  keep_.reset();
+  Forget(&blocks_);
   reservation_ids_.clear();
 }
 

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -44,8 +45,11 @@ class ReservedBlocks {
 
   size_t size() const { return blocks_.size(); }  // The number of keys asked for.
   State state(size_t i) const;                    // REQUIRES: i < size().
-  // The slot of block `i`, block_bytes long; empty unless kReserved and not committed.
+  // The slot of block `i`, block_bytes long; empty unless kReserved and not committed, or
+  // where only a device of the worker's reaches it (ClientOptions::gpu_by_device).
   std::span<std::byte> slot(size_t i) const;
+  // Of a slot: from the start of the pool or arena. REQUIRES: i < size().
+  uint64_t offset(size_t i) const;
   size_t reserved() const { return reservation_ids_.size(); }  // Slots in our hands.
 
   // Publishes all slots and gives them up. Returns how many blocks were published: 0
@@ -58,21 +62,24 @@ class ReservedBlocks {
   void GiveBack(size_t i);
   // Gives everything back. Idempotent, never blocks.
   void Release();
-  std::shared_ptr<const void> keep_mapped() const { return mapping_; }
+  std::shared_ptr<const void> keep_mapped() const { return keep_; }
 
  private:
   friend class ReserveCall;
   friend class CommitCall;
   struct Block {
     State state = State::kNoRoom;
-    std::span<std::byte> slot;
-    uint64_t reservation_id = 0;  // Where there is a slot.
+    std::span<std::byte> slot{};
+    uint64_t offset = 0;
+    std::optional<uint64_t> reservation_id{};  // Absent: there is no slot.
   };
+  // No slot is ours any more.
+  static void Forget(std::vector<Block>* blocks);
   void ForgetSlots();
 
   std::shared_ptr<AgentLink> link_;
   std::shared_ptr<Connection> connection_;
-  std::shared_ptr<const void> mapping_;
+  std::shared_ptr<const void> keep_;
   std::vector<Block> blocks_;
   std::vector<uint64_t> reservation_ids_;
   absl::Duration commit_timeout_;

@@ -155,7 +155,7 @@ absl::StatusOr<std::shared_ptr<const Session>> Session::Open(const SessionOption
   KVT_ASSIGN_OR_RETURN(
       PacketSocket socket,
       PacketSocket::Connect(absl::StrCat(options.socket_dir, "/", wire::kDescriptorSocketName)));
-  std::shared_ptr<Session> session(new Session(std::move(socket)));
+  std::shared_ptr<Session> session(new Session(std::move(socket), options.gpu_by_device));
   KVT_ASSIGN_OR_RETURN(const Greeting greeting, ShakeHands(&session->socket_, options, deadline));
   session->version_ = greeting.version;
   session->token_ = greeting.token;
@@ -180,14 +180,7 @@ absl::Status Session::MapGpu(absl::Time deadline) {
   const Conversation with{.socket = &socket_, .version = version_, .unanswered = &unanswered_};
   KVT_ASSIGN_OR_RETURN(std::shared_ptr<GpuMemory> pool, RequestPool(with, 0, deadline));
   if (pool == nullptr) return absl::OkStatus();
-  std::vector<int> handles;
-  handles.reserve(pool->handles.size());
-  for (const FileDescriptor& handle : pool->handles) handles.push_back(handle.get());
-  // A pool in a GPU's own memory is not mapped by mmap: who has no other way to map the
-  // handles is served target gpu as a miss.
-  absl::StatusOr<std::shared_ptr<Mapping>> mapping =
-      Mapping::MapHandles(handles, pool->handle_bytes, pool->max_handles);
-  if (mapping.ok()) pool_mapping_ = *std::move(mapping);
+  if (!gpu_by_device_) MapHandles(*pool);
   pool->mapping = pool_mapping_;
   if (version_ > 1) {
     KVT_ASSIGN_OR_RETURN(std::optional<Handed> page,
@@ -196,6 +189,7 @@ absl::Status Session::MapGpu(absl::Time deadline) {
     if (page) {
       KVT_ASSIGN_OR_RETURN(pool->steps, StepPage::Map(std::move(page->fd)));
       pool->incarnation = pool->steps->incarnation();
+      pool->by_device = gpu_by_device_;
       const auto in_use = std::make_shared<const PoolUse>(pool->mapping, pool->steps);
       pool->in_use = in_use;
       // All who were handed it keep the use from being over.
@@ -209,14 +203,19 @@ absl::Status Session::MapGpu(absl::Time deadline) {
   return absl::OkStatus();
 }
 
+void Session::MapHandles(const GpuMemory& pool) {
+  std::vector<int> handles;
+  handles.reserve(pool.handles.size());
+  for (const FileDescriptor& handle : pool.handles) handles.push_back(handle.get());
+  // A pool in a GPU's own memory is not mapped by mmap: target gpu is then a miss.
+  absl::StatusOr<std::shared_ptr<Mapping>> mapping =
+      Mapping::MapHandles(handles, pool.handle_bytes, pool.max_handles);
+  if (mapping.ok()) pool_mapping_ = *std::move(mapping);
+}
+
 std::shared_ptr<const GpuMemory> Session::gpu() const {
   const absl::MutexLock lock(&mu_);
   return gpu_;
-}
-
-std::shared_ptr<const Mapping> Session::gpu_pool() const {
-  const absl::MutexLock lock(&mu_);
-  return gpu_ == nullptr ? nullptr : gpu_->mapping;
 }
 
 bool Session::pool_changes() const {
@@ -276,6 +275,7 @@ absl::StatusOr<std::shared_ptr<const GpuMemory>> Session::Look(const GpuMemory& 
   const size_t handles = pool->handles.size();
   if (handles == 0) return std::shared_ptr<const GpuMemory>();  // Nothing has changed.
   pool->mapping = known.mapping;
+  pool->by_device = known.by_device;
   pool->steps = known.steps;
   pool->incarnation = known.incarnation;
   pool->in_use = known.in_use;

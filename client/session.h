@@ -28,6 +28,7 @@ struct SessionOptions {
   std::string socket_dir;  // The agent's --socket_dir.
   std::string tenant;
   TenantKey tenant_key;
+  bool gpu_by_device = false;  // As ClientOptions has it.
 };
 
 // How long a call waits for the handles of a pool that has changed since it was mapped.
@@ -54,9 +55,6 @@ class Session {
   const std::shared_ptr<const Mapping>& arena_write() const { return arena_write_; }
   // Null: the node has no pool for this tenant. As it was when it was last looked at.
   std::shared_ptr<const GpuMemory> gpu() const ABSL_LOCKS_EXCLUDED(mu_);
-  // Null: there is no pool, or none that can be mapped here. The same for the session's
-  // life: handles come and go in it.
-  std::shared_ptr<const Mapping> gpu_pool() const ABSL_LOCKS_EXCLUDED(mu_);
   // The pool may grow and shrink, and the agent tells of it.
   bool pool_changes() const ABSL_LOCKS_EXCLUDED(mu_);
   // Looks whether the pool has changed, and maps it as it is now.
@@ -76,15 +74,18 @@ class Session {
   int fd() const { return socket_.fd(); }  // To poll for POLLRDHUP.
 
  private:
-  explicit Session(PacketSocket socket) : socket_(std::move(socket)) {}
+  Session(PacketSocket socket, bool gpu_by_device)
+      : gpu_by_device_(gpu_by_device), socket_(std::move(socket)) {}
   absl::Status MapMemory(absl::Time deadline);
   absl::Status MapGpu(absl::Time deadline);
+  void MapHandles(const GpuMemory& pool);
   // Takes the turn to look. False: another thread had it until `deadline`.
   bool BeginLook(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_);
   // The pool after a look.
   absl::StatusOr<std::shared_ptr<const GpuMemory>> Look(const GpuMemory& known,
                                                         absl::Time deadline) const;
 
+  const bool gpu_by_device_;
   mutable PacketSocket socket_;    // Spoken to by Open(), then by who has the turn to look.
   mutable size_t unanswered_ = 0;  // Requests whose replies came too late; as socket_.
   uint16_t version_ = 0;           // That both sides speak.

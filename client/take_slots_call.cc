@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "client/mapping.h"
 #include "core/space.h"
 
 namespace kvtier {
@@ -11,7 +10,8 @@ namespace kvtier {
 bool TakeSlotsCall::Fill(const std::shared_ptr<Connection>& connection) {
   const auto space = connection->FindSpace(static_cast<size_t>(space_));
   connection_ = connection;
-  if (!space || space->id == 0 || connection->session()->gpu_pool() == nullptr) return false;
+  memory_ = BlockMemory::GpuPool(connection->session());
+  if (!space || space->id == 0 || memory_.none()) return false;
   block_bytes_ = space->block_bytes;
   messages.request.set_session_token(connection->session()->token());
   messages.request.set_space_id(space->id);
@@ -22,16 +22,16 @@ bool TakeSlotsCall::Fill(const std::shared_ptr<Connection>& connection) {
 GrantedSlots TakeSlotsCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered) {
   GrantedSlots granted;
   if (!answered) return granted;
+  const bool reached = memory_.Follow(messages.response.gpu_version(), messages.timeout);
   granted.link_ = link;
   granted.connection_ = connection_;
-  granted.mapping_ = connection_->session()->gpu_pool();
+  granted.memory_ = memory_;
   granted.block_bytes_ = block_bytes_;
   granted.slot_bytes_ = SlotBytes(block_bytes_);
   std::vector<uint64_t> outside;
-  const bool mapped = FollowPool(*connection_, messages.response.gpu_version(), messages.timeout);
   for (const uint32_t number : messages.response.slots()) {
-    // What is not in our mapping is of no use to us.
-    if (mapped && granted.mapping_->Write(number * granted.slot_bytes_, granted.slot_bytes_)) {
+    // What we do not reach is of no use to us.
+    if (reached && memory_.Write(number * granted.slot_bytes_, granted.slot_bytes_)) {
       granted.numbers_.push_back(number);
     } else {
       outside.push_back(number);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "client/block_memory.h"
 #include "client/call.h"
 #include "client/client.h"
 #include "client/granted_slots.h"
@@ -34,6 +35,7 @@ class TakeSlotsCall {
   const SpaceHandle space_;
   const uint32_t slots_;
   std::shared_ptr<Connection> connection_;
+  BlockMemory memory_;
   uint64_t block_bytes_ = 0;
 };
 

@@ -27,6 +27,11 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Register(WorkerLanes* la
                                                                  const KvTensors& tensors,
                                                                  const SpaceSpec& spec) {
   KVT_ASSIGN_OR_RETURN(LaidOut laid_out, LayOut(tensors, spec));
+  if (laid_out.stored && !lanes->device()->has_kernels()) {
+    return absl::InvalidArgumentError(absl::StrCat("codec is \"", spec.codec, "\"; ",
+                                                   lanes->device()->name(),
+                                                   " was opened without kernels, which encode"));
+  }
   auto memory = std::make_shared<PoolMemory>();
   KVT_ASSIGN_OR_RETURN(memory->region,
                        lanes->On([&] { return lanes->device()->AdoptRegion(tensors.tensors); }));
@@ -42,7 +47,7 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::OverGranted(WorkerLanes*
                                                                     const GrantedLayout& layout,
                                                                     const SpaceSpec& spec) {
   const std::shared_ptr<const GpuMemory> pool = lanes->client()->gpu_memory();
-  if (slots.size() == 0 || pool == nullptr || pool->mapping != slots.keep_mapped()) {
+  if (slots.size() == 0 || pool == nullptr || !slots.In(*pool)) {
     return absl::FailedPreconditionError(absl::StrCat(
         "granted slots: there are ", slots.size(), ", or the session that granted them is over"));
   }

@@ -34,10 +34,13 @@ class Engine {
  public:
   explicit Engine(KvOrder order) : order_(order) {}
 
-  std::unique_ptr<WorkerPool> Register(LanesRig* rig, const SpaceSpec& spec) {
+  KvTensors tensors() {
     KvTensors tensors = memory_.tensors();
     tensors.order = order_;
-    auto pool = WorkerPool::Register(&rig->lanes(), tensors, spec);
+    return tensors;
+  }
+  std::unique_ptr<WorkerPool> Register(LanesRig* rig, const SpaceSpec& spec) {
+    auto pool = WorkerPool::Register(&rig->lanes(), tensors(), spec);
     EXPECT_EQ(pool.status(), absl::OkStatus());
     return pool.ok() ? *std::move(pool) : nullptr;
   }
@@ -134,6 +137,31 @@ TEST_F(WorkerPoolCodecTest, ABlockWithANanIsStoredRawWhereThereIsRoomAndElseNotA
     EXPECT_EQ(BlocksOf(pool->Offload({keys, Slots(0, 3)})), room_for_raw ? 3U : 2U);
     EXPECT_EQ(BlocksOf(pool->Onboard({keys, Slots(4, 3)})), room_for_raw ? 3U : 1U);
     EXPECT_EQ(by_token_.Read(5) == odd, room_for_raw);
+  }
+}
+
+TEST(WorkerPoolWithoutKernelsTest, ASpaceThatEncodesIsRefused) {
+  LanesRig rig({.kernels = false});
+  Engine engine(KvOrder::kTokenHead);
+  const SpaceSpec spec = engine.Space("int8", false);
+  const auto pool = WorkerPool::Register(&rig.lanes(), engine.tensors(), spec);
+  EXPECT_EQ(pool.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(pool.status().message().find("codec is \"int8\""), absl::string_view::npos);
+}
+
+// Runs of 1,536 bytes, for which kernels would be taken.
+TEST(WorkerPoolWithoutKernelsTest, SmallRunsGoByTheCopyEngine) {
+  for (const bool kernels : {true, false}) {
+    LanesRig rig({.kernels = kernels});
+    TensorMemory memory(testing::PerLayerLayout,
+                        {.layers = 8, .slots = 32, .run_bytes = 1536, .start = 64});
+    const auto pool = rig.Register(&memory);
+    for (uint32_t slot = 0; slot < 16; ++slot) memory.Compute(slot, slot);
+    ASSERT_EQ(BlocksOf(pool->Offload({TestKeys(1, 16), Slots(0, 16)})), 16U);
+    ASSERT_EQ(
+        BlocksOf(pool->Onboard({TestKeys(1, 16), Slots(16, 16)}, {.order = PlanOrder::kLayerWise})),
+        16U);
+    for (uint32_t slot = 0; slot < 16; ++slot) EXPECT_TRUE(memory.Holds(16 + slot, slot)) << slot;
   }
 }
 

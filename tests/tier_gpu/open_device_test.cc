@@ -19,6 +19,13 @@ TEST_F(OpenDeviceTest, EmulatedIsAlwaysThere) {
   EXPECT_EQ((*device)->name(), "emulated");
 }
 
+TEST_F(OpenDeviceTest, KernelsAreForWhoAsksForThem) {
+  for (const char* name : {"emulated", "auto"}) {
+    EXPECT_FALSE((*OpenDevice(name, &clock_))->has_kernels()) << name;
+    EXPECT_TRUE((*OpenDevice(name, &clock_, {.kernels = true}))->has_kernels()) << name;
+  }
+}
+
 TEST_F(OpenDeviceTest, AutoIsTheGpuOrElseEmulated) {
   const auto gpu = Open("cuda:0");
   const auto device = Open("auto");

@@ -55,6 +55,7 @@ class CudaDevice final : public Device {
   ~CudaDevice() override;
 
   const std::string& name() const override { return name_; }
+  bool has_kernels() const override { return options_.kernels; }
   absl::Status state() const override;
   absl::StatusOr<std::unique_ptr<DeviceRegion>> CreateRegion(const RegionShape& shape,
                                                              size_t handles) override;
@@ -250,11 +251,7 @@ absl::Status CudaDevice::CheckBatch(const CopyBatch& batch) const {
   for (const CopySegment& segment : batch.segments) {
     KVT_RETURN_IF_ERROR(host_.Check({segment.host, segment.bytes}));
   }
-  if (batch.path != CopyPath::kBatch && !options_.kernels) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name_, " was opened without kernels; kBatch is what it copies by"));
-  }
-  return absl::OkStatus();
+  return CheckPath(*this, batch.path);
 }
 
 absl::Status CudaDevice::CheckOpen(Lane which) {

@@ -31,4 +31,10 @@ absl::Status CheckSegments(const DeviceRegion& region, std::span<const CopySegme
   return absl::OkStatus();
 }
 
+absl::Status CheckPath(const Device& device, CopyPath path) {
+  if (path == CopyPath::kBatch || device.has_kernels()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(device.name(), " was opened without kernels; kBatch is what it copies by"));
+}
+
 }  // namespace kvtier

@@ -74,6 +74,8 @@ class Device {
   virtual ~Device() = default;
   // "emulated" or the GPU's name.
   virtual const std::string& name() const = 0;
+  // It runs kernels: CopyPath::kStaged and kDirect, and SubmitBlocks().
+  virtual bool has_kernels() const = 0;
   // Not OK: the device is lost, and why. For good: every operation ends with
   // kUnavailable, regions keep their bytes while the driver does, and host and disk
   // tiers serve on. Any thread, like all of this group.
@@ -144,6 +146,10 @@ class Device {
   // kDeadlineExceeded, something still runs; kUnavailable, the device is lost.
   virtual absl::Status Drain(absl::Duration timeout) = 0;
 };
+
+// A check of Submit() too. Errors: kInvalidArgument, the path takes kernels, and the device
+// was opened without.
+absl::Status CheckPath(const Device& device, CopyPath path);
 
 }  // namespace kvtier
 

@@ -102,7 +102,7 @@ absl::Status EmulatedDevice::CheckBatch(const CopyBatch& batch) const {
   for (const CopySegment& segment : batch.segments) {
     KVT_RETURN_IF_ERROR(pinned_.Check({segment.host, segment.bytes}));
   }
-  return absl::OkStatus();
+  return CheckPath(*this, batch.path);
 }
 
 EmulatedOperation EmulatedDevice::NewOperation(Lane lane) {
@@ -135,6 +135,10 @@ absl::StatusOr<Ticket> EmulatedDevice::Submit(const CopyBatch& batch) {
 }
 
 absl::StatusOr<Ticket> EmulatedDevice::SubmitBlocks(const BlockBatch& batch) {
+  if (!options_.kernels) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, " was opened without kernels, which blocks are moved by"));
+  }
   KVT_RETURN_IF_ERROR(CheckBlocks(batch));
   for (const BlockTransfer& block : batch.blocks) {
     KVT_RETURN_IF_ERROR(pinned_.Check({block.host, batch.block_bytes}));

@@ -46,6 +46,7 @@ class EmulatedDevice final : public Device {
     // segment, and each kernel's body, at a random moment of the run.
     std::optional<uint64_t> seed;
     uint64_t pin_chunk_bytes = kPinChunkBytes;
+    bool kernels = true;  // As CudaOptions has them.
     // Not owned. Several devices may share one: then they are the lanes of several
     // processes on one GPU.
     AccessChecker* checker = nullptr;
@@ -60,6 +61,7 @@ class EmulatedDevice final : public Device {
   ~EmulatedDevice() override;
 
   const std::string& name() const override { return name_; }
+  bool has_kernels() const override { return options_.kernels; }
   absl::Status state() const override;
   absl::StatusOr<std::unique_ptr<DeviceRegion>> CreateRegion(const RegionShape& shape,
                                                              size_t handles) override;

@@ -2,7 +2,9 @@
 #ifndef KVTIER_TIER_GPU_DEVICE_OPEN_DEVICE_H_
 #define KVTIER_TIER_GPU_DEVICE_OPEN_DEVICE_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -11,12 +13,22 @@
 
 namespace kvtier {
 
+struct DeviceOptions {
+  // For a worker's own lanes: small runs and encoded blocks are moved by kernels, beside the
+  // engine's. An agent's would take turns with them, so it has none.
+  bool kernels = false;
+  // Of a GPU, as CudaOptions has them.
+  std::optional<uint64_t> largest_block{};
+  std::optional<void*> compute_stream{};
+};
+
 // `name` is "emulated"; "cuda:N", the GPU of that ordinal; or "auto", the first
 // GPU, and the emulated device, with a line in the log, where there is none.
 // `clock` must outlive the device.
 // Errors: kInvalidArgument, another name; kUnavailable, no such GPU, no driver, or
 // a build without CUDA, in the driver's words.
-absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name, const Clock* clock);
+absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name, const Clock* clock,
+                                                   const DeviceOptions& options = {});
 
 }  // namespace kvtier
 
