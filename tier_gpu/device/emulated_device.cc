@@ -102,7 +102,13 @@ absl::Status EmulatedDevice::CheckBatch(const CopyBatch& batch) const {
   for (const CopySegment& segment : batch.segments) {
     KVT_RETURN_IF_ERROR(pinned_.Check({segment.host, segment.bytes}));
   }
-  return absl::OkStatus();
+  return batch.path == CopyPath::kBatch ? absl::OkStatus() : CheckKernels();
+}
+
+absl::Status EmulatedDevice::CheckKernels() const {
+  if (options_.kernels) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "emulated device: opened without kernels; kBatch is what it copies by");
 }
 
 EmulatedOperation EmulatedDevice::NewOperation(Lane lane) {
@@ -135,6 +141,7 @@ absl::StatusOr<Ticket> EmulatedDevice::Submit(const CopyBatch& batch) {
 }
 
 absl::StatusOr<Ticket> EmulatedDevice::SubmitBlocks(const BlockBatch& batch) {
+  KVT_RETURN_IF_ERROR(CheckKernels());
   KVT_RETURN_IF_ERROR(CheckBlocks(batch));
   for (const BlockTransfer& block : batch.blocks) {
     KVT_RETURN_IF_ERROR(pinned_.Check({block.host, batch.block_bytes}));

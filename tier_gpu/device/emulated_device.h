@@ -45,6 +45,8 @@ class EmulatedDevice final : public Device {
     // nullopt: a batch moves in its order, half-way through its run. Otherwise each
     // segment, and each kernel's body, at a random moment of the run.
     std::optional<uint64_t> seed;
+    // Off: kBatch alone, as a GPU that was opened without.
+    bool kernels = true;
     uint64_t pin_chunk_bytes = kPinChunkBytes;
     // Not owned. Several devices may share one: then they are the lanes of several
     // processes on one GPU.
@@ -109,6 +111,7 @@ class EmulatedDevice final : public Device {
   Track& track(Lane lane) { return tracks_[static_cast<size_t>(lane)]; }
   absl::Status CheckOpen(Lane lane);
   absl::Status CheckBatch(const CopyBatch& batch) const;
+  absl::Status CheckKernels() const;
   EmulatedOperation NewOperation(Lane lane);
   // Without its steps: of this shape, in its lane.
   EmulatedOperation NewCopy(const CopyShape& shape);
