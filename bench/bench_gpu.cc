@@ -22,8 +22,9 @@
 ABSL_FLAG(std::string, device, "auto", "auto (a GPU if there is one), cuda:N or emulated.");
 ABSL_FLAG(uint64_t, mebibytes, 0,
           "Of host memory, twice, at least 4; 0: 2048, or 64 where it is emulated.");
-ABSL_FLAG(std::vector<std::string>, sections, {},
-          "Only these of link, processes, codecs, interference, blocks, sweep and races.");
+ABSL_FLAG(
+    std::vector<std::string>, sections, {},
+    "Only these of link, processes, codecs, interference, calibration, blocks, sweep and races.");
 ABSL_FLAG(double, race_seconds, 0, "Of the race stress; 0: 60, or 2 where it is emulated.");
 ABSL_FLAG(std::string, race_without, "",
           "store or load: the edge that is left out all the time, to see that this fails.");
@@ -32,8 +33,8 @@ ABSL_FLAG(std::string, child, "", "What the second process is told by the first.
 namespace kvtier::bench {
 namespace {
 
-constexpr std::array<const char*, 7> kSections = {"link",   "processes", "codecs", "interference",
-                                                  "blocks", "sweep",     "races"};
+constexpr std::array<const char*, 8> kSections = {
+    "link", "processes", "codecs", "interference", "calibration", "blocks", "sweep", "races"};
 
 // Two blocks, or 1,024 segments of 4 KiB.
 constexpr uint64_t kLeastMebibytes = 4;
@@ -89,9 +90,11 @@ uint64_t Measure(GpuRig* rig, const std::string& device, RaceEdges edges, GpuFig
   if (Asked("processes")) MeasureProcesses(rig, device, figures);
   if (Asked("codecs")) MeasureCodecs(rig, figures);
   if (Asked("interference")) MeasureInterference(rig, figures);
+  CalibrationTable table(LinkModel::Pcie5());
+  if (Asked("calibration") || Asked("blocks")) table = MeasureCalibration(rig, figures);
   NaiveSpeeds naive;
   if (Asked("blocks") || Asked("sweep")) naive = MeasureNaive(rig);
-  if (Asked("blocks")) MeasureBlocks(rig, ceilings, naive, figures);
+  if (Asked("blocks")) MeasureBlocks(rig, table, ceilings, naive, figures);
   if (Asked("sweep")) MeasureSweep(rig, ceilings, naive, figures);
   if (!Asked("races")) return 0;
   const double asked = absl::GetFlag(FLAGS_race_seconds);

@@ -43,11 +43,9 @@ struct Planned {
   size_t first_layer = 0;  // Batches until it is complete.
 };
 
-Planned PlanFor(const KvGeometry& geometry, std::span<const PlannedBlock> blocks,
-                CopyDirection direction, PlanOrder order, bool emulated) {
-  const CalibrationTable table(LinkModel::Pcie5());
-  Planned planned{.plan = *PlanCopies(
-                      geometry, {.blocks = blocks, .direction = direction, .order = order}, table)};
+Planned PlanFor(const KvGeometry& geometry, const CopyRequest& request,
+                const CalibrationTable& table, bool emulated) {
+  Planned planned{.plan = *PlanCopies(geometry, request, table)};
   for (const PlannedBatch& batch : planned.plan.batches) {
     // The emulated device has no other path, whatever a link would like best.
     planned.batches.push_back(
@@ -92,7 +90,8 @@ constexpr CopyDirection kOut = CopyDirection::kDeviceToHost;
 
 // Blocks in scattered slots of a layout, planned both ways.
 struct BlockCell {
-  BlockCell(GpuRig* rig, const Layout& layout, size_t count) : bytes(count * kBlockBytes) {
+  BlockCell(GpuRig* rig, const Layout& layout, const CalibrationTable& table, size_t count)
+      : bytes(count * kBlockBytes) {
     std::vector<uint32_t> slots(layout.geometry.slots);
     std::iota(slots.begin(), slots.end(), 0);
     std::ranges::shuffle(slots, std::mt19937_64(count));
@@ -103,9 +102,12 @@ struct BlockCell {
       back.push_back({slots[i], rig->back() + i * kBlockBytes});
     }
     const bool emulated = rig->emulated();
-    whole = PlanFor(layout.geometry, sent, kIn, PlanOrder::kWhole, emulated);
-    layers = PlanFor(layout.geometry, sent, kIn, PlanOrder::kLayerWise, emulated);
-    offload = PlanFor(layout.geometry, back, kOut, PlanOrder::kWhole, emulated);
+    CopyRequest request = {.blocks = sent, .direction = kIn};
+    whole = PlanFor(layout.geometry, request, table, emulated);
+    request.order = PlanOrder::kLayerWise;
+    layers = PlanFor(layout.geometry, request, table, emulated);
+    request = {.blocks = back, .direction = kOut};
+    offload = PlanFor(layout.geometry, request, table, emulated);
   }
   const uint64_t bytes;
   Planned whole;
@@ -187,8 +189,8 @@ void MeasureOthers(GpuRig* rig, const BlockCell& cell, const NaiveSpeeds& naive,
 
 }  // namespace
 
-void MeasureBlocks(GpuRig* rig, const LinkCeilings& ceilings, const NaiveSpeeds& naive,
-                   GpuFigures* figures) {
+void MeasureBlocks(GpuRig* rig, const CalibrationTable& table, const LinkCeilings& ceilings,
+                   const NaiveSpeeds& naive, GpuFigures* figures) {
   std::printf("\nblocks of Llama 3 8B (2 MiB), scattered slots\n");
   std::printf("  %-10s %5s %13s %12s %13s %12s %13s %13s\n", "layout", "count", "onboard", "",
               "offload", "", "layer-wise", "first layer");
@@ -202,7 +204,7 @@ void MeasureBlocks(GpuRig* rig, const LinkCeilings& ceilings, const NaiveSpeeds&
         {{"ours", KvGeometry::Owned(KvAxes::kApart, kLayers, kRunBytes, slots)},
          {"per_layer", PerLayer(slots)}}};
     for (const Layout& layout : layouts) {
-      const BlockCell cell(rig, layout, count);
+      const BlockCell cell(rig, layout, table, count);
       const std::string name = absl::StrCat("gpu.blocks.", layout.name, ".", count);
       std::printf("  %-10s %5zu ", layout.name, count);
       MeasurePlanned(rig, cell, name, ceilings, figures);

@@ -12,6 +12,7 @@
 #include "bench/block_races.h"
 #include "bench/gpu_rig.h"
 #include "bench/torch_copies.h"
+#include "tier_gpu/plan/calibration.h"
 
 namespace kvtier::bench {
 
@@ -44,10 +45,13 @@ NaiveSpeeds MeasureNaive(GpuRig* rig);
 // kernel of one warp a row and torch.
 void MeasureSweep(GpuRig* rig, const LinkCeilings& ceilings, const NaiveSpeeds& naive,
                   GpuFigures* figures);
+// The sweep that worker lanes make of a device, as a table, which is what blocks are then
+// planned by. Where it cannot be measured, that is said, and the table predicts.
+CalibrationTable MeasureCalibration(GpuRig* rig, GpuFigures* figures);
 // Llama 3 8B: blocks of 2 MiB in our layout and in an engine's, whole and layer-wise, and
 // the engine's layer by layer as others do it.
-void MeasureBlocks(GpuRig* rig, const LinkCeilings& ceilings, const NaiveSpeeds& naive,
-                   GpuFigures* figures);
+void MeasureBlocks(GpuRig* rig, const CalibrationTable& table, const LinkCeilings& ceilings,
+                   const NaiveSpeeds& naive, GpuFigures* figures);
 // What a GEMM and a loop over the GPU's memory lose while each path copies at full rate.
 void MeasureInterference(GpuRig* rig, GpuFigures* figures);
 // Every codec, in the form that runs where the rig's device is.

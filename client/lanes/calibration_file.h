@@ -1,5 +1,6 @@
-// A device's calibration in a file: read when a worker's lanes are opened, and written
-// when they close, for the next process on the same device and driver.
+// A device's calibration in a file: read when a worker's lanes are opened, written when they
+// have measured the device because there was none, and again when they close, for the next
+// process on the same device and driver.
 #ifndef KVTIER_CLIENT_LANES_CALIBRATION_FILE_H_
 #define KVTIER_CLIENT_LANES_CALIBRATION_FILE_H_
 

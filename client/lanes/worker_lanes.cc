@@ -1,5 +1,8 @@
 #include "client/lanes/worker_lanes.h"
 
+#include <optional>
+#include <string>
+
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "client/lanes/calibration_file.h"
@@ -10,15 +13,16 @@ namespace kvtier {
 
 namespace {
 
-CalibrationTable FirstTable(const WorkerLanesOptions& options) {
-  if (options.calibration_file.empty()) return CalibrationTable(options.link);
+// What the file has of this device, if anything.
+std::optional<CalibrationTable> KeptTable(const WorkerLanesOptions& options) {
+  if (options.calibration_file.empty()) return std::nullopt;
   const auto kept = ReadCalibration(options.calibration_file, options.calibrated, options.link);
   if (kept.ok()) return *kept;
   if (kept.status().code() != absl::StatusCode::kNotFound) {
     Log(LogLevel::kWarning,
         absl::StrCat("worker lanes: calibrating anew: ", std::string(kept.status().message())));
   }
-  return CalibrationTable(options.link);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -33,8 +37,10 @@ absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, D
                                                    "\", is of a device and driver"));
   }
   KVT_ASSIGN_OR_RETURN(std::shared_ptr<const SignalPage> page, SignalPage::Create());
-  auto lanes =
-      absl::WrapUnique(new WorkerLanes(client, device, options, FirstTable(options), page));
+  const std::optional<CalibrationTable> kept = KeptTable(options);
+  auto lanes = absl::WrapUnique(new WorkerLanes(
+      client, device, options, kept.value_or(CalibrationTable(options.link)), page));
+  if (!kept) KVT_RETURN_IF_ERROR(lanes->Calibrate());
   KVT_RETURN_IF_ERROR(lanes->On([device, page] { return device->Pin(page->bytes()); }));
   lanes->executor_.Post([lanes = lanes.get()] { lanes->KeepPinned(); });
   return lanes;
@@ -76,13 +82,34 @@ WorkerLanes::~WorkerLanes() {
   });
   executor_.Stop();
   pins_.Drop();
-  SaveCalibration();
+  if (!options_.calibration_file.empty() && samples_.calibrated() > 0) SaveCalibration();
   // It is there unless the device was lost ahead of it.
   parts_.device->Unpin(words_.page()->bytes()).IgnoreError();
 }
 
+absl::Status WorkerLanes::Calibrate() {
+  if (options_.calibration_file.empty() || options_.calibration_job_bytes == 0) {
+    return absl::OkStatus();
+  }
+  const auto cells = On([this] {
+    return SweepCalibration(parts_.device, {.max_job_bytes = options_.calibration_job_bytes},
+                            &table_);
+  });
+  if (cells.ok()) {
+    Log(LogLevel::kInfo, absl::StrCat("worker lanes: measured ", *cells, " cells of ",
+                                      parts_.device->name(), " for ", options_.calibration_file));
+    SaveCalibration();
+    return absl::OkStatus();
+  }
+  // What runs on would be taken for a copy of the lanes'.
+  if (absl::IsDeadlineExceeded(cells.status())) return cells.status();
+  Log(LogLevel::kWarning,
+      absl::StrCat("worker lanes: not calibrated, copies go by the link model: ",
+                   std::string(cells.status().message())));
+  return parts_.device->state();
+}
+
 void WorkerLanes::SaveCalibration() const {
-  if (options_.calibration_file.empty() || samples_.calibrated() == 0) return;
   const Calibration calibration = {.device = options_.calibrated, .table = table_};
   const absl::Status saved = WriteCalibration(options_.calibration_file, calibration);
   if (!saved.ok()) Log(LogLevel::kWarning, std::string(saved.message()));

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -27,6 +28,7 @@
 #include "core/task.h"
 #include "core/task_scope.h"
 #include "core/thread_executor.h"
+#include "tier_gpu/calibration_sweep.h"
 #include "tier_gpu/device/device.h"
 #include "tier_gpu/device/pinned_memory.h"
 #include "tier_gpu/lane_runner.h"
@@ -55,6 +57,9 @@ struct WorkerLanesOptions {
   // Where it is kept between processes; empty: nowhere.
   std::string calibration_file{};
   CalibratedDevice calibrated{};  // Whose it is; to be named with a file.
+  // Jobs of up to so many bytes are measured when the file has nothing of this device, as
+  // SweepCalibration() does; 0: none, copies of the day alone. Without a file: none.
+  uint64_t calibration_job_bytes = kMaxSweepJobBytes;
 };
 
 // Thread-safe.
@@ -64,9 +69,11 @@ class WorkerLanes {
   // How often a session's end is looked for, to pin what comes after it.
   static constexpr absl::Duration kPinInterval = absl::Milliseconds(100);
 
-  // Neither is owned. A calibration file that is not of this device, or damaged, is left
-  // aside with a line in the log, and replaced at the end. From here on the device is used on the
-  // lanes' thread alone: by them, and by On(). Errors: kUnavailable, the device is lost;
+  // Neither is owned. Where the calibration file is not there, not of this device or
+  // damaged, the device is measured now, which takes seconds and wants it idle, and the
+  // file written: once per device. What cannot be measured or written is a line in the log. From
+  // here on the device is used on the lanes' thread alone: by them, and by On(). Errors:
+  // kUnavailable, the device is lost; kDeadlineExceeded, it does not end what it was measured by;
   // kResourceExhausted, no memory for the page of words; kInvalidArgument, a calibration file of no
   // device.
   static absl::StatusOr<std::unique_ptr<WorkerLanes>> Open(Client* client, Device* device,
@@ -99,6 +106,8 @@ class WorkerLanes {
  private:
   WorkerLanes(Client* client, Device* device, const WorkerLanesOptions& options,
               const CalibrationTable& table, std::shared_ptr<const SignalPage> page);
+  // Once, on the idle device. Errors: the device is not fit for use.
+  absl::Status Calibrate();
   void KeepPinned();
   void SaveCalibration() const;
   Task<void> RunJob(CopyDirection direction, Flow flow, absl::AnyInvocable<void()> ended);

@@ -37,6 +37,19 @@ TEST_F(EmulatedDeviceTest, BytesComeBackAsTheyWent) {
   EXPECT_TRUE(std::ranges::equal(rig_.host(0), rig_.host(1)));
 }
 
+TEST_F(EmulatedDeviceTest, WithoutKernelsItCopiesByTheCopyEngineAlone) {
+  EmulatedRig without(&time_, {.kernels = false});
+  for (const CopyPath path : {CopyPath::kBatch, CopyPath::kStaged, CopyPath::kDirect}) {
+    const CopyBatch batch = {.path = path, .region = without.region()};
+    const bool engine = path == CopyPath::kBatch;
+    EXPECT_EQ(without.device().Submit(batch).status().code(),
+              engine ? absl::StatusCode::kOk : absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(rig_.device().Submit({.path = path, .region = rig_.region()}).ok());
+  }
+  EXPECT_EQ(without.device().SubmitBlocks({.region = without.region()}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(EmulatedDeviceTest, ABatchTakesTheTimeOfItsLink) {
   const absl::Time start = rig_.Now();
   const std::vector<CopySegment> two = {rig_.Block(0, 0), rig_.Block(1, 1)};

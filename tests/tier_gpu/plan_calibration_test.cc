@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -168,6 +169,85 @@ TEST(CalibrationTest, BetweenTwoPointsTheModelIsCorrectedInAStraightLine) {
   EXPECT_NEAR(times(1536, 4), 6, 1e-6);
   EXPECT_NEAR(times(1, 1), 2, 1e-6) << "below the first as the first";
   EXPECT_NEAR(times(8 << 20, 12'288), 3, 1e-6) << "past the last as the last";
+}
+
+constexpr size_t kSize32KiB = 7;
+
+// How many times as long as predicted the table says that a job takes.
+double Times(const CalibrationTable& table, const CopyJob& job, CopyPath path) {
+  return absl::FDivDuration(table.Time(job, path), PredictJob(table.link(), job, path));
+}
+
+void SetTimes(const CalibrationCell& cell, double times, CalibrationTable* table) {
+  table->Set(cell, times * PredictJob(table->link(), JobOf(cell), cell.path));
+}
+
+// No batch has more than 128 segments of 32 KiB, so copies of the day measured nothing of
+// a job of 4,096, and it was predicted as before.
+TEST(CalibrationTest, ALongJobTakesTheRatioOfTheShortOnesItRepeats) {
+  CalibrationTable table(LinkModel::Pcie5());
+  const CopyJob job = {.direction = kOut, .segment_bytes = 32 << 10, .segments = 4096};
+  SetTimes({.direction = kOut, .path = CopyPath::kBatch, .size = kSize32KiB, .count = 3}, 3,
+           &table);
+  const auto times = [&table, job](size_t segments) {
+    CopyJob other = job;
+    other.segments = segments;
+    return Times(table, other, CopyPath::kBatch);
+  };
+  for (const size_t segments : {64, 65, 256, 1000, 1024, 4096, 100'000}) {
+    EXPECT_NEAR(times(segments), 3, 1e-6) << segments;
+  }
+  EXPECT_NEAR(times(16), 1, 1e-6) << "a shorter job does not repeat it";
+  EXPECT_NEAR(times(40), 2, 1e-6) << "between 16 and 64 a straight line";
+  EXPECT_EQ(table.measured({.direction = kOut, .size = kSize32KiB, .count = 6}),
+            absl::ZeroDuration())
+      << "and is not measured by it";
+}
+
+TEST(CalibrationTest, WhatIsMeasuredHereChangesTheChoiceOfALongJob) {
+  CalibrationTable table(LinkModel::Pcie5());
+  const CopyJob job = {.direction = kOut, .segment_bytes = 32 << 10, .segments = 4096};
+  ASSERT_NE(table.Choose(job, LaneOwner::kWorker), CopyPath::kBatch);
+  SetTimes({.direction = kOut, .path = CopyPath::kStaged, .size = kSize32KiB, .count = 3}, 2,
+           &table);
+  SetTimes({.direction = kOut, .path = CopyPath::kDirect, .size = kSize32KiB, .count = 2}, 2,
+           &table);
+  EXPECT_EQ(table.Choose(job, LaneOwner::kWorker), CopyPath::kBatch);
+}
+
+TEST(CalibrationTest, TheNearestMeasuredCellWithFewerSegmentsCountsInWhateverOrder) {
+  const std::vector<std::pair<size_t, double>> measured = {{1, 2}, {3, 3}, {5, 4}};
+  std::vector<size_t> order = {0, 1, 2};
+  do {
+    CalibrationTable table(LinkModel::Pcie5());
+    CalibrationCell cell = {.direction = kIn, .path = CopyPath::kDirect, .size = kSize32KiB};
+    for (const size_t i : order) {
+      cell.count = measured[i].first;
+      SetTimes(cell, 7, &table);  // Measured before, as something else.
+      SetTimes(cell, measured[i].second, &table);
+    }
+    const std::array<double, kCalibrationCounts.size()> expected = {1, 2, 2, 3, 3, 4, 4};
+    for (cell.count = 0; cell.count < expected.size(); ++cell.count) {
+      EXPECT_NEAR(Times(table, JobOf(cell), cell.path), expected[cell.count], 1e-6) << cell.count;
+    }
+  } while (std::ranges::next_permutation(order).found);
+}
+
+TEST(CalibrationTest, AMeasurementSaysNothingOfAnotherDirectionPathOrSize) {
+  CalibrationTable table(LinkModel::Pcie5());
+  const CalibrationCell cell = {
+      .direction = kIn, .path = CopyPath::kBatch, .size = kSize32KiB, .count = 2};
+  SetTimes(cell, 3, &table);
+  CalibrationCell other = {.direction = kOut, .path = cell.path, .size = cell.size, .count = 6};
+  EXPECT_NEAR(Times(table, JobOf(other), other.path), 1, 1e-6);
+  other = {.direction = kIn, .path = CopyPath::kStaged, .size = cell.size, .count = 6};
+  EXPECT_NEAR(Times(table, JobOf(other), other.path), 1, 1e-6);
+  for (const size_t size : {cell.size - 1, cell.size + 1}) {
+    other = {.direction = kIn, .path = cell.path, .size = size, .count = 6};
+    EXPECT_NEAR(Times(table, JobOf(other), other.path), 1, 1e-6) << size;
+  }
+  const CopyJob between = {.direction = kIn, .segment_bytes = 48 << 10, .segments = 4096};
+  EXPECT_NEAR(Times(table, between, cell.path), 2, 1e-6) << "half-way to 64 KiB";
 }
 
 TEST(CalibrationTest, AnAgentsLaneRunsNoKernels) {

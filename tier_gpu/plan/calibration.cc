@@ -19,12 +19,6 @@ bool InTable(const CalibrationCell& cell) {
          cell.count < kCalibrationCounts.size();
 }
 
-CopyJob JobOf(const CalibrationCell& cell) {
-  return {.direction = cell.direction,
-          .segment_bytes = kCalibrationSizes[cell.size],
-          .segments = kCalibrationCounts[cell.count]};
-}
-
 // Where a value lies between two points: at `low`, and `share` of the way to the next.
 // Below the first point it is the first, past the last it is the last.
 struct Place {
@@ -45,10 +39,22 @@ Place PlaceOf(const Points& points, uint64_t value) {
 
 }  // namespace
 
+CopyJob JobOf(const CalibrationCell& cell) {
+  KVT_CHECK(InTable(cell));
+  return {.direction = cell.direction,
+          .segment_bytes = kCalibrationSizes[cell.size],
+          .segments = kCalibrationCounts[cell.count]};
+}
+
+size_t BatchSegments(uint64_t segment_bytes) {
+  KVT_CHECK(segment_bytes > 0);
+  const auto fit = std::max<uint64_t>(kMaxCopyBytes / segment_bytes, 1);
+  return std::min<size_t>(fit, kMaxCopySegments);
+}
+
 absl::Duration PredictJob(const LinkModel& link, const CopyJob& job, CopyPath path) {
   KVT_CHECK(job.segment_bytes > 0 && job.segments > 0);
-  const size_t fit = std::max<size_t>(kMaxCopyBytes / job.segment_bytes, 1);
-  const size_t most = std::min(fit, kMaxCopySegments);
+  const size_t most = BatchSegments(job.segment_bytes);
   const size_t whole = job.segments / most;
   const auto predict = [&](size_t batches, size_t rest) {
     std::vector<CopyShape> shapes;
@@ -143,8 +149,15 @@ void CalibrationTable::Set(const CalibrationCell& cell, absl::Duration time) {
   KVT_CHECK(InTable(cell) && time > absl::ZeroDuration());
   const absl::Duration predicted = PredictJob(link_, JobOf(cell), cell.path);
   KVT_CHECK(predicted > absl::ZeroDuration());
-  cells_[static_cast<size_t>(cell.direction)][static_cast<size_t>(cell.path)][cell.size]
-        [cell.count] = {.time = time, .times_predicted = absl::FDivDuration(time, predicted)};
+  Counts& counts =
+      cells_[static_cast<size_t>(cell.direction)][static_cast<size_t>(cell.path)][cell.size];
+  const double times = absl::FDivDuration(time, predicted);
+  counts[cell.count] = {.time = time, .times_predicted = times};
+  // Now, so that Time() need not look for the nearest.
+  for (size_t i = cell.count + 1; i < counts.size(); ++i) {
+    if (counts[i].time > absl::ZeroDuration()) break;
+    counts[i].times_predicted = times;
+  }
 }
 
 }  // namespace kvtier

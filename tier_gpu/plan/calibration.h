@@ -4,6 +4,13 @@
 // what is between two cells keeps the model's form, which has cliffs and steps, and the
 // device's speed.
 //
+// A cell that was not measured takes that ratio from the nearest with fewer segments, of
+// its direction, path and size, that was: a long job repeats the batches of a short one,
+// which may be all that is ever measured. Without one, the job takes what is predicted.
+// It is not taken from more segments, whose batches hide the costs of a short job, nor
+// from another size, whose costs are others. Between cells the ratio is a straight line,
+// in both size and count, whether they were measured or take another's.
+//
 // A value, some 10 KB. Pure: samples come in, nothing is measured here. Not for two
 // threads at once where one calibrates.
 #ifndef KVTIER_TIER_GPU_PLAN_CALIBRATION_H_
@@ -50,6 +57,11 @@ struct CopyJob {
   size_t segments = 0;         // 1 or more.
 };
 
+// The cell's. REQUIRES: it is in the table.
+CopyJob JobOf(const CalibrationCell& cell);
+// So many segments of a job the planner puts into one batch.
+size_t BatchSegments(uint64_t segment_bytes);
+
 // Whose lane it is: a kernel of the agent would take turns with the worker's.
 enum class LaneOwner : uint8_t { kAgent, kWorker };
 
@@ -81,7 +93,7 @@ class CalibrationTable {
  private:
   struct Measured {
     absl::Duration time{};
-    double times_predicted = 1;
+    double times_predicted = 1;  // Its own, or what it takes from fewer segments.
   };
   using Counts = std::array<Measured, kCalibrationCounts.size()>;
   using Sizes = std::array<Counts, kCalibrationSizes.size()>;

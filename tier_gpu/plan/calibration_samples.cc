@@ -43,10 +43,7 @@ void CalibrationSamples::Add(CopyDirection direction, CopyPath path,
   if (known <= absl::ZeroDuration()) return;  // A table without a link.
   Samples& samples = samples_[static_cast<size_t>(cell.direction)][static_cast<size_t>(cell.path)]
                              [cell.size][cell.count];
-  const CopyJob of_cell = {.direction = direction,
-                           .segment_bytes = kCalibrationSizes[cell.size],
-                           .segments = kCalibrationCounts[cell.count]};
-  samples.push_back(absl::FDivDuration(took, known) * table_->Time(of_cell, path));
+  samples.push_back(absl::FDivDuration(took, known) * table_->Time(JobOf(cell), path));
   if (samples.size() < kMinCalibrationSamples) return;
   KVT_CHECK(table_->Calibrate(cell, samples).ok());
   samples.clear();
