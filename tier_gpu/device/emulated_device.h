@@ -104,6 +104,7 @@ class EmulatedDevice final : public Device {
     AccessChecker::Timeline timeline{};
     // Of sources that are read ahead of what is before them in the lane.
     AccessChecker::Timeline early{};
+    LanePipeline pipeline;
     uint64_t fail_in = 0;  // Batches until one fails; 0: none will.
   };
   Track& track(Lane lane) { return tracks_[static_cast<size_t>(lane)]; }
