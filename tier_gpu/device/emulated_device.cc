@@ -130,7 +130,7 @@ absl::StatusOr<Ticket> EmulatedDevice::Submit(const CopyBatch& batch) {
       .direction = batch.direction, .path = batch.path, .segments = batch.segments.size()};
   for (const CopySegment& segment : batch.segments) shape.bytes += segment.bytes;
   EmulatedOperation operation = NewCopy(shape);
-  AddMoves(batch, &operation);
+  if (options_.moves_bytes) AddMoves(batch, &operation);
   return AddCopy(lane, std::move(operation));
 }
 
@@ -156,8 +156,7 @@ EmulatedOperation EmulatedDevice::NewCopy(const CopyShape& shape) {
     CopyShape beside = shape;
     beside.duplex = track(OtherWay(lane)).lane.busy();
     // What can run beside what is ahead of it has done so since the submission.
-    const absl::Time end =
-        options_.link.Advance(beside, self->submitted, &track(lane).pipeline);
+    const absl::Time end = options_.link.Advance(beside, self->submitted, &track(lane).pipeline);
     self->run = end - self->began;
   };
   return operation;
