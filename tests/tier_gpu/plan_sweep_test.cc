@@ -202,7 +202,7 @@ TEST(PlanSweepTest, AGibibyteOverPcie5TakesWhatOthersComputed) {
   EXPECT_NEAR(first, 0.65, 0.65 * 0.15);
 }
 
-// What flows see of the last plan of a job, on a device: each layer's word, and the end.
+// What flows see of a plan on a device: the first word of its layers, and the end.
 struct Seen {
   absl::Duration first_layer;
   absl::Duration all;
@@ -212,7 +212,7 @@ Task<void> Await(Task<absl::Status> copy, std::optional<absl::Status>* status) {
   *status = co_await copy;
 }
 
-Seen RunLayerByLayer(const LinkModel& link, const CopyPlan& plan) {
+Seen RunOnADevice(const LinkModel& link, const CopyPlan& plan) {
   TimedDevice timed(link);
   const std::unique_ptr<SignalPage> page = *SignalPage::Create();
   EXPECT_TRUE(timed.device().Pin(page->bytes()).ok());
@@ -249,15 +249,21 @@ Seen RunLayerByLayer(const LinkModel& link, const CopyPlan& plan) {
 TEST(PlanSweepTest, LayersCompleteOnAnEmulatedDeviceWhenThePlannerSays) {
   for (const Profile& profile : Profiles()) {
     const CalibrationTable table(profile.link);
-    Onboard onboard;
-    const absl::Duration predicted = onboard.Predict(profile.link, table, PlanOrder::kLayerWise);
-    const absl::Duration first = onboard.PredictFirstLayer(profile.link);
-    const Seen seen = RunLayerByLayer(profile.link, onboard.plan);
-    std::printf("%-14s layer by layer %s, the first after %s\n", profile.name,
-                absl::FormatDuration(seen.all).c_str(),
-                absl::FormatDuration(seen.first_layer).c_str());
-    EXPECT_NEAR(absl::FDivDuration(seen.all, predicted), 1, 0.01) << profile.name;
-    EXPECT_NEAR(absl::FDivDuration(seen.first_layer, first), 1, 0.01) << profile.name;
+    for (const PlanOrder order : {PlanOrder::kWhole, PlanOrder::kLayerWise}) {
+      for (const LaneOwner lane : {LaneOwner::kWorker, LaneOwner::kAgent}) {
+        Onboard onboard;
+        const absl::Duration all = onboard.Predict(profile.link, table, order, lane);
+        const absl::Duration first = onboard.PredictFirstLayer(profile.link);
+        const Seen seen = RunOnADevice(profile.link, onboard.plan);
+        std::printf("%-14s %-6s %-14s %s, the first layer after %s\n", profile.name,
+                    lane == LaneOwner::kAgent ? "agent" : "worker",
+                    order == PlanOrder::kWhole ? "whole" : "layer by layer",
+                    absl::FormatDuration(seen.all).c_str(),
+                    absl::FormatDuration(seen.first_layer).c_str());
+        EXPECT_NEAR(absl::FDivDuration(seen.all, all), 1, 0.01) << profile.name;
+        EXPECT_NEAR(absl::FDivDuration(seen.first_layer, first), 1, 0.01) << profile.name;
+      }
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #ifndef KVTIER_TESTS_TIER_GPU_TIMED_DEVICE_H_
 #define KVTIER_TESTS_TIER_GPU_TIMED_DEVICE_H_
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <span>
