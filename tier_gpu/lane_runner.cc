@@ -93,10 +93,11 @@ bool LaneRunner::SubmitNext(CopyDirection direction) {
     Finish(*next, waiting.ending, status);
     return true;
   }
+  auto& own = running_[static_cast<size_t>(direction)];
   auto& other = running_[1 - static_cast<size_t>(direction)];
   for (Running& beside : other) beside.alone = false;
-  running_[static_cast<size_t>(direction)].push_back(
-      {*next, submitted, std::move(waiting), status, other.empty()});
+  const bool first = own.empty() || waiting.batch.path == CopyPath::kBatch;
+  own.push_back({*next, submitted, std::move(waiting), status, first && other.empty()});
   return true;
 }
 

@@ -77,7 +77,8 @@ class LaneRunner {
   void Poll() { Pump(); }
 
   // Told on `lanes` how long the device took for the segments of a batch that had the link
-  // to itself. REQUIRES: set before the first Run().
+  // to itself and, on a path with a kernel, its lane, too: behind another batch, some of
+  // its work is done when its turn comes. REQUIRES: set before the first Run().
   using Observer =
       std::function<void(CopyDirection direction, const Batch& batch, absl::Duration device)>;
   void Observe(Observer observer) { observer_ = std::move(observer); }
@@ -110,7 +111,7 @@ class LaneRunner {
     Submitted submitted;
     Waiting waited;  // Keeps the pages of its marks.
     absl::Status status;
-    bool alone;  // Nothing ran in the other direction meanwhile.
+    bool alone;  // Nothing ran in the other direction meanwhile, nor ahead of a kernel.
   };
   void Enqueue(Copy copy, const std::shared_ptr<Ending>& ending);
   // Submits what there is room for, ends what has ended, and comes again.

@@ -156,6 +156,27 @@ TEST_F(LaneRunnerTest, OnlyBatchesThatHadTheLinkToThemselvesAreObserved) {
   EXPECT_EQ(times.size(), 3U);
 }
 
+// Behind another, a batch's launch has run when its turn comes: what is left of its time
+// is no measure of the path.
+TEST_F(LaneRunnerTest, OfKernelsOnlyBatchesThatHadTheLaneToThemselvesAreObserved) {
+  std::vector<absl::Duration> times;
+  runner_.Observe([&](CopyDirection /*direction*/, const LaneRunner::Batch& /*batch*/,
+                      absl::Duration device) { times.push_back(device); });
+  for (const CopyPath path : {CopyPath::kStaged, CopyPath::kDirect}) {
+    times.clear();
+    for (int copy = 0; copy < 2; ++copy) {
+      LaneRunner::Copy four = CopyOf(kIn, 0, 4);
+      for (LaneRunner::Batch& batch : four.batches) batch.path = path;
+      Ending ending;
+      Start(std::move(four), &ending);
+      Pass(absl::Seconds(1));
+      EXPECT_EQ(ending.status, absl::OkStatus());
+    }
+    const CopyShape one = {.direction = kIn, .path = path, .segments = 1, .bytes = kRigBlock};
+    EXPECT_EQ(times, std::vector<absl::Duration>(2, LinkModel::Pcie5().Predict(one)));
+  }
+}
+
 TEST_F(LaneRunnerTest, ABatchTheDeviceRefusesFailsItsCopyAndNoOther) {
   Ending wrong;
   Ending right;

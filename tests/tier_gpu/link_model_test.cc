@@ -291,6 +291,36 @@ TEST(LinkModelTest, BatchesOfTheEngineDoNotOverlap) {
   EXPECT_EQ(link.PredictLane(lane), 10 * link.Predict(shape));
 }
 
+TEST(LinkModelTest, ABatchOfTheEngineWaitsForTheScatterAheadOfIt) {
+  const LinkModel link = LinkModel::Pcie5();
+  const CopyShape staged = Shape(kIn, CopyPath::kStaged, 256, 16 * kKiB);
+  const CopyShape batch = Shape(kIn, CopyPath::kBatch, 1, 64 * kKiB);
+  EXPECT_EQ(link.PredictLane(std::vector{staged, batch}),
+            link.Predict(staged) + link.Predict(batch));
+}
+
+TEST(LinkModelTest, ABufferIsFilledBesideTheBatchAheadAndNotBefore) {
+  const LinkModel link = LinkModel::Pcie5();
+  const CopyShape batch = Shape(kOut, CopyPath::kBatch, 1, 4 * kMiB);
+  const CopyShape staged = Shape(kOut, CopyPath::kStaged, 256, 1 * kKiB);
+  const CopyShape whole = Shape(kOut, CopyPath::kBatch, 1, 256 * kKiB);
+  EXPECT_EQ(link.PredictLane(std::vector{batch, staged}),
+            link.Predict(batch) + link.Predict(whole));
+}
+
+TEST(LinkModelTest, WhatIsSubmittedLaterOrBehindAFenceBeginsThen) {
+  const LinkModel link = LinkModel::Pcie5();
+  const CopyShape shape = Shape(kOut, CopyPath::kStaged, 256, 16 * kKiB);
+  const absl::Time start = absl::UnixEpoch() + absl::Seconds(1);
+  LanePipeline lane;
+  EXPECT_EQ(link.Advance(shape, start, &lane), start + link.Predict(shape));
+  const absl::Time late = start + absl::Seconds(1);
+  EXPECT_EQ(link.Advance(shape, late, &lane), late + link.Predict(shape));
+  const absl::Time fence = late + absl::Seconds(1);
+  lane.Fence(fence);
+  EXPECT_EQ(link.Advance(shape, late, &lane), fence + link.Predict(shape));
+}
+
 TEST(LinkModelTest, NothingToCopyTakesTheCall) {
   EXPECT_EQ(LinkModel::Pcie5().Predict({}), absl::Nanoseconds(2300));
 }

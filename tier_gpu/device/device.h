@@ -61,8 +61,11 @@ struct CopyBatch {
 
 struct Completion {
   Ticket ticket;
-  absl::Status status;    // kUnavailable: the operation failed; a destination is undefined.
-  absl::Duration device;  // From the operation's turn in the lane to its end.
+  absl::Status status;  // kUnavailable: the operation failed; a destination is undefined.
+  // From the operation's turn in the lane to its end: from when all ahead of it has ended,
+  // and it was submitted. What of it ran before, beside what was ahead, is not in it, so
+  // that the times of batches one behind the other add up to the lane's.
+  absl::Duration device;
 };
 
 // The check of every Device::Submit(). Errors: kInvalidArgument: more than

@@ -130,7 +130,7 @@ absl::StatusOr<Ticket> EmulatedDevice::Submit(const CopyBatch& batch) {
       .direction = batch.direction, .path = batch.path, .segments = batch.segments.size()};
   for (const CopySegment& segment : batch.segments) shape.bytes += segment.bytes;
   EmulatedOperation operation = NewCopy(shape);
-  AddMoves(batch, &operation);
+  if (options_.moves_bytes) AddMoves(batch, &operation);
   return AddCopy(lane, std::move(operation));
 }
 
@@ -156,9 +156,12 @@ EmulatedOperation EmulatedDevice::NewCopy(const CopyShape& shape) {
   EmulatedOperation operation = NewOperation(LaneOf(shape.direction));
   operation.begin = [this, shape, first = std::move(operation.begin)](EmulatedOperation* self) {
     if (first) first(self);
+    const Lane lane = LaneOf(shape.direction);
     CopyShape beside = shape;
-    beside.duplex = track(OtherWay(LaneOf(shape.direction))).lane.busy();
-    self->run = options_.link.Predict(beside);
+    beside.duplex = track(OtherWay(lane)).lane.busy();
+    // What can run beside what is ahead of it has done so since the submission.
+    const absl::Time end = options_.link.Advance(beside, self->submitted, &track(lane).pipeline);
+    self->run = end - self->began;
   };
   return operation;
 }
@@ -255,12 +258,12 @@ absl::StatusOr<Ticket> EmulatedDevice::Await(Lane lane, SignalWord* word, uint64
   KVT_RETURN_IF_ERROR(CheckOpen(lane));
   EmulatedOperation operation = NewOperation(lane);
   operation.ready = [word, value] { return word->load(std::memory_order_acquire) >= value; };
-  if (checker_ != nullptr) {
-    operation.end = [this, timeline = track(lane).timeline, word, ended = operation.end] {
-      checker_->Acquire(timeline, word);
-      ended();
-    };
-  }
+  operation.end = [this, &waiting = track(lane), word, ended = std::move(operation.end)] {
+    waiting.pipeline.Fence(now_);
+    if (checker_ == nullptr) return;
+    checker_->Acquire(waiting.timeline, word);
+    ended();
+  };
   return track(lane).lane.Add(std::move(operation));
 }
 
@@ -378,7 +381,8 @@ void EmulatedDevice::Stall(Lane lane) {
 
 void EmulatedDevice::Resume(Lane lane) {
   Advance(clock_->Now());
-  track(lane).lane.Resume(now_);
+  Track& resumed = track(lane);
+  if (resumed.lane.Resume(now_)) resumed.pipeline.Fence(now_);
 }
 
 void EmulatedDevice::Lose() {

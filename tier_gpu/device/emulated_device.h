@@ -1,8 +1,10 @@
 // EmulatedDevice is a Device without a GPU. Its memory is real and shared for real
 // (memfds); its lanes run in virtual time, by a clock and a model of the link: what is
-// due is done when the device is polled. Everything that the API leaves open is used
-// against the caller: a copy reads its source somewhere in its run, a seed shuffles the
-// segments of a batch, and a checker finds accesses that nothing orders.
+// due is done when the device is polled. Batches of one lane overlap as the model has it
+// (LinkModel::Advance); a batch moves its bytes in its own turn, when all that is ahead of
+// it has ended. Everything that the API leaves open is used against the caller: a copy
+// reads its source somewhere in its turn, a seed shuffles the segments of a batch, and a
+// checker finds accesses that nothing orders.
 #ifndef KVTIER_TIER_GPU_DEVICE_EMULATED_DEVICE_H_
 #define KVTIER_TIER_GPU_DEVICE_EMULATED_DEVICE_H_
 
@@ -53,6 +55,8 @@ class EmulatedDevice final : public Device {
     std::string process = "agent";  // In the checker's words.
     // How Drain() waits. The default sleeps.
     std::function<void(absl::Time until)> wait;
+    // Off: Submit()'s batches take their time and touch no memory, for tests of time alone.
+    bool moves_bytes = true;
   };
 
   // `clock` is not owned.
@@ -106,6 +110,7 @@ class EmulatedDevice final : public Device {
     AccessChecker::Timeline timeline{};
     // Of sources that are read ahead of what is before them in the lane.
     AccessChecker::Timeline early{};
+    LanePipeline pipeline;
     uint64_t fail_in = 0;  // Batches until one fails; 0: none will.
   };
   Track& track(Lane lane) { return tracks_[static_cast<size_t>(lane)]; }

@@ -20,9 +20,9 @@ absl::Time EmulatedLane::NextEvent(absl::Time now) const {
   if (!begun_) {
     return stalled_ ? absl::InfiniteFuture() : std::max(front.submitted, free_at_);
   }
-  if (front.ready) return front.ready() ? std::max(began_, now) : absl::InfiniteFuture();
-  if (next_step_ < front.steps.size()) return began_ + front.run * front.steps[next_step_].at;
-  return began_ + front.run;
+  if (front.ready) return front.ready() ? std::max(front.began, now) : absl::InfiniteFuture();
+  if (next_step_ < front.steps.size()) return front.began + front.run * front.steps[next_step_].at;
+  return front.began + front.run;
 }
 
 void EmulatedLane::RunEvent(absl::Time now) {
@@ -30,15 +30,16 @@ void EmulatedLane::RunEvent(absl::Time now) {
   if (!begun_) return Begin(std::max(front.submitted, free_at_));
   if (front.ready) return End(now);
   if (next_step_ < front.steps.size()) return front.steps[next_step_++].act();
-  End(began_ + front.run);
+  End(front.began + front.run);
 }
 
 void EmulatedLane::Begin(absl::Time when) {
   begun_ = true;
-  began_ = when;
   next_step_ = 0;
   EmulatedOperation& front = operations_.front();
+  front.began = when;
   if (front.begin) front.begin(&front);
+  KVT_CHECK(front.run >= absl::ZeroDuration());
 }
 
 void EmulatedLane::End(absl::Time when) {
@@ -47,7 +48,7 @@ void EmulatedLane::End(absl::Time when) {
   if (!front.status.ok()) ++failures_;
   ended_.push_back({.ticket = {.lane = lane_, .sequence = ++done_},
                     .status = front.status,
-                    .device = when - (begun_ ? began_ : when)});
+                    .device = when - (begun_ ? front.began : when)});
   operations_.pop_front();
   begun_ = false;
   free_at_ = when;
@@ -61,9 +62,10 @@ bool EmulatedLane::TakeEnded(Completion* completion) {
   return true;
 }
 
-void EmulatedLane::Resume(absl::Time now) {
-  if (!std::exchange(stalled_, false)) return;
+bool EmulatedLane::Resume(absl::Time now) {
+  if (!std::exchange(stalled_, false)) return false;
   free_at_ = std::max(free_at_, now);
+  return true;
 }
 
 void EmulatedLane::Abandon(absl::Time now, const absl::Status& status) {

@@ -26,6 +26,7 @@ struct EmulatedStep {
 
 struct EmulatedOperation {
   absl::Time submitted;
+  absl::Time began;                 // Its turn; known when `begin` is called.
   absl::Duration run;               // Of its turn, if it waits for no word.
   std::vector<EmulatedStep> steps;  // By rising `at`.
   // An operation that waits: it ends when this is true, whatever `run` is.
@@ -58,7 +59,8 @@ class EmulatedLane {
   uint64_t reported_failures() const { return reported_failures_; }
 
   void Stall() { stalled_ = true; }
-  void Resume(absl::Time now);
+  // False: it was not stalled.
+  bool Resume(absl::Time now);
   // Everything that has not ended ends with `status` now, without acting any more.
   void Abandon(absl::Time now, const absl::Status& status);
 
@@ -75,7 +77,6 @@ class EmulatedLane {
   std::deque<Completion> ended_;
   bool stalled_ = false;
   bool begun_ = false;  // The front one.
-  absl::Time began_;
   size_t next_step_ = 0;
   absl::Time free_at_ = absl::InfinitePast();  // The end of the one before.
 };

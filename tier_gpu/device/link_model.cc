@@ -138,24 +138,31 @@ absl::Duration LinkModel::Predict(const CopyShape& shape) const {
   return work.launch + work.kernel + work.link;
 }
 
+absl::Time LinkModel::Advance(const CopyShape& shape, absl::Time from, LanePipeline* lane) const {
+  const Work work = Divide(shape);
+  const auto end_of = [lane](size_t batch) -> absl::Time& {
+    return lane->ends[batch % kMaxBatchesInFlight];
+  };
+  const absl::Time ahead = end_of(lane->batches + kMaxBatchesInFlight - 1);
+  absl::Time& end = end_of(lane->batches++);  // Of the one that made room.
+  lane->launches = std::max({lane->launches, from, end}) + work.launch;
+  const bool staged = shape.path == CopyPath::kStaged;
+  const bool gathers = staged && shape.direction == CopyDirection::kDeviceToHost;
+  const bool scatters = staged && !gathers;
+  absl::Time begin = lane->launches;
+  if (gathers) begin = lane->kernels = std::max(lane->kernels, begin) + work.kernel;
+  if (!scatters) begin = std::max(begin, ahead);
+  end = lane->link = std::max(lane->link, begin) + work.link;
+  if (scatters) end = lane->kernels = std::max({lane->kernels, end, ahead}) + work.kernel;
+  return end;
+}
+
 absl::Duration LinkModel::PredictLane(std::span<const CopyShape> shapes) const {
-  // When each is free again, and the last batches' ends, by number.
-  absl::Duration launching;
-  absl::Duration kernels;
-  absl::Duration link;
-  std::array<absl::Duration, kMaxBatchesInFlight> ends{};
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    const Work work = Divide(shapes[i]);
-    absl::Duration& end = ends[i % kMaxBatchesInFlight];  // Of the one that made room.
-    launching = std::max(launching, end) + work.launch;
-    end = launching;
-    // A kernel on device memory gathers before the link and scatters behind it.
-    const bool gathers = shapes[i].direction == CopyDirection::kDeviceToHost;
-    if (gathers) end = kernels = std::max(kernels, end) + work.kernel;
-    end = link = std::max(link, end) + work.link;
-    if (!gathers) end = kernels = std::max(kernels, end) + work.kernel;
-  }
-  return std::max(kernels, link);
+  const absl::Time start;
+  absl::Time end = start;
+  LanePipeline lane;
+  for (const CopyShape& shape : shapes) end = Advance(shape, start, &lane);
+  return end - start;
 }
 
 CopyLoad LinkModel::Load(const CopyShape& shape) const {

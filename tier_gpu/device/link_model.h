@@ -8,6 +8,7 @@
 #ifndef KVTIER_TIER_GPU_DEVICE_LINK_MODEL_H_
 #define KVTIER_TIER_GPU_DEVICE_LINK_MODEL_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,19 @@ namespace kvtier {
 
 // Of a lane: the next batch's kernel runs while this one is on the link.
 inline constexpr size_t kMaxBatchesInFlight = 2;
+
+// How far the batches of one lane have come: when what moves them is free again. A value;
+// it begins as a lane that was idle since 1970.
+struct LanePipeline {
+  // Nothing of what comes behind begins before.
+  void Fence(absl::Time at) { launches = std::max(launches, at); }
+
+  absl::Time launches;
+  absl::Time kernels;  // On device memory alone.
+  absl::Time link;
+  std::array<absl::Time, kMaxBatchesInFlight> ends{};  // Of the last batches, by number.
+  size_t batches = 0;
+};
 
 // One batch, as far as its time is concerned.
 struct CopyShape {
@@ -57,8 +71,13 @@ class LinkModel {
   //   kStaged  launch + kernel bytes / gather rate + call + bytes / rate
   //   kDirect  launch + bytes / rate of a kernel
   absl::Duration Predict(const CopyShape& shape) const;
-  // Batches one behind the other, kMaxBatchesInFlight at a time: launches, kernels on
-  // device memory and the link overlap, each with itself in order.
+  // Puts a batch behind those of its lane, submitted at `from`, and says when it ends.
+  // Launches, kernels on device memory and the link overlap, each with itself in order,
+  // for kMaxBatchesInFlight batches at a time. A buffer is filled while what is ahead in
+  // the lane still runs. It is emptied, and what goes through none is moved, when all
+  // that has ended: so batches end in their order. REQUIRES: `from` never falls.
+  absl::Time Advance(const CopyShape& shape, absl::Time from, LanePipeline* lane) const;
+  // Batches that were submitted one behind the other to an idle lane.
   absl::Duration PredictLane(std::span<const CopyShape> shapes) const;
   CopyLoad Load(const CopyShape& shape) const;
 
