@@ -21,8 +21,9 @@ class CapturedPrompt:
     output: list  # Greedy, float32 throughout; the end token is its last where it came.
     blocks: np.ndarray  # [block][layer][K, V][token][head][dim] float32, whole blocks only.
     rest: np.ndarray  # The same of the block that is not full, padded.
-    queries: list  # By layer: [rows, heads, dim] of the last rows of the prompt.
-    attended: list  # By layer: what attention made of them.
+    queries: list  # By layer: [rows, heads, dim] of the last rows of the prompt, and padding:
+    # a row's result is only the same to the bit among as many others.
+    attended: list  # By layer: what attention made of those rows, without the padding's.
     position: int  # Token of the first of those rows.
 
     @property
@@ -76,7 +77,7 @@ class Model:
         position = runs[0][1]
         rows = len(tokens) - position  # The others are padding.
         return CapturedPrompt(tokens, output, blocks[:whole], blocks[whole:],
-                              [query[:rows] for query, _, _ in runs],
+                              [query for query, _, _ in runs],
                               [out[:rows] for _, _, out in runs], position)
 
     def _in_common(self, tokens, others):
@@ -108,8 +109,9 @@ class Model:
             self._import(table, kept)
             error = original = 0.0
             for layer, (query, attended) in enumerate(zip(prompt.queries, prompt.attended)):
-                out = np.empty_like(attended)
+                out = np.empty((len(query), attended.shape[1]), np.float32)
                 self.decoder._attention.run(self.kv, layer, table, query, prompt.position, out)
+                out = out[:len(attended)]
                 error += float(((out - attended).astype(np.float64) ** 2).sum())
                 original += float((attended.astype(np.float64) ** 2).sum())
             table.tokens = len(copies) * self.kv.tokens_per_block

@@ -1,58 +1,11 @@
 """The worker's KV in an agent's emulated GPU pool: the same answers, shared, swapped and copied."""
 
-import importlib.util
-import os
-import subprocess
-import sys
 import tempfile
-import time
 import unittest
-from pathlib import Path
 
 import example_model
+from example_agent import SLOTS, Agent, needs_agent
 from example_model import needs_model
-
-_AGENT = Path(os.environ.get("KVTIER_BIN_DIR", Path(__file__).resolve().parents[2]
-                             / "build/dev/bin")) / "kvtier-agent"
-_MISSING = importlib.util.find_spec("kvtier") is None or not _AGENT.exists()
-if _MISSING:
-    print(f"tests/examples: NOT TESTED, KV in the GPU pool: no package kvtier, or no {_AGENT}",
-          file=sys.stderr)
-needs_agent = unittest.skipIf(_MISSING, "NOT TESTED: no package kvtier, or no kvtier-agent")
-
-_SLOTS = 40
-_BLOCK_BYTES = 737280  # SmolLM2-135M: 30 layers, K and V, 16 tokens, 3 heads of 64, float32.
-
-
-class Agent:
-    """A real agent with an emulated GPU, on loopback, in a folder of its own."""
-
-    def __init__(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self._process = subprocess.Popen(
-            [_AGENT, f"--socket_dir={self.folder.name}", "--node_id=pool", "--listen=127.0.0.1:0",
-             "--advertise=127.0.0.1:1", "--host_bytes=64MiB", "--device=emulated",
-             f"--gpu_bytes={_SLOTS * _BLOCK_BYTES}", f"--gpu_block_bytes={_BLOCK_BYTES}"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-
-    def client(self):
-        import kvtier
-
-        deadline = time.monotonic() + 30
-        while True:
-            client = kvtier.Client(socket_dir=self.folder.name)
-            if client.connected:
-                return client
-            client.close()
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"no agent: {self._process.stderr.read()}")
-            time.sleep(0.05)
-
-    def kill(self):
-        self._process.kill()
-        self._process.wait()
-        self._process.stderr.close()
-        self.folder.cleanup()
 
 
 @needs_model
@@ -72,7 +25,7 @@ class PoolKvTest(unittest.TestCase):
         cls.addClassCleanup(cls.client.close)
         weights = cls.own.weights
         space = cls.client.register_space(kvtier.SpaceSpec(**space_fields(weights)))
-        cls.native = cls.client.paged_kv(space, _SLOTS)
+        cls.native = cls.client.paged_kv(space, SLOTS)
         cls.kv = PoolKv(weights.shape, cls.native)
         cls.pooled = Decoder(weights, 512, cls.kv)
         cls.tokens = cls.tokenizer.chat_prompt(example_model.document(), "Who?", 150).tokens
@@ -135,18 +88,18 @@ class PoolKvTest(unittest.TestCase):
             self.assertEqual(answer.tokens_forked > 100, number > 0)
 
     def test_nothing_is_left_behind(self):
-        self.assertEqual(self.kv.free_slots, _SLOTS)
+        self.assertEqual(self.kv.free_slots, SLOTS)
         self.assertEqual(self.native.swapped_bytes, 0)
 
     def test_a_pool_that_is_too_small_says_so(self):
         from smollm.paged_kv import PoolFull
 
-        with self.assertRaisesRegex(PoolFull, f"{_SLOTS} in all"):
-            self.kv.allocate(_SLOTS + 1)
-        table = self.kv.allocate(_SLOTS)
+        with self.assertRaisesRegex(PoolFull, f"{SLOTS} in all"):
+            self.kv.allocate(SLOTS + 1)
+        table = self.kv.allocate(SLOTS)
         self.addCleanup(self.kv.free, table)
         with self.assertRaises(BlockingIOError):
-            self.native.append(table.sequence, _SLOTS * 16 + 1)
+            self.native.append(table.sequence, SLOTS * 16 + 1)
 
 
 @needs_model

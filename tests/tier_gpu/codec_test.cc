@@ -1,4 +1,4 @@
-// What encodings are: sizes, errors, what is bitwise, what stays raw.
+// What encodings are: sizes, what is bitwise, what stays raw. codec_bounds_test.cc has errors.
 #include "kernels/codec.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,6 @@ using testing::kAllCodecs;
 using testing::kSmallShape;
 using testing::KvShapes;
 using testing::KvValues;
-using testing::RelativeError;
 
 // A block of Llama 3 8B: 2 MiB.
 constexpr KvShape kLlama = {.layers = 32, .tokens = 16, .kv_heads = 8, .head_dim = 128};
@@ -33,11 +32,6 @@ constexpr float kOutlier = 30;
 
 constexpr Codec kLossy[] = {Codec::kFp8E4m3, Codec::kInt8, Codec::kInt4};
 constexpr Codec kExact[] = {Codec::kRaw, Codec::kPackedExponents};
-
-double Bound(Codec codec) {
-  if (codec == Codec::kFp8E4m3) return 0.03;
-  return codec == Codec::kInt8 ? 0.008 : 0.08;
-}
 
 std::string Case(Codec codec, const KvShape& shape) {
   return (::testing::Message() << "codec " << static_cast<uint32_t>(codec) << ", " << shape)
@@ -84,45 +78,6 @@ TEST(CodecTest, EncodingsAreAsLongAsTheirSizeSays) {
       EXPECT_EQ(encoded.outcome.bytes, EncodedBytes(codec, shape));
       EXPECT_EQ(encoded.outcome.bytes % 16, 0U);
     }
-  }
-}
-
-// Each with hundreds of groups in outlier channels, so that the error is near its
-// mean; and one seed, for a bound on a mean has seeds that break it.
-constexpr KvShape kMeasured[] = {
-    kLlama,
-    {.layers = 32, .tokens = 7, .kv_heads = 3, .head_dim = 80},
-    {.layers = 8, .tokens = 33, .kv_heads = 2, .head_dim = 256},
-    {.layers = 32, .tokens = 64, .kv_heads = 1, .head_dim = 48},
-    {.layers = 61, .axes = 1, .tokens = 64, .kv_heads = 1, .head_dim = 576},
-    {.layers = 4, .tokens = 256, .kv_heads = 4, .head_dim = 128},
-};
-constexpr uint64_t kMeasuredSeed = 20;
-
-TEST(CodecTest, LossyCodecsKeepTheirErrorBounds) {
-  for (const KvShape& shape : kMeasured) {
-    for (const float outlier : {1.0F, kOutlier}) {
-      const KvValues values = GaussianValues(shape, kMeasuredSeed, outlier);
-      for (const Codec codec : kLossy) {
-        SCOPED_TRACE(Case(codec, shape) + ", outliers x" + std::to_string(outlier));
-        const Encoded encoded = EncodeValues(codec, shape, values);
-        EXPECT_EQ(encoded.outcome.codec, codec);
-        const KvValues back = DecodeValues(codec, shape, encoded.bytes);
-        ASSERT_EQ(back.size(), values.size());
-        EXPECT_LE(RelativeError(values, back), Bound(codec));
-      }
-    }
-  }
-}
-
-// An error that is small beside the outliers may be large beside the rest.
-TEST(CodecTest, OutlierChannelsOfKeysDoNotDrownTheOthers) {
-  for (const Codec codec : kLossy) {
-    SCOPED_TRACE(Case(codec, kLlama));
-    KvValues values = GaussianValues(kLlama, kMeasuredSeed, kOutlier);
-    KvValues back = DecodeValues(codec, kLlama, EncodeValues(codec, kLlama, values).bytes);
-    for (size_t i = 0; i < values.size(); i += 32) values[i] = back[i] = 0;
-    EXPECT_LE(RelativeError(values, back), Bound(codec));
   }
 }
 
