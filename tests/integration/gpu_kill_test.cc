@@ -17,7 +17,13 @@ namespace {
 
 using ::testing::SizeIs;
 
-constexpr size_t kStations = 16;
+constexpr size_t kStations = 22;
+// Stations of the worker (stepping_worker_main.cc), ahead of which something is true.
+constexpr size_t kReserved = 2;
+constexpr size_t kCommitted = 6;
+constexpr size_t kLanedOut = 19;  // Copied out by the worker's lane and committed.
+constexpr Blocks kPrefix = {.first = 100, .count = 4};
+constexpr Blocks kLaned = {.first = 300, .count = 2};
 constexpr size_t kSlots = 16;
 constexpr uint64_t kSlotBytes = uint64_t{64} << 10;
 
@@ -36,21 +42,24 @@ class GpuKillTest : public ::testing::Test {
     return *std::move(worker);
   }
   uint64_t UsedSlots() { return agent_.TierStatus(Tier::kGpu).used_bytes() / kSlotBytes; }
-  // All slots serve again, and what is cached is what it was.
-  void ExpectWhole(size_t station) {
+  // Nobody of before holds anything, and all that is cached has been proved.
+  void AwaitQuiet(size_t station) {
     EXPECT_TRUE(Await(absl::Seconds(2), [&] {
-      return agent_.Status().gpus(0).earlier_workers() == 0 &&
+      const v1::GpuReport pool = agent_.Status().gpus(0);
+      return pool.earlier_workers() == 0 && pool.unproved_blocks() == 0 &&
              UsedSlots() == agent_.TierStatus(Tier::kGpu).blocks();
     })) << station;
-    const OnboardOptions to_gpu = {.target = OnboardTarget::kGpu};
-    const auto found = worker_.Get({.first = 100, .count = 4}, to_gpu);  // Proves every byte.
-    EXPECT_TRUE(found.empty() || found.size() == 4) << station;
+  }
+  // How many are served of what the worker put, its every byte proved.
+  size_t Served(Blocks blocks) { return worker_.Get(blocks, to_gpu_).size(); }
+  // All slots serve again.
+  void ExpectWhole(size_t station) {
     EXPECT_THAT(worker_.Get({.first = 500, .count = 4}), SizeIs(4)) << station;
     agent_.Evict(Tier::kGpu);
     EXPECT_EQ(UsedSlots(), 0) << station;
     const Blocks all = {.first = 1000 * (station + 1), .count = kSlots};
     EXPECT_EQ(worker_.Put(all, {.target = OnboardTarget::kGpu}), kSlots) << station;
-    EXPECT_THAT(worker_.Get(all, to_gpu), SizeIs(kSlots)) << station;
+    EXPECT_THAT(worker_.Get(all, to_gpu_), SizeIs(kSlots)) << station;
     agent_.Evict(Tier::kGpu);
     agent_.Evict(Tier::kHost);
   }
@@ -59,6 +68,7 @@ class GpuKillTest : public ::testing::Test {
   AgentProcess& agent_ = cluster_.StartAgent(
       "node-a", {{"gpu_bytes", "1MiB"}, {"gpu_block_bytes", "64KiB"}, {"device", "emulated"}});
   TestWorker worker_{{.socket_dir = agent_.socket_dir()}};
+  const OnboardOptions to_gpu_ = {.target = OnboardTarget::kGpu};
 };
 
 TEST_F(GpuKillTest, AWorkerKilledAnywhereLeavesAWholePool) {
@@ -66,11 +76,16 @@ TEST_F(GpuKillTest, AWorkerKilledAnywhereLeavesAWholePool) {
     worker_.Put({.first = 500, .count = 4});
     const auto doomed = StartWorker(station);
     doomed->Kill();
+    AwaitQuiet(station);
+    // What was committed stays, and of what was not nothing is served.
+    EXPECT_EQ(Served(kPrefix), station < kCommitted ? 0 : kPrefix.count) << station;
+    EXPECT_EQ(Served(kLaned), station < kLanedOut ? 0 : kLaned.count) << station;
     ExpectWhole(station);
   }
 }
 
 TEST_F(GpuKillTest, AnAgentKilledAnywhereLeavesAWorkerThatBelievesNothingWrong) {
+  size_t kept = 0;
   for (size_t station = 0; station < kStations; ++station) {
     const auto worker = StartWorker(station);
     agent_.Kill();
@@ -78,9 +93,24 @@ TEST_F(GpuKillTest, AnAgentKilledAnywhereLeavesAWorkerThatBelievesNothingWrong) 
     worker->Signal(SIGCONT);
     EXPECT_EQ(worker->Wait(Patience(absl::Seconds(30))), 0) << station;
     ASSERT_TRUE(worker_.AwaitConnected());
+    AwaitQuiet(station);
+    const size_t served = Served(kPrefix);
+    if (station < kReserved) {  // It may reserve and commit with the new agent.
+      EXPECT_TRUE(served == 0 || served == kPrefix.count) << station << ": " << served;
+    } else if (station < kCommitted) {
+      EXPECT_EQ(served, 0) << station;
+    } else {
+      // A pool that was taken back has it.
+      const bool taken = agent_.Status().gpus(0).taken_back_blocks() > 0;
+      EXPECT_EQ(served, taken ? kPrefix.count : 0) << station;
+      kept += taken ? 1 : 0;
+    }
+    Served(kLaned);  // All or some or none: copies in host memory end with the agent.
     worker_.Put({.first = 500, .count = 4});
     ExpectWhole(station);
   }
+  // The test's own worker has the pool mapped and offers it.
+  EXPECT_GT(kept, 0) << "no agent took its pool back";
 }
 
 }  // namespace

@@ -11,16 +11,24 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "client/client.h"
+#include "client/lanes/worker_lanes.h"
+#include "client/lanes/worker_pool.h"
 #include "client/paged_kv.h"
+#include "core/clock.h"
+#include "tests/testing/patience.h"
 #include "tests/testing/test_worker.h"
+#include "tier_gpu/device/emulated_device.h"
 
 namespace kvtier::testing {
 namespace {
 
 constexpr Blocks kPrefix = {.first = 100, .count = 4};
+constexpr Blocks kLaned = {.first = 300, .count = 2};
 
 class Life {
  public:
@@ -29,21 +37,23 @@ class Life {
   // Each returns false when bytes were wrong. Without an agent they do nothing.
   std::vector<std::function<bool()>> Stations() {
     return {[this] { return step_ = worker_.client().BeginStep(), true; },
-            [this] { return Reserve(); },
-            [this] { return Write(0, 2); },
+            [this] { return Reserve(); }, [this] { return Write(0, 2); },
             [this] { return Write(2, 4); },
             [this] { return worker_.client().EndStep(step_), true; },
             [this] { return reserved_->Commit({.step = step_}), true; },
             [this] { return hit_ = worker_.Hold(kPrefix, {.target = OnboardTarget::kGpu}), true; },
             [this] { return worker_.Proves(hit_, kPrefix.first) || !hit_.valid(); },
-            [this] { return hit_.Release(), true; },
-            [this] { return TakeMemory(); },
-            [this] { return Grow(); },
-            [this] { return Fork(); },
+            [this] { return hit_.Release(), true; }, [this] { return TakeMemory(); },
+            [this] { return Grow(); }, [this] { return Fork(); },
             [this] { return !kv_ || kv_->SwapOut({&first_, 1}).ok(); },
-            [this] { return !kv_ || kv_->SwapIn(first_).ok(); },
-            [this] { return Check(); },
-            [this] { return kv_.reset(), true; }};
+            [this] { return !kv_ || kv_->SwapIn(first_).ok(); }, [this] { return Check(); },
+            [this] { return kv_.reset(), true; }, [this] { return OpenLanes(); },
+            [this] { return Begin(Lane::kOffload); },
+            // From here to the next, the copy out is under way.
+            [this] { return End(Lane::kOffload), true; }, [this] { return Begin(Lane::kOnboard); },
+            // And now the copy in.
+            [this] { return !End(Lane::kOnboard) || HoldsLaned(); },
+            [this] { return pool_.reset(), true; }};
   }
 
  private:
@@ -94,7 +104,54 @@ class Life {
     return right || !kv_->memory().valid();
   }
 
+  // Half of the slots hold blocks that go out, the other half is where they come back.
+  bool OpenLanes() {
+    auto slots = worker_.client().TakeSlots(worker_.space(), 2 * kLaned.count);
+    if (!slots.ok() || slots->size() < 2 * kLaned.count) return true;
+    for (size_t i = 0; i < kLaned.count; ++i) {
+      worker_.Fill(kLaned.first + i, slots->slot(slots->numbers()[i]));
+    }
+    lanes_ = *WorkerLanes::Open(&worker_.client(), &device_, {});
+    auto pool = WorkerPool::OverGranted(lanes_.get(), *std::move(slots), {}, worker_.spec());
+    if (pool.ok()) pool_ = *std::move(pool);
+    return true;
+  }
+  // The job's copies are submitted and none begins.
+  bool Begin(Lane lane) {
+    if (!pool_) return true;
+    lanes_->On([this, lane] { return device_.Stall(lane), true; });
+    const std::vector<EngineKey> keys = worker_.KeysOf(kLaned);
+    const std::span<const uint32_t> slots = pool_->granted()->numbers();
+    auto job = lane == Lane::kOffload ? pool_->Offload({keys, slots.first(kLaned.count)})
+                                      : pool_->Onboard({keys, slots.last(kLaned.count)});
+    if (!job.ok()) return false;
+    job_ = *std::move(job);
+    return Await(absl::Seconds(10), [this] { return job_->coming() || job_->done(); });
+  }
+  // Whether all of it came through.
+  bool End(Lane lane) {
+    if (!pool_) return false;
+    lanes_->On([this, lane] { return device_.Resume(lane), true; });
+    if (!job_->Wait(Patience(absl::Seconds(20)))) std::abort();
+    return job_->status().ok() && job_->blocks() == kLaned.count;
+  }
+  bool HoldsLaned() {
+    const GrantedSlots& granted = *pool_->granted();
+    bool right = true;
+    for (size_t i = 0; i < kLaned.count; ++i) {
+      std::vector<std::byte> expected(granted.block_bytes());
+      worker_.Fill(kLaned.first + i, expected);
+      right &= std::ranges::equal(granted.slot(granted.numbers()[kLaned.count + i]), expected);
+    }
+    return right || !granted.valid();
+  }
+
   TestWorker worker_;
+  MonotonicClock clock_;
+  EmulatedDevice device_{&clock_, {}};
+  std::unique_ptr<WorkerLanes> lanes_;
+  std::unique_ptr<WorkerPool> pool_;  // Null: no slots were to be had.
+  std::shared_ptr<LaneJob> job_;
   uint64_t step_ = 0;
   std::optional<ReservedBlocks> reserved_;
   OnboardedBlocks hit_;

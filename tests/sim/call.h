@@ -14,6 +14,7 @@
 #include "core/task.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/sim_node.h"
+#include "tests/sim/worker_order.h"
 
 namespace kvtier::sim {
 
@@ -23,29 +24,37 @@ inline constexpr absl::Duration kCallTravel = absl::Microseconds(40);
 template <typename T>
 class Call final : public CallInFlight {
  public:
-  Call(Executor* caller, SimNode* node) : node_(node), done_(caller) { node_->Register(this); }
+  Call(Executor* caller, SimNode* node, std::shared_ptr<WorkerOrder> order)
+      : node_(node), order_(std::move(order)), done_(caller) {
+    node_->Register(this);
+  }
   ~Call() override { node_->Unregister(this); }
 
   void Answer(T value) {
     answer_.emplace(std::move(value));
+    answered_ = order_->AgentAnswers();
     done_.Set();
   }
   void Break() override { done_.Set(); }
   Event& done() { return done_; }
   absl::StatusOr<T> Take() {
-    if (answer_.has_value()) return *std::move(answer_);
-    return absl::UnavailableError("the agent died");
+    if (!answer_.has_value()) return absl::UnavailableError("the agent died");
+    order_->Hears(answered_);
+    return *std::move(answer_);
   }
 
  private:
   SimNode* const node_;
+  const std::shared_ptr<WorkerOrder> order_;
   std::optional<T> answer_;
+  WorkerOrder::Clock answered_;
   Event done_;
 };
 
 template <typename T>
 struct Request {
   const char* name = "";
+  std::shared_ptr<WorkerOrder> order;  // Whose request it is.
   absl::AnyInvocable<Task<T>(Agent&)> start;
   // In the agent, from the arrival of the request: it must have ended by then.
   absl::Duration timeout;
@@ -61,10 +70,12 @@ Task<void> ServeCall(Task<T> work, std::shared_ptr<Call<T>> call) {
 template <typename T>
 Task<absl::StatusOr<T>> CallAgent(Executor* caller, SimNode* node, Oracle* oracle,
                                   Request<T> request) {
+  const WorkerOrder::Clock asked = request.order->Asks();
   co_await SleepUntil(caller, caller->Now() + kCallTravel);
   if (!node->serves()) co_return absl::UnavailableError("no agent");
   const absl::Time deadline = caller->Now() + request.timeout;
-  const auto call = std::make_shared<Call<T>>(caller, node);
+  const auto call = std::make_shared<Call<T>>(caller, node, request.order);
+  request.order->AgentHears(asked);
   node->agent().scope()->Spawn(ServeCall<T>(request.start(node->agent()), call));
   // The last step of a request that ends in time may come after this one's timer of
   // the same instant.

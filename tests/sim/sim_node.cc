@@ -12,6 +12,8 @@ namespace kvtier::sim {
 namespace {
 
 constexpr uint64_t kSlabBytes = 64 << 10;
+// Of the access checker: slots of every size are whole ones.
+constexpr uint64_t kGranule = 4096;
 constexpr uint64_t kSegmentBytes = 256 << 10;
 // How long a supervisor takes to start an agent that ended by itself.
 constexpr absl::Duration kRestartDelay = absl::Milliseconds(200);
@@ -65,8 +67,11 @@ void SimNode::Boot() {
   executor_ = std::make_unique<testing::SimExecutor>(world_.time);
   workers_ = std::make_unique<testing::SimByteWorkers>(executor_.get(), random_.Next());
   if (options_.gpu_bytes > 0) {
-    device_ = std::make_unique<EmulatedDevice>(executor_.get(),
-                                               EmulatedDevice::Options{.seed = random_.Next()});
+    checker_ = std::make_shared<AccessChecker>(kGranule);
+    device_ = std::make_unique<EmulatedDevice>(
+        executor_.get(),
+        EmulatedDevice::Options{
+            .seed = random_.Next(), .checker = checker_.get(), .process = "the agent"});
   }
   transport_ =
       std::make_unique<testing::SimPeerTransport>(executor_.get(), world_.network, address_);
@@ -146,6 +151,7 @@ void SimNode::Crash() {
   link_.reset();
   transport_.reset();
   device_.reset();
+  checker_.reset();
   for (const auto& disk : disks_) {
     disk->manifest.reset();
     disk->disk.reset();
@@ -164,8 +170,20 @@ std::span<std::byte> SimNode::Memory(Tier tier, DomainId domain, uint64_t offset
   return agent_->host().arena(domain).bytes().subspan(offset, bytes);
 }
 
+std::shared_ptr<WorkerOrder> SimNode::NewWorkerOrder(const std::string& name) const {
+  const auto agent = checker_ == nullptr ? AccessChecker::Timeline{} : device_->host_timeline();
+  return std::make_shared<WorkerOrder>(checker_, agent, name);
+}
+
+void SimNode::ExpectOrdered() const {
+  if (checker_ == nullptr || checker_->races().empty()) return;
+  world_.oracle->Expect(false,
+                        absl::StrCat("RACE on node ", number(), ": ", checker_->races().front()));
+}
+
 void SimNode::Audit() {
   if (!running()) return;
+  ExpectOrdered();
   agent_->Audit();
   // What the index says is on disk is durable: the manifest names it.
   for (const Delta& held : agent_->index().Snapshot()) {

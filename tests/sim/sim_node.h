@@ -15,6 +15,7 @@
 #include "tests/sim/coverage.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/worker_order.h"
 #include "tests/testing/sim_byte_workers.h"
 #include "tests/testing/sim_coordinator_link.h"
 #include "tests/testing/sim_disk.h"
@@ -67,6 +68,8 @@ class SimNode {
 
   Agent& agent() { return *agent_; }
   EmulatedDevice* device() { return device_.get(); }
+  // A worker process that begins now, before the checker of the device if there is one.
+  std::shared_ptr<WorkerOrder> NewWorkerOrder(const std::string& name) const;
   size_t gpu_tenant() const { return options_.gpu_tenant; }
   // Whether workers of the tenant may name the GPU pool as their target.
   bool HasGpuFor(size_t tenant) const {
@@ -100,6 +103,8 @@ class SimNode {
   void Register(CallInFlight* call) { calls_.insert({next_call_++, call}); }
   void Unregister(CallInFlight* call);
 
+  // No two accesses to memory that lanes move blocks through are without order.
+  void ExpectOrdered() const;
   // Every part's Audit(), and what only the world can know.
   void Audit();
   // Adds what the running agent counted.
@@ -128,6 +133,7 @@ class SimNode {
   // The process; gone after Crash().
   std::unique_ptr<testing::SimExecutor> executor_;
   std::unique_ptr<testing::SimByteWorkers> workers_;
+  std::shared_ptr<AccessChecker> checker_;  // Workers keep it, too. Null: no device.
   std::unique_ptr<EmulatedDevice> device_;
   std::unique_ptr<testing::SimPeerTransport> transport_;
   std::unique_ptr<testing::SimCoordinatorLink> link_;

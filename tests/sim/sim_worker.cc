@@ -53,6 +53,10 @@ Task<bool> SimWorker::Connect() {
   const absl::StatusOr<SessionId> session = agent.OpenSession(tenant, token);
   if (!session.ok()) co_return false;
   session_ = *session;
+  if (order_ == nullptr || incarnation_ != node_->incarnation()) {
+    order_ = node_->NewWorkerOrder(
+        absl::StrCat("a worker of tenant ", identity_.tenant, ", space ", identity_.space));
+  }
   incarnation_ = node_->incarnation();
   space_id_ = agent.sessions().AddSpace(*session_, space_).value();
   page_ = nullptr;
@@ -62,13 +66,17 @@ Task<bool> SimWorker::Connect() {
     const absl::StatusOr<const SignalPage*> page = agent.AttachToGpu(*session_);
     if (page.ok()) page_ = *page;
   }
+  order_->IsTold();
   world_.trace->Add("session", {node_->number(), identity_.tenant, identity_.space});
   co_return true;
 }
 
 Task<void> SimWorker::Disconnect() {
   co_await SleepUntil(world_.executor, world_.executor->Now() + kCallTravel);
-  if (Connected()) node_->agent().CloseSession(*session_);
+  if (Connected()) {
+    order_->Tells();
+    node_->agent().CloseSession(*session_);
+  }
   session_.reset();
 }
 
@@ -76,15 +84,21 @@ void SimWorker::Die(absl::Duration hangup) {
   // What travels dies with it; what its agent already runs does not.
   scope_ = std::make_unique<TaskScope>(world_.executor);
   if (!session_.has_value()) return;
-  const auto close = [node = node_, session = *session_, incarnation = incarnation_] {
+  const auto close = [node = node_, session = *session_, incarnation = incarnation_,
+                      order = order_] {
     const bool same = node->running() && node->incarnation() == incarnation;
-    if (same) node->agent().CloseSession(session);
+    if (!same) return;
+    order->HungUp();
+    node->agent().CloseSession(session);
   };
-  const auto end = [node = node_, session = *session_, incarnation = incarnation_] {
+  const auto end = [node = node_, session = *session_, incarnation = incarnation_, order = order_] {
     const bool same = node->running() && node->incarnation() == incarnation;
-    if (same) node->agent().ProcessGone(session);
+    if (!same) return;
+    order->Gone();
+    node->agent().ProcessGone(session);
   };
   session_.reset();
+  order_ = nullptr;  // The next process is another.
   world_.executor->PostAt(world_.executor->Now() + hangup, close);
   // The last of it ends later than its sockets.
   world_.executor->PostAt(world_.executor->Now() + 2 * hangup, end);
@@ -114,13 +128,16 @@ Task<void> SimWorker::Converse() {
 uint64_t SimWorker::BeginStep() {
   if (page_ == nullptr || !Connected()) return 0;
   page_->word(static_cast<size_t>(StepWord::kBegun))->store(++begun_);
+  order_->Launches();
   return begun_;
 }
 
 void SimWorker::EndStep(uint64_t step) {
   // A page goes with its agent, or with its session.
   if (step == 0 || !Connected()) return;
-  page_->word(static_cast<size_t>(StepWord::kRetired))->store(step);
+  SignalWord* const retired = page_->word(static_cast<size_t>(StepWord::kRetired));
+  order_->Retires(retired);
+  retired->store(step);
 }
 
 absl::Duration SimWorker::DrawHold() {
@@ -141,7 +158,7 @@ Task<void> SimWorker::Match(std::vector<EngineKey> keys) {
   if (!Connected()) co_return;
   const BlockRun run = *Name(keys, 0);
   const absl::Duration timeout = random_.Between(absl::ZeroDuration(), absl::Milliseconds(100));
-  Request<Matched> request{.name = "match", .timeout = timeout};
+  Request<Matched> request{.name = "match", .order = order_, .timeout = timeout};
   request.start = [run, timeout](Agent& agent) { return agent.matcher().Match(run, timeout); };
   const absl::StatusOr<Matched> matched =
       co_await CallAgent<Matched>(world_.executor, node_, world_.oracle, std::move(request));
@@ -154,7 +171,7 @@ Task<void> SimWorker::Prefetch(std::vector<EngineKey> keys) {
   if (!Connected()) co_return;
   const BlockRun run = *Name(keys, 0);
   const bool local_only = random_.Draw(0.3);
-  Request<size_t> request{.name = "prefetch", .timeout = kPrefetchTimeout};
+  Request<size_t> request{.name = "prefetch", .order = order_, .timeout = kPrefetchTimeout};
   request.start = [run, local_only](Agent& agent) {
     return agent.onboarder().Prefetch(run, local_only);
   };
@@ -169,7 +186,8 @@ Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,
   const BlockRun run = *Name(keys, 0);
   const bool local_only = random_manners_ && random_.Draw(0.1);
   const Tier target = identity_.target;
-  Request<absl::StatusOr<Onboarded>> request{.name = "onboard", .timeout = timeout};
+  Request<absl::StatusOr<Onboarded>> request{
+      .name = "onboard", .order = order_, .timeout = timeout};
   request.start = [run, timeout, local_only, target](Agent& agent) {
     OnboardRequest onboard{.run = run,
                            .target = target,
@@ -193,30 +211,47 @@ Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,
     co_return 0;
   }
   world_.oracle->Expect(onboarded->blocks.size() <= keys.size(), "more blocks than were asked for");
-  Check(keys, *onboarded);
+  const auto by = step > 0 ? WorkerOrder::By::kCompute : WorkerOrder::By::kHost;
+  order_->Launches();
+  Check(keys, *onboarded, by);
   std::vector<LeaseId> leases;
   for (const LeasedBlock& block : onboarded->blocks) leases.push_back(block.lease);
   // What a step reads stays until it ends, also without the leases.
   const bool early = step > 0 && random_.Draw(0.5);
-  if (early) node_->agent().leases().Release(*session_, leases);
-  co_await SleepUntil(world_.executor, world_.executor->Now() + hold);
+  if (early) Release(leases);
+  const absl::Time until = world_.executor->Now() + hold;
+  if (until > onboarded->lease_deadline) LetRunOut(onboarded->lease_deadline);
+  co_await SleepUntil(world_.executor, until);
   // At the very end of the lease the bytes are still theirs.
   if (Connected() && (step > 0 || world_.executor->Now() <= onboarded->lease_deadline)) {
-    Check(keys, *onboarded);
+    Check(keys, *onboarded, by);
   }
   EndStep(step);
   const bool forgets = random_manners_ && random_.Draw(0.05);
-  if (!early && !forgets && Connected()) node_->agent().leases().Release(*session_, leases);
+  if (!early && !forgets && Connected()) Release(leases);
+  if (forgets) LetRunOut(onboarded->lease_deadline);
   co_return onboarded->blocks.size();
 }
 
-void SimWorker::Check(const std::vector<EngineKey>& keys, const Onboarded& onboarded) {
+void SimWorker::Release(const std::vector<LeaseId>& leases) {
+  order_->Tells();
+  node_->agent().leases().Release(*session_, leases);
+}
+
+void SimWorker::LetRunOut(absl::Time deadline) {
+  if (deadline <= world_.executor->Now()) return;
+  world_.executor->PostAt(deadline, [order = order_] { order->Tells(); });
+}
+
+void SimWorker::Check(const std::vector<EngineKey>& keys, const Onboarded& onboarded,
+                      WorkerOrder::By by) {
   for (size_t i = 0; i < onboarded.blocks.size(); ++i) {
     const LeasedBlock& block = onboarded.blocks[i];
     world_.oracle->Expect(block.length == space_.block_bytes, "a block of another length");
-    world_.oracle->ExpectBlock(
-        identity_.tenant, identity_.space, keys[i],
-        node_->Memory(identity_.target, domain_, block.offset, block.length));
+    const std::span<const std::byte> bytes =
+        node_->Memory(identity_.target, domain_, block.offset, block.length);
+    order_->Touches(by, WorkerOrder::Access::kRead, bytes);
+    world_.oracle->ExpectBlock(identity_.tenant, identity_.space, keys[i], bytes);
   }
 }
 
@@ -225,7 +260,9 @@ Task<size_t> SimWorker::Put(std::vector<EngineKey> keys, size_t from) {
   const BlockRun run = *Name(keys, from);
   co_await SleepUntil(world_.executor, world_.executor->Now() + kCallTravel);
   if (!Connected()) co_return 0;
+  order_->Tells();
   const absl::StatusOr<Reserved> reserved = node_->agent().putter().Reserve(run, identity_.target);
+  order_->IsTold();
   world_.oracle->Expect(reserved.ok(), "reserve fails: " + reserved.status().ToString());
   if (!reserved.ok()) co_return 0;
   const auto put = std::make_shared<Reserving>();
@@ -237,7 +274,7 @@ Task<size_t> SimWorker::Put(std::vector<EngineKey> keys, size_t from) {
   world_.trace->Add("reserve", {node_->number(), run.keys.size(), put->blocks.size()});
   const uint64_t step = BeginStep();
   if (step == 0) {
-    co_await Write(*put);
+    co_await Write(*put, WorkerOrder::By::kHost);
     const size_t committed = co_await Commit(*put, 0);
     co_return committed;
   }
@@ -250,17 +287,18 @@ Task<size_t> SimWorker::Put(std::vector<EngineKey> keys, size_t from) {
 
 Task<void> SimWorker::WriteInStep(std::shared_ptr<const Reserving> put, uint64_t step,
                                   std::shared_ptr<Event> written) {
-  co_await Write(*put);
+  co_await Write(*put, WorkerOrder::By::kCompute);
   EndStep(step);
   written->Set();
 }
 
 // Computing takes time, now and then far more than it should.
-Task<void> SimWorker::Write(const Reserving& put) {
+Task<void> SimWorker::Write(const Reserving& put, WorkerOrder::By by) {
   for (size_t i = 0; i < put.blocks.size(); ++i) {
     if (!Connected()) co_return;
     const std::span<std::byte> slot =
         node_->Memory(identity_.target, domain_, put.blocks[i].offset, space_.block_bytes);
+    order_->Touches(by, WorkerOrder::Access::kWrite, slot);
     const std::span<std::byte> half = slot.first(slot.size() / 2);
     std::fill(half.begin(), half.end(), std::byte{0xab});
     if (random_manners_) {
@@ -270,6 +308,7 @@ Task<void> SimWorker::Write(const Reserving& put) {
       co_await SleepUntil(world_.executor, world_.executor->Now() + takes);
       if (!Connected()) co_return;
     }
+    order_->Touches(by, WorkerOrder::Access::kWrite, slot);
     testing::FillBlock(ContentSeed(identity_.tenant, identity_.space), put.keys[i], slot);
   }
 }
@@ -282,7 +321,7 @@ Task<size_t> SimWorker::Commit(const Reserving& put, uint64_t step) {
   for (const ReservedBlock& block : put.blocks) {
     (abandons && random_.Draw(0.5) ? abandoned : commits).push_back(block.id);
   }
-  Request<size_t> request{.name = "commit", .timeout = kCommitTimeout};
+  Request<size_t> request{.name = "commit", .order = order_, .timeout = kCommitTimeout};
   const SessionId session = *session_;
   request.start = [session, commits, step](Agent& agent) {
     return agent.putter().Commit(session, commits, step);
@@ -296,7 +335,10 @@ Task<size_t> SimWorker::Commit(const Reserving& put, uint64_t step) {
   // Late ones too: their slots are taken until they are given back.
   abandoned.insert(abandoned.end(), commits.begin(), commits.end());
   const bool forgets = random_manners_ && random_.Draw(0.1);
-  if (!forgets) node_->agent().reservations().Release(*session_, abandoned);
+  if (!forgets) {
+    order_->Tells();
+    node_->agent().reservations().Release(*session_, abandoned);
+  }
   co_return *committed;
 }
 

@@ -18,6 +18,7 @@
 #include "tests/sim/oracle.h"
 #include "tests/sim/sim_node.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/worker_order.h"
 #include "tests/testing/sim_random.h"
 
 namespace kvtier::sim {
@@ -63,7 +64,7 @@ class SimWorker {
   Task<void> Converse();
   Task<void> Match(std::vector<EngineKey> keys);
   Task<void> Prefetch(std::vector<EngineKey> keys);
-  Task<void> Write(const Reserving& put);
+  Task<void> Write(const Reserving& put, WorkerOrder::By by);
   // The same within a step that is told of already: its bytes are there when it ends.
   Task<void> WriteInStep(std::shared_ptr<const Reserving> put, uint64_t step,
                          std::shared_ptr<Event> written);
@@ -71,7 +72,10 @@ class SimWorker {
   // Begins the next step, when the agent keeps steps of this session; otherwise 0.
   uint64_t BeginStep();
   void EndStep(uint64_t step);
-  void Check(const std::vector<EngineKey>& keys, const Onboarded& onboarded);
+  void Check(const std::vector<EngineKey>& keys, const Onboarded& onboarded, WorkerOrder::By by);
+  void Release(const std::vector<LeaseId>& leases);
+  // It reads by its leases until `deadline` and no longer: an edge that is nothing but time.
+  void LetRunOut(absl::Time deadline);
   bool Connected() const;
   absl::StatusOr<BlockRun> Name(const std::vector<EngineKey>& keys, size_t from) const;
   absl::Duration DrawHold();
@@ -88,6 +92,7 @@ class SimWorker {
   uint32_t space_id_ = 0;
   const SignalPage* page_ = nullptr;  // Of the session; null: it has none.
   uint64_t begun_ = 0;
+  std::shared_ptr<WorkerOrder> order_;  // Of the process; null: it has not met its agent yet.
   std::unique_ptr<TaskScope> scope_;
 };
 

@@ -84,7 +84,10 @@ void World::RunUntil(absl::Time until) {
     const absl::Time stop = std::min(until, time_.Now() + kAuditInterval);
     bool reached = false;
     time_.At(stop, [&reached] { reached = true; });
-    while (!reached && !failed()) time_.Step();
+    while (!reached && !failed()) {
+      time_.Step();
+      for (const auto& node : nodes_) node->ExpectOrdered();
+    }
     // A failed step leaves the mark behind; nothing is stepped after it.
     if (!failed()) Audit();
   }

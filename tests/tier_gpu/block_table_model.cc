@@ -14,7 +14,7 @@ constexpr PoolWorker kLane{2};  // The last worker is a copy lane: it holds slot
 }  // namespace
 
 // A crash is the rarest: it empties a good part of the pool.
-const std::array<BlockTableModel::Operation, 16> BlockTableModel::kOperations = {{
+const std::array<BlockTableModel::Operation, 20> BlockTableModel::kOperations = {{
     {"append", 300, &BlockTableModel::Append},
     {"begin", 150, &BlockTableModel::Begin},
     {"retire", 150, &BlockTableModel::Retire},
@@ -29,7 +29,11 @@ const std::array<BlockTableModel::Operation, 16> BlockTableModel::kOperations = 
     {"adopt", 20, &BlockTableModel::Adopt},
     {"swap out", 15, &BlockTableModel::SwapOutSome},
     {"preempt", 15, &BlockTableModel::SwapOutVictims},
+    {"grow", 15, &BlockTableModel::Grow},
+    {"cut", 15, &BlockTableModel::Cut},
     {"stale name", 10, &BlockTableModel::UseStale},
+    {"close", 5, &BlockTableModel::Close},
+    {"reopen", 5, &BlockTableModel::Reopen},
     {"crash", 1, &BlockTableModel::Crash},
 }};
 
@@ -62,12 +66,12 @@ bool BlockTableModel::Drained(const Steps& released) const {
   return true;
 }
 
-size_t BlockTableModel::FreeSlots() const {
-  size_t free = 0;
-  for (uint32_t i = 0; i < kSlots; ++i) {
-    free += owners_[i] == nullptr && Drained(released_[i]) ? 1 : 0;
+size_t BlockTableModel::UnusedSlots(size_t begin, size_t end) const {
+  size_t unused = 0;
+  for (size_t i = begin; i < end; ++i) {
+    unused += owners_[i] == nullptr && Drained(released_[i]) ? 1 : 0;
   }
-  return free;
+  return unused;
 }
 
 size_t BlockTableModel::LiveSlots() const {
@@ -76,10 +80,11 @@ size_t BlockTableModel::LiveSlots() const {
 
 BlockTableModel::BlockPtr BlockTableModel::Taken(uint32_t index) {
   auto block = std::make_shared<Block>(this);
-  EXPECT_LT(index, kSlots);
+  EXPECT_LT(index, open_);
   EXPECT_EQ(owners_[index], nullptr) << "slot " << index << " is another's";
   EXPECT_TRUE(Drained(released_[index])) << "slot " << index << " may still be read";
   block->slot = slots_.Ref(index);
+  EXPECT_EQ(std::ranges::count(stale_, block->slot), 0) << "an old name of slot " << index;
   owners_[index] = block.get();
   return block;
 }
@@ -376,7 +381,10 @@ void BlockTableModel::Check() {
   const size_t free = FreeSlots();
   EXPECT_EQ(tables_.sequences(), sequences_.size());
   EXPECT_EQ(slots_.free_slots(), free);
-  EXPECT_EQ(slots_.draining_slots(), kSlots - LiveSlots() - free);
+  const size_t unused = UnusedSlots(0, pool_);
+  EXPECT_EQ(slots_.draining_slots(), pool_ - LiveSlots() - unused);
+  EXPECT_EQ(slots_.used_slots(), pool_ - unused);
+  EXPECT_EQ(slots_.closed_in_use(), pool_ - open_ - (unused - free));
 }
 
 void BlockTableModel::Audit() {
@@ -403,7 +411,7 @@ void BlockTableModel::Audit() {
   }
   for (const BlockPtr& block : cached_) count(block);
   for (const BlockPtr& block : lane_) count(block);
-  for (uint32_t slot = 0; slot < kSlots; ++slot) {
+  for (uint32_t slot = 0; slot < pool_; ++slot) {
     EXPECT_EQ(slots_.holds(slot), holds[slot]) << "slot " << slot;
     if (used[slot] == 0) continue;
     expected.room += kTokens;
@@ -417,9 +425,10 @@ void BlockTableModel::End() {
   while (!sequences_.empty()) Free();
   while (!cached_.empty()) Uncache();
   for (uint32_t worker = 0; worker < kWorkers; ++worker) CrashOf(static_cast<PoolWorker>(worker));
+  Reopen();
   Check();
   Audit();
-  EXPECT_EQ(slots_.free_slots(), kSlots);
+  EXPECT_EQ(slots_.free_slots(), pool_);
 }
 
 }  // namespace kvtier::testing

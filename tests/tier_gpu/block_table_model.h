@@ -1,7 +1,8 @@
 // BlockTableModel is block tables beside a plain reference: each sequence has its
 // tokens in a vector, a block's holds are those of a std::shared_ptr, and one array is
 // the pool's memory. Every operation's outcome is foretold from it, refusals too, and
-// after each one every sequence is read back through the tables.
+// after each one every sequence is read back through the tables. The pool shrinks and grows
+// under all of it.
 #ifndef KVTIER_TESTS_TIER_GPU_BLOCK_TABLE_MODEL_H_
 #define KVTIER_TESTS_TIER_GPU_BLOCK_TABLE_MODEL_H_
 
@@ -31,7 +32,7 @@ class BlockTableModel {
     uint64_t weight;
     bool (BlockTableModel::*run)();  // True: refused.
   };
-  static const std::array<Operation, 16> kOperations;
+  static const std::array<Operation, 20> kOperations;
 
   explicit BlockTableModel(uint64_t seed) : random_(seed) {}
   // One operation, compared with the reference; says which. What differs is a failure
@@ -41,7 +42,7 @@ class BlockTableModel {
   void Audit();
   // All is given back: nothing has leaked.
   void End();
-  const std::array<Tally, 16>& tallies() const { return tallies_; }
+  const std::array<Tally, 20>& tallies() const { return tallies_; }
   uint64_t copies() const { return copies_; }  // On write.
 
  private:
@@ -81,7 +82,9 @@ class BlockTableModel {
 
   void Died(const Block& block);
   bool Drained(const Steps& released) const;
-  size_t FreeSlots() const;
+  // Slots of [begin, end) that are nobody's and that nobody may still read.
+  size_t UnusedSlots(size_t begin, size_t end) const;
+  size_t FreeSlots() const { return UnusedSlots(0, open_); }
   size_t LiveSlots() const;
   // A slot that the tables took: it was nobody's and nobody could still read it.
   BlockPtr Taken(uint32_t index);
@@ -114,6 +117,10 @@ class BlockTableModel {
   bool Lane();
   bool UseStale();
   bool Crash();
+  bool Close();
+  bool Reopen();
+  bool Cut();
+  bool Grow();
   void SwapOut(const std::vector<SequenceId>& ids);
   void CrashOf(PoolWorker worker);
 
@@ -124,6 +131,8 @@ class BlockTableModel {
   SlotTable slots_{{.slots = kSlots, .workers = kWorkers}};
   BlockTable tables_{&slots_, kTokens};
 
+  size_t pool_ = kSlots;  // The slots that there are,
+  size_t open_ = kSlots;  // and those of them that are handed out.
   std::array<Block*, kSlots> owners_{};
   std::array<Steps, kSlots> released_{};  // Of slots without an owner.
   std::array<uint64_t, kSlots * kTokens> memory_{};
@@ -135,7 +144,7 @@ class BlockTableModel {
   uint64_t died_ = 0;
   std::array<SlotRef, 64> stale_{};
   SequenceId freed_{12345};
-  std::array<Tally, 16> tallies_{};
+  std::array<Tally, 20> tallies_{};
   std::vector<Sequence> sequences_;
   std::vector<BlockPtr> cached_;
   std::vector<BlockPtr> lane_;

@@ -89,6 +89,9 @@ class EmulatedDevice final : public Device {
   absl::StatusOr<Ticket> Launch(EmulatedKernel kernel);
   // An access of the process itself, from the host.
   void NoteHostAccess(AccessChecker::Access access, std::span<const std::byte> bytes);
+  // The process itself before the checker, for what orders it with others. REQUIRES: there
+  // is a checker.
+  AccessChecker::Timeline host_timeline() const { return host_; }
 
   // Faults, for tests and the simulator. The `nth` batch, of either kind, from now that is
   // submitted in the direction (1: the next one) will move half of its segments or blocks

@@ -330,7 +330,7 @@ Fragmentation BlockTable::Measure() const {
 
 void BlockTable::Audit() const {
   slots_->Audit();
-  std::vector<uint32_t> away(slots_->slots(), 0);
+  std::vector<uint32_t> away(away_holds_.size(), 0);
   std::vector<std::vector<uint32_t>> holds(slots_->workers(), away);
   size_t lives = 0;
   for (const Sequence& sequence : sequences_) {

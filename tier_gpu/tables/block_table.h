@@ -75,7 +75,7 @@ struct Fragmentation {
 
 class BlockTable {
  public:
-  // REQUIRES: block_tokens > 0.
+  // REQUIRES: block_tokens > 0; the slots may become fewer, and never more than they are now.
   BlockTable(SlotTable* slots, uint32_t block_tokens);
 
   // An empty sequence. The higher the priority, the later it is preempted.

@@ -22,7 +22,11 @@ SlotTable::SlotTable(Options options) {
 void SlotTable::Grow(uint32_t slots) {
   KVT_CHECK(closed_from_ == slots_.size() && slots < kNone - slots_.size());
   const size_t before = slots_.size();
+#ifdef KVTIER_PLANT_OLD_NAMES_RETURN
+  slots_.resize(before + slots);
+#else
   slots_.resize(before + slots, Slot{.generation = first_generation_});
+#endif
   uses_.resize(slots_.size() * workers_.size());
   closed_from_ = slots_.size();
   // At the far end of the list: warm slots first.
