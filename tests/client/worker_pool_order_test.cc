@@ -114,6 +114,10 @@ class LanesWorld {
   }
 
   void Run() {
+    // On a machine that does much else the first try may come to nothing.
+    ASSERT_TRUE(testing::Await(absl::Seconds(10), [this] {
+      return rig_.client().connected() && rig_.client().Stats().breaker == "closed";
+    }));
     constexpr std::array<const char*, 4> kCodecs = {"fp8_e4m3", "int8", "int4", "packed_exponents"};
     const SpaceSpec spec = encoded_.Space(kCodecs.at(Below(kCodecs.size())), Below(2) == 0);
     Engine raw(&raw_, rig_.Register(&raw_),
