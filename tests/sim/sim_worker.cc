@@ -68,7 +68,7 @@ Task<bool> SimWorker::Connect() {
 
 Task<void> SimWorker::Disconnect() {
   co_await SleepUntil(world_.executor, world_.executor->Now() + kCallTravel);
-  if (Connected()) node_->agent().CloseSession(*session_);
+  if (Connected() && node_->agent().CloseSession(*session_)) node_->agent().WritesOver(*session_);
   session_.reset();
 }
 
@@ -84,8 +84,19 @@ void SimWorker::Die(absl::Duration hangup) {
     const bool same = node->running() && node->incarnation() == incarnation;
     if (same) node->agent().ProcessGone(session);
   };
+  // What it was writing its device writes on, behind the hangup.
+  const auto write = [node = node_, incarnation = incarnation_, target = identity_.target,
+                      domain = domain_, length = space_.block_bytes,
+                      put = std::exchange(writing_, nullptr)] {
+    const bool same = node->running() && node->incarnation() == incarnation;
+    if (!same || put == nullptr) return;
+    for (const ReservedBlock& block : put->blocks) {
+      std::ranges::fill(node->Memory(target, domain, block.offset, length), std::byte{0xcd});
+    }
+  };
   session_.reset();
   world_.executor->PostAt(world_.executor->Now() + hangup, close);
+  world_.executor->PostAt(world_.executor->Now() + 3 * hangup / 2, write);
   // The last of it ends later than its sockets.
   world_.executor->PostAt(world_.executor->Now() + 2 * hangup, end);
 }
@@ -236,8 +247,10 @@ Task<size_t> SimWorker::Put(std::vector<EngineKey> keys, size_t from) {
   }
   world_.trace->Add("reserve", {node_->number(), run.keys.size(), put->blocks.size()});
   const uint64_t step = BeginStep();
+  writing_ = put;
   if (step == 0) {
     co_await Write(*put);
+    writing_ = nullptr;
     const size_t committed = co_await Commit(*put, 0);
     co_return committed;
   }
@@ -251,6 +264,7 @@ Task<size_t> SimWorker::Put(std::vector<EngineKey> keys, size_t from) {
 Task<void> SimWorker::WriteInStep(std::shared_ptr<const Reserving> put, uint64_t step,
                                   std::shared_ptr<Event> written) {
   co_await Write(*put);
+  writing_ = nullptr;
   EndStep(step);
   written->Set();
 }
