@@ -3,9 +3,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -164,13 +166,30 @@ TEST_F(LeavingWorkersTest, OneThatCanNeitherSpeakNorBeWatchedIsGoneAGraceAfterIt
 
 // The kernel knows who connected, as DescriptorSocket asks it.
 TEST(WatchPeerTest, AConnectedProcessIsWatchedUntilItEnds) {
-  std::array<int, 2> ends{};
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()), 0);
-  const int self = WatchPeer(ends[0], getpid());
-  EXPECT_GE(self, 0);
-  close(self);
-  close(ends[0]);
-  close(ends[1]);
+  const int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  // No path: the kernel chooses a name.
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof(sa_family_t)), 0);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  ASSERT_EQ(listen(listener, 1), 0);
+  const pid_t worker = fork();
+  if (worker == 0) {
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    if (connect(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0) pause();
+    _exit(1);
+  }
+  const int fd = accept(listener, nullptr, nullptr);
+  const int process = WatchPeer(fd, worker);
+  ASSERT_GE(process, 0);
+  pollfd ended{.fd = process, .events = POLLIN, .revents = 0};
+  EXPECT_EQ(poll(&ended, 1, 0), 0);
+  kill(worker, SIGKILL);
+  EXPECT_EQ(poll(&ended, 1, 10'000), 1);
+  siginfo_t status{};
+  waitid(P_PID, static_cast<id_t>(worker), &status, WEXITED);
+  for (const int open : {process, fd, listener}) close(open);
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ class HungUpWorkerTest : public ::testing::Test {
 
 TEST_F(HungUpWorkerTest, WhatItMayStillWriteIsFreeWhenItsProcessIsGone) {
   const auto started = ChildProcess::Start(
-      {ProgramPath("kvtier-holding-worker"), agent_.socket_dir(), "100", "0", "200", "8", "hangup"},
+      {ProgramPath("kvtier-holding-worker"), agent_.socket_dir(), "100", "4", "200", "8", "hangup"},
       absl::StrCat(cluster_.run_dir(), "/worker.log"));
   ASSERT_EQ(started.status(), absl::OkStatus());
   ASSERT_TRUE(Await(absl::Seconds(10), [&] { return late_bytes() == 8 * kSlot; }));
