@@ -73,6 +73,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                if (reporter_ != nullptr) reporter_->OnDelta(delta);
                if (offloader_ != nullptr) offloader_->OnDelta(delta);
              }),
+      reservations_(options_.host_bytes / options_.tenants.tenants().size() / kLatePart),
       evictor_(&index_, host_.get(), &stats_.host, &stats_.gpu),
       host_loads_(seams.executor, &index_, Tier::kHost),
       gpu_loads_(seams.executor, &index_, Tier::kGpu),
@@ -265,6 +266,11 @@ Task<void> Agent::SweepDeadlines() {
 }
 
 absl::StatusOr<SessionId> Agent::OpenSession(const Tenant& tenant, const SessionToken& token) {
+  if (sessions_.size() + leaving_.size() >= kMaxSessions) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("sessions: all ", kMaxSessions, " are in use, ", leaving_.size(),
+                     " by workers that hung up and may still write"));
+  }
   return sessions_.Open(tenant, token);
 }
 
@@ -280,18 +286,25 @@ void Agent::MappedGpuForGood(SessionId id) {
   if (sessions_.IsOpen(id)) gpu_reach_->MappedForGood(id);
 }
 
-void Agent::CloseSession(SessionId id) {
+bool Agent::CloseSession(SessionId id) {
   // First, so that its holds last as long as its work.
   if (gpu_workers_ != nullptr) gpu_workers_->Close(id);
   leases_.ReleaseAll(id);
-  reservations_.ReleaseAll(id);
+  const bool may_write = reservations_.EndSession(id) > 0;
+  if (may_write) leaving_.insert(id);
   if (slot_grants_ != nullptr) slot_grants_->ReleaseAll(id);
   sessions_.Close(id);
   if (gpu_reach_ != nullptr) gpu_reach_->Close(id);
   if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
+  return may_write;
+}
+
+void Agent::WritesOver(SessionId id) {
+  if (leaving_.erase(id) > 0) reservations_.ReleaseAll(id);
 }
 
 void Agent::ProcessGone(SessionId id) {
+  WritesOver(id);
   if (gpu_workers_ != nullptr) gpu_workers_->ProcessGone(id);
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -114,6 +115,8 @@ class Agent {
   // `deadline`.
   Task<bool> Stop(absl::Time deadline);
 
+  // Errors: kResourceExhausted, at kMaxSessions; those that are closed and may still write
+  // count.
   absl::StatusOr<SessionId> OpenSession(const Tenant& tenant, const SessionToken& token);
   // The session's page of steps, by which it works on the GPU pool. Errors: kNotFound, the
   // node has no pool for it, or it is closed; GpuWorkers::Attach()'s.
@@ -121,8 +124,13 @@ class Agent {
   // The session maps the pool as it is now, and does not follow it. Unknown ids are ignored.
   void MappedGpuForGood(SessionId id);
   // Everything the session holds is free when this returns, but GPU slots that its steps
-  // may still use: until these have ended, or ProcessGone(). Unknown ids are ignored.
-  void CloseSession(SessionId id);
+  // may still use: until these have ended, or ProcessGone(); and slots that it reserved and
+  // did not commit: until WritesOver(), or ProcessGone(). True: there are such. Unknown ids
+  // are ignored.
+  bool CloseSession(SessionId id);
+  // After CloseSession(): nothing of its process writes what it had reserved. Unknown ids
+  // are ignored.
+  void WritesOver(SessionId id);
   // After CloseSession(): its process is gone. Unknown ids are ignored.
   void ProcessGone(SessionId id);
   // Of a worker of the agent before this one: EarlierWorkers.
@@ -210,6 +218,7 @@ class Agent {
   std::unique_ptr<GpuReach> gpu_reach_;
   LeaseTable leases_;
   ReservationTable reservations_;
+  absl::flat_hash_set<SessionId> leaving_;  // Closed, with slots that are still reserved.
   Evictor evictor_;
   LoadTable host_loads_;
   LoadTable gpu_loads_;

@@ -74,8 +74,8 @@ absl::Status LockSocketDir(const std::string& socket_dir) {
   return absl::OkStatus();  // The descriptor stays open for life.
 }
 
-// A session takes two descriptors (its socket and its gRPC connection): the usual soft
-// limit of 1024 is too low for kMaxSessions.
+// A session takes four descriptors (its socket, its gRPC connection, its process and its
+// lifeline): the usual soft limit of 1024 is too low for kMaxSessions.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -151,6 +151,8 @@ absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSoc
       return DescriptorSocket::Shared{.fd = arena.read_write_fd(), .bytes = arena.bytes().size()};
     case wire::DescriptorKind::kGpuPool:
       return CallOn(agent->executor(), [&] { return ShareGpuPool(agent, wish); });
+    case wire::DescriptorKind::kLifeline:
+      return absl::NotFoundError("lifeline: it is the descriptor socket's own");
     case wire::DescriptorKind::kSignalPage:
       break;
   }
@@ -167,8 +169,12 @@ DescriptorSocket::Calls SessionCalls(Agent* agent) {
               [agent, executor](const Tenant& tenant, const SessionToken& token) {
                 return CallOn(executor, [&] { return agent->OpenSession(tenant, token); });
               },
-          .close = [agent, executor](
-                       SessionId id) { executor->Post([agent, id] { agent->CloseSession(id); }); },
+          .close =
+              [agent, executor](SessionId id) {
+                return CallOn(executor, [&] { return agent->CloseSession(id); });
+              },
+          .over = [agent, executor](
+                      SessionId id) { executor->Post([agent, id] { agent->WritesOver(id); }); },
           .gone = [agent, executor](
                       SessionId id) { executor->Post([agent, id] { agent->ProcessGone(id); }); },
           .share = [agent](const DescriptorSocket::Wish& wish) { return Share(agent, wish); }};

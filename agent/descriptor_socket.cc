@@ -8,7 +8,6 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +20,7 @@
 #include "core/check.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/process_id.h"
 #include "core/status_macros.h"
 #include "openssl/crypto.h"
 
@@ -62,11 +62,6 @@ bool SendWithDescriptor(int fd, const Packet& reply, int descriptor) {
   return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(reply));
 }
 
-// -1: there is no such process that we see, or no such call.
-int OpenProcess(pid_t pid) {
-  return pid == 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-}
-
 void Watch(int epoll_fd, int fd) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP;
@@ -102,7 +97,9 @@ DescriptorSocket::DescriptorSocket(Options options, Calls calls, int listen_fd, 
       calls_(std::move(calls)),
       listen_fd_(listen_fd),
       epoll_fd_(epoll_fd),
-      stop_fd_(stop_fd) {
+      stop_fd_(stop_fd),
+      leaving_(epoll_fd, {.over = [this](SessionId session) { calls_.over(session); },
+                          .gone = [this](SessionId session) { calls_.gone(session); }}) {
   Watch(epoll_fd_, listen_fd_);
   Watch(epoll_fd_, stop_fd_);
   thread_ = std::thread([this] { Run(); });
@@ -114,7 +111,6 @@ DescriptorSocket::~DescriptorSocket() {
   KVT_CHECK(write(stop_fd_, &one, sizeof(one)) == sizeof(one));
   thread_.join();
   while (!connections_.empty()) Close(connections_.begin()->first);
-  for (const auto& [process, session] : dying_) close(process);
   close(listen_fd_);
   close(epoll_fd_);
   close(stop_fd_);
@@ -133,12 +129,7 @@ void DescriptorSocket::Run() {
         Accept();
         continue;
       }
-      if (const auto process = dying_.find(fd); process != dying_.end()) {
-        calls_.gone(process->second);
-        dying_.erase(process);
-        close(fd);
-        continue;
-      }
+      if (leaving_.OnReadable(fd, MonotonicClock().Now())) continue;
       const auto connection = connections_.find(fd);
       if (connection == connections_.end()) continue;
       if (!OnReadable(fd, &connection->second)) Close(fd);
@@ -211,6 +202,8 @@ bool DescriptorSocket::OnHello(int fd, Connection* connection, std::span<const s
   connection->session = *session;
   connection->domain = tenant->domain;
   connection->version = wire::SpokenVersion(hello->version);
+  // While it waits for our answer, it is certainly this process.
+  connection->process = WatchPeer(fd, connection->pid);
   return Send(fd, welcome);
 }
 
@@ -222,23 +215,21 @@ bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
   if (!request.ok()) {
     return Reply(fd, version, {.code = wire::DescriptorCode::kMalformed}, -1);
   }
-  const absl::StatusOr<Shared> shared = calls_.share({.session = connection->session,
-                                                      .domain = connection->domain,
-                                                      .kind = request->kind,
-                                                      .index = request->index,
-                                                      .pid = connection->pid,
-                                                      .version = version});
+  const absl::StatusOr<Shared> shared = request->kind == wire::DescriptorKind::kLifeline
+                                            ? MakeLifeline(connection)
+                                            : calls_.share({.session = connection->session,
+                                                            .domain = connection->domain,
+                                                            .kind = request->kind,
+                                                            .index = request->index,
+                                                            .pid = connection->pid,
+                                                            .version = version});
   // Who speaks version 1 would take the first of several handles for all of the pool.
   const bool told_whole = shared.ok() && (version > 1 || shared->max_handles == 1);
   if (!told_whole) {
     if (shared.ok() && shared->duplicated) close(shared->fd);
     return Reply(fd, version, {.code = wire::DescriptorCode::kNotAvailable}, -1);
   }
-  if (request->kind == wire::DescriptorKind::kSignalPage && !connection->has_page) {
-    // While it waits for our answer, it is certainly this process.
-    connection->has_page = true;
-    connection->process = OpenProcess(connection->pid);
-  }
+  if (request->kind == wire::DescriptorKind::kSignalPage) connection->has_page = true;
   const wire::DescriptorReply reply{.bytes = shared->bytes,
                                     .handles = shared->handles,
                                     .max_handles = shared->max_handles,
@@ -247,6 +238,17 @@ bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
   const bool sent = Reply(fd, version, reply, shared->fd);
   if (shared->duplicated) close(shared->fd);
   return sent;
+}
+
+absl::StatusOr<DescriptorSocket::Shared> DescriptorSocket::MakeLifeline(Connection* connection) {
+  // A second one would leave open which of them speaks for the process.
+  if (connection->lifeline >= 0) return absl::AlreadyExistsError("lifeline: it has been given");
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+    return absl::ResourceExhaustedError(absl::StrCat("lifeline: ", strerror(errno)));
+  }
+  connection->lifeline = ends[0];
+  return Shared{.fd = ends[1], .duplicated = true};
 }
 
 bool DescriptorSocket::Reply(int fd, uint16_t version, const wire::DescriptorReply& reply,
@@ -265,23 +267,24 @@ bool DescriptorSocket::Reply(int fd, uint16_t version, const wire::DescriptorRep
 }
 
 void DescriptorSocket::Close(int fd) {
-  const auto connection = connections_.find(fd);
-  if (connection->second.open) calls_.close(connection->second.session);
-  AwaitEnd(connection->second);
-  connections_.erase(connection);
-  close(fd);  // Leaves the epoll set with it.
-}
-
-// What a worker began on a device ends with its process, and not with its session.
-void DescriptorSocket::AwaitEnd(const Connection& connection) {
-  if (!connection.has_page) return;
-  if (connection.process >= 0) {
-    dying_[connection.process] = connection.session;
-    Watch(epoll_fd_, connection.process);
-    return;
+  const auto found = connections_.find(fd);
+  const Connection& connection = found->second;
+  // First: a worker must not believe in what is free.
+  shutdown(fd, SHUT_RDWR);
+  const bool may_write = connection.open && calls_.close(connection.session);
+  // What a worker began ends with its process, and not with its session.
+  if (may_write || connection.has_page) {
+    leaving_.Add({.session = connection.session,
+                  .process = connection.process,
+                  .lifeline = connection.lifeline,
+                  .has_steps = connection.has_page},
+                 MonotonicClock().Now());
+  } else {
+    if (connection.process >= 0) close(connection.process);
+    if (connection.lifeline >= 0) close(connection.lifeline);
   }
-  unwatched_.push_back(
-      {.session = connection.session, .gone_by = MonotonicClock().Now() + kProcessGoneGrace});
+  connections_.erase(found);
+  close(fd);  // Leaves the epoll set with it.
 }
 
 void DescriptorSocket::CloseLateConnections() {
@@ -291,11 +294,7 @@ void DescriptorSocket::CloseLateConnections() {
     if (!connection.open && connection.hello_by < now) late.push_back(fd);
   }
   for (const int fd : late) Close(fd);
-  std::erase_if(unwatched_, [&](const Dying& dying) {
-    if (dying.gone_by >= now) return false;
-    calls_.gone(dying.session);
-    return true;
-  });
+  leaving_.Sweep(now);
 }
 
 }  // namespace kvtier

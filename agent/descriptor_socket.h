@@ -1,6 +1,7 @@
 // DescriptorSocket opens and ends worker sessions: the SEQPACKET Unix socket that
 // checks who connects, proves the tenant, hands over descriptors, and takes a hangup
-// as the end of the session. The protocol is proto/session_wire.h.
+// as the end of the session, though not as the end of what its process does. The protocol is
+// proto/session_wire.h.
 //
 // One thread of its own; it knows the agent only by the calls below.
 #ifndef KVTIER_AGENT_DESCRIPTOR_SOCKET_H_
@@ -21,6 +22,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "agent/leaving_workers.h"
 #include "agent/sessions.h"
 #include "agent/tenants.h"
 #include "proto/session_wire.h"
@@ -29,10 +31,6 @@ namespace kvtier {
 
 // A connection that has not said Hello by then is closed.
 inline constexpr absl::Duration kHelloTimeout = absl::Seconds(2);
-// How long after its hangup a process counts as alive that cannot be watched: it is in
-// another PID namespace, or the kernel has no pidfd_open(2). Longer than the kernel takes
-// to end a process with a context on a GPU.
-inline constexpr absl::Duration kProcessGoneGrace = absl::Seconds(30);
 
 // Who said Hello, if the proof is that of its tenant's key and our nonce. nullptr: it is
 // not, or there is no such tenant, which takes as long.
@@ -62,8 +60,12 @@ class DescriptorSocket {
   // Called on the socket's thread; each may block for microseconds.
   struct Calls {
     absl::AnyInvocable<absl::StatusOr<SessionId>(const Tenant&, const SessionToken&)> open;
-    absl::AnyInvocable<void(SessionId)> close;
-    // After close(), of a session that was given a signal page: its process is gone.
+    // True: the worker may still write what the session had reserved.
+    absl::AnyInvocable<bool(SessionId)> close;
+    // After close(): it writes nothing of that any more.
+    absl::AnyInvocable<void(SessionId)> over;
+    // After close(), of a session that may still write or was given a signal page, unless
+    // it is over and has no such page: its process is gone.
     absl::AnyInvocable<void(SessionId)> gone;
     // Errors: kNotFound, this node has no such memory; kResourceExhausted.
     absl::AnyInvocable<absl::StatusOr<Shared>(const Wish&)> share;
@@ -89,13 +91,9 @@ class DescriptorSocket {
     uint16_t version = 0;  // That both sides speak.
     pid_t pid = 0;         // 0: in another PID namespace.
     bool has_page = false;
-    int process = -1;  // A pidfd, once it has a page; -1: it cannot be watched.
+    int process = -1;   // A pidfd, once it is open; -1: it cannot be watched.
+    int lifeline = -1;  // Our end of it; -1: it did not ask.
     absl::Time hello_by;
-  };
-  // A session that hung up, of a process that may still be dying.
-  struct Dying {
-    SessionId session{};
-    absl::Time gone_by;  // Of one that cannot be watched.
   };
   DescriptorSocket(Options options, Calls calls, int listen_fd, int epoll_fd, int stop_fd);
   void Run();
@@ -104,10 +102,11 @@ class DescriptorSocket {
   bool OnReadable(int fd, Connection* connection);
   bool OnHello(int fd, Connection* connection, std::span<const std::byte> packet);
   bool OnDescriptorRequest(int fd, Connection* connection, std::span<const std::byte> packet);
+  // A new lifeline; the worker's end of it, for the caller to close after the answer.
+  absl::StatusOr<Shared> MakeLifeline(Connection* connection);
   // The reply in the form that the other side knows.
   static bool Reply(int fd, uint16_t version, const wire::DescriptorReply& reply, int descriptor);
   void Close(int fd);
-  void AwaitEnd(const Connection& connection);
   void CloseLateConnections();
 
   const Options options_;
@@ -116,8 +115,7 @@ class DescriptorSocket {
   const int epoll_fd_;
   const int stop_fd_;                      // An eventfd: readable when the thread is to end.
   std::map<int, Connection> connections_;  // By descriptor; the thread's own.
-  std::map<int, SessionId> dying_;         // By pidfd.
-  std::vector<Dying> unwatched_;
+  LeavingWorkers leaving_;
   std::thread thread_;
 };
 

@@ -45,6 +45,8 @@ inline constexpr size_t kMaxDeltasPerMessage = 8192;
 // reader checks the deadline after its copy, so its clock read may come late.
 inline constexpr absl::Duration kLeaseDuration = absl::Seconds(10);
 inline constexpr absl::Duration kLeaseGrace = absl::Seconds(1);
+// A tenant whose late slots are one in so many of its bytes is given no more to write.
+inline constexpr uint64_t kLatePart = 2;
 // A reserved slot is to be committed within this.
 inline constexpr absl::Duration kReservationDuration = absl::Seconds(30);
 // The longest a request waits, whatever it asks for.

@@ -56,6 +56,10 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i, 
     block.writer = parts_.gpu_workers->Hold(run.session, block.gpu.ref());
     offset = block.gpu.offset();
   } else {
+    if (parts_.reservations->TooMuchIsLate(run.domain)) {
+      ++parts_.stats->host.declined;
+      return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+    }
     absl::StatusOr<HostSlot> slot = parts_.evictor->ReserveHost(run.domain, run.block_bytes);
     if (absl::IsInvalidArgument(slot.status())) return slot.status();
     if (!slot.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};

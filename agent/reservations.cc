@@ -5,8 +5,14 @@
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
 #include "core/check.h"
+#include "core/space.h"
 
 namespace kvtier {
+namespace {
+
+uint64_t BytesOf(const PendingBlock& block) { return SlotBytes(block.meta.length); }
+
+}  // namespace
 
 absl::StatusOr<ReservationId> ReservationTable::Add(SessionId session, PendingBlock block,
                                                     absl::Time deadline) {
@@ -30,6 +36,9 @@ absl::StatusOr<ReservationId> ReservationTable::Add(SessionId session, PendingBl
 ReservationTable::Reservations::iterator ReservationTable::End(Reservations::iterator reserved) {
   const auto count = counts_.find(reserved->second.session);
   if (--count->second == 0) counts_.erase(count);
+  if (reserved->second.late) {
+    LateBytesOf(reserved->second.block) -= BytesOf(reserved->second.block);
+  }
   by_deadline_.erase({reserved->second.deadline, reserved->first});
   return reservations_.erase(reserved);
 }
@@ -66,30 +75,67 @@ void ReservationTable::ReleaseAll(SessionId session) {
   }
 }
 
+size_t ReservationTable::EndSession(SessionId session) {
+#ifdef KVTIER_PLANT_FREE_AT_HANGUP
+  ReleaseAll(session);
+#endif
+  const auto count = counts_.find(session);
+  if (count == counts_.end()) return 0;
+  for (auto& [id, reserved] : reservations_) {
+    if (reserved.session != session || reserved.late) continue;
+    by_deadline_.erase({reserved.deadline, id});
+    MakeLate(&reserved);
+  }
+  return count->second;
+}
+
 size_t ReservationTable::Expire(absl::Time now) {
   size_t expired = 0;
   while (!by_deadline_.empty() && by_deadline_.begin()->first.first < now) {
-    Reserved& reserved = by_deadline_.begin()->second->second;
-    reserved.late = true;
-#ifdef KVTIER_PLANT_FREE_LATE_SLOTS
-    reserved.block.host.Release();
-    reserved.block.gpu.Release();
-    reserved.block.writer.Release();
-#endif
-    pending_keys_.erase(reserved.block.meta.key);
+    MakeLate(&by_deadline_.begin()->second->second);
     by_deadline_.erase(by_deadline_.begin());
     ++expired;
   }
   return expired;
 }
 
+void ReservationTable::MakeLate(Reserved* reserved) {
+  reserved->late = true;
+  LateBytesOf(reserved->block) += BytesOf(reserved->block);
+  pending_keys_.erase(reserved->block.meta.key);
+#ifdef KVTIER_PLANT_FREE_LATE_SLOTS
+  reserved->block.host.Release();
+  reserved->block.gpu.Release();
+  reserved->block.writer.Release();
+#endif
+}
+
+uint64_t& ReservationTable::LateBytesOf(const PendingBlock& block) {
+  return block.gpu ? late_gpu_bytes_ : late_host_bytes_[block.domain];
+}
+
+uint64_t ReservationTable::late_bytes(Tier tier) const {
+  if (tier == Tier::kGpu) return late_gpu_bytes_;
+  uint64_t bytes = 0;
+  for (const auto& [domain, late] : late_host_bytes_) bytes += late;
+  return bytes;
+}
+
+bool ReservationTable::TooMuchIsLate(DomainId domain) const {
+  const auto late = late_host_bytes_.find(domain);
+  return late != late_host_bytes_.end() && late->second >= max_late_bytes_;
+}
+
 void ReservationTable::Audit() const {
   absl::flat_hash_map<SessionId, size_t> counts;
+  uint64_t late = 0;
   for (const auto& [id, reserved] : reservations_) {
     ++counts[reserved.session];
     KVT_CHECK(static_cast<bool>(reserved.block.host) != static_cast<bool>(reserved.block.gpu));
     KVT_CHECK(reserved.late || pending_keys_.contains(reserved.block.meta.key));
+    if (reserved.late) late += BytesOf(reserved.block);
   }
+  KVT_CHECK(late == late_bytes(Tier::kHost) + late_bytes(Tier::kGpu));
   KVT_CHECK(counts == counts_);
 }
 

@@ -26,6 +26,7 @@ const Row kRows[] = {
     {"used", [](const Report& t) { return BytesText(t.used_bytes()); }},
     {"full", [](const Report& t) { return ShareText(t.used_bytes(), t.capacity_bytes()); }},
     {"pinned", [](const Report& t) { return BytesText(t.pinned_bytes()); }},
+    {"late", [](const Report& t) { return BytesText(t.late_bytes()); }},
     {"blocks", [](const Report& t) { return CountText(t.blocks()); }},
     {"hits", [](const Report& t) { return CountText(t.hits()); }},
     {"misses", [](const Report& t) { return CountText(t.misses()); }},
@@ -152,6 +153,7 @@ void WriteTier(const Report& tier, JsonWriter* json) {
   json->Count("capacity_bytes", tier.capacity_bytes());
   json->Count("used_bytes", tier.used_bytes());
   json->Count("pinned_bytes", tier.pinned_bytes());
+  json->Count("late_bytes", tier.late_bytes());
   json->Count("blocks", tier.blocks());
   json->Count("hits", tier.hits());
   json->Count("misses", tier.misses());

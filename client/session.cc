@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/handshake.h"
+#include "client/lifeline.h"
 #include "core/clock.h"
 #include "core/status_macros.h"
 #include "proto/session_wire.h"
@@ -104,6 +105,14 @@ absl::StatusOr<std::shared_ptr<const Mapping>> RequestArena(const Conversation& 
   return Mapping::Map(handed->fd.get(), handed->about.bytes, access);
 }
 
+// Says that the writes of a session are over when nobody has the arena that they go to.
+struct ArenaUse {
+  ArenaUse(FileDescriptor fd, std::shared_ptr<const Mapping> arena)
+      : lifeline(std::move(fd)), mapping(std::move(arena)) {}
+  const Lifeline lifeline;
+  const std::shared_ptr<const Mapping> mapping;  // Goes first.
+};
+
 // Says that the use of a session's pool is over when nobody has it any more.
 class PoolUse {
  public:
@@ -171,6 +180,15 @@ absl::Status Session::MapMemory(absl::Time deadline) {
   }
   KVT_ASSIGN_OR_RETURN(arena_write_,
                        RequestArena(with, wire::DescriptorKind::kArenaWrite, deadline));
+  if (arena_write_ != nullptr && version_ >= wire::kLifelineVersion) {
+    KVT_ASSIGN_OR_RETURN(std::optional<Handed> lifeline,
+                         Request(with, {.kind = wire::DescriptorKind::kLifeline}, deadline));
+    if (lifeline) {
+      // All who were handed it, and whoever holds the session, keep the writes from being over.
+      const auto use = std::make_shared<const ArenaUse>(std::move(lifeline->fd), arena_write_);
+      arena_write_ = std::shared_ptr<const Mapping>(use, use->mapping.get());
+    }
+  }
   KVT_RETURN_IF_ERROR(MapGpu(deadline));
   if (HasEnded()) return absl::UnavailableError("descriptor socket: the agent hung up");
   return absl::OkStatus();

@@ -51,7 +51,8 @@ class Session {
   const std::string& token() const { return token_; }  // 16 bytes.
   // Leased blocks are read here. Never null.
   const std::shared_ptr<const Mapping>& arena_read() const { return arena_read_; }
-  // Reserved slots are written here. Null: the agent hands out none.
+  // Reserved slots are written here. Null: the agent hands out none. Whoever holds it keeps
+  // what the session had reserved from other use after the session's end.
   const std::shared_ptr<const Mapping>& arena_write() const { return arena_write_; }
   // Null: the node has no pool for this tenant. As it was when it was last looked at.
   std::shared_ptr<const GpuMemory> gpu() const ABSL_LOCKS_EXCLUDED(mu_);

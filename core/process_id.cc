@@ -1,6 +1,7 @@
 #include "core/process_id.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,6 +21,8 @@ namespace {
 
 // Of proc_pid_stat(5), counted from the state, which follows the name in brackets.
 constexpr size_t kStartTimeField = 22 - 3;
+// SO_PEERPIDFD of x86 and ARM; headers of before Linux 6.5 do not name it.
+constexpr int kPeerPidfd = 77;
 
 std::string ReadAll(const std::string& path) {
   std::ifstream file(path);
@@ -58,6 +61,13 @@ int WatchProcess(const ProcessId& process) {
   if (FindProcess(process.pid) == process) return fd;
   close(fd);
   return -1;
+}
+
+int WatchPeer(int socket_fd, pid_t pid) {
+  int fd = -1;
+  socklen_t size = sizeof(fd);
+  if (getsockopt(socket_fd, SOL_SOCKET, kPeerPidfd, &fd, &size) == 0) return fd;
+  return pid <= 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
 }
 
 bool HasEnded(const ProcessId& process) {

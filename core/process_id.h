@@ -24,6 +24,11 @@ ProcessId ThisProcess();
 // -1: it has ended, or cannot be watched here.
 int WatchProcess(const ProcessId& process);
 
+// The same of the process that connected the other end of a Unix socket. A kernel from 6.5 on
+// has it, also of another PID namespace; an older one does by `pid`, the socket's SO_PEERCRED,
+// as long as the process certainly lives. -1: it cannot be watched here.
+int WatchPeer(int socket_fd, pid_t pid);
+
 // True of one that has ended for sure, all threads of it: a zombie, too, has.
 bool HasEnded(const ProcessId& process);
 

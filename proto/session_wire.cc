@@ -35,6 +35,11 @@ absl::StatusOr<Packet> ParsePacket(std::span<const std::byte> bytes, const char*
   return packet;
 }
 
+DescriptorKind LastKind(uint16_t version) {
+  if (version == 1) return DescriptorKind::kGpuPool;
+  return version < kLifelineVersion ? DescriptorKind::kSignalPage : DescriptorKind::kLifeline;
+}
+
 }  // namespace
 
 std::array<uint8_t, 32> SessionProof(const TenantKey& tenant, std::span<const uint8_t, 32> nonce) {
@@ -81,8 +86,7 @@ absl::StatusOr<DescriptorRequest> ParseDescriptorRequest(std::span<const std::by
     request = *parsed;
   }
   const auto kind = static_cast<uint32_t>(request.kind);
-  const uint32_t last =
-      static_cast<uint32_t>(version == 1 ? DescriptorKind::kGpuPool : DescriptorKind::kSignalPage);
+  const auto last = static_cast<uint32_t>(LastKind(version));
   if (kind < 1 || kind > last) {
     return absl::InvalidArgumentError(
         absl::StrCat("DescriptorRequest kind is ", kind, "; must be 1 to ", last));

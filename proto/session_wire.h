@@ -20,7 +20,7 @@
 namespace kvtier::wire {
 
 inline constexpr uint32_t kMagic = 0x5456'4b31;  // "1KVT".
-inline constexpr uint16_t kSessionVersion = 3;
+inline constexpr uint16_t kSessionVersion = 4;
 inline constexpr uint16_t kMinSessionVersion = 1;
 inline constexpr size_t kMaxTenantBytes = 63;  // Of a tenant's name, NUL excluded.
 // File names in the agent's --socket_dir.
@@ -69,6 +69,7 @@ enum class DescriptorKind : uint32_t {
   kArenaWrite = 2,
   kGpuPool = 3,     // One handle of its region.
   kSignalPage = 4,  // The session's own; since version 2.
+  kLifeline = 5,    // The session's own; since kLifelineVersion.
 };
 
 struct DescriptorRequest {
@@ -122,6 +123,13 @@ static_assert(sizeof(DescriptorReplyV1) == 16);
 
 // From this version on a worker follows a pool that grows and shrinks.
 inline constexpr uint16_t kFollowsPoolVersion = 3;
+
+// The lifeline: an end of a socket pair, of which the agent keeps the other. A worker holds
+// it for as long as anything in its process may write what the session reserved, and says
+// so when nothing does any more, by this byte. An end that is closed without the byte is a
+// process that died, or that cannot tell.
+inline constexpr uint16_t kLifelineVersion = 4;
+inline constexpr uint8_t kOverByte = 1;
 
 // Handles of a region: all of their descriptors would fit into one message.
 inline constexpr uint32_t kMaxHandles = 253;

@@ -176,11 +176,12 @@ TEST(ReservationTest, ASessionHoldsKMaxReservationsAndNotOneMore) {
   EXPECT_EQ(held, kMaxReservationsPerSession);
   EXPECT_EQ(reserved.blocks.back().state, ReservedBlock::State::kNoRoom);
   rig.agent->CloseSession(rig.session);
+  rig.agent->WritesOver(rig.session);
   EXPECT_EQ(rig.agent->reservations().size(), 0u);
   EXPECT_EQ(rig.agent->host().used_bytes(), 0u);
 }
 
-TEST(SessionTest, AKilledWorkersHoldingsAreAllBackWhenItsSessionCloses) {
+TEST(SessionTest, AKilledWorkersHoldingsAreAllBackWhenItsProcessIsGone) {
   AgentRig rig({.gpu_slots = 4});
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 4), 4u);
   ASSERT_TRUE(rig.Run(rig.Onboard(rig.session, 1, 4, absl::Seconds(1))).ok());
@@ -189,6 +190,8 @@ TEST(SessionTest, AKilledWorkersHoldingsAreAllBackWhenItsSessionCloses) {
   const auto pending = rig.Spawn(rig.Onboard(rig.session, 1, 4, absl::Seconds(1), Tier::kGpu));
   rig.agent->CloseSession(rig.session);
   EXPECT_EQ(rig.agent->leases().size(), 0u);
+  EXPECT_EQ(rig.agent->host().used_bytes(), 7 * kRigBlockBytes) << "it may still write";
+  rig.agent->ProcessGone(rig.session);
   EXPECT_EQ(rig.agent->reservations().size(), 0u);
   EXPECT_EQ(rig.agent->host().used_bytes(), 4 * kRigBlockBytes);
   rig.Pass(absl::Seconds(1));

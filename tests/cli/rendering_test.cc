@@ -49,6 +49,7 @@ v1::AgentStatusResponse WellAgent() {
   host->set_capacity_bytes(uint64_t{4} << 30);
   host->set_used_bytes(uint64_t{1} << 30);
   host->set_pinned_bytes(uint64_t{128} << 20);
+  host->set_late_bytes(uint64_t{64} << 10);
   host->set_blocks(512);
   host->set_hits(75);
   host->set_misses(25);
@@ -191,6 +192,7 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
           "capacity_bytes": 4294967296,
           "used_bytes": 1073741824,
           "pinned_bytes": 134217728,
+          "late_bytes": 65536,
           "blocks": 512,
           "hits": 75,
           "misses": 25,
@@ -239,6 +241,7 @@ TEST(TiersTable, HasAColumnForEachTier) {
   used              512 MiB       0 B
   full               50.0 %         -
   pinned                0 B       0 B
+  late                  0 B       0 B
   blocks                  0         0
   hits                    3         0
   misses                  1         0

@@ -37,7 +37,7 @@ void CheckRequest(std::span<const std::byte> packet, uint16_t version) {
   const DescriptorRequestV1 old{.magic = request->magic, .kind = request->kind};
   KVT_CHECK(version == 1 ? SameBytes(old, packet) : SameBytes(*request, packet));
   const uint32_t kind = static_cast<uint32_t>(request->kind);
-  KVT_CHECK(kind >= 1 && kind <= (version == 1 ? 3 : 4));
+  KVT_CHECK(kind >= 1 && kind <= (version == 1 ? 3 : version < 4 ? 4 : 5));
   KVT_CHECK(request->index < (request->kind == DescriptorKind::kGpuPool ? kMaxHandles : 1));
 }
 
@@ -62,7 +62,7 @@ void CheckHandle(std::span<const std::byte> packet) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> packet = std::as_bytes(std::span(data, size));
   kvtier::wire::CheckHello(packet);
-  for (const uint16_t version : {1, 2}) kvtier::wire::CheckRequest(packet, version);
+  for (const uint16_t version : {1, 2, 4}) kvtier::wire::CheckRequest(packet, version);
   kvtier::wire::CheckOffer(packet);
   kvtier::wire::CheckHandle(packet);
   return 0;

@@ -1,5 +1,5 @@
 // A worker killed with leases and reservations in its hands: all of them are back within
-// a second, and the slots serve others.
+// a second, and the slots serve others. One that only hangs up may still write.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -80,6 +80,45 @@ TEST_F(DeadWorkerTest, AnAgentKilledBetweenFindsNothingHeldWhenItIsBack) {
   ASSERT_TRUE(worker_.AwaitConnected());
   EXPECT_TRUE(NothingHeld());
   EXPECT_THAT(worker_.Get({.first = 100, .count = 16}), ::testing::SizeIs(16));
+}
+
+class HungUpWorkerTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kSlot = uint64_t{64} << 10;
+  uint64_t late_bytes() { return agent_.TierStatus(Tier::kHost).late_bytes(); }
+
+  ProcessCluster cluster_;
+  AgentProcess& agent_ = cluster_.StartAgent("node-a", {{"host_bytes", "2MiB"}});
+  TestWorker worker_{{.socket_dir = agent_.socket_dir()}};
+};
+
+TEST_F(HungUpWorkerTest, WhatItMayStillWriteIsFreeWhenItsProcessIsGone) {
+  const auto started = ChildProcess::Start(
+      {ProgramPath("kvtier-holding-worker"), agent_.socket_dir(), "100", "4", "200", "8", "hangup"},
+      absl::StrCat(cluster_.run_dir(), "/worker.log"));
+  ASSERT_EQ(started.status(), absl::OkStatus());
+  ASSERT_TRUE(Await(absl::Seconds(10), [&] { return late_bytes() == 8 * kSlot; }));
+  EXPECT_EQ(agent_.Status().sessions(), 1);
+  EXPECT_EQ(worker_.Put({.first = 200, .count = 32}), 24);
+  (*started)->Signal(SIGKILL);
+  EXPECT_TRUE(Await(kGivenBackWithin, [&] { return late_bytes() == 0; }));
+  EXPECT_EQ(worker_.Put({.first = 300, .count = 32}), 32);
+}
+
+TEST_F(HungUpWorkerTest, AClientSaysWhenTheLastOfItsSlotsIsGivenUp) {
+  auto leaving = std::make_unique<TestWorker>(TestWorkerOptions{.socket_dir = agent_.socket_dir()});
+  absl::StatusOr<ReservedBlocks> one =
+      leaving->client().Reserve(leaving->space(), leaving->KeysOf({.first = 200, .count = 2}));
+  absl::StatusOr<ReservedBlocks> two =
+      leaving->client().Reserve(leaving->space(), leaving->KeysOf({.first = 210, .count = 3}));
+  ASSERT_EQ(one->reserved() + two->reserved(), 5);
+  leaving.reset();
+  ASSERT_TRUE(Await(absl::Seconds(10), [&] { return late_bytes() == 5 * kSlot; }));
+  one->Release();
+  EXPECT_EQ(late_bytes(), 5 * kSlot) << "a session speaks once, for all of them";
+  two->Release();
+  EXPECT_TRUE(Await(kGivenBackWithin, [&] { return late_bytes() == 0; }));
+  EXPECT_EQ(agent_.Status().reservations(), 0);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // A worker that takes what it is told to and then does nothing, to be killed by a test:
-//   kvtier-holding-worker SOCKET_DIR FIRST LEASES FIRST RESERVATIONS [gpu|gpu-hangup|gpu-memory]
+//   kvtier-holding-worker SOCKET_DIR FIRST LEASES FIRST RESERVATIONS
+//       [hangup|gpu|gpu-hangup|gpu-memory]
 // leases and reserves that many blocks from these numbers on and waits for its end. With
-// "gpu" in the GPU pool, within a step that never ends; with "gpu-hangup" it then hangs up.
+// "gpu" in the GPU pool, within a step that never ends; with "hangup" and "gpu-hangup" it
+// hangs up first.
 // With "gpu-memory" it takes as many slots as RESERVATIONS says as KV memory of its own.
 #include <unistd.h>
 
@@ -22,9 +24,10 @@ int main(int argc, char** argv) {
   const Blocks reserved = {.first = number(4), .count = number(5)};
   auto worker = std::make_unique<kvtier::testing::TestWorker>(
       kvtier::testing::TestWorkerOptions{.socket_dir = argv[1]});
+  const bool on_gpu = manner.starts_with("gpu");
   const kvtier::OnboardTarget target =
-      manner.empty() ? kvtier::OnboardTarget::kHost : kvtier::OnboardTarget::kGpu;
-  if (!manner.empty() && worker->client().BeginStep() == 0) return 1;
+      on_gpu ? kvtier::OnboardTarget::kGpu : kvtier::OnboardTarget::kHost;
+  if (on_gpu && worker->client().BeginStep() == 0) return 1;
   if (manner == "gpu-memory") {
     const absl::StatusOr<kvtier::GrantedSlots> memory =
         worker->client().TakeSlots(worker->space(), static_cast<uint32_t>(reserved.count));
@@ -38,7 +41,7 @@ int main(int argc, char** argv) {
       worker->client().Reserve(worker->space(), worker->KeysOf(reserved), {.target = target});
   std::printf("holds %zu leases, %zu reservations\n", leases.size(),
               slots.ok() ? slots->reserved() : 0);
-  if (manner == "gpu-hangup") {
+  if (manner.ends_with("hangup")) {
     worker.reset();
     std::printf("hung up\n");
   }

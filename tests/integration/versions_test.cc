@@ -14,6 +14,8 @@
 #include "kvtier/v1/worker.grpc.pb.h"
 #include "proto/convert.h"
 #include "tests/integration/raw_session.h"
+#include "tests/testing/blocks.h"
+#include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
 #include "tests/testing/unknown_fields.h"
@@ -34,6 +36,27 @@ v1::ProtocolVersion Version(uint32_t version, uint32_t min_version) {
 
 class VersionsTest : public ::testing::Test {
  protected:
+  // Of a space of its own.
+  void ReserveOne(const std::string& token) {
+    const auto stub = v1::Worker::NewStub(WorkerChannel(agent_.socket_dir()));
+    v1::RegisterSpaceRequest space;
+    space.set_session_token(token);
+    *space.mutable_space() = convert::ToWire(TestSpace(4096));
+    v1::RegisterSpaceResponse registered;
+    grpc::ClientContext first;
+    SetCallDeadline(&first);
+    ASSERT_TRUE(stub->RegisterSpace(&first, space, &registered).ok());
+    v1::ReserveRequest request;
+    request.set_session_token(token);
+    request.set_space_id(registered.space_id());
+    request.add_engine_keys("a key of some bytes");
+    request.set_target(v1::TIER_HOST);
+    v1::ReserveResponse response;
+    grpc::ClientContext second;
+    SetCallDeadline(&second);
+    ASSERT_TRUE(stub->Reserve(&second, request, &response).ok());
+    ASSERT_EQ(response.blocks(0).state(), v1::ReservedBlock::RESERVED);
+  }
   ProcessCluster cluster_;
   CoordinatorProcess& coordinator_ = cluster_.StartCoordinator();
   AgentProcess& agent_ = cluster_.StartAgent("node-a");
@@ -52,15 +75,15 @@ TEST_F(VersionsTest, ASessionOfANewerWorkerThatKnowsOursIsOpened) {
 TEST_F(VersionsTest, ASessionWithNoVersionInCommonIsRefusedLoudly) {
   RawSession session(agent_.socket_dir());
   wire::Hello hello = session.GoodHello();
-  hello.version = 4;
-  hello.min_version = 4;
+  hello.version = 5;
+  hello.min_version = 5;
   const auto welcome = session.Say(hello);
   ASSERT_TRUE(welcome.has_value());
   EXPECT_EQ(welcome->code, wire::WelcomeCode::kVersionMismatch);
-  EXPECT_EQ(welcome->version, 3);
+  EXPECT_EQ(welcome->version, 4);
   EXPECT_EQ(welcome->min_version, 1);
   EXPECT_EQ(agent_.Status().sessions(), 0);
-  EXPECT_THAT(agent_.LogText(), HasSubstr("worker speaks 4 to 4, this agent 1 to 3"));
+  EXPECT_THAT(agent_.LogText(), HasSubstr("worker speaks 5 to 5, this agent 1 to 4"));
 }
 
 class PoolVersionsTest : public ::testing::Test {
@@ -133,6 +156,26 @@ TEST_F(PoolVersionsTest, AWorkerOfVersionThreeIsToldTheVersionOfThePoolAndOfEach
   ASSERT_TRUE(after.has_value());
   EXPECT_GT(after->version, before.version);
   EXPECT_EQ(after->since, after->version);
+}
+
+// It cannot say when its writes are over.
+TEST_F(VersionsTest, WhatAWorkerOfVersionThreeReservedStaysTakenAsLongAsItLives) {
+  std::string token;
+  {
+    RawSession session(agent_.socket_dir());
+    wire::Hello hello = session.GoodHello();
+    hello.version = 3;
+    const auto welcome = session.Say(hello);
+    ASSERT_TRUE(welcome.has_value());
+    token = TokenText(*welcome);
+    const auto lifeline = session.Ask<wire::DescriptorReply>(
+        wire::DescriptorRequest{.kind = wire::DescriptorKind::kLifeline});
+    ASSERT_TRUE(lifeline.has_value());
+    EXPECT_EQ(lifeline->code, wire::DescriptorCode::kMalformed);
+    ReserveOne(token);
+  }
+  EXPECT_TRUE(Await(absl::Seconds(10), [&] { return agent_.Status().sessions() == 0; }));
+  EXPECT_GT(agent_.TierStatus(Tier::kHost).late_bytes(), 0);
 }
 
 // It would take the first handle for the whole of it.

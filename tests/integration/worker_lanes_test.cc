@@ -5,21 +5,27 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/lanes/worker_pool.h"
 #include "core/space_codec.h"
+#include "proto/session_wire.h"
 #include "tests/client/tensor_memory.h"
 #include "tests/testing/blocks.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_seed.h"
+#include "tests/testing/test_worker.h"
 #include "tier_gpu/device/emulated_device.h"
 
 namespace kvtier::testing {
@@ -167,6 +173,56 @@ TEST_F(WorkerLanesTest, WhereverAnAgentIsKilledWhatIsBelievedIsRight) {
   ASSERT_TRUE(Ended(onboard));
   EXPECT_EQ(worker.Proven(100, *onboard), kRun) << onboard->status() << ", before: " << proven;
   EXPECT_TRUE(agent_.AwaitLeases(0));
+}
+
+// Every session of this process with the agent is hung up, as if it were a lost one.
+size_t CutSessions(const std::string& socket_dir) {
+  const std::string path = absl::StrCat(socket_dir, "/", wire::kDescriptorSocketName);
+  size_t cut = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    sockaddr_un peer{};
+    socklen_t size = sizeof(peer);
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
+    if (peer.sun_family != AF_UNIX || path != peer.sun_path) continue;
+    cut += shutdown(fd, SHUT_RDWR) == 0 ? 1 : 0;
+  }
+  return cut;
+}
+
+class CutSessionTest : public ::testing::Test {
+ protected:
+  static constexpr size_t kHostSlots = 64;
+  uint64_t late_slots() { return agent_.TierStatus(Tier::kHost).late_bytes() / (64 << 10); }
+
+  ProcessCluster cluster_;
+  AgentProcess& agent_ = cluster_.StartAgent("node-a", {{"host_bytes", "4MiB"}});
+  Worker worker_{agent_.socket_dir(), PairedLayout};
+};
+
+TEST_F(CutSessionTest, ACopyThatGoesOnWritesIntoNobodyElsesBlocks) {
+  worker_.OnDevice([](EmulatedDevice& device) { device.Stall(Lane::kOffload); });
+  const auto offload = worker_.Offload(100);
+  ASSERT_TRUE(Await(absl::Seconds(10), [&] { return offload->coming().has_value(); }));
+  ASSERT_EQ(CutSessions(agent_.socket_dir()), 1U);
+  ASSERT_TRUE(Await(absl::Seconds(10), [&] { return worker_.client().Stats().sessions == 2; }));
+
+  TestWorker other({.socket_dir = agent_.socket_dir()});
+  absl::StatusOr<ReservedBlocks> reserved =
+      other.client().Reserve(other.space(), other.KeysOf({.first = 300, .count = kHostSlots}));
+  ASSERT_TRUE(reserved.ok()) << reserved.status();
+  const size_t had = reserved->reserved();
+  for (size_t i = 0; i < had; ++i) other.Fill(300 + i, reserved->slot(i));
+  const uint64_t late = late_slots();
+  worker_.OnDevice([](EmulatedDevice& device) { device.Resume(Lane::kOffload); });
+  ASSERT_TRUE(Ended(offload));
+  EXPECT_EQ(offload->blocks(), 0U) << "its reservations went with their session";
+  EXPECT_EQ(reserved->Commit(), had);
+  EXPECT_EQ(other.Get({.first = 300, .count = had}).size(), had);  // Each byte of them.
+
+  EXPECT_EQ(had, kHostSlots - kRun);
+  EXPECT_EQ(late, kRun);
+  EXPECT_TRUE(Await(absl::Seconds(10), [&] { return late_slots() == 0; }));
 }
 
 class GrantedPoolTest : public WorkerLanesTest {

@@ -75,14 +75,14 @@ TEST(Hello, RefusesBytesBehindTheNamesEnd) {
 constexpr uint16_t kNewest = kSessionVersion;
 
 TEST(DescriptorRequest, ParsesEachKindAndRefusesOthers) {
-  for (const uint32_t kind : {1u, 2u, 3u, 4u}) {
+  for (const uint32_t kind : {1u, 2u, 3u, 4u, 5u}) {
     const DescriptorRequest sent{.kind = static_cast<DescriptorKind>(kind)};
     EXPECT_EQ(ParseDescriptorRequest(BytesOf(sent), kNewest)->kind, sent.kind);
   }
-  for (const uint32_t kind : {0u, 5u, 0xffffffffu}) {
+  for (const uint32_t kind : {0u, 6u, 0xffffffffu}) {
     const DescriptorRequest sent{.kind = static_cast<DescriptorKind>(kind)};
     ExpectRefused(ParseDescriptorRequest(BytesOf(sent), kNewest).status(),
-                  {"DescriptorRequest kind is " + std::to_string(kind), "1 to 4"});
+                  {"DescriptorRequest kind is " + std::to_string(kind), "1 to 5"});
   }
 }
 
@@ -115,6 +115,12 @@ TEST(DescriptorRequest, OfVersionOneHasItsOwnFormAndKinds) {
   ExpectRefused(ParseDescriptorRequest(BytesOf(DescriptorRequest{}), 1).status(), {"16 bytes"});
   const DescriptorRequestV1 page{.kind = DescriptorKind::kSignalPage};
   ExpectRefused(ParseDescriptorRequest(BytesOf(page), 1).status(), {"kind is 4", "1 to 3"});
+}
+
+TEST(DescriptorRequest, ALifelineIsOfVersionFour) {
+  const DescriptorRequest sent{.kind = DescriptorKind::kLifeline};
+  EXPECT_TRUE(ParseDescriptorRequest(BytesOf(sent), kLifelineVersion).ok());
+  ExpectRefused(ParseDescriptorRequest(BytesOf(sent), 3).status(), {"kind is 5", "1 to 4"});
 }
 
 TEST(Versions, OverlapWhenEitherUnderstandsTheOther) {

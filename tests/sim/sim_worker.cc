@@ -75,7 +75,7 @@ Task<void> SimWorker::Disconnect() {
   co_await SleepUntil(world_.executor, world_.executor->Now() + kCallTravel);
   if (Connected()) {
     order_->Tells();
-    node_->agent().CloseSession(*session_);
+    if (node_->agent().CloseSession(*session_)) node_->agent().WritesOver(*session_);
   }
   session_.reset();
 }
@@ -97,9 +97,22 @@ void SimWorker::Die(absl::Duration hangup) {
     order->Gone();
     node->agent().ProcessGone(session);
   };
+  // What it was writing its device writes on, behind the hangup.
+  const auto write = [node = node_, incarnation = incarnation_, target = identity_.target,
+                      domain = domain_, length = space_.block_bytes, order = order_,
+                      put = std::exchange(writing_, nullptr)] {
+    const bool same = node->running() && node->incarnation() == incarnation;
+    if (!same || put == nullptr) return;
+    for (const ReservedBlock& block : put->blocks) {
+      const std::span<std::byte> slot = node->Memory(target, domain, block.offset, length);
+      order->Touches(WorkerOrder::By::kCompute, WorkerOrder::Access::kWrite, slot);
+      std::ranges::fill(slot, std::byte{0xcd});
+    }
+  };
   session_.reset();
   order_ = nullptr;  // The next process is another.
   world_.executor->PostAt(world_.executor->Now() + hangup, close);
+  world_.executor->PostAt(world_.executor->Now() + 3 * hangup / 2, write);
   // The last of it ends later than its sockets.
   world_.executor->PostAt(world_.executor->Now() + 2 * hangup, end);
 }
@@ -273,8 +286,10 @@ Task<size_t> SimWorker::Put(std::vector<EngineKey> keys, size_t from) {
   }
   world_.trace->Add("reserve", {node_->number(), run.keys.size(), put->blocks.size()});
   const uint64_t step = BeginStep();
+  writing_ = put;
   if (step == 0) {
     co_await Write(*put, WorkerOrder::By::kHost);
+    writing_ = nullptr;
     const size_t committed = co_await Commit(*put, 0);
     co_return committed;
   }
@@ -288,6 +303,7 @@ Task<size_t> SimWorker::Put(std::vector<EngineKey> keys, size_t from) {
 Task<void> SimWorker::WriteInStep(std::shared_ptr<const Reserving> put, uint64_t step,
                                   std::shared_ptr<Event> written) {
   co_await Write(*put, WorkerOrder::By::kCompute);
+  writing_ = nullptr;
   EndStep(step);
   written->Set();
 }

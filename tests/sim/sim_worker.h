@@ -41,7 +41,8 @@ class SimWorker {
 
   // Random conversations until the worker is destroyed.
   void Live();
-  // SIGKILL: it holds what it held until its agent hears of it, `hangup` later.
+  // SIGKILL: it holds what it held until its agent hears of it, `hangup` later, and what it
+  // was writing is written until the process is gone, as much later.
   // REQUIRES: not called from the worker's own flows.
   void Die(absl::Duration hangup);
 
@@ -93,6 +94,7 @@ class SimWorker {
   const SignalPage* page_ = nullptr;  // Of the session; null: it has none.
   uint64_t begun_ = 0;
   std::shared_ptr<WorkerOrder> order_;  // Of the process; null: it has not met its agent yet.
+  std::shared_ptr<const Reserving> writing_;  // Null: it is not, and will not again.
   std::unique_ptr<TaskScope> scope_;
 };
 

@@ -147,6 +147,8 @@ class FakeAgent::Incarnation {
         return service_.gpu_pool();
       case wire::DescriptorKind::kSignalPage:
         return service_.signal_page();
+      case wire::DescriptorKind::kLifeline:
+        return nullptr;  // It frees at the hangup, as agents did before version 4.
       default:
         return &service_.arena();
     }
