@@ -139,7 +139,7 @@ def print_figures(outcome, rounded, speed):
         figure(f"{name}.max_{letter}", errors.largest(axis), "1", errors.largest(axis),
                "largest_element_of_its_plane")
     cosine, attention = errors.one_minus_cosine(), outcome.attention_error
-    figure(f"{name}.one_minus_cos", cosine, "1", cosine / 5e-4, "bound_0.0005")
+    figure(f"{name}.one_minus_cos", cosine, "1", cosine / 5e-4, "of_0.0005_where_none_is_promised")
     figure(f"{name}.attention_rel_l2", attention, "1", attention / rounded.attention_error,
            "bf16_against_float32")
     bound = ATTENTION_BOUNDS[name]
