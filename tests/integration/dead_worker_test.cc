@@ -102,6 +102,7 @@ TEST_F(HungUpWorkerTest, WhatItMayStillWriteIsFreeWhenItsProcessIsGone) {
   EXPECT_EQ(worker_.Put({.first = 200, .count = 32}), 24);
   (*started)->Signal(SIGKILL);
   EXPECT_TRUE(Await(kGivenBackWithin, [&] { return late_bytes() == 0; }));
+  ASSERT_TRUE(agent_.AwaitOffloaded());
   EXPECT_EQ(worker_.Put({.first = 300, .count = 32}), 32);
 }
 
