@@ -84,7 +84,7 @@ void FillSize(const GpuResizer& resizer, const GpuPool& pool, v1::GpuPoolSize* s
   size->set_failure(std::string(progress.ended.message()));
 }
 
-void FillGpu(const Agent& agent, absl::Time now, v1::GpuReport* report) {
+void FillGpu(Agent& agent, absl::Time now, v1::GpuReport* report) {
   const SlotTable& table = agent.gpu()->table();
   report->set_tenant(agent.options().tenants.OfDomain(agent.gpu_domain()).name);
   report->set_slots(table.slots());
@@ -96,6 +96,11 @@ void FillGpu(const Agent& agent, absl::Time now, v1::GpuReport* report) {
   report->set_taken_back_blocks(agent.stats().gpu_taken_back);
   report->set_dropped_blocks(agent.stats().gpu_dropped);
   report->set_unproved_blocks(agent.stats().gpu_unproved);
+  report->set_offloaded_blocks(agent.stats().gpu_offloaded);
+  report->set_offload_declined(agent.stats().gpu_offload_declined);
+  report->set_padding_bytes(agent.index().gpu_padding_bytes());
+  report->set_granted_slots(agent.slot_grants()->size());
+  report->set_granted_unused_bytes(agent.slot_grants()->UnusedBytes());
   if (const EarlierWorkers* earlier = agent.earlier_workers()) {
     report->set_earlier_workers(static_cast<uint32_t>(earlier->size()));
   }

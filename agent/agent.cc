@@ -119,8 +119,15 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                                   .evictor = &evictor_,
                                                                   .pool = gpu_.get(),
                                                                   .workers = gpu_workers_.get()});
-    gpu_copies_ = std::make_unique<GpuCopies>(seams.executor, gpu_.get(), &stats_);
-    gpu_offloader_ = std::make_unique<GpuOffloader>(&evictor_, gpu_.get(), &stats_);
+    gpu_copies_ = std::make_unique<GpuCopies>(seams.executor, seams.workers, gpu_.get(), &stats_);
+    gpu_offloader_ = std::make_unique<GpuOffloader>(GpuOffloader::Parts{.scope = &scope_,
+                                                                        .index = &index_,
+                                                                        .evictor = &evictor_,
+                                                                        .pool = gpu_.get(),
+                                                                        .domain = gpu_domain_,
+                                                                        .device = seams.device,
+                                                                        .copies = gpu_copies_.get(),
+                                                                        .stats = &stats_});
     gpu_loader_ = std::make_unique<GpuLoader>(seams.executor,
                                               GpuLoader::Parts{.scope = &scope_,
                                                                .index = &index_,
@@ -159,7 +166,11 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
   peer_server_ =
       std::make_unique<PeerServer>(seams.executor, &scope_, &index_, disks_.get(), &stats_);
   tenant_eraser_ =
-      std::make_unique<TenantEraser>(&options_.tenants, &index_, &evictor_, disks_.get());
+      std::make_unique<TenantEraser>(TenantEraser::Parts{.tenants = &options_.tenants,
+                                                         .index = &index_,
+                                                         .evictor = &evictor_,
+                                                         .gpu_offloader = gpu_offloader_.get(),
+                                                         .disks = disks_.get()});
 }
 
 Agent::~Agent() = default;
@@ -173,8 +184,7 @@ absl::Status Agent::TakeBackPool(const std::vector<OfferedPage>& pages, PoolSurv
   for (const GpuSlot& slot : survivors.handed_out) used.push_back(slot.ref());
   KVT_RETURN_IF_ERROR(earlier_workers_->Keep(used));
   for (const OfferedPage& page : pages) earlier_workers_->Offered(page);
-  take_back_ = std::make_unique<TakeBack>(TakeBack::Parts{.workers = seams_.workers,
-                                                          .index = &index_,
+  take_back_ = std::make_unique<TakeBack>(TakeBack::Parts{.index = &index_,
                                                           .evictor = &evictor_,
                                                           .pool = gpu_.get(),
                                                           .domain = gpu_domain_,
@@ -246,6 +256,7 @@ Task<bool> Agent::Stop(absl::Time deadline) {
   if (reporter_ != nullptr) reporter_->Stop();
   if (disks_ != nullptr) disks_->StopScrub();
   if (gpu_resizer_ != nullptr) gpu_resizer_->Stop();
+  if (gpu_offloader_ != nullptr) gpu_offloader_->Stop();
   const bool idle = co_await scope_.Idle(deadline);
   if (!idle || disks_ == nullptr) co_return idle;
   co_return co_await disks_->Idle(deadline);
@@ -261,6 +272,8 @@ Task<void> Agent::SweepDeadlines() {
     // A disk may have gone out of service since, with calls that no longer count.
     if (disk_loader_ != nullptr) disk_loader_->Pump();
     if (offloader_ != nullptr) offloader_->Pump();
+    // Leases have ended, or slots were granted.
+    if (gpu_offloader_ != nullptr) gpu_offloader_->Pump();
     co_await SleepUntil(seams_.executor, now + kSweepInterval);
   }
 }

@@ -117,6 +117,7 @@ static_assert(wire::kBegunWord == static_cast<size_t>(StepWord::kBegun));
 static_assert(wire::kRetiredWord == static_cast<size_t>(StepWord::kRetired));
 static_assert(wire::kIncarnationWord == static_cast<size_t>(StepWord::kIncarnation));
 static_assert(wire::kOverWord == static_cast<size_t>(StepWord::kOver));
+static_assert(wire::kUnusedBytesWord == static_cast<size_t>(StepWord::kUnusedBytes));
 static_assert(wire::kMaxHandles == kMaxRegionHandles);
 
 // On the executor. The descriptor is a duplicate: the pool may lose the handle before the

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "core/check.h"
+#include "core/space.h"
 
 namespace kvtier {
 namespace {
@@ -11,7 +12,8 @@ namespace {
 // How many cold blocks of other slot sizes are passed over in search of one of the
 // wanted size before the coldest of any size is taken.
 constexpr size_t kMaxVictimProbes = 64;
-// How many cold GPU blocks are passed over in search of one that is elsewhere, too.
+// How many cold GPU blocks are passed over in search of one that is elsewhere, too, or of
+// some that are not.
 constexpr size_t kMaxCopiesLookedFor = 64;
 
 }  // namespace
@@ -56,6 +58,7 @@ void BlockIndex::PublishGpu(const BlockMeta& meta, GpuSlot slot, Arrival arrival
   KVT_CHECK(!entry.gpu && slot);
   if (ledger_ != nullptr) ledger_->Publish(slot.ref().index, meta);
   entry.gpu = std::move(slot);
+  entry.gpu_sum = meta.sum;
   gpu_leaves_.Insert(meta.key, meta.parent, arrival);
   gpu_slots_.emplace(entry.gpu.ref().index, meta.key);
   Changed(Delta::Kind::kAdd, Tier::kGpu, meta.key);
@@ -177,6 +180,12 @@ std::optional<BlockKey> BlockIndex::CheapestCopyInGpu() const {
   });
 }
 
+std::vector<BlockKey> BlockIndex::CheapestOnlyInGpu(size_t limit) const {
+  return gpu_leaves_.VictimsWhere(limit, kMaxCopiesLookedFor, [this](const BlockKey& key) {
+    return !In(Tier::kHost, key) && !In(Tier::kDisk, key);
+  });
+}
+
 std::vector<BlockKey> BlockIndex::UnheldInGpuFrom(uint32_t first, size_t limit) const {
   std::vector<BlockKey> unheld;
   for (auto slot = gpu_slots_.lower_bound(first); slot != gpu_slots_.end() && unheld.size() < limit;
@@ -192,6 +201,15 @@ uint64_t BlockIndex::pinned_bytes(Tier tier) const {
   uint64_t bytes = 0;
   for (const auto& [key, count] : tier == Tier::kHost ? host_pins_ : gpu_pins_) {
     bytes += entries_.at(key).meta.length;
+  }
+  return bytes;
+}
+
+uint64_t BlockIndex::gpu_padding_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [slot, key] : gpu_slots_) {
+    const uint64_t length = entries_.at(key).meta.length;
+    bytes += SlotBytes(length) - length;
   }
   return bytes;
 }

@@ -63,6 +63,7 @@ class BlockIndex {
     BlockMeta meta;
     HostSlot host;           // Set: in the host tier.
     GpuSlot gpu;             // Set: in the GPU tier.
+    PayloadSum gpu_sum;      // Of the bytes there, which `meta` need not be about.
     uint32_t host_hits = 0;  // Since it came into the host tier.
   };
   // Told of each change of host and disk, for the coordinator, after it happened.
@@ -109,6 +110,14 @@ class BlockIndex {
   std::optional<BlockKey> CheapestInGpu() const;
   // Of those that host memory or a disk has, too; looks at the cheapest few only.
   std::optional<BlockKey> CheapestCopyInGpu() const;
+  // The unpinned blocks of the pool that no other tier has, in the order in which they would
+  // leave it, `limit` at most; looks at the cheapest few only.
+  std::vector<BlockKey> CheapestOnlyInGpu(size_t limit) const;
+  // Nobody has pinned the block, and no child of it is in the pool. REQUIRES of these two:
+  // it is in the pool.
+  bool MayLeaveGpu(const BlockKey& key) const { return gpu_leaves_.IsCandidate(key); }
+  // Another number than before: it was used meanwhile.
+  uint64_t LastUseInGpu(const BlockKey& key) const { return gpu_leaves_.LastUseOf(key); }
   // Blocks in the pool's slots from `first` on that nobody has pinned, by slot; `limit` at
   // most.
   std::vector<BlockKey> UnheldInGpuFrom(uint32_t first, size_t limit) const;
@@ -120,6 +129,8 @@ class BlockIndex {
     return host_lru_.at(static_cast<size_t>(domain)).size();
   }
   uint64_t pinned_bytes(Tier tier) const;
+  // Of the pool's slots with blocks, the bytes that no payload uses. O(blocks there).
+  uint64_t gpu_padding_bytes() const;
   // Host and disk copies as adds, in the order of the keys: a snapshot.
   std::vector<Delta> Snapshot() const;
   void Audit() const;

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "agent/block_index.h"
 #include "agent/evict.h"
+#include "agent/gpu_offload.h"
 #include "agent/tenants.h"
 #include "core/task.h"
 #include "tier_disk/disk_set.h"
@@ -27,9 +28,14 @@ class TenantEraser {
     uint64_t held_blocks = 0;
   };
 
-  // Does not own. `disks` is null where the node has none.
-  TenantEraser(const TenantTable* tenants, BlockIndex* index, Evictor* evictor, DiskSet* disks)
-      : tenants_(tenants), index_(index), evictor_(evictor), disks_(disks) {}
+  struct Parts {  // Does not own.
+    const TenantTable* tenants = nullptr;
+    BlockIndex* index = nullptr;
+    Evictor* evictor = nullptr;
+    GpuOffloader* gpu_offloader = nullptr;  // nullptr: no GPU tier.
+    DiskSet* disks = nullptr;               // nullptr: no disk tier.
+  };
+  explicit TenantEraser(const Parts& parts) : parts_(parts) {}
 
   // `tenant` need not be one of the configured ones. Whether a block in the GPU tier is the
   // tenant's nobody knows, so that tier is emptied of what nobody holds. Errors:
@@ -40,10 +46,7 @@ class TenantEraser {
  private:
   uint64_t EvictFromMemory(const Tenant* tenant);
 
-  const TenantTable* const tenants_;
-  BlockIndex* const index_;
-  Evictor* const evictor_;
-  DiskSet* const disks_;
+  const Parts parts_;
 };
 
 }  // namespace kvtier

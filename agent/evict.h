@@ -37,6 +37,8 @@ class Evictor {
   // Drops the block of the pool whose slot is worth the least of those that host memory or a
   // disk has, too. False: there is none among the cheapest.
   bool EvictGpuCopy();
+  // REQUIRES: the block is in the pool, and nobody has pinned it there.
+  void DropFromGpu(const BlockKey& key);
   // Drops the blocks of the pool in slots from `first` on that nobody holds, `limit` at
   // most; returns how many.
   size_t EvictGpuFrom(uint32_t first, size_t limit);
@@ -48,7 +50,6 @@ class Evictor {
  private:
   bool EvictOneHost(DomainId domain, uint64_t slot_bytes);
   bool EvictOneGpu();
-  void DropFromGpu(const BlockKey& key);
 
   BlockIndex* const index_;
   HostTier* const host_;

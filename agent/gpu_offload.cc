@@ -1,14 +1,101 @@
 #include "agent/gpu_offload.h"
 
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/log.h"
+
 namespace kvtier {
 
+size_t GpuOffloader::SpareOf(size_t watermark) const {
+  const size_t slots = parts_.pool->table().slots();
+  return slots == 1 ? 0 : std::max<size_t>(slots / watermark, 1);
+}
+
 void GpuOffloader::Pump() {
-  const size_t slots = pool_->table().slots();
-  if (spare() >= slots / kGpuHighWatermarkSpare) return;
-  for (size_t evicted = 0; evicted < kMaxEvictedAhead; ++evicted) {
-    if (spare() >= slots / kGpuLowWatermarkSpare || !evictor_->EvictGpuCopy()) return;
-    ++stats_->gpu_evicted_ahead;
+  if (spare() >= SpareOf(kGpuHighWatermarkSpare)) return;
+  for (size_t evicted = 0; spare() < SpareOf(kGpuLowWatermarkSpare); ++evicted) {
+    if (evicted == kMaxEvictedAhead) return;
+    if (!parts_.evictor->EvictGpuCopy()) {
+      StartCopies();
+      return;
+    }
+    ++parts_.stats->gpu_evicted_ahead;
   }
+}
+
+void GpuOffloader::StartCopies() {
+  if (stopping_ || !parts_.device->state().ok()) return;
+  for (size_t begun = running_; begun < kMaxGpuOffloadsRunning; ++begun) {
+    const size_t coming = spare() + leaving_;
+    const size_t wanted = SpareOf(kGpuLowWatermarkSpare);
+    if (coming >= wanted) return;
+    Batch batch = NextBatch(std::min(wanted - coming, kMaxBlocksOffloaded));
+    if (batch.copies.empty()) return;
+    parts_.scope->Spawn(Run(std::move(batch)));
+  }
+}
+
+GpuOffloader::Batch GpuOffloader::NextBatch(size_t blocks) {
+  Batch batch;
+  for (const BlockKey& key : parts_.index->CheapestOnlyInGpu(blocks)) {
+    const BlockIndex::Entry& entry = *parts_.index->Find(key);
+    absl::StatusOr<HostSlot> host = parts_.evictor->ReserveHost(parts_.domain, entry.meta.length);
+    if (!host.ok()) {
+      ++parts_.stats->gpu_offload_declined;
+      break;
+    }
+    BlockCopyOut copy{.meta = entry.meta, .slot = entry.gpu.ref(), .host = *std::move(host)};
+    copy.meta.sum = entry.gpu_sum;
+    batch.copies.push_back(std::move(copy));
+    batch.pins.push_back(*parts_.index->PinIn(Tier::kGpu, key));
+    batch.last_uses.push_back(parts_.index->LastUseInGpu(key));
+  }
+  return batch;
+}
+
+Task<void> GpuOffloader::Run(Batch batch) {
+  const uint64_t forgotten = forgotten_;
+  const size_t blocks = batch.copies.size();
+  ++running_;
+  leaving_ += blocks;
+  const std::span<BlockCopyOut> copies = std::span(batch.copies);
+  const absl::Status copied = co_await parts_.copies->CopyOut(copies, CopyUrgency::kBackground);
+  --running_;
+  leaving_ -= blocks;
+  batch.pins.clear();
+  if (!copied.ok()) co_return;  // They stay until the next look.
+  for (size_t i = 0; i < blocks; ++i) {
+    Finish(std::move(batch.copies[i]), batch.last_uses[i], forgotten != forgotten_);
+  }
+  StartCopies();
+}
+
+void GpuOffloader::Finish(BlockCopyOut copy, uint64_t last_use, bool forgotten) {
+  const BlockKey& key = copy.meta.key;
+  const bool may_leave = parts_.index->MayLeaveGpu(key);
+  if (forgotten || !copy.proved) {
+    if (!forgotten) {
+      Log(LogLevel::kError, absl::StrCat("block ", key.ToHex(),
+                                         " changed in the GPU pool after its commit: dropped"));
+    }
+    if (may_leave) parts_.evictor->DropFromGpu(key);
+    return;
+  }
+  // A put or a fetch may have come first.
+  if (!parts_.index->In(Tier::kHost, key)) {
+    ++parts_.stats->gpu_offloaded;
+    ++parts_.stats->host.inserts;
+    parts_.stats->host.bytes_in += copy.meta.length;
+    parts_.index->PublishHost(copy.meta, std::move(copy.host));
+  }
+  const bool used = parts_.index->LastUseInGpu(key) != last_use;
+  if (!may_leave || used || spare() >= SpareOf(kGpuLowWatermarkSpare)) return;
+  parts_.evictor->DropFromGpu(key);
+  ++parts_.stats->gpu_evicted_ahead;
 }
 
 }  // namespace kvtier

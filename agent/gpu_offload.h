@@ -1,45 +1,94 @@
 // GpuOffloader empties the GPU pool ahead of need, so that who asks for a slot finds one
-// that no step of a worker may still read. A commit out of the pool copies the block to
-// host memory before it is one, so what leaves here needs no copy: it is a block that
-// host memory or a disk has, too, the one least likely to be used soon first (ReuseLeaves),
-// and never before its children.
+// that no step of a worker may still read, and so that what only the pool has is not lost
+// with its slot.
 //
-// Executor thread only. Decides; the evictor acts.
+// First leave the blocks that host memory or a disk has, too: they need no copy. A commit
+// out of the pool copies the block to host memory before it is one, so these are nearly
+// all. Where they are too few, because host memory has dropped its copies since, blocks
+// that only the pool has are copied to host memory in the background, in room that
+// Evictor::ReserveHost() makes, proved by their sums, and then leave. Both in the order of
+// ReuseLeaves: the one least likely to be used soon first, and never before its children.
+// One that is used while it is copied stays. Nobody waits for any of it.
+//
+// Executor thread only. Decides; the evictor and the copies act.
 #ifndef KVTIER_AGENT_GPU_OFFLOAD_H_
 #define KVTIER_AGENT_GPU_OFFLOAD_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "agent/agent_stats.h"
+#include "agent/block_index.h"
 #include "agent/evict.h"
+#include "agent/gpu_copies.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "tier_gpu/device/device.h"
 #include "tier_gpu/gpu_pool.h"
 
 namespace kvtier {
 
-// The watermarks, as what is to spare: one slot of so many. Fewer are free or draining
-// than the first says: blocks leave until as many are as the second says. A pool of less
-// than 32 slots has none to spare.
+// The watermarks, as what is to spare: one slot of so many, and at least one. Fewer are
+// free or draining than the first says: blocks leave until as many are as the second says.
+// A pool of one slot has none to spare.
 inline constexpr size_t kGpuHighWatermarkSpare = 32;
 inline constexpr size_t kGpuLowWatermarkSpare = 16;
 // Of one look, so that it takes microseconds.
 inline constexpr size_t kMaxEvictedAhead = 64;
+// Blocks of one copy to host memory, which are proved together, and copies at a time: one
+// is proved while the next moves.
+inline constexpr size_t kMaxBlocksOffloaded = 16;
+inline constexpr size_t kMaxGpuOffloadsRunning = 2;
 
 class GpuOffloader {
  public:
-  // Does not own.
-  GpuOffloader(Evictor* evictor, const GpuPool* pool, AgentStats* stats)
-      : evictor_(evictor), pool_(pool), stats_(stats) {}
+  struct Parts {  // Does not own.
+    TaskScope* scope = nullptr;
+    BlockIndex* index = nullptr;
+    Evictor* evictor = nullptr;
+    const GpuPool* pool = nullptr;
+    DomainId domain{};  // Whose the pool is.
+    const Device* device = nullptr;
+    GpuCopies* copies = nullptr;
+    AgentStats* stats = nullptr;
+  };
+  explicit GpuOffloader(const Parts& parts) : parts_(parts) {}
 
-  // After slots were taken.
+  // After slots were taken, and now and then: leases end, and a copy that failed or found no
+  // room is tried again. A lost device copies nothing any more.
   void Pump();
+  // What is being copied does not get into host memory, and leaves the pool if nobody holds
+  // it: its tenant is being erased.
+  void Forget() { ++forgotten_; }
+  // No further copies begin.
+  void Stop() { stopping_ = true; }
 
  private:
-  size_t spare() const { return pool_->table().free_slots() + pool_->table().draining_slots(); }
+  struct Batch {
+    std::vector<BlockCopyOut> copies;
+    // Of each: the block stays in its slot while it is read, and what says whether it was
+    // used meanwhile.
+    std::vector<Pin> pins;
+    std::vector<uint64_t> last_uses;
+  };
+  size_t spare() const {
+    return parts_.pool->table().free_slots() + parts_.pool->table().draining_slots();
+  }
+  // Slots to spare, of a watermark.
+  size_t SpareOf(size_t watermark) const;
+  // Starts copies until what they copy is enough.
+  void StartCopies();
+  Batch NextBatch(size_t blocks);
+  Task<void> Run(Batch batch);
+  // A copy has ended, `forgotten` as it began.
+  void Finish(BlockCopyOut copy, uint64_t last_use, bool forgotten);
 
-  Evictor* const evictor_;
-  const GpuPool* const pool_;
-  AgentStats* const stats_;
+  const Parts parts_;
+  size_t running_ = 0;  // Copies.
+  size_t leaving_ = 0;  // Blocks in them.
+  uint64_t forgotten_ = 0;
+  bool stopping_ = false;
 };
 
 }  // namespace kvtier

@@ -1,12 +1,11 @@
 #include "agent/put.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
+#include "agent/slot_sum.h"
 #include "core/check.h"
-#include "core/checksum.h"
 #include "core/event.h"
 #include "core/space.h"
 #include "core/status_macros.h"
@@ -147,11 +146,7 @@ Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> com
   if (status.ok()) {
     const std::span<std::byte> slot = block.host.bytes();
     const uint64_t length = block.meta.length;
-    ByteWorkers::Work checksum = [&block, slot, length] {
-      // The slot's tail goes to disk with it: leave nothing of an older block there.
-      std::fill(slot.begin() + length, slot.end(), std::byte{0});
-      block.meta.sum = SumPayload(slot.first(length));
-    };
+    ByteWorkers::Work checksum = [&block, slot, length] { block.meta.sum = SumSlot(slot, length); };
     const absl::Time start = parts_.executor->Now();
     co_await parts_.workers->Run(std::move(checksum));
     TierStats& host = parts_.stats->host;
@@ -178,10 +173,7 @@ Task<absl::Status> Putter::GatherToHost(PendingBlock* block) {
   KVT_CO_ASSIGN_OR_RETURN(block->host,
                           parts_.evictor->ReserveHost(block->domain, block->meta.length));
   const GpuTransfer transfer{.slot = block->gpu.ref(), .host = block->host.bytes()};
-  const absl::Time start = parts_.executor->Now();
   const absl::Status status = co_await parts_.gpu_copies->Offload(std::span(&transfer, 1));
-  if (!status.ok()) ++parts_.stats->gpu.io_errors;
-  parts_.stats->gpu.read_latency.Record(parts_.executor->Now() - start);
   parts_.stats->gpu.bytes_out += block->meta.length;
   co_return status;
 }

@@ -1,5 +1,6 @@
 #include "agent/slot_grants.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -44,6 +45,18 @@ size_t SlotGrants::size() const {
   size_t slots = 0;
   for (const auto& [session, held] : held_) slots += held.size();
   return slots;
+}
+
+uint64_t SlotGrants::UnusedBytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [session, held] : held_) {
+    const std::shared_ptr<const GpuWorker> worker = workers_->Find(session);
+    if (worker == nullptr) continue;
+    // The word is the worker's to write: it speaks for no more than it holds.
+    bytes +=
+        std::min(worker->words->UnusedBytes(worker->number), held.size() * pool_->slot_bytes());
+  }
+  return bytes;
 }
 
 }  // namespace kvtier

@@ -37,6 +37,8 @@ class SlotGrants {
   void Release(SessionId session, std::span<const uint32_t> slots);
   void ReleaseAll(SessionId session) { held_.erase(session); }
   size_t size() const;  // Slots, of all sessions.
+  // The bytes of these that hold no token, as far as workers tell.
+  uint64_t UnusedBytes() const;
 
  private:
   struct Grant {

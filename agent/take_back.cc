@@ -1,11 +1,10 @@
 #include "agent/take_back.h"
 
-#include <algorithm>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
-#include "core/checksum.h"
 #include "core/log.h"
 #include "core/space.h"
 
@@ -36,13 +35,16 @@ PoolSurvivors ReadSurvivors(GpuPool* pool, const PoolLedger& ledger) {
 
 Task<void> TakeBack::Run() {
   while (!stopping_ && !blocks_.empty()) {
-    std::vector<Proving> batch = NextBatch();
-    co_await Prove(&batch);
-    for (Proving& proving : batch) {
-      if (proving.proved) {
-        Publish(std::move(proving));
+    Batch batch = NextBatch();
+    // Who was not copied is not proved.
+    if (!batch.copies.empty()) {
+      (void)co_await parts_.copies->CopyOut(std::span(batch.copies), CopyUrgency::kForeground);
+    }
+    for (size_t i = 0; i < batch.copies.size(); ++i) {
+      if (batch.copies[i].proved) {
+        Publish(std::move(batch.copies[i]), std::move(batch.slots[i]));
       } else {
-        Drop(std::move(proving.block));
+        Drop(batch.copies[i].meta.key, std::move(batch.slots[i]));
       }
     }
   }
@@ -52,10 +54,11 @@ Task<void> TakeBack::Run() {
                                     stats.gpu_dropped, " dropped"));
 }
 
-std::vector<TakeBack::Proving> TakeBack::NextBatch() {
-  std::vector<Proving> batch;
-  batch.reserve(kMaxBlocksTakenBack);
-  while (batch.size() < kMaxBlocksTakenBack && !blocks_.empty()) {
+TakeBack::Batch TakeBack::NextBatch() {
+  Batch batch;
+  batch.copies.reserve(kMaxBlocksTakenBack);
+  batch.slots.reserve(kMaxBlocksTakenBack);
+  while (batch.copies.size() < kMaxBlocksTakenBack && !blocks_.empty()) {
     Block block = std::move(blocks_.back());
     blocks_.pop_back();
     const uint64_t length = block.meta.length;
@@ -65,59 +68,37 @@ std::vector<TakeBack::Proving> TakeBack::NextBatch() {
     }
     // Without host memory there is no proof.
     if (!host.ok()) {
-      Drop(std::move(block));
+      Drop(block.meta.key, std::move(block.slot));
       continue;
     }
-    batch.push_back({.block = std::move(block), .host = *std::move(host)});
+    batch.copies.push_back(
+        {.meta = block.meta, .slot = block.slot.ref(), .host = *std::move(host)});
+    batch.slots.push_back(std::move(block.slot));
   }
   return batch;
 }
 
-Task<void> TakeBack::Prove(std::vector<Proving>* batch) {
-  std::vector<GpuTransfer> transfers;
-  transfers.reserve(batch->size());
-  for (const Proving& proving : *batch) {
-    transfers.push_back({.slot = proving.block.slot.ref(), .host = proving.host.bytes()});
-  }
-  if (transfers.empty()) co_return;
-  const absl::Status copied = co_await parts_.copies->Offload(transfers);
-  if (!copied.ok()) co_return;
-  ByteWorkers::Work sums = [batch] {
-    for (Proving& proving : *batch) {
-      const BlockMeta& meta = proving.block.meta;
-      const std::span<std::byte> slot = proving.host.bytes();
-      proving.proved = SumPayload(slot.first(meta.length)) == meta.sum;
-      // As at commit: the slot's tail goes to disk with it.
-      std::fill(slot.begin() + static_cast<ptrdiff_t>(meta.length), slot.end(), std::byte{0});
-    }
-  };
-  co_await parts_.workers->Run(std::move(sums));
-}
-
-void TakeBack::Publish(Proving proving) {
-  const BlockMeta& meta = proving.block.meta;
+void TakeBack::Publish(BlockCopyOut copy, GpuSlot slot) {
+  const BlockMeta& meta = copy.meta;
   --parts_.stats->gpu_unproved;
   ++parts_.stats->gpu_taken_back;
-  ++parts_.stats->gpu.verified;
   // One that came another way meanwhile stays as it came.
   if (!parts_.index->In(Tier::kHost, meta.key)) {
-    parts_.index->PublishHost(meta, std::move(proving.host));
+    parts_.index->PublishHost(meta, std::move(copy.host));
   }
-  GpuSlot& slot = proving.block.slot;
   parts_.ledger->HandOut(slot.ref().index);
   if (parts_.index->In(Tier::kGpu, meta.key)) return;
   KVT_CHECK(parts_.pool->table().Seal(slot.ref()).ok());
   parts_.index->PublishGpu(meta, std::move(slot));
 }
 
-void TakeBack::Drop(Block block) {
+void TakeBack::Drop(const BlockKey& key, GpuSlot slot) {
   --parts_.stats->gpu_unproved;
   ++parts_.stats->gpu_dropped;
-  ++parts_.stats->gpu.verify_failures;
   // Ahead of the slot's next life.
-  parts_.ledger->HandOut(block.slot.ref().index);
-  Log(LogLevel::kWarning, absl::StrCat("GPU pool: block ", block.meta.key.ToHex(),
-                                       " could not be proved and is dropped"));
+  parts_.ledger->HandOut(slot.ref().index);
+  Log(LogLevel::kWarning,
+      absl::StrCat("GPU pool: block ", key.ToHex(), " could not be proved and is dropped"));
 }
 
 }  // namespace kvtier

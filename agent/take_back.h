@@ -16,7 +16,6 @@
 #include "agent/block_index.h"
 #include "agent/evict.h"
 #include "agent/gpu_copies.h"
-#include "core/byte_workers.h"
 #include "core/task.h"
 #include "tier_gpu/gpu_pool.h"
 #include "tier_gpu/pool_ledger.h"
@@ -41,7 +40,6 @@ inline constexpr size_t kMaxBlocksTakenBack = 16;
 class TakeBack {
  public:
   struct Parts {  // Does not own.
-    ByteWorkers* workers = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
     GpuPool* pool = nullptr;
@@ -61,15 +59,13 @@ class TakeBack {
   void Stop() { stopping_ = true; }
 
  private:
-  struct Proving {
-    Block block;
-    HostSlot host;
-    bool proved = false;
+  struct Batch {
+    std::vector<BlockCopyOut> copies;
+    std::vector<GpuSlot> slots;  // Of each.
   };
-  std::vector<Proving> NextBatch();
-  Task<void> Prove(std::vector<Proving>* batch);
-  void Publish(Proving proving);
-  void Drop(Block block);
+  Batch NextBatch();
+  void Publish(BlockCopyOut copy, GpuSlot slot);
+  void Drop(const BlockKey& key, GpuSlot slot);
 
   const Parts parts_;
   std::vector<Block> blocks_;  // Taken from the end.

@@ -52,6 +52,16 @@ double UtilisationOf(const v1::GpuLinkReport& link) {
   return static_cast<double>(link.bytes()) / link.busy_seconds() / link.best_bytes_per_second();
 }
 
+// Bytes of slots in use that are of no use, and those slots' bytes.
+struct Fragments {
+  uint64_t bytes = 0;
+  uint64_t of = 0;
+};
+Fragments FragmentsOf(const v1::GpuReport& gpu) {
+  return {.bytes = gpu.padding_bytes() + gpu.granted_unused_bytes(),
+          .of = (gpu.slots() - gpu.free_slots()) * gpu.slot_bytes()};
+}
+
 std::string GpuOf(const v1::GpuReport& gpu) {
   Table table({{"GPU"}, {gpu.device(), Align::kRight}, {""}}, /*indent=*/2);
   table.AddRow({"tenant", gpu.tenant(), ""});
@@ -63,7 +73,17 @@ std::string GpuOf(const v1::GpuReport& gpu) {
   table.AddRow({"free", CountText(gpu.free_slots()), ShareText(gpu.free_slots(), gpu.slots())});
   table.AddRow(
       {"draining", CountText(gpu.draining_slots()), ShareText(gpu.draining_slots(), gpu.slots())});
+  table.AddRow(
+      {"granted", CountText(gpu.granted_slots()), ShareText(gpu.granted_slots(), gpu.slots())});
+  const Fragments fragments = FragmentsOf(gpu);
+  table.AddRow(
+      {"fragmented", BytesText(fragments.bytes), ShareText(fragments.bytes, fragments.of)});
+  table.AddRow({"block padding", BytesText(gpu.padding_bytes()), ""});
+  table.AddRow({"granted, no token", BytesText(gpu.granted_unused_bytes()),
+                ShareText(gpu.granted_unused_bytes(), gpu.granted_slots() * gpu.slot_bytes())});
   table.AddRow({"evicted ahead", CountText(gpu.evicted_ahead()), ""});
+  table.AddRow({"offloaded ahead", CountText(gpu.offloaded_blocks()), ""});
+  table.AddRow({"offloads declined", CountText(gpu.offload_declined()), ""});
   // Only of a pool that was taken back.
   const uint64_t handed_back =
       gpu.taken_back_blocks() + gpu.dropped_blocks() + gpu.unproved_blocks();
@@ -137,6 +157,15 @@ void WriteGpu(const v1::GpuReport& gpu, JsonWriter* json) {
   json->Count("draining_slots", gpu.draining_slots());
   json->Count("workers", gpu.workers());
   json->Count("evicted_ahead", gpu.evicted_ahead());
+  json->Count("offloaded_blocks", gpu.offloaded_blocks());
+  json->Count("offload_declined", gpu.offload_declined());
+  json->Count("padding_bytes", gpu.padding_bytes());
+  json->Count("granted_slots", gpu.granted_slots());
+  json->Count("granted_unused_bytes", gpu.granted_unused_bytes());
+  const Fragments fragments = FragmentsOf(gpu);
+  json->Ratio("fragmentation", fragments.of == 0 ? 0
+                                                 : static_cast<double>(fragments.bytes) /
+                                                       static_cast<double>(fragments.of));
   json->Count("taken_back_blocks", gpu.taken_back_blocks());
   json->Count("dropped_blocks", gpu.dropped_blocks());
   json->Count("unproved_blocks", gpu.unproved_blocks());

@@ -4,6 +4,7 @@
 
 #include "client/agent_link.h"
 #include "client/connection.h"
+#include "client/gpu_memory.h"
 #include "client/mapping.h"
 
 namespace kvtier {
@@ -33,6 +34,12 @@ bool GrantedSlots::In(const GpuMemory& pool) const {
 
 bool GrantedSlots::valid() const {
   return connection_ != nullptr && !connection_->session()->HasEnded();
+}
+
+std::shared_ptr<const StepPage> GrantedSlots::steps() const {
+  if (connection_ == nullptr) return nullptr;
+  const std::shared_ptr<const GpuMemory> pool = connection_->session()->gpu();
+  return pool == nullptr ? nullptr : pool->steps;
 }
 
 void GrantedSlots::Release() {

@@ -19,6 +19,7 @@ namespace kvtier {
 
 class AgentLink;
 class Connection;
+class StepPage;
 
 // Move-only; the destructor gives the slots back and never blocks. Thread-compatible.
 class GrantedSlots {
@@ -42,6 +43,8 @@ class GrantedSlots {
   }
   // The session that granted them stands. Asks the kernel; about 1 us.
   bool valid() const;
+  // Where the worker says how it uses them. Null: nobody asks, or there are none.
+  std::shared_ptr<const StepPage> steps() const;
   // Idempotent, never blocks. The memory stays mapped while keep_mapped() lives.
   void Release();
   std::shared_ptr<const void> keep_mapped() const { return memory_.keep(); }

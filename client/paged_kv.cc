@@ -10,6 +10,13 @@
 #include "tier_gpu/tables/preemption.h"
 
 namespace kvtier {
+namespace {
+
+// To measure takes as long as there are blocks, and is made up for by this part of them:
+// what is told is as old as so many changes at most.
+constexpr size_t kBlocksForAChange = 16;
+
+}  // namespace
 
 // The host copies at once, so that a step has ended when the call that made it returns.
 class PagedKv::Step {
@@ -47,7 +54,30 @@ PagedKv::PagedKv(GrantedSlots slots, const Options& options)
     : options_(options),
       granted_(std::move(slots)),
       slots_({.slots = static_cast<uint32_t>(granted_.size())}),
-      tables_(&slots_, options.block_tokens) {}
+      tables_(&slots_, options.block_tokens),
+      page_(granted_.steps()) {
+  TellUnused();
+}
+
+PagedKv::~PagedKv() {
+  if (page_ != nullptr) page_->AddUnusedBytes(-static_cast<int64_t>(told_unused_));
+}
+
+void PagedKv::TellUnused() {
+  const size_t blocks = slots_.used_slots();
+  if (page_ == nullptr || ++untold_changes_ < blocks / kBlocksForAChange) return;
+  untold_changes_ = 0;
+  const uint64_t unused = UnusedBytes();
+  page_->AddUnusedBytes(static_cast<int64_t>(unused) - static_cast<int64_t>(told_unused_));
+  told_unused_ = unused;
+}
+
+uint64_t PagedKv::UnusedBytes() const {
+  const Fragmentation tokens = tables_.Measure();
+  const uint64_t used =
+      (tokens.room - tokens.unused) * granted_.block_bytes() / options_.block_tokens;
+  return granted_.size() * granted_.slot_bytes() - used;
+}
 
 absl::Status PagedKv::Append(SequenceId sequence, uint32_t tokens) {
   const Step step(&slots_);
@@ -63,19 +93,23 @@ absl::Status PagedKv::Append(SequenceId sequence, uint32_t tokens) {
   for (uint64_t block = begun + (was_begun ? 1 : 0); block < blocks.size(); ++block) {
     std::ranges::fill(slot(blocks[block]), std::byte{0});
   }
+  TellUnused();
   return absl::OkStatus();
 }
 
 absl::StatusOr<SequenceId> PagedKv::Fork(SequenceId sequence) { return tables_.Fork(sequence); }
 
 absl::Status PagedKv::Truncate(SequenceId sequence, uint64_t tokens) {
-  return tables_.Truncate(sequence, tokens);
+  KVT_RETURN_IF_ERROR(tables_.Truncate(sequence, tokens));
+  TellUnused();
+  return absl::OkStatus();
 }
 
 absl::Status PagedKv::Free(SequenceId sequence) {
   KVT_RETURN_IF_ERROR(tables_.Free(sequence));
   const auto begin = swapped_.lower_bound({sequence, 0});
   swapped_.erase(begin, swapped_.lower_bound({SequenceId{static_cast<uint64_t>(sequence) + 1}, 0}));
+  TellUnused();
   return absl::OkStatus();
 }
 
@@ -97,6 +131,7 @@ absl::Status PagedKv::SwapOut(std::span<const SequenceId> sequences) {
     const std::span<std::byte> from = slot(copy.slot);
     swapped_[{copy.sequence, copy.block}].assign(from.begin(), from.end());
   }
+  TellUnused();
   return absl::OkStatus();
 }
 
@@ -108,6 +143,7 @@ absl::Status PagedKv::SwapIn(SequenceId sequence) {
     KVT_CHECK(!node.empty());
     std::ranges::copy(node.mapped(), slot(copy.slot).begin());
   }
+  TellUnused();
   return absl::OkStatus();
 }
 

@@ -6,6 +6,8 @@
 // once, and whatever read a slot must have ended when the call that gives it up is made.
 // A worker on a GPU uses BlockTable itself and submits the copies to its stream.
 //
+// It tells the agent how much of the slots holds no token, for its statistics.
+//
 // Not thread-safe. An error changes nothing.
 #ifndef KVTIER_CLIENT_PAGED_KV_H_
 #define KVTIER_CLIENT_PAGED_KV_H_
@@ -21,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/granted_slots.h"
+#include "client/step_page.h"
 #include "tier_gpu/tables/block_table.h"
 #include "tier_gpu/tables/slot_table.h"
 
@@ -36,6 +39,7 @@ class PagedKv {
   // block_tokens is 0.
   static absl::StatusOr<std::unique_ptr<PagedKv>> Create(GrantedSlots slots,
                                                          const Options& options);
+  ~PagedKv();
 
   // An empty sequence; the higher the priority, the later it is a victim.
   SequenceId Open(int32_t priority) { return tables_.Create(kSelf, priority); }
@@ -71,6 +75,9 @@ class PagedKv {
   PagedKv(GrantedSlots slots, const Options& options);
   // Copies are made, and end, inside a step of their own.
   class Step;
+  // Tells the agent what of the slots holds no token, when enough may have changed.
+  void TellUnused();
+  uint64_t UnusedBytes() const;
   std::span<std::byte> slot(uint32_t index) const {
     return granted_.slot(granted_.numbers()[index]);
   }
@@ -81,6 +88,9 @@ class PagedKv {
   BlockTable tables_;
   std::map<Swapped, std::vector<std::byte>> swapped_;
   uint64_t copied_blocks_ = 0;
+  const std::shared_ptr<const StepPage> page_;  // Null: nobody is to be told.
+  uint64_t told_unused_ = 0;
+  size_t untold_changes_ = 0;
 };
 
 }  // namespace kvtier

@@ -29,6 +29,12 @@ class StepPage {
   void Retire(uint64_t step) const { Store(retired_, step); }
   // Nothing that the session was given is used any more, and no step begins.
   void SetOver() const { Store(WordAt(wire::kOverWord), 1); }
+  // Of the session's granted slots, so many bytes more or less hold no token. What several
+  // say adds up.
+  void AddUnusedBytes(int64_t bytes) const {
+    WordAt(wire::kUnusedBytesWord)
+        ->fetch_add(static_cast<uint64_t>(bytes), std::memory_order_relaxed);
+  }
   // Which memory the pool is; 0: the agent takes none back.
   uint64_t incarnation() const {
     return WordAt(wire::kIncarnationWord)->load(std::memory_order_acquire);

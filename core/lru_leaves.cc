@@ -1,5 +1,7 @@
 #include "core/lru_leaves.h"
 
+#include <algorithm>
+
 #include "core/check.h"
 
 namespace kvtier {
@@ -93,6 +95,16 @@ void LruLeaves::Unhold(const BlockKey& key) {
   if (--member->second.holds > 0) return;
   --held_;
   Refresh(key, member->second);
+}
+
+std::optional<BlockKey> LruLeaves::CandidateWithout(std::span<const BlockKey> gone) const {
+  const std::optional<BlockKey> parent = members_.at(gone.back()).parent;
+  const auto at = parent ? members_.find(*parent) : members_.end();
+  if (at == members_.end() || at->second.holds > 0) return std::nullopt;
+  const auto children = std::ranges::count_if(
+      gone, [&](const BlockKey& key) { return members_.at(key).parent == parent; });
+  if (static_cast<size_t>(children) < children_.at(*parent)) return std::nullopt;
+  return parent;
 }
 
 std::optional<BlockKey> LruLeaves::Victim() const {

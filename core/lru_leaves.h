@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -48,6 +49,11 @@ class LruLeaves {
   size_t size() const { return members_.size(); }
   size_t held() const { return held_; }
   size_t QueueOf(const BlockKey& key) const { return members_.at(key).queue; }
+  // A member that is not held and has no member child. REQUIRES: `key` is a member.
+  bool IsCandidate(const BlockKey& key) const { return IsCandidate(key, members_.at(key)); }
+  // The parent of the last of `gone`, if it were a candidate without all of them; nullopt:
+  // there is none here, or it would not be. REQUIRES: `gone` are members, one at least.
+  std::optional<BlockKey> CandidateWithout(std::span<const BlockKey> gone) const;
   // Of one queue, coldest first.
   const std::map<uint64_t, BlockKey>& candidates(size_t queue) const { return candidates_[queue]; }
   // Of these two, REQUIRES: there is one queue.

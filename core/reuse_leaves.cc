@@ -1,5 +1,6 @@
 #include "core/reuse_leaves.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "core/check.h"
@@ -87,18 +88,34 @@ ReuseLeaves::Cursors ReuseLeaves::AtColdest() const {
 // In a queue who waited longest is taken for the one worth least, which is nearly always so.
 std::optional<size_t> ReuseLeaves::Cheapest(const Cursors& cursors) const {
   std::optional<size_t> cheapest;
-  double least = std::numeric_limits<double>::infinity();
-  uint64_t oldest = 0;
+  std::pair<double, uint64_t> least = {std::numeric_limits<double>::infinity(), 0};
   for (size_t queue = 0; queue < kClasses; ++queue) {
     if (cursors[queue] == leaves_.candidates(queue).end()) continue;
-    const uint64_t last = members_.at(cursors[queue]->second).last;
-    const double worth = hazards_.Worth(queue, now_ - last);
-    if (worth > least || (worth == least && last > oldest)) continue;
+    const std::pair<double, uint64_t> rank = RankOf(cursors[queue]->second);
+    if (rank > least) continue;
     cheapest = queue;
-    least = worth;
-    oldest = last;
+    least = rank;
   }
   return cheapest;
+}
+
+std::pair<double, uint64_t> ReuseLeaves::RankOf(const BlockKey& key) const {
+  const Seen& seen = members_.at(key);
+  return {hazards_.Worth(ClassOf(seen), now_ - seen.last), seen.last};
+}
+
+std::optional<BlockKey> ReuseLeaves::TakeCheapest(Cursors* cursors,
+                                                  std::vector<BlockKey>* bared) const {
+  const std::optional<size_t> queue = Cheapest(*cursors);
+  const auto parent =
+      std::ranges::min_element(*bared, {}, [this](const BlockKey& key) { return RankOf(key); });
+  if (parent != bared->end() && (!queue || RankOf(*parent) < RankOf((*cursors)[*queue]->second))) {
+    const BlockKey key = *parent;
+    bared->erase(parent);
+    return key;
+  }
+  if (!queue) return std::nullopt;
+  return ((*cursors)[*queue]++)->second;
 }
 
 std::optional<BlockKey> ReuseLeaves::Victim() const {

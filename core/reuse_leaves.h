@@ -19,6 +19,8 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "core/block_key.h"
@@ -51,6 +53,9 @@ class ReuseLeaves {
   size_t held() const { return leaves_.held(); }
   // Behind the one that brought it, those before it left lately included. REQUIRES: member.
   uint32_t UsesOf(const BlockKey& key) const { return members_.at(key).uses; }
+  // The tick of its last use, or of its coming. REQUIRES: member.
+  uint64_t LastUseOf(const BlockKey& key) const { return members_.at(key).last; }
+  bool IsCandidate(const BlockKey& key) const { return leaves_.IsCandidate(key); }
   size_t departed() const { return departed_.size(); }
 
   // The candidate whose room is worth the least; nullopt: everything is held or the tier is
@@ -68,6 +73,23 @@ class ReuseLeaves {
       ++cursors[*queue];
     }
     return std::nullopt;
+  }
+  // The `count` that would leave one after the other, in this order: a parent behind its last
+  // child. One for which `accept` is false stays, and so do those above it; looks at `limit`
+  // at most.
+  template <typename Accept>
+  std::vector<BlockKey> VictimsWhere(size_t count, size_t limit, Accept accept) const {
+    std::vector<BlockKey> victims;
+    std::vector<BlockKey> bared;  // Parents whose last child is among the victims.
+    Cursors cursors = AtColdest();
+    for (; limit > 0 && victims.size() < count; --limit) {
+      const std::optional<BlockKey> key = TakeCheapest(&cursors, &bared);
+      if (!key) break;
+      if (!accept(*key)) continue;
+      victims.push_back(*key);
+      if (const auto parent = leaves_.CandidateWithout(victims)) bared.push_back(*parent);
+    }
+    return victims;
   }
   // Aborts when an invariant does not hold; O(n).
   void Audit() const;
@@ -91,6 +113,10 @@ class ReuseLeaves {
   void Depart(const BlockKey& key, const Seen& seen);
   Cursors AtColdest() const;
   std::optional<size_t> Cheapest(const Cursors& cursors) const;
+  // What it is worth, and of two alike the one whose last use is older goes first.
+  std::pair<double, uint64_t> RankOf(const BlockKey& key) const;
+  // The cheapest of the cursors' and of `bared`, which is taken out of them.
+  std::optional<BlockKey> TakeCheapest(Cursors* cursors, std::vector<BlockKey>* bared) const;
 
   uint64_t now_ = 0;
   LruLeaves leaves_;  // A queue a class.

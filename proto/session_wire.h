@@ -134,8 +134,9 @@ inline constexpr uint8_t kOverByte = 1;
 // Handles of a region: all of their descriptors would fit into one message.
 inline constexpr uint32_t kMaxHandles = 253;
 
-// The signal page: words of 8 bytes a cache line apart that only go up. By them a
-// worker says which of its steps, numbered from 1, it began and which have ended.
+// The signal page: words of 8 bytes a cache line apart that only go up, but for those that
+// nobody waits for. By them a worker says which of its steps, numbered from 1, it began and
+// which have ended.
 inline constexpr size_t kSignalPageBytes = 4096;
 inline constexpr size_t kSignalStride = 64;
 inline constexpr size_t kBegunWord = 0;
@@ -144,6 +145,9 @@ inline constexpr size_t kRetiredWord = 1;
 inline constexpr size_t kIncarnationWord = 3;
 // 1, said by the worker: it uses nothing of this session any more.
 inline constexpr size_t kOverWord = 4;
+// Said by the worker, up and down: of the slots that it was granted, the bytes that hold no
+// token.
+inline constexpr size_t kUnusedBytesWord = 5;
 
 // On the pool socket a worker whose agent is gone offers the GPU pool that it still maps
 // to the next one. Challenge, Hello and Welcome are as above; then the worker sends a

@@ -158,16 +158,17 @@ absl::StatusOr<GpuSlot> GpuPool::Reserve() {
 }
 
 Task<absl::Status> GpuPool::Scatter(std::span<const GpuTransfer> blocks) {
-  return Copy(CopyDirection::kHostToDevice, blocks);
+  return Copy(CopyDirection::kHostToDevice, CopyUrgency::kForeground, blocks);
 }
 
-Task<absl::Status> GpuPool::Gather(std::span<const GpuTransfer> blocks) {
-  return Copy(CopyDirection::kDeviceToHost, blocks);
+Task<absl::Status> GpuPool::Gather(std::span<const GpuTransfer> blocks, CopyUrgency urgency) {
+  return Copy(CopyDirection::kDeviceToHost, urgency, blocks);
 }
 
-Task<absl::Status> GpuPool::Copy(CopyDirection direction, std::span<const GpuTransfer> blocks) {
+Task<absl::Status> GpuPool::Copy(CopyDirection direction, CopyUrgency urgency,
+                                 std::span<const GpuTransfer> blocks) {
   const size_t per_batch = std::clamp<size_t>(kMaxCopyBytes / slot_bytes_, 1, kMaxCopySegments);
-  LaneRunner::Copy copy{.direction = direction, .region = region_.get()};
+  LaneRunner::Copy copy{.direction = direction, .urgency = urgency, .region = region_.get()};
   for (size_t i = 0; i < blocks.size(); ++i) {
     const GpuTransfer& block = blocks[i];
     KVT_CHECK(table_.Check(block.slot).ok() && block.host.size() == slot_bytes_);

@@ -123,7 +123,8 @@ class GpuPool {
   // slot_bytes() long and pinned. Errors: LaneRunner's; on an error the destination is
   // undefined.
   Task<absl::Status> Scatter(std::span<const GpuTransfer> blocks);
-  Task<absl::Status> Gather(std::span<const GpuTransfer> blocks);
+  Task<absl::Status> Gather(std::span<const GpuTransfer> blocks,
+                            CopyUrgency urgency = CopyUrgency::kForeground);
 
   // Copies of the caller's own go through the pool's runner. The executor may look at its
   // address and shape only.
@@ -142,7 +143,8 @@ class GpuPool {
   friend class GpuSlot;
   GpuPool(LaneRunner* runner, std::unique_ptr<DeviceRegion> region, uint64_t slot_bytes,
           uint32_t slots);
-  Task<absl::Status> Copy(CopyDirection direction, std::span<const GpuTransfer> blocks);
+  Task<absl::Status> Copy(CopyDirection direction, CopyUrgency urgency,
+                          std::span<const GpuTransfer> blocks);
   // That lie whole in the first `handles`.
   uint32_t SlotsIn(size_t handles) const {
     return static_cast<uint32_t>(handles * handle_bytes() / slot_bytes_);

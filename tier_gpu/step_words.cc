@@ -111,6 +111,10 @@ Task<void> StepWords::Poll() {
   std::exchange(polled_, nullptr)->Set();
 }
 
+uint64_t StepWords::UnusedBytes(PoolWorker worker) const {
+  return WordOf(*of(worker).page, StepWord::kUnusedBytes)->load(std::memory_order_relaxed);
+}
+
 LaneRunner::Mark StepWords::NextOnboard(PoolWorker worker) {
   Worker& attached = of(worker);
   return {.word = WordOf(*attached.page, StepWord::kOnboarded),

@@ -36,6 +36,9 @@ enum class StepWord : size_t {
   // [worker, host] 1: its session is over, and so is every use of what it was given: no
   // step begins any more.
   kOver = 4,
+  // [worker, host] Of the slots that it was granted, the bytes that hold no token. Nobody
+  // waits for it, and it goes down as well.
+  kUnusedBytes = 5,
 };
 
 // The worker's side: numbers its steps, in its own process.
@@ -88,6 +91,8 @@ class StepWords {
   // is gone. The wait is here and not in a lane, which a worker that never ends a step
   // would hold up for all others. Errors: kInvalidArgument, the step has not begun.
   Task<absl::StatusOr<bool>> Retired(PoolWorker worker, uint64_t step, absl::Time deadline);
+  // What it says of the slots that it was granted; 0 also when it says nothing.
+  uint64_t UnusedBytes(PoolWorker worker) const;
   // What an onboard for the worker ends with, and what its compute then awaits.
   LaneRunner::Mark NextOnboard(PoolWorker worker);
 

@@ -1,5 +1,5 @@
-// The agent's GPU pool: whose it is, what leaves it ahead of need, and what its copies
-// are counted as.
+// The agent's GPU pool: whose it is, what leaves it last, and what its copies are counted
+// as.
 #include <gtest/gtest.h>
 
 #include "tests/agent/agent_rig.h"
@@ -26,20 +26,8 @@ TEST(GpuTenantTest, APoolIsOneTenantsAndNoOthers) {
   EXPECT_TRUE(rig.agent->putter().Reserve(rig.NameRun(owner, 2, 1), Tier::kGpu).ok());
 }
 
-// Who asks for a slot should find one that nobody reads any more.
-TEST(GpuOffloadTest, AFullPoolIsEmptiedAheadOfNeedToItsLowWatermark) {
-  AgentRig rig({.slots = 96, .gpu_slots = 64, .disk = false});
-  ASSERT_EQ(rig.Put(rig.session, 1, 63), 63u);
-  ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 1, 62, kLong, Tier::kGpu))->blocks.size(), 62u);
-  rig.agent->leases().ReleaseAll(rig.session);
-  EXPECT_EQ(rig.agent->stats().gpu_evicted_ahead, 0u) << "two to spare is what there must be";
-  ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 63, 1, kLong, Tier::kGpu))->blocks.size(), 1u);
-  EXPECT_EQ(rig.agent->stats().gpu_evicted_ahead, 3u);
-  EXPECT_EQ(rig.agent->gpu()->table().free_slots(), 64 / kGpuLowWatermarkSpare);
-}
-
-TEST(GpuOffloadTest, WhatOnlyThePoolHasLeavesItLast) {
-  AgentRig rig({.gpu_slots = 2, .disk = false});
+TEST(GpuEvictionTest, WhatOnlyThePoolHasLeavesItLast) {
+  AgentRig rig({.gpu_slots = 3, .disk = false});
   ASSERT_EQ(rig.Put(rig.session, 1, 1), 1u);
   ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 1, 1, kLong, Tier::kGpu))->blocks.size(), 1u);
   rig.agent->leases().ReleaseAll(rig.session);
@@ -51,6 +39,20 @@ TEST(GpuOffloadTest, WhatOnlyThePoolHasLeavesItLast) {
   EXPECT_TRUE(rig.agent->evictor().EvictGpuCopy());
   EXPECT_FALSE(rig.agent->evictor().EvictGpuCopy());
   EXPECT_TRUE(rig.agent->index().In(Tier::kGpu, rig.NameRun(rig.session, 1, 1).keys[0]));
+}
+
+TEST(GpuStatsTest, PaddingIsWhatBlocksLeaveOfTheirSlots) {
+  AgentRig rig({.gpu_slots = 4});
+  BlockIndex& index = rig.agent->index();
+  EXPECT_EQ(index.gpu_padding_bytes(), 0u);
+  const BlockKey key{.hi = 1, .lo = 1};
+  const uint64_t length = testing::kRigBlockBytes - 96;
+  index.PublishGpu({.key = key, .length = length}, *rig.agent->evictor().ReserveGpu());
+  ASSERT_EQ(rig.Put(rig.session, 1, 1), 1u);
+  ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 1, 1, kLong, Tier::kGpu))->blocks.size(), 1u);
+  EXPECT_EQ(index.gpu_padding_bytes(), 96u) << "the other fills its slot";
+  rig.agent->evictor().DropFromGpu(key);
+  EXPECT_EQ(index.gpu_padding_bytes(), 0u);
 }
 
 TEST(GpuCopiesTest, CopiesAreCountedEachWay) {

@@ -76,5 +76,22 @@ TEST_F(SlotGrantsTest, BlocksOfAnotherSizeOrTenantAndTooManyAreRefused) {
             absl::StatusCode::kResourceExhausted);
 }
 
+TEST_F(SlotGrantsTest, BytesWithoutATokenAreWhatWorkersSayAndNoMoreThanTheyHold) {
+  ASSERT_EQ(Take(3).size(), 3u);
+  EXPECT_EQ(grants().UnusedBytes(), 0u) << "a session without a page says nothing";
+  const SessionId other = rig_.Open(0);
+  const SignalPage* const page = *rig_.agent->AttachToGpu(other);
+  const BlockRun run = rig_.NameRun(other, 0, 1);
+  ASSERT_EQ(grants().Take(run, 2)->size(), 2u);
+  SignalWord* const word = page->word(static_cast<size_t>(StepWord::kUnusedBytes));
+  EXPECT_EQ(grants().UnusedBytes(), 0u) << "it does not tell";
+  word->store(1000);
+  EXPECT_EQ(grants().UnusedBytes(), 1000u);
+  word->store(~uint64_t{0});
+  EXPECT_EQ(grants().UnusedBytes(), 2 * kRigBlockBytes);
+  rig_.agent->CloseSession(other);
+  EXPECT_EQ(grants().UnusedBytes(), 0u);
+}
+
 }  // namespace
 }  // namespace kvtier

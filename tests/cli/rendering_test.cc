@@ -261,34 +261,6 @@ TEST(TiersTable, HasAColumnForEachTier) {
 )");
 }
 
-TEST(TiersTable, HasALineForWhatEachGpuIsAndForEachWayToIt) {
-  v1::AgentStatusResponse status;
-  status.set_node_id("n1");
-  v1::GpuReport* gpu = status.add_gpus();
-  gpu->set_device("emulated");
-  gpu->set_tenant("acme");
-  gpu->set_slots(200);
-  gpu->set_free_slots(50);
-  gpu->set_draining_slots(1);
-  gpu->mutable_size()->set_bytes(uint64_t{4} << 30);
-  gpu->mutable_size()->set_target_bytes(uint64_t{1} << 30);
-  gpu->mutable_size()->set_slots_in_use(3);
-  gpu->mutable_size()->set_workers(1);
-  gpu->mutable_onboard()->set_copies(2);
-  gpu->mutable_onboard()->set_bytes(uint64_t{1} << 30);
-  gpu->mutable_onboard()->set_busy_seconds(0.5);
-  gpu->mutable_onboard()->set_best_bytes_per_second(4.0 * (uint64_t{1} << 30));
-  const std::string table = TiersTable({{"unix:/a.sock", status}});
-  EXPECT_THAT(table, ::testing::HasSubstr("  free                 50  25.0 %\n"));
-  EXPECT_THAT(table, ::testing::HasSubstr("  draining              1  0.5 %\n"));
-  EXPECT_THAT(table, ::testing::HasSubstr("1.00 GiB  500 ms  4.00 GiB   50.0 %"));
-  const std::string json = TiersJson({{"unix:/a.sock", status}});
-  EXPECT_THAT(table, ::testing::HasSubstr("4.00 GiB  shrinking: waits for 3 slots of 1 workers\n"));
-  EXPECT_THAT(json, ::testing::HasSubstr("\"draining_slots\": 1"));
-  EXPECT_THAT(json, ::testing::HasSubstr("\"target_bytes\": 1073741824"));
-  EXPECT_THAT(json, ::testing::HasSubstr("\"utilisation\": 0.5"));
-}
-
 TEST(TiersTable, ATierOfANewerAgentIsShownByItsNumber) {
   EXPECT_EQ(WireTierName(static_cast<v1::Tier>(7)), "tier 7");
 }

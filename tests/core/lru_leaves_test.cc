@@ -88,6 +88,24 @@ TEST(LruLeaves, HeldTailKeepsItsWholePrefix) {
   leaves.Audit();
 }
 
+TEST(LruLeaves, SaysWhichParentWouldBeACandidateWithoutItsChildren) {
+  LruLeaves leaves;
+  InsertChain(leaves, 3);
+  const auto without = [&](std::vector<BlockKey> gone) { return leaves.CandidateWithout(gone); };
+  EXPECT_TRUE(leaves.IsCandidate(Key(3)));
+  EXPECT_FALSE(leaves.IsCandidate(Key(2)));
+  EXPECT_EQ(without({Key(3)}), Key(2));
+  EXPECT_EQ(without({Key(1)}), std::nullopt) << "it has none";
+  leaves.Hold(Key(2));
+  EXPECT_EQ(without({Key(3)}), std::nullopt) << "held";
+  leaves.Unhold(Key(2));
+  leaves.Insert(Key(4), Key(2));
+  EXPECT_EQ(without({Key(3)}), std::nullopt) << "it has another child";
+  EXPECT_EQ(without({Key(3), Key(4)}), Key(2));
+  leaves.Insert(Key(5), Key(50));
+  EXPECT_EQ(without({Key(5)}), std::nullopt) << "not here";
+}
+
 TEST(LruLeaves, TouchIgnoresAStranger) {
   LruLeaves leaves;
   leaves.Touch(Key(1));

@@ -41,6 +41,38 @@ TEST(ReuseLeavesTest, WithNothingLearntItIsLru) {
   reuse.Audit();
 }
 
+TEST(ReuseLeavesTest, SeveralVictimsAreThoseThatWouldLeaveOneAfterTheOther) {
+  std::mt19937_64 random(testing::TestSeed());
+  for (int round = 0; round < 50; ++round) {
+    ReuseLeaves leaves;
+    // Trees, whose members come and are used in any order.
+    for (uint64_t i = 1; i <= 60; ++i) {
+      const uint64_t parent = random() % i;
+      leaves.Insert(Unsampled(i), parent == 0 ? std::nullopt : std::optional(Unsampled(parent)),
+                    Arrival::kComputed);
+      leaves.Touch(Unsampled(1 + random() % i));
+    }
+    for (int i = 0; i < 3; ++i) leaves.Hold(Unsampled(1 + random() % 60));
+    const auto accept = [](const BlockKey& key) { return key.hi % 16 != 0; };
+    const std::vector<BlockKey> victims = leaves.VictimsWhere(40, 1000, accept);
+    for (const BlockKey& victim : victims) {
+      ASSERT_EQ(victim, leaves.VictimWhere(1000, accept));
+      leaves.Erase(victim);
+    }
+    if (victims.size() == 40) continue;
+    ASSERT_EQ(leaves.VictimWhere(1000, accept), std::nullopt);
+  }
+}
+
+TEST(ReuseLeavesTest, SeveralVictimsAreLookedForAmongTheCheapestOnly) {
+  ReuseLeaves leaves;
+  for (uint64_t i = 1; i <= 9; ++i) leaves.Insert(Unsampled(i), std::nullopt, Arrival::kComputed);
+  const auto odd = [](const BlockKey& key) { return key.hi % 2 == 1; };
+  const std::vector<BlockKey> expected = {Unsampled(1), Unsampled(3)};
+  EXPECT_EQ(leaves.VictimsWhere(5, 4, odd), expected);
+  EXPECT_EQ(leaves.VictimsWhere(2, 100, odd), expected);
+}
+
 TEST(ReuseLeavesTest, ConversationsThatGoOnOutstayThoseThatEnd) {
   ReuseLeaves leaves;
   uint64_t next = 1;

@@ -67,6 +67,31 @@ TEST_F(PagedKvTest, ForksShareBlocksUntilOneOfThemWrites) {
   EXPECT_EQ(kv->free_slots(), kSlots);
 }
 
+TEST_F(PagedKvTest, TheAgentIsToldWhatOfTheSlotsHoldsNoToken) {
+  const Worker worker = NewWorker();
+  const auto unused = [&] { return agent_.Status().gpus(0).granted_unused_bytes(); };
+  auto kv = Take(worker, 4);
+  auto other = Take(worker, 2);
+  EXPECT_EQ(agent_.Status().gpus(0).granted_slots(), 6u);
+  EXPECT_EQ(unused(), 6 * kBlockBytes);
+  const SequenceId sequence = kv->Open(0);
+  ASSERT_EQ(kv->Append(sequence, 24), absl::OkStatus());
+  EXPECT_EQ(unused(), 6 * kBlockBytes - kBlockBytes * 3 / 2);
+  const SequenceId fork = *kv->Fork(sequence);
+  EXPECT_EQ(unused(), 6 * kBlockBytes - kBlockBytes * 3 / 2) << "shared tokens count once";
+  ASSERT_EQ(kv->Free(fork), absl::OkStatus());
+  ASSERT_EQ(kv->Truncate(sequence, 16), absl::OkStatus());
+  EXPECT_EQ(unused(), 5 * kBlockBytes);
+  ASSERT_EQ(kv->SwapOut({&sequence, 1}), absl::OkStatus());
+  EXPECT_EQ(unused(), 6 * kBlockBytes);
+  ASSERT_EQ(kv->SwapIn(sequence), absl::OkStatus());
+  EXPECT_EQ(unused(), 5 * kBlockBytes);
+  other.reset();
+  EXPECT_TRUE(
+      Await(absl::Seconds(5), [&] { return agent_.Status().gpus(0).granted_slots() == 4; }));
+  EXPECT_EQ(unused(), 3 * kBlockBytes);
+}
+
 TEST_F(PagedKvTest, AWholeSequenceGoesOutAndComesBackWithItsBytes) {
   const Worker worker = NewWorker();
   const auto kv = Take(worker, kSlots);

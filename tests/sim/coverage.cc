@@ -9,6 +9,7 @@ void Coverage::Add(const AgentStats& agent, const TierStats& disk) {
        .fetched_blocks = agent.peers.fetched_blocks,
        .host_evictions = agent.host.evictions,
        .gpu_evictions = agent.gpu.evictions,
+       .gpu_offloads = agent.gpu_offloaded,
        .disk_evictions = disk.evictions,
        .damaged_records = disk.verify_failures,
        .damaged_fetches = agent.peers.verify_failures,
@@ -34,6 +35,7 @@ void Coverage::Add(const Coverage& other) {
   fetched_blocks += other.fetched_blocks;
   host_evictions += other.host_evictions;
   gpu_evictions += other.gpu_evictions;
+  gpu_offloads += other.gpu_offloads;
   disk_evictions += other.disk_evictions;
   damaged_records += other.damaged_records;
   damaged_fetches += other.damaged_fetches;
@@ -59,6 +61,7 @@ std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
           {"fetched blocks", fetched_blocks},
           {"host evictions", host_evictions},
           {"GPU evictions", gpu_evictions},
+          {"GPU offloads", gpu_offloads},
           {"disk evictions", disk_evictions},
           {"damaged records", damaged_records},
           {"damaged fetches", damaged_fetches},

@@ -21,6 +21,7 @@ struct Coverage {
   uint64_t fetched_blocks = 0;
   uint64_t host_evictions = 0;
   uint64_t gpu_evictions = 0;
+  uint64_t gpu_offloads = 0;  // Of blocks that only the pool had.
   uint64_t disk_evictions = 0;
   uint64_t damaged_records = 0;
   uint64_t damaged_fetches = 0;

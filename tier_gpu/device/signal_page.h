@@ -1,6 +1,6 @@
-// SignalPage is shared memory of words by which lanes, compute and processes wait for
-// each other. A word only goes up; who waits, waits for a value or more. The page lies
-// in host memory, so that a process can release those who wait for a dead one.
+// SignalPage is shared memory of words by which lanes, compute and processes wait for each
+// other. A word that is waited for only goes up; who waits, waits for a value or more. The
+// page lies in host memory, so that a process can release those who wait for a dead one.
 #ifndef KVTIER_TIER_GPU_DEVICE_SIGNAL_PAGE_H_
 #define KVTIER_TIER_GPU_DEVICE_SIGNAL_PAGE_H_
 
