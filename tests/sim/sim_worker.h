@@ -93,7 +93,7 @@ class SimWorker {
   uint32_t space_id_ = 0;
   const SignalPage* page_ = nullptr;  // Of the session; null: it has none.
   uint64_t begun_ = 0;
-  std::shared_ptr<WorkerOrder> order_;  // Of the process; null: it has not met its agent yet.
+  std::shared_ptr<WorkerOrder> order_;        // Of the process; null: it has not met its agent yet.
   std::shared_ptr<const Reserving> writing_;  // Null: it is not, and will not again.
   std::unique_ptr<TaskScope> scope_;
 };
