@@ -4,7 +4,7 @@
 
 #include "client/lanes/job_outcomes.h"
 #include "client/lanes/worker_pool.h"
-#include "tests/client/codec_engine.h"
+#include "tests/client/codec_tensors.h"
 #include "tests/client/lanes_rig.h"
 #include "tests/testing/kv_values.h"
 
@@ -12,7 +12,7 @@ namespace kvtier {
 namespace {
 
 using testing::BlocksOf;
-using testing::CodecEngine;
+using testing::CodecTensors;
 using testing::GaussianValues;
 using testing::kCodecShape;
 using testing::KvValues;
@@ -24,8 +24,8 @@ using testing::ThereAndBack;
 class WorkerPoolCodecTest : public ::testing::Test {
  protected:
   LanesRig rig_;
-  CodecEngine by_token_{KvOrder::kTokenHead};
-  CodecEngine by_head_{KvOrder::kHeadToken};
+  CodecTensors by_token_{KvOrder::kTokenHead};
+  CodecTensors by_head_{KvOrder::kHeadToken};
 };
 
 TEST_F(WorkerPoolCodecTest, EnginesThatDifferInOrderShareEncodedBlocks) {

@@ -12,7 +12,7 @@
 #include <random>
 #include <string>
 
-#include "tests/client/codec_engine.h"
+#include "tests/client/codec_tensors.h"
 #include "tests/client/lanes_rig.h"
 #include "tests/testing/test_seed.h"
 
@@ -20,7 +20,7 @@ namespace kvtier {
 namespace {
 
 using testing::BlocksOf;
-using testing::CodecEngine;
+using testing::CodecTensors;
 using testing::GaussianValues;
 using ::testing::IsEmpty;
 using testing::kCodecShape;
@@ -224,7 +224,7 @@ class LanesWorld {
   std::vector<std::shared_ptr<LaneJob>> jobs_;  // Their marks are awaited until the end.
   LanesRig rig_;
   TensorMemory raw_;
-  CodecEngine encoded_;
+  CodecTensors encoded_;
   uint64_t next_content_ = 0;
   uint64_t computed_ = 0;
   uint64_t attended_ = 0;

@@ -1,7 +1,7 @@
-// CodecEngine is a small engine of which the spaces have codecs, for tests of the worker
-// lanes: its tensors lie token by token or head by head.
-#ifndef KVTIER_TESTS_CLIENT_CODEC_ENGINE_H_
-#define KVTIER_TESTS_CLIENT_CODEC_ENGINE_H_
+// CodecTensors are the memory of a small engine of which the spaces have codecs, for tests
+// of the worker lanes: they lie token by token or head by head.
+#ifndef KVTIER_TESTS_CLIENT_CODEC_TENSORS_H_
+#define KVTIER_TESTS_CLIENT_CODEC_TENSORS_H_
 
 #include <gtest/gtest.h>
 
@@ -22,9 +22,9 @@ namespace kvtier::testing {
 inline constexpr kernels::KvShape kCodecShape = {
     .layers = 3, .axes = 2, .tokens = 16, .kv_heads = 2, .head_dim = 32};
 
-class CodecEngine {
+class CodecTensors {
  public:
-  explicit CodecEngine(KvOrder order) : order_(order) {}
+  explicit CodecTensors(KvOrder order) : order_(order) {}
 
   std::unique_ptr<WorkerPool> Register(LanesRig* rig, const SpaceSpec& spec) {
     KvTensors tensors = memory_.tensors();
@@ -93,4 +93,4 @@ inline KvValues ThereAndBack(const SpaceSpec& spec, const KvValues& values) {
 
 }  // namespace kvtier::testing
 
-#endif  // KVTIER_TESTS_CLIENT_CODEC_ENGINE_H_
+#endif  // KVTIER_TESTS_CLIENT_CODEC_TENSORS_H_
