@@ -103,6 +103,7 @@ void SimWorker::Die(absl::Duration hangup) {
                       put = std::exchange(writing_, nullptr)] {
     const bool same = node->running() && node->incarnation() == incarnation;
     if (!same || put == nullptr) return;
+    order->Launches();
     for (const ReservedBlock& block : put->blocks) {
       const std::span<std::byte> slot = node->Memory(target, domain, block.offset, length);
       order->Touches(WorkerOrder::By::kCompute, WorkerOrder::Access::kWrite, slot);
