@@ -17,7 +17,7 @@ constexpr std::array<size_t, 3> kShownCounts = {16, 256, 4096};
 const char* NameOf(CopyPath path) { return kPathNames[static_cast<size_t>(path)]; }
 
 CopyPath PathOf(const CalibrationTable& table, const CopyJob& job) {
-  return table.Choose(job, LaneOwner::kWorker);
+  return table.Choose(job, LanePaths::kAll);
 }
 
 // A job's row: the path that is chosen, and what each takes; a star, as shorter jobs do.

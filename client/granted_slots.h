@@ -19,7 +19,6 @@ namespace kvtier {
 
 class AgentLink;
 class Connection;
-class StepPage;
 
 // Move-only; the destructor gives the slots back and never blocks. Thread-compatible.
 class GrantedSlots {

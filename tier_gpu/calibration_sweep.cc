@@ -150,8 +150,6 @@ class Sweep {
   size_t cells() const { return cells_; }
 
  private:
-  // False: the device was opened without it.
-  absl::StatusOr<bool> Has(CopyPath path) const;
   absl::Status MeasureCell(const CalibrationCell& cell);
 
   Device* const device_;
@@ -160,16 +158,6 @@ class Sweep {
   CalibrationTable* const table_;
   size_t cells_ = 0;
 };
-
-absl::StatusOr<bool> Sweep::Has(CopyPath path) const {
-  if (path == CopyPath::kBatch) return true;
-  // Refused even where there is nothing to copy, and for no other reason.
-  const CopyBatch nothing = {.path = path, .region = scratch_->region()};
-  const auto took = RunJob(device_, {&nothing, 1}, options_.job_timeout);
-  if (absl::IsInvalidArgument(took.status())) return false;
-  if (!took.ok()) return Failed(took.status(), "an empty batch");
-  return true;
-}
 
 absl::Status Sweep::MeasureCell(const CalibrationCell& cell) {
   const CopyJob job = JobOf(cell);
@@ -193,8 +181,7 @@ absl::Status Sweep::MeasureCell(const CalibrationCell& cell) {
 }
 
 absl::Status Sweep::MeasurePath(CopyPath path) {
-  KVT_ASSIGN_OR_RETURN(const bool has, Has(path));
-  if (!has) return absl::OkStatus();
+  if (path != CopyPath::kBatch && !device_->has_kernels()) return absl::OkStatus();
   for (const CopyDirection direction : kDirections) {
     CalibrationCell cell = {.direction = direction, .path = path};
     // The longest first: a link that dozes is awake for the short ones.

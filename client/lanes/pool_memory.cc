@@ -55,8 +55,7 @@ absl::StatusOr<JobCopy> PlanJob(const LaneParts& parts, const PoolMemory& memory
       .blocks = job.blocks,
       .direction = job.direction,
       .order = job.progress == nullptr ? PlanOrder::kWhole : PlanOrder::kLayerWise,
-      // Without kernels it copies as an agent does.
-      .lane = parts.device->has_kernels() ? LaneOwner::kWorker : LaneOwner::kAgent,
+      .paths = parts.device->has_kernels() ? LanePaths::kAll : LanePaths::kEngine,
       .chunks = {.base = job.arena->base(), .chunk_bytes = parts.pin_chunk_bytes},
       .borders = memory.borders};
   KVT_ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopies(memory.geometry, request, *parts.table));

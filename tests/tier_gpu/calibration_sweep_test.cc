@@ -136,10 +136,10 @@ TEST_F(CalibrationSweepTest, TheTableThenChoosesAsTheDevicesOwn) {
   for (const CalibrationCell& cell : CellsOf(CopyPath::kBatch)) {
     if (BytesOf(cell) > kSmall) continue;
     const CopyJob job = JobOf(cell);
-    const CopyPath chosen = table_.Choose(job, LaneOwner::kWorker);
-    EXPECT_EQ(chosen, own.Choose(job, LaneOwner::kWorker))
+    const CopyPath chosen = table_.Choose(job, LanePaths::kAll);
+    EXPECT_EQ(chosen, own.Choose(job, LanePaths::kAll))
         << job.segments << " of " << job.segment_bytes;
-    changed += chosen != assumed.Choose(job, LaneOwner::kWorker) ? 1 : 0;
+    changed += chosen != assumed.Choose(job, LanePaths::kAll) ? 1 : 0;
   }
   EXPECT_GT(changed, 0U) << "the links would not differ";
 }

@@ -105,7 +105,7 @@ TEST(CalibrationTest, NoiseDoesNotMakeTheChoiceFlap) {
       ASSERT_EQ(table.Calibrate(cell, Samples(absl::Microseconds(100) * noise(random))),
                 absl::OkStatus());
     }
-    const CopyPath now = table.Choose(kCellJob, LaneOwner::kWorker);
+    const CopyPath now = table.Choose(kCellJob, LanePaths::kAll);
     if (round > 0 && now != chosen) ++changes;
     chosen = now;
   }
@@ -207,12 +207,12 @@ TEST(CalibrationTest, ALongJobTakesTheRatioOfTheShortOnesItRepeats) {
 TEST(CalibrationTest, WhatIsMeasuredHereChangesTheChoiceOfALongJob) {
   CalibrationTable table(LinkModel::Pcie5());
   const CopyJob job = {.direction = kOut, .segment_bytes = 32 << 10, .segments = 4096};
-  ASSERT_NE(table.Choose(job, LaneOwner::kWorker), CopyPath::kBatch);
+  ASSERT_NE(table.Choose(job, LanePaths::kAll), CopyPath::kBatch);
   SetTimes({.direction = kOut, .path = CopyPath::kStaged, .size = kSize32KiB, .count = 3}, 2,
            &table);
   SetTimes({.direction = kOut, .path = CopyPath::kDirect, .size = kSize32KiB, .count = 2}, 2,
            &table);
-  EXPECT_EQ(table.Choose(job, LaneOwner::kWorker), CopyPath::kBatch);
+  EXPECT_EQ(table.Choose(job, LanePaths::kAll), CopyPath::kBatch);
 }
 
 TEST(CalibrationTest, TheNearestMeasuredCellWithFewerSegmentsCountsInWhateverOrder) {
@@ -252,8 +252,8 @@ TEST(CalibrationTest, AMeasurementSaysNothingOfAnotherDirectionPathOrSize) {
 
 TEST(CalibrationTest, AnAgentsLaneRunsNoKernels) {
   const CalibrationTable table(LinkModel::Coherent());
-  EXPECT_NE(table.Choose(kCellJob, LaneOwner::kWorker), CopyPath::kBatch);
-  EXPECT_EQ(table.Choose(kCellJob, LaneOwner::kAgent), CopyPath::kBatch);
+  EXPECT_NE(table.Choose(kCellJob, LanePaths::kAll), CopyPath::kBatch);
+  EXPECT_EQ(table.Choose(kCellJob, LanePaths::kEngine), CopyPath::kBatch);
 }
 
 TEST(CalibrationTest, AKernelThatIsHardlyFasterIsNotWorthItsProcessors) {
@@ -265,7 +265,7 @@ TEST(CalibrationTest, AKernelThatIsHardlyFasterIsNotWorthItsProcessors) {
       cell.path = static_cast<CopyPath>(path);
       table.Set(cell, absl::Microseconds(1) * times[path]);
     }
-    return table.Choose(kCellJob, LaneOwner::kWorker);
+    return table.Choose(kCellJob, LanePaths::kAll);
   };
   EXPECT_EQ(choose(100, 97, 97), CopyPath::kBatch);
   EXPECT_EQ(choose(100, 95, 97), CopyPath::kStaged);

@@ -77,7 +77,7 @@ class Draw {
     DrawBlocks(&job, host, host_bytes);
     job.request = {.direction = static_cast<CopyDirection>(Number(0, 1)),
                    .order = static_cast<PlanOrder>(Number(0, 1)),
-                   .lane = static_cast<LaneOwner>(Number(0, 1))};
+                   .paths = static_cast<LanePaths>(Number(0, 1))};
     if (Number(0, 1) == 0) {
       job.request.chunks = {.base = host, .chunk_bytes = uint64_t{4096} << Number(0, 14)};
     }
@@ -151,7 +151,7 @@ void ExpectWithinLimits(const Job& job, const CopyPlan& plan) {
     ASSERT_EQ(batch.bytes, bytes);
     ASSERT_LE(batch.segments, kMaxCopySegments);
     ASSERT_TRUE(batch.bytes <= kMaxCopyBytes || batch.segments == 1);
-    ASSERT_TRUE(job.request.lane == LaneOwner::kWorker || batch.path == CopyPath::kBatch);
+    ASSERT_TRUE(job.request.paths == LanePaths::kAll || batch.path == CopyPath::kBatch);
   }
   ASSERT_EQ(next, plan.segments.size());
   const PinnedChunks& chunks = job.request.chunks;

@@ -218,7 +218,7 @@ TEST_F(PlannerTest, AnAgentsPlanHasNoKernels) {
   const testing::Layout layout =
       testing::PerLayerLayout({.layers = 32, .slots = 512, .run_bytes = kKiB, .start = 0});
   const std::vector<PlannedBlock> blocks = Scattered(layout.geometry, 64);
-  EXPECT_THAT(Plan(layout.geometry, {.blocks = blocks, .lane = LaneOwner::kAgent}).batches,
+  EXPECT_THAT(Plan(layout.geometry, {.blocks = blocks, .paths = LanePaths::kEngine}).batches,
               Each(Field(&PlannedBatch::path, CopyPath::kBatch)));
 }
 

@@ -152,8 +152,8 @@ struct Onboard {
     }
   }
   absl::Duration Predict(const LinkModel& link, const CalibrationTable& table, PlanOrder order,
-                         LaneOwner lane = LaneOwner::kWorker) {
-    plan = Plan(geometry, {.blocks = blocks, .order = order, .lane = lane}, table);
+                         LanePaths paths = LanePaths::kAll) {
+    plan = Plan(geometry, {.blocks = blocks, .order = order, .paths = paths}, table);
     return PredictPlan(link, CopyDirection::kHostToDevice, plan);
   }
   // Of the last plan, to where the first layer is complete.
@@ -174,14 +174,14 @@ struct Onboard {
 TEST(PlanSweepTest, LayerByLayerIsHardlySlowerThanWhole) {
   for (const Profile& profile : Profiles()) {
     const CalibrationTable table(profile.link);
-    for (const LaneOwner lane : {LaneOwner::kWorker, LaneOwner::kAgent}) {
+    for (const LanePaths paths : {LanePaths::kAll, LanePaths::kEngine}) {
       Onboard onboard;
-      const absl::Duration whole = onboard.Predict(profile.link, table, PlanOrder::kWhole, lane);
+      const absl::Duration whole = onboard.Predict(profile.link, table, PlanOrder::kWhole, paths);
       const absl::Duration layers =
-          onboard.Predict(profile.link, table, PlanOrder::kLayerWise, lane);
+          onboard.Predict(profile.link, table, PlanOrder::kLayerWise, paths);
       const absl::Duration begun = onboard.PredictFirstLayer(profile.link);
       std::printf("%-14s %-6s whole %s, layer by layer %s, the first after %s\n", profile.name,
-                  lane == LaneOwner::kAgent ? "agent" : "worker",
+                  paths == LanePaths::kEngine ? "agent" : "worker",
                   absl::FormatDuration(whole).c_str(), absl::FormatDuration(layers).c_str(),
                   absl::FormatDuration(begun).c_str());
       EXPECT_LE(layers, profile.layer_wise * whole) << profile.name;
@@ -250,13 +250,13 @@ TEST(PlanSweepTest, LayersCompleteOnAnEmulatedDeviceWhenThePlannerSays) {
   for (const Profile& profile : Profiles()) {
     const CalibrationTable table(profile.link);
     for (const PlanOrder order : {PlanOrder::kWhole, PlanOrder::kLayerWise}) {
-      for (const LaneOwner lane : {LaneOwner::kWorker, LaneOwner::kAgent}) {
+      for (const LanePaths paths : {LanePaths::kAll, LanePaths::kEngine}) {
         Onboard onboard;
-        const absl::Duration all = onboard.Predict(profile.link, table, order, lane);
+        const absl::Duration all = onboard.Predict(profile.link, table, order, paths);
         const absl::Duration first = onboard.PredictFirstLayer(profile.link);
         const Seen seen = RunOnADevice(profile.link, onboard.plan);
         std::printf("%-14s %-6s %-14s %s, the first layer after %s\n", profile.name,
-                    lane == LaneOwner::kAgent ? "agent" : "worker",
+                    paths == LanePaths::kEngine ? "agent" : "worker",
                     order == PlanOrder::kWhole ? "whole" : "layer by layer",
                     absl::FormatDuration(seen.all).c_str(),
                     absl::FormatDuration(seen.first_layer).c_str());

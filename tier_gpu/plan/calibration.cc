@@ -126,9 +126,9 @@ absl::Duration CalibrationTable::Time(const CopyJob& job, CopyPath path) const {
   return times * PredictJob(link_, job, path);
 }
 
-CopyPath CalibrationTable::Choose(const CopyJob& job, LaneOwner owner) const {
+CopyPath CalibrationTable::Choose(const CopyJob& job, LanePaths paths) const {
   CopyPath chosen = CopyPath::kBatch;
-  if (owner == LaneOwner::kAgent) return chosen;
+  if (paths == LanePaths::kEngine) return chosen;
   absl::Duration to_beat = Time(job, chosen) / kKernelGain;
   for (const CopyPath path : {CopyPath::kStaged, CopyPath::kDirect}) {
     const absl::Duration time = Time(job, path);

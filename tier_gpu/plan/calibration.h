@@ -62,11 +62,12 @@ CopyJob JobOf(const CalibrationCell& cell);
 // So many segments of a job the planner puts into one batch.
 size_t BatchSegments(uint64_t segment_bytes);
 
-// Whose lane it is: a kernel of the agent would take turns with the worker's.
-enum class LaneOwner : uint8_t { kAgent, kWorker };
+// Which paths a lane may take. kEngine: kBatch alone. That is an agent's, whose kernels would
+// take turns with the worker's, and that of a device that was opened without.
+enum class LanePaths : uint8_t { kEngine, kAll };
 
-// The same, cut into batches of one path as the planner does it. Takes no longer for a
-// long job than for a short one.
+// What the link says of a job, cut into batches of one path as the planner does it. Takes
+// no longer for a long job than for a short one.
 absl::Duration PredictJob(const LinkModel& link, const CopyJob& job, CopyPath path);
 
 class CalibrationTable {
@@ -81,8 +82,8 @@ class CalibrationTable {
   absl::Status Calibrate(const CalibrationCell& cell, std::span<const absl::Duration> samples);
 
   absl::Duration Time(const CopyJob& job, CopyPath path) const;
-  // The fastest path that `owner` may take. An agent has kBatch only.
-  CopyPath Choose(const CopyJob& job, LaneOwner owner) const;
+  // The fastest of `paths`.
+  CopyPath Choose(const CopyJob& job, LanePaths paths) const;
 
   // Of a cell's job; zero, nothing was measured. REQUIRES of both: the cell is in the table;
   // of Set() also: `time` is positive, and so is what the link predicts.

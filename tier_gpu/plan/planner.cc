@@ -142,7 +142,7 @@ void ChoosePaths(const CopyRequest& request, const CalibrationTable& table, Copy
     const uint64_t mean = batch.bytes / batch.segments;
     if (mean != job.segment_bytes) {  // Mostly they are all of one size.
       job.segment_bytes = mean;
-      path = table.Choose(job, request.lane);
+      path = table.Choose(job, request.paths);
     }
     batch.path = path;
   }
@@ -155,7 +155,7 @@ absl::Duration PredictWhole(const KvGeometry& geometry, const CopyRequest& reque
   const CopyJob job = {.direction = request.direction,
                        .segment_bytes = std::max<uint64_t>(geometry.block_bytes() / runs, 1),
                        .segments = request.blocks.size() * runs};
-  return PredictJob(table.link(), job, table.Choose(job, request.lane));
+  return PredictJob(table.link(), job, table.Choose(job, request.paths));
 }
 
 // The plan whose groups have `group` layers. REQUIRES: the request was checked.

@@ -54,7 +54,7 @@ struct CopyRequest {
   std::span<const PlannedBlock> blocks{};
   CopyDirection direction = CopyDirection::kHostToDevice;
   PlanOrder order = PlanOrder::kWhole;
-  LaneOwner lane = LaneOwner::kWorker;
+  LanePaths paths = LanePaths::kAll;
   PinnedChunks chunks{};
   // Offsets on the device, ascending, that no segment crosses: where two tensors touch, which
   // may be two allocations.
