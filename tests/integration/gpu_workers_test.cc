@@ -71,7 +71,9 @@ TEST_F(GpuWorkersTest, AWorkerThatHungUpWithinAStepKeepsItsSlotsWhileItLives) {
   EXPECT_EQ(UsedSlots(), 8);
   EXPECT_EQ(worker_.Put({.first = 300, .count = 16}, through_gpu_), 8);
   doomed_->Kill();
-  EXPECT_TRUE(Await(kGivenBackWithin, [&] { return UsedSlots() == 8; }));
+  EXPECT_TRUE(
+      Await(kGivenBackWithin, [&] { return agent_.TierStatus(Tier::kGpu).late_bytes() == 0; }));
+  EXPECT_LE(UsedSlots(), 8);  // 7, if the agent looked for slots to spare while all were in use.
   EXPECT_EQ(worker_.Put({.first = 400, .count = 8}, through_gpu_), 8);
 }
 
