@@ -15,8 +15,13 @@ uint64_t WordOf(const SignalPage& page, StepWord word) {
 EarlierWorkers::EarlierWorkers(GpuPool* pool, StepWords* words, PoolLedger* ledger,
                                const std::vector<PoolLedger::Worker>& workers)
     : pool_(pool), words_(words), ledger_(ledger) {
-  waiting_.reserve(workers.size());
-  for (const PoolLedger::Worker& worker : workers) waiting_.push_back({.worker = worker});
+  for (const PoolLedger::Worker& worker : workers) {
+    if (worker.has_slots) {
+      waiting_.push_back({.worker = worker});
+    } else {
+      ledger_->RemoveWorker(worker.place);
+    }
+  }
 }
 
 EarlierWorkers::~EarlierWorkers() {

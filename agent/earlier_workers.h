@@ -30,7 +30,7 @@ struct OfferedPage {
 
 class EarlierWorkers {
  public:
-  // None is owned. `workers`: those of the ledger.
+  // None is owned. `workers`: those of the ledger. Who was never given a slot is done.
   EarlierWorkers(GpuPool* pool, StepWords* words, PoolLedger* ledger,
                  const std::vector<PoolLedger::Worker>& workers);
   // Nobody waits for them any more.

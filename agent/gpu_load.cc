@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/kill_point.h"
 #include "core/space.h"
 
 namespace kvtier {
@@ -36,7 +37,9 @@ Task<void> GpuLoader::Move(std::vector<Moving> batch) {
         {.slot = block.slot.ref(), .host = parts_.index->Find(block.host_pin.key())->host.bytes()});
   }
   const absl::Time start = executor_->Now();
+  KVT_KILL_POINT("gpu.load_begun");
   const absl::Status status = co_await parts_.copies->Onboard(transfers);
+  KVT_KILL_POINT("gpu.load_copied");
   const absl::Duration took = executor_->Now() - start;
   for (Moving& block : batch) {
     const BlockKey key = block.host_pin.key();
@@ -45,6 +48,7 @@ Task<void> GpuLoader::Move(std::vector<Moving> batch) {
       if (!parts_.index->In(Tier::kGpu, key)) {
         KVT_CHECK(parts_.pool->table().Seal(block.slot.ref()).ok());
         parts_.index->PublishGpu(meta, std::move(block.slot), Arrival::kAskedFor);
+        KVT_KILL_POINT("gpu.load_published");
       }
       ++parts_.stats->gpu.inserts;
       parts_.stats->gpu.bytes_in += meta.length;

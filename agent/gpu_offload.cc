@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/kill_point.h"
 #include "core/log.h"
 
 namespace kvtier {
@@ -63,7 +64,9 @@ Task<void> GpuOffloader::Run(Batch batch) {
   ++running_;
   leaving_ += blocks;
   const std::span<BlockCopyOut> copies = std::span(batch.copies);
+  KVT_KILL_POINT("gpu.offload_begun");
   const absl::Status copied = co_await parts_.copies->CopyOut(copies, CopyUrgency::kBackground);
+  KVT_KILL_POINT("gpu.offload_copied");
   --running_;
   leaving_ -= blocks;
   batch.pins.clear();
@@ -91,10 +94,12 @@ void GpuOffloader::Finish(BlockCopyOut copy, uint64_t last_use, bool forgotten) 
     ++parts_.stats->host.inserts;
     parts_.stats->host.bytes_in += copy.meta.length;
     parts_.index->PublishHost(copy.meta, std::move(copy.host));
+    KVT_KILL_POINT("gpu.offload_in_host");
   }
   const bool used = parts_.index->LastUseInGpu(key) != last_use;
   if (!may_leave || used || spare() >= SpareOf(kGpuLowWatermarkSpare)) return;
   parts_.evictor->DropFromGpu(key);
+  KVT_KILL_POINT("gpu.offload_left");
   ++parts_.stats->gpu_evicted_ahead;
 }
 

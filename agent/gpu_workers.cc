@@ -1,6 +1,9 @@
 #include "agent/gpu_workers.h"
 
+#include <utility>
+
 #include "core/check.h"
+#include "core/kill_point.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
@@ -53,6 +56,7 @@ absl::StatusOr<std::shared_ptr<GpuWorker>> GpuWorkers::NewWorker(const ProcessId
   auto worker =
       std::make_shared<GpuWorker>(GpuWorker{.table = table_, .words = &words_, .number = number});
   if (ledger_ == nullptr) return worker;
+  KVT_KILL_POINT("gpu.worker_attached");
   const SignalPage& page = words_.page(number);
   const absl::StatusOr<PageId> id = PageIdOf(page.descriptor());
   KVT_CHECK(id.ok());
@@ -61,6 +65,7 @@ absl::StatusOr<std::shared_ptr<GpuWorker>> GpuWorkers::NewWorker(const ProcessId
     words_.Detach(number);
     return place.status();
   }
+  KVT_KILL_POINT("gpu.worker_written");
   worker->ledger_place = *place;
   page.word(static_cast<size_t>(StepWord::kIncarnation))->store(ledger_->incarnation());
   return worker;
@@ -72,12 +77,19 @@ std::shared_ptr<const GpuWorker> GpuWorkers::Find(SessionId session) const {
 }
 
 GpuHold GpuWorkers::Hold(SessionId session, SlotRef slot) {
-  std::shared_ptr<const GpuWorker> worker = Find(session);
-  if (worker == nullptr && silent_.insert(session).second && ledger_ != nullptr) {
-    ledger_->SetSilentSessions(silent_.size());
+  const auto found = workers_.find(session);
+  if (found == workers_.end()) {
+    if (silent_.insert(session).second && ledger_ != nullptr) {
+      ledger_->SetSilentSessions(silent_.size());
+    }
+    return {};
   }
-  if (worker == nullptr || worker->hung_up) return {};
-  absl::StatusOr<GpuHold> hold = GpuHold::Of(std::move(worker), slot);
+  GpuWorker& worker = *found->second;
+  if (worker.hung_up) return {};
+  if (!std::exchange(worker.has_slots, true) && ledger_ != nullptr) {
+    ledger_->GiveSlots(worker.ledger_place);
+  }
+  absl::StatusOr<GpuHold> hold = GpuHold::Of(found->second, slot);
   KVT_CHECK(hold.ok());
   return *std::move(hold);
 }

@@ -38,6 +38,7 @@ struct GpuWorker {
   bool hung_up = false;  // Its holds end with its place, all at once.
   bool gone = false;     // The place is another's by now, or nobody's.
   size_t ledger_place = 0;
+  bool has_slots = false;
 };
 
 // A worker's hold on one slot. Move-only; the destructor ends it as of the worker's

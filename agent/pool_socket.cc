@@ -20,6 +20,7 @@
 #include "agent/listen_seqpacket.h"
 #include "core/check.h"
 #include "core/clock.h"
+#include "core/kill_point.h"
 #include "core/log.h"
 #include "core/status_macros.h"
 
@@ -100,7 +101,8 @@ PoolSocket::PoolSocket(const Options& options, int listen_fd, int stop_fd)
       tenant_(options.ledger->terms().tenant),
       incarnation_(options.ledger->incarnation()),
       shape_(options.ledger->terms().shape),
-      handles_(options.ledger->handles()),
+      handles_(options.ledger->handles_in_use()),
+      wanted_handles_(handles_),
       workers_(options.ledger->Workers()),
       listen_fd_(listen_fd),
       stop_fd_(stop_fd) {}
@@ -139,7 +141,7 @@ bool PoolSocket::Converse(int fd, absl::Time deadline, const Import* import) {
   if (offer.ok()) answer.code = TakePage(*offer, received.descriptor);
   const bool taken = answer.code == wire::PoolAnswerCode::kTaken;
   // A worker that does not map all of it has told us of its steps.
-  if (!taken || import == nullptr || offer->handles < handles_) {
+  if (!taken || import == nullptr || offer->handles < wanted_handles_) {
     if (!taken) {
       Log(LogLevel::kWarning, absl::StrCat("GPU pool: an offer was refused: ",
                                            offer.ok() ? "of another pool, or without its page"
@@ -150,7 +152,7 @@ bool PoolSocket::Converse(int fd, absl::Time deadline, const Import* import) {
   }
   answer.code = wire::PoolAnswerCode::kSendHandles;
   if (!Send(fd, answer)) return false;
-  answer.code = TakeHandles(fd, deadline, *import);
+  answer.code = TakeHandles(fd, deadline, offer->handles, *import);
   Send(fd, answer);
   return answer.code == wire::PoolAnswerCode::kTaken;
 }
@@ -184,12 +186,13 @@ bool PoolSocket::Authenticate(int fd, absl::Time deadline) {
 
 wire::PoolAnswerCode PoolSocket::TakePage(const wire::PoolOffer& offer, int descriptor) {
   if (offer.incarnation != incarnation_ || offer.handle_bytes != shape_.handle_bytes ||
-      offer.max_handles != shape_.max_handles || offer.handles > handles_) {
+      offer.max_handles != shape_.max_handles) {
     return wire::PoolAnswerCode::kOtherPool;
   }
   const absl::StatusOr<PageId> id = PageIdOf(descriptor);
   absl::StatusOr<std::unique_ptr<SignalPage>> page = SignalPage::Import(descriptor);
   if (!id.ok() || !page.ok()) return wire::PoolAnswerCode::kNoDescriptor;
+  KVT_KILL_POINT("gpu.take_page");
   OfferedPage offered{.id = *id, .page = *std::move(page)};
   if (calls_.offered != nullptr) {
     calls_.offered(std::move(offered));
@@ -199,12 +202,13 @@ wire::PoolAnswerCode PoolSocket::TakePage(const wire::PoolOffer& offer, int desc
   return wire::PoolAnswerCode::kTaken;
 }
 
-wire::PoolAnswerCode PoolSocket::TakeHandles(int fd, absl::Time deadline, const Import& import) {
+wire::PoolAnswerCode PoolSocket::TakeHandles(int fd, absl::Time deadline, uint32_t handles,
+                                             const Import& import) {
   std::vector<std::unique_ptr<Received>> received;
   std::vector<int> descriptors;
-  received.reserve(handles_);
-  descriptors.reserve(handles_);
-  for (uint32_t index = 0; index < handles_; ++index) {
+  received.reserve(handles);
+  descriptors.reserve(handles);
+  for (uint32_t index = 0; index < handles; ++index) {
     received.push_back(std::make_unique<Received>());
     Received& handle = *received.back();
     if (!Receive(fd, deadline, &handle)) return wire::PoolAnswerCode::kOtherPool;
@@ -214,7 +218,10 @@ wire::PoolAnswerCode PoolSocket::TakeHandles(int fd, absl::Time deadline, const 
     if (handle.descriptor < 0) return wire::PoolAnswerCode::kNoDescriptor;
     descriptors.push_back(handle.descriptor);
   }
-  const absl::Status imported = import(descriptors);
+  // It may still map what the pool has given back.
+  const absl::Status imported =
+      import(std::span(descriptors).first(std::min(descriptors.size(), handles_)));
+  KVT_KILL_POINT("gpu.take_handles");
   if (imported.ok()) return wire::PoolAnswerCode::kTaken;
   Log(LogLevel::kWarning, absl::StrCat("GPU pool: an offer was refused: ", imported.message()));
   return wire::PoolAnswerCode::kNoDescriptor;

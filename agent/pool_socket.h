@@ -47,7 +47,8 @@ class PoolSocket {
     absl::AnyInvocable<void(OfferedPage)> offered;
     absl::AnyInvocable<void(size_t ledger_place)> gone;
   };
-  // Maps the handles of the pool, all of them and in order; not OK: they are not wanted.
+  // Maps the handles of the pool, all of them (or the first of them, after TakeFewer()) and
+  // in order; not OK: they are not wanted.
   using Import = absl::FunctionRef<absl::Status(std::span<const int> handles)>;
 
   // Binds, replacing a stale socket. Errors: kUnavailable, with the path and errno's text.
@@ -60,6 +61,9 @@ class PoolSocket {
   // Takes offers until one brought the memory. False: none did before `deadline`
   // (MonotonicClock).
   bool AwaitPool(absl::Time deadline, Import import);
+  // From here on memory is wanted, too, of which the last handles are missing: who mapped
+  // those had no time to.
+  void TakeFewer() { wanted_handles_ = 1; }
   // What was offered so far, beside memory.
   const std::vector<OfferedPage>& pages() const { return pages_; }
   // From here on takes pages only, and says which of the ledger's workers end, until this
@@ -73,7 +77,8 @@ class PoolSocket {
   bool Converse(int fd, absl::Time deadline, const Import* import);
   bool Authenticate(int fd, absl::Time deadline);
   wire::PoolAnswerCode TakePage(const wire::PoolOffer& offer, int descriptor);
-  wire::PoolAnswerCode TakeHandles(int fd, absl::Time deadline, const Import& import);
+  wire::PoolAnswerCode TakeHandles(int fd, absl::Time deadline, uint32_t handles,
+                                   const Import& import);
   void Run();
 
   const Options options_;
@@ -81,6 +86,7 @@ class PoolSocket {
   const uint64_t incarnation_;
   const RegionShape shape_;
   const size_t handles_;
+  size_t wanted_handles_;
   const std::vector<PoolLedger::Worker> workers_;
   const int listen_fd_;
   const int stop_fd_;  // An eventfd: readable when the thread is to end.

@@ -7,6 +7,7 @@
 #include "agent/slot_sum.h"
 #include "core/check.h"
 #include "core/event.h"
+#include "core/kill_point.h"
 #include "core/space.h"
 #include "core/status_macros.h"
 
@@ -142,13 +143,20 @@ Task<void> Putter::CommitBehind(std::shared_ptr<const GpuWorker> worker, uint64_
 
 Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> committing) {
   absl::Status status;
-  if (block.gpu) status = co_await GatherToHost(&block);
+  if (block.gpu) {
+    KVT_KILL_POINT("gpu.put_begun");
+    status = co_await GatherToHost(&block);
+    KVT_KILL_POINT("gpu.put_gathered");
+  }
   if (status.ok()) {
     const std::span<std::byte> slot = block.host.bytes();
     const uint64_t length = block.meta.length;
     ByteWorkers::Work checksum = [&block, slot, length] { block.meta.sum = SumSlot(slot, length); };
     const absl::Time start = parts_.executor->Now();
     co_await parts_.workers->Run(std::move(checksum));
+    if (block.gpu) {
+      KVT_KILL_POINT("gpu.put_summed");
+    }
     TierStats& host = parts_.stats->host;
     host.write_latency.Record(parts_.executor->Now() - start);
     // A fetch of the same block may have come first.
@@ -156,9 +164,11 @@ Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> com
       parts_.index->PublishHost(block.meta, std::move(block.host));
     }
     if (block.gpu && !parts_.index->In(Tier::kGpu, block.meta.key)) {
+      KVT_KILL_POINT("gpu.put_in_host");
       KVT_CHECK(parts_.gpu->table().Seal(block.gpu.ref()).ok());
       parts_.index->PublishGpu(block.meta, std::move(block.gpu));
       ++parts_.stats->gpu.inserts;
+      KVT_KILL_POINT("gpu.put_done");
     }
     ++host.inserts;
     host.bytes_in += length;

@@ -59,7 +59,7 @@ absl::Status CheckOffers(const PoolLedger& ledger, const std::vector<OfferedPage
     const bool offered = std::any_of(pages.begin(), pages.end(), [&](const OfferedPage& page) {
       return page.id == worker.page;
     });
-    if (offered || !CannotBeWatched(worker.process)) continue;
+    if (offered || !worker.has_slots || !CannotBeWatched(worker.process)) continue;
     return absl::FailedPreconditionError(
         "a worker that cannot be watched (of another PID namespace) did not offer it");
   }
@@ -79,10 +79,16 @@ absl::Status TakeOffers(const PoolSocket::Options& options, Device* device, Pool
     region = *std::move(imported);
     return absl::OkStatus();
   };
-  if (!reclaim->socket->AwaitPool(deadline, import)) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("no worker offered it within ", absl::FormatDuration(kPoolOfferWindow)));
+  if (!reclaim->socket->AwaitPool(deadline - kPoolOfferWindow / 2, import)) {
+    reclaim->socket->TakeFewer();
+    if (!reclaim->socket->AwaitPool(deadline, import)) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("no worker offered it within ", absl::FormatDuration(kPoolOfferWindow)));
+    }
   }
+  const PoolTerms& terms = reclaim->ledger->terms();
+  const size_t slots = region->handles() * terms.shape.handle_bytes / terms.slot_bytes;
+  reclaim->ledger->Resize(region->handles(), std::min(slots, reclaim->ledger->slots()));
   KVT_RETURN_IF_ERROR(CheckOffers(*reclaim->ledger, reclaim->socket->pages()));
   reclaim->taken = {.region = std::move(region), .pages = reclaim->socket->pages()};
   return absl::OkStatus();

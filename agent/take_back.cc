@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/kill_point.h"
 #include "core/log.h"
 #include "core/space.h"
 
@@ -36,9 +37,11 @@ PoolSurvivors ReadSurvivors(GpuPool* pool, const PoolLedger& ledger) {
 Task<void> TakeBack::Run() {
   while (!stopping_ && !blocks_.empty()) {
     Batch batch = NextBatch();
+    KVT_KILL_POINT("gpu.take_batch");
     // Who was not copied is not proved.
     if (!batch.copies.empty()) {
       (void)co_await parts_.copies->CopyOut(std::span(batch.copies), CopyUrgency::kForeground);
+      KVT_KILL_POINT("gpu.take_copied");
     }
     for (size_t i = 0; i < batch.copies.size(); ++i) {
       if (batch.copies[i].proved) {
@@ -86,10 +89,11 @@ void TakeBack::Publish(BlockCopyOut copy, GpuSlot slot) {
   if (!parts_.index->In(Tier::kHost, meta.key)) {
     parts_.index->PublishHost(meta, std::move(copy.host));
   }
-  parts_.ledger->HandOut(slot.ref().index);
+  KVT_KILL_POINT("gpu.take_in_host");
   if (parts_.index->In(Tier::kGpu, meta.key)) return;
   KVT_CHECK(parts_.pool->table().Seal(slot.ref()).ok());
   parts_.index->PublishGpu(meta, std::move(slot));
+  KVT_KILL_POINT("gpu.take_published");
 }
 
 void TakeBack::Drop(const BlockKey& key, GpuSlot slot) {
@@ -97,6 +101,7 @@ void TakeBack::Drop(const BlockKey& key, GpuSlot slot) {
   ++parts_.stats->gpu_dropped;
   // Ahead of the slot's next life.
   parts_.ledger->HandOut(slot.ref().index);
+  KVT_KILL_POINT("gpu.take_dropped");
   Log(LogLevel::kWarning,
       absl::StrCat("GPU pool: block ", key.ToHex(), " could not be proved and is dropped"));
 }

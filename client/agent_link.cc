@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/pool_offer.h"
 #include "core/check.h"
 #include "core/log.h"
 #include "core/status_macros.h"
@@ -206,26 +205,15 @@ void AgentLink::Run() {
 absl::StatusOr<std::shared_ptr<Connection>> AgentLink::OpenConnection() {
   const absl::Time deadline = clock_.Now() + options_.connect_timeout;
   // First: an agent that asks for it serves no sessions yet, or waits for our page.
-  OfferLostPool(deadline);
+  // One that took it serves in a moment.
+  if (lost_pool_.Offer(options_.session, clock_.Now(), deadline)) reconnect_.Reset();
   KVT_ASSIGN_OR_RETURN(std::shared_ptr<const Session> session,
                        Session::Open(options_.session, deadline));
-  lost_pool_.reset();
+  lost_pool_.LetGoOfMemory();
   auto connection = std::make_shared<Connection>(options_.session.socket_dir, std::move(session));
   KVT_RETURN_IF_ERROR(connection->Ping(deadline - clock_.Now()));
   KVT_RETURN_IF_ERROR(RegisterMissing(connection.get(), deadline - clock_.Now()));
   return connection;
-}
-
-void AgentLink::OfferLostPool(absl::Time deadline) {
-  if (lost_pool_ == nullptr) return;
-  const absl::Status offered = OfferPool(options_.session, *lost_pool_, deadline);
-  if (offered.ok()) {
-    Log(LogLevel::kInfo, "kvtier: handed the GPU pool to the agent that starts");
-    // It serves in a moment.
-    reconnect_.Reset();
-  }
-  const bool nobody = absl::IsUnavailable(offered) || absl::IsDeadlineExceeded(offered);
-  if (!nobody || clock_.Now() >= keep_pool_until_) lost_pool_.reset();
 }
 
 void AgentLink::Connect() {
@@ -315,11 +303,7 @@ absl::Status AgentLink::RegisterMissing(Connection* connection, absl::Duration t
 
 void AgentLink::Drop(const std::shared_ptr<Connection>& connection, const absl::Status& why) {
   connection->session()->End();
-  const std::shared_ptr<const GpuMemory>& pool = connection->session()->gpu();
-  if (pool != nullptr && CanOffer(*pool)) {
-    lost_pool_ = pool;
-    keep_pool_until_ = clock_.Now() + kKeepLostPool;
-  }
+  lost_pool_.Keep(connection->session()->gpu(), clock_.Now());
   absl::MutexLock lock(&mu_);
   if (connection_ == connection) connection_.reset();
   NoteError(why.ToString());

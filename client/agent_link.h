@@ -24,6 +24,7 @@
 #include "client/client_stats.h"
 #include "client/connection.h"
 #include "client/host_memory.h"
+#include "client/lost_pool.h"
 #include "client/session.h"
 #include "client/space_table.h"
 #include "core/clock.h"
@@ -93,8 +94,6 @@ class AgentLink {
   absl::Time LookAtPool(const Session& session) ABSL_LOCKS_EXCLUDED(mu_);
   // Registers what this connection does not know yet.
   absl::Status RegisterMissing(Connection* connection, absl::Duration timeout);
-  // Offers the pool of the agent that is gone, if the next one asks for it.
-  void OfferLostPool(absl::Time deadline);
   void Drop(const std::shared_ptr<Connection>& connection, const absl::Status& why)
       ABSL_LOCKS_EXCLUDED(mu_);
   void Sleep(const std::shared_ptr<Connection>& connection, absl::Time until);
@@ -110,8 +109,7 @@ class AgentLink {
   // Of the thread only.
   Backoff reconnect_;
   absl::Time next_try_ = absl::InfinitePast();
-  std::shared_ptr<const GpuMemory> lost_pool_;  // Null: there was none, or it is settled.
-  absl::Time keep_pool_until_;
+  LostPool lost_pool_;
   absl::Time next_look_ = absl::InfinitePast();
 
   mutable absl::Mutex mu_;

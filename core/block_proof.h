@@ -18,6 +18,7 @@ struct BlockMeta {
   SpaceDigest space;
   uint64_t length = 0;  // Payload bytes.
   PayloadSum sum;       // Taken at commit.
+  friend bool operator==(const BlockMeta&, const BlockMeta&) = default;
 };
 
 struct BlockProof {

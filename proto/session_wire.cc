@@ -113,10 +113,10 @@ absl::StatusOr<PoolOffer> ParsePoolOffer(std::span<const std::byte> packet) {
   if (offer->incarnation == 0) {
     return absl::InvalidArgumentError("PoolOffer incarnation is 0; no pool has it");
   }
-  if (offer->handles == 0 || offer->handles > offer->max_handles ||
+  if (offer->max_handles == 0 || offer->handles > offer->max_handles ||
       offer->max_handles > kMaxHandles) {
     return absl::InvalidArgumentError(absl::StrCat("PoolOffer handles are ", offer->handles, " of ",
-                                                   offer->max_handles, "; must be 1 to ",
+                                                   offer->max_handles, "; must be of 1 to ",
                                                    kMaxHandles));
   }
   return offer;

@@ -159,7 +159,7 @@ struct PoolOffer {
   uint32_t reserved = 0;
   uint64_t incarnation = 0;  // Its page's word.
   uint64_t handle_bytes = 0;
-  uint32_t handles = 0;
+  uint32_t handles = 0;  // 0: it has none any more, and tells of its use alone.
   uint32_t max_handles = 0;
 };
 static_assert(sizeof(PoolOffer) == 32);

@@ -5,6 +5,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/kill_point.h"
 #include "core/space.h"
 #include "core/status_macros.h"
 
@@ -47,6 +48,7 @@ uint64_t GpuSlot::offset() const { return pool_->OffsetOf(ref_.index); }
 void GpuSlot::Release() {
   if (pool_ == nullptr) return;
   KVT_CHECK(std::exchange(pool_, nullptr)->table_.Release(kPoolAgent, ref_).ok());
+  KVT_KILL_POINT("gpu.slot_freed");
 }
 
 absl::StatusOr<std::unique_ptr<GpuPool>> GpuPool::Create(Device* device, LaneRunner* runner,
@@ -118,9 +120,11 @@ Task<absl::Status> GpuPool::Grow() {
   co_await runner_->Between(std::move(grow));
   changing_ = false;
   if (!grown->status.ok()) co_return grown->status;
+  KVT_KILL_POINT("gpu.grown");
   handles_.push_back({.descriptor = grown->descriptor, .since = ++version_});
   table_.Grow(SlotsIn(handles_.size()) - static_cast<uint32_t>(table_.slots()));
   if (ledger_ != nullptr) ledger_->Resize(handles_.size(), table_.slots());
+  KVT_KILL_POINT("gpu.grow_written");
   co_return absl::OkStatus();
 }
 
@@ -141,12 +145,14 @@ Task<size_t> GpuPool::Cut() {
   handles_.resize(left);
   ++version_;
   if (ledger_ != nullptr) ledger_->Resize(left, table_.slots());
+  KVT_KILL_POINT("gpu.cut_written");
   absl::AnyInvocable<void()> shrink = [region = region_.get(), cut] {
     for (size_t i = 0; i < cut; ++i) region->Shrink();
   };
   changing_ = true;
   co_await runner_->Between(std::move(shrink));
   changing_ = false;
+  KVT_KILL_POINT("gpu.cut");
   co_return cut;
 }
 
@@ -154,6 +160,7 @@ absl::StatusOr<GpuSlot> GpuPool::Reserve() {
   GpuSlot slot;
   KVT_ASSIGN_OR_RETURN(slot.ref_, table_.Allocate(kPoolAgent));
   slot.pool_ = this;
+  KVT_KILL_POINT("gpu.slot_taken");
   return slot;
 }
 

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
 #include "core/checksum.h"
+#include "core/kill_point.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
@@ -83,7 +84,8 @@ struct PoolLedger::WorkerEntry {
   uint64_t pid_namespace = 0;
   uint64_t page_device = 0;
   uint64_t page_inode = 0;
-  std::array<uint64_t, 2> reserved{};
+  uint64_t idle = 0;  // 1: it was given no slot yet.
+  uint64_t reserved = 0;
 };
 
 struct PoolLedger::SlotEntry {
@@ -235,9 +237,11 @@ ProcessId PoolLedger::agent() const {
 void PoolLedger::SetAgent(const ProcessId& agent) {
   Header& written = header();
   StoreLast(&written.agent_pid, uint64_t{0});
+  KVT_KILL_POINT("gpu.take_agent_half_written");
   StoreLast(&written.agent_started, agent.started);
   StoreLast(&written.pid_namespace, place_.scope.pid_namespace);
   StoreLast(&written.agent_pid, static_cast<uint64_t>(agent.pid));
+  KVT_KILL_POINT("gpu.take_agent_written");
 }
 
 pid_t PoolLedger::PidHere(uint64_t pid, uint64_t pid_namespace) const {
@@ -252,11 +256,17 @@ void PoolLedger::Resize(size_t handles, size_t slots) {
   Header& written = header();
   if (handles > written.handles) StoreLast(&written.handles, uint64_t{handles});
   StoreLast(&written.slots, uint64_t{slots});
+  KVT_KILL_POINT("gpu.resize_half_written");
   StoreLast(&written.handles, uint64_t{handles});
 }
 
 size_t PoolLedger::handles() const { return header().handles; }
 size_t PoolLedger::slots() const { return header().slots; }
+
+size_t PoolLedger::handles_in_use() const {
+  const uint64_t handle_bytes = place_.terms.shape.handle_bytes;
+  return (slots() * place_.terms.slot_bytes + handle_bytes - 1) / handle_bytes;
+}
 
 uint64_t PoolLedger::SumOf(const SlotEntry& entry) {
   const auto bytes = std::as_bytes(std::span(&entry, 1));
@@ -285,6 +295,7 @@ PoolLedger::Slot PoolLedger::slot(size_t slot) const {
 
 void PoolLedger::HandOut(size_t slot) {
   StoreLast(&slot_entry(slot).state, static_cast<uint32_t>(SlotState::kHandedOut));
+  KVT_KILL_POINT("gpu.entry_withdrawn");
 }
 
 void PoolLedger::Free(size_t slot) {
@@ -293,6 +304,10 @@ void PoolLedger::Free(size_t slot) {
 
 void PoolLedger::Publish(size_t slot, const BlockMeta& meta) {
   SlotEntry& entry = slot_entry(slot);
+  if (entry.state == static_cast<uint32_t>(SlotState::kPublished)) {
+    KVT_CHECK(this->slot(slot).meta == meta);
+    return;
+  }
   KVT_CHECK(entry.state == static_cast<uint32_t>(SlotState::kHandedOut));
   entry.has_parent = meta.parent.has_value() ? 1 : 0;
   entry.key_hi = meta.key.hi;
@@ -304,7 +319,9 @@ void PoolLedger::Publish(size_t slot, const BlockMeta& meta) {
   entry.sum_hi = meta.sum.hi;
   entry.sum_lo = meta.sum.lo;
   entry.check = SumOf(entry);
+  KVT_KILL_POINT("gpu.entry_written");
   StoreLast(&entry.state, static_cast<uint32_t>(SlotState::kPublished));
+  KVT_KILL_POINT("gpu.entry_published");
 }
 
 absl::StatusOr<size_t> PoolLedger::AddWorker(const ProcessId& process, const PageId& page) {
@@ -316,6 +333,8 @@ absl::StatusOr<size_t> PoolLedger::AddWorker(const ProcessId& process, const Pag
     entry.pid_namespace = place_.scope.pid_namespace;
     entry.page_device = page.device;
     entry.page_inode = page.inode;
+    entry.idle = 1;
+    KVT_KILL_POINT("gpu.worker_half_written");
     StoreLast(&entry.used, uint64_t{1});
     return place;
   }
@@ -323,9 +342,16 @@ absl::StatusOr<size_t> PoolLedger::AddWorker(const ProcessId& process, const Pag
                                                    " workers' places in the ledger are taken"));
 }
 
+void PoolLedger::GiveSlots(size_t place) {
+  KVT_CHECK(worker_entry(place).used != 0);
+  StoreLast(&worker_entry(place).idle, uint64_t{0});
+  KVT_KILL_POINT("gpu.worker_given_slots");
+}
+
 void PoolLedger::RemoveWorker(size_t place) {
   KVT_CHECK(worker_entry(place).used != 0);
   StoreLast(&worker_entry(place).used, uint64_t{0});
+  KVT_KILL_POINT("gpu.worker_removed");
 }
 
 std::vector<PoolLedger::Worker> PoolLedger::Workers() const {
@@ -336,7 +362,8 @@ std::vector<PoolLedger::Worker> PoolLedger::Workers() const {
     workers.push_back(
         {.place = place,
          .process = {.pid = PidHere(entry.pid, entry.pid_namespace), .started = entry.started},
-         .page = {.device = entry.page_device, .inode = entry.page_inode}});
+         .page = {.device = entry.page_device, .inode = entry.page_inode},
+         .has_slots = entry.idle == 0});
   }
   return workers;
 }

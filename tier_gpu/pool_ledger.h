@@ -62,6 +62,8 @@ class PoolLedger {
     size_t place = 0;
     ProcessId process;
     PageId page;
+    // False: it was never given one, and may not even have the page.
+    bool has_slots = true;
   };
 
   // Where it is, and what it is to be of.
@@ -96,16 +98,21 @@ class PoolLedger {
   void Resize(size_t handles, size_t slots);
   size_t handles() const;
   size_t slots() const;
+  // Those that have slots: a kill between two stores may leave one more.
+  size_t handles_in_use() const;
   // REQUIRES of all below: slot < slots().
   Slot slot(size_t slot) const;
   void HandOut(size_t slot);
   void Free(size_t slot);
-  // REQUIRES: handed out. The slot has exactly these bytes.
+  // REQUIRES: handed out, or published as this block, by an agent before. The slot has
+  // exactly these bytes.
   void Publish(size_t slot, const BlockMeta& meta);
 
-  // A worker that may touch slots from now on; returns its place. Errors:
+  // A worker that may be given slots from now on; returns its place. Errors:
   // kResourceExhausted, all places are taken.
   absl::StatusOr<size_t> AddWorker(const ProcessId& process, const PageId& page);
+  // Ahead of the first slot that it may touch. REQUIRES: it was added.
+  void GiveSlots(size_t place);
   // Nothing of it touches the pool any more. REQUIRES: it was added.
   void RemoveWorker(size_t place);
   std::vector<Worker> Workers() const;

@@ -21,7 +21,7 @@ constexpr uint64_t kSlot = 4096;
 constexpr size_t kSlots = 8;
 
 // A pool of which the agent before this one had handed out slot 1 and published in slot
-// 2, and two workers of it.
+// 2, and two workers of it, beside one that was given nothing yet.
 class EarlierWorkersTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -39,7 +39,9 @@ class EarlierWorkersTest : public ::testing::Test {
       pages_.push_back(*SignalPage::Create());
       offers_.push_back({.id = *PageIdOf(pages_[i]->descriptor()), .page = pages_[i]});
       places_.push_back(*ledger_->AddWorker({.pid = 1}, offers_[i].id));
+      ledger_->GiveSlots(places_[i]);
     }
+    ASSERT_TRUE(ledger_->AddWorker({.pid = 1}, {}).ok());
     pool_ = GpuPool::Adopt(&runner_, *device_.CreateRegion(place.terms.shape, 1), kSlot, kSlots);
     survivors_ = ReadSurvivors(pool_.get(), *ledger_);
     pool_->Keep(ledger_.get());
@@ -115,6 +117,11 @@ TEST_F(EarlierWorkersTest, AllStepsHaveEndedIsNotEnoughWhileSlotsAreInUse) {
   EXPECT_EQ(earlier_->size(), 1u);
   Say(0, StepWord::kOver, 1);
   EXPECT_EQ(earlier_->size(), 0u);
+}
+
+TEST_F(EarlierWorkersTest, WhoWasGivenNothingIsNotWaitedFor) {
+  EXPECT_EQ(earlier_->size(), 2u);
+  EXPECT_EQ(ledger_->Workers().size(), 2u);
 }
 
 TEST_F(EarlierWorkersTest, APageOfNobodyChangesNothing) {

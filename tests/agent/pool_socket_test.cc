@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,6 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "client/lost_pool.h"
 #include "client/pool_offer.h"
 #include "core/clock.h"
 #include "tests/testing/patience.h"
@@ -64,15 +66,24 @@ class PoolSocketTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
   static absl::Time Soon() { return MonotonicClock().Now() + testing::Patience(absl::Seconds(10)); }
+  SessionOptions WorkerOf(const std::string& tenant = "acme",
+                          const std::string& secret = kSecret) const {
+    return {
+        .socket_dir = directory_, .tenant = tenant, .tenant_key = TenantKey::FromSecret(secret)};
+  }
   // Offers what the worker lost, as `tenant`, while an agent waits; the client's answer.
   absl::Status Offer(const std::string& tenant = "acme", const std::string& secret = kSecret) {
-    const auto socket = *PoolSocket::Listen(options_);
-    std::atomic<bool> ended = false;
     absl::Status offered;
+    WhileAnAgentWaits([&] { offered = OfferPool(WorkerOf(tenant, secret), lost_, Soon()); });
+    return offered;
+  }
+  // What it was brought is in taken_ and pages_.
+  void WhileAnAgentWaits(const std::function<void()>& offer, bool takes_fewer = false) {
+    const auto socket = *PoolSocket::Listen(options_);
+    if (takes_fewer) socket->TakeFewer();
+    std::atomic<bool> ended = false;
     std::thread worker([&] {
-      offered = OfferPool(
-          {.socket_dir = directory_, .tenant = tenant, .tenant_key = TenantKey::FromSecret(secret)},
-          lost_, Soon());
+      offer();
       ended = true;
     });
     const auto import = [&](std::span<const int> handles) {
@@ -90,7 +101,17 @@ class PoolSocketTest : public ::testing::Test {
     }
     worker.join();
     pages_ = socket->pages();
-    return offered;
+  }
+  // The same memory, as another session had it.
+  std::shared_ptr<const GpuMemory> LostBy(const SignalPage& page) const {
+    auto lost = std::make_shared<GpuMemory>();
+    for (const FileDescriptor& handle : lost_.handles)
+      lost->handles.emplace_back(dup(handle.get()));
+    lost->handle_bytes = lost_.handle_bytes;
+    lost->max_handles = lost_.max_handles;
+    lost->steps = *StepPage::Map(FileDescriptor(dup(page.descriptor())));
+    lost->incarnation = lost_.incarnation;
+    return lost;
   }
 
   static constexpr char kSecret[] = "sixteen bytes or more";
@@ -124,6 +145,31 @@ TEST_F(PoolSocketTest, AWorkerThatMapsAPartTellsOfItsStepsOnly) {
   EXPECT_EQ(Offer(), absl::OkStatus());
   EXPECT_FALSE(brought_);
   EXPECT_THAT(pages_, SizeIs(1));
+}
+
+// The pool grew and its agent was killed before anybody mapped what came.
+TEST_F(PoolSocketTest, WhatAWorkerMapsOfItIsTakenIfNobodyMapsMore) {
+  lost_.handles.pop_back();
+  WhileAnAgentWaits([&] { EXPECT_EQ(OfferPool(WorkerOf(), lost_, Soon()), absl::OkStatus()); },
+                    /*takes_fewer=*/true);
+  EXPECT_TRUE(brought_);
+  EXPECT_THAT(taken_, SizeIs(1));
+}
+
+// It shrank, and the worker had no time to let go.
+TEST_F(PoolSocketTest, OfAWorkerThatMapsMoreTheHandlesOfThePoolAreTaken) {
+  ASSERT_EQ(region_->Grow(), absl::OkStatus());
+  lost_.handles.emplace_back(dup(region_->descriptor(2)));
+  EXPECT_EQ(Offer(), absl::OkStatus());
+  EXPECT_TRUE(brought_);
+  EXPECT_THAT(taken_, SizeIs(2));
+}
+
+TEST_F(PoolSocketTest, AHandleWithoutASlotIsNotWaitedFor) {
+  ledger_->Resize(2, 512);
+  lost_.handles.pop_back();
+  EXPECT_EQ(Offer(), absl::OkStatus());
+  EXPECT_THAT(taken_, SizeIs(1));
 }
 
 TEST_F(PoolSocketTest, AnotherIncarnationOrShapeIsRefused) {
@@ -174,11 +220,83 @@ TEST_F(PoolSocketTest, AnAgentThatHasItsPoolTakesThePageAlone) {
                        came.Notify();
                      },
                  .gone = [](size_t) {}});
-  const SessionOptions worker{
-      .socket_dir = directory_, .tenant = "acme", .tenant_key = TenantKey::FromSecret(kSecret)};
-  EXPECT_EQ(OfferPool(worker, lost_, Soon()), absl::OkStatus());
+  EXPECT_EQ(OfferPool(WorkerOf(), lost_, Soon()), absl::OkStatus());
   came.WaitForNotification();
   EXPECT_EQ(page.id, *PageIdOf(page_->descriptor()));
+}
+
+TEST_F(PoolSocketTest, AUseOfBeforeIsToldWithoutTheMemory) {
+  absl::Status offered;
+  WhileAnAgentWaits([&] { offered = OfferPage(WorkerOf(), PageOf(lost_), Soon()); });
+  EXPECT_EQ(offered, absl::OkStatus());
+  EXPECT_FALSE(brought_);
+  ASSERT_THAT(pages_, SizeIs(1));
+  EXPECT_EQ(pages_[0].id, *PageIdOf(page_->descriptor()));
+}
+
+// The agent that was handed the pool died before it served, and the next one too soon to see
+// that the first session was over.
+TEST_F(PoolSocketTest, EachAgentThatAsksIsToldOfEachUse) {
+  const auto later = *SignalPage::Create();
+  const absl::Time now = MonotonicClock().Now();
+  LostPool lost;
+  const auto offer = [&] {
+    bool handed = false;
+    WhileAnAgentWaits([&] { handed = lost.Offer(WorkerOf(), now, Soon()); });
+    EXPECT_TRUE(brought_);
+    return handed;
+  };
+  lost.Keep(LostBy(*page_), now);
+  EXPECT_TRUE(offer());
+  EXPECT_FALSE(offer()) << "the agent it was handed to first did not serve yet";
+  EXPECT_THAT(pages_, SizeIs(1));
+  lost.LetGoOfMemory();
+  lost.Keep(LostBy(*later), now);
+  EXPECT_TRUE(offer());
+  ASSERT_THAT(pages_, SizeIs(2));
+  EXPECT_EQ(pages_[0].id, *PageIdOf(page_->descriptor()));
+  EXPECT_EQ(pages_[1].id, *PageIdOf(later->descriptor()));
+}
+
+TEST_F(PoolSocketTest, OfMemoryOfBeforeNothingIsTold) {
+  const auto later = *SignalPage::Create();
+  const absl::Time now = MonotonicClock().Now();
+  LostPool lost;
+  --lost_.incarnation;
+  lost.Keep(LostBy(*page_), now);
+  lost.LetGoOfMemory();
+  ++lost_.incarnation;
+  lost.Keep(LostBy(*later), now);
+  WhileAnAgentWaits([&] { EXPECT_TRUE(lost.Offer(WorkerOf(), now, Soon())); });
+  EXPECT_THAT(pages_, SizeIs(1));
+}
+
+TEST_F(PoolSocketTest, MemoryThatNobodyAskedForIsLetGoOfAndItsUseIsNot) {
+  const absl::Time now = MonotonicClock().Now();
+  LostPool lost;
+  const std::shared_ptr<const GpuMemory> memory = LostBy(*page_);
+  lost.Keep(memory, now);
+  EXPECT_FALSE(lost.Offer(WorkerOf(), now + kKeepLostPool - absl::Seconds(1), Soon()));
+  EXPECT_EQ(memory.use_count(), 2);
+  EXPECT_FALSE(lost.Offer(WorkerOf(), now + kKeepLostPool, Soon()));
+  EXPECT_EQ(memory.use_count(), 1);
+  WhileAnAgentWaits([&] { EXPECT_FALSE(lost.Offer(WorkerOf(), now + kKeepLostPool, Soon())); });
+  EXPECT_FALSE(brought_);
+  EXPECT_THAT(pages_, SizeIs(1));
+}
+
+TEST_F(PoolSocketTest, TheOldestUsesAreForgotten) {
+  const absl::Time now = MonotonicClock().Now();
+  LostPool lost;
+  std::vector<std::unique_ptr<SignalPage>> pages;
+  for (size_t i = 0; i < kMaxKeptPages + 2; ++i) {
+    pages.push_back(*SignalPage::Create());
+    lost.Keep(LostBy(*pages.back()), now);
+    lost.LetGoOfMemory();
+  }
+  WhileAnAgentWaits([&] { lost.Offer(WorkerOf(), now, Soon()); });
+  ASSERT_THAT(pages_, SizeIs(kMaxKeptPages));
+  EXPECT_EQ(pages_[0].id, *PageIdOf(pages[2]->descriptor()));
 }
 
 TEST_F(PoolSocketTest, AWorkerThatEndedIsSaidToBeGone) {

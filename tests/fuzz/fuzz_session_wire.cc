@@ -48,7 +48,7 @@ void CheckOffer(std::span<const std::byte> packet) {
     return;
   }
   KVT_CHECK(SameBytes(*offer, packet) && offer->incarnation != 0);
-  KVT_CHECK(offer->handles > 0 && offer->handles <= kMaxHandles);
+  KVT_CHECK(offer->handles <= offer->max_handles && offer->max_handles <= kMaxHandles);
 }
 
 void CheckHandle(std::span<const std::byte> packet) {

@@ -170,9 +170,11 @@ TEST(PoolOffer, ParsesWhatWasSent) {
   EXPECT_EQ(offer->max_handles, kMaxHandles);
 }
 
+TEST(PoolOffer, MayBeOfAUseAlone) { EXPECT_TRUE(ParsePoolOffer(BytesOf(OfferOf(0, 1))).ok()); }
+
 TEST(PoolOffer, RefusesWhatNoPoolIs) {
   ExpectRefused(ParsePoolOffer({}).status(), {"PoolOffer", "0 bytes", "32"});
-  ExpectRefused(ParsePoolOffer(BytesOf(OfferOf(0, 1))).status(), {"handles", "0 of 1"});
+  ExpectRefused(ParsePoolOffer(BytesOf(OfferOf(0, 0))).status(), {"handles", "0 of 0"});
   ExpectRefused(ParsePoolOffer(BytesOf(OfferOf(3, 2))).status(), {"handles", "3 of 2"});
   ExpectRefused(ParsePoolOffer(BytesOf(OfferOf(1, kMaxHandles + 1))).status(), {"254", "253"});
   PoolOffer offer = OfferOf(1, 1);

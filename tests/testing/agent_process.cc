@@ -58,6 +58,23 @@ Response Answer(const char* what, Call call) {
   return response;
 }
 
+// The same, and a failure is the caller's.
+template <typename Response, typename Call>
+absl::StatusOr<Response> Ask(absl::Duration limit, Call call) {
+  grpc::ClientContext context;
+  SetLimit(&context, limit);
+  Response response;
+  const grpc::Status status = call(&context, &response);
+  if (!status.ok()) return convert::FromGrpc(status);
+  return response;
+}
+
+v1::EvictTierRequest EvictionOf(Tier tier) {
+  v1::EvictTierRequest request;
+  request.set_tier(convert::ToWire(tier));
+  return request;
+}
+
 }  // namespace
 
 AgentProcess::AgentProcess(Options options) : options_(std::move(options)) {}
@@ -65,7 +82,7 @@ AgentProcess::AgentProcess(Options options) : options_(std::move(options)) {}
 absl::Status AgentProcess::Spawn() {
   Flags flags = DefaultFlags(options_);
   for (const auto& [name, value] : options_.flags) flags[name] = value;
-  std::vector<std::string> words = {ProgramPath("kvtier-agent")};
+  std::vector<std::string> words = words_;
   for (const auto& [name, value] : flags) words.push_back(absl::StrCat("--", name, "=", value));
   absl::StatusOr<std::unique_ptr<ChildProcess>> process = ChildProcess::Start(words, options_.log);
   if (!process.ok()) return process.status();
@@ -123,12 +140,15 @@ std::string AgentProcess::LogText() const {
 }
 
 absl::StatusOr<v1::AgentStatusResponse> AgentProcess::TryStatus() {
-  grpc::ClientContext context;
-  SetLimit(&context, kTryLimit);
-  v1::AgentStatusResponse response;
-  const grpc::Status status = admin_->Status(&context, {}, &response);
-  if (!status.ok()) return convert::FromGrpc(status);
-  return response;
+  return Ask<v1::AgentStatusResponse>(kTryLimit, [&](auto* context, auto* response) {
+    return admin_->Status(context, {}, response);
+  });
+}
+
+absl::StatusOr<v1::EvictTierResponse> AgentProcess::TryEvict(Tier tier) {
+  return Ask<v1::EvictTierResponse>(kTryLimit, [&](auto* context, auto* response) {
+    return admin_->EvictTier(context, EvictionOf(tier), response);
+  });
 }
 
 v1::AgentStatusResponse AgentProcess::Status() {
@@ -168,22 +188,19 @@ v1::EvictTierResponse AgentProcess::Evict(Tier tier) {
 }
 
 v1::EvictTierResponse AgentProcess::EvictUnheld(Tier tier) {
-  v1::EvictTierRequest request;
-  request.set_tier(convert::ToWire(tier));
   return Answer<v1::EvictTierResponse>("evict", [&](auto* context, auto* response) {
-    return admin_->EvictTier(context, request, response);
+    return admin_->EvictTier(context, EvictionOf(tier), response);
   });
 }
 
-absl::StatusOr<v1::GpuPoolSize> AgentProcess::ResizeGpu(uint64_t bytes) {
-  grpc::ClientContext context;
-  SetLimit(&context, kSettleLimit);
+absl::StatusOr<v1::GpuPoolSize> AgentProcess::ResizeGpu(uint64_t bytes, absl::Duration limit) {
   v1::ResizeGpuPoolRequest request;
   request.set_bytes(bytes);
-  v1::ResizeGpuPoolResponse response;
-  const grpc::Status status = admin_->ResizeGpuPool(&context, request, &response);
-  if (!status.ok()) return convert::FromGrpc(status);
-  return response.size();
+  auto answer = Ask<v1::ResizeGpuPoolResponse>(limit, [&](auto* context, auto* response) {
+    return admin_->ResizeGpuPool(context, request, response);
+  });
+  if (!answer.ok()) return answer.status();
+  return answer->size();
 }
 
 v1::GpuPoolSize AgentProcess::GpuSize() {

@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -37,6 +39,10 @@ class AgentProcess {
   };
   explicit AgentProcess(Options options);
 
+  // From its next start on it is `words` with the agent's flags behind them, instead of
+  // this build's kvtier-agent.
+  void RunAs(std::vector<std::string> words) { words_ = std::move(words); }
+
   // Starts it and returns when workers can connect; the time that took. Errors:
   // kUnavailable, with the last words of one that ended instead; kDeadlineExceeded.
   absl::StatusOr<absl::Duration> Start();
@@ -64,10 +70,12 @@ class AgentProcess {
   // The same, once no lease stands: the tier is empty then.
   v1::EvictTierResponse Evict(Tier tier);
   // Asks for another size of the GPU pool, without failing the test.
-  absl::StatusOr<v1::GpuPoolSize> ResizeGpu(uint64_t bytes);
+  absl::StatusOr<v1::GpuPoolSize> ResizeGpu(uint64_t bytes,
+                                            absl::Duration limit = absl::Seconds(20));
   v1::GpuPoolSize GpuSize();
-  // Asks once, without failing the test.
+  // Ask once, without failing the test.
   absl::StatusOr<v1::AgentStatusResponse> TryStatus();
+  absl::StatusOr<v1::EvictTierResponse> TryEvict(Tier tier);
   // Every put block is on disk, or was declined. False: not within 20 s.
   bool AwaitOffloaded();
   bool AwaitLeases(uint32_t count);
@@ -78,6 +86,7 @@ class AgentProcess {
   bool Ready();
 
   const Options options_;
+  std::vector<std::string> words_ = {ProgramPath("kvtier-agent")};
   std::unique_ptr<ChildProcess> process_;
   std::unique_ptr<v1::AgentAdmin::Stub> admin_;  // Of this life.
 };
