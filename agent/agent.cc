@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "core/space.h"
 #include "core/status_macros.h"
+#include "tier_gpu/device/pinned_memory.h"
 
 namespace kvtier {
 
@@ -44,7 +45,8 @@ absl::StatusOr<Agent::Gpu> Agent::CreateGpu(const Options& options, const Seams&
   }
   if (seams.device == nullptr || options.gpu_bytes == 0) return gpu;
   // What leaves the pool, or comes into it, is of its own domain.
-  KVT_RETURN_IF_ERROR(seams.device->Pin(host.arena(gpu.domain).bytes()));
+  const std::span<std::byte> arena = host.arena(gpu.domain).bytes();
+  KVT_RETURN_IF_ERROR(seams.device->Pin(arena));
   gpu.runner = std::make_unique<LaneRunner>(seams.device, seams.executor,
                                             seams.lanes == nullptr ? seams.executor : seams.lanes);
   const uint64_t slot_bytes = SlotBytes(options.gpu_block_bytes);
@@ -57,6 +59,7 @@ absl::StatusOr<Agent::Gpu> Agent::CreateGpu(const Options& options, const Seams&
         gpu.pool, GpuPool::Create(seams.device, gpu.runner.get(), options.gpu_bytes, slot_bytes,
                                   options.gpu_max_bytes));
   }
+  gpu.pool->HostIn({.base = arena.data(), .chunk_bytes = kPinChunkBytes});
   if (seams.ledger != nullptr) gpu.pool->Keep(seams.ledger);
   return gpu;
 }

@@ -35,8 +35,7 @@ class GpuCopies {
 
   // GpuPool::Scatter() and Gather(), counted.
   Task<absl::Status> Onboard(std::span<const GpuTransfer> blocks);
-  Task<absl::Status> Offload(std::span<const GpuTransfer> blocks,
-                             CopyUrgency urgency = CopyUrgency::kForeground);
+  Task<absl::Status> Offload(std::span<const GpuTransfer> blocks, CopyUrgency urgency);
   // Offload() of whole blocks, each of which is then proved by its sum, or is not. On an
   // error none is. REQUIRES: as Offload(), and `blocks` stay until it ends.
   Task<absl::Status> CopyOut(std::span<BlockCopyOut> blocks, CopyUrgency urgency);

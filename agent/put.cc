@@ -115,9 +115,43 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, u
 
 void Putter::CommitAll(std::vector<PendingBlock> blocks,
                        const std::shared_ptr<Committing>& committing) {
-  // All at once: the checksums run side by side on the byte workers.
+  std::vector<PendingBlock> in_gpu;
   for (PendingBlock& block : blocks) {
-    parts_.scope->Spawn(CommitOne(std::move(block), committing));
+    if (block.gpu) {
+      in_gpu.push_back(std::move(block));
+      if (in_gpu.size() < kMaxBlocksGathered) continue;
+      parts_.scope->Spawn(CommitGathered(std::exchange(in_gpu, {}), committing));
+    } else {
+      // All at once: the checksums run side by side on the byte workers.
+      parts_.scope->Spawn(CommitOne(std::move(block), absl::OkStatus(), committing));
+    }
+  }
+  if (!in_gpu.empty()) parts_.scope->Spawn(CommitGathered(std::move(in_gpu), committing));
+}
+
+Task<void> Putter::CommitGathered(std::vector<PendingBlock> blocks,
+                                  std::shared_ptr<Committing> committing) {
+  KVT_KILL_POINT("gpu.put_begun");
+  std::vector<absl::Status> statuses;
+  std::vector<GpuTransfer> transfers;
+  for (PendingBlock& block : blocks) {
+    absl::StatusOr<HostSlot> host = parts_.evictor->ReserveHost(block.domain, block.meta.length);
+    statuses.push_back(host.status());
+    if (!host.ok()) continue;
+    block.host = *std::move(host);
+    transfers.push_back({.slot = block.gpu.ref(), .host = block.host.bytes()});
+  }
+  absl::Status copied;
+  if (!transfers.empty()) {
+    copied = co_await parts_.gpu_copies->Offload(transfers, CopyUrgency::kBackground);
+  }
+  KVT_KILL_POINT("gpu.put_gathered");
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (statuses[i].ok()) {
+      parts_.stats->gpu.bytes_out += blocks[i].meta.length;
+      statuses[i] = copied;
+    }
+    parts_.scope->Spawn(CommitOne(std::move(blocks[i]), statuses[i], committing));
   }
 }
 
@@ -141,14 +175,9 @@ Task<void> Putter::CommitBehind(std::shared_ptr<const GpuWorker> worker, uint64_
   committing->done.Set();
 }
 
-Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> committing) {
-  absl::Status status;
-  if (block.gpu) {
-    KVT_KILL_POINT("gpu.put_begun");
-    status = co_await GatherToHost(&block);
-    KVT_KILL_POINT("gpu.put_gathered");
-  }
-  if (status.ok()) {
+Task<void> Putter::CommitOne(PendingBlock block, absl::Status in_host,
+                             std::shared_ptr<Committing> committing) {
+  if (in_host.ok()) {
     const std::span<std::byte> slot = block.host.bytes();
     const uint64_t length = block.meta.length;
     ByteWorkers::Work checksum = [&block, slot, length] { block.meta.sum = SumSlot(slot, length); };
@@ -177,15 +206,6 @@ Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> com
   }
   parts_.reservations->Finish(block.meta.key);
   if (--committing->left == 0) committing->done.Set();
-}
-
-Task<absl::Status> Putter::GatherToHost(PendingBlock* block) {
-  KVT_CO_ASSIGN_OR_RETURN(block->host,
-                          parts_.evictor->ReserveHost(block->domain, block->meta.length));
-  const GpuTransfer transfer{.slot = block->gpu.ref(), .host = block->host.bytes()};
-  const absl::Status status = co_await parts_.gpu_copies->Offload(std::span(&transfer, 1));
-  parts_.stats->gpu.bytes_out += block->meta.length;
-  co_return status;
 }
 
 }  // namespace kvtier

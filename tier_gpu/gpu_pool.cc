@@ -8,6 +8,7 @@
 #include "core/kill_point.h"
 #include "core/space.h"
 #include "core/status_macros.h"
+#include "tier_gpu/planned_copy.h"
 
 namespace kvtier {
 
@@ -174,16 +175,24 @@ Task<absl::Status> GpuPool::Gather(std::span<const GpuTransfer> blocks, CopyUrge
 
 Task<absl::Status> GpuPool::Copy(CopyDirection direction, CopyUrgency urgency,
                                  std::span<const GpuTransfer> blocks) {
-  const size_t per_batch = std::clamp<size_t>(kMaxCopyBytes / slot_bytes_, 1, kMaxCopySegments);
-  LaneRunner::Copy copy{.direction = direction, .urgency = urgency, .region = region_.get()};
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const GpuTransfer& block = blocks[i];
+  // Blocks are whole here, so a run of the geometry is a slot.
+  const KvGeometry slots = {.axes = KvAxes::kLatent,
+                            .layers = 1,
+                            .slots = static_cast<uint32_t>(table_.slots()),
+                            .run_bytes = slot_bytes_,
+                            .block_stride = slot_bytes_,
+                            .bases = {0}};
+  std::vector<PlannedBlock> planned;
+  planned.reserve(blocks.size());
+  for (const GpuTransfer& block : blocks) {
     KVT_CHECK(table_.Check(block.slot).ok() && block.host.size() == slot_bytes_);
-    if (i % per_batch == 0) copy.batches.emplace_back();
-    copy.batches.back().segments.push_back(
-        {OffsetOf(block.slot.index), block.host.data(), slot_bytes_});
+    planned.push_back({.slot = block.slot.index, .host = block.host.data()});
   }
-  return runner_->Run(std::move(copy));
+  const CopyRequest request = {
+      .blocks = planned, .direction = direction, .paths = LanePaths::kEngine, .chunks = host_};
+  KVT_CO_ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopies(slots, request, calibration_));
+  const PlannedCopy copy = {.direction = direction, .urgency = urgency, .region = region_.get()};
+  co_return co_await runner_->Run(RunnerCopy(plan, copy));
 }
 
 void GpuPool::Audit() const {

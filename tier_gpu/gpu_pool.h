@@ -25,6 +25,8 @@
 #include "core/task.h"
 #include "tier_gpu/device/device.h"
 #include "tier_gpu/lane_runner.h"
+#include "tier_gpu/plan/calibration.h"
+#include "tier_gpu/plan/planner.h"
 #include "tier_gpu/pool_ledger.h"
 #include "tier_gpu/tables/slot_table.h"
 
@@ -85,6 +87,8 @@ class GpuPool {
   // From here on the ledger says which slots are free and how large the pool is. What it
   // says of slots that are held now, stays. Does not own. REQUIRES: it is of this shape.
   void Keep(PoolLedger* ledger);
+  // Where the host memory of transfers lies; until it is said, in one piece.
+  void HostIn(const PinnedChunks& host) { host_ = host; }
   // REQUIRES: every slot was given back.
   ~GpuPool();
   GpuPool(const GpuPool&) = delete;
@@ -117,14 +121,14 @@ class GpuPool {
   uint64_t handle_bytes() const { return region_->shape().handle_bytes; }
   size_t max_handles() const { return region_->shape().max_handles; }
 
-  // Scatter: host memory into the slots. Gather: the slots into host memory. Both
-  // end when every byte has arrived. REQUIRES: the slots are held and, as
+  // Scatter: host memory into the slots. Gather: the slots into host memory. What lies side
+  // by side on both sides is one segment, as PlanCopies() has it. Both end when every byte
+  // has arrived. REQUIRES: the slots are held and, as
   // `blocks` and its host memory, stay until the task ends; host memory is
   // slot_bytes() long and pinned. Errors: LaneRunner's; on an error the destination is
   // undefined.
   Task<absl::Status> Scatter(std::span<const GpuTransfer> blocks);
-  Task<absl::Status> Gather(std::span<const GpuTransfer> blocks,
-                            CopyUrgency urgency = CopyUrgency::kForeground);
+  Task<absl::Status> Gather(std::span<const GpuTransfer> blocks, CopyUrgency urgency);
 
   // Copies of the caller's own go through the pool's runner. The executor may look at its
   // address and shape only.
@@ -153,6 +157,8 @@ class GpuPool {
   LaneRunner* const runner_;
   const std::unique_ptr<DeviceRegion> region_;
   const uint64_t slot_bytes_;
+  const CalibrationTable calibration_{LinkModel::Pcie5()};  // One path: nothing to choose.
+  PinnedChunks host_;
   PoolLedger* ledger_ = nullptr;  // Null: nobody writes it down.
   SlotTable table_;
   std::vector<PoolHandle> handles_;

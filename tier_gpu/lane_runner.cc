@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "core/check.h"
 #include "core/status_macros.h"
 
@@ -17,19 +16,28 @@ constexpr absl::Duration kMaxPollInterval = absl::Milliseconds(1);
 Task<absl::Status> LaneRunner::Run(Copy copy) {
   KVT_CHECK(flows_->OnExecutor());
   if (copy.batches.empty()) co_return absl::OkStatus();
-  size_t& unfinished =
-      unfinished_[static_cast<size_t>(copy.direction)][static_cast<size_t>(copy.urgency)];
-  if (copy.batches.size() > kMaxQueuedBatches - unfinished) {
-    co_return absl::ResourceExhaustedError(absl::StrCat("copies: ", copy.batches.size(),
-                                                        " batches are too many behind ", unfinished,
-                                                        "; ", kMaxQueuedBatches, " may wait"));
-  }
-  unfinished += copy.batches.size();
+  const CopyDirection direction = copy.direction;
+  const CopyUrgency urgency = copy.urgency;
   const auto ending = std::make_shared<Ending>(flows_, copy.batches.size());
-  lanes_->Post(
-      [this, copy = std::move(copy), ending]() mutable { Enqueue(std::move(copy), ending); });
+  line(direction, urgency).copies.push_back({.copy = std::move(copy), .ending = ending});
+  HandOver(direction, urgency);
   co_await ending->done.WaitUntil(absl::InfiniteFuture());
   co_return ending->status;
+}
+
+void LaneRunner::HandOver(CopyDirection direction, CopyUrgency urgency) {
+  Line& own = line(direction, urgency);
+  std::vector<Waiting> batches;
+  while (!own.copies.empty() && own.unfinished < kMaxQueuedBatches) {
+    Line::Queued& first = own.copies.front();
+    Batch& batch = first.copy.batches[first.handed_over];
+    batches.push_back({std::move(batch), first.copy.region, first.ending});
+    ++own.unfinished;
+    if (++first.handed_over == first.copy.batches.size()) own.copies.pop_front();
+  }
+  if (batches.empty()) return;
+  lanes_->Post([this, what = ScheduledBatch{direction, urgency},
+                batches = std::move(batches)]() mutable { Enqueue(what, std::move(batches)); });
 }
 
 Task<void> LaneRunner::Between(absl::AnyInvocable<void()> change) {
@@ -42,11 +50,11 @@ Task<void> LaneRunner::Between(absl::AnyInvocable<void()> change) {
   co_await changed->WaitUntil(absl::InfiniteFuture());
 }
 
-void LaneRunner::Enqueue(Copy copy, const std::shared_ptr<Ending>& ending) {
-  for (Batch& batch : copy.batches) {
-    const ScheduledBatch scheduled = {copy.direction, copy.urgency, ++next_number_};
-    KVT_CHECK(schedule_.Add(scheduled).ok());  // Run() has counted.
-    waiting_[scheduled.batch] = {std::move(batch), copy.region, ending};
+void LaneRunner::Enqueue(const ScheduledBatch& what, std::vector<Waiting> batches) {
+  for (Waiting& batch : batches) {
+    const ScheduledBatch scheduled = {what.direction, what.urgency, ++next_number_};
+    KVT_CHECK(schedule_.Add(scheduled).ok());  // HandOver() has counted.
+    waiting_[scheduled.batch] = std::move(batch);
   }
   Pump();
 }
@@ -133,7 +141,8 @@ void LaneRunner::Finish(const ScheduledBatch& scheduled, const std::shared_ptr<E
                         const absl::Status& status) {
   schedule_.Done(scheduled);
   flows_->Post([this, scheduled, ending, status] {
-    --unfinished_[static_cast<size_t>(scheduled.direction)][static_cast<size_t>(scheduled.urgency)];
+    --line(scheduled.direction, scheduled.urgency).unfinished;
+    HandOver(scheduled.direction, scheduled.urgency);
     ending->status.Update(status);
     if (--ending->left == 0) ending->done.Set();
   });

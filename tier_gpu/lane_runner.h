@@ -62,14 +62,13 @@ class LaneRunner {
   LaneRunner(const LaneRunner&) = delete;
   LaneRunner& operator=(const LaneRunner&) = delete;
 
-  // Ends when every byte has arrived; all batches are queued at once. Those of one
-  // direction and urgency run in the order of the calls. No deadline: who has one waits
-  // for an event beside it. REQUIRES: the host memory, and what the region holds there,
-  // stay until the copy has ended, and destroying the task does not end it. Errors:
-  // kResourceExhausted, more than kMaxQueuedBatches of the direction and urgency would
-  // wait or run; the device's. On an error the destination is undefined, and what of the
-  // copy was not submitted is not: no mark behind the failure is written. Executor `flows`
-  // only.
+  // Ends when every byte has arrived. Batches of one direction and urgency run in the order
+  // of the calls; what is more than kMaxQueuedBatches of them waits its turn, however long
+  // the copy. No deadline: who has one waits for an event beside it. REQUIRES: the host
+  // memory, and what the region holds there, stay until the copy has ended, and destroying
+  // the task does not end it. Errors: the device's. On an error the destination is
+  // undefined, and what of the copy was not submitted is not: no mark behind the failure
+  // is written. Executor `flows` only.
   Task<absl::Status> Run(Copy copy);
 
   // Sees what has ended. Copies are seen without it; the compute lane goes on only while
@@ -101,6 +100,16 @@ class LaneRunner {
     DeviceRegion* region;
     std::shared_ptr<Ending> ending;
   };
+  // Of a direction and urgency; touched on `flows`.
+  struct Line {
+    struct Queued {
+      Copy copy;
+      size_t handed_over = 0;  // Of its batches.
+      std::shared_ptr<Ending> ending;
+    };
+    std::deque<Queued> copies;
+    size_t unfinished = 0;  // Batches that were handed over and have not ended.
+  };
   // Of a batch's operations; sequence 0: there is none.
   struct Submitted {
     Ticket copy;
@@ -113,7 +122,12 @@ class LaneRunner {
     absl::Status status;
     bool alone;  // Nothing ran in the other direction meanwhile, nor ahead of a kernel.
   };
-  void Enqueue(Copy copy, const std::shared_ptr<Ending>& ending);
+  Line& line(CopyDirection direction, CopyUrgency urgency) {
+    return lines_[static_cast<size_t>(direction)][static_cast<size_t>(urgency)];
+  }
+  // Hands over to `lanes` what there is room for.
+  void HandOver(CopyDirection direction, CopyUrgency urgency);
+  void Enqueue(const ScheduledBatch& what, std::vector<Waiting> batches);
   // Submits what there is room for, ends what has ended, and comes again.
   void Pump();
   // False: nothing is to be submitted in that direction now.
@@ -135,8 +149,8 @@ class LaneRunner {
   absl::flat_hash_map<uint64_t, Waiting> waiting_;            // By number.
   std::array<std::deque<Running>, kCopyDirections> running_;  // In the order of the lanes.
   std::optional<TimerId> timer_;
-  // On `flows`: batches that have not ended, by direction and urgency.
-  std::array<std::array<size_t, kCopyUrgencies>, kCopyDirections> unfinished_{};
+  // On `flows`, by direction and urgency.
+  std::array<std::array<Line, kCopyUrgencies>, kCopyDirections> lines_;
 };
 
 }  // namespace kvtier

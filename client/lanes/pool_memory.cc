@@ -3,15 +3,14 @@
 #include <utility>
 
 #include "core/status_macros.h"
+#include "tier_gpu/planned_copy.h"
 
 namespace kvtier {
 namespace {
 
-LaneRunner::Copy NewCopy(const PoolMemory& memory, const PlannedJob& job) {
-  const bool onboard = job.direction == CopyDirection::kHostToDevice;
-  return {.direction = job.direction,
-          .urgency = onboard ? CopyUrgency::kForeground : CopyUrgency::kBackground,
-          .region = memory.region.get()};
+CopyUrgency UrgencyOf(CopyDirection direction) {
+  return direction == CopyDirection::kHostToDevice ? CopyUrgency::kForeground
+                                                   : CopyUrgency::kBackground;
 }
 
 LaneRunner::Mark MarkOf(const ProgressWord& progress, uint32_t layers) {
@@ -30,7 +29,9 @@ absl::StatusOr<JobCopy> PlanEncoded(const LaneParts& parts, const PoolMemory& me
   KVT_ASSIGN_OR_RETURN(encoded->plan, PlanBlocks(memory.geometry, *memory.stored, job.blocks));
   const BlockPlan& plan = encoded->plan;
   KVT_ASSIGN_OR_RETURN(encoded->outcomes, JobOutcomes::Create(parts.device, plan.ends));
-  LaneRunner::Copy copy = NewCopy(memory, job);
+  LaneRunner::Copy copy = {.direction = job.direction,
+                           .urgency = UrgencyOf(job.direction),
+                           .region = memory.region.get()};
   copy.batches.reserve(plan.ends.size());
   for (size_t i = 0; i < plan.ends.size(); ++i) {
     LaneRunner::Batch& batch = copy.batches.emplace_back();
@@ -59,19 +60,11 @@ absl::StatusOr<JobCopy> PlanJob(const LaneParts& parts, const PoolMemory& memory
       .chunks = {.base = job.arena->base(), .chunk_bytes = parts.pin_chunk_bytes},
       .borders = memory.borders};
   KVT_ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopies(memory.geometry, request, *parts.table));
-  LaneRunner::Copy copy = NewCopy(memory, job);
-  copy.batches.reserve(plan.batches.size());
-  uint32_t complete = 0;
-  for (const PlannedBatch& planned : plan.batches) {
-    const auto segments = plan.SegmentsOf(planned);
-    LaneRunner::Batch& batch = copy.batches.emplace_back();
-    batch.path = planned.path;
-    batch.segments.assign(segments.begin(), segments.end());
-    if (job.progress == nullptr || planned.layers_complete == complete) continue;
-    complete = planned.layers_complete;
-    batch.before = MarkOf(*job.progress, complete);
-  }
-  return JobCopy{.copy = std::move(copy)};
+  PlannedCopy copy = {.direction = job.direction,
+                      .urgency = UrgencyOf(job.direction),
+                      .region = memory.region.get()};
+  if (job.progress != nullptr) copy.progress = MarkOf(*job.progress, 0);
+  return JobCopy{.copy = RunnerCopy(plan, copy)};
 }
 
 }  // namespace kvtier

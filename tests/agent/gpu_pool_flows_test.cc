@@ -75,6 +75,44 @@ TEST(GpuCopiesTest, CopiesAreCountedEachWay) {
   EXPECT_EQ(rig.agent->stats().gpu_offload.failed, 1u);
 }
 
+std::vector<ReservationId> IdsOf(const Reserved& reserved) {
+  std::vector<ReservationId> ids;
+  for (const ReservedBlock& block : reserved.blocks) {
+    if (block.state == ReservedBlock::State::kReserved) ids.push_back(block.id);
+  }
+  return ids;
+}
+
+// More blocks than a lane's queue has places.
+TEST(GpuCopiesTest, ALongCommitAndALongOnboardLoseNoBlock) {
+  constexpr size_t kBlocks = kMaxQueuedBatches + 100;
+  AgentRig rig({.slots = 2 * kBlocks, .gpu_slots = 2 * kBlocks, .disk = false});
+  const auto ids =
+      IdsOf(*rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, kBlocks), Tier::kGpu));
+  ASSERT_EQ(ids.size(), kBlocks);
+  EXPECT_EQ(rig.Run(rig.agent->putter().Commit(rig.session, ids)), kBlocks);
+  EXPECT_EQ(rig.agent->stats().gpu.io_errors, 0u);
+  EXPECT_EQ(rig.agent->evictor().EvictAll(Tier::kGpu), kBlocks);
+  EXPECT_EQ(rig.Run(rig.Onboard(rig.session, 1, kBlocks, kLong, Tier::kGpu))->blocks.size(),
+            kBlocks);
+}
+
+TEST(GpuCopiesTest, WhoWaitsForBlocksGoesAheadOfACommitsCopies) {
+  constexpr size_t kBlocks = 64 * kMaxBlocksGathered;
+  AgentRig rig({.slots = 2 * kBlocks, .gpu_slots = 2 * kBlocks, .disk = false});
+  ASSERT_EQ(rig.Put(rig.session, 5000, 1), 1u);
+  const auto ids =
+      IdsOf(*rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, kBlocks), Tier::kGpu));
+  const auto commit = rig.Spawn(rig.agent->putter().Commit(rig.session, ids));
+  const auto onboard = rig.Spawn(rig.Onboard(rig.session, 5000, 1, kLong, Tier::kGpu));
+  while (!onboard->has_value()) ASSERT_TRUE(rig.time.Step());
+  EXPECT_EQ((*onboard)->value().blocks.size(), 1u);
+  EXPECT_FALSE(commit->has_value());
+  EXPECT_GT(rig.agent->stats().gpu_offload.in_flight, 60u);
+  while (!commit->has_value()) ASSERT_TRUE(rig.time.Step());
+  EXPECT_EQ(**commit, kBlocks);
+}
+
 TEST(GpuTenantTest, APoolOfAnUnknownTenantIsRefusedByName) {
   const Agent::Options options{.node = *NodeId::FromString("rig"),
                                .tenants = *TenantTable::Create({{.name = "default"}}),

@@ -81,7 +81,7 @@ TEST_F(GpuPoolTest, WhatIsScatteredIsGatheredAgain) {
   }
   ASSERT_EQ(Finish(pool_->Scatter(there)), absl::OkStatus());
   std::reverse(back.begin(), back.end());
-  ASSERT_EQ(Finish(pool_->Gather(back)), absl::OkStatus());
+  ASSERT_EQ(Finish(pool_->Gather(back, CopyUrgency::kBackground)), absl::OkStatus());
   for (size_t i = 0; i < kSlots; ++i) {
     ASSERT_TRUE(testing::HoldsBlock(kTenant, testing::TestEngineKey(i),
                                     std::span(out).subspan(i * kSlot, kSlot)))
@@ -145,7 +145,7 @@ TEST_F(GpuPoolTest, AnotherProcessSharesTheRegionByDescriptor) {
   ASSERT_EQ(waitpid(worker, &status, 0), worker);
   EXPECT_EQ(status, 0);
   // The worker is gone; its block is not.
-  ASSERT_EQ(Finish(pool_->Gather({&transfer, 1})), absl::OkStatus());
+  ASSERT_EQ(Finish(pool_->Gather({&transfer, 1}, CopyUrgency::kBackground)), absl::OkStatus());
   EXPECT_EQ(host.front(), std::byte{'b'});
   EXPECT_EQ(host.back(), std::byte{'b'});
 }
@@ -156,8 +156,9 @@ TEST_F(GpuPoolTest, ErrorsOfTheDeviceReachTheCaller) {
   ASSERT_TRUE(device_.Pin(host).ok());
   const GpuTransfer transfer = {slot.ref(), host};
   device_.FailCopy(CopyDirection::kDeviceToHost, 1);
-  EXPECT_EQ(Finish(pool_->Gather({&transfer, 1})).code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(Finish(pool_->Gather({&transfer, 1})), absl::OkStatus());
+  EXPECT_EQ(Finish(pool_->Gather({&transfer, 1}, CopyUrgency::kBackground)).code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Finish(pool_->Gather({&transfer, 1}, CopyUrgency::kBackground)), absl::OkStatus());
   device_.Lose();
   EXPECT_EQ(Finish(pool_->Scatter({&transfer, 1})).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(GpuPool::Create(&device_, &runner_, kSlot, kSlot).status().code(),
@@ -189,7 +190,7 @@ TEST_F(GpuPoolTest, ALargePoolIsOneRangeOfSeveralHandles) {
   std::vector<std::byte> host(kOdd);
   ASSERT_TRUE(device_.Pin(host).ok());
   const GpuTransfer transfer = {over_the_border.ref(), host};
-  ASSERT_EQ(Finish((*pool)->Gather({&transfer, 1})), absl::OkStatus());
+  ASSERT_EQ(Finish((*pool)->Gather({&transfer, 1}, CopyUrgency::kBackground)), absl::OkStatus());
   EXPECT_EQ(host[region->shape().handle_bytes - over_the_border.offset()], std::byte{1});
 }
 
@@ -347,7 +348,7 @@ TEST_F(ResizedPoolTest, CopiesRunWhileThePoolChanges) {
   }
   EXPECT_EQ(scattered, absl::OkStatus());
   EXPECT_EQ(grown, absl::OkStatus());
-  ASSERT_EQ(Finish(pool->Gather(out)), absl::OkStatus());
+  ASSERT_EQ(Finish(pool->Gather(out, CopyUrgency::kBackground)), absl::OkStatus());
   for (size_t i = 0; i < 8; ++i) {
     device.NoteHostAccess(AccessChecker::Access::kRead, out[i].host);
     EXPECT_TRUE(testing::HoldsBlock(kTenant, testing::TestEngineKey(i), out[i].host)) << i;

@@ -87,7 +87,7 @@ Task<void> GpuWorld::CopyOut(SlotRef slot, SharedHostBlock to, PoolWorker worker
   // A worker that died may have left the block half written.
   if (*complete) {
     const GpuTransfer out = {slot, BytesOf(*to)};
-    const absl::Status copied = co_await pool_->Gather({&out, 1});
+    const absl::Status copied = co_await pool_->Gather({&out, 1}, CopyUrgency::kBackground);
     KVT_CHECK(copied.ok());
     device_.NoteHostAccess(AccessChecker::Access::kRead, BytesOf(*to));
     CheckTokens(BytesOf(*to), to->tokens);

@@ -204,26 +204,39 @@ TEST_F(LaneRunnerTest, ALostDeviceEndsEverythingSoon) {
   }
 }
 
-TEST_F(LaneRunnerTest, OnlySoManyBatchesWait) {
+TEST_F(LaneRunnerTest, MoreBatchesThanMayBeQueuedWaitTheirTurn) {
   Ending all;
   Ending more;
   Ending other;
   rig_.device().Stall(Lane::kOnboard);
   LaneRunner::Copy many{.direction = kIn, .region = rig_.region()};
-  many.batches.assign(kMaxQueuedBatches, {.segments = {rig_.Block(0, 0)}});
+  many.batches.assign(2 * kMaxQueuedBatches + 1, {.segments = {rig_.Block(0, 0)}});
   Start(std::move(many), &all);
-  Start(CopyOf(kIn, 0, 1), &more);
-  Start(CopyOf(kOut, 1, 1), &other);
+  Start(CopyOf(kIn, 1, 1), &more);
+  Start(CopyOf(kOut, 2, 1), &other);
   Pass(absl::Seconds(1));
-  ASSERT_TRUE(more.status.has_value());
-  EXPECT_EQ(more.status->code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(all.status.has_value() || more.status.has_value());
   EXPECT_EQ(other.status, absl::OkStatus());
   rig_.device().Resume(Lane::kOnboard);
   Pass(absl::Seconds(1));
   EXPECT_EQ(all.status, absl::OkStatus());
-  Start(CopyOf(kIn, 0, 1), &more);
-  Pass(absl::Seconds(1));
   EXPECT_EQ(more.status, absl::OkStatus());
+  EXPECT_LT(all.when, more.when);
+}
+
+TEST_F(LaneRunnerTest, ALongCopyEndsWithItsDeviceAndSoDoesWhatWaitedBehindIt) {
+  Ending all;
+  Ending more;
+  LaneRunner::Copy many{.direction = kIn, .region = rig_.region()};
+  many.batches.assign(2 * kMaxQueuedBatches, {.segments = {rig_.Block(0, 0)}});
+  Start(std::move(many), &all);
+  Start(CopyOf(kIn, 1, 1), &more);
+  rig_.device().Lose();
+  Pass(absl::Seconds(1));
+  for (const Ending& ending : {all, more}) {
+    ASSERT_TRUE(ending.status.has_value());
+    EXPECT_EQ(ending.status->code(), absl::StatusCode::kUnavailable);
+  }
 }
 
 TEST_F(LaneRunnerTest, ACopyWhoseTaskIsGoneStillRuns) {

@@ -44,7 +44,7 @@ TEST(KvGeometryTest, RunsAreWhereTheEngineHasThem) {
     for (uint32_t layer = 0; layer < kSize.layers; ++layer) {
       uint64_t axis = 0;
       uint64_t bytes = 0;
-      for (const BlockRun& run : geometry.Runs(4, {.first = layer, .count = 1})) {
+      for (const KvRun& run : geometry.Runs(4, {.first = layer, .count = 1})) {
         EXPECT_EQ(run.device_offset, layout.address(layer, axis, 4)) << layout.name;
         EXPECT_EQ(run.host_offset, layer * geometry.layer_bytes() + axis * kSize.run_bytes);
         axis += run.bytes / kSize.run_bytes;
@@ -59,10 +59,10 @@ TEST(KvGeometryTest, ABlockOfOurPoolIsOneRun) {
   const KvGeometry geometry = KvGeometry::Owned(KvAxes::kApart, 32, 32 << 10, 16);
   EXPECT_EQ(geometry.block_bytes(), 2 << 20);
   EXPECT_THAT(geometry.Runs(3, {.first = 0, .count = 32}),
-              ElementsAre(BlockRun{.device_offset = 6 << 20, .host_offset = 0, .bytes = 2 << 20}));
+              ElementsAre(KvRun{.device_offset = 6 << 20, .host_offset = 0, .bytes = 2 << 20}));
   EXPECT_THAT(
       geometry.Runs(3, {.first = 2, .count = 1}),
-      ElementsAre(BlockRun{
+      ElementsAre(KvRun{
           .device_offset = (6 << 20) + (128 << 10), .host_offset = 128 << 10, .bytes = 64 << 10}));
 }
 

@@ -18,6 +18,7 @@
 #include "tier_gpu/device/signal_page.h"
 #include "tier_gpu/lane_runner.h"
 #include "tier_gpu/plan/planner.h"
+#include "tier_gpu/planned_copy.h"
 
 namespace kvtier {
 namespace {
@@ -217,24 +218,14 @@ Seen RunOnADevice(const LinkModel& link, const CopyPlan& plan) {
   const std::unique_ptr<SignalPage> page = *SignalPage::Create();
   EXPECT_TRUE(timed.device().Pin(page->bytes()).ok());
   SignalWord* const complete = page->word(0);
-  LaneRunner::Copy copy = {.direction = CopyDirection::kHostToDevice, .region = timed.region()};
-  copy.batches.reserve(plan.batches.size());
-  uint32_t told = 0;
-  for (const PlannedBatch& planned : plan.batches) {
-    const auto segments = plan.SegmentsOf(planned);
-    LaneRunner::Batch batch = {.path = planned.path,
-                               .segments = {segments.begin(), segments.end()}};
-    if (planned.layers_complete > told) {
-      told = planned.layers_complete;
-      batch.before = {.word = complete, .value = told};
-    }
-    copy.batches.push_back(std::move(batch));
-  }
+  const PlannedCopy copy = {.direction = CopyDirection::kHostToDevice,
+                            .region = timed.region(),
+                            .progress = {.word = complete}};
   LaneRunner runner(&timed.device(), &timed.executor(), &timed.executor());
   TaskScope scope(&timed.executor());
   std::optional<absl::Status> status;
   const absl::Time start = timed.time().Now();
-  scope.Spawn(Await(runner.Run(std::move(copy)), &status));
+  scope.Spawn(Await(runner.Run(RunnerCopy(plan, copy)), &status));
   Seen seen;
   while (!status && timed.time().Step()) {
     if (seen.first_layer > absl::ZeroDuration() || !timed.device().Reached(*complete, 1)) continue;

@@ -127,10 +127,10 @@ absl::Status KvGeometry::Validate(std::span<const DeviceRange> registered) const
   return CheckOverlaps(*this);
 }
 
-std::vector<BlockRun> KvGeometry::Runs(uint32_t slot, LayerRange range) const {
+std::vector<KvRun> KvGeometry::Runs(uint32_t slot, LayerRange range) const {
   KVT_CHECK(slot < slots && range.count > 0 && range.first < layers &&
             range.count <= layers - range.first);
-  std::vector<BlockRun> runs;
+  std::vector<KvRun> runs;
   const uint32_t first = range.first * axis_count();
   for (uint32_t run = first; run < first + range.count * axis_count(); ++run) {
     const uint64_t device_offset = bases[run] + slot * block_stride;

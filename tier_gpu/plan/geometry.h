@@ -51,11 +51,11 @@ struct LayerRange {
 };
 
 // One piece of a block on both sides; `host_offset` counts from the block's first byte.
-struct BlockRun {
+struct KvRun {
   uint64_t device_offset = 0;
   uint64_t host_offset = 0;
   uint64_t bytes = 0;
-  bool operator==(const BlockRun&) const = default;
+  bool operator==(const KvRun&) const = default;
 };
 
 inline constexpr uint32_t kMaxGeometryLayers = 4096;  // As SpaceSpec::layers.
@@ -86,7 +86,7 @@ struct KvGeometry {
 
   // The runs of `slot`, in the order of the host's block; neighbours that are adjacent
   // on the device are one. REQUIRES: Validate() was OK; slot < slots; the layers exist.
-  std::vector<BlockRun> Runs(uint32_t slot, LayerRange range) const;
+  std::vector<KvRun> Runs(uint32_t slot, LayerRange range) const;
 };
 
 }  // namespace kvtier

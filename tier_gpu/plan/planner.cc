@@ -163,7 +163,7 @@ absl::StatusOr<CopyPlan> PlanGroups(const KvGeometry& geometry, const CopyReques
                                     const CalibrationTable& table, uint32_t group_layers) {
   CopyPlan plan;
   const std::vector<LayerRange> groups = LayerGroups(geometry.layers, group_layers);
-  std::vector<std::vector<BlockRun>> runs;  // Of slot 0, by group.
+  std::vector<std::vector<KvRun>> runs;  // Of slot 0, by group.
   runs.reserve(groups.size());
   size_t runs_of_block = 0;
   for (const LayerRange& group : groups) {
@@ -180,7 +180,7 @@ absl::StatusOr<CopyPlan> PlanGroups(const KvGeometry& geometry, const CopyReques
     const size_t first = plan.segments.size();
     for (const PlannedBlock& block : request.blocks) {
       const uint64_t slot_offset = block.slot * geometry.block_stride;
-      for (const BlockRun& run : runs[group]) {
+      for (const KvRun& run : runs[group]) {
         const CopySegment segment = {.device_offset = slot_offset + run.device_offset,
                                      .host = block.host + run.host_offset,
                                      .bytes = run.bytes};
