@@ -48,7 +48,7 @@ absl::StatusOr<const SignalPage*> GpuWorkers::Attach(SessionId session, const Pr
     KVT_ASSIGN_OR_RETURN(std::shared_ptr<GpuWorker> worker, NewWorker(process));
     found = workers_.emplace(session, std::move(worker)).first;
   }
-  return &words_.page(found->second->number);
+  return words_.page(found->second->number).get();
 }
 
 absl::StatusOr<std::shared_ptr<GpuWorker>> GpuWorkers::NewWorker(const ProcessId& process) {
@@ -57,7 +57,7 @@ absl::StatusOr<std::shared_ptr<GpuWorker>> GpuWorkers::NewWorker(const ProcessId
       std::make_shared<GpuWorker>(GpuWorker{.table = table_, .words = &words_, .number = number});
   if (ledger_ == nullptr) return worker;
   KVT_KILL_POINT("gpu.worker_attached");
-  const SignalPage& page = words_.page(number);
+  const SignalPage& page = *words_.page(number);
   const absl::StatusOr<PageId> id = PageIdOf(page.descriptor());
   KVT_CHECK(id.ok());
   const absl::StatusOr<size_t> place = ledger_->AddWorker(process, *id);

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/agent_link.h"
 #include "client/call.h"
-#include "client/cpu_steps.h"
+#include "client/worker_steps.h"
 #include "client/match_call.h"
 #include "client/onboard_call.h"
 #include "client/prefetch_call.h"
@@ -80,7 +80,7 @@ struct Client::State {
   const absl::Duration default_timeout;
   const std::shared_ptr<AgentLink> link;
   SubmittedCalls submitted;
-  CpuSteps steps;
+  WorkerSteps steps;
 };
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Open(const ClientOptions& options) {

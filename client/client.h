@@ -140,9 +140,10 @@ class Client {
   absl::Status SubmitCommit(ReservedBlocks&& blocks, absl::AnyInvocable<void(size_t)> done,
                             const CommitOptions& options = {});
 
-  // Steps, for a worker whose own threads compute in the GPU pool's slots. Between the
-  // two they may read what is leased and write what is reserved; what is let go of
-  // meanwhile is used again only after EndStep(). 0: the agent keeps no steps of ours.
+  // Steps of a worker that computes in the GPU pool's slots. Between the two it may read
+  // what is leased and write what is reserved; what is let go of meanwhile is used again
+  // only after EndStep(). Compute on a device: WorkerLanes::EndStep() ends it when the
+  // device has. 0: the agent keeps no steps of ours.
   uint64_t BeginStep();
   // `step` and all before it have ended.
   void EndStep(uint64_t step);
@@ -153,8 +154,8 @@ class Client {
   // Host memory as the session of now was handed it, for a worker that pins it for a
   // device. No agent: both are null.
   HostMemory host_memory() const;
-  // The pool as the session of now was handed it, for a worker that maps it on a GPU and
-  // tells its steps there. Null: no agent, or no pool for this tenant.
+  // The pool as the session of now was handed it, for a worker that maps it on a GPU. Null: no
+  // agent, or no pool for this tenant.
   std::shared_ptr<const GpuMemory> gpu_memory() const;
 
   // One empty call, to measure the way to the agent. Errors: kUnavailable, no agent or

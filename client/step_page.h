@@ -24,8 +24,7 @@ class StepPage {
 
   // Before anything of the step touches a slot.
   void Begin(uint64_t step) const { Store(begun_, step); }
-  // Everything of the step, and of those before it, has ended. A worker on a GPU lets
-  // its compute stream write the word instead.
+  // Everything of the step, and of those before it, has ended.
   void Retire(uint64_t step) const { Store(retired_, step); }
   // Nothing that the session was given is used any more, and no step begins.
   void SetOver() const { Store(WordAt(wire::kOverWord), 1); }

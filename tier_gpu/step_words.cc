@@ -16,19 +16,6 @@ SignalWord* WordOf(const SignalPage& page, StepWord word) {
 
 }  // namespace
 
-uint64_t WorkerSteps::Begin() {
-  device_->Raise(word(StepWord::kBegun), ++begun_);
-  return begun_;
-}
-
-absl::Status WorkerSteps::End() {
-  return device_->Signal(Lane::kCompute, word(StepWord::kRetired), begun_).status();
-}
-
-absl::Status WorkerSteps::AwaitOnboarded(uint64_t count) {
-  return device_->Await(Lane::kCompute, word(StepWord::kOnboarded), count).status();
-}
-
 StepWords::StepWords(Device* device, SlotTable* table, Executor* executor, TaskScope* scope)
     : device_(device),
       table_(table),
@@ -47,7 +34,6 @@ absl::StatusOr<PoolWorker> StepWords::Attach() {
                      delete unused;
                    }};
     ++worker.attachment;
-    worker.onboards = 0;
     return PoolWorker{number};
   }
   return absl::ResourceExhaustedError(
@@ -113,13 +99,6 @@ Task<void> StepWords::Poll() {
 
 uint64_t StepWords::UnusedBytes(PoolWorker worker) const {
   return WordOf(*of(worker).page, StepWord::kUnusedBytes)->load(std::memory_order_relaxed);
-}
-
-LaneRunner::Mark StepWords::NextOnboard(PoolWorker worker) {
-  Worker& attached = of(worker);
-  return {.word = WordOf(*attached.page, StepWord::kOnboarded),
-          .value = ++attached.onboards,
-          .page = attached.page};
 }
 
 }  // namespace kvtier

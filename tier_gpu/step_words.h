@@ -21,16 +21,14 @@
 #include "core/task_scope.h"
 #include "tier_gpu/device/device.h"
 #include "tier_gpu/device/signal_page.h"
-#include "tier_gpu/lane_runner.h"
 #include "tier_gpu/tables/slot_table.h"
 
 namespace kvtier {
 
 // The words of a worker's page. Who writes is in brackets.
 enum class StepWord : size_t {
-  kBegun = 0,      // [worker, host] before it submits anything of the step.
-  kRetired = 1,    // [worker, compute lane] behind everything of the step.
-  kOnboarded = 2,  // [agent, onboard lane] behind each onboard; counts them.
+  kBegun = 0,    // [worker, host] before it submits anything of the step.
+  kRetired = 1,  // [worker, host or compute lane] behind everything of the step.
   // [agent, host] before the worker gets the page: which memory the pool is.
   kIncarnation = 3,
   // [worker, host] 1: its session is over, and so is every use of what it was given: no
@@ -41,36 +39,13 @@ enum class StepWord : size_t {
   kUnusedBytes = 5,
 };
 
-// The worker's side: numbers its steps, in its own process.
-class WorkerSteps {
- public:
-  // Neither is owned; the page is pinned on the device.
-  WorkerSteps(Device* device, const SignalPage* page) : device_(device), page_(page) {}
-  // What is submitted from now on belongs to the next step; returns its number, from 1.
-  uint64_t Begin();
-  // All of the step was submitted to the compute lane. Errors: Device::Signal()'s: then
-  // call it again, for until it is told, slots of the step are not reused.
-  absl::Status End();
-  // The compute lane goes on when the agent has onboarded `count` times for this worker.
-  absl::Status AwaitOnboarded(uint64_t count);
-  uint64_t begun() const { return begun_; }
-
- private:
-  SignalWord* word(StepWord word) const { return page_->word(static_cast<size_t>(word)); }
-  Device* const device_;
-  const SignalPage* const page_;
-  uint64_t begun_ = 0;
-};
-
 // How long the end of a step may stay unseen while somebody waits for it.
 inline constexpr absl::Duration kStepPollInterval = absl::Microseconds(100);
 
-// The agent's side.
 class StepWords {
  public:
   // None is owned. Workers are numbered from 1: number 0 is the agent itself.
   StepWords(Device* device, SlotTable* table, Executor* executor, TaskScope* scope);
-  // REQUIRES: the lanes hold none of its marks any more.
   ~StepWords() = default;
   StepWords(const StepWords&) = delete;
   StepWords& operator=(const StepWords&) = delete;
@@ -81,7 +56,7 @@ class StepWords {
   // The worker is gone and nothing of it runs any more: its holds end, those who wait
   // for its words go on, its number is free. REQUIRES of these: attached.
   void Detach(PoolWorker worker);
-  const SignalPage& page(PoolWorker worker) const { return *of(worker).page; }
+  const std::shared_ptr<const SignalPage>& page(PoolWorker worker) const { return of(worker).page; }
 
   // Takes over what the words say. To be called before slots are released, and before
   // free ones are looked for.
@@ -93,14 +68,11 @@ class StepWords {
   Task<absl::StatusOr<bool>> Retired(PoolWorker worker, uint64_t step, absl::Time deadline);
   // What it says of the slots that it was granted; 0 also when it says nothing.
   uint64_t UnusedBytes(PoolWorker worker) const;
-  // What an onboard for the worker ends with, and what its compute then awaits.
-  LaneRunner::Mark NextOnboard(PoolWorker worker);
 
  private:
   struct Worker {
     std::shared_ptr<const SignalPage> page;  // Null: nobody is attached.
     uint64_t attachment = 0;                 // Counts the workers that had this number.
-    uint64_t onboards = 0;
   };
   const Worker& of(PoolWorker worker) const { return workers_[static_cast<size_t>(worker)]; }
   Worker& of(PoolWorker worker) { return workers_[static_cast<size_t>(worker)]; }

@@ -36,23 +36,30 @@ absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, D
                                                    options.calibration_file,
                                                    "\", is of a device and driver"));
   }
-  KVT_ASSIGN_OR_RETURN(std::shared_ptr<const SignalPage> page, SignalPage::Create());
+  Pages pages;
+  KVT_ASSIGN_OR_RETURN(pages.progress, SignalPage::Create());
+  KVT_ASSIGN_OR_RETURN(pages.steps, SignalPage::Create());
   const std::optional<CalibrationTable> kept = KeptTable(options);
   auto lanes = absl::WrapUnique(new WorkerLanes(
-      client, device, options, kept.value_or(CalibrationTable(options.link)), page));
+      client, device, options, kept.value_or(CalibrationTable(options.link)), pages));
   if (!kept) KVT_RETURN_IF_ERROR(lanes->Calibrate());
-  KVT_RETURN_IF_ERROR(lanes->On([device, page] { return device->Pin(page->bytes()); }));
+  KVT_RETURN_IF_ERROR(lanes->On([device, &pages] {
+    KVT_RETURN_IF_ERROR(device->Pin(pages.progress->bytes()));
+    return device->Pin(pages.steps->bytes());
+  }));
   lanes->executor_.Post([lanes = lanes.get()] { lanes->KeepPinned(); });
   return lanes;
 }
 
 WorkerLanes::WorkerLanes(Client* client, Device* device, const WorkerLanesOptions& options,
-                         const CalibrationTable& table, std::shared_ptr<const SignalPage> page)
+                         const CalibrationTable& table, const Pages& pages)
     : options_(options),
       table_(table),
       runner_(device, &executor_, &executor_),
       pins_(client, device),
-      words_(std::move(page)),
+      words_(pages.progress),
+      steps_({.client = client, .device = device, .executor = &executor_, .runner = &runner_},
+             pages.steps),
       parts_{.client = client,
              .device = device,
              .executor = &executor_,
@@ -83,8 +90,9 @@ WorkerLanes::~WorkerLanes() {
   executor_.Stop();
   pins_.Drop();
   if (!options_.calibration_file.empty() && samples_.calibrated() > 0) SaveCalibration();
-  // It is there unless the device was lost ahead of it.
+  // They are there unless the device was lost ahead of them.
   parts_.device->Unpin(words_.page()->bytes()).IgnoreError();
+  parts_.device->Unpin(steps_.page().bytes()).IgnoreError();
 }
 
 absl::Status WorkerLanes::Calibrate() {

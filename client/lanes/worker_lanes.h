@@ -23,6 +23,7 @@
 #include "absl/synchronization/mutex.h"
 #include "client/client.h"
 #include "client/lanes/arena_pins.h"
+#include "client/lanes/compute_steps.h"
 #include "client/lanes/progress_words.h"
 #include "core/call_on_executor.h"
 #include "core/task.h"
@@ -91,6 +92,14 @@ class WorkerLanes {
   void Poll() {
     executor_.Post([this] { runner_.Poll(); });
   }
+  // A step of Client::BeginStep(), and all before it, end when the device's compute lane has
+  // come past what was submitted to it so far; nobody waits. For commits the step is what
+  // it is to CommitOptions. Once the device is lost, steps go on until the client is gone.
+  // Errors: Device::Signal()'s: then call it again, for until it is OK slots of the step are
+  // not reused.
+  absl::Status EndStep(uint64_t step) {
+    return On([this, step] { return steps_.End(step); });
+  }
   Client* client() const { return parts_.client; }
   Device* device() const { return parts_.device; }
   ProgressWords* words() { return &words_; }
@@ -104,8 +113,13 @@ class WorkerLanes {
       ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
+  // Words of the lanes', in host memory.
+  struct Pages {
+    std::shared_ptr<const SignalPage> progress;
+    std::shared_ptr<const SignalPage> steps;
+  };
   WorkerLanes(Client* client, Device* device, const WorkerLanesOptions& options,
-              const CalibrationTable& table, std::shared_ptr<const SignalPage> page);
+              const CalibrationTable& table, const Pages& pages);
   // Once, on the idle device. Errors: the device is not fit for use.
   absl::Status Calibrate();
   void KeepPinned();
@@ -119,6 +133,7 @@ class WorkerLanes {
   LaneRunner runner_;
   ArenaPins pins_;
   ProgressWords words_;
+  ComputeSteps steps_;
   const LaneParts parts_;
   std::optional<TaskScope> scope_{std::in_place, &executor_};  // Goes on its own thread.
   absl::Mutex mu_;

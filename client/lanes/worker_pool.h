@@ -66,9 +66,9 @@ class WorkerPool {
   static absl::StatusOr<std::unique_ptr<WorkerPool>> Register(WorkerLanes* lanes,
                                                               const KvTensors& tensors,
                                                               const SpaceSpec& spec);
-  // Slots are then the numbers of the grant. Steps of the agent's are kept for copies;
-  // those of compute are the worker's own. Errors also: kFailedPrecondition, nothing was
-  // granted, or the session that granted it is over.
+  // Slots are then the numbers of the grant. Copies are steps by themselves; those of
+  // compute are the worker's to begin and to end (Client::BeginStep(), WorkerLanes::EndStep()).
+  // Errors also: kFailedPrecondition, nothing was granted, or the session that granted it is over.
   static absl::StatusOr<std::unique_ptr<WorkerPool>> OverGranted(WorkerLanes* lanes,
                                                                  GrantedSlots slots,
                                                                  const GrantedLayout& layout,

@@ -275,6 +275,29 @@ TEST_F(GrantedPoolTest, GrantedSlotsAreOffloadedAndOnboarded) {
   EXPECT_TRUE(Await(absl::Seconds(2), [&] { return UsedSlots() == 0; }));
 }
 
+// Steps of compute on the device and of the lanes' copies are one line of numbers.
+TEST_F(GrantedPoolTest, ACopysEndEndsNoStepOfComputeThatBeganBeforeIt) {
+  auto pool = Over(Take(2));
+  ASSERT_TRUE(pool.ok()) << pool.status();
+  std::vector<uint32_t> numbers((*pool)->granted()->numbers().begin(),
+                                (*pool)->granted()->numbers().end());
+  const std::vector<EngineKey> keys = {TestEngineKey(1), TestEngineKey(2)};
+  const uint64_t step = worker_.client().BeginStep();
+  ASSERT_GT(step, 0U);
+  worker_.OnDevice([](EmulatedDevice& device) { device.Stall(Lane::kCompute); });
+  ASSERT_EQ(worker_.lanes().EndStep(step), absl::OkStatus());
+  const auto offload = *(*pool)->Offload({keys, numbers});
+  ASSERT_TRUE(Ended(offload));
+  EXPECT_EQ(offload->blocks(), 2U) << offload->status();
+  pool->reset();  // The worker lets go of the slots.
+  EXPECT_FALSE(Await(absl::Milliseconds(300), [&] { return UsedSlots() < 2; }))
+      << "compute may still be reading them";
+  worker_.OnDevice([](EmulatedDevice& device) { device.Resume(Lane::kCompute); });
+  EXPECT_TRUE(Await(absl::Seconds(10), [&] { return UsedSlots() == 0; }));
+  EXPECT_EQ(worker_.lanes().EndStep(step), absl::OkStatus()) << "it has ended";
+  EXPECT_EQ(worker_.lanes().EndStep(0), absl::OkStatus()) << "no step";
+}
+
 TEST_F(GrantedPoolTest, SlotsThatWereNotGrantedAreNotTouched) {
   GrantedSlots others = Take(2);
   const auto pool = Over(Take(2));

@@ -14,8 +14,8 @@ namespace {
 constexpr uint64_t kStepsAhead = 3;  // That are submitted and have not ended.
 constexpr size_t kMaxSequences = 4;
 // Words of the worker's own.
-constexpr size_t kComputed = 8;
-constexpr size_t kSwapped = 9;
+constexpr size_t kComputed = WorldSteps::kFreeWords;
+constexpr size_t kSwapped = kComputed + 1;
 constexpr absl::Duration kPause = absl::Microseconds(3);
 
 }  // namespace
@@ -33,7 +33,7 @@ GpuWorld::Worker::Worker(GpuWorld* world, const std::string& name)
   end_chance_ = world->Chance(0.5) ? 0.2 : 0.03;
   KVT_CHECK(device_->Pin(world->host_).ok());
   number_ = *world->words_->Attach();
-  steps_ = std::make_unique<WorkerSteps>(device_.get(), &world->words_->page(number_));
+  steps_ = std::make_unique<WorldSteps>(device_.get(), world->words_->page(number_));
 }
 
 GpuWorld::Worker::~Worker() = default;
@@ -74,17 +74,15 @@ void GpuWorld::Worker::Poll() {
 Task<void> GpuWorld::Worker::Live(int steps) {
   const bool dies = world_->Chance(0.2);
   const int last = dies ? static_cast<int>(world_->Below(steps)) : steps;
-  const SignalWord& retired =
-      *world_->words_->page(number_).word(static_cast<size_t>(StepWord::kRetired));
   for (int step = 0; step < last; ++step) {
     Step();
-    for (Poll(); steps_->begun() - retired.load() >= kStepsAhead; Poll()) {
+    for (Poll(); steps_->begun() - steps_->retired() >= kStepsAhead; Poll()) {
       co_await SleepUntil(&world_->executor_, world_->executor_.Now() + kPause);
     }
   }
   if (!dies) {
     while (!sequences_.empty()) End();
-    for (Poll(); retired.load() < steps_->begun(); Poll()) {
+    for (Poll(); steps_->retired() < steps_->begun(); Poll()) {
       co_await SleepUntil(&world_->executor_, world_->executor_.Now() + kPause);
     }
   }
@@ -172,9 +170,7 @@ void GpuWorld::Worker::AddReads(const Sequence& sequence, Work* work) {
 }
 
 void GpuWorld::Worker::Launch(Work work) {
-  if (onboards_ > awaited_) {
-    KVT_CHECK(steps_->AwaitOnboarded(awaited_ = onboards_).ok());
-  }
+  KVT_CHECK(steps_->AwaitOnboards().ok());
   EmulatedKernel kernel{.run = absl::Microseconds(static_cast<int64_t>(1 + world_->Below(40)))};
   for (const Work::Copy& copy : work.copies) {
     kernel.reads.push_back(copy.from);
@@ -196,12 +192,6 @@ void GpuWorld::Worker::Launch(Work work) {
   KVT_CHECK(device_->Launch(std::move(kernel)).ok());
 }
 
-LaneRunner::Mark GpuWorld::Worker::NextOnboard() {
-  LaneRunner::Mark mark = world_->words_->NextOnboard(number_);
-  onboards_ = mark.value;
-  return mark;
-}
-
 void GpuWorld::Worker::Begin() {
   Sequence sequence;
   Ask([&] {
@@ -216,7 +206,7 @@ void GpuWorld::Worker::Begin() {
       slots.push_back(*slot);
       sequence.tokens.insert(sequence.tokens.end(), cached->tokens.begin(), cached->tokens.end());
       ++world_->counts_.onboards;
-      world_->scope_.Spawn(world_->CopyIn(*slot, cached, NextOnboard()));
+      world_->scope_.Spawn(world_->CopyIn(*slot, cached, steps_->NextOnboard()));
     }
     return world_->tables_->Adopt(sequence.id, slots);
   }).IgnoreError();
@@ -279,9 +269,8 @@ void GpuWorld::Worker::SwapOut(const std::vector<SequenceId>& victims) {
 
 void GpuWorld::Worker::SubmitSwaps() {
   if (swaps_.empty()) return;
-  const SignalPage& page = world_->words_->page(number_);
-  SignalWord* const computed = page.word(kComputed);
-  SignalWord* const swapped = page.word(kSwapped);
+  SignalWord* const computed = steps_->word(kComputed);
+  SignalWord* const swapped = steps_->word(kSwapped);
   std::vector<CopySegment> segments;
   std::vector<SharedHostBlock> blocks;
   for (const auto& [slot, to] : swaps_) {
@@ -311,7 +300,8 @@ void GpuWorld::Worker::SwapIn(Sequence* sequence) {
       ++world_->counts_.swaps_in;
       const SlotRef slot = world_->pool_->table().Ref(copy.slot);
       KVT_CHECK(world_->pool_->table().Hold(kPoolAgent, slot).ok());
-      world_->scope_.Spawn(world_->CopyIn(slot, sequence->swapped.at(copy.block), NextOnboard()));
+      world_->scope_.Spawn(
+          world_->CopyIn(slot, sequence->swapped.at(copy.block), steps_->NextOnboard()));
     }
     sequence->swapped.clear();
     sequence->away = false;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/tier_gpu/gpu_world.h"
+#include "tests/tier_gpu/world_steps.h"
 
 namespace kvtier {
 
@@ -49,7 +50,6 @@ class GpuWorld::Worker {
   // The agent does `what`, between a request and its answer.
   template <typename What>
   auto Ask(What what);
-  LaneRunner::Mark NextOnboard();
   void Step();
   void Grow(Sequence* sequence, Work* work);
   void AddReads(const Sequence& sequence, Work* work);
@@ -76,9 +76,7 @@ class GpuWorld::Worker {
   std::unique_ptr<DeviceRegion> region_;
   PoolWorker number_{};
   double end_chance_ = 0;  // Of one sequence, in a step.
-  std::unique_ptr<WorkerSteps> steps_;
-  uint64_t onboards_ = 0;  // That its next kernel is behind.
-  uint64_t awaited_ = 0;
+  std::unique_ptr<WorldSteps> steps_;
   std::vector<Sequence> sequences_;
   std::vector<std::pair<uint32_t, SharedHostBlock>> swaps_;    // Of this step: slot, and where to.
   std::map<uint64_t, std::vector<SharedHostBlock>> swapping_;  // By the ticket's sequence.

@@ -1,9 +1,9 @@
-// CpuSteps numbers the steps of a worker whose compute is threads of its own, on a pool
-// that it maps by mmap: a step begins before they touch slots of the GPU pool and ends
-// when they are done with them. Until then the agent gives what the worker let go of
-// to nobody else. A worker on a GPU has StepWords' WorkerSteps instead.
-#ifndef KVTIER_CLIENT_CPU_STEPS_H_
-#define KVTIER_CLIENT_CPU_STEPS_H_
+// WorkerSteps numbers the steps of a worker, and alone writes them to its pages: a step
+// begins before compute touches slots of the GPU pool and ends when it is done with them.
+// Until then the agent gives what the worker let go of to nobody else. Compute is threads,
+// which say so themselves, or a device's lane, for which ComputeSteps does (client/lanes).
+#ifndef KVTIER_CLIENT_WORKER_STEPS_H_
+#define KVTIER_CLIENT_WORKER_STEPS_H_
 
 #include <cstdint>
 #include <deque>
@@ -16,7 +16,7 @@
 namespace kvtier {
 
 // Thread-safe. One for all sessions of a client: a number is never used twice.
-class CpuSteps {
+class WorkerSteps {
  public:
   // Begins the next step, on this session's page. 0: there is none, so nothing waits.
   uint64_t Begin(std::shared_ptr<const StepPage> page) ABSL_LOCKS_EXCLUDED(mu_);
@@ -47,4 +47,4 @@ class CpuSteps {
 
 }  // namespace kvtier
 
-#endif  // KVTIER_CLIENT_CPU_STEPS_H_
+#endif  // KVTIER_CLIENT_WORKER_STEPS_H_

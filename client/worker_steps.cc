@@ -1,18 +1,18 @@
-#include "client/cpu_steps.h"
+#include "client/worker_steps.h"
 
 #include <utility>
 
 namespace kvtier {
 
-uint64_t CpuSteps::Begin(std::shared_ptr<const StepPage> page) {
+uint64_t WorkerSteps::Begin(std::shared_ptr<const StepPage> page) {
   return Add(std::move(page), false);
 }
 
-uint64_t CpuSteps::BeginCopy(std::shared_ptr<const StepPage> page) {
+uint64_t WorkerSteps::BeginCopy(std::shared_ptr<const StepPage> page) {
   return Add(std::move(page), true);
 }
 
-uint64_t CpuSteps::Add(std::shared_ptr<const StepPage> page, bool copy) {
+uint64_t WorkerSteps::Add(std::shared_ptr<const StepPage> page, bool copy) {
   if (page == nullptr) return 0;
   absl::MutexLock lock(&mu_);
   page->Begin(++begun_);
@@ -20,7 +20,7 @@ uint64_t CpuSteps::Add(std::shared_ptr<const StepPage> page, bool copy) {
   return begun_;
 }
 
-void CpuSteps::End(uint64_t step) {
+void WorkerSteps::End(uint64_t step) {
   absl::MutexLock lock(&mu_);
   for (Open& open : open_) {
     if (!open.copy && open.step <= step) open.ended = true;
@@ -28,7 +28,7 @@ void CpuSteps::End(uint64_t step) {
   Retire();
 }
 
-void CpuSteps::EndCopy(uint64_t step) {
+void WorkerSteps::EndCopy(uint64_t step) {
   absl::MutexLock lock(&mu_);
   for (Open& open : open_) {
     if (open.copy && open.step == step) open.ended = true;
@@ -36,7 +36,7 @@ void CpuSteps::EndCopy(uint64_t step) {
   Retire();
 }
 
-void CpuSteps::Retire() {
+void WorkerSteps::Retire() {
   while (!open_.empty() && open_.front().ended) {
     open_.front().page->Retire(open_.front().step);
     open_.pop_front();
