@@ -45,11 +45,12 @@ const Row kRows[] = {
     {"I/O errors", [](const Report& t) { return CountText(t.io_errors()); }},
 };
 
-// How fast the link was while it had something to do, as a part of the fastest it was seen
-// to be; 0: it did nothing yet.
-double UtilisationOf(const v1::GpuLinkReport& link) {
-  if (link.busy_seconds() <= 0 || link.best_bytes_per_second() <= 0) return 0;
-  return static_cast<double>(link.bytes()) / link.busy_seconds() / link.best_bytes_per_second();
+// What the link carried in `seconds`, as a part of what it would have at the fastest rate
+// that it was seen at; 0: it did nothing yet. Of all the time: its utilisation; of the time
+// in which copies ran: how near to that rate they come.
+double PartOfBest(const v1::GpuLinkReport& link, double seconds) {
+  if (seconds <= 0 || link.best_bytes_per_second() <= 0) return 0;
+  return static_cast<double>(link.bytes()) / seconds / link.best_bytes_per_second();
 }
 
 // Bytes of slots in use that are of no use, and those slots' bytes.
@@ -62,7 +63,7 @@ Fragments FragmentsOf(const v1::GpuReport& gpu) {
           .of = (gpu.slots() - gpu.free_slots()) * gpu.slot_bytes()};
 }
 
-std::string GpuOf(const v1::GpuReport& gpu) {
+std::string GpuOf(const v1::GpuReport& gpu, double uptime_seconds) {
   Table table({{"GPU"}, {gpu.device(), Align::kRight}, {""}}, /*indent=*/2);
   table.AddRow({"tenant", gpu.tenant(), ""});
   table.AddRow({"workers", CountText(gpu.workers()), ""});
@@ -102,15 +103,17 @@ std::string GpuOf(const v1::GpuReport& gpu) {
                {"BUSY", Align::kRight},
                {"BEST/S", Align::kRight},
                {"OF BEST", Align::kRight},
+               {"UTILISED", Align::kRight},
                {"P50", Align::kRight},
                {"P99", Align::kRight}},
               /*indent=*/2);
-  const auto add = [&links](const char* name, const v1::GpuLinkReport& link) {
+  const auto add = [&links, uptime_seconds](const char* name, const v1::GpuLinkReport& link) {
     links.AddRow({name, CountText(link.copies()), CountText(link.failed()),
                   CountText(link.in_flight()), BytesText(link.bytes()),
                   SecondsText(link.busy_seconds()),
                   BytesText(static_cast<uint64_t>(link.best_bytes_per_second())),
-                  absl::StrFormat("%.1f %%", 100 * UtilisationOf(link)),
+                  absl::StrFormat("%.1f %%", 100 * PartOfBest(link, link.busy_seconds())),
+                  absl::StrFormat("%.1f %%", 100 * PartOfBest(link, uptime_seconds)),
                   SecondsText(link.p50_seconds()), SecondsText(link.p99_seconds())});
   };
   add("onboard", gpu.onboard());
@@ -130,11 +133,13 @@ std::string TiersOf(const v1::AgentStatusResponse& status) {
     table.AddRow(std::move(cells));
   }
   std::string text = table.ToString();
-  for (const v1::GpuReport& gpu : status.gpus()) absl::StrAppend(&text, GpuOf(gpu));
+  for (const v1::GpuReport& gpu : status.gpus())
+    absl::StrAppend(&text, GpuOf(gpu, status.uptime_seconds()));
   return text;
 }
 
-void WriteLink(const char* name, const v1::GpuLinkReport& link, JsonWriter* json) {
+void WriteLink(const char* name, const v1::GpuLinkReport& link, double uptime_seconds,
+               JsonWriter* json) {
   json->OpenObject(name);
   json->Count("copies", link.copies());
   json->Count("failed", link.failed());
@@ -142,13 +147,14 @@ void WriteLink(const char* name, const v1::GpuLinkReport& link, JsonWriter* json
   json->Count("in_flight", link.in_flight());
   json->Seconds("busy_seconds", link.busy_seconds());
   json->Ratio("best_bytes_per_second", link.best_bytes_per_second());
-  json->Ratio("utilisation", UtilisationOf(link));
+  json->Ratio("busy_part_of_best", PartOfBest(link, link.busy_seconds()));
+  json->Ratio("utilisation", PartOfBest(link, uptime_seconds));
   json->Seconds("p50_seconds", link.p50_seconds());
   json->Seconds("p99_seconds", link.p99_seconds());
   json->Close();
 }
 
-void WriteGpu(const v1::GpuReport& gpu, JsonWriter* json) {
+void WriteGpu(const v1::GpuReport& gpu, double uptime_seconds, JsonWriter* json) {
   json->Text("device", gpu.device());
   json->Text("tenant", gpu.tenant());
   json->Count("slots", gpu.slots());
@@ -173,8 +179,8 @@ void WriteGpu(const v1::GpuReport& gpu, JsonWriter* json) {
   json->OpenObject("size");
   WriteGpuSize(gpu.size(), json);
   json->Close();
-  WriteLink("onboard", gpu.onboard(), json);
-  WriteLink("offload", gpu.offload(), json);
+  WriteLink("onboard", gpu.onboard(), uptime_seconds, json);
+  WriteLink("offload", gpu.offload(), uptime_seconds, json);
 }
 
 void WriteTier(const Report& tier, JsonWriter* json) {
@@ -220,7 +226,7 @@ void WriteTiers(const v1::AgentStatusResponse& status, JsonWriter* json) {
   json->OpenArray("gpus");
   for (const v1::GpuReport& gpu : status.gpus()) {
     json->OpenElement();
-    WriteGpu(gpu, json);
+    WriteGpu(gpu, status.uptime_seconds(), json);
     json->Close();
   }
   json->Close();

@@ -28,6 +28,7 @@ TEST(TiersTable, HasALineForWhatEachGpuIsAndForEachWayToIt) {
   gpu->mutable_size()->set_target_bytes(uint64_t{1} << 30);
   gpu->mutable_size()->set_slots_in_use(3);
   gpu->mutable_size()->set_workers(1);
+  status.set_uptime_seconds(10);
   gpu->mutable_onboard()->set_copies(2);
   gpu->mutable_onboard()->set_bytes(uint64_t{1} << 30);
   gpu->mutable_onboard()->set_busy_seconds(0.5);
@@ -42,12 +43,13 @@ TEST(TiersTable, HasALineForWhatEachGpuIsAndForEachWayToIt) {
   EXPECT_THAT(table, ::testing::HasSubstr("  granted, no token   100 KiB  25.0 %\n"));
   EXPECT_THAT(table, ::testing::HasSubstr("  offloaded ahead           7\n"));
   EXPECT_THAT(table, ::testing::HasSubstr("  offloads declined         2\n"));
-  EXPECT_THAT(table, ::testing::HasSubstr("1.00 GiB  500 ms  4.00 GiB   50.0 %"));
+  EXPECT_THAT(table, ::testing::HasSubstr("1.00 GiB  500 ms  4.00 GiB   50.0 %     2.5 %"));
   const std::string json = TiersJson({{"unix:/a.sock", status}});
   EXPECT_THAT(table, ::testing::HasSubstr("4.00 GiB  shrinking: waits for 3 slots of 1 workers\n"));
   EXPECT_THAT(json, ::testing::HasSubstr("\"draining_slots\": 1"));
   EXPECT_THAT(json, ::testing::HasSubstr("\"target_bytes\": 1073741824"));
-  EXPECT_THAT(json, ::testing::HasSubstr("\"utilisation\": 0.5"));
+  EXPECT_THAT(json, ::testing::HasSubstr("\"utilisation\": 0.025"));
+  EXPECT_THAT(json, ::testing::HasSubstr("\"busy_part_of_best\": 0.5,"));
   EXPECT_THAT(json, ::testing::HasSubstr("\"padding_bytes\": 1024"));
   EXPECT_THAT(json, ::testing::HasSubstr("\"granted_slots\": 100"));
   EXPECT_THAT(json, ::testing::HasSubstr("\"granted_unused_bytes\": 102400"));
