@@ -3,8 +3,9 @@
     clang_each.py DATABASE [--jobs N] [--mentioning PATTERN] -- clang++-19 ... < names of files
 
 With --mentioning, only files that mention PATTERN, themselves or in a header of ours that they
-include, however deep. Keeps include paths, macros and the language standard of each file's own command; drops the rest,
-which is another compiler's. Prints what clang says; the exit status is 0 when it says nothing.
+include by name. Keeps include paths, macros and the language standard of each file's own command;
+drops the rest, which is another compiler's. Prints what clang says; the exit status is 0 when it
+says nothing.
 """
 
 import argparse
@@ -35,17 +36,17 @@ def kept_flags(command):
     return kept
 
 
-def mentions(path, pattern, seen):
-    """Whether a file, or one it includes by its path from the root, matches `pattern`. `seen` holds
-    the answers so far."""
-    if path not in seen:
-        seen[path] = False  # For headers that include each other.
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-        included = re.findall(r'^#include "([^"]+)"', text, re.M)
-        seen[path] = bool(re.search(pattern, text)) or any(
-            mentions(header, pattern, seen) for header in included if os.path.exists(header))
-    return seen[path]
+def text_of(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def mentions(path, pattern):
+    """Whether a file, or one that it includes by its path from the root, matches `pattern`."""
+    text = text_of(path)
+    included = re.findall(r'^#include "([^"]+)"', text, re.M)
+    return any(re.search(pattern, one) for one in
+               [text, *(text_of(header) for header in included if os.path.exists(header))])
 
 
 def main():
@@ -66,9 +67,7 @@ def main():
         return path, done.returncode, done.stdout
 
     failed = 0
-    seen = {}
-    paths = [path for path in sys.stdin.read().split()
-             if mentions(path, arguments.mentioning, seen)]
+    paths = [path for path in sys.stdin.read().split() if mentions(path, arguments.mentioning)]
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for path, status, output in pool.map(check, paths):
             failed += status != 0
