@@ -135,7 +135,21 @@ absl::Status PagedKv::SwapOut(std::span<const SequenceId> sequences) {
   return absl::OkStatus();
 }
 
+std::optional<SequenceId> PagedKv::NextReturn() const { return PickReturn(tables_); }
+
+absl::Status PagedKv::CheckReturn(SequenceId sequence) const {
+  KVT_ASSIGN_OR_RETURN(const SequenceFacts facts, tables_.Facts(sequence));
+  const std::optional<SequenceId> next = NextReturn();
+  if (!facts.away || next == sequence) return absl::OkStatus();
+  const SequenceFacts first = *tables_.Facts(*next);
+  return absl::FailedPreconditionError(
+      absl::StrCat("sequence ", facts.started, " of priority ", facts.priority,
+                   " cannot come back yet: sequence ", first.started, " of priority ",
+                   first.priority, " is out, too, and first in line"));
+}
+
 absl::Status PagedKv::SwapIn(SequenceId sequence) {
+  KVT_RETURN_IF_ERROR(CheckReturn(sequence));
   const Step step(&slots_);
   KVT_ASSIGN_OR_RETURN(const std::vector<SwapCopy> copies, tables_.SwapIn(sequence));
   for (const SwapCopy& copy : copies) {

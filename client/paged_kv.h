@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -41,8 +42,14 @@ class PagedKv {
                                                          const Options& options);
   ~PagedKv();
 
-  // An empty sequence; the higher the priority, the later it is a victim.
+  // An empty sequence. The higher the priority, the farther ahead it is in line, and of the
+  // same priority the earlier it was opened or forked: the last in line is swapped out first,
+  // the first comes back first.
   SequenceId Open(int32_t priority) { return tables_.Create(kSelf, priority); }
+  // Moves it in line; a fork begins with its parent's priority. Errors: kNotFound.
+  absl::Status SetPriority(SequenceId sequence, int32_t priority) {
+    return tables_.SetPriority(sequence, priority);
+  }
   // Room for `tokens` more; a block that is shared is copied before it is written. New
   // slots are zeroed. Errors: BlockTable::Append()'s; kResourceExhausted, too few slots:
   // swap out Victims(), then retry.
@@ -51,10 +58,15 @@ class PagedKv {
   absl::StatusOr<SequenceId> Fork(SequenceId sequence);
   absl::Status Truncate(SequenceId sequence, uint64_t tokens);
   absl::Status Free(SequenceId sequence);
-  // Out of the pool, together, and one of them back. Errors: kNotFound;
-  // kResourceExhausted, more than swap_bytes would be out, or too few slots to come back.
+  // Out of the pool, together. Errors: kNotFound; kResourceExhausted, more than swap_bytes
+  // would be out.
   absl::Status SwapOut(std::span<const SequenceId> sequences);
+  // Back, with all its blocks or none. Errors: kNotFound; kFailedPrecondition, it is not out,
+  // or another that is out is ahead of it: were that one passed over for want of slots, it
+  // could wait for ever; kResourceExhausted, too few slots: those ahead have to end first.
   absl::Status SwapIn(SequenceId sequence);
+  // The one that may come back; nullopt, none is out.
+  std::optional<SequenceId> NextReturn() const;
   // Whom to swap out for `slots` more for the beneficiary. Errors: PickVictims()'s.
   absl::StatusOr<std::vector<SequenceId>> Victims(SequenceId beneficiary, size_t slots) const;
 
@@ -75,6 +87,8 @@ class PagedKv {
   PagedKv(GrantedSlots slots, const Options& options);
   // Copies are made, and end, inside a step of their own.
   class Step;
+  // That nobody who is out is ahead of it. Errors: SwapIn()'s.
+  absl::Status CheckReturn(SequenceId sequence) const;
   // Tells the agent what of the slots holds no token, when enough may have changed.
   void TellUnused();
   uint64_t UnusedBytes() const;

@@ -311,8 +311,11 @@ int kvtier_kv_valid(const kvtier_kv* kv);
  * slots may be touched. Mapped until kvtier_release_kv(), also when the agent dies. */
 int kvtier_kv_memory(const kvtier_kv* kv, void** data, size_t* size, uint64_t* slot_bytes);
 
-/* An empty sequence into *sequence; the higher the priority, the later it is a victim. */
+/* An empty sequence into *sequence. All stand in one line, the higher priority ahead, and of
+ * the same priority who was opened or forked earlier: the last is swapped out first. */
 int kvtier_kv_open(kvtier_kv* kv, int32_t priority, uint64_t* sequence);
+/* Moves it in line, also while it is swapped out. A fork has its parent's priority. */
+int kvtier_kv_set_priority(kvtier_kv* kv, uint64_t sequence, int32_t priority);
 /* Room for `tokens` more, 1 or more, in zeroed slots; a shared block is copied first.
  * KVTIER_EXHAUSTED: too few slots; swap out kvtier_kv_victims(), then retry. */
 int kvtier_kv_append(kvtier_kv* kv, uint64_t sequence, uint32_t tokens);
@@ -321,10 +324,13 @@ int kvtier_kv_fork(kvtier_kv* kv, uint64_t sequence, uint64_t* fork);
 /* Forgets all but the first `tokens`; KVTIER_INVALID also when it has fewer. */
 int kvtier_kv_truncate(kvtier_kv* kv, uint64_t sequence, uint64_t tokens);
 int kvtier_kv_free(kvtier_kv* kv, uint64_t sequence);
-/* Out of the pool, together, and one of them back. KVTIER_EXHAUSTED: more than swap_bytes
- * would be out, or there are too few slots to come back. */
+/* Out of the pool, together. KVTIER_EXHAUSTED: more than swap_bytes would be out. */
 int kvtier_kv_swap_out(kvtier_kv* kv, const uint64_t* sequences, size_t count);
+/* One of them back, whole. KVTIER_INVALID: it is not out, or another that is out is ahead of
+ * it; kvtier_last_error() names that one. KVTIER_EXHAUSTED: too few slots to come back. */
 int kvtier_kv_swap_in(kvtier_kv* kv, uint64_t sequence);
+/* 1, and the one that may come back into *sequence; 0: none is out. */
+int64_t kvtier_kv_next_return(const kvtier_kv* kv, uint64_t* sequence);
 /* Whom to swap out so that `beneficiary` gets `slots` more: writes `count` of them at most
  * and returns how many there are. KVTIER_EXHAUSTED: nobody of a lower rank has so many. */
 int64_t kvtier_kv_victims(const kvtier_kv* kv, uint64_t beneficiary, size_t slots,

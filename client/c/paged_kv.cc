@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -98,6 +99,11 @@ int kvtier_kv_open(kvtier_kv* kv, int32_t priority, uint64_t* sequence) {
   });
 }
 
+int kvtier_kv_set_priority(kvtier_kv* kv, uint64_t sequence, int32_t priority) {
+  return Change(
+      kv, [&](PagedKv* memory) { return memory->SetPriority(SequenceId{sequence}, priority); });
+}
+
 int kvtier_kv_append(kvtier_kv* kv, uint64_t sequence, uint32_t tokens) {
   return Change(kv, [&](PagedKv* memory) { return memory->Append(SequenceId{sequence}, tokens); });
 }
@@ -132,6 +138,15 @@ int kvtier_kv_swap_out(kvtier_kv* kv, const uint64_t* sequences, size_t count) {
 
 int kvtier_kv_swap_in(kvtier_kv* kv, uint64_t sequence) {
   return Change(kv, [&](PagedKv* memory) { return memory->SwapIn(SequenceId{sequence}); });
+}
+
+int64_t kvtier_kv_next_return(const kvtier_kv* kv, uint64_t* sequence) {
+  return Guarded([&]() -> int64_t {
+    if (kv == nullptr || sequence == nullptr) return Fail(KVTIER_INVALID, "kv or sequence is NULL");
+    const std::optional<SequenceId> next = kv->kv->NextReturn();
+    if (next) *sequence = static_cast<uint64_t>(*next);
+    return next ? 1 : 0;
+  });
 }
 
 int64_t kvtier_kv_victims(const kvtier_kv* kv, uint64_t beneficiary, size_t slots,

@@ -2,6 +2,7 @@
 
 #include <pybind11/stl.h>
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,9 @@ void Check(const absl::Status& status) {
 uint64_t Open(PyPagedKv& self, int32_t priority) {
   return static_cast<uint64_t>(self.kv->Open(priority));
 }
+void SetPriority(PyPagedKv& self, uint64_t sequence, int32_t priority) {
+  Check(self.kv->SetPriority(Id(sequence), priority));
+}
 void Append(PyPagedKv& self, uint64_t sequence, uint32_t tokens) {
   Check(self.kv->Append(Id(sequence), tokens));
 }
@@ -39,6 +43,11 @@ void SwapOut(PyPagedKv& self, const std::vector<uint64_t>& sequences) {
   Check(self.kv->SwapOut(ids));
 }
 void SwapIn(PyPagedKv& self, uint64_t sequence) { Check(self.kv->SwapIn(Id(sequence))); }
+std::optional<uint64_t> NextReturn(const PyPagedKv& self) {
+  const std::optional<SequenceId> next = self.kv->NextReturn();
+  if (!next) return std::nullopt;
+  return static_cast<uint64_t>(*next);
+}
 std::vector<uint64_t> Victims(const PyPagedKv& self, uint64_t beneficiary, size_t slots) {
   const std::vector<SequenceId> ids = ValueOrRaise(self.kv->Victims(Id(beneficiary), slots));
   std::vector<uint64_t> numbers;
@@ -70,12 +79,14 @@ Block Memory(const PyPagedKv& self) {
 void BindPagedKv(py::module_& module) {
   py::class_<PyPagedKv>(module, "PagedKv")
       .def("open", &Open)
+      .def("set_priority", &SetPriority)
       .def("append", &Append)
       .def("fork", &Fork)
       .def("truncate", &Truncate)
       .def("free", &Free)
       .def("swap_out", &SwapOut)
       .def("swap_in", &SwapIn)
+      .def("next_return", &NextReturn)
       .def("victims", &Victims)
       .def("slots", &Slots)
       .def("facts", &Facts)

@@ -2,7 +2,8 @@
 
 The same calls as PagedKv, and the same bytes. A sequence takes slots as its tokens come; forks
 share blocks until one of them writes; when the pool is full, whole sequences are swapped out and
-come back when they are next used. A slot is one block, [layer][K|V][token][kv_head][head_dim]
+come back when they are next used. kvtier's tables say which: sequences stand in one line, the one
+in use is first, and the last goes. A slot is one block, [layer][K|V][token][kv_head][head_dim]
 float32, so a block is the same bytes here as in kvtier.
 
 Not thread-safe, but for tile().
@@ -15,6 +16,11 @@ import numpy as np
 from .paged_kv import TOKENS_PER_BLOCK, PoolFull, block_shape
 
 
+# Priorities, the first to leave the pool first: what is kept in case it is asked for again costs
+# nobody's answer, and what waits for its turn makes room for what is computed now.
+KEPT, WAITING, IN_USE = 0, 1, 2
+
+
 @dataclass
 class PoolTable:
     """One sequence. Token t is at [slots[t // 16], t % 16]; slots grow with the tokens."""
@@ -23,6 +29,7 @@ class PoolTable:
     blocks: int  # It may grow to.
     slots: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     tokens: int = 0  # How many tokens, from 0, have their KV in place.
+    priority: int = WAITING  # While another sequence is in use.
 
 
 class PoolLost(OSError):
@@ -42,7 +49,7 @@ class PoolKv:
                   for axis in range(len(self._block_shape))]
         self._pool = np.ndarray((len(native.memory) // native.slot_bytes, *self._block_shape),
                                 np.float32, native.memory, strides=(native.slot_bytes, *inside))
-        self._tables = {}  # By sequence.
+        self._in_use = None  # The one table of that priority.
 
     @property
     def free_slots(self):
@@ -57,18 +64,27 @@ class PoolKv:
         """A sequence of up to `blocks` blocks, without any yet. Raises PoolFull."""
         if blocks > self._native.granted_slots:
             raise PoolFull(f"{blocks} slots asked for, {self._native.granted_slots} in all")
-        return self._opened(PoolTable(self._native.open(), blocks))
+        return PoolTable(self._native.open(WAITING), blocks)
 
     def fork(self, table):
         """A second sequence with the same tokens, sharing every block until one of them writes."""
         self._bring_in(table)
-        return self._opened(PoolTable(self._native.fork(table.sequence), table.blocks,
-                                      table.slots.copy(), table.tokens))
+        fork = PoolTable(self._native.fork(table.sequence), table.blocks, table.slots.copy(),
+                         table.tokens)
+        self._native.set_priority(fork.sequence, fork.priority)
+        return fork
+
+    def keep(self, table):
+        """Makes `table` the first to leave the pool, whenever another one is in use."""
+        table.priority = KEPT
+        if table is not self._in_use:
+            self._native.set_priority(table.sequence, KEPT)
 
     def free(self, table):
         """Gives the slots of `table` back; the table must not be used afterwards."""
         self._native.free(table.sequence)
-        del self._tables[table.sequence]
+        if table is self._in_use:
+            self._in_use = None
         table.slots, table.tokens = table.slots[:0], 0
 
     def store(self, layer, table, start, kv):
@@ -116,9 +132,14 @@ class PoolKv:
         """Moves the sequence out of the pool. It comes back by itself when it is next used."""
         self._native.swap_out([table.sequence])
 
-    def _opened(self, table):
-        self._tables[table.sequence] = table
-        return table
+    def _use(self, table):
+        """Puts `table` first in line, and the one that was there back to where it waits."""
+        if table is self._in_use:
+            return
+        if self._in_use is not None:
+            self._native.set_priority(self._in_use.sequence, self._in_use.priority)
+        self._native.set_priority(table.sequence, IN_USE)
+        self._in_use = table
 
     def _reach(self, table, start, end):
         """Makes tokens [start, end) the table's last, in slots that it alone may write."""
@@ -127,11 +148,12 @@ class PoolKv:
         if start < known:
             self._native.truncate(table.sequence, start)
             known = start
-        self._with_room(table, -(-(end - known) // TOKENS_PER_BLOCK) + 1,
-                        lambda: self._native.append(table.sequence, end - known))
+        blocks = -(-end // TOKENS_PER_BLOCK) - -(-known // TOKENS_PER_BLOCK)
+        self._with_room(table, blocks, lambda: self._native.append(table.sequence, end - known))
         table.slots = np.array(self._native.slots(table.sequence), np.int64)
 
     def _bring_in(self, table):
+        self._use(table)
         facts = self._native.facts(table.sequence)
         if facts.away:
             self._with_room(table, facts.blocks_out,
@@ -139,17 +161,17 @@ class PoolKv:
             table.slots = np.array(self._native.slots(table.sequence), np.int64)
 
     def _with_room(self, table, slots, take):
-        """take(), after others were swapped out if there are too few slots. Raises PoolFull."""
-        try:
-            return take()
-        except BlockingIOError:
-            pass
-        others = [other for other in self._tables
-                  if other != table.sequence and not self._native.facts(other).away]
-        while others:
-            self._native.swap_out([others.pop(0)])  # The oldest first.
+        """take(), after the last in line were swapped out if it has too few slots.
+
+        `slots` is what it takes but for the copy of a shared block, so a second round may follow.
+        Raises PoolFull.
+        """
+        while True:
             try:
                 return take()
             except BlockingIOError:
-                continue
-        raise PoolFull(f"{slots} slots asked for, {self.free_slots} free")
+                missing = max(slots - self.free_slots, 1)
+            try:
+                self._native.swap_out(self._native.victims(table.sequence, missing))
+            except BlockingIOError as error:
+                raise PoolFull(f"{slots} slots asked for, {self.free_slots} free: {error}") from error

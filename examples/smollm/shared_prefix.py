@@ -31,6 +31,7 @@ class SharedPrefix:
         self.drop()
         full = len(tokens) // self._kv.tokens_per_block * self._kv.tokens_per_block
         self._kv.cut(kept, full)
+        self._kv.keep(kept)
         self._tokens, self._table = list(tokens[:full]), kept
 
     def drop(self):

@@ -4,7 +4,7 @@ import tempfile
 import unittest
 
 import example_model
-from example_agent import SLOTS, Agent, needs_agent
+from example_agent import BLOCK_BYTES, SLOTS, Agent, needs_agent
 from example_model import needs_model
 
 
@@ -73,6 +73,39 @@ class PoolKvTest(unittest.TestCase):
         for table, logits in tables:
             self.assertEqual(self.generate(self.pooled, table, logits, 8), self.expected(8))
 
+    def filled(self, blocks=12):
+        """A sequence whose block n is all n; three of them and four slots make a full pool."""
+        import numpy as np
+
+        table = self.kv.allocate(blocks)
+        self.addCleanup(self.kv.free, table)
+        for block in range(blocks):
+            self.kv.import_block(table, block,
+                                 np.full(self.kv.block_bytes // 4, block, np.float32))
+        return table
+
+    def away(self, *tables):
+        return [self.native.facts(table.sequence).away for table in tables]
+
+    def test_the_last_in_line_makes_room(self):
+        first, second, third = self.filled(), self.filled(), self.filled()
+        fourth = self.filled()
+        self.assertEqual(self.away(first, second, third, fourth), [False, False, True, False])
+        run = bytearray(self.kv.block_bytes)
+        self.kv.export_block(third, 5, run)
+        self.assertEqual(bytes(run[:4]), b"\0\0\xa0@", "5.0: what went out came back")
+        self.assertEqual(self.away(first, second, third, fourth), [False, False, False, True])
+
+    def test_what_is_only_kept_goes_first(self):
+        first, second, third = self.filled(), self.filled(), self.filled()
+        self.kv.keep(first)
+        self.kv.keep(third)
+        self.kv.export_block(third, 0, bytearray(self.kv.block_bytes))
+        fourth = self.filled()
+        self.assertEqual(self.away(first, second, third, fourth), [False, False, True, False])
+        self.filled()
+        self.assertEqual(self.away(first, second, third, fourth), [True, False, True, False])
+
     def test_several_questions_share_the_document(self):
         from smollm.answering import Answerer, Ask
         from smollm.shared_prefix import SharedPrefix
@@ -100,6 +133,33 @@ class PoolKvTest(unittest.TestCase):
         self.addCleanup(self.kv.free, table)
         with self.assertRaises(BlockingIOError):
             self.native.append(table.sequence, SLOTS * 16 + 1)
+
+
+@needs_agent
+class LineTest(unittest.TestCase):
+    def test_the_first_in_line_comes_back_before_the_others(self):
+        import kvtier
+
+        agent = Agent()
+        self.addCleanup(agent.kill)
+        client = agent.client()
+        self.addCleanup(client.close)
+        kv = client.paged_kv(client.register_space(kvtier.SpaceSpec(
+            model="line", weights_digest=bytes(32), dtype="float32", layout="any", layers=30,
+            kv_heads=3, head_dim=64, tokens_per_block=16, block_bytes=BLOCK_BYTES)), 4)
+        self.assertIsNone(kv.next_return())
+        low, high = kv.open(), kv.open(priority=1)
+        for sequence in (low, high):
+            kv.append(sequence, 16)
+        kv.swap_out([low, high])
+        self.assertEqual(kv.next_return(), high)
+        with self.assertRaisesRegex(RuntimeError, "sequence 1 of priority 0 .* sequence 2 of"):
+            kv.swap_in(low)
+        kv.set_priority(low, 2)
+        self.assertEqual(kv.next_return(), low)
+        kv.swap_in(low)
+        kv.swap_in(high)
+        self.assertIsNone(kv.next_return())
 
 
 @needs_model

@@ -68,6 +68,27 @@ static int grow_fork_and_swap(kvtier_kv* kv) {
   return 0;
 }
 
+static int the_first_in_line_comes_back(kvtier_kv* kv) {
+  uint64_t both[2] = {0, 0}, next = 0;
+  EXPECT(kvtier_kv_next_return(kv, &next) == 0);
+  EXPECT(kvtier_kv_next_return(kv, NULL) == KVTIER_INVALID);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT(kvtier_kv_open(kv, 1, &both[i]) == KVTIER_OK);
+    EXPECT(kvtier_kv_append(kv, both[i], BLOCK_TOKENS) == KVTIER_OK);
+  }
+  EXPECT(kvtier_kv_swap_out(kv, both, 2) == KVTIER_OK);
+  EXPECT(kvtier_kv_next_return(kv, &next) == 1 && next == both[0]);
+  EXPECT(kvtier_kv_swap_in(kv, both[1]) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "first in line") != NULL);
+  EXPECT(kvtier_kv_set_priority(kv, both[1], 2) == KVTIER_OK);
+  EXPECT(kvtier_kv_next_return(kv, &next) == 1 && next == both[1]);
+  EXPECT(kvtier_kv_swap_in(kv, both[1]) == KVTIER_OK &&
+         kvtier_kv_swap_in(kv, both[0]) == KVTIER_OK);
+  EXPECT(kvtier_kv_set_priority(kv, 12345, 1) == KVTIER_INVALID);
+  EXPECT(kvtier_kv_free(kv, both[0]) == KVTIER_OK && kvtier_kv_free(kv, both[1]) == KVTIER_OK);
+  return 0;
+}
+
 int main(int argc, char** argv) {
   kvtier_options options;
   kvtier_client* client = NULL;
@@ -83,7 +104,10 @@ int main(int argc, char** argv) {
   EXPECT(kvtier_register_space(client, &spec, &space) == KVTIER_OK);
   EXPECT(kvtier_take_kv(client, space, &kv_options, &kv) == SLOTS && kv != NULL);
   EXPECT(kvtier_kv_valid(kv) == 1);
-  if (wrong_words_are_named(client, space, kv) != 0 || grow_fork_and_swap(kv) != 0) return step;
+  if (wrong_words_are_named(client, space, kv) != 0 || grow_fork_and_swap(kv) != 0 ||
+      the_first_in_line_comes_back(kv) != 0) {
+    return step;
+  }
   kvtier_release_kv(kv);
   kvtier_close(client);
   return 0;

@@ -2,10 +2,13 @@
 // becomes of them when either side dies.
 #include "client/paged_kv.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -112,6 +115,53 @@ TEST_F(PagedKvTest, AWholeSequenceGoesOutAndComesBackWithItsBytes) {
     EXPECT_EQ(At(*kv, first, block), static_cast<std::byte>(block));
   }
   EXPECT_EQ(kv->swapped_bytes(), 0u);
+}
+
+TEST_F(PagedKvTest, TheFirstInLineComesBackBeforeTheOthers) {
+  const Worker worker = NewWorker();
+  const auto kv = Take(worker, kSlots);
+  EXPECT_EQ(kv->NextReturn(), std::nullopt);
+  const SequenceId low = kv->Open(0);
+  const SequenceId older = kv->Open(1);
+  const SequenceId younger = kv->Open(1);
+  const std::vector<SequenceId> all = {low, older, younger};
+  for (const SequenceId sequence : all) ASSERT_EQ(kv->Append(sequence, 16), absl::OkStatus());
+  ASSERT_EQ(kv->SwapOut(all), absl::OkStatus());
+
+  const absl::Status refused = kv->SwapIn(younger);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()),
+              ::testing::HasSubstr("sequence 3 of priority 1 cannot come back yet: sequence 2 of "
+                                   "priority 1 is out, too, and first in line"));
+  EXPECT_EQ(kv->swapped_bytes(), 3 * kBlockBytes) << "an error changes nothing";
+  for (const SequenceId next : {older, younger}) {
+    EXPECT_EQ(kv->SwapIn(low).code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(kv->NextReturn(), next);
+    EXPECT_EQ(kv->SwapIn(next), absl::OkStatus());
+  }
+  EXPECT_EQ(kv->SwapIn(low), absl::OkStatus());
+  EXPECT_EQ(kv->NextReturn(), std::nullopt);
+  EXPECT_EQ(kv->SwapIn(low).code(), absl::StatusCode::kFailedPrecondition) << "it is not out";
+  EXPECT_EQ(kv->SwapIn(SequenceId{77}).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(PagedKvTest, AHigherPriorityGoesAheadOfWhoWasPreempted) {
+  const Worker worker = NewWorker();
+  const auto kv = Take(worker, kSlots);
+  const SequenceId first = kv->Open(0);
+  const SequenceId second = kv->Open(0);
+  ASSERT_EQ(kv->Append(first, 16 * 10), absl::OkStatus());
+  EXPECT_EQ(kv->Victims(second, 1).status().code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_EQ(kv->SetPriority(second, 1), absl::OkStatus());
+  const std::vector<SequenceId> victims = *kv->Victims(second, 1);
+  EXPECT_EQ(victims, std::vector<SequenceId>{first});
+  ASSERT_EQ(kv->SwapOut(victims), absl::OkStatus());
+  ASSERT_EQ(kv->Append(second, 16 * 10), absl::OkStatus());
+  ASSERT_EQ(kv->SwapOut({&second, 1}), absl::OkStatus());
+  EXPECT_EQ(kv->SwapIn(first).code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_EQ(kv->SetPriority(first, 2), absl::OkStatus());
+  EXPECT_EQ(kv->SwapIn(first), absl::OkStatus());
+  EXPECT_EQ(kv->SetPriority(SequenceId{77}, 1).code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(PagedKvTest, NewSlotsAreZerosWhoeverHadThemBefore) {

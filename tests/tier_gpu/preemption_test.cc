@@ -100,6 +100,20 @@ TEST_F(PreemptionTest, WhatTheCacheKeepsIsNotGained) {
   EXPECT_TRUE(absl::IsResourceExhausted(PickVictims(tables_, first, 2).status()));
 }
 
+TEST_F(PreemptionTest, ANewPriorityIsANewPlaceInLine) {
+  const SequenceId first = Sequence(1, 1);
+  const SequenceId second = Sequence(1, 1);
+  const SequenceId third = Sequence(1, 1);
+  ASSERT_EQ(tables_.SetPriority(third, 2), absl::OkStatus());
+  EXPECT_THAT(Victims(third, 2), ElementsAre(second, first));
+  EXPECT_TRUE(absl::IsResourceExhausted(PickVictims(tables_, second, 1).status()));
+  Freed({first, second});
+  EXPECT_EQ(PickReturn(tables_), first);
+  ASSERT_EQ(tables_.SetPriority(second, 3), absl::OkStatus()) << "also while it is away";
+  EXPECT_EQ(PickReturn(tables_), second);
+  EXPECT_TRUE(absl::IsNotFound(tables_.SetPriority(SequenceId{77}, 1)));
+}
+
 TEST_F(PreemptionTest, AnUnknownBeneficiaryIsNotFound) {
   EXPECT_TRUE(absl::IsNotFound(PickVictims(tables_, SequenceId{77}, 1).status()));
 }

@@ -80,6 +80,13 @@ SequenceId BlockTable::Create(PoolWorker worker, int32_t priority) {
   return IdOf(place);
 }
 
+absl::Status BlockTable::SetPriority(SequenceId id, int32_t priority) {
+  Sequence* const sequence = Find(id);
+  if (sequence == nullptr) return Unknown(id);
+  sequence->facts.priority = priority;
+  return absl::OkStatus();
+}
+
 absl::Status BlockTable::Adopt(SequenceId id, std::span<const SlotRef> blocks) {
   Sequence* const sequence = Find(id);
   if (sequence == nullptr) return Unknown(id);

@@ -80,6 +80,8 @@ class BlockTable {
 
   // An empty sequence. The higher the priority, the later it is preempted.
   SequenceId Create(PoolWorker worker, int32_t priority);
+  // Another place in line, also while it is away. Errors: kNotFound.
+  absl::Status SetPriority(SequenceId sequence, int32_t priority);
   // Makes the cached blocks the head of an empty sequence. Errors: kNotFound; kAborted,
   // one of them was reused since; kFailedPrecondition, one is not sealed, or the
   // sequence is away or not empty.

@@ -29,8 +29,16 @@ class PagedKv:
         self.memory = memoryview(native.memory()).cast("B")  # Of the whole pool.
 
     def open(self, priority: int = 0) -> int:
-        """A new, empty sequence; the higher the priority, the later it is a victim."""
+        """A new, empty sequence.
+
+        All stand in one line, the higher priority ahead, and of the same priority who was opened
+        or forked earlier: the last is swapped out first, the first comes back first.
+        """
         return self._native.open(priority)
+
+    def set_priority(self, sequence: int, priority: int) -> None:
+        """Moves it in line, also while it is swapped out. A fork has its parent's priority."""
+        self._native.set_priority(sequence, priority)
 
     def append(self, sequence: int, tokens: int) -> None:
         """Room for `tokens` more; new slots are zeros.
@@ -60,8 +68,16 @@ class PagedKv:
         self._native.swap_out(list(sequences))
 
     def swap_in(self, sequence: int) -> None:
-        """Brings one back, whole. Raises BlockingIOError when there are too few slots."""
+        """Brings one back, whole.
+
+        Raises RuntimeError when it is not out, or another that is out is ahead of it in line;
+        BlockingIOError when there are too few slots.
+        """
         self._native.swap_in(sequence)
+
+    def next_return(self) -> int | None:
+        """The one that may come back; None when none is out."""
+        return self._native.next_return()
 
     def victims(self, beneficiary: int, slots: int) -> list[int]:
         """Whom to swap out for `slots` more slots for `beneficiary`.
