@@ -10,12 +10,13 @@ namespace kvtier::sim {
 namespace {
 
 const World* running = nullptr;
-uint64_t running_seed = 0;
+WorldOptions running_options;
 
 void SayHowToReplay() {
-  std::fprintf(stderr, "seed %llu failed; run it again: bin/kvtier-sim --seed %llu --aloud\n",
-               static_cast<unsigned long long>(running_seed),
-               static_cast<unsigned long long>(running_seed));
+  const auto seed = static_cast<unsigned long long>(running_options.seed);
+  const bool pools = running_options.kind == WorldKind::kGpuPools;
+  std::fprintf(stderr, "seed %llu failed; run it again: bin/kvtier-sim --seed %llu%s --aloud\n",
+               seed, seed, pools ? " --gpu-pools" : "");
 }
 
 // The world is as the failed CHECK left it: reading its trace is safe enough for a
@@ -35,7 +36,7 @@ Outcome RunSeed(const WorldOptions& options) {
   std::signal(SIGABRT, OnAbort);
   World world(options);
   running = &world;
-  running_seed = options.seed;
+  running_options = options;
   const Outcome outcome = world.Run();
   if (!outcome.failure.empty()) {
     std::fprintf(stderr, "%s\n", outcome.failure.c_str());
@@ -44,6 +45,11 @@ Outcome RunSeed(const WorldOptions& options) {
   }
   running = nullptr;
   return outcome;
+}
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* const given = std::getenv(name);
+  return given == nullptr ? otherwise : std::strtoull(given, nullptr, 10);
 }
 
 }  // namespace kvtier::sim

@@ -12,6 +12,9 @@ namespace kvtier::sim {
 // program in the middle.
 Outcome RunSeed(const WorldOptions& options);
 
+// What an environment variable says, as a number; without it `otherwise`.
+uint64_t FromEnvironment(const char* name, uint64_t otherwise);
+
 }  // namespace kvtier::sim
 
 #endif  // KVTIER_TESTS_SIM_SEEDS_H_

@@ -2,6 +2,7 @@
 //
 //   kvtier-sim --seed N [--aloud]        one seed, with its trace
 //   kvtier-sim --seeds N [--first F]     seeds F..F+N-1; stops at the first failure
+//   kvtier-sim ... --gpu-pools           worlds of GPU pools, not whole ones
 //   kvtier-sim ... --hash                prints "seed hash" a line: equal on every run
 #include <cstdint>
 #include <cstdio>
@@ -32,6 +33,7 @@ bool Has(const char* flag, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using kvtier::sim::Outcome;
+  using kvtier::sim::WorldKind;
   uint64_t first = NumberAfter("--first", argc, argv, 1);
   uint64_t count = NumberAfter("--seeds", argc, argv, 0);
   if (Has("--seed", argc, argv)) {
@@ -39,14 +41,17 @@ int main(int argc, char** argv) {
     count = 1;
   }
   if (count == 0) {
-    std::fprintf(stderr, "usage: kvtier-sim --seed N | --seeds N [--first F] [--aloud] [--hash]\n");
+    std::fprintf(
+        stderr,
+        "usage: kvtier-sim --seed N | --seeds N [--first F] [--gpu-pools] [--aloud] [--hash]\n");
     return 2;
   }
+  const WorldKind kind = Has("--gpu-pools", argc, argv) ? WorldKind::kGpuPools : WorldKind::kWhole;
   uint64_t checked = 0;
   kvtier::sim::Coverage coverage;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const Outcome outcome =
-        kvtier::sim::RunSeed({.seed = seed, .aloud = Has("--aloud", argc, argv)});
+        kvtier::sim::RunSeed({.seed = seed, .kind = kind, .aloud = Has("--aloud", argc, argv)});
     if (!outcome.failure.empty()) return 1;
     coverage.Add(outcome.coverage);
     checked += outcome.blocks_checked;

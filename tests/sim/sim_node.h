@@ -68,13 +68,12 @@ class SimNode {
 
   Agent& agent() { return *agent_; }
   EmulatedDevice* device() { return device_.get(); }
+  bool HasGpu() const { return device_ != nullptr; }
   // A worker process that begins now, before the checker of the device if there is one.
   std::shared_ptr<WorkerOrder> NewWorkerOrder(const std::string& name) const;
   size_t gpu_tenant() const { return options_.gpu_tenant; }
   // Whether workers of the tenant may name the GPU pool as their target.
-  bool HasGpuFor(size_t tenant) const {
-    return device_ != nullptr && tenant == options_.gpu_tenant;
-  }
+  bool HasGpuFor(size_t tenant) const { return HasGpu() && tenant == options_.gpu_tenant; }
   // Until the next Boot().
   void LoseDevice();
   bool device_lost() const { return device_lost_; }

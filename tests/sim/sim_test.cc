@@ -11,11 +11,6 @@
 namespace kvtier::sim {
 namespace {
 
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* const given = std::getenv(name);
-  return given == nullptr ? otherwise : std::strtoull(given, nullptr, 10);
-}
-
 TEST(SimTest, EveryWorldKeepsItsPromises) {
   uint64_t first = 1;
   uint64_t count = FromEnvironment("KVTIER_SIM_SEEDS", 200);

@@ -11,8 +11,9 @@ namespace kvtier::sim {
 namespace {
 
 constexpr size_t kNodes = 2;
-constexpr size_t kWorkersPerNode = 8;
-constexpr absl::Duration kFaultyTime = absl::Seconds(40);
+// Of a whole world and of one of GPU pools.
+constexpr size_t kWorkersPerNode = 8, kWorkersPerPool = 3;
+constexpr absl::Duration kFaultyTime = absl::Seconds(40), kFaultyPoolTime = absl::Seconds(3);
 // Longer than any request, lease, reservation or prefetch goes on.
 constexpr absl::Duration kQuietTime = absl::Seconds(15);
 // A disk that was quarantined and is well again serves within this: the longest pause
@@ -24,7 +25,8 @@ constexpr absl::Duration kAuditInterval = absl::Milliseconds(500);
 }  // namespace
 
 World::World(const WorldOptions& options)
-    : random_(options.seed),
+    : kind_(options.kind),
+      random_(options.seed),
       executor_(&time_),
       trace_(&executor_, options.aloud),
       oracle_(&executor_),
@@ -38,34 +40,48 @@ World::~World() {
   workers_.clear();
 }
 
+SimNode::Options World::DrawNode(size_t number) {
+  const bool pool = kind_ == WorldKind::kGpuPools;
+  std::vector<uint32_t> disk_segments(!pool && random_.Draw(0.5) ? 2 : 1);
+  for (uint32_t& segments : disk_segments) segments = static_cast<uint32_t>(3 + random_.Below(8));
+  return {.number = number,
+          .host_bytes = (pool ? 1 : kTenants) * (3 + random_.Below(8)) * (64 << 10),
+          .gpu_bytes = pool || random_.Draw(0.6) ? (8 + random_.Below(24)) * 8192 : 0,
+          // Nodes of pools fetch from each other: theirs is one tenant.
+          .gpu_tenant = pool ? 0 : random_.Below(kTenants),
+          .disk_segments = std::move(disk_segments),
+          .seed = random_.Next()};
+}
+
 void World::BootNodes() {
+  const SimNode::World world{
+      .time = &time_, .network = &network_, .trace = &trace_, .oracle = &oracle_};
   for (size_t i = 0; i < kNodes; ++i) {
-    const SimNode::World world{
-        .time = &time_, .network = &network_, .trace = &trace_, .oracle = &oracle_};
-    std::vector<uint32_t> disk_segments(random_.Draw(0.5) ? 2 : 1);
-    for (uint32_t& segments : disk_segments) {
-      segments = static_cast<uint32_t>(3 + random_.Below(8));
-    }
-    const SimNode::Options options{
-        .number = i,
-        .host_bytes = kTenants * (3 + random_.Below(8)) * (64 << 10),
-        .gpu_bytes = random_.Draw(0.6) ? (8 + random_.Below(24)) * 8192 : 0,
-        .gpu_tenant = random_.Below(kTenants),
-        .disk_segments = std::move(disk_segments),
-        .seed = random_.Next()};
-    nodes_.push_back(std::make_unique<SimNode>(world, options));
+    nodes_.push_back(std::make_unique<SimNode>(world, DrawNode(i)));
     nodes_.back()->Boot();
   }
 }
 
+Identity World::DrawIdentity(const SimNode& node) {
+  if (kind_ == WorldKind::kGpuPools) {
+    // Those of host memory put what others bring into the pool, and take what left it.
+    return {.tenant = node.gpu_tenant(),
+            .space = kGpuSpace,
+            .target = random_.Draw(0.8) ? Tier::kGpu : Tier::kHost};
+  }
+  Identity identity{.tenant = random_.Below(kTenants), .space = random_.Below(kSpaces)};
+  if (identity.space == kGpuSpace && node.HasGpu() && random_.Draw(0.7)) {
+    identity.tenant = node.gpu_tenant();
+    identity.target = Tier::kGpu;
+  }
+  return identity;
+}
+
 void World::HireWorkers() {
-  for (size_t i = 0; i < kNodes * kWorkersPerNode; ++i) {
+  const size_t each = kind_ == WorldKind::kWhole ? kWorkersPerNode : kWorkersPerPool;
+  for (size_t i = 0; i < kNodes * each; ++i) {
     SimNode* const node = nodes_[i % kNodes].get();
-    Identity identity{.tenant = random_.Below(kTenants), .space = random_.Below(kSpaces)};
-    if (identity.space == kGpuSpace && node->device() != nullptr && random_.Draw(0.7)) {
-      identity.tenant = node->gpu_tenant();
-      identity.target = Tier::kGpu;
-    }
+    const Identity identity = DrawIdentity(*node);
     const SimWorker::World world{.executor = &executor_, .trace = &trace_, .oracle = &oracle_};
     workers_.push_back(std::make_unique<SimWorker>(world, node, identity, random_.Next()));
     workers_.back()->Live();
@@ -112,7 +128,7 @@ Outcome World::Run() {
   for (const auto& node : nodes_) world.nodes.push_back(node.get());
   faults_ = std::make_unique<Faults>(world, random_.Next());
   faults_->Begin();
-  RunUntil(time_.Now() + kFaultyTime);
+  RunUntil(time_.Now() + (kind_ == WorldKind::kWhole ? kFaultyTime : kFaultyPoolTime));
 
   if (!failed()) {
     faults_->Heal();
@@ -121,26 +137,7 @@ Outcome World::Run() {
     AwaitDisks();
     ExpectQuiet();
   }
-  if (!failed()) {
-    // A lost device comes back with its agent only.
-    for (SimNode* const node : world.nodes) {
-      if (!node->device_lost()) continue;
-      node->Crash();
-      node->Boot();
-    }
-    RunUntil(time_.Now() + absl::Milliseconds(100));
-    RecoveryProof proof({.executor = &executor_, .trace = &trace_, .oracle = &oracle_},
-                        world.nodes);
-    TaskScope proving(&executor_);
-    proving.Spawn(proof.Run());
-    const absl::Time until = time_.Now() + kProofTime;
-    while (!failed() && proving.running() > 0 && time_.Now() < until) {
-      RunUntil(time_.Now() + absl::Milliseconds(100));
-    }
-    oracle_.Expect(proving.running() == 0, "after the faults, the proof does not end");
-    if (!failed()) RunUntil(time_.Now() + kQuietTime);
-    ExpectQuiet();
-  }
+  if (!failed() && kind_ == WorldKind::kWhole) ProveRecovery();
   Coverage coverage;
   for (const auto& node : nodes_) node->AddTo(&coverage);
   return {.failure = oracle_.failure().value_or(""),
@@ -149,6 +146,28 @@ Outcome World::Run() {
           .blocks_checked = oracle_.blocks_checked(),
           .simulated = time_.Now() - absl::UnixEpoch() - absl::Seconds(1000),
           .coverage = coverage};
+}
+
+void World::ProveRecovery() {
+  std::vector<SimNode*> nodes;
+  for (const auto& node : nodes_) {
+    nodes.push_back(node.get());
+    // A lost device comes back with its agent only.
+    if (!node->device_lost()) continue;
+    node->Crash();
+    node->Boot();
+  }
+  RunUntil(time_.Now() + absl::Milliseconds(100));
+  RecoveryProof proof({.executor = &executor_, .trace = &trace_, .oracle = &oracle_}, nodes);
+  TaskScope proving(&executor_);
+  proving.Spawn(proof.Run());
+  const absl::Time until = time_.Now() + kProofTime;
+  while (!failed() && proving.running() > 0 && time_.Now() < until) {
+    RunUntil(time_.Now() + absl::Milliseconds(100));
+  }
+  oracle_.Expect(proving.running() == 0, "after the faults, the proof does not end");
+  if (!failed()) RunUntil(time_.Now() + kQuietTime);
+  ExpectQuiet();
 }
 
 void World::AwaitDisks() {

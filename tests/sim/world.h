@@ -1,5 +1,11 @@
 // World is one simulated cluster: two nodes, a coordinator, workers, a network and
 // the faults of a seed, in one thread and in virtual time.
+//
+// A whole one has nodes with and without a GPU, workers of all tenants and spaces, and
+// ends with a proof that everything works again. One of GPU pools has a pool on each node
+// and only workers who use its blocks, for seconds and not a minute, and ends when nothing
+// is left behind: with thousands of them the access checker sees the agent's own flows in
+// as many orders.
 #ifndef KVTIER_TESTS_SIM_WORLD_H_
 #define KVTIER_TESTS_SIM_WORLD_H_
 
@@ -23,8 +29,11 @@
 
 namespace kvtier::sim {
 
+enum class WorldKind { kWhole, kGpuPools };
+
 struct WorldOptions {
   uint64_t seed = 0;
+  WorldKind kind = WorldKind::kWhole;
   bool aloud = false;  // Print the trace as it grows.
 };
 
@@ -46,6 +55,8 @@ class World {
   const Trace& trace() const { return trace_; }
 
  private:
+  SimNode::Options DrawNode(size_t number);
+  Identity DrawIdentity(const SimNode& node);
   void BootNodes();
   void HireWorkers();
   void KillWorker(size_t which);
@@ -59,8 +70,11 @@ class World {
   void ExpectQuiet();
   void ExpectTrueDirectory();
   void ExpectUndamaged();
+  // Fresh blocks reach every tier and node again (RecoveryProof).
+  void ProveRecovery();
   bool failed() const { return oracle_.failure().has_value(); }
 
+  const WorldKind kind_;
   testing::SimRandom random_;
   testing::SimTime time_;
   testing::SimExecutor executor_;  // Of workers and faults.
