@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +19,7 @@
 #include "client/lanes/worker_pool.h"
 #include "client/paged_kv.h"
 #include "core/clock.h"
+#include "tests/integration/stepping_worker.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/test_worker.h"
 #include "tier_gpu/device/emulated_device.h"
@@ -27,33 +27,59 @@
 namespace kvtier::testing {
 namespace {
 
-constexpr Blocks kPrefix = {.first = 100, .count = 4};
-constexpr Blocks kLaned = {.first = 300, .count = 2};
-
 class Life {
  public:
   explicit Life(const std::string& socket_dir) : worker_({.socket_dir = socket_dir}) {}
 
-  // Each returns false when bytes were wrong. Without an agent they do nothing.
-  std::vector<std::function<bool()>> Stations() {
-    return {[this] { return step_ = worker_.client().BeginStep(), true; },
-            [this] { return Reserve(); }, [this] { return Write(0, 2); },
-            [this] { return Write(2, 4); },
-            [this] { return worker_.client().EndStep(step_), true; },
-            [this] { return reserved_->Commit({.step = step_}), true; },
-            [this] { return hit_ = worker_.Hold(kPrefix, {.target = OnboardTarget::kGpu}), true; },
-            [this] { return worker_.Proves(hit_, kPrefix.first) || !hit_.valid(); },
-            [this] { return hit_.Release(), true; }, [this] { return TakeMemory(); },
-            [this] { return Grow(); }, [this] { return Fork(); },
-            [this] { return !kv_ || kv_->SwapOut({&first_, 1}).ok(); },
-            [this] { return !kv_ || kv_->SwapIn(first_).ok(); }, [this] { return Check(); },
-            [this] { return kv_.reset(), true; }, [this] { return OpenLanes(); },
-            [this] { return Begin(Lane::kOffload); },
-            // From here to the next, the copy out is under way.
-            [this] { return End(Lane::kOffload), true; }, [this] { return Begin(Lane::kOnboard); },
-            // And now the copy in.
-            [this] { return !End(Lane::kOnboard) || HoldsLaned(); },
-            [this] { return pool_.reset(), true; }};
+  // False: bytes were wrong. Without an agent it does nothing.
+  bool Pass(Station station) {
+    switch (station) {
+      case Station::kBeginStep:
+        return step_ = worker_.client().BeginStep(), true;
+      case Station::kReserve:
+        return Reserve();
+      case Station::kWriteFirst:
+        return Write(0, 2);
+      case Station::kWriteRest:
+        return Write(2, 4);
+      case Station::kEndStep:
+        return worker_.client().EndStep(step_), true;
+      case Station::kCommit:
+        return reserved_->Commit({.step = step_}), true;
+      case Station::kHold:
+        return hit_ = worker_.Hold(kPrefix, {.target = OnboardTarget::kGpu}), true;
+      case Station::kProve:
+        return worker_.Proves(hit_, kPrefix.first) || !hit_.valid();
+      case Station::kRelease:
+        return hit_.Release(), true;
+      case Station::kTakeMemory:
+        return TakeMemory();
+      case Station::kGrow:
+        return Grow();
+      case Station::kFork:
+        return Fork();
+      case Station::kSwapOut:
+        return !kv_ || kv_->SwapOut({&first_, 1}).ok();
+      case Station::kSwapIn:
+        return !kv_ || kv_->SwapIn(first_).ok();
+      case Station::kCheck:
+        return Check();
+      case Station::kGiveMemory:
+        return kv_.reset(), true;
+      case Station::kOpenLanes:
+        return OpenLanes();
+      case Station::kBeginOffload:
+        return Begin(Lane::kOffload);
+      case Station::kEndOffload:
+        return End(Lane::kOffload), true;
+      case Station::kBeginOnboard:
+        return Begin(Lane::kOnboard);
+      case Station::kEndOnboard:
+        return !End(Lane::kOnboard) || HoldsLaned();
+      case Station::kCloseLanes:
+        return pool_.reset(), true;
+    }
+    std::abort();
   }
 
  private:
@@ -162,14 +188,13 @@ class Life {
 
 int Live(const std::string& socket_dir, size_t stop) {
   Life life(socket_dir);
-  const std::vector<std::function<bool()>> stations = life.Stations();
-  for (size_t station = 0; station < stations.size(); ++station) {
+  for (size_t station = 0; station < kStations; ++station) {
     if (station == stop) {
-      std::printf("ahead of station %zu of %zu\n", station, stations.size());
+      std::printf("ahead of station %zu of %zu\n", station, kStations);
       std::fflush(stdout);
       raise(SIGSTOP);
     }
-    if (!stations[station]()) {
+    if (!life.Pass(static_cast<Station>(station))) {
       std::printf("wrong bytes at station %zu\n", station);
       return 3;
     }

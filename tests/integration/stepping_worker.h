@@ -1,0 +1,44 @@
+// What a stepping worker (stepping_worker_main.cc) and the test that stops it know of each
+// other: its stations, in the order of its life, and the blocks that it puts.
+#ifndef KVTIER_TESTS_INTEGRATION_STEPPING_WORKER_H_
+#define KVTIER_TESTS_INTEGRATION_STEPPING_WORKER_H_
+
+#include <cstddef>
+
+#include "tests/testing/test_worker.h"
+
+namespace kvtier::testing {
+
+// A worker that is ahead of one has done all before it.
+enum class Station : size_t {
+  kBeginStep,
+  kReserve,
+  kWriteFirst,
+  kWriteRest,
+  kEndStep,
+  kCommit,
+  kHold,
+  kProve,
+  kRelease,
+  kTakeMemory,
+  kGrow,
+  kFork,
+  kSwapOut,
+  kSwapIn,
+  kCheck,
+  kGiveMemory,
+  kOpenLanes,
+  kBeginOffload,
+  kEndOffload,  // The copy out is under way.
+  kBeginOnboard,
+  kEndOnboard,  // The copy in is.
+  kCloseLanes,
+};
+inline constexpr size_t kStations = static_cast<size_t>(Station::kCloseLanes) + 1;
+
+inline constexpr Blocks kPrefix = {.first = 100, .count = 4};  // Committed at kCommit.
+inline constexpr Blocks kLaned = {.first = 300, .count = 2};   // At kEndOffload.
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_INTEGRATION_STEPPING_WORKER_H_
