@@ -98,10 +98,11 @@ TEST_F(CopySegmentsOnDeviceTest, SumsOfWholeBlocksAreTheReferences) {
   ExpectTheReferences(gather, 2);
 }
 
-// Two blocks at once, from one layout to another.
-void ExpectMoved(const testing::Move& move) {
-  const uint64_t from_bytes = (testing::ExtentOf(move.from, move.shape, move.row_bytes) + 15) & ~15;
-  const uint64_t to_bytes = (testing::ExtentOf(move.to, move.shape, move.row_bytes) + 15) & ~15;
+// Two blocks at once, from one layout to another. The blocks are of `whole`, of which the
+// move takes the first tokens: what is behind them stays as it was.
+void ExpectMoved(const testing::Move& move, const KvShape& whole) {
+  const uint64_t from_bytes = (testing::ExtentOf(move.from, whole, move.row_bytes) + 15) & ~15;
+  const uint64_t to_bytes = (testing::ExtentOf(move.to, whole, move.row_bytes) + 15) & ~15;
   const std::vector<std::byte> source = Noise(2 * from_bytes);
   std::vector<std::byte> expected(2 * to_bytes, std::byte{0xa5});
   OnDevice<std::byte> from(source);
@@ -130,7 +131,27 @@ TEST_F(CopySegmentsOnDeviceTest, EveryLayoutBecomesEveryOther) {
     for (const testing::NamedLayout& from : testing::BlockLayouts(shape, row)) {
       for (const testing::NamedLayout& to : testing::BlockLayouts(shape, row)) {
         SCOPED_TRACE(from.name + " to " + to.name);
-        ExpectMoved({shape, row, from.layout, to.layout});
+        ExpectMoved({shape, row, from.layout, to.layout}, shape);
+      }
+    }
+  }
+}
+
+// A copy on write takes the tokens that the block has, between slots of one layout.
+TEST_F(CopySegmentsOnDeviceTest, APartOfABlockIsCopiedAndTheRestLeft) {
+  constexpr KvShape kShapes[] = {
+      {.layers = 3, .tokens = 16, .kv_heads = 4, .head_dim = 64},
+      {.layers = 2, .tokens = 16, .kv_heads = 3, .head_dim = 50},  // Rows of 100 bytes: not wide.
+      {.layers = 3, .axes = 1, .tokens = 16, .kv_heads = 1, .head_dim = 576},
+  };
+  for (const KvShape& whole : kShapes) {
+    const uint64_t row = uint64_t{whole.head_dim} * 2;
+    for (const testing::NamedLayout& layout : testing::BlockLayouts(whole, row)) {
+      for (const uint32_t tokens : {1U, 7U, 15U}) {
+        SCOPED_TRACE(::testing::Message() << tokens << " tokens, " << layout.name);
+        KvShape part = whole;
+        part.tokens = tokens;
+        ExpectMoved({part, row, layout.layout, layout.layout}, whole);
       }
     }
   }
