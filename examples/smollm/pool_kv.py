@@ -174,4 +174,5 @@ class PoolKv:
             try:
                 self._native.swap_out(self._native.victims(table.sequence, missing))
             except BlockingIOError as error:
-                raise PoolFull(f"{slots} slots asked for, {self.free_slots} free: {error}") from error
+                raise PoolFull(
+                    f"{slots} slots asked for, {self.free_slots} free: {error}") from error

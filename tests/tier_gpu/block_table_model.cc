@@ -14,7 +14,7 @@ constexpr PoolWorker kLane{2};  // The last worker is a copy lane: it holds slot
 }  // namespace
 
 // A crash is the rarest: it empties a good part of the pool.
-const std::array<BlockTableModel::Operation, 20> BlockTableModel::kOperations = {{
+const std::array<BlockTableModel::Operation, 21> BlockTableModel::kOperations = {{
     {"append", 300, &BlockTableModel::Append},
     {"begin", 150, &BlockTableModel::Begin},
     {"retire", 150, &BlockTableModel::Retire},
@@ -27,6 +27,7 @@ const std::array<BlockTableModel::Operation, 20> BlockTableModel::kOperations = 
     {"copy lane", 30, &BlockTableModel::Lane},
     {"uncache", 25, &BlockTableModel::Uncache},
     {"adopt", 20, &BlockTableModel::Adopt},
+    {"priority", 20, &BlockTableModel::SetPriority},
     {"swap out", 15, &BlockTableModel::SwapOutSome},
     {"preempt", 15, &BlockTableModel::SwapOutVictims},
     {"grow", 15, &BlockTableModel::Grow},

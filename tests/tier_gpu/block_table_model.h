@@ -32,7 +32,7 @@ class BlockTableModel {
     uint64_t weight;
     bool (BlockTableModel::*run)();  // True: refused.
   };
-  static const std::array<Operation, 20> kOperations;
+  static const std::array<Operation, 21> kOperations;
 
   explicit BlockTableModel(uint64_t seed) : random_(seed) {}
   // One operation, compared with the reference; says which. What differs is a failure
@@ -42,7 +42,7 @@ class BlockTableModel {
   void Audit();
   // All is given back: nothing has leaked.
   void End();
-  const std::array<Tally, 20>& tallies() const { return tallies_; }
+  const std::array<Tally, 21>& tallies() const { return tallies_; }
   uint64_t copies() const { return copies_; }  // On write.
 
  private:
@@ -112,6 +112,7 @@ class BlockTableModel {
   bool SwapOutSome();
   bool SwapOutVictims();
   bool SwapIn();
+  bool SetPriority();
   bool Begin();
   bool Retire();
   bool Lane();
@@ -144,7 +145,7 @@ class BlockTableModel {
   uint64_t died_ = 0;
   std::array<SlotRef, 64> stale_{};
   SequenceId freed_{12345};
-  std::array<Tally, 20> tallies_{};
+  std::array<Tally, 21> tallies_{};
   std::vector<Sequence> sequences_;
   std::vector<BlockPtr> cached_;
   std::vector<BlockPtr> lane_;

@@ -79,6 +79,14 @@ bool BlockTableModel::SwapOutVictims() {
   return false;
 }
 
+bool BlockTableModel::SetPriority() {
+  Sequence* const sequence = Any();
+  if (sequence == nullptr) return true;
+  sequence->priority = static_cast<int32_t>(random_.Below(4));
+  EXPECT_EQ(tables_.SetPriority(sequence->id, sequence->priority), absl::OkStatus());
+  return false;
+}
+
 bool BlockTableModel::SwapIn() {
   Sequence* first = nullptr;
   for (Sequence& one : sequences_) {
