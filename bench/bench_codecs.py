@@ -2,7 +2,7 @@
 # bench: codecs - what codecs lose, save and cost on the KV of the example's model, 50 prompts
 """Captures the KV of a real model over prompts with one document, and sends it through each codec.
 
-    scripts/bench codecs [--prompts N] [--max-tokens N]
+    scripts/bench codecs [--prompts N] [--max-tokens N] [--exact-blocks N]
 
 References: the bounds that kernels/codec_layout.h states, the bf16 block, memcpy, and the answers
 of float32 and of bf16 KV. Ends with 1 when a codec errs more than its bounds.
@@ -66,15 +66,19 @@ def capture(model, prompts, max_tokens):
     return captured
 
 
-def run_variant(model, name, captured):
-    """Sends every block that a worker would reuse through the codec, and answers on what comes
-    back. A block shared by several prompts counts once in the errors."""
+def run_variant(model, name, captured, exact_blocks=0):
+    """Sends every block that a worker would reuse through the codec, but for the first
+    `exact_blocks`, and answers on what comes back. A block shared by several prompts counts once
+    in the errors."""
     outcome = Outcome(Codec(name, model.block_shape), CodecErrors(), [])
     known = {}
     for prompt in captured:
         copies = np.empty((prompt.reusable, *model.block_shape), np.float32)
         for index in range(prompt.reusable):
             block = prompt.blocks[index]
+            if index < exact_blocks:
+                copies[index] = block
+                continue
             key = tuple(prompt.tokens[:(index + 1) * model.kv.tokens_per_block])
             if key not in known:
                 known[key] = outcome.codec.through(block)
@@ -184,6 +188,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--prompts", type=int, default=len(PROMPTS), help="how many of the fifty")
     parser.add_argument("--max-tokens", type=int, default=24, help="longest answer")
+    parser.add_argument("--exact-blocks", type=int, default=0,
+                        help="how many of a prompt's first blocks a worker computes again")
     options = parser.parse_args()
     started = time.perf_counter()
     model = load_model()
@@ -192,7 +198,7 @@ def main():
           f"{time.perf_counter() - started:.0f} s", flush=True)
     outcomes = []
     for name in VARIANTS:
-        outcome, blocks = run_variant(model, name, captured)
+        outcome, blocks = run_variant(model, name, captured, options.exact_blocks)
         outcomes.append(outcome)
         print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
     print_table(outcomes, blocks)
