@@ -91,11 +91,13 @@ uint64_t Measure(GpuRig* rig, const std::string& device, RaceEdges edges, GpuFig
   if (Asked("codecs")) MeasureCodecs(rig, figures);
   if (Asked("interference")) MeasureInterference(rig, figures);
   CalibrationTable table(LinkModel::Pcie5());
-  if (Asked("calibration") || Asked("blocks")) table = MeasureCalibration(rig, figures);
+  if (Asked("calibration") || Asked("blocks") || Asked("sweep")) {
+    table = MeasureCalibration(rig, figures);
+  }
   NaiveSpeeds naive;
   if (Asked("blocks") || Asked("sweep")) naive = MeasureNaive(rig);
   if (Asked("blocks")) MeasureBlocks(rig, table, ceilings, naive, figures);
-  if (Asked("sweep")) MeasureSweep(rig, ceilings, naive, figures);
+  if (Asked("sweep")) MeasureSweep(rig, table, ceilings, naive, figures);
   if (!Asked("races")) return 0;
   const double asked = absl::GetFlag(FLAGS_race_seconds);
   const double seconds = asked > 0 ? asked : (rig->emulated() ? 2 : 60);

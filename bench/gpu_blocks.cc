@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstring>
 #include <numeric>
 #include <random>
 #include <string>
@@ -12,12 +11,9 @@
 #include "absl/strings/str_format.h"
 #include "bench/figure.h"
 #include "bench/gpu_sections.h"
+#include "bench/plain_ways.h"
 #include "bench/rig_cell.h"
-#include "core/check.h"
 #include "tier_gpu/plan/planner.h"
-#ifdef KVTIER_HAVE_CUDA
-#include "bench/row_copies.h"
-#endif
 
 namespace kvtier::bench {
 namespace {
@@ -56,17 +52,6 @@ Planned PlanFor(const KvGeometry& geometry, const CopyRequest& request,
   return planned;
 }
 
-// What an engine does that copies each layer of each block by itself.
-std::vector<RigBatch> OneByOne(const Planned& planned) {
-  std::vector<RigBatch> batches;
-  for (const RigBatch& batch : planned.batches) {
-    for (size_t i = 0; i < batch.segments.size(); ++i) {
-      batches.push_back({CopyPath::kBatch, batch.segments.subspan(i, 1)});
-    }
-  }
-  return batches;
-}
-
 std::vector<CopySegment> SegmentsOf(const Planned& planned) {
   std::vector<CopySegment> segments;
   for (const RigBatch& batch : planned.batches) {
@@ -74,11 +59,6 @@ std::vector<CopySegment> SegmentsOf(const Planned& planned) {
   }
   return segments;
 }
-
-struct BothWays {
-  double in = 0;  // Seconds.
-  double out = 0;
-};
 
 struct Layout {
   const char* name;
@@ -115,31 +95,16 @@ struct BlockCell {
   Planned offload;
 };
 
-// The plain kernel, its bytes proved; only where there is a GPU.
-BothWays MeasureRows(GpuRig* rig, const BlockCell& cell) {
-#ifdef KVTIER_HAVE_CUDA
-  RowCopies in(rig, kIn, SegmentsOf(cell.whole));
-  RowCopies out(rig, kOut, SegmentsOf(cell.offload));
-  std::memset(rig->back(), 0xa5, cell.bytes);
-  in.Run();
-  out.Run();
-  KVT_CHECK(std::memcmp(rig->back(), rig->source(), cell.bytes) == 0);
-  return {MedianOfRuns([&] { return in.Run(); }), MedianOfRuns([&] { return out.Run(); })};
-#else
-  (void)cell;
-  KVT_CHECK(rig->emulated());
-  return {};
-#endif
-}
-
 std::string Milliseconds(double seconds, double bytes) {
   return absl::StrFormat("%10.2f ms %7.1f GB/s", seconds * 1e3, bytes / seconds / 1e9);
 }
 
 void MeasurePlanned(GpuRig* rig, const BlockCell& cell, const std::string& name,
                     const LinkCeilings& ceilings, GpuFigures* figures) {
-  rig->Prove(cell.whole.batches, cell.offload.batches);
-  rig->Prove(cell.layers.batches, cell.offload.batches);
+  for (const Planned* const in : {&cell.whole, &cell.layers}) {
+    rig->Prove(SegmentsOf(*in), SegmentsOf(cell.offload),
+               rig->ByBatches(in->batches, cell.offload.batches));
+  }
   std::array<std::vector<double>, 4> seconds;
   for (int i = 0; i < kRepetitions; ++i) {
     seconds[0].push_back(rig->Run(kIn, cell.whole.batches));
@@ -172,16 +137,18 @@ void MeasureOthers(GpuRig* rig, const BlockCell& cell, const NaiveSpeeds& naive,
     std::printf("  %-16s %s %s\n", way, Milliseconds(seconds.in, bytes).c_str(),
                 Milliseconds(seconds.out, bytes).c_str());
   };
-  const std::vector<RigBatch> in = OneByOne(cell.whole);
-  const std::vector<RigBatch> out = OneByOne(cell.offload);
-  rig->Prove(in, out);
-  const BothWays each = {MedianOfRuns([&] { return rig->Run(kIn, in); }),
-                         MedianOfRuns([&] { return rig->Run(kOut, out); })};
-  print("  a call a layer", each);
-  figures->push_back({name + ".onboard_a_call_a_layer", bytes / each.in / 1e9, "GB/s",
-                      each.in / MedianOfRuns([&] { return rig->Run(kIn, cell.whole.batches); }),
-                      "times the planner's time"});
-  if (!rig->emulated()) print("  a warp a row", MeasureRows(rig, cell));
+  const std::vector<CopySegment> in = SegmentsOf(cell.whole);
+  const std::vector<CopySegment> out = SegmentsOf(cell.offload);
+  if (const auto way = CallEach(rig, in, out)) {
+    const BothWays each = MeasureWay(rig, in, out, *way);
+    print("  a call a layer", each);
+    figures->push_back({name + ".onboard_a_call_a_layer", bytes / each.in / 1e9, "GB/s",
+                        each.in / MedianOfRuns([&] { return rig->Run(kIn, cell.whole.batches); }),
+                        "times the planner's time"});
+  }
+  if (const auto way = WarpARow(rig, in, out)) {
+    print("  a warp a row", MeasureWay(rig, in, out, *way));
+  }
   const auto torch = naive.torch.find({kRunBytes, cell.bytes / kRunBytes});
   if (torch == naive.torch.end()) return;
   print("  torch", {bytes / torch->second.in, bytes / torch->second.out});

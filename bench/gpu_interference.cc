@@ -158,8 +158,8 @@ class Interference {
       const char* const where = direction == CopyDirection::kHostToDevice ? "in" : "out";
       for (const Copier& copier : kCopiers) {
         const uint64_t count = std::min<uint64_t>(kMostSegments, rig_->bytes() / kSegment);
-        const RigCell cell(rig_, kSegment, count, copier.path, kSegments);
-        rig_->Prove(cell.in_batches, cell.out_batches);
+        const RigCell cell(rig_, kSegment, count, copier.path);
+        rig_->Prove(cell.in, cell.out, rig_->ByBatches(cell.in_batches, cell.out_batches));
         double moved = 0;
         const auto burst = Burst(copier, cell, direction);
         const absl::Time start = absl::Now();
@@ -179,7 +179,6 @@ class Interference {
 
  private:
   static constexpr uint64_t kSegment = 64 << 10;
-  static constexpr uint64_t kSegments = 64;  // Of a batch: 4 MiB.
   static constexpr uint64_t kMostSegments = 1024;
 
   // Seconds on the device of so many launches, while `beside` is called again and again.

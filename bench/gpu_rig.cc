@@ -16,6 +16,7 @@
 #include "core/check.h"
 #include "core/status_macros.h"
 #include "tier_gpu/device/open_device.h"
+#include "tier_gpu/plan/calibration.h"
 #ifdef KVTIER_HAVE_CUDA
 #include "bench/gpu_stream.h"
 #include "tier_gpu/device/cuda_device.h"
@@ -27,6 +28,17 @@ namespace {
 double SecondsSince(absl::Time start) { return absl::ToDoubleSeconds(absl::Now() - start); }
 
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
+
+// What is never copied: memory that holds it was not reached.
+constexpr int kPoisonOnHost = 0xa5;
+constexpr int kPoisonOnDevice = 0x5a;
+
+// A longer batch is none of ours, and a device may refuse it.
+bool AsPlanned(std::span<const CopySegment> segments) {
+  uint64_t longest = 1;
+  for (const CopySegment& segment : segments) longest = std::max(longest, segment.bytes);
+  return segments.size() <= BatchSegments(longest);
+}
 
 }  // namespace
 
@@ -96,6 +108,7 @@ GpuRig::~GpuRig() {
 void GpuRig::Push(Running* lane) {
   while (lane->submitted < lane->batches.size()) {
     const RigBatch& batch = lane->batches[lane->submitted];
+    KVT_CHECK(AsPlanned(batch.segments));
     const absl::StatusOr<Ticket> ticket = device_->Submit({.direction = lane->direction,
                                                            .path = batch.path,
                                                            .region = region_.get(),
@@ -139,19 +152,38 @@ double GpuRig::RunBoth(std::span<const RigBatch> in, std::span<const RigBatch> o
   return SecondsSince(start);
 }
 
-void GpuRig::Prove(std::span<const RigBatch> in, std::span<const RigBatch> out) {
-  for (const RigBatch& batch : out) {
-    for (const CopySegment& segment : batch.segments) {
-      std::memset(segment.host, 0xa5, segment.bytes);
-    }
+CopyWay GpuRig::ByBatches(std::span<const RigBatch> in, std::span<const RigBatch> out) {
+  return {[this, in] { return Run(CopyDirection::kHostToDevice, in); },
+          [this, out] { return Run(CopyDirection::kDeviceToHost, out); }};
+}
+
+void GpuRig::PoisonDevice(std::span<const CopySegment> segments) {
+  uint64_t begin = region_->bytes();
+  uint64_t end = 0;
+  for (const CopySegment& segment : segments) {
+    begin = std::min(begin, segment.device_offset);
+    end = std::max(end, segment.device_offset + segment.bytes);
   }
-  Run(CopyDirection::kHostToDevice, in);
-  Run(CopyDirection::kDeviceToHost, out);
-  for (const RigBatch& batch : out) {
-    for (const CopySegment& segment : batch.segments) {
-      const std::byte* const sent = source_.get() + (segment.host - back_.get());
-      KVT_CHECK(std::memcmp(segment.host, sent, segment.bytes) == 0);
-    }
+  std::byte* const device = region_->address() + begin;
+#ifdef KVTIER_HAVE_CUDA
+  if (!emulated()) {
+    stream_->Fill(device, kPoisonOnDevice, end - begin);
+    stream_->Wait();
+    return;
+  }
+#endif
+  std::memset(device, kPoisonOnDevice, end - begin);
+}
+
+void GpuRig::Prove(std::span<const CopySegment> in, std::span<const CopySegment> out,
+                   const CopyWay& way) {
+  PoisonDevice(in);
+  for (const CopySegment& segment : out) std::memset(segment.host, kPoisonOnHost, segment.bytes);
+  way.in();
+  way.out();
+  for (const CopySegment& segment : out) {
+    const std::byte* const sent = source_.get() + (segment.host - back_.get());
+    KVT_CHECK(std::memcmp(segment.host, sent, segment.bytes) == 0);
   }
 }
 

@@ -1,12 +1,13 @@
 // GpuRig is what the sections of gpu_bench work on: a device, memory on it, and pinned
 // host memory to copy from and back to. Whatever is timed was proved first: with random
-// bytes, into memory that held others.
+// bytes, into memory that held others on both sides.
 #ifndef KVTIER_BENCH_GPU_RIG_H_
 #define KVTIER_BENCH_GPU_RIG_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,13 @@ namespace kvtier::bench {
 struct RigBatch {
   CopyPath path = CopyPath::kBatch;
   std::span<const CopySegment> segments;
+};
+
+// One way to move the same segments in and out. Each call moves all of them and returns
+// its seconds.
+struct CopyWay {
+  std::function<double()> in;
+  std::function<double()> out;
 };
 
 class GpuStream;
@@ -53,14 +61,18 @@ class GpuRig {
 
   // Runs the batches one behind the other; seconds from the first submission to the end
   // of the last that was seen. `first_end`, if not null: of the batches up to the
-  // `first`th. Aborts when one fails.
+  // `first`th. Aborts when one fails. REQUIRES: each is as the planner cuts them.
   double Run(CopyDirection direction, std::span<const RigBatch> batches, size_t first = 0,
              double* first_end = nullptr);
   // Runs both directions at once; seconds until both have ended.
   double RunBoth(std::span<const RigBatch> in, std::span<const RigBatch> out);
-  // Sends the segments' bytes of source() in by `in`, and back into back() by `out`;
-  // aborts if any came back wrong. `out` has the hosts of `in`, moved into back().
-  void Prove(std::span<const RigBatch> in, std::span<const RigBatch> out);
+  // Run(), as a way. The batches must stay where they are.
+  CopyWay ByBatches(std::span<const RigBatch> in, std::span<const RigBatch> out);
+  // Sends the segments' bytes of source() in by the way, and back into back(); aborts if
+  // any came back wrong. `out` has the hosts of `in`, moved into back(). What lay there
+  // before is overwritten first, on the device too: a way cannot pass by what the one
+  // before it left.
+  void Prove(std::span<const CopySegment> in, std::span<const CopySegment> out, const CopyWay& way);
 
  private:
   GpuRig() = default;
@@ -68,6 +80,8 @@ class GpuRig {
   struct Running;
   // Submits as much as the lane takes.
   void Push(Running* lane);
+  // Overwrites the device's bytes from the first of these segments to the last.
+  void PoisonDevice(std::span<const CopySegment> segments);
 
   const MonotonicClock clock_;
   int ordinal_ = 0;

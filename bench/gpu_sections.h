@@ -26,7 +26,8 @@ struct GpuFigure {
 };
 using GpuFigures = std::vector<GpuFigure>;
 
-// Bytes a second of one long copy: what everything else is held against.
+// Bytes a second of CUDA's own copies of long pinned pieces, or of ours where there is no
+// GPU: what everything else is held against.
 struct LinkCeilings {
   double in = 0;
   double out = 0;
@@ -41,11 +42,11 @@ struct NaiveSpeeds {
   std::map<TorchCell, TorchSpeeds> torch;  // Empty: there is none, which was said.
 };
 NaiveSpeeds MeasureNaive(GpuRig* rig);
-// Every path over sizes and numbers of segments, beside one submission a segment, a
-// kernel of one warp a row and torch.
-void MeasureSweep(GpuRig* rig, const LinkCeilings& ceilings, const NaiveSpeeds& naive,
-                  GpuFigures* figures);
-// The sweep that worker lanes make of a device, as a table, which is what blocks are then
+// Every path over sizes and numbers of segments, and which of them the table chooses,
+// beside a call a segment, a kernel of one warp a row and torch.
+void MeasureSweep(GpuRig* rig, const CalibrationTable& table, const LinkCeilings& ceilings,
+                  const NaiveSpeeds& naive, GpuFigures* figures);
+// The sweep that worker lanes make of a device, as a table, which is what copies are then
 // planned by. Where it cannot be measured, that is said, and the table predicts.
 CalibrationTable MeasureCalibration(GpuRig* rig, GpuFigures* figures);
 // Llama 3 8B: blocks of 2 MiB in our layout and in an engine's, whole and layer-wise, and

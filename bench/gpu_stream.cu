@@ -33,6 +33,9 @@ std::byte* OnGpu(std::byte* host) {
 
 void WriteToGpu(std::byte* to, std::span<const std::byte> from) {
   CheckCuda("cudaMemcpy", cudaMemcpy(to, from.data(), from.size(), cudaMemcpyHostToDevice));
+  // From pageable memory it may return while its last piece is on the way, and our streams
+  // do not wait for its stream.
+  CheckCuda("cudaStreamSynchronize", cudaStreamSynchronize(nullptr));
 }
 
 void ReadFromGpu(const std::byte* from, std::span<std::byte> into) {
@@ -68,8 +71,13 @@ GpuStream::~GpuStream() {
 }
 
 void GpuStream::Copy(std::byte* destination, const std::byte* source, uint64_t bytes) {
-  CheckCuda("cudaMemcpyAsync", cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDeviceToDevice,
+  CheckCuda("cudaMemcpyAsync", cudaMemcpyAsync(destination, source, bytes, cudaMemcpyDefault,
                                                static_cast<cudaStream_t>(stream_)));
+}
+
+void GpuStream::Fill(std::byte* at, int value, uint64_t bytes) {
+  CheckCuda("cudaMemsetAsync",
+            cudaMemsetAsync(at, value, bytes, static_cast<cudaStream_t>(stream_)));
 }
 
 void GpuStream::Begin() {

@@ -48,7 +48,10 @@ class GpuStream {
   GpuStream& operator=(const GpuStream&) = delete;
 
   void* handle() const { return stream_; }  // cudaStream_t
+  // Either address is the GPU's memory or page-locked host memory, as the GPU sees it.
   void Copy(std::byte* destination, const std::byte* source, uint64_t bytes);
+  // Each byte of the GPU's memory becomes `value`.
+  void Fill(std::byte* at, int value, uint64_t bytes);
   // The next two times are taken where they stand in the stream.
   void Begin();
   void End();

@@ -12,6 +12,7 @@
 
 #include "bench/figure.h"
 #include "bench/gpu_rig.h"
+#include "tier_gpu/plan/calibration.h"
 
 namespace kvtier::bench {
 
@@ -29,10 +30,23 @@ double MedianOfRuns(Run run) {
   return Median(seconds);
 }
 
-// `count` segments of one size: side by side in host memory, scattered on the device.
-// They must stay where they are: batches point to them.
+struct BothWays {
+  double in = 0;  // Seconds.
+  double out = 0;
+};
+
+// Of a way to move these segments, which is proved first.
+inline BothWays MeasureWay(GpuRig* rig, std::span<const CopySegment> in,
+                           std::span<const CopySegment> out, const CopyWay& way) {
+  rig->Prove(in, out, way);
+  return {MedianOfRuns(way.in), MedianOfRuns(way.out)};
+}
+
+// `count` segments of one size, in batches as the planner cuts them: side by side in host
+// memory, scattered on the device. They must stay where they are: batches point to them.
 struct RigCell {
-  RigCell(GpuRig* rig, uint64_t size, size_t count, CopyPath path, size_t per_batch) {
+  RigCell(GpuRig* rig, uint64_t size, size_t count, CopyPath path) {
+    const size_t per_batch = BatchSegments(size);
     std::vector<size_t> places(count);
     std::iota(places.begin(), places.end(), 0);
     std::ranges::shuffle(places, std::mt19937_64(count));

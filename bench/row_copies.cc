@@ -1,18 +1,12 @@
 #include "bench/row_copies.h"
 
-#include <vector>
-
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "bench/gpu_kernels.h"
 
 namespace kvtier::bench {
 
-RowCopies::RowCopies(GpuRig* rig, GpuStream* stream, CopyDirection direction,
-                     std::span<const CopySegment> segments)
-    : stream_(stream),
-      count_(static_cast<uint32_t>(segments.size())),
-      rows_(segments.size() * sizeof(RowCopy)) {
+std::vector<RowCopy> RowsOf(GpuRig* rig, CopyDirection direction,
+                            std::span<const CopySegment> segments) {
   std::vector<RowCopy> rows;
   rows.reserve(segments.size());
   for (const CopySegment& segment : segments) {
@@ -21,6 +15,15 @@ RowCopies::RowCopies(GpuRig* rig, GpuStream* stream, CopyDirection direction,
     const bool in = direction == CopyDirection::kHostToDevice;
     rows.push_back({in ? host : device, in ? device : host, segment.bytes});
   }
+  return rows;
+}
+
+RowCopies::RowCopies(GpuRig* rig, GpuStream* stream, CopyDirection direction,
+                     std::span<const CopySegment> segments)
+    : stream_(stream),
+      count_(static_cast<uint32_t>(segments.size())),
+      rows_(segments.size() * sizeof(RowCopy)) {
+  const std::vector<RowCopy> rows = RowsOf(rig, direction, segments);
   WriteToGpu(rows_.data(), std::as_bytes(std::span(rows)));
 }
 

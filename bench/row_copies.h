@@ -5,12 +5,18 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "bench/gpu_kernels.h"
 #include "bench/gpu_rig.h"
 #include "bench/gpu_stream.h"
 #include "tier_gpu/device/copy.h"
 
 namespace kvtier::bench {
+
+// All addresses as the GPU has them. REQUIRES: the host memory is the rig's.
+std::vector<RowCopy> RowsOf(GpuRig* rig, CopyDirection direction,
+                            std::span<const CopySegment> segments);
 
 // Built only where CUDA is. REQUIRES: the rig is not emulated; addresses and sizes are
 // multiples of 16; the host memory is the rig's.
@@ -19,9 +25,6 @@ class RowCopies {
   // In `stream`, which is not owned.
   RowCopies(GpuRig* rig, GpuStream* stream, CopyDirection direction,
             std::span<const CopySegment> segments);
-  // In the rig's own.
-  RowCopies(GpuRig* rig, CopyDirection direction, std::span<const CopySegment> segments)
-      : RowCopies(rig, &rig->stream(), direction, segments) {}
   // Seconds from the launch until it is seen to have ended.
   double Run();
 

@@ -21,6 +21,9 @@ T* HostSideOf(T* device) {
   return reinterpret_cast<T*>(fake::HostSide(reinterpret_cast<const void*>(device)));
 }
 
+// The loop of a call a segment fills its stream.
+[[maybe_unused]] const bool callers_wait = (fake::LetCallersWait(), true);
+
 std::span<std::byte> BlockOf(const BlockStepLaunch& launch, uint32_t i) {
   return {HostSideOf(launch.pool + launch.slots[i] * launch.block_bytes), launch.block_bytes};
 }

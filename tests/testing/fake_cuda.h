@@ -26,6 +26,9 @@ void RefuseNextMove();
 void Repair();
 // Of page-locked memory that is registered now.
 uint64_t RegisteredBytes();
+// From here on a full stream makes its caller wait, as a GPU's does: for a benchmark that
+// does what ours never may.
+void LetCallersWait();
 // Registrations until one fails for want of memory; 0: none will.
 void FailRegistration(uint64_t nth);
 

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -37,8 +38,9 @@ struct Event {
 // True: it is over. False: ask again later.
 using Entry = std::function<bool()>;
 
-// What a stream holds before a caller has to wait.
+// What a stream holds before a caller has to wait, and whether one may.
 constexpr size_t kRoom = 1000;
+std::atomic<bool> callers_wait = false;
 
 struct Stream {
   std::deque<Entry> entries;
@@ -108,9 +110,14 @@ Stream* StreamOf(void* handle) {
 }
 
 cudaError_t Enqueue(void* stream, Entry entry) {
-  const std::lock_guard lock(gpu().mu);
+  std::unique_lock lock(gpu().mu);
+  while (gpu().lost == cudaSuccess && StreamOf(stream)->entries.size() >= kRoom) {
+    KVT_CHECK(callers_wait);
+    lock.unlock();
+    std::this_thread::yield();
+    lock.lock();
+  }
   if (gpu().lost != cudaSuccess) return Answer(gpu().lost);
-  KVT_CHECK(StreamOf(stream)->entries.size() < kRoom);
   StreamOf(stream)->entries.push_back(std::move(entry));
   return cudaSuccess;
 }
@@ -180,6 +187,8 @@ void RefuseNextMove() {
   const std::lock_guard lock(gpu().mu);
   gpu().refuse_next_move = true;
 }
+
+void LetCallersWait() { callers_wait = true; }
 
 void Repair() {
   const std::lock_guard lock(gpu().mu);
@@ -289,6 +298,10 @@ cudaError_t cudaMemcpyBatchAsync(void* const* destinations, const void* const* s
   return fake::EnqueueMove(stream, [moves = std::move(moves)] {
     for (const auto& move : moves) move();
   });
+}
+
+cudaError_t cudaMemsetAsync(void* device, int value, size_t bytes, cudaStream_t stream) {
+  return cudaMemset2DAsync(device, bytes, value, bytes, 1, stream);
 }
 
 cudaError_t cudaMemset2DAsync(void* device, size_t pitch, int value, size_t width, size_t height,
