@@ -30,6 +30,16 @@ constexpr uint32_t kPieces = kernels::PiecesOf(kMaxBytes);
 constexpr uint32_t kFewThreadBlocks = 8;  // What leaves the GPU to the engine.
 constexpr float kOutlier = 30;
 constexpr int kRepetitions = 9;
+constexpr int kUnmeasured = 2;  // Runs before them: the first loads a kernel and wakes clocks.
+
+// `run` returns seconds.
+template <typename Run>
+double MedianOf(Run run) {
+  for (int i = 0; i < kUnmeasured; ++i) run();
+  std::array<double, kRepetitions> seconds{};
+  for (double& one : seconds) one = run();
+  return Median({seconds.begin(), seconds.end()});
+}
 
 struct CodecCase {
   Codec codec{};
@@ -99,11 +109,8 @@ class CodecWork {
   }
   // Bytes a second, read and written, of a plain copy of the raw blocks.
   double CopySpeed() {
-    std::vector<double> seconds;
-    for (int i = 0; i <= kRepetitions; ++i) {
-      seconds.push_back(form_->Copy(decoded_, raw_, count_ * kRawBytes));
-    }
-    return 2 * raw_bytes() / Median(seconds);
+    return 2 * raw_bytes() /
+           MedianOf([this] { return form_->Copy(decoded_, raw_, count_ * kRawBytes); });
   }
   enum class Sums : uint8_t { kNone, kTaken };
   double Run(CodecWay way, Codec codec, Sums sums, uint32_t thread_blocks) {
@@ -142,9 +149,7 @@ class CodecWork {
     }
   }
   double MedianSeconds(CodecWay way, Codec codec, Sums sums, uint32_t thread_blocks) {
-    std::array<double, kRepetitions> seconds{};
-    for (double& one : seconds) one = Run(way, codec, sums, thread_blocks);
-    return Median({seconds.begin(), seconds.end()});
+    return MedianOf([=, this] { return Run(way, codec, sums, thread_blocks); });
   }
 
  private:

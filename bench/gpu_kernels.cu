@@ -50,9 +50,9 @@ __global__ void __launch_bounds__(kThreads) BlockStepKernel(BlockStepLaunch laun
   unsigned long long wrong = 0;
   for (uint32_t piece = 0; piece < count; piece += kWordsOfPiece) {
     for (uint32_t i = piece + threadIdx.x; i < piece + kWordsOfPiece; i += kThreads) {
-      // Past the caches of the multiprocessor: another lane may have written it meanwhile.
+      // From L2: a multiprocessor's own cache does not see what a copy wrote meanwhile.
       if (kChecks) {
-        wrong += __ldcs(words + i) != value + i ? 1 : 0;
+        wrong += __ldcg(words + i) != value + i ? 1 : 0;
       } else {
         __stcs(words + i, value + i);
       }

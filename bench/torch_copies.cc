@@ -25,7 +25,7 @@ gpu = torch.device("cuda", int(sys.argv[1]))
 
 def seconds(copy):
     times, spent = [], 0.0
-    while len(times) < 4 or (spent < 0.2 and len(times) < 26):
+    while len(times) < 4 or (spent < 0.1 and len(times) < 26):
         torch.cuda.synchronize(gpu)
         start = time.perf_counter()
         copy()

@@ -126,6 +126,10 @@ T __ldcs(const T* from) {
   return *from;
 }
 template <typename T>
+T __ldcg(const T* from) {
+  return *from;
+}
+template <typename T>
 void __stcs(T* to, T value) {
   *to = value;
 }
