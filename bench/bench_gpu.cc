@@ -24,7 +24,7 @@ ABSL_FLAG(uint64_t, mebibytes, 0,
           "Of host memory, twice, at least 4; 0: 2048, or 64 where it is emulated.");
 ABSL_FLAG(
     std::vector<std::string>, sections, {},
-    "Only these of link, processes, codecs, interference, calibration, blocks, sweep and races.");
+    "Only these of link, codecs, interference, calibration, blocks, sweep, processes and races.");
 ABSL_FLAG(double, race_seconds, 0, "Of the race stress; 0: 60, or 2 where it is emulated.");
 ABSL_FLAG(std::string, race_without, "",
           "store or load: the edge that is left out all the time, to see that this fails.");
@@ -33,8 +33,8 @@ ABSL_FLAG(std::string, child, "", "What the second process is told by the first.
 namespace kvtier::bench {
 namespace {
 
-constexpr std::array<const char*, 8> kSections = {
-    "link", "processes", "codecs", "interference", "calibration", "blocks", "sweep", "races"};
+constexpr std::array<const char*, 8> kSections = {"link",   "codecs", "interference", "calibration",
+                                                  "blocks", "sweep",  "processes",    "races"};
 
 // Two blocks, or 1,024 segments of 4 KiB.
 constexpr uint64_t kLeastMebibytes = 4;
@@ -80,31 +80,51 @@ absl::StatusOr<std::unique_ptr<GpuRig>> OpenRig(std::string* device) {
   return open();
 }
 
+// The figures of a section, as soon as it has ended: a run that is cut short keeps them.
+void PrintAll(GpuFigures* figures) {
+  for (const GpuFigure& figure : *figures) {
+    PrintFigure(figure.name, figure.value, figure.unit, figure.ratio, figure.reference);
+  }
+  figures->clear();
+}
+
 // What went wrong in the race stress.
-uint64_t Measure(GpuRig* rig, const std::string& device, RaceEdges edges, GpuFigures* figures) {
+uint64_t Measure(GpuRig* rig, const std::string& device, RaceEdges edges) {
+  GpuFigures figures;
+  const bool copies = Asked("blocks") || Asked("sweep");
   LinkCeilings ceilings;
-  if (Asked("link") || Asked("blocks") || Asked("sweep")) {
-    ceilings = MeasureCeilings(rig, figures);
+  if (Asked("link") || Asked("interference") || copies) {
+    ceilings = MeasureCeilings(rig, &figures);
     MeasureSubmitCosts(rig);
+    PrintAll(&figures);
   }
-  if (Asked("processes")) MeasureProcesses(rig, device, figures);
-  if (Asked("codecs")) MeasureCodecs(rig, figures);
-  if (Asked("interference")) MeasureInterference(rig, figures);
+  if (Asked("codecs")) MeasureCodecs(rig, &figures);
+  PrintAll(&figures);
+  if (Asked("interference")) MeasureInterference(rig, ceilings, &figures);
+  PrintAll(&figures);
   CalibrationTable table(LinkModel::Pcie5());
-  if (Asked("calibration") || Asked("blocks") || Asked("sweep")) {
-    table = MeasureCalibration(rig, figures);
-  }
+  if (Asked("calibration") || copies) table = MeasureCalibration(rig, &figures);
+  PrintAll(&figures);
   NaiveSpeeds naive;
-  if (Asked("blocks") || Asked("sweep")) naive = MeasureNaive(rig);
-  if (Asked("blocks")) MeasureBlocks(rig, table, ceilings, naive, figures);
-  if (Asked("sweep")) MeasureSweep(rig, table, ceilings, naive, figures);
+  if (copies) naive = MeasureNaive(rig);
+  if (Asked("blocks")) MeasureBlocks(rig, table, ceilings, naive, &figures);
+  PrintAll(&figures);
+  if (Asked("sweep")) MeasureSweep(rig, table, ceilings, naive, &figures);
+  PrintAll(&figures);
+  // Behind all that one process measures: it kills others, which may be stuck.
+  if (Asked("processes")) MeasureProcesses(rig, device, &figures);
+  PrintAll(&figures);
   if (!Asked("races")) return 0;
   const double asked = absl::GetFlag(FLAGS_race_seconds);
   const double seconds = asked > 0 ? asked : (rig->emulated() ? 2 : 60);
-  return MeasureRaces(rig, edges, absl::Seconds(seconds), figures);
+  const uint64_t wrong = MeasureRaces(rig, edges, absl::Seconds(seconds), &figures);
+  PrintAll(&figures);
+  return wrong;
 }
 
 int Main() {
+  // Who reads it through a pipe sees each line as it is measured.
+  (void)std::setvbuf(stdout, nullptr, _IOLBF, 0);  // Ignored: it would only be late.
   const absl::StatusOr<RaceEdges> edges = CheckFlags();
   if (!edges.ok()) {
     std::fprintf(stderr, "gpu_bench: %s\n", std::string(edges.status().message()).c_str());
@@ -117,12 +137,7 @@ int Main() {
     return 1;
   }
   std::printf("device: %s\n", (*rig)->device().name().c_str());
-  GpuFigures figures;
-  const uint64_t wrong = Measure(rig->get(), device, *edges, &figures);
-  std::printf("\n");
-  for (const GpuFigure& figure : figures) {
-    PrintFigure(figure.name, figure.value, figure.unit, figure.ratio, figure.reference);
-  }
+  const uint64_t wrong = Measure(rig->get(), device, *edges);
   // The one answer that must be the same on every machine.
   return wrong == 0 ? 0 : 1;
 }

@@ -6,10 +6,11 @@
 #ifdef KVTIER_HAVE_CUDA
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -27,7 +28,8 @@ namespace kvtier::bench {
 
 #ifndef KVTIER_HAVE_CUDA
 
-void MeasureInterference(GpuRig* /*rig*/, GpuFigures* /*figures*/) {
+void MeasureInterference(GpuRig* /*rig*/, const LinkCeilings& /*ceilings*/,
+                         GpuFigures* /*figures*/) {
   std::printf("\nNOT MEASURED: a GEMM and a memory loop beside copies: this build has no CUDA\n");
 }
 
@@ -35,7 +37,9 @@ void MeasureInterference(GpuRig* /*rig*/, GpuFigures* /*figures*/) {
 
 namespace {
 
-constexpr double kLoopSeconds = 0.2;  // Of a loop alone, if that many launches are enough.
+constexpr double kLoopSeconds = 0.1;  // Of a loop alone, if that many launches are enough.
+constexpr int kRounds = 5;
+constexpr uint64_t kWholeRig = uint64_t{256} << 20;  // Smaller ones only show that it works.
 
 // Something an engine runs in a loop.
 struct Load {
@@ -146,40 +150,65 @@ constexpr std::array<Copier, 4> kCopiers = {{{"batch", CopyPath::kBatch, false},
 
 class Interference {
  public:
-  Interference(GpuRig* rig, GpuFigures* figures) : rig_(rig), figures_(figures) {}
+  Interference(GpuRig* rig, const LinkCeilings& ceilings, GpuFigures* figures)
+      : rig_(rig), ceilings_(ceilings), figures_(figures) {}
 
   void Measure(const Load& load) {
-    const double one = Loop(load, 1, [] {});
-    const int launches = std::clamp(static_cast<int>(std::lround(kLoopSeconds / one)), 4, 512);
-    const double alone = Loop(load, launches, [] {});
-    std::printf("  %s alone: %.1f %s\n", load.name, launches * load.work / alone, load.unit);
+    const int launches = WarmUp(load);
+    std::printf("  %s\n", load.name);
     for (const CopyDirection direction :
          {CopyDirection::kHostToDevice, CopyDirection::kDeviceToHost}) {
-      const char* const where = direction == CopyDirection::kHostToDevice ? "in" : "out";
-      for (const Copier& copier : kCopiers) {
-        const uint64_t count = std::min<uint64_t>(kMostSegments, rig_->bytes() / kSegment);
-        const RigCell cell(rig_, kSegment, count, copier.path);
-        rig_->Prove(cell.in, cell.out, rig_->ByBatches(cell.in_batches, cell.out_batches));
-        double moved = 0;
-        const auto burst = Burst(copier, cell, direction);
-        const absl::Time start = absl::Now();
-        const double beside = Loop(load, launches, [&] {
-          burst();
-          moved += static_cast<double>(kSegment * count);
-        });
-        const double copied = moved / absl::ToDoubleSeconds(absl::Now() - start);
-        const double slower = beside / alone;
-        std::printf("    %-4s %-14s %7.2f %% slower, copies at %6.1f GB/s\n", where, copier.name,
-                    100 * (slower - 1), copied / 1e9);
-        figures_->push_back({absl::StrCat("gpu.beside.", load.name, ".", where, ".", copier.name),
-                             beside / launches * 1e3, "ms", slower, "alone"});
-      }
+      for (const Copier& copier : kCopiers) MeasureBeside(load, launches, copier, direction);
     }
   }
 
  private:
   static constexpr uint64_t kSegment = 64 << 10;
   static constexpr uint64_t kMostSegments = 1024;
+
+  // For a second, until the clocks of the GPU have settled. Returns the launches of a loop.
+  int WarmUp(const Load& load) {
+    const double loop = rig_->bytes() < kWholeRig ? kLoopSeconds / 20 : kLoopSeconds;
+    const absl::Time end = absl::Now() + absl::Seconds(10 * loop);
+    double one = 0;
+    do {
+      one = Loop(load, 4, [] {}) / 4;
+    } while (absl::Now() < end);
+    return std::clamp(static_cast<int>(std::lround(loop / one)), 4, 512);
+  }
+
+  // Alone and beside copies in turns: what the clocks do meanwhile happens to both.
+  void MeasureBeside(const Load& load, int launches, const Copier& copier,
+                     CopyDirection direction) {
+    const bool in = direction == CopyDirection::kHostToDevice;
+    const uint64_t count = std::min<uint64_t>(kMostSegments, rig_->bytes() / kSegment);
+    const RigCell cell(rig_, kSegment, count, copier.path);
+    const CopyWay way = WayOf(copier, cell);
+    rig_->Prove(cell.in, cell.out, way);
+    std::vector<double> alone;
+    std::vector<double> beside;
+    std::vector<double> copied;  // Bytes a second.
+    for (int round = 0; round < kRounds; ++round) {
+      alone.push_back(Loop(load, launches, [] {}));
+      double moved = 0;
+      const absl::Time start = absl::Now();
+      beside.push_back(Loop(load, launches, [&] {
+        (in ? way.in : way.out)();
+        moved += static_cast<double>(kSegment * count);
+      }));
+      copied.push_back(moved / absl::ToDoubleSeconds(absl::Now() - start));
+    }
+    const double slower = Median(beside) / Median(alone);
+    const double speed = Median(copied);
+    const double share = speed / (in ? ceilings_.in : ceilings_.out);
+    std::printf("    %-4s %-14s %9.1f %s alone, %7.2f %% slower beside %6.1f GB/s (%5.1f %%)\n",
+                in ? "in" : "out", copier.name, launches * load.work / Median(alone), load.unit,
+                100 * (slower - 1), speed / 1e9, 100 * share);
+    const std::string name =
+        absl::StrCat("gpu.beside.", load.name, ".", in ? "in" : "out", ".", copier.name);
+    figures_->push_back({name, Median(beside) / launches * 1e3, "ms", slower, "alone"});
+    figures_->push_back({name + ".copies", speed / 1e9, "GB/s", share, "pinned copy"});
+  }
 
   // Seconds on the device of so many launches, while `beside` is called again and again.
   template <typename Beside>
@@ -191,32 +220,33 @@ class Interference {
     while (!rig_->stream().Ended()) beside();
     return rig_->stream().Seconds();
   }
-  std::function<void()> Burst(const Copier& copier, const RigCell& cell, CopyDirection direction) {
-    if (!copier.rows) {
-      return [this, &cell, direction] { rig_->Run(direction, cell.batches(direction)); };
-    }
+  CopyWay WayOf(const Copier& copier, const RigCell& cell) {
+    if (!copier.rows) return rig_->ByBatches(cell.in_batches, cell.out_batches);
     // Not in the loop's stream: it would wait for it.
-    auto rows =
-        std::make_shared<RowCopies>(rig_, &own_stream_, direction, cell.segments(direction));
-    rows->Run();  // Loading a kernel may wait for all that runs.
-    return [rows] { rows->Run(); };
+    const auto in =
+        std::make_shared<RowCopies>(rig_, &own_stream_, CopyDirection::kHostToDevice, cell.in);
+    const auto out =
+        std::make_shared<RowCopies>(rig_, &own_stream_, CopyDirection::kDeviceToHost, cell.out);
+    return {[in] { return in->Run(); }, [out] { return out->Run(); }};
   }
 
   GpuRig* const rig_;
+  const LinkCeilings ceilings_;
   GpuFigures* const figures_;
   GpuStream own_stream_;
 };
 
 }  // namespace
 
-void MeasureInterference(GpuRig* rig, GpuFigures* figures) {
+void MeasureInterference(GpuRig* rig, const LinkCeilings& ceilings, GpuFigures* figures) {
   if (rig->emulated()) {
     std::printf("\nNOT MEASURED: a GEMM and a memory loop beside copies: they need a GPU\n");
     return;
   }
-  std::printf("\nan engine's kernels beside copies of 64 KiB segments at full rate\n");
-  const bool small = rig->bytes() < uint64_t{256} << 20;
-  Interference interference(rig, figures);
+  std::printf(
+      "\nan engine's kernels beside copies of 64 KiB segments, copies as share of the ceiling\n");
+  const bool small = rig->bytes() < kWholeRig;
+  Interference interference(rig, ceilings, figures);
   {
     GemmLoad gemm(&rig->stream(), small ? kGemmTile : 8192);
     interference.Measure({"gemm", "TFLOP/s", gemm.work() / 1e12, [&] { gemm.Launch(); }});

@@ -42,20 +42,20 @@ struct Latencies {
   double host_to_lane = 0;
 };
 
-Latencies MeasureSignals(Device* device, const SignalPage& page) {
+Latencies MeasureSignals(Device* device, const SignalPage& page, pid_t child) {
   std::vector<double> round_trips;
   uint64_t ping = 2;
   for (uint64_t i = 0; i < kPings; ++i, ++ping) {
     const uint64_t start = SharedNow();
     device->Raise(page.word(kThere), ping);
-    AwaitWord(device, *page.word(kBack), ping);
+    AwaitWord(device, *page.word(kBack), ping, child);
     round_trips.push_back(static_cast<double>(SharedNow() - start) / 1e9);
   }
   std::vector<double> lane_to_host;
   for (uint64_t i = 1; i <= kLanePings; ++i, ++ping) {
     const uint64_t start = SharedNow();
     KVT_CHECK(device->Signal(Lane::kOnboard, page.word(kLane), i).ok());
-    AwaitWord(device, *page.word(kBack), ping);
+    AwaitWord(device, *page.word(kBack), ping, child);
     lane_to_host.push_back(static_cast<double>(page.word(kWhen)->load() - start) / 1e9);
   }
   std::vector<double> host_to_lane;
@@ -63,9 +63,9 @@ Latencies MeasureSignals(Device* device, const SignalPage& page) {
     KVT_CHECK(device->Await(Lane::kOnboard, page.word(kGo), i).ok());
     KVT_CHECK(device->Signal(Lane::kOnboard, page.word(kWent), i).ok());
     device->Raise(page.word(kThere), ping);
-    AwaitWord(device, *page.word(kWent), i);
+    AwaitWord(device, *page.word(kWent), i, child);
     const uint64_t went = SharedNow();
-    AwaitWord(device, *page.word(kBack), ping);
+    AwaitWord(device, *page.word(kBack), ping, child);
     host_to_lane.push_back(static_cast<double>(went - page.word(kWhen)->load()) / 1e9);
   }
   return {Median(round_trips), Median(lane_to_host), Median(host_to_lane)};
@@ -75,16 +75,16 @@ Latencies MeasureSignals(Device* device, const SignalPage& page) {
 void AnswerSignals(Device* device, const SignalPage& page) {
   uint64_t ping = 2;
   for (uint64_t i = 0; i < kPings; ++i, ++ping) {
-    AwaitWord(device, *page.word(kThere), ping);
+    AwaitWord(device, *page.word(kThere), ping, 0);
     device->Raise(page.word(kBack), ping);
   }
   for (uint64_t i = 1; i <= kLanePings; ++i, ++ping) {
-    AwaitWord(device, *page.word(kLane), i);
+    AwaitWord(device, *page.word(kLane), i, 0);
     page.word(kWhen)->store(SharedNow());
     device->Raise(page.word(kBack), ping);
   }
   for (uint64_t i = 1; i <= kLanePings; ++i, ++ping) {
-    AwaitWord(device, *page.word(kThere), ping);
+    AwaitWord(device, *page.word(kThere), ping, 0);
     page.word(kWhen)->store(SharedNow());
     device->Raise(page.word(kGo), i);
     device->Raise(page.word(kBack), ping);
@@ -100,7 +100,7 @@ double MeasureRelease(Device* device, const SignalPage& page) {
   KVT_CHECK(!device->Reached(*page.word(kWent), kLanePings + 1));
   const uint64_t start = SharedNow();
   page.Release(kGo, 1);
-  AwaitWord(device, *page.word(kWent), kLanePings + 1);
+  AwaitWord(device, *page.word(kWent), kLanePings + 1, 0);
   const double took = static_cast<double>(SharedNow() - start) / 1e9;
   KVT_CHECK(device->Drain(absl::Seconds(10)).ok());
   Turn(device);
@@ -110,6 +110,7 @@ double MeasureRelease(Device* device, const SignalPage& page) {
 }  // namespace
 
 int RunChild(const std::string& device_name, const std::string& child) {
+  DieWithParent();
   absl::string_view text = child;
   int socket = 0;
   if (absl::ConsumePrefix(&text, "owner,")) {
@@ -133,7 +134,7 @@ int RunChild(const std::string& device_name, const std::string& child) {
   const HostBytes host = MakeHostBytes(kShared);
   KVT_CHECK((*device)->Pin({host.get(), kShared}).ok());
   // What the parent wrote, plus one, a block further on.
-  AwaitWord(device->get(), *(*page)->word(kThere), 1);
+  AwaitWord(device->get(), *(*page)->word(kThere), 1, 0);
   CopyNow(device->get(), region->get(), CopyDirection::kDeviceToHost, {0, host.get(), kShared});
   for (uint64_t i = 0; i < kShared; ++i) {
     host[i] = static_cast<std::byte>(static_cast<int>(host[i]) + 1);
@@ -160,9 +161,9 @@ void MeasureProcesses(GpuRig* rig, const std::string& device_name, GpuFigures* f
   CopyNow(device, rig->region(), CopyDirection::kHostToDevice, {0, rig->source(), kShared});
   const uint64_t start = SharedNow();
   device->Raise(page->word(kThere), 1);
-  AwaitWord(device, *page->word(kBack), 1);
+  AwaitWord(device, *page->word(kBack), 1, child);
   const double first = static_cast<double>(SharedNow() - start) / 1e9;
-  const Latencies latencies = MeasureSignals(device, *page);
+  const Latencies latencies = MeasureSignals(device, *page, child);
   KillChild(child);
 
   // What the dead process wrote is still there, and the device goes on.

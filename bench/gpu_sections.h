@@ -16,7 +16,7 @@
 
 namespace kvtier::bench {
 
-// One of the last lines, which are printed when all tables are.
+// One of the lines for programs, which are printed when the section has ended.
 struct GpuFigure {
   std::string name;
   double value = 0;
@@ -53,8 +53,9 @@ CalibrationTable MeasureCalibration(GpuRig* rig, GpuFigures* figures);
 // the engine's layer by layer as others do it.
 void MeasureBlocks(GpuRig* rig, const CalibrationTable& table, const LinkCeilings& ceilings,
                    const NaiveSpeeds& naive, GpuFigures* figures);
-// What a GEMM and a loop over the GPU's memory lose while each path copies at full rate.
-void MeasureInterference(GpuRig* rig, GpuFigures* figures);
+// What a GEMM and a loop over the GPU's memory lose while each path copies as fast as it
+// can beside them, and how fast that is.
+void MeasureInterference(GpuRig* rig, const LinkCeilings& ceilings, GpuFigures* figures);
 // Every codec, in the form that runs where the rig's device is.
 void MeasureCodecs(GpuRig* rig, GpuFigures* figures);
 // Copies against compute for `time` with `edges`, all of them in earnest, and a tenth of it

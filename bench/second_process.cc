@@ -3,12 +3,17 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -31,6 +36,21 @@ namespace {
 constexpr uint64_t kOwned = 256 << 10;  // Written once; behind it as much, again and again.
 constexpr size_t kCopied = 0;           // The owner's word: how often.
 
+// Of another process, also to open its device.
+constexpr uint64_t kPatienceSeconds = 10;
+constexpr uint64_t kTurnsOfALook = 256;  // Not at each: what is measured takes less than a call.
+
+bool HasEnded(pid_t child) {
+  siginfo_t ended{};
+  KVT_CHECK(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0);
+  return ended.si_pid == child;
+}
+
+[[noreturn]] void GiveUp(const char* why, const SignalWord& word, uint64_t value) {
+  std::fprintf(stderr, "gpu_bench: %s: the word is %lu, awaited is %lu\n", why, word.load(), value);
+  std::abort();
+}
+
 std::byte PatternAt(uint64_t i) { return static_cast<std::byte>(i * 131 >> 3); }
 
 }  // namespace
@@ -50,6 +70,8 @@ pid_t StartChild(const std::string& device, const std::string& child) {
   return started;
 }
 
+void DieWithParent() { KVT_CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0); }
+
 void KillChild(pid_t child) {
   KVT_CHECK(kill(child, SIGKILL) == 0);
   int status = 0;
@@ -63,8 +85,14 @@ void Turn(Device* device) {
   for (size_t i = 0; i < count; ++i) KVT_CHECK(ended[i].status.ok());
 }
 
-void AwaitWord(Device* device, const SignalWord& word, uint64_t value) {
-  while (!device->Reached(word, value)) Turn(device);
+void AwaitWord(Device* device, const SignalWord& word, uint64_t value, pid_t other) {
+  const uint64_t deadline = SharedNow() + kPatienceSeconds * 1'000'000'000;
+  for (uint64_t turns = 1; !device->Reached(word, value); ++turns) {
+    Turn(device);
+    if (turns % kTurnsOfALook != 0) continue;
+    if (other != 0 && HasEnded(other)) GiveUp("the other process has ended", word, value);
+    if (SharedNow() > deadline) GiveUp("no answer for 10 s", word, value);
+  }
 }
 
 void CopyNow(Device* device, DeviceRegion* region, CopyDirection direction,
@@ -108,15 +136,20 @@ double MeasureOwnersDeath(Device* device, const std::string& device_name) {
   const pid_t owner = StartChild(device_name, absl::StrCat("owner,", inherited));
   close(inherited);
   close(ends[1]);
+  const timeval patience = {.tv_sec = kPatienceSeconds};
+  KVT_CHECK(setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0);
   const auto [shape, descriptors] = testing::ReceiveShapeAndDescriptors(ends[0]);
-  KVT_CHECK(descriptors.size() == 2);
+  if (descriptors.size() != 2) {
+    std::fprintf(stderr, "gpu_bench: the owner has ended, or handed nothing over for 10 s\n");
+    std::abort();
+  }
   auto region = device->ImportRegion(shape, std::span(descriptors).first(1));
   const auto page = SignalPage::Import(descriptors[1]);
   KVT_CHECK(region.ok() && page.ok());
   const HostBytes host = MakeHostBytes(kOwned);
   KVT_CHECK(device->Pin({host.get(), kOwned}).ok());
   // It is at work when it dies.
-  AwaitWord(device, *(*page)->word(kCopied), 3);
+  AwaitWord(device, *(*page)->word(kCopied), 3, owner);
   const uint64_t killed = SharedNow();
   KillChild(owner);
   for (const uint64_t offset : {uint64_t{0}, kOwned}) {

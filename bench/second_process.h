@@ -14,14 +14,18 @@ namespace kvtier::bench {
 
 // A duplicate that a program started by us inherits.
 int Inherited(int descriptor);
+// It dies when this process does, or at the latest when it awaits a word in vain.
 pid_t StartChild(const std::string& device, const std::string& child);
+// What StartChild()'s process does first.
+void DieWithParent();
 // kill -9, and waits for its end. REQUIRES: it has not ended by itself.
 void KillChild(pid_t child);
 
 // Polls, and forgets what has ended; aborts if it failed.
 void Turn(Device* device);
-// Until the word is `value` or more.
-void AwaitWord(Device* device, const SignalWord& word, uint64_t value);
+// Until the word is `value` or more. Aborts, and says why, when that takes ten seconds, or
+// when `other`, a child, has ended; 0: nobody is looked at.
+void AwaitWord(Device* device, const SignalWord& word, uint64_t value, pid_t other);
 // One copy, to its end.
 void CopyNow(Device* device, DeviceRegion* region, CopyDirection direction,
              const CopySegment& segment);
