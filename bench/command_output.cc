@@ -1,6 +1,8 @@
 #include "bench/command_output.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 
 namespace kvtier::bench {
 
@@ -23,7 +26,30 @@ std::vector<char*> ArgumentsOf(std::vector<std::string>* words) {
   return arguments;
 }
 
-absl::StatusOr<std::string> OutputOf(std::vector<std::string> words) {
+namespace {
+
+// Adds what is written to the pipe until nobody holds its other end. False: at `deadline`
+// somebody still did.
+bool ReadAll(int pipe, absl::Time deadline, std::string* output) {
+  std::array<char, 4096> part;
+  while (true) {
+    const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+    pollfd readable = {.fd = pipe, .events = POLLIN};
+    // Waits in pieces, for an int has room for no more than 24 days.
+    const absl::Duration piece = std::min(left, absl::Hours(1));
+    const int ready = poll(&readable, 1, static_cast<int>(absl::ToInt64Milliseconds(piece)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0 && left > absl::ZeroDuration()) continue;
+    if (ready == 0) return false;
+    const ssize_t got = read(pipe, part.data(), part.size());
+    if (got <= 0) return true;
+    output->append(part.data(), static_cast<size_t>(got));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> OutputOf(std::vector<std::string> words, absl::Duration timeout) {
   std::array<int, 2> ends;
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return absl::UnavailableError(std::strerror(errno));
   posix_spawn_file_actions_t actions;
@@ -36,19 +62,20 @@ absl::StatusOr<std::string> OutputOf(std::vector<std::string> words) {
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   std::string output;
-  std::array<char, 4096> part;
-  ssize_t got = 0;
-  while (error == 0 && (got = read(ends[0], part.data(), part.size())) > 0) {
-    output.append(part.data(), static_cast<size_t>(got));
-  }
+  const bool ended = error != 0 || ReadAll(ends[0], absl::Now() + timeout, &output);
   close(ends[0]);
   if (error == ENOENT) {
     return absl::NotFoundError(
         absl::StrCat(words[0], " is not installed (scripts/packages names it)"));
   }
   if (error != 0) return absl::UnavailableError(absl::StrCat(words[0], ": ", std::strerror(error)));
+  if (!ended) kill(child, SIGKILL);
   int status = 0;
   waitpid(child, &status, 0);
+  if (!ended) {
+    return absl::DeadlineExceededError(
+        absl::StrCat(words[0], " had not ended after ", absl::FormatDuration(timeout)));
+  }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     return absl::UnavailableError(absl::StrCat(words[0], " failed: ", output.substr(0, 400)));
   }

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace kvtier::bench {
 
@@ -14,8 +15,9 @@ namespace kvtier::bench {
 std::vector<char*> ArgumentsOf(std::vector<std::string>* words);
 
 // Runs the program found in PATH and returns what it wrote to stdout. Errors:
-// kNotFound, it is not installed; kUnavailable, it failed, with what it wrote.
-absl::StatusOr<std::string> OutputOf(std::vector<std::string> words);
+// kNotFound, it is not installed; kUnavailable, it failed, with what it wrote;
+// kDeadlineExceeded, it wrote on for `timeout`, and was killed.
+absl::StatusOr<std::string> OutputOf(std::vector<std::string> words, absl::Duration timeout);
 
 // The number of the first `field` behind the first `object` in `json`. Errors:
 // kUnavailable, naming what is missing.

@@ -34,7 +34,8 @@ absl::StatusOr<IoFigures> RunFio(const FioJob& job) {
   if (job.bytes_per_second > 0) {
     words.push_back(absl::StrCat("--rate=", static_cast<uint64_t>(job.bytes_per_second)));
   }
-  KVT_ASSIGN_OR_RETURN(const std::string json, OutputOf(std::move(words)));
+  KVT_ASSIGN_OR_RETURN(const std::string json,
+                       OutputOf(std::move(words), absl::InfiniteDuration()));
   const char* const side = reads ? "read" : "write";
   IoFigures result;
   KVT_ASSIGN_OR_RETURN(result.bytes_per_second, JsonNumber(json, side, "bw_bytes"));

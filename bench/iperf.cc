@@ -48,7 +48,8 @@ absl::StatusOr<double> RunIperf(int seconds) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     const absl::StatusOr<std::string> json =
         OutputOf({"iperf3", "--client=127.0.0.1", "--port=" + port,
-                  absl::StrCat("--time=", seconds), "--json"});
+                  absl::StrCat("--time=", seconds), "--json"},
+                 absl::InfiniteDuration());
     if (absl::IsNotFound(json.status())) return json.status();
     last = json.status();
     if (json.ok()) {

@@ -7,10 +7,14 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
 #include "bench/command_output.h"
 
 namespace kvtier::bench {
 namespace {
+
+// Of all cells: some 40 s where torch is quick to load.
+constexpr absl::Duration kTimeout = absl::Seconds(120);
 
 // Prints "speeds ROW_BYTES ROWS IN OUT" for each cell; what it cannot do goes to stdout, too.
 constexpr char kScript[] = R"(
@@ -62,7 +66,7 @@ absl::StatusOr<std::map<TorchCell, TorchSpeeds>> MeasureTorch(int ordinal,
   for (const TorchCell& cell : cells) {
     words.push_back(absl::StrCat(cell.row_bytes, "x", cell.rows));
   }
-  const absl::StatusOr<std::string> output = OutputOf(std::move(words));
+  const absl::StatusOr<std::string> output = OutputOf(std::move(words), kTimeout);
   if (!output.ok()) return output.status();
   std::map<TorchCell, TorchSpeeds> speeds;
   for (const auto& line : absl::StrSplit(*output, '\n', absl::SkipEmpty())) {

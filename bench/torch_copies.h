@@ -24,7 +24,8 @@ struct TorchSpeeds {
 };
 
 // On GPU `ordinal`, every byte proved before. Errors: kNotFound, no python3; kUnavailable,
-// it has no torch, torch sees no GPU, or bytes were wrong: in its words.
+// it has no torch, torch sees no GPU, or bytes were wrong: in its words; kDeadlineExceeded,
+// two minutes were not enough.
 absl::StatusOr<std::map<TorchCell, TorchSpeeds>> MeasureTorch(int ordinal,
                                                               std::span<const TorchCell> cells);
 
