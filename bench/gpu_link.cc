@@ -68,7 +68,7 @@ LinkCeilings MeasureCeilings(GpuRig* rig, GpuFigures* figures) {
 #endif
   std::printf("\nlink ceilings, %lu MiB at a time%s\n", rig->bytes() / 4 >> 20,
               rig->emulated() ? " (our batches': nothing else moves bytes here)" : "");
-  PrintSpeeds("pinned copy", ceilings);
+  if (!rig->emulated()) PrintSpeeds("pinned copy", ceilings);
   PrintSpeeds("our batches", ours);
   figures->push_back({"gpu.both_ways", ceilings.both / 1e9, "GB/s",
                       ceilings.both / (ceilings.in + ceilings.out), "the sum of each alone"});
