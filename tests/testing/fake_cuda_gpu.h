@@ -19,6 +19,10 @@ cudaError_t EnqueueMove(void* stream, std::function<void()> move);
 // The same for a launch, and as one answers.
 int EnqueueWork(void* stream, std::function<void()> work);
 
+// Whether what `call` writes there is lost, and nothing says so: the environment's
+// KVTIER_FAKE_GPU_LOSES names the call, and it is the GPU's own memory. For who looks.
+bool LosesWrite(const char* call, const void* device);
+
 CUresult WriteWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags);
 CUresult WaitForWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags);
 

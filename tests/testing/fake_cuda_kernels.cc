@@ -54,6 +54,7 @@ int CopySegmentsOnDevice(const CopySegmentsLaunch& launch) {
     std::vector<StridedSegment> segments(list, list + launch.count);
     for (StridedSegment& segment : segments) {
       if (segment.runs == 0) continue;
+      if (fake::LosesWrite("CopySegmentsOnDevice", segment.destination)) return;
       segment.source = HostSide(segment.source);
       if (segment.destination != nullptr) segment.destination = HostSide(segment.destination);
     }

@@ -240,6 +240,14 @@ std::byte* HostSide(const void* device) {
   return const_cast<std::byte*>(host);
 }
 
+bool LosesWrite(const char* call, const void* device) {
+  static const char* const lost = std::getenv("KVTIER_FAKE_GPU_LOSES");
+  if (lost == nullptr || std::strcmp(lost, call) != 0) return false;
+  const auto seen = SeenAt(reinterpret_cast<CUdeviceptr>(device));
+  const std::lock_guard lock(memory().mu);
+  return seen && memory().on_device.contains(seen->first);
+}
+
 void AddRegistered(const void* host, uint64_t bytes) {
   const std::lock_guard lock(memory().mu);
   KVT_CHECK(memory().seen.emplace(static_cast<const std::byte*>(host), bytes).second);

@@ -277,6 +277,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 
 cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
+  if (fake::LosesWrite("cudaMemcpyAsync", destination)) return fake::Lost();
   return fake::EnqueueMove(stream, [=] { fake::Move(destination, source, bytes); });
 }
 
