@@ -24,6 +24,12 @@ void FailNextMove();
 void RefuseNextMove();
 // As in a new process. REQUIRES: no device is open.
 void Repair();
+// A stream of somebody else's captures a graph in CUDA's mode "global": calls that could
+// disturb it are refused on every thread whose own mode is not "relaxed", and spoil it.
+// REQUIRES: none captures yet.
+void BeginCapture(void* stream);
+// True: nothing spoilt the graph.
+bool EndCapture();
 // Of page-locked memory that is registered now.
 uint64_t RegisteredBytes();
 // From here on a full stream makes its caller wait, as a GPU's does: for a benchmark that

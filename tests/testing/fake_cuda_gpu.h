@@ -14,6 +14,10 @@ cudaError_t Lost();
 // Gives the answer, and keeps an error as the thread's last one, "not ready" too.
 cudaError_t Answer(cudaError_t error);
 
+// What a call answers that a capture forbids to this thread; cudaSuccess: none does.
+cudaError_t RefusedByCapture();
+bool Captures(void* stream);
+
 // An entry of a stream that moves bytes, which faults reach; on the GPU's own thread.
 cudaError_t EnqueueMove(void* stream, std::function<void()> move);
 // The same for a launch, and as one answers.

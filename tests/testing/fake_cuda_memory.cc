@@ -312,18 +312,21 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** call, unsi
 }
 
 cudaError_t cudaMalloc(void** device, size_t bytes) {
+  if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
   void* const host = std::calloc(1, bytes);
   fake::AddOnDevice(host, bytes);
   *device = fake::DeviceSide(host);
   return fake::InContext();
 }
 cudaError_t cudaFree(void* device) {
+  if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
   std::byte* const host = fake::HostSide(device);
   fake::RemoveRegistered(host);
   std::free(host);
   return fake::InContext();
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
   KVT_CHECK(kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToHost);
   if (kind == cudaMemcpyHostToDevice) {
     std::memcpy(fake::HostSide(to), from, bytes);
@@ -333,16 +336,19 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
   return fake::InContext();
 }
 cudaError_t cudaHostAlloc(void** host, size_t bytes, unsigned int) {
+  if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
   *host = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   fake::AddRegistered(*host, bytes);
   return fake::InContext();
 }
 cudaError_t cudaFreeHost(void* host) {
+  if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
   fake::RemoveRegistered(host);
   std::free(host);
   return fake::InContext();
 }
 cudaError_t cudaHostRegister(void* host, size_t bytes, unsigned int) {
+  if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
   {
     const std::lock_guard lock(fake::memory().mu);
     uint64_t& fail_in = fake::memory().fail_registration_in;
@@ -355,6 +361,7 @@ cudaError_t cudaHostRegister(void* host, size_t bytes, unsigned int) {
   return fake::InContext();
 }
 cudaError_t cudaHostUnregister(void* host) {
+  if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
   {
     const std::lock_guard lock(fake::memory().mu);
     fake::memory().registered -= fake::memory().seen.at(static_cast<std::byte*>(host));

@@ -118,6 +118,7 @@ cudaError_t Enqueue(void* stream, Entry entry) {
     lock.lock();
   }
   if (gpu().lost != cudaSuccess) return Answer(gpu().lost);
+  KVT_CHECK(!Captures(stream));  // Nothing of ours belongs into an engine's graph.
   StreamOf(stream)->entries.push_back(std::move(entry));
   return cudaSuccess;
 }
@@ -216,12 +217,14 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
   const std::lock_guard lock(fake::gpu().mu);
   if (fake::gpu().lost != cudaSuccess) return fake::Answer(fake::gpu().lost);
   return fake::Answer(fake::StreamOf(stream)->entries.empty() ? cudaSuccess : cudaErrorNotReady);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
   // Not by cudaStreamQuery, which leaves a "not ready" behind.
   const auto runs = [stream] {
     const std::lock_guard lock(fake::gpu().mu);
@@ -237,6 +240,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
   const std::lock_guard lock(fake::gpu().mu);
   if (fake::gpu().lost != cudaSuccess) return fake::Answer(fake::gpu().lost);
   const auto& last = reinterpret_cast<fake::Event*>(event)->last;
@@ -267,6 +271,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
   const std::lock_guard lock(fake::gpu().mu);
   const auto& from = reinterpret_cast<fake::Event*>(begin)->last;
   const auto& to = reinterpret_cast<fake::Event*>(end)->last;

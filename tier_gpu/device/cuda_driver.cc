@@ -30,6 +30,12 @@ absl::Status CudaStatus(const char* call, cudaError_t error) {
   return absl::UnavailableError(text);
 }
 
+bool IsQuiet(cudaStream_t stream) {
+  const cudaError_t error = cudaStreamQuery(stream);
+  if (error != cudaSuccess) (void)cudaGetLastError();
+  return error != cudaErrorNotReady && !IsOfCapture(error);
+}
+
 absl::Status CudaDriver::Status(const char* call, CUresult error) const {
   if (error == CUDA_SUCCESS) return absl::OkStatus();
   const char* name = nullptr;
@@ -120,11 +126,15 @@ absl::Status CheckDeviceMemory(const CudaDriver& driver, const CudaContext& cont
 
 // A context that cannot be entered is lost, and the calls inside say so.
 CudaScope::CudaScope(const CudaContext& context)
-    : context_(context), entered_(context.driver_.push_context(context.context_) == CUDA_SUCCESS) {}
+    : context_(context), entered_(context.driver_.push_context(context.context_) == CUDA_SUCCESS) {
+  if (entered_) (void)cudaThreadExchangeStreamCaptureMode(&before_);
+}
 
 CudaScope::~CudaScope() {
+  if (!entered_) return;
+  (void)cudaThreadExchangeStreamCaptureMode(&before_);
   CUcontext popped = nullptr;
-  if (entered_) (void)context_.driver_.pop_context(&popped);
+  (void)context_.driver_.pop_context(&popped);
 }
 
 absl::Status CudaContext::CheckAbilities() const {

@@ -20,6 +20,14 @@ namespace kvtier {
 // call would report it. cudaSuccess: OK; no memory: kResourceExhausted; else kUnavailable.
 absl::Status CudaStatus(const char* call, cudaError_t error);
 
+// An engine that captures a graph keeps CUDA from answering: nothing is known.
+constexpr bool IsOfCapture(cudaError_t error) {
+  return error >= cudaErrorStreamCaptureUnsupported && error <= cudaErrorStreamCaptureImplicit;
+}
+
+// False: something runs in the stream, or nothing is known. CUDA's error that ended it: true.
+bool IsQuiet(cudaStream_t stream);
+
 struct CudaDriver {
   // Errors: kUnavailable, no driver, or one that has not all of this.
   static absl::StatusOr<CudaDriver> Find();
@@ -78,6 +86,10 @@ class CudaContext {
 // Makes the context the thread's own, and the one before it again at its end: an engine's
 // thread keeps the GPU it chose. (cudaSetDevice would not do: giving back "GPU 0" of a
 // thread that never chose makes a context there.)
+//
+// In the capture mode "relaxed": while an engine captures a graph in CUDA's mode "global",
+// as torch does, a query, an allocation or a registration on any other thread would fail,
+// and end the capture. Ours touch no stream that captures.
 class CudaScope {
  public:
   explicit CudaScope(const CudaContext& context);
@@ -88,6 +100,7 @@ class CudaScope {
  private:
   const CudaContext& context_;
   bool entered_;
+  cudaStreamCaptureMode before_ = cudaStreamCaptureModeRelaxed;
 };
 
 // Whether all of the range, by the device's addresses, is memory of the context's GPU:

@@ -143,17 +143,14 @@ absl::Duration CudaLane::Silence(absl::Time now) const {
 
 bool CudaLane::Quiet() const {
   if (options_.stream) return options_.word->load(std::memory_order_acquire) >= last_mark_;
-  if (stream_ == nullptr) return true;
-  const cudaError_t error = cudaStreamQuery(stream_);
-  if (error != cudaSuccess) (void)cudaGetLastError();
-  return error != cudaErrorNotReady;
+  return stream_ == nullptr || IsQuiet(stream_);
 }
 
 absl::Status CudaLane::Failure() const {
   const cudaError_t error = cudaStreamQuery(stream_);
   // Clears "not ready" too, or the next launch would report it.
   const absl::Status status = CudaStatus("cudaStreamQuery", error);
-  return error == cudaErrorNotReady ? absl::OkStatus() : status;
+  return error == cudaErrorNotReady || IsOfCapture(error) ? absl::OkStatus() : status;
 }
 
 void CudaLane::Abandon(absl::Time now, const absl::Status& status) {

@@ -84,10 +84,12 @@ class CudaLane {
   bool TakeEnded(Completion* completion);
   // Since something happened here; zero when it is idle.
   absl::Duration Silence(absl::Time now) const;
-  // False: something of ours still runs in the stream. CUDA's error that ended it: true.
-  // Someone else's stream is judged by its marks: asking could disturb a capture.
+  // False: something of ours still runs in the stream, or CUDA does not tell while an engine
+  // captures a graph. CUDA's error that ended it: true. Someone else's stream is judged by
+  // its marks: asking could disturb a capture.
   bool Quiet() const;
-  // What CUDA says has failed, of this stream or, as errors are sticky, of any other.
+  // What CUDA says has failed, of this stream or, as errors are sticky, of any other; OK if
+  // it does not tell.
   // REQUIRES: the stream is the lane's own.
   absl::Status Failure() const;
   // Everything that has not ended ends with `status` now.

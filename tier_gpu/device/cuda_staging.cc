@@ -63,12 +63,6 @@ CudaStaging::~CudaStaging() {
   (void)cudaGetLastError();
 }
 
-bool CudaStaging::Quiet() const {
-  const cudaError_t error = cudaStreamQuery(streams_.ahead);
-  if (error != cudaSuccess) (void)cudaGetLastError();
-  return error != cudaErrorNotReady;
-}
-
 kernels::StridedSegment* CudaStaging::list(size_t place) const {
   return lists_ + place * kMaxStagedPieces;
 }

@@ -58,7 +58,7 @@ class CudaStaging {
   // The lane's, and the one ahead.
   const CudaStreams& streams() const { return streams_; }
   // As CudaLane::Quiet(), of the stream ahead.
-  bool Quiet() const;
+  bool Quiet() const { return IsQuiet(streams_.ahead); }
 
  private:
   struct Buffer {

@@ -1,0 +1,83 @@
+// An engine captures a graph while the lanes go on: on the fake GPU, which refuses what a
+// capture forbids and says whether the graph was spoilt.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include "tests/testing/device_rig.h"
+#include "tests/testing/fake_cuda.h"
+#include "tier_gpu/device/cuda_device.h"
+#include "tier_gpu/device/cuda_lane.h"
+
+namespace kvtier::testing {
+namespace {
+
+class CudaCaptureTest : public ::testing::Test {
+ protected:
+  CudaCaptureTest() {
+    EXPECT_EQ(cudaStreamCreateWithPriority(&engine_, cudaStreamNonBlocking, 0), cudaSuccess);
+  }
+  ~CudaCaptureTest() override { EXPECT_EQ(cudaStreamDestroy(engine_), cudaSuccess); }
+
+  MonotonicClock clock_;
+  cudaStream_t engine_ = nullptr;
+};
+
+// torch captures in the mode "global": one forbidden call of any thread ends the capture.
+TEST_F(CudaCaptureTest, AllThatADeviceDoesLeavesACaptureAsItIs) {
+  fake_cuda::BeginCapture(engine_);
+  {
+    const Arena arena(kArenaBytes);
+    const auto device = *OpenCudaDevice({.kernels = true, .compute_stream = engine_}, &clock_);
+    const auto region = *device->CreateRegion({.handle_bytes = kHandleBytes}, 1);
+    ASSERT_EQ(device->Pin(arena.bytes()), absl::OkStatus());
+    for (const CopyPath path : kPaths) {
+      const CopySegment segment = {0, arena.bytes().data(), 4096};
+      ASSERT_TRUE(
+          device->Submit({.path = path, .region = region.get(), .segments = {&segment, 1}}).ok());
+    }
+    EXPECT_EQ(device->Drain(Patience(absl::Seconds(20))), absl::OkStatus());
+    EXPECT_EQ(device->Unpin(arena.bytes()), absl::OkStatus());
+  }
+  EXPECT_TRUE(fake_cuda::EndCapture());
+}
+
+// A word that stays as it is makes the device ask CUDA for errors.
+TEST_F(CudaCaptureTest, ASilentLaneIsAskedAboutAndTheCaptureStays) {
+  const std::unique_ptr<SignalPage> page = *SignalPage::Create();
+  const auto device = *OpenCudaDevice({}, &clock_);
+  ASSERT_EQ(device->Pin(page->bytes()), absl::OkStatus());
+  ASSERT_TRUE(device->Await(Lane::kOnboard, page->word(0), 1).ok());
+  fake_cuda::BeginCapture(engine_);
+  EXPECT_EQ(device->Drain(absl::Milliseconds(50)).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(device->state(), absl::OkStatus());
+  EXPECT_TRUE(fake_cuda::EndCapture());
+  device->Raise(page->word(0), 1);
+  EXPECT_EQ(device->Drain(Patience(absl::Seconds(20))), absl::OkStatus());
+}
+
+TEST_F(CudaCaptureTest, TheThreadsOwnModeComesBack) {
+  const auto device = *OpenCudaDevice({}, &clock_);
+  device->Poll({});
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeThreadLocal;
+  ASSERT_EQ(cudaThreadExchangeStreamCaptureMode(&mode), cudaSuccess);
+  EXPECT_EQ(mode, cudaStreamCaptureModeGlobal);
+  const auto another = *OpenCudaDevice({}, &clock_);
+  mode = cudaStreamCaptureModeGlobal;
+  ASSERT_EQ(cudaThreadExchangeStreamCaptureMode(&mode), cudaSuccess);
+  EXPECT_EQ(mode, cudaStreamCaptureModeThreadLocal);
+}
+
+// Without the device's care: what a capture makes CUDA answer is no word about the stream.
+TEST_F(CudaCaptureTest, WhatACaptureRefusesToTellIsNotKnown) {
+  SignalWord word = 0;
+  const auto driver = *CudaDriver::Find();
+  const auto lane = *CudaLane::Open(driver, {.lane = Lane::kOnboard, .word = &word});
+  fake_cuda::BeginCapture(engine_);
+  EXPECT_FALSE(lane->Quiet());
+  EXPECT_EQ(lane->Failure(), absl::OkStatus());
+  EXPECT_FALSE(fake_cuda::EndCapture()) << "and the fake notices who asks";
+  EXPECT_TRUE(lane->Quiet());
+}
+
+}  // namespace
+}  // namespace kvtier::testing
