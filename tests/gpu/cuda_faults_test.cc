@@ -148,6 +148,18 @@ TEST_F(CudaFaultsTest, ALostDeviceEndsWhatWaitsForever) {
   device_->Raise(page_->word(0), 1);
 }
 
+// The toolkit that built this has the call; the driver of the machine may be older.
+TEST_F(CudaFaultsTest, ADriverWithoutBatchedCopiesIsGivenSingleOnes) {
+  region_.reset();
+  device_.reset();
+  fake_cuda::SetDriverVersion(12070);
+  device_ = *OpenCudaDevice({}, &clock_);
+  region_ = *device_->CreateRegion({.handle_bytes = kHandleBytes}, 1);
+  ASSERT_EQ(device_->Pin(arena_.bytes()), absl::OkStatus());
+  ASSERT_EQ(Submit(), absl::OkStatus());
+  EXPECT_EQ(Ends(1)[0], absl::OkStatus());
+}
+
 TEST_F(CudaFaultsTest, APinningThatFailsHalfWayIsTakenBack) {
   const Arena second(3 * kTestPinChunk);
   const uint64_t before = fake_cuda::RegisteredBytes();

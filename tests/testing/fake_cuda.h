@@ -30,6 +30,9 @@ void Repair();
 void BeginCapture(void* stream);
 // True: nothing spoilt the graph.
 bool EndCapture();
+inline constexpr int kDriverVersion = 13000;
+// What the driver calls its CUDA, until Repair(); below 12080 it refuses batched copies.
+void SetDriverVersion(int version);
 // Of page-locked memory that is registered now.
 uint64_t RegisteredBytes();
 // From here on a full stream makes its caller wait, as a GPU's does: for a benchmark that

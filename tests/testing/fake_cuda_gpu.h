@@ -9,6 +9,7 @@
 
 namespace kvtier::testing::fake_cuda {
 
+int DriverVersion();
 // What every call answers since the device is lost; cudaSuccess: it is not.
 cudaError_t Lost();
 // Gives the answer, and keeps an error as the thread's last one, "not ready" too.

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -44,6 +45,7 @@ Memory& memory() {
 thread_local CUcontext current = nullptr;
 thread_local cudaError_t last_error = cudaSuccess;
 int primary = 0;
+std::atomic<int> driver_version = kDriverVersion;
 CUcontext const kPrimary = reinterpret_cast<CUcontext>(&primary);
 
 // NOLINTBEGIN(performance-no-int-to-ptr): a device's address is a number to the host.
@@ -259,6 +261,10 @@ void RemoveRegistered(const void* host) {
   memory().on_device.erase(static_cast<const std::byte*>(host));
 }
 
+void SetDriverVersion(int version) { driver_version = version; }
+
+int DriverVersion() { return driver_version; }
+
 uint64_t RegisteredBytes() {
   const std::lock_guard lock(memory().mu);
   return memory().registered;
@@ -275,6 +281,10 @@ namespace fake = kvtier::testing::fake_cuda;
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = fake::DriverVersion();
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int) {

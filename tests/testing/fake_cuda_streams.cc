@@ -196,6 +196,7 @@ void Repair() {
   gpu().lost = cudaSuccess;
   gpu().null_stream.entries.clear();
   gpu().streams.clear();
+  SetDriverVersion(kDriverVersion);
 }
 
 }  // namespace kvtier::testing::fake_cuda
@@ -290,6 +291,7 @@ cudaError_t cudaMemcpyBatchAsync(void* const* destinations, const void* const* s
                                  const size_t* sizes, size_t count,
                                  cudaMemcpyAttributes* attributes, size_t* first, size_t kinds,
                                  cudaStream_t stream) {
+  if (fake::DriverVersion() < 12080) return fake::Answer(cudaErrorCallRequiresNewerDriver);
   if (count == 0 || stream == nullptr || kinds != 1 || *first != 0) return cudaErrorInvalidValue;
   KVT_CHECK(attributes->srcAccessOrder == cudaMemcpySrcAccessOrderStream ||
             attributes->srcAccessOrder == cudaMemcpySrcAccessOrderAny);

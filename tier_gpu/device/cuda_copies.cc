@@ -5,6 +5,9 @@
 namespace kvtier {
 namespace {
 
+// CUDA's version with the call.
+constexpr int kBatchedCallsSince = 12080;
+
 #if CUDART_VERSION >= 12080
 // The lists are not const: 12.8 does not write to them, but does not say so.
 absl::Status EnqueueBatch(std::vector<void*>& destinations, std::vector<void*>& sources,
@@ -31,6 +34,12 @@ absl::Status EnqueueBatch(std::vector<void*>& destinations, std::vector<void*>& 
 #endif
 
 }  // namespace
+
+bool CudaCopies::HasBatchedCalls() {
+  int driver = 0;
+  const bool told = CudaStatus("cudaDriverGetVersion", cudaDriverGetVersion(&driver)).ok();
+  return told && driver >= kBatchedCallsSince && CUDART_VERSION >= kBatchedCallsSince;
+}
 
 void CudaCopies::Add(std::byte* destination, const std::byte* source, size_t bytes) {
   destinations_.push_back(destination);

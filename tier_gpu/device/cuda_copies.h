@@ -15,9 +15,11 @@ namespace kvtier {
 class CudaCopies {
  public:
   enum class Calls : uint8_t {
-    kBatched,  // One for the list, if the toolkit that built this has it (12.8).
+    kBatched,  // One for the list. REQUIRES: HasBatchedCalls().
     kSingle,   // About 2 us of the caller each, but of every driver.
   };
+  // The toolkit that built this and the machine's driver both do (12.8).
+  static bool HasBatchedCalls();
   struct Options {
     CudaCommand::Where where{};
     cudaStream_t stream = nullptr;

@@ -1,8 +1,7 @@
 #include "tier_gpu/device/cuda_device.h"
 
 #include <algorithm>
-#include <array>
-#include <new>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,13 +14,12 @@
 #include "core/log.h"
 #include "core/status_macros.h"
 #include "tier_gpu/device/adopted_region.h"
-#include "tier_gpu/device/cuda_blocks.h"
 #include "tier_gpu/device/cuda_copies.h"
 #include "tier_gpu/device/cuda_driver.h"
 #include "tier_gpu/device/cuda_host_memory.h"
 #include "tier_gpu/device/cuda_lane.h"
+#include "tier_gpu/device/cuda_lanes.h"
 #include "tier_gpu/device/cuda_region.h"
-#include "tier_gpu/device/cuda_staging.h"
 
 namespace kvtier {
 namespace {
@@ -36,11 +34,6 @@ constexpr absl::Duration kSilence = absl::Milliseconds(10);
 constexpr absl::Duration kPatience = absl::Seconds(1);
 constexpr absl::Duration kWaitInterval = absl::Microseconds(50);
 
-// The words by which lanes tell what has ended: page-locked, a cache line apart.
-struct alignas(64) EndWord {
-  SignalWord value;
-};
-
 class CudaDevice final : public Device {
  public:
   CudaDevice(const CudaOptions& options, const Clock* clock, const CudaDriver& driver,
@@ -50,7 +43,8 @@ class CudaDevice final : public Device {
         driver_(driver),
         context_(context),
         name_(std::move(name)),
-        host_(context, options.pin_chunk_bytes) {}
+        host_(context, options.pin_chunk_bytes),
+        lanes_(std::make_unique<CudaLanes>(driver, LanesOf(options))) {}
   absl::Status Open();
   ~CudaDevice() override;
 
@@ -76,14 +70,7 @@ class CudaDevice final : public Device {
   absl::Status Drain(absl::Duration timeout) override;
 
  private:
-  CudaLane& lane(Lane lane) { return *lanes_[static_cast<size_t>(lane)]; }
-  // Null without kernels, and for kCompute.
-  CudaStaging* staging(Lane lane) { return staging_[static_cast<size_t>(lane)].get(); }
-  CudaBlocks* blocks(Lane lane) { return blocks_[static_cast<size_t>(lane)].get(); }
-  CudaCopies::Calls calls() const {
-    return options_.batched_calls ? CudaCopies::Calls::kBatched : CudaCopies::Calls::kSingle;
-  }
-  absl::Status OpenWords();
+  static CudaLanes::Options LanesOf(const CudaOptions& options);
   absl::Status CheckBatch(const CopyBatch& batch) const;
   absl::Status CheckOpen(Lane lane);
   absl::StatusOr<std::vector<CudaCommand>> CommandsOf(const CopyBatch& batch);
@@ -99,8 +86,6 @@ class CudaDevice final : public Device {
   void Lose(const absl::Status& error);
   // What was lost is still used by what runs, if the error was not CUDA's last word.
   void AbandonWhenQuiet(absl::Time now);
-  bool Quiet() const;
-  bool idle() const;
 
   const CudaOptions options_;
   const Clock* const clock_;
@@ -108,96 +93,43 @@ class CudaDevice final : public Device {
   const CudaContext context_;
   const std::string name_;
   CudaHostMemory host_;
-  EndWord* words_ = nullptr;  // kLanes of them.
-  std::array<std::unique_ptr<CudaLane>, kLanes> lanes_;
-  std::array<std::unique_ptr<CudaStaging>, kLanes> staging_;
-  std::array<std::unique_ptr<CudaBlocks>, kLanes> blocks_;
+  std::unique_ptr<CudaLanes> lanes_;
   absl::Time asked_ = absl::InfinitePast();  // CUDA, for errors.
   absl::Time lost_at_ = absl::InfiniteFuture();
   mutable absl::Mutex mu_;
   absl::Status state_ ABSL_GUARDED_BY(mu_);
 };
 
-absl::Status CudaDevice::Open() {
-  const CudaScope scope(context_);
-  KVT_RETURN_IF_ERROR(OpenWords());
-  void* on_device = nullptr;
-  KVT_RETURN_IF_ERROR(
-      CudaStatus("cudaHostGetDevicePointer", cudaHostGetDevicePointer(&on_device, words_, 0)));
-  // What is onboarded is waited for, what is offloaded is not. Greater is a lower number.
-  int least = 0;
-  int greatest = 0;
-  KVT_RETURN_IF_ERROR(CudaStatus("cudaDeviceGetStreamPriorityRange",
-                                 cudaDeviceGetStreamPriorityRange(&least, &greatest)));
-  for (const Lane lane : {Lane::kOnboard, Lane::kOffload, Lane::kCompute}) {
-    const auto index = static_cast<size_t>(lane);
-    CudaLane::Options options = {
-        .lane = lane,
-        .priority = lane == Lane::kOnboard ? greatest : least,
-        .word = &words_[index].value,
-        .word_on_device = reinterpret_cast<CUdeviceptr>(on_device) + index * sizeof(EndWord)};
-    if (lane == Lane::kCompute && options_.compute_stream) {
-      options.stream = static_cast<cudaStream_t>(*options_.compute_stream);
-    }
-    KVT_ASSIGN_OR_RETURN(lanes_[index], CudaLane::Open(driver_, options));
-    if (lane == Lane::kCompute || !options_.kernels) continue;
-    const auto direction =
-        lane == Lane::kOnboard ? CopyDirection::kHostToDevice : CopyDirection::kDeviceToHost;
-    KVT_ASSIGN_OR_RETURN(staging_[index], CudaStaging::Open({.direction = direction,
-                                                             .lane = lanes_[index]->stream(),
-                                                             .priority = options.priority,
-                                                             .calls = calls()}));
-    KVT_ASSIGN_OR_RETURN(blocks_[index], CudaBlocks::Open({.direction = direction,
-                                                           .streams = staging_[index]->streams(),
-                                                           .largest_block = options_.largest_block,
-                                                           .calls = calls()}));
+CudaLanes::Options CudaDevice::LanesOf(const CudaOptions& options) {
+  const bool batched = options.batched_calls && CudaCopies::HasBatchedCalls();
+  CudaLanes::Options lanes = {
+      .kernels = options.kernels,
+      .largest_block = options.largest_block,
+      .calls = batched ? CudaCopies::Calls::kBatched : CudaCopies::Calls::kSingle};
+  if (options.compute_stream) {
+    lanes.compute_stream = static_cast<cudaStream_t>(*options.compute_stream);
   }
-  return absl::OkStatus();
+  return lanes;
 }
 
-absl::Status CudaDevice::OpenWords() {
-  void* words = nullptr;
-  KVT_RETURN_IF_ERROR(
-      CudaStatus("cudaHostAlloc", cudaHostAlloc(&words, kLanes * sizeof(EndWord),
-                                                cudaHostAllocPortable | cudaHostAllocMapped)));
-  words_ = static_cast<EndWord*>(words);
-  for (size_t i = 0; i < kLanes; ++i) new (&words_[i]) EndWord{.value = 0};
-  return absl::OkStatus();
+absl::Status CudaDevice::Open() {
+  const CudaScope scope(context_);
+  return lanes_->Open();
 }
 
 CudaDevice::~CudaDevice() {
   const CudaScope scope(context_);
   const absl::Time deadline = absl::Now() + kPatience;
-  while (!Quiet() && absl::Now() < deadline) absl::SleepFor(kWaitInterval);
-  if (!Quiet()) {
+  while (!lanes_->Quiet() && absl::Now() < deadline) absl::SleepFor(kWaitInterval);
+  if (!lanes_->Quiet()) {
     Log(LogLevel::kWarning, absl::StrCat(name_,
                                          ": something still runs at the end; what it uses "
                                          "stays until the process ends"));
-    // NOLINTBEGIN(bugprone-unused-return-value): they stay.
-    for (auto& blocks : blocks_) (void)blocks.release();
-    for (auto& staging : staging_) (void)staging.release();
-    for (auto& lane : lanes_) (void)lane.release();
-    // NOLINTEND(bugprone-unused-return-value)
+    (void)lanes_.release();  // NOLINT(bugprone-unused-return-value): they stay.
     return;
   }
-  for (auto& blocks : blocks_) blocks.reset();
-  for (auto& staging : staging_) staging.reset();
-  for (auto& lane : lanes_) lane.reset();
+  lanes_.reset();
   host_.UnpinAll();
-  if (words_ != nullptr) (void)cudaFreeHost(words_);
-  (void)cudaGetLastError();
-}
-
-bool CudaDevice::Quiet() const {
-  // After an error of CUDA's nothing runs any more, in any stream.
-  const CudaLane* const first = lanes_.front().get();
-  if (first != nullptr && !first->Failure().ok()) return true;
-  return std::ranges::all_of(lanes_, [](const auto& lane) { return !lane || lane->Quiet(); }) &&
-         std::ranges::all_of(staging_, [](const auto& ring) { return !ring || ring->Quiet(); });
-}
-
-bool CudaDevice::idle() const {
-  return std::ranges::all_of(lanes_, [](const auto& lane) { return lane->idle(); });
 }
 
 absl::Status CudaDevice::state() const {
@@ -257,16 +189,16 @@ absl::Status CudaDevice::CheckBatch(const CopyBatch& batch) const {
 absl::Status CudaDevice::CheckOpen(Lane which) {
   Advance();
   KVT_RETURN_IF_ERROR(state());
-  if (!lane(which).full()) return absl::OkStatus();
+  if (!lanes_->of(which).full()) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat(name_, ": all ", kMaxLaneDepth, " places of the lane are taken"));
 }
 
 absl::StatusOr<std::vector<CudaCommand>> CudaDevice::CommandsOf(const CopyBatch& batch) {
   const Lane which = LaneOf(batch.direction);
-  const size_t place = lane(which).next_place();
-  if (batch.path == CopyPath::kStaged) return staging(which)->Staged(batch, host_, place);
-  if (batch.path == CopyPath::kDirect) return staging(which)->Direct(batch, host_, place);
+  const size_t place = lanes_->of(which).next_place();
+  if (batch.path == CopyPath::kStaged) return lanes_->staging(which)->Staged(batch, host_, place);
+  if (batch.path == CopyPath::kDirect) return lanes_->staging(which)->Direct(batch, host_, place);
   const bool onboard = batch.direction == CopyDirection::kHostToDevice;
   CudaCopies copies;
   for (const CopySegment& segment : batch.segments) {
@@ -276,15 +208,15 @@ absl::StatusOr<std::vector<CudaCommand>> CudaDevice::CommandsOf(const CopyBatch&
   }
   std::vector<CudaCommand> commands;
   std::move(copies).AppendTo(&commands, {.where = CudaCommand::Where::kLane,
-                                         .stream = lane(which).stream(),
-                                         .calls = calls(),
+                                         .stream = lanes_->of(which).stream(),
+                                         .calls = lanes_->calls(),
                                          .early_source = onboard && batch.early_source});
   return commands;
 }
 
 Ticket CudaDevice::Add(Lane which, CudaLane::Kind kind, std::vector<CudaCommand> commands) {
-  const Ticket ticket = lane(which).Add(kind, std::move(commands), clock_->Now());
-  const absl::Status fed = lane(which).Feed();
+  const Ticket ticket = lanes_->of(which).Add(kind, std::move(commands), clock_->Now());
+  const absl::Status fed = lanes_->of(which).Feed();
   if (!fed.ok()) Lose(fed);
   return ticket;
 }
@@ -300,15 +232,15 @@ absl::StatusOr<Ticket> CudaDevice::Submit(const CopyBatch& batch) {
 
 absl::StatusOr<Ticket> CudaDevice::SubmitBlocks(const BlockBatch& batch) {
   const Lane which = LaneOf(batch.direction);
-  if (blocks(which) == nullptr) {
+  if (lanes_->blocks(which) == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat(name_, " was opened without kernels, which blocks are moved by"));
   }
-  KVT_RETURN_IF_ERROR(blocks(which)->Check(batch, host_));
+  KVT_RETURN_IF_ERROR(lanes_->blocks(which)->Check(batch, host_));
   KVT_RETURN_IF_ERROR(CheckOpen(which));
   std::vector<CudaCommand> commands =
-      blocks(which)->Commands(batch, host_, lane(which).next_place());
-  commands.insert(commands.begin(), staging(which)->BehindFence());
+      lanes_->blocks(which)->Commands(batch, host_, lanes_->of(which).next_place());
+  commands.insert(commands.begin(), lanes_->staging(which)->BehindFence());
   const CudaScope scope(context_);
   return Add(which, CudaLane::Kind::kCopy, std::move(commands));
 }
@@ -326,7 +258,7 @@ absl::StatusOr<Ticket> CudaDevice::Signal(Lane which, SignalWord* word, uint64_t
   // an error, CUDA runs nothing more in any stream: the word stays.
   return Add(which, CudaLane::Kind::kWord,
              {{CudaCommand::Where::kLane,
-               [this, stream = lane(which).stream(), at = OnDevice(word), value] {
+               [this, stream = lanes_->of(which).stream(), at = OnDevice(word), value] {
                  return driver_.Status(
                      "cuStreamWriteValue64",
                      driver_.write_word(stream, at, value, CU_STREAM_WRITE_VALUE_DEFAULT));
@@ -342,12 +274,12 @@ absl::StatusOr<Ticket> CudaDevice::Await(Lane which, SignalWord* word, uint64_t 
   // lies in host memory.
   std::vector<CudaCommand> commands;
   commands.push_back({CudaCommand::Where::kLane,
-                      [this, stream = lane(which).stream(), at = OnDevice(word), value] {
+                      [this, stream = lanes_->of(which).stream(), at = OnDevice(word), value] {
                         return driver_.Status(
                             "cuStreamWaitValue64",
                             driver_.wait_word(stream, at, value, CU_STREAM_WAIT_VALUE_GEQ));
                       }});
-  if (staging(which) != nullptr) commands.push_back(staging(which)->Fence());
+  if (lanes_->staging(which) != nullptr) commands.push_back(lanes_->staging(which)->Fence());
   return Add(which, CudaLane::Kind::kWord, std::move(commands));
 }
 
@@ -363,54 +295,39 @@ bool CudaDevice::Reached(const SignalWord& word, uint64_t value) {
 void CudaDevice::Advance() {
   const absl::Time now = clock_->Now();
   const bool healthy = state().ok();
-  const bool news = std::ranges::any_of(lanes_, [](const auto& lane) { return lane->HasNews(); });
   // Most polls see nothing new, and make no call.
-  if (healthy && !news && !AsksForErrors(now)) return;
+  if (healthy && !lanes_->HasNews() && !AsksForErrors(now)) return;
   const CudaScope scope(context_);
-  for (const auto& lane : lanes_) lane->Observe(now);
+  lanes_->Observe(now);
   if (!healthy) return AbandonWhenQuiet(now);
-  for (const auto& lane : lanes_) {
-    const absl::Status fed = lane->Feed();
-    if (!fed.ok()) return Lose(fed);
-  }
+  if (const absl::Status fed = lanes_->Feed(); !fed.ok()) return Lose(fed);
   if (AsksForErrors(now)) FindErrors(now);
 }
 
 bool CudaDevice::AsksForErrors(absl::Time now) const {
-  return now - asked_ >= kSilence && std::ranges::any_of(lanes_, [now](const auto& lane) {
-           return lane->Silence(now) >= kSilence;
-         });
+  return now - asked_ >= kSilence && lanes_->LongestSilence(now) >= kSilence;
 }
 
 void CudaDevice::FindErrors(absl::Time now) {
   asked_ = now;
-  // Of any stream: an error ends all that the process runs on the GPU. Not of the
-  // engine's, where asking could disturb the capture of a graph.
-  const absl::Status failed = lane(Lane::kOnboard).Failure();
+  const absl::Status failed = lanes_->Failure();
   if (!failed.ok()) Lose(failed);
 }
 
 void CudaDevice::AbandonWhenQuiet(absl::Time now) {
-  if (!Quiet() && now < lost_at_ + kPatience) return;
-  for (const auto& lane : lanes_) lane->Abandon(now, state());
+  if (!lanes_->Quiet() && now < lost_at_ + kPatience) return;
+  lanes_->Abandon(now, state());
 }
 
 size_t CudaDevice::Poll(std::span<Completion> ended) {
   Advance();
-  size_t count = 0;
-  for (const auto& lane : lanes_) {
-    while (count < ended.size() && lane->TakeEnded(&ended[count])) ++count;
-  }
-  return count;
+  return lanes_->TakeEnded(ended);
 }
 
 absl::Time CudaDevice::next_poll() const {
-  if (idle()) return absl::InfiniteFuture();
+  if (lanes_->idle()) return absl::InfiniteFuture();
   const absl::Time now = clock_->Now();
-  absl::Duration interval = kMaxPollInterval;
-  for (const auto& lane : lanes_) {
-    if (!lane->idle()) interval = std::min(interval, lane->Silence(now) / 8);
-  }
+  const absl::Duration interval = std::min(kMaxPollInterval, lanes_->ShortestSilence(now) / 8);
   return now + std::max(interval, kMinPollInterval);
 }
 
@@ -419,7 +336,7 @@ absl::Status CudaDevice::Drain(absl::Duration timeout) {
   while (true) {
     Advance();
     KVT_RETURN_IF_ERROR(state());
-    if (idle()) return absl::OkStatus();
+    if (lanes_->idle()) return absl::OkStatus();
     if (clock_->Now() >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat(name_, " is still busy after ", absl::FormatDuration(timeout)));

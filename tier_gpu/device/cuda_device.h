@@ -27,8 +27,8 @@ struct CudaOptions {
   // With kernels: raw bytes of the largest block that SubmitBlocks() takes (no block has
   // more than kernels::kMaxRawBytes). Takes six times as much of the GPU's memory.
   uint64_t largest_block = uint64_t{8} << 20;
-  // One call for a batch, where the toolkit that built this has it (12.8). Off: one a
-  // segment, about 2 us of the caller each; for drivers whose batches crash or hang.
+  // One call for a batch, where the toolkit that built this and the driver have it (12.8).
+  // Off: one a segment, about 2 us of the caller each; for drivers whose batches crash or hang.
   bool batched_calls = true;
   // The engine's cudaStream_t, null for CUDA's default stream, as Lane::kCompute; it must
   // outlive the device. nullopt: a stream of our own.
