@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <vector>
 
 namespace kvtier::testing::fake_cuda {
 
@@ -19,8 +20,8 @@ cudaError_t Answer(cudaError_t error);
 cudaError_t RefusedByCapture();
 bool Captures(void* stream);
 
-// An entry of a stream that moves bytes, which faults reach; on the GPU's own thread.
-cudaError_t EnqueueMove(void* stream, std::function<void()> move);
+// Entries of a stream that move bytes, which faults reach; on the GPU's own thread.
+cudaError_t EnqueueMoves(void* stream, std::vector<std::function<void()>> moves);
 // The same for a launch, and as one answers.
 int EnqueueWork(void* stream, std::function<void()> work);
 

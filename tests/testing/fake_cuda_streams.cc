@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -109,9 +110,9 @@ Stream* StreamOf(void* handle) {
   return handle == nullptr ? &gpu().null_stream : static_cast<Stream*>(handle);
 }
 
-cudaError_t Enqueue(void* stream, Entry entry) {
+cudaError_t Enqueue(void* stream, std::vector<Entry> added) {
   std::unique_lock lock(gpu().mu);
-  while (gpu().lost == cudaSuccess && StreamOf(stream)->entries.size() >= kRoom) {
+  while (gpu().lost == cudaSuccess && StreamOf(stream)->entries.size() + added.size() > kRoom) {
     KVT_CHECK(callers_wait);
     lock.unlock();
     std::this_thread::yield();
@@ -119,7 +120,7 @@ cudaError_t Enqueue(void* stream, Entry entry) {
   }
   if (gpu().lost != cudaSuccess) return Answer(gpu().lost);
   KVT_CHECK(!Captures(stream));  // Nothing of ours belongs into an engine's graph.
-  StreamOf(stream)->entries.push_back(std::move(entry));
+  std::ranges::move(added, std::back_inserter(StreamOf(stream)->entries));
   return cudaSuccess;
 }
 
@@ -133,20 +134,24 @@ void Move(void* destination, const void* source, size_t bytes) {
 
 }  // namespace
 
-cudaError_t EnqueueMove(void* stream, std::function<void()> move) {
+cudaError_t EnqueueMoves(void* stream, std::vector<std::function<void()>> moves) {
   {
     const std::lock_guard lock(gpu().mu);
     if (std::exchange(gpu().refuse_next_move, false)) return Answer(cudaErrorInvalidValue);
   }
-  return Enqueue(stream, [move = std::move(move)] {
-    if (gpu().fail_next_move) {
-      gpu().fail_next_move = false;
-      gpu().lost = cudaErrorIllegalAddress;
-    } else {
-      move();
-    }
-    return true;
-  });
+  std::vector<Entry> entries;
+  for (auto& move : moves) {
+    entries.emplace_back([move = std::move(move)] {
+      if (gpu().fail_next_move) {
+        gpu().fail_next_move = false;
+        gpu().lost = cudaErrorIllegalAddress;
+      } else {
+        move();
+      }
+      return true;
+    });
+  }
+  return Enqueue(stream, std::move(entries));
 }
 
 cudaError_t Lost() {
@@ -155,7 +160,7 @@ cudaError_t Lost() {
 }
 
 int EnqueueWork(void* stream, std::function<void()> work) {
-  const cudaError_t error = EnqueueMove(stream, std::move(work));
+  const cudaError_t error = EnqueueMoves(stream, {std::move(work)});
   // As the real ones tell it: by the thread's last error.
   return error == cudaSuccess ? cudaGetLastError() : error;
 }
@@ -163,10 +168,10 @@ int EnqueueWork(void* stream, std::function<void()> work) {
 CUresult WriteWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags) {
   KVT_CHECK(flags == CU_STREAM_WRITE_VALUE_DEFAULT);
   auto* const word = reinterpret_cast<SignalWord*>(HostSideOf(at));
-  const cudaError_t error = Enqueue(stream, [word, value] {
-    word->store(value);
-    return true;
-  });
+  const cudaError_t error = Enqueue(stream, {[word, value] {
+                                      word->store(value);
+                                      return true;
+                                    }});
   return static_cast<CUresult>(error);
 }
 
@@ -175,7 +180,7 @@ CUresult WaitForWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned
   const auto* const word = reinterpret_cast<SignalWord*>(HostSideOf(at));
   // Cyclic, as the driver's.
   const cudaError_t error =
-      Enqueue(stream, [word, value] { return static_cast<int64_t>(word->load() - value) >= 0; });
+      Enqueue(stream, {[word, value] { return static_cast<int64_t>(word->load() - value) >= 0; }});
   return static_cast<CUresult>(error);
 }
 
@@ -258,17 +263,17 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   auto recording = std::make_shared<fake::Recording>();
   reinterpret_cast<fake::Event*>(event)->last = recording;
-  return fake::Enqueue(stream, [recording] {
-    *recording = {true, fake::Clock::now()};
-    return true;
-  });
+  return fake::Enqueue(stream, {[recording] {
+                         *recording = {true, fake::Clock::now()};
+                         return true;
+                       }});
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
   // What is recorded now, not what will be.
   const auto recording = reinterpret_cast<fake::Event*>(event)->last;
   if (recording == nullptr) return fake::Lost();
-  return fake::Enqueue(stream, [recording] { return recording->done; });
+  return fake::Enqueue(stream, {[recording] { return recording->done; }});
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
@@ -284,7 +289,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
   if (fake::LosesWrite("cudaMemcpyAsync", destination)) return fake::Lost();
-  return fake::EnqueueMove(stream, [=] { fake::Move(destination, source, bytes); });
+  return fake::EnqueueMoves(stream, {[=] { fake::Move(destination, source, bytes); }});
 }
 
 cudaError_t cudaMemcpyBatchAsync(void* const* destinations, const void* const* sources,
@@ -303,9 +308,7 @@ cudaError_t cudaMemcpyBatchAsync(void* const* destinations, const void* const* s
     });
   }
   std::ranges::shuffle(moves, std::mt19937_64(count));
-  return fake::EnqueueMove(stream, [moves = std::move(moves)] {
-    for (const auto& move : moves) move();
-  });
+  return fake::EnqueueMoves(stream, std::move(moves));
 }
 
 cudaError_t cudaMemsetAsync(void* device, int value, size_t bytes, cudaStream_t stream) {
@@ -314,8 +317,9 @@ cudaError_t cudaMemsetAsync(void* device, int value, size_t bytes, cudaStream_t 
 
 cudaError_t cudaMemset2DAsync(void* device, size_t pitch, int value, size_t width, size_t height,
                               cudaStream_t stream) {
-  return fake::EnqueueMove(stream, [=] {
-    std::byte* row = fake::HostSide(device);
-    for (size_t i = 0; i < height; ++i, row += pitch) std::memset(row, value, width);
-  });
+  return fake::EnqueueMoves(stream, {[=] {
+                              std::byte* row = fake::HostSide(device);
+                              for (size_t i = 0; i < height; ++i, row += pitch)
+                                std::memset(row, value, width);
+                            }});
 }

@@ -24,6 +24,9 @@ constexpr size_t kCopyEntries = 2;
 constexpr kernels::KvShape kTinyShape = {
     .layers = 1, .axes = 2, .tokens = 16, .kv_heads = 1, .head_dim = 16};
 
+// Of an onboarding, ahead in a row: two waits, the copies of a portion, and the event.
+static_assert(kMaxBatchBlocks + 3 <= kMaxEntriesAhead);
+
 constexpr uint64_t StepFor(uint64_t bytes) { return (bytes + kStep - 1) / kStep * kStep; }
 
 bool IsOut(CopyDirection direction) { return direction == CopyDirection::kDeviceToHost; }

@@ -8,10 +8,16 @@ namespace {
 // CUDA's version with the call.
 constexpr int kBatchedCallsSince = 12080;
 
+}  // namespace
+
+bool CudaCopies::HasBatchedCalls() {
+  int driver = 0;
+  const bool told = CudaStatus("cudaDriverGetVersion", cudaDriverGetVersion(&driver)).ok();
+  return told && driver >= kBatchedCallsSince && CUDART_VERSION >= kBatchedCallsSince;
+}
+
 #if CUDART_VERSION >= 12080
-// The lists are not const: 12.8 does not write to them, but does not say so.
-absl::Status EnqueueBatch(std::vector<void*>& destinations, std::vector<void*>& sources,
-                          std::vector<size_t>& sizes, const CudaCopies::Options& options) {
+absl::Status CudaCopies::Enqueue(Batch& list, const Options& options) {
   cudaMemcpyAttributes attributes{};
   attributes.srcAccessOrder =
       options.early_source ? cudaMemcpySrcAccessOrderAny : cudaMemcpySrcAccessOrderStream;
@@ -21,50 +27,47 @@ absl::Status EnqueueBatch(std::vector<void*>& destinations, std::vector<void*>& 
   size_t first = 0;
 #if CUDART_VERSION >= 13000
   const cudaError_t error =
-      cudaMemcpyBatchAsync(destinations.data(), sources.data(), sizes.data(), sizes.size(),
-                           &attributes, &first, 1, options.stream);
+      cudaMemcpyBatchAsync(list.destinations.data(), list.sources.data(), list.sizes.data(),
+                           list.sizes.size(), &attributes, &first, 1, options.stream);
 #else
   size_t failed = 0;
   const cudaError_t error =
-      cudaMemcpyBatchAsync(destinations.data(), sources.data(), sizes.data(), sizes.size(),
-                           &attributes, &first, 1, &failed, options.stream);
+      cudaMemcpyBatchAsync(list.destinations.data(), list.sources.data(), list.sizes.data(),
+                           list.sizes.size(), &attributes, &first, 1, &failed, options.stream);
 #endif
   return CudaStatus("cudaMemcpyBatchAsync", error);
 }
 #endif
 
-}  // namespace
-
-bool CudaCopies::HasBatchedCalls() {
-  int driver = 0;
-  const bool told = CudaStatus("cudaDriverGetVersion", cudaDriverGetVersion(&driver)).ok();
-  return told && driver >= kBatchedCallsSince && CUDART_VERSION >= kBatchedCallsSince;
-}
-
 void CudaCopies::Add(std::byte* destination, const std::byte* source, size_t bytes) {
-  destinations_.push_back(destination);
-  sources_.push_back(const_cast<std::byte*>(source));
-  sizes_.push_back(bytes);
+  if (batches_.empty() || batches_.back().sizes.size() == kMaxBatchedCopies)
+    batches_.emplace_back();
+  Batch& batch = batches_.back();
+  batch.destinations.push_back(destination);
+  batch.sources.push_back(const_cast<std::byte*>(source));
+  batch.sizes.push_back(bytes);
 }
 
 void CudaCopies::AppendTo(std::vector<CudaCommand>* commands, const Options& options) && {
-  if (sizes_.empty()) return;  // An empty batch is an error to CUDA.
+  for (Batch& batch : batches_) {
+    const size_t count = batch.sizes.size();
 #if CUDART_VERSION >= 12080
-  if (options.calls == Calls::kBatched) {
-    commands->push_back({options.where, [copies = std::move(*this), options]() mutable {
-                           return EnqueueBatch(copies.destinations_, copies.sources_, copies.sizes_,
-                                               options);
-                         }});
-    return;
-  }
+    if (options.calls == Calls::kBatched) {
+      commands->push_back(
+          {.where = options.where,
+           .put = [batch = std::move(batch), options]() mutable { return Enqueue(batch, options); },
+           .entries = count});
+      continue;
+    }
 #endif
-  for (size_t i = 0; i < sizes_.size(); ++i) {
-    const auto copy = [to = destinations_[i], from = sources_[i], bytes = sizes_[i],
-                       stream = options.stream] {
-      return CudaStatus("cudaMemcpyAsync",
-                        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
-    };
-    commands->push_back({options.where, copy});
+    for (size_t i = 0; i < count; ++i) {
+      const auto copy = [to = batch.destinations[i], from = batch.sources[i],
+                         bytes = batch.sizes[i], stream = options.stream] {
+        return CudaStatus("cudaMemcpyAsync",
+                          cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
+      };
+      commands->push_back({options.where, copy});
+    }
   }
 }
 

@@ -1,5 +1,5 @@
-// CudaCopies is a list of copies that one stream makes, in no order among each other:
-// one call for all of them where the toolkit has it, or one call each.
+// CudaCopies is a list of copies that one stream makes, in no order among each other: by
+// few calls where toolkit and driver have them, or by one call each.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_COPIES_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_COPIES_H_
 
@@ -12,10 +12,14 @@
 
 namespace kvtier {
 
+// Of one call. Drivers queue each copy of it as an entry of the stream, so that one call of
+// 1,024 behind a wait would make its caller wait, too.
+inline constexpr size_t kMaxBatchedCopies = kMaxCommandEntries;
+
 class CudaCopies {
  public:
   enum class Calls : uint8_t {
-    kBatched,  // One for the list. REQUIRES: HasBatchedCalls().
+    kBatched,  // One for up to kMaxBatchedCopies. REQUIRES: HasBatchedCalls().
     kSingle,   // About 2 us of the caller each, but of every driver.
   };
   // The toolkit that built this and the machine's driver both do (12.8).
@@ -32,9 +36,17 @@ class CudaCopies {
   void AppendTo(std::vector<CudaCommand>* commands, const Options& options) &&;
 
  private:
-  std::vector<void*> destinations_;
-  std::vector<void*> sources_;
-  std::vector<size_t> sizes_;
+  struct Batch {
+    std::vector<void*> destinations;
+    std::vector<void*> sources;
+    std::vector<size_t> sizes;
+  };
+#if CUDART_VERSION >= 12080
+  // The lists are not const: 12.8 does not write to them, but does not say so.
+  static absl::Status Enqueue(Batch& list, const Options& options);
+#endif
+
+  std::vector<Batch> batches_;  // None is empty: that is an error to CUDA.
 };
 
 }  // namespace kvtier

@@ -60,7 +60,7 @@ absl::Status CudaLane::Feed() {
   for (; fed_operations_ < operations_.size(); ++fed_operations_) {
     Operation& operation = operations_[fed_operations_];
     while (operation.fed < operation.commands.size()) {
-      if (entries_ >= kMaxStreamEntries) return absl::OkStatus();
+      if (!HasRoom()) return absl::OkStatus();
       const CudaCommand& command = operation.commands[operation.fed];
       KVT_RETURN_IF_ERROR(command.put());
       ++operation.fed;
@@ -77,6 +77,15 @@ absl::Status CudaLane::Feed() {
   return absl::OkStatus();
 }
 
+bool CudaLane::HasRoom() const {
+  const Operation& operation = operations_[fed_operations_];
+  const size_t entries = operation.commands[operation.fed].entries;
+  KVT_CHECK(entries <= kMaxCommandEntries);
+  const bool room = entries_ + entries <= kMaxStreamEntries;
+  KVT_CHECK(room || !marks_.empty());  // As kMaxEntriesAhead says.
+  return room;
+}
+
 absl::Status CudaLane::AddMark() {
   // Its default flags make what the stream wrote before visible to who sees the word.
   KVT_RETURN_IF_ERROR(driver_.Status(
@@ -90,7 +99,7 @@ absl::Status CudaLane::AddMark() {
 
 bool CudaLane::HasNews() const {
   if (idle()) return false;
-  if (fed_operations_ < operations_.size() && entries_ < kMaxStreamEntries) return true;
+  if (fed_operations_ < operations_.size() && HasRoom()) return true;
   // Looks only: Observe() acquires.
   return options_.word->load(std::memory_order_relaxed) > seen_mark_;
 }

@@ -30,16 +30,20 @@ struct CudaCommand {
   // put into the lane's.
   enum class Where : uint8_t { kLane, kAhead };
   Where where{};
-  // Puts `entries` entries into a stream, at most. Errors: what CUDA said.
+  // Puts `entries` entries into a stream, at most; kMaxCommandEntries at most. Errors: what
+  // CUDA said.
   std::function<absl::Status()> put;
   size_t entries = 1;
 };
 
-// Entries of a lane's streams that are not known to have ended, at most.
+inline constexpr size_t kMaxCommandEntries = 128;
+// Entries of a lane's streams that are not known to have ended, at most; and a mark.
 inline constexpr size_t kMaxStreamEntries = 768;
 // A mark comes behind so many, once the lane has waited for what is ahead.
-// REQUIRES of a lane's commands: fewer than kMaxStreamEntries ahead in a row.
 inline constexpr size_t kMarkedEntries = 128;
+// REQUIRES of a lane's commands: so many entries ahead in a row, at most. Then a lane that
+// has no room for its next command has a mark in its stream, whose end makes room.
+inline constexpr size_t kMaxEntriesAhead = kMaxStreamEntries - kMarkedEntries - kMaxCommandEntries;
 
 // One thread at a time. The context is entered by the caller of what calls CUDA: Open(),
 // Feed(), Observe(), Quiet(), Failure(), Abandon() and the destructor.
@@ -114,6 +118,8 @@ class CudaLane {
   CudaLane(const CudaDriver& driver, const Options& options)
       : driver_(driver), options_(options), stream_(options.stream.value_or(nullptr)) {}
   absl::Status CreateStream();
+  // The stream has room for the next command. REQUIRES: there is one.
+  bool HasRoom() const;
   absl::Status AddMark();
   void End(absl::Time now, const absl::Status& status);
   absl::Duration TimeOf(const Operation& operation, absl::Time now) const;

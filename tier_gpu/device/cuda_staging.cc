@@ -10,6 +10,9 @@
 
 namespace kvtier {
 
+// Of an onboarding, ahead in a row: two waits, the copies of a portion, and the event.
+static_assert(kMaxPortionRuns + 3 <= kMaxEntriesAhead);
+
 absl::StatusOr<std::unique_ptr<CudaStaging>> CudaStaging::Open(const Options& options) {
   auto staging = absl::WrapUnique(new CudaStaging(options));
   KVT_RETURN_IF_ERROR(staging->Allocate());
