@@ -28,7 +28,8 @@ absl::StatusOr<JobCopy> PlanEncoded(const LaneParts& parts, const PoolMemory& me
   auto encoded = std::make_shared<EncodedJob>();
   KVT_ASSIGN_OR_RETURN(encoded->plan, PlanBlocks(memory.geometry, *memory.stored, job.blocks));
   const BlockPlan& plan = encoded->plan;
-  KVT_ASSIGN_OR_RETURN(encoded->outcomes, JobOutcomes::Create(parts.device, plan.ends));
+  KVT_ASSIGN_OR_RETURN(encoded->outcomes,
+                       JobOutcomes::Take(parts.outcomes, job.direction, plan.ends));
   LaneRunner::Copy copy = {.direction = job.direction,
                            .urgency = UrgencyOf(job.direction),
                            .region = memory.region.get()};

@@ -51,7 +51,8 @@ class HeldSlots {
 
 // The planned copy of these blocks, for LaneRunner. With `progress`, each batch that
 // completes layers is followed by the word's saying so; an encoding has no layers, so then
-// all of them are complete at the end. Errors: PlanCopies()'s, PlanBlocks()'s, Device::Pin()'s.
+// all of them are complete at the end. Errors: PlanCopies()'s, PlanBlocks()'s,
+// OutcomeSlab::Take()'s.
 struct PlannedJob {
   CopyDirection direction{};
   std::span<const PlannedBlock> blocks;

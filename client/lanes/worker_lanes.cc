@@ -1,7 +1,10 @@
 #include "client/lanes/worker_lanes.h"
 
+#include <array>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
@@ -36,36 +39,44 @@ absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, D
                                                    options.calibration_file,
                                                    "\", is of a device and driver"));
   }
-  Pages pages;
-  KVT_ASSIGN_OR_RETURN(pages.progress, SignalPage::Create());
-  KVT_ASSIGN_OR_RETURN(pages.steps, SignalPage::Create());
+  Memory memory;
+  KVT_ASSIGN_OR_RETURN(memory.progress, SignalPage::Create());
+  KVT_ASSIGN_OR_RETURN(memory.steps, SignalPage::Create());
+  if (device->has_kernels()) {
+    KVT_ASSIGN_OR_RETURN(memory.outcomes, OutcomeSlab::Pin(device));
+  }
+  const std::array pages = {memory.progress, memory.steps};
   const std::optional<CalibrationTable> kept = KeptTable(options);
-  auto lanes = absl::WrapUnique(new WorkerLanes(
-      client, device, options, kept.value_or(CalibrationTable(options.link)), pages));
+  auto lanes = absl::WrapUnique(new WorkerLanes(client, device, options,
+                                                kept.value_or(CalibrationTable(options.link)),
+                                                std::move(memory)));
   if (!kept) KVT_RETURN_IF_ERROR(lanes->Calibrate());
   KVT_RETURN_IF_ERROR(lanes->On([device, &pages] {
-    KVT_RETURN_IF_ERROR(device->Pin(pages.progress->bytes()));
-    return device->Pin(pages.steps->bytes());
+    absl::Status pinned;
+    for (const auto& page : pages) pinned.Update(device->Pin(page->bytes()));
+    return pinned;
   }));
   lanes->executor_.Post([lanes = lanes.get()] { lanes->KeepPinned(); });
   return lanes;
 }
 
 WorkerLanes::WorkerLanes(Client* client, Device* device, const WorkerLanesOptions& options,
-                         const CalibrationTable& table, const Pages& pages)
+                         const CalibrationTable& table, Memory memory)
     : options_(options),
       table_(table),
+      outcomes_(std::move(memory.outcomes)),
       runner_(device, &executor_, &executor_),
       pins_(client, device),
-      words_(pages.progress),
+      words_(std::move(memory.progress)),
       steps_({.client = client, .device = device, .executor = &executor_, .runner = &runner_},
-             pages.steps),
+             std::move(memory.steps)),
       parts_{.client = client,
              .device = device,
              .executor = &executor_,
              .runner = &runner_,
              .pins = &pins_,
              .words = &words_,
+             .outcomes = outcomes_.get(),
              .table = &table_,
              .pin_chunk_bytes = options.pin_chunk_bytes} {
   runner_.Observe(

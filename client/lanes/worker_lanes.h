@@ -24,6 +24,7 @@
 #include "client/client.h"
 #include "client/lanes/arena_pins.h"
 #include "client/lanes/compute_steps.h"
+#include "client/lanes/outcome_slab.h"
 #include "client/lanes/progress_words.h"
 #include "core/call_on_executor.h"
 #include "core/task.h"
@@ -47,6 +48,7 @@ struct LaneParts {
   LaneRunner* runner = nullptr;
   ArenaPins* pins = nullptr;
   ProgressWords* words = nullptr;
+  OutcomeSlab* outcomes = nullptr;  // Null: the device has no kernels to encode with.
   const CalibrationTable* table = nullptr;
   uint64_t pin_chunk_bytes = 0;
 };
@@ -75,8 +77,8 @@ class WorkerLanes {
   // file written: once per device. What cannot be measured or written is a line in the log. From
   // here on the device is used on the lanes' thread alone: by them, and by On(). Errors:
   // kUnavailable, the device is lost; kDeadlineExceeded, it does not end what it was measured by;
-  // kResourceExhausted, no memory for the page of words; kInvalidArgument, a calibration file of no
-  // device.
+  // kResourceExhausted, no memory for the page of words or the outcomes; kInvalidArgument, a
+  // calibration file of no device.
   static absl::StatusOr<std::unique_ptr<WorkerLanes>> Open(Client* client, Device* device,
                                                            const WorkerLanesOptions& options);
   // REQUIRES: every pool of it is gone.
@@ -113,13 +115,14 @@ class WorkerLanes {
       ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  // Words of the lanes', in host memory.
-  struct Pages {
+  // The lanes' own host memory that the device writes to.
+  struct Memory {
     std::shared_ptr<const SignalPage> progress;
     std::shared_ptr<const SignalPage> steps;
+    std::unique_ptr<OutcomeSlab> outcomes;  // Null: the device has no kernels.
   };
   WorkerLanes(Client* client, Device* device, const WorkerLanesOptions& options,
-              const CalibrationTable& table, const Pages& pages);
+              const CalibrationTable& table, Memory memory);
   // Once, on the idle device. Errors: the device is not fit for use.
   absl::Status Calibrate();
   void KeepPinned();
@@ -130,6 +133,7 @@ class WorkerLanes {
   const WorkerLanesOptions options_;
   CalibrationTable table_;  // Of the lanes' thread, like what is below.
   CalibrationSamples samples_{&table_};
+  const std::unique_ptr<OutcomeSlab> outcomes_;  // Batches of the runner's may keep some.
   LaneRunner runner_;
   ArenaPins pins_;
   ProgressWords words_;

@@ -113,19 +113,36 @@ TEST_F(WorkerPoolCodecTest, AllLayersOfAnEncodingAreThereAtTheEnd) {
 }
 
 TEST_F(WorkerPoolCodecTest, OutcomesAreFoundByTheNumberOfTheBlockInItsJob) {
-  rig_.OnDevice([](EmulatedDevice& device) {
-    const std::vector<size_t> ends = {3, 5, 6};
-    const auto outcomes = JobOutcomes::Create(&device, ends);
-    ASSERT_EQ(outcomes.status(), absl::OkStatus());
-    for (size_t block = 0; block < 6; ++block) EXPECT_EQ((*outcomes)->of(block).bytes, 0U);
-    (*outcomes)->of_batch(0)->codecs[2].bytes = 12;
-    (*outcomes)->of_batch(1)->codecs[0].bytes = 13;
-    (*outcomes)->of_batch(2)->codecs[0].bytes = 15;
-    EXPECT_EQ((*outcomes)->of(2).bytes, 12U);
-    EXPECT_EQ((*outcomes)->of(3).bytes, 13U);
-    EXPECT_EQ((*outcomes)->of(5).bytes, 15U);
-    device.Lose();
-    EXPECT_EQ(JobOutcomes::Create(&device, ends).status().code(), absl::StatusCode::kUnavailable);
+  const auto slab = *OutcomeSlab::Pin(&rig_.device());
+  const std::vector<size_t> ends = {3, 5, 6};
+  const auto outcomes = *JobOutcomes::Take(slab.get(), CopyDirection::kDeviceToHost, ends);
+  for (size_t block = 0; block < 6; ++block) EXPECT_EQ(outcomes->of(block).bytes, 0U);
+  outcomes->of_batch(0)->codecs[2].bytes = 12;
+  outcomes->of_batch(1)->codecs[0].bytes = 13;
+  outcomes->of_batch(2)->codecs[0].bytes = 15;
+  EXPECT_EQ(outcomes->of(2).bytes, 12U);
+  EXPECT_EQ(outcomes->of(3).bytes, 13U);
+  EXPECT_EQ(outcomes->of(5).bytes, 15U);
+}
+
+// A job pins nothing: on a GPU that waits for what runs, and so does letting go of it.
+TEST_F(WorkerPoolCodecTest, OutcomesAreOfOneSlabAndComeBackEmpty) {
+  const auto out = CopyDirection::kDeviceToHost;
+  const std::vector<size_t> all(OutcomeSlab::kBatches, 1);
+  rig_.OnDevice([&](EmulatedDevice& device) {
+    const auto slab = *OutcomeSlab::Pin(&device);
+    device.Lose();  // Which pins nothing any more.
+    EXPECT_EQ(OutcomeSlab::Pin(&device).status().code(), absl::StatusCode::kUnavailable);
+    auto outcomes = *JobOutcomes::Take(slab.get(), out, all);
+    outcomes->of_batch(7)->codecs[0].bytes = 12;
+    const absl::Status full = JobOutcomes::Take(slab.get(), out, {{1}}).status();
+    EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
+    EXPECT_TRUE(JobOutcomes::Take(slab.get(), CopyDirection::kHostToDevice, {{1}}).ok());
+    outcomes.reset();
+    outcomes = *JobOutcomes::Take(slab.get(), out, all);
+    for (size_t i = 0; i < all.size(); ++i) {
+      ASSERT_EQ(outcomes->of_batch(i)->codecs[0].bytes, 0U) << i;
+    }
   });
 }
 
