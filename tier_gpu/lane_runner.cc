@@ -67,7 +67,19 @@ void LaneRunner::Pump() {
   // What one direction begins may let the other's background go, or hold it back.
   while (SubmitNext(CopyDirection::kHostToDevice) || SubmitNext(CopyDirection::kDeviceToHost)) {
   }
+  for (auto& running : running_) {
+    for (Running& batch : running) TellHandedOver(batch);
+  }
   PumpAgain();
+}
+
+void LaneRunner::TellHandedOver(Running& running) {
+  auto& told = running.waited.batch.before.handed_over;
+  // The write is the last of a batch's operations.
+  if (told == nullptr || !running.status.ok() || !device_->HandedOver(running.submitted.last)) {
+    return;
+  }
+  std::exchange(told, nullptr)();
 }
 
 void LaneRunner::Ended(const Completion& completion) {
@@ -84,6 +96,7 @@ void LaneRunner::Ended(const Completion& completion) {
     observer_(direction, oldest.waited.batch, completion.device);
   }
   if (oldest.submitted.last != completion.ticket) return;
+  TellHandedOver(oldest);
   Finish(oldest.scheduled, oldest.waited.ending, oldest.status);
   running.pop_front();
 }

@@ -35,6 +35,9 @@ class LaneRunner {
     SignalWord* word = nullptr;
     uint64_t value = 0;
     std::shared_ptr<const SignalPage> page;  // Whose word it is, kept while the device uses it.
+    // Of `before`: called once on `lanes` when the write is handed over (Device::HandedOver());
+    // never, if the batch is not submitted or fails before. May be null.
+    std::function<void()> handed_over{};
   };
   struct Batch {
     Mark after;  // Ahead of the first byte.
@@ -135,6 +138,7 @@ class LaneRunner {
   // The operations of a batch, in `*submitted` as far as they were, also on an error.
   absl::Status Submit(CopyDirection direction, const Waiting& waiting, Submitted* submitted);
   void Ended(const Completion& completion);
+  void TellHandedOver(Running& running);
   void Finish(const ScheduledBatch& scheduled, const std::shared_ptr<Ending>& ending,
               const absl::Status& status);
   void PumpAgain();

@@ -12,10 +12,9 @@ LaneRunner::Copy RunnerCopy(const CopyPlan& plan, const PlannedCopy& what) {
     LaneRunner::Batch& batch = copy.batches.emplace_back();
     batch.path = planned.path;
     batch.segments.assign(segments.begin(), segments.end());
-    if (what.progress.word == nullptr || planned.layers_complete == complete) continue;
+    if (what.mark == nullptr || planned.layers_complete == complete) continue;
     complete = planned.layers_complete;
-    batch.before = what.progress;
-    batch.before.value += complete;
+    batch.before = what.mark(complete);
   }
   return copy;
 }

@@ -2,6 +2,9 @@
 #ifndef KVTIER_TIER_GPU_PLANNED_COPY_H_
 #define KVTIER_TIER_GPU_PLANNED_COPY_H_
 
+#include <cstdint>
+#include <functional>
+
 #include "tier_gpu/device/device.h"
 #include "tier_gpu/lane_runner.h"
 #include "tier_gpu/plan/planner.h"
@@ -12,9 +15,9 @@ struct PlannedCopy {
   CopyDirection direction{};
   CopyUrgency urgency = CopyUrgency::kForeground;
   DeviceRegion* region = nullptr;  // The plan's geometry lies in it.
-  // The word, with what it says before the first layer: behind each batch that completes
-  // layers, the lane adds how many are complete by then. A null word: nobody is told.
-  LaneRunner::Mark progress{};
+  // What the lane writes behind each batch that completes layers, `layers` from the first on.
+  // Null: nobody is told.
+  std::function<LaneRunner::Mark(uint32_t layers)> mark{};
 };
 
 LaneRunner::Copy RunnerCopy(const CopyPlan& plan, const PlannedCopy& what);

@@ -52,6 +52,18 @@ uint32_t LaneJob::layers_ready() const {
   return status_ ? layers_at_end_ : told;
 }
 
+uint32_t LaneJob::layers_submitted() const {
+  const absl::MutexLock lock(&mu_);
+  return submitted_;
+}
+
+bool LaneJob::WaitSubmitted(uint32_t layers, absl::Duration timeout) const {
+  const absl::MutexLock lock(&mu_);
+  const auto there = [this, layers]()
+                         ABSL_SHARED_LOCKS_REQUIRED(mu_) { return submitted_ >= layers; };
+  return mu_.AwaitWithTimeout(absl::Condition(&there), timeout);
+}
+
 LayerMark LaneJob::mark(uint32_t layers) const {
   KVT_CHECK(progress_ && layers <= layers_);
   return {.word = progress_->word, .value = progress_->base + layers};
@@ -62,12 +74,19 @@ void LaneJob::Begin(size_t coming) {
   coming_ = coming;
 }
 
+void LaneJob::Submitted(uint32_t layers) {
+  const absl::MutexLock lock(&mu_);
+  submitted_ = std::max(submitted_, layers);
+}
+
 void LaneJob::End(const absl::Status& status, size_t blocks) {
   const absl::MutexLock lock(&mu_);
   KVT_CHECK(!status_);
   status_ = status;
   blocks_ = status.ok() ? blocks : 0;
   layers_at_end_ = Told();
+  // Those that are not are raised by the host next, without a call to the device.
+  if (progress_) submitted_ = layers_;
   if (!coming_) coming_ = 0;
 }
 

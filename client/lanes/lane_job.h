@@ -7,7 +7,10 @@
 //
 // A layer-wise onboard may be read from before it is done, layer by layer:
 //   1. when layers_ready() > n, or behind mark(n + 1) on the device, layer n of the first
-//      coming() blocks may be read by attention;
+//      coming() blocks may be read by attention. On a GPU, compute is made to wait for
+//      mark(n) only when layers_submitted() >= n: a wait for a write that is not in the lane
+//      yet waits for the lanes' thread, and that thread may wait for a call of the engine's
+//      which waits for all that the GPU runs (a kernel that is loaded, cudaFree);
 //   2. nothing that came out of it may leave the worker (a token, an Offload, a slot that
 //      another request shares) before the job is done;
 //   3. done and not OK: throw the results away and recompute. The marks are raised then,
@@ -58,13 +61,20 @@ class LaneJob {
   // So many layers, from the first on, are there for all coming() blocks. Only ever more.
   // Always 0 if the job is not a layer-wise onboard.
   uint32_t layers_ready() const ABSL_LOCKS_EXCLUDED(mu_);
+  // The marks of so many layers, from the first on, are in the lane: what waits for them
+  // waits for the device alone. Only ever more; all of them when the job is done, which
+  // raises its marks. Always 0 if the job is not a layer-wise onboard.
+  uint32_t layers_submitted() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Waits until there are `layers`, `timeout` at most; whether there are.
+  bool WaitSubmitted(uint32_t layers, absl::Duration timeout) const ABSL_LOCKS_EXCLUDED(mu_);
   // Reached when `layers` layers are there, or the job has ended otherwise. Lives as long
   // as the job's last holder. REQUIRES: the job is a layer-wise onboard, of as many layers
   // or more.
   LayerMark mark(uint32_t layers) const;
 
-  // For the lanes: the copies begin; all has ended.
+  // For the lanes: the copies begin; the mark of so many layers is submitted; all has ended.
   void Begin(size_t coming) ABSL_LOCKS_EXCLUDED(mu_);
+  void Submitted(uint32_t layers) ABSL_LOCKS_EXCLUDED(mu_);
   void End(const absl::Status& status, size_t blocks) ABSL_LOCKS_EXCLUDED(mu_);
   const std::optional<ProgressWord>& progress() const { return progress_; }
   uint32_t layers() const { return layers_; }
@@ -79,6 +89,7 @@ class LaneJob {
   std::optional<size_t> coming_ ABSL_GUARDED_BY(mu_);
   std::optional<absl::Status> status_ ABSL_GUARDED_BY(mu_);
   size_t blocks_ ABSL_GUARDED_BY(mu_) = 0;
+  uint32_t submitted_ ABSL_GUARDED_BY(mu_) = 0;
   uint32_t layers_at_end_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

@@ -53,11 +53,10 @@ Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& wo
   KVT_CO_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedArena> arena, parts.pins->Now());
   KVT_CO_ASSIGN_OR_RETURN(const std::vector<PlannedBlock> blocks,
                           Locate(arena.get(), leased, work.slots));
-  const ProgressWord* const progress = work.job->progress() ? &*work.job->progress() : nullptr;
   const PlannedJob planned = {.direction = CopyDirection::kHostToDevice,
                               .blocks = blocks,
                               .arena = arena.get(),
-                              .progress = progress};
+                              .layer_wise = work.job->progress() ? work.job : nullptr};
   KVT_CO_ASSIGN_OR_RETURN(JobCopy planned_copy, PlanJob(parts, *work.memory, planned));
   const HeldSlots held(parts.client, *work.memory);
   if (!work.memory->ours()) {

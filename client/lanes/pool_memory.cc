@@ -13,8 +13,12 @@ CopyUrgency UrgencyOf(CopyDirection direction) {
                                                    : CopyUrgency::kBackground;
 }
 
-LaneRunner::Mark MarkOf(const ProgressWord& progress, uint32_t layers) {
-  return {.word = progress.word, .value = progress.base + layers, .page = progress.page};
+LaneRunner::Mark MarkOf(const std::shared_ptr<LaneJob>& job, uint32_t layers) {
+  const LayerMark mark = job->mark(layers);
+  return {.word = mark.word,
+          .value = mark.value,
+          .page = job->progress()->page,
+          .handed_over = [job, layers] { job->Submitted(layers); }};
 }
 
 // What the device reads when a batch is submitted, and writes until it has ended.
@@ -42,8 +46,8 @@ absl::StatusOr<JobCopy> PlanEncoded(const LaneParts& parts, const PoolMemory& me
     batch.blocks->summed = false;
     batch.keep = encoded;
   }
-  if (job.progress != nullptr) {
-    copy.batches.back().before = MarkOf(*job.progress, memory.geometry.layers);
+  if (job.layer_wise != nullptr) {
+    copy.batches.back().before = MarkOf(job.layer_wise, memory.geometry.layers);
   }
   return JobCopy{.copy = std::move(copy), .outcomes = encoded->outcomes};
 }
@@ -56,7 +60,7 @@ absl::StatusOr<JobCopy> PlanJob(const LaneParts& parts, const PoolMemory& memory
   const CopyRequest request = {
       .blocks = job.blocks,
       .direction = job.direction,
-      .order = job.progress == nullptr ? PlanOrder::kWhole : PlanOrder::kLayerWise,
+      .order = job.layer_wise == nullptr ? PlanOrder::kWhole : PlanOrder::kLayerWise,
       .paths = parts.device->has_kernels() ? LanePaths::kAll : LanePaths::kEngine,
       .chunks = {.base = job.arena->base(), .chunk_bytes = parts.pin_chunk_bytes},
       .borders = memory.borders};
@@ -64,7 +68,9 @@ absl::StatusOr<JobCopy> PlanJob(const LaneParts& parts, const PoolMemory& memory
   PlannedCopy copy = {.direction = job.direction,
                       .urgency = UrgencyOf(job.direction),
                       .region = memory.region.get()};
-  if (job.progress != nullptr) copy.progress = MarkOf(*job.progress, 0);
+  if (job.layer_wise != nullptr) {
+    copy.mark = [&job](uint32_t layers) { return MarkOf(job.layer_wise, layers); };
+  }
   return JobCopy{.copy = RunnerCopy(plan, copy)};
 }
 

@@ -47,9 +47,8 @@ absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, D
   }
   const std::array pages = {memory.progress, memory.steps};
   const std::optional<CalibrationTable> kept = KeptTable(options);
-  auto lanes = absl::WrapUnique(new WorkerLanes(client, device, options,
-                                                kept.value_or(CalibrationTable(options.link)),
-                                                std::move(memory)));
+  auto lanes = absl::WrapUnique(new WorkerLanes(
+      client, device, options, kept.value_or(CalibrationTable(options.link)), std::move(memory)));
   if (!kept) KVT_RETURN_IF_ERROR(lanes->Calibrate());
   KVT_RETURN_IF_ERROR(lanes->On([device, &pages] {
     absl::Status pinned;

@@ -32,8 +32,8 @@ inline std::vector<uint32_t> Slots(uint32_t first, size_t count) {
 class LanesRig {
  public:
   explicit LanesRig(const EmulatedDevice::Options& device = {}, const FakeAgentOptions& agent = {},
-                    const WorkerLanesOptions& lanes = {})
-      : node_(Roomy(agent)), device_(&clock_, device) {
+                    const WorkerLanesOptions& lanes = {}, const Clock* device_clock = nullptr)
+      : node_(Roomy(agent)), device_(device_clock == nullptr ? &clock_ : device_clock, device) {
     node_.agent().Start();
     ClientOptions options = node_.client_options();
     options.default_timeout = Patience(absl::Seconds(5));

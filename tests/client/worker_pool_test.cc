@@ -79,19 +79,40 @@ TEST(WorkerPoolTest, WhatIsCachedAlreadyIsNotCopiedAgain) {
   EXPECT_TRUE(memory.Holds(2, 7) && memory.Holds(3, 9));
 }
 
+// A device's time that goes on only when the test says so.
+class SteppedClock final : public Clock {
+ public:
+  absl::Time Now() const override { return absl::UnixEpoch() + absl::Nanoseconds(now_.load()); }
+  void Pass(absl::Duration time) { now_ += absl::ToInt64Nanoseconds(time); }
+
+ private:
+  std::atomic<int64_t> now_ = 1;
+};
+
+// Two layers of eight blocks are about 40 us on the link.
 TEST(WorkerPoolTest, LayersBecomeReadyOneByOneAndEachHoldsItsBytes) {
-  LanesRig rig;
+  SteppedClock time;
+  LanesRig rig({}, {}, {}, &time);
+  const auto step = [&] {
+    time.Pass(absl::Microseconds(5));
+    rig.lanes().Poll();
+    rig.OnDevice([](EmulatedDevice&) {});  // Has polled.
+  };
   TensorMemory memory(testing::PerLayerLayout, kLarge);
   const auto pool = rig.Register(&memory);
   for (uint32_t slot = 0; slot < 8; ++slot) memory.Compute(slot, slot);
-  ASSERT_EQ(BlocksOf(pool->Offload({TestKeys(1, 8), Slots(0, 8)})), 8U);
+  const auto offload = *pool->Offload({TestKeys(1, 8), Slots(0, 8)});
+  while (!offload->done()) step();
+  ASSERT_EQ(offload->blocks(), 8U);
   const auto job = pool->Onboard({TestKeys(1, 8), Slots(8, 8)}, {.order = PlanOrder::kLayerWise});
   ASSERT_TRUE(job.ok()) << job.status();
   uint32_t ready = 0;
-  for (bool done = false; !done;) {
+  for (bool done = false; !done; step()) {
     done = (*job)->done();
     const uint32_t now = (*job)->layers_ready();
     ASSERT_GE(now, ready);
+    ASSERT_LE(now, ready + 2) << "two layers are a batch, and wait for no other";
+    ASSERT_LE(now, (*job)->layers_submitted());
     if (now == ready) continue;
     ASSERT_EQ((*job)->coming(), 8U);
     for (uint32_t i = 0; i < 8; ++i) {
@@ -104,6 +125,30 @@ TEST(WorkerPoolTest, LayersBecomeReadyOneByOneAndEachHoldsItsBytes) {
   EXPECT_EQ((*job)->layers_ready(), kLarge.layers);
 }
 
+// What waits for the mark of a submitted layer waits for the device alone.
+TEST(WorkerPoolTest, LayersAreSubmittedAheadOfTheirBytes) {
+  LanesRig rig;
+  TensorMemory memory(testing::PerLayerLayout, kLarge);
+  const auto pool = rig.Register(&memory);
+  for (uint32_t slot = 0; slot < 8; ++slot) memory.Compute(slot, slot);
+  ASSERT_EQ(BlocksOf(pool->Offload({TestKeys(1, 8), Slots(0, 8)})), 8U);
+  std::shared_ptr<LaneJob> job;
+  rig.OnDevice([&](EmulatedDevice& device) {  // So that the job does not begin meanwhile.
+    device.Stall(Lane::kOnboard);
+    job = *pool->Onboard({TestKeys(1, 8), Slots(8, 8)}, {.order = PlanOrder::kLayerWise});
+    EXPECT_EQ(job->layers_submitted(), 0U);
+    EXPECT_FALSE(job->WaitSubmitted(1, absl::ZeroDuration()));
+  });
+  // Two batches of two layers are in flight, and all others wait outside.
+  EXPECT_TRUE(job->WaitSubmitted(4, testing::Patience(testing::kLong)));
+  EXPECT_FALSE(job->WaitSubmitted(5, absl::Milliseconds(20)));
+  EXPECT_EQ(job->layers_ready(), 0U);
+  rig.OnDevice([](EmulatedDevice& device) { device.Resume(Lane::kOnboard); });
+  EXPECT_TRUE(job->WaitSubmitted(kLarge.layers, testing::Patience(testing::kLong)));
+  EXPECT_EQ(BlocksOf(absl::StatusOr<std::shared_ptr<LaneJob>>(job)), 8U);
+  EXPECT_EQ(job->layers_ready(), kLarge.layers);
+}
+
 TEST(WorkerPoolTest, AJobThatIsNotLayerWiseTellsNoLayers) {
   LanesRig rig;
   TensorMemory memory(testing::FusedLayout, kSmall);
@@ -113,6 +158,7 @@ TEST(WorkerPoolTest, AJobThatIsNotLayerWiseTellsNoLayers) {
   const auto job = pool->Onboard({TestKeys(1, 1), Slots(1, 1)});
   EXPECT_EQ(BlocksOf(job), 1U);
   EXPECT_EQ((*job)->layers_ready(), 0U);
+  EXPECT_EQ((*job)->layers_submitted(), 0U);
   EXPECT_EQ((*job)->coming(), 1U);
 }
 
@@ -207,6 +253,7 @@ TEST(WorkerPoolTest, AMissReleasesWhoWaitsForItsLayers) {
     const auto job = pool->Onboard({TestKeys(1, 1), Slots(0, 1)}, {.order = PlanOrder::kLayerWise});
     EXPECT_EQ(BlocksOf(job), 0U);
     EXPECT_EQ((*job)->layers_ready(), 0U);
+    EXPECT_EQ((*job)->layers_submitted(), kSmall.layers) << "raised by the host";
     const LayerMark mark = (*job)->mark(kSmall.layers);
     EXPECT_TRUE(testing::Eventually([&] { return mark.word->load() >= mark.value; }));
   }

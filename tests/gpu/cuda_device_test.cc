@@ -123,6 +123,33 @@ TEST_F(CudaDeviceTest, BlocksNeedKernelsAndRoomForThem) {
   }
 }
 
+// Behind more than a stream queues, a word waits outside, and whoever polls has to feed it.
+TEST_F(CudaDeviceTest, WhatHasNoRoomInTheStreamIsNotHandedOver) {
+  const std::unique_ptr<SignalPage> page = *SignalPage::Create();
+  const Arena arena(kArenaBytes);
+  const std::unique_ptr<Device> device = Open({});
+  const auto region = *device->CreateRegion({.handle_bytes = kHandleBytes}, 1);
+  ASSERT_EQ(device->Pin(page->bytes()), absl::OkStatus());
+  ASSERT_EQ(device->Pin(arena.bytes()), absl::OkStatus());
+  std::vector<CopySegment> segments;
+  for (uint64_t i = 0; i < kMaxCopySegments; ++i) {
+    segments.push_back({i * 1024, &arena.bytes()[i * 2048], 1024});
+  }
+  const Ticket awaited = *device->Await(Lane::kOnboard, page->word(0), 1);
+  ASSERT_TRUE(device->Submit({.region = region.get(), .segments = segments}).ok());
+  const Ticket signalled = *device->Signal(Lane::kOnboard, page->word(1), 1);
+  EXPECT_TRUE(device->HandedOver(awaited));
+  EXPECT_FALSE(device->HandedOver(signalled));
+  device->Raise(page->word(0), 1);
+  EXPECT_TRUE(testing::Await(absl::Seconds(20), [&] {
+    device->Poll({});
+    return device->HandedOver(signalled);
+  }));
+  EXPECT_EQ(device->Drain(Patience(absl::Seconds(20))), absl::OkStatus());
+  EXPECT_EQ(page->word(1)->load(), 1U);
+  EXPECT_TRUE(device->HandedOver(signalled));
+}
+
 TEST_F(CudaDeviceTest, TheEnginesStreamSignalsAndWaits) {
   const std::unique_ptr<SignalPage> page = *SignalPage::Create();
   const std::unique_ptr<Device> device = Open({.compute_stream = nullptr});

@@ -113,6 +113,28 @@ TEST_F(LaneRunnerTest, AFailedBatchFailsItsCopyAndNoOther) {
   EXPECT_EQ(second.status, absl::OkStatus());
 }
 
+TEST_F(LaneRunnerTest, AMarkIsHandedOverWithItsBatchAndAheadOfItsBytes) {
+  LaneRunner::Copy copy = CopyOf(kIn, 0, 20);
+  size_t handed_over = 0;
+  for (size_t i = 0; i < 20; ++i) {
+    copy.batches[i].before = {.word = rig_.word(0),
+                              .value = i + 1,
+                              .handed_over = [&handed_over, i] { EXPECT_EQ(handed_over++, i); }};
+  }
+  rig_.device().FailCopy(kIn, 10);
+  rig_.device().Stall(Lane::kOnboard);
+  Ending ending;
+  Start(std::move(copy), &ending);
+  Pass(absl::ZeroDuration());
+  EXPECT_EQ(handed_over, kMaxBatchesInFlight);
+  EXPECT_EQ(rig_.word(0)->load(), 0U);
+  rig_.device().Resume(Lane::kOnboard);
+  Pass(absl::Seconds(1));
+  ASSERT_TRUE(ending.status.has_value());
+  EXPECT_GE(handed_over, 10U);
+  EXPECT_LT(handed_over, 20U) << "what is behind the failure is not submitted";
+}
+
 // Layer by layer, a mark behind the failure would say that the failed layers are there.
 TEST_F(LaneRunnerTest, NoMarkIsWrittenBehindTheFailureOfItsCopy) {
   LaneRunner::Copy copy = CopyOf(kIn, 0, 20);

@@ -220,7 +220,9 @@ Seen RunOnADevice(const LinkModel& link, const CopyPlan& plan) {
   SignalWord* const complete = page->word(0);
   const PlannedCopy copy = {.direction = CopyDirection::kHostToDevice,
                             .region = timed.region(),
-                            .progress = {.word = complete}};
+                            .mark = [complete](uint32_t layers) {
+                              return LaneRunner::Mark{.word = complete, .value = layers};
+                            }};
   LaneRunner runner(&timed.device(), &timed.executor(), &timed.executor());
   TaskScope scope(&timed.executor());
   std::optional<absl::Status> status;

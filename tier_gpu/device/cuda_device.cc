@@ -63,6 +63,9 @@ class CudaDevice final : public Device {
   absl::StatusOr<Ticket> SubmitBlocks(const BlockBatch& batch) override;
   absl::StatusOr<Ticket> Signal(Lane lane, SignalWord* word, uint64_t value) override;
   absl::StatusOr<Ticket> Await(Lane lane, SignalWord* word, uint64_t value) override;
+  bool HandedOver(const Ticket& ticket) const override {
+    return lanes_->of(ticket.lane).HandedOver(ticket.sequence);
+  }
   void Raise(SignalWord* word, uint64_t value) override;
   bool Reached(const SignalWord& word, uint64_t value) override;
   size_t Poll(std::span<Completion> ended) override;

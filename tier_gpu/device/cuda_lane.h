@@ -72,6 +72,8 @@ class CudaLane {
   size_t next_place() const { return submitted_ % kMaxLaneDepth; }
   bool full() const { return operations_.size() + ended_.size() >= kMaxLaneDepth; }
   bool idle() const { return operations_.empty(); }
+  // As Device::HandedOver(), by the ticket's number.
+  bool HandedOver(uint64_t sequence) const { return sequence <= done_ + fed_operations_; }
 
   enum class Kind : uint8_t {
     kWord,  // Its time is taken by the host, as it sees the ends.

@@ -132,6 +132,10 @@ class Device {
   // it wrote before. A word whose writer died must be released (SignalPage), or the
   // lane never goes on. REQUIRES of both: the word is of a page that is pinned.
   virtual absl::StatusOr<Ticket> Await(Lane lane, SignalWord* word, uint64_t value) = 0;
+  // The operation, and all ahead of it in its lane, needs no more calls of this process:
+  // what waits for it on the device waits for the device alone. Before, only Poll() lets
+  // it go on. Emulated: true at once, though all of its lanes need polls.
+  virtual bool HandedOver(const Ticket& ticket) const = 0;
 
   // The same from the host, without a lane, on any thread: Raise() is seen after what
   // this process wrote before; Reached() is true when the word is `value` or more, and

@@ -79,6 +79,7 @@ class EmulatedDevice final : public Device {
   absl::StatusOr<Ticket> SubmitBlocks(const BlockBatch& batch) override;
   absl::StatusOr<Ticket> Signal(Lane lane, SignalWord* word, uint64_t value) override;
   absl::StatusOr<Ticket> Await(Lane lane, SignalWord* word, uint64_t value) override;
+  bool HandedOver(const Ticket&) const override { return true; }
   void Raise(SignalWord* word, uint64_t value) override;
   bool Reached(const SignalWord& word, uint64_t value) override;
   size_t Poll(std::span<Completion> ended) override;
