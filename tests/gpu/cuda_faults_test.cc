@@ -149,6 +149,26 @@ TEST_F(CudaFaultsTest, ALostDeviceEndsWhatWaitsForever) {
 }
 
 // The toolkit that built this has the call; the driver of the machine may be older.
+// The driver unmaps under what runs, and a copy that was given up may run yet.
+TEST_F(CudaFaultsTest, MemoryOfAnAbandonedCopyStaysMappedAndPinned) {
+  // Registered until the process ends.
+  const SignalPage* const page = SignalPage::Create()->release();
+  ASSERT_EQ(device_->Pin(page->bytes()), absl::OkStatus());
+  ASSERT_TRUE(device_->Await(Lane::kOnboard, page->word(0), 1).ok());
+  ASSERT_EQ(Submit(), absl::OkStatus());
+  fake_cuda::RefuseNextMove();
+  ASSERT_EQ(Submit(), absl::OkStatus());
+  for (const absl::Status& end : Ends(3)) EXPECT_EQ(end.code(), kUnavailable);
+  EXPECT_EQ(region_->Grow().code(), kUnavailable);
+  region_.reset();
+  const uint64_t before = fake_cuda::RegisteredBytes();
+  EXPECT_EQ(device_->Unpin(page->bytes()), absl::OkStatus());
+  EXPECT_EQ(device_->Unpin(page->bytes()).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(fake_cuda::RegisteredBytes(), before);
+  page->Release(0, 1);
+  device_.reset();  // When the copy has run.
+}
+
 TEST_F(CudaFaultsTest, ADriverWithoutBatchedCopiesIsGivenSingleOnes) {
   region_.reset();
   device_.reset();

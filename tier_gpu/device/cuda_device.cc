@@ -97,6 +97,7 @@ class CudaDevice final : public Device {
   const std::string name_;
   CudaHostMemory host_;
   std::unique_ptr<CudaLanes> lanes_;
+  const std::shared_ptr<CopiesAbandoned> abandoned_ = std::make_shared<CopiesAbandoned>(false);
   absl::Time asked_ = absl::InfinitePast();  // CUDA, for errors.
   absl::Time lost_at_ = absl::InfiniteFuture();
   mutable absl::Mutex mu_;
@@ -152,7 +153,7 @@ absl::StatusOr<std::unique_ptr<DeviceRegion>> CudaDevice::CreateRegion(const Reg
                                                                        size_t handles) {
   KVT_RETURN_IF_ERROR(state());
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<CudaRegion> region,
-                       CudaRegion::Reserve(driver_, context_, shape));
+                       CudaRegion::Reserve(driver_, context_, shape, abandoned_));
   for (size_t i = 0; i < handles; ++i) KVT_RETURN_IF_ERROR(region->Grow());
   return region;
 }
@@ -161,7 +162,7 @@ absl::StatusOr<std::unique_ptr<DeviceRegion>> CudaDevice::ImportRegion(
     const RegionShape& shape, std::span<const int> descriptors) {
   KVT_RETURN_IF_ERROR(state());
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<CudaRegion> region,
-                       CudaRegion::Reserve(driver_, context_, shape));
+                       CudaRegion::Reserve(driver_, context_, shape, abandoned_));
   for (const int descriptor : descriptors) KVT_RETURN_IF_ERROR(region->GrowBy(descriptor));
   return region;
 }
@@ -178,7 +179,9 @@ absl::Status CudaDevice::Pin(std::span<std::byte> host) {
   return host_.Pin(host);
 }
 
-absl::Status CudaDevice::Unpin(std::span<std::byte> host) { return host_.Unpin(host); }
+absl::Status CudaDevice::Unpin(std::span<std::byte> host) {
+  return *abandoned_ ? host_.Leave(host) : host_.Unpin(host);
+}
 
 absl::Status CudaDevice::CheckBatch(const CopyBatch& batch) const {
   KVT_RETURN_IF_ERROR(CheckSegments(*batch.region, batch.segments));
@@ -318,7 +321,9 @@ void CudaDevice::FindErrors(absl::Time now) {
 }
 
 void CudaDevice::AbandonWhenQuiet(absl::Time now) {
-  if (!lanes_->Quiet() && now < lost_at_ + kPatience) return;
+  const bool quiet = lanes_->Quiet();
+  if (!quiet && now < lost_at_ + kPatience) return;
+  if (!quiet) *abandoned_ = true;
   lanes_->Abandon(now, state());
 }
 

@@ -26,6 +26,9 @@ class CudaHostMemory {
   // As Device::Pin() and Unpin(), but for the lost device.
   absl::Status Pin(std::span<std::byte> host);
   absl::Status Unpin(std::span<std::byte> host);
+  // Without a call to CUDA, which would wait for what runs: the bytes stay page-locked until
+  // the process ends. Errors: as Unpin().
+  absl::Status Leave(std::span<std::byte> host) { return ranges_.Remove(host); }
   // As PinnedMemory::Check().
   absl::Status Check(std::span<const std::byte> run) const { return ranges_.Check(run); }
   // REQUIRES: it is pinned.

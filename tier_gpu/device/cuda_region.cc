@@ -33,9 +33,9 @@ bool IsOfTheDescriptor(CUresult error) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudaRegion>> CudaRegion::Reserve(const CudaDriver& driver,
-                                                                const CudaContext& context,
-                                                                const RegionShape& shape) {
+absl::StatusOr<std::unique_ptr<CudaRegion>> CudaRegion::Reserve(
+    const CudaDriver& driver, const CudaContext& context, const RegionShape& shape,
+    std::shared_ptr<const CopiesAbandoned> abandoned) {
   KVT_RETURN_IF_ERROR(CheckShape(shape));
   const CudaScope scope(context);
   const CUmemAllocationProp properties = PropertiesOn(context.gpu());
@@ -51,13 +51,16 @@ absl::StatusOr<std::unique_ptr<CudaRegion>> CudaRegion::Reserve(const CudaDriver
   KVT_RETURN_IF_ERROR(driver.Status(
       "cuMemAddressReserve",
       driver.reserve(&start, shape.handle_bytes * shape.max_handles, granularity, 0, 0)));
-  return absl::WrapUnique(new CudaRegion(driver, context, shape, start));
+  auto region = absl::WrapUnique(new CudaRegion(driver, context, shape, std::move(abandoned)));
+  region->start_ = start;
+  return region;
 }
 
 // Nothing can be done about a driver that fails to take memory back, and after a lost
 // device every call fails.
 CudaRegion::~CudaRegion() {
   while (handles() > 0) Shrink();
+  if (*abandoned_) return;
   const CudaScope scope(context_);
   (void)driver_.free_addresses(start_, shape_.handle_bytes * shape_.max_handles);
 }
@@ -72,6 +75,7 @@ std::byte* CudaRegion::address() const {
 }
 
 absl::Status CudaRegion::CheckRoom() const {
+  if (*abandoned_) return absl::UnavailableError("CUDA: the region's device is lost");
   if (handles() < shape_.max_handles) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("CUDA: the region has all its ", shape_.max_handles, " handles"));
@@ -144,12 +148,13 @@ absl::Status CudaRegion::Map(const Handle& handle) {
 
 void CudaRegion::Shrink() {
   KVT_CHECK(handles() > 0);
-  const CudaScope scope(context_);
   const Handle last = handles_.back();
   handles_.pop_back();
+  close(last.descriptor);
+  if (*abandoned_) return;
+  const CudaScope scope(context_);
   (void)driver_.unmap(place(handles()), shape_.handle_bytes);
   (void)driver_.release(last.memory);
-  close(last.descriptor);
 }
 
 }  // namespace kvtier

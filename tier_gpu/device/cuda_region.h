@@ -4,11 +4,16 @@
 //
 // An imported region keeps a duplicate of every descriptor it was given, so that the
 // process that imported it can give the pool back to an agent that was restarted.
+//
+// The driver unmaps memory under a copy that runs, whose addresses are then anybody's. So
+// a region of a device that gave up waiting for its copies stays mapped.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_REGION_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_REGION_H_
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,15 +23,19 @@
 
 namespace kvtier {
 
+// Raised by a device that ended operations of which some may still run; for good.
+using CopiesAbandoned = std::atomic<bool>;
+
 class CudaRegion final : public DeviceRegion {
  public:
   // Without handles. Errors: kInvalidArgument, as CheckShape(), or a handle that is no
   // multiple of what this GPU allocates by; kResourceExhausted, no addresses;
   // kUnavailable, the driver's.
-  static absl::StatusOr<std::unique_ptr<CudaRegion>> Reserve(const CudaDriver& driver,
-                                                             const CudaContext& context,
-                                                             const RegionShape& shape);
-  // REQUIRES: nothing on the device uses it. Unmapping waits for what runs.
+  static absl::StatusOr<std::unique_ptr<CudaRegion>> Reserve(
+      const CudaDriver& driver, const CudaContext& context, const RegionShape& shape,
+      std::shared_ptr<const CopiesAbandoned> abandoned);
+  // REQUIRES: nothing on the device uses it, or copies were abandoned: then mappings and
+  // memory stay until the process ends, also what Shrink() gives back.
   ~CudaRegion() override;
 
   const RegionShape& shape() const override { return shape_; }
@@ -43,8 +52,8 @@ class CudaRegion final : public DeviceRegion {
     int descriptor = -1;
   };
   CudaRegion(const CudaDriver& driver, const CudaContext& context, const RegionShape& shape,
-             CUdeviceptr start)
-      : driver_(driver), context_(context), shape_(shape), start_(start) {}
+             std::shared_ptr<const CopiesAbandoned> abandoned)
+      : driver_(driver), context_(context), shape_(shape), abandoned_(std::move(abandoned)) {}
   absl::Status CheckRoom() const;
   // Maps the memory behind the last handle; the handle is ours on success only.
   absl::Status Map(const Handle& handle);
@@ -53,7 +62,8 @@ class CudaRegion final : public DeviceRegion {
   const CudaDriver driver_;
   const CudaContext context_;
   const RegionShape shape_;
-  const CUdeviceptr start_;  // Of max_handles * handle_bytes addresses.
+  const std::shared_ptr<const CopiesAbandoned> abandoned_;
+  CUdeviceptr start_ = 0;  // Of max_handles * handle_bytes addresses.
   std::vector<Handle> handles_;
 };
 
