@@ -55,6 +55,30 @@ TEST_F(CudaCaptureTest, ASilentLaneIsAskedAboutAndTheCaptureStays) {
   EXPECT_EQ(device->Drain(Patience(absl::Seconds(20))), absl::OkStatus());
 }
 
+// A word in a graph would be written, or waited for, whenever the engine runs that.
+TEST_F(CudaCaptureTest, AStreamThatCapturesTakesNoWords) {
+  for (const cudaStream_t compute : {engine_, cudaStream_t{nullptr}}) {
+    const std::unique_ptr<SignalPage> page = *SignalPage::Create();
+    const auto device = *OpenCudaDevice({.compute_stream = compute}, &clock_);
+    ASSERT_EQ(device->Pin(page->bytes()), absl::OkStatus());
+    fake_cuda::BeginCapture(engine_);
+    for (const auto& put : {device->Signal(Lane::kCompute, page->word(0), 1).status(),
+                            device->Await(Lane::kCompute, page->word(0), 1).status()}) {
+      EXPECT_EQ(put.code(), absl::StatusCode::kFailedPrecondition) << put;
+    }
+    EXPECT_TRUE(device->Signal(Lane::kOnboard, page->word(0), 1).ok()) << "a stream of its own";
+    EXPECT_TRUE(fake_cuda::EndCapture());
+    EXPECT_TRUE(device->Await(Lane::kCompute, page->word(0), 1).ok());
+    EXPECT_EQ(device->Drain(Patience(absl::Seconds(20))), absl::OkStatus());
+  }
+}
+
+// It is another stream on each thread, and the lanes have a thread of their own.
+TEST_F(CudaCaptureTest, TheStreamOfEachThreadIsNoComputeStream) {
+  const auto device = OpenCudaDevice({.compute_stream = cudaStreamPerThread}, &clock_);
+  EXPECT_EQ(device.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(CudaCaptureTest, TheThreadsOwnModeComesBack) {
   const auto device = *OpenCudaDevice({}, &clock_);
   device->Poll({});

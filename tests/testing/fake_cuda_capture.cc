@@ -57,6 +57,16 @@ bool Captures(void* stream) {
 
 namespace fake = kvtier::testing::fake_cuda;
 
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  *status = cudaStreamCaptureStatusNone;
+  const std::lock_guard lock(fake::capture().mu);
+  if (!fake::capture().active) return cudaSuccess;
+  // The default stream would wait for the stream that captures.
+  if (stream == nullptr) return fake::Answer(cudaErrorStreamCaptureImplicit);
+  if (fake::capture().stream == stream) *status = cudaStreamCaptureStatusActive;
+  return cudaSuccess;
+}
+
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   std::swap(*mode, fake::mode);
   return cudaSuccess;

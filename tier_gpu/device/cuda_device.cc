@@ -76,6 +76,8 @@ class CudaDevice final : public Device {
   static CudaLanes::Options LanesOf(const CudaOptions& options);
   absl::Status CheckBatch(const CopyBatch& batch) const;
   absl::Status CheckOpen(Lane lane);
+  // A word would become part of the graph, and be written and waited for when that runs.
+  absl::Status CheckNoCapture(Lane lane);
   absl::StatusOr<std::vector<CudaCommand>> CommandsOf(const CopyBatch& batch);
   // Adds the operation, and feeds its lane. An error of that makes the device lost, and
   // the operation ends as all others do.
@@ -200,6 +202,17 @@ absl::Status CudaDevice::CheckOpen(Lane which) {
       absl::StrCat(name_, ": all ", kMaxLaneDepth, " places of the lane are taken"));
 }
 
+absl::Status CudaDevice::CheckNoCapture(Lane which) {
+  if (which != Lane::kCompute || !options_.compute_stream) return absl::OkStatus();
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  const cudaError_t error = cudaStreamIsCapturing(lanes_->of(which).stream(), &capture);
+  const absl::Status asked = CudaStatus("cudaStreamIsCapturing", error);
+  // Of the default stream, CUDA answers so while any stream captures that it waits for.
+  if (!IsOfCapture(error) && capture == cudaStreamCaptureStatusNone) return asked;
+  return absl::FailedPreconditionError(
+      absl::StrCat(name_, ": the engine's stream captures a graph, which takes no words"));
+}
+
 absl::StatusOr<std::vector<CudaCommand>> CudaDevice::CommandsOf(const CopyBatch& batch) {
   const Lane which = LaneOf(batch.direction);
   const size_t place = lanes_->of(which).next_place();
@@ -260,6 +273,7 @@ absl::StatusOr<Ticket> CudaDevice::Signal(Lane which, SignalWord* word, uint64_t
   KVT_CHECK(value <= kReleased);
   KVT_RETURN_IF_ERROR(CheckOpen(which));
   const CudaScope scope(context_);
+  KVT_RETURN_IF_ERROR(CheckNoCapture(which));
   // Its default flags make what the lane wrote before visible to who sees the word. After
   // an error, CUDA runs nothing more in any stream: the word stays.
   return Add(which, CudaLane::Kind::kWord,
@@ -275,6 +289,7 @@ absl::StatusOr<Ticket> CudaDevice::Await(Lane which, SignalWord* word, uint64_t 
   KVT_CHECK(value <= kReleased);
   KVT_RETURN_IF_ERROR(CheckOpen(which));
   const CudaScope scope(context_);
+  KVT_RETURN_IF_ERROR(CheckNoCapture(which));
   // Without CU_STREAM_WAIT_VALUE_FLUSH, which is for memory of the GPU that others write
   // over the link behind its back: all that we wait for was written by a GPU's streams, or
   // lies in host memory.
@@ -357,6 +372,10 @@ absl::Status CudaDevice::Drain(absl::Duration timeout) {
 
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& options,
                                                        const Clock* clock) {
+  if (options.compute_stream && *options.compute_stream == cudaStreamPerThread) {
+    return absl::InvalidArgumentError(
+        "compute_stream is cudaStreamPerThread, which is another stream on each thread");
+  }
   KVT_ASSIGN_OR_RETURN(const CudaDriver driver, CudaDriver::Find());
   KVT_ASSIGN_OR_RETURN(const CudaContext context, CudaContext::Open(driver, options.ordinal));
   KVT_RETURN_IF_ERROR(context.CheckAbilities());

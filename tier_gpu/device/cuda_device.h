@@ -31,7 +31,9 @@ struct CudaOptions {
   // Off: one a segment, about 2 us of the caller each; for drivers whose batches crash or hang.
   bool batched_calls = true;
   // The engine's cudaStream_t, null for CUDA's default stream, as Lane::kCompute; it must
-  // outlive the device. nullopt: a stream of our own.
+  // outlive the device, and not be cudaStreamPerThread. nullopt: a stream of our own. While
+  // it captures a graph, Signal() and Await() in that lane answer kFailedPrecondition.
+  // REQUIRES: the capture does not begin or end meanwhile, on another thread.
   std::optional<void*> compute_stream;
   uint64_t pin_chunk_bytes = kPinChunkBytes;
 };
@@ -41,8 +43,9 @@ struct CudaOptions {
 // The device waits at its end for what runs, for a second at most: what still runs then
 // keeps what it uses until the process ends. REQUIRES: its regions go before it, and it
 // before the host memory it pinned.
-// Errors: kUnavailable, in the driver's words: no driver, no such GPU, or one without
-// memory that can be exported or words that streams can wait for; kResourceExhausted.
+// Errors: kInvalidArgument, such a compute_stream; kUnavailable, in the driver's words: no driver,
+// no such GPU, or one without memory that can be exported or words that streams can wait for;
+// kResourceExhausted.
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& options,
                                                        const Clock* clock);
 
