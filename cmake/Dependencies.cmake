@@ -27,11 +27,24 @@ endif()
 
 # CUDA is optional: found, the kernels and the CUDA device are compiled; absent,
 # everything else builds and every test passes. Sanitized builds leave it out:
-# nvcc knows no sanitizer, and the emulated device is what they can run.
+# nvcc knows no sanitizer, and the emulated device is what they can run. A toolkit below
+# 12.5 is left out, too: it cannot look up the driver's calls by their version.
+set(KVTIER_LEAST_CUDA 12.5)
 set(KVTIER_CUDA OFF)
 if(NOT KVTIER_SANITIZE)
   include(CheckLanguage)
   check_language(CUDA)
+endif()
+if(CMAKE_CUDA_COMPILER)
+  # Asked of nvcc itself: enabling the language fails for one that knows no sm_90.
+  execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --version
+    OUTPUT_VARIABLE nvcc_version ERROR_QUIET)
+  string(REGEX REPLACE ".*release ([0-9]+\\.[0-9]+).*" "\\1" nvcc_version "${nvcc_version}")
+  if(NOT nvcc_version VERSION_GREATER_EQUAL KVTIER_LEAST_CUDA)
+    message(WARNING "kvtier: built without CUDA: ${CMAKE_CUDA_COMPILER} is of toolkit "
+      "\"${nvcc_version}\", kvtier needs ${KVTIER_LEAST_CUDA} or later. CUDACXX names another nvcc.")
+    set(CMAKE_CUDA_COMPILER "")
+  endif()
 endif()
 if(CMAKE_CUDA_COMPILER)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)

@@ -292,10 +292,17 @@ cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes,
   return fake::EnqueueMoves(stream, {[=] { fake::Move(destination, source, bytes); }});
 }
 
+#if CUDART_VERSION >= 12080
+#if CUDART_VERSION >= 13000
 cudaError_t cudaMemcpyBatchAsync(void* const* destinations, const void* const* sources,
                                  const size_t* sizes, size_t count,
                                  cudaMemcpyAttributes* attributes, size_t* first, size_t kinds,
                                  cudaStream_t stream) {
+#else
+cudaError_t cudaMemcpyBatchAsync(void** destinations, void** sources, size_t* sizes, size_t count,
+                                 cudaMemcpyAttributes* attributes, size_t* first, size_t kinds,
+                                 size_t*, cudaStream_t stream) {
+#endif
   if (fake::DriverVersion() < 12080) return fake::Answer(cudaErrorCallRequiresNewerDriver);
   if (count == 0 || stream == nullptr || kinds != 1 || *first != 0) return cudaErrorInvalidValue;
   KVT_CHECK(attributes->srcAccessOrder == cudaMemcpySrcAccessOrderStream ||
@@ -310,6 +317,7 @@ cudaError_t cudaMemcpyBatchAsync(void* const* destinations, const void* const* s
   std::ranges::shuffle(moves, std::mt19937_64(count));
   return fake::EnqueueMoves(stream, std::move(moves));
 }
+#endif
 
 cudaError_t cudaMemsetAsync(void* device, int value, size_t bytes, cudaStream_t stream) {
   return cudaMemset2DAsync(device, bytes, value, bytes, 1, stream);
