@@ -279,7 +279,8 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   std::unique_ptr<ThreadExecutor> lanes;  // A driver may take its time.
   PoolReclaim reclaimed;
   if (config.gpu_bytes > 0) {
-    KVT_ASSIGN_OR_RETURN(device, OpenDevice(config.device, &executor));
+    KVT_ASSIGN_OR_RETURN(
+        device, OpenDevice(config.device, &executor, {.batched_calls = config.gpu_batched_copies}));
     reclaimed = ReclaimPool(config, tenants, device.get());
     lanes = std::make_unique<ThreadExecutor>("gpu-copies");
   }

@@ -6,6 +6,7 @@
 #include "tests/testing/device_rig.h"
 #include "tests/testing/fake_cuda.h"
 #include "tier_gpu/device/cuda_device.h"
+#include "tier_gpu/device/open_device.h"
 
 namespace kvtier::testing {
 namespace {
@@ -178,6 +179,19 @@ TEST_F(CudaFaultsTest, ADriverWithoutBatchedCopiesIsGivenSingleOnes) {
   ASSERT_EQ(device_->Pin(arena_.bytes()), absl::OkStatus());
   ASSERT_EQ(Submit(), absl::OkStatus());
   EXPECT_EQ(Ends(1)[0], absl::OkStatus());
+}
+
+// As an operator asks for it, of a driver whose batches fail.
+TEST_F(CudaFaultsTest, BatchedCopiesAreLeftOutWhereTheyAreNotWanted) {
+  for (const bool batched : {true, false}) {
+    TearDown();
+    device_ = *OpenDevice("cuda:0", &clock_, {.batched_calls = batched});
+    region_ = *device_->CreateRegion({.handle_bytes = kHandleBytes}, 1);
+    ASSERT_EQ(device_->Pin(arena_.bytes()), absl::OkStatus());
+    fake_cuda::SetDriverVersion(12070);
+    ASSERT_EQ(Submit(), absl::OkStatus());
+    EXPECT_EQ(Ends(1)[0].ok(), !batched);
+  }
 }
 
 TEST_F(CudaFaultsTest, APinningThatFailsHalfWayIsTakenBack) {

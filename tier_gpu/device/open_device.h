@@ -18,6 +18,7 @@ struct DeviceOptions {
   // engine's. An agent's would take turns with them, so it has none.
   bool kernels = false;
   // Of a GPU, as CudaOptions has them.
+  bool batched_calls = true;
   std::optional<uint64_t> largest_block{};
   std::optional<void*> compute_stream{};
 };
