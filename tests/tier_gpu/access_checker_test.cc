@@ -58,6 +58,21 @@ TEST_F(AccessCheckerTest, ReadsOtherBlocksAndOneTimelineAreNoRace) {
   EXPECT_THAT(checker_.races(), IsEmpty());
 }
 
+// Two handles of a region lie side by side, and a copy may go over their border.
+TEST_F(AccessCheckerTest, AnAccessOverTheBorderOfTwoMappingsIsNotedInBoth) {
+  AccessChecker checker(kGranule);
+  const Timeline compute = checker.AddTimeline("compute");
+  const Timeline copy = checker.AddTimeline("copy");
+  const std::span<const std::byte> memory = memory_;
+  checker.AddMapping(memory.first(kGranule), "low", 0);
+  checker.AddMapping(memory.subspan(kGranule, kGranule), "high", 0);
+  checker.Note(compute, Access::kWrite, memory);
+  checker.Note(copy, Access::kRead, memory.subspan(kGranule, 1));
+  checker.Note(copy, Access::kRead, memory.subspan(2 * kGranule));
+  EXPECT_THAT(checker.races(), ElementsAre("the read by copy of block 0 of high is not ordered "
+                                           "after the write by compute"));
+}
+
 TEST_F(AccessCheckerTest, AWordOrdersWhatWasBeforeItsReleaseOnly) {
   checker_.Note(compute_, Access::kWrite, Block(0));
   checker_.Release(compute_, &word_);

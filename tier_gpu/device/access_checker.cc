@@ -64,15 +64,19 @@ void AccessChecker::Acquire(Timeline timeline, const void* word) {
 }
 
 void AccessChecker::Note(Timeline timeline, Access access, std::span<const std::byte> bytes) {
-  const auto after = mappings_.upper_bound(bytes.data());
-  if (after == mappings_.begin() || bytes.empty()) return;
-  const Mapping& mapping = std::prev(after)->second;
-  const uint64_t begin = bytes.data() - mapping.bytes.data();
-  if (begin >= mapping.bytes.size()) return;
-  const uint64_t first = mapping.offset + begin;
-  const uint64_t last = first + std::min<uint64_t>(bytes.size(), mapping.bytes.size() - begin) - 1;
-  for (uint64_t granule = first / granule_; granule <= last / granule_; ++granule) {
-    NoteGranule(timeline, access, {mapping.id, granule});
+  const std::byte* const end = bytes.data() + bytes.size();
+  auto next = mappings_.upper_bound(bytes.data());
+  if (next != mappings_.begin()) --next;
+  for (; next != mappings_.end() && next->first < end; ++next) {
+    const Mapping& mapping = next->second;
+    const std::byte* const from = std::max(bytes.data(), mapping.bytes.data());
+    const std::byte* const to = std::min(end, mapping.bytes.data() + mapping.bytes.size());
+    if (from >= to) continue;
+    const uint64_t first = mapping.offset + (from - mapping.bytes.data());
+    const uint64_t last = first + (to - from) - 1;
+    for (uint64_t granule = first / granule_; granule <= last / granule_; ++granule) {
+      NoteGranule(timeline, access, {mapping.id, granule});
+    }
   }
 }
 
