@@ -268,20 +268,6 @@ TEST_P(DeviceTest, EveryEndIsPolledOnce) {
   EXPECT_EQ(device_->state(), absl::OkStatus());
 }
 
-TEST_P(DeviceTest, EarlySourcesArriveToo) {
-  FillWithNoise(6, host(0, kKiB));
-  const CopySegment segment = Segment(0, host(0, kKiB));
-  for (const CopyPath path : kPaths) {
-    Must(device_->Submit({.direction = kIn,
-                          .path = path,
-                          .region = region_.get(),
-                          .segments = {&segment, 1},
-                          .early_source = true}));
-    Finish();
-    EXPECT_TRUE(std::ranges::equal(Held(0, kKiB), host(0, kKiB)));
-  }
-}
-
 }  // namespace kvtier::testing
 
 #endif  // KVTIER_TESTS_TESTING_DEVICE_CASES_H_

@@ -305,8 +305,7 @@ cudaError_t cudaMemcpyBatchAsync(void** destinations, void** sources, size_t* si
 #endif
   if (fake::DriverVersion() < 12080) return fake::Answer(cudaErrorCallRequiresNewerDriver);
   if (count == 0 || stream == nullptr || kinds != 1 || *first != 0) return cudaErrorInvalidValue;
-  KVT_CHECK(attributes->srcAccessOrder == cudaMemcpySrcAccessOrderStream ||
-            attributes->srcAccessOrder == cudaMemcpySrcAccessOrderAny);
+  KVT_CHECK(attributes->srcAccessOrder == cudaMemcpySrcAccessOrderStream);
   std::vector<std::function<void()>> moves;
   for (size_t i = 0; i < count; ++i) {
     if (sizes[i] == 0) return cudaErrorInvalidValue;

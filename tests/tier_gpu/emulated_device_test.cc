@@ -96,17 +96,6 @@ TEST_F(EmulatedDeviceTest, ASourceIsReadWhenTheBatchRuns) {
   EXPECT_EQ(rig_.slot(0).front(), std::byte{2});
 }
 
-TEST_F(EmulatedDeviceTest, AnEarlySourceIsReadAheadOfTheLane) {
-  Fill(rig_.host(0), 1);
-  rig_.device().Stall(Lane::kOnboard);
-  const CopySegment block = rig_.Block(0, 0);
-  ASSERT_TRUE(rig_.Submit(kIn, {&block, 1}, /*early_source=*/true).ok());
-  Fill(rig_.host(0), 2);
-  rig_.device().Resume(Lane::kOnboard);
-  rig_.Finish();
-  EXPECT_EQ(rig_.slot(0).front(), std::byte{1});
-}
-
 TEST_F(EmulatedDeviceTest, AFullLaneRefusesUntilItIsPolledAndTheOtherDoesNot) {
   for (size_t i = 0; i < kMaxLaneDepth; ++i) {
     ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok()) << i;
@@ -254,20 +243,6 @@ TEST_F(EmulatedDeviceTest, ABatchHoldsOnlySoManySegments) {
   EXPECT_TRUE(rig_.Submit(kOut, segments).ok());
   segments.push_back(segments.back());
   EXPECT_EQ(rig_.Submit(kOut, segments).status().code(), absl::StatusCode::kInvalidArgument);
-}
-
-// A host that writes the source of an early copy: behind its end, and ahead of it.
-TEST(EmulatedDeviceCheckerTest, AnEarlySourceIsTheCopysUntilItsEndWasPolled) {
-  for (const bool waits : {true, false}) {
-    AccessChecker checker(kRigBlock);
-    testing::SimTime time;
-    EmulatedRig rig(&time, {.checker = &checker});
-    const CopySegment block = rig.Block(0, 0);
-    ASSERT_TRUE(rig.Submit(kIn, {&block, 1}, /*early_source=*/true).ok());
-    if (waits) rig.Finish();
-    rig.device().NoteHostAccess(AccessChecker::Access::kWrite, rig.host(0));
-    EXPECT_EQ(checker.races().empty(), waits);
-  }
 }
 
 // Where a batch of ten segments stands when half its time is over.

@@ -44,12 +44,8 @@ class EmulatedRig {
   CopySegment Block(size_t slot, size_t host_block) {
     return {slot * kRigBlock, host(host_block).data(), kRigBlock};
   }
-  absl::StatusOr<Ticket> Submit(CopyDirection direction, std::span<const CopySegment> segments,
-                                bool early_source = false) {
-    return device_.Submit({.direction = direction,
-                           .region = region_.get(),
-                           .segments = segments,
-                           .early_source = early_source});
+  absl::StatusOr<Ticket> Submit(CopyDirection direction, std::span<const CopySegment> segments) {
+    return device_.Submit({.direction = direction, .region = region_.get(), .segments = segments});
   }
   absl::StatusOr<Ticket> Submit(CopyDirection direction, const CopySegment& segment) {
     return Submit(direction, std::span(&segment, 1));

@@ -19,8 +19,7 @@ bool CudaCopies::HasBatchedCalls() {
 #if CUDART_VERSION >= 12080
 absl::Status CudaCopies::Enqueue(Batch& list, const Options& options) {
   cudaMemcpyAttributes attributes{};
-  attributes.srcAccessOrder =
-      options.early_source ? cudaMemcpySrcAccessOrderAny : cudaMemcpySrcAccessOrderStream;
+  attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
   // The copy engine, please, and no kernel beside the engine's own.
   attributes.flags = cudaMemcpyFlagPreferOverlapWithCompute;
   // All copies from the first one on have these.

@@ -28,7 +28,6 @@ class CudaCopies {
     CudaCommand::Where where{};
     cudaStream_t stream = nullptr;
     Calls calls = Calls::kBatched;
-    bool early_source = false;  // As CopyBatch::early_source; batched calls only.
   };
 
   void Add(std::byte* destination, const std::byte* source, size_t bytes);

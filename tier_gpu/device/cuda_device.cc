@@ -228,8 +228,7 @@ absl::StatusOr<std::vector<CudaCommand>> CudaDevice::CommandsOf(const CopyBatch&
   std::vector<CudaCommand> commands;
   std::move(copies).AppendTo(&commands, {.where = CudaCommand::Where::kLane,
                                          .stream = lanes_->of(which).stream(),
-                                         .calls = lanes_->calls(),
-                                         .early_source = onboard && batch.early_source});
+                                         .calls = lanes_->calls()});
   return commands;
 }
 

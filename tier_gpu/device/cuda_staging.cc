@@ -107,12 +107,9 @@ absl::StatusOr<std::vector<CudaCommand>> CudaStaging::Staged(const CopyBatch& ba
                        PlanStaging(batch.segments, joins));
   const bool onboard = batch.direction == CopyDirection::kHostToDevice;
   const auto where_runs = onboard ? kAhead : kInLane;
-  const CudaCopies::Options copying = {.where = where_runs,
-                                       .stream = streams_.of(where_runs),
-                                       .calls = options_.calls,
-                                       .early_source = onboard && batch.early_source};
-  std::vector<CudaCommand> commands;
-  if (!copying.early_source) commands.push_back(BehindFence());
+  const CudaCopies::Options copying = {
+      .where = where_runs, .stream = streams_.of(where_runs), .calls = options_.calls};
+  std::vector<CudaCommand> commands = {BehindFence()};
   kernels::StridedSegment* next = list(place);
   for (const StagedPortion& portion : portions) {
     const Buffer& buffer = buffers_[next_buffer_++ % kStagingBuffers];

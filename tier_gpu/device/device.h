@@ -54,9 +54,6 @@ struct CopyBatch {
   // Copied by Submit(). In no order among each other. REQUIRES: no destination
   // overlaps another or a source.
   std::span<const CopySegment> segments;
-  // The sources may be read before what is ahead in the lane has ended: legal only for
-  // host memory that nobody writes.
-  bool early_source = false;
 };
 
 struct Completion {
@@ -108,7 +105,8 @@ class Device {
 
   // The lanes, one thread at a time. Each call puts one operation at the end of a lane
   // and returns at once. Errors of all four: kResourceExhausted, the lane is full
-  // (poll, then retry); kUnavailable, the device is lost.
+  // (poll, then retry); kUnavailable, the device is lost; kFailedPrecondition, the lane is
+  // an engine's stream that captures a graph.
 
   // Copies every segment. Sources are read while the batch runs, not when it is
   // submitted. Errors also: kInvalidArgument, as CheckSegments(), or host memory that

@@ -37,9 +37,7 @@ EmulatedDevice::EmulatedDevice(const Clock* clock, const Options& options)
   constexpr std::array<const char*, kLanes> kNames = {"onboard", "offload", "compute"};
   host_ = checker_->AddTimeline(options.process);
   for (size_t i = 0; i < kLanes; ++i) {
-    const std::string name = absl::StrCat(options.process, "'s ", kNames[i]);
-    tracks_[i].timeline = checker_->AddTimeline(name);
-    tracks_[i].early = checker_->AddTimeline(absl::StrCat(name, ", reading early"));
+    tracks_[i].timeline = checker_->AddTimeline(absl::StrCat(options.process, "'s ", kNames[i]));
   }
 }
 
@@ -179,36 +177,19 @@ Ticket EmulatedDevice::AddCopy(Lane lane, EmulatedOperation operation) {
 
 void EmulatedDevice::AddMoves(const CopyBatch& batch, EmulatedOperation* operation) {
   const bool to_device = batch.direction == CopyDirection::kHostToDevice;
-  Track& lane = track(LaneOf(batch.direction));
-  if (batch.early_source && checker_ != nullptr) {
-    checker_->Join(lane.early, checker_->Fork(host_));
-  }
+  const AccessChecker::Timeline timeline = track(LaneOf(batch.direction)).timeline;
   for (const CopySegment& segment : batch.segments) {
     std::byte* const device = batch.region->address() + segment.device_offset;
     const std::span<const std::byte> source(to_device ? segment.host : device, segment.bytes);
     std::byte* const destination = to_device ? device : segment.host;
-    // Read now, in the worst case that is allowed.
-    std::vector<std::byte> read;
-    if (batch.early_source) {
-      read.assign(source.begin(), source.end());
-      if (checker_ != nullptr) checker_->Note(lane.early, Access::kRead, source);
-    }
-    operation->steps.push_back(
-        {.at = MomentOfRun(), .act = [this, &lane, source, destination, read = std::move(read)] {
-           if (checker_ != nullptr) {
-             if (read.empty()) checker_->Note(lane.timeline, Access::kRead, source);
-             checker_->Note(lane.timeline, Access::kWrite, {destination, source.size()});
-           }
-           std::memcpy(destination, read.empty() ? source.data() : read.data(), source.size());
-         }});
-  }
-  if (batch.early_source && checker_ != nullptr) {
-    // Who sees the batch's end sees that its sources were read.
-    operation->end = [this, timeline = lane.timeline, read = checker_->Fork(lane.early),
-                      ended = std::move(operation->end)] {
-      checker_->Join(timeline, read);
-      ended();
+    const auto act = [this, timeline, source, destination] {
+      if (checker_ != nullptr) {
+        checker_->Note(timeline, Access::kRead, source);
+        checker_->Note(timeline, Access::kWrite, {destination, source.size()});
+      }
+      std::memcpy(destination, source.data(), source.size());
     };
+    operation->steps.push_back({.at = MomentOfRun(), .act = act});
   }
   // Otherwise all of them move at one moment, in their order.
   if (options_.seed) std::ranges::sort(operation->steps, {}, &EmulatedStep::at);

@@ -112,8 +112,6 @@ class EmulatedDevice final : public Device {
     explicit Track(Lane lane) : lane(lane) {}
     EmulatedLane lane;
     AccessChecker::Timeline timeline{};
-    // Of sources that are read ahead of what is before them in the lane.
-    AccessChecker::Timeline early{};
     LanePipeline pipeline;
     uint64_t fail_in = 0;  // Batches until one fails; 0: none will.
   };
