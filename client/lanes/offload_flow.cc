@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/lanes/client_call.h"
+#include "client/lanes/job_copy.h"
 #include "core/event.h"
 #include "core/status_macros.h"
 
@@ -75,7 +76,7 @@ absl::StatusOr<std::vector<PlannedBlock>> Locate(const PinnedArena* arena,
 void GiveBackUnstored(const JobOutcomes& outcomes, uint64_t block_bytes,
                       std::span<const size_t> numbers, ReservedBlocks* reserved) {
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if (outcomes.of(i).bytes > block_bytes) reserved->GiveBack(numbers[i]);
+    if (outcomes[i].bytes > block_bytes) reserved->GiveBack(numbers[i]);
   }
 }
 
@@ -94,20 +95,20 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work) {
                           Locate(arena.get(), reserved, work.slots, &numbers));
   const PlannedJob planned = {
       .direction = CopyDirection::kDeviceToHost, .blocks = blocks, .arena = arena.get()};
-  KVT_CO_ASSIGN_OR_RETURN(JobCopy planned_copy, PlanJob(parts, *work.memory, planned));
+  absl::StatusOr<JobOutcomes> outcomes;
   {
     const HeldSlots held(parts.client, *work.memory);
     work.job->Begin(blocks.size());
-    Task<absl::Status> run = parts.runner->Run(std::move(planned_copy.copy));
-    const absl::Status copied = co_await run;
-    KVT_CO_RETURN_IF_ERROR(copied);
+    Task<absl::StatusOr<JobOutcomes>> copy = CopyJob(parts, *work.memory, planned);
+    outcomes = co_await copy;
+    KVT_CO_RETURN_IF_ERROR(outcomes.status());
     // Behind the copy: until here the slots were nobody else's.
     if (!work.memory->ours()) {
       co_return absl::AbortedError("offload: the session that granted the slots is over");
     }
   }
-  if (planned_copy.outcomes != nullptr) {
-    GiveBackUnstored(*planned_copy.outcomes, work.memory->stored->block_bytes, numbers, &reserved);
+  if (work.memory->stored) {
+    GiveBackUnstored(*outcomes, work.memory->stored->block_bytes, numbers, &reserved);
     if (reserved.reserved() == 0) co_return size_t{0};
   }
   ClientCall<size_t> commit(parts.executor, Commit(parts, &reserved));

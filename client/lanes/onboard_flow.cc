@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/lanes/client_call.h"
+#include "client/lanes/job_copy.h"
 #include "core/event.h"
 #include "core/status_macros.h"
 
@@ -36,9 +37,9 @@ absl::StatusOr<std::vector<PlannedBlock>> Locate(const PinnedArena* arena,
 }
 
 // The lease was valid, so that the bytes are what was put.
-absl::Status CheckDecoded(const JobOutcomes& outcomes, size_t blocks) {
-  for (size_t i = 0; i < blocks; ++i) {
-    if (outcomes.of(i).bytes > 0) continue;
+absl::Status CheckDecoded(const JobOutcomes& outcomes) {
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    if (outcomes[i].bytes > 0) continue;
     return absl::DataLossError(absl::StrCat("onboard: block ", i, " is no encoding of its space"));
   }
   return absl::OkStatus();
@@ -57,21 +58,18 @@ Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& wo
                               .blocks = blocks,
                               .arena = arena.get(),
                               .layer_wise = work.job->progress() ? work.job : nullptr};
-  KVT_CO_ASSIGN_OR_RETURN(JobCopy planned_copy, PlanJob(parts, *work.memory, planned));
   const HeldSlots held(parts.client, *work.memory);
   if (!work.memory->ours()) {
     co_return absl::AbortedError("onboard: the session that granted the slots is over");
   }
   work.job->Begin(blocks.size());
-  Task<absl::Status> run = parts.runner->Run(std::move(planned_copy.copy));
-  const absl::Status copied = co_await run;
-  KVT_CO_RETURN_IF_ERROR(copied);
+  Task<absl::StatusOr<JobOutcomes>> copy = CopyJob(parts, *work.memory, planned);
+  const absl::StatusOr<JobOutcomes> outcomes = co_await copy;
+  KVT_CO_RETURN_IF_ERROR(outcomes.status());
   if (!leased.valid()) {
     co_return absl::AbortedError("onboard: the lease ended before the copy did");
   }
-  if (planned_copy.outcomes != nullptr) {
-    KVT_CO_RETURN_IF_ERROR(CheckDecoded(*planned_copy.outcomes, blocks.size()));
-  }
+  KVT_CO_RETURN_IF_ERROR(CheckDecoded(*outcomes));
   if (!work.memory->ours()) {
     co_return absl::AbortedError("onboard: the session that granted the slots ended meanwhile");
   }

@@ -10,12 +10,12 @@ namespace kvtier {
 namespace {
 
 constexpr std::align_val_t kPage{4096};
-constexpr size_t kBytes = kCopyDirections * OutcomeSlab::kBatches * sizeof(BlockOutcomes);
-static_assert(kBytes % static_cast<size_t>(kPage) == 0);
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<OutcomeSlab>> OutcomeSlab::Pin(Device* device) {
+  constexpr size_t kBytes = kCopyDirections * kBatches * sizeof(BlockOutcomes);
+  static_assert(kBytes % static_cast<size_t>(kPage) == 0);
   const std::span bytes(static_cast<std::byte*>(::operator new(kBytes, kPage)), kBytes);
   if (const absl::Status pinned = device->Pin(bytes); !pinned.ok()) {
     ::operator delete(bytes.data(), kPage);
@@ -39,22 +39,23 @@ OutcomeSlab::~OutcomeSlab() {
   ::operator delete(bytes_.data(), kPage);
 }
 
-absl::StatusOr<std::vector<BlockOutcomes*>> OutcomeSlab::Take(CopyDirection direction,
-                                                              size_t batches) {
-  std::vector<BlockOutcomes*>& from = free(direction);
+absl::StatusOr<OutcomeSlab::Lent> OutcomeSlab::Lend(CopyDirection direction, size_t batches) {
+  std::vector<BlockOutcomes*>& from = free_[static_cast<size_t>(direction)];
   if (from.size() < batches) {
     return absl::ResourceExhaustedError(absl::StrCat("outcomes: a job of ", batches, " batches; ",
                                                      from.size(), " of ", kBatches,
                                                      " are free in its direction"));
   }
-  const std::vector<BlockOutcomes*> taken(from.end() - batches, from.end());
+  Lent lent;
+  lent.free_ = &from;
+  lent.batches_.assign(from.end() - static_cast<ptrdiff_t>(batches), from.end());
   from.resize(from.size() - batches);
-  for (BlockOutcomes* const outcomes : taken) *outcomes = {};
-  return taken;
+  for (BlockOutcomes* const outcomes : lent.batches_) *outcomes = {};
+  return lent;
 }
 
-void OutcomeSlab::GiveBack(CopyDirection direction, std::span<BlockOutcomes* const> outcomes) {
-  free(direction).insert(free(direction).end(), outcomes.begin(), outcomes.end());
+OutcomeSlab::Lent::~Lent() {
+  if (free_ != nullptr) free_->insert(free_->end(), batches_.begin(), batches_.end());
 }
 
 }  // namespace kvtier

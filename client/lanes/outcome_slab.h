@@ -7,20 +7,42 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "tier_gpu/device/block_batch.h"
 #include "tier_gpu/device/device.h"
-#include "tier_gpu/plan/lane_schedule.h"
 
 namespace kvtier {
 
 // One thread at a time.
 class OutcomeSlab {
  public:
-  // Batches of a direction whose jobs are under way, as many as LaneRunner queues: 2.5 MiB.
-  static constexpr size_t kBatches = kMaxQueuedBatches;
+  // Jobs of a direction that are served at once, and what each may have lent at a time: full
+  // batches of 256 MiB, 5 ms on PCIe 5.0. 5 MiB in all.
+  static constexpr size_t kJobs = 32;
+  static constexpr size_t kJobBatches = 64;
+
+  // The outcomes of some batches; gives them back at its end. Move-only.
+  class Lent {
+   public:
+    Lent() = default;
+    Lent(Lent&& other) noexcept { *this = std::move(other); }
+    Lent& operator=(Lent&& other) noexcept {
+      std::swap(free_, other.free_);
+      std::swap(batches_, other.batches_);
+      return *this;
+    }
+    ~Lent();
+    size_t size() const { return batches_.size(); }
+    BlockOutcomes* of(size_t batch) const { return batches_[batch]; }
+
+   private:
+    friend class OutcomeSlab;
+    std::vector<BlockOutcomes*>* free_ = nullptr;  // Where they go.
+    std::vector<BlockOutcomes*> batches_;
+  };
 
   // `device` is not owned. Errors: Device::Pin()'s.
   static absl::StatusOr<std::unique_ptr<OutcomeSlab>> Pin(Device* device);
@@ -29,16 +51,13 @@ class OutcomeSlab {
   OutcomeSlab(const OutcomeSlab&) = delete;
   OutcomeSlab& operator=(const OutcomeSlab&) = delete;
 
-  // One for each of `batches`, with nothing in it; to be given back. Errors:
-  // kResourceExhausted, so many are not free (retry when a job of the direction is done).
-  absl::StatusOr<std::vector<BlockOutcomes*>> Take(CopyDirection direction, size_t batches);
-  void GiveBack(CopyDirection direction, std::span<BlockOutcomes* const> outcomes);
+  // One for each of `batches`, with nothing in it. Errors: kResourceExhausted, so many are
+  // not free: never, with kJobs that have kJobBatches each.
+  absl::StatusOr<Lent> Lend(CopyDirection direction, size_t batches);
 
  private:
+  static constexpr size_t kBatches = kJobs * kJobBatches;  // Of a direction.
   OutcomeSlab(Device* device, std::span<std::byte> bytes);
-  std::vector<BlockOutcomes*>& free(CopyDirection direction) {
-    return free_[static_cast<size_t>(direction)];
-  }
 
   Device* const device_;
   const std::span<std::byte> bytes_;  // Whole pages, pinned.

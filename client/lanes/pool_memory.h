@@ -14,9 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "client/client.h"
 #include "client/granted_slots.h"
-#include "client/lanes/job_outcomes.h"
 #include "client/lanes/kv_tensors.h"
-#include "client/lanes/lane_job.h"
 #include "client/lanes/worker_lanes.h"
 #include "tier_gpu/lane_runner.h"
 #include "tier_gpu/plan/planner.h"
@@ -49,24 +47,6 @@ class HeldSlots {
   Client* const client_;
   const uint64_t step_;
 };
-
-// The planned copy of these blocks, for LaneRunner. Of a layer-wise job, each batch that
-// completes layers is followed by its word's saying so, and the job is told that this is
-// submitted; an encoding has no layers, so then
-// all of them are complete at the end. Errors: PlanCopies()'s, PlanBlocks()'s,
-// OutcomeSlab::Take()'s.
-struct PlannedJob {
-  CopyDirection direction{};
-  std::span<const PlannedBlock> blocks;
-  const PinnedArena* arena = nullptr;
-  std::shared_ptr<LaneJob> layer_wise{};  // Null: in any order.
-};
-struct JobCopy {
-  LaneRunner::Copy copy;
-  std::shared_ptr<const JobOutcomes> outcomes{};  // Null: nothing is encoded.
-};
-absl::StatusOr<JobCopy> PlanJob(const LaneParts& parts, const PoolMemory& memory,
-                                const PlannedJob& job);
 
 }  // namespace kvtier
 

@@ -68,7 +68,7 @@ struct WorkerLanesOptions {
 // Thread-safe.
 class WorkerLanes {
  public:
-  static constexpr size_t kMaxJobs = 32;  // Under way, in each direction.
+  static constexpr size_t kMaxJobs = OutcomeSlab::kJobs;  // Under way, in each direction.
   // How often a session's end is looked for, to pin what comes after it.
   static constexpr absl::Duration kPinInterval = absl::Milliseconds(100);
 

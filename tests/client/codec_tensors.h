@@ -24,7 +24,10 @@ inline constexpr kernels::KvShape kCodecShape = {
 
 class CodecTensors {
  public:
-  explicit CodecTensors(KvOrder order) : order_(order) {}
+  explicit CodecTensors(KvOrder order, uint32_t slots = 8)
+      : order_(order),
+        memory_(PerLayerLayout,
+                {.layers = kCodecShape.layers, .slots = slots, .run_bytes = 2 * kPlane}) {}
 
   KvTensors tensors() {
     KvTensors tensors = memory_.tensors();
@@ -80,8 +83,7 @@ class CodecTensors {
   }
 
   const KvOrder order_;
-  TensorMemory memory_{PerLayerLayout,
-                       {.layers = kCodecShape.layers, .slots = 8, .run_bytes = 2 * kPlane}};
+  TensorMemory memory_;
 };
 
 // What the CPU's codec makes of a block, there and back.

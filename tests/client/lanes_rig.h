@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -61,7 +62,7 @@ class LanesRig {
 
  private:
   static FakeAgentOptions Roomy(FakeAgentOptions agent) {
-    agent.slots = 64;
+    agent.slots = std::max<size_t>(agent.slots, 64);
     agent.slot_bytes = uint64_t{1} << 20;
     return agent;
   }

@@ -2,7 +2,7 @@
 // differ in the order of tokens and heads.
 #include <gtest/gtest.h>
 
-#include "client/lanes/job_outcomes.h"
+#include "client/lanes/outcome_slab.h"
 #include "client/lanes/worker_pool.h"
 #include "tests/client/codec_tensors.h"
 #include "tests/client/lanes_rig.h"
@@ -112,37 +112,46 @@ TEST_F(WorkerPoolCodecTest, AllLayersOfAnEncodingAreThereAtTheEnd) {
   EXPECT_EQ(by_token_.Read(4), ThereAndBack(spec, GaussianValues(kCodecShape, 1, 30)));
 }
 
-TEST_F(WorkerPoolCodecTest, OutcomesAreFoundByTheNumberOfTheBlockInItsJob) {
-  const auto slab = *OutcomeSlab::Pin(&rig_.device());
-  const std::vector<size_t> ends = {3, 5, 6};
-  const auto outcomes = *JobOutcomes::Take(slab.get(), CopyDirection::kDeviceToHost, ends);
-  for (size_t block = 0; block < 6; ++block) EXPECT_EQ(outcomes->of(block).bytes, 0U);
-  outcomes->of_batch(0)->codecs[2].bytes = 12;
-  outcomes->of_batch(1)->codecs[0].bytes = 13;
-  outcomes->of_batch(2)->codecs[0].bytes = 15;
-  EXPECT_EQ(outcomes->of(2).bytes, 12U);
-  EXPECT_EQ(outcomes->of(3).bytes, 13U);
-  EXPECT_EQ(outcomes->of(5).bytes, 15U);
+// More batches than a job has outcomes of at a time: what became of each block is still its
+// own.
+TEST(WorkerPoolLongJobTest, ALongJobGoesInPartsAndLosesNoBlock) {
+  constexpr size_t kBlocks = OutcomeSlab::kJobBatches * kMaxBatchBlocks + 100;
+  constexpr size_t kOdd = kBlocks - 3;
+  LanesRig rig({}, {.slots = kBlocks});
+  CodecTensors tensors(KvOrder::kTokenHead, 2 * kBlocks);
+  const SpaceSpec spec = tensors.Space("int8", false);
+  const auto pool = tensors.Register(&rig, spec);
+  const std::vector<size_t> watched = {0, 63, 64, kBlocks - 101, kBlocks - 100, kOdd - 1};
+  for (const size_t i : watched) tensors.Compute(i, GaussianValues(kCodecShape, i, 30));
+  KvValues odd = GaussianValues(kCodecShape, kOdd, 30);
+  odd[5] = 0x7fc0;
+  tensors.Compute(kOdd, odd);
+  const std::vector<EngineKey> keys = TestKeys(1, kBlocks);
+  EXPECT_EQ(BlocksOf(pool->Offload({keys, Slots(0, kBlocks)})), kBlocks - 1);
+  EXPECT_EQ(BlocksOf(pool->Onboard({keys, Slots(kBlocks, kBlocks)})), kOdd) << "the leading run";
+  for (const size_t i : watched) {
+    const KvValues expected = ThereAndBack(spec, GaussianValues(kCodecShape, i, 30));
+    EXPECT_EQ(tensors.Read(kBlocks + i), expected) << i;
+  }
 }
 
 // A job pins nothing: on a GPU that waits for what runs, and so does letting go of it.
 TEST_F(WorkerPoolCodecTest, OutcomesAreOfOneSlabAndComeBackEmpty) {
-  const auto out = CopyDirection::kDeviceToHost;
-  const std::vector<size_t> all(OutcomeSlab::kBatches, 1);
+  constexpr auto kOut = CopyDirection::kDeviceToHost;
+  constexpr size_t kAll = OutcomeSlab::kJobs * OutcomeSlab::kJobBatches;
   rig_.OnDevice([&](EmulatedDevice& device) {
     const auto slab = *OutcomeSlab::Pin(&device);
     device.Lose();  // Which pins nothing any more.
     EXPECT_EQ(OutcomeSlab::Pin(&device).status().code(), absl::StatusCode::kUnavailable);
-    auto outcomes = *JobOutcomes::Take(slab.get(), out, all);
-    outcomes->of_batch(7)->codecs[0].bytes = 12;
-    const absl::Status full = JobOutcomes::Take(slab.get(), out, {{1}}).status();
-    EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
-    EXPECT_TRUE(JobOutcomes::Take(slab.get(), CopyDirection::kHostToDevice, {{1}}).ok());
-    outcomes.reset();
-    outcomes = *JobOutcomes::Take(slab.get(), out, all);
-    for (size_t i = 0; i < all.size(); ++i) {
-      ASSERT_EQ(outcomes->of_batch(i)->codecs[0].bytes, 0U) << i;
+    {
+      const OutcomeSlab::Lent outcomes = *slab->Lend(kOut, kAll);
+      outcomes.of(7)->codecs[0].bytes = 12;
+      const absl::Status full = slab->Lend(kOut, 1).status();
+      EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
+      EXPECT_TRUE(slab->Lend(CopyDirection::kHostToDevice, 1).ok());
     }
+    const OutcomeSlab::Lent again = *slab->Lend(kOut, kAll);
+    for (size_t i = 0; i < kAll; ++i) ASSERT_EQ(again.of(i)->codecs[0].bytes, 0U) << i;
   });
 }
 
