@@ -14,7 +14,7 @@
 
 namespace kvtier::bench {
 
-// Built only where CUDA is. REQUIRES: the rig is not emulated; the host memory is the rig's.
+// Built only where CUDA is. REQUIRES: the rig is not emulated; as RowsOf().
 class CallCopies {
  public:
   // In `stream`, which is not owned.

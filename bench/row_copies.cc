@@ -7,12 +7,15 @@ namespace kvtier::bench {
 
 std::vector<RowCopy> RowsOf(GpuRig* rig, CopyDirection direction,
                             std::span<const CopySegment> segments) {
+  const bool in = direction == CopyDirection::kHostToDevice;
+  std::byte* const buffer = in ? rig->source() : rig->back();
+  // Asked of the start of what is pinned, as the device does it.
+  std::byte* const buffer_on_gpu = OnGpu(buffer);
   std::vector<RowCopy> rows;
   rows.reserve(segments.size());
   for (const CopySegment& segment : segments) {
     std::byte* const device = rig->region()->address() + segment.device_offset;
-    std::byte* const host = OnGpu(segment.host);
-    const bool in = direction == CopyDirection::kHostToDevice;
+    std::byte* const host = buffer_on_gpu + (segment.host - buffer);
     rows.push_back({in ? host : device, in ? device : host, segment.bytes});
   }
   return rows;

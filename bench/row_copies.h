@@ -14,12 +14,13 @@
 
 namespace kvtier::bench {
 
-// All addresses as the GPU has them. REQUIRES: the host memory is the rig's.
+// All addresses as the GPU has them. REQUIRES: the host memory is the rig's source() on the
+// way in, and back() on the way out.
 std::vector<RowCopy> RowsOf(GpuRig* rig, CopyDirection direction,
                             std::span<const CopySegment> segments);
 
 // Built only where CUDA is. REQUIRES: the rig is not emulated; addresses and sizes are
-// multiples of 16; the host memory is the rig's.
+// multiples of 16; as RowsOf().
 class RowCopies {
  public:
   // In `stream`, which is not owned.
