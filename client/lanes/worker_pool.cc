@@ -103,13 +103,60 @@ absl::Status WorkerPool::Check(const KeyedSlots& blocks) const {
                                                    Client::kMaxKeys, ", as many of each"));
   }
   for (size_t i = 0; i < blocks.slots.size(); ++i) {
-    const uint32_t slot = blocks.slots[i];
-    if (slot < may_touch_.size() && may_touch_[slot]) continue;
-    return absl::InvalidArgumentError(absl::StrCat("slots[", i, "] is ", slot, " of ",
-                                                   may_touch_.size(),
-                                                   memory_->granted ? ", not granted" : ""));
+    KVT_RETURN_IF_ERROR(CheckSlot("slots", i, blocks.slots[i]));
   }
   return absl::OkStatus();
+}
+
+absl::Status WorkerPool::CheckSlot(const char* field, size_t i, uint32_t slot) const {
+  if (slot < may_touch_.size() && may_touch_[slot]) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, "[", i, "] is ", slot, " of ",
+                                                 may_touch_.size(),
+                                                 memory_->granted ? ", not granted" : ""));
+}
+
+absl::Status WorkerPool::CheckCopies(std::span<const BlockCopy> copies) const {
+  std::vector<uint32_t> written;
+  for (size_t i = 0; i < copies.size(); ++i) {
+    KVT_RETURN_IF_ERROR(CheckSlot("copies.from", i, copies[i].from));
+    KVT_RETURN_IF_ERROR(CheckSlot("copies.to", i, copies[i].to));
+    written.push_back(copies[i].to);
+  }
+  std::ranges::sort(written);
+  if (const auto twice = std::ranges::adjacent_find(written); twice != written.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("copies.to has ", *twice, " twice"));
+  }
+  for (size_t i = 0; i < copies.size(); ++i) {
+    if (!std::ranges::binary_search(written, copies[i].from)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("copies.from[", i, "] is ", copies[i].from, ", which is copied to as well"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WorkerPool::CopyBlocks(std::span<const BlockCopy> copies) {
+  KVT_RETURN_IF_ERROR(CheckCopies(copies));
+  const KvGeometry& geometry = memory_->geometry;
+  const LayerRange all = {.first = 0, .count = geometry.layers};
+  std::vector<InnerCopy> pieces;
+  for (const BlockCopy& copy : copies) {
+    const std::vector<KvRun> from = geometry.Runs(copy.from, all);
+    const std::vector<KvRun> to = geometry.Runs(copy.to, all);
+    // Slots of one pool are laid out alike.
+    for (size_t i = 0; i < from.size(); ++i) {
+      pieces.push_back({from[i].device_offset, to[i].device_offset, from[i].bytes});
+    }
+  }
+  return lanes_->On([this, &pieces] {
+    for (size_t first = 0; first < pieces.size(); first += kMaxCopySegments) {
+      const size_t count = std::min(kMaxCopySegments, pieces.size() - first);
+      KVT_RETURN_IF_ERROR(
+          lanes_->device()
+              ->CopyInside(*memory_->region, std::span(pieces).subspan(first, count))
+              .status());
+    }
+    return absl::OkStatus();
+  });
 }
 
 absl::Status WorkerPool::CheckOnce(const KeyedSlots& blocks) const {

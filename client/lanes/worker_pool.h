@@ -27,6 +27,7 @@
 #include "client/lanes/offload_flow.h"
 #include "client/lanes/pool_memory.h"
 #include "client/lanes/worker_lanes.h"
+#include "tier_gpu/tables/block_table.h"
 
 namespace kvtier {
 
@@ -91,6 +92,14 @@ class WorkerPool {
   absl::StatusOr<std::shared_ptr<LaneJob>> Onboard(const KeyedSlots& blocks,
                                                    const LaneOnboardOptions& options = {});
 
+  // Copies whole blocks inside the pool, as BlockTable asks for before a write: on the device's
+  // compute lane, behind what was submitted to it and ahead of what will be, in the worker's
+  // step of now. At once, without a job: returns when it is submitted. Errors, naming what:
+  // kInvalidArgument, a slot as in Offload(), a block copied to itself or a slot that two
+  // are copied to, or one is and another from, or a device without kernels; else Device::
+  // CopyInside()'s: then call it again, copies that were submitted may be made twice.
+  absl::Status CopyBlocks(std::span<const BlockCopy> copies);
+
   const KvGeometry& geometry() const { return memory_->geometry; }
   // Of OverGranted(); null: the tensors are the engine's.
   const GrantedSlots* granted() const { return memory_->granted ? &*memory_->granted : nullptr; }
@@ -99,6 +108,8 @@ class WorkerPool {
   WorkerPool(WorkerLanes* lanes, std::shared_ptr<PoolMemory> memory);
   absl::Status Check(const KeyedSlots& blocks) const;
   absl::Status CheckOnce(const KeyedSlots& blocks) const;
+  absl::Status CheckSlot(const char* field, size_t i, uint32_t slot) const;
+  absl::Status CheckCopies(std::span<const BlockCopy> copies) const;
   template <typename Work>
   absl::Status Start(CopyDirection direction, std::shared_ptr<Work> work,
                      Task<WorkerLanes::Tell> (*flow)(const LaneParts&, std::shared_ptr<Work>));

@@ -16,7 +16,6 @@ static_assert(kMaxPortionRuns + 3 <= kMaxEntriesAhead);
 absl::StatusOr<std::unique_ptr<CudaStaging>> CudaStaging::Open(const Options& options) {
   auto staging = absl::WrapUnique(new CudaStaging(options));
   KVT_RETURN_IF_ERROR(staging->Allocate());
-  KVT_RETURN_IF_ERROR(staging->LoadKernel());
   return staging;
 }
 
@@ -34,23 +33,8 @@ absl::Status CudaStaging::Allocate() {
     KVT_RETURN_IF_ERROR(CreateEvent(&buffers_[i].filled));
     KVT_RETURN_IF_ERROR(CreateEvent(&buffers_[i].emptied));
   }
-  void* lists = nullptr;
-  KVT_RETURN_IF_ERROR(CudaStatus(
-      "cudaHostAlloc",
-      cudaHostAlloc(&lists, kMaxLaneDepth * kMaxStagedPieces * sizeof(kernels::StridedSegment),
-                    cudaHostAllocPortable | cudaHostAllocMapped)));
-  lists_ = static_cast<kernels::StridedSegment*>(lists);
-  void* on_device = nullptr;
-  KVT_RETURN_IF_ERROR(
-      CudaStatus("cudaHostGetDevicePointer", cudaHostGetDevicePointer(&on_device, lists_, 0)));
-  lists_on_device_ = static_cast<kernels::StridedSegment*>(on_device);
+  KVT_ASSIGN_OR_RETURN(lists_, CudaLists::Open(streams_.ahead));
   return absl::OkStatus();
-}
-
-absl::Status CudaStaging::LoadKernel() {
-  *list(0) = {.runs = 0};
-  KVT_RETURN_IF_ERROR(Launch({list(0), 1}, kAhead).put());
-  return CudaStatus("cudaStreamSynchronize", cudaStreamSynchronize(streams_.ahead));
 }
 
 // Ignored: they fail when the device is lost, and then all is gone already.
@@ -62,31 +46,14 @@ CudaStaging::~CudaStaging() {
   if (awaited_ != nullptr) (void)cudaEventDestroy(awaited_);
   if (streams_.ahead != nullptr) (void)cudaStreamDestroy(streams_.ahead);
   if (memory_ != nullptr) (void)cudaFree(memory_);
-  if (lists_ != nullptr) (void)cudaFreeHost(lists_);
   (void)cudaGetLastError();
-}
-
-kernels::StridedSegment* CudaStaging::list(size_t place) const {
-  return lists_ + place * kMaxStagedPieces;
-}
-
-CudaCommand CudaStaging::Launch(Segments segments, CudaCommand::Where where) const {
-  const kernels::CopySegmentsLaunch launch = {
-      .segments = lists_on_device_ + (segments.data() - lists_),
-      .count = static_cast<uint32_t>(segments.size()),
-      .thread_blocks = kCopyThreadBlocks,
-      .stream = streams_.of(where)};
-  return {where, [launch] {
-            return LaunchStatus("the copying kernel",
-                                [&launch] { return kernels::CopySegmentsOnDevice(launch); });
-          }};
 }
 
 std::vector<CudaCommand> CudaStaging::Direct(const CopyBatch& batch, const CudaHostMemory& host,
                                              size_t place) {
   std::vector<CudaCommand> commands;
   if (batch.segments.empty()) return commands;
-  kernels::StridedSegment* next = list(place);
+  kernels::StridedSegment* next = lists_->of(place);
   for (const CopySegment& segment : batch.segments) {
     std::byte* const far = host.DeviceAddress(segment.host);
     std::byte* const near = batch.region->address() + segment.device_offset;
@@ -95,7 +62,7 @@ std::vector<CudaCommand> CudaStaging::Direct(const CopyBatch& batch, const CudaH
                .destination = onboard ? near : far,
                .run_bytes = segment.bytes};
   }
-  commands.push_back(Launch({list(place), next}, kInLane));
+  commands.push_back(Launch({lists_->of(place), next}, kInLane));
   return commands;
 }
 
@@ -110,7 +77,7 @@ absl::StatusOr<std::vector<CudaCommand>> CudaStaging::Staged(const CopyBatch& ba
   const CudaCopies::Options copying = {
       .where = where_runs, .stream = streams_.of(where_runs), .calls = options_.calls};
   std::vector<CudaCommand> commands = {BehindFence()};
-  kernels::StridedSegment* next = list(place);
+  kernels::StridedSegment* next = lists_->of(place);
   for (const StagedPortion& portion : portions) {
     const Buffer& buffer = buffers_[next_buffer_++ % kStagingBuffers];
     kernels::StridedSegment* const first = next;

@@ -23,13 +23,12 @@
 #include "tier_gpu/device/cuda_driver.h"
 #include "tier_gpu/device/cuda_host_memory.h"
 #include "tier_gpu/device/cuda_lane.h"
+#include "tier_gpu/device/cuda_lists.h"
 #include "tier_gpu/device/device.h"
 
 namespace kvtier {
 
 inline constexpr size_t kStagingBuffers = 4;
-// Of the copying kernels: enough for the link, few enough to leave the GPU to the engine.
-inline constexpr uint32_t kCopyThreadBlocks = 8;
 
 // One thread at a time; the context is entered by the caller.
 class CudaStaging {
@@ -66,15 +65,12 @@ class CudaStaging {
     cudaEvent_t filled = nullptr;
     cudaEvent_t emptied = nullptr;
   };
-  using Segments = std::span<const kernels::StridedSegment>;
   explicit CudaStaging(const Options& options)
       : options_(options), streams_{.lane = options.lane} {}
   absl::Status Allocate();
-  absl::Status LoadKernel();
-  // Where an operation's list begins, for the host.
-  kernels::StridedSegment* list(size_t place) const;
-  // A launch over `segments`, which lie in the lists.
-  CudaCommand Launch(Segments segments, CudaCommand::Where where) const;
+  CudaCommand Launch(CudaLists::Segments segments, CudaCommand::Where where) const {
+    return lists_->Launch(segments, where, streams_.of(where));
+  }
 
   const Options options_;
   CudaStreams streams_;
@@ -82,9 +78,7 @@ class CudaStaging {
   std::array<Buffer, kStagingBuffers> buffers_;
   size_t next_buffer_ = 0;
   cudaEvent_t awaited_ = nullptr;
-  // kMaxLaneDepth lists of kMaxStagedPieces, page-locked; the same for the device.
-  kernels::StridedSegment* lists_ = nullptr;
-  kernels::StridedSegment* lists_on_device_ = nullptr;
+  std::unique_ptr<CudaLists> lists_;
 };
 
 }  // namespace kvtier

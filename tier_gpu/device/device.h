@@ -104,7 +104,7 @@ class Device {
   virtual absl::Status Unpin(std::span<std::byte> host) = 0;
 
   // The lanes, one thread at a time. Each call puts one operation at the end of a lane
-  // and returns at once. Errors of all four: kResourceExhausted, the lane is full
+  // and returns at once. Errors of all five: kResourceExhausted, the lane is full
   // (poll, then retry); kUnavailable, the device is lost; kFailedPrecondition, the lane is
   // an engine's stream that captures a graph.
 
@@ -122,6 +122,12 @@ class Device {
   // was opened without kernels or for smaller blocks. REQUIRES: as Submit(), of the
   // outcomes too.
   virtual absl::StatusOr<Ticket> SubmitBlocks(const BlockBatch& batch) = 0;
+  // Copies inside the region, on the compute lane: behind what was submitted to it, ahead of
+  // what will be. In no order among each other. Errors also: kInvalidArgument, as
+  // CheckInside(), or the device was opened without kernels; kFailedPrecondition, as Signal().
+  // REQUIRES: no destination overlaps another or a source; the region is this device's.
+  virtual absl::StatusOr<Ticket> CopyInside(const DeviceRegion& region,
+                                            std::span<const InnerCopy> copies) = 0;
   // Writes the word when everything ahead in the lane has ended; whoever sees the value
   // sees what the lane wrote before. Not written, and ends with kUnavailable, if
   // something ahead in the lane failed whose end was not polled when this was called.
@@ -151,6 +157,11 @@ class Device {
   // kDeadlineExceeded, something still runs; kUnavailable, the device is lost.
   virtual absl::Status Drain(absl::Duration timeout) = 0;
 };
+
+// The check of every CopyInside(). Errors: kInvalidArgument: more than kMaxCopySegments, one
+// that is empty, of 4 GiB or more, or leaves the region; a device without kernels.
+absl::Status CheckInside(const Device& device, const DeviceRegion& region,
+                         std::span<const InnerCopy> copies);
 
 // A check of Submit() too. Errors: kInvalidArgument, the path takes kernels, and the device
 // was opened without.
