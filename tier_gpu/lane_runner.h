@@ -67,7 +67,8 @@ class LaneRunner {
 
   // Ends when every byte has arrived. Batches of one direction and urgency run in the order
   // of the calls; what is more than kMaxQueuedBatches of them waits its turn, however long
-  // the copy. No deadline: who has one waits for an event beside it. REQUIRES: the host
+  // the copy. (What may wait is bounded by what it keeps: device slots and host memory.) No
+  // deadline: who has one waits for an event beside it. REQUIRES: the host
   // memory, and what the region holds there, stay until the copy has ended, and destroying
   // the task does not end it. Errors: the device's. On an error the destination is
   // undefined, and what of the copy was not submitted is not: no mark behind the failure

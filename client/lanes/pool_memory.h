@@ -2,22 +2,16 @@
 #ifndef KVTIER_CLIENT_LANES_POOL_MEMORY_H_
 #define KVTIER_CLIENT_LANES_POOL_MEMORY_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "client/client.h"
 #include "client/granted_slots.h"
 #include "client/lanes/kv_tensors.h"
-#include "client/lanes/worker_lanes.h"
-#include "tier_gpu/lane_runner.h"
-#include "tier_gpu/plan/planner.h"
+#include "tier_gpu/device/device_region.h"
+#include "tier_gpu/plan/geometry.h"
 
 namespace kvtier {
 

@@ -136,6 +136,9 @@ absl::Status WorkerPool::CheckCopies(std::span<const BlockCopy> copies) const {
 
 absl::Status WorkerPool::CopyBlocks(std::span<const BlockCopy> copies) {
   KVT_RETURN_IF_ERROR(CheckCopies(copies));
+  if (!memory_->ours()) {
+    return absl::AbortedError("copies: the session that granted the slots is over");
+  }
   const KvGeometry& geometry = memory_->geometry;
   const LayerRange all = {.first = 0, .count = geometry.layers};
   std::vector<InnerCopy> pieces;

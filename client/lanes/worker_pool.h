@@ -93,11 +93,13 @@ class WorkerPool {
                                                    const LaneOnboardOptions& options = {});
 
   // Copies whole blocks inside the pool, as BlockTable asks for before a write: on the device's
-  // compute lane, behind what was submitted to it and ahead of what will be, in the worker's
-  // step of now. At once, without a job: returns when it is submitted. Errors, naming what:
+  // compute lane, behind what was submitted to it and ahead of what will be. At once, without a
+  // job: returns when it is submitted. REQUIRES, of granted slots: the worker is in a step
+  // (Client::BeginStep()), which keeps them until the copies have ended. Errors, naming what:
   // kInvalidArgument, a slot as in Offload(), a block copied to itself or a slot that two
-  // are copied to, or one is and another from, or a device without kernels; else Device::
-  // CopyInside()'s: then call it again, copies that were submitted may be made twice.
+  // are copied to, or one is and another from, or a device without kernels; kAborted, the
+  // session that granted the slots is over; else Device::CopyInside()'s: then call it again,
+  // copies that were submitted may be made twice.
   absl::Status CopyBlocks(std::span<const BlockCopy> copies);
 
   const KvGeometry& geometry() const { return memory_->geometry; }

@@ -320,6 +320,9 @@ TEST_F(GrantedPoolTest, AGrantThatIsOverIsNoMemory) {
   ASSERT_TRUE(Await(absl::Seconds(10), [&] { return !late.valid(); }));
   ASSERT_TRUE(worker_.AwaitConnected());
   EXPECT_EQ(Over(std::move(late)).status().code(), absl::StatusCode::kFailedPrecondition);
+  const std::vector<BlockCopy> inside = {
+      {.from = slots[0], .to = (*pool)->granted()->numbers()[1]}};
+  EXPECT_EQ((*pool)->CopyBlocks(inside).code(), absl::StatusCode::kAborted);
   EXPECT_EQ(Over(GrantedSlots()).status().code(), absl::StatusCode::kFailedPrecondition);
   // Its blocks are there, its slots may be another worker's by now.
   ASSERT_TRUE(Ended(worker_.Offload(100)));
