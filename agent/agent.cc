@@ -112,6 +112,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
   if (gpu_ != nullptr) {
     gpu_workers_ = std::make_unique<GpuWorkers>(seams.device, gpu_.get(), seams.executor, &scope_);
     gpu_workers_->Keep(seams.ledger);
+    reservations_.AttachGpu(gpu_workers_.get());
     index_.AttachLedger(seams.ledger);
     gpu_reach_ = std::make_unique<GpuReach>(gpu_.get());
     evictor_.AttachGpu(gpu_.get(), gpu_workers_.get());
@@ -270,6 +271,7 @@ Task<void> Agent::SweepDeadlines() {
     const absl::Time now = seams_.executor->Now();
     if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
     if (earlier_workers_ != nullptr) earlier_workers_->Sweep();
+    reservations_.Sweep();
     stats_.expired_leases += leases_.Expire(now);
     stats_.expired_reservations += reservations_.Expire(now);
     // A disk may have gone out of service since, with calls that no longer count.
@@ -306,9 +308,9 @@ bool Agent::CloseSession(SessionId id) {
   // First, so that its holds last as long as its work.
   if (gpu_workers_ != nullptr) gpu_workers_->Close(id);
   leases_.ReleaseAll(id);
-  const bool may_write = reservations_.EndSession(id) > 0;
+  const size_t granted = slot_grants_ == nullptr ? 0 : slot_grants_->EndSession(id);
+  const bool may_write = reservations_.EndSession(id) + granted > 0;
   if (may_write) leaving_.insert(id);
-  if (slot_grants_ != nullptr) slot_grants_->ReleaseAll(id);
   sessions_.Close(id);
   if (gpu_reach_ != nullptr) gpu_reach_->Close(id);
   if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
@@ -316,12 +318,16 @@ bool Agent::CloseSession(SessionId id) {
 }
 
 void Agent::WritesOver(SessionId id) {
-  if (leaving_.erase(id) > 0) reservations_.ReleaseAll(id);
+  if (leaving_.erase(id) == 0) return;
+  reservations_.ReleaseAll(id);
+  if (slot_grants_ != nullptr) slot_grants_->ReleaseAll(id);
 }
 
 void Agent::ProcessGone(SessionId id) {
-  WritesOver(id);
+  // First, so that none of its steps counts any more.
   if (gpu_workers_ != nullptr) gpu_workers_->ProcessGone(id);
+  WritesOver(id);
+  reservations_.Sweep();
 }
 
 void Agent::PageOffered(const OfferedPage& offered) {

@@ -125,11 +125,11 @@ class Agent {
   void MappedGpuForGood(SessionId id);
   // Everything the session holds is free when this returns, but GPU slots that its steps
   // may still use: until these have ended, or ProcessGone(); and slots that it reserved and
-  // did not commit: until WritesOver(), or ProcessGone(). True: there are such. Unknown ids
-  // are ignored.
+  // did not commit, or was granted: until WritesOver() and the end of its steps, or
+  // ProcessGone(). True: there are such. Unknown ids are ignored.
   bool CloseSession(SessionId id);
-  // After CloseSession(): nothing of its process writes what it had reserved. Unknown ids
-  // are ignored.
+  // After CloseSession(): nothing of its process writes what it had reserved or was granted,
+  // but steps that have not ended. Unknown ids are ignored.
   void WritesOver(SessionId id);
   // After CloseSession(): its process is gone. Unknown ids are ignored.
   void ProcessGone(SessionId id);
@@ -218,7 +218,7 @@ class Agent {
   std::unique_ptr<GpuReach> gpu_reach_;
   LeaseTable leases_;
   ReservationTable reservations_;
-  absl::flat_hash_set<SessionId> leaving_;  // Closed, with slots that are still reserved.
+  absl::flat_hash_set<SessionId> leaving_;  // Closed, with slots that they may still write.
   Evictor evictor_;
   LoadTable host_loads_;
   LoadTable gpu_loads_;

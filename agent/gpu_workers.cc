@@ -37,6 +37,14 @@ void GpuHold::Release() {
   KVT_CHECK(worker->table->Release(worker->number, slot_).ok());
 }
 
+BegunSteps::BegunSteps(std::shared_ptr<const GpuWorker> worker) : worker_(std::move(worker)) {
+  if (worker_ != nullptr) last_ = worker_->table->begun(worker_->number);
+}
+
+bool BegunSteps::ended() const {
+  return worker_ == nullptr || worker_->gone || worker_->table->retired(worker_->number) >= last_;
+}
+
 GpuWorkers::~GpuWorkers() {
   for (const auto& [session, worker] : workers_) End(worker.get());
 }
@@ -92,6 +100,11 @@ GpuHold GpuWorkers::Hold(SessionId session, SlotRef slot) {
   absl::StatusOr<GpuHold> hold = GpuHold::Of(found->second, slot);
   KVT_CHECK(hold.ok());
   return *std::move(hold);
+}
+
+BegunSteps GpuWorkers::StepsOf(SessionId session) {
+  words_.Observe();
+  return BegunSteps(Find(session));
 }
 
 void GpuWorkers::Close(SessionId session) {

@@ -12,6 +12,7 @@
 #define KVTIER_AGENT_GPU_WORKERS_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -59,6 +60,21 @@ class GpuHold {
   SlotRef slot_;
 };
 
+// The steps that a worker had begun at one moment. They may write what it was given until
+// then, also in host memory, where no slot table holds it for them.
+class BegunSteps {
+ public:
+  BegunSteps() = default;  // None.
+  // Those of the worker so far; none without a worker.
+  explicit BegunSteps(std::shared_ptr<const GpuWorker> worker);
+  // All have ended, as far as the words were observed, or nothing of the worker runs any more.
+  bool ended() const;
+
+ private:
+  std::shared_ptr<const GpuWorker> worker_;
+  uint64_t last_ = 0;
+};
+
 class GpuWorkers {
  public:
   // None is owned.
@@ -79,6 +95,8 @@ class GpuWorkers {
   std::shared_ptr<const GpuWorker> Find(SessionId session) const;
   // A hold of the session's on a slot that somebody holds; empty when it has no number.
   GpuHold Hold(SessionId session, SlotRef slot);
+  // The steps that the session's worker has begun, as its words say now.
+  BegunSteps StepsOf(SessionId session);
 
   // The session hung up: what is left of its work counts until it has ended.
   void Close(SessionId session);

@@ -95,18 +95,19 @@ absl::Status Putter::CheckStep(SessionId session, uint64_t step) const {
 
 Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, uint64_t step) {
   const auto committing = std::make_shared<Committing>(parts_.executor);
-  std::vector<PendingBlock> blocks;
-  for (const ReservationId id : ids) {
-    std::optional<PendingBlock> block = parts_.reservations->Take(session, id);
-    if (block.has_value()) blocks.push_back(*std::move(block));
-  }
-  if (blocks.empty()) co_return 0;
-  committing->left = blocks.size();
   if (step > 0) {
+    std::erase_if(ids, [&](ReservationId id) { return !parts_.reservations->Await(session, id); });
+    if (ids.empty()) co_return 0;
     std::shared_ptr<const GpuWorker> worker;
     if (parts_.gpu_workers != nullptr) worker = parts_.gpu_workers->Find(session);
-    parts_.scope->Spawn(CommitBehind(std::move(worker), step, std::move(blocks), committing));
+    parts_.scope->Spawn(CommitBehind(std::move(worker), step, std::move(ids), committing));
   } else {
+    std::vector<PendingBlock> blocks;
+    for (const ReservationId id : ids) {
+      std::optional<PendingBlock> block = parts_.reservations->Take(session, id);
+      if (block.has_value()) blocks.push_back(*std::move(block));
+    }
+    if (blocks.empty()) co_return 0;
     CommitAll(std::move(blocks), committing);
   }
   co_await committing->done.WaitUntil(parts_.executor->Now() + kCommitTimeout);
@@ -115,6 +116,7 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, u
 
 void Putter::CommitAll(std::vector<PendingBlock> blocks,
                        const std::shared_ptr<Committing>& committing) {
+  committing->left = blocks.size();
   std::vector<PendingBlock> in_gpu;
   for (PendingBlock& block : blocks) {
     if (block.gpu) {
@@ -156,22 +158,27 @@ Task<void> Putter::CommitGathered(std::vector<PendingBlock> blocks,
 }
 
 Task<void> Putter::CommitBehind(std::shared_ptr<const GpuWorker> worker, uint64_t step,
-                                std::vector<PendingBlock> blocks,
+                                std::vector<ReservationId> ids,
                                 std::shared_ptr<Committing> committing) {
   absl::StatusOr<bool> complete = false;
   if (worker != nullptr && !worker->gone) {
-    const absl::Time deadline = parts_.executor->Now() + kCommitTimeout;
+    // Ahead of the commit's own end, which says what has become of the slots.
+    const absl::Time deadline = parts_.executor->Now() + kCommitTimeout - kStepPollInterval;
     complete = co_await worker->words->Retired(worker->number, step, deadline);
   }
 #ifdef KVTIER_PLANT_COMMIT_BEFORE_STEP
   complete = true;
 #endif
   if (complete.ok() && *complete) {
+    std::vector<PendingBlock> blocks;
+    blocks.reserve(ids.size());
+    for (const ReservationId id : ids) {
+      blocks.push_back(parts_.reservations->TakeAwaited(id));
+    }
     CommitAll(std::move(blocks), committing);
     co_return;
   }
-  // The steps that may still write there are awaited by the slots' own table.
-  for (const PendingBlock& block : blocks) parts_.reservations->Finish(block.meta.key);
+  for (const ReservationId id : ids) parts_.reservations->GiveUpAwaited(id);
   committing->done.Set();
 }
 

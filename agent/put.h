@@ -74,10 +74,10 @@ class Putter {
   // Whether bytes that are complete at the end of `step` can be committed: it has begun,
   // or is 0. Errors: kInvalidArgument, naming the step.
   absl::Status CheckStep(SessionId session, uint64_t step) const;
-  // Checksums and publishes; returns how many of `ids` were committed. Bytes in GPU slots
-  // are complete when the session's `step` has retired: those of one that does not
-  // within kCommitTimeout, or whose worker dies in it, are not committed. 0: they are
-  // complete now. Ends within kCommitTimeout: a block whose copy takes longer is
+  // Checksums and publishes; returns how many of `ids` were committed. The bytes are
+  // complete when the session's `step` has retired: those of one that does not within
+  // kCommitTimeout, or whose worker dies in it, are not committed, and their slots are given
+  // back. 0: they are complete now. Ends within kCommitTimeout: a block whose copy takes longer is
   // published when it comes, and is not counted.
   Task<size_t> Commit(SessionId session, std::vector<ReservationId> ids, uint64_t step = 0);
 
@@ -87,8 +87,9 @@ class Putter {
                                            absl::Time deadline);
   bool IsHere(const BlockKey& key, Tier target) const;
   void CommitAll(std::vector<PendingBlock> blocks, const std::shared_ptr<Committing>& committing);
+  // REQUIRES: the reservations await the step.
   Task<void> CommitBehind(std::shared_ptr<const GpuWorker> worker, uint64_t step,
-                          std::vector<PendingBlock> blocks, std::shared_ptr<Committing> committing);
+                          std::vector<ReservationId> ids, std::shared_ptr<Committing> committing);
   // Blocks of the GPU pool, together: copies them to host memory, in the background.
   Task<void> CommitGathered(std::vector<PendingBlock> blocks,
                             std::shared_ptr<Committing> committing);

@@ -1,5 +1,6 @@
 #include "agent/reservations.h"
 
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -43,36 +44,94 @@ ReservationTable::Reservations::iterator ReservationTable::End(Reservations::ite
   return reservations_.erase(reserved);
 }
 
+ReservationTable::Reservations::iterator ReservationTable::FindOpen(SessionId session,
+                                                                    ReservationId id) {
+  const auto found = reservations_.find(id);
+  if (found == reservations_.end()) return found;
+  const Reserved& reserved = found->second;
+  const bool open = reserved.session == session && !reserved.late && !reserved.awaits_step;
+  return open ? found : reservations_.end();
+}
+
 std::optional<PendingBlock> ReservationTable::Take(SessionId session, ReservationId id) {
-  const auto reserved = reservations_.find(id);
-  if (reserved == reservations_.end() || reserved->second.session != session ||
-      reserved->second.late) {
-    return std::nullopt;
-  }
+  const auto reserved = FindOpen(session, id);
+  if (reserved == reservations_.end()) return std::nullopt;
   PendingBlock block = std::move(reserved->second.block);
   End(reserved);
   return block;
 }
 
+bool ReservationTable::Await(SessionId session, ReservationId id) {
+  const auto reserved = FindOpen(session, id);
+  if (reserved == reservations_.end()) return false;
+  reserved->second.awaits_step = true;
+  by_deadline_.erase({reserved->second.deadline, id});
+  return true;
+}
+
+PendingBlock ReservationTable::TakeAwaited(ReservationId id) {
+  const auto reserved = reservations_.find(id);
+  KVT_CHECK(reserved != reservations_.end() && reserved->second.awaits_step);
+  PendingBlock block = std::move(reserved->second.block);
+  End(reserved);
+  return block;
+}
+
+void ReservationTable::GiveUpAwaited(ReservationId id) {
+  const auto reserved = reservations_.find(id);
+  KVT_CHECK(reserved != reservations_.end() && reserved->second.awaits_step);
+  reserved->second.awaits_step = false;
+  GiveBack(reserved, StepsOf(reserved->second.session));
+}
+
+BegunSteps ReservationTable::StepsOf(SessionId session) const {
+  return workers_ == nullptr ? BegunSteps() : workers_->StepsOf(session);
+}
+
+ReservationTable::Reservations::iterator ReservationTable::GiveBack(Reservations::iterator found,
+                                                                    const BegunSteps& steps) {
+  const auto& [id, reserved] = *found;
+  if (reserved.awaits_step) return std::next(found);
+  if (steps.ended() || reserved.block.writer) {
+    if (!reserved.late) pending_keys_.erase(reserved.block.meta.key);
+    return End(found);
+  }
+  by_deadline_.erase({reserved.deadline, id});
+  if (!reserved.late) MakeLate(&found->second);
+  // Given back a second time, it still waits for the first time's steps.
+  if (!reserved.written_by.has_value()) {
+    found->second.written_by = steps;
+    given_back_.push_back(id);
+  }
+  return std::next(found);
+}
+
 void ReservationTable::Release(SessionId session, std::span<const ReservationId> ids) {
+  const BegunSteps steps = StepsOf(session);
   for (const ReservationId id : ids) {
     const auto reserved = reservations_.find(id);
     if (reserved == reservations_.end() || reserved->second.session != session) continue;
-    if (!reserved->second.late) pending_keys_.erase(reserved->second.block.meta.key);
-    End(reserved);
+    GiveBack(reserved, steps);
   }
 }
 
 void ReservationTable::ReleaseAll(SessionId session) {
   if (!counts_.contains(session)) return;
+  const BegunSteps steps = StepsOf(session);
   for (auto reserved = reservations_.begin(); reserved != reservations_.end();) {
-    if (reserved->second.session != session) {
-      ++reserved;
-      continue;
-    }
-    if (!reserved->second.late) pending_keys_.erase(reserved->second.block.meta.key);
-    reserved = End(reserved);
+    reserved =
+        reserved->second.session == session ? GiveBack(reserved, steps) : std::next(reserved);
   }
+}
+
+void ReservationTable::Sweep() {
+  std::erase_if(given_back_, [this](ReservationId id) {
+    const auto reserved = reservations_.find(id);
+    if (reserved == reservations_.end()) return true;
+    if (!reserved->second.written_by->ended()) return false;
+    End(reserved);
+    return true;
+  });
 }
 
 size_t ReservationTable::EndSession(SessionId session) {
@@ -82,7 +141,7 @@ size_t ReservationTable::EndSession(SessionId session) {
   const auto count = counts_.find(session);
   if (count == counts_.end()) return 0;
   for (auto& [id, reserved] : reservations_) {
-    if (reserved.session != session || reserved.late) continue;
+    if (reserved.session != session || reserved.late || reserved.awaits_step) continue;
     by_deadline_.erase({reserved.deadline, id});
     MakeLate(&reserved);
   }

@@ -6,6 +6,10 @@
 // given back, or nobody of its session writes any more. It is late when its deadline has
 // passed, and when its session ends, which is not the end of the session's process.
 //
+// What a worker gives back in host memory while steps of it run is late until these have
+// ended, and so is what a commit gives up because its step did not end in time. A slot of
+// the GPU pool is held for such steps by the slot table.
+//
 // Executor thread only.
 #ifndef KVTIER_AGENT_RESERVATIONS_H_
 #define KVTIER_AGENT_RESERVATIONS_H_
@@ -15,6 +19,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -49,17 +54,29 @@ class ReservationTable {
   // REQUIRES: the key is not pending. Errors: kResourceExhausted at
   // kMaxReservationsPerSession.
   absl::StatusOr<ReservationId> Add(SessionId session, PendingBlock block, absl::Time deadline);
+  // From here on steps of workers are looked at. Does not own.
+  void AttachGpu(GpuWorkers* workers) { workers_ = workers; }
   // Takes the block out for committing; its key stays pending until Finish().
-  // nullopt: unknown, late, or another session's.
+  // nullopt: unknown, late, another session's, or it awaits a step.
   std::optional<PendingBlock> Take(SessionId session, ReservationId id);
   void Finish(const BlockKey& key) { pending_keys_.erase(key); }
-  // Gives slots back. Ids that are unknown or another session's are ignored.
+  // A commit awaits the step that writes the block: nothing but TakeAwaited() or
+  // GiveUpAwaited(), which the commit owes within a deadline of its own, ends the
+  // reservation. False: as nullopt of Take().
+  bool Await(SessionId session, ReservationId id);
+  // As Take(), when the step has ended. REQUIRES of both: it awaits a step.
+  PendingBlock TakeAwaited(ReservationId id);
+  // The step did not end in time, or its worker died in it.
+  void GiveUpAwaited(ReservationId id);
+  // Gives slots back. Ids that are unknown, another session's or awaiting a step are ignored.
   void Release(SessionId session, std::span<const ReservationId> ids);
-  // Nobody of this session writes any more.
+  // Nobody of this session writes any more, but steps of it that have not ended.
   void ReleaseAll(SessionId session);
-  // The session is over, its worker perhaps not: all that it had reserved is late. Returns
-  // how much that is.
+  // The session is over, its worker perhaps not: all that it had reserved is late, but what
+  // awaits a step. Returns how much it still has.
   size_t EndSession(SessionId session);
+  // Frees what waited for steps that have ended.
+  void Sweep();
   // Marks what is past its deadline as late; returns how many.
   size_t Expire(absl::Time now);
   size_t size() const { return reservations_.size(); }  // Late ones included.
@@ -74,17 +91,27 @@ class ReservationTable {
     PendingBlock block;
     absl::Time deadline;
     bool late = false;
+    bool awaits_step = false;
+    // That may write it, though it was given back; then it is one of `given_back_`.
+    std::optional<BegunSteps> written_by{};
   };
   using Reservations = std::map<ReservationId, Reserved>;
+  // The end: unknown, late, another session's, or it awaits a step.
+  Reservations::iterator FindOpen(SessionId session, ReservationId id);
   Reservations::iterator End(Reservations::iterator reserved);
+  // Ends it, or makes it late until `steps`, the session's, have ended. Returns the next.
+  Reservations::iterator GiveBack(Reservations::iterator reserved, const BegunSteps& steps);
+  BegunSteps StepsOf(SessionId session) const;
   void MakeLate(Reserved* reserved);
   // Where its bytes are counted while it is late.
   uint64_t& LateBytesOf(const PendingBlock& block);
 
   const uint64_t max_late_bytes_;
+  GpuWorkers* workers_ = nullptr;  // Null: no worker has steps.
   uint64_t next_id_ = 1;
   Reservations reservations_;
   std::map<std::pair<absl::Time, ReservationId>, Reservations::iterator> by_deadline_;
+  std::vector<ReservationId> given_back_;  // Late ones that wait for steps; oldest first.
   absl::flat_hash_set<BlockKey> pending_keys_;
   absl::flat_hash_map<SessionId, size_t> counts_;
   absl::flat_hash_map<DomainId, uint64_t> late_host_bytes_;

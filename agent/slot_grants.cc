@@ -46,6 +46,14 @@ void SlotGrants::Release(SessionId session, std::span<const uint32_t> slots) {
   }
 }
 
+size_t SlotGrants::EndSession(SessionId session) {
+  const auto found = held_.find(session);
+  if (found == held_.end()) return 0;
+  const size_t slots = found->second.size();
+  if (slots == 0) held_.erase(found);
+  return slots;
+}
+
 size_t SlotGrants::size() const {
   size_t slots = 0;
   for (const auto& [session, held] : held_) slots += held.size();

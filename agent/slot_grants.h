@@ -1,6 +1,7 @@
 // SlotGrants are the slots of the GPU pool that workers use as their own KV memory: held
-// for a session until it gives them back or ends. What is in them is the worker's affair;
-// they serve others behind the steps of the worker that may still use them.
+// for a session until it gives them back, or it ended and nothing of its process writes them
+// any more. What is in them is the worker's affair; they serve others behind the steps of
+// the worker that may still use them.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_SLOT_GRANTS_H_
@@ -35,6 +36,9 @@ class SlotGrants {
   absl::StatusOr<std::vector<uint32_t>> Take(const BlockRun& run, uint32_t count);
   // Slots that the session does not hold are ignored.
   void Release(SessionId session, std::span<const uint32_t> slots);
+  // The session is over, its worker perhaps not: its slots stay taken. Returns how many.
+  size_t EndSession(SessionId session);
+  // Nobody of this session writes any more, but steps of it that have not ended.
   void ReleaseAll(SessionId session) { held_.erase(session); }
   size_t size() const;  // Slots, of all sessions.
   // The bytes of these that hold no token, as far as workers tell.

@@ -2,6 +2,8 @@
 // given to another, and what it has not finished writing is not taken for a block.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "agent/limits.h"
@@ -51,6 +53,42 @@ class GpuStepsTest : public ::testing::Test {
   }
 
   AgentRig rig_{{.gpu_slots = 2}};
+};
+
+// Steps of a worker that write slots of host memory, of which there are eight.
+class HostStepsTest : public ::testing::Test {
+ protected:
+  Reserved Reserve(SessionId session, uint64_t first, size_t count) {
+    return *rig_.agent->putter().Reserve(rig_.NameRun(session, first, count), Tier::kHost);
+  }
+  static std::vector<ReservationId> IdsOf(const Reserved& reserved) {
+    std::vector<ReservationId> ids;
+    for (const ReservedBlock& block : reserved.blocks) ids.push_back(block.id);
+    return ids;
+  }
+  // A worker's session in a step that it never ends; commits 3 blocks behind it, in vain.
+  SessionId CommitTooLate() {
+    const SessionId slow = rig_.Open(0);
+    steps_.emplace(&rig_, slow);
+    step_ = steps_->Begin();
+    reserved_ = Reserve(slow, 50, 3);
+    EXPECT_EQ(rig_.Run(rig_.agent->putter().Commit(slow, IdsOf(reserved_), step_)), 0u);
+    return slow;
+  }
+  // What the step still writes there lands now.
+  void LandLateWrites(SessionId session) {
+    for (const ReservedBlock& block : reserved_.blocks) {
+      std::ranges::fill(rig_.Host(session, block.offset), std::byte{0xcd});
+    }
+  }
+  uint64_t late_blocks() const {
+    return rig_.agent->reservations().late_bytes(Tier::kHost) / kRigBlockBytes;
+  }
+
+  AgentRig rig_{{.slots = 8, .gpu_slots = 2, .disk = false}};
+  std::optional<Steps> steps_;
+  uint64_t step_ = 0;
+  Reserved reserved_;
 };
 
 TEST_F(GpuStepsTest, AReleasedLeasesSlotIsReusedOnlyBehindTheStepThatMayReadIt) {
@@ -207,6 +245,102 @@ TEST_F(GpuStepsTest, APageIsTheSessionsOwnAndItsPlaceOneOfAFew) {
   EXPECT_TRUE(absl::IsNotFound(rig_.agent->AttachToGpu(sessions[0]).status())) << "it is closed";
   EXPECT_TRUE(absl::IsNotFound(rig_.agent->AttachToGpu(rig_.Open(1)).status()))
       << "the pool is another tenant's";
+}
+
+// The agent freed the slot when the commit's time was up. The next worker got it and put its
+// block there, the step's last bytes landed on top, and a hit returned them.
+TEST_F(HostStepsTest, ASlotWhoseCommitTimedOutIsNotGivenToTheNextWorker) {
+  const SessionId slow = CommitTooLate();
+  EXPECT_EQ(late_blocks(), 3u);
+  const size_t put = rig_.Put(rig_.session, 1, 8);
+  LandLateWrites(slow);
+  EXPECT_EQ(put, 5u) << "all that is left";
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, put), put);
+  EXPECT_EQ(rig_.Put(rig_.session, 50, 3), 3u) << "its blocks may be put by another";
+  rig_.agent->Audit();
+}
+
+TEST_F(HostStepsTest, ItIsFreeWhenTheStepHasEnded) {
+  CommitTooLate();
+  steps_->End(step_);
+  rig_.Pass(2 * kSweepInterval);
+  EXPECT_EQ(late_blocks(), 0u);
+  EXPECT_EQ(rig_.agent->reservations().size(), 0u);
+  EXPECT_EQ(rig_.Put(rig_.session, 1, 8), 8u);
+}
+
+// A client that is told that nothing was committed gives its slots back at once, and its
+// step still writes.
+TEST_F(HostStepsTest, GivingItBackDoesNotEndTheStepThatWritesIt) {
+  const SessionId slow = CommitTooLate();
+  rig_.agent->reservations().Release(slow, IdsOf(reserved_));
+  rig_.agent->reservations().Release(slow, IdsOf(reserved_));
+  EXPECT_EQ(late_blocks(), 3u);
+  EXPECT_EQ(rig_.Put(rig_.session, 1, 8), 5u);
+  steps_->End(step_);
+  rig_.Pass(2 * kSweepInterval);
+  EXPECT_EQ(late_blocks(), 0u);
+  rig_.agent->Audit();
+}
+
+TEST_F(HostStepsTest, ASlotGivenBackInAStepIsFreeBehindThatStepAndNotTheNext) {
+  Steps steps(&rig_, rig_.session);
+  const uint64_t first = steps.Begin();
+  const Reserved reserved = Reserve(rig_.session, 1, 2);
+  rig_.agent->reservations().Release(rig_.session, IdsOf(reserved));
+  EXPECT_EQ(late_blocks(), 2u);
+  EXPECT_EQ(Reserve(rig_.Open(0), 1, 2).blocks[1].state, ReservedBlock::State::kReserved);
+  steps.Begin();
+  steps.End(first);
+  rig_.Pass(2 * kSweepInterval);
+  EXPECT_EQ(late_blocks(), 0u);
+}
+
+TEST_F(HostStepsTest, AClientThatGaveUpWaitingForItsCommitDoesNotFreeItsSlots) {
+  Steps steps(&rig_, rig_.session);
+  const uint64_t step = steps.Begin();
+  const std::vector<ReservationId> ids = IdsOf(Reserve(rig_.session, 1, 2));
+  const auto committed = rig_.Spawn(rig_.agent->putter().Commit(rig_.session, ids, step));
+  rig_.agent->reservations().Release(rig_.session, ids);
+  EXPECT_EQ(rig_.agent->host().used_bytes(), 2 * kRigBlockBytes);
+  EXPECT_EQ(rig_.Run(rig_.agent->putter().Commit(rig_.session, ids)), 0u) << "it is committed";
+  steps.End(step);
+  rig_.Pass(absl::Milliseconds(50));
+  EXPECT_EQ(*committed, 2u);
+}
+
+TEST_F(HostStepsTest, WhatACommitAwaitsAtTheHangupIsWhatTheWorkerMayStillWrite) {
+  const SessionId doomed = rig_.Open(0);
+  Steps steps(&rig_, doomed);
+  const uint64_t step = steps.Begin();
+  const auto committed =
+      rig_.Spawn(rig_.agent->putter().Commit(doomed, IdsOf(Reserve(doomed, 1, 2)), step));
+  EXPECT_TRUE(rig_.agent->CloseSession(doomed));
+  rig_.Pass(kCommitTimeout + 2 * kSweepInterval);
+  EXPECT_EQ(*committed, 0u);
+  EXPECT_EQ(late_blocks(), 2u);
+  rig_.agent->WritesOver(doomed);
+  EXPECT_EQ(late_blocks(), 2u) << "its words say that the step runs";
+  rig_.agent->ProcessGone(doomed);
+  EXPECT_EQ(late_blocks(), 0u);
+  EXPECT_EQ(rig_.agent->reservations().size(), 0u);
+  rig_.agent->Audit();
+}
+
+TEST_F(HostStepsTest, ACommitWhoseWorkerDiesInItsStepIsNone) {
+  const SessionId doomed = rig_.Open(0);
+  Steps steps(&rig_, doomed);
+  const uint64_t step = steps.Begin();
+  const auto committed =
+      rig_.Spawn(rig_.agent->putter().Commit(doomed, IdsOf(Reserve(doomed, 1, 2)), step));
+  rig_.agent->CloseSession(doomed);
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_EQ(rig_.Put(rig_.session, 10, 8), 6u) << "it is dying, and not dead";
+  rig_.agent->ProcessGone(doomed);
+  rig_.Pass(absl::Milliseconds(10));
+  EXPECT_EQ(*committed, 0u);
+  EXPECT_EQ(rig_.agent->reservations().size(), 0u);
+  EXPECT_EQ(rig_.agent->host().used_bytes(), 6 * kRigBlockBytes);
 }
 
 }  // namespace

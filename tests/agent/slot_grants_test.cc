@@ -37,10 +37,29 @@ TEST_F(SlotGrantsTest, SlotsAreTheWorkersUntilItGivesThemBack) {
   EXPECT_EQ(Take(8).size(), 3u) << "as many as there are";
 }
 
-TEST_F(SlotGrantsTest, TheEndOfTheSessionGivesAllBack) {
+// A worker that computes by its CPU is in no step. When its session ended it was told by
+// nobody yet, and wrote its sequences into slots that were another's by then.
+TEST_F(SlotGrantsTest, SlotsOfASessionThatEndedAreNobodyElsesUntilItsWritesAreOver) {
+  ASSERT_EQ(Take(8).size(), 8u);
+  EXPECT_TRUE(rig_.agent->CloseSession(rig_.session));
+  EXPECT_EQ(used(), 8u);
+  const BlockRun others = rig_.NameRun(rig_.Open(0), 0, 1);
+  EXPECT_EQ(grants().Take(others, 1).status().code(), absl::StatusCode::kResourceExhausted);
+  rig_.agent->WritesOver(rig_.session);
+  EXPECT_EQ(used(), 0u);
+  EXPECT_EQ(grants().size(), 0u);
+}
+
+TEST_F(SlotGrantsTest, SlotsOfADeadWorkerAreFree) {
   ASSERT_EQ(Take(8).size(), 8u);
   rig_.agent->CloseSession(rig_.session);
+  rig_.agent->ProcessGone(rig_.session);
   EXPECT_EQ(used(), 0u);
+}
+
+TEST_F(SlotGrantsTest, WhoGaveAllSlotsBackLeavesNothing) {
+  grants().Release(rig_.session, Take(8));
+  EXPECT_FALSE(rig_.agent->CloseSession(rig_.session));
   EXPECT_EQ(grants().size(), 0u);
 }
 

@@ -61,8 +61,9 @@ Task<bool> SimWorker::Connect() {
   space_id_ = agent.sessions().AddSpace(*session_, space_).value();
   page_ = nullptr;
   begun_ = 0;
-  // Some are workers of the first release.
-  if (identity_.target == Tier::kGpu && random_.Draw(0.8)) {
+  // Some are workers of the first release; of those that work in host memory some have their
+  // device write there, in steps.
+  if (random_.Draw(identity_.target == Tier::kGpu ? 0.8 : 0.4)) {
     const absl::StatusOr<const SignalPage*> page = agent.AttachToGpu(*session_);
     if (page.ok()) page_ = *page;
   }
@@ -210,7 +211,8 @@ Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,
     return agent.onboarder().Onboard(std::move(onboard));
   };
   const uint64_t incarnation = incarnation_;
-  const uint64_t step = BeginStep();
+  // Host memory is read by leases alone.
+  const uint64_t step = target == Tier::kGpu ? BeginStep() : 0;
   const absl::StatusOr<absl::StatusOr<Onboarded>> answer =
       co_await CallAgent<absl::StatusOr<Onboarded>>(world_.executor, node_, world_.oracle,
                                                     std::move(request));
@@ -309,7 +311,8 @@ Task<void> SimWorker::WriteInStep(std::shared_ptr<const Reserving> put, uint64_t
   written->Set();
 }
 
-// Computing takes time, now and then far more than it should.
+// Computing takes time, now and then far more than it should: than a commit waits for it, or
+// than a reservation lasts.
 Task<void> SimWorker::Write(const Reserving& put, WorkerOrder::By by) {
   for (size_t i = 0; i < put.blocks.size(); ++i) {
     if (!Connected()) co_return;
@@ -319,8 +322,10 @@ Task<void> SimWorker::Write(const Reserving& put, WorkerOrder::By by) {
     const std::span<std::byte> half = slot.first(slot.size() / 2);
     std::fill(half.begin(), half.end(), std::byte{0xab});
     if (random_manners_) {
-      const absl::Duration most =
-          random_.Draw(0.003) ? kReservationDuration + absl::Seconds(3) : absl::Milliseconds(3);
+      absl::Duration most = absl::Milliseconds(3);
+      if (random_.Draw(0.003)) {
+        most = (random_.Draw(0.5) ? kReservationDuration : kCommitTimeout) + absl::Seconds(3);
+      }
       const absl::Duration takes = random_.Between(most / 2, most);
       co_await SleepUntil(world_.executor, world_.executor->Now() + takes);
       if (!Connected()) co_return;
