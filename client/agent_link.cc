@@ -25,10 +25,6 @@ constexpr absl::Duration kChoreTimeout = absl::Milliseconds(500);
 // Between tries of a chore that failed while the breaker is still closed.
 constexpr absl::Duration kChoreRetry = absl::Milliseconds(100);
 
-// A caller that waits for less than this bears a hanging agent without a breaker, and
-// its lateness says more about the load of the machine than about the agent.
-constexpr absl::Duration kMinJudgedTimeout = absl::Milliseconds(10);
-
 // Whether the agent was there to say `status`: an error it gave is an answer.
 bool IsAnswer(const absl::Status& status) {
   switch (status.code()) {
@@ -74,9 +70,9 @@ void AgentLink::Stop() {
   connection_.reset();
 }
 
-std::shared_ptr<Connection> AgentLink::Admit() {
+std::shared_ptr<Connection> AgentLink::Admit(absl::Duration timeout) {
   absl::MutexLock lock(&mu_);
-  if (connection_ == nullptr || !breaker_.Admits()) {
+  if (connection_ == nullptr || !breaker_.Admits(timeout)) {
     ++stats_.calls_skipped;
     return nullptr;
   }
@@ -93,7 +89,7 @@ bool AgentLink::Ended(const std::shared_ptr<Connection>& connection, const CallE
     absl::MutexLock lock(&mu_);
     const bool current = connection == connection_;
     if (status.ok()) {
-      if (current) breaker_.CallAnswered();
+      if (current) breaker_.CallAnswered(clock_.Now());
       answered_ = true;
       return true;
     }
@@ -101,17 +97,10 @@ bool AgentLink::Ended(const std::shared_ptr<Connection>& connection, const CallE
     NoteError(text);
     if (IsAnswer(status)) {
       ++stats_.calls_refused;
-      if (current) breaker_.CallAnswered();
+      if (current) breaker_.CallAnswered(clock_.Now());
     } else {
       ++stats_.calls_failed;
-      const bool hasty =
-          end.timeout < kMinJudgedTimeout && status.code() == absl::StatusCode::kDeadlineExceeded;
-      if (current && !hasty && breaker_.CallFailed(clock_.Now(), Jitter())) {
-        ++stats_.breaker_opened;
-        wake = true;
-        Log(LogLevel::kWarning,
-            absl::StrCat("kvtier: the agent does not answer, serving misses; last: ", text));
-      }
+      if (current) wake = JudgeFailure(end, text);
     }
   }
   // The agent does not know our session, though its socket stands: begin anew.
@@ -121,6 +110,22 @@ bool AgentLink::Ended(const std::shared_ptr<Connection>& connection, const CallE
   }
   if (wake) Wake();
   return false;
+}
+
+bool AgentLink::JudgeFailure(const CallEnd& end, const std::string& text) {
+  const absl::Time now = clock_.Now();
+  const bool is_short =
+      end.timeout < kMinJudgedTimeout && end.status.code() == absl::StatusCode::kDeadlineExceeded;
+  if (is_short) return breaker_.ShortCallFailed(now - end.timeout, now, Jitter());
+  if (!breaker_.CallFailed(now, Jitter())) return false;
+  NoteOpened(text);
+  return true;
+}
+
+void AgentLink::NoteOpened(const std::string& text) {
+  ++stats_.breaker_opened;
+  Log(LogLevel::kWarning,
+      absl::StrCat("kvtier: the agent does not answer, serving misses; last: ", text));
 }
 
 void AgentLink::Release(Connection* connection, ReleaseQueue::Kind kind,
@@ -242,23 +247,10 @@ void AgentLink::Connect() {
 }
 
 bool AgentLink::Serve(const std::shared_ptr<Connection>& connection) {
-  bool probe = false;
+  Probe(*connection);
   {
     absl::MutexLock lock(&mu_);
-    probe = breaker_.TakeProbe(clock_.Now());
-  }
-  if (probe) {
-    const absl::Status answer = connection->Ping(options_.breaker.probe_timeout);
-    absl::MutexLock lock(&mu_);
-    if (IsAnswer(answer)) {
-      breaker_.ProbeAnswered();
-    } else {
-      breaker_.ProbeFailed(clock_.Now(), Jitter());
-    }
-  }
-  {
-    absl::MutexLock lock(&mu_);
-    if (!breaker_.Admits()) return true;  // The next probe wakes us.
+    if (!breaker_.Admits(kChoreTimeout)) return true;  // The next probe wakes us.
   }
   absl::Status chore = RegisterMissing(connection.get(), kChoreTimeout);
   if (chore.ok()) chore = connection->FlushReleases(kChoreTimeout);
@@ -267,13 +259,27 @@ bool AgentLink::Serve(const std::shared_ptr<Connection>& connection) {
   return false;
 }
 
+void AgentLink::Probe(const Connection& connection) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (!breaker_.TakeProbe(clock_.Now())) return;
+  }
+  const absl::Status answer = connection.Ping(options_.breaker.probe_timeout);
+  absl::MutexLock lock(&mu_);
+  if (IsAnswer(answer)) {
+    breaker_.ProbeAnswered(clock_.Now());
+  } else if (breaker_.ProbeFailed(clock_.Now(), Jitter())) {
+    NoteOpened(absl::StrCat("probe: ", answer.ToString()));
+  }
+}
+
 absl::Time AgentLink::LookAtPool(const Session& session) {
   if (!session.pool_changes()) return absl::InfiniteFuture();
   if (clock_.Now() < next_look_) return next_look_;
   bool answers = false;
   {
     absl::MutexLock lock(&mu_);
-    answers = breaker_.Admits();
+    answers = breaker_.Admits(kChoreTimeout);
   }
   const absl::Status looked =
       answers ? session.LookAtPool(clock_.Now() + kChoreTimeout) : absl::OkStatus();

@@ -57,9 +57,9 @@ class AgentLink {
 
   SpaceTable& spaces() { return spaces_; }
 
-  // The connection to call through, counted as a call; null when there is no agent or
-  // the breaker is open. Takes no longer than a lock.
-  std::shared_ptr<Connection> Admit() ABSL_LOCKS_EXCLUDED(mu_);
+  // The connection for a call of this timeout, counted as a call; null when there is no agent
+  // or the breaker does not admit it. Takes no longer than a lock.
+  std::shared_ptr<Connection> Admit(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
   // Tells how a call through Admit()'s connection ended. True: with success.
   bool Ended(const std::shared_ptr<Connection>& connection, const CallEnd& end)
       ABSL_LOCKS_EXCLUDED(mu_);
@@ -97,6 +97,11 @@ class AgentLink {
   void Drop(const std::shared_ptr<Connection>& connection, const absl::Status& why)
       ABSL_LOCKS_EXCLUDED(mu_);
   void Sleep(const std::shared_ptr<Connection>& connection, absl::Time until);
+  // Sends the breaker's probe, if it is due.
+  void Probe(const Connection& connection) ABSL_LOCKS_EXCLUDED(mu_);
+  // Tells the breaker of a call that was not answered. True: the thread has a probe to plan.
+  bool JudgeFailure(const CallEnd& end, const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NoteOpened(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void NoteError(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   double Jitter() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

@@ -57,7 +57,7 @@ typename CallType::Result RunCall(const std::shared_ptr<AgentLink>& link, CallTy
   // No time to ask is no reason to blame the agent.
   const absl::Duration timeout = call->messages.timeout;
   if (timeout <= absl::ZeroDuration()) return call->Finish(link, false);
-  const std::shared_ptr<Connection> connection = link->Admit();
+  const std::shared_ptr<Connection> connection = link->Admit(timeout);
   if (connection == nullptr || !call->Fill(connection)) return call->Finish(link, false);
   SetTimeout(&call->messages.context, timeout);
   const absl::Status status = convert::FromGrpc(call->Send(&connection->stub()));
@@ -109,8 +109,9 @@ absl::Status SubmitCall(const std::shared_ptr<AgentLink>& link, SubmittedCalls* 
   if (!submitted->Book()) {
     return absl::ResourceExhaustedError("too many submitted calls are under way");
   }
-  const bool in_time = (*call)->messages.timeout > absl::ZeroDuration();
-  std::shared_ptr<Connection> connection = in_time ? link->Admit() : nullptr;
+  const absl::Duration timeout = (*call)->messages.timeout;
+  std::shared_ptr<Connection> connection =
+      timeout > absl::ZeroDuration() ? link->Admit(timeout) : nullptr;
   if (connection != nullptr && (*call)->Fill(connection)) {
     submitted->Launch(std::make_unique<CallFlight<CallType>>(link, std::move(connection),
                                                              std::move(*call), std::move(done)));

@@ -1,5 +1,7 @@
 #include "client/circuit_breaker.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 
 namespace kvtier {
@@ -21,42 +23,62 @@ absl::Status BreakerOptions::Validate() const {
   return absl::OkStatus();
 }
 
-void CircuitBreaker::CallAnswered() {
+void CircuitBreaker::CallAnswered(absl::Time now) {
   state_ = State::kClosed;
   failures_ = 0;
+  short_failures_ = 0;
+  doubted_ = false;
+  last_answer_ = now;
   probe_time_ = absl::InfiniteFuture();
   backoff_.Reset();
+  doubts_.Reset();
 }
 
 bool CircuitBreaker::CallFailed(absl::Time now, double jitter) {
   // A call that began before the breaker opened says nothing new.
-  if (state_ != State::kClosed) return false;
+  if (state_ != State::kClosed && state_ != State::kDoubted) return false;
   if (++failures_ < failures_to_open_) return false;
   Open(now, jitter);
   return true;
 }
 
+bool CircuitBreaker::ShortCallFailed(absl::Time began, absl::Time now, double jitter) {
+  // One that was under way when the agent last answered says nothing about what came after.
+  if (state_ != State::kClosed || began < last_answer_) return false;
+  if (short_failures_++ == 0) short_since_ = began;
+  if (short_failures_ < failures_to_open_ || now - short_since_ < kMinJudgedTimeout) return false;
+  state_ = State::kDoubted;
+  short_failures_ = 0;
+  // An agent that answers probes and no calls is not asked at full rate.
+  probe_time_ = std::exchange(doubted_, true) ? now + doubts_.Next(jitter) : now;
+  return true;
+}
+
 bool CircuitBreaker::TakeProbe(absl::Time now) {
-  if (state_ != State::kOpen || now < probe_time_) return false;
-  state_ = State::kHalfOpen;
+  if (now < probe_time_) return false;
+  if (state_ == State::kOpen) state_ = State::kHalfOpen;
   probe_time_ = absl::InfiniteFuture();
   return true;
 }
 
-void CircuitBreaker::ProbeAnswered() {
-  if (state_ != State::kHalfOpen) return;
+void CircuitBreaker::ProbeAnswered(absl::Time now) {
+  if (!Probing()) return;
+  if (state_ == State::kHalfOpen) failures_ = failures_to_open_ - 1;  // On trial.
   state_ = State::kClosed;
-  failures_ = failures_to_open_ - 1;  // On trial.
+  last_answer_ = now;
 }
 
-void CircuitBreaker::ProbeFailed(absl::Time now, double jitter) {
-  if (state_ != State::kHalfOpen) return;
+bool CircuitBreaker::ProbeFailed(absl::Time now, double jitter) {
+  if (!Probing()) return false;
+  const bool let_calls_through = state_ == State::kDoubted;
   Open(now, jitter);
+  return let_calls_through;
 }
 
 void CircuitBreaker::Open(absl::Time now, double jitter) {
   state_ = State::kOpen;
   failures_ = 0;
+  short_failures_ = 0;
   probe_time_ = now + backoff_.Next(jitter);
 }
 
@@ -64,6 +86,8 @@ const char* BreakerStateName(CircuitBreaker::State state) {
   switch (state) {
     case CircuitBreaker::State::kClosed:
       return "closed";
+    case CircuitBreaker::State::kDoubted:
+      return "doubted";
     case CircuitBreaker::State::kOpen:
       return "open";
     case CircuitBreaker::State::kHalfOpen:

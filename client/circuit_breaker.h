@@ -10,15 +10,31 @@
 // makes the backoff short again: an agent that answers probes and nothing else is
 // not retried at full rate. Probes are the link's own; no caller is made one.
 //
+// A short call, of less than kMinJudgedTimeout, that runs out of time is no failure: it says
+// more about the load of the machine than about the agent. A row of them with no answer of any
+// kind in between puts the agent in doubt, and a probe, which has more time, decides:
+//
+//   closed --(failures_to_open short calls in a row, for kMinJudgedTimeout)--> doubted
+//   doubted --(probe succeeded)--> closed
+//   doubted --(probe failed, or failures_to_open failures in a row)--> open
+//
+// In doubt only short calls have to wait: longer ones go to the agent and judge it as ever. The
+// probe is due at once; that of each further doubt, until a call is answered, later and later.
+//
 // Pure: no threads, no clock, no randomness of its own. Not thread-safe.
 #ifndef KVTIER_CLIENT_CIRCUIT_BREAKER_H_
 #define KVTIER_CLIENT_CIRCUIT_BREAKER_H_
+
+#include <algorithm>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/backoff.h"
 
 namespace kvtier {
+
+// A shorter timeout does not judge the agent by itself.
+inline constexpr absl::Duration kMinJudgedTimeout = absl::Milliseconds(10);
 
 struct BreakerOptions {
   int failures_to_open = 3;                              // In a row; at least 1.
@@ -32,40 +48,57 @@ struct BreakerOptions {
 
 class CircuitBreaker {
  public:
-  enum class State { kClosed, kOpen, kHalfOpen };
+  enum class State { kClosed, kDoubted, kOpen, kHalfOpen };
 
   // REQUIRES: `options` is valid.
   explicit CircuitBreaker(const BreakerOptions& options)
       : failures_to_open_(options.failures_to_open),
-        backoff_(options.min_backoff, options.max_backoff) {}
+        backoff_(options.min_backoff, options.max_backoff),
+        doubts_(std::min(kMinJudgedTimeout, options.max_backoff), options.max_backoff) {}
 
   State state() const { return state_; }
-  // Whether a caller may call now.
-  bool Admits() const { return state_ == State::kClosed; }
-  // When TakeProbe() will say yes; InfiniteFuture unless open.
+  // Whether a caller that would wait for `timeout` may call now.
+  bool Admits(absl::Duration timeout) const {
+    return state_ == State::kClosed || (state_ == State::kDoubted && timeout >= kMinJudgedTimeout);
+  }
+  // When TakeProbe() will say yes; InfiniteFuture unless open or doubted.
   absl::Time probe_time() const { return probe_time_; }
 
   // The agent answered a call, whatever it said. Closes the breaker in any state.
-  void CallAnswered();
+  void CallAnswered(absl::Time now);
   // It did not answer in time, or not at all. True: this opened the breaker.
   bool CallFailed(absl::Time now, double jitter);
-  // True when a probe is due: half-open until ProbeAnswered() or ProbeFailed().
+  // It did not answer a short call that began at `began`. True: a doubt began, so somebody
+  // must be woken to take the probe.
+  bool ShortCallFailed(absl::Time began, absl::Time now, double jitter);
+  // True when a probe is due: under way until ProbeAnswered() or ProbeFailed().
   bool TakeProbe(absl::Time now);
-  // REQUIRES for both: half-open, unless a late call was answered meanwhile.
-  void ProbeAnswered();
-  void ProbeFailed(absl::Time now, double jitter);
+  // REQUIRES for both: a probe was taken. If a call was answered meanwhile, it says nothing.
+  void ProbeAnswered(absl::Time now);
+  // True: this opened a breaker that let calls through.
+  bool ProbeFailed(absl::Time now, double jitter);
 
  private:
   void Open(absl::Time now, double jitter);
+  // A probe is under way whose result still counts.
+  bool Probing() const {
+    return state_ == State::kHalfOpen ||
+           (state_ == State::kDoubted && probe_time_ == absl::InfiniteFuture());
+  }
 
   int failures_to_open_;
   Backoff backoff_;
+  Backoff doubts_;  // Before the probe of a doubt that is not the first.
   State state_ = State::kClosed;
-  int failures_ = 0;  // In a row, while closed.
+  int failures_ = 0;        // In a row, while calls are let through.
+  int short_failures_ = 0;  // In a row, while closed, of calls that began after last_answer_.
+  absl::Time short_since_;  // When the first of them began.
+  bool doubted_ = false;    // Since a call was answered.
+  absl::Time last_answer_ = absl::InfinitePast();  // To a call or a probe.
   absl::Time probe_time_ = absl::InfiniteFuture();
 };
 
-// "closed", "open" or "half-open": for people.
+// "closed", "doubted", "open" or "half-open": for people.
 const char* BreakerStateName(CircuitBreaker::State state);
 
 }  // namespace kvtier

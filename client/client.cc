@@ -100,7 +100,7 @@ Client::~Client() {
 absl::StatusOr<SpaceHandle> Client::RegisterSpace(const SpaceSpec& spec) {
   KVT_ASSIGN_OR_RETURN(const size_t index, state_->link->spaces().Add(spec));
   // Not registered in time, or not at all: the link's thread goes on trying.
-  if (const std::shared_ptr<Connection> connection = state_->link->Admit();
+  if (const std::shared_ptr<Connection> connection = state_->link->Admit(state_->default_timeout);
       connection != nullptr && !connection->FindSpace(index)) {
     const absl::Status status = connection->RegisterSpace(index, spec, state_->default_timeout);
     const CallEnd end = {
@@ -212,7 +212,7 @@ std::shared_ptr<const GpuMemory> Client::gpu_memory() const { return state_->lin
 
 absl::Status Client::Ping(absl::Duration timeout) {
   KVT_RETURN_IF_ERROR(CheckPositive("timeout", timeout));
-  const std::shared_ptr<Connection> connection = state_->link->Admit();
+  const std::shared_ptr<Connection> connection = state_->link->Admit(timeout);
   if (connection == nullptr) return absl::UnavailableError("no agent, or the breaker is open");
   const absl::Status status = connection->Ping(std::min(timeout, kMaxTimeout));
   state_->link->Ended(connection, {.name = "ping", .timeout = timeout, .status = status});

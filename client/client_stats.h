@@ -9,7 +9,8 @@ namespace kvtier {
 
 struct ClientStats {
   bool connected = false;
-  std::string breaker = "closed";  // "closed", "open" or "half-open".
+  // "closed", "doubted" (only calls of less than 10 ms are skipped), "open" or "half-open".
+  std::string breaker = "closed";
   // The latest thing that went wrong; empty: nothing yet. Not cleared by success.
   std::string last_error;
 
@@ -18,7 +19,7 @@ struct ClientStats {
   uint64_t calls = 0;             // Sent to the agent.
   uint64_t calls_failed = 0;      // Of those, not answered: late, or the agent died.
   uint64_t calls_refused = 0;     // Of those, answered with an error.
-  uint64_t calls_skipped = 0;     // Not sent: no agent, or the breaker is open.
+  uint64_t calls_skipped = 0;     // Not sent: no agent, or not admitted by the breaker.
   uint64_t onboarded_blocks = 0;  // Leased to this client.
   uint64_t missed_blocks = 0;     // Asked for by Onboard and not leased.
   uint64_t reserved_blocks = 0;   // Slots this client was given to write.

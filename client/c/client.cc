@@ -58,9 +58,9 @@ int GetStats(kvtier_client* client, kvtier_stats* stats) {
   const ClientStats now = client->client->Stats();
   const kvtier_stats ours{.struct_size = stats->struct_size,
                           .connected = now.connected ? 1U : 0U,
-                          .breaker = now.breaker == "closed" ? 0U
-                                     : now.breaker == "open" ? 1U
-                                                             : 2U,
+                          .breaker = now.breaker == "open"        ? 1U
+                                     : now.breaker == "half-open" ? 2U
+                                                                  : 0U,
                           .sessions = now.sessions,
                           .calls = now.calls,
                           .calls_failed = now.calls_failed,

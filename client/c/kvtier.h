@@ -95,7 +95,7 @@ size_t kvtier_agent_error(kvtier_client* client, char* text, size_t size);
 typedef struct {
   size_t struct_size;
   uint32_t connected;     /* 0 or 1. */
-  uint32_t breaker;       /* 0 closed, 1 open, 2 half-open. */
+  uint32_t breaker;       /* 0 closed, or shut to calls of less than 10 ms alone; 1 open, 2 half-open. */
   uint64_t sessions;      /* Opened so far. */
   uint64_t calls;         /* Sent to the agent. */
   uint64_t calls_failed;  /* Not answered in time. */

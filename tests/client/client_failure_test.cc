@@ -139,6 +139,33 @@ TEST_F(ClientFailureTest, TheBreakerClosesWhenTheAgentAnswersAgain) {
   EXPECT_EQ(client_->Stats().sessions, 1U);  // The session never ended.
 }
 
+// A stopped agent cost an engine's scheduler, which waits for 5 ms at most, the whole 5 ms
+// 694 times of 694: calls with timeouts under 10 ms never opened the breaker.
+TEST_F(ClientFailureTest, AStuckAgentCostsShortCallsTheirWaitOnlyAFewTimes) {
+  StartWithBlocks();
+  node_.agent().HangCalls(FakeAgent::Hang::kAll);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(Onboard(absl::Milliseconds(5)).empty());
+  // Two would do (failures_to_open); one of them may have begun before the last answer.
+  EXPECT_LE(client_->Stats().calls_failed, 4U);
+  EXPECT_GE(client_->Stats().calls_skipped, 196U);
+  EXPECT_TRUE(Eventually([&] { return client_->Stats().breaker_opened == 1; }));
+  node_.agent().Resume();
+  EXPECT_TRUE(Eventually([&] { return client_->Stats().breaker == "closed"; }));
+  EXPECT_EQ(GetBlocks(client_.get(), space_, keys_), 4U);
+}
+
+// That every short call is too short for a busy agent is no reason to miss what longer calls
+// find.
+TEST_F(ClientFailureTest, ShortCallsThatTimeOutDoNotShutOutLongerOnes) {
+  StartWithBlocks();
+  node_.agent().SlowDown(absl::Milliseconds(20));
+  for (int i = 0; i < 10; ++i) {
+    for (int k = 0; k < 5; ++k) EXPECT_TRUE(Onboard(absl::Milliseconds(2)).empty());
+    EXPECT_EQ(Onboard(absl::Seconds(5)).size(), 4U);
+  }
+  EXPECT_EQ(client_->Stats().breaker_opened, 0U);
+}
+
 TEST_F(ClientFailureTest, AnAgentThatAnswersOnlyProbesOpensTheBreakerAgainAtOneFailure) {
   StartWithBlocks();
   node_.agent().HangCalls(FakeAgent::Hang::kAllButPing);
