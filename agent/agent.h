@@ -162,6 +162,7 @@ class Agent {
   }
   DomainId gpu_domain() const { return gpu_domain_; }  // Whose the pool is, if there is one.
   const GpuWorkers* gpu_workers() const { return gpu_workers_.get(); }  // As gpu().
+  const GpuCopies* gpu_copies() const { return gpu_copies_.get(); }     // As gpu().
   GpuResizer* gpu_resizer() const { return gpu_resizer_.get(); }        // As gpu().
   // nullptr: the pool was not taken back.
   const EarlierWorkers* earlier_workers() const { return earlier_workers_.get(); }

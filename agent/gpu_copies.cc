@@ -1,50 +1,69 @@
 #include "agent/gpu_copies.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
-#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "agent/slot_sum.h"
+#include "core/log.h"
+#include "tier_gpu/device/device.h"
 
 namespace kvtier {
 
-Task<absl::Status> GpuCopies::Onboard(std::span<const GpuTransfer> blocks) {
+Task<absl::Status> GpuCopies::Onboard(std::span<CopiedBlock> blocks) {
+  const std::vector<GpuTransfer> transfers = TransfersOf(blocks);
   const absl::Time began = executor_->Now();
   Begin(&stats_->gpu_onboard);
-  const absl::Status status = co_await pool_->Scatter(blocks);
+  const absl::Status status = co_await pool_->Scatter(transfers);
   End(&stats_->gpu_onboard, began, blocks.size() * pool_->slot_bytes(), status.ok());
+  KeepIfAbandoned(status, blocks);
   co_return status;
 }
 
-Task<absl::Status> GpuCopies::Offload(std::span<const GpuTransfer> blocks, CopyUrgency urgency) {
+Task<absl::Status> GpuCopies::Offload(std::span<CopiedBlock> blocks, CopyUrgency urgency) {
+  const std::vector<GpuTransfer> transfers = TransfersOf(blocks);
   const absl::Time began = executor_->Now();
   Begin(&stats_->gpu_offload);
-  const absl::Status status = co_await pool_->Gather(blocks, urgency);
+  const absl::Status status = co_await pool_->Gather(transfers, urgency);
   End(&stats_->gpu_offload, began, blocks.size() * pool_->slot_bytes(), status.ok());
   stats_->gpu.read_latency.Record(executor_->Now() - began);
   if (!status.ok()) stats_->gpu.io_errors += blocks.size();
+  KeepIfAbandoned(status, blocks);
   co_return status;
 }
 
-Task<absl::Status> GpuCopies::CopyOut(std::span<BlockCopyOut> blocks, CopyUrgency urgency) {
-  std::vector<GpuTransfer> transfers;
-  transfers.reserve(blocks.size());
-  for (const BlockCopyOut& block : blocks) {
-    transfers.push_back({.slot = block.slot, .host = block.host.bytes()});
-  }
-  const absl::Status copied = co_await Offload(transfers, urgency);
+Task<absl::Status> GpuCopies::CopyOut(std::span<CopiedBlock> blocks, CopyUrgency urgency) {
+  const absl::Status copied = co_await Offload(blocks, urgency);
   if (!copied.ok()) co_return copied;
   ByteWorkers::Work prove = [blocks] {
-    for (BlockCopyOut& block : blocks) {
-      block.proved = SumSlot(block.host.bytes(), block.meta.length) == block.meta.sum;
+    for (CopiedBlock& block : blocks) {
+      block.proved = SumSlot(block.bytes, block.meta.length) == block.meta.sum;
     }
   };
   co_await workers_->Run(std::move(prove));
-  for (const BlockCopyOut& block : blocks) {
+  for (const CopiedBlock& block : blocks) {
     stats_->gpu.bytes_out += block.meta.length;
     ++(block.proved ? stats_->gpu.verified : stats_->gpu.verify_failures);
   }
   co_return absl::OkStatus();
+}
+
+std::vector<GpuTransfer> GpuCopies::TransfersOf(std::span<const CopiedBlock> blocks) {
+  std::vector<GpuTransfer> transfers;
+  transfers.reserve(blocks.size());
+  for (const CopiedBlock& block : blocks) {
+    transfers.push_back({.slot = block.slot, .host = block.bytes});
+  }
+  return transfers;
+}
+
+void GpuCopies::KeepIfAbandoned(const absl::Status& copied, std::span<CopiedBlock> blocks) {
+  if (!IsAbandoned(copied)) return;
+  Log(LogLevel::kWarning,
+      absl::StrCat("GPU pool: the slots of ", blocks.size(),
+                   " blocks stay taken until this agent ends: ", copied.message()));
+  std::ranges::move(blocks, std::back_inserter(abandoned_));
 }
 
 void GpuCopies::Begin(GpuLinkStats* link) {

@@ -18,7 +18,12 @@ SharedLoad GpuLoader::Start(Pin host_pin) {
   absl::StatusOr<GpuSlot> slot = parts_.evictor->ReserveGpu();
   if (!slot.ok()) return nullptr;
   SharedLoad load = parts_.loads->Start(key, Tier::kHost);
-  started_.push_back({.host_pin = std::move(host_pin), .slot = *std::move(slot)});
+  const BlockIndex::Entry& entry = *parts_.index->Find(key);
+  started_.push_back({.slot = slot->ref(),
+                      .bytes = entry.host.bytes(),
+                      .gpu = *std::move(slot),
+                      .pin = std::move(host_pin),
+                      .meta = entry.meta});
   if (started_.size() == kMaxCopySegments) Flush();
   return load;
 }
@@ -29,25 +34,18 @@ void GpuLoader::Flush() {
   parts_.offloader->Pump();
 }
 
-Task<void> GpuLoader::Move(std::vector<Moving> batch) {
-  std::vector<GpuTransfer> transfers;
-  transfers.reserve(batch.size());
-  for (const Moving& block : batch) {
-    transfers.push_back(
-        {.slot = block.slot.ref(), .host = parts_.index->Find(block.host_pin.key())->host.bytes()});
-  }
+Task<void> GpuLoader::Move(std::vector<CopiedBlock> batch) {
   const absl::Time start = executor_->Now();
   KVT_KILL_POINT("gpu.load_begun");
-  const absl::Status status = co_await parts_.copies->Onboard(transfers);
+  const absl::Status status = co_await parts_.copies->Onboard(std::span(batch));
   KVT_KILL_POINT("gpu.load_copied");
   const absl::Duration took = executor_->Now() - start;
-  for (Moving& block : batch) {
-    const BlockKey key = block.host_pin.key();
+  for (CopiedBlock& block : batch) {
+    const BlockMeta& meta = block.meta;
     if (status.ok()) {
-      const BlockMeta meta = parts_.index->Find(key)->meta;
-      if (!parts_.index->In(Tier::kGpu, key)) {
-        KVT_CHECK(parts_.pool->table().Seal(block.slot.ref()).ok());
-        parts_.index->PublishGpu(meta, std::move(block.slot), Arrival::kAskedFor);
+      if (!parts_.index->In(Tier::kGpu, meta.key)) {
+        KVT_CHECK(parts_.pool->table().Seal(block.slot).ok());
+        parts_.index->PublishGpu(meta, std::move(block.gpu), Arrival::kAskedFor);
         KVT_KILL_POINT("gpu.load_published");
       }
       ++parts_.stats->gpu.inserts;
@@ -56,7 +54,7 @@ Task<void> GpuLoader::Move(std::vector<Moving> batch) {
     } else {
       ++parts_.stats->gpu.io_errors;
     }
-    parts_.loads->Finish(key, status);
+    parts_.loads->Finish(meta.key, status);
   }
 }
 

@@ -44,15 +44,11 @@ class GpuLoader {
   void Flush();
 
  private:
-  struct Moving {
-    Pin host_pin;
-    GpuSlot slot;
-  };
-  Task<void> Move(std::vector<Moving> batch);
+  Task<void> Move(std::vector<CopiedBlock> batch);
 
   Executor* const executor_;
   const Parts parts_;
-  std::vector<Moving> started_;
+  std::vector<CopiedBlock> started_;
 };
 
 }  // namespace kvtier

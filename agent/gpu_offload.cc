@@ -49,10 +49,13 @@ GpuOffloader::Batch GpuOffloader::NextBatch(size_t blocks) {
       ++parts_.stats->gpu_offload_declined;
       break;
     }
-    BlockCopyOut copy{.meta = entry.meta, .slot = entry.gpu.ref(), .host = *std::move(host)};
+    CopiedBlock copy{.slot = entry.gpu.ref(),
+                     .bytes = host->bytes(),
+                     .host = *std::move(host),
+                     .pin = *parts_.index->PinIn(Tier::kGpu, key),
+                     .meta = entry.meta};
     copy.meta.sum = entry.gpu_sum;
     batch.copies.push_back(std::move(copy));
-    batch.pins.push_back(*parts_.index->PinIn(Tier::kGpu, key));
     batch.last_uses.push_back(parts_.index->LastUseInGpu(key));
   }
   return batch;
@@ -63,21 +66,21 @@ Task<void> GpuOffloader::Run(Batch batch) {
   const size_t blocks = batch.copies.size();
   ++running_;
   leaving_ += blocks;
-  const std::span<BlockCopyOut> copies = std::span(batch.copies);
   KVT_KILL_POINT("gpu.offload_begun");
-  const absl::Status copied = co_await parts_.copies->CopyOut(copies, CopyUrgency::kBackground);
+  const absl::Status copied =
+      co_await parts_.copies->CopyOut(std::span(batch.copies), CopyUrgency::kBackground);
   KVT_KILL_POINT("gpu.offload_copied");
   --running_;
   leaving_ -= blocks;
-  batch.pins.clear();
   if (!copied.ok()) co_return;  // They stay until the next look.
+  for (CopiedBlock& copy : batch.copies) copy.pin.Release();
   for (size_t i = 0; i < blocks; ++i) {
     Finish(std::move(batch.copies[i]), batch.last_uses[i], forgotten != forgotten_);
   }
   StartCopies();
 }
 
-void GpuOffloader::Finish(BlockCopyOut copy, uint64_t last_use, bool forgotten) {
+void GpuOffloader::Finish(CopiedBlock copy, uint64_t last_use, bool forgotten) {
   const BlockKey& key = copy.meta.key;
   const bool may_leave = parts_.index->MayLeaveGpu(key);
   if (forgotten || !copy.proved) {

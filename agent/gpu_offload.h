@@ -66,11 +66,8 @@ class GpuOffloader {
 
  private:
   struct Batch {
-    std::vector<BlockCopyOut> copies;
-    // Of each: the block stays in its slot while it is read, and what says whether it was
-    // used meanwhile.
-    std::vector<Pin> pins;
-    std::vector<uint64_t> last_uses;
+    std::vector<CopiedBlock> copies;
+    std::vector<uint64_t> last_uses;  // Of each, to tell whether it was used meanwhile.
   };
   size_t spare() const {
     return parts_.pool->table().free_slots() + parts_.pool->table().draining_slots();
@@ -82,7 +79,7 @@ class GpuOffloader {
   Batch NextBatch(size_t blocks);
   Task<void> Run(Batch batch);
   // A copy has ended, `forgotten` as it began.
-  void Finish(BlockCopyOut copy, uint64_t last_use, bool forgotten);
+  void Finish(CopiedBlock copy, uint64_t last_use, bool forgotten);
 
   const Parts parts_;
   size_t running_ = 0;  // Copies.

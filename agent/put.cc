@@ -134,26 +134,30 @@ void Putter::CommitAll(std::vector<PendingBlock> blocks,
 Task<void> Putter::CommitGathered(std::vector<PendingBlock> blocks,
                                   std::shared_ptr<Committing> committing) {
   KVT_KILL_POINT("gpu.put_begun");
-  std::vector<absl::Status> statuses;
-  std::vector<GpuTransfer> transfers;
+  std::vector<CopiedBlock> copies;
+  std::vector<PendingBlock> copied;  // Of each.
   for (PendingBlock& block : blocks) {
     absl::StatusOr<HostSlot> host = parts_.evictor->ReserveHost(block.domain, block.meta.length);
-    statuses.push_back(host.status());
-    if (!host.ok()) continue;
-    block.host = *std::move(host);
-    transfers.push_back({.slot = block.gpu.ref(), .host = block.host.bytes()});
-  }
-  absl::Status copied;
-  if (!transfers.empty()) {
-    copied = co_await parts_.gpu_copies->Offload(transfers, CopyUrgency::kBackground);
-  }
-  KVT_KILL_POINT("gpu.put_gathered");
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    if (statuses[i].ok()) {
-      parts_.stats->gpu.bytes_out += blocks[i].meta.length;
-      statuses[i] = copied;
+    if (!host.ok()) {
+      parts_.scope->Spawn(CommitOne(std::move(block), host.status(), committing));
+      continue;
     }
-    parts_.scope->Spawn(CommitOne(std::move(blocks[i]), statuses[i], committing));
+    copies.push_back({.slot = block.gpu.ref(),
+                      .bytes = host->bytes(),
+                      .gpu = std::move(block.gpu),
+                      .host = *std::move(host)});
+    copied.push_back(std::move(block));
+  }
+  if (copies.empty()) co_return;
+  const absl::Status status =
+      co_await parts_.gpu_copies->Offload(std::span(copies), CopyUrgency::kBackground);
+  KVT_KILL_POINT("gpu.put_gathered");
+  for (size_t i = 0; i < copies.size(); ++i) {
+    PendingBlock& block = copied[i];
+    parts_.stats->gpu.bytes_out += block.meta.length;
+    block.gpu = std::move(copies[i].gpu);
+    block.host = std::move(copies[i].host);
+    parts_.scope->Spawn(CommitOne(std::move(block), status, committing));
   }
 }
 

@@ -36,18 +36,18 @@ PoolSurvivors ReadSurvivors(GpuPool* pool, const PoolLedger& ledger) {
 
 Task<void> TakeBack::Run() {
   while (!stopping_ && !blocks_.empty()) {
-    Batch batch = NextBatch();
+    std::vector<CopiedBlock> batch = NextBatch();
     KVT_KILL_POINT("gpu.take_batch");
     // Who was not copied is not proved.
-    if (!batch.copies.empty()) {
-      (void)co_await parts_.copies->CopyOut(std::span(batch.copies), CopyUrgency::kForeground);
+    if (!batch.empty()) {
+      (void)co_await parts_.copies->CopyOut(std::span(batch), CopyUrgency::kForeground);
       KVT_KILL_POINT("gpu.take_copied");
     }
-    for (size_t i = 0; i < batch.copies.size(); ++i) {
-      if (batch.copies[i].proved) {
-        Publish(std::move(batch.copies[i]), std::move(batch.slots[i]));
+    for (CopiedBlock& copy : batch) {
+      if (copy.proved) {
+        Publish(std::move(copy));
       } else {
-        Drop(batch.copies[i].meta.key, std::move(batch.slots[i]));
+        Drop(copy.meta.key, copy.slot);
       }
     }
   }
@@ -57,11 +57,10 @@ Task<void> TakeBack::Run() {
                                     stats.gpu_dropped, " dropped"));
 }
 
-TakeBack::Batch TakeBack::NextBatch() {
-  Batch batch;
-  batch.copies.reserve(kMaxBlocksTakenBack);
-  batch.slots.reserve(kMaxBlocksTakenBack);
-  while (batch.copies.size() < kMaxBlocksTakenBack && !blocks_.empty()) {
+std::vector<CopiedBlock> TakeBack::NextBatch() {
+  std::vector<CopiedBlock> batch;
+  batch.reserve(kMaxBlocksTakenBack);
+  while (batch.size() < kMaxBlocksTakenBack && !blocks_.empty()) {
     Block block = std::move(blocks_.back());
     blocks_.pop_back();
     const uint64_t length = block.meta.length;
@@ -71,17 +70,19 @@ TakeBack::Batch TakeBack::NextBatch() {
     }
     // Without host memory there is no proof.
     if (!host.ok()) {
-      Drop(block.meta.key, std::move(block.slot));
+      Drop(block.meta.key, block.slot.ref());
       continue;
     }
-    batch.copies.push_back(
-        {.meta = block.meta, .slot = block.slot.ref(), .host = *std::move(host)});
-    batch.slots.push_back(std::move(block.slot));
+    batch.push_back({.slot = block.slot.ref(),
+                     .bytes = host->bytes(),
+                     .gpu = std::move(block.slot),
+                     .host = *std::move(host),
+                     .meta = block.meta});
   }
   return batch;
 }
 
-void TakeBack::Publish(BlockCopyOut copy, GpuSlot slot) {
+void TakeBack::Publish(CopiedBlock copy) {
   const BlockMeta& meta = copy.meta;
   --parts_.stats->gpu_unproved;
   ++parts_.stats->gpu_taken_back;
@@ -91,16 +92,16 @@ void TakeBack::Publish(BlockCopyOut copy, GpuSlot slot) {
   }
   KVT_KILL_POINT("gpu.take_in_host");
   if (parts_.index->In(Tier::kGpu, meta.key)) return;
-  KVT_CHECK(parts_.pool->table().Seal(slot.ref()).ok());
-  parts_.index->PublishGpu(meta, std::move(slot));
+  KVT_CHECK(parts_.pool->table().Seal(copy.slot).ok());
+  parts_.index->PublishGpu(meta, std::move(copy.gpu));
   KVT_KILL_POINT("gpu.take_published");
 }
 
-void TakeBack::Drop(const BlockKey& key, GpuSlot slot) {
+void TakeBack::Drop(const BlockKey& key, SlotRef slot) {
   --parts_.stats->gpu_unproved;
   ++parts_.stats->gpu_dropped;
   // Ahead of the slot's next life.
-  parts_.ledger->HandOut(slot.ref().index);
+  parts_.ledger->HandOut(slot.index);
   KVT_KILL_POINT("gpu.take_dropped");
   Log(LogLevel::kWarning,
       absl::StrCat("GPU pool: block ", key.ToHex(), " could not be proved and is dropped"));

@@ -59,13 +59,10 @@ class TakeBack {
   void Stop() { stopping_ = true; }
 
  private:
-  struct Batch {
-    std::vector<BlockCopyOut> copies;
-    std::vector<GpuSlot> slots;  // Of each.
-  };
-  Batch NextBatch();
-  void Publish(BlockCopyOut copy, GpuSlot slot);
-  void Drop(const BlockKey& key, GpuSlot slot);
+  std::vector<CopiedBlock> NextBatch();
+  void Publish(CopiedBlock copy);
+  // Of a block whose slot its caller lets go of.
+  void Drop(const BlockKey& key, SlotRef slot);
 
   const Parts parts_;
   std::vector<Block> blocks_;  // Taken from the end.

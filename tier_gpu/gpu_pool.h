@@ -126,7 +126,8 @@ class GpuPool {
   // has arrived. REQUIRES: the slots are held and, as
   // `blocks` and its host memory, stay until the task ends; host memory is
   // slot_bytes() long and pinned. Errors: LaneRunner's; on an error the destination is
-  // undefined.
+  // undefined. Of a copy that IsAbandoned() the caller never lets go of the slots, nor of the
+  // host memory: it may still run.
   Task<absl::Status> Scatter(std::span<const GpuTransfer> blocks);
   Task<absl::Status> Gather(std::span<const GpuTransfer> blocks, CopyUrgency urgency);
 

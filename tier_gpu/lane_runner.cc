@@ -11,6 +11,15 @@ namespace {
 // The longest that something which the device did not foresee, as its loss, stays unseen.
 constexpr absl::Duration kMaxPollInterval = absl::Milliseconds(1);
 
+// Keeps the first error of a copy, unless a later one says that it was abandoned.
+void Add(const absl::Status& status, absl::Status* to) {
+  if (IsAbandoned(status)) {
+    *to = status;
+  } else {
+    to->Update(status);
+  }
+}
+
 }  // namespace
 
 Task<absl::Status> LaneRunner::Run(Copy copy) {
@@ -89,7 +98,7 @@ void LaneRunner::Ended(const Completion& completion) {
   auto& running = running_[static_cast<size_t>(direction)];
   KVT_CHECK(!running.empty());
   Running& oldest = running.front();
-  oldest.status.Update(completion.status);
+  Add(completion.status, &oldest.status);
   oldest.waited.ending->failure.Update(completion.status);
   if (observer_ && oldest.alone && oldest.submitted.copy == completion.ticket &&
       completion.status.ok()) {
@@ -156,7 +165,7 @@ void LaneRunner::Finish(const ScheduledBatch& scheduled, const std::shared_ptr<E
   flows_->Post([this, scheduled, ending, status] {
     --line(scheduled.direction, scheduled.urgency).unfinished;
     HandOver(scheduled.direction, scheduled.urgency);
-    ending->status.Update(status);
+    Add(status, &ending->status);
     if (--ending->left == 0) ending->done.Set();
   });
 }

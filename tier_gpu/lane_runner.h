@@ -70,9 +70,10 @@ class LaneRunner {
   // the copy. (What may wait is bounded by what it keeps: device slots and host memory.) No
   // deadline: who has one waits for an event beside it. REQUIRES: the host
   // memory, and what the region holds there, stay until the copy has ended, and destroying
-  // the task does not end it. Errors: the device's. On an error the destination is
-  // undefined, and what of the copy was not submitted is not: no mark behind the failure
-  // is written. Executor `flows` only.
+  // the task does not end it. Errors: the device's; IsAbandoned(), if any batch is: then both
+  // stay, for as long as the process lives. On an error the destination is undefined, and
+  // what of the copy was not submitted is not: no mark behind the failure is written.
+  // Executor `flows` only.
   Task<absl::Status> Run(Copy copy);
 
   // Sees what has ended. Copies are seen without it; the compute lane goes on only while
@@ -95,7 +96,7 @@ class LaneRunner {
   struct Ending {
     Ending(Executor* executor, size_t batches) : left(batches), done(executor) {}
     size_t left;
-    absl::Status status;  // The first error.
+    absl::Status status;  // The first error, or that the copy was abandoned.
     Event done;
     absl::Status failure;  // The same, as `lanes` knows it.
   };

@@ -94,7 +94,9 @@ TEST_F(CudaFaultsTest, AFailedCopyLosesTheDeviceAndEndsEverything) {
 TEST_F(CudaFaultsTest, ALostDeviceRefusesEverythingAndDoesNotHang) {
   fake_cuda::FailNextMove();
   ASSERT_EQ(Submit(), absl::OkStatus());
-  EXPECT_EQ(Ends(1)[0].code(), kUnavailable);
+  const absl::Status ended = Ends(1)[0];
+  EXPECT_EQ(ended.code(), kUnavailable);
+  EXPECT_FALSE(IsAbandoned(ended)) << "nothing runs any more";
   EXPECT_EQ(device_->state().code(), kUnavailable);
   EXPECT_EQ(Submit().code(), kUnavailable);
   EXPECT_EQ(device_->Signal(Lane::kOffload, page_->word(0), 1).status().code(), kUnavailable);
@@ -159,7 +161,10 @@ TEST_F(CudaFaultsTest, MemoryOfAnAbandonedCopyStaysMappedAndPinned) {
   ASSERT_EQ(Submit(), absl::OkStatus());
   fake_cuda::RefuseNextMove();
   ASSERT_EQ(Submit(), absl::OkStatus());
-  for (const absl::Status& end : Ends(3)) EXPECT_EQ(end.code(), kUnavailable);
+  for (const absl::Status& end : Ends(3)) {
+    EXPECT_EQ(end.code(), kUnavailable);
+    EXPECT_TRUE(IsAbandoned(end));
+  }
   EXPECT_EQ(region_->Grow().code(), kUnavailable);
   region_.reset();
   const uint64_t before = fake_cuda::RegisteredBytes();

@@ -42,6 +42,7 @@ void Coverage::Add(const Coverage& other) {
   disk_errors += other.disk_errors;
   quarantines += other.quarantines;
   gpu_errors += other.gpu_errors;
+  gpu_abandoned += other.gpu_abandoned;
   fetch_timeouts += other.fetch_timeouts;
   deadline_misses += other.deadline_misses;
   expired_leases += other.expired_leases;
@@ -68,6 +69,7 @@ std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
           {"disk errors", disk_errors},
           {"quarantines of disks", quarantines},
           {"GPU errors", gpu_errors},
+          {"GPU copies abandoned", gpu_abandoned},
           {"fetch timeouts", fetch_timeouts},
           {"deadline misses", deadline_misses},
           {"expired leases", expired_leases},

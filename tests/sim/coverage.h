@@ -28,6 +28,7 @@ struct Coverage {
   uint64_t disk_errors = 0;
   uint64_t quarantines = 0;  // Of disks.
   uint64_t gpu_errors = 0;
+  uint64_t gpu_abandoned = 0;  // Blocks that a lost device may still copy.
   uint64_t fetch_timeouts = 0;
   uint64_t deadline_misses = 0;
   uint64_t expired_leases = 0;

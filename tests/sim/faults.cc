@@ -47,7 +47,7 @@ void Faults::Begin() {
     Repeat(absl::Seconds(10), absl::Seconds(3), [this, node] { DamageManifest(node); });
     Repeat(absl::Seconds(10), absl::Seconds(3), [this, node] { StallDevice(node); });
     Repeat(absl::Seconds(3), absl::Milliseconds(500), [this, node] { FailCopy(node); });
-    Repeat(absl::Seconds(40), absl::Seconds(20), [this, node] { LoseDevice(node); });
+    Repeat(world_.device_life, world_.device_life / 2, [this, node] { LoseDevice(node); });
   }
   Repeat(absl::Seconds(15), absl::Seconds(4), [this] { CrashCoordinator(); });
   Repeat(absl::Seconds(12), absl::Seconds(4), [this] { CutNetwork(); });
@@ -130,13 +130,18 @@ void Faults::StallDevice(SimNode* node) {
 
 void Faults::LoseDevice(SimNode* node) {
   if (!node->running() || node->device() == nullptr) return;
-  world_.trace->Add("device is lost", {node->number()});
-  node->LoseDevice();
+  // In a copy that is half done, or wherever it is.
+  if (random_.Draw(0.5)) {
+    const CopyDirection direction = DrawDirection();
+    node->device()->LoseInCopy(direction, 1 + random_.Below(3));
+  } else {
+    node->device()->Lose();
+  }
 }
 
 void Faults::FailCopy(SimNode* node) {
   if (!node->running() || node->device() == nullptr) return;
-  node->device()->FailCopy(static_cast<CopyDirection>(random_.Below(2)), 1 + random_.Below(3));
+  node->device()->FailCopy(DrawDirection(), 1 + random_.Below(3));
 }
 
 void Faults::DamageDisk(SimNode* node) {
@@ -184,6 +189,8 @@ void Faults::Heal() {
     if (!node->running()) node->Boot();
     for (const auto& disk : node->disks()) disk->disk->Resume();
     if (node->device() == nullptr) continue;
+    node->device()->LoseInCopy(CopyDirection::kHostToDevice, 0);
+    node->device()->LoseInCopy(CopyDirection::kDeviceToHost, 0);
     node->device()->Resume(Lane::kOnboard);
     node->device()->Resume(Lane::kOffload);
   }

@@ -25,6 +25,7 @@ class Faults {
     testing::SimNetwork* network = nullptr;
     SimCoordinator* coordinator = nullptr;
     std::vector<SimNode*> nodes;
+    absl::Duration device_life;  // Until a device is lost, where that is rare; else half of it.
     std::function<void(size_t)> kill_worker;  // The n-th, modulo their number.
   };
   Faults(World world, uint64_t seed);
@@ -55,6 +56,7 @@ class Faults {
   void StallDisk(SimNode* node);
   void StallDevice(SimNode* node);
   void LoseDevice(SimNode* node);
+  CopyDirection DrawDirection() { return static_cast<CopyDirection>(random_.Below(2)); }
   void FailCopy(SimNode* node);
   void DamageDisk(SimNode* node);
   void DamageManifest(SimNode* node);

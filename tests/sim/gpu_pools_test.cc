@@ -21,8 +21,9 @@ TEST(SimGpuPoolsTest, NoAccessIsUnorderedAndNoByteIsWrongOnAnySeed) {
   sum.Print(stdout);
   if (count < 100) return;  // Few worlds do not see everything.
   // A world in which nothing happens proves nothing.
-  for (const uint64_t met : {sum.crashes, sum.gpu_hits, sum.fetched_blocks, sum.gpu_evictions,
-                             sum.gpu_offloads, sum.gpu_errors, sum.declined_slots}) {
+  for (const uint64_t met :
+       {sum.crashes, sum.gpu_hits, sum.fetched_blocks, sum.gpu_evictions, sum.gpu_offloads,
+        sum.gpu_errors, sum.gpu_abandoned, sum.declined_slots}) {
     EXPECT_GT(met, count / 20);
   }
 }

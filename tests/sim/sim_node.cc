@@ -17,6 +17,8 @@ constexpr uint64_t kGranule = 4096;
 constexpr uint64_t kSegmentBytes = 256 << 10;
 // How long a supervisor takes to start an agent that ended by itself.
 constexpr absl::Duration kRestartDelay = absl::Milliseconds(200);
+// How long copies may still run on a device that was lost.
+constexpr absl::Duration kAbandonedRun = absl::Milliseconds(100);
 // Of the verify that each start begins: in a world's minute, no scrub begins by itself.
 constexpr uint64_t kVerifyRate = 1 << 20;
 // Half of the nodes write as the agent does by default, the others in some other way. The
@@ -39,6 +41,27 @@ DiskWriteOptions WritesOf(uint64_t seed) {
 // Flows that run while nothing is asked, beside a scrub for each disk: the sweep and the
 // reporter.
 constexpr size_t kIdleFlows = 2;
+
+// Bytes that copies of a lost device may still use: of slots without a block, and of blocks
+// that are pinned for it.
+struct Abandoned {
+  uint64_t host = 0, gpu = 0;
+  uint64_t pinned_in_host = 0, pinned_in_gpu = 0;
+};
+
+Abandoned WhatIsAbandoned(const Agent& agent) {
+  Abandoned abandoned;
+  if (agent.gpu_copies() == nullptr) return abandoned;
+  std::set<std::pair<Tier, BlockKey>> pinned;
+  for (const CopiedBlock& block : agent.gpu_copies()->abandoned()) {
+    if (block.host) abandoned.host += block.bytes.size();
+    if (block.gpu) abandoned.gpu += agent.gpu()->slot_bytes();
+    if (!block.pin || !pinned.insert({block.pin.tier(), block.pin.key()}).second) continue;
+    (block.pin.tier() == Tier::kHost ? abandoned.pinned_in_host : abandoned.pinned_in_gpu) +=
+        block.meta.length;
+  }
+  return abandoned;
+}
 
 }  // namespace
 
@@ -63,15 +86,15 @@ SimNode::~SimNode() {
 void SimNode::Boot() {
   KVT_CHECK(!running());
   ++incarnation_;
-  device_lost_ = false;
   executor_ = std::make_unique<testing::SimExecutor>(world_.time);
   workers_ = std::make_unique<testing::SimByteWorkers>(executor_.get(), random_.Next());
   if (options_.gpu_bytes > 0) {
     checker_ = std::make_shared<AccessChecker>(kGranule);
     device_ = std::make_unique<EmulatedDevice>(
-        executor_.get(),
-        EmulatedDevice::Options{
-            .seed = random_.Next(), .checker = checker_.get(), .process = "the agent"});
+        executor_.get(), EmulatedDevice::Options{.seed = random_.Next(),
+                                                 .checker = checker_.get(),
+                                                 .process = "the agent",
+                                                 .on_loss = [this] { DeviceLost(); }});
   }
   transport_ =
       std::make_unique<testing::SimPeerTransport>(executor_.get(), world_.network, address_);
@@ -133,9 +156,11 @@ bool SimNode::writes_everything() const {
          writes.drive_writes_per_day == 0;
 }
 
-void SimNode::LoseDevice() {
-  device_lost_ = true;
-  device_->Lose();
+// What the device had begun goes on, unseen, while the agent serves from the other tiers.
+void SimNode::DeviceLost() {
+  world_.trace->Add("device is lost", {number()});
+  const absl::Duration later = random_.Between(absl::ZeroDuration(), kAbandonedRun);
+  executor_->PostAt(executor_->Now() + later, [this] { device_->RunAbandoned(); });
 }
 
 void SimNode::Crash() {
@@ -206,6 +231,7 @@ void SimNode::AddTo(Coverage* coverage) const {
 
 void SimNode::Count(Coverage* coverage) const {
   coverage->Add(agent_->stats(), agent_->disks()->stats());
+  if (HasGpu()) coverage->gpu_abandoned += agent_->gpu_copies()->abandoned().size();
   for (const DiskSet::DiskStatus& disk : agent_->disks()->Statuses()) {
     coverage->quarantines += disk.quarantines;
   }
@@ -233,17 +259,18 @@ void SimNode::ExpectQuiet() {
   expect("reservations", agent_->reservations().size(), 0);
   expect("flows", agent_->scope()->running(), kIdleFlows + disks_.size());
   expect("fetches", transport_->running(), 0);
-  expect("pinned host bytes", index.pinned_bytes(Tier::kHost), 0);
-  expect("pinned GPU bytes", index.pinned_bytes(Tier::kGpu), 0);
+  const Abandoned abandoned = WhatIsAbandoned(*agent_);
+  expect("pinned host bytes", index.pinned_bytes(Tier::kHost), abandoned.pinned_in_host);
+  expect("pinned GPU bytes", index.pinned_bytes(Tier::kGpu), abandoned.pinned_in_gpu);
   expect("offloads", agent_->offloader()->pending(), 0);
-  uint64_t host_bytes = 0;
+  uint64_t host_bytes = abandoned.host;
   for (const Delta& held : index.Snapshot()) {
     if (held.tier == Tier::kHost) host_bytes += SlotBytes(index.Find(held.key)->meta.length);
   }
   expect("host bytes", agent_->host().used_bytes(), host_bytes);
   if (agent_->gpu() != nullptr) {
     expect("GPU bytes", agent_->gpu()->used_bytes(),
-           index.blocks_in(Tier::kGpu) * agent_->gpu()->slot_bytes());
+           index.blocks_in(Tier::kGpu) * agent_->gpu()->slot_bytes() + abandoned.gpu);
   }
 }
 

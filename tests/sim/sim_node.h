@@ -74,9 +74,7 @@ class SimNode {
   size_t gpu_tenant() const { return options_.gpu_tenant; }
   // Whether workers of the tenant may name the GPU pool as their target.
   bool HasGpuFor(size_t tenant) const { return HasGpu() && tenant == options_.gpu_tenant; }
-  // Until the next Boot().
-  void LoseDevice();
-  bool device_lost() const { return device_lost_; }
+  bool device_lost() const { return device_ != nullptr && !device_->state().ok(); }
   // No disk of the running agent is out of service.
   bool DisksServe() const;
   // Everything committed is written to disk: the only write policy that survives kill -9.
@@ -113,6 +111,7 @@ class SimNode {
 
  private:
   Task<void> Start();
+  void DeviceLost();
   void Count(Coverage* coverage) const;
 
   const World world_;
@@ -122,7 +121,6 @@ class SimNode {
   std::vector<std::unique_ptr<NodeDisk>> disks_;
   testing::SimRandom random_;
   uint64_t incarnation_ = 0;
-  bool device_lost_ = false;
   bool serves_ = false;
   uint64_t next_call_ = 0;
   std::set<std::pair<uint64_t, CallInFlight*>> calls_;  // In the order of the calls.

@@ -14,6 +14,7 @@ constexpr size_t kNodes = 2;
 // Of a whole world and of one of GPU pools.
 constexpr size_t kWorkersPerNode = 8, kWorkersPerPool = 3;
 constexpr absl::Duration kFaultyTime = absl::Seconds(40), kFaultyPoolTime = absl::Seconds(3);
+constexpr absl::Duration kDeviceLife = absl::Seconds(40), kPoolDeviceLife = absl::Seconds(8);
 // Longer than any request, lease, reservation or prefetch goes on.
 constexpr absl::Duration kQuietTime = absl::Seconds(15);
 // A disk that was quarantined and is well again serves within this: the longest pause
@@ -123,6 +124,7 @@ Outcome World::Run() {
                       .trace = &trace_,
                       .network = &network_,
                       .coordinator = &coordinator_,
+                      .device_life = kind_ == WorldKind::kWhole ? kDeviceLife : kPoolDeviceLife,
                       .kill_worker = [this](size_t which) { KillWorker(which); }};
   world.nodes.reserve(nodes_.size());
   for (const auto& node : nodes_) world.nodes.push_back(node.get());

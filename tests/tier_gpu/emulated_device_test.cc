@@ -198,6 +198,29 @@ TEST_F(EmulatedDeviceTest, ALostDeviceFailsWhatRunsWaitsAndComes) {
   EXPECT_EQ(rig_.device().CreateRegion(shape, 1).status().code(), absl::StatusCode::kUnavailable);
 }
 
+TEST_F(EmulatedDeviceTest, WhatALostDeviceHadInItsLanesMayRunOn) {
+  Fill(rig_.host(0), 7);
+  Fill(rig_.host(1), 8);
+  rig_.device().LoseInCopy(kIn, 1);
+  ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok());
+  ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(1, 1)).ok());
+  rig_.Pass(absl::Seconds(1));
+  const std::vector<Completion> ended = rig_.Poll();
+  ASSERT_EQ(ended.size(), 2u);
+  for (const Completion& one : ended) EXPECT_TRUE(IsAbandoned(one.status));
+  EXPECT_FALSE(IsAbandoned(rig_.Submit(kIn, rig_.Block(2, 2)).status())) << "it never began";
+  EXPECT_EQ(rig_.slot(1).front(), std::byte{0});
+  rig_.device().RunAbandoned();
+  EXPECT_EQ(rig_.slot(0).front(), std::byte{7});
+  EXPECT_EQ(rig_.slot(1).front(), std::byte{8});
+}
+
+TEST_F(EmulatedDeviceTest, ACopyThatFailedHasEnded) {
+  rig_.device().FailCopy(kIn, 1);
+  ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok());
+  EXPECT_FALSE(IsAbandoned(rig_.Finish().at(0).status));
+}
+
 TEST_F(EmulatedDeviceTest, WhatAKilledProcessHadSubmittedDoesNotHappen) {
   auto killed = std::make_unique<EmulatedRig>(&time_);
   const std::vector<int> handles = {rig_.region()->descriptor(0)};

@@ -226,6 +226,26 @@ TEST_F(LaneRunnerTest, ALostDeviceEndsEverythingSoon) {
   }
 }
 
+// Its slots may be read and written for as long as the process lives: whoever keeps them has
+// to know, also when another batch of the copy failed first.
+TEST_F(LaneRunnerTest, ACopyIsAbandonedIfTheDeviceHadAnyOfIt) {
+  Ending begun;
+  Ending waiting;
+  rig_.device().FailCopy(kIn, 1);
+  rig_.device().LoseInCopy(kIn, 2);
+  Start(CopyOf(kIn, 0, 2), &begun);
+  Start(CopyOf(kIn, 5, 4), &waiting);
+  Pass(absl::Seconds(1));
+  ASSERT_TRUE(begun.status.has_value() && waiting.status.has_value());
+  EXPECT_TRUE(IsAbandoned(*begun.status));
+  EXPECT_TRUE(IsAbandoned(*waiting.status)) << "its first batch was in the lane";
+  Ending refused;
+  Start(CopyOf(kIn, 0, 1), &refused);
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(refused.status->code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(IsAbandoned(*refused.status));
+}
+
 TEST_F(LaneRunnerTest, MoreBatchesThanMayBeQueuedWaitTheirTurn) {
   Ending all;
   Ending more;

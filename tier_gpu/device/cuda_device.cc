@@ -359,7 +359,7 @@ void CudaDevice::AbandonWhenQuiet(absl::Time now) {
   const bool quiet = lanes_->Quiet();
   if (!quiet && now < lost_at_ + kPatience) return;
   if (!quiet) *abandoned_ = true;
-  lanes_->Abandon(now, state());
+  lanes_->Abandon(now, quiet ? state() : Abandoned(state()));
 }
 
 size_t CudaDevice::Poll(std::span<Completion> ended) {

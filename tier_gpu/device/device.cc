@@ -1,8 +1,25 @@
 #include "tier_gpu/device/device.h"
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace kvtier {
+namespace {
+
+// A payload travels with the status, so that who keeps the slots learns of it however many
+// calls away.
+constexpr absl::string_view kAbandoned = "kvtier/abandoned";
+
+}  // namespace
+
+absl::Status Abandoned(const absl::Status& lost) {
+  absl::Status abandoned = lost;
+  abandoned.SetPayload(kAbandoned, absl::Cord());
+  return abandoned;
+}
+
+bool IsAbandoned(const absl::Status& status) { return status.GetPayload(kAbandoned).has_value(); }
 
 absl::Status CheckShape(const RegionShape& shape) {
   if (shape.handle_bytes == 0 || shape.handle_bytes % kRegionGranularity != 0) {

@@ -58,12 +58,21 @@ struct CopyBatch {
 
 struct Completion {
   Ticket ticket;
-  absl::Status status;  // kUnavailable: the operation failed; a destination is undefined.
+  // kUnavailable: the operation failed; a destination is undefined. It touches nothing any
+  // more, unless IsAbandoned().
+  absl::Status status;
   // From the operation's turn in the lane to its end: from when all ahead of it has ended,
   // and it was submitted. What of it ran before, beside what was ahead, is not in it, so
   // that the times of batches one behind the other add up to the lane's.
   absl::Duration device;
 };
+
+// The end of an operation that a lost device gave up and that may run on for as long as the
+// process lives: whatever it reads or writes, slots included, must not be used for anything
+// else until then. `lost` is the device's state.
+absl::Status Abandoned(const absl::Status& lost);
+// Whether a status, also one that was passed on, is such an end.
+bool IsAbandoned(const absl::Status& status);
 
 // The check of every Device::Submit(). Errors: kInvalidArgument: more than
 // kMaxCopySegments, or a segment that is empty or leaves the region.
@@ -77,8 +86,8 @@ class Device {
   // It runs kernels: CopyPath::kStaged and kDirect, SubmitBlocks() and CopyInside().
   virtual bool has_kernels() const = 0;
   // Not OK: the device is lost, and why. For good: every operation ends with
-  // kUnavailable, regions keep their bytes while the driver does, and host and disk
-  // tiers serve on. Any thread, like all of this group.
+  // kUnavailable (one that may still run, as IsAbandoned()), regions keep their bytes while
+  // the driver does, and host and disk tiers serve on. Any thread, like all of this group.
   virtual absl::Status state() const = 0;
   // Memory of the device, `handles` of the shape's to begin with. Errors:
   // kResourceExhausted, no memory; kUnavailable, the device is lost.

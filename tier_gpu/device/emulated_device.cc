@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +20,9 @@ using Access = AccessChecker::Access;
 constexpr absl::Duration kDrainInterval = absl::Microseconds(50);
 
 Lane OtherWay(Lane lane) { return lane == Lane::kOnboard ? Lane::kOffload : Lane::kOnboard; }
+
+// Counts a batch against a fault that is to hit one of the next.
+bool IsNext(uint64_t* left) { return *left > 0 && --*left == 0; }
 
 std::string HostMemoryName(std::span<const std::byte> host) {
   return absl::StrCat("host memory ", absl::Hex(reinterpret_cast<uint64_t>(host.data())));
@@ -165,10 +169,11 @@ EmulatedOperation EmulatedDevice::NewCopy(const CopyShape& shape) {
 }
 
 Ticket EmulatedDevice::AddCopy(Lane lane, EmulatedOperation operation) {
-  uint64_t& fail_in = track(lane).fail_in;
-  const bool fails = fail_in == 1;
-  if (fail_in > 0) --fail_in;
-  if (fails) {
+  if (IsNext(&track(lane).lose_in)) {
+    operation.steps.push_back({.at = MomentOfRun(), .act = [this] { loss_due_ = true; }});
+    std::ranges::stable_sort(operation.steps, {}, &EmulatedStep::at);
+  }
+  if (IsNext(&track(lane).fail_in)) {
     operation.steps.resize(operation.steps.size() / 2);
     operation.status = absl::UnavailableError("emulated device: a copy failed, as was asked");
   }
@@ -329,6 +334,7 @@ void EmulatedDevice::Advance(absl::Time now) {
       track.lane.RunEvent(next);
       break;
     }
+    if (loss_due_) return GiveUp();
   }
 }
 
@@ -377,6 +383,10 @@ void EmulatedDevice::FailCopy(CopyDirection direction, uint64_t nth) {
   track(LaneOf(direction)).fail_in = nth;
 }
 
+void EmulatedDevice::LoseInCopy(CopyDirection direction, uint64_t nth) {
+  track(LaneOf(direction)).lose_in = nth;
+}
+
 void EmulatedDevice::Stall(Lane lane) {
   Advance(clock_->Now());
   track(lane).lane.Stall();
@@ -389,14 +399,32 @@ void EmulatedDevice::Resume(Lane lane) {
 }
 
 void EmulatedDevice::Lose() {
-  if (lost_) return;
   Advance(clock_->Now());
+  if (!lost_) GiveUp();
+}
+
+void EmulatedDevice::GiveUp() {
   lost_ = true;
-  for (Track& track : tracks_) track.lane.Abandon(now_, state());
+  for (Track& track : tracks_) {
+    std::vector<EmulatedOperation> left = track.lane.Abandon(now_, Abandoned(state()));
+    // Kernels are the engine's own, and words say nothing behind a loss.
+    if (track.lane.lane() == Lane::kCompute) continue;
+    std::erase_if(left, [](const auto& operation) { return operation.steps.empty(); });
+    std::ranges::move(left, std::back_inserter(abandoned_));
+  }
+  if (options_.on_loss) options_.on_loss();
+}
+
+void EmulatedDevice::RunAbandoned() {
+  for (EmulatedOperation& operation : std::exchange(abandoned_, {})) {
+    if (operation.begin) operation.begin(&operation);
+    for (const EmulatedStep& step : operation.steps) step.act();
+  }
 }
 
 void EmulatedDevice::Kill(SignalWord* gone) {
   Lose();
+  abandoned_.clear();
   if (checker_ != nullptr) {
     for (const Track& track : tracks_) checker_->Release(track.timeline, gone);
   }

@@ -53,6 +53,8 @@ class EmulatedDevice final : public Device {
     // processes on one GPU.
     AccessChecker* checker = nullptr;
     std::string process = "agent";  // In the checker's words.
+    // Called when the device is lost; may be null.
+    std::function<void()> on_loss;
     // How Drain() waits. The default sleeps.
     std::function<void(absl::Time until)> wait;
     // Off: Submit()'s batches take their time and touch no memory, for tests of time alone.
@@ -100,11 +102,18 @@ class EmulatedDevice final : public Device {
   // submitted in the direction (1: the next one) will move half of its segments or blocks
   // and fail. REQUIRES: nth > 0.
   void FailCopy(CopyDirection direction, uint64_t nth);
+  // The device is lost somewhere in the run of the `nth` batch, counted in the same way; 0:
+  // in none.
+  void LoseInCopy(CopyDirection direction, uint64_t nth);
   // The lane begins nothing until Resume(); what runs ends.
   void Stall(Lane lane);
   void Resume(Lane lane);
-  // For good. What runs or waits fails now, half done.
+  // For good. What runs or waits fails now, half done, and is abandoned.
   void Lose();
+  // The copies that Lose() abandoned do the rest of their work now, as they may on a GPU at
+  // any time: they read their sources and write their destinations. REQUIRES: their regions
+  // and host memory are still mapped.
+  void RunAbandoned();
   // As when the process is killed: the same, and whoever then sees that `gone` is raised,
   // which stands for the news of its end, is after all that did happen.
   void Kill(SignalWord* gone);
@@ -116,6 +125,7 @@ class EmulatedDevice final : public Device {
     AccessChecker::Timeline timeline{};
     LanePipeline pipeline;
     uint64_t fail_in = 0;  // Batches until one fails; 0: none will.
+    uint64_t lose_in = 0;  // Batches until the device is lost in one; 0: in none.
   };
   Track& track(Lane lane) { return tracks_[static_cast<size_t>(lane)]; }
   absl::Status CheckOpen(Lane lane);
@@ -130,6 +140,8 @@ class EmulatedDevice final : public Device {
   double MomentOfRun();
   // Runs all events up to `now`, in the order of their times.
   void Advance(absl::Time now);
+  // Lose(), as far as the lanes have come.
+  void GiveUp();
   absl::Time NextEvent() const;
   bool idle() const;
 
@@ -143,6 +155,8 @@ class EmulatedDevice final : public Device {
                                     Track(Lane::kCompute)};
   std::mt19937_64 random_;
   std::atomic<bool> lost_ = false;
+  bool loss_due_ = false;  // A batch of LoseInCopy() has come to its moment.
+  std::vector<EmulatedOperation> abandoned_;
   absl::Time now_;  // How far the lanes have come.
   std::array<std::deque<AccessChecker::VectorClock>, kLanes> end_clocks_;  // Not polled yet.
 };

@@ -68,12 +68,20 @@ bool EmulatedLane::Resume(absl::Time now) {
   return true;
 }
 
-void EmulatedLane::Abandon(absl::Time now, const absl::Status& status) {
+std::vector<EmulatedOperation> EmulatedLane::Abandon(absl::Time now, const absl::Status& status) {
+  std::vector<EmulatedOperation> left;
   while (!operations_.empty()) {
-    operations_.front().status = status;
-    operations_.front().end = nullptr;
+    EmulatedOperation& front = operations_.front();
+    EmulatedOperation& rest = left.emplace_back();
+    rest.submitted = front.submitted;
+    if (!begun_) rest.begin = std::move(front.begin);
+    const auto done = static_cast<ptrdiff_t>(begun_ ? next_step_ : 0);
+    rest.steps.assign(front.steps.begin() + done, front.steps.end());
+    front.status = status;
+    front.end = nullptr;
     End(now);
   }
+  return left;
 }
 
 }  // namespace kvtier

@@ -41,6 +41,7 @@ class EmulatedLane {
  public:
   explicit EmulatedLane(Lane lane) : lane_(lane) {}
 
+  Lane lane() const { return lane_; }
   bool full() const { return operations_.size() + ended_.size() >= kMaxLaneDepth; }
   bool idle() const { return operations_.empty(); }
   // Something runs or could; not idle, nor behind an operation that waits, nor stalled.
@@ -61,8 +62,9 @@ class EmulatedLane {
   void Stall() { stalled_ = true; }
   // False: it was not stalled.
   bool Resume(absl::Time now);
-  // Everything that has not ended ends with `status` now, without acting any more.
-  void Abandon(absl::Time now, const absl::Status& status);
+  // Everything that has not ended ends with `status` now. Returns what is left of each
+  // operation: the steps that it did not do, and `begin` if its turn had not come.
+  std::vector<EmulatedOperation> Abandon(absl::Time now, const absl::Status& status);
 
  private:
   void Begin(absl::Time when);
