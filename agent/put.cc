@@ -38,8 +38,9 @@ absl::StatusOr<Reserved> Putter::Reserve(const BlockRun& run, Tier target) {
 absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i, Tier target,
                                                  absl::Time deadline) {
   const BlockKey& key = run.keys[i];
-  if (IsHere(key, target) || parts_.reservations->IsPending(key)) {
-    return ReservedBlock{.state = ReservedBlock::State::kPresent};
+  if (IsHere(key, target)) return ReservedBlock{.state = ReservedBlock::State::kPresent};
+  if (parts_.reservations->IsPending(key)) {
+    return ReservedBlock{.state = ReservedBlock::State::kPending};
   }
   PendingBlock block{.meta = {.key = key,
                               .parent = run.ParentOf(i),

@@ -35,7 +35,7 @@ namespace kvtier {
 inline constexpr size_t kMaxBlocksGathered = 16;
 
 struct ReservedBlock {
-  enum class State { kReserved, kPresent, kNoRoom };
+  enum class State { kReserved, kPresent, kNoRoom, kPending };
   State state = State::kNoRoom;
   ReservationId id{};   // When kReserved.
   uint64_t offset = 0;  // In the domain's arena, or in the GPU pool.
@@ -67,9 +67,10 @@ class Putter {
   };
   explicit Putter(const Parts& parts) : parts_(parts) {}
 
-  // A slot for each block that is not here yet. A block that only the GPU pool has is
-  // here for a GPU target alone: nothing brings it back to host memory. Errors: kInvalidArgument, a
-  // target that is neither kHost nor a fitting kGpu, or a block larger than a slab.
+  // A slot for each block that is not here yet and that nobody is putting. A block that only the
+  // GPU pool has is here for a GPU target alone: nothing brings it back to host memory. Errors:
+  // kInvalidArgument, a target that is neither kHost nor a fitting kGpu, or a block larger than a
+  // slab.
   absl::StatusOr<Reserved> Reserve(const BlockRun& run, Tier target);
   // Whether bytes that are complete at the end of `step` can be committed: it has begun,
   // or is 0. Errors: kInvalidArgument, naming the step.

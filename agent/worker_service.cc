@@ -25,6 +25,8 @@ v1::ReservedBlock::State ToWire(ReservedBlock::State state) {
       return v1::ReservedBlock::PRESENT;
     case ReservedBlock::State::kNoRoom:
       return v1::ReservedBlock::NO_ROOM;
+    case ReservedBlock::State::kPending:
+      return v1::ReservedBlock::PENDING;
   }
   return v1::ReservedBlock::STATE_UNSPECIFIED;
 }

@@ -19,9 +19,9 @@ namespace kvtier {
 
 struct Completion {
   uint64_t tag = 0;  // The submitter's.
-  // What the call would have returned: match, onboard, reserve, then commit and
-  // prefetch, told apart by `kind`.
-  enum class Kind : uint8_t { kMatch, kOnboard, kReserve, kCommit, kPrefetch };
+  // What the call would have returned, told apart by `kind`: two reserve, and commit and
+  // prefetch are counts.
+  enum class Kind : uint8_t { kMatch, kOnboard, kReserve, kCommit, kPrefetch, kReserveEntries };
   Kind kind = Kind::kMatch;
   std::variant<size_t, MatchedPrefix, OnboardedBlocks, ReservedBlocks> result;
 };

@@ -4,6 +4,22 @@
 #include <vector>
 
 namespace kvtier {
+namespace {
+
+// What it is as long as it has no slot that we can write. One that a later agent may know is
+// no promise that the block is there.
+ReservedBlocks::State WithoutSlot(v1::ReservedBlock::State state) {
+  switch (state) {
+    case v1::ReservedBlock::PRESENT:
+      return ReservedBlocks::State::kPresent;
+    case v1::ReservedBlock::PENDING:
+      return ReservedBlocks::State::kPending;
+    default:
+      return ReservedBlocks::State::kNoRoom;
+  }
+}
+
+}  // namespace
 
 bool ReserveCall::Fill(const std::shared_ptr<Connection>& connection) {
   const auto space = connection->FindSpace(static_cast<size_t>(space_));
@@ -24,6 +40,7 @@ bool ReserveCall::Fill(const std::shared_ptr<Connection>& connection) {
 ReservedBlocks ReserveCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered) {
   ReservedBlocks reserved;
   reserved.blocks_.resize(keys_.size());
+  reserved.answered_ = answered;
   if (answered) Read(link, &reserved);
   return reserved;
 }
@@ -35,9 +52,7 @@ void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* r
   for (const v1::ReservedBlock& block : messages.response.blocks()) {
     const size_t index = i++;
     const bool in_range = index < reserved->blocks_.size();
-    if (block.state() == v1::ReservedBlock::PRESENT && in_range) {
-      reserved->blocks_[index].state = ReservedBlocks::State::kPresent;
-    }
+    if (in_range) reserved->blocks_[index].state = WithoutSlot(block.state());
     if (block.state() != v1::ReservedBlock::RESERVED) continue;
     const auto slot = memory_.Write(block.offset(), block_bytes_);
     if (!reached || !slot || !in_range) {

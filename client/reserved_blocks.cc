@@ -12,6 +12,7 @@ ReservedBlocks& ReservedBlocks::operator=(ReservedBlocks&& other) noexcept {
   link_ = std::move(other.link_);
   connection_ = std::move(other.connection_);
   keep_ = std::move(other.keep_);
+  answered_ = other.answered_;
   blocks_ = std::exchange(other.blocks_, {});
   reservation_ids_ = std::exchange(other.reservation_ids_, {});
   commit_timeout_ = other.commit_timeout_;

@@ -34,8 +34,11 @@ class ReservedBlocks {
  public:
   enum class State : uint8_t {
     kReserved = 0,  // Write the slot, then commit.
-    kPresent = 1,   // Cached already, or being put by another worker: nothing to do.
-    kNoRoom = 2,    // Nothing could be evicted for it, or the agent is away.
+    kPresent = 1,   // Cached already: nothing to do.
+    kNoRoom = 2,    // Nothing could be evicted for it; or nobody answered().
+    // A worker is putting it. Nobody stores it if that one gives up: who wants to be sure
+    // reserves it again a little later.
+    kPending = 3,
   };
 
   ReservedBlocks() = default;
@@ -44,7 +47,9 @@ class ReservedBlocks {
   ~ReservedBlocks() { Release(); }
 
   size_t size() const { return blocks_.size(); }  // The number of keys asked for.
-  State state(size_t i) const;                    // REQUIRES: i < size().
+  // The agent said what is so of each key. False: there is none, or it did not in time.
+  bool answered() const { return answered_; }
+  State state(size_t i) const;  // REQUIRES: i < size().
   // The slot of block `i`, block_bytes long; empty unless kReserved and not committed, or
   // where only a device of the worker's reaches it (ClientOptions::gpu_by_device).
   std::span<std::byte> slot(size_t i) const;
@@ -80,6 +85,7 @@ class ReservedBlocks {
   std::shared_ptr<AgentLink> link_;
   std::shared_ptr<Connection> connection_;
   std::shared_ptr<const void> keep_;
+  bool answered_ = false;
   std::vector<Block> blocks_;
   std::vector<uint64_t> reservation_ids_;
   absl::Duration commit_timeout_;

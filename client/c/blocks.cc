@@ -15,6 +15,7 @@ static_assert(static_cast<int>(kvtier::BlockSource::kPeer) == KVTIER_PEER);
 static_assert(static_cast<int>(ReservedBlocks::State::kReserved) == KVTIER_RESERVED);
 static_assert(static_cast<int>(ReservedBlocks::State::kPresent) == KVTIER_PRESENT);
 static_assert(static_cast<int>(ReservedBlocks::State::kNoRoom) == KVTIER_NO_ROOM);
+static_assert(static_cast<int>(ReservedBlocks::State::kPending) == KVTIER_PENDING);
 
 extern "C" {
 

@@ -11,6 +11,21 @@ MatchOptions MatchOptionsFrom(uint32_t flags, uint32_t timeout_ms) {
   return {.timeout = TimeoutFrom(timeout_ms), .local_only = (flags & KVTIER_LOCAL_ONLY) != 0};
 }
 
+int64_t Reserve(kvtier_client* client, kvtier_space space, const ReserveArguments& arguments,
+                kvtier_put* (*new_put)(ReservedBlocks), kvtier_put** put) {
+  return Guarded([&]() -> int64_t {
+    if (client == nullptr || put == nullptr) return Fail(KVTIER_INVALID, "client or put is NULL");
+    *put = nullptr;
+    const auto asked = ReserveFrom(arguments);
+    if (!asked.ok()) return Fail(asked.status());
+    auto blocks = client->client->Reserve(SpaceHandle{space}, asked->keys, asked->options);
+    if (!blocks.ok()) return Fail(blocks.status());
+    const auto reserved = static_cast<int64_t>(blocks->reserved());
+    *put = new_put(*std::move(blocks));
+    return reserved;
+  });
+}
+
 }  // namespace
 }  // namespace kvtier::c
 
@@ -57,23 +72,13 @@ int64_t kvtier_onboard(kvtier_client* client, kvtier_space space, const kvtier_b
 int64_t kvtier_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
                        const kvtier_bytes* keys, size_t count, int target, uint32_t timeout_ms,
                        kvtier_put** put) {
-  return Guarded([&]() -> int64_t {
-    if (client == nullptr || put == nullptr) return Fail(KVTIER_INVALID, "client or put is NULL");
-    *put = nullptr;
-    const auto engine_keys = KeysFrom(keys, count);
-    if (!engine_keys.ok()) return Fail(engine_keys.status());
-    const auto parent_key = ParentFrom(parent);
-    if (!parent_key.ok()) return Fail(parent_key.status());
-    const auto to = TargetFrom(target);
-    if (!to.ok()) return Fail(to.status());
-    auto blocks = client->client->Reserve(
-        SpaceHandle{space}, *engine_keys,
-        {.parent = *parent_key, .target = *to, .timeout = TimeoutFrom(timeout_ms)});
-    if (!blocks.ok()) return Fail(blocks.status());
-    const auto reserved = static_cast<int64_t>(blocks->reserved());
-    *put = NewPut(*std::move(blocks));
-    return reserved;
-  });
+  return Reserve(client, space, {parent, keys, count, target, timeout_ms}, NewPut, put);
+}
+
+int64_t kvtier_reserve_entries(kvtier_client* client, kvtier_space space,
+                               const kvtier_bytes* parent, const kvtier_bytes* keys, size_t count,
+                               int target, uint32_t timeout_ms, kvtier_put** put) {
+  return Reserve(client, space, {parent, keys, count, target, timeout_ms}, NewPutOfEntries, put);
 }
 
 int64_t kvtier_prefetch(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,

@@ -4,12 +4,22 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "core/status_macros.h"
 
 namespace kvtier::c {
 namespace {
 
 // Of fixed size: keeping an error must not fail.
 thread_local char last_error[512] = "";
+
+absl::StatusOr<std::optional<EngineKey>> ParentFrom(const kvtier_bytes* parent) {
+  if (parent == nullptr || parent->size == 0) return std::optional<EngineKey>();
+  absl::StatusOr<std::vector<EngineKey>> keys = KeysFrom(parent, 1);
+  if (!keys.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("parent as ", keys.status().message()));
+  }
+  return std::optional<EngineKey>(keys->front());
+}
 
 }  // namespace
 
@@ -59,20 +69,20 @@ absl::StatusOr<std::vector<EngineKey>> KeysFrom(const kvtier_bytes* keys, size_t
   return out;
 }
 
-absl::StatusOr<std::optional<EngineKey>> ParentFrom(const kvtier_bytes* parent) {
-  if (parent == nullptr || parent->size == 0) return std::optional<EngineKey>();
-  absl::StatusOr<std::vector<EngineKey>> keys = KeysFrom(parent, 1);
-  if (!keys.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("parent as ", keys.status().message()));
-  }
-  return std::optional<EngineKey>(keys->front());
-}
-
 absl::StatusOr<OnboardTarget> TargetFrom(int target) {
   if (target == KVTIER_HOST) return OnboardTarget::kHost;
   if (target == KVTIER_GPU) return OnboardTarget::kGpu;
   return absl::InvalidArgumentError(
       absl::StrCat("target is ", target, "; must be KVTIER_HOST or KVTIER_GPU"));
+}
+
+absl::StatusOr<ReserveRequest> ReserveFrom(const ReserveArguments& arguments) {
+  ReserveRequest asked;
+  KVT_ASSIGN_OR_RETURN(asked.keys, KeysFrom(arguments.keys, arguments.count));
+  KVT_ASSIGN_OR_RETURN(asked.options.parent, ParentFrom(arguments.parent));
+  KVT_ASSIGN_OR_RETURN(asked.options.target, TargetFrom(arguments.target));
+  asked.options.timeout = TimeoutFrom(arguments.timeout_ms);
+  return asked;
 }
 
 }  // namespace kvtier::c

@@ -58,7 +58,6 @@ auto Guarded(Body body) noexcept -> decltype(body()) {
 
 // The keys of a call. Errors: kInvalidArgument, naming the index.
 absl::StatusOr<std::vector<EngineKey>> KeysFrom(const kvtier_bytes* keys, size_t count);
-absl::StatusOr<std::optional<EngineKey>> ParentFrom(const kvtier_bytes* parent);
 absl::StatusOr<OnboardTarget> TargetFrom(int target);
 
 // 0: the client's default.
@@ -67,12 +66,31 @@ inline std::optional<absl::Duration> TimeoutFrom(uint32_t timeout_ms) {
   return absl::Milliseconds(timeout_ms);
 }
 
+// What a reserve is asked for, as it comes and as the client takes it.
+struct ReserveArguments {
+  const kvtier_bytes* parent;
+  const kvtier_bytes* keys;
+  size_t count;
+  int target;
+  uint32_t timeout_ms;
+};
+struct ReserveRequest {
+  std::vector<EngineKey> keys;
+  ReserveOptions options;
+};
+// Errors: kInvalidArgument, naming the argument.
+absl::StatusOr<ReserveRequest> ReserveFrom(const ReserveArguments& arguments);
+
 // Null for a miss.
 inline kvtier_hit* NewHit(OnboardedBlocks blocks) {
   return blocks.empty() ? nullptr : new kvtier_hit{std::move(blocks)};
 }
 inline kvtier_put* NewPut(ReservedBlocks blocks) {
   return blocks.reserved() == 0 ? nullptr : new kvtier_put{std::move(blocks)};
+}
+// Null when nobody answered.
+inline kvtier_put* NewPutOfEntries(ReservedBlocks blocks) {
+  return blocks.answered() ? new kvtier_put{std::move(blocks)} : nullptr;
 }
 
 }  // namespace kvtier::c

@@ -29,8 +29,9 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* 2: codecs, kvtier_give_back(), steps of GPU workers. 3: KV memory in the GPU pool. */
-#define KVTIER_ABI_VERSION 3
+/* 2: codecs, kvtier_give_back(), steps of GPU workers. 3: KV memory in the GPU pool.
+ * 4: kvtier_reserve_entries(), KVTIER_PENDING. */
+#define KVTIER_ABI_VERSION 4
 /* The library's version. A program built with version N runs with a library of version
  * N or later. */
 uint32_t kvtier_abi_version(void);
@@ -146,12 +147,19 @@ int64_t kvtier_onboard(kvtier_client* client, kvtier_space space, const kvtier_b
                        size_t count, int target, uint32_t flags, uint32_t timeout_ms,
                        kvtier_hit** hit);
 
-/* Reserves a slot for each key not cached yet. `parent` is the key before keys[0]; NULL
- * or size 0: a root. Returns how many slots were reserved; *put gets all `count`
- * entries, or NULL when no slot was reserved. */
+/* Reserves a slot for each key that is neither cached nor being put. `parent` is the key
+ * before keys[0]; NULL or size 0: a root. Returns how many slots were reserved; *put gets all
+ * `count` entries, or NULL when no slot was reserved, for whatever reason. */
 int64_t kvtier_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
                        const kvtier_bytes* keys, size_t count, int target, uint32_t timeout_ms,
                        kvtier_put** put);
+
+/* The same, but *put gets all `count` entries whenever the agent answered, also when no slot
+ * was reserved: kvtier_put_slot() says of each key why. NULL: no agent answered in time.
+ * Since version 4. */
+int64_t kvtier_reserve_entries(kvtier_client* client, kvtier_space space,
+                               const kvtier_bytes* parent, const kvtier_bytes* keys, size_t count,
+                               int target, uint32_t timeout_ms, kvtier_put** put);
 
 /* Asks for blocks to be brought to host memory. Returns how many are there or coming. */
 int64_t kvtier_prefetch(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
@@ -173,11 +181,20 @@ void kvtier_release_hits(kvtier_hit* const* hits, size_t count);
 
 /* ---- Puts: write every slot, then commit ---------------------------------------- */
 
-enum { KVTIER_RESERVED = 0, KVTIER_PRESENT = 1, KVTIER_NO_ROOM = 2 };
+/* What an entry is; one that a program does not know is to it KVTIER_NO_ROOM. */
+enum {
+  KVTIER_RESERVED = 0, /* Write the slot, then commit. */
+  KVTIER_PRESENT = 1,  /* Cached already. */
+  KVTIER_NO_ROOM = 2,  /* Nothing could be evicted for it. */
+  /* A worker is putting it, and if that one gives up, nobody stores it: reserve it again a
+   * little later to be sure. Since version 4; before, and of an agent before, KVTIER_PRESENT. */
+  KVTIER_PENDING = 3
+};
 
 size_t kvtier_put_count(const kvtier_put* put);
 /* Entry `index`: *data and *size are its slot, NULL and 0 unless KVTIER_RESERVED is
- * returned. Otherwise returns KVTIER_PRESENT, KVTIER_NO_ROOM or KVTIER_INVALID. */
+ * returned. Otherwise returns KVTIER_PRESENT, KVTIER_NO_ROOM, KVTIER_PENDING or
+ * KVTIER_INVALID. */
 int kvtier_put_slot(const kvtier_put* put, size_t index, void** data, size_t* size);
 /* Publishes all slots and frees `put`, whose slots must not be touched again. Returns
  * how many blocks were published. */
@@ -251,6 +268,10 @@ int kvtier_submit_onboard(kvtier_client* client, kvtier_space space, const kvtie
 int kvtier_submit_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
                           const kvtier_bytes* keys, size_t count, int target, uint32_t timeout_ms,
                           uint64_t tag);
+/* Since version 4. */
+int kvtier_submit_reserve_entries(kvtier_client* client, kvtier_space space,
+                                  const kvtier_bytes* parent, const kvtier_bytes* keys,
+                                  size_t count, int target, uint32_t timeout_ms, uint64_t tag);
 int kvtier_submit_prefetch(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
                            size_t count, uint32_t flags, uint32_t timeout_ms, uint64_t tag);
 /* Takes `put` when it returns KVTIER_OK. `client` must be the one that reserved it. */
@@ -263,7 +284,8 @@ enum {
   KVTIER_OP_ONBOARD = 1,
   KVTIER_OP_RESERVE = 2,
   KVTIER_OP_COMMIT = 3,
-  KVTIER_OP_PREFETCH = 4
+  KVTIER_OP_PREFETCH = 4,
+  KVTIER_OP_RESERVE_ENTRIES = 5
 };
 
 /* Of fixed size: a later version appends functions, not fields. */
@@ -274,7 +296,8 @@ typedef struct {
   int64_t blocks;        /* What the waiting call would have returned. */
   uint64_t local_blocks; /* KVTIER_OP_MATCH. */
   kvtier_hit* hit;       /* KVTIER_OP_ONBOARD, yours now; NULL: a miss. */
-  kvtier_put* put;       /* KVTIER_OP_RESERVE, yours now; NULL: no slot. */
+  kvtier_put* put;       /* KVTIER_OP_RESERVE, yours now; NULL: no slot.
+                          * KVTIER_OP_RESERVE_ENTRIES, yours now; NULL: no answer. */
 } kvtier_completion;
 
 /* A descriptor that is readable while completions wait: for poll, epoll or an event

@@ -37,7 +37,8 @@ kvtier_completion CompletionFrom(Completion completion) {
     out.hit = NewHit(std::move(*hit));
   } else if (auto* const put = std::get_if<ReservedBlocks>(&completion.result)) {
     out.blocks = static_cast<int64_t>(put->reserved());
-    out.put = NewPut(std::move(*put));
+    out.put = completion.kind == Completion::Kind::kReserve ? NewPut(std::move(*put))
+                                                            : NewPutOfEntries(std::move(*put));
   }
   return out;
 }
@@ -47,6 +48,20 @@ static_assert(static_cast<int>(Completion::Kind::kOnboard) == KVTIER_OP_ONBOARD)
 static_assert(static_cast<int>(Completion::Kind::kReserve) == KVTIER_OP_RESERVE);
 static_assert(static_cast<int>(Completion::Kind::kCommit) == KVTIER_OP_COMMIT);
 static_assert(static_cast<int>(Completion::Kind::kPrefetch) == KVTIER_OP_PREFETCH);
+static_assert(static_cast<int>(Completion::Kind::kReserveEntries) == KVTIER_OP_RESERVE_ENTRIES);
+
+int SubmitReserve(kvtier_client* client, kvtier_space space, const ReserveArguments& arguments,
+                  Completion::Kind kind, uint64_t tag) {
+  return Guarded([&]() -> int {
+    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    const auto asked = ReserveFrom(arguments);
+    if (!asked.ok()) return Fail(asked.status());
+    return Submitted<ReservedBlocks>(client, kind, tag, [&](auto done) {
+      return client->client->SubmitReserve(SpaceHandle{space}, asked->keys, asked->options,
+                                           std::move(done));
+    });
+  });
+}
 
 }  // namespace
 }  // namespace kvtier::c
@@ -93,21 +108,15 @@ int kvtier_submit_onboard(kvtier_client* client, kvtier_space space, const kvtie
 int kvtier_submit_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
                           const kvtier_bytes* keys, size_t count, int target, uint32_t timeout_ms,
                           uint64_t tag) {
-  return Guarded([&]() -> int {
-    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto engine_keys = KeysFrom(keys, count);
-    if (!engine_keys.ok()) return Fail(engine_keys.status());
-    const auto parent_key = ParentFrom(parent);
-    if (!parent_key.ok()) return Fail(parent_key.status());
-    const auto to = TargetFrom(target);
-    if (!to.ok()) return Fail(to.status());
-    const ReserveOptions options{
-        .parent = *parent_key, .target = *to, .timeout = TimeoutFrom(timeout_ms)};
-    return Submitted<ReservedBlocks>(client, Completion::Kind::kReserve, tag, [&](auto done) {
-      return client->client->SubmitReserve(SpaceHandle{space}, *engine_keys, options,
-                                           std::move(done));
-    });
-  });
+  return SubmitReserve(client, space, {parent, keys, count, target, timeout_ms},
+                       Completion::Kind::kReserve, tag);
+}
+
+int kvtier_submit_reserve_entries(kvtier_client* client, kvtier_space space,
+                                  const kvtier_bytes* parent, const kvtier_bytes* keys,
+                                  size_t count, int target, uint32_t timeout_ms, uint64_t tag) {
+  return SubmitReserve(client, space, {parent, keys, count, target, timeout_ms},
+                       Completion::Kind::kReserveEntries, tag);
 }
 
 int kvtier_submit_prefetch(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,

@@ -55,6 +55,9 @@ std::vector<std::string> States(const Put& put) {
       case ReservedBlocks::State::kNoRoom:
         states.emplace_back("no_room");
         break;
+      case ReservedBlocks::State::kPending:
+        states.emplace_back("pending");
+        break;
     }
   }
   return states;
@@ -80,6 +83,7 @@ void BindBlocks(py::module_& module) {
   py::class_<Put>(module, "Put")
       .def("block", &PutBlock)
       .def("states", &States)
+      .def("answered", [](const Put& put) { return put.blocks.answered(); })
       .def("give_back",
            [](Put& put, size_t i) {
              if (i >= put.blocks.size()) throw py::index_error("block index out of range");

@@ -31,11 +31,28 @@ TEST(PutTest, OfTwoWorkersWithOneKeyTheFirstWrites) {
   const Reserved first = *rig.agent->putter().Reserve(run, Tier::kHost);
   const Reserved second = *rig.agent->putter().Reserve(rig.NameRun(rig.Open(0), 1, 2), Tier::kHost);
   EXPECT_EQ(first.blocks[1].state, ReservedBlock::State::kReserved);
-  EXPECT_EQ(second.blocks[1].state, ReservedBlock::State::kPresent);
+  EXPECT_EQ(second.blocks[1].state, ReservedBlock::State::kPending);
   // Given back, the key is anybody's again.
   const std::vector<ReservationId> back = {first.blocks[0].id, first.blocks[1].id};
   rig.agent->reservations().Release(rig.session, back);
   EXPECT_EQ(rig.Put(rig.session, 1, 2), 2u);
+}
+
+// "Present" was said of a block that another worker was putting. When that one gave up,
+// nobody had stored the block, and whoever was told so had no reason to ask again.
+TEST(PutTest, ABlockThatAnotherIsPuttingIsNotCalledPresent) {
+  AgentRig rig({.gpu_slots = 2});
+  const SessionId other = rig.Open(0);
+  const auto state = [&](SessionId of, Tier target) {
+    return rig.agent->putter().Reserve(rig.NameRun(of, 1, 1), target)->blocks[0].state;
+  };
+  const Reserved first = *rig.agent->putter().Reserve(rig.NameRun(other, 1, 1), Tier::kHost);
+  EXPECT_EQ(state(rig.session, Tier::kHost), ReservedBlock::State::kPending);
+  EXPECT_EQ(state(rig.session, Tier::kGpu), ReservedBlock::State::kPending);
+  EXPECT_EQ(state(other, Tier::kHost), ReservedBlock::State::kPending) << "by itself";
+  rig.Pass(kReservationDuration + 2 * kSweepInterval);  // It gives up.
+  EXPECT_EQ(rig.Put(rig.session, 1, 1), 1u);
+  EXPECT_EQ(state(other, Tier::kHost), ReservedBlock::State::kPresent);
 }
 
 TEST(PutTest, AnUncommittedBlockIsNeverSeen) {

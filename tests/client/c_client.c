@@ -59,6 +59,29 @@ static int wait_and_poll(kvtier_client* client, kvtier_completion* completion) {
   return 0;
 }
 
+/* Without a slot, the answer still says why. */
+static int check_entries(kvtier_client* client, kvtier_space space) {
+  kvtier_put *put = NULL, *again = NULL;
+  void* slot = NULL;
+  size_t size = 0;
+  EXPECT(kvtier_reserve_entries(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, &put) == 0);
+  EXPECT(kvtier_put_count(put) == KEYS);
+  EXPECT(kvtier_put_slot(put, 0, &slot, &size) == KVTIER_PRESENT && slot == NULL);
+  EXPECT(kvtier_commit(put) == 0);
+  make_keys('P');
+  EXPECT(kvtier_reserve(client, space, NULL, keys, 1, KVTIER_HOST, 0, &put) == 1);
+  EXPECT(kvtier_submit_reserve_entries(client, space, NULL, keys, 1, KVTIER_HOST, 0, 73) ==
+         KVTIER_OK);
+  kvtier_completion done;
+  if (wait_and_poll(client, &done) != 0) return step;
+  EXPECT(done.tag == 73 && done.op == KVTIER_OP_RESERVE_ENTRIES && done.blocks == 0);
+  EXPECT(kvtier_put_slot(done.put, 0, &slot, &size) == KVTIER_PENDING && slot == NULL);
+  kvtier_cancel_puts(&done.put, 1);
+  EXPECT(kvtier_reserve(client, space, NULL, keys, 1, KVTIER_HOST, 0, &again) == 0);
+  kvtier_cancel_puts(&put, 1);
+  return 0;
+}
+
 static int test_waiting(kvtier_client* client, kvtier_space space) {
   make_keys('a');
   kvtier_put* put = NULL;
@@ -77,6 +100,7 @@ static int test_waiting(kvtier_client* client, kvtier_space space) {
 
   EXPECT(kvtier_reserve(client, space, &keys[0], keys, KEYS, KVTIER_HOST, 0, &put) == 0);
   EXPECT(put == NULL); /* All are present. */
+  if (check_entries(client, space) != 0) return step;
   EXPECT(kvtier_ping(client, 5000) == KVTIER_OK);
   return 0;
 }
@@ -222,6 +246,8 @@ static int test_absent(kvtier_client* client, kvtier_space space) {
   EXPECT(hit == NULL);
   EXPECT(kvtier_reserve(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, &put) == 0);
   EXPECT(put == NULL);
+  EXPECT(kvtier_reserve_entries(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, &put) == 0);
+  EXPECT(put == NULL); /* Nobody answered. */
   EXPECT(kvtier_ping(client, 1000) == KVTIER_ABSENT);
   kvtier_completion done;
   EXPECT(kvtier_submit_onboard(client, space, keys, KEYS, KVTIER_HOST, 0, 60000, 5) == KVTIER_OK);

@@ -75,6 +75,7 @@ TEST_F(ClientFailureTest, AnAbsentAgentIsAMissAtOnce) {
       ReservedBlocks reserved = *client_->Reserve(space_, keys_);
       EXPECT_EQ(reserved.size(), keys_.size());
       EXPECT_EQ(reserved.state(0), ReservedBlocks::State::kNoRoom);
+      EXPECT_FALSE(reserved.answered());
       EXPECT_EQ(reserved.Commit(), 0U);
       EXPECT_EQ(*client_->Prefetch(space_, keys_), 0U);
     }

@@ -96,6 +96,32 @@ TEST_F(ClientTest, ReserveSaysWhatIsThereAlready) {
   EXPECT_EQ(reserved.slot(1).size(), FakeNode::kBlockBytes);
 }
 
+TEST_F(ClientTest, ReserveTellsWhatAnotherIsPuttingFromWhatIsThere) {
+  const std::unique_ptr<Client> other = node_.OpenClient();
+  const SpaceHandle space = *other->RegisterSpace(node_.space());
+  ReservedBlocks theirs = *other->Reserve(space, TestKeys(1, 1));
+  ReservedBlocks ours = *client_->Reserve(space_, TestKeys(1, 1));
+  EXPECT_TRUE(ours.answered());
+  EXPECT_EQ(ours.state(0), ReservedBlocks::State::kPending);
+  EXPECT_EQ(ours.reserved(), 0U);
+  theirs.Release();
+  EXPECT_TRUE(Eventually([&] {
+    return client_->Reserve(space_, TestKeys(1, 1))->state(0) == ReservedBlocks::State::kReserved;
+  }));
+}
+
+// As a client from before "pending" takes that.
+TEST(ClientOfALaterAgentTest, AStateThatItDoesNotKnowIsNoPromise) {
+  FakeNode node({.reserve_state = 99});
+  node.agent().Start();
+  const std::unique_ptr<Client> client = node.OpenClient();
+  const SpaceHandle space = *client->RegisterSpace(node.space());
+  const ReservedBlocks reserved = *client->Reserve(space, TestKeys(1, 2));
+  EXPECT_TRUE(reserved.answered());
+  EXPECT_EQ(reserved.state(0), ReservedBlocks::State::kNoRoom);
+  EXPECT_EQ(reserved.reserved(), 0U);
+}
+
 TEST_F(ClientTest, ASlotGivenBackIsNotPublished) {
   ReservedBlocks reserved = *client_->Reserve(space_, TestKeys(1, 3));
   reserved.GiveBack(1);

@@ -118,6 +118,15 @@ class Calls(WithAgent):
             self.assertIsNone(put[0])
             self.assertEqual(len(put[1]), BLOCK_BYTES)
 
+    def test_reserve_tells_what_another_is_putting_from_what_is_there(self):
+        with kvtier.Client(socket_dir=self.directory, timeout_s=5.0) as other:
+            space = other.register_space(kvtier.SpaceSpec(**SPEC))
+            with other.reserve(space, make_keys(0, 1)):
+                with self.client.reserve(self.space, make_keys(0, 2)) as put:
+                    self.assertEqual(put.states, ["pending", "reserved"])
+                    self.assertIsNone(put[0])
+                    self.assertTrue(put.answered)
+
     def test_leaving_the_block_gives_everything_back(self):
         self.put(make_keys(0, 2))
         with self.client.onboard(self.space, make_keys(0, 2)), \
@@ -318,6 +327,7 @@ class Failures(WithAgent):
                 self.assertEqual((len(hit), hit.valid()), (0, False))
             with client.reserve(space, make_keys(0, 2)) as put:
                 self.assertEqual((len(put), put[0], put.commit()), (2, None, 0))
+                self.assertEqual((put.states, put.answered), (["no_room"] * 2, False))
             self.assertFalse(client.connected)
             self.assertFalse(client.ping())
             self.assertIn("/nonexistent", client.stats()["last_error"])

@@ -22,6 +22,8 @@ struct FakeAgentOptions {
   absl::Duration lease = absl::Seconds(10);
   bool knows_codecs = true;   // false: as an agent from before SpaceSpec.codec.
   bool has_gpu_pool = false;  // As many slots again, in memory of their own.
+  // What Reserve says of every block, as ReservedBlock.State has it; 0: what is so.
+  int reserve_state = 0;
 };
 
 struct FakeAgentCounts {

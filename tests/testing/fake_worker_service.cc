@@ -228,8 +228,16 @@ grpc::Status FakeWorkerService::Reserve(grpc::ServerContext* context,
   for (const std::string& key : request->engine_keys()) {
     v1::ReservedBlock* const reserved = response->add_blocks();
     std::string name = BlockName(space, key);
+    if (options_.reserve_state != 0) {
+      reserved->set_state(static_cast<v1::ReservedBlock::State>(options_.reserve_state));
+      continue;
+    }
     if (blocks_.contains(name)) {
       reserved->set_state(v1::ReservedBlock::PRESENT);
+      continue;
+    }
+    if (IsReserved(name)) {
+      reserved->set_state(v1::ReservedBlock::PENDING);
       continue;
     }
     const std::optional<uint64_t> offset = AllocateEvicting();
@@ -245,6 +253,15 @@ grpc::Status FakeWorkerService::Reserve(grpc::ServerContext* context,
   }
   response->set_deadline_ns(NanosecondsAfter(options_.lease));
   return grpc::Status::OK;
+}
+
+bool FakeWorkerService::IsReserved(const std::string& block) const {
+  for (const auto& [token, session] : sessions_) {
+    for (const auto& [id, reservation] : session.reservations) {
+      if (reservation.block == block) return true;
+    }
+  }
+  return false;
 }
 
 grpc::Status FakeWorkerService::Commit(grpc::ServerContext* context,

@@ -88,6 +88,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   std::vector<std::string> Run(const Session& session, uint32_t space_id,
                                const google::protobuf::RepeatedPtrField<std::string>& keys)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool IsReserved(const std::string& block) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<uint64_t> AllocateEvicting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndLease(const Lease& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndSession(Session* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -85,6 +85,7 @@ class Put:
     def __init__(self, native) -> None:
         self._native = native
         self._states: list[str] = native.states()
+        self._answered: bool = native.answered()
         self._views = _Views()
         self._ended = False
 
@@ -101,9 +102,18 @@ class Put:
 
     @property
     def states(self) -> list[str]:
-        """For each key "reserved", "present" (cached, or being put by another worker) or
-        "no_room" (nothing could be evicted for it, or the agent is away)."""
+        """For each key "reserved", "present" (cached), "pending" or "no_room".
+
+        "pending": a worker is putting it, and if that one gives up, nobody stores it: who wants to
+        be sure reserves it again a little later. "no_room": nothing could be evicted for it, or
+        nobody `answered`.
+        """
         return list(self._states)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the agent said what is so of each key. False: none is there, or not in time."""
+        return self._answered
 
     def give_back(self, index: int) -> None:
         """Gives back the slot of block `index` alone, unpublished; its state is "no_room" then."""
