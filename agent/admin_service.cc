@@ -28,7 +28,7 @@ void FillStats(const TierStats& stats, v1::TierReport* report) {
   report->set_write_p99_seconds(absl::ToDoubleSeconds(stats.write_latency.Quantile(0.99)));
 }
 
-void FillPeers(const PeerStats& stats, v1::PeerReport* report) {
+void FillPeers(const PeerStats& stats, const PeerStandings& standings, v1::PeerReport* report) {
   report->set_fetched_blocks(stats.fetched_blocks);
   report->set_fetched_bytes(stats.fetched_bytes);
   report->set_missed_blocks(stats.missed_blocks);
@@ -36,6 +36,8 @@ void FillPeers(const PeerStats& stats, v1::PeerReport* report) {
   report->set_served_blocks(stats.served_blocks);
   report->set_served_bytes(stats.served_bytes);
   report->set_timeouts(stats.timeouts);
+  report->set_passed_blocks(stats.passed_blocks);
+  report->set_avoided_peers(standings.avoided());
 }
 
 void FillOffload(const OffloadStats& stats, const DiskWriteOptions& options,
@@ -158,7 +160,7 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
     gpu->set_device(about_.device);
     FillGpu(*agent_, agent_->executor()->Now(), gpu);
   }
-  FillPeers(stats.peers, response->mutable_peers());
+  FillPeers(stats.peers, agent_->fetcher().standings(), response->mutable_peers());
   if (agent_->disks() != nullptr) {
     FillRecovery(agent_->recovery().total, response->mutable_disk_recovery());
     FillDisks(response);

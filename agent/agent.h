@@ -146,6 +146,7 @@ class Agent {
   BlockIndex& index() { return index_; }
   Evictor& evictor() { return evictor_; }
   Matcher& matcher() { return matcher_; }
+  const Fetcher& fetcher() const { return fetcher_; }
   SlotGrants* slot_grants() const { return slot_grants_.get(); }  // As gpu().
   Onboarder& onboarder() { return *onboarder_; }
   Putter& putter() { return *putter_; }

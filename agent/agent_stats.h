@@ -11,9 +11,10 @@ namespace kvtier {
 struct PeerStats {
   uint64_t fetched_blocks = 0;  // Arrived, verified, published.
   uint64_t fetched_bytes = 0;
-  uint64_t missed_blocks = 0;    // Hinted, and not delivered.
+  uint64_t missed_blocks = 0;    // Hinted, and delivered by no holder.
+  uint64_t passed_blocks = 0;    // Asked of the next holder, when one had not delivered them.
   uint64_t verify_failures = 0;  // Arrived, and not what they said they were.
-  uint64_t timeouts = 0;         // Fetches that met their deadline.
+  uint64_t timeouts = 0;         // Fetches whose blocks were missed because time was up.
   uint64_t served_blocks = 0;    // To other nodes.
   uint64_t served_bytes = 0;
 };

@@ -7,33 +7,32 @@
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
 #include "core/checksum.h"
+#include "core/event.h"
 #include "core/log.h"
 
 namespace kvtier {
-namespace {
 
-// Until a peer was measured: a loaded 10 GbE link.
-constexpr absl::Duration kPriorLatency = absl::Milliseconds(2);
-constexpr double kPriorBytesPerSecond = 500e6;
-// Peers come and go; what is known of more than this many is forgotten.
-constexpr size_t kMaxEstimates = 4096;
-
-}  // namespace
-
-// Gives each block that a peer starts to send a slot of its own and hands it over
-// for verification when it is whole.
+// Gives each block that a peer starts to send a slot of its own, hands it over for
+// verification when it is whole, and remembers what became of each.
 class Fetcher::Arrivals final : public FetchSink {
  public:
-  Arrivals(Fetcher* fetcher, const BlockRun* run, const PeerRun* from)
-      : fetcher_(fetcher), run_(run), from_(from), arrived_(from->count, false) {}
+  enum class State { kAbsent, kNoRoom, kVerifying, kWrong, kHere };
+
+  Arrivals(Fetcher* fetcher, const Sought* sought)
+      : fetcher_(fetcher),
+        sought_(sought),
+        states_(sought->keys.size(), State::kAbsent),
+        began_(fetcher->seams_.executor->Now()) {}
 
   std::span<std::byte> Begin(size_t index, const BlockProof& proof) override {
     slot_.Release();
-    if (index >= from_->count || arrived_[index] || proof.space != run_->space ||
-        proof.length != run_->block_bytes) {
+    last_ = fetcher_->seams_.executor->Now();
+    if (index >= states_.size() || arrived(index) || proof.space != sought_->space ||
+        proof.length != sought_->block_bytes) {
       return {};
     }
-    absl::StatusOr<HostSlot> slot = fetcher_->evictor_->ReserveHost(run_->domain, proof.length);
+    absl::StatusOr<HostSlot> slot = fetcher_->evictor_->ReserveHost(sought_->domain, proof.length);
+    states_[index] = slot.ok() ? State::kAbsent : State::kNoRoom;
     if (!slot.ok()) return {};
     slot_ = *std::move(slot);
     proof_ = proof;
@@ -41,23 +40,52 @@ class Fetcher::Arrivals final : public FetchSink {
   }
 
   void Arrived(size_t index) override {
-    arrived_[index] = true;
+    last_ = fetcher_->seams_.executor->Now();
+    states_[index] = State::kVerifying;
+    ++verifying_;
     bytes_ += proof_.length;
     fetcher_->scope_->Spawn(
-        fetcher_->VerifyAndPublish(run_->keys[from_->first + index], proof_, std::move(slot_)));
+        fetcher_->VerifyAndPublish(sought_->keys[index], proof_, std::move(slot_), this, index));
+  }
+  void Verified(size_t index, bool ok) {
+    states_[index] = ok ? State::kHere : State::kWrong;
+    any_wrong_ = any_wrong_ || !ok;
+    if (--verifying_ == 0 && settled_ != nullptr) settled_->Set();
+  }
+  // After the fetch: ends when every block that arrived is verified.
+  Task<void> Settle() {
+    ended_ = fetcher_->seams_.executor->Now();
+    slot_.Release();
+    if (verifying_ == 0) co_return;
+    settled_ = std::make_unique<Event>(fetcher_->seams_.executor);
+    co_await settled_->WaitUntil(absl::InfiniteFuture());
   }
 
-  bool arrived(size_t index) const { return arrived_[index]; }
+  State state(size_t index) const { return states_[index]; }
   uint64_t bytes() const { return bytes_; }
+  bool any_wrong() const { return any_wrong_; }
+  // After Settle(): the time of the fetch, and whether no block began or ended in the
+  // second half of it.
+  absl::Duration took() const { return ended_ - began_; }
+  bool fell_silent() const { return last_ <= began_ + took() / 2; }
 
  private:
+  bool arrived(size_t index) const {
+    return states_[index] != State::kAbsent && states_[index] != State::kNoRoom;
+  }
+
   Fetcher* const fetcher_;
-  const BlockRun* const run_;
-  const PeerRun* const from_;
-  std::vector<bool> arrived_;
+  const Sought* const sought_;
+  std::vector<State> states_;
   HostSlot slot_;
   BlockProof proof_;
   uint64_t bytes_ = 0;
+  const absl::Time began_;
+  absl::Time last_ = absl::InfinitePast();  // Of the last sign of a block.
+  absl::Time ended_;
+  bool any_wrong_ = false;
+  size_t verifying_ = 0;
+  std::unique_ptr<Event> settled_;  // nullptr: nobody waits.
 };
 
 Task<LocateReply> Fetcher::Locate(std::vector<BlockKey> keys, absl::Time deadline) {
@@ -71,52 +99,112 @@ Task<LocateReply> Fetcher::Locate(std::vector<BlockKey> keys, absl::Time deadlin
 
 Task<std::vector<SharedLoad>> Fetcher::Start(const BlockRun& run, size_t first,
                                              absl::Time deadline) {
+  Sought sought{.domain = run.domain,
+                .space = run.space,
+                .block_bytes = run.block_bytes,
+                .deadline = deadline,
+                .keys = {run.keys.begin() + first, run.keys.end()}};
+  sought.holders = co_await Locate(sought.keys, deadline);
+  std::vector<PeerRun> runs = Plan(sought);
   std::vector<SharedLoad> loads;
-  std::vector<BlockKey> keys(run.keys.begin() + first, run.keys.end());
-  const LocateReply located = co_await Locate(std::move(keys), deadline);
-  const absl::Duration budget = deadline - seams_.executor->Now();
-  const EstimateOf estimate_of = [this](const std::string& address) {
-    return EstimateFor(address);
-  };
-  for (PeerRun from : PlanFetch(located, run.block_bytes, budget, estimate_of)) {
-    from.first += first;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    PeerRun& from = runs[i];
     // Another asker may have started some of these while we located.
     size_t fresh = 0;
-    while (fresh < from.count && loads_->Find(run.keys[from.first + fresh]) == nullptr &&
-           !index_->In(Tier::kHost, run.keys[from.first + fresh])) {
-      loads.push_back(loads_->Start(run.keys[from.first + fresh], std::nullopt));
+    while (fresh < from.count && loads_->Find(sought.keys[from.first + fresh]) == nullptr &&
+           !index_->In(Tier::kHost, sought.keys[from.first + fresh])) {
+      loads.push_back(loads_->Start(sought.keys[from.first + fresh], std::nullopt));
       ++fresh;
     }
-    const bool whole = fresh == from.count;
+    if (fresh == from.count) continue;
     from.count = fresh;
-    if (fresh > 0) scope_->Spawn(RunFetch(run, std::move(from), deadline));
-    if (!whole) break;
+    runs.resize(fresh == 0 ? i : i + 1);
   }
+  StartFetches(sought, runs);
   co_return loads;
 }
 
-Task<void> Fetcher::RunFetch(BlockRun run, PeerRun from, absl::Time deadline) {
-  Arrivals arrivals(this, &run, &from);
-  std::vector<BlockKey> keys(run.keys.begin() + from.first,
-                             run.keys.begin() + from.first + from.count);
-  const absl::Time start = seams_.executor->Now();
-  const absl::Status status =
-      co_await seams_.transport->Fetch(from.address, std::move(keys), deadline, &arrivals);
-  if (arrivals.bytes() > 0) {
-    EstimateFor(from.address).Observe(arrivals.bytes(), seams_.executor->Now() - start);
-    estimates_.at(from.address).last = seams_.executor->Now();
-  }
-  if (absl::IsDeadlineExceeded(status)) ++stats_->peers.timeouts;
-  for (size_t i = 0; i < from.count; ++i) {
-    if (arrivals.arrived(i)) continue;
-    ++stats_->peers.missed_blocks;
-    loads_->Finish(run.keys[from.first + i],
-                   absl::NotFoundError(absl::StrCat("peer ", from.address,
-                                                    " did not send it: ", status.ToString())));
+std::vector<PeerRun> Fetcher::Plan(const Sought& sought) {
+  const StandingOf standing_of = [this](const std::string& address) {
+    return standings_.Of(address);
+  };
+  return PlanFetch(sought.holders,
+                   {.block_bytes = sought.block_bytes,
+                    .budget = sought.deadline - seams_.executor->Now(),
+                    .free_fetches = kMaxFetchesRunning - standings_.running()},
+                   standing_of);
+}
+
+void Fetcher::StartFetches(const Sought& sought, const std::vector<PeerRun>& runs) {
+  // All are counted before the first may end and ask for more.
+  for (const PeerRun& from : runs) standings_.Began(from.address);
+  for (const PeerRun& from : runs) {
+    const auto key = sought.keys.begin() + static_cast<ptrdiff_t>(from.first);
+    const auto holders = sought.holders.begin() + static_cast<ptrdiff_t>(from.first);
+    const auto count = static_cast<ptrdiff_t>(from.count);
+    Sought part{.domain = sought.domain,
+                .space = sought.space,
+                .block_bytes = sought.block_bytes,
+                .deadline = sought.deadline,
+                .keys = {key, key + count},
+                .holders = {holders, holders + count}};
+    scope_->Spawn(RunFetch(std::move(part), from));
   }
 }
 
-Task<void> Fetcher::VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot slot) {
+Task<void> Fetcher::RunFetch(Sought sought, PeerRun from) {
+  Arrivals arrivals(this, &sought);
+  const FetchTime time{.deadline = seams_.executor->Now() + from.time, .silence = from.silence};
+  const absl::Status status =
+      co_await seams_.transport->Fetch(from.address, sought.keys, time, &arrivals);
+  co_await arrivals.Settle();
+  Learn(from.address, arrivals, status);
+  PassOn(std::move(sought), from.address, arrivals, status);
+}
+
+void Fetcher::Learn(const std::string& asked, const Arrivals& arrivals,
+                    const absl::Status& status) {
+  absl::Status failure = status;
+  // A peer that was sending when its time was up is slow, and its estimate says so.
+  if (absl::IsDeadlineExceeded(status) && !arrivals.fell_silent()) failure = absl::OkStatus();
+  if (arrivals.any_wrong()) failure = absl::DataLossError("it sent wrong bytes");
+  standings_.Ended(
+      asked, {.bytes = arrivals.bytes(), .took = arrivals.took(), .failure = std::move(failure)});
+}
+
+void Fetcher::PassOn(Sought sought, const std::string& asked, const Arrivals& arrivals,
+                     const absl::Status& status) {
+  using State = Arrivals::State;
+  Sought rest{.domain = sought.domain,
+              .space = sought.space,
+              .block_bytes = sought.block_bytes,
+              .deadline = sought.deadline};
+  std::vector<State> states;
+  for (size_t i = 0; i < sought.keys.size(); ++i) {
+    if (arrivals.state(i) == State::kHere) continue;
+    std::vector<Holder>& holders = sought.holders[i];
+    std::erase_if(holders, [&](const Holder& holder) { return holder.address == asked; });
+    // Without room here the next holder's bytes would go by as well.
+    if (arrivals.state(i) == State::kNoRoom) holders.clear();
+    rest.keys.push_back(sought.keys[i]);
+    rest.holders.push_back(std::move(holders));
+    states.push_back(arrivals.state(i));
+  }
+  if (rest.keys.empty()) return;
+  const std::vector<PeerRun> runs = Plan(rest);
+  const size_t passed = runs.empty() ? 0 : runs.back().first + runs.back().count;
+  stats_->peers.passed_blocks += passed;
+  if (passed < rest.keys.size() && absl::IsDeadlineExceeded(status)) ++stats_->peers.timeouts;
+  for (size_t i = passed; i < rest.keys.size(); ++i) {
+    if (states[i] != State::kWrong) ++stats_->peers.missed_blocks;
+    loads_->Finish(rest.keys[i], absl::NotFoundError(absl::StrCat(
+                                     "peer ", asked, " did not send it: ", status.ToString())));
+  }
+  StartFetches(rest, runs);
+}
+
+Task<void> Fetcher::VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot slot,
+                                     Arrivals* arrivals, size_t index) {
   const BlockIdentity identity{.key = key, .space = proof.space, .length = proof.length};
   absl::Status verified;
   ByteWorkers::Work verify = [&] {
@@ -125,8 +213,8 @@ Task<void> Fetcher::VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot sl
   co_await seams_.workers->Run(std::move(verify));
   if (!verified.ok()) {
     ++stats_->peers.verify_failures;
-    Log(LogLevel::kError, absl::StrCat("a peer's block is a miss: ", verified.ToString()));
-    loads_->Finish(key, verified);
+    Log(LogLevel::kError, absl::StrCat("a peer's block is wrong: ", verified.ToString()));
+    arrivals->Verified(index, false);
     co_return;
   }
   ++stats_->peers.fetched_blocks;
@@ -142,20 +230,7 @@ Task<void> Fetcher::VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot sl
     stats_->host.bytes_in += proof.length;
   }
   loads_->Finish(key, absl::OkStatus());
-}
-
-TransferEstimate& Fetcher::EstimateFor(const std::string& address) {
-  const absl::Time now = seams_.executor->Now();
-  const Measured prior{.estimate = TransferEstimate(kPriorLatency, kPriorBytesPerSecond),
-                       .last = now};
-  const auto known = estimates_.find(address);
-  if (known != estimates_.end()) {
-    Measured& measured = known->second;
-    if (now - measured.last > kPeerEstimateLifetime) measured = prior;
-    return measured.estimate;
-  }
-  if (estimates_.size() >= kMaxEstimates) estimates_.clear();
-  return estimates_.emplace(address, prior).first->second.estimate;
+  arrivals->Verified(index, true);
 }
 
 }  // namespace kvtier

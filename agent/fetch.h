@@ -1,13 +1,13 @@
 // Fetcher brings blocks from other nodes to host memory: locate, plan, fetch,
 // verify, publish. The coordinator's answer is a hint and the peer's word is
-// checked byte by byte; whatever goes wrong is a miss.
+// checked byte by byte. What one holder did not bring is asked of the next one while
+// there is time; what none brought is a miss.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_FETCH_H_
 #define KVTIER_AGENT_FETCH_H_
 
 #include <cstddef>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -17,11 +17,11 @@
 #include "agent/coordinator_link.h"
 #include "agent/evict.h"
 #include "agent/load_table.h"
+#include "agent/peer_standings.h"
 #include "agent/peer_transport.h"
 #include "agent/plan_fetch.h"
 #include "agent/sessions.h"
 #include "core/byte_workers.h"
-#include "core/cost_model.h"
 #include "core/node.h"
 #include "core/task.h"
 #include "core/task_scope.h"
@@ -45,7 +45,8 @@ class Fetcher {
         index_(index),
         evictor_(evictor),
         loads_(loads),
-        stats_(stats) {}
+        stats_(stats),
+        standings_(seams_.executor) {}
 
   // Which of the leading `keys` other nodes are believed to hold. Empty when
   // nothing is known in time.
@@ -55,12 +56,31 @@ class Fetcher {
   // is asked for. Loads that cannot end by `deadline` are not started.
   Task<std::vector<SharedLoad>> Start(const BlockRun& run, size_t first, absl::Time deadline);
 
+  const PeerStandings& standings() const { return standings_; }
+
  private:
+  // Blocks on their way from other nodes, each with a load in the table.
+  struct Sought {
+    DomainId domain{};
+    SpaceDigest space;
+    uint64_t block_bytes = 0;
+    absl::Time deadline;
+    std::vector<BlockKey> keys;
+    LocateReply holders;  // Of each key: those that were not asked for it in vain.
+  };
   class Arrivals;  // The FetchSink of one fetch.
-  Task<void> RunFetch(BlockRun run, PeerRun from, absl::Time deadline);
-  Task<void> VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot slot);
-  // Forgets what is older than kPeerEstimateLifetime.
-  TransferEstimate& EstimateFor(const std::string& address);
+
+  std::vector<PeerRun> Plan(const Sought& sought);
+  // Starts one fetch for each of `runs`.
+  void StartFetches(const Sought& sought, const std::vector<PeerRun>& runs);
+  Task<void> RunFetch(Sought sought, PeerRun from);
+  // Remembers how the fetch went with the peer's standing.
+  void Learn(const std::string& asked, const Arrivals& arrivals, const absl::Status& status);
+  // Asks the next holders for what did not arrive, and ends the loads of what none may bring.
+  void PassOn(Sought sought, const std::string& asked, const Arrivals& arrivals,
+              const absl::Status& status);
+  Task<void> VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot slot, Arrivals* arrivals,
+                              size_t index);
 
   const Seams seams_;
   const NodeId self_;
@@ -69,11 +89,7 @@ class Fetcher {
   Evictor* const evictor_;
   LoadTable* const loads_;
   AgentStats* const stats_;
-  struct Measured {
-    TransferEstimate estimate;
-    absl::Time last;  // Of the transfers it was measured on; at first, of its making.
-  };
-  std::map<std::string, Measured> estimates_;  // By peer address.
+  PeerStandings standings_;
 };
 
 }  // namespace kvtier

@@ -1,7 +1,9 @@
 #include "agent/grpc_peer_transport.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -74,6 +76,45 @@ class ChunkReader {
   std::span<std::byte> room_;
 };
 
+// SilenceWatch cancels a call whose peer has said nothing for too long. Executor thread
+// only, but for Heard().
+class SilenceWatch {
+ public:
+  SilenceWatch(Executor* executor, absl::Duration longest, grpc::ClientContext* context)
+      : executor_(executor), longest_(longest), context_(context) {
+    Heard();
+    if (longest_ < absl::InfiniteDuration()) Arm(executor_->Now() + longest_);
+  }
+  SilenceWatch(const SilenceWatch&) = delete;
+  SilenceWatch& operator=(const SilenceWatch&) = delete;
+  ~SilenceWatch() {
+    if (timer_.has_value()) executor_->Cancel(*timer_);
+  }
+
+  // Any thread. A clock reading that nothing else depends on, so relaxed here and in Look().
+  void Heard() { heard_ns_.store(absl::ToUnixNanos(executor_->Now()), std::memory_order_relaxed); }
+  bool cancelled() const { return cancelled_; }
+
+ private:
+  void Arm(absl::Time when) {
+    timer_ = executor_->PostAt(when, [this] { Look(); });
+  }
+  void Look() {
+    timer_.reset();
+    const absl::Time heard = absl::FromUnixNanos(heard_ns_.load(std::memory_order_relaxed));
+    if (executor_->Now() < heard + longest_) return Arm(heard + longest_);
+    cancelled_ = true;
+    context_->TryCancel();
+  }
+
+  Executor* const executor_;
+  const absl::Duration longest_;
+  grpc::ClientContext* const context_;
+  std::atomic<int64_t> heard_ns_{0};
+  std::optional<TimerId> timer_;
+  bool cancelled_ = false;
+};
+
 }  // namespace
 
 GrpcPeerTransport::GrpcPeerTransport(Executor* executor, NodeId self)
@@ -95,7 +136,7 @@ std::shared_ptr<v1::Peer::Stub> GrpcPeerTransport::StubFor(const std::string& ad
 }
 
 Task<absl::Status> GrpcPeerTransport::Fetch(std::string address, std::vector<BlockKey> keys,
-                                            absl::Time deadline, FetchSink* sink) {
+                                            FetchTime time, FetchSink* sink) {
   if (cancelled_) co_return absl::CancelledError("this node is stopping");
   if (running_.size() >= kMaxFetchesRunning) {
     co_return absl::ResourceExhaustedError(
@@ -106,16 +147,20 @@ Task<absl::Status> GrpcPeerTransport::Fetch(std::string address, std::vector<Blo
   *request.mutable_version() = convert::OurVersion("kvtier-agent");
   request.set_node_id(self_.str());
   for (const BlockKey& key : keys) request.add_block_keys(convert::ToWire(key));
-  const absl::Duration timeout = deadline - executor_->Now();
+  const absl::Duration timeout = time.deadline - executor_->Now();
   request.set_timeout_ms(convert::ToMilliseconds(timeout));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(timeout));
+  SilenceWatch watch(executor_, time.silence, &context);
   absl::Status status;
   ByteWorkers::Work receive = [&] {
     const auto stream = stub->Fetch(&context, request);
     ChunkReader reader(executor_, sink, keys.size());
     v1::FetchChunk chunk;
-    while (status.ok() && stream->Read(&chunk)) status = reader.Accept(chunk);
+    while (status.ok() && stream->Read(&chunk)) {
+      watch.Heard();
+      status = reader.Accept(chunk);
+    }
     if (!status.ok()) context.TryCancel();
     const absl::Status finished = convert::FromGrpc(stream->Finish());
     status.Update(finished);
@@ -123,6 +168,10 @@ Task<absl::Status> GrpcPeerTransport::Fetch(std::string address, std::vector<Blo
   running_.insert(&context);
   co_await threads_.Run(std::move(receive));
   running_.erase(&context);
+  if (!status.ok() && watch.cancelled()) {
+    co_return absl::UnavailableError(
+        absl::StrCat("silent for ", absl::FormatDuration(time.silence)));
+  }
   co_return status;
 }
 

@@ -32,6 +32,9 @@ inline constexpr size_t kMaxOffloadQueued = 16384;
 inline constexpr size_t kMaxOffloadsRunning = 16;
 // Peer fetches (one stream each) this node asks for, and serves, at a time.
 inline constexpr size_t kMaxFetchesRunning = 16;
+// Those of them at one peer: as many as one request for the most keys needs, so that a
+// peer that does not answer leaves room for the others.
+inline constexpr size_t kMaxFetchesPerPeer = 8;
 inline constexpr size_t kMaxPeerStreamsServed = 16;
 // Disk reads for peers; each has a buffer of its own block outside the arena.
 inline constexpr size_t kMaxPeerDiskReads = 16;
@@ -71,6 +74,13 @@ inline constexpr absl::Duration kLocateTimeout = absl::Milliseconds(200);
 // What a peer was measured to do counts for this long: one that was slow for a while
 // is not asked meanwhile, so nothing else would ever clear its name.
 inline constexpr absl::Duration kPeerEstimateLifetime = absl::Seconds(5);
+// A peer that failed is asked after the other holders for this long, and by one fetch at a
+// time.
+inline constexpr absl::Duration kPeerAvoidance = absl::Seconds(2);
+// The silence of a peer after which another holder is asked: so many times what one block
+// is predicted to take, and not less than this.
+inline constexpr int kPeerSilenceFactor = 4;
+inline constexpr absl::Duration kMinPeerSilence = absl::Milliseconds(50);
 // A fetch that nobody waits for (prefetch) gets this long.
 inline constexpr absl::Duration kPrefetchTimeout = absl::Seconds(10);
 

@@ -28,16 +28,24 @@ class FetchSink {
   virtual void Arrived(size_t index) = 0;
 };
 
+// How long a fetch may take.
+struct FetchTime {
+  absl::Time deadline;
+  // Longest time without a byte from the peer; infinite: until the deadline.
+  absl::Duration silence = absl::InfiniteDuration();
+};
+
 // Executor thread only.
 class PeerTransport {
  public:
   virtual ~PeerTransport() = default;
-  // Ends by `deadline`, with no use of the sink after that. Blocks that did not
+  // Ends by `time.deadline`, with no use of the sink after that. Blocks that did not
   // arrive are misses; kOk says nothing about how many did.
-  // Errors: kUnavailable, kDeadlineExceeded, kResourceExhausted (too many fetches),
-  // kDataLoss (the peer broke the protocol).
-  virtual Task<absl::Status> Fetch(std::string address, std::vector<BlockKey> keys,
-                                   absl::Time deadline, FetchSink* sink) = 0;
+  // Errors: kUnavailable (not reached, or silent for time.silence), kDeadlineExceeded,
+  // kResourceExhausted (too many fetches, there or here), kDataLoss (the peer broke the
+  // protocol).
+  virtual Task<absl::Status> Fetch(std::string address, std::vector<BlockKey> keys, FetchTime time,
+                                   FetchSink* sink) = 0;
 };
 
 }  // namespace kvtier

@@ -1,5 +1,5 @@
 // PlanFetch decides which peers to ask for which blocks: a pure function of the
-// coordinator's hints, what each peer was measured to do, and the time there is.
+// coordinator's hints, what was seen of each peer, and the time there is.
 #ifndef KVTIER_AGENT_PLAN_FETCH_H_
 #define KVTIER_AGENT_PLAN_FETCH_H_
 
@@ -20,17 +20,35 @@ struct PeerRun {
   std::string address;
   size_t first = 0;
   size_t count = 0;
+  // What the peer is given: the whole budget, or half of it where another holder of the
+  // first block could still be asked.
+  absl::Duration time;
+  // Its silence that ends the fetch early; infinite: nobody else could be asked.
+  absl::Duration silence = absl::InfiniteDuration();
 };
 
-// Estimate of the peer at an address.
-using EstimateOf = std::function<TransferEstimate(const std::string& address)>;
+// What was seen of one peer.
+struct PeerStanding {
+  TransferEstimate estimate;
+  bool avoided = false;     // It failed lately, so others are preferred.
+  size_t free_fetches = 0;  // Fetches that may still be started at it.
+};
+using StandingOf = std::function<PeerStanding(const std::string& address)>;
 
-// Follows the located run from its start: stays with one holder while it has the
-// next block, else takes the best holder of that block. Stops where the bytes asked
-// of a peer so far would not come inside `budget`: a block that comes too late is
-// computed instead, and so is all behind it. Runs hold kMaxKeysPerFetch at most.
-std::vector<PeerRun> PlanFetch(const LocateReply& located, uint64_t block_bytes,
-                               absl::Duration budget, const EstimateOf& estimate_of);
+struct FetchBounds {
+  uint64_t block_bytes = 0;
+  absl::Duration budget;    // The caller's time for all of it.
+  size_t free_fetches = 0;  // Fetches that may still be started, at all peers together.
+};
+
+// Follows the located run from its start. Of the holders of a block it takes one that has
+// not failed lately, then the one that has the block before, then the best by the
+// coordinator's order. Passes over holders that would bring the bytes asked of them so far
+// too late and those whose share of fetches is used up; stops at a block that has no other:
+// what comes too late is computed instead, and so is all behind it. Runs hold
+// kMaxKeysPerFetch at most.
+std::vector<PeerRun> PlanFetch(const LocateReply& located, const FetchBounds& bounds,
+                               const StandingOf& standing_of);
 
 }  // namespace kvtier
 

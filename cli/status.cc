@@ -131,6 +131,8 @@ void WritePeers(const v1::PeerReport& peers, JsonWriter* json) {
   json->Count("served_blocks", peers.served_blocks());
   json->Count("served_bytes", peers.served_bytes());
   json->Count("timeouts", peers.timeouts());
+  json->Count("passed_blocks", peers.passed_blocks());
+  json->Count("avoided_peers", peers.avoided_peers());
   json->Close();
 }
 
@@ -234,6 +236,10 @@ std::vector<std::string> Complaints(const v1::AgentStatusResponse& status) {
   if (status.peers().verify_failures() > 0) {
     complaints.push_back(
         absl::StrCat(CountText(status.peers().verify_failures()), " wrong blocks from peers"));
+  }
+  if (status.peers().avoided_peers() > 0) {
+    complaints.push_back(
+        absl::StrCat(CountText(status.peers().avoided_peers()), " peers avoided, they failed"));
   }
   if (!status.coordinator_address().empty() && !status.coordinator_connected()) {
     complaints.emplace_back("coordinator silent, only local hits");

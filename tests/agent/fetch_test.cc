@@ -1,16 +1,17 @@
-// Fetcher, PlanFetch and CoordinatorReporter against peers and coordinators that
+// Fetcher and CoordinatorReporter against peers and coordinators that
 // answer as the test says.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "agent/limits.h"
-#include "agent/plan_fetch.h"
 #include "core/checksum.h"
 #include "tests/agent/agent_rig.h"
 
@@ -23,13 +24,15 @@ using testing::kRigBlockBytes;
 using testing::TestEngineKey;
 
 const char kPeer[] = "peer:7400";
+const char kSecond[] = "second:7400";
 
-// Says that the peer holds whatever is asked for, at once; or says nothing.
+// Says that the peers hold whatever is asked for, at once; or says nothing.
 class KnowingCoordinator final : public CoordinatorLink {
  public:
   Executor* executor = nullptr;
   bool silent = false;
   int reports = 0;
+  std::vector<std::string> holders = {kPeer};  // The best first.
 
   Task<absl::StatusOr<ReportReply>> Send(Report report, absl::Time deadline) override {
     ++reports;
@@ -46,45 +49,71 @@ class KnowingCoordinator final : public CoordinatorLink {
       co_await SleepUntil(executor, deadline);
       co_return absl::DeadlineExceededError("silent");
     }
-    const Holder holder{.node = *NodeId::FromString("peer"), .address = kPeer};
-    co_return LocateReply(keys.size(), {holder});
+    std::vector<Holder> held;
+    for (const std::string& address : holders) {
+      held.push_back({.node = *NodeId::FromString("peer"), .address = address});
+    }
+    co_return LocateReply(keys.size(), held);
   }
 };
 
-// A peer that has blocks 1, 2, ... of the rig's open tenant.
-class ScriptedPeer final : public PeerTransport {
+// How one peer answers.
+struct Manners {
+  bool hangs = false;
+  bool refuses = false;
+  size_t sends = 1024;  // Blocks of a fetch, after which it hangs.
+  absl::Duration takes = absl::Milliseconds(1);
+  std::function<void(BlockProof*, std::vector<std::byte>*)> tamper{};
+  int fetches = 0;
+  int running = 0;
+  int most_running = 0;
+};
+
+// Peers that have blocks 1, 2, ... of the rig's open tenant.
+class ScriptedPeers final : public PeerTransport {
  public:
   AgentRig* rig = nullptr;
-  bool hangs = false;
-  absl::Duration takes = absl::Milliseconds(1);
-  std::function<void(BlockProof*, std::vector<std::byte>*)> tamper;
-  int fetches = 0;
+  Manners& operator[](const std::string& address) { return manners_[address]; }
 
-  Task<absl::Status> Fetch(std::string, std::vector<BlockKey> keys, absl::Time deadline,
+  Task<absl::Status> Fetch(std::string address, std::vector<BlockKey> keys, FetchTime time,
                            FetchSink* sink) override {
-    ++fetches;
-    Executor* const executor = &rig->executor;
-    if (hangs) {
-      co_await SleepUntil(executor, deadline);
-      co_return absl::DeadlineExceededError("hangs");
-    }
-    co_await SleepUntil(executor, std::min(deadline, executor->Now() + takes));
-    for (size_t i = 0; i < keys.size(); ++i) {
-      std::vector<std::byte> bytes = BytesOf(keys[i]);
-      if (bytes.empty()) continue;
-      const BlockRun run = rig->NameRun(rig->session, 1, 1);
-      BlockProof proof = ProofOf(
-          {.key = keys[i], .space = run.space, .length = bytes.size(), .sum = SumPayload(bytes)});
-      if (tamper) tamper(&proof, &bytes);
-      const std::span<std::byte> room = sink->Begin(i, proof);
-      if (room.empty()) continue;
-      std::copy_n(bytes.begin(), room.size(), room.begin());
-      sink->Arrived(i);
-    }
-    co_return absl::OkStatus();
+    Manners& peer = manners_[address];
+    ++peer.fetches;
+    peer.most_running = std::max(peer.most_running, ++peer.running);
+    const absl::Status status = co_await Send(&peer, std::move(keys), time, sink);
+    --peer.running;
+    co_return status;
   }
 
  private:
+  Task<absl::Status> Send(Manners* peer, std::vector<BlockKey> keys, FetchTime time,
+                          FetchSink* sink) {
+    Executor* const executor = &rig->executor;
+    if (peer->refuses) co_return absl::UnavailableError("refused");
+    if (!peer->hangs) {
+      co_await SleepUntil(executor, std::min(time.deadline, executor->Now() + peer->takes));
+      for (size_t i = 0; i < std::min(keys.size(), peer->sends); ++i) {
+        SendBlock(*peer, i, keys[i], sink);
+      }
+      if (peer->sends >= keys.size()) co_return absl::OkStatus();
+    }
+    const absl::Time silent = executor->Now() + time.silence;
+    co_await SleepUntil(executor, std::min(time.deadline, silent));
+    if (silent < time.deadline) co_return absl::UnavailableError("silent");
+    co_return absl::DeadlineExceededError("hangs");
+  }
+  void SendBlock(const Manners& peer, size_t index, const BlockKey& key, FetchSink* sink) {
+    std::vector<std::byte> bytes = BytesOf(key);
+    if (bytes.empty()) return;
+    const BlockRun run = rig->NameRun(rig->session, 1, 1);
+    BlockProof proof =
+        ProofOf({.key = key, .space = run.space, .length = bytes.size(), .sum = SumPayload(bytes)});
+    if (peer.tamper) peer.tamper(&proof, &bytes);
+    const std::span<std::byte> room = sink->Begin(index, proof);
+    if (room.empty()) return;
+    std::copy_n(bytes.begin(), room.size(), room.begin());
+    sink->Arrived(index);
+  }
   std::vector<std::byte> BytesOf(const BlockKey& key) {
     for (uint64_t number = 1; number <= 8; ++number) {
       if (rig->NameRun(rig->session, number, 1).keys[0] != key) continue;
@@ -94,24 +123,31 @@ class ScriptedPeer final : public PeerTransport {
     }
     return {};
   }
+
+  std::map<std::string, Manners> manners_;  // By address.
 };
 
 class FetchTest : public ::testing::Test {
  protected:
-  FetchTest() : rig_(Make()) { peer_.rig = &rig_; }
+  FetchTest() : rig_(Make()) { peers_.rig = &rig_; }
   AgentRig::Shape Make() {
     // The reporter runs from the rig's constructor on, before it can be told of an
     // executor: silence comes later.
-    return {.transport = &peer_, .coordinator = &coordinator_};
+    return {.transport = &peers_, .coordinator = &coordinator_};
   }
   void Silence() {
     coordinator_.executor = &rig_.executor;
     coordinator_.silent = true;
   }
   const AgentStats& stats() const { return rig_.agent->stats(); }
+  // Two holders of everything, kPeer ranked first.
+  void AddSecond() { coordinator_.holders = {kPeer, kSecond}; }
+  size_t avoided() const { return rig_.agent->fetcher().standings().avoided(); }
 
   KnowingCoordinator coordinator_;
-  ScriptedPeer peer_;
+  ScriptedPeers peers_;
+  Manners& peer_ = peers_[kPeer];
+  Manners& second_ = peers_[kSecond];
   AgentRig rig_;
 };
 
@@ -169,6 +205,131 @@ TEST_F(FetchTest, TwoAskersShareOneFetch) {
   EXPECT_EQ(peer_.fetches, 1);
 }
 
+// A frozen peer ranked first was asked for ever: every request missed what a healthy one
+// held, at its full deadline.
+TEST_F(FetchTest, WhatAFrozenPeerDoesNotSendIsAskedOfTheNextHolderInTime) {
+  AddSecond();
+  peer_.hangs = true;
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, 4), 4u);
+  EXPECT_EQ(stats().peers.passed_blocks, 4u);
+  EXPECT_EQ(stats().peers.missed_blocks, 0u);
+  EXPECT_EQ(stats().peers.timeouts, 0u);
+}
+
+TEST_F(FetchTest, AFrozenPeerIsLeftAfterASilenceAndNotAfterHalfOfALongDeadline) {
+  AddSecond();
+  peer_.hangs = true;
+  const absl::Time start = rig_.executor.Now();
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, 4, absl::Seconds(20)), 4u);
+  EXPECT_EQ(rig_.executor.Now() - start, kMinPeerSilence + second_.takes);
+}
+
+TEST_F(FetchTest, ARefusalIsAskedOfTheNextHolderAtOnce) {
+  AddSecond();
+  peer_.refuses = true;
+  const absl::Time start = rig_.executor.Now();
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, 4), 4u);
+  EXPECT_EQ(rig_.executor.Now() - start, second_.takes);
+}
+
+TEST_F(FetchTest, WhatArrivedStaysAndOnlyTheRestIsAskedOfTheNextHolder) {
+  AddSecond();
+  peer_.sends = 3;
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, 8), 8u);
+  EXPECT_EQ(stats().peers.fetched_blocks, 8u);
+  EXPECT_EQ(stats().peers.passed_blocks, 5u);
+}
+
+TEST_F(FetchTest, WrongBytesAreAskedOfTheNextHolder) {
+  AddSecond();
+  peer_.tamper = [](BlockProof*, std::vector<std::byte>* bytes) { bytes->at(9) ^= std::byte{1}; };
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, 4), 4u);
+  EXPECT_EQ(stats().peers.verify_failures, 4u);
+  EXPECT_EQ(stats().peers.missed_blocks, 0u);
+  EXPECT_EQ(avoided(), 1u);
+}
+
+TEST_F(FetchTest, AStaleHintIsAskedOfTheNextHolderAndIsNoFailure) {
+  AddSecond();
+  peer_.tamper = [](BlockProof* proof, std::vector<std::byte>*) { proof->length = 1 << 30; };
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, 4), 4u);
+  EXPECT_EQ(avoided(), 0u);
+}
+
+TEST_F(FetchTest, APeerThatFailedIsAskedAfterTheOthersForAWhileAndThenAgain) {
+  AddSecond();
+  peer_.hangs = true;
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, 1), 1u);
+  EXPECT_EQ(avoided(), 1u);
+  const absl::Time start = rig_.executor.Now();
+  EXPECT_EQ(rig_.Hits(rig_.session, 2, 1), 1u);
+  EXPECT_EQ(rig_.executor.Now() - start, second_.takes);
+  EXPECT_EQ(peer_.fetches, 1);
+  peer_.hangs = false;
+  rig_.Pass(kPeerAvoidance);
+  EXPECT_EQ(avoided(), 0u);
+  EXPECT_EQ(rig_.Hits(rig_.session, 3, 1), 1u);
+  EXPECT_EQ(peer_.fetches, 2) << "ranked first";
+}
+
+TEST_F(FetchTest, APeerThatFailedAndIsTheOnlyHolderIsAskedByOneFetchAtATime) {
+  peer_.hangs = true;
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, 1), 0u);
+  peer_.most_running = 0;
+  const auto probe = rig_.Spawn(rig_.Onboard(rig_.session, 2, 1, absl::Milliseconds(100)));
+  const absl::Time start = rig_.executor.Now();
+  EXPECT_EQ(rig_.Hits(rig_.session, 3, 1), 0u);
+  EXPECT_EQ(rig_.executor.Now(), start) << "a miss at once";
+  EXPECT_EQ(peer_.most_running, 1);
+  rig_.Pass(absl::Milliseconds(100));
+  peer_.hangs = false;
+  EXPECT_EQ(rig_.Hits(rig_.session, 4, 1), 1u);
+  EXPECT_EQ(avoided(), 0u) << "it served";
+}
+
+// Requests that waited for one frozen peer used up every fetch of the node.
+TEST_F(FetchTest, AFrozenPeerHoldsNoMoreThanItsShareOfTheFetches) {
+  peer_.hangs = true;
+  std::vector<std::shared_ptr<std::optional<absl::StatusOr<Onboarded>>>> waiting;
+  for (uint64_t number = 100; number < 100 + kMaxFetchesRunning; ++number) {
+    waiting.push_back(rig_.Spawn(rig_.Onboard(rig_.session, number, 1, absl::Seconds(10))));
+  }
+  EXPECT_EQ(peer_.running, static_cast<int>(kMaxFetchesPerPeer));
+  coordinator_.holders = {kSecond};
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, 4), 4u);
+  coordinator_.holders = {kPeer, kSecond};
+  EXPECT_EQ(rig_.Hits(rig_.session, 5, 4), 4u) << "a full share goes to the next holder";
+  rig_.Pass(absl::Seconds(10));
+  EXPECT_EQ(peer_.running, 0);
+}
+
+TEST_F(FetchTest, AsManyFetchesRunAsTheLimitSaysAndTheNextIsAMissAtOnce) {
+  for (const char* address : {"a:1", "b:1", "c:1"}) peers_[address].hangs = true;
+  uint64_t number = 100;
+  for (const char* address : {"a:1", "b:1", "c:1"}) {
+    coordinator_.holders = {address};
+    for (size_t i = 0; i < kMaxFetchesPerPeer; ++i) {
+      rig_.Spawn(rig_.Onboard(rig_.session, number++, 1, absl::Seconds(1)));
+    }
+  }
+  EXPECT_EQ(peers_["a:1"].running + peers_["b:1"].running, static_cast<int>(kMaxFetchesRunning));
+  EXPECT_EQ(peers_["c:1"].fetches, 0);
+  rig_.Pass(absl::Seconds(1));
+}
+
+TEST_F(FetchTest, AWaiterThatSharesAFetchWhichIsPassedOnEndsByItsOwnDeadline) {
+  AddSecond();
+  peer_.hangs = true;
+  second_.hangs = true;
+  const auto first = rig_.Spawn(rig_.Onboard(rig_.session, 1, 2, absl::Seconds(2)));
+  const absl::Time start = rig_.executor.Now();
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, 2, absl::Milliseconds(70)), 0u);
+  EXPECT_EQ(rig_.executor.Now() - start, absl::Milliseconds(70));
+  rig_.Pass(absl::Seconds(2));
+  EXPECT_TRUE(first->has_value());
+  EXPECT_EQ(stats().peers.missed_blocks, 2u) << "once, at the end";
+}
+
 // A peer that was slow for a while was never asked again: nothing else could better
 // what was believed of it.
 TEST_F(FetchTest, APeerThatWasSlowIsAskedAgainAfterAWhile) {
@@ -219,50 +380,6 @@ TEST_F(FetchTest, StopEndsTheLoopsSoon) {
   stopping.Spawn(stop(rig_.agent.get(), rig_.executor.Now() + absl::Milliseconds(300), &stopped));
   rig_.Pass(absl::Seconds(1));
   EXPECT_TRUE(stopped);
-}
-
-LocateReply Located(const std::vector<std::vector<std::string>>& addresses) {
-  LocateReply reply;
-  for (const auto& holders : addresses) {
-    std::vector<Holder>& list = reply.emplace_back();
-    for (const std::string& address : holders) {
-      list.push_back({.node = *NodeId::FromString("n"), .address = address});
-    }
-  }
-  return reply;
-}
-
-TransferEstimate Fast(const std::string&) { return {absl::Milliseconds(1), 1e9}; }
-
-TEST(PlanFetchTest, StaysWithAPeerWhileItHasTheNextBlock) {
-  const auto runs =
-      PlanFetch(Located({{"a", "b"}, {"b", "a"}, {"b"}, {"a"}}), 4096, absl::Seconds(1), Fast);
-  ASSERT_EQ(runs.size(), 3u);
-  EXPECT_EQ(runs[0].address, "a");
-  EXPECT_EQ(runs[0].count, 2u);
-  EXPECT_EQ(runs[1].address, "b");
-  EXPECT_EQ(runs[1].first, 2u);
-  EXPECT_EQ(runs[2].address, "a");
-  EXPECT_EQ(runs[2].first, 3u);
-}
-
-TEST(PlanFetchTest, StopsAtAHoleAndWhereTheTimeIsUp) {
-  EXPECT_TRUE(PlanFetch({}, 4096, absl::Seconds(1), Fast).empty());
-  EXPECT_EQ(PlanFetch(Located({{"a"}, {}, {"a"}}), 4096, absl::Seconds(1), Fast)[0].count, 1u);
-  // 1 ms and 10 MB at 1 GB/s, in 35 ms: three of them.
-  const auto runs = PlanFetch(Located({{"a"}, {"a"}, {"a"}, {"a"}, {"a"}}), 10'000'000,
-                              absl::Milliseconds(35), Fast);
-  ASSERT_EQ(runs.size(), 1u);
-  EXPECT_EQ(runs[0].count, 3u);
-  EXPECT_TRUE(PlanFetch(Located({{"a"}}), 4096, absl::ZeroDuration(), Fast).empty());
-}
-
-TEST(PlanFetchTest, ARunHoldsKMaxKeysPerFetchAndNotOneMore) {
-  const LocateReply located(kMaxKeysPerFetch + 1, Located({{"a"}})[0]);
-  const auto runs = PlanFetch(located, 4096, absl::Seconds(10), Fast);
-  ASSERT_EQ(runs.size(), 2u);
-  EXPECT_EQ(runs[0].count, kMaxKeysPerFetch);
-  EXPECT_EQ(runs[1].count, 1u);
 }
 
 }  // namespace

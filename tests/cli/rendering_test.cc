@@ -112,11 +112,13 @@ TEST(Complaints, NameWhatIsNotAsItShouldBe) {
   status.mutable_tiers(0)->set_verify_failures(2);
   status.mutable_tiers(0)->set_io_errors(3);
   status.mutable_peers()->set_verify_failures(4);
-  EXPECT_THAT(Complaints(status),
-              ElementsAre("1 host blocks altered by a worker after commit",
-                          "5 damaged manifest values dropped at start",
-                          "2 blocks quarantined on host", "3 I/O errors on host",
-                          "4 wrong blocks from peers", "coordinator silent, only local hits"));
+  status.mutable_peers()->set_avoided_peers(2);
+  EXPECT_THAT(
+      Complaints(status),
+      ElementsAre("1 host blocks altered by a worker after commit",
+                  "5 damaged manifest values dropped at start", "2 blocks quarantined on host",
+                  "3 I/O errors on host", "4 wrong blocks from peers",
+                  "2 peers avoided, they failed", "coordinator silent, only local hits"));
   status = WellAgent();
   v1::DiskReport* disk = status.add_disks();
   disk->set_directory("/mnt/b");
@@ -161,7 +163,9 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
         "verify_failures": 0,
         "served_blocks": 0,
         "served_bytes": 0,
-        "timeouts": 0
+        "timeouts": 0,
+        "passed_blocks": 0,
+        "avoided_peers": 0
       },
       "disk_io": "io_uring",
       "disk_recovery": {

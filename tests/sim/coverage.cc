@@ -7,6 +7,7 @@ void Coverage::Add(const AgentStats& agent, const TierStats& disk) {
        .gpu_hits = agent.gpu.hits,
        .disk_hits = disk.hits,
        .fetched_blocks = agent.peers.fetched_blocks,
+       .passed_blocks = agent.peers.passed_blocks,
        .host_evictions = agent.host.evictions,
        .gpu_evictions = agent.gpu.evictions,
        .gpu_offloads = agent.gpu_offloaded,
@@ -33,6 +34,7 @@ void Coverage::Add(const Coverage& other) {
   gpu_hits += other.gpu_hits;
   disk_hits += other.disk_hits;
   fetched_blocks += other.fetched_blocks;
+  passed_blocks += other.passed_blocks;
   host_evictions += other.host_evictions;
   gpu_evictions += other.gpu_evictions;
   gpu_offloads += other.gpu_offloads;
@@ -60,6 +62,7 @@ std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
           {"GPU hits", gpu_hits},
           {"disk hits", disk_hits},
           {"fetched blocks", fetched_blocks},
+          {"blocks asked of a next holder", passed_blocks},
           {"host evictions", host_evictions},
           {"GPU evictions", gpu_evictions},
           {"GPU offloads", gpu_offloads},

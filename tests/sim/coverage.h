@@ -19,6 +19,7 @@ struct Coverage {
   uint64_t gpu_hits = 0;
   uint64_t disk_hits = 0;
   uint64_t fetched_blocks = 0;
+  uint64_t passed_blocks = 0;  // Asked of a next holder.
   uint64_t host_evictions = 0;
   uint64_t gpu_evictions = 0;
   uint64_t gpu_offloads = 0;  // Of blocks that only the pool had.

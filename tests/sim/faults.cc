@@ -52,6 +52,9 @@ void Faults::Begin() {
   Repeat(absl::Seconds(15), absl::Seconds(4), [this] { CrashCoordinator(); });
   Repeat(absl::Seconds(12), absl::Seconds(4), [this] { CutNetwork(); });
   Repeat(absl::Seconds(8), absl::Seconds(2), [this] { world_.kill_worker(random_.Next()); });
+  for (SimNode* const node : world_.nodes) {
+    Repeat(absl::Seconds(15), absl::Seconds(4), [this, node] { StopServingPeers(node); });
+  }
 }
 
 void Faults::DoseNetwork() {
@@ -173,6 +176,16 @@ void Faults::CutNetwork() {
         [network = world_.network] { network->Mend(); });
 }
 
+void Faults::StopServingPeers(SimNode* node) {
+  using testing::PeerService;
+  const PeerService service = random_.Draw(0.5) ? PeerService::kFrozen : PeerService::kRefuses;
+  world_.trace->Add("peer service stops", {node->number(), static_cast<uint64_t>(service)});
+  world_.network->SetPeerService(node->address(), service);
+  After(random_.Between(absl::Milliseconds(5), absl::Seconds(8)), [network = world_.network, node] {
+    network->SetPeerService(node->address(), PeerService::kServes);
+  });
+}
+
 void Faults::Heal() {
   world_.trace->Add("faults end", {});
   scope_.reset();
@@ -180,6 +193,7 @@ void Faults::Heal() {
   world_.network->Mend();
   if (!world_.coordinator->running()) world_.coordinator->Boot();
   for (SimNode* const node : world_.nodes) {
+    world_.network->SetPeerService(node->address(), testing::PeerService::kServes);
     for (const auto& disk : node->disks()) {
       disk->media.faults = {};
       disk->manifest_media.faults = {};

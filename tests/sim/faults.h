@@ -61,6 +61,7 @@ class Faults {
   void DamageDisk(SimNode* node);
   void DamageManifest(SimNode* node);
   void CutNetwork();
+  void StopServingPeers(SimNode* node);
 
   const World world_;
   testing::SimRandom random_;

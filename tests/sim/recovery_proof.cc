@@ -9,6 +9,8 @@ namespace kvtier::sim {
 namespace {
 
 constexpr size_t kBlocks = 6;
+// Two conversations of so many stay in the smallest host tier.
+constexpr size_t kSharedBlocks = 2;
 constexpr absl::Duration kGetTimeout = absl::Milliseconds(250);
 // From a put to a hit on the other node: a heartbeat and a resync; and the time until
 // a peer that was slow is given another chance.
@@ -32,6 +34,46 @@ Task<void> RecoveryProof::Run() {
     Identity on_gpu{.tenant = nodes_[i]->gpu_tenant(), .space = kGpuSpace, .target = Tier::kGpu};
     co_await ProveSpace(nodes_[i], other, on_gpu);
   }
+  for (size_t i = 0; nodes_.size() > 2 && i < nodes_.size(); ++i) co_await ProveNextHolder(i);
+}
+
+Task<void> RecoveryProof::ProveNextHolder(size_t first) {
+  using testing::PeerService;
+  // Which of the two the coordinator ranks first is as its hash has it.
+  co_await ProveWithout(PeerService::kFrozen, first, first);
+  co_await ProveWithout(PeerService::kRefuses, first + 1, first);
+}
+
+Task<void> RecoveryProof::ProveWithout(testing::PeerService service, size_t stopped, size_t first) {
+  const std::vector<EngineKey> keys = FreshConversation(fresh_++, kSharedBlocks);
+  const std::vector<EngineKey> more = FreshConversation(fresh_++, kSharedBlocks);
+  const Identity identity{.tenant = first % kTenants, .space = fresh_ % kSpaces};
+  SimWorker putter(world_, nodes_[first], identity, fresh_);
+  SimWorker second(world_, nodes_[(first + 1) % nodes_.size()], identity, fresh_);
+  SimWorker asker(world_, nodes_[(first + 2) % nodes_.size()], identity, fresh_);
+  for (SimWorker* const worker : {&putter, &second, &asker}) {
+    const bool connected = co_await worker->Connect();
+    world_.oracle->Expect(connected, "after the faults, no session opens");
+  }
+  for (const auto& conversation : {keys, more}) {
+    co_await putter.Put(conversation, 0);
+    co_await ExpectHits("by the second holder", &second, conversation, kPeerHitBound);
+  }
+  // The coordinator knows, and whoever failed before is forgiven.
+  co_await SleepUntil(world_.executor, world_.executor->Now() + kPeerAvoidance);
+
+  const std::string& address = nodes_[stopped % nodes_.size()]->address();
+  world_.trace->Add("peer service stops",
+                    {stopped % nodes_.size(), static_cast<uint64_t>(service)});
+  network_->SetPeerService(address, service);
+  co_await ExpectHits("while one holder does not serve", &asker, keys, absl::ZeroDuration());
+  const absl::Time start = world_.executor->Now();
+  co_await ExpectHits("from the holder that serves", &asker, more, absl::ZeroDuration());
+  world_.oracle->Expect(world_.executor->Now() - start < kMinPeerSilence,
+                        absl::StrCat("after the faults, a get waits for ", address,
+                                     ", which did not serve a moment ago"));
+  network_->SetPeerService(address, testing::PeerService::kServes);
+  for (SimWorker* const worker : {&putter, &second, &asker}) co_await worker->Disconnect();
 }
 
 Task<void> RecoveryProof::ProveSpace(SimNode* node, SimNode* other, Identity identity) {

@@ -1,6 +1,7 @@
 // RecoveryProof is what must be true again once the faults have stopped: what is put
 // is hit here, from disk after the host tier was emptied, from the other node, and
-// after kill -9.
+// after kill -9; and, where there are three nodes, from the next holder when one has
+// stopped to serve its peers.
 #ifndef KVTIER_TESTS_SIM_RECOVERY_PROOF_H_
 #define KVTIER_TESTS_SIM_RECOVERY_PROOF_H_
 
@@ -13,14 +14,16 @@
 #include "tests/sim/sim_node.h"
 #include "tests/sim/sim_worker.h"
 #include "tests/sim/trace.h"
+#include "tests/testing/sim_network.h"
 
 namespace kvtier::sim {
 
 class RecoveryProof {
  public:
   // Owns none of them; `executor` is the workers'.
-  RecoveryProof(const SimWorker::World& world, std::vector<SimNode*> nodes)
-      : world_(world), nodes_(std::move(nodes)) {}
+  RecoveryProof(const SimWorker::World& world, std::vector<SimNode*> nodes,
+                testing::SimNetwork* network)
+      : world_(world), nodes_(std::move(nodes)), network_(network) {}
 
   // REQUIRES: no fault is active and nobody holds anything. Ends; what does not
   // hold, the oracle is told.
@@ -32,11 +35,16 @@ class RecoveryProof {
   // is zero.
   Task<void> ExpectHits(const char* where, SimWorker* worker, std::vector<EngineKey> keys,
                         absl::Duration allowed);
+  // Of two holders one stops to serve its peers, while its heartbeats go on: the third node
+  // finds the blocks at the other in its first get, and does not wait in the next.
+  Task<void> ProveNextHolder(size_t first);
+  Task<void> ProveWithout(testing::PeerService service, size_t stopped, size_t first);
   Task<void> AwaitOffload(SimNode* node);
   Task<void> AwaitService(SimNode* node);
 
   const SimWorker::World world_;
   const std::vector<SimNode*> nodes_;
+  testing::SimNetwork* const network_;
   uint64_t fresh_ = 0;
 };
 

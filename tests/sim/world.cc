@@ -10,9 +10,10 @@
 namespace kvtier::sim {
 namespace {
 
-constexpr size_t kNodes = 2;
-// Of a whole world and of one of GPU pools.
-constexpr size_t kWorkersPerNode = 8, kWorkersPerPool = 3;
+// In so many whole worlds a block may have two holders that are not its asker.
+constexpr double kThreeNodes = 0.25;
+// Of a whole world and of one of GPU pools, together.
+constexpr size_t kWorkers = 16, kPoolWorkers = 6;
 constexpr absl::Duration kFaultyTime = absl::Seconds(40), kFaultyPoolTime = absl::Seconds(3);
 constexpr absl::Duration kDeviceLife = absl::Seconds(40), kPoolDeviceLife = absl::Seconds(8);
 // Longer than any request, lease, reservation or prefetch goes on.
@@ -57,7 +58,8 @@ SimNode::Options World::DrawNode(size_t number) {
 void World::BootNodes() {
   const SimNode::World world{
       .time = &time_, .network = &network_, .trace = &trace_, .oracle = &oracle_};
-  for (size_t i = 0; i < kNodes; ++i) {
+  const size_t nodes = kind_ == WorldKind::kWhole && random_.Draw(kThreeNodes) ? 3 : 2;
+  for (size_t i = 0; i < nodes; ++i) {
     nodes_.push_back(std::make_unique<SimNode>(world, DrawNode(i)));
     nodes_.back()->Boot();
   }
@@ -79,9 +81,9 @@ Identity World::DrawIdentity(const SimNode& node) {
 }
 
 void World::HireWorkers() {
-  const size_t each = kind_ == WorldKind::kWhole ? kWorkersPerNode : kWorkersPerPool;
-  for (size_t i = 0; i < kNodes * each; ++i) {
-    SimNode* const node = nodes_[i % kNodes].get();
+  const size_t workers = kind_ == WorldKind::kWhole ? kWorkers : kPoolWorkers;
+  for (size_t i = 0; i < workers; ++i) {
+    SimNode* const node = nodes_[i % nodes_.size()].get();
     const Identity identity = DrawIdentity(*node);
     const SimWorker::World world{.executor = &executor_, .trace = &trace_, .oracle = &oracle_};
     workers_.push_back(std::make_unique<SimWorker>(world, node, identity, random_.Next()));
@@ -160,7 +162,8 @@ void World::ProveRecovery() {
     node->Boot();
   }
   RunUntil(time_.Now() + absl::Milliseconds(100));
-  RecoveryProof proof({.executor = &executor_, .trace = &trace_, .oracle = &oracle_}, nodes);
+  RecoveryProof proof({.executor = &executor_, .trace = &trace_, .oracle = &oracle_}, nodes,
+                      &network_);
   TaskScope proving(&executor_);
   proving.Spawn(proof.Run());
   const absl::Time until = time_.Now() + kProofTime;

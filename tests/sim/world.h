@@ -1,4 +1,4 @@
-// World is one simulated cluster: two nodes, a coordinator, workers, a network and
+// World is one simulated cluster: two or three nodes, a coordinator, workers, a network and
 // the faults of a seed, in one thread and in virtual time.
 //
 // A whole one has nodes with and without a GPU, workers of all tenants and spaces, and

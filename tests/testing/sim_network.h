@@ -37,6 +37,13 @@ struct SimNetworkFaults {
   double bytes_per_second = 2e9;
 };
 
+// How a node's peer service answers while its agent and its heartbeats go on.
+enum class PeerService {
+  kServes,
+  kFrozen,   // Accepts, and says nothing any more.
+  kRefuses,  // Ends what is asked of it at once.
+};
+
 // Counts of the faults that happened to blocks on their way.
 struct SimNetworkFaultCounts {
   uint64_t flipped = 0;
@@ -64,6 +71,13 @@ class SimNetwork {
   void ListenAsCoordinator(Coordinator* coordinator) { coordinator_ = coordinator; }
   Agent* AgentAt(const std::string& address) const;
   Coordinator* coordinator() const { return coordinator_; }
+  void SetPeerService(const std::string& address, PeerService service) {
+    peer_services_[address] = service;
+  }
+  PeerService PeerServiceAt(const std::string& address) const {
+    const auto set = peer_services_.find(address);
+    return set == peer_services_.end() ? PeerService::kServes : set->second;
+  }
 
   SimTime* time() const { return time_; }
   SimRandom& random() { return random_; }
@@ -76,6 +90,7 @@ class SimNetwork {
   SimRandom random_;
   std::set<std::pair<std::string, std::string>> cuts_;
   std::map<std::string, Agent*> agents_;
+  std::map<std::string, PeerService> peer_services_;  // kServes where there is none.
   Coordinator* coordinator_ = nullptr;
 };
 

@@ -34,7 +34,9 @@ struct Stream {
 
   // Runs `apply` at the asker's end, after all that was sent before.
   void ToAsker(uint64_t bytes, std::function<void()> apply) {
-    const absl::Time arrival = network->ArrivalOf(server, asker, bytes);
+    const absl::Time arrival = network->PeerServiceAt(server) == PeerService::kFrozen
+                                   ? absl::InfiniteFuture()
+                                   : network->ArrivalOf(server, asker, bytes);
     last_arrival = std::max(last_arrival, arrival);
     if (last_arrival == absl::InfiniteFuture()) return;  // A hole in the stream: silence.
     network->time()->At(last_arrival, [this, apply = std::move(apply)] {
@@ -148,14 +150,17 @@ class Running {
 }  // namespace
 
 Task<absl::Status> SimPeerTransport::Fetch(std::string address, std::vector<BlockKey> keys,
-                                           absl::Time deadline, FetchSink* sink) {
+                                           FetchTime time, FetchSink* sink) {
   if (running_ >= kMaxFetchesRunning) {
     co_return absl::ResourceExhaustedError("peer: too many fetches");
   }
   const Running running(&running_);
   const auto stream = std::make_shared<Stream>(network_, self_, address, executor_);
-  std::function<void()> connect = [network = network_, address, stream, keys, deadline] {
-    if (Agent* const agent = network->AgentAt(address)) {
+  std::function<void()> connect = [network = network_, address, stream, keys,
+                                   deadline = time.deadline] {
+    Agent* const agent = network->AgentAt(address);
+    const bool refuses = network->PeerServiceAt(address) == PeerService::kRefuses;
+    if (agent != nullptr && !refuses) {
       agent->scope()->Spawn(ServeStream(agent, stream, keys, deadline));
     } else {
       End(stream, absl::UnavailableError("peer: connection refused"));
@@ -164,8 +169,10 @@ Task<absl::Status> SimPeerTransport::Fetch(std::string address, std::vector<Bloc
   const absl::Time connected = network_->ArrivalOf(self_, address, kRequestBytes);
   if (connected != absl::InfiniteFuture()) network_->time()->At(connected, std::move(connect));
 
+  absl::Time heard = executor_->Now();
   while (true) {
     while (!stream->arrived.empty()) {
+      heard = executor_->Now();
       const SentBlock block = std::move(stream->arrived.front());
       stream->arrived.pop_front();
       const std::optional<absl::Status> broke = Hand(block, sink);
@@ -174,8 +181,10 @@ Task<absl::Status> SimPeerTransport::Fetch(std::string address, std::vector<Bloc
     if (stream->ended.has_value()) co_return *stream->ended;
     const auto news = std::make_shared<Event>(executor_);
     stream->news = news;
-    const bool awake = co_await news->WaitUntil(deadline);
-    if (!awake) co_return absl::DeadlineExceededError("peer: silent until the deadline");
+    const bool awake = co_await news->WaitUntil(std::min(time.deadline, heard + time.silence));
+    if (awake) continue;
+    if (executor_->Now() < time.deadline) co_return absl::UnavailableError("peer: silent");
+    co_return absl::DeadlineExceededError("peer: silent until the deadline");
   }
 }
 

@@ -1,0 +1,108 @@
+// A peer that is ranked first and does not serve, while its registration lives, beside a
+// healthy one: what both hold is a hit in time, and what the bad one holds alone does not
+// keep the node from anybody else.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "core/checksum.h"
+#include "tests/testing/fake_peer.h"
+#include "tests/testing/patience.h"
+#include "tests/testing/process_cluster.h"
+#include "tests/testing/test_worker.h"
+
+namespace kvtier::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::SizeIs;
+
+constexpr absl::Duration kDeadline = absl::Milliseconds(400);
+constexpr size_t kRun = 4;  // Blocks that both hold.
+// agent/limits.h
+constexpr size_t kMaxFetchesRunning = 16;
+constexpr size_t kMaxFetchesPerPeer = 8;
+
+class NextHolderTest : public ::testing::TestWithParam<Damage> {
+ protected:
+  // The peer holds the run, and the coordinator believes it.
+  void HoldAtPeer(Blocks blocks) {
+    for (uint64_t number = blocks.first; number < blocks.first + blocks.count; ++number) {
+      std::vector<std::byte> payload(worker_.spec().block_bytes);
+      worker_.Fill(number, payload);
+      BlockMeta meta{.key = worker_.KeyOf(number),
+                     .space = worker_.spec().Digest(),
+                     .length = payload.size(),
+                     .sum = SumPayload(payload)};
+      if (number > blocks.first) meta.parent = worker_.KeyOf(number - 1);
+      peer_.Hold(meta, std::move(payload));
+    }
+    ASSERT_EQ(peer_.Report(coordinator_.channel()), absl::OkStatus());
+    ASSERT_TRUE(coordinator_.AwaitHolders(worker_.KeyOf(blocks.first + blocks.count - 1), 1));
+  }
+  // Both hold the run; the peer has one block more, so that it is ranked first.
+  Blocks HoldAtBoth() {
+    next_ += 100;
+    EXPECT_EQ(healthy_worker_.Put({next_, kRun}), kRun);
+    EXPECT_TRUE(coordinator_.AwaitHolders(worker_.KeyOf(next_ + kRun - 1), 1));
+    HoldAtPeer({next_, kRun + 1});
+    EXPECT_TRUE(coordinator_.AwaitHolders(worker_.KeyOf(next_ + kRun - 1), 2));
+    return {next_, kRun + 1};
+  }
+  std::vector<BlockSource> GetInTime(Blocks blocks) {
+    const absl::Time start = absl::Now();
+    std::vector<BlockSource> sources = worker_.Get(blocks, {.timeout = Patience(kDeadline)});
+    EXPECT_LE(absl::Now() - start, Patience(kDeadline) + Slack());
+    return sources;
+  }
+
+  ProcessCluster cluster_;
+  CoordinatorProcess& coordinator_ = cluster_.StartCoordinator();
+  AgentProcess& agent_ = cluster_.StartAgent("node-b");
+  AgentProcess& healthy_ = cluster_.StartAgent("node-c");
+  TestWorker worker_{{.socket_dir = agent_.socket_dir()}};
+  TestWorker healthy_worker_{{.socket_dir = healthy_.socket_dir()}};
+  FakePeer peer_{cluster_.NextAddress()};
+  uint64_t next_ = 1000;
+};
+
+// Four gets of four missed, each at its full deadline: the first holder was asked for ever.
+TEST_P(NextHolderTest, RankedFirstBesideAHealthyHolderCostsNoMiss) {
+  peer_.Send(GetParam());
+  for (int get = 0; get < 4; ++get) {
+    EXPECT_THAT(GetInTime(HoldAtBoth()), AllOf(SizeIs(kRun), Each(BlockSource::kPeer))) << get;
+  }
+  EXPECT_GE(peer_.fetches(), 1) << "it was ranked first";
+}
+
+TEST_P(NextHolderTest, IsUsedAgainWhenItServesAgain) {
+  peer_.Send(GetParam());
+  EXPECT_THAT(GetInTime(HoldAtBoth()), SizeIs(kRun));
+  EXPECT_EQ(agent_.Status().peers().avoided_peers(), 1);
+  peer_.Send(Damage::kNone);
+  EXPECT_TRUE(
+      Await(absl::Seconds(5), [&] { return agent_.Status().peers().avoided_peers() == 0; }));
+  // The block that it holds alone comes as well.
+  EXPECT_THAT(GetInTime(HoldAtBoth()), SizeIs(kRun + 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(APeerThat, NextHolderTest,
+                         ::testing::Values(Damage::kSilence, Damage::kStall, Damage::kError,
+                                           Damage::kFlippedBit),
+                         [](const auto& info) { return std::string(DamageName(info.param)); });
+
+// Sixteen requests that waited for it used up every fetch of the node.
+TEST_F(NextHolderTest, RequestsThatWaitForAFrozenPeerLeaveFetchesForTheOthers) {
+  peer_.Send(Damage::kSilence);
+  HoldAtPeer({.first = 1, .count = kMaxFetchesRunning});
+  for (uint64_t number = 1; number <= kMaxFetchesRunning; ++number) {
+    ASSERT_TRUE(worker_.client().Prefetch(worker_.space(), worker_.KeysOf({number, 1})).ok());
+  }
+  EXPECT_TRUE(Await(absl::Seconds(5), [&] { return peer_.fetches() == kMaxFetchesPerPeer; }));
+  EXPECT_THAT(GetInTime(HoldAtBoth()), AllOf(SizeIs(kRun), Each(BlockSource::kPeer)));
+}
+
+}  // namespace
+}  // namespace kvtier::testing
