@@ -38,6 +38,16 @@ bool IsAnswer(const absl::Status& status) {
   }
 }
 
+// The agent itself says neither: the channel, or what the agent has of it, is out of step.
+bool IsGarbled(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kInternal ||
+         status.code() == absl::StatusCode::kUnknown;
+}
+
+// So often the breaker opens without an answered call in between, and then the connection may be
+// what is wrong: probes are new connections. With the default backoff that takes 3 s.
+constexpr int kOpeningsToRebuild = 5;
+
 }  // namespace
 
 AgentLink::AgentLink(LinkOptions options)
@@ -52,6 +62,10 @@ AgentLink::AgentLink(LinkOptions options)
 AgentLink::~AgentLink() { KVT_CHECK(!thread_.joinable()); }
 
 void AgentLink::Start() {
+  if (InForkedChild()) {
+    Log(LogLevel::kWarning, absl::StrCat("kvtier: serving misses: ", kForkedText));
+    return;
+  }
   thread_ = std::thread([this] { Run(); });
   static_cast<void>(pthread_setname_np(thread_.native_handle(), "kvtier-link"));
   absl::MutexLock lock(&mu_);
@@ -71,6 +85,7 @@ void AgentLink::Stop() {
 }
 
 std::shared_ptr<Connection> AgentLink::Admit(absl::Duration timeout) {
+  if (InForkedChild()) return nullptr;
   absl::MutexLock lock(&mu_);
   if (connection_ == nullptr || !breaker_.Admits(timeout)) {
     ++stats_.calls_skipped;
@@ -118,6 +133,7 @@ bool AgentLink::JudgeFailure(const CallEnd& end, const std::string& text) {
       end.timeout < kMinJudgedTimeout && end.status.code() == absl::StatusCode::kDeadlineExceeded;
   if (is_short) return breaker_.ShortCallFailed(now - end.timeout, now, Jitter());
   if (!breaker_.CallFailed(now, Jitter())) return false;
+  garbled_ = IsGarbled(end.status);
   NoteOpened(text);
   return true;
 }
@@ -130,7 +146,7 @@ void AgentLink::NoteOpened(const std::string& text) {
 
 void AgentLink::Release(Connection* connection, ReleaseQueue::Kind kind,
                         std::span<const uint64_t> ids) {
-  if (ids.empty()) return;
+  if (ids.empty() || InForkedChild()) return;
   const ReleaseQueue::Added added = connection->releases().Add(kind, ids);
   if (added.dropped > 0) {
     Count([&](ClientStats* stats) { stats->releases_dropped += added.dropped; });
@@ -147,6 +163,7 @@ void AgentLink::Wake() {
 }
 
 bool AgentLink::connected() const {
+  if (InForkedChild()) return false;
   std::shared_ptr<Connection> connection;
   {
     absl::MutexLock lock(&mu_);
@@ -156,11 +173,13 @@ bool AgentLink::connected() const {
 }
 
 std::shared_ptr<const GpuMemory> AgentLink::gpu_memory() const {
+  if (InForkedChild()) return nullptr;
   absl::MutexLock lock(&mu_);
   return connection_ == nullptr ? nullptr : connection_->session()->gpu();
 }
 
 HostMemory AgentLink::host_memory() const {
+  if (InForkedChild()) return {};
   absl::MutexLock lock(&mu_);
   if (connection_ == nullptr) return {};
   const Session& session = *connection_->session();
@@ -168,6 +187,7 @@ HostMemory AgentLink::host_memory() const {
 }
 
 ClientStats AgentLink::Stats() const {
+  if (InForkedChild()) return {.last_error = std::string(kForkedText)};
   const bool is_connected = connected();
   absl::MutexLock lock(&mu_);
   ClientStats stats = stats_;
@@ -215,7 +235,8 @@ absl::StatusOr<std::shared_ptr<Connection>> AgentLink::OpenConnection() {
   KVT_ASSIGN_OR_RETURN(std::shared_ptr<const Session> session,
                        Session::Open(options_.session, deadline));
   lost_pool_.LetGoOfMemory();
-  auto connection = std::make_shared<Connection>(options_.session.socket_dir, std::move(session));
+  std::shared_ptr<Connection> connection(
+      new Connection(options_.session.socket_dir, std::move(session)), DeleteUnlessForked());
   KVT_RETURN_IF_ERROR(connection->Ping(deadline - clock_.Now()));
   KVT_RETURN_IF_ERROR(RegisterMissing(connection.get(), deadline - clock_.Now()));
   return connection;
@@ -239,7 +260,12 @@ void AgentLink::Connect() {
     return;
   }
   connection_ = *std::move(connection);
-  breaker_ = CircuitBreaker(options_.breaker);
+  garbled_ = false;
+  if (std::exchange(rebuilding_, false)) {
+    breaker_.ProbeAnswered(clock_.Now());
+  } else {
+    breaker_ = CircuitBreaker(options_.breaker);
+  }
   ++stats_.sessions;
   logged_.clear();
   Log(LogLevel::kInfo,
@@ -247,7 +273,7 @@ void AgentLink::Connect() {
 }
 
 bool AgentLink::Serve(const std::shared_ptr<Connection>& connection) {
-  Probe(*connection);
+  if (!Probe(connection)) return true;
   {
     absl::MutexLock lock(&mu_);
     if (!breaker_.Admits(kChoreTimeout)) return true;  // The next probe wakes us.
@@ -259,18 +285,27 @@ bool AgentLink::Serve(const std::shared_ptr<Connection>& connection) {
   return false;
 }
 
-void AgentLink::Probe(const Connection& connection) {
+bool AgentLink::Probe(const std::shared_ptr<Connection>& connection) {
   {
     absl::MutexLock lock(&mu_);
-    if (!breaker_.TakeProbe(clock_.Now())) return;
+    if (!breaker_.TakeProbe(clock_.Now())) return true;
+    rebuilding_ = garbled_ || breaker_.openings() >= kOpeningsToRebuild;
   }
-  const absl::Status answer = connection.Ping(options_.breaker.probe_timeout);
+  if (rebuilding_) {
+    Drop(connection, absl::UnavailableError("the connection does not work; making another"));
+    return false;
+  }
+  const absl::Status answer = connection->Ping(options_.breaker.probe_timeout);
   absl::MutexLock lock(&mu_);
   if (IsAnswer(answer)) {
     breaker_.ProbeAnswered(clock_.Now());
-  } else if (breaker_.ProbeFailed(clock_.Now(), Jitter())) {
+    return true;
+  }
+  garbled_ = IsGarbled(answer);
+  if (breaker_.ProbeFailed(clock_.Now(), Jitter())) {
     NoteOpened(absl::StrCat("probe: ", answer.ToString()));
   }
+  return true;
 }
 
 absl::Time AgentLink::LookAtPool(const Session& session) {

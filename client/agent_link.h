@@ -3,7 +3,8 @@
 // and holds the circuit breaker. One background thread does all of it, so that no
 // caller ever waits for a connection.
 //
-// Client and every lease and reservation share it; after Stop() it only says "absent".
+// Client and every lease and reservation share it; after Stop(), and in a forked child, it only
+// says "absent".
 #ifndef KVTIER_CLIENT_AGENT_LINK_H_
 #define KVTIER_CLIENT_AGENT_LINK_H_
 
@@ -23,6 +24,7 @@
 #include "client/circuit_breaker.h"
 #include "client/client_stats.h"
 #include "client/connection.h"
+#include "client/fork_guard.h"
 #include "client/host_memory.h"
 #include "client/lost_pool.h"
 #include "client/session.h"
@@ -78,6 +80,7 @@ class AgentLink {
   // Changes counters: `change(ClientStats*)` under the lock.
   template <typename Change>
   void Count(Change change) ABSL_LOCKS_EXCLUDED(mu_) {
+    if (InForkedChild()) return;
     absl::MutexLock lock(&mu_);
     change(&stats_);
   }
@@ -97,14 +100,16 @@ class AgentLink {
   void Drop(const std::shared_ptr<Connection>& connection, const absl::Status& why)
       ABSL_LOCKS_EXCLUDED(mu_);
   void Sleep(const std::shared_ptr<Connection>& connection, absl::Time until);
-  // Sends the breaker's probe, if it is due.
-  void Probe(const Connection& connection) ABSL_LOCKS_EXCLUDED(mu_);
+  // Sends the breaker's probe, if it is due: a Ping, or, where that would say too little, a
+  // new connection. False: that one is to be made.
+  bool Probe(const std::shared_ptr<Connection>& connection) ABSL_LOCKS_EXCLUDED(mu_);
   // Tells the breaker of a call that was not answered. True: the thread has a probe to plan.
   bool JudgeFailure(const CallEnd& end, const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void NoteOpened(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void NoteError(const std::string& text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   double Jitter() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  const ClientUse use_;
   const LinkOptions options_;
   const MonotonicClock clock_;
   const FileDescriptor wake_;  // An eventfd.
@@ -112,6 +117,7 @@ class AgentLink {
   std::thread thread_;
 
   // Of the thread only.
+  bool rebuilding_ = false;  // The next connection is a probe of the breaker's.
   Backoff reconnect_;
   absl::Time next_try_ = absl::InfinitePast();
   LostPool lost_pool_;
@@ -126,6 +132,7 @@ class AgentLink {
   bool tried_ ABSL_GUARDED_BY(mu_) = false;  // The first try to connect has ended.
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   bool answered_ ABSL_GUARDED_BY(mu_) = false;  // A call was, since the last Connect().
+  bool garbled_ ABSL_GUARDED_BY(mu_) = false;   // The breaker was opened by such an answer.
 };
 
 }  // namespace kvtier

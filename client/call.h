@@ -22,6 +22,7 @@
 #include "absl/time/time.h"
 #include "client/agent_link.h"
 #include "client/call_deadline.h"
+#include "client/fork_guard.h"
 #include "client/submitted_calls.h"
 #include "core/block_key.h"
 #include "grpcpp/client_context.h"
@@ -106,6 +107,11 @@ class CallFlight final : public SubmittedCalls::Flight {
 template <typename CallType>
 absl::Status SubmitCall(const std::shared_ptr<AgentLink>& link, SubmittedCalls* submitted,
                         std::unique_ptr<CallType>* call, typename CallFlight<CallType>::Done done) {
+  if (InForkedChild()) {
+    done((*call)->Finish(link, false));
+    call->reset();
+    return absl::OkStatus();
+  }
   if (!submitted->Book()) {
     return absl::ResourceExhaustedError("too many submitted calls are under way");
   }

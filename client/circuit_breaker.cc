@@ -28,6 +28,7 @@ void CircuitBreaker::CallAnswered(absl::Time now) {
   failures_ = 0;
   short_failures_ = 0;
   doubted_ = false;
+  openings_ = 0;
   last_answer_ = now;
   probe_time_ = absl::InfiniteFuture();
   backoff_.Reset();
@@ -77,6 +78,7 @@ bool CircuitBreaker::ProbeFailed(absl::Time now, double jitter) {
 
 void CircuitBreaker::Open(absl::Time now, double jitter) {
   state_ = State::kOpen;
+  ++openings_;
   failures_ = 0;
   short_failures_ = 0;
   probe_time_ = now + backoff_.Next(jitter);

@@ -64,6 +64,9 @@ class CircuitBreaker {
   // When TakeProbe() will say yes; InfiniteFuture unless open or doubted.
   absl::Time probe_time() const { return probe_time_; }
 
+  // How often it opened since a call was answered: so many probes and trials came to nothing.
+  int openings() const { return openings_; }
+
   // The agent answered a call, whatever it said. Closes the breaker in any state.
   void CallAnswered(absl::Time now);
   // It did not answer in time, or not at all. True: this opened the breaker.
@@ -90,6 +93,7 @@ class CircuitBreaker {
   Backoff backoff_;
   Backoff doubts_;  // Before the probe of a doubt that is not the first.
   State state_ = State::kClosed;
+  int openings_ = 0;        // Since a call was answered.
   int failures_ = 0;        // In a row, while calls are let through.
   int short_failures_ = 0;  // In a row, while closed, of calls that began after last_answer_.
   absl::Time short_since_;  // When the first of them began.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/agent_link.h"
 #include "client/call.h"
+#include "client/fork_guard.h"
 #include "client/match_call.h"
 #include "client/onboard_call.h"
 #include "client/prefetch_call.h"
@@ -53,20 +54,20 @@ absl::Status ClientOptions::Validate() const {
 struct Client::State {
   explicit State(const ClientOptions& options)
       : default_timeout(options.default_timeout),
-        link(std::make_shared<AgentLink>(
-            LinkOptions{.session = {.socket_dir = options.socket_dir,
-                                    .tenant = options.tenant,
-                                    .tenant_key = TenantKey::FromSecret(options.tenant_secret),
-                                    .gpu_by_device = options.gpu_by_device},
-                        .connect_timeout = options.connect_timeout,
-                        .breaker = options.breaker})),
+        link(new AgentLink({.session = {.socket_dir = options.socket_dir,
+                                        .tenant = options.tenant,
+                                        .tenant_key = TenantKey::FromSecret(options.tenant_secret),
+                                        .gpu_by_device = options.gpu_by_device},
+                            .connect_timeout = options.connect_timeout,
+                            .breaker = options.breaker}),
+             DeleteUnlessForked()),
         submitted(kMaxSubmitted) {}
 
   absl::Duration Timeout(const std::optional<absl::Duration>& asked) const {
     return std::clamp(asked.value_or(default_timeout), absl::ZeroDuration(), kMaxTimeout);
   }
   absl::Status Check(SpaceHandle space, std::span<const EngineKey> keys) const {
-    if (static_cast<size_t>(space) >= link->spaces().size()) {
+    if (!InForkedChild() && static_cast<size_t>(space) >= link->spaces().size()) {
       return absl::InvalidArgumentError(absl::StrCat("space handle ", static_cast<uint32_t>(space),
                                                      " was not given by this client"));
     }
@@ -85,7 +86,7 @@ struct Client::State {
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Open(const ClientOptions& options) {
   KVT_RETURN_IF_ERROR(options.Validate());
-  auto state = std::make_shared<State>(options);
+  std::shared_ptr<State> state(new State(options), DeleteUnlessForked());
   state->link->Start();
   return std::unique_ptr<Client>(new Client(std::move(state)));
 }
@@ -93,11 +94,16 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Open(const ClientOptions& option
 Client::Client(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
 Client::~Client() {
+  if (InForkedChild()) return;  // Its calls and threads are the parent's.
   state_->submitted.CancelAndWait();
   state_->link->Stop();
 }
 
 absl::StatusOr<SpaceHandle> Client::RegisterSpace(const SpaceSpec& spec) {
+  if (InForkedChild()) {
+    KVT_RETURN_IF_ERROR(spec.Validate());
+    return SpaceHandle{0};
+  }
   KVT_ASSIGN_OR_RETURN(const size_t index, state_->link->spaces().Add(spec));
   // Not registered in time, or not at all: the link's thread goes on trying.
   if (const std::shared_ptr<Connection> connection = state_->link->Admit(state_->default_timeout);
@@ -197,14 +203,18 @@ uint64_t Client::BeginStep() {
   return gpu == nullptr ? 0 : state_->steps.Begin(gpu->steps);
 }
 
-void Client::EndStep(uint64_t step) { state_->steps.End(step); }
+void Client::EndStep(uint64_t step) {
+  if (!InForkedChild()) state_->steps.End(step);
+}
 
 uint64_t Client::BeginCopy() {
   const std::shared_ptr<const GpuMemory> gpu = gpu_memory();
   return gpu == nullptr ? 0 : state_->steps.BeginCopy(gpu->steps);
 }
 
-void Client::EndCopy(uint64_t step) { state_->steps.EndCopy(step); }
+void Client::EndCopy(uint64_t step) {
+  if (!InForkedChild()) state_->steps.EndCopy(step);
+}
 
 HostMemory Client::host_memory() const { return state_->link->host_memory(); }
 

@@ -6,6 +6,9 @@
 // the agent again by itself. So the calls below fail for one reason only, that the
 // caller asked for something that cannot be (kInvalidArgument, naming it).
 //
+// In a child that was forked while its parent had a client, everything is a miss for ever, of
+// clients that are opened there, too (client/fork_guard.h).
+//
 // The ten lines a worker needs are examples/minimal_worker.cc; docs/design/client.md
 // says how it works inside.
 #ifndef KVTIER_CLIENT_CLIENT_H_

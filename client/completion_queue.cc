@@ -6,49 +6,70 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/fork_guard.h"
 #include "core/check.h"
 
 namespace kvtier {
 
-CompletionQueue::CompletionQueue() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  KVT_CHECK(event_.is_open());
+CompletionQueue::Ends::Ends() : event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  KVT_CHECK(event.is_open());
+}
+
+CompletionQueue::CompletionQueue() : ends_(std::make_unique<Ends>()) {}
+
+CompletionQueue::~CompletionQueue() { delete childs_.load(std::memory_order_acquire); }
+
+CompletionQueue::Ends* CompletionQueue::Here() {
+  if (!InForkedChild()) return ends_.get();
+  // The parent's lock may be held by a thread that is not here.
+  Ends* known = childs_.load(std::memory_order_acquire);
+  if (known != nullptr) return known;
+  auto made = std::make_unique<Ends>();
+  const bool first = childs_.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel);
+  return first ? made.release() : known;
 }
 
 bool CompletionQueue::Book() {
-  absl::MutexLock lock(&mu_);
-  if (outstanding_ == kMaxOutstanding) return false;
-  ++outstanding_;
+  Ends* const here = Here();
+  absl::MutexLock lock(&here->mu);
+  if (here->outstanding == kMaxOutstanding) return false;
+  ++here->outstanding;
   return true;
 }
 
 void CompletionQueue::Unbook() {
-  absl::MutexLock lock(&mu_);
-  KVT_CHECK(outstanding_ > 0);
-  --outstanding_;
+  Ends* const here = Here();
+  absl::MutexLock lock(&here->mu);
+  KVT_CHECK(here->outstanding > 0);
+  --here->outstanding;
 }
 
 void CompletionQueue::Push(Completion completion) {
-  absl::MutexLock lock(&mu_);
-  ended_.push_back(std::move(completion));
+  Ends* const here = Here();
+  absl::MutexLock lock(&here->mu);
+  here->waiting.push_back(std::move(completion));
   // Under the lock, as in Poll(), so that the eventfd says what the queue holds. It
   // never blocks: the counter is 0 or 1.
   const uint64_t one = 1;
-  if (ended_.size() == 1) KVT_CHECK(write(event_.get(), &one, sizeof(one)) == sizeof(one));
+  if (here->waiting.size() == 1) {
+    KVT_CHECK(write(here->event.get(), &one, sizeof(one)) == sizeof(one));
+  }
 }
 
 std::vector<Completion> CompletionQueue::Poll(size_t limit) {
-  absl::MutexLock lock(&mu_);
-  const size_t count = std::min(limit, ended_.size());
+  Ends* const here = Here();
+  absl::MutexLock lock(&here->mu);
+  const size_t count = std::min(limit, here->waiting.size());
   std::vector<Completion> taken;
   taken.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    taken.push_back(std::move(ended_.front()));
-    ended_.pop_front();
+    taken.push_back(std::move(here->waiting.front()));
+    here->waiting.pop_front();
   }
-  outstanding_ -= count;
+  here->outstanding -= count;
   uint64_t value = 0;
-  if (count > 0 && ended_.empty()) {
-    KVT_CHECK(read(event_.get(), &value, sizeof(value)) == sizeof(value));
+  if (count > 0 && here->waiting.empty()) {
+    KVT_CHECK(read(here->event.get(), &value, sizeof(value)) == sizeof(value));
   }
   return taken;
 }

@@ -4,9 +4,11 @@
 #ifndef KVTIER_CLIENT_COMPLETION_QUEUE_H_
 #define KVTIER_CLIENT_COMPLETION_QUEUE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <variant>
 #include <vector>
 
@@ -26,30 +28,40 @@ struct Completion {
   std::variant<size_t, MatchedPrefix, OnboardedBlocks, ReservedBlocks> result;
 };
 
-// Thread-safe. Outlives every call submitted with it.
+// Thread-safe. Outlives every call submitted with it. A forked child has one of its own in its
+// place, with an eventfd of another number.
 class CompletionQueue {
  public:
   // Submitted and not yet polled: what is waiting is bounded too.
   static constexpr size_t kMaxOutstanding = Client::kMaxSubmitted;
 
   CompletionQueue();
+  ~CompletionQueue();
 
   // Books a place for one call. False: kMaxOutstanding are taken; poll first.
-  bool Book() ABSL_LOCKS_EXCLUDED(mu_);
+  bool Book();
   // The booked call was not submitted after all.
-  void Unbook() ABSL_LOCKS_EXCLUDED(mu_);
+  void Unbook();
   // The booked call has ended.
-  void Push(Completion completion) ABSL_LOCKS_EXCLUDED(mu_);
+  void Push(Completion completion);
   // Takes up to `limit`, oldest first, and never waits.
-  std::vector<Completion> Poll(size_t limit) ABSL_LOCKS_EXCLUDED(mu_);
+  std::vector<Completion> Poll(size_t limit);
   // Readable while completions wait. Owned by the queue; not to be read or written.
-  int event_fd() const { return event_.get(); }
+  int event_fd() { return Here()->event.get(); }
 
  private:
-  const FileDescriptor event_;
-  absl::Mutex mu_;
-  std::deque<Completion> ended_ ABSL_GUARDED_BY(mu_);
-  size_t outstanding_ ABSL_GUARDED_BY(mu_) = 0;
+  struct Ends {
+    Ends();
+    const FileDescriptor event;
+    absl::Mutex mu;
+    std::deque<Completion> waiting ABSL_GUARDED_BY(mu);
+    size_t outstanding ABSL_GUARDED_BY(mu) = 0;
+  };
+  // This process's.
+  Ends* Here();
+
+  const std::unique_ptr<Ends> ends_;
+  std::atomic<Ends*> childs_ = nullptr;  // Owned. Null: this is no forked child, or none was used.
 };
 
 }  // namespace kvtier

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "client/fork_guard.h"
 #include "client/release_queue.h"
 #include "client/session.h"
 #include "core/space.h"
@@ -54,6 +55,7 @@ class Connection {
  private:
   void SetSpace(size_t index, const Space& space) ABSL_LOCKS_EXCLUDED(mu_);
 
+  const ClientUse use_;  // First here, so gone behind the channel.
   const std::shared_ptr<const Session> session_;
   const std::unique_ptr<v1::Worker::StubInterface> stub_;
   ReleaseQueue releases_;

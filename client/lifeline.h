@@ -12,7 +12,8 @@
 
 namespace kvtier {
 
-// Thread-compatible. A forked child's copy says nothing: its parent may still write.
+// Thread-compatible. A forked child's copy says nothing: its parent may still write. (Its
+// descriptor is inert; the process is for children that no handler saw, fork_guard.h.)
 class Lifeline {
  public:
   // `fd`: what the agent hands out as DescriptorKind::kLifeline.

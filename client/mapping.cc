@@ -105,7 +105,10 @@ void Mapping::CutHandles(size_t count, uint64_t handle_bytes) {
   if (zeros != MAP_FAILED) static_cast<void>(madvise(zeros, end - left, MADV_DONTDUMP));
 }
 
-Mapping::~Mapping() { KVT_CHECK(munmap(range_.data(), range_.size()) == 0); }
+Mapping::~Mapping() {
+  ForgetKeptMemory(range_);
+  KVT_CHECK(munmap(range_.data(), range_.size()) == 0);
+}
 
 std::optional<std::span<const std::byte>> Mapping::Read(uint64_t offset, uint64_t length) const {
   if (!Holds(offset, length)) return std::nullopt;

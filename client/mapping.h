@@ -1,7 +1,8 @@
 // Mapping is shared memory of the agent in this process: an arena to read, an arena
 // to write, or the GPU pool. It stays mapped until its last user is gone, also when
 // the agent that made it is long dead, so that no reader ever faults. A pool's handles
-// come and go at fixed addresses; what is read where one went is zeros.
+// come and go at fixed addresses; what is read where one went is zeros. In a forked child all
+// of it is private zeros (fork_guard.h).
 #ifndef KVTIER_CLIENT_MAPPING_H_
 #define KVTIER_CLIENT_MAPPING_H_
 
@@ -14,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "client/fork_guard.h"
 
 namespace kvtier {
 
@@ -53,7 +55,9 @@ class Mapping {
  private:
   // `range`: all addresses, what is unmapped at the end.
   Mapping(std::span<std::byte> range, size_t size, Access access)
-      : range_(range), access_(access), size_(size) {}
+      : range_(range), access_(access), size_(size) {
+    KeepMemoryFromChildren(range_);
+  }
   bool Holds(uint64_t offset, uint64_t length) const {
     const size_t now = size();
     return offset <= now && length <= now - offset;

@@ -23,8 +23,7 @@ absl::Status Failed(const char* call) {
 }  // namespace
 
 void FileDescriptor::Close() {
-  // Nothing is written through these descriptors, so close() has nothing to report.
-  if (fd_ >= 0) static_cast<void>(close(fd_));
+  if (fd_ >= 0) CloseKeptDescriptor(fd_);
   fd_ = -1;
 }
 

@@ -11,14 +11,17 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/fork_guard.h"
 
 namespace kvtier {
 
-// Owns a file descriptor. Move-only.
+// Owns a file descriptor. Move-only. In a forked child it is an inert one (fork_guard.h).
 class FileDescriptor {
  public:
   FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
+  explicit FileDescriptor(int fd) : fd_(fd) {
+    if (fd_ >= 0) KeepDescriptorFromChildren(fd_);
+  }
   FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     if (this != &other) {

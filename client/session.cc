@@ -232,6 +232,7 @@ void Session::MapHandles(const GpuMemory& pool) {
 }
 
 std::shared_ptr<const GpuMemory> Session::gpu() const {
+  if (InForkedChild()) return nullptr;
   const absl::MutexLock lock(&mu_);
   return gpu_;
 }

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "client/fork_guard.h"
 #include "client/gpu_memory.h"
 #include "client/mapping.h"
 #include "client/packet_socket.h"
@@ -54,7 +55,8 @@ class Session {
   // Reserved slots are written here. Null: the agent hands out none. Whoever holds it keeps
   // what the session had reserved from other use after the session's end.
   const std::shared_ptr<const Mapping>& arena_write() const { return arena_write_; }
-  // Null: the node has no pool for this tenant. As it was when it was last looked at.
+  // Null: the node has no pool for this tenant, or this is a forked child. As it was when it was
+  // last looked at.
   std::shared_ptr<const GpuMemory> gpu() const ABSL_LOCKS_EXCLUDED(mu_);
   // The pool may grow and shrink, and the agent tells of it.
   bool pool_changes() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -68,8 +70,9 @@ class Session {
   // an older one only. An agent that tells no versions grants nothing that is not mapped.
   absl::Status FollowPool(uint64_t version, absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_);
 
-  // True once the agent is gone or End() was called: what it granted is void.
-  bool HasEnded() const { return socket_.HungUp(); }
+  // True once the agent is gone or End() was called: what it granted is void. So it is in a
+  // forked child.
+  bool HasEnded() const { return InForkedChild() || socket_.HungUp(); }
   // Hangs up; the mappings stay as long as someone holds them.
   void End() const { socket_.HangUp(); }
   int fd() const { return socket_.fd(); }  // To poll for POLLRDHUP.

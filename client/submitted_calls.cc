@@ -9,16 +9,13 @@
 namespace kvtier {
 
 SubmittedCalls::~SubmittedCalls() {
-  queue_.Shutdown();
   absl::ReleasableMutexLock lock(&mu_);
   KVT_CHECK(booked_ == 0);
+  if (!queue_) return;
+  queue_->Shutdown();
   std::thread thread = std::move(thread_);
   lock.Release();
-  if (thread.joinable()) {
-    thread.join();
-  } else {
-    Run();  // A queue must be drained before it goes.
-  }
+  thread.join();  // It drains the queue.
 }
 
 bool SubmittedCalls::Book() {
@@ -38,12 +35,13 @@ void SubmittedCalls::Launch(std::unique_ptr<Flight> flight) {
   // Under the lock, so that none is cancelled before it has started. Start() calls
   // nobody back on this thread.
   absl::MutexLock lock(&mu_);
-  if (!thread_.joinable()) {
-    thread_ = std::thread([this] { Run(); });
+  if (!queue_) {
+    queue_.emplace();
+    thread_ = std::thread([this, queue = &*queue_] { Run(queue); });
     pthread_setname_np(thread_.native_handle(), "kvtier-calls");
   }
   flying_.insert(flight.get());
-  flight.release()->Start(&queue_);
+  flight.release()->Start(&*queue_);
 }
 
 void SubmittedCalls::CancelAndWait() {
@@ -53,10 +51,10 @@ void SubmittedCalls::CancelAndWait() {
   mu_.Await(absl::Condition(&none));
 }
 
-void SubmittedCalls::Run() {
+void SubmittedCalls::Run(grpc::CompletionQueue* queue) {
   void* tag = nullptr;
   bool ok = false;
-  while (queue_.Next(&tag, &ok)) {
+  while (queue->Next(&tag, &ok)) {
     std::unique_ptr<Flight> flight(static_cast<Flight*>(tag));
     {
       absl::MutexLock lock(&mu_);

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
@@ -48,15 +49,16 @@ class SubmittedCalls {
   void CancelAndWait() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  void Run();
+  void Run(grpc::CompletionQueue* queue);
 
   const size_t limit_;
-  grpc::CompletionQueue queue_;
   absl::Mutex mu_;
   size_t booked_ ABSL_GUARDED_BY(mu_) = 0;
   bool landing_ ABSL_GUARDED_BY(mu_) = false;  // A call has its place no more, and lands.
   absl::flat_hash_set<Flight*> flying_ ABSL_GUARDED_BY(mu_);
-  std::thread thread_ ABSL_GUARDED_BY(mu_);  // Since the first call.
+  // Both since the first call: a client that submits none uses no gRPC here.
+  std::optional<grpc::CompletionQueue> queue_ ABSL_GUARDED_BY(mu_);
+  std::thread thread_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace kvtier

@@ -15,6 +15,9 @@
  *  - Every handle has one owner and is given back exactly once.
  *  - Everything taking a kvtier_client* may be called from any thread. One kvtier_hit,
  *    kvtier_put or kvtier_kv is used by one thread at a time. kvtier_close() comes last.
+ *  - fork(): the client stays the parent's. In the child, functions are misses or errors for
+ *    ever, of clients opened there too; hits read as zeros and kvtier_hit_valid() says 0.
+ *    Open clients after the fork.
  *  - Structs begin with struct_size, which the caller sets to sizeof(the struct): a
  *    library newer than the caller reads and writes no more than that.
  */
@@ -95,10 +98,10 @@ size_t kvtier_agent_error(kvtier_client* client, char* text, size_t size);
 
 typedef struct {
   size_t struct_size;
-  uint32_t connected;     /* 0 or 1. */
-  uint32_t breaker;       /* 0 closed, or shut to calls of less than 10 ms alone; 1 open, 2 half-open. */
-  uint64_t sessions;      /* Opened so far. */
-  uint64_t calls;         /* Sent to the agent. */
+  uint32_t connected; /* 0 or 1. */
+  uint32_t breaker;  /* 0 closed, or shut to calls of less than 10 ms alone; 1 open, 2 half-open. */
+  uint64_t sessions; /* Opened so far. */
+  uint64_t calls;    /* Sent to the agent. */
   uint64_t calls_failed;  /* Not answered in time. */
   uint64_t calls_skipped; /* Not sent: no agent, or the breaker is open. */
   uint64_t onboarded_blocks;
@@ -301,7 +304,7 @@ typedef struct {
 } kvtier_completion;
 
 /* A descriptor that is readable while completions wait: for poll, epoll or an event
- * loop. It belongs to the client; do not read, write or close it. */
+ * loop. It belongs to the client; do not read, write or close it. A forked child asks anew. */
 int kvtier_event_fd(kvtier_client* client);
 /* Takes up to `count` completions, oldest first, and never waits. Returns how many. */
 int64_t kvtier_poll(kvtier_client* client, kvtier_completion* completions, size_t count);

@@ -5,7 +5,10 @@
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "kvtier.h"
 #include "tests/testing/c_program.h"
@@ -236,7 +239,7 @@ static int test_mistakes(kvtier_client* client, kvtier_space space) {
   return 0;
 }
 
-static int test_absent(kvtier_client* client, kvtier_space space) {
+static int test_absent(kvtier_client* client, kvtier_space space, const char* why) {
   kvtier_hit* hit = NULL;
   kvtier_put* put = NULL;
   make_keys('a');
@@ -255,8 +258,29 @@ static int test_absent(kvtier_client* client, kvtier_space space) {
   EXPECT(done.tag == 5 && done.blocks == 0 && done.hit == NULL);
   char text[256];
   EXPECT(kvtier_agent_error(client, text, sizeof(text)) > 0);
-  EXPECT(strstr(text, "no agent") != NULL);
+  EXPECT(strstr(text, why) != NULL);
   return 0;
+}
+
+/* In a child everything is a miss, what it inherited is given back there, and the parent's
+ * hit stands. */
+static int test_fork(kvtier_client* client, kvtier_space space) {
+  kvtier_hit* hit = NULL;
+  EXPECT(kvtier_onboard(client, space, keys, KEYS, KVTIER_HOST, 0, 5000, &hit) == KEYS);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    int failed = test_absent(client, space, "forked");
+    if (failed == 0 && kvtier_hit_valid(hit) != 0) failed = 1;
+    kvtier_release_hits(&hit, 1);
+    kvtier_close(client);
+    exit(failed == 0 ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT(waitpid(child, &status, 0) == child && status == 0);
+  const int failed = check_hit(hit);
+  kvtier_release_hits(&hit, 1);
+  return failed;
 }
 
 int main(int argc, char** argv) {
@@ -276,7 +300,7 @@ int main(int argc, char** argv) {
 
   int failed = 0;
   if (argc > 2) {
-    failed = test_absent(client, space);
+    failed = test_absent(client, space, "no agent");
   } else {
     EXPECT(kvtier_connected(client) == 1);
     failed = test_waiting(client, space);
@@ -284,6 +308,7 @@ int main(int argc, char** argv) {
     if (failed == 0) failed = test_spec_of_version_1(client, space);
     if (failed == 0) failed = test_codec(client);
     if (failed == 0) failed = test_submitted(client, space);
+    if (failed == 0) failed = test_fork(client, space);
     kvtier_stats stats;
     memset(&stats, 0, sizeof(stats));
     stats.struct_size = sizeof(stats);

@@ -179,6 +179,48 @@ TEST_F(ClientFailureTest, AnAgentThatAnswersOnlyProbesOpensTheBreakerAgainAtOneF
   EXPECT_EQ(client_->Stats().calls_failed, before + 1);
 }
 
+// A forked child had garbled the channel: each call of the parent's was answered "UNKNOWN: Missing
+// :authority header" for ever, while its session stood.
+TEST_F(ClientFailureTest, AConnectionThatAnswersUnknownOrInternalIsMadeAnew) {
+  StartWithBlocks();
+  uint64_t sessions = 1;
+  for (const absl::StatusCode code : {absl::StatusCode::kUnknown, absl::StatusCode::kInternal}) {
+    const OnboardedBlocks hit = Onboard(absl::Seconds(5));
+    node_.agent().BreakSessions(code);
+    for (int i = 0; i < 10; ++i) EXPECT_TRUE(Onboard(absl::Seconds(5)).empty());
+    ++sessions;
+    EXPECT_TRUE(Eventually([&] { return client_->Stats().sessions == sessions; }));
+    EXPECT_TRUE(Eventually([&] { return Onboard(absl::Seconds(5)).size() == 4; }));
+    EXPECT_FALSE(hit.valid());
+  }
+}
+
+TEST_F(ClientFailureTest, AConnectionThatFailsSeveralTrialsIsMadeAnew) {
+  StartWithBlocks();
+  node_.agent().BreakSessions(absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(Eventually([&] { return Onboard(absl::Seconds(5)).size() == 4; }));
+  EXPECT_EQ(client_->Stats().sessions, 2U);
+  EXPECT_GE(client_->Stats().breaker_opened, 5U);
+}
+
+// One session for each backoff of the breaker, and not one for each call.
+TEST_F(ClientFailureTest, AnAgentWhoseEveryConnectionIsGarbledIsNotMetAtFullRate) {
+  StartWithBlocks();
+  const MonotonicClock clock;
+  const absl::Time start = clock.Now();
+  uint64_t calls = 0;
+  while (client_->Stats().sessions < 6) {
+    node_.agent().BreakSessions(absl::StatusCode::kUnknown);
+    Onboard(absl::Milliseconds(30));
+    ++calls;
+    ASSERT_LT(clock.Now() - start, absl::Seconds(20));
+  }
+  // At least half of 40, 80, 160, 200 and 200 ms, less what a call that was answered between
+  // two breaks made short again.
+  EXPECT_GE(clock.Now() - start, absl::Milliseconds(150));
+  EXPECT_GT(calls, 6U);
+}
+
 TEST_F(ClientFailureTest, ReleasingNeverWaitsForAStuckAgent) {
   StartWithBlocks();
   OnboardedBlocks hit = Onboard(absl::Seconds(5));

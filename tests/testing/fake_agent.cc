@@ -233,6 +233,9 @@ void FakeAgent::TellPoolVersions(uint64_t answered, uint64_t handed_out) {
   incarnation_->service().SetPoolVersion(answered);
 }
 void FakeAgent::ForgetSessions() { incarnation_->service().CloseAllSessions(); }
+void FakeAgent::BreakSessions(absl::StatusCode code) {
+  incarnation_->service().BreakSessions(code);
+}
 FakeAgentCounts FakeAgent::Counts() const { return incarnation_->service().Counts(); }
 
 }  // namespace kvtier::testing

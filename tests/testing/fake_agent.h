@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "proto/session_wire.h"
 
@@ -67,6 +68,8 @@ class FakeAgent {
   void TellPoolVersions(uint64_t answered, uint64_t handed_out);
   // Forgets every session without hanging up: tokens become unknown.
   void ForgetSessions();
+  // Calls of the sessions that are open now are answered with this error; Ping is as ever.
+  void BreakSessions(absl::StatusCode code);
 
   FakeAgentCounts Counts() const;
 

@@ -12,9 +12,6 @@
 namespace kvtier::testing {
 namespace {
 
-grpc::Status UnknownSession() {
-  return {grpc::StatusCode::FAILED_PRECONDITION, "no open session has this token"};
-}
 grpc::Status GaveUp() { return {grpc::StatusCode::CANCELLED, "the caller gave up"}; }
 
 std::string BlockName(const SpaceSpec& space, const std::string& engine_key) {
@@ -53,6 +50,11 @@ void FakeWorkerService::CloseAllSessions() {
   absl::MutexLock lock(&mu_);
   for (auto& [token, session] : sessions_) EndSession(&session);
   sessions_.clear();
+}
+
+void FakeWorkerService::BreakSessions(absl::StatusCode code) {
+  absl::MutexLock lock(&mu_);
+  for (const auto& [token, session] : sessions_) broken_[token] = code;
 }
 
 FakeAgentCounts FakeWorkerService::Counts() const {
@@ -108,7 +110,13 @@ bool FakeWorkerService::Begin(grpc::ServerContext* context, bool is_ping) {
 
 FakeWorkerService::Session* FakeWorkerService::Find(const std::string& token) {
   const auto found = sessions_.find(token);
-  return found == sessions_.end() ? nullptr : &found->second;
+  return found == sessions_.end() || broken_.contains(token) ? nullptr : &found->second;
+}
+
+grpc::Status FakeWorkerService::Refusal(const std::string& token) const {
+  const auto broken = broken_.find(token);
+  if (broken != broken_.end()) return convert::ToGrpc(absl::Status(broken->second, "broken"));
+  return {grpc::StatusCode::FAILED_PRECONDITION, "no open session has this token"};
 }
 
 std::vector<std::string> FakeWorkerService::Run(
@@ -150,7 +158,7 @@ grpc::Status FakeWorkerService::RegisterSpace(grpc::ServerContext* context,
   absl::MutexLock lock(&mu_);
   if (!Begin(context, false)) return GaveUp();
   Session* const session = Find(request->session_token());
-  if (session == nullptr) return UnknownSession();
+  if (session == nullptr) return Refusal(request->session_token());
   v1::SpaceSpec given = request->space();
   if (!options_.knows_codecs) given.clear_codec();
   const absl::StatusOr<SpaceSpec> space = convert::SpaceFrom(given);
@@ -167,7 +175,7 @@ grpc::Status FakeWorkerService::Match(grpc::ServerContext* context, const v1::Ma
   absl::MutexLock lock(&mu_);
   if (!Begin(context, false)) return GaveUp();
   const Session* const session = Find(request->session_token());
-  if (session == nullptr) return UnknownSession();
+  if (session == nullptr) return Refusal(request->session_token());
   const size_t blocks = Run(*session, request->space_id(), request->engine_keys()).size();
   response->set_local_blocks(static_cast<uint32_t>(blocks));
   response->set_total_blocks(static_cast<uint32_t>(blocks));
@@ -181,7 +189,7 @@ grpc::Status FakeWorkerService::Onboard(grpc::ServerContext* context,
   absl::MutexLock lock(&mu_);
   if (!Begin(context, false)) return GaveUp();
   Session* const session = Find(request->session_token());
-  if (session == nullptr) return UnknownSession();
+  if (session == nullptr) return Refusal(request->session_token());
   response->set_lease_deadline_ns(NanosecondsAfter(options_.lease));
   response->set_gpu_version(pool_version_);
   for (const std::string& name : Run(*session, request->space_id(), request->engine_keys())) {
@@ -209,7 +217,7 @@ grpc::Status FakeWorkerService::Prefetch(grpc::ServerContext* context,
   absl::MutexLock lock(&mu_);
   if (!Begin(context, false)) return GaveUp();
   const Session* const session = Find(request->session_token());
-  if (session == nullptr) return UnknownSession();
+  if (session == nullptr) return Refusal(request->session_token());
   response->set_accepted_blocks(
       static_cast<uint32_t>(Run(*session, request->space_id(), request->engine_keys()).size()));
   return grpc::Status::OK;
@@ -221,7 +229,7 @@ grpc::Status FakeWorkerService::Reserve(grpc::ServerContext* context,
   absl::MutexLock lock(&mu_);
   if (!Begin(context, false)) return GaveUp();
   Session* const session = Find(request->session_token());
-  if (session == nullptr) return UnknownSession();
+  if (session == nullptr) return Refusal(request->session_token());
   KVT_CHECK(request->space_id() >= 1 && request->space_id() <= session->spaces.size());
   const SpaceSpec& space = session->spaces[request->space_id() - 1];
   response->set_gpu_version(pool_version_);
@@ -270,7 +278,7 @@ grpc::Status FakeWorkerService::Commit(grpc::ServerContext* context,
   absl::MutexLock lock(&mu_);
   if (!Begin(context, false)) return GaveUp();
   Session* const session = Find(request->session_token());
-  if (session == nullptr) return UnknownSession();
+  if (session == nullptr) return Refusal(request->session_token());
   committed_step_ = request->step();
   uint32_t committed = 0;
   for (const uint64_t id : request->reservation_ids()) {
@@ -293,7 +301,7 @@ grpc::Status FakeWorkerService::Release(grpc::ServerContext* context,
   absl::MutexLock lock(&mu_);
   if (!Begin(context, false)) return GaveUp();
   Session* const session = Find(request->session_token());
-  if (session == nullptr) return UnknownSession();
+  if (session == nullptr) return Refusal(request->session_token());
   for (const uint64_t id : request->lease_ids()) {
     const auto found = session->leases.find(id);
     if (found == session->leases.end()) continue;

@@ -34,6 +34,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   // Takes back all it held.
   void CloseSession(const std::string& token) ABSL_LOCKS_EXCLUDED(mu_);
   void CloseAllSessions() ABSL_LOCKS_EXCLUDED(mu_);
+  void BreakSessions(absl::StatusCode code) ABSL_LOCKS_EXCLUDED(mu_);
   FakeAgentCounts Counts() const ABSL_LOCKS_EXCLUDED(mu_);
 
   // nullopt: calls are answered.
@@ -82,8 +83,10 @@ class FakeWorkerService final : public v1::Worker::Service {
 
   // Hangs, dawdles and counts, as told. False: the caller gave up meanwhile.
   bool Begin(grpc::ServerContext* context, bool is_ping) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // The session and space of a request; null: unknown.
+  // The session and space of a request; null: unknown, or broken.
   Session* Find(const std::string& token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // What a call is answered whose session was not found.
+  grpc::Status Refusal(const std::string& token) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // How many leading keys are there, and their names in blocks_.
   std::vector<std::string> Run(const Session& session, uint32_t space_id,
                                const google::protobuf::RepeatedPtrField<std::string>& keys)
@@ -101,6 +104,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   std::optional<FakeAgent::Hang> hang_ ABSL_GUARDED_BY(mu_);
   absl::Duration delay_ ABSL_GUARDED_BY(mu_);
   Sessions sessions_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, absl::StatusCode> broken_ ABSL_GUARDED_BY(mu_);  // By token.
   std::map<std::string, Block> blocks_ ABSL_GUARDED_BY(mu_);
   uint64_t next_id_ ABSL_GUARDED_BY(mu_) = 1;
   size_t calls_ ABSL_GUARDED_BY(mu_) = 0;

@@ -4,6 +4,9 @@ A worker speaks to the agent of its own node. The agent may be absent, slow or k
 moment: then everything is a miss, inside its timeout, and the client finds the agent again by
 itself. So calls raise ValueError for what cannot be asked, and nothing for a missing agent.
 
+A client stays in the process that opened it: in a child that was forked (os.fork, multiprocessing
+"fork") every call is a miss. Open clients after the fork.
+
     client = kvtier.Client(socket_dir="/run/kvtier")
     space = client.register_space(kvtier.SpaceSpec(model="m", ..., block_bytes=737280))
     with client.onboard(space, keys, timeout_s=0.5) as hit:

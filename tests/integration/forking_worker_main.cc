@@ -1,0 +1,181 @@
+// A worker that forks, as engines do:
+//   kvtier-forking-worker SOCKET_DIR calls   the child uses and destroys all that it inherited,
+//                                            then ends; the parent goes on
+//   kvtier-forking-worker SOCKET_DIR busy    the same many times, while threads of the parent are
+//                                            inside the client, whose locks a fork copies
+//   kvtier-forking-worker SOCKET_DIR orphan  the child lives on and holds blocks 100 to 103
+//                                            and reservations of 200 to 207; says "holds PID"
+// Prints "ok" and ends with 0, or says what was not as it should be. A child that hangs is
+// killed by its alarm.
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/client.h"
+#include "client/completion_queue.h"
+#include "tests/testing/test_worker.h"
+
+namespace kvtier::testing {
+namespace {
+
+constexpr unsigned kChildSeconds = 20;  // It needs milliseconds.
+constexpr Blocks kPut = {.first = 100, .count = 4};
+constexpr Blocks kNew = {.first = 200, .count = 8};
+
+void Expect(bool so, const char* what) {
+  if (so) return;
+  std::printf("%s: not so: %s\n", getpid() == getsid(0) ? "parent" : "child", what);
+  std::fflush(stdout);
+  _exit(1);
+}
+
+// What an engine has in its hands when it forks.
+struct Hands {
+  explicit Hands(const std::string& socket_dir)
+      : worker(std::make_unique<TestWorker>(TestWorkerOptions{.socket_dir = socket_dir})),
+        socket_dir(socket_dir) {}
+  void Take() {
+    hit = worker->Hold(kPut);
+    Expect(hit.size() == kPut.count, "the parent holds its blocks");
+    reserved = *worker->client().Reserve(worker->space(), worker->KeysOf(kNew));
+    Expect(reserved.reserved() == kNew.count, "the parent has its slots");
+    for (size_t i = 0; i < kNew.count; ++i) worker->Fill(kNew.first + i, reserved.slot(i));
+  }
+
+  std::unique_ptr<TestWorker> worker;
+  std::string socket_dir;
+  CompletionQueue completions;
+  OnboardedBlocks hit;
+  ReservedBlocks reserved;
+};
+
+void ExpectMisses(Client* client, const Hands& hands) {
+  const std::vector<EngineKey> keys = hands.worker->KeysOf(kPut);
+  const absl::StatusOr<SpaceHandle> space = client->RegisterSpace(hands.worker->spec());
+  Expect(space.ok(), "a space is registered in the child");
+  Expect(client->Match(*space, keys)->blocks == 0, "match misses in the child");
+  Expect(client->Onboard(*space, keys)->empty(), "onboard misses in the child");
+  Expect(client->Reserve(*space, keys)->reserved() == 0, "reserve misses in the child");
+  Expect(*client->Prefetch(*space, keys) == 0, "prefetch misses in the child");
+  Expect(client->TakeSlots(*space, 1)->size() == 0, "no slots are granted in the child");
+  bool told = false;
+  Expect(client->SubmitMatch(*space, keys, {}, [&](MatchedPrefix) { told = true; }).ok() && told,
+         "a submitted call ends in the child");
+  Expect(!client->Ping(absl::Seconds(1)).ok(), "ping says no in the child");
+  Expect(!client->connected() && !client->Stats().connected, "the child is not connected");
+  Expect(client->Stats().last_error.find("forked") != std::string::npos, "the child says why");
+  client->EndStep(client->BeginStep());
+  Expect(client->gpu_memory() == nullptr && client->host_memory().write == nullptr,
+         "the child has none of the node's memory");
+}
+
+[[noreturn]] void BeChild(Hands* hands) {
+  alarm(kChildSeconds);
+  Client* const client = &hands->worker->client();
+  ExpectMisses(client, *hands);
+  Expect(hands->completions.Book(), "the child has a queue of its own");
+  hands->completions.Push({.tag = 7});
+  pollfd ready = {.fd = hands->completions.event_fd(), .events = POLLIN, .revents = 0};
+  Expect(poll(&ready, 1, 0) == 1 && hands->completions.Poll(9).size() == 1, "and it works");
+
+  Expect(!hands->hit.empty() && !hands->hit.valid(), "what the parent leased is not the child's");
+  for (const std::byte byte : hands->hit.bytes(0)) {
+    Expect(byte == std::byte{0}, "the child reads zeros where the parent has the node's memory");
+  }
+  std::memset(hands->reserved.slot(0).data(), 0xff, hands->reserved.slot(0).size());
+  hands->reserved.GiveBack(1);
+  Expect(hands->reserved.Commit() == 0, "a commit of the child's publishes nothing");
+  {
+    const auto opened = Client::Open({.socket_dir = hands->socket_dir});
+    Expect(opened.ok(), "a client is opened in the child");
+    ExpectMisses(opened->get(), *hands);
+  }
+  hands->hit.Release();
+  hands->reserved = {};
+  hands->worker.reset();
+  std::exit(0);  // As a program ends, with its static objects.
+}
+
+// Forks, and waits for the child's end.
+void ForkOnce(Hands* hands) {
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) BeChild(hands);
+  int status = 0;
+  Expect(waitpid(child, &status, 0) == child, "the child is waited for");
+  Expect(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ended well");
+}
+
+// Nothing that the child did is to be seen.
+void ExpectUntouched(Hands* hands) {
+  Expect(hands->hit.valid() && hands->worker->Proves(hands->hit, kPut.first),
+         "the parent's lease stands");
+  Expect(hands->reserved.Commit() == kNew.count, "the parent's slots are committed");
+  Expect(hands->worker->Get(kPut).size() == kPut.count, "the parent still hits");
+  Expect(hands->worker->Get(kNew).size() == kNew.count, "what it committed is as it wrote it");
+  const ClientStats stats = hands->worker->client().Stats();
+  Expect(stats.sessions == 1 && stats.calls_failed == 0 && stats.breaker == "closed",
+         "the parent's session is the one that it had");
+}
+
+int RunCalls(Hands* hands) {
+  Expect(hands->worker->Put(kPut) == kPut.count, "the parent puts");
+  hands->Take();
+  for (int i = 0; i < 3; ++i) ForkOnce(hands);
+  ExpectUntouched(hands);
+  return 0;
+}
+
+int RunBusy(Hands* hands) {
+  Expect(hands->worker->Put(kPut) == kPut.count, "the parent puts");
+  hands->Take();
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) Expect(hands->worker->Get(kPut).size() == kPut.count, "every call hits");
+    });
+  }
+  for (int i = 0; i < 50; ++i) ForkOnce(hands);
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  ExpectUntouched(hands);
+  return 0;
+}
+
+int RunOrphan(Hands* hands) {
+  hands->Take();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kChildSeconds * 3);
+    for (;;) pause();
+  }
+  std::printf("holds %d\n", child);
+  std::fflush(stdout);
+  for (;;) pause();
+}
+
+}  // namespace
+}  // namespace kvtier::testing
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  const std::string manner = argv[2];
+  kvtier::testing::Hands hands(argv[1]);
+  int result = 2;
+  if (manner == "calls") result = RunCalls(&hands);
+  if (manner == "busy") result = RunBusy(&hands);
+  if (manner == "orphan") result = RunOrphan(&hands);
+  if (result == 0) std::printf("ok\n");
+  return result;
+}
