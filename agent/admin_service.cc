@@ -246,17 +246,19 @@ AdminService::Reactor* AdminService::EraseTenant(Context* context,
 
 Task<absl::Status> AdminService::DoEraseTenant(const v1::EraseTenantRequest* request,
                                                v1::EraseTenantResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(const TenantEraser::Erased erased,
-                          co_await agent_->tenant_eraser().Erase(request->tenant()));
+  const absl::StatusOr<TenantEraser::Erased> erased =
+      co_await agent_->tenant_eraser().Erase(request->tenant());
+  if (!erased.ok() && !absl::IsNotFound(erased.status())) co_return erased.status();
   for (const AboutDisk& disk : about_.disks) {
     if (disk.error.ok()) continue;
     co_return absl::UnavailableError(absl::StrCat("disk ", disk.directory,
                                                   " is not open: it may still have the key of '",
                                                   request->tenant(), "'; the others have not"));
   }
-  response->set_disk_blocks(erased.disk_blocks);
-  response->set_memory_blocks(erased.memory_blocks);
-  response->set_held_blocks(erased.held_blocks);
+  KVT_CO_RETURN_IF_ERROR(erased.status());
+  response->set_disk_blocks(erased->disk_blocks);
+  response->set_memory_blocks(erased->memory_blocks);
+  response->set_held_blocks(erased->held_blocks);
   co_return absl::OkStatus();
 }
 

@@ -169,12 +169,13 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                    .stats = &stats_});
   peer_server_ =
       std::make_unique<PeerServer>(seams.executor, &scope_, &index_, disks_.get(), &stats_);
-  tenant_eraser_ =
-      std::make_unique<TenantEraser>(TenantEraser::Parts{.tenants = &options_.tenants,
-                                                         .index = &index_,
-                                                         .evictor = &evictor_,
-                                                         .gpu_offloader = gpu_offloader_.get(),
-                                                         .disks = disks_.get()});
+  const std::optional<DomainId> owner_of_pool =
+      gpu_ == nullptr ? std::nullopt : std::optional(gpu_domain_);
+  tenant_eraser_ = std::make_unique<TenantEraser>(TenantEraser::Parts{.tenants = &options_.tenants,
+                                                                      .index = &index_,
+                                                                      .evictor = &evictor_,
+                                                                      .gpu_domain = owner_of_pool,
+                                                                      .disks = disks_.get()});
 }
 
 Agent::~Agent() = default;

@@ -33,7 +33,7 @@ void Pin::Release() {
 }
 
 BlockIndex::BlockIndex(size_t domains, Observer observer)
-    : observer_(std::move(observer)), host_lru_(domains) {}
+    : observer_(std::move(observer)), host_lru_(domains), erasures_(domains) {}
 
 BlockIndex::Entry& BlockIndex::EntryFor(const BlockMeta& meta) {
   const auto [found, added] = entries_.try_emplace(meta.key);
@@ -196,6 +196,12 @@ std::vector<BlockKey> BlockIndex::UnheldInGpuFrom(uint32_t first, size_t limit) 
 }
 
 std::optional<BlockKey> BlockIndex::CheapestInGpu() const { return gpu_leaves_.Victim(); }
+
+size_t BlockIndex::blocks_only_in_gpu() const {
+  return std::count_if(gpu_slots_.begin(), gpu_slots_.end(), [this](const auto& slot) {
+    return !static_cast<bool>(entries_.at(slot.second).host);
+  });
+}
 
 uint64_t BlockIndex::pinned_bytes(Tier tier) const {
   uint64_t bytes = 0;

@@ -100,6 +100,10 @@ class BlockIndex {
   // A worker asked for the block and this node's memory had it. Ignores one that is not in
   // the host tier.
   void CountHit(const BlockKey& key);
+  // The domain's tenant is being erased. Who brings a block of it to memory looks at
+  // erasures() before it begins, and publishes nothing when the number is another behind.
+  void CountErasure(DomainId domain) { ++erasures_.at(static_cast<size_t>(domain)); }
+  uint64_t erasures(DomainId domain) const { return erasures_.at(static_cast<size_t>(domain)); }
   // Marks a run as just used: its head ends up the warmest.
   void Touch(std::span<const BlockKey> run);
 
@@ -128,6 +132,8 @@ class BlockIndex {
   size_t blocks_in_host(DomainId domain) const {
     return host_lru_.at(static_cast<size_t>(domain)).size();
   }
+  // Of the pool's blocks, those that host memory does not have. O(blocks there).
+  size_t blocks_only_in_gpu() const;
   uint64_t pinned_bytes(Tier tier) const;
   // Of the pool's slots with blocks, the bytes that no payload uses. O(blocks there).
   uint64_t gpu_padding_bytes() const;
@@ -149,6 +155,7 @@ class BlockIndex {
   PoolLedger* ledger_ = nullptr;   // nullptr: the pool ends with the agent.
   absl::flat_hash_map<BlockKey, Entry> entries_;
   std::vector<LruLeaves> host_lru_;  // By domain.
+  std::vector<uint64_t> erasures_;   // By domain.
   ReuseLeaves gpu_leaves_;
   std::map<uint32_t, BlockKey> gpu_slots_;  // What is in each slot of the pool.
   std::array<size_t, kTierCount> counts_{};

@@ -56,10 +56,15 @@ Task<absl::Status> DiskLoader::LoadOne(QueuedLoad queued) {
   const std::optional<DiskBlock> block = disks_->Find(queued.key);
   if (!block.has_value()) co_return absl::NotFoundError("dropped from disk before the load ran");
   KVT_CO_ASSIGN_OR_RETURN(HostSlot slot, evictor_->ReserveHost(queued.domain, block->length));
+  const uint64_t erasures = index_->erasures(queued.domain);
   const IoClass io_class =
       queued.urgency == Urgency::kForeground ? IoClass::kForeground : IoClass::kPrefetch;
   KVT_CO_ASSIGN_OR_RETURN(const BlockMeta meta,
                           co_await disks_->Get(queued.key, slot.bytes(), io_class));
+  // The disk may still read what it has forgotten.
+  if (index_->erasures(queued.domain) != erasures) {
+    co_return absl::AbortedError("its tenant was erased while it was read");
+  }
   if (index_->In(Tier::kHost, queued.key)) co_return absl::OkStatus();  // A put came first.
   index_->PublishHost(meta, std::move(slot));
   ++stats_->host.inserts;

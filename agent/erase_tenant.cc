@@ -2,33 +2,65 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/log.h"
+#include "core/status_macros.h"
 #include "core/tier.h"
 
 namespace kvtier {
 
-uint64_t TenantEraser::EvictFromMemory(const Tenant* tenant) {
-  // What is on its way from the GPU to host memory does not arrive.
-  if (parts_.gpu_offloader != nullptr) parts_.gpu_offloader->Forget();
-  const uint64_t from_host = tenant == nullptr ? 0 : parts_.evictor->EvictDomain(tenant->domain);
-  return from_host + parts_.evictor->EvictAll(Tier::kGpu);
+absl::Status TenantEraser::CheckIsKnown(const std::string& tenant) const {
+  if (tenant.empty()) return absl::InvalidArgumentError("tenant: empty; must be a name");
+  if (parts_.tenants->Find(tenant) != nullptr) return absl::OkStatus();
+  if (parts_.disks != nullptr) {
+    KVT_ASSIGN_OR_RETURN(const bool known, parts_.disks->KnowsTenant(tenant));
+    if (known) return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "tenant: '", tenant,
+      "' is not configured on this node, and no disk of it has a key of that name; nothing was "
+      "dropped"));
+}
+
+uint64_t TenantEraser::EvictFromMemory(const Tenant& tenant) {
+  // What is on its way to memory does not arrive.
+  parts_.index->CountErasure(tenant.domain);
+  const uint64_t from_host = parts_.evictor->EvictDomain(tenant.domain);
+  return from_host + (OwnsPool(tenant) ? parts_.evictor->EvictAll(Tier::kGpu) : 0);
+}
+
+uint64_t TenantEraser::HeldBlocksOf(const Tenant& tenant) const {
+  return parts_.index->blocks_in_host(tenant.domain) +
+         (OwnsPool(tenant) ? parts_.index->blocks_only_in_gpu() : 0);
 }
 
 Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::Erase(std::string tenant) {
+  KVT_CO_RETURN_IF_ERROR(CheckIsKnown(tenant));
   const Tenant* const configured = parts_.tenants->Find(tenant);
   Erased erased;
   // Before: what waits to be written to disk finds nothing to write. After: what came back
   // from disk meanwhile goes as well.
-  erased.memory_blocks = EvictFromMemory(configured);
-  if (parts_.disks == nullptr) co_return absl::FailedPreconditionError("this node has no disk");
-  const absl::StatusOr<uint64_t> from_disks = co_await parts_.disks->EraseTenant(tenant);
-  erased.memory_blocks += EvictFromMemory(configured);
-  if (!from_disks.ok()) co_return from_disks.status();
-  erased.disk_blocks = *from_disks;
-  if (configured != nullptr) erased.held_blocks = parts_.index->blocks_in_host(configured->domain);
-  Log(LogLevel::kInfo,
-      absl::StrCat("tenant ", tenant, " erased: its key is destroyed, ", erased.disk_blocks,
-                   " blocks on disk and ", erased.memory_blocks, " in memory dropped, ",
-                   erased.held_blocks, " still held"));
+  if (configured != nullptr) erased.memory_blocks = EvictFromMemory(*configured);
+  DiskSet::TenantErasure on_disks;
+  if (parts_.disks != nullptr) {
+    on_disks = co_await parts_.disks->EraseTenant(tenant);
+  } else {
+    on_disks.status =
+        absl::FailedPreconditionError("this node has no disk, so there is no key to destroy");
+  }
+  erased.disk_blocks = on_disks.blocks;
+  if (configured != nullptr) {
+    erased.memory_blocks += EvictFromMemory(*configured);
+    erased.held_blocks = HeldBlocksOf(*configured);
+  }
+  const std::string done =
+      absl::StrCat(erased.disk_blocks, " blocks on disk and ", erased.memory_blocks,
+                   " in memory dropped, ", erased.held_blocks, " still held");
+  if (!on_disks.status.ok()) {
+    co_return absl::Status(
+        on_disks.status.code(),
+        absl::StrCat("tenant '", tenant, "' is not erased: ", on_disks.status.message(),
+                     "; done on ", on_disks.disks, " disks: ", done));
+  }
+  Log(LogLevel::kInfo, absl::StrCat("tenant ", tenant, " erased: its key is destroyed, ", done));
   co_return erased;
 }
 

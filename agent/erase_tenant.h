@@ -1,17 +1,19 @@
-// TenantEraser makes a node forget a tenant: its key and blocks on every disk, and what
-// of it lies in memory. What other nodes have they forget when they are asked.
+// TenantEraser makes a node forget a tenant: its key and blocks on every disk, what of it
+// lies in memory, and what of it is on its way there. What is another tenant's stays. What
+// other nodes have they forget when they are asked.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_ERASE_TENANT_H_
 #define KVTIER_AGENT_ERASE_TENANT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "agent/block_index.h"
 #include "agent/evict.h"
-#include "agent/gpu_offload.h"
 #include "agent/tenants.h"
 #include "core/task.h"
 #include "tier_disk/disk_set.h"
@@ -22,9 +24,9 @@ class TenantEraser {
  public:
   struct Erased {
     uint64_t disk_blocks = 0;
-    uint64_t memory_blocks = 0;  // Of the host tier, and all that were in the GPU tier.
-    // Of the tenant, in host memory, leased or on their way: they may still be read, and
-    // written to disk under a new key. Call again when they are released.
+    uint64_t memory_blocks = 0;  // Of the host tier and, if the pool is the tenant's, the GPU tier.
+    // Of the tenant, in memory, leased or being copied: they may still be read, and written to
+    // disk under a new key. Call again when they are released.
     uint64_t held_blocks = 0;
   };
 
@@ -32,19 +34,22 @@ class TenantEraser {
     const TenantTable* tenants = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
-    GpuOffloader* gpu_offloader = nullptr;  // nullptr: no GPU tier.
-    DiskSet* disks = nullptr;               // nullptr: no disk tier.
+    std::optional<DomainId> gpu_domain{};  // Whose the GPU pool is; nullopt: there is none.
+    DiskSet* disks = nullptr;              // nullptr: no disk tier.
   };
   explicit TenantEraser(const Parts& parts) : parts_(parts) {}
 
-  // `tenant` need not be one of the configured ones. Whether a block in the GPU tier is the
-  // tenant's nobody knows, so that tier is emptied of what nobody holds. Errors:
-  // kFailedPrecondition, the node has no disk; DiskSet::EraseTenant()'s. Memory is
-  // cleared in any case.
+  // `tenant` need not be configured (any more), if a disk has a key of it. Errors, and then
+  // nothing was done: kNotFound, neither is so; kInvalidArgument, the name; kUnavailable, it is
+  // not configured and a disk that is not open may have a key. Errors that say what was done
+  // and what is still held: kFailedPrecondition, the node has no disk; DiskSet::EraseTenant()'s.
   Task<absl::StatusOr<Erased>> Erase(std::string tenant);
 
  private:
-  uint64_t EvictFromMemory(const Tenant* tenant);
+  absl::Status CheckIsKnown(const std::string& tenant) const;
+  bool OwnsPool(const Tenant& tenant) const { return parts_.gpu_domain == tenant.domain; }
+  uint64_t EvictFromMemory(const Tenant& tenant);
+  uint64_t HeldBlocksOf(const Tenant& tenant) const;
 
   const Parts parts_;
 };

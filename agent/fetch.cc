@@ -62,6 +62,7 @@ class Fetcher::Arrivals final : public FetchSink {
   }
 
   State state(size_t index) const { return states_[index]; }
+  uint64_t erasures() const { return sought_->erasures; }
   uint64_t bytes() const { return bytes_; }
   bool any_wrong() const { return any_wrong_; }
   // After Settle(): the time of the fetch, and whether no block began or ended in the
@@ -100,6 +101,7 @@ Task<LocateReply> Fetcher::Locate(std::vector<BlockKey> keys, absl::Time deadlin
 Task<std::vector<SharedLoad>> Fetcher::Start(const BlockRun& run, size_t first,
                                              absl::Time deadline) {
   Sought sought{.domain = run.domain,
+                .erasures = index_->erasures(run.domain),
                 .space = run.space,
                 .block_bytes = run.block_bytes,
                 .deadline = deadline,
@@ -143,6 +145,7 @@ void Fetcher::StartFetches(const Sought& sought, const std::vector<PeerRun>& run
     const auto holders = sought.holders.begin() + static_cast<ptrdiff_t>(from.first);
     const auto count = static_cast<ptrdiff_t>(from.count);
     Sought part{.domain = sought.domain,
+                .erasures = sought.erasures,
                 .space = sought.space,
                 .block_bytes = sought.block_bytes,
                 .deadline = sought.deadline,
@@ -176,6 +179,7 @@ void Fetcher::PassOn(Sought sought, const std::string& asked, const Arrivals& ar
                      const absl::Status& status) {
   using State = Arrivals::State;
   Sought rest{.domain = sought.domain,
+              .erasures = sought.erasures,
               .space = sought.space,
               .block_bytes = sought.block_bytes,
               .deadline = sought.deadline};
@@ -215,6 +219,11 @@ Task<void> Fetcher::VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot sl
     ++stats_->peers.verify_failures;
     Log(LogLevel::kError, absl::StrCat("a peer's block is wrong: ", verified.ToString()));
     arrivals->Verified(index, false);
+    co_return;
+  }
+  if (index_->erasures(slot.domain()) != arrivals->erasures()) {
+    loads_->Finish(key, absl::AbortedError("its tenant was erased while it was fetched"));
+    arrivals->Verified(index, true);  // It is not to be asked of others.
     co_return;
   }
   ++stats_->peers.fetched_blocks;

@@ -62,6 +62,7 @@ class Fetcher {
   // Blocks on their way from other nodes, each with a load in the table.
   struct Sought {
     DomainId domain{};
+    uint64_t erasures = 0;  // Of the domain, when they were asked for.
     SpaceDigest space;
     uint64_t block_bytes = 0;
     absl::Time deadline;

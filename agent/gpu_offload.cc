@@ -62,7 +62,7 @@ GpuOffloader::Batch GpuOffloader::NextBatch(size_t blocks) {
 }
 
 Task<void> GpuOffloader::Run(Batch batch) {
-  const uint64_t forgotten = forgotten_;
+  const uint64_t erasures = parts_.index->erasures(parts_.domain);
   const size_t blocks = batch.copies.size();
   ++running_;
   leaving_ += blocks;
@@ -74,8 +74,9 @@ Task<void> GpuOffloader::Run(Batch batch) {
   leaving_ -= blocks;
   if (!copied.ok()) co_return;  // They stay until the next look.
   for (CopiedBlock& copy : batch.copies) copy.pin.Release();
+  const bool forgotten = parts_.index->erasures(parts_.domain) != erasures;
   for (size_t i = 0; i < blocks; ++i) {
-    Finish(std::move(batch.copies[i]), batch.last_uses[i], forgotten != forgotten_);
+    Finish(std::move(batch.copies[i]), batch.last_uses[i], forgotten);
   }
   StartCopies();
 }

@@ -58,9 +58,6 @@ class GpuOffloader {
   // After slots were taken, and now and then: leases end, and a copy that failed or found no
   // room is tried again. A lost device copies nothing any more.
   void Pump();
-  // What is being copied does not get into host memory, and leaves the pool if nobody holds
-  // it: its tenant is being erased.
-  void Forget() { ++forgotten_; }
   // No further copies begin.
   void Stop() { stopping_ = true; }
 
@@ -78,13 +75,13 @@ class GpuOffloader {
   void StartCopies();
   Batch NextBatch(size_t blocks);
   Task<void> Run(Batch batch);
-  // A copy has ended, `forgotten` as it began.
+  // A copy has ended. `forgotten`: the tenant was erased meanwhile, so it does not arrive in
+  // host memory, and leaves the pool if nobody holds it.
   void Finish(CopiedBlock copy, uint64_t last_use, bool forgotten);
 
   const Parts parts_;
   size_t running_ = 0;  // Copies.
   size_t leaving_ = 0;  // Blocks in them.
-  uint64_t forgotten_ = 0;
   bool stopping_ = false;
 };
 

@@ -35,6 +35,7 @@ PoolSurvivors ReadSurvivors(GpuPool* pool, const PoolLedger& ledger) {
 }
 
 Task<void> TakeBack::Run() {
+  const uint64_t erasures = parts_.index->erasures(parts_.domain);
   while (!stopping_ && !blocks_.empty()) {
     std::vector<CopiedBlock> batch = NextBatch();
     KVT_KILL_POINT("gpu.take_batch");
@@ -44,7 +45,7 @@ Task<void> TakeBack::Run() {
       KVT_KILL_POINT("gpu.take_copied");
     }
     for (CopiedBlock& copy : batch) {
-      if (copy.proved) {
+      if (copy.proved && parts_.index->erasures(parts_.domain) == erasures) {
         Publish(std::move(copy));
       } else {
         Drop(copy.meta.key, copy.slot);
@@ -103,8 +104,8 @@ void TakeBack::Drop(const BlockKey& key, SlotRef slot) {
   // Ahead of the slot's next life.
   parts_.ledger->HandOut(slot.index);
   KVT_KILL_POINT("gpu.take_dropped");
-  Log(LogLevel::kWarning,
-      absl::StrCat("GPU pool: block ", key.ToHex(), " could not be proved and is dropped"));
+  Log(LogLevel::kWarning, absl::StrCat("GPU pool: block ", key.ToHex(),
+                                       " could not be proved, or its tenant is erased: dropped"));
 }
 
 }  // namespace kvtier

@@ -1,7 +1,8 @@
 // TakeBack makes blocks again of what the ledger of the agent before this one says is in
 // the GPU pool: each is copied to host memory, proved by the sum that was taken at its
 // commit, and published in both tiers. What does not prove itself is dropped. Until a
-// block was proved it is a miss, and who puts it meanwhile was first.
+// block was proved it is a miss, and who puts it meanwhile was first. Once the tenant was
+// erased none is published any more.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_TAKE_BACK_H_

@@ -1,5 +1,7 @@
 #include "cli/erase_tenant.h"
 
+#include <algorithm>
+
 #include "cli/admin_client.h"
 #include "cli/table.h"
 #include "cli/units.h"
@@ -18,6 +20,8 @@ std::string EraseTenantTable(const EraseTenantAnswers& answers) {
       table.AddRow({address, CountText(response->disk_blocks()),
                     CountText(response->memory_blocks()), CountText(response->held_blocks()),
                     response->held_blocks() == 0 ? "" : "erase again when they are released"});
+    } else if (absl::IsNotFound(response.status())) {
+      table.AddRow({address, "0", "0", "0", "not known here"});
     } else {
       table.AddRow({address, "-", "-", "-", FailureText(response.status())});
     }
@@ -41,8 +45,14 @@ Outcome RunEraseTenant(const Arguments& arguments) {
       AskAll<v1::EraseTenantResponse>(arguments.agents, [&](const std::string& address) {
         return AgentAdmin(address, arguments.timeout).EraseTenant(request);
       });
+  // One node that knew the tenant is enough: it need not have been on every node.
+  const bool known =
+      std::ranges::any_of(answers, [](const auto& answer) { return answer.response.ok(); });
   Verdict verdict;
-  for (const auto& answer : answers) verdict.Add(answer);
+  for (const auto& answer : answers) {
+    const bool nothing_to_do = known && absl::IsNotFound(answer.response.status());
+    verdict.Add(nothing_to_do ? absl::OkStatus() : answer.response.status());
+  }
   return {.code = verdict.code(),
           .out = arguments.format == Format::kJson ? EraseTenantJson(answers)
                                                    : EraseTenantTable(answers)};

@@ -120,10 +120,18 @@ class DiskSet final : public DiskResidents {
   // block may be back after a restart.
   Task<absl::Status> Erase(BlockKey key);
 
+  struct TenantErasure {
+    uint64_t blocks = 0;  // Dropped, from the disks that have done it.
+    size_t disks = 0;     // That have.
+    absl::Status status;
+  };
   // DiskTier::EraseTenant() on every disk; until it ends the tenant's puts are kAborted.
-  // Errors: the first disk's, and kUnavailable, naming it, of a disk that is not open or out
-  // of service: the others have done it, so call again when that one is back.
-  Task<absl::StatusOr<uint64_t>> EraseTenant(std::string tenant);
+  // Its status: the first disk's error, and kUnavailable, naming it, of a disk that is not open
+  // or out of service: the others have done it, so call again when that one is back.
+  Task<TenantErasure> EraseTenant(std::string tenant);
+  // DiskTier::KnowsTenant() of any disk. Errors: kUnavailable, none of the open ones does, and
+  // one that is not open may.
+  absl::StatusOr<bool> KnowsTenant(const std::string& tenant) const;
 
   // Of the disks that serve.
   std::optional<DiskBlock> Find(const BlockKey& key) const;

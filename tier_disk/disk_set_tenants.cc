@@ -7,28 +7,45 @@
 
 namespace kvtier {
 
-Task<absl::StatusOr<uint64_t>> DiskSet::EraseTenant(std::string tenant) {
+Task<DiskSet::TenantErasure> DiskSet::EraseTenant(std::string tenant) {
   KVT_CHECK(open_);
+  TenantErasure erasure;
   if (!erasing_.insert(tenant).second) {
-    co_return absl::AbortedError(absl::StrCat("tenant '", tenant, "' is being erased already"));
+    erasure.status =
+        absl::AbortedError(absl::StrCat("tenant '", tenant, "' is being erased already"));
+    co_return erasure;
   }
-  uint64_t dropped = 0;
-  absl::Status result;
   for (size_t i = 0; i < disks_.size(); ++i) {
     Disk* const disk = disks_[i].get();
     if (!disk->serving) {  // It might never answer.
-      result.Update(absl::UnavailableError(
+      erasure.status.Update(absl::UnavailableError(
           absl::StrCat("disk ", disk->id.ToHex(), " is out of service: it still has the key of '",
                        tenant, "'; call again when it is back")));
       continue;
     }
     const absl::StatusOr<uint64_t> erased = co_await disk->tier->EraseTenant(tenant);
-    result.Update(erased.status());
-    dropped += erased.ok() ? *erased : 0;
+    erasure.status.Update(erased.status());
+    if (!erased.ok()) continue;
+    erasure.blocks += *erased;
+    ++erasure.disks;
   }
   erasing_.erase(tenant);
-  if (!result.ok()) co_return result;
-  co_return dropped;
+  co_return erasure;
+}
+
+absl::StatusOr<bool> DiskSet::KnowsTenant(const std::string& tenant) const {
+  absl::Status unsure;
+  for (const auto& disk : disks_) {
+    if (!disk->recovery.ok()) {
+      unsure.Update(absl::UnavailableError(absl::StrCat("disk ", disk->id.ToHex(),
+                                                        " is not open: it may have a key of '",
+                                                        tenant, "'; call again when it is")));
+    } else if (disk->tier->KnowsTenant(tenant)) {
+      return true;
+    }
+  }
+  if (!unsure.ok()) return unsure;
+  return false;
 }
 
 }  // namespace kvtier

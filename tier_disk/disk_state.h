@@ -60,6 +60,8 @@ struct DiskTier::State {
   // Tenants whose salt is being made durable, and those whose key is being destroyed.
   absl::flat_hash_map<std::string, std::shared_ptr<SharedOutcome>> salting;
   absl::flat_hash_set<std::string> erasing;
+  // Their erasure failed: whether the salt's row is still there is not known. Bounded as keys.
+  absl::flat_hash_set<std::string> half_erased;
   size_t gets_in_flight = 0;
   std::optional<Scrub> scrub;         // From RunScrub() on.
   std::shared_ptr<Event> scrub_wake;  // What RunScrub() waits for.

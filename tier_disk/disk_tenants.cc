@@ -76,8 +76,22 @@ Task<absl::StatusOr<uint64_t>> DiskTier::EraseTenant(std::string tenant) {
   state.keys->Destroy(tenant).IgnoreError();  // Unknown: an earlier call was cut short.
   const uint64_t dropped = co_await state.DropSealedUnder(std::move(key_ids));
   state.erasing.erase(tenant);
-  if (!erased.ok()) co_return erased;
-  co_return dropped;
+  if (erased.ok()) {
+    state.half_erased.erase(tenant);
+    co_return dropped;
+  }
+  state.half_erased.insert(tenant);
+  co_return absl::Status(erased.code(),
+                         absl::StrCat(erased.message(), "; ", dropped,
+                                      " of its blocks are dropped here, and its key may be "
+                                      "back after a restart"));
+}
+
+bool DiskTier::KnowsTenant(const std::string& tenant) const {
+  KVT_CHECK(state_->log.has_value());
+  if (state_->keys == nullptr) return false;
+  return state_->half_erased.contains(tenant) || state_->salting.contains(tenant) ||
+         !state_->keys->IdsOf(tenant).empty();
 }
 
 Task<uint64_t> DiskTier::State::DropSealedUnder(std::vector<KeyId> key_ids) {

@@ -126,6 +126,9 @@ class DiskTier final : public DiskResidents {
   // are not sealed here; kInvalidArgument, the name; kAborted, another call is erasing it;
   // kUnavailable, the manifest failed: nothing hits any more, and may again after a restart.
   Task<absl::StatusOr<uint64_t>> EraseTenant(std::string tenant);
+  // The disk has a key of the tenant, or an erasure of it failed, so that it may still have.
+  // REQUIRES: Open() has succeeded.
+  bool KnowsTenant(const std::string& tenant) const;
 
   std::optional<DiskBlock> Find(const BlockKey& key) const;
   bool Contains(const BlockKey& key) const override;

@@ -1,8 +1,13 @@
 // Erasing a tenant on one node: disks, memory, what is held, and what waits to be written.
 #include "agent/erase_tenant.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "core/checksum.h"
 #include "tests/agent/agent_rig.h"
 #include "tier_disk/cipher/tenant_salt.h"
 
@@ -17,6 +22,17 @@ class EraseTenantTest : public ::testing::Test {
   ~EraseTenantTest() override { rig_.agent->Audit(); }
   absl::StatusOr<TenantEraser::Erased> Erase(const std::string& tenant) {
     return rig_.Run(rig_.agent->tenant_eraser().Erase(tenant));
+  }
+
+  // As an agent wrote it to which the tenant was known.
+  void PutOnDiskOf(const std::string& tenant, uint64_t block) {
+    const AlignedBuffer slot(testing::kRigBlockBytes);
+    testing::FillBlock(1, testing::TestEngineKey(block), slot.bytes());
+    const BlockMeta meta{.key = {.hi = block, .lo = block},
+                         .length = testing::kRigBlockBytes,
+                         .sum = SumPayload(slot.bytes())};
+    const absl::Status put = rig_.Run(rig_.agent->disks()->Put(meta, slot.bytes(), tenant));
+    ASSERT_EQ(put, absl::OkStatus());
   }
 
   AgentRig rig_;
@@ -64,10 +80,45 @@ TEST_F(EraseTenantTest, WhatWaitsToBeWrittenIsNotWrittenUnderTheNextKey) {
   EXPECT_EQ(rig_.agent->disks()->block_count(), 0);
 }
 
+// As one whose secret was taken away while its blocks lay on a disk.
 TEST_F(EraseTenantTest, ATenantThatIsNotConfiguredAnyMoreCanBeErased) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 0, 4), 4);
-  EXPECT_EQ(Erase("left")->disk_blocks, 0);
+  PutOnDiskOf("left", 100);
+  EXPECT_EQ(Erase("left")->disk_blocks, 1);
   EXPECT_EQ(rig_.Hits(rig_.session, 0, 4), 4);
+  EXPECT_TRUE(absl::IsNotFound(Erase("left").status())) << "no disk has a key of it";
+}
+
+// An erase that failed half-way may have left the row behind.
+TEST_F(EraseTenantTest, ATenantOfAFailedEraseIsStillKnown) {
+  PutOnDiskOf("left", 100);
+  rig_.manifest_media.faults.commit_error = 1;
+  rig_.second_manifest_media.faults.commit_error = 1;
+  EXPECT_TRUE(absl::IsUnavailable(Erase("left").status()));
+  rig_.manifest_media.faults.commit_error = 0;
+  rig_.second_manifest_media.faults.commit_error = 0;
+  EXPECT_EQ(Erase("left").status(), absl::OkStatus());
+}
+
+TEST_F(EraseTenantTest, AnUnknownNameIsSaidToBeUnknown) {
+  ASSERT_EQ(rig_.PutOnDisk(rig_.session, 0, 4), 4);
+  const absl::Status status = Erase("acne").status();
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_EQ(status.message(),
+            "tenant: 'acne' is not configured on this node, and no disk of it has a key of that "
+            "name; nothing was dropped");
+  EXPECT_TRUE(absl::IsInvalidArgument(Erase("").status()));
+  EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), 4);
+}
+
+TEST_F(EraseTenantTest, AFailedEraseSaysWhatWasDone) {
+  ASSERT_EQ(rig_.PutOnDisk(acme_, 100, 4), 4);
+  rig_.manifest_media.faults.commit_error = 1;
+  const std::string text(Erase("acme").status().message());
+  EXPECT_THAT(text, ::testing::StartsWith("tenant 'acme' is not erased: "));
+  EXPECT_THAT(text, ::testing::HasSubstr("and its key may be back after a restart"));
+  EXPECT_THAT(text, ::testing::HasSubstr("done on 1 disks: "));
+  EXPECT_THAT(text, ::testing::HasSubstr(" and 4 in memory dropped, 0 still held"));
 }
 
 TEST_F(EraseTenantTest, AFailedManifestIsAnErrorAndTheBlocksAreGoneAllTheSame) {
@@ -77,6 +128,50 @@ TEST_F(EraseTenantTest, AFailedManifestIsAnErrorAndTheBlocksAreGoneAllTheSame) {
   EXPECT_EQ(rig_.Hits(acme_, 100, 4), 0);
   rig_.manifest_media.faults.commit_error = 0;
   EXPECT_EQ(Erase("acme").status(), absl::OkStatus());
+}
+
+// The pool is one tenant's: what another forgets is not in it.
+TEST(EraseTenantPoolTest, AnotherTenantsPoolIsLeftAlone) {
+  AgentRig rig({.gpu_slots = 4, .gpu_tenant = "default", .sealed = true});
+  ASSERT_EQ(rig.Put(rig.session, 1, 2), 2);
+  ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 1, 2, absl::Seconds(1), Tier::kGpu))->blocks.size(),
+            2);
+  rig.agent->leases().ReleaseAll(rig.session);
+  rig.Pass(absl::Milliseconds(1));
+  const SessionId acme = rig.Open(1);
+  ASSERT_EQ(rig.PutOnDisk(acme, 100, 2), 2);
+  EXPECT_TRUE(absl::IsNotFound(rig.Run(rig.agent->tenant_eraser().Erase("nobody")).status()));
+  EXPECT_EQ(rig.Run(rig.agent->tenant_eraser().Erase("acme"))->memory_blocks, 2);
+  EXPECT_EQ(rig.agent->index().blocks_in(Tier::kGpu), 2);
+  const auto own = rig.Run(rig.agent->tenant_eraser().Erase("default"));
+  EXPECT_EQ(own->memory_blocks, 4) << "each in two tiers";
+  EXPECT_EQ(rig.agent->index().blocks_in(Tier::kGpu), 0);
+}
+
+TEST(EraseTenantPoolTest, WhatIsLeasedInThePoolIsSaid) {
+  AgentRig rig({.gpu_slots = 4, .sealed = true});
+  ASSERT_EQ(rig.Put(rig.session, 1, 2), 2);
+  ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 1, 2, absl::Seconds(1), Tier::kGpu))->blocks.size(),
+            2);
+  EXPECT_EQ(rig.Run(rig.agent->tenant_eraser().Erase("default"))->held_blocks, 2);
+  rig.agent->leases().ReleaseAll(rig.session);
+  EXPECT_EQ(rig.Run(rig.agent->tenant_eraser().Erase("default"))->held_blocks, 0);
+}
+
+// A read that was under way ended well, and its block was a hit again. (With sealed payloads
+// only one whose proof was being taken.)
+TEST(EraseTenantClearTest, WhatIsReadFromADiskMeanwhileDoesNotArrive) {
+  AgentRig clear;
+  ASSERT_EQ(clear.PutOnDisk(clear.session, 100, 1), 1);
+  ASSERT_EQ(clear.agent->evictor().EvictAll(Tier::kHost), 1);
+  clear.disk.Stall();
+  const auto onboard = clear.Spawn(clear.Onboard(clear.session, 100, 1, absl::Seconds(5)));
+  clear.Pass(absl::Milliseconds(1));
+  EXPECT_FALSE(clear.Run(clear.agent->tenant_eraser().Erase("default")).ok());
+  clear.disk.Resume();
+  while (!onboard->has_value()) ASSERT_TRUE(clear.time.Step());
+  EXPECT_EQ((*onboard)->value().blocks.size(), 0);
+  EXPECT_EQ(clear.agent->index().blocks_in(Tier::kHost), 0);
 }
 
 TEST(EraseTenantClearTest, WithoutEncryptionOrADiskItIsRefused) {

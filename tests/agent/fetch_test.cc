@@ -163,6 +163,16 @@ TEST_F(FetchTest, WhatThePeerDoesNotSendIsAMiss) {
   EXPECT_EQ(stats().peers.missed_blocks, 3u);
 }
 
+TEST_F(FetchTest, WhatIsFetchedWhileItsTenantIsErasedDoesNotArrive) {
+  peer_.takes = absl::Milliseconds(20);
+  const auto onboard = rig_.Spawn(rig_.Onboard(rig_.session, 1, 4, absl::Milliseconds(100)));
+  rig_.Pass(absl::Milliseconds(1));
+  (void)rig_.Run(rig_.agent->tenant_eraser().Erase("default"));  // The rig's disk has no keys.
+  while (!onboard->has_value()) ASSERT_TRUE(rig_.time.Step());
+  EXPECT_EQ((*onboard)->value().blocks.size(), 0u);
+  EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), 0u);
+}
+
 TEST_F(FetchTest, APeerThatHangsIsAMissAtTheDeadline) {
   peer_.hangs = true;
   ASSERT_EQ(rig_.Put(rig_.session, 1, 2), 2u);

@@ -165,6 +165,13 @@ TEST_F(CommandTest, TenantEraseNamesTheTenantAndSaysWhatWent) {
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("17"), HasSubstr("erase again when")));
 }
 
+TEST_F(CommandTest, TenantEraseOfANameThatNoAgentKnowsSaysSo) {
+  agent_.status = {grpc::StatusCode::NOT_FOUND, "tenant: 'acne' is not configured"};
+  const Outcome outcome = Kvtier({"tenant", "erase", "acne", "--agent", agent_at_, "--yes"});
+  EXPECT_EQ(outcome.code, ExitCode::kNotFound);
+  EXPECT_THAT(outcome.out, HasSubstr("not known here"));
+}
+
 v1::GpuPoolSize PoolOf(uint64_t gib, uint64_t target_gib) {
   v1::GpuPoolSize size;
   size.set_bytes(gib << 30);
