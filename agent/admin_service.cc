@@ -119,6 +119,20 @@ AdminService::Reactor* AdminService::Status(Context* context,
   return RunUnary(context, agent_->executor(), agent_->scope(), DoStatus(response));
 }
 
+AdminService::Reactor* AdminService::PublicStatus(Context* context,
+                                                  v1::AgentStatusResponse* response) {
+  return RunUnary(context, agent_->executor(), agent_->scope(), DoPublicStatus(response));
+}
+
+Task<absl::Status> AdminService::DoPublicStatus(v1::AgentStatusResponse* response) {
+  KVT_CO_RETURN_IF_ERROR(co_await DoStatus(response));
+  for (v1::GpuReport& gpu : *response->mutable_gpus()) gpu.clear_tenant();
+  for (v1::DiskReport& disk : *response->mutable_disks()) {
+    if (disk.id().empty()) disk.set_health("not open");
+  }
+  co_return absl::OkStatus();
+}
+
 Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
   const AgentStats& stats = agent_->stats();
   *response->mutable_version() = convert::OurVersion(about_.build);

@@ -1,4 +1,5 @@
-// AdminService tells operators what the agent holds and did. Read-only but for
+// AdminService tells operators what the agent holds and did, on a Unix socket that is theirs
+// alone: who may ask may name any tenant's blocks. Read-only but for
 // EvictTier and EraseTenant, which drop cached copies and nothing else, StartDiskVerify,
 // which drops what is damaged, and ResizeGpuPool, which drops what there is no room for.
 #ifndef KVTIER_AGENT_ADMIN_SERVICE_H_
@@ -34,6 +35,11 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
   AdminService(Agent* agent, About about)
       : agent_(agent), about_(std::move(about)), started_(agent->executor()->Now()) {}
 
+  // What anybody may know, whoever asks: no tenant's name, and no reason why a disk did not
+  // open, which may tell of its secret.
+  grpc::ServerUnaryReactor* PublicStatus(grpc::CallbackServerContext* context,
+                                         v1::AgentStatusResponse* response);
+
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
   Reactor* Status(Context* context, const v1::AgentStatusRequest* request,
@@ -53,6 +59,7 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
 
  private:
   Task<absl::Status> DoStatus(v1::AgentStatusResponse* response);
+  Task<absl::Status> DoPublicStatus(v1::AgentStatusResponse* response);
   Task<absl::Status> DoLookup(const v1::LookupRequest* request, v1::LookupResponse* response);
   Task<absl::Status> DoEvictTier(const v1::EvictTierRequest* request,
                                  v1::EvictTierResponse* response);

@@ -4,14 +4,11 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,61 +18,38 @@
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "agent/admin_service.h"
 #include "agent/agent.h"
 #include "agent/agent_config.h"
 #include "agent/agent_flags_config.h"
 #include "agent/descriptor_socket.h"
+#include "agent/doors.h"
 #include "agent/grpc_coordinator_link.h"
 #include "agent/grpc_peer_transport.h"
-#include "agent/limits.h"
 #include "agent/node_disks.h"
-#include "agent/peer_service.h"
 #include "agent/reclaim_pool.h"
-#include "agent/worker_service.h"
 #include "core/call_on_executor.h"
 #include "core/check.h"
+#include "core/listening_socket.h"
 #include "core/lock_checks.h"
 #include "core/log.h"
 #include "core/process_id.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
-#include "grpcpp/health_check_service_interface.h"
-#include "grpcpp/resource_quota.h"
-#include "grpcpp/server.h"
-#include "grpcpp/server_builder.h"
-#include "proto/convert.h"
 #include "tier_gpu/device/open_device.h"
 
 namespace kvtier {
 namespace {
 
 constexpr char kBuild[] = "kvtier-agent 0.1.0";
-constexpr mode_t kSocketMode = 0660;
 // Calls under way get this long; then their connections are cut. Not longer: gRPC waits
 // for idle clients too, and one that does nothing looks at its socket every 5 s.
 constexpr absl::Duration kDrainTimeout = absl::Seconds(1);
 // And the flows that they started this long: I/O in the kernel cannot be called back.
 constexpr absl::Duration kStopTimeout = absl::Seconds(10);
-// Threads of the gRPC servers: peers' streams, and some for the rest.
-constexpr int kMaxRpcThreads = static_cast<int>(kMaxPeerStreamsServed) + 16;
-
-// One agent a socket directory: the lock goes with the process.
-absl::Status LockSocketDir(const std::string& socket_dir) {
-  std::error_code error;
-  std::filesystem::create_directories(socket_dir, error);
-  const std::string path = absl::StrCat(socket_dir, "/kvtier.lock");
-  const int fd = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-  if (fd < 0) return absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    return absl::UnavailableError(
-        absl::StrCat("--socket_dir=", socket_dir, ": another agent uses it"));
-  }
-  return absl::OkStatus();  // The descriptor stays open for life.
-}
-
-// A session takes four descriptors (its socket, its gRPC connection, its process and its
-// lifeline): the usual soft limit of 1024 is too low for kMaxSessions.
+// A session takes five descriptors (its socket, its gRPC connection, which its door watches,
+// too, its process and its lifeline): the usual soft limit of 1024 is too low for kMaxSessions.
 void RaiseDescriptorLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
@@ -88,26 +62,6 @@ Epoch DrawEpoch() {
   KVT_CHECK(getrandom(&epoch.value, sizeof(epoch.value), 0) == sizeof(epoch.value));
   epoch.value |= 1;  // 0 means none.
   return epoch;
-}
-
-absl::StatusOr<std::unique_ptr<grpc::Server>> Serve(const std::string& address,
-                                                    const std::vector<grpc::Service*>& services) {
-  grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
-  builder.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
-  builder.SetResourceQuota(grpc::ResourceQuota("agent").SetMaxThreads(kMaxRpcThreads));
-  // A second agent on the same port must fail, not share it.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  for (grpc::Service* service : services) builder.RegisterService(service);
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", address));
-  }
-  for (const char* service : {"liveness", "readiness"}) {
-    server->GetHealthCheckService()->SetServingStatus(service, true);
-  }
-  return server;
 }
 
 // What both sides of the signal page mean by its words.
@@ -212,8 +166,6 @@ struct ServedParts {
 // it returns. Errors: kUnavailable, something cannot be listened on.
 absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& parts,
                               const sigset_t& signals) {
-  WorkerService worker_service(parts.agent);
-  PeerService peer_service(parts.agent);
   AdminService::About about{.build = kBuild,
                             .coordinator = config.coordinator,
                             .disk_io = parts.disks->empty() ? "none" : "io_uring",
@@ -227,40 +179,33 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
     told.encrypted = disk.opened->keys != nullptr;
     if (disk.opened->io != DiskIoKind::kUring) about.disk_io = "pread";
   }
-  AdminService admin_service(parts.agent, std::move(about));
-  grpc::EnableDefaultHealthCheckService(true);
-  const std::string control = absl::StrCat(config.socket_dir, "/", wire::kControlSocketName);
-  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<grpc::Server> local,
-                       Serve(absl::StrCat("unix:", control), {&worker_service, &admin_service}));
-  chmod(control.c_str(), kSocketMode);
-  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<grpc::Server> remote,
-                       Serve(config.listen, {&peer_service, &admin_service}));
+  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<Doors> doors,
+                       Doors::Open(config, parts.agent, std::move(about)));
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<DescriptorSocket> sessions,
                        DescriptorSocket::Listen({.path = absl::StrCat(config.socket_dir, "/",
                                                                       wire::kDescriptorSocketName),
                                                  .allowed_uids = config.allow_uids,
                                                  .tenants = &parts.agent->options().tenants},
                                                 SessionCalls(parts.agent)));
-  Log(LogLevel::kInfo, absl::StrCat("node ", config.node_id, ": workers at ", config.socket_dir,
-                                    ", peers and admin at ", config.listen));
+  Log(LogLevel::kInfo, absl::StrCat("node ", config.node_id, ": workers and operators at ",
+                                    config.socket_dir, ", peers at ", config.listen));
 
   WaitForStopSignal(signals);
   // From now on sessions end and their slots get free, while workers may still use them.
   if (parts.ledger != nullptr) parts.ledger->Discard();
-  const auto stop_by = std::chrono::system_clock::now() + absl::ToChronoNanoseconds(kDrainTimeout);
+  const absl::Time stop_by = absl::Now() + kDrainTimeout;
   sessions.reset();
   CallOn(parts.agent->executor(), [&] {
     parts.transport->CancelAll();
     return true;
   });
-  remote->Shutdown(stop_by);
-  local->Shutdown(stop_by);
+  doors->Shutdown(stop_by);
   return absl::OkStatus();
 }
 
 absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   RaiseDescriptorLimit();
-  KVT_RETURN_IF_ERROR(LockSocketDir(config.socket_dir));
+  KVT_RETURN_IF_ERROR(LockSocketDir(config.socket_dir, "kvtier.lock", "agent"));
   KVT_ASSIGN_OR_RETURN(TenantTable tenants, ReadTenants(config.tenants_dir));
   KVT_ASSIGN_OR_RETURN(const NodeId node, NodeId::FromString(config.node_id));
 

@@ -16,13 +16,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "agent/limits.h"
-#include "agent/listen_seqpacket.h"
 #include "core/check.h"
 #include "core/clock.h"
+#include "core/listening_socket.h"
 #include "core/log.h"
 #include "core/process_id.h"
 #include "core/status_macros.h"
 #include "openssl/crypto.h"
+#include "proto/socket_names.h"
 
 namespace kvtier {
 namespace {
@@ -83,7 +84,7 @@ const Tenant* ProvenTenant(const TenantTable& tenants, const wire::Hello& hello,
 
 absl::StatusOr<std::unique_ptr<DescriptorSocket>> DescriptorSocket::Listen(Options options,
                                                                            Calls calls) {
-  KVT_ASSIGN_OR_RETURN(const int fd, ListenSeqpacket(options.path));
+  KVT_ASSIGN_OR_RETURN(const int fd, ListenUnix(options.path, SOCK_SEQPACKET, kWorkerSocketMode));
   const int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   const int stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   KVT_CHECK(epoll_fd >= 0 && stop_fd >= 0);

@@ -17,12 +17,13 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "agent/descriptor_socket.h"
-#include "agent/listen_seqpacket.h"
 #include "core/check.h"
 #include "core/clock.h"
 #include "core/kill_point.h"
+#include "core/listening_socket.h"
 #include "core/log.h"
 #include "core/status_macros.h"
+#include "proto/socket_names.h"
 
 namespace kvtier {
 namespace {
@@ -90,7 +91,7 @@ bool Send(int fd, const Packet& packet) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PoolSocket>> PoolSocket::Listen(const Options& options) {
-  KVT_ASSIGN_OR_RETURN(const int fd, ListenSeqpacket(options.path));
+  KVT_ASSIGN_OR_RETURN(const int fd, ListenUnix(options.path, SOCK_SEQPACKET, kWorkerSocketMode));
   const int stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   KVT_CHECK(stop_fd >= 0);
   return absl::WrapUnique(new PoolSocket(options, fd, stop_fd));

@@ -23,6 +23,7 @@
 #include "core/status_macros.h"
 #include "grpcpp/create_channel.h"
 #include "proto/convert.h"
+#include "proto/socket_names.h"
 
 namespace kvtier::bench {
 namespace {
@@ -80,7 +81,7 @@ absl::StatusOr<std::unique_ptr<NodeProcess>> NodeProcess::StartAgent(
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMs);
   node->admin_ = v1::AgentAdmin::NewStub(
-      grpc::CreateCustomChannel(absl::StrCat("unix:", node->directory_, "/kvtier.sock"),
+      grpc::CreateCustomChannel(absl::StrCat("unix:", node->directory_, "/", kAgentAdminSocketName),
                                 grpc::InsecureChannelCredentials(), arguments));
   KVT_RETURN_IF_ERROR(PollUntil(kStartTimeout, "the agent", [&] { return node->Status().ok(); }));
   return node;
@@ -90,7 +91,8 @@ absl::StatusOr<std::unique_ptr<NodeProcess>> NodeProcess::StartCoordinator() {
   std::unique_ptr<NodeProcess> node(new NodeProcess(MakeDirectory(), FreeAddress()));
   KVT_RETURN_IF_ERROR(
       node->Spawn("kvtier-coordinator", {absl::StrCat("--listen=", node->address_),
-                                         absl::StrCat("--data_dir=", node->directory_, "/data")}));
+                                         absl::StrCat("--data_dir=", node->directory_, "/data"),
+                                         absl::StrCat("--socket_dir=", node->directory_)}));
   return node;
 }
 

@@ -4,6 +4,7 @@
 #include "cli/admin_client.h"
 #include "cli/table.h"
 #include "core/status_macros.h"
+#include "proto/socket_names.h"
 
 namespace kvtier::cli {
 
@@ -12,13 +13,20 @@ void Verdict::Add(const absl::Status& status) {
   if (status.ok()) ++answered_;
   if (IsUnreachable(status)) ++unreachable_;
   if (absl::IsNotFound(status)) ++not_found_;
+  if (IsWrongDoor(status)) ++wrong_door_;
 }
 
 ExitCode Verdict::code() const {
   if (answered_ == asked_) return ExitCode::kOk;
   if (unreachable_ == asked_) return ExitCode::kUnreachable;
+  if (wrong_door_ == asked_) return ExitCode::kWrongDoor;
   if (answered_ + not_found_ == asked_) return ExitCode::kNotFound;
   return ExitCode::kFailed;
+}
+
+// The worker's socket has no such service; the TCP port refuses it by name.
+bool IsWrongDoor(const absl::Status& status) {
+  return absl::IsPermissionDenied(status) || absl::IsUnimplemented(status);
 }
 
 bool IsUnreachable(const absl::Status& status) {
@@ -29,6 +37,11 @@ std::string FailureText(const absl::Status& status) {
   const std::string words = Printable(std::string(status.message()));
   if (absl::IsDeadlineExceeded(status)) return "no answer in time";
   if (absl::IsUnavailable(status)) return absl::StrCat("unreachable (", words, ")");
+  if (absl::IsUnimplemented(status)) {
+    return absl::StrCat("not answered at this address; an agent answers operators at ",
+                        kAgentAdminSocketName, ", a coordinator at ", kCoordinatorAdminSocketName,
+                        ", in its --socket_dir");
+  }
   return absl::StrCat(absl::StatusCodeToString(status.code()), ": ", words);
 }
 

@@ -69,8 +69,8 @@ class Verdict {
     Add(answer.response.status());
   }
   void Add(const absl::Status& status);
-  // kOk when all answered; kUnreachable when none could be reached; kNotFound when all
-  // answered and one said so; else kFailed.
+  // kOk when all answered; kUnreachable when none could be reached; kWrongDoor when none
+  // answers this where it was asked; kNotFound when all answered and one said so; else kFailed.
   ExitCode code() const;
 
  private:
@@ -78,7 +78,11 @@ class Verdict {
   size_t answered_ = 0;
   size_t unreachable_ = 0;
   size_t not_found_ = 0;
+  size_t wrong_door_ = 0;
 };
+
+// True when the program is there, and does not answer this question at this address.
+bool IsWrongDoor(const absl::Status& status);
 
 // True when nobody was there to answer in time.
 bool IsUnreachable(const absl::Status& status);

@@ -326,13 +326,16 @@ std::string HelpText() {
 
 Options
   --agent ADDRESS        a path, unix:PATH or HOST:PORT; may be repeated
-                         (unix:/run/kvtier/kvtier.sock when nothing is named)
+                         (unix:/run/kvtier/kvtier-admin.sock when nothing is named)
   --coordinator ADDRESS  nodes and settings ask the agent for it when it is not named
+                         HOST:PORT answers status, tiers, disk info, nodes and settings get;
+                         all else is asked on the program's own machine, as root or as its user,
+                         at kvtier-admin.sock or kvtier-coordinator.sock in its --socket_dir
   -o, --output FORMAT    table or json
   --timeout DURATION     of each question: 1ms to 60s (2s; tenant erase 60s)
 
 Exit codes: 0 done, 1 failed or only partly answered, 2 unreachable, 3 not found, 4 damage found,
-64 wrong usage.
+5 not answered at that address, which names the one that does, 64 wrong usage.
 )";
 }
 

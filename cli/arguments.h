@@ -16,7 +16,7 @@
 
 namespace kvtier::cli {
 
-inline constexpr const char* kDefaultAgent = "unix:/run/kvtier/kvtier.sock";
+inline constexpr const char* kDefaultAgent = "unix:/run/kvtier/kvtier-admin.sock";
 inline constexpr absl::Duration kDefaultTimeout = absl::Seconds(2);
 
 enum class Verb {

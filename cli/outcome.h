@@ -13,6 +13,7 @@ enum class ExitCode : int {
   kUnreachable = 2,  // Nobody answered within --timeout.
   kNotFound = 3,     // Everybody answered, and none has it.
   kDamaged = 4,      // Everybody answered, and damage was found.
+  kWrongDoor = 5,    // Nobody answers this at the address asked; the text names the one that does.
   kUsage = 64,       // The command line was wrong; nothing was asked.
 };
 

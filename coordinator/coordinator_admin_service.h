@@ -1,4 +1,5 @@
-// CoordinatorAdminService is what `kvtier` asks of the coordinator.
+// CoordinatorAdminService is what `kvtier` asks of the coordinator, on a Unix socket that is
+// the operators' alone.
 #ifndef KVTIER_COORDINATOR_COORDINATOR_ADMIN_SERVICE_H_
 #define KVTIER_COORDINATOR_COORDINATOR_ADMIN_SERVICE_H_
 

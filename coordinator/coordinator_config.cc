@@ -18,6 +18,9 @@ absl::Status CoordinatorConfig::Validate() const {
                      ": other machines could reach it and there is no TLS yet; listen on "
                      "127.0.0.1, or allow it with --insecure_listen"));
   }
+  if (socket_dir.empty()) {
+    return absl::InvalidArgumentError("--socket_dir is empty; must name a directory");
+  }
   if (data_dir.empty()) {
     return absl::InvalidArgumentError("--data_dir is empty; must name a directory");
   }

@@ -11,8 +11,9 @@
 namespace kvtier {
 
 struct CoordinatorConfig {
-  std::string listen = "127.0.0.1:7300";  // Agents, admin and health, "host:port"; port 0: any.
-  std::string data_dir;                   // Of the durable settings; made if missing.
+  std::string listen = "127.0.0.1:7300";  // Agents, status and health, "host:port"; port 0: any.
+  std::string socket_dir = "/run/kvtier-coordinator";  // Of the operators' socket; made if missing.
+  std::string data_dir;                                // Of the durable settings; made if missing.
   // Silence after which a node's blocks are not located, until the setting
   // node_timeout_ms says otherwise; 100 ms to 1 h.
   absl::Duration node_timeout = absl::Seconds(5);

@@ -57,8 +57,8 @@ class Node:
     process: subprocess.Popen = field(default=None, repr=False)
 
     @property
-    def control(self):
-        return f"unix:{self.socket_dir}/kvtier.sock"
+    def admin(self):
+        return f"unix:{self.socket_dir}/kvtier-admin.sock"
 
 
 class Cluster:
@@ -100,7 +100,7 @@ class Cluster:
         data_dir.mkdir()
         self._coordinator = spawn(
             [BIN / "kvtier-coordinator", f"--listen={self.coordinator_address}",
-             f"--data_dir={data_dir}"], self.run_dir / "coordinator.log")
+             f"--data_dir={data_dir}", f"--socket_dir={self.run_dir}"], self.run_dir / "coordinator.log")
         for node in self.nodes:
             self.start_agent(node)
         self._await(lambda: all(self.status(node)["coordinator"]["connected"] for node in self.nodes),
@@ -135,7 +135,7 @@ class Cluster:
 
     def _cli(self, node, *words):
         """The JSON document that `kvtier` prints, or None when the agent does not answer."""
-        done = subprocess.run([BIN / "kvtier", "--agent", node.control, "-o", "json", *words],
+        done = subprocess.run([BIN / "kvtier", "--agent", node.admin, "-o", "json", *words],
                               capture_output=True, text=True, check=False)
         return json.loads(done.stdout) if done.returncode == 0 else None
 
@@ -158,7 +158,7 @@ class Cluster:
     def print_status(self):
         command = [BIN / "kvtier", "--coordinator", self.coordinator_address]
         for node in self.nodes:
-            command += ["--agent", node.control]
+            command += ["--agent", node.admin]
         subprocess.run([*command, "status"], check=False)
 
     @staticmethod

@@ -27,7 +27,7 @@ TEST(Arguments, AskTheAgentOfThisNodeWhenNothingIsNamed) {
   const auto arguments = Parse("status");
   ASSERT_TRUE(arguments.ok());
   EXPECT_EQ(arguments->verb, Verb::kStatus);
-  EXPECT_THAT(arguments->agents, ElementsAre("unix:/run/kvtier/kvtier.sock"));
+  EXPECT_THAT(arguments->agents, ElementsAre("unix:/run/kvtier/kvtier-admin.sock"));
   EXPECT_FALSE(arguments->coordinator.has_value());
   EXPECT_EQ(arguments->format, Format::kTable);
   EXPECT_EQ(arguments->timeout, absl::Seconds(2));

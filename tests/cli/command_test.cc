@@ -17,6 +17,7 @@ namespace {
 using kvtier::testing::AdminServer;
 using kvtier::testing::FakeAgentAdmin;
 using kvtier::testing::FakeCoordinatorAdmin;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -295,6 +296,30 @@ TEST_F(CommandTest, ARefusedSettingFailsWithTheCoordinatorsWords) {
   const Outcome outcome = Kvtier({"settings", "set", "frozen=1", "--coordinator", coordinator_at_});
   EXPECT_EQ(outcome.code, ExitCode::kFailed);
   EXPECT_THAT(outcome.err, HasSubstr("frozen cannot be set"));
+}
+
+// What a door that is not the operators' says is passed on, under an exit code of its own.
+TEST_F(CommandTest, WhatIsAskedAtTheWrongDoorNamesTheRightOne) {
+  agent_.status = {grpc::StatusCode::PERMISSION_DENIED, "unix:/run/kvtier/kvtier-admin.sock"};
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"evict", "--tier", "host", "--yes"},
+        {"lookup", "--block-key", kKeyHex},
+        {"gpu", "resize", "1GiB"},
+        {"disk", "verify"},
+        {"tenant", "erase", "acme", "--yes"}}) {
+    std::vector<std::string> asked = words;
+    asked.insert(asked.end(), {"--agent", agent_at_});
+    const Outcome outcome = Kvtier(asked);
+    EXPECT_EQ(outcome.code, ExitCode::kWrongDoor) << words[0];
+    EXPECT_THAT(outcome.out, HasSubstr("unix:/run/kvtier/kvtier-admin.sock")) << words[0];
+  }
+}
+
+TEST_F(CommandTest, ASocketWithoutAnswersForOperatorsIsTheWrongDoor) {
+  const Outcome outcome = Kvtier({"status", "--agent", coordinator_at_});
+  EXPECT_EQ(outcome.code, ExitCode::kWrongDoor);
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("not answered at this address"), HasSubstr("kvtier-admin.sock")));
 }
 
 TEST(Command, VersionAndHelpAskNobody) {

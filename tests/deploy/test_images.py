@@ -117,8 +117,9 @@ class Dockerfile(unittest.TestCase):
         folder = preset["binaryDir"].removeprefix("${sourceDir}/")
         folder = folder.replace("${presetName}", "release")
         for name, program in PROGRAMS.items():
-            self.assertIn(("COPY", f"--from=build /src/{folder}/bin/{program} "
-                                   f"/usr/local/bin/{program}"), self.stages[name].steps)
+            for copied in (program, "kvtier"):  # The CLI is for kubectl exec.
+                self.assertIn(("COPY", f"--from=build /src/{folder}/bin/{copied} "
+                                       f"/usr/local/bin/{copied}"), self.stages[name].steps)
 
     def test_the_linter_has_no_complaint(self):
         done = programs.run(programs.find("hadolint"), "--no-color", str(DOCKERFILE))

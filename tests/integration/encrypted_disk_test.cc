@@ -105,8 +105,8 @@ TEST_F(EncryptedDiskTest, AnErasedTenantMissesAlsoAfterARestartAndTheOtherHits) 
     ASSERT_TRUE(agent_.AwaitOffloaded());
   }
   ASSERT_TRUE(agent_.AwaitLeases(0));
-  const Ended erased = RunProgram(
-      "kvtier", {"tenant", "erase", "alpha", "--yes", "-o", "json", "--agent", agent_.address()});
+  const Ended erased = RunProgram("kvtier", {"tenant", "erase", "alpha", "--yes", "-o", "json",
+                                             "--agent", agent_.admin_address()});
   EXPECT_EQ(erased.status, 0) << erased.text;
   EXPECT_THAT(erased.text, AllOf(HasSubstr("\"disk_blocks\": 8"), HasSubstr("\"held_blocks\": 0")));
   for (const bool restarted : {false, true}) {

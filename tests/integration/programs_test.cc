@@ -118,6 +118,8 @@ TEST_F(ProgramsTest, AnUnknownFlagIsRefusedByName) {
 
 TEST_F(ProgramsTest, ACoordinatorNamesTheFlagAndTheValueThatItRefuses) {
   EXPECT_THAT(LastWords("kvtier-coordinator", {"--data_dir="}), HasSubstr("data_dir"));
+  EXPECT_THAT(LastWords("kvtier-coordinator", {"--data_dir=/tmp/x", "--socket_dir="}),
+              HasSubstr("socket_dir"));
   EXPECT_THAT(LastWords("kvtier-coordinator", {"--data_dir=/tmp/x", "--listen=nowhere"}),
               AllOf(HasSubstr("listen"), HasSubstr("nowhere")));
   EXPECT_THAT(LastWords("kvtier-coordinator", {"--data_dir=/tmp/x", "--node_timeout=1ms"}),

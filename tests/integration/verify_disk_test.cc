@@ -43,7 +43,8 @@ class VerifyDiskTest : public ::testing::Test {
     return {(*process)->Wait(Patience(kExitLimit)).value_or(-1), FileTail(log, 4000)};
   }
   Ended Verify() {
-    return RunProgram("kvtier", {"disk", "verify", "-o", "json", "--agent", agent_.address()});
+    return RunProgram("kvtier",
+                      {"disk", "verify", "-o", "json", "--agent", agent_.admin_address()});
   }
   Ended Check(std::vector<std::string> words = {}) {
     words.push_back(agent_.options().disk_dir);

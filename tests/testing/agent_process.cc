@@ -15,6 +15,7 @@
 #include "grpcpp/create_channel.h"
 #include "proto/convert.h"
 #include "proto/session_wire.h"
+#include "proto/socket_names.h"
 #include "tests/testing/patience.h"
 
 namespace kvtier::testing {
@@ -77,6 +78,10 @@ v1::EvictTierRequest EvictionOf(Tier tier) {
 
 }  // namespace
 
+std::string AgentProcess::admin_address() const {
+  return absl::StrCat("unix:", options_.socket_dir, "/", kAgentAdminSocketName);
+}
+
 AgentProcess::AgentProcess(Options options) : options_(std::move(options)) {}
 
 absl::Status AgentProcess::Spawn() {
@@ -94,9 +99,8 @@ absl::Status AgentProcess::Spawn() {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 10);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
-  admin_ = v1::AgentAdmin::NewStub(grpc::CreateCustomChannel(
-      absl::StrCat("unix:", options_.socket_dir, "/", wire::kControlSocketName),
-      grpc::InsecureChannelCredentials(), arguments));
+  admin_ = v1::AgentAdmin::NewStub(
+      grpc::CreateCustomChannel(admin_address(), grpc::InsecureChannelCredentials(), arguments));
   return absl::OkStatus();
 }
 

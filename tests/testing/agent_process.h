@@ -58,6 +58,8 @@ class AgentProcess {
   const Options& options() const { return options_; }
   const std::string& socket_dir() const { return options_.socket_dir; }
   const std::string& address() const { return options_.address; }
+  // Where operators are answered, as gRPC and `kvtier --agent` take it.
+  std::string admin_address() const;
   std::string LogText() const;  // Of all its lives.
 
   // Admin calls. A failed one fails the test and answers an empty message.

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "grpcpp/create_channel.h"
 #include "proto/convert.h"
+#include "proto/socket_names.h"
 #include "tests/testing/agent_process.h"
 #include "tests/testing/patience.h"
 
@@ -23,10 +24,15 @@ void SetDeadline(grpc::ClientContext* context) {
 
 }  // namespace
 
+std::string CoordinatorProcess::admin_address() const {
+  return absl::StrCat("unix:", options_.socket_dir, "/", kCoordinatorAdminSocketName);
+}
+
 absl::Status CoordinatorProcess::Start() {
   absl::StatusOr<std::unique_ptr<ChildProcess>> process = ChildProcess::Start(
       {ProgramPath("kvtier-coordinator"), absl::StrCat("--listen=", options_.address),
-       absl::StrCat("--data_dir=", options_.data_dir)},
+       absl::StrCat("--data_dir=", options_.data_dir),
+       absl::StrCat("--socket_dir=", options_.socket_dir)},
       options_.log);
   if (!process.ok()) return process.status();
   process_ = *std::move(process);
@@ -36,7 +42,8 @@ absl::Status CoordinatorProcess::Start() {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
   channel_ =
       grpc::CreateCustomChannel(options_.address, grpc::InsecureChannelCredentials(), arguments);
-  admin_ = v1::CoordinatorAdmin::NewStub(channel_);
+  admin_ = v1::CoordinatorAdmin::NewStub(
+      grpc::CreateCustomChannel(admin_address(), grpc::InsecureChannelCredentials(), arguments));
   if (Await(kStartLimit, [&] { return TryStatus().ok() || !process_->Running(); }) &&
       process_->Running()) {
     return absl::OkStatus();

@@ -22,6 +22,7 @@ class CoordinatorProcess {
   struct Options {
     std::string address;
     std::string data_dir;
+    std::string socket_dir;
     std::string log;
   };
   explicit CoordinatorProcess(Options options) : options_(std::move(options)) {}
@@ -33,6 +34,8 @@ class CoordinatorProcess {
   void Continue() { process_->Signal(SIGCONT); }
 
   const std::string& address() const { return options_.address; }
+  // Where operators are answered, as gRPC and `kvtier --coordinator` take it.
+  std::string admin_address() const;
   const std::string& log() const { return options_.log; }
   // To speak to this life of it directly.
   std::shared_ptr<grpc::Channel> channel() const { return channel_; }

@@ -64,6 +64,7 @@ CoordinatorProcess& ProcessCluster::StartCoordinator() {
   coordinator_ = std::make_unique<CoordinatorProcess>(
       CoordinatorProcess::Options{.address = NextAddress(),
                                   .data_dir = absl::StrCat(disk_root_, "/coordinator"),
+                                  .socket_dir = run_dir_,
                                   .log = absl::StrCat(run_dir_, "/coordinator.log")});
   EXPECT_EQ(coordinator_->Start(), absl::OkStatus());
   return *coordinator_;

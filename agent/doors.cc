@@ -1,0 +1,80 @@
+#include "agent/doors.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "core/status_macros.h"
+#include "proto/session_wire.h"
+#include "proto/socket_names.h"
+
+namespace kvtier {
+namespace {
+
+constexpr uint32_t kRoot = 0;
+// Of the worker's door: its services are callbacks, and need no thread for each call.
+constexpr int kMaxRpcThreads = 16;
+// Of the TCP port: one for each peer's stream, too.
+constexpr int kMaxRemoteThreads = static_cast<int>(kMaxPeerStreamsServed) + kMaxRpcThreads;
+
+constexpr RpcDoor::Limits kWorkerLimits = {.connections = 2 * kMaxSessions,
+                                           .calls = 128,
+                                           .intake_bytes = size_t{128} << 20,
+                                           .threads = kMaxRpcThreads};
+constexpr RpcDoor::Limits kAdminLimits = {
+    .connections = 64, .calls = 16, .intake_bytes = size_t{16} << 20, .threads = kMaxRpcThreads};
+constexpr RpcDoor::Limits kRemoteLimits = {.connections = 1024,
+                                           .calls = 64,
+                                           .intake_bytes = size_t{64} << 20,
+                                           .threads = kMaxRemoteThreads};
+
+}  // namespace
+
+Doors::Doors(const AgentConfig& config, Agent* agent, AdminService::About about)
+    : admin_socket_(absl::StrCat(config.socket_dir, "/", kAgentAdminSocketName)),
+      worker_service_(agent),
+      peer_service_(agent),
+      admin_service_(agent, std::move(about)),
+      remote_admin_service_(&admin_service_, admin_socket_) {}
+
+absl::StatusOr<std::unique_ptr<Doors>> Doors::Open(const AgentConfig& config, Agent* agent,
+                                                   AdminService::About about) {
+  auto doors = absl::WrapUnique(new Doors(config, agent, std::move(about)));
+  const std::array<grpc::Service*, 1> for_workers = {&doors->worker_service_};
+  KVT_ASSIGN_OR_RETURN(
+      doors->workers_,
+      RpcDoor::Open({.name = "workers",
+                     .address = absl::StrCat(config.socket_dir, "/", wire::kControlSocketName),
+                     .mode = kWorkerSocketMode,
+                     .uids = config.allow_uids,
+                     .limits = kWorkerLimits},
+                    for_workers));
+  const std::array<grpc::Service*, 1> for_operators = {&doors->admin_service_};
+  KVT_ASSIGN_OR_RETURN(doors->admin_, RpcDoor::Open({.name = "admin",
+                                                     .address = doors->admin_socket_,
+                                                     .mode = kAdminSocketMode,
+                                                     .uids = {kRoot, geteuid()},
+                                                     .health = true,
+                                                     .limits = kAdminLimits},
+                                                    for_operators));
+  const std::array<grpc::Service*, 2> for_peers = {&doors->peer_service_,
+                                                   &doors->remote_admin_service_};
+  KVT_ASSIGN_OR_RETURN(
+      doors->remote_,
+      RpcDoor::Open(
+          {.name = "tcp", .address = config.listen, .health = true, .limits = kRemoteLimits},
+          for_peers));
+  return doors;
+}
+
+void Doors::Shutdown(absl::Time deadline) {
+  remote_->Shutdown(deadline);
+  workers_->Shutdown(deadline);
+  admin_->Shutdown(deadline);
+}
+
+}  // namespace kvtier

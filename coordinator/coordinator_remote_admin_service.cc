@@ -1,0 +1,31 @@
+#include "coordinator/coordinator_remote_admin_service.h"
+
+#include "proto/convert.h"
+#include "proto/rpc_door.h"
+
+namespace kvtier {
+
+grpc::Status CoordinatorRemoteAdminService::Status(grpc::ServerContext* context,
+                                                   const v1::CoordinatorStatusRequest* request,
+                                                   v1::CoordinatorStatusResponse* response) {
+  return admin_->Status(context, request, response);
+}
+
+grpc::Status CoordinatorRemoteAdminService::GetSettings(grpc::ServerContext* context,
+                                                        const v1::GetSettingsRequest* request,
+                                                        v1::GetSettingsResponse* response) {
+  return admin_->GetSettings(context, request, response);
+}
+
+grpc::Status CoordinatorRemoteAdminService::Lookup(grpc::ServerContext*, const v1::LookupRequest*,
+                                                   v1::LookupResponse*) {
+  return convert::ToGrpc(NotAtThisDoor("Lookup", admin_socket_));
+}
+
+grpc::Status CoordinatorRemoteAdminService::SetSetting(grpc::ServerContext*,
+                                                       const v1::SetSettingRequest*,
+                                                       v1::SetSettingResponse*) {
+  return convert::ToGrpc(NotAtThisDoor("SetSetting", admin_socket_));
+}
+
+}  // namespace kvtier

@@ -1,0 +1,38 @@
+// CoordinatorRemoteAdminService is the face of CoordinatorAdmin for whoever reaches the TCP port:
+// what can be read without naming a block. It answers all else with the path of the socket that
+// does it, until callers over TCP can prove who they are.
+#ifndef KVTIER_COORDINATOR_COORDINATOR_REMOTE_ADMIN_SERVICE_H_
+#define KVTIER_COORDINATOR_COORDINATOR_REMOTE_ADMIN_SERVICE_H_
+
+#include <string>
+#include <utility>
+
+#include "coordinator/coordinator_admin_service.h"
+#include "kvtier/v1/admin.grpc.pb.h"
+
+namespace kvtier {
+
+// Thread-safe. REQUIRES: `admin` outlives the server. An RPC that is not named here is answered
+// with UNIMPLEMENTED; tests/integration/doors_test.cc wants each to be placed.
+class CoordinatorRemoteAdminService final : public v1::CoordinatorAdmin::Service {
+ public:
+  CoordinatorRemoteAdminService(CoordinatorAdminService* admin, std::string admin_socket)
+      : admin_(admin), admin_socket_(std::move(admin_socket)) {}
+
+  grpc::Status Status(grpc::ServerContext* context, const v1::CoordinatorStatusRequest* request,
+                      v1::CoordinatorStatusResponse* response) override;
+  grpc::Status GetSettings(grpc::ServerContext* context, const v1::GetSettingsRequest* request,
+                           v1::GetSettingsResponse* response) override;
+  grpc::Status Lookup(grpc::ServerContext* context, const v1::LookupRequest* request,
+                      v1::LookupResponse* response) override;
+  grpc::Status SetSetting(grpc::ServerContext* context, const v1::SetSettingRequest* request,
+                          v1::SetSettingResponse* response) override;
+
+ private:
+  CoordinatorAdminService* const admin_;
+  const std::string admin_socket_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_COORDINATOR_COORDINATOR_REMOTE_ADMIN_SERVICE_H_

@@ -1,0 +1,197 @@
+#include "proto/rpc_door.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "core/address.h"
+#include "core/check.h"
+#include "core/listening_socket.h"
+#include "core/log.h"
+#include "core/status_macros.h"
+#include "grpcpp/ext/health_check_service_server_builder_option.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
+#include "proto/convert.h"
+
+namespace kvtier {
+namespace {
+
+// A connection whose other end is gone without a word ends after the sum of these.
+constexpr int kKeepaliveMs = 30'000;
+constexpr int kKeepaliveTimeoutMs = 10'000;
+constexpr absl::Duration kNoDescriptorPause = absl::Milliseconds(10);
+
+bool IsUnix(const std::string& address) { return absl::StartsWith(address, "/"); }
+
+void Watch(int epoll_fd, int fd, uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  KVT_CHECK(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+}  // namespace
+
+absl::Status NotAtThisDoor(absl::string_view rpc, absl::string_view socket_path) {
+  return absl::PermissionDeniedError(absl::StrCat(
+      rpc, " is answered on the program's own machine only, as root or as its user: unix:",
+      socket_path));
+}
+
+absl::StatusOr<std::unique_ptr<RpcDoor>> RpcDoor::Open(Options options,
+                                                       std::span<grpc::Service* const> services) {
+  TcpListeners listening;
+  if (IsUnix(options.address)) {
+    KVT_ASSIGN_OR_RETURN(const int fd, ListenUnix(options.address, SOCK_STREAM, options.mode));
+    listening.sockets = {fd};
+  } else {
+    KVT_ASSIGN_OR_RETURN(const HostPort address, ParseHostPort(options.address));
+    KVT_ASSIGN_OR_RETURN(listening, ListenTcp(address));
+  }
+  std::unique_ptr<RpcDoor> door(
+      new RpcDoor(std::move(options), std::move(listening.sockets), listening.port));
+  KVT_RETURN_IF_ERROR(door->Serve(services));
+  return door;
+}
+
+RpcDoor::RpcDoor(Options options, std::vector<int> listeners, uint16_t port)
+    : options_(std::move(options)),
+      listeners_(std::move(listeners)),
+      port_(port),
+      epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
+      stop_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  KVT_CHECK(epoll_fd_ >= 0 && stop_fd_ >= 0);
+  for (const int listener : listeners_) Watch(epoll_fd_, listener, EPOLLIN);
+  Watch(epoll_fd_, stop_fd_, EPOLLIN);
+}
+
+absl::Status RpcDoor::Serve(std::span<grpc::Service* const> services) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
+  builder.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
+  builder.SetResourceQuota(grpc::ResourceQuota(options_.name)
+                               .SetMaxThreads(options_.limits.threads)
+                               .Resize(options_.limits.intake_bytes));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options_.limits.calls);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  if (!options_.health) {
+    builder.SetOption(std::make_unique<grpc::HealthCheckServiceServerBuilderOption>(nullptr));
+  }
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) {
+    return absl::UnavailableError(absl::StrCat("cannot serve at ", options_.address));
+  }
+  if (options_.health) {
+    server_->GetHealthCheckService()->SetServingStatus("liveness", true);
+    SetReady(true);
+  }
+  thread_ = std::thread([this] { Run(); });
+  pthread_setname_np(thread_.native_handle(), absl::StrCat("door-", options_.name).c_str());
+  return absl::OkStatus();
+}
+
+RpcDoor::~RpcDoor() {
+  Shutdown(absl::Now());
+  close(epoll_fd_);
+  close(stop_fd_);
+  for (const int listener : listeners_) close(listener);
+  if (IsUnix(options_.address)) unlink(options_.address.c_str());
+}
+
+void RpcDoor::SetReady(bool ready) {
+  server_->GetHealthCheckService()->SetServingStatus("readiness", ready);
+}
+
+void RpcDoor::Shutdown(absl::Time deadline) {
+  if (!thread_.joinable()) return;
+  const uint64_t one = 1;
+  KVT_CHECK(write(stop_fd_, &one, sizeof(one)) == sizeof(one));
+  thread_.join();
+  server_->Shutdown(absl::ToChronoTime(deadline));
+}
+
+void RpcDoor::Run() {
+  std::array<epoll_event, 64> events;
+  bool stopped = false;
+  while (!stopped) {
+    const int count = epoll_wait(epoll_fd_, events.data(), events.size(), -1);
+    for (int i = 0; i < count; ++i) {
+      const int fd = events[i].data.fd;
+      if (fd == stop_fd_) {
+        stopped = true;
+      } else if (std::find(listeners_.begin(), listeners_.end(), fd) != listeners_.end()) {
+        Accept(fd);
+      } else if ((events[i].events & EPOLLHUP) != 0) {
+        // gRPC's own descriptor may keep the socket open a moment longer, and with it what the
+        // epoll set knows of it: a later event would name a number that is another's by then.
+        KVT_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr) == 0);
+        connections_.erase(fd);
+        close(fd);
+        full_ = false;
+      }
+    }
+  }
+  for (const int fd : connections_) close(fd);
+  connections_.clear();
+}
+
+void RpcDoor::Accept(int listener) {
+  const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0) {
+    // Descriptors ran out: the connection stays pending, and epoll would say so at once.
+    if (errno == EMFILE || errno == ENFILE) absl::SleepFor(kNoDescriptorPause);
+    return;
+  }
+  const int seen = MayEnter(fd) ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+  if (seen < 0) {
+    close(fd);
+    return;
+  }
+  connections_.insert(seen);
+  // Edges only: what else the socket has to say is gRPC's to hear.
+  Watch(epoll_fd_, seen, EPOLLET);
+  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+  connection.listener_fd = listener;
+  connection.fd = fd;
+  acceptor_->HandleNewConnection(&connection);
+}
+
+bool RpcDoor::MayEnter(int fd) {
+  if (connections_.size() >= options_.limits.connections) {
+    if (!full_) {
+      Log(LogLevel::kWarning, absl::StrCat(options_.address, ": all ", options_.limits.connections,
+                                           " connections are in use; more are hung up on"));
+    }
+    full_ = true;
+    return false;
+  }
+  if (!IsUnix(options_.address)) return true;
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+  if (known &&
+      std::find(options_.uids.begin(), options_.uids.end(), peer.uid) != options_.uids.end()) {
+    return true;
+  }
+  Log(LogLevel::kWarning, absl::StrCat(options_.address, ": uid ", peer.uid, " may not connect"));
+  return false;
+}
+
+}  // namespace kvtier

@@ -1,0 +1,91 @@
+// RpcDoor is one address at which gRPC services are answered: a Unix socket or a TCP port.
+// It decides who may connect, and it bounds what callers can pile up behind it. Which RPC is
+// answered at which door is in docs/design/wire.md.
+//
+// gRPC does not accept the connections itself: it would neither bound their number, nor ask
+// the kernel who connects to a Unix socket, nor give its file a mode before others see it.
+#ifndef KVTIER_PROTO_RPC_DOOR_H_
+#define KVTIER_PROTO_RPC_DOOR_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+
+namespace kvtier {
+
+// What an RPC of operators is answered with at a door that is not theirs: it names the socket
+// that is.
+absl::Status NotAtThisDoor(absl::string_view rpc, absl::string_view socket_path);
+
+// Thread-safe. One thread of its own, which accepts connections.
+class RpcDoor {
+ public:
+  struct Limits {
+    size_t connections = 0;   // One more is hung up on at once.
+    int calls = 0;            // Under way on one connection; its client waits with more.
+    size_t intake_bytes = 0;  // Of all that gRPC holds of requests that are not whole.
+    int threads = 0;          // Of the services that are not written in callbacks, and gRPC's.
+  };
+  struct Options {
+    std::string name;     // For the log: "admin".
+    std::string address;  // The absolute path of a Unix socket, or "host:port" of TCP.
+    mode_t mode = 0600;   // Of the Unix socket.
+    // User ids that may connect to the Unix socket, by what the kernel says of them.
+    std::vector<uint32_t> uids;
+    bool health = false;  // Answers gRPC's health checks, too.
+    Limits limits;
+  };
+  // Listens and answers. Does not own `services`, which must outlive the door. REQUIRES: of a
+  // Unix socket, the caller has locked its directory (LockSocketDir()). Errors: kUnavailable,
+  // it cannot listen there.
+  static absl::StatusOr<std::unique_ptr<RpcDoor>> Open(Options options,
+                                                       std::span<grpc::Service* const> services);
+  ~RpcDoor();
+  RpcDoor(const RpcDoor&) = delete;
+  RpcDoor& operator=(const RpcDoor&) = delete;
+
+  uint16_t port() const { return port_; }  // Of TCP.
+  // What health checks of "readiness" are told; true from the start. REQUIRES: options.health.
+  void SetReady(bool ready);
+  // Takes no more connections, and cuts the ones there are at `deadline`. Idempotent.
+  void Shutdown(absl::Time deadline);
+
+ private:
+  using Acceptor = std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>;
+  RpcDoor(Options options, std::vector<int> listeners, uint16_t port);
+  absl::Status Serve(std::span<grpc::Service* const> services);
+  void Run();
+  void Accept(int listener);
+  // Whether this connection may come in; says so in the log when it may not.
+  bool MayEnter(int fd);
+
+  const Options options_;
+  const std::vector<int> listeners_;
+  const uint16_t port_;
+  const int epoll_fd_;
+  const int stop_fd_;
+  Acceptor acceptor_;
+  std::unique_ptr<grpc::Server> server_;
+  // Duplicates of the connections' descriptors: they show when gRPC has hung up. Of the thread.
+  std::set<int> connections_;
+  bool full_ = false;  // The log has said so; of the thread.
+  std::thread thread_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_PROTO_RPC_DOOR_H_

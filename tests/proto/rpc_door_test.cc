@@ -1,0 +1,122 @@
+// Doors over real sockets: how many may come in, and that a place is free again when its
+// connection is over.
+#include "proto/rpc_door.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "kvtier/v1/peer.grpc.pb.h"
+
+namespace kvtier {
+namespace {
+
+// A connection that says nothing.
+class SilentCaller {
+ public:
+  explicit SilentCaller(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
+    Connect(reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  }
+  explicit SilentCaller(const std::string& path) : fd_(socket(AF_UNIX, SOCK_STREAM, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+    Connect(reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  }
+  ~SilentCaller() { close(fd_); }
+  SilentCaller(const SilentCaller&) = delete;
+  SilentCaller& operator=(const SilentCaller&) = delete;
+  // gRPC speaks first; who is hung up on reads the end of the stream.
+  bool IsLetIn() {
+    char byte = 0;
+    return recv(fd_, &byte, 1, 0) == 1;
+  }
+
+ private:
+  void Connect(const sockaddr* address, socklen_t size) {
+    const timeval patience{.tv_sec = 20};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    EXPECT_EQ(connect(fd_, address, size), 0);
+  }
+  const int fd_;
+};
+
+// Answers UNIMPLEMENTED.
+std::array<grpc::Service*, 1> AnyService() {
+  static v1::Peer::Service* const peer = new v1::Peer::Service;
+  return {peer};
+}
+
+std::unique_ptr<RpcDoor> OpenDoor(size_t connections) {
+  auto door = RpcDoor::Open({.name = "test",
+                             .address = "127.0.0.1:0",
+                             .health = true,
+                             .limits = {.connections = connections,
+                                        .calls = 4,
+                                        .intake_bytes = size_t{1} << 20,
+                                        .threads = 8}},
+                            AnyService());
+  EXPECT_TRUE(door.ok()) << door.status();
+  return *std::move(door);
+}
+
+TEST(RpcDoorTest, OneConnectionTooManyIsHungUpOnAndTheOthersStay) {
+  const std::unique_ptr<RpcDoor> door = OpenDoor(3);
+  std::vector<std::unique_ptr<SilentCaller>> callers;
+  for (int i = 0; i < 3; ++i) {
+    callers.push_back(std::make_unique<SilentCaller>(door->port()));
+    EXPECT_TRUE(callers.back()->IsLetIn()) << i;
+  }
+  EXPECT_FALSE(SilentCaller(door->port()).IsLetIn());
+  for (const auto& caller : callers) EXPECT_TRUE(caller->IsLetIn());  // Its settings go on.
+}
+
+TEST(RpcDoorTest, APlaceIsFreeAgainWhenItsConnectionIsOver) {
+  const std::unique_ptr<RpcDoor> door = OpenDoor(1);
+  EXPECT_TRUE(SilentCaller(door->port()).IsLetIn());
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (!SilentCaller(door->port()).IsLetIn()) ASSERT_LT(absl::Now(), deadline);
+}
+
+TEST(RpcDoorTest, ADoorThatIsShutHangsUpOnThoseWithin) {
+  const std::unique_ptr<RpcDoor> door = OpenDoor(1);
+  SilentCaller caller(door->port());
+  EXPECT_TRUE(caller.IsLetIn());
+  door->Shutdown(absl::Now());
+  door->Shutdown(absl::Now());
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (caller.IsLetIn()) ASSERT_LT(absl::Now(), deadline);  // Reads what was sent before.
+}
+
+TEST(RpcDoorTest, AUserThatIsNotOnTheListIsHungUpOn) {
+  const std::string path = absl::StrCat("/tmp/kvtier-door-", getpid(), ".sock");
+  for (const uint32_t uid : {geteuid(), geteuid() + 1}) {
+    const auto door = RpcDoor::Open(
+        {.name = "test",
+         .address = path,
+         .uids = {uid},
+         .limits = {.connections = 1, .calls = 4, .intake_bytes = 1 << 20, .threads = 8}},
+        AnyService());
+    ASSERT_TRUE(door.ok()) << door.status();
+    EXPECT_EQ(SilentCaller(path).IsLetIn(), uid == geteuid());
+  }
+  EXPECT_NE(access(path.c_str(), F_OK), 0) << "it goes with its door";
+}
+
+}  // namespace
+}  // namespace kvtier
