@@ -9,9 +9,6 @@
 namespace kvtier {
 namespace {
 
-// How many cold blocks of other slot sizes are passed over in search of one of the
-// wanted size before the coldest of any size is taken.
-constexpr size_t kMaxVictimProbes = 64;
 // How many cold GPU blocks are passed over in search of one that is elsewhere, too, or of
 // some that are not.
 constexpr size_t kMaxCopiesLookedFor = 64;
@@ -33,7 +30,7 @@ void Pin::Release() {
 }
 
 BlockIndex::BlockIndex(size_t domains, Observer observer)
-    : observer_(std::move(observer)), host_lru_(domains), erasures_(domains) {}
+    : observer_(std::move(observer)), host_(domains), erasures_(domains) {}
 
 BlockIndex::Entry& BlockIndex::EntryFor(const BlockMeta& meta) {
   const auto [found, added] = entries_.try_emplace(meta.key);
@@ -49,7 +46,7 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot) {
   entry.meta = meta;
   entry.host = std::move(slot);
   entry.host_hits = 0;
-  HostLruOf(entry).Insert(meta.key, meta.parent);
+  HostOrderOf(entry).Insert(meta.key, meta.parent, entry.host);
   Changed(Delta::Kind::kAdd, Tier::kHost, meta.key);
 }
 
@@ -67,7 +64,7 @@ void BlockIndex::PublishGpu(const BlockMeta& meta, GpuSlot slot, Arrival arrival
 HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {
   Entry& entry = entries_.at(key);
   KVT_CHECK(entry.host && !host_pins_.contains(key));
-  HostLruOf(entry).Erase(key);
+  HostOrderOf(entry).Erase(key, entry.host);
   HostSlot slot = std::move(entry.host);
   Changed(Delta::Kind::kRemove, Tier::kHost, key);
   EraseIfEmpty(key);
@@ -132,7 +129,7 @@ std::optional<Pin> BlockIndex::PinIn(Tier tier, const BlockKey& key) {
   uint32_t& pins = (tier == Tier::kHost ? host_pins_ : gpu_pins_)[key];
   const bool first = pins++ == 0;
   if (first && tier == Tier::kGpu) gpu_leaves_.Hold(key);
-  if (first && tier == Tier::kHost) HostLruOf(found->second).Hold(key);
+  if (first && tier == Tier::kHost) HostOrderOf(found->second).Hold(key, found->second.host);
   return Pin(this, tier, key);
 }
 
@@ -145,7 +142,8 @@ void BlockIndex::Unpin(Tier tier, const BlockKey& key) {
   if (tier == Tier::kGpu) {
     gpu_leaves_.Unhold(key);
   } else {
-    HostLruOf(entries_.at(key)).Unhold(key);
+    const Entry& entry = entries_.at(key);
+    HostOrderOf(entry).Unhold(key, entry.host);
   }
 }
 
@@ -161,17 +159,18 @@ void BlockIndex::Touch(std::span<const BlockKey> run) {
     if (disk_ != nullptr) disk_->Touch(*key);
     const auto found = entries_.find(*key);
     if (found == entries_.end()) continue;
-    if (found->second.host) HostLruOf(found->second).Touch(*key);
+    if (found->second.host) HostOrderOf(found->second).Touch(*key, found->second.host);
     if (found->second.gpu) gpu_leaves_.Touch(*key);
   }
 }
 
-std::optional<BlockKey> BlockIndex::ColdestInHost(DomainId domain, uint64_t slot_bytes) const {
-  const LruLeaves& lru = host_lru_.at(static_cast<size_t>(domain));
-  if (slot_bytes == 0) return lru.Victim();
-  return lru.VictimWhere(kMaxVictimProbes, [&](const BlockKey& key) {
-    return entries_.at(key).host.bytes().size() == slot_bytes;
-  });
+std::optional<BlockKey> BlockIndex::ColdestInHost(DomainId domain) const {
+  return host_.at(static_cast<size_t>(domain)).Victim();
+}
+
+std::vector<BlockKey> BlockIndex::VictimsInHost(DomainId domain, uint64_t slot_bytes,
+                                                const SlotPool& slots) {
+  return host_.at(static_cast<size_t>(domain)).VictimsFor(slot_bytes, slots);
 }
 
 std::optional<BlockKey> BlockIndex::CheapestCopyInGpu() const {
@@ -238,8 +237,8 @@ std::vector<Delta> BlockIndex::Snapshot() const {
   return deltas;
 }
 
-LruLeaves& BlockIndex::HostLruOf(const Entry& entry) {
-  return host_lru_.at(static_cast<size_t>(entry.host.domain()));
+HostOrder& BlockIndex::HostOrderOf(const Entry& entry) {
+  return host_.at(static_cast<size_t>(entry.host.domain()));
 }
 
 void BlockIndex::Changed(Delta::Kind kind, Tier tier, const BlockKey& key) {
@@ -249,26 +248,26 @@ void BlockIndex::Changed(Delta::Kind kind, Tier tier, const BlockKey& key) {
 
 void BlockIndex::Audit() const {
   std::array<size_t, kTierCount> counts{};
-  size_t in_host_lru = 0;
+  size_t in_host = 0;
   for (const auto& [key, entry] : entries_) {
     KVT_CHECK(entry.host || entry.gpu);
     KVT_CHECK(entry.meta.key == key);
     for (const Tier tier : {Tier::kGpu, Tier::kHost})
       counts[TierIndex(tier)] += In(tier, key) ? 1 : 0;
     if (entry.host) {
-      KVT_CHECK(host_lru_.at(static_cast<size_t>(entry.host.domain())).Contains(key));
+      KVT_CHECK(host_.at(static_cast<size_t>(entry.host.domain())).Contains(key));
     }
     if (entry.gpu) {
       KVT_CHECK(gpu_leaves_.Contains(key) && gpu_slots_.at(entry.gpu.ref().index) == key);
     }
   }
   KVT_CHECK(counts == counts_);
-  for (const LruLeaves& lru : host_lru_) {
-    lru.Audit();
-    in_host_lru += lru.size();
+  for (const HostOrder& order : host_) {
+    order.Audit();
+    in_host += order.size();
   }
   gpu_leaves_.Audit();
-  KVT_CHECK(in_host_lru == counts_[TierIndex(Tier::kHost)]);
+  KVT_CHECK(in_host == counts_[TierIndex(Tier::kHost)]);
   KVT_CHECK(gpu_leaves_.size() == counts_[TierIndex(Tier::kGpu)]);
   KVT_CHECK(gpu_slots_.size() == counts_[TierIndex(Tier::kGpu)]);
   for (const auto& [key, count] : host_pins_) KVT_CHECK(entries_.at(key).host && count > 0);

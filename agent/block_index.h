@@ -20,9 +20,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
+#include "agent/host_order.h"
 #include "core/block_key.h"
 #include "core/block_proof.h"
-#include "core/lru_leaves.h"
 #include "core/node.h"
 #include "core/reuse_leaves.h"
 #include "core/tier.h"
@@ -69,7 +69,7 @@ class BlockIndex {
   // Told of each change of host and disk, for the coordinator, after it happened.
   using Observer = absl::AnyInvocable<void(const Delta&)>;
 
-  // `domains`: number of host domains; each has its own LRU.
+  // `domains`: number of host domains; each has its own HostOrder.
   BlockIndex(size_t domains, Observer observer);
 
   // From here on the index answers for these disks too. Does not own.
@@ -107,9 +107,10 @@ class BlockIndex {
   // Marks a run as just used: its head ends up the warmest.
   void Touch(std::span<const BlockKey> run);
 
-  // The coldest unpinned block with no child in the tier; `slot_bytes` (0: any)
-  // restricts to blocks whose slot has that size.
-  std::optional<BlockKey> ColdestInHost(DomainId domain, uint64_t slot_bytes) const;
+  // The coldest unpinned block with no child in the domain.
+  std::optional<BlockKey> ColdestInHost(DomainId domain) const;
+  // HostOrder::VictimsFor(); `slots` are the domain's.
+  std::vector<BlockKey> VictimsInHost(DomainId domain, uint64_t slot_bytes, const SlotPool& slots);
   // The unpinned block with no child in the pool whose slot is worth the least.
   std::optional<BlockKey> CheapestInGpu() const;
   // Of those that host memory or a disk has, too; looks at the cheapest few only.
@@ -130,7 +131,7 @@ class BlockIndex {
   std::optional<Tier> NearestTier(const BlockKey& key) const;
   size_t blocks_in(Tier tier) const;
   size_t blocks_in_host(DomainId domain) const {
-    return host_lru_.at(static_cast<size_t>(domain)).size();
+    return host_.at(static_cast<size_t>(domain)).size();
   }
   // Of the pool's blocks, those that host memory does not have. O(blocks there).
   size_t blocks_only_in_gpu() const;
@@ -146,7 +147,7 @@ class BlockIndex {
   Entry& EntryFor(const BlockMeta& meta);
   void EraseIfEmpty(const BlockKey& key);
   // Of a block in host memory.
-  LruLeaves& HostLruOf(const Entry& entry);
+  HostOrder& HostOrderOf(const Entry& entry);
   void Unpin(Tier tier, const BlockKey& key);
   void Changed(Delta::Kind kind, Tier tier, const BlockKey& key);
 
@@ -154,8 +155,8 @@ class BlockIndex {
   DiskResidents* disk_ = nullptr;  // nullptr: no disk tier.
   PoolLedger* ledger_ = nullptr;   // nullptr: the pool ends with the agent.
   absl::flat_hash_map<BlockKey, Entry> entries_;
-  std::vector<LruLeaves> host_lru_;  // By domain.
-  std::vector<uint64_t> erasures_;   // By domain.
+  std::vector<HostOrder> host_;     // By domain.
+  std::vector<uint64_t> erasures_;  // By domain.
   ReuseLeaves gpu_leaves_;
   std::map<uint32_t, BlockKey> gpu_slots_;  // What is in each slot of the pool.
   std::array<size_t, kTierCount> counts_{};

@@ -22,7 +22,7 @@ void ColdEnd::Used(const BlockIndex::Entry& entry) {
   Class& of = classes_.at(member.of);
   if (member.ready) {
     member.ready = false;
-    of.ready_bytes -= member.of.slot_bytes;
+    of.ready.erase(entry.meta.key);
   } else {
     of.waiting.Erase(entry.meta.key);
   }
@@ -42,7 +42,7 @@ void ColdEnd::WaitBehindChild(std::optional<BlockKey> parent, const ClassId& of)
     Member& member = found->second;
     member.ready = false;
     Class& its = classes_.at(of);
-    its.ready_bytes -= of.slot_bytes;
+    its.ready.erase(*parent);
     its.waiting.InsertAt(*parent, member.parent, member.tick);
     parent = member.parent;
   }
@@ -55,23 +55,37 @@ bool ColdEnd::Left(const BlockKey& key) {
   members_.erase(found);
   Class& of = classes_.at(member.of);
   if (member.ready) {
-    of.ready_bytes -= member.of.slot_bytes;
+    of.ready.erase(key);
   } else {
     of.waiting.Erase(key);
+    of.out_of_turn = true;
   }
-  if (of.ready_bytes == 0 && of.waiting.size() == 0) classes_.erase(member.of);
+  if (of.ready.empty() && of.waiting.size() == 0) classes_.erase(member.of);
   return !member.offered;
 }
 
 double ColdEnd::Fullness(const ClassId& id, const Class& of) const {
-  const uint64_t bytes = of.ready_bytes + of.waiting.size() * id.slot_bytes;
+  const uint64_t ready_bytes = of.ready.size() * id.slot_bytes;
+  const uint64_t bytes = ready_bytes + of.waiting.size() * id.slot_bytes;
   const uint64_t wanted = std::max(id.slot_bytes, bytes / kReadyDivisor);
   // Free slots in slabs that are in use are left out: they are of one size each.
-  const uint64_t there = of.ready_bytes + host_->free_slab_bytes(id.domain);
+  const uint64_t there = ready_bytes + host_->slots(id.domain).free_slab_bytes();
   return static_cast<double>(there) / static_cast<double>(wanted);
 }
 
+void ColdEnd::WaitAgain(Class& of) {
+  for (const BlockKey& key : std::exchange(of.ready, {})) {
+    Member& member = members_.at(key);
+    member.ready = false;
+    of.waiting.InsertAt(key, member.parent, member.tick);
+  }
+  of.out_of_turn = false;
+}
+
 std::optional<BlockKey> ColdEnd::TakeNext() {
+  for (auto& [id, of] : classes_) {
+    if (of.out_of_turn) WaitAgain(of);
+  }
   while (true) {
     // The one that is shortest of room; of two alike, the first in their order.
     auto neediest = classes_.end();
@@ -88,29 +102,30 @@ std::optional<BlockKey> ColdEnd::TakeNext() {
     Member& member = members_.at(key);
     member.tick = of.waiting.TickOf(key);
     of.waiting.Erase(key);
-    of.ready_bytes += id.slot_bytes;
+    of.ready.insert(key);
     member.ready = true;
     if (!std::exchange(member.offered, true)) return key;
   }
 }
 
 void ColdEnd::Audit() const {
-  std::map<ClassId, uint64_t> ready_bytes;
+  size_t ready = 0;
   size_t waiting = 0;
   for (const auto& [key, member] : members_) {
     const Class& of = classes_.at(member.of);
     KVT_CHECK(of.waiting.Contains(key) != member.ready);
     KVT_CHECK(member.offered || !member.ready);
-    if (member.ready) ready_bytes[member.of] += member.of.slot_bytes;
+    KVT_CHECK(of.ready.contains(key) == member.ready);
+    ready += member.ready ? 1 : 0;
     waiting += member.ready ? 0 : 1;
   }
   for (const auto& [id, of] : classes_) {
     of.waiting.Audit();
-    KVT_CHECK(of.ready_bytes == ready_bytes[id]);
-    KVT_CHECK(of.ready_bytes > 0 || of.waiting.size() > 0);
+    KVT_CHECK(!of.ready.empty() || of.waiting.size() > 0);
+    ready -= of.ready.size();
     waiting -= of.waiting.size();
   }
-  KVT_CHECK(waiting == 0);
+  KVT_CHECK(waiting == 0 && ready == 0);
 }
 
 }  // namespace kvtier

@@ -5,9 +5,10 @@
 //
 // It follows the order in which the Evictor takes blocks: the coldest without a child
 // there, of the wanted domain and slot size. Blocks of each domain and slot size are a
-// class of their own, because no other's make room for them. In its class, the ready ones
-// are those that leave first: a block that gets a child leaves after the child, and waits
-// behind it again, without being offered twice.
+// class of their own, because others make room for them only by a whole slab (HostOrder). In
+// its class, the ready ones are those that leave first: a block that gets a child leaves
+// after the child, and waits behind it again, without being offered twice; when blocks left
+// out of turn, with their slab, all that are ready wait again, as they do.
 //
 // Pure bookkeeping: no I/O, no clock, no writes. Executor thread only. Invariants, checked
 // by Audit(): a member is either waiting or ready; what is ready was offered; the sums are
@@ -21,6 +22,7 @@
 #include <map>
 #include <optional>
 
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "agent/block_index.h"
 #include "core/lru_leaves.h"
@@ -58,7 +60,8 @@ class ColdEnd {
   };
   struct Class {
     LruLeaves waiting;
-    uint64_t ready_bytes = 0;
+    absl::btree_set<BlockKey> ready;
+    bool out_of_turn = false;  // One of the waiting left.
   };
   struct Member {
     ClassId of;
@@ -71,6 +74,8 @@ class ColdEnd {
   void Wait(const BlockKey& key, Member& member);
   // The ready among `parent` and its parents wait where they stood: a child of theirs does.
   void WaitBehindChild(std::optional<BlockKey> parent, const ClassId& of);
+  // The ready wait where they stood.
+  void WaitAgain(Class& of);
   // Ready or free bytes as a share of what is wanted; 1 or more: enough.
   double Fullness(const ClassId& id, const Class& of) const;
 

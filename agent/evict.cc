@@ -1,5 +1,6 @@
 #include "agent/evict.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,25 +16,21 @@ constexpr size_t kMaxDrainedForOne = 4;
 }  // namespace
 
 absl::StatusOr<HostSlot> Evictor::ReserveHost(DomainId domain, uint64_t block_bytes) {
-  const uint64_t slot_bytes = SlotBytes(block_bytes);
-  while (true) {
-    absl::StatusOr<HostSlot> slot = host_->Reserve(domain, block_bytes);
-    if (slot.ok() || !absl::IsResourceExhausted(slot.status())) return slot;
-    // A victim of the same size frees a slot for sure; any other frees one only
-    // once its slab is empty.
-    if (!EvictOneHost(domain, slot_bytes) && !EvictOneHost(domain, 0)) {
-      ++host_stats_->declined;
-      return slot;
-    }
+  absl::StatusOr<HostSlot> slot = host_->Reserve(domain, block_bytes);
+  if (slot.ok() || !absl::IsResourceExhausted(slot.status())) return slot;
+  const std::vector<BlockKey> victims =
+      index_->VictimsInHost(domain, SlotBytes(block_bytes), host_->slots(domain));
+  if (victims.empty()) {
+    ++host_stats_->declined;
+    return slot;
   }
+  for (const BlockKey& victim : victims) DropFromHost(victim);
+  return host_->Reserve(domain, block_bytes);
 }
 
-bool Evictor::EvictOneHost(DomainId domain, uint64_t slot_bytes) {
-  const std::optional<BlockKey> victim = index_->ColdestInHost(domain, slot_bytes);
-  if (!victim.has_value()) return false;
-  const HostSlot freed = index_->UnpublishHost(*victim);
+void Evictor::DropFromHost(const BlockKey& key) {
+  const HostSlot freed = index_->UnpublishHost(key);
   ++host_stats_->evictions;
-  return true;
 }
 
 absl::StatusOr<GpuSlot> Evictor::ReserveGpu() {
@@ -88,7 +85,10 @@ uint64_t Evictor::EvictAll(Tier tier) {
 
 uint64_t Evictor::EvictDomain(DomainId domain) {
   uint64_t evicted = 0;
-  while (EvictOneHost(domain, 0)) ++evicted;
+  while (const std::optional<BlockKey> victim = index_->ColdestInHost(domain)) {
+    DropFromHost(*victim);
+    ++evicted;
+  }
   return evicted;
 }
 

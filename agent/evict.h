@@ -1,5 +1,5 @@
-// Evictor makes room: it takes a free slot, or drops the coldest blocks that nobody
-// holds until one is free. It never waits.
+// Evictor makes room: it takes a free slot, or drops blocks that nobody holds so that one
+// is free. It never waits, and drops nothing where that would make no room.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_EVICT_H_
@@ -23,7 +23,8 @@ class Evictor {
   Evictor(BlockIndex* index, HostTier* host, TierStats* host_stats, TierStats* gpu_stats)
       : index_(index), host_(host), host_stats_(host_stats), gpu_stats_(gpu_stats) {}
 
-  // Errors: kResourceExhausted, everything in the domain is pinned, leased or being
+  // Drops one block of the same size for it, or the blocks of one slab (HostOrder). Errors:
+  // kResourceExhausted, neither can be: what the domain has is pinned, leased or being
   // written; kInvalidArgument, larger than a slab.
   absl::StatusOr<HostSlot> ReserveHost(DomainId domain, uint64_t block_bytes);
   // From here on ReserveGpu() may be called. Does not own.
@@ -48,7 +49,8 @@ class Evictor {
   uint64_t EvictDomain(DomainId domain);
 
  private:
-  bool EvictOneHost(DomainId domain, uint64_t slot_bytes);
+  // REQUIRES: the block is in host memory, and nobody has pinned it there.
+  void DropFromHost(const BlockKey& key);
   bool EvictOneGpu();
 
   BlockIndex* const index_;

@@ -1,6 +1,7 @@
 #include "core/lru_leaves.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check.h"
 
@@ -107,9 +108,24 @@ std::optional<BlockKey> LruLeaves::CandidateWithout(std::span<const BlockKey> go
   return parent;
 }
 
+size_t LruLeaves::AddQueue() {
+  candidates_.emplace_back();
+  return candidates_.size() - 1;
+}
+
 std::optional<BlockKey> LruLeaves::Victim() const {
-  if (candidates_.front().empty()) return std::nullopt;
-  return candidates_.front().begin()->second;
+  const std::pair<const uint64_t, BlockKey>* coldest = nullptr;
+  for (const auto& queue : candidates_) {
+    if (queue.empty()) continue;
+    if (coldest == nullptr || queue.begin()->first < coldest->first) coldest = &*queue.begin();
+  }
+  if (coldest == nullptr) return std::nullopt;
+  return coldest->second;
+}
+
+std::optional<BlockKey> LruLeaves::VictimOf(size_t queue) const {
+  if (candidates_[queue].empty()) return std::nullopt;
+  return candidates_[queue].begin()->second;
 }
 
 void LruLeaves::Audit() const {

@@ -26,6 +26,8 @@ namespace kvtier {
 class LruLeaves {
  public:
   explicit LruLeaves(size_t queues = 1) : candidates_(queues) {}
+  // Returns the number of one more queue.
+  size_t AddQueue();
   // Adds `key` as the most recent. `parent` may be absent from the tier, may come
   // later, or be nullopt for a root. A parent that would close a cycle (an engine
   // that lies about its chain) is dropped: `key` is then a root, so that every
@@ -35,6 +37,8 @@ class LruLeaves {
   void InsertAt(const BlockKey& key, const std::optional<BlockKey>& parent, uint64_t tick);
   // Its place in the order of recency. REQUIRES: `key` is a member.
   uint64_t TickOf(const BlockKey& key) const { return members_.at(key).tick; }
+  // The place of the most recent of all.
+  uint64_t LastTick() const { return next_tick_ - 1; }
   // Makes `key` the most recent of `queue`; ignores a key that is no member. Touch a prefix
   // from its last block to its first, so that heads stay warmer than tails.
   void Touch(const BlockKey& key, size_t queue = 0);
@@ -56,18 +60,9 @@ class LruLeaves {
   std::optional<BlockKey> CandidateWithout(std::span<const BlockKey> gone) const;
   // Of one queue, coldest first.
   const std::map<uint64_t, BlockKey>& candidates(size_t queue) const { return candidates_[queue]; }
-  // Of these two, REQUIRES: there is one queue.
-  // The coldest candidate; nullopt: everything is held or the tier is empty.
+  // The coldest candidate of all queues; nullopt: everything is held or the tier is empty.
   std::optional<BlockKey> Victim() const;
-  // The coldest candidate for which `accept` is true, looking at `limit` at most.
-  template <typename Accept>
-  std::optional<BlockKey> VictimWhere(size_t limit, Accept accept) const {
-    for (const auto& [tick, key] : candidates_.front()) {
-      if (limit-- == 0) break;
-      if (accept(key)) return key;
-    }
-    return std::nullopt;
-  }
+  std::optional<BlockKey> VictimOf(size_t queue) const;
   // Aborts when an invariant of the header does not hold; O(n).
   void Audit() const;
 

@@ -12,6 +12,7 @@ namespace kvtier {
 HostSlot::HostSlot(HostSlot&& other) noexcept
     : tier_(std::exchange(other.tier_, nullptr)),
       domain_(other.domain_),
+      slab_(other.slab_),
       offset_(other.offset_),
       bytes_(std::exchange(other.bytes_, {})) {}
 
@@ -20,6 +21,7 @@ HostSlot& HostSlot::operator=(HostSlot&& other) noexcept {
   Release();
   tier_ = std::exchange(other.tier_, nullptr);
   domain_ = other.domain_;
+  slab_ = other.slab_;
   offset_ = other.offset_;
   bytes_ = std::exchange(other.bytes_, {});
   return *this;
@@ -54,7 +56,7 @@ HostTier::~HostTier() { KVT_CHECK(used_bytes() == 0); }
 
 absl::StatusOr<HostSlot> HostTier::Reserve(DomainId domain, uint64_t block_bytes) {
   KVT_CHECK(block_bytes > 0);
-  SlotPool& pool = slots(domain);
+  SlotPool& pool = RoomOf(domain).slots;
   if (block_bytes > pool.slab_bytes()) {
     return absl::InvalidArgumentError(absl::StrCat("a block of ", block_bytes,
                                                    " bytes is larger than a slab of ",
@@ -65,6 +67,7 @@ absl::StatusOr<HostSlot> HostTier::Reserve(DomainId domain, uint64_t block_bytes
   HostSlot slot;
   slot.tier_ = this;
   slot.domain_ = domain;
+  slot.slab_ = pool.SlabOf(offset);
   slot.offset_ = offset;
   slot.bytes_ = arena(domain).bytes().subspan(offset.value, slot_bytes);
   return slot;
@@ -75,17 +78,17 @@ const Arena& HostTier::arena(DomainId domain) const {
   return *domains_[static_cast<size_t>(domain)].arena;
 }
 
-uint64_t HostTier::free_slab_bytes(DomainId domain) const {
-  KVT_CHECK(static_cast<size_t>(domain) < domains_.size());
-  return domains_[static_cast<size_t>(domain)].slots.free_slab_bytes();
-}
-
-SlotPool& HostTier::slots(DomainId domain) {
+const SlotPool& HostTier::slots(DomainId domain) const {
   KVT_CHECK(static_cast<size_t>(domain) < domains_.size());
   return domains_[static_cast<size_t>(domain)].slots;
 }
 
-void HostTier::Free(DomainId domain, SlotOffset offset) { slots(domain).Free(offset); }
+HostTier::Room& HostTier::RoomOf(DomainId domain) {
+  KVT_CHECK(static_cast<size_t>(domain) < domains_.size());
+  return domains_[static_cast<size_t>(domain)];
+}
+
+void HostTier::Free(DomainId domain, SlotOffset offset) { RoomOf(domain).slots.Free(offset); }
 
 uint64_t HostTier::capacity_bytes() const {
   uint64_t bytes = 0;

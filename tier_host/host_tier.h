@@ -36,6 +36,7 @@ class HostSlot {
   explicit operator bool() const { return tier_ != nullptr; }
   DomainId domain() const { return domain_; }
   SlotOffset offset() const { return offset_; }
+  uint32_t slab() const { return slab_; }  // That it lies in.
   // SlotBytes(block_bytes) bytes of the arena, 4 KiB aligned.
   std::span<std::byte> bytes() const { return bytes_; }
   void Release();
@@ -44,6 +45,7 @@ class HostSlot {
   friend class HostTier;
   HostTier* tier_ = nullptr;
   DomainId domain_{};
+  uint32_t slab_ = 0;
   SlotOffset offset_;
   std::span<std::byte> bytes_;
 };
@@ -74,8 +76,7 @@ class HostTier {
 
   size_t domain_count() const { return domains_.size(); }
   const Arena& arena(DomainId domain) const;
-  // Of the domain's slabs that hold no slot: room for blocks of any size.
-  uint64_t free_slab_bytes(DomainId domain) const;
+  const SlotPool& slots(DomainId domain) const;
   uint64_t capacity_bytes() const;
   uint64_t used_bytes() const;
   void Audit() const;
@@ -87,7 +88,7 @@ class HostTier {
     SlotPool slots;
   };
   explicit HostTier(std::vector<Room> domains) : domains_(std::move(domains)) {}
-  SlotPool& slots(DomainId domain);
+  Room& RoomOf(DomainId domain);
   void Free(DomainId domain, SlotOffset offset);
   std::vector<Room> domains_;
 };

@@ -60,7 +60,7 @@ bool SlotPool::OpenSlab(uint64_t slot_bytes) {
 
 void SlotPool::Free(SlotOffset offset) {
   KVT_CHECK(offset.value < pool_bytes_);
-  const uint32_t number = static_cast<uint32_t>(offset.value / slab_bytes_);
+  const uint32_t number = SlabOf(offset);
   const uint64_t inside = offset.value % slab_bytes_;
   Slab& slab = slabs_[number];
   KVT_CHECK(slab.slot_bytes > 0 && inside % slab.slot_bytes == 0);

@@ -40,6 +40,18 @@ class SlotPool {
   uint64_t slab_bytes() const { return slab_bytes_; }
   // Of slabs without a slot: room for slots of any size.
   uint64_t free_slab_bytes() const { return free_slabs_.size() * slab_bytes_; }
+  // How a slab is used. REQUIRES: `slab` is one of slab_count().
+  struct SlabUse {
+    uint64_t slot_bytes = 0;  // 0: the slab is free.
+    uint32_t used = 0;        // Slots.
+  };
+  SlabUse UseOf(uint32_t slab) const {
+    return {.slot_bytes = slabs_[slab].slot_bytes, .used = slabs_[slab].used};
+  }
+  uint32_t slab_count() const { return static_cast<uint32_t>(slabs_.size()); }
+  uint32_t SlabOf(SlotOffset offset) const {
+    return static_cast<uint32_t>(offset.value / slab_bytes_);
+  }
   void Audit() const;
 
  private:

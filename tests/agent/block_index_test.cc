@@ -71,7 +71,7 @@ TEST_F(BlockIndexTest, EvictTakesTheColdestLeafAndNeverAParentBeforeItsChild) {
   index_.PublishHost(MetaOf(3, 2), Slot());
   index_.PublishHost(MetaOf(9), Slot());
   std::vector<BlockKey> order;
-  while (const auto coldest = index_.ColdestInHost(kDomain, 0)) {
+  while (const auto coldest = index_.ColdestInHost(kDomain)) {
     order.push_back(*coldest);
     const HostSlot freed = index_.UnpublishHost(*coldest);
   }
@@ -93,34 +93,6 @@ TEST_F(BlockIndexTest, EvictSkipsPinnedBlocks) {
   twice.Release();
   EXPECT_EQ(evictor_.EvictAll(Tier::kHost), 1u);
   EXPECT_FALSE(index_.PinIn(Tier::kHost, MetaOf(1).key).has_value());
-}
-
-TEST_F(BlockIndexTest, AFullTierMakesRoomByTheColdestOfTheSameSize) {
-  // Half of the slabs hold blocks of two pages, the other half, younger, of one.
-  for (uint64_t i = 0; i < 16; ++i) index_.PublishHost(MetaOf(100 + i), Slot(2 * kPage));
-  for (uint64_t i = 0; i < 32; ++i) index_.PublishHost(MetaOf(200 + i), Slot());
-  const auto slot = evictor_.ReserveHost(kDomain, kPage);
-  ASSERT_TRUE(slot.ok());
-  EXPECT_EQ(host_stats_.evictions, 1u);
-  EXPECT_FALSE(index_.In(Tier::kHost, MetaOf(200).key));
-}
-
-TEST_F(BlockIndexTest, AnotherSizeGetsAWholeSlab) {
-  for (uint64_t i = 0; i < 64; ++i) index_.PublishHost(MetaOf(100 + i), Slot());
-  const auto slot = evictor_.ReserveHost(kDomain, 8 * kPage);
-  ASSERT_TRUE(slot.ok()) << slot.status();
-  EXPECT_GE(host_stats_.evictions, 8u);
-}
-
-TEST_F(BlockIndexTest, WhenEverythingIsPinnedTheAnswerIsResourceExhausted) {
-  std::vector<Pin> pins;
-  for (uint64_t i = 1; i <= 64; ++i) {
-    index_.PublishHost(MetaOf(i), Slot());
-    pins.push_back(*index_.PinIn(Tier::kHost, MetaOf(i).key));
-  }
-  EXPECT_TRUE(absl::IsResourceExhausted(evictor_.ReserveHost(kDomain, kPage).status()));
-  EXPECT_EQ(host_stats_.declined, 1u);
-  EXPECT_TRUE(absl::IsInvalidArgument(evictor_.ReserveHost(kDomain, 9 * kPage).status()));
 }
 
 // Random operations against sets and counts.

@@ -135,12 +135,14 @@ TEST_F(ColdEndTest, TheNextVictimIsReadyWhateverHappened) {
       const BlockIndex::Entry* last = index_.Find(Key(next - 1));
       if (last != nullptr && last->meta.length == length && random.Draw(0.8)) parent = next - 1;
       while (!Put(next, parent, length)) {
-        std::optional<BlockKey> victim = index_.ColdestInHost(kDomain, length);
-        if (!victim.has_value()) victim = index_.ColdestInHost(kDomain, 0);
-        ASSERT_TRUE(victim.has_value());
-        const bool of_its_size = index_.Find(*victim)->meta.length == length;
-        const bool unoffered = Evict(*victim);
-        ASSERT_TRUE(!unoffered || !of_its_size) << "step " << step << " block " << victim->lo;
+        const std::vector<BlockKey> victims =
+            index_.VictimsInHost(kDomain, length, host_->slots(kDomain));
+        ASSERT_FALSE(victims.empty());
+        for (const BlockKey& victim : victims) {
+          const bool of_its_size = index_.Find(victim)->meta.length == length;
+          const bool unoffered = Evict(victim);
+          ASSERT_TRUE(!unoffered || !of_its_size) << "step " << step << " block " << victim.lo;
+        }
         TakeAll();
       }
       ++next;

@@ -112,13 +112,19 @@ TEST(LruLeaves, TouchIgnoresAStranger) {
   EXPECT_FALSE(leaves.Contains(Key(1)));
 }
 
-TEST(LruLeaves, VictimWhereLooksAtTheColdestFirstAndNoFurtherThanItsLimit) {
+TEST(LruLeaves, QueuesShareOneOrderAndEachHasAVictimOfItsOwn) {
   LruLeaves leaves;
-  for (uint64_t i = 1; i <= 5; ++i) leaves.Insert(Key(i), std::nullopt);
-  const auto is_third = [](const BlockKey& key) { return key == Key(3); };
-  EXPECT_EQ(leaves.VictimWhere(3, is_third), Key(3));
-  EXPECT_EQ(leaves.VictimWhere(2, is_third), std::nullopt);
-  EXPECT_EQ(leaves.VictimWhere(9, [](const BlockKey&) { return false; }), std::nullopt);
+  const size_t other = leaves.AddQueue();
+  EXPECT_EQ(leaves.VictimOf(other), std::nullopt);
+  leaves.Insert(Key(1), std::nullopt, other);
+  leaves.Insert(Key(2), std::nullopt);
+  EXPECT_EQ(leaves.Victim(), Key(1));
+  EXPECT_EQ(leaves.VictimOf(0), Key(2));
+  leaves.Touch(Key(1), other);
+  EXPECT_EQ(leaves.LastTick(), leaves.TickOf(Key(1)));
+  EXPECT_EQ(leaves.Victim(), Key(2));
+  EXPECT_EQ(leaves.VictimOf(other), Key(1));
+  leaves.Audit();
 }
 
 // An engine that names a block its own ancestor must not make it immortal.

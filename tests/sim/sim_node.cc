@@ -1,6 +1,8 @@
 #include "tests/sim/sim_node.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -204,6 +206,33 @@ void SimNode::ExpectOrdered() const {
   if (checker_ == nullptr || checker_->races().empty()) return;
   world_.oracle->Expect(false,
                         absl::StrCat("RACE on node ", number(), ": ", checker_->races().front()));
+}
+
+void SimNode::AskForRoom(size_t tenant, size_t space) {
+  const BlockIndex& index = agent_->index();
+  const auto domain = static_cast<DomainId>(tenant);
+  std::map<BlockKey, uint32_t> slabs;
+  for (const Delta& held : index.Snapshot()) {
+    if (held.tier != Tier::kHost) continue;
+    const HostSlot& slot = index.Find(held.key)->host;
+    if (slot.domain() == domain) slabs[held.key] = slot.slab();
+  }
+  const bool room = agent_->evictor().ReserveHost(domain, Space(space).block_bytes).ok();
+  const size_t before = slabs.size();
+  std::set<uint32_t> dropped_from;
+  size_t dropped = 0;
+  for (const auto& [key, slab] : slabs) {
+    if (index.In(Tier::kHost, key)) continue;
+    ++dropped;
+    dropped_from.insert(slab);
+  }
+  world_.trace->Add("room", {number(), tenant, space, room ? 1ULL : 0ULL, dropped});
+  world_.oracle->Expect(
+      dropped_from.size() <= 1 && (room || dropped == 0),
+      absl::StrCat("node ", number(), ", tenant ", tenant, ": for one slot of ",
+                   SlotBytes(Space(space).block_bytes), " bytes ", dropped, " of ", before,
+                   " blocks were evicted, from ", dropped_from.size(),
+                   room ? " slabs" : " slabs, and there is no room"));
 }
 
 void SimNode::Audit() {

@@ -102,6 +102,10 @@ class SimNode {
 
   // No two accesses to memory that lanes move blocks through are without order.
   void ExpectOrdered() const;
+  // Takes one host slot of this space's size, and gives it back: what it evicts are the blocks
+  // of one slab at most, and nothing where the answer is that there is no room. REQUIRES: the
+  // node serves.
+  void AskForRoom(size_t tenant, size_t space);
   // Every part's Audit(), and what only the world can know.
   void Audit();
   // Adds what the running agent counted.

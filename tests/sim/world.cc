@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "core/event.h"
 #include "tests/sim/recovery_proof.h"
 #include "tests/sim/workload.h"
 
@@ -23,6 +24,7 @@ constexpr absl::Duration kQuietTime = absl::Seconds(15);
 const absl::Duration kReadmitBound = kMaxProbeInterval + absl::Seconds(10);
 constexpr absl::Duration kProofTime = absl::Seconds(90);
 constexpr absl::Duration kAuditInterval = absl::Milliseconds(500);
+constexpr absl::Duration kRoomInterval = absl::Milliseconds(200);
 
 }  // namespace
 
@@ -98,6 +100,16 @@ void World::KillWorker(size_t which) {
   worker.Live();  // Started anew by its supervisor.
 }
 
+Task<void> World::AskForRoom(absl::Time until) {
+  while (time_.Now() < until) {
+    co_await SleepUntil(&executor_, time_.Now() + kRoomInterval);
+    SimNode& node = *nodes_[random_.Below(nodes_.size())];
+    const size_t tenant = random_.Below(kTenants);
+    const size_t space = random_.Below(kSpaces);
+    if (node.serves()) node.AskForRoom(tenant, space);
+  }
+}
+
 void World::RunUntil(absl::Time until) {
   while (!failed() && time_.Now() < until) {
     const absl::Time stop = std::min(until, time_.Now() + kAuditInterval);
@@ -132,7 +144,10 @@ Outcome World::Run() {
   for (const auto& node : nodes_) world.nodes.push_back(node.get());
   faults_ = std::make_unique<Faults>(world, random_.Next());
   faults_->Begin();
-  RunUntil(time_.Now() + (kind_ == WorldKind::kWhole ? kFaultyTime : kFaultyPoolTime));
+  const absl::Time healed =
+      time_.Now() + (kind_ == WorldKind::kWhole ? kFaultyTime : kFaultyPoolTime);
+  scope_.Spawn(AskForRoom(healed));
+  RunUntil(healed);
 
   if (!failed()) {
     faults_->Heal();

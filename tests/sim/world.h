@@ -60,6 +60,8 @@ class World {
   void BootNodes();
   void HireWorkers();
   void KillWorker(size_t which);
+  // Asks for a slot of some size, again and again, while things go wrong.
+  Task<void> AskForRoom(absl::Time until);
   // Steps until `until`, or something failed; audits every so often.
   void RunUntil(absl::Time until);
   void Audit();

@@ -56,12 +56,12 @@ TEST(HostTierTest, OneFullDomainLeavesTheOtherItsRoom) {
 
 TEST(HostTierTest, ASlabIsFreeUntilItHasASlotAndAgainAfterItsLast) {
   const auto tier = MakeTier();
-  EXPECT_EQ(tier->free_slab_bytes(kOpen), 2 * kSlab);
+  EXPECT_EQ(tier->slots(kOpen).free_slab_bytes(), 2 * kSlab);
   HostSlot slot = MustReserve(tier.get(), kOpen, kPage);
-  EXPECT_EQ(tier->free_slab_bytes(kOpen), kSlab);
-  EXPECT_EQ(tier->free_slab_bytes(kSecret), kSlab);
+  EXPECT_EQ(tier->slots(kOpen).free_slab_bytes(), kSlab);
+  EXPECT_EQ(tier->slots(kSecret).free_slab_bytes(), kSlab);
   slot.Release();
-  EXPECT_EQ(tier->free_slab_bytes(kOpen), 2 * kSlab);
+  EXPECT_EQ(tier->slots(kOpen).free_slab_bytes(), 2 * kSlab);
 }
 
 TEST(HostTierTest, SlotsRoundUpToWholePages) {

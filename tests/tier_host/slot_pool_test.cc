@@ -66,6 +66,18 @@ TEST(SlotPoolTest, ASlabThatEmptiesServesAnotherSize) {
   pool.Audit();
 }
 
+TEST(SlotPoolTest, SaysHowEachSlabIsUsed) {
+  SlotPool pool(2 * kSlab, kSlab);
+  ASSERT_EQ(pool.slab_count(), 2u);
+  const SlotOffset slot = *pool.Allocate(3 * kPage);
+  ASSERT_TRUE(pool.Allocate(3 * kPage).ok());
+  EXPECT_EQ(pool.SlabOf(slot), 0u);
+  EXPECT_EQ(pool.UseOf(0).slot_bytes, 3 * kPage);
+  EXPECT_EQ(pool.UseOf(0).used, 2u);
+  EXPECT_EQ(pool.UseOf(1).slot_bytes, 0u);
+  EXPECT_EQ(pool.SlabOf(SlotOffset{kSlab}), 1u);
+}
+
 TEST(SlotPoolTest, OneSizeNeverTakesASlotInsideAnothersSlab) {
   SlotPool pool(2 * kSlab, kSlab);
   const SlotOffset small = *pool.Allocate(kPage);

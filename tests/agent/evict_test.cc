@@ -1,0 +1,242 @@
+// Evictor and HostOrder: which blocks make room in host memory, and how many.
+#include "agent/evict.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "agent/block_index.h"
+#include "agent/host_order.h"
+#include "tests/testing/sim_random.h"
+#include "tests/testing/test_seed.h"
+
+namespace kvtier {
+namespace {
+
+using testing::SimRandom;
+
+constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kSmall = 64 * kKiB;
+constexpr uint64_t kLarge = 128 * kKiB;
+constexpr uint64_t kSlab = 16 * kSmall;
+constexpr DomainId kDomain{0};
+
+BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo = number}; }
+
+// One domain of `slabs` slabs.
+struct Rig {
+  explicit Rig(uint64_t slabs)
+      : host(*HostTier::Create(
+            {.domains = {{.name = "test", .bytes = slabs * kSlab}}, .slab_bytes = kSlab})) {}
+  // Publishes the block as a commit does; false: there is no room.
+  bool Put(uint64_t number, uint64_t bytes, uint64_t parent = 0) {
+    absl::StatusOr<HostSlot> slot = evictor.ReserveHost(kDomain, bytes);
+    if (!slot.ok()) return false;
+    BlockMeta meta{.key = Key(number), .length = bytes};
+    if (parent != 0) meta.parent = Key(parent);
+    index.PublishHost(meta, *std::move(slot));
+    return true;
+  }
+  void Use(uint64_t number) {
+    const BlockKey key = Key(number);
+    index.Touch(std::span(&key, 1));
+  }
+  bool Has(uint64_t number) const { return index.In(Tier::kHost, Key(number)); }
+  // Blocks numbered from `first` to `last` that are still there.
+  size_t Count(uint64_t first, uint64_t last) const {
+    size_t count = 0;
+    for (uint64_t number = first; number <= last; ++number) count += Has(number) ? 1 : 0;
+    return count;
+  }
+  void Audit() const {
+    index.Audit();
+    host->Audit();
+  }
+
+  std::unique_ptr<HostTier> host;
+  BlockIndex index{1, [](const Delta&) {}};
+  TierStats stats;
+  TierStats gpu_stats;
+  Evictor evictor{&index, host.get(), &stats, &gpu_stats};
+};
+
+TEST(EvictTest, AFullTierMakesRoomByTheColdestOfTheSameSize) {
+  Rig rig(4);
+  for (uint64_t i = 1; i <= 16; ++i) ASSERT_TRUE(rig.Put(i, kLarge));
+  for (uint64_t i = 101; i <= 132; ++i) ASSERT_TRUE(rig.Put(i, kSmall));
+  ASSERT_TRUE(rig.evictor.ReserveHost(kDomain, kSmall).ok());
+  EXPECT_EQ(rig.stats.evictions, 1u);
+  EXPECT_FALSE(rig.Has(101)) << "though all of the other size are colder";
+}
+
+// The globally coldest blocks went, one by one, until some slab happened to be empty: one
+// block of 128 KiB among 4,096 of 64 KiB took 3,801 of them.
+TEST(EvictTest, OneBlockOfANewSizeEvictsTheBlocksOfOneSlab) {
+  constexpr uint64_t kBlocks = 4096;
+  Rig rig(kBlocks / 16);
+  SimRandom random(testing::TestSeed());
+  for (uint64_t i = 1; i <= kBlocks; ++i) ASSERT_TRUE(rig.Put(i, kSmall));
+  for (uint64_t i = 0; i < 4 * kBlocks; ++i) rig.Use(1 + random.Below(kBlocks));
+  ASSERT_TRUE(rig.Put(10'000, kLarge));
+  EXPECT_EQ(rig.stats.evictions, 16u);
+  for (uint64_t i = 10'001; i < 10'008; ++i) ASSERT_TRUE(rig.Put(i, kLarge));
+  EXPECT_EQ(rig.stats.evictions, 16u) << "the slab has room for seven more";
+  rig.Audit();
+}
+
+// All others were evicted, and the answer was still that there is no room.
+TEST(EvictTest, WithALeaseInEachSlabNothingIsEvictedAndTheAnswerIsNoRoom) {
+  Rig rig(13);
+  std::vector<Pin> pins;
+  for (uint64_t i = 1; i <= 13 * 16; ++i) {
+    ASSERT_TRUE(rig.Put(i, kSmall));
+    if (i % 16 == 5) pins.push_back(*rig.index.PinIn(Tier::kHost, Key(i)));
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(rig.evictor.ReserveHost(kDomain, kLarge).status()));
+  EXPECT_EQ(rig.stats.evictions, 0u);
+  EXPECT_EQ(rig.stats.declined, 1u);
+  pins[7].Release();
+  ASSERT_TRUE(rig.evictor.ReserveHost(kDomain, kLarge).ok());
+  EXPECT_EQ(rig.Count(7 * 16 + 1, 8 * 16), 0u) << "the only slab that could be emptied";
+  EXPECT_EQ(rig.stats.evictions, 16u);
+  rig.Audit();
+}
+
+// A slot that was reserved and holds no block yet is not the index's to drop.
+TEST(EvictTest, ASlabWithAReservedSlotIsNotEmptied) {
+  Rig rig(2);
+  const HostSlot reserved = *rig.evictor.ReserveHost(kDomain, kSmall);
+  for (uint64_t i = 1; i <= 31; ++i) ASSERT_TRUE(rig.Put(i, kSmall));
+  ASSERT_EQ(reserved.slab(), 0u);
+  ASSERT_TRUE(rig.evictor.ReserveHost(kDomain, kLarge).ok());
+  EXPECT_EQ(rig.Count(1, 15), 15u) << "colder, beside the reserved slot";
+  EXPECT_EQ(rig.Count(16, 31), 0u);
+}
+
+TEST(EvictTest, TheSlabWhoseBlocksWentUnusedForLongestIsEmptied) {
+  Rig rig(4);
+  for (uint64_t i = 1; i <= 64; ++i) ASSERT_TRUE(rig.Put(i, kSmall));
+  for (const uint64_t slab : {0, 1, 3}) {
+    for (uint64_t i = 1; i <= 16; ++i) rig.Use(slab * 16 + i);
+  }
+  ASSERT_TRUE(rig.evictor.ReserveHost(kDomain, kLarge).ok());
+  EXPECT_EQ(rig.Count(33, 48), 0u);
+  EXPECT_EQ(rig.stats.evictions, 16u);
+}
+
+TEST(EvictTest, OfSlabsUsedAlikeTheOneWithFewerBytesIsEmptied) {
+  Rig rig(2);
+  for (uint64_t i = 1; i <= 32; ++i) ASSERT_TRUE(rig.Put(i, kSmall));
+  for (uint64_t i = 17; i <= 28; ++i) const HostSlot freed = rig.index.UnpublishHost(Key(i));
+  for (uint64_t i = 0; i < 400; ++i) rig.Use(1 + i * 7 % 32);
+  ASSERT_TRUE(rig.evictor.ReserveHost(kDomain, kLarge).ok());
+  EXPECT_EQ(rig.stats.evictions, 4u);
+  EXPECT_EQ(rig.Count(1, 16), 16u);
+}
+
+// A size that had one slab evicted its own blocks for ever while slabs of another size went
+// cold.
+TEST(EvictTest, ASizeThatIsStarvedTakesASlabThatIsColder) {
+  Rig rig(4);
+  for (uint64_t i = 1; i <= 48; ++i) ASSERT_TRUE(rig.Put(i, kSmall));
+  for (uint64_t i = 101; i <= 108; ++i) ASSERT_TRUE(rig.Put(i, kLarge));
+  // Nobody asks for the small ones any more. A slab's worth of the large ones goes before
+  // each slab.
+  for (uint64_t i = 109; i <= 160; ++i) ASSERT_TRUE(rig.Put(i, kLarge));
+  EXPECT_EQ(rig.Count(1, 48), 0u);
+  EXPECT_EQ(rig.Count(101, 160), 32u);
+  rig.Audit();
+}
+
+TEST(EvictTest, ASizeWhoseBlocksAreColderTakesNoSlabOfAnother) {
+  Rig rig(4);
+  for (uint64_t i = 1; i <= 48; ++i) ASSERT_TRUE(rig.Put(i, kSmall));
+  for (uint64_t i = 101; i <= 200; ++i) {
+    ASSERT_TRUE(rig.Put(i, kLarge));
+    for (uint64_t small = 1; small <= 48; ++small) rig.Use(small);
+  }
+  EXPECT_EQ(rig.Count(1, 48), 48u);
+  EXPECT_EQ(rig.Count(193, 200), 8u);
+}
+
+// The head of a prefix may lie in a slab of its own. Its children are of no use until it is
+// back, and they are not lost: a disk brings it back.
+TEST(EvictTest, ChildrenOfBlocksThatLeftWithTheirSlabStay) {
+  Rig rig(2);
+  for (uint64_t i = 1; i <= 32; ++i) ASSERT_TRUE(rig.Put(i, kSmall, i - 1));
+  ASSERT_TRUE(rig.evictor.ReserveHost(kDomain, kLarge).ok());
+  EXPECT_EQ(rig.Count(1, 16), 0u);
+  EXPECT_EQ(rig.Count(17, 32), 16u);
+  rig.Audit();
+}
+
+TEST(EvictTest, WhenEverythingIsPinnedTheAnswerIsResourceExhausted) {
+  Rig rig(2);
+  std::vector<Pin> pins;
+  for (uint64_t i = 1; i <= 32; ++i) {
+    ASSERT_TRUE(rig.Put(i, kSmall));
+    pins.push_back(*rig.index.PinIn(Tier::kHost, Key(i)));
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(rig.evictor.ReserveHost(kDomain, kSmall).status()));
+  EXPECT_EQ(rig.stats.declined, 1u);
+  EXPECT_TRUE(absl::IsInvalidArgument(rig.evictor.ReserveHost(kDomain, kSlab + 1).status()));
+}
+
+// Random puts, uses and pins of three sizes: a reserve drops one block of its size, or the
+// blocks of one slab, and nothing where it answers that there is no room; and there is room
+// whenever some block of the size, or some slab, may leave.
+TEST(EvictTest, AReserveDropsTheBlocksOfOneSlabAtMostWhateverHappened) {
+  SimRandom random(testing::TestSeed());
+  constexpr uint64_t kSizes[] = {kSmall, kLarge, 3 * kSmall};
+  Rig rig(6);
+  std::vector<Pin> pins;
+  uint64_t next = 1;
+  for (int step = 0; step < 20'000; ++step) {
+    const uint64_t kind = random.Below(10);
+    if (kind < 2 && next > 1) {
+      auto pin = rig.index.PinIn(Tier::kHost, Key(1 + random.Below(next - 1)));
+      if (pin.has_value()) pins.push_back(*std::move(pin));
+    } else if (kind < 4 && !pins.empty()) {
+      std::swap(pins[random.Below(pins.size())], pins.back());
+      pins.pop_back();
+    } else if (kind < 6 && next > 1) {
+      rig.Use(1 + random.Below(next - 1));
+    } else {
+      std::map<uint64_t, std::pair<uint32_t, uint64_t>> before;  // Slab and size by number.
+      for (uint64_t number = 1; number < next; ++number) {
+        const BlockIndex::Entry* const entry = rig.index.Find(Key(number));
+        if (entry != nullptr) before[number] = {entry->host.slab(), entry->meta.length};
+      }
+      const uint64_t bytes = kSizes[random.Below(3)];
+      const bool child = next > 1 && rig.Has(next - 1) &&
+                         rig.index.Find(Key(next - 1))->meta.length == bytes && random.Draw(0.7);
+      const bool put = rig.Put(next, bytes, child ? next - 1 : 0);
+      std::set<uint32_t> slabs;
+      size_t of_its_size = 0;
+      size_t dropped = 0;
+      for (const auto& [number, was] : before) {
+        if (rig.Has(number)) continue;
+        ++dropped;
+        slabs.insert(was.first);
+        of_its_size += was.second == bytes ? 1 : 0;
+      }
+      if (put) ++next;
+      ASSERT_TRUE(put || dropped == 0) << "step " << step;
+      ASSERT_LE(slabs.size(), 1u) << "step " << step;
+      ASSERT_TRUE(of_its_size == 0 || dropped == 1) << "step " << step;
+    }
+    if (step % 500 == 0) rig.Audit();
+    if (next > 400) {  // Numbers start anew, or `before` grows for ever.
+      pins.clear();
+      rig.evictor.EvictAll(Tier::kHost);
+      next = 1;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvtier
