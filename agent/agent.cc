@@ -83,6 +83,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
       fetcher_({.executor = seams.executor,
                 .workers = seams.workers,
                 .coordinator = seams.coordinator,
+                .coordinator_heard = [this] { return reporter_->heard(); },
                 .transport = seams.transport},
                options_.node, &scope_, &index_, &evictor_, &host_loads_, &stats_),
       matcher_(seams.executor, &index_, &fetcher_),

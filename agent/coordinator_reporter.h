@@ -34,6 +34,10 @@ class CoordinatorReporter {
   void Stop();
 
   bool connected() const { return connected_; }
+  // Time of the last answer, while the coordinator answers; nullopt: not connected.
+  std::optional<absl::Time> heard() const {
+    return connected_ ? last_answer_ : std::optional<absl::Time>();
+  }
   // Since the last answer; nullopt: there was none.
   std::optional<absl::Duration> silence() const;
 

@@ -91,11 +91,20 @@ class Fetcher::Arrivals final : public FetchSink {
 
 Task<LocateReply> Fetcher::Locate(std::vector<BlockKey> keys, absl::Time deadline) {
   if (seams_.coordinator == nullptr || keys.empty()) co_return LocateReply();
-  const absl::Time by = std::min(deadline, seams_.executor->Now() + kLocateTimeout);
+  const absl::Duration allowed = patience_.Allowed(seams_.coordinator_heard());
+  if (allowed == absl::ZeroDuration()) co_return LocateReply();
+  const absl::Time sent = seams_.executor->Now();
+  const absl::Time by = std::min(deadline, sent + allowed);
   absl::StatusOr<LocateReply> located =
       co_await seams_.coordinator->Locate(self_, std::move(keys), by);
-  if (!located.ok()) co_return LocateReply();
-  co_return *std::move(located);
+  const absl::Time now = seams_.executor->Now();
+  if (located.ok()) {
+    patience_.Answered(sent, now);
+    co_return *std::move(located);
+  }
+  // That a caller had less time than is allowed says nothing of the coordinator.
+  if (by < deadline || !absl::IsDeadlineExceeded(located.status())) patience_.Failed(sent, now);
+  co_return LocateReply();
 }
 
 Task<std::vector<SharedLoad>> Fetcher::Start(const BlockRun& run, size_t first,

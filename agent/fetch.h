@@ -8,6 +8,8 @@
 #define KVTIER_AGENT_FETCH_H_
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "agent/coordinator_link.h"
 #include "agent/evict.h"
 #include "agent/load_table.h"
+#include "agent/locate_patience.h"
 #include "agent/peer_standings.h"
 #include "agent/peer_transport.h"
 #include "agent/plan_fetch.h"
@@ -34,6 +37,8 @@ class Fetcher {
     Executor* executor = nullptr;
     ByteWorkers* workers = nullptr;
     CoordinatorLink* coordinator = nullptr;  // nullptr: the agent runs alone.
+    // When the coordinator last answered a heartbeat; nullopt: it does not answer.
+    std::function<std::optional<absl::Time>()> coordinator_heard;
     PeerTransport* transport = nullptr;
   };
   // Does not own. `loads` is the node's table of loads into host memory.
@@ -49,7 +54,7 @@ class Fetcher {
         standings_(seams_.executor) {}
 
   // Which of the leading `keys` other nodes are believed to hold. Empty when
-  // nothing is known in time.
+  // nothing is known in time, and at once while the coordinator is silent.
   Task<LocateReply> Locate(std::vector<BlockKey> keys, absl::Time deadline);
 
   // Starts fetching run.keys[first..]: one load for each leading block that a peer
@@ -91,6 +96,7 @@ class Fetcher {
   LoadTable* const loads_;
   AgentStats* const stats_;
   PeerStandings standings_;
+  LocatePatience patience_;
 };
 
 }  // namespace kvtier

@@ -111,6 +111,22 @@ TEST_F(CoordinatorLossTest, ACoordinatorThatHungForAMomentIsUsedAgain) {
   EXPECT_TRUE(Await(absl::Seconds(5), [&] { return on_b_.Get(kRemote).size() == kRemote.count; }));
 }
 
+// Each request for what another node has waited 200 ms for it, also while status said that
+// it was not connected.
+TEST_F(CoordinatorLossTest, AHungCoordinatorCostsOneRequestItsWaitAndTheOthersNothing) {
+  const auto ten_gets_take = [&] {
+    const absl::Time start = absl::Now();
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_THAT(on_b_.Get(kRemote, {.timeout = absl::Seconds(10)}), IsEmpty());
+    }
+    return absl::Now() - start;
+  };
+  coordinator_.Hang();
+  EXPECT_LE(ten_gets_take(), absl::Milliseconds(200) + 2 * Slack());
+  EXPECT_TRUE(Await(absl::Seconds(4), [&] { return !b_.Status().coordinator_connected(); }));
+  EXPECT_LE(ten_gets_take(), 2 * Slack());
+}
+
 TEST_F(CoordinatorLossTest, WhatChangedWhileItWasAwayIsKnownAfterwards) {
   constexpr Blocks kMeanwhile = {.first = 2000, .count = 8};
   coordinator_.Kill();

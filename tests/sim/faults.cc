@@ -55,6 +55,7 @@ void Faults::Begin() {
   for (SimNode* const node : world_.nodes) {
     Repeat(absl::Seconds(15), absl::Seconds(4), [this, node] { StopServingPeers(node); });
   }
+  Repeat(absl::Seconds(15), absl::Seconds(4), [this] { FreezeCoordinator(); });
 }
 
 void Faults::DoseNetwork() {
@@ -107,6 +108,13 @@ void Faults::CrashCoordinator() {
   After(random_.Between(absl::Milliseconds(1), absl::Seconds(8)), [coordinator] {
     if (!coordinator->running()) coordinator->Boot();
   });
+}
+
+void Faults::FreezeCoordinator() {
+  world_.trace->Add("coordinator freezes", {});
+  world_.network->FreezeCoordinator(true);
+  After(random_.Between(absl::Milliseconds(5), absl::Seconds(8)),
+        [network = world_.network] { network->FreezeCoordinator(false); });
 }
 
 void Faults::StallDisk(SimNode* node) {
@@ -191,6 +199,7 @@ void Faults::Heal() {
   scope_.reset();
   world_.network->faults = {};
   world_.network->Mend();
+  world_.network->FreezeCoordinator(false);
   if (!world_.coordinator->running()) world_.coordinator->Boot();
   for (SimNode* const node : world_.nodes) {
     world_.network->SetPeerService(node->address(), testing::PeerService::kServes);

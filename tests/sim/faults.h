@@ -53,6 +53,7 @@ class Faults {
 
   void CrashNode(SimNode* node);
   void CrashCoordinator();
+  void FreezeCoordinator();
   void StallDisk(SimNode* node);
   void StallDevice(SimNode* node);
   void LoseDevice(SimNode* node);

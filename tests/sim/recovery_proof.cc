@@ -16,6 +16,8 @@ constexpr absl::Duration kGetTimeout = absl::Milliseconds(250);
 // a peer that was slow is given another chance.
 const absl::Duration kPeerHitBound = kPeerEstimateLifetime + absl::Seconds(3);
 constexpr absl::Duration kOffloadBound = absl::Seconds(2);
+// Until an agent knows that the coordinator is silent, or that it answers again.
+const absl::Duration kLostBound = kHeartbeatInterval + kReportTimeout + absl::Milliseconds(100);
 constexpr absl::Duration kRestartBound = absl::Seconds(1);
 constexpr absl::Duration kPoll = absl::Milliseconds(10);
 
@@ -35,6 +37,7 @@ Task<void> RecoveryProof::Run() {
     co_await ProveSpace(nodes_[i], other, on_gpu);
   }
   for (size_t i = 0; nodes_.size() > 2 && i < nodes_.size(); ++i) co_await ProveNextHolder(i);
+  co_await ProveWithoutCoordinator();
 }
 
 Task<void> RecoveryProof::ProveNextHolder(size_t first) {
@@ -74,6 +77,42 @@ Task<void> RecoveryProof::ProveWithout(testing::PeerService service, size_t stop
                                      ", which did not serve a moment ago"));
   network_->SetPeerService(address, testing::PeerService::kServes);
   for (SimWorker* const worker : {&putter, &second, &asker}) co_await worker->Disconnect();
+}
+
+Task<void> RecoveryProof::ProveWithoutCoordinator() {
+  network_->FreezeCoordinator(true);
+  world_.trace->Add("coordinator freezes", {});
+  for (SimNode* const node : nodes_) {
+    SimWorker worker(world_, node, {}, fresh_);
+    const bool connected = co_await worker.Connect();
+    world_.oracle->Expect(connected, "after the faults, no session opens");
+    const absl::Duration first = co_await TimeOfAMiss(&worker);
+    const absl::Duration second = co_await TimeOfAMiss(&worker);
+    co_await SleepUntil(world_.executor, world_.executor->Now() + kLostBound);
+    world_.oracle->Expect(!node->agent().reporter()->connected(),
+                          "after the faults, a frozen coordinator counts as connected");
+    const absl::Duration later = co_await TimeOfAMiss(&worker);
+    world_.oracle->Expect(
+        first <= kLocateTimeout && second + later == absl::ZeroDuration(),
+        absl::StrCat("after the faults, misses wait for a frozen coordinator: ",
+                     absl::FormatDuration(first), ", then ", absl::FormatDuration(second),
+                     ", and when it is lost ", absl::FormatDuration(later)));
+    co_await worker.Disconnect();
+  }
+  network_->FreezeCoordinator(false);
+  co_await SleepUntil(world_.executor, world_.executor->Now() + kLostBound);
+  for (SimNode* const node : nodes_) {
+    world_.oracle->Expect(node->agent().reporter()->connected(),
+                          "after the faults, a coordinator that answers again is not found");
+  }
+}
+
+Task<absl::Duration> RecoveryProof::TimeOfAMiss(SimWorker* worker) {
+  const absl::Time start = world_.executor->Now();
+  const size_t hits =
+      co_await worker->Get(FreshConversation(fresh_++, kBlocks), kGetTimeout, absl::ZeroDuration());
+  world_.oracle->Expect(hits == 0, "a block is hit that nobody put");
+  co_return world_.executor->Now() - start - 2 * kCallTravel;
 }
 
 Task<void> RecoveryProof::ProveSpace(SimNode* node, SimNode* other, Identity identity) {

@@ -39,6 +39,11 @@ class RecoveryProof {
   // finds the blocks at the other in its first get, and does not wait in the next.
   Task<void> ProveNextHolder(size_t first);
   Task<void> ProveWithout(testing::PeerService service, size_t stopped, size_t first);
+  // A coordinator that accepts and does not answer costs a request for what is nowhere
+  // little once, before its agent calls it silent, and then nothing.
+  Task<void> ProveWithoutCoordinator();
+  // Gets what nobody has; returns how long that took beside the way to the agent and back.
+  Task<absl::Duration> TimeOfAMiss(SimWorker* worker);
   Task<void> AwaitOffload(SimNode* node);
   Task<void> AwaitService(SimNode* node);
 

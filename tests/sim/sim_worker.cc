@@ -174,9 +174,16 @@ Task<void> SimWorker::Match(std::vector<EngineKey> keys) {
   const BlockRun run = *Name(keys, 0);
   const absl::Duration timeout = random_.Between(absl::ZeroDuration(), absl::Milliseconds(100));
   Request<Matched> request{.name = "match", .order = order_, .timeout = timeout};
-  request.start = [run, timeout](Agent& agent) { return agent.matcher().Match(run, timeout); };
+  bool lost = false;  // The agent knew that the coordinator is silent.
+  request.start = [run, timeout, &lost](Agent& agent) {
+    lost = !agent.reporter()->connected();
+    return agent.matcher().Match(run, timeout);
+  };
+  const absl::Time start = world_.executor->Now();
   const absl::StatusOr<Matched> matched =
       co_await CallAgent<Matched>(world_.executor, node_, world_.oracle, std::move(request));
+  world_.oracle->Expect(!lost || world_.executor->Now() == start + 2 * kCallTravel,
+                        "a match waits for a coordinator that its agent calls silent");
   world_.trace->Add("match",
                     {node_->number(), CodeOf(matched), matched.ok() ? matched->local_blocks : 0,
                      matched.ok() ? matched->tiers.size() : 0});

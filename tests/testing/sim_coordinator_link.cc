@@ -28,6 +28,7 @@ using Serve = std::function<absl::StatusOr<T>(Coordinator*)>;
 template <typename T>
 void Answer(SimNetwork* network, const std::string& asker, const std::shared_ptr<Call<T>>& call,
             const Serve<T>& serve) {
+  if (network->coordinator_frozen()) return;
   absl::StatusOr<T> answer = absl::UnavailableError("coordinator: connection refused");
   if (network->coordinator() != nullptr) answer = serve(network->coordinator());
   network->Send(kCoordinatorAddress, asker, kCallBytes, [call, answer = std::move(answer)] {

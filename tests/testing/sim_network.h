@@ -71,6 +71,9 @@ class SimNetwork {
   void ListenAsCoordinator(Coordinator* coordinator) { coordinator_ = coordinator; }
   Agent* AgentAt(const std::string& address) const;
   Coordinator* coordinator() const { return coordinator_; }
+  // A frozen one is reached, and does not answer.
+  void FreezeCoordinator(bool frozen) { coordinator_frozen_ = frozen; }
+  bool coordinator_frozen() const { return coordinator_frozen_; }
   void SetPeerService(const std::string& address, PeerService service) {
     peer_services_[address] = service;
   }
@@ -92,6 +95,7 @@ class SimNetwork {
   std::map<std::string, Agent*> agents_;
   std::map<std::string, PeerService> peer_services_;  // kServes where there is none.
   Coordinator* coordinator_ = nullptr;
+  bool coordinator_frozen_ = false;
 };
 
 }  // namespace testing

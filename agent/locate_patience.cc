@@ -1,0 +1,34 @@
+#include "agent/locate_patience.h"
+
+#include <algorithm>
+
+namespace kvtier {
+
+absl::Duration LocatePatience::Allowed(std::optional<absl::Time> heard) const {
+  if (!heard.has_value()) return absl::ZeroDuration();
+  // Nothing was heard since a locate failed.
+  if (*heard <= failed_) return absl::ZeroDuration();
+  return allowed_;
+}
+
+void LocatePatience::Answered(absl::Time sent, absl::Time now) {
+  const absl::Duration took = now - sent;
+  if (mean_.has_value()) {
+    deviation_ += (absl::AbsDuration(took - *mean_) - deviation_) / 4;
+    *mean_ += (took - *mean_) / 8;
+  } else {
+    mean_ = took;
+    deviation_ = took / 2;
+  }
+  allowed_ = std::clamp(*mean_ + 4 * deviation_, kMinLocateTimeout, kLocateTimeout);
+  failed_ = absl::InfinitePast();
+}
+
+void LocatePatience::Failed(absl::Time sent, absl::Time now) {
+  // One that was sent before the last failure says nothing new. A coordinator that answers
+  // heartbeats and not locates has become slower: the next wait is longer.
+  if (sent >= failed_) allowed_ = std::min(2 * allowed_, kLocateTimeout);
+  failed_ = now;
+}
+
+}  // namespace kvtier
