@@ -167,6 +167,7 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
       FillStats(usage.tier == Tier::kGpu ? stats.gpu : stats.host, report);
       report->set_pinned_bytes(agent_->index().pinned_bytes(usage.tier));
       report->set_late_bytes(agent_->reservations().late_bytes(usage.tier));
+      report->set_unwritten_blocks(agent_->reservations().unwritten_blocks(usage.tier));
     }
   }
   if (agent_->gpu() != nullptr) {

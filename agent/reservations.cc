@@ -115,6 +115,18 @@ void ReservationTable::Release(SessionId session, std::span<const ReservationId>
   }
 }
 
+size_t ReservationTable::GiveBackUnwritten(SessionId session, std::span<const ReservationId> ids) {
+  size_t unwritten = 0;
+  for (const ReservationId id : ids) {
+    const auto reserved = FindOpen(session, id);
+    if (reserved == reservations_.end()) continue;
+    ++(reserved->second.block.gpu ? unwritten_gpu_blocks_ : unwritten_host_blocks_);
+    ++unwritten;
+  }
+  Release(session, ids);
+  return unwritten;
+}
+
 void ReservationTable::ReleaseAll(SessionId session) {
   if (!counts_.contains(session)) return;
   const BegunSteps steps = StepsOf(session);

@@ -70,6 +70,8 @@ class ReservationTable {
   void GiveUpAwaited(ReservationId id);
   // Gives slots back. Ids that are unknown, another session's or awaiting a step are ignored.
   void Release(SessionId session, std::span<const ReservationId> ids);
+  // The same of slots that a commit names as never written; counts them, and returns how many.
+  size_t GiveBackUnwritten(SessionId session, std::span<const ReservationId> ids);
   // Nobody of this session writes any more, but steps of it that have not ended.
   void ReleaseAll(SessionId session);
   // The session is over, its worker perhaps not: all that it had reserved is late, but what
@@ -81,6 +83,9 @@ class ReservationTable {
   size_t Expire(absl::Time now);
   size_t size() const { return reservations_.size(); }  // Late ones included.
   uint64_t late_bytes(Tier tier) const;                 // kHost or kGpu.
+  uint64_t unwritten_blocks(Tier tier) const {          // As late_bytes(); so far.
+    return tier == Tier::kGpu ? unwritten_gpu_blocks_ : unwritten_host_blocks_;
+  }
   // What is late in the domain's host memory is as much as it may be.
   bool TooMuchIsLate(DomainId domain) const;
   void Audit() const;
@@ -116,6 +121,8 @@ class ReservationTable {
   absl::flat_hash_map<SessionId, size_t> counts_;
   absl::flat_hash_map<DomainId, uint64_t> late_host_bytes_;
   uint64_t late_gpu_bytes_ = 0;
+  uint64_t unwritten_host_blocks_ = 0;
+  uint64_t unwritten_gpu_blocks_ = 0;
 };
 
 }  // namespace kvtier

@@ -39,6 +39,13 @@ absl::StatusOr<Tier> TargetFrom(v1::Tier wire) {
   return tier;
 }
 
+std::vector<ReservationId> IdsFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
+  std::vector<ReservationId> ids;
+  ids.reserve(static_cast<size_t>(wire.size()));
+  for (const uint64_t id : wire) ids.push_back(ReservationId{id});
+  return ids;
+}
+
 }  // namespace
 
 WorkerService::Reactor* WorkerService::Run(Context* context, Task<absl::Status> task) {
@@ -188,10 +195,11 @@ WorkerService::Reactor* WorkerService::Commit(Context* context, const v1::Commit
 Task<absl::Status> WorkerService::DoCommit(const v1::CommitRequest* request,
                                            v1::CommitResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
-  std::vector<ReservationId> ids;
-  for (const uint64_t id : request->reservation_ids()) ids.push_back(ReservationId{id});
+  std::vector<ReservationId> ids = IdsFrom(request->reservation_ids());
+  const std::vector<ReservationId> unwritten = IdsFrom(request->unwritten_reservation_ids());
   const uint64_t step = request->step();
   KVT_CO_RETURN_IF_ERROR(agent_->putter().CheckStep(session, step));
+  response->set_unwritten_blocks(agent_->reservations().GiveBackUnwritten(session, unwritten));
   response->set_committed_blocks(co_await agent_->putter().Commit(session, std::move(ids), step));
   co_return absl::OkStatus();
 }
@@ -231,9 +239,7 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
   std::vector<LeaseId> leases;
   for (const uint64_t id : request->lease_ids()) leases.push_back(LeaseId{id});
   agent_->leases().Release(session, leases);
-  std::vector<ReservationId> reservations;
-  for (const uint64_t id : request->reservation_ids()) reservations.push_back(ReservationId{id});
-  agent_->reservations().Release(session, reservations);
+  agent_->reservations().Release(session, IdsFrom(request->reservation_ids()));
   const std::vector<uint32_t> slots(request->slots().begin(), request->slots().end());
   if (agent_->slot_grants() != nullptr) agent_->slot_grants()->Release(session, slots);
   co_return absl::OkStatus();

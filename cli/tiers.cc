@@ -34,6 +34,7 @@ const Row kRows[] = {
     {"inserts", [](const Report& t) { return CountText(t.inserts()); }},
     {"evictions", [](const Report& t) { return CountText(t.evictions()); }},
     {"declined", [](const Report& t) { return CountText(t.declined()); }},
+    {"unwritten", [](const Report& t) { return CountText(t.unwritten_blocks()); }},
     {"bytes in", [](const Report& t) { return BytesText(t.bytes_in()); }},
     {"bytes out", [](const Report& t) { return BytesText(t.bytes_out()); }},
     {"read p50", [](const Report& t) { return SecondsText(t.read_p50_seconds()); }},
@@ -195,6 +196,7 @@ void WriteTier(const Report& tier, JsonWriter* json) {
   json->Count("inserts", tier.inserts());
   json->Count("evictions", tier.evictions());
   json->Count("declined", tier.declined());
+  json->Count("unwritten_blocks", tier.unwritten_blocks());
   json->Count("bytes_in", tier.bytes_in());
   json->Count("bytes_out", tier.bytes_out());
   json->Seconds("read_p50_seconds", tier.read_p50_seconds());

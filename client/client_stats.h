@@ -24,6 +24,7 @@ struct ClientStats {
   uint64_t missed_blocks = 0;     // Asked for by Onboard and not leased.
   uint64_t reserved_blocks = 0;   // Slots this client was given to write.
   uint64_t committed_blocks = 0;
+  uint64_t unwritten_blocks = 0;  // Slots that a commit gave back, because nobody took them.
   uint64_t releases_dropped = 0;  // Leases left to their deadline: the queue was full.
 };
 

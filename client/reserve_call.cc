@@ -77,18 +77,30 @@ void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* r
 bool CommitCall::Fill(const std::shared_ptr<Connection>& connection) {
   if (connection != blocks_.connection_) return false;
   messages.request.set_session_token(connection->session()->token());
-  messages.request.mutable_reservation_ids()->Add(blocks_.reservation_ids_.begin(),
-                                                  blocks_.reservation_ids_.end());
+  for (const ReservedBlocks::Block& block : blocks_.blocks_) {
+    if (!block.reservation_id) continue;
+    if (block.taken != 0) {
+      messages.request.add_reservation_ids(*block.reservation_id);
+    } else {
+      messages.request.add_unwritten_reservation_ids(*block.reservation_id);
+    }
+  }
   messages.request.set_step(step_);
   return true;
 }
 
 size_t CommitCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered) {
-  const size_t reserved = blocks_.reserved();
+  const auto written = static_cast<size_t>(messages.request.reservation_ids_size());
+  const auto unwritten = static_cast<size_t>(messages.request.unwritten_reservation_ids_size());
   const size_t committed =
-      answered ? std::min<size_t>(messages.response.committed_blocks(), reserved) : 0;
-  link->Count([&](ClientStats* stats) { stats->committed_blocks += committed; });
-  if (committed == reserved) {
+      answered ? std::min<size_t>(messages.response.committed_blocks(), written) : 0;
+  const size_t given_back =
+      answered ? std::min<size_t>(messages.response.unwritten_blocks(), unwritten) : 0;
+  link->Count([&](ClientStats* stats) {
+    stats->committed_blocks += committed;
+    stats->unwritten_blocks += unwritten;
+  });
+  if (committed + given_back == blocks_.reserved()) {
     blocks_.ForgetSlots();
   } else {
     // Which ones failed is not told, and giving back a committed one does nothing.

@@ -1,5 +1,7 @@
 #include "client/reserved_blocks.h"
 
+#include <atomic>
+
 #include "client/agent_link.h"
 #include "client/connection.h"
 #include "core/check.h"
@@ -26,12 +28,19 @@ ReservedBlocks::State ReservedBlocks::state(size_t i) const {
 
 std::span<std::byte> ReservedBlocks::slot(size_t i) const {
   KVT_CHECK(i < blocks_.size());
+  Take(blocks_[i]);
   return blocks_[i].slot;
 }
 
 uint64_t ReservedBlocks::offset(size_t i) const {
   KVT_CHECK(i < blocks_.size());
+  Take(blocks_[i]);
   return blocks_[i].offset;
+}
+
+// Relaxed: whoever commits has waited for those who write.
+void ReservedBlocks::Take(const Block& block) {
+  std::atomic_ref<uint8_t>(block.taken).store(1, std::memory_order_relaxed);
 }
 
 void ReservedBlocks::GiveBack(size_t i) {

@@ -1,6 +1,7 @@
 // ReservedBlocks is room for new blocks: one entry for each key of a Reserve, some of
-// them slots to write. Write every slot, then Commit() once; what is not committed is
-// given back.
+// them slots to write. Take a slot, by slot() or offset(), and write it, then Commit() once:
+// the slots that were taken are published, and all others are given back. Whoever took one
+// and cannot fill it gives it back by GiveBack().
 //
 // After Commit() or Release() the slots are no longer ours: nothing may be written to
 // them, though the memory stays mapped while keep_mapped() lives.
@@ -29,7 +30,7 @@ struct CommitOptions {
 };
 
 // Move-only; the destructor gives back what was not committed and never blocks.
-// Thread-compatible.
+// Thread-compatible; threads may take slots at the same time.
 class ReservedBlocks {
  public:
   enum class State : uint8_t {
@@ -51,15 +52,15 @@ class ReservedBlocks {
   bool answered() const { return answered_; }
   State state(size_t i) const;  // REQUIRES: i < size().
   // The slot of block `i`, block_bytes long; empty unless kReserved and not committed, or
-  // where only a device of the worker's reaches it (ClientOptions::gpu_by_device).
+  // where only a device of the worker's reaches it (ClientOptions::gpu_by_device). Takes it.
   std::span<std::byte> slot(size_t i) const;
-  // Of a slot: from the start of the pool or arena. REQUIRES: i < size().
+  // Of a slot: from the start of the pool or arena. Takes it. REQUIRES: i < size().
   uint64_t offset(size_t i) const;
   size_t reserved() const { return reservation_ids_.size(); }  // Slots in our hands.
 
-  // Publishes all slots and gives them up. Returns how many blocks were published: 0
-  // when the session ended since Reserve, fewer than reserved() when some reservation
-  // had. Waits for the agent, Client's default_timeout at most.
+  // Publishes the slots that were taken and gives all up. Returns how many blocks were
+  // published: 0 when the session ended since Reserve, fewer than were taken when some
+  // reservation had. Waits for the agent, Client's default_timeout at most.
   size_t Commit(const CommitOptions& options = {});
   // Gives back the slot of block `i` alone, which becomes kNoRoom, so that Commit() leaves
   // it out: for a block that BlockCodec could not encode. No slot: does nothing. Never
@@ -77,7 +78,9 @@ class ReservedBlocks {
     std::span<std::byte> slot{};
     uint64_t offset = 0;
     std::optional<uint64_t> reservation_id{};  // Absent: there is no slot.
+    mutable uint8_t taken = 0;                 // 1: it was asked for, to be written.
   };
+  static void Take(const Block& block);
   // No slot is ours any more.
   static void Forget(std::vector<Block>* blocks);
   void ForgetSlots();

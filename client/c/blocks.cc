@@ -51,6 +51,13 @@ int kvtier_put_slot(const kvtier_put* put, size_t index, void** data, size_t* si
   return static_cast<int>(put->blocks.state(index));
 }
 
+int kvtier_put_state(const kvtier_put* put, size_t index) {
+  if (put == nullptr || index >= put->blocks.size()) {
+    return Fail(KVTIER_INVALID, "put is NULL, or index is past the put");
+  }
+  return static_cast<int>(put->blocks.state(index));
+}
+
 int kvtier_give_back(kvtier_put* put, size_t index) {
   return Guarded([&]() -> int {
     if (put == nullptr || index >= put->blocks.size()) {

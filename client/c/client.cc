@@ -67,7 +67,8 @@ int GetStats(kvtier_client* client, kvtier_stats* stats) {
                           .calls_skipped = now.calls_skipped,
                           .onboarded_blocks = now.onboarded_blocks,
                           .missed_blocks = now.missed_blocks,
-                          .committed_blocks = now.committed_blocks};
+                          .committed_blocks = now.committed_blocks,
+                          .unwritten_blocks = now.unwritten_blocks};
   std::memcpy(stats, &ours, std::min(stats->struct_size, sizeof(ours)));
   return KVTIER_OK;
 }

@@ -33,7 +33,8 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /* 2: codecs, kvtier_give_back(), steps of GPU workers. 3: KV memory in the GPU pool.
- * 4: kvtier_reserve_entries(), KVTIER_PENDING. */
+ * 4: kvtier_reserve_entries(), KVTIER_PENDING, kvtier_put_state(), and kvtier_commit() gives
+ * back the slots that kvtier_put_slot() was never asked for. */
 #define KVTIER_ABI_VERSION 4
 /* The library's version. A program built with version N runs with a library of version
  * N or later. */
@@ -107,6 +108,8 @@ typedef struct {
   uint64_t onboarded_blocks;
   uint64_t missed_blocks;
   uint64_t committed_blocks;
+  /* Slots that a commit gave back, because nobody took them. Since version 4. */
+  uint64_t unwritten_blocks;
 } kvtier_stats;
 int kvtier_get_stats(kvtier_client* client, kvtier_stats* stats);
 
@@ -158,7 +161,7 @@ int64_t kvtier_reserve(kvtier_client* client, kvtier_space space, const kvtier_b
                        kvtier_put** put);
 
 /* The same, but *put gets all `count` entries whenever the agent answered, also when no slot
- * was reserved: kvtier_put_slot() says of each key why. NULL: no agent answered in time.
+ * was reserved: kvtier_put_state() says of each key why. NULL: no agent answered in time.
  * Since version 4. */
 int64_t kvtier_reserve_entries(kvtier_client* client, kvtier_space space,
                                const kvtier_bytes* parent, const kvtier_bytes* keys, size_t count,
@@ -182,7 +185,10 @@ int kvtier_hit_valid(const kvtier_hit* hit);
  * blocks. */
 void kvtier_release_hits(kvtier_hit* const* hits, size_t count);
 
-/* ---- Puts: write every slot, then commit ---------------------------------------- */
+/* ---- Puts: take and write slots, then commit --------------------------------------
+ * kvtier_put_slot() takes the slot of an entry. kvtier_commit() publishes the slots that were
+ * taken, whatever is in them, and gives the others back: so fill what you take, or give it
+ * back by kvtier_give_back(). */
 
 /* What an entry is; one that a program does not know is to it KVTIER_NO_ROOM. */
 enum {
@@ -195,12 +201,14 @@ enum {
 };
 
 size_t kvtier_put_count(const kvtier_put* put);
-/* Entry `index`: *data and *size are its slot, NULL and 0 unless KVTIER_RESERVED is
- * returned. Otherwise returns KVTIER_PRESENT, KVTIER_NO_ROOM, KVTIER_PENDING or
- * KVTIER_INVALID. */
+/* Takes the slot of entry `index`, to be written: *data and *size are its bytes, NULL and 0
+ * unless KVTIER_RESERVED is returned. Otherwise returns KVTIER_PRESENT, KVTIER_NO_ROOM,
+ * KVTIER_PENDING or KVTIER_INVALID. */
 int kvtier_put_slot(const kvtier_put* put, size_t index, void** data, size_t* size);
-/* Publishes all slots and frees `put`, whose slots must not be touched again. Returns
- * how many blocks were published. */
+/* The same answer, and nothing is taken. Since version 4. */
+int kvtier_put_state(const kvtier_put* put, size_t index);
+/* Publishes the slots that were taken, gives the others back, and frees `put`, whose slots
+ * must not be touched again. Returns how many blocks were published. */
 int64_t kvtier_commit(kvtier_put* put);
 /* The same, of bytes in GPU slots that are complete when our step `step` has ended: the
  * agent waits for its end. 0: they are complete now. Since version 2. */

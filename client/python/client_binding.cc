@@ -209,6 +209,7 @@ class PyClient {
     out["missed_blocks"] = stats.missed_blocks;
     out["reserved_blocks"] = stats.reserved_blocks;
     out["committed_blocks"] = stats.committed_blocks;
+    out["unwritten_blocks"] = stats.unwritten_blocks;
     out["releases_dropped"] = stats.releases_dropped;
     return out;
   }

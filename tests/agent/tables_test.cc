@@ -165,6 +165,30 @@ TEST(ReservationTest, ALateReservationFreesItsKeyAndKeepsItsSlot) {
   rig.agent->Audit();
 }
 
+TEST(ReservationTest, WhatACommitNamesAsUnwrittenIsFreeAndCounted) {
+  AgentRig rig({.gpu_slots = 4});
+  const SessionId other = rig.Open(0);
+  ReservationTable& table = rig.agent->reservations();
+  const auto reserve = [&](uint64_t first, size_t count, Tier target) {
+    const Reserved reserved =
+        *rig.agent->putter().Reserve(rig.NameRun(rig.session, first, count), target);
+    std::vector<ReservationId> ids;
+    for (const ReservedBlock& block : reserved.blocks) ids.push_back(block.id);
+    return ids;
+  };
+  const std::vector<ReservationId> host = reserve(1, 3, Tier::kHost);
+  const std::vector<ReservationId> gpu = reserve(50, 2, Tier::kGpu);
+  EXPECT_EQ(table.GiveBackUnwritten(other, host), 0u) << "they are another session's";
+  EXPECT_EQ(table.GiveBackUnwritten(rig.session, host), 3u);
+  EXPECT_EQ(table.GiveBackUnwritten(rig.session, host), 0u);
+  EXPECT_EQ(table.GiveBackUnwritten(rig.session, gpu), 2u);
+  EXPECT_EQ(table.unwritten_blocks(Tier::kHost), 3u);
+  EXPECT_EQ(table.unwritten_blocks(Tier::kGpu), 2u);
+  EXPECT_EQ(table.size(), 0u);
+  EXPECT_EQ(rig.agent->host().used_bytes(), 0u);
+  EXPECT_EQ(rig.Put(other, 1, 3), 3u) << "the keys are free, too";
+}
+
 TEST(ReservationTest, ASessionHoldsKMaxReservationsAndNotOneMore) {
   AgentRig rig({.slots = kMaxReservationsPerSession + 4, .disk = false});
   const BlockRun all = rig.NameRun(rig.session, 0, kMaxReservationsPerSession + 1);

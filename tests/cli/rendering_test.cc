@@ -203,6 +203,7 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
           "inserts": 0,
           "evictions": 1234,
           "declined": 0,
+          "unwritten_blocks": 0,
           "bytes_in": 0,
           "bytes_out": 0,
           "read_p50_seconds": 2e-05,
@@ -253,6 +254,7 @@ TEST(TiersTable, HasAColumnForEachTier) {
   inserts                 0         0
   evictions               0         0
   declined                0         0
+  unwritten               0         0
   bytes in              0 B  10.0 GiB
   bytes out             0 B       0 B
   read p50              0 s   1.20 ms

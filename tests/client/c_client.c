@@ -70,6 +70,8 @@ static int check_entries(kvtier_client* client, kvtier_space space) {
   EXPECT(kvtier_reserve_entries(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, &put) == 0);
   EXPECT(kvtier_put_count(put) == KEYS);
   EXPECT(kvtier_put_slot(put, 0, &slot, &size) == KVTIER_PRESENT && slot == NULL);
+  EXPECT(kvtier_put_state(put, 0) == KVTIER_PRESENT);
+  EXPECT(kvtier_put_state(put, KEYS) == KVTIER_INVALID && kvtier_put_state(NULL, 0) < 0);
   EXPECT(kvtier_commit(put) == 0);
   make_keys('P');
   EXPECT(kvtier_reserve(client, space, NULL, keys, 1, KVTIER_HOST, 0, &put) == 1);
@@ -82,6 +84,26 @@ static int check_entries(kvtier_client* client, kvtier_space space) {
   kvtier_cancel_puts(&done.put, 1);
   EXPECT(kvtier_reserve(client, space, NULL, keys, 1, KVTIER_HOST, 0, &again) == 0);
   kvtier_cancel_puts(&put, 1);
+  return 0;
+}
+
+/* Of three slots one is filled, one is given back, one is only looked at. */
+static int test_partial(kvtier_client* client, kvtier_space space) {
+  kvtier_put* put = NULL;
+  void* slot = NULL;
+  size_t size = 0;
+  make_keys('p');
+  EXPECT(kvtier_reserve(client, space, NULL, keys, 3, KVTIER_HOST, 0, &put) == 3);
+  EXPECT(kvtier_put_slot(put, 0, &slot, &size) == KVTIER_RESERVED);
+  memset(slot, 'p', size);
+  EXPECT(kvtier_put_slot(put, 1, &slot, &size) == KVTIER_RESERVED);
+  EXPECT(kvtier_give_back(put, 1) == KVTIER_OK);
+  EXPECT(kvtier_put_state(put, 2) == KVTIER_RESERVED);
+  EXPECT(kvtier_commit(put) == 1);
+  EXPECT(kvtier_match(client, space, keys, 3, KVTIER_LOCAL_ONLY, 0, NULL) == 1);
+  EXPECT(kvtier_match(client, space, &keys[2], 1, KVTIER_LOCAL_ONLY, 0, NULL) == 0);
+  kvtier_stats stats = {.struct_size = sizeof(stats)};
+  EXPECT(kvtier_get_stats(client, &stats) == KVTIER_OK && stats.unwritten_blocks == 1);
   return 0;
 }
 
@@ -309,11 +331,12 @@ int main(int argc, char** argv) {
     if (failed == 0) failed = test_codec(client);
     if (failed == 0) failed = test_submitted(client, space);
     if (failed == 0) failed = test_fork(client, space);
+    if (failed == 0) failed = test_partial(client, space);
     kvtier_stats stats;
     memset(&stats, 0, sizeof(stats));
     stats.struct_size = sizeof(stats);
     EXPECT(kvtier_get_stats(client, &stats) == KVTIER_OK);
-    if (failed == 0) EXPECT(stats.connected == 1 && stats.committed_blocks == 2 * KEYS + 1);
+    if (failed == 0) EXPECT(stats.connected == 1 && stats.committed_blocks == 2 * KEYS + 2);
   }
   kvtier_close(client);
   return failed;

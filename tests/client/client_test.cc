@@ -129,10 +129,45 @@ TEST_F(ClientTest, ASlotGivenBackIsNotPublished) {
   EXPECT_EQ(reserved.state(1), ReservedBlocks::State::kNoRoom);
   EXPECT_TRUE(reserved.slot(1).empty());
   EXPECT_EQ(reserved.reserved(), 2U);
+  for (const size_t i : {0, 2}) testing::FillBlock(7, TestKeys(1, 3)[i], reserved.slot(i));
   EXPECT_EQ(reserved.Commit(), 2U);
   EXPECT_EQ(client_->Match(space_, TestKeys(1, 3))->blocks, 1U);
   EXPECT_EQ(client_->Match(space_, TestKeys(3, 1))->blocks, 1U);
   EXPECT_TRUE(Eventually([&] { return node_.agent().Counts().reservations == 0; }));
+}
+
+// An engine that computed fewer blocks than it had reserved published the others, too: with
+// what the slots held of blocks before, as hits that verify.
+TEST_F(ClientTest, ASlotThatNobodyTookIsNotPublished) {
+  const std::vector<EngineKey> keys = TestKeys(1, 4);
+  ReservedBlocks reserved = *client_->Reserve(space_, keys);
+  for (const size_t i : {0, 3}) testing::FillBlock(7, keys[i], reserved.slot(i));
+  EXPECT_EQ(reserved.state(1), ReservedBlocks::State::kReserved) << "to look is not to take";
+  EXPECT_EQ(reserved.Commit(), 2U);
+  EXPECT_EQ(client_->Match(space_, keys)->blocks, 1U);
+  EXPECT_EQ(GetBlocks(client_.get(), space_, TestKeys(4, 1)), 1U);
+  EXPECT_EQ(node_.agent().Counts().reservations, 0U) << "given back by the commit";
+  EXPECT_EQ(client_->Stats().committed_blocks, 2U);
+  EXPECT_EQ(client_->Stats().unwritten_blocks, 2U);
+}
+
+TEST_F(ClientTest, APutOfWhichNothingWasTakenIsGivenBack) {
+  ReservedBlocks reserved = *client_->Reserve(space_, TestKeys(1, 2));
+  EXPECT_EQ(reserved.Commit(), 0U);
+  EXPECT_EQ(client_->Match(space_, TestKeys(1, 2))->blocks, 0U);
+  EXPECT_EQ(node_.agent().Counts().reservations, 0U);
+}
+
+TEST(ClientOfAnOlderAgentTest, GivesBackWhatTheCommitDidNot) {
+  FakeNode node({.knows_unwritten = false});
+  node.agent().Start();
+  const std::unique_ptr<Client> client = node.OpenClient();
+  const SpaceHandle space = *client->RegisterSpace(node.space());
+  ReservedBlocks reserved = *client->Reserve(space, TestKeys(1, 3));
+  testing::FillBlock(7, TestKeys(1, 1)[0], reserved.slot(0));
+  EXPECT_EQ(reserved.Commit(), 1U);
+  EXPECT_EQ(client->Match(space, TestKeys(1, 3))->blocks, 1U);
+  EXPECT_TRUE(Eventually([&] { return node.agent().Counts().reservations == 0; }));
 }
 
 TEST_F(ClientTest, ReserveSaysWhatFindsNoRoom) {
@@ -143,6 +178,7 @@ TEST_F(ClientTest, ReserveSaysWhatFindsNoRoom) {
 
 TEST_F(ClientTest, CommitGivesTheSlotsUpAndTellsHowMany) {
   ReservedBlocks reserved = *client_->Reserve(space_, TestKeys(1, 2));
+  for (const size_t i : {0, 1}) testing::FillBlock(7, TestKeys(1, 2)[i], reserved.slot(i));
   EXPECT_EQ(reserved.Commit(), 2U);
   EXPECT_EQ(reserved.reserved(), 0U);
   EXPECT_TRUE(reserved.slot(0).empty());
@@ -156,6 +192,7 @@ TEST_F(ClientTest, StepsAreToldOnThePageAndNamedByACommit) {
   EXPECT_EQ(second, first + 1);
   ReservedBlocks reserved =
       *client_->Reserve(space_, TestKeys(1, 1), {.target = OnboardTarget::kGpu});
+  EXPECT_FALSE(reserved.slot(0).empty());
   EXPECT_EQ(reserved.Commit({.step = second}), 1U);
   EXPECT_EQ(node_.agent().Counts().committed_step, second);
   EXPECT_EQ(node_.agent().Counts().begun_step, second);

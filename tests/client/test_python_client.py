@@ -105,6 +105,7 @@ class Calls(WithAgent):
         first, second = self.client.begin_step(), self.client.begin_step()
         self.assertEqual(second, first + 1)
         with self.client.reserve(self.space, make_keys(0, 1), target="gpu") as put:
+            put[0][:] = bytes(BLOCK_BYTES)
             self.assertEqual(put.commit(step=second), 1)
         self.assertEqual(self.agent("committed step"), str(second))
         self.assertEqual(self.agent("retired step"), "0")
@@ -126,6 +127,16 @@ class Calls(WithAgent):
                     self.assertEqual(put.states, ["pending", "reserved"])
                     self.assertIsNone(put[0])
                     self.assertTrue(put.answered)
+
+    def test_a_slot_that_nobody_took_is_not_published(self):
+        with self.client.reserve(self.space, make_keys(0, 3)) as put:
+            put[0][:] = bytes(BLOCK_BYTES)
+            self.assertEqual(put.states, ["reserved"] * 3)
+            self.assertEqual(put.commit(), 1)
+        self.assertEqual(self.client.match(self.space, make_keys(0, 3)).blocks, 1)
+        self.assertEqual(self.agent("reservations"), "0")
+        stats = self.client.stats()
+        self.assertEqual((stats["committed_blocks"], stats["unwritten_blocks"]), (1, 2))
 
     def test_leaving_the_block_gives_everything_back(self):
         self.put(make_keys(0, 2))

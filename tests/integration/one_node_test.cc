@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
@@ -159,6 +161,31 @@ TEST_F(OneNodeTest, APresentBlockIsNotPutAgain) {
   ASSERT_EQ(worker_.Put({kPrefix.first, 4}), 4);
   EXPECT_EQ(worker_.Put(kPrefix), kPrefix.count - 4);
   EXPECT_THAT(worker_.Get(kPrefix), AllFrom(BlockSource::kHost, kPrefix.count));
+}
+
+TEST_F(OneNodeTest, ABlockThatAnotherWorkerIsPuttingIsPendingUntilItIsThereOrGivenUp) {
+  TestWorker other({.socket_dir = agent_.socket_dir()});
+  const std::vector<EngineKey> keys = worker_.KeysOf({kPrefix.first, 2});
+  const auto state = [&] { return worker_.client().Reserve(worker_.space(), keys)->state(0); };
+  ReservedBlocks theirs = *other.client().Reserve(other.space(), keys);
+  EXPECT_EQ(state(), ReservedBlocks::State::kPending);
+  theirs.Release();
+  EXPECT_TRUE(Await(absl::Seconds(5), [&] { return state() == ReservedBlocks::State::kReserved; }));
+  EXPECT_TRUE(Await(absl::Seconds(5), [&] { return other.Put({kPrefix.first, 2}) == 2; }));
+  EXPECT_EQ(state(), ReservedBlocks::State::kPresent);
+}
+
+// The slots had been another block's: what was published of them was that block's bytes.
+TEST_F(OneNodeTest, SlotsThatNobodyTookAreNotPublishedAndAreCounted) {
+  ASSERT_EQ(worker_.Put({.first = 1000, .count = 256}), 256) << "every slot";
+  ASSERT_TRUE(agent_.AwaitOffloaded());
+  ReservedBlocks reserved = *worker_.client().Reserve(worker_.space(), worker_.KeysOf(kPrefix));
+  ASSERT_EQ(reserved.reserved(), kPrefix.count);
+  for (size_t i = 0; i < 5; ++i) worker_.Fill(kPrefix.first + i, reserved.slot(i));
+  EXPECT_EQ(reserved.Commit(), 5);
+  EXPECT_THAT(worker_.Get(kPrefix), AllFrom(BlockSource::kHost, 5));
+  EXPECT_EQ(agent_.TierStatus(Tier::kHost).unwritten_blocks(), kPrefix.count - 5);
+  EXPECT_EQ(agent_.Status().reservations(), 0);
 }
 
 TEST_F(OneNodeTest, APutIntoAFullHostTierEvictsTheColdest) {

@@ -21,8 +21,9 @@ struct FakeAgentOptions {
   size_t slots = 64;
   uint64_t slot_bytes = 8192;  // Blocks may be as long; a multiple of 4096.
   absl::Duration lease = absl::Seconds(10);
-  bool knows_codecs = true;   // false: as an agent from before SpaceSpec.codec.
-  bool has_gpu_pool = false;  // As many slots again, in memory of their own.
+  bool knows_codecs = true;     // false: as an agent from before SpaceSpec.codec.
+  bool knows_unwritten = true;  // false: as an agent from before unwritten_reservation_ids.
+  bool has_gpu_pool = false;    // As many slots again, in memory of their own.
   // What Reserve says of every block, as ReservedBlock.State has it; 0: what is so.
   int reserve_state = 0;
 };

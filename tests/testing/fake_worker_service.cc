@@ -280,6 +280,9 @@ grpc::Status FakeWorkerService::Commit(grpc::ServerContext* context,
   Session* const session = Find(request->session_token());
   if (session == nullptr) return Refusal(request->session_token());
   committed_step_ = request->step();
+  if (options_.knows_unwritten) {
+    response->set_unwritten_blocks(GiveBack(session, request->unwritten_reservation_ids()));
+  }
   uint32_t committed = 0;
   for (const uint64_t id : request->reservation_ids()) {
     const auto found = session->reservations.find(id);
@@ -308,13 +311,21 @@ grpc::Status FakeWorkerService::Release(grpc::ServerContext* context,
     EndLease(found->second);
     session->leases.erase(found);
   }
-  for (const uint64_t id : request->reservation_ids()) {
+  GiveBack(session, request->reservation_ids());
+  return grpc::Status::OK;
+}
+
+uint32_t FakeWorkerService::GiveBack(Session* session,
+                                     const google::protobuf::RepeatedField<uint64_t>& ids) {
+  uint32_t given_back = 0;
+  for (const uint64_t id : ids) {
     const auto found = session->reservations.find(id);
     if (found == session->reservations.end()) continue;
     arena_.Free(found->second.offset);
     session->reservations.erase(found);
+    ++given_back;
   }
-  return grpc::Status::OK;
+  return given_back;
 }
 
 grpc::Status FakeWorkerService::Ping(grpc::ServerContext* context, const v1::PingRequest*,

@@ -93,6 +93,9 @@ class FakeWorkerService final : public v1::Worker::Service {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsReserved(const std::string& block) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<uint64_t> AllocateEvicting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Reservations; returns how many there were.
+  uint32_t GiveBack(Session* session, const google::protobuf::RepeatedField<uint64_t>& ids)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndLease(const Lease& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndSession(Session* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

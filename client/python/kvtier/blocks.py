@@ -75,9 +75,10 @@ class Hit:
 
 
 class Put:
-    """Room for new blocks, one entry for each key. Write every slot, then commit() once.
+    """Room for new blocks, one entry for each key. Take slots and write them, then commit() once.
 
-    A context manager; leaving it gives back what was not committed and never blocks. Views are
+    put[i] takes the slot of block i. commit() publishes the slots that were taken, whatever is in
+    them, and gives the others back: fill what you take, or give it back by give_back(i). A context manager; leaving it gives back what was not committed and never blocks. Views are
     unusable after commit() or release(). A numpy array made from one must not be written then:
     the memory is no longer yours. One thread at a time.
     """
@@ -93,7 +94,7 @@ class Put:
         return len(self._states)
 
     def __getitem__(self, index: int) -> memoryview | None:
-        """The slot of block `index`, writable, or None where there is nothing to write."""
+        """Takes the slot of block `index`: writable, or None where there is nothing to write."""
         if not 0 <= index < len(self):
             raise IndexError(f"block {index} of a put of {len(self)}")
         if self._states[index] != "reserved" or self._ended:
@@ -126,7 +127,7 @@ class Put:
         self._states[index] = "no_room"
 
     def commit(self, step: int = 0) -> int:
-        """Publishes all slots and gives them up. Returns how many blocks were published.
+        """Publishes the slots that were taken and gives all up. Returns how many were published.
 
         With a `step` of Client.begin_step(), when that step has ended.
         """
