@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
+#include "agent/slot_sum.h"
 #include "core/checksum.h"
 #include "core/event.h"
 #include "core/log.h"
@@ -222,6 +223,7 @@ Task<void> Fetcher::VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot sl
   absl::Status verified;
   ByteWorkers::Work verify = [&] {
     verified = VerifyBlock(identity, proof.sum, proof.seal, slot.bytes().first(proof.length));
+    ZeroBehind(slot.bytes(), proof.length);
   };
   co_await seams_.workers->Run(std::move(verify));
   if (!verified.ok()) {

@@ -1,4 +1,5 @@
-// The sum of a block in its slot of host memory, as a commit takes it and a copy is proved.
+// A slot of host memory as a block is put into it: the sum of the block, as a commit takes it
+// and a copy is proved, and nothing behind it.
 #ifndef KVTIER_AGENT_SLOT_SUM_H_
 #define KVTIER_AGENT_SLOT_SUM_H_
 
@@ -11,10 +12,15 @@
 
 namespace kvtier {
 
-// Of the first `length` bytes. The rest of the slot is zeroed: it goes to disk with them,
-// and nothing of an older block may.
-inline PayloadSum SumSlot(std::span<std::byte> slot, uint64_t length) {
+// Zeroes what the slot has behind its first `length` bytes: it goes to disk with them, and
+// nothing of an older block may.
+inline void ZeroBehind(std::span<std::byte> slot, uint64_t length) {
   std::ranges::fill(slot.subspan(length), std::byte{0});
+}
+
+// Returns the sum of the first `length` bytes, with nothing behind them.
+inline PayloadSum SumSlot(std::span<std::byte> slot, uint64_t length) {
+  ZeroBehind(slot, length);
   return SumPayload(slot.first(length));
 }
 

@@ -1,4 +1,5 @@
 // DiskTier::Get: read, prove that the record was not reclaimed under the read, verify.
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <optional>
@@ -49,6 +50,8 @@ Task<absl::StatusOr<PayloadSum>> DiskTier::State::ReadRecord(IoClass io_class, D
     const std::span<std::byte> payload = slot.first(entry.block.length);
     verdict =
         cipher ? OpenRecord(entry, *cipher, page, payload) : VerifyRecord(entry, page, payload);
+    // The record's padding proves nothing of itself, so it is not handed on.
+    std::ranges::fill(slot.subspan(entry.block.length), std::byte{0});
   };
   Task<void> verified = workers->Run(std::move(verify));
   co_await verified;

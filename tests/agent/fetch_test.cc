@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@ using testing::AgentRig;
 using testing::FillBlock;
 using testing::kRigBlockBytes;
 using testing::TestEngineKey;
+using testing::TestSpace;
 
 const char kPeer[] = "peer:7400";
 const char kSecond[] = "second:7400";
@@ -73,7 +75,15 @@ struct Manners {
 class ScriptedPeers final : public PeerTransport {
  public:
   AgentRig* rig = nullptr;
+  // Space of the session, and the bytes of its blocks.
+  uint32_t space_id = 1;
+  uint64_t block_bytes = kRigBlockBytes;
   Manners& operator[](const std::string& address) { return manners_[address]; }
+
+  BlockRun NameRun(uint64_t first, size_t count) const {
+    return *rig->agent->sessions().NameRun(rig->session, space_id, std::nullopt,
+                                           AgentRig::Keys(first, count));
+  }
 
   Task<absl::Status> Fetch(std::string address, std::vector<BlockKey> keys, FetchTime time,
                            FetchSink* sink) override {
@@ -105,9 +115,10 @@ class ScriptedPeers final : public PeerTransport {
   void SendBlock(const Manners& peer, size_t index, const BlockKey& key, FetchSink* sink) {
     std::vector<std::byte> bytes = BytesOf(key);
     if (bytes.empty()) return;
-    const BlockRun run = rig->NameRun(rig->session, 1, 1);
-    BlockProof proof =
-        ProofOf({.key = key, .space = run.space, .length = bytes.size(), .sum = SumPayload(bytes)});
+    BlockProof proof = ProofOf({.key = key,
+                                .space = NameRun(1, 1).space,
+                                .length = bytes.size(),
+                                .sum = SumPayload(bytes)});
     if (peer.tamper) peer.tamper(&proof, &bytes);
     const std::span<std::byte> room = sink->Begin(index, proof);
     if (room.empty()) return;
@@ -116,8 +127,8 @@ class ScriptedPeers final : public PeerTransport {
   }
   std::vector<std::byte> BytesOf(const BlockKey& key) {
     for (uint64_t number = 1; number <= 8; ++number) {
-      if (rig->NameRun(rig->session, number, 1).keys[0] != key) continue;
-      std::vector<std::byte> bytes(kRigBlockBytes);
+      if (NameRun(number, 1).keys[0] != key) continue;
+      std::vector<std::byte> bytes(block_bytes);
       FillBlock(AgentRig::Seed(DomainId{0}), TestEngineKey(number), bytes);
       return bytes;
     }
@@ -204,6 +215,24 @@ TEST_F(FetchTest, ABlockOfAnotherSpaceOrLengthIsLetGoBy) {
   peer_.tamper = [](BlockProof* proof, std::vector<std::byte>*) { proof->length = 1 << 30; };
   EXPECT_EQ(rig_.Hits(rig_.session, 1, 1), 0u);
   EXPECT_EQ(stats().peers.missed_blocks, 2u);
+}
+
+// What the slot held before lay behind the peer's block, and went to disk as the padding of
+// its record.
+TEST_F(FetchTest, NothingOfAnOlderBlockLiesBehindAPeersBlock) {
+  ASSERT_EQ(rig_.PutOnDisk(rig_.session, 100, 16), 16u);  // Every slot was written.
+  rig_.agent->evictor().EvictAll(Tier::kHost);
+  peers_.block_bytes = 3000;
+  peers_.space_id = *rig_.agent->sessions().AddSpace(rig_.session, TestSpace(3000));
+  const BlockRun run = peers_.NameRun(1, 8);
+  OnboardRequest request{.run = run, .deadline = rig_.executor.Now() + absl::Milliseconds(100)};
+  const auto onboarded = rig_.Run(rig_.agent->onboarder().Onboard(std::move(request)));
+  ASSERT_EQ(onboarded->blocks.size(), 8u);
+  for (const BlockKey& key : run.keys) {
+    const std::span<const std::byte> slot = rig_.agent->index().Find(key)->host.bytes();
+    EXPECT_TRUE(std::ranges::all_of(slot.subspan(3000),
+                                    [](std::byte byte) { return byte == std::byte{0}; }));
+  }
 }
 
 TEST_F(FetchTest, TwoAskersShareOneFetch) {

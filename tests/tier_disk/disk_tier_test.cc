@@ -52,6 +52,17 @@ TEST_F(DiskTierTest, ABlockReadsBackAndIsCounted) {
   EXPECT_EQ(tier().stats().bytes_out, kLength);
 }
 
+// The padding of a record is not verified. What lay there came into the slot behind the block,
+// and went to disk again with it.
+TEST_F(DiskTierTest, WhatLiesBehindARecordsPayloadIsNotHandedOn) {
+  ASSERT_EQ(rig_.Put(1, kLength), absl::OkStatus());
+  rig_.disk_media.FlipBit(Nth(0), (kRecordHeaderBytes + kLength + 5) * 8);
+  PageBuffer slot(kLength);
+  ASSERT_EQ(rig_.Run(tier().Get(DiskKey(1), slot.bytes())).status(), absl::OkStatus());
+  EXPECT_TRUE(std::ranges::all_of(slot.bytes().subspan(kLength),
+                                  [](std::byte byte) { return byte == std::byte{0}; }));
+}
+
 TEST_F(DiskTierTest, AnUnknownBlockIsNotFound) {
   EXPECT_TRUE(absl::IsNotFound(rig_.Get(1, kLength)));
   EXPECT_EQ(tier().stats().misses, 1);
