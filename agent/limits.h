@@ -36,6 +36,9 @@ inline constexpr size_t kMaxFetchesRunning = 16;
 // peer that does not answer leaves room for the others.
 inline constexpr size_t kMaxFetchesPerPeer = 8;
 inline constexpr size_t kMaxPeerStreamsServed = 16;
+// The longest that one of those is served, whatever its asker says: a reader that does not
+// read holds a place, a pin and a buffer no longer.
+inline constexpr absl::Duration kMaxPeerStreamTime = absl::Seconds(30);
 // Disk reads for peers; each has a buffer of its own block outside the arena.
 inline constexpr size_t kMaxPeerDiskReads = 16;
 // Blocks of one stream.

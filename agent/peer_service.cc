@@ -29,6 +29,29 @@ bool SendBlock(const ServedBlock& block, uint32_t index,
   return true;
 }
 
+// StreamDeadline cancels a stream at its deadline: a write that waits for a reader who does
+// not read ends in no other way. Not on the executor.
+class StreamDeadline {
+ public:
+  StreamDeadline(Executor* executor, absl::Time deadline, grpc::ServerContext* context)
+      : executor_(executor), timer_(CallOn(executor, [executor, deadline, context] {
+          return executor->PostAt(deadline, [context] { context->TryCancel(); });
+        })) {}
+  StreamDeadline(const StreamDeadline&) = delete;
+  StreamDeadline& operator=(const StreamDeadline&) = delete;
+  // The context is not touched after this.
+  ~StreamDeadline() {
+    CallOn(executor_, [this] {
+      executor_->Cancel(timer_);
+      return true;
+    });
+  }
+
+ private:
+  Executor* const executor_;
+  const TimerId timer_;
+};
+
 }  // namespace
 
 grpc::Status PeerService::Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
@@ -50,7 +73,9 @@ absl::Status PeerService::Serve(grpc::ServerContext* context, const v1::FetchReq
   KVT_ASSIGN_OR_RETURN(const absl::Duration timeout,
                        convert::TimeoutFrom(request.timeout_ms(), "timeout_ms"));
   Executor* const executor = agent_->executor();
-  const absl::Time deadline = executor->Now() + std::min(timeout, TimeLeft(*context));
+  const absl::Time deadline =
+      executor->Now() + std::min({timeout, TimeLeft(*context), kMaxPeerStreamTime});
+  const StreamDeadline ends_by(executor, deadline, context);
   for (size_t i = 0; i < keys.size() && executor->Now() < deadline; ++i) {
     std::optional<ServedBlock> block =
         AwaitOn(executor, agent_->scope(), agent_->peer_server().Serve(keys[i], deadline));

@@ -161,27 +161,43 @@ class SilentPeer {
   std::unique_ptr<grpc::ClientReader<v1::FetchChunk>> stream_;
 };
 
-TEST_F(LimitsTest, PeersBeyondTheLimitAreToldSoAndServedWhenOthersAreGone) {
-  const Blocks run = {.first = 100, .count = 1024};  // Too long for a stream nobody reads.
-  ASSERT_EQ(worker_.Put(run), run.count);
-  v1::FetchRequest request;
-  *request.mutable_version() = convert::OurVersion("test");
-  request.set_node_id("node-b");
-  for (uint64_t i = 0; i < run.count; ++i) {
-    request.add_block_keys(convert::ToWire(worker_.KeyOf(run.first + i)));
+// Peers that ask for a run that is too long for a stream nobody reads.
+class SilentPeersTest : public LimitsTest {
+ protected:
+  void SetUp() override {
+    LimitsTest::SetUp();
+    const Blocks run = {.first = 100, .count = 1024};
+    ASSERT_EQ(worker_.Put(run), run.count);
+    *request_.mutable_version() = convert::OurVersion("test");
+    request_.set_node_id("node-b");
+    for (uint64_t i = 0; i < run.count; ++i) {
+      request_.add_block_keys(convert::ToWire(worker_.KeyOf(run.first + i)));
+    }
+    // Windows that stay small: gRPC would widen them until the whole run fits in.
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    peer_stub_ = v1::Peer::NewStub(
+        grpc::CreateCustomChannel(agent_.address(), grpc::InsecureChannelCredentials(), arguments));
   }
-  request.set_timeout_ms(20'000);
-  // Windows that stay small: gRPC would widen them until the whole run fits in.
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  const auto stub = v1::Peer::NewStub(
-      grpc::CreateCustomChannel(agent_.address(), grpc::InsecureChannelCredentials(), arguments));
-  std::vector<std::unique_ptr<SilentPeer>> peers;
-  for (size_t i = 0; i < kMaxPeerStreamsServed; ++i) {
-    peers.push_back(std::make_unique<SilentPeer>(stub.get(), request));
-    ASSERT_TRUE(peers.back()->ReadOne()) << i;
+  // As many as are served, each of which reads one block and stops.
+  std::vector<std::unique_ptr<SilentPeer>> Ask(absl::Duration timeout) {
+    request_.set_timeout_ms(convert::ToMilliseconds(timeout));
+    std::vector<std::unique_ptr<SilentPeer>> peers;
+    for (size_t i = 0; i < kMaxPeerStreamsServed; ++i) {
+      peers.push_back(std::make_unique<SilentPeer>(peer_stub_.get(), request_));
+      EXPECT_TRUE(peers.back()->ReadOne()) << i;
+    }
+    return peers;
   }
-  SilentPeer one_more(stub.get(), request);
+  bool Served() { return SilentPeer(peer_stub_.get(), request_).ReadOne(); }
+
+  v1::FetchRequest request_;
+  std::unique_ptr<v1::Peer::Stub> peer_stub_;
+};
+
+TEST_F(SilentPeersTest, BeyondTheLimitAreToldSoAndServedWhenOthersAreGone) {
+  std::vector<std::unique_ptr<SilentPeer>> peers = Ask(absl::Seconds(20));
+  SilentPeer one_more(peer_stub_.get(), request_);
   EXPECT_FALSE(one_more.ReadOne());
   const grpc::Status refused = one_more.Finish();
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
@@ -189,7 +205,21 @@ TEST_F(LimitsTest, PeersBeyondTheLimitAreToldSoAndServedWhenOthersAreGone) {
   EXPECT_TRUE(Match(RequestOf(1)).ok());
 
   peers.clear();
-  EXPECT_TRUE(Await(absl::Seconds(5), [&] { return SilentPeer(stub.get(), request).ReadOne(); }));
+  EXPECT_TRUE(Await(absl::Seconds(5), [&] { return Served(); }));
+}
+
+// A stream whose reader did not read ended with its connection and not at its deadline: it
+// kept its place, its block's pin and the buffer of what came from disk.
+TEST_F(SilentPeersTest, HoldNoPlaceAndNoPinBeyondTheTimeThatTheyAskedFor) {
+  const absl::Time asked = absl::Now();
+  const absl::Duration timeout = Patience(absl::Seconds(2));
+  const std::vector<std::unique_ptr<SilentPeer>> peers = Ask(timeout);
+  EXPECT_GT(agent_.TierStatus(Tier::kHost).pinned_bytes(), 0);
+  EXPECT_FALSE(Served());
+  EXPECT_TRUE(Await(absl::Seconds(5), [&] { return Served(); }));
+  EXPECT_GE(absl::Now() - asked, timeout);
+  EXPECT_TRUE(
+      Await(absl::Seconds(5), [&] { return agent_.TierStatus(Tier::kHost).pinned_bytes() == 0; }));
 }
 
 TEST_F(LimitsTest, SessionsBeyondTheLimitAreToldSoAndTheRestAreServed) {
