@@ -30,13 +30,12 @@ inline constexpr absl::Duration kDiskOpenTimeout = absl::Seconds(60);
 // Blocks waiting to be written to disk; beyond it offload is declined.
 inline constexpr size_t kMaxOffloadQueued = 16384;
 inline constexpr size_t kMaxOffloadsRunning = 16;
-// Peer fetches (one stream each) this node asks for, and serves, at a time.
-inline constexpr size_t kMaxFetchesRunning = 16;
-// Those of them at one peer: as many as one request for the most keys needs, so that a
-// peer that does not answer leaves room for the others.
-inline constexpr size_t kMaxFetchesPerPeer = 8;
+// Peer fetches, of one stream each, that this node serves at a time; that it asks of one
+// peer; and that it asks for at all: a peer that does not answer leaves room for others.
 inline constexpr size_t kMaxPeerStreamsServed = 16;
-// The longest that one of those is served, whatever its asker says: a reader that does not
+inline constexpr size_t kMaxFetchesPerPeer = kMaxPeerStreamsServed;
+inline constexpr size_t kMaxFetchesRunning = 2 * kMaxFetchesPerPeer;
+// The longest that one stream is served, whatever its asker says: a reader that does not
 // read holds a place, a pin and a buffer no longer.
 inline constexpr absl::Duration kMaxPeerStreamTime = absl::Seconds(30);
 // Disk reads for peers; each has a buffer of its own block outside the arena.

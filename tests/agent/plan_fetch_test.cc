@@ -73,7 +73,7 @@ TEST(PlanFetchTest, ARunHoldsKMaxKeysPerFetchAndNotOneMore) {
   EXPECT_EQ(runs[1].count, 1u);
 }
 
-TEST(PlanFetchTest, ALargestRequestFitsIntoOnePeersShareAndNotOneBlockMore) {
+TEST(PlanFetchTest, APeerIsAskedForItsShareOfFetchesAndNotOneBlockMore) {
   const LocateReply located(kMaxKeysPerFetch * kMaxFetchesPerPeer + 1, Located({{"a"}})[0]);
   const auto runs = PlanOf(located, absl::Seconds(60));
   ASSERT_EQ(runs.size(), kMaxFetchesPerPeer);

@@ -22,8 +22,8 @@ using ::testing::SizeIs;
 constexpr absl::Duration kDeadline = absl::Milliseconds(400);
 constexpr size_t kRun = 4;  // Blocks that both hold.
 // agent/limits.h
-constexpr size_t kMaxFetchesRunning = 16;
-constexpr size_t kMaxFetchesPerPeer = 8;
+constexpr size_t kMaxFetchesRunning = 32;
+constexpr size_t kMaxFetchesPerPeer = 16;
 
 class NextHolderTest : public ::testing::TestWithParam<Damage> {
  protected:
@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(APeerThat, NextHolderTest,
                                            Damage::kFlippedBit),
                          [](const auto& info) { return std::string(DamageName(info.param)); });
 
-// Sixteen requests that waited for it used up every fetch of the node.
+// As many requests as there are fetches waited for it, and nobody else was asked.
 TEST_F(NextHolderTest, RequestsThatWaitForAFrozenPeerLeaveFetchesForTheOthers) {
   peer_.Send(Damage::kSilence);
   HoldAtPeer({.first = 1, .count = kMaxFetchesRunning});
