@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include "absl/strings/match.h"
@@ -15,15 +13,39 @@
 #include "core/space.h"
 #include "core/status_macros.h"
 #include "tier_disk/directory/segment_files.h"
+#include "tier_disk/io/durable_file.h"
 #include "tier_gpu/device/device_region.h"
 
 namespace kvtier {
 namespace {
 
 constexpr int kMaxByteThreads = 64;
+constexpr size_t kMaxSecretFileBytes = size_t{64} << 10;
 
 absl::Status Invalid(const char* flag, const std::string& value, const char* why) {
   return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", value, ": ", why));
+}
+
+// What the file holds, without the newline that editors add.
+absl::StatusOr<std::string> ReadSecretFile(const std::filesystem::path& path) {
+  const auto refused = [&](absl::string_view why) {
+    return absl::InvalidArgumentError(absl::StrCat("tenant file ", path.string(), " ", why));
+  };
+  std::error_code error;
+  const std::filesystem::file_status file = std::filesystem::status(path, error);
+  if (!std::filesystem::is_regular_file(file)) {
+    return refused(error ? absl::StrCat("cannot be read: ", error.message()) : "is no plain file");
+  }
+  const auto bytes = ReadFileStart(path, kMaxSecretFileBytes + 1);
+  if (!bytes.ok()) return refused(absl::StrCat("cannot be read: ", bytes.status().message()));
+  if (!bytes->has_value()) return refused("went away while it was read");
+  if ((*bytes)->size() > kMaxSecretFileBytes) {
+    return refused(absl::StrCat("has more than ", kMaxSecretFileBytes, " bytes"));
+  }
+  std::string secret(reinterpret_cast<const char*>((*bytes)->data()), (*bytes)->size());
+  if (absl::EndsWith(secret, "\n")) secret.pop_back();
+  if (secret.empty()) return refused("holds no secret");
+  return secret;
 }
 
 // Whether `path` is `directory` or lies in it, as far as their names say.
@@ -167,29 +189,27 @@ absl::StatusOr<WriteMoment> ParseWriteMoment(absl::string_view text) {
 }
 
 absl::StatusOr<TenantTable> ReadTenants(const std::string& directory) {
+  if (directory.empty()) return TenantTable::Create({{.name = "default"}});
   std::vector<TenantTable::Entry> entries;
-  if (!directory.empty()) {
-    std::error_code error;
-    for (std::filesystem::directory_iterator file(directory, error), end; !error && file != end;
-         file.increment(error)) {
-      const std::string name = file->path().filename();
-      // Mounted secrets carry bookkeeping entries such as "..data".
-      if (absl::StartsWith(name, ".") || !file->is_regular_file(error)) continue;
-      std::ifstream stream(file->path(), std::ios::binary);
-      std::string secret{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-      if (!stream.good() && !stream.eof()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("tenant file ", file->path().string(), ": cannot be read"));
-      }
-      if (absl::EndsWith(secret, "\n")) secret.pop_back();
-      entries.push_back({.name = name, .secret = std::move(secret)});
+  std::error_code error;
+  for (std::filesystem::directory_iterator file(directory, error), end; !error && file != end;
+       file.increment(error)) {
+    const std::string name = file->path().filename();
+    // Mounted secrets carry bookkeeping entries such as "..data".
+    if (absl::StartsWith(name, ".") || file->is_directory(error)) continue;
+    absl::StatusOr<std::string> secret = ReadSecretFile(file->path());
+    if (!secret.ok()) {
+      return Invalid("tenants_dir", directory, std::string(secret.status().message()).c_str());
     }
-    if (error) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--tenants_dir=", directory, ": ", error.message()));
-    }
+    entries.push_back({.name = name, .secret = *std::move(secret)});
   }
-  if (entries.empty()) entries.push_back({.name = "default"});
+  if (error) return Invalid("tenants_dir", directory, error.message().c_str());
+  if (entries.empty()) {
+    // A volume that is not mounted yet must not open the node to everybody.
+    return Invalid("tenants_dir", directory,
+                   "no tenant's secret file is there (is it mounted?); without the flag, tenant "
+                   "\"default\" is open to every worker");
+  }
   std::sort(entries.begin(), entries.end(),
             [](const auto& a, const auto& b) { return a.name < b.name; });
   return TenantTable::Create(entries);

@@ -43,8 +43,8 @@ struct AgentConfig {
   std::string gpu_tenant;            // Whose workers may map it; empty: the first by name.
   std::string device = "auto";       // "auto", "cuda:N" or "emulated".
   bool gpu_batched_copies = true;    // As DeviceOptions::batched_calls.
-  std::string tenants_dir;           // A file a tenant, its content the secret; empty or an empty
-                                     // directory: the open tenant "default".
+  std::string tenants_dir;           // A file a tenant, its content the secret; empty: the tenant
+                                     // "default", open to every worker.
   std::vector<uint32_t> allow_uids;  // Of workers; empty: the agent's own only.
   int byte_threads = 2;              // For checksums and copies; 1..64.
   bool insecure_listen = false;      // Allows `listen` beyond loopback without TLS.
@@ -65,9 +65,10 @@ struct AgentConfig {
 absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text);
 absl::StatusOr<WriteMoment> ParseWriteMoment(absl::string_view text);
 
-// Reads `directory`: every regular file whose name does not start with a dot is a
-// tenant; a newline at the end of its content is not part of the secret. Errors:
-// kInvalidArgument, naming the file.
+// Reads `directory`: everything whose name does not start with a dot, and that is no directory,
+// is a tenant's file; a newline at the end of its content is not part of the secret. Empty: the
+// one open tenant. Errors: kInvalidArgument, naming flag, directory and file: it cannot be read,
+// holds no secret, or there is none.
 absl::StatusOr<TenantTable> ReadTenants(const std::string& directory);
 
 }  // namespace kvtier

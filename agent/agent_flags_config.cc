@@ -90,7 +90,7 @@ ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks that --gpu
 ABSL_FLAG(std::string, gpu_tenant, "", "The tenant that --gpu_bytes is for, who maps all of it; empty: the first by name.");
 ABSL_FLAG(std::string, device, "auto", "auto, cuda:N or emulated; used with --gpu_bytes.");
 ABSL_FLAG(bool, gpu_batched_copies, true, "One call of CUDA's for many copies, where the driver has it (12.8); off: one for each, for drivers whose batches crash or hang.");
-ABSL_FLAG(std::string, tenants_dir, "", "Directory with a secret file for each tenant; empty: one open tenant.");
+ABSL_FLAG(std::string, tenants_dir, "", "Directory with a secret file for each tenant, one at least; empty: one open tenant.");
 ABSL_FLAG(std::vector<std::string>, allow_uids, {}, "User ids of workers; empty: the agent's own.");
 ABSL_FLAG(int, byte_threads, 2, "Threads for checksums and copies.");
 ABSL_FLAG(bool, insecure_listen, false, "Allow --listen beyond loopback without TLS.");

@@ -82,6 +82,18 @@ class Manifests(unittest.TestCase):
         self.assertEqual(secret["defaultMode"], 0o440)
         self.assertNotIn("optional", secret)
 
+    def test_no_pod_starts_on_a_directory_of_tenants_that_is_not_mounted(self):
+        for folder in ("base", "overlays/encrypted", "overlays/io-uring", "overlays/single-node"):
+            objects = manifests.render(folder)
+            agent = manifests.pod_of(manifests.find(objects, "DaemonSet"))
+            flags = manifests.flags_of(agent, agent["containers"][0], objects)
+            mounts = {m["mountPath"]: m["name"] for m in agent["containers"][0]["volumeMounts"]}
+            self.assertEqual("tenants_dir" in flags, folder != "overlays/single-node", folder)
+            if "tenants_dir" in flags:
+                name = mounts[flags["tenants_dir"]]
+                secret = next(v for v in agent["volumes"] if v["name"] == name)["secret"]
+                self.assertNotIn("optional", secret, folder)
+
     def test_a_changed_flag_changes_the_config_map_that_the_pods_name(self):
         names = {manifests.find(manifests.render(folder), "ConfigMap", "kvtier-agent-flags")
                  ["metadata"]["name"] for folder in ("base", "overlays/single-node")}

@@ -53,6 +53,18 @@ class DiskDirectoryTest : public ::testing::Test {
     ASSERT_EQ(testing::RunTask(&executor_, disk->manifest->Commit(batch)), absl::OkStatus());
     made_ = *disk->files->superblock();
   }
+  // Moves what MakeDisk() told the manifest, and much more, into a table of it.
+  void MakeTable() {
+    auto disk = Open();
+    ASSERT_TRUE(disk.ok()) << disk.status();
+    ManifestBatch batch;
+    for (uint64_t i = 100; i < 2000; ++i) {
+      batch.puts.push_back({.block = {.key = testing::DiskKey(i), .length = 4096},
+                            .place = {.segment = SegmentId{1}, .generation = 1}});
+    }
+    ASSERT_EQ(testing::RunTask(&executor_, disk->manifest->Commit(batch)), absl::OkStatus());
+    ASSERT_EQ(testing::RunTask(&executor_, disk->manifest->EraseSalt("nobody")), absl::OkStatus());
+  }
   // Whether the block of MakeDisk() is there, page and row; never one without the other.
   bool HasBlock(OpenedDisk* disk) {
     PageBuffer page(4096);
@@ -171,6 +183,101 @@ TEST_F(DiskDirectoryTest, WithADamagedManifestItIsTheSameDiskMadeAnew) {
   MakeDisk();
   std::ofstream(directory_ + "/manifest/CURRENT") << "nonsense";
   ExpectStartsEmpty(/*same_disk=*/true);
+}
+
+// The file of the manifest whose name has `part`.
+std::string ManifestFile(const std::string& directory, const std::string& part) {
+  for (const auto& file : std::filesystem::directory_iterator(directory + "/manifest")) {
+    const std::string path = file.path().string();
+    if (path.find(part, directory.size()) != std::string::npos) return path;
+  }
+  return "";
+}
+
+// Without its MANIFEST-* a disk kept its agent from starting, for good: RocksDB calls a file that
+// is not there an I/O error. A damaged table opened, and then failed to load.
+TEST_F(DiskDirectoryTest, AManifestThatLostAFileIsTheSameDiskMadeAnew) {
+  using std::filesystem::file_size;
+  using std::filesystem::resize_file;
+  const auto remove = [](const std::string& path) { std::filesystem::remove(path); };
+  const auto empty = [](const std::string& path) { resize_file(path, 0); };
+  const auto cut = [](const std::string& path) { resize_file(path, file_size(path) / 2); };
+  const auto flip = [this](const std::string& path) {
+    std::string bytes = ReadAll(path);
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+    std::ofstream(path, std::ios::binary) << bytes;
+  };
+  const std::vector<std::pair<std::string, std::function<void(const std::string&)>>> damages = {
+      {"/MANIFEST-", remove}, {"/MANIFEST-", empty}, {"/CURRENT", remove}, {"/CURRENT", empty},
+      {".sst", remove},       {".sst", cut},         {".sst", flip},
+  };
+  for (size_t i = 0; i < damages.size(); ++i) {
+    SCOPED_TRACE(i);
+    std::filesystem::remove_all(directory_);
+    MakeDisk();
+    MakeTable();
+    const std::string path = ManifestFile(directory_, damages[i].first);
+    damages[i].second(path);
+    ExpectStartsEmpty(/*same_disk=*/true);
+    EXPECT_TRUE(Open().ok());
+  }
+}
+
+// An error that may pass gives nothing up.
+TEST_F(DiskDirectoryTest, AManifestThatCannotBeReadIsLeftAsItIs) {
+  const std::vector<std::string> parts = {"/MANIFEST-", "/CURRENT", ".sst"};
+  for (const std::string& part : parts) {
+    SCOPED_TRACE(part);
+    std::filesystem::remove_all(directory_);
+    MakeDisk();
+    MakeTable();
+    const std::string path = ManifestFile(directory_, part);
+    std::filesystem::rename(path, directory_ + "/aside");
+    std::filesystem::create_symlink(path, path);  // Root, too, gets an error: ELOOP.
+    const absl::Status refused = Open().status();
+    EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(directory_));
+    std::filesystem::rename(directory_ + "/aside", path);
+    auto disk = Open();
+    ASSERT_TRUE(disk.ok()) << disk.status();
+    EXPECT_TRUE(HasBlock(&*disk));
+    EXPECT_EQ(*disk->files->superblock(), made_);
+  }
+}
+
+// A device that fails gives errors and nonsense, and may be well after the next boot.
+TEST_F(DiskDirectoryTest, ADamagedManifestIsGivenUpOnlyWhenAllOfItCanBeRead) {
+  MakeDisk();
+  MakeTable();
+  const std::string current = ReadAll(directory_ + "/manifest/CURRENT");
+  std::ofstream(directory_ + "/manifest/CURRENT") << "nonsense";
+  const std::string table = ManifestFile(directory_, ".sst");
+  std::filesystem::rename(table, directory_ + "/aside");
+  std::filesystem::create_symlink(table, table);
+  const absl::Status refused = Open().status();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr(table));
+  std::filesystem::rename(directory_ + "/aside", table);
+  std::ofstream(directory_ + "/manifest/CURRENT") << current;
+  auto disk = Open();
+  ASSERT_TRUE(disk.ok()) << disk.status();
+  EXPECT_TRUE(HasBlock(&*disk));
+}
+
+// As on a volume of its own that is not mounted.
+TEST_F(DiskDirectoryTest, AManifestBehindALinkToNowhereIsLeftAsItIs) {
+  MakeDisk();
+  const std::string away = directory_ + ".away";
+  std::filesystem::rename(directory_ + "/manifest", away);
+  std::filesystem::create_symlink(away + ".unmounted", directory_ + "/manifest");
+  EXPECT_TRUE(absl::IsUnavailable(Open().status()));
+  std::filesystem::rename(away, away + ".unmounted");
+  {
+    auto disk = Open();
+    ASSERT_TRUE(disk.ok()) << disk.status();
+    EXPECT_TRUE(HasBlock(&*disk));
+  }
+  std::filesystem::remove_all(away + ".unmounted");
 }
 
 TEST_F(DiskDirectoryTest, OneDamagedCopyIsPutRight) {

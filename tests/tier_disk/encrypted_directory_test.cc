@@ -153,6 +153,25 @@ TEST_P(SealedDiskTest, ADiskInTheClearStartsEmptyUnderASecret) {
   EXPECT_TRUE(after.key_check.has_value());
 }
 
+TEST_P(SealedDiskTest, WithoutItsManifestItStartsEmptyUnderItsSecretAndNoOther) {
+  ASSERT_EQ(rig_.Put(1, kLength), absl::OkStatus());
+  const Superblock before = ReadSuperblock();
+  rig_.Close();
+  for (const auto& file : std::filesystem::directory_iterator(directory_ + "/manifest")) {
+    if (file.path().filename().string().starts_with("MANIFEST-")) {
+      std::filesystem::remove(file.path());
+    }
+  }
+  EXPECT_TRUE(absl::IsFailedPrecondition(OpenWith(TestSecret(2))));
+  EXPECT_EQ(ReadSuperblock(), before);
+  ASSERT_EQ(OpenWith(TestSecret(1)), absl::OkStatus());
+  EXPECT_EQ(rig_.tier->block_count(), 0);
+  EXPECT_NE(ReadSuperblock().identity.incarnation, before.identity.incarnation);
+  ASSERT_EQ(rig_.Put(1, kLength), absl::OkStatus());
+  EXPECT_EQ(rig_.Get(1, kLength), absl::OkStatus());
+  EXPECT_EQ(FilesThatTell(1), 0);
+}
+
 // What RocksDB's Delete() alone would leave in its log and tables.
 TEST_P(SealedDiskTest, TheSaltOfAnErasedTenantIsInNoFile) {
   for (uint64_t i = 0; i < 20; ++i) {

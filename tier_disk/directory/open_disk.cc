@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -18,9 +19,14 @@
 namespace kvtier {
 namespace {
 
-bool Exists(const std::string& path) {
+// Errors: FileError()'s: what cannot be looked at, and what a link leads to that is not there,
+// is not gone for good.
+absl::StatusOr<bool> Exists(const std::string& path) {
   struct stat unused = {};
-  return stat(path.c_str(), &unused) == 0;
+  if (stat(path.c_str(), &unused) == 0) return true;
+  const int error = errno;
+  if (error == ENOENT && lstat(path.c_str(), &unused) != 0) return false;
+  return FileError("cannot look at", path, error);
 }
 
 // Gives the disk an empty manifest. REQUIRES: the segments are new. In this order: until
@@ -28,7 +34,8 @@ bool Exists(const std::string& path) {
 // superblock's absence; and the incarnation is on the device before a record is.
 absl::StatusOr<std::unique_ptr<RocksManifest>> StartEmpty(Executor* executor, SegmentFiles* files) {
   const std::string path = files->layout().manifest_path();
-  if (Exists(path)) {
+  KVT_ASSIGN_OR_RETURN(const bool has_manifest, Exists(path));
+  if (has_manifest) {
     KVT_RETURN_IF_ERROR(RocksManifest::Destroy(path));
     KVT_RETURN_IF_ERROR(SyncDirectory(files->layout().directory));
   }
@@ -41,7 +48,12 @@ absl::StatusOr<std::unique_ptr<RocksManifest>> OpenManifest(Executor* executor,
   if (!files->superblock()) return StartEmpty(executor, files);
   const std::string path = files->layout().manifest_path();
   absl::Status lost = absl::DataLossError(absl::StrCat("manifest: ", path, " is gone"));
-  if (Exists(path + "/CURRENT")) {
+  // The directory first: nothing can be said of what a link to nowhere holds.
+  KVT_ASSIGN_OR_RETURN(bool has_manifest, Exists(path));
+  if (has_manifest) {
+    KVT_ASSIGN_OR_RETURN(has_manifest, Exists(path + "/CURRENT"));
+  }
+  if (has_manifest) {
     absl::StatusOr<std::unique_ptr<RocksManifest>> manifest = RocksManifest::Open(executor, path);
     if (!absl::IsDataLoss(manifest.status())) return manifest;
     lost = manifest.status();

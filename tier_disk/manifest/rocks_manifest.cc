@@ -1,5 +1,6 @@
 #include "tier_disk/manifest/rocks_manifest.h"
 
+#include <fcntl.h>
 #include <rocksdb/cache.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
@@ -8,8 +9,12 @@
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdarg>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -67,8 +72,29 @@ rocksdb::Options StoreOptions() {
 
 absl::Status StoreError(absl::string_view what, const rocksdb::Status& status) {
   const std::string text = absl::StrCat("manifest: ", what, ": ", status.ToString());
-  if (status.IsCorruption()) return absl::DataLossError(text);
+  // A file that the store names, and that is not there, does not come back by itself.
+  if (status.IsCorruption() || status.IsPathNotFound()) return absl::DataLossError(text);
   return absl::UnavailableError(text);
+}
+
+// Errors: FileError()'s, of the first file in `directory` that cannot be read to its end.
+absl::Status ReadEveryFile(const std::string& directory) {
+  std::vector<char> bytes(size_t{1} << 20);
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::string path = entry.path().string();
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return FileError("cannot open", path, errno);
+    ssize_t got = 0;
+    do {
+      got = read(fd, bytes.data(), bytes.size());
+    } while (got > 0 || (got < 0 && errno == EINTR));
+    const int failure = got < 0 ? errno : 0;
+    close(fd);
+    if (failure != 0) return FileError("cannot read", path, failure);
+  }
+  if (!error || error == std::errc::no_such_file_or_directory) return absl::OkStatus();
+  return FileError("cannot list", directory, error.value());
 }
 
 // Who only reads a store leaves no log in it.
@@ -85,12 +111,20 @@ absl::string_view Text(const rocksdb::Slice& slice) { return {slice.data(), slic
 absl::StatusOr<std::unique_ptr<RocksManifest>> RocksManifest::Open(Executor* executor,
                                                                    const std::string& path) {
   KVT_KILL_POINT("open.before_manifest");
-  rocksdb::DB* db = nullptr;
-  const rocksdb::Status opened = rocksdb::DB::Open(StoreOptions(), path, &db);
+  rocksdb::DB* opened = nullptr;
+  rocksdb::Status status = rocksdb::DB::Open(StoreOptions(), path, &opened);
   KVT_KILL_POINT("open.manifest_opened");
-  if (!opened.ok()) return StoreError(absl::StrCat("cannot open ", path), opened);
-  return std::unique_ptr<RocksManifest>(
-      new RocksManifest(executor, path, std::unique_ptr<rocksdb::DB>(db)));
+  std::unique_ptr<rocksdb::DB> db(opened);
+  // A damaged table opens, and would fail each Load().
+  if (status.ok()) status = db->VerifyChecksum();
+  if (status.ok()) {
+    return std::unique_ptr<RocksManifest>(new RocksManifest(executor, path, std::move(db)));
+  }
+  db.reset();
+  const absl::Status failed = StoreError(absl::StrCat("cannot open ", path), status);
+  // RocksDB calls it corruption, too, when the file system cannot say how large a table is.
+  if (absl::IsDataLoss(failed)) KVT_RETURN_IF_ERROR(ReadEveryFile(path));
+  return failed;
 }
 
 absl::Status RocksManifest::Destroy(const std::string& path) {

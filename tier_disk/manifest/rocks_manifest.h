@@ -33,9 +33,10 @@ inline constexpr uint64_t kManifestReserveBytes = uint64_t{64} << 20;
 
 class RocksManifest final : public Manifest {
  public:
-  // Opens the store in directory `path`, making it if it is absent. Errors:
-  // kDataLoss, the store is damaged beyond opening (Destroy() it and start empty);
-  // kUnavailable, the file system's, or another process has it.
+  // Opens the store in directory `path`, making it if it is absent, and proves the checksums of
+  // its tables. Errors: kDataLoss, files of the store are gone or damaged, and every one that is
+  // there could be read (Destroy() it and start empty); kUnavailable, the file system's, which may
+  // pass, or another process has it.
   static absl::StatusOr<std::unique_ptr<RocksManifest>> Open(Executor* executor,
                                                              const std::string& path);
   // Removes the store's files. REQUIRES: it is not open.
