@@ -87,6 +87,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                 .transport = seams.transport},
                options_.node, &scope_, &index_, &evictor_, &host_loads_, &stats_),
       matcher_(seams.executor, &index_, &fetcher_),
+      waits_(seams.executor),
       scope_(seams.executor) {
   if (seams.coordinator != nullptr) {
     reporter_ = std::make_unique<CoordinatorReporter>(
@@ -121,6 +122,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                 gpu_reach_.get(), gpu_domain_);
     gpu_resizer_ = std::make_unique<GpuResizer>(GpuResizer::Parts{.executor = seams.executor,
                                                                   .scope = &scope_,
+                                                                  .waits = &waits_,
                                                                   .evictor = &evictor_,
                                                                   .pool = gpu_.get(),
                                                                   .workers = gpu_workers_.get()});
@@ -144,7 +146,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                                .loads = &gpu_loads_,
                                                                .stats = &stats_});
   }
-  onboarder_ = std::make_unique<Onboarder>(seams.executor,
+  onboarder_ = std::make_unique<Onboarder>(seams.executor, &waits_,
                                            Onboarder::Flows{.disk = disk_loader_.get(),
                                                             .offloader = offloader_.get(),
                                                             .gpu = gpu_loader_.get(),
@@ -156,6 +158,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
   putter_ = std::make_unique<Putter>(Putter::Parts{.executor = seams.executor,
                                                    .workers = seams.workers,
                                                    .scope = &scope_,
+                                                   .waits = &waits_,
                                                    .index = &index_,
                                                    .evictor = &evictor_,
                                                    .gpu = gpu_.get(),
@@ -168,11 +171,14 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                    .sessions = &sessions_,
                                                    .reservations = &reservations_,
                                                    .stats = &stats_});
-  peer_server_ =
-      std::make_unique<PeerServer>(seams.executor, &scope_, &index_, disks_.get(), &stats_);
+  peer_server_ = std::make_unique<PeerServer>(seams.executor, &scope_, &waits_, &index_,
+                                              disks_.get(), &stats_);
   const std::optional<DomainId> owner_of_pool =
       gpu_ == nullptr ? std::nullopt : std::optional(gpu_domain_);
-  tenant_eraser_ = std::make_unique<TenantEraser>(TenantEraser::Parts{.tenants = &options_.tenants,
+  tenant_eraser_ = std::make_unique<TenantEraser>(TenantEraser::Parts{.executor = seams.executor,
+                                                                      .scope = &scope_,
+                                                                      .waits = &waits_,
+                                                                      .tenants = &options_.tenants,
                                                                       .index = &index_,
                                                                       .evictor = &evictor_,
                                                                       .gpu_domain = owner_of_pool,
@@ -256,12 +262,18 @@ void Agent::RegisterArenas() {
                    "CAP_IPC_LOCK be given)"));
 }
 
+void Agent::EndWaits() {
+  // Ahead of the commits that wait for them: their answers say what has become of the slots.
+  if (gpu_workers_ != nullptr) gpu_workers_->words()->EndWaits();
+  waits_.End();
+  if (gpu_resizer_ != nullptr) gpu_resizer_->Stop();
+}
+
 Task<bool> Agent::Stop(absl::Time deadline) {
-  stopping_ = true;
+  EndWaits();
   if (take_back_ != nullptr) take_back_->Stop();
   if (reporter_ != nullptr) reporter_->Stop();
   if (disks_ != nullptr) disks_->StopScrub();
-  if (gpu_resizer_ != nullptr) gpu_resizer_->Stop();
   if (gpu_offloader_ != nullptr) gpu_offloader_->Stop();
   const bool idle = co_await scope_.Idle(deadline);
   if (!idle || disks_ == nullptr) co_return idle;
@@ -269,7 +281,7 @@ Task<bool> Agent::Stop(absl::Time deadline) {
 }
 
 Task<void> Agent::SweepDeadlines() {
-  while (!stopping_) {
+  while (!stopping()) {
     const absl::Time now = seams_.executor->Now();
     if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
     if (earlier_workers_ != nullptr) earlier_workers_->Sweep();

@@ -50,6 +50,7 @@
 #include "core/node.h"
 #include "core/task.h"
 #include "core/task_scope.h"
+#include "core/waits.h"
 #include "tier_disk/disk_set.h"
 #include "tier_disk/manifest/manifest.h"
 #include "tier_gpu/gpu_pool.h"
@@ -111,7 +112,11 @@ class Agent {
   // that takes over kDiskOpenTimeout joins later and one that fails stays out. Errors: the
   // first disk's, if none opened.
   Task<absl::StatusOr<DiskSet::Recovery>> Start();
-  // Ends the loops and waits for what is in flight; false: something still ran at
+  // Whoever waits goes on soon, with what it would be answered at its deadline, and nothing is
+  // to be begun any more. What is in flight goes on. Once is enough.
+  void EndWaits();
+  bool stopping() const { return waits_.ended(); }
+  // EndWaits(), ends the loops and waits for what is in flight; false: something still ran at
   // `deadline`.
   Task<bool> Stop(absl::Time deadline);
 
@@ -238,7 +243,7 @@ class Agent {
   std::unique_ptr<Putter> putter_;
   std::unique_ptr<PeerServer> peer_server_;
   std::unique_ptr<TenantEraser> tenant_eraser_;
-  bool stopping_ = false;
+  Waits waits_;
   TaskScope scope_;
 };
 

@@ -194,11 +194,13 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
   // From now on sessions end and their slots get free, while workers may still use them.
   if (parts.ledger != nullptr) parts.ledger->Discard();
   const absl::Time stop_by = absl::Now() + kDrainTimeout;
-  sessions.reset();
+  // First: gRPC waits for the end of every call, also of those that it has cut off.
   CallOn(parts.agent->executor(), [&] {
+    parts.agent->EndWaits();
     parts.transport->CancelAll();
     return true;
   });
+  sessions.reset();
   doors->Shutdown(stop_by);
   return absl::OkStatus();
 }

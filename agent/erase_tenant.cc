@@ -1,6 +1,9 @@
 #include "agent/erase_tenant.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "core/event.h"
 #include "core/log.h"
 #include "core/status_macros.h"
 #include "core/tier.h"
@@ -62,6 +65,30 @@ Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::Erase(std::string tenan
   }
   Log(LogLevel::kInfo, absl::StrCat("tenant ", tenant, " erased: its key is destroyed, ", done));
   co_return erased;
+}
+
+struct TenantEraser::Erasing {
+  explicit Erasing(Executor* executor) : done(executor) {}
+  Event done;
+  absl::StatusOr<Erased> erased;
+};
+
+Task<void> TenantEraser::Run(std::string tenant, std::shared_ptr<Erasing> erasing) {
+  erasing->erased = co_await Erase(std::move(tenant));
+  erasing->done.Set();
+}
+
+Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::EraseBy(std::string tenant,
+                                                                 absl::Time deadline) {
+  const auto erasing = std::make_shared<Erasing>(parts_.executor);
+  parts_.scope->Spawn(Run(tenant, erasing));
+  if (co_await parts_.waits->Until(&erasing->done, deadline)) co_return erasing->erased;
+  const std::string text = absl::StrCat("tenant '", tenant, "': whether it is erased is not known");
+  if (parts_.waits->ended()) {
+    co_return absl::UnavailableError(
+        absl::StrCat(text, "; the agent is stopping: call again then"));
+  }
+  co_return absl::DeadlineExceededError(absl::StrCat(text, " yet; call again"));
 }
 
 }  // namespace kvtier

@@ -7,15 +7,20 @@
 #define KVTIER_AGENT_ERASE_TENANT_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "agent/block_index.h"
 #include "agent/evict.h"
 #include "agent/tenants.h"
+#include "core/executor.h"
 #include "core/task.h"
+#include "core/task_scope.h"
+#include "core/waits.h"
 #include "tier_disk/disk_set.h"
 
 namespace kvtier {
@@ -31,6 +36,9 @@ class TenantEraser {
   };
 
   struct Parts {  // Does not own.
+    Executor* executor = nullptr;
+    TaskScope* scope = nullptr;
+    Waits* waits = nullptr;
     const TenantTable* tenants = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
@@ -44,8 +52,13 @@ class TenantEraser {
   // not configured and a disk that is not open may have a key. Errors that say what was done
   // and what is still held: kFailedPrecondition, the node has no disk; DiskSet::EraseTenant()'s.
   Task<absl::StatusOr<Erased>> Erase(std::string tenant);
+  // The same, which goes on when this ends before it. Errors also: kDeadlineExceeded, it has
+  // not ended by `deadline`; kUnavailable, nor before the agent stops. Call again then.
+  Task<absl::StatusOr<Erased>> EraseBy(std::string tenant, absl::Time deadline);
 
  private:
+  struct Erasing;
+  Task<void> Run(std::string tenant, std::shared_ptr<Erasing> erasing);
   absl::Status CheckIsKnown(const std::string& tenant) const;
   bool OwnsPool(const Tenant& tenant) const { return parts_.gpu_domain == tenant.domain; }
   uint64_t EvictFromMemory(const Tenant& tenant);

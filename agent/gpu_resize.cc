@@ -36,7 +36,7 @@ absl::Status GpuResizer::Begin(uint64_t bytes) {
 Task<bool> GpuResizer::AwaitEnd(absl::Time deadline) {
   const std::shared_ptr<Event> end = end_;
   if (end == nullptr) co_return true;
-  co_return co_await end->WaitUntil(deadline);
+  co_return co_await parts_.waits->Until(end.get(), deadline);
 }
 
 void GpuResizer::Stop() {

@@ -23,6 +23,7 @@
 #include "core/executor.h"
 #include "core/task.h"
 #include "core/task_scope.h"
+#include "core/waits.h"
 #include "tier_gpu/gpu_pool.h"
 
 namespace kvtier {
@@ -33,6 +34,7 @@ class GpuResizer {
   struct Parts {
     Executor* executor = nullptr;
     TaskScope* scope = nullptr;
+    Waits* waits = nullptr;
     Evictor* evictor = nullptr;
     GpuPool* pool = nullptr;
     GpuWorkers* workers = nullptr;

@@ -102,7 +102,7 @@ Task<size_t> Onboarder::AwaitLeading(std::vector<Wanted>* wanted, absl::Time dea
   for (Wanted& block : *wanted) {
     if (!block.pin) {
       if (block.load == nullptr) break;
-      const bool done = co_await block.load->done.WaitUntil(deadline);
+      const bool done = co_await waits_->Until(&block.load->done, deadline);
       if (!done) {
         stats_->deadline_misses += wanted->size() - ready;
         break;

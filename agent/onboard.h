@@ -24,6 +24,7 @@
 #include "agent/offload.h"
 #include "agent/sessions.h"
 #include "core/task.h"
+#include "core/waits.h"
 
 namespace kvtier {
 
@@ -58,9 +59,10 @@ class Onboarder {
     LoadTable* host_loads = nullptr;
   };
   // Does not own.
-  Onboarder(Executor* executor, Flows flows, BlockIndex* index, SessionTable* sessions,
-            LeaseTable* leases, AgentStats* stats)
+  Onboarder(Executor* executor, Waits* waits, Flows flows, BlockIndex* index,
+            SessionTable* sessions, LeaseTable* leases, AgentStats* stats)
       : executor_(executor),
+        waits_(waits),
         flows_(flows),
         index_(index),
         sessions_(sessions),
@@ -89,6 +91,7 @@ class Onboarder {
   absl::StatusOr<Onboarded> GrantLeases(const OnboardRequest& request, std::vector<Wanted> ready);
 
   Executor* const executor_;
+  Waits* const waits_;
   const Flows flows_;
   BlockIndex* const index_;
   SessionTable* const sessions_;

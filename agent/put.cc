@@ -111,7 +111,7 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, u
     if (blocks.empty()) co_return 0;
     CommitAll(std::move(blocks), committing);
   }
-  co_await committing->done.WaitUntil(parts_.executor->Now() + kCommitTimeout);
+  co_await parts_.waits->Until(&committing->done, parts_.executor->Now() + kCommitTimeout);
   co_return committing->committed;
 }
 

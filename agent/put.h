@@ -27,6 +27,7 @@
 #include "core/byte_workers.h"
 #include "core/task.h"
 #include "core/task_scope.h"
+#include "core/waits.h"
 #include "tier_gpu/gpu_pool.h"
 
 namespace kvtier {
@@ -52,6 +53,7 @@ class Putter {
     Executor* executor = nullptr;
     ByteWorkers* workers = nullptr;
     TaskScope* scope = nullptr;
+    Waits* waits = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
     GpuPool* gpu = nullptr;           // nullptr: no device.

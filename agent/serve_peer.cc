@@ -33,7 +33,7 @@ Task<std::optional<ServedBlock>> PeerServer::Serve(BlockKey key, absl::Time dead
   if (!block.has_value()) co_return std::nullopt;
   const auto read = std::make_shared<DiskRead>(executor_, block->length);
   scope_->Spawn(ReadFromDisk(key, read));
-  const bool done = co_await read->done.WaitUntil(deadline);
+  const bool done = co_await waits_->Until(&read->done, deadline);
   if (!done || !read->meta.ok()) co_return std::nullopt;
   const BlockMeta& meta = *read->meta;
   ++stats_->peers.served_blocks;

@@ -18,6 +18,7 @@
 #include "core/block_proof.h"
 #include "core/task.h"
 #include "core/task_scope.h"
+#include "core/waits.h"
 #include "tier_disk/disk_set.h"
 
 namespace kvtier {
@@ -48,9 +49,14 @@ struct ServedBlock {
 class PeerServer {
  public:
   // Does not own; `disks` may be null.
-  PeerServer(Executor* executor, TaskScope* scope, BlockIndex* index, DiskSet* disks,
+  PeerServer(Executor* executor, TaskScope* scope, Waits* waits, BlockIndex* index, DiskSet* disks,
              AgentStats* stats)
-      : executor_(executor), scope_(scope), index_(index), disks_(disks), stats_(stats) {}
+      : executor_(executor),
+        scope_(scope),
+        waits_(waits),
+        index_(index),
+        disks_(disks),
+        stats_(stats) {}
 
   // Ends by `deadline`. nullopt: not here, not readable in time, or too many disk
   // reads for peers are running.
@@ -63,6 +69,7 @@ class PeerServer {
 
   Executor* const executor_;
   TaskScope* const scope_;
+  Waits* const waits_;
   BlockIndex* const index_;
   DiskSet* const disks_;
   AgentStats* const stats_;

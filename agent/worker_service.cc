@@ -49,7 +49,12 @@ std::vector<ReservationId> IdsFrom(const google::protobuf::RepeatedField<uint64_
 }  // namespace
 
 WorkerService::Reactor* WorkerService::Run(Context* context, Task<absl::Status> task) {
-  return RunUnary(context, agent_->executor(), agent_->scope(), std::move(task));
+  return RunUnary(context, agent_->executor(), agent_->scope(), UnlessStopping(std::move(task)));
+}
+
+Task<absl::Status> WorkerService::UnlessStopping(Task<absl::Status> task) {
+  if (agent_->stopping()) co_return absl::UnavailableError("this agent is stopping");
+  co_return co_await task;
 }
 
 absl::StatusOr<SessionId> WorkerService::FindSession(const std::string& token) const {

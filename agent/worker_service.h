@@ -56,6 +56,7 @@ class WorkerService final : public v1::Worker::CallbackService {
   template <typename Request>
   absl::StatusOr<BlockRun> NameRun(const Request& request) const;
   Reactor* Run(Context* context, Task<absl::Status> task);
+  Task<absl::Status> UnlessStopping(Task<absl::Status> task);
 
   Agent* const agent_;
 };

@@ -80,6 +80,7 @@ Task<absl::StatusOr<bool>> StepWords::Retired(PoolWorker worker, uint64_t step,
   }
   while (of(worker).page != nullptr && of(worker).attachment == attachment) {
     if (table_->retired(worker) >= step) co_return true;
+    if (waits_ended_) co_return false;
     if (polled_ == nullptr) {
       polled_ = std::make_shared<Event>(executor_);
       scope_->Spawn(Poll());
@@ -94,7 +95,12 @@ Task<absl::StatusOr<bool>> StepWords::Retired(PoolWorker worker, uint64_t step,
 Task<void> StepWords::Poll() {
   co_await SleepUntil(executor_, executor_->Now() + kStepPollInterval);
   Observe();
-  std::exchange(polled_, nullptr)->Set();
+  if (polled_ != nullptr) std::exchange(polled_, nullptr)->Set();
+}
+
+void StepWords::EndWaits() {
+  waits_ended_ = true;
+  if (polled_ != nullptr) std::exchange(polled_, nullptr)->Set();
 }
 
 uint64_t StepWords::UnusedBytes(PoolWorker worker) const {

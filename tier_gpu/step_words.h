@@ -66,6 +66,9 @@ class StepWords {
   // is gone. The wait is here and not in a lane, which a worker that never ends a step
   // would hold up for all others. Errors: kInvalidArgument, the step has not begun.
   Task<absl::StatusOr<bool>> Retired(PoolWorker worker, uint64_t step, absl::Time deadline);
+  // Who waits in Retired() goes on, as if its deadline had come, and nobody waits there any
+  // more.
+  void EndWaits();
   // What it says of the slots that it was granted; 0 also when it says nothing.
   uint64_t UnusedBytes(PoolWorker worker) const;
 
@@ -85,6 +88,7 @@ class StepWords {
   TaskScope* const scope_;
   std::vector<Worker> workers_;    // By number; the agent's own has none.
   std::shared_ptr<Event> polled_;  // Set at the next poll; null: nobody polls.
+  bool waits_ended_ = false;
 };
 
 }  // namespace kvtier

@@ -24,6 +24,9 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 constexpr absl::Duration kExitLimit = absl::Seconds(20);
+// Of a stop with calls under way: their answers are prompt, and gRPC's end of idle
+// connections takes a second.
+constexpr absl::Duration kStopLimit = absl::Seconds(3);
 
 struct Refusal {
   const char* flag;
@@ -195,6 +198,39 @@ TEST_F(ProgramsTest, SigtermStopsAnAgentWhileAFetchHangs) {
   ASSERT_TRUE(Await(absl::Seconds(5), [&] { return b.TierStatus(Tier::kHost).misses() > 0; }));
   EXPECT_EQ(b.Stop(Patience(absl::Seconds(5))), 0);
   waits.join();
+}
+
+// It took the 10 s that a commit may take.
+TEST_F(ProgramsTest, SigtermStopsAnAgentWhileACommitWaitsForItsStep) {
+  AgentProcess& agent = cluster_.StartAgent(
+      "node-a", {{"gpu_bytes", "1MiB"}, {"gpu_block_bytes", "64KiB"}, {"device", "emulated"}});
+  TestWorker worker({.socket_dir = agent.socket_dir()});
+  const uint64_t step = worker.client().BeginStep();
+  ASSERT_GT(step, 0);
+  std::atomic<int> answered = 0;
+  std::atomic<size_t> committed = 0;
+  for (const OnboardTarget target : {OnboardTarget::kGpu, OnboardTarget::kHost}) {
+    const Blocks blocks = {.first = target == OnboardTarget::kGpu ? 100u : 200u, .count = 2};
+    auto reserved =
+        worker.client().Reserve(worker.space(), worker.KeysOf(blocks), {.target = target});
+    ASSERT_TRUE(reserved.ok());
+    ASSERT_TRUE(worker.client()
+                    .SubmitCommit(*std::move(reserved),
+                                  [&](size_t count) {
+                                    committed += count;
+                                    ++answered;
+                                  },
+                                  {.step = step})
+                    .ok());
+  }
+  // Behind the two on the same connection: they have arrived.
+  EXPECT_THAT(worker.Get({.first = 100, .count = 1}, {.timeout = absl::Milliseconds(100)}),
+              SizeIs(0));
+  EXPECT_EQ(answered, 0);
+  EXPECT_EQ(agent.Stop(Patience(kStopLimit)), 0);
+  EXPECT_TRUE(Await(absl::Seconds(1), [&] { return answered == 2; }));
+  EXPECT_EQ(committed, 0);
+  worker.client().EndStep(step);
 }
 
 TEST_F(ProgramsTest, SigtermStopsAnAgentWhoseCoordinatorHangs) {
