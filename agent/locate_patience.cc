@@ -6,7 +6,7 @@ namespace kvtier {
 
 absl::Duration LocatePatience::Allowed(std::optional<absl::Time> heard) const {
   if (!heard.has_value()) return absl::ZeroDuration();
-  // Nothing was heard since a locate failed.
+  // Nothing was heard since a locate failed, or was heard too soon after the second.
   if (*heard <= failed_) return absl::ZeroDuration();
   return allowed_;
 }
@@ -25,10 +25,13 @@ void LocatePatience::Answered(absl::Time sent, absl::Time now) {
 }
 
 void LocatePatience::Failed(absl::Time sent, absl::Time now) {
-  // One that was sent before the last failure says nothing new. A coordinator that answers
-  // heartbeats and not locates has become slower: the next wait is longer.
-  if (sent >= failed_) allowed_ = std::min(2 * allowed_, kLocateTimeout);
-  failed_ = now;
+  // One that was under way when another failed says nothing new.
+  if (sent < failed_) return;
+  // A coordinator that answers heartbeats and not locates has become slower, so the next wait
+  // is longer. If that was not enough, it is tried once a heartbeat.
+  const bool again = failed_ != absl::InfinitePast();
+  allowed_ = std::min(2 * allowed_, kLocateTimeout);
+  failed_ = again ? now + kHeartbeatInterval : now;
 }
 
 }  // namespace kvtier

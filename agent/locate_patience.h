@@ -28,7 +28,7 @@ class LocatePatience {
   std::optional<absl::Duration> mean_;
   absl::Duration deviation_;
   absl::Duration allowed_ = kLocateTimeout;
-  absl::Time failed_ = absl::InfinitePast();  // Time of the last failure.
+  absl::Time failed_ = absl::InfinitePast();  // Only what is heard later counts.
 };
 
 }  // namespace kvtier

@@ -53,10 +53,21 @@ TEST(LocatePatienceTest, AfterAFailureNothingIsAwaitedUntilSomethingIsHeardAndTh
   patience.Failed(kStart, failed);
   EXPECT_EQ(patience.Allowed(failed + absl::Nanoseconds(1)), 2 * kMinLocateTimeout);
   patience.Failed(failed, failed + 2 * kMinLocateTimeout);
-  patience.Failed(failed + absl::Seconds(1), failed + absl::Seconds(2));
   EXPECT_EQ(patience.Allowed(kStart + absl::Minutes(1)), kLocateTimeout);
   patience.Answered(kStart, kStart);
   EXPECT_EQ(patience.Allowed(kStart), kMinLocateTimeout);
+}
+
+// Each report that such a one answered would let the next request wait for it.
+TEST(LocatePatienceTest, OneThatAnswersReportsAndNoLocatesIsAskedOnceAHeartbeat) {
+  LocatePatience patience;
+  patience.Failed(kStart, kStart + kLocateTimeout);
+  const absl::Time retry = kStart + absl::Seconds(5);
+  EXPECT_EQ(patience.Allowed(retry), kLocateTimeout);
+  const absl::Time again = retry + kLocateTimeout;
+  patience.Failed(retry, again);
+  EXPECT_EQ(patience.Allowed(again + kHeartbeatInterval), absl::ZeroDuration());
+  EXPECT_EQ(patience.Allowed(again + kHeartbeatInterval + absl::Nanoseconds(1)), kLocateTimeout);
 }
 
 // Knows of no holder; answers in the time that the test says.
