@@ -1,9 +1,11 @@
 #include "client/lanes/offload_flow.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/lanes/abandoned_job.h"
 #include "client/lanes/client_call.h"
 #include "client/lanes/job_copy.h"
 #include "core/event.h"
@@ -97,10 +99,13 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work) {
       .direction = CopyDirection::kDeviceToHost, .blocks = blocks, .arena = arena.get()};
   absl::StatusOr<JobOutcomes> outcomes;
   {
-    const HeldSlots held(parts.client, *work.memory);
+    auto held = std::make_unique<const HeldSlots>(parts.client, *work.memory);
     work.job->Begin(blocks.size());
     Task<absl::StatusOr<JobOutcomes>> copy = CopyJob(parts, *work.memory, planned);
     outcomes = co_await copy;
+    if (IsAbandoned(outcomes.status())) {
+      KeepAbandoned(std::move(reserved), arena, work.memory, std::move(held));
+    }
     KVT_CO_RETURN_IF_ERROR(outcomes.status());
     // Behind the copy: until here the slots were nobody else's.
     if (!work.memory->ours()) {

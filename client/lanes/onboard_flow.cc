@@ -1,8 +1,10 @@
 #include "client/lanes/onboard_flow.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/lanes/abandoned_job.h"
 #include "client/lanes/client_call.h"
 #include "client/lanes/job_copy.h"
 #include "core/event.h"
@@ -58,13 +60,15 @@ Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& wo
                               .blocks = blocks,
                               .arena = arena.get(),
                               .layer_wise = work.job->progress() ? work.job : nullptr};
-  const HeldSlots held(parts.client, *work.memory);
+  auto held = std::make_unique<const HeldSlots>(parts.client, *work.memory);
   if (!work.memory->ours()) {
     co_return absl::AbortedError("onboard: the session that granted the slots is over");
   }
   work.job->Begin(blocks.size());
   Task<absl::StatusOr<JobOutcomes>> copy = CopyJob(parts, *work.memory, planned);
   const absl::StatusOr<JobOutcomes> outcomes = co_await copy;
+  // What it reads it may find changed: what it writes then is nobody's.
+  if (IsAbandoned(outcomes.status())) KeepAbandoned(arena, work.memory, std::move(held));
   KVT_CO_RETURN_IF_ERROR(outcomes.status());
   if (!leased.valid()) {
     co_return absl::AbortedError("onboard: the lease ended before the copy did");

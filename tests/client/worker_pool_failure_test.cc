@@ -94,6 +94,18 @@ TEST_F(WorkerPoolFailureTest, ALostDeviceEndsWhatRunsAndWhatComes) {
             absl::StatusCode::kUnavailable);
 }
 
+// Given back, they would be another worker's, and the device wrote into its block.
+TEST_F(WorkerPoolFailureTest, SlotsThatALostDeviceMayStillWriteAreNotGivenBack) {
+  rig_.OnDevice([](EmulatedDevice& device) { device.LoseInCopy(kOut, 1); });
+  EXPECT_EQ(EndOf(Offload()).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(EndOf(pool_->Offload({TestKeys(50, 1), Slots(0, 1)})).code(),
+            absl::StatusCode::kUnavailable);
+  // Behind what was released: only what the device had refused.
+  EXPECT_TRUE(Eventually([&] { return rig_.agent().Counts().reservations == 8; }));
+  pool_.reset();
+  EXPECT_EQ(rig_.agent().Counts().reservations, 8U);
+}
+
 TEST_F(WorkerPoolFailureTest, AnAgentThatDiesDuringAnOnboardMakesItVoid) {
   ASSERT_EQ(BlocksOf(Offload()), 8U);
   const auto job = OnboardStalled();
