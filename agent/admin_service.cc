@@ -148,6 +148,7 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
   response->set_coordinator_address(about_.coordinator);
   if (const CoordinatorReporter* reporter = agent_->reporter()) {
     response->set_coordinator_connected(reporter->connected());
+    response->set_coordinator_refusal(reporter->refusal());
     if (const std::optional<absl::Duration> silence = reporter->silence()) {
       response->set_coordinator_silence_seconds(absl::ToDoubleSeconds(*silence));
     }

@@ -34,14 +34,26 @@ Task<void> CoordinatorReporter::Run() {
       sync_.OnReply(*reply);
       last_answer_ = executor_->Now();
     }
-    if (reply.ok() != connected_) {
-      connected_ = reply.ok();
-      Log(connected_ ? LogLevel::kInfo : LogLevel::kWarning,
-          connected_ ? "coordinator: connected"
-                     : absl::StrCat("coordinator: lost, only this node's blocks hit: ",
-                                    reply.status().ToString()));
-    }
+    Note(reply.status());
     co_await Rest(reply.ok());
+  }
+}
+
+void CoordinatorReporter::Note(const absl::Status& reported) {
+  const bool was_connected = std::exchange(connected_, reported.ok());
+  if (reported.ok()) {
+    refusal_.clear();
+    if (!was_connected) Log(LogLevel::kInfo, "coordinator: connected");
+  } else if (absl::IsFailedPrecondition(reported)) {
+    // Once for each reason: it is said again with every heartbeat.
+    const std::string reason(reported.message());
+    if (reason == refusal_) return;
+    refusal_ = reason;
+    Log(LogLevel::kError,
+        absl::StrCat("coordinator: refuses this node, only its own blocks hit: ", reason));
+  } else if (was_connected) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("coordinator: lost, only this node's blocks hit: ", reported.ToString()));
   }
 }
 

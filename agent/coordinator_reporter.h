@@ -7,9 +7,11 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "agent/coordinator_link.h"
 #include "agent/directory_sync.h"
@@ -38,10 +40,15 @@ class CoordinatorReporter {
   std::optional<absl::Time> heard() const {
     return connected_ ? last_answer_ : std::optional<absl::Time>();
   }
+  // Why the coordinator takes no reports of this node, in its words: another agent has its name,
+  // or its version is another one. Empty: it takes them, or was not heard since it did.
+  const std::string& refusal() const { return refusal_; }
   // Since the last answer; nullopt: there was none.
   std::optional<absl::Duration> silence() const;
 
  private:
+  // Takes note of how a report ended, and logs what is new.
+  void Note(const absl::Status& reported);
   Task<void> Rest(bool answered);
 
   Executor* const executor_;
@@ -51,6 +58,7 @@ class CoordinatorReporter {
   std::shared_ptr<Event> wake_;  // Set: there is news, or Stop() was called.
   bool stopping_ = false;
   bool connected_ = false;
+  std::string refusal_;
   std::optional<absl::Time> last_answer_;
 };
 

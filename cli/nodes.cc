@@ -25,6 +25,13 @@ std::string UseText(const v1::NodeReport& node, v1::Tier wanted) {
 
 }  // namespace
 
+std::string TwinText(const v1::NodeReport& node) {
+  return absl::StrCat("two agents are called ", Printable(node.node_id()), ": the one at ",
+                      Printable(node.address()), " is served, the one at ",
+                      Printable(node.twin_address()), " is refused (heard ",
+                      SecondsText(node.twin_silence_seconds()), " ago)");
+}
+
 std::string NodesTable(const v1::CoordinatorStatusResponse& status) {
   if (status.nodes().empty()) return "The coordinator knows no node.\n";
   Table table({{"NODE"},
@@ -40,7 +47,11 @@ std::string NodesTable(const v1::CoordinatorStatusResponse& status) {
                   CountText(node.directory_blocks()), UseText(node, v1::TIER_HOST),
                   UseText(node, v1::TIER_DISK)});
   }
-  return table.ToString();
+  std::string text = table.ToString();
+  for (const v1::NodeReport& node : status.nodes()) {
+    if (!node.twin_address().empty()) absl::StrAppend(&text, TwinText(node), "\n");
+  }
+  return text;
 }
 
 std::string NodesJson(const v1::CoordinatorStatusResponse& status) {
@@ -54,6 +65,8 @@ std::string NodesJson(const v1::CoordinatorStatusResponse& status) {
     json.Text("address", node.address());
     json.Seconds("silence_seconds", node.silence_seconds());
     json.Count("directory_blocks", node.directory_blocks());
+    json.Text("twin_address", node.twin_address());
+    json.Seconds("twin_silence_seconds", node.twin_silence_seconds());
     json.OpenArray("tiers");
     for (const v1::TierUsage& tier : node.tiers()) {
       json.OpenElement();

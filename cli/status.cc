@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/admin_client.h"
 #include "cli/json.h"
+#include "cli/nodes.h"
 #include "cli/table.h"
 #include "cli/tiers.h"
 #include "cli/units.h"
@@ -24,8 +25,10 @@ Table Facts() { return Table({{""}, {""}}, /*indent=*/2); }
 std::string CoordinatorText(const v1::AgentStatusResponse& status) {
   if (status.coordinator_address().empty()) return "none, this node runs alone";
   return absl::StrCat(status.coordinator_address(), ", ",
-                      status.coordinator_connected() ? "connected" : "silent", ", last heard ",
-                      SecondsText(status.coordinator_silence_seconds()), " ago");
+                      status.coordinator_connected()         ? "connected"
+                      : status.coordinator_refusal().empty() ? "silent"
+                                                             : "refuses this node",
+                      ", last heard ", SecondsText(status.coordinator_silence_seconds()), " ago");
 }
 
 std::string PeersText(const v1::PeerReport& peers) {
@@ -108,10 +111,16 @@ std::string CoordinatorLines(const std::string& address,
   for (const v1::NodeReport& node : status.nodes()) live += node.state() == "live" ? 1 : 0;
   const uint64_t refused =
       status.refused_keys() + status.refused_holders() + status.refused_nodes();
+  std::vector<std::string> complaints;
+  for (const v1::NodeReport& node : status.nodes()) {
+    if (!node.twin_address().empty()) complaints.push_back(TwinText(node));
+  }
+  if (refused > 0) {
+    complaints.push_back(
+        absl::StrCat("full: refused ", CountText(refused), " blocks, holders and nodes"));
+  }
   Table facts = Facts();
-  facts.AddRow({"health", refused == 0 ? "ok"
-                                       : absl::StrCat("full: refused ", CountText(refused),
-                                                      " blocks, holders and nodes")});
+  facts.AddRow({"health", complaints.empty() ? "ok" : absl::StrJoin(complaints, "; ")});
   facts.AddRow({"version", status.version().build()});
   facts.AddRow({"up", SecondsText(status.uptime_seconds())});
   facts.AddRow({"nodes", absl::StrCat(live, " live of ", status.nodes_size())});
@@ -181,6 +190,7 @@ void WriteAgent(const v1::AgentStatusResponse& status, JsonWriter* json) {
   json->Text("address", status.coordinator_address());
   json->Flag("connected", status.coordinator_connected());
   json->Seconds("silence_seconds", status.coordinator_silence_seconds());
+  json->Text("refusal", status.coordinator_refusal());
   json->Close();
   WritePeers(status.peers(), json);
   json->Text("disk_io", status.disk_io());
@@ -241,7 +251,10 @@ std::vector<std::string> Complaints(const v1::AgentStatusResponse& status) {
     complaints.push_back(
         absl::StrCat(CountText(status.peers().avoided_peers()), " peers avoided, they failed"));
   }
-  if (!status.coordinator_address().empty() && !status.coordinator_connected()) {
+  if (!status.coordinator_refusal().empty()) {
+    complaints.push_back(absl::StrCat("coordinator refuses this node, only local hits: ",
+                                      Printable(status.coordinator_refusal())));
+  } else if (!status.coordinator_address().empty() && !status.coordinator_connected()) {
     complaints.emplace_back("coordinator silent, only local hits");
   }
   return complaints;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/log.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
@@ -44,11 +45,7 @@ void Coordinator::SetTimeouts(absl::Duration node_timeout, absl::Duration forget
 absl::StatusOr<ReportReply> Coordinator::OnReport(const Report& report) {
   ++stats_.reports;
   KVT_ASSIGN_OR_RETURN(Node* const node, FindOrInsert(report));
-  if (node->epoch != report.node_epoch) {
-    Lose(node);
-    node->epoch = report.node_epoch;
-    node->next_sequence = 0;
-  }
+  KVT_RETURN_IF_ERROR(CheckEpoch(node, report));
   node->address = report.address;
   node->tiers = report.tiers;
   node->last_heard = clock_->Now();
@@ -83,6 +80,44 @@ absl::StatusOr<Node*> Coordinator::FindOrInsert(const Report& report) {
                         .epoch = report.node_epoch,
                         .address = report.address,
                         .index = directory_.Enrol()});
+}
+
+absl::Status Coordinator::CheckEpoch(Node* node, const Report& report) {
+  if (node->epoch == report.node_epoch) return absl::OkStatus();
+  const auto before = std::find(node->succeeded.begin(), node->succeeded.end(), report.node_epoch);
+  if (before != node->succeeded.end()) {
+    // Nobody speaks for the later one any more: the name is this one's again.
+    const bool silent = clock_->Now() - node->last_heard > options_.node_timeout;
+    if (!silent) return RefuseTwin(node, report);
+    node->succeeded.erase(before);
+  }
+  node->succeeded.insert(node->succeeded.begin(), node->epoch);
+  if (node->succeeded.size() > kRememberedEpochs) node->succeeded.pop_back();
+  Lose(node);
+  node->epoch = report.node_epoch;
+  node->next_sequence = 0;
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::RefuseTwin(Node* node, const Report& report) {
+  const absl::Time now = clock_->Now();
+  ++stats_.refused_twins;
+  Twin twin = node->twin.value_or(Twin());
+  if (now - twin.last_heard > kTwinRemembered) twin.refused = 0;
+  twin.address = report.address;
+  twin.last_heard = now;
+  ++twin.refused;
+  if (twin.refused >= kReportsOfATwin && now - twin.last_logged >= kTwinRemembered) {
+    twin.last_logged = now;
+    Log(LogLevel::kWarning,
+        absl::StrCat("node ", report.node.str(), ": two agents have this name; the later one, at ",
+                     node->address, ", is served, the reports of the other, at ", report.address,
+                     ", are refused; give each agent a --node_id of its own"));
+  }
+  node->twin = std::move(twin);
+  return absl::FailedPreconditionError(
+      absl::StrCat("node ", report.node.str(), ": another agent of this name, at ", node->address,
+                   ", has reported since; give each agent a --node_id of its own"));
 }
 
 void Coordinator::Lose(Node* node) {
@@ -170,13 +205,18 @@ CoordinatorView Coordinator::snapshot() const {
   view.stats.refused_keys = directory_.refusals().keys;
   view.stats.refused_holders = directory_.refusals().holders;
   for (const Node* node : nodes_.All()) {
-    view.nodes.push_back({.id = node->id,
-                          .epoch = node->epoch,
-                          .address = node->address,
-                          .state = node->StateAt(now, options_.node_timeout),
-                          .silence = now - node->last_heard,
-                          .directory_blocks = directory_.blocks(node->index),
-                          .tiers = node->tiers});
+    const bool has_twin = node->twin && node->twin->refused >= kReportsOfATwin &&
+                          now - node->twin->last_heard <= kTwinRemembered;
+    view.nodes.push_back(
+        {.id = node->id,
+         .epoch = node->epoch,
+         .address = node->address,
+         .state = node->StateAt(now, options_.node_timeout),
+         .silence = now - node->last_heard,
+         .directory_blocks = directory_.blocks(node->index),
+         .tiers = node->tiers,
+         .twin_address = has_twin ? node->twin->address : "",
+         .twin_silence = has_twin ? now - node->twin->last_heard : absl::ZeroDuration()});
   }
   return view;
 }

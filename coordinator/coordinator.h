@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/directory.h"
@@ -44,6 +45,7 @@ struct CoordinatorStats {
   uint64_t locate_requests = 0;
   uint64_t located_blocks = 0;
   uint64_t refused_nodes = 0;
+  uint64_t refused_twins = 0;  // Reports of an agent whose name another one has taken.
   uint64_t refused_keys = 0;
   uint64_t refused_holders = 0;
   uint64_t forgotten_nodes = 0;  // Silent for longer than forget_after.
@@ -58,6 +60,10 @@ struct NodeView {
   absl::Duration silence;  // Since its last report.
   uint64_t directory_blocks = 0;
   std::vector<TierUsage> tiers;
+  // Another agent of this name, whose reports are refused. Empty: none was heard within
+  // kTwinRemembered.
+  std::string twin_address;
+  absl::Duration twin_silence;
 };
 struct CoordinatorView {
   Epoch epoch;
@@ -70,15 +76,26 @@ struct CoordinatorView {
 // Thread-compatible. Invariant: a node whose stream is lost has no blocks.
 class Coordinator {
  public:
+  static constexpr size_t kRememberedEpochs = 8;  // Of one node, beside the one that speaks.
+  // How long a twin that has fallen silent is still told of, and how often it is logged. One
+  // report is none: it may have been under way when its agent ended.
+  static constexpr absl::Duration kTwinRemembered = absl::Minutes(1);
+  static constexpr uint64_t kReportsOfATwin = 2;
+
   // REQUIRES: epoch is not 0 and was drawn for this object; the options' durations
   // are positive, max_nodes is 1..Directory::kMaxEnrolled. `clock` is not owned.
   Coordinator(const Clock* clock, Epoch epoch, const CoordinatorOptions& options);
 
-  // Takes one report. A report that does not continue the stream known of its node
-  // (a gap, another epoch of either side, a node not known) makes the node lost and
-  // is answered with resync, unless it begins a snapshot. Deltas seen before are
-  // ignored, so a report may be sent again. REQUIRES: deltas of host and disk only.
-  // Errors: kResourceExhausted, the node is new and the table full (retry later).
+  // Takes one report. The epoch that was heard first last is the node's: it is an agent that
+  // started again, or another one that was given the same name, and these look alike until the
+  // epoch before speaks once more. Then it is refused (and logged, once a minute) for as long
+  // as the later one is heard within node_timeout, so that two agents of one name do not
+  // undo each other's reports for ever. A report that does not continue the stream known of its
+  // node (a gap, another epoch of either side, a node not known) makes the node lost and is
+  // answered with resync, unless it begins a snapshot. Deltas seen before are ignored, so a report
+  // may be sent again. REQUIRES: deltas of host and disk only. Errors: kResourceExhausted, the node
+  // is new and the table full (retry later); kFailedPrecondition, another agent of this name has
+  // reported since.
   absl::StatusOr<ReportReply> OnReport(const Report& report);
 
   // One list for each leading key that a live node other than `asker` holds.
@@ -101,6 +118,9 @@ class Coordinator {
 
  private:
   absl::StatusOr<Node*> FindOrInsert(const Report& report);
+  // OK: the report is of the epoch that speaks for the node, from now on at the latest.
+  absl::Status CheckEpoch(Node* node, const Report& report);
+  absl::Status RefuseTwin(Node* node, const Report& report);
   // Nothing is believed of the node any more.
   void Lose(Node* node);
   // Applies what is new of a report that continues the node's stream.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,14 @@ enum class Stream {
   kWhole,     // What the directory says of the node is all it holds.
 };
 
+// Another agent that says to be a node: one whose epoch a later one has succeeded reports on.
+struct Twin {
+  std::string address;  // Of its latest report, as the time.
+  absl::Time last_heard;
+  uint64_t refused = 0;  // Reports in a row, none kTwinRemembered after the one before it.
+  absl::Time last_logged = absl::InfinitePast();
+};
+
 struct Node {
   NodeId id;
   Epoch epoch;
@@ -41,6 +50,10 @@ struct Node {
   uint64_t next_sequence = 0;  // The first delta not seen.
   Stream stream = Stream::kLost;
   std::vector<TierUsage> tiers;
+  // Epochs before this one, latest first, Coordinator::kRememberedEpochs at most. Who still
+  // speaks for one is another agent of the same name.
+  std::vector<Epoch> succeeded;
+  std::optional<Twin> twin;
 
   NodeState StateAt(absl::Time now, absl::Duration node_timeout) const;
 };

@@ -127,6 +127,11 @@ TEST(Complaints, NameWhatIsNotAsItShouldBe) {
       Complaints(status),
       ElementsAre("disk /mnt/b out of service: quarantined: 16 of the last 64 I/Os failed"));
   status = WellAgent();
+  status.set_coordinator_connected(false);
+  status.set_coordinator_refusal("node n1: another agent of this name");
+  EXPECT_THAT(Complaints(status), ElementsAre("coordinator refuses this node, only local hits: "
+                                              "node n1: another agent of this name"));
+  status = WellAgent();
   status.set_coordinator_address("");
   status.set_coordinator_connected(false);
   EXPECT_THAT(Complaints(status), IsEmpty());
@@ -154,7 +159,8 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
       "coordinator": {
         "address": "10.0.0.1:7300",
         "connected": true,
-        "silence_seconds": 0.4
+        "silence_seconds": 0.4,
+        "refusal": ""
       },
       "peers": {
         "fetched_blocks": 120,
@@ -373,6 +379,22 @@ TEST(NodesTable, ShowsWhoIsThereAndWhatTheyHold) {
             "n1    live   10.0.0.2:7301  250 ms ago   4,096  3.00 GiB of 4.00 GiB     -\n");
   EXPECT_THAT(NodesJson(status), HasSubstr("\"silence_seconds\": 0.25,\n"));
   EXPECT_EQ(NodesTable({}), "The coordinator knows no node.\n");
+}
+
+TEST(NodesTable, SaysThatTwoAgentsHaveOneName) {
+  v1::CoordinatorStatusResponse status;
+  v1::NodeReport* node = status.add_nodes();
+  node->set_node_id("n1");
+  node->set_address("10.0.0.2:7301");
+  node->set_twin_address("10.0.0.3:7301");
+  node->set_twin_silence_seconds(0.25);
+  const std::string said =
+      "two agents are called n1: the one at 10.0.0.2:7301 is served, the one at 10.0.0.3:7301 is "
+      "refused (heard 250 ms ago)";
+  EXPECT_THAT(NodesTable(status), HasSubstr(said + "\n"));
+  EXPECT_THAT(NodesJson(status), HasSubstr("\"twin_address\": \"10.0.0.3:7301\""));
+  EXPECT_THAT(StatusTable({.coordinator = Answer<v1::CoordinatorStatusResponse>{"c", status}}),
+              HasSubstr(said + "\n"));
 }
 
 TEST(LookupTable, ShowsEveryCopyAndWhoSaysSo) {
