@@ -41,17 +41,21 @@ void FillPeers(const PeerStats& stats, const PeerStandings& standings, v1::PeerR
 }
 
 void FillOffload(const OffloadStats& stats, const DiskWriteOptions& options,
-                 v1::OffloadReport* report) {
+                 const DiskPromises& promises, v1::OffloadReport* report) {
   report->set_policy(WritePolicyName(options.policy));
   report->set_moment(WriteMomentName(options.moment));
   report->set_written(stats.written);
   report->set_not_worth_it(stats.not_worth_it);
   report->set_over_budget(stats.over_budget);
-  report->set_queue_full(stats.queue_full);
+  report->set_declined_behind(stats.declined_behind);
   report->set_evicted(stats.evicted);
   report->set_altered(stats.altered);
   report->set_disk_full(stats.disk_full);
   report->set_disk_failed(stats.disk_failed);
+  report->set_waited(stats.waited);
+  report->set_waiting(promises.waiting());
+  report->set_promised_bytes(promises.bytes());
+  report->set_behind(promises.behind());
 }
 
 void FillRecovery(const DiskTier::Recovery& recovery, v1::DiskRecovery* report) {
@@ -163,7 +167,8 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
       FillStats(agent_->disks()->stats(), report);
       report->set_misses(report->misses() + stats.disk_misses);
       // Beside what the disks themselves had no room or no turn for.
-      report->set_declined(report->declined() + stats.offload.queue_full + stats.offload.evicted);
+      report->set_declined(report->declined() + stats.offload.declined_behind +
+                           stats.offload.evicted);
     } else {
       FillStats(usage.tier == Tier::kGpu ? stats.gpu : stats.host, report);
       report->set_pinned_bytes(agent_->index().pinned_bytes(usage.tier));
@@ -180,7 +185,8 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
   if (agent_->disks() != nullptr) {
     FillRecovery(agent_->recovery().total, response->mutable_disk_recovery());
     FillDisks(response);
-    FillOffload(stats.offload, agent_->options().disk_writes, response->mutable_offload());
+    FillOffload(stats.offload, agent_->options().disk_writes, *agent_->disk_promises(),
+                response->mutable_offload());
   }
   response->set_altered_blocks(stats.offload.altered);
   response->set_disk_io(about_.disk_io);

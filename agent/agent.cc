@@ -101,14 +101,17 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
     disk_loader_ = std::make_unique<DiskLoader>(&scope_, &index_, &evictor_, disks_.get(),
                                                 &host_loads_, &stats_);
     disk_admission_ = std::make_unique<DiskAdmission>(options_.disk_writes, disks_.get());
+    promises_ = std::make_unique<DiskPromises>(seams_.executor, &waits_, *host_, &stats_.offload);
     offloader_ = std::make_unique<Offloader>(Offloader::Parts{.executor = seams.executor,
                                                               .workers = seams.workers,
                                                               .scope = &scope_,
+                                                              .waits = &waits_,
                                                               .tenants = &options_.tenants,
                                                               .index = &index_,
                                                               .host = host_.get(),
                                                               .disks = disks_.get(),
                                                               .admission = disk_admission_.get(),
+                                                              .promises = promises_.get(),
                                                               .stats = &stats_.offload});
   }
   if (gpu_ != nullptr) {
@@ -168,6 +171,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                    .gpu_workers = gpu_workers_.get(),
                                                    .gpu_reach = gpu_reach_.get(),
                                                    .offloader = offloader_.get(),
+                                                   .promises = promises_.get(),
                                                    .sessions = &sessions_,
                                                    .reservations = &reservations_,
                                                    .stats = &stats_});
@@ -182,6 +186,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                                       .index = &index_,
                                                                       .evictor = &evictor_,
                                                                       .gpu_domain = owner_of_pool,
+                                                                      .offloader = offloader_.get(),
                                                                       .disks = disks_.get()});
 }
 
@@ -326,6 +331,7 @@ bool Agent::CloseSession(SessionId id) {
   const bool may_write = reservations_.EndSession(id) + granted > 0;
   if (may_write) leaving_.insert(id);
   sessions_.Close(id);
+  if (promises_ != nullptr) promises_->EndSession(id);
   if (gpu_reach_ != nullptr) gpu_reach_->Close(id);
   if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
   return may_write;
@@ -380,6 +386,7 @@ void Agent::Audit() const {
   host_->Audit();
   if (gpu_ != nullptr) gpu_->Audit();
   if (disks_ != nullptr) disks_->Audit();
+  if (promises_ != nullptr) promises_->Audit();
   if (offloader_ != nullptr) offloader_->Audit();
 }
 

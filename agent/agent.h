@@ -22,6 +22,7 @@
 #include "agent/coordinator_reporter.h"
 #include "agent/disk_admission.h"
 #include "agent/disk_load.h"
+#include "agent/disk_promises.h"
 #include "agent/earlier_workers.h"
 #include "agent/erase_tenant.h"
 #include "agent/evict.h"
@@ -172,7 +173,8 @@ class Agent {
   GpuResizer* gpu_resizer() const { return gpu_resizer_.get(); }        // As gpu().
   // nullptr: the pool was not taken back.
   const EarlierWorkers* earlier_workers() const { return earlier_workers_.get(); }
-  const Offloader* offloader() const { return offloader_.get(); }          // nullptr: no disk.
+  Offloader* offloader() const { return offloader_.get(); }                // nullptr: no disk.
+  const DiskPromises* disk_promises() const { return promises_.get(); }    // nullptr: no disk.
   DiskAdmission* disk_admission() const { return disk_admission_.get(); }  // nullptr: no disk.
   const CoordinatorReporter* reporter() const { return reporter_.get(); }  // nullptr: alone.
   // Capacity, use and blocks of each tier that this node has.
@@ -219,6 +221,7 @@ class Agent {
   std::vector<NodeDisk> node_disks_;
   std::unique_ptr<DiskSet> disks_;
   std::unique_ptr<DiskAdmission> disk_admission_;
+  std::unique_ptr<DiskPromises> promises_;
   SessionTable sessions_;
   std::unique_ptr<GpuWorkers> gpu_workers_;
   std::unique_ptr<EarlierWorkers> earlier_workers_;

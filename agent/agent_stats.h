@@ -24,11 +24,14 @@ struct OffloadStats {
   uint64_t written = 0;
   uint64_t not_worth_it = 0;  // Refused by the write policy.
   uint64_t over_budget = 0;   // Worth it, and beyond the day's writes.
-  uint64_t queue_full = 0;    // The disks are behind.
-  uint64_t evicted = 0;       // Left host memory before their turn: the disks are behind.
-  uint64_t altered = 0;       // Changed in host memory after commit, found before they spread.
-  uint64_t disk_full = 0;     // No disk had room, for the record or for one more put.
-  uint64_t disk_failed = 0;   // The write failed, or no disk is in service.
+  // Found no room among what the disks are promised already: the disks are behind. Those of a
+  // put are not put, others are offered again when they are hit.
+  uint64_t declined_behind = 0;
+  uint64_t evicted = 0;      // At eviction: left host memory before their turn.
+  uint64_t altered = 0;      // Changed in host memory after commit, found before they spread.
+  uint64_t disk_full = 0;    // No disk had room, for the record or for one more put.
+  uint64_t disk_failed = 0;  // The write failed, or no disk is in service.
+  uint64_t waited = 0;       // Puts, not blocks, that waited because the disks were behind.
 };
 
 // The agent's copies between host memory and the GPU pool, of one direction.

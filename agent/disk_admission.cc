@@ -46,6 +46,11 @@ void DiskAdmission::Entered(const BlockKey& key) {
   if (disk.has_value()) gates_.at(*disk)->admission.Entered(key);
 }
 
+bool DiskAdmission::MayWrite(const WriteCandidate& candidate, absl::Time now) const {
+  const std::optional<size_t> disk = disks_->DiskFor(candidate.key);
+  return disk.has_value() && gates_.at(*disk)->admission.MayWrite(candidate, now);
+}
+
 std::optional<DiskAdmission::Verdict> DiskAdmission::Decide(const WriteCandidate& candidate,
                                                             absl::Time now) {
   const std::optional<size_t> disk = disks_->DiskFor(candidate.key);

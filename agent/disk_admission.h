@@ -51,6 +51,8 @@ class DiskAdmission {
   // The block came into host memory: committed, or onboarded from a disk or a peer. Call
   // it before a Decide() at commit.
   void Entered(const BlockKey& key);
+  // False: no disk serves, or Decide() would refuse the block now.
+  bool MayWrite(const WriteCandidate& candidate, absl::Time now) const;
   // nullopt: no disk serves. kWrite: that disk's budget is charged; put it.
   std::optional<Verdict> Decide(const WriteCandidate& candidate, absl::Time now);
   // The block of a kWrite is on disk now: on another one where the disk that was to take it

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "agent/block_index.h"
 #include "agent/evict.h"
+#include "agent/offload.h"
 #include "agent/tenants.h"
 #include "core/executor.h"
 #include "core/task.h"
@@ -43,6 +44,7 @@ class TenantEraser {
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
     std::optional<DomainId> gpu_domain{};  // Whose the GPU pool is; nullopt: there is none.
+    Offloader* offloader = nullptr;        // As `disks`.
     DiskSet* disks = nullptr;              // nullptr: no disk tier.
   };
   explicit TenantEraser(const Parts& parts) : parts_(parts) {}

@@ -27,8 +27,15 @@ inline constexpr size_t kMaxDisks = 32;
 inline constexpr absl::Duration kDiskOpenTimeout = absl::Seconds(60);
 // The three bounds on disk calls below leave out the calls that a disk out of service
 // holds up (DiskSet::stuck()), so that it does not use them up for the others.
-// Blocks waiting to be written to disk; beyond it offload is declined.
+// Blocks that the disks may be promised, those that are reserved for it included; each
+// domain has an equal part. Beyond it a put waits or is refused.
 inline constexpr size_t kMaxOffloadQueued = 16384;
+// At most one in so many bytes of a domain is promised to the disks.
+inline constexpr uint64_t kPromisedPart = 2;
+// Puts of one session that wait until the disks have caught up; more are refused at once.
+inline constexpr size_t kMaxPutsWaitingPerSession = 16;
+// How long the disks count as behind after a block was refused room.
+inline constexpr absl::Duration kBehindShown = absl::Seconds(10);
 inline constexpr size_t kMaxOffloadsRunning = 16;
 // Peer fetches, of one stream each, that this node serves at a time; that it asks of one
 // peer; and that it asks for at all: a peer that does not answer leaves room for others.

@@ -13,12 +13,17 @@
 
 namespace kvtier {
 
-Offloader::Offloader(const Parts& parts) : parts_(parts) {
+Offloader::Offloader(const Parts& parts) : parts_(parts), serving_(parts.disks->disk_count()) {
   if (!at_commit()) cold_end_.emplace(parts_.host);
 }
 
-void Offloader::Committed(const BlockKey& key) {
-  if (at_commit()) Queue(key);
+bool Offloader::WouldPromise(const BlockKey& key, uint64_t block_bytes) const {
+  return at_commit() &&
+         parts_.admission->MayWrite(CandidateFor(key, block_bytes, 0), parts_.executor->Now());
+}
+
+void Offloader::Committed(const BlockKey& key, PromisedRoom room) {
+  if (at_commit()) Offer(key, std::move(room));
 }
 
 void Offloader::Used(std::span<const BlockKey> run) {
@@ -34,7 +39,7 @@ void Offloader::Used(std::span<const BlockKey> run) {
     const BlockIndex::Entry* const entry = parts_.index->Find(key);
     // Not one that just came: it was not hit in memory.
     if (entry == nullptr || !entry->host || entry->host_hits == 0) continue;
-    if (!parts_.index->In(Tier::kDisk, key)) Queue(key);
+    Offer(key, {});
   }
 }
 
@@ -59,76 +64,34 @@ Task<void> Offloader::PumpSoon() {
   Pump();
 }
 
-void Offloader::Queue(const BlockKey& key) {
-  if (pending_.contains(key)) return;
-  if (queue_.size() >= kMaxOffloadQueued) {
-    ++parts_.stats->queue_full;
-    return;
-  }
-  pending_.insert(key);
-  queue_.push_back(key);
-  Pump();
-}
-
-std::optional<BlockKey> Offloader::TakeNext() {
-  if (!queue_.empty()) {
-    const BlockKey key = queue_.front();
-    queue_.pop_front();
-    return key;
-  }
-  while (cold_end_.has_value()) {
-    const std::optional<BlockKey> key = cold_end_->TakeNext();
-    if (!key.has_value()) break;
-    // One that was used while it is being written counts as ready again.
-    if (pending_.insert(*key).second) return key;
-  }
-  return std::nullopt;
-}
-
-void Offloader::Pump() {
-  if (pumping_) return;
-  pumping_ = true;
-  while (running_ < kMaxOffloadsRunning + parts_.disks->stuck().puts) {
-    const std::optional<BlockKey> key = TakeNext();
-    if (!key.has_value()) break;
-    ++running_;
-    parts_.scope->Spawn(Run(*key));
-  }
-  pumping_ = false;
-}
-
-Task<void> Offloader::Run(BlockKey key) {
-  co_await Offer(key);
-  pending_.erase(key);
-  --running_;
-  Pump();
-}
-
-Task<void> Offloader::Offer(BlockKey key) {
-  if (parts_.index->In(Tier::kDisk, key)) co_return;
-  const std::optional<Pin> pin = parts_.index->PinIn(Tier::kHost, key);
-  if (!pin.has_value()) {
-    ++parts_.stats->evicted;
-    co_return;
-  }
+void Offloader::Offer(const BlockKey& key, PromisedRoom room) {
   const BlockIndex::Entry& entry = *parts_.index->Find(key);
-  const std::span<const std::byte> slot = entry.host.bytes();
-  std::optional<Admitted> admitted = Admit(entry.meta, entry.host_hits);
-  if (!admitted.has_value()) co_return;
-  const std::optional<BlockKey> parent = admitted->meta.parent;
-  if (parent.has_value()) ++parents_of_running_[*parent];
-  co_await Write(*std::move(admitted), slot);
-  if (!parent.has_value()) co_return;
-  const auto running = parents_of_running_.find(*parent);
-  if (--running->second == 0) parents_of_running_.erase(running);
+  if (pending_.contains(key) || parts_.index->In(Tier::kDisk, key)) return;
+  // What is refused anyway needs no room.
+  if (!room && parts_.admission->MayWrite(CandidateFor(key, entry.meta.length, entry.host_hits),
+                                          parts_.executor->Now())) {
+    room = parts_.promises->Take(entry.host.domain(), entry.host.bytes().size(), 1);
+    if (!room) {
+      ++parts_.stats->declined_behind;
+      return;
+    }
+  }
+  std::optional<Promise> promise = Admit(key);
+  if (!promise.has_value()) return;
+  promise->room = std::move(room);
+  queue_.push_back(*std::move(promise));
+  Pump();
 }
 
-std::optional<Offloader::Admitted> Offloader::Admit(const BlockMeta& meta, uint32_t host_hits) {
-  const WriteCandidate candidate{.key = meta.key,
-                                 .record_bytes = RecordBytes(meta.length),
-                                 .host_hits = host_hits,
-                                 .disk_has_child = parts_.disks->HasChildOf(meta.key) ||
-                                                   parents_of_running_.contains(meta.key)};
+WriteCandidate Offloader::CandidateFor(const BlockKey& key, uint64_t length,
+                                       uint32_t host_hits) const {
+  return {.key = key,
+          .record_bytes = RecordBytes(length),
+          .host_hits = host_hits,
+          .disk_has_child = parts_.disks->HasChildOf(key) || parents_of_pending_.contains(key)};
+}
+
+std::optional<DiskAdmission::Verdict> Offloader::Decide(const WriteCandidate& candidate) {
   const std::optional<DiskAdmission::Verdict> verdict =
       parts_.admission->Decide(candidate, parts_.executor->Now());
   if (!verdict.has_value()) {
@@ -137,7 +100,7 @@ std::optional<Offloader::Admitted> Offloader::Admit(const BlockMeta& meta, uint3
   }
   switch (verdict->decision) {
     case WriteDecision::kWrite:
-      return Admitted{.meta = meta, .candidate = candidate, .verdict = *verdict};
+      return verdict;
     case WriteDecision::kNotWorthIt:
       ++parts_.stats->not_worth_it;
       break;
@@ -148,8 +111,129 @@ std::optional<Offloader::Admitted> Offloader::Admit(const BlockMeta& meta, uint3
   return std::nullopt;
 }
 
-Task<void> Offloader::Write(Admitted admitted, std::span<const std::byte> slot) {
-  const BlockMeta& meta = admitted.meta;
+std::optional<Offloader::Promise> Offloader::Admit(const BlockKey& key) {
+  const BlockIndex::Entry& entry = *parts_.index->Find(key);
+  const WriteCandidate candidate = CandidateFor(key, entry.meta.length, entry.host_hits);
+  const std::optional<DiskAdmission::Verdict> verdict = Decide(candidate);
+  if (!verdict.has_value()) return std::nullopt;
+  pending_.insert(key);
+  if (entry.meta.parent.has_value()) ++parents_of_pending_[*entry.meta.parent];
+  return Promise{.meta = entry.meta,
+                 .candidate = candidate,
+                 .verdict = *verdict,
+                 .pin = *parts_.index->PinIn(Tier::kHost, key)};
+}
+
+std::optional<Offloader::Promise> Offloader::TakeNext() {
+  if (!queue_.empty()) {
+    Promise promise = std::move(queue_.front());
+    queue_.pop_front();
+    return promise;
+  }
+  while (cold_end_.has_value()) {
+    const std::optional<BlockKey> key = cold_end_->TakeNext();
+    if (!key.has_value()) break;
+    // One that was used while it is being written counts as ready again.
+    if (pending_.contains(*key) || parts_.index->In(Tier::kDisk, *key)) continue;
+    std::optional<Promise> promise = Admit(*key);
+    if (promise.has_value()) return promise;
+  }
+  return std::nullopt;
+}
+
+void Offloader::Pump() {
+  if (pumping_) return;
+  pumping_ = true;
+  EndBroken();
+  while (running_.size() < kMaxOffloadsRunning + parts_.disks->stuck().puts) {
+    std::optional<Promise> promise = TakeNext();
+    if (!promise.has_value()) break;
+    parts_.scope->Spawn(Run(*std::move(promise)));
+  }
+  pumping_ = false;
+}
+
+void Offloader::EndBroken() {
+  bool left = false;
+  bool any = false;
+  for (size_t disk = 0; disk < serving_.size(); ++disk) {
+    const bool serves = parts_.disks->serves(disk);
+    left = left || (serving_[disk] && !serves);
+    any = any || serves;
+    serving_[disk] = serves;
+  }
+  if (!left) return;
+  // The device may still read their bytes, so their pins last as long as the calls do.
+  for (Promise* const promise : running_) {
+    if (!serving_[promise->verdict.disk]) promise->room.Release();
+  }
+  for (Promise& promise : std::exchange(queue_, {})) {
+    if (!serving_[promise.verdict.disk]) {
+      const std::optional<DiskAdmission::Verdict> verdict = Decide(promise.candidate);
+      if (!verdict.has_value()) {
+        End(promise);
+        continue;
+      }
+      promise.verdict = *verdict;
+    }
+    queue_.push_back(std::move(promise));
+  }
+  if (!any) parts_.promises->EndWaits();
+}
+
+void Offloader::Forget(DomainId domain) {
+  for (Promise& promise : std::exchange(queue_, {})) {
+    if (parts_.index->Find(promise.meta.key)->host.domain() == domain) {
+      End(promise);
+    } else {
+      queue_.push_back(std::move(promise));
+    }
+  }
+}
+
+Task<void> Offloader::Run(Promise promise) {
+  const auto place = running_.insert(running_.end(), &promise);
+  co_await Write(promise);
+  running_.erase(place);
+  End(promise);
+  promise.pin.Release();
+  promise.room.Release();
+  Pump();
+}
+
+void Offloader::End(const Promise& promise) {
+  const BlockKey& key = promise.meta.key;
+  pending_.erase(key);
+  if (promise.meta.parent.has_value()) {
+    const auto pending = parents_of_pending_.find(*promise.meta.parent);
+    if (--pending->second == 0) parents_of_pending_.erase(pending);
+  }
+  const auto awaited = awaited_.find(key);
+  if (awaited == awaited_.end()) return;
+  for (const std::shared_ptr<Durable>& durable : awaited->second) {
+    if (--durable->left == 0) durable->ended.Set();
+  }
+  awaited_.erase(awaited);
+}
+
+Task<size_t> Offloader::AwaitDurable(std::vector<BlockKey> keys, absl::Time deadline) {
+  const auto durable = std::make_shared<Durable>(parts_.executor);
+  for (const BlockKey& key : keys) {
+    if (!pending_.contains(key)) continue;
+    ++durable->left;
+    awaited_[key].push_back(durable);
+  }
+  if (durable->left > 0) co_await parts_.waits->Until(&durable->ended, deadline);
+  size_t on_disk = 0;
+  for (const BlockKey& key : keys) on_disk += parts_.index->In(Tier::kDisk, key) ? 1 : 0;
+  co_return on_disk;
+}
+
+Task<void> Offloader::Write(const Promise& promise) {
+  const BlockMeta& meta = promise.meta;
+  const HostSlot& from = parts_.index->Find(meta.key)->host;
+  const std::span<const std::byte> slot = from.bytes();
+  const std::string tenant = parts_.tenants->OfDomain(from.domain()).name;
   // Workers may write the arena: a block that changed after commit stops here.
   bool altered = false;
   ByteWorkers::Work verify = [&] { altered = SumPayload(slot.first(meta.length)) != meta.sum; };
@@ -160,12 +244,10 @@ Task<void> Offloader::Write(Admitted admitted, std::span<const std::byte> slot) 
                                        " changed in host memory after its commit: not written"));
     co_return;
   }
-  const HostSlot& from = parts_.index->Find(meta.key)->host;
-  const std::string tenant = parts_.tenants->OfDomain(from.domain()).name;
   const absl::Status written = co_await parts_.disks->Put(meta, slot, tenant);
   if (written.ok()) {
     ++parts_.stats->written;
-    parts_.admission->Landed(admitted.candidate, admitted.verdict, parts_.executor->Now());
+    parts_.admission->Landed(promise.candidate, promise.verdict, parts_.executor->Now());
   } else if (absl::IsResourceExhausted(written)) {
     ++parts_.stats->disk_full;
   } else if (!absl::IsAborted(written)) {  // Else its tenant is being erased: no failure.
@@ -174,7 +256,8 @@ Task<void> Offloader::Write(Admitted admitted, std::span<const std::byte> slot) 
 }
 
 void Offloader::Audit() const {
-  KVT_CHECK(pending_.size() == pending());
+  KVT_CHECK(pending_.size() == queue_.size() + running_.size());
+  for (const auto& [key, awaited] : awaited_) KVT_CHECK(pending_.contains(key));
   if (cold_end_.has_value()) cold_end_->Audit();
 }
 

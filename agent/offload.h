@@ -1,11 +1,13 @@
 // Offloader writes blocks of host memory to disk, in the background, so that they outlive
 // eviction and, as far as they were written, kill -9. DiskAdmission says which. It never
-// slows a put or an eviction: a full queue, a disk that is behind or one that cannot take
-// more declines, and counts.
+// slows an eviction; a put of what the disks would be promised takes room first
+// (DiskPromises).
 //
 // At commit: blocks are offered in the order of their commits, and one that is not on disk
-// again whenever it is hit in memory. At eviction: the coldest are offered ahead of need
-// (ColdEnd); one that has to leave before its turn is lost, and counted.
+// again whenever it is hit in memory. What is admitted is promised: it stays in host
+// memory until it is written, the write has failed, or its disk has left the service and no
+// other takes it. At eviction: the coldest are offered ahead of need (ColdEnd), and nothing
+// is promised: one that has to leave before its turn is lost, and counted.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_OFFLOAD_H_
@@ -13,8 +15,11 @@
 
 #include <cstddef>
 #include <deque>
+#include <list>
+#include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -22,11 +27,13 @@
 #include "agent/block_index.h"
 #include "agent/cold_end.h"
 #include "agent/disk_admission.h"
+#include "agent/disk_promises.h"
 #include "agent/tenants.h"
 #include "core/byte_workers.h"
 #include "core/executor.h"
 #include "core/task.h"
 #include "core/task_scope.h"
+#include "core/waits.h"
 #include "tier_disk/disk_set.h"
 
 namespace kvtier {
@@ -37,56 +44,82 @@ class Offloader {
     Executor* executor = nullptr;
     ByteWorkers* workers = nullptr;
     TaskScope* scope = nullptr;
+    Waits* waits = nullptr;
     const TenantTable* tenants = nullptr;
     BlockIndex* index = nullptr;
     HostTier* host = nullptr;
     DiskSet* disks = nullptr;
     DiskAdmission* admission = nullptr;
+    DiskPromises* promises = nullptr;
     OffloadStats* stats = nullptr;
   };
   // Does not own.
   explicit Offloader(const Parts& parts);
 
-  // A block of a put is in host memory.
-  void Committed(const BlockKey& key);
+  // A put of the block is to take room in DiskPromises, for the disks may be promised it.
+  bool WouldPromise(const BlockKey& key, uint64_t block_bytes) const;
+  // A block of a put is in host memory; `room` is what its put took, if any.
+  void Committed(const BlockKey& key, PromisedRoom room);
   // The leading blocks of this node's memory or disks that a worker was just given, after
   // BlockIndex::Touch() of the same run.
   void Used(std::span<const BlockKey> run);
   // Every change that the index tells of, inside it: reads the index, starts nothing.
   void OnDelta(const Delta& delta);
+  // Ends the promises of the domain's blocks, but of those being written.
+  void Forget(DomainId domain);
+
+  // Waits until none of `keys` waits for its turn or is being written; returns how many of
+  // them are on disk then, or at `deadline`.
+  Task<size_t> AwaitDurable(std::vector<BlockKey> keys, absl::Time deadline);
 
   // Starts writes while there is room. To be called also when a disk went out of service:
-  // the puts that it holds up count no longer. A write that ends at once calls it again
-  // from within: the outer one goes on, or a long queue would overflow the stack.
+  // the puts that it holds up count no longer, and its promises end.
   void Pump();
   // Waiting for their turn or being written.
-  size_t pending() const { return queue_.size() + running_; }
+  size_t pending() const { return pending_.size(); }
   void Audit() const;
 
  private:
-  // A block that DiskAdmission let pass.
-  struct Admitted {
+  // A block that DiskAdmission let pass, and that stays in host memory for it.
+  struct Promise {
     BlockMeta meta;
     WriteCandidate candidate;
     DiskAdmission::Verdict verdict;
+    Pin pin;
+    PromisedRoom room{};  // None at eviction.
+  };
+  // One AwaitDurable().
+  struct Durable {
+    explicit Durable(Executor* executor) : ended(executor) {}
+    size_t left = 0;  // Of its blocks, pending ones.
+    Event ended;
   };
   bool at_commit() const { return parts_.admission->options().moment == WriteMoment::kAtCommit; }
-  void Queue(const BlockKey& key);
-  std::optional<BlockKey> TakeNext();
+  void Offer(const BlockKey& key, PromisedRoom room);
+  WriteCandidate CandidateFor(const BlockKey& key, uint64_t length, uint32_t host_hits) const;
+  // Asks DiskAdmission, and counts what it refuses.
+  std::optional<DiskAdmission::Verdict> Decide(const WriteCandidate& candidate);
+  // REQUIRES: the block is in host memory and not pending.
+  std::optional<Promise> Admit(const BlockKey& key);
+  std::optional<Promise> TakeNext();
+  // Promises of disks that left the service end, or another disk takes them over.
+  void EndBroken();
   Task<void> PumpSoon();
-  Task<void> Run(BlockKey key);
-  Task<void> Offer(BlockKey key);
-  std::optional<Admitted> Admit(const BlockMeta& meta, uint32_t host_hits);
-  Task<void> Write(Admitted admitted, std::span<const std::byte> slot);
+  Task<void> Run(Promise promise);
+  Task<void> Write(const Promise& promise);
+  // Nothing of the promise is left to do.
+  void End(const Promise& promise);
 
   const Parts parts_;
-  std::deque<BlockKey> queue_;             // At commit.
+  std::deque<Promise> queue_;              // At commit.
   std::optional<ColdEnd> cold_end_;        // At eviction.
+  std::list<Promise*> running_;            // Being written; in their tasks' frames.
   absl::flat_hash_set<BlockKey> pending_;  // In the queue or running: not offered twice.
-  // Parents of the blocks being written, and how many of those each has: their children
+  // Parents of the blocks that are pending, and how many of those each has: their children
   // count as on disk already when they are judged.
-  absl::flat_hash_map<BlockKey, size_t> parents_of_running_;
-  size_t running_ = 0;
+  absl::flat_hash_map<BlockKey, size_t> parents_of_pending_;
+  absl::flat_hash_map<BlockKey, std::vector<std::shared_ptr<Durable>>> awaited_;
+  std::vector<bool> serving_;  // By disk, at the last Pump().
   bool pumping_ = false;
   bool pumping_soon_ = false;
 };

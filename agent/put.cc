@@ -1,5 +1,6 @@
 #include "agent/put.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,23 +21,53 @@ struct Putter::Committing {
   Event done;
 };
 
-absl::StatusOr<Reserved> Putter::Reserve(const BlockRun& run, Tier target) {
-  const bool to_gpu = target == Tier::kGpu;
-  if (to_gpu && (parts_.gpu == nullptr || run.domain != parts_.gpu_domain ||
-                 SlotBytes(run.block_bytes) != parts_.gpu->slot_bytes())) {
+absl::Status Putter::CheckTarget(const BlockRun& run, Tier target) const {
+  if (target == Tier::kGpu && (parts_.gpu == nullptr || run.domain != parts_.gpu_domain ||
+                               SlotBytes(run.block_bytes) != parts_.gpu->slot_bytes())) {
     return absl::InvalidArgumentError("target: no GPU pool fits this space");
   }
+  return absl::OkStatus();
+}
+
+size_t Putter::CountPromised(const BlockRun& run, Tier target) const {
+  if (parts_.offloader == nullptr) return 0;
+  return static_cast<size_t>(std::ranges::count_if(run.keys, [&](const BlockKey& key) {
+    return !IsHere(key, target) && !parts_.reservations->IsPending(key) &&
+           parts_.offloader->WouldPromise(key, run.block_bytes);
+  }));
+}
+
+Task<absl::StatusOr<Reserved>> Putter::ReserveBy(BlockRun run, Tier target, absl::Time deadline) {
+  KVT_CO_RETURN_IF_ERROR(CheckTarget(run, target));
+  PromisedRoom room;
+  if (const size_t promised = CountPromised(run, target); promised > 0) {
+    room = co_await parts_.promises->Await({.session = run.session,
+                                            .domain = run.domain,
+                                            .slot_bytes = SlotBytes(run.block_bytes),
+                                            .blocks = promised},
+                                           deadline);
+    if (!parts_.sessions->IsOpen(run.session)) {
+      co_return absl::FailedPreconditionError("the session ended while its put waited");
+    }
+  }
+  co_return Reserve(run, target, std::move(room));
+}
+
+absl::StatusOr<Reserved> Putter::Reserve(const BlockRun& run, Tier target, PromisedRoom room) {
+  KVT_RETURN_IF_ERROR(CheckTarget(run, target));
   Reserved reserved{.deadline = parts_.executor->Now() + kReservationDuration};
+  Reserving reserving{.target = target, .deadline = reserved.deadline, .room = std::move(room)};
   for (size_t i = 0; i < run.keys.size(); ++i) {
-    KVT_ASSIGN_OR_RETURN(ReservedBlock block, ReserveOne(run, i, target, reserved.deadline));
+    KVT_ASSIGN_OR_RETURN(ReservedBlock block, ReserveOne(run, i, &reserving));
     reserved.blocks.push_back(block);
   }
-  if (to_gpu) parts_.gpu_offloader->Pump();
+  if (target == Tier::kGpu) parts_.gpu_offloader->Pump();
   return reserved;
 }
 
-absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i, Tier target,
-                                                 absl::Time deadline) {
+absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
+                                                 Reserving* reserving) {
+  const Tier target = reserving->target;
   const BlockKey& key = run.keys[i];
   if (IsHere(key, target)) return ReservedBlock{.state = ReservedBlock::State::kPresent};
   if (parts_.reservations->IsPending(key)) {
@@ -47,6 +78,15 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i, 
                               .space = run.space,
                               .length = run.block_bytes},
                      .domain = run.domain};
+  // First: what is refused evicts nothing.
+  if (parts_.offloader != nullptr && parts_.offloader->WouldPromise(key, run.block_bytes)) {
+    block.room = reserving->room ? reserving->room.TakeOne()
+                                 : parts_.promises->Take(run.domain, SlotBytes(run.block_bytes), 1);
+    if (!block.room) {
+      parts_.promises->Refused(1);
+      return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+    }
+  }
   uint64_t offset = 0;
   if (target == Tier::kGpu) {
     absl::StatusOr<GpuSlot> slot = parts_.evictor->ReserveGpu();
@@ -68,7 +108,7 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i, 
     offset = block.host.offset().value;
   }
   const absl::StatusOr<ReservationId> id =
-      parts_.reservations->Add(run.session, std::move(block), deadline);
+      parts_.reservations->Add(run.session, std::move(block), reserving->deadline);
   if (!id.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
   return ReservedBlock{.state = ReservedBlock::State::kReserved, .id = *id, .offset = offset};
 }
@@ -214,7 +254,9 @@ Task<void> Putter::CommitOne(PendingBlock block, absl::Status in_host,
     ++host.inserts;
     host.bytes_in += length;
     ++committing->committed;
-    if (parts_.offloader != nullptr) parts_.offloader->Committed(block.meta.key);
+    if (parts_.offloader != nullptr) {
+      parts_.offloader->Committed(block.meta.key, std::move(block.room));
+    }
   }
   parts_.reservations->Finish(block.meta.key);
   if (--committing->left == 0) committing->done.Set();

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "agent/agent_stats.h"
 #include "agent/block_index.h"
+#include "agent/disk_promises.h"
 #include "agent/evict.h"
 #include "agent/gpu_copies.h"
 #include "agent/gpu_offload.h"
@@ -63,6 +64,7 @@ class Putter {
     GpuWorkers* gpu_workers = nullptr;  // As `gpu`.
     GpuReach* gpu_reach = nullptr;      // As `gpu`.
     Offloader* offloader = nullptr;     // nullptr: no disk tier.
+    DiskPromises* promises = nullptr;   // As `offloader`.
     SessionTable* sessions = nullptr;
     ReservationTable* reservations = nullptr;
     AgentStats* stats = nullptr;
@@ -73,7 +75,11 @@ class Putter {
   // GPU pool has is here for a GPU target alone: nothing brings it back to host memory. Errors:
   // kInvalidArgument, a target that is neither kHost nor a fitting kGpu, or a block larger than a
   // slab.
-  absl::StatusOr<Reserved> Reserve(const BlockRun& run, Tier target);
+  // A block that the disks would be promised takes of `room`, or what room there is.
+  absl::StatusOr<Reserved> Reserve(const BlockRun& run, Tier target, PromisedRoom room = {});
+  // The same, after a wait until `deadline` for the room that the disks' promises leave
+  // (DiskPromises). Errors also: kFailedPrecondition, the session ended meanwhile.
+  Task<absl::StatusOr<Reserved>> ReserveBy(BlockRun run, Tier target, absl::Time deadline);
   // Whether bytes that are complete at the end of `step` can be committed: it has begun,
   // or is 0. Errors: kInvalidArgument, naming the step.
   absl::Status CheckStep(SessionId session, uint64_t step) const;
@@ -86,8 +92,15 @@ class Putter {
 
  private:
   struct Committing;  // One Commit() call: what is left and what succeeded.
-  absl::StatusOr<ReservedBlock> ReserveOne(const BlockRun& run, size_t i, Tier target,
-                                           absl::Time deadline);
+  struct Reserving {  // One Reserve() call.
+    Tier target = Tier::kHost;
+    absl::Time deadline;
+    PromisedRoom room;
+  };
+  absl::Status CheckTarget(const BlockRun& run, Tier target) const;
+  absl::StatusOr<ReservedBlock> ReserveOne(const BlockRun& run, size_t i, Reserving* reserving);
+  // Blocks of the run that would be reserved and that the disks would be promised.
+  size_t CountPromised(const BlockRun& run, Tier target) const;
   bool IsHere(const BlockKey& key, Tier target) const;
   void CommitAll(std::vector<PendingBlock> blocks, const std::shared_ptr<Committing>& committing);
   // REQUIRES: the reservations await the step.

@@ -61,6 +61,16 @@ std::optional<PendingBlock> ReservationTable::Take(SessionId session, Reservatio
   return block;
 }
 
+std::vector<BlockKey> ReservationTable::KeysOf(SessionId session,
+                                               std::span<const ReservationId> ids) {
+  std::vector<BlockKey> keys;
+  for (const ReservationId id : ids) {
+    const auto reserved = FindOpen(session, id);
+    if (reserved != reservations_.end()) keys.push_back(reserved->second.block.meta.key);
+  }
+  return keys;
+}
+
 bool ReservationTable::Await(SessionId session, ReservationId id) {
   const auto reserved = FindOpen(session, id);
   if (reserved == reservations_.end()) return false;
@@ -174,6 +184,7 @@ void ReservationTable::MakeLate(Reserved* reserved) {
   reserved->late = true;
   LateBytesOf(reserved->block) += BytesOf(reserved->block);
   pending_keys_.erase(reserved->block.meta.key);
+  reserved->block.room.Release();
 #ifdef KVTIER_PLANT_FREE_LATE_SLOTS
   reserved->block.host.Release();
   reserved->block.gpu.Release();

@@ -25,6 +25,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "agent/disk_promises.h"
 #include "agent/gpu_workers.h"
 #include "agent/sessions.h"
 #include "core/block_proof.h"
@@ -43,6 +44,8 @@ struct PendingBlock {
   HostSlot host;
   GpuSlot gpu;
   GpuHold writer;  // The worker's own, on `gpu`: until it is done writing there.
+  // In host memory, if the disks would be promised the block; none when it is late.
+  PromisedRoom room;
 };
 
 class ReservationTable {
@@ -68,6 +71,8 @@ class ReservationTable {
   PendingBlock TakeAwaited(ReservationId id);
   // The step did not end in time, or its worker died in it.
   void GiveUpAwaited(ReservationId id);
+  // The blocks of those of `ids` that the session may commit.
+  std::vector<BlockKey> KeysOf(SessionId session, std::span<const ReservationId> ids);
   // Gives slots back. Ids that are unknown, another session's or awaiting a step are ignored.
   void Release(SessionId session, std::span<const ReservationId> ids);
   // The same of slots that a commit names as never written; counts them, and returns how many.

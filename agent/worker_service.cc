@@ -67,6 +67,13 @@ absl::StatusOr<SessionId> WorkerService::FindSession(const std::string& token) c
   return agent_->sessions().Find(session_token);
 }
 
+absl::StatusOr<absl::Time> WorkerService::DeadlineOf(const Context& context,
+                                                     uint32_t timeout_ms) const {
+  KVT_ASSIGN_OR_RETURN(const absl::Duration timeout,
+                       convert::TimeoutFrom(timeout_ms, "timeout_ms"));
+  return agent_->executor()->Now() + std::min(timeout, TimeLeft(context));
+}
+
 template <typename Request>
 absl::StatusOr<BlockRun> WorkerService::NameRun(const Request& request) const {
   KVT_ASSIGN_OR_RETURN(const SessionId session, FindSession(request.session_token()));
@@ -132,9 +139,7 @@ Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardR
   OnboardRequest onboard;
   KVT_CO_ASSIGN_OR_RETURN(onboard.run, NameRun(*request));
   KVT_CO_ASSIGN_OR_RETURN(onboard.target, TargetFrom(request->target()));
-  KVT_CO_ASSIGN_OR_RETURN(const absl::Duration timeout,
-                          convert::TimeoutFrom(request->timeout_ms(), "timeout_ms"));
-  onboard.deadline = agent_->executor()->Now() + std::min(timeout, TimeLeft(*context));
+  KVT_CO_ASSIGN_OR_RETURN(onboard.deadline, DeadlineOf(*context, request->timeout_ms()));
   onboard.local_only = request->local_only();
   const SessionId session = onboard.run.session;
   KVT_CO_ASSIGN_OR_RETURN(const Onboarded onboarded,
@@ -173,19 +178,28 @@ Task<absl::Status> WorkerService::DoPrefetch(const v1::PrefetchRequest* request,
 
 WorkerService::Reactor* WorkerService::Reserve(Context* context, const v1::ReserveRequest* request,
                                                v1::ReserveResponse* response) {
-  return Run(context, DoReserve(request, response));
+  return Run(context, DoReserve(context, request, response));
 }
 
-Task<absl::Status> WorkerService::DoReserve(const v1::ReserveRequest* request,
+Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveRequest* request,
                                             v1::ReserveResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(const BlockRun run, NameRun(*request));
+  KVT_CO_ASSIGN_OR_RETURN(BlockRun run, NameRun(*request));
   KVT_CO_ASSIGN_OR_RETURN(const Tier target, TargetFrom(request->target()));
-  KVT_CO_ASSIGN_OR_RETURN(const Reserved reserved, agent_->putter().Reserve(run, target));
+  KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
+  const SessionId session = run.session;
+  KVT_CO_ASSIGN_OR_RETURN(const Reserved reserved,
+                          co_await agent_->putter().ReserveBy(std::move(run), target, deadline));
   for (const ReservedBlock& block : reserved.blocks) {
     v1::ReservedBlock* wire = response->add_blocks();
     wire->set_state(ToWire(block.state));
     wire->set_reservation_id(static_cast<uint64_t>(block.id));
     wire->set_offset(block.offset);
+  }
+  if (context->IsCancelled()) {
+    // The asker gave up while it waited, and writes nothing where it knows of nothing.
+    for (const ReservedBlock& block : reserved.blocks) {
+      agent_->reservations().Release(session, std::span(&block.id, 1));
+    }
   }
   response->set_deadline_ns(MonotonicNanos(reserved.deadline));
   if (target == Tier::kGpu) response->set_gpu_version(agent_->gpu()->version());
@@ -194,18 +208,25 @@ Task<absl::Status> WorkerService::DoReserve(const v1::ReserveRequest* request,
 
 WorkerService::Reactor* WorkerService::Commit(Context* context, const v1::CommitRequest* request,
                                               v1::CommitResponse* response) {
-  return Run(context, DoCommit(request, response));
+  return Run(context, DoCommit(context, request, response));
 }
 
-Task<absl::Status> WorkerService::DoCommit(const v1::CommitRequest* request,
+Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitRequest* request,
                                            v1::CommitResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
   std::vector<ReservationId> ids = IdsFrom(request->reservation_ids());
   const std::vector<ReservationId> unwritten = IdsFrom(request->unwritten_reservation_ids());
   const uint64_t step = request->step();
   KVT_CO_RETURN_IF_ERROR(agent_->putter().CheckStep(session, step));
+  KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
   response->set_unwritten_blocks(agent_->reservations().GiveBackUnwritten(session, unwritten));
+  std::vector<BlockKey> keys;
+  if (request->durable()) keys = agent_->reservations().KeysOf(session, ids);
   response->set_committed_blocks(co_await agent_->putter().Commit(session, std::move(ids), step));
+  if (agent_->offloader() != nullptr && !keys.empty()) {
+    response->set_durable_blocks(static_cast<uint32_t>(
+        co_await agent_->offloader()->AwaitDurable(std::move(keys), deadline)));
+  }
   co_return absl::OkStatus();
 }
 

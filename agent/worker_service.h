@@ -45,13 +45,17 @@ class WorkerService final : public v1::Worker::CallbackService {
   Task<absl::Status> DoOnboard(Context* context, const v1::OnboardRequest* request,
                                v1::OnboardResponse* response);
   Task<absl::Status> DoPrefetch(const v1::PrefetchRequest* request, v1::PrefetchResponse* response);
-  Task<absl::Status> DoReserve(const v1::ReserveRequest* request, v1::ReserveResponse* response);
-  Task<absl::Status> DoCommit(const v1::CommitRequest* request, v1::CommitResponse* response);
+  Task<absl::Status> DoReserve(Context* context, const v1::ReserveRequest* request,
+                               v1::ReserveResponse* response);
+  Task<absl::Status> DoCommit(Context* context, const v1::CommitRequest* request,
+                              v1::CommitResponse* response);
   Task<absl::Status> DoTakeSlots(const v1::TakeSlotsRequest* request,
                                  v1::TakeSlotsResponse* response);
   Task<absl::Status> DoRelease(const v1::ReleaseRequest* request);
 
   absl::StatusOr<SessionId> FindSession(const std::string& token) const;
+  // The end of `timeout_ms` from now, or the caller's own deadline before that.
+  absl::StatusOr<absl::Time> DeadlineOf(const Context& context, uint32_t timeout_ms) const;
   // Names the run of any request that carries token, space and keys.
   template <typename Request>
   absl::StatusOr<BlockRun> NameRun(const Request& request) const;

@@ -70,7 +70,7 @@ std::string RecoveryText(const v1::DiskRecovery& recovery) {
 std::string OffloadText(const v1::OffloadReport& offload) {
   const std::pair<const char*, uint64_t> declined[] = {
       {"not worth it", offload.not_worth_it()}, {"over budget", offload.over_budget()},
-      {"queue full", offload.queue_full()},     {"evicted first", offload.evicted()},
+      {"behind", offload.declined_behind()},    {"evicted first", offload.evicted()},
       {"altered", offload.altered()},           {"disk full", offload.disk_full()},
       {"disk failed", offload.disk_failed()}};
   std::string text = absl::StrCat(offload.policy(), " at ", offload.moment(), "; wrote ",
@@ -81,6 +81,8 @@ std::string OffloadText(const v1::OffloadReport& offload) {
     absl::StrAppend(&text, separator, CountText(count), " ", reason);
     separator = ", ";
   }
+  if (offload.waited() > 0)
+    absl::StrAppend(&text, "; ", CountText(offload.waited()), " puts waited");
   return text;
 }
 
@@ -162,11 +164,15 @@ void WriteOffload(const v1::OffloadReport& offload, JsonWriter* json) {
   json->Count("written", offload.written());
   json->Count("not_worth_it", offload.not_worth_it());
   json->Count("over_budget", offload.over_budget());
-  json->Count("queue_full", offload.queue_full());
+  json->Count("declined_behind", offload.declined_behind());
   json->Count("evicted", offload.evicted());
   json->Count("altered", offload.altered());
   json->Count("disk_full", offload.disk_full());
   json->Count("disk_failed", offload.disk_failed());
+  json->Count("waited", offload.waited());
+  json->Count("waiting", offload.waiting());
+  json->Count("promised_bytes", offload.promised_bytes());
+  json->Flag("behind", offload.behind());
   json->Close();
 }
 
@@ -232,6 +238,12 @@ std::vector<std::string> Complaints(const v1::AgentStatusResponse& status) {
     if (disk.serving()) continue;
     complaints.push_back(
         absl::StrCat("disk ", disk.directory(), " out of service: ", disk.health()));
+  }
+  if (const v1::OffloadReport& offload = status.offload(); offload.behind()) {
+    complaints.push_back(absl::StrCat("disk behind: ", BytesText(offload.promised_bytes()),
+                                      " to write, ", CountText(offload.waiting()), " puts wait, ",
+                                      CountText(offload.declined_behind()),
+                                      " blocks refused so far"));
   }
   for (const v1::TierReport& tier : status.tiers()) {
     const std::string name = WireTierName(tier.tier());

@@ -34,6 +34,7 @@ bool ReserveCall::Fill(const std::shared_ptr<Connection>& connection) {
     messages.request.set_parent_engine_key(parent_->bytes().data(), parent_->bytes().size());
   }
   messages.request.set_target(to_gpu ? v1::TIER_GPU : v1::TIER_HOST);
+  messages.request.set_timeout_ms(AgentTimeoutMs(messages.timeout));
   return true;
 }
 
@@ -86,6 +87,10 @@ bool CommitCall::Fill(const std::shared_ptr<Connection>& connection) {
     }
   }
   messages.request.set_step(step_);
+  if (durable_) {
+    messages.request.set_durable(true);
+    messages.request.set_timeout_ms(AgentTimeoutMs(messages.timeout));
+  }
   return true;
 }
 
@@ -94,6 +99,7 @@ size_t CommitCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered)
   const auto unwritten = static_cast<size_t>(messages.request.unwritten_reservation_ids_size());
   const size_t committed =
       answered ? std::min<size_t>(messages.response.committed_blocks(), written) : 0;
+  const size_t on_disk = std::min<size_t>(messages.response.durable_blocks(), committed);
   const size_t given_back =
       answered ? std::min<size_t>(messages.response.unwritten_blocks(), unwritten) : 0;
   link->Count([&](ClientStats* stats) {
@@ -106,7 +112,7 @@ size_t CommitCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered)
     // Which ones failed is not told, and giving back a committed one does nothing.
     blocks_.Release();
   }
-  return committed;
+  return durable_ ? on_disk : committed;
 }
 
 size_t ReservedBlocks::Commit(const CommitOptions& options) {

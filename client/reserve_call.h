@@ -2,6 +2,7 @@
 #ifndef KVTIER_CLIENT_RESERVE_CALL_H_
 #define KVTIER_CLIENT_RESERVE_CALL_H_
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -56,12 +57,15 @@ class ReserveCall {
 
 class CommitCall {
  public:
-  using Result = size_t;  // Blocks published.
+  using Result = size_t;  // Blocks published; of a durable one, those on disk.
   static constexpr char kName[] = "commit";
 
   CommitCall(ReservedBlocks blocks, const CommitOptions& options)
-      : blocks_(std::move(blocks)), step_(options.step) {
+      : blocks_(std::move(blocks)), step_(options.step), durable_(options.durable) {
     messages.timeout = blocks_.commit_timeout_;
+    if (durable_ && options.timeout) {
+      messages.timeout = std::min(*options.timeout, Client::kMaxTimeout);
+    }
   }
 
   // False: the session that made the reservations is over.
@@ -82,6 +86,7 @@ class CommitCall {
  private:
   ReservedBlocks blocks_;
   const uint64_t step_;
+  const bool durable_;
 };
 
 }  // namespace kvtier

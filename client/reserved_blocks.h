@@ -27,6 +27,9 @@ struct CommitOptions {
   // The bytes are complete when this step of ours has ended (Client::BeginStep()): the
   // agent waits for its end. 0: they are complete now.
   uint64_t step = 0;
+  // Wait until it is known of each block whether it is on disk, and return how many are.
+  bool durable = false;
+  std::optional<absl::Duration> timeout{};  // Of a durable one. Absent: default_timeout.
 };
 
 // Move-only; the destructor gives back what was not committed and never blocks.
@@ -60,7 +63,9 @@ class ReservedBlocks {
 
   // Publishes the slots that were taken and gives all up. Returns how many blocks were
   // published: 0 when the session ended since Reserve, fewer than were taken when some
-  // reservation had. Waits for the agent, Client's default_timeout at most.
+  // reservation had. Waits for the agent, Client's default_timeout at most. A
+  // durable one returns how many of them are on disk, within its timeout: not those that the
+  // write policy refused, or that a disk lost. All that were published stay so.
   size_t Commit(const CommitOptions& options = {});
   // Gives back the slot of block `i` alone, which becomes kNoRoom, so that Commit() leaves
   // it out: for a block that BlockCodec could not encode. No slot: does nothing. Never

@@ -147,6 +147,7 @@ class DiskSet final : public DiskResidents {
   // Members, in the constructor's order, whether they serve or not.
   size_t disk_count() const { return disks_.size(); }
   const DiskTier& tier(size_t member) const;
+  bool serves(size_t member) const;
   // The member on which Put() tries the block first; nullopt: none serves.
   std::optional<size_t> DiskFor(const BlockKey& key) const;
   // The member that has the block; nullopt: none that serves.

@@ -108,6 +108,8 @@ std::vector<DiskSet::DiskStatus> DiskSet::Statuses() const {
   return statuses;
 }
 
+bool DiskSet::serves(size_t member) const { return disks_.at(member)->serving; }
+
 DiskSet::Calls DiskSet::stuck() const {
   Calls sum;
   for (const auto& disk : disks_) {

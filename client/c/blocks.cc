@@ -7,6 +7,7 @@
 using kvtier::ReservedBlocks;
 using kvtier::c::Fail;
 using kvtier::c::Guarded;
+using kvtier::c::TimeoutFrom;
 
 static_assert(static_cast<int>(kvtier::BlockSource::kGpu) == KVTIER_GPU);
 static_assert(static_cast<int>(kvtier::BlockSource::kHost) == KVTIER_HOST);
@@ -16,6 +17,18 @@ static_assert(static_cast<int>(ReservedBlocks::State::kReserved) == KVTIER_RESER
 static_assert(static_cast<int>(ReservedBlocks::State::kPresent) == KVTIER_PRESENT);
 static_assert(static_cast<int>(ReservedBlocks::State::kNoRoom) == KVTIER_NO_ROOM);
 static_assert(static_cast<int>(ReservedBlocks::State::kPending) == KVTIER_PENDING);
+
+namespace {
+
+int64_t Commit(kvtier_put* put, const kvtier::CommitOptions& options) {
+  return Guarded([&]() -> int64_t {
+    if (put == nullptr) return Fail(KVTIER_INVALID, "put is NULL");
+    const std::unique_ptr<kvtier_put> owned(put);
+    return static_cast<int64_t>(owned->blocks.Commit(options));
+  });
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -70,12 +83,10 @@ int kvtier_give_back(kvtier_put* put, size_t index) {
 
 int64_t kvtier_commit(kvtier_put* put) { return kvtier_commit_step(put, 0); }
 
-int64_t kvtier_commit_step(kvtier_put* put, uint64_t step) {
-  return Guarded([&]() -> int64_t {
-    if (put == nullptr) return Fail(KVTIER_INVALID, "put is NULL");
-    const std::unique_ptr<kvtier_put> owned(put);
-    return static_cast<int64_t>(owned->blocks.Commit({.step = step}));
-  });
+int64_t kvtier_commit_step(kvtier_put* put, uint64_t step) { return Commit(put, {.step = step}); }
+
+int64_t kvtier_commit_durable(kvtier_put* put, uint64_t step, uint32_t timeout_ms) {
+  return Commit(put, {.step = step, .durable = true, .timeout = TimeoutFrom(timeout_ms)});
 }
 
 int64_t kvtier_begin_step(kvtier_client* client) {

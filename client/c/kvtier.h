@@ -213,6 +213,11 @@ int64_t kvtier_commit(kvtier_put* put);
 /* The same, of bytes in GPU slots that are complete when our step `step` has ended: the
  * agent waits for its end. 0: they are complete now. Since version 2. */
 int64_t kvtier_commit_step(kvtier_put* put, uint64_t step);
+/* As kvtier_commit_step(), but waits until it is known of each block whether it is on disk,
+ * `timeout_ms` at most (0: the client's default), and returns how many are. The others are
+ * published all the same: the write policy refused them, a disk failed, or time was up. Since
+ * version 4. */
+int64_t kvtier_commit_durable(kvtier_put* put, uint64_t step, uint32_t timeout_ms);
 /* Begins our next step, for a worker whose own threads compute in slots of the GPU pool,
  * before they touch any. What is released meanwhile is used again only when the step has
  * ended. Returns its number; 0: the agent keeps no steps of ours. Since version 2. */
@@ -289,6 +294,9 @@ int kvtier_submit_prefetch(kvtier_client* client, kvtier_space space, const kvti
 int kvtier_submit_commit(kvtier_client* client, kvtier_put* put, uint64_t tag);
 /* The same, as kvtier_commit_step(). Since version 2. */
 int kvtier_submit_commit_step(kvtier_client* client, kvtier_put* put, uint64_t step, uint64_t tag);
+/* The same, as kvtier_commit_durable(). Since version 4. */
+int kvtier_submit_commit_durable(kvtier_client* client, kvtier_put* put, uint64_t step,
+                                 uint32_t timeout_ms, uint64_t tag);
 
 enum {
   KVTIER_OP_MATCH = 0,

@@ -64,6 +64,18 @@ int SubmitReserve(kvtier_client* client, kvtier_space space, const ReserveArgume
 }
 
 }  // namespace
+int SubmitCommit(kvtier_client* client, kvtier_put* put, const kvtier::CommitOptions& options,
+                 uint64_t tag) {
+  return Guarded([&]() -> int {
+    if (client == nullptr || put == nullptr) return Fail(KVTIER_INVALID, "client or put is NULL");
+    const int submitted = Submitted<size_t>(client, Completion::Kind::kCommit, tag, [&](auto done) {
+      return client->client->SubmitCommit(std::move(put->blocks), std::move(done), options);
+    });
+    if (submitted == KVTIER_OK) delete put;
+    return submitted;
+  });
+}
+
 }  // namespace kvtier::c
 
 using namespace kvtier;     // NOLINT(google-build-using-namespace): this is its C face.
@@ -139,14 +151,13 @@ int kvtier_submit_commit(kvtier_client* client, kvtier_put* put, uint64_t tag) {
 }
 
 int kvtier_submit_commit_step(kvtier_client* client, kvtier_put* put, uint64_t step, uint64_t tag) {
-  return Guarded([&]() -> int {
-    if (client == nullptr || put == nullptr) return Fail(KVTIER_INVALID, "client or put is NULL");
-    const int submitted = Submitted<size_t>(client, Completion::Kind::kCommit, tag, [&](auto done) {
-      return client->client->SubmitCommit(std::move(put->blocks), std::move(done), {.step = step});
-    });
-    if (submitted == KVTIER_OK) delete put;
-    return submitted;
-  });
+  return SubmitCommit(client, put, {.step = step}, tag);
+}
+
+int kvtier_submit_commit_durable(kvtier_client* client, kvtier_put* put, uint64_t step,
+                                 uint32_t timeout_ms, uint64_t tag) {
+  return SubmitCommit(client, put,
+                      {.step = step, .durable = true, .timeout = TimeoutFrom(timeout_ms)}, tag);
 }
 
 int kvtier_event_fd(kvtier_client* client) {

@@ -63,11 +63,13 @@ std::vector<std::string> States(const Put& put) {
   return states;
 }
 
-size_t Commit(Put& put, uint64_t step) {
+size_t Commit(Put& put, uint64_t step, bool durable, std::optional<double> timeout_s) {
   // Moved out under the GIL: another thread sees an empty put, not half of one.
   ReservedBlocks blocks = std::move(put.blocks);
   py::gil_scoped_release release;
-  return blocks.Commit({.step = step});
+  CommitOptions options{.step = step, .durable = durable};
+  if (timeout_s) options.timeout = absl::Seconds(*timeout_s);
+  return blocks.Commit(options);
 }
 
 }  // namespace

@@ -115,8 +115,9 @@ class AgentRig {
     for (size_t i = 0; i < count; ++i) keys.push_back(TestEngineKey(first + i));
     return keys;
   }
-  BlockRun NameRun(SessionId of, uint64_t first, size_t count) {
-    return *agent->sessions().NameRun(of, 1, std::nullopt, Keys(first, count));
+  BlockRun NameRun(SessionId of, uint64_t first, size_t count,
+                   std::optional<EngineKey> parent = std::nullopt) {
+    return *agent->sessions().NameRun(of, 1, parent, Keys(first, count));
   }
   std::span<std::byte> Host(SessionId of, uint64_t offset) {
     const DomainId domain = NameRun(of, 0, 1).domain;
@@ -124,22 +125,41 @@ class AgentRig {
   }
   static uint64_t Seed(DomainId domain) { return static_cast<uint64_t>(domain) + 1; }
 
-  // Reserves, writes and commits; returns how many blocks were committed.
-  size_t Put(SessionId of, uint64_t first, size_t count) {
-    const BlockRun run = NameRun(of, first, count);
-    const Reserved reserved = *agent->putter().Reserve(run, Tier::kHost);
+  // Reserves, writes and commits, without a wait; returns how many blocks were committed.
+  size_t Put(SessionId of, uint64_t first, size_t count,
+             std::optional<EngineKey> parent = std::nullopt) {
+    return Commit(of, Reserve(of, first, count, parent));
+  }
+  // Slots with the blocks' bytes, for as many as there is room for now.
+  std::vector<ReservationId> Reserve(SessionId of, uint64_t first, size_t count,
+                                     std::optional<EngineKey> parent = std::nullopt) {
+    const BlockRun run = NameRun(of, first, count, parent);
+    return Fill(of, first, *agent->putter().Reserve(run, Tier::kHost));
+  }
+  std::vector<ReservationId> Fill(SessionId of, uint64_t first, const Reserved& reserved) {
     std::vector<ReservationId> ids;
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < reserved.blocks.size(); ++i) {
       if (reserved.blocks[i].state != ReservedBlock::State::kReserved) continue;
-      FillBlock(Seed(run.domain), TestEngineKey(first + i), Host(of, reserved.blocks[i].offset));
+      FillBlock(Seed(agent->sessions().DomainOf(of)), TestEngineKey(first + i),
+                Host(of, reserved.blocks[i].offset));
       ids.push_back(reserved.blocks[i].id);
     }
-    return Run(agent->putter().Commit(of, ids));
+    return ids;
   }
-  // Put, and on disk when it returns.
+  size_t Commit(SessionId of, std::vector<ReservationId> ids) {
+    return Run(agent->putter().Commit(of, std::move(ids)));
+  }
+  // Puts a chain, as much at a time as may be promised; on disk when it returns.
   size_t PutOnDisk(SessionId of, uint64_t first, size_t count) {
-    const size_t put = Put(of, first, count);
-    while (agent->offloader()->pending() > 0) KVT_CHECK(time.Step());
+    size_t put = 0;
+    while (put < count) {
+      std::optional<EngineKey> parent;
+      if (put > 0) parent = TestEngineKey(first + put - 1);
+      const size_t piece = Put(of, first + put, count - put, parent);
+      while (agent->offloader()->pending() > 0) KVT_CHECK(time.Step());
+      if (piece == 0) break;
+      put += piece;
+    }
     return put;
   }
 

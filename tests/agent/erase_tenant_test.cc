@@ -69,7 +69,7 @@ TEST_F(EraseTenantTest, WhatIsLeasedIsSaidAndGoesNextTime) {
 TEST_F(EraseTenantTest, WhatWaitsToBeWrittenIsNotWrittenUnderTheNextKey) {
   rig_.disk.Stall();
   rig_.second.Stall();
-  ASSERT_EQ(rig_.Put(acme_, 100, 12), 12);
+  ASSERT_EQ(rig_.Put(acme_, 100, 8), 8);
   const auto erasing = rig_.Spawn(rig_.agent->tenant_eraser().Erase("acme"));
   rig_.disk.Resume();
   rig_.second.Resume();

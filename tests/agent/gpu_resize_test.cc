@@ -68,7 +68,8 @@ class GpuResizeTest : public ::testing::Test {
     return leases;
   }
 
-  AgentRig rig_{{.slots = 512, .gpu_slots = kPerHandle, .gpu_max_slots = uint64_t{4} * kPerHandle}};
+  AgentRig rig_{
+      {.slots = 1024, .gpu_slots = kPerHandle, .gpu_max_slots = uint64_t{4} * kPerHandle}};
 };
 
 TEST_F(GpuResizeTest, ThePoolGrowsAndShrinksByWholeHandles) {

@@ -40,7 +40,8 @@ v1::AgentStatusResponse WellAgent() {
   offload->set_moment("commit");
   offload->set_written(6000);
   offload->set_not_worth_it(1234);
-  offload->set_queue_full(5);
+  offload->set_declined_behind(5);
+  offload->set_waited(3);
   status.set_device("emulated");
   status.mutable_peers()->set_fetched_blocks(120);
   status.mutable_peers()->set_fetched_bytes(uint64_t{240} << 20);
@@ -70,7 +71,7 @@ TEST(StatusTable, OneAgentAndWhatIsDownFitOneScreen) {
   peers        fetched 120 blocks (240 MiB), missed 0, served 0 (0 B)
   disk I/O     io_uring
   disk start   7,000 blocks warm; dropped 0 of older generations, 0 damaged, 0 outside the disk as configured, 0 without a key
-  disk writes  predicted_reuse at commit; wrote 6,000 blocks; declined 1,234 not worth it, 5 queue full
+  disk writes  predicted_reuse at commit; wrote 6,000 blocks; declined 1,234 not worth it, 5 behind; 3 puts waited
   device       emulated
   TIER  CAPACITY      USED    FULL   PINNED  BLOCKS  HITS  MISSES  EVICTIONS
   host  4.00 GiB  1.00 GiB  25.0 %  128 MiB     512    75      25      1,234
@@ -101,6 +102,15 @@ TEST(StatusTable, ShowsTheCoordinator) {
   status.set_refused_keys(3);
   EXPECT_THAT(StatusTable({.coordinator = Answer<v1::CoordinatorStatusResponse>{"c", status}}),
               HasSubstr("full: refused 3 blocks"));
+}
+
+TEST(Complaints, SayThatTheDiskIsBehindWhilePutsWaitOrAreRefused) {
+  v1::AgentStatusResponse status = WellAgent();
+  status.mutable_offload()->set_behind(true);
+  status.mutable_offload()->set_waiting(2);
+  status.mutable_offload()->set_promised_bytes(uint64_t{80} << 20);
+  EXPECT_THAT(Complaints(status),
+              ElementsAre("disk behind: 80.0 MiB to write, 2 puts wait, 5 blocks refused so far"));
 }
 
 TEST(Complaints, NameWhatIsNotAsItShouldBe) {
@@ -187,11 +197,15 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
         "written": 6000,
         "not_worth_it": 1234,
         "over_budget": 0,
-        "queue_full": 5,
+        "declined_behind": 5,
         "evicted": 0,
         "altered": 0,
         "disk_full": 0,
-        "disk_failed": 0
+        "disk_failed": 0,
+        "waited": 3,
+        "waiting": 0,
+        "promised_bytes": 0,
+        "behind": false
       },
       "device": "emulated",
       "altered_blocks": 0,

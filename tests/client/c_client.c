@@ -253,6 +253,8 @@ static int test_mistakes(kvtier_client* client, kvtier_space space) {
   EXPECT(kvtier_submit_commit(client, NULL, 1) == KVTIER_INVALID);
   EXPECT(kvtier_commit(NULL) == KVTIER_INVALID);
   EXPECT(kvtier_commit_step(NULL, 1) == KVTIER_INVALID);
+  EXPECT(kvtier_commit_durable(NULL, 0, 0) == KVTIER_INVALID);
+  EXPECT(kvtier_submit_commit_durable(NULL, NULL, 0, 0, 1) == KVTIER_INVALID);
   EXPECT(kvtier_submit_commit_step(client, NULL, 1, 1) == KVTIER_INVALID);
   EXPECT(kvtier_begin_step(NULL) == KVTIER_INVALID);
   EXPECT(kvtier_end_step(NULL, 1) == KVTIER_INVALID);

@@ -186,6 +186,19 @@ TEST_F(ClientTest, CommitGivesTheSlotsUpAndTellsHowMany) {
   EXPECT_EQ(reserved.Commit(), 0U);
 }
 
+TEST_F(ClientTest, AReserveMayWaitForItsTimeoutLessTheWayBack) {
+  ASSERT_TRUE(client_->Reserve(space_, TestKeys(1, 1), {.timeout = absl::Milliseconds(800)}).ok());
+  EXPECT_EQ(node_.agent().Counts().reserve_timeout_ms, 780U);
+}
+
+TEST_F(ClientTest, ADurableCommitTellsHowManyBlocksAreOnDisk) {
+  ReservedBlocks reserved = *client_->Reserve(space_, TestKeys(1, 3));
+  EXPECT_EQ(reserved.Commit({.durable = true, .timeout = absl::Seconds(1)}), 2U)
+      << "the fake agent's disk misses the last one";
+  EXPECT_EQ(client_->Match(space_, TestKeys(1, 3))->blocks, 3U) << "published all the same";
+  EXPECT_EQ(client_->Stats().committed_blocks, 3U);
+}
+
 TEST_F(ClientTest, StepsAreToldOnThePageAndNamedByACommit) {
   const uint64_t first = client_->BeginStep();
   const uint64_t second = client_->BeginStep();

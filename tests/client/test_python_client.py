@@ -101,6 +101,11 @@ class Calls(WithAgent):
         self.assertEqual(match.remote_blocks, 0)
         self.assertEqual(self.client.prefetch(self.space, make_keys(0, 5)), 3)
 
+    def test_a_durable_commit_tells_how_many_blocks_are_on_disk(self):
+        with self.client.reserve(self.space, make_keys(0, 3)) as put:
+            self.assertEqual(put.commit(durable=True, timeout_s=1.0), 2, "the fake's disk misses the last")
+        self.assertEqual(self.client.match(self.space, make_keys(0, 3)).blocks, 3)
+
     def test_steps_are_told_and_named_by_a_commit(self):
         first, second = self.client.begin_step(), self.client.begin_step()
         self.assertEqual(second, first + 1)

@@ -20,11 +20,12 @@ void Coverage::Add(const AgentStats& agent, const TierStats& disk) {
        .deadline_misses = agent.deadline_misses,
        .expired_leases = agent.expired_leases,
        .expired_reservations = agent.expired_reservations,
-       .declined_offloads =
-           agent.offload.queue_full + agent.offload.disk_full + agent.offload.disk_failed,
+       .declined_offloads = agent.offload.disk_full + agent.offload.disk_failed,
        .unworthy_offloads = agent.offload.not_worth_it,
        .unpaid_offloads = agent.offload.over_budget,
        .late_offloads = agent.offload.evicted,
+       .waiting_puts = agent.offload.waited,
+       .unpromised_blocks = agent.offload.declined_behind,
        .declined_slots = agent.host.declined + agent.gpu.declined});
 }
 
@@ -53,6 +54,8 @@ void Coverage::Add(const Coverage& other) {
   unworthy_offloads += other.unworthy_offloads;
   unpaid_offloads += other.unpaid_offloads;
   late_offloads += other.late_offloads;
+  waiting_puts += other.waiting_puts;
+  unpromised_blocks += other.unpromised_blocks;
   declined_slots += other.declined_slots;
 }
 
@@ -81,6 +84,8 @@ std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
           {"offloads not worth it", unworthy_offloads},
           {"offloads over budget", unpaid_offloads},
           {"offloads too late", late_offloads},
+          {"puts that waited", waiting_puts},
+          {"blocks refused behind", unpromised_blocks},
           {"declined slots", declined_slots}};
 }
 

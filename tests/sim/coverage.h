@@ -38,6 +38,8 @@ struct Coverage {
   uint64_t unworthy_offloads = 0;
   uint64_t unpaid_offloads = 0;
   uint64_t late_offloads = 0;  // Of blocks that had left.
+  uint64_t waiting_puts = 0;   // For disks that were behind.
+  uint64_t unpromised_blocks = 0;
   uint64_t declined_slots = 0;
 
   void Add(const Coverage& other);

@@ -11,6 +11,9 @@
 namespace kvtier::sim {
 namespace {
 
+// Of a put by a worker that wants it kept.
+constexpr absl::Duration kPutTimeout = absl::Seconds(2);
+
 // Code of a result for the trace; the text of a status may change, its code not.
 template <typename T>
 uint64_t CodeOf(const absl::StatusOr<T>& result) {
@@ -256,6 +259,14 @@ Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,
   co_return onboarded->blocks.size();
 }
 
+size_t SimWorker::CountHere(const std::vector<EngineKey>& keys) const {
+  const BlockIndex& index = node_->agent().index();
+  const BlockRun run = *Name(keys, 0);
+  return static_cast<size_t>(std::ranges::count_if(run.keys, [&](const BlockKey& key) {
+    return index.In(Tier::kHost, key) || index.In(Tier::kDisk, key);
+  }));
+}
+
 void SimWorker::Release(const std::vector<LeaseId>& leases) {
   order_->Tells();
   node_->agent().leases().Release(*session_, leases);
@@ -281,13 +292,23 @@ void SimWorker::Check(const std::vector<EngineKey>& keys, const Onboarded& onboa
 Task<size_t> SimWorker::Put(std::vector<EngineKey> keys, size_t from) {
   if (!Connected()) co_return 0;
   const BlockRun run = *Name(keys, from);
-  co_await SleepUntil(world_.executor, world_.executor->Now() + kCallTravel);
-  if (!Connected()) co_return 0;
-  order_->Tells();
-  const absl::StatusOr<Reserved> reserved = node_->agent().putter().Reserve(run, identity_.target);
-  order_->IsTold();
-  world_.oracle->Expect(reserved.ok(), "reserve fails: " + reserved.status().ToString());
-  if (!reserved.ok()) co_return 0;
+  const Tier target = identity_.target;
+  const absl::Duration timeout =
+      random_manners_ ? random_.Between(absl::ZeroDuration(), absl::Milliseconds(100))
+                      : kPutTimeout;
+  Request<absl::StatusOr<Reserved>> request{.name = "reserve", .order = order_, .timeout = timeout};
+  request.start = [run, target, timeout](Agent& agent) {
+    return agent.putter().ReserveBy(run, target, agent.executor()->Now() + timeout);
+  };
+  const uint64_t incarnation = incarnation_;
+  const absl::StatusOr<absl::StatusOr<Reserved>> answer =
+      co_await CallAgent<absl::StatusOr<Reserved>>(world_.executor, node_, world_.oracle,
+                                                   std::move(request));
+  const absl::StatusOr<Reserved> reserved =
+      answer.ok() ? *answer : absl::StatusOr<Reserved>(answer.status());
+  world_.oracle->Expect(reserved.ok() || absl::IsUnavailable(reserved.status()),
+                        "reserve fails: " + reserved.status().ToString());
+  if (!reserved.ok() || !Connected() || incarnation_ != incarnation) co_return 0;
   const auto put = std::make_shared<Reserving>();
   for (size_t i = 0; i < reserved->blocks.size(); ++i) {
     if (reserved->blocks[i].state != ReservedBlock::State::kReserved) continue;

@@ -56,6 +56,9 @@ class SimWorker {
   // returns its length.
   Task<size_t> Get(std::vector<EngineKey> keys, absl::Duration timeout, absl::Duration hold);
 
+  // How many of the blocks host memory or a disk of the node has. REQUIRES: it is connected.
+  size_t CountHere(const std::vector<EngineKey>& keys) const;
+
   SimNode* node() const { return node_; }
   const Identity& identity() const { return identity_; }
 

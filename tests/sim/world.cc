@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/event.h"
+#include "tests/sim/burst_proof.h"
 #include "tests/sim/recovery_proof.h"
 #include "tests/sim/workload.h"
 
@@ -179,8 +180,9 @@ void World::ProveRecovery() {
   RunUntil(time_.Now() + absl::Milliseconds(100));
   RecoveryProof proof({.executor = &executor_, .trace = &trace_, .oracle = &oracle_}, nodes,
                       &network_);
+  BurstProof burst({.executor = &executor_, .trace = &trace_, .oracle = &oracle_}, random_.Next());
   TaskScope proving(&executor_);
-  proving.Spawn(proof.Run());
+  proving.Spawn(Prove(&proof, &burst));
   const absl::Time until = time_.Now() + kProofTime;
   while (!failed() && proving.running() > 0 && time_.Now() < until) {
     RunUntil(time_.Now() + absl::Milliseconds(100));
@@ -188,6 +190,11 @@ void World::ProveRecovery() {
   oracle_.Expect(proving.running() == 0, "after the faults, the proof does not end");
   if (!failed()) RunUntil(time_.Now() + kQuietTime);
   ExpectQuiet();
+}
+
+Task<void> World::Prove(RecoveryProof* recovery, BurstProof* burst) {
+  co_await recovery->Run();
+  for (const auto& node : nodes_) co_await burst->Run(node.get());
 }
 
 void World::AwaitDisks() {

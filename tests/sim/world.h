@@ -29,6 +29,9 @@
 
 namespace kvtier::sim {
 
+class BurstProof;
+class RecoveryProof;
+
 enum class WorldKind { kWhole, kGpuPools };
 
 struct WorldOptions {
@@ -74,6 +77,7 @@ class World {
   void ExpectUndamaged();
   // Fresh blocks reach every tier and node again (RecoveryProof).
   void ProveRecovery();
+  Task<void> Prove(RecoveryProof* recovery, BurstProof* burst);
   bool failed() const { return oracle_.failure().has_value(); }
 
   const WorldKind kind_;

@@ -65,6 +65,7 @@ FakeAgentCounts FakeWorkerService::Counts() const {
     counts.reservations += session.reservations.size();
   }
   counts.committed_step = committed_step_;
+  counts.reserve_timeout_ms = reserve_timeout_ms_;
   if (signal_page_ != nullptr) {
     const auto word = [this](size_t index) {
       return reinterpret_cast<const std::atomic<uint64_t>*>(
@@ -230,6 +231,7 @@ grpc::Status FakeWorkerService::Reserve(grpc::ServerContext* context,
   if (!Begin(context, false)) return GaveUp();
   Session* const session = Find(request->session_token());
   if (session == nullptr) return Refusal(request->session_token());
+  reserve_timeout_ms_ = request->timeout_ms();
   KVT_CHECK(request->space_id() >= 1 && request->space_id() <= session->spaces.size());
   const SpaceSpec& space = session->spaces[request->space_id() - 1];
   response->set_gpu_version(pool_version_);
@@ -296,6 +298,8 @@ grpc::Status FakeWorkerService::Commit(grpc::ServerContext* context,
     ++committed;
   }
   response->set_committed_blocks(committed);
+  // Of a durable commit the disk has all but the last.
+  if (request->durable() && committed > 0) response->set_durable_blocks(committed - 1);
   return grpc::Status::OK;
 }
 

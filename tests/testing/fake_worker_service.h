@@ -112,6 +112,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   uint64_t next_id_ ABSL_GUARDED_BY(mu_) = 1;
   size_t calls_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t committed_step_ ABSL_GUARDED_BY(mu_) = 0;
+  uint32_t reserve_timeout_ms_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t pool_version_ ABSL_GUARDED_BY(mu_) = 1;  // That answers name.
 };
 

@@ -63,6 +63,30 @@ TEST(AdmissionTest, SecondTouchWritesABlockHitInHostMemory) {
   EXPECT_EQ(admission.Decide(hit, kStart), kWrite);
 }
 
+// A put takes room for what may be written, so what may not must be refused then.
+TEST(AdmissionTest, WhatMayNotBeWrittenIsRefused) {
+  std::mt19937_64 random(testing::TestSeed());
+  for (const WritePolicy policy :
+       {WritePolicy::kAll, WritePolicy::kSecondTouch, WritePolicy::kPredictedReuse}) {
+    for (const WriteBudgetOptions& options : {WriteBudgetOptions(), kTight}) {
+      WriteBudget budget(options);
+      Admission admission(Options(policy), &budget);
+      size_t may = 0;
+      for (int64_t i = 0; i < 2000; ++i) {
+        WriteCandidate candidate = Candidate(random() % 500);
+        candidate.host_hits = random() % 4 == 0 ? 1 : 0;
+        candidate.disk_has_child = random() % 10 == 0;
+        const absl::Time now = kStart + absl::Milliseconds(300 * i);
+        const bool may_write = admission.MayWrite(candidate, now);
+        may += may_write ? 1 : 0;
+        const WriteDecision decision = admission.Decide(candidate, now);
+        ASSERT_TRUE(may_write || decision != kWrite) << i;
+      }
+      EXPECT_GT(may, 0);
+    }
+  }
+}
+
 TEST(AdmissionTest, ABlockRefusedByTheBudgetIsRememberedToo) {
   WriteBudget budget(kTight);
   Admission admission(Options(WritePolicy::kSecondTouch), &budget);

@@ -29,6 +29,13 @@ void Admission::Entered(const BlockKey& key) {
   predictor_.Entered(key, budget_->written_bytes());
 }
 
+bool Admission::MayWrite(const WriteCandidate& candidate, absl::Time now) const {
+  if (candidate.disk_has_child) return true;
+  if (budget_->Available(now) < candidate.record_bytes) return false;
+  return options_.policy != WritePolicy::kSecondTouch || candidate.host_hits > 0 ||
+         seen_.Contains(candidate.key);
+}
+
 WriteDecision Admission::Decide(const WriteCandidate& candidate, absl::Time now) {
   const WriteDecision decision = Judge(candidate, now);
   seen_.Add(candidate.key);

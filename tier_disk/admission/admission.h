@@ -83,6 +83,8 @@ class Admission {
   // `key` came into host memory: committed by a worker, or onboarded from the disk or
   // a peer. Call it before a Decide() at commit.
   void Entered(const BlockKey& key);
+  // False: Decide() would refuse it now. True: it may or may not.
+  bool MayWrite(const WriteCandidate& candidate, absl::Time now) const;
   // Refused or not, the key is remembered.
   // kWrite: the budget is charged; write it. kNotWorthIt: the policy refuses.
   // kOverBudget: the policy would write it, the budget cannot pay.

@@ -126,16 +126,18 @@ class Put:
         self._native.give_back(index)
         self._states[index] = "no_room"
 
-    def commit(self, step: int = 0) -> int:
+    def commit(self, step: int = 0, durable: bool = False, timeout_s: float | None = None) -> int:
         """Publishes the slots that were taken and gives all up. Returns how many were published.
 
-        With a `step` of Client.begin_step(), when that step has ended.
+        With a `step` of Client.begin_step(), when that step has ended. With `durable` it waits,
+        `timeout_s` at most, until it is known of each block whether it is on disk, and returns
+        how many are; the others stay published.
         """
         if self._ended:
             return 0
         self._ended = True
         self._views.release()
-        return self._native.commit(step)
+        return self._native.commit(step, durable, timeout_s)
 
     def release(self) -> None:
         """Gives back what was not committed. Idempotent."""
