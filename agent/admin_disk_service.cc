@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/admin_service.h"
-#include "agent/unary_service.h"
 
 namespace kvtier {
 namespace {
@@ -89,8 +88,7 @@ v1::DiskVerify AdminService::DiskVerifyOf(const AboutDisk& about,
 AdminService::Reactor* AdminService::StartDiskVerify(Context* context,
                                                      const v1::StartDiskVerifyRequest* request,
                                                      v1::StartDiskVerifyResponse* response) {
-  return RunUnary(context, agent_->executor(), agent_->scope(),
-                  DoStartDiskVerify(request, response));
+  return calls_.Run(context, *request, DoStartDiskVerify(request, response));
 }
 
 Task<absl::Status> AdminService::DoStartDiskVerify(const v1::StartDiskVerifyRequest* request,
@@ -115,10 +113,10 @@ Task<absl::Status> AdminService::DoStartDiskVerify(const v1::StartDiskVerifyRequ
   co_return absl::OkStatus();
 }
 
-AdminService::Reactor* AdminService::DiskVerifyStatus(
-    Context* context, const v1::DiskVerifyStatusRequest* /*request*/,
-    v1::DiskVerifyStatusResponse* response) {
-  return RunUnary(context, agent_->executor(), agent_->scope(), DoDiskVerifyStatus(response));
+AdminService::Reactor* AdminService::DiskVerifyStatus(Context* context,
+                                                      const v1::DiskVerifyStatusRequest* request,
+                                                      v1::DiskVerifyStatusResponse* response) {
+  return calls_.Run(context, *request, DoDiskVerifyStatus(response));
 }
 
 Task<absl::Status> AdminService::DoDiskVerifyStatus(v1::DiskVerifyStatusResponse* response) {

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
-#include "agent/unary_service.h"
 #include "core/status_macros.h"
 #include "proto/convert.h"
 
@@ -117,18 +116,12 @@ void FillGpu(Agent& agent, absl::Time now, v1::GpuReport* report) {
 
 }  // namespace
 
-AdminService::Reactor* AdminService::Status(Context* context,
-                                            const v1::AgentStatusRequest* /*request*/,
+AdminService::Reactor* AdminService::Status(Context* context, const v1::AgentStatusRequest* request,
                                             v1::AgentStatusResponse* response) {
-  return RunUnary(context, agent_->executor(), agent_->scope(), DoStatus(response));
+  return calls_.Run(context, *request, DoStatus(response));
 }
 
-AdminService::Reactor* AdminService::PublicStatus(Context* context,
-                                                  v1::AgentStatusResponse* response) {
-  return RunUnary(context, agent_->executor(), agent_->scope(), DoPublicStatus(response));
-}
-
-Task<absl::Status> AdminService::DoPublicStatus(v1::AgentStatusResponse* response) {
+Task<absl::Status> AdminService::PublicStatus(v1::AgentStatusResponse* response) {
   KVT_CO_RETURN_IF_ERROR(co_await DoStatus(response));
   for (v1::GpuReport& gpu : *response->mutable_gpus()) gpu.clear_tenant();
   for (v1::DiskReport& disk : *response->mutable_disks()) {
@@ -197,7 +190,7 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
 
 AdminService::Reactor* AdminService::Lookup(Context* context, const v1::LookupRequest* request,
                                             v1::LookupResponse* response) {
-  return RunUnary(context, agent_->executor(), agent_->scope(), DoLookup(request, response));
+  return calls_.Run(context, *request, DoLookup(request, response));
 }
 
 absl::StatusOr<BlockKey> AdminService::KeyOf(const v1::LookupRequest& request) const {
@@ -230,7 +223,7 @@ Task<absl::Status> AdminService::DoLookup(const v1::LookupRequest* request,
 AdminService::Reactor* AdminService::EvictTier(Context* context,
                                                const v1::EvictTierRequest* request,
                                                v1::EvictTierResponse* response) {
-  return RunUnary(context, agent_->executor(), agent_->scope(), DoEvictTier(request, response));
+  return calls_.Run(context, *request, DoEvictTier(request, response));
 }
 
 Task<absl::Status> AdminService::DoEvictTier(const v1::EvictTierRequest* request,
@@ -247,7 +240,7 @@ Task<absl::Status> AdminService::DoEvictTier(const v1::EvictTierRequest* request
 AdminService::Reactor* AdminService::ResizeGpuPool(Context* context,
                                                    const v1::ResizeGpuPoolRequest* request,
                                                    v1::ResizeGpuPoolResponse* response) {
-  return RunUnary(context, agent_->executor(), agent_->scope(), DoResizeGpuPool(request, response));
+  return calls_.Run(context, *request, DoResizeGpuPool(request, response));
 }
 
 Task<absl::Status> AdminService::DoResizeGpuPool(const v1::ResizeGpuPoolRequest* request,
@@ -263,7 +256,7 @@ Task<absl::Status> AdminService::DoResizeGpuPool(const v1::ResizeGpuPoolRequest*
 AdminService::Reactor* AdminService::EraseTenant(Context* context,
                                                  const v1::EraseTenantRequest* request,
                                                  v1::EraseTenantResponse* response) {
-  return RunUnary(context, agent_->executor(), agent_->scope(), DoEraseTenant(request, response));
+  return calls_.Run(context, *request, DoEraseTenant(request, response));
 }
 
 Task<absl::Status> AdminService::DoEraseTenant(const v1::EraseTenantRequest* request,

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "agent/agent.h"
+#include "agent/limits.h"
+#include "agent/unary_service.h"
 #include "core/task.h"
 #include "kvtier/v1/admin.grpc.pb.h"
 
@@ -33,12 +35,15 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
     std::vector<AboutDisk> disks{};  // In the order of the agent's, and those that did not open.
   };
   AdminService(Agent* agent, About about)
-      : agent_(agent), about_(std::move(about)), started_(agent->executor()->Now()) {}
+      : agent_(agent),
+        about_(std::move(about)),
+        started_(agent->executor()->Now()),
+        calls_(agent->executor(), agent->scope(),
+               {.bytes = kMaxAdminCallBytes, .duration = kMaxCallDuration}) {}
 
   // What anybody may know, whoever asks: no tenant's name, and no reason why a disk did not
   // open, which may tell of its secret.
-  grpc::ServerUnaryReactor* PublicStatus(grpc::CallbackServerContext* context,
-                                         v1::AgentStatusResponse* response);
+  Task<absl::Status> PublicStatus(v1::AgentStatusResponse* response);
 
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
@@ -59,7 +64,6 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
 
  private:
   Task<absl::Status> DoStatus(v1::AgentStatusResponse* response);
-  Task<absl::Status> DoPublicStatus(v1::AgentStatusResponse* response);
   Task<absl::Status> DoLookup(const v1::LookupRequest* request, v1::LookupResponse* response);
   Task<absl::Status> DoEvictTier(const v1::EvictTierRequest* request,
                                  v1::EvictTierResponse* response);
@@ -78,6 +82,7 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
   Agent* const agent_;
   const About about_;
   const absl::Time started_;
+  UnaryCalls calls_;
 };
 
 }  // namespace kvtier

@@ -175,8 +175,13 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                    .sessions = &sessions_,
                                                    .reservations = &reservations_,
                                                    .stats = &stats_});
-  peer_server_ = std::make_unique<PeerServer>(seams.executor, &scope_, &waits_, &index_,
-                                              disks_.get(), &stats_);
+  peer_server_ = std::make_unique<PeerServer>(PeerServer::Parts{.executor = seams.executor,
+                                                                .scope = &scope_,
+                                                                .waits = &waits_,
+                                                                .index = &index_,
+                                                                .disks = disks_.get(),
+                                                                .stats = &stats_},
+                                              kMaxPeerReadBytes);
   const std::optional<DomainId> owner_of_pool =
       gpu_ == nullptr ? std::nullopt : std::optional(gpu_domain_);
   tenant_eraser_ = std::make_unique<TenantEraser>(TenantEraser::Parts{.executor = seams.executor,
@@ -298,6 +303,7 @@ Task<void> Agent::SweepDeadlines() {
     if (offloader_ != nullptr) offloader_->Pump();
     // Leases have ended, or slots were granted.
     if (gpu_offloader_ != nullptr) gpu_offloader_->Pump();
+    block_count_.store(CountBlocks(), std::memory_order_relaxed);
     co_await SleepUntil(seams_.executor, now + kSweepInterval);
   }
 }
@@ -356,6 +362,12 @@ void Agent::PageOffered(const OfferedPage& offered) {
 
 void Agent::EarlierWorkerGone(size_t ledger_place) {
   if (earlier_workers_ != nullptr) earlier_workers_->Gone(ledger_place);
+}
+
+size_t Agent::CountBlocks() const {
+  size_t blocks = 0;
+  for (const Tier tier : kAllTiers) blocks += index_.blocks_in(tier);
+  return blocks;
 }
 
 std::vector<TierUsage> Agent::Usage() const {

@@ -6,6 +6,7 @@
 #ifndef KVTIER_AGENT_AGENT_H_
 #define KVTIER_AGENT_AGENT_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -179,6 +180,10 @@ class Agent {
   const CoordinatorReporter* reporter() const { return reporter_.get(); }  // nullptr: alone.
   // Capacity, use and blocks of each tier that this node has.
   std::vector<TierUsage> Usage() const;
+  // Of all tiers, each copy of a block for itself.
+  size_t CountBlocks() const;
+  // The same as of a moment ago. Any thread.
+  size_t block_count() const { return block_count_.load(std::memory_order_relaxed); }
   // Aborts when an invariant of any part does not hold.
   void Audit() const;
 
@@ -247,6 +252,7 @@ class Agent {
   std::unique_ptr<PeerServer> peer_server_;
   std::unique_ptr<TenantEraser> tenant_eraser_;
   Waits waits_;
+  std::atomic<size_t> block_count_{0};  // A figure only, so relaxed.
   TaskScope scope_;
 };
 

@@ -4,6 +4,8 @@
 #ifndef KVTIER_AGENT_DOORS_H_
 #define KVTIER_AGENT_DOORS_H_
 
+#include <atomic>
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -15,6 +17,7 @@
 #include "agent/peer_service.h"
 #include "agent/remote_admin_service.h"
 #include "agent/worker_service.h"
+#include "core/memory_watch.h"
 #include "proto/rpc_door.h"
 
 namespace kvtier {
@@ -31,12 +34,18 @@ class Doors {
 
  private:
   Doors(const AgentConfig& config, Agent* agent, AdminService::About about);
+  // The agent has grown by more than it may beside its index. Any thread.
+  bool MemoryIsShort();
 
   const std::string admin_socket_;
   WorkerService worker_service_;
   PeerService peer_service_;
   AdminService admin_service_;
   RemoteAdminService remote_admin_service_;
+  MemoryWatch memory_;
+  const size_t blocks_at_start_;
+  std::atomic<size_t> most_blocks_{0};  // A figure only, so relaxed.
+  Agent* const agent_;
   std::unique_ptr<RpcDoor> workers_;
   std::unique_ptr<RpcDoor> admin_;
   std::unique_ptr<RpcDoor> remote_;

@@ -10,6 +10,10 @@ namespace kvtier {
 
 absl::StatusOr<LeaseId> LeaseTable::Grant(SessionId session, Pin pin, absl::Time deadline,
                                           GpuHold hold) {
+  if (leases_.size() >= kMaxLeases) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("leases: all ", kMaxLeases, " of the node are held"));
+  }
   size_t& count = counts_[session];
   if (count >= kMaxLeasesPerSession) {
     return absl::ResourceExhaustedError(

@@ -27,7 +27,7 @@ enum class LeaseId : uint64_t {};
 
 class LeaseTable {
  public:
-  // Errors: kResourceExhausted at kMaxLeasesPerSession.
+  // Errors: kResourceExhausted at kMaxLeasesPerSession, and at kMaxLeases of all.
   absl::StatusOr<LeaseId> Grant(SessionId session, Pin pin, absl::Time deadline, GpuHold hold = {});
   // Ids that are unknown or another session's are ignored.
   void Release(SessionId session, std::span<const LeaseId> ids);

@@ -14,7 +14,9 @@ inline constexpr size_t kMaxTenants = 256;
 inline constexpr size_t kMaxSessions = 1024;
 inline constexpr size_t kMaxSpacesPerSession = 16;
 inline constexpr size_t kMaxLeasesPerSession = 65536;
+inline constexpr size_t kMaxLeases = 262144;  // Of all sessions together.
 inline constexpr size_t kMaxReservationsPerSession = 16384;
+inline constexpr size_t kMaxReservations = 65536;     // Of all sessions together, late ones, too.
 inline constexpr size_t kMaxSlotsPerSession = 65536;  // Of the GPU pool, as KV memory.
 
 // Loads (disk to host) running, and waiting for their turn.
@@ -45,8 +47,9 @@ inline constexpr size_t kMaxFetchesRunning = 2 * kMaxFetchesPerPeer;
 // The longest that one stream is served, whatever its asker says: a reader that does not
 // read holds a place, a pin and a buffer no longer.
 inline constexpr absl::Duration kMaxPeerStreamTime = absl::Seconds(30);
-// Disk reads for peers; each has a buffer of its own block outside the arena.
+// Disk reads for peers; each has a buffer of its own block outside the arena, until it is sent.
 inline constexpr size_t kMaxPeerDiskReads = 16;
+inline constexpr size_t kMaxPeerReadBytes = size_t{128} << 20;
 // Blocks of one stream.
 inline constexpr size_t kMaxKeysPerFetch = 1024;
 // Changes waiting for the coordinator; beyond it they become a snapshot.
@@ -94,6 +97,50 @@ inline constexpr int kPeerSilenceFactor = 4;
 inline constexpr absl::Duration kMinPeerSilence = absl::Milliseconds(50);
 // A fetch that nobody waits for (prefetch) gets this long.
 inline constexpr absl::Duration kPrefetchTimeout = absl::Seconds(10);
+
+// Connections to the agent's doors, and calls under way on one of them. A client has one
+// connection and up to 256 calls that wait.
+inline constexpr size_t kMaxWorkerConnections = 2 * kMaxSessions;
+inline constexpr int kMaxCallsPerConnection = 320;
+inline constexpr size_t kMaxAdminConnections = 64;
+inline constexpr size_t kMaxRemoteConnections = 1024;
+// What calls under way take: so much each for gRPC, for the answer and for the flow, and for
+// each byte of the request its parsed form, what is made of it and the answer to it.
+inline constexpr size_t kCallBytes = size_t{16} << 10;
+inline constexpr size_t kCallBytesPerRequestByte = 4;
+inline constexpr size_t kMaxWorkerCallBytes = size_t{256} << 20;
+inline constexpr size_t kMaxAdminCallBytes = size_t{8} << 20;  // Of each door with admin.
+// A call that lasts longer makes room when others need it: its answer is not read.
+inline constexpr absl::Duration kMaxCallDuration = absl::Seconds(90);
+// Requests that are not whole yet, at each door: what gRPC is told.
+inline constexpr size_t kWorkerIntakeBytes = size_t{128} << 20;
+inline constexpr size_t kRemoteIntakeBytes = size_t{16} << 20;
+inline constexpr size_t kAdminIntakeBytes = size_t{8} << 20;
+
+// All memory beside the arenas, the GPU pool, the driver's own and the index of blocks. Of it, the
+// growth since the start is watched (core/memory_watch.h): beyond kMaxMemoryGrowth connections
+// are hung up on. What is left is the program itself, and what arrives between two looks.
+// docs/OPERATING.md has the table.
+inline constexpr size_t kMaxMemoryBesideArena = size_t{1} << 30;
+inline constexpr size_t kMaxMemoryGrowth = size_t{832} << 20;
+inline constexpr size_t kMaxMemoryPerDisk = size_t{32} << 20;  // On top, for each: its manifest.
+inline constexpr size_t kMaxIndexBytesPerBlock = 1024;         // On top, for each in each tier.
+// What the tables take for each entry, measured and rounded up.
+inline constexpr size_t kBytesPerLease = 256;
+inline constexpr size_t kBytesPerReservation = 512;
+inline constexpr size_t kBytesPerSession = 16384;
+inline constexpr size_t kBytesPerQueuedBlock = 512;
+inline constexpr size_t kBytesPerDelta = 64;
+inline constexpr size_t kBytesPerPeerStream = size_t{4}
+                                              << 20;  // Two chunks, as sent and as parsed.
+static_assert(kMaxWorkerCallBytes + 2 * kMaxAdminCallBytes + kWorkerIntakeBytes +
+                  kRemoteIntakeBytes + kAdminIntakeBytes + kMaxLeases * kBytesPerLease +
+                  kMaxReservations * kBytesPerReservation + kMaxSessions * kBytesPerSession +
+                  (kMaxLoadsQueued + kMaxOffloadQueued) * kBytesPerQueuedBlock +
+                  kMaxPendingDeltas * kBytesPerDelta + kMaxPeerReadBytes +
+                  (kMaxFetchesRunning + kMaxPeerStreamsServed) * kBytesPerPeerStream <=
+              kMaxMemoryGrowth);
+static_assert(kMaxMemoryGrowth < kMaxMemoryBesideArena);
 
 }  // namespace kvtier
 

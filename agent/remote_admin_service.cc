@@ -6,9 +6,9 @@
 namespace kvtier {
 
 RemoteAdminService::Reactor* RemoteAdminService::Status(Context* context,
-                                                        const v1::AgentStatusRequest* /*request*/,
+                                                        const v1::AgentStatusRequest* request,
                                                         v1::AgentStatusResponse* response) {
-  return admin_->PublicStatus(context, response);
+  return calls_.Run(context, *request, admin_->PublicStatus(response));
 }
 
 RemoteAdminService::Reactor* RemoteAdminService::Refuse(Context* context, const char* rpc) const {

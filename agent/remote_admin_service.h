@@ -12,12 +12,15 @@
 
 namespace kvtier {
 
-// Thread-safe. REQUIRES: `admin` outlives the server. An RPC that is not named here is answered
-// with UNIMPLEMENTED; tests/integration/doors_test.cc wants each to be placed.
+// Thread-safe. REQUIRES: `agent` and `admin` outlive the server. An RPC that is not named here is
+// answered with UNIMPLEMENTED; tests/integration/doors_test.cc wants each to be placed.
 class RemoteAdminService final : public v1::AgentAdmin::CallbackService {
  public:
-  RemoteAdminService(AdminService* admin, std::string admin_socket)
-      : admin_(admin), admin_socket_(std::move(admin_socket)) {}
+  RemoteAdminService(Agent* agent, AdminService* admin, std::string admin_socket)
+      : admin_(admin),
+        admin_socket_(std::move(admin_socket)),
+        calls_(agent->executor(), agent->scope(),
+               {.bytes = kMaxAdminCallBytes, .duration = kMaxCallDuration}) {}
 
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
@@ -41,6 +44,7 @@ class RemoteAdminService final : public v1::AgentAdmin::CallbackService {
 
   AdminService* const admin_;
   const std::string admin_socket_;
+  UnaryCalls calls_;  // Its own: whoever reaches TCP takes nothing away from operators.
 };
 
 }  // namespace kvtier

@@ -17,6 +17,10 @@ uint64_t BytesOf(const PendingBlock& block) { return SlotBytes(block.meta.length
 
 absl::StatusOr<ReservationId> ReservationTable::Add(SessionId session, PendingBlock block,
                                                     absl::Time deadline) {
+  if (reservations_.size() >= kMaxReservations) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("reservations: all ", kMaxReservations, " of the node are held"));
+  }
   size_t& count = counts_[session];
   if (count >= kMaxReservationsPerSession) {
     return absl::ResourceExhaustedError(

@@ -55,7 +55,7 @@ class ReservationTable {
   // True: some session is putting this block now.
   bool IsPending(const BlockKey& key) const { return pending_keys_.contains(key); }
   // REQUIRES: the key is not pending. Errors: kResourceExhausted at
-  // kMaxReservationsPerSession.
+  // kMaxReservationsPerSession, and at kMaxReservations of all.
   absl::StatusOr<ReservationId> Add(SessionId session, PendingBlock block, absl::Time deadline);
   // From here on steps of workers are looked at. Does not own.
   void AttachGpu(GpuWorkers* workers) { workers_ = workers; }

@@ -9,15 +9,18 @@
 
 namespace kvtier {
 
-AlignedBuffer::AlignedBuffer(size_t bytes)
-    : bytes_(static_cast<std::byte*>(std::aligned_alloc(kBlockAlignment, bytes))), size_(bytes) {
+AlignedBuffer::AlignedBuffer(size_t bytes, std::shared_ptr<std::atomic<size_t>> in_use)
+    : in_use_(std::move(in_use)),
+      bytes_(static_cast<std::byte*>(std::aligned_alloc(kBlockAlignment, bytes))),
+      size_(bytes) {
   if (bytes_ == nullptr) throw std::bad_alloc();
+  in_use_->fetch_add(bytes, std::memory_order_relaxed);
 }
 
 // A disk read outlives the peer's deadline when the disk does; its state is shared.
 struct PeerServer::DiskRead {
-  DiskRead(Executor* executor, uint64_t length)
-      : buffer(std::make_shared<AlignedBuffer>(SlotBytes(length))), done(executor) {}
+  DiskRead(Executor* executor, std::shared_ptr<AlignedBuffer> into)
+      : buffer(std::move(into)), done(executor) {}
   const std::shared_ptr<AlignedBuffer> buffer;
   absl::StatusOr<BlockMeta> meta;
   Event done;
@@ -30,8 +33,9 @@ Task<std::optional<ServedBlock>> PeerServer::Serve(BlockKey key, absl::Time dead
     co_return served;
   }
   const std::optional<DiskBlock> block = disks_->Find(key);
-  if (!block.has_value()) co_return std::nullopt;
-  const auto read = std::make_shared<DiskRead>(executor_, block->length);
+  if (!block.has_value() || !HasRoomFor(SlotBytes(block->length))) co_return std::nullopt;
+  const auto read = std::make_shared<DiskRead>(
+      executor_, std::make_shared<AlignedBuffer>(SlotBytes(block->length), buffer_bytes_));
   scope_->Spawn(ReadFromDisk(key, read));
   const bool done = co_await waits_->Until(&read->done, deadline);
   if (!done || !read->meta.ok()) co_return std::nullopt;
@@ -41,6 +45,12 @@ Task<std::optional<ServedBlock>> PeerServer::Serve(BlockKey key, absl::Time dead
   co_return ServedBlock{.proof = ProofOf(meta),
                         .payload = read->buffer->bytes().first(meta.length),
                         .buffer = read->buffer};
+}
+
+// One block always fits, whatever its size.
+bool PeerServer::HasRoomFor(uint64_t bytes) const {
+  const size_t taken = buffer_bytes_->load(std::memory_order_relaxed);
+  return taken == 0 || taken + bytes <= max_buffer_bytes_;
 }
 
 std::optional<ServedBlock> PeerServer::ServeFromHost(const BlockKey& key) {

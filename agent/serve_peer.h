@@ -6,6 +6,7 @@
 #ifndef KVTIER_AGENT_SERVE_PEER_H_
 #define KVTIER_AGENT_SERVE_PEER_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
@@ -23,19 +24,23 @@
 
 namespace kvtier {
 
-// 4 KiB aligned memory outside the arena.
+// 4 KiB aligned memory outside the arena. Thread-safe: it may end on any thread.
 class AlignedBuffer {
  public:
-  // REQUIRES: `bytes` is a positive multiple of 4096.
-  explicit AlignedBuffer(size_t bytes);
+  // Counted in `in_use` for as long as it lives. REQUIRES: `bytes` is a positive multiple of 4096.
+  AlignedBuffer(size_t bytes, std::shared_ptr<std::atomic<size_t>> in_use);
+  ~AlignedBuffer() { in_use_->fetch_sub(size_, std::memory_order_relaxed); }
+  AlignedBuffer(const AlignedBuffer&) = delete;
+  AlignedBuffer& operator=(const AlignedBuffer&) = delete;
   std::span<std::byte> bytes() const { return {bytes_.get(), size_}; }
 
  private:
   struct Freer {
     void operator()(std::byte* bytes) const { std::free(bytes); }
   };
-  std::unique_ptr<std::byte, Freer> bytes_;
-  size_t size_;
+  const std::shared_ptr<std::atomic<size_t>> in_use_;
+  const std::unique_ptr<std::byte, Freer> bytes_;
+  const size_t size_;
 };
 
 // One block held still for a peer. Move-only.
@@ -48,22 +53,31 @@ struct ServedBlock {
 
 class PeerServer {
  public:
-  // Does not own; `disks` may be null.
-  PeerServer(Executor* executor, TaskScope* scope, Waits* waits, BlockIndex* index, DiskSet* disks,
-             AgentStats* stats)
-      : executor_(executor),
-        scope_(scope),
-        waits_(waits),
-        index_(index),
-        disks_(disks),
-        stats_(stats) {}
+  struct Parts {  // Not owned.
+    Executor* executor = nullptr;
+    TaskScope* scope = nullptr;
+    Waits* waits = nullptr;
+    BlockIndex* index = nullptr;
+    DiskSet* disks = nullptr;  // Null: none.
+    AgentStats* stats = nullptr;
+  };
+  // `max_buffer_bytes`: of blocks from disk that are being read or sent.
+  PeerServer(const Parts& parts, size_t max_buffer_bytes)
+      : executor_(parts.executor),
+        scope_(parts.scope),
+        waits_(parts.waits),
+        index_(parts.index),
+        disks_(parts.disks),
+        stats_(parts.stats),
+        max_buffer_bytes_(max_buffer_bytes) {}
 
   // Ends by `deadline`. nullopt: not here, not readable in time, or too many disk
-  // reads for peers are running.
+  // reads for peers are running, or their buffers take too much.
   Task<std::optional<ServedBlock>> Serve(BlockKey key, absl::Time deadline);
 
  private:
   struct DiskRead;
+  bool HasRoomFor(uint64_t bytes) const;
   std::optional<ServedBlock> ServeFromHost(const BlockKey& key);
   Task<void> ReadFromDisk(BlockKey key, std::shared_ptr<DiskRead> read);
 
@@ -73,7 +87,12 @@ class PeerServer {
   BlockIndex* const index_;
   DiskSet* const disks_;
   AgentStats* const stats_;
+  const size_t max_buffer_bytes_;
   size_t disk_reads_ = 0;
+  // Bytes of all buffers that live, sent ones included. Buffers may outlive the server. A counter
+  // only, so relaxed.
+  const std::shared_ptr<std::atomic<size_t>> buffer_bytes_ =
+      std::make_shared<std::atomic<size_t>>(0);
 };
 
 }  // namespace kvtier

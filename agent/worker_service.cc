@@ -48,8 +48,10 @@ std::vector<ReservationId> IdsFrom(const google::protobuf::RepeatedField<uint64_
 
 }  // namespace
 
-WorkerService::Reactor* WorkerService::Run(Context* context, Task<absl::Status> task) {
-  return RunUnary(context, agent_->executor(), agent_->scope(), UnlessStopping(std::move(task)));
+WorkerService::Reactor* WorkerService::Run(Context* context,
+                                           const google::protobuf::MessageLite& request,
+                                           Task<absl::Status> task) {
+  return calls_.Run(context, request, UnlessStopping(std::move(task)));
 }
 
 Task<absl::Status> WorkerService::UnlessStopping(Task<absl::Status> task) {
@@ -90,7 +92,7 @@ absl::StatusOr<BlockRun> WorkerService::NameRun(const Request& request) const {
 WorkerService::Reactor* WorkerService::RegisterSpace(Context* context,
                                                      const v1::RegisterSpaceRequest* request,
                                                      v1::RegisterSpaceResponse* response) {
-  return Run(context, DoRegisterSpace(request, response));
+  return Run(context, *request, DoRegisterSpace(request, response));
 }
 
 Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest* request,
@@ -114,7 +116,7 @@ Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest
 
 WorkerService::Reactor* WorkerService::Match(Context* context, const v1::MatchRequest* request,
                                              v1::MatchResponse* response) {
-  return Run(context, DoMatch(request, response));
+  return Run(context, *request, DoMatch(request, response));
 }
 
 Task<absl::Status> WorkerService::DoMatch(const v1::MatchRequest* request,
@@ -131,7 +133,7 @@ Task<absl::Status> WorkerService::DoMatch(const v1::MatchRequest* request,
 
 WorkerService::Reactor* WorkerService::Onboard(Context* context, const v1::OnboardRequest* request,
                                                v1::OnboardResponse* response) {
-  return Run(context, DoOnboard(context, request, response));
+  return Run(context, *request, DoOnboard(context, request, response));
 }
 
 Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardRequest* request,
@@ -165,7 +167,7 @@ Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardR
 WorkerService::Reactor* WorkerService::Prefetch(Context* context,
                                                 const v1::PrefetchRequest* request,
                                                 v1::PrefetchResponse* response) {
-  return Run(context, DoPrefetch(request, response));
+  return Run(context, *request, DoPrefetch(request, response));
 }
 
 Task<absl::Status> WorkerService::DoPrefetch(const v1::PrefetchRequest* request,
@@ -178,7 +180,7 @@ Task<absl::Status> WorkerService::DoPrefetch(const v1::PrefetchRequest* request,
 
 WorkerService::Reactor* WorkerService::Reserve(Context* context, const v1::ReserveRequest* request,
                                                v1::ReserveResponse* response) {
-  return Run(context, DoReserve(context, request, response));
+  return Run(context, *request, DoReserve(context, request, response));
 }
 
 Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveRequest* request,
@@ -208,7 +210,7 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
 
 WorkerService::Reactor* WorkerService::Commit(Context* context, const v1::CommitRequest* request,
                                               v1::CommitResponse* response) {
-  return Run(context, DoCommit(context, request, response));
+  return Run(context, *request, DoCommit(context, request, response));
 }
 
 Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitRequest* request,
@@ -233,7 +235,7 @@ Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitReq
 WorkerService::Reactor* WorkerService::TakeSlots(Context* context,
                                                  const v1::TakeSlotsRequest* request,
                                                  v1::TakeSlotsResponse* response) {
-  return Run(context, DoTakeSlots(request, response));
+  return Run(context, *request, DoTakeSlots(request, response));
 }
 
 Task<absl::Status> WorkerService::DoTakeSlots(const v1::TakeSlotsRequest* request,
@@ -257,7 +259,7 @@ Task<absl::Status> WorkerService::DoTakeSlots(const v1::TakeSlotsRequest* reques
 
 WorkerService::Reactor* WorkerService::Release(Context* context, const v1::ReleaseRequest* request,
                                                v1::ReleaseResponse* /*response*/) {
-  return Run(context, DoRelease(request));
+  return Run(context, *request, DoRelease(request));
 }
 
 Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {

@@ -6,6 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "agent/agent.h"
+#include "agent/limits.h"
+#include "agent/unary_service.h"
 #include "core/task.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 
@@ -14,7 +16,10 @@ namespace kvtier {
 // Thread-safe. REQUIRES: the agent outlives the server.
 class WorkerService final : public v1::Worker::CallbackService {
  public:
-  explicit WorkerService(Agent* agent) : agent_(agent) {}
+  explicit WorkerService(Agent* agent)
+      : agent_(agent),
+        calls_(agent->executor(), agent->scope(),
+               {.bytes = kMaxWorkerCallBytes, .duration = kMaxCallDuration}) {}
 
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
@@ -59,10 +64,13 @@ class WorkerService final : public v1::Worker::CallbackService {
   // Names the run of any request that carries token, space and keys.
   template <typename Request>
   absl::StatusOr<BlockRun> NameRun(const Request& request) const;
-  Reactor* Run(Context* context, Task<absl::Status> task);
+  Reactor* Run(Context* context, const google::protobuf::MessageLite& request,
+               Task<absl::Status> task);
+  // Refuses the call where the agent is stopping.
   Task<absl::Status> UnlessStopping(Task<absl::Status> task);
 
   Agent* const agent_;
+  UnaryCalls calls_;
 };
 
 }  // namespace kvtier

@@ -29,6 +29,7 @@
 #include "core/listening_socket.h"
 #include "core/lock_checks.h"
 #include "core/log.h"
+#include "core/memory_watch.h"
 #include "core/status_macros.h"
 #include "proto/rpc_door.h"
 #include "proto/socket_names.h"
@@ -52,9 +53,13 @@ constexpr timespec kTickInterval = {.tv_sec = 1};
 // Locates under way.
 constexpr int kMaxRpcThreads = 16;
 constexpr RpcDoor::Limits kRemoteLimits = {
-    .connections = 4096, .calls = 64, .intake_bytes = size_t{256} << 20, .threads = kMaxRpcThreads};
+    .connections = 4096, .calls = 64, .intake_bytes = size_t{64} << 20, .threads = kMaxRpcThreads};
 constexpr RpcDoor::Limits kAdminLimits = {
     .connections = 64, .calls = 16, .intake_bytes = size_t{16} << 20, .threads = kMaxRpcThreads};
+// What the coordinator may grow by: its directory, full (docs/design/coordinator.md), and all
+// else. Beyond it connections are hung up on.
+constexpr uint64_t kMaxDirectoryBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxOtherGrowth = uint64_t{512} << 20;
 constexpr uint32_t kRoot = 0;
 
 CoordinatorConfig ConfigFromFlags() {
@@ -109,12 +114,15 @@ absl::Status Run(const CoordinatorConfig& config, const sigset_t& signals) {
                                       .health = true,
                                       .limits = kAdminLimits},
                                      for_operators));
+  MemoryWatch memory(kMaxDirectoryBytes + kMaxOtherGrowth);
   const std::array<grpc::Service*, 2> for_agents = {&service, &remote_admin};
-  KVT_ASSIGN_OR_RETURN(
-      const std::unique_ptr<RpcDoor> remote,
-      RpcDoor::Open(
-          {.name = "tcp", .address = config.listen, .health = true, .limits = kRemoteLimits},
-          for_agents));
+  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<RpcDoor> remote,
+                       RpcDoor::Open({.name = "tcp",
+                                      .address = config.listen,
+                                      .health = true,
+                                      .limits = kRemoteLimits,
+                                      .too_much = [&memory] { return memory.TooMuch(0); }},
+                                     for_agents));
   Log(LogLevel::kInfo, absl::StrCat("listening on ", address.host, ":", remote->port(),
                                     ", for operators at ", admin_socket));
 

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -28,12 +30,38 @@
 namespace kvtier {
 namespace {
 
+static_assert(convert::kMaxKeysPerRequest * (kMaxEngineKeyBytes + 2) + 4096 <= kMaxRequestBytes);
+// A delta: a key of 16 bytes, its kind, its tier, and their tags.
+static_assert(convert::kMaxDeltasPerReport * 32 + 4096 <= kMaxRequestBytes);
+
 // A connection whose other end is gone without a word ends after the sum of these.
 constexpr int kKeepaliveMs = 30'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
+// gRPC needs a moment to give back what a connection held.
+constexpr absl::Duration kHangUpPause = absl::Milliseconds(100);
 constexpr absl::Duration kNoDescriptorPause = absl::Milliseconds(10);
 
 bool IsUnix(const std::string& address) { return absl::StartsWith(address, "/"); }
+
+// Whose connection it is, for counting: the process at the other end of a Unix socket, the
+// address (of IPv6, the network) of TCP.
+uint64_t OwnerOf(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  uint64_t owner = 0;
+  if (address.ss_family == AF_INET6) {
+    memcpy(&owner, &reinterpret_cast<sockaddr_in6*>(&address)->sin6_addr, sizeof(owner));
+  } else if (address.ss_family == AF_INET) {
+    owner = reinterpret_cast<sockaddr_in*>(&address)->sin_addr.s_addr;
+  } else {
+    ucred peer{};
+    socklen_t peer_size = sizeof(peer);
+    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_size);
+    owner = static_cast<uint64_t>(peer.pid);
+  }
+  return owner;
+}
 
 void Watch(int epoll_fd, int fd, uint32_t events) {
   epoll_event event{};
@@ -83,7 +111,7 @@ absl::Status RpcDoor::Serve(std::span<grpc::Service* const> services) {
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       grpc::InsecureServerCredentials());
-  builder.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
+  builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   builder.SetResourceQuota(grpc::ResourceQuota(options_.name)
                                .SetMaxThreads(options_.limits.threads)
                                .Resize(options_.limits.intake_bytes));
@@ -129,9 +157,17 @@ void RpcDoor::Shutdown(absl::Time deadline) {
 
 void RpcDoor::Run() {
   std::array<epoll_event, 64> events;
+  const int interval_ms =
+      options_.too_much ? static_cast<int>(absl::ToInt64Milliseconds(kMemoryInterval)) : -1;
+  absl::Time look_at = absl::InfinitePast();
   bool stopped = false;
   while (!stopped) {
-    const int count = epoll_wait(epoll_fd_, events.data(), events.size(), -1);
+    const int count = epoll_wait(epoll_fd_, events.data(), events.size(), interval_ms);
+    if (options_.too_much && !connections_.empty() && absl::Now() >= look_at) {
+      const bool too_much = options_.too_much();
+      if (too_much) HangUpOnMost();
+      look_at = absl::Now() + (too_much ? kHangUpPause : kMemoryInterval);
+    }
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
       if (fd == stop_fd_) {
@@ -139,17 +175,43 @@ void RpcDoor::Run() {
       } else if (std::find(listeners_.begin(), listeners_.end(), fd) != listeners_.end()) {
         Accept(fd);
       } else if ((events[i].events & EPOLLHUP) != 0) {
-        // gRPC's own descriptor may keep the socket open a moment longer, and with it what the
-        // epoll set knows of it: a later event would name a number that is another's by then.
-        KVT_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr) == 0);
-        connections_.erase(fd);
-        close(fd);
-        full_ = false;
+        Forget(fd);
       }
     }
   }
-  for (const int fd : connections_) close(fd);
-  connections_.clear();
+  while (!connections_.empty()) Forget(connections_.begin()->first);
+}
+
+void RpcDoor::Forget(int fd) {
+  // gRPC's own descriptor may keep the socket open a moment longer, and with it what the
+  // epoll set knows of it: a later event would name a number that is another's by then.
+  KVT_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr) == 0);
+  connections_.erase(fd);
+  close(fd);
+}
+
+// Whoever tries again and again does not fill the log.
+void RpcDoor::Complain(const std::string& what) {
+  if (absl::Now() - complained_ < absl::Seconds(1)) return;
+  complained_ = absl::Now();
+  Log(LogLevel::kWarning, absl::StrCat(options_.address, ": ", what));
+}
+
+void RpcDoor::HangUpOnMost() {
+  std::map<uint64_t, std::vector<int>> by_owner;
+  for (const auto& [fd, owner] : connections_) by_owner[owner].push_back(fd);
+  std::vector<std::vector<int>> owners;
+  for (auto& [owner, fds] : by_owner) owners.push_back(std::move(fds));
+  std::sort(owners.begin(), owners.end(),
+            [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  size_t over = 0;
+  for (const std::vector<int>& fds : owners) {
+    if (2 * over >= connections_.size()) break;
+    for (const int fd : fds) shutdown(fd, SHUT_RDWR);  // gRPC hears it, and then the epoll set.
+    over += fds.size();
+  }
+  Complain(absl::StrCat("memory is short; hung up on ", over, " of ", connections_.size(),
+                        " connections"));
 }
 
 void RpcDoor::Accept(int listener) {
@@ -164,7 +226,7 @@ void RpcDoor::Accept(int listener) {
     close(fd);
     return;
   }
-  connections_.insert(seen);
+  connections_[seen] = OwnerOf(seen);
   // Edges only: what else the socket has to say is gRPC's to hear.
   Watch(epoll_fd_, seen, EPOLLET);
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
@@ -175,11 +237,15 @@ void RpcDoor::Accept(int listener) {
 
 bool RpcDoor::MayEnter(int fd) {
   if (connections_.size() >= options_.limits.connections) {
-    if (!full_) {
-      Log(LogLevel::kWarning, absl::StrCat(options_.address, ": all ", options_.limits.connections,
-                                           " connections are in use; more are hung up on"));
-    }
-    full_ = true;
+    Complain(absl::StrCat("all ", options_.limits.connections,
+                          " connections are in use; more are hung up on"));
+    return false;
+  }
+  const uint64_t owner = OwnerOf(fd);
+  const auto of_owner = std::count_if(connections_.begin(), connections_.end(),
+                                      [owner](const auto& each) { return each.second == owner; });
+  if (static_cast<size_t>(of_owner) >= kMaxConnectionsPerCaller) {
+    Complain(absl::StrCat("one caller has ", of_owner, " connections; more are hung up on"));
     return false;
   }
   if (!IsUnix(options_.address)) return true;
@@ -190,7 +256,7 @@ bool RpcDoor::MayEnter(int fd) {
       std::find(options_.uids.begin(), options_.uids.end(), peer.uid) != options_.uids.end()) {
     return true;
   }
-  Log(LogLevel::kWarning, absl::StrCat(options_.address, ": uid ", peer.uid, " may not connect"));
+  Complain(absl::StrCat("uid ", peer.uid, " may not connect"));
   return false;
 }
 

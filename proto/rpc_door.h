@@ -11,8 +11,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -27,6 +28,12 @@
 
 namespace kvtier {
 
+// Connections of one process to a Unix socket, and of one address to a TCP port, at a time.
+inline constexpr size_t kMaxConnectionsPerCaller = 64;
+// The longest request: 8,192 keys of 64 bytes, or 16,384 deltas, with room to spare.
+inline constexpr int kMaxRequestBytes = 1 << 20;
+inline constexpr absl::Duration kMemoryInterval = absl::Milliseconds(20);
+
 // What an RPC of operators is answered with at a door that is not theirs: it names the socket
 // that is.
 absl::Status NotAtThisDoor(absl::string_view rpc, absl::string_view socket_path);
@@ -35,10 +42,12 @@ absl::Status NotAtThisDoor(absl::string_view rpc, absl::string_view socket_path)
 class RpcDoor {
  public:
   struct Limits {
-    size_t connections = 0;   // One more is hung up on at once.
-    int calls = 0;            // Under way on one connection; its client waits with more.
-    size_t intake_bytes = 0;  // Of all that gRPC holds of requests that are not whole.
-    int threads = 0;          // Of the services that are not written in callbacks, and gRPC's.
+    size_t connections = 0;  // One more is hung up on at once.
+    int calls = 0;           // Under way on one connection; its client waits with more.
+    // Of what gRPC holds of requests that are not whole. It ends calls when there is more, but
+    // not as fast as callers can send: measured, several times as much. `too_much` holds.
+    size_t intake_bytes = 0;
+    int threads = 0;  // Of the services that are not written in callbacks, and gRPC's.
   };
   struct Options {
     std::string name;     // For the log: "admin".
@@ -48,6 +57,9 @@ class RpcDoor {
     std::vector<uint32_t> uids;
     bool health = false;  // Answers gRPC's health checks, too.
     Limits limits;
+    // Asked every kMemoryInterval on the door's thread. While it says true, those who have the
+    // most connections are hung up on. Empty: nobody is.
+    std::function<bool()> too_much;
   };
   // Listens and answers. Does not own `services`, which must outlive the door. REQUIRES: of a
   // Unix socket, the caller has locked its directory (LockSocketDir()). Errors: kUnavailable,
@@ -72,6 +84,10 @@ class RpcDoor {
   void Accept(int listener);
   // Whether this connection may come in; says so in the log when it may not.
   bool MayEnter(int fd);
+  void Forget(int fd);
+  void Complain(const std::string& what);
+  // On half of the connections, or more: those of the callers that have the most.
+  void HangUpOnMost();
 
   const Options options_;
   const std::vector<int> listeners_;
@@ -80,9 +96,10 @@ class RpcDoor {
   const int stop_fd_;
   Acceptor acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  // Duplicates of the connections' descriptors: they show when gRPC has hung up. Of the thread.
-  std::set<int> connections_;
-  bool full_ = false;  // The log has said so; of the thread.
+  // Of the thread, as what follows. The descriptors are duplicates of the connections': they
+  // show when gRPC has hung up. With each, whose it is: a process, or an address.
+  std::map<int, uint64_t> connections_;
+  absl::Time complained_ = absl::InfinitePast();  // In the log.
   std::thread thread_;
 };
 

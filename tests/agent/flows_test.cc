@@ -347,6 +347,30 @@ TEST(ServePeerTest, DiskReadsForPeersAreBoundedAndEndAtTheirDeadline) {
   }
 }
 
+// Seen: 16 blocks of 64 MiB on their way to peers took 1 GiB beside the arena.
+TEST(ServePeerTest, BuffersOfBlocksFromDiskAreBoundedUntilTheyAreSent) {
+  AgentRig rig({.slots = 16});
+  ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 3), 3u);
+  rig.agent->evictor().EvictAll(Tier::kHost);
+  AgentStats stats;
+  PeerServer server({.executor = &rig.executor,
+                     .scope = rig.agent->scope(),
+                     .index = &rig.agent->index(),
+                     .disks = rig.agent->disks(),
+                     .stats = &stats},
+                    2 * SlotBytes(kRigBlockBytes));
+  const std::vector<BlockKey> keys = rig.NameRun(rig.session, 1, 3).keys;
+  const auto serve = [&](size_t i) {
+    return rig.Run(server.Serve(keys[i], rig.executor.Now() + kLong));
+  };
+  std::optional<ServedBlock> first = serve(0);
+  const std::optional<ServedBlock> second = serve(1);
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  EXPECT_FALSE(serve(2).has_value()) << "both buffers are still being sent";
+  first.reset();
+  EXPECT_TRUE(serve(2).has_value());
+}
+
 // The first of two disks hangs; what it holds up takes no turn away from the second once
 // it is out of service.
 class HungDiskTest : public ::testing::Test {

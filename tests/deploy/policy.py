@@ -10,6 +10,7 @@ from manifests import label, pod_of, size
 # Overhead of the agent beside its host tier; the arithmetic is told in agent-daemonset.yaml.
 FIXED_OVERHEAD_BYTES = 2**30
 TIER_BYTES_PER_INDEX_BYTE = 256
+DISK_OVERHEAD_BYTES = 32 * 2**20  # kMaxMemoryPerDisk of agent/limits.h.
 
 HOST_PATHS = {"/run/kvtier", "/var/lib/kvtier"}
 PROGRAMS = {"agent": 7301, "coordinator": 7300}  # container name -> gRPC port
@@ -142,7 +143,9 @@ def all_disks(flags):
 
 def check_agent_memory(container, flags):
     host, disk = size(flags["host_bytes"]), all_disks(flags)
-    needed = host + FIXED_OVERHEAD_BYTES + (host + disk) // TIER_BYTES_PER_INDEX_BYTE
+    disks = len(flags.get("disk_dir", "").split(","))  # A systemd unit adds its one itself.
+    needed = (host + FIXED_OVERHEAD_BYTES + disks * DISK_OVERHEAD_BYTES
+              + (host + disk) // TIER_BYTES_PER_INDEX_BYTE)
     memory = container.get("resources", {}).get("limits", {}).get("memory")
     if memory is not None and size(memory) < needed:
         yield f"memory limit {memory} is below the {needed} bytes that its tiers need"

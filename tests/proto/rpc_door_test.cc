@@ -11,8 +11,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -62,14 +65,15 @@ std::array<grpc::Service*, 1> AnyService() {
   return {peer};
 }
 
-std::unique_ptr<RpcDoor> OpenDoor(size_t connections) {
+std::unique_ptr<RpcDoor> OpenDoor(size_t connections, std::function<bool()> too_much = {}) {
   auto door = RpcDoor::Open({.name = "test",
                              .address = "127.0.0.1:0",
                              .health = true,
                              .limits = {.connections = connections,
                                         .calls = 4,
                                         .intake_bytes = size_t{1} << 20,
-                                        .threads = 8}},
+                                        .threads = 8},
+                             .too_much = std::move(too_much)},
                             AnyService());
   EXPECT_TRUE(door.ok()) << door.status();
   return *std::move(door);
@@ -86,11 +90,38 @@ TEST(RpcDoorTest, OneConnectionTooManyIsHungUpOnAndTheOthersStay) {
   for (const auto& caller : callers) EXPECT_TRUE(caller->IsLetIn());  // Its settings go on.
 }
 
+TEST(RpcDoorTest, OneCallerDoesNotTakeAllPlaces) {
+  const std::unique_ptr<RpcDoor> door = OpenDoor(2 * kMaxConnectionsPerCaller);
+  std::vector<std::unique_ptr<SilentCaller>> callers;
+  for (size_t i = 0; i < kMaxConnectionsPerCaller; ++i) {
+    callers.push_back(std::make_unique<SilentCaller>(door->port()));
+    EXPECT_TRUE(callers.back()->IsLetIn()) << i;
+  }
+  EXPECT_FALSE(SilentCaller(door->port()).IsLetIn());
+}
+
 TEST(RpcDoorTest, APlaceIsFreeAgainWhenItsConnectionIsOver) {
   const std::unique_ptr<RpcDoor> door = OpenDoor(1);
   EXPECT_TRUE(SilentCaller(door->port()).IsLetIn());
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   while (!SilentCaller(door->port()).IsLetIn()) ASSERT_LT(absl::Now(), deadline);
+}
+
+TEST(RpcDoorTest, WhileMemoryIsShortTheCallersWithMostConnectionsAreHungUpOn) {
+  std::atomic<bool> short_of_memory = false;
+  const auto door = OpenDoor(8, [&] { return short_of_memory.load(); });
+  std::vector<std::unique_ptr<SilentCaller>> callers;
+  for (int i = 0; i < 4; ++i) {
+    callers.push_back(std::make_unique<SilentCaller>(door->port()));
+    EXPECT_TRUE(callers.back()->IsLetIn());
+  }
+  short_of_memory = true;
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  for (const auto& caller : callers) {
+    while (caller->IsLetIn()) ASSERT_LT(absl::Now(), deadline);  // Reads what was sent before.
+  }
+  short_of_memory = false;
+  EXPECT_TRUE(SilentCaller(door->port()).IsLetIn());
 }
 
 TEST(RpcDoorTest, ADoorThatIsShutHangsUpOnThoseWithin) {

@@ -1,0 +1,35 @@
+// MemoryWatch says when this process has taken more memory than it may since the watch began.
+// Files and shared memory (arenas) do not count. It is for what cannot be counted as it is
+// taken, such as a library's buffers.
+#ifndef KVTIER_CORE_MEMORY_WATCH_H_
+#define KVTIER_CORE_MEMORY_WATCH_H_
+
+#include <cstdint>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace kvtier {
+
+// Resident bytes of the process that are its own alone; 0: the system does not say.
+uint64_t PrivateBytes();
+
+// Thread-safe.
+class MemoryWatch {
+ public:
+  // `growth`: bytes that may be taken beyond those of now.
+  explicit MemoryWatch(uint64_t growth) : limit_(PrivateBytes() + growth) {}
+  // Whether more is taken than that and `extra` bytes. Before it says so, it gives back what the
+  // allocator holds and nobody uses; that takes its time, so it does it once a second at most.
+  bool TooMuch(uint64_t extra) ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  const uint64_t limit_;
+  absl::Mutex mu_;
+  absl::Time trimmed_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_MEMORY_WATCH_H_

@@ -1,0 +1,36 @@
+#include "core/memory_watch.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <memory>
+
+namespace kvtier {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+TEST(MemoryWatchTest, WhatIsTakenBeyondTheGrowthIsTooMuchUntilItIsGivenBack) {
+  const MemoryWatch watch(32 * kMiB);
+  EXPECT_FALSE(watch.TooMuch(0));
+  auto taken = std::make_unique<char[]>(64 * kMiB);
+  std::memset(taken.get(), 1, 64 * kMiB);
+  EXPECT_TRUE(watch.TooMuch(0));
+  EXPECT_FALSE(watch.TooMuch(64 * kMiB)) << "it may be more by so much";
+  taken.reset();
+  EXPECT_FALSE(watch.TooMuch(0));
+}
+
+TEST(MemoryWatchTest, SharedMemoryDoesNotCount) {
+  const MemoryWatch watch(32 * kMiB);
+  void* const shared =
+      mmap(nullptr, 64 * kMiB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  std::memset(shared, 1, 64 * kMiB);
+  EXPECT_FALSE(watch.TooMuch(0));
+  munmap(shared, 64 * kMiB);
+}
+
+}  // namespace
+}  // namespace kvtier

@@ -1,0 +1,191 @@
+// The memory of a real agent beside its arena, against callers that want it all: it stays below
+// the one figure that agent/limits.h states, and workers are served when they are gone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "agent/limits.h"
+#include "kvtier/v1/worker.pb.h"
+#include "proto/session_wire.h"
+#include "tests/testing/half_sender.h"
+#include "tests/testing/patience.h"
+#include "tests/testing/process_cluster.h"
+#include "tests/testing/test_worker.h"
+
+namespace kvtier::testing {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr absl::Duration kAttack = absl::Seconds(8);
+
+// Resident memory that is the process's own: no file, and not the arena.
+size_t PrivateBytesOf(pid_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/status"));
+  for (std::string line; std::getline(file, line);) {
+    if (!absl::StartsWith(line, "RssAnon:")) continue;
+    size_t kib = 0;
+    for (const absl::string_view word : absl::StrSplit(line, ' ', absl::SkipEmpty())) {
+      if (absl::SimpleAtoi(word, &kib)) return kib * 1024;
+    }
+  }
+  return 0;
+}
+
+// Looks all the time while it lives.
+class HighWater {
+ public:
+  explicit HighWater(pid_t pid)
+      : thread_([this, pid] {
+          while (!stop_) {
+            most_ = std::max(most_.load(), PrivateBytesOf(pid));
+            absl::SleepFor(absl::Milliseconds(2));
+          }
+        }) {}
+  ~HighWater() {
+    stop_ = true;
+    thread_.join();
+  }
+  size_t most() const { return most_; }
+
+ private:
+  std::atomic<bool> stop_ = false;
+  std::atomic<size_t> most_ = 0;
+  std::thread thread_;
+};
+
+class MemoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    rlimit files{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+    files.rlim_cur = files.rlim_max;
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+    if (files.rlim_cur < 4096) GTEST_SKIP() << "too few descriptors allowed";
+    ASSERT_EQ(agent_.Start().status(), absl::OkStatus());
+  }
+  // A Match of as many keys as there may be, 540 KB, of no session.
+  static std::string LargeRequest() {
+    v1::MatchRequest request;
+    request.set_session_token(std::string(16, 'x'));
+    for (int i = 0; i < 8192; ++i) request.add_engine_keys(std::string(64, 'k'));
+    return request.SerializeAsString();
+  }
+  // Callers by the hundred, of several processes, for a while; the most that the agent took
+  // meanwhile.
+  size_t Attack(size_t processes, size_t callers_each, const HalfSender::Options& options) {
+    std::vector<pid_t> children;
+    for (size_t i = 0; i < processes; ++i) {
+      const pid_t child = fork();
+      if (child == 0) {
+        CallForAWhile(callers_each, options);
+        _exit(0);
+      }
+      children.push_back(child);
+    }
+    const HighWater memory(agent_.process().pid());
+    for (const pid_t child : children) waitpid(child, nullptr, 0);
+    return memory.most();
+  }
+  static void CallForAWhile(size_t callers, const HalfSender::Options& options) {
+    std::vector<std::unique_ptr<HalfSender>> senders(callers);
+    const absl::Time end = absl::Now() + kAttack;
+    while (absl::Now() < end) {
+      for (std::unique_ptr<HalfSender>& sender : senders) {
+        // One that is hung up on comes back.
+        if (sender == nullptr || !sender->Step()) sender = std::make_unique<HalfSender>(options);
+      }
+    }
+  }
+  void ExpectServed() {
+    TestWorker worker({.socket_dir = agent_.socket_dir()});
+    // gRPC takes its time to give back what hundreds of thousands of calls held.
+    EXPECT_TRUE(Await(absl::Seconds(100), [&] {
+      return worker.AwaitConnected() && worker.Put({.first = 0, .count = 8}) == 8;
+    }));
+    EXPECT_TRUE(agent_.TryStatus().ok());
+  }
+  std::string WorkersSocket() const {
+    return absl::StrCat(agent_.socket_dir(), "/", wire::kControlSocketName);
+  }
+
+  ProcessCluster cluster_;
+  AgentProcess& agent_ = cluster_.AddAgent("node-a", {{"host_bytes", "64MiB"}});
+};
+
+// Seen: 600 calls of 540 KB took 0.5 GB, and nothing bounded their number.
+TEST_F(MemoryTest, RequestsWhoseLastByteNeverComesStayBelowTheFigure) {
+  const size_t most = Attack(4, 60,
+                             {.socket_path = WorkersSocket(),
+                              .rpc = "/kvtier.v1.Worker/Match",
+                              .message = LargeRequest()});
+  RecordProperty("most_mib", static_cast<int>(most / kMiB));
+  EXPECT_LE(most, kMaxMemoryBesideArena);
+  ExpectServed();
+}
+
+// Small ones: what each costs is gRPC's own, which no byte quota counts.
+TEST_F(MemoryTest, AMultitudeOfCallsStaysBelowTheFigure) {
+  const size_t most = Attack(20, 60,
+                             {.socket_path = WorkersSocket(),
+                              .rpc = "/kvtier.v1.Worker/Match",
+                              .message = std::string(64, '\0')});
+  RecordProperty("most_mib", static_cast<int>(most / kMiB));
+  EXPECT_LE(most, kMaxMemoryBesideArena);
+  ExpectServed();
+}
+
+TEST_F(MemoryTest, AnswersThatNobodyReadsStayBelowTheFigure) {
+  const size_t most = Attack(1, 60,
+                             {.socket_path = WorkersSocket(),
+                              .rpc = "/kvtier.v1.Worker/Match",
+                              .message = LargeRequest(),
+                              .held_back = 0,
+                              .reads_answers = false});
+  RecordProperty("most_mib", static_cast<int>(most / kMiB));
+  EXPECT_LE(most, kMaxMemoryBesideArena);
+  ExpectServed();
+}
+
+TEST_F(MemoryTest, AllLeasesThatThereMayBeTakeWhatTheFigureSays) {
+  constexpr size_t kRun = 8192;
+  TestWorker first({.socket_dir = agent_.socket_dir(), .block_bytes = 4096});
+  ASSERT_EQ(first.Put({.first = 0, .count = kRun}), kRun);
+  const size_t before = PrivateBytesOf(agent_.process().pid());
+  const absl::Time begun = absl::Now();
+  std::vector<std::unique_ptr<TestWorker>> workers;
+  std::vector<OnboardedBlocks> held;
+  for (size_t leases = 0; leases < kMaxLeases; leases += kRun) {
+    if (leases % kMaxLeasesPerSession == 0) {
+      workers.push_back(std::make_unique<TestWorker>(
+          TestWorkerOptions{.socket_dir = agent_.socket_dir(), .block_bytes = 4096}));
+    }
+    held.push_back(workers.back()->Hold({.first = 0, .count = kRun}));
+    ASSERT_EQ(held.back().size(), kRun) << leases;
+  }
+  if (absl::Now() - begun > kLeaseDuration / 2) GTEST_SKIP() << "too slow: leases end meanwhile";
+  EXPECT_EQ(agent_.Status().leases(), kMaxLeases);
+  const size_t taken = PrivateBytesOf(agent_.process().pid()) - before;
+  EXPECT_LE(taken, kMaxLeases * kBytesPerLease + 64 * kMiB) << "with the calls that asked";
+  EXPECT_EQ(first.Hold({.first = 0, .count = 1}).size(), 0) << "no lease, no hit";
+  held.clear();
+  EXPECT_TRUE(agent_.AwaitLeases(0));
+}
+
+}  // namespace
+}  // namespace kvtier::testing

@@ -1,0 +1,67 @@
+// HalfSender is a caller that no gRPC library would be: over one connection it begins many
+// calls, sends of each request as much as flow control lets it, and never the last byte; or
+// sends whole requests and never makes room for an answer.
+#ifndef KVTIER_TESTS_TESTING_HALF_SENDER_H_
+#define KVTIER_TESTS_TESTING_HALF_SENDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace kvtier::testing {
+
+class HalfSender {
+ public:
+  struct Options {
+    std::string socket_path;        // Of a Unix socket.
+    std::string rpc;                // "/kvtier.v1.Worker/Match".
+    std::string message;            // Serialised.
+    size_t held_back = 1;           // Bytes at the end of each message that never come.
+    bool reads_answers = true;      // False: its windows for answers stay at 0.
+    uint32_t most_calls = 1 << 20;  // Begun and not over at a time, beside the server's limit.
+  };
+  explicit HalfSender(Options options);
+  ~HalfSender();
+  HalfSender(const HalfSender&) = delete;
+  HalfSender& operator=(const HalfSender&) = delete;
+
+  // Does what can be done without waiting; false: the other side hung up.
+  bool Step();
+  bool over() const { return over_; }
+  // Message bytes that were sent in all calls, and the calls that stand now.
+  uint64_t sent_bytes() const { return sent_bytes_; }
+  size_t open_calls() const { return calls_.size(); }
+  uint64_t ended_calls() const { return ended_calls_; }  // By the server.
+
+ private:
+  struct Call {
+    int64_t window = 0;
+    size_t sent = 0;  // Of the message with its 5 bytes of length.
+  };
+  void Queue(uint8_t type, uint8_t flags, uint32_t stream, const std::string& payload);
+  void BeginCall();
+  void SendData();
+  bool ReadFrames();
+  void OnFrame(uint8_t type, uint8_t flags, uint32_t stream, const std::string& payload);
+  void OnSettings(const std::string& payload);
+
+  const Options options_;
+  const std::string body_;  // What each call is to send.
+  const int fd_;
+  bool over_ = false;
+  std::string in_;
+  std::string out_;
+  int64_t window_ = 65535;  // Of the connection.
+  int64_t initial_window_ = 65535;
+  uint32_t server_calls_ = 1 << 20;
+  uint32_t next_stream_ = 1;
+  std::map<uint32_t, Call> calls_;
+  uint64_t sent_bytes_ = 0;
+  uint64_t ended_calls_ = 0;
+  bool settled_ = false;  // The server's settings have come.
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_HALF_SENDER_H_
