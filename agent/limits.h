@@ -49,7 +49,7 @@ inline constexpr size_t kMaxFetchesRunning = 2 * kMaxFetchesPerPeer;
 inline constexpr absl::Duration kMaxPeerStreamTime = absl::Seconds(30);
 // Disk reads for peers; each has a buffer of its own block outside the arena, until it is sent.
 inline constexpr size_t kMaxPeerDiskReads = 16;
-inline constexpr size_t kMaxPeerReadBytes = size_t{128} << 20;
+inline constexpr size_t kMaxPeerReadBytes = size_t{64} << 20;
 // Blocks of one stream.
 inline constexpr size_t kMaxKeysPerFetch = 1024;
 // Changes waiting for the coordinator; beyond it they become a snapshot.

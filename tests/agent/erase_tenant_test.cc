@@ -26,7 +26,7 @@ class EraseTenantTest : public ::testing::Test {
 
   // As an agent wrote it to which the tenant was known.
   void PutOnDiskOf(const std::string& tenant, uint64_t block) {
-    const AlignedBuffer slot(testing::kRigBlockBytes);
+    const AlignedBuffer slot(testing::kRigBlockBytes, std::make_shared<std::atomic<size_t>>(0));
     testing::FillBlock(1, testing::TestEngineKey(block), slot.bytes());
     const BlockMeta meta{.key = {.hi = block, .lo = block},
                          .length = testing::kRigBlockBytes,

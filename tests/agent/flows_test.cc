@@ -353,12 +353,14 @@ TEST(ServePeerTest, BuffersOfBlocksFromDiskAreBoundedUntilTheyAreSent) {
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 3), 3u);
   rig.agent->evictor().EvictAll(Tier::kHost);
   AgentStats stats;
+  Waits waits(&rig.executor);
   PeerServer server({.executor = &rig.executor,
                      .scope = rig.agent->scope(),
+                     .waits = &waits,
                      .index = &rig.agent->index(),
                      .disks = rig.agent->disks(),
                      .stats = &stats},
-                    2 * SlotBytes(kRigBlockBytes));
+                    2 * SlotBytes(testing::kRigBlockBytes));
   const std::vector<BlockKey> keys = rig.NameRun(rig.session, 1, 3).keys;
   const auto serve = [&](size_t i) {
     return rig.Run(server.Serve(keys[i], rig.executor.Now() + kLong));

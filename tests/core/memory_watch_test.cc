@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 
 TEST(MemoryWatchTest, WhatIsTakenBeyondTheGrowthIsTooMuchUntilItIsGivenBack) {
-  const MemoryWatch watch(32 * kMiB);
+  MemoryWatch watch(32 * kMiB);
   EXPECT_FALSE(watch.TooMuch(0));
   auto taken = std::make_unique<char[]>(64 * kMiB);
   std::memset(taken.get(), 1, 64 * kMiB);
@@ -23,7 +23,7 @@ TEST(MemoryWatchTest, WhatIsTakenBeyondTheGrowthIsTooMuchUntilItIsGivenBack) {
 }
 
 TEST(MemoryWatchTest, SharedMemoryDoesNotCount) {
-  const MemoryWatch watch(32 * kMiB);
+  MemoryWatch watch(32 * kMiB);
   void* const shared =
       mmap(nullptr, 64 * kMiB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
