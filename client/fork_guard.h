@@ -14,6 +14,7 @@
 #define KVTIER_CLIENT_FORK_GUARD_H_
 
 #include <cstddef>
+#include <new>
 #include <span>
 
 namespace kvtier {
@@ -42,6 +43,15 @@ struct DeleteUnlessForked {
     if (!InForkedChild()) delete object;
   }
 };
+
+// What `delete` does to an object of a class that has this as its
+// `operator delete(T*, std::destroying_delete_t)`: the same as above.
+template <typename T>
+void DestroyUnlessForked(T* object) {
+  if (InForkedChild()) return;
+  object->~T();
+  ::operator delete(object);
+}
 
 // An open descriptor is from now on an inert one in every child that is forked. Idempotent.
 void KeepDescriptorFromChildren(int fd);

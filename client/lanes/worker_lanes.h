@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "client/client.h"
+#include "client/fork_guard.h"
 #include "client/lanes/arena_pins.h"
 #include "client/lanes/compute_steps.h"
 #include "client/lanes/outcome_slab.h"
@@ -83,6 +85,10 @@ class WorkerLanes {
                                                            const WorkerLanesOptions& options);
   // REQUIRES: every pool of it is gone.
   ~WorkerLanes();
+  // In a forked child, where its thread does not run, it is left as it is.
+  static void operator delete(WorkerLanes* lanes, std::destroying_delete_t) {
+    DestroyUnlessForked(lanes);
+  }
 
   // Runs `fn` on the lanes' thread and returns what it returns: how an engine uses the
   // device itself, for its compute lane, which goes on only while somebody calls Poll().

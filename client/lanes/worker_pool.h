@@ -77,6 +77,10 @@ class WorkerPool {
   // Waits for every job. A copy cannot be taken back: one that the device never ends is
   // waited for until the device is lost.
   ~WorkerPool();
+  // In a forked child it is left as it is.
+  static void operator delete(WorkerPool* pool, std::destroying_delete_t) {
+    DestroyUnlessForked(pool);
+  }
 
   // Each starts a job and returns. The slots are the job's until it is done; those of an
   // offload may be read meanwhile. Errors, and then nothing was started: kInvalidArgument,

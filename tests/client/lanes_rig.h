@@ -46,6 +46,8 @@ class LanesRig {
   Client& client() { return *client_; }
   EmulatedDevice& device() { return device_; }
   WorkerLanes& lanes() { return *lanes_; }
+  // As its owner does at the end.
+  void DropLanes() { lanes_.reset(); }
   // Runs on the lanes' thread, where the device's faults are caused.
   template <typename Fn>
   void OnDevice(Fn fn) {

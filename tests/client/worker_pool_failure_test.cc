@@ -1,6 +1,8 @@
 // What a worker's lanes do when the device, the agent or the compute fails them: a miss,
 // nothing published, nothing kept.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/client/lanes_rig.h"
 
@@ -164,6 +166,23 @@ TEST_F(WorkerPoolFailureTest, JobsAreBoundedInEachDirection) {
   page->word(0)->store(1);
   for (const auto& job : jobs) EXPECT_EQ(BlocksOf(job), 0U) << "they are there";
   EXPECT_EQ(BlocksOf(Offload()), 0U) << "a job's place is free when it is done";
+}
+
+// Its destructors waited for a thread that the child does not have.
+TEST_F(WorkerPoolFailureTest, AForkedChildDropsPoolAndLanesWithoutWaiting) {
+  const auto stalled = OnboardStalled();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    pool_.reset();
+    rig_.DropLanes();
+    _exit(0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  Resume(Lane::kOnboard);
+  EXPECT_TRUE(stalled->Wait(testing::kLong));
 }
 
 TEST_F(WorkerPoolFailureTest, APoolWaitsForItsJobs) {
