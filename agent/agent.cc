@@ -339,7 +339,7 @@ bool Agent::CloseSession(SessionId id) {
   sessions_.Close(id);
   if (promises_ != nullptr) promises_->EndSession(id);
   if (gpu_reach_ != nullptr) gpu_reach_->Close(id);
-  if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
+  if (!may_write && gpu_workers_ != nullptr) gpu_workers_->WritesOver(id);
   return may_write;
 }
 
@@ -347,6 +347,7 @@ void Agent::WritesOver(SessionId id) {
   if (leaving_.erase(id) == 0) return;
   reservations_.ReleaseAll(id);
   if (slot_grants_ != nullptr) slot_grants_->ReleaseAll(id);
+  if (gpu_workers_ != nullptr) gpu_workers_->WritesOver(id);
 }
 
 void Agent::ProcessGone(SessionId id) {

@@ -108,11 +108,19 @@ BegunSteps GpuWorkers::StepsOf(SessionId session) {
 }
 
 void GpuWorkers::Close(SessionId session) {
+  const auto found = workers_.find(session);
+  if (found == workers_.end()) return;
+  found->second->hung_up = true;
+  found->second->may_write = found->second->has_slots;
+}
+
+void GpuWorkers::WritesOver(SessionId session) {
   if (silent_.erase(session) > 0 && ledger_ != nullptr) {
     ledger_->SetSilentSessions(silent_.size());
   }
   const auto found = workers_.find(session);
-  if (found != workers_.end()) found->second->hung_up = true;
+  if (found != workers_.end()) found->second->may_write = false;
+  Sweep();
 }
 
 void GpuWorkers::ProcessGone(SessionId session) {
@@ -131,7 +139,7 @@ void GpuWorkers::Sweep() {
 #ifdef KVTIER_PLANT_DETACH_AT_HANGUP
     done = true;
 #endif
-    if (!worker.hung_up || !done) return false;
+    if (!worker.hung_up || worker.may_write || !done) return false;
     End(&worker);
     return true;
   });

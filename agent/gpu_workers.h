@@ -4,8 +4,9 @@
 // a slot is used again only behind the steps that may read or write it.
 //
 // A session that hangs up may be a process that is still dying, with work of its own on
-// the device. Its number, and what it holds, go back when the process is gone or when
-// its words say that nothing of it runs.
+// the device. Its number, and what it holds, go back when the process is gone, or when
+// its words say that nothing of it runs and its writes are over. Until then it stands in
+// the ledger, too: the next agent that takes the pool back waits for it.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_GPU_WORKERS_H_
@@ -37,7 +38,9 @@ struct GpuWorker {
   StepWords* words = nullptr;
   PoolWorker number{};
   bool hung_up = false;  // Its holds end with its place, all at once.
-  bool gone = false;     // The place is another's by now, or nobody's.
+  // It hung up, and may still write slots by its CPU, in no step: it keeps its place.
+  bool may_write = false;
+  bool gone = false;  // The place is another's by now, or nobody's.
   size_t ledger_place = 0;
   bool has_slots = false;
 };
@@ -98,8 +101,11 @@ class GpuWorkers {
   // The steps that the session's worker has begun, as its words say now.
   BegunSteps StepsOf(SessionId session);
 
-  // The session hung up: what is left of its work counts until it has ended.
+  // The session hung up: what is left of its work counts until it has ended and
+  // WritesOver().
   void Close(SessionId session);
+  // After Close(): nothing of it writes slots any more, but steps that have not ended.
+  void WritesOver(SessionId session);
   // The process of a session that hung up is gone, and its context on the device with it.
   void ProcessGone(SessionId session);
   // Takes over what the words say; ends the places of those who hung up and are done.
@@ -119,7 +125,7 @@ class GpuWorkers {
   PoolLedger* ledger_ = nullptr;  // Null: the pool ends with the agent.
   StepWords words_;
   Workers workers_;
-  // Open sessions without a number that were given slots all the same.
+  // Sessions without a number that were given slots all the same, until their writes are over.
   absl::flat_hash_set<SessionId> silent_;
 };
 

@@ -64,7 +64,7 @@ uint64_t SlotGrants::UnusedBytes() const {
   uint64_t bytes = 0;
   for (const auto& [session, held] : held_) {
     const std::shared_ptr<const GpuWorker> worker = workers_->Find(session);
-    if (worker == nullptr) continue;
+    if (worker == nullptr || worker->hung_up) continue;
     // The word is the worker's to write: it speaks for no more than it holds.
     bytes +=
         std::min(worker->words->UnusedBytes(worker->number), held.size() * pool_->slot_bytes());

@@ -41,7 +41,7 @@ class SlotGrants {
   // Nobody of this session writes any more, but steps of it that have not ended.
   void ReleaseAll(SessionId session) { held_.erase(session); }
   size_t size() const;  // Slots, of all sessions.
-  // The bytes of these that hold no token, as far as workers tell.
+  // The bytes of these that hold no token, as far as workers whose sessions stand tell.
   uint64_t UnusedBytes() const;
 
  private:
