@@ -163,10 +163,10 @@ void RpcDoor::Run() {
   bool stopped = false;
   while (!stopped) {
     const int count = epoll_wait(epoll_fd_, events.data(), events.size(), interval_ms);
-    if (options_.too_much && absl::Now() >= look_at) {
-      short_of_memory_ = options_.too_much();
-      if (short_of_memory_) HangUpOnMost();
-      look_at = absl::Now() + (short_of_memory_ ? kHangUpPause : kMemoryInterval);
+    if (options_.too_much && !connections_.empty() && absl::Now() >= look_at) {
+      const bool too_much = options_.too_much();
+      if (too_much) HangUpOnMost();
+      look_at = absl::Now() + (too_much ? kHangUpPause : kMemoryInterval);
     }
     for (int i = 0; i < count; ++i) {
       const int fd = events[i].data.fd;
@@ -236,7 +236,6 @@ void RpcDoor::Accept(int listener) {
 }
 
 bool RpcDoor::MayEnter(int fd) {
-  if (short_of_memory_) return false;  // Who was hung up on would come back at once.
   if (connections_.size() >= options_.limits.connections) {
     Complain(absl::StrCat("all ", options_.limits.connections,
                           " connections are in use; more are hung up on"));

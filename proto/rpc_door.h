@@ -99,7 +99,6 @@ class RpcDoor {
   // Of the thread, as what follows. The descriptors are duplicates of the connections': they
   // show when gRPC has hung up. With each, whose it is: a process, or an address.
   std::map<int, uint64_t> connections_;
-  bool short_of_memory_ = false;
   absl::Time complained_ = absl::InfinitePast();  // In the log.
   std::thread thread_;
 };
