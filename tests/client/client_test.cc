@@ -193,6 +193,7 @@ TEST_F(ClientTest, AReserveMayWaitForItsTimeoutLessTheWayBack) {
 
 TEST_F(ClientTest, ADurableCommitTellsHowManyBlocksAreOnDisk) {
   ReservedBlocks reserved = *client_->Reserve(space_, TestKeys(1, 3));
+  for (const size_t i : {0, 1, 2}) testing::FillBlock(7, TestKeys(1, 3)[i], reserved.slot(i));
   EXPECT_EQ(reserved.Commit({.durable = true, .timeout = absl::Seconds(1)}), 2U)
       << "the fake agent's disk misses the last one";
   EXPECT_EQ(client_->Match(space_, TestKeys(1, 3))->blocks, 3U) << "published all the same";
