@@ -155,8 +155,8 @@ void HalfSender::OnFrame(uint8_t type, uint8_t flags, uint32_t stream, const std
     if (stream == 0) window_ += Number(payload, 0, 4);
     if (call != calls_.end()) call->second.window += Number(payload, 0, 4);
   }
-  const bool ended = type == kResetStream ||
-                     ((type == kHeaders || type == kData) && (flags & kEndStream) != 0);
+  const bool ended =
+      type == kResetStream || ((type == kHeaders || type == kData) && (flags & kEndStream) != 0);
   if (ended && call != calls_.end()) {
     calls_.erase(call);
     ++ended_calls_;
