@@ -20,8 +20,10 @@ constexpr size_t kSlots = 96;
 // were found, and nothing was said.
 TEST(BurstTest, WhatIsAcknowledgedIsFoundThoughItIsMoreThanHostMemoryHolds) {
   ProcessCluster cluster;
-  AgentProcess& agent = cluster.StartAgent(
-      "node-a", {{"host_bytes", "192MiB"}, {"disk_bytes", "2GiB"}, {"segment_bytes", "64MiB"}});
+  AgentProcess& agent = cluster.StartAgent("node-a", {{"host_bytes", "192MiB"},
+                                                      {"slab_bytes", "8MiB"},
+                                                      {"disk_bytes", "2GiB"},
+                                                      {"segment_bytes", "64MiB"}});
   TestWorker worker(
       {.socket_dir = agent.socket_dir(), .block_bytes = kBlockBytes, .timeout = absl::Seconds(30)});
   constexpr size_t kBurst = 5 * kSlots / 2;

@@ -45,15 +45,17 @@ class DeadWorkerTest : public ::testing::Test {
 };
 
 TEST_F(DeadWorkerTest, EverythingItHeldIsBackWithinASecondAndUsable) {
-  // While it lives, not a slot is to be had.
+  // While it lives, not a slot is to be had: all are leased, or promised to the disk.
   EXPECT_EQ(agent_.Status().sessions(), 2);
-  EXPECT_EQ(worker_.Put({.first = 300, .count = 4}), 0);
-  EXPECT_GT(agent_.TierStatus(Tier::kHost).declined(), 0);
+  EXPECT_EQ(worker_.Put({.first = 300, .count = 4}, {.timeout = absl::Milliseconds(50)}), 0);
+  EXPECT_EQ(agent_.Status().offload().declined_behind(), 4);
 
   doomed_->Signal(SIGKILL);
   EXPECT_TRUE(Await(kGivenBackWithin, [&] { return NothingHeld(); }));
   EXPECT_EQ(agent_.TierStatus(Tier::kHost).pinned_bytes(), 0);
-  EXPECT_EQ(worker_.Put({.first = 400, .count = 32}), 32);
+  EXPECT_EQ(worker_.Put({.first = 400, .count = 16}), 16);
+  ASSERT_TRUE(agent_.AwaitOffloaded());
+  EXPECT_EQ(worker_.Put({.first = 416, .count = 16}, {.parent = worker_.KeysOf({415, 1})[0]}), 16);
   EXPECT_THAT(worker_.Get({.first = 400, .count = 32}), ::testing::SizeIs(32));
 }
 
@@ -88,7 +90,9 @@ class HungUpWorkerTest : public ::testing::Test {
   uint64_t late_bytes() { return agent_.TierStatus(Tier::kHost).late_bytes(); }
 
   ProcessCluster cluster_;
-  AgentProcess& agent_ = cluster_.StartAgent("node-a", {{"host_bytes", "2MiB"}});
+  // Nothing is promised to the disk, so that one put may have every slot.
+  AgentProcess& agent_ =
+      cluster_.StartAgent("node-a", {{"host_bytes", "2MiB"}, {"disk_write_moment", "eviction"}});
   TestWorker worker_{{.socket_dir = agent_.socket_dir()}};
 };
 

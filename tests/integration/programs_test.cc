@@ -214,6 +214,7 @@ TEST_F(ProgramsTest, SigtermStopsAnAgentWhileACommitWaitsForItsStep) {
     auto reserved =
         worker.client().Reserve(worker.space(), worker.KeysOf(blocks), {.target = target});
     ASSERT_TRUE(reserved.ok());
+    for (size_t i = 0; i < blocks.count; ++i) worker.Fill(blocks.first + i, reserved->slot(i));
     ASSERT_TRUE(worker.client()
                     .SubmitCommit(*std::move(reserved),
                                   [&](size_t count) {

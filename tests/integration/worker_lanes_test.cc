@@ -198,7 +198,9 @@ class CutSessionTest : public ::testing::Test {
   uint64_t late_slots() { return agent_.TierStatus(Tier::kHost).late_bytes() / (64 << 10); }
 
   ProcessCluster cluster_;
-  AgentProcess& agent_ = cluster_.StartAgent("node-a", {{"host_bytes", "4MiB"}});
+  // Nothing is promised to the disk, so that one put may have every slot.
+  AgentProcess& agent_ =
+      cluster_.StartAgent("node-a", {{"host_bytes", "4MiB"}, {"disk_write_moment", "eviction"}});
   Worker worker_{agent_.socket_dir(), PairedLayout};
 };
 
