@@ -201,6 +201,7 @@ void RpcDoor::HangUpOnMost() {
   std::map<uint64_t, std::vector<int>> by_owner;
   for (const auto& [fd, owner] : connections_) by_owner[owner].push_back(fd);
   std::vector<std::vector<int>> owners;
+  owners.reserve(by_owner.size());
   for (auto& [owner, fds] : by_owner) owners.push_back(std::move(fds));
   std::sort(owners.begin(), owners.end(),
             [](const auto& a, const auto& b) { return a.size() > b.size(); });
