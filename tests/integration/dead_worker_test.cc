@@ -69,7 +69,7 @@ TEST_F(DeadWorkerTest, TheBlocksItHadReservedCanBePutByAnother) {
 
 TEST_F(DeadWorkerTest, AWorkerThatHangsKeepsWhatItHolds) {
   doomed_->Signal(SIGSTOP);
-  EXPECT_EQ(worker_.Put({.first = 300, .count = 4}), 0);
+  EXPECT_EQ(worker_.Put({.first = 300, .count = 4}, {.timeout = absl::Milliseconds(50)}), 0);
   EXPECT_EQ(agent_.Status().leases(), 16);
   doomed_->Kill();
   EXPECT_TRUE(Await(kGivenBackWithin, [&] { return NothingHeld(); }));
