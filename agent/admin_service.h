@@ -41,7 +41,7 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
         calls_(agent->executor(), agent->scope(),
                {.bytes = kMaxAdminCallBytes, .duration = kMaxCallDuration}) {}
 
-  // What anybody may know, whoever asks: no tenant's name, and no reason why a disk did not
+  // Answers what anybody may know: no tenant's name, and no reason why a disk did not
   // open, which may tell of its secret.
   Task<absl::Status> PublicStatus(v1::AgentStatusResponse* response);
 

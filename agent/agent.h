@@ -180,7 +180,7 @@ class Agent {
   const CoordinatorReporter* reporter() const { return reporter_.get(); }  // nullptr: alone.
   // Capacity, use and blocks of each tier that this node has.
   std::vector<TierUsage> Usage() const;
-  // Of all tiers, each copy of a block for itself.
+  // Counts the copies of blocks in all tiers.
   size_t CountBlocks() const;
   // The same as of a moment ago. Any thread.
   size_t block_count() const { return block_count_.load(std::memory_order_relaxed); }

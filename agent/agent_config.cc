@@ -26,7 +26,7 @@ absl::Status Invalid(const char* flag, const std::string& value, const char* why
   return absl::InvalidArgumentError(absl::StrCat("--", flag, "=", value, ": ", why));
 }
 
-// What the file holds, without the newline that editors add.
+// Returns what the file holds, without the newline that editors add.
 absl::StatusOr<std::string> ReadSecretFile(const std::filesystem::path& path) {
   const auto refused = [&](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat("tenant file ", path.string(), " ", why));

@@ -133,7 +133,7 @@ class BlockIndex {
   size_t blocks_in_host(DomainId domain) const {
     return host_.at(static_cast<size_t>(domain)).size();
   }
-  // Of the pool's blocks, those that host memory does not have. O(blocks there).
+  // Counts the pool's blocks that host memory does not have. O(blocks there).
   size_t blocks_only_in_gpu() const;
   uint64_t pinned_bytes(Tier tier) const;
   // Of the pool's slots with blocks, the bytes that no payload uses. O(blocks there).

@@ -59,7 +59,7 @@ class PromisedRoom {
 
 class DiskPromises {
  public:
-  // What a put wants to be promised.
+  // The room that a put asks for.
   struct Put {
     SessionId session{};
     DomainId domain{};

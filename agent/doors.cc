@@ -18,9 +18,9 @@ namespace kvtier {
 namespace {
 
 constexpr uint32_t kRoot = 0;
-// Of the worker's door: its services are callbacks, and need no thread for each call.
+// Threads of the workers' door: its services are callbacks and need no thread for each call.
 constexpr int kMaxRpcThreads = 16;
-// Of the TCP port: one for each peer's stream, too.
+// Threads of the TCP port: one for each peer's stream, too.
 constexpr int kMaxRemoteThreads = static_cast<int>(kMaxPeerStreamsServed) + kMaxRpcThreads;
 
 constexpr RpcDoor::Limits kWorkerLimits = {.connections = kMaxWorkerConnections,

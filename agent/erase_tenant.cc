@@ -24,9 +24,9 @@ absl::Status TenantEraser::CheckIsKnown(const std::string& tenant) const {
 }
 
 uint64_t TenantEraser::EvictFromMemory(const Tenant& tenant) {
-  // What is on its way to memory does not arrive.
+  // Keeps what is on its way to memory from arriving.
   parts_.index->CountErasure(tenant.domain);
-  // Nor is what the disks were promised written any more, or held for it.
+  // What the disks were promised is no longer written, nor held for it.
   if (parts_.offloader != nullptr) parts_.offloader->Forget(tenant.domain);
   const uint64_t from_host = parts_.evictor->EvictDomain(tenant.domain);
   return from_host + (OwnsPool(tenant) ? parts_.evictor->EvictAll(Tier::kGpu) : 0);
