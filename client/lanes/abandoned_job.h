@@ -5,16 +5,18 @@
 #ifndef KVTIER_CLIENT_LANES_ABANDONED_JOB_H_
 #define KVTIER_CLIENT_LANES_ABANDONED_JOB_H_
 
+#include <memory>
 #include <tuple>
 #include <utility>
 
-#include "absl/debugging/leak_check.h"
-
 namespace kvtier {
+
+// Keeps it for as long as the process lives. Thread-safe.
+void KeepForever(std::shared_ptr<const void> kept);
 
 template <typename... Uses>
 void KeepAbandoned(Uses... uses) {
-  absl::IgnoreLeak(new std::tuple<Uses...>(std::move(uses)...));
+  KeepForever(std::make_shared<std::tuple<Uses...>>(std::move(uses)...));
 }
 
 }  // namespace kvtier

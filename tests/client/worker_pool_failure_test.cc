@@ -98,9 +98,6 @@ TEST_F(WorkerPoolFailureTest, ALostDeviceEndsWhatRunsAndWhatComes) {
 
 // Given back, they would be another worker's, and the device wrote into its block.
 TEST_F(WorkerPoolFailureTest, SlotsThatALostDeviceMayStillWriteAreNotGivenBack) {
-#ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "SKIPPED, NOT PROVEN: its first job does not end under ASan, and why is not known";
-#endif
   rig_.OnDevice([](EmulatedDevice& device) { device.LoseInCopy(kOut, 1); });
   EXPECT_EQ(EndOf(Offload()).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(EndOf(pool_->Offload({TestKeys(50, 1), Slots(0, 1)})).code(),

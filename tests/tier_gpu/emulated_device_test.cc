@@ -215,6 +215,22 @@ TEST_F(EmulatedDeviceTest, WhatALostDeviceHadInItsLanesMayRunOn) {
   EXPECT_EQ(rig_.slot(1).front(), std::byte{8});
 }
 
+// It was taken behind the loss, and never ended.
+TEST_F(EmulatedDeviceTest, WhatIsSubmittedAsTheDeviceIsLostIsRefused) {
+  rig_.device().LoseInCopy(kIn, 1);
+  ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok());
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_EQ(rig_.Submit(kIn, rig_.Block(1, 1)).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(rig_.Poll().size(), 1u);
+}
+
+TEST_F(EmulatedDeviceTest, ADrainInWhichTheDeviceIsLostFails) {
+  rig_.device().LoseInCopy(kIn, 1);
+  ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok());
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_EQ(rig_.device().Drain(absl::Seconds(1)).code(), absl::StatusCode::kUnavailable);
+}
+
 TEST_F(EmulatedDeviceTest, ACopyThatFailedHasEnded) {
   rig_.device().FailCopy(kIn, 1);
   ASSERT_TRUE(rig_.Submit(kIn, rig_.Block(0, 0)).ok());

@@ -92,8 +92,8 @@ absl::Status EmulatedDevice::Unpin(std::span<std::byte> host) {
 }
 
 absl::Status EmulatedDevice::CheckOpen(Lane lane) {
+  Advance(clock_->Now());  // In which the device may be lost.
   KVT_RETURN_IF_ERROR(state());
-  Advance(clock_->Now());
   if (!track(lane).lane.full()) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("emulated device: all ", kMaxLaneDepth, " places of the lane are taken"));
@@ -361,9 +361,9 @@ bool EmulatedDevice::idle() const {
 absl::Status EmulatedDevice::Drain(absl::Duration timeout) {
   const absl::Time deadline = clock_->Now() + timeout;
   while (true) {
-    KVT_RETURN_IF_ERROR(state());
     const absl::Time now = clock_->Now();
     Advance(now);
+    KVT_RETURN_IF_ERROR(state());
     if (idle()) return absl::OkStatus();
     if (now >= deadline) {
       return absl::DeadlineExceededError(
