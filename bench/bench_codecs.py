@@ -5,7 +5,7 @@
     scripts/bench codecs [--prompts N] [--max-tokens N] [--exact-blocks N]
 
 References: the bounds that kernels/codec_layout.h states, the bf16 block, memcpy, and the answers
-of float32 and of bf16 KV. Ends with 1 when a codec errs more than its bounds.
+and attention's errors of float32 and of bf16 KV. Ends with 1 when a codec errs more than its bounds.
 """
 
 import argparse
@@ -25,9 +25,10 @@ from smollm.weights import load_weights, open_model
 
 BOUNDS = {"fp8_e4m3": 0.03, "int8": 0.008, "int4": 0.08, "packed_exponents": 0.0}
 VARIANTS = ("float32", "bf16", *BOUNDS)
-# Of attention's outputs on this KV, against float32 KV: a third more than all prompts measured.
-ATTENTION_BOUNDS = {"bf16": 0.0036, "fp8_e4m3": 0.043, "int8": 0.0115, "int4": 0.135,
-                    "packed_exponents": 0.0036}
+# Of the error of attention's outputs, in times that of bf16 KV in the same run, both against float32
+# KV: a third more than all prompts measured. No bound is absolute: which rows are measured, and so
+# the error of each variant, depends on the processor's BLAS.
+ATTENTION_BOUNDS = {"fp8_e4m3": 16.0, "int8": 4.3, "int4": 50.0, "packed_exponents": 1.0}
 
 
 @dataclass
@@ -144,10 +145,10 @@ def print_figures(outcome, rounded, speed):
                "largest_element_of_its_plane")
     cosine, attention = errors.one_minus_cosine(), outcome.attention_error
     figure(f"{name}.one_minus_cos", cosine, "1", cosine / 5e-4, "of_0.0005_unpromised")
-    figure(f"{name}.attention_rel_l2", attention, "1", attention / rounded.attention_error,
-           "bf16_against_float32")
+    of_rounded = attention / rounded.attention_error
+    figure(f"{name}.attention_rel_l2", attention, "1", of_rounded, "bf16_against_float32")
     bound = ATTENTION_BOUNDS[name]
-    figure(f"{name}.attention", attention, "1", attention / bound, f"of_the_bound_{bound}")
+    figure(f"{name}.attention", of_rounded, "bf16s", of_rounded / bound, f"of_the_bound_{bound}")
     stored = outcome.codec.stored_bytes
     figure(f"{name}.stored", stored, "B", stored / rounded.codec.stored_bytes, "bf16_block")
     figure(f"{name}.not_encoded", outcome.not_encoded, "blocks", outcome.not_encoded, "none")
@@ -160,7 +161,8 @@ def print_figures(outcome, rounded, speed):
 
 
 def beyond_bounds(outcomes):
-    """What errs more than its bound, a sentence each."""
+    """What errs more than its bound, a sentence each. `outcomes`: of all variants."""
+    rounded = next(outcome for outcome in outcomes if outcome.codec.name == "bf16")
     found = []
     for outcome in outcomes:
         name, errors = outcome.codec.name, outcome.errors
@@ -170,8 +172,9 @@ def beyond_bounds(outcomes):
                         ("V", errors.relative_l2(VALUES), BOUNDS[name]),
                         ("K and V", errors.relative_l2_of_all(), BOUNDS[name])]
         if name in ATTENTION_BOUNDS:
-            measured.append(("attention", outcome.attention_error, ATTENTION_BOUNDS[name]))
-        found += [f"{name}: relative L2 error of {what} is {error:.5f}, its bound is {bound}"
+            measured.append(("attention", outcome.attention_error,
+                             ATTENTION_BOUNDS[name] * rounded.attention_error))
+        found += [f"{name}: relative L2 error of {what} is {error:.5f}, its bound is {bound:.5f}"
                   for what, error, bound in measured if error > bound]
     return found
 

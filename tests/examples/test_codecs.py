@@ -65,7 +65,7 @@ class CapturedKvTest(unittest.TestCase):
 
     def test_what_is_beyond_a_bound_ends_the_bench_with_1(self):
         bounds = {**self.bench.BOUNDS, "int4": 0.07, "packed_exponents": -1.0}
-        attention = {**self.bench.ATTENTION_BOUNDS, "int8": 0.001}
+        attention = {**self.bench.ATTENTION_BOUNDS, "int8": 1.0}
         said = io.StringIO()
         with mock.patch.multiple(self.bench, BOUNDS=bounds, ATTENTION_BOUNDS=attention):
             with contextlib.redirect_stderr(said):
