@@ -42,7 +42,7 @@ class Fetcher {
     PeerTransport* transport = nullptr;
   };
   // Does not own. `loads` is the node's table of loads into host memory.
-  Fetcher(Seams seams, NodeId self, TaskScope* scope, BlockIndex* index, Evictor* evictor,
+  Fetcher(const Seams& seams, NodeId self, TaskScope* scope, BlockIndex* index, Evictor* evictor,
           LoadTable* loads, AgentStats* stats)
       : seams_(seams),
         self_(std::move(self)),

@@ -73,8 +73,7 @@ absl::Status PeerService::Serve(grpc::ServerContext* context, const v1::FetchReq
   KVT_ASSIGN_OR_RETURN(const absl::Duration timeout,
                        convert::TimeoutFrom(request.timeout_ms(), "timeout_ms"));
   Executor* const executor = agent_->executor();
-  const absl::Time deadline =
-      executor->Now() + std::min({timeout, TimeLeft(*context), kMaxPeerStreamTime});
+  const absl::Time deadline = executor->Now() + PeerStreamTime(timeout, TimeLeft(*context));
   const StreamDeadline ends_by(executor, deadline, context);
   for (size_t i = 0; i < keys.size() && executor->Now() < deadline; ++i) {
     std::optional<ServedBlock> block =

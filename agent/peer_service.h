@@ -3,13 +3,22 @@
 #ifndef KVTIER_AGENT_PEER_SERVICE_H_
 #define KVTIER_AGENT_PEER_SERVICE_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 
+#include "absl/time/time.h"
 #include "agent/agent.h"
+#include "agent/limits.h"
 #include "kvtier/v1/peer.grpc.pb.h"
 
 namespace kvtier {
+
+// Returns how long a stream may last, by its request's timeout and what is left of its caller's
+// deadline.
+inline absl::Duration PeerStreamTime(absl::Duration timeout, absl::Duration left) {
+  return std::min({timeout, left, kMaxPeerStreamTime});
+}
 
 // Thread-safe. REQUIRES: the agent outlives the server.
 class PeerService final : public v1::Peer::Service {

@@ -51,7 +51,7 @@ void InChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     const int fixed = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     if (mmap(at, size, PROT_READ | PROT_WRITE, fixed, -1, 0) != MAP_FAILED) continue;
     // Where memory must not be promised beyond what there is, zeros can still be read.
-    static_cast<void>(mmap(at, size, PROT_READ, fixed, -1, 0));
+    if (mmap(at, size, PROT_READ, fixed, -1, 0) == MAP_FAILED) munmap(at, size);
   }
   kept.mu.Unlock();
   // Threads that wait for it in the parent are not here to be woken, or to be waited for.

@@ -129,6 +129,7 @@ void DiskSet::StopScrub() {
 
 std::vector<absl::Status> DiskSet::VerifyAll(uint64_t bytes_per_second) {
   std::vector<absl::Status> began;
+  began.reserve(disks_.size());
   for (const auto& disk : disks_) began.push_back(disk->tier->VerifyAll(bytes_per_second));
   return began;
 }

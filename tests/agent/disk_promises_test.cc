@@ -141,7 +141,6 @@ TEST_F(DiskPromisesTest, WhatIsReservedIsAPromiseToComeUntilItIsLate) {
 TEST_F(DiskPromisesTest, OneBlockMayAlwaysBePromised) {
   AgentRig rig({.slots = 4});
   ASSERT_EQ(rig.agent->host().slots(DomainId{0}).slab_bytes(), 4 * kRigBlockBytes);
-  TierStats unused;
   OffloadStats stats;
   Waits waits(&rig.executor);
   DiskPromises promises(&rig.executor, &waits, rig.agent->host(), &stats);

@@ -22,7 +22,8 @@ using testing::SimRandom;
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kSmall = 64 * kKiB;
 constexpr uint64_t kLarge = 128 * kKiB;
-constexpr uint64_t kSlab = 16 * kSmall;
+constexpr uint64_t kInSlab = 16;  // Small blocks.
+constexpr uint64_t kSlab = kInSlab * kSmall;
 constexpr DomainId kDomain{0};
 
 BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo = number}; }
@@ -92,16 +93,16 @@ TEST(EvictTest, OneBlockOfANewSizeEvictsTheBlocksOfOneSlab) {
 TEST(EvictTest, WithALeaseInEachSlabNothingIsEvictedAndTheAnswerIsNoRoom) {
   Rig rig(13);
   std::vector<Pin> pins;
-  for (uint64_t i = 1; i <= 13 * 16; ++i) {
+  for (uint64_t i = 1; i <= 13 * kInSlab; ++i) {
     ASSERT_TRUE(rig.Put(i, kSmall));
-    if (i % 16 == 5) pins.push_back(*rig.index.PinIn(Tier::kHost, Key(i)));
+    if (i % kInSlab == 5) pins.push_back(*rig.index.PinIn(Tier::kHost, Key(i)));
   }
   EXPECT_TRUE(absl::IsResourceExhausted(rig.evictor.ReserveHost(kDomain, kLarge).status()));
   EXPECT_EQ(rig.stats.evictions, 0u);
   EXPECT_EQ(rig.stats.declined, 1u);
   pins[7].Release();
   ASSERT_TRUE(rig.evictor.ReserveHost(kDomain, kLarge).ok());
-  EXPECT_EQ(rig.Count(7 * 16 + 1, 8 * 16), 0u) << "the only slab that could be emptied";
+  EXPECT_EQ(rig.Count(7 * kInSlab + 1, 8 * kInSlab), 0u) << "the only slab that could be emptied";
   EXPECT_EQ(rig.stats.evictions, 16u);
   rig.Audit();
 }
@@ -121,7 +122,7 @@ TEST(EvictTest, TheSlabWhoseBlocksWentUnusedForLongestIsEmptied) {
   Rig rig(4);
   for (uint64_t i = 1; i <= 64; ++i) ASSERT_TRUE(rig.Put(i, kSmall));
   for (const uint64_t slab : {0, 1, 3}) {
-    for (uint64_t i = 1; i <= 16; ++i) rig.Use(slab * 16 + i);
+    for (uint64_t i = 1; i <= kInSlab; ++i) rig.Use(slab * kInSlab + i);
   }
   ASSERT_TRUE(rig.evictor.ReserveHost(kDomain, kLarge).ok());
   EXPECT_EQ(rig.Count(33, 48), 0u);

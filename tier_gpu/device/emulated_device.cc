@@ -22,7 +22,11 @@ constexpr absl::Duration kDrainInterval = absl::Microseconds(50);
 Lane OtherWay(Lane lane) { return lane == Lane::kOnboard ? Lane::kOffload : Lane::kOnboard; }
 
 // Counts a batch against a fault that is to hit one of the next.
-bool IsNext(uint64_t* left) { return *left > 0 && --*left == 0; }
+bool IsNext(uint64_t* left) {
+  if (*left == 0) return false;
+  --*left;
+  return *left == 0;
+}
 
 std::string HostMemoryName(std::span<const std::byte> host) {
   return absl::StrCat("host memory ", absl::Hex(reinterpret_cast<uint64_t>(host.data())));
@@ -170,8 +174,9 @@ EmulatedOperation EmulatedDevice::NewCopy(const CopyShape& shape) {
 
 Ticket EmulatedDevice::AddCopy(Lane lane, EmulatedOperation operation) {
   if (IsNext(&track(lane).lose_in)) {
-    operation.steps.push_back({.at = MomentOfRun(), .act = [this] { loss_due_ = true; }});
-    std::ranges::stable_sort(operation.steps, {}, &EmulatedStep::at);
+    const double at = MomentOfRun();
+    const auto place = std::ranges::upper_bound(operation.steps, at, {}, &EmulatedStep::at);
+    operation.steps.insert(place, {.at = at, .act = [this] { loss_due_ = true; }});
   }
   if (IsNext(&track(lane).fail_in)) {
     operation.steps.resize(operation.steps.size() / 2);
