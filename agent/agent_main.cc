@@ -34,6 +34,7 @@
 #include "core/listening_socket.h"
 #include "core/lock_checks.h"
 #include "core/log.h"
+#include "core/memory_watch.h"
 #include "core/process_id.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
@@ -293,6 +294,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
 
 int main(int argc, char** argv) {
   kvtier::TurnOffLockChecks();
+  kvtier::KeepFreedMemory();
   // Before any thread starts, so that all inherit it and only sigwait() sees these.
   sigset_t signals;
   sigemptyset(&signals);

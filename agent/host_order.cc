@@ -21,10 +21,9 @@ void HostOrder::Insert(const BlockKey& key, const std::optional<BlockKey>& paren
 }
 
 void HostOrder::Touch(const BlockKey& key, const HostSlot& slot) {
-  Slab& slab = slabs_[slot.slab()];
-  slab.ticks -= leaves_.TickOf(key);
-  leaves_.Touch(key, SizeOf(slot.bytes().size()).queue);
-  slab.ticks += leaves_.LastTick();
+  const auto before = leaves_.Touch(key, SizeOf(slot.bytes().size()).queue);
+  KVT_CHECK(before.has_value());
+  slabs_[slot.slab()].ticks += leaves_.LastTick() - *before;
 }
 
 void HostOrder::Erase(const BlockKey& key, const HostSlot& slot) {

@@ -56,14 +56,18 @@ void LruLeaves::Add(const BlockKey& key, const std::optional<BlockKey>& parent, 
   }
 }
 
-void LruLeaves::Touch(const BlockKey& key, size_t queue) {
+std::optional<uint64_t> LruLeaves::Touch(const BlockKey& key, size_t queue) {
   KVT_CHECK(queue < candidates_.size());
-  const auto member = members_.find(key);
-  if (member == members_.end()) return;
-  candidates_[member->second.queue].erase(member->second.tick);
-  member->second.tick = next_tick_++;
-  member->second.queue = static_cast<uint32_t>(queue);
-  Refresh(key, member->second);
+  const auto found = members_.find(key);
+  if (found == members_.end()) return std::nullopt;
+  Member& member = found->second;
+  // Most are none: they are held, or lie under another of their prefix.
+  const bool candidate = IsCandidate(key, member);
+  if (candidate) candidates_[member.queue].erase(member.tick);
+  const uint64_t before = std::exchange(member.tick, next_tick_++);
+  member.queue = static_cast<uint32_t>(queue);
+  if (candidate) candidates_[queue].emplace(member.tick, key);
+  return before;
 }
 
 void LruLeaves::Erase(const BlockKey& key) {

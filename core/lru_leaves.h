@@ -39,9 +39,10 @@ class LruLeaves {
   uint64_t TickOf(const BlockKey& key) const { return members_.at(key).tick; }
   // The place of the most recent of all.
   uint64_t LastTick() const { return next_tick_ - 1; }
-  // Makes `key` the most recent of `queue`; ignores a key that is no member. Touch a prefix
-  // from its last block to its first, so that heads stay warmer than tails.
-  void Touch(const BlockKey& key, size_t queue = 0);
+  // Makes `key` the most recent of `queue`. Returns its TickOf() before; nullopt: it is no
+  // member, and ignored. Touch a prefix from its last block to its first, so that heads stay
+  // warmer than tails.
+  std::optional<uint64_t> Touch(const BlockKey& key, size_t queue = 0);
   // REQUIRES: `key` is a member and not held.
   void Erase(const BlockKey& key);
   // Held members (pinned, leased, in flight) are never victims. Counts nest.

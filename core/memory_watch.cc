@@ -11,6 +11,8 @@ namespace kvtier {
 namespace {
 
 constexpr absl::Duration kTrimInterval = absl::Seconds(1);
+// Larger buffers come from the system and go back to it.
+constexpr int kMaxBufferKept = kFreedMemoryKept / 4;
 
 }  // namespace
 
@@ -24,6 +26,11 @@ uint64_t PrivateBytes() {
   std::fclose(file);
   if (read != 3 || resident < shared) return 0;
   return (resident - shared) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+void KeepFreedMemory() {
+  mallopt(M_TRIM_THRESHOLD, kFreedMemoryKept);
+  mallopt(M_MMAP_THRESHOLD, kMaxBufferKept);
 }
 
 bool MemoryWatch::TooMuch(uint64_t extra) {

@@ -15,6 +15,13 @@ namespace kvtier {
 // Resident bytes of the process that are its own alone; 0: the system does not say.
 uint64_t PrivateBytes();
 
+// Has the allocator keep what is freed for the buffers to come, up to kFreedMemoryKept in each of
+// its arenas: given back to the system at once, each chunk of a peer's block costs hundreds of
+// page faults again. MemoryWatch gives it back when memory is short. Call it before any thread
+// starts.
+inline constexpr int kFreedMemoryKept = 16 << 20;
+void KeepFreedMemory();
+
 // Thread-safe.
 class MemoryWatch {
  public:
