@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <memory>
+#include <vector>
 
 namespace kvtier {
 namespace {
@@ -30,6 +31,24 @@ TEST(MemoryWatchTest, SharedMemoryDoesNotCount) {
   std::memset(shared, 1, 64 * kMiB);
   EXPECT_FALSE(watch.TooMuch(0));
   munmap(shared, 64 * kMiB);
+}
+
+// Nobody is to be refused for what nobody uses.
+TEST(MemoryWatchTest, WhatTheAllocatorKeepsIsGivenBackBeforeItIsTooMuch) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's allocator keeps what it likes";
+#endif
+  KeepFreedMemory();
+  MemoryWatch watch(4 * kMiB);
+  const uint64_t before = PrivateBytes();
+  std::vector<std::unique_ptr<char[]>> buffers(8);
+  for (auto& buffer : buffers) {
+    buffer = std::make_unique<char[]>(kMiB);
+    std::memset(buffer.get(), 1, kMiB);
+  }
+  buffers.clear();
+  EXPECT_GT(PrivateBytes(), before + 4 * kMiB) << "kept for the next ones";
+  EXPECT_FALSE(watch.TooMuch(0));
 }
 
 }  // namespace
