@@ -26,7 +26,7 @@ absl::Status TenantEraser::CheckIsKnown(const std::string& tenant) const {
 uint64_t TenantEraser::EvictFromMemory(const Tenant& tenant) {
   // Keeps what is on its way to memory from arriving.
   parts_.index->CountErasure(tenant.domain);
-  // What the disks were promised is no longer written, nor held for it.
+  // Ends what the disks were promised: it is not written any more, nor held for them.
   if (parts_.offloader != nullptr) parts_.offloader->Forget(tenant.domain);
   const uint64_t from_host = parts_.evictor->EvictDomain(tenant.domain);
   return from_host + (OwnsPool(tenant) ? parts_.evictor->EvictAll(Tier::kGpu) : 0);

@@ -17,7 +17,9 @@ class UnaryCalls::Call final : public grpc::ServerUnaryReactor {
     calls_->End(this);
     delete this;
   }
-  // Else gRPC has another thread call OnDone(), which costs each call a switch of threads.
+  // Lets the thread that has sent the answer call OnDone(): another one costs each call a switch
+  // of threads. TryCancel() may be called under the lock that OnDone() takes all the same: what
+  // it ends is told by gRPC's own threads, and never inside of it.
   bool InternalInlineable() override { return true; }
 
  private:

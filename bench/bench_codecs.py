@@ -25,9 +25,9 @@ from smollm.weights import load_weights, open_model
 
 BOUNDS = {"fp8_e4m3": 0.03, "int8": 0.008, "int4": 0.08, "packed_exponents": 0.0}
 VARIANTS = ("float32", "bf16", *BOUNDS)
-# Of the error of attention's outputs, in times that of bf16 KV in the same run, both against float32
-# KV: a third more than all prompts measured. No bound is absolute: which rows are measured, and so
-# the error of each variant, depends on the processor's BLAS.
+# Bounds of the error of attention's outputs against float32 KV, in times the error of bf16 KV in the
+# same run: a third more than all prompts measured. None is absolute, because the processor's BLAS
+# decides which rows are measured, and so how much each variant errs.
 ATTENTION_BOUNDS = {"fp8_e4m3": 16.0, "int8": 4.3, "int4": 50.0, "packed_exponents": 1.0}
 
 

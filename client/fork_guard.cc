@@ -50,7 +50,8 @@ void InChild() ABSL_NO_THREAD_SAFETY_ANALYSIS {
   for (const auto& [at, size] : kept.memory) {
     const int fixed = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     if (mmap(at, size, PROT_READ | PROT_WRITE, fixed, -1, 0) != MAP_FAILED) continue;
-    // Where memory must not be promised beyond what there is, zeros can still be read.
+    // Where memory must not be promised beyond what there is, zeros can still be read. Else
+    // nothing is there: a fault of the child is better than its writes in the node's memory.
     if (mmap(at, size, PROT_READ, fixed, -1, 0) == MAP_FAILED) munmap(at, size);
   }
   kept.mu.Unlock();

@@ -15,11 +15,11 @@ namespace kvtier {
 // Resident bytes of the process that are its own alone; 0: the system does not say.
 uint64_t PrivateBytes();
 
-// Has the allocator keep what is freed for the buffers to come, up to kFreedMemoryKept in each of
-// its arenas: given back to the system at once, each chunk of a peer's block costs hundreds of
-// page faults again. MemoryWatch gives it back when memory is short. Call it before any thread
-// starts.
+// Bytes of freed memory that KeepFreedMemory() has each of the allocator's arenas keep.
 inline constexpr int kFreedMemoryKept = 16 << 20;
+// Has the allocator keep what is freed for the buffers to come. Given back to the system at once,
+// each chunk of a peer's block costs hundreds of page faults again. MemoryWatch gives it back when
+// memory is short. REQUIRES: no thread has been started.
 void KeepFreedMemory();
 
 // Thread-safe.

@@ -114,7 +114,8 @@ void GpuKillPointsTest::DieAt(const std::string& place, uint64_t nth) {
   const bool died = Await(kReachedWithin, [&] {
     if (!worker_.client().Stats().connected) return !agent_.process().Running();
     if (!held.valid()) held = worker_.Hold(kPrefix, to_gpu_);
-    // Not yet: the connection may still be that to the agent before, and work evicts.
+    // Waits for the hold, which fails as long as the connection is that to the agent before: work
+    // evicts what nobody holds.
     if (held.size() == kPrefix.count) Work();
     return !agent_.process().Running();
   });
