@@ -29,6 +29,7 @@ uint64_t PrivateBytes() {
 }
 
 void KeepFreedMemory() {
+  mallopt(M_ARENA_MAX, kAllocatorArenas);
   mallopt(M_TRIM_THRESHOLD, kFreedMemoryKept);
   mallopt(M_MMAP_THRESHOLD, kMaxBufferKept);
 }

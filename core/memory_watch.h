@@ -17,6 +17,8 @@ uint64_t PrivateBytes();
 
 // Bytes of freed memory that KeepFreedMemory() has each of the allocator's arenas keep.
 inline constexpr int kFreedMemoryKept = 16 << 20;
+// Arenas of the allocator, so that what all of them keep is bounded on a machine of many cores.
+inline constexpr int kAllocatorArenas = 16;
 // Has the allocator keep what is freed for the buffers to come. Given back to the system at once,
 // each chunk of a peer's block costs hundreds of page faults again. MemoryWatch gives it back when
 // memory is short. REQUIRES: no thread has been started.
