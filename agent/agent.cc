@@ -119,10 +119,9 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
     gpu_workers_->Keep(seams.ledger);
     reservations_.AttachGpu(gpu_workers_.get());
     index_.AttachLedger(seams.ledger);
-    gpu_reach_ = std::make_unique<GpuReach>(gpu_.get());
     evictor_.AttachGpu(gpu_.get(), gpu_workers_.get());
-    slot_grants_ = std::make_unique<SlotGrants>(&evictor_, gpu_.get(), gpu_workers_.get(),
-                                                gpu_reach_.get(), gpu_domain_);
+    slot_grants_ =
+        std::make_unique<SlotGrants>(&evictor_, gpu_.get(), gpu_workers_.get(), gpu_domain_);
     gpu_resizer_ = std::make_unique<GpuResizer>(GpuResizer::Parts{.executor = seams.executor,
                                                                   .scope = &scope_,
                                                                   .waits = &waits_,
@@ -154,7 +153,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                             .offloader = offloader_.get(),
                                                             .gpu = gpu_loader_.get(),
                                                             .gpu_workers = gpu_workers_.get(),
-                                                            .gpu_reach = gpu_reach_.get(),
+                                                            .gpu_pool = gpu_.get(),
                                                             .fetcher = &fetcher_,
                                                             .host_loads = &host_loads_},
                                            &index_, &sessions_, &leases_, &stats_);
@@ -169,7 +168,6 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                    .gpu_copies = gpu_copies_.get(),
                                                    .gpu_offloader = gpu_offloader_.get(),
                                                    .gpu_workers = gpu_workers_.get(),
-                                                   .gpu_reach = gpu_reach_.get(),
                                                    .offloader = offloader_.get(),
                                                    .promises = promises_.get(),
                                                    .sessions = &sessions_,
@@ -325,10 +323,6 @@ absl::StatusOr<const SignalPage*> Agent::AttachToGpu(SessionId id, const Process
   return gpu_workers_->Attach(id, process);
 }
 
-void Agent::MappedGpuForGood(SessionId id) {
-  if (sessions_.IsOpen(id)) gpu_reach_->MappedForGood(id);
-}
-
 bool Agent::CloseSession(SessionId id) {
   // First, so that its holds last as long as its work.
   if (gpu_workers_ != nullptr) gpu_workers_->Close(id);
@@ -338,7 +332,6 @@ bool Agent::CloseSession(SessionId id) {
   if (may_write) leaving_.insert(id);
   sessions_.Close(id);
   if (promises_ != nullptr) promises_->EndSession(id);
-  if (gpu_reach_ != nullptr) gpu_reach_->Close(id);
   if (!may_write && gpu_workers_ != nullptr) gpu_workers_->WritesOver(id);
   return may_write;
 }

@@ -31,7 +31,6 @@
 #include "agent/gpu_copies.h"
 #include "agent/gpu_load.h"
 #include "agent/gpu_offload.h"
-#include "agent/gpu_reach.h"
 #include "agent/gpu_resize.h"
 #include "agent/gpu_workers.h"
 #include "agent/leases.h"
@@ -128,8 +127,6 @@ class Agent {
   // The session's page of steps, by which it works on the GPU pool. Errors: kNotFound, the
   // node has no pool for it, or it is closed; GpuWorkers::Attach()'s.
   absl::StatusOr<const SignalPage*> AttachToGpu(SessionId id, const ProcessId& process = {});
-  // The session maps the pool as it is now, and does not follow it. Unknown ids are ignored.
-  void MappedGpuForGood(SessionId id);
   // Everything the session holds is free when this returns, but GPU slots that its steps
   // may still use: until these have ended, or ProcessGone(); and slots that it reserved and
   // did not commit, or was granted: until WritesOver() and the end of its steps, or
@@ -230,7 +227,6 @@ class Agent {
   SessionTable sessions_;
   std::unique_ptr<GpuWorkers> gpu_workers_;
   std::unique_ptr<EarlierWorkers> earlier_workers_;
-  std::unique_ptr<GpuReach> gpu_reach_;
   LeaseTable leases_;
   ReservationTable reservations_;
   absl::flat_hash_set<SessionId> leaving_;  // Closed, with slots that they may still write.

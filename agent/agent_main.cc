@@ -88,7 +88,6 @@ absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(Agent* agent,
   }
   const int fd = fcntl(handles[wish.index].descriptor, F_DUPFD_CLOEXEC, 0);
   if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("GPU pool: ", strerror(errno)));
-  if (wish.version < wire::kFollowsPoolVersion) agent->MappedGpuForGood(wish.session);
   return DescriptorSocket::Shared{.fd = fd,
                                   .bytes = pool->handle_bytes(),
                                   .handles = static_cast<uint32_t>(handles.size()),

@@ -187,22 +187,20 @@ bool DescriptorSocket::OnHello(int fd, Connection* connection, std::span<const s
   };
   const absl::StatusOr<wire::Hello> hello = wire::ParseHello(packet);
   if (!hello.ok()) return refuse(wire::WelcomeCode::kMalformed);
-  if (!wire::VersionsOverlap(hello->version, hello->min_version)) {
-    Log(LogLevel::kError,
-        absl::StrCat("session refused: worker speaks ", hello->min_version, " to ", hello->version,
-                     ", this agent ", wire::kMinSessionVersion, " to ", wire::kSessionVersion));
-    return refuse(wire::WelcomeCode::kVersionMismatch);
+  wire::Welcome welcome = wire::AnswerTo(*hello);
+  if (welcome.code != wire::WelcomeCode::kOk) {
+    Log(LogLevel::kError, absl::StrCat("session refused: ", wire::WhyRefused(*hello)));
+    Send(fd, welcome);
+    return false;
   }
   const Tenant* const tenant = ProvenTenant(*options_.tenants, *hello, connection->nonce);
   if (tenant == nullptr) return refuse(wire::WelcomeCode::kUnknownTenant);
-  wire::Welcome welcome;
   FillRandom(&welcome.session_token);
   const absl::StatusOr<SessionId> session = calls_.open(*tenant, welcome.session_token);
   if (!session.ok()) return refuse(wire::WelcomeCode::kTooManySessions);
   connection->open = true;
   connection->session = *session;
   connection->domain = tenant->domain;
-  connection->version = wire::SpokenVersion(hello->version);
   // While it waits for our answer, it is certainly this process.
   connection->process = WatchPeer(fd, connection->pid);
   return Send(fd, welcome);
@@ -210,11 +208,9 @@ bool DescriptorSocket::OnHello(int fd, Connection* connection, std::span<const s
 
 bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
                                            std::span<const std::byte> packet) {
-  const uint16_t version = connection->version;
-  const absl::StatusOr<wire::DescriptorRequest> request =
-      wire::ParseDescriptorRequest(packet, version);
+  const absl::StatusOr<wire::DescriptorRequest> request = wire::ParseDescriptorRequest(packet);
   if (!request.ok()) {
-    return Reply(fd, version, {.code = wire::DescriptorCode::kMalformed}, -1);
+    return Send(fd, wire::DescriptorReply{.code = wire::DescriptorCode::kMalformed});
   }
   const absl::StatusOr<Shared> shared = request->kind == wire::DescriptorKind::kLifeline
                                             ? MakeLifeline(connection)
@@ -222,13 +218,9 @@ bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
                                                             .domain = connection->domain,
                                                             .kind = request->kind,
                                                             .index = request->index,
-                                                            .pid = connection->pid,
-                                                            .version = version});
-  // Who speaks version 1 would take the first of several handles for all of the pool.
-  const bool told_whole = shared.ok() && (version > 1 || shared->max_handles == 1);
-  if (!told_whole) {
-    if (shared.ok() && shared->duplicated) close(shared->fd);
-    return Reply(fd, version, {.code = wire::DescriptorCode::kNotAvailable}, -1);
+                                                            .pid = connection->pid});
+  if (!shared.ok()) {
+    return Send(fd, wire::DescriptorReply{.code = wire::DescriptorCode::kNotAvailable});
   }
   if (request->kind == wire::DescriptorKind::kSignalPage) connection->has_page = true;
   const wire::DescriptorReply reply{.bytes = shared->bytes,
@@ -236,7 +228,7 @@ bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
                                     .max_handles = shared->max_handles,
                                     .version = shared->version,
                                     .since = shared->since};
-  const bool sent = Reply(fd, version, reply, shared->fd);
+  const bool sent = SendWithDescriptor(fd, reply, shared->fd);
   if (shared->duplicated) close(shared->fd);
   return sent;
 }
@@ -250,21 +242,6 @@ absl::StatusOr<DescriptorSocket::Shared> DescriptorSocket::MakeLifeline(Connecti
   }
   connection->lifeline = ends[0];
   return Shared{.fd = ends[1], .duplicated = true};
-}
-
-bool DescriptorSocket::Reply(int fd, uint16_t version, const wire::DescriptorReply& reply,
-                             int descriptor) {
-  const auto send = [fd, descriptor](const auto& packet) {
-    return descriptor < 0 ? Send(fd, packet) : SendWithDescriptor(fd, packet, descriptor);
-  };
-  if (version == 1) return send(wire::DescriptorReplyV1{.code = reply.code, .bytes = reply.bytes});
-  if (version == 2) {
-    return send(wire::DescriptorReplyV2{.code = reply.code,
-                                        .bytes = reply.bytes,
-                                        .handles = reply.handles,
-                                        .max_handles = reply.max_handles});
-  }
-  return send(reply);
 }
 
 void DescriptorSocket::Close(int fd) {

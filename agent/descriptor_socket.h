@@ -54,8 +54,7 @@ class DescriptorSocket {
     DomainId domain{};
     wire::DescriptorKind kind{};
     uint32_t index = 0;
-    pid_t pid = 0;         // Who asks; 0: a process of another PID namespace.
-    uint16_t version = 0;  // That the session speaks.
+    pid_t pid = 0;  // Who asks; 0: a process of another PID namespace.
   };
   // Called on the socket's thread; each may block for microseconds.
   struct Calls {
@@ -88,8 +87,7 @@ class DescriptorSocket {
     bool open = false;  // After a good Hello.
     SessionId session{};
     DomainId domain{};
-    uint16_t version = 0;  // That both sides speak.
-    pid_t pid = 0;         // 0: in another PID namespace.
+    pid_t pid = 0;  // 0: in another PID namespace.
     bool has_page = false;
     int process = -1;   // A pidfd, once it is open; -1: it cannot be watched.
     int lifeline = -1;  // Our end of it; -1: it did not ask.
@@ -104,8 +102,6 @@ class DescriptorSocket {
   bool OnDescriptorRequest(int fd, Connection* connection, std::span<const std::byte> packet);
   // A new lifeline; the worker's end of it, for the caller to close after the answer.
   absl::StatusOr<Shared> MakeLifeline(Connection* connection);
-  // The reply in the form that the other side knows.
-  static bool Reply(int fd, uint16_t version, const wire::DescriptorReply& reply, int descriptor);
   void Close(int fd);
   void CloseLateConnections();
 

@@ -18,9 +18,7 @@ void DirectorySync::Add(const Delta& delta) {
 }
 
 void DirectorySync::Abandon() {
-#ifndef KVTIER_PLANT_REUSE_NUMBERS
   first_unacked_ += outbox_.size();
-#endif
   outbox_.clear();
   snapshot_left_ = 0;
   snapshot_due_ = true;

@@ -68,9 +68,6 @@ void EarlierWorkers::Sweep() {
 
 bool EarlierWorkers::IsDone(const Waiting& waiting) {
   if (waiting.page == nullptr) return false;
-#ifdef KVTIER_PLANT_STEPS_ARE_ENOUGH
-  waiting.page->word(static_cast<size_t>(StepWord::kOver))->store(1);
-#endif
   // In this order: who is over begins nothing more.
   if (WordOf(*waiting.page, StepWord::kOver) == 0) return false;
   const uint64_t begun = WordOf(*waiting.page, StepWord::kBegun);

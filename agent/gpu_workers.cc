@@ -30,10 +30,6 @@ void GpuHold::Release() {
   if (worker == nullptr || worker->hung_up) return;
   // A step that began since we last looked may read the slot, too.
   worker->words->Observe();
-#ifdef KVTIER_PLANT_RELEASE_BEFORE_STEP
-  // "It must be done by now."
-  KVT_CHECK(worker->table->Retire(worker->number, worker->table->begun(worker->number)).ok());
-#endif
   KVT_CHECK(worker->table->Release(worker->number, slot_).ok());
 }
 
@@ -136,9 +132,6 @@ void GpuWorkers::Sweep() {
   absl::erase_if(workers_, [this](const auto& place) {
     GpuWorker& worker = *place.second;
     bool done = table_->retired(worker.number) >= table_->begun(worker.number);
-#ifdef KVTIER_PLANT_DETACH_AT_HANGUP
-    done = true;
-#endif
     if (!worker.hung_up || worker.may_write || !done) return false;
     End(&worker);
     return true;

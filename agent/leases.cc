@@ -20,9 +20,6 @@ absl::StatusOr<LeaseId> LeaseTable::Grant(SessionId session, Pin pin, absl::Time
         absl::StrCat("leases: the session holds all of its ", kMaxLeasesPerSession));
   }
   ++count;
-#ifdef KVTIER_PLANT_LEASE_WITHOUT_PIN
-  pin.Release();
-#endif
   const LeaseId id{next_id_++};
   const auto lease = leases_
                          .emplace(id, Lease{.session = session,

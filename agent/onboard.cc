@@ -95,9 +95,6 @@ std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
 // Waits for each block in order; returns the length of the leading run that became
 // ready, whose blocks are pinned.
 Task<size_t> Onboarder::AwaitLeading(std::vector<Wanted>* wanted, absl::Time deadline) {
-#ifdef KVTIER_PLANT_IGNORE_DEADLINE
-  deadline = absl::InfiniteFuture();
-#endif
   size_t ready = 0;
   for (Wanted& block : *wanted) {
     if (!block.pin) {
@@ -132,7 +129,7 @@ absl::StatusOr<Onboarded> Onboarder::GrantLeases(const OnboardRequest& request,
         .from = ready[i].from};
     GpuHold hold;
     if (request.target == Tier::kGpu) {
-      if (!flows_.gpu_reach->Reaches(request.run.session, entry.gpu.ref().index)) break;
+      if (!flows_.gpu_pool->Stays(entry.gpu.ref().index)) break;
       hold = flows_.gpu_workers->Hold(request.run.session, entry.gpu.ref());
     }
     absl::StatusOr<LeaseId> lease =

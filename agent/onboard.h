@@ -18,7 +18,6 @@
 #include "agent/disk_load.h"
 #include "agent/fetch.h"
 #include "agent/gpu_load.h"
-#include "agent/gpu_reach.h"
 #include "agent/leases.h"
 #include "agent/load_table.h"
 #include "agent/offload.h"
@@ -54,7 +53,7 @@ class Onboarder {
     Offloader* offloader = nullptr;     // As `disk`.
     GpuLoader* gpu = nullptr;           // nullptr: no device.
     GpuWorkers* gpu_workers = nullptr;  // As `gpu`.
-    GpuReach* gpu_reach = nullptr;      // As `gpu`.
+    const GpuPool* gpu_pool = nullptr;  // As `gpu`.
     Fetcher* fetcher = nullptr;
     LoadTable* host_loads = nullptr;
   };

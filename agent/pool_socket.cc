@@ -159,9 +159,10 @@ bool PoolSocket::Converse(int fd, absl::Time deadline, const Import* import) {
 }
 
 bool PoolSocket::Authenticate(int fd, absl::Time deadline) {
-  const auto answer = [fd](wire::WelcomeCode code) {
-    return Send(fd, wire::Welcome{.code = code}) && code == wire::WelcomeCode::kOk;
+  const auto say = [fd](const wire::Welcome& welcome) {
+    return Send(fd, welcome) && welcome.code == wire::WelcomeCode::kOk;
   };
+  const auto refuse = [&say](wire::WelcomeCode code) { return say({.code = code}); };
   wire::Challenge challenge;
   KVT_CHECK(getrandom(challenge.nonce.data(), challenge.nonce.size(), 0) ==
             static_cast<ssize_t>(challenge.nonce.size()));
@@ -172,17 +173,16 @@ bool PoolSocket::Authenticate(int fd, absl::Time deadline) {
   const std::vector<uid_t>& allowed = options_.allowed_uids;
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
       std::find(allowed.begin(), allowed.end(), peer.uid) == allowed.end()) {
-    return answer(wire::WelcomeCode::kForbiddenUser);
+    return refuse(wire::WelcomeCode::kForbiddenUser);
   }
   const absl::StatusOr<wire::Hello> hello = wire::ParseHello(received.packet());
-  if (!hello.ok()) return answer(wire::WelcomeCode::kMalformed);
-  if (!wire::VersionsOverlap(hello->version, hello->min_version)) {
-    return answer(wire::WelcomeCode::kVersionMismatch);
-  }
+  if (!hello.ok()) return refuse(wire::WelcomeCode::kMalformed);
+  const wire::Welcome welcome = wire::AnswerTo(*hello);
+  if (welcome.code != wire::WelcomeCode::kOk) return say(welcome);
   // Another tenant is told no more than one whose proof is wrong.
   const Tenant* const tenant = ProvenTenant(options_.tenants, *hello, challenge.nonce);
   const bool owner = tenant != nullptr && tenant->name == tenant_;
-  return answer(owner ? wire::WelcomeCode::kOk : wire::WelcomeCode::kUnknownTenant);
+  return owner ? say(welcome) : refuse(wire::WelcomeCode::kUnknownTenant);
 }
 
 wire::PoolAnswerCode PoolSocket::TakePage(const wire::PoolOffer& offer, int descriptor) {

@@ -90,9 +90,7 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
   uint64_t offset = 0;
   if (target == Tier::kGpu) {
     absl::StatusOr<GpuSlot> slot = parts_.evictor->ReserveGpu();
-    if (!slot.ok() || !parts_.gpu_reach->Reaches(run.session, slot->ref().index)) {
-      return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
-    }
+    if (!slot.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
     block.gpu = *std::move(slot);
     block.writer = parts_.gpu_workers->Hold(run.session, block.gpu.ref());
     offset = block.gpu.offset();
@@ -211,9 +209,6 @@ Task<void> Putter::CommitBehind(std::shared_ptr<const GpuWorker> worker, uint64_
     const absl::Time deadline = parts_.executor->Now() + kCommitTimeout - kStepPollInterval;
     complete = co_await worker->words->Retired(worker->number, step, deadline);
   }
-#ifdef KVTIER_PLANT_COMMIT_BEFORE_STEP
-  complete = true;
-#endif
   if (complete.ok() && *complete) {
     std::vector<PendingBlock> blocks;
     blocks.reserve(ids.size());

@@ -20,7 +20,6 @@
 #include "agent/evict.h"
 #include "agent/gpu_copies.h"
 #include "agent/gpu_offload.h"
-#include "agent/gpu_reach.h"
 #include "agent/gpu_workers.h"
 #include "agent/offload.h"
 #include "agent/reservations.h"
@@ -62,7 +61,6 @@ class Putter {
     GpuCopies* gpu_copies = nullptr;  // As `gpu`.
     GpuOffloader* gpu_offloader = nullptr;
     GpuWorkers* gpu_workers = nullptr;  // As `gpu`.
-    GpuReach* gpu_reach = nullptr;      // As `gpu`.
     Offloader* offloader = nullptr;     // nullptr: no disk tier.
     DiskPromises* promises = nullptr;   // As `offloader`.
     SessionTable* sessions = nullptr;

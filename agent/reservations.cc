@@ -161,9 +161,6 @@ void ReservationTable::Sweep() {
 }
 
 size_t ReservationTable::EndSession(SessionId session) {
-#ifdef KVTIER_PLANT_FREE_AT_HANGUP
-  ReleaseAll(session);
-#endif
   const auto count = counts_.find(session);
   if (count == counts_.end()) return 0;
   for (auto& [id, reserved] : reservations_) {
@@ -189,11 +186,6 @@ void ReservationTable::MakeLate(Reserved* reserved) {
   LateBytesOf(reserved->block) += BytesOf(reserved->block);
   pending_keys_.erase(reserved->block.meta.key);
   reserved->block.room.Release();
-#ifdef KVTIER_PLANT_FREE_LATE_SLOTS
-  reserved->block.host.Release();
-  reserved->block.gpu.Release();
-  reserved->block.writer.Release();
-#endif
 }
 
 uint64_t& ReservationTable::LateBytesOf(const PendingBlock& block) {

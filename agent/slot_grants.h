@@ -15,7 +15,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "agent/evict.h"
-#include "agent/gpu_reach.h"
 #include "agent/gpu_workers.h"
 #include "agent/sessions.h"
 #include "tier_gpu/gpu_pool.h"
@@ -25,14 +24,13 @@ namespace kvtier {
 class SlotGrants {
  public:
   // None is owned. `domain` is whose the pool is.
-  SlotGrants(Evictor* evictor, const GpuPool* pool, GpuWorkers* workers, const GpuReach* reach,
-             DomainId domain)
-      : evictor_(evictor), pool_(pool), workers_(workers), reach_(reach), domain_(domain) {}
+  SlotGrants(Evictor* evictor, const GpuPool* pool, GpuWorkers* workers, DomainId domain)
+      : evictor_(evictor), pool_(pool), workers_(workers), domain_(domain) {}
 
   // Up to `count` slots for blocks as the run's (its keys do not matter); numbers of the
   // pool. Errors: kInvalidArgument, the pool is not for blocks of this domain and size;
   // kResourceExhausted, the session would hold more than kMaxSlotsPerSession, or not a
-  // single slot can be had, or none within what it has mapped.
+  // single slot can be had.
   absl::StatusOr<std::vector<uint32_t>> Take(const BlockRun& run, uint32_t count);
   // Slots that the session does not hold are ignored.
   void Release(SessionId session, std::span<const uint32_t> slots);
@@ -53,7 +51,6 @@ class SlotGrants {
   Evictor* const evictor_;
   const GpuPool* const pool_;
   GpuWorkers* const workers_;
-  const GpuReach* const reach_;
   const DomainId domain_;
   absl::flat_hash_map<SessionId, absl::flat_hash_map<uint32_t, Grant>> held_;  // By number.
 };

@@ -81,7 +81,7 @@ absl::Status Connection::RegisterSpace(size_t index, const SpaceSpec& spec,
   const absl::Status status = convert::FromGrpc(stub_->RegisterSpace(&context, request, &response));
   if (!status.ok()) return status;
   if (response.space_digest() != convert::ToWire(spec.Digest())) {
-    // An agent from before codecs takes a space with one for the raw space of that shape.
+    // An agent that does not know a field takes the space for one without it.
     return absl::InvalidArgumentError(
         absl::StrCat("the agent does not know all of the space's fields (codec \"", spec.codec,
                      "\"); update the older of the two"));

@@ -24,7 +24,7 @@ struct GpuMemory {
   size_t max_handles = 0;
   std::vector<FileDescriptor> handles;
   std::vector<uint64_t> since;  // Of each handle: the pool's version that it came with.
-  uint64_t version = 0;         // The pool's; 0: an agent that does not tell.
+  uint64_t version = 0;         // The pool's, from 1.
   // Follows the pool, at the same addresses. Null: a GPU's own memory, which mmap does not
   // map, or by_device.
   std::shared_ptr<const Mapping> mapping;

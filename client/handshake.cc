@@ -4,6 +4,7 @@
 
 #include "core/check.h"
 #include "core/status_macros.h"
+#include "proto/layout_digest.h"
 
 namespace kvtier {
 namespace {
@@ -13,6 +14,13 @@ absl::Status VersionMismatch(uint16_t version, uint16_t min_version) {
       absl::StrCat("version mismatch: the agent speaks session versions ", min_version, " to ",
                    version, ", this client ", wire::kMinSessionVersion, " to ",
                    wire::kSessionVersion, "; upgrade the older of the two"));
+}
+
+absl::Status LayoutMismatch(uint16_t spoken, uint64_t layout) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "layout mismatch: the agent lays out session version ", spoken, " as ",
+      wire::LayoutText(layout), ", this client as ", wire::LayoutText(wire::LayoutDigest(spoken)),
+      "; build both from the same sources"));
 }
 
 absl::Status WelcomeStatus(const wire::Welcome& welcome, const std::string& tenant) {
@@ -30,6 +38,9 @@ absl::Status WelcomeStatus(const wire::Welcome& welcome, const std::string& tena
       return absl::FailedPreconditionError("the agent could not read our Hello");
     case wire::WelcomeCode::kForbiddenUser:
       return absl::PermissionDeniedError("the agent does not serve this user (SO_PEERCRED)");
+    case wire::WelcomeCode::kLayoutMismatch:
+      return LayoutMismatch(wire::SpokenVersion(welcome.version, welcome.min_version),
+                            welcome.layout);
   }
   return absl::FailedPreconditionError(
       absl::StrCat("the agent refused with unknown code ", static_cast<uint16_t>(welcome.code)));
@@ -37,15 +48,14 @@ absl::Status WelcomeStatus(const wire::Welcome& welcome, const std::string& tena
 
 }  // namespace
 
-absl::StatusOr<Greeting> ShakeHands(PacketSocket* socket, const SessionOptions& options,
-                                    absl::Time deadline) {
+absl::StatusOr<std::string> ShakeHands(PacketSocket* socket, const SessionOptions& options,
+                                       absl::Time deadline) {
   KVT_ASSIGN_OR_RETURN(const Received<wire::Challenge> challenge,
                        ReceivePacket<wire::Challenge>(socket, deadline));
   const wire::Challenge& theirs = challenge.packet;
-  if (!wire::VersionsOverlap(theirs.version, theirs.min_version)) {
-    return VersionMismatch(theirs.version, theirs.min_version);
-  }
-  wire::Hello hello;
+  const uint16_t spoken = wire::SpokenVersion(theirs.version, theirs.min_version);
+  if (spoken == 0) return VersionMismatch(theirs.version, theirs.min_version);
+  wire::Hello hello{.layout = wire::LayoutDigest(spoken)};
   KVT_CHECK(options.tenant.size() <= wire::kMaxTenantBytes);
   std::copy(options.tenant.begin(), options.tenant.end(), hello.tenant.begin());
   hello.proof = wire::SessionProof(options.tenant_key, theirs.nonce);
@@ -55,8 +65,7 @@ absl::StatusOr<Greeting> ShakeHands(PacketSocket* socket, const SessionOptions& 
                        ReceivePacket<wire::Welcome>(socket, deadline));
   KVT_RETURN_IF_ERROR(WelcomeStatus(welcome.packet, options.tenant));
   const auto& token = welcome.packet.session_token;
-  return Greeting{.version = wire::SpokenVersion(theirs.version),
-                  .token = std::string(token.begin(), token.end())};
+  return std::string(token.begin(), token.end());
 }
 
 }  // namespace kvtier

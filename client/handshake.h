@@ -48,15 +48,11 @@ absl::Status SendPacket(PacketSocket* socket, const Packet& packet, absl::Time d
   return socket->Send(std::as_bytes(std::span(&packet, 1)), deadline, descriptor);
 }
 
-struct Greeting {
-  uint16_t version = 0;  // That both sides speak.
-  std::string token;     // 16 bytes.
-};
-
-// Errors: kUnavailable and kDeadlineExceeded, the socket's; kFailedPrecondition,
-// kPermissionDenied and kResourceExhausted, as Session::Open().
-absl::StatusOr<Greeting> ShakeHands(PacketSocket* socket, const SessionOptions& options,
-                                    absl::Time deadline);
+// Proves our tenant; returns the session's token, of 16 bytes. Errors: kUnavailable and
+// kDeadlineExceeded, the socket's; kFailedPrecondition, kPermissionDenied and kResourceExhausted,
+// as Session::Open().
+absl::StatusOr<std::string> ShakeHands(PacketSocket* socket, const SessionOptions& options,
+                                       absl::Time deadline);
 
 }  // namespace kvtier
 

@@ -22,7 +22,6 @@ constexpr int kMaxPoolRounds = 8;
 // The descriptor socket after the handshake: requests, each with its reply.
 struct Conversation {
   PacketSocket* socket;
-  uint16_t version;    // That both sides speak.
   size_t* unanswered;  // Requests of before whose replies are still to come.
 };
 
@@ -39,34 +38,15 @@ absl::StatusOr<wire::DescriptorReply> CheckReply(const wire::DescriptorRequest& 
     return absl::FailedPreconditionError(
         absl::StrCat("the agent granted descriptor kind ", kind, " and sent no descriptor"));
   }
+  const bool is_pool = request.kind == wire::DescriptorKind::kGpuPool;
+  if (reply.code == wire::DescriptorCode::kOk && is_pool && reply.version == 0) {
+    return absl::FailedPreconditionError("the agent says its GPU pool has version 0");
+  }
   if (reply.max_handles == 0 || reply.max_handles > wire::kMaxHandles ||
       reply.handles > reply.max_handles) {
     return absl::FailedPreconditionError(
         absl::StrCat("the agent says descriptor kind ", kind, " has ", reply.handles, " of ",
                      reply.max_handles, " handles; at most ", wire::kMaxHandles, " can be"));
-  }
-  return reply;
-}
-
-// A reply of any version, in the newest form.
-absl::StatusOr<Received<wire::DescriptorReply>> ReceiveReply(const Conversation& with,
-                                                             absl::Time deadline) {
-  Received<wire::DescriptorReply> reply;
-  if (with.version == 1) {
-    KVT_ASSIGN_OR_RETURN(Received<wire::DescriptorReplyV1> old,
-                         ReceivePacket<wire::DescriptorReplyV1>(with.socket, deadline));
-    reply.packet = {.code = old.packet.code, .bytes = old.packet.bytes};
-    reply.fd = std::move(old.fd);
-  } else if (with.version == 2) {
-    KVT_ASSIGN_OR_RETURN(Received<wire::DescriptorReplyV2> old,
-                         ReceivePacket<wire::DescriptorReplyV2>(with.socket, deadline));
-    reply.packet = {.code = old.packet.code,
-                    .bytes = old.packet.bytes,
-                    .handles = old.packet.handles,
-                    .max_handles = old.packet.max_handles};
-    reply.fd = std::move(old.fd);
-  } else {
-    return ReceivePacket<wire::DescriptorReply>(with.socket, deadline);
   }
   return reply;
 }
@@ -77,16 +57,12 @@ absl::StatusOr<std::optional<Handed>> Request(const Conversation& with,
                                               absl::Time deadline) {
   // What came too late for who asked is of no use to us.
   for (; *with.unanswered > 0; --*with.unanswered) {
-    KVT_RETURN_IF_ERROR(ReceiveReply(with, deadline).status());
+    KVT_RETURN_IF_ERROR(ReceivePacket<wire::DescriptorReply>(with.socket, deadline).status());
   }
-  if (with.version == 1) {
-    const wire::DescriptorRequestV1 old{.kind = request.kind};
-    KVT_RETURN_IF_ERROR(SendPacket(with.socket, old, deadline));
-  } else {
-    KVT_RETURN_IF_ERROR(SendPacket(with.socket, request, deadline));
-  }
+  KVT_RETURN_IF_ERROR(SendPacket(with.socket, request, deadline));
   ++*with.unanswered;
-  KVT_ASSIGN_OR_RETURN(Received<wire::DescriptorReply> reply, ReceiveReply(with, deadline));
+  KVT_ASSIGN_OR_RETURN(Received<wire::DescriptorReply> reply,
+                       ReceivePacket<wire::DescriptorReply>(with.socket, deadline));
   --*with.unanswered;
   KVT_RETURN_IF_ERROR(CheckReply(request, reply.packet, reply.fd.is_open()).status());
   if (reply.packet.code != wire::DescriptorCode::kOk) return std::optional<Handed>();
@@ -165,22 +141,20 @@ absl::StatusOr<std::shared_ptr<const Session>> Session::Open(const SessionOption
       PacketSocket socket,
       PacketSocket::Connect(absl::StrCat(options.socket_dir, "/", wire::kDescriptorSocketName)));
   std::shared_ptr<Session> session(new Session(std::move(socket), options.gpu_by_device));
-  KVT_ASSIGN_OR_RETURN(const Greeting greeting, ShakeHands(&session->socket_, options, deadline));
-  session->version_ = greeting.version;
-  session->token_ = greeting.token;
+  KVT_ASSIGN_OR_RETURN(session->token_, ShakeHands(&session->socket_, options, deadline));
   KVT_RETURN_IF_ERROR(session->MapMemory(deadline));
   return std::shared_ptr<const Session>(std::move(session));
 }
 
 absl::Status Session::MapMemory(absl::Time deadline) {
-  const Conversation with{.socket = &socket_, .version = version_, .unanswered = &unanswered_};
+  const Conversation with{.socket = &socket_, .unanswered = &unanswered_};
   KVT_ASSIGN_OR_RETURN(arena_read_, RequestArena(with, wire::DescriptorKind::kArenaRead, deadline));
   if (arena_read_ == nullptr) {
     return absl::UnavailableError("the agent has no arena for this tenant yet");
   }
   KVT_ASSIGN_OR_RETURN(arena_write_,
                        RequestArena(with, wire::DescriptorKind::kArenaWrite, deadline));
-  if (arena_write_ != nullptr && version_ >= wire::kLifelineVersion) {
+  if (arena_write_ != nullptr) {
     KVT_ASSIGN_OR_RETURN(std::optional<Handed> lifeline,
                          Request(with, {.kind = wire::DescriptorKind::kLifeline}, deadline));
     if (lifeline) {
@@ -195,25 +169,23 @@ absl::Status Session::MapMemory(absl::Time deadline) {
 }
 
 absl::Status Session::MapGpu(absl::Time deadline) {
-  const Conversation with{.socket = &socket_, .version = version_, .unanswered = &unanswered_};
+  const Conversation with{.socket = &socket_, .unanswered = &unanswered_};
   KVT_ASSIGN_OR_RETURN(std::shared_ptr<GpuMemory> pool, RequestPool(with, 0, deadline));
   if (pool == nullptr) return absl::OkStatus();
   if (!gpu_by_device_) MapHandles(*pool);
   pool->mapping = pool_mapping_;
-  if (version_ > 1) {
-    KVT_ASSIGN_OR_RETURN(std::optional<Handed> page,
-                         Request(with, {.kind = wire::DescriptorKind::kSignalPage}, deadline));
-    // Without one, what we let go of is free as soon as we say so.
-    if (page) {
-      KVT_ASSIGN_OR_RETURN(pool->steps, StepPage::Map(std::move(page->fd)));
-      pool->incarnation = pool->steps->incarnation();
-      pool->by_device = gpu_by_device_;
-      const auto in_use = std::make_shared<const PoolUse>(pool->mapping, pool->steps);
-      pool->in_use = in_use;
-      // All who were handed it keep the use from being over.
-      if (pool->mapping != nullptr) {
-        pool->mapping = std::shared_ptr<const Mapping>(in_use, pool->mapping.get());
-      }
+  KVT_ASSIGN_OR_RETURN(std::optional<Handed> page,
+                       Request(with, {.kind = wire::DescriptorKind::kSignalPage}, deadline));
+  // Without one, what we let go of is free as soon as we say so.
+  if (page) {
+    KVT_ASSIGN_OR_RETURN(pool->steps, StepPage::Map(std::move(page->fd)));
+    pool->incarnation = pool->steps->incarnation();
+    pool->by_device = gpu_by_device_;
+    const auto in_use = std::make_shared<const PoolUse>(pool->mapping, pool->steps);
+    pool->in_use = in_use;
+    // All who were handed it keep the use from being over.
+    if (pool->mapping != nullptr) {
+      pool->mapping = std::shared_ptr<const Mapping>(in_use, pool->mapping.get());
     }
   }
   const absl::MutexLock lock(&mu_);
@@ -239,14 +211,11 @@ std::shared_ptr<const GpuMemory> Session::gpu() const {
 
 bool Session::pool_changes() const {
   const absl::MutexLock lock(&mu_);
-  return gpu_ != nullptr && gpu_->version > 0 && gpu_->max_handles > 1;
+  return gpu_ != nullptr && gpu_->max_handles > 1;
 }
 
 absl::Status Session::FollowPool(uint64_t version, absl::Time deadline) const {
-  // 0: the agent tells no versions.
-  const auto follows = [version](const GpuMemory& gpu) {
-    return gpu.version == 0 || gpu.version >= version;
-  };
+  const auto follows = [version](const GpuMemory& gpu) { return gpu.version >= version; };
   const std::shared_ptr<const GpuMemory> known = gpu();
   if (known == nullptr) return absl::UnavailableError("the agent has no GPU pool for us");
   if (follows(*known)) return absl::OkStatus();
@@ -281,7 +250,7 @@ bool Session::BeginLook(absl::Time deadline) const {
 
 absl::StatusOr<std::shared_ptr<const GpuMemory>> Session::Look(const GpuMemory& known,
                                                                absl::Time deadline) const {
-  const Conversation with{.socket = &socket_, .version = version_, .unanswered = &unanswered_};
+  const Conversation with{.socket = &socket_, .unanswered = &unanswered_};
   KVT_ASSIGN_OR_RETURN(std::shared_ptr<GpuMemory> pool, RequestPool(with, known.version, deadline));
   if (pool == nullptr) {
     return absl::UnavailableError("the agent hands out no GPU pool any more");

@@ -67,7 +67,7 @@ class Session {
   absl::Status LookAtPool(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_);
   // The pool is mapped as of `version` or later, which an answer named: its slots may be
   // used. Looks if it is not. Errors: LookAtPool()'s; kUnavailable also, the agent tells of
-  // an older one only. An agent that tells no versions grants nothing that is not mapped.
+  // an older one only.
   absl::Status FollowPool(uint64_t version, absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_);
 
   // True once the agent is gone or End() was called: what it granted is void. So it is in a
@@ -92,7 +92,6 @@ class Session {
   const bool gpu_by_device_;
   mutable PacketSocket socket_;    // Spoken to by Open(), then by who has the turn to look.
   mutable size_t unanswered_ = 0;  // Requests whose replies came too late; as socket_.
-  uint16_t version_ = 0;           // That both sides speak.
   std::string token_;
   std::shared_ptr<const Mapping> arena_read_;
   std::shared_ptr<const Mapping> arena_write_;

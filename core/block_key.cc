@@ -126,16 +126,10 @@ struct BlockNamer::KeyedState {
 
 BlockNamer::BlockNamer(const TenantKey& tenant, const SpaceDigest& space)
     : state_(std::make_unique<KeyedState>()) {
-#ifdef KVTIER_PLANT_DROP_TENANT
-  const TenantKey key = {};
-  static_cast<void>(tenant);
-#else
-  const TenantKey& key = tenant;
-#endif
-  state_->inner = KeyedSha256(key.bytes, 0x36);
+  state_->inner = KeyedSha256(tenant.bytes, 0x36);
   Update(state_->inner, kBlockTag, sizeof(kBlockTag));
   Update(state_->inner, space.bytes.data(), space.bytes.size());
-  state_->outer = KeyedSha256(key.bytes, 0x5c);
+  state_->outer = KeyedSha256(tenant.bytes, 0x5c);
 }
 
 BlockNamer::~BlockNamer() = default;

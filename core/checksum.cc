@@ -47,9 +47,6 @@ uint64_t Seal(const BlockIdentity& identity, const PayloadSum& sum) {
 
 absl::Status VerifyBlock(const BlockIdentity& identity, const PayloadSum& sum, uint64_t seal,
                          std::span<const std::byte> payload) {
-#ifdef KVTIER_PLANT_SKIP_VERIFY
-  return absl::OkStatus();
-#endif
   if (payload.size() != identity.length) {
     return absl::DataLossError(absl::StrCat("block ", identity.key.ToHex(), ": length ",
                                             payload.size(), ", expected ", identity.length));

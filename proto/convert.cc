@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/address.h"
 #include "core/status_macros.h"
+#include "proto/layout_digest.h"
 
 namespace kvtier::convert {
 namespace {
@@ -47,20 +48,30 @@ v1::ProtocolVersion OurVersion(const std::string& build) {
   version.set_version(kProtocolVersion);
   version.set_min_version(kMinProtocolVersion);
   version.set_build(build);
+  for (uint32_t spoken = kMinProtocolVersion; spoken <= kProtocolVersion; ++spoken) {
+    version.add_layouts(wire::LayoutDigest(spoken));
+  }
   return version;
 }
 
 absl::Status CheckVersion(const v1::ProtocolVersion& theirs) {
   const uint32_t oldest = theirs.min_version();
   const uint32_t newest = theirs.version();
-  if (oldest <= newest && newest >= kMinProtocolVersion && oldest <= kProtocolVersion) {
-    return absl::OkStatus();
-  }
   constexpr size_t kMaxBuildShown = 64;
-  return absl::FailedPreconditionError(
-      absl::StrCat("version: \"", absl::CHexEscape(theirs.build().substr(0, kMaxBuildShown)),
-                   "\" speaks protocol ", oldest, " to ", newest, ", this program ",
-                   kMinProtocolVersion, " to ", kProtocolVersion, "; update the older of the two"));
+  const std::string build = absl::CHexEscape(theirs.build().substr(0, kMaxBuildShown));
+  if (oldest > newest || newest < kMinProtocolVersion || oldest > kProtocolVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "version: \"", build, "\" speaks protocol ", oldest, " to ", newest, ", this program ",
+        kMinProtocolVersion, " to ", kProtocolVersion, "; update the older of the two"));
+  }
+  const uint32_t spoken = std::min(newest, kProtocolVersion);
+  const auto place = static_cast<int>(spoken - oldest);
+  const uint64_t layout = place < theirs.layouts_size() ? theirs.layouts(place) : 0;
+  if (layout == wire::LayoutDigest(spoken)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "version: \"", build, "\" lays out protocol ", spoken, " as ", wire::LayoutText(layout),
+      ", this program as ", wire::LayoutText(wire::LayoutDigest(spoken)),
+      "; build both from the same sources"));
 }
 
 absl::StatusOr<std::vector<EngineKey>> EngineKeysFrom(

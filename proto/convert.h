@@ -27,11 +27,12 @@
 #include "kvtier/v1/coordinator.pb.h"
 #include "kvtier/v1/peer.pb.h"
 #include "kvtier/v1/version.pb.h"
+#include "proto/session_packets.h"
 
 namespace kvtier::convert {
 
-inline constexpr uint32_t kProtocolVersion = 1;
-inline constexpr uint32_t kMinProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = wire::kSessionVersion;
+inline constexpr uint32_t kMinProtocolVersion = wire::kMinSessionVersion;
 
 // Limits of one message; a longer one is kInvalidArgument.
 inline constexpr size_t kMaxKeysPerRequest = 8192;  // 131,072 tokens of 16.
@@ -45,7 +46,8 @@ inline constexpr size_t kSessionTokenBytes = 16;
 
 // `build` is for people, for example "kvtier-agent 0.1.0".
 v1::ProtocolVersion OurVersion(const std::string& build);
-// Errors: kFailedPrecondition when the ranges do not overlap, with both in the text.
+// Errors: kFailedPrecondition when the ranges do not overlap, or the version that both speak is
+// laid out otherwise; with both ranges, or both layouts, in the text.
 absl::Status CheckVersion(const v1::ProtocolVersion& theirs);
 
 // Errors of all below: kInvalidArgument, naming `field` and the value.

@@ -10,6 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/status_macros.h"
+#include "proto/layout_digest.h"
 
 namespace kvtier::wire {
 namespace {
@@ -33,11 +35,6 @@ absl::StatusOr<Packet> ParsePacket(std::span<const std::byte> bytes, const char*
                      absl::Hex(kMagic, absl::kZeroPad8)));
   }
   return packet;
-}
-
-DescriptorKind LastKind(uint16_t version) {
-  if (version == 1) return DescriptorKind::kGpuPool;
-  return version < kLifelineVersion ? DescriptorKind::kSignalPage : DescriptorKind::kLifeline;
 }
 
 }  // namespace
@@ -73,20 +70,11 @@ absl::StatusOr<Hello> ParseHello(std::span<const std::byte> packet) {
   return hello;
 }
 
-absl::StatusOr<DescriptorRequest> ParseDescriptorRequest(std::span<const std::byte> packet,
-                                                         uint16_t version) {
-  DescriptorRequest request;
-  if (version == 1) {
-    const auto parsed = ParsePacket<DescriptorRequestV1>(packet, "DescriptorRequest");
-    if (!parsed.ok()) return parsed.status();
-    request.kind = parsed->kind;
-  } else {
-    const auto parsed = ParsePacket<DescriptorRequest>(packet, "DescriptorRequest");
-    if (!parsed.ok()) return parsed.status();
-    request = *parsed;
-  }
+absl::StatusOr<DescriptorRequest> ParseDescriptorRequest(std::span<const std::byte> packet) {
+  KVT_ASSIGN_OR_RETURN(const DescriptorRequest request,
+                       ParsePacket<DescriptorRequest>(packet, "DescriptorRequest"));
   const auto kind = static_cast<uint32_t>(request.kind);
-  const auto last = static_cast<uint32_t>(LastKind(version));
+  const auto last = static_cast<uint32_t>(DescriptorKind::kLifeline);
   if (kind < 1 || kind > last) {
     return absl::InvalidArgumentError(
         absl::StrCat("DescriptorRequest kind is ", kind, "; must be 1 to ", last));
@@ -130,8 +118,29 @@ absl::Status CheckPoolHandle(std::span<const std::byte> packet, uint32_t index) 
       absl::StrCat("PoolHandle index is ", handle->index, "; must be ", index));
 }
 
-bool VersionsOverlap(uint16_t version, uint16_t min_version) {
-  return version >= kMinSessionVersion && min_version <= kSessionVersion && min_version <= version;
+uint16_t SpokenVersion(uint16_t their_newest, uint16_t their_oldest) {
+  if (their_oldest > their_newest) return 0;
+  if (their_newest < kMinSessionVersion || their_oldest > kSessionVersion) return 0;
+  return std::min(their_newest, kSessionVersion);
+}
+
+Welcome AnswerTo(const Hello& hello) {
+  const uint16_t spoken = SpokenVersion(hello.version, hello.min_version);
+  if (spoken == 0) return {.code = WelcomeCode::kVersionMismatch};
+  const uint64_t layout = LayoutDigest(spoken);
+  return {.code = hello.layout == layout ? WelcomeCode::kOk : WelcomeCode::kLayoutMismatch,
+          .layout = layout};
+}
+
+std::string WhyRefused(const Hello& hello) {
+  const Welcome answer = AnswerTo(hello);
+  if (answer.code == WelcomeCode::kVersionMismatch) {
+    return absl::StrCat("worker speaks ", hello.min_version, " to ", hello.version, ", this agent ",
+                        kMinSessionVersion, " to ", kSessionVersion);
+  }
+  return absl::StrCat("worker lays out version ", SpokenVersion(hello.version, hello.min_version),
+                      " as ", LayoutText(hello.layout), ", this agent as ",
+                      LayoutText(answer.layout), "; build both from the same sources");
 }
 
 }  // namespace kvtier::wire

@@ -1,9 +1,8 @@
-// The descriptor socket's messages: length-checked C structs over a SEQPACKET Unix
-// socket, one struct a packet, little-endian, no pointers, no variable part.
+// The descriptor socket's conversation: length-checked packets (session_packets.h) over a
+// SEQPACKET Unix socket.
 // Handshake: agent sends Challenge, worker answers Hello, agent answers Welcome.
 // Then any number of DescriptorRequest -> DescriptorReply (with one descriptor by
-// SCM_RIGHTS when kOk), at any time, in the form of the version that both speak. Hangup ends the
-// session. docs/design/wire.md tells the whole.
+// SCM_RIGHTS when kOk), at any time. Hangup ends the session. docs/design/wire.md tells the whole.
 #ifndef KVTIER_PROTO_SESSION_WIRE_H_
 #define KVTIER_PROTO_SESSION_WIRE_H_
 
@@ -13,176 +12,12 @@
 #include <span>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "core/block_key.h"
+#include "proto/session_packets.h"
 
 namespace kvtier::wire {
-
-inline constexpr uint32_t kMagic = 0x5456'4b31;  // "1KVT".
-inline constexpr uint16_t kSessionVersion = 4;
-inline constexpr uint16_t kMinSessionVersion = 1;
-inline constexpr size_t kMaxTenantBytes = 63;  // Of a tenant's name, NUL excluded.
-// File names in the agent's --socket_dir.
-inline constexpr char kControlSocketName[] = "kvtier.sock";        // gRPC.
-inline constexpr char kDescriptorSocketName[] = "kvtier-fd.sock";  // This protocol.
-inline constexpr char kPoolSocketName[] = "kvtier-pool.sock";      // Offers of a lost GPU pool.
-
-struct Challenge {
-  uint32_t magic = kMagic;
-  uint16_t version = kSessionVersion;
-  uint16_t min_version = kMinSessionVersion;
-  std::array<uint8_t, 32> nonce{};
-};
-static_assert(sizeof(Challenge) == 40);
-
-struct Hello {
-  uint32_t magic = kMagic;
-  uint16_t version = kSessionVersion;
-  uint16_t min_version = kMinSessionVersion;
-  std::array<char, 64> tenant{};    // NUL-padded name.
-  std::array<uint8_t, 32> proof{};  // SessionProof() of the tenant's key and the nonce.
-};
-static_assert(sizeof(Hello) == 104);
-
-enum class WelcomeCode : uint16_t {
-  kOk = 0,
-  kVersionMismatch = 1,  // version and min_version say what the agent speaks.
-  kUnknownTenant = 2,    // No such tenant, or the proof is wrong: not told apart.
-  kTooManySessions = 3,
-  kMalformed = 4,
-  kForbiddenUser = 5,  // SO_PEERCRED's uid is not allowed.
-};
-
-struct Welcome {
-  uint32_t magic = kMagic;
-  uint16_t version = kSessionVersion;
-  uint16_t min_version = kMinSessionVersion;
-  WelcomeCode code = WelcomeCode::kOk;
-  std::array<uint8_t, 6> reserved{};
-  std::array<uint8_t, 16> session_token{};
-};
-static_assert(sizeof(Welcome) == 32);
-
-enum class DescriptorKind : uint32_t {
-  kArenaRead = 1,
-  kArenaWrite = 2,
-  kGpuPool = 3,     // One handle of its region.
-  kSignalPage = 4,  // The session's own; since version 2.
-  kLifeline = 5,    // The session's own; since kLifelineVersion.
-};
-
-struct DescriptorRequest {
-  uint32_t magic = kMagic;
-  DescriptorKind kind{};
-  uint32_t index = 0;  // Of the pool's handle; 0 for every other kind.
-  uint32_t reserved = 0;
-};
-static_assert(sizeof(DescriptorRequest) == 16);
-
-// Of version 1 only: of the pool it can ask for the first handle.
-struct DescriptorRequestV1 {
-  uint32_t magic = kMagic;
-  DescriptorKind kind{};
-};
-static_assert(sizeof(DescriptorRequestV1) == 8);
-
-enum class DescriptorCode : uint32_t { kOk = 0, kNotAvailable = 1, kMalformed = 2 };
-
-struct DescriptorReply {
-  uint32_t magic = kMagic;
-  DescriptorCode code = DescriptorCode::kOk;
-  uint64_t bytes = 0;        // Of what the descriptor maps.
-  uint32_t handles = 1;      // That there are now, each asked for by its index.
-  uint32_t max_handles = 1;  // That there may be: handle i belongs at i * bytes.
-  // Of the pool, and 0 for every other kind. It goes up when handles come or go; answers
-  // about GPU slots name the one that a worker must have mapped to use them.
-  uint64_t version = 0;
-  uint64_t since = 0;  // The version that this handle came with: another one is other memory.
-};
-static_assert(sizeof(DescriptorReply) == 40);
-
-// Of version 2, whose workers do not learn of handles that come and go: they are given
-// slots in the handles only that they asked for.
-struct DescriptorReplyV2 {
-  uint32_t magic = kMagic;
-  DescriptorCode code = DescriptorCode::kOk;
-  uint64_t bytes = 0;
-  uint32_t handles = 1;
-  uint32_t max_handles = 1;
-};
-static_assert(sizeof(DescriptorReplyV2) == 24);
-
-// Of version 1, which hands out a pool of one handle only.
-struct DescriptorReplyV1 {
-  uint32_t magic = kMagic;
-  DescriptorCode code = DescriptorCode::kOk;
-  uint64_t bytes = 0;
-};
-static_assert(sizeof(DescriptorReplyV1) == 16);
-
-// From this version on a worker follows a pool that grows and shrinks.
-inline constexpr uint16_t kFollowsPoolVersion = 3;
-
-// The lifeline: an end of a socket pair, of which the agent keeps the other. A worker holds
-// it for as long as anything in its process may write what the session reserved, and says
-// so when nothing does any more, by this byte. An end that is closed without the byte is a
-// process that died, or that cannot tell.
-inline constexpr uint16_t kLifelineVersion = 4;
-inline constexpr uint8_t kOverByte = 1;
-
-// Handles of a region: all of their descriptors would fit into one message.
-inline constexpr uint32_t kMaxHandles = 253;
-
-// The signal page: words of 8 bytes a cache line apart that only go up, but for those that
-// nobody waits for. By them a worker says which of its steps, numbered from 1, it began and
-// which have ended.
-inline constexpr size_t kSignalPageBytes = 4096;
-inline constexpr size_t kSignalStride = 64;
-inline constexpr size_t kBegunWord = 0;
-inline constexpr size_t kRetiredWord = 1;
-// Which memory the pool is, said by the agent; 0: it takes no pool back.
-inline constexpr size_t kIncarnationWord = 3;
-// 1, said by the worker: it uses nothing of this session any more.
-inline constexpr size_t kOverWord = 4;
-// Said by the worker, up and down: of the slots that it was granted, the bytes that hold no
-// token.
-inline constexpr size_t kUnusedBytesWord = 5;
-
-// On the pool socket a worker whose agent is gone offers the GPU pool that it still maps
-// to the next one. Challenge, Hello and Welcome are as above; then the worker sends a
-// PoolOffer with its signal page's descriptor and takes a PoolAnswer. If that is
-// kSendHandles, it sends one PoolHandle with its descriptor for each handle in order, and
-// takes a second answer.
-struct PoolOffer {
-  uint32_t magic = kMagic;
-  uint32_t reserved = 0;
-  uint64_t incarnation = 0;  // Its page's word.
-  uint64_t handle_bytes = 0;
-  uint32_t handles = 0;  // 0: it has none any more, and tells of its use alone.
-  uint32_t max_handles = 0;
-};
-static_assert(sizeof(PoolOffer) == 32);
-
-struct PoolHandle {
-  uint32_t magic = kMagic;
-  uint32_t index = 0;
-};
-static_assert(sizeof(PoolHandle) == 8);
-
-enum class PoolAnswerCode : uint32_t {
-  kTaken = 0,        // The pool, or the page alone: the agent has the pool already.
-  kSendHandles = 1,  // Only as the first answer.
-  kOtherPool = 2,    // Of another incarnation, shape or number of handles.
-  kMalformed = 3,
-  kNoDescriptor = 4,  // None came along, or not one of that memory.
-};
-
-struct PoolAnswer {
-  uint32_t magic = kMagic;
-  PoolAnswerCode code = PoolAnswerCode::kTaken;
-};
-static_assert(sizeof(PoolAnswer) == 8);
 
 // HMAC-SHA-256(tenant key, domain tag || nonce): proves the tenant without sending
 // its key.
@@ -192,20 +27,18 @@ std::array<uint8_t, 32> SessionProof(const TenantKey& tenant, std::span<const ui
 // what is wrong (size, magic, a name without end, an unknown kind, an index). An unknown
 // version is not an error here: the session layer answers it.
 absl::StatusOr<Hello> ParseHello(std::span<const std::byte> packet);
-// The request in the form of `version`, which both sides speak.
-absl::StatusOr<DescriptorRequest> ParseDescriptorRequest(std::span<const std::byte> packet,
-                                                         uint16_t version);
+absl::StatusOr<DescriptorRequest> ParseDescriptorRequest(std::span<const std::byte> packet);
 // Errors of both: kInvalidArgument with what is wrong. That incarnation and shape are the
 // agent's own is not their business; `index` is the one that is due.
 absl::StatusOr<PoolOffer> ParsePoolOffer(std::span<const std::byte> packet);
 absl::Status CheckPoolHandle(std::span<const std::byte> packet, uint32_t index);
-// The agent's side of version choice: true when [theirs.min, theirs.version] and
-// ours overlap.
-bool VersionsOverlap(uint16_t version, uint16_t min_version);
-// What two that overlap speak, when the other side's newest is `theirs`.
-constexpr uint16_t SpokenVersion(uint16_t theirs) {
-  return theirs < kSessionVersion ? theirs : kSessionVersion;
-}
+// Returns the version that both speak: the newest that both know. 0: there is none.
+uint16_t SpokenVersion(uint16_t their_newest, uint16_t their_oldest);
+// Returns the agent's answer to a Hello, tenant and session aside: kOk, kVersionMismatch, or
+// kLayoutMismatch with how this build lays out the version that both speak.
+Welcome AnswerTo(const Hello& hello);
+// Returns why AnswerTo() refused, for the agent's log: both ranges, or both layouts.
+std::string WhyRefused(const Hello& hello);
 
 }  // namespace kvtier::wire
 

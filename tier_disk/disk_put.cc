@@ -21,21 +21,6 @@ namespace {
 // that a reclaim freed.
 constexpr int kMaxReclaimsPerPut = 4;
 
-#ifdef KVTIER_PLANT_PUBLISH_BEFORE_COMMIT
-// A coroutine that nobody awaits.
-struct Detached {
-  struct promise_type {
-    Detached get_return_object() { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() {}
-    void unhandled_exception() { std::terminate(); }
-  };
-};
-
-Detached Run(Task<absl::Status> task) { (co_await task).IgnoreError(); }
-#endif
-
 }  // namespace
 
 Task<absl::Status> DiskTier::State::WriteData(IoClass io_class, const RecordHeader& header,
@@ -104,17 +89,6 @@ Task<absl::Status> DiskTier::State::PutNew(const BlockMeta& meta, std::span<cons
   KVT_KILL_POINT("put.reserved");
   const KeyId key_id = cipher ? cipher->key_id() : KeyId{};
   const DiskEntry entry{.block = DiskBlockOf(meta, key_id), .place = *place};
-#ifdef KVTIER_PLANT_PUBLISH_BEFORE_COMMIT
-  Publish(entry);
-  log->EndWrite(*place);
-  Run([](State* state, DiskEntry entry, PayloadSum sum,
-         std::vector<std::byte> bytes) -> Task<absl::Status> {
-    PageBuffer copy(bytes.size());
-    std::copy(bytes.begin(), bytes.end(), copy.bytes().begin());
-    const RecordHeader header = HeaderOf(entry, sum);
-    co_return co_await state->WriteRecord(entry, header, copy.bytes());
-  }(this, entry, meta.sum, std::vector<std::byte>(slot.begin(), slot.end())));
-#else
   absl::Status durable;
   if (cipher) {
     durable = co_await WriteSealed(entry, *cipher, meta.sum, slot);
@@ -135,7 +109,6 @@ Task<absl::Status> DiskTier::State::PutNew(const BlockMeta& meta, std::span<cons
   KVT_KILL_POINT("put.published");
   log->EndWrite(*place);
   KVT_CO_RETURN_IF_ERROR(durable);
-#endif
   ++stats.inserts;
   stats.bytes_in += meta.length;
   stats.write_latency.Record(executor->Now() - started);

@@ -114,10 +114,8 @@ class GpuPool {
   // memory of every slot that was held at that version and still is.
   uint64_t version() const { return version_; }
   const std::vector<PoolHandle>& handles() const { return handles_; }
-  // The version from which on the slot's memory is what it is now.
-  uint64_t since(uint32_t slot) const {
-    return handles_[(OffsetOf(slot) + slot_bytes_ - 1) / handle_bytes()].since;
-  }
+  // False: the slot is to leave the pool, and is given to nobody anew.
+  bool Stays(uint32_t slot) const { return slot < table_.closed_from(); }
   uint64_t handle_bytes() const { return region_->shape().handle_bytes; }
   size_t max_handles() const { return region_->shape().max_handles; }
 

@@ -277,9 +277,6 @@ PoolLedger::Slot PoolLedger::slot(size_t slot) const {
   SlotEntry& entry = slot_entry(slot);
   const uint32_t state = LoadFirst(&entry.state);
   if (state == static_cast<uint32_t>(SlotState::kFree)) return {.state = SlotState::kFree};
-#ifdef KVTIER_PLANT_TORN_ENTRY
-  entry.check = SumOf(entry);
-#endif
   if (state != static_cast<uint32_t>(SlotState::kPublished) || entry.check != SumOf(entry) ||
       entry.length > place_.terms.slot_bytes) {
     return {};

@@ -63,9 +63,7 @@ void StepWords::ObserveOne(PoolWorker worker) {
   const uint64_t retired =
       std::min(retired_word.load(std::memory_order_relaxed), table_->begun(worker));
   if (retired <= table_->retired(worker)) return;
-#ifndef KVTIER_PLANT_RETIRED_UNSEEN  // Looked at, and never acquired.
   if (!device_->Reached(retired_word, retired)) return;
-#endif
   KVT_CHECK(table_->Retire(worker, retired).ok());
 }
 

@@ -32,10 +32,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* 2: codecs, kvtier_give_back(), steps of GPU workers. 3: KV memory in the GPU pool.
- * 4: kvtier_reserve_entries(), KVTIER_PENDING, kvtier_put_state(), and kvtier_commit() gives
- * back the slots that kvtier_put_slot() was never asked for. */
-#define KVTIER_ABI_VERSION 4
+/* It may change without a new number until the first release. */
+#define KVTIER_ABI_VERSION 1
 /* The library's version. A program built with version N runs with a library of version
  * N or later. */
 uint32_t kvtier_abi_version(void);
@@ -108,7 +106,7 @@ typedef struct {
   uint64_t onboarded_blocks;
   uint64_t missed_blocks;
   uint64_t committed_blocks;
-  /* Slots that a commit gave back, because nobody took them. Since version 4. */
+  /* Slots that a commit gave back, because nobody took them. */
   uint64_t unwritten_blocks;
 } kvtier_stats;
 int kvtier_get_stats(kvtier_client* client, kvtier_stats* stats);
@@ -127,7 +125,7 @@ typedef struct {
   uint32_t tensor_rank, tensor_size;     /* rank < size. */
   uint32_t pipeline_rank, pipeline_size; /* rank < size. */
   uint64_t block_bytes;                  /* Of one stored block; 1..67108864. */
-  const char* codec; /* NULL: "raw". Others are under "Codecs". Since version 2. */
+  const char* codec;                     /* NULL: "raw". Others are under "Codecs". */
 } kvtier_space_spec;
 
 /* Names a space into *space. Works without an agent. KVTIER_INVALID names the field;
@@ -161,8 +159,7 @@ int64_t kvtier_reserve(kvtier_client* client, kvtier_space space, const kvtier_b
                        kvtier_put** put);
 
 /* The same, but *put gets all `count` entries whenever the agent answered, also when no slot
- * was reserved: kvtier_put_state() says of each key why. NULL: no agent answered in time.
- * Since version 4. */
+ * was reserved: kvtier_put_state() says of each key why. NULL: no agent answered in time. */
 int64_t kvtier_reserve_entries(kvtier_client* client, kvtier_space space,
                                const kvtier_bytes* parent, const kvtier_bytes* keys, size_t count,
                                int target, uint32_t timeout_ms, kvtier_put** put);
@@ -196,7 +193,7 @@ enum {
   KVTIER_PRESENT = 1,  /* Cached already. */
   KVTIER_NO_ROOM = 2,  /* Nothing could be evicted for it. */
   /* A worker is putting it, and if that one gives up, nobody stores it: reserve it again a
-   * little later to be sure. Since version 4; before, and of an agent before, KVTIER_PRESENT. */
+   * little later to be sure. */
   KVTIER_PENDING = 3
 };
 
@@ -205,24 +202,23 @@ size_t kvtier_put_count(const kvtier_put* put);
  * unless KVTIER_RESERVED is returned. Otherwise returns KVTIER_PRESENT, KVTIER_NO_ROOM,
  * KVTIER_PENDING or KVTIER_INVALID. */
 int kvtier_put_slot(const kvtier_put* put, size_t index, void** data, size_t* size);
-/* The same answer, and nothing is taken. Since version 4. */
+/* The same answer, and nothing is taken. */
 int kvtier_put_state(const kvtier_put* put, size_t index);
 /* Publishes the slots that were taken, gives the others back, and frees `put`, whose slots
  * must not be touched again. Returns how many blocks were published. */
 int64_t kvtier_commit(kvtier_put* put);
 /* The same, of bytes in GPU slots that are complete when our step `step` has ended: the
- * agent waits for its end. 0: they are complete now. Since version 2. */
+ * agent waits for its end. 0: they are complete now. */
 int64_t kvtier_commit_step(kvtier_put* put, uint64_t step);
 /* As kvtier_commit_step(), but waits until it is known of each block whether it is on disk,
  * `timeout_ms` at most (0: the client's default), and returns how many are. The others are
- * published all the same: the write policy refused them, a disk failed, or time was up. Since
- * version 4. */
+ * published all the same: the write policy refused them, a disk failed, or time was up. */
 int64_t kvtier_commit_durable(kvtier_put* put, uint64_t step, uint32_t timeout_ms);
 /* Begins our next step, for a worker whose own threads compute in slots of the GPU pool,
  * before they touch any. What is released meanwhile is used again only when the step has
- * ended. Returns its number; 0: the agent keeps no steps of ours. Since version 2. */
+ * ended. Returns its number; 0: the agent keeps no steps of ours. */
 int64_t kvtier_begin_step(kvtier_client* client);
-/* `step` and all before it have ended. Since version 2. */
+/* `step` and all before it have ended. */
 int kvtier_end_step(kvtier_client* client, uint64_t step);
 /* Gives back the slots of `count` puts unpublished and frees them; NULL entries are
  * ignored. Never blocks. */
@@ -230,10 +226,10 @@ void kvtier_cancel_puts(kvtier_put* const* puts, size_t count);
 
 /* Gives back the slot of entry `index` alone; kvtier_put_slot() says KVTIER_NO_ROOM from
  * then on, and kvtier_commit() leaves it out. KVTIER_INVALID: index >= count. Never
- * blocks. Since version 2. */
+ * blocks. */
 int kvtier_give_back(kvtier_put* put, size_t index);
 
-/* ---- Codecs: smaller blocks, since version 2 ---------------------------------------
+/* ---- Codecs: smaller blocks --------------------------------------------------------
  * In a space whose codec is "fp8_e4m3", "int8", "int4" or "packed_exponents" (lossless),
  * encode into slots and decode out of hits. For dtype "bfloat16" and the layouts
  * "layer,kv,token,head,dim" and "layer,token,head,dim". On the CPU, in the caller. */
@@ -284,7 +280,7 @@ int kvtier_submit_onboard(kvtier_client* client, kvtier_space space, const kvtie
 int kvtier_submit_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
                           const kvtier_bytes* keys, size_t count, int target, uint32_t timeout_ms,
                           uint64_t tag);
-/* Since version 4. */
+/* The same, as kvtier_reserve_entries(). */
 int kvtier_submit_reserve_entries(kvtier_client* client, kvtier_space space,
                                   const kvtier_bytes* parent, const kvtier_bytes* keys,
                                   size_t count, int target, uint32_t timeout_ms, uint64_t tag);
@@ -292,9 +288,9 @@ int kvtier_submit_prefetch(kvtier_client* client, kvtier_space space, const kvti
                            size_t count, uint32_t flags, uint32_t timeout_ms, uint64_t tag);
 /* Takes `put` when it returns KVTIER_OK. `client` must be the one that reserved it. */
 int kvtier_submit_commit(kvtier_client* client, kvtier_put* put, uint64_t tag);
-/* The same, as kvtier_commit_step(). Since version 2. */
+/* The same, as kvtier_commit_step(). */
 int kvtier_submit_commit_step(kvtier_client* client, kvtier_put* put, uint64_t step, uint64_t tag);
-/* The same, as kvtier_commit_durable(). Since version 4. */
+/* The same, as kvtier_commit_durable(). */
 int kvtier_submit_commit_durable(kvtier_client* client, kvtier_put* put, uint64_t step,
                                  uint32_t timeout_ms, uint64_t tag);
 
@@ -325,7 +321,7 @@ int kvtier_event_fd(kvtier_client* client);
 /* Takes up to `count` completions, oldest first, and never waits. Returns how many. */
 int64_t kvtier_poll(kvtier_client* client, kvtier_completion* completions, size_t count);
 
-/* ---- KV memory in the GPU pool, since version 3 -------------------------------------
+/* ---- KV memory in the GPU pool ------------------------------------------------------
  * A worker's sequences in slots of the node's GPU pool that are its own, as block tables:
  * they grow on demand, forks share blocks and copy before they write, whole sequences are
  * swapped out and in. For pools that the host can touch. Nothing here calls the agent but

@@ -283,49 +283,5 @@ TEST_F(GpuResizeTest, NothingThatIsHeldChangesWhileThePoolDoes) {
   EXPECT_GT(changes, 5u);
 }
 
-// A worker of an older release maps the pool once.
-class GpuReachTest : public GpuResizeTest {
- protected:
-  ReservedBlock::State Reserve(SessionId session, uint64_t number) {
-    return rig_.agent->putter()
-        .Reserve(rig_.NameRun(session, number, 1), Tier::kGpu)
-        ->blocks[0]
-        .state;
-  }
-  const SessionId old_ = rig_.Open(0);
-};
-
-TEST_F(GpuReachTest, AWorkerThatDoesNotFollowIsGivenNothingItHasNotMapped) {
-  rig_.agent->MappedGpuForGood(old_);
-  ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
-  TakeFirstHandle();
-  EXPECT_EQ(Take(old_, 1).size(), 0u);
-  EXPECT_EQ(Reserve(old_, 50), ReservedBlock::State::kNoRoom);
-  LeaseOnGpu(rig_.session, 20, 2);
-  EXPECT_EQ(OnboardToGpu(old_, 20, 2).blocks.size(), 0u);
-  EXPECT_EQ(OnboardToGpu(rig_.Open(0), 20, 2).blocks.size(), 2u) << "who follows is";
-  grants().ReleaseAll(rig_.session);
-  EXPECT_EQ(Take(old_, 1).size(), 1u);
-}
-
-TEST_F(GpuReachTest, TheSameSlotAfterAShrinkAndAGrowthIsNotWhatItMapped) {
-  ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
-  rig_.agent->MappedGpuForGood(old_);
-  TakeFirstHandle();
-  EXPECT_EQ(Reserve(old_, 50), ReservedBlock::State::kReserved);
-  rig_.agent->reservations().ReleaseAll(old_);
-  ASSERT_EQ(Resize(kHandle).bytes, kHandle);
-  ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
-  EXPECT_EQ(Reserve(old_, 51), ReservedBlock::State::kNoRoom);
-  rig_.agent->MappedGpuForGood(old_);
-  EXPECT_EQ(Reserve(old_, 52), ReservedBlock::State::kNoRoom) << "only the first time counts";
-}
-
-TEST_F(GpuReachTest, AClosedSessionIsForgotten) {
-  rig_.agent->CloseSession(old_);
-  rig_.agent->MappedGpuForGood(old_);
-  rig_.agent->Audit();
-}
-
 }  // namespace
 }  // namespace kvtier

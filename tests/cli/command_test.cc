@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/convert.h"
 #include "tests/testing/fake_admin.h"
 
 namespace kvtier::cli {
@@ -32,8 +33,7 @@ class CommandTest : public ::testing::Test {
  protected:
   CommandTest() {
     agent_.status_response.set_node_id("n1");
-    agent_.status_response.mutable_version()->set_version(1);
-    agent_.status_response.mutable_version()->set_min_version(1);
+    *agent_.status_response.mutable_version() = convert::OurVersion("kvtier-agent 0.1.0");
     *coordinator_.status_response.mutable_version() = agent_.status_response.version();
   }
 
@@ -323,7 +323,7 @@ TEST_F(CommandTest, ASocketWithoutAnswersForOperatorsIsTheWrongDoor) {
 }
 
 TEST(Command, VersionAndHelpAskNobody) {
-  EXPECT_THAT(Kvtier({"version"}).out, HasSubstr("speaks protocol 1 to 1"));
+  EXPECT_THAT(Kvtier({"version"}).out, HasSubstr("speaks protocol 1 to 1, layout "));
   EXPECT_THAT(Kvtier({"version", "-o", "json"}).out, HasSubstr("\"protocol_version\": 1"));
   EXPECT_THAT(Kvtier({"help"}).out, HasSubstr("Exit codes:"));
 }

@@ -12,6 +12,7 @@
 #include "client/client.h"
 #include "core/clock.h"
 #include "gtest/gtest.h"
+#include "proto/layout_digest.h"
 #include "tests/testing/blocks.h"
 #include "tests/testing/fake_node.h"
 
@@ -326,41 +327,36 @@ TEST_F(ClientFailureTest, GrantsMayOutliveTheirClient) {
 }
 
 TEST_F(ClientFailureTest, AVersionMismatchSaysBothVersions) {
-  node_.agent().SpeakVersion(7);
+  node_.agent().SpeakVersions(7, 6);
   node_.agent().Start();
   client_ = node_.OpenClient();
   EXPECT_FALSE(client_->connected());
   const std::string error = client_->Stats().last_error;
-  EXPECT_NE(error.find("session versions 7 to 7"), std::string::npos) << error;
-  EXPECT_NE(error.find("this client 1 to 4"), std::string::npos) << error;
+  EXPECT_NE(error.find("session versions 6 to 7"), std::string::npos) << error;
+  EXPECT_NE(error.find("this client 1 to 1"), std::string::npos) << error;
 }
 
-// Arenas work with an agent of the first release, and a pool of one handle, without steps.
-TEST_F(ClientFailureTest, AnAgentOfVersionOneServesAsItDid) {
-  node_.agent().SpeakVersion(1);
+TEST_F(ClientFailureTest, AnAgentOfTheNextVersionIsSpokenToInOurs) {
+  node_.agent().SpeakVersions(2, 1);
   node_.agent().Start();
   client_ = node_.OpenClient();
-  EXPECT_TRUE(client_->connected());
+  EXPECT_TRUE(client_->connected()) << client_->Stats().last_error;
   const SpaceHandle space = *client_->RegisterSpace(node_.space());
   EXPECT_EQ(PutBlocks(client_.get(), space, TestKeys(1, 2)), 2U);
-  EXPECT_EQ(client_->BeginStep(), 0U);
 }
 
-// Its pool has no versions, and what it grants is taken as it is.
-TEST(ClientOfOldAgentTest, AnAgentOfVersionTwoServesItsPoolAsItDid) {
-  FakeNode node({.slots = 16, .has_gpu_pool = true});
-  node.agent().SpeakVersion(2);
-  node.agent().Start();
-  const std::unique_ptr<Client> client = node.OpenClient();
-  const SpaceHandle space = *client->RegisterSpace(node.space());
-  EXPECT_EQ(PutBlocks(client.get(), space, TestKeys(1, 2)), 2U);
-  EXPECT_EQ(client->Onboard(space, TestKeys(1, 2), {.target = OnboardTarget::kGpu})->size(), 2U);
-  EXPECT_EQ(client->gpu_memory()->version, 0U);
-  EXPECT_EQ(client->BeginStep(), 1U);
+TEST_F(ClientFailureTest, AnAgentThatLaysOutVersionOneOtherwiseIsRefusedWithBothLayouts) {
+  node_.agent().LayOutAs(0x1234);
+  node_.agent().Start();
+  client_ = node_.OpenClient();
+  EXPECT_FALSE(client_->connected());
+  const std::string error = client_->Stats().last_error;
+  EXPECT_NE(error.find("version 1 as 0000000000001234"), std::string::npos) << error;
+  EXPECT_NE(error.find(wire::LayoutText(wire::LayoutDigest(1))), std::string::npos) << error;
 }
 
 TEST_F(ClientFailureTest, TheReasonForBeingUnconnectedIsLoggedOnce) {
-  node_.agent().SpeakVersion(7);
+  node_.agent().SpeakVersions(7, 7);
   node_.agent().Start();
   ::testing::internal::CaptureStderr();
   client_ = node_.OpenClient();

@@ -70,8 +70,8 @@ TEST_F(ClientTest, BlocksOfAnotherSpaceAreMisses) {
   EXPECT_TRUE(client_->Onboard(*client_->RegisterSpace(spec), keys)->empty());
 }
 
-// It would take the space for the raw one of that shape, for whichever codec.
-TEST(OldAgentTest, ASpaceWithACodecIsAMissWithAnAgentThatKnowsNone) {
+// It would take the space for another one, that has the fields it knows in common.
+TEST(AgentOfOtherFieldsTest, ASpaceOfWhichTheAgentUnderstoodAnotherIsAMiss) {
   FakeNode node({.knows_codecs = false});
   node.agent().Start();
   const std::unique_ptr<Client> client = node.OpenClient();
@@ -110,7 +110,6 @@ TEST_F(ClientTest, ReserveTellsWhatAnotherIsPuttingFromWhatIsThere) {
   }));
 }
 
-// As a client from before "pending" takes that.
 TEST(ClientOfALaterAgentTest, AStateThatItDoesNotKnowIsNoPromise) {
   FakeNode node({.reserve_state = 99});
   node.agent().Start();
@@ -156,18 +155,6 @@ TEST_F(ClientTest, APutOfWhichNothingWasTakenIsGivenBack) {
   EXPECT_EQ(reserved.Commit(), 0U);
   EXPECT_EQ(client_->Match(space_, TestKeys(1, 2))->blocks, 0U);
   EXPECT_EQ(node_.agent().Counts().reservations, 0U);
-}
-
-TEST(ClientOfAnOlderAgentTest, GivesBackWhatTheCommitDidNot) {
-  FakeNode node({.knows_unwritten = false});
-  node.agent().Start();
-  const std::unique_ptr<Client> client = node.OpenClient();
-  const SpaceHandle space = *client->RegisterSpace(node.space());
-  ReservedBlocks reserved = *client->Reserve(space, TestKeys(1, 3));
-  testing::FillBlock(7, TestKeys(1, 1)[0], reserved.slot(0));
-  EXPECT_EQ(reserved.Commit(), 1U);
-  EXPECT_EQ(client->Match(space, TestKeys(1, 3))->blocks, 1U);
-  EXPECT_TRUE(Eventually([&] { return node.agent().Counts().reservations == 0; }));
 }
 
 TEST_F(ClientTest, ReserveSaysWhatFindsNoRoom) {
@@ -319,15 +306,13 @@ TEST_F(ClientTest, APoolThatChangedIsMappedAnewWhereItWas) {
   EXPECT_EQ(after->steps, before->steps);
 }
 
-// As agents of before this version are.
-TEST_F(ClientTest, AnAgentThatTellsNoVersionsIsBelieved) {
+TEST_F(ClientTest, APoolWithoutAVersionIsRefused) {
   node_.agent().Kill();
   node_.agent().Start();
   node_.agent().TellPoolVersions(0, 0);
   const auto other = node_.OpenClient();
-  const SpaceHandle space = *other->RegisterSpace(node_.space());
-  PutBlocks(other.get(), space, TestKeys(1, 2));
-  EXPECT_EQ(other->Onboard(space, TestKeys(1, 2), {.target = OnboardTarget::kGpu})->size(), 2U);
+  EXPECT_FALSE(other->connected());
+  EXPECT_NE(other->Stats().last_error.find("version 0"), std::string::npos);
 }
 
 TEST_F(ClientTest, PrefetchTellsHowManyAreComing) {

@@ -23,21 +23,24 @@ void CheckHello(std::span<const std::byte> packet) {
   }
   KVT_CHECK(SameBytes(*hello, packet) && hello->magic == kMagic);
   KVT_CHECK(std::strlen(hello->tenant.data()) <= kMaxTenantBytes);
-  if (VersionsOverlap(hello->version, hello->min_version)) {
-    KVT_CHECK(hello->min_version <= kSessionVersion && hello->version >= kMinSessionVersion);
-  }
+  const Welcome answer = AnswerTo(*hello);
+  const bool overlaps = hello->min_version <= hello->version &&
+                        hello->min_version <= kSessionVersion &&
+                        hello->version >= kMinSessionVersion;
+  KVT_CHECK((answer.code == WelcomeCode::kVersionMismatch) == !overlaps);
+  if (answer.code == WelcomeCode::kOk) KVT_CHECK(hello->layout == answer.layout);
+  if (answer.code != WelcomeCode::kOk) KVT_CHECK(!WhyRefused(*hello).empty());
 }
 
-void CheckRequest(std::span<const std::byte> packet, uint16_t version) {
-  const absl::StatusOr<DescriptorRequest> request = ParseDescriptorRequest(packet, version);
+void CheckRequest(std::span<const std::byte> packet) {
+  const absl::StatusOr<DescriptorRequest> request = ParseDescriptorRequest(packet);
   if (!request.ok()) {
     KVT_CHECK(absl::IsInvalidArgument(request.status()) && !request.status().message().empty());
     return;
   }
-  const DescriptorRequestV1 old{.magic = request->magic, .kind = request->kind};
-  KVT_CHECK(version == 1 ? SameBytes(old, packet) : SameBytes(*request, packet));
+  KVT_CHECK(SameBytes(*request, packet));
   const uint32_t kind = static_cast<uint32_t>(request->kind);
-  KVT_CHECK(kind >= 1 && kind <= (version == 1 ? 3 : version < 4 ? 4 : 5));
+  KVT_CHECK(kind >= 1 && kind <= 5);
   KVT_CHECK(request->index < (request->kind == DescriptorKind::kGpuPool ? kMaxHandles : 1));
 }
 
@@ -62,7 +65,7 @@ void CheckHandle(std::span<const std::byte> packet) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> packet = std::as_bytes(std::span(data, size));
   kvtier::wire::CheckHello(packet);
-  for (const uint16_t version : {1, 2, 4}) kvtier::wire::CheckRequest(packet, version);
+  kvtier::wire::CheckRequest(packet);
   kvtier::wire::CheckOffer(packet);
   kvtier::wire::CheckHandle(packet);
   return 0;

@@ -17,6 +17,7 @@
 #include "grpcpp/channel.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
+#include "proto/layout_digest.h"
 #include "proto/session_wire.h"
 
 namespace kvtier::testing {
@@ -41,7 +42,7 @@ class RawSession {
   const wire::Challenge& challenge() const { return challenge_; }
   // A good Hello of the open tenant, to be spoilt.
   wire::Hello GoodHello() const {
-    wire::Hello hello;
+    wire::Hello hello{.layout = wire::LayoutDigest(wire::kSessionVersion)};
     absl::string_view("default").copy(hello.tenant.data(), hello.tenant.size());
     hello.proof = wire::SessionProof(TenantKey::FromSecret(""), challenge_.nonce);
     return hello;
@@ -56,10 +57,9 @@ class RawSession {
     return welcome;
   }
   // Asks for a piece of memory and lets go of what is handed out; what was said of it.
-  // nullopt: the answer is none of this form.
-  template <typename Reply, typename Request>
-  std::optional<Reply> Ask(const Request& request) {
-    Reply reply;
+  // nullopt: the answer is no reply.
+  std::optional<wire::DescriptorReply> Ask(const wire::DescriptorRequest& request) {
+    wire::DescriptorReply reply;
     iovec part{.iov_base = &reply, .iov_len = sizeof(reply)};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     msghdr message{};

@@ -1,5 +1,5 @@
-// Version N and N-1 talk, unknown fields and all; versions that share nothing refuse each
-// other and say both ranges.
+// Version 2 talks to ours in version 1, unknown fields and all; versions that share nothing,
+// and builds that lay the same one out differently, refuse each other and name both.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,8 +13,10 @@
 #include "kvtier/v1/peer.grpc.pb.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 #include "proto/convert.h"
+#include "proto/layout_digest.h"
 #include "tests/integration/raw_session.h"
 #include "tests/testing/blocks.h"
+#include "tests/testing/next_version.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
@@ -25,14 +27,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-v1::ProtocolVersion Version(uint32_t version, uint32_t min_version) {
-  v1::ProtocolVersion message;
-  message.set_version(version);
-  message.set_min_version(min_version);
-  AddUnknownFields(&message);
-  return message;
-}
 
 class VersionsTest : public ::testing::Test {
  protected:
@@ -62,137 +56,83 @@ class VersionsTest : public ::testing::Test {
   AgentProcess& agent_ = cluster_.StartAgent("node-a");
 };
 
-TEST_F(VersionsTest, ASessionOfANewerWorkerThatKnowsOursIsOpened) {
+TEST_F(VersionsTest, ASessionOfTheNextVersionIsOpenedInOurs) {
   RawSession session(agent_.socket_dir());
   wire::Hello hello = session.GoodHello();
-  hello.version = wire::kSessionVersion + 1;
+  hello.version = kNextVersion;
   const auto welcome = session.Say(hello);
   ASSERT_TRUE(welcome.has_value());
   EXPECT_EQ(welcome->code, wire::WelcomeCode::kOk);
   EXPECT_EQ(agent_.Status().sessions(), 1);
+  const auto reply = session.Ask(wire::DescriptorRequest{.kind = wire::DescriptorKind::kArenaRead});
+  ASSERT_TRUE(reply.has_value());
+  EXPECT_EQ(reply->code, wire::DescriptorCode::kOk);
 }
 
 TEST_F(VersionsTest, ASessionWithNoVersionInCommonIsRefusedLoudly) {
   RawSession session(agent_.socket_dir());
   wire::Hello hello = session.GoodHello();
-  hello.version = 5;
-  hello.min_version = 5;
+  hello.version = hello.min_version = kNextVersion;
   const auto welcome = session.Say(hello);
   ASSERT_TRUE(welcome.has_value());
   EXPECT_EQ(welcome->code, wire::WelcomeCode::kVersionMismatch);
-  EXPECT_EQ(welcome->version, 4);
+  EXPECT_EQ(welcome->version, 1);
   EXPECT_EQ(welcome->min_version, 1);
   EXPECT_EQ(agent_.Status().sessions(), 0);
-  EXPECT_THAT(agent_.LogText(), HasSubstr("worker speaks 5 to 5, this agent 1 to 4"));
+  EXPECT_THAT(agent_.LogText(), HasSubstr("worker speaks 2 to 2, this agent 1 to 1"));
 }
 
-class PoolVersionsTest : public ::testing::Test {
- protected:
-  static constexpr uint64_t kHandle = uint64_t{2} << 20;  // 32 slots.
-  // A session of `version` that has asked for the pool's first handle, in `Reply`'s form.
-  template <typename Reply>
-  Reply Open(uint16_t version, RawSession* session) {
-    wire::Hello hello = session->GoodHello();
-    hello.version = version;
-    const auto welcome = session->Say(hello);
-    EXPECT_TRUE(welcome.has_value() && welcome->code == wire::WelcomeCode::kOk);
-    token_ = TokenText(*welcome);
-    const auto reply =
-        session->Ask<Reply>(wire::DescriptorRequest{.kind = wire::DescriptorKind::kGpuPool});
-    EXPECT_TRUE(reply.has_value());
-    return reply.value_or(Reply{});
-  }
-  grpc::StatusCode TakeSlot() {
-    const auto stub = v1::Worker::NewStub(WorkerChannel(agent_.socket_dir()));
-    v1::RegisterSpaceRequest space;
-    space.set_session_token(token_);
-    *space.mutable_space() = convert::ToWire(worker_.spec());
-    v1::RegisterSpaceResponse registered;
-    grpc::ClientContext first;
-    SetCallDeadline(&first);
-    EXPECT_TRUE(stub->RegisterSpace(&first, space, &registered).ok());
-    v1::TakeSlotsRequest request;
-    request.set_session_token(token_);
-    request.set_space_id(registered.space_id());
-    request.set_slots(1);
-    v1::TakeSlotsResponse response;
-    grpc::ClientContext second;
-    SetCallDeadline(&second);
-    return stub->TakeSlots(&second, request, &response).error_code();
-  }
-
-  ProcessCluster cluster_;
-  AgentProcess& agent_ = cluster_.StartAgent("node-a", {{"gpu_bytes", "2MiB"},
-                                                        {"gpu_max_bytes", "8MiB"},
-                                                        {"gpu_block_bytes", "64KiB"},
-                                                        {"device", "emulated"}});
-  TestWorker worker_{{.socket_dir = agent_.socket_dir()}};
-  std::string token_;
-};
-
-TEST_F(PoolVersionsTest, AWorkerOfVersionTwoIsGivenNoSlotThatItHasNotMapped) {
+TEST_F(VersionsTest, ASessionOfAnotherLayoutIsRefusedAndBothAreNamed) {
   RawSession session(agent_.socket_dir());
-  const auto reply = Open<wire::DescriptorReplyV2>(2, &session);
-  EXPECT_EQ(reply.code, wire::DescriptorCode::kOk);
-  EXPECT_EQ(reply.handles, 1);
-  EXPECT_EQ(reply.max_handles, 4);
-  EXPECT_EQ(TakeSlot(), grpc::StatusCode::OK);
-  const auto taken = worker_.client().TakeSlots(worker_.space(), 31);
-  ASSERT_EQ(taken->size(), 31);
-  ASSERT_EQ(agent_.ResizeGpu(2 * kHandle)->bytes(), 2 * kHandle);
-  EXPECT_EQ(TakeSlot(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_EQ(worker_.client().TakeSlots(worker_.space(), 1)->size(), 1);
+  wire::Hello hello = session.GoodHello();
+  hello.layout ^= 1;
+  const auto welcome = session.Say(hello);
+  ASSERT_TRUE(welcome.has_value());
+  EXPECT_EQ(welcome->code, wire::WelcomeCode::kLayoutMismatch);
+  EXPECT_EQ(welcome->layout, wire::LayoutDigest(1));
+  EXPECT_EQ(agent_.Status().sessions(), 0);
+  EXPECT_THAT(agent_.LogText(), AllOf(HasSubstr(wire::LayoutText(hello.layout)),
+                                      HasSubstr(wire::LayoutText(welcome->layout))));
 }
 
-TEST_F(PoolVersionsTest, AWorkerOfVersionThreeIsToldTheVersionOfThePoolAndOfEachHandle) {
-  RawSession session(agent_.socket_dir());
-  const auto before = Open<wire::DescriptorReply>(3, &session);
-  EXPECT_EQ(before.handles, 1);
-  EXPECT_GT(before.version, 0);
-  EXPECT_EQ(before.since, before.version);
-  ASSERT_EQ(agent_.ResizeGpu(2 * kHandle)->bytes(), 2 * kHandle);
-  const auto after = session.Ask<wire::DescriptorReply>(
-      wire::DescriptorRequest{.kind = wire::DescriptorKind::kGpuPool, .index = 1});
-  ASSERT_TRUE(after.has_value());
-  EXPECT_GT(after->version, before.version);
-  EXPECT_EQ(after->since, after->version);
-}
-
-// It cannot say when its writes are over.
-TEST_F(VersionsTest, WhatAWorkerOfVersionThreeReservedStaysTakenAsLongAsItLives) {
-  std::string token;
+// It has no lifeline, and so cannot say when its writes are over.
+TEST_F(VersionsTest, WhatAWorkerWithoutALifelineReservedStaysTakenAsLongAsItLives) {
   {
     RawSession session(agent_.socket_dir());
-    wire::Hello hello = session.GoodHello();
-    hello.version = 3;
-    const auto welcome = session.Say(hello);
+    const auto welcome = session.Say(session.GoodHello());
     ASSERT_TRUE(welcome.has_value());
-    token = TokenText(*welcome);
-    const auto lifeline = session.Ask<wire::DescriptorReply>(
-        wire::DescriptorRequest{.kind = wire::DescriptorKind::kLifeline});
-    ASSERT_TRUE(lifeline.has_value());
-    EXPECT_EQ(lifeline->code, wire::DescriptorCode::kMalformed);
-    ReserveOne(token);
+    ReserveOne(TokenText(*welcome));
   }
   EXPECT_TRUE(Await(absl::Seconds(10), [&] { return agent_.Status().sessions() == 0; }));
   EXPECT_GT(agent_.TierStatus(Tier::kHost).late_bytes(), 0);
 }
 
-// It would take the first handle for the whole of it.
-TEST_F(PoolVersionsTest, AWorkerOfVersionOneHasNoPoolThatMayGrow) {
-  RawSession session(agent_.socket_dir());
-  wire::Hello hello = session.GoodHello();
-  hello.version = 1;
-  ASSERT_EQ(session.Say(hello)->code, wire::WelcomeCode::kOk);
-  const auto reply = session.Ask<wire::DescriptorReplyV1>(
-      wire::DescriptorRequestV1{.kind = wire::DescriptorKind::kGpuPool});
-  ASSERT_TRUE(reply.has_value());
-  EXPECT_EQ(reply->code, wire::DescriptorCode::kNotAvailable);
+TEST(PoolVersionsTest, AWorkerIsToldTheVersionOfThePoolAndOfEachHandle) {
+  constexpr uint64_t kHandle = uint64_t{2} << 20;
+  ProcessCluster cluster;
+  AgentProcess& agent = cluster.StartAgent("node-a", {{"gpu_bytes", "2MiB"},
+                                                      {"gpu_max_bytes", "8MiB"},
+                                                      {"gpu_block_bytes", "64KiB"},
+                                                      {"device", "emulated"}});
+  RawSession session(agent.socket_dir());
+  ASSERT_EQ(session.Say(session.GoodHello())->code, wire::WelcomeCode::kOk);
+  wire::DescriptorRequest request{.kind = wire::DescriptorKind::kGpuPool};
+  const auto before = session.Ask(request);
+  ASSERT_TRUE(before.has_value());
+  EXPECT_EQ(before->handles, 1);
+  EXPECT_GT(before->version, 0);
+  EXPECT_EQ(before->since, before->version);
+  ASSERT_EQ(agent.ResizeGpu(2 * kHandle)->bytes(), 2 * kHandle);
+  request.index = 1;
+  const auto after = session.Ask(request);
+  ASSERT_TRUE(after.has_value());
+  EXPECT_GT(after->version, before->version);
+  EXPECT_EQ(after->since, after->version);
 }
 
 TEST_F(VersionsTest, AReportOfTheNextVersionIsTakenWithItsUnknownFields) {
   v1::ReportRequest report;
-  *report.mutable_version() = Version(2, 1);
+  *report.mutable_version() = NextProtocol();
   report.set_node_id("node-of-tomorrow");
   report.set_node_epoch(1);
   report.set_address("127.0.0.1:1");
@@ -217,7 +157,7 @@ TEST_F(VersionsTest, AReportOfTheNextVersionIsTakenWithItsUnknownFields) {
 
 TEST_F(VersionsTest, AReportWithNoVersionInCommonIsRefusedWithBothRanges) {
   v1::ReportRequest report;
-  *report.mutable_version() = Version(3, 2);
+  *report.mutable_version() = NextProtocol(kNextVersion);
   report.set_node_id("node-of-next-year");
   report.set_node_epoch(1);
   report.set_address("127.0.0.1:1");
@@ -227,7 +167,24 @@ TEST_F(VersionsTest, AReportWithNoVersionInCommonIsRefusedWithBothRanges) {
   const grpc::Status status =
       v1::Coordinator::NewStub(coordinator_.channel())->Report(&context, report, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("2"), HasSubstr("3"), HasSubstr("1")));
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("2 to 2"), HasSubstr("1 to 1")));
+}
+
+TEST_F(VersionsTest, AReportOfAnotherLayoutIsRefusedAndBothAreNamed) {
+  v1::ReportRequest report;
+  *report.mutable_version() = NextProtocol();
+  report.mutable_version()->set_layouts(0, 0x1111);
+  report.set_node_id("node-of-another-build");
+  report.set_node_epoch(1);
+  report.set_address("127.0.0.1:1");
+  grpc::ClientContext context;
+  SetCallDeadline(&context);
+  v1::ReportResponse response;
+  const grpc::Status status =
+      v1::Coordinator::NewStub(coordinator_.channel())->Report(&context, report, &response);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("0000000000001111"),
+                                            HasSubstr(wire::LayoutText(wire::LayoutDigest(1)))));
 }
 
 class PeerVersionsTest : public VersionsTest {
@@ -255,7 +212,7 @@ class PeerVersionsTest : public VersionsTest {
 
 TEST_F(PeerVersionsTest, AFetchOfTheNextVersionGetsItsBlockWithProof) {
   std::vector<v1::FetchChunk> chunks;
-  const grpc::Status status = Fetch(Version(2, 1), &chunks);
+  const grpc::Status status = Fetch(NextProtocol(), &chunks);
   ASSERT_TRUE(status.ok()) << status.error_message();
   ASSERT_EQ(chunks.size(), 1);
   const auto proof = convert::ProofFrom(chunks[0].proof());
@@ -270,7 +227,7 @@ TEST_F(PeerVersionsTest, AFetchOfTheNextVersionGetsItsBlockWithProof) {
 
 TEST_F(PeerVersionsTest, AFetchWithNoVersionInCommonIsRefused) {
   std::vector<v1::FetchChunk> chunks;
-  const grpc::Status status = Fetch(Version(2, 2), &chunks);
+  const grpc::Status status = Fetch(NextProtocol(kNextVersion), &chunks);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_TRUE(chunks.empty());
 }

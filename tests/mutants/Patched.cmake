@@ -1,14 +1,27 @@
 # Planted bugs as patches: tests/mutants/NAME.patch takes one line of a law back, in a copy of
 # the sources that it names, and a program that is linked with that copy must fail.
 
-# kvtier_patched(<name> PROGRAM <target> [RUN <target>] [ARGS <arguments>...]): PROGRAM, linked
-# with the patched copy of its sources, must fail with ARGS. With RUN it is that other program
-# that must fail, while the patched one stands in for PROGRAM among the programs of
-# KVTIER_BIN_DIR. <name>.patch changes .cc files only: a changed header would be compiled in
-# one place and not in another.
+# kvtier_expect(caught|holds <name> <command>...): one CTest entry, which passes when the command
+# fails, or holds.
+function(kvtier_expect expectation name)
+  add_test(NAME ${name} COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/expect ${expectation} ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS mutants TIMEOUT 300)
+endfunction()
+
+# kvtier_patched(<patch> PROGRAM <target> [AS <name>] [RUN <target>] [EXPECT holds]
+#                [ARGS <arguments>...]): mutant_<name>, which is PROGRAM linked with the patched copy
+# of its sources, must fail with ARGS. With RUN it is that other program that must fail, while the
+# patched one stands in for PROGRAM among the programs of KVTIER_BIN_DIR. <patch>.patch changes .cc
+# files only: a changed header would be compiled in one place and not in another.
 function(kvtier_patched name)
-  cmake_parse_arguments(ARG "" "PROGRAM;RUN" "ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "" "AS;EXPECT;PROGRAM;RUN" "ARGS" ${ARGN})
   set(patch ${CMAKE_CURRENT_SOURCE_DIR}/${name}.patch)
+  if(ARG_AS)
+    set(name ${ARG_AS})
+  endif()
+  if(NOT ARG_EXPECT)
+    set(ARG_EXPECT caught)
+  endif()
   set(copy ${CMAKE_CURRENT_BINARY_DIR}/${name})
   set(target mutant_${name})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${patch})
@@ -34,11 +47,13 @@ function(kvtier_patched name)
   get_target_property(own ${ARG_PROGRAM} SOURCES)
   get_target_property(folder ${ARG_PROGRAM} SOURCE_DIR)
   get_target_property(libraries ${ARG_PROGRAM} LINK_LIBRARIES)
+  get_target_property(definitions ${ARG_PROGRAM} COMPILE_DEFINITIONS)
   set(objects $<TARGET_OBJECTS:${ARG_PROGRAM}>)
   foreach(original ${originals})
     cmake_path(RELATIVE_PATH original BASE_DIRECTORY ${folder} OUTPUT_VARIABLE relative)
-    if(relative IN_LIST own)
-      set(objects $<FILTER:${objects},EXCLUDE,/${relative}\\.o$>)
+    if(relative IN_LIST own OR original IN_LIST own)
+      cmake_path(GET original FILENAME file)
+      set(objects $<FILTER:${objects},EXCLUDE,/${file}\\.o$>)
     endif()
   endforeach()
   set(main_objects)
@@ -48,6 +63,9 @@ function(kvtier_patched name)
     endif()
   endforeach()
   kvtier_program(${target} SOURCES ${sources} ${objects} ${main_objects} LINK ${libraries})
+  if(definitions)
+    target_compile_definitions(${target} PRIVATE ${definitions})
+  endif()
   set(command $<TARGET_FILE:${target}>)
   if(ARG_RUN)
     set_target_properties(${target} PROPERTIES
@@ -55,7 +73,5 @@ function(kvtier_patched name)
     set(command ${CMAKE_CURRENT_SOURCE_DIR}/stand_in ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${copy}/bin
       ${ARG_PROGRAM} $<TARGET_FILE:${ARG_RUN}>)
   endif()
-  add_test(NAME ${target}
-    COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/expect caught ${command} ${ARG_ARGS})
-  set_tests_properties(${target} PROPERTIES LABELS mutants TIMEOUT 300)
+  kvtier_expect(${ARG_EXPECT} ${target} ${command} ${ARG_ARGS})
 endfunction()

@@ -4,7 +4,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/layout_digest.h"
 #include "tests/testing/blocks.h"
+#include "tests/testing/next_version.h"
 #include "tests/testing/unknown_fields.h"
 
 namespace kvtier::convert {
@@ -42,8 +44,22 @@ TEST(Version, OursIsUnderstoodByUs) {
 }
 
 TEST(Version, ANewerProgramThatStillSpeaksOursIsWelcome) {
-  EXPECT_TRUE(CheckVersion(Version(kProtocolVersion, kProtocolVersion + 1)).ok());
-  EXPECT_TRUE(CheckVersion(Version(0, kMinProtocolVersion)).ok());
+  EXPECT_TRUE(CheckVersion(testing::NextProtocol()).ok());
+  v1::ProtocolVersion theirs = testing::NextProtocol(0);
+  EXPECT_TRUE(CheckVersion(theirs).ok());
+  theirs.set_min_version(2);
+  EXPECT_FALSE(CheckVersion(theirs).ok());
+}
+
+TEST(Version, AnotherLayoutOfTheSameVersionIsRefusedAndBothAreNamed) {
+  v1::ProtocolVersion theirs = OurVersion("kvtier-agent 9.9");
+  theirs.set_layouts(0, 0xabc);
+  const std::string ours = wire::LayoutText(wire::LayoutDigest(kProtocolVersion));
+  ExpectRefused(CheckVersion(theirs), {"kvtier-agent 9.9", "protocol 1 as 0000000000000abc", ours},
+                absl::StatusCode::kFailedPrecondition);
+  theirs.clear_layouts();
+  ExpectRefused(CheckVersion(theirs), {"0000000000000000", ours},
+                absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(Version, AMismatchNamesBothRangesAndTheBuild) {

@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/layout_digest.h"
 
 namespace kvtier::wire {
 namespace {
@@ -48,16 +49,16 @@ TEST(Hello, ParsesWhatWasSent) {
 TEST(Hello, RefusesAnyOtherSize) {
   std::vector<std::byte> bytes = BytesOf(HelloOf("t"));
   bytes.pop_back();
-  ExpectRefused(ParseHello(bytes).status(), {"Hello", "103", "104"});
+  ExpectRefused(ParseHello(bytes).status(), {"Hello", "111", "112"});
   bytes.resize(sizeof(Hello) + 1);
-  ExpectRefused(ParseHello(bytes).status(), {"Hello", "105"});
+  ExpectRefused(ParseHello(bytes).status(), {"Hello", "113"});
   ExpectRefused(ParseHello({}).status(), {"Hello", "0 bytes"});
 }
 
 TEST(Hello, RefusesAnotherMagic) {
   Hello hello = HelloOf("t");
   hello.magic = 0xdeadbeef;
-  ExpectRefused(ParseHello(BytesOf(hello)).status(), {"magic", "0xdeadbeef", "0x54564b31"});
+  ExpectRefused(ParseHello(BytesOf(hello)).status(), {"magic", "0xdeadbeef", "0x5354564b"});
 }
 
 TEST(Hello, TheLongestNameEndsInItsField) {
@@ -72,70 +73,77 @@ TEST(Hello, RefusesBytesBehindTheNamesEnd) {
   ExpectRefused(ParseHello(BytesOf(hello)).status(), {"tenant", "120", "at 5"});
 }
 
-constexpr uint16_t kNewest = kSessionVersion;
-
 TEST(DescriptorRequest, ParsesEachKindAndRefusesOthers) {
   for (const uint32_t kind : {1u, 2u, 3u, 4u, 5u}) {
     const DescriptorRequest sent{.kind = static_cast<DescriptorKind>(kind)};
-    EXPECT_EQ(ParseDescriptorRequest(BytesOf(sent), kNewest)->kind, sent.kind);
+    EXPECT_EQ(ParseDescriptorRequest(BytesOf(sent))->kind, sent.kind);
   }
   for (const uint32_t kind : {0u, 6u, 0xffffffffu}) {
     const DescriptorRequest sent{.kind = static_cast<DescriptorKind>(kind)};
-    ExpectRefused(ParseDescriptorRequest(BytesOf(sent), kNewest).status(),
+    ExpectRefused(ParseDescriptorRequest(BytesOf(sent)).status(),
                   {"DescriptorRequest kind is " + std::to_string(kind), "1 to 5"});
   }
 }
 
 TEST(DescriptorRequest, OnlyThePoolHasMoreThanOneHandle) {
   DescriptorRequest sent{.kind = DescriptorKind::kGpuPool, .index = kMaxHandles - 1};
-  EXPECT_EQ(ParseDescriptorRequest(BytesOf(sent), kNewest)->index, kMaxHandles - 1);
+  EXPECT_EQ(ParseDescriptorRequest(BytesOf(sent))->index, kMaxHandles - 1);
   sent.index = kMaxHandles;
-  ExpectRefused(ParseDescriptorRequest(BytesOf(sent), kNewest).status(), {"index is 253"});
+  ExpectRefused(ParseDescriptorRequest(BytesOf(sent)).status(), {"index is 253"});
   sent = {.kind = DescriptorKind::kSignalPage, .index = 1};
-  ExpectRefused(ParseDescriptorRequest(BytesOf(sent), kNewest).status(), {"index is 1", "kind 4"});
+  ExpectRefused(ParseDescriptorRequest(BytesOf(sent)).status(), {"index is 1", "kind 4"});
 }
 
 TEST(DescriptorRequest, RefusesAnotherSizeOrMagic) {
   DescriptorRequest sent{.magic = 1, .kind = DescriptorKind::kArenaRead};
-  ExpectRefused(ParseDescriptorRequest(BytesOf(sent), kNewest).status(), {"magic"});
+  ExpectRefused(ParseDescriptorRequest(BytesOf(sent)).status(), {"magic"});
   std::vector<std::byte> bytes = BytesOf(sent);
   bytes.pop_back();
-  ExpectRefused(ParseDescriptorRequest(bytes, kNewest).status(), {"15 bytes"});
+  ExpectRefused(ParseDescriptorRequest(bytes).status(), {"15 bytes"});
   sent = {.kind = DescriptorKind::kArenaRead, .reserved = 7};
-  ExpectRefused(ParseDescriptorRequest(BytesOf(sent), kNewest).status(), {"reserved is 7"});
-}
-
-TEST(DescriptorRequest, OfVersionOneHasItsOwnFormAndKinds) {
-  const DescriptorRequestV1 old{.kind = DescriptorKind::kGpuPool};
-  const auto parsed = ParseDescriptorRequest(BytesOf(old), 1);
-  ASSERT_TRUE(parsed.ok()) << parsed.status();
-  EXPECT_EQ(parsed->kind, DescriptorKind::kGpuPool);
-  EXPECT_EQ(parsed->index, 0u);
-  ExpectRefused(ParseDescriptorRequest(BytesOf(old), 2).status(), {"8 bytes", "16"});
-  ExpectRefused(ParseDescriptorRequest(BytesOf(DescriptorRequest{}), 1).status(), {"16 bytes"});
-  const DescriptorRequestV1 page{.kind = DescriptorKind::kSignalPage};
-  ExpectRefused(ParseDescriptorRequest(BytesOf(page), 1).status(), {"kind is 4", "1 to 3"});
-}
-
-TEST(DescriptorRequest, ALifelineIsOfVersionFour) {
-  const DescriptorRequest sent{.kind = DescriptorKind::kLifeline};
-  EXPECT_TRUE(ParseDescriptorRequest(BytesOf(sent), kLifelineVersion).ok());
-  ExpectRefused(ParseDescriptorRequest(BytesOf(sent), 3).status(), {"kind is 5", "1 to 4"});
-}
-
-TEST(Versions, OverlapWhenEitherUnderstandsTheOther) {
-  EXPECT_TRUE(VersionsOverlap(kSessionVersion, kMinSessionVersion));
-  EXPECT_TRUE(VersionsOverlap(kSessionVersion + 1, kSessionVersion));  // N+1 with us.
-  EXPECT_FALSE(VersionsOverlap(kSessionVersion + 1, kSessionVersion + 1));
-  EXPECT_TRUE(VersionsOverlap(1, 1));  // A worker of the first release.
-  EXPECT_FALSE(VersionsOverlap(kMinSessionVersion - 1, 0));
-  EXPECT_FALSE(VersionsOverlap(0, kSessionVersion));  // Upside down.
+  ExpectRefused(ParseDescriptorRequest(BytesOf(sent)).status(), {"reserved is 7"});
 }
 
 TEST(Versions, TwoSpeakTheNewestThatBothKnow) {
-  EXPECT_EQ(SpokenVersion(kSessionVersion + 3), kSessionVersion);
-  EXPECT_EQ(SpokenVersion(kSessionVersion), kSessionVersion);
-  EXPECT_EQ(SpokenVersion(1), 1);
+  EXPECT_EQ(SpokenVersion(kSessionVersion, kMinSessionVersion), kSessionVersion);
+  EXPECT_EQ(SpokenVersion(kSessionVersion + 3, kSessionVersion), kSessionVersion);
+  EXPECT_EQ(SpokenVersion(1, 0), 1);
+  EXPECT_EQ(SpokenVersion(kSessionVersion + 1, kSessionVersion + 1), 0);
+  EXPECT_EQ(SpokenVersion(kMinSessionVersion - 1, 0), 0);
+  EXPECT_EQ(SpokenVersion(1, 2), 0) << "upside down";
+}
+
+TEST(Layout, IsKnownOfTheVersionsThatWeSpeak) {
+  EXPECT_NE(LayoutDigest(kSessionVersion), 0u);
+  EXPECT_EQ(LayoutDigest(0), 0u);
+  EXPECT_EQ(LayoutDigest(kSessionVersion + 1), 0u);
+  EXPECT_EQ(LayoutText(0x1f), "000000000000001f");
+}
+
+Hello HelloOfLayout(uint64_t layout) {
+  Hello hello = HelloOf("t");
+  hello.layout = layout;
+  return hello;
+}
+
+TEST(Layout, OfAnotherBuildIsRefusedAndBothAreNamed) {
+  const uint64_t ours = LayoutDigest(1);
+  EXPECT_EQ(AnswerTo(HelloOfLayout(ours)).code, WelcomeCode::kOk);
+  const Hello other = HelloOfLayout(ours + 1);
+  EXPECT_EQ(AnswerTo(other).code, WelcomeCode::kLayoutMismatch);
+  EXPECT_EQ(AnswerTo(other).layout, ours);
+  EXPECT_THAT(WhyRefused(other), HasSubstr(LayoutText(ours)));
+  EXPECT_THAT(WhyRefused(other), HasSubstr(LayoutText(ours + 1)));
+  EXPECT_EQ(AnswerTo(HelloOfLayout(0)).code, WelcomeCode::kLayoutMismatch);
+}
+
+TEST(Layout, IsThatOfTheVersionThatBothSpeak) {
+  Hello newer = HelloOfLayout(LayoutDigest(1));
+  newer.version = 2;
+  EXPECT_EQ(AnswerTo(newer).code, WelcomeCode::kOk);
+  newer.min_version = 2;
+  EXPECT_EQ(AnswerTo(newer).code, WelcomeCode::kVersionMismatch);
+  EXPECT_THAT(WhyRefused(newer), HasSubstr("worker speaks 2 to 2, this agent 1 to 1"));
 }
 
 // Recomputed with another implementation:

@@ -21,6 +21,7 @@
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
+#include "proto/layout_digest.h"
 #include "tests/testing/fake_worker_service.h"
 
 namespace kvtier::testing {
@@ -30,6 +31,8 @@ struct FakeAgent::Knobs {
   std::atomic<bool> hang_handshakes{false};
   std::atomic<wire::WelcomeCode> answer{wire::WelcomeCode::kOk};
   std::atomic<uint16_t> version{wire::kSessionVersion};
+  std::atomic<uint16_t> min_version{wire::kMinSessionVersion};
+  std::atomic<uint64_t> layout{wire::LayoutDigest(wire::kSessionVersion)};
   std::atomic<uint64_t> pool_version{1};
 };
 
@@ -68,7 +71,6 @@ class FakeAgent::Incarnation {
     std::array<uint8_t, 32> nonce{};
     bool challenged = false;
     std::string token;  // Empty: the handshake is not over.
-    uint16_t version = 0;
   };
 
   std::string SocketPath() const { return options_.socket_dir + "/" + wire::kDescriptorSocketName; }
@@ -107,8 +109,9 @@ class FakeAgent::Incarnation {
     if (knobs_.hang_handshakes) return;
     for (uint8_t& byte : peer.nonce) byte = static_cast<uint8_t>(random_());
     peer.challenged = true;
-    Send(fd, wire::Challenge{
-                 .version = knobs_.version, .min_version = knobs_.version, .nonce = peer.nonce});
+    Send(fd,
+         wire::Challenge{
+             .version = knobs_.version, .min_version = knobs_.min_version, .nonce = peer.nonce});
   }
 
   // False: the session is over.
@@ -118,15 +121,18 @@ class FakeAgent::Incarnation {
     if (size <= 0) return false;
     const std::span packet(buffer.data(), static_cast<size_t>(size));
     if (peer->token.empty()) return Welcome(fd, peer, packet);
-    const auto request = wire::ParseDescriptorRequest(packet, peer->version);
-    return request.ok() && HandOut(fd, peer->version, *request);
+    const auto request = wire::ParseDescriptorRequest(packet);
+    return request.ok() && HandOut(fd, *request);
   }
 
   bool Welcome(int fd, Peer* peer, std::span<const std::byte> packet) {
     const auto hello = wire::ParseHello(packet);
     if (!hello.ok() || !peer->challenged) return false;
-    wire::Welcome welcome{
-        .version = knobs_.version, .min_version = knobs_.version, .code = knobs_.answer};
+    wire::Welcome welcome{.version = knobs_.version,
+                          .min_version = knobs_.min_version,
+                          .code = knobs_.answer,
+                          .layout = knobs_.layout};
+    if (hello->layout != welcome.layout) welcome.code = wire::WelcomeCode::kLayoutMismatch;
     const TenantKey key = TenantKey::FromSecret(options_.tenant_secret);
     if (hello->proof != wire::SessionProof(key, peer->nonce)) {
       welcome.code = wire::WelcomeCode::kUnknownTenant;
@@ -134,7 +140,6 @@ class FakeAgent::Incarnation {
     if (welcome.code == wire::WelcomeCode::kOk) {
       for (uint8_t& byte : welcome.session_token) byte = static_cast<uint8_t>(random_());
       peer->token.assign(welcome.session_token.begin(), welcome.session_token.end());
-      peer->version = std::min<uint16_t>(hello->version, knobs_.version);
       service_.OpenSession(peer->token);
     }
     Send(fd, welcome);
@@ -148,29 +153,22 @@ class FakeAgent::Incarnation {
       case wire::DescriptorKind::kSignalPage:
         return service_.signal_page();
       case wire::DescriptorKind::kLifeline:
-        return nullptr;  // It frees at the hangup, as agents did before version 4.
+        return nullptr;  // What a session had is free at its hangup.
       default:
         return &service_.arena();
     }
   }
 
-  bool HandOut(int fd, uint16_t version, const wire::DescriptorRequest& request) {
+  bool HandOut(int fd, const wire::DescriptorRequest& request) {
     const wire::DescriptorKind kind = request.kind;
     const FakeMemory* const memory = MemoryOf(kind);
     if (memory == nullptr) {
-      const auto code = wire::DescriptorCode::kNotAvailable;
-      if (version == 1) Send(fd, wire::DescriptorReplyV1{.code = code});
-      if (version == 2) Send(fd, wire::DescriptorReplyV2{.code = code});
-      if (version > 2) Send(fd, wire::DescriptorReply{.code = code});
+      Send(fd, wire::DescriptorReply{.code = wire::DescriptorCode::kNotAvailable});
       return true;
     }
     wire::DescriptorReply reply{.bytes = memory->bytes()};
     if (kind == wire::DescriptorKind::kGpuPool) reply.version = reply.since = knobs_.pool_version;
-    wire::DescriptorReplyV2 second{.bytes = memory->bytes()};
-    wire::DescriptorReplyV1 old{.bytes = memory->bytes()};
     iovec parts = {.iov_base = &reply, .iov_len = sizeof(reply)};
-    if (version == 1) parts = {.iov_base = &old, .iov_len = sizeof(old)};
-    if (version == 2) parts = {.iov_base = &second, .iov_len = sizeof(second)};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     msghdr message{};
     message.msg_iov = &parts;
@@ -227,7 +225,11 @@ void FakeAgent::Resume() { incarnation_->service().SetHang(std::nullopt); }
 void FakeAgent::SlowDown(absl::Duration delay) { incarnation_->service().SetDelay(delay); }
 void FakeAgent::HangHandshakes(bool hang) { knobs_->hang_handshakes = hang; }
 void FakeAgent::AnswerSessions(wire::WelcomeCode code) { knobs_->answer = code; }
-void FakeAgent::SpeakVersion(uint16_t version) { knobs_->version = version; }
+void FakeAgent::SpeakVersions(uint16_t newest, uint16_t oldest) {
+  knobs_->version = newest;
+  knobs_->min_version = oldest;
+}
+void FakeAgent::LayOutAs(uint64_t digest) { knobs_->layout = digest; }
 void FakeAgent::TellPoolVersions(uint64_t answered, uint64_t handed_out) {
   knobs_->pool_version = handed_out;
   incarnation_->service().SetPoolVersion(answered);

@@ -21,9 +21,8 @@ struct FakeAgentOptions {
   size_t slots = 64;
   uint64_t slot_bytes = 8192;  // Blocks may be as long; a multiple of 4096.
   absl::Duration lease = absl::Seconds(10);
-  bool knows_codecs = true;     // false: as an agent from before SpaceSpec.codec.
-  bool knows_unwritten = true;  // false: as an agent from before unwritten_reservation_ids.
-  bool has_gpu_pool = false;    // As many slots again, in memory of their own.
+  bool knows_codecs = true;   // false: SpaceSpec.codec is a field that it does not know.
+  bool has_gpu_pool = false;  // As many slots again, in memory of their own.
   // What Reserve says of every block, as ReservedBlock.State has it; 0: what is so.
   int reserve_state = 0;
 };
@@ -64,8 +63,10 @@ class FakeAgent {
   void HangHandshakes(bool hang);
   // Sessions opened from now on are answered so. kOk: as usual.
   void AnswerSessions(wire::WelcomeCode code);
-  // The version that Challenge and Welcome name, as its own minimum too.
-  void SpeakVersion(uint16_t version);
+  // The versions that Challenge and Welcome name. It speaks version 1 whatever they say.
+  void SpeakVersions(uint16_t newest, uint16_t oldest);
+  // What its build's layout of version 1 is.
+  void LayOutAs(uint64_t digest);
   // Of the pool: what answers name, and what its descriptor comes with; both are 1 first.
   void TellPoolVersions(uint64_t answered, uint64_t handed_out);
   // Forgets every session without hanging up: tokens become unknown.

@@ -282,9 +282,7 @@ grpc::Status FakeWorkerService::Commit(grpc::ServerContext* context,
   Session* const session = Find(request->session_token());
   if (session == nullptr) return Refusal(request->session_token());
   committed_step_ = request->step();
-  if (options_.knows_unwritten) {
-    response->set_unwritten_blocks(GiveBack(session, request->unwritten_reservation_ids()));
-  }
+  response->set_unwritten_blocks(GiveBack(session, request->unwritten_reservation_ids()));
   uint32_t committed = 0;
   for (const uint64_t id : request->reservation_ids()) {
     const auto found = session->reservations.find(id);

@@ -159,11 +159,18 @@ TEST_F(DiskDirectoryTest, AResizedDiskSaysSoAndKeepsItsBlocks) {
   ExpectBothCopies(resized);
 }
 
-// Format 1: the same files, but no superblock.
-TEST_F(DiskDirectoryTest, AnOlderLayoutIsDroppedAsMisses) {
+TEST_F(DiskDirectoryTest, WithoutASuperblockItStartsEmptyAsAnotherDisk) {
   MakeDisk();
   std::filesystem::remove(SuperblockPath());
   ExpectStartsEmpty(/*same_disk=*/false);
+}
+
+TEST_F(DiskDirectoryTest, ADiskOfBeforeTheFirstReleaseStartsEmptyAndSaysWhy) {
+  MakeDisk();
+  Forge<uint64_t>(0, 0x726570757374766b);  // "kvtsuper", whatever its version.
+  ::testing::internal::CaptureStderr();
+  ExpectStartsEmpty(/*same_disk=*/false);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("another build made the disk"));
 }
 
 TEST_F(DiskDirectoryTest, WithBothCopiesDamagedItStartsEmptyAsAnotherDisk) {
@@ -404,7 +411,7 @@ TEST_F(ForeignDiskTest, ANewerLayoutIsRefusedByBothVersionsAndUntouched) {
   absl::Status refused;
   ExpectUntouched(&refused);
   EXPECT_THAT(std::string(refused.message()),
-              AllOf(HasSubstr("version 7"), HasSubstr("version 2")));
+              AllOf(HasSubstr("version 6"), HasSubstr("version 1")));
 }
 
 TEST_F(ForeignDiskTest, AnUnknownFeatureIsRefusedByNameAndUntouched) {

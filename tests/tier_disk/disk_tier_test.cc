@@ -159,7 +159,6 @@ TEST_F(DiskTierTest, AManifestThatCannotBeReadFailsOpen) {
 
 // Law 2: publish last.
 
-// Caught: KVTIER_PLANT_PUBLISH_BEFORE_COMMIT.
 TEST_F(DiskTierTest, ABlockIsNotReadableBeforeItIsCommitted) {
   rig_.sim_disk->Stall();
   PageBuffer slot = DiskPayload(1, kLength);
@@ -259,7 +258,7 @@ TEST_F(DiskTierTest, TwoSwappedRecordsAreTwoMisses) {
 }
 
 // The record is whole, and of the right block, but of an earlier use of the place:
-// the write of the current one was lost. Caught: KVTIER_PLANT_IGNORE_GENERATION.
+// the write of the current one was lost.
 TEST_F(DiskTierTest, ARecordOfAnOlderGenerationIsAMiss) {
   ASSERT_EQ(rig_.Put(1, kLength), absl::OkStatus());
   const auto old = rig_.disk_media.ReadRaw(Nth(0), RecordBytes(kLength));
@@ -274,7 +273,6 @@ TEST_F(DiskTierTest, ARecordOfAnOlderGenerationIsAMiss) {
   EXPECT_EQ(dropped_, std::vector<BlockKey>{DiskKey(1)});
 }
 
-// Caught: KVTIER_PLANT_IGNORE_GENERATION.
 TEST_F(DiskTierTest, AManifestEntryOfAnOlderGenerationIsAMiss) {
   ASSERT_EQ(rig_.Put(1, kLength), absl::OkStatus());
   const ManifestBatch::Generation moved_on{.segment = SegmentId{0}, .generation = 1000};

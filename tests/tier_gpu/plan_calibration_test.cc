@@ -293,7 +293,7 @@ const LinkModel CalibrationTextTest::kLink = LinkModel::Pcie4();
 
 TEST_F(CalibrationTextTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(text_,
-            "kvtier-calibration 2\ngpu GPU-5d8c driver 580.159.04\nh2d 1024 1 batch 2442\n"
+            "kvtier-measured-paths 1\ngpu GPU-5d8c driver 580.159.04\nh2d 1024 1 batch 2442\n"
             "d2h 8192 256 staged 4711\ncells 2\n");
   const auto read = Parse(text_);
   ASSERT_EQ(read.status(), absl::OkStatus());
@@ -321,7 +321,8 @@ TEST_F(CalibrationTextTest, WhatIsWrongIsNamedWithItsLine) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
   };
   const std::string cell = "h2d 1024 1 batch 2442";
-  expect("kvtier-calibration 2", "kvtier-calibration 1", "line 1: not 'kvtier-calibration 2'");
+  expect("kvtier-measured-paths 1", "kvtier-calibration 2",
+         "line 1: not 'kvtier-measured-paths 1'");
   expect("gpu GPU-5d8c", "gpu", "line 2: not a gpu and a driver: 'gpu driver 580.159.04'");
   expect(cell, "x2d 1024 1 batch 2442", "line 3: no direction: 'x2d'");
   expect(cell, "h2d 1025 1 batch 2442", "line 3: no size of the table: '1025'");

@@ -29,7 +29,7 @@ struct OpenedDisk {
 };
 
 // Does not own `executor`. A manifest that cannot be read any more, or is gone, or a
-// directory of an older layout, or one in the clear where a secret is given, makes an
+// directory of another build, or one in the clear where a secret is given, makes an
 // empty disk (logged), of a new incarnation: its
 // records could not be told from older ones. A crash between any two steps is found and
 // put right by the next call.

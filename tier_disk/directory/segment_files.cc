@@ -146,9 +146,8 @@ absl::Status SegmentFiles::ReadSuperblock() {
   if (outdated_) return absl::OkStatus();
   if (!superblock_ && HasContent()) {
     Log(LogLevel::kWarning,
-        absl::StrCat("disk ", layout_.directory, " starts empty: what it holds has layout version ",
-                     kLayoutWithoutSuperblock, " (no superblock) or was never completed; this ",
-                     "program reads version ", kDiskLayoutVersion));
+        absl::StrCat("disk ", layout_.directory,
+                     " starts empty: it has no superblock, so its making was never completed"));
   }
   return absl::OkStatus();
 }

@@ -43,7 +43,7 @@ class SegmentFiles {
  public:
   // Locks the directory and reads its superblock, then creates, grows, cuts or removes
   // segment files until they are what `layout` says, and has the superblock say so.
-  // A directory without a superblock that can be read (a new one, one of an older layout,
+  // A directory without a superblock that can be read (a new one, one of another build,
   // one whose copies are both damaged), and one in the clear where there is a secret now,
   // gets new segment files and superblock() says none: BeginIncarnation() is the caller's
   // next step. Errors, naming the path: kInvalidArgument, the layout; kFailedPrecondition,

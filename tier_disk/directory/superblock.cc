@@ -17,7 +17,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "pages are copied as they lie");
 
-constexpr uint64_t kMagic = 0x726570757374766b;  // The bytes "kvtsuper".
+constexpr uint64_t kMagic = 0x736b73696474766b;  // The bytes "kvtdisks".
 constexpr uint32_t kMinSegments = 2;
 
 // The whole page. Integers are little-endian. A change of any field or meaning bumps
@@ -60,15 +60,32 @@ PayloadSum SumOf(const PageLayout& page) {
   return SumPayload(std::as_bytes(std::span(&page, 1)).first(offsetof(PageLayout, sum_hi)));
 }
 
-// The page of a copy that proves itself; nullopt: it is damaged.
-std::optional<PageLayout> ProvenPage(std::span<const std::byte> file, SuperblockCopy copy) {
+// The page of a copy whose sum is right; nullopt: it is damaged.
+std::optional<PageLayout> SummedPage(std::span<const std::byte> file, SuperblockCopy copy) {
   const uint64_t offset = OffsetOf(copy);
   if (file.size() < offset + kSuperblockBytes) return std::nullopt;
   PageLayout page;
   std::memcpy(&page, file.data() + offset, sizeof(page));
-  if (page.magic != kMagic) return std::nullopt;
   if (SumOf(page) != PayloadSum{.hi = page.sum_hi, .lo = page.sum_lo}) return std::nullopt;
   return page;
+}
+
+// The page of a copy that proves itself and is ours.
+std::optional<PageLayout> ProvenPage(std::span<const std::byte> file, SuperblockCopy copy) {
+  const std::optional<PageLayout> page = SummedPage(file, copy);
+  return page && page->magic == kMagic ? page : std::nullopt;
+}
+
+// Why no copy counts.
+absl::Status NoCopyCounts(std::span<const std::byte> file) {
+  for (const SuperblockCopy copy : {SuperblockCopy::kA, SuperblockCopy::kB}) {
+    if (const std::optional<PageLayout> page = SummedPage(file, copy)) {
+      return absl::DataLossError(absl::StrCat("the superblock has magic 0x", absl::Hex(page->magic),
+                                              ", this program's is 0x", absl::Hex(kMagic),
+                                              ": another build made the disk"));
+    }
+  }
+  return absl::DataLossError("both copies of the superblock are damaged");
 }
 
 bool AllZero(std::span<const uint8_t> bytes) {
@@ -151,18 +168,17 @@ std::array<std::byte, kSuperblockFileBytes> EncodeSuperblockFile(const Superbloc
 }
 
 absl::StatusOr<DecodedSuperblock> DecodeSuperblock(std::span<const std::byte> file) {
-  if (file.empty()) return DecodedSuperblock{.version = kLayoutWithoutSuperblock};
+  if (file.empty()) return DecodedSuperblock{};
   const std::optional<PageLayout> a = ProvenPage(file, SuperblockCopy::kA);
   const std::optional<PageLayout> b = ProvenPage(file, SuperblockCopy::kB);
-  if (!a && !b) return absl::DataLossError("both copies of the superblock are damaged");
+  if (!a && !b) return NoCopyCounts(file);
   const bool differ = !a || !b || std::memcmp(&*a, &*b, sizeof(PageLayout)) != 0;
   if (a && b && differ && a->sequence == b->sequence) {
     return Contradiction(absl::StrCat("two copies of sequence ", a->sequence, " differ"));
   }
   const bool a_counts = a && (!b || a->sequence >= b->sequence);
   const PageLayout& newest = a_counts ? *a : *b;
-  DecodedSuperblock decoded{.version = newest.version,
-                            .write_first = a_counts ? SuperblockCopy::kB : SuperblockCopy::kA,
+  DecodedSuperblock decoded{.write_first = a_counts ? SuperblockCopy::kB : SuperblockCopy::kA,
                             .copies_differ = differ};
   if (newest.version == 0) return Contradiction("layout version 0");
   if (newest.version > kDiskLayoutVersion) {
@@ -170,7 +186,6 @@ absl::StatusOr<DecodedSuperblock> DecodeSuperblock(std::span<const std::byte> fi
         absl::StrCat("the disk has layout version ", newest.version,
                      ", this program reads up to version ", kDiskLayoutVersion));
   }
-  if (newest.version < kDiskLayoutVersion) return decoded;
   KVT_ASSIGN_OR_RETURN(decoded.superblock, Interpret(newest));
   return decoded;
 }

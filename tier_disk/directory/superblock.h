@@ -12,9 +12,8 @@
 // another name (EncodeSuperblockFile), synced and renamed. What reads a file of two
 // different copies completes the change: it writes the newest to the other place.
 //
-// Layout versions: 1 had no superblock. 2 is the one here. Magic, version, sequence
-// and the checksum keep their place in every version to come, so that any program
-// can tell a newer disk from a damaged one.
+// Magic, version, sequence and the checksum keep their place in every version to come, so
+// that any program can tell a newer disk from a damaged one.
 //
 // Pure: bytes in, bytes out; the file is the caller's.
 #ifndef KVTIER_TIER_DISK_DIRECTORY_SUPERBLOCK_H_
@@ -35,8 +34,7 @@ namespace kvtier {
 
 inline constexpr size_t kSuperblockBytes = 4096;  // A page: written whole or torn, never shared.
 inline constexpr size_t kSuperblockFileBytes = 2 * kSuperblockBytes;
-inline constexpr uint32_t kDiskLayoutVersion = 2;
-inline constexpr uint32_t kLayoutWithoutSuperblock = 1;
+inline constexpr uint32_t kDiskLayoutVersion = 1;
 
 // Bits of `incompatible`: who does not know one cannot read the disk.
 inline constexpr uint64_t kFeatureEncrypted = 1 << 0;  // Payloads are sealed (record_cipher.h).
@@ -65,11 +63,9 @@ constexpr uint64_t OffsetOf(SuperblockCopy copy) {
   return copy == SuperblockCopy::kA ? 0 : kSuperblockBytes;
 }
 
-// What a file says. Without `superblock` the disk has an older layout, `version`:
-// nothing of it can be read, all its blocks are misses; make the disk anew.
+// What a file says.
 struct DecodedSuperblock {
-  uint32_t version = 0;
-  std::optional<Superblock> superblock;
+  std::optional<Superblock> superblock;             // nullopt: there is no file.
   SuperblockCopy write_first = SuperblockCopy::kA;  // Damaged, or not the newest.
   bool copies_differ = false;  // One is damaged or older: the other is to be written there.
 };
@@ -81,11 +77,11 @@ void EncodeSuperblock(const Superblock& superblock, std::span<std::byte, kSuperb
 std::array<std::byte, kSuperblockFileBytes> EncodeSuperblockFile(const Superblock& superblock);
 
 // Reads a whole file; an empty span is a disk without one, and a copy that ends early
-// a damaged one. Errors: kDataLoss, neither copy proves itself, or the one that counts
-// contradicts itself, or two of one sequence differ: nobody can tell what the disk holds,
-// make it anew; kFailedPrecondition, naming both sides: a newer layout, features that this
-// program does not know, another alignment. Nothing on such a disk may be touched: another
-// program can read it.
+// a damaged one. Errors: kDataLoss, neither copy proves itself, or they have
+// another program's magic, or the one that counts contradicts itself, or two of one sequence
+// differ: nobody can tell what the disk holds, make it anew; kFailedPrecondition, naming both
+// sides: a newer layout, features that this program does not know, another alignment. Nothing on
+// such a disk may be touched: another program can read it.
 absl::StatusOr<DecodedSuperblock> DecodeSuperblock(std::span<const std::byte> file);
 
 // Whether the files that are configured are those of the disk. Errors:

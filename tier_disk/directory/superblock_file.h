@@ -22,7 +22,7 @@ class SuperblockFile {
  public:
   explicit SuperblockFile(std::string directory) : directory_(std::move(directory)) {}
 
-  // nullopt: there is none, or one of an older layout. Completes a change that a crash
+  // nullopt: there is none. Completes a change that a crash
   // cut in two. Errors, naming the file: DecodeSuperblock()'s, of which kFailedPrecondition
   // means that nothing in the directory may be touched; the file system's.
   absl::StatusOr<std::optional<Superblock>> Read();

@@ -15,7 +15,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "headers are copied as they lie");
 
-constexpr uint64_t kRecordMagic = 0x313063657274766b;  // The bytes "kvtrec01".
+constexpr uint64_t kRecordMagic = 0x6b636f6c6274766b;  // The bytes "kvtblock".
 
 // What proves the payload.
 enum class Kind : uint32_t { kSum = 0, kSealed = 1 };
@@ -67,14 +67,6 @@ static_assert(sizeof(SealedLayout) == 144);
 static_assert(offsetof(SealedLayout, key_id) == 96);
 static_assert(offsetof(SealedLayout, tag) == 120);
 static_assert(offsetof(SealedLayout, seal) == 136);
-
-// The generation that takes part in seals and comparisons.
-uint64_t CheckedGeneration(uint64_t generation) {
-#ifdef KVTIER_PLANT_IGNORE_GENERATION
-  generation = 0;
-#endif
-  return generation;
-}
 
 template <typename Layout>
 uint64_t SealOf(const Layout& layout) {
@@ -168,9 +160,7 @@ RecordIdentity IdentityOf(const DiskEntry& entry) {
 
 }  // namespace
 
-bool SameGeneration(uint64_t written, uint64_t segment) {
-  return CheckedGeneration(written) == CheckedGeneration(segment);
-}
+bool SameGeneration(uint64_t written, uint64_t segment) { return written == segment; }
 
 RecordHeader HeaderOf(const DiskEntry& entry, const PayloadSum& sum) {
   return {.key = entry.block.key,

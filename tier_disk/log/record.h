@@ -23,7 +23,7 @@
 namespace kvtier {
 
 inline constexpr size_t kRecordHeaderBytes = 4096;  // One O_DIRECT page.
-inline constexpr uint32_t kRecordVersion = 2;
+inline constexpr uint32_t kRecordVersion = 1;
 
 // Bytes that the record of a block of `length` payload bytes takes in a segment.
 constexpr uint64_t RecordBytes(uint64_t length) { return kRecordHeaderBytes + SlotBytes(length); }

@@ -21,14 +21,20 @@ static_assert(std::endian::native == std::endian::little, "values are copied as 
 
 constexpr char kBlockRow = 'b';
 constexpr char kGenerationRow = 'g';
+// Begins what a checksum covers, so that no value of another form has ours.
+constexpr absl::string_view kCheckTag = "kvtier.manifest.v1";
 constexpr size_t kBlockRowKeyBytes = 1 + 16;
 constexpr size_t kGenerationRowKeyBytes = 1 + 4;
 
-// Integers are little-endian. A change of any field bumps the versions.
+// What proves the record, as in its header.
+enum class EntryKind : uint8_t { kSum = 0, kSealed = 1 };
+
+// Integers are little-endian. A change of any field bumps kManifestValueVersion.
 struct EntryFields {
-  uint8_t version;
+  uint8_t version = kManifestValueVersion;
   uint8_t has_parent;
-  uint8_t zero[2];
+  EntryKind kind;
+  uint8_t zero;
   uint32_t segment;
   uint64_t generation;
   uint64_t offset;
@@ -45,7 +51,6 @@ static_assert(offsetof(EntryFields, parent_hi) == 32);
 static_assert(offsetof(EntryFields, space) == 48);
 
 struct EntryLayout {
-  static constexpr uint8_t kVersion = kManifestValueVersion;
   EntryFields fields;
   uint64_t check;  // Over the row key and all of the above.
 };
@@ -53,7 +58,6 @@ static_assert(sizeof(EntryLayout) == 88);
 static_assert(offsetof(EntryLayout, check) == 80);
 
 struct SealedEntryLayout {
-  static constexpr uint8_t kVersion = kSealedEntryVersion;
   EntryFields fields;
   uint64_t key_id;  // Not zero.
   uint64_t check;
@@ -62,8 +66,7 @@ static_assert(sizeof(SealedEntryLayout) == 96);
 static_assert(offsetof(SealedEntryLayout, check) == 88);
 
 struct GenerationLayout {
-  static constexpr uint8_t kVersion = kManifestValueVersion;
-  uint8_t version;
+  uint8_t version = kManifestValueVersion;
   uint8_t zero[7];
   uint64_t generation;
   uint64_t check;
@@ -74,7 +77,7 @@ static_assert(offsetof(GenerationLayout, check) == 16);
 
 // The value's checksum. A value that was copied to another row does not match.
 uint64_t Check(absl::string_view row_key, absl::string_view covered) {
-  const std::string bytes = absl::StrCat(row_key, covered);
+  const std::string bytes = absl::StrCat(kCheckTag, row_key, covered);
   return SumPayload(std::as_bytes(std::span(bytes))).lo;
 }
 
@@ -99,15 +102,17 @@ absl::Status Parse(absl::string_view row_key, absl::string_view value, Layout* l
     return absl::DataLossError("manifest value fails its checksum");
   }
   const auto version = static_cast<uint8_t>(value[0]);  // First in every layout.
-  if (version != Layout::kVersion) {
-    return absl::DataLossError(absl::StrCat("manifest value version ", version));
+  if (version != kManifestValueVersion) {
+    return absl::DataLossError(
+        absl::StrCat("manifest value version ", version, ", expected ", kManifestValueVersion));
   }
   return absl::OkStatus();
 }
 
-EntryFields FieldsOf(const DiskEntry& entry) {
+EntryFields FieldsOf(const DiskEntry& entry, EntryKind kind) {
   const BlockKey parent = entry.block.parent.value_or(BlockKey{});
   EntryFields fields{.has_parent = entry.block.parent.has_value() ? uint8_t{1} : uint8_t{0},
+                     .kind = kind,
                      .segment = static_cast<uint32_t>(entry.place.segment),
                      .generation = entry.place.generation,
                      .offset = entry.place.offset,
@@ -129,14 +134,22 @@ DiskEntry EntryOf(absl::string_view row_key, const EntryFields& fields) {
   return entry;
 }
 
+absl::Status CheckKind(const EntryFields& fields, EntryKind expected) {
+  if (fields.kind == expected) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("manifest value of kind ", static_cast<uint32_t>(fields.kind)));
+}
+
 absl::StatusOr<DiskEntry> DecodeEntry(absl::string_view row_key, absl::string_view value) {
   if (value.size() != sizeof(SealedEntryLayout)) {
     EntryLayout layout;
     KVT_RETURN_IF_ERROR(Parse(row_key, value, &layout));
+    KVT_RETURN_IF_ERROR(CheckKind(layout.fields, EntryKind::kSum));
     return EntryOf(row_key, layout.fields);
   }
   SealedEntryLayout layout;
   KVT_RETURN_IF_ERROR(Parse(row_key, value, &layout));
+  KVT_RETURN_IF_ERROR(CheckKind(layout.fields, EntryKind::kSealed));
   if (layout.key_id == 0) return absl::DataLossError("manifest value names no key");
   DiskEntry entry = EntryOf(row_key, layout.fields);
   entry.block.key_id = KeyId{layout.key_id};
@@ -162,20 +175,16 @@ std::string GenerationRowKey(SegmentId segment) {
 
 std::string EncodeEntry(const DiskEntry& entry) {
   const std::string row_key = BlockRowKey(entry.block.key);
-  EntryFields fields = FieldsOf(entry);
   if (entry.block.key_id == KeyId{}) {
-    fields.version = EntryLayout::kVersion;
-    return Finish(row_key, EntryLayout{.fields = fields});
+    return Finish(row_key, EntryLayout{.fields = FieldsOf(entry, EntryKind::kSum)});
   }
-  fields.version = SealedEntryLayout::kVersion;
-  return Finish(row_key, SealedEntryLayout{.fields = fields,
+  return Finish(row_key, SealedEntryLayout{.fields = FieldsOf(entry, EntryKind::kSealed),
                                            .key_id = static_cast<uint64_t>(entry.block.key_id)});
 }
 
 std::string EncodeGeneration(const ManifestBatch::Generation& generation) {
-  return Finish(
-      GenerationRowKey(generation.segment),
-      GenerationLayout{.version = kManifestValueVersion, .generation = generation.generation});
+  return Finish(GenerationRowKey(generation.segment),
+                GenerationLayout{.generation = generation.generation});
 }
 
 absl::Status DecodeRow(absl::string_view row_key, absl::string_view value, ManifestImage* image) {

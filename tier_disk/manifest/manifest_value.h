@@ -13,9 +13,7 @@
 
 namespace kvtier {
 
-inline constexpr uint8_t kManifestValueVersion = 2;
-// Of the entry of a sealed record: it says the key's id as well.
-inline constexpr uint8_t kSealedEntryVersion = 3;
+inline constexpr uint8_t kManifestValueVersion = 1;
 
 std::string BlockRowKey(const BlockKey& key);
 std::string GenerationRowKey(SegmentId segment);

@@ -17,7 +17,7 @@
 namespace kvtier {
 namespace {
 
-constexpr absl::string_view kFirstLine = "kvtier-calibration 2";
+constexpr absl::string_view kFirstLine = "kvtier-measured-paths 1";
 constexpr absl::string_view kLastWord = "cells ";
 constexpr size_t kMaxWordBytes = 128;
 constexpr size_t kMaxQuotedBytes = 80;  // Of a wrong line, in an error.

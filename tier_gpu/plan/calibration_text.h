@@ -2,7 +2,7 @@
 // next process: a line for the form's version, one for whose it is, one for each cell
 // that was measured, and one that says how many they are.
 //
-//   kvtier-calibration 2
+//   kvtier-measured-paths 1
 //   gpu GPU-5d8c... driver 580.159.04
 //   h2d 1024 1 batch 2441
 //   ...

@@ -120,9 +120,6 @@ absl::StatusOr<Appended> BlockTable::Append(SequenceId id, uint32_t tokens) {
 
   const uint64_t room = sequence->slots.size() * uint64_t{block_tokens_};
   bool copies = room > facts.tokens && !slots_->writable(facts.worker, sequence->slots.back());
-#ifdef KVTIER_PLANT_WRITE_SHARED
-  copies = false;
-#endif
   const uint64_t end = facts.tokens + tokens;
   const uint64_t blocks = end <= room ? 0 : (end - room + block_tokens_ - 1) / block_tokens_;
   const uint64_t needed = blocks + (copies ? 1 : 0);

@@ -22,11 +22,7 @@ SlotTable::SlotTable(Options options) {
 void SlotTable::Grow(uint32_t slots) {
   KVT_CHECK(closed_from_ == slots_.size() && slots < kNone - slots_.size());
   const size_t before = slots_.size();
-#ifdef KVTIER_PLANT_OLD_NAMES_RETURN
-  slots_.resize(before + slots);
-#else
   slots_.resize(before + slots, Slot{.generation = first_generation_});
-#endif
   uses_.resize(slots_.size() * workers_.size());
   closed_from_ = slots_.size();
   // At the far end of the list: warm slots first.
@@ -123,12 +119,8 @@ absl::Status SlotTable::Release(PoolWorker worker, SlotRef slot) {
     return absl::FailedPreconditionError(
         absl::StrCat("worker ", static_cast<uint32_t>(worker), " does not hold slot ", slot.index));
   }
-#ifdef KVTIER_PLANT_REUSE_BEFORE_RETIRE
-  --use.holds;
-#else
   // Linked before the hold ends: a slot without either would be free.
   if (--use.holds == 0 && of(worker).begun > of(worker).retired) Link(worker, slot.index);
-#endif
   EndHold(slot.index);
   return absl::OkStatus();
 }

@@ -1,0 +1,16 @@
+#include "proto/layout_digest.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace kvtier::wire {
+
+uint64_t LayoutDigest(uint32_t version) {
+  // Who adds version 2 writes down here what version 1's digest was.
+  return version == 1 ? KVTIER_LAYOUT_DIGEST : 0;
+}
+
+std::string LayoutText(uint64_t digest) {
+  return absl::StrCat(absl::Hex(digest, absl::kZeroPad16));
+}
+
+}  // namespace kvtier::wire
