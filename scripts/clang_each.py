@@ -1,6 +1,7 @@
 """Runs a clang command on source files with the flags of a compilation database.
 
     clang_each.py DATABASE [--jobs N] [--mentioning PATTERN] -- clang++-19 ... < names of files
+    clang_each.py DATABASE        lists the source files that the database compiles
 
 With --mentioning, only files that mention PATTERN, themselves or in a header of ours that they
 include by name. Keeps include paths, macros and the language standard of each file's own command;
@@ -36,6 +37,17 @@ def kept_flags(command):
     return kept
 
 
+def sources_of(entry):
+    """The files that an entry of the database compiles: its own, or those that it was joined
+    of (tests/one_unit), by the lines that say so."""
+    path = os.path.realpath(entry["file"])
+    if os.path.exists(path):
+        joined = re.findall(r'^#line 1 "([^"]+)"$', text_of(path), re.M)
+        if joined:
+            return [os.path.realpath(one) for one in joined]
+    return [path]
+
+
 def text_of(path):
     with open(path, encoding="utf-8") as file:
         return file.read()
@@ -54,10 +66,13 @@ def main():
     parser.add_argument("database")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--mentioning", default="")
-    parser.add_argument("command", nargs="+")
+    parser.add_argument("command", nargs="*")
     arguments = parser.parse_args()
     with open(arguments.database, encoding="utf-8") as database:
-        entries = {os.path.realpath(entry["file"]): entry for entry in json.load(database)}
+        entries = {path: entry for entry in json.load(database) for path in sources_of(entry)}
+    if not arguments.command:
+        print("\n".join(sorted(os.path.relpath(path) for path in entries)))
+        return 0
 
     def check(path):
         entry = entries[os.path.realpath(path)]
