@@ -1,4 +1,5 @@
 option(KVTIER_TESTS "Build the test suites" ON)
+option(KVTIER_LONG "Build what only scripts/test-long runs, too" OFF)
 option(KVTIER_PYTHON "Build the Python extension module" ON)
 option(KVTIER_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 option(KVTIER_GRPC "Build what needs gRPC (off: core, tiers, decisions and the simulator only)" ON)

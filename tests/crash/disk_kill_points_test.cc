@@ -26,7 +26,7 @@
 namespace kvtier::testing {
 namespace {
 
-constexpr uint64_t kKillsPerPlace = 5;
+constexpr uint64_t kKillsPerPlace = 2;
 // A child that is to die while it works, and one that is to die while it opens.
 constexpr uint64_t kWorkSteps = 250;
 constexpr uint64_t kOpenSteps = 40;
