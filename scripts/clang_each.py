@@ -66,17 +66,18 @@ def main():
     parser.add_argument("database")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--mentioning", default="")
-    parser.add_argument("command", nargs="*")
-    arguments = parser.parse_args()
+    words = sys.argv[1:]
+    end = words.index("--") if "--" in words else len(words)
+    arguments, clang = parser.parse_args(words[:end]), words[end + 1:]
     with open(arguments.database, encoding="utf-8") as database:
         entries = {path: entry for entry in json.load(database) for path in sources_of(entry)}
-    if not arguments.command:
+    if not clang:
         print("\n".join(sorted(os.path.relpath(path) for path in entries)))
         return 0
 
     def check(path):
         entry = entries[os.path.realpath(path)]
-        command = [*arguments.command, *kept_flags(entry["command"]), path]
+        command = [*clang, *kept_flags(entry["command"]), path]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               stdin=subprocess.DEVNULL, text=True, timeout=TIMEOUT_S, check=False)
         return path, done.returncode, done.stdout

@@ -63,7 +63,12 @@ ChildProcess::~ChildProcess() {
 }
 
 void ChildProcess::Signal(int signal) {
-  if (!ended_.has_value()) kill(pid_, signal);  // Not reaped: the id is still its own.
+  if (ended_.has_value()) return;
+  kill(pid_, signal);  // Not reaped: the id is still its own.
+  if (signal != SIGSTOP) return;
+  // The thread that takes the signal stops the others, once it has a core: until then they work.
+  siginfo_t stopped{};
+  waitid(P_PID, static_cast<id_t>(pid_), &stopped, WSTOPPED | WEXITED | WNOWAIT);
 }
 
 void ChildProcess::Kill() {

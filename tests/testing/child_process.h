@@ -29,8 +29,8 @@ class ChildProcess {
 
   pid_t pid() const { return pid_; }
   bool Running() { return !Wait(absl::ZeroDuration()).has_value(); }
-  void Signal(int signal);
-  void Kill();  // SIGKILL, and waits until it is gone: its locks and sockets too.
+  void Signal(int signal);  // SIGSTOP: returns when all of it has stopped.
+  void Kill();              // SIGKILL, and waits until it is gone: its locks and sockets too.
   // Its exit status, or minus the signal that ended it. nullopt: it still ran after
   // `limit`.
   std::optional<int> Wait(absl::Duration limit);
