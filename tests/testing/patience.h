@@ -24,8 +24,9 @@ inline double PatienceFactor() {
 // The bound `limit` of a quick build on a quiet machine, as it is here.
 inline absl::Duration Patience(absl::Duration limit) { return limit * PatienceFactor(); }
 
-// What a call may come later than its deadline: threads must wake and a test run.
-inline absl::Duration Slack() { return Patience(absl::Milliseconds(100)); }
+// What a call may come later than its deadline: threads must wake and a test run, also on a
+// machine that does other things as well. Ten times what a quiet one needs.
+inline absl::Duration Slack() { return Patience(absl::Seconds(1)); }
 
 // Asks `condition` until it holds; false: it did not by `limit`. For what another
 // process does, of which nothing tells us.
