@@ -5,7 +5,7 @@
 namespace kvtier::wire {
 
 uint64_t LayoutDigest(uint32_t version) {
-  // Who adds version 2 writes down here what version 1's digest was.
+  // Keep this number as a constant when version 2 comes, and return version 2's beside it.
   return version == 1 ? KVTIER_LAYOUT_DIGEST : 0;
 }
 

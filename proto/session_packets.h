@@ -84,7 +84,7 @@ struct DescriptorReply {
   uint64_t bytes = 0;        // Of what the descriptor maps.
   uint32_t handles = 1;      // That there are now, each asked for by its index.
   uint32_t max_handles = 1;  // That there may be: handle i belongs at i * bytes.
-  // Of the pool, and 0 for every other kind. It goes up when handles come or go; answers
+  // Version of the pool; 0 for every other kind. It goes up when handles come or go; answers
   // about GPU slots name the one that a worker must have mapped to use them.
   uint64_t version = 0;
   uint64_t since = 0;  // The version that this handle came with: another one is other memory.

@@ -130,58 +130,49 @@ TEST(PoolVersionsTest, AWorkerIsToldTheVersionOfThePoolAndOfEachHandle) {
   EXPECT_EQ(after->since, after->version);
 }
 
-TEST_F(VersionsTest, AReportOfTheNextVersionIsTakenWithItsUnknownFields) {
-  v1::ReportRequest report;
-  *report.mutable_version() = NextProtocol();
-  report.set_node_id("node-of-tomorrow");
-  report.set_node_epoch(1);
-  report.set_address("127.0.0.1:1");
-  report.set_snapshot_begin(true);
-  report.set_snapshot_end(true);
-  v1::BlockDelta* delta = report.add_deltas();
+class ReportVersionsTest : public VersionsTest {
+ protected:
+  ReportVersionsTest() {
+    report_.set_node_id("node-of-tomorrow");
+    report_.set_node_epoch(1);
+    report_.set_address("127.0.0.1:1");
+  }
+  grpc::Status Report() {
+    grpc::ClientContext context;
+    SetCallDeadline(&context);
+    return v1::Coordinator::NewStub(coordinator_.channel())->Report(&context, report_, &response_);
+  }
+  v1::ReportRequest report_;
+  v1::ReportResponse response_;
+};
+
+TEST_F(ReportVersionsTest, AReportOfTheNextVersionIsTakenWithItsUnknownFields) {
+  *report_.mutable_version() = NextProtocol();
+  report_.set_snapshot_begin(true);
+  report_.set_snapshot_end(true);
+  v1::BlockDelta* delta = report_.add_deltas();
   delta->set_kind(v1::BlockDelta::ADD);
   delta->set_tier(v1::TIER_HOST);
   delta->set_block_key(std::string(16, 'k'));
   AddUnknownFields(delta);
-  AddUnknownFields(&report);
-
-  grpc::ClientContext context;
-  SetCallDeadline(&context);
-  v1::ReportResponse response;
-  const grpc::Status status =
-      v1::Coordinator::NewStub(coordinator_.channel())->Report(&context, report, &response);
+  AddUnknownFields(&report_);
+  const grpc::Status status = Report();
   ASSERT_TRUE(status.ok()) << status.error_message();
-  EXPECT_EQ(response.version().version(), 1);
+  EXPECT_EQ(response_.version().version(), 1);
   EXPECT_EQ(coordinator_.Holders(*BlockKey::FromBytes(std::string(16, 'k'))), 1);
 }
 
-TEST_F(VersionsTest, AReportWithNoVersionInCommonIsRefusedWithBothRanges) {
-  v1::ReportRequest report;
-  *report.mutable_version() = NextProtocol(kNextVersion);
-  report.set_node_id("node-of-next-year");
-  report.set_node_epoch(1);
-  report.set_address("127.0.0.1:1");
-  grpc::ClientContext context;
-  SetCallDeadline(&context);
-  v1::ReportResponse response;
-  const grpc::Status status =
-      v1::Coordinator::NewStub(coordinator_.channel())->Report(&context, report, &response);
+TEST_F(ReportVersionsTest, AReportWithNoVersionInCommonIsRefusedWithBothRanges) {
+  *report_.mutable_version() = NextProtocol(kNextVersion);
+  const grpc::Status status = Report();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(status.error_message(), AllOf(HasSubstr("2 to 2"), HasSubstr("1 to 1")));
 }
 
-TEST_F(VersionsTest, AReportOfAnotherLayoutIsRefusedAndBothAreNamed) {
-  v1::ReportRequest report;
-  *report.mutable_version() = NextProtocol();
-  report.mutable_version()->set_layouts(0, 0x1111);
-  report.set_node_id("node-of-another-build");
-  report.set_node_epoch(1);
-  report.set_address("127.0.0.1:1");
-  grpc::ClientContext context;
-  SetCallDeadline(&context);
-  v1::ReportResponse response;
-  const grpc::Status status =
-      v1::Coordinator::NewStub(coordinator_.channel())->Report(&context, report, &response);
+TEST_F(ReportVersionsTest, AReportOfAnotherLayoutIsRefusedAndBothAreNamed) {
+  *report_.mutable_version() = NextProtocol();
+  report_.mutable_version()->set_layouts(0, 0x1111);
+  const grpc::Status status = Report();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(status.error_message(), AllOf(HasSubstr("0000000000001111"),
                                             HasSubstr(wire::LayoutText(wire::LayoutDigest(1)))));

@@ -65,7 +65,7 @@ class FakeAgent {
   void AnswerSessions(wire::WelcomeCode code);
   // The versions that Challenge and Welcome name. It speaks version 1 whatever they say.
   void SpeakVersions(uint16_t newest, uint16_t oldest);
-  // What its build's layout of version 1 is.
+  // Makes `digest` its build's layout of version 1.
   void LayOutAs(uint64_t digest);
   // Of the pool: what answers name, and what its descriptor comes with; both are 1 first.
   void TellPoolVersions(uint64_t answered, uint64_t handed_out);

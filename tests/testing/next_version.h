@@ -1,6 +1,6 @@
-// What a program of version 2 says in its handshakes: that it still speaks version 1, laid out
-// as ours, in messages with fields that we do not know. docs/design/wire.md says how version 2
-// is added; this is the other side of it until then.
+// Handshakes of a program of version 2 that still speaks version 1, laid out as ours, in
+// messages with fields that we do not know. docs/design/wire.md says how version 2 is added;
+// this is the other side of it until then.
 #ifndef KVTIER_TESTS_TESTING_NEXT_VERSION_H_
 #define KVTIER_TESTS_TESTING_NEXT_VERSION_H_
 

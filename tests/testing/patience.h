@@ -24,7 +24,7 @@ inline double PatienceFactor() {
 // The bound `limit` of a quick build on a quiet machine, as it is here.
 inline absl::Duration Patience(absl::Duration limit) { return limit * PatienceFactor(); }
 
-// What a call may come later than its deadline: threads must wake and a test run, also on a
+// Time by which a call may end after its deadline: threads must wake and a test run, also on a
 // machine that does other things as well. Ten times what a quiet one needs.
 inline absl::Duration Slack() { return Patience(absl::Seconds(1)); }
 

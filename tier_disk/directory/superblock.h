@@ -63,7 +63,7 @@ constexpr uint64_t OffsetOf(SuperblockCopy copy) {
   return copy == SuperblockCopy::kA ? 0 : kSuperblockBytes;
 }
 
-// What a file says.
+// Contents of a superblock file.
 struct DecodedSuperblock {
   std::optional<Superblock> superblock;             // nullopt: there is no file.
   SuperblockCopy write_first = SuperblockCopy::kA;  // Damaged, or not the newest.

@@ -26,7 +26,7 @@ constexpr absl::string_view kCheckTag = "kvtier.manifest.v1";
 constexpr size_t kBlockRowKeyBytes = 1 + 16;
 constexpr size_t kGenerationRowKeyBytes = 1 + 4;
 
-// What proves the record, as in its header.
+// Proof that the record carries, as its header has it.
 enum class EntryKind : uint8_t { kSum = 0, kSealed = 1 };
 
 // Integers are little-endian. A change of any field bumps kManifestValueVersion.
