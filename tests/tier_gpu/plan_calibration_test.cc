@@ -17,7 +17,6 @@ namespace kvtier {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 constexpr auto kIn = CopyDirection::kHostToDevice;
 constexpr auto kOut = CopyDirection::kDeviceToHost;

@@ -192,8 +192,8 @@ absl::Status DecodeRow(absl::string_view row_key, absl::string_view value, Manif
   const bool is_generation =
       row_key.size() == kGenerationRowKeyBytes && row_key[0] == kGenerationRow;
   if (is_block) {
-    KVT_ASSIGN_OR_RETURN(DiskEntry entry, DecodeEntry(row_key, value));
-    image->entries.push_back(std::move(entry));
+    KVT_ASSIGN_OR_RETURN(const DiskEntry entry, DecodeEntry(row_key, value));
+    image->entries.push_back(entry);
     return absl::OkStatus();
   }
   if (is_generation) {
