@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kMaxStubs = 4096;
 // A peer that came back is found again within this.
-constexpr int kMaxReconnectBackoffMs = 1000;
+constexpr int kMaxPeerBackoffMs = 1000;
 
 // Puts the chunks of one stream where the sink wants them, holding the peer to the
 // protocol of peer.proto.
@@ -128,7 +128,7 @@ std::shared_ptr<v1::Peer::Stub> GrpcPeerTransport::StubFor(const std::string& ad
   if (stub == nullptr) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxPeerBackoffMs);
     stub = v1::Peer::NewStub(
         grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
   }

@@ -65,9 +65,6 @@ struct Layout {
   KvGeometry geometry;
 };
 
-constexpr CopyDirection kIn = CopyDirection::kHostToDevice;
-constexpr CopyDirection kOut = CopyDirection::kDeviceToHost;
-
 // Blocks in scattered slots of a layout, planned both ways.
 struct BlockCell {
   BlockCell(GpuRig* rig, const Layout& layout, const CalibrationTable& table, size_t count)

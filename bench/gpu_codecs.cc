@@ -26,17 +26,17 @@ using testing::KvValues;
 constexpr kernels::KvShape kShape = {.layers = 32, .tokens = 16, .kv_heads = 8, .head_dim = 128};
 constexpr uint64_t kRawBytes = kernels::RawBytes(kShape);
 constexpr uint64_t kMaxBytes = kernels::MaxEncodedBytes(kShape);
-constexpr uint32_t kPieces = kernels::PiecesOf(kMaxBytes);
+constexpr uint32_t kMaxPieces = kernels::PiecesOf(kMaxBytes);
 constexpr uint32_t kFewThreadBlocks = 8;  // What leaves the GPU to the engine.
 constexpr float kOutlier = 30;
-constexpr int kRepetitions = 9;
+constexpr int kLaunches = 9;
 constexpr int kUnmeasured = 2;  // Runs before them: the first loads a kernel and wakes clocks.
 
 // `run` returns seconds.
 template <typename Run>
 double MedianOf(Run run) {
   for (int i = 0; i < kUnmeasured; ++i) run();
-  std::array<double, kRepetitions> seconds{};
+  std::array<double, kLaunches> seconds{};
   for (double& one : seconds) one = run();
   return Median({seconds.begin(), seconds.end()});
 }
@@ -87,7 +87,7 @@ class CodecWork {
         decode_list_(form->AllocateList<CodecBlock>(count)),
         outcomes_(form->AllocateList<CodecOutcome>(count)),
         sums_(form->AllocateList<kernels::PayloadSum>(count)),
-        pieces_(form->AllocateList<kernels::LaneSums>(size_t{count} * kPieces)) {
+        pieces_(form->AllocateList<kernels::LaneSums>(size_t{count} * kMaxPieces)) {
     std::vector<CodecBlock> encode;
     std::vector<CodecBlock> decode;
     for (uint64_t i = 0; i < count; ++i) {
@@ -120,7 +120,7 @@ class CodecWork {
                           .outcomes = outcomes_,
                           .count = count_,
                           .thread_blocks = thread_blocks};
-    if (sums == Sums::kTaken) launch.sum = {.sums = sums_, .pieces = pieces_, .room = kPieces};
+    if (sums == Sums::kTaken) launch.sum = {.sums = sums_, .pieces = pieces_, .room = kMaxPieces};
     return form_->Run(way, launch);
   }
   // Both ways with sums, into memory that held something else; aborts unless all bytes,

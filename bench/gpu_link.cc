@@ -15,9 +15,6 @@
 namespace kvtier::bench {
 namespace {
 
-constexpr CopyDirection kIn = CopyDirection::kHostToDevice;
-constexpr CopyDirection kOut = CopyDirection::kDeviceToHost;
-
 // By our batches.
 LinkCeilings OurSpeeds(GpuRig* rig, const RigCell& cell) {
   const BothWays seconds =

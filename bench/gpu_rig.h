@@ -18,6 +18,10 @@
 
 namespace kvtier::bench {
 
+// The two ways over the link, short for the sections' tables.
+inline constexpr CopyDirection kIn = CopyDirection::kHostToDevice;
+inline constexpr CopyDirection kOut = CopyDirection::kDeviceToHost;
+
 struct RigBatch {
   CopyPath path = CopyPath::kBatch;
   std::span<const CopySegment> segments;

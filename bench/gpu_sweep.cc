@@ -15,9 +15,6 @@
 namespace kvtier::bench {
 namespace {
 
-constexpr CopyDirection kIn = CopyDirection::kHostToDevice;
-constexpr CopyDirection kOut = CopyDirection::kDeviceToHost;
-
 constexpr uint64_t kLeastSize = 1 << 10;
 constexpr uint64_t kMostSize = 4 << 20;
 constexpr std::array<size_t, 5> kCounts = {16, 64, 256, 1024, 4096};

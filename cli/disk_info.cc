@@ -12,20 +12,20 @@
 namespace kvtier::cli {
 namespace {
 
-using Report = v1::DiskReport;
+using v1::DiskReport;
 
-std::string StateOf(const Report& disk) {
+std::string StateOf(const DiskReport& disk) {
   if (disk.id().empty()) return "not open";
   return disk.serving() ? "serving" : "out";
 }
 
 // Bytes written to the disk for each byte of a block put there.
-std::string AmplificationOf(const Report& disk) {
+std::string AmplificationOf(const DiskReport& disk) {
   if (disk.write_amplification() == 0) return "-";
   return absl::StrFormat("%.2f", disk.write_amplification());
 }
 
-std::string BudgetOf(const Report& disk) {
+std::string BudgetOf(const DiskReport& disk) {
   if (disk.budget_bytes_per_day() == 0) return "-";
   return BytesText(disk.budget_left_bytes());
 }
@@ -50,7 +50,7 @@ std::string DisksOf(const v1::AgentStatusResponse& status) {
                {"QUARANTINES", Align::kRight}},
               /*indent=*/2);
   Table said({{""}, {""}, {""}}, /*indent=*/2);
-  for (const Report& disk : status.disks()) {
+  for (const DiskReport& disk : status.disks()) {
     table.AddRow({disk.directory(), StateOf(disk), disk.io(), BytesText(disk.capacity_bytes()),
                   BytesText(disk.used_bytes()), ShareText(disk.used_bytes(), disk.capacity_bytes()),
                   CountText(disk.blocks()), BytesText(disk.index_bytes() + disk.manifest_bytes()),
@@ -63,7 +63,7 @@ std::string DisksOf(const v1::AgentStatusResponse& status) {
   return table.ToString() + said.ToString();
 }
 
-void WriteDisk(const Report& disk, JsonWriter* json) {
+void WriteDisk(const DiskReport& disk, JsonWriter* json) {
   json->Text("id", disk.id());
   json->Text("directory", disk.directory());
   json->Text("io", disk.io());
@@ -93,7 +93,7 @@ std::string DiskInfoTable(const AgentAnswers& answers) { return AgentSections(an
 std::string DiskInfoJson(const AgentAnswers& answers) {
   return StatusesJson(answers, [](const v1::AgentStatusResponse& status, JsonWriter* json) {
     json->OpenArray("disks");
-    for (const Report& disk : status.disks()) {
+    for (const DiskReport& disk : status.disks()) {
       json->OpenElement();
       WriteDisk(disk, json);
       json->Close();

@@ -1,5 +1,35 @@
 set(KVTIER_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers)
 
+# Sources that some program compiles again: with a bug planted in them, or with their kill points.
+# The linker takes that program's in place of the library's, so they stay by themselves.
+set(KVTIER_COMPILED_AGAIN)
+file(GLOB patches CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/mutants/*.patch)
+foreach(patch ${patches})
+  file(STRINGS ${patch} changed REGEX "^\\+\\+\\+ b/")
+  list(TRANSFORM changed REPLACE "^\\+\\+\\+ b/([^\t ]*).*" "${PROJECT_SOURCE_DIR}/\\1")
+  list(APPEND KVTIER_COMPILED_AGAIN ${changed})
+endforeach()
+
+# kvtier_join(<name>): compiles the target's sources several at a time, since reading headers is
+# most of what compiling one takes. Alone stay those that a program compiles again.
+set(KVTIER_JOINED_AT_MOST 8)
+function(kvtier_join name)
+  get_target_property(sources ${name} SOURCES)
+  foreach(source ${sources})
+    set(path ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+    set(kill_points)
+    if(EXISTS ${path})
+      file(STRINGS ${path} kill_points REGEX "KVT_KILL_POINT" LIMIT_COUNT 1)
+    endif()
+    if(kill_points OR path IN_LIST KVTIER_COMPILED_AGAIN)
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    endif()
+  endforeach()
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${KVTIER_JOINED_AT_MOST})
+  # gcc warns of every source that another includes, as if it were a header.
+  target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+endfunction()
+
 # kvtier_library(<name> SOURCES <files...> LINK <targets...>): a static library
 # whose headers are included by their path from the project root.
 function(kvtier_library name)
@@ -8,6 +38,7 @@ function(kvtier_library name)
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
   target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:${KVTIER_WARNINGS}>)
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
+  kvtier_join(${name})
 endfunction()
 
 # kvtier_program(<name> SOURCES <files...> LINK <targets...>): an executable in bin/.

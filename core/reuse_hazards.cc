@@ -9,7 +9,7 @@ namespace kvtier {
 namespace {
 
 constexpr double kFirstEnd = 16;
-constexpr double kBucketsPerOctave = 2;
+constexpr double kGapsPerOctave = 2;
 // What weighs as much as so many waits: the mean of all classes for one class, and what
 // makes it LRU, a use in one of 20 in every bucket, for the mean.
 constexpr double kWaitsOfMean = 5;
@@ -25,7 +25,7 @@ double ReuseHazards::EndOf(size_t bucket) {
   static const std::array<double, kBuckets> kEnds = [] {
     std::array<double, kBuckets> ends{};
     for (size_t i = 0; i < kBuckets; ++i) {
-      ends[i] = kFirstEnd * std::exp2(static_cast<double>(i) / kBucketsPerOctave);
+      ends[i] = kFirstEnd * std::exp2(static_cast<double>(i) / kGapsPerOctave);
     }
     return ends;
   }();
@@ -40,7 +40,7 @@ size_t ReuseHazards::BucketOf(uint64_t age) {
   const auto ticks = static_cast<double>(age);
   if (ticks < kFirstEnd) return 0;
   const double octaves = std::log2(ticks / kFirstEnd);
-  return std::min(static_cast<size_t>(kBucketsPerOctave * octaves) + 1, kBuckets - 1);
+  return std::min(static_cast<size_t>(kGapsPerOctave * octaves) + 1, kBuckets - 1);
 }
 
 ReuseHazards::ReuseHazards(size_t classes) : classes_(classes), worths_(classes) {

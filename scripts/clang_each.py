@@ -39,10 +39,10 @@ def kept_flags(command):
 
 def sources_of(entry):
     """The files that an entry of the database compiles: its own, or those that it was joined
-    of (tests/one_unit), by the lines that say so."""
+    of (kvtier_join(), tests/one_unit), by the lines that say so."""
     path = os.path.realpath(entry["file"])
     if os.path.exists(path):
-        joined = re.findall(r'^#line 1 "([^"]+)"$', text_of(path), re.M)
+        joined = re.findall(r'^#(?:line 1|include) "([^"]+\.cc)"$', text_of(path), re.M)
         if joined:
             return [os.path.realpath(one) for one in joined]
     return [path]

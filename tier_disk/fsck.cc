@@ -30,7 +30,7 @@
 namespace kvtier {
 namespace {
 
-absl::Status FileError(absl::string_view what, const std::string& path, int error) {
+absl::Status OpenError(absl::string_view what, const std::string& path, int error) {
   const std::string text = absl::StrCat(what, " ", path, ": ", std::strerror(error));
   return error == ENOENT ? absl::NotFoundError(text) : absl::UnavailableError(text);
 }
@@ -71,17 +71,17 @@ absl::StatusOr<size_t> ReadAt(const File& file, uint64_t offset, std::span<std::
 absl::StatusOr<File> LockDirectory(const std::string& directory) {
   const std::string path = directory + "/LOCK";
   File lock(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (lock.descriptor() < 0) return FileError("no disk directory: cannot open", path, errno);
+  if (lock.descriptor() < 0) return OpenError("no disk directory: cannot open", path, errno);
   if (flock(lock.descriptor(), LOCK_EX | LOCK_NB) == 0) return lock;
-  if (errno != EWOULDBLOCK) return FileError("cannot lock", path, errno);
+  if (errno != EWOULDBLOCK) return OpenError("cannot lock", path, errno);
   return absl::FailedPreconditionError(
       absl::StrCat("disk directory ", directory, " is in use by an agent; stop it first"));
 }
 
 // One look at one directory.
-class Check {
+class DiskCheck {
  public:
-  explicit Check(const FsckOptions& options) : options_(options) {
+  explicit DiskCheck(const FsckOptions& options) : options_(options) {
     layout_.directory = options.directory;
   }
   absl::Status ReadSuperblock();
@@ -113,14 +113,14 @@ class Check {
   File segment_;
 };
 
-absl::Status Check::ReadSuperblock() {
+absl::Status DiskCheck::ReadSuperblock() {
   const std::string path = absl::StrCat(options_.directory, "/", kSuperblockName);
   const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.descriptor() < 0 && errno == ENOENT) {
     Find(absl::StrCat(path, ": there is none; an agent would begin with an empty disk"));
     return absl::OkStatus();
   }
-  if (file.descriptor() < 0) return FileError("cannot open", path, errno);
+  if (file.descriptor() < 0) return OpenError("cannot open", path, errno);
   std::array<std::byte, kSuperblockFileBytes> bytes;
   const absl::StatusOr<size_t> got = ReadAt(file, 0, bytes);
   if (!got.ok()) return absl::UnavailableError(absl::StrCat(path, ": ", got.status().message()));
@@ -139,7 +139,7 @@ absl::Status Check::ReadSuperblock() {
   return absl::OkStatus();
 }
 
-absl::Status Check::CheckSecret() {
+absl::Status DiskCheck::CheckSecret() {
   const std::optional<Superblock>& disk = report_.superblock;
   if (!disk || !disk->key_check || options_.secret == nullptr) return absl::OkStatus();
   const absl::StatusOr<Master> master =
@@ -154,7 +154,7 @@ absl::Status Check::CheckSecret() {
   return absl::OkStatus();
 }
 
-absl::Status Check::ListSegments() {
+absl::Status DiskCheck::ListSegments() {
   std::map<uint32_t, uint64_t> sizes;
   std::error_code error;
   std::filesystem::directory_iterator file(layout_.segments_path(), error);
@@ -165,7 +165,7 @@ absl::Status Check::ListSegments() {
     paths_[segment] = path;
     sizes[segment] = file->file_size(error);
   }
-  if (error) return FileError("cannot list", layout_.segments_path(), error.value());
+  if (error) return OpenError("cannot list", layout_.segments_path(), error.value());
   if (report_.superblock) {
     report_.segments = report_.superblock->geometry.segment_count;
     report_.segment_bytes = report_.superblock->geometry.segment_bytes;
@@ -188,7 +188,7 @@ absl::Status Check::ListSegments() {
   return absl::OkStatus();
 }
 
-absl::Status Check::ReadManifest() {
+absl::Status DiskCheck::ReadManifest() {
   KVT_ASSIGN_OR_RETURN(RocksManifest::Offline manifest,
                        RocksManifest::ReadOffline(layout_.manifest_path()));
   const uint64_t generation_rows = manifest.image.generations.size();
@@ -219,7 +219,7 @@ absl::Status Check::ReadManifest() {
   return absl::OkStatus();
 }
 
-const File& Check::Segment(SegmentId segment) {
+const File& DiskCheck::Segment(SegmentId segment) {
   if (open_segment_ == segment) return segment_;
   open_segment_ = segment;
   segment_ = File();
@@ -233,13 +233,13 @@ const File& Check::Segment(SegmentId segment) {
   return segment_;
 }
 
-void Check::AddDamaged(const DiskEntry& entry, absl::string_view why) {
+void DiskCheck::AddDamaged(const DiskEntry& entry, absl::string_view why) {
   ++report_.records_damaged;
   rows_to_erase_.push_back(BlockRowKey(entry.block.key));
   Find(std::string(why));
 }
 
-void Check::ReadRecord(const DiskEntry& entry, std::span<std::byte> buffer) {
+void DiskCheck::ReadRecord(const DiskEntry& entry, std::span<std::byte> buffer) {
   const auto name = [&] {
     return absl::StrCat("record of block ", entry.block.key.ToHex(), " in segment ",
                         static_cast<uint32_t>(entry.place.segment), " at ", entry.place.offset);
@@ -263,7 +263,7 @@ void Check::ReadRecord(const DiskEntry& entry, std::span<std::byte> buffer) {
   if (!verdict.ok()) AddDamaged(entry, verdict.message());
 }
 
-absl::Status Check::Verify(const DiskEntry& entry, std::span<std::byte> buffer) {
+absl::Status DiskCheck::Verify(const DiskEntry& entry, std::span<std::byte> buffer) {
   const auto page = buffer.first<kRecordHeaderBytes>();
   const std::span<std::byte> payload = buffer.subspan(kRecordHeaderBytes, entry.block.length);
   if (LiesInTheClear(entry.block.key_id)) return VerifyRecord(entry, page, payload).status();
@@ -275,7 +275,7 @@ absl::Status Check::Verify(const DiskEntry& entry, std::span<std::byte> buffer) 
   return OpenRecord(entry, cipher, page, payload).status();
 }
 
-void Check::ReadRecords() {
+void DiskCheck::ReadRecords() {
   uint64_t total = 0;
   uint64_t largest = 0;
   for (const DiskEntry& entry : live_) {
@@ -292,7 +292,7 @@ void Check::ReadRecords() {
                     " records are encrypted and were not checked: the secret was not given"));
 }
 
-absl::Status Check::Repair() {
+absl::Status DiskCheck::Repair() {
   if (rows_to_erase_.empty()) return absl::OkStatus();
   KVT_RETURN_IF_ERROR(RocksManifest::EraseOffline(layout_.manifest_path(), rows_to_erase_));
   report_.rows_erased = rows_to_erase_.size();
@@ -309,7 +309,7 @@ bool FsckReport::clean() const {
 
 absl::StatusOr<FsckReport> Fsck(const FsckOptions& options) {
   KVT_ASSIGN_OR_RETURN(const File lock, LockDirectory(options.directory));
-  Check check(options);
+  DiskCheck check(options);
   KVT_RETURN_IF_ERROR(check.ReadSuperblock());
   KVT_RETURN_IF_ERROR(check.CheckSecret());
   KVT_RETURN_IF_ERROR(check.ListSegments());

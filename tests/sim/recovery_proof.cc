@@ -19,7 +19,7 @@ constexpr absl::Duration kOffloadBound = absl::Seconds(2);
 // Until an agent knows that the coordinator is silent, or that it answers again.
 const absl::Duration kLostBound = kHeartbeatInterval + kReportTimeout + absl::Milliseconds(100);
 constexpr absl::Duration kRestartBound = absl::Seconds(1);
-constexpr absl::Duration kPoll = absl::Milliseconds(10);
+constexpr absl::Duration kProofPoll = absl::Milliseconds(10);
 
 }  // namespace
 
@@ -157,7 +157,7 @@ Task<void> RecoveryProof::ExpectHits(const char* where, SimWorker* worker,
   while (true) {
     hits = co_await worker->Get(keys, kGetTimeout, absl::Milliseconds(1));
     if (hits == keys.size() || world_.executor->Now() >= until) break;
-    co_await SleepUntil(world_.executor, world_.executor->Now() + kPoll);
+    co_await SleepUntil(world_.executor, world_.executor->Now() + kProofPoll);
   }
   world_.trace->Add("proof", {worker->node()->number(), worker->identity().tenant,
                               worker->identity().space, hits});
@@ -171,7 +171,7 @@ Task<void> RecoveryProof::ExpectHits(const char* where, SimWorker* worker,
 Task<void> RecoveryProof::AwaitOffload(SimNode* node) {
   const absl::Time until = world_.executor->Now() + kOffloadBound;
   while (node->agent().offloader()->pending() > 0 && world_.executor->Now() < until) {
-    co_await SleepUntil(world_.executor, world_.executor->Now() + kPoll);
+    co_await SleepUntil(world_.executor, world_.executor->Now() + kProofPoll);
   }
   world_.oracle->Expect(node->agent().offloader()->pending() == 0,
                         "after the faults, offload does not end");
@@ -180,7 +180,7 @@ Task<void> RecoveryProof::AwaitOffload(SimNode* node) {
 Task<void> RecoveryProof::AwaitService(SimNode* node) {
   const absl::Time until = world_.executor->Now() + kRestartBound;
   while (!node->serves() && world_.executor->Now() < until) {
-    co_await SleepUntil(world_.executor, world_.executor->Now() + kPoll);
+    co_await SleepUntil(world_.executor, world_.executor->Now() + kProofPoll);
   }
   world_.oracle->Expect(node->serves(), "after the faults, a restarted agent does not serve");
 }

@@ -12,14 +12,14 @@
 namespace kvtier::testing {
 namespace {
 
-constexpr absl::Duration kStartLimit = absl::Seconds(20);
-constexpr absl::Duration kCallLimit = absl::Milliseconds(500);
-constexpr absl::Duration kSettleLimit = absl::Seconds(20);
+constexpr absl::Duration kCoordinatorStartLimit = absl::Seconds(20);
+constexpr absl::Duration kCoordinatorCallLimit = absl::Milliseconds(500);
+constexpr absl::Duration kCoordinatorSettleLimit = absl::Seconds(20);
 
 void SetDeadline(grpc::ClientContext* context) {
   context->set_wait_for_ready(true);  // As AgentProcess does, for the same reason.
   context->set_deadline(std::chrono::system_clock::now() +
-                        absl::ToChronoNanoseconds(Patience(kCallLimit)));
+                        absl::ToChronoNanoseconds(Patience(kCoordinatorCallLimit)));
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ absl::Status CoordinatorProcess::Start() {
       grpc::CreateCustomChannel(options_.address, grpc::InsecureChannelCredentials(), arguments);
   admin_ = v1::CoordinatorAdmin::NewStub(
       grpc::CreateCustomChannel(admin_address(), grpc::InsecureChannelCredentials(), arguments));
-  if (Await(kStartLimit, [&] { return TryStatus().ok() || !process_->Running(); }) &&
+  if (Await(kCoordinatorStartLimit, [&] { return TryStatus().ok() || !process_->Running(); }) &&
       process_->Running()) {
     return absl::OkStatus();
   }
@@ -74,7 +74,7 @@ int CoordinatorProcess::Holders(const BlockKey& key) {
 }
 
 bool CoordinatorProcess::AwaitHolders(const BlockKey& key, int count) {
-  return Await(kSettleLimit, [&] { return Holders(key) == count; });
+  return Await(kCoordinatorSettleLimit, [&] { return Holders(key) == count; });
 }
 
 }  // namespace kvtier::testing

@@ -12,7 +12,7 @@
 namespace kvtier {
 namespace {
 
-struct FreeContext {
+struct FreeKdf {
   void operator()(EVP_KDF_CTX* context) const { EVP_KDF_CTX_free(context); }  // Wipes it.
 };
 
@@ -29,7 +29,7 @@ OSSL_PARAM Octets(const char* name, std::span<const uint8_t> bytes) {
 }
 
 void Derive(int mode, OSSL_PARAM key, OSSL_PARAM context, std::span<uint8_t> out) {
-  const std::unique_ptr<EVP_KDF_CTX, FreeContext> kdf(EVP_KDF_CTX_new(Hkdf()));
+  const std::unique_ptr<EVP_KDF_CTX, FreeKdf> kdf(EVP_KDF_CTX_new(Hkdf()));
   KVT_CHECK(kdf != nullptr);
   char digest[] = "SHA256";
   const std::array<OSSL_PARAM, 5> parameters = {

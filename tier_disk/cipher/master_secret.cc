@@ -39,7 +39,7 @@ class Descriptor {
   const int number_;
 };
 
-absl::Status FileError(absl::string_view what, const std::string& path, int error) {
+absl::Status SecretError(absl::string_view what, const std::string& path, int error) {
   const std::string text = absl::StrCat("cannot ", what, " ", path, ": ", std::strerror(error));
   return error == ENOENT || error == ENOTDIR ? absl::NotFoundError(text)
                                              : absl::UnavailableError(text);
@@ -68,9 +68,9 @@ absl::StatusOr<KeyMaterial> ReadMaterial(const Descriptor& directory, const char
                                          const std::string& path) {
   // NONBLOCK: a pipe by that name must not hold up the start.
   const Descriptor file(openat(directory.number(), name, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.number() < 0) return FileError("open", path, errno);
+  if (file.number() < 0) return SecretError("open", path, errno);
   struct stat status = {};
-  if (fstat(file.number(), &status) != 0) return FileError("stat", path, errno);
+  if (fstat(file.number(), &status) != 0) return SecretError("stat", path, errno);
   KVT_RETURN_IF_ERROR(CheckFile(status, path));
   std::vector<uint8_t> bytes(static_cast<size_t>(status.st_size));
   size_t taken = 0;
@@ -80,7 +80,7 @@ absl::StatusOr<KeyMaterial> ReadMaterial(const Descriptor& directory, const char
     if (count <= 0) {
       const int error = errno;
       Wipe(bytes);
-      if (count < 0) return FileError("read", path, error);
+      if (count < 0) return SecretError("read", path, error);
       return absl::UnavailableError(absl::StrCat(path, " became shorter while it was read"));
     }
     taken += static_cast<size_t>(count);
@@ -111,7 +111,7 @@ absl::StatusOr<MasterSecret> MasterSecret::Read(const std::string& directory) {
   }
   const int error = errno;
   const Descriptor folder(opened);
-  if (folder.number() < 0) return FileError("open", directory, error);
+  if (folder.number() < 0) return SecretError("open", directory, error);
   KVT_ASSIGN_OR_RETURN(KeyMaterial current,
                        ReadMaterial(folder, kCurrent, absl::StrCat(directory, "/", kCurrent)));
   MasterSecret secret{.current = std::move(current)};

@@ -18,7 +18,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "pages are copied as they lie");
 
 constexpr uint64_t kMagic = 0x736b73696474766b;  // The bytes "kvtdisks".
-constexpr uint32_t kMinSegments = 2;
+constexpr uint32_t kFewestSegments = 2;
 
 // The whole page. Integers are little-endian. A change of any field or meaning bumps
 // kDiskLayoutVersion, unless a feature bit says it; the fields marked "for ever" stay.
@@ -94,7 +94,7 @@ bool AllZero(std::span<const uint8_t> bytes) {
 
 bool Valid(const DiskGeometry& geometry) {
   return geometry.segment_bytes > 0 && geometry.segment_bytes % kBlockAlignment == 0 &&
-         geometry.segment_count >= kMinSegments && geometry.segment_count <= kMaxSegments;
+         geometry.segment_count >= kFewestSegments && geometry.segment_count <= kMaxSegments;
 }
 
 absl::Status Contradiction(absl::string_view what) {

@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little, "values are copied as 
 constexpr char kBlockRow = 'b';
 constexpr char kGenerationRow = 'g';
 // Begins what a checksum covers, so that no value of another form has ours.
-constexpr absl::string_view kCheckTag = "kvtier.manifest.v1";
+constexpr absl::string_view kValueTag = "kvtier.manifest.v1";
 constexpr size_t kBlockRowKeyBytes = 1 + 16;
 constexpr size_t kGenerationRowKeyBytes = 1 + 4;
 
@@ -77,7 +77,7 @@ static_assert(offsetof(GenerationLayout, check) == 16);
 
 // The value's checksum. A value that was copied to another row does not match.
 uint64_t Check(absl::string_view row_key, absl::string_view covered) {
-  const std::string bytes = absl::StrCat(kCheckTag, row_key, covered);
+  const std::string bytes = absl::StrCat(kValueTag, row_key, covered);
   return SumPayload(std::as_bytes(std::span(bytes))).lo;
 }
 

@@ -15,13 +15,13 @@ using kernels::Codec;
 using kernels::KvShape;
 
 template <typename... Parts>
-absl::Status Wrong(const Parts&... parts) {
+absl::Status WrongBatch(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("blocks: ", parts...));
 }
 
 absl::Status CheckRange(const char* field, uint64_t value, uint64_t most) {
   if (value >= 1 && value <= most) return absl::OkStatus();
-  return Wrong(field, " is ", value, ", not 1..", most);
+  return WrongBatch(field, " is ", value, ", not 1..", most);
 }
 
 absl::Status CheckShape(const BlockGeometry& geometry) {
@@ -35,34 +35,34 @@ absl::Status CheckShape(const BlockGeometry& geometry) {
   const uint64_t most = kernels::kMaxRawBytes / (kernels::Planes(shape) * kernels::Rows(shape));
   KVT_RETURN_IF_ERROR(CheckRange("row_bytes", geometry.row_bytes, most));
   if (geometry.planes.size() == kernels::Planes(shape)) return absl::OkStatus();
-  return Wrong("planes has ", geometry.planes.size(), " entries, not ", kernels::Planes(shape));
+  return WrongBatch("planes has ", geometry.planes.size(), " entries, not ", kernels::Planes(shape));
 }
 
 absl::Status CheckCodec(const BlockBatch& batch) {
   const BlockGeometry& geometry = *batch.geometry;
   if (batch.codec == Codec::kRaw) {
     if (batch.block_bytes == geometry.raw_bytes()) return absl::OkStatus();
-    return Wrong("block_bytes is ", batch.block_bytes, "; a raw block of this geometry has ",
+    return WrongBatch("block_bytes is ", batch.block_bytes, "; a raw block of this geometry has ",
                  geometry.raw_bytes());
   }
   const auto codec = static_cast<uint32_t>(batch.codec);
-  if (batch.codec > Codec::kPackedExponents) return Wrong("codec is ", codec, ", unknown");
+  if (batch.codec > Codec::kPackedExponents) return WrongBatch("codec is ", codec, ", unknown");
   const KvShape& shape = geometry.shape;
   if (!kernels::IsEncodable(shape)) {
-    return Wrong("head_dim is ", shape.head_dim, ", in a shape that codec ", codec,
+    return WrongBatch("head_dim is ", shape.head_dim, ", in a shape that codec ", codec,
                  " does not take");
   }
   if (geometry.row_bytes != 2 * uint64_t{shape.head_dim}) {
-    return Wrong("row_bytes is ", geometry.row_bytes, "; codec ", codec, " is for bf16, ",
+    return WrongBatch("row_bytes is ", geometry.row_bytes, "; codec ", codec, " is for bf16, ",
                  2 * uint64_t{shape.head_dim});
   }
   const uint64_t encoded = kernels::EncodedBytes(batch.codec, shape);
   const uint64_t roomy = kernels::MaxEncodedBytes(shape);
   if (encoded >= roomy) {
-    return Wrong("tokens is ", shape.tokens, "; codec ", codec, " makes no such block smaller");
+    return WrongBatch("tokens is ", shape.tokens, "; codec ", codec, " makes no such block smaller");
   }
   if (batch.block_bytes == encoded || batch.block_bytes == roomy) return absl::OkStatus();
-  return Wrong("block_bytes is ", batch.block_bytes, "; codec ", codec, " makes ", encoded, " or ",
+  return WrongBatch("block_bytes is ", batch.block_bytes, "; codec ", codec, " makes ", encoded, " or ",
                roomy);
 }
 
@@ -83,7 +83,7 @@ absl::Status CheckPlaces(const BlockBatch& batch) {
     const uint64_t offset = batch.blocks[i].device_offset;
     for (size_t plane = 0; plane < geometry.planes.size(); ++plane) {
       if (Holds(*batch.region, absl::uint128(offset) + geometry.planes[plane], extent)) continue;
-      return Wrong("blocks[", i, "] at ", offset, ", with planes[", plane, "] at ",
+      return WrongBatch("blocks[", i, "] at ", offset, ", with planes[", plane, "] at ",
                    geometry.planes[plane], ", leaves a region of ", batch.region->bytes(),
                    " bytes");
     }
@@ -120,7 +120,7 @@ kernels::CopyAxis Reversed(const kernels::CopyAxis& axis) {
 
 absl::Status CheckBlocks(const BlockBatch& batch) {
   if (batch.blocks.size() > kMaxBatchBlocks) {
-    return Wrong("a batch has ", batch.blocks.size(), ", more than ", kMaxBatchBlocks);
+    return WrongBatch("a batch has ", batch.blocks.size(), ", more than ", kMaxBatchBlocks);
   }
   KVT_RETURN_IF_ERROR(CheckShape(*batch.geometry));
   KVT_RETURN_IF_ERROR(CheckCodec(batch));
@@ -129,7 +129,7 @@ absl::Status CheckBlocks(const BlockBatch& batch) {
   if (planes * batch.blocks.size() <= kMaxBlockMoves || EvenStrides(*batch.geometry)) {
     return absl::OkStatus();
   }
-  return Wrong("a batch has ", batch.blocks.size(), " of ", planes,
+  return WrongBatch("a batch has ", batch.blocks.size(), " of ", planes,
                " unevenly spaced planes, more than ", kMaxBlockMoves, " in all");
 }
 

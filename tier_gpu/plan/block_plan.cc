@@ -10,7 +10,7 @@ namespace kvtier {
 namespace {
 
 template <typename... Parts>
-absl::Status Wrong(const Parts&... parts) {
+absl::Status WrongPlan(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("block plan: ", parts...));
 }
 
@@ -20,17 +20,17 @@ uint64_t RowsInRow(const KvGeometry& geometry) { return geometry.axes == KvAxes:
 absl::Status CheckShape(const KvGeometry& geometry, const StoredBlocks& stored) {
   const kernels::KvShape& shape = stored.shape;
   const uint32_t axes = geometry.axes == KvAxes::kLatent ? 1 : 2;
-  if (shape.axes != axes) return Wrong("axes is ", shape.axes, "; the geometry has ", axes);
+  if (shape.axes != axes) return WrongPlan("axes is ", shape.axes, "; the geometry has ", axes);
   if (shape.layers != geometry.layers) {
-    return Wrong("layers is ", shape.layers, "; the geometry has ", geometry.layers);
+    return WrongPlan("layers is ", shape.layers, "; the geometry has ", geometry.layers);
   }
   const uint64_t rows = kernels::Rows(shape) * RowsInRow(geometry);
-  if (rows == 0) return Wrong("tokens or kv_heads is 0");
+  if (rows == 0) return WrongPlan("tokens or kv_heads is 0");
   if (stored.row_bytes != 0 && geometry.run_bytes / rows == stored.row_bytes &&
       geometry.run_bytes % rows == 0) {
     return absl::OkStatus();
   }
-  return Wrong("row_bytes is ", stored.row_bytes, "; run_bytes of the geometry, ",
+  return WrongPlan("row_bytes is ", stored.row_bytes, "; run_bytes of the geometry, ",
                geometry.run_bytes, ", are ", rows, " rows");
 }
 
@@ -79,9 +79,9 @@ absl::StatusOr<BlockPlan> PlanBlocks(const KvGeometry& geometry, const StoredBlo
   for (size_t i = 0; i < blocks.size(); ++i) {
     const PlannedBlock& block = blocks[i];
     if (block.slot >= geometry.slots) {
-      return Wrong("blocks[", i, "].slot is ", block.slot, " of ", geometry.slots);
+      return WrongPlan("blocks[", i, "].slot is ", block.slot, " of ", geometry.slots);
     }
-    if (block.host == nullptr) return Wrong("blocks[", i, "].host is null");
+    if (block.host == nullptr) return WrongPlan("blocks[", i, "].host is null");
     plan.blocks.push_back(
         {.device_offset = block.slot * geometry.block_stride, .host = block.host});
   }

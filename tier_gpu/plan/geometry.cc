@@ -15,32 +15,32 @@ namespace {
 constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
 
 template <typename... Parts>
-absl::Status Wrong(const Parts&... parts) {
+absl::Status WrongGeometry(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("geometry: ", parts...));
 }
 
 absl::Status CheckFields(const KvGeometry& geometry) {
   if (geometry.layers == 0 || geometry.layers > kMaxGeometryLayers) {
-    return Wrong("layers is ", geometry.layers, ", not 1..", kMaxGeometryLayers);
+    return WrongGeometry("layers is ", geometry.layers, ", not 1..", kMaxGeometryLayers);
   }
-  if (geometry.slots == 0) return Wrong("slots is 0");
-  if (geometry.run_bytes == 0) return Wrong("run_bytes is 0");
+  if (geometry.slots == 0) return WrongGeometry("slots is 0");
+  if (geometry.run_bytes == 0) return WrongGeometry("run_bytes is 0");
   const size_t tensors = size_t{geometry.layers} * geometry.axis_count();
   if (geometry.run_bytes > kMaxBlockBytes / tensors) {
-    return Wrong("run_bytes is ", geometry.run_bytes, ", ", tensors,
+    return WrongGeometry("run_bytes is ", geometry.run_bytes, ", ", tensors,
                  " of them more than a block's ", kMaxBlockBytes);
   }
   if (geometry.block_stride < geometry.run_bytes) {
-    return Wrong("block_stride is ", geometry.block_stride, ", less than run_bytes, ",
+    return WrongGeometry("block_stride is ", geometry.block_stride, ", less than run_bytes, ",
                  geometry.run_bytes);
   }
   const uint64_t strides = geometry.slots - 1;
   if (strides > 0 && geometry.block_stride > (kMost - geometry.run_bytes) / strides) {
-    return Wrong("block_stride is ", geometry.block_stride, ", with ", geometry.slots,
+    return WrongGeometry("block_stride is ", geometry.block_stride, ", with ", geometry.slots,
                  " slots more than 64 bits");
   }
   if (geometry.bases.size() != tensors) {
-    return Wrong("bases has ", geometry.bases.size(), " entries, not ", tensors);
+    return WrongGeometry("bases has ", geometry.bases.size(), " entries, not ", tensors);
   }
   return absl::OkStatus();
 }
@@ -56,14 +56,14 @@ absl::Status CheckRanges(const KvGeometry& geometry, std::span<const DeviceRange
   for (size_t i = 0; i < geometry.bases.size(); ++i) {
     const uint64_t base = geometry.bases[i];
     if (base > kMost - bytes) {
-      return Wrong(NameOf(geometry, i), " is ", base, ", with ", bytes, " bytes past 64 bits");
+      return WrongGeometry(NameOf(geometry, i), " is ", base, ", with ", bytes, " bytes past 64 bits");
     }
     const bool inside = std::ranges::any_of(registered, [&](const DeviceRange& range) {
       return base >= range.offset && bytes <= range.bytes &&
              base - range.offset <= range.bytes - bytes;
     });
     if (!inside) {
-      return Wrong(NameOf(geometry, i), " is ", base, ": its ", bytes,
+      return WrongGeometry(NameOf(geometry, i), " is ", base, ": its ", bytes,
                    " bytes are not inside a registered range");
     }
   }
@@ -88,7 +88,7 @@ absl::Status CheckOverlaps(const KvGeometry& geometry) {
       const uint64_t gap = geometry.bases[order[j]] - geometry.bases[order[i]];
       if (gap >= geometry.tensor_bytes()) break;
       if (Overlaps(geometry, gap)) {
-        return Wrong(NameOf(geometry, order[j]), " is ", geometry.bases[order[j]],
+        return WrongGeometry(NameOf(geometry, order[j]), " is ", geometry.bases[order[j]],
                      ": its runs overlap those of ", NameOf(geometry, order[i]), ", ",
                      geometry.bases[order[i]]);
       }
