@@ -1,6 +1,7 @@
 """Runs a clang command on source files with the flags of a compilation database.
 
     clang_each.py DATABASE [--jobs N] [--mentioning PATTERN] -- clang++-19 ... < names of files
+    clang_each.py DATABASE [--jobs N] --flags-last -- clang-tidy-19 ... < names of files
     clang_each.py DATABASE        lists the source files that the database compiles
 
 With --mentioning, only files that mention PATTERN, themselves or in a header of ours that they
@@ -66,6 +67,7 @@ def main():
     parser.add_argument("database")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--mentioning", default="")
+    parser.add_argument("--flags-last", action="store_true", help="as `FILE -- FLAGS`")
     words = sys.argv[1:]
     end = words.index("--") if "--" in words else len(words)
     arguments, clang = parser.parse_args(words[:end]), words[end + 1:]
@@ -76,11 +78,14 @@ def main():
         return 0
 
     def check(path):
-        entry = entries[os.path.realpath(path)]
-        command = [*clang, *kept_flags(entry["command"]), path]
+        flags = kept_flags(entries[os.path.realpath(path)]["command"])
+        command = [*clang, path, "--", *flags] if arguments.flags_last else [*clang, *flags, path]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               stdin=subprocess.DEVNULL, text=True, timeout=TIMEOUT_S, check=False)
-        return path, done.returncode, done.stdout
+        # How many warnings there are in headers that are not ours says nothing.
+        of_headers = r"^\d+ warnings? (generated|treated as error).*\n"
+        output = re.sub(of_headers, "", done.stdout, flags=re.M)
+        return path, done.returncode, output
 
     failed = 0
     paths = [path for path in sys.stdin.read().split() if mentions(path, arguments.mentioning)]

@@ -35,7 +35,8 @@ absl::Status CheckShape(const BlockGeometry& geometry) {
   const uint64_t most = kernels::kMaxRawBytes / (kernels::Planes(shape) * kernels::Rows(shape));
   KVT_RETURN_IF_ERROR(CheckRange("row_bytes", geometry.row_bytes, most));
   if (geometry.planes.size() == kernels::Planes(shape)) return absl::OkStatus();
-  return WrongBatch("planes has ", geometry.planes.size(), " entries, not ", kernels::Planes(shape));
+  return WrongBatch("planes has ", geometry.planes.size(), " entries, not ",
+                    kernels::Planes(shape));
 }
 
 absl::Status CheckCodec(const BlockBatch& batch) {
@@ -43,27 +44,28 @@ absl::Status CheckCodec(const BlockBatch& batch) {
   if (batch.codec == Codec::kRaw) {
     if (batch.block_bytes == geometry.raw_bytes()) return absl::OkStatus();
     return WrongBatch("block_bytes is ", batch.block_bytes, "; a raw block of this geometry has ",
-                 geometry.raw_bytes());
+                      geometry.raw_bytes());
   }
   const auto codec = static_cast<uint32_t>(batch.codec);
   if (batch.codec > Codec::kPackedExponents) return WrongBatch("codec is ", codec, ", unknown");
   const KvShape& shape = geometry.shape;
   if (!kernels::IsEncodable(shape)) {
     return WrongBatch("head_dim is ", shape.head_dim, ", in a shape that codec ", codec,
-                 " does not take");
+                      " does not take");
   }
   if (geometry.row_bytes != 2 * uint64_t{shape.head_dim}) {
     return WrongBatch("row_bytes is ", geometry.row_bytes, "; codec ", codec, " is for bf16, ",
-                 2 * uint64_t{shape.head_dim});
+                      2 * uint64_t{shape.head_dim});
   }
   const uint64_t encoded = kernels::EncodedBytes(batch.codec, shape);
   const uint64_t roomy = kernels::MaxEncodedBytes(shape);
   if (encoded >= roomy) {
-    return WrongBatch("tokens is ", shape.tokens, "; codec ", codec, " makes no such block smaller");
+    return WrongBatch("tokens is ", shape.tokens, "; codec ", codec,
+                      " makes no such block smaller");
   }
   if (batch.block_bytes == encoded || batch.block_bytes == roomy) return absl::OkStatus();
-  return WrongBatch("block_bytes is ", batch.block_bytes, "; codec ", codec, " makes ", encoded, " or ",
-               roomy);
+  return WrongBatch("block_bytes is ", batch.block_bytes, "; codec ", codec, " makes ", encoded,
+                    " or ", roomy);
 }
 
 // Whether these bytes are the region's to touch.
@@ -84,8 +86,8 @@ absl::Status CheckPlaces(const BlockBatch& batch) {
     for (size_t plane = 0; plane < geometry.planes.size(); ++plane) {
       if (Holds(*batch.region, absl::uint128(offset) + geometry.planes[plane], extent)) continue;
       return WrongBatch("blocks[", i, "] at ", offset, ", with planes[", plane, "] at ",
-                   geometry.planes[plane], ", leaves a region of ", batch.region->bytes(),
-                   " bytes");
+                        geometry.planes[plane], ", leaves a region of ", batch.region->bytes(),
+                        " bytes");
     }
   }
   return absl::OkStatus();
@@ -130,7 +132,7 @@ absl::Status CheckBlocks(const BlockBatch& batch) {
     return absl::OkStatus();
   }
   return WrongBatch("a batch has ", batch.blocks.size(), " of ", planes,
-               " unevenly spaced planes, more than ", kMaxBlockMoves, " in all");
+                    " unevenly spaced planes, more than ", kMaxBlockMoves, " in all");
 }
 
 RowMoves RowMoves::Of(const BlockGeometry& geometry) {

@@ -31,7 +31,7 @@ absl::Status CheckShape(const KvGeometry& geometry, const StoredBlocks& stored) 
     return absl::OkStatus();
   }
   return WrongPlan("row_bytes is ", stored.row_bytes, "; run_bytes of the geometry, ",
-               geometry.run_bytes, ", are ", rows, " rows");
+                   geometry.run_bytes, ", are ", rows, " rows");
 }
 
 BlockGeometry GeometryOf(const KvGeometry& geometry, const StoredBlocks& stored) {

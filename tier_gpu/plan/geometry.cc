@@ -28,16 +28,16 @@ absl::Status CheckFields(const KvGeometry& geometry) {
   const size_t tensors = size_t{geometry.layers} * geometry.axis_count();
   if (geometry.run_bytes > kMaxBlockBytes / tensors) {
     return WrongGeometry("run_bytes is ", geometry.run_bytes, ", ", tensors,
-                 " of them more than a block's ", kMaxBlockBytes);
+                         " of them more than a block's ", kMaxBlockBytes);
   }
   if (geometry.block_stride < geometry.run_bytes) {
     return WrongGeometry("block_stride is ", geometry.block_stride, ", less than run_bytes, ",
-                 geometry.run_bytes);
+                         geometry.run_bytes);
   }
   const uint64_t strides = geometry.slots - 1;
   if (strides > 0 && geometry.block_stride > (kMost - geometry.run_bytes) / strides) {
     return WrongGeometry("block_stride is ", geometry.block_stride, ", with ", geometry.slots,
-                 " slots more than 64 bits");
+                         " slots more than 64 bits");
   }
   if (geometry.bases.size() != tensors) {
     return WrongGeometry("bases has ", geometry.bases.size(), " entries, not ", tensors);
@@ -56,7 +56,8 @@ absl::Status CheckRanges(const KvGeometry& geometry, std::span<const DeviceRange
   for (size_t i = 0; i < geometry.bases.size(); ++i) {
     const uint64_t base = geometry.bases[i];
     if (base > kMost - bytes) {
-      return WrongGeometry(NameOf(geometry, i), " is ", base, ", with ", bytes, " bytes past 64 bits");
+      return WrongGeometry(NameOf(geometry, i), " is ", base, ", with ", bytes,
+                           " bytes past 64 bits");
     }
     const bool inside = std::ranges::any_of(registered, [&](const DeviceRange& range) {
       return base >= range.offset && bytes <= range.bytes &&
@@ -64,7 +65,7 @@ absl::Status CheckRanges(const KvGeometry& geometry, std::span<const DeviceRange
     });
     if (!inside) {
       return WrongGeometry(NameOf(geometry, i), " is ", base, ": its ", bytes,
-                   " bytes are not inside a registered range");
+                           " bytes are not inside a registered range");
     }
   }
   return absl::OkStatus();
@@ -89,8 +90,8 @@ absl::Status CheckOverlaps(const KvGeometry& geometry) {
       if (gap >= geometry.tensor_bytes()) break;
       if (Overlaps(geometry, gap)) {
         return WrongGeometry(NameOf(geometry, order[j]), " is ", geometry.bases[order[j]],
-                     ": its runs overlap those of ", NameOf(geometry, order[i]), ", ",
-                     geometry.bases[order[i]]);
+                             ": its runs overlap those of ", NameOf(geometry, order[i]), ", ",
+                             geometry.bases[order[i]]);
       }
     }
   }
