@@ -1,31 +1,32 @@
 set(KVTIER_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers)
 
-# Sources that some program compiles again: with a bug planted in them, or with their kill points.
-# The linker takes that program's in place of the library's, so they stay by themselves.
-set(KVTIER_COMPILED_AGAIN)
-file(GLOB patches CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/mutants/*.patch)
-foreach(patch ${patches})
-  file(STRINGS ${patch} changed REGEX "^\\+\\+\\+ b/")
+# Sources that some program compiles again with a bug planted in them (tests/mutants), in every
+# build, so that what is joined with what is the same in all of them.
+set(KVTIER_PATCHED)
+file(STRINGS ${PROJECT_SOURCE_DIR}/tests/mutants/CMakeLists.txt bugs REGEX "^kvtier_patched\\(")
+foreach(bug ${bugs})
+  string(REGEX REPLACE "^kvtier_patched\\(([a-z0-9_]+).*" "\\1" bug "${bug}")
+  file(STRINGS ${PROJECT_SOURCE_DIR}/tests/mutants/${bug}.patch changed REGEX "^\\+\\+\\+ b/")
   list(TRANSFORM changed REPLACE "^\\+\\+\\+ b/([^\t ]*).*" "${PROJECT_SOURCE_DIR}/\\1")
-  list(APPEND KVTIER_COMPILED_AGAIN ${changed})
+  list(APPEND KVTIER_PATCHED ${changed})
 endforeach()
 
-# kvtier_join(<name>): compiles the target's sources several at a time, since reading headers is
-# most of what compiling one takes. Alone stay those that a program compiles again.
-set(KVTIER_JOINED_AT_MOST 8)
+# kvtier_join(<name>): compiles the target's sources eight at a time, since reading headers is most
+# of what compiling one takes. By themselves stay those that a program compiles again, patched or
+# with their kill points: the linker takes the program's in place of the library's.
 function(kvtier_join name)
   get_target_property(sources ${name} SOURCES)
   foreach(source ${sources})
     set(path ${CMAKE_CURRENT_SOURCE_DIR}/${source})
     set(kill_points)
     if(EXISTS ${path})
-      file(STRINGS ${path} kill_points REGEX "KVT_KILL_POINT" LIMIT_COUNT 1)
+      file(STRINGS ${path} kill_points REGEX "KVT_KILL_POINT|core/kill_point.h" LIMIT_COUNT 1)
     endif()
-    if(kill_points OR path IN_LIST KVTIER_COMPILED_AGAIN)
+    if(kill_points OR path IN_LIST KVTIER_PATCHED)
       set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     endif()
   endforeach()
-  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${KVTIER_JOINED_AT_MOST})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
   # gcc warns of every source that another includes, as if it were a header.
   target_compile_options(${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endfunction()
