@@ -44,7 +44,7 @@ void CompletionQueue::Unbook() {
   --here->outstanding;
 }
 
-void CompletionQueue::Push(Completion completion) {
+void CompletionQueue::Push(CompletedCall completion) {
   Ends* const here = Here();
   absl::MutexLock lock(&here->mu);
   here->waiting.push_back(std::move(completion));
@@ -56,11 +56,11 @@ void CompletionQueue::Push(Completion completion) {
   }
 }
 
-std::vector<Completion> CompletionQueue::Poll(size_t limit) {
+std::vector<CompletedCall> CompletionQueue::Poll(size_t limit) {
   Ends* const here = Here();
   absl::MutexLock lock(&here->mu);
   const size_t count = std::min(limit, here->waiting.size());
-  std::vector<Completion> taken;
+  std::vector<CompletedCall> taken;
   taken.reserve(count);
   for (size_t i = 0; i < count; ++i) {
     taken.push_back(std::move(here->waiting.front()));

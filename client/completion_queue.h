@@ -19,7 +19,7 @@
 
 namespace kvtier {
 
-struct Completion {
+struct CompletedCall {
   uint64_t tag = 0;  // The submitter's.
   // What the call would have returned, told apart by `kind`: two reserve, and commit and
   // prefetch are counts.
@@ -43,9 +43,9 @@ class CompletionQueue {
   // The booked call was not submitted after all.
   void Unbook();
   // The booked call has ended.
-  void Push(Completion completion);
+  void Push(CompletedCall completion);
   // Takes up to `limit`, oldest first, and never waits.
-  std::vector<Completion> Poll(size_t limit);
+  std::vector<CompletedCall> Poll(size_t limit);
   // Readable while completions wait. Owned by the queue; not to be read or written.
   int event_fd() { return Here()->event.get(); }
 
@@ -54,7 +54,7 @@ class CompletionQueue {
     Ends();
     const FileDescriptor event;
     absl::Mutex mu;
-    std::deque<Completion> waiting ABSL_GUARDED_BY(mu);
+    std::deque<CompletedCall> waiting ABSL_GUARDED_BY(mu);
     size_t outstanding ABSL_GUARDED_BY(mu) = 0;
   };
   // This process's.

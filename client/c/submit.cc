@@ -10,7 +10,7 @@ namespace {
 
 // `submit(done)` with a place booked for its completion; `done(result)` fills it.
 template <typename Result, typename Submit>
-int Submitted(kvtier_client* client, Completion::Kind kind, uint64_t tag, Submit submit) {
+int Submitted(kvtier_client* client, CompletedCall::Kind kind, uint64_t tag, Submit submit) {
   if (!client->completions.Book()) return Fail(KVTIER_AGAIN, "too many calls are outstanding");
   const absl::Status status = submit([client, kind, tag](Result result) {
     client->completions.Push({.tag = tag, .kind = kind, .result = std::move(result)});
@@ -23,7 +23,7 @@ int Submitted(kvtier_client* client, Completion::Kind kind, uint64_t tag, Submit
   return Fail(status);
 }
 
-kvtier_completion CompletionFrom(Completion completion) {
+kvtier_completion CompletionFrom(CompletedCall completion) {
   kvtier_completion out{};
   out.tag = completion.tag;
   out.op = static_cast<int32_t>(completion.kind);
@@ -37,21 +37,21 @@ kvtier_completion CompletionFrom(Completion completion) {
     out.hit = NewHit(std::move(*hit));
   } else if (auto* const put = std::get_if<ReservedBlocks>(&completion.result)) {
     out.blocks = static_cast<int64_t>(put->reserved());
-    out.put = completion.kind == Completion::Kind::kReserve ? NewPut(std::move(*put))
-                                                            : NewPutOfEntries(std::move(*put));
+    out.put = completion.kind == CompletedCall::Kind::kReserve ? NewPut(std::move(*put))
+                                                               : NewPutOfEntries(std::move(*put));
   }
   return out;
 }
 
-static_assert(static_cast<int>(Completion::Kind::kMatch) == KVTIER_OP_MATCH);
-static_assert(static_cast<int>(Completion::Kind::kOnboard) == KVTIER_OP_ONBOARD);
-static_assert(static_cast<int>(Completion::Kind::kReserve) == KVTIER_OP_RESERVE);
-static_assert(static_cast<int>(Completion::Kind::kCommit) == KVTIER_OP_COMMIT);
-static_assert(static_cast<int>(Completion::Kind::kPrefetch) == KVTIER_OP_PREFETCH);
-static_assert(static_cast<int>(Completion::Kind::kReserveEntries) == KVTIER_OP_RESERVE_ENTRIES);
+static_assert(static_cast<int>(CompletedCall::Kind::kMatch) == KVTIER_OP_MATCH);
+static_assert(static_cast<int>(CompletedCall::Kind::kOnboard) == KVTIER_OP_ONBOARD);
+static_assert(static_cast<int>(CompletedCall::Kind::kReserve) == KVTIER_OP_RESERVE);
+static_assert(static_cast<int>(CompletedCall::Kind::kCommit) == KVTIER_OP_COMMIT);
+static_assert(static_cast<int>(CompletedCall::Kind::kPrefetch) == KVTIER_OP_PREFETCH);
+static_assert(static_cast<int>(CompletedCall::Kind::kReserveEntries) == KVTIER_OP_RESERVE_ENTRIES);
 
 int SubmitReserve(kvtier_client* client, kvtier_space space, const ReserveArguments& arguments,
-                  Completion::Kind kind, uint64_t tag) {
+                  CompletedCall::Kind kind, uint64_t tag) {
   return Guarded([&]() -> int {
     if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
     const auto asked = ReserveFrom(arguments);
@@ -68,9 +68,10 @@ int SubmitCommit(kvtier_client* client, kvtier_put* put, const kvtier::CommitOpt
                  uint64_t tag) {
   return Guarded([&]() -> int {
     if (client == nullptr || put == nullptr) return Fail(KVTIER_INVALID, "client or put is NULL");
-    const int submitted = Submitted<size_t>(client, Completion::Kind::kCommit, tag, [&](auto done) {
-      return client->client->SubmitCommit(std::move(put->blocks), std::move(done), options);
-    });
+    const int submitted =
+        Submitted<size_t>(client, CompletedCall::Kind::kCommit, tag, [&](auto done) {
+          return client->client->SubmitCommit(std::move(put->blocks), std::move(done), options);
+        });
     if (submitted == KVTIER_OK) delete put;
     return submitted;
   });
@@ -91,7 +92,7 @@ int kvtier_submit_match(kvtier_client* client, kvtier_space space, const kvtier_
     if (!engine_keys.ok()) return Fail(engine_keys.status());
     const MatchOptions options{.timeout = TimeoutFrom(timeout_ms),
                                .local_only = (flags & KVTIER_LOCAL_ONLY) != 0};
-    return Submitted<MatchedPrefix>(client, Completion::Kind::kMatch, tag, [&](auto done) {
+    return Submitted<MatchedPrefix>(client, CompletedCall::Kind::kMatch, tag, [&](auto done) {
       return client->client->SubmitMatch(SpaceHandle{space}, *engine_keys, options,
                                          std::move(done));
     });
@@ -110,7 +111,7 @@ int kvtier_submit_onboard(kvtier_client* client, kvtier_space space, const kvtie
     const OnboardOptions options{.timeout = TimeoutFrom(timeout_ms),
                                  .target = *to,
                                  .local_only = (flags & KVTIER_LOCAL_ONLY) != 0};
-    return Submitted<OnboardedBlocks>(client, Completion::Kind::kOnboard, tag, [&](auto done) {
+    return Submitted<OnboardedBlocks>(client, CompletedCall::Kind::kOnboard, tag, [&](auto done) {
       return client->client->SubmitOnboard(SpaceHandle{space}, *engine_keys, options,
                                            std::move(done));
     });
@@ -121,14 +122,14 @@ int kvtier_submit_reserve(kvtier_client* client, kvtier_space space, const kvtie
                           const kvtier_bytes* keys, size_t count, int target, uint32_t timeout_ms,
                           uint64_t tag) {
   return SubmitReserve(client, space, {parent, keys, count, target, timeout_ms},
-                       Completion::Kind::kReserve, tag);
+                       CompletedCall::Kind::kReserve, tag);
 }
 
 int kvtier_submit_reserve_entries(kvtier_client* client, kvtier_space space,
                                   const kvtier_bytes* parent, const kvtier_bytes* keys,
                                   size_t count, int target, uint32_t timeout_ms, uint64_t tag) {
   return SubmitReserve(client, space, {parent, keys, count, target, timeout_ms},
-                       Completion::Kind::kReserveEntries, tag);
+                       CompletedCall::Kind::kReserveEntries, tag);
 }
 
 int kvtier_submit_prefetch(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
@@ -139,7 +140,7 @@ int kvtier_submit_prefetch(kvtier_client* client, kvtier_space space, const kvti
     if (!engine_keys.ok()) return Fail(engine_keys.status());
     const MatchOptions options{.timeout = TimeoutFrom(timeout_ms),
                                .local_only = (flags & KVTIER_LOCAL_ONLY) != 0};
-    return Submitted<size_t>(client, Completion::Kind::kPrefetch, tag, [&](auto done) {
+    return Submitted<size_t>(client, CompletedCall::Kind::kPrefetch, tag, [&](auto done) {
       return client->client->SubmitPrefetch(SpaceHandle{space}, *engine_keys, options,
                                             std::move(done));
     });
@@ -170,7 +171,7 @@ int64_t kvtier_poll(kvtier_client* client, kvtier_completion* completions, size_
     if (client == nullptr || (completions == nullptr && count > 0)) {
       return Fail(KVTIER_INVALID, "client or completions is NULL");
     }
-    std::vector<Completion> ended = client->completions.Poll(count);
+    std::vector<CompletedCall> ended = client->completions.Poll(count);
     for (size_t i = 0; i < ended.size(); ++i) {
       completions[i] = CompletionFrom(std::move(ended[i]));
     }

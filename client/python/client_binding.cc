@@ -166,7 +166,7 @@ class PyClient {
     const absl::Status status = open->client->SubmitOnboard(
         SpaceHandle{space}, engine_keys, options, [completions, tag](OnboardedBlocks blocks) {
           completions->Push(
-              {.tag = tag, .kind = Completion::Kind::kOnboard, .result = std::move(blocks)});
+              {.tag = tag, .kind = CompletedCall::Kind::kOnboard, .result = std::move(blocks)});
         });
     if (status.ok()) return;
     completions->Unbook();
@@ -175,7 +175,7 @@ class PyClient {
 
   std::vector<std::pair<uint64_t, std::unique_ptr<Hit>>> Poll(size_t limit) {
     std::vector<std::pair<uint64_t, std::unique_ptr<Hit>>> hits;
-    for (Completion& ended : Get()->completions.Poll(limit)) {
+    for (CompletedCall& ended : Get()->completions.Poll(limit)) {
       hits.emplace_back(ended.tag, std::make_unique<Hit>(
                                        Hit{std::get<OnboardedBlocks>(std::move(ended.result))}));
     }

@@ -55,4 +55,22 @@ def guards(files):
             yield f"{path}:1: its guard is not {name} (#ifndef, #define, '#endif  // {name}')"
 
 
-RULES = (banned_names, fakes, lengths, guards)
+def one_definition(files):
+    """A class has its name alone in its namespace: of two, a program links parts of each."""
+    unnamed = re.compile(r"^namespace \{$.*?^\}  // namespace$", re.M | re.S)
+    definition = re.compile(r"^(?:class|struct)\s+(\w+)(?:\s+final)?\s*(?::(?!:)[^;{]*)?\{", re.M)
+    seen = {}
+    for path, text in sorted(files.items()):
+        if not path.endswith((".h", ".cc")):
+            continue
+        code = tree.code(unnamed.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text))
+        namespace = re.search(r"^namespace ([\w:]+) \{", code, re.M)
+        for match in definition.finditer(code):
+            name = f"{namespace[1]}::{match[1]}" if namespace else match[1]
+            if name in seen:
+                line = tree.line_of(code, match.start(1))
+                yield f"{path}:{line}: {name} is defined in {seen[name]}, too"
+            seen[name] = path
+
+
+RULES = (banned_names, fakes, lengths, guards, one_definition)
