@@ -34,6 +34,7 @@
 #include "agent/gpu_resize.h"
 #include "agent/gpu_workers.h"
 #include "agent/leases.h"
+#include "agent/limits.h"
 #include "agent/load_table.h"
 #include "agent/match.h"
 #include "agent/offload.h"
@@ -65,6 +66,7 @@ class Agent {
     NodeId node;
     Epoch epoch;          // Drawn at start.
     std::string address;  // Of the peer service, as other nodes reach it.
+    absl::Duration locate_grace = kMinLocateTimeout;  // As LocatePatience has it.
     TenantTable tenants;
     uint64_t host_bytes = 0;  // Of all arenas; each tenant's domain gets an equal part.
     uint64_t slab_bytes = uint64_t{64} << 20;

@@ -79,6 +79,9 @@ absl::Status AgentConfig::Validate() const {
   if (!coordinator.empty() && !ParseHostPort(coordinator).ok()) {
     return Invalid("coordinator", coordinator, "must be host:port, or empty to run alone");
   }
+  if (locate_grace < absl::Milliseconds(1) || locate_grace > kMaxLocateGrace) {
+    return Invalid("locate_grace", absl::FormatDuration(locate_grace), "must be 1ms to 10s");
+  }
   if (slab_bytes == 0 || slab_bytes % kBlockAlignment != 0 || slab_bytes > kMaxBlockBytes) {
     return Invalid("slab_bytes", absl::StrCat(slab_bytes),
                    "must be a positive multiple of 4096, at most 64MiB");

@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "agent/limits.h"
 #include "core/byte_size.h"
 #include "core/status_macros.h"
 
@@ -73,6 +75,7 @@ ABSL_FLAG(std::string, socket_dir, "/run/kvtier", "Directory of the workers' two
 ABSL_FLAG(std::string, listen, "127.0.0.1:7301", "host:port for peers, admin and health.");
 ABSL_FLAG(std::string, advertise, "", "host:port by which other nodes reach --listen; empty: the same.");
 ABSL_FLAG(std::string, coordinator, "", "host:port of the coordinator; empty: this node runs alone.");
+ABSL_FLAG(absl::Duration, locate_grace, kvtier::kMinLocateTimeout, "What the coordinator gets at least to say where blocks are, however fast it was so far; more on machines that are loaded.");
 ABSL_FLAG(kvtier::ByteSize, host_bytes, {uint64_t{1} << 30}, "Host memory for blocks, touched at start.");
 ABSL_FLAG(kvtier::ByteSize, slab_bytes, {uint64_t{64} << 20}, "Largest block, and the unit that block sizes share.");
 ABSL_FLAG(std::vector<std::string>, disk_dir, {}, "Directories of the disk tier, one a disk, separated by commas; empty: none.");
@@ -105,6 +108,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
       .listen = absl::GetFlag(FLAGS_listen),
       .advertise = absl::GetFlag(FLAGS_advertise),
       .coordinator = absl::GetFlag(FLAGS_coordinator),
+      .locate_grace = absl::GetFlag(FLAGS_locate_grace),
       .host_bytes = absl::GetFlag(FLAGS_host_bytes).bytes,
       .slab_bytes = absl::GetFlag(FLAGS_slab_bytes).bytes,
       .disk_dirs = absl::GetFlag(FLAGS_disk_dir),

@@ -241,6 +241,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                        Agent::Create({.node = node,
                                       .epoch = DrawEpoch(),
                                       .address = config.advertise,
+                                      .locate_grace = config.locate_grace,
                                       .tenants = std::move(tenants),
                                       .host_bytes = config.host_bytes,
                                       .slab_bytes = config.slab_bytes,

@@ -40,6 +40,7 @@ class Fetcher {
     // When the coordinator last answered a heartbeat; nullopt: it does not answer.
     std::function<std::optional<absl::Time>()> coordinator_heard;
     PeerTransport* transport = nullptr;
+    absl::Duration locate_grace = kMinLocateTimeout;  // As LocatePatience has it.
   };
   // Does not own. `loads` is the node's table of loads into host memory.
   Fetcher(const Seams& seams, NodeId self, TaskScope* scope, BlockIndex* index, Evictor* evictor,
@@ -51,7 +52,8 @@ class Fetcher {
         evictor_(evictor),
         loads_(loads),
         stats_(stats),
-        standings_(seams_.executor) {}
+        standings_(seams_.executor),
+        patience_(seams_.locate_grace) {}
 
   // Which of the leading `keys` other nodes are believed to hold. Empty when
   // nothing is known in time, and at once while the coordinator is silent.

@@ -83,8 +83,9 @@ inline constexpr absl::Duration kReportDelay = absl::Milliseconds(10);
 inline constexpr absl::Duration kReportTimeout = absl::Seconds(1);
 // The longest a coordinator may take to locate; its answer is only a hint.
 inline constexpr absl::Duration kLocateTimeout = absl::Milliseconds(200);
-// What it may take at least, however fast it was so far.
+// What it may take at least, however fast it was so far, unless --locate_grace says otherwise.
 inline constexpr absl::Duration kMinLocateTimeout = absl::Milliseconds(50);
+inline constexpr absl::Duration kMaxLocateGrace = absl::Seconds(10);
 // What a peer was measured to do counts for this long: one that was slow for a while
 // is not asked meanwhile, so nothing else would ever clear its name.
 inline constexpr absl::Duration kPeerEstimateLifetime = absl::Seconds(5);

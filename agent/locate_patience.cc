@@ -20,7 +20,7 @@ void LocatePatience::Answered(absl::Time sent, absl::Time now) {
     mean_ = took;
     deviation_ = took / 2;
   }
-  allowed_ = std::clamp(*mean_ + 4 * deviation_, kMinLocateTimeout, kLocateTimeout);
+  allowed_ = std::clamp(*mean_ + 4 * deviation_, grace_, longest_);
   failed_ = absl::InfinitePast();
 }
 
@@ -30,7 +30,7 @@ void LocatePatience::Failed(absl::Time sent, absl::Time now) {
   // A coordinator that answers heartbeats and not locates has become slower, so the next wait
   // is longer. If that was not enough, it is tried once a heartbeat.
   const bool again = failed_ != absl::InfinitePast();
-  allowed_ = std::min(2 * allowed_, kLocateTimeout);
+  allowed_ = std::min(2 * allowed_, longest_);
   failed_ = again ? now + kHeartbeatInterval : now;
 }
 

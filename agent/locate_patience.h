@@ -6,6 +6,7 @@
 #ifndef KVTIER_AGENT_LOCATE_PATIENCE_H_
 #define KVTIER_AGENT_LOCATE_PATIENCE_H_
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/time/time.h"
@@ -15,6 +16,10 @@ namespace kvtier {
 
 class LocatePatience {
  public:
+  // `grace` is the least time that an answer is given, however fast the ones before were.
+  explicit LocatePatience(absl::Duration grace = kMinLocateTimeout)
+      : grace_(grace), longest_(std::max(grace, kLocateTimeout)) {}
+
   // Returns the longest wait for an answer to a locate that is sent now; zero: none is to be
   // sent. `heard`: when the coordinator last answered a heartbeat; nullopt: it does not.
   absl::Duration Allowed(std::optional<absl::Time> heard) const;
@@ -23,11 +28,13 @@ class LocatePatience {
   void Failed(absl::Time sent, absl::Time now);
 
  private:
+  const absl::Duration grace_;
+  const absl::Duration longest_;
   // Mean and mean deviation of what answers took, as TCP keeps them of round trips (RFC
   // 6298). nullopt: there was none.
   std::optional<absl::Duration> mean_;
   absl::Duration deviation_;
-  absl::Duration allowed_ = kLocateTimeout;
+  absl::Duration allowed_ = longest_;
   absl::Time failed_ = absl::InfinitePast();  // Only what is heard later counts.
 };
 

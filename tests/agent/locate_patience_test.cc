@@ -37,6 +37,16 @@ TEST(LocatePatienceTest, TheWaitKeepsToItsLimitsHoweverFastOrSlowTheAnswersAre) 
   EXPECT_EQ(patience.Allowed(kStart), kLocateTimeout);
 }
 
+TEST(LocatePatienceTest, AGraceIsGivenHoweverFastTheAnswersAreAndAlsoBeyondTheLimit) {
+  LocatePatience patience(absl::Seconds(2));
+  EXPECT_EQ(patience.Allowed(kStart), absl::Seconds(2)) << "without a history";
+  patience.Answered(kStart, kStart + absl::Microseconds(100));
+  EXPECT_EQ(patience.Allowed(kStart), absl::Seconds(2));
+  patience.Failed(kStart, kStart + absl::Seconds(2));
+  EXPECT_EQ(patience.Allowed(kStart + absl::Minutes(1)), absl::Seconds(2));
+  EXPECT_EQ(patience.Allowed(std::nullopt), absl::ZeroDuration());
+}
+
 TEST(LocatePatienceTest, NothingIsAwaitedWhileTheCoordinatorIsSilent) {
   EXPECT_EQ(LocatePatience().Allowed(std::nullopt), absl::ZeroDuration());
 }

@@ -20,12 +20,12 @@ using ::testing::SizeIs;
 constexpr Blocks kLocal = {.first = 100, .count = 16};
 constexpr Blocks kRemote = {.first = 900, .count = 16};
 constexpr absl::Duration kDeadline = absl::Milliseconds(400);
+// What agents give a coordinator unless told otherwise: here it hangs.
+const Flags kShortGrace = {{"locate_grace", "50ms"}};
 
 class CoordinatorLossTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(a_.AwaitCoordinator());
-    ASSERT_TRUE(b_.AwaitCoordinator());
     ASSERT_EQ(on_b_.Put(kLocal), kLocal.count);
     ASSERT_TRUE(b_.AwaitOffloaded());
     ASSERT_EQ(on_a_.Put(kRemote), kRemote.count);
@@ -76,8 +76,8 @@ class CoordinatorLossTest : public ::testing::Test {
   uint64_t next_new_ = 10'000;
   ProcessCluster cluster_;
   CoordinatorProcess& coordinator_ = cluster_.StartCoordinator();
-  AgentProcess& a_ = cluster_.StartAgent("node-a");
-  AgentProcess& b_ = cluster_.StartAgent("node-b");
+  AgentProcess& a_ = cluster_.StartAgent("node-a", kShortGrace);
+  AgentProcess& b_ = cluster_.StartAgent("node-b", kShortGrace);
   TestWorker on_a_{{.socket_dir = a_.socket_dir()}};
   TestWorker on_b_{{.socket_dir = b_.socket_dir()}};
 };

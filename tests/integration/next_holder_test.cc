@@ -51,16 +51,6 @@ class NextHolderTest : public ::testing::TestWithParam<Damage> {
     EXPECT_TRUE(coordinator_.AwaitHolders(worker_.KeyOf(next_ + kRun - 1), 2));
     return {next_, kRun + 1};
   }
-  // Gets what both hold. A coordinator that answers late is a miss by design, in which no
-  // holder is asked, and happens on a loaded machine: those gets are made again.
-  std::vector<BlockSource> GetWhatBothHold() {
-    std::vector<BlockSource> sources;
-    const uint64_t asked = peer_.fetches();
-    for (int tries = 0; tries < 3 && sources.empty() && peer_.fetches() == asked; ++tries) {
-      sources = GetInTime(HoldAtBoth());
-    }
-    return sources;
-  }
   std::vector<BlockSource> GetInTime(Blocks blocks) {
     const absl::Time start = absl::Now();
     std::vector<BlockSource> sources = worker_.Get(blocks, {.timeout = Patience(kDeadline)});
@@ -82,20 +72,20 @@ class NextHolderTest : public ::testing::TestWithParam<Damage> {
 TEST_P(NextHolderTest, RankedFirstBesideAHealthyHolderCostsNoMiss) {
   peer_.Send(GetParam());
   for (int get = 0; get < 4; ++get) {
-    EXPECT_THAT(GetWhatBothHold(), AllOf(SizeIs(kRun), Each(BlockSource::kPeer))) << get;
+    EXPECT_THAT(GetInTime(HoldAtBoth()), AllOf(SizeIs(kRun), Each(BlockSource::kPeer))) << get;
   }
   EXPECT_GE(peer_.fetches(), 1) << "it was ranked first";
 }
 
 TEST_P(NextHolderTest, IsUsedAgainWhenItServesAgain) {
   peer_.Send(GetParam());
-  EXPECT_THAT(GetWhatBothHold(), SizeIs(kRun));
+  EXPECT_THAT(GetInTime(HoldAtBoth()), SizeIs(kRun));
   EXPECT_EQ(agent_.Status().peers().avoided_peers(), 1);
   peer_.Send(Damage::kNone);
   EXPECT_TRUE(
       Await(absl::Seconds(5), [&] { return agent_.Status().peers().avoided_peers() == 0; }));
   // The block that it holds alone comes as well.
-  EXPECT_THAT(GetWhatBothHold(), SizeIs(kRun + 1));
+  EXPECT_THAT(GetInTime(HoldAtBoth()), SizeIs(kRun + 1));
 }
 
 INSTANTIATE_TEST_SUITE_P(APeerThat, NextHolderTest,
@@ -111,7 +101,7 @@ TEST_F(NextHolderTest, RequestsThatWaitForAFrozenPeerLeaveFetchesForTheOthers) {
     ASSERT_TRUE(worker_.client().Prefetch(worker_.space(), worker_.KeysOf({number, 1})).ok());
   }
   EXPECT_TRUE(Await(absl::Seconds(5), [&] { return peer_.fetches() == kMaxFetchesPerPeer; }));
-  EXPECT_THAT(GetWhatBothHold(), AllOf(SizeIs(kRun), Each(BlockSource::kPeer)));
+  EXPECT_THAT(GetInTime(HoldAtBoth()), AllOf(SizeIs(kRun), Each(BlockSource::kPeer)));
 }
 
 }  // namespace

@@ -85,6 +85,7 @@ TEST_F(ProgramsTest, AnAgentNamesTheFlagAndTheValueThatItRefuses) {
       {"gpu_bytes", "1048576", "--gpu_bytes"},
       {"gpu_max_bytes", "4096", "without --gpu_bytes"},
       {"byte_threads", "0", "1 to 64"},
+      {"locate_grace", "11s", "1ms to 10s"},
       {"allow_uids", "root", "no user id"},
       {"tenants_dir", "/no/such/directory", "No such file"},
   };
@@ -188,7 +189,6 @@ TEST_F(ProgramsTest, SigtermStopsAnAgentWhileAFetchHangs) {
   CoordinatorProcess& coordinator = cluster_.StartCoordinator();
   AgentProcess& a = cluster_.StartAgent("node-a");
   AgentProcess& b = cluster_.StartAgent("node-b");
-  ASSERT_TRUE(a.AwaitCoordinator() && b.AwaitCoordinator());
   TestWorker on_a({.socket_dir = a.socket_dir()});
   TestWorker on_b({.socket_dir = b.socket_dir()});
   ASSERT_EQ(on_a.Put({.first = 0, .count = 8}), 8);
@@ -237,7 +237,6 @@ TEST_F(ProgramsTest, SigtermStopsAnAgentWhileACommitWaitsForItsStep) {
 TEST_F(ProgramsTest, SigtermStopsAnAgentWhoseCoordinatorHangs) {
   CoordinatorProcess& coordinator = cluster_.StartCoordinator();
   AgentProcess& agent = cluster_.StartAgent("node-a");
-  ASSERT_TRUE(agent.AwaitCoordinator());
   coordinator.Hang();
   EXPECT_EQ(agent.Stop(Patience(absl::Seconds(5))), 0);
 }

@@ -101,7 +101,6 @@ TEST_F(TenantsTest, ATenantsBlocksAreFetchedByItsOwnWorkersOnOtherNodesOnly) {
   CoordinatorProcess& coordinator = cluster_.StartCoordinator();
   AgentProcess& a = cluster_.StartAgent("node-a", flags_);
   AgentProcess& b = cluster_.StartAgent("node-b", flags_);
-  ASSERT_TRUE(a.AwaitCoordinator() && b.AwaitCoordinator());
   TestWorker alpha_on_a(Alpha(a));
   TestWorker alpha_on_b(Alpha(b));
   TestWorker beta_on_b(Beta(b));

@@ -21,10 +21,7 @@ constexpr absl::Duration kDeadline = absl::Milliseconds(300);
 
 class TwoNodesTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(a_.AwaitCoordinator());
-    ASSERT_TRUE(b_.AwaitCoordinator());
-  }
+  void SetUp() override {}
   // Puts on A, and waits until the coordinator knows.
   void PutOnA(Blocks blocks) {
     ASSERT_EQ(on_a_.Put(blocks), blocks.count);

@@ -34,6 +34,8 @@ Flags DefaultFlags(const AgentProcess::Options& options) {
           {"disk_dir", options.disk_dir},
           {"listen", options.address},
           {"coordinator", options.coordinator},
+          // A hint that comes late on a loaded machine is no miss here.
+          {"locate_grace", "5s"},
           {"host_bytes", "16MiB"},
           {"slab_bytes", "1MiB"},
           {"disk_bytes", "64MiB"},

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
-#include "tests/testing/patience.h"
 
 namespace kvtier::testing {
 namespace {
@@ -25,15 +24,6 @@ std::string MakeDirectory(std::string name) {
 std::string DiskRoot() {
   std::filesystem::create_directories(KVTIER_TEST_DISK_DIR);
   return MakeDirectory(absl::StrCat(KVTIER_TEST_DISK_DIR, "/cluster-XXXXXX"));
-}
-
-// Waits until the coordinator took the agent in or refused it: before, every get is a miss.
-bool AwaitAnswer(AgentProcess& agent) {
-  return Await(absl::Seconds(10), [&] {
-    const absl::StatusOr<v1::AgentStatusResponse> status = agent.TryStatus();
-    return status.ok() &&
-           (status->coordinator_connected() || !status->coordinator_refusal().empty());
-  });
 }
 
 }  // namespace
@@ -84,7 +74,7 @@ AgentProcess& ProcessCluster::StartAgent(const std::string& name, const Flags& f
   AgentProcess& agent = AddAgent(name, flags);
   EXPECT_EQ(agent.Start().status(), absl::OkStatus());
   if (coordinator_ != nullptr && !flags.contains("coordinator")) {
-    EXPECT_TRUE(AwaitAnswer(agent)) << name;
+    EXPECT_TRUE(agent.AwaitCoordinator()) << name;
   }
   return agent;
 }
