@@ -64,9 +64,9 @@ class Agent {
  public:
   struct Options {
     NodeId node;
-    Epoch epoch;          // Drawn at start.
-    std::string address;  // Of the peer service, as other nodes reach it.
-    absl::Duration locate_grace = kMinLocateTimeout;  // As LocatePatience has it.
+    Epoch epoch;                                 // Drawn at start.
+    std::string address;                         // Of the peer service, as other nodes reach it.
+    absl::Duration locate_grace = kLocateGrace;  // Shortest wait for a coordinator's answer.
     TenantTable tenants;
     uint64_t host_bytes = 0;  // Of all arenas; each tenant's domain gets an equal part.
     uint64_t slab_bytes = uint64_t{64} << 20;

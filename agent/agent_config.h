@@ -25,11 +25,11 @@ struct AgentConfig {
   std::string listen = "127.0.0.1:7301";   // Peers, admin and health, "host:port".
   std::string advertise;                   // As other nodes reach `listen`; empty: `listen` itself.
   std::string coordinator;                 // "host:port"; empty: the agent runs alone.
-  absl::Duration locate_grace = kMinLocateTimeout;  // That the coordinator gets at least to
-                                                    // locate; 1 ms to kMaxLocateGrace.
-  uint64_t host_bytes = uint64_t{1} << 30;          // Of all arenas; touched at start.
-  uint64_t slab_bytes = uint64_t{64} << 20;         // Largest block; 4 KiB multiple, <= host_bytes.
-  std::vector<std::string> disk_dirs;               // One a disk; empty: no disk tier.
+  // Shortest wait for the coordinator to say where blocks are; 1 ms to kMaxLocateGrace.
+  absl::Duration locate_grace = kLocateGrace;
+  uint64_t host_bytes = uint64_t{1} << 30;   // Of all arenas; touched at start.
+  uint64_t slab_bytes = uint64_t{64} << 20;  // Largest block; 4 KiB multiple, <= host_bytes.
+  std::vector<std::string> disk_dirs;        // One a disk; empty: no disk tier.
   // Preallocated in each of `disk_dirs`: one size for all of them, or one for each.
   std::vector<uint64_t> disk_bytes = {uint64_t{8} << 30};
   // With the secret that blocks on disk are sealed with (master_secret.h); empty: they lie

@@ -75,7 +75,7 @@ ABSL_FLAG(std::string, socket_dir, "/run/kvtier", "Directory of the workers' two
 ABSL_FLAG(std::string, listen, "127.0.0.1:7301", "host:port for peers, admin and health.");
 ABSL_FLAG(std::string, advertise, "", "host:port by which other nodes reach --listen; empty: the same.");
 ABSL_FLAG(std::string, coordinator, "", "host:port of the coordinator; empty: this node runs alone.");
-ABSL_FLAG(absl::Duration, locate_grace, kvtier::kMinLocateTimeout, "What the coordinator gets at least to say where blocks are, however fast it was so far; more on machines that are loaded.");
+ABSL_FLAG(absl::Duration, locate_grace, kvtier::kLocateGrace, "Shortest wait for the coordinator to say where blocks are, however fast it was so far; give more on loaded machines.");
 ABSL_FLAG(kvtier::ByteSize, host_bytes, {uint64_t{1} << 30}, "Host memory for blocks, touched at start.");
 ABSL_FLAG(kvtier::ByteSize, slab_bytes, {uint64_t{64} << 20}, "Largest block, and the unit that block sizes share.");
 ABSL_FLAG(std::vector<std::string>, disk_dir, {}, "Directories of the disk tier, one a disk, separated by commas; empty: none.");

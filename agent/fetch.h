@@ -40,7 +40,7 @@ class Fetcher {
     // When the coordinator last answered a heartbeat; nullopt: it does not answer.
     std::function<std::optional<absl::Time>()> coordinator_heard;
     PeerTransport* transport = nullptr;
-    absl::Duration locate_grace = kMinLocateTimeout;  // As LocatePatience has it.
+    absl::Duration locate_grace = kLocateGrace;  // Shortest wait for `coordinator`.
   };
   // Does not own. `loads` is the node's table of loads into host memory.
   Fetcher(const Seams& seams, NodeId self, TaskScope* scope, BlockIndex* index, Evictor* evictor,

@@ -81,10 +81,11 @@ inline constexpr absl::Duration kHeartbeatInterval = absl::Seconds(1);
 // Changes gather for this long before they are reported.
 inline constexpr absl::Duration kReportDelay = absl::Milliseconds(10);
 inline constexpr absl::Duration kReportTimeout = absl::Seconds(1);
-// The longest a coordinator may take to locate; its answer is only a hint.
+// The longest wait for a coordinator's answer to a locate, which is only a hint.
 inline constexpr absl::Duration kLocateTimeout = absl::Milliseconds(200);
-// What it may take at least, however fast it was so far, unless --locate_grace says otherwise.
-inline constexpr absl::Duration kMinLocateTimeout = absl::Milliseconds(50);
+// The shortest such wait, however fast the answers were so far: the default of --locate_grace,
+// and the most that it takes.
+inline constexpr absl::Duration kLocateGrace = absl::Milliseconds(50);
 inline constexpr absl::Duration kMaxLocateGrace = absl::Seconds(10);
 // What a peer was measured to do counts for this long: one that was slow for a while
 // is not asked meanwhile, so nothing else would ever clear its name.

@@ -16,8 +16,8 @@ namespace kvtier {
 
 class LocatePatience {
  public:
-  // `grace` is the least time that an answer is given, however fast the ones before were.
-  explicit LocatePatience(absl::Duration grace = kMinLocateTimeout)
+  // `grace` is the shortest wait for an answer, however fast the ones before were.
+  explicit LocatePatience(absl::Duration grace = kLocateGrace)
       : grace_(grace), longest_(std::max(grace, kLocateTimeout)) {}
 
   // Returns the longest wait for an answer to a locate that is sent now; zero: none is to be

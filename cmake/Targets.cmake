@@ -1,7 +1,7 @@
 set(KVTIER_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers)
 
-# Sources that some program compiles again with a bug planted in them (tests/mutants), in every
-# build, so that what is joined with what is the same in all of them.
+# The sources that a program compiles again with a bug planted in them (tests/mutants). Every build
+# reads them, also one without mutants, so that all builds join the same sources.
 set(KVTIER_PATCHED)
 file(STRINGS ${PROJECT_SOURCE_DIR}/tests/mutants/CMakeLists.txt bugs REGEX "^kvtier_patched\\(")
 foreach(bug ${bugs})

@@ -32,7 +32,7 @@ TEST(LocatePatienceTest, AnAnswerIsAwaitedAsLongAsTheMeanAndFourDeviations) {
 TEST(LocatePatienceTest, TheWaitKeepsToItsLimitsHoweverFastOrSlowTheAnswersAre) {
   LocatePatience patience;
   patience.Answered(kStart, kStart + absl::Microseconds(100));
-  EXPECT_EQ(patience.Allowed(kStart), kMinLocateTimeout);
+  EXPECT_EQ(patience.Allowed(kStart), kLocateGrace);
   for (int i = 0; i < 30; ++i) patience.Answered(kStart, kStart + absl::Seconds(1));
   EXPECT_EQ(patience.Allowed(kStart), kLocateTimeout);
 }
@@ -54,18 +54,18 @@ TEST(LocatePatienceTest, NothingIsAwaitedWhileTheCoordinatorIsSilent) {
 TEST(LocatePatienceTest, AfterAFailureNothingIsAwaitedUntilSomethingIsHeardAndThenLonger) {
   LocatePatience patience;
   patience.Answered(kStart, kStart);
-  const absl::Time failed = kStart + kMinLocateTimeout;
+  const absl::Time failed = kStart + kLocateGrace;
   patience.Failed(kStart, failed);
   EXPECT_EQ(patience.Allowed(kStart), absl::ZeroDuration());
   EXPECT_EQ(patience.Allowed(failed), absl::ZeroDuration());
-  EXPECT_EQ(patience.Allowed(failed + absl::Nanoseconds(1)), 2 * kMinLocateTimeout);
+  EXPECT_EQ(patience.Allowed(failed + absl::Nanoseconds(1)), 2 * kLocateGrace);
   // One that was under way at the same time says nothing new.
   patience.Failed(kStart, failed);
-  EXPECT_EQ(patience.Allowed(failed + absl::Nanoseconds(1)), 2 * kMinLocateTimeout);
-  patience.Failed(failed, failed + 2 * kMinLocateTimeout);
+  EXPECT_EQ(patience.Allowed(failed + absl::Nanoseconds(1)), 2 * kLocateGrace);
+  patience.Failed(failed, failed + 2 * kLocateGrace);
   EXPECT_EQ(patience.Allowed(kStart + absl::Minutes(1)), kLocateTimeout);
   patience.Answered(kStart, kStart);
-  EXPECT_EQ(patience.Allowed(kStart), kMinLocateTimeout);
+  EXPECT_EQ(patience.Allowed(kStart), kLocateGrace);
 }
 
 // Each report that such a one answered would let the next request wait for it.
@@ -148,7 +148,7 @@ TEST_F(FrozenCoordinatorTest, OneThatIsKnownToBeSilentCostsNoRequestAnything) {
 TEST_F(FrozenCoordinatorTest, OneThatIsNotYetKnownCostsWhatItsHistoryAllowsAndThatOnce) {
   for (int i = 0; i < 8; ++i) EXPECT_EQ(MissTakes(), absl::Milliseconds(1));
   Freeze();
-  EXPECT_EQ(MissTakes(), kMinLocateTimeout);
+  EXPECT_EQ(MissTakes(), kLocateGrace);
   EXPECT_EQ(MissTakes(), absl::ZeroDuration());
   EXPECT_EQ(MatchTakes(), absl::ZeroDuration());
 }

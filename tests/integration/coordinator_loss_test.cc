@@ -20,7 +20,7 @@ using ::testing::SizeIs;
 constexpr Blocks kLocal = {.first = 100, .count = 16};
 constexpr Blocks kRemote = {.first = 900, .count = 16};
 constexpr absl::Duration kDeadline = absl::Milliseconds(400);
-// What agents give a coordinator unless told otherwise: here it hangs.
+// The default of agents: in these tests the coordinator hangs, and every request waits it out.
 const Flags kShortGrace = {{"locate_grace", "50ms"}};
 
 class CoordinatorLossTest : public ::testing::Test {

@@ -62,9 +62,6 @@ class DamagedPeerTest : public ::testing::TestWithParam<Case> {
     }
     EXPECT_EQ(world_->peer.Report(world_->coordinator.channel()), absl::OkStatus());
     EXPECT_TRUE(world_->coordinator.AwaitHolders(world_->worker.KeyOf(next_), 1));
-    // While the fetch before is not over, an avoided peer is asked for nothing else.
-    EXPECT_TRUE(Await(absl::Seconds(5),
-                      [] { return world_->agent.Status().peers().avoided_peers() == 0; }));
     return {next_, kRun};
   }
   std::vector<BlockSource> GetInTime(Blocks blocks) {
@@ -90,7 +87,8 @@ TEST_P(DamagedPeerTest, IsAMissInsideTheDeadlineAndCounted) {
   const v1::PeerReport before = world_->agent.Status().peers();
   const uint64_t fetches = world_->peer.fetches();
   world_->peer.Send(GetParam().damage);
-  // A node that just saw a peer stumble on a loaded machine may take a while to ask it again.
+  // An avoided peer gets one fetch at a time: a get that comes before the fetch of another get is
+  // over asks it nothing, as happens on a loaded machine.
   EXPECT_TRUE(Await(absl::Seconds(5), [&] {
     EXPECT_THAT(GetInTime(run), IsEmpty());
     return world_->peer.fetches() > fetches;

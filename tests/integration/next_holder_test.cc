@@ -74,13 +74,15 @@ class NextHolderTest : public ::testing::TestWithParam<Damage> {
 // Four gets of four missed, each at its full deadline: the first holder was asked for ever.
 TEST_P(NextHolderTest, RankedFirstBesideAHealthyHolderCostsNoMiss) {
   peer_.Send(GetParam());
+  // Each get waits to its end for a block that never comes. A request that a loaded machine brings
+  // to the agent later than the client allows for is answered when the client has given up.
   int late = 0;
   for (int get = 0; get < 4; ++get) {
     const std::vector<BlockSource> sources = GetInTime(HoldAtBoth());
     late += sources.empty() ? 1 : 0;
     EXPECT_THAT(sources, AnyOf(IsEmpty(), AllOf(SizeIs(kRun), Each(BlockSource::kPeer)))) << get;
   }
-  EXPECT_LE(late, 1) << "the healthy one may be slow once, on a loaded machine";
+  EXPECT_LE(late, 1);
   EXPECT_GE(peer_.fetches(), 1) << "it was ranked first";
 }
 

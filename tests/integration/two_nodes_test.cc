@@ -21,7 +21,6 @@ constexpr absl::Duration kDeadline = absl::Milliseconds(300);
 
 class TwoNodesTest : public ::testing::Test {
  protected:
-  void SetUp() override {}
   // Puts on A, and waits until the coordinator knows.
   void PutOnA(Blocks blocks) {
     ASSERT_EQ(on_a_.Put(blocks), blocks.count);

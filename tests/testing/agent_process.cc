@@ -34,7 +34,7 @@ Flags DefaultFlags(const AgentProcess::Options& options) {
           {"disk_dir", options.disk_dir},
           {"listen", options.address},
           {"coordinator", options.coordinator},
-          // A hint that comes late on a loaded machine is no miss here.
+          // A loaded machine makes hints late; tests want the hits that they lead to.
           {"locate_grace", "5s"},
           {"host_bytes", "16MiB"},
           {"slab_bytes", "1MiB"},
