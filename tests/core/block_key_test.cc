@@ -148,5 +148,22 @@ TEST(BlockNamer, NamesTheSameAgainAndAfterAMove) {
   EXPECT_EQ(moved.Name(CountingKey(16)), first);
 }
 
+// The lanes take pairs of short keys; single and long ones go another way.
+TEST(BlockNamer, NamesManyAsItNamesEach) {
+  const BlockNamer namer(TenantKey::FromSecret("a secret of tests"), CountingSpace());
+  std::vector<EngineKey> keys;
+  for (size_t size = kMinEngineKeyBytes; size <= kMaxEngineKeyBytes; ++size) {
+    keys.push_back(CountingKey(size));
+  }
+  for (size_t i = kMinEngineKeyBytes; i <= kMaxEngineKeyBytes; i += 7) {
+    keys.push_back(CountingKey(kMaxEngineKeyBytes + kMinEngineKeyBytes - i));
+  }
+  for (size_t count = 0; count <= keys.size(); ++count) {
+    std::vector<BlockKey> names(count);
+    namer.NameAll(std::span(keys).first(count), names);
+    for (size_t i = 0; i < count; ++i) ASSERT_EQ(names[i], namer.Name(keys[i])) << i;
+  }
+}
+
 }  // namespace
 }  // namespace kvtier
