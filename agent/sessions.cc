@@ -67,8 +67,8 @@ absl::StatusOr<BlockRun> SessionTable::NameRun(SessionId id, uint32_t space_id,
                .space = space.digest,
                .block_bytes = space.block_bytes};
   if (parent.has_value()) run.parent = space.namer.Name(*parent);
-  run.keys.reserve(keys.size());
-  for (const EngineKey& key : keys) run.keys.push_back(space.namer.Name(key));
+  run.keys.resize(keys.size());
+  space.namer.NameAll(keys, run.keys);
   return run;
 }
 

@@ -51,7 +51,7 @@ void Finish(const Sha256& sha, std::span<uint8_t, kShaBytes> digest) {
   KVT_CHECK(size == kShaBytes);
 }
 
-// The key, zero-padded to a block and XORed with `pad` (RFC 2104).
+// Returns the key, zero-padded to a block and XORed with `pad` (RFC 2104).
 Sha256Block PaddedKey(const std::array<uint8_t, 32>& key, uint8_t pad) {
   Sha256Block block{};
   std::copy(key.begin(), key.end(), block.begin());
@@ -62,10 +62,10 @@ Sha256Block PaddedKey(const std::array<uint8_t, 32>& key, uint8_t pad) {
 constexpr uint8_t kEndOfMessage = 0x80;
 constexpr size_t kLengthAt = kShaBlockBytes - sizeof(uint64_t);
 
-// A key that ends a message's last block, with the mark and the length behind it.
+// Returns whether the key leaves room in its block for the mark and the length behind it.
 bool FitsOneBlock(const EngineKey& key) { return key.bytes().size() < kLengthAt; }
 
-// The last block of the inner message: the engine key behind two whole blocks.
+// Returns the last block of the inner message: the engine key behind two whole blocks.
 Sha256Block LastInnerBlock(absl::string_view engine_key) {
   Sha256Block block{};
   std::copy(engine_key.begin(), engine_key.end(), block.begin());
@@ -74,7 +74,7 @@ Sha256Block LastInnerBlock(absl::string_view engine_key) {
   return block;
 }
 
-// The last block of the outer message: the inner digest behind one whole block.
+// Returns the last block of the outer message: the inner digest behind one whole block.
 Sha256Block LastOuterBlock(const Sha256State& inner) {
   Sha256Block block{};
   uint8_t* out = block.data();

@@ -80,7 +80,7 @@ struct BlockKey {
 //   BlockKey = first 128 bits of HMAC-SHA-256(tenant key, tag || space || engine key),
 // the tag being "kvtier.block.v1" zero-padded to 32 bytes.
 // Thread-compatible: the keyed state is made once, Name() copies it (under 1 us). NameAll()
-// takes half of that on processors with SHA instructions.
+// names two keys beside each other where the processor has SHA instructions.
 class BlockNamer {
  public:
   BlockNamer(const TenantKey& tenant, const SpaceDigest& space);

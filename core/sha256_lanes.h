@@ -1,7 +1,7 @@
 // Sha256Lanes hashes two messages beside each other on processors with SHA instructions, whose
 // rounds wait for each other within one message: a pair costs little more than one alone. It
-// works on states between blocks, which OpenSSL's supported interface does not show; whoever
-// cannot use it asks OpenSSL, message by message.
+// works on states between blocks, which OpenSSL's supported interface does not show; where the
+// processor has no such instructions, OpenSSL hashes message by message.
 #ifndef KVTIER_CORE_SHA256_LANES_H_
 #define KVTIER_CORE_SHA256_LANES_H_
 
