@@ -1,5 +1,7 @@
 #include "core/sha256_lanes.h"
 
+#include <cstddef>
+
 #include "core/check.h"
 
 #if defined(__x86_64__)
@@ -23,7 +25,7 @@ alignas(16) constexpr std::array<uint32_t, 64> kRoundConstants = {
     0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
-constexpr int kGroups = 16;
+constexpr size_t kGroups = 16;
 
 // Takes a block into each of `kLanes` states. The instructions want the state as (a,b,e,f) and
 // (c,d,g,h), highest word first.
@@ -42,7 +44,7 @@ __attribute__((target("sha,sse4.1"))) void CompressLanes(Sha256State* states,
     cdgh[lane] = _mm_blend_epi16(efgh, cdab, 0xf0);
   }
 #pragma GCC unroll 16
-  for (int group = 0; group < kGroups; ++group) {
+  for (size_t group = 0; group < kGroups; ++group) {
     const __m128i constants =
         _mm_load_si128(reinterpret_cast<const __m128i*>(&kRoundConstants[4 * group]));
 #pragma GCC unroll 2
