@@ -6,6 +6,7 @@
 #define KVTIER_AGENT_ADMIN_SERVICE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,11 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
     absl::Status error;  // Not OK: it did not open, and is none of the agent's disks.
   };
   struct About {
-    std::string build;               // "kvtier-agent 0.1.0".
-    std::string coordinator;         // Address, or empty.
-    std::string disk_io;             // "io_uring", "pread" or "none".
-    std::string device;              // "none", "emulated" or a GPU's name.
+    std::string build;                    // "kvtier-agent 0.1.0".
+    std::string coordinator;              // Address, or empty.
+    std::string disk_io;                  // "io_uring", "pread" or "none".
+    std::string device;                   // "none", "emulated" or a GPU's name.
+    std::vector<uint32_t> worker_uids{};  // --allow_uids.
     std::vector<AboutDisk> disks{};  // In the order of the agent's, and those that did not open.
   };
   AdminService(Agent* agent, About about)
@@ -61,6 +63,8 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
                            v1::StartDiskVerifyResponse* response) override;
   Reactor* DiskVerifyStatus(Context* context, const v1::DiskVerifyStatusRequest* request,
                             v1::DiskVerifyStatusResponse* response) override;
+  Reactor* DescribeSharing(Context* context, const v1::DescribeSharingRequest* request,
+                           v1::DescribeSharingResponse* response) override;
 
  private:
   Task<absl::Status> DoStatus(v1::AgentStatusResponse* response);
@@ -75,6 +79,7 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
   Task<absl::Status> DoStartDiskVerify(const v1::StartDiskVerifyRequest* request,
                                        v1::StartDiskVerifyResponse* response);
   Task<absl::Status> DoDiskVerifyStatus(v1::DiskVerifyStatusResponse* response);
+  Task<absl::Status> DoDescribeSharing(v1::DescribeSharingResponse* response);
   // `status`: of the agent's disk; nullptr: it did not open.
   v1::DiskVerify DiskVerifyOf(const AboutDisk& about, const DiskSet::DiskStatus* status) const;
   absl::StatusOr<BlockKey> KeyOf(const v1::LookupRequest& request) const;

@@ -71,6 +71,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
       host_(std::move(host)),
       lane_runner_(std::move(gpu.runner)),
       gpu_(std::move(gpu.pool)),
+      residency_({.executor = seams.executor, .scope = &scope_, .tenants = &options_.tenants}),
       index_(host_->domain_count(),
              [this](const Delta& delta) {
                if (reporter_ != nullptr) reporter_->OnDelta(delta);
@@ -90,6 +91,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
       matcher_(seams.executor, &index_, &fetcher_),
       waits_(seams.executor),
       scope_(seams.executor) {
+  index_.AttachResidency(&residency_, gpu_domain_);
   if (seams.coordinator != nullptr) {
     reporter_ = std::make_unique<CoordinatorReporter>(
         seams.executor, seams.coordinator,
@@ -223,16 +225,19 @@ void Agent::MakeDisks() {
     made.watched = std::make_unique<WatchedDisk>(seams_.executor, &scope_, seam.disk);
     made.tier = std::make_unique<DiskTier>(
         seams_.executor, seams_.workers, made.watched.get(), seam.manifest,
-        [this, member = members.size()](DiskTier::Change change, const BlockKey& key) {
-          disks_->TierChanged(member, change, key);
+        [this, member = members.size()](DiskTier::Change change, const BlockKey& key,
+                                        TenantTag owner) {
+          disks_->TierChanged(member, change, key, owner);
         },
         seam.keys);
     members.push_back({.id = seam.id, .tier = made.tier.get(), .disk = made.watched.get()});
   }
   disks_ = std::make_unique<DiskSet>(
-      seams_.executor, &scope_, members, [this](DiskSet::Change change, const BlockKey& key) {
+      seams_.executor, &scope_, members,
+      [this](DiskSet::Change change, const BlockKey& key, TenantTag owner) {
         index_.DiskChanged(
-            change == DiskSet::Change::kAdded ? Delta::Kind::kAdd : Delta::Kind::kRemove, key);
+            change == DiskSet::Change::kAdded ? Delta::Kind::kAdd : Delta::Kind::kRemove, key,
+            owner);
       });
   index_.AttachDisk(disks_.get());
 }
@@ -244,13 +249,31 @@ Task<absl::StatusOr<DiskSet::Recovery>> Agent::Start() {
                                     : seams_.executor->Now() + kDiskOpenTimeout;
     KVT_CO_ASSIGN_OR_RETURN(recovery_, co_await disks_->Open(deadline));
     RegisterArenas();
-    for (const BlockKey& key : disks_->Keys()) index_.DiskChanged(Delta::Kind::kAdd, key);
+    PublishRecovered();
     disks_->StartScrub(options_.scrub_bytes_per_second);
   }
   scope_.Spawn(SweepDeadlines());
   if (take_back_ != nullptr) scope_.Spawn(take_back_->Run());
   if (reporter_ != nullptr) scope_.Spawn(reporter_->Run());
   co_return recovery_;
+}
+
+void Agent::PublishRecovered() {
+  const std::vector<BlockKey> keys = disks_->Keys();
+  std::vector<TenantTag> owners;
+  owners.reserve(keys.size());
+  std::vector<uint64_t> blocks(host_->domain_count());
+  for (const BlockKey& key : keys) {
+    owners.push_back(*disks_->OwnerOf(key));
+    const std::optional<DomainId> domain = residency_.DomainOf(owners.back());
+    if (domain.has_value()) ++blocks[static_cast<size_t>(*domain)];
+  }
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    residency_.Expect(static_cast<DomainId>(i), blocks[i]);
+  }
+  for (size_t i = 0; i < keys.size(); ++i) {
+    index_.DiskChanged(Delta::Kind::kAdd, keys[i], owners[i]);
+  }
 }
 
 void Agent::RegisterArenas() {
@@ -283,6 +306,7 @@ Task<bool> Agent::Stop(absl::Time deadline) {
   if (take_back_ != nullptr) take_back_->Stop();
   if (reporter_ != nullptr) reporter_->Stop();
   if (disks_ != nullptr) disks_->StopScrub();
+  residency_.Stop();
   if (gpu_offloader_ != nullptr) gpu_offloader_->Stop();
   const bool idle = co_await scope_.Idle(deadline);
   if (!idle || disks_ == nullptr) co_return idle;
@@ -386,8 +410,24 @@ std::vector<TierUsage> Agent::Usage() const {
   return usage;
 }
 
+void Agent::AuditDisksInResidency() const {
+  // While a disk comes or goes its blocks are told of a few a turn.
+  if (disks_ == nullptr || !disks_->settled()) return;
+  size_t expected = 0;
+  for (const BlockKey& key : disks_->Keys()) {
+    const std::optional<DomainId> domain = residency_.DomainOf(*disks_->OwnerOf(key));
+    if (!domain.has_value()) continue;
+    const ResidencyTable* const table = residency_.table(*domain);
+    if (table == nullptr) continue;
+    KVT_CHECK(table->Has(key, Tier::kDisk));
+    ++expected;
+  }
+  KVT_CHECK(residency_.blocks_in(Tier::kDisk) == expected);
+}
+
 void Agent::Audit() const {
   index_.Audit();
+  AuditDisksInResidency();
   leases_.Audit();
   reservations_.Audit();
   host_->Audit();

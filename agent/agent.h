@@ -42,6 +42,7 @@
 #include "agent/peer_transport.h"
 #include "agent/put.h"
 #include "agent/reservations.h"
+#include "agent/residency.h"
 #include "agent/serve_peer.h"
 #include "agent/sessions.h"
 #include "agent/slot_grants.h"
@@ -149,6 +150,7 @@ class Agent {
   SessionTable& sessions() { return sessions_; }
   LeaseTable& leases() { return leases_; }
   ReservationTable& reservations() { return reservations_; }
+  const Residency& residency() const { return residency_; }
   BlockIndex& index() { return index_; }
   Evictor& evictor() { return evictor_; }
   Matcher& matcher() { return matcher_; }
@@ -203,6 +205,9 @@ class Agent {
   // What is not free in the pool waits for the workers of before, and its blocks for
   // their proof. Errors: EarlierWorkers::Keep()'s.
   absl::Status TakeBackPool(const std::vector<OfferedPage>& pages, PoolSurvivors survivors);
+  // Tells index and workers of what the disks had when they were opened.
+  void PublishRecovered();
+  void AuditDisksInResidency() const;
   // One of several disks. Each part is destroyed before what it uses.
   struct NodeDisk {
     std::unique_ptr<WatchedDisk> watched;
@@ -221,6 +226,7 @@ class Agent {
   std::unique_ptr<LaneRunner> lane_runner_;
   std::unique_ptr<GpuPool> gpu_;
   std::unique_ptr<CoordinatorReporter> reporter_;
+  Residency residency_;
   BlockIndex index_;
   std::vector<NodeDisk> node_disks_;
   std::unique_ptr<DiskSet> disks_;

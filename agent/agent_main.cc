@@ -97,6 +97,18 @@ absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(Agent* agent,
                                   .duplicated = true};
 }
 
+// On the executor; a duplicate as above: a larger table may take this one's place.
+absl::StatusOr<DescriptorSocket::Shared> ShareResidency(Agent* agent, DomainId domain) {
+  const ResidencyTable* const table = agent->residency().table(domain);
+  if (table == nullptr) return absl::NotFoundError("this node has no residency table");
+  const int fd = fcntl(table->memory().read_only_fd(), F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) {
+    return absl::ResourceExhaustedError(absl::StrCat("residency table: ", strerror(errno)));
+  }
+  return DescriptorSocket::Shared{
+      .fd = fd, .bytes = table->memory().bytes().size(), .duplicated = true};
+}
+
 absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSocket::Wish& wish) {
   const Arena& arena = agent->host().arena(wish.domain);
   switch (wish.kind) {
@@ -106,6 +118,8 @@ absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSoc
       return DescriptorSocket::Shared{.fd = arena.read_write_fd(), .bytes = arena.bytes().size()};
     case wire::DescriptorKind::kGpuPool:
       return CallOn(agent->executor(), [&] { return ShareGpuPool(agent, wish); });
+    case wire::DescriptorKind::kResidency:
+      return CallOn(agent->executor(), [&] { return ShareResidency(agent, wish.domain); });
     case wire::DescriptorKind::kLifeline:
       return absl::NotFoundError("lifeline: it is the descriptor socket's own");
     case wire::DescriptorKind::kSignalPage:
@@ -169,7 +183,8 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
   AdminService::About about{.build = kBuild,
                             .coordinator = config.coordinator,
                             .disk_io = parts.disks->empty() ? "none" : "io_uring",
-                            .device = parts.device == nullptr ? "none" : parts.device->name()};
+                            .device = parts.device == nullptr ? "none" : parts.device->name(),
+                            .worker_uids = config.allow_uids};
   for (const NodeDisk& disk : *parts.disks) {
     AdminService::AboutDisk& told = about.disks.emplace_back();
     told.directory = disk.directory;

@@ -47,6 +47,7 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot) {
   entry.host = std::move(slot);
   entry.host_hits = 0;
   HostOrderOf(entry).Insert(meta.key, meta.parent, entry.host);
+  TellWorkers(Delta::Kind::kAdd, entry.host.domain(), Tier::kHost, meta.key);
   Changed(Delta::Kind::kAdd, Tier::kHost, meta.key);
 }
 
@@ -58,12 +59,14 @@ void BlockIndex::PublishGpu(const BlockMeta& meta, GpuSlot slot, Arrival arrival
   entry.gpu_sum = meta.sum;
   gpu_leaves_.Insert(meta.key, meta.parent, arrival);
   gpu_slots_.emplace(entry.gpu.ref().index, meta.key);
+  TellWorkers(Delta::Kind::kAdd, gpu_domain_, Tier::kGpu, meta.key);
   Changed(Delta::Kind::kAdd, Tier::kGpu, meta.key);
 }
 
 HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {
   Entry& entry = entries_.at(key);
   KVT_CHECK(entry.host && !host_pins_.contains(key));
+  TellWorkers(Delta::Kind::kRemove, entry.host.domain(), Tier::kHost, key);
   HostOrderOf(entry).Erase(key, entry.host);
   HostSlot slot = std::move(entry.host);
   Changed(Delta::Kind::kRemove, Tier::kHost, key);
@@ -74,6 +77,7 @@ HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {
 GpuSlot BlockIndex::UnpublishGpu(const BlockKey& key) {
   Entry& entry = entries_.at(key);
   KVT_CHECK(entry.gpu && !gpu_pins_.contains(key));
+  TellWorkers(Delta::Kind::kRemove, gpu_domain_, Tier::kGpu, key);
   if (ledger_ != nullptr) ledger_->HandOut(entry.gpu.ref().index);
   gpu_leaves_.Erase(key);
   gpu_slots_.erase(entry.gpu.ref().index);
@@ -83,7 +87,12 @@ GpuSlot BlockIndex::UnpublishGpu(const BlockKey& key) {
   return slot;
 }
 
-void BlockIndex::DiskChanged(Delta::Kind kind, const BlockKey& key) {
+void BlockIndex::DiskChanged(Delta::Kind kind, const BlockKey& key, TenantTag owner) {
+  if (residency_ != nullptr) {
+    // A tenant that this node serves no more has no table.
+    const std::optional<DomainId> domain = residency_->DomainOf(owner);
+    if (domain.has_value()) TellWorkers(kind, *domain, Tier::kDisk, key);
+  }
   observer_({.kind = kind, .tier = Tier::kDisk, .key = key});
 }
 
@@ -241,9 +250,37 @@ HostOrder& BlockIndex::HostOrderOf(const Entry& entry) {
   return host_.at(static_cast<size_t>(entry.host.domain()));
 }
 
+void BlockIndex::TellWorkers(Delta::Kind kind, DomainId domain, Tier tier, const BlockKey& key) {
+  if (residency_ == nullptr) return;
+  if (kind == Delta::Kind::kAdd) {
+    residency_->Add(domain, tier, key);
+  } else {
+    residency_->Remove(domain, tier, key);
+  }
+}
+
 void BlockIndex::Changed(Delta::Kind kind, Tier tier, const BlockKey& key) {
   counts_[TierIndex(tier)] += kind == Delta::Kind::kAdd ? 1 : -1;
   if (tier != Tier::kGpu) observer_({.kind = kind, .tier = tier, .key = key});
+}
+
+void BlockIndex::AuditResidency() const {
+  if (residency_ == nullptr) return;
+  residency_->Audit();
+  std::array<size_t, kTierCount> told{};
+  const auto expect = [&](DomainId domain, Tier tier, const BlockKey& key) {
+    const ResidencyTable* const table = residency_->table(domain);
+    if (table == nullptr) return;
+    KVT_CHECK(table->Has(key, tier));
+    ++told[TierIndex(tier)];
+  };
+  for (const auto& [key, entry] : entries_) {
+    if (entry.host) expect(entry.host.domain(), Tier::kHost, key);
+    if (entry.gpu) expect(gpu_domain_, Tier::kGpu, key);
+  }
+  for (const Tier tier : {Tier::kGpu, Tier::kHost}) {
+    KVT_CHECK(residency_->blocks_in(tier) == told[TierIndex(tier)]);
+  }
 }
 
 void BlockIndex::Audit() const {
@@ -262,6 +299,7 @@ void BlockIndex::Audit() const {
     }
   }
   KVT_CHECK(counts == counts_);
+  AuditResidency();
   for (const HostOrder& order : host_) {
     order.Audit();
     in_host += order.size();

@@ -21,6 +21,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "agent/host_order.h"
+#include "agent/residency.h"
 #include "core/block_key.h"
 #include "core/block_proof.h"
 #include "core/node.h"
@@ -77,6 +78,13 @@ class BlockIndex {
   // From here on GPU blocks are written down there, too. Does not own.
   void AttachLedger(PoolLedger* ledger) { ledger_ = ledger; }
 
+  // From here on each change of GPU and host memory is told to the workers, too. Blocks of the
+  // GPU pool are of `gpu_domain`. Does not own.
+  void AttachResidency(Residency* residency, DomainId gpu_domain) {
+    residency_ = residency;
+    gpu_domain_ = gpu_domain;
+  }
+
   // REQUIRES: the block is not in that tier; `slot` holds its verified bytes, and of the
   // GPU exactly those of `meta`'s sum.
   void PublishHost(const BlockMeta& meta, HostSlot slot);
@@ -86,8 +94,8 @@ class BlockIndex {
   // returned slot go. REQUIRES: it is in the tier and not pinned there.
   HostSlot UnpublishHost(const BlockKey& key);
   GpuSlot UnpublishGpu(const BlockKey& key);
-  // The disks gained or are about to lose the block.
-  void DiskChanged(Delta::Kind kind, const BlockKey& key);
+  // The disks gained or are about to lose the block, which is of this tenant.
+  void DiskChanged(Delta::Kind kind, const BlockKey& key, TenantTag owner);
 
   // nullptr: in neither host nor GPU memory. Valid until the next change.
   const Entry* Find(const BlockKey& key) const;
@@ -150,10 +158,15 @@ class BlockIndex {
   HostOrder& HostOrderOf(const Entry& entry);
   void Unpin(Tier tier, const BlockKey& key);
   void Changed(Delta::Kind kind, Tier tier, const BlockKey& key);
+  void TellWorkers(Delta::Kind kind, DomainId domain, Tier tier, const BlockKey& key);
+  // The tables of the workers have exactly the blocks of GPU and host memory.
+  void AuditResidency() const;
 
   Observer observer_;
-  DiskResidents* disk_ = nullptr;  // nullptr: no disk tier.
-  PoolLedger* ledger_ = nullptr;   // nullptr: the pool ends with the agent.
+  DiskResidents* disk_ = nullptr;   // nullptr: no disk tier.
+  PoolLedger* ledger_ = nullptr;    // nullptr: the pool ends with the agent.
+  Residency* residency_ = nullptr;  // nullptr: no worker is told.
+  DomainId gpu_domain_{};
   absl::flat_hash_map<BlockKey, Entry> entries_;
   std::vector<HostOrder> host_;     // By domain.
   std::vector<uint64_t> erasures_;  // By domain.

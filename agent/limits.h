@@ -13,6 +13,8 @@ namespace kvtier {
 inline constexpr size_t kMaxTenants = 256;
 inline constexpr size_t kMaxSessions = 1024;
 inline constexpr size_t kMaxSpacesPerSession = 16;
+// Spaces that operators are told of, those that nobody uses any more included.
+inline constexpr size_t kMaxSpacesDescribed = 256;
 inline constexpr size_t kMaxLeasesPerSession = 65536;
 inline constexpr size_t kMaxLeases = 262144;  // Of all sessions together.
 inline constexpr size_t kMaxReservationsPerSession = 16384;
@@ -22,6 +24,16 @@ inline constexpr size_t kMaxSlotsPerSession = 65536;  // Of the GPU pool, as KV 
 // Loads (disk to host) running, and waiting for their turn.
 inline constexpr size_t kMaxLoadsRunning = 64;
 inline constexpr size_t kMaxLoadsQueued = 16384;
+// Size of a domain's residency table at first and at most (64 KiB, 256 MiB), in buckets of 15
+// blocks, and how many blocks a bucket has on average when a table of twice the size takes over.
+// docs/design/residency.md has what follows for the rate of "perhaps".
+inline constexpr uint32_t kMinResidencyLog2Buckets = 9;
+inline constexpr uint32_t kMaxResidencyLog2Buckets = 21;
+inline constexpr uint32_t kResidencyLoad = 6;
+// Buckets that move to a larger table in one turn of the executor: about 100 us.
+inline constexpr size_t kBucketsTakenOverPerTurn = 512;
+// How long a domain whose table could not grow, for want of memory, does not try again.
+inline constexpr absl::Duration kResidencyRetryInterval = absl::Minutes(1);
 // Directories of --disk_dir.
 inline constexpr size_t kMaxDisks = 32;
 // How long the start waits for the slowest of several disks; it joins later then. A lone
@@ -131,6 +143,7 @@ inline constexpr size_t kMaxIndexBytesPerBlock = 1024;         // On top, for ea
 inline constexpr size_t kBytesPerLease = 256;
 inline constexpr size_t kBytesPerReservation = 512;
 inline constexpr size_t kBytesPerSession = 16384;
+inline constexpr size_t kBytesPerDescribedSpace = 4096;  // Six texts of 256 bytes at most.
 inline constexpr size_t kBytesPerQueuedBlock = 512;
 inline constexpr size_t kBytesPerDelta = 64;
 inline constexpr size_t kBytesPerPeerStream = size_t{4}
@@ -138,6 +151,7 @@ inline constexpr size_t kBytesPerPeerStream = size_t{4}
 static_assert(kMaxWorkerCallBytes + 2 * kMaxAdminCallBytes + kWorkerIntakeBytes +
                   kRemoteIntakeBytes + kAdminIntakeBytes + kMaxLeases * kBytesPerLease +
                   kMaxReservations * kBytesPerReservation + kMaxSessions * kBytesPerSession +
+                  kMaxSpacesDescribed * kBytesPerDescribedSpace +
                   (kMaxLoadsQueued + kMaxOffloadQueued) * kBytesPerQueuedBlock +
                   kMaxPendingDeltas * kBytesPerDelta + kMaxPeerReadBytes +
                   (kMaxFetchesRunning + kMaxPeerStreamsServed) * kBytesPerPeerStream <=

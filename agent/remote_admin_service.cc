@@ -53,4 +53,10 @@ RemoteAdminService::Reactor* RemoteAdminService::DiskVerifyStatus(
   return Refuse(context, "DiskVerifyStatus");
 }
 
+RemoteAdminService::Reactor* RemoteAdminService::DescribeSharing(
+    Context* context, const v1::DescribeSharingRequest* /*request*/,
+    v1::DescribeSharingResponse* /*response*/) {
+  return Refuse(context, "DescribeSharing");
+}
+
 }  // namespace kvtier

@@ -38,6 +38,8 @@ class RemoteAdminService final : public v1::AgentAdmin::CallbackService {
                            v1::StartDiskVerifyResponse* response) override;
   Reactor* DiskVerifyStatus(Context* context, const v1::DiskVerifyStatusRequest* request,
                             v1::DiskVerifyStatusResponse* response) override;
+  Reactor* DescribeSharing(Context* context, const v1::DescribeSharingRequest* request,
+                           v1::DescribeSharingResponse* response) override;
 
  private:
   Reactor* Refuse(Context* context, const char* rpc) const;

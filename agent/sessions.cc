@@ -23,6 +23,9 @@ absl::StatusOr<SessionId> SessionTable::Open(const Tenant& tenant, const Session
 void SessionTable::Close(SessionId id) {
   const auto session = sessions_.find(id);
   if (session == sessions_.end()) return;
+  for (const Space& space : session->second.spaces) {
+    spaces_.Remove(session->second.tenant->domain, space.digest);
+  }
   by_token_.erase(session->second.token);
   sessions_.erase(session);
 }
@@ -49,6 +52,7 @@ absl::StatusOr<uint32_t> SessionTable::AddSpace(SessionId id, const SpaceSpec& s
   spaces.push_back({.digest = digest,
                     .block_bytes = spec.block_bytes,
                     .namer = BlockNamer(sessions_.at(id).tenant->key, digest)});
+  spaces_.Add(DomainOf(id), spec, digest);
   return static_cast<uint32_t>(spaces.size());
 }
 

@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "agent/registered_spaces.h"
 #include "agent/tenants.h"
 #include "core/block_key.h"
 #include "core/space.h"
@@ -53,6 +54,8 @@ class SessionTable {
   // REQUIRES: it is open.
   DomainId DomainOf(SessionId id) const { return sessions_.at(id).tenant->domain; }
   size_t size() const { return sessions_.size(); }
+  // What the sessions registered, those that are over included.
+  const RegisteredSpaces& spaces() const { return spaces_; }
 
   // Errors: kFailedPrecondition, no open session has this token (open a new one).
   absl::StatusOr<SessionId> Find(const SessionToken& token) const;
@@ -78,6 +81,7 @@ class SessionTable {
   uint64_t next_id_ = 1;
   absl::flat_hash_map<SessionId, Session> sessions_;
   absl::flat_hash_map<SessionToken, SessionId> by_token_;
+  RegisteredSpaces spaces_;
 };
 
 }  // namespace kvtier

@@ -244,7 +244,7 @@ absl::Status Run(const Options& options) {
                           .segment_count = kDataBytes / kSegmentBytes + 1};
   KVT_ASSIGN_OR_RETURN(const OpenedDisk disk, OpenDisk(&executor, layout, DiskIoKind::kAuto));
   DiskTier tier(&executor, &pool, disk.disk.get(), disk.manifest.get(),
-                [](DiskTier::Change, const BlockKey&) {});
+                [](DiskTier::Change, const BlockKey&, TenantTag) {});
   KVT_RETURN_IF_ERROR(AwaitOn(&executor, tier.Open()).status());
   KVT_ASSIGN_OR_RETURN(const auto arena, Arena::Create("bench", TierLoad::kMemoryBytes));
   TierLoad load(&executor, &tier, arena->bytes());

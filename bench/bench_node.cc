@@ -14,6 +14,7 @@
 #include "bench/figure.h"
 #include "bench/fio.h"
 #include "bench/node_process.h"
+#include "bench/residency_figures.h"
 #include "core/status_macros.h"
 
 namespace kvtier::bench {
@@ -111,6 +112,7 @@ absl::Status Run() {
   KVT_ASSIGN_OR_RETURN(const std::unique_ptr<BlockLoad> small,
                        BlockLoad::Open(node->socket_dir(), kBlocks, kSmallBlockBytes));
   KVT_RETURN_IF_ERROR(small->Put(0));
+  KVT_RETURN_IF_ERROR(PrintResidencyFigures(node->socket_dir()));
   KVT_RETURN_IF_ERROR(HostFetch("node.host_fetch.64x64KiB", small.get()));
   return HostFetch("node.host_fetch.64x2MiB", load.get());
 }

@@ -81,7 +81,7 @@ absl::StatusOr<DiskRecoveryFigures> MeasureDiskRecovery(const std::string& direc
   const absl::Time started = absl::Now();
   KVT_ASSIGN_OR_RETURN(const OpenedDisk disk, OpenDisk(&executor, layout, DiskIoKind::kAuto));
   DiskTier tier(&executor, &pool, disk.disk.get(), disk.manifest.get(),
-                [](DiskTier::Change, const BlockKey&) {});
+                [](DiskTier::Change, const BlockKey&, TenantTag) {});
   KVT_ASSIGN_OR_RETURN(const DiskTier::Recovery recovery, AwaitOn(&executor, tier.Open()));
   figures.warm_seconds = absl::ToDoubleSeconds(absl::Now() - started);
   figures.index_bytes_per_block = static_cast<double>(tier.index_bytes()) / count;

@@ -77,6 +77,11 @@ absl::StatusOr<v1::DiskVerifyStatusResponse> AgentAdmin::DiskVerifyStatus() cons
                                            v1::DiskVerifyStatusRequest(), timeout_);
 }
 
+absl::StatusOr<v1::DescribeSharingResponse> AgentAdmin::DescribeSharing() const {
+  return Ask<v1::DescribeSharingResponse>(stub_.get(), &v1::AgentAdmin::Stub::DescribeSharing,
+                                          v1::DescribeSharingRequest(), timeout_);
+}
+
 CoordinatorAdmin::CoordinatorAdmin(const std::string& address, absl::Duration timeout)
     : stub_(v1::CoordinatorAdmin::NewStub(Connect(address))), timeout_(timeout) {}
 

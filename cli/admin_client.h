@@ -28,6 +28,7 @@ class AgentAdmin {
   absl::StatusOr<v1::StartDiskVerifyResponse> StartDiskVerify(
       const v1::StartDiskVerifyRequest& request) const;
   absl::StatusOr<v1::DiskVerifyStatusResponse> DiskVerifyStatus() const;
+  absl::StatusOr<v1::DescribeSharingResponse> DescribeSharing() const;
 
  private:
   const std::unique_ptr<v1::AgentAdmin::Stub> stub_;

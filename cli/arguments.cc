@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -24,12 +25,13 @@ struct VerbWord {
   absl::string_view options;  // Separated by spaces, beside the ones every verb takes.
 };
 constexpr absl::string_view kEveryVerb = "--output";
-constexpr std::array<VerbWord, 12> kVerbs = {{
+constexpr std::array<VerbWord, 13> kVerbs = {{
     {"status", Verb::kStatus, "--agent --coordinator --timeout"},
     {"nodes", Verb::kNodes, "--agent --coordinator --timeout"},
     {"tiers", Verb::kTiers, "--agent --timeout"},
     {"disk info", Verb::kDiskInfo, "--agent --timeout"},
     {"disk verify", Verb::kDiskVerify, "--agent --timeout --rate"},
+    {"doctor", Verb::kDoctor, "--socket-dir --disk-dir --uid --timeout"},
     {"lookup", Verb::kLookup,
      "--agent --coordinator --timeout --block-key --tenant --space-digest --engine-key"},
     {"evict", Verb::kEvict, "--agent --timeout --tier --yes"},
@@ -43,9 +45,9 @@ constexpr std::array<VerbWord, 12> kVerbs = {{
 // Every option there is; those in kNoValue stand alone.
 constexpr absl::string_view kOptions =
     "--agent --coordinator --output --timeout --block-key --tenant --space-digest --engine-key "
-    "--tier --yes --rate";
+    "--tier --yes --rate --socket-dir --disk-dir --uid";
 constexpr absl::string_view kNoValue = "--yes";
-constexpr absl::string_view kRepeatable = "--agent";
+constexpr absl::string_view kRepeatable = "--agent --disk-dir";
 
 bool Lists(absl::string_view options, absl::string_view name) {
   for (absl::string_view option : absl::StrSplit(options, ' ', absl::SkipEmpty())) {
@@ -265,6 +267,21 @@ absl::Status ReadDiskVerify(const Pieces& pieces, Arguments* arguments) {
   return absl::OkStatus();
 }
 
+absl::Status ReadDoctor(const Pieces& pieces, Arguments* arguments) {
+  if (const auto directory = ValueOf(pieces, "--socket-dir")) arguments->socket_dir = *directory;
+  if (const auto found = pieces.options.find("--disk-dir"); found != pieces.options.end()) {
+    arguments->disk_dirs = found->second;
+  }
+  if (const auto text = ValueOf(pieces, "--uid")) {
+    uint32_t uid = 0;
+    if (!absl::SimpleAtoi(*text, &uid)) {
+      return Wrong(absl::StrCat("--uid is the number of a user, not '", *text, "'"));
+    }
+    arguments->uid = uid;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadSettings(const Pieces& pieces, Arguments* arguments) {
   const std::vector<std::string>& words = pieces.words;
   if (words.size() == 1 || (words[1] == "get" && words.size() <= 3)) {
@@ -300,6 +317,7 @@ absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
   if (arguments.verb == Verb::kDiskVerify) {
     KVT_RETURN_IF_ERROR(ReadDiskVerify(pieces, &arguments));
   }
+  if (arguments.verb == Verb::kDoctor) KVT_RETURN_IF_ERROR(ReadDoctor(pieces, &arguments));
   if (arguments.verb == Verb::kSettings) KVT_RETURN_IF_ERROR(ReadSettings(pieces, &arguments));
   return arguments;
 }
@@ -313,6 +331,9 @@ std::string HelpText() {
   kvtier disk info                   each disk: health, capacity, use, bytes, errors
   kvtier disk verify [--rate BYTES]  reads and verifies every record of the agents' disks now;
                                      --rate is a second and disk (64MiB; the agent chooses)
+  kvtier doctor                      why workers of this node do not share, and what is wrong with
+                                     the machine; [--socket-dir DIR] of the agent (/run/kvtier),
+                                     [--uid UID] of the worker, [--disk-dir DIR] more than once
   kvtier lookup --block-key HEX      where a block is
   kvtier lookup --tenant T --space-digest HEX --engine-key HEX
   kvtier evict --tier host --yes     drops a tier's blocks that nobody holds

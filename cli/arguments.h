@@ -16,6 +16,7 @@
 
 namespace kvtier::cli {
 
+inline constexpr const char* kDefaultSocketDir = "/run/kvtier";
 inline constexpr const char* kDefaultAgent = "unix:/run/kvtier/kvtier-admin.sock";
 inline constexpr absl::Duration kDefaultTimeout = absl::Seconds(2);
 
@@ -25,6 +26,7 @@ enum class Verb {
   kTiers,
   kDiskInfo,
   kDiskVerify,
+  kDoctor,
   kLookup,
   kEvict,
   kTenantErase,
@@ -62,6 +64,11 @@ struct Arguments {
 
   // gpu resize: never 0.
   uint64_t gpu_bytes = 0;
+
+  // doctor.
+  std::string socket_dir = kDefaultSocketDir;  // The agent's --socket_dir.
+  std::vector<std::string> disk_dirs;          // Empty: as the agent has them.
+  std::optional<uint32_t> uid;                 // Of the worker; nullopt: this process's.
 
   // disk verify: bytes a second of each disk; 0: as the agent chooses.
   uint64_t rate = 0;

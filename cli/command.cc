@@ -5,6 +5,7 @@
 #include "cli/arguments.h"
 #include "cli/disk_info.h"
 #include "cli/disk_verify.h"
+#include "cli/doctor.h"
 #include "cli/erase_tenant.h"
 #include "cli/evict.h"
 #include "cli/gpu_resize.h"
@@ -28,6 +29,8 @@ Outcome Run(const Arguments& arguments, const Progress& progress) {
       return RunTiers(arguments);
     case Verb::kDiskInfo:
       return RunDiskInfo(arguments);
+    case Verb::kDoctor:
+      return RunDoctor(arguments);
     case Verb::kLookup:
       return RunLookup(arguments);
     case Verb::kEvict:

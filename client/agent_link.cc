@@ -53,6 +53,7 @@ constexpr int kOpeningsToRebuild = 5;
 AgentLink::AgentLink(LinkOptions options)
     : options_(std::move(options)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      spaces_(options_.session.tenant_key),
       reconnect_(kMinReconnect, kMaxReconnect),
       random_(std::random_device{}()),
       breaker_(options_.breaker) {
@@ -172,6 +173,17 @@ bool AgentLink::connected() const {
   return connection != nullptr && !connection->session()->HasEnded();
 }
 
+AgentLink::Residency AgentLink::residency() const {
+  if (InForkedChild()) return {};
+  absl::MutexLock lock(&mu_);
+  if (connection_ == nullptr) return {};
+  return {.connected = true, .view = connection_->session()->residency()};
+}
+
+void AgentLink::RenewResidency() {
+  if (!residency_asked_.exchange(true, std::memory_order_relaxed)) Wake();
+}
+
 std::shared_ptr<const GpuMemory> AgentLink::gpu_memory() const {
   if (InForkedChild()) return nullptr;
   absl::MutexLock lock(&mu_);
@@ -219,6 +231,7 @@ void AgentLink::Run() {
     absl::Time until = absl::InfiniteFuture();
     if (!Serve(connection)) until = clock_.Now() + kChoreRetry;
     until = std::min(until, LookAtPool(*connection->session()));
+    until = std::min(until, LookAtResidency(*connection->session()));
     {
       absl::MutexLock lock(&mu_);
       until = std::min(until, breaker_.probe_time());
@@ -311,19 +324,39 @@ bool AgentLink::Probe(const std::shared_ptr<Connection>& connection) {
 absl::Time AgentLink::LookAtPool(const Session& session) {
   if (!session.pool_changes()) return absl::InfiniteFuture();
   if (clock_.Now() < next_look_) return next_look_;
-  bool answers = false;
-  {
-    absl::MutexLock lock(&mu_);
-    answers = breaker_.Admits(kChoreTimeout);
-  }
   const absl::Status looked =
-      answers ? session.LookAtPool(clock_.Now() + kChoreTimeout) : absl::OkStatus();
+      Answers() ? session.LookAtPool(clock_.Now() + kChoreTimeout) : absl::OkStatus();
   next_look_ = clock_.Now() + kPoolLookInterval;
   if (!looked.ok()) {
     absl::MutexLock lock(&mu_);
     NoteError(absl::StrCat("gpu pool: ", looked.ToString()));
   }
   return next_look_;
+}
+
+absl::Time AgentLink::LookAtResidency(const Session& session) {
+  // First: who asks from now on may have seen what comes behind the look.
+  residency_asked_.store(false, std::memory_order_relaxed);
+  const std::shared_ptr<const ResidencyView> view = session.residency();
+  if (view == nullptr || !view->retired()) return absl::InfiniteFuture();
+  residency_asked_.store(true, std::memory_order_relaxed);  // Nobody has to ask again.
+  if (clock_.Now() < next_renewal_) return next_renewal_;
+  next_renewal_ = clock_.Now() + kChoreRetry;
+  if (!Answers()) return next_renewal_;
+  const absl::Status renewed = session.RenewResidency(clock_.Now() + kChoreTimeout);
+  if (renewed.ok()) {
+    residency_asked_.store(false, std::memory_order_relaxed);
+    next_renewal_ = absl::InfinitePast();
+    return absl::InfiniteFuture();
+  }
+  absl::MutexLock lock(&mu_);
+  NoteError(absl::StrCat("residency table: ", renewed.ToString()));
+  return next_renewal_;
+}
+
+bool AgentLink::Answers() const {
+  absl::MutexLock lock(&mu_);
+  return breaker_.Admits(kChoreTimeout);
 }
 
 absl::Status AgentLink::RegisterMissing(Connection* connection, absl::Duration timeout) {

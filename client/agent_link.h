@@ -8,6 +8,7 @@
 #ifndef KVTIER_CLIENT_AGENT_LINK_H_
 #define KVTIER_CLIENT_AGENT_LINK_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,7 @@
 #include "client/fork_guard.h"
 #include "client/host_memory.h"
 #include "client/lost_pool.h"
+#include "client/residency_view.h"
 #include "client/session.h"
 #include "client/space_table.h"
 #include "core/clock.h"
@@ -72,6 +74,15 @@ class AgentLink {
   // The thread has something to do: a space to register, ids to send.
   void Wake();
 
+  // What the node has, by the connection of now. The view is null where the agent hands out none.
+  struct Residency {
+    bool connected = false;
+    std::shared_ptr<const ResidencyView> view;
+  };
+  Residency residency() const ABSL_LOCKS_EXCLUDED(mu_);
+  // The view was found to be retired: the thread asks for the next one.
+  void RenewResidency();
+
   // Of the connection of now; null: there is none, or it has no pool.
   std::shared_ptr<const GpuMemory> gpu_memory() const ABSL_LOCKS_EXCLUDED(mu_);
   HostMemory host_memory() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -95,6 +106,10 @@ class AgentLink {
   // Follows a pool that grows and shrinks, also where no call tells of it: memory that is
   // given back is free only when nobody maps it. Says when to look again.
   absl::Time LookAtPool(const Session& session) ABSL_LOCKS_EXCLUDED(mu_);
+  // Maps the residency table that has taken a retired one's place. Says when to try again.
+  absl::Time LookAtResidency(const Session& session) ABSL_LOCKS_EXCLUDED(mu_);
+  // The breaker lets chores through.
+  bool Answers() const ABSL_LOCKS_EXCLUDED(mu_);
   // Registers what this connection does not know yet.
   absl::Status RegisterMissing(Connection* connection, absl::Duration timeout);
   void Drop(const std::shared_ptr<Connection>& connection, const absl::Status& why)
@@ -114,6 +129,8 @@ class AgentLink {
   const MonotonicClock clock_;
   const FileDescriptor wake_;  // An eventfd.
   SpaceTable spaces_;
+  // A reader has woken the thread for a table. Relaxed: it only saves later readers the same.
+  std::atomic<bool> residency_asked_ = false;
   std::thread thread_;
 
   // Of the thread only.
@@ -122,6 +139,7 @@ class AgentLink {
   absl::Time next_try_ = absl::InfinitePast();
   LostPool lost_pool_;
   absl::Time next_look_ = absl::InfinitePast();
+  absl::Time next_renewal_ = absl::InfinitePast();
 
   mutable absl::Mutex mu_;
   std::minstd_rand random_ ABSL_GUARDED_BY(mu_);

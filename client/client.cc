@@ -11,6 +11,7 @@
 #include "client/onboard_call.h"
 #include "client/prefetch_call.h"
 #include "client/reserve_call.h"
+#include "client/residency_lookup.h"
 #include "client/submitted_calls.h"
 #include "client/take_slots_call.h"
 #include "client/worker_steps.h"
@@ -114,6 +115,35 @@ absl::StatusOr<SpaceHandle> Client::RegisterSpace(const SpaceSpec& spec) {
     if (!state_->link->Ended(connection, end)) state_->link->Wake();
   }
   return static_cast<SpaceHandle>(index);
+}
+
+absl::Status Client::Residences(SpaceHandle space, std::span<const EngineKey> keys,
+                                std::span<Residence> residences) const {
+  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
+  if (residences.size() != keys.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("residences has ", residences.size(), " entries for ", keys.size(), " keys"));
+  }
+  const AgentLink::Residency residency = state_->link->residency();
+  if (residency.view == nullptr) {
+    const Residence all = residency.connected ? Residence::kPerhaps : Residence::kAbsent;
+    std::fill(residences.begin(), residences.end(), all);
+    return absl::OkStatus();
+  }
+  const BlockNamer& namer = state_->link->spaces().NamerOf(static_cast<size_t>(space));
+  if (!LookUpAll(*residency.view, namer, keys, residences)) state_->link->RenewResidency();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> Client::ResidentRun(SpaceHandle space,
+                                           std::span<const EngineKey> keys) const {
+  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
+  const AgentLink::Residency residency = state_->link->residency();
+  if (residency.view == nullptr) return residency.connected ? keys.size() : 0;
+  const BlockNamer& namer = state_->link->spaces().NamerOf(static_cast<size_t>(space));
+  const ResidentKeys resident = LookUpRun(*residency.view, namer, keys);
+  if (resident.retired) state_->link->RenewResidency();
+  return resident.count;
 }
 
 absl::StatusOr<OnboardedBlocks> Client::Onboard(SpaceHandle space, std::span<const EngineKey> keys,

@@ -34,6 +34,7 @@
 #include "client/host_memory.h"
 #include "client/onboarded_blocks.h"
 #include "client/reserved_blocks.h"
+#include "client/residence.h"
 #include "core/block_key.h"
 #include "core/space.h"
 #include "core/tier.h"
@@ -106,6 +107,15 @@ class Client {
   // Works while the agent is away: it is told when it comes. Errors: kInvalidArgument,
   // naming the field; kResourceExhausted, more than SpaceTable::kMaxSpaces.
   absl::StatusOr<SpaceHandle> RegisterSpace(const SpaceSpec& spec);
+
+  // What this node has of `keys`, in any order, by its table and without a call: a guess, which
+  // Onboard turns into a promise. Never waits and allocates nothing. Without an agent everything is
+  // kAbsent, since nothing can be had. `residences` gets an entry for each key. Errors also:
+  // kInvalidArgument, it has another size.
+  absl::Status Residences(SpaceHandle space, std::span<const EngineKey> keys,
+                          std::span<Residence> residences) const;
+  // The same of a run: counts the leading keys that are not kAbsent.
+  absl::StatusOr<size_t> ResidentRun(SpaceHandle space, std::span<const EngineKey> keys) const;
 
   // The leading run that is in host memory (or the GPU pool) before the timeout,
   // verified and leased to the caller.

@@ -59,12 +59,14 @@ absl::StatusOr<std::string> ShakeHands(PacketSocket* socket, const SessionOption
   KVT_CHECK(options.tenant.size() <= wire::kMaxTenantBytes);
   std::copy(options.tenant.begin(), options.tenant.end(), hello.tenant.begin());
   hello.proof = wire::SessionProof(options.tenant_key, theirs.nonce);
-  KVT_RETURN_IF_ERROR(SendPacket(socket, hello, deadline));
-
-  KVT_ASSIGN_OR_RETURN(const Received<wire::Welcome> welcome,
-                       ReceivePacket<wire::Welcome>(socket, deadline));
-  KVT_RETURN_IF_ERROR(WelcomeStatus(welcome.packet, options.tenant));
-  const auto& token = welcome.packet.session_token;
+  // An agent that does not serve this user says so and hangs up before we speak: its word still
+  // waits to be read then.
+  const absl::Status sent = SendPacket(socket, hello, deadline);
+  const absl::StatusOr<Received<wire::Welcome>> welcome =
+      ReceivePacket<wire::Welcome>(socket, deadline);
+  if (!welcome.ok()) return sent.ok() ? welcome.status() : sent;
+  KVT_RETURN_IF_ERROR(WelcomeStatus(welcome->packet, options.tenant));
+  const auto& token = welcome->packet.session_token;
   return std::string(token.begin(), token.end());
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
@@ -87,6 +88,7 @@ absl::StatusOr<FileDescriptor> PacketSocket::Receive(std::span<std::byte> packet
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
   msghdr message{};
   ssize_t received = -1;
+  bool reset = false;
   while (received < 0) {
     if (absl::Status ready = WaitFor(POLLIN, deadline); !ready.ok()) return ready;
     message = {};
@@ -95,7 +97,10 @@ absl::StatusOr<FileDescriptor> PacketSocket::Receive(std::span<std::byte> packet
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
     received = recvmsg(fd(), &message, MSG_CMSG_CLOEXEC);
-    if (received < 0 && errno != EINTR && errno != EAGAIN) return Failed("recvmsg");
+    if (received >= 0 || errno == EINTR || errno == EAGAIN) continue;
+    // An agent that hangs up with a packet of ours unread resets the socket: the kernel says so
+    // once, before it hands out what the agent said last.
+    if (errno != ECONNRESET || std::exchange(reset, true)) return Failed("recvmsg");
   }
   FileDescriptor passed;
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);

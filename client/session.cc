@@ -70,15 +70,24 @@ absl::StatusOr<std::optional<Handed>> Request(const Conversation& with,
 }
 
 // Null: the agent does not hand it out.
-absl::StatusOr<std::shared_ptr<const Mapping>> RequestArena(const Conversation& with,
-                                                            wire::DescriptorKind kind,
-                                                            absl::Time deadline) {
+absl::StatusOr<std::shared_ptr<const Mapping>> RequestMemory(const Conversation& with,
+                                                             wire::DescriptorKind kind,
+                                                             absl::Time deadline) {
   KVT_ASSIGN_OR_RETURN(const std::optional<Handed> handed, Request(with, {.kind = kind}, deadline));
   if (!handed) return std::shared_ptr<const Mapping>();
-  const Mapping::Access access = kind == wire::DescriptorKind::kArenaRead
-                                     ? Mapping::Access::kRead
-                                     : Mapping::Access::kReadWrite;
+  const Mapping::Access access = kind == wire::DescriptorKind::kArenaWrite
+                                     ? Mapping::Access::kReadWrite
+                                     : Mapping::Access::kRead;
   return Mapping::Map(handed->fd.get(), handed->about.bytes, access);
+}
+
+// Null: the agent does not hand it out.
+absl::StatusOr<std::shared_ptr<const ResidencyView>> RequestResidency(const Conversation& with,
+                                                                      absl::Time deadline) {
+  KVT_ASSIGN_OR_RETURN(std::shared_ptr<const Mapping> mapping,
+                       RequestMemory(with, wire::DescriptorKind::kResidency, deadline));
+  if (mapping == nullptr) return std::shared_ptr<const ResidencyView>();
+  return ResidencyView::Open(std::move(mapping));
 }
 
 // Says that the writes of a session are over when nobody has the arena that they go to.
@@ -148,12 +157,13 @@ absl::StatusOr<std::shared_ptr<const Session>> Session::Open(const SessionOption
 
 absl::Status Session::MapMemory(absl::Time deadline) {
   const Conversation with{.socket = &socket_, .unanswered = &unanswered_};
-  KVT_ASSIGN_OR_RETURN(arena_read_, RequestArena(with, wire::DescriptorKind::kArenaRead, deadline));
+  KVT_ASSIGN_OR_RETURN(arena_read_,
+                       RequestMemory(with, wire::DescriptorKind::kArenaRead, deadline));
   if (arena_read_ == nullptr) {
     return absl::UnavailableError("the agent has no arena for this tenant yet");
   }
   KVT_ASSIGN_OR_RETURN(arena_write_,
-                       RequestArena(with, wire::DescriptorKind::kArenaWrite, deadline));
+                       RequestMemory(with, wire::DescriptorKind::kArenaWrite, deadline));
   if (arena_write_ != nullptr) {
     KVT_ASSIGN_OR_RETURN(std::optional<Handed> lifeline,
                          Request(with, {.kind = wire::DescriptorKind::kLifeline}, deadline));
@@ -162,6 +172,12 @@ absl::Status Session::MapMemory(absl::Time deadline) {
       const auto use = std::make_shared<const ArenaUse>(std::move(lifeline->fd), arena_write_);
       arena_write_ = std::shared_ptr<const Mapping>(use, use->mapping.get());
     }
+  }
+  KVT_ASSIGN_OR_RETURN(std::shared_ptr<const ResidencyView> residency,
+                       RequestResidency(with, deadline));
+  {
+    const absl::MutexLock lock(&mu_);
+    residency_ = std::move(residency);
   }
   KVT_RETURN_IF_ERROR(MapGpu(deadline));
   if (HasEnded()) return absl::UnavailableError("descriptor socket: the agent hung up");
@@ -209,6 +225,27 @@ std::shared_ptr<const GpuMemory> Session::gpu() const {
   return gpu_;
 }
 
+std::shared_ptr<const ResidencyView> Session::residency() const {
+  if (InForkedChild()) return nullptr;
+  const absl::MutexLock lock(&mu_);
+  return residency_;
+}
+
+absl::Status Session::RenewResidency(absl::Time deadline) const {
+  if (!BeginLook(deadline))
+    return absl::DeadlineExceededError("another call asks the agent for memory");
+  const Conversation with{.socket = &socket_, .unanswered = &unanswered_};
+  absl::StatusOr<std::shared_ptr<const ResidencyView>> seen = RequestResidency(with, deadline);
+  EndLook();
+  if (!seen.ok()) return seen.status();
+  if (*seen == nullptr) {
+    return absl::UnavailableError("the agent hands out no residency table any more");
+  }
+  const absl::MutexLock lock(&mu_);
+  residency_ = *std::move(seen);
+  return absl::OkStatus();
+}
+
 bool Session::pool_changes() const {
   const absl::MutexLock lock(&mu_);
   return gpu_ != nullptr && gpu_->max_handles > 1;
@@ -232,9 +269,9 @@ absl::Status Session::LookAtPool(absl::Time deadline) const {
   absl::StatusOr<std::shared_ptr<const GpuMemory>> seen =
       known == nullptr ? absl::UnavailableError("the agent has no GPU pool for us")
                        : Look(*known, deadline);
-  const absl::MutexLock lock(&mu_);
-  looking_ = false;
+  EndLook();
   if (!seen.ok()) return seen.status();
+  const absl::MutexLock lock(&mu_);
   if (*seen != nullptr) gpu_ = *std::move(seen);
   return absl::OkStatus();
 }
@@ -246,6 +283,11 @@ bool Session::BeginLook(absl::Time deadline) const {
   if (!mu_.AwaitWithTimeout(absl::Condition(&nobody_looks), timeout)) return false;
   looking_ = true;
   return true;
+}
+
+void Session::EndLook() const {
+  const absl::MutexLock lock(&mu_);
+  looking_ = false;
 }
 
 absl::StatusOr<std::shared_ptr<const GpuMemory>> Session::Look(const GpuMemory& known,

@@ -20,6 +20,7 @@
 #include "client/gpu_memory.h"
 #include "client/mapping.h"
 #include "client/packet_socket.h"
+#include "client/residency_view.h"
 #include "core/block_key.h"
 
 namespace kvtier {
@@ -37,8 +38,8 @@ inline constexpr absl::Duration kFollowTimeout = absl::Milliseconds(100);
 // How often a session that is not told by its calls looks whether the pool has changed.
 inline constexpr absl::Duration kPoolLookInterval = absl::Seconds(1);
 
-// Thread-safe: immutable but for the pool, which it follows, and the socket's state, which
-// the kernel keeps.
+// Thread-safe: immutable but for the pool and the residency table, which it follows, and the
+// socket's state, which the kernel keeps.
 class Session {
  public:
   // Connects, shakes hands and maps what the agent hands out, all before `deadline`
@@ -70,6 +71,14 @@ class Session {
   // an older one only.
   absl::Status FollowPool(uint64_t version, absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_);
 
+  // What is on the node, as the agent keeps it up to date; a retired table until it is renewed.
+  // Null: the agent hands out none, or this is a forked child.
+  std::shared_ptr<const ResidencyView> residency() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Maps the table that the agent has now. Errors: kUnavailable, the agent hung up, hands out none
+  // any more, or it cannot be mapped; kDeadlineExceeded; kFailedPrecondition, it breaks the
+  // protocol.
+  absl::Status RenewResidency(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_);
+
   // True once the agent is gone or End() was called: what it granted is void. So it is in a
   // forked child.
   bool HasEnded() const { return InForkedChild() || socket_.HungUp(); }
@@ -85,6 +94,8 @@ class Session {
   void MapHandles(const GpuMemory& pool);
   // Takes the turn to look. False: another thread had it until `deadline`.
   bool BeginLook(absl::Time deadline) const ABSL_LOCKS_EXCLUDED(mu_);
+  // Ends the turn.
+  void EndLook() const ABSL_LOCKS_EXCLUDED(mu_);
   // The pool after a look.
   absl::StatusOr<std::shared_ptr<const GpuMemory>> Look(const GpuMemory& known,
                                                         absl::Time deadline) const;
@@ -99,6 +110,7 @@ class Session {
   mutable absl::Mutex mu_;
   mutable bool looking_ ABSL_GUARDED_BY(mu_) = false;
   mutable std::shared_ptr<const GpuMemory> gpu_ ABSL_GUARDED_BY(mu_);
+  mutable std::shared_ptr<const ResidencyView> residency_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace kvtier

@@ -18,12 +18,18 @@ absl::StatusOr<size_t> SpaceTable::Add(const SpaceSpec& spec) {
   }
   specs_.push_back(spec);
   digests_.push_back(digest);
+  namers_.push_back(std::make_unique<const BlockNamer>(tenant_, digest));
   return specs_.size() - 1;
 }
 
 std::vector<SpaceSpec> SpaceTable::All() const {
   absl::MutexLock lock(&mu_);
   return specs_;
+}
+
+const BlockNamer& SpaceTable::NamerOf(size_t number) const {
+  absl::MutexLock lock(&mu_);
+  return *namers_.at(number);
 }
 
 size_t SpaceTable::size() const {

@@ -1,7 +1,5 @@
 #include "core/block_key.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <span>
 
@@ -11,45 +9,19 @@
 #include "absl/strings/str_cat.h"
 #include "core/byte_order.h"
 #include "core/check.h"
+#include "core/sha256.h"
 #include "core/sha256_lanes.h"
 
 namespace kvtier {
 namespace {
 
 constexpr size_t kShaBlockBytes = 64;
-constexpr size_t kShaBytes = 32;
 
 // The closing NUL is part of a tag, so that none is the beginning of another. The
 // block tag is 32 bytes, so that tag and space fill one SHA-256 block, hashed once
 // per namer instead of once per name.
 constexpr char kTenantTag[] = "kvtier.tenant.v1";
-constexpr char kBlockTag[kShaBlockBytes - kShaBytes] = "kvtier.block.v1";
-
-struct FreeContext {
-  void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-};
-using Sha256 = std::unique_ptr<EVP_MD_CTX, FreeContext>;
-
-Sha256 NewSha256() {
-  Sha256 sha(EVP_MD_CTX_new());
-  KVT_CHECK(sha != nullptr);
-  KVT_CHECK(EVP_DigestInit_ex(sha.get(), EVP_sha256(), nullptr) == 1);
-  return sha;
-}
-
-void Update(const Sha256& sha, const void* data, size_t size) {
-  KVT_CHECK(EVP_DigestUpdate(sha.get(), data, size) == 1);
-}
-
-void Copy(const Sha256& from, const Sha256& to) {
-  KVT_CHECK(EVP_MD_CTX_copy_ex(to.get(), from.get()) == 1);
-}
-
-void Finish(const Sha256& sha, std::span<uint8_t, kShaBytes> digest) {
-  unsigned int size = 0;
-  KVT_CHECK(EVP_DigestFinal_ex(sha.get(), digest.data(), &size) == 1);
-  KVT_CHECK(size == kShaBytes);
-}
+constexpr char kBlockTag[kShaBlockBytes - kSha256Bytes] = "kvtier.block.v1";
 
 // Returns the key, zero-padded to a block and XORed with `pad` (RFC 2104).
 Sha256Block PaddedKey(const std::array<uint8_t, 32>& key, uint8_t pad) {
@@ -80,7 +52,7 @@ Sha256Block LastOuterBlock(const Sha256State& inner) {
   uint8_t* out = block.data();
   for (const uint32_t word : inner) out = StoreBig(word, out);
   *out = kEndOfMessage;
-  StoreBig(uint64_t{8} * (kShaBlockBytes + kShaBytes), &block[kLengthAt]);
+  StoreBig(uint64_t{8} * (kShaBlockBytes + kSha256Bytes), &block[kLengthAt]);
   return block;
 }
 
@@ -111,12 +83,10 @@ absl::StatusOr<EngineKey> EngineKey::FromBytes(absl::string_view bytes) {
 std::string SpaceDigest::ToHex() const { return absl::BytesToHexString(AsText(bytes)); }
 
 TenantKey TenantKey::FromSecret(absl::string_view secret) {
-  TenantKey key;
-  const Sha256 sha = NewSha256();
-  Update(sha, kTenantTag, sizeof(kTenantTag));
-  Update(sha, secret.data(), secret.size());
-  Finish(sha, key.bytes);
-  return key;
+  Sha256 sha;
+  sha.Update(kTenantTag, sizeof(kTenantTag));
+  sha.Update(secret);
+  return {.bytes = sha.Finish()};
 }
 
 std::array<uint8_t, 16> BlockKey::ToBytes() const {
@@ -163,11 +133,9 @@ BlockNamer::BlockNamer(const TenantKey& tenant, const SpaceDigest& space)
   const auto space_at =
       std::copy(std::begin(kBlockTag), std::end(kBlockTag), tag_and_space.begin());
   std::copy(space.bytes.begin(), space.bytes.end(), space_at);
-  state_->inner = NewSha256();
-  Update(state_->inner, inner_key.data(), inner_key.size());
-  Update(state_->inner, tag_and_space.data(), tag_and_space.size());
-  state_->outer = NewSha256();
-  Update(state_->outer, outer_key.data(), outer_key.size());
+  state_->inner.Update(inner_key.data(), inner_key.size());
+  state_->inner.Update(tag_and_space.data(), tag_and_space.size());
+  state_->outer.Update(outer_key.data(), outer_key.size());
   if (Sha256Lanes::Supported()) {
     Sha256Lanes::Compress(&state_->inner_lane, inner_key);
     Sha256Lanes::Compress(&state_->inner_lane, tag_and_space);
@@ -181,14 +149,13 @@ BlockNamer& BlockNamer::operator=(BlockNamer&&) noexcept = default;
 
 BlockKey BlockNamer::Name(const EngineKey& engine_key) const {
   // Scratch: allocating a context costs as much as hashing a block.
-  thread_local const Sha256 sha = NewSha256();
-  std::array<uint8_t, kShaBytes> digest;
-  Copy(state_->inner, sha);
-  Update(sha, engine_key.bytes().data(), engine_key.bytes().size());
-  Finish(sha, digest);
-  Copy(state_->outer, sha);
-  Update(sha, digest.data(), digest.size());
-  Finish(sha, digest);
+  thread_local Sha256 sha;
+  sha.CopyFrom(state_->inner);
+  sha.Update(engine_key.bytes());
+  Sha256Digest digest = sha.Finish();
+  sha.CopyFrom(state_->outer);
+  sha.Update(digest.data(), digest.size());
+  digest = sha.Finish();
   return {.hi = LoadBig<uint64_t>(digest.data()), .lo = LoadBig<uint64_t>(digest.data() + 8)};
 }
 

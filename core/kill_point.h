@@ -129,8 +129,22 @@ inline constexpr auto kKillPoints = std::to_array<std::string_view>({
     "gpu.take_in_host",
     "gpu.take_published",
     "gpu.take_dropped",
+    // A residency table: a block that comes, goes or changes its tiers, and a larger table.
+    "residency.word_written",
+    "residency.word_changed",
+    "residency.word_freed",
+    "residency.word_reused",
+    "residency.overflow_counted",
+    "residency.overflow_uncounted",
+    "residency.next_made",
+    "residency.buckets_taken_over",
+    "residency.replaced",
+    "residency.retired",
 });
-// Of an agent's GPU pool, all others are a disk's.
+// Of the tables that workers read, and of an agent's GPU pool; all others are a disk's.
+constexpr bool IsResidencyKillPoint(std::string_view name) {
+  return name.starts_with("residency.");
+}
 constexpr bool IsGpuKillPoint(std::string_view name) { return name.starts_with("gpu."); }
 
 // Where a name stands in the list; its size(), if it does not.

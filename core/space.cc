@@ -1,14 +1,12 @@
 #include "core/space.h"
 
-#include <openssl/evp.h>
-
 #include <array>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/byte_order.h"
-#include "core/check.h"
+#include "core/sha256.h"
 #include "core/space_codec.h"
 #include "core/status_macros.h"
 
@@ -69,19 +67,11 @@ absl::Status CheckNumber(absl::string_view field, uint64_t value, Range range) {
 // SHA-256 over items, each behind its length as 4 little-endian bytes.
 class ItemHash {
  public:
-  ItemHash() : context_(EVP_MD_CTX_new()) {
-    KVT_CHECK(context_ != nullptr);
-    KVT_CHECK(EVP_DigestInit_ex(context_, EVP_sha256(), nullptr) == 1);
-  }
-  ItemHash(const ItemHash&) = delete;
-  ItemHash& operator=(const ItemHash&) = delete;
-  ~ItemHash() { EVP_MD_CTX_free(context_); }
-
   void Add(absl::string_view item) {
     std::array<uint8_t, 4> length;
     StoreLittle(static_cast<uint32_t>(item.size()), length.data());
-    KVT_CHECK(EVP_DigestUpdate(context_, length.data(), length.size()) == 1);
-    KVT_CHECK(EVP_DigestUpdate(context_, item.data(), item.size()) == 1);
+    sha_.Update(length.data(), length.size());
+    sha_.Update(item);
   }
   template <std::unsigned_integral T>
   void Add(T number) {
@@ -89,16 +79,10 @@ class ItemHash {
     StoreLittle(number, bytes.data());
     Add(absl::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   }
-  SpaceDigest Finish() {
-    SpaceDigest digest;
-    unsigned int size = 0;
-    KVT_CHECK(EVP_DigestFinal_ex(context_, digest.bytes.data(), &size) == 1);
-    KVT_CHECK(size == digest.bytes.size());
-    return digest;
-  }
+  SpaceDigest Finish() { return {.bytes = sha_.Finish()}; }
 
  private:
-  EVP_MD_CTX* const context_;  // Owned.
+  Sha256 sha_;
 };
 
 }  // namespace

@@ -4,14 +4,16 @@
 //   minimal_worker [SOCKET_DIR]
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <numeric>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "client/client.h"
+#include "client/token_keys.h"
 
 namespace {
 
@@ -32,14 +34,12 @@ kvtier::SpaceSpec MinimalSpace() {
   return spec;
 }
 
-// In a real worker each key is a hash over the block's tokens and the key before it.
-std::vector<kvtier::EngineKey> MinimalKeys() {
-  std::vector<kvtier::EngineKey> keys;
-  keys.reserve(kBlocks);
-  for (size_t i = 0; i < kBlocks; ++i) {
-    keys.push_back(*kvtier::EngineKey::FromBytes("minimal block " + std::to_string(i)));
-  }
-  return keys;
+// Of the prompt's tokens; an engine that has keys of its own hands them over instead.
+std::vector<kvtier::EngineKey> MinimalKeys(uint32_t tokens_per_block) {
+  std::vector<uint32_t> tokens(kBlocks * tokens_per_block);
+  std::iota(tokens.begin(), tokens.end(), 0U);
+  return *kvtier::HashTokens(kvtier::TokenHash::Plain(), tokens_per_block,
+                             std::span<const uint32_t>(tokens));
 }
 
 // Copies what is cached and still valid after the copy; a real worker copies to its GPU.
@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "minimal_worker: %s\n", space.status().ToString().c_str());
     return 1;
   }
-  const std::vector<kvtier::EngineKey> keys = MinimalKeys();
+  const std::vector<kvtier::EngineKey> keys = MinimalKeys(MinimalSpace().tokens_per_block);
   const size_t found = Fetch(client->get(), *space, keys).size();
   std::printf("%zu of %zu blocks came from kvtier\n", found, keys.size());
   if (found == keys.size()) return 0;

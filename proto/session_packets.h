@@ -1,5 +1,6 @@
 // The packets of the descriptor and pool sockets, and the words of shared pages: all that two
-// builds must lay out alike. LayoutDigest() is taken of this text and of the .proto files.
+// builds must lay out alike. LayoutDigest() is taken of this text, of the .proto files and of
+// residency_words.h.
 // Packets are structs of fixed size, one struct a packet, little-endian, no pointers, no variable
 // part. docs/design/wire.md tells who sends which, and how a version is added.
 #ifndef KVTIER_PROTO_SESSION_PACKETS_H_
@@ -66,6 +67,7 @@ enum class DescriptorKind : uint32_t {
   kGpuPool = 3,     // One handle of its region.
   kSignalPage = 4,  // The session's own.
   kLifeline = 5,    // The session's own.
+  kResidency = 6,   // The table of the session's domain, to read (residency_words.h).
 };
 
 struct DescriptorRequest {

@@ -9,6 +9,7 @@
 
 #include "core/block_key.h"
 #include "core/block_proof.h"
+#include "core/tenant_tag.h"
 #include "tier_disk/io/disk.h"
 
 namespace kvtier {
@@ -22,15 +23,17 @@ struct DiskBlock {
   std::optional<BlockKey> parent;
   SpaceDigest space;
   uint64_t length = 0;  // Payload bytes.
+  TenantTag owner{};    // Tenant that put the block.
   KeyId key_id{};
   friend bool operator==(const DiskBlock&, const DiskBlock&) = default;
 };
 
-inline DiskBlock DiskBlockOf(const BlockMeta& meta, KeyId key_id = KeyId{}) {
+inline DiskBlock DiskBlockOf(const BlockMeta& meta, TenantTag owner, KeyId key_id = KeyId{}) {
   return {.key = meta.key,
           .parent = meta.parent,
           .space = meta.space,
           .length = meta.length,
+          .owner = owner,
           .key_id = key_id};
 }
 

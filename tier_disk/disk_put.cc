@@ -88,7 +88,7 @@ Task<absl::Status> DiskTier::State::PutNew(const BlockMeta& meta, std::span<cons
   if (!place.ok()) co_return place.status();
   KVT_KILL_POINT("put.reserved");
   const KeyId key_id = cipher ? cipher->key_id() : KeyId{};
-  const DiskEntry entry{.block = DiskBlockOf(meta, key_id), .place = *place};
+  const DiskEntry entry{.block = DiskBlockOf(meta, TenantTagOf(tenant), key_id), .place = *place};
   absl::Status durable;
   if (cipher) {
     durable = co_await WriteSealed(entry, *cipher, meta.sum, slot);
@@ -115,17 +115,17 @@ Task<absl::Status> DiskTier::State::PutNew(const BlockMeta& meta, std::span<cons
   co_return absl::OkStatus();
 }
 
-absl::Status DiskTier::State::Accepts(const BlockMeta& meta) const {
-  if (RecordBytes(meta.length) > disk->segment_bytes()) {
+absl::Status DiskTier::State::Accepts(const DiskBlock& block) const {
+  if (RecordBytes(block.length) > disk->segment_bytes()) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "block ", meta.key.ToHex(), " of ", meta.length, " bytes does not fit into a segment"));
+        "block ", block.key.ToHex(), " of ", block.length, " bytes does not fit into a segment"));
   }
   const size_t most = keys == nullptr ? kMaxDiskPutsInFlight : kMaxSealedPutsInFlight;
   if (putting.size() >= most) {
     return absl::ResourceExhaustedError(absl::StrCat(most, " disk puts are in flight"));
   }
   KVT_RETURN_IF_ERROR(manifest->HasRoom());
-  if (!index.Fits(DiskBlockOf(meta))) {
+  if (!index.Fits(block)) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the disk holds blocks of ", ShapeTable::kMaxShapes, " different shapes"));
   }
@@ -146,7 +146,8 @@ Task<absl::Status> DiskTier::Put(BlockMeta meta, std::span<const std::byte> slot
     KVT_CO_RETURN_IF_ERROR(outcome->status);
   }
   if (state.index.Contains(meta.key)) co_return absl::OkStatus();
-  if (absl::Status accepts = state.Accepts(meta); !accepts.ok()) {
+  const DiskBlock block = DiskBlockOf(meta, TenantTagOf(tenant));
+  if (absl::Status accepts = state.Accepts(block); !accepts.ok()) {
     ++state.stats.declined;
     co_return accepts;
   }

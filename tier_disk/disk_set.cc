@@ -263,12 +263,12 @@ Task<void> DiskSet::EraseForgotten(Disk* disk) {
 
 // Coming and going.
 
-void DiskSet::TierChanged(size_t member, Change change, const BlockKey& key) {
+void DiskSet::TierChanged(size_t member, Change change, const BlockKey& key, TenantTag owner) {
   Disk* const disk = disks_[member].get();
   if (change == Change::kDropped) disk->forgotten.erase(key);
   // A copy that Settle() will give up is not told of, nor one that was never told.
   const bool counts = change == Change::kAdded ? disk->serving : disk->announced;
-  if (counts && !IsElsewhere(disk, key)) observer_(change, key);
+  if (counts && !IsElsewhere(disk, key)) observer_(change, key, owner);
 }
 
 void DiskSet::HealthChanged(Disk* disk) {
@@ -308,7 +308,9 @@ Task<void> DiskSet::Withdraw(Disk* disk) {
   size_t told = 0;
   for (const BlockKey& key : keys) {
     if (IsElsewhere(disk, key)) continue;  // Put there meanwhile.
-    observer_(Change::kDropped, key);
+    const std::optional<TenantTag> owner = disk->tier->OwnerOf(key);
+    if (!owner.has_value()) continue;  // It was told of when it left.
+    observer_(Change::kDropped, key, *owner);
     if (++told % kAnnouncedPerTurn == 0) co_await SleepUntil(executor_, executor_->Now());
   }
   disk->announced = false;
@@ -325,7 +327,7 @@ Task<void> DiskSet::Admit(Disk* disk) {
   for (const BlockKey& key : keys) {
     if (!disk->serving) break;  // What was told is withdrawn next.
     if (!disk->Has(key)) continue;
-    observer_(Change::kAdded, key);
+    observer_(Change::kAdded, key, *disk->tier->OwnerOf(key));
     if (++told % kAnnouncedPerTurn == 0) co_await SleepUntil(executor_, executor_->Now());
   }
 }

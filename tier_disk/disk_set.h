@@ -135,6 +135,8 @@ class DiskSet final : public DiskResidents {
 
   // Of the disks that serve.
   std::optional<DiskBlock> Find(const BlockKey& key) const;
+  // Returns the tenant that put the block; nullopt: no disk that serves has it.
+  std::optional<TenantTag> OwnerOf(const BlockKey& key) const;
   bool Contains(const BlockKey& key) const override { return Holder(key) != nullptr; }
   bool HasChildOf(const BlockKey& key) const override;
   std::vector<BlockKey> Keys() const override;
@@ -148,6 +150,9 @@ class DiskSet final : public DiskResidents {
   size_t disk_count() const { return disks_.size(); }
   const DiskTier& tier(size_t member) const;
   bool serves(size_t member) const;
+  // What the observer was told is what the disks serve. False: a disk has just come or gone, and
+  // its blocks are being told of.
+  bool settled() const;
   // The member on which Put() tries the block first; nullopt: none serves.
   std::optional<size_t> DiskFor(const BlockKey& key) const;
   // The member that has the block; nullopt: none that serves.
@@ -161,7 +166,7 @@ class DiskSet final : public DiskResidents {
   void Audit() const;
 
   // For the members' observers.
-  void TierChanged(size_t member, Change change, const BlockKey& key);
+  void TierChanged(size_t member, Change change, const BlockKey& key, TenantTag owner);
 
  private:
   struct Disk;

@@ -14,6 +14,12 @@ std::optional<DiskBlock> DiskSet::Find(const BlockKey& key) const {
   return holder->tier->Find(key);
 }
 
+std::optional<TenantTag> DiskSet::OwnerOf(const BlockKey& key) const {
+  const Disk* const holder = Holder(key);
+  if (holder == nullptr) return std::nullopt;
+  return holder->tier->OwnerOf(key);
+}
+
 std::vector<BlockKey> DiskSet::Keys() const {
   std::vector<BlockKey> keys;
   for (const auto& disk : disks_) {
@@ -109,6 +115,11 @@ std::vector<DiskSet::DiskStatus> DiskSet::Statuses() const {
 }
 
 bool DiskSet::serves(size_t member) const { return disks_.at(member)->serving; }
+
+bool DiskSet::settled() const {
+  return std::none_of(disks_.begin(), disks_.end(),
+                      [](const auto& disk) { return disk->following; });
+}
 
 DiskSet::Calls DiskSet::stuck() const {
   Calls sum;

@@ -75,7 +75,7 @@ struct DiskTier::State {
   void Unpublish(const BlockKey& key);
 
   // Why the tier would not even begin to put this block; OK: it would.
-  absl::Status Accepts(const BlockMeta& meta) const;
+  absl::Status Accepts(const DiskBlock& block) const;
   Task<absl::Status> PutNew(const BlockMeta& meta, std::span<const std::byte> slot,
                             const std::string& tenant);
   // Room for one record, reclaiming when there is none. Errors: kResourceExhausted;

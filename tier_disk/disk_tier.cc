@@ -14,11 +14,11 @@ namespace kvtier {
 
 void DiskTier::State::Publish(const DiskEntry& entry) {
   index.Insert(entry.block, entry.place);
-  observer(Change::kAdded, entry.block.key);
+  observer(Change::kAdded, entry.block.key, entry.block.owner);
 }
 
 void DiskTier::State::Unpublish(const BlockKey& key) {
-  observer(Change::kDropped, key);
+  observer(Change::kDropped, key, *index.OwnerOf(key));
   index.Erase(key);
 }
 
@@ -98,6 +98,10 @@ std::optional<DiskBlock> DiskTier::Find(const BlockKey& key) const {
   const std::optional<DiskEntry> entry = state_->index.Find(key);
   if (!entry.has_value()) return std::nullopt;
   return entry->block;
+}
+
+std::optional<TenantTag> DiskTier::OwnerOf(const BlockKey& key) const {
+  return state_->index.OwnerOf(key);
 }
 
 bool DiskTier::Contains(const BlockKey& key) const { return state_->index.Contains(key); }

@@ -50,9 +50,9 @@ class DiskTier final : public DiskResidents {
   // Called when a block has become readable here, and before one stops being so
   // (reclaimed, damaged or erased): unpublish it (law 2), then return; bytes and
   // manifest entry go after that. Not called for what Open() finds. Must not call the
-  // tier.
+  // tier. `owner` is the tenant that put the block.
   enum class Change : uint8_t { kAdded, kDropped };
-  using Observer = absl::AnyInvocable<void(Change, const BlockKey&)>;
+  using Observer = absl::AnyInvocable<void(Change, const BlockKey&, TenantTag owner)>;
 
   struct Reclaimed {  // What making room cost so far.
     uint64_t segments = 0;
@@ -87,7 +87,7 @@ class DiskTier final : public DiskResidents {
   // Writes the record, then the manifest; on return the block is durable and
   // readable here. `slot` holds SlotBytes(length) bytes, the payload first, and
   // must stay unchanged until then. A block already here is kOk and writes nothing.
-  // `tenant` is whose block it is, if payloads are sealed: a new tenant gets a salt, on the
+  // `tenant` is whose block it is. If payloads are sealed, a new tenant gets a salt, on the
   // device before anything is sealed with it. Errors: kResourceExhausted, declined (too many
   // in flight, no room could be made for it or for its row, larger than a segment, or one
   // tenant too many: drop it or try later); kUnavailable, the disk or the manifest failed.
@@ -131,6 +131,8 @@ class DiskTier final : public DiskResidents {
   bool KnowsTenant(const std::string& tenant) const;
 
   std::optional<DiskBlock> Find(const BlockKey& key) const;
+  // RecordIndex::OwnerOf().
+  std::optional<TenantTag> OwnerOf(const BlockKey& key) const;
   bool Contains(const BlockKey& key) const override;
   bool HasChildOf(const BlockKey& key) const override;
   std::vector<BlockKey> Keys() const override;

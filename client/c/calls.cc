@@ -1,4 +1,5 @@
 // kvtier.h: the calls that wait.
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,22 @@ namespace {
 
 MatchOptions MatchOptionsFrom(uint32_t flags, uint32_t timeout_ms) {
   return {.timeout = TimeoutFrom(timeout_ms), .local_only = (flags & KVTIER_LOCAL_ONLY) != 0};
+}
+
+uint8_t NumberOf(Residence residence) {
+  switch (residence) {
+    case Residence::kAbsent:
+      return KVTIER_NOT_HERE;
+    case Residence::kGpu:
+      return KVTIER_GPU;
+    case Residence::kHost:
+      return KVTIER_HOST;
+    case Residence::kDisk:
+      return KVTIER_DISK;
+    case Residence::kPerhaps:
+      break;
+  }
+  return KVTIER_PERHAPS;
 }
 
 int64_t Reserve(kvtier_client* client, kvtier_space space, const ReserveArguments& arguments,
@@ -33,6 +50,33 @@ using namespace kvtier;     // NOLINT(google-build-using-namespace): this is its
 using namespace kvtier::c;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
+
+int kvtier_residences(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
+                      size_t count, uint8_t* residences) {
+  return Guarded([&]() -> int {
+    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    if (residences == nullptr && count > 0) return Fail(KVTIER_INVALID, "residences is NULL");
+    const auto engine_keys = KeysFrom(keys, count);
+    if (!engine_keys.ok()) return Fail(engine_keys.status());
+    std::vector<Residence> said(count);
+    const absl::Status status = client->client->Residences(SpaceHandle{space}, *engine_keys, said);
+    if (!status.ok()) return Fail(status);
+    std::transform(said.begin(), said.end(), residences, NumberOf);
+    return KVTIER_OK;
+  });
+}
+
+int64_t kvtier_resident_run(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
+                            size_t count) {
+  return Guarded([&]() -> int64_t {
+    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    const auto engine_keys = KeysFrom(keys, count);
+    if (!engine_keys.ok()) return Fail(engine_keys.status());
+    const auto resident = client->client->ResidentRun(SpaceHandle{space}, *engine_keys);
+    if (!resident.ok()) return Fail(resident.status());
+    return static_cast<int64_t>(*resident);
+  });
+}
 
 int64_t kvtier_match(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
                      size_t count, uint32_t flags, uint32_t timeout_ms, uint64_t* local_blocks) {

@@ -140,6 +140,20 @@ int kvtier_register_space(kvtier_client* client, const kvtier_space_spec* spec,
 enum { KVTIER_GPU = 0, KVTIER_HOST = 1, KVTIER_DISK = 2, KVTIER_PEER = 3 };
 enum { KVTIER_LOCAL_ONLY = 1 }; /* A flag: ask no other node. */
 
+/* What kvtier_residences() says of a key, beside KVTIER_GPU, KVTIER_HOST and KVTIER_DISK. */
+enum {
+  KVTIER_NOT_HERE = 4, /* No tier of this node has the block. */
+  KVTIER_PERHAPS = 5   /* Only the agent knows. */
+};
+/* Asks this node's table, without a call to the agent: residences[i] gets the nearest tier that
+ * has keys[i], KVTIER_NOT_HERE or KVTIER_PERHAPS. The keys may come in any order. A guess, which
+ * kvtier_onboard() turns into a promise. Never waits. Without an agent nothing is here. */
+int kvtier_residences(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
+                      size_t count, uint8_t* residences);
+/* The same of a run: returns how many leading keys are not KVTIER_NOT_HERE. */
+int64_t kvtier_resident_run(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
+                            size_t count);
+
 /* Returns how many leading blocks are cached somewhere; a guess. *local_blocks (may be
  * NULL) gets how many of them are on this node. */
 int64_t kvtier_match(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
@@ -386,6 +400,45 @@ typedef struct {
   uint64_t unused_tokens;
 } kvtier_kv_stats;
 int kvtier_get_kv_stats(const kvtier_kv* kv, kvtier_kv_stats* stats);
+
+/* ---- Keys from tokens ---------------------------------------------------------------
+ * For engines that hand over no keys, or to compute those of one that does: a key of 32 bytes
+ * for each full block, chained over all before it. client/token_keys.h says what is hashed. */
+
+enum { KVTIER_KEYS_PLAIN = 0, KVTIER_KEYS_VLLM = 1 /* "sha256_cbor". */ };
+
+/* One of vLLM's extra keys. A tuple has the next `integer` entries of the array as its own; none
+ * of these is a tuple. */
+enum {
+  KVTIER_EXTRA_TEXT = 0,
+  KVTIER_EXTRA_BYTES = 1,
+  KVTIER_EXTRA_INTEGER = 2,
+  KVTIER_EXTRA_NONE = 3,
+  KVTIER_EXTRA_TUPLE = 4
+};
+typedef struct {
+  int32_t kind; /* KVTIER_EXTRA_*. */
+  uint32_t reserved;
+  int64_t integer;
+  kvtier_bytes bytes; /* Also of a text, in UTF-8. */
+} kvtier_extra_key;
+
+typedef struct {
+  size_t struct_size;
+  uint32_t form;             /* KVTIER_KEYS_*. */
+  uint32_t tokens_per_block; /* 1 or more. */
+  kvtier_bytes parent;       /* Key of the block before the first token; size 0: none. */
+  kvtier_bytes extra;        /* KVTIER_KEYS_PLAIN: hashed with each block; size 0: nothing. */
+  const char* seed;          /* KVTIER_KEYS_VLLM: its PYTHONHASHSEED; NULL: its default of 2026. */
+  const kvtier_extra_key* extra_keys; /* KVTIER_KEYS_VLLM: hashed with each block. */
+  size_t extra_count;
+} kvtier_token_hash;
+
+/* Hashes `count` token ids, int32_t (token_bytes 4) or int64_t (8), into keys[n * 32], which has
+ * room for `capacity` keys. Returns how many: count / tokens_per_block. KVTIER_INVALID names the
+ * value that cannot be: a token id, a size, too little room. Calls no agent. */
+int64_t kvtier_token_keys(const kvtier_token_hash* hash, const void* tokens, size_t count,
+                          size_t token_bytes, void* keys, size_t capacity);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

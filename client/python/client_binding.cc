@@ -18,6 +18,7 @@
 #include "client/python/codec_binding.h"
 #include "client/python/paged_kv_binding.h"
 #include "client/python/raise.h"
+#include "client/python/token_keys_binding.h"
 
 namespace py = pybind11;
 
@@ -63,6 +64,22 @@ py::tuple MatchFrom(const MatchedPrefix& matched) {
   return py::make_tuple(matched.blocks, matched.local_blocks, std::move(tiers));
 }
 
+const char* ResidenceName(Residence residence) {
+  switch (residence) {
+    case Residence::kAbsent:
+      return "absent";
+    case Residence::kGpu:
+      return TierName(Tier::kGpu);
+    case Residence::kHost:
+      return TierName(Tier::kHost);
+    case Residence::kDisk:
+      return TierName(Tier::kDisk);
+    case Residence::kPerhaps:
+      break;
+  }
+  return "perhaps";
+}
+
 // One client and the completions of its submitted calls. Threads that wait in a call
 // hold it, so that close() in another thread takes nothing from under them.
 struct Open {
@@ -105,6 +122,26 @@ class PyClient {
   uint32_t RegisterSpace(const SpaceSpec& spec) {
     return static_cast<uint32_t>(ValueOrRaise(
         Unlocked(Get(), [&](Open& open) { return open.client->RegisterSpace(spec); })));
+  }
+
+  std::vector<std::string> Residences(uint32_t space, const std::vector<py::bytes>& keys) {
+    const std::vector<EngineKey> engine_keys = KeysFrom(keys);
+    std::vector<Residence> residences(engine_keys.size());
+    const absl::Status status = Unlocked(Get(), [&](Open& open) {
+      return open.client->Residences(SpaceHandle{space}, engine_keys, residences);
+    });
+    if (!status.ok()) Raise(status);
+    std::vector<std::string> names;
+    names.reserve(residences.size());
+    for (const Residence residence : residences) names.emplace_back(ResidenceName(residence));
+    return names;
+  }
+
+  size_t ResidentRun(uint32_t space, const std::vector<py::bytes>& keys) {
+    const std::vector<EngineKey> engine_keys = KeysFrom(keys);
+    return ValueOrRaise(Unlocked(Get(), [&](Open& open) {
+      return open.client->ResidentRun(SpaceHandle{space}, engine_keys);
+    }));
   }
 
   py::tuple Match(uint32_t space, const std::vector<py::bytes>& keys, Seconds timeout_s,
@@ -251,6 +288,8 @@ void BindClient(py::module_& module) {
       .def(py::init<const std::string&, const std::string&, const py::bytes&, double, double>())
       .def("close", &PyClient::Close)
       .def("register_space", &PyClient::RegisterSpace)
+      .def("residences", &PyClient::Residences)
+      .def("resident_run", &PyClient::ResidentRun)
       .def("match", &PyClient::Match)
       .def("prefetch", &PyClient::Prefetch)
       .def("onboard", &PyClient::Onboard)
@@ -274,4 +313,5 @@ PYBIND11_MODULE(_kvtier, module) {
   kvtier::python::BindPagedKv(module);
   kvtier::python::BindClient(module);
   kvtier::python::BindCodec(module);
+  kvtier::python::BindTokenKeys(module);
 }

@@ -45,9 +45,9 @@ class BlockIndexTest : public ::testing::Test {
 TEST_F(BlockIndexTest, TellsOfHostAndDiskAfterTheFact) {
   index_.PublishHost(MetaOf(1), Slot());
   const BlockKey key = MetaOf(1).key;
-  index_.DiskChanged(Delta::Kind::kAdd, key);
+  index_.DiskChanged(Delta::Kind::kAdd, key, TenantTag{});
   const HostSlot freed = index_.UnpublishHost(key);
-  index_.DiskChanged(Delta::Kind::kRemove, key);
+  index_.DiskChanged(Delta::Kind::kRemove, key, TenantTag{});
   const std::vector<Delta> expected = {
       {.kind = Delta::Kind::kAdd, .tier = Tier::kHost, .key = key},
       {.kind = Delta::Kind::kAdd, .tier = Tier::kDisk, .key = key},

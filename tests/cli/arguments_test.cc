@@ -157,5 +157,24 @@ TEST(Arguments, SayWhatIsWrong) {
   }
 }
 
+TEST(Arguments, TheDoctorIsToldWhereToLookAndForWhom) {
+  const auto usual = Parse("doctor");
+  ASSERT_TRUE(usual.ok());
+  EXPECT_EQ(usual->verb, Verb::kDoctor);
+  EXPECT_EQ(usual->socket_dir, "/run/kvtier");
+  EXPECT_THAT(usual->disk_dirs, IsEmpty());
+  EXPECT_FALSE(usual->uid.has_value());
+  const auto told = Parse("doctor --socket-dir /s --disk-dir /a --disk-dir=/b --uid 1000");
+  ASSERT_TRUE(told.ok()) << told.status();
+  EXPECT_EQ(told->socket_dir, "/s");
+  EXPECT_THAT(told->disk_dirs, ElementsAre("/a", "/b"));
+  EXPECT_EQ(told->uid, 1000);
+  for (const char* uid : {"root", "-1", "4294967296"}) {
+    EXPECT_THAT(std::string(Parse(std::string("doctor --uid=") + uid).status().message()),
+                HasSubstr(uid));
+  }
+  EXPECT_FALSE(Parse("doctor --agent h:1").ok());
+}
+
 }  // namespace
 }  // namespace kvtier::cli

@@ -107,12 +107,35 @@ static int test_partial(kvtier_client* client, kvtier_space space) {
   return 0;
 }
 
+/* What the node's table says, without a call: of keys that are there, and of two that are not. */
+static int test_residences(kvtier_client* client, kvtier_space space) {
+  uint8_t said[KEYS + 2];
+  kvtier_bytes asked[KEYS + 2];
+  memset(said, 77, sizeof(said));
+  for (int i = 0; i < KEYS; ++i) asked[i + 1] = keys[i];
+  asked[0].data = asked[KEYS + 1].data = "not put anywhere";
+  asked[0].size = asked[KEYS + 1].size = 16;
+  EXPECT(kvtier_residences(client, space, asked, KEYS + 2, said) == KVTIER_OK);
+  EXPECT(said[0] == KVTIER_NOT_HERE && said[KEYS + 1] == KVTIER_NOT_HERE);
+  for (int i = 0; i < KEYS; ++i) EXPECT(said[i + 1] == KVTIER_HOST);
+  EXPECT(kvtier_resident_run(client, space, &asked[1], KEYS + 1) == KEYS);
+  EXPECT(kvtier_resident_run(client, space, asked, KEYS + 2) == 0);
+  EXPECT(kvtier_residences(client, space, asked, 0, NULL) == KVTIER_OK);
+  EXPECT(kvtier_residences(client, space, asked, 1, NULL) == KVTIER_INVALID);
+  EXPECT(kvtier_residences(client, space + 1, asked, 1, said) == KVTIER_INVALID);
+  EXPECT(kvtier_resident_run(NULL, space, asked, 1) == KVTIER_INVALID);
+  asked[1].size = 7;
+  EXPECT(kvtier_resident_run(client, space, asked, KEYS) == KVTIER_INVALID);
+  return 0;
+}
+
 static int test_waiting(kvtier_client* client, kvtier_space space) {
   make_keys('a');
   kvtier_put* put = NULL;
   EXPECT(kvtier_reserve(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, &put) == KEYS);
   if (fill_slots(put) != 0) return step;
   EXPECT(kvtier_commit(put) == KEYS);
+  if (test_residences(client, space) != 0) return step;
 
   uint64_t local = 0;
   EXPECT(kvtier_match(client, space, keys, KEYS, KVTIER_LOCAL_ONLY, 0, &local) == KEYS);
@@ -275,6 +298,10 @@ static int test_absent(kvtier_client* client, kvtier_space space, const char* wh
   EXPECT(put == NULL);
   EXPECT(kvtier_reserve_entries(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, &put) == 0);
   EXPECT(put == NULL); /* Nobody answered. */
+  uint8_t said[KEYS] = {0};
+  EXPECT(kvtier_residences(client, space, keys, KEYS, said) == KVTIER_OK);
+  EXPECT(said[0] == KVTIER_NOT_HERE && said[KEYS - 1] == KVTIER_NOT_HERE);
+  EXPECT(kvtier_resident_run(client, space, keys, KEYS) == 0);
   EXPECT(kvtier_ping(client, 1000) == KVTIER_ABSENT);
   kvtier_completion done;
   EXPECT(kvtier_submit_onboard(client, space, keys, KEYS, KVTIER_HOST, 0, 60000, 5) == KVTIER_OK);

@@ -101,6 +101,28 @@ class Calls(WithAgent):
         self.assertEqual(match.remote_blocks, 0)
         self.assertEqual(self.client.prefetch(self.space, make_keys(0, 5)), 3)
 
+    def test_residences_say_what_is_here_without_a_call(self):
+        self.put(make_keys(1, 2))
+        self.agent("hang")
+        keys = make_keys(0, 4)
+        self.assertEqual(self.client.residences(self.space, keys),
+                         ["absent", "host", "host", "absent"])
+        self.assertEqual(self.client.resident_run(self.space, keys[1:]), 2)
+        self.assertEqual(self.client.resident_run(self.space, keys), 0)
+        self.assertEqual(self.client.residences(self.space, []), [])
+        with self.assertRaisesRegex(ValueError, r"keys\[1\]"):
+            self.client.residences(self.space, [keys[0], b"short"])
+        self.agent("resume")
+
+    def test_a_larger_table_is_found(self):
+        self.put(make_keys(0, 1))
+        self.agent("grow residency")
+        self.put(make_keys(1, 1))
+        self.assertIn(self.client.residences(self.space, make_keys(0, 3)),
+                      (["perhaps"] * 3, ["host", "host", "absent"]))
+        self.assertTrue(eventually(
+            lambda: self.client.resident_run(self.space, make_keys(0, 3)) == 2))
+
     def test_a_durable_commit_tells_how_many_blocks_are_on_disk(self):
         with self.client.reserve(self.space, make_keys(0, 3)) as put:
             for slot in (put[0], put[1], put[2]):

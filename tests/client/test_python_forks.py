@@ -44,6 +44,8 @@ class Forks(WithAgent):
         ticket = client.submit_onboard(space, keys)
         self.assertTrue(select.select([client.event_fd()], [], [], 10)[0])
         self.assertEqual([(t, len(hit)) for t, hit in client.poll()], [(ticket, 0)])
+        self.assertEqual(client.residences(space, keys), ["absent"] * len(keys))
+        self.assertEqual(client.resident_run(space, keys), 0)
         client.end_step(client.begin_step())
         self.assertFalse(client.connected or client.ping())
         self.assertIn("forked", client.stats()["last_error"])

@@ -79,7 +79,7 @@ class Life {
     std::fprintf(stderr, "child: %s\n", status.ToString().c_str());
     _exit(kDiskFailed);
   }
-  static void Tell(DiskTier::Change change, const BlockKey& key) {
+  static void Tell(DiskTier::Change change, const BlockKey& key, TenantTag) {
     if (change == DiskTier::Change::kAdded) return;
     TellParent({.what = DiskReport::What::kDropped, .number = KillBlockNumber(key)});
   }

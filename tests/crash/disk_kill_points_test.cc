@@ -123,7 +123,7 @@ void KilledDisk::Look(DiskIoKind io, std::set<uint64_t>* found) {
   const auto disk = OpenDisk(&executor, KillLayout(directory_), io);
   ASSERT_TRUE(disk.ok()) << disk.status();
   DiskTier tier(&executor, &pool, disk->disk.get(), disk->manifest.get(),
-                [](DiskTier::Change change, const BlockKey& key) {
+                [](DiskTier::Change change, const BlockKey& key, TenantTag) {
                   EXPECT_EQ(change, DiskTier::Change::kAdded)
                       << "damaged: block " << KillBlockNumber(key);
                 });
@@ -172,7 +172,7 @@ TEST_F(KillPointsTest, WhatWasAcknowledgedSurvivesAKillAtEachPlace) {
   uint64_t verified = 0;
   for (size_t place = 0; place < kKillPoints.size(); ++place) {
     const std::string name(kKillPoints[place]);
-    if (IsGpuKillPoint(name)) continue;
+    if (IsGpuKillPoint(name) || IsResidencyKillPoint(name)) continue;
     SCOPED_TRACE(name);
     const Phase phase = PhaseOf(name);
     const uint64_t reached = counted[static_cast<size_t>(phase)][place];

@@ -58,6 +58,8 @@ TEST_F(TenantsTest, TheSameKeysNameDifferentBlocks) {
   const auto matched = beta.client().Match(beta.space(), beta.KeysOf(kPrefix));
   ASSERT_TRUE(matched.ok());
   EXPECT_EQ(matched->blocks, 0);
+  EXPECT_EQ(*alpha.client().ResidentRun(alpha.space(), alpha.KeysOf(kPrefix)), kPrefix.count);
+  EXPECT_EQ(*beta.client().ResidentRun(beta.space(), beta.KeysOf(kPrefix)), 0);
   // Not "present" either: room for its own.
   EXPECT_EQ(beta.Put(kPrefix), kPrefix.count);
   EXPECT_THAT(alpha.Get(kPrefix), SizeIs(kPrefix.count));

@@ -22,7 +22,7 @@ static int step = 0;
     }                                                                                        \
   } while (0)
 
-static kvtier_space_spec make_spec(uint64_t block_bytes) {
+static inline kvtier_space_spec make_spec(uint64_t block_bytes) {
   kvtier_space_spec spec;
   memset(&spec, 0, sizeof(spec));
   spec.struct_size = sizeof(spec);

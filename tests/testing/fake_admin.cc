@@ -74,6 +74,13 @@ grpc::Status FakeAgentAdmin::DiskVerifyStatus(grpc::ServerContext* /*context*/,
   return status;
 }
 
+grpc::Status FakeAgentAdmin::DescribeSharing(grpc::ServerContext* /*context*/,
+                                             const v1::DescribeSharingRequest* /*request*/,
+                                             v1::DescribeSharingResponse* response) {
+  *response = sharing;
+  return status;
+}
+
 grpc::Status FakeCoordinatorAdmin::Status(grpc::ServerContext* /*context*/,
                                           const v1::CoordinatorStatusRequest* /*request*/,
                                           v1::CoordinatorStatusResponse* response) {

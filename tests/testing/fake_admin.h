@@ -38,6 +38,7 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   v1::StartDiskVerifyResponse verify_began;
   std::deque<v1::DiskVerifyStatusResponse> verify_steps;
   v1::StartDiskVerifyRequest verify_asked;  // The last request.
+  v1::DescribeSharingResponse sharing;
   // True: Status() is not answered before `released`. Here and not in the test, so that
   // it outlives the call that waits for it.
   bool hangs = false;
@@ -59,6 +60,9 @@ class FakeAgentAdmin final : public v1::AgentAdmin::Service {
   grpc::Status DiskVerifyStatus(grpc::ServerContext* context,
                                 const v1::DiskVerifyStatusRequest* request,
                                 v1::DiskVerifyStatusResponse* response) override;
+  grpc::Status DescribeSharing(grpc::ServerContext* context,
+                               const v1::DescribeSharingRequest* request,
+                               v1::DescribeSharingResponse* response) override;
 };
 
 // Settings that are set are there for the next question; `frozen` is refused.

@@ -152,8 +152,9 @@ class FakeAgent::Incarnation {
         return service_.gpu_pool();
       case wire::DescriptorKind::kSignalPage:
         return service_.signal_page();
-      case wire::DescriptorKind::kLifeline:
-        return nullptr;  // What a session had is free at its hangup.
+      case wire::DescriptorKind::kLifeline:  // What a session had is free at its hangup.
+      case wire::DescriptorKind::kResidency:
+        return nullptr;
       default:
         return &service_.arena();
     }
@@ -161,6 +162,10 @@ class FakeAgent::Incarnation {
 
   bool HandOut(int fd, const wire::DescriptorRequest& request) {
     const wire::DescriptorKind kind = request.kind;
+    if (kind == wire::DescriptorKind::kResidency && options_.has_residency) {
+      const SealedMemory& table = service_.residency();
+      return SendWith(fd, {.bytes = table.bytes().size()}, table.read_only_fd());
+    }
     const FakeMemory* const memory = MemoryOf(kind);
     if (memory == nullptr) {
       Send(fd, wire::DescriptorReply{.code = wire::DescriptorCode::kNotAvailable});
@@ -168,6 +173,12 @@ class FakeAgent::Incarnation {
     }
     wire::DescriptorReply reply{.bytes = memory->bytes()};
     if (kind == wire::DescriptorKind::kGpuPool) reply.version = reply.since = knobs_.pool_version;
+    return SendWith(fd, reply,
+                    kind == wire::DescriptorKind::kArenaRead ? memory->read_only_fd()
+                                                             : memory->read_write_fd());
+  }
+
+  static bool SendWith(int fd, wire::DescriptorReply reply, int passed) {
     iovec parts = {.iov_base = &reply, .iov_len = sizeof(reply)};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     msghdr message{};
@@ -179,8 +190,6 @@ class FakeAgent::Incarnation {
     header->cmsg_level = SOL_SOCKET;
     header->cmsg_type = SCM_RIGHTS;
     header->cmsg_len = CMSG_LEN(sizeof(int));
-    const int passed =
-        kind == wire::DescriptorKind::kArenaRead ? memory->read_only_fd() : memory->read_write_fd();
     std::memcpy(CMSG_DATA(header), &passed, sizeof(passed));
     return sendmsg(fd, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(parts.iov_len);
   }
@@ -234,6 +243,7 @@ void FakeAgent::TellPoolVersions(uint64_t answered, uint64_t handed_out) {
   knobs_->pool_version = handed_out;
   incarnation_->service().SetPoolVersion(answered);
 }
+void FakeAgent::GrowResidency() { incarnation_->service().GrowResidency(); }
 void FakeAgent::ForgetSessions() { incarnation_->service().CloseAllSessions(); }
 void FakeAgent::BreakSessions(absl::StatusCode code) {
   incarnation_->service().BreakSessions(code);

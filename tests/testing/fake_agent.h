@@ -21,7 +21,8 @@ struct FakeAgentOptions {
   size_t slots = 64;
   uint64_t slot_bytes = 8192;  // Blocks may be as long; a multiple of 4096.
   absl::Duration lease = absl::Seconds(10);
-  bool knows_codecs = true;   // false: SpaceSpec.codec is a field that it does not know.
+  bool knows_codecs = true;  // false: SpaceSpec.codec is a field that it does not know.
+  bool has_residency = true;
   bool has_gpu_pool = false;  // As many slots again, in memory of their own.
   // What Reserve says of every block, as ReservedBlock.State has it; 0: what is so.
   int reserve_state = 0;
@@ -69,6 +70,8 @@ class FakeAgent {
   void LayOutAs(uint64_t digest);
   // Of the pool: what answers name, and what its descriptor comes with; both are 1 first.
   void TellPoolVersions(uint64_t answered, uint64_t handed_out);
+  // A larger residency table takes the place of the one that sessions have.
+  void GrowResidency();
   // Forgets every session without hanging up: tokens become unknown.
   void ForgetSessions();
   // Calls of the sessions that are open now are answered with this error; Ping is as ever.

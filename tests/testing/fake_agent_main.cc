@@ -23,6 +23,8 @@ int main(int argc, char** argv) {
       agent.HangCalls(FakeAgent::Hang::kAll);
     } else if (line == "resume") {
       agent.Resume();
+    } else if (line == "grow residency") {
+      agent.GrowResidency();
     } else if (line == "leases") {
       answer = std::to_string(agent.Counts().leases);
     } else if (line == "reservations") {

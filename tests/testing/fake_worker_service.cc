@@ -22,6 +22,15 @@ uint64_t NanosecondsAfter(absl::Duration duration) {
   return static_cast<uint64_t>(absl::ToUnixNanos(MonotonicClock().Now() + duration));
 }
 
+// 64 buckets at first: no test has that many blocks.
+constexpr uint32_t kLog2Buckets = 6;
+
+std::unique_ptr<ResidencyTable> MakeTable(uint32_t log2_buckets) {
+  auto table = ResidencyTable::Create("kvtier-fake", log2_buckets);
+  KVT_CHECK(table.ok() && (*table)->Populate(0, (*table)->buckets()).ok());
+  return *std::move(table);
+}
+
 }  // namespace
 
 FakeWorkerService::FakeWorkerService(const FakeAgentOptions& options)
@@ -31,7 +40,9 @@ FakeWorkerService::FakeWorkerService(const FakeAgentOptions& options)
                     ? std::make_unique<FakeMemory>(options.slots, options.slot_bytes)
                     : nullptr),
       signal_page_(options.has_gpu_pool ? std::make_unique<FakeMemory>(1, wire::kSignalPageBytes)
-                                        : nullptr) {}
+                                        : nullptr) {
+  tables_.push_back(MakeTable(kLog2Buckets));
+}
 
 void FakeWorkerService::OpenSession(const std::string& token) {
   absl::MutexLock lock(&mu_);
@@ -55,6 +66,21 @@ void FakeWorkerService::CloseAllSessions() {
 void FakeWorkerService::BreakSessions(absl::StatusCode code) {
   absl::MutexLock lock(&mu_);
   for (const auto& [token, session] : sessions_) broken_[token] = code;
+}
+
+const SealedMemory& FakeWorkerService::residency() const {
+  absl::MutexLock lock(&mu_);
+  return tables_.back()->memory();
+}
+
+void FakeWorkerService::GrowResidency() {
+  absl::MutexLock lock(&mu_);
+  const ResidencyTable& old = *tables_.back();
+  tables_.push_back(MakeTable(old.log2_buckets() + 1));
+  for (size_t bucket = 0; bucket < old.buckets(); ++bucket) {
+    tables_.back()->TakeOver(old, bucket);
+  }
+  tables_[tables_.size() - 2]->Retire();
 }
 
 FakeAgentCounts FakeWorkerService::Counts() const {
@@ -139,6 +165,7 @@ std::optional<uint64_t> FakeWorkerService::AllocateEvicting() {
                                    [](const auto& entry) { return entry.second.leases == 0; });
   if (victim == blocks_.end()) return std::nullopt;
   const uint64_t offset = victim->second.offset;
+  tables_.back()->Remove(victim->second.key, Tier::kHost);
   blocks_.erase(victim);
   return offset;
 }
@@ -258,8 +285,11 @@ grpc::Status FakeWorkerService::Reserve(grpc::ServerContext* context,
     reserved->set_state(v1::ReservedBlock::RESERVED);
     reserved->set_reservation_id(next_id_);
     reserved->set_offset(*offset);
-    session->reservations[next_id_++] = {
-        .block = std::move(name), .offset = *offset, .length = space.block_bytes};
+    const BlockNamer namer(TenantKey::FromSecret(options_.tenant_secret), space.Digest());
+    session->reservations[next_id_++] = {.block = std::move(name),
+                                         .key = namer.Name(*EngineKey::FromBytes(key)),
+                                         .offset = *offset,
+                                         .length = space.block_bytes};
   }
   response->set_deadline_ns(NanosecondsAfter(options_.lease));
   return grpc::Status::OK;
@@ -289,7 +319,10 @@ grpc::Status FakeWorkerService::Commit(grpc::ServerContext* context,
     if (found == session->reservations.end()) continue;
     const Reservation& done = found->second;
     // Two workers put the same block: the first one's stays.
-    if (!blocks_.try_emplace(done.block, Block{done.offset, done.length, 0}).second) {
+    const Block block{.key = done.key, .offset = done.offset, .length = done.length};
+    if (blocks_.try_emplace(done.block, block).second) {
+      tables_.back()->Add(done.key, Tier::kHost);
+    } else {
       arena_.Free(done.offset);
     }
     session->reservations.erase(found);

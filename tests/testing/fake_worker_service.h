@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "agent/residency_table.h"
 #include "core/space.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 #include "tests/testing/fake_agent.h"
@@ -29,6 +30,11 @@ class FakeWorkerService final : public v1::Worker::Service {
   const FakeMemory* gpu_pool() const { return gpu_pool_.get(); }
   // One for all sessions; as the pool.
   const FakeMemory* signal_page() const { return signal_page_.get(); }
+
+  // The residency table as it is now; valid as long as the service.
+  const SealedMemory& residency() const ABSL_LOCKS_EXCLUDED(mu_);
+  // A larger table takes the place of the one that was handed out.
+  void GrowResidency() ABSL_LOCKS_EXCLUDED(mu_);
 
   void OpenSession(const std::string& token) ABSL_LOCKS_EXCLUDED(mu_);
   // Takes back all it held.
@@ -61,6 +67,7 @@ class FakeWorkerService final : public v1::Worker::Service {
 
  private:
   struct Block {
+    BlockKey key;  // As the worker's own client names it.
     uint64_t offset = 0;
     uint64_t length = 0;
     size_t leases = 0;
@@ -71,6 +78,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   };
   struct Reservation {
     std::string block;
+    BlockKey key;
     uint64_t offset = 0;
     uint64_t length = 0;
   };
@@ -104,6 +112,8 @@ class FakeWorkerService final : public v1::Worker::Service {
   const std::unique_ptr<FakeMemory> gpu_pool_;
   const std::unique_ptr<FakeMemory> signal_page_;
   mutable absl::Mutex mu_;
+  // The last one is kept up to date.
+  std::vector<std::unique_ptr<ResidencyTable>> tables_ ABSL_GUARDED_BY(mu_);
   std::optional<FakeAgent::Hang> hang_ ABSL_GUARDED_BY(mu_);
   absl::Duration delay_ ABSL_GUARDED_BY(mu_);
   Sessions sessions_ ABSL_GUARDED_BY(mu_);

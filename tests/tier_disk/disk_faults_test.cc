@@ -130,7 +130,8 @@ TEST(TierFaultsTest, ShortTransfersChangeNothing) {
   testing::SimManifestMedia rows(1);
   testing::SimManifest manifest(&executor, &rows);
   testing::ShortDisk disk(&executor, &media);
-  DiskTier tier(&executor, &workers, &disk, &manifest, [](DiskTier::Change, const BlockKey&) {});
+  DiskTier tier(&executor, &workers, &disk, &manifest,
+                [](DiskTier::Change, const BlockKey&, TenantTag) {});
   ASSERT_TRUE(testing::RunTask(&time, &executor, tier.Open()).ok());
   for (uint64_t i = 0; i < 2 * kNumbers; ++i) {
     PageBuffer slot = testing::DiskPayload(i, LengthOf(i));

@@ -45,7 +45,7 @@ DiskRig::~DiskRig() {
 }
 
 DiskTier::Observer DiskRig::Listener() const {
-  return [this](DiskTier::Change change, const BlockKey& key) {
+  return [this](DiskTier::Change change, const BlockKey& key, TenantTag) {
     if (change == DiskTier::Change::kDropped) on_drop_(key);
   };
 }

@@ -47,12 +47,14 @@ absl::Status DiskSetRig::Open(std::vector<size_t> members) {
     const size_t member = parts.size();
     disk.tier = std::make_unique<DiskTier>(
         executor.get(), &workers_, disk.watched.get(), disk.manifest.get(),
-        [this, member](DiskTier::Change change, const BlockKey& key) {
-          set->TierChanged(member, change, key);
+        [this, member](DiskTier::Change change, const BlockKey& key, TenantTag owner) {
+          set->TierChanged(member, change, key, owner);
         });
     parts.push_back({.id = disk.id, .tier = disk.tier.get(), .disk = disk.watched.get()});
   }
-  DiskSet::Observer observer = [this](DiskSet::Change change, const BlockKey& key) {
+  DiskSet::Observer observer = [this](DiskSet::Change change, const BlockKey& key,
+                                      TenantTag owner) {
+    owners[key] = owner;
     if (change == DiskSet::Change::kAdded) {
       ++added;
       known.insert(key);

@@ -4,6 +4,7 @@
 #define KVTIER_TESTS_TIER_DISK_DISK_SET_RIG_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -72,7 +73,8 @@ class DiskSetRig {
   std::unique_ptr<DiskSet> set;
   DiskSet::Recovery recovery;  // Of the last Open().
   absl::Duration open_timeout = absl::Seconds(10);
-  std::set<BlockKey> known;  // What the owner believes to be on disk.
+  std::set<BlockKey> known;              // What the owner believes to be on disk.
+  std::map<BlockKey, TenantTag> owners;  // As the observer was last told.
   int added = 0;
   int dropped = 0;
 

@@ -206,6 +206,18 @@ TEST_F(DiskSetTest, BlocksOfAQuarantinedDiskAreDroppedAndAddedWhenItIsBack) {
   EXPECT_EQ(set().Statuses()[0].quarantines, 1);
 }
 
+TEST_F(DiskSetTest, EachChangeSaysWhoseTheBlockIs) {
+  PutTenEach();
+  BreakDisk0();
+  EXPECT_TRUE(set().settled());
+  MendDisk0();
+  EXPECT_EQ(rig_.owners.size(), 30);
+  for (const auto& [key, owner] : rig_.owners) {
+    EXPECT_EQ(owner, TenantTagOf(kNoTenant));
+    EXPECT_EQ(set().OwnerOf(key), owner);
+  }
+}
+
 TEST_F(DiskSetTest, AMissOfAQuarantinedDiskTouchesNoDisk) {
   PutTenEach();
   BreakDisk0();

@@ -56,7 +56,7 @@ int RunChild(const std::string& directory, uint64_t first) {
   }
   std::map<BlockKey, uint64_t> numbers;
   DiskTier tier(&executor, &pool, disk->disk.get(), disk->manifest.get(),
-                [&](DiskTier::Change change, const BlockKey& key) {
+                [&](DiskTier::Change change, const BlockKey& key, TenantTag) {
                   if (change == DiskTier::Change::kAdded) return;
                   const auto number = numbers.find(key);
                   TellParent({.what = DiskReport::What::kDropped,
@@ -126,7 +126,7 @@ TEST_F(KillTest, WhatWasAcknowledgedIsThereAfterKill9) {
     auto disk = OpenDisk(&executor, Layout(directory_), DiskIoKind::kAuto);
     ASSERT_TRUE(disk.ok()) << disk.status();
     DiskTier tier(&executor, &pool, disk->disk.get(), disk->manifest.get(),
-                  [](DiskTier::Change change, const BlockKey& key) {
+                  [](DiskTier::Change change, const BlockKey& key, TenantTag) {
                     EXPECT_EQ(change, DiskTier::Change::kAdded) << "damaged: " << key.ToHex();
                   });
     ASSERT_TRUE(testing::RunTask(&executor, tier.Open()).ok());

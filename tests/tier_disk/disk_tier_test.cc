@@ -112,6 +112,16 @@ TEST_F(DiskTierTest, BlocksOfManySizesAndParentsComeBackAfterReopening) {
   }
 }
 
+TEST_F(DiskTierTest, WhoseABlockIsIsKnownAfterReopening) {
+  ASSERT_EQ(rig_.Put(1, kLength, {}, "acme"), absl::OkStatus());
+  ASSERT_EQ(rig_.Put(2, kLength, {}, "other"), absl::OkStatus());
+  EXPECT_EQ(tier().OwnerOf(DiskKey(1)), TenantTagOf("acme"));
+  ASSERT_EQ(rig_.Open(), absl::OkStatus());
+  EXPECT_EQ(tier().OwnerOf(DiskKey(1)), TenantTagOf("acme"));
+  EXPECT_EQ(tier().OwnerOf(DiskKey(2)), TenantTagOf("other"));
+  EXPECT_EQ(tier().OwnerOf(DiskKey(3)), std::nullopt);
+}
+
 TEST_F(DiskTierTest, AppendingGoesOnInAFreshSegmentAfterReopening) {
   ASSERT_EQ(rig_.Put(1, kLength), absl::OkStatus());
   ASSERT_EQ(rig_.Open(), absl::OkStatus());

@@ -6,9 +6,11 @@ namespace kvtier {
 namespace {
 
 DiskEntry SomeEntry() {
-  DiskEntry entry{
-      .block = {.key = {.hi = 1, .lo = 2}, .parent = BlockKey{.hi = 3, .lo = 4}, .length = 4096},
-      .place = {.segment = SegmentId{5}, .generation = 6, .offset = 8192}};
+  DiskEntry entry{.block = {.key = {.hi = 1, .lo = 2},
+                            .parent = BlockKey{.hi = 3, .lo = 4},
+                            .length = 4096,
+                            .owner = TenantTag{11}},
+                  .place = {.segment = SegmentId{5}, .generation = 6, .offset = 8192}};
   entry.block.space.bytes.fill(10);
   return entry;
 }

@@ -18,7 +18,7 @@ class RecordTest : public ::testing::Test {
  protected:
   RecordTest() : page_(kRecordHeaderBytes), slot_(DiskPayload(1, kLength)) {
     const BlockMeta meta = MakeDiskBlock(1, kLength);
-    entry_ = {.block = DiskBlockOf(meta),
+    entry_ = {.block = DiskBlockOf(meta, TenantTag{7}),
               .place = {.segment = SegmentId{3}, .generation = 9, .offset = 8192}};
     header_ = {.key = meta.key,
                .space = meta.space,

@@ -131,7 +131,7 @@ TEST(DiskRecoveryTimeTest, ADiskOf100000BlocksIsWarmInSeconds) {
   auto disk = OpenDisk(&executor, layout, DiskIoKind::kPread);
   ASSERT_TRUE(disk.ok()) << disk.status();
   DiskTier tier(&executor, &pool, disk->disk.get(), disk->manifest.get(),
-                [](DiskTier::Change, const BlockKey&) {});
+                [](DiskTier::Change, const BlockKey&, TenantTag) {});
   const auto recovery = RunTask(&executor, tier.Open());
   const absl::Duration took = executor.Now() - started;
   const double cpu_s = static_cast<double>(std::clock() - cpu_started) / CLOCKS_PER_SEC;

@@ -16,7 +16,8 @@ void PushTight(T value, std::vector<T>* to) {
 }
 
 BlockShape ShapeOf(const DiskBlock& block) {
-  return {.space = block.space, .length = block.length, .key_id = block.key_id};
+  return {
+      .space = block.space, .length = block.length, .owner = block.owner, .key_id = block.key_id};
 }
 
 }  // namespace
@@ -95,7 +96,7 @@ void RecordIndex::Occupy(NodeId id, const RecordPlace& place) {
   if (segment.live_bytes == 0) {
     segment.nodes.clear();
     segment.generation = place.generation;
-    if (++segments_begun_ * kEpochsPerTurn >= segments_.size()) {
+    if (++segments_begun_ * uint64_t{kEpochsPerTurn} >= segments_.size()) {
       segments_begun_ = 0;
       ++epoch_;
     }
@@ -167,13 +168,22 @@ std::optional<DiskEntry> RecordIndex::Find(const BlockKey& key) const {
   if (id == kNone) return std::nullopt;
   const Node& node = At(id);
   const BlockShape& shape = shapes_.At(node.shape);
-  DiskEntry entry{
-      .block = {.key = key, .space = shape.space, .length = shape.length, .key_id = shape.key_id},
-      .place = {.segment = SegmentId{node.segment},
-                .generation = At(SegmentId{node.segment}).generation,
-                .offset = uint64_t{node.page} * kRecordHeaderBytes}};
+  DiskEntry entry{.block = {.key = key,
+                            .space = shape.space,
+                            .length = shape.length,
+                            .owner = shape.owner,
+                            .key_id = shape.key_id},
+                  .place = {.segment = SegmentId{node.segment},
+                            .generation = At(SegmentId{node.segment}).generation,
+                            .offset = uint64_t{node.page} * kRecordHeaderBytes}};
   entry.block.parent = ParentOf(key);
   return entry;
+}
+
+std::optional<TenantTag> RecordIndex::OwnerOf(const BlockKey& key) const {
+  const NodeId id = ResidentOf(key);
+  if (id == kNone) return std::nullopt;
+  return shapes_.At(At(id).shape).owner;
 }
 
 bool RecordIndex::IsAt(const BlockKey& key, const RecordPlace& place) const {

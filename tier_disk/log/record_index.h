@@ -52,6 +52,8 @@ class RecordIndex {
 
   bool Contains(const BlockKey& key) const;
   std::optional<DiskEntry> Find(const BlockKey& key) const;
+  // Returns the tenant that put the block, at less than the cost of Find(); nullopt: not here.
+  std::optional<TenantTag> OwnerOf(const BlockKey& key) const;
   // True when the block is here, and exactly there.
   bool IsAt(const BlockKey& key, const RecordPlace& place) const;
   // nullopt: a root, or not here. The parent itself need not be here.

@@ -1,6 +1,6 @@
-// ShapeTable numbers the shapes of blocks: space, length and the key that seals them,
+// ShapeTable numbers the shapes of blocks: space, length, owner and the key that seals them,
 // which a million blocks of one model and tenant share, so that an index entry names them with
-// three bytes instead of forty.
+// three bytes instead of fifty-six.
 //
 // Pure bookkeeping. Executor thread only. A shape lives while somebody holds it.
 #ifndef KVTIER_TIER_DISK_LOG_SHAPE_TABLE_H_
@@ -20,11 +20,12 @@ namespace kvtier {
 struct BlockShape {
   SpaceDigest space;
   uint64_t length = 0;  // Payload bytes.
+  TenantTag owner{};
   KeyId key_id{};
   friend bool operator==(const BlockShape&, const BlockShape&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const BlockShape& shape) {
-    return H::combine(std::move(h), shape.space, shape.length, shape.key_id);
+    return H::combine(std::move(h), shape.space, shape.length, shape.owner, shape.key_id);
   }
 };
 

@@ -39,31 +39,33 @@ struct EntryFields {
   uint64_t generation;
   uint64_t offset;
   uint64_t length;
+  uint64_t owner;
   uint64_t parent_hi;
   uint64_t parent_lo;
   uint8_t space[32];
 };
 static_assert(std::is_trivially_copyable_v<EntryFields>);
-static_assert(sizeof(EntryFields) == 80);
+static_assert(sizeof(EntryFields) == 88);
 static_assert(offsetof(EntryFields, segment) == 4);
 static_assert(offsetof(EntryFields, generation) == 8);
-static_assert(offsetof(EntryFields, parent_hi) == 32);
-static_assert(offsetof(EntryFields, space) == 48);
+static_assert(offsetof(EntryFields, owner) == 32);
+static_assert(offsetof(EntryFields, parent_hi) == 40);
+static_assert(offsetof(EntryFields, space) == 56);
 
 struct EntryLayout {
   EntryFields fields;
   uint64_t check;  // Over the row key and all of the above.
 };
-static_assert(sizeof(EntryLayout) == 88);
-static_assert(offsetof(EntryLayout, check) == 80);
+static_assert(sizeof(EntryLayout) == 96);
+static_assert(offsetof(EntryLayout, check) == 88);
 
 struct SealedEntryLayout {
   EntryFields fields;
   uint64_t key_id;  // Not zero.
   uint64_t check;
 };
-static_assert(sizeof(SealedEntryLayout) == 96);
-static_assert(offsetof(SealedEntryLayout, check) == 88);
+static_assert(sizeof(SealedEntryLayout) == 104);
+static_assert(offsetof(SealedEntryLayout, check) == 96);
 
 struct GenerationLayout {
   uint8_t version = kManifestValueVersion;
@@ -117,6 +119,7 @@ EntryFields FieldsOf(const DiskEntry& entry, EntryKind kind) {
                      .generation = entry.place.generation,
                      .offset = entry.place.offset,
                      .length = entry.block.length,
+                     .owner = static_cast<uint64_t>(entry.block.owner),
                      .parent_hi = parent.hi,
                      .parent_lo = parent.lo};
   std::copy(entry.block.space.bytes.begin(), entry.block.space.bytes.end(), fields.space);
@@ -124,11 +127,12 @@ EntryFields FieldsOf(const DiskEntry& entry, EntryKind kind) {
 }
 
 DiskEntry EntryOf(absl::string_view row_key, const EntryFields& fields) {
-  DiskEntry entry{
-      .block = {.key = *BlockKey::FromBytes(row_key.substr(1)), .length = fields.length},
-      .place = {.segment = SegmentId{fields.segment},
-                .generation = fields.generation,
-                .offset = fields.offset}};
+  DiskEntry entry{.block = {.key = *BlockKey::FromBytes(row_key.substr(1)),
+                            .length = fields.length,
+                            .owner = TenantTag{fields.owner}},
+                  .place = {.segment = SegmentId{fields.segment},
+                            .generation = fields.generation,
+                            .offset = fields.offset}};
   if (fields.has_parent == 1) entry.block.parent = {.hi = fields.parent_hi, .lo = fields.parent_lo};
   std::copy(std::begin(fields.space), std::end(fields.space), entry.block.space.bytes.begin());
   return entry;

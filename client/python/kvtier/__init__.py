@@ -19,6 +19,7 @@ from .client import Client, Match
 from .codec import BlockCodec
 from .paged_kv import PagedKv, SequenceFacts
 from .space import Space, SpaceSpec
+from .token_keys import VLLM_DEFAULT_SEED, token_keys, vllm_token_keys
 
 __all__ = ["BlockCodec", "Client", "Hit", "Match", "PagedKv", "Put", "SequenceFacts", "Space",
-           "SpaceSpec"]
+           "SpaceSpec", "VLLM_DEFAULT_SEED", "token_keys", "vllm_token_keys"]

@@ -44,6 +44,18 @@ class Client:
         """Names a space; works without an agent. Raises ValueError naming field and value."""
         return Space(spec, self._native.register_space(spec._native()))
 
+    def residences(self, space: Space, keys: Sequence[bytes]) -> list[str]:
+        """What this node has of each key, in any order, by its table and without a call.
+
+        The nearest tier ("gpu", "host" or "disk"), "absent", or "perhaps" where only the agent
+        knows. A guess, which onboard() turns into a promise; without an agent all are "absent".
+        """
+        return self._native.residences(space._handle, list(keys))
+
+    def resident_run(self, space: Space, keys: Sequence[bytes]) -> int:
+        """How many leading keys are not "absent", as residences() says it."""
+        return self._native.resident_run(space._handle, list(keys))
+
     def match(self, space: Space, keys: Sequence[bytes], timeout_s: float | None = None,
               local_only: bool = False) -> Match:
         """Where the longest prefix of `keys` is."""

@@ -1,0 +1,81 @@
+#include "cli/doctor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/json.h"
+#include "cli/machine_findings.h"
+#include "cli/socket_findings.h"
+#include "cli/space_findings.h"
+#include "cli/table.h"
+
+namespace kvtier::cli {
+namespace {
+
+const char* HealthWord(Health health) {
+  switch (health) {
+    case Health::kOk:
+      return "ok";
+    case Health::kWarn:
+      return "warn";
+    case Health::kFail:
+      return "fail";
+  }
+  return "?";
+}
+
+size_t CountOf(const Findings& findings, Health health) {
+  return static_cast<size_t>(
+      std::count_if(findings.begin(), findings.end(),
+                    [health](const Finding& finding) { return finding.health == health; }));
+}
+
+}  // namespace
+
+Findings DoctorFindings(const NodeFacts& facts) {
+  Findings findings = SocketFindings(facts);
+  for (Finding& finding : MachineFindings(facts)) findings.push_back(std::move(finding));
+  if (facts.sharing.ok() && facts.status.ok()) {
+    for (Finding& finding : SpaceFindings(*facts.sharing, *facts.status)) {
+      findings.push_back(std::move(finding));
+    }
+  }
+  return findings;
+}
+
+// What to do stands on a line of its own: it is a sentence.
+std::string DoctorTable(const Findings& findings) {
+  Table table({{"RESULT"}, {"CHECK"}, {"WHAT IS SO"}});
+  for (const Finding& finding : findings) {
+    table.AddRow({HealthWord(finding.health), finding.check, finding.what});
+    if (!finding.todo.empty()) table.AddRow({"", "", absl::StrCat("-> ", finding.todo)});
+  }
+  return absl::StrCat(table.ToString(), "\n", CountOf(findings, Health::kFail), " fail, ",
+                      CountOf(findings, Health::kWarn), " warn, ", CountOf(findings, Health::kOk),
+                      " ok\n");
+}
+
+std::string DoctorJson(const Findings& findings) {
+  JsonWriter json;
+  json.Flag("healthy", CountOf(findings, Health::kFail) == 0);
+  json.OpenArray("findings");
+  for (const Finding& finding : findings) {
+    json.OpenElement();
+    json.Text("check", finding.check);
+    json.Text("result", HealthWord(finding.health));
+    json.Text("what", finding.what);
+    json.Text("todo", finding.todo);
+    json.Close();
+  }
+  json.Close();
+  return json.Finish();
+}
+
+Outcome RunDoctor(const Arguments& arguments) {
+  const Findings findings = DoctorFindings(GatherNodeFacts(arguments));
+  return {.code = CountOf(findings, Health::kFail) > 0 ? ExitCode::kFailed : ExitCode::kOk,
+          .out = arguments.format == Format::kJson ? DoctorJson(findings) : DoctorTable(findings)};
+}
+
+}  // namespace kvtier::cli

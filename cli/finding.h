@@ -1,0 +1,23 @@
+// Finding is one line of `kvtier doctor`: what was looked at, how it is, and what to do about it.
+#ifndef KVTIER_CLI_FINDING_H_
+#define KVTIER_CLI_FINDING_H_
+
+#include <string>
+#include <vector>
+
+namespace kvtier::cli {
+
+enum class Health { kOk, kWarn, kFail };
+
+struct Finding {
+  std::string check;  // What was looked at: "socket kvtier.sock". Stable, for scripts.
+  Health health = Health::kOk;
+  std::string what;  // What is so, with the values.
+  std::string todo;  // What to do about it; empty when all is well.
+};
+
+using Findings = std::vector<Finding>;
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_FINDING_H_

@@ -1,0 +1,204 @@
+#include "cli/socket_findings.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "cli/answers.h"
+#include "cli/table.h"
+#include "proto/convert.h"
+#include "proto/layout_digest.h"
+#include "proto/session_packets.h"
+#include "proto/socket_names.h"
+
+namespace kvtier::cli {
+namespace {
+
+std::string ErrorText(int error) { return std::strerror(error); }
+
+Finding DirectoryFinding(const NodeFacts& facts) {
+  Finding finding{.check = "socket directory", .what = facts.socket_dir};
+  if (facts.directory_error == 0) return finding;
+  finding.health = Health::kFail;
+  finding.what = absl::StrCat(facts.socket_dir, ": ", ErrorText(facts.directory_error));
+  finding.todo =
+      facts.directory_error == ENOENT
+          ? "start kvtier-agent on this node, or name its --socket_dir by --socket-dir; in a "
+            "container, mount that directory of the host"
+          : "let this user enter it: add the group that owns it to the worker's groups";
+  return finding;
+}
+
+Finding SocketFinding(const NodeFacts& facts, const SocketFacts& socket) {
+  Finding finding{.check = absl::StrCat("socket ", socket.name), .health = Health::kFail};
+  if (!socket.exists) {
+    finding.what = absl::StrCat("not in ", facts.socket_dir);
+    finding.todo = "start kvtier-agent with this --socket_dir; look into its log if it runs";
+    return finding;
+  }
+  finding.what = absl::StrFormat("owner %d:%d, mode %04o", socket.owner, socket.group, socket.mode);
+  if (!socket.is_socket) {
+    finding.what += ", not a socket";
+    finding.todo = "remove the file and start the agent again";
+    return finding;
+  }
+  switch (socket.connect_error) {
+    case 0:
+      finding.health = Health::kOk;
+      finding.what += ", answered";
+      return finding;
+    case ECONNREFUSED:
+      finding.what += ", nobody listens: an agent of before left it";
+      finding.todo = "start kvtier-agent; it takes the place of a dead one's sockets";
+      return finding;
+    case EACCES:
+    case EPERM:
+      if (socket.name == kAgentAdminSocketName) {
+        finding.health = Health::kWarn;
+        finding.what += ", not for this user: spaces and machine are seen in part";
+        finding.todo = absl::StrCat("run kvtier doctor as root or as uid ", socket.owner);
+        return finding;
+      }
+      finding.what += ", this user may not write to it";
+      finding.todo = absl::StrCat("give the worker the group ", socket.group,
+                                  " (supplementalGroups), or run it as uid ", socket.owner);
+      return finding;
+    default:
+      finding.what += absl::StrCat(", connect: ", ErrorText(socket.connect_error));
+      finding.todo = "look into the agent's log";
+      return finding;
+  }
+}
+
+bool Connects(const NodeFacts& facts, absl::string_view name) {
+  return std::any_of(facts.sockets.begin(), facts.sockets.end(), [&](const SocketFacts& socket) {
+    return socket.name == name && socket.exists && socket.connect_error == 0;
+  });
+}
+
+// The uid as the agent's kernel shows it, and how it came about.
+struct SeenUid {
+  std::optional<uint32_t> uid;
+  std::string text;
+};
+
+SeenUid SeenByAgent(const NodeFacts& facts) {
+  // Named from outside: it is meant as the agent sees it.
+  if (facts.uid_named || facts.same_user_namespace.value_or(false)) {
+    return {facts.uid, absl::StrCat("uid ", facts.uid)};
+  }
+  const std::optional<uint32_t> outside = OutsideUid(facts.uid, facts.uid_map);
+  if (!outside) {
+    return {std::nullopt, absl::StrCat("uid ", facts.uid,
+                                       ", which this user namespace maps to no "
+                                       "uid of the host")};
+  }
+  if (*outside == facts.uid) return {outside, absl::StrCat("uid ", facts.uid)};
+  return {outside, absl::StrCat("uid ", facts.uid, " here, ", *outside,
+                                " outside of this user "
+                                "namespace")};
+}
+
+bool Allows(const v1::DescribeSharingResponse& sharing, uint32_t uid) {
+  const auto& allowed = sharing.worker_uids();
+  return std::find(allowed.begin(), allowed.end(), uid) != allowed.end();
+}
+
+// Whether the agent serves this user.
+Finding UidFinding(const NodeFacts& facts) {
+  Finding finding{.check = "uid"};
+  const SeenUid seen = SeenByAgent(facts);
+  const auto& allowed = facts.sharing->worker_uids();
+  const std::string list = absl::StrJoin(allowed, ",");
+  finding.what = absl::StrCat(seen.text, "; the agent has --allow_uids=", list);
+  if (seen.uid && Allows(*facts.sharing, *seen.uid)) return finding;
+  // An operator, who is no worker: only a worker's own uid tells.
+  if (!facts.uid_named && facts.uid == 0) {
+    finding.health = Health::kWarn;
+    finding.todo = "name the worker's uid by --uid, or run kvtier doctor in its container";
+    return finding;
+  }
+  finding.health = Health::kFail;
+  finding.todo =
+      seen.uid ? absl::StrCat("start the agent with --allow_uids=", list, list.empty() ? "" : ",",
+                              *seen.uid, ", or run the worker as one of these")
+               : "map the worker's uid in its container (uid_map), or run it without a user "
+                 "namespace";
+  return finding;
+}
+
+// What this process's handshake on the descriptor socket came to.
+Finding SessionFinding(const NodeFacts& facts) {
+  Finding finding{.check = "session"};
+  // The tenant that was named does not exist: all before that was well.
+  if (facts.session.ok() || (absl::IsPermissionDenied(facts.session) &&
+                             absl::StrContains(facts.session.message(), "knows no tenant"))) {
+    finding.what = "user, version and layout are accepted";
+    return finding;
+  }
+  if (facts.sharing.ok() && !Allows(*facts.sharing, facts.own_uid) &&
+      (facts.uid_named || facts.own_uid == 0)) {
+    finding.health = Health::kWarn;
+    finding.what = absl::StrCat("not tried: uid ", facts.own_uid, " is no worker's");
+    finding.todo = "run kvtier doctor as the worker's user to see its version and layout, too";
+    return finding;
+  }
+  finding.health = Health::kFail;
+  finding.what = Printable(std::string(facts.session.message()));
+  if (absl::IsFailedPrecondition(facts.session)) {
+    finding.todo = "install worker and agent of the same build (kvtier version prints the layout)";
+  } else if (absl::IsPermissionDenied(facts.session)) {
+    finding.todo = "add the worker's uid to the agent's --allow_uids";
+  } else if (absl::IsResourceExhausted(facts.session)) {
+    finding.todo = "end workers that are not needed: an agent has 1,024 sessions";
+  } else {
+    finding.todo = "look into the agent's log; restart an agent that does not answer";
+  }
+  return finding;
+}
+
+Finding AgentFinding(const NodeFacts& facts) {
+  Finding finding{.check = "agent"};
+  if (!facts.status.ok()) {
+    finding.health = Health::kFail;
+    finding.what = FailureText(facts.status.status());
+    finding.todo = absl::IsFailedPrecondition(facts.status.status())
+                       ? "install kvtier and agent of the same build"
+                       : "look into the agent's log; restart an agent that does not answer";
+    return finding;
+  }
+  finding.what = absl::StrCat(facts.status->version().build(), ", layout ",
+                              wire::LayoutText(wire::LayoutDigest(convert::kProtocolVersion)),
+                              " as this program, ", facts.status->sessions(), " sessions");
+  return finding;
+}
+
+}  // namespace
+
+std::optional<uint32_t> OutsideUid(uint32_t uid, std::span<const UidRange> map) {
+  for (const UidRange& range : map) {
+    if (uid >= range.inside && uid - range.inside < range.count) {
+      return range.outside + (uid - range.inside);
+    }
+  }
+  return std::nullopt;
+}
+
+Findings SocketFindings(const NodeFacts& facts) {
+  Findings findings = {DirectoryFinding(facts)};
+  if (facts.directory_error != 0) return findings;
+  for (const SocketFacts& socket : facts.sockets) findings.push_back(SocketFinding(facts, socket));
+  if (Connects(facts, kAgentAdminSocketName)) {
+    findings.push_back(AgentFinding(facts));
+    if (facts.sharing.ok()) findings.push_back(UidFinding(facts));
+  }
+  if (Connects(facts, wire::kDescriptorSocketName)) findings.push_back(SessionFinding(facts));
+  return findings;
+}
+
+}  // namespace kvtier::cli

@@ -1,0 +1,23 @@
+// What is wrong with the agent's sockets, and with who connects to them.
+#ifndef KVTIER_CLI_SOCKET_FINDINGS_H_
+#define KVTIER_CLI_SOCKET_FINDINGS_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "cli/finding.h"
+#include "cli/node_facts.h"
+
+namespace kvtier::cli {
+
+// Pure. Of a missing directory or agent only that is said, and not what follows from it.
+Findings SocketFindings(const NodeFacts& facts);
+
+// Returns the id that `uid` is outside of the user namespace of `map`; nullopt: it is mapped to
+// none, and the kernel shows it as nobody's.
+std::optional<uint32_t> OutsideUid(uint32_t uid, std::span<const UidRange> map);
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_SOCKET_FINDINGS_H_

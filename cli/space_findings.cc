@@ -1,0 +1,245 @@
+#include "cli/space_findings.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "cli/units.h"
+#include "core/space.h"
+
+namespace kvtier::cli {
+namespace {
+
+constexpr size_t kShownDigestBytes = 4;
+
+constexpr absl::string_view kCompareHashes =
+    "compare what the engines hash, of which kvtier sees nothing: PYTHONHASHSEED (the same text "
+    "everywhere), --prefix-caching-hash-algo (sha256_cbor), the engine's block size, EAGLE, and "
+    "the salt of requests; kvtier.vllm_token_keys() computes the keys of a prompt";
+
+// A field of a space, how to read it, and how engines come to differ in it.
+struct SpaceField {
+  absl::string_view name;
+  std::string (*text)(const v1::SpaceSpec&);
+  absl::string_view todo;
+};
+
+std::string Shown(absl::string_view text) {
+  return absl::StrCat("\"", absl::CHexEscape(text), "\"");
+}
+
+template <auto kGetter>
+std::string TextField(const v1::SpaceSpec& space) {
+  return Shown((space.*kGetter)());
+}
+
+template <auto kGetter>
+std::string NumberField(const v1::SpaceSpec& space) {
+  return absl::StrCat((space.*kGetter)());
+}
+
+// Older programs mean "raw" by not sending it.
+std::string CodecField(const v1::SpaceSpec& space) {
+  return Shown(space.codec().empty() ? absl::string_view(kRawCodec) : space.codec());
+}
+
+constexpr std::array<SpaceField, 13> kFields = {{
+    {"model", &TextField<&v1::SpaceSpec::model>, "give both engines the same name of the model"},
+    {"weights_digest", &TextField<&v1::SpaceSpec::weights_digest>,
+     "load the same revision of the weights, and digest them the same way"},
+    {"lora", &TextField<&v1::SpaceSpec::lora>,
+     "adapters never share; name the same one the same way"},
+    {"dtype", &TextField<&v1::SpaceSpec::dtype>, "the same --dtype and --kv-cache-dtype"},
+    {"layout", &TextField<&v1::SpaceSpec::layout>,
+     "the same order of axes (VLLM_KV_CACHE_LAYOUT, attention backend)"},
+    {"layers", &NumberField<&v1::SpaceSpec::layers>,
+     "the same layers in a block (pipeline stages, draft model)"},
+    {"kv_heads", &NumberField<&v1::SpaceSpec::kv_heads>, "the same --tensor-parallel-size"},
+    {"head_dim", &NumberField<&v1::SpaceSpec::head_dim>, "the same model and attention backend"},
+    {"tokens_per_block", &NumberField<&v1::SpaceSpec::tokens_per_block>,
+     "the same --block-size (page size, chunk size)"},
+    {"tensor_size", &NumberField<&v1::SpaceSpec::tensor_size>, "the same --tensor-parallel-size"},
+    {"pipeline_size", &NumberField<&v1::SpaceSpec::pipeline_size>,
+     "the same --pipeline-parallel-size"},
+    {"block_bytes", &NumberField<&v1::SpaceSpec::block_bytes>,
+     "follows from the other fields and from what the connector puts into a block"},
+    {"codec", &CodecField, "the same codec in both connectors' configuration"},
+}};
+
+// Spaces that differ in their ranks only: the shards of one engine.
+struct Family {
+  const v1::RegisteredSpace* first = nullptr;
+  uint32_t shards = 0;
+  uint32_t sessions = 0;       // Of all shards.
+  uint32_t most_sessions = 0;  // Of one shard: as many engines.
+};
+
+std::string DigestText(const v1::RegisteredSpace& space) {
+  return absl::BytesToHexString(space.space_digest().substr(0, kShownDigestBytes));
+}
+
+std::string Counted(uint32_t count, absl::string_view noun) {
+  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
+}
+
+bool IsOneFamily(const v1::RegisteredSpace& a, const v1::RegisteredSpace& b) {
+  return a.tenant() == b.tenant() && DifferingFields(a.space(), b.space()).empty();
+}
+
+std::vector<Family> FamiliesOf(const v1::DescribeSharingResponse& sharing) {
+  std::vector<Family> families;
+  for (const v1::RegisteredSpace& space : sharing.spaces()) {
+    auto found = std::find_if(families.begin(), families.end(), [&](const Family& family) {
+      return IsOneFamily(*family.first, space);
+    });
+    if (found == families.end()) {
+      found = families.insert(families.end(), Family{.first = &space});
+    }
+    ++found->shards;
+    found->sessions += space.sessions();
+    found->most_sessions = std::max(found->most_sessions, space.sessions());
+  }
+  // What most workers use comes first: others are compared with it.
+  std::stable_sort(families.begin(), families.end(), [](const Family& a, const Family& b) {
+    return a.most_sessions > b.most_sessions;
+  });
+  return families;
+}
+
+// "space 1a2b3c4d of tenant t (2 sessions)".
+std::string NameOf(const Family& family) {
+  return absl::StrCat("space ", DigestText(*family.first), " of tenant ", family.first->tenant(),
+                      " (", Counted(family.sessions, "session"), ")");
+}
+
+bool MightShare(const Family& a, const Family& b) {
+  const v1::SpaceSpec& one = a.first->space();
+  const v1::SpaceSpec& other = b.first->space();
+  return one.model() == other.model() || one.weights_digest() == other.weights_digest();
+}
+
+// In how much two families differ.
+size_t Distance(const Family& a, const Family& b) {
+  return DifferingFields(a.first->space(), b.first->space()).size() +
+         (a.first->tenant() != b.first->tenant() ? 1 : 0);
+}
+
+Finding DifferenceFinding(const Family& one, const Family& other) {
+  Finding finding{.check = absl::StrCat("spaces of ", Shown(one.first->space().model())),
+                  .health = Health::kWarn};
+  std::vector<std::string> differences;
+  std::vector<std::string> todos;
+  if (one.first->tenant() != other.first->tenant()) {
+    differences.push_back(
+        absl::StrCat("tenant is ", one.first->tenant(), " and ", other.first->tenant()));
+    todos.emplace_back("tenants never share; connect both engines as one");
+  }
+  const std::vector<std::string> fields = DifferingFields(one.first->space(), other.first->space());
+  for (const SpaceField& field : kFields) {
+    if (std::find(fields.begin(), fields.end(), field.name) == fields.end()) continue;
+    differences.push_back(absl::StrCat(field.name, " is ", field.text(one.first->space()), " and ",
+                                       field.text(other.first->space())));
+    todos.push_back(absl::StrCat(field.name, ": ", field.todo));
+  }
+  finding.what = absl::StrCat(NameOf(one), " and ", NameOf(other),
+                              " do not share: ", absl::StrJoin(differences, "; "));
+  finding.todo = absl::StrJoin(todos, "; ");
+  // Deliberate, as a rule.
+  if (fields == std::vector<std::string>{"lora"} && todos.size() == 1) {
+    finding.health = Health::kOk;
+    finding.todo.clear();
+  }
+  return finding;
+}
+
+Finding SharedFinding(const Family& family) {
+  Finding finding{.check = absl::StrCat("spaces of ", Shown(family.first->space().model())),
+                  .what = NameOf(family)};
+  if (family.shards > 1) absl::StrAppend(&finding.what, ", ", family.shards, " shards");
+  if (family.most_sessions > 1) {
+    absl::StrAppend(&finding.what, ": these share");
+  } else if (family.most_sessions == 1) {
+    absl::StrAppend(&finding.what, ": nobody else to share with now");
+  } else {
+    absl::StrAppend(&finding.what, ": of workers that are gone");
+  }
+  return finding;
+}
+
+// What the tiers have seen of keys: hits of any are enough.
+Finding KeysFinding(const std::vector<Family>& families, const v1::AgentStatusResponse& status) {
+  Finding finding{.check = "keys"};
+  uint64_t hits = 0;
+  uint64_t misses = 0;
+  uint64_t inserts = 0;
+  for (const v1::TierReport& tier : status.tiers()) {
+    hits += tier.hits();
+    misses = std::max(misses, tier.misses());
+    inserts += tier.inserts();
+  }
+  finding.what = absl::StrCat(CountText(hits), " hits, ", CountText(inserts),
+                              " blocks put, since "
+                              "the agent's start");
+  const bool shared = std::any_of(families.begin(), families.end(),
+                                  [](const Family& family) { return family.most_sessions > 1; });
+  if (hits > 0 || misses == 0 || inserts == 0 || !shared) return finding;
+  finding.health = Health::kWarn;
+  finding.what = absl::StrCat(
+      "workers share a space, and no key that they asked for was found so far: ", finding.what);
+  finding.todo = std::string(kCompareHashes);
+  return finding;
+}
+
+}  // namespace
+
+std::vector<std::string> DifferingFields(const v1::SpaceSpec& a, const v1::SpaceSpec& b) {
+  std::vector<std::string> names;
+  for (const SpaceField& field : kFields) {
+    if (field.text(a) != field.text(b)) names.emplace_back(field.name);
+  }
+  return names;
+}
+
+Findings SpaceFindings(const v1::DescribeSharingResponse& sharing,
+                       const v1::AgentStatusResponse& status) {
+  Findings findings;
+  if (sharing.spaces().empty()) {
+    findings.push_back({.check = "spaces",
+                        .health = Health::kWarn,
+                        .what = absl::StrCat("no worker has registered one; ",
+                                             Counted(status.sessions(), "session")),
+                        .todo = "start the engine with its connector, and look into the engine's "
+                                "log for kvtier"});
+    return findings;
+  }
+  const std::vector<Family> families = FamiliesOf(sharing);
+  for (size_t i = 0; i < families.size(); ++i) {
+    findings.push_back(SharedFinding(families[i]));
+    std::optional<size_t> nearest;
+    for (size_t j = 0; j < i; ++j) {
+      if (!MightShare(families[i], families[j])) continue;
+      if (!nearest ||
+          Distance(families[i], families[j]) < Distance(families[i], families[*nearest])) {
+        nearest = j;
+      }
+    }
+    if (nearest) findings.push_back(DifferenceFinding(families[*nearest], families[i]));
+  }
+  if (sharing.forgotten_spaces() > 0) {
+    findings.push_back({.check = "spaces",
+                        .health = Health::kWarn,
+                        .what = absl::StrCat(sharing.forgotten_spaces(),
+                                             " registrations are not shown: the agent describes "
+                                             "256 spaces"),
+                        .todo = "end workers that are not needed, and ask again"});
+  }
+  findings.push_back(KeysFinding(families, status));
+  return findings;
+}
+
+}  // namespace kvtier::cli

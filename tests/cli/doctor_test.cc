@@ -1,0 +1,115 @@
+// What `kvtier doctor` prints, from fixed findings, and that it looks at a real machine.
+#include "cli/doctor.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "cli/command.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace kvtier::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Findings SomeFindings() {
+  return {{.check = "kernel", .what = "Linux 6.1"},
+          {.check = "uid", .health = Health::kFail, .what = "uid 5", .todo = "do \"this\""},
+          {.check = "memlock", .health = Health::kWarn, .what = "8 KiB", .todo = "raise it"}};
+}
+
+TEST(DoctorTable, EachFindingIsALineAndWhatToDoAnother) {
+  EXPECT_EQ(DoctorTable(SomeFindings()), R"(RESULT  CHECK    WHAT IS SO
+ok      kernel   Linux 6.1
+fail    uid      uid 5
+                 -> do "this"
+warn    memlock  8 KiB
+                 -> raise it
+
+1 fail, 1 warn, 1 ok
+)");
+}
+
+TEST(DoctorJson, HasEveryFindingAndWhetherAllIsWell) {
+  EXPECT_EQ(DoctorJson(SomeFindings()), R"({
+  "schema_version": 1,
+  "healthy": false,
+  "findings": [
+    {
+      "check": "kernel",
+      "result": "ok",
+      "what": "Linux 6.1",
+      "todo": ""
+    },
+    {
+      "check": "uid",
+      "result": "fail",
+      "what": "uid 5",
+      "todo": "do \"this\""
+    },
+    {
+      "check": "memlock",
+      "result": "warn",
+      "what": "8 KiB",
+      "todo": "raise it"
+    }
+  ]
+}
+)");
+}
+
+TEST(DoctorFindings, AreOfSocketsThenMachineThenSpaces) {
+  NodeFacts facts{.socket_dir = "/run/kvtier"};
+  facts.status = v1::AgentStatusResponse();
+  facts.sharing = v1::DescribeSharingResponse();
+  const Findings findings = DoctorFindings(facts);
+  EXPECT_EQ(findings.front().check, "socket directory");
+  EXPECT_EQ(findings.back().check, "spaces");
+}
+
+class DoctorCommandTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/kvtier-doctor-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    directory_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+  static Outcome Doctor(std::vector<std::string> words) {
+    words.insert(words.begin(), "doctor");
+    return RunCommand(words);
+  }
+  std::string directory_;
+};
+
+TEST_F(DoctorCommandTest, WithoutAnAgentItFailsAndSaysWhatToDo) {
+  const Outcome outcome = Doctor({"--socket-dir", directory_ + "/none"});
+  EXPECT_EQ(outcome.code, ExitCode::kFailed);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("No such file"), HasSubstr("start kvtier-agent"),
+                                 HasSubstr("kernel   ")));
+}
+
+TEST_F(DoctorCommandTest, EachMissingSocketIsNamed) {
+  const Outcome outcome = Doctor({"--socket-dir", directory_});
+  EXPECT_EQ(outcome.code, ExitCode::kFailed);
+  for (const char* name : {"kvtier.sock", "kvtier-fd.sock", "kvtier-admin.sock"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(std::string("socket ") + name));
+  }
+}
+
+TEST_F(DoctorCommandTest, DisksAreTriedAndNothingIsLeftThere) {
+  const Outcome outcome = Doctor({"--socket-dir", directory_, "--disk-dir", directory_,
+                                  "--disk-dir", directory_ + "/none", "-o", "json"});
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("\"disk " + directory_ + "\""),
+                    HasSubstr("\"disk " + directory_ + "/none\""), HasSubstr("No such file")));
+  EXPECT_TRUE(std::filesystem::is_empty(directory_));
+}
+
+}  // namespace
+}  // namespace kvtier::cli
