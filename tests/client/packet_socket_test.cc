@@ -2,6 +2,7 @@
 #include "client/packet_socket.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,10 +11,10 @@
 #include <optional>
 #include <string>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/check.h"
 #include "core/clock.h"
 #include "core/listening_socket.h"
-#include "tests/testing/temp_dir.h"
 
 namespace kvtier {
 namespace {
@@ -22,15 +23,22 @@ constexpr std::array<std::byte, 4> kTheirs{std::byte{1}, std::byte{2}, std::byte
 
 class PacketSocketTest : public ::testing::Test {
  protected:
-  PacketSocketTest() : path_(directory_.path() + "/socket") {
+  PacketSocketTest() {
+    directory_ = ::testing::TempDir() + "kvtier-packets-XXXXXX";
+    KVT_CHECK(mkdtemp(directory_.data()) != nullptr);
+    path_ = directory_ + "/socket";
     listening_ = FileDescriptor(*ListenUnix(path_, SOCK_SEQPACKET, 0600));
     socket_.emplace(*PacketSocket::Connect(path_));
     accepted_ = FileDescriptor(accept(listening_.get(), nullptr, nullptr));
   }
+  ~PacketSocketTest() override {
+    unlink(path_.c_str());
+    rmdir(directory_.c_str());
+  }
   static absl::Time Soon() { return MonotonicClock().Now() + absl::Seconds(10); }
 
-  testing::TempDir directory_;
-  const std::string path_;
+  std::string directory_;
+  std::string path_;
   FileDescriptor listening_;
   std::optional<PacketSocket> socket_;
   FileDescriptor accepted_;
