@@ -158,7 +158,8 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                             .gpu_workers = gpu_workers_.get(),
                                                             .gpu_pool = gpu_.get(),
                                                             .fetcher = &fetcher_,
-                                                            .host_loads = &host_loads_},
+                                                            .host_loads = &host_loads_,
+                                                            .scope = &scope_},
                                            &index_, &sessions_, &leases_, &stats_);
   putter_ = std::make_unique<Putter>(Putter::Parts{.executor = seams.executor,
                                                    .workers = seams.workers,

@@ -120,12 +120,6 @@ std::optional<Tier> BlockIndex::NearestTier(const BlockKey& key) const {
   return std::nullopt;
 }
 
-size_t BlockIndex::LongestPrefix(std::span<const BlockKey> keys) const {
-  size_t run = 0;
-  while (run < keys.size() && NearestTier(keys[run]).has_value()) ++run;
-  return run;
-}
-
 size_t BlockIndex::blocks_in(Tier tier) const {
   if (tier == Tier::kDisk) return disk_ == nullptr ? 0 : disk_->block_count();
   return counts_[TierIndex(tier)];

@@ -100,8 +100,6 @@ class BlockIndex {
   // nullptr: in neither host nor GPU memory. Valid until the next change.
   const Entry* Find(const BlockKey& key) const;
   bool In(Tier tier, const BlockKey& key) const;
-  // Number of leading keys that some tier of this node has.
-  size_t LongestPrefix(std::span<const BlockKey> keys) const;
 
   // nullopt: the block is not in that tier (kGpu or kHost).
   std::optional<Pin> PinIn(Tier tier, const BlockKey& key);

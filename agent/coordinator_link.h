@@ -19,8 +19,7 @@ class CoordinatorLink {
  public:
   virtual ~CoordinatorLink() = default;
   virtual Task<absl::StatusOr<ReportReply>> Send(Report report, absl::Time deadline) = 0;
-  virtual Task<absl::StatusOr<LocateReply>> Locate(NodeId asker, std::vector<BlockKey> keys,
-                                                   absl::Time deadline) = 0;
+  virtual Task<absl::StatusOr<LocateReply>> Locate(LocateQuery query, absl::Time deadline) = 0;
 };
 
 }  // namespace kvtier

@@ -90,17 +90,20 @@ class Fetcher::Arrivals final : public FetchSink {
   std::unique_ptr<Event> settled_;  // nullptr: nobody waits.
 };
 
-Task<LocateReply> Fetcher::Locate(std::vector<BlockKey> keys, absl::Time deadline) {
+Task<LocateReply> Fetcher::Locate(std::vector<BlockKey> keys, LocateScope scope,
+                                  absl::Time deadline) {
   if (seams_.coordinator == nullptr || keys.empty()) co_return LocateReply();
   const absl::Duration allowed = patience_.Allowed(seams_.coordinator_heard());
   if (allowed == absl::ZeroDuration()) co_return LocateReply();
   const absl::Time sent = seams_.executor->Now();
   const absl::Time by = std::min(deadline, sent + allowed);
-  absl::StatusOr<LocateReply> located =
-      co_await seams_.coordinator->Locate(self_, std::move(keys), by);
+  const size_t asked = keys.size();
+  LocateQuery query{.asker = self_, .keys = std::move(keys), .scope = scope};
+  absl::StatusOr<LocateReply> located = co_await seams_.coordinator->Locate(std::move(query), by);
   const absl::Time now = seams_.executor->Now();
   if (located.ok()) {
     patience_.Answered(sent, now);
+    if (located->size() > asked) located->resize(asked);
     co_return *std::move(located);
   }
   // That a caller had less time than is allowed says nothing of the coordinator.
@@ -116,15 +119,16 @@ Task<std::vector<SharedLoad>> Fetcher::Start(const BlockRun& run, size_t first,
                 .block_bytes = run.block_bytes,
                 .deadline = deadline,
                 .keys = {run.keys.begin() + first, run.keys.end()}};
-  sought.holders = co_await Locate(sought.keys, deadline);
+  const LocateScope scope = run.is_set ? LocateScope::kEach : LocateScope::kLeading;
+  sought.holders = co_await Locate(sought.keys, scope, deadline);
+  if (run.is_set) sought.DropUnheld();
   std::vector<PeerRun> runs = Plan(sought);
   std::vector<SharedLoad> loads;
   for (size_t i = 0; i < runs.size(); ++i) {
     PeerRun& from = runs[i];
     // Another asker may have started some of these while we located.
     size_t fresh = 0;
-    while (fresh < from.count && loads_->Find(sought.keys[from.first + fresh]) == nullptr &&
-           !index_->In(Tier::kHost, sought.keys[from.first + fresh])) {
+    while (fresh < from.count && IsFresh(sought.keys[from.first + fresh])) {
       loads.push_back(loads_->Start(sought.keys[from.first + fresh], std::nullopt));
       ++fresh;
     }
@@ -134,6 +138,22 @@ Task<std::vector<SharedLoad>> Fetcher::Start(const BlockRun& run, size_t first,
   }
   StartFetches(sought, runs);
   co_return loads;
+}
+
+void Fetcher::Sought::DropUnheld() {
+  size_t kept = 0;
+  for (size_t i = 0; i < holders.size(); ++i) {
+    if (holders[i].empty()) continue;
+    std::swap(keys[kept], keys[i]);
+    std::swap(holders[kept], holders[i]);
+    ++kept;
+  }
+  keys.resize(kept);
+  holders.resize(kept);
+}
+
+bool Fetcher::IsFresh(const BlockKey& key) const {
+  return loads_->Find(key) == nullptr && !index_->In(Tier::kHost, key);
 }
 
 std::vector<PeerRun> Fetcher::Plan(const Sought& sought) {

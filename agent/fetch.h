@@ -55,12 +55,13 @@ class Fetcher {
         standings_(seams_.executor),
         patience_(seams_.locate_grace) {}
 
-  // Which of the leading `keys` other nodes are believed to hold. Empty when
+  // Which of the leading `keys`, or of each of them, other nodes are believed to hold. Empty when
   // nothing is known in time, and at once while the coordinator is silent.
-  Task<LocateReply> Locate(std::vector<BlockKey> keys, absl::Time deadline);
+  Task<LocateReply> Locate(std::vector<BlockKey> keys, LocateScope scope, absl::Time deadline);
 
-  // Starts fetching run.keys[first..]: one load for each leading block that a peer
-  // is asked for. Loads that cannot end by `deadline` are not started.
+  // Starts fetching run.keys[first..]: one load for each block that a peer is asked for, which of
+  // a run are the leading ones, and of a set any. Loads that cannot end by `deadline` are not
+  // started.
   Task<std::vector<SharedLoad>> Start(const BlockRun& run, size_t first, absl::Time deadline);
 
   const PeerStandings& standings() const { return standings_; }
@@ -75,10 +76,15 @@ class Fetcher {
     absl::Time deadline;
     std::vector<BlockKey> keys;
     LocateReply holders;  // Of each key: those that were not asked for it in vain.
+
+    // Forgets the keys that nobody holds.
+    void DropUnheld();
   };
   class Arrivals;  // The FetchSink of one fetch.
 
   std::vector<PeerRun> Plan(const Sought& sought);
+  // Nobody brings the block to host memory, and it is not there.
+  bool IsFresh(const BlockKey& key) const;
   // Starts one fetch for each of `runs`.
   void StartFetches(const Sought& sought, const std::vector<PeerRun>& runs);
   Task<void> RunFetch(Sought sought, PeerRun from);

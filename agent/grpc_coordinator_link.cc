@@ -50,15 +50,11 @@ Task<absl::StatusOr<ReportReply>> GrpcCoordinatorLink::Send(Report report, absl:
   co_return convert::ReportReplyFrom(response);
 }
 
-Task<absl::StatusOr<LocateReply>> GrpcCoordinatorLink::Locate(NodeId asker,
-                                                              std::vector<BlockKey> keys,
+Task<absl::StatusOr<LocateReply>> GrpcCoordinatorLink::Locate(LocateQuery query,
                                                               absl::Time deadline) {
   grpc::ClientContext context;
   SetDeadline(&context, deadline - executor_->Now());
-  v1::LocateRequest request;
-  *request.mutable_version() = convert::OurVersion(build_);
-  request.set_node_id(asker.str());
-  for (const BlockKey& key : keys) request.add_block_keys(convert::ToWire(key));
+  const v1::LocateRequest request = convert::ToWire(query, build_);
   v1::LocateResponse response;
   AwaitCallback<grpc::Status> call(executor_, [&](auto done) {
     stub_->async()->Locate(&context, &request, &response,

@@ -16,8 +16,7 @@ class GrpcCoordinatorLink final : public CoordinatorLink {
   // `address`: "host:port"; `build` is for people.
   GrpcCoordinatorLink(Executor* executor, const std::string& address, std::string build);
   Task<absl::StatusOr<ReportReply>> Send(Report report, absl::Time deadline) override;
-  Task<absl::StatusOr<LocateReply>> Locate(NodeId asker, std::vector<BlockKey> keys,
-                                           absl::Time deadline) override;
+  Task<absl::StatusOr<LocateReply>> Locate(LocateQuery query, absl::Time deadline) override;
 
  private:
   Executor* const executor_;

@@ -1,11 +1,12 @@
-// Matcher answers where the longest prefix of a run is: this node's index first,
-// the coordinator's hints for the rest. It promises nothing and moves nothing.
+// Matcher answers where blocks are: this node's index first, the coordinator's hints for the
+// rest. It promises nothing and moves nothing.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_MATCH_H_
 #define KVTIER_AGENT_MATCH_H_
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -16,10 +17,13 @@
 
 namespace kvtier {
 
+// What is known of one run or set.
 struct Matched {
-  size_t local_blocks = 0;  // Leading blocks that this node has.
-  std::vector<Tier> tiers;  // Best tier of each leading block, those of other nodes after
-                            // the local ones.
+  size_t local_blocks = 0;  // Blocks that this node has; of a run, the leading ones.
+  size_t total_blocks = 0;  // The same, counting other nodes.
+  // Best tier of each key, of another node's block its tier there; nullopt: nobody has it. Of a
+  // run it ends with the last leading block.
+  std::vector<std::optional<Tier>> tiers;
 };
 
 class Matcher {
@@ -28,10 +32,14 @@ class Matcher {
   Matcher(Executor* executor, BlockIndex* index, Fetcher* fetcher)
       : executor_(executor), index_(index), fetcher_(fetcher) {}
 
-  // `timeout` bounds the coordinator's part; zero: local only.
-  Task<Matched> Match(BlockRun run, absl::Duration timeout);
+  // Answers for all of `runs`, which are one session's, with one question to the coordinator at
+  // most. `timeout` bounds its part; zero: local only.
+  Task<std::vector<Matched>> Match(std::vector<BlockRun> runs, absl::Duration timeout);
 
  private:
+  // What this node has.
+  Matched MatchHere(const BlockRun& run) const;
+
   Executor* const executor_;
   BlockIndex* const index_;
   Fetcher* const fetcher_;

@@ -14,38 +14,107 @@ namespace {
 // the coordinator the rest is a miss.
 constexpr int kMaxLocateRounds = 4;
 
+MissReason ReasonOf(const absl::Status& failed) {
+  switch (failed.code()) {
+    case absl::StatusCode::kResourceExhausted:
+      return MissReason::kNoRoom;
+    case absl::StatusCode::kDataLoss:
+      return MissReason::kDamaged;
+    case absl::StatusCode::kDeadlineExceeded:
+      return MissReason::kDeadline;
+    default:
+      return MissReason::kAbsent;
+  }
+}
+
 }  // namespace
 
-Task<absl::StatusOr<Onboarded>> Onboarder::Onboard(OnboardRequest request) {
+// What the requests of one call have brought so far.
+struct Onboarder::Bringing {
+  Bringing(Executor* executor, size_t requests)
+      : brought(requests), left(requests), done(executor) {}
+  std::vector<Brought> brought;
+  size_t left;
+  Event done;
+};
+
+absl::Status Onboarder::CheckTarget(const OnboardRequest& request) const {
   if (request.target == Tier::kGpu &&
       (flows_.gpu == nullptr || !flows_.gpu->Serves(request.run.domain, request.run.block_bytes))) {
-    co_return absl::InvalidArgumentError("target: no GPU pool fits this space");
+    return absl::InvalidArgumentError("target: no GPU pool fits this space");
   }
+  return absl::OkStatus();
+}
+
+Task<absl::StatusOr<Onboarded>> Onboarder::Onboard(OnboardRequest request) {
+  KVT_CO_RETURN_IF_ERROR(CheckTarget(request));
+  Brought brought = co_await Bring(request);
+  co_return GrantLeases(request, std::move(brought));
+}
+
+Task<absl::StatusOr<std::vector<Onboarded>>> Onboarder::OnboardAll(
+    std::vector<OnboardRequest> requests) {
+  for (const OnboardRequest& request : requests) KVT_CO_RETURN_IF_ERROR(CheckTarget(request));
+  const auto bringing = std::make_shared<Bringing>(executor_, requests.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    flows_.scope->Spawn(BringOne(requests[i], i, bringing));
+  }
+  // Each ends by its own deadline.
+  if (bringing->left > 0) co_await bringing->done.WaitUntil(absl::InfiniteFuture());
+  std::vector<Onboarded> all;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    KVT_CO_ASSIGN_OR_RETURN(Onboarded onboarded,
+                            GrantLeases(requests[i], std::move(bringing->brought[i])));
+    all.push_back(std::move(onboarded));
+  }
+  co_return all;
+}
+
+Task<void> Onboarder::BringOne(OnboardRequest request, size_t index,
+                               std::shared_ptr<Bringing> bringing) {
+  bringing->brought[index] = co_await Bring(std::move(request));
+  if (--bringing->left == 0) bringing->done.Set();
+}
+
+Task<Onboarder::Brought> Onboarder::Bring(OnboardRequest request) {
   request.deadline = std::min(request.deadline, executor_->Now() + kMaxRequestTimeout);
-  std::vector<Wanted> wanted = co_await Gather(request, Urgency::kForeground);
-  wanted.resize(co_await AwaitLeading(&wanted, request.deadline));
+  Brought brought = co_await Gather(request, Urgency::kForeground);
+  co_await AwaitReady(&brought, request);
   if (request.target == Tier::kGpu) {
-    for (Wanted& block : wanted) {
-      if (block.pin.tier() == Tier::kHost) block.load = flows_.gpu->Start(std::move(block.pin));
+    for (Wanted& block : brought.blocks) {
+      if (!block.pin || block.pin.tier() != Tier::kHost) continue;
+      block.load = flows_.gpu->Start(std::move(block.pin));
     }
     flows_.gpu->Flush();
-    wanted.resize(co_await AwaitLeading(&wanted, request.deadline));
+    co_await AwaitReady(&brought, request);
   }
-  co_return GrantLeases(request, std::move(wanted));
+  co_return brought;
 }
 
 Task<size_t> Onboarder::Prefetch(BlockRun run, bool local_only) {
   const OnboardRequest request{.run = std::move(run),
                                .deadline = executor_->Now() + kPrefetchTimeout,
                                .local_only = local_only};
-  const std::vector<Wanted> wanted = co_await Gather(request, Urgency::kPrefetch);
-  co_return wanted.size();
+  const Brought brought = co_await Gather(request, Urgency::kPrefetch);
+  co_return static_cast<size_t>(std::ranges::count_if(
+      brought.blocks, [](const Wanted& block) { return block.pin || block.load != nullptr; }));
 }
 
-// What of the run is here or can be brought here, from its start, each block
-// pinned or on its way: pinned first, so that the loads do not evict it.
-Task<std::vector<Onboarder::Wanted>> Onboarder::Gather(const OnboardRequest& request,
-                                                       Urgency urgency) {
+// What is here or can be brought here, each block pinned or on its way: pinned first, so that the
+// loads do not evict it.
+Task<Onboarder::Brought> Onboarder::Gather(const OnboardRequest& request, Urgency urgency) {
+  Brought brought;
+  if (request.run.is_set) {
+    brought.blocks = co_await GatherSet(request, urgency);
+  } else {
+    brought.blocks = co_await GatherRun(request, urgency);
+  }
+  if (brought.blocks.size() < request.run.keys.size()) brought.missed = MissReason::kAbsent;
+  co_return brought;
+}
+
+Task<std::vector<Onboarder::Wanted>> Onboarder::GatherRun(const OnboardRequest& request,
+                                                          Urgency urgency) {
   const std::vector<BlockKey>& keys = request.run.keys;
   std::vector<Wanted> wanted;
   for (int round = 0; wanted.size() < keys.size(); ++round) {
@@ -66,6 +135,33 @@ Task<std::vector<Onboarder::Wanted>> Onboarder::Gather(const OnboardRequest& req
     for (SharedLoad& load : loads) wanted.push_back({.load = std::move(load)});
   }
   stats_->disk_misses += keys.size() - wanted.size();
+  co_return wanted;
+}
+
+Task<std::vector<Onboarder::Wanted>> Onboarder::GatherSet(const OnboardRequest& request,
+                                                          Urgency urgency) {
+  const std::vector<BlockKey>& keys = request.run.keys;
+  std::vector<Wanted> wanted(keys.size());
+  BlockRun rest = request.run;  // What is not here.
+  rest.keys.clear();
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (std::optional<Wanted> local = WantLocal(keys[i], request, urgency)) {
+      wanted[i] = *std::move(local);
+    } else {
+      rest.keys.push_back(keys[i]);
+    }
+  }
+  stats_->disk_misses += rest.keys.size();
+  if (rest.keys.empty() || request.local_only) co_return wanted;
+  const std::vector<SharedLoad> loads = co_await flows_.fetcher->Start(rest, 0, request.deadline);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    Wanted& block = wanted[i];
+    if (block.pin || block.load != nullptr) continue;
+    block.load = flows_.host_loads->Find(keys[i]);
+    if (block.load != nullptr) continue;
+    // It has come while we asked.
+    if (std::optional<Pin> pin = index_->PinIn(Tier::kHost, keys[i])) block.pin = *std::move(pin);
+  }
   co_return wanted;
 }
 
@@ -92,63 +188,90 @@ std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
   return std::nullopt;
 }
 
-// Waits for each block in order; returns the length of the leading run that became
-// ready, whose blocks are pinned.
-Task<size_t> Onboarder::AwaitLeading(std::vector<Wanted>* wanted, absl::Time deadline) {
-  size_t ready = 0;
-  for (Wanted& block : *wanted) {
-    if (!block.pin) {
-      if (block.load == nullptr) break;
-      const bool done = co_await waits_->Until(&block.load->done, deadline);
-      if (!done) {
-        stats_->deadline_misses += wanted->size() - ready;
-        break;
-      }
-      if (!block.load->status.ok()) break;
-      std::optional<Pin> pin = index_->PinIn(block.load->pin.tier(), block.load->pin.key());
-      block.pin = *std::move(pin);
-      block.load = nullptr;
+Task<void> Onboarder::AwaitReady(Brought* brought, const OnboardRequest& request) {
+  std::vector<Wanted>& blocks = brought->blocks;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    MissReason missed = MissReason::kNone;
+    const bool ready = co_await AwaitOne(&blocks[i], request.deadline, &missed);
+    if (ready) continue;
+    if (missed == MissReason::kDeadline) {
+      stats_->deadline_misses += request.run.is_set ? 1 : blocks.size() - i;
     }
-    ++ready;
+    if (!request.run.is_set) {
+      brought->missed = missed;
+      blocks.resize(i);
+      break;
+    }
+    if (brought->missed == MissReason::kNone) brought->missed = missed;
+    blocks[i] = Wanted();
   }
-  co_return ready;
 }
 
-absl::StatusOr<Onboarded> Onboarder::GrantLeases(const OnboardRequest& request,
-                                                 std::vector<Wanted> ready) {
+Task<bool> Onboarder::AwaitOne(Wanted* wanted, absl::Time deadline, MissReason* missed) {
+  if (wanted->pin) co_return true;
+  *missed = MissReason::kAbsent;
+  if (wanted->load == nullptr) co_return false;
+  const bool done = co_await waits_->Until(&wanted->load->done, deadline);
+  if (!done) {
+    *missed = MissReason::kDeadline;
+    co_return false;
+  }
+  if (!wanted->load->status.ok()) {
+    *missed = ReasonOf(wanted->load->status);
+    co_return false;
+  }
+  std::optional<Pin> pin = index_->PinIn(wanted->load->pin.tier(), wanted->load->pin.key());
+  wanted->pin = *std::move(pin);
+  wanted->load = nullptr;
+  co_return true;
+}
+
+absl::StatusOr<Onboarded> Onboarder::GrantLeases(const OnboardRequest& request, Brought brought) {
   if (!sessions_->IsOpen(request.run.session)) {
     return absl::FailedPreconditionError("session: it ended while its request ran");
   }
-  const absl::Time now = executor_->Now();
-  Onboarded onboarded{.lease_deadline = now + kLeaseDuration};
-  for (size_t i = 0; i < ready.size(); ++i) {
-    const BlockIndex::Entry& entry = *index_->Find(request.run.keys[i]);
-    LeasedBlock block{
-        .offset = request.target == Tier::kGpu ? entry.gpu.offset() : entry.host.offset().value,
-        .length = entry.meta.length,
-        .from = ready[i].from};
-    GpuHold hold;
-    if (request.target == Tier::kGpu) {
-      if (!flows_.gpu_pool->Stays(entry.gpu.ref().index)) break;
-      hold = flows_.gpu_workers->Hold(request.run.session, entry.gpu.ref());
+  Onboarded onboarded{.missed = brought.missed,
+                      .lease_deadline = executor_->Now() + kLeaseDuration};
+  std::vector<BlockKey> leased;
+  for (size_t i = 0; i < brought.blocks.size(); ++i) {
+    if (!brought.blocks[i].pin) continue;
+    if (!GrantOne(request, i, std::move(brought.blocks[i]), &onboarded)) {
+      onboarded.missed = MissReason::kNoRoom;
+      break;
     }
-    absl::StatusOr<LeaseId> lease =
-        leases_->Grant(request.run.session, std::move(ready[i].pin),
-                       onboarded.lease_deadline + kLeaseGrace, std::move(hold));
-    if (!lease.ok()) break;
-    block.lease = *lease;
-    TierStats& served = request.target == Tier::kGpu ? stats_->gpu : stats_->host;
-    if (block.from == request.target) ++served.hits;
-    served.bytes_out += block.length;
-    if (block.from == Tier::kHost || block.from == Tier::kGpu) {
-      index_->CountHit(request.run.keys[i]);
-    }
-    onboarded.blocks.push_back(block);
+    leased.push_back(request.run.keys[i]);
   }
-  const auto leased = std::span(request.run.keys).first(onboarded.blocks.size());
   index_->Touch(leased);
   if (flows_.offloader != nullptr) flows_.offloader->Used(leased);
   return onboarded;
+}
+
+bool Onboarder::GrantOne(const OnboardRequest& request, size_t index, Wanted wanted,
+                         Onboarded* onboarded) {
+  const BlockKey& key = request.run.keys[index];
+  const BlockIndex::Entry& entry = *index_->Find(key);
+  const bool to_gpu = request.target == Tier::kGpu;
+  LeasedBlock block{.index = index,
+                    .offset = to_gpu ? entry.gpu.offset() : entry.host.offset().value,
+                    .length = entry.meta.length,
+                    .sum = to_gpu ? entry.gpu_sum : entry.meta.sum,
+                    .from = wanted.from};
+  GpuHold hold;
+  if (to_gpu) {
+    if (!flows_.gpu_pool->Stays(entry.gpu.ref().index)) return false;
+    hold = flows_.gpu_workers->Hold(request.run.session, entry.gpu.ref());
+  }
+  const absl::StatusOr<LeaseId> lease =
+      leases_->Grant(request.run.session, std::move(wanted.pin),
+                     onboarded->lease_deadline + kLeaseGrace, std::move(hold));
+  if (!lease.ok()) return false;
+  block.lease = *lease;
+  TierStats& served = to_gpu ? stats_->gpu : stats_->host;
+  if (block.from == request.target) ++served.hits;
+  served.bytes_out += block.length;
+  if (block.from == Tier::kHost || block.from == Tier::kGpu) index_->CountHit(key);
+  onboarded->blocks.push_back(block);
+  return true;
 }
 
 }  // namespace kvtier

@@ -1,5 +1,5 @@
-// Onboarder answers a get: it brings the longest prefix it can toward the GPU
-// before the deadline and leases what is there. From host memory at once; from disk
+// Onboarder answers a get: it brings the longest prefix it can, or what it can of a set, toward
+// the GPU before the deadline and leases what is there. From host memory at once; from disk
 // and from peers by loads that go on, and stay cached, when the asker's time is up.
 //
 // Executor thread only.
@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -22,7 +23,10 @@
 #include "agent/load_table.h"
 #include "agent/offload.h"
 #include "agent/sessions.h"
+#include "core/checksum.h"
+#include "core/miss_reason.h"
 #include "core/task.h"
+#include "core/task_scope.h"
 #include "core/waits.h"
 
 namespace kvtier {
@@ -35,14 +39,18 @@ struct OnboardRequest {
 };
 
 struct LeasedBlock {
+  size_t index = 0;  // Of the block in the run or set that was asked for.
   LeaseId lease{};
   uint64_t offset = 0;       // In the domain's arena, or in the GPU pool.
   uint64_t length = 0;       // Payload bytes.
+  PayloadSum sum;            // Of the payload there.
   std::optional<Tier> from;  // Where it was when asked for; nullopt: another node.
 };
 
 struct Onboarded {
-  std::vector<LeasedBlock> blocks;  // The leading run that is ready.
+  // What is ready: of a run the leading blocks, of a set any, in the order of the keys.
+  std::vector<LeasedBlock> blocks;
+  MissReason missed = MissReason::kNone;  // Why the first block that is missing did not come.
   absl::Time lease_deadline;
 };
 
@@ -56,6 +64,7 @@ class Onboarder {
     const GpuPool* gpu_pool = nullptr;  // As `gpu`.
     Fetcher* fetcher = nullptr;
     LoadTable* host_loads = nullptr;
+    TaskScope* scope = nullptr;
   };
   // Does not own.
   Onboarder(Executor* executor, Waits* waits, Flows flows, BlockIndex* index,
@@ -72,22 +81,42 @@ class Onboarder {
   // the session ended meanwhile; kInvalidArgument, a GPU target without a pool for
   // this domain and space.
   Task<absl::StatusOr<Onboarded>> Onboard(OnboardRequest request);
+  // The same of several at once: the leases of all begin when the last of them is ready, or its
+  // deadline has come.
+  Task<absl::StatusOr<std::vector<Onboarded>>> OnboardAll(std::vector<OnboardRequest> requests);
   // Onboards to host memory with no waiter and no lease; returns how many leading
   // blocks are there or on their way.
   Task<size_t> Prefetch(BlockRun run, bool local_only);
 
  private:
-  // A block that is ready (pinned) or on its way (load).
+  // A block that is ready (pinned) or on its way (load); neither: it is missing.
   struct Wanted {
     Pin pin;
     SharedLoad load;
     std::optional<Tier> from;
   };
-  Task<std::vector<Wanted>> Gather(const OnboardRequest& request, Urgency urgency);
+  // What came of one request, before its leases: of a run the leading blocks, of a set one for
+  // each key.
+  struct Brought {
+    std::vector<Wanted> blocks;
+    MissReason missed = MissReason::kNone;  // Of the first that is missing.
+  };
+  struct Bringing;  // One OnboardAll() call.
+  absl::Status CheckTarget(const OnboardRequest& request) const;
+  Task<Brought> Bring(OnboardRequest request);
+  Task<void> BringOne(OnboardRequest request, size_t index, std::shared_ptr<Bringing> bringing);
+  Task<Brought> Gather(const OnboardRequest& request, Urgency urgency);
+  Task<std::vector<Wanted>> GatherRun(const OnboardRequest& request, Urgency urgency);
+  Task<std::vector<Wanted>> GatherSet(const OnboardRequest& request, Urgency urgency);
   std::optional<Wanted> WantLocal(const BlockKey& key, const OnboardRequest& request,
                                   Urgency urgency);
-  Task<size_t> AwaitLeading(std::vector<Wanted>* wanted, absl::Time deadline);
-  absl::StatusOr<Onboarded> GrantLeases(const OnboardRequest& request, std::vector<Wanted> ready);
+  // Waits for what is on its way, in order, and drops what does not come.
+  Task<void> AwaitReady(Brought* brought, const OnboardRequest& request);
+  // True: the block is pinned. False: says why not.
+  Task<bool> AwaitOne(Wanted* wanted, absl::Time deadline, MissReason* missed);
+  absl::StatusOr<Onboarded> GrantLeases(const OnboardRequest& request, Brought brought);
+  // False: it has no lease, and nothing behind it gets one.
+  bool GrantOne(const OnboardRequest& request, size_t index, Wanted wanted, Onboarded* onboarded);
 
   Executor* const executor_;
   Waits* const waits_;

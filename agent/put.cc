@@ -162,6 +162,10 @@ void Putter::CommitAll(std::vector<PendingBlock> blocks,
       in_gpu.push_back(std::move(block));
       if (in_gpu.size() < kMaxBlocksGathered) continue;
       parts_.scope->Spawn(CommitGathered(std::exchange(in_gpu, {}), committing));
+    } else if (block.summed) {
+      Publish(&block);
+      ++committing->committed;
+      Finish(block.meta.key, committing.get());
     } else {
       // All at once: the checksums run side by side on the byte workers.
       parts_.scope->Spawn(CommitOne(std::move(block), absl::OkStatus(), committing));
@@ -233,27 +237,34 @@ Task<void> Putter::CommitOne(PendingBlock block, absl::Status in_host,
     if (block.gpu) {
       KVT_KILL_POINT("gpu.put_summed");
     }
-    TierStats& host = parts_.stats->host;
-    host.write_latency.Record(parts_.executor->Now() - start);
-    // A fetch of the same block may have come first.
-    if (!parts_.index->In(Tier::kHost, block.meta.key)) {
-      parts_.index->PublishHost(block.meta, std::move(block.host));
-    }
-    if (block.gpu && !parts_.index->In(Tier::kGpu, block.meta.key)) {
-      KVT_KILL_POINT("gpu.put_in_host");
-      KVT_CHECK(parts_.gpu->table().Seal(block.gpu.ref()).ok());
-      parts_.index->PublishGpu(block.meta, std::move(block.gpu));
-      ++parts_.stats->gpu.inserts;
-      KVT_KILL_POINT("gpu.put_done");
-    }
-    ++host.inserts;
-    host.bytes_in += length;
+    parts_.stats->host.write_latency.Record(parts_.executor->Now() - start);
+    Publish(&block);
     ++committing->committed;
-    if (parts_.offloader != nullptr) {
-      parts_.offloader->Committed(block.meta.key, std::move(block.room));
-    }
   }
-  parts_.reservations->Finish(block.meta.key);
+  Finish(block.meta.key, committing.get());
+}
+
+void Putter::Publish(PendingBlock* block) {
+  // A fetch of the same block may have come first.
+  if (!parts_.index->In(Tier::kHost, block->meta.key)) {
+    parts_.index->PublishHost(block->meta, std::move(block->host));
+  }
+  if (block->gpu && !parts_.index->In(Tier::kGpu, block->meta.key)) {
+    KVT_KILL_POINT("gpu.put_in_host");
+    KVT_CHECK(parts_.gpu->table().Seal(block->gpu.ref()).ok());
+    parts_.index->PublishGpu(block->meta, std::move(block->gpu));
+    ++parts_.stats->gpu.inserts;
+    KVT_KILL_POINT("gpu.put_done");
+  }
+  ++parts_.stats->host.inserts;
+  parts_.stats->host.bytes_in += block->meta.length;
+  if (parts_.offloader != nullptr) {
+    parts_.offloader->Committed(block->meta.key, std::move(block->room));
+  }
+}
+
+void Putter::Finish(const BlockKey& key, Committing* committing) {
+  parts_.reservations->Finish(key);
   if (--committing->left == 0) committing->done.Set();
 }
 

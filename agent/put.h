@@ -81,7 +81,8 @@ class Putter {
   // Whether bytes that are complete at the end of `step` can be committed: it has begun,
   // or is 0. Errors: kInvalidArgument, naming the step.
   absl::Status CheckStep(SessionId session, uint64_t step) const;
-  // Checksums and publishes; returns how many of `ids` were committed. The bytes are
+  // Publishes, after it took the sums of the blocks that have none yet
+  // (ReservationTable::NoteSum()); returns how many of `ids` were committed. The bytes are
   // complete when the session's `step` has retired: those of one that does not within
   // kCommitTimeout, or whose worker dies in it, are not committed, and their slots are given
   // back. 0: they are complete now. Ends within kCommitTimeout: a block whose copy takes longer is
@@ -107,9 +108,13 @@ class Putter {
   // Blocks of the GPU pool, together: copies them to host memory, in the background.
   Task<void> CommitGathered(std::vector<PendingBlock> blocks,
                             std::shared_ptr<Committing> committing);
-  // `in_host`: whether the bytes are.
+  // Takes the sum and publishes. `in_host`: whether the bytes are.
   Task<void> CommitOne(PendingBlock block, absl::Status in_host,
                        std::shared_ptr<Committing> committing);
+  // REQUIRES: the bytes are in host memory, and their sum is known.
+  void Publish(PendingBlock* block);
+  // One block of the call is done with.
+  void Finish(const BlockKey& key, Committing* committing);
 
   const Parts parts_;
 };

@@ -75,6 +75,13 @@ std::vector<BlockKey> ReservationTable::KeysOf(SessionId session,
   return keys;
 }
 
+void ReservationTable::NoteSum(SessionId session, ReservationId id, const PayloadSum& sum) {
+  const auto reserved = FindOpen(session, id);
+  if (reserved == reservations_.end() || reserved->second.block.gpu) return;
+  reserved->second.block.meta.sum = sum;
+  reserved->second.block.summed = true;
+}
+
 bool ReservationTable::Await(SessionId session, ReservationId id) {
   const auto reserved = FindOpen(session, id);
   if (reserved == reservations_.end()) return false;

@@ -39,7 +39,8 @@ enum class ReservationId : uint64_t {};
 
 // What becomes a block at commit: one of the two slots is set.
 struct PendingBlock {
-  BlockMeta meta;  // Without its sum.
+  BlockMeta meta;       // Without its sum, unless `summed`.
+  bool summed = false;  // The worker took the sum, which is its word.
   DomainId domain{};
   HostSlot host;
   GpuSlot gpu;
@@ -63,6 +64,9 @@ class ReservationTable {
   // nullopt: unknown, late, another session's, or it awaits a step.
   std::optional<PendingBlock> Take(SessionId session, ReservationId id);
   void Finish(const BlockKey& key) { pending_keys_.erase(key); }
+  // The worker says what the sum of the slot's bytes is. Ignores what Take() does, and slots of the
+  // GPU pool, whose bytes are summed where they arrive.
+  void NoteSum(SessionId session, ReservationId id, const PayloadSum& sum);
   // A commit awaits the step that writes the block: nothing but TakeAwaited() or
   // GiveUpAwaited(), which the commit owes within a deadline of its own, ends the
   // reservation. False: as nullopt of Take().

@@ -29,17 +29,20 @@ enum class SessionId : uint64_t {};
 
 using SessionToken = std::array<uint8_t, 16>;
 
-// A run of blocks of one session, named for good: what the flows work on.
+// Blocks of one session that are asked for together, named for good: what the flows work on. A
+// run is a prefix, and what lies behind a hole of it is of no use; a set has no order.
 struct BlockRun {
   SessionId session{};
   DomainId domain{};
   SpaceDigest space;
   uint64_t block_bytes = 0;
   std::optional<BlockKey> parent;  // Of keys[0], when the caller named one.
-  std::vector<BlockKey> keys;      // In prefix order.
+  bool is_set = false;             // Holes are allowed, and no block has a parent.
+  std::vector<BlockKey> keys;      // Of a run in prefix order.
 
   // The block before keys[i].
   std::optional<BlockKey> ParentOf(size_t i) const {
+    if (is_set) return std::nullopt;
     return i == 0 ? parent : std::optional<BlockKey>(keys[i - 1]);
   }
 };

@@ -7,29 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
 #include "agent/unary_service.h"
+#include "agent/worker_wire.h"
 #include "core/status_macros.h"
 #include "proto/convert.h"
 
 namespace kvtier {
 namespace {
-
-uint64_t MonotonicNanos(absl::Time time) {
-  return static_cast<uint64_t>(absl::ToInt64Nanoseconds(time - absl::UnixEpoch()));
-}
-
-v1::ReservedBlock::State ToWire(ReservedBlock::State state) {
-  switch (state) {
-    case ReservedBlock::State::kReserved:
-      return v1::ReservedBlock::RESERVED;
-    case ReservedBlock::State::kPresent:
-      return v1::ReservedBlock::PRESENT;
-    case ReservedBlock::State::kNoRoom:
-      return v1::ReservedBlock::NO_ROOM;
-    case ReservedBlock::State::kPending:
-      return v1::ReservedBlock::PENDING;
-  }
-  return v1::ReservedBlock::STATE_UNSPECIFIED;
-}
 
 absl::StatusOr<Tier> TargetFrom(v1::Tier wire) {
   KVT_ASSIGN_OR_RETURN(const Tier tier, convert::TierFrom(wire, "target"));
@@ -76,17 +59,29 @@ absl::StatusOr<absl::Time> WorkerService::DeadlineOf(const Context& context,
   return agent_->executor()->Now() + std::min(timeout, TimeLeft(context));
 }
 
-template <typename Request>
-absl::StatusOr<BlockRun> WorkerService::NameRun(const Request& request) const {
-  KVT_ASSIGN_OR_RETURN(const SessionId session, FindSession(request.session_token()));
+absl::StatusOr<BlockRun> WorkerService::NameRun(SessionId session,
+                                                const v1::Sequence& sequence) const {
   KVT_ASSIGN_OR_RETURN(const std::vector<EngineKey> keys,
-                       convert::EngineKeysFrom(request.engine_keys(), "engine_keys"));
-  std::optional<EngineKey> parent;
-  if constexpr (requires { request.parent_engine_key(); }) {
-    KVT_ASSIGN_OR_RETURN(
-        parent, convert::OptionalEngineKeyFrom(request.parent_engine_key(), "parent_engine_key"));
+                       convert::EngineKeysFrom(sequence.engine_keys(), "engine_keys"));
+  KVT_ASSIGN_OR_RETURN(
+      const std::optional<EngineKey> parent,
+      convert::OptionalEngineKeyFrom(sequence.parent_engine_key(), "parent_engine_key"));
+  KVT_ASSIGN_OR_RETURN(BlockRun run,
+                       agent_->sessions().NameRun(session, sequence.space_id(), parent, keys));
+  run.is_set = sequence.set();
+  return run;
+}
+
+template <typename Request>
+absl::StatusOr<std::vector<BlockRun>> WorkerService::NameRuns(const Request& request) const {
+  KVT_ASSIGN_OR_RETURN(const SessionId session, FindSession(request.session_token()));
+  KVT_RETURN_IF_ERROR(convert::CheckSequences(request.sequences()));
+  std::vector<BlockRun> runs;
+  for (const v1::Sequence& sequence : request.sequences()) {
+    KVT_ASSIGN_OR_RETURN(BlockRun run, NameRun(session, sequence));
+    runs.push_back(std::move(run));
   }
-  return agent_->sessions().NameRun(session, request.space_id(), parent, keys);
+  return runs;
 }
 
 WorkerService::Reactor* WorkerService::RegisterSpace(Context* context,
@@ -121,13 +116,11 @@ WorkerService::Reactor* WorkerService::Match(Context* context, const v1::MatchRe
 
 Task<absl::Status> WorkerService::DoMatch(const v1::MatchRequest* request,
                                           v1::MatchResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(BlockRun run, NameRun(*request));
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Duration timeout,
                           convert::TimeoutFrom(request->timeout_ms(), "timeout_ms"));
-  const Matched matched = co_await agent_->matcher().Match(std::move(run), timeout);
-  response->set_local_blocks(matched.local_blocks);
-  response->set_total_blocks(matched.tiers.size());
-  for (const Tier tier : matched.tiers) response->add_tiers(convert::ToWire(tier));
+  const std::vector<Matched> matched = co_await agent_->matcher().Match(std::move(runs), timeout);
+  for (const Matched& of_run : matched) FillMatched(of_run, response->add_sequences());
   co_return absl::OkStatus();
 }
 
@@ -138,28 +131,30 @@ WorkerService::Reactor* WorkerService::Onboard(Context* context, const v1::Onboa
 
 Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardRequest* request,
                                             v1::OnboardResponse* response) {
-  OnboardRequest onboard;
-  KVT_CO_ASSIGN_OR_RETURN(onboard.run, NameRun(*request));
-  KVT_CO_ASSIGN_OR_RETURN(onboard.target, TargetFrom(request->target()));
-  KVT_CO_ASSIGN_OR_RETURN(onboard.deadline, DeadlineOf(*context, request->timeout_ms()));
-  onboard.local_only = request->local_only();
-  const SessionId session = onboard.run.session;
-  KVT_CO_ASSIGN_OR_RETURN(const Onboarded onboarded,
-                          co_await agent_->onboarder().Onboard(std::move(onboard)));
-  for (const LeasedBlock& block : onboarded.blocks) {
-    v1::LeasedBlock* wire = response->add_blocks();
-    wire->set_lease_id(static_cast<uint64_t>(block.lease));
-    wire->set_offset(block.offset);
-    wire->set_length(block.length);
-    if (block.from.has_value()) wire->set_from(convert::ToWire(*block.from));
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
+  OnboardRequest common{.local_only = request->local_only()};
+  KVT_CO_ASSIGN_OR_RETURN(common.target, TargetFrom(request->target()));
+  KVT_CO_ASSIGN_OR_RETURN(common.deadline, DeadlineOf(*context, request->timeout_ms()));
+  const SessionId session = runs[0].session;
+  std::vector<Onboarded> onboarded;
+  if (runs.size() == 1) {
+    common.run = std::move(runs[0]);
+    KVT_CO_ASSIGN_OR_RETURN(Onboarded one, co_await agent_->onboarder().Onboard(std::move(common)));
+    onboarded.push_back(std::move(one));
+  } else {
+    std::vector<OnboardRequest> all(runs.size(), common);
+    for (size_t i = 0; i < runs.size(); ++i) all[i].run = std::move(runs[i]);
+    KVT_CO_ASSIGN_OR_RETURN(onboarded, co_await agent_->onboarder().OnboardAll(std::move(all)));
   }
-  if (context->IsCancelled()) {
+  for (const Onboarded& of_run : onboarded) {
+    FillOnboarded(of_run, response->add_sequences());
+    if (!context->IsCancelled()) continue;
     // The asker is gone and will never release what it does not know of.
-    for (const LeasedBlock& block : onboarded.blocks) {
+    for (const LeasedBlock& block : of_run.blocks) {
       agent_->leases().Release(session, std::span(&block.lease, 1));
     }
   }
-  response->set_lease_deadline_ns(MonotonicNanos(onboarded.lease_deadline));
+  response->set_lease_deadline_ns(MonotonicNanos(onboarded.back().lease_deadline));
   if (request->target() == v1::TIER_GPU) response->set_gpu_version(agent_->gpu()->version());
   co_return absl::OkStatus();
 }
@@ -172,9 +167,12 @@ WorkerService::Reactor* WorkerService::Prefetch(Context* context,
 
 Task<absl::Status> WorkerService::DoPrefetch(const v1::PrefetchRequest* request,
                                              v1::PrefetchResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(BlockRun run, NameRun(*request));
-  response->set_accepted_blocks(
-      co_await agent_->onboarder().Prefetch(std::move(run), request->local_only()));
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
+  size_t accepted = 0;
+  for (BlockRun& run : runs) {
+    accepted += co_await agent_->onboarder().Prefetch(std::move(run), request->local_only());
+  }
+  response->set_accepted_blocks(static_cast<uint32_t>(accepted));
   co_return absl::OkStatus();
 }
 
@@ -185,25 +183,31 @@ WorkerService::Reactor* WorkerService::Reserve(Context* context, const v1::Reser
 
 Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveRequest* request,
                                             v1::ReserveResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(BlockRun run, NameRun(*request));
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
   KVT_CO_ASSIGN_OR_RETURN(const Tier target, TargetFrom(request->target()));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
-  const SessionId session = run.session;
-  KVT_CO_ASSIGN_OR_RETURN(const Reserved reserved,
-                          co_await agent_->putter().ReserveBy(std::move(run), target, deadline));
-  for (const ReservedBlock& block : reserved.blocks) {
-    v1::ReservedBlock* wire = response->add_blocks();
-    wire->set_state(ToWire(block.state));
-    wire->set_reservation_id(static_cast<uint64_t>(block.id));
-    wire->set_offset(block.offset);
-  }
-  if (context->IsCancelled()) {
-    // The asker gave up while it waited, and writes nothing where it knows of nothing.
-    for (const ReservedBlock& block : reserved.blocks) {
-      agent_->reservations().Release(session, std::span(&block.id, 1));
+  const SessionId session = runs[0].session;
+  std::vector<ReservationId> ids;
+  // Of the first: the deadlines of the others are later.
+  std::optional<absl::Time> commit_by;
+  absl::Status status;
+  for (BlockRun& run : runs) {
+    const absl::StatusOr<Reserved> reserved =
+        co_await agent_->putter().ReserveBy(std::move(run), target, deadline);
+    status = reserved.status();
+    if (!status.ok()) break;
+    if (!commit_by) commit_by = reserved->deadline;
+    for (const ReservedBlock& block : reserved->blocks) {
+      FillReserved(block, response->add_blocks());
+      ids.push_back(block.id);
     }
   }
-  response->set_deadline_ns(MonotonicNanos(reserved.deadline));
+  if (!status.ok() || context->IsCancelled()) {
+    // The asker writes nothing where it knows of nothing.
+    agent_->reservations().Release(session, ids);
+    co_return status;
+  }
+  response->set_deadline_ns(MonotonicNanos(*commit_by));
   if (target == Tier::kGpu) response->set_gpu_version(agent_->gpu()->version());
   co_return absl::OkStatus();
 }
@@ -221,6 +225,7 @@ Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitReq
   const uint64_t step = request->step();
   KVT_CO_RETURN_IF_ERROR(agent_->putter().CheckStep(session, step));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
+  KVT_CO_RETURN_IF_ERROR(NoteSums(session, *request, &ids));
   response->set_unwritten_blocks(agent_->reservations().GiveBackUnwritten(session, unwritten));
   std::vector<BlockKey> keys;
   if (request->durable()) keys = agent_->reservations().KeysOf(session, ids);
@@ -230,6 +235,23 @@ Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitReq
         co_await agent_->offloader()->AwaitDurable(std::move(keys), deadline)));
   }
   co_return absl::OkStatus();
+}
+
+absl::Status WorkerService::NoteSums(SessionId session, const v1::CommitRequest& request,
+                                     std::vector<ReservationId>* ids) {
+  const auto& summed = request.summed_reservation_ids();
+  const auto& sums = request.sums();
+  if (sums.size() != 2 * summed.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sums: ", sums.size(), " numbers for ", summed.size(),
+                     " summed_reservation_ids; must be two for each"));
+  }
+  for (int i = 0; i < summed.size(); ++i) {
+    const ReservationId id{summed[i]};
+    agent_->reservations().NoteSum(session, id, {.hi = sums[2 * i], .lo = sums[2 * i + 1]});
+    ids->push_back(id);
+  }
+  return absl::OkStatus();
 }
 
 WorkerService::Reactor* WorkerService::TakeSlots(Context* context,

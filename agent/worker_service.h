@@ -3,6 +3,8 @@
 #ifndef KVTIER_AGENT_WORKER_SERVICE_H_
 #define KVTIER_AGENT_WORKER_SERVICE_H_
 
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "agent/agent.h"
@@ -58,12 +60,17 @@ class WorkerService final : public v1::Worker::CallbackService {
                                  v1::TakeSlotsResponse* response);
   Task<absl::Status> DoRelease(const v1::ReleaseRequest* request);
 
+  // Notes the sums that the request carries and adds the reservations they are of to `ids`.
+  // Errors: kInvalidArgument, not two numbers for each.
+  absl::Status NoteSums(SessionId session, const v1::CommitRequest& request,
+                        std::vector<ReservationId>* ids);
   absl::StatusOr<SessionId> FindSession(const std::string& token) const;
   // The end of `timeout_ms` from now, or the caller's own deadline before that.
   absl::StatusOr<absl::Time> DeadlineOf(const Context& context, uint32_t timeout_ms) const;
-  // Names the run of any request that carries token, space and keys.
+  // Names the sequences of a request. Errors: kInvalidArgument, naming the field.
   template <typename Request>
-  absl::StatusOr<BlockRun> NameRun(const Request& request) const;
+  absl::StatusOr<std::vector<BlockRun>> NameRuns(const Request& request) const;
+  absl::StatusOr<BlockRun> NameRun(SessionId session, const v1::Sequence& sequence) const;
   Reactor* Run(Context* context, const google::protobuf::MessageLite& request,
                Task<absl::Status> task);
   // Refuses the call where the agent is stopping.

@@ -16,6 +16,7 @@
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -23,11 +24,13 @@
 #include "client/agent_link.h"
 #include "client/call_deadline.h"
 #include "client/fork_guard.h"
+#include "client/key_sequence.h"
 #include "client/submitted_calls.h"
 #include "core/block_key.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/support/status.h"
+#include "kvtier/v1/worker.pb.h"
 #include "proto/convert.h"
 
 namespace kvtier {
@@ -41,16 +44,41 @@ struct Messages {
   Response response;
 };
 
-// The three things every request begins with.
+// What a call knows of each of its sequences when it is answered.
+struct AskedSequence {
+  size_t keys = 0;
+  uint64_t block_bytes = 0;  // Of its space.
+};
+
+// Writes the session and the sequences of a call. False: the agent does not know one's space.
 template <typename Request>
-void FillPrefix(const Connection& connection, const Connection::Space& space,
-                std::span<const EngineKey> keys, Request* request) {
+bool FillSequences(const Connection& connection, std::span<const KeySequence> sequences,
+                   Request* request, std::vector<AskedSequence>* asked) {
   request->set_session_token(connection.session()->token());
-  request->set_space_id(space.id);
-  request->mutable_engine_keys()->Reserve(static_cast<int>(keys.size()));
-  for (const EngineKey& key : keys) {
-    request->add_engine_keys(key.bytes().data(), key.bytes().size());
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const KeySequence& sequence = sequences[i];
+    const auto space = connection.FindSpace(static_cast<size_t>(sequence.space));
+    if (!space || space->id == 0) return false;
+    (*asked)[i].block_bytes = space->block_bytes;
+    v1::Sequence* const wire = request->add_sequences();
+    wire->set_space_id(space->id);
+    wire->set_set(sequence.is_set);
+    if (sequence.parent) {
+      wire->set_parent_engine_key(sequence.parent->bytes().data(), sequence.parent->bytes().size());
+    }
+    wire->mutable_engine_keys()->Reserve(static_cast<int>(sequence.keys.size()));
+    for (const EngineKey& key : sequence.keys) {
+      wire->add_engine_keys(key.bytes().data(), key.bytes().size());
+    }
   }
+  return true;
+}
+
+// Returns what is to be remembered of `sequences`, whose spans end with Fill().
+inline std::vector<AskedSequence> AskedOf(std::span<const KeySequence> sequences) {
+  std::vector<AskedSequence> asked(sequences.size());
+  for (size_t i = 0; i < sequences.size(); ++i) asked[i].keys = sequences[i].keys.size();
+  return asked;
 }
 
 template <typename CallType>

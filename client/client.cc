@@ -29,6 +29,13 @@ absl::Status CheckPositive(const char* field, absl::Duration value) {
       absl::StrCat(field, " is ", absl::FormatDuration(value), "; must be positive"));
 }
 
+// Returns what was matched of a run.
+MatchedPrefix PrefixOf(const MatchedSequence& run) {
+  MatchedPrefix prefix{.blocks = run.blocks, .local_blocks = run.local_blocks};
+  for (const std::optional<Tier>& tier : run.tiers) prefix.tiers.push_back(*tier);
+  return prefix;
+}
+
 }  // namespace
 
 absl::Status ClientOptions::Validate() const {
@@ -77,6 +84,30 @@ struct Client::State {
           absl::StrCat(keys.size(), " keys in one call; must be at most ", kMaxKeys));
     }
     return absl::OkStatus();
+  }
+
+  absl::Status Check(std::span<const KeySequence> sequences) const {
+    if (sequences.empty() || sequences.size() > kMaxSequences) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(sequences.size(), " sequences in one call; must be 1 to ", kMaxSequences));
+    }
+    size_t keys = 0;
+    for (const KeySequence& sequence : sequences) {
+      KVT_RETURN_IF_ERROR(Check(sequence.space, sequence.keys));
+      keys += sequence.keys.size();
+    }
+    if (keys > kMaxKeys) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(keys, " keys in one call; must be at most ", kMaxKeys));
+    }
+    return absl::OkStatus();
+  }
+  absl::Status CheckReserve(std::span<const KeySequence> sequences,
+                            const ReserveOptions& options) const {
+    if (options.parent) {
+      return absl::InvalidArgumentError("parent is given beside sequences, which have their own");
+    }
+    return Check(sequences);
   }
 
   const absl::Duration default_timeout;
@@ -148,22 +179,44 @@ absl::StatusOr<size_t> Client::ResidentRun(SpaceHandle space,
 
 absl::StatusOr<OnboardedBlocks> Client::Onboard(SpaceHandle space, std::span<const EngineKey> keys,
                                                 const OnboardOptions& options) {
-  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
-  OnboardCall call(space, keys, options, state_->Timeout(options.timeout));
+  const KeySequence run{.space = space, .keys = keys};
+  KVT_ASSIGN_OR_RETURN(std::vector<OnboardedBlocks> all, Onboard(std::span(&run, 1), options));
+  return std::move(all[0]);
+}
+
+absl::StatusOr<std::vector<OnboardedBlocks>> Client::Onboard(std::span<const KeySequence> sequences,
+                                                             const OnboardOptions& options) {
+  KVT_RETURN_IF_ERROR(state_->Check(sequences));
+  OnboardCall call(sequences, options, state_->Timeout(options.timeout));
   return RunCall(state_->link, &call);
 }
 
 absl::StatusOr<MatchedPrefix> Client::Match(SpaceHandle space, std::span<const EngineKey> keys,
                                             const MatchOptions& options) {
-  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
-  MatchCall call(space, keys, options, state_->Timeout(options.timeout));
+  const KeySequence run{.space = space, .keys = keys};
+  KVT_ASSIGN_OR_RETURN(const std::vector<MatchedSequence> all, Match(std::span(&run, 1), options));
+  return PrefixOf(all[0]);
+}
+
+absl::StatusOr<std::vector<MatchedSequence>> Client::Match(std::span<const KeySequence> sequences,
+                                                           const MatchOptions& options) {
+  KVT_RETURN_IF_ERROR(state_->Check(sequences));
+  MatchCall call(sequences, options, state_->Timeout(options.timeout));
   return RunCall(state_->link, &call);
 }
 
 absl::StatusOr<ReservedBlocks> Client::Reserve(SpaceHandle space, std::span<const EngineKey> keys,
                                                const ReserveOptions& options) {
-  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
-  ReserveCall call(space, keys, options, state_->Timeout(options.timeout), state_->default_timeout);
+  const KeySequence run{.space = space, .keys = keys, .parent = options.parent};
+  ReserveOptions rest = options;
+  rest.parent.reset();
+  return Reserve(std::span(&run, 1), rest);
+}
+
+absl::StatusOr<ReservedBlocks> Client::Reserve(std::span<const KeySequence> sequences,
+                                               const ReserveOptions& options) {
+  KVT_RETURN_IF_ERROR(state_->CheckReserve(sequences, options));
+  ReserveCall call(sequences, options, state_->Timeout(options.timeout), state_->default_timeout);
   return RunCall(state_->link, &call);
 }
 
@@ -176,32 +229,67 @@ absl::StatusOr<GrantedSlots> Client::TakeSlots(SpaceHandle space, uint32_t slots
 
 absl::StatusOr<size_t> Client::Prefetch(SpaceHandle space, std::span<const EngineKey> keys,
                                         const MatchOptions& options) {
-  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
-  PrefetchCall call(space, keys, options, state_->Timeout(options.timeout));
+  const KeySequence run{.space = space, .keys = keys};
+  return Prefetch(std::span(&run, 1), options);
+}
+
+absl::StatusOr<size_t> Client::Prefetch(std::span<const KeySequence> sequences,
+                                        const MatchOptions& options) {
+  KVT_RETURN_IF_ERROR(state_->Check(sequences));
+  PrefetchCall call(sequences, options, state_->Timeout(options.timeout));
   return RunCall(state_->link, &call);
 }
 
 absl::Status Client::SubmitOnboard(SpaceHandle space, std::span<const EngineKey> keys,
                                    const OnboardOptions& options,
                                    absl::AnyInvocable<void(OnboardedBlocks)> done) {
-  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
-  auto call = std::make_unique<OnboardCall>(space, keys, options, state_->Timeout(options.timeout));
+  const KeySequence run{.space = space, .keys = keys};
+  return SubmitOnboard(std::span(&run, 1), options,
+                       [done = std::move(done)](std::vector<OnboardedBlocks> all) mutable {
+                         done(std::move(all[0]));
+                       });
+}
+
+absl::Status Client::SubmitOnboard(std::span<const KeySequence> sequences,
+                                   const OnboardOptions& options,
+                                   absl::AnyInvocable<void(std::vector<OnboardedBlocks>)> done) {
+  KVT_RETURN_IF_ERROR(state_->Check(sequences));
+  auto call = std::make_unique<OnboardCall>(sequences, options, state_->Timeout(options.timeout));
   return SubmitCall(state_->link, &state_->submitted, &call, std::move(done));
 }
 
 absl::Status Client::SubmitMatch(SpaceHandle space, std::span<const EngineKey> keys,
                                  const MatchOptions& options,
                                  absl::AnyInvocable<void(MatchedPrefix)> done) {
-  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
-  auto call = std::make_unique<MatchCall>(space, keys, options, state_->Timeout(options.timeout));
+  const KeySequence run{.space = space, .keys = keys};
+  return SubmitMatch(std::span(&run, 1), options,
+                     [done = std::move(done)](const std::vector<MatchedSequence>& all) mutable {
+                       done(PrefixOf(all[0]));
+                     });
+}
+
+absl::Status Client::SubmitMatch(std::span<const KeySequence> sequences,
+                                 const MatchOptions& options,
+                                 absl::AnyInvocable<void(std::vector<MatchedSequence>)> done) {
+  KVT_RETURN_IF_ERROR(state_->Check(sequences));
+  auto call = std::make_unique<MatchCall>(sequences, options, state_->Timeout(options.timeout));
   return SubmitCall(state_->link, &state_->submitted, &call, std::move(done));
 }
 
 absl::Status Client::SubmitReserve(SpaceHandle space, std::span<const EngineKey> keys,
                                    const ReserveOptions& options,
                                    absl::AnyInvocable<void(ReservedBlocks)> done) {
-  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
-  auto call = std::make_unique<ReserveCall>(space, keys, options, state_->Timeout(options.timeout),
+  const KeySequence run{.space = space, .keys = keys, .parent = options.parent};
+  ReserveOptions rest = options;
+  rest.parent.reset();
+  return SubmitReserve(std::span(&run, 1), rest, std::move(done));
+}
+
+absl::Status Client::SubmitReserve(std::span<const KeySequence> sequences,
+                                   const ReserveOptions& options,
+                                   absl::AnyInvocable<void(ReservedBlocks)> done) {
+  KVT_RETURN_IF_ERROR(state_->CheckReserve(sequences, options));
+  auto call = std::make_unique<ReserveCall>(sequences, options, state_->Timeout(options.timeout),
                                             state_->default_timeout);
   return SubmitCall(state_->link, &state_->submitted, &call, std::move(done));
 }
@@ -209,9 +297,15 @@ absl::Status Client::SubmitReserve(SpaceHandle space, std::span<const EngineKey>
 absl::Status Client::SubmitPrefetch(SpaceHandle space, std::span<const EngineKey> keys,
                                     const MatchOptions& options,
                                     absl::AnyInvocable<void(size_t)> done) {
-  KVT_RETURN_IF_ERROR(state_->Check(space, keys));
-  auto call =
-      std::make_unique<PrefetchCall>(space, keys, options, state_->Timeout(options.timeout));
+  const KeySequence run{.space = space, .keys = keys};
+  return SubmitPrefetch(std::span(&run, 1), options, std::move(done));
+}
+
+absl::Status Client::SubmitPrefetch(std::span<const KeySequence> sequences,
+                                    const MatchOptions& options,
+                                    absl::AnyInvocable<void(size_t)> done) {
+  KVT_RETURN_IF_ERROR(state_->Check(sequences));
+  auto call = std::make_unique<PrefetchCall>(sequences, options, state_->Timeout(options.timeout));
   return SubmitCall(state_->link, &state_->submitted, &call, std::move(done));
 }
 

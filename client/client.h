@@ -32,6 +32,7 @@
 #include "client/gpu_memory.h"
 #include "client/granted_slots.h"
 #include "client/host_memory.h"
+#include "client/key_sequence.h"
 #include "client/onboarded_blocks.h"
 #include "client/reserved_blocks.h"
 #include "client/residence.h"
@@ -60,9 +61,6 @@ struct ClientOptions {
   absl::Status Validate() const;
 };
 
-// A space of one client, for as long as the client lives, across reconnections.
-enum class SpaceHandle : uint32_t {};
-
 // Where the longest known prefix is. A guess, which Onboard turns into a promise.
 struct MatchedPrefix {
   size_t blocks = 0;        // Leading blocks, counting other nodes.
@@ -85,15 +83,17 @@ struct OnboardOptions {
 };
 
 struct ReserveOptions {
-  std::optional<EngineKey> parent{};  // Of keys[0]; absent: a root.
+  std::optional<EngineKey> parent{};  // Of keys[0] of a run; absent: a root.
   OnboardTarget target = OnboardTarget::kHost;
   std::optional<absl::Duration> timeout{};
 };
 
-// Thread-safe. `keys` are in prefix order, kMaxKeys at most.
+// Thread-safe. `keys` are in prefix order, kMaxKeys at most; `sequences` 1 to kMaxSequences, with
+// kMaxKeys keys together.
 class Client {
  public:
   static constexpr size_t kMaxKeys = 8192;                          // Of one call.
+  static constexpr size_t kMaxSequences = 256;                      // Of one call.
   static constexpr size_t kMaxSubmitted = 256;                      // Submitted calls under way.
   static constexpr absl::Duration kMaxTimeout = absl::Seconds(60);  // Longer ones are cut.
 
@@ -126,12 +126,23 @@ class Client {
   // Room for new blocks, one entry for each key.
   absl::StatusOr<ReservedBlocks> Reserve(SpaceHandle space, std::span<const EngineKey> keys,
                                          const ReserveOptions& options = {});
+  // The same of several runs and sets, of any spaces of this client, in one call: one result for
+  // each sequence; of Reserve() one entry for each key, sequence by sequence. Errors also:
+  // kInvalidArgument, options.parent is set, which each sequence has for itself.
+  absl::StatusOr<std::vector<OnboardedBlocks>> Onboard(std::span<const KeySequence> sequences,
+                                                       const OnboardOptions& options = {});
+  absl::StatusOr<std::vector<MatchedSequence>> Match(std::span<const KeySequence> sequences,
+                                                     const MatchOptions& options = {});
+  absl::StatusOr<ReservedBlocks> Reserve(std::span<const KeySequence> sequences,
+                                         const ReserveOptions& options = {});
   // Slots of the GPU pool as KV memory of the caller's own, `slots` of them or fewer, for
   // blocks of this space; PagedKv keeps sequences in them. None: no agent, no pool for this
   // space, or no room. Errors also: kInvalidArgument, `slots` is 0.
   absl::StatusOr<GrantedSlots> TakeSlots(SpaceHandle space, uint32_t slots);
   // Starts bringing blocks to host memory; returns how many are there or on their way.
   absl::StatusOr<size_t> Prefetch(SpaceHandle space, std::span<const EngineKey> keys,
+                                  const MatchOptions& options = {});
+  absl::StatusOr<size_t> Prefetch(std::span<const KeySequence> sequences,
                                   const MatchOptions& options = {});
 
   // The same without waiting. `done` is called exactly once, by the client's own thread
@@ -149,6 +160,14 @@ class Client {
                              absl::AnyInvocable<void(ReservedBlocks)> done);
   absl::Status SubmitPrefetch(SpaceHandle space, std::span<const EngineKey> keys,
                               const MatchOptions& options, absl::AnyInvocable<void(size_t)> done);
+  absl::Status SubmitOnboard(std::span<const KeySequence> sequences, const OnboardOptions& options,
+                             absl::AnyInvocable<void(std::vector<OnboardedBlocks>)> done);
+  absl::Status SubmitMatch(std::span<const KeySequence> sequences, const MatchOptions& options,
+                           absl::AnyInvocable<void(std::vector<MatchedSequence>)> done);
+  absl::Status SubmitReserve(std::span<const KeySequence> sequences, const ReserveOptions& options,
+                             absl::AnyInvocable<void(ReservedBlocks)> done);
+  absl::Status SubmitPrefetch(std::span<const KeySequence> sequences, const MatchOptions& options,
+                              absl::AnyInvocable<void(size_t)> done);
   // Takes `blocks` only when it returns OK.
   absl::Status SubmitCommit(ReservedBlocks&& blocks, absl::AnyInvocable<void(size_t)> done,
                             const CommitOptions& options = {});

@@ -56,6 +56,8 @@ absl::Status Connection::FlushReleases(absl::Duration timeout) {
     request.mutable_reservation_ids()->Add(batch.reservation_ids.begin(),
                                            batch.reservation_ids.end());
     request.mutable_slots()->Add(batch.slots.begin(), batch.slots.end());
+    request.mutable_damaged_lease_ids()->Add(batch.damaged_lease_ids.begin(),
+                                             batch.damaged_lease_ids.end());
     v1::ReleaseResponse response;
     const absl::Status status = convert::FromGrpc(stub_->Release(&context, request, &response));
     if (!status.ok()) {
@@ -64,6 +66,7 @@ absl::Status Connection::FlushReleases(absl::Duration timeout) {
       releases_.Add(ReleaseQueue::Kind::kLease, batch.lease_ids);
       releases_.Add(ReleaseQueue::Kind::kReservation, batch.reservation_ids);
       releases_.Add(ReleaseQueue::Kind::kSlot, batch.slots);
+      releases_.Add(ReleaseQueue::Kind::kDamaged, batch.damaged_lease_ids);
       return status;
     }
   }

@@ -1,30 +1,46 @@
 #include "client/match_call.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace kvtier {
+namespace {
 
-bool MatchCall::Fill(const std::shared_ptr<Connection>& connection) {
-  const auto space = connection->FindSpace(static_cast<size_t>(space_));
-  if (!space || space->id == 0) return false;
-  FillPrefix(*connection, *space, keys_, &messages.request);
-  messages.request.set_timeout_ms(local_only_ ? 0 : AgentTimeoutMs(messages.timeout));
-  return true;
+MatchedSequence Read(const v1::MatchedSequence& wire, const AskedSequence& asked, bool is_set) {
+  MatchedSequence matched;
+  for (const int wire_tier : wire.tiers()) {
+    if (matched.tiers.size() == asked.keys) break;
+    // A tier that this client does not know comes from a newer agent: it is a hole.
+    std::optional<Tier> tier;
+    if (const auto known = convert::TierFrom(static_cast<v1::Tier>(wire_tier), "tiers");
+        known.ok()) {
+      tier = *known;
+    }
+    if (!tier && !is_set) break;
+    matched.tiers.push_back(tier);
+    if (tier) ++matched.blocks;
+  }
+  if (is_set) matched.tiers.resize(asked.keys);
+  matched.local_blocks = std::min<size_t>(wire.local_blocks(), matched.blocks);
+  return matched;
 }
 
-MatchedPrefix MatchCall::Finish(const std::shared_ptr<AgentLink>&, bool answered) {
-  MatchedPrefix matched;
+}  // namespace
+
+bool MatchCall::Fill(const std::shared_ptr<Connection>& connection) {
+  messages.request.set_timeout_ms(local_only_ ? 0 : AgentTimeoutMs(messages.timeout));
+  return FillSequences(*connection, sequences_, &messages.request, &asked_);
+}
+
+MatchCall::Result MatchCall::Finish(const std::shared_ptr<AgentLink>&, bool answered) {
+  Result matched(asked_.size());
   if (!answered) return matched;
-  const v1::MatchResponse& response = messages.response;
-  const size_t asked = static_cast<size_t>(messages.request.engine_keys_size());
-  // A tier this client does not know ends the run: it comes from a newer agent.
-  for (const int wire_tier : response.tiers()) {
-    const auto tier = convert::TierFrom(static_cast<v1::Tier>(wire_tier), "tiers");
-    if (!tier.ok() || matched.tiers.size() == asked) break;
-    matched.tiers.push_back(*tier);
+  for (size_t i = 0; i < matched.size(); ++i) {
+    const int at = static_cast<int>(i);
+    if (at == messages.response.sequences_size()) break;
+    matched[i] =
+        Read(messages.response.sequences(at), asked_[i], messages.request.sequences(at).set());
   }
-  matched.blocks = matched.tiers.size();
-  matched.local_blocks = std::min<size_t>(response.local_blocks(), matched.blocks);
   return matched;
 }
 

@@ -1,4 +1,4 @@
-// MatchCall asks where the longest prefix is.
+// MatchCall asks where blocks are.
 #ifndef KVTIER_CLIENT_MATCH_CALL_H_
 #define KVTIER_CLIENT_MATCH_CALL_H_
 
@@ -14,12 +14,12 @@ namespace kvtier {
 
 class MatchCall {
  public:
-  using Result = MatchedPrefix;
+  using Result = std::vector<MatchedSequence>;  // One for each sequence.
   static constexpr char kName[] = "match";
 
-  MatchCall(SpaceHandle space, std::span<const EngineKey> keys, const MatchOptions& options,
+  MatchCall(std::span<const KeySequence> sequences, const MatchOptions& options,
             absl::Duration timeout)
-      : space_(space), keys_(keys), local_only_(options.local_only) {
+      : sequences_(sequences), asked_(AskedOf(sequences)), local_only_(options.local_only) {
     messages.timeout = timeout;
   }
 
@@ -30,13 +30,13 @@ class MatchCall {
   auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
     return stub->AsyncMatch(&messages.context, messages.request, queue);
   }
-  MatchedPrefix Finish(const std::shared_ptr<AgentLink>& link, bool answered);
+  Result Finish(const std::shared_ptr<AgentLink>& link, bool answered);
 
   Messages<v1::MatchRequest, v1::MatchResponse> messages;
 
  private:
-  const SpaceHandle space_;
-  const std::span<const EngineKey> keys_;  // The caller's; not used after Fill().
+  const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
+  std::vector<AskedSequence> asked_;
   const bool local_only_;
 };
 

@@ -31,50 +31,85 @@ BlockSource SourceFrom(v1::Tier from) {
   }
 }
 
+MissReason MissReasonFrom(v1::MissReason reason) {
+  switch (reason) {
+    case v1::MISS_REASON_NONE:
+      return MissReason::kNone;
+    case v1::MISS_REASON_DEADLINE:
+      return MissReason::kDeadline;
+    case v1::MISS_REASON_NO_ROOM:
+      return MissReason::kNoRoom;
+    case v1::MISS_REASON_DAMAGED:
+      return MissReason::kDamaged;
+    default:
+      return MissReason::kAbsent;
+  }
+}
+
 }  // namespace
 
 bool OnboardCall::Fill(const std::shared_ptr<Connection>& connection) {
-  const auto space = connection->FindSpace(static_cast<size_t>(space_));
   const bool to_gpu = target_ == OnboardTarget::kGpu;
   connection_ = connection;
   memory_ = to_gpu ? BlockMemory::GpuPool(connection->session())
                    : BlockMemory::Arena(connection->session()->arena_read());
-  if (!space || space->id == 0 || memory_.none()) return false;
-  block_bytes_ = space->block_bytes;
-  FillPrefix(*connection, *space, keys_, &messages.request);
+  if (memory_.none()) return false;
   messages.request.set_target(to_gpu ? v1::TIER_GPU : v1::TIER_HOST);
   messages.request.set_timeout_ms(AgentTimeoutMs(messages.timeout));
   messages.request.set_local_only(local_only_);
-  return true;
+  return FillSequences(*connection, sequences_, &messages.request, &asked_);
 }
 
-OnboardedBlocks OnboardCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered) {
-  OnboardedBlocks onboarded = answered ? Read(link) : OnboardedBlocks();
-  link->Count([&](ClientStats* stats) {
-    stats->onboarded_blocks += onboarded.size();
-    stats->missed_blocks += keys_.size() - onboarded.size();
-  });
-  return onboarded;
-}
-
-OnboardedBlocks OnboardCall::Read(const std::shared_ptr<AgentLink>& link) {
-  OnboardedBlocks onboarded;
+OnboardCall::Result OnboardCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered) {
+  Result all(asked_.size());
+  size_t asked = 0;
+  size_t onboarded = 0;
   std::vector<uint64_t> unusable;
-  const bool reached = memory_.Follow(messages.response.gpu_version(), messages.timeout);
-  for (const v1::LeasedBlock& block : messages.response.blocks()) {
+  const bool reached =
+      answered && memory_.Follow(messages.response.gpu_version(), messages.timeout);
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (answered) all[i] = Read(link, i, reached, &unusable);
+    asked += asked_[i].keys;
+    onboarded += all[i].size();
+  }
+  if (connection_ != nullptr) {
+    link->Release(connection_.get(), ReleaseQueue::Kind::kLease, unusable);
+  }
+  link->Count([&](ClientStats* stats) {
+    stats->onboarded_blocks += onboarded;
+    stats->missed_blocks += asked - onboarded;
+  });
+  return all;
+}
+
+OnboardedBlocks OnboardCall::Read(const std::shared_ptr<AgentLink>& link, size_t index,
+                                  bool reached, std::vector<uint64_t>* unusable) {
+  OnboardedBlocks onboarded;
+  if (static_cast<int>(index) >= messages.response.sequences_size()) return onboarded;
+  const v1::OnboardedSequence& wire = messages.response.sequences(static_cast<int>(index));
+  const bool is_set = messages.request.sequences(static_cast<int>(index)).set();
+  onboarded.missed_ = MissReasonFrom(wire.missed());
+  bool usable = reached;
+  size_t next = 0;  // Key of the next block, or a later one.
+  for (const v1::LeasedBlock& block : wire.blocks()) {
     const auto bytes = memory_.Read(block.offset(), block.length());
+    const bool in_place = is_set ? block.index() >= next : block.index() == next;
     // The agent is trusted to be right, not to be the program we think it is: a block
-    // that is not where and what it must be ends the run.
-    if (!reached || !unusable.empty() || !bytes || block.length() != block_bytes_ ||
-        onboarded.size() == keys_.size()) {
-      unusable.push_back(block.lease_id());
+    // that is not where and what it must be ends the sequence.
+    usable = usable && bytes && block.length() == asked_[index].block_bytes && in_place &&
+             block.index() < asked_[index].keys;
+    if (!usable) {
+      unusable->push_back(block.lease_id());
       continue;
     }
-    onboarded.blocks_.push_back(
-        {.bytes = *bytes, .offset = block.offset(), .source = SourceFrom(block.from())});
+    next = block.index() + 1;
+    onboarded.blocks_.push_back({.bytes = *bytes,
+                                 .offset = block.offset(),
+                                 .source = SourceFrom(block.from()),
+                                 .sum = {.hi = block.sum_hi(), .lo = block.sum_lo()},
+                                 .key_index = block.index()});
     onboarded.lease_ids_.push_back(block.lease_id());
   }
-  link->Release(connection_.get(), ReleaseQueue::Kind::kLease, unusable);
   if (onboarded.blocks_.empty()) return onboarded;
   onboarded.link_ = link;
   onboarded.connection_ = connection_;

@@ -1,8 +1,12 @@
-// OnboardCall asks for the longest run of blocks, leased and ready to read.
+// OnboardCall asks for blocks, leased and ready to read.
 #ifndef KVTIER_CLIENT_ONBOARD_CALL_H_
 #define KVTIER_CLIENT_ONBOARD_CALL_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "client/block_memory.h"
 #include "client/call.h"
@@ -14,12 +18,15 @@ namespace kvtier {
 
 class OnboardCall {
  public:
-  using Result = OnboardedBlocks;
+  using Result = std::vector<OnboardedBlocks>;  // One for each sequence.
   static constexpr char kName[] = "onboard";
 
-  OnboardCall(SpaceHandle space, std::span<const EngineKey> keys, const OnboardOptions& options,
+  OnboardCall(std::span<const KeySequence> sequences, const OnboardOptions& options,
               absl::Duration timeout)
-      : space_(space), keys_(keys), target_(options.target), local_only_(options.local_only) {
+      : sequences_(sequences),
+        asked_(AskedOf(sequences)),
+        target_(options.target),
+        local_only_(options.local_only) {
     messages.timeout = timeout;
   }
 
@@ -30,20 +37,21 @@ class OnboardCall {
   auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
     return stub->AsyncOnboard(&messages.context, messages.request, queue);
   }
-  OnboardedBlocks Finish(const std::shared_ptr<AgentLink>& link, bool answered);
+  Result Finish(const std::shared_ptr<AgentLink>& link, bool answered);
 
   Messages<v1::OnboardRequest, v1::OnboardResponse> messages;
 
  private:
-  OnboardedBlocks Read(const std::shared_ptr<AgentLink>& link);
+  // Reads the answer to the sequence at `index`; what is no use to us goes to `unusable`.
+  OnboardedBlocks Read(const std::shared_ptr<AgentLink>& link, size_t index, bool reached,
+                       std::vector<uint64_t>* unusable);
 
-  const SpaceHandle space_;
-  const std::span<const EngineKey> keys_;  // The caller's; not used after Fill().
+  const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
+  std::vector<AskedSequence> asked_;
   const OnboardTarget target_;
   const bool local_only_;
   std::shared_ptr<Connection> connection_;
   BlockMemory memory_;
-  uint64_t block_bytes_ = 0;
 };
 
 }  // namespace kvtier

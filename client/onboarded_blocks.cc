@@ -18,6 +18,7 @@ OnboardedBlocks& OnboardedBlocks::operator=(OnboardedBlocks&& other) noexcept {
   blocks_ = std::exchange(other.blocks_, {});
   lease_ids_ = std::exchange(other.lease_ids_, {});
   deadline_ = other.deadline_;
+  missed_ = other.missed_;
   return *this;
 }
 
@@ -34,6 +35,11 @@ uint64_t OnboardedBlocks::offset(size_t i) const {
 BlockSource OnboardedBlocks::source(size_t i) const {
   KVT_CHECK(i < blocks_.size());
   return blocks_[i].source;
+}
+
+size_t OnboardedBlocks::key_index(size_t i) const {
+  KVT_CHECK(i < blocks_.size());
+  return blocks_[i].key_index;
 }
 
 bool OnboardedBlocks::valid() const {

@@ -1,5 +1,5 @@
-// OnboardedBlocks is a hit in a worker's hands: the leading run of blocks that the
-// agent leased to it, readable in place.
+// OnboardedBlocks is a hit in a worker's hands: blocks that the agent leased to it, readable in
+// place. Of a run they are the leading ones; of a set any, each with the key it is of.
 //
 //   1. copy bytes(0), bytes(1), ... to where attention reads them;
 //   2. wait until the copy is done;
@@ -20,6 +20,8 @@
 
 #include "absl/time/time.h"
 #include "client/block_source.h"
+#include "core/checksum.h"
+#include "core/miss_reason.h"
 
 namespace kvtier {
 
@@ -36,11 +38,14 @@ class OnboardedBlocks {
 
   size_t size() const { return blocks_.size(); }
   bool empty() const { return blocks_.empty(); }
-  // The whole payload of block `i` of the run; empty where only a device of the worker's
-  // reaches it (ClientOptions::gpu_by_device). REQUIRES of all three: i < size().
+  // The whole payload of block `i`; empty where only a device of the worker's
+  // reaches it (ClientOptions::gpu_by_device). REQUIRES of all four: i < size().
   std::span<const std::byte> bytes(size_t i) const;
   uint64_t offset(size_t i) const;  // From the start of the pool or arena.
   BlockSource source(size_t i) const;
+  size_t key_index(size_t i) const;  // Of its key in the sequence; of a run it is `i`.
+  // Why the first block that is missing did not come; kAbsent also where no agent answered.
+  MissReason missed() const { return missed_; }
 
   // Whether everything read so far was what it was said to be: the leases have not
   // ended and the session that granted them stands. Asks the kernel; about 1 us.
@@ -56,6 +61,8 @@ class OnboardedBlocks {
     std::span<const std::byte> bytes;
     uint64_t offset = 0;
     BlockSource source;
+    PayloadSum sum;
+    size_t key_index = 0;
   };
   std::shared_ptr<AgentLink> link_;
   std::shared_ptr<Connection> connection_;
@@ -63,6 +70,7 @@ class OnboardedBlocks {
   std::vector<Block> blocks_;
   std::vector<uint64_t> lease_ids_;
   absl::Time deadline_ = absl::InfinitePast();  // MonotonicClock, less a margin.
+  MissReason missed_ = MissReason::kAbsent;
 };
 
 }  // namespace kvtier

@@ -3,6 +3,7 @@
 #define KVTIER_CLIENT_PREFETCH_CALL_H_
 
 #include <memory>
+#include <vector>
 
 #include "client/call.h"
 #include "client/client.h"
@@ -16,18 +17,15 @@ class PrefetchCall {
   using Result = size_t;  // Blocks that are there or on their way.
   static constexpr char kName[] = "prefetch";
 
-  PrefetchCall(SpaceHandle space, std::span<const EngineKey> keys, const MatchOptions& options,
+  PrefetchCall(std::span<const KeySequence> sequences, const MatchOptions& options,
                absl::Duration timeout)
-      : space_(space), keys_(keys), local_only_(options.local_only) {
+      : sequences_(sequences), asked_(AskedOf(sequences)), local_only_(options.local_only) {
     messages.timeout = timeout;
   }
 
   bool Fill(const std::shared_ptr<Connection>& connection) {
-    const auto space = connection->FindSpace(static_cast<size_t>(space_));
-    if (!space || space->id == 0) return false;
-    FillPrefix(*connection, *space, keys_, &messages.request);
     messages.request.set_local_only(local_only_);
-    return true;
+    return FillSequences(*connection, sequences_, &messages.request, &asked_);
   }
   grpc::Status Send(v1::Worker::StubInterface* stub) {
     return stub->Prefetch(&messages.context, messages.request, &messages.response);
@@ -42,8 +40,8 @@ class PrefetchCall {
   Messages<v1::PrefetchRequest, v1::PrefetchResponse> messages;
 
  private:
-  const SpaceHandle space_;
-  const std::span<const EngineKey> keys_;  // The caller's; not used after Fill().
+  const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
+  std::vector<AskedSequence> asked_;
   const bool local_only_;
 };
 

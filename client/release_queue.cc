@@ -12,16 +12,27 @@ std::vector<uint64_t> TakeTail(std::vector<uint64_t>* ids, size_t limit) {
   return taken;
 }
 
+std::vector<uint64_t>& ListOf(ReleaseQueue::Kind kind, ReleaseQueue::Batch* batch) {
+  switch (kind) {
+    case ReleaseQueue::Kind::kLease:
+      return batch->lease_ids;
+    case ReleaseQueue::Kind::kReservation:
+      return batch->reservation_ids;
+    case ReleaseQueue::Kind::kSlot:
+      return batch->slots;
+    case ReleaseQueue::Kind::kDamaged:
+      break;
+  }
+  return batch->damaged_lease_ids;
+}
+
 }  // namespace
 
 ReleaseQueue::Added ReleaseQueue::Add(Kind kind, std::span<const uint64_t> ids) {
   absl::MutexLock lock(&mu_);
-  const size_t queued =
-      queued_.lease_ids.size() + queued_.reservation_ids.size() + queued_.slots.size();
+  const size_t queued = queued_.size();
   const size_t fitting = std::min(ids.size(), kMaxQueued - std::min(queued, kMaxQueued));
-  auto& list = kind == Kind::kLease         ? queued_.lease_ids
-               : kind == Kind::kReservation ? queued_.reservation_ids
-                                            : queued_.slots;
+  std::vector<uint64_t>& list = ListOf(kind, &queued_);
   list.insert(list.end(), ids.begin(), ids.begin() + static_cast<ptrdiff_t>(fitting));
   return {.dropped = ids.size() - fitting, .was_empty = queued == 0};
 }
@@ -30,7 +41,8 @@ ReleaseQueue::Batch ReleaseQueue::Take() {
   absl::MutexLock lock(&mu_);
   return {.lease_ids = TakeTail(&queued_.lease_ids, kMaxBatch),
           .reservation_ids = TakeTail(&queued_.reservation_ids, kMaxBatch),
-          .slots = TakeTail(&queued_.slots, kMaxBatch)};
+          .slots = TakeTail(&queued_.slots, kMaxBatch),
+          .damaged_lease_ids = TakeTail(&queued_.damaged_lease_ids, kMaxBatch)};
 }
 
 bool ReleaseQueue::empty() const {

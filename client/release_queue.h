@@ -21,12 +21,17 @@ class ReleaseQueue {
   static constexpr size_t kMaxQueued = size_t{1} << 17;
   static constexpr size_t kMaxBatch = 8192;  // Ids of one RPC.
 
-  enum class Kind : uint8_t { kLease, kReservation, kSlot };
+  // kDamaged: leases whose bytes were not what their sums say.
+  enum class Kind : uint8_t { kLease, kReservation, kSlot, kDamaged };
   struct Batch {
     std::vector<uint64_t> lease_ids;
     std::vector<uint64_t> reservation_ids;
     std::vector<uint64_t> slots;
-    bool empty() const { return lease_ids.empty() && reservation_ids.empty() && slots.empty(); }
+    std::vector<uint64_t> damaged_lease_ids;
+    size_t size() const {
+      return lease_ids.size() + reservation_ids.size() + slots.size() + damaged_lease_ids.size();
+    }
+    bool empty() const { return size() == 0; }
   };
 
   struct Added {

@@ -22,25 +22,22 @@ ReservedBlocks::State WithoutSlot(v1::ReservedBlock::State state) {
 }  // namespace
 
 bool ReserveCall::Fill(const std::shared_ptr<Connection>& connection) {
-  const auto space = connection->FindSpace(static_cast<size_t>(space_));
   const bool to_gpu = target_ == OnboardTarget::kGpu;
   connection_ = connection;
   memory_ = to_gpu ? BlockMemory::GpuPool(connection->session())
                    : BlockMemory::Arena(connection->session()->arena_write());
-  if (!space || space->id == 0 || memory_.none()) return false;
-  block_bytes_ = space->block_bytes;
-  FillPrefix(*connection, *space, keys_, &messages.request);
-  if (parent_) {
-    messages.request.set_parent_engine_key(parent_->bytes().data(), parent_->bytes().size());
-  }
+  if (memory_.none()) return false;
   messages.request.set_target(to_gpu ? v1::TIER_GPU : v1::TIER_HOST);
   messages.request.set_timeout_ms(AgentTimeoutMs(messages.timeout));
-  return true;
+  return FillSequences(*connection, sequences_, &messages.request, &asked_);
 }
 
 ReservedBlocks ReserveCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered) {
   ReservedBlocks reserved;
-  reserved.blocks_.resize(keys_.size());
+  for (const AskedSequence& sequence : asked_) {
+    for (size_t i = 0; i < sequence.keys; ++i) block_bytes_.push_back(sequence.block_bytes);
+  }
+  reserved.blocks_.resize(block_bytes_.size());
   reserved.answered_ = answered;
   if (answered) Read(link, &reserved);
   return reserved;
@@ -55,8 +52,8 @@ void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* r
     const bool in_range = index < reserved->blocks_.size();
     if (in_range) reserved->blocks_[index].state = WithoutSlot(block.state());
     if (block.state() != v1::ReservedBlock::RESERVED) continue;
-    const auto slot = memory_.Write(block.offset(), block_bytes_);
-    if (!reached || !slot || !in_range) {
+    const auto slot = in_range ? memory_.Write(block.offset(), block_bytes_[index]) : std::nullopt;
+    if (!reached || !slot) {
       unusable.push_back(block.reservation_id());
       continue;
     }
@@ -80,7 +77,11 @@ bool CommitCall::Fill(const std::shared_ptr<Connection>& connection) {
   messages.request.set_session_token(connection->session()->token());
   for (const ReservedBlocks::Block& block : blocks_.blocks_) {
     if (!block.reservation_id) continue;
-    if (block.taken != 0) {
+    if (block.sum) {
+      messages.request.add_summed_reservation_ids(*block.reservation_id);
+      messages.request.add_sums(block.sum->hi);
+      messages.request.add_sums(block.sum->lo);
+    } else if (block.taken != 0) {
       messages.request.add_reservation_ids(*block.reservation_id);
     } else {
       messages.request.add_unwritten_reservation_ids(*block.reservation_id);
@@ -95,7 +96,8 @@ bool CommitCall::Fill(const std::shared_ptr<Connection>& connection) {
 }
 
 size_t CommitCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered) {
-  const auto written = static_cast<size_t>(messages.request.reservation_ids_size());
+  const auto written = static_cast<size_t>(messages.request.reservation_ids_size() +
+                                           messages.request.summed_reservation_ids_size());
   const auto unwritten = static_cast<size_t>(messages.request.unwritten_reservation_ids_size());
   const size_t committed =
       answered ? std::min<size_t>(messages.response.committed_blocks(), written) : 0;

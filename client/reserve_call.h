@@ -3,9 +3,12 @@
 #define KVTIER_CLIENT_RESERVE_CALL_H_
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "client/block_memory.h"
 #include "client/call.h"
@@ -21,11 +24,10 @@ class ReserveCall {
   static constexpr char kName[] = "reserve";
 
   // `commit_timeout` is for what the result's Commit() will do.
-  ReserveCall(SpaceHandle space, std::span<const EngineKey> keys, const ReserveOptions& options,
+  ReserveCall(std::span<const KeySequence> sequences, const ReserveOptions& options,
               absl::Duration timeout, absl::Duration commit_timeout)
-      : space_(space),
-        keys_(keys),
-        parent_(options.parent),
+      : sequences_(sequences),
+        asked_(AskedOf(sequences)),
         target_(options.target),
         commit_timeout_(commit_timeout) {
     messages.timeout = timeout;
@@ -45,14 +47,13 @@ class ReserveCall {
  private:
   void Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* reserved);
 
-  const SpaceHandle space_;
-  const std::span<const EngineKey> keys_;  // The caller's; only its size after Fill().
-  const std::optional<EngineKey> parent_;
+  const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
+  std::vector<AskedSequence> asked_;
   const OnboardTarget target_;
   const absl::Duration commit_timeout_;
   std::shared_ptr<Connection> connection_;
   BlockMemory memory_;
-  uint64_t block_bytes_ = 0;
+  std::vector<uint64_t> block_bytes_;  // Of each key, when it is answered.
 };
 
 class CommitCall {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "core/checksum.h"
 
 namespace kvtier {
 
@@ -83,6 +84,7 @@ class ReservedBlocks {
     std::span<std::byte> slot{};
     uint64_t offset = 0;
     std::optional<uint64_t> reservation_id{};  // Absent: there is no slot.
+    std::optional<PayloadSum> sum{};           // Of what CopyIn() wrote into the slot.
     mutable uint8_t taken = 0;                 // 1: it was asked for, to be written.
   };
   static void Take(const Block& block);

@@ -145,26 +145,37 @@ void Coordinator::Follow(Node* node, const Report& report) {
   if (report.snapshot_end && end == node->next_sequence) node->stream = Stream::kWhole;
 }
 
-LocateReply Coordinator::Locate(const NodeId& asker, std::span<const BlockKey> keys) {
+LocateReply Coordinator::Locate(const LocateQuery& query) {
   const absl::Time now = clock_->Now();
   const auto usable = [&](NodeIndex index) {
     const Node* const node = nodes_.At(index);
-    return node != nullptr && node->id != asker &&
+    return node != nullptr && node->id != query.asker &&
            node->StateAt(now, options_.node_timeout) == NodeState::kLive;
   };
-  const std::vector<HolderSet> run = directory_.LongestRun(keys, usable);
-  LocateReply reply;
-  reply.reserve(run.size());
-  for (const RankedHolders& ranked : RankHolders(run, NumberOf(asker))) {
-    std::vector<Holder>& holders = reply.emplace_back();
-    holders.reserve(ranked.size());
-    for (const RankedHolder& holder : ranked) {
+  std::vector<HolderSet> held;
+  std::vector<size_t> positions;  // In the query, of each of `held`.
+  for (size_t i = 0; i < query.keys.size(); ++i) {
+    const HolderSet holders = directory_.FindUsable(query.keys[i], usable);
+    if (holders.size > 0) {
+      held.push_back(holders);
+      positions.push_back(i);
+    } else if (query.scope == LocateScope::kLeading) {
+      break;
+    }
+  }
+  const std::vector<RankedHolders> ranked = RankHolders(held, NumberOf(query.asker));
+  const bool each = query.scope == LocateScope::kEach;
+  LocateReply reply(each ? query.keys.size() : held.size());
+  for (size_t i = 0; i < ranked.size(); ++i) {
+    std::vector<Holder>& holders = reply[positions[i]];
+    holders.reserve(ranked[i].size());
+    for (const RankedHolder& holder : ranked[i]) {
       const Node* const node = nodes_.At(holder.node);
       holders.push_back({.node = node->id, .address = node->address, .tier = holder.tier});
     }
   }
   ++stats_.locate_requests;
-  stats_.located_blocks += reply.size();
+  stats_.located_blocks += held.size();
   return reply;
 }
 

@@ -99,7 +99,7 @@ class Coordinator {
   absl::StatusOr<ReportReply> OnReport(const Report& report);
 
   // One list for each leading key that a live node other than `asker` holds.
-  LocateReply Locate(const NodeId& asker, std::span<const BlockKey> keys);
+  LocateReply Locate(const LocateQuery& query);
 
   // Every copy known of `key`, trusted or not, for people.
   std::vector<Holder> Lookup(const BlockKey& key) const;

@@ -35,13 +35,13 @@ grpc::Status CoordinatorService::Report(grpc::ServerContext* context,
 grpc::Status CoordinatorService::Locate(grpc::ServerContext* context,
                                         const v1::LocateRequest* request,
                                         v1::LocateResponse* response) {
-  const absl::StatusOr<convert::LocateQuery> query = convert::LocateQueryFrom(*request);
+  const absl::StatusOr<LocateQuery> query = convert::LocateQueryFrom(*request);
   if (!query.ok()) return convert::ToGrpc(query.status());
   if (context->IsCancelled()) return GivenUp();
   LocateReply reply;
   {
     absl::MutexLock lock(&coordinator_->mu);
-    reply = coordinator_->coordinator.Locate(query->asker, query->keys);
+    reply = coordinator_->coordinator.Locate(*query);
   }
   *response = convert::ToWire(reply);
   return grpc::Status::OK;

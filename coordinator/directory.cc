@@ -94,19 +94,13 @@ HolderSet Directory::Find(const BlockKey& key) const {
   return found;
 }
 
-std::vector<HolderSet> Directory::LongestRun(std::span<const BlockKey> keys,
-                                             absl::FunctionRef<bool(NodeIndex)> usable) const {
-  std::vector<HolderSet> run;
-  for (const BlockKey& key : keys) {
-    HolderSet holders = Find(key);
-    const auto end =
-        std::remove_if(holders.entries.begin(), holders.entries.begin() + holders.size,
-                       [&usable](NodeCopies copies) { return !usable(copies.node()); });
-    holders.size = static_cast<uint8_t>(end - holders.entries.begin());
-    if (holders.size == 0) break;
-    run.push_back(holders);
-  }
-  return run;
+HolderSet Directory::FindUsable(const BlockKey& key,
+                                absl::FunctionRef<bool(NodeIndex)> usable) const {
+  HolderSet holders = Find(key);
+  const auto end = std::remove_if(holders.entries.begin(), holders.entries.begin() + holders.size,
+                                  [&usable](NodeCopies copies) { return !usable(copies.node()); });
+  holders.size = static_cast<uint8_t>(end - holders.entries.begin());
+  return holders;
 }
 
 void Directory::Sweep() {

@@ -60,10 +60,8 @@ class Directory {
 
   // The holders of `key`; entries of retired indices are left out.
   HolderSet Find(const BlockKey& key) const;
-  // One set for each leading key that a node with `usable` true holds, with those
-  // nodes alone; ends at the first key that none does.
-  std::vector<HolderSet> LongestRun(std::span<const BlockKey> keys,
-                                    absl::FunctionRef<bool(NodeIndex)> usable) const;
+  // The nodes with `usable` true that hold `key`.
+  HolderSet FindUsable(const BlockKey& key, absl::FunctionRef<bool(NodeIndex)> usable) const;
 
   // Drops the entries of retired indices from one shard of kShards; nothing to do
   // when none waits. Called now and then; see Retire.

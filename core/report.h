@@ -42,8 +42,19 @@ struct ReportReply {
   bool resync = false;         // A gap, or a stream it does not know: send a snapshot.
 };
 
-// Answer to "who holds these?": one list for each leading key that some other live
-// node holds, best holder first; it ends at the first key that none does.
+// Which of the keys of a question are answered: the leading ones up to the first that nobody
+// holds, or each.
+enum class LocateScope : uint8_t { kLeading, kEach };
+
+// "Who holds these?"
+struct LocateQuery {
+  NodeId asker;  // Never among the holders.
+  std::vector<BlockKey> keys;
+  LocateScope scope = LocateScope::kLeading;
+};
+
+// The answer: for each key, in order, the other live nodes that hold it, best holder first. Of
+// kLeading it ends at the first key that none does; of kEach such a key has an empty list.
 using LocateReply = std::vector<std::vector<Holder>>;
 
 }  // namespace kvtier

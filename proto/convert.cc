@@ -87,6 +87,22 @@ absl::StatusOr<std::optional<EngineKey>> OptionalEngineKeyFrom(const std::string
   return std::optional<EngineKey>(*std::move(parsed));
 }
 
+absl::Status CheckSequences(const google::protobuf::RepeatedPtrField<v1::Sequence>& sequences) {
+  if (sequences.empty() || static_cast<size_t>(sequences.size()) > kMaxSequencesPerRequest) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sequences: ", sequences.size(), "; must be 1 to ", kMaxSequencesPerRequest));
+  }
+  size_t keys = 0;
+  for (const v1::Sequence& sequence : sequences) {
+    keys += static_cast<size_t>(sequence.engine_keys_size());
+  }
+  if (keys > kMaxKeysPerRequest) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "sequences: ", keys, " engine_keys in all; must be at most ", kMaxKeysPerRequest));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<BlockKey> BlockKeyFrom(const std::string& key, const char* field) {
   absl::StatusOr<BlockKey> parsed = BlockKey::FromBytes(key);
   if (!parsed.ok()) return InField(parsed.status(), field);

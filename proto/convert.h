@@ -27,6 +27,7 @@
 #include "kvtier/v1/coordinator.pb.h"
 #include "kvtier/v1/peer.pb.h"
 #include "kvtier/v1/version.pb.h"
+#include "kvtier/v1/worker.pb.h"
 #include "proto/session_packets.h"
 
 namespace kvtier::convert {
@@ -36,6 +37,7 @@ inline constexpr uint32_t kMinProtocolVersion = wire::kMinSessionVersion;
 
 // Limits of one message; a longer one is kInvalidArgument.
 inline constexpr size_t kMaxKeysPerRequest = 8192;  // 131,072 tokens of 16.
+inline constexpr size_t kMaxSequencesPerRequest = 256;
 inline constexpr size_t kMaxDeltasPerReport = 16384;
 inline constexpr size_t kMaxHoldersPerBlock = 8;  // In one answer to Locate.
 inline constexpr size_t kMaxNodesPerReply = 4096;
@@ -56,6 +58,9 @@ absl::StatusOr<std::vector<EngineKey>> EngineKeysFrom(
 // Empty: nullopt.
 absl::StatusOr<std::optional<EngineKey>> OptionalEngineKeyFrom(const std::string& key,
                                                                const char* field);
+// Checks how many sequences there are, 1 at least, and how many keys they have together; the keys
+// themselves EngineKeysFrom() does.
+absl::Status CheckSequences(const google::protobuf::RepeatedPtrField<v1::Sequence>& sequences);
 absl::StatusOr<BlockKey> BlockKeyFrom(const std::string& key, const char* field);
 absl::StatusOr<std::vector<BlockKey>> BlockKeysFrom(
     const google::protobuf::RepeatedPtrField<std::string>& keys, const char* field);
@@ -77,11 +82,7 @@ absl::StatusOr<ReportReply> ReportReplyFrom(const v1::ReportResponse& response);
 v1::ReportRequest ToWire(const Report& report, const std::string& build);
 v1::ReportResponse ToWire(const ReportReply& reply, const std::string& build);
 
-// Who asks, and for which run of blocks. `version` is checked too.
-struct LocateQuery {
-  NodeId asker;
-  std::vector<BlockKey> keys;
-};
+// `version` is checked too.
 absl::StatusOr<LocateQuery> LocateQueryFrom(const v1::LocateRequest& request);
 v1::LocateRequest ToWire(const LocateQuery& query, const std::string& build);
 absl::StatusOr<LocateReply> LocateReplyFrom(const v1::LocateResponse& response);

@@ -77,9 +77,6 @@ absl::StatusOr<std::vector<TierUsage>> TierUsagesFrom(
 absl::StatusOr<std::vector<Holder>> HoldersFrom(const v1::LocateResponse::Holders& wire,
                                                 size_t index, const std::vector<Holder>& nodes) {
   const std::string field = absl::StrCat("blocks[", index, "].holders");
-  if (wire.holders().empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(field, " is empty; must name one at least"));
-  }
   if (static_cast<size_t>(wire.holders_size()) > kMaxHoldersPerBlock) {
     return TooMany(field.c_str(), wire.holders_size(), kMaxHoldersPerBlock);
   }
@@ -199,7 +196,9 @@ absl::StatusOr<LocateQuery> LocateQueryFrom(const v1::LocateRequest& request) {
   KVT_ASSIGN_OR_RETURN(NodeId asker, NodeIdFrom(request.node_id(), "node_id"));
   KVT_ASSIGN_OR_RETURN(std::vector<BlockKey> keys,
                        BlockKeysFrom(request.block_keys(), "block_keys"));
-  return LocateQuery{.asker = std::move(asker), .keys = std::move(keys)};
+  return LocateQuery{.asker = std::move(asker),
+                     .keys = std::move(keys),
+                     .scope = request.each() ? LocateScope::kEach : LocateScope::kLeading};
 }
 
 v1::LocateRequest ToWire(const LocateQuery& query, const std::string& build) {
@@ -208,6 +207,7 @@ v1::LocateRequest ToWire(const LocateQuery& query, const std::string& build) {
   *wire.mutable_version() = OurVersion(build);
   wire.set_node_id(query.asker.str());
   for (const BlockKey& key : query.keys) wire.add_block_keys(ToWire(key));
+  wire.set_each(query.scope == LocateScope::kEach);
   return wire;
 }
 
@@ -241,7 +241,7 @@ v1::LocateResponse ToWire(const LocateReply& reply) {
   v1::LocateResponse wire;
   absl::flat_hash_map<NodeId, uint32_t> places;  // In wire.nodes.
   for (const std::vector<Holder>& holders : reply) {
-    KVT_CHECK(!holders.empty() && holders.size() <= kMaxHoldersPerBlock);
+    KVT_CHECK(holders.size() <= kMaxHoldersPerBlock);
     v1::LocateResponse::Holders* const block = wire.add_blocks();
     for (const Holder& holder : holders) {
       const auto [place, is_new] = places.try_emplace(holder.node, wire.nodes_size());

@@ -57,14 +57,6 @@ TEST_F(BlockIndexTest, TellsOfHostAndDiskAfterTheFact) {
   EXPECT_EQ(index_.Find(key), nullptr);
 }
 
-TEST_F(BlockIndexTest, APrefixEndsAtTheFirstHole) {
-  for (const uint64_t number : {1, 2, 4}) disk_.keys.insert(MetaOf(number).key);
-  std::vector<BlockKey> keys;
-  for (const uint64_t number : {1, 2, 3, 4}) keys.push_back(MetaOf(number).key);
-  EXPECT_EQ(index_.LongestPrefix(keys), 2u);
-  EXPECT_EQ(index_.LongestPrefix({}), 0u);
-}
-
 TEST_F(BlockIndexTest, EvictTakesTheColdestLeafAndNeverAParentBeforeItsChild) {
   index_.PublishHost(MetaOf(1), Slot());
   index_.PublishHost(MetaOf(2, 1), Slot());

@@ -45,8 +45,7 @@ class KnowingCoordinator final : public CoordinatorLink {
     co_return ReportReply{.coordinator_epoch = {3},
                           .next_sequence = report.first_sequence + report.deltas.size()};
   }
-  Task<absl::StatusOr<LocateReply>> Locate(NodeId, std::vector<BlockKey> keys,
-                                           absl::Time deadline) override {
+  Task<absl::StatusOr<LocateReply>> Locate(LocateQuery query, absl::Time deadline) override {
     if (silent) {
       co_await SleepUntil(executor, deadline);
       co_return absl::DeadlineExceededError("silent");
@@ -55,7 +54,7 @@ class KnowingCoordinator final : public CoordinatorLink {
     for (const std::string& address : holders) {
       held.push_back({.node = *NodeId::FromString("peer"), .address = address});
     }
-    co_return LocateReply(keys.size(), held);
+    co_return LocateReply(query.keys.size(), held);
   }
 };
 

@@ -59,8 +59,9 @@ TEST(PutTest, AnUncommittedBlockIsNeverSeen) {
   AgentRig rig;
   ASSERT_TRUE(rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, 2), Tier::kHost).ok());
   EXPECT_EQ(rig.Hits(rig.session, 1, 2), 0u);
-  EXPECT_EQ(rig.Run(rig.agent->matcher().Match(rig.NameRun(rig.session, 1, 2), kLong)).local_blocks,
-            0u);
+  EXPECT_EQ(
+      rig.Run(rig.agent->matcher().Match({rig.NameRun(rig.session, 1, 2)}, kLong))[0].local_blocks,
+      0u);
 }
 
 TEST(PutTest, ATargetWithoutAPoolIsRefused) {

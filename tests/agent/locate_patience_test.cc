@@ -93,8 +93,7 @@ class TimedCoordinator final : public CoordinatorLink {
     co_return ReportReply{.coordinator_epoch = {3},
                           .next_sequence = report.first_sequence + report.deltas.size()};
   }
-  Task<absl::StatusOr<LocateReply>> Locate(NodeId, std::vector<BlockKey>,
-                                           absl::Time deadline) override {
+  Task<absl::StatusOr<LocateReply>> Locate(LocateQuery, absl::Time deadline) override {
     ++locates;
     const bool answered = co_await Answers(deadline);
     if (!answered) co_return absl::DeadlineExceededError("frozen");
@@ -126,7 +125,7 @@ class FrozenCoordinatorTest : public ::testing::Test {
   }
   absl::Duration MatchTakes() {
     const absl::Time start = rig_.executor.Now();
-    rig_.Run(rig_.agent->matcher().Match(rig_.NameRun(rig_.session, 100, 4), absl::Seconds(30)));
+    rig_.Run(rig_.agent->matcher().Match({rig_.NameRun(rig_.session, 100, 4)}, absl::Seconds(30)));
     return rig_.executor.Now() - start;
   }
 

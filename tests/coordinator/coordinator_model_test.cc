@@ -157,7 +157,7 @@ class World {
                 : 0;
       }
       const LocateReply found =
-          coordinator_->Locate(TestNode(kAgents), std::vector{TestBlockKey(key)});
+          coordinator_->Locate({.asker = TestNode(kAgents), .keys = {TestBlockKey(key)}});
       ASSERT_EQ(found.empty() ? 0 : found[0].size(), std::min(holders, kMaxHoldersPerReply))
           << "key " << key;
     }

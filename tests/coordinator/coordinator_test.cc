@@ -21,7 +21,7 @@ class CoordinatorTest : public ::testing::Test {
     std::vector<BlockKey> block_keys;
     for (const uint64_t key : keys) block_keys.push_back(TestBlockKey(key));
     coordinator_.Audit();
-    return coordinator_.Locate(TestNode(asker), block_keys).size();
+    return coordinator_.Locate({.asker = TestNode(asker), .keys = std::move(block_keys)}).size();
   }
   ReportReply Tell(const Report& report) { return *coordinator_.OnReport(report); }
   NodeState StateOf(int node) {
@@ -43,12 +43,24 @@ TEST_F(CoordinatorTest, ASnapshotMakesANodeLiveAndItsBlocksLocated) {
   EXPECT_FALSE(reply.resync);
   EXPECT_EQ(StateOf(1), NodeState::kLive);
   const LocateReply found =
-      coordinator_.Locate(TestNode(2), std::vector{TestBlockKey(1), TestBlockKey(2)});
+      coordinator_.Locate({.asker = TestNode(2), .keys = {TestBlockKey(1), TestBlockKey(2)}});
   ASSERT_EQ(found.size(), 2);
   EXPECT_EQ(found[0][0].node, TestNode(1));
   EXPECT_EQ(found[0][0].address, "10.0.0.1:7301");
   EXPECT_EQ(found[0][0].tier, Tier::kHost);
   EXPECT_EQ(found[1][0].tier, Tier::kDisk);
+}
+
+TEST_F(CoordinatorTest, OfASetEachKeyIsAnsweredAndOfARunTheLeadingOnes) {
+  Tell(SnapshotOf(1, {AddOf(1), AddOf(3), AddOf(4)}));
+  LocateQuery query{.asker = TestNode(2), .scope = LocateScope::kEach};
+  for (const uint64_t key : {1, 2, 3, 5, 4}) query.keys.push_back(TestBlockKey(key));
+  const LocateReply each = coordinator_.Locate(query);
+  ASSERT_EQ(each.size(), 5);
+  for (const size_t held : {0, 2, 4}) EXPECT_EQ(each[held].at(0).node, TestNode(1));
+  EXPECT_TRUE(each[1].empty() && each[3].empty());
+  query.scope = LocateScope::kLeading;
+  EXPECT_EQ(coordinator_.Locate(query).size(), 1);
 }
 
 TEST_F(CoordinatorTest, TheAskerIsNeverAmongTheHolders) {

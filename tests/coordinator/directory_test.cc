@@ -117,21 +117,19 @@ TEST(Directory, ARetiredIndexIsNotReusedBeforeItsLastEntryIsSwept) {
   directory.Audit();
 }
 
-TEST(Directory, LongestRunEndsWhereNoUsableNodeHolds) {
+TEST(Directory, OnlyUsableNodesHold) {
   Directory directory(100);
   const NodeIndex a = directory.Enrol();
   const NodeIndex b = directory.Enrol();
   for (const uint64_t key : {1, 2, 3}) directory.Add(TestBlockKey(key), a, Tier::kHost);
   for (const uint64_t key : {1, 2, 3, 5}) directory.Add(TestBlockKey(key), b, Tier::kDisk);
-  const std::vector<BlockKey> keys = {TestBlockKey(1), TestBlockKey(2), TestBlockKey(3),
-                                      TestBlockKey(4), TestBlockKey(5)};
-  EXPECT_EQ(directory.LongestRun(keys, Anyone).size(), 3);
-  const auto run = directory.LongestRun(keys, [b](NodeIndex node) { return node == b; });
-  ASSERT_EQ(run.size(), 3);
-  EXPECT_EQ(run[0].size, 1);
-  EXPECT_EQ(run[0].entries[0].node(), b);
-  EXPECT_TRUE(directory.LongestRun(keys, [](NodeIndex) { return false; }).empty());
-  EXPECT_TRUE(directory.LongestRun({}, Anyone).empty());
+  EXPECT_EQ(directory.FindUsable(TestBlockKey(1), Anyone).size, 2);
+  const HolderSet held =
+      directory.FindUsable(TestBlockKey(1), [b](NodeIndex node) { return node == b; });
+  ASSERT_EQ(held.size, 1);
+  EXPECT_EQ(held.entries[0].node(), b);
+  EXPECT_EQ(directory.FindUsable(TestBlockKey(1), [](NodeIndex) { return false; }).size, 0);
+  EXPECT_EQ(directory.FindUsable(TestBlockKey(4), Anyone).size, 0);
 }
 
 // Random adds, removes and retirements against a map, across every list length.

@@ -44,9 +44,10 @@ class LimitsTest : public ::testing::Test {
   v1::MatchRequest RequestOf(size_t keys) {
     v1::MatchRequest request;
     request.set_session_token(token_);
-    request.set_space_id(space_id_);
+    v1::Sequence* const sequence = request.add_sequences();
+    sequence->set_space_id(space_id_);
     for (const EngineKey& key : worker_.KeysOf({0, keys})) {
-      request.add_engine_keys(std::string(key.bytes()));
+      sequence->add_engine_keys(std::string(key.bytes()));
     }
     return request;
   }
@@ -92,12 +93,32 @@ TEST_F(LimitsTest, ARunOfAsManyBlocksAsAllowedIsPutAndGotInOneCall) {
 TEST_F(LimitsTest, AKeyTooShortOrTooLongIsRefusedByName) {
   for (const size_t bytes : {0, 7, 65}) {
     v1::MatchRequest request = RequestOf(1);
-    request.add_engine_keys(std::string(bytes, 'k'));
+    request.mutable_sequences(0)->add_engine_keys(std::string(bytes, 'k'));
     const grpc::Status status = Match(request);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << bytes;
     EXPECT_THAT(status.error_message(),
                 AllOf(HasSubstr("engine_keys"), HasSubstr(std::to_string(bytes))));
   }
+}
+
+TEST_F(LimitsTest, AsManySequencesAsAllowedAreTakenAndOneMoreIsRefused) {
+  v1::MatchRequest request = RequestOf(1);
+  while (request.sequences_size() < 256) *request.add_sequences() = request.sequences(0);
+  EXPECT_TRUE(Match(request).ok());
+  *request.add_sequences() = request.sequences(0);
+  const grpc::Status status = Match(request);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), AllOf(HasSubstr("sequences"), HasSubstr("257")));
+  request.clear_sequences();
+  EXPECT_EQ(Match(request).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(LimitsTest, TheKeysOfAllSequencesAreBoundedTogether) {
+  v1::MatchRequest request = RequestOf(8192);
+  *request.add_sequences() = RequestOf(1).sequences(0);
+  const grpc::Status status = Match(request);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("8193"));
 }
 
 TEST_F(LimitsTest, ATimeoutBeyondAMinuteIsRefusedByNameAndValue) {
@@ -110,7 +131,7 @@ TEST_F(LimitsTest, ATimeoutBeyondAMinuteIsRefusedByNameAndValue) {
 
 TEST_F(LimitsTest, AMessageAbove4MiBIsRefusedAndTheNextIsServed) {
   v1::MatchRequest request = RequestOf(1);
-  request.add_engine_keys(std::string(size_t{5} << 20, 'k'));
+  request.mutable_sequences(0)->add_engine_keys(std::string(size_t{5} << 20, 'k'));
   EXPECT_EQ(Match(request).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_TRUE(Match(RequestOf(1)).ok());
 }
@@ -122,7 +143,7 @@ TEST_F(LimitsTest, AnUnknownSessionOrSpaceIsRefused) {
   request.set_session_token("short");
   EXPECT_EQ(Match(request).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   request = RequestOf(1);
-  request.set_space_id(space_id_ + 1);
+  request.mutable_sequences(0)->set_space_id(space_id_ + 1);
   EXPECT_EQ(Match(request).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 

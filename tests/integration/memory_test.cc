@@ -83,7 +83,8 @@ class MemoryTest : public ::testing::Test {
   static std::string LargeRequest() {
     v1::MatchRequest request;
     request.set_session_token(std::string(16, 'x'));
-    for (int i = 0; i < 8192; ++i) request.add_engine_keys(std::string(64, 'k'));
+    v1::Sequence* const sequence = request.add_sequences();
+    for (int i = 0; i < 8192; ++i) sequence->add_engine_keys(std::string(64, 'k'));
     return request.SerializeAsString();
   }
   // Callers by the hundred, of several processes, for a while; the most that the agent took

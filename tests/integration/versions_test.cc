@@ -42,8 +42,8 @@ class VersionsTest : public ::testing::Test {
     ASSERT_TRUE(stub->RegisterSpace(&first, space, &registered).ok());
     v1::ReserveRequest request;
     request.set_session_token(token);
-    request.set_space_id(registered.space_id());
-    request.add_engine_keys("a key of some bytes");
+    request.add_sequences()->set_space_id(registered.space_id());
+    request.mutable_sequences(0)->add_engine_keys("a key of some bytes");
     request.set_target(v1::TIER_HOST);
     v1::ReserveResponse response;
     grpc::ClientContext second;

@@ -176,20 +176,20 @@ Task<void> SimWorker::Match(std::vector<EngineKey> keys) {
   if (!Connected()) co_return;
   const BlockRun run = *Name(keys, 0);
   const absl::Duration timeout = random_.Between(absl::ZeroDuration(), absl::Milliseconds(100));
-  Request<Matched> request{.name = "match", .order = order_, .timeout = timeout};
+  Request<std::vector<Matched>> request{.name = "match", .order = order_, .timeout = timeout};
   bool lost = false;  // The agent knew that the coordinator is silent.
   request.start = [run, timeout, &lost](Agent& agent) {
     lost = !agent.reporter()->connected();
-    return agent.matcher().Match(run, timeout);
+    return agent.matcher().Match({run}, timeout);
   };
   const absl::Time start = world_.executor->Now();
-  const absl::StatusOr<Matched> matched =
-      co_await CallAgent<Matched>(world_.executor, node_, world_.oracle, std::move(request));
+  const absl::StatusOr<std::vector<Matched>> matched = co_await CallAgent<std::vector<Matched>>(
+      world_.executor, node_, world_.oracle, std::move(request));
   world_.oracle->Expect(!lost || world_.executor->Now() == start + 2 * kCallTravel,
                         "a match waits for a coordinator that its agent calls silent");
-  world_.trace->Add("match",
-                    {node_->number(), CodeOf(matched), matched.ok() ? matched->local_blocks : 0,
-                     matched.ok() ? matched->tiers.size() : 0});
+  world_.trace->Add(
+      "match", {node_->number(), CodeOf(matched), matched.ok() ? (*matched)[0].local_blocks : 0,
+                matched.ok() ? (*matched)[0].tiers.size() : 0});
 }
 
 Task<void> SimWorker::Prefetch(std::vector<EngineKey> keys) {

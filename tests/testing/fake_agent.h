@@ -38,6 +38,7 @@ struct FakeAgentCounts {
   uint64_t begun_step = 0;
   uint64_t retired_step = 0;
   uint64_t committed_step = 0;
+  size_t damage_reports = 0;        // Leases that workers said were of damaged blocks.
   uint32_t reserve_timeout_ms = 0;  // That the last Reserve was to wait at most.
 };
 

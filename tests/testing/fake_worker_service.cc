@@ -91,6 +91,7 @@ FakeAgentCounts FakeWorkerService::Counts() const {
     counts.reservations += session.reservations.size();
   }
   counts.committed_step = committed_step_;
+  counts.damage_reports = damage_reports_;
   counts.reserve_timeout_ms = reserve_timeout_ms_;
   if (signal_page_ != nullptr) {
     const auto word = [this](size_t index) {
@@ -146,17 +147,21 @@ grpc::Status FakeWorkerService::Refusal(const std::string& token) const {
   return {grpc::StatusCode::FAILED_PRECONDITION, "no open session has this token"};
 }
 
-std::vector<std::string> FakeWorkerService::Run(
-    const Session& session, uint32_t space_id,
-    const google::protobuf::RepeatedPtrField<std::string>& keys) {
-  KVT_CHECK(space_id >= 1 && space_id <= session.spaces.size());
-  std::vector<std::string> run;
-  for (const std::string& key : keys) {
-    std::string name = BlockName(session.spaces[space_id - 1], key);
-    if (!blocks_.contains(name)) break;
-    run.push_back(std::move(name));
+std::vector<FakeWorkerService::Found> FakeWorkerService::Find(const Session& session,
+                                                              const v1::Sequence& sequence) {
+  KVT_CHECK(sequence.space_id() >= 1 && sequence.space_id() <= session.spaces.size());
+  std::vector<Found> found;
+  uint32_t index = 0;
+  for (const std::string& key : sequence.engine_keys()) {
+    std::string name = BlockName(session.spaces[sequence.space_id() - 1], key);
+    if (blocks_.contains(name)) {
+      found.push_back({.index = index, .name = std::move(name)});
+    } else if (!sequence.set()) {
+      break;
+    }
+    ++index;
   }
-  return run;
+  return found;
 }
 
 std::optional<uint64_t> FakeWorkerService::AllocateEvicting() {
@@ -204,10 +209,17 @@ grpc::Status FakeWorkerService::Match(grpc::ServerContext* context, const v1::Ma
   if (!Begin(context, false)) return GaveUp();
   const Session* const session = Find(request->session_token());
   if (session == nullptr) return Refusal(request->session_token());
-  const size_t blocks = Run(*session, request->space_id(), request->engine_keys()).size();
-  response->set_local_blocks(static_cast<uint32_t>(blocks));
-  response->set_total_blocks(static_cast<uint32_t>(blocks));
-  for (size_t i = 0; i < blocks; ++i) response->add_tiers(v1::TIER_HOST);
+  for (const v1::Sequence& sequence : request->sequences()) {
+    const std::vector<Found> found = Find(*session, sequence);
+    v1::MatchedSequence* const matched = response->add_sequences();
+    matched->set_local_blocks(static_cast<uint32_t>(found.size()));
+    matched->set_total_blocks(static_cast<uint32_t>(found.size()));
+    const int tiers = sequence.set() ? sequence.engine_keys_size() : static_cast<int>(found.size());
+    for (int i = 0; i < tiers; ++i) matched->add_tiers(v1::TIER_UNSPECIFIED);
+    for (const Found& block : found) {
+      matched->set_tiers(static_cast<int>(block.index), v1::TIER_HOST);
+    }
+  }
   return grpc::Status::OK;
 }
 
@@ -220,23 +232,38 @@ grpc::Status FakeWorkerService::Onboard(grpc::ServerContext* context,
   if (session == nullptr) return Refusal(request->session_token());
   response->set_lease_deadline_ns(NanosecondsAfter(options_.lease));
   response->set_gpu_version(pool_version_);
-  for (const std::string& name : Run(*session, request->space_id(), request->engine_keys())) {
-    Block& block = blocks_.at(name);
-    Lease lease{.block = name, .gpu_offset = std::nullopt};
-    if (request->target() == v1::TIER_GPU) {
-      lease.gpu_offset = gpu_pool_->Allocate();
-      if (!lease.gpu_offset) break;
-      std::memcpy(gpu_pool_->at(*lease.gpu_offset), arena_.at(block.offset), block.length);
+  for (const v1::Sequence& sequence : request->sequences()) {
+    v1::OnboardedSequence* const onboarded = response->add_sequences();
+    for (const Found& found : Find(*session, sequence)) {
+      if (!Lend(session, found, request->target(), onboarded)) break;
     }
-    ++block.leases;
-    v1::LeasedBlock* const leased = response->add_blocks();
-    leased->set_lease_id(next_id_);
-    leased->set_offset(lease.gpu_offset.value_or(block.offset));
-    leased->set_length(block.length);
-    leased->set_from(v1::TIER_HOST);
-    session->leases.emplace(next_id_++, std::move(lease));
+    if (onboarded->blocks_size() < sequence.engine_keys_size()) {
+      onboarded->set_missed(v1::MISS_REASON_ABSENT);
+    }
   }
   return grpc::Status::OK;
+}
+
+bool FakeWorkerService::Lend(Session* session, const Found& found, v1::Tier target,
+                             v1::OnboardedSequence* onboarded) {
+  Block& block = blocks_.at(found.name);
+  Lease lease{.block = found.name, .gpu_offset = std::nullopt};
+  if (target == v1::TIER_GPU) {
+    lease.gpu_offset = gpu_pool_->Allocate();
+    if (!lease.gpu_offset) return false;
+    std::memcpy(gpu_pool_->at(*lease.gpu_offset), arena_.at(block.offset), block.length);
+  }
+  ++block.leases;
+  v1::LeasedBlock* const leased = onboarded->add_blocks();
+  leased->set_index(found.index);
+  leased->set_lease_id(next_id_);
+  leased->set_offset(lease.gpu_offset.value_or(block.offset));
+  leased->set_length(block.length);
+  leased->set_from(v1::TIER_HOST);
+  leased->set_sum_hi(block.sum.hi);
+  leased->set_sum_lo(block.sum.lo);
+  session->leases.emplace(next_id_++, std::move(lease));
+  return true;
 }
 
 grpc::Status FakeWorkerService::Prefetch(grpc::ServerContext* context,
@@ -246,8 +273,11 @@ grpc::Status FakeWorkerService::Prefetch(grpc::ServerContext* context,
   if (!Begin(context, false)) return GaveUp();
   const Session* const session = Find(request->session_token());
   if (session == nullptr) return Refusal(request->session_token());
-  response->set_accepted_blocks(
-      static_cast<uint32_t>(Run(*session, request->space_id(), request->engine_keys()).size()));
+  size_t accepted = 0;
+  for (const v1::Sequence& sequence : request->sequences()) {
+    accepted += Find(*session, sequence).size();
+  }
+  response->set_accepted_blocks(static_cast<uint32_t>(accepted));
   return grpc::Status::OK;
 }
 
@@ -259,40 +289,46 @@ grpc::Status FakeWorkerService::Reserve(grpc::ServerContext* context,
   Session* const session = Find(request->session_token());
   if (session == nullptr) return Refusal(request->session_token());
   reserve_timeout_ms_ = request->timeout_ms();
-  KVT_CHECK(request->space_id() >= 1 && request->space_id() <= session->spaces.size());
-  const SpaceSpec& space = session->spaces[request->space_id() - 1];
   response->set_gpu_version(pool_version_);
-  for (const std::string& key : request->engine_keys()) {
-    v1::ReservedBlock* const reserved = response->add_blocks();
-    std::string name = BlockName(space, key);
-    if (options_.reserve_state != 0) {
-      reserved->set_state(static_cast<v1::ReservedBlock::State>(options_.reserve_state));
-      continue;
+  for (const v1::Sequence& sequence : request->sequences()) {
+    KVT_CHECK(sequence.space_id() >= 1 && sequence.space_id() <= session->spaces.size());
+    const SpaceSpec& space = session->spaces[sequence.space_id() - 1];
+    for (const std::string& key : sequence.engine_keys()) {
+      ReserveOne(session, space, key, response->add_blocks());
     }
-    if (blocks_.contains(name)) {
-      reserved->set_state(v1::ReservedBlock::PRESENT);
-      continue;
-    }
-    if (IsReserved(name)) {
-      reserved->set_state(v1::ReservedBlock::PENDING);
-      continue;
-    }
-    const std::optional<uint64_t> offset = AllocateEvicting();
-    if (!offset || space.block_bytes > options_.slot_bytes) {
-      reserved->set_state(v1::ReservedBlock::NO_ROOM);
-      continue;
-    }
-    reserved->set_state(v1::ReservedBlock::RESERVED);
-    reserved->set_reservation_id(next_id_);
-    reserved->set_offset(*offset);
-    const BlockNamer namer(TenantKey::FromSecret(options_.tenant_secret), space.Digest());
-    session->reservations[next_id_++] = {.block = std::move(name),
-                                         .key = namer.Name(*EngineKey::FromBytes(key)),
-                                         .offset = *offset,
-                                         .length = space.block_bytes};
   }
   response->set_deadline_ns(NanosecondsAfter(options_.lease));
   return grpc::Status::OK;
+}
+
+void FakeWorkerService::ReserveOne(Session* session, const SpaceSpec& space, const std::string& key,
+                                   v1::ReservedBlock* reserved) {
+  std::string name = BlockName(space, key);
+  if (options_.reserve_state != 0) {
+    reserved->set_state(static_cast<v1::ReservedBlock::State>(options_.reserve_state));
+    return;
+  }
+  if (blocks_.contains(name)) {
+    reserved->set_state(v1::ReservedBlock::PRESENT);
+    return;
+  }
+  if (IsReserved(name)) {
+    reserved->set_state(v1::ReservedBlock::PENDING);
+    return;
+  }
+  const std::optional<uint64_t> offset = AllocateEvicting();
+  if (!offset || space.block_bytes > options_.slot_bytes) {
+    reserved->set_state(v1::ReservedBlock::NO_ROOM);
+    return;
+  }
+  reserved->set_state(v1::ReservedBlock::RESERVED);
+  reserved->set_reservation_id(next_id_);
+  reserved->set_offset(*offset);
+  const BlockNamer namer(TenantKey::FromSecret(options_.tenant_secret), space.Digest());
+  session->reservations[next_id_++] = {.block = std::move(name),
+                                       .key = namer.Name(*EngineKey::FromBytes(key)),
+                                       .offset = *offset,
+                                       .length = space.block_bytes};
 }
 
 bool FakeWorkerService::IsReserved(const std::string& block) const {
@@ -315,23 +351,32 @@ grpc::Status FakeWorkerService::Commit(grpc::ServerContext* context,
   response->set_unwritten_blocks(GiveBack(session, request->unwritten_reservation_ids()));
   uint32_t committed = 0;
   for (const uint64_t id : request->reservation_ids()) {
-    const auto found = session->reservations.find(id);
-    if (found == session->reservations.end()) continue;
-    const Reservation& done = found->second;
-    // Two workers put the same block: the first one's stays.
-    const Block block{.key = done.key, .offset = done.offset, .length = done.length};
-    if (blocks_.try_emplace(done.block, block).second) {
-      tables_.back()->Add(done.key, Tier::kHost);
-    } else {
-      arena_.Free(done.offset);
-    }
-    session->reservations.erase(found);
-    ++committed;
+    committed += Publish(session, id, std::nullopt);
+  }
+  for (int i = 0; i < request->summed_reservation_ids_size(); ++i) {
+    const PayloadSum sum{.hi = request->sums(2 * i), .lo = request->sums(2 * i + 1)};
+    committed += Publish(session, request->summed_reservation_ids(i), sum);
   }
   response->set_committed_blocks(committed);
   // Of a durable commit the disk has all but the last.
   if (request->durable() && committed > 0) response->set_durable_blocks(committed - 1);
   return grpc::Status::OK;
+}
+
+uint32_t FakeWorkerService::Publish(Session* session, uint64_t id, std::optional<PayloadSum> sum) {
+  const auto found = session->reservations.find(id);
+  if (found == session->reservations.end()) return 0;
+  const Reservation& done = found->second;
+  if (!sum) sum = SumPayload({arena_.at(done.offset), done.length});
+  // Two workers put the same block: the first one's stays.
+  const Block block{.key = done.key, .offset = done.offset, .length = done.length, .sum = *sum};
+  if (blocks_.try_emplace(done.block, block).second) {
+    tables_.back()->Add(done.key, Tier::kHost);
+  } else {
+    arena_.Free(done.offset);
+  }
+  session->reservations.erase(found);
+  return 1;
 }
 
 grpc::Status FakeWorkerService::Release(grpc::ServerContext* context,
@@ -340,12 +385,15 @@ grpc::Status FakeWorkerService::Release(grpc::ServerContext* context,
   if (!Begin(context, false)) return GaveUp();
   Session* const session = Find(request->session_token());
   if (session == nullptr) return Refusal(request->session_token());
-  for (const uint64_t id : request->lease_ids()) {
-    const auto found = session->leases.find(id);
-    if (found == session->leases.end()) continue;
-    EndLease(found->second);
-    session->leases.erase(found);
+  for (const auto* const ids : {&request->lease_ids(), &request->damaged_lease_ids()}) {
+    for (const uint64_t id : *ids) {
+      const auto found = session->leases.find(id);
+      if (found == session->leases.end()) continue;
+      EndLease(found->second);
+      session->leases.erase(found);
+    }
   }
+  damage_reports_ += static_cast<size_t>(request->damaged_lease_ids_size());
   GiveBack(session, request->reservation_ids());
   return grpc::Status::OK;
 }

@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "agent/residency_table.h"
+#include "core/checksum.h"
 #include "core/space.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 #include "tests/testing/fake_agent.h"
@@ -70,7 +71,13 @@ class FakeWorkerService final : public v1::Worker::Service {
     BlockKey key;  // As the worker's own client names it.
     uint64_t offset = 0;
     uint64_t length = 0;
+    PayloadSum sum;
     size_t leases = 0;
+  };
+  // A block that is there: its place in the sequence, and its name in blocks_.
+  struct Found {
+    uint32_t index = 0;
+    std::string name;
   };
   struct Lease {
     std::string block;
@@ -95,9 +102,17 @@ class FakeWorkerService final : public v1::Worker::Service {
   Session* Find(const std::string& token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What a call is answered whose session was not found.
   grpc::Status Refusal(const std::string& token) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // How many leading keys are there, and their names in blocks_.
-  std::vector<std::string> Run(const Session& session, uint32_t space_id,
-                               const google::protobuf::RepeatedPtrField<std::string>& keys)
+  // The blocks of a sequence that are there.
+  std::vector<Found> Find(const Session& session, const v1::Sequence& sequence)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Leases a block. False: the GPU pool has no room for it.
+  bool Lend(Session* session, const Found& found, v1::Tier target, v1::OnboardedSequence* onboarded)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ReserveOne(Session* session, const SpaceSpec& space, const std::string& key,
+                  v1::ReservedBlock* reserved) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Returns how many blocks were published: 1, or 0 without such a reservation. Without a sum it
+  // is taken here.
+  uint32_t Publish(Session* session, uint64_t id, std::optional<PayloadSum> sum)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsReserved(const std::string& block) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<uint64_t> AllocateEvicting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -123,6 +138,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   size_t calls_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t committed_step_ ABSL_GUARDED_BY(mu_) = 0;
   uint32_t reserve_timeout_ms_ ABSL_GUARDED_BY(mu_) = 0;
+  size_t damage_reports_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t pool_version_ ABSL_GUARDED_BY(mu_) = 1;  // That answers name.
 };
 

@@ -59,12 +59,10 @@ Task<absl::StatusOr<ReportReply>> SimCoordinatorLink::Send(Report report, absl::
   return Ask<ReportReply>(executor_, network_, self_, std::move(serve), deadline);
 }
 
-Task<absl::StatusOr<LocateReply>> SimCoordinatorLink::Locate(NodeId asker,
-                                                             std::vector<BlockKey> keys,
+Task<absl::StatusOr<LocateReply>> SimCoordinatorLink::Locate(LocateQuery query,
                                                              absl::Time deadline) {
-  Serve<LocateReply> serve = [asker = std::move(asker),
-                              keys = std::move(keys)](Coordinator* coordinator) {
-    return absl::StatusOr<LocateReply>(coordinator->Locate(asker, keys));
+  Serve<LocateReply> serve = [query = std::move(query)](Coordinator* coordinator) {
+    return absl::StatusOr<LocateReply>(coordinator->Locate(query));
   };
   return Ask<LocateReply>(executor_, network_, self_, std::move(serve), deadline);
 }

@@ -19,8 +19,7 @@ class SimCoordinatorLink final : public CoordinatorLink {
       : executor_(executor), network_(network), self_(std::move(self)) {}
 
   Task<absl::StatusOr<ReportReply>> Send(Report report, absl::Time deadline) override;
-  Task<absl::StatusOr<LocateReply>> Locate(NodeId asker, std::vector<BlockKey> keys,
-                                           absl::Time deadline) override;
+  Task<absl::StatusOr<LocateReply>> Locate(LocateQuery query, absl::Time deadline) override;
 
  private:
   Executor* const executor_;

@@ -1,0 +1,75 @@
+#include "agent/worker_wire.h"
+
+#include <optional>
+
+#include "proto/convert.h"
+
+namespace kvtier {
+namespace {
+
+v1::ReservedBlock::State ToWire(ReservedBlock::State state) {
+  switch (state) {
+    case ReservedBlock::State::kReserved:
+      return v1::ReservedBlock::RESERVED;
+    case ReservedBlock::State::kPresent:
+      return v1::ReservedBlock::PRESENT;
+    case ReservedBlock::State::kNoRoom:
+      return v1::ReservedBlock::NO_ROOM;
+    case ReservedBlock::State::kPending:
+      return v1::ReservedBlock::PENDING;
+  }
+  return v1::ReservedBlock::STATE_UNSPECIFIED;
+}
+
+v1::MissReason ToWire(MissReason reason) {
+  switch (reason) {
+    case MissReason::kNone:
+      return v1::MISS_REASON_NONE;
+    case MissReason::kAbsent:
+      return v1::MISS_REASON_ABSENT;
+    case MissReason::kDeadline:
+      return v1::MISS_REASON_DEADLINE;
+    case MissReason::kNoRoom:
+      return v1::MISS_REASON_NO_ROOM;
+    case MissReason::kDamaged:
+      return v1::MISS_REASON_DAMAGED;
+  }
+  return v1::MISS_REASON_ABSENT;
+}
+
+}  // namespace
+
+uint64_t MonotonicNanos(absl::Time time) {
+  return static_cast<uint64_t>(absl::ToInt64Nanoseconds(time - absl::UnixEpoch()));
+}
+
+void FillMatched(const Matched& matched, v1::MatchedSequence* wire) {
+  wire->set_local_blocks(static_cast<uint32_t>(matched.local_blocks));
+  wire->set_total_blocks(static_cast<uint32_t>(matched.total_blocks));
+  wire->mutable_tiers()->Reserve(static_cast<int>(matched.tiers.size()));
+  for (const std::optional<Tier>& tier : matched.tiers) {
+    wire->add_tiers(tier ? convert::ToWire(*tier) : v1::TIER_UNSPECIFIED);
+  }
+}
+
+void FillOnboarded(const Onboarded& onboarded, v1::OnboardedSequence* wire) {
+  for (const LeasedBlock& block : onboarded.blocks) {
+    v1::LeasedBlock* leased = wire->add_blocks();
+    leased->set_lease_id(static_cast<uint64_t>(block.lease));
+    leased->set_offset(block.offset);
+    leased->set_length(block.length);
+    if (block.from.has_value()) leased->set_from(convert::ToWire(*block.from));
+    leased->set_sum_hi(block.sum.hi);
+    leased->set_sum_lo(block.sum.lo);
+    leased->set_index(static_cast<uint32_t>(block.index));
+  }
+  wire->set_missed(ToWire(onboarded.missed));
+}
+
+void FillReserved(const ReservedBlock& block, v1::ReservedBlock* wire) {
+  wire->set_state(ToWire(block.state));
+  wire->set_reservation_id(static_cast<uint64_t>(block.id));
+  wire->set_offset(block.offset);
+}
+
+}  // namespace kvtier

@@ -1,0 +1,39 @@
+// KeySequence is what one request of an engine asks about: the blocks of a prefix, or any set of
+// blocks. One call may carry several.
+#ifndef KVTIER_CLIENT_KEY_SEQUENCE_H_
+#define KVTIER_CLIENT_KEY_SEQUENCE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/block_key.h"
+#include "core/tier.h"
+
+namespace kvtier {
+
+// A space of one client, for as long as the client lives, across reconnections.
+enum class SpaceHandle : uint32_t {};
+
+struct KeySequence {
+  SpaceHandle space{};
+  std::span<const EngineKey> keys;    // Of a run in prefix order. The caller's, for the call only.
+  std::optional<EngineKey> parent{};  // Of a run that is reserved: the block before it.
+  // A set has no order: holes are allowed, and no block has a parent.
+  bool is_set = false;
+};
+
+// Where the blocks of one sequence are. A guess, which Onboard turns into a promise.
+struct MatchedSequence {
+  size_t blocks = 0;        // Blocks that are known, other nodes' too; of a run the leading ones.
+  size_t local_blocks = 0;  // The same, in this node's tiers.
+  // Best tier of each key, of another node's block its tier there; nullopt: nobody has it. Of a
+  // run it ends with the last leading block.
+  std::vector<std::optional<Tier>> tiers;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_KEY_SEQUENCE_H_

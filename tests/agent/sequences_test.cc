@@ -1,0 +1,116 @@
+// Sets, several runs and sets in one call, and commits that carry their sums.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/checksum.h"
+#include "core/miss_reason.h"
+#include "tests/agent/agent_rig.h"
+
+namespace kvtier::testing {
+namespace {
+
+constexpr absl::Duration kShort = absl::Milliseconds(100);
+
+class SequencesTest : public ::testing::Test {
+ protected:
+  BlockRun Set(const std::vector<uint64_t>& numbers) {
+    std::vector<EngineKey> keys;
+    for (const uint64_t number : numbers) keys.push_back(TestEngineKey(number));
+    BlockRun set = *rig_.agent->sessions().NameRun(rig_.session, 1, std::nullopt, keys);
+    set.is_set = true;
+    return set;
+  }
+  OnboardRequest RequestOf(BlockRun run) {
+    return {.run = std::move(run), .deadline = rig_.executor.Now() + kShort};
+  }
+  static std::vector<size_t> IndicesOf(const Onboarded& onboarded) {
+    std::vector<size_t> indices;
+    for (const LeasedBlock& block : onboarded.blocks) indices.push_back(block.index);
+    return indices;
+  }
+
+  AgentRig rig_;
+};
+
+TEST_F(SequencesTest, ASetHasHolesWhereARunEnds) {
+  rig_.Put(rig_.session, 1, 2);
+  rig_.Put(rig_.session, 4, 1);
+  const Onboarded of_set = *rig_.Run(rig_.agent->onboarder().Onboard(RequestOf(Set({4, 9, 1, 2}))));
+  EXPECT_EQ(IndicesOf(of_set), (std::vector<size_t>{0, 2, 3}));
+  EXPECT_EQ(of_set.missed, MissReason::kAbsent);
+  const Onboarded of_run =
+      *rig_.Run(rig_.agent->onboarder().Onboard(RequestOf(rig_.NameRun(rig_.session, 1, 4))));
+  EXPECT_EQ(IndicesOf(of_run), (std::vector<size_t>{0, 1}));
+  const std::vector<Matched> matched = rig_.Run(rig_.agent->matcher().Match(
+      {Set({4, 9, 1}), rig_.NameRun(rig_.session, 1, 4)}, absl::ZeroDuration()));
+  EXPECT_EQ(matched[0].local_blocks, 2);
+  EXPECT_EQ(matched[0].tiers,
+            (std::vector<std::optional<Tier>>{Tier::kHost, std::nullopt, Tier::kHost}));
+  EXPECT_EQ(matched[1].tiers.size(), 2);
+}
+
+TEST_F(SequencesTest, BlocksOfASetHaveNoParents) {
+  BlockRun set = Set({1, 2});
+  set.parent = set.keys[0];
+  EXPECT_EQ(set.ParentOf(0), std::nullopt);
+  EXPECT_EQ(set.ParentOf(1), std::nullopt);
+}
+
+TEST_F(SequencesTest, ASetComesFromTheDiskAroundItsHoles) {
+  ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 8), 8);
+  rig_.Put(rig_.session, 100, 16);  // Host memory forgets the first ones.
+  ASSERT_FALSE(rig_.agent->index().In(Tier::kHost, rig_.NameRun(rig_.session, 2, 1).keys[0]));
+  const Onboarded of_set = *rig_.Run(rig_.agent->onboarder().Onboard(RequestOf(Set({8, 77, 2}))));
+  EXPECT_EQ(IndicesOf(of_set), (std::vector<size_t>{0, 2}));
+  for (const LeasedBlock& block : of_set.blocks) EXPECT_EQ(block.from, Tier::kDisk);
+}
+
+TEST_F(SequencesTest, SeveralAreOnboardedTogetherUnderLeasesThatBeginAtTheEnd) {
+  rig_.Put(rig_.session, 1, 2);
+  rig_.Put(rig_.session, 11, 1);
+  std::vector<OnboardRequest> requests;
+  requests.push_back(RequestOf(rig_.NameRun(rig_.session, 1, 2)));
+  requests.push_back(RequestOf(Set({11, 12})));
+  requests.push_back(RequestOf(rig_.NameRun(rig_.session, 50, 2)));
+  const std::vector<Onboarded> all =
+      *rig_.Run(rig_.agent->onboarder().OnboardAll(std::move(requests)));
+  ASSERT_EQ(all.size(), 3);
+  EXPECT_EQ(all[0].blocks.size(), 2);
+  EXPECT_EQ(all[0].missed, MissReason::kNone);
+  EXPECT_EQ(IndicesOf(all[1]), std::vector<size_t>{0});
+  EXPECT_TRUE(all[2].blocks.empty());
+  EXPECT_EQ(all[2].missed, MissReason::kAbsent);
+  EXPECT_EQ(all[0].lease_deadline, all[2].lease_deadline);
+  rig_.agent->Audit();
+}
+
+TEST_F(SequencesTest, AGivenSumIsPublishedAndLeasedAsItWasGiven) {
+  const BlockRun run = rig_.NameRun(rig_.session, 1, 1);
+  const std::vector<ReservationId> ids = rig_.Reserve(rig_.session, 1, 1);
+  const PayloadSum given{.hi = 1, .lo = 2};
+  rig_.agent->reservations().NoteSum(rig_.session, ids[0], given);
+  EXPECT_EQ(rig_.Commit(rig_.session, ids), 1);
+  const Onboarded hit = *rig_.Run(rig_.agent->onboarder().Onboard(RequestOf(run)));
+  ASSERT_EQ(hit.blocks.size(), 1);
+  EXPECT_EQ(hit.blocks[0].sum, given);
+}
+
+TEST_F(SequencesTest, AnothersReservationTakesNoSum) {
+  const std::vector<ReservationId> ids = rig_.Reserve(rig_.session, 1, 1);
+  const SessionId other = rig_.Open(0);
+  rig_.agent->reservations().NoteSum(other, ids[0], {.hi = 1, .lo = 2});
+  EXPECT_EQ(rig_.Commit(rig_.session, ids), 1);
+  const Onboarded hit =
+      *rig_.Run(rig_.agent->onboarder().Onboard(RequestOf(rig_.NameRun(rig_.session, 1, 1))));
+  ASSERT_EQ(hit.blocks.size(), 1);
+  EXPECT_EQ(hit.blocks[0].sum, SumPayload(rig_.Host(rig_.session, hit.blocks[0].offset)));
+}
+
+}  // namespace
+}  // namespace kvtier::testing

@@ -1,0 +1,123 @@
+// Sets, and several runs and sets in one call.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "client/client.h"
+#include "core/miss_reason.h"
+#include "tests/testing/blocks.h"
+#include "tests/testing/fake_node.h"
+
+namespace kvtier {
+namespace {
+
+using testing::Eventually;
+using testing::FakeNode;
+using testing::PutBlocks;
+using testing::TestKeys;
+
+class ClientSequencesTest : public ::testing::Test {
+ protected:
+  ClientSequencesTest() : node_({.slots = 16}) {
+    node_.agent().Start();
+    client_ = node_.OpenClient();
+    space_ = *client_->RegisterSpace(node_.space());
+    SpaceSpec spec = node_.space();
+    spec.weights_digest = "another rank";
+    other_space_ = *client_->RegisterSpace(spec);
+  }
+
+  FakeNode node_;
+  std::unique_ptr<Client> client_;
+  SpaceHandle space_;
+  SpaceHandle other_space_;
+};
+
+TEST_F(ClientSequencesTest, ASetSaysWhichKeyEachBlockIsOf) {
+  PutBlocks(client_.get(), space_, TestKeys(1, 1));
+  PutBlocks(client_.get(), space_, TestKeys(3, 1));
+  const std::vector<EngineKey> keys = TestKeys(1, 4);
+  const KeySequence set{.space = space_, .keys = keys, .is_set = true};
+  const std::vector<OnboardedBlocks> hits = *client_->Onboard(std::span(&set, 1));
+  ASSERT_EQ(hits.size(), 1U);
+  ASSERT_EQ(hits[0].size(), 2U);
+  EXPECT_EQ(hits[0].key_index(0), 0U);
+  EXPECT_EQ(hits[0].key_index(1), 2U);
+  EXPECT_EQ(hits[0].missed(), MissReason::kAbsent);
+  const OnboardedBlocks third = *client_->Onboard(space_, TestKeys(3, 1));
+  ASSERT_EQ(third.size(), 1U);
+  EXPECT_EQ(hits[0].offset(1), third.offset(0));
+  const std::vector<MatchedSequence> matched = *client_->Match(std::span(&set, 1));
+  EXPECT_EQ(matched[0].blocks, 2U);
+  EXPECT_EQ(matched[0].tiers, (std::vector<std::optional<Tier>>{Tier::kHost, std::nullopt,
+                                                                Tier::kHost, std::nullopt}));
+}
+
+TEST_F(ClientSequencesTest, OneCallServesSeveralSpaces) {
+  const std::vector<EngineKey> keys = TestKeys(1, 3);
+  PutBlocks(client_.get(), space_, keys);
+  PutBlocks(client_.get(), other_space_, TestKeys(1, 2));
+  const std::vector<KeySequence> sequences = {{.space = space_, .keys = keys},
+                                              {.space = other_space_, .keys = keys}};
+  const std::vector<OnboardedBlocks> hits = *client_->Onboard(sequences);
+  ASSERT_EQ(hits.size(), 2U);
+  EXPECT_EQ(hits[0].size(), 3U);
+  EXPECT_EQ(hits[0].missed(), MissReason::kNone);
+  EXPECT_EQ(hits[1].size(), 2U);
+  EXPECT_EQ(*client_->Prefetch(sequences), 5U);
+  const ReservedBlocks reserved = *client_->Reserve(sequences);
+  ASSERT_EQ(reserved.size(), 6U);
+  EXPECT_EQ(reserved.state(4), ReservedBlocks::State::kPresent);
+  EXPECT_EQ(reserved.state(5), ReservedBlocks::State::kReserved);
+}
+
+TEST_F(ClientSequencesTest, SubmittedCallsTakeSequencesToo) {
+  const std::vector<EngineKey> keys = TestKeys(1, 2);
+  PutBlocks(client_.get(), space_, keys);
+  const std::vector<KeySequence> sequences = {{.space = space_, .keys = keys},
+                                              {.space = other_space_, .keys = keys}};
+  std::atomic<size_t> blocks = 0;
+  ASSERT_TRUE(client_
+                  ->SubmitOnboard(sequences, {},
+                                  [&](std::vector<OnboardedBlocks> hits) {
+                                    blocks += 10 * hits.size() + hits[0].size();
+                                  })
+                  .ok());
+  ASSERT_TRUE(client_
+                  ->SubmitMatch(sequences, {},
+                                [&](const std::vector<MatchedSequence>& matched) {
+                                  blocks += 1000 * matched[0].blocks;
+                                })
+                  .ok());
+  EXPECT_TRUE(Eventually([&] { return blocks == 2022U; })) << blocks;
+}
+
+TEST_F(ClientSequencesTest, WhatIsNoSequenceIsRefusedByName) {
+  EXPECT_EQ(client_->Match(std::span<const KeySequence>()).status().message(),
+            "0 sequences in one call; must be 1 to 256");
+  const std::vector<EngineKey> keys = TestKeys(1, 4097);
+  const std::vector<KeySequence> two(2, {.space = space_, .keys = keys});
+  EXPECT_EQ(client_->Onboard(two).status().message(),
+            "8194 keys in one call; must be at most 8192");
+  const std::vector<KeySequence> many(257, {.space = space_});
+  EXPECT_EQ(client_->Prefetch(many).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(client_->Reserve(std::span(two).first(1), {.parent = keys[0]}).status().message(),
+            "parent is given beside sequences, which have their own");
+}
+
+TEST_F(ClientSequencesTest, WithoutAnAgentEachSequenceIsAMiss) {
+  const std::vector<EngineKey> keys = TestKeys(1, 2);
+  const std::vector<KeySequence> sequences(3, {.space = space_, .keys = keys});
+  node_.agent().Kill();
+  const std::vector<OnboardedBlocks> hits = *client_->Onboard(sequences);
+  ASSERT_EQ(hits.size(), 3U);
+  for (const OnboardedBlocks& hit : hits) EXPECT_TRUE(hit.empty());
+  EXPECT_EQ(client_->Match(sequences)->size(), 3U);
+}
+
+}  // namespace
+}  // namespace kvtier
