@@ -80,7 +80,7 @@ bool CommitCall::Fill(const std::shared_ptr<Connection>& connection) {
   messages.request.set_session_token(connection->session()->token());
   for (const ReservedBlocks::Block& block : blocks_.blocks_) {
     if (!block.reservation_id) continue;
-    if (block.taken != 0) {
+    if (block.taken != ReservedBlocks::Taken::kNo) {
       messages.request.add_reservation_ids(*block.reservation_id);
     } else {
       messages.request.add_unwritten_reservation_ids(*block.reservation_id);
