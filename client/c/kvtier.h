@@ -45,7 +45,9 @@ enum {
   KVTIER_EXHAUSTED = -3, /* A limit that polling does not lift, such as 16 spaces. */
   KVTIER_ABSENT = -4,    /* kvtier_ping() only: no agent, or it does not answer. */
   KVTIER_INTERNAL = -5,  /* Out of memory. */
-  KVTIER_CODEC = -6      /* kvtier_encode(), kvtier_decode() only: they say what it means. */
+  KVTIER_CODEC = -6,     /* kvtier_encode(), kvtier_decode() only: they say what it means. */
+  KVTIER_DAMAGED = -7,   /* kvtier_copy_out() only, in kvtier_copy.h: the block's sum differs. */
+  KVTIER_ENDED = -8      /* kvtier_copy_out() only: the lease or the session ended. */
 };
 
 /* Why the latest function of this library that failed in the calling thread did; "" when
