@@ -4,7 +4,6 @@ Run by CTest with PYTHONPATH=<build>/python and the path of the fake_agent progr
 KVTIER_FAKE_AGENT.
 """
 
-import array
 import ctypes
 import gc
 import os
@@ -257,75 +256,6 @@ class ZeroCopy(WithAgent):
         except ImportError:
             self.skipTest("needs numpy")
         return numpy.frombuffer(view, dtype=numpy.uint8).ctypes.data
-
-
-class Copies(WithAgent):
-    BLOCK = bytes((i * 7 + i // 256) % 256 for i in range(BLOCK_BYTES))
-
-    def reserve(self):
-        return self.client.reserve(self.space, make_keys(0, 2))
-
-    def test_a_buffer_goes_in_and_comes_back(self):
-        for source in (self.BLOCK, bytearray(self.BLOCK), memoryview(self.BLOCK),
-                       array.array("H", self.BLOCK), [self.BLOCK[:1], b"", self.BLOCK[1:]],
-                       (memoryview(self.BLOCK)[:4096], bytearray(self.BLOCK[4096:]))):
-            self.client.close()
-            self.agent("kill")
-            self.agent("start")
-            self.client = kvtier.Client(socket_dir=self.directory, timeout_s=5.0)
-            self.space = self.client.register_space(kvtier.SpaceSpec(**SPEC))
-            with self.reserve() as put:
-                put.copy_in(1, source)
-                self.assertEqual(put.commit(), 1)  # The other was not taken.
-            with self.client.onboard(self.space, make_keys(1, 1)) as hit:
-                self.assertEqual(bytes(hit[0]), self.BLOCK)
-                copy = bytearray(BLOCK_BYTES)
-                self.assertTrue(hit.copy_out(0, copy))
-                self.assertEqual(copy, self.BLOCK)
-                parts = [bytearray(3), array.array("H", bytes(4000)), bytearray(BLOCK_BYTES - 4003)]
-                self.assertTrue(hit.copy_out(0, parts))
-                self.assertEqual(b"".join(map(bytes, parts)), self.BLOCK)
-
-    def test_a_copy_ends_the_view_and_a_later_view_is_a_new_one(self):
-        with self.reserve() as put:
-            before = put[0]
-            put.copy_in(0, self.BLOCK)
-            with self.assertRaises(ValueError):
-                bytes(before)
-            self.assertEqual(bytes(put[0]), self.BLOCK)
-
-    def test_mistakes_name_what_cannot_be(self):
-        with self.reserve() as put:
-            for source, text in ((self.BLOCK[1:], "block 0: pieces of 4999 bytes"), (7, "source"),
-                                 ([self.BLOCK, 7], r"source\[1\]"),
-                                 (memoryview(self.BLOCK * 2)[::2], "source must be a contiguous")):
-                with self.assertRaisesRegex(ValueError, text):
-                    put.copy_in(0, source)
-            with self.assertRaises(IndexError):
-                put.copy_in(2, self.BLOCK)
-            put.copy_in(1, self.BLOCK)
-            put.give_back(0)
-            with self.assertRaisesRegex(ValueError, "block 0 has no slot to write: it is no_room"):
-                put.copy_in(0, self.BLOCK)
-            self.assertEqual(put.commit(), 1)
-            with self.assertRaisesRegex(ValueError, "given up"):
-                put.copy_in(1, self.BLOCK)
-        with self.client.onboard(self.space, make_keys(1, 1)) as hit:
-            for to, text in ((bytearray(7), "block 0: pieces of 7 bytes"), (self.BLOCK, "writable"),
-                             ([bytearray(1), self.BLOCK], r"to\[1\]"), (None, "to must be")):
-                with self.assertRaisesRegex(ValueError, text):
-                    hit.copy_out(0, to)
-            with self.assertRaises(IndexError):
-                hit.copy_out(1, bytearray(BLOCK_BYTES))
-
-    def test_a_killed_agents_blocks_are_not_proven(self):
-        with self.reserve() as put:
-            put.copy_in(0, self.BLOCK)
-            put.commit()
-        with self.client.onboard(self.space, make_keys(0, 1)) as hit:
-            self.agent("kill")
-            self.assertTrue(eventually(lambda: not hit.copy_out(0, bytearray(BLOCK_BYTES))))
-            self.assertFalse(hit.valid())
 
 
 # 2 axes of 16 tokens: 1024 bytes raw, 640 in int8.
