@@ -22,6 +22,7 @@ struct ClientStats {
   uint64_t calls_skipped = 0;     // Not sent: no agent, or not admitted by the breaker.
   uint64_t onboarded_blocks = 0;  // Leased to this client.
   uint64_t missed_blocks = 0;     // Asked for by Onboard and not leased.
+  uint64_t damaged_blocks = 0;    // Onboarded, and not what their sums say.
   uint64_t reserved_blocks = 0;   // Slots this client was given to write.
   uint64_t committed_blocks = 0;
   uint64_t unwritten_blocks = 0;  // Slots that a commit gave back, because nobody took them.

@@ -2,7 +2,9 @@
 
 #include <atomic>
 
+#include "absl/strings/str_cat.h"
 #include "client/agent_link.h"
+#include "client/block_copy.h"
 #include "client/connection.h"
 #include "core/check.h"
 #include "core/clock.h"
@@ -40,6 +42,24 @@ BlockSource OnboardedBlocks::source(size_t i) const {
 size_t OnboardedBlocks::key_index(size_t i) const {
   KVT_CHECK(i < blocks_.size());
   return blocks_[i].key_index;
+}
+
+absl::Status OnboardedBlocks::CopyOut(size_t i, std::span<const Piece> pieces) const {
+  KVT_CHECK(i < blocks_.size());
+  const Block& block = blocks_[i];
+  const absl::StatusOr<PayloadSum> sum = CopyFromBlock(i, block.bytes, pieces);
+  if (!sum.ok()) return sum.status();
+  // Asked first: behind the end of a lease another block may lie there, which is no damage.
+  if (!valid()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("block ", i, ": the lease or the session ended while it was copied"));
+  }
+  const absl::Status proven = CheckLeasedSum(i, *sum, block.sum);
+  if (!proven.ok()) {
+    link_->Release(connection_.get(), ReleaseQueue::Kind::kDamaged, std::span(&lease_ids_[i], 1));
+    link_->Count([](ClientStats* stats) { ++stats->damaged_blocks; });
+  }
+  return proven;
 }
 
 bool OnboardedBlocks::valid() const {

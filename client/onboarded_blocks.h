@@ -5,6 +5,8 @@
 //   2. wait until the copy is done;
 //   3. if valid() is still true, use the copy; if not, recompute.
 //
+// CopyOut() does all three, and proves the bytes by the lease's sum.
+//
 // Step 3 is not optional: a lease has a deadline, and an agent that died and came back
 // has other blocks there. Reading late is safe (the memory stays mapped while this or
 // keep_mapped() lives); believing what was read late is not.
@@ -14,13 +16,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/block_source.h"
-#include "core/checksum.h"
+#include "core/copy_sum.h"
 #include "core/miss_reason.h"
 
 namespace kvtier {
@@ -47,6 +51,14 @@ class OnboardedBlocks {
   // Why the first block that is missing did not come; kAbsent also where no agent answered.
   MissReason missed() const { return missed_; }
 
+  // Copies block `i` into the pieces, one after the other, in one pass that also takes the sum of
+  // what they then hold, and compares it with the lease's. The pieces may be of any size and
+  // alignment. OK: they hold the block's bytes. Errors, after each of which the pieces are not to
+  // be used: kInvalidArgument, the block has no bytes here, or the pieces' sizes do not add up to
+  // its own; kDataLoss, the sum differs: treat the block as a miss (the agent is told, looks at the
+  // block, and drops it); kFailedPrecondition, the lease ended meanwhile, or the session did: treat
+  // the whole hit as a miss. REQUIRES: i < size().
+  absl::Status CopyOut(size_t i, std::span<const Piece> pieces) const;
   // Whether everything read so far was what it was said to be: the leases have not
   // ended and the session that granted them stands. Asks the kernel; about 1 us.
   bool valid() const;

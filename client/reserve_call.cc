@@ -77,11 +77,11 @@ bool CommitCall::Fill(const std::shared_ptr<Connection>& connection) {
   messages.request.set_session_token(connection->session()->token());
   for (const ReservedBlocks::Block& block : blocks_.blocks_) {
     if (!block.reservation_id) continue;
-    if (block.sum) {
+    if (const std::optional<PayloadSum> sum = block.sum()) {
       messages.request.add_summed_reservation_ids(*block.reservation_id);
-      messages.request.add_sums(block.sum->hi);
-      messages.request.add_sums(block.sum->lo);
-    } else if (block.taken != 0) {
+      messages.request.add_sums(sum->hi);
+      messages.request.add_sums(sum->lo);
+    } else if (block.taken != ReservedBlocks::Taken::kNo) {
       messages.request.add_reservation_ids(*block.reservation_id);
     } else {
       messages.request.add_unwritten_reservation_ids(*block.reservation_id);

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "client/agent_link.h"
+#include "client/block_copy.h"
 #include "client/connection.h"
 #include "core/check.h"
 
@@ -28,19 +29,28 @@ ReservedBlocks::State ReservedBlocks::state(size_t i) const {
 
 std::span<std::byte> ReservedBlocks::slot(size_t i) const {
   KVT_CHECK(i < blocks_.size());
-  Take(blocks_[i]);
+  Take(blocks_[i], Taken::kByWorker);
   return blocks_[i].slot;
 }
 
 uint64_t ReservedBlocks::offset(size_t i) const {
   KVT_CHECK(i < blocks_.size());
-  Take(blocks_[i]);
+  Take(blocks_[i], Taken::kByWorker);
   return blocks_[i].offset;
 }
 
-// Relaxed: whoever commits has waited for those who write.
-void ReservedBlocks::Take(const Block& block) {
-  std::atomic_ref<uint8_t>(block.taken).store(1, std::memory_order_relaxed);
+absl::Status ReservedBlocks::CopyIn(size_t i, std::span<const ConstPiece> pieces) {
+  KVT_CHECK(i < blocks_.size());
+  const absl::StatusOr<PayloadSum> sum = CopyIntoSlot(i, blocks_[i].slot, pieces);
+  if (!sum.ok()) return sum.status();
+  blocks_[i].copied = *sum;
+  Take(blocks_[i], Taken::kByCopyIn);
+  return absl::OkStatus();
+}
+
+// Relaxed: the thread that commits has waited for those that write.
+void ReservedBlocks::Take(const Block& block, Taken how) {
+  std::atomic_ref<Taken>(block.taken).store(how, std::memory_order_relaxed);
 }
 
 void ReservedBlocks::GiveBack(size_t i) {

@@ -1,7 +1,7 @@
 // ReservedBlocks is room for new blocks: one entry for each key of a Reserve, some of
-// them slots to write. Take a slot, by slot() or offset(), and write it, then Commit() once:
-// the slots that were taken are published, and all others are given back. Whoever took one
-// and cannot fill it gives it back by GiveBack().
+// them slots to write. Fill a slot by CopyIn(), or take it by slot() or offset() and write it, then
+// Commit() once: the slots that were taken are published, and all others are given back. A caller
+// that took one and cannot fill it gives it back by GiveBack().
 //
 // After Commit() or Release() the slots are no longer ours: nothing may be written to
 // them, though the memory stays mapped while keep_mapped() lives.
@@ -16,8 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "core/checksum.h"
+#include "core/copy_sum.h"
 
 namespace kvtier {
 
@@ -60,6 +61,13 @@ class ReservedBlocks {
   std::span<std::byte> slot(size_t i) const;
   // Of a slot: from the start of the pool or arena. Takes it. REQUIRES: i < size().
   uint64_t offset(size_t i) const;
+  // Takes the slot of block `i` and fills it with the pieces, one after the other, in one pass
+  // that also takes the block's sum, which Commit() sends: the agent need not read the bytes.
+  // A later slot(i) or offset(i) forgets the sum, as the caller then writes by itself. The pieces
+  // may be of any size and alignment; another thread must not write them meanwhile. Threads may
+  // fill different slots at the same time. Errors: kInvalidArgument, the block has no slot, or the
+  // pieces' sizes do not add up to block_bytes; nothing was taken. REQUIRES: i < size().
+  absl::Status CopyIn(size_t i, std::span<const ConstPiece> pieces);
   size_t reserved() const { return reservation_ids_.size(); }  // Slots in our hands.
 
   // Publishes the slots that were taken and gives all up. Returns how many blocks were
@@ -79,15 +87,23 @@ class ReservedBlocks {
  private:
   friend class ReserveCall;
   friend class CommitCall;
+  // How a slot was asked for, to be written.
+  enum class Taken : uint8_t { kNo, kByWorker, kByCopyIn };
   struct Block {
     State state = State::kNoRoom;
     std::span<std::byte> slot{};
     uint64_t offset = 0;
     std::optional<uint64_t> reservation_id{};  // Absent: there is no slot.
-    std::optional<PayloadSum> sum{};           // Of what CopyIn() wrote into the slot.
-    mutable uint8_t taken = 0;                 // 1: it was asked for, to be written.
+    mutable Taken taken = Taken::kNo;
+    PayloadSum copied{};  // Of a slot that is taken kByCopyIn.
+
+    // Returns the sum of a slot that CopyIn() filled; absent: the worker wrote it by itself.
+    std::optional<PayloadSum> sum() const {
+      if (taken != Taken::kByCopyIn) return std::nullopt;
+      return copied;
+    }
   };
-  static void Take(const Block& block);
+  static void Take(const Block& block, Taken how);
   // No slot is ours any more.
   static void Forget(std::vector<Block>* blocks);
   void ForgetSlots();

@@ -68,7 +68,8 @@ int GetStats(kvtier_client* client, kvtier_stats* stats) {
                           .onboarded_blocks = now.onboarded_blocks,
                           .missed_blocks = now.missed_blocks,
                           .committed_blocks = now.committed_blocks,
-                          .unwritten_blocks = now.unwritten_blocks};
+                          .unwritten_blocks = now.unwritten_blocks,
+                          .damaged_blocks = now.damaged_blocks};
   std::memcpy(stats, &ours, std::min(stats->struct_size, sizeof(ours)));
   return KVTIER_OK;
 }

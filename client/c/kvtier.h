@@ -45,7 +45,9 @@ enum {
   KVTIER_EXHAUSTED = -3, /* A limit that polling does not lift, such as 16 spaces. */
   KVTIER_ABSENT = -4,    /* kvtier_ping() only: no agent, or it does not answer. */
   KVTIER_INTERNAL = -5,  /* Out of memory. */
-  KVTIER_CODEC = -6      /* kvtier_encode(), kvtier_decode() only: they say what it means. */
+  KVTIER_CODEC = -6,     /* kvtier_encode(), kvtier_decode() only: they say what it means. */
+  KVTIER_DAMAGED = -7,   /* kvtier_copy_out() only, in kvtier_copy.h: the block's sum differs. */
+  KVTIER_ENDED = -8      /* kvtier_copy_out() only: the lease or the session ended. */
 };
 
 /* Why the latest function of this library that failed in the calling thread did; "" when
@@ -108,6 +110,7 @@ typedef struct {
   uint64_t committed_blocks;
   /* Slots that a commit gave back, because nobody took them. */
   uint64_t unwritten_blocks;
+  uint64_t damaged_blocks; /* Onboarded, and not what their sums say. */
 } kvtier_stats;
 int kvtier_get_stats(kvtier_client* client, kvtier_stats* stats);
 

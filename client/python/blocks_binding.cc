@@ -2,11 +2,17 @@
 
 #include <pybind11/stl.h>
 
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "absl/status/status.h"
+#include "client/python/buffer.h"
+#include "client/python/raise.h"
+#include "core/copy_sum.h"
 
 namespace py = pybind11;
 
@@ -72,6 +78,64 @@ size_t Commit(Put& put, uint64_t step, bool durable, std::optional<double> timeo
   return blocks.Commit(options);
 }
 
+// The buffers of one copy: one object that is a buffer, or an iterable of such objects.
+class Buffers {
+ public:
+  Buffers(const py::object& object, const std::string& name, Access access) {
+    if (PyObject_CheckBuffer(object.ptr()) != 0) {
+      buffers_.emplace_back(object, name, access);
+      return;
+    }
+    if (!py::isinstance<py::iterable>(object)) {
+      throw py::value_error(name + " must be a buffer or a list of buffers");
+    }
+    for (const py::handle item : object) {
+      buffers_.emplace_back(py::reinterpret_borrow<py::object>(item),
+                            name + "[" + std::to_string(buffers_.size()) + "]", access);
+    }
+  }
+
+  // Returns the buffers' bytes as Piece or ConstPiece.
+  template <typename Span>
+  std::vector<Span> As() const {
+    std::vector<Span> pieces;
+    pieces.reserve(buffers_.size());
+    for (const Buffer& buffer : buffers_) pieces.push_back(buffer.bytes());
+    return pieces;
+  }
+
+ private:
+  std::deque<Buffer> buffers_;  // A Buffer does not move.
+};
+
+void CopyIn(Put& put, size_t i, const py::object& source) {
+  if (i >= put.blocks.size()) throw py::index_error("block index out of range");
+  const Buffers buffers(source, "source", Access::kRead);
+  absl::Status status;
+  {
+    py::gil_scoped_release release;
+    status = put.blocks.CopyIn(i, buffers.As<ConstPiece>());
+  }
+  if (!status.ok()) Raise(status);
+}
+
+// False: the bytes are not to be used.
+bool CopyOut(const Hit& hit, size_t i, const py::object& to) {
+  if (i >= hit.blocks.size()) throw py::index_error("block index out of range");
+  const Buffers buffers(to, "to", Access::kWrite);
+  absl::Status status;
+  {
+    py::gil_scoped_release release;
+    status = hit.blocks.CopyOut(i, buffers.As<Piece>());
+  }
+  if (status.code() == absl::StatusCode::kDataLoss ||
+      status.code() == absl::StatusCode::kFailedPrecondition) {
+    return false;
+  }
+  if (!status.ok()) Raise(status);
+  return true;
+}
+
 }  // namespace
 
 void BindBlocks(py::module_& module) {
@@ -79,11 +143,13 @@ void BindBlocks(py::module_& module) {
   py::class_<Hit>(module, "Hit")
       .def("__len__", [](const Hit& hit) { return hit.blocks.size(); })
       .def("block", &HitBlock)
+      .def("copy_out", &CopyOut)
       .def("sources", &Sources)
       .def("valid", [](const Hit& hit) { return hit.blocks.valid(); })
       .def("release", [](Hit& hit) { hit.blocks.Release(); });
   py::class_<Put>(module, "Put")
       .def("block", &PutBlock)
+      .def("copy_in", &CopyIn)
       .def("states", &States)
       .def("answered", [](const Put& put) { return put.blocks.answered(); })
       .def("give_back",

@@ -21,7 +21,7 @@ struct Block {
   bool read_only;
 };
 
-// Owned by Python; used under the GIL, and by Commit() without it.
+// Owned by Python; used under the GIL, and by Commit(), CopyIn() and CopyOut() without it.
 struct Hit {
   OnboardedBlocks blocks;
 };

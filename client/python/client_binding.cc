@@ -244,6 +244,7 @@ class PyClient {
     out["calls_skipped"] = stats.calls_skipped;
     out["onboarded_blocks"] = stats.onboarded_blocks;
     out["missed_blocks"] = stats.missed_blocks;
+    out["damaged_blocks"] = stats.damaged_blocks;
     out["reserved_blocks"] = stats.reserved_blocks;
     out["committed_blocks"] = stats.committed_blocks;
     out["unwritten_blocks"] = stats.unwritten_blocks;

@@ -2,43 +2,17 @@
 
 #include <pybind11/stl.h>
 
-#include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "client/block_codec.h"
+#include "client/python/buffer.h"
 #include "client/python/raise.h"
 
 namespace py = pybind11;
 
 namespace kvtier::python {
 namespace {
-
-enum class Access { kRead, kWrite };
-
-// The bytes of a C-contiguous buffer of any item type. Held under the GIL, used without it.
-class Buffer {
- public:
-  Buffer(const py::object& object, const char* name, Access access) {
-    const int flags =
-        access == Access::kWrite ? PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE : PyBUF_C_CONTIGUOUS;
-    if (PyObject_GetBuffer(object.ptr(), &view_, flags) == 0) return;
-    PyErr_Clear();
-    throw py::value_error(std::string(name) + " must be a contiguous" +
-                          (access == Access::kWrite ? ", writable buffer" : " buffer"));
-  }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() { PyBuffer_Release(&view_); }
-
-  std::span<std::byte> bytes() const {
-    return {static_cast<std::byte*>(view_.buf), static_cast<size_t>(view_.len)};
-  }
-
- private:
-  Py_buffer view_;
-};
 
 // The name of what it was stored as; none: it cannot be stored.
 std::optional<std::string> Encode(const BlockCodec& codec, const py::object& raw,

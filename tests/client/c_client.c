@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "kvtier.h"
+#include "kvtier_copy.h"
 #include "tests/testing/c_program.h"
 
 #define KEYS 4
@@ -104,6 +105,37 @@ static int test_partial(kvtier_client* client, kvtier_space space) {
   EXPECT(kvtier_match(client, space, &keys[2], 1, KVTIER_LOCAL_ONLY, 0, NULL) == 0);
   kvtier_stats stats = {.struct_size = sizeof(stats)};
   EXPECT(kvtier_get_stats(client, &stats) == KVTIER_OK && stats.unwritten_blocks == 1);
+  return 0;
+}
+
+/* A block of two pieces goes in and comes back in three; calls that cannot be are refused. */
+static int test_copies(kvtier_client* client, kvtier_space space) {
+  static char block[BLOCK_BYTES];
+  static char copy[BLOCK_BYTES];
+  for (int i = 0; i < BLOCK_BYTES; ++i) block[i] = (char)(i * 11 + i / 256);
+  const kvtier_bytes from[] = {{block, 4000}, {block + 4000, BLOCK_BYTES - 4000}};
+  const kvtier_room to[] = {{copy, 1}, {NULL, 0}, {copy + 1, BLOCK_BYTES - 1}};
+  kvtier_put* put = NULL;
+  make_keys('y');
+  EXPECT(kvtier_reserve(client, space, NULL, keys, 2, KVTIER_HOST, 0, &put) == 2);
+  EXPECT(kvtier_copy_in(put, 0, from, 1) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "block 0: pieces of 4000 bytes") != NULL);
+  EXPECT(kvtier_copy_in(put, 2, from, 2) == KVTIER_INVALID);
+  EXPECT(kvtier_copy_in(NULL, 0, from, 2) == KVTIER_INVALID);
+  EXPECT(kvtier_copy_in(put, 0, NULL, 2) == KVTIER_INVALID);
+  const kvtier_bytes nowhere = {NULL, BLOCK_BYTES};
+  EXPECT(kvtier_copy_in(put, 0, &nowhere, 1) == KVTIER_INVALID);
+  EXPECT(kvtier_copy_in(put, 1, from, 2) == KVTIER_OK);
+  EXPECT(kvtier_commit(put) == 1); /* The other was not taken. */
+  kvtier_hit* hit = NULL;
+  EXPECT(kvtier_onboard(client, space, &keys[1], 1, KVTIER_HOST, 0, 5000, &hit) == 1);
+  EXPECT(kvtier_copy_out(hit, 0, to, 2) == KVTIER_INVALID);
+  EXPECT(kvtier_copy_out(hit, 1, to, 3) == KVTIER_INVALID);
+  EXPECT(kvtier_copy_out(NULL, 0, to, 3) == KVTIER_INVALID);
+  EXPECT(kvtier_copy_out(hit, 0, NULL, 3) == KVTIER_INVALID);
+  EXPECT(kvtier_copy_out(hit, 0, to, 3) == KVTIER_OK);
+  EXPECT(memcmp(block, copy, BLOCK_BYTES) == 0);
+  kvtier_release_hits(&hit, 1);
   return 0;
 }
 
@@ -365,11 +397,12 @@ int main(int argc, char** argv) {
     if (failed == 0) failed = test_submitted(client, space);
     if (failed == 0) failed = test_fork(client, space);
     if (failed == 0) failed = test_partial(client, space);
+    if (failed == 0) failed = test_copies(client, space);
     kvtier_stats stats;
     memset(&stats, 0, sizeof(stats));
     stats.struct_size = sizeof(stats);
     EXPECT(kvtier_get_stats(client, &stats) == KVTIER_OK);
-    if (failed == 0) EXPECT(stats.connected == 1 && stats.committed_blocks == 2 * KEYS + 2);
+    if (failed == 0) EXPECT(stats.connected == 1 && stats.committed_blocks == 2 * KEYS + 3);
   }
   kvtier_close(client);
   return failed;

@@ -47,6 +47,46 @@ TEST_F(ClientTest, AnotherWorkerReadsWhatOnePut) {
   EXPECT_EQ(GetBlocks(other.get(), *other->RegisterSpace(node_.space()), keys), 3U);
 }
 
+TEST_F(ClientTest, PiecesGoInAndComeBackInOtherPieces) {
+  const std::vector<EngineKey> keys = TestKeys(1, 2);
+  std::vector<std::byte> content(FakeNode::kBlockBytes);
+  testing::FillBlock(7, keys[1], content);
+  const ConstPiece from[] = {ConstPiece(content).first(7), ConstPiece(content).subspan(7)};
+  ReservedBlocks reserved = *client_->Reserve(space_, keys);
+  EXPECT_EQ(reserved.CopyIn(1, {from, 1}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(reserved.CopyIn(1, from).ok());
+  EXPECT_EQ(reserved.Commit(), 1U) << "a refused copy takes nothing";
+  EXPECT_EQ(reserved.CopyIn(1, from).code(), absl::StatusCode::kInvalidArgument) << "given up";
+
+  const OnboardedBlocks hit = *client_->Onboard(space_, {&keys[1], 1});
+  ASSERT_EQ(hit.size(), 1U);
+  std::vector<std::byte> copied(content.size());
+  const Piece to[] = {Piece(copied).first(4000), Piece(copied).subspan(4000)};
+  EXPECT_EQ(hit.CopyOut(0, {to, 1}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(hit.CopyOut(0, to).ok());
+  EXPECT_EQ(copied, content);
+  node_.agent().Kill();
+  EXPECT_TRUE(Eventually(
+      [&] { return hit.CopyOut(0, to).code() == absl::StatusCode::kFailedPrecondition; }));
+}
+
+// A stray write of any worker, after the commit.
+TEST_F(ClientTest, ABlockThatChangedIsNotCopiedOutAndTheAgentIsTold) {
+  const std::vector<EngineKey> keys = TestKeys(1, 2);
+  PutBlocks(client_.get(), space_, keys);
+  const OnboardedBlocks hit = *client_->Onboard(space_, keys);
+  ASSERT_EQ(hit.size(), 2U);
+  std::vector<std::byte> copied(FakeNode::kBlockBytes);
+  const Piece to(copied);
+  ReservedBlocks reserved = *client_->Reserve(space_, TestKeys(9, 1));
+  std::byte* const arena = reserved.slot(0).data() - reserved.offset(0);
+  arena[hit.offset(1) + 100] ^= std::byte{1};
+  EXPECT_TRUE(hit.CopyOut(0, {&to, 1}).ok());
+  EXPECT_EQ(hit.CopyOut(1, {&to, 1}).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(client_->Stats().damaged_blocks, 1U);
+  EXPECT_TRUE(Eventually([&] { return node_.agent().Counts().damage_reports == 1; }));
+}
+
 TEST_F(ClientTest, AHitIsTheLeadingRun) {
   PutBlocks(client_.get(), space_, TestKeys(1, 2));
   PutBlocks(client_.get(), space_, TestKeys(4, 2));

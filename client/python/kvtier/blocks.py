@@ -58,6 +58,19 @@ class Hit:
         """Where each block was when it was asked for: "gpu", "host", "disk" or "peer"."""
         return self._native.sources()
 
+    def copy_out(self, index: int, to) -> bool:
+        """Copies block `index` into `to` and returns whether `to` then holds the block.
+
+        `to` is one writable buffer or a list of them, filled one after the other; any contiguous
+        object with the buffer protocol will do, and the sizes in bytes add up to the block's. One
+        pass copies and takes the sum of what was stored, which must be the lease's. False: do not
+        use what is in `to`. If valid() still says True, this block is damaged and a miss, and the
+        agent is told; otherwise the whole hit is a miss. Other threads run meanwhile. Errors: IndexError; ValueError, for a buffer or a size.
+        """
+        if not 0 <= index < len(self):
+            raise IndexError(f"block {index} of a hit of {len(self)}")
+        return self._native.copy_out(index, to)
+
     def valid(self) -> bool:
         """Whether all that was read so far may be used. False for an empty or released hit."""
         return self._native.valid()
@@ -78,9 +91,11 @@ class Put:
     """Room for new blocks, one entry for each key. Take slots and write them, then commit() once.
 
     put[i] takes the slot of block i. commit() publishes the slots that were taken, whatever is in
-    them, and gives the others back: fill what you take, or give it back by give_back(i). A context manager; leaving it gives back what was not committed and never blocks. Views are
-    unusable after commit() or release(). A numpy array made from one must not be written then:
-    the memory is no longer yours. One thread at a time.
+    them, and gives the others back: fill what you take, or give it back by give_back(i).
+    copy_in(i, source) takes a slot and fills it. A context manager; leaving it gives back what was
+    not committed and never blocks. Views are unusable
+    after commit() or release(). A numpy array made from one must not be written then: the memory
+    is no longer yours. One thread at a time.
     """
 
     def __init__(self, native) -> None:
@@ -100,6 +115,24 @@ class Put:
         if self._states[index] != "reserved" or self._ended:
             return None
         return self._views.get(index, self._native.block)
+
+    def copy_in(self, index: int, source) -> None:
+        """Takes the slot of block `index` and fills it with `source`.
+
+        `source` is one buffer or a list of them, copied one after the other; any contiguous object
+        with the buffer protocol will do, read-only or not, and the sizes in bytes add up to the
+        block's. One pass copies and takes the block's sum, which commit() sends: the agent need not
+        read the bytes. Ends the view of put[index]; a later put[index] forgets the sum. Other
+        threads run meanwhile, and must not write `source`. Errors: IndexError; ValueError, for a
+        buffer, a size, or a block that has no slot; nothing is taken then.
+        """
+        if not 0 <= index < len(self):
+            raise IndexError(f"block {index} of a put of {len(self)}")
+        if self._states[index] != "reserved" or self._ended:
+            raise ValueError(f"block {index} has no slot to write: it is "
+                             f"{'given up' if self._ended else self._states[index]}")
+        self._views.release_one(index)
+        self._native.copy_in(index, source)
 
     @property
     def states(self) -> list[str]:
