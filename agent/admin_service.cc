@@ -181,7 +181,7 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
     FillOffload(stats.offload, agent_->options().disk_writes, *agent_->disk_promises(),
                 response->mutable_offload());
   }
-  response->set_altered_blocks(stats.offload.altered);
+  response->set_altered_blocks(stats.host.verify_failures);
   response->set_disk_io(about_.disk_io);
   response->set_device(about_.device);
   response->set_deadline_misses(stats.deadline_misses);

@@ -89,6 +89,11 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                 .locate_grace = options_.locate_grace},
                options_.node, &scope_, &index_, &evictor_, &host_loads_, &stats_),
       matcher_(seams.executor, &index_, &fetcher_),
+      host_prover_({.workers = seams.workers,
+                    .scope = &scope_,
+                    .index = &index_,
+                    .evictor = &evictor_,
+                    .stats = &stats_.host}),
       waits_(seams.executor),
       scope_(seams.executor) {
   index_.AttachResidency(&residency_, gpu_domain_);
@@ -115,6 +120,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                               .disks = disks_.get(),
                                                               .admission = disk_admission_.get(),
                                                               .promises = promises_.get(),
+                                                              .prover = &host_prover_,
                                                               .stats = &stats_.offload});
   }
   if (gpu_ != nullptr) {
@@ -320,6 +326,7 @@ Task<void> Agent::SweepDeadlines() {
     if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
     if (earlier_workers_ != nullptr) earlier_workers_->Sweep();
     reservations_.Sweep();
+    host_prover_.Sweep();
     stats_.expired_leases += leases_.Expire(now);
     stats_.expired_reservations += reservations_.Expire(now);
     // A disk may have gone out of service since, with calls that no longer count.

@@ -33,6 +33,7 @@
 #include "agent/gpu_offload.h"
 #include "agent/gpu_resize.h"
 #include "agent/gpu_workers.h"
+#include "agent/host_prover.h"
 #include "agent/leases.h"
 #include "agent/limits.h"
 #include "agent/load_table.h"
@@ -156,6 +157,7 @@ class Agent {
   Matcher& matcher() { return matcher_; }
   const Fetcher& fetcher() const { return fetcher_; }
   SlotGrants* slot_grants() const { return slot_grants_.get(); }  // As gpu().
+  HostProver& host_prover() { return host_prover_; }
   Onboarder& onboarder() { return *onboarder_; }
   Putter& putter() { return *putter_; }
   PeerServer& peer_server() { return *peer_server_; }
@@ -250,6 +252,7 @@ class Agent {
   std::unique_ptr<GpuResizer> gpu_resizer_;
   Fetcher fetcher_;
   Matcher matcher_;
+  HostProver host_prover_;
   std::unique_ptr<Offloader> offloader_;
   std::unique_ptr<Onboarder> onboarder_;
   std::unique_ptr<Putter> putter_;

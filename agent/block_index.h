@@ -103,6 +103,7 @@ class BlockIndex {
 
   // nullopt: the block is not in that tier (kGpu or kHost).
   std::optional<Pin> PinIn(Tier tier, const BlockKey& key);
+  bool IsPinnedInHost(const BlockKey& key) const { return host_pins_.contains(key); }
   // A worker asked for the block and this node's memory had it. Ignores one that is not in
   // the host tier.
   void CountHit(const BlockKey& key);

@@ -47,10 +47,10 @@ class Evictor {
   uint64_t EvictAll(Tier tier);
   // The same with the host blocks of one domain.
   uint64_t EvictDomain(DomainId domain);
-
- private:
   // REQUIRES: the block is in host memory, and nobody has pinned it there.
   void DropFromHost(const BlockKey& key);
+
+ private:
   bool EvictOneGpu();
 
   BlockIndex* const index_;

@@ -1,5 +1,6 @@
 #include "agent/leases.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,6 +37,15 @@ LeaseTable::Leases::iterator LeaseTable::End(Leases::iterator lease) {
   if (--count->second == 0) counts_.erase(count);
   by_deadline_.erase({lease->second.deadline, lease->first});
   return leases_.erase(lease);
+}
+
+std::optional<BlockKey> LeaseTable::HostBlockOf(SessionId session, LeaseId id) const {
+  const auto lease = leases_.find(id);
+  if (lease == leases_.end() || lease->second.session != session ||
+      lease->second.pin.tier() != Tier::kHost) {
+    return std::nullopt;
+  }
+  return lease->second.pin.key();
 }
 
 void LeaseTable::Release(SessionId session, std::span<const LeaseId> ids) {

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,6 +30,9 @@ class LeaseTable {
  public:
   // Errors: kResourceExhausted at kMaxLeasesPerSession, and at kMaxLeases of all.
   absl::StatusOr<LeaseId> Grant(SessionId session, Pin pin, absl::Time deadline, GpuHold hold = {});
+  // The block in host memory of the session's lease; nullopt: unknown, another session's, or it is
+  // in the GPU pool.
+  std::optional<BlockKey> HostBlockOf(SessionId session, LeaseId id) const;
   // Ids that are unknown or another session's are ignored.
   void Release(SessionId session, std::span<const LeaseId> ids);
   void ReleaseAll(SessionId session);

@@ -17,6 +17,8 @@ inline constexpr size_t kMaxSpacesPerSession = 16;
 inline constexpr size_t kMaxSpacesDescribed = 256;
 inline constexpr size_t kMaxLeasesPerSession = 65536;
 inline constexpr size_t kMaxLeases = 262144;  // Of all sessions together.
+// Blocks in host memory that workers said are damaged and that wait to be looked at.
+inline constexpr size_t kMaxSuspects = 1024;
 inline constexpr size_t kMaxReservationsPerSession = 16384;
 inline constexpr size_t kMaxReservations = 65536;     // Of all sessions together, late ones, too.
 inline constexpr size_t kMaxSlotsPerSession = 65536;  // Of the GPU pool, as KV memory.

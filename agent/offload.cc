@@ -3,12 +3,11 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "agent/limits.h"
+#include "agent/slot_sum.h"
 #include "core/check.h"
 #include "core/checksum.h"
 #include "core/event.h"
-#include "core/log.h"
 #include "tier_disk/log/record.h"
 
 namespace kvtier {
@@ -232,16 +231,16 @@ Task<size_t> Offloader::AwaitDurable(std::vector<BlockKey> keys, absl::Time dead
 Task<void> Offloader::Write(const Promise& promise) {
   const BlockMeta& meta = promise.meta;
   const HostSlot& from = parts_.index->Find(meta.key)->host;
-  const std::span<const std::byte> slot = from.bytes();
+  const std::span<std::byte> slot = from.bytes();
   const std::string tenant = parts_.tenants->OfDomain(from.domain()).name;
   // Workers may write the arena: a block that changed after commit stops here.
   bool altered = false;
-  ByteWorkers::Work verify = [&] { altered = SumPayload(slot.first(meta.length)) != meta.sum; };
+  // What lies behind it goes along.
+  ByteWorkers::Work verify = [&] { altered = SumSlot(slot, meta.length) != meta.sum; };
   co_await parts_.workers->Run(std::move(verify));
   if (altered) {
     ++parts_.stats->altered;
-    Log(LogLevel::kError, absl::StrCat("block ", meta.key.ToHex(),
-                                       " changed in host memory after its commit: not written"));
+    parts_.prover->Condemn(meta.key);
     co_return;
   }
   const absl::Status written = co_await parts_.disks->Put(meta, slot, tenant);

@@ -28,6 +28,7 @@
 #include "agent/cold_end.h"
 #include "agent/disk_admission.h"
 #include "agent/disk_promises.h"
+#include "agent/host_prover.h"
 #include "agent/tenants.h"
 #include "core/byte_workers.h"
 #include "core/executor.h"
@@ -51,6 +52,7 @@ class Offloader {
     DiskSet* disks = nullptr;
     DiskAdmission* admission = nullptr;
     DiskPromises* promises = nullptr;
+    HostProver* prover = nullptr;
     OffloadStats* stats = nullptr;
   };
   // Does not own.

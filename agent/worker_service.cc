@@ -288,6 +288,11 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
   std::vector<LeaseId> leases;
   for (const uint64_t id : request->lease_ids()) leases.push_back(LeaseId{id});
+  for (const uint64_t id : request->damaged_lease_ids()) {
+    const std::optional<BlockKey> key = agent_->leases().HostBlockOf(session, LeaseId{id});
+    if (key.has_value()) agent_->host_prover().Suspect(*key);
+    leases.push_back(LeaseId{id});
+  }
   agent_->leases().Release(session, leases);
   agent_->reservations().Release(session, IdsFrom(request->reservation_ids()));
   const std::vector<uint32_t> slots(request->slots().begin(), request->slots().end());

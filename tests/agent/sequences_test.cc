@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "agent/limits.h"
 #include "core/checksum.h"
 #include "core/miss_reason.h"
 #include "tests/agent/agent_rig.h"
@@ -100,6 +101,36 @@ TEST_F(SequencesTest, AGivenSumIsPublishedAndLeasedAsItWasGiven) {
   const Onboarded hit = *rig_.Run(rig_.agent->onboarder().Onboard(RequestOf(run)));
   ASSERT_EQ(hit.blocks.size(), 1);
   EXPECT_EQ(hit.blocks[0].sum, given);
+}
+
+TEST_F(SequencesTest, ASuspectedBlockThatChangedIsDroppedWhenItsLeasesEnd) {
+  rig_.PutOnDisk(rig_.session, 1, 2);
+  const BlockRun run = rig_.NameRun(rig_.session, 1, 2);
+  const Onboarded hit = *rig_.Run(rig_.agent->onboarder().Onboard(RequestOf(run)));
+  rig_.Host(rig_.session, hit.blocks[0].offset)[7] ^= std::byte{1};
+  for (const BlockKey& key : run.keys) rig_.agent->host_prover().Suspect(key);
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_EQ(rig_.agent->stats().host.verify_failures, 1);
+  EXPECT_TRUE(rig_.agent->index().In(Tier::kHost, run.keys[0])) << "it is leased";
+  std::vector<LeaseId> leases;
+  for (const LeasedBlock& block : hit.blocks) leases.push_back(block.lease);
+  EXPECT_EQ(rig_.agent->leases().HostBlockOf(rig_.session, leases[1]), run.keys[1]);
+  EXPECT_EQ(rig_.agent->leases().HostBlockOf(rig_.Open(0), leases[1]), std::nullopt);
+  rig_.agent->leases().Release(rig_.session, leases);
+  rig_.Pass(absl::Seconds(1));
+  EXPECT_FALSE(rig_.agent->index().In(Tier::kHost, run.keys[0]));
+  EXPECT_TRUE(rig_.agent->index().In(Tier::kHost, run.keys[1])) << "it is whole";
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, 2), 2) << "the disk has it";
+}
+
+TEST_F(SequencesTest, MoreSuspectsThanAllowedAreForgotten) {
+  AgentRig rig({.slots = 2048, .disk = false});
+  ASSERT_EQ(rig.Put(rig.session, 1, kMaxSuspects + 2), kMaxSuspects + 2);
+  const BlockRun run = rig.NameRun(rig.session, 1, kMaxSuspects + 2);
+  // The first one's turn comes at once.
+  for (const BlockKey& key : run.keys) rig.agent->host_prover().Suspect(key);
+  rig.Pass(absl::Seconds(1));
+  EXPECT_LE(rig.agent->stats().host.verified, kMaxSuspects + 1);
 }
 
 TEST_F(SequencesTest, AnothersReservationTakesNoSum) {

@@ -1,0 +1,56 @@
+// HostProver looks again at blocks in host memory, which workers map: whether their bytes are still
+// what their sums say. A block that changed is dropped, so that the next asker has it from a disk
+// or a peer, or computes it.
+//
+// Executor thread only. It proves one block at a time: a worker that reports damage where there is
+// none costs others no more than that.
+#ifndef KVTIER_AGENT_HOST_PROVER_H_
+#define KVTIER_AGENT_HOST_PROVER_H_
+
+#include <cstddef>
+#include <deque>
+
+#include "absl/container/flat_hash_set.h"
+#include "agent/block_index.h"
+#include "agent/evict.h"
+#include "core/block_key.h"
+#include "core/byte_workers.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/tier_stats.h"
+
+namespace kvtier {
+
+class HostProver {
+ public:
+  struct Parts {  // Not owned.
+    ByteWorkers* workers = nullptr;
+    TaskScope* scope = nullptr;
+    BlockIndex* index = nullptr;
+    Evictor* evictor = nullptr;
+    TierStats* stats = nullptr;  // Of host memory.
+  };
+  explicit HostProver(const Parts& parts) : parts_(parts) {}
+
+  // Proves the block soon, behind those that were suspected before it. Ignores it where
+  // kMaxSuspects wait.
+  void Suspect(const BlockKey& key);
+  // Counts the block as altered, and drops it when nobody holds it any more.
+  void Condemn(const BlockKey& key);
+  // Drops the condemned blocks that nobody holds any more.
+  void Sweep();
+
+ private:
+  Task<void> ProveAll();
+  // False: the bytes are not what the sum says.
+  Task<bool> IsWhole(BlockKey key);
+
+  const Parts parts_;
+  std::deque<BlockKey> suspects_;
+  bool proving_ = false;
+  absl::flat_hash_set<BlockKey> condemned_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_HOST_PROVER_H_
