@@ -132,6 +132,10 @@ class Ways:
         self.hit.release()
         self.c.kvtier_release_hits(ctypes.byref(self.c_hit), ctypes.c_size_t(1))
 
+    def close(self):
+        self.client.close()
+        self.c.kvtier_close(self.c_client)
+
     def copy_in(self, blocks):
         put, views = self.put, self.memory.views
         for i in blocks:
@@ -190,6 +194,7 @@ def run(socket_dir, rounds):
         copied_in = measure(ways.copy_in, ways.c_copy_in, rounds)
         ways.commit()
         copied_out = measure(ways.copy_out, ways.c_copy_out, rounds, ways.onboard, ways.release)
+        ways.close()
         for direction, (seconds, ratio) in (("in", copied_in), ("out", copied_out)):
             print(f"figure copy_python.{direction}.{name} "
                   f"{pieces * piece_bytes / seconds / 1e9:.4g} GB/s {ratio:.4g} c_library")

@@ -169,9 +169,14 @@ TEST_F(LocateReplyOnTheWire, RefusesAndNamesEachField) {
   wire_ = good;
   wire_.mutable_blocks(1)->mutable_holders(0)->set_tier(v1::TIER_GPU);
   ExpectRefused(LocateReplyFrom(wire_).status(), {"blocks[1].holders[0].tier is 1"});
-  wire_ = good;
+}
+
+TEST_F(LocateReplyOnTheWire, AKeyThatNobodyHoldsHasAnEmptyList) {
   wire_.mutable_blocks(1)->clear_holders();
-  ExpectRefused(LocateReplyFrom(wire_).status(), {"blocks[1].holders is empty"});
+  const absl::StatusOr<LocateReply> reply = LocateReplyFrom(wire_);
+  ASSERT_EQ(reply.status(), absl::OkStatus());
+  EXPECT_TRUE((*reply)[1].empty());
+  EXPECT_EQ(ToWire(*reply).blocks(1).holders_size(), 0);
 }
 
 TEST_F(LocateReplyOnTheWire, RefusesMoreThanEachLimit) {
