@@ -109,7 +109,7 @@ typedef struct {
   uint64_t missed_blocks;
   uint64_t committed_blocks;
   uint64_t unwritten_blocks; /* Slots that a commit gave back, because nobody took them. */
-  uint64_t damaged_blocks; /* Onboarded, and not what their sums say. */
+  uint64_t damaged_blocks;   /* Onboarded, and not what their sums say. */
 } kvtier_stats;
 int kvtier_get_stats(kvtier_client* client, kvtier_stats* stats);
 

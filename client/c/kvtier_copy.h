@@ -26,10 +26,11 @@ typedef struct {
 int kvtier_copy_in(kvtier_put* put, size_t index, const kvtier_bytes* pieces, size_t count);
 
 /* Fills the `count` pieces, one after the other, with block `index` of the hit and compares the sum
- * of what they then hold with the lease's. KVTIER_OK: they hold the block. Otherwise they are not to
- * be used: KVTIER_DAMAGED, the sum differs, so the block is a miss, and the agent is told; KVTIER_ENDED, the lease or the session
- * ended meanwhile, so the whole hit is a miss; KVTIER_INVALID, naming what: index >=
- * kvtier_hit_count(), a piece is NULL, or the sizes do not add up to the block's. */
+ * of what they then hold with the lease's. KVTIER_OK: they hold the block. Otherwise they are not
+ * to be used: KVTIER_DAMAGED, the sum differs, so the block is a miss, and the agent is told;
+ * KVTIER_ENDED, the lease or the session ended meanwhile, so the whole hit is a miss;
+ * KVTIER_INVALID, naming what: index >= kvtier_hit_count(), a piece is NULL, or the sizes do not
+ * add up to the block's. */
 int kvtier_copy_out(const kvtier_hit* hit, size_t index, const kvtier_room* pieces, size_t count);
 
 #pragma GCC visibility pop
