@@ -188,6 +188,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                                 .waits = &waits_,
                                                                 .index = &index_,
                                                                 .disks = disks_.get(),
+                                                                .prover = &host_prover_,
                                                                 .stats = &stats_},
                                               kMaxPeerReadBytes);
   const std::optional<DomainId> owner_of_pool =

@@ -1,6 +1,6 @@
 #include "agent/host_prover.h"
 
-#include <cstdint>
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,22 +13,21 @@
 namespace kvtier {
 
 void HostProver::Suspect(const BlockKey& key) {
-  if (suspects_.size() >= kMaxSuspects) return;
-  suspects_.push_back(key);
-  if (!std::exchange(proving_, true)) parts_.scope->Spawn(ProveAll());
-}
-
-Task<void> HostProver::ProveAll() {
-  while (!suspects_.empty()) {
-    const BlockKey key = suspects_.front();
-    suspects_.pop_front();
-    const bool whole = co_await IsWhole(key);
-    if (!whole) Condemn(key);
+  if (suspects_.size() > kMaxSuspects || std::ranges::find(suspects_, key) != suspects_.end()) {
+    return;
   }
-  proving_ = false;
+  suspects_.push_back(key);
+  if (suspects_.size() == 1) parts_.scope->Spawn(ProveSuspects());
 }
 
-Task<bool> HostProver::IsWhole(BlockKey key) {
+Task<void> HostProver::ProveSuspects() {
+  while (!suspects_.empty()) {
+    co_await Prove(suspects_.front());
+    suspects_.pop_front();
+  }
+}
+
+Task<bool> HostProver::Prove(BlockKey key) {
   const std::optional<Pin> pin = parts_.index->PinIn(Tier::kHost, key);
   if (!pin.has_value()) co_return true;
   const BlockIndex::Entry& entry = *parts_.index->Find(key);
@@ -38,6 +37,7 @@ Task<bool> HostProver::IsWhole(BlockKey key) {
   ByteWorkers::Work compare = [&] { whole = SumPayload(payload) == expected; };
   co_await parts_.workers->Run(std::move(compare));
   ++parts_.stats->verified;
+  if (!whole) Condemn(key);
   co_return whole;
 }
 

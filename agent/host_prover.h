@@ -2,8 +2,8 @@
 // what their sums say. A block that changed is dropped, so that the next asker has it from a disk
 // or a peer, or computes it.
 //
-// Executor thread only. It proves one block at a time: a worker that reports damage where there is
-// none costs others no more than that.
+// Executor thread only. It proves one suspected block at a time: a worker that reports damage where
+// there is none costs others no more than that.
 #ifndef KVTIER_AGENT_HOST_PROVER_H_
 #define KVTIER_AGENT_HOST_PROVER_H_
 
@@ -32,8 +32,11 @@ class HostProver {
   };
   explicit HostProver(const Parts& parts) : parts_(parts) {}
 
-  // Proves the block soon, behind those that were suspected before it. Ignores it where
-  // kMaxSuspects wait.
+  // Proves the block now. False: it is in host memory and is not what its sum says; it is
+  // condemned.
+  Task<bool> Prove(BlockKey key);
+  // Proves the block soon, behind those that were suspected before it. Ignores it where it waits
+  // already, or kMaxSuspects do.
   void Suspect(const BlockKey& key);
   // Counts the block as altered, and drops it when nobody holds it any more.
   void Condemn(const BlockKey& key);
@@ -41,13 +44,10 @@ class HostProver {
   void Sweep();
 
  private:
-  Task<void> ProveAll();
-  // False: the bytes are not what the sum says.
-  Task<bool> IsWhole(BlockKey key);
+  Task<void> ProveSuspects();
 
   const Parts parts_;
-  std::deque<BlockKey> suspects_;
-  bool proving_ = false;
+  std::deque<BlockKey> suspects_;  // The first is being proven.
   absl::flat_hash_set<BlockKey> condemned_;
 };
 

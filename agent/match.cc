@@ -60,7 +60,8 @@ Task<std::vector<Matched>> Matcher::Match(std::vector<BlockRun> runs, absl::Dura
     }
   }
   if (rest.empty()) co_return matched;
-  // What lies behind the hole of a run is of no use, which the coordinator knows of one run only.
+  // A lone run ends at its first hole, and so does the coordinator's answer then. Among several
+  // sequences it cannot tell where a run ends.
   const bool one_run = runs.size() == 1 && !runs[0].is_set;
   const LocateScope scope = one_run ? LocateScope::kLeading : LocateScope::kEach;
   const LocateReply located =

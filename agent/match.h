@@ -17,7 +17,7 @@
 
 namespace kvtier {
 
-// What is known of one run or set.
+// The blocks of one run or set that are known, and where they are.
 struct Matched {
   size_t local_blocks = 0;  // Blocks that this node has; of a run, the leading ones.
   size_t total_blocks = 0;  // The same, counting other nodes.
@@ -37,7 +37,7 @@ class Matcher {
   Task<std::vector<Matched>> Match(std::vector<BlockRun> runs, absl::Duration timeout);
 
  private:
-  // What this node has.
+  // Looks at this node alone.
   Matched MatchHere(const BlockRun& run) const;
 
   Executor* const executor_;

@@ -235,7 +235,7 @@ Task<void> Offloader::Write(const Promise& promise) {
   const std::string tenant = parts_.tenants->OfDomain(from.domain()).name;
   // Workers may write the arena: a block that changed after commit stops here.
   bool altered = false;
-  // What lies behind it goes along.
+  // The whole slot is written, so the bytes behind the payload are zeroed.
   ByteWorkers::Work verify = [&] { altered = SumSlot(slot, meta.length) != meta.sum; };
   co_await parts_.workers->Run(std::move(verify));
   if (altered) {

@@ -29,7 +29,7 @@ MissReason ReasonOf(const absl::Status& failed) {
 
 }  // namespace
 
-// What the requests of one call have brought so far.
+// One OnboardAll() call: what its requests have brought so far.
 struct Onboarder::Bringing {
   Bringing(Executor* executor, size_t requests)
       : brought(requests), left(requests), done(executor) {}
@@ -100,8 +100,8 @@ Task<size_t> Onboarder::Prefetch(BlockRun run, bool local_only) {
       brought.blocks, [](const Wanted& block) { return block.pin || block.load != nullptr; }));
 }
 
-// What is here or can be brought here, each block pinned or on its way: pinned first, so that the
-// loads do not evict it.
+// Finds what is here or can be brought here, and pins it or starts its load. A block that is here
+// is pinned first, so that the loads do not evict it.
 Task<Onboarder::Brought> Onboarder::Gather(const OnboardRequest& request, Urgency urgency) {
   Brought brought;
   if (request.run.is_set) {
@@ -153,7 +153,7 @@ Task<std::vector<Onboarder::Wanted>> Onboarder::GatherSet(const OnboardRequest& 
   }
   stats_->disk_misses += rest.keys.size();
   if (rest.keys.empty() || request.local_only) co_return wanted;
-  const std::vector<SharedLoad> loads = co_await flows_.fetcher->Start(rest, 0, request.deadline);
+  co_await flows_.fetcher->Start(rest, 0, request.deadline);
   for (size_t i = 0; i < keys.size(); ++i) {
     Wanted& block = wanted[i];
     if (block.pin || block.load != nullptr) continue;

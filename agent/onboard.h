@@ -48,7 +48,7 @@ struct LeasedBlock {
 };
 
 struct Onboarded {
-  // What is ready: of a run the leading blocks, of a set any, in the order of the keys.
+  // Blocks that are ready, in the order of the keys: of a run the leading ones, of a set any.
   std::vector<LeasedBlock> blocks;
   MissReason missed = MissReason::kNone;  // Why the first block that is missing did not come.
   absl::Time lease_deadline;
@@ -95,8 +95,8 @@ class Onboarder {
     SharedLoad load;
     std::optional<Tier> from;
   };
-  // What came of one request, before its leases: of a run the leading blocks, of a set one for
-  // each key.
+  // Outcome of one request before its leases are granted: of a run the leading blocks, of a set one
+  // entry for each key.
   struct Brought {
     std::vector<Wanted> blocks;
     MissReason missed = MissReason::kNone;  // Of the first that is missing.

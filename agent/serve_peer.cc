@@ -27,7 +27,10 @@ struct PeerServer::DiskRead {
 };
 
 Task<std::optional<ServedBlock>> PeerServer::Serve(BlockKey key, absl::Time deadline) {
-  std::optional<ServedBlock> served = ServeFromHost(key);
+  // Workers may write the arena, and a peer would take us for one that sends wrong bytes.
+  const bool whole = co_await prover_->Prove(key);
+  std::optional<ServedBlock> served;
+  if (whole) served = ServeFromHost(key);
   if (served.has_value() || disks_ == nullptr ||
       disk_reads_ >= kMaxPeerDiskReads + disks_->stuck().gets) {
     co_return served;

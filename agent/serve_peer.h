@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "agent/agent_stats.h"
 #include "agent/block_index.h"
+#include "agent/host_prover.h"
 #include "core/block_proof.h"
 #include "core/task.h"
 #include "core/task_scope.h"
@@ -59,6 +60,7 @@ class PeerServer {
     Waits* waits = nullptr;
     BlockIndex* index = nullptr;
     DiskSet* disks = nullptr;  // Null: none.
+    HostProver* prover = nullptr;
     AgentStats* stats = nullptr;
   };
   // `max_buffer_bytes`: of blocks from disk that are being read or sent.
@@ -68,6 +70,7 @@ class PeerServer {
         waits_(parts.waits),
         index_(parts.index),
         disks_(parts.disks),
+        prover_(parts.prover),
         stats_(parts.stats),
         max_buffer_bytes_(max_buffer_bytes) {}
 
@@ -86,6 +89,7 @@ class PeerServer {
   Waits* const waits_;
   BlockIndex* const index_;
   DiskSet* const disks_;
+  HostProver* const prover_;
   AgentStats* const stats_;
   const size_t max_buffer_bytes_;
   size_t disk_reads_ = 0;

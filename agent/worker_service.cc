@@ -146,15 +146,16 @@ Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardR
     for (size_t i = 0; i < runs.size(); ++i) all[i].run = std::move(runs[i]);
     KVT_CO_ASSIGN_OR_RETURN(onboarded, co_await agent_->onboarder().OnboardAll(std::move(all)));
   }
+  // The asker that is gone will never release what it does not know of.
+  const bool asker_is_gone = context->IsCancelled();
   for (const Onboarded& of_run : onboarded) {
     FillOnboarded(of_run, response->add_sequences());
-    if (!context->IsCancelled()) continue;
-    // The asker is gone and will never release what it does not know of.
+    if (!asker_is_gone) continue;
     for (const LeasedBlock& block : of_run.blocks) {
       agent_->leases().Release(session, std::span(&block.lease, 1));
     }
   }
-  response->set_lease_deadline_ns(MonotonicNanos(onboarded.back().lease_deadline));
+  response->set_lease_deadline_ns(MonotonicNanos(onboarded.front().lease_deadline));
   if (request->target() == v1::TIER_GPU) response->set_gpu_version(agent_->gpu()->version());
   co_return absl::OkStatus();
 }
@@ -188,8 +189,7 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
   const SessionId session = runs[0].session;
   std::vector<ReservationId> ids;
-  // Of the first: the deadlines of the others are later.
-  std::optional<absl::Time> commit_by;
+  std::optional<absl::Time> commit_by;  // The first one's; the others' are later.
   absl::Status status;
   for (BlockRun& run : runs) {
     const absl::StatusOr<Reserved> reserved =

@@ -360,6 +360,7 @@ TEST(ServePeerTest, BuffersOfBlocksFromDiskAreBoundedUntilTheyAreSent) {
                      .waits = &waits,
                      .index = &rig.agent->index(),
                      .disks = rig.agent->disks(),
+                     .prover = &rig.agent->host_prover(),
                      .stats = &stats},
                     2 * SlotBytes(testing::kRigBlockBytes));
   const std::vector<BlockKey> keys = rig.NameRun(rig.session, 1, 3).keys;

@@ -138,20 +138,34 @@ class LateByteWorkers final : public ByteWorkers {
 };
 
 TEST_F(SequencesTest, MoreSuspectsThanAllowedAreForgotten) {
-  rig_.Put(rig_.session, 1, 1);
-  const BlockKey key = rig_.NameRun(rig_.session, 1, 1).keys[0];
-  LateByteWorkers workers(&rig_.executor);
+  AgentRig rig({.slots = 2048, .disk = false});
+  ASSERT_EQ(rig.Put(rig.session, 1, kMaxSuspects + 3), kMaxSuspects + 3);
+  const std::vector<BlockKey> keys = rig.NameRun(rig.session, 1, kMaxSuspects + 3).keys;
+  LateByteWorkers workers(&rig.executor);
   TierStats stats;
   HostProver prover({.workers = &workers,
-                     .scope = rig_.agent->scope(),
-                     .index = &rig_.agent->index(),
-                     .evictor = &rig_.agent->evictor(),
+                     .scope = rig.agent->scope(),
+                     .index = &rig.agent->index(),
+                     .evictor = &rig.agent->evictor(),
                      .stats = &stats});
   // The first is looked at; behind it they wait.
-  for (size_t i = 0; i < kMaxSuspects + 3; ++i) prover.Suspect(key);
+  for (const BlockKey& key : keys) prover.Suspect(key);
+  for (const BlockKey& key : keys) prover.Suspect(key);
   workers.begin.Set();
-  rig_.Pass(absl::Seconds(1));
+  rig.Pass(absl::Seconds(1));
   EXPECT_EQ(stats.verified, kMaxSuspects + 1);
+}
+
+TEST_F(SequencesTest, ABlockWithAFalseSumReachesNoPeer) {
+  AgentRig rig({.disk = false});
+  const std::vector<ReservationId> ids = rig.Reserve(rig.session, 1, 2);
+  rig.agent->reservations().NoteSum(rig.session, ids[0], {.hi = 1, .lo = 2});
+  ASSERT_EQ(rig.Commit(rig.session, ids), 2);
+  const std::vector<BlockKey> keys = rig.NameRun(rig.session, 1, 2).keys;
+  const absl::Time deadline = rig.executor.Now() + kShort;
+  EXPECT_FALSE(rig.Run(rig.agent->peer_server().Serve(keys[0], deadline)).has_value());
+  EXPECT_TRUE(rig.Run(rig.agent->peer_server().Serve(keys[1], deadline)).has_value());
+  EXPECT_EQ(rig.agent->stats().host.verify_failures, 1);
 }
 
 TEST_F(SequencesTest, AnothersReservationTakesNoSum) {
