@@ -57,6 +57,15 @@ void FillOffload(const OffloadStats& stats, const DiskWriteOptions& options,
   report->set_behind(promises.behind());
 }
 
+void FillHostScrub(const HostScrubReport& scrub, v1::HostScrubReport* report) {
+  report->set_bytes_per_second(scrub.bytes_per_second);
+  report->set_passes(scrub.passes);
+  report->set_last_pass_seconds(absl::ToDoubleSeconds(scrub.last_pass));
+  report->set_blocks(scrub.blocks);
+  report->set_bytes(scrub.bytes);
+  report->set_altered(scrub.altered);
+}
+
 void FillRecovery(const DiskTier::Recovery& recovery, v1::DiskRecovery* report) {
   report->set_recovered_blocks(recovery.recovered_blocks);
   report->set_dropped_stale(recovery.dropped_stale);
@@ -181,6 +190,7 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
     FillOffload(stats.offload, agent_->options().disk_writes, *agent_->disk_promises(),
                 response->mutable_offload());
   }
+  FillHostScrub(agent_->host_scrub().report(), response->mutable_host_scrub());
   response->set_altered_blocks(stats.host.verify_failures);
   response->set_disk_io(about_.disk_io);
   response->set_device(about_.device);

@@ -94,6 +94,9 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                     .index = &index_,
                     .evictor = &evictor_,
                     .stats = &stats_.host}),
+      host_scrub_(
+          {.executor = seams.executor, .waits = &waits_, .index = &index_, .prover = &host_prover_},
+          options_.host_scrub_bytes_per_second),
       waits_(seams.executor),
       scope_(seams.executor) {
   index_.AttachResidency(&residency_, gpu_domain_);
@@ -261,6 +264,7 @@ Task<absl::StatusOr<DiskSet::Recovery>> Agent::Start() {
     disks_->StartScrub(options_.scrub_bytes_per_second);
   }
   scope_.Spawn(SweepDeadlines());
+  scope_.Spawn(host_scrub_.Run());
   if (take_back_ != nullptr) scope_.Spawn(take_back_->Run());
   if (reporter_ != nullptr) scope_.Spawn(reporter_->Run());
   co_return recovery_;
@@ -335,7 +339,7 @@ Task<void> Agent::SweepDeadlines() {
     if (offloader_ != nullptr) offloader_->Pump();
     // Leases have ended, or slots were granted.
     if (gpu_offloader_ != nullptr) gpu_offloader_->Pump();
-    block_count_.store(CountBlocks(), std::memory_order_relaxed);
+    block_count_.store(index_.copies(), std::memory_order_relaxed);
     co_await SleepUntil(seams_.executor, now + kSweepInterval);
   }
 }
@@ -390,12 +394,6 @@ void Agent::PageOffered(const OfferedPage& offered) {
 
 void Agent::EarlierWorkerGone(size_t ledger_place) {
   if (earlier_workers_ != nullptr) earlier_workers_->Gone(ledger_place);
-}
-
-size_t Agent::CountBlocks() const {
-  size_t blocks = 0;
-  for (const Tier tier : kAllTiers) blocks += index_.blocks_in(tier);
-  return blocks;
 }
 
 std::vector<TierUsage> Agent::Usage() const {

@@ -34,6 +34,7 @@
 #include "agent/gpu_resize.h"
 #include "agent/gpu_workers.h"
 #include "agent/host_prover.h"
+#include "agent/host_scrub.h"
 #include "agent/leases.h"
 #include "agent/limits.h"
 #include "agent/load_table.h"
@@ -73,10 +74,11 @@ class Agent {
     uint64_t host_bytes = 0;  // Of all arenas; each tenant's domain gets an equal part.
     uint64_t slab_bytes = uint64_t{64} << 20;
     DiskWriteOptions disk_writes;
-    uint64_t scrub_bytes_per_second = 0;  // Of each disk; 0: only when asked.
-    uint64_t gpu_bytes = 0;               // 0: no GPU pool.
-    uint64_t gpu_max_bytes = 0;           // That it may grow to; less than gpu_bytes: gpu_bytes.
-    uint64_t gpu_block_bytes = 0;         // Of the blocks that the pool is for.
+    uint64_t scrub_bytes_per_second = 0;       // Of each disk; 0: only when asked.
+    uint64_t host_scrub_bytes_per_second = 0;  // Of host memory; 0: it is not scrubbed.
+    uint64_t gpu_bytes = 0;                    // 0: no GPU pool.
+    uint64_t gpu_max_bytes = 0;    // That it may grow to; less than gpu_bytes: gpu_bytes.
+    uint64_t gpu_block_bytes = 0;  // Of the blocks that the pool is for.
     // Whose pool it is, for who maps it sees all of it; empty: the first tenant's.
     std::string gpu_tenant;
   };
@@ -158,6 +160,7 @@ class Agent {
   const Fetcher& fetcher() const { return fetcher_; }
   SlotGrants* slot_grants() const { return slot_grants_.get(); }  // As gpu().
   HostProver& host_prover() { return host_prover_; }
+  const HostScrub& host_scrub() const { return host_scrub_; }
   Onboarder& onboarder() { return *onboarder_; }
   Putter& putter() { return *putter_; }
   PeerServer& peer_server() { return *peer_server_; }
@@ -183,9 +186,7 @@ class Agent {
   const CoordinatorReporter* reporter() const { return reporter_.get(); }  // nullptr: alone.
   // Capacity, use and blocks of each tier that this node has.
   std::vector<TierUsage> Usage() const;
-  // Counts the copies of blocks in all tiers.
-  size_t CountBlocks() const;
-  // The same as of a moment ago. Any thread.
+  // BlockIndex::copies() of a moment ago. Any thread.
   size_t block_count() const { return block_count_.load(std::memory_order_relaxed); }
   // Aborts when an invariant of any part does not hold.
   void Audit() const;
@@ -253,6 +254,7 @@ class Agent {
   Fetcher fetcher_;
   Matcher matcher_;
   HostProver host_prover_;
+  HostScrub host_scrub_;
   std::unique_ptr<Offloader> offloader_;
   std::unique_ptr<Onboarder> onboarder_;
   std::unique_ptr<Putter> putter_;

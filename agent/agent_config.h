@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "agent/disk_admission.h"
+#include "agent/host_scrub.h"
 #include "agent/limits.h"
 #include "agent/tenants.h"
 #include "tier_disk/scrub.h"
@@ -40,6 +41,8 @@ struct AgentConfig {
   DiskWriteOptions disk_writes;                  // Of each disk: which blocks are written.
   // Read to verify records in the background, each second; 0: only when asked.
   uint64_t scrub_bytes_per_second = kScrubBytesPerSecond;
+  // Read to verify blocks in host memory, each second; 0: they are not scrubbed.
+  uint64_t host_scrub_bytes_per_second = kHostScrubBytesPerSecond;
   uint64_t gpu_bytes = 0;            // Of the GPU pool; 0: none.
   uint64_t gpu_max_bytes = 0;        // That it may be grown to at run time; 0: gpu_bytes.
                                      // Reserves addresses, no memory.

@@ -87,6 +87,7 @@ ABSL_FLAG(kvtier::WritePolicy, disk_write_policy, kvtier::DiskWriteOptions().pol
 ABSL_FLAG(kvtier::WriteMoment, disk_write_moment, kvtier::DiskWriteOptions().moment, "When: at their commit, or at their eviction from host memory.");
 ABSL_FLAG(double, disk_writes_per_day, kvtier::DiskWriteOptions().drive_writes_per_day, "How often a day each disk may be written whole (drive writes per day, of --disk_bytes), 0 to 100; 0: no budget.");
 ABSL_FLAG(kvtier::ByteSize, scrub_bytes_per_second, {kvtier::kScrubBytesPerSecond}, "Read to verify what is on disk, in the background; 0: only on `kvtier disk verify`.");
+ABSL_FLAG(kvtier::ByteSize, host_scrub_bytes_per_second, {kvtier::kHostScrubBytesPerSecond}, "Read to verify what is in host memory, in the background; 0: nothing.");
 ABSL_FLAG(kvtier::ByteSize, gpu_bytes, {0}, "Device memory for blocks; 0: no GPU pool.");
 ABSL_FLAG(kvtier::ByteSize, gpu_max_bytes, {0}, "Device memory that `kvtier gpu resize` may grow the pool to; 0: --gpu_bytes.");
 ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks that --gpu_bytes is for.");
@@ -120,6 +121,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
                       .moment = absl::GetFlag(FLAGS_disk_write_moment),
                       .drive_writes_per_day = absl::GetFlag(FLAGS_disk_writes_per_day)},
       .scrub_bytes_per_second = absl::GetFlag(FLAGS_scrub_bytes_per_second).bytes,
+      .host_scrub_bytes_per_second = absl::GetFlag(FLAGS_host_scrub_bytes_per_second).bytes,
       .gpu_bytes = absl::GetFlag(FLAGS_gpu_bytes).bytes,
       .gpu_max_bytes = absl::GetFlag(FLAGS_gpu_max_bytes).bytes,
       .gpu_block_bytes = absl::GetFlag(FLAGS_gpu_block_bytes).bytes,

@@ -120,6 +120,12 @@ std::optional<Tier> BlockIndex::NearestTier(const BlockKey& key) const {
   return std::nullopt;
 }
 
+size_t BlockIndex::copies() const {
+  size_t copies = 0;
+  for (const Tier tier : kAllTiers) copies += blocks_in(tier);
+  return copies;
+}
+
 size_t BlockIndex::blocks_in(Tier tier) const {
   if (tier == Tier::kDisk) return disk_ == nullptr ? 0 : disk_->block_count();
   return counts_[TierIndex(tier)];

@@ -136,7 +136,15 @@ class BlockIndex {
 
   // The tier nearest to the GPU that has the block; nullopt: none on this node.
   std::optional<Tier> NearestTier(const BlockKey& key) const;
+  size_t domain_count() const { return host_.size(); }
+  // HostOrder::From() of the domain.
+  std::vector<BlockKey> InHostFrom(DomainId domain, size_t blocks, uint64_t bytes,
+                                   uint64_t* offset) const {
+    return host_.at(static_cast<size_t>(domain)).From(offset, blocks, bytes);
+  }
   size_t blocks_in(Tier tier) const;
+  // Counts the copies of blocks in all tiers.
+  size_t copies() const;
   size_t blocks_in_host(DomainId domain) const {
     return host_.at(static_cast<size_t>(domain)).size();
   }

@@ -45,7 +45,7 @@ Doors::Doors(const AgentConfig& config, Agent* agent, AdminService::About about)
       admin_service_(agent, std::move(about)),
       remote_admin_service_(agent, &admin_service_, admin_socket_),
       memory_(kMaxMemoryGrowth + config.disk_dirs.size() * kMaxMemoryPerDisk),
-      blocks_at_start_(CallOn(agent->executor(), [agent] { return agent->CountBlocks(); })),
+      blocks_at_start_(CallOn(agent->executor(), [agent] { return agent->index().copies(); })),
       agent_(agent) {}
 
 bool Doors::MemoryIsShort() {

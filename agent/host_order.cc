@@ -93,6 +93,17 @@ std::vector<BlockKey> HostOrder::BlocksOf(uint32_t slab, const SlotPool& slots) 
   return blocks;
 }
 
+std::vector<BlockKey> HostOrder::From(uint64_t* offset, size_t blocks, uint64_t bytes) const {
+  std::vector<BlockKey> found;
+  auto block = by_offset_.lower_bound(*offset);
+  const uint64_t end = block == by_offset_.end() ? 0 : block->first + bytes;
+  for (; block != by_offset_.end() && block->first < end && found.size() < blocks; ++block) {
+    found.push_back(block->second);
+    *offset = block->first + 1;
+  }
+  return found;
+}
+
 void HostOrder::Audit() const {
   leaves_.Audit();
   KVT_CHECK(by_offset_.size() == leaves_.size());

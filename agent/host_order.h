@@ -47,6 +47,10 @@ class HostOrder {
 
   bool Contains(const BlockKey& key) const { return leaves_.Contains(key); }
   size_t size() const { return leaves_.size(); }
+  // Returns the blocks from `*offset` of the arena on, by offset, `blocks` of them at most, and
+  // only those that begin less than `bytes` behind the first. Moves `*offset` behind the last of
+  // them. Empty: there is none.
+  std::vector<BlockKey> From(uint64_t* offset, size_t blocks, uint64_t bytes) const;
   // The coldest block without a child that nobody holds, of any size.
   std::optional<BlockKey> Victim() const { return leaves_.Victim(); }
   // The blocks to drop so that `slots`, the domain's, has a slot of `slot_bytes`. Empty:

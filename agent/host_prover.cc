@@ -28,25 +28,55 @@ Task<void> HostProver::ProveSuspects() {
 }
 
 Task<bool> HostProver::Prove(BlockKey key) {
-  const std::optional<Pin> pin = parts_.index->PinIn(Tier::kHost, key);
-  if (!pin.has_value()) co_return true;
-  const BlockIndex::Entry& entry = *parts_.index->Find(key);
-  const std::span<const std::byte> payload = entry.host.bytes().first(entry.meta.length);
-  const PayloadSum expected = entry.meta.sum;
-  bool whole = false;
-  ByteWorkers::Work compare = [&] { whole = SumPayload(payload) == expected; };
-  co_await parts_.workers->Run(std::move(compare));
-  ++parts_.stats->verified;
-  if (!whole) Condemn(key);
-  co_return whole;
+  std::vector<BlockKey> keys = {key};
+  const Proven proven = co_await ProveAll(std::move(keys));
+  co_return proven.altered == 0;
 }
 
-void HostProver::Condemn(const BlockKey& key) {
-  if (!condemned_.insert(key).second) return;
+std::vector<HostProver::Subject> HostProver::SubjectsOf(std::span<const BlockKey> keys) {
+  std::vector<Subject> subjects;
+  subjects.reserve(keys.size());
+  for (const BlockKey& key : keys) {
+    std::optional<Pin> pin = parts_.index->PinIn(Tier::kHost, key);
+    if (!pin.has_value()) continue;
+    const BlockIndex::Entry& entry = *parts_.index->Find(key);
+    subjects.push_back({.pin = *std::move(pin),
+                        .payload = entry.host.bytes().first(entry.meta.length),
+                        .expected = entry.meta.sum});
+  }
+  return subjects;
+}
+
+Task<HostProver::Proven> HostProver::ProveAll(std::vector<BlockKey> keys) {
+  std::vector<Subject> subjects = SubjectsOf(keys);
+  Proven proven;
+  if (subjects.empty()) co_return proven;
+  ByteWorkers::Work compare = [&] {
+    for (Subject& subject : subjects) {
+      subject.whole = SumPayload(subject.payload) == subject.expected;
+    }
+  };
+  co_await parts_.workers->Run(std::move(compare));
+  for (Subject& subject : subjects) {
+    ++proven.blocks;
+    proven.bytes += subject.payload.size();
+    ++parts_.stats->verified;
+    if (subject.whole) continue;
+    ++proven.altered;
+    const BlockKey key = subject.pin.key();
+    subject.pin.Release();
+    if (Condemn(key)) ++proven.news;
+  }
+  co_return proven;
+}
+
+bool HostProver::Condemn(const BlockKey& key) {
+  if (!condemned_.insert(key).second) return false;
   ++parts_.stats->verify_failures;
   Log(LogLevel::kError,
       absl::StrCat("block ", key.ToHex(), " changed in host memory after its commit: dropped"));
   Sweep();
+  return true;
 }
 
 void HostProver::Sweep() {

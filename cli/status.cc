@@ -66,6 +66,18 @@ std::string RecoveryText(const v1::DiskRecovery& recovery) {
                       CountText(recovery.dropped_keyless()), " without a key");
 }
 
+std::string HostScrubText(const v1::HostScrubReport& scrub) {
+  if (scrub.bytes_per_second() == 0) return "off";
+  std::string text =
+      absl::StrCat(BytesText(scrub.bytes_per_second()), "/s; proved ", CountText(scrub.blocks()),
+                   " blocks, ", CountText(scrub.altered()), " were altered");
+  if (scrub.passes() > 0) {
+    absl::StrAppend(&text, "; pass ", scrub.passes(), " took ",
+                    SecondsText(scrub.last_pass_seconds()));
+  }
+  return text;
+}
+
 // What became of the blocks that were offered to the disks; what never happened is left out.
 std::string OffloadText(const v1::OffloadReport& offload) {
   const std::pair<const char*, uint64_t> declined[] = {
@@ -97,6 +109,7 @@ std::string AgentLines(const std::string& address, const v1::AgentStatusResponse
                                       CountText(status.offload_queue()), " blocks to offload")});
   facts.AddRow({"coordinator", CoordinatorText(status)});
   facts.AddRow({"peers", PeersText(status.peers())});
+  facts.AddRow({"host scrub", HostScrubText(status.host_scrub())});
   facts.AddRow({"disk I/O", status.disk_io()});
   if (status.has_disk_recovery()) {
     facts.AddRow({"disk start", RecoveryText(status.disk_recovery())});
@@ -157,6 +170,17 @@ void WriteRecovery(const v1::DiskRecovery& recovery, JsonWriter* json) {
   json->Close();
 }
 
+void WriteHostScrub(const v1::HostScrubReport& scrub, JsonWriter* json) {
+  json->OpenObject("host_scrub");
+  json->Count("bytes_per_second", scrub.bytes_per_second());
+  json->Count("passes", scrub.passes());
+  json->Seconds("last_pass_seconds", scrub.last_pass_seconds());
+  json->Count("blocks", scrub.blocks());
+  json->Count("bytes", scrub.bytes());
+  json->Count("altered", scrub.altered());
+  json->Close();
+}
+
 void WriteOffload(const v1::OffloadReport& offload, JsonWriter* json) {
   json->OpenObject("offload");
   json->Text("policy", offload.policy());
@@ -199,6 +223,7 @@ void WriteAgent(const v1::AgentStatusResponse& status, JsonWriter* json) {
   json->Text("refusal", status.coordinator_refusal());
   json->Close();
   WritePeers(status.peers(), json);
+  WriteHostScrub(status.host_scrub(), json);
   json->Text("disk_io", status.disk_io());
   WriteRecovery(status.disk_recovery(), json);
   WriteOffload(status.offload(), json);

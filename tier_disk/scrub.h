@@ -17,9 +17,9 @@
 
 #include "absl/time/time.h"
 #include "core/block_key.h"
+#include "core/scrub_pacer.h"
 #include "tier_disk/disk_block.h"
 #include "tier_disk/log/record_index.h"
-#include "tier_disk/scrub_pacer.h"
 
 namespace kvtier {
 

@@ -36,6 +36,7 @@ class AgentRig {
     bool sealed = false;       // The disks are encrypted.
     uint32_t segments = 64;    // Of the disk, seven blocks each.
     DiskWriteOptions disk_writes{};
+    uint64_t host_scrub_bytes_per_second = 0;
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
   };
@@ -61,6 +62,7 @@ class AgentRig {
                            .host_bytes = 2 * shape.slots * kRigBlockBytes,
                            .slab_bytes = slots_per_slab * kRigBlockBytes,
                            .disk_writes = shape.disk_writes,
+                           .host_scrub_bytes_per_second = shape.host_scrub_bytes_per_second,
                            .gpu_bytes = shape.gpu_slots * kRigBlockBytes,
                            .gpu_max_bytes = shape.gpu_max_slots * kRigBlockBytes,
                            .gpu_block_bytes = kRigBlockBytes,

@@ -32,6 +32,12 @@ v1::AgentStatusResponse WellAgent() {
   status.set_coordinator_address("10.0.0.1:7300");
   status.set_coordinator_connected(true);
   status.set_coordinator_silence_seconds(0.4);
+  v1::HostScrubReport* scrub = status.mutable_host_scrub();
+  scrub->set_bytes_per_second(uint64_t{64} << 20);
+  scrub->set_passes(3);
+  scrub->set_last_pass_seconds(16);
+  scrub->set_blocks(1536);
+  scrub->set_bytes(uint64_t{3} << 30);
   status.set_disk_io("io_uring");
   status.mutable_disk_recovery()->set_recovered_blocks(7000);
   v1::OffloadReport* offload = status.mutable_offload();
@@ -68,6 +74,7 @@ TEST(StatusTable, OneAgentAndWhatIsDownFitOneScreen) {
   holds        2 sessions, 64 leases, 0 reservations, 0 blocks to offload
   coordinator  10.0.0.1:7300, connected, last heard 400 ms ago
   peers        fetched 120 blocks (240 MiB), missed 0, served 0 (0 B)
+  host scrub   64.0 MiB/s; proved 1,536 blocks, 0 were altered; pass 3 took 16.0 s
   disk I/O     io_uring
   disk start   7,000 blocks warm; dropped 0 of older generations, 0 damaged, 0 outside the disk as configured, 0 without a key
   disk writes  predicted_reuse at commit; wrote 6,000 blocks; declined 1,234 not worth it, 5 behind; 3 puts waited
@@ -181,6 +188,14 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
         "timeouts": 0,
         "passed_blocks": 0,
         "avoided_peers": 0
+      },
+      "host_scrub": {
+        "bytes_per_second": 67108864,
+        "passes": 3,
+        "last_pass_seconds": 16.0,
+        "blocks": 1536,
+        "bytes": 3221225472,
+        "altered": 0
       },
       "disk_io": "io_uring",
       "disk_recovery": {

@@ -40,9 +40,10 @@ DiskWriteOptions WritesOf(uint64_t seed) {
   }
 }
 
-// Flows that run while nothing is asked, beside a scrub for each disk: the sweep and the
-// reporter.
-constexpr size_t kIdleFlows = 2;
+// Flows that run while nothing is asked, beside a scrub for each disk: the sweep, the scrub of host
+// memory and the reporter.
+constexpr size_t kIdleFlows = 3;
+constexpr uint64_t kHostScrubRate = uint64_t{1} << 20;
 
 // Bytes that copies of a lost device may still use: of slots without a block, and of blocks
 // that are pinned for it.
@@ -108,6 +109,7 @@ void SimNode::Boot() {
                          .host_bytes = options_.host_bytes,
                          .slab_bytes = kSlabBytes,
                          .disk_writes = WritesOf(options_.seed),
+                         .host_scrub_bytes_per_second = kHostScrubRate,
                          .gpu_bytes = options_.gpu_bytes,
                          .gpu_block_bytes = Space(kGpuSpace).block_bytes,
                          .gpu_tenant = Tenants().tenants()[options_.gpu_tenant].name};

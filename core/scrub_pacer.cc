@@ -1,4 +1,4 @@
-#include "tier_disk/scrub_pacer.h"
+#include "core/scrub_pacer.h"
 
 #include <algorithm>
 

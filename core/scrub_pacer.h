@@ -4,8 +4,8 @@
 //
 // Kept as one moment, at which the bucket is out of debt: tokens(t) = (t - ready) * rate,
 // kScrubBurst of them at most. Pure: time comes in.
-#ifndef KVTIER_TIER_DISK_SCRUB_PACER_H_
-#define KVTIER_TIER_DISK_SCRUB_PACER_H_
+#ifndef KVTIER_CORE_SCRUB_PACER_H_
+#define KVTIER_CORE_SCRUB_PACER_H_
 
 #include <cstdint>
 
@@ -33,4 +33,4 @@ class ScrubPacer {
 
 }  // namespace kvtier
 
-#endif  // KVTIER_TIER_DISK_SCRUB_PACER_H_
+#endif  // KVTIER_CORE_SCRUB_PACER_H_
