@@ -77,7 +77,9 @@ grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,
     call->Finish(convert::ToGrpc(begun));
     return call;
   }
-  executor_->Post([scope = scope_, call, task = std::move(task)]() mutable {
+  // At once, on gRPC's thread, where nothing else is being decided: an answer from memory needs no
+  // other thread.
+  executor_->RunOrPost([scope = scope_, call, task = std::move(task)]() mutable {
     scope->Spawn(FinishWith(call, std::move(task)));
   });
   return call;

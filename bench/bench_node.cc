@@ -1,16 +1,15 @@
-// bench: node - one agent: host fetch beside an empty call, put beside memcpy, offload and disk
+// bench: node - one agent: its calls beside an empty one, put beside memcpy, offload and disk
 // reads beside fio
 //
 // A real agent in its own process, driven through the C++ client. Runs of 64 blocks
-// of 2 MiB (128 MiB, as 1,024 tokens of an 8B model). Host fetch leases blocks in
-// place, so its cost must not grow with their bytes, which the same number of small
-// blocks shows; every block read from disk is verified.
+// of 2 MiB (128 MiB, as 1,024 tokens of an 8B model); every block read from disk is verified.
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "bench/block_load.h"
+#include "bench/call_figures.h"
 #include "bench/figure.h"
 #include "bench/fio.h"
 #include "bench/node_process.h"
@@ -22,26 +21,8 @@ namespace {
 
 constexpr size_t kBlocks = 64;
 constexpr uint64_t kBlockBytes = uint64_t{2} << 20;
-constexpr uint64_t kSmallBlockBytes = uint64_t{64} << 10;
-constexpr int kCalls = 2000;  // Of each of host fetch and ping, taken in turns.
-constexpr int kRuns = 5;      // Of everything that moves bytes.
-constexpr int kDepth = 16;    // As the agent's own offloads in flight.
-
-// Microseconds, medians: the two calls alternate, so that noise meets both.
-absl::Status HostFetch(const char* name, BlockLoad* load) {
-  KVT_RETURN_IF_ERROR(load->Get(0));
-  std::vector<double> fetch;
-  std::vector<double> ping;
-  absl::Status status;
-  for (int i = 0; i < kCalls && status.ok(); ++i) {
-    ping.push_back(Seconds([&] { status = load->client()->Ping(absl::Seconds(5)); }));
-    if (status.ok()) fetch.push_back(Seconds([&] { status = load->Get(0); }));
-  }
-  KVT_RETURN_IF_ERROR(status);
-  const double empty = Median(ping);
-  PrintFigure(name, 1e6 * Median(fetch), "us", Median(fetch) / empty, "empty_grpc_call");
-  return absl::OkStatus();
-}
+constexpr int kRuns = 5;    // Of everything that moves bytes.
+constexpr int kDepth = 16;  // As the agent's own offloads in flight.
 
 // Fails unless all runs passed through the disk: a figure of fewer bytes is a wrong one.
 absl::Status ExpectBytes(const char* what, uint64_t moved, const BlockLoad& load) {
@@ -109,12 +90,12 @@ absl::Status Run() {
                                                          .depth = kDepth}));
   KVT_RETURN_IF_ERROR(PutAndOffload(node.get(), load.get(), fio_write.bytes_per_second));
   KVT_RETURN_IF_ERROR(DiskReads(node.get(), load.get(), fio_read.bytes_per_second));
-  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<BlockLoad> small,
-                       BlockLoad::Open(node->socket_dir(), kBlocks, kSmallBlockBytes));
-  KVT_RETURN_IF_ERROR(small->Put(0));
   KVT_RETURN_IF_ERROR(PrintResidencyFigures(node->socket_dir()));
-  KVT_RETURN_IF_ERROR(HostFetch("node.host_fetch.64x64KiB", small.get()));
-  return HostFetch("node.host_fetch.64x2MiB", load.get());
+  // Alone with its calls: no disk takes what was put.
+  KVT_ASSIGN_OR_RETURN(
+      const std::unique_ptr<NodeProcess> calls,
+      NodeProcess::StartAgent("calls", {"--host_bytes=1GiB", "--slab_bytes=64MiB"}));
+  return PrintCallFigures(*calls);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -137,6 +138,15 @@ absl::StatusOr<v1::TierReport> NodeProcess::Tier(v1::Tier tier) const {
     if (report.tier() == tier) return report;
   }
   return absl::NotFoundError(absl::StrCat("the agent has no tier ", v1::Tier_Name(tier)));
+}
+
+absl::StatusOr<double> NodeProcess::ProcessorSeconds() const {
+  clockid_t clock{};
+  timespec taken{};
+  if (clock_getcpuclockid(pid_, &clock) != 0 || clock_gettime(clock, &taken) != 0) {
+    return absl::InternalError("the kernel does not say the agent's processor time");
+  }
+  return absl::ToDoubleSeconds(absl::DurationFromTimespec(taken));
 }
 
 absl::Status NodeProcess::EvictHost() const {

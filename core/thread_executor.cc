@@ -24,11 +24,38 @@ void ThreadExecutor::Post(Closure fn) {
   ready_.push_back(std::move(fn));
 }
 
+void ThreadExecutor::RunOrPost(Closure fn) {
+  {
+    absl::MutexLock lock(&mu_);
+    if (taken_ || !ready_.empty() || stopping_) {
+      ready_.push_back(std::move(fn));
+      return;
+    }
+    TakeTurn();
+  }
+  fn();
+  fn = nullptr;  // What it owned goes in its turn.
+  EndTurn();
+}
+
+void ThreadExecutor::TakeTurn() {
+  taken_ = true;
+  turn_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+}
+
+void ThreadExecutor::EndTurn() {
+  turn_.store({}, std::memory_order_relaxed);
+  absl::MutexLock lock(&mu_);
+  taken_ = false;
+}
+
 TimerId ThreadExecutor::PostAt(absl::Time when, Closure fn) {
-  KVT_CHECK(OnExecutor());  // From elsewhere it would not wake the thread in time.
+  KVT_CHECK(OnExecutor());
   absl::MutexLock lock(&mu_);
   const uint64_t id = next_timer_++;
-  timers_.emplace(TimerKey{when, id}, std::move(fn));
+  const auto [timer, added] = timers_.emplace(TimerKey{when, id}, std::move(fn));
+  if (timer == timers_.begin()) sooner_ = true;
+
   timer_when_.emplace(id, when);
   return TimerId{id};
 }
@@ -58,7 +85,6 @@ void ThreadExecutor::Stop() {
 }
 
 void ThreadExecutor::Run() {
-  thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   std::deque<Closure> batch;
   while (WaitForWork(&batch)) {
     for (Closure& fn : batch) fn();
@@ -67,19 +93,28 @@ void ThreadExecutor::Run() {
     // their turn behind what is posted, so that none starves the other.
     const absl::Time due = clock_.Now();
     while (Closure timer = TakeTimer(due)) timer();
+    EndTurn();
   }
 }
 
 bool ThreadExecutor::WaitForWork(std::deque<Closure>* batch) {
   absl::MutexLock lock(&mu_);
-  const auto posted = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return !ready_.empty() || stopping_;
+  const auto woken = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return !taken_ && (!ready_.empty() || stopping_ || sooner_);
   };
-  const absl::Time next = timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first.first;
-  const absl::Duration wait = std::min(next - clock_.Now(), kMaxWait);
-  // absl::Mutex waits on the wall clock; the cap bounds what a jump of it can delay.
-  mu_.AwaitWithTimeout(absl::Condition(&posted), wait);
-  if (ready_.empty() && stopping_) return next <= clock_.Now();
+  const auto free = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) { return !taken_; };
+  while (true) {
+    sooner_ = false;
+    const absl::Time next = timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first.first;
+    const absl::Duration wait = std::min(next - clock_.Now(), kMaxWait);
+    // absl::Mutex waits on the wall clock; the cap bounds what a jump of it can delay.
+    mu_.AwaitWithTimeout(absl::Condition(&woken), wait);
+    mu_.Await(absl::Condition(&free));
+    const bool due = !timers_.empty() && timers_.begin()->first.first <= clock_.Now();
+    if (due || !ready_.empty()) break;
+    if (stopping_) return false;
+  }
+  TakeTurn();
   batch->swap(ready_);
   return true;
 }

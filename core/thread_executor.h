@@ -1,4 +1,5 @@
-// ThreadExecutor is the real Executor: one named thread, joined by Stop().
+// ThreadExecutor is the real Executor: one named thread, joined by Stop(), and whoever lends itself
+// while that thread sleeps.
 #ifndef KVTIER_CORE_THREAD_EXECUTOR_H_
 #define KVTIER_CORE_THREAD_EXECUTOR_H_
 
@@ -25,10 +26,11 @@ class ThreadExecutor final : public Executor {
 
   absl::Time Now() const override { return clock_.Now(); }
   void Post(Closure fn) override ABSL_LOCKS_EXCLUDED(mu_);
+  void RunOrPost(Closure fn) override ABSL_LOCKS_EXCLUDED(mu_);
   TimerId PostAt(absl::Time when, Closure fn) override ABSL_LOCKS_EXCLUDED(mu_);
   void Cancel(TimerId id) override ABSL_LOCKS_EXCLUDED(mu_);
   bool OnExecutor() const override {
-    return std::this_thread::get_id() == thread_id_.load(std::memory_order_relaxed);
+    return std::this_thread::get_id() == turn_.load(std::memory_order_relaxed);
   }
 
   // Runs what is posted or due, drops later timers, joins the thread. Idempotent.
@@ -38,9 +40,11 @@ class ThreadExecutor final : public Executor {
  private:
   using TimerKey = std::pair<absl::Time, uint64_t>;  // (when, id): ties in call order.
   void Run() ABSL_LOCKS_EXCLUDED(mu_);
-  // Moves what is posted into `batch`, waiting for it or for the next timer.
-  // False: stopped, and nothing is posted or due.
+  // Waits for something posted or due and for the turn, takes the turn, and moves what is posted
+  // into `batch`. False: stopped, and nothing is posted or due.
   bool WaitForWork(std::deque<Closure>* batch) ABSL_LOCKS_EXCLUDED(mu_);
+  void TakeTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndTurn() ABSL_LOCKS_EXCLUDED(mu_);
   Closure TakeTimer(absl::Time due) ABSL_LOCKS_EXCLUDED(mu_);  // Null: none is due.
 
   const MonotonicClock clock_;
@@ -50,8 +54,12 @@ class ThreadExecutor final : public Executor {
   std::map<uint64_t, absl::Time> timer_when_ ABSL_GUARDED_BY(mu_);
   uint64_t next_timer_ ABSL_GUARDED_BY(mu_) = 1;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  // Written once by the thread itself; relaxed: only that thread needs to see it.
-  std::atomic<std::thread::id> thread_id_;
+  bool taken_ ABSL_GUARDED_BY(mu_) = false;  // Some thread has the turn.
+  // A timer was set that is due before the one that the executor's thread waits for.
+  bool sooner_ ABSL_GUARDED_BY(mu_) = false;
+  // The thread that has the turn. Relaxed: a thread compares it with itself only, and sees what it
+  // wrote itself.
+  std::atomic<std::thread::id> turn_;
   std::thread thread_;
 };
 

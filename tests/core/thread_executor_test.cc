@@ -106,6 +106,77 @@ TEST(ThreadExecutor, CancelOfATimerThatHasRunIsIgnored) {
   RunOn(executor, [&] { executor.Cancel(id); });
 }
 
+TEST(ThreadExecutor, LendersRunAtOnceAndNeverTwoAtATime) {
+  ThreadExecutor executor("test");
+  const std::thread::id here = std::this_thread::get_id();
+  bool ran = false;
+  bool on_executor = false;
+  executor.RunOrPost([&] {
+    ran = std::this_thread::get_id() == here;
+    on_executor = executor.OnExecutor();
+  });
+  EXPECT_TRUE(ran) << "nothing else was to be done";
+  EXPECT_TRUE(on_executor);
+  EXPECT_FALSE(executor.OnExecutor()) << "the turn is over";
+
+  constexpr int kThreads = 4;
+  constexpr int kCalls = 5000;
+  uint64_t counted = 0;  // On the executor only, without a lock.
+  std::atomic<int> inside = 0;
+  std::vector<std::thread> callers;
+  for (int t = 0; t < kThreads; ++t) {
+    callers.emplace_back([&, t] {
+      const auto count = [&] {
+        EXPECT_EQ(inside.fetch_add(1), 0);
+        ++counted;
+        inside.fetch_sub(1);
+      };
+      for (int i = 0; i < kCalls; ++i) {
+        if (t % 2 == 0) executor.RunOrPost(count);
+        if (t % 2 == 1) executor.Post(count);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  executor.Stop();
+  EXPECT_EQ(counted, uint64_t{kThreads} * kCalls);
+}
+
+TEST(ThreadExecutor, ALenderKeepsTheOrderOfWhatWasPostedBefore) {
+  ThreadExecutor executor("test");
+  absl::Notification begin;
+  std::string ran;
+  executor.Post([&] { begin.WaitForNotification(); });
+  executor.Post([&] { ran += "a"; });
+  executor.RunOrPost([&] { ran += "b"; });
+  executor.Post([&] { ran += "c"; });
+  begin.Notify();
+  executor.Stop();
+  EXPECT_EQ(ran, "abc");
+}
+
+// The executor's thread sleeps a second at a time while nothing is due: twenty timers that did not
+// wake it would take it about as many seconds.
+TEST(ThreadExecutor, ATimerOfALenderWakesTheExecutorThatSleepsForALaterOne) {
+  ThreadExecutor executor("test");
+  const absl::Time start = executor.Now();
+  for (int i = 0; i < 20; ++i) {
+    absl::Notification rang;
+    bool lent = false;
+    while (!lent) {
+      absl::Notification ran;
+      executor.RunOrPost([&, here = std::this_thread::get_id()] {
+        lent = std::this_thread::get_id() == here;
+        if (lent) executor.PostAt(executor.Now(), [&rang] { rang.Notify(); });
+        ran.Notify();
+      });
+      ran.WaitForNotification();
+    }
+    rang.WaitForNotification();
+  }
+  EXPECT_LT(executor.Now() - start, absl::Seconds(10));
+}
+
 // Timers that set timers due at once used to keep posted closures waiting for ever.
 TEST(ThreadExecutor, TimersThatSetTimersDoNotStarveWhatIsPosted) {
   ThreadExecutor executor("test");

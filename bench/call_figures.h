@@ -1,0 +1,20 @@
+// What the calls of a worker cost beside an empty one: match, onboard and release, commit with
+// sums, and how many blocks a second one core of the agent looks up.
+#ifndef KVTIER_BENCH_CALL_FIGURES_H_
+#define KVTIER_BENCH_CALL_FIGURES_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "bench/node_process.h"
+
+namespace kvtier::bench {
+
+// Prints a figure for each call, through a client of its own. Ours and the empty call take turns,
+// and medians count. REQUIRES: the agent's host memory has room for 256 MiB of blocks. Errors:
+// kUnavailable, the agent did not answer as it must.
+absl::Status PrintCallFigures(const NodeProcess& node);
+
+}  // namespace kvtier::bench
+
+#endif  // KVTIER_BENCH_CALL_FIGURES_H_
