@@ -1,6 +1,6 @@
 // CompletionQueue hands the ends of submitted calls to whoever polls: an eventfd that
-// is readable while completions wait, and a bounded count of what may be outstanding.
-// The C library and the Python package share it.
+// is readable while completions wait, and a bounded count of what may be outstanding. The C
+// library has one for each client.
 #ifndef KVTIER_CLIENT_COMPLETION_QUEUE_H_
 #define KVTIER_CLIENT_COMPLETION_QUEUE_H_
 
