@@ -27,6 +27,7 @@ import kvtier
 
 BUILD = pathlib.Path(__file__).resolve().parents[1] / "build" / "dev"
 BLOCKS = 40
+DEFAULT_TIMEOUT = ctypes.c_int32(2**31 - 1)  # KVTIER_DEFAULT_TIMEOUT.
 TURN = 8  # Blocks that a way copies in its turn.
 SHAPES = {"2MiB": (1, 2 << 20), "30x48KiB": (30, 48 << 10)}  # Pieces of a block, bytes of one.
 
@@ -112,8 +113,8 @@ class Ways:
         self.put = self.client.reserve(self.space, self.keys)
         self.c_put = ctypes.c_void_p()
         reserved = check(self.c.kvtier_reserve(
-            self.c_client, self.c_space, None, self.c_keys, ctypes.c_size_t(BLOCKS), 1, 0,
-            ctypes.byref(self.c_put)))
+            self.c_client, self.c_space, None, self.c_keys, ctypes.c_size_t(BLOCKS), 1,
+            DEFAULT_TIMEOUT, ctypes.byref(self.c_put)))
         assert self.put.states == ["reserved"] * BLOCKS and reserved == BLOCKS
 
     def commit(self):
@@ -124,8 +125,8 @@ class Ways:
         self.hit = self.client.onboard(self.space, self.keys)
         self.c_hit = ctypes.c_void_p()
         leased = check(self.c.kvtier_onboard(
-            self.c_client, self.c_space, self.c_keys, ctypes.c_size_t(BLOCKS), 1, 0, 0,
-            ctypes.byref(self.c_hit)))
+            self.c_client, self.c_space, self.c_keys, ctypes.c_size_t(BLOCKS), 1, 0,
+            DEFAULT_TIMEOUT, ctypes.byref(self.c_hit)))
         assert len(self.hit) == BLOCKS and leased == BLOCKS
 
     def release(self):

@@ -38,7 +38,7 @@ namespace kvtier {
 // What one RPC needs for as long as it is on its way.
 template <typename Request, typename Response>
 struct Messages {
-  absl::Duration timeout;
+  absl::Duration timeout;  // 0: what is here now, see AnswerTimeout().
   grpc::ClientContext context;
   Request request;
   Response response;
@@ -83,9 +83,7 @@ inline std::vector<AskedSequence> AskedOf(std::span<const KeySequence> sequences
 
 template <typename CallType>
 typename CallType::Result RunCall(const std::shared_ptr<AgentLink>& link, CallType* call) {
-  // No time to ask is no reason to blame the agent.
-  const absl::Duration timeout = call->messages.timeout;
-  if (timeout <= absl::ZeroDuration()) return call->Finish(link, false);
+  const absl::Duration timeout = AnswerTimeout(call->messages.timeout);
   const std::shared_ptr<Connection> connection = link->Admit(timeout);
   if (connection == nullptr || !call->Fill(connection)) return call->Finish(link, false);
   SetTimeout(&call->messages.context, timeout);
@@ -108,13 +106,13 @@ class CallFlight final : public SubmittedCalls::Flight {
         done_(std::move(done)) {}
 
   void Start(grpc::CompletionQueue* queue) override {
-    SetTimeout(&call_->messages.context, call_->messages.timeout);
+    SetTimeout(&call_->messages.context, AnswerTimeout(call_->messages.timeout));
     reader_ = call_->Start(&connection_->stub(), queue);
     reader_->Finish(&call_->messages.response, &status_, static_cast<Flight*>(this));
   }
   void Land() override {
     const CallEnd end = {.name = CallType::kName,
-                         .timeout = call_->messages.timeout,
+                         .timeout = AnswerTimeout(call_->messages.timeout),
                          .status = convert::FromGrpc(status_)};
     done_(call_->Finish(link_, link_->Ended(connection_, end)));
   }
@@ -143,9 +141,7 @@ absl::Status SubmitCall(const std::shared_ptr<AgentLink>& link, SubmittedCalls* 
   if (!submitted->Book()) {
     return absl::ResourceExhaustedError("too many submitted calls are under way");
   }
-  const absl::Duration timeout = (*call)->messages.timeout;
-  std::shared_ptr<Connection> connection =
-      timeout > absl::ZeroDuration() ? link->Admit(timeout) : nullptr;
+  std::shared_ptr<Connection> connection = link->Admit(AnswerTimeout((*call)->messages.timeout));
   if (connection != nullptr && (*call)->Fill(connection)) {
     submitted->Launch(std::make_unique<CallFlight<CallType>>(link, std::move(connection),
                                                              std::move(*call), std::move(done)));

@@ -19,6 +19,14 @@ inline void SetTimeout(grpc::ClientContext* context, absl::Duration timeout) {
                    gpr_time_from_micros(absl::ToInt64Microseconds(timeout), GPR_TIMESPAN)));
 }
 
+// What a call that must not wait gives the agent to say what is here now.
+inline constexpr absl::Duration kAnswerTime = absl::Milliseconds(20);
+
+// Returns how long the caller waits for the answer. REQUIRES: `timeout` is not negative.
+inline absl::Duration AnswerTimeout(absl::Duration timeout) {
+  return timeout > absl::ZeroDuration() ? timeout : kAnswerTime;
+}
+
 // Milliseconds for the request's timeout_ms: `timeout` less the time the answer takes
 // to come back, an eighth of it, between 1 and 20 ms.
 inline uint32_t AgentTimeoutMs(absl::Duration timeout) {

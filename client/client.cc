@@ -29,6 +29,12 @@ absl::Status CheckPositive(const char* field, absl::Duration value) {
       absl::StrCat(field, " is ", absl::FormatDuration(value), "; must be positive"));
 }
 
+absl::Status CheckTimeout(const std::optional<absl::Duration>& timeout) {
+  if (!timeout || *timeout >= absl::ZeroDuration()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("timeout is ", absl::FormatDuration(*timeout), "; must not be negative"));
+}
+
 // Returns what was matched of a run.
 MatchedPrefix PrefixOf(const MatchedSequence& run) {
   MatchedPrefix prefix{.blocks = run.blocks, .local_blocks = run.local_blocks};
@@ -71,8 +77,9 @@ struct Client::State {
              DeleteUnlessForked()),
         submitted(kMaxSubmitted) {}
 
-  absl::Duration Timeout(const std::optional<absl::Duration>& asked) const {
-    return std::clamp(asked.value_or(default_timeout), absl::ZeroDuration(), kMaxTimeout);
+  absl::StatusOr<absl::Duration> Timeout(const std::optional<absl::Duration>& asked) const {
+    KVT_RETURN_IF_ERROR(CheckTimeout(asked));
+    return std::min(asked.value_or(default_timeout), kMaxTimeout);
   }
   absl::Status Check(SpaceHandle space, std::span<const EngineKey> keys) const {
     if (!InForkedChild() && static_cast<size_t>(space) >= link->spaces().size()) {
@@ -187,7 +194,8 @@ absl::StatusOr<OnboardedBlocks> Client::Onboard(SpaceHandle space, std::span<con
 absl::StatusOr<std::vector<OnboardedBlocks>> Client::Onboard(std::span<const KeySequence> sequences,
                                                              const OnboardOptions& options) {
   KVT_RETURN_IF_ERROR(state_->Check(sequences));
-  OnboardCall call(sequences, options, state_->Timeout(options.timeout));
+  KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, state_->Timeout(options.timeout));
+  OnboardCall call(sequences, options, timeout);
   return RunCall(state_->link, &call);
 }
 
@@ -201,7 +209,8 @@ absl::StatusOr<MatchedPrefix> Client::Match(SpaceHandle space, std::span<const E
 absl::StatusOr<std::vector<MatchedSequence>> Client::Match(std::span<const KeySequence> sequences,
                                                            const MatchOptions& options) {
   KVT_RETURN_IF_ERROR(state_->Check(sequences));
-  MatchCall call(sequences, options, state_->Timeout(options.timeout));
+  KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, state_->Timeout(options.timeout));
+  MatchCall call(sequences, options, timeout);
   return RunCall(state_->link, &call);
 }
 
@@ -216,7 +225,8 @@ absl::StatusOr<ReservedBlocks> Client::Reserve(SpaceHandle space, std::span<cons
 absl::StatusOr<ReservedBlocks> Client::Reserve(std::span<const KeySequence> sequences,
                                                const ReserveOptions& options) {
   KVT_RETURN_IF_ERROR(state_->CheckReserve(sequences, options));
-  ReserveCall call(sequences, options, state_->Timeout(options.timeout), state_->default_timeout);
+  KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, state_->Timeout(options.timeout));
+  ReserveCall call(sequences, options, timeout, state_->default_timeout);
   return RunCall(state_->link, &call);
 }
 
@@ -236,7 +246,8 @@ absl::StatusOr<size_t> Client::Prefetch(SpaceHandle space, std::span<const Engin
 absl::StatusOr<size_t> Client::Prefetch(std::span<const KeySequence> sequences,
                                         const MatchOptions& options) {
   KVT_RETURN_IF_ERROR(state_->Check(sequences));
-  PrefetchCall call(sequences, options, state_->Timeout(options.timeout));
+  KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, state_->Timeout(options.timeout));
+  PrefetchCall call(sequences, options, timeout);
   return RunCall(state_->link, &call);
 }
 
@@ -254,7 +265,8 @@ absl::Status Client::SubmitOnboard(std::span<const KeySequence> sequences,
                                    const OnboardOptions& options,
                                    absl::AnyInvocable<void(std::vector<OnboardedBlocks>)> done) {
   KVT_RETURN_IF_ERROR(state_->Check(sequences));
-  auto call = std::make_unique<OnboardCall>(sequences, options, state_->Timeout(options.timeout));
+  KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, state_->Timeout(options.timeout));
+  auto call = std::make_unique<OnboardCall>(sequences, options, timeout);
   return SubmitCall(state_->link, &state_->submitted, &call, std::move(done));
 }
 
@@ -272,7 +284,8 @@ absl::Status Client::SubmitMatch(std::span<const KeySequence> sequences,
                                  const MatchOptions& options,
                                  absl::AnyInvocable<void(std::vector<MatchedSequence>)> done) {
   KVT_RETURN_IF_ERROR(state_->Check(sequences));
-  auto call = std::make_unique<MatchCall>(sequences, options, state_->Timeout(options.timeout));
+  KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, state_->Timeout(options.timeout));
+  auto call = std::make_unique<MatchCall>(sequences, options, timeout);
   return SubmitCall(state_->link, &state_->submitted, &call, std::move(done));
 }
 
@@ -289,8 +302,8 @@ absl::Status Client::SubmitReserve(std::span<const KeySequence> sequences,
                                    const ReserveOptions& options,
                                    absl::AnyInvocable<void(ReservedBlocks)> done) {
   KVT_RETURN_IF_ERROR(state_->CheckReserve(sequences, options));
-  auto call = std::make_unique<ReserveCall>(sequences, options, state_->Timeout(options.timeout),
-                                            state_->default_timeout);
+  KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, state_->Timeout(options.timeout));
+  auto call = std::make_unique<ReserveCall>(sequences, options, timeout, state_->default_timeout);
   return SubmitCall(state_->link, &state_->submitted, &call, std::move(done));
 }
 
@@ -305,12 +318,14 @@ absl::Status Client::SubmitPrefetch(std::span<const KeySequence> sequences,
                                     const MatchOptions& options,
                                     absl::AnyInvocable<void(size_t)> done) {
   KVT_RETURN_IF_ERROR(state_->Check(sequences));
-  auto call = std::make_unique<PrefetchCall>(sequences, options, state_->Timeout(options.timeout));
+  KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, state_->Timeout(options.timeout));
+  auto call = std::make_unique<PrefetchCall>(sequences, options, timeout);
   return SubmitCall(state_->link, &state_->submitted, &call, std::move(done));
 }
 
 absl::Status Client::SubmitCommit(ReservedBlocks&& blocks, absl::AnyInvocable<void(size_t)> done,
                                   const CommitOptions& options) {
+  KVT_RETURN_IF_ERROR(CheckTimeout(options.timeout));
   const std::shared_ptr<AgentLink> link = CommitCall::LinkOf(blocks);
   if (link == nullptr) {
     done(0);  // Nothing was reserved.

@@ -89,7 +89,8 @@ struct ReserveOptions {
 };
 
 // Thread-safe. `keys` are in prefix order, kMaxKeys at most; `sequences` 1 to kMaxSequences, with
-// kMaxKeys keys together.
+// kMaxKeys keys together. A timeout of 0 waits for no block, disk or node: the call says what is
+// here now, and the agent has kAnswerTime (call_deadline.h) to answer. A negative one is refused.
 class Client {
  public:
   static constexpr size_t kMaxKeys = 8192;                          // Of one call.

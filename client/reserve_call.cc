@@ -90,7 +90,7 @@ bool CommitCall::Fill(const std::shared_ptr<Connection>& connection) {
   messages.request.set_step(step_);
   if (durable_) {
     messages.request.set_durable(true);
-    messages.request.set_timeout_ms(AgentTimeoutMs(messages.timeout));
+    messages.request.set_timeout_ms(disk_timeout_ms_);
   }
   return true;
 }

@@ -64,8 +64,13 @@ class CommitCall {
   CommitCall(ReservedBlocks blocks, const CommitOptions& options)
       : blocks_(std::move(blocks)), step_(options.step), durable_(options.durable) {
     messages.timeout = blocks_.commit_timeout_;
+    disk_timeout_ms_ = AgentTimeoutMs(messages.timeout);
     if (durable_ && options.timeout) {
-      messages.timeout = std::min(*options.timeout, Client::kMaxTimeout);
+      const absl::Duration disk_timeout =
+          std::clamp(*options.timeout, absl::ZeroDuration(), Client::kMaxTimeout);
+      disk_timeout_ms_ = AgentTimeoutMs(disk_timeout);
+      // Publishing is not what a caller without time for the disk gives up.
+      if (disk_timeout > absl::ZeroDuration()) messages.timeout = disk_timeout;
     }
   }
 
@@ -88,6 +93,7 @@ class CommitCall {
   ReservedBlocks blocks_;
   const uint64_t step_;
   const bool durable_;
+  uint32_t disk_timeout_ms_ = 0;  // Of a durable one: how long the agent waits for the disk.
 };
 
 }  // namespace kvtier

@@ -31,7 +31,9 @@ struct CommitOptions {
   uint64_t step = 0;
   // Wait until it is known of each block whether it is on disk, and return how many are.
   bool durable = false;
-  std::optional<absl::Duration> timeout{};  // Of a durable one. Absent: default_timeout.
+  // Of a durable one: how long it waits for the disk. 0: it publishes and does not wait. Absent:
+  // default_timeout. Client::SubmitCommit() refuses a negative one; Commit() takes it as 0.
+  std::optional<absl::Duration> timeout{};
 };
 
 // Move-only; the destructor gives back what was not committed and never blocks.

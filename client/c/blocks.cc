@@ -1,9 +1,11 @@
-// kvtier.h: hits and puts in the caller's hands.
+// kvtier.h and kvtier_sequences.h: hits and puts in the caller's hands.
 #include <memory>
 #include <span>
 
 #include "client/c/handles.h"
+#include "client/c/kvtier_sequences.h"
 
+using kvtier::MissReason;
 using kvtier::ReservedBlocks;
 using kvtier::c::Fail;
 using kvtier::c::Guarded;
@@ -13,6 +15,11 @@ static_assert(static_cast<int>(kvtier::BlockSource::kGpu) == KVTIER_GPU);
 static_assert(static_cast<int>(kvtier::BlockSource::kHost) == KVTIER_HOST);
 static_assert(static_cast<int>(kvtier::BlockSource::kDisk) == KVTIER_DISK);
 static_assert(static_cast<int>(kvtier::BlockSource::kPeer) == KVTIER_PEER);
+static_assert(static_cast<int>(MissReason::kNone) == KVTIER_MISSED_NONE);
+static_assert(static_cast<int>(MissReason::kAbsent) == KVTIER_MISSED_ABSENT);
+static_assert(static_cast<int>(MissReason::kDeadline) == KVTIER_MISSED_DEADLINE);
+static_assert(static_cast<int>(MissReason::kNoRoom) == KVTIER_MISSED_NO_ROOM);
+static_assert(static_cast<int>(MissReason::kDamaged) == KVTIER_MISSED_DAMAGED);
 static_assert(static_cast<int>(ReservedBlocks::State::kReserved) == KVTIER_RESERVED);
 static_assert(static_cast<int>(ReservedBlocks::State::kPresent) == KVTIER_PRESENT);
 static_assert(static_cast<int>(ReservedBlocks::State::kNoRoom) == KVTIER_NO_ROOM);
@@ -46,6 +53,18 @@ int kvtier_hit_block(const kvtier_hit* hit, size_t index, kvtier_bytes* bytes, i
 
 int kvtier_hit_valid(const kvtier_hit* hit) {
   return hit != nullptr && hit->blocks.valid() ? 1 : 0;
+}
+
+int64_t kvtier_hit_key_index(const kvtier_hit* hit, size_t index) {
+  if (hit == nullptr || index >= hit->blocks.size()) {
+    return Fail(KVTIER_INVALID, "hit is NULL, or index is past the hit");
+  }
+  return static_cast<int64_t>(hit->blocks.key_index(index));
+}
+
+int kvtier_hit_missed(const kvtier_hit* hit) {
+  if (hit == nullptr) return Fail(KVTIER_INVALID, "hit is NULL");
+  return static_cast<int>(hit->blocks.missed());
 }
 
 void kvtier_release_hits(kvtier_hit* const* hits, size_t count) {
@@ -85,8 +104,10 @@ int64_t kvtier_commit(kvtier_put* put) { return kvtier_commit_step(put, 0); }
 
 int64_t kvtier_commit_step(kvtier_put* put, uint64_t step) { return Commit(put, {.step = step}); }
 
-int64_t kvtier_commit_durable(kvtier_put* put, uint64_t step, uint32_t timeout_ms) {
-  return Commit(put, {.step = step, .durable = true, .timeout = TimeoutFrom(timeout_ms)});
+int64_t kvtier_commit_durable(kvtier_put* put, uint64_t step, int32_t timeout_ms) {
+  const auto timeout = TimeoutFrom(timeout_ms);
+  if (!timeout.ok()) return Fail(timeout.status());
+  return Commit(put, {.step = step, .durable = true, .timeout = *timeout});
 }
 
 int64_t kvtier_begin_step(kvtier_client* client) {

@@ -1,16 +1,18 @@
-// kvtier.h: the calls that wait.
+// kvtier.h and kvtier_sequences.h: the calls that wait.
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "client/c/asked.h"
 #include "client/c/handles.h"
+#include "client/c/kvtier_sequences.h"
+#include "client/c/results.h"
+#include "core/status_macros.h"
 
 namespace kvtier::c {
 namespace {
 
-MatchOptions MatchOptionsFrom(uint32_t flags, uint32_t timeout_ms) {
-  return {.timeout = TimeoutFrom(timeout_ms), .local_only = (flags & KVTIER_LOCAL_ONLY) != 0};
-}
+static_assert(KVTIER_MAX_SEQUENCES == Client::kMaxSequences);
 
 uint8_t NumberOf(Residence residence) {
   switch (residence) {
@@ -28,14 +30,20 @@ uint8_t NumberOf(Residence residence) {
   return KVTIER_PERHAPS;
 }
 
-int64_t Reserve(kvtier_client* client, kvtier_space space, const ReserveArguments& arguments,
+absl::StatusOr<std::vector<OnboardedBlocks>> Onboard(kvtier_client* client,
+                                                     const CallArguments& arguments) {
+  KVT_ASSIGN_OR_RETURN(const Asked asked, Asked::From(arguments));
+  return client->client->Onboard(asked.sequences(), asked.onboard());
+}
+
+int64_t Reserve(kvtier_client* client, const CallArguments& arguments,
                 kvtier_put* (*new_put)(ReservedBlocks), kvtier_put** put) {
   return Guarded([&]() -> int64_t {
     if (client == nullptr || put == nullptr) return Fail(KVTIER_INVALID, "client or put is NULL");
     *put = nullptr;
-    const auto asked = ReserveFrom(arguments);
+    const auto asked = Asked::From(arguments);
     if (!asked.ok()) return Fail(asked.status());
-    auto blocks = client->client->Reserve(SpaceHandle{space}, asked->keys, asked->options);
+    auto blocks = client->client->Reserve(asked->sequences(), asked->reserve());
     if (!blocks.ok()) return Fail(blocks.status());
     const auto reserved = static_cast<int64_t>(blocks->reserved());
     *put = new_put(*std::move(blocks));
@@ -79,60 +87,91 @@ int64_t kvtier_resident_run(kvtier_client* client, kvtier_space space, const kvt
 }
 
 int64_t kvtier_match(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
-                     size_t count, uint32_t flags, uint32_t timeout_ms, uint64_t* local_blocks) {
-  return Guarded([&]() -> int64_t {
-    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto engine_keys = KeysFrom(keys, count);
-    if (!engine_keys.ok()) return Fail(engine_keys.status());
-    const auto matched = client->client->Match(SpaceHandle{space}, *engine_keys,
-                                               MatchOptionsFrom(flags, timeout_ms));
-    if (!matched.ok()) return Fail(matched.status());
-    if (local_blocks != nullptr) *local_blocks = matched->local_blocks;
-    return static_cast<int64_t>(matched->blocks);
+                     size_t count, uint32_t flags, int32_t timeout_ms, uint64_t* local_blocks) {
+  const kvtier_sequence run = RunOf(space, keys, count);
+  kvtier_matched matched{};
+  const int code = kvtier_match_sequences(client, &run, 1, flags, timeout_ms, &matched);
+  if (code != KVTIER_OK) return code;
+  if (local_blocks != nullptr) *local_blocks = matched.local_blocks;
+  return static_cast<int64_t>(matched.blocks);
+}
+
+int kvtier_match_sequences(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
+                           uint32_t flags, int32_t timeout_ms, kvtier_matched* matched) {
+  return Guarded([&]() -> int {
+    if (client == nullptr || matched == nullptr) {
+      return Fail(KVTIER_INVALID, "client or matched is NULL");
+    }
+    const auto asked =
+        Asked::From({.sequences = {sequences, count}, .flags = flags, .timeout_ms = timeout_ms});
+    if (!asked.ok()) return Fail(asked.status());
+    const auto all = client->client->Match(asked->sequences(), asked->match());
+    if (!all.ok()) return Fail(all.status());
+    for (size_t i = 0; i < count; ++i) FillMatched((*all)[i], sequences[i].count, &matched[i]);
+    return KVTIER_OK;
   });
 }
 
 int64_t kvtier_onboard(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
-                       size_t count, int target, uint32_t flags, uint32_t timeout_ms,
+                       size_t count, int target, uint32_t flags, int32_t timeout_ms,
                        kvtier_hit** hit) {
   return Guarded([&]() -> int64_t {
     if (client == nullptr || hit == nullptr) return Fail(KVTIER_INVALID, "client or hit is NULL");
     *hit = nullptr;
-    const auto engine_keys = KeysFrom(keys, count);
-    if (!engine_keys.ok()) return Fail(engine_keys.status());
-    const auto to = TargetFrom(target);
-    if (!to.ok()) return Fail(to.status());
-    auto blocks = client->client->Onboard(SpaceHandle{space}, *engine_keys,
-                                          {.timeout = TimeoutFrom(timeout_ms),
-                                           .target = *to,
-                                           .local_only = (flags & KVTIER_LOCAL_ONLY) != 0});
-    if (!blocks.ok()) return Fail(blocks.status());
-    const auto size = static_cast<int64_t>(blocks->size());
-    *hit = NewHit(*std::move(blocks));
+    const kvtier_sequence run = RunOf(space, keys, count);
+    auto all = Onboard(client, {Only(run), target, flags, timeout_ms});
+    if (!all.ok()) return Fail(all.status());
+    const auto size = static_cast<int64_t>((*all)[0].size());
+    *hit = NewHit(std::move((*all)[0]));
     return size;
   });
 }
 
+int64_t kvtier_onboard_sequences(kvtier_client* client, const kvtier_sequence* sequences,
+                                 size_t count, int target, uint32_t flags, int32_t timeout_ms,
+                                 kvtier_hit** hits) {
+  return Guarded([&]() -> int64_t {
+    if (client == nullptr || hits == nullptr) return Fail(KVTIER_INVALID, "client or hits is NULL");
+    std::fill_n(hits, count, nullptr);
+    auto all = Onboard(client, {{sequences, count}, target, flags, timeout_ms});
+    if (!all.ok()) return Fail(all.status());
+    return FillHits(*std::move(all), hits);
+  });
+}
+
 int64_t kvtier_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
-                       const kvtier_bytes* keys, size_t count, int target, uint32_t timeout_ms,
+                       const kvtier_bytes* keys, size_t count, int target, int32_t timeout_ms,
                        kvtier_put** put) {
-  return Reserve(client, space, {parent, keys, count, target, timeout_ms}, NewPut, put);
+  const kvtier_sequence run = RunBehind(parent, RunOf(space, keys, count));
+  return Reserve(client, {Only(run), target, 0, timeout_ms}, NewPut, put);
 }
 
 int64_t kvtier_reserve_entries(kvtier_client* client, kvtier_space space,
                                const kvtier_bytes* parent, const kvtier_bytes* keys, size_t count,
-                               int target, uint32_t timeout_ms, kvtier_put** put) {
-  return Reserve(client, space, {parent, keys, count, target, timeout_ms}, NewPutOfEntries, put);
+                               int target, int32_t timeout_ms, kvtier_put** put) {
+  const kvtier_sequence run = RunBehind(parent, RunOf(space, keys, count));
+  return Reserve(client, {Only(run), target, 0, timeout_ms}, NewPutOfEntries, put);
+}
+
+int64_t kvtier_reserve_sequences(kvtier_client* client, const kvtier_sequence* sequences,
+                                 size_t count, int target, int32_t timeout_ms, kvtier_put** put) {
+  return Reserve(client, {{sequences, count}, target, 0, timeout_ms}, NewPutOfEntries, put);
 }
 
 int64_t kvtier_prefetch(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
-                        size_t count, uint32_t flags, uint32_t timeout_ms) {
+                        size_t count, uint32_t flags, int32_t timeout_ms) {
+  const kvtier_sequence run = RunOf(space, keys, count);
+  return kvtier_prefetch_sequences(client, &run, 1, flags, timeout_ms);
+}
+
+int64_t kvtier_prefetch_sequences(kvtier_client* client, const kvtier_sequence* sequences,
+                                  size_t count, uint32_t flags, int32_t timeout_ms) {
   return Guarded([&]() -> int64_t {
     if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto engine_keys = KeysFrom(keys, count);
-    if (!engine_keys.ok()) return Fail(engine_keys.status());
-    const auto accepted = client->client->Prefetch(SpaceHandle{space}, *engine_keys,
-                                                   MatchOptionsFrom(flags, timeout_ms));
+    const auto asked =
+        Asked::From({.sequences = {sequences, count}, .flags = flags, .timeout_ms = timeout_ms});
+    if (!asked.ok()) return Fail(asked.status());
+    const auto accepted = client->client->Prefetch(asked->sequences(), asked->match());
     if (!accepted.ok()) return Fail(accepted.status());
     return static_cast<int64_t>(*accepted);
   });

@@ -98,11 +98,12 @@ int kvtier_connected(kvtier_client* client) {
   return client != nullptr && client->client->connected() ? 1 : 0;
 }
 
-int kvtier_ping(kvtier_client* client, uint32_t timeout_ms) {
+int kvtier_ping(kvtier_client* client, int32_t timeout_ms) {
   return Guarded([&]() -> int {
     if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const absl::Status status =
-        client->client->Ping(kvtier::c::TimeoutFrom(timeout_ms).value_or(absl::Seconds(2)));
+    const auto timeout = kvtier::c::TimeoutFrom(timeout_ms);
+    if (!timeout.ok()) return Fail(timeout.status());
+    const absl::Status status = client->client->Ping(timeout->value_or(absl::Seconds(2)));
     if (status.code() == absl::StatusCode::kInvalidArgument) return Fail(status);
     return status.ok() ? static_cast<int>(KVTIER_OK)
                        : Fail(KVTIER_ABSENT, std::string(status.message()));

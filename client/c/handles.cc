@@ -12,16 +12,15 @@ namespace {
 // Of fixed size: keeping an error must not fail.
 thread_local char last_error[512] = "";
 
-absl::StatusOr<std::optional<EngineKey>> ParentFrom(const kvtier_bytes* parent) {
-  if (parent == nullptr || parent->size == 0) return std::optional<EngineKey>();
-  absl::StatusOr<std::vector<EngineKey>> keys = KeysFrom(parent, 1);
-  if (!keys.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat("parent as ", keys.status().message()));
-  }
-  return std::optional<EngineKey>(keys->front());
-}
-
 }  // namespace
+
+absl::StatusOr<EngineKey> KeyFrom(const kvtier_bytes& key, const std::string& name) {
+  if (key.data == nullptr) return absl::InvalidArgumentError(absl::StrCat(name, ".data is NULL"));
+  absl::StatusOr<EngineKey> engine_key =
+      EngineKey::FromBytes({static_cast<const char*>(key.data), key.size});
+  if (engine_key.ok()) return engine_key;
+  return absl::InvalidArgumentError(absl::StrCat(name, ": ", engine_key.status().message()));
+}
 
 int Fail(int code, std::string text) noexcept {
   const size_t size = std::min(text.size(), sizeof(last_error) - 1);
@@ -47,42 +46,33 @@ int Fail(const absl::Status& status) noexcept {
   }
 }
 
-absl::StatusOr<std::vector<EngineKey>> KeysFrom(const kvtier_bytes* keys, size_t count) {
+absl::StatusOr<std::vector<EngineKey>> KeysFrom(const kvtier_bytes* keys, size_t count,
+                                                const std::string& owner) {
   if (count > KVTIER_MAX_KEYS) {
     return absl::InvalidArgumentError(
         absl::StrCat(count, " keys in one call; must be at most ", KVTIER_MAX_KEYS));
   }
-  if (keys == nullptr && count > 0) return absl::InvalidArgumentError("keys is NULL");
+  if (keys == nullptr && count > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(owner, "keys is NULL"));
+  }
   std::vector<EngineKey> out;
   out.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    if (keys[i].data == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat("keys[", i, "].data is NULL"));
-    }
-    absl::StatusOr<EngineKey> key =
-        EngineKey::FromBytes({static_cast<const char*>(keys[i].data), keys[i].size});
-    if (!key.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("keys[", i, "]: ", key.status().message()));
-    }
-    out.push_back(*std::move(key));
+    const std::string name = absl::StrCat(owner, "keys[", i, "]");
+    KVT_ASSIGN_OR_RETURN(EngineKey key, KeyFrom(keys[i], name));
+    out.push_back(std::move(key));
   }
   return out;
 }
 
-absl::StatusOr<OnboardTarget> TargetFrom(int target) {
-  if (target == KVTIER_HOST) return OnboardTarget::kHost;
-  if (target == KVTIER_GPU) return OnboardTarget::kGpu;
-  return absl::InvalidArgumentError(
-      absl::StrCat("target is ", target, "; must be KVTIER_HOST or KVTIER_GPU"));
-}
-
-absl::StatusOr<ReserveRequest> ReserveFrom(const ReserveArguments& arguments) {
-  ReserveRequest asked;
-  KVT_ASSIGN_OR_RETURN(asked.keys, KeysFrom(arguments.keys, arguments.count));
-  KVT_ASSIGN_OR_RETURN(asked.options.parent, ParentFrom(arguments.parent));
-  KVT_ASSIGN_OR_RETURN(asked.options.target, TargetFrom(arguments.target));
-  asked.options.timeout = TimeoutFrom(arguments.timeout_ms);
-  return asked;
+absl::StatusOr<std::optional<absl::Duration>> TimeoutFrom(int32_t timeout_ms) {
+  if (timeout_ms < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("timeout_ms is ", timeout_ms, "; must not be negative"));
+  }
+  std::optional<absl::Duration> timeout;
+  if (timeout_ms != KVTIER_DEFAULT_TIMEOUT) timeout = absl::Milliseconds(timeout_ms);
+  return timeout;
 }
 
 }  // namespace kvtier::c

@@ -15,9 +15,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/c/completion_queue.h"
 #include "client/c/kvtier.h"
 #include "client/client.h"
-#include "client/completion_queue.h"
 #include "client/paged_kv.h"
 #include "core/block_key.h"
 
@@ -56,42 +56,16 @@ auto Guarded(Body body) noexcept -> decltype(body()) {
   }
 }
 
-// The keys of a call. Errors: kInvalidArgument, naming the index.
-absl::StatusOr<std::vector<EngineKey>> KeysFrom(const kvtier_bytes* keys, size_t count);
-absl::StatusOr<OnboardTarget> TargetFrom(int target);
+// Returns one key, of the argument `name`.
+absl::StatusOr<EngineKey> KeyFrom(const kvtier_bytes& key, const std::string& name);
+// Returns the keys of a call. Errors: kInvalidArgument, naming the index behind `owner`: "keys[3]",
+// or "a.keys[3]".
+absl::StatusOr<std::vector<EngineKey>> KeysFrom(const kvtier_bytes* keys, size_t count,
+                                                const std::string& owner = "");
 
-// 0: the client's default.
-inline std::optional<absl::Duration> TimeoutFrom(uint32_t timeout_ms) {
-  if (timeout_ms == 0) return std::nullopt;
-  return absl::Milliseconds(timeout_ms);
-}
-
-// What a reserve is asked for, as it comes and as the client takes it.
-struct ReserveArguments {
-  const kvtier_bytes* parent;
-  const kvtier_bytes* keys;
-  size_t count;
-  int target;
-  uint32_t timeout_ms;
-};
-struct ReserveRequest {
-  std::vector<EngineKey> keys;
-  ReserveOptions options;
-};
-// Errors: kInvalidArgument, naming the argument.
-absl::StatusOr<ReserveRequest> ReserveFrom(const ReserveArguments& arguments);
-
-// Null for a miss.
-inline kvtier_hit* NewHit(OnboardedBlocks blocks) {
-  return blocks.empty() ? nullptr : new kvtier_hit{std::move(blocks)};
-}
-inline kvtier_put* NewPut(ReservedBlocks blocks) {
-  return blocks.reserved() == 0 ? nullptr : new kvtier_put{std::move(blocks)};
-}
-// Null when nobody answered.
-inline kvtier_put* NewPutOfEntries(ReservedBlocks blocks) {
-  return blocks.answered() ? new kvtier_put{std::move(blocks)} : nullptr;
-}
+// Returns the timeout of a call; absent: the client's default. Errors: kInvalidArgument, it is
+// negative.
+absl::StatusOr<std::optional<absl::Duration>> TimeoutFrom(int32_t timeout_ms);
 
 }  // namespace kvtier::c
 

@@ -6,8 +6,9 @@
  * its timeout, and the client finds the agent again by itself.
  *
  * Conventions
- *  - Times are milliseconds. A timeout of 0 in a call means the client's
- *    default_timeout_ms.
+ *  - Times are milliseconds. A call ends by its timeout, KVTIER_DEFAULT_TIMEOUT or 60000 at most.
+ * 0: it waits for no block, disk or node and says what is here now, for which the agent has 20 ms.
+ *    A negative one is KVTIER_INVALID.
  *  - Functions return 0 or a count on success, and one of KVTIER_* (negative) on
  *    error. A miss is a success with a count of 0.
  *  - Strings are NUL-terminated UTF-8. Pointers passed in are read during the call
@@ -54,8 +55,9 @@ enum {
  * none has. Valid until the thread's next call that fails. */
 const char* kvtier_last_error(void);
 
-#define KVTIER_MAX_KEYS 8192     /* Of one call. */
-#define KVTIER_MAX_SUBMITTED 256 /* Submitted calls whose completion was not polled. */
+#define KVTIER_DEFAULT_TIMEOUT INT32_MAX /* The client's default_timeout_ms. */
+#define KVTIER_MAX_KEYS 8192             /* Of one call. */
+#define KVTIER_MAX_SUBMITTED 256         /* Submitted calls whose completion was not polled. */
 
 typedef struct kvtier_client kvtier_client; /* One worker's client. */
 typedef struct kvtier_hit kvtier_hit;       /* Blocks leased to us, to read. */
@@ -90,8 +92,8 @@ void kvtier_close(kvtier_client* client);
 
 /* 1 while the agent's socket stands, otherwise 0. */
 int kvtier_connected(kvtier_client* client);
-/* One empty call to the agent: KVTIER_OK or KVTIER_ABSENT. */
-int kvtier_ping(kvtier_client* client, uint32_t timeout_ms);
+/* One empty call to the agent: KVTIER_OK or KVTIER_ABSENT. KVTIER_INVALID: a timeout of 0, too. */
+int kvtier_ping(kvtier_client* client, int32_t timeout_ms);
 /* Copies the latest trouble with the agent, which calls show as misses only; "" when
  * there was none. Ends in NUL when size > 0. Returns the text's length without NUL,
  * which is `size` or more when it was cut. */
@@ -135,9 +137,8 @@ typedef struct {
 int kvtier_register_space(kvtier_client* client, const kvtier_space_spec* spec,
                           kvtier_space* space);
 
-/* ---- Calls that wait ------------------------------------------------------------
- * `keys` are `count` engine keys of 8..64 bytes in prefix order, KVTIER_MAX_KEYS at
- * most. One call, one message to the agent. */
+/* ---- Calls that wait: one message to the agent each -------------------------------
+ * `keys` are `count` engine keys of 8..64 bytes in prefix order, KVTIER_MAX_KEYS at most. */
 
 enum { KVTIER_GPU = 0, KVTIER_HOST = 1, KVTIER_DISK = 2, KVTIER_PEER = 3 };
 enum { KVTIER_LOCAL_ONLY = 1 }; /* A flag: ask no other node. */
@@ -159,30 +160,30 @@ int64_t kvtier_resident_run(kvtier_client* client, kvtier_space space, const kvt
 /* Returns how many leading blocks are cached somewhere; a guess. *local_blocks (may be
  * NULL) gets how many of them are on this node. */
 int64_t kvtier_match(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
-                     size_t count, uint32_t flags, uint32_t timeout_ms, uint64_t* local_blocks);
+                     size_t count, uint32_t flags, int32_t timeout_ms, uint64_t* local_blocks);
 
 /* Brings the longest run it can to `target` (KVTIER_HOST or KVTIER_GPU) in time and
  * leases it. Returns its length; *hit gets it, or NULL when the length is 0. */
 int64_t kvtier_onboard(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
-                       size_t count, int target, uint32_t flags, uint32_t timeout_ms,
+                       size_t count, int target, uint32_t flags, int32_t timeout_ms,
                        kvtier_hit** hit);
 
 /* Reserves a slot for each key that is neither cached nor being put. `parent` is the key
  * before keys[0]; NULL or size 0: a root. Returns how many slots were reserved; *put gets all
  * `count` entries, or NULL when no slot was reserved, for whatever reason. */
 int64_t kvtier_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
-                       const kvtier_bytes* keys, size_t count, int target, uint32_t timeout_ms,
+                       const kvtier_bytes* keys, size_t count, int target, int32_t timeout_ms,
                        kvtier_put** put);
 
 /* The same, but *put gets all `count` entries whenever the agent answered, also when no slot
  * was reserved: kvtier_put_state() says of each key why. NULL: no agent answered in time. */
 int64_t kvtier_reserve_entries(kvtier_client* client, kvtier_space space,
                                const kvtier_bytes* parent, const kvtier_bytes* keys, size_t count,
-                               int target, uint32_t timeout_ms, kvtier_put** put);
+                               int target, int32_t timeout_ms, kvtier_put** put);
 
 /* Asks for blocks to be brought to host memory. Returns how many are there or coming. */
 int64_t kvtier_prefetch(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
-                        size_t count, uint32_t flags, uint32_t timeout_ms);
+                        size_t count, uint32_t flags, int32_t timeout_ms);
 
 /* ---- Hits: read, then ask whether it was valid --------------------------------- */
 
@@ -227,9 +228,9 @@ int64_t kvtier_commit(kvtier_put* put);
  * agent waits for its end. 0: they are complete now. */
 int64_t kvtier_commit_step(kvtier_put* put, uint64_t step);
 /* As kvtier_commit_step(), but waits until it is known of each block whether it is on disk,
- * `timeout_ms` at most (0: the client's default), and returns how many are. The others are
- * published all the same: the write policy refused them, a disk failed, or time was up. */
-int64_t kvtier_commit_durable(kvtier_put* put, uint64_t step, uint32_t timeout_ms);
+ * `timeout_ms` at most, and returns how many are. The others are published all the same: the
+ * write policy refused them, a disk failed, or time was up. KVTIER_INVALID: `put` stays yours. */
+int64_t kvtier_commit_durable(kvtier_put* put, uint64_t step, int32_t timeout_ms);
 /* Begins our next step, for a worker whose own threads compute in slots of the GPU pool,
  * before they touch any. What is released meanwhile is used again only when the step has
  * ended. Returns its number; 0: the agent keeps no steps of ours. */
@@ -284,31 +285,30 @@ int kvtier_decode(const kvtier_codec* codec, const void* block, size_t block_siz
                   size_t raw_size);
 
 /* ---- Calls that do not wait -------------------------------------------------------
- * As above, but the result comes as a completion with the caller's `tag`, by the
- * call's timeout. Return KVTIER_OK, KVTIER_INVALID or KVTIER_AGAIN; then no completion
- * comes. */
+ * As above, but the result comes as a completion with the caller's `tag`, by the call's timeout.
+ * Return KVTIER_OK; or KVTIER_INVALID or KVTIER_AGAIN, and then no completion comes. */
 
 int kvtier_submit_match(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
-                        size_t count, uint32_t flags, uint32_t timeout_ms, uint64_t tag);
+                        size_t count, uint32_t flags, int32_t timeout_ms, uint64_t tag);
 int kvtier_submit_onboard(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
-                          size_t count, int target, uint32_t flags, uint32_t timeout_ms,
+                          size_t count, int target, uint32_t flags, int32_t timeout_ms,
                           uint64_t tag);
 int kvtier_submit_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
-                          const kvtier_bytes* keys, size_t count, int target, uint32_t timeout_ms,
+                          const kvtier_bytes* keys, size_t count, int target, int32_t timeout_ms,
                           uint64_t tag);
 /* The same, as kvtier_reserve_entries(). */
 int kvtier_submit_reserve_entries(kvtier_client* client, kvtier_space space,
                                   const kvtier_bytes* parent, const kvtier_bytes* keys,
-                                  size_t count, int target, uint32_t timeout_ms, uint64_t tag);
+                                  size_t count, int target, int32_t timeout_ms, uint64_t tag);
 int kvtier_submit_prefetch(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
-                           size_t count, uint32_t flags, uint32_t timeout_ms, uint64_t tag);
+                           size_t count, uint32_t flags, int32_t timeout_ms, uint64_t tag);
 /* Takes `put` when it returns KVTIER_OK. `client` must be the one that reserved it. */
 int kvtier_submit_commit(kvtier_client* client, kvtier_put* put, uint64_t tag);
 /* The same, as kvtier_commit_step(). */
 int kvtier_submit_commit_step(kvtier_client* client, kvtier_put* put, uint64_t step, uint64_t tag);
 /* The same, as kvtier_commit_durable(). */
 int kvtier_submit_commit_durable(kvtier_client* client, kvtier_put* put, uint64_t step,
-                                 uint32_t timeout_ms, uint64_t tag);
+                                 int32_t timeout_ms, uint64_t tag);
 
 enum {
   KVTIER_OP_MATCH = 0,

@@ -1,82 +1,134 @@
-// kvtier.h: the calls that do not wait, and their completions.
-#include <new>
+// kvtier.h and kvtier_sequences.h: the calls that do not wait, and their completions.
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "client/c/asked.h"
 #include "client/c/handles.h"
+#include "client/c/kvtier_sequences.h"
+#include "client/c/results.h"
 
 namespace kvtier::c {
 namespace {
 
-// `submit(done)` with a place booked for its completion; `done(result)` fills it.
-template <typename Result, typename Submit>
-int Submitted(kvtier_client* client, CompletedCall::Kind kind, uint64_t tag, Submit submit) {
-  if (!client->completions.Book()) return Fail(KVTIER_AGAIN, "too many calls are outstanding");
-  const absl::Status status = submit([client, kind, tag](Result result) {
-    client->completions.Push({.tag = tag, .kind = kind, .result = std::move(result)});
+// Who submitted a call, and what tells its completion from others.
+struct Submission {
+  kvtier_client* client;
+  uint64_t tag;
+  int op;
+};
+
+// Submits by `submit(done)` with a place booked for the completion. `read(result, completion)`
+// writes what is in the result, when it is polled.
+template <typename Result, typename Submit, typename Read>
+int Submitted(const Submission& by, Submit submit, Read read) {
+  CompletionQueue* const completions = &by.client->completions;
+  if (!completions->Book()) return Fail(KVTIER_AGAIN, "too many calls are outstanding");
+  const absl::Status status = submit([completions, by, read](Result result) {
+    completions->Push([by, read, result = std::move(result)]() mutable {
+      kvtier_completion completion{};
+      completion.tag = by.tag;
+      completion.op = by.op;
+      read(std::move(result), &completion);
+      return completion;
+    });
   });
   if (status.ok()) return KVTIER_OK;
-  client->completions.Unbook();
+  completions->Unbook();
   if (status.code() == absl::StatusCode::kResourceExhausted) {
     return Fail(KVTIER_AGAIN, std::string(status.message()));
   }
   return Fail(status);
 }
 
-kvtier_completion CompletionFrom(CompletedCall completion) {
-  kvtier_completion out{};
-  out.tag = completion.tag;
-  out.op = static_cast<int32_t>(completion.kind);
-  if (auto* const count = std::get_if<size_t>(&completion.result)) {
-    out.blocks = static_cast<int64_t>(*count);
-  } else if (auto* const matched = std::get_if<MatchedPrefix>(&completion.result)) {
-    out.blocks = static_cast<int64_t>(matched->blocks);
-    out.local_blocks = matched->local_blocks;
-  } else if (auto* const hit = std::get_if<OnboardedBlocks>(&completion.result)) {
-    out.blocks = static_cast<int64_t>(hit->size());
-    out.hit = NewHit(std::move(*hit));
-  } else if (auto* const put = std::get_if<ReservedBlocks>(&completion.result)) {
-    out.blocks = static_cast<int64_t>(put->reserved());
-    out.put = completion.kind == CompletedCall::Kind::kReserve ? NewPut(std::move(*put))
-                                                               : NewPutOfEntries(std::move(*put));
-  }
-  return out;
+void ReadCount(size_t count, kvtier_completion* completion) {
+  completion->blocks = static_cast<int64_t>(count);
 }
 
-static_assert(static_cast<int>(CompletedCall::Kind::kMatch) == KVTIER_OP_MATCH);
-static_assert(static_cast<int>(CompletedCall::Kind::kOnboard) == KVTIER_OP_ONBOARD);
-static_assert(static_cast<int>(CompletedCall::Kind::kReserve) == KVTIER_OP_RESERVE);
-static_assert(static_cast<int>(CompletedCall::Kind::kCommit) == KVTIER_OP_COMMIT);
-static_assert(static_cast<int>(CompletedCall::Kind::kPrefetch) == KVTIER_OP_PREFETCH);
-static_assert(static_cast<int>(CompletedCall::Kind::kReserveEntries) == KVTIER_OP_RESERVE_ENTRIES);
-
-int SubmitReserve(kvtier_client* client, kvtier_space space, const ReserveArguments& arguments,
-                  CompletedCall::Kind kind, uint64_t tag) {
+// `matched` is null, or the caller's, one for each sequence.
+int SubmitMatch(const Submission& by, const CallArguments& arguments, kvtier_matched* matched) {
   return Guarded([&]() -> int {
-    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto asked = ReserveFrom(arguments);
+    if (by.client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    const auto asked = Asked::From(arguments);
     if (!asked.ok()) return Fail(asked.status());
-    return Submitted<ReservedBlocks>(client, kind, tag, [&](auto done) {
-      return client->client->SubmitReserve(SpaceHandle{space}, asked->keys, asked->options,
-                                           std::move(done));
-    });
+    std::vector<size_t> keys;  // Of each sequence.
+    for (const KeySequence& sequence : asked->sequences()) keys.push_back(sequence.keys.size());
+    using Result = std::vector<MatchedSequence>;
+    return Submitted<Result>(
+        by,
+        [&](auto done) {
+          return by.client->client->SubmitMatch(asked->sequences(), asked->match(),
+                                                std::move(done));
+        },
+        [matched, keys](const Result& all, kvtier_completion* completion) {
+          for (size_t i = 0; i < all.size(); ++i) {
+            completion->blocks += static_cast<int64_t>(all[i].blocks);
+            completion->local_blocks += all[i].local_blocks;
+            if (matched != nullptr) FillMatched(all[i], keys[i], &matched[i]);
+          }
+        });
   });
 }
 
-}  // namespace
-int SubmitCommit(kvtier_client* client, kvtier_put* put, const kvtier::CommitOptions& options,
+// `hits` is null, or the caller's, one for each sequence; null: the completion has the only one.
+int SubmitOnboard(const Submission& by, const CallArguments& arguments, kvtier_hit** hits) {
+  return Guarded([&]() -> int {
+    if (by.client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    const auto asked = Asked::From(arguments);
+    if (!asked.ok()) return Fail(asked.status());
+    using Result = std::vector<OnboardedBlocks>;
+    return Submitted<Result>(
+        by,
+        [&](auto done) {
+          return by.client->client->SubmitOnboard(asked->sequences(), asked->onboard(),
+                                                  std::move(done));
+        },
+        [hits](Result all, kvtier_completion* completion) {
+          if (hits != nullptr) {
+            completion->blocks = FillHits(std::move(all), hits);
+            return;
+          }
+          completion->blocks = static_cast<int64_t>(all[0].size());
+          completion->hit = NewHit(std::move(all[0]));
+        });
+  });
+}
+
+int SubmitReserve(const Submission& by, const CallArguments& arguments,
+                  kvtier_put* (*new_put)(ReservedBlocks)) {
+  return Guarded([&]() -> int {
+    if (by.client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    const auto asked = Asked::From(arguments);
+    if (!asked.ok()) return Fail(asked.status());
+    return Submitted<ReservedBlocks>(
+        by,
+        [&](auto done) {
+          return by.client->client->SubmitReserve(asked->sequences(), asked->reserve(),
+                                                  std::move(done));
+        },
+        [new_put](ReservedBlocks blocks, kvtier_completion* completion) {
+          completion->blocks = static_cast<int64_t>(blocks.reserved());
+          completion->put = new_put(std::move(blocks));
+        });
+  });
+}
+
+int SubmitCommit(kvtier_client* client, kvtier_put* put, const CommitOptions& options,
                  uint64_t tag) {
   return Guarded([&]() -> int {
     if (client == nullptr || put == nullptr) return Fail(KVTIER_INVALID, "client or put is NULL");
-    const int submitted =
-        Submitted<size_t>(client, CompletedCall::Kind::kCommit, tag, [&](auto done) {
+    const int submitted = Submitted<size_t>(
+        {client, tag, KVTIER_OP_COMMIT},
+        [&](auto done) {
           return client->client->SubmitCommit(std::move(put->blocks), std::move(done), options);
-        });
+        },
+        ReadCount);
     if (submitted == KVTIER_OK) delete put;
     return submitted;
   });
 }
 
+}  // namespace
 }  // namespace kvtier::c
 
 using namespace kvtier;     // NOLINT(google-build-using-namespace): this is its C face.
@@ -85,65 +137,77 @@ using namespace kvtier::c;  // NOLINT(google-build-using-namespace)
 extern "C" {
 
 int kvtier_submit_match(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
-                        size_t count, uint32_t flags, uint32_t timeout_ms, uint64_t tag) {
-  return Guarded([&]() -> int {
-    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto engine_keys = KeysFrom(keys, count);
-    if (!engine_keys.ok()) return Fail(engine_keys.status());
-    const MatchOptions options{.timeout = TimeoutFrom(timeout_ms),
-                               .local_only = (flags & KVTIER_LOCAL_ONLY) != 0};
-    return Submitted<MatchedPrefix>(client, CompletedCall::Kind::kMatch, tag, [&](auto done) {
-      return client->client->SubmitMatch(SpaceHandle{space}, *engine_keys, options,
-                                         std::move(done));
-    });
-  });
+                        size_t count, uint32_t flags, int32_t timeout_ms, uint64_t tag) {
+  const kvtier_sequence run = RunOf(space, keys, count);
+  return SubmitMatch({client, tag, KVTIER_OP_MATCH}, {Only(run), KVTIER_HOST, flags, timeout_ms},
+                     nullptr);
+}
+
+int kvtier_submit_match_sequences(kvtier_client* client, const kvtier_sequence* sequences,
+                                  size_t count, uint32_t flags, int32_t timeout_ms,
+                                  kvtier_matched* matched, uint64_t tag) {
+  if (matched == nullptr) return Fail(KVTIER_INVALID, "matched is NULL");
+  return SubmitMatch({client, tag, KVTIER_OP_MATCH},
+                     {{sequences, count}, KVTIER_HOST, flags, timeout_ms}, matched);
 }
 
 int kvtier_submit_onboard(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
-                          size_t count, int target, uint32_t flags, uint32_t timeout_ms,
+                          size_t count, int target, uint32_t flags, int32_t timeout_ms,
                           uint64_t tag) {
-  return Guarded([&]() -> int {
-    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto engine_keys = KeysFrom(keys, count);
-    if (!engine_keys.ok()) return Fail(engine_keys.status());
-    const auto to = TargetFrom(target);
-    if (!to.ok()) return Fail(to.status());
-    const OnboardOptions options{.timeout = TimeoutFrom(timeout_ms),
-                                 .target = *to,
-                                 .local_only = (flags & KVTIER_LOCAL_ONLY) != 0};
-    return Submitted<OnboardedBlocks>(client, CompletedCall::Kind::kOnboard, tag, [&](auto done) {
-      return client->client->SubmitOnboard(SpaceHandle{space}, *engine_keys, options,
-                                           std::move(done));
-    });
-  });
+  const kvtier_sequence run = RunOf(space, keys, count);
+  return SubmitOnboard({client, tag, KVTIER_OP_ONBOARD}, {Only(run), target, flags, timeout_ms},
+                       nullptr);
+}
+
+int kvtier_submit_onboard_sequences(kvtier_client* client, const kvtier_sequence* sequences,
+                                    size_t count, int target, uint32_t flags, int32_t timeout_ms,
+                                    kvtier_hit** hits, uint64_t tag) {
+  if (hits == nullptr) return Fail(KVTIER_INVALID, "hits is NULL");
+  return SubmitOnboard({client, tag, KVTIER_OP_ONBOARD},
+                       {{sequences, count}, target, flags, timeout_ms}, hits);
 }
 
 int kvtier_submit_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
-                          const kvtier_bytes* keys, size_t count, int target, uint32_t timeout_ms,
+                          const kvtier_bytes* keys, size_t count, int target, int32_t timeout_ms,
                           uint64_t tag) {
-  return SubmitReserve(client, space, {parent, keys, count, target, timeout_ms},
-                       CompletedCall::Kind::kReserve, tag);
+  const kvtier_sequence run = RunBehind(parent, RunOf(space, keys, count));
+  return SubmitReserve({client, tag, KVTIER_OP_RESERVE}, {Only(run), target, 0, timeout_ms},
+                       NewPut);
 }
 
 int kvtier_submit_reserve_entries(kvtier_client* client, kvtier_space space,
                                   const kvtier_bytes* parent, const kvtier_bytes* keys,
-                                  size_t count, int target, uint32_t timeout_ms, uint64_t tag) {
-  return SubmitReserve(client, space, {parent, keys, count, target, timeout_ms},
-                       CompletedCall::Kind::kReserveEntries, tag);
+                                  size_t count, int target, int32_t timeout_ms, uint64_t tag) {
+  kvtier_sequence run = RunBehind(parent, RunOf(space, keys, count));
+  return kvtier_submit_reserve_sequences(client, &run, 1, target, timeout_ms, tag);
+}
+
+int kvtier_submit_reserve_sequences(kvtier_client* client, const kvtier_sequence* sequences,
+                                    size_t count, int target, int32_t timeout_ms, uint64_t tag) {
+  return SubmitReserve({client, tag, KVTIER_OP_RESERVE_ENTRIES},
+                       {{sequences, count}, target, 0, timeout_ms}, NewPutOfEntries);
 }
 
 int kvtier_submit_prefetch(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
-                           size_t count, uint32_t flags, uint32_t timeout_ms, uint64_t tag) {
+                           size_t count, uint32_t flags, int32_t timeout_ms, uint64_t tag) {
+  const kvtier_sequence run = RunOf(space, keys, count);
+  return kvtier_submit_prefetch_sequences(client, &run, 1, flags, timeout_ms, tag);
+}
+
+int kvtier_submit_prefetch_sequences(kvtier_client* client, const kvtier_sequence* sequences,
+                                     size_t count, uint32_t flags, int32_t timeout_ms,
+                                     uint64_t tag) {
   return Guarded([&]() -> int {
     if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
-    const auto engine_keys = KeysFrom(keys, count);
-    if (!engine_keys.ok()) return Fail(engine_keys.status());
-    const MatchOptions options{.timeout = TimeoutFrom(timeout_ms),
-                               .local_only = (flags & KVTIER_LOCAL_ONLY) != 0};
-    return Submitted<size_t>(client, CompletedCall::Kind::kPrefetch, tag, [&](auto done) {
-      return client->client->SubmitPrefetch(SpaceHandle{space}, *engine_keys, options,
-                                            std::move(done));
-    });
+    const auto asked = Asked::From({{sequences, count}, KVTIER_HOST, flags, timeout_ms});
+    if (!asked.ok()) return Fail(asked.status());
+    return Submitted<size_t>(
+        {client, tag, KVTIER_OP_PREFETCH},
+        [&](auto done) {
+          return client->client->SubmitPrefetch(asked->sequences(), asked->match(),
+                                                std::move(done));
+        },
+        ReadCount);
   });
 }
 
@@ -156,9 +220,10 @@ int kvtier_submit_commit_step(kvtier_client* client, kvtier_put* put, uint64_t s
 }
 
 int kvtier_submit_commit_durable(kvtier_client* client, kvtier_put* put, uint64_t step,
-                                 uint32_t timeout_ms, uint64_t tag) {
-  return SubmitCommit(client, put,
-                      {.step = step, .durable = true, .timeout = TimeoutFrom(timeout_ms)}, tag);
+                                 int32_t timeout_ms, uint64_t tag) {
+  const auto timeout = TimeoutFrom(timeout_ms);
+  if (!timeout.ok()) return Fail(timeout.status());
+  return SubmitCommit(client, put, {.step = step, .durable = true, .timeout = *timeout}, tag);
 }
 
 int kvtier_event_fd(kvtier_client* client) {
@@ -172,9 +237,7 @@ int64_t kvtier_poll(kvtier_client* client, kvtier_completion* completions, size_
       return Fail(KVTIER_INVALID, "client or completions is NULL");
     }
     std::vector<CompletedCall> ended = client->completions.Poll(count);
-    for (size_t i = 0; i < ended.size(); ++i) {
-      completions[i] = CompletionFrom(std::move(ended[i]));
-    }
+    for (size_t i = 0; i < ended.size(); ++i) completions[i] = ended[i]();
     return static_cast<int64_t>(ended.size());
   });
 }

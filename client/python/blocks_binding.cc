@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "client/python/arguments.h"
 #include "client/python/buffer.h"
 #include "client/python/raise.h"
 #include "core/copy_sum.h"
@@ -29,6 +30,28 @@ Block HitBlock(const Hit& hit, size_t i) {
   if (i >= hit.blocks.size()) throw py::index_error("block index out of range");
   const std::span<const std::byte> bytes = hit.blocks.bytes(i);
   return {hit.blocks.keep_mapped(), bytes.data(), bytes.size(), /*read_only=*/true};
+}
+
+// None: nothing is missing.
+std::optional<std::string> Missed(const Hit& hit) {
+  switch (hit.blocks.missed()) {
+    case MissReason::kNone:
+      return std::nullopt;
+    case MissReason::kAbsent:
+      return "absent";
+    case MissReason::kDeadline:
+      return "deadline";
+    case MissReason::kNoRoom:
+      return "no_room";
+    case MissReason::kDamaged:
+      return "damaged";
+  }
+  return "absent";
+}
+
+size_t KeyIndex(const Hit& hit, size_t i) {
+  if (i >= hit.blocks.size()) throw py::index_error("block index out of range");
+  return hit.blocks.key_index(i);
 }
 
 std::vector<std::string> Sources(const Hit& hit) {
@@ -69,12 +92,11 @@ std::vector<std::string> States(const Put& put) {
   return states;
 }
 
-size_t Commit(Put& put, uint64_t step, bool durable, std::optional<double> timeout_s) {
+size_t Commit(Put& put, uint64_t step, bool durable, Seconds timeout_s) {
+  const CommitOptions options{.step = step, .durable = durable, .timeout = TimeoutFrom(timeout_s)};
   // Moved out under the GIL: another thread sees an empty put, not half of one.
   ReservedBlocks blocks = std::move(put.blocks);
   py::gil_scoped_release release;
-  CommitOptions options{.step = step, .durable = durable};
-  if (timeout_s) options.timeout = absl::Seconds(*timeout_s);
   return blocks.Commit(options);
 }
 
@@ -145,6 +167,8 @@ void BindBlocks(py::module_& module) {
       .def("block", &HitBlock)
       .def("copy_out", &CopyOut)
       .def("sources", &Sources)
+      .def("missed", &Missed)
+      .def("index", &KeyIndex)
       .def("valid", [](const Hit& hit) { return hit.blocks.valid(); })
       .def("release", [](Hit& hit) { hit.blocks.Release(); });
   py::class_<Put>(module, "Put")

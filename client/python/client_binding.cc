@@ -7,15 +7,15 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/client.h"
-#include "client/completion_queue.h"
+#include "client/python/arguments.h"
 #include "client/python/blocks_binding.h"
 #include "client/python/codec_binding.h"
+#include "client/python/open_client.h"
 #include "client/python/paged_kv_binding.h"
 #include "client/python/raise.h"
 #include "client/python/token_keys_binding.h"
@@ -25,43 +25,39 @@ namespace py = pybind11;
 namespace kvtier::python {
 namespace {
 
-using Seconds = std::optional<double>;  // None: the client's default.
-
-std::optional<absl::Duration> TimeoutFrom(Seconds seconds) {
-  if (!seconds) return std::nullopt;
-  return absl::Seconds(*seconds);
+ReserveOptions ReserveOptionsFrom(const std::string& target, Seconds timeout_s) {
+  return {.target = TargetFrom(target), .timeout = TimeoutFrom(timeout_s)};
 }
 
-EngineKey KeyFrom(const py::bytes& key, const std::string& name) {
-  char* data = nullptr;
-  py::ssize_t size = 0;
-  if (PyBytes_AsStringAndSize(key.ptr(), &data, &size) != 0) throw py::error_already_set();
-  absl::StatusOr<EngineKey> engine_key = EngineKey::FromBytes({data, static_cast<size_t>(size)});
-  if (!engine_key.ok())
-    throw py::value_error(name + ": " + std::string(engine_key.status().message()));
-  return *std::move(engine_key);
+// Returns the callback of a call whose result is a count.
+auto CountTo(Callback call) {
+  return [call = std::move(call)](size_t count) mutable {
+    call.Call([&] { return py::int_(count); });
+  };
 }
 
-std::vector<EngineKey> KeysFrom(const std::vector<py::bytes>& keys) {
-  std::vector<EngineKey> engine_keys;
-  engine_keys.reserve(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) {
-    engine_keys.push_back(KeyFrom(keys[i], "keys[" + std::to_string(i) + "]"));
-  }
-  return engine_keys;
-}
-
-OnboardTarget TargetFrom(const std::string& target) {
-  if (target == "host") return OnboardTarget::kHost;
-  if (target == "gpu") return OnboardTarget::kGpu;
-  throw py::value_error("target is \"" + target + "\"; must be \"host\" or \"gpu\"");
-}
-
-py::tuple MatchFrom(const MatchedPrefix& matched) {
-  std::vector<std::string> tiers;
+// Returns blocks, local blocks and the tiers of a kvtier.Match.
+py::tuple MatchFrom(const MatchedSequence& matched) {
+  std::vector<std::optional<std::string>> tiers;
   tiers.reserve(matched.tiers.size());
-  for (const Tier tier : matched.tiers) tiers.emplace_back(TierName(tier));
+  for (const std::optional<Tier>& tier : matched.tiers) {
+    tiers.push_back(tier ? std::optional<std::string>(TierName(*tier)) : std::nullopt);
+  }
   return py::make_tuple(matched.blocks, matched.local_blocks, std::move(tiers));
+}
+
+std::vector<py::tuple> MatchesFrom(const std::vector<MatchedSequence>& all) {
+  std::vector<py::tuple> matches;
+  for (const MatchedSequence& matched : all) matches.push_back(MatchFrom(matched));
+  return matches;
+}
+
+std::vector<std::unique_ptr<Hit>> HitsFrom(std::vector<OnboardedBlocks> all) {
+  std::vector<std::unique_ptr<Hit>> hits;
+  for (OnboardedBlocks& blocks : all) {
+    hits.push_back(std::make_unique<Hit>(Hit{std::move(blocks)}));
+  }
+  return hits;
 }
 
 const char* ResidenceName(Residence residence) {
@@ -80,23 +76,6 @@ const char* ResidenceName(Residence residence) {
   return "perhaps";
 }
 
-// One client and the completions of its submitted calls. Threads that wait in a call
-// hold it, so that close() in another thread takes nothing from under them.
-struct Open {
-  CompletionQueue completions;  // Outlives the client, whose callbacks push into it.
-  std::unique_ptr<Client> client;
-};
-
-// `call` without the GIL. `open` is a copy, given up before the GIL is taken again,
-// because the last one to give it up joins a thread.
-template <typename Call>
-auto Unlocked(std::shared_ptr<Open> open, Call call) {
-  py::gil_scoped_release release;
-  auto result = call(*open);
-  open.reset();
-  return result;
-}
-
 class PyClient {
  public:
   PyClient(const std::string& socket_dir, const std::string& tenant, const py::bytes& secret,
@@ -105,15 +84,16 @@ class PyClient {
     options.socket_dir = socket_dir;
     options.tenant = tenant;
     options.tenant_secret = secret;
-    options.default_timeout = absl::Seconds(timeout_s);
-    options.connect_timeout = absl::Seconds(connect_timeout_s);
-    open_ = std::make_shared<Open>();
-    open_->client = ValueOrRaise(Unlocked(open_, [&](Open&) { return Client::Open(options); }));
+    options.default_timeout = DurationFrom(timeout_s, "timeout_s");
+    options.connect_timeout = DurationFrom(connect_timeout_s, "connect_timeout_s");
+    open_ = NewOpenClient();
+    open_->client =
+        ValueOrRaise(Unlocked(open_, [&](OpenClient&) { return Client::Open(options); }));
   }
   ~PyClient() { Close(); }
 
   void Close() {
-    std::shared_ptr<Open> open = std::move(open_);
+    std::shared_ptr<OpenClient> open = std::move(open_);
     open_ = nullptr;
     py::gil_scoped_release release;
     open.reset();
@@ -121,13 +101,13 @@ class PyClient {
 
   uint32_t RegisterSpace(const SpaceSpec& spec) {
     return static_cast<uint32_t>(ValueOrRaise(
-        Unlocked(Get(), [&](Open& open) { return open.client->RegisterSpace(spec); })));
+        Unlocked(Get(), [&](OpenClient& open) { return open.client->RegisterSpace(spec); })));
   }
 
   std::vector<std::string> Residences(uint32_t space, const std::vector<py::bytes>& keys) {
     const std::vector<EngineKey> engine_keys = KeysFrom(keys);
     std::vector<Residence> residences(engine_keys.size());
-    const absl::Status status = Unlocked(Get(), [&](Open& open) {
+    const absl::Status status = Unlocked(Get(), [&](OpenClient& open) {
       return open.client->Residences(SpaceHandle{space}, engine_keys, residences);
     });
     if (!status.ok()) Raise(status);
@@ -139,91 +119,120 @@ class PyClient {
 
   size_t ResidentRun(uint32_t space, const std::vector<py::bytes>& keys) {
     const std::vector<EngineKey> engine_keys = KeysFrom(keys);
-    return ValueOrRaise(Unlocked(Get(), [&](Open& open) {
+    return ValueOrRaise(Unlocked(Get(), [&](OpenClient& open) {
       return open.client->ResidentRun(SpaceHandle{space}, engine_keys);
     }));
   }
 
-  py::tuple Match(uint32_t space, const std::vector<py::bytes>& keys, Seconds timeout_s,
-                  bool local_only) {
-    const std::vector<EngineKey> engine_keys = KeysFrom(keys);
+  std::vector<py::tuple> Match(const std::vector<PySequence>& asked, Seconds timeout_s,
+                               bool local_only) {
+    const Sequences sequences(asked);
     const MatchOptions options{.timeout = TimeoutFrom(timeout_s), .local_only = local_only};
-    return MatchFrom(ValueOrRaise(Unlocked(Get(), [&](Open& open) {
-      return open.client->Match(SpaceHandle{space}, engine_keys, options);
-    })));
+    return MatchesFrom(ValueOrRaise(Unlocked(
+        Get(), [&](OpenClient& open) { return open.client->Match(sequences.all(), options); })));
   }
 
-  size_t Prefetch(uint32_t space, const std::vector<py::bytes>& keys, Seconds timeout_s,
-                  bool local_only) {
-    const std::vector<EngineKey> engine_keys = KeysFrom(keys);
+  size_t Prefetch(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only) {
+    const Sequences sequences(asked);
     const MatchOptions options{.timeout = TimeoutFrom(timeout_s), .local_only = local_only};
-    return ValueOrRaise(Unlocked(Get(), [&](Open& open) {
-      return open.client->Prefetch(SpaceHandle{space}, engine_keys, options);
-    }));
+    return ValueOrRaise(Unlocked(
+        Get(), [&](OpenClient& open) { return open.client->Prefetch(sequences.all(), options); }));
   }
 
-  Hit Onboard(uint32_t space, const std::vector<py::bytes>& keys, const std::string& target,
-              Seconds timeout_s, bool local_only) {
-    const std::vector<EngineKey> engine_keys = KeysFrom(keys);
+  std::vector<std::unique_ptr<Hit>> Onboard(const std::vector<PySequence>& asked,
+                                            const std::string& target, Seconds timeout_s,
+                                            bool local_only) {
+    const Sequences sequences(asked);
     const OnboardOptions options{
         .timeout = TimeoutFrom(timeout_s), .target = TargetFrom(target), .local_only = local_only};
-    return {ValueOrRaise(Unlocked(Get(), [&](Open& open) {
-      return open.client->Onboard(SpaceHandle{space}, engine_keys, options);
-    }))};
+    return HitsFrom(ValueOrRaise(Unlocked(
+        Get(), [&](OpenClient& open) { return open.client->Onboard(sequences.all(), options); })));
   }
 
-  Put Reserve(uint32_t space, const std::vector<py::bytes>& keys,
-              const std::optional<py::bytes>& parent, const std::string& target,
-              Seconds timeout_s) {
-    const std::vector<EngineKey> engine_keys = KeysFrom(keys);
-    ReserveOptions options{
-        .parent = std::nullopt, .target = TargetFrom(target), .timeout = TimeoutFrom(timeout_s)};
-    if (parent) options.parent = KeyFrom(*parent, "parent");
-    return {ValueOrRaise(Unlocked(Get(), [&](Open& open) {
-      return open.client->Reserve(SpaceHandle{space}, engine_keys, options);
-    }))};
+  Put Reserve(const std::vector<PySequence>& asked, const std::string& target, Seconds timeout_s) {
+    const Sequences sequences(asked);
+    const ReserveOptions options = ReserveOptionsFrom(target, timeout_s);
+    return {ValueOrRaise(Unlocked(
+        Get(), [&](OpenClient& open) { return open.client->Reserve(sequences.all(), options); }))};
   }
 
   PyPagedKv TakePagedKv(uint32_t space, uint32_t slots, uint32_t block_tokens,
                         uint64_t swap_bytes) {
-    GrantedSlots granted = ValueOrRaise(Unlocked(
-        Get(), [&](Open& open) { return open.client->TakeSlots(SpaceHandle{space}, slots); }));
+    GrantedSlots granted = ValueOrRaise(Unlocked(Get(), [&](OpenClient& open) {
+      return open.client->TakeSlots(SpaceHandle{space}, slots);
+    }));
     return {ValueOrRaise(PagedKv::Create(
         std::move(granted), {.block_tokens = block_tokens, .swap_bytes = swap_bytes}))};
   }
 
-  void SubmitOnboard(uint32_t space, const std::vector<py::bytes>& keys, const std::string& target,
-                     Seconds timeout_s, bool local_only, uint64_t tag) {
-    const std::vector<EngineKey> engine_keys = KeysFrom(keys);
+  void SubmitMatch(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only,
+                   const py::object& done) {
+    const Sequences sequences(asked);
+    const MatchOptions options{.timeout = TimeoutFrom(timeout_s), .local_only = local_only};
+    Submit(done, [&](OpenClient& open, Callback call) {
+      return open.client->SubmitMatch(
+          sequences.all(), options,
+          [call = std::move(call)](const std::vector<MatchedSequence>& all) mutable {
+            call.Call([&] { return MatchesFrom(all); });
+          });
+    });
+  }
+
+  void SubmitPrefetch(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only,
+                      const py::object& done) {
+    const Sequences sequences(asked);
+    const MatchOptions options{.timeout = TimeoutFrom(timeout_s), .local_only = local_only};
+    Submit(done, [&](OpenClient& open, Callback call) {
+      return open.client->SubmitPrefetch(sequences.all(), options, CountTo(std::move(call)));
+    });
+  }
+
+  void SubmitOnboard(const std::vector<PySequence>& asked, const std::string& target,
+                     Seconds timeout_s, bool local_only, const py::object& done) {
+    const Sequences sequences(asked);
     const OnboardOptions options{
         .timeout = TimeoutFrom(timeout_s), .target = TargetFrom(target), .local_only = local_only};
-    const std::shared_ptr<Open> open = Get();
-    CompletionQueue* const completions = &open->completions;
-    if (!completions->Book()) Raise(absl::ResourceExhaustedError("poll before submitting more"));
-    const absl::Status status = open->client->SubmitOnboard(
-        SpaceHandle{space}, engine_keys, options, [completions, tag](OnboardedBlocks blocks) {
-          completions->Push(
-              {.tag = tag, .kind = CompletedCall::Kind::kOnboard, .result = std::move(blocks)});
-        });
+    Submit(done, [&](OpenClient& open, Callback call) {
+      return open.client->SubmitOnboard(
+          sequences.all(), options,
+          [call = std::move(call)](std::vector<OnboardedBlocks> all) mutable {
+            call.Call([&] { return HitsFrom(std::move(all)); });
+          });
+    });
+  }
+
+  void SubmitReserve(const std::vector<PySequence>& asked, const std::string& target,
+                     Seconds timeout_s, const py::object& done) {
+    const Sequences sequences(asked);
+    const ReserveOptions options = ReserveOptionsFrom(target, timeout_s);
+    Submit(done, [&](OpenClient& open, Callback call) {
+      return open.client->SubmitReserve(sequences.all(), options,
+                                        [call = std::move(call)](ReservedBlocks blocks) mutable {
+                                          call.Call([&] { return Put{std::move(blocks)}; });
+                                        });
+    });
+  }
+
+  // Leaves `put` as it is when it raises.
+  void SubmitCommit(Put& put, uint64_t step, bool durable, Seconds timeout_s,
+                    const py::object& done) {
+    const CommitOptions options{
+        .step = step, .durable = durable, .timeout = TimeoutFrom(timeout_s)};
+    const std::shared_ptr<OpenClient>& open = Get();
+    // Moved out under the GIL: another thread sees an empty put, not half of one.
+    ReservedBlocks blocks = std::move(put.blocks);
+    const absl::Status status = Submitted(open, done, [&](OpenClient& client, Callback call) {
+      return client.client->SubmitCommit(std::move(blocks), CountTo(std::move(call)), options);
+    });
     if (status.ok()) return;
-    completions->Unbook();
+    put.blocks = std::move(blocks);
     Raise(status);
   }
 
-  std::vector<std::pair<uint64_t, std::unique_ptr<Hit>>> Poll(size_t limit) {
-    std::vector<std::pair<uint64_t, std::unique_ptr<Hit>>> hits;
-    for (CompletedCall& ended : Get()->completions.Poll(limit)) {
-      hits.emplace_back(ended.tag, std::make_unique<Hit>(
-                                       Hit{std::get<OnboardedBlocks>(std::move(ended.result))}));
-    }
-    return hits;
-  }
-
-  int EventFd() { return Get()->completions.event_fd(); }
-
   bool Ping(double timeout_s) {
+    const absl::Duration timeout = DurationFrom(timeout_s, "timeout_s");
     const absl::Status status =
-        Unlocked(Get(), [&](Open& open) { return open.client->Ping(absl::Seconds(timeout_s)); });
+        Unlocked(Get(), [&](OpenClient& open) { return open.client->Ping(timeout); });
     if (status.code() == absl::StatusCode::kInvalidArgument) Raise(status);
     return status.ok();
   }
@@ -257,12 +266,26 @@ class PyClient {
   void EndStep(uint64_t step) { Get()->client->EndStep(step); }
 
  private:
-  const std::shared_ptr<Open>& Get() const {
+  // Returns what `submit(client, callback)` does, without the GIL, for a callback that calls
+  // `done`.
+  template <typename SubmitTo>
+  static absl::Status Submitted(const std::shared_ptr<OpenClient>& open, const py::object& done,
+                                SubmitTo submit) {
+    Callback call(open.get(), done);
+    return Unlocked(open, [&](OpenClient& client) { return submit(client, std::move(call)); });
+  }
+  template <typename SubmitTo>
+  void Submit(const py::object& done, SubmitTo submit) {
+    const absl::Status status = Submitted(Get(), done, std::move(submit));
+    if (!status.ok()) Raise(status);
+  }
+
+  const std::shared_ptr<OpenClient>& Get() const {
     if (open_ == nullptr) throw py::value_error("the client is closed");
     return open_;
   }
 
-  std::shared_ptr<Open> open_;  // Null: closed. Read and written under the GIL.
+  std::shared_ptr<OpenClient> open_;  // Null: closed. Read and written under the GIL.
 };
 
 }  // namespace
@@ -296,14 +319,20 @@ void BindClient(py::module_& module) {
       .def("onboard", &PyClient::Onboard)
       .def("reserve", &PyClient::Reserve)
       .def("paged_kv", &PyClient::TakePagedKv)
+      .def("submit_match", &PyClient::SubmitMatch)
+      .def("submit_prefetch", &PyClient::SubmitPrefetch)
       .def("submit_onboard", &PyClient::SubmitOnboard)
-      .def("poll", &PyClient::Poll)
+      .def("submit_reserve", &PyClient::SubmitReserve)
+      .def("submit_commit", &PyClient::SubmitCommit)
       .def("begin_step", &PyClient::BeginStep)
       .def("end_step", &PyClient::EndStep)
-      .def("event_fd", &PyClient::EventFd)
       .def("ping", &PyClient::Ping)
       .def("connected", &PyClient::Connected)
       .def("stats", &PyClient::Stats);
+  module.def("await_endings", [] {
+    const py::gil_scoped_release release;
+    AwaitEndings();
+  });
 }
 
 }  // namespace kvtier::python

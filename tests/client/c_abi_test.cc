@@ -14,20 +14,31 @@
 namespace kvtier {
 namespace {
 
-int RunCClient(const std::string& arguments) {
-  const int status = std::system(absl::StrCat(KVTIER_C_CLIENT, " ", arguments).c_str());
+int RunProgram(const std::string& program, const std::string& arguments) {
+  const int status = std::system(absl::StrCat(program, " ", arguments).c_str());
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 TEST(CAbiTest, ACProgramPutsAndGetsBlocks) {
   testing::FakeNode node;
   node.agent().Start();
-  EXPECT_EQ(RunCClient(node.socket_dir()), 0);
+  EXPECT_EQ(RunProgram(KVTIER_C_CLIENT, node.socket_dir()), 0);
 }
 
 TEST(CAbiTest, WithoutAnAgentACProgramSeesMisses) {
   testing::FakeNode node;
-  EXPECT_EQ(RunCClient(node.socket_dir() + " absent"), 0);
+  EXPECT_EQ(RunProgram(KVTIER_C_CLIENT, node.socket_dir() + " absent"), 0);
+}
+
+TEST(CAbiTest, ACProgramAsksAboutRunsAndSetsInOneCall) {
+  testing::FakeNode node;
+  node.agent().Start();
+  EXPECT_EQ(RunProgram(KVTIER_C_SEQUENCES, node.socket_dir()), 0);
+}
+
+TEST(CAbiTest, WithoutAnAgentACProgramsSequencesAreMisses) {
+  testing::FakeNode node;
+  EXPECT_EQ(RunProgram(KVTIER_C_SEQUENCES, node.socket_dir() + " absent"), 0);
 }
 
 TEST(CAbiTest, TheLibraryExportsItsFunctionsAndNothingElse) {

@@ -15,6 +15,7 @@
 #include "tests/testing/c_program.h"
 
 #define KEYS 4
+#define WAIT KVTIER_DEFAULT_TIMEOUT
 #define BLOCK_BYTES 5000
 #define RAW_BYTES 1024 /* Of a block in test_codec(): K and V, 16 tokens, 16 values. */
 
@@ -68,22 +69,22 @@ static int check_entries(kvtier_client* client, kvtier_space space) {
   kvtier_put *put = NULL, *again = NULL;
   void* slot = NULL;
   size_t size = 0;
-  EXPECT(kvtier_reserve_entries(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, &put) == 0);
+  EXPECT(kvtier_reserve_entries(client, space, NULL, keys, KEYS, KVTIER_HOST, WAIT, &put) == 0);
   EXPECT(kvtier_put_count(put) == KEYS);
   EXPECT(kvtier_put_slot(put, 0, &slot, &size) == KVTIER_PRESENT && slot == NULL);
   EXPECT(kvtier_put_state(put, 0) == KVTIER_PRESENT);
   EXPECT(kvtier_put_state(put, KEYS) == KVTIER_INVALID && kvtier_put_state(NULL, 0) < 0);
   EXPECT(kvtier_commit(put) == 0);
   make_keys('P');
-  EXPECT(kvtier_reserve(client, space, NULL, keys, 1, KVTIER_HOST, 0, &put) == 1);
-  EXPECT(kvtier_submit_reserve_entries(client, space, NULL, keys, 1, KVTIER_HOST, 0, 73) ==
+  EXPECT(kvtier_reserve(client, space, NULL, keys, 1, KVTIER_HOST, WAIT, &put) == 1);
+  EXPECT(kvtier_submit_reserve_entries(client, space, NULL, keys, 1, KVTIER_HOST, WAIT, 73) ==
          KVTIER_OK);
   kvtier_completion done;
   if (wait_and_poll(client, &done) != 0) return step;
   EXPECT(done.tag == 73 && done.op == KVTIER_OP_RESERVE_ENTRIES && done.blocks == 0);
   EXPECT(kvtier_put_slot(done.put, 0, &slot, &size) == KVTIER_PENDING && slot == NULL);
   kvtier_cancel_puts(&done.put, 1);
-  EXPECT(kvtier_reserve(client, space, NULL, keys, 1, KVTIER_HOST, 0, &again) == 0);
+  EXPECT(kvtier_reserve(client, space, NULL, keys, 1, KVTIER_HOST, WAIT, &again) == 0);
   kvtier_cancel_puts(&put, 1);
   return 0;
 }
@@ -94,15 +95,15 @@ static int test_partial(kvtier_client* client, kvtier_space space) {
   void* slot = NULL;
   size_t size = 0;
   make_keys('p');
-  EXPECT(kvtier_reserve(client, space, NULL, keys, 3, KVTIER_HOST, 0, &put) == 3);
+  EXPECT(kvtier_reserve(client, space, NULL, keys, 3, KVTIER_HOST, WAIT, &put) == 3);
   EXPECT(kvtier_put_slot(put, 0, &slot, &size) == KVTIER_RESERVED);
   memset(slot, 'p', size);
   EXPECT(kvtier_put_slot(put, 1, &slot, &size) == KVTIER_RESERVED);
   EXPECT(kvtier_give_back(put, 1) == KVTIER_OK);
   EXPECT(kvtier_put_state(put, 2) == KVTIER_RESERVED);
   EXPECT(kvtier_commit(put) == 1);
-  EXPECT(kvtier_match(client, space, keys, 3, KVTIER_LOCAL_ONLY, 0, NULL) == 1);
-  EXPECT(kvtier_match(client, space, &keys[2], 1, KVTIER_LOCAL_ONLY, 0, NULL) == 0);
+  EXPECT(kvtier_match(client, space, keys, 3, KVTIER_LOCAL_ONLY, WAIT, NULL) == 1);
+  EXPECT(kvtier_match(client, space, &keys[2], 1, KVTIER_LOCAL_ONLY, WAIT, NULL) == 0);
   kvtier_stats stats = {.struct_size = sizeof(stats)};
   EXPECT(kvtier_get_stats(client, &stats) == KVTIER_OK && stats.unwritten_blocks == 1);
   return 0;
@@ -117,7 +118,7 @@ static int test_copies(kvtier_client* client, kvtier_space space) {
   const kvtier_room to[] = {{copy, 1}, {NULL, 0}, {copy + 1, BLOCK_BYTES - 1}};
   kvtier_put* put = NULL;
   make_keys('y');
-  EXPECT(kvtier_reserve(client, space, NULL, keys, 2, KVTIER_HOST, 0, &put) == 2);
+  EXPECT(kvtier_reserve(client, space, NULL, keys, 2, KVTIER_HOST, WAIT, &put) == 2);
   EXPECT(kvtier_copy_in(put, 0, from, 1) == KVTIER_INVALID);
   EXPECT(strstr(kvtier_last_error(), "block 0: pieces of 4000 bytes") != NULL);
   EXPECT(kvtier_copy_in(put, 2, from, 2) == KVTIER_INVALID);
@@ -164,21 +165,21 @@ static int test_residences(kvtier_client* client, kvtier_space space) {
 static int test_waiting(kvtier_client* client, kvtier_space space) {
   make_keys('a');
   kvtier_put* put = NULL;
-  EXPECT(kvtier_reserve(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, &put) == KEYS);
+  EXPECT(kvtier_reserve(client, space, NULL, keys, KEYS, KVTIER_HOST, WAIT, &put) == KEYS);
   if (fill_slots(put) != 0) return step;
   EXPECT(kvtier_commit(put) == KEYS);
   if (test_residences(client, space) != 0) return step;
 
   uint64_t local = 0;
-  EXPECT(kvtier_match(client, space, keys, KEYS, KVTIER_LOCAL_ONLY, 0, &local) == KEYS);
+  EXPECT(kvtier_match(client, space, keys, KEYS, KVTIER_LOCAL_ONLY, WAIT, &local) == KEYS);
   EXPECT(local == KEYS);
-  EXPECT(kvtier_prefetch(client, space, keys, KEYS, 0, 0) == KEYS);
+  EXPECT(kvtier_prefetch(client, space, keys, KEYS, 0, WAIT) == KEYS);
   kvtier_hit* hit = NULL;
   EXPECT(kvtier_onboard(client, space, keys, KEYS, KVTIER_HOST, 0, 5000, &hit) == KEYS);
   if (check_hit(hit) != 0) return step;
   kvtier_release_hits(&hit, 1);
 
-  EXPECT(kvtier_reserve(client, space, &keys[0], keys, KEYS, KVTIER_HOST, 0, &put) == 0);
+  EXPECT(kvtier_reserve(client, space, &keys[0], keys, KEYS, KVTIER_HOST, WAIT, &put) == 0);
   EXPECT(put == NULL); /* All are present. */
   if (check_entries(client, space) != 0) return step;
   EXPECT(kvtier_ping(client, 5000) == KVTIER_OK);
@@ -188,7 +189,8 @@ static int test_waiting(kvtier_client* client, kvtier_space space) {
 static int test_submitted(kvtier_client* client, kvtier_space space) {
   make_keys('k');
   kvtier_completion done;
-  EXPECT(kvtier_submit_reserve(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, 71) == KVTIER_OK);
+  EXPECT(kvtier_submit_reserve(client, space, NULL, keys, KEYS, KVTIER_HOST, WAIT, 71) ==
+         KVTIER_OK);
   if (wait_and_poll(client, &done) != 0) return step;
   EXPECT(done.tag == 71 && done.op == KVTIER_OP_RESERVE && done.blocks == KEYS);
   if (fill_slots(done.put) != 0) return step;
@@ -200,7 +202,7 @@ static int test_submitted(kvtier_client* client, kvtier_space space) {
   if (wait_and_poll(client, &done) != 0) return step;
   EXPECT(done.tag == 72 && done.op == KVTIER_OP_COMMIT && done.blocks == KEYS);
 
-  EXPECT(kvtier_submit_match(client, space, keys, KEYS, 0, 0, 73) == KVTIER_OK);
+  EXPECT(kvtier_submit_match(client, space, keys, KEYS, 0, WAIT, 73) == KVTIER_OK);
   if (wait_and_poll(client, &done) != 0) return step;
   EXPECT(done.tag == 73 && done.blocks == KEYS && done.local_blocks == KEYS);
 
@@ -248,7 +250,7 @@ static int test_codec(kvtier_client* client) {
   kvtier_put* put = NULL;
   void* slot = NULL;
   size_t size = 0;
-  EXPECT(kvtier_reserve(client, space, NULL, keys, 2, KVTIER_HOST, 0, &put) == 2);
+  EXPECT(kvtier_reserve(client, space, NULL, keys, 2, KVTIER_HOST, WAIT, &put) == 2);
   EXPECT(kvtier_put_slot(put, 0, &slot, &size) == KVTIER_RESERVED && size == sizes.encoded_bytes);
   EXPECT(kvtier_encode(codec, raw, RAW_BYTES, slot, size) == 1);
   EXPECT(kvtier_encode(codec, raw, RAW_BYTES - 2, slot, size) == KVTIER_INVALID);
@@ -298,18 +300,18 @@ static int test_mistakes(kvtier_client* client, kvtier_space space) {
   EXPECT(kvtier_register_space(client, NULL, &other) == KVTIER_INVALID);
 
   kvtier_bytes short_key = {.data = "1234567", .size = 7};
-  EXPECT(kvtier_match(client, space, &short_key, 1, 0, 0, NULL) == KVTIER_INVALID);
+  EXPECT(kvtier_match(client, space, &short_key, 1, 0, WAIT, NULL) == KVTIER_INVALID);
   EXPECT(strstr(kvtier_last_error(), "keys[0]") != NULL);
-  EXPECT(kvtier_match(client, space, keys, KVTIER_MAX_KEYS + 1, 0, 0, NULL) == KVTIER_INVALID);
-  EXPECT(kvtier_match(client, space + 9, keys, KEYS, 0, 0, NULL) == KVTIER_INVALID);
-  EXPECT(kvtier_match(NULL, space, keys, KEYS, 0, 0, NULL) == KVTIER_INVALID);
+  EXPECT(kvtier_match(client, space, keys, KVTIER_MAX_KEYS + 1, 0, WAIT, NULL) == KVTIER_INVALID);
+  EXPECT(kvtier_match(client, space + 9, keys, KEYS, 0, WAIT, NULL) == KVTIER_INVALID);
+  EXPECT(kvtier_match(NULL, space, keys, KEYS, 0, WAIT, NULL) == KVTIER_INVALID);
   kvtier_hit* hit = NULL;
-  EXPECT(kvtier_onboard(client, space, keys, KEYS, KVTIER_DISK, 0, 0, &hit) == KVTIER_INVALID);
+  EXPECT(kvtier_onboard(client, space, keys, KEYS, KVTIER_DISK, 0, WAIT, &hit) == KVTIER_INVALID);
   EXPECT(kvtier_submit_commit(client, NULL, 1) == KVTIER_INVALID);
   EXPECT(kvtier_commit(NULL) == KVTIER_INVALID);
   EXPECT(kvtier_commit_step(NULL, 1) == KVTIER_INVALID);
-  EXPECT(kvtier_commit_durable(NULL, 0, 0) == KVTIER_INVALID);
-  EXPECT(kvtier_submit_commit_durable(NULL, NULL, 0, 0, 1) == KVTIER_INVALID);
+  EXPECT(kvtier_commit_durable(NULL, 0, WAIT) == KVTIER_INVALID);
+  EXPECT(kvtier_submit_commit_durable(NULL, NULL, 0, WAIT, 1) == KVTIER_INVALID);
   EXPECT(kvtier_submit_commit_step(client, NULL, 1, 1) == KVTIER_INVALID);
   EXPECT(kvtier_begin_step(NULL) == KVTIER_INVALID);
   EXPECT(kvtier_end_step(NULL, 1) == KVTIER_INVALID);
@@ -323,12 +325,12 @@ static int test_absent(kvtier_client* client, kvtier_space space, const char* wh
   kvtier_put* put = NULL;
   make_keys('a');
   EXPECT(kvtier_connected(client) == 0);
-  EXPECT(kvtier_match(client, space, keys, KEYS, 0, 0, NULL) == 0);
+  EXPECT(kvtier_match(client, space, keys, KEYS, 0, WAIT, NULL) == 0);
   EXPECT(kvtier_onboard(client, space, keys, KEYS, KVTIER_HOST, 0, 60000, &hit) == 0);
   EXPECT(hit == NULL);
-  EXPECT(kvtier_reserve(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, &put) == 0);
+  EXPECT(kvtier_reserve(client, space, NULL, keys, KEYS, KVTIER_HOST, WAIT, &put) == 0);
   EXPECT(put == NULL);
-  EXPECT(kvtier_reserve_entries(client, space, NULL, keys, KEYS, KVTIER_HOST, 0, &put) == 0);
+  EXPECT(kvtier_reserve_entries(client, space, NULL, keys, KEYS, KVTIER_HOST, WAIT, &put) == 0);
   EXPECT(put == NULL); /* Nobody answered. */
   uint8_t said[KEYS] = {0};
   EXPECT(kvtier_residences(client, space, keys, KEYS, said) == KVTIER_OK);

@@ -390,14 +390,6 @@ TEST_F(ClientTest, AForeignHandleAndTooManyKeysAreTheCallersBugs) {
   EXPECT_EQ(client_->Reserve(space_, keys).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(ClientTest, NoTimeIsAMissAndNotTheAgentsFault) {
-  for (int i = 0; i < 10; ++i) {
-    EXPECT_TRUE(
-        client_->Onboard(space_, TestKeys(1, 1), {.timeout = absl::ZeroDuration()})->empty());
-  }
-  EXPECT_EQ(client_->Stats().breaker, "closed");
-}
-
 TEST_F(ClientTest, StatsCountBlocks) {
   PutBlocks(client_.get(), space_, TestKeys(1, 3));
   GetBlocks(client_.get(), space_, TestKeys(1, 5));

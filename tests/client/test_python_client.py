@@ -7,7 +7,6 @@ KVTIER_FAKE_AGENT.
 import ctypes
 import gc
 import os
-import select
 import subprocess
 import tempfile
 import threading
@@ -175,27 +174,6 @@ class Calls(WithAgent):
             self.assertEqual((self.agent("leases"), self.agent("reservations")), ("2", "2"))
         self.assertTrue(eventually(lambda: self.agent("leases") == "0"))
         self.assertTrue(eventually(lambda: self.agent("reservations") == "0"))
-
-    def test_submitted_calls_end_at_the_event_fd(self):
-        self.put(make_keys(0, 2))
-        ticket = self.client.submit_onboard(self.space, make_keys(0, 2))
-        self.assertTrue(select.select([self.client.event_fd()], [], [], 10)[0])
-        [(polled, hit)] = self.client.poll()
-        self.assertEqual((polled, len(hit)), (ticket, 2))
-        self.assertEqual(self.client.poll(), [])
-        self.assertFalse(select.select([self.client.event_fd()], [], [], 0)[0])
-
-    # gRPC aborts when one of its own threads drops the last channel, as the end of a call
-    # on them did. Only in a process without a server, so the C++ tests cannot show it.
-    def test_a_call_may_be_the_last_to_need_a_dead_agents_connection(self):
-        for _ in range(100):
-            self.agent("hang")
-            self.client.submit_onboard(self.space, make_keys(0, 1))
-            self.agent("kill")
-            self.assertTrue(select.select([self.client.event_fd()], [], [], 10)[0])
-            self.assertEqual([len(hit) for _, hit in self.client.poll()], [0])
-            self.agent("start")
-            self.assertTrue(eventually(lambda: self.client.ping() and self.client.stats()["connected"]))
 
     def test_stats_count(self):
         self.put(make_keys(0, 2))

@@ -6,7 +6,6 @@ import ctypes
 import gc
 import multiprocessing
 import os
-import select
 import signal
 import unittest
 
@@ -41,9 +40,8 @@ class Forks(WithAgent):
             self.assertEqual((len(hit), hit.valid()), (0, False))
         with client.reserve(space, keys) as put:
             self.assertEqual((put.states, put.commit()), (["no_room"] * 2, 0))
-        ticket = client.submit_onboard(space, keys)
-        self.assertTrue(select.select([client.event_fd()], [], [], 10)[0])
-        self.assertEqual([(t, len(hit)) for t, hit in client.poll()], [(ticket, 0)])
+        call = client.submit_onboard([kvtier.Sequence(space, keys)])
+        self.assertEqual([len(hit) for hit in call.result(0)], [0])
         self.assertEqual(client.residences(space, keys), ["absent"] * len(keys))
         self.assertEqual(client.resident_run(space, keys), 0)
         client.end_step(client.begin_step())
@@ -97,19 +95,19 @@ class Forks(WithAgent):
         super().setUp()
         Forks.running = self
 
-    def test_completions_of_the_parent_stay_the_parents(self):
+    def test_calls_under_way_stay_the_parents(self):
         self.put(make_keys(0, 2))
-        event_fd = self.client.event_fd()
-        ticket = self.client.submit_onboard(self.space, make_keys(0, 2))
-        self.assertTrue(select.select([event_fd], [], [], 10)[0])
+        self.agent("hang")
+        call = self.client.submit_onboard([kvtier.Sequence(self.space, make_keys(0, 2))])
 
         def child():
-            self.assertFalse(select.select([event_fd], [], [], 0)[0])
-            self.assertEqual(self.client.poll(), [])
+            self.assertFalse(call.done())
+            with self.assertRaisesRegex(RuntimeError, "before the fork"):
+                call.result()
 
         self.assertTrue(self.run_child(child))
-        self.assertTrue(select.select([event_fd], [], [], 0)[0])
-        self.assertEqual([(t, len(hit)) for t, hit in self.client.poll()], [(ticket, 2)])
+        self.agent("resume")
+        self.assertEqual([len(hit) for hit in call.result()], [2])
 
     # Nothing of a client that was closed is left for a fork to spoil.
     def test_a_child_of_a_process_that_closed_its_clients_opens_its_own(self):

@@ -7,7 +7,6 @@
 //                                            and reservations of 200 to 207; says "holds PID"
 // Prints "ok" and ends with 0, or says what was not as it should be. A child that hangs is
 // killed by its alarm.
-#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +21,6 @@
 #include <vector>
 
 #include "client/client.h"
-#include "client/completion_queue.h"
 #include "tests/testing/test_worker.h"
 
 // Tells LeakSanitizer to look for no leaks here: what is the parent's is never freed in a child.
@@ -57,7 +55,6 @@ struct Hands {
 
   std::unique_ptr<TestWorker> worker;
   std::string socket_dir;
-  CompletionQueue completions;
   OnboardedBlocks hit;
   ReservedBlocks reserved;
 };
@@ -86,11 +83,6 @@ void ExpectMisses(Client* client, const Hands& hands) {
   alarm(kChildSeconds);
   Client* const client = &hands->worker->client();
   ExpectMisses(client, *hands);
-  Expect(hands->completions.Book(), "the child has a queue of its own");
-  hands->completions.Push({.tag = 7});
-  pollfd ready = {.fd = hands->completions.event_fd(), .events = POLLIN, .revents = 0};
-  Expect(poll(&ready, 1, 0) == 1 && hands->completions.Poll(9).size() == 1, "and it works");
-
   Expect(!hands->hit.empty() && !hands->hit.valid(), "what the parent leased is not the child's");
   for (const std::byte byte : hands->hit.bytes(0)) {
     Expect(byte == std::byte{0}, "the child reads zeros where the parent has the node's memory");

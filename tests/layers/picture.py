@@ -73,7 +73,8 @@ BENCH_FENCES = {"CUDA": r"^bench/\w+\.cu$"}
 # Third-party headers that have no fence: every folder may include Abseil.
 OPEN_ROOTS = ("absl/",)
 # What is installed for C programs: included, and guarded, by its name alone.
-PUBLIC_HEADERS = {"client/c/kvtier.h": "kvtier.h", "client/c/kvtier_copy.h": "kvtier_copy.h"}
+PUBLIC_HEADERS = {"client/c/kvtier.h": "kvtier.h", "client/c/kvtier_copy.h": "kvtier_copy.h",
+                  "client/c/kvtier_sequences.h": "kvtier_sequences.h"}
 # System headers that are not one plain NAME.h or a folder of the C library or the kernel.
 SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "arpa/", "net/", "netinet/", "experimental/", "immintrin")
 

@@ -15,11 +15,14 @@ A client stays in the process that opened it: in a child that was forked (os.for
 """
 
 from .blocks import Hit, Put
-from .client import Client, Match
+from .calls import Call
+from .client import Client
 from .codec import BlockCodec
 from .paged_kv import PagedKv, SequenceFacts
+from .sequences import Match, Sequence
 from .space import Space, SpaceSpec
 from .token_keys import VLLM_DEFAULT_SEED, token_keys, vllm_token_keys
 
-__all__ = ["BlockCodec", "Client", "Hit", "Match", "PagedKv", "Put", "SequenceFacts", "Space",
-           "SpaceSpec", "VLLM_DEFAULT_SEED", "token_keys", "vllm_token_keys"]
+__all__ = ["BlockCodec", "Call", "Client", "Hit", "Match", "PagedKv", "Put", "Sequence",
+           "SequenceFacts", "Space", "SpaceSpec", "VLLM_DEFAULT_SEED", "token_keys",
+           "vllm_token_keys"]

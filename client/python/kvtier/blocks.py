@@ -29,7 +29,9 @@ class _Views:
 
 
 class Hit:
-    """The leading run of blocks that the agent leased to this worker, readable in place.
+    """Blocks that the agent leased to this worker, readable in place.
+
+    Of a run they are the leading ones. Of a set they are any; index(i) says of which key.
 
     Copy what you need, wait until the copy is done, then ask valid(): only when it says True was
     everything that was read what it was said to be. A context manager; leaving it releases the
@@ -58,6 +60,22 @@ class Hit:
         """Where each block was when it was asked for: "gpu", "host", "disk" or "peer"."""
         return self._native.sources()
 
+    @property
+    def missed(self) -> str | None:
+        """Why the first block that is missing did not come; None: none is missing.
+
+        "absent": no tier that was asked has it, or no agent answered; "deadline": it did not come
+        in time; "no_room": there was no room for it, or no lease left; "damaged": its bytes were
+        not what they must be.
+        """
+        return self._native.missed()
+
+    def index(self, index: int) -> int:
+        """The place of block `index`'s key among the sequence's keys; of a run it is `index`."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"block {index} of a hit of {len(self)}")
+        return self._native.index(index)
+
     def copy_out(self, index: int, to) -> bool:
         """Copies block `index` into `to` and returns whether `to` then holds the block.
 
@@ -65,7 +83,8 @@ class Hit:
         object with the buffer protocol will do, and the sizes in bytes add up to the block's. One
         pass copies and takes the sum of what was stored, which must be the lease's. False: do not
         use what is in `to`. If valid() still says True, this block is damaged and a miss, and the
-        agent is told; otherwise the whole hit is a miss. Other threads run meanwhile. Errors: IndexError; ValueError, for a buffer or a size.
+        agent is told; otherwise the whole hit is a miss. Other threads run meanwhile. Errors:
+        IndexError; ValueError, for a buffer or a size.
         """
         if not 0 <= index < len(self):
             raise IndexError(f"block {index} of a hit of {len(self)}")
@@ -164,13 +183,20 @@ class Put:
 
         With a `step` of Client.begin_step(), when that step has ended. With `durable` it waits,
         `timeout_s` at most, until it is known of each block whether it is on disk, and returns
-        how many are; the others stay published.
+        how many are; the others stay published. 0: it does not wait for the disk. ValueError, for
+        a timeout that is negative, infinite or no number: nothing has happened then.
         """
         if self._ended:
             return 0
-        self._ended = True
         self._views.release()
-        return self._native.commit(step, durable, timeout_s)
+        committed = self._native.commit(step, durable, timeout_s)
+        self._ended = True
+        return committed
+
+    def _submit_commit(self, client, step, durable, timeout_s, done) -> None:
+        self._views.release()
+        client.submit_commit(self._native, step, durable, timeout_s, done)
+        self._ended = True
 
     def release(self) -> None:
         """Gives back what was not committed. Idempotent."""

@@ -1,32 +1,49 @@
 """The worker's client."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import atexit
+import weakref
+from collections.abc import Iterable, Sequence as SequenceOf
 
 from . import _kvtier
 from .blocks import Hit, Put
+from .calls import Call
 from .paged_kv import PagedKv
+from .sequences import Match, Sequence
 from .space import Space, SpaceSpec
 
+_open_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
 
-@dataclass(frozen=True)
-class Match:
-    """Where the longest known prefix is: a guess, which onboard() turns into a promise."""
 
-    blocks: int = 0  # Leading blocks, counting other nodes.
-    local_blocks: int = 0  # The same, on this node.
-    tiers: list[str] = field(default_factory=list)  # Best of each: "gpu", "host" or "disk".
+# The ends of submitted calls need an interpreter.
+@atexit.register
+def _close_all() -> None:
+    for client in list(_open_clients):
+        client.close()
+    _kvtier.await_endings()
 
-    @property
-    def remote_blocks(self) -> int:
-        return self.blocks - self.local_blocks
+
+def _natives(sequences: Iterable[Sequence]) -> list[tuple]:
+    return [sequence._native() for sequence in sequences]
+
+
+def _hits(natives) -> list[Hit]:
+    return [Hit(native) for native in natives]
+
+
+def _matches(natives) -> list[Match]:
+    return [Match(*native) for native in natives]
 
 
 class Client:
     """One worker's client of its node's agent. Thread-safe; the GIL is released in every wait.
 
-    `keys` are engine keys, 8..64 bytes each, in prefix order, 8192 at most. A `timeout_s` of None
-    means the client's own; a call never takes longer, and without an agent it returns at once.
+    `keys` are engine keys, 8..64 bytes each, in prefix order, 8192 at most. `sequences` are 1 to 256
+    runs and sets, with 8192 keys together, in one call; ValueError names what cannot be.
+
+    A `timeout_s` of None means the client's own; a call never takes longer, 60 s are the most, and
+    without an agent it returns at once. 0: the call waits for no block, disk or node, and says what
+    is here now, for which the agent has 20 ms to answer. One that is negative, infinite or no
+    number is a ValueError.
     """
 
     def __init__(self, socket_dir: str = "/run/kvtier", tenant: str = "default",
@@ -38,13 +55,13 @@ class Client:
         """
         self._native = _kvtier.Client(socket_dir, tenant, tenant_secret, timeout_s,
                                       connect_timeout_s)
-        self._next_ticket = 1
+        _open_clients.add(self)
 
     def register_space(self, spec: SpaceSpec) -> Space:
         """Names a space; works without an agent. Raises ValueError naming field and value."""
         return Space(spec, self._native.register_space(spec._native()))
 
-    def residences(self, space: Space, keys: Sequence[bytes]) -> list[str]:
+    def residences(self, space: Space, keys: SequenceOf[bytes]) -> list[str]:
         """What this node has of each key, in any order, by its table and without a call.
 
         The nearest tier ("gpu", "host" or "disk"), "absent", or "perhaps" where only the agent
@@ -52,29 +69,46 @@ class Client:
         """
         return self._native.residences(space._handle, list(keys))
 
-    def resident_run(self, space: Space, keys: Sequence[bytes]) -> int:
+    def resident_run(self, space: Space, keys: SequenceOf[bytes]) -> int:
         """How many leading keys are not "absent", as residences() says it."""
         return self._native.resident_run(space._handle, list(keys))
 
-    def match(self, space: Space, keys: Sequence[bytes], timeout_s: float | None = None,
+    def match(self, space: Space, keys: SequenceOf[bytes], timeout_s: float | None = None,
               local_only: bool = False) -> Match:
         """Where the longest prefix of `keys` is."""
-        blocks, local_blocks, tiers = self._native.match(space._handle, list(keys), timeout_s,
-                                                         local_only)
-        return Match(blocks, local_blocks, tiers)
+        return self.match_sequences([Sequence(space, keys)], timeout_s, local_only)[0]
 
-    def onboard(self, space: Space, keys: Sequence[bytes], timeout_s: float | None = None,
+    def match_sequences(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
+                        local_only: bool = False) -> list[Match]:
+        """Where the blocks of each sequence are, with one Match for each."""
+        return _matches(self._native.match(_natives(sequences), timeout_s, local_only))
+
+    def onboard(self, space: Space, keys: SequenceOf[bytes], timeout_s: float | None = None,
                 target: str = "host", local_only: bool = False) -> Hit:
         """The leading run of `keys` that is in host memory (or the GPU pool) in time, leased.
 
         `timeout_s` should be no longer than recomputing would take.
         """
-        return Hit(self._native.onboard(space._handle, list(keys), target, timeout_s, local_only))
+        return self.onboard_sequences([Sequence(space, keys)], timeout_s, target, local_only)[0]
 
-    def reserve(self, space: Space, keys: Sequence[bytes], parent: bytes | None = None,
+    def onboard_sequences(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
+                          target: str = "host", local_only: bool = False) -> list[Hit]:
+        """The same of each sequence, with one Hit for each; of a set all blocks that came.
+
+        Hit.index(i) says of which key of its sequence block i is. All leases begin together, when
+        the last sequence is ready or the time is up.
+        """
+        return _hits(self._native.onboard(_natives(sequences), target, timeout_s, local_only))
+
+    def reserve(self, space: Space, keys: SequenceOf[bytes], parent: bytes | None = None,
                 target: str = "host", timeout_s: float | None = None) -> Put:
         """Room for the blocks of `keys`; `parent` is the key before them, None for a root."""
-        return Put(self._native.reserve(space._handle, list(keys), parent, target, timeout_s))
+        return self.reserve_sequences([Sequence(space, keys, parent)], target, timeout_s)
+
+    def reserve_sequences(self, sequences: Iterable[Sequence], target: str = "host",
+                          timeout_s: float | None = None) -> Put:
+        """Room for the blocks of all sequences in one Put, whose entries go sequence by sequence."""
+        return Put(self._native.reserve(_natives(sequences), target, timeout_s))
 
     def paged_kv(self, space: Space, slots: int, swap_bytes: int = 1 << 30) -> PagedKv:
         """KV memory for blocks of `space` in the GPU pool: `slots` slots, or fewer.
@@ -84,26 +118,59 @@ class Client:
         return PagedKv(self._native.paged_kv(space._handle, slots, space.spec.tokens_per_block,
                                              swap_bytes))
 
-    def prefetch(self, space: Space, keys: Sequence[bytes], timeout_s: float | None = None,
+    def prefetch(self, space: Space, keys: SequenceOf[bytes], timeout_s: float | None = None,
                  local_only: bool = False) -> int:
         """Asks for blocks to be brought to host memory; how many are there or coming."""
-        return self._native.prefetch(space._handle, list(keys), timeout_s, local_only)
+        return self.prefetch_sequences([Sequence(space, keys)], timeout_s, local_only)
 
-    def submit_onboard(self, space: Space, keys: Sequence[bytes], timeout_s: float | None = None,
-                       target: str = "host", local_only: bool = False) -> int:
-        """onboard() without waiting: returns a ticket, which poll() returns with the hit.
+    def prefetch_sequences(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
+                           local_only: bool = False) -> int:
+        """The same of all sequences together."""
+        return self._native.prefetch(_natives(sequences), timeout_s, local_only)
 
-        Raises BlockingIOError when 256 are outstanding: poll, then try again.
+    # The submit_* calls do not wait. They raise ValueError as the waiting ones, and BlockingIOError
+    # when 256 calls are under way: try again when one has ended.
+
+    def submit_match(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
+                     local_only: bool = False) -> Call[list[Match]]:
+        """match_sequences() without waiting."""
+        call = Call()
+        self._native.submit_match(_natives(sequences), timeout_s, local_only,
+                                  lambda natives: call._end(_matches(natives)))
+        return call
+
+    def submit_onboard(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
+                       target: str = "host", local_only: bool = False) -> Call[list[Hit]]:
+        """onboard_sequences() without waiting. Hits that nobody asks for end with the Call."""
+        call = Call()
+        self._native.submit_onboard(_natives(sequences), target, timeout_s, local_only,
+                                    lambda natives: call._end(_hits(natives)))
+        return call
+
+    def submit_reserve(self, sequences: Iterable[Sequence], target: str = "host",
+                       timeout_s: float | None = None) -> Call[Put]:
+        """reserve_sequences() without waiting."""
+        call = Call()
+        self._native.submit_reserve(_natives(sequences), target, timeout_s,
+                                    lambda native: call._end(Put(native)))
+        return call
+
+    def submit_prefetch(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
+                        local_only: bool = False) -> Call[int]:
+        """prefetch_sequences() without waiting."""
+        call = Call()
+        self._native.submit_prefetch(_natives(sequences), timeout_s, local_only, call._end)
+        return call
+
+    def submit_commit(self, put: Put, step: int = 0, durable: bool = False,
+                      timeout_s: float | None = None) -> Call[int]:
+        """put.commit() without waiting, of a put that this client reserved.
+
+        Ends `put` as commit() does, unless it raises.
         """
-        ticket = self._next_ticket
-        self._next_ticket += 1
-        self._native.submit_onboard(space._handle, list(keys), target, timeout_s, local_only,
-                                    ticket)
-        return ticket
-
-    def poll(self, limit: int = 256) -> list[tuple[int, Hit]]:
-        """The (ticket, hit) of submitted calls that have ended, oldest first; never waits."""
-        return [(ticket, Hit(native)) for ticket, native in self._native.poll(limit)]
+        call = Call()
+        put._submit_commit(self._native, step, durable, timeout_s, call._end)
+        return call
 
     def begin_step(self) -> int:
         """Before own threads touch slots of the GPU pool; the number is for end_step().
@@ -116,10 +183,6 @@ class Client:
     def end_step(self, step: int) -> None:
         """`step` and all before it have ended."""
         self._native.end_step(step)
-
-    def event_fd(self) -> int:
-        """Readable while poll() has something; for selectors and event loops. Do not read it."""
-        return self._native.event_fd()
 
     def ping(self, timeout_s: float = 2.0) -> bool:
         """One empty call; whether the agent answered."""
@@ -135,7 +198,11 @@ class Client:
         return self._native.stats()
 
     def close(self) -> None:
-        """Hangs up. Hits and puts may outlive it; valid() is False then. Idempotent."""
+        """Hangs up, and ends submitted calls as misses. Idempotent.
+
+        Hits and puts may outlive it; valid() is False then. Waits for the callbacks of submitted
+        calls, unless one of them is what closes it.
+        """
         self._native.close()
 
     def __enter__(self) -> "Client":

@@ -1,32 +1,28 @@
 // CompletionQueue hands the ends of submitted calls to whoever polls: an eventfd that
-// is readable while completions wait, and a bounded count of what may be outstanding.
-// The C library and the Python package share it.
-#ifndef KVTIER_CLIENT_COMPLETION_QUEUE_H_
-#define KVTIER_CLIENT_COMPLETION_QUEUE_H_
+// is readable while completions wait, and a bounded count of what may be outstanding. The C
+// library has one for each client.
+#ifndef KVTIER_CLIENT_C_COMPLETION_QUEUE_H_
+#define KVTIER_CLIENT_C_COMPLETION_QUEUE_H_
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <variant>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
+#include "client/c/kvtier.h"
 #include "client/client.h"
 #include "client/packet_socket.h"
 
 namespace kvtier {
 
-struct CompletedCall {
-  uint64_t tag = 0;  // The submitter's.
-  // What the call would have returned, told apart by `kind`: two reserve, and commit and
-  // prefetch are counts.
-  enum class Kind : uint8_t { kMatch, kOnboard, kReserve, kCommit, kPrefetch, kReserveEntries };
-  Kind kind = Kind::kMatch;
-  std::variant<size_t, MatchedPrefix, OnboardedBlocks, ReservedBlocks> result;
-};
+// Makes the completion of a call that has ended, when it is polled. It holds the result until then,
+// and gives it back if nobody polls.
+using CompletedCall = absl::AnyInvocable<kvtier_completion()>;
 
 // Thread-safe. Outlives every call submitted with it. A forked child has one of its own in its
 // place, with an eventfd of another number.
@@ -66,4 +62,4 @@ class CompletionQueue {
 
 }  // namespace kvtier
 
-#endif  // KVTIER_CLIENT_COMPLETION_QUEUE_H_
+#endif  // KVTIER_CLIENT_C_COMPLETION_QUEUE_H_

@@ -1,4 +1,4 @@
-#include "client/completion_queue.h"
+#include "client/c/completion_queue.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>

@@ -1,0 +1,70 @@
+// Asked is what one call of kvtier.h or kvtier_sequences.h asks for, as the client takes it.
+#ifndef KVTIER_CLIENT_C_ASKED_H_
+#define KVTIER_CLIENT_C_ASKED_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/c/kvtier_sequences.h"
+#include "client/client.h"
+#include "client/key_sequence.h"
+#include "core/block_key.h"
+
+namespace kvtier::c {
+
+// The arguments of a call as they come.
+struct CallArguments {
+  std::span<const kvtier_sequence> sequences;
+  int target = KVTIER_HOST;  // Of an onboard or a reserve.
+  uint32_t flags = 0;
+  int32_t timeout_ms = 0;
+};
+
+// Returns the one sequence of a call of kvtier.h.
+inline kvtier_sequence RunOf(kvtier_space space, const kvtier_bytes* keys, size_t count) {
+  return {.space = space, .is_set = 0, .keys = keys, .count = count, .parent = {}};
+}
+// Returns the same behind a parent, which may be NULL.
+inline kvtier_sequence RunBehind(const kvtier_bytes* parent, kvtier_sequence run) {
+  if (parent != nullptr) run.parent = *parent;
+  return run;
+}
+inline std::span<const kvtier_sequence> Only(const kvtier_sequence& sequence) {
+  return {&sequence, 1};
+}
+
+// Owns the keys of its sequences. Move-only.
+class Asked {
+ public:
+  // Errors: kInvalidArgument, naming the argument; of several sequences as "sequences[2].keys[0]".
+  static absl::StatusOr<Asked> From(const CallArguments& arguments);
+  Asked(Asked&&) noexcept = default;
+  Asked& operator=(Asked&&) = delete;
+
+  std::span<const KeySequence> sequences() const { return sequences_; }
+  MatchOptions match() const { return {.timeout = timeout_, .local_only = local_only_}; }
+  OnboardOptions onboard() const {
+    return {.timeout = timeout_, .target = target_, .local_only = local_only_};
+  }
+  ReserveOptions reserve() const { return {.target = target_, .timeout = timeout_}; }
+
+ private:
+  Asked() = default;
+  absl::Status Add(const kvtier_sequence& sequence, const std::string& owner);
+
+  std::vector<std::vector<EngineKey>> keys_;
+  std::vector<KeySequence> sequences_;  // Of spans of `keys_`, whose arrays a move leaves in place.
+  OnboardTarget target_ = OnboardTarget::kHost;
+  bool local_only_ = false;
+  std::optional<absl::Duration> timeout_;
+};
+
+}  // namespace kvtier::c
+
+#endif  // KVTIER_CLIENT_C_ASKED_H_

@@ -1,0 +1,105 @@
+/* kvtier_sequences.h: the calls of kvtier.h for several runs and sets at once, and why a block that
+ * was asked for did not come. The conventions are those of kvtier.h.
+ */
+#ifndef KVTIER_SEQUENCES_H_
+#define KVTIER_SEQUENCES_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvtier.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+#define KVTIER_MAX_SEQUENCES 256 /* Of one call; with KVTIER_MAX_KEYS keys together. */
+
+/* The blocks that one request of an engine asks about. A run is a prefix: keys are in prefix order,
+ * and behind a hole nothing is of use. A set has no order and no parents, and may have holes. */
+typedef struct {
+  kvtier_space space;       /* Of the client that is asked; a call may mix spaces. */
+  uint32_t is_set;          /* 0: a run. 1: a set. */
+  const kvtier_bytes* keys; /* Of 8..64 bytes each. */
+  size_t count;             /* Of the keys. */
+  kvtier_bytes parent;      /* Key of the block before a run that is reserved; size 0: a root. */
+} kvtier_sequence;
+
+/* Where the blocks of one sequence are: a guess, which onboarding turns into a promise. */
+typedef struct {
+  uint64_t blocks;       /* That are known, other nodes' too; of a run the leading ones. */
+  uint64_t local_blocks; /* The same, on this node. */
+  /* NULL; or set by the caller to room for an entry for each key of the sequence, which get the
+   * best tier, KVTIER_GPU, KVTIER_HOST or KVTIER_DISK, or KVTIER_NOT_HERE where nobody has it. Of
+   * a run all keys behind the leading blocks are KVTIER_NOT_HERE. */
+  uint8_t* tiers;
+} kvtier_matched;
+
+/* ---- Calls that wait ---- */
+
+/* Fills matched[i] for sequence i. Returns KVTIER_OK. KVTIER_INVALID names what cannot be, as
+ * sequences[i].keys[n] where there are several sequences. */
+int kvtier_match_sequences(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
+                           uint32_t flags, int32_t timeout_ms, kvtier_matched* matched);
+
+/* Brings what it can of each sequence to `target` in time and leases it: of a run the leading
+ * blocks, of a set any. hits[i] gets a hit for sequence i, also where it has no block, so that
+ * kvtier_hit_missed() can say why; give all back by kvtier_release_hits(). All leases begin
+ * together. Returns how many blocks came. On an error each hits[i] is NULL. */
+int64_t kvtier_onboard_sequences(kvtier_client* client, const kvtier_sequence* sequences,
+                                 size_t count, int target, uint32_t flags, int32_t timeout_ms,
+                                 kvtier_hit** hits);
+
+/* Reserves a slot for each key that is neither cached nor being put. *put gets an entry for each
+ * key, sequence by sequence, whenever the agent answered; otherwise it is NULL. Returns how many
+ * slots were reserved. */
+int64_t kvtier_reserve_sequences(kvtier_client* client, const kvtier_sequence* sequences,
+                                 size_t count, int target, int32_t timeout_ms, kvtier_put** put);
+
+/* Asks for blocks to be brought to host memory. Returns how many are there or coming. */
+int64_t kvtier_prefetch_sequences(kvtier_client* client, const kvtier_sequence* sequences,
+                                  size_t count, uint32_t flags, int32_t timeout_ms);
+
+/* ---- Hits ---- */
+
+/* Returns the place of block `index`'s key among its sequence's keys; of a run that is `index`.
+ * KVTIER_INVALID: index >= kvtier_hit_count(). */
+int64_t kvtier_hit_key_index(const kvtier_hit* hit, size_t index);
+
+enum {
+  KVTIER_MISSED_NONE = 0,     /* No block is missing. */
+  KVTIER_MISSED_ABSENT = 1,   /* No tier that was asked has it, or no agent answered. */
+  KVTIER_MISSED_DEADLINE = 2, /* It did not come in time. */
+  KVTIER_MISSED_NO_ROOM = 3,  /* There was no room for it, or no lease left. */
+  KVTIER_MISSED_DAMAGED = 4   /* Its bytes were not what they must be. */
+};
+/* Returns why the first block that is missing did not come. KVTIER_INVALID: hit is NULL. */
+int kvtier_hit_missed(const kvtier_hit* hit);
+
+/* ---- Calls that do not wait ----
+ * As above, with a completion as of kvtier.h: its op is that of the call for one run, its `blocks`
+ * and `local_blocks` are of all sequences together, and its `hit` is NULL. What the waiting call
+ * fills is filled by the kvtier_poll() that returns the completion: `matched` with its tiers, and
+ * `hits`, are left alone until then and must stay, while `sequences` may go at once.
+ * kvtier_close() fills nothing. */
+
+int kvtier_submit_match_sequences(kvtier_client* client, const kvtier_sequence* sequences,
+                                  size_t count, uint32_t flags, int32_t timeout_ms,
+                                  kvtier_matched* matched, uint64_t tag);
+int kvtier_submit_onboard_sequences(kvtier_client* client, const kvtier_sequence* sequences,
+                                    size_t count, int target, uint32_t flags, int32_t timeout_ms,
+                                    kvtier_hit** hits, uint64_t tag);
+/* Its op is KVTIER_OP_RESERVE_ENTRIES, and its `put` that of kvtier_reserve_sequences(). */
+int kvtier_submit_reserve_sequences(kvtier_client* client, const kvtier_sequence* sequences,
+                                    size_t count, int target, int32_t timeout_ms, uint64_t tag);
+int kvtier_submit_prefetch_sequences(kvtier_client* client, const kvtier_sequence* sequences,
+                                     size_t count, uint32_t flags, int32_t timeout_ms,
+                                     uint64_t tag);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KVTIER_SEQUENCES_H_ */

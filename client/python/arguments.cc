@@ -1,0 +1,70 @@
+#include "client/python/arguments.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+
+namespace py = pybind11;
+
+namespace kvtier::python {
+namespace {
+
+EngineKey KeyFrom(const py::bytes& key, const std::string& name) {
+  char* data = nullptr;
+  py::ssize_t size = 0;
+  if (PyBytes_AsStringAndSize(key.ptr(), &data, &size) != 0) throw py::error_already_set();
+  absl::StatusOr<EngineKey> engine_key = EngineKey::FromBytes({data, static_cast<size_t>(size)});
+  if (!engine_key.ok()) {
+    throw py::value_error(absl::StrCat(name, ": ", engine_key.status().message()));
+  }
+  return *std::move(engine_key);
+}
+
+}  // namespace
+
+absl::Duration DurationFrom(double seconds, const std::string& name) {
+  if (!std::isfinite(seconds) || seconds < 0) {
+    throw py::value_error(
+        absl::StrCat(name, " is ", seconds, "; must be a finite number of seconds, 0 or more"));
+  }
+  return absl::Seconds(seconds);
+}
+
+std::optional<absl::Duration> TimeoutFrom(Seconds seconds) {
+  if (!seconds) return std::nullopt;
+  return DurationFrom(*seconds, "timeout_s");
+}
+
+std::vector<EngineKey> KeysFrom(const std::vector<py::bytes>& keys, const std::string& owner) {
+  std::vector<EngineKey> engine_keys;
+  engine_keys.reserve(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    engine_keys.push_back(KeyFrom(keys[i], absl::StrCat(owner, "keys[", i, "]")));
+  }
+  return engine_keys;
+}
+
+OnboardTarget TargetFrom(const std::string& target) {
+  if (target == "host") return OnboardTarget::kHost;
+  if (target == "gpu") return OnboardTarget::kGpu;
+  throw py::value_error("target is \"" + target + "\"; must be \"host\" or \"gpu\"");
+}
+
+Sequences::Sequences(const std::vector<PySequence>& sequences) {
+  keys_.reserve(sequences.size());
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const auto& [space, keys, parent, is_set] = sequences[i];
+    const std::string owner =
+        sequences.size() == 1 ? std::string() : absl::StrCat("sequences[", i, "].");
+    keys_.push_back(KeysFrom(keys, owner));
+    KeySequence& sequence = sequences_.emplace_back();
+    sequence.space = SpaceHandle{space};
+    sequence.keys = keys_.back();
+    if (parent) sequence.parent = KeyFrom(*parent, owner + "parent");
+    sequence.is_set = is_set;
+  }
+}
+
+}  // namespace kvtier::python

@@ -1,0 +1,57 @@
+// Arguments of Python calls as the client takes them. What cannot be is a ValueError that names
+// the argument and its value.
+#ifndef KVTIER_CLIENT_PYTHON_ARGUMENTS_H_
+#define KVTIER_CLIENT_PYTHON_ARGUMENTS_H_
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/client.h"
+#include "client/key_sequence.h"
+#include "core/block_key.h"
+
+namespace kvtier::python {
+
+// Seconds of an argument `timeout_s`; absent: the client's default.
+using Seconds = std::optional<double>;
+
+// Returns the time of the argument `name`. ValueError: it is negative, infinite or no number.
+absl::Duration DurationFrom(double seconds, const std::string& name);
+// The same of an argument `timeout_s`.
+std::optional<absl::Duration> TimeoutFrom(Seconds seconds);
+
+// Returns the keys of an argument whose name begins with `owner`: "keys[3]", or "a.keys[3]".
+std::vector<EngineKey> KeysFrom(const std::vector<pybind11::bytes>& keys,
+                                const std::string& owner = "");
+
+OnboardTarget TargetFrom(const std::string& target);
+
+// Space, keys, parent and is_set of a kvtier.Sequence.
+using PySequence =
+    std::tuple<uint32_t, std::vector<pybind11::bytes>, std::optional<pybind11::bytes>, bool>;
+
+// The sequences of one call, with their keys. Errors name `sequences[i]` where there are several.
+class Sequences {
+ public:
+  explicit Sequences(const std::vector<PySequence>& sequences);
+  Sequences(const Sequences&) = delete;
+  Sequences& operator=(const Sequences&) = delete;
+
+  std::span<const KeySequence> all() const { return sequences_; }
+
+ private:
+  std::vector<std::vector<EngineKey>> keys_;
+  std::vector<KeySequence> sequences_;  // Of spans of `keys_`.
+};
+
+}  // namespace kvtier::python
+
+#endif  // KVTIER_CLIENT_PYTHON_ARGUMENTS_H_

@@ -1,0 +1,40 @@
+"""What a call asks about, and what is known of it."""
+
+from collections import abc
+from dataclasses import dataclass, field
+
+from .space import Space
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """The blocks that one request of an engine asks about; one call may carry several.
+
+    A run is a prefix: `keys` are in prefix order, and behind a hole nothing is of use. A set has
+    no order, may have holes, and knows no parents.
+    """
+
+    space: Space  # Of the client that is asked; a call may mix spaces.
+    keys: abc.Sequence[bytes]  # Of 8..64 bytes each.
+    parent: bytes | None = None  # Key of the block before a run that is reserved; None: a root.
+    is_set: bool = False
+
+    def _native(self):
+        return self.space._handle, list(self.keys), self.parent, self.is_set
+
+
+@dataclass(frozen=True)
+class Match:
+    """Where the blocks of one sequence are: a guess, which onboarding turns into a promise."""
+
+    blocks: int = 0  # Blocks that are known, counting other nodes; of a run the leading ones.
+    local_blocks: int = 0  # The same, on this node.
+    # Best tier of each key: "gpu", "host" or "disk". Of a run the list ends with the last leading
+    # block; of a set it is as long as the keys, with None for each that nobody has. Empty where no
+    # agent answered.
+    tiers: list[str | None] = field(default_factory=list)
+
+    @property
+    def remote_blocks(self) -> int:
+        """How many of `blocks` only other nodes have."""
+        return self.blocks - self.local_blocks

@@ -1,0 +1,75 @@
+#include "client/python/open_client.h"
+
+#include <pthread.h>
+
+#include <cstddef>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "client/fork_guard.h"
+
+namespace py = pybind11;
+
+namespace kvtier::python {
+namespace {
+
+thread_local const OpenClient* calling = nullptr;  // Whose callback runs in this thread.
+
+// The threads that end clients for callbacks. Each is counted until it has nothing more to do,
+// which Await() waits for as a join would; threads themselves would have to be kept to be joined.
+class Endings {
+ public:
+  void Start(std::unique_ptr<OpenClient> open) ABSL_LOCKS_EXCLUDED(mu_) {
+    {
+      absl::MutexLock lock(&mu_);
+      ++running_;
+    }
+    std::thread thread([this, open = std::move(open)]() mutable {
+      open.reset();
+      absl::MutexLock lock(&mu_);
+      --running_;
+    });
+    pthread_setname_np(thread.native_handle(), "kvtier-ending");
+    thread.detach();
+  }
+  void Await() ABSL_LOCKS_EXCLUDED(mu_) {
+    absl::MutexLock lock(&mu_);
+    const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return running_ == 0; };
+    mu_.Await(absl::Condition(&none));
+  }
+
+ private:
+  absl::Mutex mu_;
+  size_t running_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+// Never destroyed: a thread may still leave it when the process ends.
+Endings& AllEndings() {
+  static Endings* const endings = new Endings;
+  return *endings;
+}
+
+}  // namespace
+
+std::shared_ptr<OpenClient> NewOpenClient() {
+  return {new OpenClient, [](OpenClient* last) {
+            std::unique_ptr<OpenClient> open(last);
+            if (calling == last) AllEndings().Start(std::move(open));
+          }};
+}
+
+void AwaitEndings() {
+  if (!InForkedChild()) AllEndings().Await();  // A child has none of the threads.
+}
+
+Callback::~Callback() {
+  if (!function_) return;
+  const py::gil_scoped_acquire acquire;
+  function_ = py::object();
+}
+
+Callback::Calling::Calling(const OpenClient* open) : before_(calling) { calling = open; }
+Callback::Calling::~Calling() { calling = before_; }
+
+}  // namespace kvtier::python

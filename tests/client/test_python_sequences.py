@@ -1,0 +1,133 @@
+"""Runs and sets in one call, and what a timeout means, against a FakeAgent as test_python_client.py."""
+
+import math
+import unittest
+
+import kvtier
+from kvtier import Sequence
+from test_python_client import BLOCK_BYTES, SPEC, WithAgent, eventually, make_keys
+
+
+class WithSpaces(WithAgent):
+    def setUp(self):
+        super().setUp()
+        self.other = self.client.register_space(kvtier.SpaceSpec(**SPEC | {"lora": "other"}))
+
+    def put_in(self, space, keys):
+        with self.client.reserve(space, keys) as put:
+            for i, key in enumerate(keys):
+                put.copy_in(i, key[-1:] * BLOCK_BYTES)
+            return put.commit()
+
+
+class Sequences(WithSpaces):
+    def test_a_set_says_which_key_each_block_is_of(self):
+        self.put(make_keys(1, 1))
+        self.put(make_keys(3, 1))
+        keys = make_keys(1, 4)
+        [hit] = self.client.onboard_sequences([Sequence(self.space, keys, is_set=True)])
+        with hit:
+            self.assertEqual([hit.index(i) for i in range(len(hit))], [0, 2])
+            for i, block in enumerate(hit):
+                self.assertEqual(bytes(block), keys[hit.index(i)][-1:] * BLOCK_BYTES)
+            self.assertEqual(hit.missed, "absent")
+            self.assertRaises(IndexError, hit.index, 2)
+        [match] = self.client.match_sequences([Sequence(self.space, keys, is_set=True)])
+        self.assertEqual(match, kvtier.Match(2, 2, ["host", None, "host", None]))
+
+    def test_a_run_ends_at_its_first_hole(self):
+        self.put(make_keys(1, 1))
+        self.put(make_keys(3, 1))
+        [hit] = self.client.onboard_sequences([Sequence(self.space, make_keys(1, 4))])
+        with hit:
+            self.assertEqual((len(hit), hit.index(0), hit.missed), (1, 0, "absent"))
+        with self.client.onboard(self.space, make_keys(1, 1)) as hit:
+            self.assertIsNone(hit.missed)
+
+    def test_one_call_serves_several_spaces(self):
+        keys = make_keys(0, 3)
+        self.put(keys)
+        self.put_in(self.other, keys[:2])
+        both = [Sequence(self.space, keys), Sequence(self.other, keys)]
+        hits = self.client.onboard_sequences(both)
+        self.assertEqual([(len(hit), hit.missed) for hit in hits], [(3, None), (2, "absent")])
+        self.assertEqual([match.blocks for match in self.client.match_sequences(both)], [3, 2])
+        self.assertEqual(self.client.prefetch_sequences(both), 5)
+        self.assertEqual(self.agent("leases"), "5")
+        for hit in hits:
+            hit.release()
+        with self.client.reserve_sequences(both) as put:
+            self.assertEqual(put.states, ["present"] * 5 + ["reserved"])
+            put.copy_in(5, bytes(BLOCK_BYTES))
+            self.assertEqual(put.commit(), 1)
+        self.assertEqual(self.client.match(self.other, keys).blocks, 3)
+
+    def test_mistakes_name_the_sequence(self):
+        good = Sequence(self.space, make_keys(0, 1))
+        with self.assertRaisesRegex(ValueError, r"sequences\[1\]\.keys\[0\]: .*5 bytes"):
+            self.client.match_sequences([good, Sequence(self.space, [b"short"])])
+        with self.assertRaisesRegex(ValueError, r"sequences\[1\]\.parent"):
+            self.client.reserve_sequences([good, Sequence(self.space, [], parent=b"short")])
+        with self.assertRaisesRegex(ValueError, "0 sequences in one call; must be 1 to 256"):
+            self.client.onboard_sequences([])
+        with self.assertRaisesRegex(ValueError, "257 sequences"):
+            self.client.prefetch_sequences([good] * 257)
+        with self.assertRaisesRegex(ValueError, "8193 keys"):
+            self.client.match(self.space, make_keys(0, 8193))
+
+    def test_without_an_agent_each_sequence_is_a_miss(self):
+        self.agent("kill")
+        asked = [Sequence(self.space, make_keys(0, 2))] * 3
+        self.assertEqual([(len(hit), hit.missed) for hit in self.client.onboard_sequences(asked)],
+                         [(0, "absent")] * 3)
+        self.assertEqual(self.client.match_sequences(asked), [kvtier.Match()] * 3)
+        with self.client.reserve_sequences(asked) as put:
+            self.assertEqual((put.states, put.answered), (["no_room"] * 6, False))
+
+
+class Timeouts(WithSpaces):
+    def test_zero_says_what_is_here_now(self):
+        keys = make_keys(0, 3)
+        self.put(keys[:2])
+        calls = (lambda: len(self.client.onboard(self.space, keys, timeout_s=0)) == 2,
+                 lambda: self.client.match(self.space, keys, timeout_s=0).blocks == 2,
+                 lambda: self.client.prefetch(self.space, keys, timeout_s=0) == 2,
+                 lambda: "reserved" in self.client.reserve(self.space, keys, timeout_s=0).states)
+        for call in calls:  # The machine may be too busy to answer in 20 ms.
+            self.assertTrue(eventually(call))
+
+    def test_a_commit_without_time_for_the_disk_publishes(self):
+        with self.client.reserve(self.space, make_keys(0, 2)) as put:
+            put.copy_in(0, bytes(BLOCK_BYTES))
+            put.copy_in(1, bytes(BLOCK_BYTES))
+            put.commit(durable=True, timeout_s=0)
+        self.assertEqual(self.client.match(self.space, make_keys(0, 2)).blocks, 2)
+
+    def test_what_is_no_time_is_refused_by_name(self):
+        keys = make_keys(0, 1)
+        one = [Sequence(self.space, keys)]
+        put = self.client.reserve(self.space, make_keys(5, 1))
+        put.copy_in(0, bytes(BLOCK_BYTES))
+        calls = (lambda time: self.client.onboard(self.space, keys, time),
+                 lambda time: self.client.match(self.space, keys, time),
+                 lambda time: self.client.prefetch(self.space, keys, time),
+                 lambda time: self.client.reserve(self.space, keys, timeout_s=time),
+                 lambda time: self.client.submit_onboard(one, time),
+                 lambda time: self.client.submit_match(one, time),
+                 lambda time: self.client.submit_prefetch(one, time),
+                 lambda time: self.client.submit_reserve(one, timeout_s=time),
+                 lambda time: self.client.submit_commit(put, durable=True, timeout_s=time),
+                 lambda time: put.commit(durable=True, timeout_s=time),
+                 lambda time: self.client.ping(time),
+                 lambda time: kvtier.Client(self.directory, timeout_s=time),
+                 lambda time: kvtier.Client(self.directory, connect_timeout_s=time))
+        for time in (-0.001, math.nan, math.inf, -math.inf):
+            for i, call in enumerate(calls):
+                with self.subTest(i, time=time), \
+                        self.assertRaisesRegex(ValueError, f"timeout_s is {time};"):
+                    call(time)
+        self.assertEqual(put.commit(), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
