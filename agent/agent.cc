@@ -168,6 +168,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                             .gpu_pool = gpu_.get(),
                                                             .fetcher = &fetcher_,
                                                             .host_loads = &host_loads_,
+                                                            .evictor = &evictor_,
                                                             .scope = &scope_},
                                            &index_, &sessions_, &leases_, &stats_);
   putter_ = std::make_unique<Putter>(Putter::Parts{.executor = seams.executor,

@@ -24,8 +24,13 @@ absl::StatusOr<HostSlot> Evictor::ReserveHost(DomainId domain, uint64_t block_by
     ++host_stats_->declined;
     return slot;
   }
-  for (const BlockKey& victim : victims) DropFromHost(victim);
+  for (const BlockKey& victim : victims) EvictFromHost(victim);
   return host_->Reserve(domain, block_bytes);
+}
+
+void Evictor::EvictFromHost(const BlockKey& key) {
+  DropFromHost(key);
+  if (!index_->NearestTier(key).has_value()) evicted_.Add(key);
 }
 
 void Evictor::DropFromHost(const BlockKey& key) {
@@ -86,7 +91,7 @@ uint64_t Evictor::EvictAll(Tier tier) {
 uint64_t Evictor::EvictDomain(DomainId domain) {
   uint64_t evicted = 0;
   while (const std::optional<BlockKey> victim = index_->ColdestInHost(domain)) {
-    DropFromHost(*victim);
+    EvictFromHost(*victim);
     ++evicted;
   }
   return evicted;

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "agent/block_index.h"
+#include "agent/evicted_keys.h"
 #include "agent/gpu_workers.h"
 #include "core/tier.h"
 #include "core/tier_stats.h"
@@ -49,14 +50,18 @@ class Evictor {
   uint64_t EvictDomain(DomainId domain);
   // REQUIRES: the block is in host memory, and nobody has pinned it there.
   void DropFromHost(const BlockKey& key);
+  // The block left host memory to make room, lately, and no tier of this node had it then.
+  bool WasEvicted(const BlockKey& key) const { return evicted_.Contains(key); }
 
  private:
+  void EvictFromHost(const BlockKey& key);
   bool EvictOneGpu();
 
   BlockIndex* const index_;
   HostTier* const host_;
   TierStats* const host_stats_;
   TierStats* const gpu_stats_;
+  EvictedKeys evicted_;
   GpuPool* gpu_ = nullptr;  // nullptr: no device.
   GpuWorkers* gpu_workers_ = nullptr;
 };

@@ -17,6 +17,8 @@ inline constexpr size_t kMaxSpacesPerSession = 16;
 inline constexpr size_t kMaxSpacesDescribed = 256;
 inline constexpr size_t kMaxLeasesPerSession = 65536;
 inline constexpr size_t kMaxLeases = 262144;  // Of all sessions together.
+// Blocks that left host memory to make room and are remembered for what a miss says: 3 MiB.
+inline constexpr size_t kMaxEvictedKeys = 65536;
 // Blocks in host memory that workers said are damaged and that wait to be looked at.
 inline constexpr size_t kMaxSuspects = 1024;
 inline constexpr size_t kMaxReservationsPerSession = 16384;

@@ -109,7 +109,9 @@ Task<Onboarder::Brought> Onboarder::Gather(const OnboardRequest& request, Urgenc
   } else {
     brought.blocks = co_await GatherRun(request, urgency);
   }
-  if (brought.blocks.size() < request.run.keys.size()) brought.missed = MissReason::kAbsent;
+  if (brought.blocks.size() < request.run.keys.size()) {
+    brought.missed = WhyAbsent(request.run.keys[brought.blocks.size()]);
+  }
   co_return brought;
 }
 
@@ -188,12 +190,17 @@ std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
   return std::nullopt;
 }
 
+MissReason Onboarder::WhyAbsent(const BlockKey& key) const {
+  return flows_.evictor->WasEvicted(key) ? MissReason::kEvicted : MissReason::kAbsent;
+}
+
 Task<void> Onboarder::AwaitReady(Brought* brought, const OnboardRequest& request) {
   std::vector<Wanted>& blocks = brought->blocks;
   for (size_t i = 0; i < blocks.size(); ++i) {
     MissReason missed = MissReason::kNone;
     const bool ready = co_await AwaitOne(&blocks[i], request.deadline, &missed);
     if (ready) continue;
+    if (missed == MissReason::kAbsent) missed = WhyAbsent(request.run.keys[i]);
     if (missed == MissReason::kDeadline) {
       stats_->deadline_misses += request.run.is_set ? 1 : blocks.size() - i;
     }

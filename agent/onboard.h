@@ -64,6 +64,7 @@ class Onboarder {
     const GpuPool* gpu_pool = nullptr;  // As `gpu`.
     Fetcher* fetcher = nullptr;
     LoadTable* host_loads = nullptr;
+    const Evictor* evictor = nullptr;
     TaskScope* scope = nullptr;
   };
   // Does not own.
@@ -110,6 +111,8 @@ class Onboarder {
   Task<std::vector<Wanted>> GatherSet(const OnboardRequest& request, Urgency urgency);
   std::optional<Wanted> WantLocal(const BlockKey& key, const OnboardRequest& request,
                                   Urgency urgency);
+  // Why a block is missing that no tier has: kAbsent or kEvicted.
+  MissReason WhyAbsent(const BlockKey& key) const;
   // Waits for what is on its way, in order, and drops what does not come.
   Task<void> AwaitReady(Brought* brought, const OnboardRequest& request);
   // True: the block is pinned. False: says why not.

@@ -33,6 +33,11 @@ v1::MissReason ToWire(MissReason reason) {
       return v1::MISS_REASON_NO_ROOM;
     case MissReason::kDamaged:
       return v1::MISS_REASON_DAMAGED;
+    case MissReason::kEvicted:
+      return v1::MISS_REASON_EVICTED;
+    case MissReason::kUnreachable:
+    case MissReason::kSpaceRefused:
+      break;  // What a client says of an agent that said nothing.
   }
   return v1::MISS_REASON_ABSENT;
 }

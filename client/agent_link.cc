@@ -100,10 +100,10 @@ std::shared_ptr<Connection> AgentLink::Admit(absl::Duration timeout) {
   return connection_;
 }
 
-bool AgentLink::Ended(const std::shared_ptr<Connection>& connection, const CallEnd& end) {
+CallOutcome AgentLink::Ended(const std::shared_ptr<Connection>& connection, const CallEnd& end) {
   const absl::Status& status = end.status;
   // Ours: the client is being closed.
-  if (status.code() == absl::StatusCode::kCancelled) return false;
+  if (status.code() == absl::StatusCode::kCancelled) return CallOutcome::kUnreachable;
   bool wake = false;
   {
     absl::MutexLock lock(&mu_);
@@ -111,7 +111,8 @@ bool AgentLink::Ended(const std::shared_ptr<Connection>& connection, const CallE
     if (status.ok()) {
       if (current) breaker_.CallAnswered(clock_.Now());
       answered_ = true;
-      return true;
+      latencies_[end.name].Record(end.took);
+      return CallOutcome::kAnswered;
     }
     const std::string text = absl::StrCat(end.name, ": ", status.ToString());
     NoteError(text);
@@ -129,7 +130,8 @@ bool AgentLink::Ended(const std::shared_ptr<Connection>& connection, const CallE
     wake = true;
   }
   if (wake) Wake();
-  return false;
+  return status.code() == absl::StatusCode::kDeadlineExceeded ? CallOutcome::kLate
+                                                              : CallOutcome::kUnreachable;
 }
 
 bool AgentLink::JudgeFailure(const CallEnd& end, const std::string& text) {
@@ -209,6 +211,10 @@ ClientStats AgentLink::Stats() const {
   ClientStats stats = stats_;
   stats.connected = is_connected;
   stats.breaker = BreakerStateName(breaker_.state());
+  for (const auto& [name, latency] : latencies_) {
+    stats.latencies[name] = {
+        .calls = latency.count(), .p50 = latency.Quantile(0.5), .p99 = latency.Quantile(0.99)};
+  }
   return stats;
 }
 

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <random>
 #include <span>
@@ -22,6 +23,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/backoff.h"
+#include "client/call_outcome.h"
 #include "client/circuit_breaker.h"
 #include "client/client_stats.h"
 #include "client/connection.h"
@@ -32,6 +34,7 @@
 #include "client/session.h"
 #include "client/space_table.h"
 #include "core/clock.h"
+#include "core/tier_stats.h"
 
 namespace kvtier {
 
@@ -44,6 +47,7 @@ struct LinkOptions {
 struct CallEnd {
   const char* name;        // Of the call, for error texts.
   absl::Duration timeout;  // It was given.
+  absl::Duration took;
   absl::Status status;
 };
 
@@ -64,8 +68,8 @@ class AgentLink {
   // The connection for a call of this timeout, counted as a call; null when there is no agent
   // or the breaker does not admit it. Takes no longer than a lock.
   std::shared_ptr<Connection> Admit(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(mu_);
-  // Tells how a call through Admit()'s connection ended. True: with success.
-  bool Ended(const std::shared_ptr<Connection>& connection, const CallEnd& end)
+  // Tells how a call through Admit()'s connection ended, and returns what that is to its caller.
+  CallOutcome Ended(const std::shared_ptr<Connection>& connection, const CallEnd& end)
       ABSL_LOCKS_EXCLUDED(mu_);
 
   // Never blocks: queues ids for the thread to send, if their session still lives.
@@ -146,6 +150,7 @@ class AgentLink {
   std::shared_ptr<Connection> connection_ ABSL_GUARDED_BY(mu_);
   CircuitBreaker breaker_ ABSL_GUARDED_BY(mu_);
   ClientStats stats_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, LatencyHistogram> latencies_ ABSL_GUARDED_BY(mu_);  // By name of the call.
   std::string logged_ ABSL_GUARDED_BY(mu_);  // The latest reason for being unconnected.
   bool tried_ ABSL_GUARDED_BY(mu_) = false;  // The first try to connect has ended.
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;

@@ -2,11 +2,13 @@
 #ifndef KVTIER_CLIENT_BLOCK_SOURCE_H_
 #define KVTIER_CLIENT_BLOCK_SOURCE_H_
 
+#include <cstddef>
 #include <cstdint>
 
 namespace kvtier {
 
 enum class BlockSource : uint8_t { kGpu = 0, kHost = 1, kDisk = 2, kPeer = 3 };
+inline constexpr size_t kBlockSourceCount = 4;
 
 // "gpu", "host", "disk" or "peer".
 constexpr const char* BlockSourceName(BlockSource source) {

@@ -7,7 +7,7 @@
 //   messages                    its Messages<Request, Response>
 //   bool Fill(connection)       writes the request; false: a miss, send nothing
 //   Send(stub), Start(stub, q)  the blocking and the asynchronous RPC
-//   Result Finish(link, bool)   reads the answer; false: there is none
+//   Result Finish(link, outcome)  reads the answer, if there is one
 #ifndef KVTIER_CLIENT_CALL_H_
 #define KVTIER_CLIENT_CALL_H_
 
@@ -23,10 +23,12 @@
 #include "absl/time/time.h"
 #include "client/agent_link.h"
 #include "client/call_deadline.h"
+#include "client/call_outcome.h"
 #include "client/fork_guard.h"
 #include "client/key_sequence.h"
 #include "client/submitted_calls.h"
 #include "core/block_key.h"
+#include "core/clock.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
 #include "grpcpp/support/status.h"
@@ -85,12 +87,15 @@ template <typename CallType>
 typename CallType::Result RunCall(const std::shared_ptr<AgentLink>& link, CallType* call) {
   const absl::Duration timeout = AnswerTimeout(call->messages.timeout);
   const std::shared_ptr<Connection> connection = link->Admit(timeout);
-  if (connection == nullptr || !call->Fill(connection)) return call->Finish(link, false);
+  if (connection == nullptr) return call->Finish(link, CallOutcome::kUnreachable);
+  if (!call->Fill(connection)) return call->Finish(link, CallOutcome::kSpaceRefused);
   SetTimeout(&call->messages.context, timeout);
+  const absl::Time began = MonotonicClock().Now();
   const absl::Status status = convert::FromGrpc(call->Send(&connection->stub()));
-  return call->Finish(
-      link,
-      link->Ended(connection, {.name = CallType::kName, .timeout = timeout, .status = status}));
+  return call->Finish(link, link->Ended(connection, {.name = CallType::kName,
+                                                     .timeout = timeout,
+                                                     .took = MonotonicClock().Now() - began,
+                                                     .status = status}));
 }
 
 // A submitted call on its way.
@@ -107,12 +112,14 @@ class CallFlight final : public SubmittedCalls::Flight {
 
   void Start(grpc::CompletionQueue* queue) override {
     SetTimeout(&call_->messages.context, AnswerTimeout(call_->messages.timeout));
+    began_ = MonotonicClock().Now();
     reader_ = call_->Start(&connection_->stub(), queue);
     reader_->Finish(&call_->messages.response, &status_, static_cast<Flight*>(this));
   }
   void Land() override {
     const CallEnd end = {.name = CallType::kName,
                          .timeout = AnswerTimeout(call_->messages.timeout),
+                         .took = MonotonicClock().Now() - began_,
                          .status = convert::FromGrpc(status_)};
     done_(call_->Finish(link_, link_->Ended(connection_, end)));
   }
@@ -124,6 +131,7 @@ class CallFlight final : public SubmittedCalls::Flight {
   const std::shared_ptr<Connection> connection_;
   const std::unique_ptr<CallType> call_;
   Done done_;
+  absl::Time began_;
   Reader reader_;
   grpc::Status status_;
 };
@@ -134,7 +142,7 @@ template <typename CallType>
 absl::Status SubmitCall(const std::shared_ptr<AgentLink>& link, SubmittedCalls* submitted,
                         std::unique_ptr<CallType>* call, typename CallFlight<CallType>::Done done) {
   if (InForkedChild()) {
-    done((*call)->Finish(link, false));
+    done((*call)->Finish(link, CallOutcome::kUnreachable));
     call->reset();
     return absl::OkStatus();
   }
@@ -147,7 +155,9 @@ absl::Status SubmitCall(const std::shared_ptr<AgentLink>& link, SubmittedCalls* 
                                                              std::move(*call), std::move(done)));
     return absl::OkStatus();
   }
-  done((*call)->Finish(link, false));
+  const CallOutcome outcome =
+      connection == nullptr ? CallOutcome::kUnreachable : CallOutcome::kSpaceRefused;
+  done((*call)->Finish(link, outcome));
   call->reset();
   submitted->Unbook();
   return absl::OkStatus();

@@ -147,10 +147,13 @@ absl::StatusOr<SpaceHandle> Client::RegisterSpace(const SpaceSpec& spec) {
   // Not registered in time, or not at all: the link's thread goes on trying.
   if (const std::shared_ptr<Connection> connection = state_->link->Admit(state_->default_timeout);
       connection != nullptr && !connection->FindSpace(index)) {
+    const absl::Time began = MonotonicClock().Now();
     const absl::Status status = connection->RegisterSpace(index, spec, state_->default_timeout);
-    const CallEnd end = {
-        .name = "register_space", .timeout = state_->default_timeout, .status = status};
-    if (!state_->link->Ended(connection, end)) state_->link->Wake();
+    const CallEnd end = {.name = "register_space",
+                         .timeout = state_->default_timeout,
+                         .took = MonotonicClock().Now() - began,
+                         .status = status};
+    if (state_->link->Ended(connection, end) != CallOutcome::kAnswered) state_->link->Wake();
   }
   return static_cast<SpaceHandle>(index);
 }
@@ -363,8 +366,12 @@ absl::Status Client::Ping(absl::Duration timeout) {
   KVT_RETURN_IF_ERROR(CheckPositive("timeout", timeout));
   const std::shared_ptr<Connection> connection = state_->link->Admit(timeout);
   if (connection == nullptr) return absl::UnavailableError("no agent, or the breaker is open");
+  const absl::Time began = MonotonicClock().Now();
   const absl::Status status = connection->Ping(std::min(timeout, kMaxTimeout));
-  state_->link->Ended(connection, {.name = "ping", .timeout = timeout, .status = status});
+  state_->link->Ended(connection, {.name = "ping",
+                                   .timeout = timeout,
+                                   .took = MonotonicClock().Now() - began,
+                                   .status = status});
   return status;
 }
 

@@ -2,8 +2,14 @@
 #ifndef KVTIER_CLIENT_CLIENT_STATS_H_
 #define KVTIER_CLIENT_CLIENT_STATS_H_
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <string>
+
+#include "absl/time/time.h"
+#include "client/block_source.h"
+#include "core/miss_reason.h"
 
 namespace kvtier {
 
@@ -26,6 +32,20 @@ struct ClientStats {
   uint64_t reserved_blocks = 0;   // Slots this client was given to write.
   uint64_t committed_blocks = 0;
   uint64_t unwritten_blocks = 0;  // Slots that a commit gave back, because nobody took them.
+  uint64_t onboarded_bytes = 0;   // Of the onboarded blocks.
+  uint64_t committed_bytes = 0;   // Of the committed blocks.
+  // Onboarded blocks by the BlockSource that had them, and missed ones by the MissReason of the
+  // first that was missing of their sequence.
+  std::array<uint64_t, kBlockSourceCount> onboarded_from{};
+  std::array<uint64_t, kMissReasonCount> missed_because{};
+  // Of the calls that were answered, as the client saw them, by name: "match", "onboard",
+  // "prefetch", "reserve", "commit", "take_slots", "register_space" and "ping".
+  struct Latency {
+    uint64_t calls = 0;
+    absl::Duration p50;
+    absl::Duration p99;  // Both are too long by at most 19 %.
+  };
+  std::map<std::string, Latency> latencies;
   uint64_t releases_dropped = 0;  // Leases left to their deadline: the queue was full.
 };
 

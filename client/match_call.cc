@@ -32,9 +32,9 @@ bool MatchCall::Fill(const std::shared_ptr<Connection>& connection) {
   return FillSequences(*connection, sequences_, &messages.request, &asked_);
 }
 
-MatchCall::Result MatchCall::Finish(const std::shared_ptr<AgentLink>&, bool answered) {
+MatchCall::Result MatchCall::Finish(const std::shared_ptr<AgentLink>&, CallOutcome outcome) {
   Result matched(asked_.size());
-  if (!answered) return matched;
+  if (outcome != CallOutcome::kAnswered) return matched;
   for (size_t i = 0; i < matched.size(); ++i) {
     const int at = static_cast<int>(i);
     if (at == messages.response.sequences_size()) break;

@@ -30,7 +30,7 @@ class MatchCall {
   auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
     return stub->AsyncMatch(&messages.context, messages.request, queue);
   }
-  Result Finish(const std::shared_ptr<AgentLink>& link, bool answered);
+  Result Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome);
 
   Messages<v1::MatchRequest, v1::MatchResponse> messages;
 

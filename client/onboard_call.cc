@@ -41,9 +41,25 @@ MissReason MissReasonFrom(v1::MissReason reason) {
       return MissReason::kNoRoom;
     case v1::MISS_REASON_DAMAGED:
       return MissReason::kDamaged;
+    case v1::MISS_REASON_EVICTED:
+      return MissReason::kEvicted;
     default:
       return MissReason::kAbsent;
   }
+}
+
+// Why all is missing where the agent said nothing.
+MissReason WithoutAnswer(CallOutcome outcome) {
+  switch (outcome) {
+    case CallOutcome::kLate:
+      return MissReason::kDeadline;
+    case CallOutcome::kSpaceRefused:
+      return MissReason::kSpaceRefused;
+    case CallOutcome::kAnswered:
+    case CallOutcome::kUnreachable:
+      break;
+  }
+  return MissReason::kUnreachable;
 }
 
 }  // namespace
@@ -60,26 +76,35 @@ bool OnboardCall::Fill(const std::shared_ptr<Connection>& connection) {
   return FillSequences(*connection, sequences_, &messages.request, &asked_);
 }
 
-OnboardCall::Result OnboardCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered) {
+OnboardCall::Result OnboardCall::Finish(const std::shared_ptr<AgentLink>& link,
+                                        CallOutcome outcome) {
   Result all(asked_.size());
-  size_t asked = 0;
-  size_t onboarded = 0;
   std::vector<uint64_t> unusable;
+  const bool answered = outcome == CallOutcome::kAnswered;
   const bool reached =
       answered && memory_.Follow(messages.response.gpu_version(), messages.timeout);
   for (size_t i = 0; i < all.size(); ++i) {
     if (answered) all[i] = Read(link, i, reached, &unusable);
-    asked += asked_[i].keys;
-    onboarded += all[i].size();
+    if (!answered) all[i].missed_ = WithoutAnswer(outcome);
   }
   if (connection_ != nullptr) {
     link->Release(connection_.get(), ReleaseQueue::Kind::kLease, unusable);
   }
   link->Count([&](ClientStats* stats) {
-    stats->onboarded_blocks += onboarded;
-    stats->missed_blocks += asked - onboarded;
+    for (size_t i = 0; i < all.size(); ++i) CountOne(all[i], asked_[i].keys, stats);
   });
   return all;
+}
+
+void OnboardCall::CountOne(const OnboardedBlocks& onboarded, size_t asked, ClientStats* stats) {
+  for (const OnboardedBlocks::Block& block : onboarded.blocks_) {
+    stats->onboarded_bytes += block.length;
+    ++stats->onboarded_from[static_cast<size_t>(block.source)];
+  }
+  const size_t missed = asked - onboarded.size();
+  stats->onboarded_blocks += onboarded.size();
+  stats->missed_blocks += missed;
+  stats->missed_because[static_cast<size_t>(onboarded.missed_)] += missed;
 }
 
 OnboardedBlocks OnboardCall::Read(const std::shared_ptr<AgentLink>& link, size_t index,
@@ -104,6 +129,7 @@ OnboardedBlocks OnboardCall::Read(const std::shared_ptr<AgentLink>& link, size_t
     }
     next = block.index() + 1;
     onboarded.blocks_.push_back({.bytes = *bytes,
+                                 .length = block.length(),
                                  .offset = block.offset(),
                                  .source = SourceFrom(block.from()),
                                  .sum = {.hi = block.sum_hi(), .lo = block.sum_lo()},

@@ -37,11 +37,12 @@ class OnboardCall {
   auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
     return stub->AsyncOnboard(&messages.context, messages.request, queue);
   }
-  Result Finish(const std::shared_ptr<AgentLink>& link, bool answered);
+  Result Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome);
 
   Messages<v1::OnboardRequest, v1::OnboardResponse> messages;
 
  private:
+  static void CountOne(const OnboardedBlocks& onboarded, size_t asked, ClientStats* stats);
   // Reads the answer to the sequence at `index`; what is no use to us goes to `unusable`.
   OnboardedBlocks Read(const std::shared_ptr<AgentLink>& link, size_t index, bool reached,
                        std::vector<uint64_t>* unusable);

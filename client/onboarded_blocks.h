@@ -48,7 +48,7 @@ class OnboardedBlocks {
   uint64_t offset(size_t i) const;  // From the start of the pool or arena.
   BlockSource source(size_t i) const;
   size_t key_index(size_t i) const;  // Of its key in the sequence; of a run it is `i`.
-  // Why the first block that is missing did not come; kAbsent also where no agent answered.
+  // Why the first block that is missing did not come.
   MissReason missed() const { return missed_; }
 
   // Copies block `i` into the pieces, one after the other, in one pass that also takes the sum of
@@ -71,6 +71,7 @@ class OnboardedBlocks {
   friend class OnboardCall;
   struct Block {
     std::span<const std::byte> bytes;
+    uint64_t length = 0;  // Of the payload, also where it has no bytes here.
     uint64_t offset = 0;
     BlockSource source;
     PayloadSum sum;
@@ -82,7 +83,7 @@ class OnboardedBlocks {
   std::vector<Block> blocks_;
   std::vector<uint64_t> lease_ids_;
   absl::Time deadline_ = absl::InfinitePast();  // MonotonicClock, less a margin.
-  MissReason missed_ = MissReason::kAbsent;
+  MissReason missed_ = MissReason::kUnreachable;
 };
 
 }  // namespace kvtier

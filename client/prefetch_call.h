@@ -33,8 +33,8 @@ class PrefetchCall {
   auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
     return stub->AsyncPrefetch(&messages.context, messages.request, queue);
   }
-  size_t Finish(const std::shared_ptr<AgentLink>&, bool answered) {
-    return answered ? messages.response.accepted_blocks() : 0;
+  size_t Finish(const std::shared_ptr<AgentLink>&, CallOutcome outcome) {
+    return outcome == CallOutcome::kAnswered ? messages.response.accepted_blocks() : 0;
   }
 
   Messages<v1::PrefetchRequest, v1::PrefetchResponse> messages;

@@ -32,14 +32,14 @@ bool ReserveCall::Fill(const std::shared_ptr<Connection>& connection) {
   return FillSequences(*connection, sequences_, &messages.request, &asked_);
 }
 
-ReservedBlocks ReserveCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered) {
+ReservedBlocks ReserveCall::Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome) {
   ReservedBlocks reserved;
   for (const AskedSequence& sequence : asked_) {
     for (size_t i = 0; i < sequence.keys; ++i) block_bytes_.push_back(sequence.block_bytes);
   }
   reserved.blocks_.resize(block_bytes_.size());
-  reserved.answered_ = answered;
-  if (answered) Read(link, &reserved);
+  reserved.answered_ = outcome == CallOutcome::kAnswered;
+  if (outcome == CallOutcome::kAnswered) Read(link, &reserved);
   return reserved;
 }
 
@@ -59,6 +59,7 @@ void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* r
     }
     reserved->blocks_[index] = {.state = ReservedBlocks::State::kReserved,
                                 .slot = *slot,
+                                .length = block_bytes_[index],
                                 .offset = block.offset(),
                                 .reservation_id = block.reservation_id()};
     reserved->reservation_ids_.push_back(block.reservation_id());
@@ -77,6 +78,7 @@ bool CommitCall::Fill(const std::shared_ptr<Connection>& connection) {
   messages.request.set_session_token(connection->session()->token());
   for (const ReservedBlocks::Block& block : blocks_.blocks_) {
     if (!block.reservation_id) continue;
+    if (block.taken != ReservedBlocks::Taken::kNo) bytes_ += block.length;
     if (const std::optional<PayloadSum> sum = block.sum()) {
       messages.request.add_summed_reservation_ids(*block.reservation_id);
       messages.request.add_sums(sum->hi);
@@ -95,10 +97,11 @@ bool CommitCall::Fill(const std::shared_ptr<Connection>& connection) {
   return true;
 }
 
-size_t CommitCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered) {
+size_t CommitCall::Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome) {
   const auto written = static_cast<size_t>(messages.request.reservation_ids_size() +
                                            messages.request.summed_reservation_ids_size());
   const auto unwritten = static_cast<size_t>(messages.request.unwritten_reservation_ids_size());
+  const bool answered = outcome == CallOutcome::kAnswered;
   const size_t committed =
       answered ? std::min<size_t>(messages.response.committed_blocks(), written) : 0;
   const size_t on_disk = std::min<size_t>(messages.response.durable_blocks(), committed);
@@ -106,6 +109,8 @@ size_t CommitCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered)
       answered ? std::min<size_t>(messages.response.unwritten_blocks(), unwritten) : 0;
   link->Count([&](ClientStats* stats) {
     stats->committed_blocks += committed;
+    // Which of them failed is not told, and blocks of one put are nearly always of one size.
+    if (written > 0) stats->committed_bytes += bytes_ * committed / written;
     stats->unwritten_blocks += unwritten;
   });
   if (committed + given_back == blocks_.reserved()) {

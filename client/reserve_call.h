@@ -40,7 +40,7 @@ class ReserveCall {
   auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
     return stub->AsyncReserve(&messages.context, messages.request, queue);
   }
-  ReservedBlocks Finish(const std::shared_ptr<AgentLink>& link, bool answered);
+  ReservedBlocks Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome);
 
   Messages<v1::ReserveRequest, v1::ReserveResponse> messages;
 
@@ -82,7 +82,7 @@ class CommitCall {
   auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
     return stub->AsyncCommit(&messages.context, messages.request, queue);
   }
-  size_t Finish(const std::shared_ptr<AgentLink>& link, bool answered);
+  size_t Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome);
   ReservedBlocks TakeBlocks() { return std::move(blocks_); }
   // The link that the blocks came through.
   static std::shared_ptr<AgentLink> LinkOf(const ReservedBlocks& blocks) { return blocks.link_; }
@@ -91,6 +91,7 @@ class CommitCall {
 
  private:
   ReservedBlocks blocks_;
+  uint64_t bytes_ = 0;  // Of the blocks that were written.
   const uint64_t step_;
   const bool durable_;
   uint32_t disk_timeout_ms_ = 0;  // Of a durable one: how long the agent waits for the disk.

@@ -94,6 +94,7 @@ class ReservedBlocks {
   struct Block {
     State state = State::kNoRoom;
     std::span<std::byte> slot{};
+    uint64_t length = 0;  // Of the payload, also where it has no bytes here.
     uint64_t offset = 0;
     std::optional<uint64_t> reservation_id{};  // Absent: there is no slot.
     mutable Taken taken = Taken::kNo;

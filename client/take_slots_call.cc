@@ -19,9 +19,9 @@ bool TakeSlotsCall::Fill(const std::shared_ptr<Connection>& connection) {
   return true;
 }
 
-GrantedSlots TakeSlotsCall::Finish(const std::shared_ptr<AgentLink>& link, bool answered) {
+GrantedSlots TakeSlotsCall::Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome) {
   GrantedSlots granted;
-  if (!answered) return granted;
+  if (outcome != CallOutcome::kAnswered) return granted;
   const bool reached = memory_.Follow(messages.response.gpu_version(), messages.timeout);
   granted.link_ = link;
   granted.connection_ = connection_;

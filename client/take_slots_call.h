@@ -27,7 +27,7 @@ class TakeSlotsCall {
   grpc::Status Send(v1::Worker::StubInterface* stub) {
     return stub->TakeSlots(&messages.context, messages.request, &messages.response);
   }
-  GrantedSlots Finish(const std::shared_ptr<AgentLink>& link, bool answered);
+  GrantedSlots Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome);
 
   Messages<v1::TakeSlotsRequest, v1::TakeSlotsResponse> messages;
 

@@ -16,6 +16,8 @@ namespace {
 // Relaxed: a filter, which orders nothing.
 std::atomic<LogLevel> lowest_level{LogLevel::kInfo};
 
+std::atomic<LogSink> sink{nullptr};
+
 constexpr char Letter(LogLevel level) {
   switch (level) {
     case LogLevel::kInfo:
@@ -32,18 +34,22 @@ constexpr char Letter(LogLevel level) {
 
 void Log(LogLevel level, const std::string& text) {
   if (level < lowest_level.load(std::memory_order_relaxed)) return;
-  const double seconds = absl::ToDoubleSeconds(MonotonicClock().Now() - absl::UnixEpoch());
-  std::string line = absl::StrFormat("%c %.6f %s: %s", Letter(level), seconds,
-                                     program_invocation_short_name, text);
   // Text may quote the world's input; control bytes would forge lines or colours.
+  std::string clean = text;
   std::replace_if(
-      line.begin(), line.end(),
+      clean.begin(), clean.end(),
       [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); }, ' ');
-  line.push_back('\n');
+  const LogSink taker = sink.load(std::memory_order_acquire);
+  if (taker != nullptr && taker(level, clean)) return;
+  const double seconds = absl::ToDoubleSeconds(MonotonicClock().Now() - absl::UnixEpoch());
+  const std::string line = absl::StrFormat("%c %.6f %s: %s\n", Letter(level), seconds,
+                                           program_invocation_short_name, clean);
   // A log that cannot be written has nowhere to say so.
   const ssize_t ignored = write(STDERR_FILENO, line.data(), line.size());
   static_cast<void>(ignored);
 }
+
+void SetLogSink(LogSink to) { sink.store(to, std::memory_order_release); }
 
 void SetLogLevel(LogLevel level) { lowest_level.store(level, std::memory_order_relaxed); }
 

@@ -1,4 +1,4 @@
-// One line an event to stderr, for operators: level, seconds of CLOCK_MONOTONIC,
+// One line an event to stderr or to a sink, for operators: level, seconds of CLOCK_MONOTONIC,
 // program, text. Rates are the caller's business; nothing on a per-block path logs.
 #ifndef KVTIER_CORE_LOG_H_
 #define KVTIER_CORE_LOG_H_
@@ -13,6 +13,13 @@ enum class LogLevel { kInfo, kWarning, kError };
 void Log(LogLevel level, const std::string& text);
 // Below this level lines are dropped; kInfo at start. The simulator raises it.
 void SetLogLevel(LogLevel level);
+
+// Takes a line in place of stderr, control bytes made spaces; false: it goes to stderr all the
+// same. Any thread, whatever locks the one that logs holds: it must not wait, log, or call its
+// callers.
+using LogSink = bool (*)(LogLevel level, const std::string& text);
+// Null, as at start: all goes to stderr.
+void SetLogSink(LogSink sink);
 
 }  // namespace kvtier
 

@@ -2,17 +2,30 @@
 #ifndef KVTIER_CORE_MISS_REASON_H_
 #define KVTIER_CORE_MISS_REASON_H_
 
+#include <cstddef>
 #include <cstdint>
 
 namespace kvtier {
 
 enum class MissReason : uint8_t {
-  kNone,      // Nothing is missing.
-  kAbsent,    // No tier that was asked has it.
-  kDeadline,  // It did not come in time.
-  kNoRoom,    // There was no room for it, or no lease left.
-  kDamaged,   // Its bytes were not what they must be.
+  kNone,          // Nothing is missing.
+  kAbsent,        // No tier that was asked has it.
+  kEvicted,       // So it is, and it left this node's memory a while ago to make room.
+  kDeadline,      // It did not come in time.
+  kNoRoom,        // There was no room for it, or no lease left.
+  kDamaged,       // Its bytes were not what they must be.
+  kUnreachable,   // The agent is away, or the client's breaker is open.
+  kSpaceRefused,  // The agent does not take the space.
 };
+inline constexpr size_t kMissReasonCount = 8;
+
+// "none", "absent", "evicted", "deadline", "no_room", "damaged", "unreachable" or "space_refused".
+constexpr const char* MissReasonName(MissReason reason) {
+  constexpr const char* kNames[kMissReasonCount] = {"none",        "absent",       "evicted",
+                                                    "deadline",    "no_room",      "damaged",
+                                                    "unreachable", "space_refused"};
+  return kNames[static_cast<size_t>(reason)];
+}
 
 }  // namespace kvtier
 

@@ -68,11 +68,14 @@ int64_t kvtier_prefetch_sequences(kvtier_client* client, const kvtier_sequence* 
 int64_t kvtier_hit_key_index(const kvtier_hit* hit, size_t index);
 
 enum {
-  KVTIER_MISSED_NONE = 0,     /* No block is missing. */
-  KVTIER_MISSED_ABSENT = 1,   /* No tier that was asked has it, or no agent answered. */
-  KVTIER_MISSED_DEADLINE = 2, /* It did not come in time. */
-  KVTIER_MISSED_NO_ROOM = 3,  /* There was no room for it, or no lease left. */
-  KVTIER_MISSED_DAMAGED = 4   /* Its bytes were not what they must be. */
+  KVTIER_MISSED_NONE = 0,         /* No block is missing. */
+  KVTIER_MISSED_ABSENT = 1,       /* No tier that was asked has it. */
+  KVTIER_MISSED_EVICTED = 2,      /* So it is, and it left this node's memory to make room. */
+  KVTIER_MISSED_DEADLINE = 3,     /* It did not come in time. */
+  KVTIER_MISSED_NO_ROOM = 4,      /* There was no room for it, or no lease left. */
+  KVTIER_MISSED_DAMAGED = 5,      /* Its bytes were not what they must be. */
+  KVTIER_MISSED_UNREACHABLE = 6,  /* The agent is away, or the breaker is open. */
+  KVTIER_MISSED_SPACE_REFUSED = 7 /* The agent does not take the space. */
 };
 /* Returns why the first block that is missing did not come. KVTIER_INVALID: hit is NULL. */
 int kvtier_hit_missed(const kvtier_hit* hit);

@@ -34,19 +34,8 @@ Block HitBlock(const Hit& hit, size_t i) {
 
 // None: nothing is missing.
 std::optional<std::string> Missed(const Hit& hit) {
-  switch (hit.blocks.missed()) {
-    case MissReason::kNone:
-      return std::nullopt;
-    case MissReason::kAbsent:
-      return "absent";
-    case MissReason::kDeadline:
-      return "deadline";
-    case MissReason::kNoRoom:
-      return "no_room";
-    case MissReason::kDamaged:
-      return "damaged";
-  }
-  return "absent";
+  if (hit.blocks.missed() == MissReason::kNone) return std::nullopt;
+  return MissReasonName(hit.blocks.missed());
 }
 
 size_t KeyIndex(const Hit& hit, size_t i) {

@@ -15,6 +15,7 @@
 #include "client/python/arguments.h"
 #include "client/python/blocks_binding.h"
 #include "client/python/codec_binding.h"
+#include "client/python/logger_binding.h"
 #include "client/python/open_client.h"
 #include "client/python/paged_kv_binding.h"
 #include "client/python/raise.h"
@@ -258,6 +259,27 @@ class PyClient {
     out["committed_blocks"] = stats.committed_blocks;
     out["unwritten_blocks"] = stats.unwritten_blocks;
     out["releases_dropped"] = stats.releases_dropped;
+    out["onboarded_bytes"] = stats.onboarded_bytes;
+    out["committed_bytes"] = stats.committed_bytes;
+    py::dict from;
+    for (size_t i = 0; i < kBlockSourceCount; ++i) {
+      from[BlockSourceName(static_cast<BlockSource>(i))] = stats.onboarded_from[i];
+    }
+    out["onboarded_from"] = from;
+    py::dict because;
+    for (size_t i = 1; i < kMissReasonCount; ++i) {
+      because[MissReasonName(static_cast<MissReason>(i))] = stats.missed_because[i];
+    }
+    out["missed_because"] = because;
+    py::dict latencies;
+    for (const auto& [name, latency] : stats.latencies) {
+      py::dict times;
+      times["calls"] = latency.calls;
+      times["p50_s"] = absl::ToDoubleSeconds(latency.p50);
+      times["p99_s"] = absl::ToDoubleSeconds(latency.p99);
+      latencies[name.c_str()] = times;
+    }
+    out["latencies"] = latencies;
     return out;
   }
 
@@ -344,4 +366,5 @@ PYBIND11_MODULE(_kvtier, module) {
   kvtier::python::BindClient(module);
   kvtier::python::BindCodec(module);
   kvtier::python::BindTokenKeys(module);
+  kvtier::python::BindLogger(module);
 }

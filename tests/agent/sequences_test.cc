@@ -66,6 +66,18 @@ TEST_F(SequencesTest, BlocksOfASetHaveNoParents) {
   EXPECT_EQ(set.ParentOf(1), std::nullopt);
 }
 
+TEST_F(SequencesTest, AMissSaysThatTheBlockLeftToMakeRoom) {
+  AgentRig rig({.disk = false});
+  ASSERT_EQ(rig.Put(rig.session, 1, 1), 1);
+  ASSERT_EQ(rig.Put(rig.session, 100, 16), 16);
+  const auto missed = [&](uint64_t key) {
+    return rig.Run(rig.Onboard(rig.session, key, 1, kShort))->missed;
+  };
+  EXPECT_EQ(missed(1), MissReason::kEvicted);
+  EXPECT_EQ(missed(2), MissReason::kAbsent);
+  EXPECT_EQ(missed(100), MissReason::kNone);
+}
+
 TEST_F(SequencesTest, ASetComesFromTheDiskAroundItsHoles) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 8), 8);
   // Host memory forgets them.

@@ -41,6 +41,12 @@ TEST(CAbiTest, WithoutAnAgentACProgramsSequencesAreMisses) {
   EXPECT_EQ(RunProgram(KVTIER_C_SEQUENCES, node.socket_dir() + " absent"), 0);
 }
 
+TEST(CAbiTest, ACProgramReadsWhatWasMovedAndLogs) {
+  testing::FakeNode node;
+  node.agent().Start();
+  EXPECT_EQ(RunProgram(KVTIER_C_TRAFFIC, node.socket_dir()), 0);
+}
+
 TEST(CAbiTest, TheLibraryExportsItsFunctionsAndNothingElse) {
   FILE* const nm = popen("nm -D --defined-only " KVTIER_C_LIBRARY, "r");
   ASSERT_NE(nm, nullptr);

@@ -236,7 +236,7 @@ static int test_absent(kvtier_client* client, const kvtier_sequence* both) {
   EXPECT(kvtier_match_sequences(client, both, 2, 0, WAIT, matched) == KVTIER_OK);
   EXPECT(matched[1].blocks == 0 && tiers[0] == KVTIER_NOT_HERE && tiers[3] == KVTIER_NOT_HERE);
   EXPECT(kvtier_onboard_sequences(client, both, 2, KVTIER_HOST, 0, WAIT, hits) == 0);
-  EXPECT(kvtier_hit_missed(hits[1]) == KVTIER_MISSED_ABSENT && !kvtier_hit_valid(hits[1]));
+  EXPECT(kvtier_hit_missed(hits[1]) == KVTIER_MISSED_UNREACHABLE && !kvtier_hit_valid(hits[1]));
   kvtier_release_hits(hits, 2);
   EXPECT(kvtier_reserve_sequences(client, both, 2, KVTIER_HOST, WAIT, &put) == 0 && put == NULL);
   EXPECT(kvtier_prefetch_sequences(client, both, 2, 0, WAIT) == 0);

@@ -65,6 +65,17 @@ class ClientFailureTest : public ::testing::Test {
   SpaceHandle space_{};
 };
 
+TEST_F(ClientFailureTest, AMissWithoutAnAnswerSaysWhy) {
+  StartWithBlocks();
+  node_.agent().HangCalls(FakeAgent::Hang::kAll);
+  EXPECT_EQ(Onboard(absl::Milliseconds(30)).missed(), MissReason::kDeadline);
+  OpenBreaker();
+  EXPECT_EQ(Onboard(absl::Milliseconds(30)).missed(), MissReason::kUnreachable);
+  const ClientStats stats = client_->Stats();
+  EXPECT_GE(stats.missed_because[static_cast<size_t>(MissReason::kDeadline)], keys_.size());
+  EXPECT_GE(stats.missed_because[static_cast<size_t>(MissReason::kUnreachable)], keys_.size());
+}
+
 TEST_F(ClientFailureTest, AnAbsentAgentIsAMissAtOnce) {
   EXPECT_LT(Took([&] { client_ = node_.OpenClient(); }), kSlack);
   EXPECT_FALSE(client_->connected());

@@ -75,6 +75,21 @@ TEST_F(ClientSequencesTest, OneCallServesSeveralSpaces) {
   EXPECT_EQ(reserved.state(5), ReservedBlocks::State::kReserved);
 }
 
+TEST_F(ClientSequencesTest, StatsSayWhatWasMovedFromWhereAndWhyNot) {
+  PutBlocks(client_.get(), space_, TestKeys(1, 2));
+  ASSERT_EQ(client_->Onboard(space_, TestKeys(1, 5))->size(), 2);
+  const ClientStats stats = client_->Stats();
+  const uint64_t bytes = client_->Onboard(space_, TestKeys(1, 1))->bytes(0).size();
+  EXPECT_EQ(stats.onboarded_bytes, 2 * bytes);
+  EXPECT_EQ(stats.committed_bytes, 2 * bytes);
+  EXPECT_EQ(stats.onboarded_from[static_cast<size_t>(BlockSource::kHost)], 2);
+  EXPECT_EQ(stats.missed_because[static_cast<size_t>(MissReason::kAbsent)], 3);
+  EXPECT_EQ(stats.latencies.at("onboard").calls, 1);
+  EXPECT_GT(stats.latencies.at("onboard").p50, absl::ZeroDuration());
+  EXPECT_GE(stats.latencies.at("onboard").p99, stats.latencies.at("onboard").p50);
+  EXPECT_FALSE(stats.latencies.contains("match"));
+}
+
 TEST_F(ClientSequencesTest, SubmittedCallsTakeSequencesToo) {
   const std::vector<EngineKey> keys = TestKeys(1, 2);
   PutBlocks(client_.get(), space_, keys);

@@ -79,7 +79,7 @@ class Sequences(WithSpaces):
         self.agent("kill")
         asked = [Sequence(self.space, make_keys(0, 2))] * 3
         self.assertEqual([(len(hit), hit.missed) for hit in self.client.onboard_sequences(asked)],
-                         [(0, "absent")] * 3)
+                         [(0, "unreachable")] * 3)
         self.assertEqual(self.client.match_sequences(asked), [kvtier.Match()] * 3)
         with self.client.reserve_sequences(asked) as put:
             self.assertEqual((put.states, put.answered), (["no_room"] * 6, False))

@@ -18,11 +18,12 @@ from .blocks import Hit, Put
 from .calls import Call
 from .client import Client
 from .codec import BlockCodec
+from .log import set_logger
 from .paged_kv import PagedKv, SequenceFacts
 from .sequences import Match, Sequence
 from .space import Space, SpaceSpec
 from .token_keys import VLLM_DEFAULT_SEED, token_keys, vllm_token_keys
 
 __all__ = ["BlockCodec", "Call", "Client", "Hit", "Match", "PagedKv", "Put", "Sequence",
-           "SequenceFacts", "Space", "SpaceSpec", "VLLM_DEFAULT_SEED", "token_keys",
+           "SequenceFacts", "Space", "SpaceSpec", "VLLM_DEFAULT_SEED", "set_logger", "token_keys",
            "vllm_token_keys"]

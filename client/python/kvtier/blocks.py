@@ -64,9 +64,10 @@ class Hit:
     def missed(self) -> str | None:
         """Why the first block that is missing did not come; None: none is missing.
 
-        "absent": no tier that was asked has it, or no agent answered; "deadline": it did not come
-        in time; "no_room": there was no room for it, or no lease left; "damaged": its bytes were
-        not what they must be.
+        "absent": no tier that was asked has it; "evicted": so it is, and it left this node's memory
+        to make room; "deadline": it did not come in time; "no_room": there was no room for it, or
+        no lease left; "damaged": its bytes were not what they must be; "unreachable": the agent is
+        away, or the client's breaker is open; "space_refused": the agent does not take the space.
         """
         return self._native.missed()
 

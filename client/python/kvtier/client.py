@@ -193,8 +193,13 @@ class Client:
         """Whether the agent's socket stands at this moment."""
         return self._native.connected()
 
-    def stats(self) -> dict[str, int | bool | str]:
-        """What this client did, and `last_error`, the latest thing that went wrong."""
+    def stats(self) -> dict:
+        """What this client did, and `last_error`, the latest thing that went wrong.
+
+        Counts by name; `onboarded_from`: blocks by the tier that had them; `missed_because`: blocks
+        by the reason that Hit.missed gives for their sequence; `latencies`: for each call that was
+        answered its `calls`, `p50_s` and `p99_s`, as the client saw them.
+        """
         return self._native.stats()
 
     def close(self) -> None:
