@@ -137,11 +137,11 @@ class PageTest(unittest.TestCase):
         excerpts = re.findall(r"^```python\n(.*?)^```$", _PAGE.read_text(encoding="utf-8"),
                               re.M | re.S)
         self.assertGreaterEqual(len(excerpts), 5)
-        for excerpt in excerpts:
+        for excerpt in map(textwrap.dedent, excerpts):
             count = len(excerpt.splitlines())
-            runs = (textwrap.dedent("\n".join(lines[at:at + count]) + "\n")
-                    for at in range(len(lines) - count + 1))
-            self.assertIn(excerpt, runs, "an excerpt of the page is not in the connector")
+            runs = [textwrap.dedent("\n".join(lines[at:at + count]) + "\n")
+                    for at in range(len(lines) - count + 1)]
+            self.assertTrue(excerpt in runs, f"not in {_CONNECTOR.name}:\n{excerpt}")
 
 
 if __name__ == "__main__":
