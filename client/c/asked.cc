@@ -1,5 +1,7 @@
 #include "client/c/asked.h"
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -17,17 +19,31 @@ absl::StatusOr<OnboardTarget> TargetFrom(int target) {
       absl::StrCat("target is ", target, "; must be KVTIER_HOST or KVTIER_GPU"));
 }
 
+// Checks how much is asked about, before it is copied; the client checks the rest.
+absl::Status CheckSizes(std::span<const kvtier_sequence> sequences) {
+  if (sequences.data() == nullptr && !sequences.empty()) {
+    return absl::InvalidArgumentError("sequences is NULL");
+  }
+  if (sequences.size() > KVTIER_MAX_SEQUENCES) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        sequences.size(), " sequences in one call; must be 1 to ", KVTIER_MAX_SEQUENCES));
+  }
+  size_t keys = 0;
+  for (const kvtier_sequence& sequence : sequences) {
+    keys += std::min(sequence.count, std::numeric_limits<size_t>::max() - keys);
+  }
+  if (keys > KVTIER_MAX_KEYS) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(keys, " keys in one call; must be at most ", KVTIER_MAX_KEYS));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Asked> Asked::From(const CallArguments& arguments) {
+  KVT_RETURN_IF_ERROR(CheckSizes(arguments.sequences));
   const size_t count = arguments.sequences.size();
-  if (count > KVTIER_MAX_SEQUENCES) {  // Before room is made for them; the client checks the rest.
-    return absl::InvalidArgumentError(
-        absl::StrCat(count, " sequences in one call; must be 1 to ", KVTIER_MAX_SEQUENCES));
-  }
-  if (arguments.sequences.data() == nullptr && count > 0) {
-    return absl::InvalidArgumentError("sequences is NULL");
-  }
   Asked asked;
   for (size_t i = 0; i < count; ++i) {
     const std::string owner = count == 1 ? std::string() : absl::StrCat("sequences[", i, "].");

@@ -60,7 +60,7 @@ absl::StatusOr<std::vector<EngineKey>> KeysFrom(const kvtier_bytes* keys, size_t
   for (size_t i = 0; i < count; ++i) {
     const std::string name = absl::StrCat(owner, "keys[", i, "]");
     KVT_ASSIGN_OR_RETURN(EngineKey key, KeyFrom(keys[i], name));
-    out.push_back(std::move(key));
+    out.push_back(key);
   }
   return out;
 }

@@ -49,12 +49,14 @@ py::tuple MatchFrom(const MatchedSequence& matched) {
 
 std::vector<py::tuple> MatchesFrom(const std::vector<MatchedSequence>& all) {
   std::vector<py::tuple> matches;
+  matches.reserve(all.size());
   for (const MatchedSequence& matched : all) matches.push_back(MatchFrom(matched));
   return matches;
 }
 
 std::vector<std::unique_ptr<Hit>> HitsFrom(std::vector<OnboardedBlocks> all) {
   std::vector<std::unique_ptr<Hit>> hits;
+  hits.reserve(all.size());
   for (OnboardedBlocks& blocks : all) {
     hits.push_back(std::make_unique<Hit>(Hit{std::move(blocks)}));
   }

@@ -156,6 +156,12 @@ static int test_mistakes(kvtier_client* client, const kvtier_sequence* both) {
   EXPECT(strstr(kvtier_last_error(), "0 sequences") != NULL);
   EXPECT(kvtier_match_sequences(client, NULL, 2, 0, WAIT, matched) == KVTIER_INVALID);
   EXPECT(strstr(kvtier_last_error(), "sequences is NULL") != NULL);
+  asked[0].count = asked[1].count = 5000; /* Refused before a key is read. */
+  EXPECT(kvtier_match_sequences(client, asked, 2, 0, WAIT, matched) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "10000 keys in one call; must be at most 8192") != NULL);
+  asked[1].count = (size_t)-1;
+  EXPECT(kvtier_match_sequences(client, asked, 2, 0, WAIT, matched) == KVTIER_INVALID);
+  asked[0] = both[0];
   asked[1].keys = &short_key;
   asked[1].count = 1;
   EXPECT(kvtier_match_sequences(client, asked, 2, 0, WAIT, matched) == KVTIER_INVALID);

@@ -155,6 +155,9 @@ class Ends(WithAgent):
         del client
         gc.collect()
         self.assertTrue(all(call.done() for call in calls))
+        gone = [weakref.ref(call) for call in calls]
+        calls.clear()  # Nothing holds them: neither the client's thread nor a cycle.
+        self.assertEqual([call for call in gone if call() is not None], [])
 
     def test_a_callback_may_close_its_client(self):
         client = kvtier.Client(socket_dir=self.directory, timeout_s=30.0)

@@ -24,12 +24,12 @@ BLOCK_BYTES = 737280  # SmolLM2-135M: 30 layers, K and V, 16 tokens, 3 heads of 
 class Agent:
     """A real agent with an emulated GPU, on loopback, in a folder of its own."""
 
-    def __init__(self):
+    def __init__(self, *flags):
         self.folder = tempfile.TemporaryDirectory()
         self._process = subprocess.Popen(
             [_AGENT, f"--socket_dir={self.folder.name}", "--node_id=pool", "--listen=127.0.0.1:0",
              "--advertise=127.0.0.1:1", "--host_bytes=64MiB", "--device=emulated",
-             f"--gpu_bytes={SLOTS * BLOCK_BYTES}", f"--gpu_block_bytes={BLOCK_BYTES}"],
+             f"--gpu_bytes={SLOTS * BLOCK_BYTES}", f"--gpu_block_bytes={BLOCK_BYTES}", *flags],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def client(self):

@@ -185,7 +185,7 @@ class Client:
         self._native.end_step(step)
 
     def ping(self, timeout_s: float = 2.0) -> bool:
-        """One empty call; whether the agent answered."""
+        """One empty call; whether the agent answered. `timeout_s` is above 0, or a ValueError."""
         return self._native.ping(timeout_s)
 
     @property
