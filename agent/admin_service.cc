@@ -148,6 +148,8 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
   response->set_sessions(agent_->sessions().size());
   response->set_leases(agent_->leases().size());
   response->set_reservations(agent_->reservations().size());
+  response->set_tickets(static_cast<uint32_t>(agent_->tickets().size()));
+  response->set_ticket_blocks(agent_->tickets().blocks());
   if (agent_->offloader() != nullptr) {
     response->set_offload_queue(agent_->offloader()->pending());
   }

@@ -171,6 +171,8 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                             .evictor = &evictor_,
                                                             .scope = &scope_},
                                            &index_, &sessions_, &leases_, &stats_);
+  tickets_ = std::make_unique<Tickets>(Tickets::Parts{
+      .executor = seams.executor, .onboarder = onboarder_.get(), .host = host_.get()});
   putter_ = std::make_unique<Putter>(Putter::Parts{.executor = seams.executor,
                                                    .workers = seams.workers,
                                                    .scope = &scope_,
@@ -333,6 +335,7 @@ Task<void> Agent::SweepDeadlines() {
     if (earlier_workers_ != nullptr) earlier_workers_->Sweep();
     reservations_.Sweep();
     host_prover_.Sweep();
+    tickets_->Sweep();
     stats_.expired_leases += leases_.Expire(now);
     stats_.expired_reservations += reservations_.Expire(now);
     // A disk may have gone out of service since, with calls that no longer count.
@@ -418,29 +421,15 @@ std::vector<TierUsage> Agent::Usage() const {
   return usage;
 }
 
-void Agent::AuditDisksInResidency() const {
-  // While a disk comes or goes its blocks are told of a few a turn.
-  if (disks_ == nullptr || !disks_->settled()) return;
-  size_t expected = 0;
-  for (const BlockKey& key : disks_->Keys()) {
-    const std::optional<DomainId> domain = residency_.DomainOf(*disks_->OwnerOf(key));
-    if (!domain.has_value()) continue;
-    const ResidencyTable* const table = residency_.table(*domain);
-    if (table == nullptr) continue;
-    KVT_CHECK(table->Has(key, Tier::kDisk));
-    ++expected;
-  }
-  KVT_CHECK(residency_.blocks_in(Tier::kDisk) == expected);
-}
-
 void Agent::Audit() const {
   index_.Audit();
-  AuditDisksInResidency();
   leases_.Audit();
   reservations_.Audit();
+  tickets_->Audit();
   host_->Audit();
   if (gpu_ != nullptr) gpu_->Audit();
   if (disks_ != nullptr) disks_->Audit();
+  if (disks_ != nullptr) residency_.AuditDisks(*disks_);
   if (promises_ != nullptr) promises_->Audit();
   if (offloader_ != nullptr) offloader_->Audit();
 }

@@ -50,6 +50,7 @@
 #include "agent/slot_grants.h"
 #include "agent/take_back.h"
 #include "agent/tenants.h"
+#include "agent/tickets.h"
 #include "core/byte_workers.h"
 #include "core/executor.h"
 #include "core/node.h"
@@ -163,6 +164,7 @@ class Agent {
   const HostScrub& host_scrub() const { return host_scrub_; }
   Onboarder& onboarder() { return *onboarder_; }
   Putter& putter() { return *putter_; }
+  Tickets& tickets() { return *tickets_; }
   PeerServer& peer_server() { return *peer_server_; }
   TenantEraser& tenant_eraser() { return *tenant_eraser_; }
   const HostTier& host() const { return *host_; }
@@ -210,7 +212,6 @@ class Agent {
   absl::Status TakeBackPool(const std::vector<OfferedPage>& pages, PoolSurvivors survivors);
   // Tells index and workers of what the disks had when they were opened.
   void PublishRecovered();
-  void AuditDisksInResidency() const;
   // One of several disks. Each part is destroyed before what it uses.
   struct NodeDisk {
     std::unique_ptr<WatchedDisk> watched;
@@ -257,6 +258,7 @@ class Agent {
   HostScrub host_scrub_;
   std::unique_ptr<Offloader> offloader_;
   std::unique_ptr<Onboarder> onboarder_;
+  std::unique_ptr<Tickets> tickets_;
   std::unique_ptr<Putter> putter_;
   std::unique_ptr<PeerServer> peer_server_;
   std::unique_ptr<TenantEraser> tenant_eraser_;

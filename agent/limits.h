@@ -17,6 +17,14 @@ inline constexpr size_t kMaxSpacesPerSession = 16;
 inline constexpr size_t kMaxSpacesDescribed = 256;
 inline constexpr size_t kMaxLeasesPerSession = 65536;
 inline constexpr size_t kMaxLeases = 262144;  // Of all sessions together.
+// Of a domain: tickets, blocks that they pin, and the part of its host memory, one in so many
+// bytes.
+inline constexpr size_t kMaxTicketsPerDomain = 1024;
+inline constexpr size_t kMaxTicketBlocks = 65536;
+inline constexpr uint64_t kTicketPart = 2;
+// Ranks that redeem one ticket, and the longest that it waits for them.
+inline constexpr uint32_t kMaxRedemptions = 64;
+inline constexpr absl::Duration kMaxTicketLifetime = absl::Seconds(60);
 // Blocks that left host memory to make room and are remembered for what a miss says: 3 MiB.
 inline constexpr size_t kMaxEvictedKeys = 65536;
 // Blocks in host memory that workers said are damaged and that wait to be looked at.

@@ -29,7 +29,7 @@ MissReason ReasonOf(const absl::Status& failed) {
 
 }  // namespace
 
-// One OnboardAll() call: what its requests have brought so far.
+// One BringAll() call: what its requests have brought so far.
 struct Onboarder::Bringing {
   Bringing(Executor* executor, size_t requests)
       : brought(requests), left(requests), done(executor) {}
@@ -55,19 +55,24 @@ Task<absl::StatusOr<Onboarded>> Onboarder::Onboard(OnboardRequest request) {
 Task<absl::StatusOr<std::vector<Onboarded>>> Onboarder::OnboardAll(
     std::vector<OnboardRequest> requests) {
   for (const OnboardRequest& request : requests) KVT_CO_RETURN_IF_ERROR(CheckTarget(request));
-  const auto bringing = std::make_shared<Bringing>(executor_, requests.size());
-  for (size_t i = 0; i < requests.size(); ++i) {
-    flows_.scope->Spawn(BringOne(requests[i], i, bringing));
-  }
-  // Each ends by its own deadline.
-  if (bringing->left > 0) co_await bringing->done.WaitUntil(absl::InfiniteFuture());
+  std::vector<Brought> brought = co_await BringAll(&requests);
   std::vector<Onboarded> all;
   for (size_t i = 0; i < requests.size(); ++i) {
-    KVT_CO_ASSIGN_OR_RETURN(Onboarded onboarded,
-                            GrantLeases(requests[i], std::move(bringing->brought[i])));
+    KVT_CO_ASSIGN_OR_RETURN(Onboarded onboarded, GrantLeases(requests[i], std::move(brought[i])));
     all.push_back(std::move(onboarded));
   }
   co_return all;
+}
+
+Task<std::vector<Onboarder::Brought>> Onboarder::BringAll(
+    const std::vector<OnboardRequest>* requests) {
+  const auto bringing = std::make_shared<Bringing>(executor_, requests->size());
+  for (size_t i = 0; i < requests->size(); ++i) {
+    flows_.scope->Spawn(BringOne((*requests)[i], i, bringing));
+  }
+  // Each ends by its own deadline.
+  if (bringing->left > 0) co_await bringing->done.WaitUntil(absl::InfiniteFuture());
+  co_return std::move(bringing->brought);
 }
 
 Task<void> Onboarder::BringOne(OnboardRequest request, size_t index,

@@ -67,6 +67,19 @@ class Onboarder {
     const Evictor* evictor = nullptr;
     TaskScope* scope = nullptr;
   };
+  // A block that is ready (pinned) or on its way (load); neither: it is missing.
+  struct Wanted {
+    Pin pin;
+    SharedLoad load;
+    std::optional<Tier> from;
+  };
+  // Outcome of one request before its leases are granted: of a run the leading blocks, of a set one
+  // entry for each key.
+  struct Brought {
+    std::vector<Wanted> blocks;
+    MissReason missed = MissReason::kNone;  // Of the first that is missing.
+  };
+
   // Does not own.
   Onboarder(Executor* executor, Waits* waits, Flows flows, BlockIndex* index,
             SessionTable* sessions, LeaseTable* leases, AgentStats* stats)
@@ -85,24 +98,18 @@ class Onboarder {
   // The same of several at once: the leases of all begin when the last of them is ready, or its
   // deadline has come.
   Task<absl::StatusOr<std::vector<Onboarded>>> OnboardAll(std::vector<OnboardRequest> requests);
+  // The two halves of it, for who pins what was brought meanwhile: brings what each request wants,
+  // which is pinned by what it returns; and grants leases of that. REQUIRES: `requests` outlive the
+  // task. Errors of GrantLeases(): kFailedPrecondition, the session is over.
+  Task<std::vector<Brought>> BringAll(const std::vector<OnboardRequest>* requests);
+  absl::StatusOr<Onboarded> GrantLeases(const OnboardRequest& request, Brought brought);
+  BlockIndex* index() const { return index_; }
   // Onboards to host memory with no waiter and no lease; returns how many leading
   // blocks are there or on their way.
   Task<size_t> Prefetch(BlockRun run, bool local_only);
 
  private:
-  // A block that is ready (pinned) or on its way (load); neither: it is missing.
-  struct Wanted {
-    Pin pin;
-    SharedLoad load;
-    std::optional<Tier> from;
-  };
-  // Outcome of one request before its leases are granted: of a run the leading blocks, of a set one
-  // entry for each key.
-  struct Brought {
-    std::vector<Wanted> blocks;
-    MissReason missed = MissReason::kNone;  // Of the first that is missing.
-  };
-  struct Bringing;  // One OnboardAll() call.
+  struct Bringing;  // One BringAll() call.
   absl::Status CheckTarget(const OnboardRequest& request) const;
   Task<Brought> Bring(OnboardRequest request);
   Task<void> BringOne(OnboardRequest request, size_t index, std::shared_ptr<Bringing> bringing);
@@ -117,7 +124,6 @@ class Onboarder {
   Task<void> AwaitReady(Brought* brought, const OnboardRequest& request);
   // True: the block is pinned. False: says why not.
   Task<bool> AwaitOne(Wanted* wanted, absl::Time deadline, MissReason* missed);
-  absl::StatusOr<Onboarded> GrantLeases(const OnboardRequest& request, Brought brought);
   // False: it has no lease, and nothing behind it gets one.
   bool GrantOne(const OnboardRequest& request, size_t index, Wanted wanted, Onboarded* onboarded);
 

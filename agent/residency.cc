@@ -174,4 +174,17 @@ void Residency::Audit() const {
   }
 }
 
+void Residency::AuditDisks(const DiskSet& disks) const {
+  // While a disk comes or goes its blocks are told of a few a turn.
+  if (!disks.settled()) return;
+  size_t expected = 0;
+  for (const BlockKey& key : disks.Keys()) {
+    const std::optional<DomainId> domain = DomainOf(*disks.OwnerOf(key));
+    if (!domain.has_value() || table(*domain) == nullptr) continue;
+    KVT_CHECK(table(*domain)->Has(key, Tier::kDisk));
+    ++expected;
+  }
+  KVT_CHECK(blocks_in(Tier::kDisk) == expected);
+}
+
 }  // namespace kvtier

@@ -31,6 +31,7 @@
 #include "core/task_scope.h"
 #include "core/tenant_tag.h"
 #include "core/tier.h"
+#include "tier_disk/disk_set.h"
 #include "tier_host/host_tier.h"
 #include "tier_host/sealed_memory.h"
 
@@ -66,6 +67,8 @@ class Residency {
   // Counts the blocks of the tier in all tables.
   size_t blocks_in(Tier tier) const;
   void Audit() const;
+  // The tables have what the disks have, and no more on disks.
+  void AuditDisks(const DiskSet& disks) const;
 
  private:
   struct Domain {

@@ -146,7 +146,13 @@ Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardR
     for (size_t i = 0; i < runs.size(); ++i) all[i].run = std::move(runs[i]);
     KVT_CO_ASSIGN_OR_RETURN(onboarded, co_await agent_->onboarder().OnboardAll(std::move(all)));
   }
-  // The asker that is gone will never release what it does not know of.
+  Answer(context, session, onboarded, response);
+  if (request->target() == v1::TIER_GPU) response->set_gpu_version(agent_->gpu()->version());
+  co_return absl::OkStatus();
+}
+
+void WorkerService::Answer(Context* context, SessionId session,
+                           const std::vector<Onboarded>& onboarded, v1::OnboardResponse* response) {
   const bool asker_is_gone = context->IsCancelled();
   for (const Onboarded& of_run : onboarded) {
     FillOnboarded(of_run, response->add_sequences());
@@ -156,7 +162,60 @@ Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardR
     }
   }
   response->set_lease_deadline_ns(MonotonicNanos(onboarded.front().lease_deadline));
-  if (request->target() == v1::TIER_GPU) response->set_gpu_version(agent_->gpu()->version());
+}
+
+WorkerService::Reactor* WorkerService::TakeTicket(Context* context,
+                                                  const v1::TakeTicketRequest* request,
+                                                  v1::TakeTicketResponse* response) {
+  return Run(context, *request, DoTakeTicket(context, request, response));
+}
+
+Task<absl::Status> WorkerService::DoTakeTicket(Context* context,
+                                               const v1::TakeTicketRequest* request,
+                                               v1::TakeTicketResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
+  KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
+  const DomainId domain = runs[0].domain;
+  TicketRequest wanted{.redemptions = request->redemptions(),
+                       .lifetime = absl::Milliseconds(request->lifetime_ms())};
+  for (BlockRun& run : runs) {
+    wanted.sequences.push_back(
+        {.run = std::move(run), .deadline = deadline, .local_only = request->local_only()});
+  }
+  KVT_CO_ASSIGN_OR_RETURN(const TakenTicket taken,
+                          co_await agent_->tickets().Take(std::move(wanted)));
+  // Who is gone passes it to nobody.
+  if (context->IsCancelled()) agent_->tickets().Release(domain, taken.id);
+  FillTaken(taken, response);
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::RedeemTicket(Context* context,
+                                                    const v1::RedeemTicketRequest* request,
+                                                    v1::OnboardResponse* response) {
+  return Run(context, *request, DoRedeemTicket(context, request, response));
+}
+
+Task<absl::Status> WorkerService::DoRedeemTicket(Context* context,
+                                                 const v1::RedeemTicketRequest* request,
+                                                 v1::OnboardResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
+  KVT_CO_ASSIGN_OR_RETURN(const TicketId id, TicketFrom(request->ticket()));
+  std::vector<SpaceDigest> spaces;
+  if (request->space_ids_size() > static_cast<int>(convert::kMaxSequencesPerRequest)) {
+    co_return absl::InvalidArgumentError(absl::StrCat("space_ids: ", request->space_ids_size(),
+                                                      "; must be at most ",
+                                                      convert::kMaxSequencesPerRequest));
+  }
+  for (const uint32_t space_id : request->space_ids()) {
+    KVT_CO_ASSIGN_OR_RETURN(const BlockRun run,
+                            agent_->sessions().NameRun(session, space_id, std::nullopt, {}));
+    spaces.push_back(run.space);
+  }
+  KVT_CO_ASSIGN_OR_RETURN(const std::vector<Onboarded> onboarded,
+                          agent_->tickets().Redeem(session, agent_->sessions().DomainOf(session),
+                                                   id, request->rank(), spaces));
+  Answer(context, session, onboarded, response);
   co_return absl::OkStatus();
 }
 
@@ -292,6 +351,10 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
     const std::optional<BlockKey> key = agent_->leases().HostBlockOf(session, LeaseId{id});
     if (key.has_value()) agent_->host_prover().Suspect(*key);
     leases.push_back(LeaseId{id});
+  }
+  for (const std::string& ticket : request->tickets()) {
+    KVT_CO_ASSIGN_OR_RETURN(const TicketId id, TicketFrom(ticket));
+    agent_->tickets().Release(agent_->sessions().DomainOf(session), id);
   }
   agent_->leases().Release(session, leases);
   agent_->reservations().Release(session, IdsFrom(request->reservation_ids()));

@@ -31,6 +31,10 @@ class WorkerService final : public v1::Worker::CallbackService {
                  v1::MatchResponse* response) override;
   Reactor* Onboard(Context* context, const v1::OnboardRequest* request,
                    v1::OnboardResponse* response) override;
+  Reactor* TakeTicket(Context* context, const v1::TakeTicketRequest* request,
+                      v1::TakeTicketResponse* response) override;
+  Reactor* RedeemTicket(Context* context, const v1::RedeemTicketRequest* request,
+                        v1::OnboardResponse* response) override;
   Reactor* Prefetch(Context* context, const v1::PrefetchRequest* request,
                     v1::PrefetchResponse* response) override;
   Reactor* Reserve(Context* context, const v1::ReserveRequest* request,
@@ -51,6 +55,14 @@ class WorkerService final : public v1::Worker::CallbackService {
   Task<absl::Status> DoMatch(const v1::MatchRequest* request, v1::MatchResponse* response);
   Task<absl::Status> DoOnboard(Context* context, const v1::OnboardRequest* request,
                                v1::OnboardResponse* response);
+  Task<absl::Status> DoTakeTicket(Context* context, const v1::TakeTicketRequest* request,
+                                  v1::TakeTicketResponse* response);
+  Task<absl::Status> DoRedeemTicket(Context* context, const v1::RedeemTicketRequest* request,
+                                    v1::OnboardResponse* response);
+  // Writes what was leased to `session`; ends the leases at once where the asker is gone, who would
+  // never release what it does not know of.
+  void Answer(Context* context, SessionId session, const std::vector<Onboarded>& onboarded,
+              v1::OnboardResponse* response);
   Task<absl::Status> DoPrefetch(const v1::PrefetchRequest* request, v1::PrefetchResponse* response);
   Task<absl::Status> DoReserve(Context* context, const v1::ReserveRequest* request,
                                v1::ReserveResponse* response);

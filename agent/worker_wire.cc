@@ -1,7 +1,10 @@
 #include "agent/worker_wire.h"
 
+#include <algorithm>
 #include <optional>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "proto/convert.h"
 
 namespace kvtier {
@@ -69,6 +72,29 @@ void FillOnboarded(const Onboarded& onboarded, v1::OnboardedSequence* wire) {
     leased->set_index(static_cast<uint32_t>(block.index));
   }
   wire->set_missed(ToWire(onboarded.missed));
+}
+
+absl::StatusOr<TicketId> TicketFrom(const std::string& wire) {
+  TicketId id{};
+  if (wire.size() != id.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("ticket: ", wire.size(), " bytes; must be ", id.size()));
+  }
+  std::copy(wire.begin(), wire.end(), id.begin());
+  return id;
+}
+
+void FillTaken(const TakenTicket& taken, v1::TakeTicketResponse* wire) {
+  for (const TakenTicket::Sequence& sequence : taken.sequences) {
+    v1::TicketedSequence* const ticketed = wire->add_sequences();
+    for (const size_t index : sequence.indices) {
+      ticketed->add_indices(static_cast<uint32_t>(index));
+    }
+    ticketed->set_missed(ToWire(sequence.missed));
+  }
+  if (taken.id == TicketId{}) return;
+  wire->set_ticket(taken.id.data(), taken.id.size());
+  wire->set_deadline_ns(MonotonicNanos(taken.deadline));
 }
 
 void FillReserved(const ReservedBlock& block, v1::ReservedBlock* wire) {

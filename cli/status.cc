@@ -106,6 +106,7 @@ std::string AgentLines(const std::string& address, const v1::AgentStatusResponse
   facts.AddRow({"up", SecondsText(status.uptime_seconds())});
   facts.AddRow({"holds", absl::StrCat(status.sessions(), " sessions, ", status.leases(),
                                       " leases, ", status.reservations(), " reservations, ",
+                                      status.tickets(), " tickets, ",
                                       CountText(status.offload_queue()), " blocks to offload")});
   facts.AddRow({"coordinator", CoordinatorText(status)});
   facts.AddRow({"peers", PeersText(status.peers())});
@@ -215,6 +216,8 @@ void WriteAgent(const v1::AgentStatusResponse& status, JsonWriter* json) {
   json->Count("sessions", status.sessions());
   json->Count("leases", status.leases());
   json->Count("reservations", status.reservations());
+  json->Count("tickets", status.tickets());
+  json->Count("ticket_blocks", status.ticket_blocks());
   json->Count("offload_queue_blocks", status.offload_queue());
   json->OpenObject("coordinator");
   json->Text("address", status.coordinator_address());

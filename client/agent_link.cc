@@ -162,6 +162,17 @@ void AgentLink::Release(Connection* connection, ReleaseQueue::Kind kind,
   if (added.was_empty) Wake();
 }
 
+void AgentLink::ReleaseTicket(const TicketId& ticket) {
+  if (InForkedChild()) return;
+  std::shared_ptr<Connection> connection;
+  {
+    absl::MutexLock lock(&mu_);
+    connection = connection_;
+  }
+  // Without an agent there is no ticket either.
+  if (connection != nullptr && connection->releases().AddTicket(ticket).was_empty) Wake();
+}
+
 void AgentLink::Wake() {
   const uint64_t one = 1;
   // EAGAIN: the counter is at its limit, so the thread is awake anyway.

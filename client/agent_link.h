@@ -75,6 +75,8 @@ class AgentLink {
   // Never blocks: queues ids for the thread to send, if their session still lives.
   void Release(Connection* connection, ReleaseQueue::Kind kind, std::span<const uint64_t> ids)
       ABSL_LOCKS_EXCLUDED(mu_);
+  // The same with a ticket, through the connection of now.
+  void ReleaseTicket(const TicketId& ticket) ABSL_LOCKS_EXCLUDED(mu_);
   // The thread has something to do: a space to register, ids to send.
   void Wake();
 

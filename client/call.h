@@ -50,6 +50,7 @@ struct Messages {
 struct AskedSequence {
   size_t keys = 0;
   uint64_t block_bytes = 0;  // Of its space.
+  bool is_set = false;
 };
 
 // Writes the session and the sequences of a call. False: the agent does not know one's space.
@@ -79,7 +80,9 @@ bool FillSequences(const Connection& connection, std::span<const KeySequence> se
 // Returns what is to be remembered of `sequences`, whose spans end with Fill().
 inline std::vector<AskedSequence> AskedOf(std::span<const KeySequence> sequences) {
   std::vector<AskedSequence> asked(sequences.size());
-  for (size_t i = 0; i < sequences.size(); ++i) asked[i].keys = sequences[i].keys.size();
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    asked[i] = {.keys = sequences[i].keys.size(), .is_set = sequences[i].is_set};
+  }
   return asked;
 }
 

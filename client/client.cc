@@ -14,6 +14,7 @@
 #include "client/residency_lookup.h"
 #include "client/submitted_calls.h"
 #include "client/take_slots_call.h"
+#include "client/ticket_calls.h"
 #include "client/worker_steps.h"
 #include "core/status_macros.h"
 #include "proto/session_wire.h"
@@ -232,6 +233,38 @@ absl::StatusOr<ReservedBlocks> Client::Reserve(std::span<const KeySequence> sequ
   ReserveCall call(sequences, options, timeout, state_->default_timeout);
   return RunCall(state_->link, &call);
 }
+
+absl::StatusOr<Ticket> Client::TakeTicket(std::span<const KeySequence> sequences,
+                                          const TicketOptions& options) {
+  KVT_RETURN_IF_ERROR(state_->Check(sequences));
+  KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, state_->Timeout(options.timeout));
+  if (options.redemptions < 1 || options.redemptions > kMaxRedemptions) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("redemptions is ", options.redemptions, "; must be 1 to ", kMaxRedemptions));
+  }
+  if (options.lifetime < absl::Milliseconds(1) || options.lifetime > kMaxTicketLifetime) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lifetime is ", absl::FormatDuration(options.lifetime), "; must be 1ms to ",
+                     absl::FormatDuration(kMaxTicketLifetime)));
+  }
+  TakeTicketCall call(sequences, options, timeout);
+  return RunCall(state_->link, &call);
+}
+
+absl::StatusOr<std::vector<OnboardedBlocks>> Client::Redeem(
+    const TicketId& id, uint32_t rank, std::span<const SpaceHandle> spaces,
+    const std::optional<absl::Duration>& timeout) {
+  if (spaces.empty() || spaces.size() > kMaxSequences) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(spaces.size(), " spaces in one call; must be 1 to ", kMaxSequences));
+  }
+  for (const SpaceHandle space : spaces) KVT_RETURN_IF_ERROR(state_->Check(space, {}));
+  KVT_ASSIGN_OR_RETURN(const absl::Duration allowed, state_->Timeout(timeout));
+  RedeemCall call(id, rank, spaces, allowed);
+  return RunCall(state_->link, &call);
+}
+
+void Client::ReleaseTicket(const TicketId& id) { state_->link->ReleaseTicket(id); }
 
 absl::StatusOr<GrantedSlots> Client::TakeSlots(SpaceHandle space, uint32_t slots) {
   KVT_RETURN_IF_ERROR(state_->Check(space, {}));

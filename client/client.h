@@ -36,6 +36,7 @@
 #include "client/onboarded_blocks.h"
 #include "client/reserved_blocks.h"
 #include "client/residence.h"
+#include "client/ticket.h"
 #include "core/block_key.h"
 #include "core/space.h"
 #include "core/tier.h"
@@ -93,8 +94,10 @@ struct ReserveOptions {
 // here now, and the agent has kAnswerTime (call_deadline.h) to answer. A negative one is refused.
 class Client {
  public:
-  static constexpr size_t kMaxKeys = 8192;                          // Of one call.
-  static constexpr size_t kMaxSequences = 256;                      // Of one call.
+  static constexpr size_t kMaxKeys = 8192;         // Of one call.
+  static constexpr size_t kMaxSequences = 256;     // Of one call.
+  static constexpr uint32_t kMaxRedemptions = 64;  // Of one ticket.
+  static constexpr absl::Duration kMaxTicketLifetime = absl::Minutes(1);
   static constexpr size_t kMaxSubmitted = 256;                      // Submitted calls under way.
   static constexpr absl::Duration kMaxTimeout = absl::Seconds(60);  // Longer ones are cut.
 
@@ -136,6 +139,19 @@ class Client {
                                                      const MatchOptions& options = {});
   absl::StatusOr<ReservedBlocks> Reserve(std::span<const KeySequence> sequences,
                                          const ReserveOptions& options = {});
+  // Brings blocks to host memory as Onboard() does, and holds them for other processes of the
+  // tenant until these have redeemed the ticket or its lifetime is over. Errors: kInvalidArgument,
+  // naming the field.
+  absl::StatusOr<Ticket> TakeTicket(std::span<const KeySequence> sequences,
+                                    const TicketOptions& options = {});
+  // Leases what a ticket holds, once for each rank: one result for each of its sequences, whose
+  // spaces are named again. A ticket that is unknown, over, another tenant's or redeemed by this
+  // rank is a miss.
+  absl::StatusOr<std::vector<OnboardedBlocks>> Redeem(
+      const TicketId& id, uint32_t rank, std::span<const SpaceHandle> spaces,
+      const std::optional<absl::Duration>& timeout = {});
+  // Ends a ticket before its time. Never blocks.
+  void ReleaseTicket(const TicketId& id);
   // Slots of the GPU pool as KV memory of the caller's own, `slots` of them or fewer, for
   // blocks of this space; PagedKv keeps sequences in them. None: no agent, no pool for this
   // space, or no room. Errors also: kInvalidArgument, `slots` is 0.

@@ -58,6 +58,9 @@ absl::Status Connection::FlushReleases(absl::Duration timeout) {
     request.mutable_slots()->Add(batch.slots.begin(), batch.slots.end());
     request.mutable_damaged_lease_ids()->Add(batch.damaged_lease_ids.begin(),
                                              batch.damaged_lease_ids.end());
+    for (const TicketId& ticket : batch.tickets) {
+      request.add_tickets(ticket.data(), ticket.size());
+    }
     v1::ReleaseResponse response;
     const absl::Status status = convert::FromGrpc(stub_->Release(&context, request, &response));
     if (!status.ok()) {
@@ -67,6 +70,7 @@ absl::Status Connection::FlushReleases(absl::Duration timeout) {
       releases_.Add(ReleaseQueue::Kind::kReservation, batch.reservation_ids);
       releases_.Add(ReleaseQueue::Kind::kSlot, batch.slots);
       releases_.Add(ReleaseQueue::Kind::kDamaged, batch.damaged_lease_ids);
+      for (const TicketId& ticket : batch.tickets) releases_.AddTicket(ticket);
       return status;
     }
   }

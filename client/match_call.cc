@@ -6,7 +6,7 @@
 namespace kvtier {
 namespace {
 
-MatchedSequence Read(const v1::MatchedSequence& wire, const AskedSequence& asked, bool is_set) {
+MatchedSequence Read(const v1::MatchedSequence& wire, const AskedSequence& asked) {
   MatchedSequence matched;
   for (const int wire_tier : wire.tiers()) {
     if (matched.tiers.size() == asked.keys) break;
@@ -16,11 +16,11 @@ MatchedSequence Read(const v1::MatchedSequence& wire, const AskedSequence& asked
         known.ok()) {
       tier = *known;
     }
-    if (!tier && !is_set) break;
+    if (!tier && !asked.is_set) break;
     matched.tiers.push_back(tier);
     if (tier) ++matched.blocks;
   }
-  if (is_set) matched.tiers.resize(asked.keys);
+  if (asked.is_set) matched.tiers.resize(asked.keys);
   matched.local_blocks = std::min<size_t>(wire.local_blocks(), matched.blocks);
   return matched;
 }
@@ -38,8 +38,7 @@ MatchCall::Result MatchCall::Finish(const std::shared_ptr<AgentLink>&, CallOutco
   for (size_t i = 0; i < matched.size(); ++i) {
     const int at = static_cast<int>(i);
     if (at == messages.response.sequences_size()) break;
-    matched[i] =
-        Read(messages.response.sequences(at), asked_[i], messages.request.sequences(at).set());
+    matched[i] = Read(messages.response.sequences(at), asked_[i]);
   }
   return matched;
 }

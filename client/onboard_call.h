@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "client/block_memory.h"
 #include "client/call.h"
 #include "client/client.h"
+#include "client/onboard_answer.h"
 #include "grpcpp/completion_queue.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 
@@ -42,17 +42,11 @@ class OnboardCall {
   Messages<v1::OnboardRequest, v1::OnboardResponse> messages;
 
  private:
-  static void CountOne(const OnboardedBlocks& onboarded, size_t asked, ClientStats* stats);
-  // Reads the answer to the sequence at `index`; what is no use to us goes to `unusable`.
-  OnboardedBlocks Read(const std::shared_ptr<AgentLink>& link, size_t index, bool reached,
-                       std::vector<uint64_t>* unusable);
-
   const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
   std::vector<AskedSequence> asked_;
   const OnboardTarget target_;
   const bool local_only_;
-  std::shared_ptr<Connection> connection_;
-  BlockMemory memory_;
+  OnboardAnswer answer_;
 };
 
 }  // namespace kvtier

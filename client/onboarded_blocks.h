@@ -68,7 +68,7 @@ class OnboardedBlocks {
   std::shared_ptr<const void> keep_mapped() const { return keep_; }
 
  private:
-  friend class OnboardCall;
+  friend class OnboardAnswer;
   struct Block {
     std::span<const std::byte> bytes;
     uint64_t length = 0;  // Of the payload, also where it has no bytes here.

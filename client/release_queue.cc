@@ -5,9 +5,10 @@
 namespace kvtier {
 namespace {
 
-std::vector<uint64_t> TakeTail(std::vector<uint64_t>* ids, size_t limit) {
+template <typename Id>
+std::vector<Id> TakeTail(std::vector<Id>* ids, size_t limit) {
   const auto from = ids->end() - static_cast<ptrdiff_t>(std::min(ids->size(), limit));
-  std::vector<uint64_t> taken(from, ids->end());
+  std::vector<Id> taken(from, ids->end());
   ids->erase(from, ids->end());
   return taken;
 }
@@ -37,12 +38,21 @@ ReleaseQueue::Added ReleaseQueue::Add(Kind kind, std::span<const uint64_t> ids) 
   return {.dropped = ids.size() - fitting, .was_empty = queued == 0};
 }
 
+ReleaseQueue::Added ReleaseQueue::AddTicket(const TicketId& ticket) {
+  absl::MutexLock lock(&mu_);
+  const size_t queued = queued_.size();
+  if (queued >= kMaxQueued) return {.dropped = 1};
+  queued_.tickets.push_back(ticket);
+  return {.was_empty = queued == 0};
+}
+
 ReleaseQueue::Batch ReleaseQueue::Take() {
   absl::MutexLock lock(&mu_);
   return {.lease_ids = TakeTail(&queued_.lease_ids, kMaxBatch),
           .reservation_ids = TakeTail(&queued_.reservation_ids, kMaxBatch),
           .slots = TakeTail(&queued_.slots, kMaxBatch),
-          .damaged_lease_ids = TakeTail(&queued_.damaged_lease_ids, kMaxBatch)};
+          .damaged_lease_ids = TakeTail(&queued_.damaged_lease_ids, kMaxBatch),
+          .tickets = TakeTail(&queued_.tickets, kMaxBatch)};
 }
 
 bool ReleaseQueue::empty() const {

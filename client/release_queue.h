@@ -10,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "client/ticket.h"
 
 namespace kvtier {
 
@@ -28,8 +29,10 @@ class ReleaseQueue {
     std::vector<uint64_t> reservation_ids;
     std::vector<uint64_t> slots;
     std::vector<uint64_t> damaged_lease_ids;
+    std::vector<TicketId> tickets;
     size_t size() const {
-      return lease_ids.size() + reservation_ids.size() + slots.size() + damaged_lease_ids.size();
+      return lease_ids.size() + reservation_ids.size() + slots.size() + damaged_lease_ids.size() +
+             tickets.size();
     }
     bool empty() const { return size() == 0; }
   };
@@ -39,6 +42,7 @@ class ReleaseQueue {
     bool was_empty = false;  // Nobody knows yet that there is something to send.
   };
   Added Add(Kind kind, std::span<const uint64_t> ids) ABSL_LOCKS_EXCLUDED(mu_);
+  Added AddTicket(const TicketId& ticket) ABSL_LOCKS_EXCLUDED(mu_);
   // Takes the newest ids, kMaxBatch of each kind at most.
   Batch Take() ABSL_LOCKS_EXCLUDED(mu_);
   bool empty() const ABSL_LOCKS_EXCLUDED(mu_);

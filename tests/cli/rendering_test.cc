@@ -71,7 +71,7 @@ TEST(StatusTable, OneAgentAndWhatIsDownFitOneScreen) {
   health       ok
   version      kvtier-agent 0.1.0
   up           1 h 2 min
-  holds        2 sessions, 64 leases, 0 reservations, 0 blocks to offload
+  holds        2 sessions, 64 leases, 0 reservations, 0 tickets, 0 blocks to offload
   coordinator  10.0.0.1:7300, connected, last heard 400 ms ago
   peers        fetched 120 blocks (240 MiB), missed 0, served 0 (0 B)
   host scrub   64.0 MiB/s; proved 1,536 blocks, 0 were altered; pass 3 took 16.0 s
@@ -171,6 +171,8 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
       "sessions": 2,
       "leases": 64,
       "reservations": 0,
+      "tickets": 0,
+      "ticket_blocks": 0,
       "offload_queue_blocks": 0,
       "coordinator": {
         "address": "10.0.0.1:7300",

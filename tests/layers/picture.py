@@ -74,7 +74,10 @@ BENCH_FENCES = {"CUDA": r"^bench/\w+\.cu$"}
 OPEN_ROOTS = ("absl/",)
 # What is installed for C programs: included, and guarded, by its name alone.
 PUBLIC_HEADERS = {"client/c/kvtier.h": "kvtier.h", "client/c/kvtier_copy.h": "kvtier_copy.h",
-                  "client/c/kvtier_sequences.h": "kvtier_sequences.h"}
+                  "client/c/kvtier_log.h": "kvtier_log.h",
+                  "client/c/kvtier_sequences.h": "kvtier_sequences.h",
+                  "client/c/kvtier_tickets.h": "kvtier_tickets.h",
+                  "client/c/kvtier_traffic.h": "kvtier_traffic.h"}
 # System headers that are not one plain NAME.h or a folder of the C library or the kernel.
 SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "arpa/", "net/", "netinet/", "experimental/", "immintrin")
 

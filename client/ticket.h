@@ -1,0 +1,42 @@
+// Ticket holds blocks for other processes of the tenant: a scheduler brings a prefix to host memory
+// and takes a ticket, and each worker redeems it by its 16 bytes for leases of its own. It is no
+// lease: who only has a ticket reads nothing. docs/design/tickets.md.
+#ifndef KVTIER_CLIENT_TICKET_H_
+#define KVTIER_CLIENT_TICKET_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/miss_reason.h"
+
+namespace kvtier {
+
+// 128 random bits, to be handed to the workers in whatever way.
+using TicketId = std::array<uint8_t, 16>;
+
+struct TicketOptions {
+  // Of the wait for the blocks; no longer than recomputing would take. Absent: default_timeout.
+  std::optional<absl::Duration> timeout{};
+  bool local_only = false;   // Never ask another node.
+  uint32_t redemptions = 1;  // Ranks that redeem it, 1 to 64: each once.
+  // How long the blocks are held for them, from the answer on: 1 ms to a minute.
+  absl::Duration lifetime = absl::Seconds(10);
+};
+
+struct Ticket {
+  struct Sequence {
+    std::vector<size_t> key_indices;  // Of the keys whose blocks are held; of a run 0, 1, ...
+    // Why the first block that is missing did not come.
+    MissReason missed = MissReason::kUnreachable;
+  };
+  std::optional<TicketId> id;       // Absent: nothing is held.
+  std::vector<Sequence> sequences;  // As asked.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_TICKET_H_
