@@ -143,6 +143,14 @@ class PageTest(unittest.TestCase):
                     for at in range(len(lines) - count + 1)]
             self.assertTrue(excerpt in runs, f"not in {_CONNECTOR.name}:\n{excerpt}")
 
+    def test_the_page_explains_every_reason_of_a_miss(self):
+        header = (_ROOT / "core" / "miss_reason.h").read_text(encoding="utf-8")
+        names = re.findall(r'"(\w+)"', header[header.index("kNames"):])
+        self.assertIn("absent", names)
+        page = _PAGE.read_text(encoding="utf-8")
+        for name in names[1:]:
+            self.assertIn(f'| `"{name}"` (`{name.upper()}`) |', page)
+
 
 if __name__ == "__main__":
     unittest.main()
