@@ -46,6 +46,17 @@ std::vector<EngineKey> KeysFrom(const std::vector<py::bytes>& keys, const std::s
   return engine_keys;
 }
 
+TicketId TicketIdFrom(const pybind11::bytes& ticket) {
+  const std::string bytes = ticket;
+  TicketId id{};
+  if (bytes.size() != id.size()) {
+    throw pybind11::value_error(
+        absl::StrCat("ticket has ", bytes.size(), " bytes; must be ", id.size()));
+  }
+  std::copy(bytes.begin(), bytes.end(), id.begin());
+  return id;
+}
+
 OnboardTarget TargetFrom(const std::string& target) {
   if (target == "host") return OnboardTarget::kHost;
   if (target == "gpu") return OnboardTarget::kGpu;

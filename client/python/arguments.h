@@ -32,6 +32,9 @@ std::optional<absl::Duration> TimeoutFrom(Seconds seconds);
 std::vector<EngineKey> KeysFrom(const std::vector<pybind11::bytes>& keys,
                                 const std::string& owner = "");
 
+// ValueError: not 16 bytes.
+TicketId TicketIdFrom(const pybind11::bytes& ticket);
+
 OnboardTarget TargetFrom(const std::string& target);
 
 // Space, keys, parent and is_set of a kvtier.Sequence.

@@ -159,6 +159,38 @@ class PyClient {
         Get(), [&](OpenClient& open) { return open.client->Reserve(sequences.all(), options); }))};
   }
 
+  // The ticket's bytes, or None, and of each sequence the places of the keys whose blocks are held.
+  py::tuple TakeTicket(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only,
+                       uint32_t redemptions, double lifetime_s) {
+    const Sequences sequences(asked);
+    const TicketOptions options{.timeout = TimeoutFrom(timeout_s),
+                                .local_only = local_only,
+                                .redemptions = redemptions,
+                                .lifetime = DurationFrom(lifetime_s, "lifetime_s")};
+    const Ticket ticket = ValueOrRaise(Unlocked(Get(), [&](OpenClient& open) {
+      return open.client->TakeTicket(sequences.all(), options);
+    }));
+    py::object id = py::none();
+    if (ticket.id)
+      id = py::bytes(reinterpret_cast<const char*>(ticket.id->data()), ticket.id->size());
+    py::list held;
+    for (const Ticket::Sequence& sequence : ticket.sequences) held.append(sequence.key_indices);
+    return py::make_tuple(id, held);
+  }
+
+  std::vector<std::unique_ptr<Hit>> Redeem(const py::bytes& ticket, uint32_t rank,
+                                           const std::vector<uint32_t>& spaces, Seconds timeout_s) {
+    const TicketId id = TicketIdFrom(ticket);
+    std::vector<SpaceHandle> handles;
+    for (const uint32_t space : spaces) handles.push_back(SpaceHandle{space});
+    const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
+    return HitsFrom(ValueOrRaise(Unlocked(
+        Get(), [&](OpenClient& open) { return open.client->Redeem(id, rank, handles, timeout); })));
+  }
+  void ReleaseTicket(const py::bytes& ticket) {
+    Get()->client->ReleaseTicket(TicketIdFrom(ticket));
+  }
+
   PyPagedKv TakePagedKv(uint32_t space, uint32_t slots, uint32_t block_tokens,
                         uint64_t swap_bytes) {
     GrantedSlots granted = ValueOrRaise(Unlocked(Get(), [&](OpenClient& open) {
@@ -352,6 +384,9 @@ void BindClient(py::module_& module) {
       .def("end_step", &PyClient::EndStep)
       .def("ping", &PyClient::Ping)
       .def("connected", &PyClient::Connected)
+      .def("take_ticket", &PyClient::TakeTicket)
+      .def("redeem", &PyClient::Redeem)
+      .def("release_ticket", &PyClient::ReleaseTicket)
       .def("stats", &PyClient::Stats);
   module.def("await_endings", [] {
     const py::gil_scoped_release release;

@@ -8,7 +8,7 @@ from . import _kvtier
 from .blocks import Hit, Put
 from .calls import Call
 from .paged_kv import PagedKv
-from .sequences import Match, Sequence
+from .sequences import Match, Sequence, Ticket
 from .space import Space, SpaceSpec
 
 _open_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
@@ -109,6 +109,31 @@ class Client:
                           timeout_s: float | None = None) -> Put:
         """Room for the blocks of all sequences in one Put, whose entries go sequence by sequence."""
         return Put(self._native.reserve(_natives(sequences), target, timeout_s))
+
+    def take_ticket(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
+                    redemptions: int = 1, lifetime_s: float = 10.0,
+                    local_only: bool = False) -> Ticket:
+        """Brings blocks to host memory and holds them for other processes of the tenant.
+
+        `redemptions` ranks, 1 to 64, redeem the ticket, each once; it ends `lifetime_s` later, a
+        minute at most. Raises ValueError, naming the argument.
+        """
+        return Ticket(*self._native.take_ticket(_natives(sequences), timeout_s, local_only,
+                                                redemptions, lifetime_s))
+
+    def redeem(self, ticket: bytes, rank: int, spaces: Iterable[Space],
+               timeout_s: float | None = None) -> list[Hit]:
+        """Leases what the ticket of these 16 bytes holds: a Hit for each of its sequences.
+
+        `spaces` are the sequences' spaces, of this client. Without a block where the ticket is
+        unknown, over, another tenant's, or redeemed by this rank already.
+        """
+        return _hits(self._native.redeem(ticket, rank, [space._handle for space in spaces],
+                                         timeout_s))
+
+    def release_ticket(self, ticket: bytes) -> None:
+        """Ends a ticket before its time. Never blocks."""
+        self._native.release_ticket(ticket)
 
     def paged_kv(self, space: Space, slots: int, swap_bytes: int = 1 << 30) -> PagedKv:
         """KV memory for blocks of `space` in the GPU pool: `slots` slots, or fewer.

@@ -38,3 +38,12 @@ class Match:
     def remote_blocks(self) -> int:
         """How many of `blocks` only other nodes have."""
         return self.blocks - self.local_blocks
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """Blocks that are held for other processes: who only has a ticket reads nothing."""
+
+    id: bytes | None  # 16 bytes, to be handed to the workers; None: nothing is held.
+    # Of each sequence, the places of the keys whose blocks are held; of a run 0, 1, ...
+    held: list[list[int]]

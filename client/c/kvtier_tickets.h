@@ -1,0 +1,51 @@
+/* kvtier_tickets.h: blocks held between two processes of a tenant. A scheduler brings a prefix to
+ * host memory and takes a ticket; each worker redeems it by its 16 bytes for leases of its own. The
+ * conventions are those of kvtier.h. */
+#ifndef KVTIER_TICKETS_H_
+#define KVTIER_TICKETS_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvtier.h"
+#include "kvtier_sequences.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+#define KVTIER_MAX_REDEMPTIONS 64 /* Of one ticket. */
+#define KVTIER_MAX_TICKET_LIFETIME_MS 60000
+
+/* 128 random bits, to be handed to the workers in whatever way. */
+typedef struct {
+  uint8_t bytes[16];
+} kvtier_ticket;
+
+/* Brings blocks as kvtier_onboard_sequences() does and holds them for `redemptions` ranks (1 to
+ * KVTIER_MAX_REDEMPTIONS), until all have redeemed the ticket or `lifetime_ms` (1 to
+ * KVTIER_MAX_TICKET_LIFETIME_MS) is over. blocks[i], where `blocks` is not NULL, gets how many
+ * blocks of sequence i are held. Returns how many all are; 0: there is no ticket. KVTIER_INVALID
+ * names the argument. */
+int64_t kvtier_take_ticket(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
+                           uint32_t redemptions, uint32_t lifetime_ms, uint32_t flags,
+                           int32_t timeout_ms, kvtier_ticket* ticket, uint64_t* blocks);
+
+/* Leases what the ticket holds, once for each rank: hits[i] gets a hit for its sequence i, whose
+ * space is spaces[i] of this client; give all back by kvtier_release_hits(). Returns how many
+ * blocks there are; 0: no block, or the ticket is unknown, over, another tenant's, or redeemed by
+ * this rank. On an error each hits[i] is NULL. */
+int64_t kvtier_redeem_ticket(kvtier_client* client, const kvtier_ticket* ticket, uint32_t rank,
+                             const kvtier_space* spaces, size_t count, int32_t timeout_ms,
+                             kvtier_hit** hits);
+
+/* Ends a ticket before its time. Never blocks. */
+void kvtier_release_ticket(kvtier_client* client, const kvtier_ticket* ticket);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif
