@@ -234,8 +234,8 @@ absl::StatusOr<ReservedBlocks> Client::Reserve(std::span<const KeySequence> sequ
   return RunCall(state_->link, &call);
 }
 
-absl::StatusOr<Ticket> Client::TakeTicket(std::span<const KeySequence> sequences,
-                                          const TicketOptions& options) {
+absl::StatusOr<PinTicket> Client::TakeTicket(std::span<const KeySequence> sequences,
+                                             const TicketOptions& options) {
   KVT_RETURN_IF_ERROR(state_->Check(sequences));
   KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, state_->Timeout(options.timeout));
   if (options.redemptions < 1 || options.redemptions > kMaxRedemptions) {

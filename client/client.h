@@ -142,8 +142,8 @@ class Client {
   // Brings blocks to host memory as Onboard() does, and holds them for other processes of the
   // tenant until these have redeemed the ticket or its lifetime is over. Errors: kInvalidArgument,
   // naming the field.
-  absl::StatusOr<Ticket> TakeTicket(std::span<const KeySequence> sequences,
-                                    const TicketOptions& options = {});
+  absl::StatusOr<PinTicket> TakeTicket(std::span<const KeySequence> sequences,
+                                       const TicketOptions& options = {});
   // Leases what a ticket holds, once for each rank: one result for each of its sequences, whose
   // spaces are named again. A ticket that is unknown, over, another tenant's or redeemed by this
   // rank is a miss.

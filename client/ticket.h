@@ -1,6 +1,6 @@
-// Ticket holds blocks for other processes of the tenant: a scheduler brings a prefix to host memory
-// and takes a ticket, and each worker redeems it by its 16 bytes for leases of its own. It is no
-// lease: who only has a ticket reads nothing. docs/design/tickets.md.
+// PinTicket holds blocks for other processes of the tenant: a scheduler brings a prefix to host
+// memory and takes a ticket, and each worker redeems it by its 16 bytes for leases of its own. It
+// is no lease: who only has a ticket reads nothing. docs/design/tickets.md.
 #ifndef KVTIER_CLIENT_TICKET_H_
 #define KVTIER_CLIENT_TICKET_H_
 
@@ -27,7 +27,7 @@ struct TicketOptions {
   absl::Duration lifetime = absl::Seconds(10);
 };
 
-struct Ticket {
+struct PinTicket {
   struct Sequence {
     std::vector<size_t> key_indices;  // Of the keys whose blocks are held; of a run 0, 1, ...
     // Why the first block that is missing did not come.

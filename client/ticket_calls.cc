@@ -22,12 +22,12 @@ bool TakeTicketCall::Fill(const std::shared_ptr<Connection>& connection) {
   return FillSequences(*connection, sequences_, &messages.request, &asked_);
 }
 
-Ticket TakeTicketCall::Finish(const std::shared_ptr<AgentLink>& /*link*/, CallOutcome outcome) {
-  Ticket ticket;
+PinTicket TakeTicketCall::Finish(const std::shared_ptr<AgentLink>& /*link*/, CallOutcome outcome) {
+  PinTicket ticket;
   ticket.sequences.resize(asked_.size());
   const bool answered = outcome == CallOutcome::kAnswered;
   for (size_t i = 0; i < asked_.size(); ++i) {
-    Ticket::Sequence& sequence = ticket.sequences[i];
+    PinTicket::Sequence& sequence = ticket.sequences[i];
     if (!answered) sequence.missed = MissReasonOf(outcome);
     if (!answered || static_cast<int>(i) >= messages.response.sequences_size()) continue;
     const v1::TicketedSequence& wire = messages.response.sequences(static_cast<int>(i));

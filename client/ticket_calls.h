@@ -17,7 +17,7 @@ namespace kvtier {
 
 class TakeTicketCall {
  public:
-  using Result = Ticket;
+  using Result = PinTicket;
   static constexpr char kName[] = "take_ticket";
 
   TakeTicketCall(std::span<const KeySequence> sequences, const TicketOptions& options,
@@ -26,7 +26,7 @@ class TakeTicketCall {
   grpc::Status Send(v1::Worker::StubInterface* stub) {
     return stub->TakeTicket(&messages.context, messages.request, &messages.response);
   }
-  Ticket Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome);
+  PinTicket Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome);
 
   Messages<v1::TakeTicketRequest, v1::TakeTicketResponse> messages;
 

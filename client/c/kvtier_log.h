@@ -24,4 +24,4 @@ void kvtier_set_logger(kvtier_logger logger, void* context);
 }
 #endif
 
-#endif
+#endif  // KVTIER_LOG_H_

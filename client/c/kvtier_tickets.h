@@ -48,4 +48,4 @@ void kvtier_release_ticket(kvtier_client* client, const kvtier_ticket* ticket);
 }
 #endif
 
-#endif
+#endif  // KVTIER_TICKETS_H_

@@ -53,4 +53,4 @@ int kvtier_get_traffic(kvtier_client* client, kvtier_traffic* traffic);
 }
 #endif
 
-#endif
+#endif  // KVTIER_TRAFFIC_H_

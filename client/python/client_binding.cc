@@ -167,14 +167,14 @@ class PyClient {
                                 .local_only = local_only,
                                 .redemptions = redemptions,
                                 .lifetime = DurationFrom(lifetime_s, "lifetime_s")};
-    const Ticket ticket = ValueOrRaise(Unlocked(Get(), [&](OpenClient& open) {
+    const PinTicket ticket = ValueOrRaise(Unlocked(Get(), [&](OpenClient& open) {
       return open.client->TakeTicket(sequences.all(), options);
     }));
     py::object id = py::none();
     if (ticket.id)
       id = py::bytes(reinterpret_cast<const char*>(ticket.id->data()), ticket.id->size());
     py::list held;
-    for (const Ticket::Sequence& sequence : ticket.sequences) held.append(sequence.key_indices);
+    for (const PinTicket::Sequence& sequence : ticket.sequences) held.append(sequence.key_indices);
     return py::make_tuple(id, held);
   }
 

@@ -25,7 +25,7 @@ constexpr absl::Duration kPatience = absl::Seconds(10);
 
 class TicketProcessesTest : public ::testing::Test {
  protected:
-  Ticket Take(uint32_t redemptions, absl::Duration lifetime = absl::Minutes(1)) {
+  PinTicket Take(uint32_t redemptions, absl::Duration lifetime = absl::Minutes(1)) {
     const std::vector<EngineKey> keys = scheduler_->KeysOf(kPrefix);
     const KeySequence run{.space = scheduler_->space(), .keys = keys};
     return *scheduler_->client().TakeTicket(std::span(&run, 1),
@@ -58,7 +58,7 @@ class TicketProcessesTest : public ::testing::Test {
 TEST_F(TicketProcessesTest, EachRankLoadsWhatASchedulerThatIsGoneHadBrought) {
   ASSERT_EQ(scheduler_->Put(kPrefix), kPrefix.count);
   agent_.Evict(Tier::kHost);
-  const Ticket ticket = Take(2);
+  const PinTicket ticket = Take(2);
   ASSERT_TRUE(ticket.id.has_value());
   EXPECT_THAT(ticket.sequences[0].key_indices, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
   EXPECT_EQ(ticket.sequences[0].missed, MissReason::kNone);
@@ -79,7 +79,7 @@ TEST_F(TicketProcessesTest, EachRankLoadsWhatASchedulerThatIsGoneHadBrought) {
 
 TEST_F(TicketProcessesTest, AfterTheAgentsRestartAnOldTicketIsAMiss) {
   ASSERT_EQ(scheduler_->Put(kPrefix), kPrefix.count);
-  const Ticket ticket = Take(1);
+  const PinTicket ticket = Take(1);
   agent_.Kill();
   EXPECT_EQ(Redeem(first_, *ticket.id, 0).missed(), MissReason::kUnreachable);
   ASSERT_EQ(agent_.Start().status(), absl::OkStatus());
@@ -90,8 +90,8 @@ TEST_F(TicketProcessesTest, AfterTheAgentsRestartAnOldTicketIsAMiss) {
 
 TEST_F(TicketProcessesTest, WhatIsNeverRedeemedOrGivenBackIsFreeSoon) {
   ASSERT_EQ(scheduler_->Put(kPrefix), kPrefix.count);
-  const Ticket late = Take(2, absl::Milliseconds(1));
-  const Ticket given_back = Take(2);
+  const PinTicket late = Take(2, absl::Milliseconds(1));
+  const PinTicket given_back = Take(2);
   scheduler_->client().ReleaseTicket(*given_back.id);
   EXPECT_TRUE(AwaitNothingHeld());
   EXPECT_TRUE(Redeem(first_, *late.id, 0).empty());
