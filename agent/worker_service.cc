@@ -104,7 +104,12 @@ Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest
   response->set_space_id(space_id);
   response->set_space_digest(convert::ToWire(spec.Digest()));
   response->set_slot_bytes(slot_bytes);
-  const GpuPool* gpu = agent_->gpu_of(agent_->sessions().DomainOf(session));
+  const DomainId domain = agent_->sessions().DomainOf(session);
+  const uint64_t slab_bytes = agent_->options().slab_bytes;
+  response->set_slab_bytes(slab_bytes);
+  response->set_host_slots(agent_->host().arena(domain).bytes().size() / slab_bytes *
+                           (slab_bytes / slot_bytes));
+  const GpuPool* gpu = agent_->gpu_of(domain);
   if (gpu != nullptr && gpu->slot_bytes() == slot_bytes) response->set_gpu_slot_bytes(slot_bytes);
   co_return absl::OkStatus();
 }

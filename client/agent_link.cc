@@ -162,6 +162,17 @@ void AgentLink::Release(Connection* connection, ReleaseQueue::Kind kind,
   if (added.was_empty) Wake();
 }
 
+SpaceLimits AgentLink::LimitsOf(size_t space) const {
+  if (InForkedChild()) return {.why_not = std::string(kForkedText)};
+  absl::MutexLock lock(&mu_);
+  if (connection_ == nullptr) {
+    return {.why_not = absl::StrCat("no agent; ", stats_.last_error)};
+  }
+  const auto known = connection_->FindSpace(space);
+  if (!known.has_value()) return {.why_not = "the agent does not know it yet"};
+  return known->limits;
+}
+
 void AgentLink::ReleaseTicket(const TicketId& ticket) {
   if (InForkedChild()) return;
   std::shared_ptr<Connection> connection;
@@ -392,7 +403,7 @@ absl::Status AgentLink::RegisterMissing(Connection* connection, absl::Duration t
     if (status.ok()) continue;
     if (!IsAnswer(status) || status.code() == absl::StatusCode::kFailedPrecondition) return status;
     // The agent refuses this space: it stays a miss, and the others work.
-    connection->RefuseSpace(i);
+    connection->RefuseSpace(i, status);
     absl::MutexLock lock(&mu_);
     NoteError(absl::StrCat("register_space: ", status.ToString()));
   }

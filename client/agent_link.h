@@ -72,6 +72,9 @@ class AgentLink {
   CallOutcome Ended(const std::shared_ptr<Connection>& connection, const CallEnd& end)
       ABSL_LOCKS_EXCLUDED(mu_);
 
+  // What the agent of now says of a space.
+  SpaceLimits LimitsOf(size_t space) const ABSL_LOCKS_EXCLUDED(mu_);
+
   // Never blocks: queues ids for the thread to send, if their session still lives.
   void Release(Connection* connection, ReleaseQueue::Kind kind, std::span<const uint64_t> ids)
       ABSL_LOCKS_EXCLUDED(mu_);

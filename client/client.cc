@@ -159,6 +159,11 @@ absl::StatusOr<SpaceHandle> Client::RegisterSpace(const SpaceSpec& spec) {
   return static_cast<SpaceHandle>(index);
 }
 
+absl::StatusOr<SpaceLimits> Client::Limits(SpaceHandle space) const {
+  KVT_RETURN_IF_ERROR(state_->Check(space, {}));
+  return state_->link->LimitsOf(static_cast<size_t>(space));
+}
+
 absl::Status Client::Residences(SpaceHandle space, std::span<const EngineKey> keys,
                                 std::span<Residence> residences) const {
   KVT_RETURN_IF_ERROR(state_->Check(space, keys));

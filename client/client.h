@@ -36,6 +36,7 @@
 #include "client/onboarded_blocks.h"
 #include "client/reserved_blocks.h"
 #include "client/residence.h"
+#include "client/space_limits.h"
 #include "client/ticket.h"
 #include "core/block_key.h"
 #include "core/space.h"
@@ -111,6 +112,9 @@ class Client {
   // Works while the agent is away: it is told when it comes. Errors: kInvalidArgument,
   // naming the field; kResourceExhausted, more than SpaceTable::kMaxSpaces.
   absl::StatusOr<SpaceHandle> RegisterSpace(const SpaceSpec& spec);
+
+  // What of the space fits the agent of now, or why it is not usable. Never waits.
+  absl::StatusOr<SpaceLimits> Limits(SpaceHandle space) const;
 
   // What this node has of `keys`, in any order, by its table and without a call: a guess, which
   // Onboard turns into a promise. Never waits and allocates nothing. Without an agent everything is

@@ -93,11 +93,18 @@ absl::Status Connection::RegisterSpace(size_t index, const SpaceSpec& spec,
         absl::StrCat("the agent does not know all of the space's fields (codec \"", spec.codec,
                      "\"); update the older of the two"));
   }
-  SetSpace(index, {.id = response.space_id(), .block_bytes = spec.block_bytes});
+  SetSpace(index, {.id = response.space_id(),
+                   .block_bytes = spec.block_bytes,
+                   .limits = {.usable = true,
+                              .slab_bytes = response.slab_bytes(),
+                              .slot_bytes = response.slot_bytes(),
+                              .host_slots = response.host_slots()}});
   return absl::OkStatus();
 }
 
-void Connection::RefuseSpace(size_t index) { SetSpace(index, {}); }
+void Connection::RefuseSpace(size_t index, const absl::Status& why) {
+  SetSpace(index, {.limits = {.why_not = absl::StrCat("the agent refuses it: ", why.message())}});
+}
 
 void Connection::SetSpace(size_t index, const Space& space) {
   absl::MutexLock lock(&mu_);

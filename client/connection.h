@@ -18,6 +18,7 @@
 #include "client/fork_guard.h"
 #include "client/release_queue.h"
 #include "client/session.h"
+#include "client/space_limits.h"
 #include "core/space.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 
@@ -43,12 +44,13 @@ class Connection {
   struct Space {
     uint32_t id = 0;  // The agent's; 0: it refused the space.
     uint64_t block_bytes = 0;
+    SpaceLimits limits{};
   };
   // Tells the agent of space number `index` (of SpaceTable). Idempotent.
   absl::Status RegisterSpace(size_t index, const SpaceSpec& spec, absl::Duration timeout)
       ABSL_LOCKS_EXCLUDED(mu_);
   // The agent will not have it: ask no more in this session.
-  void RefuseSpace(size_t index) ABSL_LOCKS_EXCLUDED(mu_);
+  void RefuseSpace(size_t index, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mu_);
   // nullopt: not registered here yet.
   std::optional<Space> FindSpace(size_t index) const ABSL_LOCKS_EXCLUDED(mu_);
 

@@ -2,23 +2,30 @@
 
 #include <pybind11/stl.h>
 
+#include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "client/client.h"
+#include "client/put_all.h"
 #include "client/python/arguments.h"
 #include "client/python/blocks_binding.h"
+#include "client/python/buffer.h"
 #include "client/python/codec_binding.h"
 #include "client/python/logger_binding.h"
 #include "client/python/open_client.h"
 #include "client/python/paged_kv_binding.h"
 #include "client/python/raise.h"
+#include "client/python/stats_dict.h"
 #include "client/python/token_keys_binding.h"
 
 namespace py = pybind11;
@@ -159,6 +166,45 @@ class PyClient {
         Get(), [&](OpenClient& open) { return open.client->Reserve(sequences.all(), options); }))};
   }
 
+  py::dict Limits(uint32_t space) const {
+    const SpaceLimits limits = ValueOrRaise(Get()->client->Limits(SpaceHandle{space}));
+    py::dict out;
+    out["usable"] = limits.usable;
+    out["why_not"] = limits.why_not;
+    out["slab_bytes"] = limits.slab_bytes;
+    out["slot_bytes"] = limits.slot_bytes;
+    out["host_slots"] = limits.host_slots;
+    return out;
+  }
+
+  // Stored, present and missed blocks. `blocks` has a list of buffers for each key.
+  std::tuple<size_t, size_t, size_t> PutAll(uint32_t space, const std::vector<py::bytes>& keys,
+                                            const std::vector<std::vector<py::object>>& blocks,
+                                            const std::optional<py::bytes>& parent,
+                                            double timeout_s) {
+    const std::vector<EngineKey> engine_keys = KeysFrom(keys);
+    if (blocks.size() != keys.size()) {
+      throw py::value_error(
+          absl::StrCat("blocks has ", blocks.size(), " entries for ", keys.size(), " keys"));
+    }
+    std::deque<Buffer> buffers;  // Neither copied nor moved.
+    std::vector<std::vector<ConstPiece>> pieces(blocks.size());
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      for (const py::object& object : blocks[i]) {
+        buffers.emplace_back(object, absl::StrCat("blocks[", i, "]"), Access::kRead);
+        pieces[i].push_back(buffers.back().bytes());
+      }
+    }
+    PutAllOptions options{.timeout = DurationFrom(timeout_s, "timeout_s")};
+    if (parent) options.parent = KeysFrom({*parent}, "parent of ").front();
+    const PutCounts counts = ValueOrRaise(Unlocked(Get(), [&](OpenClient& open) {
+      return kvtier::PutAll(
+          open.client.get(), SpaceHandle{space}, engine_keys,
+          [&](size_t i) { return std::span<const ConstPiece>(pieces[i]); }, options);
+    }));
+    return {counts.stored, counts.present, counts.missed};
+  }
+
   // The ticket's bytes, or None, and of each sequence the places of the keys whose blocks are held.
   py::tuple TakeTicket(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only,
                        uint32_t redemptions, double lifetime_s) {
@@ -274,48 +320,7 @@ class PyClient {
 
   bool Connected() { return open_ != nullptr && open_->client->connected(); }
 
-  py::dict Stats() {
-    const ClientStats stats = Get()->client->Stats();
-    py::dict out;
-    out["connected"] = stats.connected;
-    out["breaker"] = stats.breaker;
-    out["last_error"] = stats.last_error;
-    out["sessions"] = stats.sessions;
-    out["breaker_opened"] = stats.breaker_opened;
-    out["calls"] = stats.calls;
-    out["calls_failed"] = stats.calls_failed;
-    out["calls_refused"] = stats.calls_refused;
-    out["calls_skipped"] = stats.calls_skipped;
-    out["onboarded_blocks"] = stats.onboarded_blocks;
-    out["missed_blocks"] = stats.missed_blocks;
-    out["damaged_blocks"] = stats.damaged_blocks;
-    out["reserved_blocks"] = stats.reserved_blocks;
-    out["committed_blocks"] = stats.committed_blocks;
-    out["unwritten_blocks"] = stats.unwritten_blocks;
-    out["releases_dropped"] = stats.releases_dropped;
-    out["onboarded_bytes"] = stats.onboarded_bytes;
-    out["committed_bytes"] = stats.committed_bytes;
-    py::dict from;
-    for (size_t i = 0; i < kBlockSourceCount; ++i) {
-      from[BlockSourceName(static_cast<BlockSource>(i))] = stats.onboarded_from[i];
-    }
-    out["onboarded_from"] = from;
-    py::dict because;
-    for (size_t i = 1; i < kMissReasonCount; ++i) {
-      because[MissReasonName(static_cast<MissReason>(i))] = stats.missed_because[i];
-    }
-    out["missed_because"] = because;
-    py::dict latencies;
-    for (const auto& [name, latency] : stats.latencies) {
-      py::dict times;
-      times["calls"] = latency.calls;
-      times["p50_s"] = absl::ToDoubleSeconds(latency.p50);
-      times["p99_s"] = absl::ToDoubleSeconds(latency.p99);
-      latencies[name.c_str()] = times;
-    }
-    out["latencies"] = latencies;
-    return out;
-  }
+  py::dict Stats() { return DictOf(Get()->client->Stats()); }
 
   // Neither waits.
   uint64_t BeginStep() { return Get()->client->BeginStep(); }
@@ -384,6 +389,8 @@ void BindClient(py::module_& module) {
       .def("end_step", &PyClient::EndStep)
       .def("ping", &PyClient::Ping)
       .def("connected", &PyClient::Connected)
+      .def("limits", &PyClient::Limits)
+      .def("put_all", &PyClient::PutAll)
       .def("take_ticket", &PyClient::TakeTicket)
       .def("redeem", &PyClient::Redeem)
       .def("release_ticket", &PyClient::ReleaseTicket)

@@ -20,10 +20,10 @@ from .client import Client
 from .codec import BlockCodec
 from .log import set_logger
 from .paged_kv import PagedKv, SequenceFacts
-from .sequences import Match, Sequence, Ticket
-from .space import Space, SpaceSpec
+from .sequences import Match, PutCounts, Sequence, Ticket
+from .space import Limits, Space, SpaceSpec
 from .token_keys import VLLM_DEFAULT_SEED, token_keys, vllm_token_keys
 
-__all__ = ["BlockCodec", "Call", "Client", "Hit", "Match", "PagedKv", "Put", "Sequence",
-           "SequenceFacts", "Space", "SpaceSpec", "Ticket", "VLLM_DEFAULT_SEED", "set_logger", "token_keys",
-           "vllm_token_keys"]
+__all__ = ["BlockCodec", "Call", "Client", "Hit", "Limits", "Match", "PagedKv", "Put", "PutCounts",
+           "Sequence", "SequenceFacts", "Space", "SpaceSpec", "Ticket", "VLLM_DEFAULT_SEED",
+           "set_logger", "token_keys", "vllm_token_keys"]

@@ -8,8 +8,8 @@ from . import _kvtier
 from .blocks import Hit, Put
 from .calls import Call
 from .paged_kv import PagedKv
-from .sequences import Match, Sequence, Ticket
-from .space import Space, SpaceSpec
+from .sequences import Match, PutCounts, Sequence, Ticket
+from .space import Limits, Space, SpaceSpec
 
 _open_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
 
@@ -109,6 +109,21 @@ class Client:
                           timeout_s: float | None = None) -> Put:
         """Room for the blocks of all sequences in one Put, whose entries go sequence by sequence."""
         return Put(self._native.reserve(_natives(sequences), target, timeout_s))
+
+    def limits(self, space: Space) -> Limits:
+        """What of the space fits the agent of now, or why it is not usable. Never waits."""
+        return Limits(**self._native.limits(space._handle))
+
+    def put_all(self, space: Space, keys: SequenceOf[bytes], blocks: SequenceOf,
+                parent: bytes | None = None, timeout_s: float = 2.0) -> PutCounts:
+        """Stores a run of any length, as many blocks at a time as fit the tenant's memory well.
+
+        blocks[i] are the bytes of the block of keys[i]: a contiguous buffer, or a list of buffers
+        that follow each other. It waits `timeout_s` each time that there is no room, while what is
+        held goes to a disk. Raises ValueError, naming the argument; what was stored stays.
+        """
+        lists = [block if isinstance(block, (list, tuple)) else [block] for block in blocks]
+        return PutCounts(*self._native.put_all(space._handle, list(keys), lists, parent, timeout_s))
 
     def take_ticket(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
                     redemptions: int = 1, lifetime_s: float = 10.0,

@@ -47,3 +47,12 @@ class Ticket:
     id: bytes | None  # 16 bytes, to be handed to the workers; None: nothing is held.
     # Of each sequence, the places of the keys whose blocks are held; of a run 0, 1, ...
     held: list[list[int]]
+
+
+@dataclass(frozen=True)
+class PutCounts:
+    """The blocks of a put_all(), by what became of them."""
+
+    stored: int  # Published by it.
+    present: int  # Cached already, or being put by another worker.
+    missed: int  # No slot for them, or no agent: they are not cached.

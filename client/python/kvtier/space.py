@@ -80,3 +80,14 @@ class Space:
 
     spec: SpaceSpec
     _handle: int
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What of a space fits the agent, so that a put needs no trial."""
+
+    usable: bool  # The agent takes the space's blocks now.
+    why_not: str  # Empty where it is usable.
+    slab_bytes: int  # Largest block of this agent. 0, as what follows: it is not usable.
+    slot_bytes: int  # That a block of the space takes.
+    host_slots: int  # Of the tenant's host memory, if all of it had such blocks.

@@ -1,0 +1,71 @@
+#include "client/put_all.h"
+
+#include <algorithm>
+
+#include "absl/time/clock.h"
+#include "core/clock.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+// So many parts of the tenant's slots are reserved at a time at most.
+constexpr uint64_t kPart = 4;
+
+// Between tries of a part for which there was no room: what is on its way to a disk leaves soon.
+constexpr absl::Duration kRetryAfter = absl::Milliseconds(2);
+
+// Copies the leading blocks that have a slot or need none, and gives back the slots behind the
+// first that has no room. Returns how many blocks these are.
+absl::StatusOr<size_t> Fill(ReservedBlocks* reserved, size_t first,
+                            absl::FunctionRef<std::span<const ConstPiece>(size_t i)> pieces_of,
+                            PutCounts* counts) {
+  size_t leading = 0;
+  while (leading < reserved->size() && reserved->state(leading) != ReservedBlocks::State::kNoRoom) {
+    if (reserved->state(leading) == ReservedBlocks::State::kReserved) {
+      KVT_RETURN_IF_ERROR(reserved->CopyIn(leading, pieces_of(first + leading)));
+    } else {
+      ++counts->present;
+    }
+    ++leading;
+  }
+  for (size_t i = leading; i < reserved->size(); ++i) reserved->GiveBack(i);
+  return leading;
+}
+
+}  // namespace
+
+absl::StatusOr<PutCounts> PutAll(Client* client, SpaceHandle space, std::span<const EngineKey> keys,
+                                 absl::FunctionRef<std::span<const ConstPiece>(size_t i)> pieces_of,
+                                 const PutAllOptions& options) {
+  KVT_ASSIGN_OR_RETURN(const SpaceLimits limits, client->Limits(space));
+  PutCounts counts{.missed = keys.size()};
+  if (!limits.usable) return counts;
+  const size_t part = std::clamp<uint64_t>(limits.host_slots / kPart, 1, Client::kMaxKeys);
+  const MonotonicClock clock;
+  ReserveOptions reserve{.parent = options.parent, .timeout = options.timeout};
+  absl::Time give_up = clock.Now() + options.timeout;
+  size_t first = 0;
+  while (first < keys.size()) {
+    const std::span<const EngineKey> some =
+        keys.subspan(first, std::min(part, keys.size() - first));
+    KVT_ASSIGN_OR_RETURN(ReservedBlocks reserved, client->Reserve(space, some, reserve));
+    const size_t present = counts.present;
+    KVT_ASSIGN_OR_RETURN(const size_t leading, Fill(&reserved, first, pieces_of, &counts));
+    const size_t stored = reserved.reserved() == 0 ? 0 : reserved.Commit();
+    counts.stored += stored;
+    if (stored < leading - (counts.present - present)) break;  // The agent went away.
+    if (leading == 0) {
+      if (!reserved.answered() || clock.Now() >= give_up) break;
+      absl::SleepFor(kRetryAfter);
+      continue;
+    }
+    give_up = clock.Now() + options.timeout;
+    first += leading;
+    reserve.parent = keys[first - 1];
+  }
+  counts.missed = keys.size() - counts.stored - counts.present;
+  return counts;
+}
+
+}  // namespace kvtier

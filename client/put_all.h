@@ -1,0 +1,45 @@
+// PutAll stores a run of any length: it reserves, fills and commits as many blocks at a time as fit
+// the tenant's memory well, so that nothing is tried that cannot be.
+#ifndef KVTIER_CLIENT_PUT_ALL_H_
+#define KVTIER_CLIENT_PUT_ALL_H_
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/client.h"
+#include "core/block_key.h"
+#include "core/copy_sum.h"
+
+namespace kvtier {
+
+struct PutAllOptions {
+  std::optional<EngineKey> parent{};  // Of keys[0]; absent: a root.
+  // How long it waits each time that there is no room, while what is held goes to a disk, and of
+  // each call.
+  absl::Duration timeout = absl::Seconds(2);
+};
+
+// Of the keys, by what became of their blocks.
+struct PutCounts {
+  size_t stored = 0;   // Published by this call.
+  size_t present = 0;  // Cached already, or being put by another worker.
+  size_t missed = 0;   // No slot for them, or no agent: they are not cached.
+};
+
+// Stores the blocks of `keys`, a run of any length in prefix order, the leading ones first. Where
+// the bytes of block `i` are says `pieces_of(i)`, which is called for blocks that are to be copied;
+// its span is read before the next call of it. At most a quarter of the tenant's slots are reserved
+// at a time. Errors: kInvalidArgument, the pieces of a block do not add up to block_bytes, or as
+// Client::Reserve(); what was stored stays.
+absl::StatusOr<PutCounts> PutAll(Client* client, SpaceHandle space, std::span<const EngineKey> keys,
+                                 absl::FunctionRef<std::span<const ConstPiece>(size_t i)> pieces_of,
+                                 const PutAllOptions& options = {});
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_PUT_ALL_H_

@@ -1,0 +1,20 @@
+// SpaceLimits says what of a space fits the agent, so that a put needs no trial.
+#ifndef KVTIER_CLIENT_SPACE_LIMITS_H_
+#define KVTIER_CLIENT_SPACE_LIMITS_H_
+
+#include <cstdint>
+#include <string>
+
+namespace kvtier {
+
+struct SpaceLimits {
+  bool usable = false;      // The agent takes the space's blocks now.
+  std::string why_not;      // Empty where it is usable.
+  uint64_t slab_bytes = 0;  // Largest block of this agent. 0, as what follows: it is not usable.
+  uint64_t slot_bytes = 0;  // That a block of the space takes.
+  uint64_t host_slots = 0;  // Of the tenant's host memory, if all of it had such blocks.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_SPACE_LIMITS_H_

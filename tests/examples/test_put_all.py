@@ -1,0 +1,58 @@
+"""A run of more blocks than memory has slots, put in one call, on a real agent."""
+
+import unittest
+
+from example_agent import Agent, needs_agent
+
+BLOCK_BYTES = 1 << 20
+KEYS = [number.to_bytes(16, "little") for number in range(100)]
+
+
+@needs_agent
+class PutAllTest(unittest.TestCase):
+    def setUp(self):
+        import kvtier
+
+        self.kvtier = kvtier
+        self.agent = Agent("--slab_bytes=4MiB")
+        self.addCleanup(lambda: self.agent and self.agent.kill())
+        self.client = self.agent.client()
+        self.addCleanup(self.client.close)
+        self.space = self.client.register_space(kvtier.SpaceSpec(
+            model="put_all", weights_digest="none", dtype="bytes", layout="bytes", layers=1,
+            kv_heads=1, head_dim=1, tokens_per_block=16, block_bytes=BLOCK_BYTES))
+
+    def test_all_of_it_is_stored_and_its_end_is_there(self):
+        limits = self.client.limits(self.space)
+        self.assertEqual((limits.usable, limits.why_not, limits.slot_bytes, limits.host_slots),
+                         (True, "", BLOCK_BYTES, 64))
+        blocks = [[bytes([number]) * 1000, bytes([number]) * (BLOCK_BYTES - 1000)]
+                  for number in range(len(KEYS))]
+        counts = self.client.put_all(self.space, KEYS, blocks)
+        self.assertEqual(counts, self.kvtier.PutCounts(stored=100, present=0, missed=0))
+        last = [self.kvtier.Sequence(self.space, KEYS[-1:], is_set=True)]
+        [hit] = self.client.onboard_sequences(last)
+        with hit:
+            copy = bytearray(BLOCK_BYTES)
+            self.assertTrue(hit.copy_out(0, copy))
+            self.assertEqual(bytes(copy), bytes([99]) * BLOCK_BYTES)
+        self.assertEqual(self.client.put_all(self.space, KEYS[-1:], [blocks[-1]]).present, 1)
+
+    def test_what_cannot_be_is_named(self):
+        with self.assertRaisesRegex(ValueError, "blocks has 1 entries for 2 keys"):
+            self.client.put_all(self.space, KEYS[:2], [b""])
+        with self.assertRaisesRegex(ValueError, r"blocks\[0\] must be a contiguous buffer"):
+            self.client.put_all(self.space, KEYS[:1], [3])
+
+    def test_without_an_agent_all_is_missed(self):
+        self.agent.kill()
+        self.agent = None
+        while self.client.connected:
+            pass
+        counts = self.client.put_all(self.space, KEYS[:2], [bytes(BLOCK_BYTES)] * 2)
+        self.assertEqual((counts.stored, counts.missed), (0, 2))
+        self.assertRegex(self.client.limits(self.space).why_not, "no agent")
+
+
+if __name__ == "__main__":
+    unittest.main()

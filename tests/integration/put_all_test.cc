@@ -1,0 +1,100 @@
+// A run of more blocks than the tenant's memory has slots is put without trial, and limits say why
+// a space is not usable.
+#include "client/put_all.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tests/testing/process_cluster.h"
+#include "tests/testing/test_worker.h"
+
+namespace kvtier::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kBlockBytes = uint64_t{64} << 10;
+constexpr uint64_t kSlots = 64;
+
+class PutAllTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<PutCounts> Put(Blocks blocks, const PutAllOptions& options = {}) {
+    const std::vector<EngineKey> keys = worker_.KeysOf(blocks);
+    std::vector<std::byte> bytes(kBlockBytes);
+    // Odd pieces: an engine's block is many.
+    const std::vector<ConstPiece> pieces = {std::span(bytes).first(1000),
+                                            std::span(bytes).subspan(1000)};
+    return PutAll(
+        &worker_.client(), worker_.space(), keys,
+        [&](size_t i) {
+          worker_.Fill(blocks.first + i, bytes);
+          return std::span(pieces);
+        },
+        options);
+  }
+
+  ProcessCluster cluster_;
+  AgentProcess& agent_ =
+      cluster_.StartAgent("node", {{"host_bytes", "4MiB"}, {"slab_bytes", "1MiB"}});
+  TestWorker worker_{{.socket_dir = agent_.socket_dir(), .block_bytes = kBlockBytes}};
+};
+
+TEST_F(PutAllTest, StoresSeveralTimesWhatMemoryHolds) {
+  const SpaceLimits limits = *worker_.client().Limits(worker_.space());
+  EXPECT_TRUE(limits.usable);
+  EXPECT_EQ(limits.slab_bytes, uint64_t{1} << 20);
+  EXPECT_EQ(limits.slot_bytes, kBlockBytes);
+  EXPECT_EQ(limits.host_slots, kSlots);
+  constexpr Blocks kRun = {.first = 1, .count = 5 * kSlots};
+  const PutCounts first = *Put(kRun);
+  EXPECT_EQ(first.stored, kRun.count);
+  EXPECT_EQ(first.present + first.missed, 0);
+  ASSERT_TRUE(agent_.AwaitOffloaded());
+  // The run is whole, and each byte of it is its own. What was read before is let go of soon.
+  for (uint64_t at = 1; at < kRun.count; at += kSlots / 2) {
+    const Blocks some = {at, kSlots / 2};
+    EXPECT_TRUE(Await(absl::Seconds(10), [&] { return worker_.Get(some).size() == some.count; }))
+        << "from block " << at;
+  }
+  const PutCounts again = *Put(kRun);
+  EXPECT_EQ(again.stored, 0);
+  EXPECT_EQ(again.present, kRun.count);
+}
+
+TEST_F(PutAllTest, WithoutAnAgentNothingIsStoredAndLimitsSayWhy) {
+  agent_.Kill();
+  while (worker_.client().connected()) absl::SleepFor(absl::Milliseconds(1));
+  const PutCounts counts = *Put({.first = 1, .count = 3});
+  EXPECT_EQ(counts.missed, 3);
+  const SpaceLimits limits = *worker_.client().Limits(worker_.space());
+  EXPECT_FALSE(limits.usable);
+  EXPECT_THAT(limits.why_not, HasSubstr("no agent"));
+}
+
+TEST_F(PutAllTest, ASpaceThatTheAgentRefusesSaysWhy) {
+  TestWorker large({.socket_dir = agent_.socket_dir(), .block_bytes = uint64_t{2} << 20});
+  const SpaceLimits limits = *large.client().Limits(large.space());
+  EXPECT_FALSE(limits.usable);
+  EXPECT_THAT(limits.why_not, HasSubstr("slab"));
+  const OnboardedBlocks none = large.Hold({.first = 1, .count = 1});
+  EXPECT_EQ(none.missed(), MissReason::kSpaceRefused);
+}
+
+TEST_F(PutAllTest, PiecesThatDoNotMakeABlockAreRefusedAndWhatWasStoredStays) {
+  const std::vector<EngineKey> keys = worker_.KeysOf({.first = 1, .count = 2});
+  const std::vector<std::byte> bytes(10);
+  const ConstPiece piece(bytes);
+  const absl::Status refused = PutAll(&worker_.client(), worker_.space(), keys, [&](size_t) {
+                                 return std::span(&piece, 1);
+                               }).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(worker_.Get({.first = 1, .count = 1}).empty());
+}
+
+}  // namespace
+}  // namespace kvtier::testing
