@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
 
@@ -78,9 +80,9 @@ TEST_F(PutAllTest, WithoutAnAgentNothingIsStoredAndLimitsSayWhy) {
 
 TEST_F(PutAllTest, ASpaceThatTheAgentRefusesSaysWhy) {
   TestWorker large({.socket_dir = agent_.socket_dir(), .block_bytes = uint64_t{2} << 20});
-  const SpaceLimits limits = *large.client().Limits(large.space());
-  EXPECT_FALSE(limits.usable);
-  EXPECT_THAT(limits.why_not, HasSubstr("slab"));
+  const auto why_not = [&] { return large.client().Limits(large.space())->why_not; };
+  EXPECT_TRUE(Await(absl::Seconds(10), [&] { return absl::StrContains(why_not(), "slab"); }))
+      << why_not();
   const OnboardedBlocks none = large.Hold({.first = 1, .count = 1});
   EXPECT_EQ(none.missed(), MissReason::kSpaceRefused);
 }
