@@ -197,6 +197,8 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                                 .prover = &host_prover_,
                                                                 .stats = &stats_},
                                               kMaxPeerReadBytes);
+  block_deleter_ = std::make_unique<BlockDeleter>(
+      BlockDeleter::Parts{.index = &index_, .evictor = &evictor_, .disks = disks_.get()});
   const std::optional<DomainId> owner_of_pool =
       gpu_ == nullptr ? std::nullopt : std::optional(gpu_domain_);
   tenant_eraser_ = std::make_unique<TenantEraser>(TenantEraser::Parts{.executor = seams.executor,

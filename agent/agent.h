@@ -21,6 +21,7 @@
 #include "agent/block_index.h"
 #include "agent/coordinator_link.h"
 #include "agent/coordinator_reporter.h"
+#include "agent/delete_blocks.h"
 #include "agent/disk_admission.h"
 #include "agent/disk_load.h"
 #include "agent/disk_promises.h"
@@ -166,6 +167,7 @@ class Agent {
   Putter& putter() { return *putter_; }
   Tickets& tickets() { return *tickets_; }
   PeerServer& peer_server() { return *peer_server_; }
+  BlockDeleter& block_deleter() { return *block_deleter_; }
   TenantEraser& tenant_eraser() { return *tenant_eraser_; }
   const HostTier& host() const { return *host_; }
   const AgentStats& stats() const { return stats_; }
@@ -262,6 +264,7 @@ class Agent {
   std::unique_ptr<Putter> putter_;
   std::unique_ptr<PeerServer> peer_server_;
   std::unique_ptr<TenantEraser> tenant_eraser_;
+  std::unique_ptr<BlockDeleter> block_deleter_;
   Waits waits_;
   std::atomic<size_t> block_count_{0};  // A figure only, so relaxed.
   TaskScope scope_;

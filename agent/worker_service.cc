@@ -368,6 +368,20 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
   co_return absl::OkStatus();
 }
 
+WorkerService::Reactor* WorkerService::Delete(Context* context, const v1::DeleteRequest* request,
+                                              v1::DeleteResponse* response) {
+  return Run(context, *request, DoDelete(request, response));
+}
+
+Task<absl::Status> WorkerService::DoDelete(const v1::DeleteRequest* request,
+                                           v1::DeleteResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
+  const Deleted deleted = co_await agent_->block_deleter().Delete(std::move(runs));
+  response->set_deleted_blocks(static_cast<uint32_t>(deleted.blocks));
+  response->set_held_blocks(static_cast<uint32_t>(deleted.held));
+  co_return absl::OkStatus();
+}
+
 WorkerService::Reactor* WorkerService::Ping(Context* context, const v1::PingRequest* /*request*/,
                                             v1::PingResponse* /*response*/) {
   Reactor* reactor = context->DefaultReactor();

@@ -45,6 +45,8 @@ class WorkerService final : public v1::Worker::CallbackService {
                      v1::TakeSlotsResponse* response) override;
   Reactor* Release(Context* context, const v1::ReleaseRequest* request,
                    v1::ReleaseResponse* response) override;
+  Reactor* Delete(Context* context, const v1::DeleteRequest* request,
+                  v1::DeleteResponse* response) override;
   Reactor* Ping(Context* context, const v1::PingRequest* request,
                 v1::PingResponse* response) override;
 
@@ -70,6 +72,7 @@ class WorkerService final : public v1::Worker::CallbackService {
                               v1::CommitResponse* response);
   Task<absl::Status> DoTakeSlots(const v1::TakeSlotsRequest* request,
                                  v1::TakeSlotsResponse* response);
+  Task<absl::Status> DoDelete(const v1::DeleteRequest* request, v1::DeleteResponse* response);
   Task<absl::Status> DoRelease(const v1::ReleaseRequest* request);
 
   // Notes the sums that the request carries and adds the reservations they are of to `ids`.

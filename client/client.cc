@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/agent_link.h"
 #include "client/call.h"
+#include "client/delete_call.h"
 #include "client/fork_guard.h"
 #include "client/match_call.h"
 #include "client/onboard_call.h"
@@ -236,6 +237,14 @@ absl::StatusOr<ReservedBlocks> Client::Reserve(std::span<const KeySequence> sequ
   KVT_RETURN_IF_ERROR(state_->CheckReserve(sequences, options));
   KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, state_->Timeout(options.timeout));
   ReserveCall call(sequences, options, timeout, state_->default_timeout);
+  return RunCall(state_->link, &call);
+}
+
+absl::StatusOr<DeletedBlocks> Client::Delete(std::span<const KeySequence> sequences,
+                                             const std::optional<absl::Duration>& timeout) {
+  KVT_RETURN_IF_ERROR(state_->Check(sequences));
+  KVT_ASSIGN_OR_RETURN(const absl::Duration allowed, state_->Timeout(timeout));
+  DeleteCall call(sequences, allowed);
   return RunCall(state_->link, &call);
 }
 

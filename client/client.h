@@ -166,7 +166,12 @@ class Client {
   absl::StatusOr<size_t> Prefetch(std::span<const KeySequence> sequences,
                                   const MatchOptions& options = {});
 
-  // The same without waiting. `done` is called exactly once, by the client's own thread
+  // Drops blocks of the tenant's own from every tier of this node, for good: they are not found
+  // after the next restart either. Other nodes keep theirs.
+  absl::StatusOr<DeletedBlocks> Delete(std::span<const KeySequence> sequences,
+                                       const std::optional<absl::Duration>& timeout = {});
+
+  // The calls above without waiting. `done` is called exactly once, by the client's own thread
   // or before the function returns; it must not block and must not destroy the client.
   // Errors, and then `done` is not called: kInvalidArgument; kResourceExhausted,
   // kMaxSubmitted are under way (retry when one is done).

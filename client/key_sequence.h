@@ -34,6 +34,13 @@ struct MatchedSequence {
   std::vector<std::optional<Tier>> tiers;
 };
 
+// What became of blocks that were to be deleted and that this node had.
+struct DeletedBlocks {
+  bool answered = false;  // False: no agent, or not in time; nothing is known.
+  size_t deleted = 0;     // In no tier of the node any more.
+  size_t held = 0;        // Leased or being copied: they stay, and a later call may drop them.
+};
+
 }  // namespace kvtier
 
 #endif  // KVTIER_CLIENT_KEY_SEQUENCE_H_

@@ -127,6 +127,20 @@ int64_t kvtier_onboard(kvtier_client* client, kvtier_space space, const kvtier_b
   });
 }
 
+int64_t kvtier_delete(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
+                      int32_t timeout_ms, uint64_t* held) {
+  return Guarded([&]() -> int64_t {
+    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    const auto asked = Asked::From({.sequences = {sequences, count}, .timeout_ms = timeout_ms});
+    if (!asked.ok()) return Fail(asked.status());
+    const auto blocks = client->client->Delete(asked->sequences(), asked->match().timeout);
+    if (!blocks.ok()) return Fail(blocks.status());
+    if (!blocks->answered) return Fail(KVTIER_ABSENT, "no agent answered in time");
+    if (held != nullptr) *held = blocks->held;
+    return static_cast<int64_t>(blocks->deleted);
+  });
+}
+
 int64_t kvtier_onboard_sequences(kvtier_client* client, const kvtier_sequence* sequences,
                                  size_t count, int target, uint32_t flags, int32_t timeout_ms,
                                  kvtier_hit** hits) {

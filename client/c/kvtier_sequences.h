@@ -61,6 +61,12 @@ int64_t kvtier_reserve_sequences(kvtier_client* client, const kvtier_sequence* s
 int64_t kvtier_prefetch_sequences(kvtier_client* client, const kvtier_sequence* sequences,
                                   size_t count, uint32_t flags, int32_t timeout_ms);
 
+/* Drops blocks of the tenant's own from every tier of this node, for good. Returns how many are in
+ * no tier any more; *held (may be NULL) gets how many stay because they are leased or being copied.
+ * KVTIER_ABSENT: no agent answered in time. */
+int64_t kvtier_delete(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
+                      int32_t timeout_ms, uint64_t* held);
+
 /* ---- Hits ---- */
 
 /* Returns the place of block `index`'s key among its sequence's keys; of a run that is `index`.

@@ -166,6 +166,17 @@ class PyClient {
         Get(), [&](OpenClient& open) { return open.client->Reserve(sequences.all(), options); }))};
   }
 
+  // Deleted and held blocks; None: nobody answered.
+  std::optional<std::pair<size_t, size_t>> Delete(const std::vector<PySequence>& asked,
+                                                  Seconds timeout_s) {
+    const Sequences sequences(asked);
+    const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
+    const DeletedBlocks blocks = ValueOrRaise(Unlocked(
+        Get(), [&](OpenClient& open) { return open.client->Delete(sequences.all(), timeout); }));
+    if (!blocks.answered) return std::nullopt;
+    return std::pair(blocks.deleted, blocks.held);
+  }
+
   py::dict Limits(uint32_t space) const {
     const SpaceLimits limits = ValueOrRaise(Get()->client->Limits(SpaceHandle{space}));
     py::dict out;
@@ -389,6 +400,7 @@ void BindClient(py::module_& module) {
       .def("end_step", &PyClient::EndStep)
       .def("ping", &PyClient::Ping)
       .def("connected", &PyClient::Connected)
+      .def("delete", &PyClient::Delete)
       .def("limits", &PyClient::Limits)
       .def("put_all", &PyClient::PutAll)
       .def("take_ticket", &PyClient::TakeTicket)

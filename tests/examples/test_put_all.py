@@ -38,6 +38,14 @@ class PutAllTest(unittest.TestCase):
             self.assertEqual(bytes(copy), bytes([99]) * BLOCK_BYTES)
         self.assertEqual(self.client.put_all(self.space, KEYS[-1:], [blocks[-1]]).present, 1)
 
+    def test_what_is_deleted_is_a_miss(self):
+        self.assertEqual(self.client.put_all(self.space, KEYS[:3], [bytes(BLOCK_BYTES)] * 3).stored,
+                         3)
+        run = [self.kvtier.Sequence(self.space, KEYS[:3])]
+        with self.client.onboard(self.space, KEYS[:1]):
+            self.assertEqual(self.client.delete(run), (2, 1))
+        self.assertEqual(self.client.match_sequences(run)[0].blocks, 1)
+
     def test_what_cannot_be_is_named(self):
         with self.assertRaisesRegex(ValueError, "blocks has 1 entries for 2 keys"):
             self.client.put_all(self.space, KEYS[:2], [b""])

@@ -64,6 +64,8 @@ int main(int argc, char** argv) {
   EXPECT(kvtier_take_ticket(scheduler, &run, 1, 2, 60000, 0, WAIT, &ticket, &held) == KEYS);
   EXPECT(held == KEYS);
   if (redeem(worker, workers_space, &ticket) != 0) return 101;
+  uint64_t kept = 0;
+  EXPECT(kvtier_delete(scheduler, &run, 1, WAIT, &kept) == 0 && kept == KEYS);
   kvtier_release_ticket(scheduler, &ticket); /* Rank 1 never comes. */
   kvtier_close(worker);
   kvtier_close(scheduler);

@@ -110,6 +110,15 @@ class Client:
         """Room for the blocks of all sequences in one Put, whose entries go sequence by sequence."""
         return Put(self._native.reserve(_natives(sequences), target, timeout_s))
 
+    def delete(self, sequences: Iterable[Sequence],
+               timeout_s: float | None = None) -> tuple[int, int] | None:
+        """Drops blocks of the tenant's own from every tier of this node, for good.
+
+        Returns how many are in no tier any more, and how many stay because they are leased or being
+        copied; None: no agent answered in time. Other nodes keep theirs.
+        """
+        return self._native.delete(_natives(sequences), timeout_s)
+
     def limits(self, space: Space) -> Limits:
         """What of the space fits the agent of now, or why it is not usable. Never waits."""
         return Limits(**self._native.limits(space._handle))
