@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "core/check.h"
 #include "core/log.h"
 #include "core/status_macros.h"
@@ -23,9 +22,6 @@ constexpr absl::Duration kMinReconnect = absl::Milliseconds(20);
 constexpr absl::Duration kMaxReconnect = absl::Seconds(1);
 // Of one Release or RegisterSpace of the background thread.
 constexpr absl::Duration kChoreTimeout = absl::Milliseconds(500);
-// What is given back waits so long for more of it: a worker that onboards without a pause gives
-// back what several calls brought in one.
-constexpr absl::Duration kReleaseLinger = absl::Milliseconds(1);
 // Between tries of a chore that failed while the breaker is still closed.
 constexpr absl::Duration kChoreRetry = absl::Milliseconds(100);
 
@@ -324,10 +320,7 @@ bool AgentLink::Serve(const std::shared_ptr<Connection>& connection) {
     if (!breaker_.Admits(kChoreTimeout)) return true;  // The next probe wakes us.
   }
   absl::Status chore = RegisterMissing(connection.get(), kChoreTimeout);
-  if (chore.ok() && !connection->releases().empty()) {
-    absl::SleepFor(kReleaseLinger);
-    chore = connection->FlushReleases(kChoreTimeout);
-  }
+  if (chore.ok()) chore = connection->FlushReleases(kChoreTimeout);
   if (chore.ok()) return true;
   Ended(connection, {.name = "background", .timeout = kChoreTimeout, .status = chore});
   return false;
