@@ -193,7 +193,7 @@ absl::Status LookupFigure(const NodeProcess& node, Caller* caller) {
 absl::Status PrintCallFigures(const NodeProcess& node) {
   KVT_ASSIGN_OR_RETURN(const std::unique_ptr<Caller> caller, Caller::Open(node.socket_dir()));
   Caller* const one = caller.get();
-  
+
   KVT_RETURN_IF_ERROR(MatchFigure(one, 32, kBatches));
   KVT_RETURN_IF_ERROR(MatchFigure(one, 512, kBatches / 2));
   KVT_RETURN_IF_ERROR(MatchFigure(one, kKeys, kBatches / 10));

@@ -36,8 +36,8 @@ class NodeProcess {
   absl::StatusOr<v1::AgentStatusResponse> Status() const;
   // What it says of one of its tiers. Errors: kNotFound, it has none such.
   absl::StatusOr<v1::TierReport> Tier(v1::Tier tier) const;
-  // Processor time that all its threads took since its start. Errors: kInternal, the kernel does not
-  // say.
+  // Processor time that all its threads took since its start. Errors: kInternal, the kernel does
+  // not say.
   absl::StatusOr<double> ProcessorSeconds() const;
   // Empties host memory; waits for leases that clients let go in the background.
   // Errors: kUnavailable, some block stays held.
