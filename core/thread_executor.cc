@@ -27,7 +27,9 @@ void ThreadExecutor::Post(Closure fn) {
 void ThreadExecutor::RunOrPost(Closure fn) {
   {
     absl::MutexLock lock(&mu_);
-    if (taken_ || !ready_.empty() || stopping_) {
+    // Lenders that follow each other closely must not keep timers waiting.
+    const bool due = !timers_.empty() && timers_.begin()->first.first <= clock_.Now();
+    if (taken_ || due || !ready_.empty() || stopping_) {
       ready_.push_back(std::move(fn));
       return;
     }
