@@ -160,8 +160,9 @@ void AgentLink::Release(Connection* connection, ReleaseQueue::Kind kind,
 
 SpaceLimits AgentLink::LimitsOf(size_t space) const {
   if (InForkedChild()) return {.why_not = std::string(kForkedText)};
+  const bool is_connected = connected();
   absl::MutexLock lock(&mu_);
-  if (connection_ == nullptr) {
+  if (!is_connected || connection_ == nullptr) {
     return {.why_not = absl::StrCat("no agent; ", stats_.last_error)};
   }
   const auto known = connection_->FindSpace(space);
