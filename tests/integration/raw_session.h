@@ -7,9 +7,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstddef>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -40,11 +43,12 @@ class RawSession {
 
   bool connected() const { return connected_; }
   const wire::Challenge& challenge() const { return challenge_; }
-  // A good Hello of the open tenant, to be spoilt.
-  wire::Hello GoodHello() const {
+  // A good Hello, of the open tenant unless told otherwise, to be spoilt.
+  wire::Hello GoodHello(absl::string_view tenant = "default",
+                        const std::string& secret = "") const {
     wire::Hello hello{.layout = wire::LayoutDigest(wire::kSessionVersion)};
-    absl::string_view("default").copy(hello.tenant.data(), hello.tenant.size());
-    hello.proof = wire::SessionProof(TenantKey::FromSecret(""), challenge_.nonce);
+    tenant.copy(hello.tenant.data(), hello.tenant.size());
+    hello.proof = wire::SessionProof(TenantKey::FromSecret(secret), challenge_.nonce);
     return hello;
   }
   // nullopt: the agent hung up instead.
@@ -56,9 +60,22 @@ class RawSession {
     }
     return welcome;
   }
-  // Asks for a piece of memory and lets go of what is handed out; what was said of it.
-  // nullopt: the answer is no reply.
-  std::optional<wire::DescriptorReply> Ask(const wire::DescriptorRequest& request) {
+  // Sends bytes that may be no packet at all. False: the agent has hung up, or takes no more now.
+  bool SendBytes(std::span<const std::byte> bytes) {
+    return send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+           static_cast<ssize_t>(bytes.size());
+  }
+  // Waits until the agent has hung up; takes what it says before.
+  void AwaitHangup() {
+    std::array<std::byte, 256> said;
+    while (recv(fd_, said.data(), said.size(), 0) > 0) continue;
+  }
+  // Asks for a piece of memory; returns what was said of it. The descriptor that came along is
+  // closed, or is the caller's where `handed` is given (-1: none came). nullopt: the answer is no
+  // reply.
+  std::optional<wire::DescriptorReply> Ask(const wire::DescriptorRequest& request,
+                                           int* handed = nullptr) {
+    if (handed != nullptr) *handed = -1;
     wire::DescriptorReply reply;
     iovec part{.iov_base = &reply, .iov_len = sizeof(reply)};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -75,7 +92,11 @@ class RawSession {
     if (const cmsghdr* const header = CMSG_FIRSTHDR(&message); header != nullptr) {
       int passed = -1;
       std::memcpy(&passed, CMSG_DATA(header), sizeof(passed));
-      close(passed);
+      if (handed != nullptr) {
+        *handed = passed;
+      } else {
+        close(passed);
+      }
     }
     return reply;
   }

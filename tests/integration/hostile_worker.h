@@ -1,0 +1,176 @@
+// HostileWorkerTest is a worker that means harm, in raw packets and RPCs, and a worker of another
+// tenant beside it that must notice nothing. KVTIER_HOSTILE_TRIES: how often each kind of garbage
+// is sent (300).
+#ifndef KVTIER_TESTS_INTEGRATION_HOSTILE_WORKER_H_
+#define KVTIER_TESTS_INTEGRATION_HOSTILE_WORKER_H_
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "kvtier/v1/worker.grpc.pb.h"
+#include "proto/convert.h"
+#include "tests/integration/raw_session.h"
+#include "tests/testing/blocks.h"
+#include "tests/testing/patience.h"
+#include "tests/testing/process_cluster.h"
+#include "tests/testing/test_seed.h"
+#include "tests/testing/test_worker.h"
+
+namespace kvtier::testing {
+
+inline constexpr char kVictimSecret[] = "the victim's secret, long enough";
+inline constexpr char kHostileSecret[] = "the hostile tenant's own secret!";
+inline constexpr Blocks kHot = {.first = 100, .count = 16};
+inline constexpr uint64_t kHotBytes = uint64_t{64} << 10;
+inline constexpr uint64_t kSmallBytes = 4096;
+inline constexpr absl::Duration kPatience = absl::Seconds(20);
+
+inline size_t Tries() {
+  const char* const given = std::getenv("KVTIER_HOSTILE_TRIES");
+  return given == nullptr ? 300 : std::strtoull(given, nullptr, 10);
+}
+
+// Uses its own blocks all the time, and fails the test when one does not come or is not its own.
+class Bystander {
+ public:
+  explicit Bystander(const TestWorkerOptions& options) : worker_(options) {
+    EXPECT_EQ(worker_.Put(kHot), kHot.count);
+    thread_ = std::thread([this] { Run(); });
+  }
+  ~Bystander() {
+    stop_ = true;
+    thread_.join();
+    EXPECT_GT(rounds_, 0);
+  }
+  Bystander(const Bystander&) = delete;
+  Bystander& operator=(const Bystander&) = delete;
+  TestWorker& worker() { return worker_; }
+  // Returns when it has been served again, from now on.
+  void AwaitServed() const {
+    const uint64_t before = rounds_;
+    EXPECT_TRUE(Await(kPatience, [&] { return rounds_ > before + 1; }));
+  }
+
+ private:
+  void Run() {
+    while (!stop_) {
+      EXPECT_THAT(worker_.Get(kHot), ::testing::SizeIs(kHot.count));
+      ++rounds_;
+    }
+  }
+  TestWorker worker_;
+  std::atomic<bool> stop_ = false;
+  std::atomic<uint64_t> rounds_ = 0;
+  std::thread thread_;
+};
+
+class HostileWorkerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(SayHello(&session_));
+    stub_ = v1::Worker::NewStub(channel_);
+    v1::RegisterSpaceRequest request;
+    request.set_session_token(token_);
+    *request.mutable_space() = convert::ToWire(TestSpace(kSmallBytes));
+    v1::RegisterSpaceResponse response;
+    ASSERT_TRUE(Call(&v1::Worker::Stub::RegisterSpace, request, &response).ok());
+    space_id_ = response.space_id();
+  }
+  void TearDown() override {
+    bystander_.AwaitServed();
+    EXPECT_EQ(agent_.Status().altered_blocks(), altered_);
+    // The same life: nothing made it fall over and come back.
+    EXPECT_TRUE(agent_.process().Running());
+  }
+
+  std::string WriteTenants() {
+    const std::string directory = cluster_.run_dir() + "/tenants";
+    std::filesystem::create_directories(directory);
+    std::ofstream(directory + "/victim") << kVictimSecret << "\n";
+    std::ofstream(directory + "/hostile") << kHostileSecret << "\n";
+    return directory;
+  }
+  bool SayHello(RawSession* session) {
+    const auto welcome = session->Say(session->GoodHello("hostile", kHostileSecret));
+    if (!welcome || welcome->code != wire::WelcomeCode::kOk) return false;
+    token_ = TokenText(*welcome);
+    return true;
+  }
+  template <typename Method, typename Request, typename Response>
+  grpc::Status Call(Method method, const Request& request, Response* response) {
+    grpc::ClientContext context;
+    SetCallDeadline(&context);
+    return (stub_.get()->*method)(&context, request, response);
+  }
+  // Keys [first, first + count) of the hostile worker's space.
+  template <typename Request>
+  Request RequestOf(uint64_t first, size_t count) const {
+    Request request;
+    request.set_session_token(token_);
+    v1::Sequence* const sequence = request.add_sequences();
+    sequence->set_space_id(space_id_);
+    sequence->set_set(true);
+    for (uint64_t number = first; number < first + count; ++number) {
+      sequence->add_engine_keys(std::string(TestEngineKey(number).bytes()));
+    }
+    return request;
+  }
+  v1::ReserveResponse Reserve(uint64_t first, size_t count, grpc::Status* status = nullptr) {
+    auto request = RequestOf<v1::ReserveRequest>(first, count);
+    request.set_target(v1::TIER_HOST);
+    v1::ReserveResponse response;
+    const grpc::Status said = Call(&v1::Worker::Stub::Reserve, request, &response);
+    if (status != nullptr) *status = said;
+    return response;
+  }
+  // Puts blocks with whatever bytes their slots have.
+  void PutAnything(uint64_t first, size_t count) {
+    v1::CommitRequest commit;
+    commit.set_session_token(token_);
+    const v1::ReserveResponse reserved = Reserve(first, count);
+    for (const v1::ReservedBlock& block : reserved.blocks()) {
+      commit.add_reservation_ids(block.reservation_id());
+    }
+    v1::CommitResponse committed;
+    ASSERT_TRUE(Call(&v1::Worker::Stub::Commit, commit, &committed).ok());
+    ASSERT_EQ(committed.committed_blocks(), count);
+  }
+  std::string Noise(size_t bytes) {
+    std::string noise(bytes, '\0');
+    for (char& byte : noise) byte = static_cast<char>(random_());
+    return noise;
+  }
+  static std::span<const std::byte> AsBytes(const std::string& text) {
+    return std::as_bytes(std::span(text));
+  }
+  std::mt19937_64 random_{TestSeed()};
+  ProcessCluster cluster_;
+  AgentProcess& agent_ = cluster_.StartAgent(
+      "node", {{"host_bytes", "64MiB"}, {"slab_bytes", "1MiB"}, {"tenants_dir", WriteTenants()}});
+  const std::shared_ptr<grpc::Channel> channel_ = WorkerChannel(agent_.socket_dir());
+  std::unique_ptr<v1::Worker::Stub> stub_;
+  RawSession session_{agent_.socket_dir()};
+  std::string token_;
+  uint32_t space_id_ = 0;
+  uint64_t altered_ = 0;  // Blocks that the agent is to have found changed, by the end.
+  Bystander bystander_{{.socket_dir = agent_.socket_dir(),
+                        .tenant = "victim",
+                        .secret = kVictimSecret,
+                        .block_bytes = kHotBytes}};
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_INTEGRATION_HOSTILE_WORKER_H_
