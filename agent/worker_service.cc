@@ -22,6 +22,13 @@ absl::StatusOr<Tier> TargetFrom(v1::Tier wire) {
   return tier;
 }
 
+std::vector<LeaseId> LeasesFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
+  std::vector<LeaseId> leases;
+  leases.reserve(static_cast<size_t>(wire.size()));
+  for (const uint64_t id : wire) leases.push_back(LeaseId{id});
+  return leases;
+}
+
 std::vector<ReservationId> IdsFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
   std::vector<ReservationId> ids;
   ids.reserve(static_cast<size_t>(wire.size()));
@@ -141,6 +148,7 @@ Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardR
   KVT_CO_ASSIGN_OR_RETURN(common.target, TargetFrom(request->target()));
   KVT_CO_ASSIGN_OR_RETURN(common.deadline, DeadlineOf(*context, request->timeout_ms()));
   const SessionId session = runs[0].session;
+  agent_->leases().Release(session, LeasesFrom(request->released_lease_ids()));
   std::vector<Onboarded> onboarded;
   if (runs.size() == 1) {
     common.run = std::move(runs[0]);
@@ -252,6 +260,7 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
   KVT_CO_ASSIGN_OR_RETURN(const Tier target, TargetFrom(request->target()));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
   const SessionId session = runs[0].session;
+  agent_->leases().Release(session, LeasesFrom(request->released_lease_ids()));
   std::vector<ReservationId> ids;
   std::optional<absl::Time> commit_by;  // The first one's; the others' are later.
   absl::Status status;
@@ -350,8 +359,7 @@ WorkerService::Reactor* WorkerService::Release(Context* context, const v1::Relea
 
 Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
-  std::vector<LeaseId> leases;
-  for (const uint64_t id : request->lease_ids()) leases.push_back(LeaseId{id});
+  std::vector<LeaseId> leases = LeasesFrom(request->lease_ids());
   for (const uint64_t id : request->damaged_lease_ids()) {
     const std::optional<BlockKey> key = agent_->leases().HostBlockOf(session, LeaseId{id});
     if (key.has_value()) agent_->host_prover().Suspect(*key);

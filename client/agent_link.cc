@@ -150,12 +150,12 @@ void AgentLink::NoteOpened(const std::string& text) {
 void AgentLink::Release(Connection* connection, ReleaseQueue::Kind kind,
                         std::span<const uint64_t> ids) {
   if (ids.empty() || InForkedChild()) return;
-  const ReleaseQueue::Added added = connection->releases().Add(kind, ids);
+  const ReleaseQueue::Added added = connection->releases().Add(kind, ids, clock_.Now());
   if (added.dropped > 0) {
     Count([&](ClientStats* stats) { stats->releases_dropped += added.dropped; });
   }
-  // Not empty: whoever came first woke the thread, and it takes until nothing is left.
-  if (added.was_empty) Wake();
+  // Otherwise the thread wakes by itself, and takes until nothing is left.
+  if (added.sooner) Wake();
 }
 
 SpaceLimits AgentLink::LimitsOf(size_t space) const {
@@ -178,7 +178,9 @@ void AgentLink::ReleaseTicket(const TicketId& ticket) {
     connection = connection_;
   }
   // Without an agent there is no ticket either.
-  if (connection != nullptr && connection->releases().AddTicket(ticket).was_empty) Wake();
+  if (connection != nullptr && connection->releases().AddTicket(ticket, clock_.Now()).sooner) {
+    Wake();
+  }
 }
 
 void AgentLink::Wake() {
@@ -257,8 +259,7 @@ void AgentLink::Run() {
       Drop(connection, absl::UnavailableError("the agent hung up"));
       continue;
     }
-    absl::Time until = absl::InfiniteFuture();
-    if (!Serve(connection)) until = clock_.Now() + kChoreRetry;
+    absl::Time until = Serve(connection);
     until = std::min(until, LookAtPool(*connection->session()));
     until = std::min(until, LookAtResidency(*connection->session()));
     {
@@ -314,17 +315,17 @@ void AgentLink::Connect() {
       absl::StrCat("kvtier: connected to the agent at ", options_.session.socket_dir));
 }
 
-bool AgentLink::Serve(const std::shared_ptr<Connection>& connection) {
-  if (!Probe(connection)) return true;
+absl::Time AgentLink::Serve(const std::shared_ptr<Connection>& connection) {
+  if (!Probe(connection)) return absl::InfiniteFuture();
   {
     absl::MutexLock lock(&mu_);
-    if (!breaker_.Admits(kChoreTimeout)) return true;  // The next probe wakes us.
+    if (!breaker_.Admits(kChoreTimeout)) return absl::InfiniteFuture();  // The next probe wakes us.
   }
   absl::Status chore = RegisterMissing(connection.get(), kChoreTimeout);
-  if (chore.ok()) chore = connection->FlushReleases(kChoreTimeout);
-  if (chore.ok()) return true;
+  if (chore.ok()) chore = connection->FlushReleases(kChoreTimeout, clock_.Now());
+  if (chore.ok()) return connection->releases().due();
   Ended(connection, {.name = "background", .timeout = kChoreTimeout, .status = chore});
-  return false;
+  return clock_.Now() + kChoreRetry;
 }
 
 bool AgentLink::Probe(const std::shared_ptr<Connection>& connection) {

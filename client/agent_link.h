@@ -110,8 +110,8 @@ class AgentLink {
   // One try. Publishes the connection or notes why there is none.
   void Connect() ABSL_LOCKS_EXCLUDED(mu_);
   absl::StatusOr<std::shared_ptr<Connection>> OpenConnection();
-  // What a live connection needs now. False: it is over.
-  bool Serve(const std::shared_ptr<Connection>& connection) ABSL_LOCKS_EXCLUDED(mu_);
+  // Does what a live connection needs now. Returns when it needs something next.
+  absl::Time Serve(const std::shared_ptr<Connection>& connection) ABSL_LOCKS_EXCLUDED(mu_);
   // Follows a pool that grows and shrinks, also where no call tells of it: memory that is
   // given back is free only when nobody maps it. Says when to look again.
   absl::Time LookAtPool(const Session& session) ABSL_LOCKS_EXCLUDED(mu_);

@@ -45,8 +45,8 @@ absl::Status Connection::Ping(absl::Duration timeout) const {
   return convert::FromGrpc(stub_->Ping(&context, v1::PingRequest(), &response));
 }
 
-absl::Status Connection::FlushReleases(absl::Duration timeout) {
-  while (!releases_.empty()) {
+absl::Status Connection::FlushReleases(absl::Duration timeout, absl::Time now) {
+  while (releases_.due() <= now) {
     const ReleaseQueue::Batch batch = releases_.Take();
     grpc::ClientContext context;
     SetTimeout(&context, timeout);
@@ -66,11 +66,11 @@ absl::Status Connection::FlushReleases(absl::Duration timeout) {
     if (!status.ok()) {
       // Taken out a moment ago, so there is room but for a race, which costs a lease
       // its early end and no more.
-      releases_.Add(ReleaseQueue::Kind::kLease, batch.lease_ids);
-      releases_.Add(ReleaseQueue::Kind::kReservation, batch.reservation_ids);
-      releases_.Add(ReleaseQueue::Kind::kSlot, batch.slots);
-      releases_.Add(ReleaseQueue::Kind::kDamaged, batch.damaged_lease_ids);
-      for (const TicketId& ticket : batch.tickets) releases_.AddTicket(ticket);
+      releases_.Add(ReleaseQueue::Kind::kLease, batch.lease_ids, now);
+      releases_.Add(ReleaseQueue::Kind::kReservation, batch.reservation_ids, now);
+      releases_.Add(ReleaseQueue::Kind::kSlot, batch.slots, now);
+      releases_.Add(ReleaseQueue::Kind::kDamaged, batch.damaged_lease_ids, now);
+      for (const TicketId& ticket : batch.tickets) releases_.AddTicket(ticket, now);
       return status;
     }
   }

@@ -37,8 +37,8 @@ class Connection {
   // Asks whether the agent answers calls at all.
   absl::Status Ping(absl::Duration timeout) const;
 
-  // Sends what releases() holds; what could not be sent is queued again.
-  absl::Status FlushReleases(absl::Duration timeout);
+  // Sends what releases() has due; what could not be sent is queued again.
+  absl::Status FlushReleases(absl::Duration timeout, absl::Time now);
 
   // A space that the agent knows in this session.
   struct Space {

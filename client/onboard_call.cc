@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "client/block_memory.h"
+#include "client/releases_along.h"
 
 namespace kvtier {
 
@@ -15,11 +16,17 @@ bool OnboardCall::Fill(const std::shared_ptr<Connection>& connection) {
   messages.request.set_target(to_gpu ? v1::TIER_GPU : v1::TIER_HOST);
   messages.request.set_timeout_ms(AgentTimeoutMs(messages.timeout));
   messages.request.set_local_only(local_only_);
-  return FillSequences(*connection, sequences_, &messages.request, &asked_);
+  if (!FillSequences(*connection, sequences_, &messages.request, &asked_)) return false;
+  connection_ = connection;
+  TakeReleasesAlong(connection.get(), &messages.request);
+  return true;
 }
 
 OnboardCall::Result OnboardCall::Finish(const std::shared_ptr<AgentLink>& link,
                                         CallOutcome outcome) {
+  if (connection_ != nullptr) {
+    ReturnReleases(link.get(), connection_.get(), messages.request, outcome);
+  }
   Result all = answer_.Read(link, asked_, messages.response, outcome, messages.timeout);
   link->Count([&](ClientStats* stats) {
     for (size_t i = 0; i < all.size(); ++i) OnboardAnswer::Count(all[i], asked_[i].keys, stats);

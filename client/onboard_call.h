@@ -46,6 +46,7 @@ class OnboardCall {
   std::vector<AskedSequence> asked_;
   const OnboardTarget target_;
   const bool local_only_;
+  std::shared_ptr<Connection> connection_;  // That the call is sent by.
   OnboardAnswer answer_;
 };
 

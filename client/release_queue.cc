@@ -29,21 +29,43 @@ std::vector<uint64_t>& ListOf(ReleaseQueue::Kind kind, ReleaseQueue::Batch* batc
 
 }  // namespace
 
-ReleaseQueue::Added ReleaseQueue::Add(Kind kind, std::span<const uint64_t> ids) {
+ReleaseQueue::Added ReleaseQueue::Add(Kind kind, std::span<const uint64_t> ids, absl::Time now) {
   absl::MutexLock lock(&mu_);
-  const size_t queued = queued_.size();
-  const size_t fitting = std::min(ids.size(), kMaxQueued - std::min(queued, kMaxQueued));
+  const size_t fitting = std::min(ids.size(), kMaxQueued - std::min(queued_.size(), kMaxQueued));
+  if (kind != Kind::kLease) {
+    rest_due_ = now;
+  } else if (queued_.lease_ids.empty()) {
+    leases_due_ = now + kLinger;
+  }
   std::vector<uint64_t>& list = ListOf(kind, &queued_);
   list.insert(list.end(), ids.begin(), ids.begin() + static_cast<ptrdiff_t>(fitting));
-  return {.dropped = ids.size() - fitting, .was_empty = queued == 0};
+  return {.dropped = ids.size() - fitting, .sooner = IsSooner()};
 }
 
-ReleaseQueue::Added ReleaseQueue::AddTicket(const TicketId& ticket) {
+ReleaseQueue::Added ReleaseQueue::AddTicket(const TicketId& ticket, absl::Time now) {
   absl::MutexLock lock(&mu_);
-  const size_t queued = queued_.size();
-  if (queued >= kMaxQueued) return {.dropped = 1};
+  if (queued_.size() >= kMaxQueued) return {.dropped = 1};
   queued_.tickets.push_back(ticket);
-  return {.was_empty = queued == 0};
+  rest_due_ = now;
+  return {.sooner = IsSooner()};
+}
+
+absl::Time ReleaseQueue::DueNow() const {
+  if (queued_.size() > queued_.lease_ids.size()) return rest_due_;
+  return queued_.empty() ? absl::InfiniteFuture() : leases_due_;
+}
+
+bool ReleaseQueue::IsSooner() {
+  const absl::Time due = DueNow();
+  if (due >= said_) return false;
+  said_ = due;
+  return true;
+}
+
+absl::Time ReleaseQueue::due() {
+  absl::MutexLock lock(&mu_);
+  said_ = DueNow();
+  return said_;
 }
 
 ReleaseQueue::Batch ReleaseQueue::Take() {
@@ -55,9 +77,9 @@ ReleaseQueue::Batch ReleaseQueue::Take() {
           .tickets = TakeTail(&queued_.tickets, kMaxBatch)};
 }
 
-bool ReleaseQueue::empty() const {
+std::vector<uint64_t> ReleaseQueue::TakeLeases() {
   absl::MutexLock lock(&mu_);
-  return queued_.empty();
+  return TakeTail(&queued_.lease_ids, kMaxBatch);
 }
 
 }  // namespace kvtier

@@ -1,5 +1,6 @@
 // ReleaseQueue gathers what workers give back, so that a destructor costs a push and
-// one RPC carries many. It sends nothing itself.
+// one RPC carries many. It sends nothing itself, and says when that is due: leases wait a moment
+// for a call that takes them along, and everything else is due at once.
 #ifndef KVTIER_CLIENT_RELEASE_QUEUE_H_
 #define KVTIER_CLIENT_RELEASE_QUEUE_H_
 
@@ -10,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "client/ticket.h"
 
 namespace kvtier {
@@ -21,6 +23,9 @@ class ReleaseQueue {
   // As many as a session can hold; beyond it leases run to their deadline.
   static constexpr size_t kMaxQueued = size_t{1} << 17;
   static constexpr size_t kMaxBatch = 8192;  // Ids of one RPC.
+  // How long leases wait for the next call: engines load and let go in turn, and one call for both
+  // is half the work.
+  static constexpr absl::Duration kLinger = absl::Milliseconds(1);
 
   // kDamaged: leases whose bytes were not what their sums say.
   enum class Kind : uint8_t { kLease, kReservation, kSlot, kDamaged };
@@ -38,18 +43,29 @@ class ReleaseQueue {
   };
 
   struct Added {
-    size_t dropped = 0;      // Found no room.
-    bool was_empty = false;  // Nobody knows yet that there is something to send.
+    size_t dropped = 0;   // Found no room.
+    bool sooner = false;  // Something is due before what due() has said last.
   };
-  Added Add(Kind kind, std::span<const uint64_t> ids) ABSL_LOCKS_EXCLUDED(mu_);
-  Added AddTicket(const TicketId& ticket) ABSL_LOCKS_EXCLUDED(mu_);
-  // Takes the newest ids, kMaxBatch of each kind at most.
+  Added Add(Kind kind, std::span<const uint64_t> ids, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
+  Added AddTicket(const TicketId& ticket, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns when Take() is to be called next. InfiniteFuture: there is nothing to send.
+  absl::Time due() ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes the newest ids, kMaxBatch of each kind at most. What is left is due still.
   Batch Take() ABSL_LOCKS_EXCLUDED(mu_);
-  bool empty() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes the newest leases, kMaxBatch at most.
+  std::vector<uint64_t> TakeLeases() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
+  absl::Time DueNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Returns whether something is due before what due() has said, and notes that it is.
+  bool IsSooner() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   mutable absl::Mutex mu_;
   Batch queued_ ABSL_GUARDED_BY(mu_);
+  absl::Time leases_due_ ABSL_GUARDED_BY(mu_);  // When there are any.
+  absl::Time rest_due_ ABSL_GUARDED_BY(mu_);    // As leases_due_, of everything else.
+  // Said last. Whoever waits until then need not be told of a lease that is due later.
+  absl::Time said_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
 };
 
 }  // namespace kvtier

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "client/releases_along.h"
+
 namespace kvtier {
 namespace {
 
@@ -29,10 +31,15 @@ bool ReserveCall::Fill(const std::shared_ptr<Connection>& connection) {
   if (memory_.none()) return false;
   messages.request.set_target(to_gpu ? v1::TIER_GPU : v1::TIER_HOST);
   messages.request.set_timeout_ms(AgentTimeoutMs(messages.timeout));
-  return FillSequences(*connection, sequences_, &messages.request, &asked_);
+  if (!FillSequences(*connection, sequences_, &messages.request, &asked_)) return false;
+  TakeReleasesAlong(connection.get(), &messages.request);
+  return true;
 }
 
 ReservedBlocks ReserveCall::Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome) {
+  if (connection_ != nullptr) {
+    ReturnReleases(link.get(), connection_.get(), messages.request, outcome);
+  }
   ReservedBlocks reserved;
   for (const AskedSequence& sequence : asked_) {
     for (size_t i = 0; i < sequence.keys; ++i) block_bytes_.push_back(sequence.block_bytes);

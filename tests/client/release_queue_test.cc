@@ -9,30 +9,53 @@ namespace {
 
 using Kind = ReleaseQueue::Kind;
 
+constexpr absl::Time kNow = absl::FromUnixSeconds(1000);
+
 TEST(ReleaseQueueTest, TakeReturnsWhatWasAddedOfEachKind) {
   ReleaseQueue queue;
-  EXPECT_TRUE(queue.Add(Kind::kLease, std::vector<uint64_t>{1, 2}).was_empty);
-  EXPECT_FALSE(queue.Add(Kind::kReservation, std::vector<uint64_t>{3}).was_empty);
+  queue.Add(Kind::kLease, std::vector<uint64_t>{1, 2}, kNow);
+  queue.Add(Kind::kReservation, std::vector<uint64_t>{3}, kNow);
   const ReleaseQueue::Batch batch = queue.Take();
   EXPECT_EQ(batch.lease_ids, (std::vector<uint64_t>{1, 2}));
   EXPECT_EQ(batch.reservation_ids, (std::vector<uint64_t>{3}));
-  EXPECT_TRUE(queue.empty());
+  EXPECT_TRUE(queue.Take().empty());
+}
+
+TEST(ReleaseQueueTest, LeasesWaitAMomentForACallAndNothingElseDoes) {
+  ReleaseQueue queue;
+  EXPECT_EQ(queue.due(), absl::InfiniteFuture());
+  EXPECT_TRUE(queue.Add(Kind::kLease, std::vector<uint64_t>{1}, kNow).sooner);
+  EXPECT_EQ(queue.due(), kNow + ReleaseQueue::kLinger);
+  EXPECT_FALSE(
+      queue.Add(Kind::kLease, std::vector<uint64_t>{2}, kNow + absl::Microseconds(1)).sooner);
+  EXPECT_EQ(queue.TakeLeases(), (std::vector<uint64_t>{1, 2}));
+  // Who waits until then need not be told of the next one, which has its own moment.
+  EXPECT_FALSE(
+      queue.Add(Kind::kLease, std::vector<uint64_t>{3}, kNow + absl::Microseconds(2)).sooner);
+  EXPECT_EQ(queue.due(), kNow + absl::Microseconds(2) + ReleaseQueue::kLinger);
+  EXPECT_TRUE(queue.Add(Kind::kSlot, std::vector<uint64_t>{4}, kNow).sooner);
+  EXPECT_EQ(queue.due(), kNow);
+  EXPECT_FALSE(queue.AddTicket(TicketId{}, kNow).sooner);
+  EXPECT_EQ(queue.Take().size(), 3U);
+  EXPECT_EQ(queue.due(), absl::InfiniteFuture());
+  EXPECT_TRUE(queue.AddTicket(TicketId{}, kNow).sooner);
 }
 
 TEST(ReleaseQueueTest, ABatchIsBoundedAndTheRestStays) {
   ReleaseQueue queue;
   const std::vector<uint64_t> ids(ReleaseQueue::kMaxBatch + 1);
-  queue.Add(Kind::kLease, ids);
+  queue.Add(Kind::kLease, ids, kNow);
   EXPECT_EQ(queue.Take().lease_ids.size(), ReleaseQueue::kMaxBatch);
+  EXPECT_LE(queue.due(), kNow + ReleaseQueue::kLinger);
   EXPECT_EQ(queue.Take().lease_ids.size(), 1U);
 }
 
 TEST(ReleaseQueueTest, AFullQueueSaysHowManyItDropped) {
   ReleaseQueue queue;
   const std::vector<uint64_t> ids(ReleaseQueue::kMaxQueued - 1);
-  EXPECT_EQ(queue.Add(Kind::kLease, ids).dropped, 0U);
-  EXPECT_EQ(queue.Add(Kind::kReservation, std::vector<uint64_t>{1, 2, 3}).dropped, 2U);
-  EXPECT_EQ(queue.Add(Kind::kLease, std::vector<uint64_t>{4}).dropped, 1U);
+  EXPECT_EQ(queue.Add(Kind::kLease, ids, kNow).dropped, 0U);
+  EXPECT_EQ(queue.Add(Kind::kReservation, std::vector<uint64_t>{1, 2, 3}, kNow).dropped, 2U);
+  EXPECT_EQ(queue.Add(Kind::kLease, std::vector<uint64_t>{4}, kNow).dropped, 1U);
 }
 
 }  // namespace

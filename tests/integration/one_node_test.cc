@@ -242,5 +242,33 @@ TEST(NodeWithoutDiskTest, ABlockThatIsEvictedIsAMiss) {
   EXPECT_EQ(agent.Status().disk_io(), "none");
 }
 
+// What a worker lets go of travels with its next put, which therefore finds the room.
+TEST(NodeWithoutDiskTest, APutRightBehindARelease) {
+  ProcessCluster cluster;
+  AgentProcess& agent = cluster.StartAgent(
+      "node-a", {{"disk_dir", ""}, {"host_bytes", "1MiB"}, {"slab_bytes", "1MiB"}});
+  TestWorker worker({.socket_dir = agent.socket_dir()});
+  constexpr size_t kRoom = 16;
+  constexpr uint64_t kRounds = 50;
+  uint64_t found_room = 0;
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    const Blocks blocks = {.first = round * kRoom, .count = kRoom};
+    // On a machine that does much else the worker may pause here until a call of its own has taken
+    // the leases, and come while that is under way.
+    if (worker.Put(blocks) == kRoom) {
+      ++found_room;
+    } else {
+      ASSERT_TRUE(agent.AwaitLeases(0));
+      worker.Put(blocks);
+    }
+    const OnboardedBlocks held = worker.Hold(blocks);
+    ASSERT_EQ(held.size(), kRoom);
+    ASSERT_EQ(worker.Put({.first = kRounds * kRoom, .count = 1}), 0) << "all of it is leased";
+  }
+  EXPECT_GT(found_room, kRounds / 2);
+  // Without another call they are given back as well.
+  EXPECT_TRUE(agent.AwaitLeases(0));
+}
+
 }  // namespace
 }  // namespace kvtier::testing

@@ -230,6 +230,7 @@ grpc::Status FakeWorkerService::Onboard(grpc::ServerContext* context,
   if (!Begin(context, false)) return GaveUp();
   Session* const session = Find(request->session_token());
   if (session == nullptr) return Refusal(request->session_token());
+  EndLeases(session, request->released_lease_ids());
   response->set_lease_deadline_ns(NanosecondsAfter(options_.lease));
   response->set_gpu_version(pool_version_);
   for (const v1::Sequence& sequence : request->sequences()) {
@@ -288,6 +289,7 @@ grpc::Status FakeWorkerService::Reserve(grpc::ServerContext* context,
   if (!Begin(context, false)) return GaveUp();
   Session* const session = Find(request->session_token());
   if (session == nullptr) return Refusal(request->session_token());
+  EndLeases(session, request->released_lease_ids());
   reserve_timeout_ms_ = request->timeout_ms();
   response->set_gpu_version(pool_version_);
   for (const v1::Sequence& sequence : request->sequences()) {
@@ -379,20 +381,24 @@ uint32_t FakeWorkerService::Publish(Session* session, uint64_t id, std::optional
   return 1;
 }
 
+void FakeWorkerService::EndLeases(Session* session,
+                                  const google::protobuf::RepeatedField<uint64_t>& ids) {
+  for (const uint64_t id : ids) {
+    const auto found = session->leases.find(id);
+    if (found == session->leases.end()) continue;
+    EndLease(found->second);
+    session->leases.erase(found);
+  }
+}
+
 grpc::Status FakeWorkerService::Release(grpc::ServerContext* context,
                                         const v1::ReleaseRequest* request, v1::ReleaseResponse*) {
   absl::MutexLock lock(&mu_);
   if (!Begin(context, false)) return GaveUp();
   Session* const session = Find(request->session_token());
   if (session == nullptr) return Refusal(request->session_token());
-  for (const auto* const ids : {&request->lease_ids(), &request->damaged_lease_ids()}) {
-    for (const uint64_t id : *ids) {
-      const auto found = session->leases.find(id);
-      if (found == session->leases.end()) continue;
-      EndLease(found->second);
-      session->leases.erase(found);
-    }
-  }
+  EndLeases(session, request->lease_ids());
+  EndLeases(session, request->damaged_lease_ids());
   damage_reports_ += static_cast<size_t>(request->damaged_lease_ids_size());
   GiveBack(session, request->reservation_ids());
   return grpc::Status::OK;

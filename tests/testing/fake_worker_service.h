@@ -120,6 +120,8 @@ class FakeWorkerService final : public v1::Worker::Service {
   uint32_t GiveBack(Session* session, const google::protobuf::RepeatedField<uint64_t>& ids)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndLease(const Lease& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndLeases(Session* session, const google::protobuf::RepeatedField<uint64_t>& ids)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndSession(Session* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const FakeAgentOptions options_;

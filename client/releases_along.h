@@ -1,0 +1,35 @@
+// Leases that a worker lets go of travel with its next onboard or reserve, which has room for what
+// they held and costs no call of its own.
+#ifndef KVTIER_CLIENT_RELEASES_ALONG_H_
+#define KVTIER_CLIENT_RELEASES_ALONG_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "client/agent_link.h"
+#include "client/call_outcome.h"
+#include "client/connection.h"
+
+namespace kvtier {
+
+// Moves what waits to be released from the connection's queue to the request.
+template <typename Request>
+void TakeReleasesAlong(Connection* connection, Request* request) {
+  const std::vector<uint64_t> leases = connection->releases().TakeLeases();
+  request->mutable_released_lease_ids()->Add(leases.begin(), leases.end());
+}
+
+// Queues it again where the agent may not have read the request: a lease that is released twice
+// ends once.
+template <typename Request>
+void ReturnReleases(AgentLink* link, Connection* connection, const Request& request,
+                    CallOutcome outcome) {
+  if (outcome == CallOutcome::kAnswered) return;
+  const std::vector<uint64_t> leases(request.released_lease_ids().begin(),
+                                     request.released_lease_ids().end());
+  link->Release(connection, ReleaseQueue::Kind::kLease, leases);
+}
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_RELEASES_ALONG_H_
