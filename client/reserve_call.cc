@@ -105,8 +105,8 @@ bool CommitCall::Fill(const std::shared_ptr<Connection>& connection) {
 }
 
 size_t CommitCall::Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome) {
-  const auto written = static_cast<size_t>(messages.request.reservation_ids_size() +
-                                           messages.request.summed_reservation_ids_size());
+  const size_t written = static_cast<size_t>(messages.request.reservation_ids_size()) +
+                         static_cast<size_t>(messages.request.summed_reservation_ids_size());
   const auto unwritten = static_cast<size_t>(messages.request.unwritten_reservation_ids_size());
   const bool answered = outcome == CallOutcome::kAnswered;
   const size_t committed =
