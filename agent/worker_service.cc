@@ -22,17 +22,12 @@ absl::StatusOr<Tier> TargetFrom(v1::Tier wire) {
   return tier;
 }
 
-std::vector<LeaseId> LeasesFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
-  std::vector<LeaseId> leases;
-  leases.reserve(static_cast<size_t>(wire.size()));
-  for (const uint64_t id : wire) leases.push_back(LeaseId{id});
-  return leases;
-}
-
-std::vector<ReservationId> IdsFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
-  std::vector<ReservationId> ids;
+// LeaseIds or ReservationIds.
+template <typename Id>
+std::vector<Id> IdsFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
+  std::vector<Id> ids;
   ids.reserve(static_cast<size_t>(wire.size()));
-  for (const uint64_t id : wire) ids.push_back(ReservationId{id});
+  for (const uint64_t id : wire) ids.push_back(Id{id});
   return ids;
 }
 
@@ -148,7 +143,7 @@ Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardR
   KVT_CO_ASSIGN_OR_RETURN(common.target, TargetFrom(request->target()));
   KVT_CO_ASSIGN_OR_RETURN(common.deadline, DeadlineOf(*context, request->timeout_ms()));
   const SessionId session = runs[0].session;
-  agent_->leases().Release(session, LeasesFrom(request->released_lease_ids()));
+  agent_->leases().Release(session, IdsFrom<LeaseId>(request->released_lease_ids()));
   std::vector<Onboarded> onboarded;
   if (runs.size() == 1) {
     common.run = std::move(runs[0]);
@@ -260,7 +255,7 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
   KVT_CO_ASSIGN_OR_RETURN(const Tier target, TargetFrom(request->target()));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
   const SessionId session = runs[0].session;
-  agent_->leases().Release(session, LeasesFrom(request->released_lease_ids()));
+  agent_->leases().Release(session, IdsFrom<LeaseId>(request->released_lease_ids()));
   std::vector<ReservationId> ids;
   std::optional<absl::Time> commit_by;  // The first one's; the others' are later.
   absl::Status status;
@@ -293,8 +288,9 @@ WorkerService::Reactor* WorkerService::Commit(Context* context, const v1::Commit
 Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitRequest* request,
                                            v1::CommitResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
-  std::vector<ReservationId> ids = IdsFrom(request->reservation_ids());
-  const std::vector<ReservationId> unwritten = IdsFrom(request->unwritten_reservation_ids());
+  std::vector<ReservationId> ids = IdsFrom<ReservationId>(request->reservation_ids());
+  const std::vector<ReservationId> unwritten =
+      IdsFrom<ReservationId>(request->unwritten_reservation_ids());
   const uint64_t step = request->step();
   KVT_CO_RETURN_IF_ERROR(agent_->putter().CheckStep(session, step));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
@@ -359,7 +355,7 @@ WorkerService::Reactor* WorkerService::Release(Context* context, const v1::Relea
 
 Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
-  std::vector<LeaseId> leases = LeasesFrom(request->lease_ids());
+  std::vector<LeaseId> leases = IdsFrom<LeaseId>(request->lease_ids());
   for (const uint64_t id : request->damaged_lease_ids()) {
     const std::optional<BlockKey> key = agent_->leases().HostBlockOf(session, LeaseId{id});
     if (key.has_value()) agent_->host_prover().Suspect(*key);
@@ -370,7 +366,7 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
     agent_->tickets().Release(agent_->sessions().DomainOf(session), id);
   }
   agent_->leases().Release(session, leases);
-  agent_->reservations().Release(session, IdsFrom(request->reservation_ids()));
+  agent_->reservations().Release(session, IdsFrom<ReservationId>(request->reservation_ids()));
   const std::vector<uint32_t> slots(request->slots().begin(), request->slots().end());
   if (agent_->slot_grants() != nullptr) agent_->slot_grants()->Release(session, slots);
   co_return absl::OkStatus();

@@ -24,9 +24,7 @@ bool OnboardCall::Fill(const std::shared_ptr<Connection>& connection) {
 
 OnboardCall::Result OnboardCall::Finish(const std::shared_ptr<AgentLink>& link,
                                         CallOutcome outcome) {
-  if (connection_ != nullptr) {
-    ReturnReleases(link.get(), connection_.get(), messages.request, outcome);
-  }
+  ReturnReleases(link.get(), connection_.get(), messages.request, outcome);
   Result all = answer_.Read(link, asked_, messages.response, outcome, messages.timeout);
   link->Count([&](ClientStats* stats) {
     for (size_t i = 0; i < all.size(); ++i) OnboardAnswer::Count(all[i], asked_[i].keys, stats);

@@ -46,7 +46,7 @@ class OnboardCall {
   std::vector<AskedSequence> asked_;
   const OnboardTarget target_;
   const bool local_only_;
-  std::shared_ptr<Connection> connection_;  // That the call is sent by.
+  std::shared_ptr<Connection> connection_;  // Null: nothing was sent.
   OnboardAnswer answer_;
 };
 

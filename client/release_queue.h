@@ -63,8 +63,8 @@ class ReleaseQueue {
   mutable absl::Mutex mu_;
   Batch queued_ ABSL_GUARDED_BY(mu_);
   absl::Time leases_due_ ABSL_GUARDED_BY(mu_);  // When there are any.
-  absl::Time rest_due_ ABSL_GUARDED_BY(mu_);    // As leases_due_, of everything else.
-  // Said last. Whoever waits until then need not be told of a lease that is due later.
+  absl::Time rest_due_ ABSL_GUARDED_BY(mu_);    // When there is anything else.
+  // What due() returned last: its caller sleeps until then, and is told only of what is due before.
   absl::Time said_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
 };
 

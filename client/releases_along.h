@@ -19,8 +19,8 @@ void TakeReleasesAlong(Connection* connection, Request* request) {
   request->mutable_released_lease_ids()->Add(leases.begin(), leases.end());
 }
 
-// Queues it again where the agent may not have read the request: a lease that is released twice
-// ends once.
+// Queues what the request took along again where the agent may not have read it: a lease that is
+// released twice ends once. `connection` may be null where the request took nothing.
 template <typename Request>
 void ReturnReleases(AgentLink* link, Connection* connection, const Request& request,
                     CallOutcome outcome) {

@@ -37,9 +37,7 @@ bool ReserveCall::Fill(const std::shared_ptr<Connection>& connection) {
 }
 
 ReservedBlocks ReserveCall::Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome) {
-  if (connection_ != nullptr) {
-    ReturnReleases(link.get(), connection_.get(), messages.request, outcome);
-  }
+  ReturnReleases(link.get(), connection_.get(), messages.request, outcome);
   ReservedBlocks reserved;
   for (const AskedSequence& sequence : asked_) {
     for (size_t i = 0; i < sequence.keys; ++i) block_bytes_.push_back(sequence.block_bytes);

@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <bitset>
-#include <cstdlib>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "agent/residency.h"
 #include "tests/agent/residency_rig.h"
+#include "tests/testing/from_environment.h"
 #include "tests/testing/sim_executor.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
@@ -145,10 +145,7 @@ void ResidencyModelTest::Read(uint64_t seed) {
   }
 }
 
-uint64_t Changes() {
-  const char* const given = std::getenv("KVTIER_RESIDENCY_CHANGES");
-  return given == nullptr ? 300'000 : std::strtoull(given, nullptr, 10);
-}
+uint64_t Changes() { return testing::FromEnvironment("KVTIER_RESIDENCY_CHANGES", 300'000); }
 
 TEST_F(ResidencyModelTest, ReadersOfAGrowingTableMissNothing) {
   Run(Changes());

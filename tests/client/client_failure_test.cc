@@ -253,6 +253,18 @@ TEST_F(ClientFailureTest, ReleasingNeverWaitsForAStuckAgent) {
   }));
 }
 
+TEST_F(ClientFailureTest, WhatACallTookAlongThatFailsIsReleasedAfterAll) {
+  StartWithBlocks();
+  OnboardedBlocks hit = Onboard(absl::Seconds(5));
+  ASSERT_EQ(node_.agent().Counts().leases, keys_.size());
+  node_.agent().HangCalls(FakeAgent::Hang::kAll);
+  hit.Release();
+  // This one takes the leases along, and the agent never reads it.
+  EXPECT_TRUE(Onboard(absl::Milliseconds(100)).empty());
+  node_.agent().Resume();
+  EXPECT_TRUE(Eventually([&] { return node_.agent().Counts().leases == 0; }));
+}
+
 TEST_F(ClientFailureTest, AKilledAgentVoidsLeasesAndTheirBytesStayReadable) {
   StartWithBlocks();
   const OnboardedBlocks hit = Onboard(absl::Seconds(5));

@@ -29,7 +29,7 @@ TEST(ReleaseQueueTest, LeasesWaitAMomentForACallAndNothingElseDoes) {
   EXPECT_FALSE(
       queue.Add(Kind::kLease, std::vector<uint64_t>{2}, kNow + absl::Microseconds(1)).sooner);
   EXPECT_EQ(queue.TakeLeases(), (std::vector<uint64_t>{1, 2}));
-  // Who waits until then need not be told of the next one, which has its own moment.
+  // The next lease waits its own millisecond, and does not wake who sleeps until due().
   EXPECT_FALSE(
       queue.Add(Kind::kLease, std::vector<uint64_t>{3}, kNow + absl::Microseconds(2)).sooner);
   EXPECT_EQ(queue.due(), kNow + absl::Microseconds(2) + ReleaseQueue::kLinger);

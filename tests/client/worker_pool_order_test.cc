@@ -6,13 +6,13 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <random>
 #include <string>
 
 #include "tests/client/codec_tensors.h"
 #include "tests/client/lanes_rig.h"
+#include "tests/testing/from_environment.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier {
@@ -233,8 +233,7 @@ class LanesWorld {
 
 // Real time passes in these, about 45 ms in each.
 uint64_t SeedCount() {
-  const char* const given = std::getenv("KVTIER_ORDER_SEEDS");
-  return given != nullptr ? std::strtoull(given, nullptr, 10) : (testing::kSanitized ? 10 : 1000);
+  return testing::FromEnvironment("KVTIER_ORDER_SEEDS", testing::kSanitized ? 10 : 1000);
 }
 
 TEST(WorkerPoolOrderTest, NoAccessIsUnorderedAndNoBlockIsWrongOnAnySeed) {

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <deque>
 #include <optional>
 #include <string>
@@ -15,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "tests/testing/from_environment.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/sim_random.h"
@@ -47,10 +47,7 @@ const Flags kSmallTiers = {{"host_bytes", "4MiB"},
 // memory when the probe was seen on disk.
 constexpr uint64_t kSafeBytes = uint64_t{20} << 20;
 
-int Rounds() {
-  const char* const given = std::getenv("KVTIER_CRASH_ROUNDS");
-  return given == nullptr ? kDefaultRounds : std::atoi(given);
-}
+int Rounds() { return static_cast<int>(FromEnvironment("KVTIER_CRASH_ROUNDS", kDefaultRounds)); }
 
 // A probe seen on disk, and how much had been given to the agent by then.
 struct Durable {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -18,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/kill_point.h"
 #include "tests/crash/disk_kill_child.h"
+#include "tests/testing/from_environment.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
 #include "tests/tier_disk/disk_child.h"
@@ -35,10 +35,7 @@ constexpr uint64_t kOpenSteps = 40;
 constexpr uint64_t kCountedOpens = 5;
 constexpr uint64_t kMaxOpens = 30;
 
-uint64_t Rounds() {
-  const char* const given = std::getenv("KVTIER_KILL_ROUNDS");
-  return given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
-}
+uint64_t Rounds() { return FromEnvironment("KVTIER_KILL_ROUNDS", 1); }
 
 // Where a child dies before one that dies opening what it left.
 constexpr std::string_view kBeforeOpening = "reclaim.before_commit";

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/kill_point.h"
+#include "tests/testing/from_environment.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/sim_random.h"
@@ -45,10 +45,7 @@ constexpr uint64_t kSlotBytes = uint64_t{64} << 10;
 constexpr uint64_t kSmallPool = uint64_t{2} << 20;  // One handle.
 constexpr uint64_t kLargePool = 2 * kSmallPool;
 
-uint64_t Kills() {
-  const char* const given = std::getenv("KVTIER_KILL_ROUNDS");
-  return kKillsPerPlace * (given == nullptr ? 1 : std::strtoull(given, nullptr, 10));
-}
+uint64_t Kills() { return kKillsPerPlace * FromEnvironment("KVTIER_KILL_ROUNDS", 1); }
 
 // Which hit of a place may be the last one. A start has few; slots come and go all the time.
 uint64_t MostHits(std::string_view place) {

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/testing/from_environment.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/sim_random.h"
@@ -39,10 +39,7 @@ constexpr std::array<Place, 6> kPlaces = {{{"residency.word_written", 300},
                                            {"residency.replaced", 1},
                                            {"residency.retired", 1}}};
 
-int Kills() {
-  const char* const given = std::getenv("KVTIER_KILL_ROUNDS");
-  return given == nullptr ? 1 : std::atoi(given);
-}
+int Kills() { return static_cast<int>(FromEnvironment("KVTIER_KILL_ROUNDS", 1)); }
 
 class ResidencyAgentKillTest : public ::testing::Test {
  protected:

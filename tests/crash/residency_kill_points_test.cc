@@ -20,6 +20,7 @@
 #include "core/kill_point.h"
 #include "tests/agent/residency_rig.h"
 #include "tests/testing/descriptor_pipe.h"
+#include "tests/testing/from_environment.h"
 #include "tests/testing/sim_executor.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
@@ -38,10 +39,7 @@ constexpr uint64_t kChanges = 200'000;
 constexpr uint64_t kCrowd = 14'000;
 constexpr int kLooksAfterDeath = 5000;
 
-uint64_t Kills() {
-  const char* const given = std::getenv("KVTIER_KILL_ROUNDS");
-  return kKillsPerPlace * (given == nullptr ? 1 : std::strtoull(given, nullptr, 10));
-}
+uint64_t Kills() { return kKillsPerPlace * FromEnvironment("KVTIER_KILL_ROUNDS", 1); }
 
 bool IsUpdate(std::string_view place) {
   return place.starts_with("residency.word_") || place.starts_with("residency.overflow_");

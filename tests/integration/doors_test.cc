@@ -128,12 +128,6 @@ std::string WhatItDoes(const grpc::Status& status, const std::string& socket) {
 
 class DoorsTest : public ::testing::Test {
  protected:
-  DoorsTest() {
-    std::filesystem::create_directories(tenants_dir_);
-    for (const char* tenant : {"alpha", "bravo"}) {
-      std::ofstream(absl::StrCat(tenants_dir_, "/", tenant)) << "the secret of " << tenant;
-    }
-  }
   v1::LookupRequest LookupOfAlpha() const {
     v1::LookupRequest request;
     request.set_tenant("alpha");
@@ -158,7 +152,8 @@ class DoorsTest : public ::testing::Test {
   }
 
   ProcessCluster cluster_;
-  const std::string tenants_dir_ = absl::StrCat(cluster_.run_dir(), "/tenants");
+  const std::string tenants_dir_ =
+      cluster_.WriteTenants({{"alpha", "the secret of alpha"}, {"bravo", "the secret of bravo"}});
   CoordinatorProcess& coordinator_ = cluster_.StartCoordinator();
   AgentProcess& agent_ = cluster_.AddAgent("node-a", {{"tenants_dir", tenants_dir_},
                                                       {"device", "emulated"},

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <random>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "tests/testing/blocks.h"
+#include "tests/testing/from_environment.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_seed.h"
 #include "tests/testing/test_worker.h"
@@ -27,10 +27,7 @@ constexpr uint64_t kArenaBlocks = 1024;
 constexpr size_t kPutAtOnce = 64;
 constexpr size_t kReadAtOnce = 128;
 
-uint64_t Onboards() {
-  const char* const given = std::getenv("KVTIER_ONBOARDS");
-  return given == nullptr ? 20'000 : std::strtoull(given, nullptr, 10);
-}
+uint64_t Onboards() { return FromEnvironment("KVTIER_ONBOARDS", 20'000); }
 
 class FullArenaTest : public ::testing::Test {
  protected:

@@ -56,7 +56,7 @@ TEST_F(HostileWorkerTest, GarbageInAnOpenSessionIsRefusedAndHandsOutNothing) {
                                     .index = static_cast<uint32_t>(random_()),
                                     .reserved = static_cast<uint32_t>(random_())};
     if (random_() % 2 == 0) request.magic = static_cast<uint32_t>(random_());
-    const auto reply = session_.Ask(request);
+    const auto reply = session_->Ask(request);
     ASSERT_TRUE(reply.has_value());
     EXPECT_NE(reply->code, wire::DescriptorCode::kOk);
   }
@@ -68,7 +68,7 @@ TEST_F(HostileWorkerTest, GarbageInAnOpenSessionIsRefusedAndHandsOutNothing) {
 
 TEST_F(HostileWorkerTest, TheMemoryThatItIsHandedCanNeitherShrinkNorBeWrittenUnasked) {
   int arena = -1;
-  const auto reply = session_.Ask({.kind = wire::DescriptorKind::kArenaWrite}, &arena);
+  const auto reply = session_->Ask({.kind = wire::DescriptorKind::kArenaWrite}, &arena);
   ASSERT_TRUE(reply.has_value() && arena >= 0);
   EXPECT_NE(ftruncate(arena, 0), 0);
   EXPECT_NE(ftruncate(arena, static_cast<off_t>(reply->bytes * 2)), 0);
@@ -77,7 +77,7 @@ TEST_F(HostileWorkerTest, TheMemoryThatItIsHandedCanNeitherShrinkNorBeWrittenUna
   for (const wire::DescriptorKind kind :
        {wire::DescriptorKind::kArenaRead, wire::DescriptorKind::kResidency}) {
     int readable = -1;
-    ASSERT_TRUE(session_.Ask({.kind = kind}, &readable).has_value());
+    ASSERT_TRUE(session_->Ask({.kind = kind}, &readable).has_value());
     ASSERT_GE(readable, 0);
     EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, readable, 0), MAP_FAILED);
     EXPECT_NE(ftruncate(readable, 0), 0);
@@ -85,7 +85,7 @@ TEST_F(HostileWorkerTest, TheMemoryThatItIsHandedCanNeitherShrinkNorBeWrittenUna
   }
 }
 
-TEST_F(HostileWorkerTest, GarbageOnTheControlSocketIsHungUpOn) {
+TEST_F(HostileWorkerTest, GarbageOnTheControlSocketHurtsNobody) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   absl::StrCat(agent_.socket_dir(), "/", wire::kControlSocketName)

@@ -10,19 +10,18 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <random>
 #include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "kvtier/v1/worker.grpc.pb.h"
 #include "proto/convert.h"
 #include "tests/integration/raw_session.h"
 #include "tests/testing/blocks.h"
+#include "tests/testing/from_environment.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_seed.h"
@@ -37,10 +36,7 @@ inline constexpr uint64_t kHotBytes = uint64_t{64} << 10;
 inline constexpr uint64_t kSmallBytes = 4096;
 inline constexpr absl::Duration kPatience = absl::Seconds(20);
 
-inline size_t Tries() {
-  const char* const given = std::getenv("KVTIER_HOSTILE_TRIES");
-  return given == nullptr ? 300 : std::strtoull(given, nullptr, 10);
-}
+inline size_t Tries() { return FromEnvironment("KVTIER_HOSTILE_TRIES", 300); }
 
 // Uses its own blocks all the time, and fails the test when one does not come or is not its own.
 class Bystander {
@@ -79,8 +75,7 @@ class Bystander {
 class HostileWorkerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(SayHello(&session_));
-    stub_ = v1::Worker::NewStub(channel_);
+    ASSERT_TRUE(SayHello(session_.get()));
     v1::RegisterSpaceRequest request;
     request.set_session_token(token_);
     *request.mutable_space() = convert::ToWire(TestSpace(kSmallBytes));
@@ -91,17 +86,11 @@ class HostileWorkerTest : public ::testing::Test {
   void TearDown() override {
     bystander_.AwaitServed();
     EXPECT_EQ(agent_.Status().altered_blocks(), altered_);
-    // The same life: nothing made it fall over and come back.
+    // Nothing made it fall over.
     EXPECT_TRUE(agent_.process().Running());
   }
 
-  std::string WriteTenants() {
-    const std::string directory = cluster_.run_dir() + "/tenants";
-    std::filesystem::create_directories(directory);
-    std::ofstream(directory + "/victim") << kVictimSecret << "\n";
-    std::ofstream(directory + "/hostile") << kHostileSecret << "\n";
-    return directory;
-  }
+  // Opens a session of the hostile tenant; its token is the one that requests carry from then on.
   bool SayHello(RawSession* session) {
     const auto welcome = session->Say(session->GoodHello("hostile", kHostileSecret));
     if (!welcome || welcome->code != wire::WelcomeCode::kOk) return false;
@@ -127,22 +116,23 @@ class HostileWorkerTest : public ::testing::Test {
     }
     return request;
   }
-  v1::ReserveResponse Reserve(uint64_t first, size_t count, grpc::Status* status = nullptr) {
+  // Returns the slots that it was given to write.
+  std::vector<uint64_t> Reserve(uint64_t first, size_t count) {
     auto request = RequestOf<v1::ReserveRequest>(first, count);
     request.set_target(v1::TIER_HOST);
     v1::ReserveResponse response;
-    const grpc::Status said = Call(&v1::Worker::Stub::Reserve, request, &response);
-    if (status != nullptr) *status = said;
-    return response;
+    EXPECT_TRUE(Call(&v1::Worker::Stub::Reserve, request, &response).ok());
+    std::vector<uint64_t> ids;
+    for (const v1::ReservedBlock& block : response.blocks()) {
+      if (block.state() == v1::ReservedBlock::RESERVED) ids.push_back(block.reservation_id());
+    }
+    return ids;
   }
   // Puts blocks with whatever bytes their slots have.
   void PutAnything(uint64_t first, size_t count) {
     v1::CommitRequest commit;
     commit.set_session_token(token_);
-    const v1::ReserveResponse reserved = Reserve(first, count);
-    for (const v1::ReservedBlock& block : reserved.blocks()) {
-      commit.add_reservation_ids(block.reservation_id());
-    }
+    for (const uint64_t id : Reserve(first, count)) commit.add_reservation_ids(id);
     v1::CommitResponse committed;
     ASSERT_TRUE(Call(&v1::Worker::Stub::Commit, commit, &committed).ok());
     ASSERT_EQ(committed.committed_blocks(), count);
@@ -155,13 +145,16 @@ class HostileWorkerTest : public ::testing::Test {
   static std::span<const std::byte> AsBytes(const std::string& text) {
     return std::as_bytes(std::span(text));
   }
+
   std::mt19937_64 random_{TestSeed()};
   ProcessCluster cluster_;
+  const std::string tenants_dir_ =
+      cluster_.WriteTenants({{"victim", kVictimSecret}, {"hostile", kHostileSecret}});
   AgentProcess& agent_ = cluster_.StartAgent(
-      "node", {{"host_bytes", "64MiB"}, {"slab_bytes", "1MiB"}, {"tenants_dir", WriteTenants()}});
+      "node", {{"host_bytes", "64MiB"}, {"slab_bytes", "1MiB"}, {"tenants_dir", tenants_dir_}});
   const std::shared_ptr<grpc::Channel> channel_ = WorkerChannel(agent_.socket_dir());
-  std::unique_ptr<v1::Worker::Stub> stub_;
-  RawSession session_{agent_.socket_dir()};
+  const std::unique_ptr<v1::Worker::Stub> stub_ = v1::Worker::NewStub(channel_);
+  std::unique_ptr<RawSession> session_ = std::make_unique<RawSession>(agent_.socket_dir());
   std::string token_;
   uint32_t space_id_ = 0;
   uint64_t altered_ = 0;  // Blocks that the agent is to have found changed, by the end.

@@ -242,7 +242,7 @@ TEST(NodeWithoutDiskTest, ABlockThatIsEvictedIsAMiss) {
   EXPECT_EQ(agent.Status().disk_io(), "none");
 }
 
-// What a worker lets go of travels with its next put, which therefore finds the room.
+// Leases that a worker releases end with its next put, which finds the room.
 TEST(NodeWithoutDiskTest, APutRightBehindARelease) {
   ProcessCluster cluster;
   AgentProcess& agent = cluster.StartAgent(

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <random>
 #include <span>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "tests/testing/blocks.h"
+#include "tests/testing/from_environment.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_seed.h"
@@ -25,10 +25,7 @@ namespace {
 constexpr uint64_t kBlockBytes = uint64_t{64} << 10;
 constexpr uint64_t kBlocks = 32;
 
-size_t Writes() {
-  const char* const given = std::getenv("KVTIER_STRAY_WRITES");
-  return given == nullptr ? 300 : std::strtoull(given, nullptr, 10);
-}
+size_t Writes() { return FromEnvironment("KVTIER_STRAY_WRITES", 300); }
 
 class StrayWritesTest : public ::testing::Test {
  protected:

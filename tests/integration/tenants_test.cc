@@ -26,13 +26,6 @@ constexpr char kBetaSecret[] = "beta's secret, which is different";
 
 class TenantsTest : public ::testing::Test {
  protected:
-  std::string WriteTenants() {
-    const std::string directory = cluster_.run_dir() + "/tenants";
-    std::filesystem::create_directories(directory);
-    std::ofstream(directory + "/alpha") << kAlphaSecret << "\n";
-    std::ofstream(directory + "/beta") << kBetaSecret << "\n";
-    return directory;
-  }
   static TestWorkerOptions Alpha(const AgentProcess& agent) {
     return {.socket_dir = agent.socket_dir(), .tenant = "alpha", .secret = kAlphaSecret};
   }
@@ -44,7 +37,8 @@ class TenantsTest : public ::testing::Test {
   }
 
   ProcessCluster cluster_;
-  const Flags flags_ = {{"tenants_dir", WriteTenants()}};
+  const Flags flags_ = {
+      {"tenants_dir", cluster_.WriteTenants({{"alpha", kAlphaSecret}, {"beta", kBetaSecret}})}};
 };
 
 TEST_F(TenantsTest, TheSameKeysNameDifferentBlocks) {

@@ -6,12 +6,13 @@
 
 #include "tests/sim/coverage.h"
 #include "tests/sim/seeds.h"
+#include "tests/testing/from_environment.h"
 
 namespace kvtier::sim {
 namespace {
 
 TEST(SimGpuPoolsTest, NoAccessIsUnorderedAndNoByteIsWrongOnAnySeed) {
-  const uint64_t count = FromEnvironment("KVTIER_SIM_POOL_SEEDS", 1000);
+  const uint64_t count = testing::FromEnvironment("KVTIER_SIM_POOL_SEEDS", 1000);
   Coverage sum;
   for (uint64_t seed = 1; seed <= count; ++seed) {
     const Outcome outcome = RunSeed({.seed = seed, .kind = WorldKind::kGpuPools});

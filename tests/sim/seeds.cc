@@ -47,9 +47,4 @@ Outcome RunSeed(const WorldOptions& options) {
   return outcome;
 }
 
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* const given = std::getenv(name);
-  return given == nullptr ? otherwise : std::strtoull(given, nullptr, 10);
-}
-
 }  // namespace kvtier::sim

@@ -2,8 +2,6 @@
 #ifndef KVTIER_TESTS_SIM_SEEDS_H_
 #define KVTIER_TESTS_SIM_SEEDS_H_
 
-#include <cstdint>
-
 #include "tests/sim/world.h"
 
 namespace kvtier::sim {
@@ -11,9 +9,6 @@ namespace kvtier::sim {
 // Runs one seed. Says how to run it again when it fails, also when a CHECK ends the
 // program in the middle.
 Outcome RunSeed(const WorldOptions& options);
-
-// What an environment variable says, as a number; without it `otherwise`.
-uint64_t FromEnvironment(const char* name, uint64_t otherwise);
 
 }  // namespace kvtier::sim
 

@@ -7,15 +7,16 @@
 
 #include "tests/sim/coverage.h"
 #include "tests/sim/seeds.h"
+#include "tests/testing/from_environment.h"
 
 namespace kvtier::sim {
 namespace {
 
 TEST(SimTest, EveryWorldKeepsItsPromises) {
   uint64_t first = 1;
-  uint64_t count = FromEnvironment("KVTIER_SIM_SEEDS", 200);
+  uint64_t count = testing::FromEnvironment("KVTIER_SIM_SEEDS", 200);
   if (std::getenv("KVTIER_SIM_SEED") != nullptr) {
-    first = FromEnvironment("KVTIER_SIM_SEED", 1);
+    first = testing::FromEnvironment("KVTIER_SIM_SEED", 1);
     count = 1;
   }
   Coverage coverage;

@@ -52,6 +52,15 @@ ProcessCluster::~ProcessCluster() {
   std::filesystem::remove_all(disk_root_, error);
 }
 
+std::string ProcessCluster::WriteTenants(const std::map<std::string, std::string>& secrets) const {
+  const std::string directory = absl::StrCat(run_dir_, "/tenants");
+  std::filesystem::create_directories(directory);
+  for (const auto& [name, secret] : secrets) {
+    std::ofstream(absl::StrCat(directory, "/", name)) << secret << "\n";
+  }
+  return directory;
+}
+
 // All of 127.0.0.0/8 is loopback: a process id gives an address of its own, and no two
 // tests run at once ever look for the same free port.
 std::string ProcessCluster::NextAddress() {

@@ -3,6 +3,7 @@
 #ifndef KVTIER_TESTS_TESTING_PROCESS_CLUSTER_H_
 #define KVTIER_TESTS_TESTING_PROCESS_CLUSTER_H_
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ class ProcessCluster {
   AgentProcess& StartAgent(const std::string& name, const Flags& flags = {});
   // The same, not started.
   AgentProcess& AddAgent(const std::string& name, const Flags& flags = {});
+
+  // Writes a --tenants_dir of these names and their secrets, and returns its path.
+  std::string WriteTenants(const std::map<std::string, std::string>& secrets) const;
 
   const std::string& run_dir() const { return run_dir_; }
   const std::string& disk_root() const { return disk_root_; }

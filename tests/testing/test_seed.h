@@ -5,16 +5,15 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <random>
+
+#include "tests/testing/from_environment.h"
 
 namespace kvtier::testing {
 
 // KVTIER_TEST_SEED where it is set, otherwise a new one each run.
 inline uint64_t TestSeed() {
-  const char* const given = std::getenv("KVTIER_TEST_SEED");
-  const uint64_t seed =
-      given != nullptr ? std::strtoull(given, nullptr, 10) : uint64_t{std::random_device{}()};
+  const uint64_t seed = FromEnvironment("KVTIER_TEST_SEED", std::random_device{}());
   std::printf("KVTIER_TEST_SEED=%llu\n", static_cast<unsigned long long>(seed));
   return seed;
 }

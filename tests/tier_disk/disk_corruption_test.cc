@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/testing/from_environment.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
 #include "tests/tier_disk/disk_rig.h"
@@ -37,11 +37,6 @@ constexpr uint64_t kSector = 512;  // What a device writes whole or not at all.
 constexpr uint64_t kBlocks = 64;   // On the disk at any time.
 constexpr uint64_t kDefaultCorruptions = 500;
 constexpr uint64_t kDefaultCleanReads = 20'000;
-
-uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
-  const char* const given = std::getenv(name);
-  return given == nullptr ? otherwise : std::strtoull(given, nullptr, 10);
-}
 
 // Pairs of blocks have the same length, so that records can be swapped.
 uint64_t LengthOf(uint64_t number) {
@@ -309,8 +304,8 @@ void DiskCorruptionTest::Corrupt(Kind kind, Tally* tally) {
 }
 
 TEST_P(DiskCorruptionTest, EveryCorruptionIsFoundNoneIsServedAndCleanReadsRaiseNoAlarm) {
-  const uint64_t corruptions = FromEnvironment("KVTIER_CORRUPTIONS", kDefaultCorruptions);
-  const uint64_t clean = FromEnvironment("KVTIER_CLEAN_READS", kDefaultCleanReads);
+  const uint64_t corruptions = testing::FromEnvironment("KVTIER_CORRUPTIONS", kDefaultCorruptions);
+  const uint64_t clean = testing::FromEnvironment("KVTIER_CLEAN_READS", kDefaultCleanReads);
   std::array<Tally, kKindNames.size()> tallies;
   Tally all;
   for (uint64_t i = 0; i < corruptions && !HasFatalFailure(); ++i) {

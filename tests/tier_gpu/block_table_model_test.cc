@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 
+#include "tests/testing/from_environment.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier {
@@ -21,8 +21,7 @@ constexpr uint64_t kDefaultOperations = 300'000;
 constexpr uint64_t kAuditEvery = 256;
 
 uint64_t Operations() {
-  const char* const given = std::getenv("KVTIER_TABLE_OPERATIONS");
-  return given == nullptr ? kDefaultOperations : std::strtoull(given, nullptr, 10);
+  return testing::FromEnvironment("KVTIER_TABLE_OPERATIONS", kDefaultOperations);
 }
 
 TEST(BlockTableModelTest, TablesDoWhatThePlainReferenceDoes) {

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 
+#include "tests/testing/from_environment.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/test_seed.h"
 #include "tests/tier_gpu/gpu_world.h"
@@ -17,8 +17,7 @@ namespace {
 using ::testing::IsEmpty;
 
 uint64_t SeedCount() {
-  const char* const given = std::getenv("KVTIER_ORDER_SEEDS");
-  return given != nullptr ? std::strtoull(given, nullptr, 10) : (testing::kSanitized ? 100 : 1000);
+  return testing::FromEnvironment("KVTIER_ORDER_SEEDS", testing::kSanitized ? 100 : 1000);
 }
 
 TEST(GpuOrderTest, NoAccessIsUnorderedAndNoTokenIsWrongOnAnySeed) {

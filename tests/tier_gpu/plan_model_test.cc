@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <numeric>
 #include <random>
 #include <vector>
 
+#include "tests/testing/from_environment.h"
 #include "tests/testing/test_seed.h"
 #include "tests/tier_gpu/plan_layouts.h"
 #include "tier_gpu/plan/planner.h"
@@ -26,10 +26,7 @@ using testing::LayoutSize;
 
 constexpr uint64_t kDefaultDraws = 3000;
 
-uint64_t Draws() {
-  const char* const given = std::getenv("KVTIER_PLAN_DRAWS");
-  return given == nullptr ? kDefaultDraws : std::strtoull(given, nullptr, 10);
-}
+uint64_t Draws() { return testing::FromEnvironment("KVTIER_PLAN_DRAWS", kDefaultDraws); }
 
 // One run of one block, by the formula: what one would copy first.
 struct NaiveRun {
