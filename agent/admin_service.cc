@@ -66,6 +66,14 @@ void FillHostScrub(const HostScrubReport& scrub, v1::HostScrubReport* report) {
   report->set_altered(scrub.altered);
 }
 
+void FillStaging(const Staging::Report& staging, uint64_t refused_sums, v1::StagingReport* report) {
+  report->set_session_bytes(staging.session_bytes);
+  report->set_regions(static_cast<uint32_t>(staging.regions));
+  report->set_reserved_bytes(staging.reserved_bytes);
+  report->set_refused_regions(staging.refused_regions);
+  report->set_refused_sums(refused_sums);
+}
+
 void FillRecovery(const DiskTier::Recovery& recovery, v1::DiskRecovery* report) {
   report->set_recovered_blocks(recovery.recovered_blocks);
   report->set_dropped_stale(recovery.dropped_stale);
@@ -193,6 +201,9 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
                 response->mutable_offload());
   }
   FillHostScrub(agent_->host_scrub().report(), response->mutable_host_scrub());
+  if (agent_->staging().enabled()) {
+    FillStaging(agent_->staging().report(), stats.refused_sums, response->mutable_staging());
+  }
   response->set_altered_blocks(stats.host.verify_failures);
   response->set_disk_io(about_.disk_io);
   response->set_device(about_.device);

@@ -77,6 +77,8 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                if (reporter_ != nullptr) reporter_->OnDelta(delta);
                if (offloader_ != nullptr) offloader_->OnDelta(delta);
              }),
+      staging_({.session_bytes = options_.staging_bytes,
+                .max_domain_bytes = options_.host_bytes / options_.tenants.tenants().size()}),
       reservations_(options_.host_bytes / options_.tenants.tenants().size() / kLatePart),
       evictor_(&index_, host_.get(), &stats_.host, &stats_.gpu),
       host_loads_(seams.executor, &index_, Tier::kHost),
@@ -187,6 +189,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
                                                    .offloader = offloader_.get(),
                                                    .promises = promises_.get(),
                                                    .sessions = &sessions_,
+                                                   .staging = &staging_,
                                                    .reservations = &reservations_,
                                                    .stats = &stats_});
   peer_server_ = std::make_unique<PeerServer>(PeerServer::Parts{.executor = seams.executor,
@@ -374,6 +377,7 @@ bool Agent::CloseSession(SessionId id) {
   const size_t granted = slot_grants_ == nullptr ? 0 : slot_grants_->EndSession(id);
   const bool may_write = reservations_.EndSession(id) + granted > 0;
   if (may_write) leaving_.insert(id);
+  staging_.Close(id);
   sessions_.Close(id);
   if (promises_ != nullptr) promises_->EndSession(id);
   if (!may_write && gpu_workers_ != nullptr) gpu_workers_->WritesOver(id);
@@ -426,6 +430,7 @@ std::vector<TierUsage> Agent::Usage() const {
 void Agent::Audit() const {
   index_.Audit();
   leases_.Audit();
+  staging_.Audit();
   reservations_.Audit();
   tickets_->Audit();
   host_->Audit();

@@ -49,6 +49,7 @@
 #include "agent/serve_peer.h"
 #include "agent/sessions.h"
 #include "agent/slot_grants.h"
+#include "agent/staging.h"
 #include "agent/take_back.h"
 #include "agent/tenants.h"
 #include "agent/tickets.h"
@@ -75,6 +76,7 @@ class Agent {
     TenantTable tenants;
     uint64_t host_bytes = 0;  // Of all arenas; each tenant's domain gets an equal part.
     uint64_t slab_bytes = uint64_t{64} << 20;
+    uint64_t staging_bytes = 0;  // Of each session's region; 0: workers write the arena.
     DiskWriteOptions disk_writes;
     uint64_t scrub_bytes_per_second = 0;       // Of each disk; 0: only when asked.
     uint64_t host_scrub_bytes_per_second = 0;  // Of host memory; 0: it is not scrubbed.
@@ -154,6 +156,7 @@ class Agent {
   TaskScope* scope() { return &scope_; }
   SessionTable& sessions() { return sessions_; }
   LeaseTable& leases() { return leases_; }
+  Staging& staging() { return staging_; }
   ReservationTable& reservations() { return reservations_; }
   const Residency& residency() const { return residency_; }
   BlockIndex& index() { return index_; }
@@ -242,6 +245,7 @@ class Agent {
   std::unique_ptr<GpuWorkers> gpu_workers_;
   std::unique_ptr<EarlierWorkers> earlier_workers_;
   LeaseTable leases_;
+  Staging staging_;
   ReservationTable reservations_;
   absl::flat_hash_set<SessionId> leaving_;  // Closed, with slots that they may still write.
   Evictor evictor_;

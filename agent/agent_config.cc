@@ -89,10 +89,27 @@ absl::Status AgentConfig::Validate() const {
   if (host_bytes < slab_bytes) {
     return Invalid("host_bytes", absl::StrCat(host_bytes), "must hold one slab (--slab_bytes)");
   }
+  KVT_RETURN_IF_ERROR(ValidateStaging());
   KVT_RETURN_IF_ERROR(ValidateDisks());
   KVT_RETURN_IF_ERROR(ValidateGpu());
   if (byte_threads < 1 || byte_threads > kMaxByteThreads) {
     return Invalid("byte_threads", absl::StrCat(byte_threads), "must be 1 to 64");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AgentConfig::ValidateStaging() const {
+  if (worker_memory != WorkerMemory::kStaged) return absl::OkStatus();
+  if (staging_bytes < slab_bytes || staging_bytes > kMaxStagingBytes ||
+      staging_bytes % kBlockAlignment != 0) {
+    return Invalid("staging_bytes", absl::StrCat(staging_bytes),
+                   absl::StrCat("must be a multiple of 4096, at least --slab_bytes=", slab_bytes,
+                                ", at most 64GiB")
+                       .c_str());
+  }
+  if (gpu_bytes > 0) {
+    return Invalid("worker_memory", WorkerMemoryName(worker_memory),
+                   "is not for a node with --gpu_bytes: workers map that pool to write it");
   }
   return absl::OkStatus();
 }
@@ -172,6 +189,18 @@ absl::Status AgentConfig::ValidateDisks() const {
     }
   }
   return absl::OkStatus();
+}
+
+const char* WorkerMemoryName(WorkerMemory memory) {
+  return memory == WorkerMemory::kStaged ? "staged" : "direct";
+}
+
+absl::StatusOr<WorkerMemory> ParseWorkerMemory(absl::string_view text) {
+  for (const WorkerMemory memory : {WorkerMemory::kDirect, WorkerMemory::kStaged}) {
+    if (text == WorkerMemoryName(memory)) return memory;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' is no way for workers to write: direct or staged"));
 }
 
 absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text) {

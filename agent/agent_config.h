@@ -20,6 +20,12 @@
 
 namespace kvtier {
 
+// Where workers write the blocks that they put into host memory.
+enum class WorkerMemory {
+  kDirect,  // In the arena of their tenant.
+  kStaged,  // In a region of their own, from which the agent copies.
+};
+
 struct AgentConfig {
   std::string node_id;                     // Unique in the cluster; 1..63 of [a-zA-Z0-9._-].
   std::string socket_dir = "/run/kvtier";  // Of the two Unix sockets; made if missing.
@@ -30,7 +36,9 @@ struct AgentConfig {
   absl::Duration locate_grace = kLocateGrace;
   uint64_t host_bytes = uint64_t{1} << 30;   // Of all arenas; touched at start.
   uint64_t slab_bytes = uint64_t{64} << 20;  // Largest block; 4 KiB multiple, <= host_bytes.
-  std::vector<std::string> disk_dirs;        // One a disk; empty: no disk tier.
+  WorkerMemory worker_memory = WorkerMemory::kDirect;
+  uint64_t staging_bytes = uint64_t{64} << 20;  // Of each session's region, when workers stage.
+  std::vector<std::string> disk_dirs;           // One a disk; empty: no disk tier.
   // Preallocated in each of `disk_dirs`: one size for all of them, or one for each.
   std::vector<uint64_t> disk_bytes = {uint64_t{8} << 30};
   // With the secret that blocks on disk are sealed with (master_secret.h); empty: they lie
@@ -65,8 +73,13 @@ struct AgentConfig {
 
  private:
   absl::Status ValidateDisks() const;
+  absl::Status ValidateStaging() const;
   absl::Status ValidateGpu() const;
 };
+
+// "direct" and "staged". Errors: kInvalidArgument.
+const char* WorkerMemoryName(WorkerMemory memory);
+absl::StatusOr<WorkerMemory> ParseWorkerMemory(absl::string_view text);
 
 // What WritePolicyName() and WriteMomentName() say. Errors: kInvalidArgument.
 absl::StatusOr<WritePolicy> ParseWritePolicy(absl::string_view text);

@@ -67,6 +67,12 @@ bool AbslParseFlag(absl::string_view text, WriteMoment* moment, std::string* err
 
 std::string AbslUnparseFlag(WriteMoment moment) { return WriteMomentName(moment); }
 
+bool AbslParseFlag(absl::string_view text, WorkerMemory* memory, std::string* error) {
+  return Take(ParseWorkerMemory(text), memory, error);
+}
+
+std::string AbslUnparseFlag(WorkerMemory memory) { return WorkerMemoryName(memory); }
+
 }  // namespace kvtier
 
 // clang-format off
@@ -78,6 +84,8 @@ ABSL_FLAG(std::string, coordinator, "", "host:port of the coordinator; empty: th
 ABSL_FLAG(absl::Duration, locate_grace, kvtier::kLocateGrace, "Shortest wait for the coordinator to say where blocks are, however fast it was so far; give more on loaded machines.");
 ABSL_FLAG(kvtier::ByteSize, host_bytes, {uint64_t{1} << 30}, "Host memory for blocks, touched at start.");
 ABSL_FLAG(kvtier::ByteSize, slab_bytes, {uint64_t{64} << 20}, "Largest block, and the unit that block sizes share.");
+ABSL_FLAG(kvtier::WorkerMemory, worker_memory, kvtier::AgentConfig().worker_memory, "Where workers write host blocks: direct (in their tenant's arena) or staged (in a region of each session, which the agent copies at commit), for workers that are not trusted.");
+ABSL_FLAG(kvtier::ByteSize, staging_bytes, {kvtier::AgentConfig().staging_bytes}, "Size of each session's region with --worker_memory=staged; a tenant's regions together take at most as much as its part of --host_bytes.");
 ABSL_FLAG(std::vector<std::string>, disk_dir, {}, "Directories of the disk tier, one a disk, separated by commas; empty: none.");
 ABSL_FLAG(kvtier::ByteSizes, disk_bytes, {{uint64_t{8} << 30}}, "Bytes preallocated in each --disk_dir: one size, or one for each.");
 ABSL_FLAG(std::string, disk_secret_dir, "", "Directory of the secret (file master) that blocks on disk are encrypted with; empty: they are not.");
@@ -112,6 +120,8 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
       .locate_grace = absl::GetFlag(FLAGS_locate_grace),
       .host_bytes = absl::GetFlag(FLAGS_host_bytes).bytes,
       .slab_bytes = absl::GetFlag(FLAGS_slab_bytes).bytes,
+      .worker_memory = absl::GetFlag(FLAGS_worker_memory),
+      .staging_bytes = absl::GetFlag(FLAGS_staging_bytes).bytes,
       .disk_dirs = absl::GetFlag(FLAGS_disk_dir),
       .disk_bytes = absl::GetFlag(FLAGS_disk_bytes).bytes,
       .disk_secret_dir = absl::GetFlag(FLAGS_disk_secret_dir),

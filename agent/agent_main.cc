@@ -109,17 +109,38 @@ absl::StatusOr<DescriptorSocket::Shared> ShareResidency(Agent* agent, DomainId d
       .fd = fd, .bytes = table->memory().bytes().size(), .duplicated = true};
 }
 
+// On the executor; a duplicate as above: the session may end before the answer is sent.
+absl::StatusOr<DescriptorSocket::Shared> ShareStaging(Agent* agent,
+                                                      const DescriptorSocket::Wish& wish) {
+  if (!agent->sessions().IsOpen(wish.session)) {
+    return absl::NotFoundError("the session is closed");
+  }
+  const absl::StatusOr<const SealedMemory*> region =
+      agent->staging().RegionOf(wish.session, wish.domain);
+  if (absl::IsResourceExhausted(region.status())) {
+    Log(LogLevel::kWarning, absl::StrCat("a session can write nothing: ", region.status().message(),
+                                         " (--staging_bytes, --host_bytes)"));
+  }
+  if (!region.ok()) return region.status();
+  const int fd = fcntl((*region)->read_write_fd(), F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("staging: ", strerror(errno)));
+  return DescriptorSocket::Shared{.fd = fd, .bytes = (*region)->bytes().size(), .duplicated = true};
+}
+
 absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSocket::Wish& wish) {
   const Arena& arena = agent->host().arena(wish.domain);
   switch (wish.kind) {
     case wire::DescriptorKind::kArenaRead:
       return DescriptorSocket::Shared{.fd = arena.read_only_fd(), .bytes = arena.bytes().size()};
     case wire::DescriptorKind::kArenaWrite:
+      if (agent->staging().enabled()) return absl::NotFoundError("workers of this node stage");
       return DescriptorSocket::Shared{.fd = arena.read_write_fd(), .bytes = arena.bytes().size()};
     case wire::DescriptorKind::kGpuPool:
       return CallOn(agent->executor(), [&] { return ShareGpuPool(agent, wish); });
     case wire::DescriptorKind::kResidency:
       return CallOn(agent->executor(), [&] { return ShareResidency(agent, wish.domain); });
+    case wire::DescriptorKind::kStaging:
+      return CallOn(agent->executor(), [&] { return ShareStaging(agent, wish); });
     case wire::DescriptorKind::kLifeline:
       return absl::NotFoundError("lifeline: it is the descriptor socket's own");
     case wire::DescriptorKind::kSignalPage:
@@ -261,6 +282,8 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .tenants = std::move(tenants),
                      .host_bytes = config.host_bytes,
                      .slab_bytes = config.slab_bytes,
+                     .staging_bytes =
+                         config.worker_memory == WorkerMemory::kStaged ? config.staging_bytes : 0,
                      .disk_writes = config.disk_writes,
                      .scrub_bytes_per_second = config.scrub_bytes_per_second,
                      .host_scrub_bytes_per_second = config.host_scrub_bytes_per_second,

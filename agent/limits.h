@@ -29,6 +29,8 @@ inline constexpr absl::Duration kMaxTicketLifetime = absl::Seconds(60);
 inline constexpr size_t kMaxEvictedKeys = 65536;
 // Blocks in host memory that workers said are damaged and that wait to be looked at.
 inline constexpr size_t kMaxSuspects = 1024;
+// Of one session's staging region (--staging_bytes).
+inline constexpr uint64_t kMaxStagingBytes = uint64_t{64} << 30;
 inline constexpr size_t kMaxReservationsPerSession = 16384;
 inline constexpr size_t kMaxReservations = 65536;     // Of all sessions together, late ones, too.
 inline constexpr size_t kMaxSlotsPerSession = 65536;  // Of the GPU pool, as KV memory.

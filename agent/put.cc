@@ -95,20 +95,29 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
     block.writer = parts_.gpu_workers->Hold(run.session, block.gpu.ref());
     offset = block.gpu.offset();
   } else {
-    if (parts_.reservations->TooMuchIsLate(run.domain)) {
-      ++parts_.stats->host.declined;
-      return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
-    }
-    absl::StatusOr<HostSlot> slot = parts_.evictor->ReserveHost(run.domain, run.block_bytes);
-    if (absl::IsInvalidArgument(slot.status())) return slot.status();
-    if (!slot.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
-    block.host = *std::move(slot);
-    offset = block.host.offset().value;
+    const absl::StatusOr<uint64_t> place = ReserveInHost(run.session, &block);
+    if (absl::IsInvalidArgument(place.status())) return place.status();
+    if (!place.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+    offset = *place;
   }
   const absl::StatusOr<ReservationId> id =
       parts_.reservations->Add(run.session, std::move(block), reserving->deadline);
   if (!id.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
   return ReservedBlock{.state = ReservedBlock::State::kReserved, .id = *id, .offset = offset};
+}
+
+absl::StatusOr<uint64_t> Putter::ReserveInHost(SessionId session, PendingBlock* block) {
+  // First: what finds no room to be written in evicts nothing.
+  if (parts_.staging->enabled()) {
+    block->staged = parts_.staging->Take(session, SlotBytes(block->meta.length));
+  }
+  const bool nowhere = parts_.staging->enabled() && !block->staged;
+  if (nowhere || parts_.reservations->TooMuchIsLate(block->domain)) {
+    ++parts_.stats->host.declined;
+    return absl::ResourceExhaustedError("reserve: no room to write in");
+  }
+  KVT_ASSIGN_OR_RETURN(block->host, parts_.evictor->ReserveHost(block->domain, block->meta.length));
+  return block->staged ? block->staged.offset() : block->host.offset().value;
 }
 
 bool Putter::IsHere(const BlockKey& key, Tier target) const {
@@ -162,7 +171,7 @@ void Putter::CommitAll(std::vector<PendingBlock> blocks,
       in_gpu.push_back(std::move(block));
       if (in_gpu.size() < kMaxBlocksGathered) continue;
       parts_.scope->Spawn(CommitGathered(std::exchange(in_gpu, {}), committing));
-    } else if (block.summed) {
+    } else if (block.summed && !block.staged) {
       Publish(&block);
       ++committing->committed;
       Finish(block.meta.key, committing.get());
@@ -231,15 +240,27 @@ Task<void> Putter::CommitOne(PendingBlock block, absl::Status in_host,
   if (in_host.ok()) {
     const std::span<std::byte> slot = block.host.bytes();
     const uint64_t length = block.meta.length;
-    ByteWorkers::Work checksum = [&block, slot, length] { block.meta.sum = SumSlot(slot, length); };
+    PayloadSum sum;
+    ByteWorkers::Work pass = [&block, &sum, slot, length] {
+      sum = block.staged ? CopyToSlot(slot, block.staged.bytes().first(length))
+                         : SumSlot(slot, length);
+    };
     const absl::Time start = parts_.executor->Now();
-    co_await parts_.workers->Run(std::move(checksum));
+    co_await parts_.workers->Run(std::move(pass));
+    // Ahead of the answer: the worker's next put finds the room.
+    block.staged.Release();
     if (block.gpu) {
       KVT_KILL_POINT("gpu.put_summed");
     }
     parts_.stats->host.write_latency.Record(parts_.executor->Now() - start);
-    Publish(&block);
-    ++committing->committed;
+    if (block.summed && block.meta.sum != sum) {
+      ++parts_.stats->refused_sums;
+      block.host.Release();
+    } else {
+      block.meta.sum = sum;
+      Publish(&block);
+      ++committing->committed;
+    }
   }
   Finish(block.meta.key, committing.get());
 }

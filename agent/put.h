@@ -1,6 +1,7 @@
 // Putter takes new blocks in: it hands out slots to write, and at commit takes the
 // checksum and publishes. A block written in a GPU slot is gathered to host memory
-// first, so that every committed block has verified bytes on the host.
+// first, so that every committed block has verified bytes on the host. A block of a worker that
+// stages is copied there from the session's region, in the pass that takes its sum.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_PUT_H_
@@ -39,7 +40,7 @@ struct ReservedBlock {
   enum class State { kReserved, kPresent, kNoRoom, kPending };
   State state = State::kNoRoom;
   ReservationId id{};   // When kReserved.
-  uint64_t offset = 0;  // In the domain's arena, or in the GPU pool.
+  uint64_t offset = 0;  // In the domain's arena, the session's staging region, or the GPU pool.
 };
 
 struct Reserved {
@@ -64,6 +65,7 @@ class Putter {
     Offloader* offloader = nullptr;     // nullptr: no disk tier.
     DiskPromises* promises = nullptr;   // As `offloader`.
     SessionTable* sessions = nullptr;
+    Staging* staging = nullptr;
     ReservationTable* reservations = nullptr;
     AgentStats* stats = nullptr;
   };
@@ -98,6 +100,9 @@ class Putter {
   };
   absl::Status CheckTarget(const BlockRun& run, Tier target) const;
   absl::StatusOr<ReservedBlock> ReserveOne(const BlockRun& run, size_t i, Reserving* reserving);
+  // Takes the slots of a block that goes to host memory, and returns where the worker writes.
+  // Errors: kResourceExhausted, no room; kInvalidArgument, it is larger than a slab.
+  absl::StatusOr<uint64_t> ReserveInHost(SessionId session, PendingBlock* block);
   // Blocks of the run that would be reserved and that the disks would be promised.
   size_t CountPromised(const BlockRun& run, Tier target) const;
   bool IsHere(const BlockKey& key, Tier target) const;
@@ -108,7 +113,8 @@ class Putter {
   // Blocks of the GPU pool, together: copies them to host memory, in the background.
   Task<void> CommitGathered(std::vector<PendingBlock> blocks,
                             std::shared_ptr<Committing> committing);
-  // Takes the sum and publishes. `in_host`: whether the bytes are.
+  // Takes the sum, of a staged block as it copies it, and publishes; but not a staged block whose
+  // worker says another sum. `in_host`: whether the bytes are.
   Task<void> CommitOne(PendingBlock block, absl::Status in_host,
                        std::shared_ptr<Committing> committing);
   // REQUIRES: the bytes are in host memory, and their sum is known.

@@ -11,7 +11,10 @@
 namespace kvtier {
 namespace {
 
-uint64_t BytesOf(const PendingBlock& block) { return SlotBytes(block.meta.length); }
+// What the worker may write of memory that is not its own.
+uint64_t BytesOf(const PendingBlock& block) {
+  return block.staged ? 0 : SlotBytes(block.meta.length);
+}
 
 }  // namespace
 
@@ -168,14 +171,22 @@ void ReservationTable::Sweep() {
 }
 
 size_t ReservationTable::EndSession(SessionId session) {
-  const auto count = counts_.find(session);
-  if (count == counts_.end()) return 0;
-  for (auto& [id, reserved] : reservations_) {
-    if (reserved.session != session || reserved.late || reserved.awaits_step) continue;
-    by_deadline_.erase({reserved.deadline, id});
-    MakeLate(&reserved);
+  if (!counts_.contains(session)) return 0;
+  for (auto reserved = reservations_.begin(); reserved != reservations_.end();) {
+    Reserved& ended = reserved->second;
+    if (ended.session == session && ended.block.staged && !ended.awaits_step) {
+      if (!ended.late) pending_keys_.erase(ended.block.meta.key);
+      reserved = End(reserved);
+      continue;
+    }
+    if (ended.session == session && !ended.late && !ended.awaits_step) {
+      by_deadline_.erase({ended.deadline, reserved->first});
+      MakeLate(&ended);
+    }
+    ++reserved;
   }
-  return count->second;
+  const auto left = counts_.find(session);
+  return left == counts_.end() ? 0 : left->second;
 }
 
 size_t ReservationTable::Expire(absl::Time now) {
@@ -193,6 +204,8 @@ void ReservationTable::MakeLate(Reserved* reserved) {
   LateBytesOf(reserved->block) += BytesOf(reserved->block);
   pending_keys_.erase(reserved->block.meta.key);
   reserved->block.room.Release();
+  // Nobody writes there.
+  if (reserved->block.staged) reserved->block.host.Release();
 }
 
 uint64_t& ReservationTable::LateBytesOf(const PendingBlock& block) {
@@ -216,7 +229,10 @@ void ReservationTable::Audit() const {
   uint64_t late = 0;
   for (const auto& [id, reserved] : reservations_) {
     ++counts[reserved.session];
-    KVT_CHECK(static_cast<bool>(reserved.block.host) != static_cast<bool>(reserved.block.gpu));
+    const bool in_host = reserved.late ? !reserved.block.staged : true;
+    KVT_CHECK(static_cast<bool>(reserved.block.host) ==
+              (in_host && !static_cast<bool>(reserved.block.gpu)));
+    KVT_CHECK(!(reserved.block.staged && reserved.block.gpu));
     KVT_CHECK(reserved.late || pending_keys_.contains(reserved.block.meta.key));
     if (reserved.late) late += BytesOf(reserved.block);
   }

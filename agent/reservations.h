@@ -10,6 +10,9 @@
 // ended, and so is what a commit gives up because its step did not end in time. A slot of
 // the GPU pool is held for such steps by the slot table.
 //
+// A worker that stages writes no slot of others' memory: a late reservation of it keeps its slot in
+// the session's own region alone, and all of them end with the session.
+//
 // Executor thread only.
 #ifndef KVTIER_AGENT_RESERVATIONS_H_
 #define KVTIER_AGENT_RESERVATIONS_H_
@@ -28,6 +31,7 @@
 #include "agent/disk_promises.h"
 #include "agent/gpu_workers.h"
 #include "agent/sessions.h"
+#include "agent/staging.h"
 #include "core/block_proof.h"
 #include "core/tier.h"
 #include "tier_gpu/gpu_pool.h"
@@ -37,12 +41,14 @@ namespace kvtier {
 
 enum class ReservationId : uint64_t {};
 
-// What becomes a block at commit: one of the two slots is set.
+// What becomes a block at commit: the host slot or the GPU's is set, but none of them when it is
+// late and staged.
 struct PendingBlock {
   BlockMeta meta;       // Without its sum, unless `summed`.
   bool summed = false;  // The worker took the sum, which is its word.
   DomainId domain{};
   HostSlot host;
+  StagedSlot staged;  // Where the worker writes what is copied into `host`; none: it writes there.
   GpuSlot gpu;
   GpuHold writer;  // The worker's own, on `gpu`: until it is done writing there.
   // In host memory, if the disks would be promised the block; none when it is late.
@@ -84,7 +90,7 @@ class ReservationTable {
   // Nobody of this session writes any more, but steps of it that have not ended.
   void ReleaseAll(SessionId session);
   // The session is over, its worker perhaps not: all that it had reserved is late, but what
-  // awaits a step. Returns how much it still has.
+  // awaits a step, and what it staged, which is over with it. Returns how much it still has.
   size_t EndSession(SessionId session);
   // Frees what waited for steps that have ended.
   void Sweep();

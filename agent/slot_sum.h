@@ -1,5 +1,5 @@
-// A slot of host memory as a block is put into it: the sum of the block, as a commit takes it
-// and a copy is proved, and nothing behind it.
+// A slot of host memory as a block is put into it: the sum of the block, as a commit takes it,
+// with or without a copy, and as a copy is proved, and nothing behind it.
 #ifndef KVTIER_AGENT_SLOT_SUM_H_
 #define KVTIER_AGENT_SLOT_SUM_H_
 
@@ -9,6 +9,7 @@
 #include <span>
 
 #include "core/checksum.h"
+#include "core/copy_sum.h"
 
 namespace kvtier {
 
@@ -22,6 +23,13 @@ inline void ZeroBehind(std::span<std::byte> slot, uint64_t length) {
 inline PayloadSum SumSlot(std::span<std::byte> slot, uint64_t length) {
   ZeroBehind(slot, length);
   return SumPayload(slot.first(length));
+}
+
+// Copies `block` into the slot, in one pass that takes the sum, which it returns; nothing is behind
+// it. REQUIRES: it is no longer than the slot.
+inline PayloadSum CopyToSlot(std::span<std::byte> slot, std::span<const std::byte> block) {
+  ZeroBehind(slot, block.size());
+  return CopyAndSum(slot.first(block.size()), block);
 }
 
 }  // namespace kvtier

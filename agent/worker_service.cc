@@ -111,6 +111,7 @@ Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest
   response->set_slab_bytes(slab_bytes);
   response->set_host_slots(agent_->host().arena(domain).bytes().size() / slab_bytes *
                            (slab_bytes / slot_bytes));
+  response->set_staging_slots(agent_->staging().SlotsOf(slot_bytes));
   const GpuPool* gpu = agent_->gpu_of(domain);
   if (gpu != nullptr && gpu->slot_bytes() == slot_bytes) response->set_gpu_slot_bytes(slot_bytes);
   co_return absl::OkStatus();

@@ -84,6 +84,29 @@ Finding MemoryFinding(const NodeFacts& facts) {
   return finding;
 }
 
+// Whether every session has memory to write in.
+Finding WorkerMemoryFinding(const NodeFacts& facts) {
+  Finding finding{.check = "worker memory"};
+  if (!facts.status.ok()) {
+    finding.what = "not known: the agent does not answer";
+    return finding;
+  }
+  if (!facts.status->has_staging()) {
+    finding.what = "direct: workers write their tenant's arena, and are trusted not to spoil it";
+    return finding;
+  }
+  const v1::StagingReport& staging = facts.status->staging();
+  finding.what = absl::StrCat("staged: ", BytesText(staging.session_bytes()), " for each of ",
+                              staging.regions(), " sessions");
+  if (staging.refused_regions() == 0) return finding;
+  finding.health = Health::kWarn;
+  absl::StrAppend(&finding.what, ", ", staging.refused_regions(), " so far got none");
+  finding.todo =
+      "sessions without one put nothing: less --staging_bytes or more --host_bytes, of which a "
+      "tenant's regions together are at most its part";
+  return finding;
+}
+
 Finding HugePageFinding(const NodeFacts& facts) {
   Finding finding{.check = "huge pages"};
   const std::string setting =
@@ -194,9 +217,9 @@ std::optional<std::pair<int, int>> KernelVersion(const std::string& release) {
 }
 
 Findings MachineFindings(const NodeFacts& facts) {
-  Findings findings = {KernelFinding(facts),   MemlockFinding(facts), MemoryFinding(facts),
-                       HugePageFinding(facts), IoUringFinding(facts), PidfdFinding(facts),
-                       ClockFinding(facts)};
+  Findings findings = {KernelFinding(facts),       MemlockFinding(facts),  MemoryFinding(facts),
+                       WorkerMemoryFinding(facts), HugePageFinding(facts), IoUringFinding(facts),
+                       PidfdFinding(facts),        ClockFinding(facts)};
   for (const DiskFacts& disk : facts.disks) findings.push_back(DiskFinding(disk));
   return findings;
 }

@@ -78,6 +78,19 @@ std::string HostScrubText(const v1::HostScrubReport& scrub) {
   return text;
 }
 
+std::string WorkerMemoryText(const v1::AgentStatusResponse& status) {
+  if (!status.has_staging()) return "direct: workers write the arena";
+  const v1::StagingReport& staging = status.staging();
+  std::string text = absl::StrCat("staged: ", BytesText(staging.session_bytes()), " for each of ",
+                                  staging.regions(), " sessions, ",
+                                  BytesText(staging.reserved_bytes()), " being written");
+  if (staging.refused_sums() > 0) {
+    absl::StrAppend(&text, "; refused ", CountText(staging.refused_sums()),
+                    " blocks that were not what their sums said");
+  }
+  return text;
+}
+
 // What became of the blocks that were offered to the disks; what never happened is left out.
 std::string OffloadText(const v1::OffloadReport& offload) {
   const std::pair<const char*, uint64_t> declined[] = {
@@ -110,6 +123,7 @@ std::string AgentLines(const std::string& address, const v1::AgentStatusResponse
                                       CountText(status.offload_queue()), " blocks to offload")});
   facts.AddRow({"coordinator", CoordinatorText(status)});
   facts.AddRow({"peers", PeersText(status.peers())});
+  facts.AddRow({"worker memory", WorkerMemoryText(status)});
   facts.AddRow({"host scrub", HostScrubText(status.host_scrub())});
   facts.AddRow({"disk I/O", status.disk_io()});
   if (status.has_disk_recovery()) {
@@ -182,6 +196,17 @@ void WriteHostScrub(const v1::HostScrubReport& scrub, JsonWriter* json) {
   json->Close();
 }
 
+void WriteStaging(const v1::AgentStatusResponse& status, JsonWriter* json) {
+  json->Text("worker_memory", status.has_staging() ? "staged" : "direct");
+  json->OpenObject("staging");
+  json->Count("session_bytes", status.staging().session_bytes());
+  json->Count("regions", status.staging().regions());
+  json->Count("reserved_bytes", status.staging().reserved_bytes());
+  json->Count("refused_regions", status.staging().refused_regions());
+  json->Count("refused_sums", status.staging().refused_sums());
+  json->Close();
+}
+
 void WriteOffload(const v1::OffloadReport& offload, JsonWriter* json) {
   json->OpenObject("offload");
   json->Text("policy", offload.policy());
@@ -226,6 +251,7 @@ void WriteAgent(const v1::AgentStatusResponse& status, JsonWriter* json) {
   json->Text("refusal", status.coordinator_refusal());
   json->Close();
   WritePeers(status.peers(), json);
+  WriteStaging(status, json);
   WriteHostScrub(status.host_scrub(), json);
   json->Text("disk_io", status.disk_io());
   WriteRecovery(status.disk_recovery(), json);
@@ -257,6 +283,10 @@ std::vector<std::string> Complaints(const v1::AgentStatusResponse& status) {
   if (status.altered_blocks() > 0) {
     complaints.push_back(absl::StrCat(CountText(status.altered_blocks()),
                                       " host blocks altered by a worker after commit"));
+  }
+  if (status.staging().refused_regions() > 0) {
+    complaints.push_back(absl::StrCat(CountText(status.staging().refused_regions()),
+                                      " sessions got no memory to stage in and can put nothing"));
   }
   if (status.disk_recovery().dropped_corrupt() > 0) {
     complaints.push_back(absl::StrCat(CountText(status.disk_recovery().dropped_corrupt()),

@@ -222,7 +222,9 @@ HostMemory AgentLink::host_memory() const {
   absl::MutexLock lock(&mu_);
   if (connection_ == nullptr) return {};
   const Session& session = *connection_->session();
-  return {.read = session.arena_read(), .write = session.arena_write()};
+  return {.read = session.arena_read(),
+          .write = session.write_memory(),
+          .is_staged = session.is_staged()};
 }
 
 ClientStats AgentLink::Stats() const {

@@ -98,7 +98,8 @@ absl::Status Connection::RegisterSpace(size_t index, const SpaceSpec& spec,
                    .limits = {.usable = true,
                               .slab_bytes = response.slab_bytes(),
                               .slot_bytes = response.slot_bytes(),
-                              .host_slots = response.host_slots()}});
+                              .host_slots = response.host_slots(),
+                              .staging_slots = response.staging_slots()}});
   return absl::OkStatus();
 }
 

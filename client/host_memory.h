@@ -1,5 +1,6 @@
-// HostMemory is the tenant's host memory as one session was handed it: the same bytes, at
-// the same offsets, mapped twice.
+// HostMemory is the host memory that one session was handed. In the agent's direct mode both are
+// the tenant's arena, the same bytes at the same offsets, mapped twice; in its staged mode a region
+// of the session's own is written, and the arena is read.
 #ifndef KVTIER_CLIENT_HOST_MEMORY_H_
 #define KVTIER_CLIENT_HOST_MEMORY_H_
 
@@ -14,6 +15,8 @@ struct HostMemory {
   std::shared_ptr<const Mapping> read;
   // Reserved slots are written here. Null: the agent hands out none.
   std::shared_ptr<const Mapping> write;
+  // What is written is a region of the session's own: its offsets are none of `read`.
+  bool is_staged = false;
 };
 
 }  // namespace kvtier

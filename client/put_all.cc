@@ -41,7 +41,9 @@ absl::StatusOr<PutCounts> PutAll(Client* client, SpaceHandle space, std::span<co
   KVT_ASSIGN_OR_RETURN(const SpaceLimits limits, client->Limits(space));
   PutCounts counts{.missed = keys.size()};
   if (!limits.usable) return counts;
-  const size_t part = std::clamp<uint64_t>(limits.host_slots / kPart, 1, Client::kMaxKeys);
+  uint64_t slots = limits.host_slots / kPart;
+  if (limits.staging_slots > 0) slots = std::min(slots, limits.staging_slots);
+  const size_t part = std::clamp<uint64_t>(slots, 1, Client::kMaxKeys);
   const MonotonicClock clock;
   ReserveOptions reserve{.parent = options.parent, .timeout = options.timeout};
   absl::Time give_up = clock.Now() + options.timeout;

@@ -27,7 +27,7 @@ bool ReserveCall::Fill(const std::shared_ptr<Connection>& connection) {
   const bool to_gpu = target_ == OnboardTarget::kGpu;
   connection_ = connection;
   memory_ = to_gpu ? BlockMemory::GpuPool(connection->session())
-                   : BlockMemory::Arena(connection->session()->arena_write());
+                   : BlockMemory::Arena(connection->session()->write_memory());
   if (memory_.none()) return false;
   messages.request.set_target(to_gpu ? v1::TIER_GPU : v1::TIER_HOST);
   messages.request.set_timeout_ms(AgentTimeoutMs(messages.timeout));

@@ -75,9 +75,9 @@ absl::StatusOr<std::shared_ptr<const Mapping>> RequestMemory(const Conversation&
                                                              absl::Time deadline) {
   KVT_ASSIGN_OR_RETURN(const std::optional<Handed> handed, Request(with, {.kind = kind}, deadline));
   if (!handed) return std::shared_ptr<const Mapping>();
-  const Mapping::Access access = kind == wire::DescriptorKind::kArenaWrite
-                                     ? Mapping::Access::kReadWrite
-                                     : Mapping::Access::kRead;
+  const bool to_write =
+      kind == wire::DescriptorKind::kArenaWrite || kind == wire::DescriptorKind::kStaging;
+  const Mapping::Access access = to_write ? Mapping::Access::kReadWrite : Mapping::Access::kRead;
   return Mapping::Map(handed->fd.get(), handed->about.bytes, access);
 }
 
@@ -162,17 +162,7 @@ absl::Status Session::MapMemory(absl::Time deadline) {
   if (arena_read_ == nullptr) {
     return absl::UnavailableError("the agent has no arena for this tenant yet");
   }
-  KVT_ASSIGN_OR_RETURN(arena_write_,
-                       RequestMemory(with, wire::DescriptorKind::kArenaWrite, deadline));
-  if (arena_write_ != nullptr) {
-    KVT_ASSIGN_OR_RETURN(std::optional<Handed> lifeline,
-                         Request(with, {.kind = wire::DescriptorKind::kLifeline}, deadline));
-    if (lifeline) {
-      // All who were handed it, and whoever holds the session, keep the writes from being over.
-      const auto use = std::make_shared<const ArenaUse>(std::move(lifeline->fd), arena_write_);
-      arena_write_ = std::shared_ptr<const Mapping>(use, use->mapping.get());
-    }
-  }
+  KVT_RETURN_IF_ERROR(MapWriteMemory(deadline));
   KVT_ASSIGN_OR_RETURN(std::shared_ptr<const ResidencyView> residency,
                        RequestResidency(with, deadline));
   {
@@ -181,6 +171,27 @@ absl::Status Session::MapMemory(absl::Time deadline) {
   }
   KVT_RETURN_IF_ERROR(MapGpu(deadline));
   if (HasEnded()) return absl::UnavailableError("descriptor socket: the agent hung up");
+  return absl::OkStatus();
+}
+
+absl::Status Session::MapWriteMemory(absl::Time deadline) {
+  const Conversation with{.socket = &socket_, .unanswered = &unanswered_};
+  KVT_ASSIGN_OR_RETURN(write_memory_,
+                       RequestMemory(with, wire::DescriptorKind::kArenaWrite, deadline));
+  if (write_memory_ == nullptr) {
+    // A region of our own: what we write there late is nobody else's.
+    KVT_ASSIGN_OR_RETURN(write_memory_,
+                         RequestMemory(with, wire::DescriptorKind::kStaging, deadline));
+    staged_ = write_memory_ != nullptr;
+    return absl::OkStatus();
+  }
+  KVT_ASSIGN_OR_RETURN(std::optional<Handed> lifeline,
+                       Request(with, {.kind = wire::DescriptorKind::kLifeline}, deadline));
+  if (lifeline) {
+    // All who were handed it, and whoever holds the session, keep the writes from being over.
+    const auto use = std::make_shared<const ArenaUse>(std::move(lifeline->fd), write_memory_);
+    write_memory_ = std::shared_ptr<const Mapping>(use, use->mapping.get());
+  }
   return absl::OkStatus();
 }
 

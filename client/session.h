@@ -53,9 +53,12 @@ class Session {
   const std::string& token() const { return token_; }  // 16 bytes.
   // Leased blocks are read here. Never null.
   const std::shared_ptr<const Mapping>& arena_read() const { return arena_read_; }
-  // Reserved slots are written here. Null: the agent hands out none. Whoever holds it keeps
-  // what the session had reserved from other use after the session's end.
-  const std::shared_ptr<const Mapping>& arena_write() const { return arena_write_; }
+  // Reserved slots are written here: the arena, or a staging region of the session's own, from
+  // which the agent copies at commit. Null: the agent hands out none. Whoever holds it keeps what
+  // the session had reserved in the arena from other use after the session's end.
+  const std::shared_ptr<const Mapping>& write_memory() const { return write_memory_; }
+  // write_memory() is the session's own region.
+  bool is_staged() const { return staged_; }
   // Null: the node has no pool for this tenant, or this is a forked child. As it was when it was
   // last looked at.
   std::shared_ptr<const GpuMemory> gpu() const ABSL_LOCKS_EXCLUDED(mu_);
@@ -90,6 +93,7 @@ class Session {
   Session(PacketSocket socket, bool gpu_by_device)
       : gpu_by_device_(gpu_by_device), socket_(std::move(socket)) {}
   absl::Status MapMemory(absl::Time deadline);
+  absl::Status MapWriteMemory(absl::Time deadline);
   absl::Status MapGpu(absl::Time deadline);
   void MapHandles(const GpuMemory& pool);
   // Takes the turn to look. False: another thread had it until `deadline`.
@@ -105,7 +109,8 @@ class Session {
   mutable size_t unanswered_ = 0;  // Requests whose replies came too late; as socket_.
   std::string token_;
   std::shared_ptr<const Mapping> arena_read_;
-  std::shared_ptr<const Mapping> arena_write_;
+  std::shared_ptr<const Mapping> write_memory_;
+  bool staged_ = false;
   std::shared_ptr<Mapping> pool_mapping_;  // Its handles are changed by who has the turn.
   mutable absl::Mutex mu_;
   mutable bool looking_ ABSL_GUARDED_BY(mu_) = false;

@@ -13,6 +13,9 @@ struct SpaceLimits {
   uint64_t slab_bytes = 0;  // Largest block of this agent. 0, as what follows: it is not usable.
   uint64_t slot_bytes = 0;  // That a block of the space takes.
   uint64_t host_slots = 0;  // Of the tenant's host memory, if all of it had such blocks.
+  // Blocks of the space that can be reserved and not yet committed, where workers write to a
+  // region of their own (the agent's --worker_memory=staged); 0: the tenant's memory is the limit.
+  uint64_t staging_slots = 0;
 };
 
 }  // namespace kvtier

@@ -68,6 +68,7 @@ enum class DescriptorKind : uint32_t {
   kSignalPage = 4,  // The session's own.
   kLifeline = 5,    // The session's own.
   kResidency = 6,   // The table of the session's domain, to read (residency_words.h).
+  kStaging = 7,     // The session's own, to write, of a node that hands out no kArenaWrite.
 };
 
 struct DescriptorRequest {

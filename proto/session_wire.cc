@@ -74,7 +74,7 @@ absl::StatusOr<DescriptorRequest> ParseDescriptorRequest(std::span<const std::by
   KVT_ASSIGN_OR_RETURN(const DescriptorRequest request,
                        ParsePacket<DescriptorRequest>(packet, "DescriptorRequest"));
   const auto kind = static_cast<uint32_t>(request.kind);
-  const auto last = static_cast<uint32_t>(DescriptorKind::kResidency);
+  const auto last = static_cast<uint32_t>(DescriptorKind::kStaging);
   if (kind < 1 || kind > last) {
     return absl::InvalidArgumentError(
         absl::StrCat("DescriptorRequest kind is ", kind, "; must be 1 to ", last));

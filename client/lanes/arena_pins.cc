@@ -40,6 +40,10 @@ absl::StatusOr<std::shared_ptr<const PinnedArena>> ArenaPins::Now() {
   if (memory.read == nullptr || memory.write == nullptr) {
     return std::shared_ptr<const PinnedArena>();
   }
+  if (memory.is_staged) {
+    return absl::FailedPreconditionError(
+        "the agent runs with --worker_memory=staged: a device copies to and from an arena alone");
+  }
   KVT_ASSIGN_OR_RETURN(pinned_, PinnedArena::Pin(device_, memory));
   return pinned_;
 }

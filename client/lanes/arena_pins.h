@@ -48,7 +48,7 @@ class ArenaPins {
   ArenaPins(const Client* client, Device* device) : client_(client), device_(device) {}
 
   // Of the session of now; null: there is none, or it hands out no memory. Errors:
-  // Device::Pin()'s; tried again by the next call.
+  // Device::Pin()'s, tried again by the next call; kFailedPrecondition, the session stages.
   absl::StatusOr<std::shared_ptr<const PinnedArena>> Now();
   // The same ahead of need, and lets go of what no session has any more. Tries each
   // session's memory once.

@@ -185,6 +185,7 @@ class PyClient {
     out["slab_bytes"] = limits.slab_bytes;
     out["slot_bytes"] = limits.slot_bytes;
     out["host_slots"] = limits.host_slots;
+    out["staging_slots"] = limits.staging_slots;
     return out;
   }
 

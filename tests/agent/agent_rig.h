@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,7 @@ class AgentRig {
     uint32_t segments = 64;    // Of the disk, seven blocks each.
     DiskWriteOptions disk_writes{};
     uint64_t host_scrub_bytes_per_second = 0;
+    uint64_t staging_slots = 0;  // Of each session's region; 0: workers write the arena.
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
   };
@@ -61,6 +63,7 @@ class AgentRig {
                            .tenants = *TenantTable::Create(tenants),
                            .host_bytes = 2 * shape.slots * kRigBlockBytes,
                            .slab_bytes = slots_per_slab * kRigBlockBytes,
+                           .staging_bytes = shape.staging_slots * kRigBlockBytes,
                            .disk_writes = shape.disk_writes,
                            .host_scrub_bytes_per_second = shape.host_scrub_bytes_per_second,
                            .gpu_bytes = shape.gpu_slots * kRigBlockBytes,
@@ -93,6 +96,10 @@ class AgentRig {
     const SessionToken token{static_cast<uint8_t>(++opened_), static_cast<uint8_t>(opened_ >> 8)};
     const SessionId id = *agent->OpenSession(agent->options().tenants.tenants().at(tenant), token);
     KVT_CHECK(agent->sessions().AddSpace(id, TestSpace(kRigBlockBytes)).ok());
+    if (agent->staging().enabled()) {
+      const auto region = agent->staging().RegionOf(id, agent->sessions().DomainOf(id));
+      if (region.ok()) regions_[id] = (*region)->bytes();
+    }
     return id;
   }
 
@@ -125,6 +132,11 @@ class AgentRig {
     const DomainId domain = NameRun(of, 0, 1).domain;
     return agent->host().arena(domain).bytes().subspan(offset, kRigBlockBytes);
   }
+  // Where the session writes what it was given to write at `offset`. REQUIRES: it is open.
+  std::span<std::byte> Write(SessionId of, uint64_t offset) {
+    if (!agent->staging().enabled()) return Host(of, offset);
+    return regions_.at(of).subspan(offset, kRigBlockBytes);
+  }
   static uint64_t Seed(DomainId domain) { return static_cast<uint64_t>(domain) + 1; }
 
   // Reserves, writes and commits, without a wait; returns how many blocks were committed.
@@ -143,7 +155,7 @@ class AgentRig {
     for (size_t i = 0; i < reserved.blocks.size(); ++i) {
       if (reserved.blocks[i].state != ReservedBlock::State::kReserved) continue;
       FillBlock(Seed(agent->sessions().DomainOf(of)), TestEngineKey(first + i),
-                Host(of, reserved.blocks[i].offset));
+                Write(of, reserved.blocks[i].offset));
       ids.push_back(reserved.blocks[i].id);
     }
     return ids;
@@ -222,6 +234,7 @@ class AgentRig {
     return disk_keys.back().get();
   }
   uint64_t opened_ = 0;
+  std::map<SessionId, std::span<std::byte>> regions_;  // Of sessions that stage.
 };
 
 }  // namespace kvtier::testing

@@ -88,6 +88,19 @@ TEST(MachineFindings, ACgroupBelowTheHostTierWarns) {
   ExpectSaid(Said("memory", facts), Health::kWarn, "the host tier 4.00 GiB", "--host_bytes");
 }
 
+TEST(MachineFindings, SaysWhereWorkersWriteAndWhoCannot) {
+  NodeFacts facts = WellMachine();
+  ExpectSaid(Said("worker memory", facts), Health::kOk, "direct", "");
+  v1::StagingReport* const staging = facts.status->mutable_staging();
+  staging->set_session_bytes(uint64_t{64} << 20);
+  staging->set_regions(5);
+  ExpectSaid(Said("worker memory", facts), Health::kOk, "staged: 64.0 MiB for each of 5", "");
+  staging->set_refused_regions(2);
+  ExpectSaid(Said("worker memory", facts), Health::kWarn, "2 so far got none", "--staging_bytes");
+  facts.status = absl::UnavailableError("nobody");
+  ExpectSaid(Said("worker memory", facts), Health::kOk, "not known", "");
+}
+
 TEST(MachineFindings, NoHugePageWarnsWithWhatStandsInItsWay) {
   NodeFacts facts = WellMachine();
   facts.huge_pages = false;

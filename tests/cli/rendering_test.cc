@@ -68,23 +68,40 @@ TEST(StatusTable, OneAgentAndWhatIsDownFitOneScreen) {
   const StatusReport report = {
       .agents = {{"unix:/a.sock", WellAgent()}, {"h:1", absl::DeadlineExceededError("late")}}};
   EXPECT_EQ(StatusTable(report), R"(AGENT  n1  unix:/a.sock
-  health       ok
-  version      kvtier-agent 0.1.0
-  up           1 h 2 min
-  holds        2 sessions, 64 leases, 0 reservations, 0 tickets, 0 blocks to offload
-  coordinator  10.0.0.1:7300, connected, last heard 400 ms ago
-  peers        fetched 120 blocks (240 MiB), missed 0, served 0 (0 B)
-  host scrub   64.0 MiB/s; proved 1,536 blocks, 0 were altered; pass 3 took 16.0 s
-  disk I/O     io_uring
-  disk start   7,000 blocks warm; dropped 0 of older generations, 0 damaged, 0 outside the disk as configured, 0 without a key
-  disk writes  predicted_reuse at commit; wrote 6,000 blocks; declined 1,234 not worth it, 5 behind; 3 puts waited
-  device       emulated
+  health         ok
+  version        kvtier-agent 0.1.0
+  up             1 h 2 min
+  holds          2 sessions, 64 leases, 0 reservations, 0 tickets, 0 blocks to offload
+  coordinator    10.0.0.1:7300, connected, last heard 400 ms ago
+  peers          fetched 120 blocks (240 MiB), missed 0, served 0 (0 B)
+  worker memory  direct: workers write the arena
+  host scrub     64.0 MiB/s; proved 1,536 blocks, 0 were altered; pass 3 took 16.0 s
+  disk I/O       io_uring
+  disk start     7,000 blocks warm; dropped 0 of older generations, 0 damaged, 0 outside the disk as configured, 0 without a key
+  disk writes    predicted_reuse at commit; wrote 6,000 blocks; declined 1,234 not worth it, 5 behind; 3 puts waited
+  device         emulated
   TIER  CAPACITY      USED    FULL   PINNED  BLOCKS  HITS  MISSES  EVICTIONS
   host  4.00 GiB  1.00 GiB  25.0 %  128 MiB     512    75      25      1,234
 
 AGENT  h:1
   health  no answer in time
 )");
+}
+
+TEST(StatusTable, SaysWhereWorkersOfAStagedNodeWrite) {
+  v1::AgentStatusResponse status = WellAgent();
+  v1::StagingReport* const staging = status.mutable_staging();
+  staging->set_session_bytes(uint64_t{64} << 20);
+  staging->set_regions(2);
+  staging->set_reserved_bytes(uint64_t{6} << 20);
+  EXPECT_THAT(StatusTable({.agents = {{"h:1", status}}}),
+              HasSubstr("staged: 64.0 MiB for each of 2 sessions, 6.00 MiB being written\n"));
+  staging->set_refused_sums(1234);
+  staging->set_refused_regions(3);
+  EXPECT_THAT(StatusTable({.agents = {{"h:1", status}}}),
+              HasSubstr("; refused 1,234 blocks that were not what their sums said"));
+  EXPECT_THAT(Complaints(status),
+              ElementsAre("3 sessions got no memory to stage in and can put nothing"));
 }
 
 TEST(StatusTable, ShowsTheCoordinator) {
@@ -190,6 +207,14 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
         "timeouts": 0,
         "passed_blocks": 0,
         "avoided_peers": 0
+      },
+      "worker_memory": "direct",
+      "staging": {
+        "session_bytes": 0,
+        "regions": 0,
+        "reserved_bytes": 0,
+        "refused_regions": 0,
+        "refused_sums": 0
       },
       "host_scrub": {
         "bytes_per_second": 67108864,

@@ -52,7 +52,7 @@ TEST_F(HostileWorkerTest, AProofOfAnotherChallengeIsNoProof) {
 
 TEST_F(HostileWorkerTest, GarbageInAnOpenSessionIsRefusedAndHandsOutNothing) {
   for (size_t i = 0; i < Tries(); ++i) {
-    wire::DescriptorRequest request{.kind = static_cast<wire::DescriptorKind>(random_() % 300 + 7),
+    wire::DescriptorRequest request{.kind = static_cast<wire::DescriptorKind>(random_() % 300 + 8),
                                     .index = static_cast<uint32_t>(random_()),
                                     .reserved = static_cast<uint32_t>(random_())};
     if (random_() % 2 == 0) request.magic = static_cast<uint32_t>(random_());

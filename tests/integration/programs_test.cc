@@ -68,6 +68,7 @@ TEST_F(ProgramsTest, AnAgentNamesTheFlagAndTheValueThatItRefuses) {
       {"slab_bytes", "1000", "multiple of 4096"},
       {"host_bytes", "4096", "--slab_bytes"},
       {"host_bytes", "many", "no size"},
+      {"worker_memory", "shared", "direct or staged"},
       {"segment_bytes", "8192", "hold a block"},
       {"disk_bytes", "8388608", "three segments"},
       {"disk_bytes", "67108864,67108864", "each of the 1 directories of --disk_dir"},
@@ -111,6 +112,20 @@ TEST_F(ProgramsTest, TheMostOfAGpuPoolIsHeldAgainstItsSize) {
         {{"gpu_bytes", "1MiB"}, {"gpu_block_bytes", "64KiB"}, {"gpu_max_bytes", most}});
     EXPECT_THAT(AgentLastWords(&agent),
                 AllOf(HasSubstr("gpu_max_bytes"), HasSubstr(most), HasSubstr(says)));
+  }
+}
+
+TEST_F(ProgramsTest, AStagingRegionHoldsTheLargestBlockAndNoGpuPoolIsBesideIt) {
+  const Flags refusals[] = {
+      {{"staging_bytes", "2097152"}, {"slab_bytes", "4MiB"}, {"says", "--slab_bytes=4194304"}},
+      {{"staging_bytes", "68719480832"}, {"says", "at most 64GiB"}},
+      {{"staging_bytes", "67108865"}, {"says", "multiple of 4096"}},
+      {{"gpu_bytes", "1MiB"}, {"gpu_block_bytes", "64KiB"}, {"says", "--worker_memory=staged"}}};
+  for (Flags flags : refusals) {
+    flags["worker_memory"] = "staged";
+    const std::string says = flags.extract("says").mapped();
+    AgentProcess& agent = cluster_.AddAgent(absl::StrCat("staged-", runs_++), flags);
+    EXPECT_THAT(AgentLastWords(&agent), HasSubstr(says));
   }
 }
 

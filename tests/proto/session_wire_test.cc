@@ -74,14 +74,14 @@ TEST(Hello, RefusesBytesBehindTheNamesEnd) {
 }
 
 TEST(DescriptorRequest, ParsesEachKindAndRefusesOthers) {
-  for (const uint32_t kind : {1u, 2u, 3u, 4u, 5u, 6u}) {
+  for (const uint32_t kind : {1u, 2u, 3u, 4u, 5u, 6u, 7u}) {
     const DescriptorRequest sent{.kind = static_cast<DescriptorKind>(kind)};
     EXPECT_EQ(ParseDescriptorRequest(BytesOf(sent))->kind, sent.kind);
   }
-  for (const uint32_t kind : {0u, 7u, 0xffffffffu}) {
+  for (const uint32_t kind : {0u, 8u, 0xffffffffu}) {
     const DescriptorRequest sent{.kind = static_cast<DescriptorKind>(kind)};
     ExpectRefused(ParseDescriptorRequest(BytesOf(sent)).status(),
-                  {"DescriptorRequest kind is " + std::to_string(kind), "1 to 6"});
+                  {"DescriptorRequest kind is " + std::to_string(kind), "1 to 7"});
   }
 }
 

@@ -91,3 +91,6 @@ class Limits:
     slab_bytes: int  # Largest block of this agent. 0, as what follows: it is not usable.
     slot_bytes: int  # That a block of the space takes.
     host_slots: int  # Of the tenant's host memory, if all of it had such blocks.
+    # Blocks of the space that can be reserved and not yet committed, where workers write to a region
+    # of their own (the agent's --worker_memory=staged); 0: the tenant's memory is the limit.
+    staging_slots: int
