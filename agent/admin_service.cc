@@ -66,12 +66,14 @@ void FillHostScrub(const HostScrubReport& scrub, v1::HostScrubReport* report) {
   report->set_altered(scrub.altered);
 }
 
-void FillStaging(const Staging::Report& staging, uint64_t refused_sums, v1::StagingReport* report) {
+void FillStaging(const Staging::Report& staging, const AgentStats& stats,
+                 v1::StagingReport* report) {
   report->set_session_bytes(staging.session_bytes);
   report->set_regions(static_cast<uint32_t>(staging.regions));
   report->set_reserved_bytes(staging.reserved_bytes);
   report->set_refused_regions(staging.refused_regions);
-  report->set_refused_sums(refused_sums);
+  report->set_blocks(stats.staged_blocks);
+  report->set_refused_sums(stats.refused_sums);
 }
 
 void FillRecovery(const DiskTier::Recovery& recovery, v1::DiskRecovery* report) {
@@ -202,7 +204,7 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
   }
   FillHostScrub(agent_->host_scrub().report(), response->mutable_host_scrub());
   if (agent_->staging().enabled()) {
-    FillStaging(agent_->staging().report(), stats.refused_sums, response->mutable_staging());
+    FillStaging(agent_->staging().report(), stats, response->mutable_staging());
   }
   response->set_altered_blocks(stats.host.verify_failures);
   response->set_disk_io(about_.disk_io);

@@ -16,6 +16,7 @@ namespace kvtier {
 absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seams& seams,
                                                      std::optional<TakenPool> taken) {
   HostTier::Options host_options{.slab_bytes = options.slab_bytes};
+  if (options.staging_bytes > 0) host_options.writers = SealedMemory::Writers::kMakerOnly;
   const std::vector<Tenant>& tenants = options.tenants.tenants();
   for (const Tenant& tenant : tenants) {
     host_options.domains.push_back(

@@ -63,6 +63,7 @@ struct AgentStats {
   uint64_t deadline_misses = 0;       // Blocks on their way when their asker's time was up.
   uint64_t expired_leases = 0;
   uint64_t expired_reservations = 0;
+  uint64_t staged_blocks = 0;  // Copied from workers' own regions at commit.
   uint64_t refused_sums = 0;  // Staged blocks whose bytes are not those of the sum that came along.
 };
 

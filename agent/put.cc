@@ -247,6 +247,7 @@ Task<void> Putter::CommitOne(PendingBlock block, absl::Status in_host,
     };
     const absl::Time start = parts_.executor->Now();
     co_await parts_.workers->Run(std::move(pass));
+    if (block.staged) ++parts_.stats->staged_blocks;
     // Ahead of the answer: the worker's next put finds the room.
     block.staged.Release();
     if (block.gpu) {

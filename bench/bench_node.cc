@@ -1,5 +1,5 @@
-// bench: node - one agent: its calls beside an empty one, put beside memcpy, offload and disk
-// reads beside fio
+// bench: node - one agent: its calls beside an empty one, put and staged put beside plain copies,
+// offload and disk reads beside fio
 //
 // A real agent in its own process, driven through the C++ client. Runs of 64 blocks
 // of 2 MiB (128 MiB, as 1,024 tokens of an 8B model); every block read from disk is verified.
@@ -14,6 +14,7 @@
 #include "bench/fio.h"
 #include "bench/node_process.h"
 #include "bench/residency_figures.h"
+#include "bench/staged_figures.h"
 #include "core/status_macros.h"
 
 namespace kvtier::bench {
@@ -95,7 +96,8 @@ absl::Status Run() {
   KVT_ASSIGN_OR_RETURN(
       const std::unique_ptr<NodeProcess> calls,
       NodeProcess::StartAgent("calls", {"--host_bytes=1GiB", "--slab_bytes=64MiB"}));
-  return PrintCallFigures(*calls);
+  KVT_RETURN_IF_ERROR(PrintCallFigures(*calls));
+  return PrintStagedFigures();
 }
 
 }  // namespace

@@ -81,12 +81,13 @@ std::string HostScrubText(const v1::HostScrubReport& scrub) {
 std::string WorkerMemoryText(const v1::AgentStatusResponse& status) {
   if (!status.has_staging()) return "direct: workers write the arena";
   const v1::StagingReport& staging = status.staging();
-  std::string text = absl::StrCat("staged: ", BytesText(staging.session_bytes()), " for each of ",
-                                  staging.regions(), " sessions, ",
-                                  BytesText(staging.reserved_bytes()), " being written");
+  std::string text =
+      absl::StrCat("staged: ", BytesText(staging.session_bytes()), " for each of ",
+                   staging.regions(), " sessions, ", BytesText(staging.reserved_bytes()),
+                   " being written; copied ", CountText(staging.blocks()), " blocks");
   if (staging.refused_sums() > 0) {
-    absl::StrAppend(&text, "; refused ", CountText(staging.refused_sums()),
-                    " blocks that were not what their sums said");
+    absl::StrAppend(&text, ", refused ", CountText(staging.refused_sums()),
+                    " that were not what their sums said");
   }
   return text;
 }
@@ -203,6 +204,7 @@ void WriteStaging(const v1::AgentStatusResponse& status, JsonWriter* json) {
   json->Count("regions", status.staging().regions());
   json->Count("reserved_bytes", status.staging().reserved_bytes());
   json->Count("refused_regions", status.staging().refused_regions());
+  json->Count("blocks", status.staging().blocks());
   json->Count("refused_sums", status.staging().refused_sums());
   json->Close();
 }

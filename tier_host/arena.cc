@@ -8,8 +8,10 @@
 
 namespace kvtier {
 
-absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(const std::string& name, uint64_t bytes) {
-  KVT_ASSIGN_OR_RETURN(std::unique_ptr<SealedMemory> memory, SealedMemory::Create(name, bytes));
+absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(const std::string& name, uint64_t bytes,
+                                                     SealedMemory::Writers writers) {
+  KVT_ASSIGN_OR_RETURN(std::unique_ptr<SealedMemory> memory,
+                       SealedMemory::Create(name, bytes, writers));
   // Both are wishes: where shared memory has no huge pages, the arena works the same.
   (void)madvise(memory->bytes().data(), bytes, MADV_HUGEPAGE);
   const bool huge_pages = TakeHugePages(memory->bytes());

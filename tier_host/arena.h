@@ -21,7 +21,9 @@ class Arena {
   // Makes SealedMemory of `bytes`, touched, so that memory is charged to the agent and missing
   // memory shows now; in huge pages as far as the kernel has them. REQUIRES and errors:
   // SealedMemory::Create()'s.
-  static absl::StatusOr<std::unique_ptr<Arena>> Create(const std::string& name, uint64_t bytes);
+  static absl::StatusOr<std::unique_ptr<Arena>> Create(
+      const std::string& name, uint64_t bytes,
+      SealedMemory::Writers writers = SealedMemory::Writers::kHolders);
 
   std::span<std::byte> bytes() const { return memory_->bytes(); }
   // False: some of it lies in small pages, and disks move it slower (core/huge_pages.h).

@@ -46,7 +46,8 @@ absl::StatusOr<std::unique_ptr<HostTier>> HostTier::Create(const Options& option
                        " bytes is smaller than one slab of ", options.slab_bytes, " bytes"));
     }
     const uint64_t bytes = domain.bytes - domain.bytes % options.slab_bytes;
-    KVT_ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena, Arena::Create(domain.name, bytes));
+    KVT_ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena,
+                         Arena::Create(domain.name, bytes, options.writers));
     rooms.push_back(Room{std::move(arena), SlotPool(bytes, options.slab_bytes)});
   }
   return absl::WrapUnique(new HostTier(std::move(rooms)));

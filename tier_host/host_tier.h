@@ -59,6 +59,7 @@ class HostTier {
   struct Options {
     std::vector<Domain> domains;
     uint64_t slab_bytes = uint64_t{64} << 20;  // Largest block; the unit shared between sizes.
+    SealedMemory::Writers writers = SealedMemory::Writers::kHolders;  // Of the arenas.
   };
 
   // Errors: kInvalidArgument, a domain smaller than one slab; kResourceExhausted,

@@ -31,20 +31,23 @@ absl::Status SealedMemory::Failed(const char* call, uint64_t bytes) const {
 }
 
 absl::StatusOr<std::unique_ptr<SealedMemory>> SealedMemory::Create(const std::string& name,
-                                                                   uint64_t bytes) {
+                                                                   uint64_t bytes,
+                                                                   Writers writers) {
   KVT_CHECK(bytes > 0 && bytes % kBlockAlignment == 0);
   const int fd = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
   auto memory = absl::WrapUnique(new SealedMemory(name, fd));
   if (fd < 0) return memory->Failed("memfd_create", bytes);
-  KVT_RETURN_IF_ERROR(memory->Map(bytes));
+  KVT_RETURN_IF_ERROR(memory->Map(bytes, writers));
   return memory;
 }
 
-absl::Status SealedMemory::Map(uint64_t bytes) {
+absl::Status SealedMemory::Map(uint64_t bytes, Writers writers) {
   if (ftruncate(read_write_fd_, static_cast<off_t>(bytes)) != 0) return Failed("ftruncate", bytes);
-  if (fcntl(read_write_fd_, F_ADD_SEALS, kSeals) != 0) return Failed("F_ADD_SEALS", bytes);
   void* const start = MapShared(read_write_fd_, bytes, PROT_READ | PROT_WRITE);
   if (start == MAP_FAILED) return Failed("mmap", bytes);
+  // Behind our own mapping, which stays writable.
+  const int seals = writers == Writers::kMakerOnly ? kSeals | F_SEAL_FUTURE_WRITE : kSeals;
+  if (fcntl(read_write_fd_, F_ADD_SEALS, seals) != 0) return Failed("F_ADD_SEALS", bytes);
   bytes_ = {static_cast<std::byte*>(start), bytes};
   // A wish: where core dumps carry everything, the memory works the same.
   (void)madvise(start, bytes, MADV_DONTDUMP);

@@ -19,12 +19,17 @@ namespace kvtier {
 // descriptor, in any process, are gone.
 class SealedMemory {
  public:
+  enum class Writers {
+    kHolders,    // Whoever holds read_write_fd(): processes that are handed it.
+    kMakerOnly,  // This mapping. The kernel lets nobody map it for writing again, nor punch holes.
+  };
   // Makes a memfd of `bytes` zeros, sealed against shrinking and growing (a truncation would kill
   // its readers by SIGBUS). It takes its memory as it is touched. `name` shows in /proc/PID/maps.
   // REQUIRES: `bytes` is a positive multiple of 4096. Errors: kResourceExhausted, with errno's
   // text.
   static absl::StatusOr<std::unique_ptr<SealedMemory>> Create(const std::string& name,
-                                                              uint64_t bytes);
+                                                              uint64_t bytes,
+                                                              Writers writers = Writers::kHolders);
   ~SealedMemory();
 
   // Takes the memory of [offset, offset + length) now, so that a lack of it shows here and not
@@ -33,7 +38,7 @@ class SealedMemory {
   absl::Status Populate(uint64_t offset, uint64_t length);
 
   // Gives the memory of [offset, offset + length) back, in every process: it reads as zeros until
-  // it is taken again. REQUIRES: as Populate().
+  // it is taken again. REQUIRES: as Populate(), and Writers::kHolders.
   void Release(uint64_t offset, uint64_t length);
 
   std::span<std::byte> bytes() const { return bytes_; }
@@ -48,7 +53,7 @@ class SealedMemory {
   SealedMemory(std::string name, int read_write_fd)
       : name_(std::move(name)), read_write_fd_(read_write_fd) {}
   // Everything after memfd_create; the destructor undoes what was done.
-  absl::Status Map(uint64_t bytes);
+  absl::Status Map(uint64_t bytes, Writers writers);
   absl::Status Failed(const char* call, uint64_t bytes) const;
 
   const std::string name_;

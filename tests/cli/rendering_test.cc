@@ -94,12 +94,14 @@ TEST(StatusTable, SaysWhereWorkersOfAStagedNodeWrite) {
   staging->set_session_bytes(uint64_t{64} << 20);
   staging->set_regions(2);
   staging->set_reserved_bytes(uint64_t{6} << 20);
+  staging->set_blocks(5678);
   EXPECT_THAT(StatusTable({.agents = {{"h:1", status}}}),
-              HasSubstr("staged: 64.0 MiB for each of 2 sessions, 6.00 MiB being written\n"));
+              HasSubstr("staged: 64.0 MiB for each of 2 sessions, 6.00 MiB being written; copied "
+                        "5,678 blocks\n"));
   staging->set_refused_sums(1234);
   staging->set_refused_regions(3);
   EXPECT_THAT(StatusTable({.agents = {{"h:1", status}}}),
-              HasSubstr("; refused 1,234 blocks that were not what their sums said"));
+              HasSubstr(", refused 1,234 that were not what their sums said"));
   EXPECT_THAT(Complaints(status),
               ElementsAre("3 sessions got no memory to stage in and can put nothing"));
 }
@@ -214,6 +216,7 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
         "regions": 0,
         "reserved_bytes": 0,
         "refused_regions": 0,
+        "blocks": 0,
         "refused_sums": 0
       },
       "host_scrub": {

@@ -26,7 +26,8 @@ void Coverage::Add(const AgentStats& agent, const TierStats& disk) {
        .late_offloads = agent.offload.evicted,
        .waiting_puts = agent.offload.waited,
        .unpromised_blocks = agent.offload.declined_behind,
-       .declined_slots = agent.host.declined + agent.gpu.declined});
+       .declined_slots = agent.host.declined + agent.gpu.declined,
+       .staged_blocks = agent.staged_blocks});
 }
 
 void Coverage::Add(const Coverage& other) {
@@ -57,6 +58,7 @@ void Coverage::Add(const Coverage& other) {
   waiting_puts += other.waiting_puts;
   unpromised_blocks += other.unpromised_blocks;
   declined_slots += other.declined_slots;
+  staged_blocks += other.staged_blocks;
 }
 
 std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
@@ -86,7 +88,8 @@ std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
           {"offloads too late", late_offloads},
           {"puts that waited", waiting_puts},
           {"blocks refused behind", unpromised_blocks},
-          {"declined slots", declined_slots}};
+          {"declined slots", declined_slots},
+          {"staged blocks", staged_blocks}};
 }
 
 void Coverage::Print(std::FILE* out) const {

@@ -41,6 +41,7 @@ struct Coverage {
   uint64_t waiting_puts = 0;   // For disks that were behind.
   uint64_t unpromised_blocks = 0;
   uint64_t declined_slots = 0;
+  uint64_t staged_blocks = 0;
 
   void Add(const Coverage& other);
   void Add(const AgentStats& agent, const TierStats& disk);

@@ -108,6 +108,7 @@ void SimNode::Boot() {
                          .tenants = Tenants(),
                          .host_bytes = options_.host_bytes,
                          .slab_bytes = kSlabBytes,
+                         .staging_bytes = options_.staging_bytes,
                          .disk_writes = WritesOf(options_.seed),
                          .host_scrub_bytes_per_second = kHostScrubRate,
                          .gpu_bytes = options_.gpu_bytes,
@@ -197,6 +198,13 @@ std::span<std::byte> SimNode::Memory(Tier tier, DomainId domain, uint64_t offset
   // One process plays both sides: a worker would map the pool at addresses of its own.
   if (tier == Tier::kGpu) return {agent_->gpu()->region()->address() + offset, bytes};
   return agent_->host().arena(domain).bytes().subspan(offset, bytes);
+}
+
+std::span<std::byte> SimNode::WriteMemory(SessionId session, Tier tier, DomainId domain,
+                                          uint64_t offset, uint64_t bytes) {
+  if (!agent_->staging().enabled()) return Memory(tier, domain, offset, bytes);
+  if (!agent_->sessions().IsOpen(session)) return {};
+  return (*agent_->staging().RegionOf(session, domain))->bytes().subspan(offset, bytes);
 }
 
 std::shared_ptr<WorkerOrder> SimNode::NewWorkerOrder(const std::string& name) const {

@@ -47,6 +47,7 @@ class SimNode {
   struct Options {
     size_t number = 0;
     uint64_t host_bytes = 0;
+    uint64_t staging_bytes = 0;           // Of each session; 0: workers write the arena.
     uint64_t gpu_bytes = 0;               // 0: no device.
     size_t gpu_tenant = 0;                // Whose pool it is.
     std::vector<uint32_t> disk_segments;  // Of each disk.
@@ -95,6 +96,10 @@ class SimNode {
 
   // The bytes a worker sees at `offset`: in its domain's arena or in the GPU pool.
   std::span<std::byte> Memory(Tier tier, DomainId domain, uint64_t offset, uint64_t bytes);
+  // Where the session writes what it reserved at `offset`: there, or in its staging region. Empty:
+  // that region is nobody else's, and gone with its session.
+  std::span<std::byte> WriteMemory(SessionId session, Tier tier, DomainId domain, uint64_t offset,
+                                   uint64_t bytes);
 
   // Calls that break when the node dies.
   void Register(CallInFlight* call) { calls_.insert({next_call_++, call}); }

@@ -62,6 +62,9 @@ Task<bool> SimWorker::Connect() {
   }
   incarnation_ = node_->incarnation();
   space_id_ = agent.sessions().AddSpace(*session_, space_).value();
+  // Without one, it puts nothing.
+  if (agent.staging().enabled())
+    agent.staging().RegionOf(*session_, domain_).status().IgnoreError();
   page_ = nullptr;
   begun_ = 0;
   // Some are workers of the first release; of those that work in host memory some have their
@@ -102,14 +105,15 @@ void SimWorker::Die(absl::Duration hangup) {
     node->agent().ProcessGone(session);
   };
   // What it was writing its device writes on, behind the hangup.
-  const auto write = [node = node_, incarnation = incarnation_, target = identity_.target,
-                      domain = domain_, length = space_.block_bytes, order = order_,
-                      put = std::exchange(writing_, nullptr)] {
+  const auto write = [node = node_, session = *session_, incarnation = incarnation_,
+                      target = identity_.target, domain = domain_, length = space_.block_bytes,
+                      order = order_, put = std::exchange(writing_, nullptr)] {
     const bool same = node->running() && node->incarnation() == incarnation;
     if (!same || put == nullptr) return;
     order->Launches();
     for (const ReservedBlock& block : put->blocks) {
-      const std::span<std::byte> slot = node->Memory(target, domain, block.offset, length);
+      const std::span<std::byte> slot =
+          node->WriteMemory(session, target, domain, block.offset, length);
       order->Touches(WorkerOrder::By::kCompute, WorkerOrder::Access::kWrite, slot);
       std::ranges::fill(slot, std::byte{0xcd});
     }
@@ -344,8 +348,8 @@ Task<void> SimWorker::WriteInStep(std::shared_ptr<const Reserving> put, uint64_t
 Task<void> SimWorker::Write(const Reserving& put, WorkerOrder::By by) {
   for (size_t i = 0; i < put.blocks.size(); ++i) {
     if (!Connected()) co_return;
-    const std::span<std::byte> slot =
-        node_->Memory(identity_.target, domain_, put.blocks[i].offset, space_.block_bytes);
+    const std::span<std::byte> slot = node_->WriteMemory(*session_, identity_.target, domain_,
+                                                         put.blocks[i].offset, space_.block_bytes);
     order_->Touches(by, WorkerOrder::Access::kWrite, slot);
     const std::span<std::byte> half = slot.first(slot.size() / 2);
     std::fill(half.begin(), half.end(), std::byte{0xab});

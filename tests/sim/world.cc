@@ -49,13 +49,16 @@ SimNode::Options World::DrawNode(size_t number) {
   const bool pool = kind_ == WorldKind::kGpuPools;
   std::vector<uint32_t> disk_segments(!pool && random_.Draw(0.5) ? 2 : 1);
   for (uint32_t& segments : disk_segments) segments = static_cast<uint32_t>(3 + random_.Below(8));
-  return {.number = number,
-          .host_bytes = (pool ? 1 : kTenants) * (3 + random_.Below(8)) * (64 << 10),
-          .gpu_bytes = pool || random_.Draw(0.6) ? (8 + random_.Below(24)) * 8192 : 0,
-          // Nodes of pools fetch from each other: theirs is one tenant.
-          .gpu_tenant = pool ? 0 : random_.Below(kTenants),
-          .disk_segments = std::move(disk_segments),
-          .seed = random_.Next()};
+  SimNode::Options node{.number = number,
+                        .host_bytes = (pool ? 1 : kTenants) * (3 + random_.Below(8)) * (64 << 10),
+                        .gpu_bytes = pool || random_.Draw(0.6) ? (8 + random_.Below(24)) * 8192 : 0,
+                        // Nodes of pools fetch from each other: theirs is one tenant.
+                        .gpu_tenant = pool ? 0 : random_.Below(kTenants),
+                        .disk_segments = std::move(disk_segments),
+                        .seed = random_.Next()};
+  // Workers of every second node without a device are not trusted with the arena.
+  if (node.gpu_bytes == 0 && node.seed / 8 % 2 == 0) node.staging_bytes = 128 << 10;
+  return node;
 }
 
 void World::BootNodes() {

@@ -116,6 +116,24 @@ TEST(ArenaTest, SealsRefuseEveryTruncationAndFurtherSeals) {
   EXPECT_EQ(errno, EPERM);
 }
 
+// Not even a process of the maker's own user, which may change the file's mode and open it anew.
+TEST(ArenaTest, NobodyElseMapsWhatItsMakerAloneWrites) {
+  const auto arena = Arena::Create("test", kBytes, SealedMemory::Writers::kMakerOnly);
+  ASSERT_TRUE(arena.ok()) << arena.status();
+  const int fd = (*arena)->read_write_fd();
+  EXPECT_EQ(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+  EXPECT_EQ(errno, EPERM);
+  EXPECT_LT(pwrite(fd, "x", 1, 0), 0);
+  EXPECT_NE(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+  void* const view = mmap(nullptr, kBytes, PROT_READ, MAP_SHARED, (*arena)->read_only_fd(), 0);
+  ASSERT_NE(view, MAP_FAILED);
+  EXPECT_NE(mprotect(view, kBytes, PROT_READ | PROT_WRITE), 0);
+  // The maker's own mapping is as it was.
+  std::memset((*arena)->bytes().data(), 'k', kBytes);
+  EXPECT_EQ(static_cast<const char*>(view)[kBytes - 1], 'k');
+  munmap(view, kBytes);
+}
+
 TEST(ArenaTest, AnotherProcessSeesTheBytesThroughTheDescriptor) {
   const auto arena = MakeArena("test");
   const int fd = arena->read_only_fd();
