@@ -118,6 +118,22 @@ TEST_F(WorkerLanesTest, OneWorkersBlocksComeToAnotherWithOtherTensors) {
   EXPECT_TRUE(agent_.AwaitLeases(0));
 }
 
+// A region's offsets are none of the arena's: what a device brought from there would be wrong
+// bytes.
+TEST_F(WorkerLanesTest, AStagedNodeIsRefusedByName) {
+  AgentProcess& staged = cluster_.StartAgent("node-s", {{"worker_memory", "staged"}});
+  TestWorker putter({.socket_dir = staged.socket_dir()});
+  ASSERT_EQ(putter.Put({.first = 1, .count = 1}), 1);
+  Worker worker(staged.socket_dir(), PerLayerLayout);
+  ASSERT_TRUE(worker.AwaitConnected());
+  const auto offload = worker.Offload(100);
+  ASSERT_TRUE(Ended(offload));
+  EXPECT_EQ(offload->status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(offload->status().message()),
+              ::testing::HasSubstr("--worker_memory=staged"));
+  EXPECT_EQ(offload->blocks(), 0U);
+}
+
 TEST_F(WorkerLanesTest, AnAgentKilledDuringTheCopiesIsNotBelieved) {
   Worker worker(agent_.socket_dir(), PairedLayout);
   ASSERT_TRUE(Ended(worker.Offload(100)));
