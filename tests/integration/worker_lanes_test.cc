@@ -121,7 +121,8 @@ TEST_F(WorkerLanesTest, OneWorkersBlocksComeToAnotherWithOtherTensors) {
 // A region's offsets are none of the arena's: what a device brought from there would be wrong
 // bytes.
 TEST_F(WorkerLanesTest, AStagedNodeIsRefusedByName) {
-  AgentProcess& staged = cluster_.StartAgent("node-s", {{"worker_memory", "staged"}});
+  AgentProcess& staged = cluster_.StartAgent(
+      "node-s", {{"worker_memory", "staged"}, {"slab_bytes", "1MiB"}, {"staging_bytes", "1MiB"}});
   TestWorker putter({.socket_dir = staged.socket_dir()});
   ASSERT_EQ(putter.Put({.first = 1, .count = 1}), 1);
   Worker worker(staged.socket_dir(), PerLayerLayout);
