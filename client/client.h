@@ -131,6 +131,12 @@ class Client {
                                           const OnboardOptions& options = {});
   absl::StatusOr<MatchedPrefix> Match(SpaceHandle space, std::span<const EngineKey> keys,
                                       const MatchOptions& options = {});
+  // The same for all ranks of a group, of which each has a space of its own: what every one of them
+  // has of the run `keys`, each block in its worst tier. spaces.size() x keys.size() is kMaxKeys at
+  // most.
+  absl::StatusOr<MatchedPrefix> MatchGroup(std::span<const SpaceHandle> spaces,
+                                           std::span<const EngineKey> keys,
+                                           const MatchOptions& options = {});
   // Room for new blocks, one entry for each key.
   absl::StatusOr<ReservedBlocks> Reserve(SpaceHandle space, std::span<const EngineKey> keys,
                                          const ReserveOptions& options = {});
@@ -194,6 +200,15 @@ class Client {
                              absl::AnyInvocable<void(ReservedBlocks)> done);
   absl::Status SubmitPrefetch(std::span<const KeySequence> sequences, const MatchOptions& options,
                               absl::AnyInvocable<void(size_t)> done);
+  absl::Status SubmitDelete(std::span<const KeySequence> sequences,
+                            const std::optional<absl::Duration>& timeout,
+                            absl::AnyInvocable<void(DeletedBlocks)> done);
+  absl::Status SubmitTakeTicket(std::span<const KeySequence> sequences,
+                                const TicketOptions& options,
+                                absl::AnyInvocable<void(PinTicket)> done);
+  absl::Status SubmitRedeem(const TicketId& id, uint32_t rank, std::span<const SpaceHandle> spaces,
+                            const std::optional<absl::Duration>& timeout,
+                            absl::AnyInvocable<void(std::vector<OnboardedBlocks>)> done);
   // Takes `blocks` only when it returns OK.
   absl::Status SubmitCommit(ReservedBlocks&& blocks, absl::AnyInvocable<void(size_t)> done,
                             const CommitOptions& options = {});

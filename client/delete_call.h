@@ -8,6 +8,7 @@
 
 #include "client/call.h"
 #include "client/client.h"
+#include "grpcpp/completion_queue.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 
 namespace kvtier {
@@ -26,6 +27,9 @@ class DeleteCall {
   }
   grpc::Status Send(v1::Worker::StubInterface* stub) {
     return stub->Delete(&messages.context, messages.request, &messages.response);
+  }
+  auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
+    return stub->AsyncDelete(&messages.context, messages.request, queue);
   }
   DeletedBlocks Finish(const std::shared_ptr<AgentLink>&, CallOutcome outcome) {
     if (outcome != CallOutcome::kAnswered) return {};

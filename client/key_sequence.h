@@ -23,6 +23,9 @@ struct KeySequence {
   std::optional<EngineKey> parent{};  // Of a run that is reserved: the block before it.
   // A set has no order: holes are allowed, and no block has a parent.
   bool is_set = false;
+  // At most so many tokens are taken: of the keys, as many leading ones as hold no more. For calls
+  // that look blocks up or bring them; the others take no notice. Absent: all of them.
+  std::optional<uint64_t> max_tokens{};
 };
 
 // Where the blocks of one sequence are. A guess, which Onboard turns into a promise.

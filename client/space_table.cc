@@ -32,6 +32,11 @@ const BlockNamer& SpaceTable::NamerOf(size_t number) const {
   return *namers_.at(number);
 }
 
+uint64_t SpaceTable::TokensPerBlockOf(size_t number) const {
+  absl::MutexLock lock(&mu_);
+  return specs_.at(number).tokens_per_block;
+}
+
 size_t SpaceTable::size() const {
   absl::MutexLock lock(&mu_);
   return specs_.size();

@@ -29,6 +29,7 @@ class SpaceTable {
   size_t size() const ABSL_LOCKS_EXCLUDED(mu_);
   // REQUIRES: a number that Add() gave. Valid as long as the table.
   const BlockNamer& NamerOf(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
+  uint64_t TokensPerBlockOf(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   const TenantKey tenant_;

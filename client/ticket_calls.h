@@ -11,6 +11,7 @@
 #include "client/client.h"
 #include "client/onboard_answer.h"
 #include "client/ticket.h"
+#include "grpcpp/completion_queue.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 
 namespace kvtier {
@@ -25,6 +26,9 @@ class TakeTicketCall {
   bool Fill(const std::shared_ptr<Connection>& connection);
   grpc::Status Send(v1::Worker::StubInterface* stub) {
     return stub->TakeTicket(&messages.context, messages.request, &messages.response);
+  }
+  auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
+    return stub->AsyncTakeTicket(&messages.context, messages.request, queue);
   }
   PinTicket Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome);
 
@@ -45,6 +49,9 @@ class RedeemCall {
   bool Fill(const std::shared_ptr<Connection>& connection);
   grpc::Status Send(v1::Worker::StubInterface* stub) {
     return stub->RedeemTicket(&messages.context, messages.request, &messages.response);
+  }
+  auto Start(v1::Worker::StubInterface* stub, grpc::CompletionQueue* queue) {
+    return stub->AsyncRedeemTicket(&messages.context, messages.request, queue);
   }
   Result Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome);
 

@@ -69,6 +69,7 @@ absl::Status Asked::Add(const kvtier_sequence& sequence, const std::string& owne
   added.space = SpaceHandle{sequence.space};
   added.keys = keys_.back();
   added.is_set = sequence.is_set == 1;
+  if (sequence.max_tokens > 0) added.max_tokens = sequence.max_tokens;
   return absl::OkStatus();
 }
 

@@ -74,6 +74,30 @@ int kvtier_residences(kvtier_client* client, kvtier_space space, const kvtier_by
   });
 }
 
+int kvtier_match_group(kvtier_client* client, const kvtier_space* spaces, size_t space_count,
+                       const kvtier_bytes* keys, size_t count, uint32_t flags, int32_t timeout_ms,
+                       kvtier_matched* matched) {
+  return Guarded([&]() -> int {
+    if (client == nullptr || matched == nullptr || (spaces == nullptr && space_count > 0)) {
+      return Fail(KVTIER_INVALID, "client, spaces or matched is NULL");
+    }
+    const kvtier_sequence run = RunOf(0, keys, count);
+    const auto asked = Asked::From({Only(run), KVTIER_HOST, flags, timeout_ms});
+    if (!asked.ok()) return Fail(asked.status());
+    std::vector<SpaceHandle> handles;
+    handles.reserve(space_count);
+    for (size_t i = 0; i < space_count; ++i) handles.push_back(SpaceHandle{spaces[i]});
+    const auto common =
+        client->client->MatchGroup(handles, asked->sequences()[0].keys, asked->match());
+    if (!common.ok()) return Fail(common.status());
+    FillMatched({.blocks = common->blocks,
+                 .local_blocks = common->local_blocks,
+                 .tiers = {common->tiers.begin(), common->tiers.end()}},
+                count, matched);
+    return KVTIER_OK;
+  });
+}
+
 int64_t kvtier_resident_run(kvtier_client* client, kvtier_space space, const kvtier_bytes* keys,
                             size_t count) {
   return Guarded([&]() -> int64_t {

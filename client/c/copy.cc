@@ -7,26 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "client/c/handles.h"
 #include "client/c/kvtier_copy.h"
+#include "client/c/pieces.h"
 #include "core/copy_sum.h"
 #include "core/status_macros.h"
 
 namespace kvtier::c {
 namespace {
-
-// Returns the pieces of a call as spans. Errors: kInvalidArgument, naming what is NULL.
-template <typename Span, typename Theirs>
-absl::StatusOr<std::vector<Span>> PiecesFrom(const Theirs* pieces, size_t count) {
-  if (pieces == nullptr && count > 0) return absl::InvalidArgumentError("pieces is NULL");
-  std::vector<Span> out;
-  out.reserve(count);
-  for (size_t i = 0; i < count; ++i) {
-    if (pieces[i].data == nullptr && pieces[i].size > 0) {
-      return absl::InvalidArgumentError(absl::StrCat("pieces[", i, "].data is NULL"));
-    }
-    out.push_back(Span(static_cast<typename Span::pointer>(pieces[i].data), pieces[i].size));
-  }
-  return out;
-}
 
 absl::Status CopyIn(kvtier_put* put, size_t index, const kvtier_bytes* pieces, size_t count) {
   if (put == nullptr || index >= put->blocks.size()) {

@@ -24,6 +24,9 @@ typedef struct {
   const kvtier_bytes* keys; /* Of 8..64 bytes each. */
   size_t count;             /* Of the keys. */
   kvtier_bytes parent;      /* Key of the block before a run that is reserved; size 0: a root. */
+  /* At most so many tokens are looked up or brought: of the keys, as many leading ones as hold no
+   * more. What reserves or deletes takes no notice. 0: all of them. */
+  uint64_t max_tokens;
 } kvtier_sequence;
 
 /* Where the blocks of one sequence are: a guess, which onboarding turns into a promise. */
@@ -42,6 +45,12 @@ typedef struct {
  * sequences[i].keys[n] where there are several sequences. */
 int kvtier_match_sequences(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
                            uint32_t flags, int32_t timeout_ms, kvtier_matched* matched);
+
+/* Fills *matched with what every rank of a group has of the run `keys`, each block in its worst
+ * tier. Each rank has a space of its own; spaces x keys is KVTIER_MAX_KEYS at most. */
+int kvtier_match_group(kvtier_client* client, const kvtier_space* spaces, size_t space_count,
+                       const kvtier_bytes* keys, size_t count, uint32_t flags, int32_t timeout_ms,
+                       kvtier_matched* matched);
 
 /* Brings what it can of each sequence to `target` in time and leases it: of a run the leading
  * blocks, of a set any. hits[i] gets a hit for sequence i, also where it has no block, so that
@@ -102,6 +111,10 @@ int kvtier_submit_onboard_sequences(kvtier_client* client, const kvtier_sequence
 /* Its op is KVTIER_OP_RESERVE_ENTRIES, and its `put` that of kvtier_reserve_sequences(). */
 int kvtier_submit_reserve_sequences(kvtier_client* client, const kvtier_sequence* sequences,
                                     size_t count, int target, int32_t timeout_ms, uint64_t tag);
+enum { KVTIER_OP_DELETE = 6 };
+/* Its `blocks` are KVTIER_ABSENT where no agent answered in time. `held` may be NULL. */
+int kvtier_submit_delete(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
+                         int32_t timeout_ms, uint64_t* held, uint64_t tag);
 int kvtier_submit_prefetch_sequences(kvtier_client* client, const kvtier_sequence* sequences,
                                      size_t count, uint32_t flags, int32_t timeout_ms,
                                      uint64_t tag);

@@ -40,6 +40,18 @@ int64_t kvtier_redeem_ticket(kvtier_client* client, const kvtier_ticket* ticket,
                              const kvtier_space* spaces, size_t count, int32_t timeout_ms,
                              kvtier_hit** hits);
 
+/* The same without waiting, with completions as of kvtier.h, whose `blocks` are what the waiting
+ * call returns. What that fills is filled by the kvtier_poll() that returns the completion, as of
+ * kvtier_sequences.h. */
+enum { KVTIER_OP_TAKE_TICKET = 7, KVTIER_OP_REDEEM_TICKET = 8 };
+int kvtier_submit_take_ticket(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
+                              uint32_t redemptions, uint32_t lifetime_ms, uint32_t flags,
+                              int32_t timeout_ms, kvtier_ticket* ticket, uint64_t* blocks,
+                              uint64_t tag);
+int kvtier_submit_redeem_ticket(kvtier_client* client, const kvtier_ticket* ticket, uint32_t rank,
+                                const kvtier_space* spaces, size_t count, int32_t timeout_ms,
+                                kvtier_hit** hits, uint64_t tag);
+
 /* Ends a ticket before its time. Never blocks. */
 void kvtier_release_ticket(kvtier_client* client, const kvtier_ticket* ticket);
 

@@ -7,39 +7,10 @@
 #include "client/c/handles.h"
 #include "client/c/kvtier_sequences.h"
 #include "client/c/results.h"
+#include "client/c/submission.h"
 
 namespace kvtier::c {
 namespace {
-
-// Who submitted a call, and what tells its completion from others.
-struct Submission {
-  kvtier_client* client;
-  uint64_t tag;
-  int op;
-};
-
-// Submits by `submit(done)` with a place booked for the completion. `read(result, completion)`
-// writes what is in the result, when it is polled.
-template <typename Result, typename Submit, typename Read>
-int Submitted(const Submission& by, Submit submit, const Read& read) {
-  CompletionQueue* const completions = &by.client->completions;
-  if (!completions->Book()) return Fail(KVTIER_AGAIN, "too many calls are outstanding");
-  const absl::Status status = submit([completions, by, read](Result result) {
-    completions->Push([by, read, result = std::move(result)]() mutable {
-      kvtier_completion completion{};
-      completion.tag = by.tag;
-      completion.op = by.op;
-      read(std::move(result), &completion);
-      return completion;
-    });
-  });
-  if (status.ok()) return KVTIER_OK;
-  completions->Unbook();
-  if (status.code() == absl::StatusCode::kResourceExhausted) {
-    return Fail(KVTIER_AGAIN, std::string(status.message()));
-  }
-  return Fail(status);
-}
 
 void ReadCount(size_t count, kvtier_completion* completion) {
   completion->blocks = static_cast<int64_t>(count);
@@ -128,6 +99,26 @@ int SubmitCommit(kvtier_client* client, kvtier_put* put, const CommitOptions& op
   });
 }
 
+// What nobody answered has KVTIER_ABSENT for its blocks.
+int SubmitDelete(const Submission& by, const CallArguments& arguments, uint64_t* held) {
+  return Guarded([&]() -> int {
+    if (by.client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    const auto asked = Asked::From(arguments);
+    if (!asked.ok()) return Fail(asked.status());
+    return Submitted<DeletedBlocks>(
+        by,
+        [&](auto done) {
+          return by.client->client->SubmitDelete(asked->sequences(), asked->match().timeout,
+                                                 std::move(done));
+        },
+        [held](const DeletedBlocks& deleted, kvtier_completion* completion) {
+          completion->blocks =
+              deleted.answered ? static_cast<int64_t>(deleted.deleted) : int64_t{KVTIER_ABSENT};
+          if (held != nullptr) *held = deleted.held;
+        });
+  });
+}
+
 }  // namespace
 }  // namespace kvtier::c
 
@@ -209,6 +200,12 @@ int kvtier_submit_prefetch_sequences(kvtier_client* client, const kvtier_sequenc
         },
         ReadCount);
   });
+}
+
+int kvtier_submit_delete(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
+                         int32_t timeout_ms, uint64_t* held, uint64_t tag) {
+  return SubmitDelete({client, tag, KVTIER_OP_DELETE},
+                      {{sequences, count}, KVTIER_HOST, 0, timeout_ms}, held);
 }
 
 int kvtier_submit_commit(kvtier_client* client, kvtier_put* put, uint64_t tag) {

@@ -8,6 +8,7 @@
 #include "client/c/handles.h"
 #include "client/c/kvtier_tickets.h"
 #include "client/c/results.h"
+#include "client/c/submission.h"
 
 namespace kvtier::c {
 namespace {
@@ -21,71 +22,132 @@ TicketId IdOf(const kvtier_ticket& ticket) {
   return id;
 }
 
-int64_t Take(kvtier_client* client, const CallArguments& arguments, TicketOptions options,
-             kvtier_ticket* ticket, uint64_t* blocks) {
-  const auto asked = Asked::From(arguments);
-  if (!asked.ok()) return Fail(asked.status());
-  options.timeout = asked->match().timeout;
-  options.local_only = asked->match().local_only;
-  const auto taken = client->client->TakeTicket(asked->sequences(), options);
-  if (!taken.ok()) return Fail(taken.status());
+// What a call about a ticket fills.
+struct TicketRoom {
+  kvtier_ticket* ticket;
+  uint64_t* blocks;  // Of each sequence; may be null.
+};
+
+// Returns how many blocks are held.
+int64_t FillTicket(const PinTicket& taken, const TicketRoom& room) {
   int64_t all = 0;
-  for (size_t i = 0; i < taken->sequences.size(); ++i) {
-    const size_t held = taken->sequences[i].key_indices.size();
-    if (blocks != nullptr) blocks[i] = held;
+  for (size_t i = 0; i < taken.sequences.size(); ++i) {
+    const size_t held = taken.sequences[i].key_indices.size();
+    if (room.blocks != nullptr) room.blocks[i] = held;
     all += static_cast<int64_t>(held);
   }
-  if (!taken->id) return 0;
-  std::ranges::copy(*taken->id, ticket->bytes);
+  if (!taken.id) return 0;
+  std::ranges::copy(*taken.id, room.ticket->bytes);
   return all;
 }
 
-int64_t Redeem(kvtier_client* client, const kvtier_ticket& ticket, uint32_t rank,
-               std::span<const kvtier_space> spaces, int32_t timeout_ms, kvtier_hit** hits) {
-  const auto timeout = TimeoutFrom(timeout_ms);
-  if (!timeout.ok()) return Fail(timeout.status());
+TicketOptions OptionsOf(const Asked& asked, uint32_t redemptions, uint32_t lifetime_ms) {
+  return {.timeout = asked.match().timeout,
+          .local_only = asked.match().local_only,
+          .redemptions = redemptions,
+          .lifetime = absl::Milliseconds(lifetime_ms)};
+}
+
+std::vector<SpaceHandle> HandlesOf(std::span<const kvtier_space> spaces) {
   std::vector<SpaceHandle> handles;
+  handles.reserve(spaces.size());
   for (const kvtier_space space : spaces) handles.push_back(SpaceHandle{space});
-  auto all = client->client->Redeem(IdOf(ticket), rank, handles, *timeout);
-  if (!all.ok()) return Fail(all.status());
-  return FillHits(*std::move(all), hits);
+  return handles;
+}
+
+int CheckTake(const kvtier_client* client, const kvtier_ticket* ticket) {
+  if (client != nullptr && ticket != nullptr) return KVTIER_OK;
+  return Fail(KVTIER_INVALID, "client or ticket is NULL");
+}
+
+int CheckRedeem(const kvtier_client* client, const kvtier_ticket* ticket,
+                std::span<const kvtier_space> spaces, kvtier_hit* const* hits) {
+  const bool no_spaces = spaces.data() == nullptr && !spaces.empty();
+  if (client != nullptr && ticket != nullptr && hits != nullptr && !no_spaces) return KVTIER_OK;
+  return Fail(KVTIER_INVALID, "client, ticket, spaces or hits is NULL");
 }
 
 }  // namespace
 }  // namespace kvtier::c
+
+using namespace kvtier;     // NOLINT(google-build-using-namespace): this is its C face.
+using namespace kvtier::c;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
 
 int64_t kvtier_take_ticket(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
                            uint32_t redemptions, uint32_t lifetime_ms, uint32_t flags,
                            int32_t timeout_ms, kvtier_ticket* ticket, uint64_t* blocks) {
-  return kvtier::c::Guarded([&]() -> int64_t {
-    if (client == nullptr || ticket == nullptr) {
-      return kvtier::c::Fail(KVTIER_INVALID, "client or ticket is NULL");
-    }
-    return kvtier::c::Take(
-        client, {.sequences = {sequences, count}, .flags = flags, .timeout_ms = timeout_ms},
-        {.redemptions = redemptions, .lifetime = absl::Milliseconds(lifetime_ms)}, ticket, blocks);
+  return Guarded([&]() -> int64_t {
+    if (const int wrong = CheckTake(client, ticket); wrong != KVTIER_OK) return wrong;
+    const auto asked = Asked::From({{sequences, count}, KVTIER_HOST, flags, timeout_ms});
+    if (!asked.ok()) return Fail(asked.status());
+    const auto taken =
+        client->client->TakeTicket(asked->sequences(), OptionsOf(*asked, redemptions, lifetime_ms));
+    if (!taken.ok()) return Fail(taken.status());
+    return FillTicket(*taken, {ticket, blocks});
+  });
+}
+
+int kvtier_submit_take_ticket(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
+                              uint32_t redemptions, uint32_t lifetime_ms, uint32_t flags,
+                              int32_t timeout_ms, kvtier_ticket* ticket, uint64_t* blocks,
+                              uint64_t tag) {
+  return Guarded([&]() -> int {
+    if (const int wrong = CheckTake(client, ticket); wrong != KVTIER_OK) return wrong;
+    const auto asked = Asked::From({{sequences, count}, KVTIER_HOST, flags, timeout_ms});
+    if (!asked.ok()) return Fail(asked.status());
+    return Submitted<PinTicket>(
+        {client, tag, KVTIER_OP_TAKE_TICKET},
+        [&](auto done) {
+          return client->client->SubmitTakeTicket(
+              asked->sequences(), OptionsOf(*asked, redemptions, lifetime_ms), std::move(done));
+        },
+        [ticket, blocks](const PinTicket& taken, kvtier_completion* completion) {
+          completion->blocks = FillTicket(taken, {ticket, blocks});
+        });
   });
 }
 
 int64_t kvtier_redeem_ticket(kvtier_client* client, const kvtier_ticket* ticket, uint32_t rank,
                              const kvtier_space* spaces, size_t count, int32_t timeout_ms,
                              kvtier_hit** hits) {
-  return kvtier::c::Guarded([&]() -> int64_t {
-    if (client == nullptr || ticket == nullptr || hits == nullptr ||
-        (spaces == nullptr && count > 0)) {
-      return kvtier::c::Fail(KVTIER_INVALID, "client, ticket, spaces or hits is NULL");
-    }
+  return Guarded([&]() -> int64_t {
+    const std::span<const kvtier_space> all(spaces, count);
+    if (const int wrong = CheckRedeem(client, ticket, all, hits); wrong != KVTIER_OK) return wrong;
     std::fill_n(hits, count, nullptr);
-    return kvtier::c::Redeem(client, *ticket, rank, {spaces, count}, timeout_ms, hits);
+    const auto timeout = TimeoutFrom(timeout_ms);
+    if (!timeout.ok()) return Fail(timeout.status());
+    auto redeemed = client->client->Redeem(IdOf(*ticket), rank, HandlesOf(all), *timeout);
+    if (!redeemed.ok()) return Fail(redeemed.status());
+    return FillHits(*std::move(redeemed), hits);
+  });
+}
+
+int kvtier_submit_redeem_ticket(kvtier_client* client, const kvtier_ticket* ticket, uint32_t rank,
+                                const kvtier_space* spaces, size_t count, int32_t timeout_ms,
+                                kvtier_hit** hits, uint64_t tag) {
+  return Guarded([&]() -> int {
+    const std::span<const kvtier_space> all(spaces, count);
+    if (const int wrong = CheckRedeem(client, ticket, all, hits); wrong != KVTIER_OK) return wrong;
+    const auto timeout = TimeoutFrom(timeout_ms);
+    if (!timeout.ok()) return Fail(timeout.status());
+    return Submitted<std::vector<OnboardedBlocks>>(
+        {client, tag, KVTIER_OP_REDEEM_TICKET},
+        [&](auto done) {
+          return client->client->SubmitRedeem(IdOf(*ticket), rank, HandlesOf(all), *timeout,
+                                              std::move(done));
+        },
+        [hits](std::vector<OnboardedBlocks> redeemed, kvtier_completion* completion) {
+          completion->blocks = FillHits(std::move(redeemed), hits);
+        });
   });
 }
 
 void kvtier_release_ticket(kvtier_client* client, const kvtier_ticket* ticket) {
   if (client == nullptr || ticket == nullptr) return;
-  kvtier::c::Guarded([&] {
-    client->client->ReleaseTicket(kvtier::c::IdOf(*ticket));
+  Guarded([&] {
+    client->client->ReleaseTicket(IdOf(*ticket));
     return 0;
   });
 }

@@ -57,16 +57,31 @@ TicketId TicketIdFrom(const pybind11::bytes& ticket) {
   return id;
 }
 
+std::vector<SpaceHandle> SpacesFrom(const std::vector<uint32_t>& spaces) {
+  std::vector<SpaceHandle> handles;
+  handles.reserve(spaces.size());
+  for (const uint32_t space : spaces) handles.push_back(SpaceHandle{space});
+  return handles;
+}
+
 OnboardTarget TargetFrom(const std::string& target) {
   if (target == "host") return OnboardTarget::kHost;
   if (target == "gpu") return OnboardTarget::kGpu;
   throw py::value_error("target is \"" + target + "\"; must be \"host\" or \"gpu\"");
 }
 
+TicketOptions TicketOptionsFrom(Seconds timeout_s, bool local_only, uint32_t redemptions,
+                                double lifetime_s) {
+  return {.timeout = TimeoutFrom(timeout_s),
+          .local_only = local_only,
+          .redemptions = redemptions,
+          .lifetime = DurationFrom(lifetime_s, "lifetime_s")};
+}
+
 Sequences::Sequences(const std::vector<PySequence>& sequences) {
   keys_.reserve(sequences.size());
   for (size_t i = 0; i < sequences.size(); ++i) {
-    const auto& [space, keys, parent, is_set] = sequences[i];
+    const auto& [space, keys, parent, is_set, max_tokens] = sequences[i];
     const std::string owner =
         sequences.size() == 1 ? std::string() : absl::StrCat("sequences[", i, "].");
     keys_.push_back(KeysFrom(keys, owner));
@@ -75,6 +90,7 @@ Sequences::Sequences(const std::vector<PySequence>& sequences) {
     sequence.keys = keys_.back();
     if (parent) sequence.parent = KeyFrom(*parent, owner + "parent");
     sequence.is_set = is_set;
+    sequence.max_tokens = max_tokens;
   }
 }
 

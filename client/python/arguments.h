@@ -36,10 +36,14 @@ std::vector<EngineKey> KeysFrom(const std::vector<pybind11::bytes>& keys,
 TicketId TicketIdFrom(const pybind11::bytes& ticket);
 
 OnboardTarget TargetFrom(const std::string& target);
+TicketOptions TicketOptionsFrom(Seconds timeout_s, bool local_only, uint32_t redemptions,
+                                double lifetime_s);
 
-// Space, keys, parent and is_set of a kvtier.Sequence.
-using PySequence =
-    std::tuple<uint32_t, std::vector<pybind11::bytes>, std::optional<pybind11::bytes>, bool>;
+// Space, keys, parent, is_set and max_tokens of a kvtier.Sequence.
+using PySequence = std::tuple<uint32_t, std::vector<pybind11::bytes>,
+                              std::optional<pybind11::bytes>, bool, std::optional<uint64_t>>;
+// Handles of kvtier.Space objects.
+std::vector<SpaceHandle> SpacesFrom(const std::vector<uint32_t>& spaces);
 
 // The sequences of one call, with their keys. Errors name `sequences[i]` where there are several.
 class Sequences {

@@ -25,6 +25,8 @@
 #include "client/python/open_client.h"
 #include "client/python/paged_kv_binding.h"
 #include "client/python/raise.h"
+#include "client/python/results.h"
+#include "client/python/space_binding.h"
 #include "client/python/stats_dict.h"
 #include "client/python/token_keys_binding.h"
 
@@ -42,48 +44,6 @@ auto CountTo(Callback call) {
   return [call = std::move(call)](size_t count) mutable {
     call.Call([&] { return py::int_(count); });
   };
-}
-
-// Returns blocks, local blocks and the tiers of a kvtier.Match.
-py::tuple MatchFrom(const MatchedSequence& matched) {
-  std::vector<std::optional<std::string>> tiers;
-  tiers.reserve(matched.tiers.size());
-  for (const std::optional<Tier>& tier : matched.tiers) {
-    tiers.push_back(tier ? std::optional<std::string>(TierName(*tier)) : std::nullopt);
-  }
-  return py::make_tuple(matched.blocks, matched.local_blocks, std::move(tiers));
-}
-
-std::vector<py::tuple> MatchesFrom(const std::vector<MatchedSequence>& all) {
-  std::vector<py::tuple> matches;
-  matches.reserve(all.size());
-  for (const MatchedSequence& matched : all) matches.push_back(MatchFrom(matched));
-  return matches;
-}
-
-std::vector<std::unique_ptr<Hit>> HitsFrom(std::vector<OnboardedBlocks> all) {
-  std::vector<std::unique_ptr<Hit>> hits;
-  hits.reserve(all.size());
-  for (OnboardedBlocks& blocks : all) {
-    hits.push_back(std::make_unique<Hit>(Hit{std::move(blocks)}));
-  }
-  return hits;
-}
-
-const char* ResidenceName(Residence residence) {
-  switch (residence) {
-    case Residence::kAbsent:
-      return "absent";
-    case Residence::kGpu:
-      return TierName(Tier::kGpu);
-    case Residence::kHost:
-      return TierName(Tier::kHost);
-    case Residence::kDisk:
-      return TierName(Tier::kDisk);
-    case Residence::kPerhaps:
-      break;
-  }
-  return "perhaps";
 }
 
 class PyClient {
@@ -166,27 +126,28 @@ class PyClient {
         Get(), [&](OpenClient& open) { return open.client->Reserve(sequences.all(), options); }))};
   }
 
-  // Deleted and held blocks; None: nobody answered.
-  std::optional<std::pair<size_t, size_t>> Delete(const std::vector<PySequence>& asked,
-                                                  Seconds timeout_s) {
+  py::tuple MatchGroup(const std::vector<uint32_t>& spaces, const std::vector<py::bytes>& keys,
+                       Seconds timeout_s, bool local_only) {
+    const std::vector<EngineKey> engine_keys = KeysFrom(keys);
+    const std::vector<SpaceHandle> handles = SpacesFrom(spaces);
+    const MatchOptions options{.timeout = TimeoutFrom(timeout_s), .local_only = local_only};
+    const MatchedPrefix common = ValueOrRaise(Unlocked(Get(), [&](OpenClient& open) {
+      return open.client->MatchGroup(handles, engine_keys, options);
+    }));
+    return MatchesFrom({{.blocks = common.blocks,
+                         .local_blocks = common.local_blocks,
+                         .tiers = {common.tiers.begin(), common.tiers.end()}}})[0];
+  }
+
+  Deleted Delete(const std::vector<PySequence>& asked, Seconds timeout_s) {
     const Sequences sequences(asked);
     const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
-    const DeletedBlocks blocks = ValueOrRaise(Unlocked(
-        Get(), [&](OpenClient& open) { return open.client->Delete(sequences.all(), timeout); }));
-    if (!blocks.answered) return std::nullopt;
-    return std::pair(blocks.deleted, blocks.held);
+    return DeletedFrom(ValueOrRaise(Unlocked(
+        Get(), [&](OpenClient& open) { return open.client->Delete(sequences.all(), timeout); })));
   }
 
   py::dict Limits(uint32_t space) const {
-    const SpaceLimits limits = ValueOrRaise(Get()->client->Limits(SpaceHandle{space}));
-    py::dict out;
-    out["usable"] = limits.usable;
-    out["why_not"] = limits.why_not;
-    out["slab_bytes"] = limits.slab_bytes;
-    out["slot_bytes"] = limits.slot_bytes;
-    out["host_slots"] = limits.host_slots;
-    out["staging_slots"] = limits.staging_slots;
-    return out;
+    return DictOf(ValueOrRaise(Get()->client->Limits(SpaceHandle{space})));
   }
 
   // Stored, present and missed blocks. `blocks` has a list of buffers for each key.
@@ -217,30 +178,19 @@ class PyClient {
     return {counts.stored, counts.present, counts.missed};
   }
 
-  // The ticket's bytes, or None, and of each sequence the places of the keys whose blocks are held.
   py::tuple TakeTicket(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only,
                        uint32_t redemptions, double lifetime_s) {
     const Sequences sequences(asked);
-    const TicketOptions options{.timeout = TimeoutFrom(timeout_s),
-                                .local_only = local_only,
-                                .redemptions = redemptions,
-                                .lifetime = DurationFrom(lifetime_s, "lifetime_s")};
-    const PinTicket ticket = ValueOrRaise(Unlocked(Get(), [&](OpenClient& open) {
+    const TicketOptions options = TicketOptionsFrom(timeout_s, local_only, redemptions, lifetime_s);
+    return TicketFrom(ValueOrRaise(Unlocked(Get(), [&](OpenClient& open) {
       return open.client->TakeTicket(sequences.all(), options);
-    }));
-    py::object id = py::none();
-    if (ticket.id)
-      id = py::bytes(reinterpret_cast<const char*>(ticket.id->data()), ticket.id->size());
-    py::list held;
-    for (const PinTicket::Sequence& sequence : ticket.sequences) held.append(sequence.key_indices);
-    return py::make_tuple(id, held);
+    })));
   }
 
   std::vector<std::unique_ptr<Hit>> Redeem(const py::bytes& ticket, uint32_t rank,
                                            const std::vector<uint32_t>& spaces, Seconds timeout_s) {
     const TicketId id = TicketIdFrom(ticket);
-    std::vector<SpaceHandle> handles;
-    for (const uint32_t space : spaces) handles.push_back(SpaceHandle{space});
+    const std::vector<SpaceHandle> handles = SpacesFrom(spaces);
     const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
     return HitsFrom(ValueOrRaise(Unlocked(
         Get(), [&](OpenClient& open) { return open.client->Redeem(id, rank, handles, timeout); })));
@@ -306,6 +256,44 @@ class PyClient {
     });
   }
 
+  void SubmitDelete(const std::vector<PySequence>& asked, Seconds timeout_s,
+                    const py::object& done) {
+    const Sequences sequences(asked);
+    const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
+    Submit(done, [&](OpenClient& open, Callback call) {
+      return open.client->SubmitDelete(sequences.all(), timeout,
+                                       [call = std::move(call)](DeletedBlocks blocks) mutable {
+                                         call.Call([&] { return DeletedFrom(blocks); });
+                                       });
+    });
+  }
+
+  void SubmitTakeTicket(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only,
+                        uint32_t redemptions, double lifetime_s, const py::object& done) {
+    const Sequences sequences(asked);
+    const TicketOptions options = TicketOptionsFrom(timeout_s, local_only, redemptions, lifetime_s);
+    Submit(done, [&](OpenClient& open, Callback call) {
+      return open.client->SubmitTakeTicket(
+          sequences.all(), options, [call = std::move(call)](const PinTicket& ticket) mutable {
+            call.Call([&] { return TicketFrom(ticket); });
+          });
+    });
+  }
+
+  void SubmitRedeem(const py::bytes& ticket, uint32_t rank, const std::vector<uint32_t>& spaces,
+                    Seconds timeout_s, const py::object& done) {
+    const TicketId id = TicketIdFrom(ticket);
+    const std::vector<SpaceHandle> handles = SpacesFrom(spaces);
+    const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
+    Submit(done, [&](OpenClient& open, Callback call) {
+      return open.client->SubmitRedeem(
+          id, rank, handles, timeout,
+          [call = std::move(call)](std::vector<OnboardedBlocks> all) mutable {
+            call.Call([&] { return HitsFrom(std::move(all)); });
+          });
+    });
+  }
+
   // Leaves `put` as it is when it raises.
   void SubmitCommit(Put& put, uint64_t step, bool durable, Seconds timeout_s,
                     const py::object& done) {
@@ -364,23 +352,6 @@ class PyClient {
 }  // namespace
 
 void BindClient(py::module_& module) {
-  py::class_<SpaceSpec>(module, "SpaceSpec")
-      .def(py::init<>())
-      .def_readwrite("model", &SpaceSpec::model)
-      .def_readwrite("weights_digest", &SpaceSpec::weights_digest)
-      .def_readwrite("lora", &SpaceSpec::lora)
-      .def_readwrite("dtype", &SpaceSpec::dtype)
-      .def_readwrite("layout", &SpaceSpec::layout)
-      .def_readwrite("layers", &SpaceSpec::layers)
-      .def_readwrite("kv_heads", &SpaceSpec::kv_heads)
-      .def_readwrite("head_dim", &SpaceSpec::head_dim)
-      .def_readwrite("tokens_per_block", &SpaceSpec::tokens_per_block)
-      .def_readwrite("tensor_rank", &SpaceSpec::tensor_rank)
-      .def_readwrite("tensor_size", &SpaceSpec::tensor_size)
-      .def_readwrite("pipeline_rank", &SpaceSpec::pipeline_rank)
-      .def_readwrite("pipeline_size", &SpaceSpec::pipeline_size)
-      .def_readwrite("block_bytes", &SpaceSpec::block_bytes)
-      .def_readwrite("codec", &SpaceSpec::codec);
   py::class_<PyClient>(module, "Client")
       .def(py::init<const std::string&, const std::string&, const py::bytes&, double, double>())
       .def("close", &PyClient::Close)
@@ -388,6 +359,7 @@ void BindClient(py::module_& module) {
       .def("residences", &PyClient::Residences)
       .def("resident_run", &PyClient::ResidentRun)
       .def("match", &PyClient::Match)
+      .def("match_group", &PyClient::MatchGroup)
       .def("prefetch", &PyClient::Prefetch)
       .def("onboard", &PyClient::Onboard)
       .def("reserve", &PyClient::Reserve)
@@ -396,6 +368,9 @@ void BindClient(py::module_& module) {
       .def("submit_prefetch", &PyClient::SubmitPrefetch)
       .def("submit_onboard", &PyClient::SubmitOnboard)
       .def("submit_reserve", &PyClient::SubmitReserve)
+      .def("submit_delete", &PyClient::SubmitDelete)
+      .def("submit_take_ticket", &PyClient::SubmitTakeTicket)
+      .def("submit_redeem", &PyClient::SubmitRedeem)
       .def("submit_commit", &PyClient::SubmitCommit)
       .def("begin_step", &PyClient::BeginStep)
       .def("end_step", &PyClient::EndStep)
@@ -420,6 +395,7 @@ PYBIND11_MODULE(_kvtier, module) {
   module.doc() = "The C++ client under the kvtier package; use that.";
   kvtier::python::BindBlocks(module);
   kvtier::python::BindPagedKv(module);
+  kvtier::python::BindSpace(module);
   kvtier::python::BindClient(module);
   kvtier::python::BindCodec(module);
   kvtier::python::BindTokenKeys(module);

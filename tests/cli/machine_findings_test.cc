@@ -9,7 +9,6 @@
 namespace kvtier::cli {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 

@@ -25,7 +25,7 @@ static void make_keys(void) {
 }
 
 static kvtier_sequence sequence(kvtier_space space, uint32_t is_set) {
-  const kvtier_sequence made = {space, is_set, keys, KEYS, {NULL, 0}};
+  const kvtier_sequence made = {space, is_set, keys, KEYS, {NULL, 0}, 0};
   return made;
 }
 
@@ -87,15 +87,27 @@ static int test_waiting(kvtier_client* client, const kvtier_sequence* both) {
   EXPECT(kvtier_onboard_sequences(client, both, 2, KVTIER_HOST, 0, WAIT, hits) == 3);
   if (check_hits(hits) != 0) return step;
   kvtier_release_hits(hits, 2);
-  const kvtier_sequence whole = {spaces[0], 0, keys, 1, {NULL, 0}};
+  const kvtier_sequence whole = {spaces[0], 0, keys, 1, {NULL, 0}, 0};
   EXPECT(kvtier_onboard_sequences(client, &whole, 1, KVTIER_HOST, 0, WAIT, hits) == 1);
   EXPECT(kvtier_hit_missed(hits[0]) == KVTIER_MISSED_NONE);
   kvtier_release_hits(hits, 1);
-  const kvtier_sequence none = {spaces[0], 1, &keys[1], 1, {NULL, 0}};
+  const kvtier_sequence none = {spaces[0], 1, &keys[1], 1, {NULL, 0}, 0};
   EXPECT(kvtier_onboard_sequences(client, &none, 1, KVTIER_HOST, 0, WAIT, hits) == 0);
   EXPECT(hits[0] != NULL && kvtier_hit_count(hits[0]) == 0);
   EXPECT(kvtier_hit_missed(hits[0]) == KVTIER_MISSED_ABSENT);
   kvtier_release_hits(hits, 1);
+
+  kvtier_sequence some = sequence(spaces[0], 1);
+  some.max_tokens = 2 * 16 + 15; /* Of key 0 and of key 1, which nobody has. */
+  EXPECT(kvtier_onboard_sequences(client, &some, 1, KVTIER_HOST, 0, WAIT, hits) == 1);
+  kvtier_release_hits(hits, 1);
+  kvtier_matched group = {9, 9, tiers[0]};
+  EXPECT(kvtier_match_group(client, spaces, 2, keys, KEYS, 0, WAIT, &group) == KVTIER_OK);
+  EXPECT(group.blocks == 1 && group.local_blocks == 1 && tiers[0][0] == KVTIER_HOST);
+  EXPECT(tiers[0][1] == KVTIER_NOT_HERE && tiers[0][3] == KVTIER_NOT_HERE);
+  EXPECT(kvtier_match_group(client, NULL, 2, keys, KEYS, 0, WAIT, matched) == KVTIER_INVALID);
+  EXPECT(kvtier_match_group(client, spaces, 0, keys, KEYS, 0, WAIT, matched) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "0 spaces in one call") != NULL);
 
   EXPECT(kvtier_prefetch_sequences(client, both, 2, 0, WAIT) == 3);
   kvtier_put* put = NULL;
@@ -128,7 +140,7 @@ static int test_submitted(kvtier_client* client, const kvtier_sequence* both) {
   EXPECT(kvtier_submit_prefetch_sequences(client, both, 2, 0, WAIT, 3) == KVTIER_OK);
   if (poll_one(client, &done) != 0) return step;
   EXPECT(done.tag == 3 && done.op == KVTIER_OP_PREFETCH && done.blocks == 3);
-  const kvtier_sequence present = {spaces[0], 1, keys, 1, {NULL, 0}};
+  const kvtier_sequence present = {spaces[0], 1, keys, 1, {NULL, 0}, 0};
   EXPECT(kvtier_submit_reserve_sequences(client, &present, 1, KVTIER_HOST, WAIT, 4) == KVTIER_OK);
   if (poll_one(client, &done) != 0) return step;
   EXPECT(done.tag == 4 && done.op == KVTIER_OP_RESERVE_ENTRIES && done.blocks == 0);

@@ -75,6 +75,48 @@ TEST_F(ClientSequencesTest, OneCallServesSeveralSpaces) {
   EXPECT_EQ(reserved.state(5), ReservedBlocks::State::kReserved);
 }
 
+TEST_F(ClientSequencesTest, AMaximumOfTokensIsTakenOfEachSequence) {
+  const std::vector<EngineKey> keys = TestKeys(1, 4);
+  PutBlocks(client_.get(), space_, keys);
+  ASSERT_EQ(node_.space().tokens_per_block, 16U);
+  // Blocks of 16 tokens that are taken, of 4.
+  const std::pair<uint64_t, size_t> cases[] = {{0, 0},  {15, 0}, {16, 1},          {63, 3},
+                                               {64, 4}, {65, 4}, {~uint64_t{0}, 4}};
+  for (const auto& [tokens, blocks] : cases) {
+    for (const bool is_set : {false, true}) {
+      const KeySequence sequence{
+          .space = space_, .keys = keys, .is_set = is_set, .max_tokens = tokens};
+      const auto only = std::span(&sequence, 1);
+      const std::vector<OnboardedBlocks> hits = *client_->Onboard(only);
+      EXPECT_EQ(hits[0].size(), blocks) << tokens;
+      EXPECT_EQ(hits[0].missed(), MissReason::kNone) << "what was not asked for is not missing";
+      EXPECT_EQ((*client_->Match(only))[0].blocks, blocks) << tokens;
+      EXPECT_EQ(*client_->Prefetch(only), blocks) << tokens;
+      // What stores takes no notice.
+      EXPECT_EQ(client_->Reserve(only)->size(), keys.size());
+    }
+  }
+}
+
+TEST_F(ClientSequencesTest, AGroupHasWhatEachOfItsRanksHas) {
+  const std::vector<EngineKey> keys = TestKeys(1, 4);
+  PutBlocks(client_.get(), space_, keys);
+  PutBlocks(client_.get(), other_space_, TestKeys(1, 2));
+  const std::vector<SpaceHandle> ranks = {space_, other_space_};
+  const MatchedPrefix common = *client_->MatchGroup(ranks, keys);
+  EXPECT_EQ(common.blocks, 2U);
+  EXPECT_EQ(common.local_blocks, 2U);
+  EXPECT_EQ(common.tiers, (std::vector<Tier>{Tier::kHost, Tier::kHost}));
+  EXPECT_EQ(client_->MatchGroup(std::span(ranks).first(1), keys)->blocks, 4U);
+  EXPECT_EQ(client_->MatchGroup(ranks, {})->blocks, 0U);
+  EXPECT_EQ(client_->MatchGroup({}, keys).status().message(),
+            "0 spaces in one call; must be 1 to 256");
+  const std::vector<SpaceHandle> wrong = {space_, SpaceHandle{7}};
+  EXPECT_EQ(client_->MatchGroup(wrong, keys).status().code(), absl::StatusCode::kInvalidArgument);
+  node_.agent().Kill();
+  EXPECT_TRUE(Eventually([&] { return client_->MatchGroup(ranks, keys)->blocks == 0; }));
+}
+
 TEST_F(ClientSequencesTest, StatsSayWhatWasMovedFromWhereAndWhyNot) {
   PutBlocks(client_.get(), space_, TestKeys(1, 2));
   ASSERT_EQ(client_->Onboard(space_, TestKeys(1, 5))->size(), 2);

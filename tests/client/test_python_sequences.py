@@ -62,6 +62,21 @@ class Sequences(WithSpaces):
             self.assertEqual(put.commit(), 1)
         self.assertEqual(self.client.match(self.other, keys).blocks, 3)
 
+    def test_a_maximum_of_tokens_and_a_group_of_ranks(self):
+        keys = make_keys(0, 4)
+        self.put(keys)
+        self.put_in(self.other, keys[:2])
+        [match] = self.client.match_sequences([Sequence(self.space, keys, max_tokens=3 * 16 + 1)])
+        self.assertEqual(match.blocks, 3)
+        [hit] = self.client.onboard_sequences([Sequence(self.space, keys, max_tokens=16)])
+        with hit:
+            self.assertEqual((len(hit), hit.missed), (1, None))
+        self.assertEqual(self.client.match_group([self.space, self.other], keys),
+                         kvtier.Match(2, 2, ["host", "host"]))
+        self.assertEqual(self.client.match_group([self.space], keys).blocks, 4)
+        with self.assertRaisesRegex(ValueError, "0 spaces in one call"):
+            self.client.match_group([], keys)
+
     def test_mistakes_name_the_sequence(self):
         good = Sequence(self.space, make_keys(0, 1))
         with self.assertRaisesRegex(ValueError, r"sequences\[1\]\.keys\[0\]: .*5 bytes"):

@@ -45,6 +45,19 @@ class TicketTest(unittest.TestCase):
             [again] = self.worker.redeem(ticket.id, rank, [self.workers_space])
             self.assertEqual(len(again), 0)
 
+    def test_submitted_as_well_as_waited_for(self):
+        asked = [self.kvtier.Sequence(self.space, KEYS, max_tokens=31)]
+        ticket = self.scheduler.submit_take_ticket(asked).result(10)
+        self.assertEqual((len(ticket.id), ticket.held), (16, [[0]]))
+        [hit] = self.worker.submit_redeem(ticket.id, 0, [self.workers_space]).result(10)
+        self.assertEqual(len(hit), 1)
+        self.assertEqual(self.scheduler.submit_delete(asked).result(10), (1, 1))
+        hit.release()
+        with self.assertRaisesRegex(ValueError, "redemptions is 0"):
+            self.scheduler.submit_take_ticket(asked, redemptions=0)
+        with self.assertRaisesRegex(ValueError, "max_tokens is -1"):
+            self.scheduler.match_sequences([self.kvtier.Sequence(self.space, KEYS, max_tokens=-1)])
+
     def test_one_that_is_given_back_is_a_miss(self):
         ticket = self.take(redemptions=64)
         self.scheduler.release_ticket(ticket.id)

@@ -1,8 +1,11 @@
-/* A scheduler and a worker in C that hand blocks over by a ticket. Run by tickets_test with the
- * directory of a running agent's sockets. Exits with the number of the step that failed. */
+/* A scheduler and a worker in C that hand blocks over by a ticket, and a run that is put whole. Run
+ * by tickets_test with the directory of a running agent's sockets. Exits with the number of the
+ * step that failed. */
+#include <poll.h>
 #include <string.h>
 
 #include "kvtier_copy.h"
+#include "kvtier_put_all.h"
 #include "kvtier_tickets.h"
 #include "tests/testing/c_program.h"
 
@@ -42,6 +45,78 @@ static int redeem(kvtier_client* worker, kvtier_space space, const kvtier_ticket
   return 0;
 }
 
+static int poll_one(kvtier_client* client, kvtier_completion* completion) {
+  struct pollfd readable = {.fd = kvtier_event_fd(client), .events = POLLIN, .revents = 0};
+  EXPECT(poll(&readable, 1, 10000) == 1);
+  EXPECT(kvtier_poll(client, completion, 1) == 1);
+  return 0;
+}
+
+/* The same without waiting, and a deletion. */
+static int test_submitted(kvtier_client* client, kvtier_space space, const kvtier_sequence* run) {
+  kvtier_ticket ticket;
+  kvtier_completion done;
+  kvtier_hit* hit = NULL;
+  uint64_t held = 77;
+  EXPECT(kvtier_submit_take_ticket(client, run, 1, 0, 1000, 0, WAIT, &ticket, NULL, 1) ==
+         KVTIER_INVALID);
+  EXPECT(kvtier_submit_take_ticket(client, run, 1, 1, 60000, 0, WAIT, &ticket, &held, 1) ==
+         KVTIER_OK);
+  if (poll_one(client, &done) != 0) return step;
+  EXPECT(done.tag == 1 && done.op == KVTIER_OP_TAKE_TICKET && done.blocks == KEYS && held == KEYS);
+  EXPECT(kvtier_submit_redeem_ticket(client, &ticket, 0, NULL, 1, WAIT, &hit, 2) == KVTIER_INVALID);
+  EXPECT(kvtier_submit_redeem_ticket(client, &ticket, 0, &space, 1, WAIT, &hit, 2) == KVTIER_OK);
+  if (poll_one(client, &done) != 0) return step;
+  EXPECT(done.tag == 2 && done.op == KVTIER_OP_REDEEM_TICKET && done.blocks == KEYS);
+  EXPECT(kvtier_hit_count(hit) == KEYS);
+  EXPECT(kvtier_submit_delete(client, run, 1, WAIT, &held, 3) == KVTIER_OK);
+  if (poll_one(client, &done) != 0) return step;
+  EXPECT(done.tag == 3 && done.op == KVTIER_OP_DELETE && done.blocks == 0 && held == KEYS);
+  kvtier_release_hits(&hit, 1);
+  return 0;
+}
+
+/* Pieces of block `index`, two of them; none where `user` says so. */
+static const kvtier_bytes* pieces_of(void* user, size_t index, size_t* count) {
+  static kvtier_bytes pieces[2];
+  memset(blocks[0], 'A' + (int)index, BLOCK_BYTES);
+  pieces[0].data = blocks[0];
+  pieces[0].size = 1000;
+  pieces[1].data = blocks[0] + 1000;
+  pieces[1].size = BLOCK_BYTES - 1000;
+  *count = 2;
+  return user == NULL ? pieces : NULL;
+}
+
+static int test_put_all(kvtier_client* client, kvtier_space space) {
+  static const kvtier_bytes run[3] = {{"put-all-0", 9}, {"put-all-1", 9}, {"put-all-2", 9}};
+  kvtier_limits limits = {.struct_size = sizeof(limits)};
+  char why_not[200] = "x";
+  EXPECT(kvtier_get_limits(client, space, &limits, why_not, sizeof(why_not)) == KVTIER_OK);
+  EXPECT(limits.usable == 1 && limits.slot_bytes == BLOCK_BYTES && why_not[0] == '\0');
+  EXPECT(limits.host_slots > 0 && limits.slab_bytes == 1 << 20 && limits.staging_slots == 0);
+  EXPECT(kvtier_get_limits(client, 99, &limits, NULL, 0) == KVTIER_INVALID);
+  limits.struct_size = 8;
+  EXPECT(kvtier_get_limits(client, space, &limits, NULL, 0) == KVTIER_INVALID);
+  kvtier_put_counts counts = {9, 9, 9};
+  EXPECT(kvtier_put_all(client, space, NULL, &keys[KEYS], 1, pieces_of, &step, WAIT, &counts) ==
+         KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "pieces is NULL") != NULL && counts.stored == 9);
+  EXPECT(kvtier_put_all(client, space, NULL, run, 3, NULL, NULL, WAIT, &counts) == KVTIER_INVALID);
+  EXPECT(kvtier_put_all(client, space, NULL, run, 3, pieces_of, NULL, WAIT, &counts) == KVTIER_OK);
+  EXPECT(counts.stored == 3 && counts.present == 0 && counts.missed == 0);
+  kvtier_hit* hit = NULL;
+  EXPECT(kvtier_onboard(client, space, run, 3, KVTIER_HOST, 0, WAIT, &hit) == 3);
+  const kvtier_room piece = {read_back, BLOCK_BYTES};
+  EXPECT(kvtier_copy_out(hit, 2, &piece, 1) == KVTIER_OK);
+  EXPECT(read_back[0] == 'C' && read_back[BLOCK_BYTES - 1] == 'C');
+  kvtier_release_hits(&hit, 1);
+  EXPECT(kvtier_put_all(client, space, &run[0], &run[1], 2, pieces_of, NULL, WAIT, &counts) ==
+         KVTIER_OK);
+  EXPECT(counts.present == 2);
+  return 0;
+}
+
 int main(int argc, char** argv) {
   EXPECT(argc == 2);
   const kvtier_options options = {.struct_size = sizeof(options), .socket_dir = argv[1]};
@@ -56,7 +131,7 @@ int main(int argc, char** argv) {
   EXPECT(kvtier_register_space(worker, &spec, &workers_space) == KVTIER_OK);
   if (put_blocks(scheduler, space) != 0) return 100;
 
-  const kvtier_sequence run = {space, 0, keys, KEYS + 1, {NULL, 0}};
+  const kvtier_sequence run = {space, 0, keys, KEYS + 1, {NULL, 0}, 0};
   kvtier_ticket ticket;
   uint64_t held = 0;
   EXPECT(kvtier_take_ticket(scheduler, &run, 1, 0, 1000, 0, WAIT, &ticket, NULL) == KVTIER_INVALID);
@@ -67,6 +142,8 @@ int main(int argc, char** argv) {
   uint64_t kept = 0;
   EXPECT(kvtier_delete(scheduler, &run, 1, WAIT, &kept) == 0 && kept == KEYS);
   kvtier_release_ticket(scheduler, &ticket); /* Rank 1 never comes. */
+  if (test_submitted(scheduler, space, &run) != 0) return 102;
+  if (test_put_all(scheduler, space) != 0) return 103;
   kvtier_close(worker);
   kvtier_close(scheduler);
   return 0;

@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "tests/testing/child_process.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
@@ -96,6 +98,63 @@ TEST_F(TicketProcessesTest, WhatIsNeverRedeemedOrGivenBackIsFreeSoon) {
   EXPECT_TRUE(AwaitNothingHeld());
   EXPECT_TRUE(Redeem(first_, *late.id, 0).empty());
   EXPECT_TRUE(Redeem(first_, *given_back.id, 0).empty());
+}
+
+// Waits for the one value that a submitted call ends with.
+template <typename Result>
+class Ended {
+ public:
+  auto Sink() {
+    return [this](Result result) {
+      result_ = std::move(result);
+      done_.Notify();
+    };
+  }
+  Result Wait() {
+    done_.WaitForNotification();
+    return std::move(result_);
+  }
+
+ private:
+  Result result_;
+  absl::Notification done_;
+};
+
+TEST_F(TicketProcessesTest, TicketsAndDeletionsAreSubmittedToo) {
+  ASSERT_EQ(scheduler_->Put(kPrefix), kPrefix.count);
+  const std::vector<EngineKey> keys = scheduler_->KeysOf(kPrefix);
+  const KeySequence run{.space = scheduler_->space(), .keys = keys, .max_tokens = 16 * 5};
+  Ended<PinTicket> taken;
+  ASSERT_EQ(scheduler_->client().SubmitTakeTicket(std::span(&run, 1), {}, taken.Sink()),
+            absl::OkStatus());
+  const PinTicket ticket = taken.Wait();
+  ASSERT_TRUE(ticket.id.has_value());
+  EXPECT_EQ(ticket.sequences[0].key_indices.size(), 5);
+  const SpaceHandle space = first_.space();
+  {
+    Ended<std::vector<OnboardedBlocks>> redeemed;
+    ASSERT_EQ(first_.client().SubmitRedeem(*ticket.id, 0, std::span(&space, 1), std::nullopt,
+                                           redeemed.Sink()),
+              absl::OkStatus());
+    const std::vector<OnboardedBlocks> hits = redeemed.Wait();
+    ASSERT_EQ(hits.size(), 1);
+    ASSERT_EQ(hits[0].size(), 5);
+    EXPECT_TRUE(first_.Proves(hits[0], kPrefix.first) && hits[0].valid());
+  }
+  EXPECT_TRUE(AwaitNothingHeld());
+  Ended<DeletedBlocks> deleted;
+  ASSERT_EQ(scheduler_->client().SubmitDelete(std::span(&run, 1), std::nullopt, deleted.Sink()),
+            absl::OkStatus());
+  const DeletedBlocks blocks = deleted.Wait();
+  EXPECT_TRUE(blocks.answered);
+  EXPECT_EQ(blocks.deleted, kPrefix.count) << "what deletes takes no notice of max_tokens";
+  // What cannot be is refused at once, and nothing is called.
+  EXPECT_EQ(scheduler_->client()
+                .SubmitTakeTicket(std::span(&run, 1), {.redemptions = 65}, taken.Sink())
+                .code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(first_.client().SubmitRedeem(*ticket.id, 0, {}, std::nullopt, {}).code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(TicketProcessesTest, ACProgramTakesOneAndRedeemsIt) {

@@ -83,6 +83,15 @@ class Client:
         """Where the blocks of each sequence are, with one Match for each."""
         return _matches(self._native.match(_natives(sequences), timeout_s, local_only))
 
+    def match_group(self, spaces: Iterable[Space], keys: SequenceOf[bytes],
+                    timeout_s: float | None = None, local_only: bool = False) -> Match:
+        """What every rank of a group has of the run `keys`, each block in its worst tier.
+
+        Each rank has a space of its own; spaces times keys is 8192 at most.
+        """
+        handles = [space._handle for space in spaces]
+        return Match(*self._native.match_group(handles, list(keys), timeout_s, local_only))
+
     def onboard(self, space: Space, keys: SequenceOf[bytes], timeout_s: float | None = None,
                 target: str = "host", local_only: bool = False) -> Hit:
         """The leading run of `keys` that is in host memory (or the GPU pool) in time, leased.
@@ -209,6 +218,30 @@ class Client:
         """prefetch_sequences() without waiting."""
         call = Call()
         self._native.submit_prefetch(_natives(sequences), timeout_s, local_only, call._end)
+        return call
+
+    def submit_delete(self, sequences: Iterable[Sequence],
+                      timeout_s: float | None = None) -> Call[tuple[int, int] | None]:
+        """delete() without waiting."""
+        call = Call()
+        self._native.submit_delete(_natives(sequences), timeout_s, call._end)
+        return call
+
+    def submit_take_ticket(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
+                           redemptions: int = 1, lifetime_s: float = 10.0,
+                           local_only: bool = False) -> Call[Ticket]:
+        """take_ticket() without waiting."""
+        call = Call()
+        self._native.submit_take_ticket(_natives(sequences), timeout_s, local_only, redemptions,
+                                        lifetime_s, lambda native: call._end(Ticket(*native)))
+        return call
+
+    def submit_redeem(self, ticket: bytes, rank: int, spaces: Iterable[Space],
+                      timeout_s: float | None = None) -> Call[list[Hit]]:
+        """redeem() without waiting. Hits that nobody asks for end with the Call."""
+        call = Call()
+        self._native.submit_redeem(ticket, rank, [space._handle for space in spaces], timeout_s,
+                                   lambda natives: call._end(_hits(natives)))
         return call
 
     def submit_commit(self, put: Put, step: int = 0, durable: bool = False,

@@ -18,9 +18,14 @@ class Sequence:
     keys: abc.Sequence[bytes]  # Of 8..64 bytes each.
     parent: bytes | None = None  # Key of the block before a run that is reserved; None: a root.
     is_set: bool = False
+    # At most so many tokens are looked up or brought: of the keys, as many leading ones as hold no
+    # more; None: all of them. What reserves or deletes takes no notice.
+    max_tokens: int | None = None
 
     def _native(self):
-        return self.space._handle, list(self.keys), self.parent, self.is_set
+        if self.max_tokens is not None and self.max_tokens < 0:
+            raise ValueError(f"max_tokens is {self.max_tokens}; must not be negative")
+        return self.space._handle, list(self.keys), self.parent, self.is_set, self.max_tokens
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,58 @@
+/* kvtier_put_all.h: storing a run of any length, and what of a space fits the agent. The
+ * conventions are those of kvtier.h. */
+#ifndef KVTIER_PUT_ALL_H_
+#define KVTIER_PUT_ALL_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvtier.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef struct {
+  size_t struct_size;
+  uint32_t usable;     /* 1: the agent takes the space's blocks now. 0: all below is 0. */
+  uint32_t reserved;   /* 0. */
+  uint64_t slab_bytes; /* Largest block of this agent. */
+  uint64_t slot_bytes; /* That a block of the space takes. */
+  uint64_t host_slots; /* Of the tenant's host memory, if all of it had such blocks. */
+  /* Blocks of the space that can be reserved and not yet committed, where workers write to a region
+   * of their own; 0: the tenant's memory is the limit. */
+  uint64_t staging_slots;
+} kvtier_limits;
+
+/* Fills `*limits`, and writes why the space is not usable to `why_not` (may be NULL), which has
+ * room for `size` bytes with its NUL. Never waits. KVTIER_INVALID names what cannot be. */
+int kvtier_get_limits(kvtier_client* client, kvtier_space space, kvtier_limits* limits,
+                      char* why_not, size_t size);
+
+/* Returns the pieces of block `index`, one after the other in `*count` entries, which are read
+ * before the next call. Called in the caller's thread, for blocks that are to be copied. */
+typedef const kvtier_bytes* (*kvtier_pieces_of)(void* user, size_t index, size_t* count);
+
+/* Of the keys, by what became of their blocks. */
+typedef struct {
+  uint64_t stored;  /* Published by this call. */
+  uint64_t present; /* Cached already, or being put by another worker. */
+  uint64_t missed;  /* No slot for them, or no agent: they are not cached. */
+} kvtier_put_counts;
+
+/* Stores the blocks of `keys`, a run of any length in prefix order behind `parent` (NULL: a root),
+ * as many at a time as fit the tenant's memory well, the leading ones first. Waits `timeout_ms`
+ * each time that there is no room, while what is held goes to a disk. Fills `*counts`.
+ * KVTIER_INVALID, the pieces of a block do not add up to block_bytes, or as kvtier_reserve(): what
+ * was stored stays. */
+int kvtier_put_all(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
+                   const kvtier_bytes* keys, size_t count, kvtier_pieces_of pieces_of, void* user,
+                   int32_t timeout_ms, kvtier_put_counts* counts);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KVTIER_PUT_ALL_H_ */

@@ -1,0 +1,46 @@
+// Submitted() begins a call of the C library that does not wait.
+#ifndef KVTIER_CLIENT_C_SUBMISSION_H_
+#define KVTIER_CLIENT_C_SUBMISSION_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "client/c/handles.h"
+
+namespace kvtier::c {
+
+// Who submitted a call, and what tells its completion from others.
+struct Submission {
+  kvtier_client* client;
+  uint64_t tag;
+  int op;
+};
+
+// Submits by `submit(done)` with a place booked for the completion. `read(result, completion)`
+// writes what is in the result, when it is polled.
+template <typename Result, typename Submit, typename Read>
+int Submitted(const Submission& by, Submit submit, const Read& read) {
+  CompletionQueue* const completions = &by.client->completions;
+  if (!completions->Book()) return Fail(KVTIER_AGAIN, "too many calls are outstanding");
+  const absl::Status status = submit([completions, by, read](Result result) {
+    completions->Push([by, read, result = std::move(result)]() mutable {
+      kvtier_completion completion{};
+      completion.tag = by.tag;
+      completion.op = by.op;
+      read(std::move(result), &completion);
+      return completion;
+    });
+  });
+  if (status.ok()) return KVTIER_OK;
+  completions->Unbook();
+  if (status.code() == absl::StatusCode::kResourceExhausted) {
+    return Fail(KVTIER_AGAIN, std::string(status.message()));
+  }
+  return Fail(status);
+}
+
+}  // namespace kvtier::c
+
+#endif  // KVTIER_CLIENT_C_SUBMISSION_H_

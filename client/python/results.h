@@ -1,0 +1,36 @@
+// Results of calls as the Python package takes them.
+#ifndef KVTIER_CLIENT_PYTHON_RESULTS_H_
+#define KVTIER_CLIENT_PYTHON_RESULTS_H_
+
+#include <pybind11/pybind11.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "client/client.h"
+#include "client/python/blocks_binding.h"
+
+namespace kvtier::python {
+
+// Returns blocks, local blocks and the tiers of each kvtier.Match.
+std::vector<pybind11::tuple> MatchesFrom(const std::vector<MatchedSequence>& all);
+std::vector<std::unique_ptr<Hit>> HitsFrom(std::vector<OnboardedBlocks> all);
+// "absent", "gpu", "host", "disk" or "perhaps".
+const char* ResidenceName(Residence residence);
+
+// Deleted and held blocks; None: nobody answered.
+using Deleted = std::optional<std::pair<size_t, size_t>>;
+Deleted DeletedFrom(const DeletedBlocks& blocks);
+
+// Returns the ticket's bytes, or None, and of each sequence the places of the keys whose blocks are
+// held.
+pybind11::tuple TicketFrom(const PinTicket& ticket);
+// Returns the fields of a kvtier.Limits.
+pybind11::dict DictOf(const SpaceLimits& limits);
+
+}  // namespace kvtier::python
+
+#endif  // KVTIER_CLIENT_PYTHON_RESULTS_H_
