@@ -23,7 +23,7 @@ absl::StatusOr<SessionId> SessionTable::Open(const Tenant& tenant, const Session
 void SessionTable::Close(SessionId id) {
   const auto session = sessions_.find(id);
   if (session == sessions_.end()) return;
-  for (const Space& space : session->second.spaces) {
+  for (const auto& [space_id, space] : session->second.spaces) {
     spaces_.Remove(session->second.tenant->domain, space.digest);
   }
   by_token_.erase(session->second.token);
@@ -39,33 +39,45 @@ absl::StatusOr<SessionId> SessionTable::Find(const SessionToken& token) const {
   return found->second;
 }
 
-absl::StatusOr<uint32_t> SessionTable::AddSpace(SessionId id, const SpaceSpec& spec) {
-  std::vector<Space>& spaces = sessions_.at(id).spaces;
+absl::StatusOr<uint32_t> SessionTable::AddSpace(SessionId id, const SpaceSpec& spec,
+                                                uint64_t registration) {
+  Session& session = sessions_.at(id);
   const SpaceDigest digest = spec.Digest();
-  for (size_t i = 0; i < spaces.size(); ++i) {
-    if (spaces[i].digest == digest) return static_cast<uint32_t>(i + 1);
+  for (const auto& [space_id, space] : session.spaces) {
+    if (space.digest == digest && space.registration == registration) return space_id;
   }
-  if (spaces.size() >= kMaxSpacesPerSession) {
+  if (session.spaces.size() >= kMaxSpacesPerSession) {
     return absl::ResourceExhaustedError(
         absl::StrCat("spaces: the session's ", kMaxSpacesPerSession, " are in use"));
   }
-  spaces.push_back({.digest = digest,
-                    .block_bytes = spec.block_bytes,
-                    .namer = BlockNamer(sessions_.at(id).tenant->key, digest)});
+  session.spaces.emplace(++session.last_space,
+                         Space{.digest = digest,
+                               .registration = registration,
+                               .block_bytes = spec.block_bytes,
+                               .namer = BlockNamer(session.tenant->key, digest)});
   spaces_.Add(DomainOf(id), spec, digest);
-  return static_cast<uint32_t>(spaces.size());
+  return session.last_space;
+}
+
+void SessionTable::RemoveSpace(SessionId id, uint32_t space_id) {
+  Session& session = sessions_.at(id);
+  const auto space = session.spaces.find(space_id);
+  if (space == session.spaces.end()) return;
+  spaces_.Remove(session.tenant->domain, space->second.digest);
+  session.spaces.erase(space);
 }
 
 absl::StatusOr<BlockRun> SessionTable::NameRun(SessionId id, uint32_t space_id,
                                                const std::optional<EngineKey>& parent,
                                                std::span<const EngineKey> keys) const {
   const Session& session = sessions_.at(id);
-  if (space_id == 0 || space_id > session.spaces.size()) {
+  const auto found = session.spaces.find(space_id);
+  if (found == session.spaces.end()) {
     return absl::InvalidArgumentError(absl::StrCat("space_id: ", space_id, " is not one of the ",
                                                    session.spaces.size(),
                                                    " that this session registered"));
   }
-  const Space& space = session.spaces[space_id - 1];
+  const Space& space = found->second;
   BlockRun run{.session = id,
                .domain = session.tenant->domain,
                .space = space.digest,

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -62,9 +63,12 @@ class SessionTable {
 
   // Errors: kFailedPrecondition, no open session has this token (open a new one).
   absl::StatusOr<SessionId> Find(const SessionToken& token) const;
-  // Names a space for the session; the same spec gets the same id. REQUIRES: `spec`
-  // is valid. Errors: kResourceExhausted at kMaxSpacesPerSession.
-  absl::StatusOr<uint32_t> AddSpace(SessionId id, const SpaceSpec& spec);
+  // Names a space for the session and returns its id, which is never another space's; the same spec
+  // with the same `registration`, the worker's number, gets the same id. REQUIRES: `spec` is valid.
+  // Errors: kResourceExhausted at kMaxSpacesPerSession.
+  absl::StatusOr<uint32_t> AddSpace(SessionId id, const SpaceSpec& spec, uint64_t registration = 0);
+  // The session names the space no more. Unknown ids are ignored.
+  void RemoveSpace(SessionId id, uint32_t space_id);
   // Errors: kInvalidArgument, `space_id` is not the session's.
   absl::StatusOr<BlockRun> NameRun(SessionId id, uint32_t space_id,
                                    const std::optional<EngineKey>& parent,
@@ -73,13 +77,15 @@ class SessionTable {
  private:
   struct Space {
     SpaceDigest digest;
+    uint64_t registration = 0;
     uint64_t block_bytes = 0;
     BlockNamer namer;
   };
   struct Session {
     const Tenant* tenant = nullptr;  // Of the TenantTable, which outlives this.
     SessionToken token{};
-    std::vector<Space> spaces;  // Space id - 1.
+    std::map<uint32_t, Space> spaces;  // By id.
+    uint32_t last_space = 0;           // The last id that was given.
   };
   uint64_t next_id_ = 1;
   absl::flat_hash_map<SessionId, Session> sessions_;

@@ -102,7 +102,8 @@ Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest
                                                       " is more than this agent's slab of ",
                                                       agent_->options().slab_bytes, " bytes"));
   }
-  KVT_CO_ASSIGN_OR_RETURN(const uint32_t space_id, agent_->sessions().AddSpace(session, spec));
+  KVT_CO_ASSIGN_OR_RETURN(const uint32_t space_id,
+                          agent_->sessions().AddSpace(session, spec, request->registration()));
   response->set_space_id(space_id);
   response->set_space_digest(convert::ToWire(spec.Digest()));
   response->set_slot_bytes(slot_bytes);
@@ -365,6 +366,9 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
   for (const std::string& ticket : request->tickets()) {
     KVT_CO_ASSIGN_OR_RETURN(const TicketId id, TicketFrom(ticket));
     agent_->tickets().Release(agent_->sessions().DomainOf(session), id);
+  }
+  for (const uint32_t space_id : request->space_ids()) {
+    agent_->sessions().RemoveSpace(session, space_id);
   }
   agent_->leases().Release(session, leases);
   agent_->reservations().Release(session, IdsFrom<ReservationId>(request->reservation_ids()));

@@ -158,6 +158,16 @@ void AgentLink::Release(Connection* connection, ReleaseQueue::Kind kind,
   if (added.sooner) Wake();
 }
 
+void AgentLink::RemoveSpace(size_t number) {
+  spaces_.Remove(number);
+  std::shared_ptr<Connection> connection;
+  {
+    absl::MutexLock lock(&mu_);
+    connection = connection_;
+  }
+  if (connection != nullptr && connection->ForgetSpace(number, clock_.Now())) Wake();
+}
+
 SpaceLimits AgentLink::LimitsOf(size_t space) const {
   if (InForkedChild()) return {.why_not = std::string(kForkedText)};
   const bool is_connected = connected();
@@ -323,8 +333,10 @@ absl::Time AgentLink::Serve(const std::shared_ptr<Connection>& connection) {
     absl::MutexLock lock(&mu_);
     if (!breaker_.Admits(kChoreTimeout)) return absl::InfiniteFuture();  // The next probe wakes us.
   }
-  absl::Status chore = RegisterMissing(connection.get(), kChoreTimeout);
-  if (chore.ok()) chore = connection->FlushReleases(kChoreTimeout, clock_.Now());
+  // Spaces that are named no more make room for those that are to be.
+  connection->ForgetRemoved(spaces_, clock_.Now());
+  absl::Status chore = connection->FlushReleases(kChoreTimeout, clock_.Now());
+  if (chore.ok()) chore = RegisterMissing(connection.get(), kChoreTimeout);
   if (chore.ok()) return connection->releases().due();
   Ended(connection, {.name = "background", .timeout = kChoreTimeout, .status = chore});
   return clock_.Now() + kChoreRetry;
@@ -393,10 +405,9 @@ bool AgentLink::Answers() const {
 
 absl::Status AgentLink::RegisterMissing(Connection* connection, absl::Duration timeout) {
   const absl::Time deadline = clock_.Now() + timeout;
-  const std::vector<SpaceSpec> specs = spaces_.All();
-  for (size_t i = 0; i < specs.size(); ++i) {
+  for (const auto& [i, spec] : spaces_.All()) {
     if (connection->FindSpace(i)) continue;
-    const absl::Status status = connection->RegisterSpace(i, specs[i], deadline - clock_.Now());
+    const absl::Status status = connection->RegisterSpace(i, spec, deadline - clock_.Now());
     if (status.ok()) continue;
     if (!IsAnswer(status) || status.code() == absl::StatusCode::kFailedPrecondition) return status;
     // The agent refuses this space: it stays a miss, and the others work.

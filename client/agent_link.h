@@ -64,6 +64,8 @@ class AgentLink {
   void Stop() ABSL_LOCKS_EXCLUDED(mu_);
 
   SpaceTable& spaces() { return spaces_; }
+  // The agent is told in the background. REQUIRES: this is no forked child.
+  void RemoveSpace(size_t number) ABSL_LOCKS_EXCLUDED(mu_);
 
   // The connection for a call of this timeout, counted as a call; null when there is no agent
   // or the breaker does not admit it. Takes no longer than a lock.

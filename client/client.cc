@@ -74,9 +74,16 @@ absl::StatusOr<SpaceHandle> Client::RegisterSpace(const SpaceSpec& spec) {
                          .timeout = state_->default_timeout,
                          .took = MonotonicClock().Now() - began,
                          .status = status};
-    if (state_->link->Ended(connection, end) != CallOutcome::kAnswered) state_->link->Wake();
+    state_->link->Ended(connection, end);
+    if (!status.ok()) state_->link->Wake();
   }
   return static_cast<SpaceHandle>(index);
+}
+
+absl::Status Client::UnregisterSpace(SpaceHandle space) {
+  KVT_RETURN_IF_ERROR(state_->Check(space, {}));
+  if (!InForkedChild()) state_->link->RemoveSpace(static_cast<size_t>(space));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SpaceLimits> Client::Limits(SpaceHandle space) const {
@@ -97,8 +104,12 @@ absl::Status Client::Residences(SpaceHandle space, std::span<const EngineKey> ke
     std::fill(residences.begin(), residences.end(), all);
     return absl::OkStatus();
   }
-  const BlockNamer& namer = state_->link->spaces().NamerOf(static_cast<size_t>(space));
-  if (!LookUpAll(*residency.view, namer, keys, residences)) state_->link->RenewResidency();
+  const auto namer = state_->link->spaces().NamerOf(static_cast<size_t>(space));
+  if (namer == nullptr) {
+    std::ranges::fill(residences, Residence::kAbsent);
+  } else if (!LookUpAll(*residency.view, *namer, keys, residences)) {
+    state_->link->RenewResidency();
+  }
   return absl::OkStatus();
 }
 
@@ -107,8 +118,9 @@ absl::StatusOr<size_t> Client::ResidentRun(SpaceHandle space,
   KVT_RETURN_IF_ERROR(state_->Check(space, keys));
   const AgentLink::Residency residency = state_->link->residency();
   if (residency.view == nullptr) return residency.connected ? keys.size() : 0;
-  const BlockNamer& namer = state_->link->spaces().NamerOf(static_cast<size_t>(space));
-  const ResidentKeys resident = LookUpRun(*residency.view, namer, keys);
+  const auto namer = state_->link->spaces().NamerOf(static_cast<size_t>(space));
+  if (namer == nullptr) return 0;
+  const ResidentKeys resident = LookUpRun(*residency.view, *namer, keys);
   if (resident.retired) state_->link->RenewResidency();
   return resident.count;
 }

@@ -112,6 +112,10 @@ class Client {
   // Works while the agent is away: it is told when it comes. Errors: kInvalidArgument,
   // naming the field; kResourceExhausted, more than SpaceTable::kMaxSpaces.
   absl::StatusOr<SpaceHandle> RegisterSpace(const SpaceSpec& spec);
+  // Makes room for another space: `space` is nobody's handle any more, also of other parts of the
+  // program that registered the same spec. What was leased or reserved of it stays the caller's,
+  // and its blocks stay cached. Never waits.
+  absl::Status UnregisterSpace(SpaceHandle space);
 
   // What of the space fits the agent of now, or why it is not usable. Never waits.
   absl::StatusOr<SpaceLimits> Limits(SpaceHandle space) const;

@@ -32,9 +32,9 @@ absl::StatusOr<absl::Duration> Client::State::Timeout(
 }
 
 absl::Status Client::State::Check(SpaceHandle space, std::span<const EngineKey> keys) const {
-  if (!InForkedChild() && static_cast<size_t>(space) >= link->spaces().size()) {
-    return absl::InvalidArgumentError(absl::StrCat("space handle ", static_cast<uint32_t>(space),
-                                                   " was not given by this client"));
+  if (!InForkedChild() && !link->spaces().Has(static_cast<size_t>(space))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("space handle ", static_cast<uint32_t>(space), " is none of this client's"));
   }
   if (keys.size() > kMaxKeys) {
     return absl::InvalidArgumentError(
@@ -77,6 +77,7 @@ absl::StatusOr<std::vector<KeySequence>> Client::State::Taken(
   for (KeySequence& sequence : taken) {
     if (!sequence.max_tokens) continue;
     const uint64_t tokens = link->spaces().TokensPerBlockOf(static_cast<size_t>(sequence.space));
+    if (tokens == 0) continue;  // It went meanwhile, and is a miss.
     const uint64_t blocks = *sequence.max_tokens / tokens;
     sequence.keys = sequence.keys.first(std::min<uint64_t>(sequence.keys.size(), blocks));
   }

@@ -58,6 +58,7 @@ absl::Status Connection::FlushReleases(absl::Duration timeout, absl::Time now) {
     request.mutable_slots()->Add(batch.slots.begin(), batch.slots.end());
     request.mutable_damaged_lease_ids()->Add(batch.damaged_lease_ids.begin(),
                                              batch.damaged_lease_ids.end());
+    request.mutable_space_ids()->Add(batch.space_ids.begin(), batch.space_ids.end());
     for (const TicketId& ticket : batch.tickets) {
       request.add_tickets(ticket.data(), ticket.size());
     }
@@ -70,6 +71,7 @@ absl::Status Connection::FlushReleases(absl::Duration timeout, absl::Time now) {
       releases_.Add(ReleaseQueue::Kind::kReservation, batch.reservation_ids, now);
       releases_.Add(ReleaseQueue::Kind::kSlot, batch.slots, now);
       releases_.Add(ReleaseQueue::Kind::kDamaged, batch.damaged_lease_ids, now);
+      releases_.Add(ReleaseQueue::Kind::kSpace, batch.space_ids, now);
       for (const TicketId& ticket : batch.tickets) releases_.AddTicket(ticket, now);
       return status;
     }
@@ -84,6 +86,7 @@ absl::Status Connection::RegisterSpace(size_t index, const SpaceSpec& spec,
   v1::RegisterSpaceRequest request;
   request.set_session_token(session_->token());
   *request.mutable_space() = convert::ToWire(spec);
+  request.set_registration(index);
   v1::RegisterSpaceResponse response;
   const absl::Status status = convert::FromGrpc(stub_->RegisterSpace(&context, request, &response));
   if (!status.ok()) return status;
@@ -109,13 +112,36 @@ void Connection::RefuseSpace(size_t index, const absl::Status& why) {
 
 void Connection::SetSpace(size_t index, const Space& space) {
   absl::MutexLock lock(&mu_);
-  if (spaces_.size() <= index) spaces_.resize(index + 1);
   spaces_[index] = space;
 }
 
 std::optional<Connection::Space> Connection::FindSpace(size_t index) const {
   absl::MutexLock lock(&mu_);
-  return index < spaces_.size() ? spaces_[index] : std::nullopt;
+  const auto found = spaces_.find(index);
+  return found == spaces_.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool Connection::ForgetSpace(size_t index, absl::Time now) {
+  uint64_t id = 0;
+  {
+    absl::MutexLock lock(&mu_);
+    const auto found = spaces_.find(index);
+    if (found == spaces_.end()) return false;
+    id = found->second.id;
+    spaces_.erase(found);
+  }
+  return id != 0 && releases_.Add(ReleaseQueue::Kind::kSpace, {&id, 1}, now).sooner;
+}
+
+void Connection::ForgetRemoved(const SpaceTable& spaces, absl::Time now) {
+  std::vector<size_t> removed;
+  {
+    absl::MutexLock lock(&mu_);
+    for (const auto& [index, space] : spaces_) {
+      if (!spaces.Has(index)) removed.push_back(index);
+    }
+  }
+  for (const size_t index : removed) ForgetSpace(index, now);
 }
 
 }  // namespace kvtier

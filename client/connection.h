@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include "client/release_queue.h"
 #include "client/session.h"
 #include "client/space_limits.h"
+#include "client/space_table.h"
 #include "core/space.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 
@@ -53,6 +55,11 @@ class Connection {
   void RefuseSpace(size_t index, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mu_);
   // nullopt: not registered here yet.
   std::optional<Space> FindSpace(size_t index) const ABSL_LOCKS_EXCLUDED(mu_);
+  // Finds it no more, and has releases() tell the agent. True: something is due sooner there.
+  bool ForgetSpace(size_t index, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
+  // The same of all that `spaces` has no more, as where they were removed while they were being
+  // registered.
+  void ForgetRemoved(const SpaceTable& spaces, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   void SetSpace(size_t index, const Space& space) ABSL_LOCKS_EXCLUDED(mu_);
@@ -62,7 +69,7 @@ class Connection {
   const std::unique_ptr<v1::Worker::StubInterface> stub_;
   ReleaseQueue releases_;
   mutable absl::Mutex mu_;
-  std::vector<std::optional<Space>> spaces_ ABSL_GUARDED_BY(mu_);  // By index.
+  std::map<size_t, Space> spaces_ ABSL_GUARDED_BY(mu_);  // By index.
 };
 
 }  // namespace kvtier

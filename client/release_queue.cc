@@ -21,6 +21,8 @@ std::vector<uint64_t>& ListOf(ReleaseQueue::Kind kind, ReleaseQueue::Batch* batc
       return batch->reservation_ids;
     case ReleaseQueue::Kind::kSlot:
       return batch->slots;
+    case ReleaseQueue::Kind::kSpace:
+      return batch->space_ids;
     case ReleaseQueue::Kind::kDamaged:
       break;
   }
@@ -74,6 +76,7 @@ ReleaseQueue::Batch ReleaseQueue::Take() {
           .reservation_ids = TakeTail(&queued_.reservation_ids, kMaxBatch),
           .slots = TakeTail(&queued_.slots, kMaxBatch),
           .damaged_lease_ids = TakeTail(&queued_.damaged_lease_ids, kMaxBatch),
+          .space_ids = TakeTail(&queued_.space_ids, kMaxBatch),
           .tickets = TakeTail(&queued_.tickets, kMaxBatch)};
 }
 

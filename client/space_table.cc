@@ -1,7 +1,5 @@
 #include "client/space_table.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 
 namespace kvtier {
@@ -10,36 +8,46 @@ absl::StatusOr<size_t> SpaceTable::Add(const SpaceSpec& spec) {
   if (absl::Status valid = spec.Validate(); !valid.ok()) return valid;
   const SpaceDigest digest = spec.Digest();
   absl::MutexLock lock(&mu_);
-  const auto known = std::find(digests_.begin(), digests_.end(), digest);
-  if (known != digests_.end()) return static_cast<size_t>(known - digests_.begin());
-  if (specs_.size() == kMaxSpaces) {
+  for (const auto& [number, space] : spaces_) {
+    if (space.digest == digest) return number;
+  }
+  if (spaces_.size() == kMaxSpaces) {
     return absl::ResourceExhaustedError(
         absl::StrCat("a client has at most ", kMaxSpaces, " spaces"));
   }
-  specs_.push_back(spec);
-  digests_.push_back(digest);
-  namers_.push_back(std::make_unique<const BlockNamer>(tenant_, digest));
-  return specs_.size() - 1;
+  spaces_.emplace(next_, Space{.spec = spec,
+                               .digest = digest,
+                               .namer = std::make_shared<const BlockNamer>(tenant_, digest)});
+  return next_++;
 }
 
-std::vector<SpaceSpec> SpaceTable::All() const {
+bool SpaceTable::Remove(size_t number) {
   absl::MutexLock lock(&mu_);
-  return specs_;
+  return spaces_.erase(number) > 0;
 }
 
-const BlockNamer& SpaceTable::NamerOf(size_t number) const {
+bool SpaceTable::Has(size_t number) const {
   absl::MutexLock lock(&mu_);
-  return *namers_.at(number);
+  return spaces_.contains(number);
+}
+
+std::map<size_t, SpaceSpec> SpaceTable::All() const {
+  std::map<size_t, SpaceSpec> all;
+  absl::MutexLock lock(&mu_);
+  for (const auto& [number, space] : spaces_) all.emplace(number, space.spec);
+  return all;
+}
+
+std::shared_ptr<const BlockNamer> SpaceTable::NamerOf(size_t number) const {
+  absl::MutexLock lock(&mu_);
+  const auto found = spaces_.find(number);
+  return found == spaces_.end() ? nullptr : found->second.namer;
 }
 
 uint64_t SpaceTable::TokensPerBlockOf(size_t number) const {
   absl::MutexLock lock(&mu_);
-  return specs_.at(number).tokens_per_block;
-}
-
-size_t SpaceTable::size() const {
-  absl::MutexLock lock(&mu_);
-  return specs_.size();
+  const auto found = spaces_.find(number);
+  return found == spaces_.end() ? 0 : found->second.spec.tokens_per_block;
 }
 
 }  // namespace kvtier

@@ -4,8 +4,9 @@
 #define KVTIER_CLIENT_SPACE_TABLE_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
@@ -15,7 +16,8 @@
 
 namespace kvtier {
 
-// Thread-safe. Spaces are numbered 0, 1, ... and never forgotten.
+// Thread-safe. Spaces are numbered 0, 1, ...; the number of one that was removed is never given
+// again.
 class SpaceTable {
  public:
   static constexpr size_t kMaxSpaces = 16;  // The agent's limit for one session.
@@ -25,18 +27,26 @@ class SpaceTable {
   // The number of `spec`, new or as before. Errors: kInvalidArgument, naming field
   // and value; kResourceExhausted at kMaxSpaces.
   absl::StatusOr<size_t> Add(const SpaceSpec& spec) ABSL_LOCKS_EXCLUDED(mu_);
-  std::vector<SpaceSpec> All() const ABSL_LOCKS_EXCLUDED(mu_);
-  size_t size() const ABSL_LOCKS_EXCLUDED(mu_);
-  // REQUIRES: a number that Add() gave. Valid as long as the table.
-  const BlockNamer& NamerOf(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
+  // False: there is no such space, or no more.
+  bool Remove(size_t number) ABSL_LOCKS_EXCLUDED(mu_);
+  bool Has(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the spaces by their numbers.
+  std::map<size_t, SpaceSpec> All() const ABSL_LOCKS_EXCLUDED(mu_);
+  // Null: there is no such space any more.
+  std::shared_ptr<const BlockNamer> NamerOf(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
+  // 0: there is no such space any more.
   uint64_t TokensPerBlockOf(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
+  struct Space {
+    SpaceSpec spec;
+    SpaceDigest digest;
+    std::shared_ptr<const BlockNamer> namer;
+  };
   const TenantKey tenant_;
   mutable absl::Mutex mu_;
-  std::vector<SpaceSpec> specs_ ABSL_GUARDED_BY(mu_);
-  std::vector<SpaceDigest> digests_ ABSL_GUARDED_BY(mu_);
-  std::vector<std::unique_ptr<const BlockNamer>> namers_ ABSL_GUARDED_BY(mu_);
+  std::map<size_t, Space> spaces_ ABSL_GUARDED_BY(mu_);
+  size_t next_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace kvtier

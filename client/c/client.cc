@@ -135,4 +135,12 @@ int kvtier_register_space(kvtier_client* client, const kvtier_space_spec* spec,
   return Guarded([&] { return kvtier::c::RegisterSpace(client, spec, space); });
 }
 
+int kvtier_unregister_space(kvtier_client* client, kvtier_space space) {
+  return Guarded([&]() -> int {
+    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    const absl::Status status = client->client->UnregisterSpace(kvtier::SpaceHandle{space});
+    return status.ok() ? KVTIER_OK : Fail(status);
+  });
+}
+
 }  // extern "C"

@@ -35,8 +35,7 @@ extern "C" {
 
 /* It may change without a new number until the first release. */
 #define KVTIER_ABI_VERSION 1
-/* The library's version. A program built with version N runs with a library of version
- * N or later. */
+/* The library's version: a program runs with a library of its own version or a later one. */
 uint32_t kvtier_abi_version(void);
 
 enum {
@@ -85,9 +84,8 @@ typedef struct {
 /* Opens a client into *client, to be given back by kvtier_close(). Succeeds without an
  * agent. KVTIER_INVALID names the option. */
 int kvtier_open(const kvtier_options* options, kvtier_client** client);
-/* Hangs up, cancels submitted calls, frees completions that were not polled with what
- * they hold. Hits and puts may outlive it: not valid any more, still to be given back.
- * NULL is ignored. */
+/* Hangs up, cancels submitted calls, frees completions that were not polled with what they hold.
+ * Hits and puts may outlive it: not valid, still to be given back. NULL is ignored. */
 void kvtier_close(kvtier_client* client);
 
 /* 1 while the agent's socket stands, otherwise 0. */
@@ -136,6 +134,8 @@ typedef struct {
  * KVTIER_EXHAUSTED at 16 spaces. */
 int kvtier_register_space(kvtier_client* client, const kvtier_space_spec* spec,
                           kvtier_space* space);
+/* Makes room for another space; its hits and puts stay, and its blocks stay cached. Never waits. */
+int kvtier_unregister_space(kvtier_client* client, kvtier_space space);
 
 /* ---- Calls that wait: one message to the agent each -------------------------------
  * `keys` are `count` engine keys of 8..64 bytes in prefix order, KVTIER_MAX_KEYS at most. */

@@ -21,10 +21,10 @@ struct Submission {
 // Submits by `submit(done)` with a place booked for the completion. `read(result, completion)`
 // writes what is in the result, when it is polled.
 template <typename Result, typename Submit, typename Read>
-int Submitted(const Submission& by, Submit submit, const Read& read) {
+int Submitted(const Submission& by, Submit submit, Read read) {
   CompletionQueue* const completions = &by.client->completions;
   if (!completions->Book()) return Fail(KVTIER_AGAIN, "too many calls are outstanding");
-  const absl::Status status = submit([completions, by, read](Result result) {
+  const absl::Status status = submit([completions, by, read = std::move(read)](Result result) {
     completions->Push([by, read, result = std::move(result)]() mutable {
       kvtier_completion completion{};
       completion.tag = by.tag;

@@ -74,6 +74,11 @@ class PyClient {
         Unlocked(Get(), [&](OpenClient& open) { return open.client->RegisterSpace(spec); })));
   }
 
+  void UnregisterSpace(uint32_t space) {
+    const absl::Status status = Get()->client->UnregisterSpace(SpaceHandle{space});
+    if (!status.ok()) Raise(status);
+  }
+
   std::vector<std::string> Residences(uint32_t space, const std::vector<py::bytes>& keys) {
     const std::vector<EngineKey> engine_keys = KeysFrom(keys);
     std::vector<Residence> residences(engine_keys.size());
@@ -356,6 +361,7 @@ void BindClient(py::module_& module) {
       .def(py::init<const std::string&, const std::string&, const py::bytes&, double, double>())
       .def("close", &PyClient::Close)
       .def("register_space", &PyClient::RegisterSpace)
+      .def("unregister_space", &PyClient::UnregisterSpace)
       .def("residences", &PyClient::Residences)
       .def("resident_run", &PyClient::ResidentRun)
       .def("match", &PyClient::Match)

@@ -92,6 +92,31 @@ TEST_F(SessionTableTest, HoldsKMaxSpacesPerSessionAndNotOneMore) {
   EXPECT_EQ(*sessions_.AddSpace(id, TestSpace(4096)), 1u) << "a known space takes no room";
 }
 
+TEST_F(SessionTableTest, ASpaceThatIsRemovedMakesRoomAndItsIdIsNeverAnothers) {
+  const SessionId id = *sessions_.Open(tenants_.tenants()[0], Token(1));
+  for (size_t i = 1; i <= kMaxSpacesPerSession; ++i) {
+    ASSERT_TRUE(sessions_.AddSpace(id, TestSpace(i * 4096), i).ok());
+  }
+  sessions_.RemoveSpace(id, 3);
+  sessions_.RemoveSpace(id, 3);
+  sessions_.RemoveSpace(id, 99);
+  const auto keys = AgentRig::Keys(1, 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(sessions_.NameRun(id, 3, std::nullopt, keys).status()));
+  EXPECT_TRUE(sessions_.NameRun(id, 4, std::nullopt, keys).ok());
+  const uint32_t again = *sessions_.AddSpace(id, TestSpace(3 * 4096), 17);
+  EXPECT_EQ(again, kMaxSpacesPerSession + 1);
+  EXPECT_EQ(*sessions_.AddSpace(id, TestSpace(3 * 4096), 17), again) << "asked for twice";
+  EXPECT_TRUE(absl::IsResourceExhausted(sessions_.AddSpace(id, TestSpace(1), 18).status()));
+  // A worker that named the space anew before its first registration ended.
+  sessions_.RemoveSpace(id, 1);
+  const uint32_t anew = *sessions_.AddSpace(id, TestSpace(3 * 4096), 19);
+  sessions_.RemoveSpace(id, again);
+  EXPECT_TRUE(sessions_.NameRun(id, anew, std::nullopt, keys).ok());
+  EXPECT_EQ(sessions_.spaces().All().size(), kMaxSpacesPerSession);
+  sessions_.Close(id);
+  for (const auto* space : sessions_.spaces().All()) EXPECT_EQ(space->sessions, 0u);
+}
+
 TEST_F(SessionTableTest, TenantsAndSpacesNameTheSameEngineKeyDifferently) {
   const SessionId one = *sessions_.Open(tenants_.tenants()[0], Token(1));
   const SessionId other = *sessions_.Open(tenants_.tenants()[1], Token(2));

@@ -22,6 +22,16 @@ class PutAllTest(unittest.TestCase):
             model="put_all", weights_digest="none", dtype="bytes", layout="bytes", layers=1,
             kv_heads=1, head_dim=1, tokens_per_block=16, block_bytes=BLOCK_BYTES))
 
+    def test_a_space_that_is_unregistered_is_no_space_any_more(self):
+        spec = self.kvtier.SpaceSpec(**{**vars(self.space.spec), "lora": "other"})
+        other = self.client.register_space(spec)
+        self.assertEqual(self.client.match(other, KEYS).blocks, 0)
+        self.client.unregister_space(other)
+        with self.assertRaisesRegex(ValueError, "none of this client's"):
+            self.client.match(other, KEYS)
+        with self.assertRaisesRegex(ValueError, "none of this client's"):
+            self.client.unregister_space(other)
+
     def test_all_of_it_is_stored_and_its_end_is_there(self):
         limits = self.client.limits(self.space)
         self.assertEqual((limits.usable, limits.why_not, limits.slot_bytes, limits.host_slots),

@@ -144,6 +144,9 @@ int main(int argc, char** argv) {
   kvtier_release_ticket(scheduler, &ticket); /* Rank 1 never comes. */
   if (test_submitted(scheduler, space, &run) != 0) return 102;
   if (test_put_all(scheduler, space) != 0) return 103;
+  EXPECT(kvtier_unregister_space(scheduler, space) == KVTIER_OK);
+  EXPECT(kvtier_unregister_space(scheduler, space) == KVTIER_INVALID);
+  EXPECT(kvtier_unregister_space(NULL, space) == KVTIER_INVALID);
   kvtier_close(worker);
   kvtier_close(scheduler);
   return 0;

@@ -78,6 +78,33 @@ TEST_F(PutAllTest, WithoutAnAgentNothingIsStoredAndLimitsSayWhy) {
   EXPECT_THAT(limits.why_not, HasSubstr("no agent"));
 }
 
+TEST_F(PutAllTest, ASpaceThatIsUnregisteredMakesRoomForAnother) {
+  constexpr Blocks kRun = {.first = 1, .count = 4};
+  ASSERT_EQ(worker_.Put(kRun), kRun.count);
+  const OnboardedBlocks hit = worker_.Hold(kRun);
+  Client& client = worker_.client();
+  // Many times as many as the session has room for, one after the other.
+  SpaceSpec spec = worker_.spec();
+  for (int i = 0; i < 100; ++i) {
+    spec.lora = absl::StrCat("adapter ", i);
+    const auto space = client.RegisterSpace(spec);
+    ASSERT_TRUE(space.ok()) << space.status();
+    ASSERT_TRUE(Await(absl::Seconds(10), [&] { return client.Limits(*space)->usable; })) << i;
+    ASSERT_EQ(client.UnregisterSpace(*space), absl::OkStatus());
+    EXPECT_EQ(client.UnregisterSpace(*space).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(client.Match(*space, worker_.KeysOf(kRun)).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+  ASSERT_EQ(client.UnregisterSpace(worker_.space()), absl::OkStatus());
+  EXPECT_TRUE(hit.valid()) << "what is leased stays";
+  EXPECT_TRUE(worker_.Proves(hit, kRun.first));
+  // Named anew, it has its blocks; also before the agent heard of the end of the first.
+  const SpaceHandle again = *client.RegisterSpace(worker_.spec());
+  EXPECT_TRUE(Await(absl::Seconds(10), [&] {
+    return client.Onboard(again, worker_.KeysOf(kRun))->size() == kRun.count;
+  }));
+}
+
 TEST_F(PutAllTest, ASpaceThatTheAgentRefusesSaysWhy) {
   TestWorker large({.socket_dir = agent_.socket_dir(), .block_bytes = uint64_t{2} << 20});
   const auto why_not = [&] { return large.client().Limits(large.space())->why_not; };

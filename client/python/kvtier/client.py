@@ -61,6 +61,14 @@ class Client:
         """Names a space; works without an agent. Raises ValueError naming field and value."""
         return Space(spec, self._native.register_space(spec._native()))
 
+    def unregister_space(self, space: Space) -> None:
+        """Makes room for another space. Never waits.
+
+        Also for other parts of the program that registered the same spec. Its hits and puts stay the
+        caller's, and its blocks stay cached.
+        """
+        self._native.unregister_space(space._handle)
+
     def residences(self, space: Space, keys: SequenceOf[bytes]) -> list[str]:
         """What this node has of each key, in any order, by its table and without a call.
 
