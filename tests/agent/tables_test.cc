@@ -103,13 +103,13 @@ TEST_F(SessionTableTest, ASpaceThatIsRemovedMakesRoomAndItsIdIsNeverAnothers) {
   const auto keys = AgentRig::Keys(1, 1);
   EXPECT_TRUE(absl::IsInvalidArgument(sessions_.NameRun(id, 3, std::nullopt, keys).status()));
   EXPECT_TRUE(sessions_.NameRun(id, 4, std::nullopt, keys).ok());
-  const uint32_t again = *sessions_.AddSpace(id, TestSpace(3 * 4096), 17);
+  const uint32_t again = *sessions_.AddSpace(id, TestSpace(uint64_t{3} * 4096), 17);
   EXPECT_EQ(again, kMaxSpacesPerSession + 1);
-  EXPECT_EQ(*sessions_.AddSpace(id, TestSpace(3 * 4096), 17), again) << "asked for twice";
+  EXPECT_EQ(*sessions_.AddSpace(id, TestSpace(uint64_t{3} * 4096), 17), again) << "asked for twice";
   EXPECT_TRUE(absl::IsResourceExhausted(sessions_.AddSpace(id, TestSpace(1), 18).status()));
   // A worker that named the space anew before its first registration ended.
   sessions_.RemoveSpace(id, 1);
-  const uint32_t anew = *sessions_.AddSpace(id, TestSpace(3 * 4096), 19);
+  const uint32_t anew = *sessions_.AddSpace(id, TestSpace(uint64_t{3} * 4096), 19);
   sessions_.RemoveSpace(id, again);
   EXPECT_TRUE(sessions_.NameRun(id, anew, std::nullopt, keys).ok());
   EXPECT_EQ(sessions_.spaces().All().size(), kMaxSpacesPerSession);
