@@ -117,10 +117,6 @@ absl::StatusOr<DescriptorSocket::Shared> ShareStaging(Agent* agent,
   }
   const absl::StatusOr<const SealedMemory*> region =
       agent->staging().RegionOf(wish.session, wish.domain);
-  if (absl::IsResourceExhausted(region.status())) {
-    Log(LogLevel::kWarning, absl::StrCat("a session can write nothing: ", region.status().message(),
-                                         " (--staging_bytes, --host_bytes)"));
-  }
   if (!region.ok()) return region.status();
   const int fd = fcntl((*region)->read_write_fd(), F_DUPFD_CLOEXEC, 0);
   if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("staging: ", strerror(errno)));

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/log.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
@@ -23,28 +24,37 @@ void StagedSlot::Release() {
   region_.reset();
 }
 
+absl::StatusOr<std::shared_ptr<StagingRegion>> Staging::Make(SessionId session, DomainId domain) {
+  const size_t count = counts_[domain];
+  if (count > 0 && (count + 1) * options_.session_bytes > options_.max_domain_bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the tenant has ", count, " staging regions of ", options_.session_bytes,
+                     " bytes, and may have ", options_.max_domain_bytes, " bytes"));
+  }
+  KVT_ASSIGN_OR_RETURN(
+      std::unique_ptr<SealedMemory> memory,
+      SealedMemory::Create(absl::StrCat("kvtier-staging-", static_cast<uint64_t>(session)),
+                           options_.session_bytes));
+  return std::make_shared<StagingRegion>(std::move(memory));
+}
+
 absl::StatusOr<const SealedMemory*> Staging::RegionOf(SessionId session, DomainId domain) {
   if (!enabled()) return absl::NotFoundError("workers of this node write the arena");
   if (const auto found = regions_.find(session); found != regions_.end()) {
     return found->second.region->memory.get();
   }
-  size_t& count = counts_[domain];
-  if (count > 0 && (count + 1) * options_.session_bytes > options_.max_domain_bytes) {
-    ++refused_regions_;
-    return absl::ResourceExhaustedError(
-        absl::StrCat("staging: the tenant has ", count, " regions of ", options_.session_bytes,
-                     " bytes, and may have ", options_.max_domain_bytes, " bytes"));
+  absl::StatusOr<std::shared_ptr<StagingRegion>> region = Make(session, domain);
+  if (!region.ok()) {
+    if (refused_.insert(session).second) {
+      ++refused_regions_;
+      Log(LogLevel::kWarning, absl::StrCat("a session can put nothing: ", region.status().message(),
+                                           " (--staging_bytes, --host_bytes)"));
+    }
+    return region.status();
   }
-  absl::StatusOr<std::unique_ptr<SealedMemory>> memory = SealedMemory::Create(
-      absl::StrCat("kvtier-staging-", static_cast<uint64_t>(session)), options_.session_bytes);
-  if (!memory.ok()) {
-    ++refused_regions_;
-    return memory.status();
-  }
-  ++count;
-  auto region = std::make_shared<StagingRegion>(*std::move(memory));
-  const SealedMemory* const made = region->memory.get();
-  regions_.emplace(session, Owned{.domain = domain, .region = std::move(region)});
+  ++counts_[domain];
+  const SealedMemory* const made = (*region)->memory.get();
+  regions_.emplace(session, Owned{.domain = domain, .region = *std::move(region)});
   return made;
 }
 
@@ -58,6 +68,7 @@ StagedSlot Staging::Take(SessionId session, uint64_t bytes) {
 }
 
 void Staging::Close(SessionId session) {
+  refused_.erase(session);
   const auto found = regions_.find(session);
   if (found == regions_.end()) return;
   --counts_[found->second.domain];

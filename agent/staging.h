@@ -14,6 +14,7 @@
 #include <span>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "agent/sessions.h"
 #include "tier_host/host_tier.h"
@@ -72,7 +73,8 @@ class Staging {
 
   // True: a worker writes to its region alone.
   bool enabled() const { return options_.session_bytes > 0; }
-  // Returns the session's region, which the first call makes. REQUIRES: the session is open.
+  // Returns the session's region, which the first call makes; logs once for a session that none can
+  // be made. REQUIRES: the session is open.
   // Errors: kNotFound, workers of this node write the arena; kResourceExhausted, the domain has as
   // many as it may have, or there is no memory.
   absl::StatusOr<const SealedMemory*> RegionOf(SessionId session, DomainId domain);
@@ -87,6 +89,7 @@ class Staging {
   void Audit() const;
 
  private:
+  absl::StatusOr<std::shared_ptr<StagingRegion>> Make(SessionId session, DomainId domain);
   struct Owned {
     DomainId domain{};
     std::shared_ptr<StagingRegion> region;
@@ -94,6 +97,7 @@ class Staging {
   const Options options_;
   absl::flat_hash_map<SessionId, Owned> regions_;
   absl::flat_hash_map<DomainId, size_t> counts_;  // Regions of each domain.
+  absl::flat_hash_set<SessionId> refused_;        // Sessions that asked in vain, once or often.
   uint64_t refused_regions_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "bench/plain_space.h"
 #include "core/check.h"
 #include "core/status_macros.h"
 
@@ -15,15 +16,7 @@ absl::StatusOr<std::unique_ptr<BlockLoad>> BlockLoad::Open(const std::string& so
   std::unique_ptr<BlockLoad> load(new BlockLoad());
   KVT_ASSIGN_OR_RETURN(load->client_, Client::Open({.socket_dir = socket_dir,
                                                     .default_timeout = absl::Seconds(30)}));
-  const SpaceSpec spec{.model = "bench",
-                       .weights_digest = "none",
-                       .dtype = "bytes",
-                       .layout = "bytes",
-                       .layers = 1,
-                       .kv_heads = 1,
-                       .head_dim = 1,
-                       .tokens_per_block = 16,
-                       .block_bytes = block_bytes};
+  const SpaceSpec spec = PlainSpace("bench", block_bytes);
   KVT_ASSIGN_OR_RETURN(load->space_, load->client_->RegisterSpace(spec));
   load->keys_per_run_ = blocks;
   load->payload_.resize(block_bytes);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/block_load.h"
 #include "bench/figure.h"
+#include "bench/plain_space.h"
 #include "client/client.h"
 #include "core/status_macros.h"
 
@@ -45,15 +46,7 @@ class Caller {
     std::unique_ptr<Caller> caller(new Caller());
     KVT_ASSIGN_OR_RETURN(caller->client_,
                          Client::Open({.socket_dir = socket_dir, .default_timeout = kPatience}));
-    SpaceSpec spec{.model = "calls",
-                   .weights_digest = "none",
-                   .dtype = "bytes",
-                   .layout = "bytes",
-                   .layers = 1,
-                   .kv_heads = 1,
-                   .head_dim = 1,
-                   .tokens_per_block = 16,
-                   .block_bytes = kSmallBytes};
+    SpaceSpec spec = PlainSpace("calls", kSmallBytes);
     KVT_ASSIGN_OR_RETURN(caller->small_, caller->client_->RegisterSpace(spec));
     spec.block_bytes = kLargeBytes;
     KVT_ASSIGN_OR_RETURN(caller->large_, caller->client_->RegisterSpace(spec));

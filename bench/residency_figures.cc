@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/block_load.h"
 #include "bench/figure.h"
+#include "bench/plain_space.h"
 #include "client/c/kvtier.h"
 #include "client/client.h"
 #include "core/status_macros.h"
@@ -61,17 +62,7 @@ absl::Status PrintFigures(const Ways& ways) {
   return absl::OkStatus();
 }
 
-SpaceSpec Spec() {
-  return {.model = "residency",
-          .weights_digest = "none",
-          .dtype = "bytes",
-          .layout = "bytes",
-          .layers = 1,
-          .kv_heads = 1,
-          .head_dim = 1,
-          .tokens_per_block = 16,
-          .block_bytes = kBlockBytes};
-}
+SpaceSpec Spec() { return PlainSpace("residency", kBlockBytes); }
 
 absl::Status InCpp(const std::string& socket_dir) {
   KVT_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,

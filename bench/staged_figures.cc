@@ -12,6 +12,7 @@
 #include "bench/block_load.h"
 #include "bench/figure.h"
 #include "bench/node_process.h"
+#include "bench/plain_space.h"
 #include "bench/streaming_copy.h"
 #include "client/client.h"
 #include "core/status_macros.h"
@@ -40,15 +41,7 @@ class StagedPuts {
     KVT_ASSIGN_OR_RETURN(puts->client_, Client::Open({.socket_dir = socket_dir,
                                                       .default_timeout = absl::Seconds(10)}));
     KVT_ASSIGN_OR_RETURN(puts->space_,
-                         puts->client_->RegisterSpace({.model = "staged",
-                                                       .weights_digest = "none",
-                                                       .dtype = "bytes",
-                                                       .layout = "bytes",
-                                                       .layers = 1,
-                                                       .kv_heads = 1,
-                                                       .head_dim = 1,
-                                                       .tokens_per_block = 16,
-                                                       .block_bytes = kStagedBlockBytes}));
+                         puts->client_->RegisterSpace(PlainSpace("staged", kStagedBlockBytes)));
     return puts;
   }
 

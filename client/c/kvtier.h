@@ -43,7 +43,7 @@ enum {
   KVTIER_INVALID = -1,   /* An argument cannot be; kvtier_last_error() names it. */
   KVTIER_AGAIN = -2,     /* KVTIER_MAX_SUBMITTED calls are outstanding: poll, then retry. */
   KVTIER_EXHAUSTED = -3, /* A limit that polling does not lift, such as 16 spaces. */
-  KVTIER_ABSENT = -4,    /* kvtier_ping() only: no agent, or it does not answer. */
+  KVTIER_ABSENT = -4,    /* No agent, or it does not answer, where that is no miss. */
   KVTIER_INTERNAL = -5,  /* Out of memory. */
   KVTIER_CODEC = -6,     /* kvtier_encode(), kvtier_decode() only: they say what it means. */
   KVTIER_DAMAGED = -7,   /* kvtier_copy_out() only, in kvtier_copy.h: the block's sum differs. */

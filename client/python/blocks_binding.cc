@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "client/python/arguments.h"
 #include "client/python/buffer.h"
+#include "client/python/dlpack.h"
 #include "client/python/raise.h"
 #include "core/copy_sum.h"
 
@@ -149,8 +150,14 @@ bool CopyOut(const Hit& hit, size_t i, const py::object& to) {
 
 }  // namespace
 
+Block BlockOf(const std::shared_ptr<const Mapping>& mapping, bool read_only) {
+  return {mapping, mapping->Read(0, mapping->size())->data(), mapping->size(), read_only};
+}
+
 void BindBlocks(py::module_& module) {
-  py::class_<Block>(module, "Block", py::buffer_protocol()).def_buffer(&BufferOf);
+  py::class_<Block> block(module, "Block", py::buffer_protocol());
+  block.def_buffer(&BufferOf);
+  DefineDlpack(&block);
   py::class_<Hit>(module, "Hit")
       .def("__len__", [](const Hit& hit) { return hit.blocks.size(); })
       .def("block", &HitBlock)

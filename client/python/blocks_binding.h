@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "client/mapping.h"
 #include "client/onboarded_blocks.h"
 #include "client/reserved_blocks.h"
 
@@ -20,6 +21,9 @@ struct Block {
   size_t size;
   bool read_only;
 };
+
+// Returns all of a mapping.
+Block BlockOf(const std::shared_ptr<const Mapping>& mapping, bool read_only);
 
 // Owned by Python; used under the GIL, and by Commit(), CopyIn() and CopyOut() without it.
 struct Hit {

@@ -323,6 +323,16 @@ class PyClient {
     return status.ok();
   }
 
+  // The memory to read, the memory to write or None, and whether that is a region of the session's
+  // own; None: there is no agent.
+  std::optional<std::tuple<Block, std::optional<Block>, bool>> GetHostMemory() {
+    const HostMemory memory = Get()->client->host_memory();
+    if (memory.read == nullptr) return std::nullopt;
+    std::optional<Block> write;
+    if (memory.write != nullptr) write = BlockOf(memory.write, /*read_only=*/false);
+    return std::tuple(BlockOf(memory.read, /*read_only=*/true), write, memory.is_staged);
+  }
+
   bool Connected() { return open_ != nullptr && open_->client->connected(); }
 
   py::dict Stats() { return DictOf(Get()->client->Stats()); }
@@ -381,6 +391,7 @@ void BindClient(py::module_& module) {
       .def("begin_step", &PyClient::BeginStep)
       .def("end_step", &PyClient::EndStep)
       .def("ping", &PyClient::Ping)
+      .def("host_memory", &PyClient::GetHostMemory)
       .def("connected", &PyClient::Connected)
       .def("delete", &PyClient::Delete)
       .def("limits", &PyClient::Limits)

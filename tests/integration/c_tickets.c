@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "kvtier_copy.h"
+#include "kvtier_memory.h"
 #include "kvtier_put_all.h"
 #include "kvtier_tickets.h"
 #include "tests/testing/c_program.h"
@@ -117,6 +118,31 @@ static int test_put_all(kvtier_client* client, kvtier_space space) {
   return 0;
 }
 
+static int test_memory(kvtier_client* client, kvtier_space space) {
+  static const kvtier_bytes key = {"memory-0", 8};
+  kvtier_host_memory memory = {.struct_size = 8};
+  kvtier_mapping* mapping = NULL;
+  EXPECT(kvtier_get_host_memory(client, &memory, &mapping) == KVTIER_INVALID && mapping == NULL);
+  memory.struct_size = sizeof(memory);
+  EXPECT(kvtier_get_host_memory(client, &memory, NULL) == KVTIER_INVALID);
+  EXPECT(kvtier_get_host_memory(client, &memory, &mapping) == KVTIER_OK && mapping != NULL);
+  EXPECT(memory.is_staged == 0 && memory.read != NULL && memory.write != NULL);
+  EXPECT(memory.read_bytes == memory.write_bytes && memory.read_bytes >= BLOCK_BYTES);
+  kvtier_put* put = NULL;
+  void* slot = NULL;
+  size_t size = 0;
+  EXPECT(kvtier_reserve(client, space, NULL, &key, 1, KVTIER_HOST, WAIT, &put) == 1);
+  EXPECT(kvtier_put_slot(put, 0, &slot, &size) == KVTIER_RESERVED);
+  const size_t offset = (size_t)((char*)slot - (char*)memory.write);
+  EXPECT(offset <= memory.write_bytes - BLOCK_BYTES);
+  memset(slot, 'm', BLOCK_BYTES);
+  EXPECT(kvtier_commit(put) == 1);
+  EXPECT(((const char*)memory.read)[offset + BLOCK_BYTES - 1] == 'm');
+  kvtier_release_mapping(mapping);
+  kvtier_release_mapping(NULL);
+  return 0;
+}
+
 int main(int argc, char** argv) {
   EXPECT(argc == 2);
   const kvtier_options options = {.struct_size = sizeof(options), .socket_dir = argv[1]};
@@ -144,6 +170,7 @@ int main(int argc, char** argv) {
   kvtier_release_ticket(scheduler, &ticket); /* Rank 1 never comes. */
   if (test_submitted(scheduler, space, &run) != 0) return 102;
   if (test_put_all(scheduler, space) != 0) return 103;
+  if (test_memory(scheduler, space) != 0) return 104;
   EXPECT(kvtier_unregister_space(scheduler, space) == KVTIER_OK);
   EXPECT(kvtier_unregister_space(scheduler, space) == KVTIER_INVALID);
   EXPECT(kvtier_unregister_space(NULL, space) == KVTIER_INVALID);

@@ -75,6 +75,7 @@ OPEN_ROOTS = ("absl/",)
 # What is installed for C programs: included, and guarded, by its name alone.
 PUBLIC_HEADERS = {"client/c/kvtier.h": "kvtier.h", "client/c/kvtier_copy.h": "kvtier_copy.h",
                   "client/c/kvtier_log.h": "kvtier_log.h",
+                  "client/c/kvtier_memory.h": "kvtier_memory.h",
                   "client/c/kvtier_put_all.h": "kvtier_put_all.h",
                   "client/c/kvtier_sequences.h": "kvtier_sequences.h",
                   "client/c/kvtier_tickets.h": "kvtier_tickets.h",

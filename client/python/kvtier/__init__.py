@@ -14,7 +14,7 @@ A client stays in the process that opened it: in a child that was forked (os.for
         usable = hit.valid()        # Always ask after the copy.
 """
 
-from .blocks import Hit, Put
+from .blocks import Hit, HostMemory, Put
 from .calls import Call
 from .client import Client
 from .codec import BlockCodec
@@ -24,6 +24,6 @@ from .sequences import Match, PutCounts, Sequence, Ticket
 from .space import Limits, Space, SpaceSpec
 from .token_keys import VLLM_DEFAULT_SEED, token_keys, vllm_token_keys
 
-__all__ = ["BlockCodec", "Call", "Client", "Hit", "Limits", "Match", "PagedKv", "Put", "PutCounts",
+__all__ = ["BlockCodec", "Call", "Client", "Hit", "HostMemory", "Limits", "Match", "PagedKv", "Put", "PutCounts",
            "Sequence", "SequenceFacts", "Space", "SpaceSpec", "Ticket", "VLLM_DEFAULT_SEED",
            "set_logger", "token_keys", "vllm_token_keys"]

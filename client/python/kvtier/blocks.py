@@ -1,6 +1,18 @@
 """Blocks in a worker's hands: hits to read and slots to write, without a copy."""
 
+from dataclasses import dataclass
 from typing import Iterator
+
+
+@dataclass(frozen=True)
+class HostMemory:
+    """Host memory as one session was handed it."""
+
+    read: memoryview  # Read-only; the tenant's arena.
+    write: memoryview | None  # None: the agent hands out none.
+    # `write` is a region of the session's own, from which the agent copies at commit (the agent's
+    # --worker_memory=staged); otherwise it is the arena, too.
+    is_staged: bool
 
 
 class _Views:
@@ -51,6 +63,16 @@ class Hit:
         if not 0 <= index < len(self):
             raise IndexError(f"block {index} of a hit of {len(self)}")
         return self._views.get(index, self._native.block)
+
+    def dlpack(self, index: int):
+        """The bytes of block `index` for torch.from_dlpack() and its like: a view, not a copy.
+
+        It is read-only, so that the consumer must take DLPack of version 1. Like a numpy array it
+        stays readable when the hit has ended, but shows whatever the memory holds by then.
+        """
+        if not 0 <= index < len(self):
+            raise IndexError(f"block {index} of a hit of {len(self)}")
+        return self._native.block(index)
 
     def __iter__(self) -> Iterator[memoryview]:
         return (self[i] for i in range(len(self)))
@@ -135,6 +157,18 @@ class Put:
         if self._states[index] != "reserved" or self._ended:
             return None
         return self._views.get(index, self._native.block)
+
+    def dlpack(self, index: int):
+        """Takes the slot of block `index` for torch.from_dlpack() and its like; None as put[index].
+
+        A tensor made from it must not be written after commit() or release(): the memory is no
+        longer yours.
+        """
+        if not 0 <= index < len(self):
+            raise IndexError(f"block {index} of a put of {len(self)}")
+        if self._states[index] != "reserved" or self._ended:
+            return None
+        return self._native.block(index)
 
     def copy_in(self, index: int, source) -> None:
         """Takes the slot of block `index` and fills it with `source`.

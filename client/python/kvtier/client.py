@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Iterable, Sequence as SequenceOf
 
 from . import _kvtier
-from .blocks import Hit, Put
+from .blocks import Hit, HostMemory, Put
 from .calls import Call
 from .paged_kv import PagedKv
 from .sequences import Match, PutCounts, Sequence, Ticket
@@ -277,6 +277,18 @@ class Client:
     def ping(self, timeout_s: float = 2.0) -> bool:
         """One empty call; whether the agent answered. `timeout_s` is above 0, or a ValueError."""
         return self._native.ping(timeout_s)
+
+    def host_memory(self) -> HostMemory | None:
+        """The memory that the session of now was handed, to be pinned for a device.
+
+        None: no agent. Hits lie in `read` and slots in `write`, at the same offsets unless
+        `is_staged`. The views stay mapped as long as anything holds them.
+        """
+        native = self._native.host_memory()
+        if native is None:
+            return None
+        read, write, is_staged = native
+        return HostMemory(memoryview(read), None if write is None else memoryview(write), is_staged)
 
     @property
     def connected(self) -> bool:
