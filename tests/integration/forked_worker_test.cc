@@ -43,6 +43,12 @@ TEST_F(ForkedWorkerTest, AForkedChildMissesAndItsParentNeverNotices) {
 }
 
 TEST_F(ForkedWorkerTest, AForkBesideBusyThreadsHangsNobody) {
+#if defined(__SANITIZE_ADDRESS__)
+  // Seen by its stack: the child frees memory, and the lock in libasan that it waits for was held
+  // by a thread of the parent's. glibc's own allocator takes part in fork(); this one does not yet.
+  GTEST_SKIP() << "the allocator of AddressSanitizer (gcc 12) hangs a child that is forked beside "
+                  "busy threads";
+#endif
   const std::unique_ptr<ChildProcess> worker = Start("busy");
   EXPECT_EQ(worker->Wait(Patience(absl::Seconds(120))), 0) << Said();
 }
