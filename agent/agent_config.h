@@ -20,7 +20,7 @@
 
 namespace kvtier {
 
-// Where workers write the blocks that they put into host memory.
+// The memory that workers write when they put blocks into host memory.
 enum class WorkerMemory {
   kDirect,  // In the arena of their tenant.
   kStaged,  // In a region of their own, from which the agent copies.

@@ -29,7 +29,7 @@ inline constexpr absl::Duration kMaxTicketLifetime = absl::Seconds(60);
 inline constexpr size_t kMaxEvictedKeys = 65536;
 // Blocks in host memory that workers said are damaged and that wait to be looked at.
 inline constexpr size_t kMaxSuspects = 1024;
-// Of one session's staging region (--staging_bytes).
+// Largest --staging_bytes: the size of one session's region.
 inline constexpr uint64_t kMaxStagingBytes = uint64_t{64} << 30;
 inline constexpr size_t kMaxReservationsPerSession = 16384;
 inline constexpr size_t kMaxReservations = 65536;     // Of all sessions together, late ones, too.

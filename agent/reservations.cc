@@ -11,7 +11,7 @@
 namespace kvtier {
 namespace {
 
-// What the worker may write of memory that is not its own.
+// Returns the bytes of memory that is not the worker's own and that it may write.
 uint64_t BytesOf(const PendingBlock& block) {
   return block.staged ? 0 : SlotBytes(block.meta.length);
 }
@@ -229,10 +229,11 @@ void ReservationTable::Audit() const {
   uint64_t late = 0;
   for (const auto& [id, reserved] : reservations_) {
     ++counts[reserved.session];
-    const bool in_host = reserved.late ? !reserved.block.staged : true;
-    KVT_CHECK(static_cast<bool>(reserved.block.host) ==
-              (in_host && !static_cast<bool>(reserved.block.gpu)));
-    KVT_CHECK(!(reserved.block.staged && reserved.block.gpu));
+    const bool in_gpu = static_cast<bool>(reserved.block.gpu);
+    const bool is_staged = static_cast<bool>(reserved.block.staged);
+    const bool gave_up_host = reserved.late && is_staged;
+    KVT_CHECK(!(is_staged && in_gpu));
+    KVT_CHECK(static_cast<bool>(reserved.block.host) == !(in_gpu || gave_up_host));
     KVT_CHECK(reserved.late || pending_keys_.contains(reserved.block.meta.key));
     if (reserved.late) late += BytesOf(reserved.block);
   }

@@ -41,8 +41,8 @@ namespace kvtier {
 
 enum class ReservationId : uint64_t {};
 
-// What becomes a block at commit: the host slot or the GPU's is set, but none of them when it is
-// late and staged.
+// A block that is being put. One of `host` and `gpu` is set, and neither of a staged block that is
+// late.
 struct PendingBlock {
   BlockMeta meta;       // Without its sum, unless `summed`.
   bool summed = false;  // The worker took the sum, which is its word.

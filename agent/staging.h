@@ -23,7 +23,7 @@
 
 namespace kvtier {
 
-// The shared memory of one session, and which of it its reservations use.
+// Shared memory of one session, with the ranges that its reservations use.
 struct StagingRegion {
   explicit StagingRegion(std::unique_ptr<SealedMemory> sealed)
       : memory(std::move(sealed)), ranges(memory->bytes().size()) {}
@@ -41,7 +41,7 @@ class StagedSlot {
   ~StagedSlot() { Release(); }
   explicit operator bool() const { return region_ != nullptr; }
   uint64_t offset() const { return offset_; }  // In the region.
-  // What the worker wrote, and may be writing to.
+  // Returns the slot's bytes, which the worker wrote and may still write.
   std::span<const std::byte> bytes() const {
     return region_->memory->bytes().subspan(offset_, bytes_);
   }
@@ -59,8 +59,8 @@ class StagedSlot {
 class Staging {
  public:
   struct Options {
-    uint64_t session_bytes = 0;  // Of each session's region; 0: workers write the arena.
-    // Of all regions of a domain together; it has one, however little this is.
+    uint64_t session_bytes = 0;  // Size of each session's region; 0: workers write the arena.
+    // Largest sum of a domain's regions; each domain may have one, however small this is.
     uint64_t max_domain_bytes = 0;
   };
   struct Report {

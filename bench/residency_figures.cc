@@ -62,12 +62,11 @@ absl::Status PrintFigures(const Ways& ways) {
   return absl::OkStatus();
 }
 
-SpaceSpec Spec() { return PlainSpace("residency", kBlockBytes); }
-
 absl::Status InCpp(const std::string& socket_dir) {
   KVT_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,
                        Client::Open({.socket_dir = socket_dir}));
-  KVT_ASSIGN_OR_RETURN(const SpaceHandle space, client->RegisterSpace(Spec()));
+  KVT_ASSIGN_OR_RETURN(const SpaceHandle space,
+                       client->RegisterSpace(PlainSpace("residency", kBlockBytes)));
   std::vector<EngineKey> keys;
   for (uint64_t i = 0; i <= kRun; ++i) {
     const KeyBytes key = KeyOf(i);
@@ -102,7 +101,7 @@ absl::Status InC(const std::string& socket_dir) {
     return absl::UnavailableError(kvtier_last_error());
   }
   const std::unique_ptr<kvtier_client, void (*)(kvtier_client*)> closed(client, &kvtier_close);
-  const SpaceSpec spec = Spec();
+  const SpaceSpec spec = PlainSpace("residency", kBlockBytes);
   const kvtier_space_spec named{.struct_size = sizeof(named),
                                 .model = spec.model.c_str(),
                                 .weights_digest = spec.weights_digest.c_str(),

@@ -1,4 +1,4 @@
-// What a put costs where workers are not trusted with the arena: the copy into the session's
+// Figures of puts where workers are not trusted with the arena: the copy into the session's
 // region, and the agent's copy from there, beside a plain copy of the same bytes.
 #ifndef KVTIER_BENCH_STAGED_FIGURES_H_
 #define KVTIER_BENCH_STAGED_FIGURES_H_

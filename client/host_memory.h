@@ -15,7 +15,7 @@ struct HostMemory {
   std::shared_ptr<const Mapping> read;
   // Reserved slots are written here. Null: the agent hands out none.
   std::shared_ptr<const Mapping> write;
-  // What is written is a region of the session's own: its offsets are none of `read`.
+  // True: `write` is a region of the session's own, whose offsets are none of `read`.
   bool is_staged = false;
 };
 

@@ -22,7 +22,6 @@ class RangePool {
   std::optional<uint64_t> Take(uint64_t bytes);
   // Gives a range back. REQUIRES: Take(bytes) returned `offset`, and it was not freed since.
   void Free(uint64_t offset, uint64_t bytes);
-  uint64_t capacity_bytes() const { return capacity_bytes_; }
   uint64_t used_bytes() const { return used_bytes_; }
   void Audit() const;
 

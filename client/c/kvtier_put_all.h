@@ -34,7 +34,7 @@ int kvtier_get_limits(kvtier_client* client, kvtier_space space, kvtier_limits* 
  * before the next call. Called in the caller's thread, for blocks that are to be copied. */
 typedef const kvtier_bytes* (*kvtier_pieces_of)(void* user, size_t index, size_t* count);
 
-/* Of the keys, by what became of their blocks. */
+/* Numbers of keys, by what became of their blocks. */
 typedef struct {
   uint64_t stored;  /* Published by this call. */
   uint64_t present; /* Cached already, or being put by another worker. */

@@ -38,7 +38,7 @@ int GetLimits(kvtier_client* client, kvtier_space space, kvtier_limits* limits,
   return KVTIER_OK;
 }
 
-// What the caller gives a put to read.
+// The caller's function that names the pieces of a block, and its argument.
 struct Source {
   kvtier_pieces_of pieces_of = nullptr;
   void* user = nullptr;

@@ -11,7 +11,7 @@
 
 namespace kvtier::c {
 
-// Who submitted a call, and what tells its completion from others.
+// The client of a submitted call, and the tag and operation of its completion.
 struct Submission {
   kvtier_client* client;
   uint64_t tag;

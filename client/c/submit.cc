@@ -99,7 +99,7 @@ int SubmitCommit(kvtier_client* client, kvtier_put* put, const CommitOptions& op
   });
 }
 
-// What nobody answered has KVTIER_ABSENT for its blocks.
+// Submits a deletion. Its completion has KVTIER_ABSENT for its blocks when nobody answered.
 int SubmitDelete(const Submission& by, const CallArguments& arguments, uint64_t* held) {
   return Guarded([&]() -> int {
     if (by.client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");

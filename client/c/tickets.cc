@@ -22,7 +22,7 @@ TicketId IdOf(const kvtier_ticket& ticket) {
   return id;
 }
 
-// What a call about a ticket fills.
+// Memory of the caller's that a taken ticket fills.
 struct TicketRoom {
   kvtier_ticket* ticket;
   uint64_t* blocks;  // Of each sequence; may be null.

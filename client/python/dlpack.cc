@@ -36,7 +36,7 @@ struct DlTensor {
   uint64_t byte_offset = 0;
 };
 static_assert(sizeof(DlTensor) == 48);
-// Of consumers that know no versions.
+// The form for consumers that know no versions.
 struct DlManaged {
   DlTensor tensor;
   void* context = nullptr;
@@ -57,7 +57,7 @@ static_assert(sizeof(DlManagedVersioned) == 80);
 constexpr char kName[] = "dltensor";
 constexpr char kVersionedName[] = "dltensor_versioned";
 
-// What a tensor needs for as long as its consumer has it.
+// A tensor and all that it points to, for as long as its consumer has it.
 template <typename Managed>
 struct Exported {
   Block block;  // Keeps the memory mapped.

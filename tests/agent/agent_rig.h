@@ -132,7 +132,8 @@ class AgentRig {
     const DomainId domain = NameRun(of, 0, 1).domain;
     return agent->host().arena(domain).bytes().subspan(offset, kRigBlockBytes);
   }
-  // Where the session writes what it was given to write at `offset`. REQUIRES: it is open.
+  // Returns the memory that the session writes for what it reserved at `offset`. REQUIRES: it is
+  // open.
   std::span<std::byte> Write(SessionId of, uint64_t offset) {
     if (!agent->staging().enabled()) return Host(of, offset);
     return regions_.at(of).subspan(offset, kRigBlockBytes);

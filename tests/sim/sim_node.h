@@ -96,7 +96,7 @@ class SimNode {
 
   // The bytes a worker sees at `offset`: in its domain's arena or in the GPU pool.
   std::span<std::byte> Memory(Tier tier, DomainId domain, uint64_t offset, uint64_t bytes);
-  // Where the session writes what it reserved at `offset`: there, or in its staging region. Empty:
+  // Returns the memory that the session writes for what it reserved at `offset`. Empty:
   // that region is nobody else's, and gone with its session.
   std::span<std::byte> WriteMemory(SessionId session, Tier tier, DomainId domain, uint64_t offset,
                                    uint64_t bytes);
