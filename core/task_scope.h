@@ -34,10 +34,12 @@ class TaskScope {
 
  private:
   Task<void> Run(Task<void> task, std::list<Task<void>>::iterator place);
+  // Frees the frames of tasks that ended.
+  void Reap();
 
   Executor* const executor_;  // Not owned.
   std::list<Task<void>> running_;
-  std::list<Task<void>> ended_;  // Freed by `reaper_`.
+  std::list<Task<void>> ended_;  // Freed by the next Spawn(), or by `reaper_`.
   std::optional<TimerId> reaper_;
 };
 
