@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "agent/host_order.h"
 #include "agent/residency.h"
@@ -174,9 +175,9 @@ class BlockIndex {
   PoolLedger* ledger_ = nullptr;    // nullptr: the pool ends with the agent.
   Residency* residency_ = nullptr;  // nullptr: no worker is told.
   DomainId gpu_domain_{};
-  absl::flat_hash_map<BlockKey, Entry> entries_;
-  std::vector<HostOrder> host_;     // By domain.
-  std::vector<uint64_t> erasures_;  // By domain.
+  absl::node_hash_map<BlockKey, Entry> entries_;  // Nodes: entries are large, and many.
+  std::vector<HostOrder> host_;                   // By domain.
+  std::vector<uint64_t> erasures_;                // By domain.
   ReuseLeaves gpu_leaves_;
   std::map<uint32_t, BlockKey> gpu_slots_;  // What is in each slot of the pool.
   std::array<size_t, kTierCount> counts_{};

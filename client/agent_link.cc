@@ -337,7 +337,7 @@ absl::Time AgentLink::Serve(const std::shared_ptr<Connection>& connection) {
   connection->ForgetRemoved(spaces_, clock_.Now());
   absl::Status chore = connection->FlushReleases(kChoreTimeout, clock_.Now());
   if (chore.ok()) chore = RegisterMissing(connection.get(), kChoreTimeout);
-  if (chore.ok()) return connection->releases().due();
+  if (chore.ok()) return connection->releases().NextLook(clock_.Now());
   Ended(connection, {.name = "background", .timeout = kChoreTimeout, .status = chore});
   return clock_.Now() + kChoreRetry;
 }

@@ -46,7 +46,7 @@ absl::Status Connection::Ping(absl::Duration timeout) const {
 }
 
 absl::Status Connection::FlushReleases(absl::Duration timeout, absl::Time now) {
-  while (releases_.due() <= now) {
+  while (releases_.IsDue(now)) {
     const ReleaseQueue::Batch batch = releases_.Take();
     grpc::ClientContext context;
     SetTimeout(&context, timeout);

@@ -1,6 +1,7 @@
 #include "client/release_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kvtier {
 namespace {
@@ -41,6 +42,7 @@ ReleaseQueue::Added ReleaseQueue::Add(Kind kind, std::span<const uint64_t> ids, 
   }
   std::vector<uint64_t>& list = ListOf(kind, &queued_);
   list.insert(list.end(), ids.begin(), ids.begin() + static_cast<ptrdiff_t>(fitting));
+  added_ = true;
   return {.dropped = ids.size() - fitting, .sooner = IsSooner()};
 }
 
@@ -64,9 +66,15 @@ bool ReleaseQueue::IsSooner() {
   return true;
 }
 
-absl::Time ReleaseQueue::due() {
+bool ReleaseQueue::IsDue(absl::Time now) const {
+  absl::MutexLock lock(&mu_);
+  return DueNow() <= now;
+}
+
+absl::Time ReleaseQueue::NextLook(absl::Time now) {
   absl::MutexLock lock(&mu_);
   said_ = DueNow();
+  if (std::exchange(added_, false)) said_ = std::min(said_, now + kLinger);
   return said_;
 }
 

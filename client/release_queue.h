@@ -45,12 +45,16 @@ class ReleaseQueue {
 
   struct Added {
     size_t dropped = 0;   // Found no room.
-    bool sooner = false;  // Something is due before what due() has said last.
+    bool sooner = false;  // Something is due before what NextLook() has said last.
   };
   Added Add(Kind kind, std::span<const uint64_t> ids, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
   Added AddTicket(const TicketId& ticket, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns when Take() is to be called next. InfiniteFuture: there is nothing to send.
-  absl::Time due() ABSL_LOCKS_EXCLUDED(mu_);
+  // Take() is to be called now.
+  bool IsDue(absl::Time now) const ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns when to look again. InfiniteFuture: when Add() says so. A worker whose calls take its
+  // leases along leaves nothing here and gives back more soon: its queue is looked at once in each
+  // kLinger, which costs less than to be told of each lease.
+  absl::Time NextLook(absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
   // Takes the newest ids, kMaxBatch of each kind at most. What is left is due still.
   Batch Take() ABSL_LOCKS_EXCLUDED(mu_);
   // Takes the newest leases, kMaxBatch at most.
@@ -58,14 +62,16 @@ class ReleaseQueue {
 
  private:
   absl::Time DueNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Returns whether something is due before what due() has said, and notes that it is.
+  // Returns whether something is due before what NextLook() has said, and notes that it is.
   bool IsSooner() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   mutable absl::Mutex mu_;
   Batch queued_ ABSL_GUARDED_BY(mu_);
   absl::Time leases_due_ ABSL_GUARDED_BY(mu_);  // When there are any.
   absl::Time rest_due_ ABSL_GUARDED_BY(mu_);    // When there is anything else.
-  // What due() returned last: its caller sleeps until then, and is told only of what is due before.
+  bool added_ ABSL_GUARDED_BY(mu_) = false;     // Something was, since NextLook().
+  // What NextLook() returned last: its caller sleeps until then, and is told only of what is due
+  // before.
   absl::Time said_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
 };
 

@@ -66,7 +66,7 @@ struct BlockKey {
   friend auto operator<=>(const BlockKey&, const BlockKey&) = default;
   template <typename H>
   friend H AbslHashValue(H h, const BlockKey& k) {
-    return H::combine(std::move(h), k.hi, k.lo);
+    return H::combine(std::move(h), k.lo);  // Either half is as good as random.
   }
   std::array<uint8_t, 16> ToBytes() const;  // Big-endian: sorts like the integers.
   // Errors: kInvalidArgument unless `bytes` is 16 bytes long.

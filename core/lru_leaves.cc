@@ -1,6 +1,7 @@
 #include "core/lru_leaves.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "core/check.h"
@@ -11,11 +12,14 @@ bool LruLeaves::IsCandidate(const BlockKey& key, const Member& member) const {
   return member.holds == 0 && !children_.contains(key);
 }
 
-void LruLeaves::Refresh(const BlockKey& key, const Member& member) {
-  if (IsCandidate(key, member)) {
-    candidates_[member.queue].emplace(member.tick, key);
+void LruLeaves::Refresh(const BlockKey& key, Member* member) {
+  const bool was_candidate = member->is_candidate;
+  member->is_candidate = IsCandidate(key, *member);
+  if (member->is_candidate == was_candidate) return;
+  if (member->is_candidate) {
+    candidates_[member->queue].emplace(member->tick, key);
   } else {
-    candidates_[member.queue].erase(member.tick);
+    candidates_[member->queue].erase(member->tick);
   }
 }
 
@@ -48,11 +52,11 @@ void LruLeaves::Add(const BlockKey& key, const std::optional<BlockKey>& parent, 
   if (parent && !closes_cycle) added.parent = parent;
   const auto [member, inserted] = members_.emplace(key, added);
   KVT_CHECK(inserted);
-  Refresh(key, member->second);
+  Refresh(key, &member->second);
   if (!added.parent) return;
   ++children_[*added.parent];
   if (const auto at = members_.find(*added.parent); at != members_.end()) {
-    Refresh(at->first, at->second);
+    Refresh(at->first, &at->second);
   }
 }
 
@@ -62,11 +66,10 @@ std::optional<uint64_t> LruLeaves::Touch(const BlockKey& key, size_t queue) {
   if (found == members_.end()) return std::nullopt;
   Member& member = found->second;
   // Most are none: they are held, or lie under another of their prefix.
-  const bool candidate = IsCandidate(key, member);
-  if (candidate) candidates_[member.queue].erase(member.tick);
+  if (member.is_candidate) candidates_[member.queue].erase(member.tick);
   const uint64_t before = std::exchange(member.tick, next_tick_++);
   member.queue = static_cast<uint32_t>(queue);
-  if (candidate) candidates_[queue].emplace(member.tick, key);
+  if (member.is_candidate) candidates_[queue].emplace(member.tick, key);
   return before;
 }
 
@@ -75,14 +78,14 @@ void LruLeaves::Erase(const BlockKey& key) {
   KVT_CHECK(member != members_.end());
   KVT_CHECK(member->second.holds == 0);
   const std::optional<BlockKey> parent = member->second.parent;
-  candidates_[member->second.queue].erase(member->second.tick);
+  if (member->second.is_candidate) candidates_[member->second.queue].erase(member->second.tick);
   members_.erase(member);
   if (!parent) return;
   const auto children = children_.find(*parent);
   KVT_CHECK(children != children_.end() && children->second > 0);
   if (--children->second > 0) return;
   children_.erase(children);
-  if (const auto at = members_.find(*parent); at != members_.end()) Refresh(at->first, at->second);
+  if (const auto at = members_.find(*parent); at != members_.end()) Refresh(at->first, &at->second);
 }
 
 void LruLeaves::Hold(const BlockKey& key) {
@@ -90,7 +93,7 @@ void LruLeaves::Hold(const BlockKey& key) {
   KVT_CHECK(member != members_.end());
   if (member->second.holds++ > 0) return;
   ++held_;
-  Refresh(key, member->second);
+  Refresh(key, &member->second);
 }
 
 void LruLeaves::Unhold(const BlockKey& key) {
@@ -99,7 +102,7 @@ void LruLeaves::Unhold(const BlockKey& key) {
   KVT_CHECK(member->second.holds > 0);
   if (--member->second.holds > 0) return;
   --held_;
-  Refresh(key, member->second);
+  Refresh(key, &member->second);
 }
 
 std::optional<BlockKey> LruLeaves::CandidateWithout(std::span<const BlockKey> gone) const {
@@ -118,7 +121,7 @@ size_t LruLeaves::AddQueue() {
 }
 
 std::optional<BlockKey> LruLeaves::Victim() const {
-  const std::pair<const uint64_t, BlockKey>* coldest = nullptr;
+  const Candidates::value_type* coldest = nullptr;
   for (const auto& queue : candidates_) {
     if (queue.empty()) continue;
     if (coldest == nullptr || queue.begin()->first < coldest->first) coldest = &*queue.begin();
@@ -146,9 +149,10 @@ void LruLeaves::Audit() const {
   KVT_CHECK(held == held_);
   size_t candidates = 0;
   for (const auto& [key, member] : members_) {
-    const std::map<uint64_t, BlockKey>& queue = candidates_[member.queue];
+    const Candidates& queue = candidates_[member.queue];
     const auto at = queue.find(member.tick);
     KVT_CHECK(IsCandidate(key, member) == (at != queue.end()));
+    KVT_CHECK(member.is_candidate == (at != queue.end()));
     if (at == queue.end()) continue;
     KVT_CHECK(at->second == key);
     ++candidates;

@@ -13,11 +13,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "core/block_key.h"
 
@@ -25,6 +25,8 @@ namespace kvtier {
 
 class LruLeaves {
  public:
+  using Candidates = absl::btree_map<uint64_t, BlockKey>;  // By tick.
+
   explicit LruLeaves(size_t queues = 1) : candidates_(queues) {}
   // Returns the number of one more queue.
   size_t AddQueue();
@@ -55,12 +57,12 @@ class LruLeaves {
   size_t held() const { return held_; }
   size_t QueueOf(const BlockKey& key) const { return members_.at(key).queue; }
   // A member that is not held and has no member child. REQUIRES: `key` is a member.
-  bool IsCandidate(const BlockKey& key) const { return IsCandidate(key, members_.at(key)); }
+  bool IsCandidate(const BlockKey& key) const { return members_.at(key).is_candidate; }
   // The parent of the last of `gone`, if it were a candidate without all of them; nullopt:
   // there is none here, or it would not be. REQUIRES: `gone` are members, one at least.
   std::optional<BlockKey> CandidateWithout(std::span<const BlockKey> gone) const;
   // Of one queue, coldest first.
-  const std::map<uint64_t, BlockKey>& candidates(size_t queue) const { return candidates_[queue]; }
+  const Candidates& candidates(size_t queue) const { return candidates_[queue]; }
   // The coldest candidate of all queues; nullopt: everything is held or the tier is empty.
   std::optional<BlockKey> Victim() const;
   std::optional<BlockKey> VictimOf(size_t queue) const;
@@ -72,20 +74,21 @@ class LruLeaves {
     uint64_t tick = 0;
     std::optional<BlockKey> parent;
     uint32_t holds = 0;
-    uint32_t queue = 0;
+    uint32_t queue : 31 = 0;
+    bool is_candidate : 1 = false;  // It is in candidates_[queue].
   };
   void Add(const BlockKey& key, const std::optional<BlockKey>& parent, uint64_t tick, size_t queue);
   // True when `ancestor` is `key` or is reached from it by parents.
   bool Descends(const BlockKey& key, const BlockKey& ancestor) const;
   bool IsCandidate(const BlockKey& key, const Member& member) const;
   // Puts `key` among the candidates or takes it out, as its state now demands.
-  void Refresh(const BlockKey& key, const Member& member);
+  void Refresh(const BlockKey& key, Member* member);
 
   uint64_t next_tick_ = 1;
   size_t held_ = 0;
   absl::flat_hash_map<BlockKey, Member> members_;
-  absl::flat_hash_map<BlockKey, uint32_t> children_;      // Member children by parent key.
-  std::vector<std::map<uint64_t, BlockKey>> candidates_;  // By queue, then tick.
+  absl::flat_hash_map<BlockKey, uint32_t> children_;  // Member children by parent key.
+  std::vector<Candidates> candidates_;                // By queue.
 };
 
 }  // namespace kvtier

@@ -17,7 +17,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -97,8 +96,7 @@ class ReuseLeaves {
  private:
   // Uses of the block: 0 and then the prefix's of 0, 1, 2-3, 4 and more; 1, 2-3, 4 and more.
   static constexpr size_t kClasses = 7;
-  using Queue = std::map<uint64_t, BlockKey>;
-  using Cursors = std::array<Queue::const_iterator, kClasses>;
+  using Cursors = std::array<LruLeaves::Candidates::const_iterator, kClasses>;
 
   struct Seen {
     uint64_t last = 0;         // The tick of its last use.

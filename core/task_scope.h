@@ -4,9 +4,10 @@
 #ifndef KVTIER_CORE_TASK_SCOPE_H_
 #define KVTIER_CORE_TASK_SCOPE_H_
 
+#include <coroutine>
 #include <cstddef>
+#include <exception>
 #include <list>
-#include <optional>
 
 #include "core/event.h"
 #include "core/executor.h"
@@ -24,23 +25,34 @@ class TaskScope {
   TaskScope& operator=(const TaskScope&) = delete;
   ~TaskScope();
 
-  // Runs `task` until it first waits, then returns.
+  // Runs `task` until it first waits, then returns. What the task holds goes as soon as it ends,
+  // on the stack of whoever ended it.
   void Spawn(Task<void> task);
-  // Tasks whose frames still exist.
-  size_t running() const { return running_.size() + ended_.size(); }
+  // Tasks that have not ended.
+  size_t running() const { return running_.size(); }
   // Ends when no spawned task runs, or at `deadline`: true when idle. Polls; for
   // shutdown only.
   Task<bool> Idle(absl::Time deadline);
 
  private:
-  Task<void> Run(Task<void> task, std::list<Task<void>>::iterator place);
-  // Frees the frames of tasks that ended.
-  void Reap();
+  // A coroutine that nobody holds: its frame goes by itself at the end.
+  struct Flow {
+    struct promise_type {
+      Flow get_return_object() noexcept {
+        return {std::coroutine_handle<promise_type>::from_promise(*this)};
+      }
+      std::suspend_always initial_suspend() const noexcept { return {}; }
+      std::suspend_never final_suspend() const noexcept { return {}; }
+      void return_void() const noexcept {}
+      [[noreturn]] void unhandled_exception() const noexcept { std::terminate(); }
+    };
+    std::coroutine_handle<> handle;
+  };
+  using Running = std::list<std::coroutine_handle<>>;
+  Flow Run(Task<void> task, Running::iterator place);
 
   Executor* const executor_;  // Not owned.
-  std::list<Task<void>> running_;
-  std::list<Task<void>> ended_;  // Freed by the next Spawn(), or by `reaper_`.
-  std::optional<TimerId> reaper_;
+  Running running_;
 };
 
 }  // namespace kvtier

@@ -59,7 +59,8 @@ absl::Status Asked::Add(const kvtier_sequence& sequence, const std::string& owne
   KVT_ASSIGN_OR_RETURN(std::vector<EngineKey> keys, KeysFrom(sequence.keys, sequence.count, owner));
   KeySequence& added = sequences_.emplace_back();
   if (sequence.parent.size > 0) {
-    KVT_ASSIGN_OR_RETURN(added.parent, KeyFrom(sequence.parent, absl::StrCat(owner, "parent")));
+    const auto name = [&] { return absl::StrCat(owner, "parent"); };
+    KVT_ASSIGN_OR_RETURN(added.parent, KeyFrom(sequence.parent, name));
   }
   if (sequence.is_set > 1) {
     return absl::InvalidArgumentError(

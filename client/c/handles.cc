@@ -14,12 +14,12 @@ thread_local char last_error[512] = "";
 
 }  // namespace
 
-absl::StatusOr<EngineKey> KeyFrom(const kvtier_bytes& key, const std::string& name) {
-  if (key.data == nullptr) return absl::InvalidArgumentError(absl::StrCat(name, ".data is NULL"));
+absl::StatusOr<EngineKey> KeyFrom(const kvtier_bytes& key, absl::FunctionRef<std::string()> name) {
+  if (key.data == nullptr) return absl::InvalidArgumentError(absl::StrCat(name(), ".data is NULL"));
   absl::StatusOr<EngineKey> engine_key =
       EngineKey::FromBytes({static_cast<const char*>(key.data), key.size});
   if (engine_key.ok()) return engine_key;
-  return absl::InvalidArgumentError(absl::StrCat(name, ": ", engine_key.status().message()));
+  return absl::InvalidArgumentError(absl::StrCat(name(), ": ", engine_key.status().message()));
 }
 
 int Fail(int code, std::string text) noexcept {
@@ -58,8 +58,8 @@ absl::StatusOr<std::vector<EngineKey>> KeysFrom(const kvtier_bytes* keys, size_t
   std::vector<EngineKey> out;
   out.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    const std::string name = absl::StrCat(owner, "keys[", i, "]");
-    KVT_ASSIGN_OR_RETURN(EngineKey key, KeyFrom(keys[i], name));
+    const auto name = [&] { return absl::StrCat(owner, "keys[", i, "]"); };
+    KVT_ASSIGN_OR_RETURN(const EngineKey key, KeyFrom(keys[i], name));
     out.push_back(key);
   }
   return out;

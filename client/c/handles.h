@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -57,7 +58,7 @@ auto Guarded(Body body) noexcept -> decltype(body()) {
 }
 
 // Returns one key, of the argument `name`.
-absl::StatusOr<EngineKey> KeyFrom(const kvtier_bytes& key, const std::string& name);
+absl::StatusOr<EngineKey> KeyFrom(const kvtier_bytes& key, absl::FunctionRef<std::string()> name);
 // Returns the keys of a call. Errors: kInvalidArgument, naming the index behind `owner`: "keys[3]",
 // or "a.keys[3]".
 absl::StatusOr<std::vector<EngineKey>> KeysFrom(const kvtier_bytes* keys, size_t count,

@@ -51,7 +51,7 @@ absl::Status PutAll(kvtier_client* client, kvtier_space space, const kvtier_byte
   KVT_ASSIGN_OR_RETURN(const std::optional<absl::Duration> timeout, TimeoutFrom(timeout_ms));
   options.timeout = timeout.value_or(options.timeout);
   if (parent != nullptr) {
-    KVT_ASSIGN_OR_RETURN(options.parent, KeyFrom(*parent, "parent"));
+    KVT_ASSIGN_OR_RETURN(options.parent, KeyFrom(*parent, [] { return std::string("parent"); }));
   }
   absl::Status named;  // Of the first block whose pieces cannot be.
   std::vector<ConstPiece> pieces;

@@ -23,22 +23,34 @@ TEST(ReleaseQueueTest, TakeReturnsWhatWasAddedOfEachKind) {
 
 TEST(ReleaseQueueTest, LeasesWaitAMomentForACallAndNothingElseDoes) {
   ReleaseQueue queue;
-  EXPECT_EQ(queue.due(), absl::InfiniteFuture());
+  EXPECT_EQ(queue.NextLook(kNow), absl::InfiniteFuture());
   EXPECT_TRUE(queue.Add(Kind::kLease, std::vector<uint64_t>{1}, kNow).sooner);
-  EXPECT_EQ(queue.due(), kNow + ReleaseQueue::kLinger);
-  EXPECT_FALSE(
-      queue.Add(Kind::kLease, std::vector<uint64_t>{2}, kNow + absl::Microseconds(1)).sooner);
-  EXPECT_EQ(queue.TakeLeases(), (std::vector<uint64_t>{1, 2}));
-  // The next lease waits its own millisecond, and does not wake who sleeps until due().
-  EXPECT_FALSE(
-      queue.Add(Kind::kLease, std::vector<uint64_t>{3}, kNow + absl::Microseconds(2)).sooner);
-  EXPECT_EQ(queue.due(), kNow + absl::Microseconds(2) + ReleaseQueue::kLinger);
+  EXPECT_FALSE(queue.IsDue(kNow));
+  EXPECT_TRUE(queue.IsDue(kNow + ReleaseQueue::kLinger));
+  EXPECT_EQ(queue.NextLook(kNow), kNow + ReleaseQueue::kLinger);
   EXPECT_TRUE(queue.Add(Kind::kSlot, std::vector<uint64_t>{4}, kNow).sooner);
-  EXPECT_EQ(queue.due(), kNow);
+  EXPECT_TRUE(queue.IsDue(kNow));
+  EXPECT_EQ(queue.NextLook(kNow), kNow);
   EXPECT_FALSE(queue.AddTicket(TicketId{}, kNow).sooner);
   EXPECT_EQ(queue.Take().size(), 3U);
-  EXPECT_EQ(queue.due(), absl::InfiniteFuture());
-  EXPECT_TRUE(queue.AddTicket(TicketId{}, kNow).sooner);
+  EXPECT_FALSE(queue.IsDue(kNow + absl::Hours(1)));
+}
+
+TEST(ReleaseQueueTest, LeasesThatCallsTakeAlongWakeNobodyEachTime) {
+  ReleaseQueue queue;
+  const auto add = [&](absl::Time now) {
+    return queue.Add(Kind::kLease, std::vector<uint64_t>{1}, now).sooner;
+  };
+  EXPECT_TRUE(add(kNow));
+  EXPECT_EQ(queue.TakeLeases().size(), 1U);  // Ahead of who was woken.
+  absl::Time look = queue.NextLook(kNow);
+  EXPECT_EQ(look, kNow + ReleaseQueue::kLinger);
+  EXPECT_FALSE(add(kNow + absl::Microseconds(500)));
+  EXPECT_EQ(queue.TakeLeases().size(), 1U);
+  look = queue.NextLook(look);
+  EXPECT_EQ(look, kNow + 2 * ReleaseQueue::kLinger);
+  EXPECT_EQ(queue.NextLook(look), absl::InfiniteFuture());  // None came for a while.
+  EXPECT_TRUE(add(look));
 }
 
 TEST(ReleaseQueueTest, ABatchIsBoundedAndTheRestStays) {
@@ -46,7 +58,7 @@ TEST(ReleaseQueueTest, ABatchIsBoundedAndTheRestStays) {
   const std::vector<uint64_t> ids(ReleaseQueue::kMaxBatch + 1);
   queue.Add(Kind::kLease, ids, kNow);
   EXPECT_EQ(queue.Take().lease_ids.size(), ReleaseQueue::kMaxBatch);
-  EXPECT_LE(queue.due(), kNow + ReleaseQueue::kLinger);
+  EXPECT_TRUE(queue.IsDue(kNow + ReleaseQueue::kLinger));
   EXPECT_EQ(queue.Take().lease_ids.size(), 1U);
 }
 
