@@ -51,6 +51,7 @@ struct AskedSequence {
   size_t keys = 0;
   uint64_t block_bytes = 0;  // Of its space.
   bool is_set = false;
+  bool left_out = false;  // The agent is not asked about it.
 };
 
 // Writes the session and the sequences of a call. False: the agent does not know one's space.
@@ -59,6 +60,7 @@ bool FillSequences(const Connection& connection, std::span<const KeySequence> se
                    Request* request, std::vector<AskedSequence>* asked) {
   request->set_session_token(connection.session()->token());
   for (size_t i = 0; i < sequences.size(); ++i) {
+    if ((*asked)[i].left_out) continue;
     const KeySequence& sequence = sequences[i];
     const auto space = connection.FindSpace(static_cast<size_t>(sequence.space));
     if (!space || space->id == 0) return false;

@@ -26,6 +26,9 @@ struct KeySequence {
   // At most so many tokens are taken: of the keys, as many leading ones as hold no more. For calls
   // that look blocks up or bring them; the others take no notice. Absent: all of them.
   std::optional<uint64_t> max_tokens{};
+  // Nothing of this request is to be kept: what reserves finds no slot for its keys, and asks the
+  // agent nothing about them. Lookups and loads of what others have stored take no notice.
+  bool no_store = false;
 };
 
 // Where the blocks of one sequence are. A guess, which Onboard turns into a promise.

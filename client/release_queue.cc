@@ -43,7 +43,7 @@ ReleaseQueue::Added ReleaseQueue::Add(Kind kind, std::span<const uint64_t> ids, 
   std::vector<uint64_t>& list = ListOf(kind, &queued_);
   list.insert(list.end(), ids.begin(), ids.begin() + static_cast<ptrdiff_t>(fitting));
   added_ = true;
-  return {.dropped = ids.size() - fitting, .sooner = IsSooner()};
+  return {.dropped = ids.size() - fitting, .sooner = IsSooner(now)};
 }
 
 ReleaseQueue::Added ReleaseQueue::AddTicket(const TicketId& ticket, absl::Time now) {
@@ -51,7 +51,7 @@ ReleaseQueue::Added ReleaseQueue::AddTicket(const TicketId& ticket, absl::Time n
   if (queued_.size() >= kMaxQueued) return {.dropped = 1};
   queued_.tickets.push_back(ticket);
   rest_due_ = now;
-  return {.sooner = IsSooner()};
+  return {.sooner = IsSooner(now)};
 }
 
 absl::Time ReleaseQueue::DueNow() const {
@@ -59,9 +59,9 @@ absl::Time ReleaseQueue::DueNow() const {
   return queued_.empty() ? absl::InfiniteFuture() : leases_due_;
 }
 
-bool ReleaseQueue::IsSooner() {
+bool ReleaseQueue::IsSooner(absl::Time now) {
   const absl::Time due = DueNow();
-  if (due >= said_) return false;
+  if (due >= said_ && said_ >= now) return false;
   said_ = due;
   return true;
 }

@@ -63,7 +63,7 @@ class ReleaseQueue {
  private:
   absl::Time DueNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns whether something is due before what NextLook() has said, and notes that it is.
-  bool IsSooner() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool IsSooner(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   mutable absl::Mutex mu_;
   Batch queued_ ABSL_GUARDED_BY(mu_);
@@ -71,7 +71,7 @@ class ReleaseQueue {
   absl::Time rest_due_ ABSL_GUARDED_BY(mu_);    // When there is anything else.
   bool added_ ABSL_GUARDED_BY(mu_) = false;     // Something was, since NextLook().
   // What NextLook() returned last: its caller sleeps until then, and is told only of what is due
-  // before.
+  // before. Once it is past, the caller may sleep for other reasons.
   absl::Time said_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
 };
 

@@ -32,6 +32,7 @@ bool ReserveCall::Fill(const std::shared_ptr<Connection>& connection) {
   messages.request.set_target(to_gpu ? v1::TIER_GPU : v1::TIER_HOST);
   messages.request.set_timeout_ms(AgentTimeoutMs(messages.timeout));
   if (!FillSequences(*connection, sequences_, &messages.request, &asked_)) return false;
+  if (messages.request.sequences().empty()) return false;
   TakeReleasesAlong(connection.get(), &messages.request);
   return true;
 }
@@ -40,10 +41,17 @@ ReservedBlocks ReserveCall::Finish(const std::shared_ptr<AgentLink>& link, CallO
   ReturnReleases(link.get(), connection_.get(), messages.request, outcome);
   ReservedBlocks reserved;
   for (const AskedSequence& sequence : asked_) {
-    for (size_t i = 0; i < sequence.keys; ++i) block_bytes_.push_back(sequence.block_bytes);
+    for (size_t i = 0; i < sequence.keys; ++i) {
+      ReservedBlocks::Block& block = reserved.blocks_.emplace_back();
+      if (sequence.left_out) {
+        block.state = ReservedBlocks::State::kNoStore;
+      } else {
+        keys_.push_back(
+            {.place = reserved.blocks_.size() - 1, .block_bytes = sequence.block_bytes});
+      }
+    }
   }
-  reserved.blocks_.resize(block_bytes_.size());
-  reserved.answered_ = outcome == CallOutcome::kAnswered;
+  reserved.answered_ = outcome == CallOutcome::kAnswered || keys_.empty();
   if (outcome == CallOutcome::kAnswered) Read(link, &reserved);
   return reserved;
 }
@@ -54,19 +62,21 @@ void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* r
   size_t i = 0;
   for (const v1::ReservedBlock& block : messages.response.blocks()) {
     const size_t index = i++;
-    const bool in_range = index < reserved->blocks_.size();
-    if (in_range) reserved->blocks_[index].state = WithoutSlot(block.state());
+    const bool in_range = index < keys_.size();
+    if (in_range) reserved->blocks_[keys_[index].place].state = WithoutSlot(block.state());
     if (block.state() != v1::ReservedBlock::RESERVED) continue;
-    const auto slot = in_range ? memory_.Write(block.offset(), block_bytes_[index]) : std::nullopt;
+    const auto slot =
+        in_range ? memory_.Write(block.offset(), keys_[index].block_bytes) : std::nullopt;
     if (!reached || !slot) {
       unusable.push_back(block.reservation_id());
       continue;
     }
-    reserved->blocks_[index] = {.state = ReservedBlocks::State::kReserved,
-                                .slot = *slot,
-                                .length = block_bytes_[index],
-                                .offset = block.offset(),
-                                .reservation_id = block.reservation_id()};
+    const AskedKey& key = keys_[index];
+    reserved->blocks_[key.place] = {.state = ReservedBlocks::State::kReserved,
+                                    .slot = *slot,
+                                    .length = key.block_bytes,
+                                    .offset = block.offset(),
+                                    .reservation_id = block.reservation_id()};
     reserved->reservation_ids_.push_back(block.reservation_id());
   }
   link->Release(connection_.get(), ReleaseQueue::Kind::kReservation, unusable);

@@ -31,6 +31,7 @@ class ReserveCall {
         target_(options.target),
         commit_timeout_(commit_timeout) {
     messages.timeout = timeout;
+    for (size_t i = 0; i < asked_.size(); ++i) asked_[i].left_out = sequences[i].no_store;
   }
 
   bool Fill(const std::shared_ptr<Connection>& connection);
@@ -53,7 +54,12 @@ class ReserveCall {
   const absl::Duration commit_timeout_;
   std::shared_ptr<Connection> connection_;
   BlockMemory memory_;
-  std::vector<uint64_t> block_bytes_;  // Of each key, when it is answered.
+  // When it is answered, of each key that the agent was asked about.
+  struct AskedKey {
+    size_t place;  // In the result.
+    uint64_t block_bytes;
+  };
+  std::vector<AskedKey> keys_;
 };
 
 class CommitCall {

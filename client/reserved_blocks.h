@@ -47,6 +47,7 @@ class ReservedBlocks {
     // A worker is putting it. Nobody stores it if that one gives up: who wants to be sure
     // reserves it again a little later.
     kPending = 3,
+    kNoStore = 4,  // Its request is not to be kept (KeySequence::no_store).
   };
 
   ReservedBlocks() = default;
@@ -55,7 +56,8 @@ class ReservedBlocks {
   ~ReservedBlocks() { Release(); }
 
   size_t size() const { return blocks_.size(); }  // The number of keys asked for.
-  // The agent said what is so of each key. False: there is none, or it did not in time.
+  // The agent said what is so of each key that it was asked about. False: there is none, or it did
+  // not in time.
   bool answered() const { return answered_; }
   State state(size_t i) const;  // REQUIRES: i < size().
   // The slot of block `i`, block_bytes long; empty unless kReserved and not committed, or

@@ -66,11 +66,16 @@ absl::Status Asked::Add(const kvtier_sequence& sequence, const std::string& owne
     return absl::InvalidArgumentError(
         absl::StrCat(owner, "is_set is ", sequence.is_set, "; must be 0 or 1"));
   }
+  if (sequence.no_store > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(owner, "no_store is ", sequence.no_store, "; must be 0 or 1"));
+  }
   keys_.push_back(std::move(keys));
   added.space = SpaceHandle{sequence.space};
   added.keys = keys_.back();
   added.is_set = sequence.is_set == 1;
   if (sequence.max_tokens > 0) added.max_tokens = sequence.max_tokens;
+  added.no_store = sequence.no_store == 1;
   return absl::OkStatus();
 }
 

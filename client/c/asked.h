@@ -28,7 +28,13 @@ struct CallArguments {
 
 // Returns the one sequence of a call of kvtier.h.
 inline kvtier_sequence RunOf(kvtier_space space, const kvtier_bytes* keys, size_t count) {
-  return {.space = space, .is_set = 0, .keys = keys, .count = count, .parent = {}, .max_tokens = 0};
+  return {.space = space,
+          .is_set = 0,
+          .keys = keys,
+          .count = count,
+          .parent = {},
+          .max_tokens = 0,
+          .no_store = 0};
 }
 // Returns the same behind a parent, which may be NULL.
 inline kvtier_sequence RunBehind(const kvtier_bytes* parent, kvtier_sequence run) {

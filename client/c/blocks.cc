@@ -27,6 +27,7 @@ static_assert(static_cast<int>(ReservedBlocks::State::kReserved) == KVTIER_RESER
 static_assert(static_cast<int>(ReservedBlocks::State::kPresent) == KVTIER_PRESENT);
 static_assert(static_cast<int>(ReservedBlocks::State::kNoRoom) == KVTIER_NO_ROOM);
 static_assert(static_cast<int>(ReservedBlocks::State::kPending) == KVTIER_PENDING);
+static_assert(static_cast<int>(ReservedBlocks::State::kNoStore) == KVTIER_NO_STORE);
 
 namespace {
 

@@ -209,15 +209,14 @@ enum {
   KVTIER_RESERVED = 0, /* Write the slot, then commit. */
   KVTIER_PRESENT = 1,  /* Cached already. */
   KVTIER_NO_ROOM = 2,  /* Nothing could be evicted for it. */
-  /* A worker is putting it, and if that one gives up, nobody stores it: reserve it again a
-   * little later to be sure. */
-  KVTIER_PENDING = 3
+  KVTIER_PENDING = 3,  /* A worker is putting it. If it gives up, nobody stores it. */
+  KVTIER_NO_STORE = 4  /* Its request is not to be kept: kvtier_sequence.no_store. */
 };
 
 size_t kvtier_put_count(const kvtier_put* put);
 /* Takes the slot of entry `index`, to be written: *data and *size are its bytes, NULL and 0
  * unless KVTIER_RESERVED is returned. Otherwise returns KVTIER_PRESENT, KVTIER_NO_ROOM,
- * KVTIER_PENDING or KVTIER_INVALID. */
+ * KVTIER_PENDING, KVTIER_NO_STORE or KVTIER_INVALID. */
 int kvtier_put_slot(const kvtier_put* put, size_t index, void** data, size_t* size);
 /* The same answer, and nothing is taken. */
 int kvtier_put_state(const kvtier_put* put, size_t index);

@@ -27,6 +27,8 @@ typedef struct {
   /* At most so many tokens are looked up or brought: of the keys, as many leading ones as hold no
    * more. What reserves or deletes takes no notice. 0: all of them. */
   uint64_t max_tokens;
+  /* 1: nothing of this request is to be kept; what reserves has KVTIER_NO_STORE for its keys. */
+  uint32_t no_store;
 } kvtier_sequence;
 
 /* Where the blocks of one sequence are: a guess, which onboarding turns into a promise. */

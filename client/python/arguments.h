@@ -39,9 +39,9 @@ OnboardTarget TargetFrom(const std::string& target);
 TicketOptions TicketOptionsFrom(Seconds timeout_s, bool local_only, uint32_t redemptions,
                                 double lifetime_s);
 
-// Space, keys, parent, is_set and max_tokens of a kvtier.Sequence.
+// Space, keys, parent, is_set, max_tokens and no_store of a kvtier.Sequence.
 using PySequence = std::tuple<uint32_t, std::vector<pybind11::bytes>,
-                              std::optional<pybind11::bytes>, bool, std::optional<uint64_t>>;
+                              std::optional<pybind11::bytes>, bool, std::optional<uint64_t>, bool>;
 // Handles of kvtier.Space objects.
 std::vector<SpaceHandle> SpacesFrom(const std::vector<uint32_t>& spaces);
 

@@ -77,6 +77,9 @@ std::vector<std::string> States(const Put& put) {
       case ReservedBlocks::State::kPending:
         states.emplace_back("pending");
         break;
+      case ReservedBlocks::State::kNoStore:
+        states.emplace_back("no_store");
+        break;
     }
   }
   return states;

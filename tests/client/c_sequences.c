@@ -25,7 +25,7 @@ static void make_keys(void) {
 }
 
 static kvtier_sequence sequence(kvtier_space space, uint32_t is_set) {
-  const kvtier_sequence made = {space, is_set, keys, KEYS, {NULL, 0}, 0};
+  const kvtier_sequence made = {space, is_set, keys, KEYS, {NULL, 0}, 0, 0};
   return made;
 }
 
@@ -87,11 +87,11 @@ static int test_waiting(kvtier_client* client, const kvtier_sequence* both) {
   EXPECT(kvtier_onboard_sequences(client, both, 2, KVTIER_HOST, 0, WAIT, hits) == 3);
   if (check_hits(hits) != 0) return step;
   kvtier_release_hits(hits, 2);
-  const kvtier_sequence whole = {spaces[0], 0, keys, 1, {NULL, 0}, 0};
+  const kvtier_sequence whole = {spaces[0], 0, keys, 1, {NULL, 0}, 0, 0};
   EXPECT(kvtier_onboard_sequences(client, &whole, 1, KVTIER_HOST, 0, WAIT, hits) == 1);
   EXPECT(kvtier_hit_missed(hits[0]) == KVTIER_MISSED_NONE);
   kvtier_release_hits(hits, 1);
-  const kvtier_sequence none = {spaces[0], 1, &keys[1], 1, {NULL, 0}, 0};
+  const kvtier_sequence none = {spaces[0], 1, &keys[1], 1, {NULL, 0}, 0, 0};
   EXPECT(kvtier_onboard_sequences(client, &none, 1, KVTIER_HOST, 0, WAIT, hits) == 0);
   EXPECT(hits[0] != NULL && kvtier_hit_count(hits[0]) == 0);
   EXPECT(kvtier_hit_missed(hits[0]) == KVTIER_MISSED_ABSENT);
@@ -115,6 +115,17 @@ static int test_waiting(kvtier_client* client, const kvtier_sequence* both) {
   EXPECT(kvtier_put_count(put) == 2 * KEYS && kvtier_put_state(put, 6) == KVTIER_PRESENT);
   EXPECT(kvtier_put_state(put, 7) == KVTIER_RESERVED);
   kvtier_cancel_puts(&put, 1);
+
+  kvtier_sequence secret[2] = {both[0], both[1]};
+  secret[0].no_store = 1;
+  EXPECT(kvtier_reserve_sequences(client, secret, 2, KVTIER_HOST, WAIT, &put) == 1);
+  EXPECT(kvtier_put_count(put) == 2 * KEYS && kvtier_put_state(put, 0) == KVTIER_NO_STORE);
+  EXPECT(kvtier_put_state(put, 3) == KVTIER_NO_STORE);
+  EXPECT(kvtier_put_state(put, 6) == KVTIER_PRESENT);
+  kvtier_cancel_puts(&put, 1);
+  secret[0].no_store = 2;
+  EXPECT(kvtier_reserve_sequences(client, secret, 2, KVTIER_HOST, WAIT, &put) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "sequences[0].no_store is 2; must be 0 or 1") != NULL);
   return 0;
 }
 
@@ -140,7 +151,7 @@ static int test_submitted(kvtier_client* client, const kvtier_sequence* both) {
   EXPECT(kvtier_submit_prefetch_sequences(client, both, 2, 0, WAIT, 3) == KVTIER_OK);
   if (poll_one(client, &done) != 0) return step;
   EXPECT(done.tag == 3 && done.op == KVTIER_OP_PREFETCH && done.blocks == 3);
-  const kvtier_sequence present = {spaces[0], 1, keys, 1, {NULL, 0}, 0};
+  const kvtier_sequence present = {spaces[0], 1, keys, 1, {NULL, 0}, 0, 0};
   EXPECT(kvtier_submit_reserve_sequences(client, &present, 1, KVTIER_HOST, WAIT, 4) == KVTIER_OK);
   if (poll_one(client, &done) != 0) return step;
   EXPECT(done.tag == 4 && done.op == KVTIER_OP_RESERVE_ENTRIES && done.blocks == 0);

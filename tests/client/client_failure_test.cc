@@ -261,6 +261,8 @@ TEST_F(ClientFailureTest, WhatACallTookAlongThatFailsIsReleasedAfterAll) {
   hit.Release();
   // This one takes the leases along, and the agent never reads it.
   EXPECT_TRUE(Onboard(absl::Milliseconds(100)).empty());
+  // Or else it may read it now, and lease blocks to nobody.
+  EXPECT_TRUE(Eventually([&] { return node_.agent().Counts().hanging == 0; }));
   node_.agent().Resume();
   EXPECT_TRUE(Eventually([&] { return node_.agent().Counts().leases == 0; }));
 }

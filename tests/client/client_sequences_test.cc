@@ -98,6 +98,37 @@ TEST_F(ClientSequencesTest, AMaximumOfTokensIsTakenOfEachSequence) {
   }
 }
 
+TEST_F(ClientSequencesTest, ASequenceThatIsNotToBeKeptGetsNoSlot) {
+  const std::vector<EngineKey> keys = TestKeys(1, 2);
+  const std::vector<EngineKey> others = TestKeys(2, 2);
+  const std::vector<KeySequence> sequences = {{.space = space_, .keys = keys, .no_store = true},
+                                              {.space = other_space_, .keys = others},
+                                              {.space = space_, .keys = others, .no_store = true}};
+  ReservedBlocks reserved = *client_->Reserve(sequences);
+  EXPECT_TRUE(reserved.answered());
+  ASSERT_EQ(reserved.size(), 6U);
+  for (const size_t i : {0U, 1U, 4U, 5U}) {
+    EXPECT_EQ(reserved.state(i), ReservedBlocks::State::kNoStore) << i;
+    EXPECT_TRUE(reserved.slot(i).empty()) << i;
+  }
+  const std::vector<std::byte> bytes(node_.space().block_bytes, std::byte{7});
+  const ConstPiece piece{bytes.data(), bytes.size()};
+  ASSERT_TRUE(reserved.CopyIn(2, {&piece, 1}).ok());
+  ASSERT_TRUE(reserved.CopyIn(3, {&piece, 1}).ok());
+  EXPECT_EQ(reserved.Commit(), 2U);
+  EXPECT_EQ(client_->Match(other_space_, others)->blocks, 2U);
+  EXPECT_EQ(client_->Match(space_, keys)->blocks, 0U);
+
+  // It is loaded as any other, and alone it needs no call.
+  const KeySequence kept{.space = other_space_, .keys = others, .no_store = true};
+  EXPECT_EQ((*client_->Onboard({&kept, 1}))[0].size(), 2U);
+  const uint64_t calls = client_->Stats().latencies.at("reserve").calls;
+  const ReservedBlocks none = *client_->Reserve(std::span(&kept, 1));
+  EXPECT_EQ(none.state(1), ReservedBlocks::State::kNoStore);
+  EXPECT_TRUE(none.answered());
+  EXPECT_EQ(client_->Stats().latencies.at("reserve").calls, calls);
+}
+
 TEST_F(ClientSequencesTest, AGroupHasWhatEachOfItsRanksHas) {
   const std::vector<EngineKey> keys = TestKeys(1, 4);
   PutBlocks(client_.get(), space_, keys);

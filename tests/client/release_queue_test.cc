@@ -53,6 +53,15 @@ TEST(ReleaseQueueTest, LeasesThatCallsTakeAlongWakeNobodyEachTime) {
   EXPECT_TRUE(add(look));
 }
 
+TEST(ReleaseQueueTest, WhoShouldHaveLookedAndDidNotIsToldAgain) {
+  ReleaseQueue queue;
+  queue.Add(Kind::kLease, std::vector<uint64_t>{1}, kNow);
+  const absl::Time look = queue.NextLook(kNow);
+  // It woke at that time and turned to something else, which may keep it from here on.
+  queue.TakeLeases();
+  EXPECT_TRUE(queue.Add(Kind::kLease, std::vector<uint64_t>{3}, look + absl::Seconds(2)).sooner);
+}
+
 TEST(ReleaseQueueTest, ABatchIsBoundedAndTheRestStays) {
   ReleaseQueue queue;
   const std::vector<uint64_t> ids(ReleaseQueue::kMaxBatch + 1);

@@ -77,6 +77,17 @@ class Sequences(WithSpaces):
         with self.assertRaisesRegex(ValueError, "0 spaces in one call"):
             self.client.match_group([], keys)
 
+    def test_a_sequence_that_is_not_to_be_kept(self):
+        keys = make_keys(0, 2)
+        secret = Sequence(self.space, keys, no_store=True)
+        with self.client.reserve_sequences([secret, Sequence(self.other, keys)]) as put:
+            self.assertEqual(put.states, ["no_store"] * 2 + ["reserved"] * 2)
+            with self.assertRaisesRegex(ValueError, "block 0 has no slot to write: it is no_store"):
+                put.copy_in(0, bytes(BLOCK_BYTES))
+            put.copy_in(2, bytes(BLOCK_BYTES))
+            self.assertEqual(put.commit(), 1)
+        self.assertEqual(self.client.match(self.space, keys).blocks, 0)
+
     def test_mistakes_name_the_sequence(self):
         good = Sequence(self.space, make_keys(0, 1))
         with self.assertRaisesRegex(ValueError, r"sequences\[1\]\.keys\[0\]: .*5 bytes"):

@@ -33,7 +33,8 @@ struct FakeAgentCounts {
   size_t leases = 0;
   size_t reservations = 0;
   size_t blocks = 0;
-  size_t calls = 0;  // Since construction.
+  size_t calls = 0;    // Since construction.
+  size_t hanging = 0;  // Calls that hang now.
   // What the signal page, one for all sessions, says; and the latest commit's.
   uint64_t begun_step = 0;
   uint64_t retired_step = 0;

@@ -85,7 +85,8 @@ void FakeWorkerService::GrowResidency() {
 
 FakeAgentCounts FakeWorkerService::Counts() const {
   absl::MutexLock lock(&mu_);
-  FakeAgentCounts counts{.sessions = sessions_.size(), .blocks = blocks_.size(), .calls = calls_};
+  FakeAgentCounts counts{
+      .sessions = sessions_.size(), .blocks = blocks_.size(), .calls = calls_, .hanging = hanging_};
   for (const auto& [token, session] : sessions_) {
     counts.leases += session.leases.size();
     counts.reservations += session.reservations.size();
@@ -125,10 +126,13 @@ bool FakeWorkerService::Begin(grpc::ServerContext* context, bool is_ping) {
   const auto flows = [this, is_ping]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return !hang_ || (is_ping && *hang_ == FakeAgent::Hang::kAllButPing);
   };
+  ++hanging_;
   // gRPC's synchronous server cannot wake us at cancellation, hence the looking.
-  while (!mu_.AwaitWithTimeout(absl::Condition(&flows), absl::Milliseconds(5))) {
-    if (context->IsCancelled()) return false;
+  while (!mu_.AwaitWithTimeout(absl::Condition(&flows), absl::Milliseconds(5)) &&
+         !context->IsCancelled()) {
   }
+  --hanging_;
+  if (context->IsCancelled()) return false;
   const auto never = []() { return false; };
   if (delay_ > absl::ZeroDuration()) {
     mu_.AwaitWithTimeout(absl::Condition(&never), delay_);

@@ -137,6 +137,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   std::map<std::string, absl::StatusCode> broken_ ABSL_GUARDED_BY(mu_);  // By token.
   std::map<std::string, Block> blocks_ ABSL_GUARDED_BY(mu_);
   uint64_t next_id_ ABSL_GUARDED_BY(mu_) = 1;
+  size_t hanging_ ABSL_GUARDED_BY(mu_) = 0;
   size_t calls_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t committed_step_ ABSL_GUARDED_BY(mu_) = 0;
   uint32_t reserve_timeout_ms_ ABSL_GUARDED_BY(mu_) = 0;

@@ -190,11 +190,11 @@ class Put:
 
     @property
     def states(self) -> list[str]:
-        """For each key "reserved", "present" (cached), "pending" or "no_room".
+        """For each key "reserved", "present" (cached), "pending", "no_room" or "no_store".
 
         "pending": a worker is putting it, and if that one gives up, nobody stores it: who wants to
         be sure reserves it again a little later. "no_room": nothing could be evicted for it, or
-        nobody `answered`.
+        nobody `answered`. "no_store": its sequence says so.
         """
         return list(self._states)
 

@@ -21,11 +21,14 @@ class Sequence:
     # At most so many tokens are looked up or brought: of the keys, as many leading ones as hold no
     # more; None: all of them. What reserves or deletes takes no notice.
     max_tokens: int | None = None
+    # Nothing of this request is to be kept: what reserves says "no_store" of its keys.
+    no_store: bool = False
 
     def _native(self):
         if self.max_tokens is not None and self.max_tokens < 0:
             raise ValueError(f"max_tokens is {self.max_tokens}; must not be negative")
-        return self.space._handle, list(self.keys), self.parent, self.is_set, self.max_tokens
+        return (self.space._handle, list(self.keys), self.parent, self.is_set, self.max_tokens,
+                self.no_store)
 
 
 @dataclass(frozen=True)
