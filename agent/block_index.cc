@@ -38,12 +38,6 @@ BlockIndex::Entry& BlockIndex::EntryFor(const BlockMeta& meta) {
   return found->second;
 }
 
-void BlockIndex::Prefetch(DomainId domain, const BlockKey& key) const {
-  entries_.prefetch(key);
-  host_.at(static_cast<size_t>(domain)).Prefetch(key);
-  if (residency_ != nullptr) residency_->Prefetch(domain, key);
-}
-
 void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot) {
   Entry& entry = EntryFor(meta);
   KVT_CHECK(!entry.host && slot);

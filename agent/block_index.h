@@ -59,10 +59,6 @@ class Pin {
   BlockKey key_;
 };
 
-// Of the blocks that a call names, so many are brought near ahead of the one that is decided about:
-// enough to hide what a fetch from memory takes, few enough to stay in the nearest cache.
-inline constexpr size_t kBlocksAhead = 32;
-
 class BlockIndex {
  public:
   struct Entry {
@@ -89,10 +85,6 @@ class BlockIndex {
     residency_ = residency;
     gpu_domain_ = gpu_domain;
   }
-
-  // Brings near what is looked at when a block of the domain is found in host memory or published
-  // there. A call names many, and each is elsewhere in memory.
-  void Prefetch(DomainId domain, const BlockKey& key) const;
 
   // REQUIRES: the block is not in that tier; `slot` holds its verified bytes, and of the
   // GPU exactly those of `meta`'s sum.

@@ -45,7 +45,6 @@ class HostOrder {
   void Hold(const BlockKey& key, const HostSlot& slot);
   void Unhold(const BlockKey& key, const HostSlot& slot);
 
-  void Prefetch(const BlockKey& key) const { leaves_.Prefetch(key); }
   bool Contains(const BlockKey& key) const { return leaves_.Contains(key); }
   size_t size() const { return leaves_.size(); }
   // Returns the blocks from `*offset` of the arena on, by offset, `blocks` of them at most, and

@@ -124,12 +124,8 @@ Task<std::vector<Onboarder::Wanted>> Onboarder::GatherRun(const OnboardRequest& 
                                                           Urgency urgency) {
   const std::vector<BlockKey>& keys = request.run.keys;
   std::vector<Wanted> wanted;
-  size_t near = 0;
   for (int round = 0; wanted.size() < keys.size(); ++round) {
     while (wanted.size() < keys.size()) {
-      for (; near < std::min(wanted.size() + kBlocksAhead, keys.size()); ++near) {
-        index_->Prefetch(request.run.domain, keys[near]);
-      }
       std::optional<Wanted> local = WantLocal(keys[wanted.size()], request, urgency);
       if (!local.has_value()) break;
       wanted.push_back(*std::move(local));

@@ -166,12 +166,7 @@ void Putter::CommitAll(std::vector<PendingBlock> blocks,
                        const std::shared_ptr<Committing>& committing) {
   committing->left = blocks.size();
   std::vector<PendingBlock> in_gpu;
-  size_t near = 0;
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    for (; near < std::min(i + kBlocksAhead, blocks.size()); ++near) {
-      parts_.index->Prefetch(blocks[near].domain, blocks[near].meta.key);
-    }
-    PendingBlock& block = blocks[i];
+  for (PendingBlock& block : blocks) {
     if (block.gpu) {
       in_gpu.push_back(std::move(block));
       if (in_gpu.size() < kMaxBlocksGathered) continue;

@@ -55,11 +55,6 @@ std::optional<DomainId> Residency::DomainOf(TenantTag owner) const {
   return found == owners_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void Residency::Prefetch(DomainId id, const BlockKey& key) const {
-  const ResidencyTable* const table = this->table(id);
-  if (table != nullptr) table->Prefetch(key);
-}
-
 void Residency::Add(DomainId id, Tier tier, const BlockKey& key) {
   Domain& domain = At(id);
   if (domain.table == nullptr) return;

@@ -52,8 +52,6 @@ class Residency {
   // The tier has the block, or has it no more. What is so already changes nothing.
   void Add(DomainId domain, Tier tier, const BlockKey& key);
   void Remove(DomainId domain, Tier tier, const BlockKey& key);
-  // Brings what Add() looks at near, ahead of it.
-  void Prefetch(DomainId domain, const BlockKey& key) const;
   // Makes the domain's table large enough for so many blocks, at once. REQUIRES: nothing is in it,
   // and nobody has been handed its memory.
   void Expect(DomainId domain, uint64_t blocks);

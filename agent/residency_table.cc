@@ -70,11 +70,6 @@ size_t ResidencyTable::bucket_of(const BlockKey& key) const {
   return wire::BucketOf(EntryTag(key.lo), log2_buckets_);
 }
 
-void ResidencyTable::Prefetch(const BlockKey& key) const {
-  const uint64_t* const words = reinterpret_cast<const uint64_t*>(memory_->bytes().data());
-  __builtin_prefetch(words + wire::FirstWordOf(bucket_of(key)), /*rw=*/1);
-}
-
 size_t ResidencyTable::FindEntry(size_t bucket, uint64_t tag) const {
   const size_t first = wire::FirstWordOf(bucket) + 1;
   for (size_t word = first; word < first + kBucketEntries; ++word) {

@@ -48,8 +48,6 @@ class ResidencyTable {
   // REQUIRES: the table is retired.
   void Release(size_t first, size_t count);
 
-  // Brings the key's bucket near, ahead of Add().
-  void Prefetch(const BlockKey& key) const;
   bool Has(const BlockKey& key, Tier tier) const;
   uint32_t log2_buckets() const { return log2_buckets_; }
   size_t buckets() const { return size_t{1} << log2_buckets_; }

@@ -42,7 +42,7 @@ ReleaseQueue::Added ReleaseQueue::Add(Kind kind, std::span<const uint64_t> ids, 
   }
   std::vector<uint64_t>& list = ListOf(kind, &queued_);
   list.insert(list.end(), ids.begin(), ids.begin() + static_cast<ptrdiff_t>(fitting));
-  added_ = true;
+  if (kind == Kind::kLease) leases_came_ = true;
   return {.dropped = ids.size() - fitting, .sooner = IsSooner(now)};
 }
 
@@ -74,7 +74,7 @@ bool ReleaseQueue::IsDue(absl::Time now) const {
 absl::Time ReleaseQueue::NextLook(absl::Time now) {
   absl::MutexLock lock(&mu_);
   said_ = DueNow();
-  if (std::exchange(added_, false)) said_ = std::min(said_, now + kLinger);
+  if (std::exchange(leases_came_, false)) said_ = std::min(said_, now + kLinger);
   return said_;
 }
 

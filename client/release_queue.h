@@ -49,11 +49,11 @@ class ReleaseQueue {
   };
   Added Add(Kind kind, std::span<const uint64_t> ids, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
   Added AddTicket(const TicketId& ticket, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
-  // Take() is to be called now.
+  // Returns whether Take() is to be called now.
   bool IsDue(absl::Time now) const ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns when to look again. InfiniteFuture: when Add() says so. A worker whose calls take its
-  // leases along leaves nothing here and gives back more soon: its queue is looked at once in each
-  // kLinger, which costs less than to be told of each lease.
+  // Returns when to look at the queue again; InfiniteFuture: not before Add() says so. Where calls
+  // take leases along, the queue is often empty, but more leases come soon: a look once in each
+  // kLinger costs less than a word about each of them.
   absl::Time NextLook(absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
   // Takes the newest ids, kMaxBatch of each kind at most. What is left is due still.
   Batch Take() ABSL_LOCKS_EXCLUDED(mu_);
@@ -67,11 +67,11 @@ class ReleaseQueue {
 
   mutable absl::Mutex mu_;
   Batch queued_ ABSL_GUARDED_BY(mu_);
-  absl::Time leases_due_ ABSL_GUARDED_BY(mu_);  // When there are any.
-  absl::Time rest_due_ ABSL_GUARDED_BY(mu_);    // When there is anything else.
-  bool added_ ABSL_GUARDED_BY(mu_) = false;     // Something was, since NextLook().
-  // What NextLook() returned last: its caller sleeps until then, and is told only of what is due
-  // before. Once it is past, the caller may sleep for other reasons.
+  absl::Time leases_due_ ABSL_GUARDED_BY(mu_);     // When there are any.
+  absl::Time rest_due_ ABSL_GUARDED_BY(mu_);       // When there is anything else.
+  bool leases_came_ ABSL_GUARDED_BY(mu_) = false;  // Since the latest NextLook().
+  // Time of the latest NextLook()'s answer. Its caller sleeps until then, and is told only of what
+  // is due before. Once it is past, the caller may sleep for another reason, and is told again.
   absl::Time said_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
 };
 

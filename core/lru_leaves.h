@@ -52,11 +52,6 @@ class LruLeaves {
   void Hold(const BlockKey& key);
   void Unhold(const BlockKey& key);
 
-  // Brings what Insert() and Touch() look at near, ahead of them.
-  void Prefetch(const BlockKey& key) const {
-    members_.prefetch(key);
-    children_.prefetch(key);
-  }
   bool Contains(const BlockKey& key) const { return members_.contains(key); }
   size_t size() const { return members_.size(); }
   size_t held() const { return held_; }

@@ -102,9 +102,6 @@ class [[nodiscard]] Task {
     return Awaiter{handle_};
   }
 
-  // For TaskScope: starts the task with nobody awaiting it.
-  Handle handle() const { return handle_; }
-
  private:
   void Destroy() {
     if (handle_) handle_.destroy();

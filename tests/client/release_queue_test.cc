@@ -28,12 +28,23 @@ TEST(ReleaseQueueTest, LeasesWaitAMomentForACallAndNothingElseDoes) {
   EXPECT_FALSE(queue.IsDue(kNow));
   EXPECT_TRUE(queue.IsDue(kNow + ReleaseQueue::kLinger));
   EXPECT_EQ(queue.NextLook(kNow), kNow + ReleaseQueue::kLinger);
+  EXPECT_FALSE(
+      queue.Add(Kind::kLease, std::vector<uint64_t>{2}, kNow + absl::Microseconds(1)).sooner);
+  EXPECT_EQ(queue.TakeLeases(), (std::vector<uint64_t>{1, 2}));
+  // The next lease waits its own millisecond, and does not wake who sleeps until NextLook().
+  EXPECT_FALSE(
+      queue.Add(Kind::kLease, std::vector<uint64_t>{3}, kNow + absl::Microseconds(2)).sooner);
+  EXPECT_FALSE(queue.IsDue(kNow + ReleaseQueue::kLinger));
+  EXPECT_TRUE(queue.IsDue(kNow + absl::Microseconds(2) + ReleaseQueue::kLinger));
   EXPECT_TRUE(queue.Add(Kind::kSlot, std::vector<uint64_t>{4}, kNow).sooner);
   EXPECT_TRUE(queue.IsDue(kNow));
   EXPECT_EQ(queue.NextLook(kNow), kNow);
   EXPECT_FALSE(queue.AddTicket(TicketId{}, kNow).sooner);
   EXPECT_EQ(queue.Take().size(), 3U);
   EXPECT_FALSE(queue.IsDue(kNow + absl::Hours(1)));
+  EXPECT_EQ(queue.NextLook(kNow), kNow + ReleaseQueue::kLinger);
+  EXPECT_EQ(queue.NextLook(kNow + ReleaseQueue::kLinger), absl::InfiniteFuture());
+  EXPECT_TRUE(queue.AddTicket(TicketId{}, kNow).sooner);
 }
 
 TEST(ReleaseQueueTest, LeasesThatCallsTakeAlongWakeNobodyEachTime) {
