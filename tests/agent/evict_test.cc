@@ -43,8 +43,8 @@ struct Rig {
     return true;
   }
   void Use(uint64_t number) {
-    const BlockKey key = Key(number);
-    index.Touch(std::span(&key, 1));
+    const BlockIndex::Entry* const block = index.Find(Key(number));
+    index.Touch(std::span(&block, 1));
   }
   bool Has(uint64_t number) const { return index.In(Tier::kHost, Key(number)); }
   // Blocks numbered from `first` to `last` that are still there.
