@@ -12,7 +12,7 @@ HostOrder::Size& HostOrder::SizeOf(uint64_t slot_bytes) {
 
 void HostOrder::Insert(const BlockKey& key, const std::optional<BlockKey>& parent,
                        const HostSlot& slot) {
-  leaves_.Insert(key, parent, SizeOf(slot.bytes().size()).queue);
+  leaves_.Insert(key, parent, SizeOf(slot.slot_bytes()).queue);
   KVT_CHECK(by_offset_.emplace(slot.offset().value, key).second);
   if (slot.slab() >= slabs_.size()) slabs_.resize(slot.slab() + 1);
   Slab& slab = slabs_[slot.slab()];
@@ -21,7 +21,7 @@ void HostOrder::Insert(const BlockKey& key, const std::optional<BlockKey>& paren
 }
 
 void HostOrder::Touch(const BlockKey& key, const HostSlot& slot) {
-  const auto before = leaves_.Touch(key, SizeOf(slot.bytes().size()).queue);
+  const auto before = leaves_.Touch(key, SizeOf(slot.slot_bytes()).queue);
   KVT_CHECK(before.has_value());
   slabs_[slot.slab()].ticks += leaves_.LastTick() - *before;
 }

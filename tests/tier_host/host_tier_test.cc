@@ -25,7 +25,7 @@ std::unique_ptr<HostTier> MakeTier() {
 }
 
 HostSlot MustReserve(HostTier* tier, DomainId domain, uint64_t block_bytes) {
-  auto slot = tier->Reserve(domain, block_bytes);
+  auto slot = tier->Reserve(domain, ExactRoom(block_bytes));
   EXPECT_TRUE(slot.ok()) << slot.status();
   return *std::move(slot);
 }
@@ -49,9 +49,9 @@ TEST(HostTierTest, ASlotLiesInItsOwnDomainsArena) {
 TEST(HostTierTest, OneFullDomainLeavesTheOtherItsRoom) {
   const auto tier = MakeTier();
   const HostSlot all = MustReserve(tier.get(), kSecret, kSlab);
-  const auto more = tier->Reserve(kSecret, kPage);
+  const auto more = tier->Reserve(kSecret, ExactRoom(kPage));
   EXPECT_EQ(more.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(tier->Reserve(kOpen, kPage).ok());
+  EXPECT_TRUE(tier->Reserve(kOpen, ExactRoom(kPage)).ok());
 }
 
 TEST(HostTierTest, ASlabIsFreeUntilItHasASlotAndAgainAfterItsLast) {
@@ -82,7 +82,7 @@ TEST(HostTierTest, SlotsRoundUpToWholePages) {
 TEST(HostTierTest, ABlockLargerThanASlabIsInvalid) {
   const auto tier = MakeTier();
   for (const uint64_t bytes : {kSlab + 1, ~uint64_t{0}}) {
-    EXPECT_EQ(tier->Reserve(kOpen, bytes).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(tier->Reserve(kOpen, ExactRoom(bytes)).status().code(), absl::StatusCode::kInvalidArgument);
   }
 }
 
