@@ -32,7 +32,8 @@ class Fetcher::Arrivals final : public FetchSink {
         !sought_->lengths.Allow(proof.length)) {
       return {};
     }
-    absl::StatusOr<HostSlot> slot = fetcher_->evictor_->ReserveHost(sought_->domain, sought_->lengths.RoomFor(proof.length));
+    absl::StatusOr<HostSlot> slot =
+        fetcher_->evictor_->ReserveHost(sought_->domain, sought_->lengths.RoomFor(proof.length));
     states_[index] = slot.ok() ? State::kAbsent : State::kNoRoom;
     if (!slot.ok()) return {};
     slot_ = *std::move(slot);

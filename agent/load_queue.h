@@ -21,7 +21,7 @@ enum class Urgency : uint8_t { kForeground, kPrefetch };
 struct QueuedLoad {
   BlockKey key;
   DomainId domain{};
-  BlockLengths lengths;  // That blocks of its space may have.
+  BlockLengths lengths;                    // That blocks of its space may have.
   Urgency urgency = Urgency::kForeground;  // As it is now.
   // Began as a prefetch: to be loaded also when nobody waits any more. Push() sets it.
   bool wanted_anyway = false;

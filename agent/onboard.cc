@@ -190,9 +190,9 @@ std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
   }
   if (flows_.disk != nullptr && index_->In(Tier::kDisk, key)) {
     SharedLoad load = flows_.disk->Start({.key = key,
-                                           .domain = request.run.domain,
-                                           .lengths = request.run.lengths,
-                                           .urgency = urgency});
+                                          .domain = request.run.domain,
+                                          .lengths = request.run.lengths,
+                                          .urgency = urgency});
     if (load != nullptr) return Wanted{.load = std::move(load), .from = Tier::kDisk};
   }
   return std::nullopt;

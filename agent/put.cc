@@ -85,11 +85,9 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
   if (parts_.reservations->IsPending(key)) {
     return ReservedBlock{.state = ReservedBlock::State::kPending};
   }
-  PendingBlock block{.meta = {.key = key,
-                              .parent = run.ParentOf(i),
-                              .space = run.space,
-                              .length = room.length},
-                     .domain = run.domain};
+  PendingBlock block{
+      .meta = {.key = key, .parent = run.ParentOf(i), .space = run.space, .length = room.length},
+      .domain = run.domain};
   // First: what is refused evicts nothing.
   if (parts_.offloader != nullptr && parts_.offloader->WouldPromise(key, room.length)) {
     block.room = reserving->room.TakeOne(room.slot_bytes);
@@ -119,7 +117,7 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
 }
 
 absl::StatusOr<uint64_t> Putter::ReserveInHost(SessionId session, const BlockRoom& room,
-                                                 PendingBlock* block) {
+                                               PendingBlock* block) {
   // First: what finds no room to be written in evicts nothing.
   if (parts_.staging->enabled()) {
     block->staged = parts_.staging->Take(session, SlotBytes(room.length));

@@ -37,7 +37,7 @@ struct BlockRun {
   SessionId session{};
   DomainId domain{};
   SpaceDigest space;
-  BlockLengths lengths;  // That blocks of the space may have.
+  BlockLengths lengths;            // That blocks of the space may have.
   std::optional<BlockKey> parent;  // Of keys[0], when the caller named one.
   bool is_set = false;             // Holes are allowed, and no block has a parent.
   std::vector<BlockKey> keys;      // Of a run in prefix order.

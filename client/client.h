@@ -143,8 +143,8 @@ class Client {
   absl::StatusOr<MatchedPrefix> MatchGroup(std::span<const SpaceHandle> spaces,
                                            std::span<const EngineKey> keys,
                                            const MatchOptions& options = {});
-  // Room for new blocks, one entry for each key. Errors also: kInvalidArgument, a length is missing,
-  // or is none that blocks of the space may have.
+  // Room for new blocks, one entry for each key. Errors also: kInvalidArgument, a length is
+  // missing, or is none that blocks of the space may have.
   absl::StatusOr<ReservedBlocks> Reserve(SpaceHandle space, std::span<const EngineKey> keys,
                                          const ReserveOptions& options = {});
   // The same of several runs and sets, of any spaces of this client, in one call: one result for

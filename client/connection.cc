@@ -92,10 +92,9 @@ absl::Status Connection::RegisterSpace(size_t index, const SpaceSpec& spec,
   if (!status.ok()) return status;
   if (response.space_digest() != convert::ToWire(spec.Digest())) {
     // An agent that does not know a field takes the space for one without it.
-    return absl::InvalidArgumentError(
-        absl::StrCat("the agent does not know all of the space's fields (codec \"", spec.codec,
-                     "\", any_length ", spec.any_length ? "true" : "false",
-                     "); update the older of the two"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the agent does not know all of the space's fields (codec \"", spec.codec,
+        "\", any_length ", spec.any_length ? "true" : "false", "); update the older of the two"));
   }
   SetSpace(index, {.id = response.space_id(),
                    .lengths = BlockLengths::Of(spec),

@@ -45,7 +45,7 @@ class Connection {
 
   // A space that the agent knows in this session.
   struct Space {
-    uint32_t id = 0;  // The agent's; 0: it refused the space.
+    uint32_t id = 0;       // The agent's; 0: it refused the space.
     BlockLengths lengths;  // That its blocks may have.
     SpaceLimits limits{};
   };

@@ -66,9 +66,9 @@ ReservedBlocks ReserveCall::Finish(const std::shared_ptr<AgentLink>& link, CallO
         continue;
       }
       const bool has_own = wire != nullptr && static_cast<int>(i) < wire->lengths_size();
-      keys_.push_back({.place = reserved.blocks_.size() - 1,
-                       .length = has_own ? wire->lengths(static_cast<int>(i))
-                                         : sequence.lengths.longest});
+      keys_.push_back(
+          {.place = reserved.blocks_.size() - 1,
+           .length = has_own ? wire->lengths(static_cast<int>(i)) : sequence.lengths.longest});
     }
   }
   reserved.answered_ = outcome == CallOutcome::kAnswered || keys_.empty();
@@ -85,8 +85,7 @@ void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* r
     const bool in_range = index < keys_.size();
     if (in_range) reserved->blocks_[keys_[index].place].state = WithoutSlot(block.state());
     if (block.state() != v1::ReservedBlock::RESERVED) continue;
-    const auto slot =
-        in_range ? memory_.Write(block.offset(), keys_[index].length) : std::nullopt;
+    const auto slot = in_range ? memory_.Write(block.offset(), keys_[index].length) : std::nullopt;
     if (!reached || !slot) {
       unusable.push_back(block.reservation_id());
       continue;

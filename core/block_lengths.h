@@ -33,7 +33,8 @@ constexpr BlockRoom ExactRoom(uint64_t length) {
   return {.length = length, .slot_bytes = SlotBytes(length)};
 }
 
-// Returns `length` rounded up to a size of slots for blocks of any length. REQUIRES: it is positive.
+// Returns `length` rounded up to a size of slots for blocks of any length. REQUIRES: it is
+// positive.
 constexpr uint64_t SlotSizeClass(uint64_t length) {
   const uint64_t bytes = SlotBytes(length);
   // Sizes that begin with the same power of two are as far apart as a part of it, a page at least.

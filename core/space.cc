@@ -105,9 +105,9 @@ absl::Status SpaceSpec::Validate() const {
   KVT_RETURN_IF_ERROR(CheckNumber("block_bytes", block_bytes, {1, kMaxBlockBytes}));
   if (codec == kRawCodec) return absl::OkStatus();
   if (any_length) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("space any_length is true; codec \"", absl::CHexEscape(codec),
-                     "\" makes blocks of one length"));
+    return absl::InvalidArgumentError(absl::StrCat("space any_length is true; codec \"",
+                                                   absl::CHexEscape(codec),
+                                                   "\" makes blocks of one length"));
   }
   const absl::StatusOr<SpaceCodec> encoded = SpaceCodec::Of(*this);
   if (!encoded.ok()) return encoded.status();

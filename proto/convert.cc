@@ -107,15 +107,14 @@ absl::Status CheckLengths(const v1::Sequence& sequence, const BlockLengths& allo
   const int lengths = sequence.lengths_size();
   const int wanted = allowed.any ? sequence.engine_keys_size() : 0;
   if (lengths != wanted) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("lengths: ", lengths, " for ", sequence.engine_keys_size(), " engine_keys; ",
-                     allowed.any ? "must be one for each"
-                                 : "must be none, the space has blocks of one length"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "lengths: ", lengths, " for ", sequence.engine_keys_size(), " engine_keys; ",
+        allowed.any ? "must be one for each" : "must be none, the space has blocks of one length"));
   }
   for (int i = 0; i < lengths; ++i) {
     if (allowed.Allow(sequence.lengths(i))) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "lengths[", i, "]: ", sequence.lengths(i), "; must be 1 to ", allowed.longest));
+    return absl::InvalidArgumentError(absl::StrCat("lengths[", i, "]: ", sequence.lengths(i),
+                                                   "; must be 1 to ", allowed.longest));
   }
   return absl::OkStatus();
 }

@@ -32,7 +32,8 @@ int kvtier_get_limits(kvtier_client* client, kvtier_space space, kvtier_limits* 
 
 /* Returns the pieces of block `index`, one after the other in `*count` entries, which are read
  * before the next call. Called in the caller's thread, for blocks that are to be copied; in a
- * space with any_length, whose blocks are as long as their pieces, for each block before that, too. */
+ * space with any_length, whose blocks are as long as their pieces, for each block before that, too.
+ */
 typedef const kvtier_bytes* (*kvtier_pieces_of)(void* user, size_t index, size_t* count);
 
 /* Numbers of keys, by what became of their blocks. */

@@ -66,7 +66,7 @@ TEST(BlockLengths, TheLongestBlockAndThoseNearItHaveItsOwnPages) {
   EXPECT_EQ(kAny.RoomFor(63 * kKiB).slot_bytes, 64 * kKiB);
 }
 
-// A disk may still have a block from before its space was made smaller under the same name.
+// What a manifest says of a block need not be so.
 TEST(BlockLengths, ABlockThatIsLongerThanItMayBeStillFitsItsSlot) {
   constexpr BlockLengths kAny{.longest = 4096, .any = true};
   EXPECT_EQ(kAny.RoomFor(9000).slot_bytes, 12288u);
