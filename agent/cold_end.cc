@@ -8,7 +8,7 @@
 namespace kvtier {
 
 void ColdEnd::Entered(const BlockIndex::Entry& entry) {
-  const ClassId id{.domain = entry.host.domain(), .slot_bytes = entry.host.bytes().size()};
+  const ClassId id{.domain = entry.host.domain(), .slot_bytes = entry.host.slot_bytes()};
   const auto [member, entered] =
       members_.emplace(entry.meta.key, Member{.of = id, .parent = entry.meta.parent});
   KVT_CHECK(entered);

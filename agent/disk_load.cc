@@ -14,13 +14,13 @@ constexpr long kOwnReferences = 2;
 
 }  // namespace
 
-SharedLoad DiskLoader::Start(const BlockKey& key, DomainId domain, Urgency urgency) {
+SharedLoad DiskLoader::Start(const QueuedLoad& wanted) {
   if (queued() >= kMaxLoadsQueued) {
     ++stats_->host.declined;
     return nullptr;
   }
-  SharedLoad load = loads_->Start(key, Tier::kDisk);
-  queue_.Push(key, domain, urgency);
+  SharedLoad load = loads_->Start(wanted.key, Tier::kDisk);
+  queue_.Push(wanted);
   Pump();
   return load;
 }
@@ -55,7 +55,8 @@ Task<void> DiskLoader::Run(QueuedLoad queued) {
 Task<absl::Status> DiskLoader::LoadOne(QueuedLoad queued) {
   const std::optional<DiskBlock> block = disks_->Find(queued.key);
   if (!block.has_value()) co_return absl::NotFoundError("dropped from disk before the load ran");
-  KVT_CO_ASSIGN_OR_RETURN(HostSlot slot, evictor_->ReserveHost(queued.domain, block->length));
+  KVT_CO_ASSIGN_OR_RETURN(
+      HostSlot slot, evictor_->ReserveHost(queued.domain, queued.lengths.RoomFor(block->length)));
   const uint64_t erasures = index_->erasures(queued.domain);
   const IoClass io_class =
       queued.urgency == Urgency::kForeground ? IoClass::kForeground : IoClass::kPrefetch;

@@ -34,7 +34,7 @@ class DiskLoader {
 
   // Starts or queues the load. REQUIRES: the block is on disk, not in host memory,
   // and no load of it is in flight. nullptr: the queue is full.
-  SharedLoad Start(const BlockKey& key, DomainId domain, Urgency urgency);
+  SharedLoad Start(const QueuedLoad& wanted);
   // Somebody waits now for a load that is in flight: were it a prefetch, it is none any
   // more, wherever it waits.
   void Hasten(const BlockKey& key);

@@ -10,7 +10,7 @@ namespace kvtier {
 PromisedRoom::PromisedRoom(PromisedRoom&& other) noexcept
     : of_(other.of_),
       domain_(other.domain_),
-      slot_bytes_(other.slot_bytes_),
+      bytes_(std::exchange(other.bytes_, 0)),
       blocks_(std::exchange(other.blocks_, 0)) {}
 
 PromisedRoom& PromisedRoom::operator=(PromisedRoom&& other) noexcept {
@@ -18,20 +18,26 @@ PromisedRoom& PromisedRoom::operator=(PromisedRoom&& other) noexcept {
   Release();
   of_ = other.of_;
   domain_ = other.domain_;
-  slot_bytes_ = other.slot_bytes_;
+  bytes_ = std::exchange(other.bytes_, 0);
   blocks_ = std::exchange(other.blocks_, 0);
   return *this;
 }
 
-PromisedRoom PromisedRoom::TakeOne() {
-  KVT_CHECK(blocks_ > 0);
+PromisedRoom PromisedRoom::TakeOne(uint64_t slot_bytes) {
+  if (blocks_ == 0 || bytes_ < slot_bytes) return {};
   --blocks_;
-  return {of_, domain_, slot_bytes_, 1};
+  bytes_ -= slot_bytes;
+  PromisedRoom one(of_, domain_, slot_bytes, 1);
+  // What shorter blocks left over is for no block of this room.
+  const uint64_t rest = blocks_ == 0 ? std::exchange(bytes_, 0) : 0;
+  if (rest > 0) of_->GiveBack(domain_, rest, 0);
+  return one;
 }
 
 void PromisedRoom::Release() {
   const size_t blocks = std::exchange(blocks_, 0);
-  if (blocks > 0) of_->GiveBack(domain_, blocks * slot_bytes_, blocks);
+  const uint64_t bytes = std::exchange(bytes_, 0);
+  if (blocks > 0) of_->GiveBack(domain_, bytes, blocks);
 }
 
 // A put in line, in the frame of its task; leaves the line with it.
@@ -101,7 +107,7 @@ PromisedRoom DiskPromises::Grant(DomainId id, uint64_t slot_bytes, size_t blocks
   Domain& domain = DomainOf(id);
   domain.bytes += blocks * slot_bytes;
   domain.blocks += blocks;
-  return {this, id, slot_bytes, blocks};
+  return {this, id, blocks * slot_bytes, blocks};
 }
 
 void DiskPromises::GiveBack(DomainId id, uint64_t bytes, size_t blocks) {

@@ -34,7 +34,7 @@ namespace kvtier {
 
 class DiskPromises;
 
-// Room for some blocks of one size in one domain. Move-only; the destructor gives it back.
+// Room for some blocks in one domain. Move-only; the destructor gives it back.
 class PromisedRoom {
  public:
   PromisedRoom() = default;
@@ -43,17 +43,17 @@ class PromisedRoom {
   ~PromisedRoom() { Release(); }
   explicit operator bool() const { return blocks_ > 0; }
   size_t blocks() const { return blocks_; }
-  // REQUIRES: blocks() is not 0.
-  PromisedRoom TakeOne();
+  // Takes the room of one block that needs `slot_bytes`. None: there is less, or for no block.
+  PromisedRoom TakeOne(uint64_t slot_bytes);
   void Release();
 
  private:
   friend class DiskPromises;
-  PromisedRoom(DiskPromises* of, DomainId domain, uint64_t slot_bytes, size_t blocks)
-      : of_(of), domain_(domain), slot_bytes_(slot_bytes), blocks_(blocks) {}
+  PromisedRoom(DiskPromises* of, DomainId domain, uint64_t bytes, size_t blocks)
+      : of_(of), domain_(domain), bytes_(bytes), blocks_(blocks) {}
   DiskPromises* of_ = nullptr;
   DomainId domain_{};
-  uint64_t slot_bytes_ = 0;
+  uint64_t bytes_ = 0;  // Of all its blocks.
   size_t blocks_ = 0;
 };
 
@@ -63,7 +63,7 @@ class DiskPromises {
   struct Put {
     SessionId session{};
     DomainId domain{};
-    uint64_t slot_bytes = 0;
+    uint64_t slot_bytes = 0;  // Of each block, or on average; no less than the first one's.
     size_t blocks = 0;
   };
   // Does not own.

@@ -4,8 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/space.h"
-
 namespace kvtier {
 namespace {
 
@@ -15,17 +13,17 @@ constexpr size_t kMaxDrainedForOne = 4;
 
 }  // namespace
 
-absl::StatusOr<HostSlot> Evictor::ReserveHost(DomainId domain, uint64_t block_bytes) {
-  absl::StatusOr<HostSlot> slot = host_->Reserve(domain, block_bytes);
+absl::StatusOr<HostSlot> Evictor::ReserveHost(DomainId domain, const BlockRoom& room) {
+  absl::StatusOr<HostSlot> slot = host_->Reserve(domain, room);
   if (slot.ok() || !absl::IsResourceExhausted(slot.status())) return slot;
   const std::vector<BlockKey> victims =
-      index_->VictimsInHost(domain, SlotBytes(block_bytes), host_->slots(domain));
+      index_->VictimsInHost(domain, room.slot_bytes, host_->slots(domain));
   if (victims.empty()) {
     ++host_stats_->declined;
     return slot;
   }
   for (const BlockKey& victim : victims) EvictFromHost(victim);
-  return host_->Reserve(domain, block_bytes);
+  return host_->Reserve(domain, room);
 }
 
 void Evictor::EvictFromHost(const BlockKey& key) {

@@ -11,6 +11,7 @@
 #include "agent/block_index.h"
 #include "agent/evicted_keys.h"
 #include "agent/gpu_workers.h"
+#include "core/block_lengths.h"
 #include "core/tier.h"
 #include "core/tier_stats.h"
 #include "tier_gpu/gpu_pool.h"
@@ -24,10 +25,14 @@ class Evictor {
   Evictor(BlockIndex* index, HostTier* host, TierStats* host_stats, TierStats* gpu_stats)
       : index_(index), host_(host), host_stats_(host_stats), gpu_stats_(gpu_stats) {}
 
-  // Drops one block of the same size for it, or the blocks of one slab (HostOrder). Errors:
-  // kResourceExhausted, neither can be: what the domain has is pinned, leased or being
+  // Drops one block of the same size of slots for it, or the blocks of one slab (HostOrder).
+  // Errors: kResourceExhausted, neither can be: what the domain has is pinned, leased or being
   // written; kInvalidArgument, larger than a slab.
-  absl::StatusOr<HostSlot> ReserveHost(DomainId domain, uint64_t block_bytes);
+  absl::StatusOr<HostSlot> ReserveHost(DomainId domain, const BlockRoom& room);
+  // The same of a space whose blocks are all of one length.
+  absl::StatusOr<HostSlot> ReserveHost(DomainId domain, uint64_t block_bytes) {
+    return ReserveHost(domain, ExactRoom(block_bytes));
+  }
   // From here on ReserveGpu() may be called. Does not own.
   void AttachGpu(GpuPool* pool, GpuWorkers* workers) {
     gpu_ = pool;

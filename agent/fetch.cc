@@ -29,10 +29,11 @@ class Fetcher::Arrivals final : public FetchSink {
     slot_.Release();
     last_ = fetcher_->seams_.executor->Now();
     if (index >= states_.size() || arrived(index) || proof.space != sought_->space ||
-        proof.length != sought_->block_bytes) {
+        !sought_->lengths.Allow(proof.length)) {
       return {};
     }
-    absl::StatusOr<HostSlot> slot = fetcher_->evictor_->ReserveHost(sought_->domain, proof.length);
+    absl::StatusOr<HostSlot> slot =
+        fetcher_->evictor_->ReserveHost(sought_->domain, sought_->lengths.RoomFor(proof.length));
     states_[index] = slot.ok() ? State::kAbsent : State::kNoRoom;
     if (!slot.ok()) return {};
     slot_ = *std::move(slot);
@@ -116,7 +117,7 @@ Task<std::vector<SharedLoad>> Fetcher::Start(const BlockRun& run, size_t first,
   Sought sought{.domain = run.domain,
                 .erasures = index_->erasures(run.domain),
                 .space = run.space,
-                .block_bytes = run.block_bytes,
+                .lengths = run.lengths,
                 .deadline = deadline,
                 .keys = {run.keys.begin() + first, run.keys.end()}};
   const LocateScope scope = run.is_set ? LocateScope::kEach : LocateScope::kLeading;
@@ -161,7 +162,8 @@ std::vector<PeerRun> Fetcher::Plan(const Sought& sought) {
     return standings_.Of(address);
   };
   return PlanFetch(sought.holders,
-                   {.block_bytes = sought.block_bytes,
+                   // Of shorter ones it takes too few, and never what comes too late.
+                   {.block_bytes = sought.lengths.longest,
                     .budget = sought.deadline - seams_.executor->Now(),
                     .free_fetches = kMaxFetchesRunning - standings_.running()},
                    standing_of);
@@ -177,7 +179,7 @@ void Fetcher::StartFetches(const Sought& sought, const std::vector<PeerRun>& run
     Sought part{.domain = sought.domain,
                 .erasures = sought.erasures,
                 .space = sought.space,
-                .block_bytes = sought.block_bytes,
+                .lengths = sought.lengths,
                 .deadline = sought.deadline,
                 .keys = {key, key + count},
                 .holders = {holders, holders + count}};
@@ -211,7 +213,7 @@ void Fetcher::PassOn(Sought sought, const std::string& asked, const Arrivals& ar
   Sought rest{.domain = sought.domain,
               .erasures = sought.erasures,
               .space = sought.space,
-              .block_bytes = sought.block_bytes,
+              .lengths = sought.lengths,
               .deadline = sought.deadline};
   std::vector<State> states;
   for (size_t i = 0; i < sought.keys.size(); ++i) {

@@ -72,7 +72,7 @@ class Fetcher {
     DomainId domain{};
     uint64_t erasures = 0;  // Of the domain, when they were asked for.
     SpaceDigest space;
-    uint64_t block_bytes = 0;
+    BlockLengths lengths;  // That blocks of the space may have.
     absl::Time deadline;
     std::vector<BlockKey> keys;
     LocateReply holders;  // Of each key: those that were not asked for it in vain.

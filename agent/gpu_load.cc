@@ -8,8 +8,9 @@
 
 namespace kvtier {
 
-bool GpuLoader::Serves(DomainId domain, uint64_t block_bytes) const {
-  return domain == parts_.domain && SlotBytes(block_bytes) == parts_.pool->slot_bytes();
+bool GpuLoader::Serves(DomainId domain, const BlockLengths& lengths) const {
+  return domain == parts_.domain && !lengths.any &&
+         SlotBytes(lengths.longest) == parts_.pool->slot_bytes();
 }
 
 SharedLoad GpuLoader::Start(Pin host_pin) {

@@ -14,6 +14,7 @@
 #include "agent/gpu_copies.h"
 #include "agent/gpu_offload.h"
 #include "agent/load_table.h"
+#include "core/block_lengths.h"
 #include "core/task.h"
 #include "core/task_scope.h"
 #include "tier_gpu/gpu_pool.h"
@@ -35,8 +36,8 @@ class GpuLoader {
   };
   GpuLoader(Executor* executor, const Parts& parts) : executor_(executor), parts_(parts) {}
 
-  // True when the pool is this domain's, and a block of this size fills a slot of it.
-  bool Serves(DomainId domain, uint64_t block_bytes) const;
+  // True when the pool is this domain's, and each block of such lengths fills a slot of it.
+  bool Serves(DomainId domain, const BlockLengths& lengths) const;
   // Takes the block's pin in host memory and starts its load, or joins the one in
   // flight; it moves with the next Flush(). nullptr: no slot could be freed.
   SharedLoad Start(Pin host_pin);

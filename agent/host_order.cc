@@ -12,7 +12,7 @@ HostOrder::Size& HostOrder::SizeOf(uint64_t slot_bytes) {
 
 HostOrder::Place* HostOrder::Insert(const BlockKey& key, const std::optional<BlockKey>& parent,
                                     const HostSlot& slot) {
-  Place* const place = leaves_.Insert(key, parent, SizeOf(slot.bytes().size()).queue);
+  Place* const place = leaves_.Insert(key, parent, SizeOf(slot.slot_bytes()).queue);
   KVT_CHECK(by_offset_.emplace(slot.offset().value, key).second);
   if (slot.slab() >= slabs_.size()) slabs_.resize(slot.slab() + 1);
   Slab& slab = slabs_[slot.slab()];
@@ -22,7 +22,7 @@ HostOrder::Place* HostOrder::Insert(const BlockKey& key, const std::optional<Blo
 }
 
 void HostOrder::Touch(Place* place, const HostSlot& slot) {
-  const uint64_t before = leaves_.Touch(place, SizeOf(slot.bytes().size()).queue);
+  const uint64_t before = leaves_.Touch(place, SizeOf(slot.slot_bytes()).queue);
   slabs_[slot.slab()].ticks += place->tick() - before;
 }
 

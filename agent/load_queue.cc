@@ -4,11 +4,12 @@
 
 namespace kvtier {
 
-void LoadQueue::Push(const BlockKey& key, DomainId domain, Urgency urgency) {
-  const bool foreground = urgency == Urgency::kForeground;
+void LoadQueue::Push(QueuedLoad load) {
+  const bool foreground = load.urgency == Urgency::kForeground;
+  load.wanted_anyway = !foreground;
   std::list<QueuedLoad>& line = foreground ? foreground_ : prefetch_;
-  line.push_back({.key = key, .domain = domain, .urgency = urgency, .wanted_anyway = !foreground});
-  if (!foreground) KVT_CHECK(prefetch_at_.emplace(key, std::prev(line.end())).second);
+  line.push_back(load);
+  if (!foreground) KVT_CHECK(prefetch_at_.emplace(load.key, std::prev(line.end())).second);
 }
 
 bool LoadQueue::Hasten(const BlockKey& key) {

@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/block_key.h"
+#include "core/block_lengths.h"
 #include "tier_host/host_tier.h"
 
 namespace kvtier {
@@ -20,15 +21,16 @@ enum class Urgency : uint8_t { kForeground, kPrefetch };
 struct QueuedLoad {
   BlockKey key;
   DomainId domain{};
+  BlockLengths lengths;                    // That blocks of its space may have.
   Urgency urgency = Urgency::kForeground;  // As it is now.
-  // Began as a prefetch: to be loaded also when nobody waits any more.
+  // Began as a prefetch: to be loaded also when nobody waits any more. Push() sets it.
   bool wanted_anyway = false;
 };
 
 class LoadQueue {
  public:
   // REQUIRES: no load of the key is in the queue.
-  void Push(const BlockKey& key, DomainId domain, Urgency urgency);
+  void Push(QueuedLoad load);
   // Puts a waiting prefetch of the key behind the foreground loads. False: none waits.
   bool Hasten(const BlockKey& key);
   // REQUIRES: not empty.

@@ -67,7 +67,7 @@ void Offloader::Offer(const BlockKey& key, PromisedRoom room) {
   // What is refused anyway needs no room.
   if (!room && parts_.admission->MayWrite(CandidateFor(key, entry.meta.length, entry.host_hits),
                                           parts_.executor->Now())) {
-    room = parts_.promises->Take(entry.host.domain(), entry.host.bytes().size(), 1);
+    room = parts_.promises->Take(entry.host.domain(), entry.host.slot_bytes(), 1);
     if (!room) {
       ++parts_.stats->declined_behind;
       return;

@@ -40,7 +40,7 @@ struct Onboarder::Bringing {
 
 absl::Status Onboarder::CheckTarget(const OnboardRequest& request) const {
   if (request.target == Tier::kGpu &&
-      (flows_.gpu == nullptr || !flows_.gpu->Serves(request.run.domain, request.run.block_bytes))) {
+      (flows_.gpu == nullptr || !flows_.gpu->Serves(request.run.domain, request.run.lengths))) {
     return absl::InvalidArgumentError("target: no GPU pool fits this space");
   }
   return absl::OkStatus();
@@ -189,7 +189,10 @@ std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
     return Wanted{.load = load, .from = load->from};
   }
   if (flows_.disk != nullptr && index_->In(Tier::kDisk, key)) {
-    SharedLoad load = flows_.disk->Start(key, request.run.domain, urgency);
+    SharedLoad load = flows_.disk->Start({.key = key,
+                                          .domain = request.run.domain,
+                                          .lengths = request.run.lengths,
+                                          .urgency = urgency});
     if (load != nullptr) return Wanted{.load = std::move(load), .from = Tier::kDisk};
   }
   return std::nullopt;

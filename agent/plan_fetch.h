@@ -36,9 +36,9 @@ struct PeerStanding {
 using StandingOf = std::function<PeerStanding(const std::string& address)>;
 
 struct FetchBounds {
-  uint64_t block_bytes = 0;
-  absl::Duration budget;    // The caller's time for all of it.
-  size_t free_fetches = 0;  // Fetches that may still be started, at all peers together.
+  uint64_t block_bytes = 0;  // Of the longest block: what each is taken to be.
+  absl::Duration budget;     // The caller's time for all of it.
+  size_t free_fetches = 0;   // Fetches that may still be started, at all peers together.
 };
 
 // Follows the located run from its start. Of the holders of a block it takes one that has

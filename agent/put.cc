@@ -22,30 +22,41 @@ struct Putter::Committing {
 };
 
 absl::Status Putter::CheckTarget(const BlockRun& run, Tier target) const {
-  if (target == Tier::kGpu && (parts_.gpu == nullptr || run.domain != parts_.gpu_domain ||
-                               SlotBytes(run.block_bytes) != parts_.gpu->slot_bytes())) {
+  if (target == Tier::kGpu &&
+      (parts_.gpu == nullptr || run.domain != parts_.gpu_domain || run.lengths.any ||
+       SlotBytes(run.lengths.longest) != parts_.gpu->slot_bytes())) {
     return absl::InvalidArgumentError("target: no GPU pool fits this space");
   }
   return absl::OkStatus();
 }
 
-size_t Putter::CountPromised(const BlockRun& run, Tier target) const {
-  if (parts_.offloader == nullptr) return 0;
-  return static_cast<size_t>(std::ranges::count_if(run.keys, [&](const BlockKey& key) {
-    return !IsHere(key, target) && !parts_.reservations->IsPending(key) &&
-           parts_.offloader->WouldPromise(key, run.block_bytes);
-  }));
+DiskPromises::Put Putter::PromisedOf(const BlockRun& run, Tier target) const {
+  DiskPromises::Put put{.session = run.session, .domain = run.domain};
+  if (parts_.offloader == nullptr) return put;
+  uint64_t first = 0;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < run.keys.size(); ++i) {
+    const BlockKey& key = run.keys[i];
+    const BlockRoom room = run.lengths.RoomFor(run.LengthOf(i));
+    if (IsHere(key, target) || parts_.reservations->IsPending(key) ||
+        !parts_.offloader->WouldPromise(key, room.length)) {
+      continue;
+    }
+    if (put.blocks == 0) first = room.slot_bytes;
+    bytes += room.slot_bytes;
+    ++put.blocks;
+  }
+  // The mean, so that the room is for all; and no less than what the first block takes, so that
+  // whatever is granted is enough for one.
+  if (put.blocks > 0) put.slot_bytes = std::max(first, (bytes + put.blocks - 1) / put.blocks);
+  return put;
 }
 
 Task<absl::StatusOr<Reserved>> Putter::ReserveBy(BlockRun run, Tier target, absl::Time deadline) {
   KVT_CO_RETURN_IF_ERROR(CheckTarget(run, target));
   PromisedRoom room;
-  if (const size_t promised = CountPromised(run, target); promised > 0) {
-    room = co_await parts_.promises->Await({.session = run.session,
-                                            .domain = run.domain,
-                                            .slot_bytes = SlotBytes(run.block_bytes),
-                                            .blocks = promised},
-                                           deadline);
+  if (const DiskPromises::Put promised = PromisedOf(run, target); promised.blocks > 0) {
+    room = co_await parts_.promises->Await(promised, deadline);
     if (!parts_.sessions->IsOpen(run.session)) {
       co_return absl::FailedPreconditionError("the session ended while its put waited");
     }
@@ -69,19 +80,18 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
                                                  Reserving* reserving) {
   const Tier target = reserving->target;
   const BlockKey& key = run.keys[i];
+  const BlockRoom room = run.lengths.RoomFor(run.LengthOf(i));
   if (IsHere(key, target)) return ReservedBlock{.state = ReservedBlock::State::kPresent};
   if (parts_.reservations->IsPending(key)) {
     return ReservedBlock{.state = ReservedBlock::State::kPending};
   }
-  PendingBlock block{.meta = {.key = key,
-                              .parent = run.ParentOf(i),
-                              .space = run.space,
-                              .length = run.block_bytes},
-                     .domain = run.domain};
+  PendingBlock block{
+      .meta = {.key = key, .parent = run.ParentOf(i), .space = run.space, .length = room.length},
+      .domain = run.domain};
   // First: what is refused evicts nothing.
-  if (parts_.offloader != nullptr && parts_.offloader->WouldPromise(key, run.block_bytes)) {
-    block.room = reserving->room ? reserving->room.TakeOne()
-                                 : parts_.promises->Take(run.domain, SlotBytes(run.block_bytes), 1);
+  if (parts_.offloader != nullptr && parts_.offloader->WouldPromise(key, room.length)) {
+    block.room = reserving->room.TakeOne(room.slot_bytes);
+    if (!block.room) block.room = parts_.promises->Take(run.domain, room.slot_bytes, 1);
     if (!block.room) {
       parts_.promises->Refused(1);
       return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
@@ -95,7 +105,7 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
     block.writer = parts_.gpu_workers->Hold(run.session, block.gpu.ref());
     offset = block.gpu.offset();
   } else {
-    const absl::StatusOr<uint64_t> place = ReserveInHost(run.session, &block);
+    const absl::StatusOr<uint64_t> place = ReserveInHost(run.session, room, &block);
     if (absl::IsInvalidArgument(place.status())) return place.status();
     if (!place.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
     offset = *place;
@@ -106,17 +116,18 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
   return ReservedBlock{.state = ReservedBlock::State::kReserved, .id = *id, .offset = offset};
 }
 
-absl::StatusOr<uint64_t> Putter::ReserveInHost(SessionId session, PendingBlock* block) {
+absl::StatusOr<uint64_t> Putter::ReserveInHost(SessionId session, const BlockRoom& room,
+                                               PendingBlock* block) {
   // First: what finds no room to be written in evicts nothing.
   if (parts_.staging->enabled()) {
-    block->staged = parts_.staging->Take(session, SlotBytes(block->meta.length));
+    block->staged = parts_.staging->Take(session, SlotBytes(room.length));
   }
   const bool nowhere = parts_.staging->enabled() && !block->staged;
   if (nowhere || parts_.reservations->TooMuchIsLate(block->domain)) {
     ++parts_.stats->host.declined;
     return absl::ResourceExhaustedError("reserve: no room to write in");
   }
-  KVT_ASSIGN_OR_RETURN(block->host, parts_.evictor->ReserveHost(block->domain, block->meta.length));
+  KVT_ASSIGN_OR_RETURN(block->host, parts_.evictor->ReserveHost(block->domain, room));
   return block->staged ? block->staged.offset() : block->host.offset().value;
 }
 

@@ -102,9 +102,11 @@ class Putter {
   absl::StatusOr<ReservedBlock> ReserveOne(const BlockRun& run, size_t i, Reserving* reserving);
   // Takes the slots of a block that goes to host memory, and returns where the worker writes.
   // Errors: kResourceExhausted, no room; kInvalidArgument, it is larger than a slab.
-  absl::StatusOr<uint64_t> ReserveInHost(SessionId session, PendingBlock* block);
-  // Blocks of the run that would be reserved and that the disks would be promised.
-  size_t CountPromised(const BlockRun& run, Tier target) const;
+  absl::StatusOr<uint64_t> ReserveInHost(SessionId session, const BlockRoom& room,
+                                         PendingBlock* block);
+  // Returns the room for those blocks of the run that would be reserved and that the disks would be
+  // promised; for 0 blocks: there are none.
+  DiskPromises::Put PromisedOf(const BlockRun& run, Tier target) const;
   bool IsHere(const BlockKey& key, Tier target) const;
   void CommitAll(std::vector<PendingBlock> blocks, const std::shared_ptr<Committing>& committing);
   // REQUIRES: the reservations await the step.

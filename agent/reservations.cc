@@ -13,7 +13,8 @@ namespace {
 
 // Returns the bytes of memory that is not the worker's own and that it may write.
 uint64_t BytesOf(const PendingBlock& block) {
-  return block.staged ? 0 : SlotBytes(block.meta.length);
+  if (block.staged) return 0;
+  return block.gpu ? SlotBytes(block.meta.length) : block.host.slot_bytes();
 }
 
 }  // namespace

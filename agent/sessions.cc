@@ -53,7 +53,7 @@ absl::StatusOr<uint32_t> SessionTable::AddSpace(SessionId id, const SpaceSpec& s
   session.spaces.emplace(++session.last_space,
                          Space{.digest = digest,
                                .registration = registration,
-                               .block_bytes = spec.block_bytes,
+                               .lengths = BlockLengths::Of(spec),
                                .namer = BlockNamer(session.tenant->key, digest)});
   spaces_.Add(DomainOf(id), spec, digest);
   return session.last_space;
@@ -81,7 +81,7 @@ absl::StatusOr<BlockRun> SessionTable::NameRun(SessionId id, uint32_t space_id,
   BlockRun run{.session = id,
                .domain = session.tenant->domain,
                .space = space.digest,
-               .block_bytes = space.block_bytes};
+               .lengths = space.lengths};
   if (parent.has_value()) run.parent = space.namer.Name(*parent);
   run.keys.resize(keys.size());
   space.namer.NameAll(keys, run.keys);

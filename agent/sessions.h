@@ -21,6 +21,7 @@
 #include "agent/registered_spaces.h"
 #include "agent/tenants.h"
 #include "core/block_key.h"
+#include "core/block_lengths.h"
 #include "core/space.h"
 #include "tier_host/host_tier.h"
 
@@ -36,11 +37,15 @@ struct BlockRun {
   SessionId session{};
   DomainId domain{};
   SpaceDigest space;
-  uint64_t block_bytes = 0;
+  BlockLengths lengths;            // That blocks of the space may have.
   std::optional<BlockKey> parent;  // Of keys[0], when the caller named one.
   bool is_set = false;             // Holes are allowed, and no block has a parent.
   std::vector<BlockKey> keys;      // Of a run in prefix order.
+  // Length of the block of each key, of what is reserved where lengths.any; else empty.
+  std::vector<uint64_t> key_lengths{};
 
+  // How long the block of keys[i] is to be. REQUIRES: it is to be reserved.
+  uint64_t LengthOf(size_t i) const { return lengths.any ? key_lengths[i] : lengths.longest; }
   // The block before keys[i].
   std::optional<BlockKey> ParentOf(size_t i) const {
     if (is_set) return std::nullopt;
@@ -78,7 +83,7 @@ class SessionTable {
   struct Space {
     SpaceDigest digest;
     uint64_t registration = 0;
-    uint64_t block_bytes = 0;
+    BlockLengths lengths;
     BlockNamer namer;
   };
   struct Session {

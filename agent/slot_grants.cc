@@ -11,7 +11,8 @@
 namespace kvtier {
 
 absl::StatusOr<std::vector<uint32_t>> SlotGrants::Take(const BlockRun& run, uint32_t count) {
-  if (run.domain != domain_ || SlotBytes(run.block_bytes) != pool_->slot_bytes()) {
+  if (run.domain != domain_ || run.lengths.any ||
+      SlotBytes(run.lengths.longest) != pool_->slot_bytes()) {
     return absl::InvalidArgumentError("space_id: no GPU pool fits this space");
   }
   auto& held = held_[run.session];

@@ -82,10 +82,12 @@ Task<absl::StatusOr<TakenTicket>> Tickets::Take(TicketRequest request) {
     TakenTicket::Sequence& sequence = taken.sequences.emplace_back();
     sequence.missed = ticket.brought[i].missed;
     for (size_t key = 0; key < ticket.brought[i].blocks.size(); ++key) {
-      if (ticket.brought[i].blocks[key].pin) sequence.indices.push_back(key);
+      const Pin& pin = ticket.brought[i].blocks[key].pin;
+      if (!pin) continue;
+      sequence.indices.push_back(key);
+      ticket.bytes += parts_.onboarder->index()->Find(pin.key())->host.slot_bytes();
     }
     ticket.blocks += sequence.indices.size();
-    ticket.bytes += sequence.indices.size() * SlotBytes(ticket.requests[i].run.block_bytes);
   }
   if (ticket.blocks == 0) co_return taken;
   KVT_CO_RETURN_IF_ERROR(CheckRoom(ticket));

@@ -22,6 +22,14 @@ absl::StatusOr<Tier> TargetFrom(v1::Tier wire) {
   return tier;
 }
 
+// Takes the lengths of the blocks that are to be reserved. Errors: kInvalidArgument, naming field
+// and value.
+absl::Status TakeLengths(const v1::Sequence& sequence, BlockRun* run) {
+  KVT_RETURN_IF_ERROR(convert::CheckLengths(sequence, run->lengths));
+  run->key_lengths.assign(sequence.lengths().begin(), sequence.lengths().end());
+  return absl::OkStatus();
+}
+
 // LeaseIds or ReservationIds.
 template <typename Id>
 std::vector<Id> IdsFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
@@ -114,7 +122,8 @@ Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest
                            (slab_bytes / slot_bytes));
   response->set_staging_slots(agent_->staging().SlotsOf(slot_bytes));
   const GpuPool* gpu = agent_->gpu_of(domain);
-  if (gpu != nullptr && gpu->slot_bytes() == slot_bytes) response->set_gpu_slot_bytes(slot_bytes);
+  const bool fits = gpu != nullptr && !spec.any_length && gpu->slot_bytes() == slot_bytes;
+  if (fits) response->set_gpu_slot_bytes(slot_bytes);
   co_return absl::OkStatus();
 }
 
@@ -256,6 +265,9 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
   KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
   KVT_CO_ASSIGN_OR_RETURN(const Tier target, TargetFrom(request->target()));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
+  for (size_t i = 0; i < runs.size(); ++i) {
+    KVT_CO_RETURN_IF_ERROR(TakeLengths(request->sequences(static_cast<int>(i)), &runs[i]));
+  }
   const SessionId session = runs[0].session;
   agent_->leases().Release(session, IdsFrom<LeaseId>(request->released_lease_ids()));
   std::vector<ReservationId> ids;

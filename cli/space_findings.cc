@@ -48,7 +48,11 @@ std::string CodecField(const v1::SpaceSpec& space) {
   return Shown(space.codec().empty() ? absl::string_view(kRawCodec) : space.codec());
 }
 
-constexpr std::array<SpaceField, 13> kFields = {{
+std::string AnyLengthField(const v1::SpaceSpec& space) {
+  return space.any_length() ? "true" : "false";
+}
+
+constexpr std::array<SpaceField, 14> kFields = {{
     {"model", &TextField<&v1::SpaceSpec::model>, "give both engines the same name of the model"},
     {"weights_digest", &TextField<&v1::SpaceSpec::weights_digest>,
      "load the same revision of the weights, and digest them the same way"},
@@ -69,6 +73,7 @@ constexpr std::array<SpaceField, 13> kFields = {{
     {"block_bytes", &NumberField<&v1::SpaceSpec::block_bytes>,
      "follows from the other fields and from what the connector puts into a block"},
     {"codec", &CodecField, "the same codec in both connectors' configuration"},
+    {"any_length", &AnyLengthField, "the same in both connectors: blocks of one length, or of any"},
 }};
 
 // Spaces that differ in their ranks only: the shards of one engine.

@@ -25,6 +25,14 @@ MatchedPrefix PrefixOf(const MatchedSequence& run) {
   return prefix;
 }
 
+// Returns the run that `options` are about, which then are about no sequence of their own.
+KeySequence TakeRun(SpaceHandle space, std::span<const EngineKey> keys, ReserveOptions* options) {
+  return {.space = space,
+          .keys = keys,
+          .parent = std::exchange(options->parent, std::nullopt),
+          .lengths = std::exchange(options->lengths, {})};
+}
+
 // Returns what all of these runs have of the same keys, each block in its worst tier.
 MatchedPrefix CommonPrefixOf(std::span<const MatchedSequence> runs) {
   MatchedPrefix common = PrefixOf(runs[0]);
@@ -83,9 +91,8 @@ absl::StatusOr<MatchedPrefix> Client::MatchGroup(std::span<const SpaceHandle> sp
 
 absl::StatusOr<ReservedBlocks> Client::Reserve(SpaceHandle space, std::span<const EngineKey> keys,
                                                const ReserveOptions& options) {
-  const KeySequence run{.space = space, .keys = keys, .parent = options.parent};
   ReserveOptions rest = options;
-  rest.parent.reset();
+  const KeySequence run = TakeRun(space, keys, &rest);
   return Reserve(std::span(&run, 1), rest);
 }
 
@@ -187,9 +194,8 @@ absl::Status Client::SubmitMatch(std::span<const KeySequence> sequences,
 absl::Status Client::SubmitReserve(SpaceHandle space, std::span<const EngineKey> keys,
                                    const ReserveOptions& options,
                                    absl::AnyInvocable<void(ReservedBlocks)> done) {
-  const KeySequence run{.space = space, .keys = keys, .parent = options.parent};
   ReserveOptions rest = options;
-  rest.parent.reset();
+  const KeySequence run = TakeRun(space, keys, &rest);
   return SubmitReserve(std::span(&run, 1), rest, std::move(done));
 }
 

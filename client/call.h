@@ -28,6 +28,7 @@
 #include "client/key_sequence.h"
 #include "client/submitted_calls.h"
 #include "core/block_key.h"
+#include "core/block_lengths.h"
 #include "core/clock.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/completion_queue.h"
@@ -49,7 +50,7 @@ struct Messages {
 // What a call knows of each of its sequences when it is answered.
 struct AskedSequence {
   size_t keys = 0;
-  uint64_t block_bytes = 0;  // Of its space.
+  BlockLengths lengths;  // That blocks of its space may have.
   bool is_set = false;
   bool left_out = false;  // The agent is not asked about it.
 };
@@ -64,7 +65,7 @@ bool FillSequences(const Connection& connection, std::span<const KeySequence> se
     const KeySequence& sequence = sequences[i];
     const auto space = connection.FindSpace(static_cast<size_t>(sequence.space));
     if (!space || space->id == 0) return false;
-    (*asked)[i].block_bytes = space->block_bytes;
+    (*asked)[i].lengths = space->lengths;
     v1::Sequence* const wire = request->add_sequences();
     wire->set_space_id(space->id);
     wire->set_set(sequence.is_set);

@@ -88,6 +88,8 @@ struct ReserveOptions {
   std::optional<EngineKey> parent{};  // Of keys[0] of a run; absent: a root.
   OnboardTarget target = OnboardTarget::kHost;
   std::optional<absl::Duration> timeout{};
+  // Of a run in a space with any_length: KeySequence::lengths.
+  std::span<const uint64_t> lengths{};
 };
 
 // Thread-safe. `keys` are in prefix order, kMaxKeys at most; `sequences` 1 to kMaxSequences, with
@@ -141,12 +143,13 @@ class Client {
   absl::StatusOr<MatchedPrefix> MatchGroup(std::span<const SpaceHandle> spaces,
                                            std::span<const EngineKey> keys,
                                            const MatchOptions& options = {});
-  // Room for new blocks, one entry for each key.
+  // Room for new blocks, one entry for each key. Errors also: kInvalidArgument, a length is
+  // missing, or is none that blocks of the space may have.
   absl::StatusOr<ReservedBlocks> Reserve(SpaceHandle space, std::span<const EngineKey> keys,
                                          const ReserveOptions& options = {});
   // The same of several runs and sets, of any spaces of this client, in one call: one result for
   // each sequence; of Reserve() one entry for each key, sequence by sequence. Errors also:
-  // kInvalidArgument, options.parent is set, which each sequence has for itself.
+  // kInvalidArgument, options.parent or options.lengths is set, which each sequence has for itself.
   absl::StatusOr<std::vector<OnboardedBlocks>> Onboard(std::span<const KeySequence> sequences,
                                                        const OnboardOptions& options = {});
   absl::StatusOr<std::vector<MatchedSequence>> Match(std::span<const KeySequence> sequences,

@@ -89,7 +89,31 @@ absl::Status Client::State::CheckReserve(std::span<const KeySequence> sequences,
   if (options.parent) {
     return absl::InvalidArgumentError("parent is given beside sequences, which have their own");
   }
-  return Check(sequences);
+  if (!options.lengths.empty()) {
+    return absl::InvalidArgumentError("lengths are given beside sequences, which have their own");
+  }
+  KVT_RETURN_IF_ERROR(Check(sequences));
+  if (InForkedChild()) return absl::OkStatus();  // It reserves none of them.
+  for (const KeySequence& sequence : sequences) KVT_RETURN_IF_ERROR(CheckLengths(sequence));
+  return absl::OkStatus();
+}
+
+absl::Status Client::State::CheckLengths(const KeySequence& sequence) const {
+  const std::optional<BlockLengths> allowed =
+      link->spaces().LengthsOf(static_cast<size_t>(sequence.space));
+  if (!allowed) return absl::OkStatus();  // It went meanwhile, and is a miss.
+  const std::span<const uint64_t> lengths = sequence.lengths;
+  if (lengths.size() != (allowed->any ? sequence.keys.size() : 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lengths: ", lengths.size(), " for ", sequence.keys.size(), " keys; must be ",
+                     allowed->any ? "one for each" : "none in a space without any_length"));
+  }
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (allowed->Allow(lengths[i])) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("lengths[", i, "] is ", lengths[i], "; must be 1 to ", allowed->longest));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Client::State::CheckTicket(const TicketOptions& options) {

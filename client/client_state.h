@@ -34,6 +34,8 @@ struct Client::State {
   absl::StatusOr<std::vector<KeySequence>> Taken(std::span<const KeySequence> sequences) const;
   absl::Status CheckReserve(std::span<const KeySequence> sequences,
                             const ReserveOptions& options) const;
+  // Errors: kInvalidArgument, naming the length that no block of the sequence's space may have.
+  absl::Status CheckLengths(const KeySequence& sequence) const;
   static absl::Status CheckTicket(const TicketOptions& options);
 
   const absl::Duration default_timeout;

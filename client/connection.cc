@@ -92,14 +92,15 @@ absl::Status Connection::RegisterSpace(size_t index, const SpaceSpec& spec,
   if (!status.ok()) return status;
   if (response.space_digest() != convert::ToWire(spec.Digest())) {
     // An agent that does not know a field takes the space for one without it.
-    return absl::InvalidArgumentError(
-        absl::StrCat("the agent does not know all of the space's fields (codec \"", spec.codec,
-                     "\"); update the older of the two"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the agent does not know all of the space's fields (codec \"", spec.codec,
+        "\", any_length ", spec.any_length ? "true" : "false", "); update the older of the two"));
   }
   SetSpace(index, {.id = response.space_id(),
-                   .block_bytes = spec.block_bytes,
+                   .lengths = BlockLengths::Of(spec),
                    .limits = {.usable = true,
                               .slab_bytes = response.slab_bytes(),
+                              .lengths = BlockLengths::Of(spec),
                               .slot_bytes = response.slot_bytes(),
                               .host_slots = response.host_slots(),
                               .staging_slots = response.staging_slots()}});

@@ -21,6 +21,7 @@
 #include "client/session.h"
 #include "client/space_limits.h"
 #include "client/space_table.h"
+#include "core/block_lengths.h"
 #include "core/space.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 
@@ -44,8 +45,8 @@ class Connection {
 
   // A space that the agent knows in this session.
   struct Space {
-    uint32_t id = 0;  // The agent's; 0: it refused the space.
-    uint64_t block_bytes = 0;
+    uint32_t id = 0;       // The agent's; 0: it refused the space.
+    BlockLengths lengths;  // That its blocks may have.
     SpaceLimits limits{};
   };
   // Tells the agent of space number `index` (of SpaceTable). Idempotent.

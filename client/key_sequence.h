@@ -29,6 +29,10 @@ struct KeySequence {
   // Nothing of this request is to be kept: what reserves finds no slot for its keys, and asks the
   // agent nothing about them. Lookups and loads of what others have stored take no notice.
   bool no_store = false;
+  // Bytes of the block of each key, 1 to the space's block_bytes: where it is reserved in a space
+  // with any_length. Empty in other spaces; calls that reserve nothing take no notice. The
+  // caller's, for the call only.
+  std::span<const uint64_t> lengths{};
 };
 
 // Where the blocks of one sequence are. A guess, which Onboard turns into a promise.

@@ -110,7 +110,7 @@ OnboardedBlocks OnboardAnswer::ReadOne(const v1::OnboardedSequence& wire,
     const bool in_place = asked.is_set ? block.index() >= next : block.index() == next;
     // The agent is trusted to be right, not to be the program we think it is: a block
     // that is not where and what it must be ends the sequence.
-    usable = usable && bytes && block.length() == asked.block_bytes && in_place &&
+    usable = usable && bytes && asked.lengths.Allow(block.length()) && in_place &&
              block.index() < asked.keys;
     if (!usable) {
       unusable->push_back(block.lease_id());

@@ -42,8 +42,8 @@ class OnboardedBlocks {
 
   size_t size() const { return blocks_.size(); }
   bool empty() const { return blocks_.empty(); }
-  // The whole payload of block `i`; empty where only a device of the worker's
-  // reaches it (ClientOptions::gpu_by_device). REQUIRES of all four: i < size().
+  // The whole payload of block `i`, as long as it was put; empty where only a device of the
+  // worker's reaches it (ClientOptions::gpu_by_device). REQUIRES of all four: i < size().
   std::span<const std::byte> bytes(size_t i) const;
   uint64_t offset(size_t i) const;  // From the start of the pool or arena.
   BlockSource source(size_t i) const;

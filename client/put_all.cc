@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "core/clock.h"
 #include "core/status_macros.h"
@@ -15,10 +16,26 @@ constexpr uint64_t kPart = 4;
 // Between tries of a part for which there was no room: what is on its way to a disk leaves soon.
 constexpr absl::Duration kRetryAfter = absl::Milliseconds(2);
 
+using PiecesOf = absl::FunctionRef<std::span<const ConstPiece>(size_t i)>;
+
+// Returns the lengths of `count` blocks from `first` on, where each has its own. Errors:
+// kInvalidArgument, naming the block that is longer or shorter than one may be.
+absl::StatusOr<std::vector<uint64_t>> LengthsOf(const BlockLengths& allowed, size_t first,
+                                                size_t count, PiecesOf pieces_of) {
+  std::vector<uint64_t> lengths;
+  if (!allowed.any) return lengths;
+  for (size_t i = first; i < first + count; ++i) {
+    lengths.push_back(TotalBytes(pieces_of(i)));
+    if (allowed.Allow(lengths.back())) continue;
+    return absl::InvalidArgumentError(absl::StrCat("block ", i, ": pieces of ", lengths.back(),
+                                                   " bytes; must be 1 to ", allowed.longest));
+  }
+  return lengths;
+}
+
 // Copies the leading blocks that have a slot or need none, and gives back the slots behind the
 // first that has no room. Returns how many blocks these are.
-absl::StatusOr<size_t> Fill(ReservedBlocks* reserved, size_t first,
-                            absl::FunctionRef<std::span<const ConstPiece>(size_t i)> pieces_of,
+absl::StatusOr<size_t> Fill(ReservedBlocks* reserved, size_t first, PiecesOf pieces_of,
                             PutCounts* counts) {
   size_t leading = 0;
   while (leading < reserved->size() && reserved->state(leading) != ReservedBlocks::State::kNoRoom) {
@@ -51,6 +68,9 @@ absl::StatusOr<PutCounts> PutAll(Client* client, SpaceHandle space, std::span<co
   while (first < keys.size()) {
     const std::span<const EngineKey> some =
         keys.subspan(first, std::min(part, keys.size() - first));
+    KVT_ASSIGN_OR_RETURN(const std::vector<uint64_t> lengths,
+                         LengthsOf(limits.lengths, first, some.size(), pieces_of));
+    reserve.lengths = lengths;
     KVT_ASSIGN_OR_RETURN(ReservedBlocks reserved, client->Reserve(space, some, reserve));
     const size_t present = counts.present;
     KVT_ASSIGN_OR_RETURN(const size_t leading, Fill(&reserved, first, pieces_of, &counts));

@@ -33,9 +33,10 @@ struct PutCounts {
 
 // Stores the blocks of `keys`, a run of any length in prefix order, the leading ones first. Where
 // the bytes of block `i` are says `pieces_of(i)`, which is called for blocks that are to be copied;
-// its span is read before the next call of it. At most a quarter of the tenant's slots are reserved
-// at a time. Errors: kInvalidArgument, the pieces of a block do not add up to block_bytes, or as
-// Client::Reserve(); what was stored stays.
+// its span is read before the next call of it. In a space with any_length a block is as long as its
+// pieces, and pieces_of(i) is called once more, before that, for each block. At most a quarter of
+// the tenant's slots are reserved at a time. Errors: kInvalidArgument, the pieces of a block do not
+// add up to a length that it may have, or as Client::Reserve(); what was stored stays.
 absl::StatusOr<PutCounts> PutAll(Client* client, SpaceHandle space, std::span<const EngineKey> keys,
                                  absl::FunctionRef<std::span<const ConstPiece>(size_t i)> pieces_of,
                                  const PutAllOptions& options = {});

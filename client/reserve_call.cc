@@ -32,23 +32,43 @@ bool ReserveCall::Fill(const std::shared_ptr<Connection>& connection) {
   messages.request.set_target(to_gpu ? v1::TIER_GPU : v1::TIER_HOST);
   messages.request.set_timeout_ms(AgentTimeoutMs(messages.timeout));
   if (!FillSequences(*connection, sequences_, &messages.request, &asked_)) return false;
-  if (messages.request.sequences().empty()) return false;
+  if (messages.request.sequences().empty() || !FillLengths()) return false;
   TakeReleasesAlong(connection.get(), &messages.request);
+  return true;
+}
+
+bool ReserveCall::FillLengths() {
+  int place = 0;
+  for (size_t i = 0; i < asked_.size(); ++i) {
+    if (asked_[i].left_out) continue;
+    v1::Sequence* const wire = messages.request.mutable_sequences(place++);
+    if (!asked_[i].lengths.any) continue;
+    const std::span<const uint64_t> lengths = sequences_[i].lengths;
+    if (lengths.size() != asked_[i].keys) return false;
+    wire->mutable_lengths()->Add(lengths.begin(), lengths.end());
+  }
   return true;
 }
 
 ReservedBlocks ReserveCall::Finish(const std::shared_ptr<AgentLink>& link, CallOutcome outcome) {
   ReturnReleases(link.get(), connection_.get(), messages.request, outcome);
   ReservedBlocks reserved;
+  int place = 0;  // Of the sequence in the request.
   for (const AskedSequence& sequence : asked_) {
+    const v1::Sequence* wire = nullptr;
+    if (!sequence.left_out && place < messages.request.sequences_size()) {
+      wire = &messages.request.sequences(place++);
+    }
     for (size_t i = 0; i < sequence.keys; ++i) {
       ReservedBlocks::Block& block = reserved.blocks_.emplace_back();
       if (sequence.left_out) {
         block.state = ReservedBlocks::State::kNoStore;
-      } else {
-        keys_.push_back(
-            {.place = reserved.blocks_.size() - 1, .block_bytes = sequence.block_bytes});
+        continue;
       }
+      const bool has_own = wire != nullptr && static_cast<int>(i) < wire->lengths_size();
+      keys_.push_back(
+          {.place = reserved.blocks_.size() - 1,
+           .length = has_own ? wire->lengths(static_cast<int>(i)) : sequence.lengths.longest});
     }
   }
   reserved.answered_ = outcome == CallOutcome::kAnswered || keys_.empty();
@@ -65,8 +85,7 @@ void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* r
     const bool in_range = index < keys_.size();
     if (in_range) reserved->blocks_[keys_[index].place].state = WithoutSlot(block.state());
     if (block.state() != v1::ReservedBlock::RESERVED) continue;
-    const auto slot =
-        in_range ? memory_.Write(block.offset(), keys_[index].block_bytes) : std::nullopt;
+    const auto slot = in_range ? memory_.Write(block.offset(), keys_[index].length) : std::nullopt;
     if (!reached || !slot) {
       unusable.push_back(block.reservation_id());
       continue;
@@ -74,7 +93,7 @@ void ReserveCall::Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* r
     const AskedKey& key = keys_[index];
     reserved->blocks_[key.place] = {.state = ReservedBlocks::State::kReserved,
                                     .slot = *slot,
-                                    .length = key.block_bytes,
+                                    .length = key.length,
                                     .offset = block.offset(),
                                     .reservation_id = block.reservation_id()};
     reserved->reservation_ids_.push_back(block.reservation_id());

@@ -46,6 +46,9 @@ class ReserveCall {
   Messages<v1::ReserveRequest, v1::ReserveResponse> messages;
 
  private:
+  // Writes the lengths of the blocks. False: there is not one for each, of a space that was
+  // unregistered meanwhile.
+  bool FillLengths();
   void Read(const std::shared_ptr<AgentLink>& link, ReservedBlocks* reserved);
 
   const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
@@ -56,8 +59,8 @@ class ReserveCall {
   BlockMemory memory_;
   // When it is answered, of each key that the agent was asked about.
   struct AskedKey {
-    size_t place;  // In the result.
-    uint64_t block_bytes;
+    size_t place;     // In the result.
+    uint64_t length;  // Of its block.
   };
   std::vector<AskedKey> keys_;
 };

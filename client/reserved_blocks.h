@@ -60,7 +60,7 @@ class ReservedBlocks {
   // not in time.
   bool answered() const { return answered_; }
   State state(size_t i) const;  // REQUIRES: i < size().
-  // The slot of block `i`, block_bytes long; empty unless kReserved and not committed, or
+  // The slot of block `i`, of the block's length; empty unless kReserved and not committed, or
   // where only a device of the worker's reaches it (ClientOptions::gpu_by_device). Takes it.
   std::span<std::byte> slot(size_t i) const;
   // Of a slot: from the start of the pool or arena. Takes it. REQUIRES: i < size().
@@ -70,7 +70,7 @@ class ReservedBlocks {
   // A later slot(i) or offset(i) forgets the sum, as the caller then writes by itself. The pieces
   // may be of any size and alignment; another thread must not write them meanwhile. Threads may
   // fill different slots at the same time. Errors: kInvalidArgument, the block has no slot, or the
-  // pieces' sizes do not add up to block_bytes; nothing was taken. REQUIRES: i < size().
+  // pieces' sizes do not add up to the block's length; nothing was taken. REQUIRES: i < size().
   absl::Status CopyIn(size_t i, std::span<const ConstPiece> pieces);
   size_t reserved() const { return reservation_ids_.size(); }  // Slots in our hands.
 

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "core/block_key.h"
+#include "core/block_lengths.h"
 #include "core/space.h"
 
 namespace kvtier {
@@ -36,6 +38,8 @@ class SpaceTable {
   std::shared_ptr<const BlockNamer> NamerOf(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
   // 0: there is no such space any more.
   uint64_t TokensPerBlockOf(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
+  // nullopt: the same.
+  std::optional<BlockLengths> LengthsOf(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   struct Space {

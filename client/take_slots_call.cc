@@ -12,7 +12,7 @@ bool TakeSlotsCall::Fill(const std::shared_ptr<Connection>& connection) {
   connection_ = connection;
   memory_ = BlockMemory::GpuPool(connection->session());
   if (!space || space->id == 0 || memory_.none()) return false;
-  block_bytes_ = space->block_bytes;
+  block_bytes_ = space->lengths.longest;
   messages.request.set_session_token(connection->session()->token());
   messages.request.set_space_id(space->id);
   messages.request.set_slots(slots_);

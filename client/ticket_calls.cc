@@ -54,7 +54,7 @@ bool RedeemCall::Fill(const std::shared_ptr<Connection>& connection) {
   for (size_t i = 0; i < spaces_.size(); ++i) {
     const auto space = connection->FindSpace(static_cast<size_t>(spaces_[i]));
     if (!space || space->id == 0) return false;
-    asked_[i].block_bytes = space->block_bytes;
+    asked_[i].lengths = space->lengths;
     messages.request.add_space_ids(space->id);
   }
   answer_ = OnboardAnswer(connection, BlockMemory::Arena(connection->session()->arena_read()));

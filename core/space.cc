@@ -104,6 +104,11 @@ absl::Status SpaceSpec::Validate() const {
   KVT_RETURN_IF_ERROR(CheckNumber("pipeline_rank", pipeline_rank, {0, pipeline_size - 1}));
   KVT_RETURN_IF_ERROR(CheckNumber("block_bytes", block_bytes, {1, kMaxBlockBytes}));
   if (codec == kRawCodec) return absl::OkStatus();
+  if (any_length) {
+    return absl::InvalidArgumentError(absl::StrCat("space any_length is true; codec \"",
+                                                   absl::CHexEscape(codec),
+                                                   "\" makes blocks of one length"));
+  }
   const absl::StatusOr<SpaceCodec> encoded = SpaceCodec::Of(*this);
   if (!encoded.ok()) return encoded.status();
   return encoded->CheckBlockBytes(block_bytes);
@@ -121,7 +126,8 @@ SpaceDigest SpaceSpec::Digest() const {
     hash.Add(number);
   }
   hash.Add(block_bytes);
-  if (codec != kRawCodec) hash.Add(absl::string_view(codec));
+  if (codec != kRawCodec || any_length) hash.Add(absl::string_view(codec));
+  if (any_length) hash.Add(uint8_t{1});
   return hash.Finish();
 }
 

@@ -40,12 +40,15 @@ struct SpaceSpec {
   // How stored blocks are encoded: "raw" as the worker wrote them, "fp8_e4m3", "int8", "int4" or
   // "packed_exponents". The last four are for bfloat16 in one of two layouts: space_codec.h.
   std::string codec = kRawCodec;
+  // Each block has a length of its own, 1 to block_bytes, which its reserve says: for what is cut
+  // to other sizes than the engine's blocks. For codec "raw" and host memory; no GPU pool fits.
+  bool any_length = false;
 
   // Errors: kInvalidArgument, naming the field and the value.
   absl::Status Validate() const;
   // SHA-256 over the domain tag, kSpaceFormatVersion and every field, each
-  // length-prefixed, in the order above. A codec of "raw" is left out: the spaces that
-  // were there before codecs keep their digest.
+  // length-prefixed, in the order above. A codec of "raw" and any_length are left out where
+  // blocks are of one length: the spaces that were there before them keep their digest.
   SpaceDigest Digest() const;
 };
 

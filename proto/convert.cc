@@ -103,6 +103,22 @@ absl::Status CheckSequences(const google::protobuf::RepeatedPtrField<v1::Sequenc
   return absl::OkStatus();
 }
 
+absl::Status CheckLengths(const v1::Sequence& sequence, const BlockLengths& allowed) {
+  const int lengths = sequence.lengths_size();
+  const int wanted = allowed.any ? sequence.engine_keys_size() : 0;
+  if (lengths != wanted) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "lengths: ", lengths, " for ", sequence.engine_keys_size(), " engine_keys; ",
+        allowed.any ? "must be one for each" : "must be none, the space has blocks of one length"));
+  }
+  for (int i = 0; i < lengths; ++i) {
+    if (allowed.Allow(sequence.lengths(i))) continue;
+    return absl::InvalidArgumentError(absl::StrCat("lengths[", i, "]: ", sequence.lengths(i),
+                                                   "; must be 1 to ", allowed.longest));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<BlockKey> BlockKeyFrom(const std::string& key, const char* field) {
   absl::StatusOr<BlockKey> parsed = BlockKey::FromBytes(key);
   if (!parsed.ok()) return InField(parsed.status(), field);
@@ -130,6 +146,7 @@ absl::StatusOr<SpaceSpec> SpaceFrom(const v1::SpaceSpec& space) {
                  .pipeline_size = space.pipeline_size(),
                  .block_bytes = space.block_bytes()};
   if (!space.codec().empty()) spec.codec = space.codec();
+  spec.any_length = space.any_length();
   KVT_RETURN_IF_ERROR(spec.Validate());
   return spec;
 }
@@ -200,6 +217,7 @@ v1::SpaceSpec ToWire(const SpaceSpec& space) {
   wire.set_pipeline_size(space.pipeline_size);
   wire.set_block_bytes(space.block_bytes);
   if (space.codec != kRawCodec) wire.set_codec(space.codec);
+  wire.set_any_length(space.any_length);
   return wire;
 }
 

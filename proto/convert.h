@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/block_key.h"
+#include "core/block_lengths.h"
 #include "core/block_proof.h"
 #include "core/checksum.h"
 #include "core/node.h"
@@ -61,6 +62,9 @@ absl::StatusOr<std::optional<EngineKey>> OptionalEngineKeyFrom(const std::string
 // Checks how many sequences there are, 1 at least, and how many keys they have together; the keys
 // themselves EngineKeysFrom() does.
 absl::Status CheckSequences(const google::protobuf::RepeatedPtrField<v1::Sequence>& sequences);
+// Checks the lengths of a sequence that is to be reserved, in a space whose blocks may have
+// `allowed`: one for each key where they may have any, else none.
+absl::Status CheckLengths(const v1::Sequence& sequence, const BlockLengths& allowed);
 absl::StatusOr<BlockKey> BlockKeyFrom(const std::string& key, const char* field);
 absl::StatusOr<std::vector<BlockKey>> BlockKeysFrom(
     const google::protobuf::RepeatedPtrField<std::string>& keys, const char* field);

@@ -87,7 +87,8 @@ Task<absl::StatusOr<BlockMeta>> DiskTier::State::ReadNewest(IoClass io_class, Bl
     const std::optional<DiskEntry> entry = index.Find(key);
     if (!entry.has_value()) break;
     const DiskBlock& block = entry->block;
-    KVT_CHECK(slot.size() == SlotBytes(block.length));
+    // Of any length: it was deleted and put again since the slot was reserved.
+    if (slot.size() != SlotBytes(block.length)) break;
     const absl::StatusOr<PayloadSum> sum = co_await ReadRecord(io_class, *entry, slot);
     if (sum.ok()) {
       co_return BlockMeta{.key = key,

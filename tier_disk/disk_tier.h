@@ -96,10 +96,10 @@ class DiskTier final : public DiskResidents {
   Task<absl::Status> Put(BlockMeta meta, std::span<const std::byte> slot,
                          std::string tenant = kNoTenant);
   // Reads into `slot` (SlotBytes(length) bytes, page-aligned), verifies, and returns
-  // what the record says of the block. Errors: kNotFound, not here or reclaimed
-  // meanwhile; kDataLoss, the bytes were not the block's (dropped, counted);
-  // kUnavailable; kResourceExhausted, too many in flight. On any error the bytes of
-  // `slot` are undefined. `io_class`: kForeground when somebody waits, else kPrefetch.
+  // what the record says of the block. Errors: kNotFound, not here, reclaimed
+  // meanwhile, or of a length that `slot` is not for; kDataLoss, the bytes were not the block's
+  // (dropped, counted); kUnavailable; kResourceExhausted, too many in flight. On any error the
+  // bytes of `slot` are undefined. `io_class`: kForeground when somebody waits, else kPrefetch.
   Task<absl::StatusOr<BlockMeta>> Get(BlockKey key, std::span<std::byte> slot,
                                       IoClass io_class = IoClass::kForeground);
   // A Get() of the block that runs as a prefetch is waited for now.

@@ -13,6 +13,7 @@ HostSlot::HostSlot(HostSlot&& other) noexcept
     : tier_(std::exchange(other.tier_, nullptr)),
       domain_(other.domain_),
       slab_(other.slab_),
+      slot_bytes_(other.slot_bytes_),
       offset_(other.offset_),
       bytes_(std::exchange(other.bytes_, {})) {}
 
@@ -22,6 +23,7 @@ HostSlot& HostSlot::operator=(HostSlot&& other) noexcept {
   tier_ = std::exchange(other.tier_, nullptr);
   domain_ = other.domain_;
   slab_ = other.slab_;
+  slot_bytes_ = other.slot_bytes_;
   offset_ = other.offset_;
   bytes_ = std::exchange(other.bytes_, {});
   return *this;
@@ -55,22 +57,23 @@ absl::StatusOr<std::unique_ptr<HostTier>> HostTier::Create(const Options& option
 
 HostTier::~HostTier() { KVT_CHECK(used_bytes() == 0); }
 
-absl::StatusOr<HostSlot> HostTier::Reserve(DomainId domain, uint64_t block_bytes) {
-  KVT_CHECK(block_bytes > 0);
+absl::StatusOr<HostSlot> HostTier::Reserve(DomainId domain, const BlockRoom& room) {
+  const uint64_t used_bytes = SlotBytes(room.length);
+  KVT_CHECK(room.length > 0 && room.slot_bytes >= used_bytes);
   SlotPool& pool = RoomOf(domain).slots;
-  if (block_bytes > pool.slab_bytes()) {
-    return absl::InvalidArgumentError(absl::StrCat("a block of ", block_bytes,
+  if (room.length > pool.slab_bytes()) {
+    return absl::InvalidArgumentError(absl::StrCat("a block of ", room.length,
                                                    " bytes is larger than a slab of ",
                                                    pool.slab_bytes(), " bytes"));
   }
-  const uint64_t slot_bytes = SlotBytes(block_bytes);
-  KVT_ASSIGN_OR_RETURN(const SlotOffset offset, pool.Allocate(slot_bytes));
+  KVT_ASSIGN_OR_RETURN(const SlotOffset offset, pool.Allocate(room.slot_bytes));
   HostSlot slot;
   slot.tier_ = this;
   slot.domain_ = domain;
   slot.slab_ = pool.SlabOf(offset);
+  slot.slot_bytes_ = room.slot_bytes;
   slot.offset_ = offset;
-  slot.bytes_ = arena(domain).bytes().subspan(offset.value, slot_bytes);
+  slot.bytes_ = arena(domain).bytes().subspan(offset.value, used_bytes);
   return slot;
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/block_lengths.h"
 #include "tier_host/arena.h"
 #include "tier_host/slot_pool.h"
 
@@ -37,8 +38,10 @@ class HostSlot {
   DomainId domain() const { return domain_; }
   SlotOffset offset() const { return offset_; }
   uint32_t slab() const { return slab_; }  // That it lies in.
-  // SlotBytes(block_bytes) bytes of the arena, 4 KiB aligned.
+  // SlotBytes(length of the block) bytes of the arena, 4 KiB aligned.
   std::span<std::byte> bytes() const { return bytes_; }
+  // Size of the slots of its slab: bytes().size(), or more (BlockLengths).
+  uint64_t slot_bytes() const { return slot_bytes_; }
   void Release();
 
  private:
@@ -46,6 +49,7 @@ class HostSlot {
   HostTier* tier_ = nullptr;
   DomainId domain_{};
   uint32_t slab_ = 0;
+  uint64_t slot_bytes_ = 0;
   SlotOffset offset_;
   std::span<std::byte> bytes_;
 };
@@ -72,8 +76,8 @@ class HostTier {
 
   // Errors: kResourceExhausted, no slot of that size is free in the domain (evict
   // a block of the domain, then retry); kInvalidArgument, larger than a slab.
-  // REQUIRES: `block_bytes` is positive and `domain` exists.
-  absl::StatusOr<HostSlot> Reserve(DomainId domain, uint64_t block_bytes);
+  // REQUIRES: `room` is that of a block, and `domain` exists.
+  absl::StatusOr<HostSlot> Reserve(DomainId domain, const BlockRoom& room);
 
   size_t domain_count() const { return domains_.size(); }
   const Arena& arena(DomainId domain) const;

@@ -76,6 +76,7 @@ absl::Status Asked::Add(const kvtier_sequence& sequence, const std::string& owne
   added.is_set = sequence.is_set == 1;
   if (sequence.max_tokens > 0) added.max_tokens = sequence.max_tokens;
   added.no_store = sequence.no_store == 1;
+  if (sequence.lengths != nullptr) added.lengths = {sequence.lengths, sequence.count};
   return absl::OkStatus();
 }
 

@@ -18,7 +18,7 @@ typedef struct {
   uint32_t usable;     /* 1: the agent takes the space's blocks now. 0: all below is 0. */
   uint32_t reserved;   /* 0. */
   uint64_t slab_bytes; /* Largest block of this agent. */
-  uint64_t slot_bytes; /* That a block of the space takes. */
+  uint64_t slot_bytes; /* That a block of the space takes, the longest one. */
   uint64_t host_slots; /* Of the tenant's host memory, if all of it had such blocks. */
   /* Blocks of the space that can be reserved and not yet committed, where workers write to a region
    * of their own; 0: the tenant's memory is the limit. */
@@ -31,7 +31,9 @@ int kvtier_get_limits(kvtier_client* client, kvtier_space space, kvtier_limits* 
                       char* why_not, size_t size);
 
 /* Returns the pieces of block `index`, one after the other in `*count` entries, which are read
- * before the next call. Called in the caller's thread, for blocks that are to be copied. */
+ * before the next call. Called in the caller's thread, for blocks that are to be copied; in a
+ * space with any_length, whose blocks are as long as their pieces, for each block before that, too.
+ */
 typedef const kvtier_bytes* (*kvtier_pieces_of)(void* user, size_t index, size_t* count);
 
 /* Numbers of keys, by what became of their blocks. */
@@ -44,8 +46,8 @@ typedef struct {
 /* Stores the blocks of `keys`, a run of any length in prefix order behind `parent` (NULL: a root),
  * as many at a time as fit the tenant's memory well, the leading ones first. Waits `timeout_ms`
  * each time that there is no room, while what is held goes to a disk. Fills `*counts`.
- * KVTIER_INVALID, the pieces of a block do not add up to block_bytes, or as kvtier_reserve(): what
- * was stored stays. */
+ * KVTIER_INVALID, the pieces of a block do not add up to a length that it may have, or as
+ * kvtier_reserve(): what was stored stays. */
 int kvtier_put_all(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
                    const kvtier_bytes* keys, size_t count, kvtier_pieces_of pieces_of, void* user,
                    int32_t timeout_ms, kvtier_put_counts* counts);

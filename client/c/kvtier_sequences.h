@@ -29,6 +29,9 @@ typedef struct {
   uint64_t max_tokens;
   /* 1: nothing of this request is to be kept; what reserves has KVTIER_NO_STORE for its keys. */
   uint32_t no_store;
+  /* Bytes of the block of each key, 1 to the space's block_bytes, where they are reserved in a
+   * space with any_length. NULL in other spaces; calls that reserve nothing take no notice. */
+  const uint64_t* lengths;
 } kvtier_sequence;
 
 /* Where the blocks of one sequence are: a guess, which onboarding turns into a promise. */

@@ -12,6 +12,10 @@ constexpr size_t kSpecV1 = offsetof(kvtier_space_spec, codec);
 absl::StatusOr<SpaceSpec> SpecFrom(const kvtier_space_spec* theirs) {
   const absl::StatusOr<kvtier_space_spec> given = CopyIn(theirs, kSpecV1, "spec");
   if (!given.ok()) return given.status();
+  if (given->any_length > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("spec.any_length is ", given->any_length, "; must be 0 or 1"));
+  }
   return SpaceSpec{.model = TextOr(given->model, ""),
                    .weights_digest = TextOr(given->weights_digest, ""),
                    .lora = TextOr(given->lora, ""),
@@ -26,7 +30,8 @@ absl::StatusOr<SpaceSpec> SpecFrom(const kvtier_space_spec* theirs) {
                    .pipeline_rank = given->pipeline_rank,
                    .pipeline_size = given->pipeline_size,
                    .block_bytes = given->block_bytes,
-                   .codec = TextOr(given->codec, kRawCodec)};
+                   .codec = TextOr(given->codec, kRawCodec),
+                   .any_length = given->any_length == 1};
 }
 
 }  // namespace kvtier::c

@@ -42,6 +42,9 @@ absl::Status CheckRaw(const KvGeometry& geometry, KvOrder order, const SpaceSpec
 absl::StatusOr<StoredForm> StoredAs(const KvGeometry& geometry, KvOrder order,
                                     const SpaceSpec& spec) {
   KVT_RETURN_IF_ERROR(spec.Validate());
+  if (spec.any_length) {
+    return Wrong("the space has any_length; lanes move blocks of one length");
+  }
   if (spec.layers != geometry.layers) {
     return Wrong("layers is ", geometry.layers, ", the space's is ", spec.layers);
   }

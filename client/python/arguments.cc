@@ -80,8 +80,9 @@ TicketOptions TicketOptionsFrom(Seconds timeout_s, bool local_only, uint32_t red
 
 Sequences::Sequences(const std::vector<PySequence>& sequences) {
   keys_.reserve(sequences.size());
+  lengths_.reserve(sequences.size());
   for (size_t i = 0; i < sequences.size(); ++i) {
-    const auto& [space, keys, parent, is_set, max_tokens, no_store] = sequences[i];
+    const auto& [space, keys, parent, is_set, max_tokens, no_store, lengths] = sequences[i];
     const std::string owner =
         sequences.size() == 1 ? std::string() : absl::StrCat("sequences[", i, "].");
     keys_.push_back(KeysFrom(keys, owner));
@@ -92,6 +93,8 @@ Sequences::Sequences(const std::vector<PySequence>& sequences) {
     sequence.is_set = is_set;
     sequence.max_tokens = max_tokens;
     sequence.no_store = no_store;
+    lengths_.push_back(lengths);
+    sequence.lengths = lengths_.back();
   }
 }
 

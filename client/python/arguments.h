@@ -39,9 +39,10 @@ OnboardTarget TargetFrom(const std::string& target);
 TicketOptions TicketOptionsFrom(Seconds timeout_s, bool local_only, uint32_t redemptions,
                                 double lifetime_s);
 
-// Space, keys, parent, is_set, max_tokens and no_store of a kvtier.Sequence.
-using PySequence = std::tuple<uint32_t, std::vector<pybind11::bytes>,
-                              std::optional<pybind11::bytes>, bool, std::optional<uint64_t>, bool>;
+// Space, keys, parent, is_set, max_tokens, no_store and lengths of a kvtier.Sequence.
+using PySequence =
+    std::tuple<uint32_t, std::vector<pybind11::bytes>, std::optional<pybind11::bytes>, bool,
+               std::optional<uint64_t>, bool, std::vector<uint64_t>>;
 // Handles of kvtier.Space objects.
 std::vector<SpaceHandle> SpacesFrom(const std::vector<uint32_t>& spaces);
 
@@ -56,7 +57,8 @@ class Sequences {
 
  private:
   std::vector<std::vector<EngineKey>> keys_;
-  std::vector<KeySequence> sequences_;  // Of spans of `keys_`.
+  std::vector<std::vector<uint64_t>> lengths_;
+  std::vector<KeySequence> sequences_;  // Of spans of `keys_` and `lengths_`.
 };
 
 }  // namespace kvtier::python

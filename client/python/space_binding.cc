@@ -23,7 +23,8 @@ void BindSpace(py::module_& module) {
       .def_readwrite("pipeline_rank", &SpaceSpec::pipeline_rank)
       .def_readwrite("pipeline_size", &SpaceSpec::pipeline_size)
       .def_readwrite("block_bytes", &SpaceSpec::block_bytes)
-      .def_readwrite("codec", &SpaceSpec::codec);
+      .def_readwrite("codec", &SpaceSpec::codec)
+      .def_readwrite("any_length", &SpaceSpec::any_length);
 }
 
 }  // namespace kvtier::python

@@ -31,7 +31,7 @@ BlockMeta MetaOf(uint64_t number, uint64_t parent = 0) {
 class BlockIndexTest : public ::testing::Test {
  protected:
   BlockIndexTest() { index_.AttachDisk(&disk_); }
-  HostSlot Slot(uint64_t bytes = kPage) { return *host_->Reserve(kDomain, bytes); }
+  HostSlot Slot(uint64_t bytes = kPage) { return *host_->Reserve(kDomain, ExactRoom(bytes)); }
   std::unique_ptr<HostTier> host_ = *HostTier::Create(
       {.domains = {{.name = "test", .bytes = 64 * kPage}}, .slab_bytes = 8 * kPage});
   testing::FakeResidents disk_;

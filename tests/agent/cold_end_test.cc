@@ -26,7 +26,7 @@ class ColdEndTest : public ::testing::Test {
   ~ColdEndTest() override { cold_.Audit(); }
   // False: there is no slot for it.
   bool Put(uint64_t number, std::optional<uint64_t> parent = {}, uint64_t length = kPage) {
-    absl::StatusOr<HostSlot> slot = host_->Reserve(kDomain, length);
+    absl::StatusOr<HostSlot> slot = host_->Reserve(kDomain, ExactRoom(length));
     if (!slot.ok()) return false;
     BlockMeta meta{.key = Key(number), .length = length};
     if (parent) meta.parent = Key(*parent);

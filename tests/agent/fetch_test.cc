@@ -216,6 +216,28 @@ TEST_F(FetchTest, ABlockOfAnotherSpaceOrLengthIsLetGoBy) {
   EXPECT_EQ(stats().peers.missed_blocks, 2u);
 }
 
+TEST_F(FetchTest, ABlockOfALengthThatTheSpaceHasNotIsLetGoBy) {
+  peers_.block_bytes = kRigBlockBytes - 1;
+  EXPECT_EQ(rig_.Hits(rig_.session, 1, 1), 0u);
+  EXPECT_EQ(stats().peers.missed_blocks, 1u);
+}
+
+TEST_F(FetchTest, ABlockOfAnyLengthComesAsLongAsThePeerHasIt) {
+  peers_.space_id = *rig_.agent->sessions().AddSpace(rig_.session, testing::AnyLengthSpace(12000));
+  for (const uint64_t length : {uint64_t{1}, uint64_t{9000}, uint64_t{12000}, uint64_t{12001}}) {
+    peers_.block_bytes = length;
+    rig_.agent->evictor().EvictAll(Tier::kHost);
+    OnboardRequest request{.run = peers_.NameRun(1, 2),
+                           .deadline = rig_.executor.Now() + absl::Milliseconds(100)};
+    const auto onboarded = rig_.Run(rig_.agent->onboarder().Onboard(std::move(request)));
+    ASSERT_EQ(onboarded->blocks.size(), length <= 12000 ? 2u : 0u) << length;
+    for (const LeasedBlock& block : onboarded->blocks) {
+      EXPECT_EQ(block.length, length);
+      rig_.agent->leases().Release(rig_.session, std::span(&block.lease, 1));
+    }
+  }
+}
+
 // What the slot held before lay behind the peer's block, and went to disk as the padding of
 // its record.
 TEST_F(FetchTest, NothingOfAnOlderBlockLiesBehindAPeersBlock) {

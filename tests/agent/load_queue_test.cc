@@ -12,7 +12,9 @@ namespace {
 class LoadQueueTest : public ::testing::Test {
  protected:
   static BlockKey Key(uint64_t number) { return {.hi = 1, .lo = number}; }
-  void Push(uint64_t number, Urgency urgency) { queue_.Push(Key(number), DomainId{}, urgency); }
+  void Push(uint64_t number, Urgency urgency) {
+    queue_.Push({.key = Key(number), .urgency = urgency});
+  }
   void ExpectPop(uint64_t number, Urgency urgency, bool wanted_anyway) {
     const QueuedLoad load = queue_.Pop();
     EXPECT_EQ(load.key, Key(number));

@@ -86,7 +86,7 @@ TEST_F(SlotGrantsTest, NobodyGivesBackWhatAnotherHolds) {
 
 TEST_F(SlotGrantsTest, BlocksOfAnotherSizeOrTenantAndTooManyAreRefused) {
   BlockRun larger = Run();
-  larger.block_bytes *= 2;
+  larger.lengths.longest *= 2;
   EXPECT_EQ(grants().Take(larger, 1).status().code(), absl::StatusCode::kInvalidArgument);
   const BlockRun stranger = rig_.NameRun(rig_.Open(1), 0, 1);
   EXPECT_EQ(grants().Take(stranger, 1).status().code(), absl::StatusCode::kInvalidArgument);

@@ -59,6 +59,7 @@ const std::vector<Change>& OneChangePerField() {
       [](SpaceSpec& s) { s.pipeline_size += 1; },
       [](SpaceSpec& s) { s.pipeline_size = 2, s.pipeline_rank = 1; },
       [](SpaceSpec& s) { s.block_bytes += 1; },
+      [](SpaceSpec& s) { s.any_length = true; },
   };
   return changes;
 }
@@ -73,6 +74,22 @@ TEST(SpaceSpec, DigestHasTheKnownAnswer) {
 TEST(SpaceSpec, CodecIsTheLastItemOfTheDigest) {
   EXPECT_EQ(EncodedSpace().Digest().ToHex(),
             "8f04af1477da475f5c86cb7508ba4f38d49c332973d8928e3e3957947651bf81");
+}
+
+// Known answer: as above, with the items "raw" and one byte of 1 at the end.
+TEST(SpaceSpec, AnyLengthIsBehindTheCodecInTheDigest) {
+  SpaceSpec space = KnownSpace();
+  space.any_length = true;
+  EXPECT_EQ(space.Digest().ToHex(),
+            "4f1916fc86641dd6723f849afe9e0ed51ab30379c47cc3e08a9ff2c421c3827f");
+}
+
+TEST(SpaceSpec, ACodecMakesBlocksOfOneLength) {
+  SpaceSpec space = EncodedSpace();
+  space.any_length = true;
+  EXPECT_EQ(space.Validate(),
+            absl::InvalidArgumentError(
+                "space any_length is true; codec \"int8\" makes blocks of one length"));
 }
 
 TEST(SpaceSpec, SpacesOfDifferentCodecsHaveDifferentDigests) {

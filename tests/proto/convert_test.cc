@@ -151,6 +151,38 @@ TEST(Space, WithoutACodecOnTheWireIsRaw) {
   EXPECT_EQ(SpaceFrom(wire)->Digest(), space.Digest());
 }
 
+TEST(Space, OfAnyLengthGoesThereAndBack) {
+  const SpaceSpec space = kvtier::testing::AnyLengthSpace(1 << 20);
+  EXPECT_TRUE(SpaceFrom(ToWire(space))->any_length);
+  EXPECT_EQ(SpaceFrom(ToWire(space))->Digest(), space.Digest());
+  v1::SpaceSpec encoded = ToWire(space);
+  encoded.set_codec("int8");
+  ExpectRefused(SpaceFrom(encoded).status(), {"any_length", "true", "int8"});
+}
+
+TEST(Lengths, AreOneForEachKeyWhereBlocksHaveTheirOwn) {
+  const BlockLengths allowed{.longest = 4096, .any = true};
+  v1::Sequence sequence;
+  EXPECT_TRUE(CheckLengths(sequence, allowed).ok());
+  for (int i = 0; i < 4; ++i) sequence.add_engine_keys("12345678");
+  for (const uint64_t length : {1, 4096, 100}) sequence.add_lengths(length);
+  ExpectRefused(CheckLengths(sequence, allowed), {"lengths", "3", "4 engine_keys"});
+  sequence.add_lengths(1);
+  EXPECT_TRUE(CheckLengths(sequence, allowed).ok());
+  sequence.set_lengths(2, 0);
+  ExpectRefused(CheckLengths(sequence, allowed), {"lengths[2]: 0", "1 to 4096"});
+  sequence.set_lengths(2, 4097);
+  ExpectRefused(CheckLengths(sequence, allowed), {"lengths[2]: 4097", "1 to 4096"});
+}
+
+TEST(Lengths, AreNoneWhereBlocksAreOfOneLength) {
+  v1::Sequence sequence;
+  sequence.add_engine_keys("12345678");
+  EXPECT_TRUE(CheckLengths(sequence, {.longest = 4096}).ok());
+  sequence.add_lengths(4096);
+  ExpectRefused(CheckLengths(sequence, {.longest = 4096}), {"lengths", "must be none"});
+}
+
 TEST(Space, RefusesWhatCoreRefuses) {
   SpaceSpec space = kvtier::testing::TestSpace(1 << 20);
   space.block_bytes = kMaxBlockBytes + 1;

@@ -304,7 +304,7 @@ void SimNode::ExpectQuiet() {
   expect("offloads", agent_->offloader()->pending(), 0);
   uint64_t host_bytes = abandoned.host;
   for (const Delta& held : index.Snapshot()) {
-    if (held.tier == Tier::kHost) host_bytes += SlotBytes(index.Find(held.key)->meta.length);
+    if (held.tier == Tier::kHost) host_bytes += index.Find(held.key)->host.slot_bytes();
   }
   expect("host bytes", agent_->host().used_bytes(), host_bytes);
   if (agent_->gpu() != nullptr) {

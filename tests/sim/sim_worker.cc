@@ -106,14 +106,15 @@ void SimWorker::Die(absl::Duration hangup) {
   };
   // What it was writing its device writes on, behind the hangup.
   const auto write = [node = node_, session = *session_, incarnation = incarnation_,
-                      target = identity_.target, domain = domain_, length = space_.block_bytes,
+                      target = identity_.target, domain = domain_, space = identity_.space,
                       order = order_, put = std::exchange(writing_, nullptr)] {
     const bool same = node->running() && node->incarnation() == incarnation;
     if (!same || put == nullptr) return;
     order->Launches();
-    for (const ReservedBlock& block : put->blocks) {
+    for (size_t i = 0; i < put->blocks.size(); ++i) {
+      const uint64_t length = LengthOf(space, put->keys[i]);
       const std::span<std::byte> slot =
-          node->WriteMemory(session, target, domain, block.offset, length);
+          node->WriteMemory(session, target, domain, put->blocks[i].offset, length);
       order->Touches(WorkerOrder::By::kCompute, WorkerOrder::Access::kWrite, slot);
       std::ranges::fill(slot, std::byte{0xcd});
     }
@@ -285,7 +286,8 @@ void SimWorker::Check(const std::vector<EngineKey>& keys, const Onboarded& onboa
                       WorkerOrder::By by) {
   for (size_t i = 0; i < onboarded.blocks.size(); ++i) {
     const LeasedBlock& block = onboarded.blocks[i];
-    world_.oracle->Expect(block.length == space_.block_bytes, "a block of another length");
+    world_.oracle->Expect(block.length == LengthOf(identity_.space, keys[i]),
+                          "a block of another length");
     const std::span<const std::byte> bytes =
         node_->Memory(identity_.target, domain_, block.offset, block.length);
     order_->Touches(by, WorkerOrder::Access::kRead, bytes);
@@ -295,7 +297,10 @@ void SimWorker::Check(const std::vector<EngineKey>& keys, const Onboarded& onboa
 
 Task<size_t> SimWorker::Put(std::vector<EngineKey> keys, size_t from) {
   if (!Connected()) co_return 0;
-  const BlockRun run = *Name(keys, from);
+  BlockRun run = *Name(keys, from);
+  for (size_t i = from; space_.any_length && i < keys.size(); ++i) {
+    run.key_lengths.push_back(LengthOf(identity_.space, keys[i]));
+  }
   const Tier target = identity_.target;
   const absl::Duration timeout =
       random_manners_ ? random_.Between(absl::ZeroDuration(), absl::Milliseconds(100))
@@ -348,8 +353,9 @@ Task<void> SimWorker::WriteInStep(std::shared_ptr<const Reserving> put, uint64_t
 Task<void> SimWorker::Write(const Reserving& put, WorkerOrder::By by) {
   for (size_t i = 0; i < put.blocks.size(); ++i) {
     if (!Connected()) co_return;
-    const std::span<std::byte> slot = node_->WriteMemory(*session_, identity_.target, domain_,
-                                                         put.blocks[i].offset, space_.block_bytes);
+    const std::span<std::byte> slot =
+        node_->WriteMemory(*session_, identity_.target, domain_, put.blocks[i].offset,
+                           LengthOf(identity_.space, put.keys[i]));
     order_->Touches(by, WorkerOrder::Access::kWrite, slot);
     const std::span<std::byte> half = slot.first(slot.size() / 2);
     std::fill(half.begin(), half.end(), std::byte{0xab});

@@ -1,5 +1,7 @@
 #include "tests/sim/workload.h"
 
+#include <xxhash.h>
+
 #include <array>
 #include <string>
 
@@ -11,7 +13,8 @@ namespace {
 constexpr uint64_t kRoots = 5;
 constexpr size_t kTurnBlocks = 4;  // A conversation can branch every so many blocks.
 constexpr uint64_t kBranches = 2;
-constexpr std::array<uint64_t, kSpaces> kBlockBytes = {4096, 8192, 10000, 8192};
+constexpr std::array<uint64_t, kSpaces> kBlockBytes = {4096, 8192, 20000, 8192};
+constexpr size_t kAnyLengthSpace = 2;
 
 }  // namespace
 
@@ -26,7 +29,18 @@ TenantTable Tenants() {
 SpaceSpec Space(size_t space) {
   SpaceSpec spec = testing::TestSpace(kBlockBytes.at(space));
   spec.model += std::to_string(space);
+  spec.any_length = space == kAnyLengthSpace;
   return spec;
+}
+
+uint64_t LengthOf(size_t space, const EngineKey& key) {
+  const uint64_t longest = kBlockBytes.at(space);
+  if (space != kAnyLengthSpace) return longest;
+  const std::string_view bytes(reinterpret_cast<const char*>(key.bytes().data()),
+                               key.bytes().size());
+  const uint64_t drawn = XXH3_64bits(bytes.data(), bytes.size());
+  // One in four is the longest, as of a prompt that was cut in chunks.
+  return drawn % 4 == 0 ? longest : 1 + drawn / 4 % longest;
 }
 
 std::vector<EngineKey> DrawConversation(testing::SimRandom* random) {

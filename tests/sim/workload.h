@@ -22,8 +22,11 @@ inline constexpr size_t kLongestConversation = 14;
 
 // Three tenants; the first is the open one.
 TenantTable Tenants();
-// Sizes that fill a slot and that do not; two spaces differ by model alone.
+// Sizes that fill a slot and that do not; two spaces differ by model alone. Blocks of one have
+// lengths of their own.
 SpaceSpec Space(size_t space);
+// Returns how long the block of `key` is, which is the same for all who put it.
+uint64_t LengthOf(size_t space, const EngineKey& key);
 
 // Engine keys of a conversation, from token 0. The trees are the same for every
 // tenant and space, so equal engine keys with different contents abound.

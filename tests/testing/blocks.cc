@@ -46,6 +46,12 @@ SpaceSpec TestSpace(uint64_t block_bytes) {
           .block_bytes = block_bytes};
 }
 
+SpaceSpec AnyLengthSpace(uint64_t longest) {
+  SpaceSpec spec = TestSpace(longest);
+  spec.any_length = true;
+  return spec;
+}
+
 void FillBlock(uint64_t tenant_seed, const EngineKey& key, std::span<std::byte> block) {
   const uint64_t seed = BlockSeed(tenant_seed, key);
   const size_t words = block.size() / sizeof(uint64_t);

@@ -18,6 +18,9 @@ EngineKey TestEngineKey(uint64_t number);
 // A valid space whose blocks are `block_bytes` long.
 SpaceSpec TestSpace(uint64_t block_bytes);
 
+// A valid space whose blocks have lengths of their own, `longest` at most.
+SpaceSpec AnyLengthSpace(uint64_t longest);
+
 // Fills `block` with noise that depends on tenant, key and position alone: no two
 // blocks share a 64-bit word but by chance, and nothing compresses.
 void FillBlock(uint64_t tenant_seed, const EngineKey& key, std::span<std::byte> block);

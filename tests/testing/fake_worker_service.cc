@@ -299,17 +299,21 @@ grpc::Status FakeWorkerService::Reserve(grpc::ServerContext* context,
   for (const v1::Sequence& sequence : request->sequences()) {
     KVT_CHECK(sequence.space_id() >= 1 && sequence.space_id() <= session->spaces.size());
     const SpaceSpec& space = session->spaces[sequence.space_id() - 1];
-    for (const std::string& key : sequence.engine_keys()) {
-      ReserveOne(session, space, key, response->add_blocks());
+    const absl::Status lengths = convert::CheckLengths(sequence, BlockLengths::Of(space));
+    if (!lengths.ok()) return convert::ToGrpc(lengths);
+    for (int i = 0; i < sequence.engine_keys_size(); ++i) {
+      const uint64_t length = space.any_length ? sequence.lengths(i) : space.block_bytes;
+      ReserveOne(session, space, {.key = sequence.engine_keys(i), .length = length},
+                 response->add_blocks());
     }
   }
   response->set_deadline_ns(NanosecondsAfter(options_.lease));
   return grpc::Status::OK;
 }
 
-void FakeWorkerService::ReserveOne(Session* session, const SpaceSpec& space, const std::string& key,
+void FakeWorkerService::ReserveOne(Session* session, const SpaceSpec& space, const Wanted& wanted,
                                    v1::ReservedBlock* reserved) {
-  std::string name = BlockName(space, key);
+  std::string name = BlockName(space, wanted.key);
   if (options_.reserve_state != 0) {
     reserved->set_state(static_cast<v1::ReservedBlock::State>(options_.reserve_state));
     return;
@@ -323,7 +327,7 @@ void FakeWorkerService::ReserveOne(Session* session, const SpaceSpec& space, con
     return;
   }
   const std::optional<uint64_t> offset = AllocateEvicting();
-  if (!offset || space.block_bytes > options_.slot_bytes) {
+  if (!offset || wanted.length > options_.slot_bytes) {
     reserved->set_state(v1::ReservedBlock::NO_ROOM);
     return;
   }
@@ -332,9 +336,9 @@ void FakeWorkerService::ReserveOne(Session* session, const SpaceSpec& space, con
   reserved->set_offset(*offset);
   const BlockNamer namer(TenantKey::FromSecret(options_.tenant_secret), space.Digest());
   session->reservations[next_id_++] = {.block = std::move(name),
-                                       .key = namer.Name(*EngineKey::FromBytes(key)),
+                                       .key = namer.Name(*EngineKey::FromBytes(wanted.key)),
                                        .offset = *offset,
-                                       .length = space.block_bytes};
+                                       .length = wanted.length};
 }
 
 bool FakeWorkerService::IsReserved(const std::string& block) const {

@@ -108,7 +108,11 @@ class FakeWorkerService final : public v1::Worker::Service {
   // Leases a block. False: the GPU pool has no room for it.
   bool Lend(Session* session, const Found& found, v1::Tier target, v1::OnboardedSequence* onboarded)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void ReserveOne(Session* session, const SpaceSpec& space, const std::string& key,
+  struct Wanted {
+    const std::string& key;
+    uint64_t length = 0;
+  };
+  void ReserveOne(Session* session, const SpaceSpec& space, const Wanted& wanted,
                   v1::ReservedBlock* reserved) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns how many blocks were published: 1, or 0 without such a reservation. Without a sum it
   // is taken here.

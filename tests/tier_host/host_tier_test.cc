@@ -25,7 +25,7 @@ std::unique_ptr<HostTier> MakeTier() {
 }
 
 HostSlot MustReserve(HostTier* tier, DomainId domain, uint64_t block_bytes) {
-  auto slot = tier->Reserve(domain, block_bytes);
+  auto slot = tier->Reserve(domain, ExactRoom(block_bytes));
   EXPECT_TRUE(slot.ok()) << slot.status();
   return *std::move(slot);
 }
@@ -49,9 +49,9 @@ TEST(HostTierTest, ASlotLiesInItsOwnDomainsArena) {
 TEST(HostTierTest, OneFullDomainLeavesTheOtherItsRoom) {
   const auto tier = MakeTier();
   const HostSlot all = MustReserve(tier.get(), kSecret, kSlab);
-  const auto more = tier->Reserve(kSecret, kPage);
+  const auto more = tier->Reserve(kSecret, ExactRoom(kPage));
   EXPECT_EQ(more.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(tier->Reserve(kOpen, kPage).ok());
+  EXPECT_TRUE(tier->Reserve(kOpen, ExactRoom(kPage)).ok());
 }
 
 TEST(HostTierTest, ASlabIsFreeUntilItHasASlotAndAgainAfterItsLast) {
@@ -82,7 +82,8 @@ TEST(HostTierTest, SlotsRoundUpToWholePages) {
 TEST(HostTierTest, ABlockLargerThanASlabIsInvalid) {
   const auto tier = MakeTier();
   for (const uint64_t bytes : {kSlab + 1, ~uint64_t{0}}) {
-    EXPECT_EQ(tier->Reserve(kOpen, bytes).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(tier->Reserve(kOpen, ExactRoom(bytes)).status().code(),
+              absl::StatusCode::kInvalidArgument);
   }
 }
 
@@ -166,7 +167,26 @@ TEST(HostTierDeathTest, ATierThatEndsBeforeItsSlotsAborts) {
 
 TEST(HostTierDeathTest, AnUnknownDomainAborts) {
   const auto tier = MakeTier();
-  EXPECT_DEATH((void)tier->Reserve(DomainId{2}, kPage), "CHECK failed");
+  EXPECT_DEATH((void)tier->Reserve(DomainId{2}, ExactRoom(kPage)), "CHECK failed");
+}
+
+// Of 60,000 lengths each had slabs of its own size, nearly empty, before sizes had classes.
+TEST(HostTierTest, BlocksOfManyLengthsShareTheSlabsOfFewSizes) {
+  constexpr uint64_t kLong = 200 << 10;
+  HostTier::Options options{.domains = {{.name = "one", .bytes = 64 << 20}}, .slab_bytes = 1 << 20};
+  const std::unique_ptr<HostTier> host = *HostTier::Create(options);
+  const BlockLengths lengths{.longest = kLong, .any = true};
+  std::vector<HostSlot> slots;
+  uint64_t pages = 0;
+  for (uint64_t length = kLong;; length = 1 + (length + 7919) % kLong) {
+    absl::StatusOr<HostSlot> slot = host->Reserve(DomainId{0}, lengths.RoomFor(length));
+    if (!slot.ok()) break;
+    pages += slot->bytes().size();
+    slots.push_back(*std::move(slot));
+  }
+  EXPECT_GT(slots.size(), 300u);
+  // Of each slot a fifth at most, of each slab the rest at its end, and a slab for each size.
+  EXPECT_GT(pages, (64 << 20) * 6 / 10);
 }
 
 }  // namespace

@@ -118,9 +118,14 @@ class Client:
         return _hits(self._native.onboard(_natives(sequences), target, timeout_s, local_only))
 
     def reserve(self, space: Space, keys: SequenceOf[bytes], parent: bytes | None = None,
-                target: str = "host", timeout_s: float | None = None) -> Put:
-        """Room for the blocks of `keys`; `parent` is the key before them, None for a root."""
-        return self.reserve_sequences([Sequence(space, keys, parent)], target, timeout_s)
+                target: str = "host", timeout_s: float | None = None,
+                lengths: SequenceOf[int] | None = None) -> Put:
+        """Room for the blocks of `keys`; `parent` is the key before them, None for a root.
+
+        `lengths` are the bytes of each block, in a space with any_length only.
+        """
+        return self.reserve_sequences([Sequence(space, keys, parent, lengths=lengths)], target,
+                                      timeout_s)
 
     def reserve_sequences(self, sequences: Iterable[Sequence], target: str = "host",
                           timeout_s: float | None = None) -> Put:
@@ -145,8 +150,9 @@ class Client:
         """Stores a run of any length, as many blocks at a time as fit the tenant's memory well.
 
         blocks[i] are the bytes of the block of keys[i]: a contiguous buffer, or a list of buffers
-        that follow each other. It waits `timeout_s` each time that there is no room, while what is
-        held goes to a disk. Raises ValueError, naming the argument; what was stored stays.
+        that follow each other; in a space with any_length a block is as long as they are. It waits
+        `timeout_s` each time that there is no room, while what is held goes to a disk. Raises
+        ValueError, naming the argument; what was stored stays.
         """
         lists = [block if isinstance(block, (list, tuple)) else [block] for block in blocks]
         return PutCounts(*self._native.put_all(space._handle, list(keys), lists, parent, timeout_s))

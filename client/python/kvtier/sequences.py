@@ -23,12 +23,22 @@ class Sequence:
     max_tokens: int | None = None
     # Nothing of this request is to be kept: what reserves says "no_store" of its keys.
     no_store: bool = False
+    # Bytes of the block of each key, 1 to the space's block_bytes, where they are reserved in a space
+    # with any_length; None in other spaces. What reserves nothing takes no notice.
+    lengths: abc.Sequence[int] | None = None
 
     def _native(self):
         if self.max_tokens is not None and self.max_tokens < 0:
             raise ValueError(f"max_tokens is {self.max_tokens}; must not be negative")
         return (self.space._handle, list(self.keys), self.parent, self.is_set, self.max_tokens,
-                self.no_store)
+                self.no_store, self._lengths())
+
+    def _lengths(self):
+        lengths = [] if self.lengths is None else list(self.lengths)
+        for i, length in enumerate(lengths):
+            if isinstance(length, bool) or not isinstance(length, int) or not 0 < length < 2**64:
+                raise ValueError(f"lengths[{i}] is {length!r}; must be an int of 1 or more")
+        return lengths
 
 
 @dataclass(frozen=True)

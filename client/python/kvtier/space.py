@@ -34,6 +34,9 @@ class SpaceSpec:
     # "raw"; or "fp8_e4m3", "int8", "int4" or "packed_exponents" (lossless), which are for dtype
     # "bfloat16" and layout "layer,kv,token,head,dim" or "layer,token,head,dim": see BlockCodec.
     codec: str = "raw"
+    # Each block has a length of its own, 1 to block_bytes, which its reserve says (Sequence.lengths).
+    # For codec "raw" and target "host". False: all have block_bytes.
+    any_length: bool = False
 
     def __post_init__(self):
         if self.block_bytes is None and self.codec != "raw":
@@ -59,6 +62,9 @@ class SpaceSpec:
         spec.pipeline_rank = self._count("pp_rank", _U32)
         spec.pipeline_size = self._count("pp_size", _U32)
         spec.block_bytes = self._count("block_bytes", _U64)
+        if not isinstance(self.any_length, bool):
+            raise ValueError(f"any_length is {self.any_length!r}; must be a bool")
+        spec.any_length = self.any_length
         return spec
 
     def _text(self, name):
@@ -89,7 +95,7 @@ class Limits:
     usable: bool  # The agent takes the space's blocks now.
     why_not: str  # Empty where it is usable.
     slab_bytes: int  # Largest block of this agent. 0, as what follows: it is not usable.
-    slot_bytes: int  # That a block of the space takes.
+    slot_bytes: int  # That a block of the space takes, the longest one.
     host_slots: int  # Of the tenant's host memory, if all of it had such blocks.
     # Blocks of the space that can be reserved and not yet committed, where workers write to a region
     # of their own (the agent's --worker_memory=staged); 0: the tenant's memory is the limit.
