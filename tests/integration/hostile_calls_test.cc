@@ -66,7 +66,7 @@ TEST_F(HostileWorkerTest, LeasesReservationsAndTicketsOfOthersAreNotItsOwn) {
     redeem.set_ticket(i == 0 ? ticket_id : Noise(ticket_id.size()));
     Call(&v1::Worker::Stub::RedeemTicket, redeem, &redeemed);
     for (const v1::OnboardedSequence& sequence : redeemed.sequences()) {
-      EXPECT_EQ(sequence.blocks_size(), 0);
+      EXPECT_EQ(sequence.blocks().lease_ids_size(), 0);
     }
   }
 
@@ -103,8 +103,8 @@ TEST_F(HostileWorkerTest, WhatItRepeatsDoesNothingTheSecondTime) {
   ASSERT_TRUE(Call(&v1::Worker::Stub::Onboard, onboard, &onboarded).ok());
   v1::ReleaseRequest release;
   release.set_session_token(token_);
-  for (const v1::LeasedBlock& block : onboarded.sequences(0).blocks()) {
-    for (int i = 0; i < 3; ++i) release.add_lease_ids(block.lease_id());
+  for (const uint64_t id : onboarded.sequences(0).blocks().lease_ids()) {
+    for (int i = 0; i < 3; ++i) release.add_lease_ids(id);
   }
   ASSERT_EQ(release.lease_ids_size(), 12);
   v1::ReleaseResponse released;
