@@ -197,7 +197,10 @@ grpc::Status FakeWorkerService::RegisterSpace(grpc::ServerContext* context,
   Session* const session = Find(request->session_token());
   if (session == nullptr) return Refusal(request->session_token());
   v1::SpaceSpec given = request->space();
-  if (!options_.knows_codecs) given.clear_codec();
+  if (!options_.knows_codecs) {
+    given.clear_codec();
+    given.clear_any_length();
+  }
   const absl::StatusOr<SpaceSpec> space = convert::SpaceFrom(given);
   if (!space.ok()) return convert::ToGrpc(space.status());
   session->spaces.push_back(*space);
@@ -263,7 +266,7 @@ bool FakeWorkerService::Lend(Session* session, const Found& found, v1::Tier targ
   leased->set_index(found.index);
   leased->set_lease_id(next_id_);
   leased->set_offset(lease.gpu_offset.value_or(block.offset));
-  leased->set_length(block.length);
+  leased->set_length(options_.leased_length > 0 ? options_.leased_length : block.length);
   leased->set_from(v1::TIER_HOST);
   leased->set_sum_hi(block.sum.hi);
   leased->set_sum_lo(block.sum.lo);
