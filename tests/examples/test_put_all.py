@@ -51,15 +51,16 @@ class PutAllTest(unittest.TestCase):
     def test_a_space_of_any_length_takes_objects_of_all_sizes(self):
         space = self.client.register_space(self.kvtier.SpaceSpec(
             **{**vars(self.space.spec), "any_length": True}))
-        lengths = [1 + number * 7919 % BLOCK_BYTES for number in range(len(KEYS) - 1)]
+        keys = KEYS[:40]
+        lengths = [1 + number * 27919 % BLOCK_BYTES for number in range(len(keys) - 1)]
         lengths.append(BLOCK_BYTES)
         blocks = [[bytes([number]) * (length // 2), bytes([number]) * (length - length // 2)]
                   for number, length in enumerate(lengths)]
-        counts = self.client.put_all(space, KEYS, blocks)
-        self.assertEqual(counts, self.kvtier.PutCounts(stored=100, present=0, missed=0))
-        with self.client.onboard(space, KEYS, timeout_s=10) as hit:
-            self.assertEqual([len(block) for block in hit], lengths)
-            self.assertEqual([bytes(block[-1:])[0] for block in hit], list(range(100)))
+        counts = self.client.put_all(space, keys, blocks)
+        self.assertEqual(counts, self.kvtier.PutCounts(stored=40, present=0, missed=0))
+        with self.client.onboard(space, keys, timeout_s=10) as hit:
+            self.assertEqual([bytes(block) for block in hit],
+                             [bytes([number]) * length for number, length in enumerate(lengths)])
         # Its key says what a block is, so another length of it is the same block.
         with self.client.reserve(space, KEYS[:1], lengths=[5]) as put:
             self.assertEqual(put.states, ["present"])
