@@ -55,8 +55,8 @@ Task<void> DiskLoader::Run(QueuedLoad queued) {
 Task<absl::Status> DiskLoader::LoadOne(QueuedLoad queued) {
   const std::optional<DiskBlock> block = disks_->Find(queued.key);
   if (!block.has_value()) co_return absl::NotFoundError("dropped from disk before the load ran");
-  KVT_CO_ASSIGN_OR_RETURN(
-      HostSlot slot, evictor_->ReserveHost(queued.domain, queued.lengths.RoomFor(block->length)));
+  const BlockRoom room = evictor_->RoomFor(queued.domain, queued.lengths, block->length);
+  KVT_CO_ASSIGN_OR_RETURN(HostSlot slot, evictor_->ReserveHost(queued.domain, room));
   const uint64_t erasures = index_->erasures(queued.domain);
   const IoClass io_class =
       queued.urgency == Urgency::kForeground ? IoClass::kForeground : IoClass::kPrefetch;

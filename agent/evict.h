@@ -25,6 +25,10 @@ class Evictor {
   Evictor(BlockIndex* index, HostTier* host, TierStats* host_stats, TierStats* gpu_stats)
       : index_(index), host_(host), host_stats_(host_stats), gpu_stats_(gpu_stats) {}
 
+  // Returns the room that a block of a space with such lengths gets in the domain.
+  BlockRoom RoomFor(DomainId domain, const BlockLengths& lengths, uint64_t length) const {
+    return host_->RoomFor(domain, lengths, length);
+  }
   // Drops one block of the same size of slots for it, or the blocks of one slab (HostOrder).
   // Errors: kResourceExhausted, neither can be: what the domain has is pinned, leased or being
   // written; kInvalidArgument, larger than a slab.

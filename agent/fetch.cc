@@ -32,8 +32,9 @@ class Fetcher::Arrivals final : public FetchSink {
         !sought_->lengths.Allow(proof.length)) {
       return {};
     }
-    absl::StatusOr<HostSlot> slot =
-        fetcher_->evictor_->ReserveHost(sought_->domain, sought_->lengths.RoomFor(proof.length));
+    Evictor* const evictor = fetcher_->evictor_;
+    absl::StatusOr<HostSlot> slot = evictor->ReserveHost(
+        sought_->domain, evictor->RoomFor(sought_->domain, sought_->lengths, proof.length));
     states_[index] = slot.ok() ? State::kAbsent : State::kNoRoom;
     if (!slot.ok()) return {};
     slot_ = *std::move(slot);

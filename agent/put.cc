@@ -37,7 +37,7 @@ DiskPromises::Put Putter::PromisedOf(const BlockRun& run, Tier target) const {
   uint64_t bytes = 0;
   for (size_t i = 0; i < run.keys.size(); ++i) {
     const BlockKey& key = run.keys[i];
-    const BlockRoom room = run.lengths.RoomFor(run.LengthOf(i));
+    const BlockRoom room = parts_.evictor->RoomFor(run.domain, run.lengths, run.LengthOf(i));
     if (IsHere(key, target) || parts_.reservations->IsPending(key) ||
         !parts_.offloader->WouldPromise(key, room.length)) {
       continue;
@@ -80,7 +80,7 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
                                                  Reserving* reserving) {
   const Tier target = reserving->target;
   const BlockKey& key = run.keys[i];
-  const BlockRoom room = run.lengths.RoomFor(run.LengthOf(i));
+  const BlockRoom room = parts_.evictor->RoomFor(run.domain, run.lengths, run.LengthOf(i));
   if (IsHere(key, target)) return ReservedBlock{.state = ReservedBlock::State::kPresent};
   if (parts_.reservations->IsPending(key)) {
     return ReservedBlock{.state = ReservedBlock::State::kPending};

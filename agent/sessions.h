@@ -22,6 +22,7 @@
 #include "agent/tenants.h"
 #include "core/block_key.h"
 #include "core/block_lengths.h"
+#include "core/check.h"
 #include "core/space.h"
 #include "tier_host/host_tier.h"
 
@@ -45,7 +46,11 @@ struct BlockRun {
   std::vector<uint64_t> key_lengths{};
 
   // How long the block of keys[i] is to be. REQUIRES: it is to be reserved.
-  uint64_t LengthOf(size_t i) const { return lengths.any ? key_lengths[i] : lengths.longest; }
+  uint64_t LengthOf(size_t i) const {
+    if (!lengths.any) return lengths.longest;
+    KVT_CHECK(i < key_lengths.size());
+    return key_lengths[i];
+  }
   // The block before keys[i].
   std::optional<BlockKey> ParentOf(size_t i) const {
     if (is_set) return std::nullopt;

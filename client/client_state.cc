@@ -94,11 +94,13 @@ absl::Status Client::State::CheckReserve(std::span<const KeySequence> sequences,
   }
   KVT_RETURN_IF_ERROR(Check(sequences));
   if (InForkedChild()) return absl::OkStatus();  // It reserves none of them.
-  for (const KeySequence& sequence : sequences) KVT_RETURN_IF_ERROR(CheckLengths(sequence));
+  for (const KeySequence& sequence : sequences) {
+    KVT_RETURN_IF_ERROR(CheckLengths(sequence, options.target));
+  }
   return absl::OkStatus();
 }
 
-absl::Status Client::State::CheckLengths(const KeySequence& sequence) const {
+absl::Status Client::State::CheckLengths(const KeySequence& sequence, OnboardTarget target) const {
   const std::optional<BlockLengths> allowed =
       link->spaces().LengthsOf(static_cast<size_t>(sequence.space));
   if (!allowed) return absl::OkStatus();  // It went meanwhile, and is a miss.
@@ -107,6 +109,9 @@ absl::Status Client::State::CheckLengths(const KeySequence& sequence) const {
     return absl::InvalidArgumentError(
         absl::StrCat("lengths: ", lengths.size(), " for ", sequence.keys.size(), " keys; must be ",
                      allowed->any ? "one for each" : "none in a space without any_length"));
+  }
+  if (allowed->any && target == OnboardTarget::kGpu) {
+    return absl::InvalidArgumentError("target is the GPU pool; a space with any_length has none");
   }
   for (size_t i = 0; i < lengths.size(); ++i) {
     if (allowed->Allow(lengths[i])) continue;

@@ -34,8 +34,9 @@ struct Client::State {
   absl::StatusOr<std::vector<KeySequence>> Taken(std::span<const KeySequence> sequences) const;
   absl::Status CheckReserve(std::span<const KeySequence> sequences,
                             const ReserveOptions& options) const;
-  // Errors: kInvalidArgument, naming the length that no block of the sequence's space may have.
-  absl::Status CheckLengths(const KeySequence& sequence) const;
+  // Errors: kInvalidArgument, naming the length that no block of the sequence's space may have, or
+  // the target that is not for blocks of any length.
+  absl::Status CheckLengths(const KeySequence& sequence, OnboardTarget target) const;
   static absl::Status CheckTicket(const TicketOptions& options);
 
   const absl::Duration default_timeout;

@@ -143,7 +143,7 @@ size_t CommitCall::Finish(const std::shared_ptr<AgentLink>& link, CallOutcome ou
       answered ? std::min<size_t>(messages.response.unwritten_blocks(), unwritten) : 0;
   link->Count([&](ClientStats* stats) {
     stats->committed_blocks += committed;
-    // Which of them failed is not told, and blocks of one put are nearly always of one size.
+    // Which of them failed is not told, so each counts as the mean of the put.
     if (written > 0) stats->committed_bytes += bytes_ * committed / written;
     stats->unwritten_blocks += unwritten;
   });

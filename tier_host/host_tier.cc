@@ -1,5 +1,7 @@
 #include "tier_host/host_tier.h"
 
+#include <algorithm>
+
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -56,6 +58,11 @@ absl::StatusOr<std::unique_ptr<HostTier>> HostTier::Create(const Options& option
 }
 
 HostTier::~HostTier() { KVT_CHECK(used_bytes() == 0); }
+
+BlockRoom HostTier::RoomFor(DomainId domain, const BlockLengths& lengths, uint64_t length) const {
+  const uint64_t slabs = slots(domain).slab_count();
+  return kvtier::RoomFor(lengths, length, std::max<uint64_t>(1, slabs / kSlotSizesPart));
+}
 
 absl::StatusOr<HostSlot> HostTier::Reserve(DomainId domain, const BlockRoom& room) {
   const uint64_t used_bytes = SlotBytes(room.length);

@@ -21,6 +21,10 @@
 
 namespace kvtier {
 
+// Blocks of one space with any_length have so few sizes of slots that a slab of each is one part in
+// so many of the domain at most, or one size.
+inline constexpr uint64_t kSlotSizesPart = 4;
+
 // Index of an isolation domain in HostTier::Options::domains.
 enum class DomainId : uint32_t {};
 
@@ -40,7 +44,7 @@ class HostSlot {
   uint32_t slab() const { return slab_; }  // That it lies in.
   // SlotBytes(length of the block) bytes of the arena, 4 KiB aligned.
   std::span<std::byte> bytes() const { return bytes_; }
-  // Size of the slots of its slab: bytes().size(), or more (BlockLengths).
+  // Size of the slots of its slab: bytes().size(), or more where blocks have lengths of their own.
   uint64_t slot_bytes() const { return slot_bytes_; }
   void Release();
 
@@ -74,6 +78,9 @@ class HostTier {
   HostTier(const HostTier&) = delete;
   HostTier& operator=(const HostTier&) = delete;
 
+  // Returns the room that a block of `length` gets in the domain. REQUIRES: `length` is positive
+  // and `domain` exists.
+  BlockRoom RoomFor(DomainId domain, const BlockLengths& lengths, uint64_t length) const;
   // Errors: kResourceExhausted, no slot of that size is free in the domain (evict
   // a block of the domain, then retry); kInvalidArgument, larger than a slab.
   // REQUIRES: `room` is that of a block, and `domain` exists.

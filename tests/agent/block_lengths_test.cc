@@ -24,12 +24,13 @@ using testing::HoldsBlock;
 using testing::TestEngineKey;
 using State = ReservedBlock::State;
 
-// Slabs of the rig are of 16 KiB.
 constexpr uint64_t kLongest = 12000;
+// Of 4 KiB, for each tenant: 64 slabs of 16 KiB, so that slots may have many sizes.
+constexpr uint64_t kSlots = 256;
 
 class BlockLengthsTest : public ::testing::Test {
  protected:
-  explicit BlockLengthsTest(const AgentRig::Shape& shape = {}) : rig_(shape) {
+  explicit BlockLengthsTest(const AgentRig::Shape& shape = {.slots = kSlots}) : rig_(shape) {
     space_id_ = *rig_.agent->sessions().AddSpace(session_, AnyLengthSpace(kLongest));
   }
   BlockRun NameRun(uint64_t first, size_t count) {
@@ -155,12 +156,12 @@ TEST_F(BlockLengthsTest, APutThatWaitsForTheDisksIsPromisedRoomForAllItsBlocks) 
 
 TEST_F(BlockLengthsTest, ATicketCountsTheRoomThatItsBlocksTake) {
   ASSERT_EQ(Put(1, {1, 9000}), 2u);
-  // Half of 64 KiB may be held, and these take 16 KiB.
-  for (int i = 0; i < 3; ++i) {
+  // Half of 1 MiB may be held, and these take 16 KiB.
+  for (int i = 0; i < 33; ++i) {
     TicketRequest request{.redemptions = 1, .lifetime = absl::Seconds(1)};
     request.sequences = {{.run = NameRun(1, 2), .deadline = rig_.executor.Now()}};
     const auto taken = rig_.Run(rig_.agent->tickets().Take(std::move(request)));
-    EXPECT_EQ(taken.ok(), i < 2) << taken.status();
+    EXPECT_EQ(taken.ok(), i < 32) << taken.status();
   }
 }
 
@@ -179,17 +180,31 @@ TEST_F(BlockLengthsTest, NoGpuPoolFitsBlocksOfAnyLength) {
 
 class LengthsInMemoryTest : public BlockLengthsTest {
  protected:
-  LengthsInMemoryTest() : BlockLengthsTest({.disk = false}) {}
+  LengthsInMemoryTest() : BlockLengthsTest({.slots = kSlots, .disk = false}) {}
 };
 
 TEST_F(LengthsInMemoryTest, PutsOfAllLengthsAlwaysFindRoomAmongEachOther) {
   std::mt19937_64 random(testing::TestSeed());
-  for (uint64_t number = 1; number <= 500; ++number) {
+  for (uint64_t number = 1; number <= 2000; ++number) {
     const uint64_t length = 1 + random() % kLongest;
     ASSERT_EQ(Put(number, {length}), 1u) << number;
     ASSERT_THAT(Get(number, 1), ElementsAre(length));
   }
   rig_.agent->Audit();
+}
+
+// With 15 sizes of slots in four slabs, blocks that are held would leave no slab for the others.
+TEST(FewSlabsTest, ARunOfAllLengthsFindsRoomInASmallMemory) {
+  AgentRig rig({.disk = false});  // Four slabs of 16 KiB.
+  const BlockLengths lengths{.longest = kLongest, .any = true};
+  std::vector<HostSlot> held;
+  for (const uint64_t length : {uint64_t{1}, uint64_t{5000}, uint64_t{9000}, kLongest}) {
+    const BlockRoom room = rig.agent->evictor().RoomFor(DomainId{0}, lengths, length);
+    EXPECT_EQ(room.slot_bytes, 12288u);
+    absl::StatusOr<HostSlot> slot = rig.agent->evictor().ReserveHost(DomainId{0}, room);
+    ASSERT_TRUE(slot.ok()) << slot.status();
+    held.push_back(*std::move(slot));
+  }
 }
 
 TEST_F(LengthsInMemoryTest, WhatIsLateCountsByItsSlot) {
@@ -200,7 +215,7 @@ TEST_F(LengthsInMemoryTest, WhatIsLateCountsByItsSlot) {
 
 class StagedLengthsTest : public BlockLengthsTest {
  protected:
-  StagedLengthsTest() : BlockLengthsTest({.disk = false, .staging_slots = 6}) {}
+  StagedLengthsTest() : BlockLengthsTest({.slots = kSlots, .disk = false, .staging_slots = 6}) {}
 };
 
 TEST_F(StagedLengthsTest, ARegionHasRoomByEachBlocksOwnPages) {

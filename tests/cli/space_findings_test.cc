@@ -72,6 +72,7 @@ const std::vector<std::pair<std::string, Change>>& EveryField() {
       {"pipeline_size", [](v1::SpaceSpec* s) { s->set_pipeline_size(2); }},
       {"block_bytes", [](v1::SpaceSpec* s) { s->set_block_bytes(4096); }},
       {"codec", [](v1::SpaceSpec* s) { s->set_codec("int8"); }},
+      {"any_length", [](v1::SpaceSpec* s) { s->set_any_length(true); }},
   };
   return *fields;
 }

@@ -25,7 +25,7 @@ static void make_keys(void) {
 }
 
 static kvtier_sequence sequence(kvtier_space space, uint32_t is_set) {
-  const kvtier_sequence made = {space, is_set, keys, KEYS, {NULL, 0}, 0, 0};
+  const kvtier_sequence made = {space, is_set, keys, KEYS, {NULL, 0}, 0, 0, NULL};
   return made;
 }
 
@@ -87,11 +87,11 @@ static int test_waiting(kvtier_client* client, const kvtier_sequence* both) {
   EXPECT(kvtier_onboard_sequences(client, both, 2, KVTIER_HOST, 0, WAIT, hits) == 3);
   if (check_hits(hits) != 0) return step;
   kvtier_release_hits(hits, 2);
-  const kvtier_sequence whole = {spaces[0], 0, keys, 1, {NULL, 0}, 0, 0};
+  const kvtier_sequence whole = {spaces[0], 0, keys, 1, {NULL, 0}, 0, 0, NULL};
   EXPECT(kvtier_onboard_sequences(client, &whole, 1, KVTIER_HOST, 0, WAIT, hits) == 1);
   EXPECT(kvtier_hit_missed(hits[0]) == KVTIER_MISSED_NONE);
   kvtier_release_hits(hits, 1);
-  const kvtier_sequence none = {spaces[0], 1, &keys[1], 1, {NULL, 0}, 0, 0};
+  const kvtier_sequence none = {spaces[0], 1, &keys[1], 1, {NULL, 0}, 0, 0, NULL};
   EXPECT(kvtier_onboard_sequences(client, &none, 1, KVTIER_HOST, 0, WAIT, hits) == 0);
   EXPECT(hits[0] != NULL && kvtier_hit_count(hits[0]) == 0);
   EXPECT(kvtier_hit_missed(hits[0]) == KVTIER_MISSED_ABSENT);
@@ -151,7 +151,7 @@ static int test_submitted(kvtier_client* client, const kvtier_sequence* both) {
   EXPECT(kvtier_submit_prefetch_sequences(client, both, 2, 0, WAIT, 3) == KVTIER_OK);
   if (poll_one(client, &done) != 0) return step;
   EXPECT(done.tag == 3 && done.op == KVTIER_OP_PREFETCH && done.blocks == 3);
-  const kvtier_sequence present = {spaces[0], 1, keys, 1, {NULL, 0}, 0, 0};
+  const kvtier_sequence present = {spaces[0], 1, keys, 1, {NULL, 0}, 0, 0, NULL};
   EXPECT(kvtier_submit_reserve_sequences(client, &present, 1, KVTIER_HOST, WAIT, 4) == KVTIER_OK);
   if (poll_one(client, &done) != 0) return step;
   EXPECT(done.tag == 4 && done.op == KVTIER_OP_RESERVE_ENTRIES && done.blocks == 0);
@@ -256,6 +256,51 @@ static int test_timeouts(kvtier_client* client, const kvtier_sequence* both) {
   return 0;
 }
 
+/* Blocks of a space with any_length are as long as their reserve says. */
+static int test_lengths(kvtier_client* client) {
+  kvtier_space_spec spec = make_spec(BLOCK_BYTES);
+  kvtier_space space = 0;
+  spec.any_length = 2;
+  EXPECT(kvtier_register_space(client, &spec, &space) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "spec.any_length is 2; must be 0 or 1") != NULL);
+  spec.any_length = 1;
+  /* A program from before it says that its struct ends ahead of it. */
+  spec.struct_size = offsetof(kvtier_space_spec, any_length);
+  kvtier_space fixed = 0;
+  EXPECT(kvtier_register_space(client, &spec, &fixed) == KVTIER_OK && fixed == spaces[0]);
+  spec.struct_size = sizeof(spec);
+  EXPECT(kvtier_register_space(client, &spec, &space) == KVTIER_OK && space != fixed);
+
+  uint64_t lengths[KEYS] = {1, 4096, 4097, BLOCK_BYTES};
+  kvtier_sequence run = sequence(space, 0);
+  kvtier_put* put = NULL;
+  EXPECT(kvtier_reserve(client, space, NULL, keys, KEYS, KVTIER_HOST, WAIT, &put) ==
+         KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "lengths: 0 for 4 keys; must be one for each") != NULL);
+  run.lengths = lengths;
+  lengths[2] = BLOCK_BYTES + 1;
+  EXPECT(kvtier_reserve_sequences(client, &run, 1, KVTIER_HOST, WAIT, &put) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "lengths[2] is 5001; must be 1 to 5000") != NULL);
+  lengths[2] = 4097;
+  EXPECT(kvtier_reserve_sequences(client, &run, 1, KVTIER_HOST, WAIT, &put) == KEYS);
+  for (size_t i = 0; i < KEYS; ++i) {
+    void* slot = NULL;
+    size_t size = 0;
+    EXPECT(kvtier_put_slot(put, i, &slot, &size) == KVTIER_RESERVED && size == lengths[i]);
+    memset(slot, 'a' + (int)i, size);
+  }
+  EXPECT(kvtier_commit(put) == KEYS);
+  kvtier_hit* hit = NULL;
+  EXPECT(kvtier_onboard(client, space, keys, KEYS, KVTIER_HOST, 0, WAIT, &hit) == KEYS);
+  for (size_t i = 0; i < KEYS; ++i) {
+    kvtier_bytes bytes;
+    EXPECT(kvtier_hit_block(hit, i, &bytes, NULL) == KVTIER_OK && bytes.size == lengths[i]);
+    EXPECT(((const char*)bytes.data)[bytes.size - 1] == 'a' + (int)i);
+  }
+  kvtier_release_hits(&hit, 1);
+  return 0;
+}
+
 static int test_absent(kvtier_client* client, const kvtier_sequence* both) {
   uint8_t tiers[KEYS] = {0};
   kvtier_matched matched[2] = {{9, 9, tiers}, {9, 9, NULL}};
@@ -302,6 +347,7 @@ int main(int argc, char** argv) {
     if (failed == 0) failed = test_mistakes(client, both);
     if (failed == 0) failed = test_submitted(client, both);
     if (failed == 0) failed = test_timeouts(client, both);
+    if (failed == 0) failed = test_lengths(client);
   }
   kvtier_close(client);
   return failed;

@@ -75,6 +75,7 @@ TEST(KvTensorsTest, WhatDoesNotFitIsRefusedNamingFieldAndValue) {
       {[](KvTensors*, SpaceSpec* s) { s->layers = 4; }, "layers is 3, the space's is 4"},
       {[](KvTensors*, SpaceSpec* s) { s->block_bytes = 3073; }, "block_bytes, 3073"},
       {[](KvTensors*, SpaceSpec* s) { s->head_dim = 0; }, "head_dim"},
+      {[](KvTensors*, SpaceSpec* s) { s->any_length = true; }, "any_length"},
   };
   for (const Wrong& wrong : wrongs) {
     TensorMemory memory(testing::PerLayerLayout, kSize);

@@ -88,6 +88,39 @@ class Sequences(WithSpaces):
             self.assertEqual(put.commit(), 1)
         self.assertEqual(self.client.match(self.space, keys).blocks, 0)
 
+    def test_blocks_of_any_length_are_as_long_as_their_reserve_says(self):
+        space = self.client.register_space(kvtier.SpaceSpec(**SPEC | {"any_length": True}))
+        keys, lengths = make_keys(0, 3), [1, 4097, BLOCK_BYTES]
+        with self.client.reserve(space, keys, lengths=lengths) as put:
+            self.assertEqual([len(put[i]) for i in range(3)], lengths)
+            for i, key in enumerate(keys):
+                put.copy_in(i, key[-1:] * lengths[i])
+            with self.assertRaisesRegex(ValueError, "pieces of 2 bytes, the block has 1"):
+                put.copy_in(0, b"ab")
+            self.assertEqual(put.commit(), 3)
+        with self.client.onboard(space, keys) as hit:
+            self.assertEqual([bytes(block) for block in hit],
+                             [key[-1:] * length for key, length in zip(keys, lengths)])
+        both = [Sequence(self.space, make_keys(9, 1)),
+                Sequence(space, make_keys(7, 2), lengths=(5, 6))]
+        with self.client.reserve_sequences(both) as put:
+            self.assertEqual([len(put[i]) for i in range(3)], [BLOCK_BYTES, 5, 6])
+
+    def test_lengths_that_cannot_be_are_named(self):
+        space = self.client.register_space(kvtier.SpaceSpec(**SPEC | {"any_length": True}))
+        keys = make_keys(0, 2)
+        for lengths, said in [(None, "lengths: 0 for 2 keys; must be one for each"),
+                              ([1], "lengths: 1 for 2 keys"),
+                              ([1, 0], r"lengths\[1\] is 0; must be an int of 1 or more"),
+                              ([1.0, 1], r"lengths\[0\] is 1.0"),
+                              ([1, 5001], r"lengths\[1\] is 5001; must be 1 to 5000")]:
+            with self.assertRaisesRegex(ValueError, said):
+                self.client.reserve(space, keys, lengths=lengths)
+        with self.assertRaisesRegex(ValueError, "must be none in a space without any_length"):
+            self.client.reserve(self.space, keys, lengths=[BLOCK_BYTES] * 2)
+        with self.assertRaisesRegex(ValueError, "any_length is 1; must be a bool"):
+            self.client.register_space(kvtier.SpaceSpec(**SPEC | {"any_length": 1}))
+
     def test_mistakes_name_the_sequence(self):
         good = Sequence(self.space, make_keys(0, 1))
         with self.assertRaisesRegex(ValueError, r"sequences\[1\]\.keys\[0\]: .*5 bytes"):

@@ -48,6 +48,26 @@ class PutAllTest(unittest.TestCase):
             self.assertEqual(bytes(copy), bytes([99]) * BLOCK_BYTES)
         self.assertEqual(self.client.put_all(self.space, KEYS[-1:], [blocks[-1]]).present, 1)
 
+    def test_a_space_of_any_length_takes_objects_of_all_sizes(self):
+        space = self.client.register_space(self.kvtier.SpaceSpec(
+            **{**vars(self.space.spec), "any_length": True}))
+        keys = KEYS[:40]
+        lengths = [1 + number * 27919 % BLOCK_BYTES for number in range(len(keys) - 1)]
+        lengths.append(BLOCK_BYTES)
+        blocks = [[bytes([number]) * (length // 2), bytes([number]) * (length - length // 2)]
+                  for number, length in enumerate(lengths)]
+        counts = self.client.put_all(space, keys, blocks)
+        self.assertEqual(counts, self.kvtier.PutCounts(stored=40, present=0, missed=0))
+        with self.client.onboard(space, keys, timeout_s=10) as hit:
+            self.assertEqual([bytes(block) for block in hit],
+                             [bytes([number]) * length for number, length in enumerate(lengths)])
+        # Its key says what a block is, so another length of it is the same block.
+        with self.client.reserve(space, KEYS[:1], lengths=[5]) as put:
+            self.assertEqual(put.states, ["present"])
+        for length in (0, BLOCK_BYTES + 1):
+            with self.assertRaisesRegex(ValueError, f"block 1: pieces of {length} bytes; must be 1"):
+                self.client.put_all(space, [b"new key 1", b"new key 2"], [b"x", bytes(length)])
+
     def test_what_is_deleted_is_a_miss(self):
         self.assertEqual(self.client.put_all(self.space, KEYS[:3], [bytes(BLOCK_BYTES)] * 3).stored,
                          3)

@@ -162,6 +162,35 @@ TEST_F(HostileWorkerTest, HugeBatchesMeetTheirLimitsAndEndWithTheSession) {
   EXPECT_EQ(agent_.TierStatus(Tier::kHost).late_bytes(), reserved_bytes);
 }
 
+TEST_F(HostileWorkerTest, WildLengthsAreRefusedByNameAndReserveNothing) {
+  v1::RegisterSpaceRequest any;
+  any.set_session_token(token_);
+  *any.mutable_space() = convert::ToWire(AnyLengthSpace(kSmallBytes));
+  v1::RegisterSpaceResponse registered;
+  ASSERT_TRUE(Call(&v1::Worker::Stub::RegisterSpace, any, &registered).ok());
+  v1::ReserveResponse response;
+  for (size_t i = 0; i < Tries(); ++i) {
+    auto request = RequestOf<v1::ReserveRequest>(1 + 8 * i, 1 + random_() % 8);
+    request.set_target(v1::TIER_HOST);
+    v1::Sequence* const sequence = request.mutable_sequences(0);
+    const bool fixed = i % 4 == 0;
+    if (!fixed) sequence->set_space_id(registered.space_id());
+    const int keys = sequence->engine_keys_size();
+    const size_t lengths = i % 4 == 1 ? random_() % 20'000 : static_cast<size_t>(keys);
+    for (size_t n = 0; n < lengths; ++n) sequence->add_lengths(1 + random_() % kSmallBytes);
+    if (i % 4 == 1 && sequence->lengths_size() == keys) continue;
+    if (i % 4 > 1) {
+      const uint64_t wild = i % 8 < 4 ? 0 : kSmallBytes + 1 + random_() % (~uint64_t{0} / 2);
+      sequence->set_lengths(static_cast<int>(random_() % static_cast<uint64_t>(keys)), wild);
+    }
+    const grpc::Status said = Call(&v1::Worker::Stub::Reserve, request, &response);
+    EXPECT_EQ(said.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(said.error_message(), HasSubstr("lengths"));
+  }
+  // Nothing of it is pending: whoever asks well gets a slot for each key.
+  EXPECT_EQ(Reserve(1, 8 * Tries()).size(), 8 * Tries());
+}
+
 TEST_F(HostileWorkerTest, WritesAllOverItsArenaHurtItsOwnTenantAlone) {
   TestWorker neighbour({.socket_dir = agent_.socket_dir(),
                         .tenant = "hostile",

@@ -223,6 +223,16 @@ TEST_F(OneNodeTest, Kill9AndRestartGiveDiskHitsToTheSameClient) {
   EXPECT_EQ(worker_.client().Stats().sessions, 2);
 }
 
+TEST_F(OneNodeTest, Kill9LeavesEachBlockOnDiskAsLongAsItWas) {
+  TestWorker worker{{.socket_dir = agent_.socket_dir(), .any_length = true}};
+  ASSERT_EQ(worker.Put(kPrefix), kPrefix.count);
+  ASSERT_TRUE(agent_.AwaitOffloaded());
+  agent_.Kill();
+  ASSERT_EQ(agent_.Start().status(), absl::OkStatus());
+  ASSERT_TRUE(worker.AwaitConnected());
+  EXPECT_THAT(worker.Get(kPrefix), AllFrom(BlockSource::kDisk, kPrefix.count));
+}
+
 TEST_F(OneNodeTest, AStoppedAgentIsWarmWhenItComesBack) {
   PutAndDrain();
   EXPECT_EQ(agent_.Stop(absl::Seconds(20)), 0);

@@ -233,9 +233,11 @@ TEST_F(PagedKvTest, WithoutSlotsThereIsNoMemory) {
   const Worker worker = NewWorker();
   EXPECT_EQ(worker.client->TakeSlots(worker.space, 0).status().code(),
             absl::StatusCode::kInvalidArgument);
-  const SpaceHandle larger = *worker.client->RegisterSpace(TestSpace(2 * kBlockBytes));
-  EXPECT_EQ(PagedKv::Create(*worker.client->TakeSlots(larger, 1), {}).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  for (const SpaceSpec& unfit : {TestSpace(2 * kBlockBytes), AnyLengthSpace(kBlockBytes)}) {
+    const SpaceHandle space = *worker.client->RegisterSpace(unfit);
+    EXPECT_EQ(PagedKv::Create(*worker.client->TakeSlots(space, 1), {}).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
   EXPECT_EQ(PagedKv::Create(*worker.client->TakeSlots(worker.space, 1), {.block_tokens = 0})
                 .status()
                 .code(),

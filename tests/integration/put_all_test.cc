@@ -68,6 +68,32 @@ TEST_F(PutAllTest, StoresSeveralTimesWhatMemoryHolds) {
   EXPECT_EQ(again.present, kRun.count);
 }
 
+TEST_F(PutAllTest, BlocksOfAnyLengthAreStoredAsLongAsTheirPieces) {
+  SpaceSpec spec = worker_.spec();
+  spec.any_length = true;
+  Client& client = worker_.client();
+  const SpaceHandle space = *client.RegisterSpace(spec);
+  EXPECT_TRUE(Await(absl::Seconds(10), [&] { return client.Limits(space)->usable; }));
+  // Three quarters of memory on average, so each is there to be read.
+  constexpr Blocks kRun = {.first = 1, .count = 64};
+  const auto length_of = [](size_t i) { return 1 + i * 12347 % kBlockBytes; };
+  const std::vector<EngineKey> keys = worker_.KeysOf(kRun);
+  std::vector<std::byte> bytes(kBlockBytes);
+  std::vector<ConstPiece> pieces(1);
+  const auto pieces_of = [&](size_t i) {
+    worker_.Fill(kRun.first + i, std::span(bytes).first(length_of(i)));
+    pieces[0] = std::span(bytes).first(length_of(i));
+    return std::span<const ConstPiece>(pieces);
+  };
+  const PutCounts counts = *PutAll(&client, space, keys, pieces_of);
+  EXPECT_EQ(counts.stored, kRun.count);
+  const OnboardedBlocks hit = *client.Onboard(space, keys, {.timeout = absl::Seconds(10)});
+  ASSERT_EQ(hit.size(), kRun.count);
+  for (size_t i = 0; i < hit.size(); ++i) {
+    EXPECT_TRUE(std::ranges::equal(hit.bytes(i), pieces_of(i)[0])) << i;
+  }
+}
+
 TEST_F(PutAllTest, WithoutAnAgentNothingIsStoredAndLimitsSayWhy) {
   agent_.Kill();
   while (worker_.client().connected()) absl::SleepFor(absl::Milliseconds(1));

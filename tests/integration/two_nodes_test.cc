@@ -53,6 +53,24 @@ TEST_F(TwoNodesTest, ABlockPutOnOneNodeIsFetchedByTheOtherAndCounted) {
   EXPECT_TRUE(coordinator_.AwaitHolders(on_a_.KeyOf(kPrefix.first), 2));
 }
 
+TEST_F(TwoNodesTest, BlocksOfAnyLengthComeFromTheOthersMemoryAndDiskAsLongAsTheyAre) {
+  TestWorker here{{.socket_dir = a_.socket_dir(), .any_length = true}};
+  TestWorker there{{.socket_dir = b_.socket_dir(), .any_length = true}};
+  ASSERT_EQ(here.Put(kPrefix), kPrefix.count);
+  ASSERT_TRUE(a_.AwaitOffloaded());
+  ASSERT_TRUE(coordinator_.AwaitHolders(here.KeyOf(kPrefix.first + kPrefix.count - 1), 1));
+  for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
+    if (tier == Tier::kDisk) a_.Evict(Tier::kHost);
+    EXPECT_THAT(there.Get(kPrefix), AllOf(SizeIs(kPrefix.count), Each(BlockSource::kPeer)));
+    std::vector<EngineKey> keys = there.KeysOf(kPrefix);
+    const KeySequence set{.space = there.space(), .keys = keys, .is_set = true};
+    EXPECT_TRUE(Await(absl::Seconds(10), [&] {
+      (void)there.client().Delete({&set, 1});  // What is leased goes a little later.
+      return there.client().Match({&set, 1}, {.local_only = true})->at(0).blocks == 0;
+    }));
+  }
+}
+
 TEST_F(TwoNodesTest, TheHolderServesFromItsDiskWithoutKeepingACopyInHostMemory) {
   PutOnA(kPrefix);
   a_.Evict(Tier::kHost);

@@ -59,6 +59,7 @@ void Coverage::Add(const Coverage& other) {
   unpromised_blocks += other.unpromised_blocks;
   declined_slots += other.declined_slots;
   staged_blocks += other.staged_blocks;
+  short_blocks += other.short_blocks;
 }
 
 std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
@@ -89,7 +90,8 @@ std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
           {"puts that waited", waiting_puts},
           {"blocks refused behind", unpromised_blocks},
           {"declined slots", declined_slots},
-          {"staged blocks", staged_blocks}};
+          {"staged blocks", staged_blocks},
+          {"short blocks", short_blocks}};
 }
 
 void Coverage::Print(std::FILE* out) const {

@@ -42,6 +42,7 @@ struct Coverage {
   uint64_t unpromised_blocks = 0;
   uint64_t declined_slots = 0;
   uint64_t staged_blocks = 0;
+  uint64_t short_blocks = 0;  // Read in a space of blocks of any length.
 
   void Add(const Coverage& other);
   void Add(const AgentStats& agent, const TierStats& disk);

@@ -2,6 +2,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "tests/sim/workload.h"
 #include "tests/testing/blocks.h"
 
 namespace kvtier::sim {
@@ -17,6 +18,8 @@ void Oracle::Expect(bool holds, const std::string& otherwise) {
 void Oracle::ExpectBlock(size_t tenant, size_t space, const EngineKey& key,
                          std::span<const std::byte> bytes) {
   ++blocks_checked_;
+  if (bytes.size() < Space(space).block_bytes) ++short_blocks_checked_;
+  Expect(bytes.size() == LengthOf(space, key), "a block of another length");
   if (testing::HoldsBlock(ContentSeed(tenant, space), key, bytes)) return;
   Expect(false, absl::StrCat("WRONG BYTES: tenant ", tenant, ", space ", space, ", engine key ",
                              absl::BytesToHexString(key.bytes()), ", ", bytes.size(), " bytes"));

@@ -23,7 +23,7 @@ class Oracle {
  public:
   explicit Oracle(const Clock* clock) : clock_(clock) {}
 
-  // What a worker of (tenant, space) was given as the block of `key`.
+  // What a worker of (tenant, space) was given as the block of `key`: of its length, and its bytes.
   void ExpectBlock(size_t tenant, size_t space, const EngineKey& key,
                    std::span<const std::byte> bytes);
   // A request that was to end by `deadline` ends now.
@@ -32,11 +32,14 @@ class Oracle {
 
   const std::optional<std::string>& failure() const { return failure_; }
   uint64_t blocks_checked() const { return blocks_checked_; }
+  // Of them, shorter than the longest of their space.
+  uint64_t short_blocks_checked() const { return short_blocks_checked_; }
 
  private:
   const Clock* const clock_;  // Not owned.
   std::optional<std::string> failure_;
   uint64_t blocks_checked_ = 0;
+  uint64_t short_blocks_checked_ = 0;
 };
 
 }  // namespace kvtier::sim

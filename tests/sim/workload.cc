@@ -13,7 +13,7 @@ namespace {
 constexpr uint64_t kRoots = 5;
 constexpr size_t kTurnBlocks = 4;  // A conversation can branch every so many blocks.
 constexpr uint64_t kBranches = 2;
-constexpr std::array<uint64_t, kSpaces> kBlockBytes = {4096, 8192, 20000, 8192};
+constexpr std::array<uint64_t, kSpaces> kBlockBytes = {4096, 8192, 15000, 8192};
 constexpr size_t kAnyLengthSpace = 2;
 
 }  // namespace

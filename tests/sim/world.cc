@@ -163,6 +163,7 @@ Outcome World::Run() {
   if (!failed() && kind_ == WorldKind::kWhole) ProveRecovery();
   Coverage coverage;
   for (const auto& node : nodes_) node->AddTo(&coverage);
+  coverage.short_blocks = oracle_.short_blocks_checked();
   return {.failure = oracle_.failure().value_or(""),
           .hash = trace_.hash(),
           .events = time_.events_run(),

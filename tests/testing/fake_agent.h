@@ -21,7 +21,9 @@ struct FakeAgentOptions {
   size_t slots = 64;
   uint64_t slot_bytes = 8192;  // Blocks may be as long; a multiple of 4096.
   absl::Duration lease = absl::Seconds(10);
-  bool knows_codecs = true;  // false: SpaceSpec.codec is a field that it does not know.
+  // false: SpaceSpec.codec and any_length are fields that it does not know.
+  bool knows_codecs = true;
+  uint64_t leased_length = 0;  // Not 0: what it says of every block that it leases.
   bool has_residency = true;
   bool has_gpu_pool = false;  // As many slots again, in memory of their own.
   // What Reserve says of every block, as ReservedBlock.State has it; 0: what is so.

@@ -199,7 +199,10 @@ grpc::Status FakeWorkerService::RegisterSpace(grpc::ServerContext* context,
   Session* const session = Find(request->session_token());
   if (session == nullptr) return Refusal(request->session_token());
   v1::SpaceSpec given = request->space();
-  if (!options_.knows_codecs) given.clear_codec();
+  if (!options_.knows_codecs) {
+    given.clear_codec();
+    given.clear_any_length();
+  }
   const absl::StatusOr<SpaceSpec> space = convert::SpaceFrom(given);
   if (!space.ok()) return convert::ToGrpc(space.status());
   session->spaces.push_back(*space);
@@ -266,7 +269,7 @@ bool FakeWorkerService::Lend(Session* session, const Found& found, v1::Tier targ
   leased->add_indices(found.index);
   leased->add_lease_ids(next_id_);
   leased->add_offsets(lease.gpu_offset.value_or(block.offset));
-  leased->add_lengths(block.length);
+  leased->add_lengths(options_.leased_length > 0 ? options_.leased_length : block.length);
   leased->add_from(v1::TIER_HOST);
   leased->add_sums(block.sum.hi);
   leased->add_sums(block.sum.lo);

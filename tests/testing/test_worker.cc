@@ -32,7 +32,8 @@ SpaceHandle Register(Client* client, const SpaceSpec& spec) {
 }  // namespace
 
 TestWorker::TestWorker(const TestWorkerOptions& options)
-    : spec_(TestSpace(options.block_bytes)),
+    : spec_(options.any_length ? AnyLengthSpace(options.block_bytes)
+                               : TestSpace(options.block_bytes)),
       tenant_seed_(options.tenant_seed),
       namer_(TenantKey::FromSecret(options.secret), spec_.Digest()),
       client_(OpenClient(options)),
@@ -51,11 +52,21 @@ void TestWorker::Fill(uint64_t number, std::span<std::byte> slot) const {
   FillBlock(tenant_seed_, TestKey(number), slot);
 }
 
+uint64_t TestWorker::LengthOf(uint64_t number) const {
+  constexpr uint64_t kPrime = 12'347;
+  return spec_.any_length ? 1 + number * kPrime % spec_.block_bytes : spec_.block_bytes;
+}
+
 size_t TestWorker::Put(Blocks blocks, const ReserveOptions& options) {
   ReserveOptions reserve = options;
   size_t committed = 0;
   while (blocks.count > 0) {
     const size_t count = std::min(blocks.count, Client::kMaxKeys);
+    std::vector<uint64_t> lengths;
+    for (size_t i = 0; spec_.any_length && i < count; ++i) {
+      lengths.push_back(LengthOf(blocks.first + i));
+    }
+    reserve.lengths = lengths;
     absl::StatusOr<ReservedBlocks> reserved =
         client_->Reserve(space_, KeysOf({blocks.first, count}), reserve);
     EXPECT_TRUE(reserved.ok()) << reserved.status();
@@ -86,7 +97,9 @@ OnboardedBlocks TestWorker::Hold(Blocks blocks, const OnboardOptions& options) {
 
 bool TestWorker::Proves(const OnboardedBlocks& onboarded, uint64_t first) const {
   for (size_t i = 0; i < onboarded.size(); ++i) {
-    if (!HoldsBlock(tenant_seed_, TestKey(first + i), onboarded.bytes(i))) return false;
+    const std::span<const std::byte> bytes = onboarded.bytes(i);
+    if (bytes.size() != LengthOf(first + i)) return false;
+    if (!HoldsBlock(tenant_seed_, TestKey(first + i), bytes)) return false;
   }
   return true;
 }

@@ -30,6 +30,7 @@ struct TestWorkerOptions {
   std::string secret;
   uint64_t tenant_seed = 1;  // Of the contents.
   uint64_t block_bytes = uint64_t{64} << 10;
+  bool any_length = false;  // Blocks have lengths that follow from their numbers.
   absl::Duration timeout = absl::Seconds(5);  // Of calls that name none.
 };
 
@@ -45,6 +46,7 @@ class TestWorker {
   std::vector<EngineKey> KeysOf(Blocks blocks) const;
   const SpaceSpec& spec() const { return spec_; }
   void Fill(uint64_t number, std::span<std::byte> slot) const;
+  uint64_t LengthOf(uint64_t number) const;
 
   // Puts the run, in calls of kMaxKeys at most; returns how many blocks were
   // committed. What is cached already is not.
@@ -54,7 +56,7 @@ class TestWorker {
   std::vector<BlockSource> Get(Blocks blocks, const OnboardOptions& options = {});
   // The same without letting go.
   OnboardedBlocks Hold(Blocks blocks, const OnboardOptions& options = {});
-  // Every byte is the block's own.
+  // Every byte is the block's own, and none is missing.
   bool Proves(const OnboardedBlocks& onboarded, uint64_t first) const;
 
   bool AwaitConnected();  // False: not within 10 s.
