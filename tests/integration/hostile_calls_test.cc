@@ -175,7 +175,7 @@ TEST_F(HostileWorkerTest, WildLengthsAreRefusedByNameAndReserveNothing) {
     v1::Sequence* const sequence = request.mutable_sequences(0);
     const bool fixed = i % 4 == 0;
     if (!fixed) sequence->set_space_id(registered.space_id());
-    const int keys = sequence->engine_keys_size();
+    const auto keys = static_cast<int>(convert::CountEngineKeys(*sequence));
     const size_t lengths = i % 4 == 1 ? random_() % 20'000 : static_cast<size_t>(keys);
     for (size_t n = 0; n < lengths; ++n) sequence->add_lengths(1 + random_() % kSmallBytes);
     if (i % 4 == 1 && sequence->lengths_size() == keys) continue;
