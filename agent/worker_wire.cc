@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -45,6 +46,20 @@ v1::MissReason ToWire(MissReason reason) {
   return v1::MISS_REASON_ABSENT;
 }
 
+void FillLeased(const std::vector<LeasedBlock>& blocks,
+                google::protobuf::RepeatedPtrField<v1::LeasedBlock>* wire) {
+  for (const LeasedBlock& block : blocks) {
+    v1::LeasedBlock* leased = wire->Add();
+    leased->set_lease_id(static_cast<uint64_t>(block.lease));
+    leased->set_offset(block.offset);
+    leased->set_length(block.length);
+    if (block.from.has_value()) leased->set_from(convert::ToWire(*block.from));
+    leased->set_sum_hi(block.sum.hi);
+    leased->set_sum_lo(block.sum.lo);
+    leased->set_index(static_cast<uint32_t>(block.index));
+  }
+}
+
 }  // namespace
 
 uint64_t MonotonicNanos(absl::Time time) {
@@ -61,17 +76,18 @@ void FillMatched(const Matched& matched, v1::MatchedSequence* wire) {
 }
 
 void FillOnboarded(const Onboarded& onboarded, v1::OnboardedSequence* wire) {
-  for (const LeasedBlock& block : onboarded.blocks) {
-    v1::LeasedBlock* leased = wire->add_blocks();
-    leased->set_lease_id(static_cast<uint64_t>(block.lease));
-    leased->set_offset(block.offset);
-    leased->set_length(block.length);
-    if (block.from.has_value()) leased->set_from(convert::ToWire(*block.from));
-    leased->set_sum_hi(block.sum.hi);
-    leased->set_sum_lo(block.sum.lo);
-    leased->set_index(static_cast<uint32_t>(block.index));
-  }
+  FillLeased(onboarded.blocks, wire->mutable_blocks());
   wire->set_missed(ToWire(onboarded.missed));
+}
+
+void FillPart(const OnboardPart& part, v1::OnboardPart* wire) {
+  wire->set_lease_deadline_ns(MonotonicNanos(part.lease_deadline));
+  for (const OnboardPart::Sequence& sequence : part.sequences) {
+    v1::OnboardPart::Sequence* const filled = wire->add_sequences();
+    filled->set_index(static_cast<uint32_t>(sequence.index));
+    FillLeased(sequence.blocks, filled->mutable_blocks());
+  }
+  for (const MissReason missed : part.missed) wire->add_missed(ToWire(missed));
 }
 
 absl::StatusOr<TicketId> TicketFrom(const std::string& wire) {

@@ -1,0 +1,89 @@
+#include "agent/onboard_parts_call.h"
+
+#include <utility>
+
+#include "agent/limits.h"
+#include "agent/worker_wire.h"
+#include "core/status_macros.h"
+#include "proto/convert.h"
+
+namespace kvtier {
+
+size_t OnboardPartsCall::MemoryOf(const v1::OnboardRequest& request) {
+  size_t keys = 0;
+  for (const v1::Sequence& sequence : request.sequences()) {
+    keys += static_cast<size_t>(sequence.engine_keys_size());
+  }
+  return CallBudget::MemoryOf(request) + keys * kPartsBytesPerKey;
+}
+
+OnboardPartsCall* OnboardPartsCall::Run(Agent* agent, CallBudget* budget,
+                                        grpc::CallbackServerContext* context, size_t bytes,
+                                        Ask ask) {
+  auto* const call = new OnboardPartsCall(agent, budget, context, bytes);
+  if (const absl::Status begun = budget->Begin(&call->share_); !begun.ok()) {
+    call->Finish(convert::ToGrpc(begun));
+    return call;
+  }
+  agent->executor()->RunOrPost([agent, call, ask = std::move(ask)]() mutable {
+    agent->scope()->Spawn(call->Answer(std::move(ask)));
+  });
+  return call;
+}
+
+Task<void> OnboardPartsCall::Answer(Ask ask) {
+  const absl::Status sent = co_await SendParts(std::move(ask));
+  caller_->parts.reset();
+  // Either may end this on another thread before it returns.
+  if (sent.ok()) {
+    StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+  } else {
+    Finish(convert::ToGrpc(sent));
+  }
+}
+
+Task<absl::Status> OnboardPartsCall::SendParts(Ask ask) {
+  if (agent_->stopping()) co_return absl::UnavailableError("this agent is stopping");
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> requests, ask());
+  KVT_CO_ASSIGN_OR_RETURN(
+      caller_->parts, Onboarder::Parts::Begin(&agent_->onboarder(), std::move(requests)));
+  Onboarder::Parts* const parts = caller_->parts.get();
+  if (caller_->is_gone) parts->Cancel();
+  for (;;) {
+    KVT_CO_ASSIGN_OR_RETURN(const OnboardPart part, co_await parts->Next());
+    // Once it is being written, the caller may have it: then its leases end by release, or at
+    // their deadline.
+    if (context_->IsCancelled()) {
+      parts->TakeBack(part);
+      co_return absl::CancelledError("the caller is gone");
+    }
+    message_.Clear();
+    FillPart(part, &message_);
+    if (!part.missed.empty()) co_return absl::OkStatus();
+    const bool is_written =
+        co_await AwaitCallback<bool>(agent_->executor(), [this](AwaitCallback<bool>::Done done) {
+          written_ = std::move(done);
+          StartWrite(&message_);
+        });
+    if (!is_written) co_return absl::CancelledError("the caller is gone");
+  }
+}
+
+void OnboardPartsCall::OnWriteDone(bool ok) {
+  AwaitCallback<bool>::Done written = std::move(written_);
+  written(ok);
+}
+
+void OnboardPartsCall::OnCancel() {
+  agent_->executor()->Post([caller = caller_] {
+    caller->is_gone = true;
+    if (caller->parts != nullptr) caller->parts->Cancel();
+  });
+}
+
+void OnboardPartsCall::OnDone() {
+  budget_->End(&share_);
+  delete this;
+}
+
+}  // namespace kvtier
