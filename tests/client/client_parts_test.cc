@@ -220,15 +220,15 @@ TEST_F(ClientPartsTest, AnAgentThatDiesEndsItAndWhatCameIsNotValid) {
   EXPECT_FALSE(told_.Holds(0, keys_));
 }
 
-TEST_F(ClientPartsTest, ASpaceThatTheAgentRefusesIsAMiss) {
+TEST_F(ClientPartsTest, ASpaceThatTheAgentDoesNotKnowIsAMiss) {
   Start();
-  SpaceSpec large = node_->space();
-  large.block_bytes = uint64_t{1} << 40;
-  const auto refused = client_->RegisterSpace(large);
-  if (!refused.ok()) GTEST_SKIP() << refused.status();
-  const KeySequence run{.space = *refused, .keys = keys_};
+  node_->agent().HangCalls(FakeAgent::Hang::kAll);  // Its registration, too.
+  SpaceSpec other = node_->space();
+  other.lora = "other";
+  const SpaceHandle unknown = *client_->RegisterSpace(other);
+  const KeySequence run{.space = unknown, .keys = keys_};
   ASSERT_TRUE(Submit(std::span(&run, 1), &told_).ok());
-  EXPECT_EQ(told_.AwaitEnd()[0].blocks, 0);
+  EXPECT_EQ(told_.AwaitEnd()[0].missed, MissReason::kSpaceRefused);
   EXPECT_EQ(told_.parts(), 0);
 }
 

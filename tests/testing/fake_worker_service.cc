@@ -136,6 +136,12 @@ void FakeWorkerService::SetHang(std::optional<FakeAgent::Hang> hang) {
   hang_ = hang;
 }
 
+void FakeWorkerService::Stop() {
+  absl::MutexLock lock(&mu_);
+  hang_.reset();
+  is_stopping_ = true;
+}
+
 void FakeWorkerService::SetPoolVersion(uint64_t version) {
   absl::MutexLock lock(&mu_);
   pool_version_ = version;
@@ -309,7 +315,7 @@ bool FakeWorkerService::AwaitNextPart(grpc::ServerContext* context) {
          !context->IsCancelled()) {
   }
   --hanging_;
-  return !context->IsCancelled();
+  return !context->IsCancelled() && !is_stopping_;
 }
 
 bool FakeWorkerService::Lend(Session* session, const Found& found, v1::Tier target,

@@ -46,6 +46,8 @@ class FakeWorkerService final : public v1::Worker::Service {
 
   // nullopt: calls are answered.
   void SetHang(std::optional<FakeAgent::Hang> hang) ABSL_LOCKS_EXCLUDED(mu_);
+  // The agent is being killed: calls that hang end, and say nothing more.
+  void Stop() ABSL_LOCKS_EXCLUDED(mu_);
   void SetDelay(absl::Duration delay) ABSL_LOCKS_EXCLUDED(mu_);
   void SetPoolVersion(uint64_t version) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -139,6 +141,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   // The last one is kept up to date.
   std::vector<std::unique_ptr<ResidencyTable>> tables_ ABSL_GUARDED_BY(mu_);
   std::optional<FakeAgent::Hang> hang_ ABSL_GUARDED_BY(mu_);
+  bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Duration delay_ ABSL_GUARDED_BY(mu_);
   Sessions sessions_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, absl::StatusCode> broken_ ABSL_GUARDED_BY(mu_);  // By token.
