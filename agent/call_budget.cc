@@ -19,7 +19,7 @@ absl::Status CallBudget::Begin(Share* share) {
   if (bytes_ + share->bytes_ > limits_.bytes) {
     for (Share* const other : calls_) {
       if (share->began_ - other->began_ < limits_.duration) break;
-      other->context_->TryCancel();
+      other->Cut();
     }
     return absl::ResourceExhaustedError(
         absl::StrCat("calls: those under way take ", bytes_, " bytes, and this one of ",

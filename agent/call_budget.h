@@ -12,7 +12,6 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "google/protobuf/message_lite.h"
-#include "grpcpp/server_context.h"
 
 namespace kvtier {
 
@@ -33,15 +32,18 @@ class CallBudget {
   // One call's share of the budget. Its owner ends it by End().
   class Share {
    public:
-    Share(grpc::CallbackServerContext* context, size_t bytes)
-        : context_(context), bytes_(bytes), began_(absl::Now()) {}
+    explicit Share(size_t bytes) : bytes_(bytes), began_(absl::Now()) {}
+    Share(const Share&) = delete;
+    Share& operator=(const Share&) = delete;
+    virtual ~Share() = default;
+    // Ends the call soon, without a call of the budget's before it returns.
+    virtual void Cut() = 0;
 
    private:
     friend class CallBudget;
-    grpc::CallbackServerContext* const context_;
     const size_t bytes_;
     const absl::Time began_;
-    bool is_counted_ = false;             // Of CallBudget::mu_, as what follows.
+    bool is_counted_ = false;               // Of CallBudget::mu_, as what follows.
     std::list<Share*>::iterator position_;  // Where it is counted.
   };
 

@@ -43,8 +43,8 @@ Task<void> Onboarder::Parts::Gather(std::shared_ptr<Parts> parts, Sequence* sequ
   Onboarder* const onboarder = parts->onboarder_;
   bool more = true;
   while (more && !parts->cancelled_) {
-    more = co_await onboarder->GatherMore(sequence->request, Urgency::kForeground,
-                                          &sequence->brought);
+    more =
+        co_await onboarder->GatherMore(sequence->request, Urgency::kForeground, &sequence->brought);
     parts->Look(sequence);
   }
   for (const size_t index : sequence->brought.absent) {
@@ -136,8 +136,7 @@ Task<absl::StatusOr<OnboardPart>> Onboarder::Parts::Next() {
     KVT_CO_RETURN_IF_ERROR(onboarder_->CheckSession(sequences_[0].request));
     if (cancelled_) co_return absl::CancelledError("the caller is gone");
     news_ = std::make_unique<Event>(onboarder_->executor_);
-    const bool is_late =
-        onboarder_->waits_->ended() || deadline_ <= onboarder_->executor_->Now();
+    const bool is_late = onboarder_->waits_->ended() || deadline_ <= onboarder_->executor_->Now();
     if (is_late) {
       for (Sequence& sequence : sequences_) DropLate(&sequence);
     }

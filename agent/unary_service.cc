@@ -7,23 +7,23 @@
 namespace kvtier {
 
 // gRPC keeps it until the answer is sent and then calls OnDone(), which ends it.
-class UnaryCalls::Call final : public grpc::ServerUnaryReactor {
+class UnaryCalls::Call final : public grpc::ServerUnaryReactor, public CallBudget::Share {
  public:
   Call(CallBudget* budget, grpc::CallbackServerContext* context, size_t bytes)
-      : budget_(budget), share_(context, bytes) {}
+      : CallBudget::Share(bytes), budget_(budget), context_(context) {}
+  void Cut() override { context_->TryCancel(); }
   void OnDone() override {
-    budget_->End(&share_);
+    budget_->End(this);
     delete this;
   }
   // Lets the thread that has sent the answer call OnDone(): another one costs each call a switch
   // of threads. TryCancel() may be called under the lock that OnDone() takes all the same: what
   // it ends is told by gRPC's own threads, and never inside of it.
   bool InternalInlineable() override { return true; }
-  absl::Status Begin() { return budget_->Begin(&share_); }
 
  private:
   CallBudget* const budget_;
-  CallBudget::Share share_;
+  grpc::CallbackServerContext* const context_;
 };
 
 Task<void> UnaryCalls::FinishWith(Call* call, Task<absl::Status> task) {
@@ -34,7 +34,7 @@ grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,
                                           const google::protobuf::MessageLite& request,
                                           Task<absl::Status> task) {
   Call* const call = new Call(budget_, context, CallBudget::MemoryOf(request));
-  if (const absl::Status begun = call->Begin(); !begun.ok()) {
+  if (const absl::Status begun = budget_->Begin(call); !begun.ok()) {
     call->Finish(convert::ToGrpc(begun));
     return call;
   }

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
-#include "agent/onboard_parts_call.h"
+#include "agent/onboard_stream.h"
 #include "agent/unary_service.h"
 #include "agent/worker_wire.h"
 #include "core/status_macros.h"
@@ -157,8 +157,7 @@ Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardR
   const SessionId session = all[0].run.session;
   std::vector<Onboarded> onboarded;
   if (all.size() == 1) {
-    KVT_CO_ASSIGN_OR_RETURN(Onboarded one,
-                            co_await agent_->onboarder().Onboard(std::move(all[0])));
+    KVT_CO_ASSIGN_OR_RETURN(Onboarded one, co_await agent_->onboarder().Onboard(std::move(all[0])));
     onboarded.push_back(std::move(one));
   } else {
     KVT_CO_ASSIGN_OR_RETURN(onboarded, co_await agent_->onboarder().OnboardAll(std::move(all)));
@@ -170,8 +169,8 @@ Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardR
 
 grpc::ServerWriteReactor<v1::OnboardPart>* WorkerService::OnboardParts(
     Context* context, const v1::OnboardRequest* request) {
-  return OnboardPartsCall::Run(agent_, &budget_, context, OnboardPartsCall::MemoryOf(*request),
-                               [this, context, request] { return OnboardsOf(*context, *request); });
+  return OnboardStream::Run(agent_, &budget_, context, OnboardStream::MemoryOf(*request),
+                            [this, context, request] { return OnboardsOf(*context, *request); });
 }
 
 void WorkerService::Answer(Context* context, SessionId session,

@@ -1,5 +1,5 @@
-// OnboardAnswer turns what an agent leased into OnboardedBlocks: of an onboard, of a part of one, or
-// of a ticket that was redeemed.
+// OnboardAnswer turns what an agent leased into OnboardedBlocks: of an onboard, of a part of one,
+// or of a ticket that was redeemed.
 #ifndef KVTIER_CLIENT_ONBOARD_ANSWER_H_
 #define KVTIER_CLIENT_ONBOARD_ANSWER_H_
 

@@ -1,12 +1,11 @@
 // kvtier_parts.h.
-#include "client/c/kvtier_parts.h"
-
 #include <cstddef>
 #include <utility>
 #include <vector>
 
 #include "client/c/asked.h"
 #include "client/c/handles.h"
+#include "client/c/kvtier_parts.h"
 #include "client/c/results.h"
 #include "client/c/submission.h"
 

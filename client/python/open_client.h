@@ -36,7 +36,8 @@ auto Unlocked(std::shared_ptr<OpenClient> open, Call call) {
 }
 
 // A Python function that is called with the result of a submitted call, once, or with each part of
-// it, by any thread that does not hold the GIL. What it raises goes to sys.unraisablehook. Move-only.
+// it, by any thread that does not hold the GIL. What it raises goes to sys.unraisablehook.
+// Move-only.
 class Callback {
  public:
   // REQUIRES: the GIL.

@@ -102,8 +102,8 @@ TEST_F(OnboardPartsTest, AllThatIsInHostMemoryIsOnePartWhichIsTheLast) {
   EXPECT_EQ(PlacesOf(only, 1), Places{0});
   EXPECT_EQ(PlacesOf(only, 2), Places{});
   EXPECT_EQ(only.sequences.size(), 2);
-  EXPECT_EQ(only.missed, (std::vector<MissReason>{MissReason::kNone, MissReason::kNone,
-                                                  MissReason::kAbsent}));
+  EXPECT_EQ(only.missed,
+            (std::vector<MissReason>{MissReason::kNone, MissReason::kNone, MissReason::kAbsent}));
 }
 
 TEST_F(OnboardPartsTest, NoBlockOfARunComesBeforeTheOnesAheadOfIt) {
@@ -287,9 +287,9 @@ TEST(OnboardPartsAloneTest, WhatIsHereDoesNotWaitForTheCoordinatorsWordOnTheRest
   BlockRun set = rig.NameRun(rig.session, 2, 2);
   set.is_set = true;
   const absl::Time deadline = began + kTimeout;
-  const auto parts = *Parts::Begin(
-      &rig.agent->onboarder(), {{.run = rig.NameRun(rig.session, 1, 4), .deadline = deadline},
-                                {.run = std::move(set), .deadline = deadline}});
+  const auto parts = *Parts::Begin(&rig.agent->onboarder(),
+                                   {{.run = rig.NameRun(rig.session, 1, 4), .deadline = deadline},
+                                    {.run = std::move(set), .deadline = deadline}});
   const OnboardPart first = *rig.Run(parts->Next());
   EXPECT_EQ(rig.executor.Now(), began);
   EXPECT_EQ(first.sequences.size(), 2);
@@ -330,8 +330,7 @@ TEST_F(OnboardPartsTest, ThePartsTogetherAreWhatOneAnswerIs) {
       missed = part.missed;
     }
     for (OnboardRequest& request : asked) request.deadline = rig_.executor.Now() + kTimeout;
-    const std::vector<Onboarded> whole =
-        *rig_.Run(rig_.agent->onboarder().OnboardAll(asked));
+    const std::vector<Onboarded> whole = *rig_.Run(rig_.agent->onboarder().OnboardAll(asked));
     for (size_t i = 0; i < asked.size(); ++i) {
       Places expected;
       for (const LeasedBlock& block : whole[i].blocks) {

@@ -31,31 +31,6 @@ std::unique_ptr<ResidencyTable> MakeTable(uint32_t log2_buckets) {
   return *std::move(table);
 }
 
-// Returns the messages in which `whole` is handed over, with what is to be wrong with them.
-std::vector<v1::OnboardPart> PartsOf(const v1::OnboardResponse& whole,
-                                     const FakeAgentOptions& options) {
-  using Fault = FakeAgentOptions::PartsFault;
-  std::vector<v1::OnboardPart> parts;
-  for (int i = 0; i < whole.sequences_size(); ++i) {
-    const auto& blocks = whole.sequences(i).blocks();
-    for (int first = 0; first < blocks.size(); first += static_cast<int>(options.part_blocks)) {
-      const size_t number = static_cast<size_t>(first) / options.part_blocks;
-      if (parts.size() <= number) parts.emplace_back();
-      v1::OnboardPart::Sequence* const sequence = parts[number].add_sequences();
-      sequence->set_index(static_cast<uint32_t>(i));
-      const int end = std::min(blocks.size(), first + static_cast<int>(options.part_blocks));
-      for (int block = first; block < end; ++block) *sequence->add_blocks() = blocks[block];
-    }
-  }
-  if (parts.empty()) parts.emplace_back();
-  if (options.parts_fault == Fault::kBackwards) std::reverse(parts.begin(), parts.end());
-  if (options.parts_fault == Fault::kTwice) parts.push_back(parts.front());
-  for (v1::OnboardPart& part : parts) part.set_lease_deadline_ns(whole.lease_deadline_ns());
-  if (options.parts_fault == Fault::kNoEnd) return parts;
-  for (const auto& sequence : whole.sequences()) parts.back().add_missed(sequence.missed());
-  return parts;
-}
-
 }  // namespace
 
 FakeWorkerService::FakeWorkerService(const FakeAgentOptions& options)
@@ -284,38 +259,6 @@ void FakeWorkerService::LendAll(Session* session, const v1::OnboardRequest& requ
       onboarded->set_missed(v1::MISS_REASON_ABSENT);
     }
   }
-}
-
-grpc::Status FakeWorkerService::OnboardParts(grpc::ServerContext* context,
-                                             const v1::OnboardRequest* request,
-                                             grpc::ServerWriter<v1::OnboardPart>* writer) {
-  v1::OnboardResponse whole;
-  {
-    absl::MutexLock lock(&mu_);
-    if (!Begin(context, false)) return GaveUp();
-    Session* const session = Find(request->session_token());
-    if (session == nullptr) return Refusal(request->session_token());
-    LendAll(session, *request, &whole);
-  }
-  std::vector<v1::OnboardPart> parts = PartsOf(whole, options_);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (i > 0 && !AwaitNextPart(context)) return GaveUp();
-    if (!writer->Write(parts[i])) return GaveUp();
-  }
-  return grpc::Status::OK;
-}
-
-bool FakeWorkerService::AwaitNextPart(grpc::ServerContext* context) {
-  absl::MutexLock lock(&mu_);
-  const auto flows = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return hang_ != FakeAgent::Hang::kParts;
-  };
-  ++hanging_;
-  while (!mu_.AwaitWithTimeout(absl::Condition(&flows), absl::Milliseconds(5)) &&
-         !context->IsCancelled()) {
-  }
-  --hanging_;
-  return !context->IsCancelled() && !is_stopping_;
 }
 
 bool FakeWorkerService::Lend(Session* session, const Found& found, v1::Tier target,

@@ -1,4 +1,4 @@
-#include "agent/onboard_parts_call.h"
+#include "agent/onboard_stream.h"
 
 #include <utility>
 
@@ -9,7 +9,7 @@
 
 namespace kvtier {
 
-size_t OnboardPartsCall::MemoryOf(const v1::OnboardRequest& request) {
+size_t OnboardStream::MemoryOf(const v1::OnboardRequest& request) {
   size_t keys = 0;
   for (const v1::Sequence& sequence : request.sequences()) {
     keys += static_cast<size_t>(sequence.engine_keys_size());
@@ -17,11 +17,10 @@ size_t OnboardPartsCall::MemoryOf(const v1::OnboardRequest& request) {
   return CallBudget::MemoryOf(request) + keys * kPartsBytesPerKey;
 }
 
-OnboardPartsCall* OnboardPartsCall::Run(Agent* agent, CallBudget* budget,
-                                        grpc::CallbackServerContext* context, size_t bytes,
-                                        Ask ask) {
-  auto* const call = new OnboardPartsCall(agent, budget, context, bytes);
-  if (const absl::Status begun = budget->Begin(&call->share_); !begun.ok()) {
+OnboardStream* OnboardStream::Run(Agent* agent, CallBudget* budget,
+                                  grpc::CallbackServerContext* context, size_t bytes, Ask ask) {
+  auto* const call = new OnboardStream(agent, budget, context, bytes);
+  if (const absl::Status begun = budget->Begin(call); !begun.ok()) {
     call->Finish(convert::ToGrpc(begun));
     return call;
   }
@@ -31,7 +30,7 @@ OnboardPartsCall* OnboardPartsCall::Run(Agent* agent, CallBudget* budget,
   return call;
 }
 
-Task<void> OnboardPartsCall::Answer(Ask ask) {
+Task<void> OnboardStream::Answer(Ask ask) {
   const absl::Status sent = co_await SendParts(std::move(ask));
   caller_->parts.reset();
   // Either may end this on another thread before it returns.
@@ -42,11 +41,11 @@ Task<void> OnboardPartsCall::Answer(Ask ask) {
   }
 }
 
-Task<absl::Status> OnboardPartsCall::SendParts(Ask ask) {
+Task<absl::Status> OnboardStream::SendParts(Ask ask) {
   if (agent_->stopping()) co_return absl::UnavailableError("this agent is stopping");
   KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> requests, ask());
-  KVT_CO_ASSIGN_OR_RETURN(
-      caller_->parts, Onboarder::Parts::Begin(&agent_->onboarder(), std::move(requests)));
+  KVT_CO_ASSIGN_OR_RETURN(caller_->parts,
+                          Onboarder::Parts::Begin(&agent_->onboarder(), std::move(requests)));
   Onboarder::Parts* const parts = caller_->parts.get();
   if (caller_->is_gone) parts->Cancel();
   for (;;) {
@@ -69,20 +68,20 @@ Task<absl::Status> OnboardPartsCall::SendParts(Ask ask) {
   }
 }
 
-void OnboardPartsCall::OnWriteDone(bool ok) {
+void OnboardStream::OnWriteDone(bool ok) {
   AwaitCallback<bool>::Done written = std::move(written_);
   written(ok);
 }
 
-void OnboardPartsCall::OnCancel() {
+void OnboardStream::OnCancel() {
   agent_->executor()->Post([caller = caller_] {
     caller->is_gone = true;
     if (caller->parts != nullptr) caller->parts->Cancel();
   });
 }
 
-void OnboardPartsCall::OnDone() {
-  budget_->End(&share_);
+void OnboardStream::OnDone() {
+  budget_->End(this);
   delete this;
 }
 

@@ -1,6 +1,6 @@
 // Onboards in parts over a real channel, of an agent whose peers never answer: who ends them, and
 // what they may take of memory.
-#include "agent/onboard_parts_call.h"
+#include "agent/onboard_stream.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ class PartsService final : public v1::Worker::CallbackService {
       : agent_(agent), budget_(limits), run_(std::move(run)) {}
   grpc::ServerWriteReactor<v1::OnboardPart>* OnboardParts(
       grpc::CallbackServerContext* context, const v1::OnboardRequest* request) override {
-    return OnboardPartsCall::Run(agent_, &budget_, context, OnboardPartsCall::MemoryOf(*request),
+    return OnboardStream::Run(agent_, &budget_, context, OnboardStream::MemoryOf(*request),
                                  [this]() -> absl::StatusOr<std::vector<OnboardRequest>> {
                                    return std::vector<OnboardRequest>{
                                        {.run = run_,
@@ -92,9 +92,9 @@ class PartsService final : public v1::Worker::CallbackService {
   const BlockRun run_;
 };
 
-class OnboardPartsCallTest : public ::testing::Test {
+class OnboardStreamTest : public ::testing::Test {
  protected:
-  OnboardPartsCallTest() {
+  OnboardStreamTest() {
     const std::vector<TenantTable::Entry> tenants = {{.name = "default"}};
     Agent::Options options{.node = *NodeId::FromString("parts"),
                            .epoch = {7},
@@ -114,10 +114,14 @@ class OnboardPartsCallTest : public ::testing::Test {
     const auto reserved = CallOn(&executor_, [this] {
       return *agent_->putter().Reserve(NameSet({kHere}), Tier::kHost);
     });
+    // Until then no peer is asked.
+    while (!CallOn(&executor_, [this] { return agent_->reporter()->connected(); })) {
+      std::this_thread::yield();
+    }
     KVT_CHECK(AwaitOn(&executor_, agent_->scope(),
                       agent_->putter().Commit(session_, {reserved.blocks[0].id})) == 1);
   }
-  ~OnboardPartsCallTest() override {
+  ~OnboardStreamTest() override {
     CallOn(&executor_, [this] {
       peer_.LetGo();
       return true;
@@ -179,7 +183,7 @@ class OnboardPartsCallTest : public ::testing::Test {
   std::unique_ptr<v1::Worker::Stub> stub_;
 };
 
-TEST_F(OnboardPartsCallTest, ACallerThatCancelsEndsTheCall) {
+TEST_F(OnboardStreamTest, ACallerThatCancelsEndsTheCall) {
   Serve({.bytes = size_t{1} << 20, .duration = kPatience}, {kAtPeer, kHere});
   grpc::ClientContext context;
   const auto reader = ReadFirst(&context);
@@ -190,7 +194,7 @@ TEST_F(OnboardPartsCallTest, ACallerThatCancelsEndsTheCall) {
       << "the caller has the part";
 }
 
-TEST_F(OnboardPartsCallTest, TheEndOfTheSessionEndsTheCall) {
+TEST_F(OnboardStreamTest, TheEndOfTheSessionEndsTheCall) {
   Serve({.bytes = size_t{1} << 20, .duration = kPatience}, {kAtPeer, kHere});
   grpc::ClientContext context;
   const auto reader = ReadFirst(&context);
@@ -201,7 +205,7 @@ TEST_F(OnboardPartsCallTest, TheEndOfTheSessionEndsTheCall) {
   EXPECT_EQ(CallOn(&executor_, [this] { return agent_->leases().size(); }), 0);
 }
 
-TEST_F(OnboardPartsCallTest, AnAgentThatStopsSendsTheLastPart) {
+TEST_F(OnboardStreamTest, AnAgentThatStopsSendsTheLastPart) {
   Serve({.bytes = size_t{1} << 20, .duration = kPatience}, {kAtPeer, kHere});
   grpc::ClientContext context;
   const auto reader = ReadFirst(&context);
@@ -218,7 +222,7 @@ TEST_F(OnboardPartsCallTest, AnAgentThatStopsSendsTheLastPart) {
             grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST_F(OnboardPartsCallTest, ACallBeyondTheBytesIsRefusedAndOneThatLastedTooLongIsCutForOthers) {
+TEST_F(OnboardStreamTest, ACallBeyondTheBytesIsRefusedAndOneThatLastedTooLongIsCutForOthers) {
   Serve({.bytes = kCallBytes, .duration = absl::ZeroDuration()}, {kAtPeer, kHere});
   grpc::ClientContext context;
   const auto reader = ReadFirst(&context);
@@ -230,7 +234,7 @@ TEST_F(OnboardPartsCallTest, ACallBeyondTheBytesIsRefusedAndOneThatLastedTooLong
   AwaitBytes(0);
 }
 
-TEST_F(OnboardPartsCallTest, ACallerThatDoesNotReadItsPartMakesRoom) {
+TEST_F(OnboardStreamTest, ACallerThatDoesNotReadItsPartMakesRoom) {
   Serve({.bytes = kCallBytes, .duration = absl::ZeroDuration()}, {kAtPeer, kHere});
   testing::HalfSender silent({.socket_path = path_,
                               .rpc = "/kvtier.v1.Worker/OnboardParts",
@@ -244,14 +248,14 @@ TEST_F(OnboardPartsCallTest, ACallerThatDoesNotReadItsPartMakesRoom) {
   AwaitBytes(0);
 }
 
-TEST(OnboardPartsMemoryTest, ACallCostsItsKeysOnTop) {
+TEST(OnboardStreamMemoryTest, ACallCostsItsKeysOnTop) {
   v1::OnboardRequest request;
   for (int i = 0; i < 3; ++i) request.add_sequences()->add_engine_keys("12345678");
-  EXPECT_EQ(OnboardPartsCall::MemoryOf(request),
+  EXPECT_EQ(OnboardStream::MemoryOf(request),
             CallBudget::MemoryOf(request) + 3 * kPartsBytesPerKey);
 }
 
-TEST(OnboardPartsMemoryTest, TheLargestPartFitsInAMessage) {
+TEST(OnboardStreamMemoryTest, TheLargestPartFitsInAMessage) {
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
   OnboardPart part{.lease_deadline = absl::FromUnixNanos(std::numeric_limits<int64_t>::max())};
   for (size_t i = 0; i < convert::kMaxSequencesPerRequest; ++i) {

@@ -1,8 +1,8 @@
-// OnboardPartsCall answers one OnboardParts RPC: it sends each part as soon as the part before is
+// OnboardStream answers one OnboardParts RPC: it sends each part as soon as the part before is
 // written, from a task on the executor. One message is in its memory at a time, however slow the
 // caller reads.
-#ifndef KVTIER_AGENT_ONBOARD_PARTS_CALL_H_
-#define KVTIER_AGENT_ONBOARD_PARTS_CALL_H_
+#ifndef KVTIER_AGENT_ONBOARD_STREAM_H_
+#define KVTIER_AGENT_ONBOARD_STREAM_H_
 
 #include <cstddef>
 #include <memory>
@@ -23,7 +23,8 @@
 
 namespace kvtier {
 
-class OnboardPartsCall final : public grpc::ServerWriteReactor<v1::OnboardPart> {
+class OnboardStream final : public grpc::ServerWriteReactor<v1::OnboardPart>,
+                            public CallBudget::Share {
  public:
   // Reads the request, on the executor.
   using Ask = absl::AnyInvocable<absl::StatusOr<std::vector<OnboardRequest>>()>;
@@ -32,9 +33,10 @@ class OnboardPartsCall final : public grpc::ServerWriteReactor<v1::OnboardPart> 
   static size_t MemoryOf(const v1::OnboardRequest& request);
   // Begins to answer; gRPC owns what is returned. A call that the budget refuses is answered at
   // once with RESOURCE_EXHAUSTED. REQUIRES: agent and budget outlive the server.
-  static OnboardPartsCall* Run(Agent* agent, CallBudget* budget,
-                               grpc::CallbackServerContext* context, size_t bytes, Ask ask);
+  static OnboardStream* Run(Agent* agent, CallBudget* budget, grpc::CallbackServerContext* context,
+                            size_t bytes, Ask ask);
 
+  void Cut() override { context_->TryCancel(); }
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
@@ -46,9 +48,9 @@ class OnboardPartsCall final : public grpc::ServerWriteReactor<v1::OnboardPart> 
     bool is_gone = false;
     std::shared_ptr<Onboarder::Parts> parts;  // Null: not begun, or over.
   };
-  OnboardPartsCall(Agent* agent, CallBudget* budget, grpc::CallbackServerContext* context,
-                   size_t bytes)
-      : agent_(agent), budget_(budget), context_(context), share_(context, bytes) {}
+  OnboardStream(Agent* agent, CallBudget* budget, grpc::CallbackServerContext* context,
+                size_t bytes)
+      : CallBudget::Share(bytes), agent_(agent), budget_(budget), context_(context) {}
 
   Task<void> Answer(Ask ask);
   // Sends all parts but the last, which is in message_ when it returns OK.
@@ -57,7 +59,6 @@ class OnboardPartsCall final : public grpc::ServerWriteReactor<v1::OnboardPart> 
   Agent* const agent_;
   CallBudget* const budget_;
   grpc::CallbackServerContext* const context_;
-  CallBudget::Share share_;
   const std::shared_ptr<Caller> caller_ = std::make_shared<Caller>();
   v1::OnboardPart message_;  // Being written.
   AwaitCallback<bool>::Done written_;
@@ -65,4 +66,4 @@ class OnboardPartsCall final : public grpc::ServerWriteReactor<v1::OnboardPart> 
 
 }  // namespace kvtier
 
-#endif  // KVTIER_AGENT_ONBOARD_PARTS_CALL_H_
+#endif  // KVTIER_AGENT_ONBOARD_STREAM_H_
