@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agent/agent.h"
+#include "agent/call_budget.h"
 #include "agent/limits.h"
 #include "agent/unary_service.h"
 #include "core/task.h"
@@ -40,8 +41,8 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
       : agent_(agent),
         about_(std::move(about)),
         started_(agent->executor()->Now()),
-        calls_(agent->executor(), agent->scope(),
-               {.bytes = kMaxAdminCallBytes, .duration = kMaxCallDuration}) {}
+        budget_({.bytes = kMaxAdminCallBytes, .duration = kMaxCallDuration}),
+        calls_(agent->executor(), agent->scope(), &budget_) {}
 
   // Answers what anybody may know: no tenant's name, and no reason why a disk did not
   // open, which may tell of its secret.
@@ -87,6 +88,7 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
   Agent* const agent_;
   const About about_;
   const absl::Time started_;
+  CallBudget budget_;
   UnaryCalls calls_;
 };
 

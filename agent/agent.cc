@@ -380,6 +380,7 @@ bool Agent::CloseSession(SessionId id) {
   if (may_write) leaving_.insert(id);
   staging_.Close(id);
   sessions_.Close(id);
+  onboarder_->SessionEnded(id);
   if (promises_ != nullptr) promises_->EndSession(id);
   if (!may_write && gpu_workers_ != nullptr) gpu_workers_->WritesOver(id);
   return may_write;

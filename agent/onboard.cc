@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "agent/limits.h"
+#include "agent/onboard_parts.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
@@ -105,71 +106,89 @@ Task<size_t> Onboarder::Prefetch(BlockRun run, bool local_only) {
       brought.blocks, [](const Wanted& block) { return block.pin || block.load != nullptr; }));
 }
 
+void Onboarder::SessionEnded(SessionId session) {
+  for (Parts* const parts : parts_) {
+    if (parts->session() == session) parts->Cancel();
+  }
+}
+
 // Finds what is here or can be brought here, and pins it or starts its load. A block that is here
 // is pinned first, so that the loads do not evict it.
 Task<Onboarder::Brought> Onboarder::Gather(const OnboardRequest& request, Urgency urgency) {
   Brought brought;
-  if (request.run.is_set) {
-    brought.blocks = co_await GatherSet(request, urgency);
-  } else {
-    brought.blocks = co_await GatherRun(request, urgency);
+  while (co_await GatherMore(request, urgency, &brought)) {
   }
-  if (brought.blocks.size() < request.run.keys.size()) {
-    brought.missed = WhyAbsent(request.run.keys[brought.blocks.size()]);
-  }
+  EndGather(request, &brought);
   co_return brought;
 }
 
-Task<std::vector<Onboarder::Wanted>> Onboarder::GatherRun(const OnboardRequest& request,
-                                                          Urgency urgency) {
+Task<bool> Onboarder::GatherMore(const OnboardRequest& request, Urgency urgency, Brought* brought) {
+  return request.run.is_set ? GatherSet(request, urgency, brought)
+                            : GatherRun(request, urgency, brought);
+}
+
+Task<bool> Onboarder::GatherRun(const OnboardRequest& request, Urgency urgency, Brought* brought) {
   const std::vector<BlockKey>& keys = request.run.keys;
-  std::vector<Wanted> wanted;
-  for (int round = 0; wanted.size() < keys.size(); ++round) {
-    while (wanted.size() < keys.size()) {
-      std::optional<Wanted> local = WantLocal(keys[wanted.size()], request, urgency);
-      if (!local.has_value()) break;
-      wanted.push_back(*std::move(local));
-    }
-    if (wanted.size() == keys.size() || request.local_only || round == kMaxLocateRounds) break;
+  std::vector<Wanted>& wanted = brought->blocks;
+  if (brought->rounds > 0) {
+    const size_t first = wanted.size();
     std::vector<SharedLoad> loads =
-        co_await flows_.fetcher->Start(request.run, wanted.size(), request.deadline);
+        co_await flows_.fetcher->Start(request.run, first, request.deadline);
+    if (wanted.size() < first) co_return false;  // One before it was dropped meanwhile.
     if (loads.empty()) {
       // Another asker may have brought the block while we asked.
       std::optional<Wanted> local = WantLocal(keys[wanted.size()], request, urgency);
-      if (!local.has_value()) break;
+      if (!local.has_value()) co_return false;
       wanted.push_back(*std::move(local));
     }
     for (SharedLoad& load : loads) wanted.push_back({.load = std::move(load)});
   }
-  stats_->disk_misses += keys.size() - wanted.size();
-  co_return wanted;
+  while (wanted.size() < keys.size()) {
+    std::optional<Wanted> local = WantLocal(keys[wanted.size()], request, urgency);
+    if (!local.has_value()) break;
+    wanted.push_back(*std::move(local));
+  }
+  co_return wanted.size() < keys.size() && !request.local_only &&
+      brought->rounds++ < kMaxLocateRounds;
 }
 
-Task<std::vector<Onboarder::Wanted>> Onboarder::GatherSet(const OnboardRequest& request,
-                                                          Urgency urgency) {
+Task<bool> Onboarder::GatherSet(const OnboardRequest& request, Urgency urgency, Brought* brought) {
   const std::vector<BlockKey>& keys = request.run.keys;
-  std::vector<Wanted> wanted(keys.size());
-  BlockRun rest = request.run;  // What is not here.
+  std::vector<Wanted>& wanted = brought->blocks;
+  if (brought->rounds++ == 0) {
+    wanted.resize(keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (std::optional<Wanted> local = WantLocal(keys[i], request, urgency)) {
+        wanted[i] = *std::move(local);
+      } else {
+        brought->absent.push_back(i);
+      }
+    }
+    stats_->disk_misses += brought->absent.size();
+    co_return !brought->absent.empty() && !request.local_only;
+  }
+  BlockRun rest = request.run;
   rest.keys.clear();
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (std::optional<Wanted> local = WantLocal(keys[i], request, urgency)) {
-      wanted[i] = *std::move(local);
-    } else {
-      rest.keys.push_back(keys[i]);
+  for (const size_t i : brought->absent) rest.keys.push_back(keys[i]);
+  co_await flows_.fetcher->Start(rest, 0, request.deadline);
+  for (const size_t i : brought->absent) {
+    wanted[i].load = flows_.host_loads->Find(keys[i]);
+    if (wanted[i].load != nullptr) continue;
+    // It has come while we asked.
+    if (std::optional<Pin> pin = index_->PinIn(Tier::kHost, keys[i])) {
+      wanted[i].pin = *std::move(pin);
     }
   }
-  stats_->disk_misses += rest.keys.size();
-  if (rest.keys.empty() || request.local_only) co_return wanted;
-  co_await flows_.fetcher->Start(rest, 0, request.deadline);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    Wanted& block = wanted[i];
-    if (block.pin || block.load != nullptr) continue;
-    block.load = flows_.host_loads->Find(keys[i]);
-    if (block.load != nullptr) continue;
-    // It has come while we asked.
-    if (std::optional<Pin> pin = index_->PinIn(Tier::kHost, keys[i])) block.pin = *std::move(pin);
-  }
-  co_return wanted;
+  co_return false;
+}
+
+void Onboarder::EndGather(const OnboardRequest& request, Brought* brought) {
+  const std::vector<BlockKey>& keys = request.run.keys;
+  const size_t found = brought->blocks.size();
+  if (found == keys.size() || brought->first_missing < found) return;
+  stats_->disk_misses += keys.size() - found;
+  brought->first_missing = found;
+  brought->missed = WhyAbsent(keys[found]);
 }
 
 std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
@@ -207,18 +226,7 @@ Task<void> Onboarder::AwaitReady(Brought* brought, const OnboardRequest& request
   for (size_t i = 0; i < blocks.size(); ++i) {
     MissReason missed = MissReason::kNone;
     const bool ready = co_await AwaitOne(&blocks[i], request.deadline, &missed);
-    if (ready) continue;
-    if (missed == MissReason::kAbsent) missed = WhyAbsent(request.run.keys[i]);
-    if (missed == MissReason::kDeadline) {
-      stats_->deadline_misses += request.run.is_set ? 1 : blocks.size() - i;
-    }
-    if (!request.run.is_set) {
-      brought->missed = missed;
-      blocks.resize(i);
-      break;
-    }
-    if (brought->missed == MissReason::kNone) brought->missed = missed;
-    blocks[i] = Wanted();
+    if (!ready) Drop(request, i, missed, brought);
   }
 }
 
@@ -231,37 +239,66 @@ Task<bool> Onboarder::AwaitOne(Wanted* wanted, absl::Time deadline, MissReason* 
     *missed = MissReason::kDeadline;
     co_return false;
   }
-  if (!wanted->load->status.ok()) {
-    *missed = ReasonOf(wanted->load->status);
-    co_return false;
+  co_return Settle(wanted, missed);
+}
+
+bool Onboarder::Settle(Wanted* wanted, MissReason* missed) {
+  const SharedLoad load = std::move(wanted->load);
+  if (!load->status.ok()) {
+    *missed = ReasonOf(load->status);
+    return false;
   }
-  std::optional<Pin> pin = index_->PinIn(wanted->load->pin.tier(), wanted->load->pin.key());
-  wanted->pin = *std::move(pin);
-  wanted->load = nullptr;
-  co_return true;
+  wanted->pin = *index_->PinIn(load->pin.tier(), load->pin.key());
+  return true;
+}
+
+void Onboarder::Drop(const OnboardRequest& request, size_t index, MissReason missed,
+                     Brought* brought) {
+  std::vector<Wanted>& blocks = brought->blocks;
+  if (missed == MissReason::kAbsent) missed = WhyAbsent(request.run.keys[index]);
+  if (missed == MissReason::kDeadline) {
+    stats_->deadline_misses += request.run.is_set ? 1 : blocks.size() - index;
+  }
+  if (index < brought->first_missing) {
+    brought->first_missing = index;
+    brought->missed = missed;
+  }
+  if (request.run.is_set) {
+    blocks[index] = Wanted();
+  } else {
+    blocks.resize(index);
+  }
 }
 
 absl::StatusOr<Onboarded> Onboarder::GrantLeases(const OnboardRequest& request, Brought brought) {
-  if (!sessions_->IsOpen(request.run.session)) {
-    return absl::FailedPreconditionError("session: it ended while its request ran");
-  }
+  KVT_RETURN_IF_ERROR(CheckSession(request));
   Onboarded onboarded{.missed = brought.missed,
                       .lease_deadline = executor_->Now() + kLeaseDuration};
-  std::vector<const BlockIndex::Entry*> leased;  // Which their leases pin.
-  leased.reserve(brought.blocks.size());
   onboarded.blocks.reserve(brought.blocks.size());
   for (size_t i = 0; i < brought.blocks.size(); ++i) {
     if (!brought.blocks[i].pin) continue;
-    const BlockIndex::Entry* const block = &brought.blocks[i].pin.block();
     if (!GrantOne(request, i, std::move(brought.blocks[i]), &onboarded)) {
       onboarded.missed = MissReason::kNoRoom;
       break;
     }
-    leased.push_back(block);
   }
-  index_->Touch(leased);
-  if (flows_.offloader != nullptr) flows_.offloader->Used(leased);
+  NoteUse(request, onboarded.blocks);
   return onboarded;
+}
+
+absl::Status Onboarder::CheckSession(const OnboardRequest& request) const {
+  if (sessions_->IsOpen(request.run.session)) return absl::OkStatus();
+  return absl::FailedPreconditionError("session: it ended while its request ran");
+}
+
+void Onboarder::NoteUse(const OnboardRequest& request, const std::vector<LeasedBlock>& leased) {
+  std::vector<const BlockIndex::Entry*> used;
+  used.reserve(leased.size());
+  for (const LeasedBlock& block : leased) {
+    used.push_back(index_->Find(request.run.keys[block.index]));  // Its lease pins it.
+  }
+  index_->Touch(used);
+  if (flows_.offloader != nullptr) flows_.offloader->Used(used);
 }
 
 bool Onboarder::GrantOne(const OnboardRequest& request, size_t index, Wanted wanted,

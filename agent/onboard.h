@@ -8,10 +8,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "agent/agent_stats.h"
@@ -78,7 +81,13 @@ class Onboarder {
   struct Brought {
     std::vector<Wanted> blocks;
     MissReason missed = MissReason::kNone;  // Of the first that is missing.
+    // Place of the first that is missing, as far as it is known.
+    size_t first_missing = std::numeric_limits<size_t>::max();
+    int rounds = 0;              // Of GatherMore().
+    std::vector<size_t> absent;  // Of a set: places of the keys that this node does not have.
   };
+  // One request whose blocks are handed over as they become ready: agent/onboard_parts.h.
+  class Parts;
 
   // Does not own.
   Onboarder(Executor* executor, Waits* waits, Flows flows, BlockIndex* index,
@@ -107,15 +116,23 @@ class Onboarder {
   // Onboards to host memory with no waiter and no lease; returns how many leading
   // blocks are there or on their way.
   Task<size_t> Prefetch(BlockRun run, bool local_only);
+  // The session is over: its requests that are handed over in parts end at once.
+  void SessionEnded(SessionId session);
 
  private:
   struct Bringing;  // One BringAll() call.
   absl::Status CheckTarget(const OnboardRequest& request) const;
+  absl::Status CheckSession(const OnboardRequest& request) const;
   Task<Brought> Bring(OnboardRequest request);
   Task<void> BringOne(OnboardRequest request, size_t index, std::shared_ptr<Bringing> bringing);
   Task<Brought> Gather(const OnboardRequest& request, Urgency urgency);
-  Task<std::vector<Wanted>> GatherRun(const OnboardRequest& request, Urgency urgency);
-  Task<std::vector<Wanted>> GatherSet(const OnboardRequest& request, Urgency urgency);
+  // One round of it: what is on this node first, without a wait; then what other nodes have. False:
+  // it was the last one.
+  Task<bool> GatherMore(const OnboardRequest& request, Urgency urgency, Brought* brought);
+  Task<bool> GatherRun(const OnboardRequest& request, Urgency urgency, Brought* brought);
+  Task<bool> GatherSet(const OnboardRequest& request, Urgency urgency, Brought* brought);
+  // Behind the last round: says why a run ends where it ends.
+  void EndGather(const OnboardRequest& request, Brought* brought);
   std::optional<Wanted> WantLocal(const BlockKey& key, const OnboardRequest& request,
                                   Urgency urgency);
   // Why a block is missing that no tier has: kAbsent or kEvicted.
@@ -124,8 +141,14 @@ class Onboarder {
   Task<void> AwaitReady(Brought* brought, const OnboardRequest& request);
   // True: the block is pinned. False: says why not.
   Task<bool> AwaitOne(Wanted* wanted, absl::Time deadline, MissReason* missed);
+  // The same of a load that is done.
+  bool Settle(Wanted* wanted, MissReason* missed);
+  // Block `index` does not come: drops it, and of a run all behind it.
+  void Drop(const OnboardRequest& request, size_t index, MissReason missed, Brought* brought);
   // False: it has no lease, and nothing behind it gets one.
   bool GrantOne(const OnboardRequest& request, size_t index, Wanted wanted, Onboarded* onboarded);
+  // Notes that the blocks are used, once they are leased.
+  void NoteUse(const OnboardRequest& request, const std::vector<LeasedBlock>& leased);
 
   Executor* const executor_;
   Waits* const waits_;
@@ -134,6 +157,7 @@ class Onboarder {
   SessionTable* const sessions_;
   LeaseTable* const leases_;
   AgentStats* const stats_;
+  absl::flat_hash_set<Parts*> parts_;  // Those under way.
 };
 
 }  // namespace kvtier

@@ -19,8 +19,8 @@ class RemoteAdminService final : public v1::AgentAdmin::CallbackService {
   RemoteAdminService(Agent* agent, AdminService* admin, std::string admin_socket)
       : admin_(admin),
         admin_socket_(std::move(admin_socket)),
-        calls_(agent->executor(), agent->scope(),
-               {.bytes = kMaxAdminCallBytes, .duration = kMaxCallDuration}) {}
+        budget_({.bytes = kMaxAdminCallBytes, .duration = kMaxCallDuration}),
+        calls_(agent->executor(), agent->scope(), &budget_) {}
 
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
@@ -46,7 +46,8 @@ class RemoteAdminService final : public v1::AgentAdmin::CallbackService {
 
   AdminService* const admin_;
   const std::string admin_socket_;
-  UnaryCalls calls_;  // Its own: whoever reaches TCP takes nothing away from operators.
+  CallBudget budget_;  // Its own: whoever reaches TCP takes nothing away from operators.
+  UnaryCalls calls_;
 };
 
 }  // namespace kvtier

@@ -2,19 +2,18 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "agent/limits.h"
 #include "proto/convert.h"
 
 namespace kvtier {
 
 // gRPC keeps it until the answer is sent and then calls OnDone(), which ends it.
-class UnaryCalls::Call final : public grpc::ServerUnaryReactor {
+class UnaryCalls::Call final : public grpc::ServerUnaryReactor, public CallBudget::Share {
  public:
-  Call(UnaryCalls* calls, grpc::CallbackServerContext* context, size_t bytes)
-      : calls_(calls), context_(context), bytes_(bytes), began_(absl::Now()) {}
+  Call(CallBudget* budget, grpc::CallbackServerContext* context, size_t bytes)
+      : CallBudget::Share(bytes), budget_(budget), context_(context) {}
+  void Cut() override { context_->TryCancel(); }
   void OnDone() override {
-    calls_->End(this);
+    budget_->End(this);
     delete this;
   }
   // Lets the thread that has sent the answer call OnDone(): another one costs each call a switch
@@ -23,47 +22,9 @@ class UnaryCalls::Call final : public grpc::ServerUnaryReactor {
   bool InternalInlineable() override { return true; }
 
  private:
-  friend class UnaryCalls;
-  UnaryCalls* const calls_;
+  CallBudget* const budget_;
   grpc::CallbackServerContext* const context_;
-  const size_t bytes_;
-  const absl::Time began_;
-  bool counted_ = false;                 // Of calls_->mu_, as what follows.
-  std::list<Call*>::iterator position_;  // Where it is counted.
 };
-
-size_t UnaryCalls::MemoryOf(const google::protobuf::MessageLite& request) {
-  return kCallBytes + kCallBytesPerRequestByte * request.ByteSizeLong();
-}
-
-size_t UnaryCalls::bytes() const {
-  absl::MutexLock lock(&mu_);
-  return bytes_;
-}
-
-absl::Status UnaryCalls::Begin(Call* call) {
-  absl::MutexLock lock(&mu_);
-  if (bytes_ + call->bytes_ > limits_.bytes) {
-    for (Call* const other : calls_) {
-      if (call->began_ - other->began_ < limits_.duration) break;
-      other->context_->TryCancel();
-    }
-    return absl::ResourceExhaustedError(
-        absl::StrCat("calls: those under way take ", bytes_, " bytes, and this one of ",
-                     call->bytes_, " is beyond the ", limits_.bytes, " that there are"));
-  }
-  bytes_ += call->bytes_;
-  call->position_ = calls_.insert(calls_.end(), call);
-  call->counted_ = true;
-  return absl::OkStatus();
-}
-
-void UnaryCalls::End(Call* call) {
-  absl::MutexLock lock(&mu_);
-  if (!call->counted_) return;
-  bytes_ -= call->bytes_;
-  calls_.erase(call->position_);
-}
 
 Task<void> UnaryCalls::FinishWith(Call* call, Task<absl::Status> task) {
   call->Finish(convert::ToGrpc(co_await task));
@@ -72,8 +33,8 @@ Task<void> UnaryCalls::FinishWith(Call* call, Task<absl::Status> task) {
 grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,
                                           const google::protobuf::MessageLite& request,
                                           Task<absl::Status> task) {
-  Call* const call = new Call(this, context, MemoryOf(request));
-  if (const absl::Status begun = Begin(call); !begun.ok()) {
+  Call* const call = new Call(budget_, context, CallBudget::MemoryOf(request));
+  if (const absl::Status begun = budget_->Begin(call); !begun.ok()) {
     call->Finish(convert::ToGrpc(begun));
     return call;
   }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
+#include "agent/onboard_stream.h"
 #include "agent/unary_service.h"
 #include "agent/worker_wire.h"
 #include "core/status_macros.h"
@@ -147,27 +148,38 @@ WorkerService::Reactor* WorkerService::Onboard(Context* context, const v1::Onboa
   return Run(context, *request, DoOnboard(context, request, response));
 }
 
+absl::StatusOr<std::vector<OnboardRequest>> WorkerService::OnboardsOf(
+    const Context& context, const v1::OnboardRequest& request) {
+  KVT_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(request));
+  OnboardRequest common{.local_only = request.local_only()};
+  KVT_ASSIGN_OR_RETURN(common.target, TargetFrom(request.target()));
+  KVT_ASSIGN_OR_RETURN(common.deadline, DeadlineOf(context, request.timeout_ms()));
+  agent_->leases().Release(runs[0].session, IdsFrom<LeaseId>(request.released_lease_ids()));
+  std::vector<OnboardRequest> all(runs.size(), common);
+  for (size_t i = 0; i < runs.size(); ++i) all[i].run = std::move(runs[i]);
+  return all;
+}
+
 Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardRequest* request,
                                             v1::OnboardResponse* response) {
-  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
-  OnboardRequest common{.local_only = request->local_only()};
-  KVT_CO_ASSIGN_OR_RETURN(common.target, TargetFrom(request->target()));
-  KVT_CO_ASSIGN_OR_RETURN(common.deadline, DeadlineOf(*context, request->timeout_ms()));
-  const SessionId session = runs[0].session;
-  agent_->leases().Release(session, IdsFrom<LeaseId>(request->released_lease_ids()));
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> all, OnboardsOf(*context, *request));
+  const SessionId session = all[0].run.session;
   std::vector<Onboarded> onboarded;
-  if (runs.size() == 1) {
-    common.run = std::move(runs[0]);
-    KVT_CO_ASSIGN_OR_RETURN(Onboarded one, co_await agent_->onboarder().Onboard(std::move(common)));
+  if (all.size() == 1) {
+    KVT_CO_ASSIGN_OR_RETURN(Onboarded one, co_await agent_->onboarder().Onboard(std::move(all[0])));
     onboarded.push_back(std::move(one));
   } else {
-    std::vector<OnboardRequest> all(runs.size(), common);
-    for (size_t i = 0; i < runs.size(); ++i) all[i].run = std::move(runs[i]);
     KVT_CO_ASSIGN_OR_RETURN(onboarded, co_await agent_->onboarder().OnboardAll(std::move(all)));
   }
   Answer(context, session, onboarded, response);
   if (request->target() == v1::TIER_GPU) response->set_gpu_version(agent_->gpu()->version());
   co_return absl::OkStatus();
+}
+
+grpc::ServerWriteReactor<v1::OnboardPart>* WorkerService::OnboardParts(
+    Context* context, const v1::OnboardRequest* request) {
+  return OnboardStream::Run(agent_, &budget_, context, OnboardStream::MemoryOf(*request),
+                            [this, context, request] { return OnboardsOf(*context, *request); });
 }
 
 void WorkerService::Answer(Context* context, SessionId session,

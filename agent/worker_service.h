@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "agent/agent.h"
+#include "agent/call_budget.h"
 #include "agent/limits.h"
 #include "agent/unary_service.h"
 #include "core/task.h"
@@ -20,8 +21,8 @@ class WorkerService final : public v1::Worker::CallbackService {
  public:
   explicit WorkerService(Agent* agent)
       : agent_(agent),
-        calls_(agent->executor(), agent->scope(),
-               {.bytes = kMaxWorkerCallBytes, .duration = kMaxCallDuration}) {}
+        budget_({.bytes = kMaxWorkerCallBytes, .duration = kMaxCallDuration}),
+        calls_(agent->executor(), agent->scope(), &budget_) {}
 
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
@@ -31,6 +32,8 @@ class WorkerService final : public v1::Worker::CallbackService {
                  v1::MatchResponse* response) override;
   Reactor* Onboard(Context* context, const v1::OnboardRequest* request,
                    v1::OnboardResponse* response) override;
+  grpc::ServerWriteReactor<v1::OnboardPart>* OnboardParts(
+      Context* context, const v1::OnboardRequest* request) override;
   Reactor* TakeTicket(Context* context, const v1::TakeTicketRequest* request,
                       v1::TakeTicketResponse* response) override;
   Reactor* RedeemTicket(Context* context, const v1::RedeemTicketRequest* request,
@@ -61,6 +64,9 @@ class WorkerService final : public v1::Worker::CallbackService {
                                   v1::TakeTicketResponse* response);
   Task<absl::Status> DoRedeemTicket(Context* context, const v1::RedeemTicketRequest* request,
                                     v1::OnboardResponse* response);
+  // Reads what an onboard asks for and ends the leases that it gives back.
+  absl::StatusOr<std::vector<OnboardRequest>> OnboardsOf(const Context& context,
+                                                         const v1::OnboardRequest& request);
   // Writes what was leased to `session`; ends the leases at once where the asker is gone, who would
   // never release what it does not know of.
   void Answer(Context* context, SessionId session, const std::vector<Onboarded>& onboarded,
@@ -92,6 +98,7 @@ class WorkerService final : public v1::Worker::CallbackService {
   Task<absl::Status> UnlessStopping(Task<absl::Status> task);
 
   Agent* const agent_;
+  CallBudget budget_;
   UnaryCalls calls_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -45,21 +46,6 @@ v1::MissReason ToWire(MissReason reason) {
   return v1::MISS_REASON_ABSENT;
 }
 
-}  // namespace
-
-uint64_t MonotonicNanos(absl::Time time) {
-  return static_cast<uint64_t>(absl::ToInt64Nanoseconds(time - absl::UnixEpoch()));
-}
-
-void FillMatched(const Matched& matched, v1::MatchedSequence* wire) {
-  wire->set_local_blocks(static_cast<uint32_t>(matched.local_blocks));
-  wire->set_total_blocks(static_cast<uint32_t>(matched.total_blocks));
-  wire->mutable_tiers()->Reserve(static_cast<int>(matched.tiers.size()));
-  for (const std::optional<Tier>& tier : matched.tiers) {
-    wire->add_tiers(tier ? convert::ToWire(*tier) : v1::TIER_UNSPECIFIED);
-  }
-}
-
 void FillLeased(std::span<const LeasedBlock> blocks, v1::LeasedBlocks* wire) {
   const auto count = static_cast<int>(blocks.size());
   wire->mutable_lease_ids()->Reserve(count);
@@ -79,9 +65,34 @@ void FillLeased(std::span<const LeasedBlock> blocks, v1::LeasedBlocks* wire) {
   }
 }
 
+}  // namespace
+
+uint64_t MonotonicNanos(absl::Time time) {
+  return static_cast<uint64_t>(absl::ToInt64Nanoseconds(time - absl::UnixEpoch()));
+}
+
+void FillMatched(const Matched& matched, v1::MatchedSequence* wire) {
+  wire->set_local_blocks(static_cast<uint32_t>(matched.local_blocks));
+  wire->set_total_blocks(static_cast<uint32_t>(matched.total_blocks));
+  wire->mutable_tiers()->Reserve(static_cast<int>(matched.tiers.size()));
+  for (const std::optional<Tier>& tier : matched.tiers) {
+    wire->add_tiers(tier ? convert::ToWire(*tier) : v1::TIER_UNSPECIFIED);
+  }
+}
+
 void FillOnboarded(const Onboarded& onboarded, v1::OnboardedSequence* wire) {
   FillLeased(onboarded.blocks, wire->mutable_blocks());
   wire->set_missed(ToWire(onboarded.missed));
+}
+
+void FillPart(const OnboardPart& part, v1::OnboardPart* wire) {
+  wire->set_lease_deadline_ns(MonotonicNanos(part.lease_deadline));
+  for (const OnboardPart::Sequence& sequence : part.sequences) {
+    v1::OnboardPart::Sequence* const filled = wire->add_sequences();
+    filled->set_index(static_cast<uint32_t>(sequence.index));
+    FillLeased(sequence.blocks, filled->mutable_blocks());
+  }
+  for (const MissReason missed : part.missed) wire->add_missed(ToWire(missed));
 }
 
 absl::StatusOr<TicketId> TicketFrom(const std::string& wire) {

@@ -9,8 +9,10 @@
 #include "client/delete_call.h"
 #include "client/match_call.h"
 #include "client/onboard_call.h"
+#include "client/onboard_parts_call.h"
 #include "client/prefetch_call.h"
 #include "client/reserve_call.h"
+#include "client/stream_flight.h"
 #include "client/take_slots_call.h"
 #include "client/ticket_calls.h"
 #include "core/status_macros.h"
@@ -170,6 +172,20 @@ absl::Status Client::SubmitOnboard(std::span<const KeySequence> sequences,
   KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, state_->Timeout(options.timeout));
   auto call = std::make_unique<OnboardCall>(taken, options, timeout);
   return SubmitCall(state_->link, &state_->submitted, &call, std::move(done));
+}
+
+absl::Status Client::SubmitOnboardParts(
+    std::span<const KeySequence> sequences, const OnboardOptions& options,
+    absl::AnyInvocable<void(OnboardedPart)> on_part,
+    absl::AnyInvocable<void(std::vector<OnboardedInParts>)> done) {
+  KVT_ASSIGN_OR_RETURN(const std::vector<KeySequence> taken, state_->Taken(sequences));
+  KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, state_->Timeout(options.timeout));
+  if (options.target != OnboardTarget::kHost) {
+    return absl::InvalidArgumentError("target is the GPU pool; parts come in host memory alone");
+  }
+  auto call = std::make_unique<OnboardPartsCall>(taken, options, timeout, std::move(on_part));
+  return SubmitCall<OnboardPartsCall, StreamFlight<OnboardPartsCall>>(
+      state_->link, &state_->submitted, &call, std::move(done));
 }
 
 absl::Status Client::SubmitMatch(SpaceHandle space, std::span<const EngineKey> keys,

@@ -120,6 +120,7 @@ class CallFlight final : public SubmittedCalls::Flight {
     reader_ = call_->Start(&connection_->stub(), queue);
     reader_->Finish(&call_->messages.response, &status_, static_cast<Flight*>(this));
   }
+  bool Advance(bool /*ok*/) override { return true; }
   void Land() override {
     const CallEnd end = {.name = CallType::kName,
                          .timeout = AnswerTimeout(call_->messages.timeout),
@@ -142,9 +143,9 @@ class CallFlight final : public SubmittedCalls::Flight {
 
 // As Client::SubmitOnboard says. Takes `*call` only when it returns OK. REQUIRES: the
 // call's arguments are checked.
-template <typename CallType>
+template <typename CallType, typename FlightType = CallFlight<CallType>>
 absl::Status SubmitCall(const std::shared_ptr<AgentLink>& link, SubmittedCalls* submitted,
-                        std::unique_ptr<CallType>* call, typename CallFlight<CallType>::Done done) {
+                        std::unique_ptr<CallType>* call, typename FlightType::Done done) {
   if (InForkedChild()) {
     done((*call)->Finish(link, CallOutcome::kUnreachable));
     call->reset();
@@ -155,8 +156,8 @@ absl::Status SubmitCall(const std::shared_ptr<AgentLink>& link, SubmittedCalls* 
   }
   std::shared_ptr<Connection> connection = link->Admit(AnswerTimeout((*call)->messages.timeout));
   if (connection != nullptr && (*call)->Fill(connection)) {
-    submitted->Launch(std::make_unique<CallFlight<CallType>>(link, std::move(connection),
-                                                             std::move(*call), std::move(done)));
+    submitted->Launch(std::make_unique<FlightType>(link, std::move(connection), std::move(*call),
+                                                   std::move(done)));
     return absl::OkStatus();
   }
   const CallOutcome outcome =

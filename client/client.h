@@ -34,6 +34,7 @@
 #include "client/host_memory.h"
 #include "client/key_sequence.h"
 #include "client/onboarded_blocks.h"
+#include "client/onboarded_part.h"
 #include "client/reserved_blocks.h"
 #include "client/residence.h"
 #include "client/space_limits.h"
@@ -201,6 +202,15 @@ class Client {
                               const MatchOptions& options, absl::AnyInvocable<void(size_t)> done);
   absl::Status SubmitOnboard(std::span<const KeySequence> sequences, const OnboardOptions& options,
                              absl::AnyInvocable<void(std::vector<OnboardedBlocks>)> done);
+  // The same in parts: what is in host memory comes at once, while the rest is on its way.
+  // `on_part` is called as blocks become ready, by the client's own thread, and must not block;
+  // then `done` once, with what came of each sequence. A part extends the prefix of its run, or has
+  // blocks of a set in any order, and has leases of its own. Errors also: kInvalidArgument, the
+  // target is not host memory.
+  absl::Status SubmitOnboardParts(std::span<const KeySequence> sequences,
+                                  const OnboardOptions& options,
+                                  absl::AnyInvocable<void(OnboardedPart)> on_part,
+                                  absl::AnyInvocable<void(std::vector<OnboardedInParts>)> done);
   absl::Status SubmitMatch(std::span<const KeySequence> sequences, const MatchOptions& options,
                            absl::AnyInvocable<void(std::vector<MatchedSequence>)> done);
   absl::Status SubmitReserve(std::span<const KeySequence> sequences, const ReserveOptions& options,

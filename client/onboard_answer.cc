@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "client/agent_link.h"
 
@@ -85,59 +86,100 @@ std::vector<OnboardedBlocks> OnboardAnswer::Read(const std::shared_ptr<AgentLink
   std::vector<uint64_t> unusable;
   for (size_t i = 0; i < all.size(); ++i) {
     if (static_cast<int>(i) == response.sequences_size()) break;
-    all[i] = ReadOne(response.sequences(static_cast<int>(i)), asked[i], reached, &unusable);
-    if (all[i].empty()) continue;
-    all[i].link_ = link;
-    all[i].connection_ = connection_;
-    all[i].keep_ = memory_.keep();
-    all[i].deadline_ = LeaseDeadline(response.lease_deadline_ns());
+    const v1::OnboardedSequence& sequence = response.sequences(static_cast<int>(i));
+    ArrivedKeys arrived;
+    all[i] = ReadOne(sequence.blocks(), asked[i], reached, &arrived, &unusable);
+    all[i].missed_ = MissReasonFrom(sequence.missed());
+    Own(link, response.lease_deadline_ns(), &all[i]);
   }
   link->Release(connection_.get(), ReleaseQueue::Kind::kLease, unusable);
   return all;
 }
 
-void OnboardAnswer::Count(const OnboardedBlocks& onboarded, size_t asked, ClientStats* stats) {
+std::vector<OnboardedPart> OnboardAnswer::ReadPart(const std::shared_ptr<AgentLink>& link,
+                                                   const std::vector<AskedSequence>& asked,
+                                                   const v1::OnboardPart& part,
+                                                   std::vector<ArrivedKeys>* arrived) const {
+  std::vector<OnboardedPart> parts;
+  std::vector<uint64_t> unusable;
+  for (const v1::OnboardPart::Sequence& sequence : part.sequences()) {
+    if (sequence.index() >= asked.size()) {
+      for (const uint64_t id : sequence.blocks().lease_ids()) unusable.push_back(id);
+      continue;
+    }
+    OnboardedPart read{.sequence = sequence.index()};
+    read.blocks = ReadOne(sequence.blocks(), asked[read.sequence], /*usable=*/true,
+                          &(*arrived)[read.sequence], &unusable);
+    if (read.blocks.empty()) continue;
+    read.blocks.missed_ = MissReason::kNone;
+    Own(link, part.lease_deadline_ns(), &read.blocks);
+    parts.push_back(std::move(read));
+  }
+  link->Release(connection_.get(), ReleaseQueue::Kind::kLease, unusable);
+  return parts;
+}
+
+void OnboardAnswer::Own(const std::shared_ptr<AgentLink>& link, uint64_t deadline_ns,
+                        OnboardedBlocks* onboarded) const {
+  if (onboarded->empty()) return;
+  onboarded->link_ = link;
+  onboarded->connection_ = connection_;
+  onboarded->keep_ = memory_.keep();
+  onboarded->deadline_ = LeaseDeadline(deadline_ns);
+}
+
+void OnboardAnswer::CountBlocks(const OnboardedBlocks& onboarded, ClientStats* stats) {
   for (const OnboardedBlocks::Block& block : onboarded.blocks_) {
     stats->onboarded_bytes += block.length;
     ++stats->onboarded_from[static_cast<size_t>(block.source)];
   }
-  const size_t missed = asked - onboarded.size();
   stats->onboarded_blocks += onboarded.size();
-  stats->missed_blocks += missed;
-  stats->missed_because[static_cast<size_t>(onboarded.missed_)] += missed;
 }
 
-OnboardedBlocks OnboardAnswer::ReadOne(const v1::OnboardedSequence& wire,
-                                       const AskedSequence& asked, bool usable,
+void OnboardAnswer::CountMissed(size_t blocks, MissReason because, ClientStats* stats) {
+  stats->missed_blocks += blocks;
+  stats->missed_because[static_cast<size_t>(because)] += blocks;
+}
+
+bool ArrivedKeys::Note(const AskedSequence& asked, size_t index) {
+  if (index >= asked.keys) return false;
+  if (!asked.is_set) {
+    if (index != next_) return false;
+    ++next_;
+    return true;
+  }
+  came_.resize(asked.keys);
+  if (came_[index]) return false;
+  came_[index] = true;
+  return true;
+}
+
+OnboardedBlocks OnboardAnswer::ReadOne(const v1::LeasedBlocks& wire, const AskedSequence& asked,
+                                       bool usable, ArrivedKeys* arrived,
                                        std::vector<uint64_t>* unusable) const {
   OnboardedBlocks onboarded;
-  onboarded.missed_ = MissReasonFrom(wire.missed());
-  const v1::LeasedBlocks& blocks = wire.blocks();
-  usable = usable && HasWholeColumns(blocks);
+  usable = usable && HasWholeColumns(wire);
   if (usable) {
-    onboarded.blocks_.reserve(static_cast<size_t>(blocks.lease_ids_size()));
-    onboarded.lease_ids_.reserve(static_cast<size_t>(blocks.lease_ids_size()));
+    onboarded.blocks_.reserve(static_cast<size_t>(wire.lease_ids_size()));
+    onboarded.lease_ids_.reserve(static_cast<size_t>(wire.lease_ids_size()));
   }
-  size_t next = 0;  // Key of the next block, or a later one.
-  for (int i = 0; i < blocks.lease_ids_size(); ++i) {
+  for (int i = 0; i < wire.lease_ids_size(); ++i) {
+    const auto bytes = usable ? memory_.Read(wire.offsets(i), wire.lengths(i)) : std::nullopt;
     // The agent is trusted to be right, not to be the program we think it is: a block
     // that is not where and what it must be ends the sequence.
-    usable = usable && asked.lengths.Allow(blocks.lengths(i)) && blocks.indices(i) < asked.keys &&
-             (asked.is_set ? blocks.indices(i) >= next : blocks.indices(i) == next);
-    const auto bytes = usable ? memory_.Read(blocks.offsets(i), blocks.lengths(i)) : std::nullopt;
-    usable = usable && bytes;
+    usable = usable && bytes && asked.lengths.Allow(wire.lengths(i)) &&
+             arrived->Note(asked, wire.indices(i));
     if (!usable) {
-      unusable->push_back(blocks.lease_ids(i));
+      unusable->push_back(wire.lease_ids(i));
       continue;
     }
-    next = blocks.indices(i) + size_t{1};
     onboarded.blocks_.push_back({.bytes = *bytes,
-                                 .length = blocks.lengths(i),
-                                 .offset = blocks.offsets(i),
-                                 .source = SourceFrom(blocks.from(i)),
-                                 .sum = {.hi = blocks.sums(2 * i), .lo = blocks.sums(2 * i + 1)},
-                                 .key_index = blocks.indices(i)});
-    onboarded.lease_ids_.push_back(blocks.lease_ids(i));
+                                 .length = wire.lengths(i),
+                                 .offset = wire.offsets(i),
+                                 .source = SourceFrom(wire.from(i)),
+                                 .sum = {.hi = wire.sums(2 * i), .lo = wire.sums(2 * i + 1)},
+                                 .key_index = wire.indices(i)});
+    onboarded.lease_ids_.push_back(wire.lease_ids(i));
   }
   return onboarded;
 }

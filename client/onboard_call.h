@@ -2,15 +2,13 @@
 #ifndef KVTIER_CLIENT_ONBOARD_CALL_H_
 #define KVTIER_CLIENT_ONBOARD_CALL_H_
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "client/call.h"
 #include "client/client.h"
-#include "client/onboard_answer.h"
+#include "client/onboard_question.h"
 #include "grpcpp/completion_queue.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 
@@ -23,14 +21,13 @@ class OnboardCall {
 
   OnboardCall(std::span<const KeySequence> sequences, const OnboardOptions& options,
               absl::Duration timeout)
-      : sequences_(sequences),
-        asked_(AskedOf(sequences)),
-        target_(options.target),
-        local_only_(options.local_only) {
+      : question_(sequences, options) {
     messages.timeout = timeout;
   }
 
-  bool Fill(const std::shared_ptr<Connection>& connection);
+  bool Fill(const std::shared_ptr<Connection>& connection) {
+    return question_.Fill(connection, messages.timeout, &messages.request);
+  }
   grpc::Status Send(v1::Worker::StubInterface* stub) {
     return stub->Onboard(&messages.context, messages.request, &messages.response);
   }
@@ -42,12 +39,7 @@ class OnboardCall {
   Messages<v1::OnboardRequest, v1::OnboardResponse> messages;
 
  private:
-  const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
-  std::vector<AskedSequence> asked_;
-  const OnboardTarget target_;
-  const bool local_only_;
-  std::shared_ptr<Connection> connection_;  // Null: nothing was sent.
-  OnboardAnswer answer_;
+  OnboardQuestion question_;
 };
 
 }  // namespace kvtier

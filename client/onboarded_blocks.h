@@ -47,7 +47,8 @@ class OnboardedBlocks {
   std::span<const std::byte> bytes(size_t i) const;
   uint64_t offset(size_t i) const;  // From the start of the pool or arena.
   BlockSource source(size_t i) const;
-  size_t key_index(size_t i) const;  // Of its key in the sequence; of a run it is `i`.
+  // Of its key in the sequence; of a run it is `i`, but in a part of one (onboarded_part.h).
+  size_t key_index(size_t i) const;
   // Why the first block that is missing did not come.
   MissReason missed() const { return missed_; }
 

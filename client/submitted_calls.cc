@@ -55,7 +55,9 @@ void SubmittedCalls::Run(grpc::CompletionQueue* queue) {
   void* tag = nullptr;
   bool ok = false;
   while (queue->Next(&tag, &ok)) {
-    std::unique_ptr<Flight> flight(static_cast<Flight*>(tag));
+    auto* const answered = static_cast<Flight*>(tag);
+    if (!answered->Advance(ok)) continue;
+    std::unique_ptr<Flight> flight(answered);
     {
       absl::MutexLock lock(&mu_);
       flying_.erase(flight.get());

@@ -26,9 +26,13 @@ class SubmittedCalls {
   class Flight {
    public:
     virtual ~Flight() = default;
-    // Sends the request: the queue answers `this` once, ended or cancelled.
+    // Sends the request: the queue answers `this`, once at a time.
     virtual void Start(grpc::CompletionQueue* queue) = 0;
-    // Called once, from the queue's thread, when the answer or the error is there.
+    // Takes what the queue has answered, in the queue's thread. True: it was the last, the end of
+    // the call or the error. False: something else was begun that the queue answers. `ok` is what
+    // the queue said.
+    virtual bool Advance(bool ok) = 0;
+    // Called once, from the queue's thread, when Advance() has returned true.
     virtual void Land() = 0;
     // Called by any thread, between Start() and Land().
     virtual void Cancel() = 0;

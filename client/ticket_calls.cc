@@ -65,7 +65,7 @@ RedeemCall::Result RedeemCall::Finish(const std::shared_ptr<AgentLink>& link, Ca
   Result all = answer_.Read(link, asked_, messages.response, outcome, messages.timeout);
   link->Count([&](ClientStats* stats) {
     for (const OnboardedBlocks& onboarded : all) {
-      OnboardAnswer::Count(onboarded, onboarded.size(), stats);
+      OnboardAnswer::CountBlocks(onboarded, stats);
     }
   });
   return all;

@@ -45,9 +45,15 @@ void CompletionQueue::Unbook() {
 }
 
 void CompletionQueue::Push(CompletedCall completion) {
+  Add(std::move(completion), /*ends_call=*/true);
+}
+
+void CompletionQueue::PushPart(CompletedCall part) { Add(std::move(part), /*ends_call=*/false); }
+
+void CompletionQueue::Add(CompletedCall completion, bool ends_call) {
   Ends* const here = Here();
   absl::MutexLock lock(&here->mu);
-  here->waiting.push_back(std::move(completion));
+  here->waiting.push_back({.completion = std::move(completion), .ends_call = ends_call});
   // Under the lock, as in Poll(), so that the eventfd says what the queue holds. It
   // never blocks: the counter is 0 or 1.
   const uint64_t one = 1;
@@ -63,10 +69,10 @@ std::vector<CompletedCall> CompletionQueue::Poll(size_t limit) {
   std::vector<CompletedCall> taken;
   taken.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    taken.push_back(std::move(here->waiting.front()));
+    if (here->waiting.front().ends_call) --here->outstanding;
+    taken.push_back(std::move(here->waiting.front().completion));
     here->waiting.pop_front();
   }
-  here->outstanding -= count;
   uint64_t value = 0;
   if (count > 0 && here->waiting.empty()) {
     KVT_CHECK(read(here->event.get(), &value, sizeof(value)) == sizeof(value));

@@ -28,7 +28,7 @@ using CompletedCall = absl::AnyInvocable<kvtier_completion()>;
 // place, with an eventfd of another number.
 class CompletionQueue {
  public:
-  // Submitted and not yet polled: what is waiting is bounded too.
+  // Submitted and not yet polled: what is waiting is bounded too, but for the parts of calls.
   static constexpr size_t kMaxOutstanding = Client::kMaxSubmitted;
 
   CompletionQueue();
@@ -40,6 +40,9 @@ class CompletionQueue {
   void Unbook();
   // The booked call has ended.
   void Push(CompletedCall completion);
+  // The booked call has something to tell and goes on: its place is taken until its end is polled.
+  // REQUIRES: the call bounds how often.
+  void PushPart(CompletedCall part);
   // Takes up to `limit`, oldest first, and never waits.
   std::vector<CompletedCall> Poll(size_t limit);
   // Readable while completions wait. Owned by the queue; not to be read or written.
@@ -50,11 +53,16 @@ class CompletionQueue {
     Ends();
     const FileDescriptor event;
     absl::Mutex mu;
-    std::deque<CompletedCall> waiting ABSL_GUARDED_BY(mu);
+    struct Waiting {
+      CompletedCall completion;
+      bool ends_call = true;
+    };
+    std::deque<Waiting> waiting ABSL_GUARDED_BY(mu);
     size_t outstanding ABSL_GUARDED_BY(mu) = 0;
   };
   // This process's.
   Ends* Here();
+  void Add(CompletedCall completion, bool ends_call);
 
   const std::unique_ptr<Ends> ends_;
   std::atomic<Ends*> childs_ = nullptr;  // Owned. Null: this is no forked child, or none was used.

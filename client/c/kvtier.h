@@ -325,8 +325,8 @@ enum {
 /* Of fixed size: a later version appends functions, not fields. */
 typedef struct {
   uint64_t tag;
-  int32_t op; /* KVTIER_OP_*. */
-  uint32_t reserved;
+  int32_t op;            /* KVTIER_OP_*. */
+  uint32_t sequence;     /* KVTIER_OP_ONBOARD_PART (kvtier_parts.h); otherwise 0. */
   int64_t blocks;        /* What the waiting call would have returned. */
   uint64_t local_blocks; /* KVTIER_OP_MATCH. */
   kvtier_hit* hit;       /* KVTIER_OP_ONBOARD, yours now; NULL: a miss. */

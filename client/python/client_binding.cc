@@ -249,6 +249,24 @@ class PyClient {
     });
   }
 
+  // Calls `on_part` with a place of a sequence and a Hit for each part, then `done`.
+  void SubmitOnboardParts(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only,
+                          const py::object& on_part, const py::object& done) {
+    const Sequences sequences(asked);
+    const OnboardOptions options{.timeout = TimeoutFrom(timeout_s), .local_only = local_only};
+    Callback tell(Get().get(), on_part);
+    Submit(done, [&](OpenClient& open, Callback call) {
+      return open.client->SubmitOnboardParts(
+          sequences.all(), options,
+          [tell = std::move(tell)](OnboardedPart part) mutable {
+            tell.CallWithPart([&] { return PartFrom(std::move(part)); });
+          },
+          [call = std::move(call)](const std::vector<OnboardedInParts>& ends) mutable {
+            call.Call([&] { return PartsEndsFrom(ends); });
+          });
+    });
+  }
+
   void SubmitReserve(const std::vector<PySequence>& asked, const std::string& target,
                      Seconds timeout_s, const py::object& done) {
     const Sequences sequences(asked);
@@ -383,6 +401,7 @@ void BindClient(py::module_& module) {
       .def("submit_match", &PyClient::SubmitMatch)
       .def("submit_prefetch", &PyClient::SubmitPrefetch)
       .def("submit_onboard", &PyClient::SubmitOnboard)
+      .def("submit_onboard_parts", &PyClient::SubmitOnboardParts)
       .def("submit_reserve", &PyClient::SubmitReserve)
       .def("submit_delete", &PyClient::SubmitDelete)
       .def("submit_take_ticket", &PyClient::SubmitTakeTicket)

@@ -35,8 +35,9 @@ auto Unlocked(std::shared_ptr<OpenClient> open, Call call) {
   return result;
 }
 
-// A Python function that is called with the result of a submitted call, once, by any thread that
-// does not hold the GIL. What it raises goes to sys.unraisablehook. Move-only.
+// A Python function that is called with the result of a submitted call, once, or with each part of
+// it, by any thread that does not hold the GIL. What it raises goes to sys.unraisablehook.
+// Move-only.
 class Callback {
  public:
   // REQUIRES: the GIL.
@@ -46,20 +47,33 @@ class Callback {
   Callback& operator=(Callback&&) = delete;
   ~Callback();
 
-  // Calls it with what `result()` returns, which is called with the GIL.
+  // Calls it, for the last time, with what `result()` returns, which is called with the GIL.
   template <typename Result>
   void Call(Result result) {
     const Calling calling(open_);
     const pybind11::gil_scoped_acquire acquire;
+    const pybind11::object function = std::move(function_);
+    Tell(function, std::move(result));
+  }
+  // The same, and it will be called again.
+  template <typename Part>
+  void CallWithPart(Part part) {
+    const Calling calling(open_);
+    const pybind11::gil_scoped_acquire acquire;
+    const pybind11::object function = function_;
+    Tell(function, std::move(part));
+  }
+
+ private:
+  template <typename Result>
+  static void Tell(const pybind11::object& function, Result result) {
     try {
-      const pybind11::object function = std::move(function_);
       function(result());
     } catch (pybind11::error_already_set& error) {
       error.discard_as_unraisable("a submitted call of kvtier");
     }
   }
 
- private:
   // Marks this thread as one that a client waits for.
   class Calling {
    public:

@@ -3,6 +3,9 @@
 #include <pybind11/stl.h>
 
 #include <string>
+#include <utility>
+
+#include "core/miss_reason.h"
 
 namespace py = pybind11;
 
@@ -34,6 +37,21 @@ std::vector<std::unique_ptr<Hit>> HitsFrom(std::vector<OnboardedBlocks> all) {
     hits.push_back(std::make_unique<Hit>(Hit{std::move(blocks)}));
   }
   return hits;
+}
+
+py::tuple PartFrom(OnboardedPart part) {
+  return py::make_tuple(part.sequence, std::make_unique<Hit>(Hit{std::move(part.blocks)}));
+}
+
+std::vector<py::tuple> PartsEndsFrom(const std::vector<OnboardedInParts>& ends) {
+  std::vector<py::tuple> all;
+  all.reserve(ends.size());
+  for (const OnboardedInParts& end : ends) {
+    std::optional<std::string> missed;
+    if (end.missed != MissReason::kNone) missed = MissReasonName(end.missed);
+    all.push_back(py::make_tuple(end.blocks, std::move(missed)));
+  }
+  return all;
 }
 
 const char* ResidenceName(Residence residence) {

@@ -18,6 +18,10 @@ namespace kvtier::python {
 // Returns blocks, local blocks and the tiers of each kvtier.Match.
 std::vector<pybind11::tuple> MatchesFrom(const std::vector<MatchedSequence>& all);
 std::vector<std::unique_ptr<Hit>> HitsFrom(std::vector<OnboardedBlocks> all);
+// Returns the place of the sequence, and the Hit.
+pybind11::tuple PartFrom(OnboardedPart part);
+// Returns blocks and the reason of the miss, or None, of each kvtier.Arrived.
+std::vector<pybind11::tuple> PartsEndsFrom(const std::vector<OnboardedInParts>& ends);
 // "absent", "gpu", "host", "disk" or "perhaps".
 const char* ResidenceName(Residence residence);
 

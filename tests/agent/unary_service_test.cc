@@ -28,8 +28,8 @@ using ::testing::HasSubstr;
 // Match waits until Open(); Ping does not wait.
 class GatedService final : public v1::Worker::CallbackService {
  public:
-  GatedService(Executor* executor, TaskScope* scope, UnaryCalls::Limits limits)
-      : executor_(executor), open_(executor), calls_(executor, scope, limits) {}
+  GatedService(Executor* executor, TaskScope* scope, CallBudget::Limits limits)
+      : executor_(executor), open_(executor), budget_(limits), calls_(executor, scope, &budget_) {}
   grpc::ServerUnaryReactor* Match(grpc::CallbackServerContext* context,
                                   const v1::MatchRequest* request, v1::MatchResponse*) override {
     return calls_.Run(context, *request, Wait());
@@ -41,7 +41,7 @@ class GatedService final : public v1::Worker::CallbackService {
   void Open() {
     executor_->Post([this] { open_.Set(); });
   }
-  size_t bytes() const { return calls_.bytes(); }
+  size_t bytes() const { return budget_.bytes(); }
 
  private:
   Task<absl::Status> Wait() {
@@ -52,12 +52,13 @@ class GatedService final : public v1::Worker::CallbackService {
 
   Executor* const executor_;
   Event open_;
+  CallBudget budget_;
   UnaryCalls calls_;
 };
 
 class UnaryCallsTest : public ::testing::Test {
  protected:
-  void Serve(UnaryCalls::Limits limits) {
+  void Serve(CallBudget::Limits limits) {
     service_ = std::make_unique<GatedService>(&executor_, &scope_, limits);
     const std::array<grpc::Service*, 1> services = {service_.get()};
     door_ = *RpcDoor::Open({.name = "test",
@@ -110,9 +111,9 @@ class UnaryCallsTest : public ::testing::Test {
 TEST_F(UnaryCallsTest, ACallCostsItsRequestAndMore) {
   Serve({.bytes = 1, .duration = absl::Seconds(20)});
   v1::MatchRequest request;
-  EXPECT_EQ(UnaryCalls::MemoryOf(request), kCallBytes);
+  EXPECT_EQ(CallBudget::MemoryOf(request), kCallBytes);
   request.add_sequences()->set_engine_keys(std::string(1000, 'k'));
-  EXPECT_GE(UnaryCalls::MemoryOf(request), kCallBytes + 1000 * kCallBytesPerRequestByte);
+  EXPECT_GE(CallBudget::MemoryOf(request), kCallBytes + 1000 * kCallBytesPerRequestByte);
 }
 
 // Seen: 600 calls of 540 KB that waited took 0.5 GB, and nothing but their number bounded it.

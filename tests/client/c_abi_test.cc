@@ -41,6 +41,18 @@ TEST(CAbiTest, WithoutAnAgentACProgramsSequencesAreMisses) {
   EXPECT_EQ(RunProgram(KVTIER_C_SEQUENCES, node.socket_dir() + " absent"), 0);
 }
 
+TEST(CAbiTest, ACProgramPollsPartsOfAnOnboardAsTheyCome) {
+  testing::FakeNode node;
+  node.agent().Start();
+  EXPECT_EQ(RunProgram(KVTIER_C_PARTS, node.socket_dir()), 0);
+  EXPECT_TRUE(testing::Eventually([&] { return node.agent().Counts().leases == 0; }));
+}
+
+TEST(CAbiTest, WithoutAnAgentACProgramsPartsAreMisses) {
+  testing::FakeNode node;
+  EXPECT_EQ(RunProgram(KVTIER_C_PARTS, node.socket_dir() + " absent"), 0);
+}
+
 TEST(CAbiTest, ACProgramReadsWhatWasMovedAndLogs) {
   testing::FakeNode node;
   node.agent().Start();

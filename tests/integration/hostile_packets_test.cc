@@ -124,8 +124,8 @@ TEST_F(HostileWorkerTest, GarbageInsteadOfAMessageIsAnsweredByEveryCall) {
   grpc::GenericStub stub(channel_);
   const std::string good = RequestOf<v1::OnboardRequest>(1, 4).SerializeAsString();
   for (const char* const method :
-       {"RegisterSpace", "Match", "Onboard", "TakeTicket", "RedeemTicket", "Prefetch", "Reserve",
-        "Commit", "TakeSlots", "Release", "Delete", "Ping", "NoSuchCall"}) {
+       {"RegisterSpace", "Match", "Onboard", "OnboardParts", "TakeTicket", "RedeemTicket",
+        "Prefetch", "Reserve", "Commit", "TakeSlots", "Release", "Delete", "Ping", "NoSuchCall"}) {
     for (size_t i = 0; i < Tries() / 6; ++i) {
       std::string message = i % 2 == 0 ? Noise(random_() % 600) : good;
       for (size_t changes = random_() % 4; i % 2 == 1 && changes > 0; --changes) {

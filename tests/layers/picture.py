@@ -55,7 +55,7 @@ FENCES = (
     ("liburing", r"^liburing(\.h$|/)", r"^tier_disk/io/"),
     ("RocksDB", r"^rocksdb/", r"^tier_disk/manifest/|^coordinator/settings_store\."),
     ("gRPC", r"^grpc(pp)?/|^grpcpp\.h$|\.grpc\.pb\.h$",
-     r"_(service|link|transport|main)\.(h|cc)$|^(client|cli)/|^proto/(convert|rpc_door)\.(h|cc)$"),
+     r"_(service|stream|link|transport|main)\.(h|cc)$|^(client|cli)/|^proto/(convert|rpc_door)\.(h|cc)$"),
     ("Protobuf", r"^google/protobuf/|\.pb\.h$", r"^(proto|agent|coordinator|client|cli)/"),
     ("command-line flags", r"^absl/flags/", r"_(main|config)\.(h|cc)$"),
     ("xxHash", r"^xxhash\.h$|^xxh3\.h$", r"^core/"),
@@ -78,6 +78,7 @@ PUBLIC_HEADERS = {"client/c/kvtier.h": "kvtier.h", "client/c/kvtier_copy.h": "kv
                   "client/c/kvtier_memory.h": "kvtier_memory.h",
                   "client/c/kvtier_put_all.h": "kvtier_put_all.h",
                   "client/c/kvtier_sequences.h": "kvtier_sequences.h",
+                  "client/c/kvtier_parts.h": "kvtier_parts.h",
                   "client/c/kvtier_tickets.h": "kvtier_tickets.h",
                   "client/c/kvtier_traffic.h": "kvtier_traffic.h"}
 # System headers that are not one plain NAME.h or a folder of the C library or the kernel.

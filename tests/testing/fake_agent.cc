@@ -56,7 +56,7 @@ class FakeAgent::Incarnation {
     const uint64_t one = 1;
     KVT_CHECK(write(stop_fd_, &one, sizeof(one)) == sizeof(one));
     thread_.join();
-    service_.SetHang(std::nullopt);
+    service_.Stop();
     server_->Shutdown(std::chrono::system_clock::now());
     server_->Wait();
     close(listen_fd_);

@@ -28,6 +28,9 @@ struct FakeAgentOptions {
   bool has_gpu_pool = false;  // As many slots again, in memory of their own.
   // What Reserve says of every block, as ReservedBlock.State has it; 0: what is so.
   int reserve_state = 0;
+  // Of OnboardParts: blocks of a sequence in one message, and what is wrong with the stream.
+  size_t part_blocks = 2;
+  enum class PartsFault { kNone, kNoEnd, kBackwards, kTwice } parts_fault = PartsFault::kNone;
 };
 
 struct FakeAgentCounts {
@@ -58,8 +61,8 @@ class FakeAgent {
   void Kill();
 
   // Calls are not answered until Resume(); sessions stand. kAllButPing: a stuck
-  // executor behind a live server.
-  enum class Hang { kAll, kAllButPing };
+  // executor behind a live server. kParts: OnboardParts alone, behind its first message.
+  enum class Hang { kAll, kAllButPing, kParts };
   void HangCalls(Hang hang);
   void Resume();
   // Every call takes this much longer.

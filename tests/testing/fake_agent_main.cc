@@ -21,6 +21,8 @@ int main(int argc, char** argv) {
       agent.Kill();
     } else if (line == "hang") {
       agent.HangCalls(FakeAgent::Hang::kAll);
+    } else if (line == "hang parts") {
+      agent.HangCalls(FakeAgent::Hang::kParts);
     } else if (line == "resume") {
       agent.Resume();
     } else if (line == "grow residency") {

@@ -112,6 +112,12 @@ void FakeWorkerService::SetHang(std::optional<FakeAgent::Hang> hang) {
   hang_ = hang;
 }
 
+void FakeWorkerService::Stop() {
+  absl::MutexLock lock(&mu_);
+  hang_.reset();
+  is_stopping_ = true;
+}
+
 void FakeWorkerService::SetPoolVersion(uint64_t version) {
   absl::MutexLock lock(&mu_);
   pool_version_ = version;
@@ -125,7 +131,8 @@ void FakeWorkerService::SetDelay(absl::Duration delay) {
 bool FakeWorkerService::Begin(grpc::ServerContext* context, bool is_ping) {
   ++calls_;
   const auto flows = [this, is_ping]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return !hang_ || (is_ping && *hang_ == FakeAgent::Hang::kAllButPing);
+    return !hang_ || *hang_ == FakeAgent::Hang::kParts ||
+           (is_ping && *hang_ == FakeAgent::Hang::kAllButPing);
   };
   ++hanging_;
   // gRPC's synchronous server cannot wake us at cancellation, hence the looking.
@@ -239,20 +246,25 @@ grpc::Status FakeWorkerService::Onboard(grpc::ServerContext* context,
   if (!Begin(context, false)) return GaveUp();
   Session* const session = Find(request->session_token());
   if (session == nullptr) return Refusal(request->session_token());
-  EndLeases(session, request->released_lease_ids());
+  LendAll(session, *request, response);
+  return grpc::Status::OK;
+}
+
+void FakeWorkerService::LendAll(Session* session, const v1::OnboardRequest& request,
+                                v1::OnboardResponse* response) {
+  EndLeases(session, request.released_lease_ids());
   response->set_lease_deadline_ns(NanosecondsAfter(options_.lease));
   response->set_gpu_version(pool_version_);
-  for (const v1::Sequence& sequence : request->sequences()) {
+  for (const v1::Sequence& sequence : request.sequences()) {
     v1::OnboardedSequence* const onboarded = response->add_sequences();
     for (const Found& found : Find(*session, sequence)) {
-      if (!Lend(session, found, request->target(), onboarded)) break;
+      if (!Lend(session, found, request.target(), onboarded)) break;
     }
     const auto lent = static_cast<size_t>(onboarded->blocks().lease_ids_size());
     if (lent < convert::CountEngineKeys(sequence)) {
       onboarded->set_missed(v1::MISS_REASON_ABSENT);
     }
   }
-  return grpc::Status::OK;
 }
 
 bool FakeWorkerService::Lend(Session* session, const Found& found, v1::Tier target,

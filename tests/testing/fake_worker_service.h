@@ -46,6 +46,8 @@ class FakeWorkerService final : public v1::Worker::Service {
 
   // nullopt: calls are answered.
   void SetHang(std::optional<FakeAgent::Hang> hang) ABSL_LOCKS_EXCLUDED(mu_);
+  // The agent is being killed: calls that hang end, and say nothing more.
+  void Stop() ABSL_LOCKS_EXCLUDED(mu_);
   void SetDelay(absl::Duration delay) ABSL_LOCKS_EXCLUDED(mu_);
   void SetPoolVersion(uint64_t version) ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -55,6 +57,8 @@ class FakeWorkerService final : public v1::Worker::Service {
                      v1::MatchResponse* response) override;
   grpc::Status Onboard(grpc::ServerContext* context, const v1::OnboardRequest* request,
                        v1::OnboardResponse* response) override;
+  grpc::Status OnboardParts(grpc::ServerContext* context, const v1::OnboardRequest* request,
+                            grpc::ServerWriter<v1::OnboardPart>* writer) override;
   grpc::Status Prefetch(grpc::ServerContext* context, const v1::PrefetchRequest* request,
                         v1::PrefetchResponse* response) override;
   grpc::Status Reserve(grpc::ServerContext* context, const v1::ReserveRequest* request,
@@ -96,6 +100,11 @@ class FakeWorkerService final : public v1::Worker::Service {
   };
   using Sessions = std::map<std::string, Session>;
 
+  // Leases what the request asks for.
+  void LendAll(Session* session, const v1::OnboardRequest& request, v1::OnboardResponse* response)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Waits while calls hang behind the first part. False: the caller gave up meanwhile.
+  bool AwaitNextPart(grpc::ServerContext* context) ABSL_LOCKS_EXCLUDED(mu_);
   // Hangs, dawdles and counts, as told. False: the caller gave up meanwhile.
   bool Begin(grpc::ServerContext* context, bool is_ping) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The session and space of a request; null: unknown, or broken.
@@ -136,6 +145,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   // The last one is kept up to date.
   std::vector<std::unique_ptr<ResidencyTable>> tables_ ABSL_GUARDED_BY(mu_);
   std::optional<FakeAgent::Hang> hang_ ABSL_GUARDED_BY(mu_);
+  bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
   absl::Duration delay_ ABSL_GUARDED_BY(mu_);
   Sessions sessions_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, absl::StatusCode> broken_ ABSL_GUARDED_BY(mu_);  // By token.

@@ -15,15 +15,15 @@ A client stays in the process that opened it: in a child that was forked (os.for
 """
 
 from .blocks import Hit, HostMemory, Put
-from .calls import Call
+from .calls import Call, Part, PartsCall
 from .client import Client
 from .codec import BlockCodec
 from .log import set_logger
 from .paged_kv import PagedKv, SequenceFacts
-from .sequences import Match, PutCounts, Sequence, Ticket
+from .sequences import Arrived, Match, PutCounts, Sequence, Ticket
 from .space import Limits, Space, SpaceSpec
 from .token_keys import VLLM_DEFAULT_SEED, token_keys, vllm_token_keys
 
-__all__ = ["BlockCodec", "Call", "Client", "Hit", "HostMemory", "Limits", "Match", "PagedKv", "Put", "PutCounts",
-           "Sequence", "SequenceFacts", "Space", "SpaceSpec", "Ticket", "VLLM_DEFAULT_SEED",
+__all__ = ["Arrived", "BlockCodec", "Call", "Client", "Hit", "HostMemory", "Limits", "Match", "PagedKv", "Part",
+           "PartsCall", "Put", "PutCounts", "Sequence", "SequenceFacts", "Space", "SpaceSpec", "Ticket", "VLLM_DEFAULT_SEED",
            "set_logger", "token_keys", "vllm_token_keys"]

@@ -4,8 +4,13 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from .blocks import Hit
+from .sequences import Arrived
 
 Result = TypeVar("Result")
 
@@ -42,15 +47,7 @@ class Call(Generic[Result]):
         infinite or no number, and RuntimeError in a child that was forked meanwhile, where it
         never ends.
         """
-        if timeout_s is not None and not (math.isfinite(timeout_s) and timeout_s >= 0):
-            raise ValueError(
-                f"timeout_s is {timeout_s}; must be a finite number of seconds, 0 or more")
-        if not self._ended and self._process != os.getpid():
-            raise RuntimeError("the call was submitted before the fork and is the parent's")
-        if not self._ended:
-            with self._changed:
-                self._changed.wait_for(self.done, timeout_s)
-        if not self._ended:
+        if not self._await(self.done, timeout_s):
             raise TimeoutError(f"the call has not ended within {timeout_s} s")
         return self._result
 
@@ -66,6 +63,18 @@ class Call(Generic[Result]):
                 return
         self._tell(callback)
 
+    def _await(self, condition: Callable[[], bool], timeout_s: float | None) -> bool:
+        """Waits for what the client's thread brings about; returns the condition."""
+        if timeout_s is not None and not (math.isfinite(timeout_s) and timeout_s >= 0):
+            raise ValueError(
+                f"timeout_s is {timeout_s}; must be a finite number of seconds, 0 or more")
+        if not condition() and self._process != os.getpid():
+            raise RuntimeError("the call was submitted before the fork and is the parent's")
+        if not condition():
+            with self._changed:
+                self._changed.wait_for(condition, timeout_s)
+        return condition()
+
     def _end(self, result: Result) -> None:
         with self._changed:
             self._result = result
@@ -80,3 +89,66 @@ class Call(Generic[Result]):
             callback(self)
         except Exception:
             _log.exception("a callback of a submitted call failed")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Blocks of one sequence that became ready since its part before, under leases of their own.
+
+    Of a run they follow those of the part before; of a set they are any. hit.index(i) says of which
+    keys they are, and hit.missed nothing yet.
+    """
+
+    sequence: int  # Place of the sequence in the call.
+    hit: Hit
+
+
+class PartsCall(Call[list[Arrived]]):
+    """A call of Client.submit_onboard_parts() under way.
+
+    Its parts are waited for one by one:
+
+        for part in call:
+            copy(part.sequence, part.hit)
+        arrived = call.result()
+
+    result() is an Arrived for each sequence. Parts that nobody takes keep their leases until the
+    Call goes, or their deadline comes.
+    """
+
+    def __init__(self, on_part: Callable[[Part], object] | None) -> None:
+        super().__init__()
+        self._on_part = on_part
+        self._parts: deque[Part] = deque()
+
+    def next_part(self, timeout_s: float | None = None) -> Part | None:
+        """The next part as soon as it is there; None: the call has ended, and there is none.
+
+        Waits, and raises, as result() does: TimeoutError when there is none by then. With an
+        `on_part` it is None at the end.
+        """
+        while self._await(self._has_next, timeout_s):
+            with self._changed:
+                if self._parts:
+                    return self._parts.popleft()
+                if self._ended:
+                    return None
+        raise TimeoutError(f"no part has come within {timeout_s} s")
+
+    def __iter__(self) -> Iterator[Part]:
+        """The parts as they come; ends when the call does."""
+        while (part := self.next_part()) is not None:
+            yield part
+
+    def _has_next(self) -> bool:
+        return bool(self._parts) or self._ended
+
+    def _arrive(self, native) -> None:
+        sequence, hit = native
+        part = Part(sequence, Hit(hit))
+        if self._on_part is not None:
+            self._tell(lambda _: self._on_part(part))
+            return
+        with self._changed:
+            self._parts.append(part)
+            self._changed.notify_all()

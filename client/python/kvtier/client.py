@@ -2,13 +2,13 @@
 
 import atexit
 import weakref
-from collections.abc import Iterable, Sequence as SequenceOf
+from collections.abc import Callable, Iterable, Sequence as SequenceOf
 
 from . import _kvtier
 from .blocks import Hit, HostMemory, Put
-from .calls import Call
+from .calls import Call, Part, PartsCall
 from .paged_kv import PagedKv
-from .sequences import Match, PutCounts, Sequence, Ticket
+from .sequences import Arrived, Match, PutCounts, Sequence, Ticket
 from .space import Limits, Space, SpaceSpec
 
 _open_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
@@ -217,6 +217,21 @@ class Client:
         call = Call()
         self._native.submit_onboard(_natives(sequences), target, timeout_s, local_only,
                                     lambda natives: call._end(_hits(natives)))
+        return call
+
+    def submit_onboard_parts(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
+                             local_only: bool = False,
+                             on_part: Callable[[Part], object] | None = None) -> PartsCall:
+        """Brings blocks to host memory and hands them over as they become ready.
+
+        What is in host memory comes at once, while the rest is on its way from a disk or another
+        node. The parts are taken from the PartsCall; or `on_part(part)` is called with each, in the
+        client's own thread, as the callbacks of a Call are.
+        """
+        call = PartsCall(on_part)
+        self._native.submit_onboard_parts(
+            _natives(sequences), timeout_s, local_only, call._arrive,
+            lambda natives: call._end([Arrived(*native) for native in natives]))
         return call
 
     def submit_reserve(self, sequences: Iterable[Sequence], target: str = "host",

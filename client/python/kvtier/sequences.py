@@ -59,6 +59,14 @@ class Match:
 
 
 @dataclass(frozen=True)
+class Arrived:
+    """What came of one sequence in all parts of a submit_onboard_parts()."""
+
+    blocks: int  # That came; of a run the leading ones.
+    missed: str | None  # Why the first block that is missing did not come, as Hit.missed says it.
+
+
+@dataclass(frozen=True)
 class Ticket:
     """Blocks that are held for other processes: who only has a ticket reads nothing."""
 

@@ -1,0 +1,51 @@
+/* kvtier_parts.h: an onboard that hands over blocks as they become ready, so that copies of what is
+ * in host memory begin while the rest still comes from a disk or another node. The conventions are
+ * those of kvtier.h.
+ */
+#ifndef KVTIER_PARTS_H_
+#define KVTIER_PARTS_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kvtier.h"
+#include "kvtier_sequences.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/* What came of one sequence in all of its parts. */
+typedef struct {
+  uint64_t blocks; /* That came; of a run the leading ones. */
+  int32_t missed;  /* Why the first block that is missing did not come: KVTIER_MISSED_*. */
+  uint32_t reserved;
+} kvtier_in_parts;
+
+enum { KVTIER_OP_ONBOARD_PART = 9, KVTIER_OP_ONBOARD_PARTS = 10 };
+
+/* Brings blocks to host memory as kvtier_submit_onboard_sequences() does, and has several
+ * completions with the `tag`.
+ *
+ * Each part is one of op KVTIER_OP_ONBOARD_PART: `hit` is yours now, with `blocks` blocks of
+ * sequence `sequence` under leases of their own; kvtier_hit_key_index() says of which keys, and
+ * kvtier_hit_missed() nothing yet. Of a run they follow those of the part before; of a set they are
+ * any.
+ *
+ * The last is of op KVTIER_OP_ONBOARD_PARTS: `blocks` are those of all parts together, and `hit` is
+ * NULL. The kvtier_poll() that returns it fills ends[i] for sequence i, which must stay until then.
+ *
+ * The call has its place among KVTIER_MAX_SUBMITTED until the last is polled. Parts that nobody
+ * polls wait with their leases; each has one block at least, so that they are no more than the keys
+ * of the call, and no more than the leases that the agent gives a session. */
+int kvtier_submit_onboard_parts(kvtier_client* client, const kvtier_sequence* sequences,
+                                size_t count, uint32_t flags, int32_t timeout_ms,
+                                kvtier_in_parts* ends, uint64_t tag);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* KVTIER_PARTS_H_ */

@@ -1,0 +1,46 @@
+// OnboardQuestion is what an onboard asks the agent, and the reader of what the agent answers.
+#ifndef KVTIER_CLIENT_ONBOARD_QUESTION_H_
+#define KVTIER_CLIENT_ONBOARD_QUESTION_H_
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/call.h"
+#include "client/client.h"
+#include "client/onboard_answer.h"
+#include "kvtier/v1/worker.pb.h"
+
+namespace kvtier {
+
+class OnboardQuestion {
+ public:
+  OnboardQuestion(std::span<const KeySequence> sequences, const OnboardOptions& options)
+      : sequences_(sequences),
+        asked_(AskedOf(sequences)),
+        target_(options.target),
+        local_only_(options.local_only) {}
+
+  // Writes the request of a call that was given `timeout`. False: a miss, send nothing.
+  bool Fill(const std::shared_ptr<Connection>& connection, absl::Duration timeout,
+            v1::OnboardRequest* request);
+  // The call has ended: leases that travelled along with an unanswered request are given back
+  // another time.
+  void End(AgentLink* link, const v1::OnboardRequest& request, CallOutcome outcome);
+
+  const std::vector<AskedSequence>& asked() const { return asked_; }
+  OnboardAnswer& answer() { return answer_; }
+
+ private:
+  const std::span<const KeySequence> sequences_;  // The caller's; not used after Fill().
+  std::vector<AskedSequence> asked_;
+  const OnboardTarget target_;
+  const bool local_only_;
+  std::shared_ptr<Connection> connection_;  // Null: nothing was sent.
+  OnboardAnswer answer_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_ONBOARD_QUESTION_H_
