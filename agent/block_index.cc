@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "core/check.h"
 #include "core/space.h"
@@ -20,13 +21,13 @@ Pin& Pin::operator=(Pin&& other) noexcept {
     Release();
     index_ = std::exchange(other.index_, nullptr);
     tier_ = other.tier_;
-    key_ = other.key_;
+    block_ = other.block_;
   }
   return *this;
 }
 
 void Pin::Release() {
-  if (index_ != nullptr) std::exchange(index_, nullptr)->Unpin(tier_, key_);
+  if (index_ != nullptr) std::exchange(index_, nullptr)->Unpin(tier_, block_);
 }
 
 BlockIndex::BlockIndex(size_t domains, Observer observer)
@@ -46,7 +47,7 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot) {
   entry.meta = meta;
   entry.host = std::move(slot);
   entry.host_hits = 0;
-  HostOrderOf(entry).Insert(meta.key, meta.parent, entry.host);
+  entry.host_place = HostOrderOf(entry).Insert(meta.key, meta.parent, entry.host);
   TellWorkers(Delta::Kind::kAdd, entry.host.domain(), Tier::kHost, meta.key);
   Changed(Delta::Kind::kAdd, Tier::kHost, meta.key);
 }
@@ -65,9 +66,9 @@ void BlockIndex::PublishGpu(const BlockMeta& meta, GpuSlot slot, Arrival arrival
 
 HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {
   Entry& entry = entries_.at(key);
-  KVT_CHECK(entry.host && !host_pins_.contains(key));
+  KVT_CHECK(entry.host && entry.host_pins == 0);
   TellWorkers(Delta::Kind::kRemove, entry.host.domain(), Tier::kHost, key);
-  HostOrderOf(entry).Erase(key, entry.host);
+  HostOrderOf(entry).Erase(std::exchange(entry.host_place, nullptr), entry.host);
   HostSlot slot = std::move(entry.host);
   Changed(Delta::Kind::kRemove, Tier::kHost, key);
   EraseIfEmpty(key);
@@ -76,7 +77,7 @@ HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {
 
 GpuSlot BlockIndex::UnpublishGpu(const BlockKey& key) {
   Entry& entry = entries_.at(key);
-  KVT_CHECK(entry.gpu && !gpu_pins_.contains(key));
+  KVT_CHECK(entry.gpu && entry.gpu_pins == 0);
   TellWorkers(Delta::Kind::kRemove, gpu_domain_, Tier::kGpu, key);
   if (ledger_ != nullptr) ledger_->HandOut(entry.gpu.ref().index);
   gpu_leaves_.Erase(key);
@@ -134,42 +135,53 @@ size_t BlockIndex::blocks_in(Tier tier) const {
 std::optional<Pin> BlockIndex::PinIn(Tier tier, const BlockKey& key) {
   KVT_CHECK(tier != Tier::kDisk);
   const auto found = entries_.find(key);
-  if (found == entries_.end() || !In(tier, key)) return std::nullopt;
-  uint32_t& pins = (tier == Tier::kHost ? host_pins_ : gpu_pins_)[key];
-  const bool first = pins++ == 0;
-  if (first && tier == Tier::kGpu) gpu_leaves_.Hold(key);
-  if (first && tier == Tier::kHost) HostOrderOf(found->second).Hold(key, found->second.host);
-  return Pin(this, tier, key);
+  if (found == entries_.end()) return std::nullopt;
+  Entry& entry = found->second;
+  const bool in_host = tier == Tier::kHost;
+  if (!(in_host ? static_cast<bool>(entry.host) : static_cast<bool>(entry.gpu))) {
+    return std::nullopt;
+  }
+  uint32_t& pins = in_host ? entry.host_pins : entry.gpu_pins;
+  if (pins++ == 0) {
+    pinned_bytes_[TierIndex(tier)] += entry.meta.length;
+    if (in_host) {
+      HostOrderOf(entry).Hold(entry.host_place, entry.host);
+    } else {
+      gpu_leaves_.Hold(key);
+    }
+  }
+  return Pin(this, tier, &entry);
 }
 
-void BlockIndex::Unpin(Tier tier, const BlockKey& key) {
-  auto& all_pins = tier == Tier::kHost ? host_pins_ : gpu_pins_;
-  const auto pins = all_pins.find(key);
-  KVT_CHECK(pins != all_pins.end());
-  if (--pins->second > 0) return;
-  all_pins.erase(pins);
-  if (tier == Tier::kGpu) {
-    gpu_leaves_.Unhold(key);
+void BlockIndex::Unpin(Tier tier, Entry* entry) {
+  const bool in_host = tier == Tier::kHost;
+  uint32_t& pins = in_host ? entry->host_pins : entry->gpu_pins;
+  KVT_CHECK(pins > 0);
+  if (--pins > 0) return;
+  pinned_bytes_[TierIndex(tier)] -= entry->meta.length;
+  if (in_host) {
+    HostOrderOf(*entry).Unhold(entry->host_place, entry->host);
   } else {
-    const Entry& entry = entries_.at(key);
-    HostOrderOf(entry).Unhold(key, entry.host);
+    gpu_leaves_.Unhold(entry->meta.key);
   }
 }
 
-void BlockIndex::CountHit(const BlockKey& key) {
-  const auto found = entries_.find(key);
-  if (found == entries_.end() || !found->second.host) return;
-  uint32_t& hits = found->second.host_hits;
-  if (hits < UINT32_MAX) ++hits;
+bool BlockIndex::IsPinnedInHost(const BlockKey& key) const {
+  const Entry* const entry = Find(key);
+  return entry != nullptr && entry->host_pins > 0;
 }
 
-void BlockIndex::Touch(std::span<const BlockKey> run) {
-  for (auto key = run.rbegin(); key != run.rend(); ++key) {
-    if (disk_ != nullptr) disk_->Touch(*key);
-    const auto found = entries_.find(*key);
-    if (found == entries_.end()) continue;
-    if (found->second.host) HostOrderOf(found->second).Touch(*key, found->second.host);
-    if (found->second.gpu) gpu_leaves_.Touch(*key);
+void BlockIndex::CountHit(const Pin& pin) {
+  Entry& entry = *pin.block_;
+  if (entry.host && entry.host_hits < UINT32_MAX) ++entry.host_hits;
+}
+
+void BlockIndex::Touch(std::span<const Entry* const> run) {
+  for (auto at = run.rbegin(); at != run.rend(); ++at) {
+    const Entry& entry = **at;
+    if (disk_ != nullptr) disk_->Touch(entry.meta.key);
+    if (entry.host) HostOrderOf(entry).Touch(entry.host_place, entry.host);
+    if (entry.gpu) gpu_leaves_.Touch(entry.meta.key);
   }
 }
 
@@ -198,7 +210,7 @@ std::vector<BlockKey> BlockIndex::UnheldInGpuFrom(uint32_t first, size_t limit) 
   std::vector<BlockKey> unheld;
   for (auto slot = gpu_slots_.lower_bound(first); slot != gpu_slots_.end() && unheld.size() < limit;
        ++slot) {
-    if (!gpu_pins_.contains(slot->second)) unheld.push_back(slot->second);
+    if (entries_.at(slot->second).gpu_pins == 0) unheld.push_back(slot->second);
   }
   return unheld;
 }
@@ -209,14 +221,6 @@ size_t BlockIndex::blocks_only_in_gpu() const {
   return std::count_if(gpu_slots_.begin(), gpu_slots_.end(), [this](const auto& slot) {
     return !static_cast<bool>(entries_.at(slot.second).host);
   });
-}
-
-uint64_t BlockIndex::pinned_bytes(Tier tier) const {
-  uint64_t bytes = 0;
-  for (const auto& [key, count] : tier == Tier::kHost ? host_pins_ : gpu_pins_) {
-    bytes += entries_.at(key).meta.length;
-  }
-  return bytes;
 }
 
 uint64_t BlockIndex::gpu_padding_bytes() const {
@@ -285,6 +289,7 @@ void BlockIndex::AuditResidency() const {
 
 void BlockIndex::Audit() const {
   std::array<size_t, kTierCount> counts{};
+  std::array<uint64_t, kTierCount> pinned_bytes{};
   size_t in_host = 0;
   for (const auto& [key, entry] : entries_) {
     KVT_CHECK(entry.host || entry.gpu);
@@ -293,7 +298,12 @@ void BlockIndex::Audit() const {
       counts[TierIndex(tier)] += In(tier, key) ? 1 : 0;
     if (entry.host) {
       KVT_CHECK(host_.at(static_cast<size_t>(entry.host.domain())).Contains(key));
+      KVT_CHECK(entry.host_place->key() == key);
     }
+    KVT_CHECK(entry.host || entry.host_pins == 0);
+    KVT_CHECK(entry.gpu || entry.gpu_pins == 0);
+    if (entry.host_pins > 0) pinned_bytes[TierIndex(Tier::kHost)] += entry.meta.length;
+    if (entry.gpu_pins > 0) pinned_bytes[TierIndex(Tier::kGpu)] += entry.meta.length;
     if (entry.gpu) {
       KVT_CHECK(gpu_leaves_.Contains(key) && gpu_slots_.at(entry.gpu.ref().index) == key);
     }
@@ -308,8 +318,7 @@ void BlockIndex::Audit() const {
   KVT_CHECK(in_host == counts_[TierIndex(Tier::kHost)]);
   KVT_CHECK(gpu_leaves_.size() == counts_[TierIndex(Tier::kGpu)]);
   KVT_CHECK(gpu_slots_.size() == counts_[TierIndex(Tier::kGpu)]);
-  for (const auto& [key, count] : host_pins_) KVT_CHECK(entries_.at(key).host && count > 0);
-  for (const auto& [key, count] : gpu_pins_) KVT_CHECK(entries_.at(key).gpu && count > 0);
+  KVT_CHECK(pinned_bytes == pinned_bytes_);
 }
 
 }  // namespace kvtier

@@ -5,7 +5,8 @@
 //
 // Executor thread only; no I/O. An entry lives while its block is in host or GPU memory.
 // Invariants, checked by Audit(): an entry has at least one of them; the order of each
-// tier, and the map of slots, have exactly the blocks of that tier; a pinned block is in its tier.
+// tier, and the map of slots, have exactly the blocks of that tier; a pinned block is in its tier;
+// the sums of what is pinned are those of the blocks.
 #ifndef KVTIER_AGENT_BLOCK_INDEX_H_
 #define KVTIER_AGENT_BLOCK_INDEX_H_
 
@@ -18,7 +19,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "agent/host_order.h"
@@ -37,37 +37,46 @@ namespace kvtier {
 
 class BlockIndex;
 
+// One block that is in host or GPU memory. It stays where it is until the block has left both.
+struct IndexedBlock {
+  BlockMeta meta;
+  HostSlot host;                           // Set: in the host tier.
+  GpuSlot gpu;                             // Set: in the GPU tier.
+  PayloadSum gpu_sum;                      // Of the bytes there, which `meta` need not be about.
+  HostOrder::Place* host_place = nullptr;  // In the order of its domain, when in the host tier.
+  uint32_t host_hits = 0;                  // Since it came into the host tier.
+  uint32_t host_pins = 0;                  // Pins of the block in the host tier.
+  uint32_t gpu_pins = 0;
+};
+
 // While a Pin lives its block stays in its tier. Move-only, never leaves the
 // process. REQUIRES: outlived by the index.
 class Pin {
  public:
   Pin() = default;
   Pin(Pin&& other) noexcept
-      : index_(std::exchange(other.index_, nullptr)), tier_(other.tier_), key_(other.key_) {}
+      : index_(std::exchange(other.index_, nullptr)), tier_(other.tier_), block_(other.block_) {}
   Pin& operator=(Pin&& other) noexcept;
   ~Pin() { Release(); }
   explicit operator bool() const { return index_ != nullptr; }
-  const BlockKey& key() const { return key_; }
+  // REQUIRES of these: it pins a block.
+  const IndexedBlock& block() const { return *block_; }
+  const BlockKey& key() const { return block_->meta.key; }
   Tier tier() const { return tier_; }
   void Release();
 
  private:
   friend class BlockIndex;
-  Pin(BlockIndex* index, Tier tier, const BlockKey& key) : index_(index), tier_(tier), key_(key) {}
+  Pin(BlockIndex* index, Tier tier, IndexedBlock* block)
+      : index_(index), tier_(tier), block_(block) {}
   BlockIndex* index_ = nullptr;
   Tier tier_ = Tier::kHost;
-  BlockKey key_;
+  IndexedBlock* block_ = nullptr;
 };
 
 class BlockIndex {
  public:
-  struct Entry {
-    BlockMeta meta;
-    HostSlot host;           // Set: in the host tier.
-    GpuSlot gpu;             // Set: in the GPU tier.
-    PayloadSum gpu_sum;      // Of the bytes there, which `meta` need not be about.
-    uint32_t host_hits = 0;  // Since it came into the host tier.
-  };
+  using Entry = IndexedBlock;
   // Told of each change of host and disk, for the coordinator, after it happened.
   using Observer = absl::AnyInvocable<void(const Delta&)>;
 
@@ -104,16 +113,17 @@ class BlockIndex {
 
   // nullopt: the block is not in that tier (kGpu or kHost).
   std::optional<Pin> PinIn(Tier tier, const BlockKey& key);
-  bool IsPinnedInHost(const BlockKey& key) const { return host_pins_.contains(key); }
+  bool IsPinnedInHost(const BlockKey& key) const;
   // A worker asked for the block and this node's memory had it. Ignores one that is not in
   // the host tier.
-  void CountHit(const BlockKey& key);
+  void CountHit(const Pin& pin);
   // The domain's tenant is being erased. Who brings a block of it to memory looks at
   // erasures() before it begins, and publishes nothing when the number is another behind.
   void CountErasure(DomainId domain) { ++erasures_.at(static_cast<size_t>(domain)); }
   uint64_t erasures(DomainId domain) const { return erasures_.at(static_cast<size_t>(domain)); }
-  // Marks a run as just used: its head ends up the warmest.
-  void Touch(std::span<const BlockKey> run);
+  // Marks a run as just used: its head ends up the warmest. REQUIRES: the blocks are in host or
+  // GPU memory.
+  void Touch(std::span<const Entry* const> run);
 
   // The coldest unpinned block with no child in the domain.
   std::optional<BlockKey> ColdestInHost(DomainId domain) const;
@@ -151,7 +161,7 @@ class BlockIndex {
   }
   // Counts the pool's blocks that host memory does not have. O(blocks there).
   size_t blocks_only_in_gpu() const;
-  uint64_t pinned_bytes(Tier tier) const;
+  uint64_t pinned_bytes(Tier tier) const { return pinned_bytes_[TierIndex(tier)]; }
   // Of the pool's slots with blocks, the bytes that no payload uses. O(blocks there).
   uint64_t gpu_padding_bytes() const;
   // Host and disk copies as adds, in the order of the keys: a snapshot.
@@ -164,7 +174,7 @@ class BlockIndex {
   void EraseIfEmpty(const BlockKey& key);
   // Of a block in host memory.
   HostOrder& HostOrderOf(const Entry& entry);
-  void Unpin(Tier tier, const BlockKey& key);
+  void Unpin(Tier tier, Entry* entry);
   void Changed(Delta::Kind kind, Tier tier, const BlockKey& key);
   void TellWorkers(Delta::Kind kind, DomainId domain, Tier tier, const BlockKey& key);
   // The tables of the workers have exactly the blocks of GPU and host memory.
@@ -175,15 +185,13 @@ class BlockIndex {
   PoolLedger* ledger_ = nullptr;    // nullptr: the pool ends with the agent.
   Residency* residency_ = nullptr;  // nullptr: no worker is told.
   DomainId gpu_domain_{};
-  absl::node_hash_map<BlockKey, Entry> entries_;  // Nodes: entries are large, and many.
+  absl::node_hash_map<BlockKey, Entry> entries_;  // Nodes: pins point at them.
   std::vector<HostOrder> host_;                   // By domain.
   std::vector<uint64_t> erasures_;                // By domain.
   ReuseLeaves gpu_leaves_;
   std::map<uint32_t, BlockKey> gpu_slots_;  // What is in each slot of the pool.
   std::array<size_t, kTierCount> counts_{};
-  // Pins by block, for the two tiers that can be pinned.
-  absl::flat_hash_map<BlockKey, uint32_t> host_pins_;
-  absl::flat_hash_map<BlockKey, uint32_t> gpu_pins_;
+  std::array<uint64_t, kTierCount> pinned_bytes_{};  // Payloads of the blocks pinned in each tier.
 };
 
 }  // namespace kvtier

@@ -10,37 +10,37 @@ HostOrder::Size& HostOrder::SizeOf(uint64_t slot_bytes) {
   return size->second;
 }
 
-void HostOrder::Insert(const BlockKey& key, const std::optional<BlockKey>& parent,
-                       const HostSlot& slot) {
-  leaves_.Insert(key, parent, SizeOf(slot.slot_bytes()).queue);
+HostOrder::Place* HostOrder::Insert(const BlockKey& key, const std::optional<BlockKey>& parent,
+                                    const HostSlot& slot) {
+  Place* const place = leaves_.Insert(key, parent, SizeOf(slot.slot_bytes()).queue);
   KVT_CHECK(by_offset_.emplace(slot.offset().value, key).second);
   if (slot.slab() >= slabs_.size()) slabs_.resize(slot.slab() + 1);
   Slab& slab = slabs_[slot.slab()];
   ++slab.blocks;
-  slab.ticks += leaves_.LastTick();
+  slab.ticks += place->tick();
+  return place;
 }
 
-void HostOrder::Touch(const BlockKey& key, const HostSlot& slot) {
-  const auto before = leaves_.Touch(key, SizeOf(slot.slot_bytes()).queue);
-  KVT_CHECK(before.has_value());
-  slabs_[slot.slab()].ticks += leaves_.LastTick() - *before;
+void HostOrder::Touch(Place* place, const HostSlot& slot) {
+  const uint64_t before = leaves_.Touch(place, SizeOf(slot.slot_bytes()).queue);
+  slabs_[slot.slab()].ticks += place->tick() - before;
 }
 
-void HostOrder::Erase(const BlockKey& key, const HostSlot& slot) {
+void HostOrder::Erase(Place* place, const HostSlot& slot) {
   Slab& slab = slabs_[slot.slab()];
-  slab.ticks -= leaves_.TickOf(key);
+  slab.ticks -= place->tick();
   --slab.blocks;
-  leaves_.Erase(key);
+  leaves_.Erase(place);
   KVT_CHECK(by_offset_.erase(slot.offset().value) == 1);
 }
 
-void HostOrder::Hold(const BlockKey& key, const HostSlot& slot) {
-  leaves_.Hold(key);
+void HostOrder::Hold(Place* place, const HostSlot& slot) {
+  leaves_.Hold(place);
   ++slabs_[slot.slab()].held;
 }
 
-void HostOrder::Unhold(const BlockKey& key, const HostSlot& slot) {
-  leaves_.Unhold(key);
+void HostOrder::Unhold(Place* place, const HostSlot& slot) {
+  leaves_.Unhold(place);
   --slabs_[slot.slab()].held;
 }
 

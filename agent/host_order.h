@@ -35,15 +35,18 @@ namespace kvtier {
 
 class HostOrder {
  public:
+  // A block's place in the order, which it keeps until Erase().
+  using Place = LruLeaves::Place;
+
   // Adds the block in `slot` as the most recent. REQUIRES: it is no member, and `slot` is
   // of the same domain in all calls.
-  void Insert(const BlockKey& key, const std::optional<BlockKey>& parent, const HostSlot& slot);
-  // REQUIRES of these: `key` is a member, in `slot`; one that is erased is not held.
-  void Touch(const BlockKey& key, const HostSlot& slot);
-  void Erase(const BlockKey& key, const HostSlot& slot);
+  Place* Insert(const BlockKey& key, const std::optional<BlockKey>& parent, const HostSlot& slot);
+  // REQUIRES of these: the block of `place` is in `slot`; one that is erased is not held.
+  void Touch(Place* place, const HostSlot& slot);
+  void Erase(Place* place, const HostSlot& slot);
   // Held blocks never leave. Holds do not nest.
-  void Hold(const BlockKey& key, const HostSlot& slot);
-  void Unhold(const BlockKey& key, const HostSlot& slot);
+  void Hold(Place* place, const HostSlot& slot);
+  void Unhold(Place* place, const HostSlot& slot);
 
   bool Contains(const BlockKey& key) const { return leaves_.Contains(key); }
   size_t size() const { return leaves_.size(); }

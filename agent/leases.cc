@@ -22,21 +22,20 @@ absl::StatusOr<LeaseId> LeaseTable::Grant(SessionId session, Pin pin, absl::Time
   }
   ++count;
   const LeaseId id{next_id_++};
-  const auto lease = leases_
-                         .emplace(id, Lease{.session = session,
-                                            .pin = std::move(pin),
-                                            .hold = std::move(hold),
-                                            .deadline = deadline})
-                         .first;
-  by_deadline_.emplace(std::pair{deadline, id}, lease);
+  leases_.emplace_hint(leases_.end(), id,
+                       Lease{.session = session,
+                             .pin = std::move(pin),
+                             .hold = std::move(hold),
+                             .deadline = deadline});
+  by_deadline_.emplace(deadline, id);
   return id;
 }
 
-LeaseTable::Leases::iterator LeaseTable::End(Leases::iterator lease) {
+void LeaseTable::End(Leases::iterator lease) {
   const auto count = counts_.find(lease->second.session);
   if (--count->second == 0) counts_.erase(count);
   by_deadline_.erase({lease->second.deadline, lease->first});
-  return leases_.erase(lease);
+  leases_.erase(lease);
 }
 
 std::optional<BlockKey> LeaseTable::HostBlockOf(SessionId session, LeaseId id) const {
@@ -57,15 +56,17 @@ void LeaseTable::Release(SessionId session, std::span<const LeaseId> ids) {
 
 void LeaseTable::ReleaseAll(SessionId session) {
   if (!counts_.contains(session)) return;
-  for (auto lease = leases_.begin(); lease != leases_.end();) {
-    lease = lease->second.session == session ? End(lease) : std::next(lease);
+  std::vector<LeaseId> ended;
+  for (const auto& [id, lease] : leases_) {
+    if (lease.session == session) ended.push_back(id);
   }
+  Release(session, ended);
 }
 
 size_t LeaseTable::Expire(absl::Time now) {
   size_t expired = 0;
-  while (!by_deadline_.empty() && by_deadline_.begin()->first.first < now) {
-    End(by_deadline_.begin()->second);
+  while (!by_deadline_.empty() && by_deadline_.begin()->first < now) {
+    End(leases_.find(by_deadline_.begin()->second));
     ++expired;
   }
   return expired;

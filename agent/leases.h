@@ -10,11 +10,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -48,12 +50,12 @@ class LeaseTable {
     GpuHold hold;  // Empty: not in the GPU pool, or of a session without steps.
     absl::Time deadline;
   };
-  using Leases = std::map<LeaseId, Lease>;
-  Leases::iterator End(Leases::iterator lease);
+  using Leases = absl::btree_map<LeaseId, Lease>;
+  void End(Leases::iterator lease);
 
   uint64_t next_id_ = 1;
   Leases leases_;
-  std::map<std::pair<absl::Time, LeaseId>, Leases::iterator> by_deadline_;
+  absl::btree_set<std::pair<absl::Time, LeaseId>> by_deadline_;
   absl::flat_hash_map<SessionId, size_t> counts_;
 };
 

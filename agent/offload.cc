@@ -25,20 +25,18 @@ void Offloader::Committed(const BlockKey& key, PromisedRoom room) {
   if (at_commit()) Offer(key, std::move(room));
 }
 
-void Offloader::Used(std::span<const BlockKey> run) {
-  // As BlockIndex::Touch() does it: from the last to the first.
-  for (auto key = run.rbegin(); key != run.rend(); ++key) {
-    const BlockIndex::Entry* const entry = parts_.index->Find(*key);
-    if (entry == nullptr || !entry->host) continue;
-    if (cold_end_.has_value()) cold_end_->Used(*entry);
+void Offloader::Used(std::span<const BlockIndex::Entry* const> run) {
+  if (cold_end_.has_value()) {
+    // As BlockIndex::Touch() does it: from the last to the first.
+    for (auto block = run.rbegin(); block != run.rend(); ++block) {
+      if ((*block)->host) cold_end_->Used(**block);
+    }
   }
   if (!at_commit()) return;
   // The parents first: a child on disk without its parent is of no use.
-  for (const BlockKey& key : run) {
-    const BlockIndex::Entry* const entry = parts_.index->Find(key);
+  for (const BlockIndex::Entry* const block : run) {
     // Not one that just came: it was not hit in memory.
-    if (entry == nullptr || !entry->host || entry->host_hits == 0) continue;
-    Offer(key, {});
+    if (block->host && block->host_hits > 0) Offer(block->meta.key, {});
   }
 }
 

@@ -64,7 +64,7 @@ class Offloader {
   void Committed(const BlockKey& key, PromisedRoom room);
   // The leading blocks of this node's memory or disks that a worker was just given, after
   // BlockIndex::Touch() of the same run.
-  void Used(std::span<const BlockKey> run);
+  void Used(std::span<const BlockIndex::Entry* const> run);
   // Every change that the index tells of, inside it: reads the index, starts nothing.
   void OnDelta(const Delta& delta);
   // Ends the promises of the domain's blocks, but of those being written.

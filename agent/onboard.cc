@@ -247,14 +247,17 @@ absl::StatusOr<Onboarded> Onboarder::GrantLeases(const OnboardRequest& request, 
   }
   Onboarded onboarded{.missed = brought.missed,
                       .lease_deadline = executor_->Now() + kLeaseDuration};
-  std::vector<BlockKey> leased;
+  std::vector<const BlockIndex::Entry*> leased;  // Which their leases pin.
+  leased.reserve(brought.blocks.size());
+  onboarded.blocks.reserve(brought.blocks.size());
   for (size_t i = 0; i < brought.blocks.size(); ++i) {
     if (!brought.blocks[i].pin) continue;
+    const BlockIndex::Entry* const block = &brought.blocks[i].pin.block();
     if (!GrantOne(request, i, std::move(brought.blocks[i]), &onboarded)) {
       onboarded.missed = MissReason::kNoRoom;
       break;
     }
-    leased.push_back(request.run.keys[i]);
+    leased.push_back(block);
   }
   index_->Touch(leased);
   if (flows_.offloader != nullptr) flows_.offloader->Used(leased);
@@ -263,8 +266,7 @@ absl::StatusOr<Onboarded> Onboarder::GrantLeases(const OnboardRequest& request, 
 
 bool Onboarder::GrantOne(const OnboardRequest& request, size_t index, Wanted wanted,
                          Onboarded* onboarded) {
-  const BlockKey& key = request.run.keys[index];
-  const BlockIndex::Entry& entry = *index_->Find(key);
+  const BlockIndex::Entry& entry = wanted.pin.block();
   const bool to_gpu = request.target == Tier::kGpu;
   LeasedBlock block{.index = index,
                     .offset = to_gpu ? entry.gpu.offset() : entry.host.offset().value,
@@ -276,6 +278,7 @@ bool Onboarder::GrantOne(const OnboardRequest& request, size_t index, Wanted wan
     if (!flows_.gpu_pool->Stays(entry.gpu.ref().index)) return false;
     hold = flows_.gpu_workers->Hold(request.run.session, entry.gpu.ref());
   }
+  if (block.from == Tier::kHost || block.from == Tier::kGpu) index_->CountHit(wanted.pin);
   const absl::StatusOr<LeaseId> lease =
       leases_->Grant(request.run.session, std::move(wanted.pin),
                      onboarded->lease_deadline + kLeaseGrace, std::move(hold));
@@ -284,7 +287,6 @@ bool Onboarder::GrantOne(const OnboardRequest& request, size_t index, Wanted wan
   TierStats& served = to_gpu ? stats_->gpu : stats_->host;
   if (block.from == request.target) ++served.hits;
   served.bytes_out += block.length;
-  if (block.from == Tier::kHost || block.from == Tier::kGpu) index_->CountHit(key);
   onboarded->blocks.push_back(block);
   return true;
 }

@@ -33,12 +33,10 @@ absl::StatusOr<ReservationId> ReservationTable::Add(SessionId session, PendingBl
   ++count;
   KVT_CHECK(pending_keys_.insert(block.meta.key).second);
   const ReservationId id{next_id_++};
-  const auto reserved =
-      reservations_
-          .emplace(id,
-                   Reserved{.session = session, .block = std::move(block), .deadline = deadline})
-          .first;
-  by_deadline_.emplace(std::pair{deadline, id}, reserved);
+  reservations_.emplace_hint(
+      reservations_.end(), id,
+      Reserved{.session = session, .block = std::move(block), .deadline = deadline});
+  by_deadline_.emplace(deadline, id);
   return id;
 }
 
@@ -192,8 +190,8 @@ size_t ReservationTable::EndSession(SessionId session) {
 
 size_t ReservationTable::Expire(absl::Time now) {
   size_t expired = 0;
-  while (!by_deadline_.empty() && by_deadline_.begin()->first.first < now) {
-    MakeLate(&by_deadline_.begin()->second->second);
+  while (!by_deadline_.empty() && by_deadline_.begin()->first < now) {
+    MakeLate(&reservations_.at(by_deadline_.begin()->second));
     by_deadline_.erase(by_deadline_.begin());
     ++expired;
   }

@@ -22,8 +22,10 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
@@ -130,7 +132,7 @@ class ReservationTable {
   GpuWorkers* workers_ = nullptr;  // Null: no worker has steps.
   uint64_t next_id_ = 1;
   Reservations reservations_;
-  std::map<std::pair<absl::Time, ReservationId>, Reservations::iterator> by_deadline_;
+  absl::btree_set<std::pair<absl::Time, ReservationId>> by_deadline_;
   std::vector<ReservationId> given_back_;  // Late ones that wait for steps; oldest first.
   absl::flat_hash_set<BlockKey> pending_keys_;
   absl::flat_hash_map<SessionId, size_t> counts_;

@@ -10,6 +10,7 @@
 #include "agent/worker_wire.h"
 #include "core/status_macros.h"
 #include "proto/convert.h"
+#include "proto/engine_keys.h"
 
 namespace kvtier {
 namespace {
@@ -71,8 +72,7 @@ absl::StatusOr<absl::Time> WorkerService::DeadlineOf(const Context& context,
 
 absl::StatusOr<BlockRun> WorkerService::NameRun(SessionId session,
                                                 const v1::Sequence& sequence) const {
-  KVT_ASSIGN_OR_RETURN(const std::vector<EngineKey> keys,
-                       convert::EngineKeysFrom(sequence.engine_keys(), "engine_keys"));
+  KVT_ASSIGN_OR_RETURN(const std::vector<EngineKey> keys, convert::EngineKeysFrom(sequence));
   KVT_ASSIGN_OR_RETURN(
       const std::optional<EngineKey> parent,
       convert::OptionalEngineKeyFrom(sequence.parent_engine_key(), "parent_engine_key"));

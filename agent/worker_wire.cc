@@ -60,17 +60,27 @@ void FillMatched(const Matched& matched, v1::MatchedSequence* wire) {
   }
 }
 
-void FillOnboarded(const Onboarded& onboarded, v1::OnboardedSequence* wire) {
-  for (const LeasedBlock& block : onboarded.blocks) {
-    v1::LeasedBlock* leased = wire->add_blocks();
-    leased->set_lease_id(static_cast<uint64_t>(block.lease));
-    leased->set_offset(block.offset);
-    leased->set_length(block.length);
-    if (block.from.has_value()) leased->set_from(convert::ToWire(*block.from));
-    leased->set_sum_hi(block.sum.hi);
-    leased->set_sum_lo(block.sum.lo);
-    leased->set_index(static_cast<uint32_t>(block.index));
+void FillLeased(std::span<const LeasedBlock> blocks, v1::LeasedBlocks* wire) {
+  const auto count = static_cast<int>(blocks.size());
+  wire->mutable_lease_ids()->Reserve(count);
+  wire->mutable_offsets()->Reserve(count);
+  wire->mutable_lengths()->Reserve(count);
+  wire->mutable_from()->Reserve(count);
+  wire->mutable_sums()->Reserve(2 * count);
+  wire->mutable_indices()->Reserve(count);
+  for (const LeasedBlock& block : blocks) {
+    wire->add_lease_ids(static_cast<uint64_t>(block.lease));
+    wire->add_offsets(block.offset);
+    wire->add_lengths(block.length);
+    wire->add_from(block.from ? convert::ToWire(*block.from) : v1::TIER_UNSPECIFIED);
+    wire->add_sums(block.sum.hi);
+    wire->add_sums(block.sum.lo);
+    wire->add_indices(static_cast<uint32_t>(block.index));
   }
+}
+
+void FillOnboarded(const Onboarded& onboarded, v1::OnboardedSequence* wire) {
+  FillLeased(onboarded.blocks, wire->mutable_blocks());
   wire->set_missed(ToWire(onboarded.missed));
 }
 

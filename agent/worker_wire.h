@@ -3,6 +3,7 @@
 #define KVTIER_AGENT_WORKER_WIRE_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -23,6 +24,8 @@ absl::StatusOr<TicketId> TicketFrom(const std::string& wire);
 
 // Each fills an empty message.
 void FillMatched(const Matched& matched, v1::MatchedSequence* wire);
+// Adds the blocks behind those that `wire` has.
+void FillLeased(std::span<const LeasedBlock> blocks, v1::LeasedBlocks* wire);
 void FillOnboarded(const Onboarded& onboarded, v1::OnboardedSequence* wire);
 void FillTaken(const TakenTicket& taken, v1::TakeTicketResponse* wire);
 void FillReserved(const ReservedBlock& block, v1::ReservedBlock* wire);

@@ -35,6 +35,7 @@
 #include "grpcpp/support/status.h"
 #include "kvtier/v1/worker.pb.h"
 #include "proto/convert.h"
+#include "proto/engine_keys.h"
 
 namespace kvtier {
 
@@ -72,10 +73,7 @@ bool FillSequences(const Connection& connection, std::span<const KeySequence> se
     if (sequence.parent) {
       wire->set_parent_engine_key(sequence.parent->bytes().data(), sequence.parent->bytes().size());
     }
-    wire->mutable_engine_keys()->Reserve(static_cast<int>(sequence.keys.size()));
-    for (const EngineKey& key : sequence.keys) {
-      wire->add_engine_keys(key.bytes().data(), key.bytes().size());
-    }
+    convert::SetEngineKeys(sequence.keys, wire);
   }
   return true;
 }

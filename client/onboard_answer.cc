@@ -19,7 +19,7 @@ absl::Time LeaseDeadline(uint64_t deadline_ns) {
   return absl::FromUnixNanos(static_cast<int64_t>(deadline_ns)) - kLeaseMargin;
 }
 
-BlockSource SourceFrom(v1::Tier from) {
+BlockSource SourceFrom(int from) {
   switch (from) {
     case v1::TIER_GPU:
       return BlockSource::kGpu;
@@ -30,6 +30,14 @@ BlockSource SourceFrom(v1::Tier from) {
     default:
       return BlockSource::kPeer;
   }
+}
+
+// Each column has an entry for each block.
+bool HasWholeColumns(const v1::LeasedBlocks& blocks) {
+  const int count = blocks.lease_ids_size();
+  return blocks.offsets_size() == count && blocks.lengths_size() == count &&
+         blocks.from_size() == count && blocks.sums_size() == 2 * count &&
+         blocks.indices_size() == count;
 }
 
 }  // namespace
@@ -104,26 +112,32 @@ OnboardedBlocks OnboardAnswer::ReadOne(const v1::OnboardedSequence& wire,
                                        std::vector<uint64_t>* unusable) const {
   OnboardedBlocks onboarded;
   onboarded.missed_ = MissReasonFrom(wire.missed());
+  const v1::LeasedBlocks& blocks = wire.blocks();
+  usable = usable && HasWholeColumns(blocks);
+  if (usable) {
+    onboarded.blocks_.reserve(static_cast<size_t>(blocks.lease_ids_size()));
+    onboarded.lease_ids_.reserve(static_cast<size_t>(blocks.lease_ids_size()));
+  }
   size_t next = 0;  // Key of the next block, or a later one.
-  for (const v1::LeasedBlock& block : wire.blocks()) {
-    const auto bytes = memory_.Read(block.offset(), block.length());
-    const bool in_place = asked.is_set ? block.index() >= next : block.index() == next;
+  for (int i = 0; i < blocks.lease_ids_size(); ++i) {
     // The agent is trusted to be right, not to be the program we think it is: a block
     // that is not where and what it must be ends the sequence.
-    usable = usable && bytes && asked.lengths.Allow(block.length()) && in_place &&
-             block.index() < asked.keys;
+    usable = usable && asked.lengths.Allow(blocks.lengths(i)) && blocks.indices(i) < asked.keys &&
+             (asked.is_set ? blocks.indices(i) >= next : blocks.indices(i) == next);
+    const auto bytes = usable ? memory_.Read(blocks.offsets(i), blocks.lengths(i)) : std::nullopt;
+    usable = usable && bytes;
     if (!usable) {
-      unusable->push_back(block.lease_id());
+      unusable->push_back(blocks.lease_ids(i));
       continue;
     }
-    next = block.index() + 1;
+    next = blocks.indices(i) + size_t{1};
     onboarded.blocks_.push_back({.bytes = *bytes,
-                                 .length = block.length(),
-                                 .offset = block.offset(),
-                                 .source = SourceFrom(block.from()),
-                                 .sum = {.hi = block.sum_hi(), .lo = block.sum_lo()},
-                                 .key_index = block.index()});
-    onboarded.lease_ids_.push_back(block.lease_id());
+                                 .length = blocks.lengths(i),
+                                 .offset = blocks.offsets(i),
+                                 .source = SourceFrom(blocks.from(i)),
+                                 .sum = {.hi = blocks.sums(2 * i), .lo = blocks.sums(2 * i + 1)},
+                                 .key_index = blocks.indices(i)});
+    onboarded.lease_ids_.push_back(blocks.lease_ids(i));
   }
   return onboarded;
 }

@@ -2,39 +2,55 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/check.h"
 
 namespace kvtier {
 
-bool LruLeaves::IsCandidate(const BlockKey& key, const Member& member) const {
-  return member.holds == 0 && !children_.contains(key);
+const LruLeaves::Place* LruLeaves::Find(const BlockKey& key) const {
+  const auto found = places_.find(key);
+  return found == places_.end() || !found->second.is_member_ ? nullptr : &found->second;
 }
 
-void LruLeaves::Refresh(const BlockKey& key, Member* member) {
-  const bool was_candidate = member->is_candidate;
-  member->is_candidate = IsCandidate(key, *member);
-  if (member->is_candidate == was_candidate) return;
-  if (member->is_candidate) {
-    candidates_[member->queue].emplace(member->tick, key);
+const LruLeaves::Place& LruLeaves::At(const BlockKey& key) const {
+  const Place* const place = Find(key);
+  KVT_CHECK(place != nullptr);
+  return *place;
+}
+
+LruLeaves::Place& LruLeaves::PlaceOf(const BlockKey& key) {
+  const auto [found, added] = places_.try_emplace(key);
+  if (added) found->second.key_ = key;
+  return found->second;
+}
+
+void LruLeaves::ForgetIfUnknown(Place* place) {
+  if (place->is_member_ || place->children_ > 0) return;
+  const BlockKey key = place->key_;  // Its own goes with it.
+  places_.erase(key);
+}
+
+void LruLeaves::Refresh(Place* place) {
+  const bool was_candidate = place->is_candidate_;
+  place->is_candidate_ = place->is_member_ && place->holds_ == 0 && place->children_ == 0;
+  if (place->is_candidate_ == was_candidate) return;
+  Candidates& queue = candidates_[place->queue_];
+  if (place->is_candidate_) {
+    queue.emplace(place->tick_, place);
   } else {
-    candidates_[member->queue].erase(member->tick);
+    queue.erase(place->tick_);
   }
 }
 
-bool LruLeaves::Descends(const BlockKey& key, const BlockKey& ancestor) const {
-  std::optional<BlockKey> at = key;
-  while (at && *at != ancestor) {
-    const auto member = members_.find(*at);
-    if (member == members_.end()) return false;
-    at = member->second.parent;
-  }
-  return at.has_value();
+bool LruLeaves::Descends(const Place* place, const Place* ancestor) {
+  while (place != nullptr && place != ancestor) place = place->parent_;
+  return place != nullptr;
 }
 
-void LruLeaves::Insert(const BlockKey& key, const std::optional<BlockKey>& parent, size_t queue) {
-  Add(key, parent, next_tick_++, queue);
+LruLeaves::Place* LruLeaves::Insert(const BlockKey& key, const std::optional<BlockKey>& parent,
+                                    size_t queue) {
+  return Add(key, parent, next_tick_++, queue);
 }
 
 void LruLeaves::InsertAt(const BlockKey& key, const std::optional<BlockKey>& parent,
@@ -42,77 +58,77 @@ void LruLeaves::InsertAt(const BlockKey& key, const std::optional<BlockKey>& par
   Add(key, parent, tick, 0);
 }
 
-void LruLeaves::Add(const BlockKey& key, const std::optional<BlockKey>& parent, uint64_t tick,
-                    size_t queue) {
+LruLeaves::Place* LruLeaves::Add(const BlockKey& key, const std::optional<BlockKey>& parent,
+                                 uint64_t tick, size_t queue) {
   KVT_CHECK(tick < next_tick_ && queue < candidates_.size());
-  // Only a key that already has children can close a cycle; the rest skip the walk.
-  const bool closes_cycle =
-      parent && (*parent == key || (children_.contains(key) && Descends(*parent, key)));
-  Member added{.tick = tick, .queue = static_cast<uint32_t>(queue)};
-  if (parent && !closes_cycle) added.parent = parent;
-  const auto [member, inserted] = members_.emplace(key, added);
-  KVT_CHECK(inserted);
-  Refresh(key, &member->second);
-  if (!added.parent) return;
-  ++children_[*added.parent];
-  if (const auto at = members_.find(*added.parent); at != members_.end()) {
-    Refresh(at->first, &at->second);
+  Place* const place = &PlaceOf(key);
+  KVT_CHECK(!place->is_member_);
+  place->is_member_ = true;
+  place->tick_ = tick;
+  place->queue_ = static_cast<uint32_t>(queue);
+  ++size_;
+  if (parent && *parent != key) {
+    Place* const above = &PlaceOf(*parent);
+    // Only a block that already has children can close a cycle; the rest skip the walk.
+    if (place->children_ == 0 || !Descends(above, place)) {
+      place->parent_ = above;
+      ++above->children_;
+      Refresh(above);
+    }
   }
+  Refresh(place);
+  return place;
 }
 
-std::optional<uint64_t> LruLeaves::Touch(const BlockKey& key, size_t queue) {
+uint64_t LruLeaves::Touch(Place* place, size_t queue) {
   KVT_CHECK(queue < candidates_.size());
-  const auto found = members_.find(key);
-  if (found == members_.end()) return std::nullopt;
-  Member& member = found->second;
   // Most are none: they are held, or lie under another of their prefix.
-  if (member.is_candidate) candidates_[member.queue].erase(member.tick);
-  const uint64_t before = std::exchange(member.tick, next_tick_++);
-  member.queue = static_cast<uint32_t>(queue);
-  if (member.is_candidate) candidates_[queue].emplace(member.tick, key);
+  if (place->is_candidate_) candidates_[place->queue_].erase(place->tick_);
+  const uint64_t before = std::exchange(place->tick_, next_tick_++);
+  place->queue_ = static_cast<uint32_t>(queue);
+  if (place->is_candidate_) candidates_[queue].emplace(place->tick_, place);
   return before;
 }
 
-void LruLeaves::Erase(const BlockKey& key) {
-  const auto member = members_.find(key);
-  KVT_CHECK(member != members_.end());
-  KVT_CHECK(member->second.holds == 0);
-  const std::optional<BlockKey> parent = member->second.parent;
-  if (member->second.is_candidate) candidates_[member->second.queue].erase(member->second.tick);
-  members_.erase(member);
-  if (!parent) return;
-  const auto children = children_.find(*parent);
-  KVT_CHECK(children != children_.end() && children->second > 0);
-  if (--children->second > 0) return;
-  children_.erase(children);
-  if (const auto at = members_.find(*parent); at != members_.end()) Refresh(at->first, &at->second);
+std::optional<uint64_t> LruLeaves::Touch(const BlockKey& key, size_t queue) {
+  if (!Contains(key)) return std::nullopt;
+  return Touch(&At(key), queue);
 }
 
-void LruLeaves::Hold(const BlockKey& key) {
-  const auto member = members_.find(key);
-  KVT_CHECK(member != members_.end());
-  if (member->second.holds++ > 0) return;
+void LruLeaves::Erase(Place* place) {
+  KVT_CHECK(place->holds_ == 0);
+  place->is_member_ = false;
+  Refresh(place);
+  --size_;
+  Place* const parent = std::exchange(place->parent_, nullptr);
+  ForgetIfUnknown(place);
+  if (parent == nullptr) return;
+  KVT_CHECK(parent->children_ > 0);
+  --parent->children_;
+  Refresh(parent);
+  ForgetIfUnknown(parent);
+}
+
+void LruLeaves::Hold(Place* place) {
+  if (place->holds_++ > 0) return;
   ++held_;
-  Refresh(key, &member->second);
+  Refresh(place);
 }
 
-void LruLeaves::Unhold(const BlockKey& key) {
-  const auto member = members_.find(key);
-  KVT_CHECK(member != members_.end());
-  KVT_CHECK(member->second.holds > 0);
-  if (--member->second.holds > 0) return;
+void LruLeaves::Unhold(Place* place) {
+  KVT_CHECK(place->holds_ > 0);
+  if (--place->holds_ > 0) return;
   --held_;
-  Refresh(key, &member->second);
+  Refresh(place);
 }
 
 std::optional<BlockKey> LruLeaves::CandidateWithout(std::span<const BlockKey> gone) const {
-  const std::optional<BlockKey> parent = members_.at(gone.back()).parent;
-  const auto at = parent ? members_.find(*parent) : members_.end();
-  if (at == members_.end() || at->second.holds > 0) return std::nullopt;
-  const auto children = std::ranges::count_if(
-      gone, [&](const BlockKey& key) { return members_.at(key).parent == parent; });
-  if (static_cast<size_t>(children) < children_.at(*parent)) return std::nullopt;
-  return parent;
+  const Place* const parent = At(gone.back()).parent_;
+  if (parent == nullptr || !parent->is_member_ || parent->holds_ > 0) return std::nullopt;
+  const auto children =
+      std::ranges::count_if(gone, [&](const BlockKey& key) { return At(key).parent_ == parent; });
+  if (static_cast<size_t>(children) < parent->children_) return std::nullopt;
+  return parent->key_;
 }
 
 size_t LruLeaves::AddQueue() {
@@ -121,47 +137,56 @@ size_t LruLeaves::AddQueue() {
 }
 
 std::optional<BlockKey> LruLeaves::Victim() const {
-  const Candidates::value_type* coldest = nullptr;
+  const Place* coldest = nullptr;
   for (const auto& queue : candidates_) {
     if (queue.empty()) continue;
-    if (coldest == nullptr || queue.begin()->first < coldest->first) coldest = &*queue.begin();
+    if (coldest == nullptr || queue.begin()->first < coldest->tick_) {
+      coldest = queue.begin()->second;
+    }
   }
   if (coldest == nullptr) return std::nullopt;
-  return coldest->second;
+  return coldest->key_;
 }
 
 std::optional<BlockKey> LruLeaves::VictimOf(size_t queue) const {
   if (candidates_[queue].empty()) return std::nullopt;
-  return candidates_[queue].begin()->second;
+  return candidates_[queue].begin()->second->key_;
 }
 
 void LruLeaves::Audit() const {
-  absl::flat_hash_map<BlockKey, uint32_t> children;
+  absl::flat_hash_map<const Place*, uint32_t> children;
   std::map<uint64_t, BlockKey> ticks;
   size_t held = 0;
-  for (const auto& [key, member] : members_) {
-    if (member.parent) ++children[*member.parent];
-    if (member.holds > 0) ++held;
-    KVT_CHECK(member.tick < next_tick_);
-    KVT_CHECK(ticks.emplace(member.tick, key).second);
+  size_t members = 0;
+  for (const auto& [key, place] : places_) {
+    KVT_CHECK(place.key_ == key);
+    if (!place.is_member_) {
+      KVT_CHECK(place.children_ > 0 && place.holds_ == 0 && place.parent_ == nullptr);
+      continue;
+    }
+    ++members;
+    if (place.parent_ != nullptr) ++children[place.parent_];
+    if (place.holds_ > 0) ++held;
+    KVT_CHECK(place.tick_ < next_tick_);
+    KVT_CHECK(ticks.emplace(place.tick_, key).second);
   }
-  KVT_CHECK(children == children_);
-  KVT_CHECK(held == held_);
+  KVT_CHECK(members == size_ && held == held_);
   size_t candidates = 0;
-  for (const auto& [key, member] : members_) {
-    const Candidates& queue = candidates_[member.queue];
-    const auto at = queue.find(member.tick);
-    KVT_CHECK(IsCandidate(key, member) == (at != queue.end()));
-    KVT_CHECK(member.is_candidate == (at != queue.end()));
-    if (at == queue.end()) continue;
-    KVT_CHECK(at->second == key);
-    ++candidates;
+  for (const auto& [key, place] : places_) {
+    const auto of_it = children.find(&place);
+    KVT_CHECK(place.children_ == (of_it == children.end() ? 0 : of_it->second));
+    KVT_CHECK(place.is_candidate_ ==
+              (place.is_member_ && place.holds_ == 0 && place.children_ == 0));
+    const Candidates& queue = candidates_[place.queue_];
+    const auto at = queue.find(place.tick_);
+    KVT_CHECK(place.is_candidate_ == (at != queue.end() && at->second == &place));
+    candidates += place.is_candidate_ ? 1 : 0;
   }
   const bool any = candidates > 0;
   for (const auto& queue : candidates_) candidates -= queue.size();
   KVT_CHECK(candidates == 0);
   // No cycle of parents: then some member has no child.
-  KVT_CHECK(members_.empty() || held_ > 0 || any);
+  KVT_CHECK(size_ == 0 || held_ > 0 || any);
 }
 
 }  // namespace kvtier

@@ -91,7 +91,7 @@ std::optional<size_t> ReuseLeaves::Cheapest(const Cursors& cursors) const {
   std::pair<double, uint64_t> least = {std::numeric_limits<double>::infinity(), 0};
   for (size_t queue = 0; queue < kClasses; ++queue) {
     if (cursors[queue] == leaves_.candidates(queue).end()) continue;
-    const std::pair<double, uint64_t> rank = RankOf(cursors[queue]->second);
+    const std::pair<double, uint64_t> rank = RankOf(cursors[queue]->second->key());
     if (rank > least) continue;
     cheapest = queue;
     least = rank;
@@ -109,13 +109,14 @@ std::optional<BlockKey> ReuseLeaves::TakeCheapest(Cursors* cursors,
   const std::optional<size_t> queue = Cheapest(*cursors);
   const auto parent =
       std::ranges::min_element(*bared, {}, [this](const BlockKey& key) { return RankOf(key); });
-  if (parent != bared->end() && (!queue || RankOf(*parent) < RankOf((*cursors)[*queue]->second))) {
+  if (parent != bared->end() &&
+      (!queue || RankOf(*parent) < RankOf((*cursors)[*queue]->second->key()))) {
     const BlockKey key = *parent;
     bared->erase(parent);
     return key;
   }
   if (!queue) return std::nullopt;
-  return ((*cursors)[*queue]++)->second;
+  return ((*cursors)[*queue]++)->second->key();
 }
 
 std::optional<BlockKey> ReuseLeaves::Victim() const {

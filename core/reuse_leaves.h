@@ -67,7 +67,7 @@ class ReuseLeaves {
     for (; limit > 0; --limit) {
       const std::optional<size_t> queue = Cheapest(cursors);
       if (!queue) return std::nullopt;
-      const BlockKey& key = cursors[*queue]->second;
+      const BlockKey& key = cursors[*queue]->second->key();
       if (accept(key)) return key;
       ++cursors[*queue];
     }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/address.h"
 #include "core/status_macros.h"
+#include "proto/engine_keys.h"
 #include "proto/layout_digest.h"
 
 namespace kvtier::convert {
@@ -74,19 +75,6 @@ absl::Status CheckVersion(const v1::ProtocolVersion& theirs) {
       "; build both from the same sources"));
 }
 
-absl::StatusOr<std::vector<EngineKey>> EngineKeysFrom(
-    const google::protobuf::RepeatedPtrField<std::string>& keys, const char* field) {
-  return KeysFrom<EngineKey>(keys, field);
-}
-
-absl::StatusOr<std::optional<EngineKey>> OptionalEngineKeyFrom(const std::string& key,
-                                                               const char* field) {
-  if (key.empty()) return std::optional<EngineKey>();
-  absl::StatusOr<EngineKey> parsed = EngineKey::FromBytes(key);
-  if (!parsed.ok()) return InField(parsed.status(), field);
-  return std::optional<EngineKey>(*std::move(parsed));
-}
-
 absl::Status CheckSequences(const google::protobuf::RepeatedPtrField<v1::Sequence>& sequences) {
   if (sequences.empty() || static_cast<size_t>(sequences.size()) > kMaxSequencesPerRequest) {
     return absl::InvalidArgumentError(
@@ -94,7 +82,7 @@ absl::Status CheckSequences(const google::protobuf::RepeatedPtrField<v1::Sequenc
   }
   size_t keys = 0;
   for (const v1::Sequence& sequence : sequences) {
-    keys += static_cast<size_t>(sequence.engine_keys_size());
+    keys += CountEngineKeys(sequence);
   }
   if (keys > kMaxKeysPerRequest) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -105,10 +93,10 @@ absl::Status CheckSequences(const google::protobuf::RepeatedPtrField<v1::Sequenc
 
 absl::Status CheckLengths(const v1::Sequence& sequence, const BlockLengths& allowed) {
   const int lengths = sequence.lengths_size();
-  const int wanted = allowed.any ? sequence.engine_keys_size() : 0;
-  if (lengths != wanted) {
+  const size_t keys = CountEngineKeys(sequence);
+  if (static_cast<size_t>(lengths) != (allowed.any ? keys : 0)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "lengths: ", lengths, " for ", sequence.engine_keys_size(), " engine_keys; ",
+        "lengths: ", lengths, " for ", keys, " engine_keys; ",
         allowed.any ? "must be one for each" : "must be none, the space has blocks of one length"));
   }
   for (int i = 0; i < lengths; ++i) {

@@ -35,9 +35,9 @@ class ColdEndTest : public ::testing::Test {
     return true;
   }
   void Use(uint64_t number) {
-    const BlockKey key = Key(number);
-    index_.Touch(std::span(&key, 1));
-    cold_.Used(*index_.Find(key));
+    const BlockIndex::Entry* const block = index_.Find(Key(number));
+    index_.Touch(std::span(&block, 1));
+    cold_.Used(*block);
   }
   // True: it had not been offered since its last use.
   bool Evict(const BlockKey& key) {

@@ -42,9 +42,10 @@ struct Rig {
     index.PublishHost(meta, *std::move(slot));
     return true;
   }
+  // Ignores a block that has left.
   void Use(uint64_t number) {
-    const BlockKey key = Key(number);
-    index.Touch(std::span(&key, 1));
+    const BlockIndex::Entry* const block = index.Find(Key(number));
+    if (block != nullptr) index.Touch(std::span(&block, 1));
   }
   bool Has(uint64_t number) const { return index.In(Tier::kHost, Key(number)); }
   // Blocks numbered from `first` to `last` that are still there.

@@ -111,7 +111,7 @@ TEST_F(UnaryCallsTest, ACallCostsItsRequestAndMore) {
   Serve({.bytes = 1, .duration = absl::Seconds(20)});
   v1::MatchRequest request;
   EXPECT_EQ(UnaryCalls::MemoryOf(request), kCallBytes);
-  request.add_sequences()->add_engine_keys(std::string(1000, 'k'));
+  request.add_sequences()->set_engine_keys(std::string(1000, 'k'));
   EXPECT_GE(UnaryCalls::MemoryOf(request), kCallBytes + 1000 * kCallBytesPerRequestByte);
 }
 

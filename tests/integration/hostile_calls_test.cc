@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/engine_keys.h"
 #include "tests/integration/hostile_worker.h"
 
 namespace kvtier::testing {
@@ -66,7 +67,7 @@ TEST_F(HostileWorkerTest, LeasesReservationsAndTicketsOfOthersAreNotItsOwn) {
     redeem.set_ticket(i == 0 ? ticket_id : Noise(ticket_id.size()));
     Call(&v1::Worker::Stub::RedeemTicket, redeem, &redeemed);
     for (const v1::OnboardedSequence& sequence : redeemed.sequences()) {
-      EXPECT_EQ(sequence.blocks_size(), 0);
+      EXPECT_EQ(sequence.blocks().lease_ids_size(), 0);
     }
   }
 
@@ -103,8 +104,8 @@ TEST_F(HostileWorkerTest, WhatItRepeatsDoesNothingTheSecondTime) {
   ASSERT_TRUE(Call(&v1::Worker::Stub::Onboard, onboard, &onboarded).ok());
   v1::ReleaseRequest release;
   release.set_session_token(token_);
-  for (const v1::LeasedBlock& block : onboarded.sequences(0).blocks()) {
-    for (int i = 0; i < 3; ++i) release.add_lease_ids(block.lease_id());
+  for (const uint64_t id : onboarded.sequences(0).blocks().lease_ids()) {
+    for (int i = 0; i < 3; ++i) release.add_lease_ids(id);
   }
   ASSERT_EQ(release.lease_ids_size(), 12);
   v1::ReleaseResponse released;
@@ -175,7 +176,7 @@ TEST_F(HostileWorkerTest, WildLengthsAreRefusedByNameAndReserveNothing) {
     v1::Sequence* const sequence = request.mutable_sequences(0);
     const bool fixed = i % 4 == 0;
     if (!fixed) sequence->set_space_id(registered.space_id());
-    const int keys = sequence->engine_keys_size();
+    const int keys = static_cast<int>(convert::CountEngineKeys(*sequence));
     const size_t lengths = i % 4 == 1 ? random_() % 20'000 : static_cast<size_t>(keys);
     for (size_t n = 0; n < lengths; ++n) sequence->add_lengths(1 + random_() % kSmallBytes);
     if (i % 4 == 1 && sequence->lengths_size() == keys) continue;

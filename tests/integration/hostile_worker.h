@@ -26,6 +26,7 @@
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_seed.h"
 #include "tests/testing/test_worker.h"
+#include "tests/testing/wire_keys.h"
 
 namespace kvtier::testing {
 
@@ -112,7 +113,7 @@ class HostileWorkerTest : public ::testing::Test {
     sequence->set_space_id(space_id_);
     sequence->set_set(true);
     for (uint64_t number = first; number < first + count; ++number) {
-      sequence->add_engine_keys(std::string(TestEngineKey(number).bytes()));
+      AddWireKey(TestEngineKey(number).bytes(), sequence);
     }
     return request;
   }

@@ -11,10 +11,12 @@
 #include "kvtier/v1/peer.grpc.pb.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 #include "proto/convert.h"
+#include "proto/engine_keys.h"
 #include "tests/integration/raw_session.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
+#include "tests/testing/wire_keys.h"
 
 namespace kvtier::testing {
 namespace {
@@ -46,9 +48,7 @@ class LimitsTest : public ::testing::Test {
     request.set_session_token(token_);
     v1::Sequence* const sequence = request.add_sequences();
     sequence->set_space_id(space_id_);
-    for (const EngineKey& key : worker_.KeysOf({0, keys})) {
-      sequence->add_engine_keys(std::string(key.bytes()));
-    }
+    convert::SetEngineKeys(worker_.KeysOf({0, keys}), sequence);
     return request;
   }
   grpc::Status Match(const v1::MatchRequest& request) {
@@ -93,7 +93,7 @@ TEST_F(LimitsTest, ARunOfAsManyBlocksAsAllowedIsPutAndGotInOneCall) {
 TEST_F(LimitsTest, AKeyTooShortOrTooLongIsRefusedByName) {
   for (const size_t bytes : {0, 7, 65}) {
     v1::MatchRequest request = RequestOf(1);
-    request.mutable_sequences(0)->add_engine_keys(std::string(bytes, 'k'));
+    AddWireKey(std::string(bytes, 'k'), request.mutable_sequences(0));
     const grpc::Status status = Match(request);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << bytes;
     EXPECT_THAT(status.error_message(),
@@ -131,7 +131,7 @@ TEST_F(LimitsTest, ATimeoutBeyondAMinuteIsRefusedByNameAndValue) {
 
 TEST_F(LimitsTest, AMessageAbove4MiBIsRefusedAndTheNextIsServed) {
   v1::MatchRequest request = RequestOf(1);
-  request.mutable_sequences(0)->add_engine_keys(std::string(size_t{5} << 20, 'k'));
+  request.mutable_sequences(0)->set_engine_keys(std::string(size_t{5} << 20, 'k'));
   EXPECT_EQ(Match(request).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_TRUE(Match(RequestOf(1)).ok());
 }

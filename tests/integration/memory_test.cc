@@ -27,6 +27,7 @@
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
+#include "tests/testing/wire_keys.h"
 
 namespace kvtier::testing {
 namespace {
@@ -84,7 +85,7 @@ class MemoryTest : public ::testing::Test {
     v1::MatchRequest request;
     request.set_session_token(std::string(16, 'x'));
     v1::Sequence* const sequence = request.add_sequences();
-    for (int i = 0; i < 8192; ++i) sequence->add_engine_keys(std::string(64, 'k'));
+    for (int i = 0; i < 8192; ++i) AddWireKey(std::string(64, 'k'), sequence);
     return request.SerializeAsString();
   }
   // Callers by the hundred, of several processes, for a while; the most that the agent took

@@ -21,6 +21,7 @@
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
 #include "tests/testing/unknown_fields.h"
+#include "tests/testing/wire_keys.h"
 
 namespace kvtier::testing {
 namespace {
@@ -43,7 +44,7 @@ class VersionsTest : public ::testing::Test {
     v1::ReserveRequest request;
     request.set_session_token(token);
     request.add_sequences()->set_space_id(registered.space_id());
-    request.mutable_sequences(0)->add_engine_keys("a key of some bytes");
+    AddWireKey("a key of some bytes", request.mutable_sequences(0));
     request.set_target(v1::TIER_HOST);
     v1::ReserveResponse response;
     grpc::ClientContext second;

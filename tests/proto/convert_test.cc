@@ -8,6 +8,7 @@
 #include "tests/testing/blocks.h"
 #include "tests/testing/next_version.h"
 #include "tests/testing/unknown_fields.h"
+#include "tests/testing/wire_keys.h"
 
 namespace kvtier::convert {
 namespace {
@@ -69,36 +70,6 @@ TEST(Version, AMismatchNamesBothRangesAndTheBuild) {
   for (const v1::ProtocolVersion& theirs : {Version(0, 0), v1::ProtocolVersion(), Version(1, 0)}) {
     ExpectRefused(CheckVersion(theirs), {"version"}, absl::StatusCode::kFailedPrecondition);
   }
-}
-
-TEST(EngineKeys, AcceptsTheShortestAndTheLongest) {
-  for (const size_t bytes : {kMinEngineKeyBytes, kMaxEngineKeyBytes}) {
-    const auto keys = EngineKeysFrom(Repeat(2, std::string(bytes, 'k')), "engine_keys");
-    ASSERT_TRUE(keys.ok()) << keys.status();
-    EXPECT_EQ((*keys)[1].bytes().size(), bytes);
-  }
-}
-
-TEST(EngineKeys, RefusesOneByteBeyondAndNamesThePlace) {
-  auto keys = Repeat(2, std::string(kMinEngineKeyBytes, 'k'));
-  *keys.Mutable(1) = std::string(kMinEngineKeyBytes - 1, 'k');
-  ExpectRefused(EngineKeysFrom(keys, "engine_keys").status(), {"engine_keys[1]", "7 bytes"});
-  *keys.Mutable(1) = std::string(kMaxEngineKeyBytes + 1, 'k');
-  ExpectRefused(EngineKeysFrom(keys, "engine_keys").status(), {"engine_keys[1]", "65 bytes"});
-}
-
-TEST(EngineKeys, RefusesMoreThanTheLimit) {
-  const std::string key(16, 'k');
-  EXPECT_TRUE(EngineKeysFrom(Repeat(kMaxKeysPerRequest, key), "engine_keys").ok());
-  ExpectRefused(EngineKeysFrom(Repeat(kMaxKeysPerRequest + 1, key), "engine_keys").status(),
-                {"engine_keys", "8193", "8192"});
-}
-
-TEST(EngineKeys, AnEmptyOptionalKeyIsNone) {
-  EXPECT_FALSE(OptionalEngineKeyFrom("", "parent_engine_key")->has_value());
-  EXPECT_TRUE(OptionalEngineKeyFrom("12345678", "parent_engine_key")->has_value());
-  ExpectRefused(OptionalEngineKeyFrom("1234567", "parent_engine_key").status(),
-                {"parent_engine_key", "7 bytes"});
 }
 
 TEST(BlockKeys, GoThereAndBack) {
@@ -164,7 +135,7 @@ TEST(Lengths, AreOneForEachKeyWhereBlocksHaveTheirOwn) {
   const BlockLengths allowed{.longest = 4096, .any = true};
   v1::Sequence sequence;
   EXPECT_TRUE(CheckLengths(sequence, allowed).ok());
-  for (int i = 0; i < 4; ++i) sequence.add_engine_keys("12345678");
+  for (int i = 0; i < 4; ++i) kvtier::testing::AddWireKey("12345678", &sequence);
   for (const uint64_t length : {1, 4096, 100}) sequence.add_lengths(length);
   ExpectRefused(CheckLengths(sequence, allowed), {"lengths", "3", "4 engine_keys"});
   sequence.add_lengths(1);
@@ -177,7 +148,7 @@ TEST(Lengths, AreOneForEachKeyWhereBlocksHaveTheirOwn) {
 
 TEST(Lengths, AreNoneWhereBlocksAreOfOneLength) {
   v1::Sequence sequence;
-  sequence.add_engine_keys("12345678");
+  kvtier::testing::AddWireKey("12345678", &sequence);
   EXPECT_TRUE(CheckLengths(sequence, {.longest = 4096}).ok());
   sequence.add_lengths(4096);
   ExpectRefused(CheckLengths(sequence, {.longest = 4096}), {"lengths", "must be none"});

@@ -8,6 +8,7 @@
 #include "core/check.h"
 #include "core/clock.h"
 #include "proto/convert.h"
+#include "proto/engine_keys.h"
 
 namespace kvtier::testing {
 namespace {
@@ -156,8 +157,9 @@ std::vector<FakeWorkerService::Found> FakeWorkerService::Find(const Session& ses
   KVT_CHECK(sequence.space_id() >= 1 && sequence.space_id() <= session.spaces.size());
   std::vector<Found> found;
   uint32_t index = 0;
-  for (const std::string& key : sequence.engine_keys()) {
-    std::string name = BlockName(session.spaces[sequence.space_id() - 1], key);
+  const std::vector<EngineKey> keys = convert::EngineKeysFrom(sequence).value();
+  for (const EngineKey& key : keys) {
+    std::string name = BlockName(session.spaces[sequence.space_id() - 1], std::string(key.bytes()));
     if (blocks_.contains(name)) {
       found.push_back({.index = index, .name = std::move(name)});
     } else if (!sequence.set()) {
@@ -221,8 +223,8 @@ grpc::Status FakeWorkerService::Match(grpc::ServerContext* context, const v1::Ma
     v1::MatchedSequence* const matched = response->add_sequences();
     matched->set_local_blocks(static_cast<uint32_t>(found.size()));
     matched->set_total_blocks(static_cast<uint32_t>(found.size()));
-    const int tiers = sequence.set() ? sequence.engine_keys_size() : static_cast<int>(found.size());
-    for (int i = 0; i < tiers; ++i) matched->add_tiers(v1::TIER_UNSPECIFIED);
+    const size_t tiers = sequence.set() ? convert::CountEngineKeys(sequence) : found.size();
+    for (size_t i = 0; i < tiers; ++i) matched->add_tiers(v1::TIER_UNSPECIFIED);
     for (const Found& block : found) {
       matched->set_tiers(static_cast<int>(block.index), v1::TIER_HOST);
     }
@@ -245,7 +247,8 @@ grpc::Status FakeWorkerService::Onboard(grpc::ServerContext* context,
     for (const Found& found : Find(*session, sequence)) {
       if (!Lend(session, found, request->target(), onboarded)) break;
     }
-    if (onboarded->blocks_size() < sequence.engine_keys_size()) {
+    const auto lent = static_cast<size_t>(onboarded->blocks().lease_ids_size());
+    if (lent < convert::CountEngineKeys(sequence)) {
       onboarded->set_missed(v1::MISS_REASON_ABSENT);
     }
   }
@@ -262,14 +265,14 @@ bool FakeWorkerService::Lend(Session* session, const Found& found, v1::Tier targ
     std::memcpy(gpu_pool_->at(*lease.gpu_offset), arena_.at(block.offset), block.length);
   }
   ++block.leases;
-  v1::LeasedBlock* const leased = onboarded->add_blocks();
-  leased->set_index(found.index);
-  leased->set_lease_id(next_id_);
-  leased->set_offset(lease.gpu_offset.value_or(block.offset));
-  leased->set_length(options_.leased_length > 0 ? options_.leased_length : block.length);
-  leased->set_from(v1::TIER_HOST);
-  leased->set_sum_hi(block.sum.hi);
-  leased->set_sum_lo(block.sum.lo);
+  v1::LeasedBlocks* const leased = onboarded->mutable_blocks();
+  leased->add_indices(found.index);
+  leased->add_lease_ids(next_id_);
+  leased->add_offsets(lease.gpu_offset.value_or(block.offset));
+  leased->add_lengths(options_.leased_length > 0 ? options_.leased_length : block.length);
+  leased->add_from(v1::TIER_HOST);
+  leased->add_sums(block.sum.hi);
+  leased->add_sums(block.sum.lo);
   session->leases.emplace(next_id_++, std::move(lease));
   return true;
 }
@@ -304,9 +307,11 @@ grpc::Status FakeWorkerService::Reserve(grpc::ServerContext* context,
     const SpaceSpec& space = session->spaces[sequence.space_id() - 1];
     const absl::Status lengths = convert::CheckLengths(sequence, BlockLengths::Of(space));
     if (!lengths.ok()) return convert::ToGrpc(lengths);
-    for (int i = 0; i < sequence.engine_keys_size(); ++i) {
-      const uint64_t length = space.any_length ? sequence.lengths(i) : space.block_bytes;
-      ReserveOne(session, space, {.key = sequence.engine_keys(i), .length = length},
+    int i = 0;
+    const std::vector<EngineKey> keys = convert::EngineKeysFrom(sequence).value();
+    for (const EngineKey& key : keys) {
+      const uint64_t length = space.any_length ? sequence.lengths(i++) : space.block_bytes;
+      ReserveOne(session, space, {.key = std::string(key.bytes()), .length = length},
                  response->add_blocks());
     }
   }

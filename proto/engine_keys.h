@@ -1,0 +1,35 @@
+// The keys of a sequence on the wire: one string of all of them behind each other, and how long
+// each is. One string for each key would cost both ends two allocations a key.
+//
+// Stateless: thread-safe.
+#ifndef KVTIER_PROTO_ENGINE_KEYS_H_
+#define KVTIER_PROTO_ENGINE_KEYS_H_
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/block_key.h"
+#include "kvtier/v1/worker.pb.h"
+
+namespace kvtier::convert {
+
+// Sets the keys of `sequence`.
+void SetEngineKeys(std::span<const EngineKey> keys, v1::Sequence* sequence);
+// Returns how many keys the sequence says that it has. O(1), and true of those that
+// EngineKeysFrom() takes.
+size_t CountEngineKeys(const v1::Sequence& sequence);
+// Errors: kInvalidArgument, naming `engine_keys` or `key_bytes`, the place and the value: a key
+// shorter than 8 or longer than 64 bytes, sizes that do not add up, or more than
+// kMaxKeysPerRequest keys.
+absl::StatusOr<std::vector<EngineKey>> EngineKeysFrom(const v1::Sequence& sequence);
+// Empty: nullopt. Errors: kInvalidArgument, naming `field` and the value.
+absl::StatusOr<std::optional<EngineKey>> OptionalEngineKeyFrom(const std::string& key,
+                                                               const char* field);
+
+}  // namespace kvtier::convert
+
+#endif  // KVTIER_PROTO_ENGINE_KEYS_H_
