@@ -7,6 +7,7 @@
 #include "client/block_copy.h"
 #include "client/connection.h"
 #include "core/check.h"
+#include "core/checksum.h"
 #include "core/clock.h"
 
 namespace kvtier {
@@ -46,15 +47,28 @@ size_t OnboardedBlocks::key_index(size_t i) const {
 
 absl::Status OnboardedBlocks::CopyOut(size_t i, std::span<const Piece> pieces) const {
   KVT_CHECK(i < blocks_.size());
-  const Block& block = blocks_[i];
-  const absl::StatusOr<PayloadSum> sum = CopyFromBlock(i, block.bytes, pieces);
+  const absl::StatusOr<PayloadSum> sum = CopyFromBlock(i, blocks_[i].bytes, pieces);
   if (!sum.ok()) return sum.status();
+  return Believe(i, *sum);
+}
+
+absl::Status OnboardedBlocks::Prove(size_t i) const {
+  KVT_CHECK(i < blocks_.size());
+  const std::span<const std::byte> bytes = blocks_[i].bytes;
+  if (bytes.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("block ", i, ": only a device of this worker's reaches its bytes"));
+  }
+  return Believe(i, SumPayload(bytes));
+}
+
+absl::Status OnboardedBlocks::Believe(size_t i, const PayloadSum& sum) const {
   // Asked first: behind the end of a lease another block may lie there, which is no damage.
   if (!valid()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("block ", i, ": the lease or the session ended while it was copied"));
+        absl::StrCat("block ", i, ": the lease or the session ended while it was read"));
   }
-  const absl::Status proven = CheckLeasedSum(i, *sum, block.sum);
+  const absl::Status proven = CheckLeasedSum(i, sum, blocks_[i].sum);
   if (!proven.ok()) {
     link_->Release(connection_.get(), ReleaseQueue::Kind::kDamaged, std::span(&lease_ids_[i], 1));
     link_->Count([](ClientStats* stats) { ++stats->damaged_blocks; });

@@ -59,6 +59,10 @@ class OnboardedBlocks {
   // block, and drops it); kFailedPrecondition, the lease ended meanwhile, or the session did: treat
   // the whole hit as a miss. REQUIRES: i < size().
   absl::Status CopyOut(size_t i, std::span<const Piece> pieces) const;
+  // Takes the sum of block `i` where it lies and compares it with the lease's, for who copied the
+  // bytes by other means, as a device does. Behind the copy it proves what was copied, since a
+  // stray write stays. OK: they are the block's bytes. Errors: as CopyOut(). REQUIRES: i < size().
+  absl::Status Prove(size_t i) const;
   // Whether everything read so far was what it was said to be: the leases have not
   // ended and the session that granted them stands. Asks the kernel; about 1 us.
   bool valid() const;
@@ -69,6 +73,9 @@ class OnboardedBlocks {
 
  private:
   friend class OnboardAnswer;
+  // OK: the lease stands, and `sum`, of what was read of block `i`, is its own. A sum that is not
+  // is told to the agent.
+  absl::Status Believe(size_t i, const PayloadSum& sum) const;
   struct Block {
     std::span<const std::byte> bytes;
     uint64_t length = 0;  // Of the payload, also where it has no bytes here.

@@ -59,7 +59,7 @@ LaneRunner::Copy CopyOfPart(const PoolMemory& memory, const PlannedJob& job,
     LaneRunner::Batch& batch = copy.batches.emplace_back();
     batch.blocks = part->plan->Batch(part->first + i, *memory.stored, job.direction);
     batch.blocks->outcomes = part->outcomes.of(i);
-    // The agent sums what is committed, and has proved what it leases.
+    // The agent sums what is committed, and OnboardFlow what was leased.
     batch.blocks->summed = false;
     batch.keep = part;
   }

@@ -1,5 +1,5 @@
 // OnboardFlow: lease blocks in host memory, copy them into the worker's slots, and believe
-// the copy only when the lease still stands behind its last byte.
+// the copy only when behind its last byte the lease still stands and the bytes have its sums.
 #ifndef KVTIER_CLIENT_LANES_ONBOARD_FLOW_H_
 #define KVTIER_CLIENT_LANES_ONBOARD_FLOW_H_
 

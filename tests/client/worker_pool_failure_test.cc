@@ -82,6 +82,25 @@ TEST_F(WorkerPoolFailureTest, AnOnboardWhoseCopyFailsIsNotBelievedAndReleasesIts
   EXPECT_EQ(BlocksOf(Onboard(PlanOrder::kLayerWise)), 8U);
 }
 
+// A stray write after the commit: host memory no longer has what was put.
+TEST_F(WorkerPoolFailureTest, AnOnboardOfBytesThatChangedIsNotBelievedAndTheAgentIsTold) {
+  ASSERT_EQ(BlocksOf(Offload()), 8U);
+  Client& client = rig_.client();
+  {
+    const SpaceHandle space = *client.RegisterSpace(memory_.space());
+    const auto stray = client.Reserve(space, TestKeys(100, 1));
+    const auto hit = client.Onboard(space, TestKeys(1, 8));
+    ASSERT_TRUE(stray.ok() && stray->reserved() == 1 && hit.ok() && hit->size() == 8);
+    std::byte* const arena = stray->slot(0).data() - stray->offset(0);
+    arena[hit->offset(5) + 17] ^= std::byte{1};
+  }
+  const auto job = Onboard(PlanOrder::kWhole);
+  EXPECT_EQ(EndOf(job).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ((*job)->blocks(), 0U);
+  EXPECT_EQ(client.stats().damaged_blocks, 1U);
+  ExpectNothingHeld();
+}
+
 TEST_F(WorkerPoolFailureTest, ALostDeviceEndsWhatRunsAndWhatComes) {
   ASSERT_EQ(BlocksOf(Offload()), 8U);
   const auto running = OnboardStalled();

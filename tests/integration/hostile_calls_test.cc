@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "proto/engine_keys.h"
 #include "tests/integration/hostile_worker.h"
 
 namespace kvtier::testing {
@@ -134,7 +133,7 @@ TEST_F(HostileWorkerTest, HugeBatchesMeetTheirLimitsAndEndWithTheSession) {
   size_t ticketed = 0;
   for (int i = 0; i < 100; ++i) {
     if (Call(&v1::Worker::Stub::Onboard, onboard, &onboarded).ok()) {
-      leased += static_cast<size_t>(onboarded.sequences(0).blocks_size());
+      leased += static_cast<size_t>(onboarded.sequences(0).blocks().lease_ids_size());
     }
     const grpc::Status said = Call(&v1::Worker::Stub::TakeTicket, take, &taken);
     if (said.ok()) {
@@ -176,7 +175,7 @@ TEST_F(HostileWorkerTest, WildLengthsAreRefusedByNameAndReserveNothing) {
     v1::Sequence* const sequence = request.mutable_sequences(0);
     const bool fixed = i % 4 == 0;
     if (!fixed) sequence->set_space_id(registered.space_id());
-    const int keys = static_cast<int>(convert::CountEngineKeys(*sequence));
+    const auto keys = static_cast<int>(convert::CountEngineKeys(*sequence));
     const size_t lengths = i % 4 == 1 ? random_() % 20'000 : static_cast<size_t>(keys);
     for (size_t n = 0; n < lengths; ++n) sequence->add_lengths(1 + random_() % kSmallBytes);
     if (i % 4 == 1 && sequence->lengths_size() == keys) continue;
