@@ -128,9 +128,7 @@ typedef struct {
   uint32_t pipeline_rank, pipeline_size; /* rank < size. */
   uint64_t block_bytes;                  /* Of one stored block; 1..67108864. */
   const char* codec;                     /* NULL: "raw". Others are under "Codecs". */
-  /* 1: each block has a length of its own, 1 to block_bytes, which its reserve says
-   * (kvtier_sequence.lengths). For codec "raw" and target KVTIER_HOST. 0: all have block_bytes. */
-  uint32_t any_length;
+  uint32_t any_length; /* 1: blocks have lengths of their own, see kvtier_sequence.lengths. */
 } kvtier_space_spec;
 
 /* Names a space into *space. Works without an agent. KVTIER_INVALID names the field;
@@ -173,8 +171,7 @@ int64_t kvtier_onboard(kvtier_client* client, kvtier_space space, const kvtier_b
 
 /* Reserves a slot for each key that is neither cached nor being put. `parent` is the key
  * before keys[0]; NULL or size 0: a root. Returns how many slots were reserved; *put gets all
- * `count` entries, or NULL when no slot was reserved, for whatever reason. Of a space with
- * any_length reserve by kvtier_reserve_sequences(), which is told the lengths. */
+ * `count` entries, or NULL when no slot was reserved, for whatever reason. */
 int64_t kvtier_reserve(kvtier_client* client, kvtier_space space, const kvtier_bytes* parent,
                        const kvtier_bytes* keys, size_t count, int target, int32_t timeout_ms,
                        kvtier_put** put);

@@ -30,7 +30,9 @@ typedef struct {
   /* 1: nothing of this request is to be kept; what reserves has KVTIER_NO_STORE for its keys. */
   uint32_t no_store;
   /* Bytes of the block of each key, 1 to the space's block_bytes, where they are reserved in a
-   * space with any_length. NULL in other spaces; calls that reserve nothing take no notice. */
+   * space with any_length, which is for codec "raw" and target KVTIER_HOST. NULL in other spaces,
+   * where all blocks have block_bytes; calls that reserve nothing take no notice. kvtier_reserve()
+   * and its like are told no lengths, and are for other spaces. */
   const uint64_t* lengths;
 } kvtier_sequence;
 

@@ -97,7 +97,7 @@ TEST_F(WorkerPoolFailureTest, AnOnboardOfBytesThatChangedIsNotBelievedAndTheAgen
   const auto job = Onboard(PlanOrder::kWhole);
   EXPECT_EQ(EndOf(job).code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ((*job)->blocks(), 0U);
-  EXPECT_EQ(client.stats().damaged_blocks, 1U);
+  EXPECT_EQ(client.Stats().damaged_blocks, 1U);
   ExpectNothingHeld();
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/engine_keys.h"
 #include "tests/integration/hostile_worker.h"
 
 namespace kvtier::testing {
@@ -133,7 +134,7 @@ TEST_F(HostileWorkerTest, HugeBatchesMeetTheirLimitsAndEndWithTheSession) {
   size_t ticketed = 0;
   for (int i = 0; i < 100; ++i) {
     if (Call(&v1::Worker::Stub::Onboard, onboard, &onboarded).ok()) {
-      leased += static_cast<size_t>(onboarded.sequences(0).blocks_size());
+      leased += static_cast<size_t>(onboarded.sequences(0).blocks().lease_ids_size());
     }
     const grpc::Status said = Call(&v1::Worker::Stub::TakeTicket, take, &taken);
     if (said.ok()) {

@@ -30,7 +30,7 @@ struct TestWorkerOptions {
   std::string secret;
   uint64_t tenant_seed = 1;  // Of the contents.
   uint64_t block_bytes = uint64_t{64} << 10;
-  bool any_length = false;  // Blocks have lengths that follow from their numbers.
+  bool any_length = false;                    // Blocks have lengths that follow from their numbers.
   absl::Duration timeout = absl::Seconds(5);  // Of calls that name none.
 };
 

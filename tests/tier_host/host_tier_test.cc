@@ -179,7 +179,8 @@ TEST(HostTierTest, BlocksOfManyLengthsShareTheSlabsOfFewSizes) {
   std::vector<HostSlot> slots;
   uint64_t pages = 0;
   for (uint64_t length = kLong;; length = 1 + (length + 7919) % kLong) {
-    absl::StatusOr<HostSlot> slot = host->Reserve(DomainId{0}, host->RoomFor(DomainId{0}, lengths, length));
+    absl::StatusOr<HostSlot> slot =
+        host->Reserve(DomainId{0}, host->RoomFor(DomainId{0}, lengths, length));
     if (!slot.ok()) break;
     pages += slot->bytes().size();
     slots.push_back(*std::move(slot));
