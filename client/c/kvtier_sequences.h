@@ -85,7 +85,8 @@ int64_t kvtier_delete(kvtier_client* client, const kvtier_sequence* sequences, s
 
 /* ---- Hits ---- */
 
-/* Returns the place of block `index`'s key among its sequence's keys; of a run that is `index`.
+/* Returns the place of block `index`'s key among its sequence's keys; of a run that is `index`, but
+ * in a part of one (kvtier_parts.h).
  * KVTIER_INVALID: index >= kvtier_hit_count(). */
 int64_t kvtier_hit_key_index(const kvtier_hit* hit, size_t index);
 

@@ -160,8 +160,12 @@ class OnboardStreamTest : public ::testing::Test {
       std::this_thread::yield();
     }
   }
+  // A call's context; it ends by itself if nothing else ends it.
+  struct Context : grpc::ClientContext {
+    Context() { set_deadline(absl::ToChronoTime(absl::Now() + kPatience)); }
+  };
   // Begins a call and reads its first part, which is of the block that is here.
-  std::unique_ptr<grpc::ClientReader<v1::OnboardPart>> ReadFirst(grpc::ClientContext* context) {
+  std::unique_ptr<grpc::ClientReader<v1::OnboardPart>> ReadFirst(Context* context) {
     auto reader = stub_->OnboardParts(context, {});
     v1::OnboardPart part;
     EXPECT_TRUE(reader->Read(&part));
@@ -184,7 +188,7 @@ class OnboardStreamTest : public ::testing::Test {
 
 TEST_F(OnboardStreamTest, ACallerThatCancelsEndsTheCall) {
   Serve({.bytes = size_t{1} << 20, .duration = kPatience}, {kAtPeer, kHere});
-  grpc::ClientContext context;
+  Context context;
   const auto reader = ReadFirst(&context);
   context.TryCancel();
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
@@ -195,7 +199,7 @@ TEST_F(OnboardStreamTest, ACallerThatCancelsEndsTheCall) {
 
 TEST_F(OnboardStreamTest, TheEndOfTheSessionEndsTheCall) {
   Serve({.bytes = size_t{1} << 20, .duration = kPatience}, {kAtPeer, kHere});
-  grpc::ClientContext context;
+  Context context;
   const auto reader = ReadFirst(&context);
   CallOn(&executor_, [this] { return agent_->CloseSession(session_); });
   v1::OnboardPart part;
@@ -206,7 +210,7 @@ TEST_F(OnboardStreamTest, TheEndOfTheSessionEndsTheCall) {
 
 TEST_F(OnboardStreamTest, AnAgentThatStopsSendsTheLastPart) {
   Serve({.bytes = size_t{1} << 20, .duration = kPatience}, {kAtPeer, kHere});
-  grpc::ClientContext context;
+  Context context;
   const auto reader = ReadFirst(&context);
   CallOn(&executor_, [this] {
     agent_->EndWaits();
@@ -216,16 +220,16 @@ TEST_F(OnboardStreamTest, AnAgentThatStopsSendsTheLastPart) {
   EXPECT_TRUE(reader->Read(&part));
   EXPECT_THAT(part.missed(), ::testing::ElementsAre(v1::MISS_REASON_DEADLINE));
   EXPECT_TRUE(reader->Finish().ok());
-  grpc::ClientContext another;
+  Context another;
   EXPECT_EQ(stub_->OnboardParts(&another, {})->Finish().error_code(),
             grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_F(OnboardStreamTest, ACallBeyondTheBytesIsRefusedAndOneThatLastedTooLongIsCutForOthers) {
   Serve({.bytes = kCallBytes, .duration = absl::ZeroDuration()}, {kAtPeer, kHere});
-  grpc::ClientContext context;
+  Context context;
   const auto reader = ReadFirst(&context);
-  grpc::ClientContext another;
+  Context another;
   const grpc::Status refused = stub_->OnboardParts(&another, {})->Finish();
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(refused.error_message(), HasSubstr(std::to_string(kCallBytes)));
@@ -241,7 +245,7 @@ TEST_F(OnboardStreamTest, ACallerThatDoesNotReadItsPartMakesRoom) {
                               .reads_answers = false,
                               .most_calls = 1});
   while (service_->bytes() == 0) ASSERT_TRUE(silent.Step());
-  grpc::ClientContext another;
+  Context another;
   EXPECT_EQ(stub_->OnboardParts(&another, {})->Finish().error_code(),
             grpc::StatusCode::RESOURCE_EXHAUSTED);
   AwaitBytes(0);

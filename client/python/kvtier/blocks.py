@@ -94,7 +94,10 @@ class Hit:
         return self._native.missed()
 
     def index(self, index: int) -> int:
-        """The place of block `index`'s key among the sequence's keys; of a run it is `index`."""
+        """The place of block `index`'s key among the sequence's keys.
+
+        Of a run it is `index`, but in a part of one (Client.submit_onboard_parts()).
+        """
         if not 0 <= index < len(self):
             raise IndexError(f"block {index} of a hit of {len(self)}")
         return self._native.index(index)
