@@ -11,7 +11,7 @@
 #include "agent/worker_wire.h"
 #include "core/status_macros.h"
 #include "proto/convert.h"
-#include "proto/engine_keys.h"
+#include "proto/sequence_keys.h"
 
 namespace kvtier {
 namespace {

@@ -35,7 +35,7 @@
 #include "grpcpp/support/status.h"
 #include "kvtier/v1/worker.pb.h"
 #include "proto/convert.h"
-#include "proto/engine_keys.h"
+#include "proto/sequence_keys.h"
 
 namespace kvtier {
 

@@ -20,7 +20,7 @@ absl::Time LeaseDeadline(uint64_t deadline_ns) {
   return absl::FromUnixNanos(static_cast<int64_t>(deadline_ns)) - kLeaseMargin;
 }
 
-BlockSource SourceFrom(int from) {
+BlockSource SourceFrom(v1::Tier from) {
   switch (from) {
     case v1::TIER_GPU:
       return BlockSource::kGpu;

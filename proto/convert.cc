@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/address.h"
 #include "core/status_macros.h"
-#include "proto/engine_keys.h"
 #include "proto/layout_digest.h"
+#include "proto/sequence_keys.h"
 
 namespace kvtier::convert {
 namespace {

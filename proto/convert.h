@@ -55,7 +55,7 @@ absl::Status CheckVersion(const v1::ProtocolVersion& theirs);
 
 // Errors of all below: kInvalidArgument, naming `field` and the value.
 // Checks how many sequences there are, 1 at least, and how many keys they have together; the keys
-// themselves EngineKeysFrom() of proto/engine_keys.h does.
+// themselves EngineKeysFrom() of proto/sequence_keys.h does.
 absl::Status CheckSequences(const google::protobuf::RepeatedPtrField<v1::Sequence>& sequences);
 // Checks the lengths of a sequence that is to be reserved, in a space whose blocks may have
 // `allowed`: one for each key where they may have any, else none.

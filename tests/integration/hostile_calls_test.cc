@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/engine_keys.h"
+#include "proto/sequence_keys.h"
 #include "tests/integration/hostile_worker.h"
 
 namespace kvtier::testing {

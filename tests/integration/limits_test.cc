@@ -11,7 +11,7 @@
 #include "kvtier/v1/peer.grpc.pb.h"
 #include "kvtier/v1/worker.grpc.pb.h"
 #include "proto/convert.h"
-#include "proto/engine_keys.h"
+#include "proto/sequence_keys.h"
 #include "tests/integration/raw_session.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <utility>
 
 #include "core/check.h"
 #include "core/clock.h"
 #include "proto/convert.h"
-#include "proto/engine_keys.h"
+#include "proto/sequence_keys.h"
 
 namespace kvtier::testing {
 namespace {
@@ -265,28 +264,6 @@ void FakeWorkerService::LendAll(Session* session, const v1::OnboardRequest& requ
       onboarded->set_missed(v1::MISS_REASON_ABSENT);
     }
   }
-}
-
-bool FakeWorkerService::Lend(Session* session, const Found& found, v1::Tier target,
-                             v1::OnboardedSequence* onboarded) {
-  Block& block = blocks_.at(found.name);
-  Lease lease{.block = found.name, .gpu_offset = std::nullopt};
-  if (target == v1::TIER_GPU) {
-    lease.gpu_offset = gpu_pool_->Allocate();
-    if (!lease.gpu_offset) return false;
-    std::memcpy(gpu_pool_->at(*lease.gpu_offset), arena_.at(block.offset), block.length);
-  }
-  ++block.leases;
-  v1::LeasedBlocks* const leased = onboarded->mutable_blocks();
-  leased->add_indices(found.index);
-  leased->add_lease_ids(next_id_);
-  leased->add_offsets(lease.gpu_offset.value_or(block.offset));
-  leased->add_lengths(options_.leased_length > 0 ? options_.leased_length : block.length);
-  leased->add_from(v1::TIER_HOST);
-  leased->add_sums(block.sum.hi);
-  leased->add_sums(block.sum.lo);
-  session->leases.emplace(next_id_++, std::move(lease));
-  return true;
 }
 
 grpc::Status FakeWorkerService::Prefetch(grpc::ServerContext* context,

@@ -1,6 +1,8 @@
-// FakeWorkerService's OnboardParts: what Onboard would answer, a few blocks at a time, with what is
-// to be wrong with it.
+// FakeWorkerService's leases, and its OnboardParts: what Onboard would answer, a few blocks at a
+// time, with what is to be wrong with it.
 #include <algorithm>
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "tests/testing/fake_worker_service.h"
@@ -13,7 +15,7 @@ void AddBlock(const v1::LeasedBlocks& from, int i, v1::LeasedBlocks* to) {
   to->add_lease_ids(from.lease_ids(i));
   to->add_offsets(from.offsets(i));
   to->add_lengths(from.lengths(i));
-  to->add_from(from.from(i) == v1::TIER_GPU ? v1::TIER_GPU : v1::TIER_HOST);
+  to->add_from(from.from(i));
   to->add_sums(from.sums(2 * i));
   to->add_sums(from.sums(2 * i + 1));
   to->add_indices(from.indices(i));
@@ -47,6 +49,28 @@ std::vector<v1::OnboardPart> PartsOf(const v1::OnboardResponse& whole,
 }
 
 }  // namespace
+
+bool FakeWorkerService::Lend(Session* session, const Found& found, v1::Tier target,
+                             v1::OnboardedSequence* onboarded) {
+  Block& block = blocks_.at(found.name);
+  Lease lease{.block = found.name, .gpu_offset = std::nullopt};
+  if (target == v1::TIER_GPU) {
+    lease.gpu_offset = gpu_pool_->Allocate();
+    if (!lease.gpu_offset) return false;
+    std::memcpy(gpu_pool_->at(*lease.gpu_offset), arena_.at(block.offset), block.length);
+  }
+  ++block.leases;
+  v1::LeasedBlocks* const leased = onboarded->mutable_blocks();
+  leased->add_indices(found.index);
+  leased->add_lease_ids(next_id_);
+  leased->add_offsets(lease.gpu_offset.value_or(block.offset));
+  leased->add_lengths(options_.leased_length > 0 ? options_.leased_length : block.length);
+  leased->add_from(v1::TIER_HOST);
+  leased->add_sums(block.sum.hi);
+  leased->add_sums(block.sum.lo);
+  session->leases.emplace(next_id_++, std::move(lease));
+  return true;
+}
 
 grpc::Status FakeWorkerService::OnboardParts(grpc::ServerContext* context,
                                              const v1::OnboardRequest* request,

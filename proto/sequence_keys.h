@@ -2,8 +2,8 @@
 // each is. One string for each key would cost both ends two allocations a key.
 //
 // Stateless: thread-safe.
-#ifndef KVTIER_PROTO_ENGINE_KEYS_H_
-#define KVTIER_PROTO_ENGINE_KEYS_H_
+#ifndef KVTIER_PROTO_SEQUENCE_KEYS_H_
+#define KVTIER_PROTO_SEQUENCE_KEYS_H_
 
 #include <cstddef>
 #include <optional>
@@ -32,4 +32,4 @@ absl::StatusOr<std::optional<EngineKey>> OptionalEngineKeyFrom(const std::string
 
 }  // namespace kvtier::convert
 
-#endif  // KVTIER_PROTO_ENGINE_KEYS_H_
+#endif  // KVTIER_PROTO_SEQUENCE_KEYS_H_

@@ -1,4 +1,4 @@
-#include "proto/engine_keys.h"
+#include "proto/sequence_keys.h"
 
 #include <algorithm>
 #include <utility>
