@@ -42,22 +42,24 @@ std::vector<kvtier::EngineKey> MinimalKeys(uint32_t tokens_per_block) {
                              std::span<const uint32_t>(tokens));
 }
 
-// Copies what is cached and still valid after the copy; a real worker copies to its GPU.
+// Copies what is cached into memory of this worker's own, and keeps what is proven by it.
 std::vector<std::vector<std::byte>> Fetch(kvtier::Client* client, kvtier::SpaceHandle space,
                                           std::span<const kvtier::EngineKey> keys) {
   std::vector<std::vector<std::byte>> blocks;
   const auto hit = client->Onboard(space, keys, {.timeout = absl::Milliseconds(500)});
   if (!hit.ok()) return blocks;  // These keys cannot be asked for: our own mistake.
   for (size_t i = 0; i < hit->size(); ++i) {
-    blocks.emplace_back(hit->bytes(i).begin(), hit->bytes(i).end());
+    std::vector<std::byte> block(hit->bytes(i).size());  // An engine's is many pieces.
+    const kvtier::Piece piece{block.data(), block.size()};
+    if (!hit->CopyOut(i, {&piece, 1}).ok()) break;  // A miss, as all behind it.
+    blocks.push_back(std::move(block));
   }
-  if (!hit->valid()) blocks.clear();
   return blocks;
 }
 
-// Computes block `i` into `slot`.
-void Compute(size_t i, std::span<std::byte> slot) {
-  std::ranges::fill(slot, static_cast<std::byte>(i));
+// Computes block `i`.
+std::vector<std::byte> Compute(size_t i, size_t bytes) {
+  return std::vector<std::byte>(bytes, static_cast<std::byte>(i));
 }
 
 }  // namespace
@@ -86,7 +88,10 @@ int main(int argc, char** argv) {
   auto put = (*client)->Reserve(*space, missing, reserve);
   if (!put.ok()) return 1;
   for (size_t i = 0; i < put->size(); ++i) {
-    if (put->state(i) == kvtier::ReservedBlocks::State::kReserved) Compute(found + i, put->slot(i));
+    if (put->state(i) != kvtier::ReservedBlocks::State::kReserved) continue;
+    const std::vector<std::byte> block = Compute(found + i, MinimalSpace().block_bytes);
+    const kvtier::ConstPiece piece{block.data(), block.size()};
+    if (!put->CopyIn(i, {&piece, 1}).ok()) return 1;
   }
   std::printf("%zu blocks put\n", put->Commit());
   return 0;

@@ -20,16 +20,20 @@ space = client.register_space(kvtier.SpaceSpec(
     codec="raw"))  # As they are; kvtier.BlockCodec is for the others.
 keys = kvtier.token_keys(range(64), 16)  # Of the prompt's tokens; or the engine's own keys.
 
+blocks = []
 with client.onboard(space, keys, timeout_s=0.5) as hit:
-    blocks = [bytes(hit[i]) for i in range(len(hit))]  # A worker copies to its GPU here.
-    blocks = blocks if hit.valid() else []
+    for i in range(len(hit)):
+        block = bytearray(BLOCK_BYTES)  # The engine's memory, which may be many pieces.
+        if not hit.copy_out(i, block):
+            break  # A miss, as all behind it.
+        blocks.append(block)
 print(f"{len(blocks)} of {len(keys)} blocks came from kvtier")
 
 if missing := keys[len(blocks):]:
     parent = keys[len(blocks) - 1] if blocks else None
     with client.reserve(space, missing, parent=parent) as put:
         for i, key in enumerate(missing):
-            if put[i] is not None:
-                put[i][:] = hashlib.shake_256(key).digest(BLOCK_BYTES)  # The computed KV.
+            if put.states[i] == "reserved":
+                put.copy_in(i, hashlib.shake_256(key).digest(BLOCK_BYTES))  # The computed KV.
         print(f"{put.commit()} blocks put")
 client.close()

@@ -30,6 +30,13 @@ absl::Status CopyOut(const kvtier_hit* hit, size_t index, const kvtier_room* pie
   return hit->blocks.CopyOut(index, to);
 }
 
+absl::Status Prove(const kvtier_hit* hit, size_t index) {
+  if (hit == nullptr || index >= hit->blocks.size()) {
+    return absl::InvalidArgumentError("hit is NULL, or index is past the hit");
+  }
+  return hit->blocks.Prove(index);
+}
+
 int FailCopy(const absl::Status& status) {
   if (status.ok()) return KVTIER_OK;
   const std::string text(status.message());
@@ -51,6 +58,10 @@ int kvtier_copy_in(kvtier_put* put, size_t index, const kvtier_bytes* pieces, si
 int kvtier_copy_out(const kvtier_hit* hit, size_t index, const kvtier_room* pieces, size_t count) {
   return kvtier::c::Guarded(
       [&] { return kvtier::c::FailCopy(kvtier::c::CopyOut(hit, index, pieces, count)); });
+}
+
+int kvtier_prove(const kvtier_hit* hit, size_t index) {
+  return kvtier::c::Guarded([&] { return kvtier::c::FailCopy(kvtier::c::Prove(hit, index)); });
 }
 
 }  // extern "C"

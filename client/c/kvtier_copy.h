@@ -33,6 +33,11 @@ int kvtier_copy_in(kvtier_put* put, size_t index, const kvtier_bytes* pieces, si
  * add up to the block's. */
 int kvtier_copy_out(const kvtier_hit* hit, size_t index, const kvtier_room* pieces, size_t count);
 
+/* Takes the sum of block `index` of the hit where it lies and compares it with the lease's, for who
+ * reads or copies the bytes by other means: behind the last read it proves what was read. As
+ * kvtier_copy_out() answers. */
+int kvtier_prove(const kvtier_hit* hit, size_t index);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -135,6 +135,25 @@ void CopyIn(Put& put, size_t i, const py::object& source) {
 }
 
 // False: the bytes are not to be used.
+bool IsProven(const absl::Status& status) {
+  if (status.code() == absl::StatusCode::kDataLoss ||
+      status.code() == absl::StatusCode::kFailedPrecondition) {
+    return false;
+  }
+  if (!status.ok()) Raise(status);
+  return true;
+}
+
+bool Prove(const Hit& hit, size_t i) {
+  if (i >= hit.blocks.size()) throw py::index_error("block index out of range");
+  absl::Status status;
+  {
+    py::gil_scoped_release release;
+    status = hit.blocks.Prove(i);
+  }
+  return IsProven(status);
+}
+
 bool CopyOut(const Hit& hit, size_t i, const py::object& to) {
   if (i >= hit.blocks.size()) throw py::index_error("block index out of range");
   const Buffers buffers(to, "to", Access::kWrite);
@@ -143,12 +162,7 @@ bool CopyOut(const Hit& hit, size_t i, const py::object& to) {
     py::gil_scoped_release release;
     status = hit.blocks.CopyOut(i, buffers.As<Piece>());
   }
-  if (status.code() == absl::StatusCode::kDataLoss ||
-      status.code() == absl::StatusCode::kFailedPrecondition) {
-    return false;
-  }
-  if (!status.ok()) Raise(status);
-  return true;
+  return IsProven(status);
 }
 
 }  // namespace
@@ -165,6 +179,7 @@ void BindBlocks(py::module_& module) {
       .def("__len__", [](const Hit& hit) { return hit.blocks.size(); })
       .def("block", &HitBlock)
       .def("copy_out", &CopyOut)
+      .def("prove", &Prove)
       .def("sources", &Sources)
       .def("missed", &Missed)
       .def("index", &KeyIndex)

@@ -84,7 +84,9 @@ class PrefixStore:
         wanted = keys[:found.blocks]
         with self._client.onboard(self._space, wanted, timeout_s=timeout_s) as hit:
             ready = 0
-            while ready < len(hit) and self._form.read(hit[ready], table, ready):
+            # Proven behind its last read: what was computed on it is never of wrong bytes.
+            while ready < len(hit) and self._form.read(hit[ready], table, ready) \
+                    and hit.prove(ready):
                 ready += 1
             valid = hit.valid()
         if not valid:

@@ -30,10 +30,12 @@
 #include "proto/rpc_door.h"
 #include "tests/testing/blocks.h"
 #include "tests/testing/half_sender.h"
+#include "tests/testing/wire_keys.h"
 
 namespace kvtier {
 namespace {
 
+using testing::AddWireKey;
 using ::testing::HasSubstr;
 using testing::TestEngineKey;
 
@@ -253,7 +255,7 @@ TEST_F(OnboardStreamTest, ACallerThatDoesNotReadItsPartMakesRoom) {
 
 TEST(OnboardStreamMemoryTest, ACallCostsItsKeysOnTop) {
   v1::OnboardRequest request;
-  for (int i = 0; i < 3; ++i) request.add_sequences()->add_engine_keys("12345678");
+  for (int i = 0; i < 3; ++i) AddWireKey("12345678", request.add_sequences());
   EXPECT_EQ(OnboardStream::MemoryOf(request),
             CallBudget::MemoryOf(request) + 3 * kPartsBytesPerKey);
 }

@@ -135,6 +135,8 @@ static int test_copies(kvtier_client* client, kvtier_space space) {
   EXPECT(kvtier_copy_out(NULL, 0, to, 3) == KVTIER_INVALID);
   EXPECT(kvtier_copy_out(hit, 0, NULL, 3) == KVTIER_INVALID);
   EXPECT(kvtier_copy_out(hit, 0, to, 3) == KVTIER_OK);
+  EXPECT(kvtier_prove(hit, 0) == KVTIER_OK);
+  EXPECT(kvtier_prove(hit, 1) == KVTIER_INVALID && kvtier_prove(NULL, 0) == KVTIER_INVALID);
   EXPECT(memcmp(block, copy, BLOCK_BYTES) == 0);
   kvtier_release_hits(&hit, 1);
   return 0;

@@ -29,6 +29,7 @@ class Copies(WithAgent):
                 parts = [bytearray(3), array.array("H", bytes(4000)), bytearray(BLOCK_BYTES - 4003)]
                 self.assertTrue(hit.copy_out(0, parts))
                 self.assertEqual(b"".join(map(bytes, parts)), self.BLOCK)
+                self.assertTrue(hit.prove(0))
 
     def test_a_copy_ends_the_view_and_a_later_view_is_a_new_one(self):
         with self.reserve() as put:
@@ -61,6 +62,8 @@ class Copies(WithAgent):
                     hit.copy_out(0, to)
             with self.assertRaises(IndexError):
                 hit.copy_out(1, bytearray(BLOCK_BYTES))
+            with self.assertRaises(IndexError):
+                hit.prove(1)
 
     def test_a_killed_agents_blocks_are_not_proven(self):
         with self.reserve() as put:
@@ -69,6 +72,7 @@ class Copies(WithAgent):
         with self.client.onboard(self.space, make_keys(0, 1)) as hit:
             self.agent("kill")
             self.assertTrue(eventually(lambda: not hit.copy_out(0, bytearray(BLOCK_BYTES))))
+            self.assertFalse(hit.prove(0))
             self.assertFalse(hit.valid())
 
 

@@ -100,6 +100,9 @@ class _Hit:
     def __getitem__(self, index):
         return self._views[index]
 
+    def prove(self, index):
+        return index < len(self) and self._agent.leases_last
+
     def valid(self):
         return self._agent.leases_last
 

@@ -116,6 +116,17 @@ class Hit:
             raise IndexError(f"block {index} of a hit of {len(self)}")
         return self._native.copy_out(index, to)
 
+    def prove(self, index: int) -> bool:
+        """Whether what was read of hit[index] so far was the block. Call it behind the last read.
+
+        Takes the sum of the block where it lies, which must be the lease's, for who reads or copies
+        the bytes by other means than copy_out(), and answers as copy_out() does. Other threads run
+        meanwhile. Errors: IndexError; ValueError, only a device reaches the block.
+        """
+        if not 0 <= index < len(self):
+            raise IndexError(f"block {index} of a hit of {len(self)}")
+        return self._native.prove(index)
+
     def valid(self) -> bool:
         """Whether all that was read so far may be used. False for an empty or released hit."""
         return self._native.valid()
