@@ -286,6 +286,10 @@ bool SimNode::MissesADisk() const {
   return std::any_of(opened.begin(), opened.end(), [](const auto& disk) { return !disk.ok(); });
 }
 
+bool SimNode::IsUnpinned() const {
+  return agent_->index().pinned_bytes(Tier::kHost) == WhatIsAbandoned(*agent_).pinned_in_host;
+}
+
 void SimNode::ExpectQuiet() {
   Oracle& oracle = *world_.oracle;
   const auto expect = [&](const char* what, uint64_t is, uint64_t should_be) {

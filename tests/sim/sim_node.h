@@ -115,6 +115,9 @@ class SimNode {
   void Audit();
   // Adds what the running agent counted.
   void AddTo(Coverage* coverage) const;
+  // Nobody pins host memory but what an abandoned copy may still read. Of a node at rest: its scrub
+  // sums nothing right now.
+  bool IsUnpinned() const;
   // Nothing is leased, reserved, pinned or in flight any more. Says so if not.
   void ExpectQuiet();
 

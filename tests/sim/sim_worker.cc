@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
+#include "agent/onboard_parts.h"
+#include "core/status_macros.h"
 #include "tests/sim/workload.h"
 #include "tests/testing/blocks.h"
 
@@ -18,6 +20,26 @@ constexpr absl::Duration kPutTimeout = absl::Seconds(2);
 template <typename T>
 uint64_t CodeOf(const absl::StatusOr<T>& result) {
   return static_cast<uint64_t>(result.status().code());
+}
+
+// Takes all parts of an onboard, and returns them as one, with the deadline of the first: it is the
+// earliest.
+Task<absl::StatusOr<Onboarded>> OnboardInParts(Onboarder* onboarder, OnboardRequest request) {
+  std::vector<OnboardRequest> requests;
+  requests.push_back(std::move(request));
+  KVT_CO_ASSIGN_OR_RETURN(const std::shared_ptr<Onboarder::Parts> parts,
+                          Onboarder::Parts::Begin(onboarder, std::move(requests)));
+  Onboarded all{.lease_deadline = absl::InfiniteFuture()};
+  for (;;) {
+    KVT_CO_ASSIGN_OR_RETURN(const OnboardPart part, co_await parts->Next());
+    all.lease_deadline = std::min(all.lease_deadline, part.lease_deadline);
+    for (const OnboardPart::Sequence& sequence : part.sequences) {
+      all.blocks.insert(all.blocks.end(), sequence.blocks.begin(), sequence.blocks.end());
+    }
+    if (part.missed.empty()) continue;
+    all.missed = part.missed[0];
+    co_return all;
+  }
 }
 
 }  // namespace
@@ -216,14 +238,16 @@ Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,
   const BlockRun run = *Name(keys, 0);
   const bool local_only = random_manners_ && random_.Draw(0.1);
   const Tier target = identity_.target;
+  const bool in_parts = target == Tier::kHost && random_.Draw(0.3);
   Request<absl::StatusOr<Onboarded>> request{
       .name = "onboard", .order = order_, .timeout = timeout};
-  request.start = [run, timeout, local_only, target](Agent& agent) {
+  request.start = [run, timeout, local_only, target, in_parts](Agent& agent) {
     OnboardRequest onboard{.run = run,
                            .target = target,
                            .deadline = agent.executor()->Now() + timeout,
                            .local_only = local_only};
-    return agent.onboarder().Onboard(std::move(onboard));
+    return in_parts ? OnboardInParts(&agent.onboarder(), std::move(onboard))
+                    : agent.onboarder().Onboard(std::move(onboard));
   };
   const uint64_t incarnation = incarnation_;
   // Host memory is read by leases alone.
