@@ -52,7 +52,7 @@ class CallBudget {
   absl::Status Begin(Share* share) ABSL_LOCKS_EXCLUDED(mu_);
   // Also where Begin() failed.
   void End(Share* share) ABSL_LOCKS_EXCLUDED(mu_);
-  // Of the calls under way.
+  // Returns what the calls under way take together.
   size_t bytes() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

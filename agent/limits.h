@@ -136,8 +136,8 @@ inline constexpr size_t kMaxRemoteConnections = 1024;
 // each byte of the request its parsed form, what is made of it and the answer to it.
 inline constexpr size_t kCallBytes = size_t{16} << 10;
 inline constexpr size_t kCallBytesPerRequestByte = 4;
-// What an onboard in parts takes on top, for each key: the block as it is waited for and as it is
-// sent; an estimate, rounded up.
+// Memory that each key of an onboard in parts takes on top, in bytes: the block while it is waited
+// for and while it is sent. An estimate, rounded up.
 inline constexpr size_t kPartsBytesPerKey = 512;
 inline constexpr size_t kMaxWorkerCallBytes = size_t{256} << 20;
 inline constexpr size_t kMaxAdminCallBytes = size_t{8} << 20;  // Of each door with admin.

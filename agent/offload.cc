@@ -27,7 +27,7 @@ void Offloader::Committed(const BlockKey& key, PromisedRoom room) {
 
 void Offloader::Used(std::span<const BlockIndex::Entry* const> run) {
   if (cold_end_.has_value()) {
-    // As BlockIndex::Touch() does it: from the last to the first.
+    // The order is BlockIndex::Touch()'s: from the last block to the first.
     for (auto block = run.rbegin(); block != run.rend(); ++block) {
       if ((*block)->host) cold_end_->Used(**block);
     }

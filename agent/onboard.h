@@ -131,7 +131,7 @@ class Onboarder {
   Task<bool> GatherMore(const OnboardRequest& request, Urgency urgency, Brought* brought);
   Task<bool> GatherRun(const OnboardRequest& request, Urgency urgency, Brought* brought);
   Task<bool> GatherSet(const OnboardRequest& request, Urgency urgency, Brought* brought);
-  // Behind the last round: says why a run ends where it ends.
+  // Notes why a run ends where it does, once the last round of gathering is over.
   void EndGather(const OnboardRequest& request, Brought* brought);
   std::optional<Wanted> WantLocal(const BlockKey& key, const OnboardRequest& request,
                                   Urgency urgency);

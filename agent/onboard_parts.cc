@@ -122,7 +122,7 @@ bool Onboarder::Parts::IsOver(const Sequence& sequence) {
   if (sequence.is_full) return true;
   if (HasNew(sequence)) return false;
   if (sequence.request.run.is_set) return sequence.is_gathered && sequence.coming == 0;
-  // What is still gathered of a run lies behind its first missing block.
+  // A run needs no more of its gathering once its next block is missing.
   return sequence.is_gathered ? sequence.next == sequence.brought.blocks.size()
                               : sequence.brought.first_missing <= sequence.next;
 }

@@ -33,8 +33,8 @@ struct OnboardPart {
   };
   std::vector<Sequence> sequences;  // Those that have new blocks.
   absl::Time lease_deadline;        // Of these blocks.
-  // Of the last part, for each sequence of the request: why the first block that is missing did
-  // not come. Empty: more parts follow.
+  // Why the first missing block of each sequence of the request did not come; set in the last part.
+  // Empty: more parts follow.
   std::vector<MissReason> missed;
 };
 

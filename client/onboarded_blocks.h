@@ -60,9 +60,10 @@ class OnboardedBlocks {
   // block, and drops it); kFailedPrecondition, the lease ended meanwhile, or the session did: treat
   // the whole hit as a miss. REQUIRES: i < size().
   absl::Status CopyOut(size_t i, std::span<const Piece> pieces) const;
-  // Takes the sum of block `i` where it lies and compares it with the lease's, for who copied the
-  // bytes by other means, as a device does. Behind the copy it proves what was copied, since a
-  // stray write stays. OK: they are the block's bytes. Errors: as CopyOut(). REQUIRES: i < size().
+  // Takes the sum of block `i` where it lies and compares it with the lease's. It is for readers
+  // that copy the bytes by other means, as a device does: called behind the copy it proves what was
+  // copied, since a stray write stays. OK: they are the block's bytes. Errors: as CopyOut().
+  // REQUIRES: i < size().
   absl::Status Prove(size_t i) const;
   // Whether everything read so far was what it was said to be: the leases have not
   // ended and the session that granted them stands. Asks the kernel; about 1 us.

@@ -3,7 +3,7 @@
 // head is no hit at all.
 //
 // Members may stand in several queues, each by recency, for who picks among their coldest.
-// Whoever keeps a member's Place spares the table the look for its key.
+// A caller that keeps a member's Place saves the lookup of its key.
 //
 // Pure bookkeeping: no I/O, no clock (recency is the order of the calls), no
 // threads. Executor thread only.
