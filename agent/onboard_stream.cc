@@ -18,42 +18,47 @@ size_t OnboardStream::MemoryOf(const v1::OnboardRequest& request) {
   return CallBudget::MemoryOf(request) + keys * kPartsBytesPerKey;
 }
 
-OnboardStream* OnboardStream::Run(Agent* agent, CallBudget* budget,
-                                  grpc::CallbackServerContext* context, size_t bytes, Ask ask) {
-  auto* const call = new OnboardStream(agent, budget, context, bytes);
-  if (const absl::Status begun = budget->Begin(call); !begun.ok()) {
-    call->Finish(convert::ToGrpc(begun));
-    return call;
-  }
-  agent->executor()->RunOrPost([agent, call, ask = std::move(ask)]() mutable {
-    agent->scope()->Spawn(call->Answer(std::move(ask)));
-  });
-  return call;
+void OnboardStream::AskForNext(CallLoop* loop, const Method* method) {
+  auto* const next = new OnboardStream(loop, method);
+  method->rpcs->RequestOnboardParts(next->context(), &next->request_, &next->writer_, loop->queue(),
+                                    loop->queue(), next->arrived());
 }
 
-Task<void> OnboardStream::Answer(Ask ask) {
-  const absl::Status sent = co_await SendParts(std::move(ask));
-  caller_->parts.reset();
-  // Either may end this on another thread before it returns.
-  if (sent.ok()) {
-    StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+void OnboardStream::Arrive() {
+  const absl::Status begun = method_->budget->Begin(this, MemoryOf(request_));
+  if (begun.ok()) {
+    method_->agent->executor()->RunOrPost([this] { method_->agent->scope()->Spawn(Answer()); });
   } else {
-    Finish(convert::ToGrpc(sent));
+    writer_.Finish(convert::ToGrpc(begun), answered());
+  }
+  AskForNext(loop(), method_);
+}
+
+Task<void> OnboardStream::Answer() {
+  const absl::Status sent = co_await SendParts();
+  caller_->parts.reset();
+  // Either may end this on the loop's thread before it returns.
+  if (sent.ok()) {
+    writer_.WriteAndFinish(message_, grpc::WriteOptions(), grpc::Status::OK, answered());
+  } else {
+    writer_.Finish(convert::ToGrpc(sent), answered());
   }
 }
 
-Task<absl::Status> OnboardStream::SendParts(Ask ask) {
-  if (agent_->stopping()) co_return absl::UnavailableError("this agent is stopping");
-  KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> requests, ask());
+Task<absl::Status> OnboardStream::SendParts() {
+  Agent* const agent = method_->agent;
+  if (agent->stopping()) co_return absl::UnavailableError("this agent is stopping");
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> requests,
+                          method_->read(*context(), request_));
   KVT_CO_ASSIGN_OR_RETURN(caller_->parts,
-                          Onboarder::Parts::Begin(&agent_->onboarder(), std::move(requests)));
+                          Onboarder::Parts::Begin(&agent->onboarder(), std::move(requests)));
   Onboarder::Parts* const parts = caller_->parts.get();
   if (caller_->is_gone) parts->Cancel();
   for (;;) {
     KVT_CO_ASSIGN_OR_RETURN(const OnboardPart part, co_await parts->Next());
     // Once it is being written, the caller may have it: then its leases end by release, or at
     // their deadline.
-    if (context_->IsCancelled()) {
+    if (context()->IsCancelled()) {
       parts->TakeBack(part);
       co_return absl::CancelledError("the caller is gone");
     }
@@ -61,29 +66,24 @@ Task<absl::Status> OnboardStream::SendParts(Ask ask) {
     FillPart(part, &message_);
     if (!part.missed.empty()) co_return absl::OkStatus();
     const bool is_written =
-        co_await AwaitCallback<bool>(agent_->executor(), [this](AwaitCallback<bool>::Done done) {
+        co_await AwaitCallback<bool>(agent->executor(), [this](AwaitCallback<bool>::Done done) {
           written_ = std::move(done);
-          StartWrite(&message_);
+          writer_.Write(message_, message_written_.tag());
         });
     if (!is_written) co_return absl::CancelledError("the caller is gone");
   }
 }
 
-void OnboardStream::OnWriteDone(bool ok) {
+void OnboardStream::OnWritten(bool ok) {
   AwaitCallback<bool>::Done written = std::move(written_);
   written(ok);
 }
 
 void OnboardStream::OnCancel() {
-  agent_->executor()->Post([caller = caller_] {
+  method_->agent->executor()->Post([caller = caller_] {
     caller->is_gone = true;
     if (caller->parts != nullptr) caller->parts->Cancel();
   });
-}
-
-void OnboardStream::OnDone() {
-  budget_->End(this);
-  delete this;
 }
 
 }  // namespace kvtier

@@ -5,15 +5,16 @@
 #include "proto/convert.h"
 
 namespace kvtier {
+namespace {
 
 // gRPC keeps it until the answer is sent and then calls OnDone(), which ends it.
-class UnaryCalls::Call final : public grpc::ServerUnaryReactor, public CallBudget::Share {
+class ReactorCall final : public grpc::ServerUnaryReactor, public UnaryCalls::Call {
  public:
-  Call(CallBudget* budget, grpc::CallbackServerContext* context, size_t bytes)
-      : CallBudget::Share(bytes), budget_(budget), context_(context) {}
+  explicit ReactorCall(grpc::CallbackServerContext* context) : context_(context) {}
+  void Reply(const absl::Status& status) override { Finish(convert::ToGrpc(status)); }
   void Cut() override { context_->TryCancel(); }
   void OnDone() override {
-    budget_->End(this);
+    End();
     delete this;
   }
   // Lets the thread that has sent the answer call OnDone(): another one costs each call a switch
@@ -22,27 +23,33 @@ class UnaryCalls::Call final : public grpc::ServerUnaryReactor, public CallBudge
   bool InternalInlineable() override { return true; }
 
  private:
-  CallBudget* const budget_;
   grpc::CallbackServerContext* const context_;
 };
 
-Task<void> UnaryCalls::FinishWith(Call* call, Task<absl::Status> task) {
-  call->Finish(convert::ToGrpc(co_await task));
+}  // namespace
+
+Task<void> UnaryCalls::ReplyWith(Call* call, Task<absl::Status> task) {
+  call->Reply(co_await task);
+}
+
+void UnaryCalls::Answer(Call* call, const google::protobuf::MessageLite& request,
+                        Task<absl::Status> task) {
+  if (const absl::Status begun = budget_->Begin(call, CallBudget::MemoryOf(request)); !begun.ok()) {
+    call->Reply(begun);
+    return;
+  }
+  // At once, on gRPC's thread, where nothing else is being decided: an answer from memory needs no
+  // other thread.
+  executor_->RunOrPost([scope = scope_, call, task = std::move(task)]() mutable {
+    scope->Spawn(ReplyWith(call, std::move(task)));
+  });
 }
 
 grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,
                                           const google::protobuf::MessageLite& request,
                                           Task<absl::Status> task) {
-  Call* const call = new Call(budget_, context, CallBudget::MemoryOf(request));
-  if (const absl::Status begun = budget_->Begin(call); !begun.ok()) {
-    call->Finish(convert::ToGrpc(begun));
-    return call;
-  }
-  // At once, on gRPC's thread, where nothing else is being decided: an answer from memory needs no
-  // other thread.
-  executor_->RunOrPost([scope = scope_, call, task = std::move(task)]() mutable {
-    scope->Spawn(FinishWith(call, std::move(task)));
-  });
+  auto* const call = new ReactorCall(context);
+  Answer(call, request, std::move(task));
   return call;
 }
 

@@ -22,18 +22,27 @@ namespace kvtier {
 // Thread-safe. REQUIRES: it outlives the server.
 class UnaryCalls {
  public:
+  // A call that waits for its answer, whatever gRPC's interface to it.
+  class Call : public CallBudget::Share {
+   public:
+    // Sends the answer: the response where `status` is OK. Any thread, once; the call may be gone
+    // when it returns.
+    virtual void Reply(const absl::Status& status) = 0;
+  };
+
   UnaryCalls(Executor* executor, TaskScope* scope, CallBudget* budget)
       : executor_(executor), scope_(scope), budget_(budget) {}
 
-  // Spawns `task`; its status becomes the RPC's. A call that the budget refuses is answered at
+  // Spawns `task`; its status becomes the call's. A call that the budget refuses is answered at
   // once with RESOURCE_EXHAUSTED.
+  void Answer(Call* call, const google::protobuf::MessageLite& request, Task<absl::Status> task);
+  // Answers a call of a callback service likewise.
   grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context,
                                 const google::protobuf::MessageLite& request,
                                 Task<absl::Status> task);
 
  private:
-  class Call;
-  static Task<void> FinishWith(Call* call, Task<absl::Status> task);
+  static Task<void> ReplyWith(Call* call, Task<absl::Status> task);
 
   Executor* const executor_;
   TaskScope* const scope_;
