@@ -38,6 +38,7 @@
 #include "core/process_id.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
+#include "proto/call_loop.h"
 #include "tier_gpu/device/open_device.h"
 
 namespace kvtier {
@@ -331,6 +332,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
 int main(int argc, char** argv) {
   kvtier::TurnOffLockChecks();
   kvtier::KeepFreedMemory();
+  kvtier::PollQueuesApart();
   // Before any thread starts, so that all inherit it and only sigwait() sees these.
   sigset_t signals;
   sigemptyset(&signals);
