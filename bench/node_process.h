@@ -3,8 +3,6 @@
 #ifndef KVTIER_BENCH_NODE_PROCESS_H_
 #define KVTIER_BENCH_NODE_PROCESS_H_
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "bench/child_process.h"
 #include "kvtier/v1/admin.grpc.pb.h"
 
 namespace kvtier::bench {
@@ -48,12 +47,14 @@ class NodeProcess {
  private:
   NodeProcess(std::string directory, std::string address)
       : directory_(std::move(directory)), address_(std::move(address)) {}
+  // Returns a way to the agent's operators' door. Its owner calls it, or lets it go: a channel that
+  // nobody looks after connects again and again.
+  std::unique_ptr<v1::AgentAdmin::Stub> Admin() const;
   absl::Status Spawn(const std::string& program, const std::vector<std::string>& flags);
 
   const std::string directory_;
   const std::string address_;
-  pid_t pid_ = -1;
-  std::unique_ptr<v1::AgentAdmin::Stub> admin_;
+  std::unique_ptr<ChildProcess> process_;
 };
 
 }  // namespace kvtier::bench

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/block_load.h"
+#include "bench/empty_call.h"
 #include "bench/figure.h"
 #include "bench/plain_space.h"
 #include "client/c/kvtier.h"
@@ -32,21 +33,20 @@ KeyBytes KeyOf(uint64_t number) {
   return key;
 }
 
-// One client's way to look, and its empty call.
+// One client's way to look.
 struct Ways {
   std::string name;
-  std::function<bool()> empty_call;
   std::function<bool()> absent_key;  // False: it was said to be something else.
   std::function<bool()> run;
 };
 
-absl::Status PrintFigures(const Ways& ways) {
+absl::Status PrintFigures(EmptyCall* empty_call, const Ways& ways) {
   std::vector<double> empty;
   std::vector<double> absent;
   std::vector<double> run;
   bool right = true;
   for (int i = 0; i < kSamples && right; ++i) {
-    empty.push_back(Seconds([&] { right = ways.empty_call(); }));
+    empty.push_back(Seconds([&] { right = empty_call->Send().ok(); }));
     absent.push_back(Seconds([&] {
                        for (int look = 0; look < kLooks && right; ++look) right = ways.absent_key();
                      }) /
@@ -62,7 +62,7 @@ absl::Status PrintFigures(const Ways& ways) {
   return absl::OkStatus();
 }
 
-absl::Status InCpp(const std::string& socket_dir) {
+absl::Status InCpp(const std::string& socket_dir, EmptyCall* empty_call) {
   KVT_ASSIGN_OR_RETURN(const std::unique_ptr<Client> client,
                        Client::Open({.socket_dir = socket_dir}));
   KVT_ASSIGN_OR_RETURN(const SpaceHandle space,
@@ -79,8 +79,8 @@ absl::Status InCpp(const std::string& socket_dir) {
     if (!reserved.slot(i).empty()) std::memset(reserved.slot(i).data(), 1, kBlockBytes);
   }
   reserved.Commit();
-  return PrintFigures({.name = "node.residency",
-                       .empty_call = [&] { return client->Ping(absl::Seconds(5)).ok(); },
+  return PrintFigures(empty_call,
+                      {.name = "node.residency",
                        .absent_key =
                            [&] {
                              Residence said{};
@@ -94,7 +94,7 @@ absl::Status InCpp(const std::string& socket_dir) {
                            }});
 }
 
-absl::Status InC(const std::string& socket_dir) {
+absl::Status InC(const std::string& socket_dir, EmptyCall* empty_call) {
   const kvtier_options options{.struct_size = sizeof(options), .socket_dir = socket_dir.c_str()};
   kvtier_client* client = nullptr;
   if (kvtier_open(&options, &client) != KVTIER_OK) {
@@ -124,8 +124,8 @@ absl::Status InC(const std::string& socket_dir) {
     bytes[i] = KeyOf(i);
     keys[i] = {.data = bytes[i].data(), .size = bytes[i].size()};
   }
-  return PrintFigures({.name = "node.residency.c",
-                       .empty_call = [&] { return kvtier_ping(client, 5000) == KVTIER_OK; },
+  return PrintFigures(empty_call,
+                      {.name = "node.residency.c",
                        .absent_key =
                            [&] {
                              uint8_t said = 0;
@@ -143,8 +143,9 @@ absl::Status InC(const std::string& socket_dir) {
 }  // namespace
 
 absl::Status PrintResidencyFigures(const std::string& socket_dir) {
-  KVT_RETURN_IF_ERROR(InCpp(socket_dir));
-  return InC(socket_dir);
+  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<EmptyCall> empty_call, EmptyCall::Open());
+  KVT_RETURN_IF_ERROR(InCpp(socket_dir, empty_call.get()));
+  return InC(socket_dir, empty_call.get());
 }
 
 }  // namespace kvtier::bench

@@ -18,11 +18,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "client/agent_link.h"
 #include "client/call_deadline.h"
+#include "client/call_flight.h"
 #include "client/call_outcome.h"
 #include "client/fork_guard.h"
 #include "client/key_sequence.h"
@@ -31,8 +31,6 @@
 #include "core/block_lengths.h"
 #include "core/clock.h"
 #include "grpcpp/client_context.h"
-#include "grpcpp/completion_queue.h"
-#include "grpcpp/support/status.h"
 #include "kvtier/v1/worker.pb.h"
 #include "proto/convert.h"
 #include "proto/sequence_keys.h"
@@ -102,48 +100,9 @@ typename CallType::Result RunCall(const std::shared_ptr<AgentLink>& link, CallTy
                                                      .status = status}));
 }
 
-// A submitted call on its way.
-template <typename CallType>
-class CallFlight final : public SubmittedCalls::Flight {
- public:
-  using Done = absl::AnyInvocable<void(typename CallType::Result)>;
-  CallFlight(std::shared_ptr<AgentLink> link, std::shared_ptr<Connection> connection,
-             std::unique_ptr<CallType> call, Done done)
-      : link_(std::move(link)),
-        connection_(std::move(connection)),
-        call_(std::move(call)),
-        done_(std::move(done)) {}
-
-  void Start(grpc::CompletionQueue* queue) override {
-    SetTimeout(&call_->messages.context, AnswerTimeout(call_->messages.timeout));
-    began_ = MonotonicClock().Now();
-    reader_ = call_->Start(&connection_->stub(), queue);
-    reader_->Finish(&call_->messages.response, &status_, static_cast<Flight*>(this));
-  }
-  bool Advance(bool /*ok*/) override { return true; }
-  void Land() override {
-    const CallEnd end = {.name = CallType::kName,
-                         .timeout = AnswerTimeout(call_->messages.timeout),
-                         .took = MonotonicClock().Now() - began_,
-                         .status = convert::FromGrpc(status_)};
-    done_(call_->Finish(link_, link_->Ended(connection_, end)));
-  }
-  void Cancel() override { call_->messages.context.TryCancel(); }
-
- private:
-  using Reader = decltype(std::declval<CallType>().Start(nullptr, nullptr));
-  const std::shared_ptr<AgentLink> link_;
-  const std::shared_ptr<Connection> connection_;
-  const std::unique_ptr<CallType> call_;
-  Done done_;
-  absl::Time began_;
-  Reader reader_;
-  grpc::Status status_;
-};
-
 // As Client::SubmitOnboard says. Takes `*call` only when it returns OK. REQUIRES: the
 // call's arguments are checked.
-template <typename CallType, typename FlightType = CallFlight<CallType>>
+template <typename CallType, typename FlightType = UnaryFlight<CallType>>
 absl::Status SubmitCall(const std::shared_ptr<AgentLink>& link, SubmittedCalls* submitted,
                         std::unique_ptr<CallType>* call, typename FlightType::Done done) {
   if (InForkedChild()) {

@@ -69,15 +69,12 @@ absl::string_view AsText(const std::array<uint8_t, kSize>& bytes) {
 }  // namespace
 
 absl::StatusOr<EngineKey> EngineKey::FromBytes(absl::string_view bytes) {
-  if (bytes.size() < kMinEngineKeyBytes || bytes.size() > kMaxEngineKeyBytes) {
+  if (!IsSize(bytes.size())) {
     return absl::InvalidArgumentError(absl::StrCat("engine key of ", bytes.size(),
                                                    " bytes; must be ", kMinEngineKeyBytes, " to ",
                                                    kMaxEngineKeyBytes));
   }
-  EngineKey key;
-  key.size_ = static_cast<uint8_t>(bytes.size());
-  std::copy(bytes.begin(), bytes.end(), key.bytes_.begin());
-  return key;
+  return EngineKey(bytes);
 }
 
 std::string SpaceDigest::ToHex() const { return absl::BytesToHexString(AsText(bytes)); }

@@ -12,6 +12,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/check.h"
 
 namespace kvtier {
 
@@ -30,12 +32,20 @@ class EngineKey {
  public:
   // Errors: kInvalidArgument when `bytes` is shorter than 8 or longer than 64.
   static absl::StatusOr<EngineKey> FromBytes(absl::string_view bytes);
+  // Returns whether a key may have so many bytes.
+  static bool IsSize(size_t bytes) {
+    return bytes >= kMinEngineKeyBytes && bytes <= kMaxEngineKeyBytes;
+  }
+  // REQUIRES: IsSize(bytes.size()).
+  explicit EngineKey(absl::string_view bytes) : size_(static_cast<uint8_t>(bytes.size())) {
+    KVT_CHECK(IsSize(bytes.size()));
+    std::memcpy(bytes_.data(), bytes.data(), bytes.size());
+  }
   absl::string_view bytes() const { return {bytes_.data(), size_}; }
   friend bool operator==(const EngineKey& a, const EngineKey& b) { return a.bytes() == b.bytes(); }
 
  private:
-  EngineKey() = default;
-  uint8_t size_ = 0;
+  uint8_t size_;
   std::array<char, kMaxEngineKeyBytes> bytes_{};
 };
 

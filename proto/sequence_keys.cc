@@ -51,12 +51,12 @@ absl::StatusOr<std::vector<EngineKey>> EngineKeysFrom(const v1::Sequence& sequen
   for (size_t i = 0; i < count; ++i) {
     const size_t size = sequence.key_bytes(alike ? 0 : static_cast<int>(i));
     if (size > left.size()) break;
-    absl::StatusOr<EngineKey> key = EngineKey::FromBytes(left.substr(0, size));
-    if (!key.ok()) {
+    const absl::string_view key = left.substr(0, size);
+    if (!EngineKey::IsSize(size)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("engine_keys[", i, "]: ", key.status().message()));
+          absl::StrCat("engine_keys[", i, "]: ", EngineKey::FromBytes(key).status().message()));
     }
-    keys.push_back(*std::move(key));
+    keys.emplace_back(key);
     left.remove_prefix(size);
   }
   if (keys.size() < count || !left.empty()) {

@@ -58,9 +58,11 @@ absl::StatusOr<std::vector<EngineKey>> KeysFrom(const kvtier_bytes* keys, size_t
   std::vector<EngineKey> out;
   out.reserve(count);
   for (size_t i = 0; i < count; ++i) {
-    const auto name = [&] { return absl::StrCat(owner, "keys[", i, "]"); };
-    KVT_ASSIGN_OR_RETURN(const EngineKey key, KeyFrom(keys[i], name));
-    out.push_back(key);
+    if (keys[i].data == nullptr || !EngineKey::IsSize(keys[i].size)) {
+      return KeyFrom(keys[i], [&] { return absl::StrCat(owner, "keys[", i, "]"); }).status();
+    }
+    // In its place: a key that is moved takes longer than all else here.
+    out.emplace_back(absl::string_view(static_cast<const char*>(keys[i].data), keys[i].size));
   }
   return out;
 }

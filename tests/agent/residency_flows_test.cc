@@ -43,6 +43,21 @@ TEST_F(ResidencyFlowsTest, ABlockIsThereWhenItsCommitIsAnsweredAndNotBefore) {
             (std::vector{Residence::kHost, Residence::kHost, Residence::kAbsent}));
 }
 
+TEST_F(ResidencyFlowsTest, WhatACommitIsAboutToPublishIsToldAheadAndCounted) {
+  std::vector<ReservationId> ids = rig_.Reserve(rig_.session, 0, 3);
+  ids.push_back(ReservationId{12345});  // Nobody's.
+  // Their sums are yet to be taken.
+  EXPECT_EQ(rig_.agent->putter().Announce(rig_.session, ids), std::nullopt);
+  EXPECT_EQ(Said(rig_.session, 0, 3), std::vector(3, Residence::kAbsent));
+  for (const ReservationId id : ids) rig_.agent->reservations().NoteSum(rig_.session, id, {});
+  const std::vector<ReservationId> twice = {ids[0], ids[0]};
+  EXPECT_EQ(rig_.agent->putter().Announce(rig_.session, twice), std::nullopt);
+  EXPECT_EQ(rig_.agent->putter().Announce(rig_.session, ids), 3);
+  EXPECT_EQ(Said(rig_.session, 0, 3), std::vector(3, Residence::kHost));
+  EXPECT_EQ(rig_.Commit(rig_.session, ids), 3);
+  EXPECT_EQ(Said(rig_.session, 0, 3), std::vector(3, Residence::kHost));
+}
+
 TEST_F(ResidencyFlowsTest, ABlockOnDiskIsSaidToBeThereWhenItLeavesHostMemory) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 0, 3), 3);
   EXPECT_EQ(Said(rig_.session, 1), Residence::kHost);

@@ -1,0 +1,88 @@
+// CallFlight is a submitted call on its way, and UnaryFlight one whose answer is one message.
+#ifndef KVTIER_CLIENT_CALL_FLIGHT_H_
+#define KVTIER_CLIENT_CALL_FLIGHT_H_
+
+#include <memory>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/agent_link.h"
+#include "client/call_deadline.h"
+#include "client/connection.h"
+#include "client/submitted_calls.h"
+#include "core/clock.h"
+#include "grpcpp/completion_queue.h"
+#include "grpcpp/support/status.h"
+#include "proto/convert.h"
+
+namespace kvtier {
+
+// `CallType` is as call.h says.
+template <typename CallType>
+class CallFlight : public SubmittedCalls::Flight {
+ public:
+  using Done = absl::AnyInvocable<void(typename CallType::Result)>;
+  CallFlight(std::shared_ptr<AgentLink> link, std::shared_ptr<Connection> connection,
+             std::unique_ptr<CallType> call, Done done)
+      : link_(std::move(link)),
+        connection_(std::move(connection)),
+        call_(std::move(call)),
+        done_(std::move(done)) {}
+
+  void Land() final {
+    const CallEnd end = {.name = CallType::kName,
+                         .timeout = AnswerTimeout(call_->messages.timeout),
+                         .took = MonotonicClock().Now() - began_,
+                         .status = Outcome()};
+    done_(call_->Finish(link_, link_->Ended(connection_, end)));
+  }
+  void Cancel() final { call_->messages.context.TryCancel(); }
+
+ protected:
+  using Reader = decltype(std::declval<CallType>().Start(nullptr, nullptr));
+
+  // Prepares or begins the RPC, as CallType::Start() does. Called once.
+  Reader Begin(grpc::CompletionQueue* queue) {
+    SetTimeout(&call_->messages.context, AnswerTimeout(call_->messages.timeout));
+    began_ = MonotonicClock().Now();
+    return call_->Start(&connection_->stub(), queue);
+  }
+  // What the queue answers.
+  Flight* tag() { return this; }
+  CallType& call() { return *call_; }
+  const std::shared_ptr<AgentLink>& link() const { return link_; }
+
+ private:
+  // Returns how the call ended, once it has.
+  virtual absl::Status Outcome() const = 0;
+
+  const std::shared_ptr<AgentLink> link_;
+  const std::shared_ptr<Connection> connection_;
+  const std::unique_ptr<CallType> call_;
+  Done done_;
+  absl::Time began_;
+};
+
+template <typename CallType>
+class UnaryFlight final : public CallFlight<CallType> {
+ public:
+  using CallFlight<CallType>::CallFlight;
+
+  void Start(grpc::CompletionQueue* queue) override {
+    reader_ = this->Begin(queue);
+    reader_->Finish(&this->call().messages.response, &status_, this->tag());
+  }
+  bool Advance(bool /*ok*/) override { return true; }
+
+ private:
+  absl::Status Outcome() const override { return convert::FromGrpc(status_); }
+
+  typename CallFlight<CallType>::Reader reader_;
+  grpc::Status status_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_CALL_FLIGHT_H_
