@@ -34,15 +34,18 @@ Task<void> UnaryCalls::ReplyWith(Call* call, Task<absl::Status> task) {
 
 void UnaryCalls::Answer(Call* call, const google::protobuf::MessageLite& request,
                         Task<absl::Status> task) {
+  Answer(call, request, ReplyWith(call, std::move(task)));
+}
+
+void UnaryCalls::Answer(Call* call, const google::protobuf::MessageLite& request, Task<void> task) {
   if (const absl::Status begun = budget_->Begin(call, CallBudget::MemoryOf(request)); !begun.ok()) {
     call->Reply(begun);
     return;
   }
   // At once, on gRPC's thread, where nothing else is being decided: an answer from memory needs no
   // other thread.
-  executor_->RunOrPost([scope = scope_, call, task = std::move(task)]() mutable {
-    scope->Spawn(ReplyWith(call, std::move(task)));
-  });
+  executor_->RunOrPost(
+      [scope = scope_, task = std::move(task)]() mutable { scope->Spawn(std::move(task)); });
 }
 
 grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,

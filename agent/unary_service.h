@@ -36,6 +36,8 @@ class UnaryCalls {
   // Spawns `task`; its status becomes the call's. A call that the budget refuses is answered at
   // once with RESOURCE_EXHAUSTED.
   void Answer(Call* call, const google::protobuf::MessageLite& request, Task<absl::Status> task);
+  // The same of a task that replies to `call` itself, and may go on behind that.
+  void Answer(Call* call, const google::protobuf::MessageLite& request, Task<void> task);
   // Answers a call of a callback service likewise.
   grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context,
                                 const google::protobuf::MessageLite& request,

@@ -62,7 +62,7 @@ void WorkerService::Serve(CallLoop* loop) {
   ServeUnary(loop, this, &Rpcs::RequestRedeemTicket, &Self::Begin<&Self::DoRedeemTicket>);
   ServeUnary(loop, this, &Rpcs::RequestPrefetch, &Self::Begin<&Self::DoPrefetch>);
   ServeUnary(loop, this, &Rpcs::RequestReserve, &Self::Begin<&Self::DoReserve>);
-  ServeUnary(loop, this, &Rpcs::RequestCommit, &Self::Begin<&Self::DoCommit>);
+  ServeUnary(loop, this, &Rpcs::RequestCommit, &Self::Commit);
   ServeUnary(loop, this, &Rpcs::RequestTakeSlots, &Self::Begin<&Self::DoTakeSlots>);
   ServeUnary(loop, this, &Rpcs::RequestRelease, &Self::Begin<&Self::DoRelease>);
   ServeUnary(loop, this, &Rpcs::RequestDelete, &Self::Begin<&Self::DoDelete>);
@@ -284,8 +284,23 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
   co_return absl::OkStatus();
 }
 
+void WorkerService::Commit(UnaryCalls::Call* call, Context* context,
+                           const v1::CommitRequest* request, v1::CommitResponse* response) {
+  calls_.Answer(call, *request, CommitAndReply(call, context, request, response));
+}
+
+Task<void> WorkerService::CommitAndReply(UnaryCalls::Call* call, Context* context,
+                                         const v1::CommitRequest* request,
+                                         v1::CommitResponse* response) {
+  Announced announced;
+  call->Reply(co_await UnlessStopping(DoCommit(context, request, response, &announced)));
+  // In the same turn: no call can ask in between. The request is gone.
+  if (announced.ids.empty()) co_return;
+  co_await agent_->putter().Commit(announced.session, std::move(announced.ids));
+}
+
 Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitRequest* request,
-                                           v1::CommitResponse* response) {
+                                           v1::CommitResponse* response, Announced* announced) {
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
   std::vector<ReservationId> ids = IdsFrom<ReservationId>(request->reservation_ids());
   const std::vector<ReservationId> unwritten =
@@ -295,6 +310,13 @@ Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitReq
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
   KVT_CO_RETURN_IF_ERROR(NoteSums(session, *request, &ids));
   response->set_unwritten_blocks(agent_->reservations().GiveBackUnwritten(session, unwritten));
+  if (step == 0 && !request->durable()) {
+    if (const std::optional<size_t> blocks = agent_->putter().Announce(session, ids)) {
+      response->set_committed_blocks(*blocks);
+      *announced = {.session = session, .ids = std::move(ids)};
+      co_return absl::OkStatus();
+    }
+  }
   std::vector<BlockKey> keys;
   if (request->durable()) keys = agent_->reservations().KeysOf(session, ids);
   response->set_committed_blocks(co_await agent_->putter().Commit(session, std::move(ids), step));

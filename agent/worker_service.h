@@ -29,6 +29,12 @@ class WorkerService final : public QueuedService {
  private:
   using Context = grpc::ServerContextBase;
 
+  // Blocks of a commit that are as good as published, since nothing can keep them from it.
+  struct Announced {
+    SessionId session{};
+    std::vector<ReservationId> ids;
+  };
+
   // One task an RPC, on the executor.
   Task<absl::Status> DoRegisterSpace(Context* context, const v1::RegisterSpaceRequest* request,
                                      v1::RegisterSpaceResponse* response);
@@ -44,8 +50,9 @@ class WorkerService final : public QueuedService {
                                 v1::PrefetchResponse* response);
   Task<absl::Status> DoReserve(Context* context, const v1::ReserveRequest* request,
                                v1::ReserveResponse* response);
+  // Writes what is to be published behind the answer into `announced`.
   Task<absl::Status> DoCommit(Context* context, const v1::CommitRequest* request,
-                              v1::CommitResponse* response);
+                              v1::CommitResponse* response, Announced* announced);
   Task<absl::Status> DoTakeSlots(Context* context, const v1::TakeSlotsRequest* request,
                                  v1::TakeSlotsResponse* response);
   Task<absl::Status> DoRelease(Context* context, const v1::ReleaseRequest* request,
@@ -58,6 +65,11 @@ class WorkerService final : public QueuedService {
   void Begin(UnaryCalls::Call* call, Context* context, const Request* request, Response* response) {
     calls_.Answer(call, *request, UnlessStopping((this->*kDo)(context, request, response)));
   }
+  // Commits; the caller does not wait for the tables to take what is announced.
+  void Commit(UnaryCalls::Call* call, Context* context, const v1::CommitRequest* request,
+              v1::CommitResponse* response);
+  Task<void> CommitAndReply(UnaryCalls::Call* call, Context* context,
+                            const v1::CommitRequest* request, v1::CommitResponse* response);
   // Answers at once, whatever else there is to do.
   void Ping(UnaryCalls::Call* call, Context* context, const v1::PingRequest* request,
             v1::PingResponse* response);
