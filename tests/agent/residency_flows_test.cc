@@ -44,12 +44,17 @@ TEST_F(ResidencyFlowsTest, ABlockIsThereWhenItsCommitIsAnsweredAndNotBefore) {
 }
 
 TEST_F(ResidencyFlowsTest, WhatACommitIsAboutToPublishIsToldAheadAndCounted) {
-  std::vector<ReservationId> ids = rig_.Reserve(rig_.session, 0, 3);
+  const Reserved reserved =
+      *rig_.agent->putter().Reserve(rig_.NameRun(rig_.session, 0, 3), Tier::kHost);
+  std::vector<ReservationId> ids = rig_.Fill(rig_.session, 0, reserved);
   ids.push_back(ReservationId{12345});  // Nobody's.
   // Their sums are yet to be taken.
   EXPECT_EQ(rig_.agent->putter().Announce(rig_.session, ids), std::nullopt);
   EXPECT_EQ(Said(rig_.session, 0, 3), std::vector(3, Residence::kAbsent));
-  for (const ReservationId id : ids) rig_.agent->reservations().NoteSum(rig_.session, id, {});
+  for (const ReservedBlock& block : reserved.blocks) {
+    const PayloadSum sum = SumPayload(rig_.Host(rig_.session, block.offset));
+    rig_.agent->reservations().NoteSum(rig_.session, block.id, sum);
+  }
   const std::vector<ReservationId> twice = {ids[0], ids[0]};
   EXPECT_EQ(rig_.agent->putter().Announce(rig_.session, twice), std::nullopt);
   EXPECT_EQ(rig_.agent->putter().Announce(rig_.session, ids), 3);
