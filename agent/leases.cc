@@ -1,5 +1,6 @@
 #include "agent/leases.h"
 
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -22,51 +23,55 @@ absl::StatusOr<LeaseId> LeaseTable::Grant(SessionId session, Pin pin, absl::Time
   }
   ++count;
   const LeaseId id{next_id_++};
-  leases_.emplace_hint(leases_.end(), id,
-                       Lease{.session = session,
-                             .pin = std::move(pin),
-                             .hold = std::move(hold),
-                             .deadline = deadline});
-  by_deadline_.emplace(deadline, id);
+  // Most are the last: they all last equally long.
+  auto next = leases_.end();
+  while (next != leases_.begin() && std::prev(next)->deadline > deadline) --next;
+  const auto lease = leases_.insert(next, Lease{.id = id,
+                                                .session = session,
+                                                .pin = std::move(pin),
+                                                .hold = std::move(hold),
+                                                .deadline = deadline});
+  by_id_.emplace(id, lease);
   return id;
 }
 
-void LeaseTable::End(Leases::iterator lease) {
-  const auto count = counts_.find(lease->second.session);
+LeaseTable::Leases::const_iterator LeaseTable::Find(SessionId session, LeaseId id) const {
+  const auto found = by_id_.find(id);
+  const bool is_its = found != by_id_.end() && found->second->session == session;
+  return is_its ? found->second : leases_.end();
+}
+
+LeaseTable::Leases::const_iterator LeaseTable::End(Leases::const_iterator lease) {
+  const auto count = counts_.find(lease->session);
   if (--count->second == 0) counts_.erase(count);
-  by_deadline_.erase({lease->second.deadline, lease->first});
-  leases_.erase(lease);
+  by_id_.erase(lease->id);
+  return leases_.erase(lease);
 }
 
 std::optional<BlockKey> LeaseTable::HostBlockOf(SessionId session, LeaseId id) const {
-  const auto lease = leases_.find(id);
-  if (lease == leases_.end() || lease->second.session != session ||
-      lease->second.pin.tier() != Tier::kHost) {
-    return std::nullopt;
-  }
-  return lease->second.pin.key();
+  const auto lease = Find(session, id);
+  if (lease == leases_.end() || lease->pin.tier() != Tier::kHost) return std::nullopt;
+  return lease->pin.key();
 }
 
 void LeaseTable::Release(SessionId session, std::span<const LeaseId> ids) {
   for (const LeaseId id : ids) {
-    const auto lease = leases_.find(id);
-    if (lease != leases_.end() && lease->second.session == session) End(lease);
+    const auto lease = Find(session, id);
+    if (lease != leases_.end()) End(lease);
   }
 }
 
 void LeaseTable::ReleaseAll(SessionId session) {
   if (!counts_.contains(session)) return;
-  std::vector<LeaseId> ended;
-  for (const auto& [id, lease] : leases_) {
-    if (lease.session == session) ended.push_back(id);
+  for (auto lease = leases_.cbegin(); lease != leases_.cend();) {
+    lease = lease->session == session ? End(lease) : std::next(lease);
   }
-  Release(session, ended);
 }
 
 size_t LeaseTable::Expire(absl::Time now) {
   size_t expired = 0;
-  while (!by_deadline_.empty() && by_deadline_.begin()->first < now) {
-    End(leases_.find(by_deadline_.begin()->second));
+  while (!leases_.empty() && leases_.front().deadline < now) {
+    End(leases_.begin());
     ++expired;
   }
   return expired;
@@ -74,12 +79,15 @@ size_t LeaseTable::Expire(absl::Time now) {
 
 void LeaseTable::Audit() const {
   absl::flat_hash_map<SessionId, size_t> counts;
-  for (const auto& [id, lease] : leases_) {
-    KVT_CHECK(lease.pin);
-    ++counts[lease.session];
+  absl::Time deadline = absl::InfinitePast();
+  for (auto lease = leases_.begin(); lease != leases_.end(); ++lease) {
+    KVT_CHECK(lease->pin && lease->deadline >= deadline);
+    KVT_CHECK(by_id_.at(lease->id) == lease);
+    deadline = lease->deadline;
+    ++counts[lease->session];
   }
   KVT_CHECK(counts == counts_);
-  KVT_CHECK(by_deadline_.size() == leases_.size());
+  KVT_CHECK(by_id_.size() == leases_.size());
 }
 
 }  // namespace kvtier

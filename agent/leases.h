@@ -3,20 +3,18 @@
 // GPU pool it is a hold of the worker's, too: the slot outlives it by what the worker's
 // steps may still read.
 //
-// Executor thread only. Invariant, checked by Audit(): a session's count equals its
-// leases.
+// Executor thread only. Nothing takes longer with more leases, but to grant one whose deadline lies
+// before those of others. Invariants, checked by Audit(): a session's count equals its leases; they
+// are in the order of their deadlines.
 #ifndef KVTIER_AGENT_LEASES_H_
 #define KVTIER_AGENT_LEASES_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <optional>
 #include <span>
-#include <utility>
-#include <vector>
 
-#include "absl/container/btree_map.h"
-#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -45,17 +43,21 @@ class LeaseTable {
 
  private:
   struct Lease {
+    LeaseId id{};
     SessionId session{};
     Pin pin;
     GpuHold hold;  // Empty: not in the GPU pool, or of a session without steps.
     absl::Time deadline;
   };
-  using Leases = absl::btree_map<LeaseId, Lease>;
-  void End(Leases::iterator lease);
+  using Leases = std::list<Lease>;
+  // Returns the session's lease; the end: unknown, or another session's.
+  Leases::const_iterator Find(SessionId session, LeaseId id) const;
+  // Returns the next one.
+  Leases::const_iterator End(Leases::const_iterator lease);
 
   uint64_t next_id_ = 1;
-  Leases leases_;
-  absl::btree_set<std::pair<absl::Time, LeaseId>> by_deadline_;
+  Leases leases_;  // By deadline, and of one deadline in the order of the grants.
+  absl::flat_hash_map<LeaseId, Leases::const_iterator> by_id_;
   absl::flat_hash_map<SessionId, size_t> counts_;
 };
 
