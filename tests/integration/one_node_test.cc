@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "tests/testing/patience.h"
@@ -188,6 +190,25 @@ TEST_F(OneNodeTest, SlotsThatNobodyTookAreNotPublishedAndAreCounted) {
   EXPECT_THAT(worker_.Get(kPrefix), AllFrom(BlockSource::kHost, 5));
   EXPECT_EQ(agent_.TierStatus(Tier::kHost).unwritten_blocks(), kPrefix.count - 5);
   EXPECT_EQ(agent_.Status().reservations(), 0);
+}
+
+// Such a commit is answered before the agent's tables take the blocks.
+TEST_F(OneNodeTest, WhatIsCommittedWithItsSumsIsThereForWhoeverAsksNext) {
+  constexpr size_t kAtOnce = 8;
+  TestWorker other({.socket_dir = agent_.socket_dir()});
+  std::vector<std::byte> bytes(kBlockBytes);
+  const ConstPiece piece(bytes);
+  for (uint64_t first = 0; first < 25 * kAtOnce; first += kAtOnce) {
+    const std::vector<EngineKey> keys = worker_.KeysOf({first, kAtOnce});
+    ReservedBlocks reserved = *worker_.client().Reserve(worker_.space(), keys);
+    for (size_t i = 0; i < reserved.size(); ++i) {
+      worker_.Fill(first + i, bytes);
+      ASSERT_EQ(reserved.CopyIn(i, {&piece, 1}), absl::OkStatus());
+    }
+    ASSERT_EQ(reserved.Commit(), kAtOnce);
+    EXPECT_EQ(*worker_.client().ResidentRun(worker_.space(), keys), kAtOnce);
+    EXPECT_THAT(other.Get({first, kAtOnce}), AllFrom(BlockSource::kHost, kAtOnce));
+  }
 }
 
 TEST_F(OneNodeTest, APutIntoAFullHostTierEvictsTheColdest) {
