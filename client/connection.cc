@@ -28,6 +28,9 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& socket_dir) {
   // A Unix socket needs no proxy and no service config from DNS.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  // gRPC would keep a copy of each request, to send it again by itself: what is asked again is the
+  // client's to decide. A tenth of what a call costs it.
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetMaxReceiveMessageSize(convert::kMaxMessageBytes);
   return grpc::CreateCustomChannel(absl::StrCat("unix:", socket_dir, "/", wire::kControlSocketName),
                                    grpc::InsecureChannelCredentials(), arguments);
