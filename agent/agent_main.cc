@@ -38,7 +38,6 @@
 #include "core/process_id.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
-#include "proto/call_loop.h"
 #include "tier_gpu/device/open_device.h"
 
 namespace kvtier {
@@ -239,8 +238,6 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
 }
 
 absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
-  // Fetches of peers lose more by it (a fifth) than their workers' calls gain.
-  if (config.coordinator.empty()) PollQueuesApart();
   RaiseDescriptorLimit();
   KVT_RETURN_IF_ERROR(LockSocketDir(config.socket_dir, "kvtier.lock", "agent"));
   KVT_ASSIGN_OR_RETURN(TenantTable tenants, ReadTenants(config.tenants_dir));

@@ -14,32 +14,26 @@ size_t CallBudget::bytes() const {
   return bytes_;
 }
 
-absl::Status CallBudget::Begin(Share* share, size_t bytes) {
-  const absl::Time now = absl::Now();
+absl::Status CallBudget::Begin(Share* share) {
   absl::MutexLock lock(&mu_);
-  if (bytes_ + bytes > limits_.bytes) {
+  if (bytes_ + share->bytes_ > limits_.bytes) {
     for (Share* const other : calls_) {
-      if (now - other->began_ < limits_.duration) break;
+      if (share->began_ - other->began_ < limits_.duration) break;
       other->Cut();
     }
     return absl::ResourceExhaustedError(
-        absl::StrCat("calls: those under way take ", bytes_, " bytes, and this one of ", bytes,
-                     " is beyond the ", limits_.bytes, " that there are"));
+        absl::StrCat("calls: those under way take ", bytes_, " bytes, and this one of ",
+                     share->bytes_, " is beyond the ", limits_.bytes, " that there are"));
   }
-  bytes_ += bytes;
-  share->budget_ = this;
-  share->bytes_ = bytes;
-  share->began_ = now;
+  bytes_ += share->bytes_;
   share->position_ = calls_.insert(calls_.end(), share);
+  share->is_counted_ = true;
   return absl::OkStatus();
-}
-
-void CallBudget::Share::End() {
-  if (budget_ != nullptr) budget_->End(this);
 }
 
 void CallBudget::End(Share* share) {
   absl::MutexLock lock(&mu_);
+  if (!share->is_counted_) return;
   bytes_ -= share->bytes_;
   calls_.erase(share->position_);
 }

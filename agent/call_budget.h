@@ -29,38 +29,33 @@ class CallBudget {
   // Returns what a call takes of memory: its request, its answer, gRPC's part and its flow.
   static size_t MemoryOf(const google::protobuf::MessageLite& request);
 
-  // One call's share of a budget; of none before Begin() and where that failed.
+  // One call's share of the budget. Its owner ends it by End().
   class Share {
    public:
-    Share() = default;
+    explicit Share(size_t bytes) : bytes_(bytes), began_(absl::Now()) {}
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
     virtual ~Share() = default;
     // Ends the call soon, without a call of the budget's before it returns.
     virtual void Cut() = 0;
 
-   protected:
-    // Gives the share back. REQUIRES: its owner calls it before anything that Cut() uses is
-    // destroyed.
-    void End();
-
    private:
     friend class CallBudget;
-    CallBudget* budget_ = nullptr;  // Where it is counted.
-    size_t bytes_ = 0;              // Of CallBudget::mu_, as what follows.
-    absl::Time began_;
-    std::list<Share*>::iterator position_;
+    const size_t bytes_;
+    const absl::Time began_;
+    bool is_counted_ = false;               // Of CallBudget::mu_, as what follows.
+    std::list<Share*>::iterator position_;  // Where it is counted.
   };
 
-  // Counts a call that takes `bytes`, until its share ends. Errors: kResourceExhausted, the call is
-  // beyond limits.bytes; those that lasted too long are cut for the next one.
-  absl::Status Begin(Share* share, size_t bytes) ABSL_LOCKS_EXCLUDED(mu_);
+  // Errors: kResourceExhausted, the call is beyond limits.bytes; those that lasted too long are cut
+  // for the next one.
+  absl::Status Begin(Share* share) ABSL_LOCKS_EXCLUDED(mu_);
+  // Also where Begin() failed.
+  void End(Share* share) ABSL_LOCKS_EXCLUDED(mu_);
   // Returns what the calls under way take together.
   size_t bytes() const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  void End(Share* share) ABSL_LOCKS_EXCLUDED(mu_);
-
   const Limits limits_;
   mutable absl::Mutex mu_;
   size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;

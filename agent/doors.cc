@@ -18,7 +18,7 @@ namespace kvtier {
 namespace {
 
 constexpr uint32_t kRoot = 0;
-// Threads of a door whose services need no thread for each call.
+// Threads of the workers' door: its services are callbacks and need no thread for each call.
 constexpr int kMaxRpcThreads = 16;
 // Threads of the TCP port: one for each peer's stream, too.
 constexpr int kMaxRemoteThreads = static_cast<int>(kMaxPeerStreamsServed) + kMaxRpcThreads;
@@ -62,6 +62,7 @@ absl::StatusOr<std::unique_ptr<Doors>> Doors::Open(const AgentConfig& config, Ag
                                                    AdminService::About about) {
   auto doors = absl::WrapUnique(new Doors(config, agent, std::move(about)));
   const auto memory_is_short = [self = doors.get()] { return self->MemoryIsShort(); };
+  const std::array<grpc::Service*, 1> for_workers = {&doors->worker_service_};
   KVT_ASSIGN_OR_RETURN(
       doors->workers_,
       RpcDoor::Open({.name = "workers",
@@ -70,7 +71,7 @@ absl::StatusOr<std::unique_ptr<Doors>> Doors::Open(const AgentConfig& config, Ag
                      .uids = config.allow_uids,
                      .limits = kWorkerLimits,
                      .too_much = memory_is_short},
-                    {}, &doors->worker_service_));
+                    for_workers));
   const std::array<grpc::Service*, 1> for_operators = {&doors->admin_service_};
   KVT_ASSIGN_OR_RETURN(doors->admin_, RpcDoor::Open({.name = "admin",
                                                      .address = doors->admin_socket_,

@@ -18,47 +18,42 @@ size_t OnboardStream::MemoryOf(const v1::OnboardRequest& request) {
   return CallBudget::MemoryOf(request) + keys * kPartsBytesPerKey;
 }
 
-void OnboardStream::AskForNext(CallLoop* loop, const Method* method) {
-  auto* const next = new OnboardStream(loop, method);
-  method->rpcs->RequestOnboardParts(next->context(), &next->request_, &next->writer_, loop->queue(),
-                                    loop->queue(), next->arrived());
-}
-
-void OnboardStream::Arrive() {
-  const absl::Status begun = method_->budget->Begin(this, MemoryOf(request_));
-  if (begun.ok()) {
-    method_->agent->executor()->RunOrPost([this] { method_->agent->scope()->Spawn(Answer()); });
-  } else {
-    writer_.Finish(convert::ToGrpc(begun), answered());
+OnboardStream* OnboardStream::Run(Agent* agent, CallBudget* budget,
+                                  grpc::CallbackServerContext* context, size_t bytes, Ask ask) {
+  auto* const call = new OnboardStream(agent, budget, context, bytes);
+  if (const absl::Status begun = budget->Begin(call); !begun.ok()) {
+    call->Finish(convert::ToGrpc(begun));
+    return call;
   }
-  AskForNext(loop(), method_);
+  agent->executor()->RunOrPost([agent, call, ask = std::move(ask)]() mutable {
+    agent->scope()->Spawn(call->Answer(std::move(ask)));
+  });
+  return call;
 }
 
-Task<void> OnboardStream::Answer() {
-  const absl::Status sent = co_await SendParts();
+Task<void> OnboardStream::Answer(Ask ask) {
+  const absl::Status sent = co_await SendParts(std::move(ask));
   caller_->parts.reset();
-  // Either may end this on the loop's thread before it returns.
+  // Either may end this on another thread before it returns.
   if (sent.ok()) {
-    writer_.WriteAndFinish(message_, grpc::WriteOptions(), grpc::Status::OK, answered());
+    StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
   } else {
-    writer_.Finish(convert::ToGrpc(sent), answered());
+    Finish(convert::ToGrpc(sent));
   }
 }
 
-Task<absl::Status> OnboardStream::SendParts() {
-  Agent* const agent = method_->agent;
-  if (agent->stopping()) co_return absl::UnavailableError("this agent is stopping");
-  KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> requests,
-                          method_->read(*context(), request_));
+Task<absl::Status> OnboardStream::SendParts(Ask ask) {
+  if (agent_->stopping()) co_return absl::UnavailableError("this agent is stopping");
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> requests, ask());
   KVT_CO_ASSIGN_OR_RETURN(caller_->parts,
-                          Onboarder::Parts::Begin(&agent->onboarder(), std::move(requests)));
+                          Onboarder::Parts::Begin(&agent_->onboarder(), std::move(requests)));
   Onboarder::Parts* const parts = caller_->parts.get();
   if (caller_->is_gone) parts->Cancel();
   for (;;) {
     KVT_CO_ASSIGN_OR_RETURN(const OnboardPart part, co_await parts->Next());
     // Once it is being written, the caller may have it: then its leases end by release, or at
     // their deadline.
-    if (context()->IsCancelled()) {
+    if (context_->IsCancelled()) {
       parts->TakeBack(part);
       co_return absl::CancelledError("the caller is gone");
     }
@@ -66,24 +61,29 @@ Task<absl::Status> OnboardStream::SendParts() {
     FillPart(part, &message_);
     if (!part.missed.empty()) co_return absl::OkStatus();
     const bool is_written =
-        co_await AwaitCallback<bool>(agent->executor(), [this](AwaitCallback<bool>::Done done) {
+        co_await AwaitCallback<bool>(agent_->executor(), [this](AwaitCallback<bool>::Done done) {
           written_ = std::move(done);
-          writer_.Write(message_, message_written_.tag());
+          StartWrite(&message_);
         });
     if (!is_written) co_return absl::CancelledError("the caller is gone");
   }
 }
 
-void OnboardStream::OnWritten(bool ok) {
+void OnboardStream::OnWriteDone(bool ok) {
   AwaitCallback<bool>::Done written = std::move(written_);
   written(ok);
 }
 
 void OnboardStream::OnCancel() {
-  method_->agent->executor()->Post([caller = caller_] {
+  agent_->executor()->Post([caller = caller_] {
     caller->is_gone = true;
     if (caller->parts != nullptr) caller->parts->Cancel();
   });
+}
+
+void OnboardStream::OnDone() {
+  budget_->End(this);
+  delete this;
 }
 
 }  // namespace kvtier

@@ -5,10 +5,10 @@
 #define KVTIER_AGENT_ONBOARD_STREAM_H_
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "agent/agent.h"
@@ -18,32 +18,28 @@
 #include "core/event.h"
 #include "core/task.h"
 #include "grpcpp/server_context.h"
-#include "grpcpp/support/async_stream.h"
-#include "kvtier/v1/worker.grpc.pb.h"
-#include "proto/call_loop.h"
+#include "grpcpp/support/server_callback.h"
+#include "kvtier/v1/worker.pb.h"
 
 namespace kvtier {
 
-class OnboardStream final : public QueuedCall, public CallBudget::Share {
+class OnboardStream final : public grpc::ServerWriteReactor<v1::OnboardPart>,
+                            public CallBudget::Share {
  public:
-  // What the calls of one service have in common.
-  struct Method {
-    v1::Worker::AsyncService* rpcs = nullptr;
-    Agent* agent = nullptr;
-    CallBudget* budget = nullptr;
-    // Reads a request, on the executor.
-    std::function<absl::StatusOr<std::vector<OnboardRequest>>(
-        const grpc::ServerContextBase& context, const v1::OnboardRequest& request)>
-        read;
-  };
+  // Reads the request, on the executor.
+  using Ask = absl::AnyInvocable<absl::StatusOr<std::vector<OnboardRequest>>()>;
 
   // Returns what a call takes of memory.
   static size_t MemoryOf(const v1::OnboardRequest& request);
-  // Asks for the next call. One that the budget refuses is answered at once with
-  // RESOURCE_EXHAUSTED. REQUIRES: `method` and what it names outlive the server.
-  static void AskForNext(CallLoop* loop, const Method* method);
+  // Begins to answer; gRPC owns what is returned. A call that the budget refuses is answered at
+  // once with RESOURCE_EXHAUSTED. REQUIRES: agent and budget outlive the server.
+  static OnboardStream* Run(Agent* agent, CallBudget* budget, grpc::CallbackServerContext* context,
+                            size_t bytes, Ask ask);
 
-  void Cut() override { context()->TryCancel(); }
+  void Cut() override { context_->TryCancel(); }
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
 
  private:
   // What is under way for the caller. Of the executor; a cancellation may come behind the end of
@@ -52,22 +48,19 @@ class OnboardStream final : public QueuedCall, public CallBudget::Share {
     bool is_gone = false;
     std::shared_ptr<Onboarder::Parts> parts;  // Null: not begun, or over.
   };
-  OnboardStream(CallLoop* loop, const Method* method) : QueuedCall(loop), method_(method) {}
-  ~OnboardStream() override { End(); }
+  OnboardStream(Agent* agent, CallBudget* budget, grpc::CallbackServerContext* context,
+                size_t bytes)
+      : CallBudget::Share(bytes), agent_(agent), budget_(budget), context_(context) {}
 
-  void Arrive() override;
-  void OnCancel() override;
-  void OnWritten(bool ok);
-  Task<void> Answer();
+  Task<void> Answer(Ask ask);
   // Sends all parts but the last, which is in message_ when it returns OK.
-  Task<absl::Status> SendParts();
+  Task<absl::Status> SendParts(Ask ask);
 
-  const Method* const method_;
-  v1::OnboardRequest request_;
-  grpc::ServerAsyncWriter<v1::OnboardPart> writer_{context()};
+  Agent* const agent_;
+  CallBudget* const budget_;
+  grpc::CallbackServerContext* const context_;
   const std::shared_ptr<Caller> caller_ = std::make_shared<Caller>();
   v1::OnboardPart message_;  // Being written.
-  CallLoop::EventOf<OnboardStream, &OnboardStream::OnWritten> message_written_{this};
   AwaitCallback<bool>::Done written_;
 };
 

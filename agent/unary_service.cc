@@ -5,16 +5,15 @@
 #include "proto/convert.h"
 
 namespace kvtier {
-namespace {
 
 // gRPC keeps it until the answer is sent and then calls OnDone(), which ends it.
-class ReactorCall final : public grpc::ServerUnaryReactor, public UnaryCalls::Call {
+class UnaryCalls::Call final : public grpc::ServerUnaryReactor, public CallBudget::Share {
  public:
-  explicit ReactorCall(grpc::CallbackServerContext* context) : context_(context) {}
-  void Reply(const absl::Status& status) override { Finish(convert::ToGrpc(status)); }
+  Call(CallBudget* budget, grpc::CallbackServerContext* context, size_t bytes)
+      : CallBudget::Share(bytes), budget_(budget), context_(context) {}
   void Cut() override { context_->TryCancel(); }
   void OnDone() override {
-    End();
+    budget_->End(this);
     delete this;
   }
   // Lets the thread that has sent the answer call OnDone(): another one costs each call a switch
@@ -23,36 +22,29 @@ class ReactorCall final : public grpc::ServerUnaryReactor, public UnaryCalls::Ca
   bool InternalInlineable() override { return true; }
 
  private:
+  CallBudget* const budget_;
   grpc::CallbackServerContext* const context_;
 };
 
-}  // namespace
-
-Task<void> UnaryCalls::ReplyWith(Call* call, Task<absl::Status> task) {
-  call->Reply(co_await task);
-}
-
-void UnaryCalls::Answer(Call* call, const google::protobuf::MessageLite& request,
-                        Task<absl::Status> task) {
-  Answer(call, request, ReplyWith(call, std::move(task)));
-}
-
-void UnaryCalls::Answer(Call* call, const google::protobuf::MessageLite& request, Task<void> task) {
-  if (const absl::Status begun = budget_->Begin(call, CallBudget::MemoryOf(request)); !begun.ok()) {
-    call->Reply(begun);
-    return;
-  }
-  // At once, on gRPC's thread, where nothing else is being decided: an answer from memory needs no
-  // other thread.
-  executor_->RunOrPost(
-      [scope = scope_, task = std::move(task)]() mutable { scope->Spawn(std::move(task)); });
+Task<void> UnaryCalls::FinishWith(Call* call, Task<absl::Status> task, Behind behind) {
+  call->Finish(convert::ToGrpc(co_await task));
+  if (behind) behind();
 }
 
 grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,
                                           const google::protobuf::MessageLite& request,
-                                          Task<absl::Status> task) {
-  auto* const call = new ReactorCall(context);
-  Answer(call, request, std::move(task));
+                                          Task<absl::Status> task, Behind behind) {
+  Call* const call = new Call(budget_, context, CallBudget::MemoryOf(request));
+  if (const absl::Status begun = budget_->Begin(call); !begun.ok()) {
+    call->Finish(convert::ToGrpc(begun));
+    return call;
+  }
+  // At once, on gRPC's thread, where nothing else is being decided: an answer from memory needs no
+  // other thread.
+  executor_->RunOrPost(
+      [scope = scope_, call, task = std::move(task), behind = std::move(behind)]() mutable {
+        scope->Spawn(FinishWith(call, std::move(task), std::move(behind)));
+      });
   return call;
 }
 

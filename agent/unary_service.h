@@ -6,6 +6,7 @@
 
 #include <cstddef>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -22,29 +23,22 @@ namespace kvtier {
 // Thread-safe. REQUIRES: it outlives the server.
 class UnaryCalls {
  public:
-  // A call that waits for its answer, whatever gRPC's interface to it.
-  class Call : public CallBudget::Share {
-   public:
-    // Sends the answer: the response where `status` is OK. Any thread, once; the call may be gone
-    // when it returns.
-    virtual void Reply(const absl::Status& status) = 0;
-  };
-
   UnaryCalls(Executor* executor, TaskScope* scope, CallBudget* budget)
       : executor_(executor), scope_(scope), budget_(budget) {}
 
-  // Spawns `task`; its status becomes the call's. A call that the budget refuses is answered at
+  // What is done behind an answer, in the turn in which it is sent; the call and its messages may
+  // be gone by then.
+  using Behind = absl::AnyInvocable<void()>;
+
+  // Spawns `task`; its status becomes the RPC's. A call that the budget refuses is answered at
   // once with RESOURCE_EXHAUSTED.
-  void Answer(Call* call, const google::protobuf::MessageLite& request, Task<absl::Status> task);
-  // The same of a task that replies to `call` itself, and may go on behind that.
-  void Answer(Call* call, const google::protobuf::MessageLite& request, Task<void> task);
-  // Answers a call of a callback service likewise.
   grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context,
                                 const google::protobuf::MessageLite& request,
-                                Task<absl::Status> task);
+                                Task<absl::Status> task, Behind behind = nullptr);
 
  private:
-  static Task<void> ReplyWith(Call* call, Task<absl::Status> task);
+  class Call;
+  static Task<void> FinishWith(Call* call, Task<absl::Status> task, Behind behind);
 
   Executor* const executor_;
   TaskScope* const scope_;

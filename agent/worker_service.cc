@@ -1,12 +1,15 @@
 #include "agent/worker_service.h"
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
-#include "agent/queued_service.h"
+#include "agent/onboard_stream.h"
+#include "agent/unary_service.h"
 #include "agent/worker_wire.h"
 #include "core/status_macros.h"
 #include "proto/convert.h"
@@ -42,32 +45,10 @@ std::vector<Id> IdsFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
 
 }  // namespace
 
-WorkerService::WorkerService(Agent* agent)
-    : agent_(agent),
-      budget_({.bytes = kMaxWorkerCallBytes, .duration = kMaxCallDuration}),
-      calls_(agent->executor(), agent->scope(), &budget_),
-      parts_{.rpcs = &rpcs_,
-             .agent = agent,
-             .budget = &budget_,
-             .read = [this](const Context& context, const v1::OnboardRequest& request) {
-               return OnboardsOf(context, request);
-             }} {}
-
-void WorkerService::Serve(CallLoop* loop) {
-  using Self = WorkerService;
-  ServeUnary(loop, this, &Rpcs::RequestRegisterSpace, &Self::Begin<&Self::DoRegisterSpace>);
-  ServeUnary(loop, this, &Rpcs::RequestMatch, &Self::Begin<&Self::DoMatch>);
-  ServeUnary(loop, this, &Rpcs::RequestOnboard, &Self::Begin<&Self::DoOnboard>);
-  ServeUnary(loop, this, &Rpcs::RequestTakeTicket, &Self::Begin<&Self::DoTakeTicket>);
-  ServeUnary(loop, this, &Rpcs::RequestRedeemTicket, &Self::Begin<&Self::DoRedeemTicket>);
-  ServeUnary(loop, this, &Rpcs::RequestPrefetch, &Self::Begin<&Self::DoPrefetch>);
-  ServeUnary(loop, this, &Rpcs::RequestReserve, &Self::Begin<&Self::DoReserve>);
-  ServeUnary(loop, this, &Rpcs::RequestCommit, &Self::Commit);
-  ServeUnary(loop, this, &Rpcs::RequestTakeSlots, &Self::Begin<&Self::DoTakeSlots>);
-  ServeUnary(loop, this, &Rpcs::RequestRelease, &Self::Begin<&Self::DoRelease>);
-  ServeUnary(loop, this, &Rpcs::RequestDelete, &Self::Begin<&Self::DoDelete>);
-  ServeUnary(loop, this, &Rpcs::RequestPing, &Self::Ping);
-  OnboardStream::AskForNext(loop, &parts_);
+WorkerService::Reactor* WorkerService::Run(Context* context,
+                                           const google::protobuf::MessageLite& request,
+                                           Task<absl::Status> task) {
+  return calls_.Run(context, request, UnlessStopping(std::move(task)));
 }
 
 Task<absl::Status> WorkerService::UnlessStopping(Task<absl::Status> task) {
@@ -116,8 +97,13 @@ absl::StatusOr<std::vector<BlockRun>> WorkerService::NameRuns(const Request& req
   return runs;
 }
 
-Task<absl::Status> WorkerService::DoRegisterSpace(Context* /*context*/,
-                                                  const v1::RegisterSpaceRequest* request,
+WorkerService::Reactor* WorkerService::RegisterSpace(Context* context,
+                                                     const v1::RegisterSpaceRequest* request,
+                                                     v1::RegisterSpaceResponse* response) {
+  return Run(context, *request, DoRegisterSpace(request, response));
+}
+
+Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest* request,
                                                   v1::RegisterSpaceResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
   KVT_CO_ASSIGN_OR_RETURN(const SpaceSpec spec, convert::SpaceFrom(request->space()));
@@ -144,7 +130,12 @@ Task<absl::Status> WorkerService::DoRegisterSpace(Context* /*context*/,
   co_return absl::OkStatus();
 }
 
-Task<absl::Status> WorkerService::DoMatch(Context* /*context*/, const v1::MatchRequest* request,
+WorkerService::Reactor* WorkerService::Match(Context* context, const v1::MatchRequest* request,
+                                             v1::MatchResponse* response) {
+  return Run(context, *request, DoMatch(request, response));
+}
+
+Task<absl::Status> WorkerService::DoMatch(const v1::MatchRequest* request,
                                           v1::MatchResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Duration timeout,
@@ -152,6 +143,11 @@ Task<absl::Status> WorkerService::DoMatch(Context* /*context*/, const v1::MatchR
   const std::vector<Matched> matched = co_await agent_->matcher().Match(std::move(runs), timeout);
   for (const Matched& of_run : matched) FillMatched(of_run, response->add_sequences());
   co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Onboard(Context* context, const v1::OnboardRequest* request,
+                                               v1::OnboardResponse* response) {
+  return Run(context, *request, DoOnboard(context, request, response));
 }
 
 absl::StatusOr<std::vector<OnboardRequest>> WorkerService::OnboardsOf(
@@ -182,6 +178,12 @@ Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardR
   co_return absl::OkStatus();
 }
 
+grpc::ServerWriteReactor<v1::OnboardPart>* WorkerService::OnboardParts(
+    Context* context, const v1::OnboardRequest* request) {
+  return OnboardStream::Run(agent_, &budget_, context, OnboardStream::MemoryOf(*request),
+                            [this, context, request] { return OnboardsOf(*context, *request); });
+}
+
 void WorkerService::Answer(Context* context, SessionId session,
                            const std::vector<Onboarded>& onboarded, v1::OnboardResponse* response) {
   const bool asker_is_gone = context->IsCancelled();
@@ -193,6 +195,12 @@ void WorkerService::Answer(Context* context, SessionId session,
     }
   }
   response->set_lease_deadline_ns(MonotonicNanos(onboarded.front().lease_deadline));
+}
+
+WorkerService::Reactor* WorkerService::TakeTicket(Context* context,
+                                                  const v1::TakeTicketRequest* request,
+                                                  v1::TakeTicketResponse* response) {
+  return Run(context, *request, DoTakeTicket(context, request, response));
 }
 
 Task<absl::Status> WorkerService::DoTakeTicket(Context* context,
@@ -213,6 +221,12 @@ Task<absl::Status> WorkerService::DoTakeTicket(Context* context,
   if (context->IsCancelled()) agent_->tickets().Release(domain, taken.id);
   FillTaken(taken, response);
   co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::RedeemTicket(Context* context,
+                                                    const v1::RedeemTicketRequest* request,
+                                                    v1::OnboardResponse* response) {
+  return Run(context, *request, DoRedeemTicket(context, request, response));
 }
 
 Task<absl::Status> WorkerService::DoRedeemTicket(Context* context,
@@ -238,8 +252,13 @@ Task<absl::Status> WorkerService::DoRedeemTicket(Context* context,
   co_return absl::OkStatus();
 }
 
-Task<absl::Status> WorkerService::DoPrefetch(Context* /*context*/,
-                                             const v1::PrefetchRequest* request,
+WorkerService::Reactor* WorkerService::Prefetch(Context* context,
+                                                const v1::PrefetchRequest* request,
+                                                v1::PrefetchResponse* response) {
+  return Run(context, *request, DoPrefetch(request, response));
+}
+
+Task<absl::Status> WorkerService::DoPrefetch(const v1::PrefetchRequest* request,
                                              v1::PrefetchResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
   size_t accepted = 0;
@@ -248,6 +267,11 @@ Task<absl::Status> WorkerService::DoPrefetch(Context* /*context*/,
   }
   response->set_accepted_blocks(static_cast<uint32_t>(accepted));
   co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Reserve(Context* context, const v1::ReserveRequest* request,
+                                               v1::ReserveResponse* response) {
+  return Run(context, *request, DoReserve(context, request, response));
 }
 
 Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveRequest* request,
@@ -284,17 +308,16 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
   co_return absl::OkStatus();
 }
 
-void WorkerService::Commit(UnaryCalls::Call* call, Context* context,
-                           const v1::CommitRequest* request, v1::CommitResponse* response) {
-  calls_.Answer(call, *request, CommitAndReply(call, context, request, response));
+WorkerService::Reactor* WorkerService::Commit(Context* context, const v1::CommitRequest* request,
+                                              v1::CommitResponse* response) {
+  const auto announced = std::make_shared<Announced>();
+  // The caller does not wait for the tables to take what is announced. No call can ask in between.
+  return calls_.Run(context, *request,
+                    UnlessStopping(DoCommit(context, request, response, announced.get())),
+                    [this, announced] { agent_->scope()->Spawn(Publish(std::move(*announced))); });
 }
 
-Task<void> WorkerService::CommitAndReply(UnaryCalls::Call* call, Context* context,
-                                         const v1::CommitRequest* request,
-                                         v1::CommitResponse* response) {
-  Announced announced;
-  call->Reply(co_await UnlessStopping(DoCommit(context, request, response, &announced)));
-  // In the same turn: no call can ask in between. The request is gone.
+Task<void> WorkerService::Publish(Announced announced) {
   if (announced.ids.empty()) co_return;
   co_await agent_->putter().Commit(announced.session, std::move(announced.ids));
 }
@@ -344,8 +367,13 @@ absl::Status WorkerService::NoteSums(SessionId session, const v1::CommitRequest&
   return absl::OkStatus();
 }
 
-Task<absl::Status> WorkerService::DoTakeSlots(Context* /*context*/,
-                                              const v1::TakeSlotsRequest* request,
+WorkerService::Reactor* WorkerService::TakeSlots(Context* context,
+                                                 const v1::TakeSlotsRequest* request,
+                                                 v1::TakeSlotsResponse* response) {
+  return Run(context, *request, DoTakeSlots(request, response));
+}
+
+Task<absl::Status> WorkerService::DoTakeSlots(const v1::TakeSlotsRequest* request,
                                               v1::TakeSlotsResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
   KVT_CO_ASSIGN_OR_RETURN(const BlockRun run, agent_->sessions().NameRun(
@@ -364,8 +392,12 @@ Task<absl::Status> WorkerService::DoTakeSlots(Context* /*context*/,
   co_return absl::OkStatus();
 }
 
-Task<absl::Status> WorkerService::DoRelease(Context* /*context*/, const v1::ReleaseRequest* request,
-                                            v1::ReleaseResponse* /*response*/) {
+WorkerService::Reactor* WorkerService::Release(Context* context, const v1::ReleaseRequest* request,
+                                               v1::ReleaseResponse* /*response*/) {
+  return Run(context, *request, DoRelease(request));
+}
+
+Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
   std::vector<LeaseId> leases = IdsFrom<LeaseId>(request->lease_ids());
   for (const uint64_t id : request->damaged_lease_ids()) {
@@ -387,7 +419,12 @@ Task<absl::Status> WorkerService::DoRelease(Context* /*context*/, const v1::Rele
   co_return absl::OkStatus();
 }
 
-Task<absl::Status> WorkerService::DoDelete(Context* /*context*/, const v1::DeleteRequest* request,
+WorkerService::Reactor* WorkerService::Delete(Context* context, const v1::DeleteRequest* request,
+                                              v1::DeleteResponse* response) {
+  return Run(context, *request, DoDelete(request, response));
+}
+
+Task<absl::Status> WorkerService::DoDelete(const v1::DeleteRequest* request,
                                            v1::DeleteResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
   const Deleted deleted = co_await agent_->block_deleter().Delete(std::move(runs));
@@ -396,9 +433,11 @@ Task<absl::Status> WorkerService::DoDelete(Context* /*context*/, const v1::Delet
   co_return absl::OkStatus();
 }
 
-void WorkerService::Ping(UnaryCalls::Call* call, Context* /*context*/,
-                         const v1::PingRequest* /*request*/, v1::PingResponse* /*response*/) {
-  call->Reply(absl::OkStatus());
+WorkerService::Reactor* WorkerService::Ping(Context* context, const v1::PingRequest* /*request*/,
+                                            v1::PingResponse* /*response*/) {
+  Reactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
 }
 
 }  // namespace kvtier

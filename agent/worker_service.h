@@ -9,26 +9,51 @@
 #include "absl/status/statusor.h"
 #include "agent/agent.h"
 #include "agent/call_budget.h"
-#include "agent/onboard_stream.h"
+#include "agent/limits.h"
 #include "agent/unary_service.h"
 #include "core/task.h"
 #include "kvtier/v1/worker.grpc.pb.h"
-#include "proto/call_loop.h"
 
 namespace kvtier {
 
 // Thread-safe. REQUIRES: the agent outlives the server.
-class WorkerService final : public QueuedService {
+class WorkerService final : public v1::Worker::CallbackService {
  public:
-  using Rpcs = v1::Worker::AsyncService;
-  explicit WorkerService(Agent* agent);
+  explicit WorkerService(Agent* agent)
+      : agent_(agent),
+        budget_({.bytes = kMaxWorkerCallBytes, .duration = kMaxCallDuration}),
+        calls_(agent->executor(), agent->scope(), &budget_) {}
 
-  Rpcs* rpcs() override { return &rpcs_; }
-  void Serve(CallLoop* loop) override;
+  using Context = grpc::CallbackServerContext;
+  using Reactor = grpc::ServerUnaryReactor;
+  Reactor* RegisterSpace(Context* context, const v1::RegisterSpaceRequest* request,
+                         v1::RegisterSpaceResponse* response) override;
+  Reactor* Match(Context* context, const v1::MatchRequest* request,
+                 v1::MatchResponse* response) override;
+  Reactor* Onboard(Context* context, const v1::OnboardRequest* request,
+                   v1::OnboardResponse* response) override;
+  grpc::ServerWriteReactor<v1::OnboardPart>* OnboardParts(
+      Context* context, const v1::OnboardRequest* request) override;
+  Reactor* TakeTicket(Context* context, const v1::TakeTicketRequest* request,
+                      v1::TakeTicketResponse* response) override;
+  Reactor* RedeemTicket(Context* context, const v1::RedeemTicketRequest* request,
+                        v1::OnboardResponse* response) override;
+  Reactor* Prefetch(Context* context, const v1::PrefetchRequest* request,
+                    v1::PrefetchResponse* response) override;
+  Reactor* Reserve(Context* context, const v1::ReserveRequest* request,
+                   v1::ReserveResponse* response) override;
+  Reactor* Commit(Context* context, const v1::CommitRequest* request,
+                  v1::CommitResponse* response) override;
+  Reactor* TakeSlots(Context* context, const v1::TakeSlotsRequest* request,
+                     v1::TakeSlotsResponse* response) override;
+  Reactor* Release(Context* context, const v1::ReleaseRequest* request,
+                   v1::ReleaseResponse* response) override;
+  Reactor* Delete(Context* context, const v1::DeleteRequest* request,
+                  v1::DeleteResponse* response) override;
+  Reactor* Ping(Context* context, const v1::PingRequest* request,
+                v1::PingResponse* response) override;
 
  private:
-  using Context = grpc::ServerContextBase;
-
   // Blocks of a commit that are as good as published, since nothing can keep them from it.
   struct Announced {
     SessionId session{};
@@ -36,46 +61,15 @@ class WorkerService final : public QueuedService {
   };
 
   // One task an RPC, on the executor.
-  Task<absl::Status> DoRegisterSpace(Context* context, const v1::RegisterSpaceRequest* request,
+  Task<absl::Status> DoRegisterSpace(const v1::RegisterSpaceRequest* request,
                                      v1::RegisterSpaceResponse* response);
-  Task<absl::Status> DoMatch(Context* context, const v1::MatchRequest* request,
-                             v1::MatchResponse* response);
+  Task<absl::Status> DoMatch(const v1::MatchRequest* request, v1::MatchResponse* response);
   Task<absl::Status> DoOnboard(Context* context, const v1::OnboardRequest* request,
                                v1::OnboardResponse* response);
   Task<absl::Status> DoTakeTicket(Context* context, const v1::TakeTicketRequest* request,
                                   v1::TakeTicketResponse* response);
   Task<absl::Status> DoRedeemTicket(Context* context, const v1::RedeemTicketRequest* request,
                                     v1::OnboardResponse* response);
-  Task<absl::Status> DoPrefetch(Context* context, const v1::PrefetchRequest* request,
-                                v1::PrefetchResponse* response);
-  Task<absl::Status> DoReserve(Context* context, const v1::ReserveRequest* request,
-                               v1::ReserveResponse* response);
-  // Writes what is to be published behind the answer into `announced`.
-  Task<absl::Status> DoCommit(Context* context, const v1::CommitRequest* request,
-                              v1::CommitResponse* response, Announced* announced);
-  Task<absl::Status> DoTakeSlots(Context* context, const v1::TakeSlotsRequest* request,
-                                 v1::TakeSlotsResponse* response);
-  Task<absl::Status> DoRelease(Context* context, const v1::ReleaseRequest* request,
-                               v1::ReleaseResponse* response);
-  Task<absl::Status> DoDelete(Context* context, const v1::DeleteRequest* request,
-                              v1::DeleteResponse* response);
-
-  // Begins an RPC by its task.
-  template <auto kDo, typename Request, typename Response>
-  void Begin(UnaryCalls::Call* call, Context* context, const Request* request, Response* response) {
-    calls_.Answer(call, *request, UnlessStopping((this->*kDo)(context, request, response)));
-  }
-  // Commits; the caller does not wait for the tables to take what is announced.
-  void Commit(UnaryCalls::Call* call, Context* context, const v1::CommitRequest* request,
-              v1::CommitResponse* response);
-  Task<void> CommitAndReply(UnaryCalls::Call* call, Context* context,
-                            const v1::CommitRequest* request, v1::CommitResponse* response);
-  // Answers at once, whatever else there is to do.
-  void Ping(UnaryCalls::Call* call, Context* context, const v1::PingRequest* request,
-            v1::PingResponse* response);
-  // Refuses the call where the agent is stopping.
-  Task<absl::Status> UnlessStopping(Task<absl::Status> task);
-
   // Reads what an onboard asks for and ends the leases that it gives back.
   absl::StatusOr<std::vector<OnboardRequest>> OnboardsOf(const Context& context,
                                                          const v1::OnboardRequest& request);
@@ -83,6 +77,18 @@ class WorkerService final : public QueuedService {
   // never release what it does not know of.
   void Answer(Context* context, SessionId session, const std::vector<Onboarded>& onboarded,
               v1::OnboardResponse* response);
+  Task<absl::Status> DoPrefetch(const v1::PrefetchRequest* request, v1::PrefetchResponse* response);
+  Task<absl::Status> DoReserve(Context* context, const v1::ReserveRequest* request,
+                               v1::ReserveResponse* response);
+  // Writes what is to be published behind the answer into `announced`.
+  Task<absl::Status> DoCommit(Context* context, const v1::CommitRequest* request,
+                              v1::CommitResponse* response, Announced* announced);
+  Task<void> Publish(Announced announced);
+  Task<absl::Status> DoTakeSlots(const v1::TakeSlotsRequest* request,
+                                 v1::TakeSlotsResponse* response);
+  Task<absl::Status> DoDelete(const v1::DeleteRequest* request, v1::DeleteResponse* response);
+  Task<absl::Status> DoRelease(const v1::ReleaseRequest* request);
+
   // Notes the sums that the request carries and adds the reservations they are of to `ids`.
   // Errors: kInvalidArgument, not two numbers for each.
   absl::Status NoteSums(SessionId session, const v1::CommitRequest& request,
@@ -94,12 +100,14 @@ class WorkerService final : public QueuedService {
   template <typename Request>
   absl::StatusOr<std::vector<BlockRun>> NameRuns(const Request& request) const;
   absl::StatusOr<BlockRun> NameRun(SessionId session, const v1::Sequence& sequence) const;
+  Reactor* Run(Context* context, const google::protobuf::MessageLite& request,
+               Task<absl::Status> task);
+  // Refuses the call where the agent is stopping.
+  Task<absl::Status> UnlessStopping(Task<absl::Status> task);
 
   Agent* const agent_;
   CallBudget budget_;
   UnaryCalls calls_;
-  Rpcs rpcs_;
-  const OnboardStream::Method parts_;
 };
 
 }  // namespace kvtier

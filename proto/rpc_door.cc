@@ -79,8 +79,7 @@ absl::Status NotAtThisDoor(absl::string_view rpc, absl::string_view socket_path)
 }
 
 absl::StatusOr<std::unique_ptr<RpcDoor>> RpcDoor::Open(Options options,
-                                                       std::span<grpc::Service* const> services,
-                                                       QueuedService* queued) {
+                                                       std::span<grpc::Service* const> services) {
   TcpListeners listening;
   if (IsUnix(options.address)) {
     KVT_ASSIGN_OR_RETURN(const int fd, ListenUnix(options.address, SOCK_STREAM, options.mode));
@@ -91,7 +90,7 @@ absl::StatusOr<std::unique_ptr<RpcDoor>> RpcDoor::Open(Options options,
   }
   std::unique_ptr<RpcDoor> door(
       new RpcDoor(std::move(options), std::move(listening.sockets), listening.port));
-  KVT_RETURN_IF_ERROR(door->Serve(services, queued));
+  KVT_RETURN_IF_ERROR(door->Serve(services));
   return door;
 }
 
@@ -106,7 +105,7 @@ RpcDoor::RpcDoor(Options options, std::vector<int> listeners, uint16_t port)
   Watch(epoll_fd_, stop_fd_, EPOLLIN);
 }
 
-absl::Status RpcDoor::Serve(std::span<grpc::Service* const> services, QueuedService* queued) {
+absl::Status RpcDoor::Serve(std::span<grpc::Service* const> services) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
@@ -123,10 +122,6 @@ absl::Status RpcDoor::Serve(std::span<grpc::Service* const> services, QueuedServ
     builder.SetOption(std::make_unique<grpc::HealthCheckServiceServerBuilderOption>(nullptr));
   }
   for (grpc::Service* service : services) builder.RegisterService(service);
-  if (queued != nullptr) {
-    builder.RegisterService(queued->rpcs());
-    loop_ = std::make_unique<CallLoop>(builder.AddCompletionQueue());
-  }
   server_ = builder.BuildAndStart();
   if (server_ == nullptr) {
     return absl::UnavailableError(absl::StrCat("cannot serve at ", options_.address));
@@ -134,10 +129,6 @@ absl::Status RpcDoor::Serve(std::span<grpc::Service* const> services, QueuedServ
   if (options_.health) {
     server_->GetHealthCheckService()->SetServingStatus("liveness", true);
     SetReady(true);
-  }
-  if (queued != nullptr) {
-    queued->Serve(loop_.get());
-    loop_->Start(absl::StrCat("calls-", options_.name));
   }
   thread_ = std::thread([this] { Run(); });
   pthread_setname_np(thread_.native_handle(), absl::StrCat("door-", options_.name).c_str());
@@ -162,7 +153,6 @@ void RpcDoor::Shutdown(absl::Time deadline) {
   KVT_CHECK(write(stop_fd_, &one, sizeof(one)) == sizeof(one));
   thread_.join();
   server_->Shutdown(absl::ToChronoTime(deadline));
-  if (loop_ != nullptr) loop_->Stop();
 }
 
 void RpcDoor::Run() {

@@ -25,7 +25,6 @@
 #include "absl/time/time.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
-#include "proto/call_loop.h"
 
 namespace kvtier {
 
@@ -39,7 +38,7 @@ inline constexpr absl::Duration kMemoryInterval = absl::Milliseconds(20);
 // that is.
 absl::Status NotAtThisDoor(absl::string_view rpc, absl::string_view socket_path);
 
-// Thread-safe. One thread of its own, which accepts connections, and one more for a QueuedService.
+// Thread-safe. One thread of its own, which accepts connections.
 class RpcDoor {
  public:
   struct Limits {
@@ -62,12 +61,11 @@ class RpcDoor {
     // most connections are hung up on. Empty: nobody is.
     std::function<bool()> too_much;
   };
-  // Listens and answers. Does not own `services` and `queued` (null: none), which must outlive the
-  // door. REQUIRES: of a Unix socket, the caller has locked its directory (LockSocketDir()).
-  // Errors: kUnavailable, it cannot listen there.
+  // Listens and answers. Does not own `services`, which must outlive the door. REQUIRES: of a
+  // Unix socket, the caller has locked its directory (LockSocketDir()). Errors: kUnavailable,
+  // it cannot listen there.
   static absl::StatusOr<std::unique_ptr<RpcDoor>> Open(Options options,
-                                                       std::span<grpc::Service* const> services,
-                                                       QueuedService* queued = nullptr);
+                                                       std::span<grpc::Service* const> services);
   ~RpcDoor();
   RpcDoor(const RpcDoor&) = delete;
   RpcDoor& operator=(const RpcDoor&) = delete;
@@ -75,14 +73,13 @@ class RpcDoor {
   uint16_t port() const { return port_; }  // Of TCP.
   // What health checks of "readiness" are told; true from the start. REQUIRES: options.health.
   void SetReady(bool ready);
-  // Takes no more connections, and cuts the ones there are at `deadline`; returns when the last
-  // call's flow has ended. Idempotent.
+  // Takes no more connections, and cuts the ones there are at `deadline`. Idempotent.
   void Shutdown(absl::Time deadline);
 
  private:
   using Acceptor = std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>;
   RpcDoor(Options options, std::vector<int> listeners, uint16_t port);
-  absl::Status Serve(std::span<grpc::Service* const> services, QueuedService* queued);
+  absl::Status Serve(std::span<grpc::Service* const> services);
   void Run();
   void Accept(int listener);
   // Whether this connection may come in; says so in the log when it may not.
@@ -98,7 +95,6 @@ class RpcDoor {
   const int epoll_fd_;
   const int stop_fd_;
   Acceptor acceptor_;
-  std::unique_ptr<CallLoop> loop_;  // Of the queued service; its queue outlives the server.
   std::unique_ptr<grpc::Server> server_;
   // Of the thread, as what follows. The descriptors are duplicates of the connections': they
   // show when gRPC has hung up. With each, whose it is: a process, or an address.

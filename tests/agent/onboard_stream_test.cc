@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -72,27 +73,25 @@ class HangingPeer final : public PeerTransport {
 };
 
 // Answers OnboardParts of the same set, whatever is asked.
-class PartsService final : public QueuedService {
+class PartsService final : public v1::Worker::CallbackService {
  public:
   PartsService(Agent* agent, CallBudget::Limits limits, BlockRun run)
-      : budget_(limits),
-        parts_{.rpcs = &rpcs_,
-               .agent = agent,
-               .budget = &budget_,
-               .read = [agent, run = std::move(run)](
-                           const auto& /*context*/,
-                           const auto& /*request*/) -> absl::StatusOr<std::vector<OnboardRequest>> {
-                 return std::vector<OnboardRequest>{
-                     {.run = run, .deadline = agent->executor()->Now() + kPatience}};
-               }} {}
-  v1::Worker::AsyncService* rpcs() override { return &rpcs_; }
-  void Serve(CallLoop* loop) override { OnboardStream::AskForNext(loop, &parts_); }
+      : agent_(agent), budget_(limits), run_(std::move(run)) {}
+  grpc::ServerWriteReactor<v1::OnboardPart>* OnboardParts(
+      grpc::CallbackServerContext* context, const v1::OnboardRequest* request) override {
+    return OnboardStream::Run(
+        agent_, &budget_, context, OnboardStream::MemoryOf(*request),
+        [this]() -> absl::StatusOr<std::vector<OnboardRequest>> {
+          return std::vector<OnboardRequest>{
+              {.run = run_, .deadline = agent_->executor()->Now() + kPatience}};
+        });
+  }
   size_t bytes() const { return budget_.bytes(); }
 
  private:
+  Agent* const agent_;
   CallBudget budget_;
-  v1::Worker::AsyncService rpcs_;
-  const OnboardStream::Method parts_;
+  const BlockRun run_;
 };
 
 class OnboardStreamTest : public ::testing::Test {
@@ -144,6 +143,7 @@ class OnboardStreamTest : public ::testing::Test {
   void Serve(CallBudget::Limits limits, const std::vector<uint64_t>& numbers) {
     service_ = std::make_unique<PartsService>(agent_.get(), limits,
                                               CallOn(&executor_, [&] { return NameSet(numbers); }));
+    const std::array<grpc::Service*, 1> services = {service_.get()};
     door_ = *RpcDoor::Open({.name = "test",
                             .address = path_,
                             .uids = {geteuid()},
@@ -151,7 +151,7 @@ class OnboardStreamTest : public ::testing::Test {
                                        .calls = 64,
                                        .intake_bytes = size_t{16} << 20,
                                        .threads = 8}},
-                           {}, service_.get());
+                           services);
     stub_ = v1::Worker::NewStub(
         grpc::CreateChannel(absl::StrCat("unix:", path_), grpc::InsecureChannelCredentials()));
   }
