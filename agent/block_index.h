@@ -100,11 +100,6 @@ class BlockIndex {
   void PublishHost(const BlockMeta& meta, HostSlot slot);
   void PublishGpu(const BlockMeta& meta, GpuSlot slot, Arrival arrival = Arrival::kComputed);
 
-  // Tells the workers of a block that PublishHost() is about to get in the same turn.
-  void Announce(DomainId domain, const BlockKey& key) {
-    TellWorkers(Delta::Kind::kAdd, domain, Tier::kHost, key);
-  }
-
   // Takes the block out of the tier; the caller frees what it held by letting the
   // returned slot go. REQUIRES: it is in the tier and not pinned there.
   HostSlot UnpublishHost(const BlockKey& key);

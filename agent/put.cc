@@ -1,7 +1,6 @@
 #include "agent/put.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -153,25 +152,6 @@ absl::Status Putter::CheckStep(SessionId session, uint64_t step) const {
       absl::StrCat("step: ", step, " has not begun; the last that did is ", begun));
 }
 
-std::optional<size_t> Putter::Announce(SessionId session, std::span<const ReservationId> ids) {
-  // An id that comes twice is one block.
-  if (std::ranges::adjacent_find(ids, std::greater_equal<>()) != ids.end()) return std::nullopt;
-  std::vector<const PendingBlock*> blocks;
-  blocks.reserve(ids.size());
-  for (const ReservationId id : ids) {
-    const PendingBlock* const block = parts_.reservations->Find(session, id);
-    if (block == nullptr) continue;
-    if (!IsReady(*block)) return std::nullopt;
-    blocks.push_back(block);
-  }
-  for (const PendingBlock* block : blocks) parts_.index->Announce(block->domain, block->meta.key);
-  return blocks.size();
-}
-
-bool Putter::IsReady(const PendingBlock& block) {
-  return block.summed && !block.staged && !block.gpu;
-}
-
 Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, uint64_t step) {
   const auto committing = std::make_shared<Committing>(parts_.executor);
   if (step > 0) {
@@ -182,7 +162,6 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, u
     parts_.scope->Spawn(CommitBehind(std::move(worker), step, std::move(ids), committing));
   } else {
     std::vector<PendingBlock> blocks;
-    blocks.reserve(ids.size());
     for (const ReservationId id : ids) {
       std::optional<PendingBlock> block = parts_.reservations->Take(session, id);
       if (block.has_value()) blocks.push_back(*std::move(block));
@@ -203,7 +182,7 @@ void Putter::CommitAll(std::vector<PendingBlock> blocks,
       in_gpu.push_back(std::move(block));
       if (in_gpu.size() < kMaxBlocksGathered) continue;
       parts_.scope->Spawn(CommitGathered(std::exchange(in_gpu, {}), committing));
-    } else if (IsReady(block)) {
+    } else if (block.summed && !block.staged) {
       Publish(&block);
       ++committing->committed;
       Finish(block.meta.key, committing.get());

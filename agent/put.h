@@ -11,8 +11,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -92,10 +90,6 @@ class Putter {
   // back. 0: they are complete now. Ends within kCommitTimeout: a block whose copy takes longer is
   // published when it comes, and is not counted.
   Task<size_t> Commit(SessionId session, std::vector<ReservationId> ids, uint64_t step = 0);
-  // Returns how many of `ids` Commit() would publish before it waits, and tells the workers' tables
-  // that these blocks are here. Who answers a worker by it commits in the same turn, behind the
-  // answer. nullopt: Commit() must take sums or move bytes first; nobody was told.
-  std::optional<size_t> Announce(SessionId session, std::span<const ReservationId> ids);
 
  private:
   struct Committing;  // One Commit() call: what is left and what succeeded.
@@ -114,8 +108,6 @@ class Putter {
   // promised; for 0 blocks: there are none.
   DiskPromises::Put PromisedOf(const BlockRun& run, Tier target) const;
   bool IsHere(const BlockKey& key, Tier target) const;
-  // Returns whether the block can be published as it is.
-  static bool IsReady(const PendingBlock& block);
   void CommitAll(std::vector<PendingBlock> blocks, const std::shared_ptr<Committing>& committing);
   // REQUIRES: the reservations await the step.
   Task<void> CommitBehind(std::shared_ptr<const GpuWorker> worker, uint64_t step,

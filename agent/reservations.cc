@@ -67,16 +67,12 @@ std::optional<PendingBlock> ReservationTable::Take(SessionId session, Reservatio
   return block;
 }
 
-const PendingBlock* ReservationTable::Find(SessionId session, ReservationId id) {
-  const auto reserved = FindOpen(session, id);
-  return reserved == reservations_.end() ? nullptr : &reserved->second.block;
-}
-
 std::vector<BlockKey> ReservationTable::KeysOf(SessionId session,
                                                std::span<const ReservationId> ids) {
   std::vector<BlockKey> keys;
   for (const ReservationId id : ids) {
-    if (const PendingBlock* const block = Find(session, id)) keys.push_back(block->meta.key);
+    const auto reserved = FindOpen(session, id);
+    if (reserved != reservations_.end()) keys.push_back(reserved->second.block.meta.key);
   }
   return keys;
 }

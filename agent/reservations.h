@@ -71,8 +71,6 @@ class ReservationTable {
   // Takes the block out for committing; its key stays pending until Finish().
   // nullopt: unknown, late, another session's, or it awaits a step.
   std::optional<PendingBlock> Take(SessionId session, ReservationId id);
-  // Returns the block that Take() would take; nullptr: none.
-  const PendingBlock* Find(SessionId session, ReservationId id);
   void Finish(const BlockKey& key) { pending_keys_.erase(key); }
   // The worker says what the sum of the slot's bytes is. Ignores what Take() does, and slots of the
   // GPU pool, whose bytes are summed where they arrive.

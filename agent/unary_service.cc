@@ -26,14 +26,13 @@ class UnaryCalls::Call final : public grpc::ServerUnaryReactor, public CallBudge
   grpc::CallbackServerContext* const context_;
 };
 
-Task<void> UnaryCalls::FinishWith(Call* call, Task<absl::Status> task, Behind behind) {
+Task<void> UnaryCalls::FinishWith(Call* call, Task<absl::Status> task) {
   call->Finish(convert::ToGrpc(co_await task));
-  if (behind) behind();
 }
 
 grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,
                                           const google::protobuf::MessageLite& request,
-                                          Task<absl::Status> task, Behind behind) {
+                                          Task<absl::Status> task) {
   Call* const call = new Call(budget_, context, CallBudget::MemoryOf(request));
   if (const absl::Status begun = budget_->Begin(call); !begun.ok()) {
     call->Finish(convert::ToGrpc(begun));
@@ -41,10 +40,9 @@ grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,
   }
   // At once, on gRPC's thread, where nothing else is being decided: an answer from memory needs no
   // other thread.
-  executor_->RunOrPost(
-      [scope = scope_, call, task = std::move(task), behind = std::move(behind)]() mutable {
-        scope->Spawn(FinishWith(call, std::move(task), std::move(behind)));
-      });
+  executor_->RunOrPost([scope = scope_, call, task = std::move(task)]() mutable {
+    scope->Spawn(FinishWith(call, std::move(task)));
+  });
   return call;
 }
 

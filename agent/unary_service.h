@@ -6,7 +6,6 @@
 
 #include <cstddef>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -26,19 +25,15 @@ class UnaryCalls {
   UnaryCalls(Executor* executor, TaskScope* scope, CallBudget* budget)
       : executor_(executor), scope_(scope), budget_(budget) {}
 
-  // What is done behind an answer, in the turn in which it is sent; the call and its messages may
-  // be gone by then.
-  using Behind = absl::AnyInvocable<void()>;
-
   // Spawns `task`; its status becomes the RPC's. A call that the budget refuses is answered at
   // once with RESOURCE_EXHAUSTED.
   grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context,
                                 const google::protobuf::MessageLite& request,
-                                Task<absl::Status> task, Behind behind = nullptr);
+                                Task<absl::Status> task);
 
  private:
   class Call;
-  static Task<void> FinishWith(Call* call, Task<absl::Status> task, Behind behind);
+  static Task<void> FinishWith(Call* call, Task<absl::Status> task);
 
   Executor* const executor_;
   TaskScope* const scope_;

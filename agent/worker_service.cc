@@ -1,8 +1,6 @@
 #include "agent/worker_service.h"
 
 #include <algorithm>
-#include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -310,20 +308,11 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
 
 WorkerService::Reactor* WorkerService::Commit(Context* context, const v1::CommitRequest* request,
                                               v1::CommitResponse* response) {
-  const auto announced = std::make_shared<Announced>();
-  // The caller does not wait for the tables to take what is announced. No call can ask in between.
-  return calls_.Run(context, *request,
-                    UnlessStopping(DoCommit(context, request, response, announced.get())),
-                    [this, announced] { agent_->scope()->Spawn(Publish(std::move(*announced))); });
-}
-
-Task<void> WorkerService::Publish(Announced announced) {
-  if (announced.ids.empty()) co_return;
-  co_await agent_->putter().Commit(announced.session, std::move(announced.ids));
+  return Run(context, *request, DoCommit(context, request, response));
 }
 
 Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitRequest* request,
-                                           v1::CommitResponse* response, Announced* announced) {
+                                           v1::CommitResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
   std::vector<ReservationId> ids = IdsFrom<ReservationId>(request->reservation_ids());
   const std::vector<ReservationId> unwritten =
@@ -333,13 +322,6 @@ Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitReq
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
   KVT_CO_RETURN_IF_ERROR(NoteSums(session, *request, &ids));
   response->set_unwritten_blocks(agent_->reservations().GiveBackUnwritten(session, unwritten));
-  if (step == 0 && !request->durable()) {
-    if (const std::optional<size_t> blocks = agent_->putter().Announce(session, ids)) {
-      response->set_committed_blocks(*blocks);
-      *announced = {.session = session, .ids = std::move(ids)};
-      co_return absl::OkStatus();
-    }
-  }
   std::vector<BlockKey> keys;
   if (request->durable()) keys = agent_->reservations().KeysOf(session, ids);
   response->set_committed_blocks(co_await agent_->putter().Commit(session, std::move(ids), step));

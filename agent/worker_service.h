@@ -54,12 +54,6 @@ class WorkerService final : public v1::Worker::CallbackService {
                 v1::PingResponse* response) override;
 
  private:
-  // Blocks of a commit that are as good as published, since nothing can keep them from it.
-  struct Announced {
-    SessionId session{};
-    std::vector<ReservationId> ids;
-  };
-
   // One task an RPC, on the executor.
   Task<absl::Status> DoRegisterSpace(const v1::RegisterSpaceRequest* request,
                                      v1::RegisterSpaceResponse* response);
@@ -80,10 +74,8 @@ class WorkerService final : public v1::Worker::CallbackService {
   Task<absl::Status> DoPrefetch(const v1::PrefetchRequest* request, v1::PrefetchResponse* response);
   Task<absl::Status> DoReserve(Context* context, const v1::ReserveRequest* request,
                                v1::ReserveResponse* response);
-  // Writes what is to be published behind the answer into `announced`.
   Task<absl::Status> DoCommit(Context* context, const v1::CommitRequest* request,
-                              v1::CommitResponse* response, Announced* announced);
-  Task<void> Publish(Announced announced);
+                              v1::CommitResponse* response);
   Task<absl::Status> DoTakeSlots(const v1::TakeSlotsRequest* request,
                                  v1::TakeSlotsResponse* response);
   Task<absl::Status> DoDelete(const v1::DeleteRequest* request, v1::DeleteResponse* response);

@@ -43,26 +43,6 @@ TEST_F(ResidencyFlowsTest, ABlockIsThereWhenItsCommitIsAnsweredAndNotBefore) {
             (std::vector{Residence::kHost, Residence::kHost, Residence::kAbsent}));
 }
 
-TEST_F(ResidencyFlowsTest, WhatACommitIsAboutToPublishIsToldAheadAndCounted) {
-  const Reserved reserved =
-      *rig_.agent->putter().Reserve(rig_.NameRun(rig_.session, 0, 3), Tier::kHost);
-  std::vector<ReservationId> ids = rig_.Fill(rig_.session, 0, reserved);
-  ids.push_back(ReservationId{12345});  // Nobody's.
-  // Their sums are yet to be taken.
-  EXPECT_EQ(rig_.agent->putter().Announce(rig_.session, ids), std::nullopt);
-  EXPECT_EQ(Said(rig_.session, 0, 3), std::vector(3, Residence::kAbsent));
-  for (const ReservedBlock& block : reserved.blocks) {
-    const PayloadSum sum = SumPayload(rig_.Host(rig_.session, block.offset));
-    rig_.agent->reservations().NoteSum(rig_.session, block.id, sum);
-  }
-  const std::vector<ReservationId> twice = {ids[0], ids[0]};
-  EXPECT_EQ(rig_.agent->putter().Announce(rig_.session, twice), std::nullopt);
-  EXPECT_EQ(rig_.agent->putter().Announce(rig_.session, ids), 3);
-  EXPECT_EQ(Said(rig_.session, 0, 3), std::vector(3, Residence::kHost));
-  EXPECT_EQ(rig_.Commit(rig_.session, ids), 3);
-  EXPECT_EQ(Said(rig_.session, 0, 3), std::vector(3, Residence::kHost));
-}
-
 TEST_F(ResidencyFlowsTest, ABlockOnDiskIsSaidToBeThereWhenItLeavesHostMemory) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 0, 3), 3);
   EXPECT_EQ(Said(rig_.session, 1), Residence::kHost);

@@ -192,7 +192,6 @@ TEST_F(OneNodeTest, SlotsThatNobodyTookAreNotPublishedAndAreCounted) {
   EXPECT_EQ(agent_.Status().reservations(), 0);
 }
 
-// Such a commit is answered before the agent's tables take the blocks.
 TEST_F(OneNodeTest, WhatIsCommittedWithItsSumsIsThereForWhoeverAsksNext) {
   constexpr size_t kAtOnce = 8;
   TestWorker other({.socket_dir = agent_.socket_dir()});
