@@ -3,9 +3,10 @@
 // GPU pool it is a hold of the worker's, too: the slot outlives it by what the worker's
 // steps may still read.
 //
-// Executor thread only. Nothing takes longer with more leases, but to grant one whose deadline lies
-// before those of others. Invariants, checked by Audit(): a session's count equals its leases; they
-// are in the order of their deadlines.
+// Executor thread only. A grant, a release and an expiry take as long with many leases as with few;
+// but a grant whose deadline lies before others' passes these, and ReleaseAll() looks at each
+// lease. Invariants, checked by Audit(): a session's count equals its leases; they are in the order
+// of their deadlines.
 #ifndef KVTIER_AGENT_LEASES_H_
 #define KVTIER_AGENT_LEASES_H_
 

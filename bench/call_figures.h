@@ -1,5 +1,5 @@
-// What the calls of a worker cost beside an empty one of gRPC itself: ping, match, onboard and
-// release, commit with sums, and how many blocks a second one core of the agent looks up.
+// Costs of a worker's calls beside an empty call of gRPC itself: ping, match, onboard and release,
+// commit with sums; and how many blocks one core of the agent looks up in a second.
 #ifndef KVTIER_BENCH_CALL_FIGURES_H_
 #define KVTIER_BENCH_CALL_FIGURES_H_
 

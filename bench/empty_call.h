@@ -13,8 +13,8 @@
 
 namespace kvtier::bench {
 
-// Of a process of its own: gRPC's callback interface for servers and its blocking one for clients,
-// both with their defaults, over a Unix socket.
+// The server runs in a process of its own, on gRPC's callback interface; the client uses the
+// blocking one. Both have gRPC's defaults and meet at a Unix socket.
 class EmptyCall {
  public:
   // Starts the server, bench_empty_server, and returns when it answers. Errors: kUnavailable.

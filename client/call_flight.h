@@ -49,7 +49,7 @@ class CallFlight : public SubmittedCalls::Flight {
     began_ = MonotonicClock().Now();
     return call_->Start(&connection_->stub(), queue);
   }
-  // What the queue answers.
+  // Returns the tag that the queue answers.
   Flight* tag() { return this; }
   CallType& call() { return *call_; }
   const std::shared_ptr<AgentLink>& link() const { return link_; }

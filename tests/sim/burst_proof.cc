@@ -46,8 +46,8 @@ Task<void> BurstProof::PutInPieces(Putter* putter) {
 
 Task<void> BurstProof::Run(SimNode* node) {
   const Identity identity{.tenant = random_.Below(kTenants), .space = random_.Below(kSpaces)};
-  // What a piece got is taken for its leading blocks. So all are of one length: where one finds no
-  // room, those behind it do not either.
+  // The blocks that a piece got are counted as its leading ones. That holds where all are of one
+  // length: where one finds no room, those behind it find none either.
   if (Space(identity.space).any_length) co_return;
   const uint64_t bytes = Space(identity.space).block_bytes;
   const Agent& agent = node->agent();

@@ -17,7 +17,7 @@ constexpr double kThreeNodes = 0.25;
 // Of a whole world and of one of GPU pools, together.
 constexpr size_t kWorkers = 16, kPoolWorkers = 6;
 constexpr absl::Duration kFaultyTime = absl::Seconds(40), kFaultyPoolTime = absl::Seconds(3);
-// Of a scrub of host memory: what it pins at a time.
+// Longest time for which a pass of the scrub of host memory keeps its blocks pinned.
 constexpr absl::Duration kLongestPass = absl::Seconds(1);
 constexpr absl::Duration kDeviceLife = absl::Seconds(40), kPoolDeviceLife = absl::Seconds(8);
 // Longer than any request, lease, reservation or prefetch goes on.
