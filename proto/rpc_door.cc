@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -40,6 +41,8 @@ constexpr int kKeepaliveTimeoutMs = 10'000;
 // gRPC needs a moment to give back what a connection held.
 constexpr absl::Duration kHangUpPause = absl::Milliseconds(100);
 constexpr absl::Duration kNoDescriptorPause = absl::Milliseconds(10);
+// How often the door looks whether gRPC has let go of a connection that is over.
+constexpr absl::Duration kOverInterval = absl::Milliseconds(10);
 
 bool IsUnix(const std::string& address) { return absl::StartsWith(address, "/"); }
 
@@ -61,6 +64,16 @@ uint64_t OwnerOf(int fd) {
     owner = static_cast<uint64_t>(peer.pid);
   }
   return owner;
+}
+
+// Returns 0 when the descriptor is closed.
+uint64_t InodeOf(int fd) {
+  struct stat about {};
+  return fstat(fd, &about) == 0 ? about.st_ino : 0;
+}
+
+int EpollTimeout(absl::Duration wait) {
+  return wait == absl::InfiniteDuration() ? -1 : static_cast<int>(absl::ToInt64Milliseconds(wait));
 }
 
 void Watch(int epoll_fd, int fd, uint32_t events) {
@@ -157,12 +170,13 @@ void RpcDoor::Shutdown(absl::Time deadline) {
 
 void RpcDoor::Run() {
   std::array<epoll_event, 64> events;
-  const int interval_ms =
-      options_.too_much ? static_cast<int>(absl::ToInt64Milliseconds(kMemoryInterval)) : -1;
+  const auto interval = options_.too_much ? kMemoryInterval : absl::InfiniteDuration();
   absl::Time look_at = absl::InfinitePast();
   bool stopped = false;
   while (!stopped) {
-    const int count = epoll_wait(epoll_fd_, events.data(), events.size(), interval_ms);
+    const int count = epoll_wait(epoll_fd_, events.data(), events.size(),
+                                 EpollTimeout(AnyIsOver() ? kOverInterval : interval));
+    ForgetOver();
     if (options_.too_much && !connections_.empty() && absl::Now() >= look_at) {
       const bool too_much = options_.too_much();
       if (too_much) HangUpOnMost();
@@ -175,19 +189,36 @@ void RpcDoor::Run() {
       } else if (std::find(listeners_.begin(), listeners_.end(), fd) != listeners_.end()) {
         Accept(fd);
       } else if ((events[i].events & EPOLLHUP) != 0) {
-        Forget(fd);
+        HearEndOf(fd);
       }
     }
   }
-  while (!connections_.empty()) Forget(connections_.begin()->first);
+  for (const auto& [fd, connection] : connections_) close(fd);
+  connections_.clear();
 }
 
-void RpcDoor::Forget(int fd) {
-  // gRPC's own descriptor may keep the socket open a moment longer, and with it what the
-  // epoll set knows of it: a later event would name a number that is another's by then.
+void RpcDoor::HearEndOf(int fd) {
+  // gRPC's own descriptor keeps the socket open a moment longer, and with it what the epoll set
+  // knows of it: a later event would name a number that is another's by then.
   KVT_CHECK(epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr) == 0);
-  connections_.erase(fd);
-  close(fd);
+  connections_[fd].over = true;
+}
+
+bool RpcDoor::AnyIsOver() const {
+  return std::any_of(connections_.begin(), connections_.end(),
+                     [](const auto& each) { return each.second.over; });
+}
+
+void RpcDoor::ForgetOver() {
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    const auto& [fd, connection] = *it;
+    if (connection.over && InodeOf(connection.grpcs_fd) != connection.socket) {
+      close(fd);
+      it = connections_.erase(it);
+    } else {
+      ++it;
+    }
+  }
 }
 
 // Whoever tries again and again does not fill the log.
@@ -199,20 +230,23 @@ void RpcDoor::Complain(const std::string& what) {
 
 void RpcDoor::HangUpOnMost() {
   std::map<uint64_t, std::vector<int>> by_owner;
-  for (const auto& [fd, owner] : connections_) by_owner[owner].push_back(fd);
+  for (const auto& [fd, connection] : connections_) {
+    if (!connection.over) by_owner[connection.owner].push_back(fd);
+  }
   std::vector<std::vector<int>> owners;
   owners.reserve(by_owner.size());
   for (auto& [owner, fds] : by_owner) owners.push_back(std::move(fds));
   std::sort(owners.begin(), owners.end(),
             [](const auto& a, const auto& b) { return a.size() > b.size(); });
-  size_t over = 0;
+  const auto open = std::count_if(connections_.begin(), connections_.end(),
+                                  [](const auto& each) { return !each.second.over; });
+  size_t hung_up = 0;
   for (const std::vector<int>& fds : owners) {
-    if (2 * over >= connections_.size()) break;
+    if (2 * hung_up >= static_cast<size_t>(open)) break;
     for (const int fd : fds) shutdown(fd, SHUT_RDWR);  // gRPC hears it, and then the epoll set.
-    over += fds.size();
+    hung_up += fds.size();
   }
-  Complain(absl::StrCat("memory is short; hung up on ", over, " of ", connections_.size(),
-                        " connections"));
+  Complain(absl::StrCat("memory is short; hung up on ", hung_up, " of ", open, " connections"));
 }
 
 void RpcDoor::Accept(int listener) {
@@ -227,7 +261,7 @@ void RpcDoor::Accept(int listener) {
     close(fd);
     return;
   }
-  connections_[seen] = OwnerOf(seen);
+  connections_[seen] = {.owner = OwnerOf(seen), .grpcs_fd = fd, .socket = InodeOf(seen)};
   // Edges only: what else the socket has to say is gRPC's to hear.
   Watch(epoll_fd_, seen, EPOLLET);
   grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
@@ -244,7 +278,7 @@ bool RpcDoor::MayEnter(int fd) {
   }
   const uint64_t owner = OwnerOf(fd);
   const auto of_owner = std::count_if(connections_.begin(), connections_.end(),
-                                      [owner](const auto& each) { return each.second == owner; });
+                                      [owner](const auto& each) { return each.second.owner == owner; });
   if (static_cast<size_t>(of_owner) >= kMaxConnectionsPerCaller) {
     Complain(absl::StrCat("one caller has ", of_owner, " connections; more are hung up on"));
     return false;

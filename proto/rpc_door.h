@@ -42,7 +42,9 @@ absl::Status NotAtThisDoor(absl::string_view rpc, absl::string_view socket_path)
 class RpcDoor {
  public:
   struct Limits {
-    size_t connections = 0;  // One more is hung up on at once.
+    // One more is hung up on at once. A connection counts until gRPC has given back all that its
+    // calls held, which takes longer than hanging up and calling again.
+    size_t connections = 0;
     int calls = 0;           // Under way on one connection; its client waits with more.
     // Of what gRPC holds of requests that are not whole. It ends calls when there is more, but
     // not as fast as callers can send: measured, several times as much. `too_much` holds.
@@ -78,13 +80,23 @@ class RpcDoor {
 
  private:
   using Acceptor = std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>;
+  struct Connection {
+    uint64_t owner = 0;   // Whose it is: a process, or an address.
+    int grpcs_fd = -1;    // The descriptor that gRPC closes when it needs the connection no more.
+    uint64_t socket = 0;  // The socket's inode: another one has the number when gRPC has closed.
+    bool over = false;
+  };
   RpcDoor(Options options, std::vector<int> listeners, uint16_t port);
   absl::Status Serve(std::span<grpc::Service* const> services);
   void Run();
   void Accept(int listener);
   // Whether this connection may come in; says so in the log when it may not.
   bool MayEnter(int fd);
-  void Forget(int fd);
+  // Marks the connection as over. REQUIRES: it is not.
+  void HearEndOf(int fd);
+  // Forgets the connections that are over and that gRPC has let go of.
+  void ForgetOver();
+  bool AnyIsOver() const;
   void Complain(const std::string& what);
   // On half of the connections, or more: those of the callers that have the most.
   void HangUpOnMost();
@@ -96,9 +108,9 @@ class RpcDoor {
   const int stop_fd_;
   Acceptor acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  // Of the thread, as what follows. The descriptors are duplicates of the connections': they
-  // show when gRPC has hung up. With each, whose it is: a process, or an address.
-  std::map<int, uint64_t> connections_;
+  // Of the thread, as what follows. By a duplicate of the connection's descriptor, which shows
+  // when gRPC or the caller has hung up.
+  std::map<int, Connection> connections_;
   absl::Time complained_ = absl::InfinitePast();  // In the log.
   std::thread thread_;
 };

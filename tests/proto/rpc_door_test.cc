@@ -19,7 +19,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "grpcpp/grpcpp.h"
 #include "kvtier/v1/peer.grpc.pb.h"
 
 namespace kvtier {
@@ -105,6 +108,47 @@ TEST(RpcDoorTest, APlaceIsFreeAgainWhenItsConnectionIsOver) {
   EXPECT_TRUE(SilentCaller(door->port()).IsLetIn());
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   while (!SilentCaller(door->port()).IsLetIn()) ASSERT_LT(absl::Now(), deadline);
+}
+
+// A peer service whose only fetch waits, as one that gRPC has not told of its caller's end.
+class SlowPeer final : public v1::Peer::Service {
+ public:
+  grpc::Status Fetch(grpc::ServerContext* /*context*/, const v1::FetchRequest* /*request*/,
+                     grpc::ServerWriter<v1::FetchChunk>* /*writer*/) override {
+    entered.Notify();
+    may_end.WaitForNotification();
+    return grpc::Status::OK;
+  }
+  absl::Notification entered;
+  absl::Notification may_end;
+};
+
+TEST(RpcDoorTest, AConnectionCountsUntilItsCallsAreGone) {
+  SlowPeer peer;
+  const std::array<grpc::Service*, 1> services = {&peer};
+  const auto door = RpcDoor::Open({.name = "test",
+                                   .address = "127.0.0.1:0",
+                                   .limits = {.connections = 1,
+                                              .calls = 4,
+                                              .intake_bytes = size_t{1} << 20,
+                                              .threads = 8}},
+                                  services);
+  ASSERT_TRUE(door.ok()) << door.status();
+  {
+    const auto stub = v1::Peer::NewStub(grpc::CreateChannel(
+        absl::StrCat("127.0.0.1:", (*door)->port()), grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    const auto stream = stub->Fetch(&context, v1::FetchRequest());
+    peer.entered.WaitForNotification();
+    context.TryCancel();
+    stream->Finish();
+  }
+  EXPECT_FALSE(SilentCaller((*door)->port()).IsLetIn()) << "the caller is gone, its call is not";
+  absl::SleepFor(absl::Milliseconds(200));
+  EXPECT_FALSE(SilentCaller((*door)->port()).IsLetIn());
+  peer.may_end.Notify();
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (!SilentCaller((*door)->port()).IsLetIn()) ASSERT_LT(absl::Now(), deadline);
 }
 
 TEST(RpcDoorTest, WhileMemoryIsShortTheCallersWithMostConnectionsAreHungUpOn) {
