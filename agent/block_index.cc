@@ -52,6 +52,12 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot) {
   Changed(Delta::Kind::kAdd, Tier::kHost, meta.key);
 }
 
+void BlockIndex::WarmFor(DomainId domain, const BlockKey& key) const {
+  entries_.prefetch(key);
+  host_.at(static_cast<size_t>(domain)).WarmFor(key);
+  if (residency_ != nullptr) residency_->WarmFor(domain, key);
+}
+
 void BlockIndex::PublishGpu(const BlockMeta& meta, GpuSlot slot, Arrival arrival) {
   Entry& entry = EntryFor(meta);
   KVT_CHECK(!entry.gpu && slot);

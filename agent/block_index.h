@@ -100,6 +100,10 @@ class BlockIndex {
   void PublishHost(const BlockMeta& meta, HostSlot slot);
   void PublishGpu(const BlockMeta& meta, GpuSlot slot, Arrival arrival = Arrival::kComputed);
 
+  // Loads what PublishHost() of the block is about to look at into the processor's caches. It is
+  // for many blocks in a row: the memory is waited for once.
+  void WarmFor(DomainId domain, const BlockKey& key) const;
+
   // Takes the block out of the tier; the caller frees what it held by letting the
   // returned slot go. REQUIRES: it is in the tier and not pinned there.
   HostSlot UnpublishHost(const BlockKey& key);

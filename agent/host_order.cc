@@ -1,5 +1,7 @@
 #include "agent/host_order.h"
 
+#include <utility>
+
 #include "core/check.h"
 
 namespace kvtier {
@@ -13,10 +15,15 @@ HostOrder::Size& HostOrder::SizeOf(uint64_t slot_bytes) {
 HostOrder::Place* HostOrder::Insert(const BlockKey& key, const std::optional<BlockKey>& parent,
                                     const HostSlot& slot) {
   Place* const place = leaves_.Insert(key, parent, SizeOf(slot.slot_bytes()).queue);
-  KVT_CHECK(by_offset_.emplace(slot.offset().value, key).second);
   if (slot.slab() >= slabs_.size()) slabs_.resize(slot.slab() + 1);
   Slab& slab = slabs_[slot.slab()];
-  ++slab.blocks;
+  if (slab.blocks++ == 0) {
+    slab.offset = slot.offset().value - slot.number() * slot.slot_bytes();
+    slab.slot_bytes = slot.slot_bytes();
+    slab.places.clear();
+  }
+  if (slot.number() >= slab.places.size()) slab.places.resize(slot.number() + 1);
+  KVT_CHECK(std::exchange(slab.places[slot.number()], place) == nullptr);
   slab.ticks += place->tick();
   return place;
 }
@@ -30,8 +37,8 @@ void HostOrder::Erase(Place* place, const HostSlot& slot) {
   Slab& slab = slabs_[slot.slab()];
   slab.ticks -= place->tick();
   --slab.blocks;
+  KVT_CHECK(std::exchange(slab.places[slot.number()], nullptr) == place);
   leaves_.Erase(place);
-  KVT_CHECK(by_offset_.erase(slot.offset().value) == 1);
 }
 
 void HostOrder::Hold(Place* place, const HostSlot& slot) {
@@ -55,10 +62,10 @@ std::vector<BlockKey> HostOrder::VictimsFor(uint64_t slot_bytes, const SlotPool&
   }
   const std::optional<Choice> cheapest = CheapestSlab(slot_bytes, slots);
   if (!coldest.has_value()) {
-    return cheapest.has_value() ? BlocksOf(cheapest->slab, slots) : std::vector<BlockKey>();
+    return cheapest.has_value() ? BlocksOf(cheapest->slab) : std::vector<BlockKey>();
   }
   const auto age = static_cast<double>(leaves_.LastTick() - leaves_.TickOf(*coldest));
-  if (cheapest.has_value() && cheapest->mean_age > age) return BlocksOf(cheapest->slab, slots);
+  if (cheapest.has_value() && cheapest->mean_age > age) return BlocksOf(cheapest->slab);
   return {*coldest};
 }
 
@@ -82,41 +89,53 @@ std::optional<HostOrder::Choice> HostOrder::CheapestSlab(uint64_t slot_bytes,
   return cheapest;
 }
 
-std::vector<BlockKey> HostOrder::BlocksOf(uint32_t slab, const SlotPool& slots) const {
+std::vector<BlockKey> HostOrder::BlocksOf(uint32_t slab) const {
   std::vector<BlockKey> blocks;
   blocks.reserve(slabs_[slab].blocks);
-  const uint64_t end = (slab + uint64_t{1}) * slots.slab_bytes();
-  for (auto block = by_offset_.lower_bound(slab * slots.slab_bytes());
-       block != by_offset_.end() && block->first < end; ++block) {
-    blocks.push_back(block->second);
+  for (const Place* const place : slabs_[slab].places) {
+    if (place != nullptr) blocks.push_back(place->key());
   }
   return blocks;
 }
 
 std::vector<BlockKey> HostOrder::From(uint64_t* offset, size_t blocks, uint64_t bytes) const {
   std::vector<BlockKey> found;
-  auto block = by_offset_.lower_bound(*offset);
-  const uint64_t end = block == by_offset_.end() ? 0 : block->first + bytes;
-  for (; block != by_offset_.end() && block->first < end && found.size() < blocks; ++block) {
-    found.push_back(block->second);
-    *offset = block->first + 1;
+  uint64_t end = UINT64_MAX;
+  for (const Slab& slab : slabs_) {
+    if (slab.blocks == 0 || *offset >= slab.offset + slab.places.size() * slab.slot_bytes) continue;
+    const uint64_t within = *offset > slab.offset ? *offset - slab.offset : 0;
+    for (size_t number = (within + slab.slot_bytes - 1) / slab.slot_bytes;
+         number < slab.places.size(); ++number) {
+      if (slab.places[number] == nullptr) continue;
+      const uint64_t at = slab.offset + number * slab.slot_bytes;
+      if (at >= end || found.size() >= blocks) return found;
+      if (found.empty()) end = at + bytes;
+      found.push_back(slab.places[number]->key());
+      *offset = at + 1;
+    }
   }
   return found;
 }
 
 void HostOrder::Audit() const {
   leaves_.Audit();
-  KVT_CHECK(by_offset_.size() == leaves_.size());
   uint64_t blocks = 0;
   uint64_t held = 0;
   uint64_t ticks = 0;
   for (const Slab& slab : slabs_) {
     KVT_CHECK(slab.held <= slab.blocks);
+    uint32_t in_slots = 0;
+    for (const Place* const place : slab.places) {
+      if (place == nullptr) continue;
+      KVT_CHECK(leaves_.TickOf(place->key()) == place->tick());
+      ticks -= place->tick();
+      ++in_slots;
+    }
+    KVT_CHECK(in_slots == slab.blocks);
     blocks += slab.blocks;
     held += slab.held;
     ticks += slab.ticks;
   }
-  for (const auto& [offset, key] : by_offset_) ticks -= leaves_.TickOf(key);
   KVT_CHECK(blocks == leaves_.size() && held == leaves_.held() && ticks == 0);
 }
 

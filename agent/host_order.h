@@ -15,7 +15,7 @@
 //
 // Pure bookkeeping: no I/O, no clock. Executor thread only. A choice costs O(log blocks),
 // and one among slabs O(slabs + blocks of the one chosen). Invariants, checked by Audit():
-// the counts and sums of a slab are those of the blocks in it.
+// the counts and sums of a slab are those of the blocks in it; a slot has one block at most.
 #ifndef KVTIER_AGENT_HOST_ORDER_H_
 #define KVTIER_AGENT_HOST_ORDER_H_
 
@@ -25,7 +25,6 @@
 #include <optional>
 #include <vector>
 
-#include "absl/container/btree_map.h"
 #include "core/block_key.h"
 #include "core/lru_leaves.h"
 #include "tier_host/host_tier.h"
@@ -41,6 +40,8 @@ class HostOrder {
   // Adds the block in `slot` as the most recent. REQUIRES: it is no member, and `slot` is
   // of the same domain in all calls.
   Place* Insert(const BlockKey& key, const std::optional<BlockKey>& parent, const HostSlot& slot);
+  // Loads what Insert() of the block looks at into the processor's caches.
+  void WarmFor(const BlockKey& key) const { leaves_.WarmFor(key); }
   // REQUIRES of these: the block of `place` is in `slot`; one that is erased is not held.
   void Touch(Place* place, const HostSlot& slot);
   void Erase(Place* place, const HostSlot& slot);
@@ -67,6 +68,9 @@ class HostOrder {
     uint64_t dropped = 0;  // Bytes, one by one, since slabs were looked at.
   };
   struct Slab {
+    uint64_t offset = 0;         // In the arena; as the next, of a slab with blocks.
+    uint64_t slot_bytes = 0;     // Of each of its slots.
+    std::vector<Place*> places;  // By number of the slot, as far as blocks were; null: no block.
     uint32_t blocks = 0;
     uint32_t held = 0;   // Of those.
     uint64_t ticks = 0;  // Sum of the blocks' last uses.
@@ -77,13 +81,12 @@ class HostOrder {
   };
   // The slab that costs least of those of other sizes that can be emptied; nullopt: none.
   std::optional<Choice> CheapestSlab(uint64_t slot_bytes, const SlotPool& slots) const;
-  std::vector<BlockKey> BlocksOf(uint32_t slab, const SlotPool& slots) const;
+  std::vector<BlockKey> BlocksOf(uint32_t slab) const;
   Size& SizeOf(uint64_t slot_bytes);
 
   LruLeaves leaves_{0};             // One queue for each size.
   std::map<uint64_t, Size> sizes_;  // By slot size.
   std::vector<Slab> slabs_;         // By number, as far as blocks were.
-  absl::btree_map<uint64_t, BlockKey> by_offset_;
 };
 
 }  // namespace kvtier

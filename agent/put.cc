@@ -161,12 +161,23 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, u
     if (parts_.gpu_workers != nullptr) worker = parts_.gpu_workers->Find(session);
     parts_.scope->Spawn(CommitBehind(std::move(worker), step, std::move(ids), committing));
   } else {
+    for (const ReservationId id : ids) {
+      const PendingBlock* const block = parts_.reservations->Find(session, id);
+      if (block != nullptr) parts_.index->WarmFor(block->domain, block->meta.key);
+    }
     std::vector<PendingBlock> blocks;
     for (const ReservationId id : ids) {
-      std::optional<PendingBlock> block = parts_.reservations->Take(session, id);
-      if (block.has_value()) blocks.push_back(*std::move(block));
+      PendingBlock* const block = parts_.reservations->Find(session, id);
+      if (block == nullptr) continue;
+      if (block->summed && !block->staged) {
+        Publish(block);
+        parts_.reservations->End(id);
+        ++committing->committed;
+      } else {
+        blocks.push_back(*parts_.reservations->Take(session, id));
+      }
     }
-    if (blocks.empty()) co_return 0;
+    if (blocks.empty()) co_return committing->committed;
     CommitAll(std::move(blocks), committing);
   }
   co_await parts_.waits->Until(&committing->done, parts_.executor->Now() + kCommitTimeout);
@@ -182,10 +193,6 @@ void Putter::CommitAll(std::vector<PendingBlock> blocks,
       in_gpu.push_back(std::move(block));
       if (in_gpu.size() < kMaxBlocksGathered) continue;
       parts_.scope->Spawn(CommitGathered(std::exchange(in_gpu, {}), committing));
-    } else if (block.summed && !block.staged) {
-      Publish(&block);
-      ++committing->committed;
-      Finish(block.meta.key, committing.get());
     } else {
       // All at once: the checksums run side by side on the byte workers.
       parts_.scope->Spawn(CommitOne(std::move(block), absl::OkStatus(), committing));

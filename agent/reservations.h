@@ -13,21 +13,22 @@
 // A worker that stages writes no slot of others' memory: a late reservation of it keeps its slot in
 // the session's own region alone, and all of them end with the session.
 //
-// Executor thread only.
+// Executor thread only. To reserve, to take out and to expire takes as long with many reservations
+// as with few, but where a deadline lies before others'; ReleaseAll() and EndSession() look at each.
 #ifndef KVTIER_AGENT_RESERVATIONS_H_
 #define KVTIER_AGENT_RESERVATIONS_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <list>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "agent/disk_promises.h"
@@ -72,6 +73,10 @@ class ReservationTable {
   // nullopt: unknown, late, another session's, or it awaits a step.
   std::optional<PendingBlock> Take(SessionId session, ReservationId id);
   void Finish(const BlockKey& key) { pending_keys_.erase(key); }
+  // Returns the block where it is; nullptr as nullopt of Take(). Valid until the next change.
+  PendingBlock* Find(SessionId session, ReservationId id);
+  // Take() and Finish() of a block that Find() returns and that was committed from where it was.
+  void End(ReservationId id);
   // The worker says what the sum of the slot's bytes is. Ignores what Take() does, and slots of the
   // GPU pool, whose bytes are summed where they arrive.
   void NoteSum(SessionId session, ReservationId id, const PayloadSum& sum);
@@ -98,9 +103,9 @@ class ReservationTable {
   void Sweep();
   // Marks what is past its deadline as late; returns how many.
   size_t Expire(absl::Time now);
-  size_t size() const { return reservations_.size(); }  // Late ones included.
-  uint64_t late_bytes(Tier tier) const;                 // kHost or kGpu.
-  uint64_t unwritten_blocks(Tier tier) const {          // As late_bytes(); so far.
+  size_t size() const { return by_id_.size(); }  // Late ones included.
+  uint64_t late_bytes(Tier tier) const;          // kHost or kGpu.
+  uint64_t unwritten_blocks(Tier tier) const {   // As late_bytes(); so far.
     return tier == Tier::kGpu ? unwritten_gpu_blocks_ : unwritten_host_blocks_;
   }
   // What is late in the domain's host memory is as much as it may be.
@@ -109,6 +114,7 @@ class ReservationTable {
 
  private:
   struct Reserved {
+    ReservationId id{};
     SessionId session{};
     PendingBlock block;
     absl::Time deadline;
@@ -117,13 +123,20 @@ class ReservationTable {
     // That may write it, though it was given back; then it is one of `given_back_`.
     std::optional<BegunSteps> written_by{};
   };
-  using Reservations = std::map<ReservationId, Reserved>;
-  // The end: unknown, late, another session's, or it awaits a step.
-  Reservations::iterator FindOpen(SessionId session, ReservationId id);
-  Reservations::iterator End(Reservations::iterator reserved);
-  // Ends it, or makes it late until `steps`, the session's, have ended. Returns the next.
-  Reservations::iterator GiveBack(Reservations::iterator reserved, const BegunSteps& steps);
+  using Reservations = std::list<Reserved>;
+  // Returns nullptr as Find().
+  Reserved* FindOpen(SessionId session, ReservationId id);
+  // Returns what Await() was called for. REQUIRES: it awaits its step.
+  Reserved* FindAwaited(ReservationId id);
+  void Erase(Reserved* reserved);
+  // Calls `visit` with each of the session, which may end it.
+  void ForEachOf(SessionId session, absl::FunctionRef<void(Reserved*)> visit);
+  // Ends it, or makes it late until `steps`, the session's, have ended.
+  void GiveBack(Reserved* reserved, const BegunSteps& steps);
   BegunSteps StepsOf(SessionId session) const;
+  // Its deadline is of no use from here on. REQUIRES: it is one of `open_`.
+  void Keep(Reserved* reserved);
+  // REQUIRES: it is not late.
   void MakeLate(Reserved* reserved);
   // Where its bytes are counted while it is late.
   uint64_t& LateBytesOf(const PendingBlock& block);
@@ -131,8 +144,9 @@ class ReservationTable {
   const uint64_t max_late_bytes_;
   GpuWorkers* workers_ = nullptr;  // Null: no worker has steps.
   uint64_t next_id_ = 1;
-  Reservations reservations_;
-  absl::btree_set<std::pair<absl::Time, ReservationId>> by_deadline_;
+  Reservations open_;  // By deadline; each may be committed.
+  Reservations kept_;  // Late, or awaiting a step.
+  absl::flat_hash_map<ReservationId, Reservations::iterator> by_id_;  // Of both.
   std::vector<ReservationId> given_back_;  // Late ones that wait for steps; oldest first.
   absl::flat_hash_set<BlockKey> pending_keys_;
   absl::flat_hash_map<SessionId, size_t> counts_;

@@ -55,6 +55,10 @@ class Residency {
   // Makes the domain's table large enough for so many blocks, at once. REQUIRES: nothing is in it,
   // and nobody has been handed its memory.
   void Expect(DomainId domain, uint64_t blocks);
+  // Loads what Add() of the block looks at into the processor's caches.
+  void WarmFor(DomainId domain, const BlockKey& key) const {
+    if (table(domain) != nullptr) table(domain)->WarmFor(key);
+  }
   // Whose domain the tag says; nullopt: no tenant of this node has it.
   std::optional<DomainId> DomainOf(TenantTag owner) const;
 

@@ -145,6 +145,11 @@ void ResidencyTable::Add(const BlockKey& key, Tier tier) {
   Insert(tag | BitOf(tier));
 }
 
+void ResidencyTable::WarmFor(const BlockKey& key) const {
+  const std::byte* const bytes = memory_->bytes().data();
+  __builtin_prefetch(bytes + wire::FirstWordOf(bucket_of(key)) * sizeof(uint64_t), 1);
+}
+
 void ResidencyTable::Remove(const BlockKey& key, Tier tier) {
   const uint64_t tag = EntryTag(key.lo);
   const size_t bucket = bucket_of(key);

@@ -1,6 +1,7 @@
 #include "core/lru_leaves.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "absl/container/flat_hash_map.h"
@@ -37,7 +38,10 @@ void LruLeaves::Refresh(Place* place) {
   if (place->is_candidate_ == was_candidate) return;
   Candidates& queue = candidates_[place->queue_];
   if (place->is_candidate_) {
-    queue.emplace(place->tick_, place);
+    queue.emplace_hint(queue.end(), place->tick_, place);
+  } else if (const auto last = std::prev(queue.end()); last->second == place) {
+    // The parent of what is being put: it came just before.
+    queue.erase(last);
   } else {
     queue.erase(place->tick_);
   }
@@ -86,7 +90,9 @@ uint64_t LruLeaves::Touch(Place* place, size_t queue) {
   if (place->is_candidate_) candidates_[place->queue_].erase(place->tick_);
   const uint64_t before = std::exchange(place->tick_, next_tick_++);
   place->queue_ = static_cast<uint32_t>(queue);
-  if (place->is_candidate_) candidates_[queue].emplace(place->tick_, place);
+  if (place->is_candidate_) {
+    candidates_[queue].emplace_hint(candidates_[queue].end(), place->tick_, place);
+  }
   return before;
 }
 

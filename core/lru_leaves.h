@@ -55,6 +55,8 @@ class LruLeaves {
   // that lies about its chain) is dropped: `key` is then a root, so that every
   // member stays evictable. REQUIRES: `key` is not a member; the queue exists.
   Place* Insert(const BlockKey& key, const std::optional<BlockKey>& parent, size_t queue = 0);
+  // Loads what Insert() of the block looks at into the processor's caches.
+  void WarmFor(const BlockKey& key) const { places_.prefetch(key); }
   // As Insert(), in queue 0, where it stood before: `tick` is what TickOf() gave before Erase().
   void InsertAt(const BlockKey& key, const std::optional<BlockKey>& parent, uint64_t tick);
   // Its place in the order of recency. REQUIRES: `key` is a member.

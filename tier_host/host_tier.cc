@@ -15,6 +15,7 @@ HostSlot::HostSlot(HostSlot&& other) noexcept
     : tier_(std::exchange(other.tier_, nullptr)),
       domain_(other.domain_),
       slab_(other.slab_),
+      number_(other.number_),
       slot_bytes_(other.slot_bytes_),
       offset_(other.offset_),
       bytes_(std::exchange(other.bytes_, {})) {}
@@ -25,6 +26,7 @@ HostSlot& HostSlot::operator=(HostSlot&& other) noexcept {
   tier_ = std::exchange(other.tier_, nullptr);
   domain_ = other.domain_;
   slab_ = other.slab_;
+  number_ = other.number_;
   slot_bytes_ = other.slot_bytes_;
   offset_ = other.offset_;
   bytes_ = std::exchange(other.bytes_, {});
@@ -78,6 +80,7 @@ absl::StatusOr<HostSlot> HostTier::Reserve(DomainId domain, const BlockRoom& roo
   slot.tier_ = this;
   slot.domain_ = domain;
   slot.slab_ = pool.SlabOf(offset);
+  slot.number_ = pool.NumberOf(offset);
   slot.slot_bytes_ = room.slot_bytes;
   slot.offset_ = offset;
   slot.bytes_ = arena(domain).bytes().subspan(offset.value, used_bytes);

@@ -41,7 +41,8 @@ class HostSlot {
   explicit operator bool() const { return tier_ != nullptr; }
   DomainId domain() const { return domain_; }
   SlotOffset offset() const { return offset_; }
-  uint32_t slab() const { return slab_; }  // That it lies in.
+  uint32_t slab() const { return slab_; }      // That it lies in.
+  uint32_t number() const { return number_; }  // Of the slots of that slab, from 0.
   // SlotBytes(length of the block) bytes of the arena, 4 KiB aligned.
   std::span<std::byte> bytes() const { return bytes_; }
   // Size of the slots of its slab: bytes().size(), or more where blocks have lengths of their own.
@@ -53,6 +54,7 @@ class HostSlot {
   HostTier* tier_ = nullptr;
   DomainId domain_{};
   uint32_t slab_ = 0;
+  uint32_t number_ = 0;
   uint64_t slot_bytes_ = 0;
   SlotOffset offset_;
   std::span<std::byte> bytes_;

@@ -52,6 +52,10 @@ class SlotPool {
   uint32_t SlabOf(SlotOffset offset) const {
     return static_cast<uint32_t>(offset.value / slab_bytes_);
   }
+  // Returns the slot's number in its slab. REQUIRES: as Free().
+  uint32_t NumberOf(SlotOffset offset) const {
+    return static_cast<uint32_t>(offset.value % slab_bytes_ / UseOf(SlabOf(offset)).slot_bytes);
+  }
   void Audit() const;
 
  private:

@@ -280,7 +280,7 @@ TEST_F(GpuResizeTest, NothingThatIsHeldChangesWhileThePoolDoes) {
     changes += std::exchange(version, pool().version()) != pool().version() ? 1 : 0;
     rig_.agent->Audit();
   }
-  EXPECT_GT(changes, 5u);
+  EXPECT_GT(changes, 2u);
 }
 
 }  // namespace

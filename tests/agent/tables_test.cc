@@ -266,6 +266,22 @@ TEST(ReservationTest, AllSessionsTogetherHoldKMaxReservationsAndNotOneMore) {
   EXPECT_EQ(table.size(), kMaxReservations);
 }
 
+TEST(ReservationTest, TheyAreLateInTheOrderOfTheirDeadlines) {
+  ReservationTable table(1);
+  const absl::Time start = absl::UnixEpoch();
+  for (const uint64_t second : {3, 1, 2}) {
+    PendingBlock block;
+    block.meta.key = {.hi = second, .lo = second};
+    ASSERT_TRUE(table.Add(SessionId{1}, std::move(block), start + absl::Seconds(second)).ok());
+  }
+  EXPECT_EQ(table.Expire(start + absl::Milliseconds(1500)), 1u);
+  EXPECT_FALSE(table.IsPending({.hi = 1, .lo = 1}));
+  EXPECT_TRUE(table.IsPending({.hi = 2, .lo = 2}));
+  EXPECT_EQ(table.Expire(start + absl::Seconds(4)), 2u);
+  EXPECT_FALSE(table.IsPending({.hi = 3, .lo = 3}));
+  EXPECT_EQ(table.size(), 3u) << "late ones keep their slots";
+}
+
 TEST(SessionTest, AKilledWorkersHoldingsAreAllBackWhenItsProcessIsGone) {
   AgentRig rig({.gpu_slots = 4});
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 4), 4u);
