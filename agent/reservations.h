@@ -14,7 +14,8 @@
 // the session's own region alone, and all of them end with the session.
 //
 // Executor thread only. To reserve, to take out and to expire takes as long with many reservations
-// as with few, but where a deadline lies before others'; ReleaseAll() and EndSession() look at each.
+// as with few, but where a deadline lies before others'; ReleaseAll() and EndSession() look at
+// each.
 #ifndef KVTIER_AGENT_RESERVATIONS_H_
 #define KVTIER_AGENT_RESERVATIONS_H_
 

@@ -68,7 +68,7 @@ uint64_t OwnerOf(int fd) {
 
 // Returns 0 when the descriptor is closed.
 uint64_t InodeOf(int fd) {
-  struct stat about {};
+  struct stat about{};
   return fstat(fd, &about) == 0 ? about.st_ino : 0;
 }
 
@@ -277,8 +277,9 @@ bool RpcDoor::MayEnter(int fd) {
     return false;
   }
   const uint64_t owner = OwnerOf(fd);
-  const auto of_owner = std::count_if(connections_.begin(), connections_.end(),
-                                      [owner](const auto& each) { return each.second.owner == owner; });
+  const auto of_owner =
+      std::count_if(connections_.begin(), connections_.end(),
+                    [owner](const auto& each) { return each.second.owner == owner; });
   if (static_cast<size_t>(of_owner) >= kMaxConnectionsPerCaller) {
     Complain(absl::StrCat("one caller has ", of_owner, " connections; more are hung up on"));
     return false;

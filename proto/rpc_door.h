@@ -45,7 +45,7 @@ class RpcDoor {
     // One more is hung up on at once. A connection counts until gRPC has given back all that its
     // calls held, which takes longer than hanging up and calling again.
     size_t connections = 0;
-    int calls = 0;           // Under way on one connection; its client waits with more.
+    int calls = 0;  // Under way on one connection; its client waits with more.
     // Of what gRPC holds of requests that are not whole. It ends calls when there is more, but
     // not as fast as callers can send: measured, several times as much. `too_much` holds.
     size_t intake_bytes = 0;

@@ -126,13 +126,11 @@ class SlowPeer final : public v1::Peer::Service {
 TEST(RpcDoorTest, AConnectionCountsUntilItsCallsAreGone) {
   SlowPeer peer;
   const std::array<grpc::Service*, 1> services = {&peer};
-  const auto door = RpcDoor::Open({.name = "test",
-                                   .address = "127.0.0.1:0",
-                                   .limits = {.connections = 1,
-                                              .calls = 4,
-                                              .intake_bytes = size_t{1} << 20,
-                                              .threads = 8}},
-                                  services);
+  const auto door = RpcDoor::Open(
+      {.name = "test",
+       .address = "127.0.0.1:0",
+       .limits = {.connections = 1, .calls = 4, .intake_bytes = size_t{1} << 20, .threads = 8}},
+      services);
   ASSERT_TRUE(door.ok()) << door.status();
   {
     const auto stub = v1::Peer::NewStub(grpc::CreateChannel(
