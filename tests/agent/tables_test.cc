@@ -196,6 +196,18 @@ TEST(LeaseTest, AllSessionsTogetherHoldKMaxLeasesAndNotOneMore) {
   EXPECT_TRUE(grant(rig.session).ok()) << "there is room again";
 }
 
+TEST(LeaseTest, TheyEndInTheOrderOfTheirDeadlines) {
+  LeaseTable table;
+  const absl::Time start = absl::UnixEpoch();
+  for (const int second : {3, 1, 2}) {
+    ASSERT_TRUE(table.Grant(SessionId{1}, Pin(), start + absl::Seconds(second)).ok());
+  }
+  EXPECT_EQ(table.Expire(start + absl::Milliseconds(1500)), 1u);
+  EXPECT_EQ(table.Expire(start + absl::Milliseconds(2500)), 1u);
+  EXPECT_EQ(table.size(), 1u);
+  EXPECT_EQ(table.Expire(start + absl::Seconds(4)), 1u);
+}
+
 TEST(ReservationTest, ALateReservationFreesItsKeyAndKeepsItsSlot) {
   AgentRig rig;
   const BlockRun run = rig.NameRun(rig.session, 1, 1);
