@@ -27,6 +27,12 @@ bool Take(const absl::StatusOr<T>& parsed, T* value, std::string* error) {
   return parsed.ok();
 }
 
+// Returns the host's name; empty: it has none, or one too long for a node.
+std::string HostName() {
+  char name[64] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
+}
+
 }  // namespace
 
 // A size flag: "64MiB".
@@ -76,7 +82,7 @@ std::string AbslUnparseFlag(WorkerMemory memory) { return WorkerMemoryName(memor
 }  // namespace kvtier
 
 // clang-format off
-ABSL_FLAG(std::string, node_id, "", "Name of this node, unique in the cluster.");
+ABSL_FLAG(std::string, node_id, "", "Name of this node, unique in the cluster; empty: the host's name.");
 ABSL_FLAG(std::string, socket_dir, "/run/kvtier", "Directory of the workers' two Unix sockets.");
 ABSL_FLAG(std::string, listen, "127.0.0.1:7301", "host:port for peers, admin and health.");
 ABSL_FLAG(std::string, advertise, "", "host:port by which other nodes reach --listen; empty: the same.");
@@ -148,6 +154,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
     }
     config.allow_uids.push_back(uid);
   }
+  if (config.node_id.empty()) config.node_id = HostName();
   if (config.allow_uids.empty()) config.allow_uids.push_back(geteuid());
   if (config.advertise.empty()) config.advertise = config.listen;
   KVT_RETURN_IF_ERROR(config.Validate());

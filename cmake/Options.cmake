@@ -3,7 +3,12 @@ option(KVTIER_LONG "Build what only scripts/test-long runs, too" OFF)
 option(KVTIER_PYTHON "Build the Python extension module" ON)
 option(KVTIER_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 option(KVTIER_GRPC "Build what needs gRPC (off: core, tiers, decisions and the simulator only)" ON)
+option(KVTIER_WHEEL "Build what a Python wheel carries: no tests, benchmarks, examples" OFF)
 set(KVTIER_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined or thread")
+
+if(KVTIER_WHEEL)
+  set(KVTIER_TESTS OFF)
+endif()
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)

@@ -429,6 +429,7 @@ void BindClient(py::module_& module) {
 
 PYBIND11_MODULE(_kvtier, module) {
   module.doc() = "The C++ client under the kvtier package; use that.";
+  module.attr("__version__") = KVTIER_VERSION;
   kvtier::python::BindBlocks(module);
   kvtier::python::BindPagedKv(module);
   kvtier::python::BindSpace(module);

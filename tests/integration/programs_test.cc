@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -59,7 +60,6 @@ class ProgramsTest : public ::testing::Test {
 
 TEST_F(ProgramsTest, AnAgentNamesTheFlagAndTheValueThatItRefuses) {
   constexpr Refusal kRefusals[] = {
-      {"node_id", "", "1 to 63"},
       {"node_id", "two words", "1 to 63"},
       {"listen", "nowhere", "host:port"},
       {"listen", "0.0.0.0:7301", "--insecure_listen"},
@@ -100,6 +100,14 @@ TEST_F(ProgramsTest, AnAgentNamesTheFlagAndTheValueThatItRefuses) {
     EXPECT_THAT(AgentLastWords(&agent),
                 AllOf(HasSubstr(flag), HasSubstr(value), HasSubstr(refusal.says)));
   }
+}
+
+TEST_F(ProgramsTest, ANodeThatIsNotNamedHasTheNameOfItsHost) {
+  char host[65] = {};
+  ASSERT_EQ(gethostname(host, sizeof(host)), 0);
+  AgentProcess& agent = cluster_.AddAgent("unnamed", {{"node_id", ""}});
+  ASSERT_EQ(agent.Start().status(), absl::OkStatus());
+  EXPECT_THAT(agent.LogText(), HasSubstr(absl::StrCat("node ", host, ": workers")));
 }
 
 TEST_F(ProgramsTest, TheMostOfAGpuPoolIsHeldAgainstItsSize) {

@@ -14,6 +14,7 @@ A client stays in the process that opened it: in a child that was forked (os.for
         usable = hit.valid()        # Always ask after the copy.
 """
 
+from ._kvtier import __version__
 from .blocks import Hit, HostMemory, Put
 from .calls import Call, Part, PartsCall
 from .client import Client
@@ -26,4 +27,4 @@ from .token_keys import VLLM_DEFAULT_SEED, token_keys, vllm_token_keys
 
 __all__ = ["Arrived", "BlockCodec", "Call", "Client", "Hit", "HostMemory", "Limits", "Match", "PagedKv", "Part",
            "PartsCall", "Put", "PutCounts", "Sequence", "SequenceFacts", "Space", "SpaceSpec", "Ticket", "VLLM_DEFAULT_SEED",
-           "set_logger", "token_keys", "vllm_token_keys"]
+           "__version__", "set_logger", "token_keys", "vllm_token_keys"]

@@ -1,7 +1,15 @@
 """Blocks in a worker's hands: hits to read and slots to write, without a copy."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Iterator
+from typing import TYPE_CHECKING, Any
+
+from . import _kvtier
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 @dataclass(frozen=True)
@@ -21,13 +29,13 @@ class _Views:
     def __init__(self) -> None:
         self._views: dict[int, memoryview] = {}
 
-    def get(self, index, block):
+    def get(self, index: int, block: Callable[[int], Any]) -> memoryview:
         """The view of block `index`, made from `block(index)` the first time."""
         if index not in self._views:
             self._views[index] = memoryview(block(index))
         return self._views[index]
 
-    def release_one(self, index) -> None:
+    def release_one(self, index: int) -> None:
         view = self._views.pop(index, None)
         try:
             if view is not None:
@@ -51,7 +59,7 @@ class Hit:
     stays readable, but shows whatever the memory holds by then. One thread at a time.
     """
 
-    def __init__(self, native) -> None:
+    def __init__(self, native: _kvtier.Hit) -> None:
         self._native = native
         self._views = _Views()
 
@@ -64,7 +72,7 @@ class Hit:
             raise IndexError(f"block {index} of a hit of {len(self)}")
         return self._views.get(index, self._native.block)
 
-    def dlpack(self, index: int):
+    def dlpack(self, index: int) -> _kvtier.Block:
         """The bytes of block `index` for torch.from_dlpack() and its like: a view, not a copy.
 
         It is read-only, so that the consumer must take DLPack of version 1. Like a numpy array it
@@ -102,7 +110,7 @@ class Hit:
             raise IndexError(f"block {index} of a hit of {len(self)}")
         return self._native.index(index)
 
-    def copy_out(self, index: int, to) -> bool:
+    def copy_out(self, index: int, to: Buffer | Iterable[Buffer]) -> bool:
         """Copies block `index` into `to` and returns whether `to` then holds the block.
 
         `to` is one writable buffer or a list of them, filled one after the other; any contiguous
@@ -136,10 +144,10 @@ class Hit:
         self._views.release()
         self._native.release()
 
-    def __enter__(self) -> "Hit":
+    def __enter__(self) -> Hit:
         return self
 
-    def __exit__(self, *exc_info) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.release()
 
 
@@ -154,7 +162,7 @@ class Put:
     is no longer yours. One thread at a time.
     """
 
-    def __init__(self, native) -> None:
+    def __init__(self, native: _kvtier.Put) -> None:
         self._native = native
         self._states: list[str] = native.states()
         self._answered: bool = native.answered()
@@ -172,7 +180,7 @@ class Put:
             return None
         return self._views.get(index, self._native.block)
 
-    def dlpack(self, index: int):
+    def dlpack(self, index: int) -> _kvtier.Block | None:
         """Takes the slot of block `index` for torch.from_dlpack() and its like; None as put[index].
 
         A tensor made from it must not be written after commit() or release(): the memory is no
@@ -184,7 +192,7 @@ class Put:
             return None
         return self._native.block(index)
 
-    def copy_in(self, index: int, source) -> None:
+    def copy_in(self, index: int, source: Buffer | Iterable[Buffer]) -> None:
         """Takes the slot of block `index` and fills it with `source`.
 
         `source` is one buffer or a list of them, copied one after the other; any contiguous object
@@ -242,7 +250,8 @@ class Put:
         self._ended = True
         return committed
 
-    def _submit_commit(self, client, step, durable, timeout_s, done) -> None:
+    def _submit_commit(self, client: _kvtier.Client, step: int, durable: bool,
+                       timeout_s: float | None, done: Callable[[int], object]) -> None:
         self._views.release()
         client.submit_commit(self._native, step, durable, timeout_s, done)
         self._ended = True
@@ -253,8 +262,8 @@ class Put:
         self._views.release()
         self._native.release()
 
-    def __enter__(self) -> "Put":
+    def __enter__(self) -> Put:
         return self
 
-    def __exit__(self, *exc_info) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.release()

@@ -7,8 +7,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
+from . import _kvtier
 from .blocks import Hit
 from .sequences import Arrived
 
@@ -49,7 +50,7 @@ class Call(Generic[Result]):
         """
         if not self._await(self.done, timeout_s):
             raise TimeoutError(f"the call has not ended within {timeout_s} s")
-        return self._result
+        return cast(Result, self._result)
 
     def add_done_callback(self, callback: Callable[["Call[Result]"], object]) -> None:
         """Calls `callback(call)` once: when the call ends, or now if it has ended.
@@ -143,11 +144,12 @@ class PartsCall(Call[list[Arrived]]):
     def _has_next(self) -> bool:
         return bool(self._parts) or self._ended
 
-    def _arrive(self, native) -> None:
+    def _arrive(self, native: tuple[int, _kvtier.Hit]) -> None:
         sequence, hit = native
         part = Part(sequence, Hit(hit))
-        if self._on_part is not None:
-            self._tell(lambda _: self._on_part(part))
+        on_part = self._on_part
+        if on_part is not None:
+            self._tell(lambda _: on_part(part))
             return
         with self._changed:
             self._parts.append(part)

@@ -1,8 +1,11 @@
 """The worker's client."""
 
+from __future__ import annotations
+
 import atexit
 import weakref
 from collections.abc import Callable, Iterable, Sequence as SequenceOf
+from typing import TYPE_CHECKING, Any
 
 from . import _kvtier
 from .blocks import Hit, HostMemory, Put
@@ -11,7 +14,10 @@ from .paged_kv import PagedKv
 from .sequences import Arrived, Match, PutCounts, Sequence, Ticket
 from .space import Limits, Space, SpaceSpec
 
-_open_clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+_open_clients: weakref.WeakSet[Client] = weakref.WeakSet()
 
 
 # The ends of submitted calls need an interpreter.
@@ -22,15 +28,15 @@ def _close_all() -> None:
     _kvtier.await_endings()
 
 
-def _natives(sequences: Iterable[Sequence]) -> list[tuple]:
+def _natives(sequences: Iterable[Sequence]) -> list[_kvtier._Sequence]:
     return [sequence._native() for sequence in sequences]
 
 
-def _hits(natives) -> list[Hit]:
+def _hits(natives: Iterable[_kvtier.Hit]) -> list[Hit]:
     return [Hit(native) for native in natives]
 
 
-def _matches(natives) -> list[Match]:
+def _matches(natives: Iterable[_kvtier._Match]) -> list[Match]:
     return [Match(*native) for native in natives]
 
 
@@ -145,8 +151,9 @@ class Client:
         """What of the space fits the agent of now, or why it is not usable. Never waits."""
         return Limits(**self._native.limits(space._handle))
 
-    def put_all(self, space: Space, keys: SequenceOf[bytes], blocks: SequenceOf,
-                parent: bytes | None = None, timeout_s: float = 2.0) -> PutCounts:
+    def put_all(self, space: Space, keys: SequenceOf[bytes],
+                blocks: SequenceOf[Buffer | SequenceOf[Buffer]], parent: bytes | None = None,
+                timeout_s: float = 2.0) -> PutCounts:
         """Stores a run of any length, as many blocks at a time as fit the tenant's memory well.
 
         blocks[i] are the bytes of the block of keys[i]: a contiguous buffer, or a list of buffers
@@ -154,7 +161,8 @@ class Client:
         `timeout_s` each time that there is no room, while what is held goes to a disk. Raises
         ValueError, naming the argument; what was stored stays.
         """
-        lists = [block if isinstance(block, (list, tuple)) else [block] for block in blocks]
+        lists: list[Any] = [block if isinstance(block, (list, tuple)) else [block]
+                            for block in blocks]
         return PutCounts(*self._native.put_all(space._handle, list(keys), lists, parent, timeout_s))
 
     def take_ticket(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
@@ -206,7 +214,7 @@ class Client:
     def submit_match(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
                      local_only: bool = False) -> Call[list[Match]]:
         """match_sequences() without waiting."""
-        call = Call()
+        call: Call[list[Match]] = Call()
         self._native.submit_match(_natives(sequences), timeout_s, local_only,
                                   lambda natives: call._end(_matches(natives)))
         return call
@@ -214,7 +222,7 @@ class Client:
     def submit_onboard(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
                        target: str = "host", local_only: bool = False) -> Call[list[Hit]]:
         """onboard_sequences() without waiting. Hits that nobody asks for end with the Call."""
-        call = Call()
+        call: Call[list[Hit]] = Call()
         self._native.submit_onboard(_natives(sequences), target, timeout_s, local_only,
                                     lambda natives: call._end(_hits(natives)))
         return call
@@ -237,7 +245,7 @@ class Client:
     def submit_reserve(self, sequences: Iterable[Sequence], target: str = "host",
                        timeout_s: float | None = None) -> Call[Put]:
         """reserve_sequences() without waiting."""
-        call = Call()
+        call: Call[Put] = Call()
         self._native.submit_reserve(_natives(sequences), target, timeout_s,
                                     lambda native: call._end(Put(native)))
         return call
@@ -245,14 +253,14 @@ class Client:
     def submit_prefetch(self, sequences: Iterable[Sequence], timeout_s: float | None = None,
                         local_only: bool = False) -> Call[int]:
         """prefetch_sequences() without waiting."""
-        call = Call()
+        call: Call[int] = Call()
         self._native.submit_prefetch(_natives(sequences), timeout_s, local_only, call._end)
         return call
 
     def submit_delete(self, sequences: Iterable[Sequence],
                       timeout_s: float | None = None) -> Call[tuple[int, int] | None]:
         """delete() without waiting."""
-        call = Call()
+        call: Call[tuple[int, int] | None] = Call()
         self._native.submit_delete(_natives(sequences), timeout_s, call._end)
         return call
 
@@ -260,7 +268,7 @@ class Client:
                            redemptions: int = 1, lifetime_s: float = 10.0,
                            local_only: bool = False) -> Call[Ticket]:
         """take_ticket() without waiting."""
-        call = Call()
+        call: Call[Ticket] = Call()
         self._native.submit_take_ticket(_natives(sequences), timeout_s, local_only, redemptions,
                                         lifetime_s, lambda native: call._end(Ticket(*native)))
         return call
@@ -268,7 +276,7 @@ class Client:
     def submit_redeem(self, ticket: bytes, rank: int, spaces: Iterable[Space],
                       timeout_s: float | None = None) -> Call[list[Hit]]:
         """redeem() without waiting. Hits that nobody asks for end with the Call."""
-        call = Call()
+        call: Call[list[Hit]] = Call()
         self._native.submit_redeem(ticket, rank, [space._handle for space in spaces], timeout_s,
                                    lambda natives: call._end(_hits(natives)))
         return call
@@ -279,7 +287,7 @@ class Client:
 
         Ends `put` as commit() does, unless it raises.
         """
-        call = Call()
+        call: Call[int] = Call()
         put._submit_commit(self._native, step, durable, timeout_s, call._end)
         return call
 
@@ -316,7 +324,7 @@ class Client:
         """Whether the agent's socket stands at this moment."""
         return self._native.connected()
 
-    def stats(self) -> dict:
+    def stats(self) -> dict[str, Any]:
         """What this client did, and `last_error`, the latest thing that went wrong.
 
         Counts by name; `onboarded_from`: blocks by the tier that had them; `missed_because`: blocks
@@ -333,8 +341,8 @@ class Client:
         """
         self._native.close()
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, *exc_info) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()

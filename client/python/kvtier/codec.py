@@ -1,7 +1,14 @@
 """Blocks of a space with a codec: encoded into slots, decoded out of hits."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from . import _kvtier
 from .space import SpaceSpec
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 class BlockCodec:
@@ -15,10 +22,10 @@ class BlockCodec:
         """Raises ValueError naming field and value, and when the codec of `spec` is "raw"."""
         native = spec._native()
         self._native = _kvtier.BlockCodec(native)
-        self.block_bytes: int = spec.block_bytes
+        self.block_bytes: int = native.block_bytes
         self.raw_bytes, _, _ = _kvtier.codec_sizes(native)
 
-    def encode(self, raw, block) -> str | None:
+    def encode(self, raw: Buffer, block: Buffer) -> str | None:
         """Fills `block`; returns what the block was stored as, the codec's name or "raw".
 
         None: it has a NaN, an infinity or exponents that do not pack, and the space's blocks have
@@ -27,7 +34,7 @@ class BlockCodec:
         """
         return self._native.encode(raw, block)
 
-    def decode(self, block, raw) -> bool:
+    def decode(self, block: Buffer, raw: Buffer) -> bool:
         """Fills `raw`. False: `block` is no encoding of this space. Then ask Hit.valid(), as after
         any copy. Raises ValueError as encode()."""
         return self._native.decode(block, raw)

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from . import _kvtier
+
 
 @dataclass(frozen=True)
 class SequenceFacts:
@@ -22,7 +24,7 @@ class PagedKv:
     call that gives it up.
     """
 
-    def __init__(self, native) -> None:
+    def __init__(self, native: _kvtier.PagedKv) -> None:
         self._native = native
         self.slot_bytes: int = native.slot_bytes()
         self.granted_slots: int = native.granted_slots()

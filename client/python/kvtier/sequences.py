@@ -3,6 +3,7 @@
 from collections import abc
 from dataclasses import dataclass, field
 
+from . import _kvtier
 from .space import Space
 
 
@@ -27,13 +28,13 @@ class Sequence:
     # with any_length; None in other spaces. What reserves nothing takes no notice.
     lengths: abc.Sequence[int] | None = None
 
-    def _native(self):
+    def _native(self) -> "_kvtier._Sequence":
         if self.max_tokens is not None and self.max_tokens < 0:
             raise ValueError(f"max_tokens is {self.max_tokens}; must not be negative")
         return (self.space._handle, list(self.keys), self.parent, self.is_set, self.max_tokens,
                 self.no_store, self._lengths())
 
-    def _lengths(self):
+    def _lengths(self) -> list[int]:
         lengths = [] if self.lengths is None else list(self.lengths)
         for i, length in enumerate(lengths):
             if isinstance(length, bool) or not isinstance(length, int) or not 0 < length < 2**64:

@@ -38,7 +38,7 @@ class SpaceSpec:
     # For codec "raw" and target "host". False: all have block_bytes.
     any_length: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.block_bytes is None and self.codec != "raw":
             object.__setattr__(self, "block_bytes", 0)  # Not read for what it has to be.
             object.__setattr__(self, "block_bytes", _kvtier.codec_sizes(self._native())[1])
@@ -47,7 +47,7 @@ class SpaceSpec:
         """The block_bytes that has room for every block. Raises ValueError for codec "raw"."""
         return _kvtier.codec_sizes(self._native())[2]
 
-    def _native(self):
+    def _native(self) -> _kvtier.SpaceSpec:
         """The extension's form. Raises ValueError naming the field and the value."""
         spec = _kvtier.SpaceSpec()
         digest = self.weights_digest
@@ -67,14 +67,14 @@ class SpaceSpec:
         spec.any_length = self.any_length
         return spec
 
-    def _text(self, name):
-        value = getattr(self, name)
+    def _text(self, name: str) -> str:
+        value: object = getattr(self, name)
         if not isinstance(value, str):
             raise ValueError(f"{name} is {value!r}; must be a str")
         return value
 
-    def _count(self, name, limit):
-        value = getattr(self, name)
+    def _count(self, name: str, limit: int) -> int:
+        value: object = getattr(self, name)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < limit:
             raise ValueError(f"{name} is {value!r}; must be an int from 0 to {limit - 1}")
         return value

@@ -15,12 +15,21 @@ Both functions raise ValueError naming the value: a token id that is negative or
 tokens_per_block, a parent that has not 32 bytes, a list of another length than the full blocks.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
 from . import _kvtier
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 VLLM_DEFAULT_SEED = "vllm-none-hash"
 
 
-def token_keys(tokens, tokens_per_block: int, *, parent: bytes | None = None,
+def token_keys(tokens: Buffer | Sequence[int], tokens_per_block: int, *,
+               parent: bytes | None = None,
                extra: bytes | list[bytes | None] | None = None) -> list[bytes]:
     """kvtier's own form:
 
@@ -33,8 +42,9 @@ def token_keys(tokens, tokens_per_block: int, *, parent: bytes | None = None,
     return _kvtier.token_keys(tokens, tokens_per_block, parent, extra)
 
 
-def vllm_token_keys(tokens, tokens_per_block: int, *, parent: bytes | None = None,
-                    extra_keys: tuple | list[tuple | None] | None = None,
+def vllm_token_keys(tokens: Buffer | Sequence[int], tokens_per_block: int, *,
+                    parent: bytes | None = None,
+                    extra_keys: tuple[Any, ...] | list[tuple[Any, ...] | None] | None = None,
                     seed: str = VLLM_DEFAULT_SEED) -> list[bytes]:
     """vLLM's, started with --prefix-caching-hash-algo sha256_cbor: SHA-256 over the canonical CBOR
     of [parent, tokens, extra_keys].
