@@ -5,6 +5,8 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import index
+from typing import SupportsIndex, TypeAlias
 
 from . import _kvtier
 from .client import Client
@@ -12,6 +14,10 @@ from .space import Space
 
 # Jobs of one Lanes that have ended and that nobody has polled.
 MAX_UNPOLLED = 4096
+
+# As the extension takes a KvMemory.
+_NativeMemory: TypeAlias = tuple[list[tuple[int, int]], int, str, str, int, int, int,
+                                 list[tuple[int, int]]]
 
 _U32 = 1 << 32
 _U64 = 1 << 64
@@ -27,9 +33,9 @@ def _close_all() -> None:
 
 
 def _count(name: str, value: object, limit: int) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= int(value) < limit:
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex) or not 0 <= index(value) < limit:
         raise ValueError(f"{name} is {value!r}; must be an int from 0 to {limit - 1}")
-    return int(value)
+    return index(value)
 
 
 def _pairs(name: str, values: Sequence[tuple[int, int]], first_limit: int) -> list[tuple[int, int]]:
@@ -59,7 +65,7 @@ class KvMemory:
     block_stride: int  # Bytes from a block's run to the next block's.
     bases: Sequence[tuple[int, int]]  # (tensor, offset in it) of block 0's run, by layer, then axis.
 
-    def _native(self) -> tuple:
+    def _native(self) -> _NativeMemory:
         for name in ("axes", "order"):
             if not isinstance(getattr(self, name), str):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; must be a str")
@@ -77,7 +83,7 @@ class LaneJob:
     lanes' to write. Thread-safe. In a child that was forked every job has ended, failed.
     """
 
-    def __init__(self, native) -> None:
+    def __init__(self, native: _kvtier.LaneJob) -> None:
         self._native = native
 
     @property
@@ -205,10 +211,10 @@ class Lanes:
     def __enter__(self) -> "Lanes":
         return self
 
-    def __exit__(self, *exc_info) -> None:
+    def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _started(self, start: Callable[[], object]) -> LaneJob:
+    def _started(self, start: Callable[[], _kvtier.LaneJob]) -> LaneJob:
         if len(self._unpolled) >= MAX_UNPOLLED:
             raise BlockingIOError(f"{MAX_UNPOLLED} jobs were started and not polled: poll()")
         job = LaneJob(start())
