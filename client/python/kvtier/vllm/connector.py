@@ -96,6 +96,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         self._options: Options = parse_options(transfer.kv_connector_extra_config)
         refuse_unsupported(vllm_config, kv_cache_config)
         self._specs: list[kvtier.SpaceSpec] = []
+        self._spaces: list[kvtier.Space] = []
         self._client: kvtier.Client | None = None
         self._worker: WorkerSide | None = None
         self._scheduler: SchedulerSide | None = None
@@ -265,11 +266,12 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         return kvtier.Client(options.socket_dir, options.tenant, options.tenant_secret())
 
     def _open_lanes(self, layouts: list[KvLayout], epoch: str) -> list[kvtier.Lanes]:
-        lanes = []
-        for spec, layout in zip(self._specs, layouts):
-            space = self._client.register_space(space_of_epoch(spec, epoch))
-            lanes.append(kvtier.Lanes(self._client, space, layout.memory, threads=self._options.lane_threads))
-        return lanes
+        """Returns lanes for each KV group in spaces of `epoch`, and leaves those of the epoch before."""
+        for space in self._spaces:
+            self._client.unregister_space(space)
+        self._spaces = [self._client.register_space(space_of_epoch(spec, epoch)) for spec in self._specs]
+        return [kvtier.Lanes(self._client, space, layout.memory, threads=self._options.lane_threads)
+                for space, layout in zip(self._spaces, layouts)]
 
     def _ranks(self) -> tuple[int, int]:
         """Returns this worker's (tensor rank, pipeline rank)."""

@@ -46,7 +46,8 @@ class Offers:
         run = min(self._client.resident_run(space, keys) for space in self._spaces)
         if run == 0 and not self._peers:
             return 0
-        return self._by_ticket(tracked, keys) if self._held else self._by_table(tracked, keys, run)
+        wanted = keys if self._peers else keys[:run]
+        return self._by_ticket(tracked, wanted) if self._held else self._by_table(tracked, wanted, run)
 
     def load_timeout_s(self, blocks: int) -> float:
         """Returns what a load of so many blocks may take, in seconds: no longer than computing them."""
