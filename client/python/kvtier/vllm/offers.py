@@ -41,8 +41,8 @@ class Offers:
         From the request's deadline on it is never None. Sends at most one call for each request, and
         waits for none.
         """
-        if tracked.look is not None and len(keys) > tracked.look.asked_blocks:
-            self.forget(tracked)  # The engine has lost blocks that it had: the question is another one.
+        if tracked.look is not None and tracked.look.first_block != tracked.local_blocks:
+            self.forget(tracked)  # The engine has gained or lost blocks: the question is another one.
         run = min(self._client.resident_run(space, keys) for space in self._spaces)
         if run == 0 and not self._peers:
             return 0
@@ -102,7 +102,7 @@ class Offers:
         """Returns the request's look, begun now if it has none. `missing` blocks are worth the wait."""
         if tracked.look is None:
             wait_s = self.load_timeout_s(missing)
-            tracked.look = Look(self._clock() + wait_s, len(keys))
+            tracked.look = Look(self._clock() + wait_s, tracked.local_blocks)
             self._submit(tracked.look, keys, wait_s)
         return tracked.look
 

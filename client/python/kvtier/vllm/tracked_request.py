@@ -13,7 +13,7 @@ class Look:
     """A request's question for blocks, from the first time that it is asked until it is answered for good."""
 
     deadline: float  # By the injected clock; from then on what is here is the answer.
-    asked_blocks: int  # That were asked for, of each space.
+    first_block: int  # Of the request that was asked for.
     call: kvtier.Call | None = None  # The prefetch or the ticket under way.
     ticket: bytes | None = None  # That holds what is offered.
     ticket_ends: float = 0.0
