@@ -1,5 +1,6 @@
 """The connector in the engine's scheduler: what is loaded, and what is saved."""
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -15,6 +16,8 @@ from .space import space_of_epoch
 from .stats import Counts
 from .tracked_request import TrackedRequest
 from .wishes import read_wishes
+
+_log = logging.getLogger("kvtier.vllm")
 
 _STEP_BUDGET_S = 0.002  # That all looks of one step may take.
 _MAX_KEYS = 8192  # Of one call of the client.
@@ -179,21 +182,24 @@ class SchedulerSide:
     def _plan_request(self, plan: StepPlan, scheduled: Any, request_id: str, computed_tokens: int,
                       new_blocks: Sequence[Sequence[int]] | None, anew: bool) -> None:
         """Notes the request's blocks, and plans the saves of those that this step completes."""
+        computed_blocks = computed_tokens // self._block_tokens
+        groups = [list(group) for group in new_blocks or ()]
+        plan.written.update(block for group in groups for block in group[computed_blocks if anew else 0:])
         tracked = self._requests.get(request_id)
         if tracked is None:
             return
-        computed_blocks = computed_tokens // self._block_tokens
-        groups = [list(group) for group in new_blocks or ()]
-        if anew:
-            tracked.blocks = groups
-            tracked.outlived = False
-            tracked.saved = self._known(tracked, computed_blocks)
-            plan.written.update(block for group in groups for block in group[computed_blocks:])
-        else:
-            for known, more in zip(tracked.blocks, groups):
-                known.extend(more)
-            plan.written.update(block for group in groups for block in group)
-        self._plan_saves(plan, tracked, computed_tokens + scheduled.num_scheduled_tokens.get(request_id, 0))
+        try:
+            if anew:
+                tracked.blocks = groups
+                tracked.outlived = False
+                tracked.saved = self._known(tracked, computed_blocks)
+            else:
+                for known, more in zip(tracked.blocks, groups):
+                    known.extend(more)
+            self._plan_saves(plan, tracked, computed_tokens + scheduled.num_scheduled_tokens.get(request_id, 0))
+        except Exception:
+            tracked.outlived = True  # Its blocks are not known for sure. The step's other work goes on.
+            _log.exception("kvtier: request %s is not saved", request_id)
 
     def _known(self, tracked: TrackedRequest, computed_blocks: int) -> int:
         """Returns how many of the leading blocks that a request begins with need no save: the table has them."""

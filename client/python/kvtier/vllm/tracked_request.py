@@ -32,4 +32,4 @@ class TrackedRequest:
     failed: bool = False  # A load of it did not come whole: it is never asked for again.
     blocks: list[list[int]] = field(default_factory=list)  # For each KV group, the engine's blocks, in order.
     saved: int = 0  # Leading blocks that need no save.
-    outlived: bool = False  # A reset: its blocks are of an epoch that is over, and are not saved.
+    outlived: bool = False  # A reset, or an error: nothing of it is saved until it begins again.
