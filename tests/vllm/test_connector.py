@@ -41,7 +41,7 @@ def make_config(policy="recompute", extra=None, method=None, **parallel):
     return SimpleNamespace(
         kv_transfer_config=SimpleNamespace(
             kv_connector_extra_config={"weights_digest": "w", "peers": False, **(extra or {})},
-            kv_load_failure_policy=policy),
+            kv_load_failure_policy=policy, kv_role="kv_both"),
         model_config=SimpleNamespace(model="/models/smol", revision=None, hf_overrides={}),
         cache_config=SimpleNamespace(cache_dtype="auto", calculate_kv_scales=False, hash_block_size=None),
         parallel_config=SimpleNamespace(**{"tensor_parallel_size": 1, "pipeline_parallel_size": 1,
@@ -229,12 +229,19 @@ class Start(unittest.TestCase):
                             kv_cache_config=cache_config or make_cache_config())
 
     def test_refuses_what_is_not_supported_by_name(self):
+        config = make_config()
+        config.kv_transfer_config.kv_role = "kv_producer"
+        self.refuse("kv_role is 'kv_producer'", config)
         self.refuse("speculative_config.method is 'eagle3'", make_config(method="eagle3"))
         self.refuse("speculative_config.method is 'draft_model'", make_config(method="draft_model"))
         self.refuse("decode_context_parallel_size is 2", make_config(decode_context_parallel_size=2))
         self.refuse("make 32 spaces", make_config(tensor_parallel_size=16, pipeline_parallel_size=2))
         self.refuse(r"kv_cache_groups\[1\] is a MambaSpec", None, make_cache_config(attention(), attention(MambaSpec)))
         self.refuse(r"kv_cache_groups\[1\].block_size is 16", None, make_cache_config(attention(), attention(tokens=16)))
+        with mock.patch.object(connector_module, "base", SimpleNamespace(**{
+                name: value for name, value in vars(connector_module.base).items() if name != "KVConnectorTransferResults"})):
+            self.refuse("kv_cache_groups has 2 groups, and this vLLM", None,
+                        make_cache_config(attention(), attention(SlidingWindowSpec)))
         KvtierConnector(make_config(method="ngram"), vllm_stub.KVConnectorRole.WORKER, kv_cache_config=make_cache_config())
 
     def test_refuses_options_that_cannot_be_by_field_and_value(self):
@@ -247,6 +254,11 @@ class Start(unittest.TestCase):
             with self.subTest(said):
                 self.refuse(said, make_config(extra=extra))
 
+    def test_refuses_a_secret_that_cannot_be_read(self):
+        with self.assertRaisesRegex(ValueError, "tenant_secret_file is '/nowhere': No such file"):
+            KvtierConnector(make_config(extra={"tenant_secret_file": "/nowhere"}), vllm_stub.KVConnectorRole.SCHEDULER,
+                            kv_cache_config=make_cache_config())
+
     def test_warns_of_the_policy_that_loses_requests(self):
         for policy, level in (("fail", True), ("recompute", False)):
             with self.subTest(policy), mock.patch.object(kvtier, "Client", lambda *arguments: stand_ins.TableClient()):
@@ -254,6 +266,14 @@ class Start(unittest.TestCase):
                 with check("kvtier.vllm", "WARNING"):
                     KvtierConnector(make_config(policy), vllm_stub.KVConnectorRole.SCHEDULER,
                                     kv_cache_config=make_cache_config())
+
+    def test_warns_of_keys_that_other_processes_may_not_compute(self):
+        config = make_config()
+        config.cache_config.prefix_caching_hash_algo = "sha256"
+        with mock.patch.object(kvtier, "Client", lambda *arguments: stand_ins.TableClient()), \
+                self.assertLogs("kvtier.vllm", "WARNING") as logged:
+            KvtierConnector(config, vllm_stub.KVConnectorRole.SCHEDULER, kv_cache_config=make_cache_config())
+        self.assertIn("prefix_caching_hash_algo is 'sha256'", logged.output[0])
 
     def test_importing_the_package_needs_neither_vllm_nor_torch(self):
         code = ("import sys, kvtier, kvtier.vllm, kvtier.vllm.scheduler_side, kvtier.vllm.worker_side, kvtier.vllm.space\n"

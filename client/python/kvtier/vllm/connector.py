@@ -94,7 +94,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         self._cache_config = kv_cache_config
         transfer = vllm_config.kv_transfer_config
         self._options: Options = parse_options(transfer.kv_connector_extra_config)
-        refuse_unsupported(vllm_config, kv_cache_config)
+        refuse_unsupported(vllm_config, kv_cache_config, hasattr(base, "KVConnectorTransferResults"))
         self._specs: list[kvtier.SpaceSpec] = []
         self._spaces: list[kvtier.Space] = []
         self._client: kvtier.Client | None = None
@@ -103,9 +103,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         self._results = LoadResults()
         if role == base.KVConnectorRole.SCHEDULER:
             held = getattr(transfer, "kv_load_failure_policy", "fail") == "fail"
-            if held:
-                _log.warning("kvtier: kv_load_failure_policy is 'fail': a request whose load fails is lost, so only "
-                             "blocks are loaded that the agent holds for it; 'recompute' loses none")
+            self._warn(held)
             self._scheduler = SchedulerSide(self._open_client(), self._options, block_tokens(kv_cache_config), held)
 
     @property
@@ -260,6 +258,16 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
                            per_engine_labelvalues: dict[int, list[object]]) -> KVConnectorPromMetrics:
         """Returns the counters for the engine's /metrics."""
         return KvtierPromMetrics(vllm_config, metric_types, labelnames, per_engine_labelvalues)
+
+    def _warn(self, held: bool) -> None:
+        """Says in the log, once, what is configured otherwise than docs/engines/vllm.md says."""
+        if held:
+            _log.warning("kvtier: kv_load_failure_policy is 'fail': a request whose load fails is lost, so only blocks "
+                         "are loaded that the agent holds for it; 'recompute' loses none")
+        algorithm = getattr(self._config.cache_config, "prefix_caching_hash_algo", "sha256_cbor")
+        if algorithm != "sha256_cbor":
+            _log.warning("kvtier: prefix_caching_hash_algo is %r: other processes may compute other keys; "
+                         "'sha256_cbor' is the same everywhere", algorithm)
 
     def _open_client(self) -> kvtier.Client:
         options = self._options

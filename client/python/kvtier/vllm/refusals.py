@@ -10,8 +10,14 @@ _GROUP_KINDS = ("FullAttentionSpec", "SlidingWindowSpec", "ChunkedLocalAttention
 _MAX_SPACES = 16
 
 
-def refuse_unsupported(vllm_config: Any, kv_cache_config: Any) -> None:
-    """Raises ValueError, naming the field and its value, for what the connector does not support."""
+def refuse_unsupported(vllm_config: Any, kv_cache_config: Any, fails_by_request: bool) -> None:
+    """Raises ValueError, naming the field and its value, for what the connector does not support.
+
+    `fails_by_request`: this vLLM can be told that a request's load failed, which needs no block ids.
+    """
+    role = getattr(vllm_config.kv_transfer_config, "kv_role", None)
+    if role != "kv_both":
+        raise ValueError(f"kv_transfer_config.kv_role is {role!r}; must be 'kv_both': what is loaded is also saved")
     speculative = getattr(vllm_config, "speculative_config", None)
     if speculative is not None:
         method = getattr(speculative, "method", None)
@@ -25,6 +31,10 @@ def refuse_unsupported(vllm_config: Any, kv_cache_config: Any) -> None:
     if getattr(vllm_config.cache_config, "calculate_kv_scales", False):
         raise ValueError("cache_config.calculate_kv_scales is True; scales that are made while running are in no "
                          "block: give them with the weights")
+    groups = len(kv_cache_config.kv_cache_groups)
+    if groups > 1 and not fails_by_request:
+        raise ValueError(f"kv_cache_groups has {groups} groups, and this vLLM takes failed loads by block alone, which "
+                         "does not say whose they are; vLLM 0.32 does")
     _refuse_groups(vllm_config, kv_cache_config)
 
 
