@@ -8,23 +8,19 @@ KVTIER_BIN_DIR and KVTIER_PYTHON_DIR, where build/dev has them otherwise.
 """
 
 import contextlib
-import os
-import socket
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from agent_process import AgentProcess
+from locations import BIN, PYTHON, free_port
 from vllm_process import Answer, VllmProcess
 
-_REPO = Path(__file__).resolve().parents[3]
-_BIN = Path(os.environ.get("KVTIER_BIN_DIR", _REPO / "build/dev/bin"))
-_PYTHON = Path(os.environ.get("KVTIER_PYTHON_DIR", _REPO / "build/dev/python"))
 _BLOCK = 32
-# Token ids that are words; three prompts that share no block.
-_PROMPTS = [[1000 + (i * 7 + prompt * 131) % 20000 for i in range(1007)] for prompt in range(3)]
-_LOADABLE = 1006 // _BLOCK * _BLOCK
+# Some 1,000 tokens each, in which the next line depends on those before; no two share a block.
+_PROMPTS = ["".join(f"{book}, line {i}: the river number {i * factor} runs to the {sea}. " for i in range(48))
+            for book, factor, sea in (("First book", 3, "north sea"), ("Second book", 5, "lake"), ("Third book", 7, "bay"))]
 
 
 class Smoke:
@@ -37,13 +33,13 @@ class Smoke:
 
     def run(self) -> None:
         """Runs all scenarios."""
-        agent = AgentProcess(_BIN / "kvtier-agent", self._folder)
+        agent = AgentProcess(BIN / "kvtier-agent", self._folder)
         try:
             with self._engine("plain", None) as engine:
                 for prompt in range(len(_PROMPTS)):
                     answer = engine.complete(_PROMPTS[prompt])
                     self._expected.append(answer.text)
-                    print(f"plain, prompt {prompt}: {answer.seconds:.2f} s, {answer.text!r}")
+                    print(f"plain: {answer.prompt_tokens} tokens, {answer.seconds:.2f} s, {answer.text!r}")
                 print(f"figure vllm.compute_s {answer.seconds:.2f}")
             agent.start()
             with self._engine("first", agent) as engine:
@@ -68,10 +64,7 @@ class Smoke:
 
     @contextlib.contextmanager
     def _engine(self, name: str, agent: AgentProcess | None) -> Iterator[VllmProcess]:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        with VllmProcess(self._venv, self._model, port, self._folder / f"{name}.log", _PYTHON,
+        with VllmProcess(self._venv, self._model, free_port(), self._folder / f"{name}.log", PYTHON,
                          None if agent is None else agent.socket_dir) as engine:
             engine.await_ready()
             yield engine
@@ -85,9 +78,9 @@ class Smoke:
             answer = engine.complete(_PROMPTS[prompt], parameters=parameters)
             loaded = int(engine.counter("vllm:kvtier_loaded_blocks_total") - before)
             self._check_text(scenario, prompt, answer)
-            if not hit or loaded * _BLOCK == _LOADABLE:
+            wanted = (answer.prompt_tokens - 1) // _BLOCK if hit else 0
+            if loaded == wanted:
                 break
-        wanted = _LOADABLE // _BLOCK if hit else 0
         print(f"{scenario}: {answer.seconds:.2f} s, {loaded} blocks loaded, {answer.cached_tokens} tokens cached")
         if loaded != wanted:
             self.complaints.append(f"{scenario}: {loaded} blocks were loaded, not {wanted}")

@@ -29,16 +29,16 @@ class Answer:
 
 
 class VllmProcess:
-    """An engine that serves `model`; with `socket_dir` it has the connector. A context manager."""
+    """An engine that serves `model`; with `socket_dir` it has the connector. `more` are flags. A context manager."""
 
     def __init__(self, venv: Path, model: Path, port: int, log: Path, python_path: Path,
-                 socket_dir: Path | None = None, policy: str = "recompute") -> None:
+                 socket_dir: Path | None = None, policy: str = "recompute", more: tuple[str, ...] = ()) -> None:
         self._url = f"http://127.0.0.1:{port}"
         self.log = log
         command = [str(venv / "bin/vllm"), "serve", str(model), "--served-model-name", "smollm2", "--host", "127.0.0.1",
                    "--port", str(port), "--dtype", "float32", "--max-model-len", "2048", "--block-size", "32",
                    "--enforce-eager", "--max-num-seqs", "8", "--prefix-caching-hash-algo", "sha256_cbor",
-                   "--enable-prompt-tokens-details"]
+                   "--enable-prompt-tokens-details", *more]
         if socket_dir is not None:
             command += ["--kv-transfer-config", json.dumps({
                 "kv_connector": "KvtierConnector", "kv_connector_module_path": "kvtier.vllm", "kv_role": "kv_both",
@@ -62,8 +62,8 @@ class VllmProcess:
                     raise RuntimeError(f"no engine; see {self.log}") from None
                 time.sleep(0.5)
 
-    def complete(self, prompt: list[int], tokens: int = 16, parameters: dict | None = None) -> Answer:
-        """Returns what the engine says behind the tokens `prompt`, without chance."""
+    def complete(self, prompt: str, tokens: int = 16, parameters: dict | None = None) -> Answer:
+        """Returns what the engine says behind `prompt`, without chance."""
         body = {"model": "smollm2", "prompt": prompt, "max_tokens": tokens, "temperature": 0}
         if parameters is not None:
             body["kv_transfer_params"] = parameters
