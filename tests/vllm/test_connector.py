@@ -206,7 +206,7 @@ class NothingRaises(WithConnector):
         self.scheduler._scheduler = self.worker._worker = SimpleNamespace(counts=None)
         self.worker.bind_connector_metadata(SimpleNamespace(plan=None))
         request = make_request("a", 200)
-        with self.assertLogs("kvtier.vllm", "ERROR") as logged:
+        with self.assertLogs("vllm.kvtier", "ERROR") as logged:
             self.assertEqual(self.scheduler.get_num_new_matched_tokens(request, 0), (0, False))
             self.scheduler.update_state_after_alloc(request, None, 32)
             self.assertEqual(self.scheduler.build_connector_meta(Step()).plan.loads, [])
@@ -263,7 +263,7 @@ class Start(unittest.TestCase):
         for policy, level in (("fail", True), ("recompute", False)):
             with self.subTest(policy), mock.patch.object(kvtier, "Client", lambda *arguments: stand_ins.TableClient()):
                 check = self.assertLogs if level else self.assertNoLogs
-                with check("kvtier.vllm", "WARNING"):
+                with check("vllm.kvtier", "WARNING"):
                     KvtierConnector(make_config(policy), vllm_stub.KVConnectorRole.SCHEDULER,
                                     kv_cache_config=make_cache_config())
 
@@ -271,7 +271,7 @@ class Start(unittest.TestCase):
         config = make_config()
         config.cache_config.prefix_caching_hash_algo = "sha256"
         with mock.patch.object(kvtier, "Client", lambda *arguments: stand_ins.TableClient()), \
-                self.assertLogs("kvtier.vllm", "WARNING") as logged:
+                self.assertLogs("vllm.kvtier", "WARNING") as logged:
             KvtierConnector(config, vllm_stub.KVConnectorRole.SCHEDULER, kv_cache_config=make_cache_config())
         self.assertIn("prefix_caching_hash_algo is 'sha256'", logged.output[0])
 

@@ -148,7 +148,7 @@ class Wishes(WithScheduler):
 
     def test_a_wish_that_cannot_be_is_taken_carefully(self):
         self.put(2)
-        with self.assertLogs("kvtier.vllm", "WARNING") as logged:
+        with self.assertLogs("vllm.kvtier", "WARNING") as logged:
             request = make_request("a", 200, kv_transfer_params={"kvtier.no_store": "yes", "kvtier.max_tokens": -1})
             self.assertEqual(self.matched(request), (0, False))
         self.assertEqual(self.side.plan(Step().new("a", 0, 200, list(range(1, 8)))).saves, [])

@@ -63,7 +63,7 @@ class Loads(WithWorker):
 
     def test_that_cannot_be_have_failed_and_raise_nothing(self):
         self.lanes[0].onboard = lambda *arguments: 1 / 0
-        with self.assertLogs("kvtier.vllm", "ERROR"):
+        with self.assertLogs("vllm.kvtier", "ERROR"):
             self.load("a", (3, 2))
         self.assertEqual(self.side.take_results().failed_blocks, {2, 3})
 
@@ -134,7 +134,7 @@ class Preemption(WithWorker):
         self.load("a", (7,))
         old = self.lanes[0]
         old.ends_in_time = False
-        with self.assertLogs("kvtier.vllm", "WARNING"):
+        with self.assertLogs("vllm.kvtier", "WARNING"):
             self.side.prepare(StepPlan(written={2}))
         self.assertTrue(old.closed)
         self.assertEqual([epoch for epoch, _ in self.opened], ["", ""])
@@ -158,7 +158,7 @@ class Closing(WithWorker):
         lanes = self.lanes[0]
         self.side.close()
         self.assertTrue(lanes.closed)
-        with self.assertLogs("kvtier.vllm", "ERROR"):
+        with self.assertLogs("vllm.kvtier", "ERROR"):
             self.load("a", (1,))
         self.assertEqual(self.side.take_results().failed_blocks, {1})
 

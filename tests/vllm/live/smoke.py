@@ -75,13 +75,15 @@ class Smoke:
         for _ in range(tries):
             engine.forget_prefixes()
             before = engine.counter("vllm:kvtier_loaded_blocks_total")
+            late = engine.counter("vllm:kvtier_late_looks_total")
             answer = engine.complete(_PROMPTS[prompt], parameters=parameters)
             loaded = int(engine.counter("vllm:kvtier_loaded_blocks_total") - before)
             self._check_text(scenario, prompt, answer)
             wanted = (answer.prompt_tokens - 1) // _BLOCK if hit else 0
             if loaded == wanted:
                 break
-        print(f"{scenario}: {answer.seconds:.2f} s, {loaded} blocks loaded, {answer.cached_tokens} tokens cached")
+        late = int(engine.counter("vllm:kvtier_late_looks_total") - late)
+        print(f"{scenario}: {answer.seconds:.2f} s, {loaded} blocks loaded, {late} late looks, {answer.cached_tokens} tokens cached")
         if loaded != wanted:
             self.complaints.append(f"{scenario}: {loaded} blocks were loaded, not {wanted}")
         if figure:

@@ -22,7 +22,7 @@ from .space import EngineFacts, space_of_epoch, space_of_group
 from .stats import COUNTERS, sum_of
 from .worker_side import LoadResults, WorkerSide
 
-_log = logging.getLogger("kvtier.vllm")
+_log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
 
 
 @dataclass
@@ -271,6 +271,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     def _open_client(self) -> kvtier.Client:
         options = self._options
+        kvtier.set_logger(_log)
         return kvtier.Client(options.socket_dir, options.tenant, options.tenant_secret())
 
     def _open_lanes(self, layouts: list[KvLayout], epoch: str) -> list[kvtier.Lanes]:

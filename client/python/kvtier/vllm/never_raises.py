@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-_log = logging.getLogger("kvtier.vllm")
+_log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
 _LOGGED_AT_MOST = 10  # For each method: an error that comes with every step does not fill the log.
 
 Method = TypeVar("Method", bound=Callable)

@@ -17,7 +17,7 @@ from .stats import Counts
 from .tracked_request import TrackedRequest
 from .wishes import read_wishes
 
-_log = logging.getLogger("kvtier.vllm")
+_log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
 
 _STEP_BUDGET_S = 0.002  # That all looks of one step may take.
 _MAX_KEYS = 8192  # Of one call of the client.

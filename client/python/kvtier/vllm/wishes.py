@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-_log = logging.getLogger("kvtier.vllm")
+_log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
 
 NO_STORE = "kvtier.no_store"
 MAX_TOKENS = "kvtier.max_tokens"

@@ -10,7 +10,7 @@ import kvtier
 from .metadata import NO_BLOCK, Load, Save, StepPlan
 from .stats import Counts
 
-_log = logging.getLogger("kvtier.vllm")
+_log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
 
 
 @dataclass
