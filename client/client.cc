@@ -86,6 +86,13 @@ absl::Status Client::UnregisterSpace(SpaceHandle space) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<SpaceSpec> Client::SpecOf(SpaceHandle space) const {
+  if (InForkedChild()) return absl::UnavailableError(kForkedText);
+  std::optional<SpaceSpec> spec = state_->link->spaces().SpecOf(static_cast<size_t>(space));
+  if (!spec) return State::NoSuchSpace(space);
+  return *std::move(spec);
+}
+
 absl::StatusOr<SpaceLimits> Client::Limits(SpaceHandle space) const {
   KVT_RETURN_IF_ERROR(state_->Check(space, {}));
   return state_->link->LimitsOf(static_cast<size_t>(space));

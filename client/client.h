@@ -120,6 +120,9 @@ class Client {
   // and its blocks stay cached. Never waits.
   absl::Status UnregisterSpace(SpaceHandle space);
 
+  // Returns the spec that the space was registered with. Never waits. Errors also: kUnavailable,
+  // the process was forked.
+  absl::StatusOr<SpaceSpec> SpecOf(SpaceHandle space) const;
   // What of the space fits the agent of now, or why it is not usable. Never waits.
   absl::StatusOr<SpaceLimits> Limits(SpaceHandle space) const;
 

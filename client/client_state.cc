@@ -31,10 +31,14 @@ absl::StatusOr<absl::Duration> Client::State::Timeout(
   return std::min(asked.value_or(default_timeout), kMaxTimeout);
 }
 
+absl::Status Client::State::NoSuchSpace(SpaceHandle space) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("space handle ", static_cast<uint32_t>(space), " is none of this client's"));
+}
+
 absl::Status Client::State::Check(SpaceHandle space, std::span<const EngineKey> keys) const {
   if (!InForkedChild() && !link->spaces().Has(static_cast<size_t>(space))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("space handle ", static_cast<uint32_t>(space), " is none of this client's"));
+    return NoSuchSpace(space);
   }
   if (keys.size() > kMaxKeys) {
     return absl::InvalidArgumentError(

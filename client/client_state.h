@@ -26,6 +26,8 @@ struct Client::State {
 
   // Returns the time that a call has. Errors: CheckTimeout()'s.
   absl::StatusOr<absl::Duration> Timeout(const std::optional<absl::Duration>& asked) const;
+  // Returns the error of a handle that no space has.
+  static absl::Status NoSuchSpace(SpaceHandle space);
   // Errors: kInvalidArgument, naming what cannot be.
   absl::Status Check(SpaceHandle space, std::span<const EngineKey> keys) const;
   absl::Status Check(std::span<const SpaceHandle> spaces) const;

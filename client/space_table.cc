@@ -50,6 +50,13 @@ uint64_t SpaceTable::TokensPerBlockOf(size_t number) const {
   return found == spaces_.end() ? 0 : found->second.spec.tokens_per_block;
 }
 
+std::optional<SpaceSpec> SpaceTable::SpecOf(size_t number) const {
+  absl::MutexLock lock(&mu_);
+  const auto found = spaces_.find(number);
+  if (found == spaces_.end()) return std::nullopt;
+  return found->second.spec;
+}
+
 std::optional<BlockLengths> SpaceTable::LengthsOf(size_t number) const {
   absl::MutexLock lock(&mu_);
   const auto found = spaces_.find(number);

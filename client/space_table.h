@@ -39,6 +39,7 @@ class SpaceTable {
   // 0: there is no such space any more.
   uint64_t TokensPerBlockOf(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
   // nullopt: the same.
+  std::optional<SpaceSpec> SpecOf(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
   std::optional<BlockLengths> LengthsOf(size_t number) const ABSL_LOCKS_EXCLUDED(mu_);
 
  private:

@@ -111,19 +111,8 @@ int kvtier_ping(kvtier_client* client, int32_t timeout_ms) {
 }
 
 size_t kvtier_agent_error(kvtier_client* client, char* text, size_t size) {
-  if (size > 0 && text != nullptr) text[0] = '\0';
-  if (client == nullptr) return 0;
-  try {
-    const std::string error = client->client->Stats().last_error;
-    if (size > 0 && text != nullptr) {
-      const size_t copied = std::min(error.size(), size - 1);
-      std::memcpy(text, error.data(), copied);
-      text[copied] = '\0';
-    }
-    return error.size();
-  } catch (...) {
-    return 0;  // Out of memory; the text is empty.
-  }
+  return kvtier::c::CopyText(
+      [client] { return client == nullptr ? "" : client->client->Stats().last_error; }, text, size);
 }
 
 int kvtier_get_stats(kvtier_client* client, kvtier_stats* stats) {

@@ -22,6 +22,21 @@ absl::StatusOr<EngineKey> KeyFrom(const kvtier_bytes& key, absl::FunctionRef<std
   return absl::InvalidArgumentError(absl::StrCat(name(), ": ", engine_key.status().message()));
 }
 
+size_t CopyText(absl::FunctionRef<std::string()> text, char* to, size_t size) noexcept {
+  if (size > 0 && to != nullptr) to[0] = '\0';
+  try {
+    const std::string all = text();
+    if (size > 0 && to != nullptr) {
+      const size_t copied = std::min(all.size(), size - 1);
+      std::memcpy(to, all.data(), copied);
+      to[copied] = '\0';
+    }
+    return all.size();
+  } catch (...) {
+    return 0;
+  }
+}
+
 int Fail(int code, std::string text) noexcept {
   const size_t size = std::min(text.size(), sizeof(last_error) - 1);
   std::memcpy(last_error, text.data(), size);

@@ -57,6 +57,10 @@ auto Guarded(Body body) noexcept -> decltype(body()) {
   }
 }
 
+// Copies what `text()` returns, as kvtier_agent_error() does, and returns its length. Out of memory
+// it is empty.
+size_t CopyText(absl::FunctionRef<std::string()> text, char* to, size_t size) noexcept;
+
 // Returns one key, of the argument `name`.
 absl::StatusOr<EngineKey> KeyFrom(const kvtier_bytes& key, absl::FunctionRef<std::string()> name);
 // Returns the keys of a call. Errors: kInvalidArgument, naming the index behind `owner`: "keys[3]",

@@ -3,21 +3,19 @@
 // per layer or across layers, keys and values apart or fused, tokens or heads first,
 // latent rows (KvGeometry says what a run is).
 //
-// Nothing of it is believed before LayOut() has checked it, against the tensors and
-// against the space. Pure.
+// Nothing of it is believed before PlaceTensors() has checked it, and CheckLayers() and
+// CheckRawBlocks() have compared it with the space; LayOut() does all of that for a device. Pure.
 #ifndef KVTIER_CLIENT_LANES_KV_TENSORS_H_
 #define KVTIER_CLIENT_LANES_KV_TENSORS_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/space.h"
-#include "tier_gpu/plan/block_plan.h"
 #include "tier_gpu/plan/geometry.h"
 
 namespace kvtier {
@@ -28,7 +26,7 @@ struct TensorPlace {
 };
 
 struct KvTensors {
-  // Addresses as the device sees them; 1..kMaxAdoptedRanges, which do not overlap.
+  // Addresses as who copies sees them; 1..kMaxAdoptedRanges, which do not overlap.
   std::vector<std::span<std::byte>> tensors{};
   KvAxes axes = KvAxes::kApart;
   KvOrder order = KvOrder::kTokenHead;  // Inside a run.
@@ -40,27 +38,26 @@ struct KvTensors {
   std::vector<TensorPlace> bases{};
 };
 
-// What becomes of blocks on the way: nullopt, they are stored as they are; otherwise they
-// are encoded and decoded by the lane, whatever the order of tokens and heads.
-using StoredForm = std::optional<StoredBlocks>;
-
-// The same as the planner takes it: offsets from the lowest tensor's first byte.
-struct LaidOut {
-  KvGeometry geometry{};
-  std::vector<uint64_t> borders{};  // Where two tensors touch; ascending.
-  StoredForm stored{};
+// The tensors as they lie in memory.
+struct PlacedTensors {
+  std::byte* start = nullptr;  // First byte of the lowest tensor.
+  KvGeometry geometry{};       // Its bases are offsets from `start`.
+  // The tensors, by offsets from `start`; ascending.
+  std::vector<DeviceRange> registered{};
 };
 
-// How the space stores blocks of this geometry. Errors: kInvalidArgument, naming the
-// space's field and the two values: layers, of raw blocks layout and block_bytes, of
-// encoded ones what SpaceCodec::Of() and PlanBlocks() have.
-absl::StatusOr<StoredForm> StoredAs(const KvGeometry& geometry, KvOrder order,
-                                    const SpaceSpec& spec);
+// Checks the tensors, and that every run of every block is inside of one and overlaps no other.
+// Errors: kInvalidArgument, naming the field and the value: as SortedRanges() and
+// KvGeometry::Validate(); bases that name no tensor, or a place behind its end.
+absl::StatusOr<PlacedTensors> PlaceTensors(const KvTensors& tensors);
 
-// Errors: kInvalidArgument, naming the field and the value: as StoredAs(),
-// KvGeometry::Validate() and AdoptedRegion::Of(); bases that name no tensor, or a place
-// behind its end.
-absl::StatusOr<LaidOut> LayOut(const KvTensors& tensors, const SpaceSpec& spec);
+// Checks what the space must have whatever its codec. Errors: kInvalidArgument, naming the field
+// and the two values: the space is none, has any_length, or other layers.
+absl::Status CheckLayers(const KvGeometry& geometry, const SpaceSpec& spec);
+
+// Checks that blocks of this geometry are stored as they are in the space. Errors:
+// kInvalidArgument, naming the field and the two values: layout or block_bytes.
+absl::Status CheckRawBlocks(const KvGeometry& geometry, KvOrder order, const SpaceSpec& spec);
 
 }  // namespace kvtier
 

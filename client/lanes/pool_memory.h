@@ -9,7 +9,7 @@
 
 #include "client/client.h"
 #include "client/granted_slots.h"
-#include "client/lanes/kv_tensors.h"
+#include "client/lanes/laid_out.h"
 #include "tier_gpu/device/device_region.h"
 #include "tier_gpu/plan/geometry.h"
 

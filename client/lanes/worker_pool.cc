@@ -5,6 +5,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "client/lanes/laid_out.h"
 #include "client/lanes/onboard_flow.h"
 #include "core/status_macros.h"
 

@@ -9,7 +9,6 @@
 namespace py = pybind11;
 
 namespace kvtier::python {
-namespace {
 
 EngineKey KeyFrom(const py::bytes& key, const std::string& name) {
   char* data = nullptr;
@@ -21,8 +20,6 @@ EngineKey KeyFrom(const py::bytes& key, const std::string& name) {
   }
   return *std::move(engine_key);
 }
-
-}  // namespace
 
 absl::Duration DurationFrom(double seconds, const std::string& name) {
   if (!std::isfinite(seconds) || seconds < 0) {

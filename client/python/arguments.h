@@ -28,6 +28,8 @@ absl::Duration DurationFrom(double seconds, const std::string& name);
 // The same of an argument `timeout_s`.
 std::optional<absl::Duration> TimeoutFrom(Seconds seconds);
 
+// Returns one key, of the argument `name`.
+EngineKey KeyFrom(const pybind11::bytes& key, const std::string& name);
 // Returns the keys of an argument whose name begins with `owner`: "keys[3]", or "a.keys[3]".
 std::vector<EngineKey> KeysFrom(const std::vector<pybind11::bytes>& keys,
                                 const std::string& owner = "");

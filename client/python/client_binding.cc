@@ -21,6 +21,7 @@
 #include "client/python/blocks_binding.h"
 #include "client/python/buffer.h"
 #include "client/python/codec_binding.h"
+#include "client/python/lanes_binding.h"
 #include "client/python/logger_binding.h"
 #include "client/python/open_client.h"
 #include "client/python/paged_kv_binding.h"
@@ -213,6 +214,10 @@ class PyClient {
         std::move(granted), {.block_tokens = block_tokens, .swap_bytes = swap_bytes}))};
   }
 
+  PyLanes OpenLanesOver(uint32_t space, const PyKvMemory& memory, size_t threads) {
+    return PyLanes(Get(), space, memory, threads);
+  }
+
   void SubmitMatch(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only,
                    const py::object& done) {
     const Sequences sequences(asked);
@@ -398,6 +403,7 @@ void BindClient(py::module_& module) {
       .def("onboard", &PyClient::Onboard)
       .def("reserve", &PyClient::Reserve)
       .def("paged_kv", &PyClient::TakePagedKv)
+      .def("open_lanes", &PyClient::OpenLanesOver)
       .def("submit_match", &PyClient::SubmitMatch)
       .def("submit_prefetch", &PyClient::SubmitPrefetch)
       .def("submit_onboard", &PyClient::SubmitOnboard)
@@ -431,6 +437,7 @@ PYBIND11_MODULE(_kvtier, module) {
   module.doc() = "The C++ client under the kvtier package; use that.";
   kvtier::python::BindBlocks(module);
   kvtier::python::BindPagedKv(module);
+  kvtier::python::BindLanes(module);
   kvtier::python::BindSpace(module);
   kvtier::python::BindClient(module);
   kvtier::python::BindCodec(module);

@@ -1,4 +1,4 @@
-#include "client/lanes/kv_tensors.h"
+#include "client/lanes/laid_out.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -49,9 +49,13 @@ FENCES = (
     ("kernels, but for the format of encodings", r"^kernels/(?!codec_layout\.h$)",
      r"^(kernels|tier_gpu|client)/"),
     ("the GPU tier beyond its tables", r"^tier_gpu/(?!tables/)",
-     r"^(tier_gpu|agent|client/lanes)/"),
+     r"^(tier_gpu|agent|client/lanes|client/host_lanes)/"),
     # The plain client needs no device; who wants lanes links them.
-    ("the worker's lanes", r"^client/lanes/", r"^client/(lanes|python)/"),
+    ("the worker's lanes", r"^client/lanes/", r"^client/(lanes|host_lanes)/"),
+    ("the lanes of host memory", r"^client/host_lanes/", r"^client/(host_lanes|c|python)/"),
+    ("a device of a worker's lanes", r"^tier_gpu/(?!tables/|plan/geometry\.h$|device/adopted_ranges\.h$)|"
+                                     r"^client/lanes/(?!kv_tensors\.h$)",
+     r"^(tier_gpu|agent|client/lanes)/"),
     ("liburing", r"^liburing(\.h$|/)", r"^tier_disk/io/"),
     ("RocksDB", r"^rocksdb/", r"^tier_disk/manifest/|^coordinator/settings_store\."),
     ("gRPC", r"^grpc(pp)?/|^grpcpp\.h$|\.grpc\.pb\.h$",
@@ -75,6 +79,7 @@ OPEN_ROOTS = ("absl/",)
 # What is installed for C programs: included, and guarded, by its name alone.
 PUBLIC_HEADERS = {"client/c/kvtier.h": "kvtier.h", "client/c/kvtier_copy.h": "kvtier_copy.h",
                   "client/c/kvtier_log.h": "kvtier_log.h",
+                  "client/c/kvtier_lanes.h": "kvtier_lanes.h",
                   "client/c/kvtier_memory.h": "kvtier_memory.h",
                   "client/c/kvtier_put_all.h": "kvtier_put_all.h",
                   "client/c/kvtier_sequences.h": "kvtier_sequences.h",

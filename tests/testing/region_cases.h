@@ -15,6 +15,7 @@
 #include "tests/testing/descriptor_pipe.h"
 #include "tests/testing/device_rig.h"
 #include "tests/testing/own_program.h"
+#include "tier_gpu/device/adopted_ranges.h"
 
 namespace kvtier::testing {
 

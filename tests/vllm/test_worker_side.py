@@ -129,18 +129,12 @@ class Preemption(WithWorker):
         self.side.prepare(StepPlan(written={3}))
         self.assertEqual(self.lanes[0].awaited, [])
 
-    def test_a_copy_that_does_not_end_is_given_up_before_its_blocks_are_overwritten(self):
+    def test_a_copy_that_does_not_end_is_given_up_by_the_lanes(self):
         self.save((1, 2))
-        self.load("a", (7,))
-        old = self.lanes[0]
-        old.ends_in_time = False
-        with self.assertLogs("vllm.kvtier", "WARNING"):
-            self.side.prepare(StepPlan(written={2}))
-        self.assertTrue(old.closed)
-        self.assertEqual([epoch for epoch, _ in self.opened], ["", ""])
-        results = self.side.take_results()
-        self.assertEqual((results.received, results.failed_blocks), ({"a"}, {7}))
-        self.assertEqual(self.side.counts.take()["lanes_reopened"], 1)
+        self.lanes[0].ends_in_time = False
+        self.side.prepare(StepPlan(written={2}))
+        self.assertEqual(self.side.counts.take(), {"given_up_blocks": 1, "preemption_waits": 1})
+        self.assertEqual(len(self.opened), 1)
 
 
 class Epochs(WithWorker):

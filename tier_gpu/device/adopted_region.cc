@@ -2,52 +2,19 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
+#include "core/status_macros.h"
+#include "tier_gpu/device/adopted_ranges.h"
 
 namespace kvtier {
-namespace {
-
-uint64_t AddressOf(std::span<std::byte> range) { return reinterpret_cast<uint64_t>(range.data()); }
-
-absl::Status CheckRange(size_t i, std::span<std::byte> range) {
-  if (range.empty() || range.data() == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("adopted range ", i, " is ", range.size(),
-                                                   " bytes at ", AddressOf(range),
-                                                   "; must not be empty"));
-  }
-  if (range.size() > std::numeric_limits<uint64_t>::max() - AddressOf(range)) {
-    return absl::InvalidArgumentError(absl::StrCat("adopted range ", i, " is ", range.size(),
-                                                   " bytes at ", AddressOf(range),
-                                                   ", past 64 bits"));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<AdoptedRegion>> AdoptedRegion::Of(
     std::span<const std::span<std::byte>> ranges, AccessChecker* checker) {
-  if (ranges.empty() || ranges.size() > kMaxAdoptedRanges) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("adopting ", ranges.size(), " ranges; must be 1 to ", kMaxAdoptedRanges));
-  }
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    const absl::Status checked = CheckRange(i, ranges[i]);
-    if (!checked.ok()) return checked;
-  }
-  std::vector<std::span<std::byte>> sorted(ranges.begin(), ranges.end());
-  std::ranges::sort(sorted, {}, AddressOf);
-  for (size_t i = 1; i < sorted.size(); ++i) {
-    if (AddressOf(sorted[i - 1]) + sorted[i - 1].size() <= AddressOf(sorted[i])) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "adopted range of ", sorted[i - 1].size(), " bytes at ", AddressOf(sorted[i - 1]),
-        " overlaps the one of ", sorted[i].size(), " bytes at ", AddressOf(sorted[i])));
-  }
+  KVT_ASSIGN_OR_RETURN(std::vector<std::span<std::byte>> sorted, SortedRanges(ranges));
   return absl::WrapUnique(new AdoptedRegion(std::move(sorted), checker));
 }
 

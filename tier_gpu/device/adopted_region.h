@@ -22,9 +22,7 @@ namespace kvtier {
 
 class AdoptedRegion final : public DeviceRegion {
  public:
-  // `checker`, null or not owned, is told of every range. Errors: kInvalidArgument, naming
-  // the range: there is none or more than kMaxAdoptedRanges, one is empty or passes
-  // 64 bits, or two overlap.
+  // `checker`, null or not owned, is told of every range. Errors: as SortedRanges().
   static absl::StatusOr<std::unique_ptr<AdoptedRegion>> Of(
       std::span<const std::span<std::byte>> ranges, AccessChecker* checker);
   ~AdoptedRegion() override;

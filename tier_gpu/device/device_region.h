@@ -22,8 +22,6 @@ struct RegionShape {
 inline constexpr uint64_t kRegionGranularity = uint64_t{2} << 20;
 // Handles of one region: all of their descriptors fit into one message (SCM_MAX_FD).
 inline constexpr size_t kMaxRegionHandles = 253;
-// Ranges of adopted memory: keys and values of as many layers as a space may have.
-inline constexpr size_t kMaxAdoptedRanges = 8192;
 
 // Errors: kInvalidArgument, naming the field and the value.
 absl::Status CheckShape(const RegionShape& shape);

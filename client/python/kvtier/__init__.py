@@ -18,12 +18,14 @@ from .blocks import Hit, HostMemory, Put
 from .calls import Call, Part, PartsCall
 from .client import Client
 from .codec import BlockCodec
+from .lanes import KvMemory, LaneJob, Lanes
 from .log import set_logger
 from .paged_kv import PagedKv, SequenceFacts
 from .sequences import Arrived, Match, PutCounts, Sequence, Ticket
 from .space import Limits, Space, SpaceSpec
 from .token_keys import VLLM_DEFAULT_SEED, token_keys, vllm_token_keys
 
-__all__ = ["Arrived", "BlockCodec", "Call", "Client", "Hit", "HostMemory", "Limits", "Match", "PagedKv", "Part",
+__all__ = ["Arrived", "BlockCodec", "Call", "Client", "Hit", "HostMemory", "KvMemory",
+           "LaneJob", "Lanes", "Limits", "Match", "PagedKv", "Part",
            "PartsCall", "Put", "PutCounts", "Sequence", "SequenceFacts", "Space", "SpaceSpec", "Ticket", "VLLM_DEFAULT_SEED",
            "set_logger", "token_keys", "vllm_token_keys"]

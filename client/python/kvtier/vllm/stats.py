@@ -12,7 +12,7 @@ COUNTERS: dict[str, str] = {
     "saved_bytes": "Bytes of these blocks",
     "unsaved_blocks": "Blocks that were to be saved and were not: no room, no agent, another worker's",
     "save_refused_blocks": "Those of them for which there was no room in the queue of copies",
-    "lanes_reopened": "Times that copies were given up for a step that could not wait any longer",
+    "given_up_blocks": "Blocks whose copies were given up for a step that could not wait any longer",
     "preemption_waits": "Steps that waited for copies out of blocks that they were to overwrite",
     "offered_tokens": "Tokens that the scheduler was told could be loaded",
     "deferred_looks": "Answers 'ask again', while a disk or another node brought blocks",

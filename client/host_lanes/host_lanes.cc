@@ -1,0 +1,138 @@
+#include "client/host_lanes/host_lanes.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "client/host_lanes/host_offload.h"
+#include "client/host_lanes/host_onboard.h"
+#include "core/clock.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+
+absl::StatusOr<std::unique_ptr<HostLanes>> HostLanes::Open(Client* client, SpaceHandle space,
+                                                           const KvTensors& tensors,
+                                                           const HostLanesOptions& options) {
+  if (options.threads == 0 || options.threads > kMaxHostThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads is ", options.threads, "; must be 1 to ", kMaxHostThreads));
+  }
+  KVT_ASSIGN_OR_RETURN(const SpaceSpec spec, client->SpecOf(space));
+  KVT_ASSIGN_OR_RETURN(HostTensors checked, HostTensors::Of(tensors, spec));
+  auto lanes = absl::WrapUnique(new HostLanes(client, space, std::move(checked)));
+  for (size_t i = 0; i < options.threads; ++i) {
+    lanes->threads_.emplace_back([lanes = lanes.get()] { lanes->Run(); });
+    pthread_setname_np(lanes->threads_.back().native_handle(), "kvtier-lanes");
+  }
+  return lanes;
+}
+
+HostLanes::HostLanes(Client* client, SpaceHandle space, HostTensors tensors)
+    : space_(space),
+      tensors_(std::move(tensors)),
+      parts_{.client = client,
+             .tensors = &tensors_,
+             .queue = std::make_shared<HostQueue>(tensors_.slots())} {}
+
+HostLanes::~HostLanes() {
+  parts_.queue->Close();
+  for (std::thread& thread : threads_) thread.join();
+  parts_.queue->CancelAll();
+}
+
+absl::StatusOr<std::shared_ptr<HostJob>> HostLanes::Offload(std::span<const EngineKey> keys,
+                                                            const std::optional<EngineKey>& parent,
+                                                            std::span<const uint32_t> slots) {
+  KVT_RETURN_IF_ERROR(CheckBlocks(keys, slots));
+  return Start(HostDirection::kOffload, slots, [&](const std::shared_ptr<HostJob>& job) {
+    return parts_.client->SubmitReserve(space_, keys, {.parent = parent},
+                                        [parts = parts_, job](ReservedBlocks blocks) {
+                                          HostOffload::Begin(parts, job, std::move(blocks));
+                                        });
+  });
+}
+
+absl::StatusOr<std::shared_ptr<HostJob>> HostLanes::Onboard(
+    std::span<const EngineKey> keys, std::span<const uint32_t> slots,
+    const std::optional<absl::Duration>& timeout) {
+  KVT_RETURN_IF_ERROR(CheckBlocks(keys, slots));
+  KVT_RETURN_IF_ERROR(CheckOnce(slots));
+  return Start(HostDirection::kOnboard, slots, [&](const std::shared_ptr<HostJob>& job) {
+    return parts_.client->SubmitOnboard(space_, keys, {.timeout = timeout},
+                                        [parts = parts_, job](OnboardedBlocks blocks) {
+                                          HostOnboard::Begin(parts, job, std::move(blocks));
+                                        });
+  });
+}
+
+absl::StatusOr<bool> HostLanes::AwaitCopied(std::span<const uint32_t> slots,
+                                            absl::Duration timeout) {
+  KVT_RETURN_IF_ERROR(CheckSlots(slots));
+  return InForkedChild() || parts_.queue->AwaitCopied(slots, timeout);
+}
+
+HostCopyStats HostLanes::StatsOf(HostDirection direction) const {
+  return InForkedChild() ? HostCopyStats() : parts_.queue->StatsOf(direction);
+}
+
+template <typename Submit>
+absl::StatusOr<std::shared_ptr<HostJob>> HostLanes::Start(HostDirection direction,
+                                                          std::span<const uint32_t> slots,
+                                                          Submit submit) {
+  auto job =
+      std::make_shared<HostJob>(direction, std::vector<uint32_t>(slots.begin(), slots.end()));
+  if (InForkedChild()) return job;
+  KVT_RETURN_IF_ERROR(parts_.queue->Admit(job));
+  if (const absl::Status status = submit(job); !status.ok()) {
+    parts_.queue->End(job, status, std::vector<bool>(slots.size()), 0);
+    return status;
+  }
+  return job;
+}
+
+absl::Status HostLanes::CheckSlots(std::span<const uint32_t> slots) const {
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i] < tensors_.slots()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("blocks[", i, "] is ", slots[i], " of ", tensors_.slots()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status HostLanes::CheckBlocks(std::span<const EngineKey> keys,
+                                    std::span<const uint32_t> slots) const {
+  if (keys.size() != slots.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there are ", keys.size(), " keys for ", slots.size(), " blocks"));
+  }
+  return CheckSlots(slots);
+}
+
+absl::Status HostLanes::CheckOnce(std::span<const uint32_t> slots) const {
+  std::vector<bool> seen(tensors_.slots());
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (seen[slots[i]]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("blocks[", i, "] is ", slots[i], ", which is written twice"));
+    }
+    seen[slots[i]] = true;
+  }
+  return absl::OkStatus();
+}
+
+void HostLanes::Run() {
+  const MonotonicClock clock;
+  while (std::unique_ptr<HostCopy> copy = parts_.queue->Take()) {
+    const absl::Time began = clock.Now();
+    if (const uint64_t bytes = copy->CopyNext(); bytes > 0) {
+      parts_.queue->PutBack(std::move(copy), bytes, clock.Now() - began);
+    } else {
+      copy->Finish();
+    }
+  }
+}
+
+}  // namespace kvtier

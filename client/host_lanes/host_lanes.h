@@ -1,0 +1,102 @@
+// HostLanes are lanes for an inference engine that computes on this processor: they copy blocks
+// between the engine's KV tensors, in this process's memory, and the agent's host memory, on
+// threads of their own. An offload keeps blocks, an onboard brings them back; both are jobs that
+// their caller polls.
+//
+// No call waits: not for the agent, not for a copy. Onboards are copied ahead of offloads, block by
+// block. A job ends by itself, within the client's timeouts and the copies ahead of it, also when
+// the agent is absent, stuck or killed; it has failed then, which is a miss and no error.
+//
+// In a forked child every job has failed as soon as it is started.
+#ifndef KVTIER_CLIENT_HOST_LANES_HOST_LANES_H_
+#define KVTIER_CLIENT_HOST_LANES_HOST_LANES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/client.h"
+#include "client/fork_guard.h"
+#include "client/host_lanes/host_job.h"
+#include "client/host_lanes/host_parts.h"
+#include "client/host_lanes/host_queue.h"
+#include "client/host_lanes/host_tensors.h"
+#include "client/lanes/kv_tensors.h"
+#include "core/block_key.h"
+
+namespace kvtier {
+
+inline constexpr size_t kMaxHostThreads = 16;  // Of one HostLanes.
+
+struct HostLanesOptions {
+  // Threads that copy, 1 to kMaxHostThreads. One job is copied by one thread at a time.
+  size_t threads = 1;
+};
+
+// Thread-safe.
+class HostLanes {
+ public:
+  // REQUIRES: `client` and the tensors outlive the lanes. Errors: kInvalidArgument, naming the
+  // field and the value: as Client::SpecOf() and HostTensors::Of(); options.threads.
+  static absl::StatusOr<std::unique_ptr<HostLanes>> Open(Client* client, SpaceHandle space,
+                                                         const KvTensors& tensors,
+                                                         const HostLanesOptions& options = {});
+  // Waits for the blocks that are being copied, and ends all jobs that have not ended as failed.
+  ~HostLanes();
+  // In a forked child they are left as they are.
+  static void operator delete(HostLanes* lanes, std::destroying_delete_t) {
+    DestroyUnlessForked(lanes);
+  }
+
+  // Both start a job and return. keys[i], of a run in prefix order, names what slots[i] holds, or
+  // is to hold. Errors, and then nothing was started: kInvalidArgument, naming what: keys and slots
+  // of different numbers, more than Client::kMaxKeys, a slot that is not there or, in an onboard,
+  // twice, a negative timeout; kResourceExhausted, kMaxHostJobs of the direction are under way, or
+  // Client::kMaxSubmitted calls of the client (retry when one is done).
+
+  // Stores copies of the blocks; `parent` is the key before keys[0], absent: keys[0] is a root.
+  // What is stored already is not copied. The slots may be overwritten when the job is copied().
+  absl::StatusOr<std::shared_ptr<HostJob>> Offload(std::span<const EngineKey> keys,
+                                                   const std::optional<EngineKey>& parent,
+                                                   std::span<const uint32_t> slots);
+  // Brings the leading blocks that are in host memory within `timeout`, as Client::Onboard() does;
+  // absent: the client's own.
+  absl::StatusOr<std::shared_ptr<HostJob>> Onboard(
+      std::span<const EngineKey> keys, std::span<const uint32_t> slots,
+      const std::optional<absl::Duration>& timeout = {});
+
+  // Waits until no offload reads one of `slots`, `timeout` at most, for who wants to overwrite
+  // them. True: none does. False: some did still, and were given up: they publish nothing, so that
+  // the slots may be overwritten all the same. Errors: kInvalidArgument, naming the slot.
+  absl::StatusOr<bool> AwaitCopied(std::span<const uint32_t> slots, absl::Duration timeout);
+
+  HostCopyStats StatsOf(HostDirection direction) const;
+
+ private:
+  HostLanes(Client* client, SpaceHandle space, HostTensors tensors);
+  absl::Status CheckSlots(std::span<const uint32_t> slots) const;
+  absl::Status CheckBlocks(std::span<const EngineKey> keys, std::span<const uint32_t> slots) const;
+  absl::Status CheckOnce(std::span<const uint32_t> slots) const;
+  // Returns the job that `submit` has begun. Errors: as Offload().
+  template <typename Submit>
+  absl::StatusOr<std::shared_ptr<HostJob>> Start(HostDirection direction,
+                                                 std::span<const uint32_t> slots, Submit submit);
+  void Run();
+
+  const SpaceHandle space_;
+  const HostTensors tensors_;
+  const HostParts parts_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_HOST_LANES_HOST_LANES_H_

@@ -1,0 +1,74 @@
+#include "client/host_lanes/host_offload.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+
+namespace kvtier {
+namespace {
+
+// Returns which blocks are in host memory when those that were reserved are, or are not.
+std::vector<bool> StoredOf(const ReservedBlocks& blocks, bool reserved_are) {
+  std::vector<bool> stored(blocks.size());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const ReservedBlocks::State state = blocks.state(i);
+    stored[i] = state == ReservedBlocks::State::kPresent ||
+                (state == ReservedBlocks::State::kReserved && reserved_are);
+  }
+  return stored;
+}
+
+}  // namespace
+
+void HostOffload::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
+                        ReservedBlocks blocks) {
+  if (blocks.reserved() > 0) {
+    parts.queue->Add(absl::WrapUnique(new HostOffload(parts, std::move(job), std::move(blocks))));
+    return;
+  }
+  const absl::Status status =
+      blocks.answered() || job->slots().empty()
+          ? absl::OkStatus()
+          : absl::UnavailableError("offload: no agent answered, or it does not take the space");
+  std::vector<bool> stored = StoredOf(blocks, false);
+  stored.resize(job->slots().size());
+  parts.queue->End(job, status, std::move(stored), 0);
+}
+
+uint64_t HostOffload::CopyNext() {
+  for (; next_ < blocks_.size(); ++next_) {
+    if (blocks_.state(next_) != ReservedBlocks::State::kReserved) continue;
+    const std::vector<ConstPiece> pieces =
+        parts_.tensors->PiecesOf<ConstPiece>(job()->slots()[next_]);
+    // The sizes are the space's, which Open() compared.
+    KVT_CHECK(blocks_.CopyIn(next_, pieces).ok());
+    ++next_;
+    ++copied_;
+    return TotalBytes(pieces);
+  }
+  return 0;
+}
+
+void HostOffload::Finish() {
+  if (!parts_.queue->EndReading(job())) return;
+  std::vector<bool> none = StoredOf(blocks_, false);
+  std::vector<bool> all = StoredOf(blocks_, true);
+  auto ended = [queue = parts_.queue, job = job(), none, all = std::move(all),
+                copied = copied_](size_t published) mutable {
+    if (published == copied) return queue->End(job, absl::OkStatus(), std::move(all), 0);
+    // Which ones were published is not told.
+    queue->End(job,
+               absl::AbortedError(absl::StrCat("offload: ", published, " of ", copied,
+                                               " blocks were published; the session or their "
+                                               "reservations ended, or no agent answered")),
+               std::move(none), copied);
+  };
+  const absl::Status submitted = parts_.client->SubmitCommit(std::move(blocks_), std::move(ended));
+  if (!submitted.ok()) parts_.queue->End(job(), submitted, std::move(none), copied_);
+}
+
+}  // namespace kvtier

@@ -1,0 +1,44 @@
+#include "client/host_lanes/host_onboard.h"
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+
+namespace kvtier {
+
+void HostOnboard::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
+                        OnboardedBlocks blocks) {
+  if (!blocks.empty()) {
+    parts.queue->Add(absl::WrapUnique(new HostOnboard(parts, std::move(job), std::move(blocks))));
+    return;
+  }
+  const bool unreachable = blocks.missed() == MissReason::kUnreachable && !job->slots().empty();
+  const absl::Status status =
+      unreachable ? absl::UnavailableError("onboard: no agent answered") : absl::OkStatus();
+  std::vector<bool> none(job->slots().size());
+  parts.queue->End(job, status, std::move(none), 0);
+}
+
+uint64_t HostOnboard::CopyNext() {
+  if (next_ == blocks_.size()) return 0;
+  const size_t i = next_++;
+  const size_t key = blocks_.key_index(i);
+  const std::vector<Piece> pieces = parts_.tensors->PiecesOf<Piece>(job()->slots()[key]);
+  const absl::Status copied = blocks_.CopyOut(i, pieces);
+  if (copied.ok()) {
+    arrived_[key] = true;
+  } else {
+    ++failed_;
+    status_.Update(copied);
+  }
+  // What a lease promised that is over is not copied any more.
+  if (absl::IsFailedPrecondition(copied)) next_ = blocks_.size();
+  return TotalBytes(pieces);
+}
+
+void HostOnboard::Finish() {
+  const absl::Status status =
+      absl::IsFailedPrecondition(status_) ? absl::AbortedError(status_.message()) : status_;
+  parts_.queue->End(job(), status, std::move(arrived_), failed_);
+}
+
+}  // namespace kvtier

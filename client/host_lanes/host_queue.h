@@ -1,0 +1,115 @@
+// HostQueue holds the jobs of one HostLanes from their start to their end: those that wait for the
+// agent, those whose blocks can be copied, in the order in which threads take them, and the slots
+// that offloads still read.
+//
+// Nothing is copied, sent or called back under its lock, so that nobody waits for a copy there.
+#ifndef KVTIER_CLIENT_HOST_LANES_HOST_QUEUE_H_
+#define KVTIER_CLIENT_HOST_LANES_HOST_QUEUE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "client/host_lanes/host_job.h"
+
+namespace kvtier {
+
+// Jobs of each direction that may be under way.
+inline constexpr size_t kMaxHostJobs = 256;
+
+// What lanes copied in one direction since they were opened.
+struct HostCopyStats {
+  uint64_t blocks = 0;  // Copied, those that failed then included.
+  uint64_t bytes = 0;   // Of these blocks.
+  // Blocks that were copied for nothing: damaged, or of a lease or reservation that ended.
+  uint64_t failed_blocks = 0;
+  absl::Duration copying;  // Spent in copies, by all threads together.
+};
+
+// The blocks of one job, which the lanes' threads copy one at a time.
+class HostCopy {
+ public:
+  explicit HostCopy(std::shared_ptr<HostJob> job) : job_(std::move(job)) {}
+  virtual ~HostCopy() = default;
+
+  const std::shared_ptr<HostJob>& job() const { return job_; }
+  // Copies the next block and returns its bytes; 0: there was none left.
+  virtual uint64_t CopyNext() = 0;
+  // Does what comes behind the last copy. REQUIRES: CopyNext() returned 0.
+  virtual void Finish() = 0;
+
+ private:
+  const std::shared_ptr<HostJob> job_;
+};
+
+// Thread-safe.
+class HostQueue {
+ public:
+  explicit HostQueue(uint32_t slots) : readers_(slots) {}
+  HostQueue(const HostQueue&) = delete;
+  HostQueue& operator=(const HostQueue&) = delete;
+
+  // Takes a job in; an offload reads its slots from now on. Errors: kResourceExhausted, there are
+  // kMaxHostJobs of its direction.
+  absl::Status Admit(const std::shared_ptr<HostJob>& job) ABSL_LOCKS_EXCLUDED(mu_);
+  // The job's blocks can be copied. One of a job that has ended, or of a closed queue, is dropped.
+  void Add(std::unique_ptr<HostCopy> copy) ABSL_LOCKS_EXCLUDED(mu_);
+  // Waits for a copy whose job has not ended, and takes it: onboards first. Null: it is closed.
+  std::unique_ptr<HostCopy> Take() ABSL_LOCKS_EXCLUDED(mu_);
+  // A block of `bytes` was copied, and the rest is next of its direction.
+  void PutBack(std::unique_ptr<HostCopy> copy, uint64_t bytes, absl::Duration took)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // The offload has read all of its slots. False: it was given up before, so that what it has read
+  // must not be published.
+  bool EndReading(const std::shared_ptr<HostJob>& job) ABSL_LOCKS_EXCLUDED(mu_);
+  // Ends the job, `failed` of whose blocks were copied for nothing. Its place is free when its
+  // waiters see the end. A job that has ended stays as it is.
+  void End(const std::shared_ptr<HostJob>& job, const absl::Status& status,
+           std::vector<bool> results, uint64_t failed) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Waits until no offload reads one of `slots`, `timeout` at most. False: some do, and are given
+  // up. REQUIRES: they are slots.
+  bool AwaitCopied(std::span<const uint32_t> slots, absl::Duration timeout)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  HostCopyStats StatsOf(HostDirection direction) const ABSL_LOCKS_EXCLUDED(mu_);
+
+  // Take() returns null from now on.
+  void Close() ABSL_LOCKS_EXCLUDED(mu_);
+  // Ends all jobs as kCancelled. REQUIRES: it is closed, and no thread copies.
+  void CancelAll() ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  bool IsAdmitted(const std::shared_ptr<HostJob>& job) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  bool IsRead(std::span<const uint32_t> slots) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  void StopReading(const std::shared_ptr<HostJob>& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Ends what is still there of the job with nothing to show for it.
+  void GiveUp(std::shared_ptr<HostJob> job, const absl::Status& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  template <typename T>
+  using PerDirection = std::array<T, kHostDirections>;
+  using Jobs = std::set<std::shared_ptr<HostJob>>;
+  static size_t IndexOf(const HostJob& job) { return static_cast<size_t>(job.direction()); }
+
+  mutable absl::Mutex mu_;
+  bool closed_ ABSL_GUARDED_BY(mu_) = false;
+  PerDirection<Jobs> jobs_ ABSL_GUARDED_BY(mu_);
+  Jobs reading_ ABSL_GUARDED_BY(mu_);                   // Offloads that read their slots.
+  std::vector<uint32_t> readers_ ABSL_GUARDED_BY(mu_);  // Offloads that read it, by slot.
+  PerDirection<std::deque<std::unique_ptr<HostCopy>>> copies_ ABSL_GUARDED_BY(mu_);
+  PerDirection<HostCopyStats> stats_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_HOST_LANES_HOST_QUEUE_H_

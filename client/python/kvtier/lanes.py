@@ -1,0 +1,216 @@
+"""Lanes: copies between an engine's KV tensors and the agent's host memory, in the background."""
+
+import atexit
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from . import _kvtier
+from .client import Client
+from .space import Space
+
+# Jobs of one Lanes that have ended and that nobody has polled.
+MAX_UNPOLLED = 4096
+
+_U32 = 1 << 32
+_U64 = 1 << 64
+
+_open_lanes: "weakref.WeakSet[Lanes]" = weakref.WeakSet()
+
+
+# Runs ahead of the clients' own end, which waits for the lanes that use them.
+@atexit.register
+def _close_all() -> None:
+    for lanes in list(_open_lanes):
+        lanes.close()
+
+
+def _count(name: str, value: object, limit: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= int(value) < limit:
+        raise ValueError(f"{name} is {value!r}; must be an int from 0 to {limit - 1}")
+    return int(value)
+
+
+def _pairs(name: str, values: Sequence[tuple[int, int]], first_limit: int) -> list[tuple[int, int]]:
+    return [(_count(f"{name}[{i}][0]", first, first_limit), _count(f"{name}[{i}][1]", second, _U64))
+            for i, (first, second) in enumerate(values)]
+
+
+@dataclass(frozen=True)
+class KvMemory:
+    """Where an engine's KV blocks are: in tensors of this process's own memory.
+
+    A block has a run for each layer and axis. A run is contiguous, and the same run of the next
+    block is `block_stride` bytes behind it. Block n's run begins at its base plus n strides, for
+    tensors of one layer and tensors across layers alike.
+    """
+
+    # (data_ptr, bytes) of each, 1 to 8192, which do not overlap: of views of one storage, the
+    # storage. They must outlive the Lanes.
+    tensors: Sequence[tuple[int, int]]
+    layers: int
+    # "apart": keys and values have runs of their own, two bases a layer, keys first. "fused": each
+    # row has both, one base a layer. "latent": rows of latent attention, one base a layer.
+    axes: str
+    order: str  # "token_head" (NHD) or "head_token" (HND), inside a run. Latent rows have no heads.
+    blocks: int  # That the tensors hold.
+    run_bytes: int  # Of one layer and axis of one block.
+    block_stride: int  # Bytes from a block's run to the next block's.
+    bases: Sequence[tuple[int, int]]  # (tensor, offset in it) of block 0's run, by layer, then axis.
+
+    def _native(self) -> tuple:
+        for name in ("axes", "order"):
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} is {getattr(self, name)!r}; must be a str")
+        if _count("blocks", self.blocks, _U32) == 0:
+            raise ValueError("blocks is 0; must be positive")
+        return (_pairs("tensors", self.tensors, _U64), _count("layers", self.layers, _U32), self.axes,
+                self.order, int(self.blocks), _count("run_bytes", self.run_bytes, _U64),
+                _count("block_stride", self.block_stride, _U64), _pairs("bases", self.bases, _U32))
+
+
+class LaneJob:
+    """One offload or onboard on its way, as Lanes.offload() and Lanes.onboard() return it.
+
+    It ends by itself, also without an agent. Until it is `done`, the blocks of an onboard are the
+    lanes' to write. Thread-safe. In a child that was forked every job has ended, failed.
+    """
+
+    def __init__(self, native) -> None:
+        self._native = native
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended. Never waits."""
+        return self._native.done()
+
+    @property
+    def copied(self) -> bool:
+        """Whether the lanes have left its blocks alone for good: True ahead of `done` for an offload.
+
+        The blocks of an offload may be overwritten then: they were copied, or given up.
+        """
+        return self._native.copied()
+
+    @property
+    def error(self) -> str | None:
+        """Why blocks failed that could have come or been stored; None: none did, or it is not done.
+
+        A miss and a lack of room are no errors. The results say what holds in any case.
+        """
+        return self._native.error()
+
+    @property
+    def results(self) -> list[bool]:
+        """For each key, in order. Raises RuntimeError while the job is not done.
+
+        Of an offload, True: the block is in host memory, stored by this job or before; False: there
+        was no room, another worker is putting it, or the job failed. Of an onboard, True: the block
+        holds what its key names, proven by its sum; False: it was missing or damaged, or its lease
+        ended, and its bytes are void.
+        """
+        return self._native.results()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits until it is done, `timeout_s` seconds at most; returns `done`."""
+        return self._native.wait(timeout_s)
+
+
+class Lanes:
+    """Copies of blocks between an engine's tensors and the agent's host memory, both ways.
+
+    offload() and onboard() start jobs and never wait: not for the agent, not for a copy, not for a
+    lock that is held during one. Copies run on `threads` threads of the lanes' own, onboards ahead
+    of offloads; the GIL is not held. Without an agent, jobs end as failed, within the client's
+    timeouts. Thread-safe. A context manager.
+
+        lanes = kvtier.Lanes(client, space, memory)
+        job = lanes.onboard(keys, blocks, timeout_s=0.5)
+        while not job.done:
+            schedule_something_else()
+        loaded = job.results
+    """
+
+    def __init__(self, client: Client, space: Space, memory: KvMemory, device: str = "host",
+                 threads: int = 1) -> None:
+        """Raises ValueError naming the field and the value of what does not fit, RuntimeError in a
+        child that was forked.
+
+        A block of `memory` is as long as the space's block_bytes, and the space's layout is that of
+        its axes and order: "layer,kv,token,head,dim", "layer,kv,head,token,dim",
+        "layer,token,head,kv,dim", "layer,head,token,kv,dim" or "layer,token,row". The client may be
+        closed first; its connection then ends with the lanes.
+        """
+        if device != "host":
+            raise ValueError(f"device is {device!r}; there is \"host\", the memory of this process")
+        # Changed by single steps of a deque alone: a lock might be held where the process forks.
+        self._unpolled: deque[LaneJob] = deque()
+        self._native = client._native.open_lanes(space._handle, memory._native(),
+                                                 _count("threads", threads, _U32))
+        _open_lanes.add(self)
+
+    def offload(self, keys: Sequence[bytes], blocks: Sequence[int],
+                parent: bytes | None = None) -> LaneJob:
+        """Stores copies of the engine's blocks, keys[i] naming blocks[i]; `parent` is the key before.
+
+        What is stored already is not copied. Raises BlockingIOError while 256 offloads are under
+        way, or as many calls of the client, or MAX_UNPOLLED jobs are not polled; ValueError, naming
+        what cannot be.
+        """
+        return self._started(lambda: self._native.offload(list(keys), list(blocks), parent))
+
+    def onboard(self, keys: Sequence[bytes], blocks: Sequence[int],
+                timeout_s: float | None = None) -> LaneJob:
+        """Brings the leading blocks that are in host memory in time, the one of keys[i] to blocks[i].
+
+        `timeout_s` is as Client.onboard()'s and does not count the copies. Raises as offload().
+        """
+        return self._started(lambda: self._native.onboard(list(keys), list(blocks), timeout_s))
+
+    def poll(self) -> list[LaneJob]:
+        """The jobs that have ended since the last poll, each once. Never waits."""
+        ended = []
+        for _ in range(len(self._unpolled)):
+            try:
+                job = self._unpolled.popleft()
+            except IndexError:  # Another thread polls, too.
+                break
+            (ended if job.done else self._unpolled).append(job)
+        return ended
+
+    def await_copied(self, blocks: Sequence[int], timeout_s: float) -> bool:
+        """Waits until no offload reads any of these blocks, for who wants to overwrite them.
+
+        False: some offloads still did after `timeout_s` seconds. They are given up and store
+        nothing, so that the blocks may be overwritten all the same.
+        """
+        return self._native.await_copied(list(blocks), timeout_s)
+
+    def stats(self) -> dict[str, int | float]:
+        """What was copied since the start, by direction.
+
+        offload_blocks, offload_bytes, offload_failed_blocks (copied for nothing), offload_copy_s
+        (seconds in copies, of all threads together), and the same with onboard_.
+        """
+        return self._native.stats()
+
+    def close(self) -> None:
+        """Waits for the blocks that are being copied, and ends all jobs as failed. Idempotent.
+
+        The tensors are not touched any more. Jobs can still be polled.
+        """
+        self._native.close()
+
+    def __enter__(self) -> "Lanes":
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        self.close()
+
+    def _started(self, start: Callable[[], object]) -> LaneJob:
+        if len(self._unpolled) >= MAX_UNPOLLED:
+            raise BlockingIOError(f"{MAX_UNPOLLED} jobs were started and not polled: poll()")
+        job = LaneJob(start())
+        self._unpolled.append(job)
+        return job

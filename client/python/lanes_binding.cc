@@ -1,0 +1,170 @@
+#include "client/python/lanes_binding.h"
+
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "client/python/arguments.h"
+#include "client/python/raise.h"
+#include "core/block_key.h"
+
+namespace py = pybind11;
+
+namespace kvtier::python {
+namespace {
+
+struct PyJob {
+  std::shared_ptr<HostJob> job;
+};
+
+KvAxes AxesFrom(const std::string& axes) {
+  if (axes == "apart") return KvAxes::kApart;
+  if (axes == "fused") return KvAxes::kFused;
+  if (axes == "latent") return KvAxes::kLatent;
+  throw py::value_error("axes is \"" + axes + "\"; must be \"apart\", \"fused\" or \"latent\"");
+}
+
+KvOrder OrderFrom(const std::string& order) {
+  if (order == "token_head") return KvOrder::kTokenHead;
+  if (order == "head_token") return KvOrder::kHeadToken;
+  throw py::value_error("order is \"" + order + "\"; must be \"token_head\" or \"head_token\"");
+}
+
+KvTensors TensorsFrom(const PyKvMemory& memory) {
+  const auto& [tensors, layers, axes, order, blocks, run_bytes, block_stride, bases] = memory;
+  KvTensors registered{.axes = AxesFrom(axes),
+                       .order = OrderFrom(order),
+                       .layers = layers,
+                       .slots = blocks,
+                       .run_bytes = run_bytes,
+                       .block_stride = block_stride};
+  for (const auto& [address, bytes] : tensors) {
+    registered.tensors.emplace_back(reinterpret_cast<std::byte*>(address), bytes);
+  }
+  for (const auto& [tensor, offset] : bases) {
+    registered.bases.push_back({.tensor = tensor, .offset = offset});
+  }
+  return registered;
+}
+
+std::vector<uint32_t> SlotsFrom(const std::vector<int64_t>& blocks) {
+  std::vector<uint32_t> slots;
+  slots.reserve(blocks.size());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    if (blocks[i] < 0 || blocks[i] > UINT32_MAX) {
+      throw py::value_error(absl::StrCat("blocks[", i, "] is ", blocks[i], "; must be a block"));
+    }
+    slots.push_back(static_cast<uint32_t>(blocks[i]));
+  }
+  return slots;
+}
+
+// Returns what `call` returns, called with the lanes and without the GIL.
+template <typename Call>
+auto WithLanes(const PyLanes& self, Call call) {
+  if (self.open == nullptr) throw py::value_error("the lanes are closed");
+  std::shared_ptr<OpenLanes> open = self.open;
+  const py::gil_scoped_release release;
+  auto result = call(*open->lanes);
+  open.reset();
+  return result;
+}
+
+PyJob Offload(const PyLanes& self, const std::vector<py::bytes>& keys,
+              const std::vector<int64_t>& blocks, const std::optional<py::bytes>& parent) {
+  const std::vector<EngineKey> engine_keys = KeysFrom(keys);
+  const std::vector<uint32_t> slots = SlotsFrom(blocks);
+  std::optional<EngineKey> before;
+  if (parent) before = KeyFrom(*parent, "parent");
+  return {ValueOrRaise(WithLanes(
+      self, [&](HostLanes& lanes) { return lanes.Offload(engine_keys, before, slots); }))};
+}
+
+PyJob Onboard(const PyLanes& self, const std::vector<py::bytes>& keys,
+              const std::vector<int64_t>& blocks, Seconds timeout_s) {
+  const std::vector<EngineKey> engine_keys = KeysFrom(keys);
+  const std::vector<uint32_t> slots = SlotsFrom(blocks);
+  const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
+  return {ValueOrRaise(WithLanes(
+      self, [&](HostLanes& lanes) { return lanes.Onboard(engine_keys, slots, timeout); }))};
+}
+
+bool AwaitCopied(const PyLanes& self, const std::vector<int64_t>& blocks, double timeout_s) {
+  const std::vector<uint32_t> slots = SlotsFrom(blocks);
+  const absl::Duration timeout = DurationFrom(timeout_s, "timeout_s");
+  return ValueOrRaise(
+      WithLanes(self, [&](HostLanes& lanes) { return lanes.AwaitCopied(slots, timeout); }));
+}
+
+py::dict Stats(const PyLanes& self) {
+  const auto all = WithLanes(self, [](HostLanes& lanes) {
+    return std::pair(lanes.StatsOf(HostDirection::kOffload),
+                     lanes.StatsOf(HostDirection::kOnboard));
+  });
+  py::dict stats;
+  const auto add = [&stats](const std::string& direction, const HostCopyStats& copied) {
+    stats[py::str(direction + "_blocks")] = copied.blocks;
+    stats[py::str(direction + "_bytes")] = copied.bytes;
+    stats[py::str(direction + "_failed_blocks")] = copied.failed_blocks;
+    stats[py::str(direction + "_copy_s")] = absl::ToDoubleSeconds(copied.copying);
+  };
+  add("offload", all.first);
+  add("onboard", all.second);
+  return stats;
+}
+
+bool Wait(const PyJob& self, double timeout_s) {
+  const absl::Duration timeout = DurationFrom(timeout_s, "timeout_s");
+  const py::gil_scoped_release release;
+  return self.job->Wait(timeout);
+}
+
+// None: the job has not ended, or nothing failed.
+std::optional<std::string> Error(const PyJob& self) {
+  if (!self.job->done()) return std::nullopt;
+  const absl::Status status = self.job->status();
+  if (status.ok()) return std::nullopt;
+  return std::string(status.message());
+}
+
+std::vector<bool> Results(const PyJob& self) {
+  if (!self.job->done()) throw std::runtime_error("the job is not done; its results come then");
+  return self.job->results();
+}
+
+}  // namespace
+
+PyLanes::PyLanes(std::shared_ptr<OpenClient> client, uint32_t space, const PyKvMemory& memory,
+                 size_t threads) {
+  const KvTensors tensors = TensorsFrom(memory);
+  open = std::make_shared<OpenLanes>();
+  open->client = std::move(client);
+  open->lanes = ValueOrRaise(HostLanes::Open(open->client->client.get(), SpaceHandle{space},
+                                             tensors, {.threads = threads}));
+}
+
+void PyLanes::Close() {
+  std::shared_ptr<OpenLanes> last = std::move(open);
+  open = nullptr;
+  const py::gil_scoped_release release;
+  last.reset();
+}
+
+void BindLanes(py::module_& module) {
+  py::class_<PyJob>(module, "LaneJob")
+      .def("done", [](const PyJob& self) { return self.job->done(); })
+      .def("copied", [](const PyJob& self) { return self.job->copied(); })
+      .def("error", &Error)
+      .def("results", &Results)
+      .def("wait", &Wait);
+  py::class_<PyLanes>(module, "Lanes")
+      .def("offload", &Offload)
+      .def("onboard", &Onboard)
+      .def("await_copied", &AwaitCopied)
+      .def("stats", &Stats)
+      .def("close", &PyLanes::Close);
+}
+
+}  // namespace kvtier::python

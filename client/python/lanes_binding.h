@@ -1,0 +1,48 @@
+// Binds HostLanes for Python: lanes over an engine's tensors in this process's memory.
+#ifndef KVTIER_CLIENT_PYTHON_LANES_BINDING_H_
+#define KVTIER_CLIENT_PYTHON_LANES_BINDING_H_
+
+#include <pybind11/pybind11.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "client/host_lanes/host_lanes.h"
+#include "client/python/open_client.h"
+
+namespace kvtier::python {
+
+// Addresses and sizes of the tensors, layers, axes, order, blocks, run_bytes, block_stride and
+// bases of a kvtier.KvMemory.
+using PyKvMemory =
+    std::tuple<std::vector<std::pair<uint64_t, uint64_t>>, uint32_t, std::string, std::string,
+               uint32_t, uint64_t, uint64_t, std::vector<std::pair<uint32_t, uint64_t>>>;
+
+// Lanes with a hold on their client, which they need to their end. Threads that wait in a call hold
+// both, so that close() in another thread takes nothing from under them.
+struct OpenLanes {
+  std::shared_ptr<OpenClient> client;
+  std::unique_ptr<HostLanes> lanes;
+};
+
+// Owned by Python; null: closed. Read and written under the GIL.
+struct PyLanes {
+  std::shared_ptr<OpenLanes> open;
+
+  PyLanes(std::shared_ptr<OpenClient> client, uint32_t space, const PyKvMemory& memory,
+          size_t threads);
+  PyLanes(PyLanes&&) = default;
+  ~PyLanes() { Close(); }
+  void Close();
+};
+
+void BindLanes(pybind11::module_& module);
+
+}  // namespace kvtier::python
+
+#endif  // KVTIER_CLIENT_PYTHON_LANES_BINDING_H_
