@@ -198,7 +198,7 @@ class SeveralGroups(WithConnector):
 
     def test_each_group_has_a_space_of_its_own(self):
         specs = self.worker.get_handshake_metadata().specs
-        self.assertEqual(len({spec.layout for spec in specs}), 2)
+        self.assertEqual(len({spec.model for spec in specs}), 2)
 
 
 class NothingRaises(WithConnector):

@@ -60,7 +60,7 @@ class WithAgent(unittest.TestCase):
         layers = [(f"l{i}", Tensor((BLOCKS, HEADS, BLOCK_TOKENS, DIM), self.memory, offset=i * BLOCKS * RUN_BYTES // 4))
                   for i in range(LAYERS)]
         self.layout = lay_out(layers, BLOCKS, HEADS, BLOCK_TOKENS)
-        spec = stand_ins.spec(block_bytes=self.layout.block_bytes, layers=LAYERS)
+        spec = stand_ins.spec(block_bytes=self.layout.block_bytes, layers=LAYERS, layout=self.layout.stored)
         self.client, scheduler_client = self.connect(folder.name), self.connect(folder.name)
         self.worker = WorkerSide(lambda epoch: self.open_lanes(spec, epoch), [self.layout.block_bytes], 0.1)
         self.addCleanup(self.worker.close)

@@ -32,23 +32,25 @@ def space_of_group(options: Options, vllm_config: Any, spec: Any, layout: KvLayo
     parallel = vllm_config.parallel_config
     revision = getattr(getattr(model, "hf_config", None), "_commit_hash", None) or getattr(model, "revision", None)
     digest = options.weights_digest or weights_digest(str(model.model), revision)
-    quantisation = str(getattr(vllm_config.cache_config, "cache_dtype", "auto"))
-    shaped_by = (facts.version, facts.backend, facts.instruction_set, quantisation, str(group),
-                 type(spec).__name__, str(getattr(spec, "sliding_window", None)), _overrides(model))
-    layout_text = (f"vllm;{layout.memory.axes};{layout.memory.order};{layout.axes};{facts.backend};"
-                   f"{facts.instruction_set};{hashlib.sha256(chr(0).join(shaped_by).encode()).hexdigest()[:16]}")
+    # All that shapes the bytes and has no field of its own; `kvtier doctor` shows it.
+    window = getattr(spec, "sliding_window", None)
+    shaped_by = [options.model_name or PurePath(str(model.model)).name, f"vllm {facts.version}", facts.backend,
+                 facts.instruction_set, f"cache_dtype {getattr(vllm_config.cache_config, 'cache_dtype', 'auto')}",
+                 f"group {group} {type(spec).__name__}", *([f"window {window}"] if window else []), *_overrides(model)]
     return kvtier.SpaceSpec(
-        model=options.model_name or PurePath(str(model.model)).name, weights_digest=digest, dtype=layout.dtype,
-        layout=layout_text, layers=layout.memory.layers, kv_heads=getattr(spec, "num_kv_heads", 1),
-        head_dim=getattr(spec, "head_size", 1), tokens_per_block=spec.block_size, tp_rank=tensor_rank,
-        tp_size=parallel.tensor_parallel_size, pp_rank=pipeline_rank, pp_size=parallel.pipeline_parallel_size,
-        block_bytes=layout.block_bytes)
+        model="; ".join(shaped_by), weights_digest=digest, dtype=layout.dtype, layout=layout.stored,
+        layers=layout.memory.layers, kv_heads=getattr(spec, "num_kv_heads", 1), head_dim=getattr(spec, "head_size", 1),
+        tokens_per_block=spec.block_size, tp_rank=tensor_rank, tp_size=parallel.tensor_parallel_size,
+        pp_rank=pipeline_rank, pp_size=parallel.pipeline_parallel_size, block_bytes=layout.block_bytes)
 
 
-def _overrides(model: Any) -> str:
-    """Returns what the command line changes of the model's configuration, such as RoPE scaling."""
+def _overrides(model: Any) -> list[str]:
+    """Returns a digest of what the command line changes of the model's configuration, such as RoPE scaling."""
     overrides = getattr(model, "hf_overrides", None)
-    return repr(sorted(overrides.items())) if isinstance(overrides, dict) else repr(bool(overrides))
+    if not overrides:
+        return []
+    text = repr(sorted(overrides.items())) if isinstance(overrides, dict) else getattr(overrides, "__qualname__", "")
+    return [f"overrides {hashlib.sha256(text.encode()).hexdigest()[:16]}"]
 
 
 def space_of_epoch(spec: kvtier.SpaceSpec, epoch: str) -> kvtier.SpaceSpec:
