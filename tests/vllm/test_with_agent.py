@@ -154,7 +154,7 @@ class Failures(WithAgent):
         self.assertTrue(eventually(lambda: self.scheduler.matched_tokens(make_request("w", 200), 0) == (96, True)))
 
     def everything_at_once(self, name):
-        """Calls all that a step calls; each answers without the agent."""
+        """Calls all that a step calls, each of which answers without the agent. Returns the load's results."""
         request = make_request(name, 200)
         self.at_once(self.scheduler.matched_tokens, request, 0)
         self.at_once(self.scheduler.allocated, request, ([11, 12, 13],), 96)
@@ -162,23 +162,22 @@ class Failures(WithAgent):
         self.at_once(self.worker.prepare, plan)
         self.at_once(self.worker.load, plan.loads)
         self.at_once(self.worker.save, [Save(tuple(make_keys(2)), None, ((5, 6),))])
-        self.at_once(self.worker.take_results)
+        results = self.at_once(self.worker.take_results)
         # The step that would overwrite what is being saved waits for 0.1 s at most, and gives the copies up.
         self.at_once(self.worker.prepare, StepPlan(written={5, 6}))
+        return results if name in results.received else self.await_load(name)
 
     def test_a_stopped_agent_holds_no_step_and_its_loads_end(self):
         self.begin()
         self.agent.send_signal(signal.SIGSTOP)
-        self.everything_at_once("a")
-        self.assertEqual(self.await_load("a").failed_blocks, {11, 12, 13})
+        self.assertEqual(self.everything_at_once("a").failed_blocks, {11, 12, 13})
         self.agent.send_signal(signal.SIGCONT)
 
     def test_a_killed_agent_holds_no_step_and_its_loads_end(self):
         self.begin()
         self.agent.kill()
         self.agent.wait()
-        self.everything_at_once("a")
-        self.assertEqual(self.await_load("a").failed_blocks, {11, 12, 13})
+        self.assertEqual(self.everything_at_once("a").failed_blocks, {11, 12, 13})
         self.assertTrue(eventually(lambda: self.scheduler.matched_tokens(make_request("b", 200), 0) == (0, False)))
 
 
