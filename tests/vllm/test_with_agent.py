@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 import unittest
+from pathlib import Path
 
 import kvtier
 import stand_ins
@@ -153,6 +154,11 @@ class Failures(WithAgent):
         self.await_saved(3)
         self.assertTrue(eventually(lambda: self.scheduler.matched_tokens(make_request("w", 200), 0) == (96, True)))
 
+    def is_stopped(self):
+        """Whether each of the agent's threads is: a signal takes its time."""
+        stats = [path.read_text() for path in Path(f"/proc/{self.agent.pid}/task").glob("*/stat")]
+        return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+
     def everything_at_once(self, name):
         """Calls all that a step calls, each of which answers without the agent. Returns the load's results."""
         request = make_request(name, 200)
@@ -170,6 +176,7 @@ class Failures(WithAgent):
     def test_a_stopped_agent_holds_no_step_and_its_loads_end(self):
         self.begin()
         self.agent.send_signal(signal.SIGSTOP)
+        self.assertTrue(eventually(self.is_stopped))
         self.assertEqual(self.everything_at_once("a").failed_blocks, {11, 12, 13})
         self.agent.send_signal(signal.SIGCONT)
 
