@@ -46,6 +46,17 @@ class PagedMemory:
     def block_bytes(self):
         return sum(piece.nbytes for piece in self.pieces(0))
 
+    def kv_memory(self):
+        """The tensors as kvtier.Lanes take them: in each the keys of all slots, then the values."""
+        slots = self.tensors[0].shape[1]
+        run_bytes = self.pieces(0)[0].nbytes
+        return kvtier.KvMemory(
+            tensors=[(tensor.ctypes.data, tensor.nbytes) for tensor in self.tensors],
+            layers=len(self.tensors), axes="apart", order="token_head", blocks=slots,
+            run_bytes=run_bytes, block_stride=run_bytes,
+            bases=[(layer, axis * slots * run_bytes)
+                   for layer in range(len(self.tensors)) for axis in (0, 1)])
+
 
 def space_spec(model, memory):
     return kvtier.SpaceSpec(
@@ -131,6 +142,30 @@ class WorkerSide:
                 return self._client.submit_commit(put)
             except BlockingIOError:
                 return None  # 256 calls are under way: leaving the block gives the slots back.
+
+
+class BackgroundWorker:
+    """Moves blocks as WorkerSide does, while the engine goes on: no call waits."""
+
+    def __init__(self, client, space, memory, prefill_tokens_per_s):
+        self.lanes = kvtier.Lanes(client, space, memory.kv_memory())
+        self._block_s = space.spec.tokens_per_block / prefill_tokens_per_s
+
+    def start_load(self, keys, slots):
+        """Begins to load a prefix. Its slots are the job's until the job is done."""
+        return self.lanes.onboard(keys, slots, timeout_s=len(keys) * self._block_s)
+
+    def loaded_blocks(self, job):
+        """How many leading blocks a load that is done has brought."""
+        return (job.results + [False]).index(False)
+
+    def start_store(self, keys, slots, parent):
+        """Begins to store blocks. Its slots may be overwritten when job.copied is True."""
+        return self.lanes.offload(keys, slots, parent)
+
+    def take_back(self, slots):
+        """Has slots free at once, as for a request that preempts another."""
+        self.lanes.await_copied(slots, timeout_s=0.05)  # What is late is given up, and not stored.
 
 
 class Engine:

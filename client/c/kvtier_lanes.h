@@ -47,13 +47,13 @@ typedef struct {
   uint32_t blocks; /* That the tensors hold. */
   uint64_t run_bytes;
   uint64_t block_stride;
-} kvtier_kv_memory;
+} kvtier_lane_memory;
 
 /* Opens lanes with `threads` threads, 1 to 16, into *lanes, to be given back by
  * kvtier_lanes_close(), ahead of the client. KVTIER_INVALID names the field and the value of what
  * does not fit the space: a block's runs together are its block_bytes, and its layout is that of
  * axes and order. KVTIER_ABSENT: this process was forked. */
-int kvtier_lanes_open(kvtier_client* client, kvtier_space space, const kvtier_kv_memory* memory,
+int kvtier_lanes_open(kvtier_client* client, kvtier_space space, const kvtier_lane_memory* memory,
                       uint32_t threads, kvtier_lanes** lanes);
 /* Waits for the blocks that are being copied, and ends all jobs as failed. NULL is ignored. */
 void kvtier_lanes_close(kvtier_lanes* lanes);

@@ -41,7 +41,7 @@ absl::StatusOr<KvAxes> AxesFrom(int32_t axes) {
   }
 }
 
-absl::StatusOr<KvTensors> TensorsFrom(const kvtier_kv_memory& memory) {
+absl::StatusOr<KvTensors> TensorsFrom(const kvtier_lane_memory& memory) {
   if (memory.order != KVTIER_TOKEN_HEAD && memory.order != KVTIER_HEAD_TOKEN) {
     return absl::InvalidArgumentError(
         absl::StrCat("memory.order is ", memory.order, "; must be 0 or 1"));
@@ -63,13 +63,13 @@ absl::StatusOr<KvTensors> TensorsFrom(const kvtier_kv_memory& memory) {
   return tensors;
 }
 
-absl::Status Open(kvtier_client* client, kvtier_space space, const kvtier_kv_memory* memory,
+absl::Status Open(kvtier_client* client, kvtier_space space, const kvtier_lane_memory* memory,
                   uint32_t threads, kvtier_lanes** lanes) {
   if (client == nullptr || memory == nullptr || lanes == nullptr) {
     return absl::InvalidArgumentError("client, memory or lanes is NULL");
   }
   *lanes = nullptr;
-  if (memory->struct_size < sizeof(kvtier_kv_memory)) {
+  if (memory->struct_size < sizeof(kvtier_lane_memory)) {
     return absl::InvalidArgumentError("memory.struct_size is too small");
   }
   KVT_ASSIGN_OR_RETURN(const KvTensors tensors, TensorsFrom(*memory));
@@ -189,7 +189,7 @@ using kvtier::c::Guarded;
 
 extern "C" {
 
-int kvtier_lanes_open(kvtier_client* client, kvtier_space space, const kvtier_kv_memory* memory,
+int kvtier_lanes_open(kvtier_client* client, kvtier_space space, const kvtier_lane_memory* memory,
                       uint32_t threads, kvtier_lanes** lanes) {
   return Guarded(
       [&] { return kvtier::c::Ended(kvtier::c::Open(client, space, memory, threads, lanes)); });

@@ -53,6 +53,18 @@ TEST(CAbiTest, WithoutAnAgentACProgramsPartsAreMisses) {
   EXPECT_EQ(RunProgram(KVTIER_C_PARTS, node.socket_dir() + " absent"), 0);
 }
 
+TEST(CAbiTest, ACProgramOffloadsAndOnboardsItsOwnTensors) {
+  testing::FakeNode node;
+  node.agent().Start();
+  EXPECT_EQ(RunProgram(KVTIER_C_LANES, node.socket_dir()), 0);
+  EXPECT_TRUE(testing::Eventually([&] { return node.agent().Counts().leases == 0; }));
+}
+
+TEST(CAbiTest, WithoutAnAgentACProgramsLaneJobsFail) {
+  testing::FakeNode node;
+  EXPECT_EQ(RunProgram(KVTIER_C_LANES, node.socket_dir() + " absent"), 0);
+}
+
 TEST(CAbiTest, ACProgramReadsWhatWasMovedAndLogs) {
   testing::FakeNode node;
   node.agent().Start();

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,15 +19,6 @@
 #include "tier_gpu/device/emulated_device.h"
 
 namespace kvtier::testing {
-
-inline constexpr absl::Duration kLong = absl::Seconds(20);
-
-// `count` slots from `first` on.
-inline std::vector<uint32_t> Slots(uint32_t first, size_t count) {
-  std::vector<uint32_t> slots(count);
-  std::iota(slots.begin(), slots.end(), first);
-  return slots;
-}
 
 class LanesRig {
  public:

@@ -6,14 +6,26 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "client/lanes/kv_tensors.h"
 #include "core/space.h"
 #include "tests/tier_gpu/plan_layouts.h"
 
 namespace kvtier::testing {
+
+// How long tests of lanes wait for a job.
+inline constexpr absl::Duration kLong = absl::Seconds(20);
+
+// `count` slots from `first` on.
+inline std::vector<uint32_t> Slots(uint32_t first, size_t count) {
+  std::vector<uint32_t> slots(count);
+  std::iota(slots.begin(), slots.end(), first);
+  return slots;
+}
 
 class TensorMemory {
  public:

@@ -105,6 +105,28 @@ class ConnectorTest(unittest.TestCase):
         self.assertTrue(eventually(lambda: reader.prefill(self.prompt, self.slots)[0] == 6))
         self.assertTrue(self.computed(reader, self.slots))
 
+    def test_lanes_move_the_same_blocks_in_the_background(self):
+        first, second = self.engine(), self.engine()
+        first.prefill(self.prompt[:32], self.slots[:2])[1].result(30)
+        workers = []
+        for engine in (first, second):
+            space = engine.client.register_space(
+                self.connector.space_spec(self.model, engine.memory))
+            workers.append(self.connector.BackgroundWorker(engine.client, space, engine.memory, 10))
+            self.addCleanup(workers[-1].lanes.close)
+        keys = first.scheduler.keys(self.prompt)
+        for key, slot in list(zip(keys, self.slots))[2:]:
+            first.compute(key, slot)
+        stored = workers[0].start_store(keys[2:], self.slots[2:], keys[1])
+        self.assertTrue(stored.wait(30))
+        self.assertEqual((stored.copied, stored.results), (True, [True] * 4))
+        workers[0].take_back(self.slots)
+        load = workers[1].start_load(keys + [b"another key"], self.slots[::-1] + [50])
+        self.assertTrue(load.wait(30))
+        self.assertEqual((load.error, workers[1].loaded_blocks(load)), (None, 6))
+        self.assertEqual(workers[1].lanes.poll(), [load])
+        self.assertTrue(self.computed(second, self.slots[::-1]))
+
     def test_without_an_agent_everything_is_computed(self):
         engine = self.engine()
         engine.prefill(self.prompt, self.slots)[1].result(30)
