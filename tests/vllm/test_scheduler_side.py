@@ -252,6 +252,16 @@ class Saves(WithScheduler):
         [save] = self.start(computed=128, scheduled=72).saves
         self.assertEqual(save.keys, tuple(make_keys(6)[1:]))
 
+    def test_looks_for_what_was_lost_end_with_the_steps_budget(self):
+        self.client.clock_cost = (self.clock, 0.0015)
+        step = Step()
+        for i in range(20):
+            self.matched(make_request(f"r{i}", 200), 128)
+            step.new(f"r{i}", 128, 72, list(range(1, 8)))
+        looks = self.client.looks
+        self.side.plan(step)
+        self.assertLessEqual(self.client.looks - looks, 2)
+
     def test_tokens_of_the_answer_are_saved_too(self):
         self.start()
         request = self.side._requests["a"].request

@@ -19,7 +19,7 @@ from .wishes import read_wishes
 
 _log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
 
-_STEP_BUDGET_S = 0.002  # That all looks of one step may take.
+_STEP_BUDGET_S = 0.002  # That all looks of one step may take; the last one may go beyond it.
 _MAX_KEYS = 8192  # Of one call of the client.
 
 
@@ -64,7 +64,7 @@ class SchedulerSide:
                 return 0, False
             return None, False
         keys = block_keys(request, tracked.local_blocks, self._last_block(tracked))
-        keys = keys[:_MAX_KEYS // max(1, len(self._spaces))]
+        keys = keys[:self._max_keys()]
         blocks = self._offers.offered(tracked, keys) if keys else 0
         self._spent_s += self._clock() - began
         return (None, False) if blocks is None else (blocks * self._block_tokens, blocks > 0)
@@ -84,7 +84,6 @@ class SchedulerSide:
 
     def plan(self, scheduled: Any) -> StepPlan:
         """Returns the work of the step that `scheduled`, the engine's SchedulerOutput, describes."""
-        self._spent_s = 0.0
         loads, self._loads = self._loads, []
         plan = StepPlan(epoch=self._epoch, loads=loads)
         plan.written.update(block for load in loads for group in load.blocks for block in group)
@@ -96,6 +95,7 @@ class SchedulerSide:
             self._plan_request(plan, scheduled, request_id, cached.num_computed_tokens[place],
                                cached.new_block_ids[place], anew=request_id in resumed)
         plan.written.discard(NO_BLOCK)
+        self._spent_s = 0.0
         return plan
 
     def workers_answered(self, failed_blocks: frozenset[int], received: frozenset[str],
@@ -205,11 +205,19 @@ class SchedulerSide:
         """Returns how many of the leading blocks that a request begins with need no save: the table has them."""
         if not self._spaces or not self._wants_saves(tracked):
             return 0
+        if computed_blocks == 0 or self._spent_s >= _STEP_BUDGET_S:
+            return computed_blocks  # What of them was lost is saved when it is computed again.
+        began = self._clock()
         known = computed_blocks
-        keys = block_keys(tracked.request, 0, min(known, _MAX_KEYS))
+        keys = block_keys(tracked.request, 0, min(known, self._max_keys()))
         for space in self._spaces:
             known = min(known, self._client.resident_run(space, keys[:known]) if known else 0)
+        self._spent_s += self._clock() - began
         return known
+
+    def _max_keys(self) -> int:
+        """Returns how many keys are looked up at once: a call takes them for each of the spaces."""
+        return _MAX_KEYS // max(1, len(self._spaces))
 
     def _wants_saves(self, tracked: TrackedRequest) -> bool:
         return self._options.store and not tracked.wishes.no_store
