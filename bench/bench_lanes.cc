@@ -91,7 +91,7 @@ class LanesRounds {
   }
 
  private:
-  LanesRounds() : engine_(kSlots * kBlockBytes), plain_(4 * kRun * kBlockBytes) {
+  LanesRounds() : engine_(kSlots * kBlockBytes), plain_(4 * (kRun * kBlockBytes)) {
     std::mt19937_64 random(1);
     for (const std::span<std::byte> side : {engine_.bytes(), plain_.bytes()}) {
       for (size_t i = 0; i < side.size(); i += sizeof(uint64_t)) {
@@ -120,7 +120,7 @@ class LanesRounds {
 
   // Copies these blocks' pieces out of the engine, or into it.
   void Copy(const std::vector<uint32_t>& slots, bool out) {
-    std::byte* plain = plain_.bytes().data() + (copies_++ % 4) * kRun * kBlockBytes;
+    std::byte* plain = plain_.bytes().data() + (copies_++ % 4) * (kRun * kBlockBytes);
     for (const uint32_t slot : slots) {
       for (uint32_t piece = 0; piece < kPieces; ++piece, plain += kPieceBytes) {
         std::byte* const engine = At(piece, slot);

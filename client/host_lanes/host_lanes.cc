@@ -37,9 +37,11 @@ HostLanes::HostLanes(Client* client, SpaceHandle space, HostTensors tensors)
              .tensors = &tensors_,
              .queue = std::make_shared<HostQueue>(tensors_.slots())} {}
 
-HostLanes::~HostLanes() {
+void HostLanes::Close() {
+  if (InForkedChild()) return;
   parts_.queue->Close();
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
   parts_.queue->CancelAll();
 }
 

@@ -49,18 +49,23 @@ class HostLanes {
   static absl::StatusOr<std::unique_ptr<HostLanes>> Open(Client* client, SpaceHandle space,
                                                          const KvTensors& tensors,
                                                          const HostLanesOptions& options = {});
-  // Waits for the blocks that are being copied, and ends all jobs that have not ended as failed.
-  ~HostLanes();
+  ~HostLanes() { Close(); }
   // In a forked child they are left as they are.
   static void operator delete(HostLanes* lanes, std::destroying_delete_t) {
     DestroyUnlessForked(lanes);
   }
 
+  // Waits for the blocks that are being copied, and ends all jobs that have not ended as failed:
+  // the tensors are not touched any more. For who cannot destroy the lanes yet, because other
+  // threads are in a call of theirs. Idempotent. REQUIRES: one thread at a time.
+  void Close();
+
   // Both start a job and return. keys[i], of a run in prefix order, names what slots[i] holds, or
   // is to hold. Errors, and then nothing was started: kInvalidArgument, naming what: keys and slots
   // of different numbers, more than Client::kMaxKeys, a slot that is not there or, in an onboard,
   // twice, a negative timeout; kResourceExhausted, kMaxHostJobs of the direction are under way, or
-  // Client::kMaxSubmitted calls of the client (retry when one is done).
+  // Client::kMaxSubmitted calls of the client (retry when one is done); kFailedPrecondition, the
+  // lanes are closed.
 
   // Stores copies of the blocks; `parent` is the key before keys[0], absent: keys[0] is a root.
   // What is stored already is not copied. The slots may be overwritten when the job is copied().

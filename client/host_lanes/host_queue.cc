@@ -10,6 +10,7 @@ namespace kvtier {
 
 absl::Status HostQueue::Admit(const std::shared_ptr<HostJob>& job) {
   const absl::MutexLock lock(&mu_);
+  if (closed_) return absl::FailedPreconditionError("lanes: they are closed");
   Jobs& jobs = jobs_[IndexOf(*job)];
   if (jobs.size() == kMaxHostJobs) {
     return absl::ResourceExhaustedError(

@@ -60,7 +60,7 @@ class HostQueue {
   HostQueue& operator=(const HostQueue&) = delete;
 
   // Takes a job in; an offload reads its slots from now on. Errors: kResourceExhausted, there are
-  // kMaxHostJobs of its direction.
+  // kMaxHostJobs of its direction; kFailedPrecondition, it is closed.
   absl::Status Admit(const std::shared_ptr<HostJob>& job) ABSL_LOCKS_EXCLUDED(mu_);
   // The job's blocks can be copied. One of a job that has ended, or of a closed queue, is dropped.
   void Add(std::unique_ptr<HostCopy> copy) ABSL_LOCKS_EXCLUDED(mu_);

@@ -149,6 +149,8 @@ void PyLanes::Close() {
   std::shared_ptr<OpenLanes> last = std::move(open);
   open = nullptr;
   const py::gil_scoped_release release;
+  // Other threads may still be in a call that holds the lanes.
+  if (last != nullptr) last->lanes->Close();
   last.reset();
 }
 

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "client/host_lanes/host_offload.h"
 #include "client/host_lanes/host_onboard.h"
 #include "tests/client/host_rig.h"
@@ -187,6 +189,19 @@ TEST_F(HostLanesFailureTest, TheLanesEndWhatIsUnderWay) {
   }
   rig_.agent().Resume();
   EXPECT_TRUE(rig_.HoldsNothing());
+}
+
+TEST_F(HostLanesFailureTest, ClosedLanesLetWaitersGoAndStartNothing) {
+  rig_.agent().HangCalls(FakeAgent::Hang::kAll);
+  const auto out = Offload();
+  std::thread waiter(
+      [this] { EXPECT_TRUE(*lanes_->AwaitCopied(Slots(0, 3), Patience(testing::kLong))); });
+  lanes_->Close();
+  waiter.join();
+  EXPECT_EQ(EndOf(out).code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(Onboard().status().code(), absl::StatusCode::kFailedPrecondition);
+  lanes_->Close();
+  rig_.agent().Resume();
 }
 
 TEST_F(HostLanesFailureTest, AForkedChildHasFailedJobsAndWaitsForNobody) {
