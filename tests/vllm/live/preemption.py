@@ -2,7 +2,7 @@
 
     python3 preemption.py VENV MODEL [FOLDER]
 
-Six requests at once in an engine with room for three, with kvtier; each alone in one without. Preempted requests give
+Six requests at once in an engine with room for three, with kvtier, and in one with room for all, without. Preempted requests give
 up blocks that lanes may still read, and load them again later. Prints as smoke.py does; KVTIER_BIN_DIR and KVTIER_PYTHON_DIR as there.
 """
 
@@ -16,8 +16,8 @@ from locations import BIN, PYTHON, free_port
 from vllm_process import VllmProcess
 
 _REQUESTS = 6
-_BLOCKS = 44  # Of 32 tokens; six requests of up to 420 tokens want 84.
-_TOKENS = 150
+_BLOCKS = 36  # Of 32 tokens; six requests of some 350 tokens want 66.
+_TOKENS = 100
 
 
 def prompt(number: int) -> str:
@@ -25,19 +25,23 @@ def prompt(number: int) -> str:
     return "".join(f"Keeper {number}, day {day}: the lamp burned {day * (number + 2)} hours. " for day in range(13))
 
 
+def answers_of(engine: VllmProcess) -> list[str]:
+    """Returns the texts of all requests, which are asked at once."""
+    engine.await_ready()
+    with concurrent.futures.ThreadPoolExecutor(_REQUESTS) as pool:
+        return list(pool.map(lambda number: engine.complete(prompt(number), _TOKENS).text, range(_REQUESTS)))
+
+
 def run(venv: Path, model: Path, folder: Path) -> list[str]:
     """Runs both engines. Returns what is wrong."""
     with VllmProcess(venv, model, free_port(), folder / "plain.log", PYTHON) as engine:
-        engine.await_ready()
-        expected = [engine.complete(prompt(number), _TOKENS).text for number in range(_REQUESTS)]
+        expected = answers_of(engine)
     agent = AgentProcess(BIN / "kvtier-agent", folder)
     agent.start()
     try:
         with VllmProcess(venv, model, free_port(), folder / "few_blocks.log", PYTHON, agent.socket_dir,
-                         more=("--num-gpu-blocks-override", str(_BLOCKS))) as engine:
-            engine.await_ready()
-            with concurrent.futures.ThreadPoolExecutor(_REQUESTS) as pool:
-                answers = list(pool.map(lambda number: engine.complete(prompt(number), _TOKENS).text, range(_REQUESTS)))
+                         more=("--num-gpu-blocks-override", str(_BLOCKS), "--max-model-len", "512")) as engine:
+            answers = answers_of(engine)
             preemptions = int(engine.counter("vllm:num_preemptions_total"))
             loaded = int(engine.counter("vllm:kvtier_loaded_blocks_total"))
             waits = int(engine.counter("vllm:kvtier_preemption_waits_total"))
