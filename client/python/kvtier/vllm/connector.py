@@ -1,0 +1,295 @@
+"""KvtierConnector: vLLM's interface of KV connectors. It needs vllm, and decides nothing itself."""
+
+import importlib.metadata
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import vllm
+from vllm.distributed.kv_transfer.kv_connector.v1 import base
+from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorPromMetrics, KVConnectorStats
+
+import kvtier
+
+from .kv_layout import KvLayout, lay_out
+from .metadata import StepPlan
+from .never_raises import never_raises
+from .options import Options, parse_options
+from .refusals import block_tokens, refuse_unsupported
+from .scheduler_side import SchedulerSide
+from .space import EngineFacts, space_of_epoch, space_of_group
+from .stats import COUNTERS, sum_of
+from .worker_side import LoadResults, WorkerSide
+
+_log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
+
+
+@dataclass
+class KvtierMetadata(base.KVConnectorMetadata):
+    """The plan of a step, on its way to the workers."""
+
+    plan: StepPlan
+
+
+@dataclass
+class KvtierHandshake(base.KVConnectorHandshakeMetadata):
+    """The spaces of one worker, for the scheduler: one for each KV group."""
+
+    specs: list[kvtier.SpaceSpec]
+
+
+class KvtierStats(KVConnectorStats):
+    """Counters of stats.COUNTERS since the last step."""
+
+    def reset(self) -> None:
+        """Forgets what was counted."""
+        self.data = {}
+
+    def aggregate(self, other: KVConnectorStats) -> KVConnectorStats:
+        """Adds another rank's, or another step's."""
+        self.data = sum_of(self.data, other.data)
+        return self
+
+    def reduce(self) -> dict[str, int | float]:
+        """Returns what the engine's log shows."""
+        return dict(self.data)
+
+    def is_empty(self) -> bool:
+        """Whether nothing was counted."""
+        return not self.data
+
+
+class KvtierPromMetrics(KVConnectorPromMetrics):
+    """A counter vllm:kvtier_NAME_total for each of stats.COUNTERS."""
+
+    def __init__(self, vllm_config: Any, metric_types: Any, labelnames: list[str],
+                 per_engine_labelvalues: dict[int, list[object]]) -> None:
+        super().__init__(vllm_config, metric_types, labelnames, per_engine_labelvalues)
+        self._counters: dict[tuple[str, int], Any] = {}
+        for name, text in COUNTERS.items():
+            counter = self._counter_cls(name=f"vllm:kvtier_{name}", documentation=text, labelnames=labelnames)
+            for place, values in per_engine_labelvalues.items():
+                self._counters[name, place] = counter.labels(*values)
+
+    def observe(self, transfer_stats_data: dict[str, Any], engine_idx: int = 0) -> None:
+        """Adds what was counted."""
+        for name, amount in transfer_stats_data.items():
+            if (name, engine_idx) in self._counters:
+                self._counters[name, engine_idx].inc(amount)
+
+
+class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
+    """Loads prefixes from the node's agent, and saves what is computed. See docs/engines/vllm.md.
+
+    Raises ValueError at start for what is not supported or is configured wrongly, and nothing once
+    the engine runs.
+    """
+
+    _cache_hit_source = getattr(getattr(base, "CacheHitSource", None), "HOST", None)
+
+    def __init__(self, vllm_config: Any, role: base.KVConnectorRole, kv_cache_config: Any = None) -> None:
+        super().__init__(vllm_config, role, kv_cache_config)
+        self._config = vllm_config
+        self._cache_config = kv_cache_config
+        transfer = vllm_config.kv_transfer_config
+        self._options: Options = parse_options(transfer.kv_connector_extra_config)
+        refuse_unsupported(vllm_config, kv_cache_config, hasattr(base, "KVConnectorTransferResults"))
+        self._specs: list[kvtier.SpaceSpec] = []
+        self._spaces: list[kvtier.Space] = []
+        self._client: kvtier.Client | None = None
+        self._worker: WorkerSide | None = None
+        self._scheduler: SchedulerSide | None = None
+        self._results = LoadResults()
+        if role == base.KVConnectorRole.SCHEDULER:
+            held = getattr(transfer, "kv_load_failure_policy", "fail") == "fail"
+            self._warn(held)
+            self._scheduler = SchedulerSide(self._open_client(), self._options, block_tokens(kv_cache_config), held)
+
+    @property
+    def requires_kv_delivery(self) -> bool:
+        """False: a save that is dropped is a miss later, and no request waits for it."""
+        return False
+
+    # The worker.
+
+    def register_kv_caches(self, kv_caches: dict[str, torch.Tensor]) -> None:
+        """Opens lanes on the engine's tensors. ValueError names a tensor that is not known."""
+        self._client = self._open_client()
+        layouts: list[KvLayout] = []
+        for place, group in enumerate(self._cache_config.kv_cache_groups):
+            spec = group.kv_cache_spec
+            layers = [(name, kv_caches[name]) for name in group.layer_names]
+            layouts.append(lay_out(layers, self._cache_config.num_blocks, getattr(spec, "num_kv_heads", 1),
+                                   spec.block_size))
+            self._specs.append(space_of_group(self._options, self._config, spec, layouts[-1],
+                                              self._facts(group.layer_names[0]), place, *self._ranks()))
+        self._worker = WorkerSide(lambda epoch: self._open_lanes(layouts, epoch),
+                                  [layout.block_bytes for layout in layouts], self._options.preemption_wait_s)
+        _log.info("kvtier: %d KV groups, blocks of %s bytes, space %s", len(layouts),
+                  [layout.block_bytes for layout in layouts], self._specs[0])
+
+    def get_handshake_metadata(self) -> base.KVConnectorHandshakeMetadata | None:
+        """Returns this rank's spaces for the scheduler."""
+        return KvtierHandshake(self._specs) if self._specs else None
+
+    @never_raises(lambda: None)
+    def handle_preemptions(self, kv_connector_metadata: base.KVConnectorMetadata) -> None:
+        """Lets copies out of blocks end that this step will write."""
+        if self._worker is not None:
+            self._worker.prepare(kv_connector_metadata.plan)
+
+    @never_raises(lambda: None)
+    def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:
+        """Begins the step's loads."""
+        if self._worker is not None:
+            self._worker.load(self._get_connector_metadata().plan.loads)
+
+    def wait_for_layer_load(self, layer_name: str) -> None:
+        """Does nothing: blocks are loaded between steps."""
+
+    def save_kv_layer(self, layer_name: str, kv_layer: torch.Tensor, attn_metadata: Any, **kwargs: Any) -> None:
+        """Does nothing: blocks are saved whole."""
+
+    @never_raises(lambda: None)
+    def wait_for_save(self) -> None:
+        """Begins the saves of what the step has computed, and waits for none."""
+        if self._worker is not None:
+            self._worker.save(self._get_connector_metadata().plan.saves)
+
+    @never_raises(lambda: (None, None))
+    def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
+        """Returns the requests whose loads have ended, each once; no request waits for its saves."""
+        if self._worker is None:
+            return None, None
+        self._results = self._worker.take_results()
+        return None, self._results.received or None
+
+    def get_transfer_results(self, finished_req_ids: set[str]) -> Any:
+        """Returns the same, and which of them failed where block ids say not whose they are."""
+        _, received = self.get_finished(finished_req_ids)
+        results = base.KVConnectorTransferResults(finished_recving=received or set())
+        if len(self._cache_config.kv_cache_groups) > 1:
+            results.failed_recving = self._results.failed
+        return results
+
+    def get_block_ids_with_load_errors(self) -> set[int]:
+        """Returns the blocks that did not come, of loads that have ended; of several KV groups none: see above."""
+        failed, self._results = self._results.failed_blocks, LoadResults()
+        return failed if len(self._cache_config.kv_cache_groups) == 1 else set()
+
+    # Both.
+
+    @never_raises(lambda: None)
+    def get_kv_connector_stats(self) -> KVConnectorStats | None:
+        """Returns what was counted since the last step; None: nothing."""
+        side = self._scheduler or self._worker
+        counted = side.counts.take() if side is not None else {}
+        return KvtierStats(data=counted) if counted else None
+
+    @never_raises(lambda: None)
+    def shutdown(self) -> None:
+        """Ends copies, and hangs up."""
+        if self._worker is not None:
+            self._worker.close()
+        if self._client is not None:
+            self._client.close()
+        if self._scheduler is not None:
+            self._scheduler.close()
+
+    # The scheduler.
+
+    def set_xfer_handshake_metadata_pp_aware(self, metadata: dict[tuple[int, int], Any]) -> None:
+        """Takes the spaces of all ranks."""
+        specs = [spec for _, handshake in sorted(metadata.items()) for spec in handshake.specs]
+        if self._scheduler is not None and specs:
+            self._scheduler.accept_spaces(specs)
+
+    def set_xfer_handshake_metadata(self, metadata: dict[int, Any]) -> None:
+        """Takes the spaces of all ranks, as older versions hand them over."""
+        self.set_xfer_handshake_metadata_pp_aware({(0, rank): handshake for rank, handshake in metadata.items()})
+
+    @never_raises(lambda: (0, False))
+    def get_num_new_matched_tokens(self, request: Any, num_computed_tokens: int) -> tuple[int | None, bool]:
+        """Returns how many more tokens can be loaded, by tables; None: ask again."""
+        return self._scheduler.matched_tokens(request, num_computed_tokens)
+
+    @never_raises(lambda: None)
+    def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
+        """Takes the blocks that are to be loaded."""
+        self._scheduler.allocated(request, blocks.get_block_ids(), num_external_tokens)
+
+    @never_raises(lambda: KvtierMetadata(StepPlan()))
+    def build_connector_meta(self, scheduler_output: Any) -> base.KVConnectorMetadata:
+        """Returns the step's loads and saves."""
+        return KvtierMetadata(self._scheduler.plan(scheduler_output))
+
+    @never_raises(lambda: None)
+    def update_connector_output(self, connector_output: Any) -> None:
+        """Learns what became of loads."""
+        self._scheduler.workers_answered(frozenset(connector_output.invalid_block_ids or ()),
+                                         frozenset(connector_output.finished_recving or ()),
+                                         frozenset(getattr(connector_output, "failed_recving", None) or ()))
+
+    def request_finished(self, request: Any, block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:
+        """Returns (False, None): the engine may use the blocks at once."""
+        return self.request_finished_all_groups(request, (block_ids,))
+
+    @never_raises(lambda: (False, None))
+    def request_finished_all_groups(self, request: Any,
+                                    block_ids: tuple[list[int], ...]) -> tuple[bool, dict[str, Any] | None]:
+        """Returns (False, None): a step that writes to the blocks first waits for copies out of them."""
+        self._scheduler.finished(request.request_id)
+        return False, None
+
+    @never_raises(lambda: False)
+    def reset_cache(self) -> bool:
+        """Begins a new epoch: nothing that was saved before is loaded any more."""
+        self._scheduler.reset()
+        return True
+
+    @classmethod
+    def build_kv_connector_stats(cls, data: dict[str, Any] | None = None) -> KVConnectorStats | None:
+        """Returns statistics of this data."""
+        return KvtierStats(data=data or {})
+
+    @classmethod
+    def build_prom_metrics(cls, vllm_config: Any, metric_types: Any, labelnames: list[str],
+                           per_engine_labelvalues: dict[int, list[object]]) -> KVConnectorPromMetrics:
+        """Returns the counters for the engine's /metrics."""
+        return KvtierPromMetrics(vllm_config, metric_types, labelnames, per_engine_labelvalues)
+
+    def _warn(self, held: bool) -> None:
+        """Says in the log, once, what is configured otherwise than docs/engines/vllm.md says."""
+        if held:
+            _log.warning("kvtier: kv_load_failure_policy is 'fail': a request whose load fails is lost, so only blocks "
+                         "are loaded that the agent holds for it; 'recompute' loses none")
+        algorithm = getattr(self._config.cache_config, "prefix_caching_hash_algo", "sha256_cbor")
+        if algorithm != "sha256_cbor":
+            _log.warning("kvtier: prefix_caching_hash_algo is %r: other processes may compute other keys; "
+                         "'sha256_cbor' is the same everywhere", algorithm)
+
+    def _open_client(self) -> kvtier.Client:
+        options = self._options
+        kvtier.set_logger(_log)
+        return kvtier.Client(options.socket_dir, options.tenant, options.tenant_secret())
+
+    def _open_lanes(self, layouts: list[KvLayout], epoch: str) -> list[kvtier.Lanes]:
+        """Returns lanes for each KV group in spaces of `epoch`, and leaves those of the epoch before."""
+        for space in self._spaces:
+            self._client.unregister_space(space)
+        self._spaces = [self._client.register_space(space_of_epoch(spec, epoch)) for spec in self._specs]
+        return [kvtier.Lanes(self._client, space, layout.memory, threads=self._options.lane_threads)
+                for space, layout in zip(self._spaces, layouts)]
+
+    def _ranks(self) -> tuple[int, int]:
+        """Returns this worker's (tensor rank, pipeline rank)."""
+        from vllm.distributed import parallel_state
+        return (parallel_state.get_tensor_model_parallel_rank(), parallel_state.get_pp_group().rank_in_group)
+
+    def _facts(self, layer_name: str) -> EngineFacts:
+        layer = self._config.compilation_config.static_forward_context[layer_name]
+        amx = getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)()
+        return EngineFacts(getattr(vllm, "__version__", "") or importlib.metadata.version("vllm"),
+                           layer.get_attn_backend().get_name(),
+                           torch.backends.cpu.get_cpu_capability() + ("+amx" if amx else ""))

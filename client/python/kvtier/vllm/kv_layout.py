@@ -1,0 +1,124 @@
+"""The engine's KV tensors as memory that lanes copy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import kvtier
+
+_KV_AXIS = 2  # Length of the axis that holds K and V.
+# What is stored, outermost axis first, by the memory's axes and order.
+_STORED = {("apart", "token_head"): "layer,kv,token,head,dim", ("apart", "head_token"): "layer,kv,head,token,dim",
+           ("fused", "token_head"): "layer,token,head,kv,dim", ("fused", "head_token"): "layer,head,token,kv,dim",
+           ("latent", "token_head"): "layer,token,row"}
+
+
+@dataclass(frozen=True)
+class KvLayout:
+    """How one KV group lies in memory."""
+
+    memory: kvtier.KvMemory
+    dtype: str  # Of the stored values, such as "float32".
+    stored: str  # The space's layout, such as "layer,head,token,kv,dim".
+    block_bytes: int  # Of one block, over all layers.
+
+
+def lay_out(layers: Sequence[tuple[str, Any]], blocks: int, kv_heads: int, tokens: int) -> KvLayout:
+    """Returns how `layers`, (name, tensor) in the model's order, hold `blocks` blocks of `tokens` tokens.
+
+    Tensors are (blocks, tokens, values): latent; (blocks, heads, tokens, values) with K and V in each
+    row, or with tokens first: fused; or these with an axis of K and V in front of, or behind, the blocks: apart.
+    Layers that share a tensor count once. ValueError names a tensor that is none of these, is not
+    on the CPU, is not dense inside a run, or differs from the first.
+    """
+    unique: dict[int, tuple[str, Any]] = {}
+    for name, tensor in layers:
+        _require(hasattr(tensor, "data_ptr"), name, f"is a {type(tensor).__name__}; must be one tensor")
+        unique.setdefault(tensor.data_ptr(), (name, tensor))
+    if not unique:
+        raise ValueError("the KV group has no layer")
+    shapes = [_Shape(name, tensor, blocks, kv_heads, tokens) for name, tensor in unique.values()]
+    first = shapes[0]
+    for shape in shapes:
+        _require(shape.facts() == first.facts(), shape.name,
+                 f"has the layout {shape.facts()}, and {first.name} {first.facts()}; all must be equal")
+    storages: dict[int, int] = {}
+    bases: list[tuple[int, int]] = []
+    sizes: list[tuple[int, int]] = []
+    for shape in shapes:
+        if shape.storage not in storages:
+            storages[shape.storage] = len(sizes)
+            sizes.append((shape.storage, shape.storage_bytes))
+        bases.extend((storages[shape.storage], offset) for offset in shape.offsets)
+    memory = kvtier.KvMemory(tensors=sizes, layers=len(shapes), axes=first.kind, order=first.order, blocks=blocks,
+                             run_bytes=first.run_bytes, block_stride=first.block_stride, bases=bases)
+    return KvLayout(memory, first.dtype, _STORED[first.kind, first.order], len(bases) * first.run_bytes)
+
+
+class _Shape:
+    """One layer's tensor, read."""
+
+    def __init__(self, name: str, tensor: Any, blocks: int, kv_heads: int, tokens: int) -> None:
+        self.name = name
+        shape, strides = tuple(tensor.shape), tuple(tensor.stride())
+        device = getattr(tensor.device, "type", str(tensor.device))
+        _require(device == "cpu", name, f"is on {device!r}; only memory of the CPU is copied")
+        item = tensor.element_size()
+        self.dtype = str(tensor.dtype).removeprefix("torch.")
+        self.storage = tensor.untyped_storage().data_ptr()
+        self.storage_bytes = tensor.untyped_storage().nbytes()
+        offset = tensor.data_ptr() - self.storage
+        block_axis, kv_axis = self._outer_axes(shape, blocks)
+        inner = [axis for axis in range(len(shape)) if axis not in (block_axis, kv_axis)]
+        self.order = self._token_order(shape, strides, inner, kv_heads, tokens)
+        self._require_dense(shape, strides, inner)
+        values = 1
+        for axis in inner:
+            values *= shape[axis]
+        self.run_bytes = values * item
+        self.block_stride = strides[block_axis] * item
+        self.offsets = [offset]
+        self.kind = "latent" if len(shape) == 3 else "fused"
+        if kv_axis is not None:
+            self.kind = "apart"
+            self.offsets.append(offset + strides[kv_axis] * item)
+
+    def facts(self) -> tuple[object, ...]:
+        return self.kind, self.order, self.dtype, self.run_bytes, self.block_stride
+
+    def _outer_axes(self, shape: tuple[int, ...], blocks: int) -> tuple[int, int | None]:
+        """Returns the axis of the blocks and that of K and V; None: there is none."""
+        if len(shape) in (3, 4) and shape[0] == blocks:
+            return 0, None
+        if len(shape) == 5 and shape[:2] == (blocks, _KV_AXIS):
+            return 0, 1
+        if len(shape) == 5 and shape[:2] == (_KV_AXIS, blocks):
+            return 1, 0
+        raise ValueError(f"KV tensor {self.name} has the shape {shape}; must be ({blocks}, ...) of 3 or 4 axes, "
+                         f"({blocks}, {_KV_AXIS}, ...) or ({_KV_AXIS}, {blocks}, ...) of 5")
+
+    def _token_order(self, shape, strides, inner: list[int], kv_heads: int, tokens: int) -> str:
+        """Returns "token_head" or "head_token", by which of the two axes is the outer one in memory."""
+        if len(shape) == 3:
+            _require(shape[1] == tokens, self.name, f"has {shape[1]} tokens a block; must have {tokens}")
+            return "token_head"
+        first, second, _ = inner
+        pair = (shape[first], shape[second])
+        _require(pair in ((kv_heads, tokens), (tokens, kv_heads)), self.name,
+                 f"has axes of {pair}; must be {kv_heads} heads and {tokens} tokens")
+        if kv_heads == tokens:
+            return "token_head" if strides[first] > strides[second] else "head_token"  # By the usual place.
+        heads, token = (first, second) if pair == (kv_heads, tokens) else (second, first)
+        return "head_token" if strides[heads] > strides[token] else "token_head"
+
+    def _require_dense(self, shape, strides, inner: list[int]) -> None:
+        expected = 1
+        for axis in sorted(inner, key=lambda axis: (strides[axis], shape[axis])):
+            _require(shape[axis] == 1 or strides[axis] == expected, self.name,
+                     f"has the strides {strides} for the shape {shape}; a block must have no gaps")
+            expected *= shape[axis]
+
+
+def _require(holds: bool, name: str, complaint: str) -> None:
+    if not holds:
+        raise ValueError(f"KV tensor {name} {complaint}")

@@ -1,0 +1,35 @@
+"""What crosses from the scheduler to the workers with each step."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Load:
+    """Blocks of one request that the workers bring. Each load is answered once, whatever became of it."""
+
+    request_id: str
+    keys: tuple[bytes, ...]
+    blocks: tuple[tuple[int, ...], ...]  # For each KV group, the engine's block of each key; NO_BLOCK: not needed.
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Save:
+    """Blocks that are computed when this step's forward pass has ended."""
+
+    keys: tuple[bytes, ...]
+    parent: bytes | None  # Key of the block before them; None: they begin the prompt.
+    blocks: tuple[tuple[int, ...], ...]  # For each KV group, the engine's block of each key.
+
+
+@dataclass
+class StepPlan:
+    """The work of one step."""
+
+    epoch: str = ""  # Of the cache: a new one with each reset, "" until the first.
+    loads: list[Load] = field(default_factory=list)
+    saves: list[Save] = field(default_factory=list)
+    written: set[int] = field(default_factory=set)  # Engine's blocks that this step and its loads will write.
+
+
+NO_BLOCK = 0  # The engine's block of nobody: a group has no block there, as a window leaves them.

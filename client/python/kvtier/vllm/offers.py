@@ -1,0 +1,136 @@
+"""How many blocks of a request the engine is told can be loaded."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import kvtier
+
+from .stats import Counts
+from .tracked_request import Look, TrackedRequest
+
+_IN_MEMORY = ("gpu", "host")
+_ON_NODE = ("gpu", "host", "disk")
+_TICKET_S = 60.0  # A ticket's longest life.
+_TICKET_SPARE_S = 15.0  # Of it that a load needs: an older ticket is taken anew.
+_SHORTEST_WAIT_S = 0.02
+
+
+class Offers:
+    """Looks for blocks without waiting: by tables, and by calls that were submitted.
+
+    `spaces` is one for each rank and KV group, and a block counts only where all of them have it, so
+    that all ranks load the same. With `held` only blocks are offered that a ticket holds in host memory, verified; otherwise
+    what the table says, once what a disk or another node brings has come or would come too late.
+    """
+
+    def __init__(self, client: kvtier.Client, spaces: Sequence[kvtier.Space], seconds_a_block: float,
+                 max_wait_s: float, peers: bool, held: bool, counts: Counts,
+                 clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._spaces = tuple(spaces)
+        self._seconds_a_block = seconds_a_block
+        self._max_wait_s = max_wait_s
+        self._peers = peers
+        self._held = held
+        self._counts = counts
+        self._clock = clock
+
+    def offered(self, tracked: TrackedRequest, keys: Sequence[bytes]) -> int | None:
+        """Returns how many leading blocks of `keys` can be loaded; None: ask again in the next step.
+
+        From the request's deadline on it is never None. Sends at most one call for each request, and
+        waits for none.
+        """
+        if tracked.look is not None and tracked.look.first_block != tracked.local_blocks:
+            self.forget(tracked)  # The engine has gained or lost blocks: the question is another one.
+        run = min(self._client.resident_run(space, keys) for space in self._spaces)
+        if run == 0 and not self._peers:
+            return 0
+        wanted = keys if self._peers else keys[:run]
+        return self._by_ticket(tracked, wanted) if self._held else self._by_table(tracked, wanted, run)
+
+    def load_timeout_s(self, blocks: int) -> float:
+        """Returns what a load of so many blocks may take, in seconds: no longer than computing them."""
+        return max(_SHORTEST_WAIT_S, min(self._max_wait_s, blocks * self._seconds_a_block))
+
+    def forget(self, tracked: TrackedRequest) -> None:
+        """Ends the request's question, and lets go of what was held for it."""
+        look, tracked.look = tracked.look, None
+        if look is None:
+            return
+        if look.ticket is not None:
+            self._client.release_ticket(look.ticket)
+        elif self._held and look.call is not None:
+            look.call.add_done_callback(self._release_late)
+
+    def _by_table(self, tracked: TrackedRequest, keys: Sequence[bytes], run: int) -> int | None:
+        ready = self._leading(keys[:run], _IN_MEMORY)
+        if ready == len(keys):
+            return ready
+        look = self._look(tracked, keys, len(keys) - ready)
+        if look.call is None:
+            return self._leading(keys[:run], _ON_NODE)  # As many calls are under way as may be.
+        if self._clock() < look.deadline:
+            # Of each space alike: the call says how many of all of them are here or on their way.
+            if not look.call.done() or ready < look.call.result(0) // len(self._spaces):
+                self._counts.add("deferred_looks")
+                return None
+        elif not look.call.done():
+            self._counts.add("late_looks")
+        return self._leading(keys[:run], _ON_NODE)
+
+    def _by_ticket(self, tracked: TrackedRequest, keys: Sequence[bytes]) -> int | None:
+        look = self._look(tracked, keys, len(keys))
+        if look.ticket is not None and self._clock() > look.ticket_ends - _TICKET_SPARE_S:
+            self.forget(tracked)
+            look = self._look(tracked, keys, len(keys))
+        if look.call is None:
+            return 0
+        if not look.call.done():
+            if self._clock() < look.deadline:
+                self._counts.add("deferred_looks")
+                return None
+            self._counts.add("late_looks")
+            return 0
+        ticket = look.call.result(0)
+        if ticket.id is None:
+            return 0
+        look.ticket = ticket.id
+        return min(min(_leading_places(places) for places in ticket.held), len(keys))
+
+    def _look(self, tracked: TrackedRequest, keys: Sequence[bytes], missing: int) -> Look:
+        """Returns the request's look, begun now if it has none. `missing` blocks are worth the wait."""
+        if tracked.look is None:
+            wait_s = self.load_timeout_s(missing)
+            tracked.look = Look(self._clock() + wait_s, tracked.local_blocks)
+            self._submit(tracked.look, keys, wait_s)
+        return tracked.look
+
+    def _submit(self, look: Look, keys: Sequence[bytes], wait_s: float) -> None:
+        sequences = [kvtier.Sequence(space, keys) for space in self._spaces]
+        try:
+            if self._held:
+                look.ticket_ends = self._clock() + _TICKET_S
+                look.call = self._client.submit_take_ticket(sequences, timeout_s=wait_s, lifetime_s=_TICKET_S)
+            else:
+                look.call = self._client.submit_prefetch(sequences, timeout_s=wait_s)
+        except BlockingIOError:
+            pass  # 256 calls are under way. This one was a wish.
+
+    def _leading(self, keys: Sequence[bytes], tiers: Sequence[str]) -> int:
+        """Returns how many leading keys all spaces have in one of `tiers`."""
+        leading = len(keys)
+        for space in self._spaces:
+            residences = self._client.residences(space, keys[:leading]) if leading else []
+            leading = next((i for i, tier in enumerate(residences) if tier not in tiers), leading)
+        return leading
+
+    def _release_late(self, call: kvtier.Call) -> None:
+        ticket = call.result(0)
+        if ticket is not None and ticket.id is not None:
+            self._client.release_ticket(ticket.id)
+
+
+def _leading_places(places: Sequence[int]) -> int:
+    """Returns how many of 0, 1, ... `places` begins with."""
+    return next((i for i, place in enumerate(places) if place != i), len(places))

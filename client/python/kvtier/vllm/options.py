@@ -1,0 +1,65 @@
+"""What kv_connector_extra_config says."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Options:
+    """The connector's settings, validated. ValueError names the field and its value."""
+
+    socket_dir: str = "/run/kvtier"  # The agent's.
+    tenant: str = "default"
+    tenant_secret_file: str = ""  # Whose bytes are the tenant's secret; empty: the open tenant.
+    model_name: str = ""  # Of the space; empty: the last part of the engine's model path.
+    weights_digest: str = ""  # Of the space; empty: it is made from the model's files.
+    recompute_tokens_per_s: float = 4000.0  # What the engine prefills in a second; bounds every wait.
+    max_wait_s: float = 2.0  # That a request waits for a disk or a node at most, in seconds.
+    peers: bool = True  # Other nodes are asked for what this one has not.
+    store: bool = True  # What is computed is saved; False: blocks are only loaded.
+    max_tokens: int = 0  # That are loaded for a request at most; 0: all.
+    lane_threads: int = 1  # Threads of a worker that copy.
+    preemption_wait_s: float = 0.1  # That a step waits for copies out of blocks it will overwrite, in seconds.
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            wanted = type(field.default)
+            if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+                value = float(value)
+                object.__setattr__(self, field.name, value)
+            if type(value) is not wanted:
+                raise ValueError(f"{field.name} is {value!r}; must be a {wanted.__name__}")
+        self._require(self.socket_dir != "", "socket_dir", "not be empty")
+        self._require(self.tenant != "", "tenant", "not be empty")
+        self._require(math.isfinite(self.recompute_tokens_per_s) and self.recompute_tokens_per_s > 0,
+                      "recompute_tokens_per_s", "be a finite number above 0")
+        self._require(0 <= self.max_wait_s <= 60, "max_wait_s", "be from 0 to 60")
+        self._require(self.max_tokens >= 0, "max_tokens", "not be negative")
+        self._require(1 <= self.lane_threads <= 16, "lane_threads", "be from 1 to 16")
+        self._require(0 <= self.preemption_wait_s <= 10, "preemption_wait_s", "be from 0 to 10")
+
+    def _require(self, holds: bool, name: str, rule: str) -> None:
+        if not holds:
+            raise ValueError(f"{name} is {getattr(self, name)!r}; must {rule}")
+
+    def tenant_secret(self) -> bytes:
+        """Returns the secret's bytes, without white space around them. ValueError: the file cannot be read."""
+        if not self.tenant_secret_file:
+            return b""
+        try:
+            return Path(self.tenant_secret_file).read_bytes().strip()
+        except OSError as error:
+            raise ValueError(f"tenant_secret_file is {self.tenant_secret_file!r}: {error.strerror}") from error
+
+
+def parse_options(extra_config: Mapping[str, object] | None) -> Options:
+    """Returns the options that kv_connector_extra_config gives. ValueError names the field and its value."""
+    given = dict(extra_config or {})
+    known = {field.name for field in fields(Options)}
+    for name in given:
+        if name not in known:
+            raise ValueError(f"kv_connector_extra_config has {name!r}; known are {', '.join(sorted(known))}")
+    return Options(**given)

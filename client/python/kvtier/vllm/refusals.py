@@ -1,0 +1,67 @@
+"""What the connector refuses when the engine starts, each by its name."""
+
+from typing import Any
+
+# Their drafts come from text or from heads that keep no KV.
+_DRAFTS_WITHOUT_KV = ("ngram", "ngram_gpu", "suffix", "medusa", "mlp_speculator")
+_GROUP_KINDS = ("FullAttentionSpec", "SlidingWindowSpec", "ChunkedLocalAttentionSpec", "MLAAttentionSpec",
+                "SlidingWindowMLASpec", "UniformTypeKVCacheSpecs")
+# An agent's session holds so many spaces, and each rank and group has one.
+_MAX_SPACES = 16
+
+
+def refuse_unsupported(vllm_config: Any, kv_cache_config: Any, fails_by_request: bool) -> None:
+    """Raises ValueError, naming the field and its value, for what the connector does not support.
+
+    `fails_by_request`: this vLLM can be told that a request's load failed, which needs no block ids.
+    """
+    role = getattr(vllm_config.kv_transfer_config, "kv_role", None)
+    if role != "kv_both":
+        raise ValueError(f"kv_transfer_config.kv_role is {role!r}; must be 'kv_both': what is loaded is also saved")
+    speculative = getattr(vllm_config, "speculative_config", None)
+    if speculative is not None:
+        method = getattr(speculative, "method", None)
+        if method not in _DRAFTS_WITHOUT_KV:
+            raise ValueError(f"speculative_config.method is {method!r}, which keeps KV of a draft that is not saved; "
+                             f"supported are {', '.join(_DRAFTS_WITHOUT_KV)}")
+    parallel = vllm_config.parallel_config
+    for name in ("decode_context_parallel_size", "prefill_context_parallel_size"):
+        if getattr(parallel, name, 1) > 1:
+            raise ValueError(f"parallel_config.{name} is {getattr(parallel, name)}; only 1 is supported")
+    if getattr(vllm_config.cache_config, "calculate_kv_scales", False):
+        raise ValueError("cache_config.calculate_kv_scales is True; scales that are made while running are in no "
+                         "block: give them with the weights")
+    groups = len(kv_cache_config.kv_cache_groups)
+    if groups > 1 and not fails_by_request:
+        raise ValueError(f"kv_cache_groups has {groups} groups, and this vLLM takes failed loads by block alone, which "
+                         "does not say whose they are; vLLM 0.32 does")
+    _refuse_groups(vllm_config, kv_cache_config)
+
+
+def _refuse_groups(vllm_config: Any, kv_cache_config: Any) -> None:
+    groups = kv_cache_config.kv_cache_groups
+    if not groups:
+        raise ValueError("kv_cache_groups is empty; the model keeps no KV")
+    for place, group in enumerate(groups):
+        kind = type(group.kv_cache_spec).__name__
+        if kind not in _GROUP_KINDS:
+            raise ValueError(f"kv_cache_groups[{place}] is a {kind}; supported are {', '.join(_GROUP_KINDS)}")
+        tokens = group.kv_cache_spec.block_size
+        if tokens != block_tokens(kv_cache_config):
+            raise ValueError(f"kv_cache_groups[{place}].block_size is {tokens}, and {block_tokens(kv_cache_config)} "
+                             "in group 0; all must be equal")
+    hashed = getattr(vllm_config.cache_config, "hash_block_size", None)
+    if hashed is not None and hashed != block_tokens(kv_cache_config):
+        raise ValueError(f"cache_config.hash_block_size is {hashed}; must be the block size, "
+                         f"{block_tokens(kv_cache_config)}")
+    parallel = vllm_config.parallel_config
+    spaces = len(groups) * parallel.tensor_parallel_size * parallel.pipeline_parallel_size
+    if spaces > _MAX_SPACES:
+        raise ValueError(f"{len(groups)} KV groups, tensor_parallel_size {parallel.tensor_parallel_size} and "
+                         f"pipeline_parallel_size {parallel.pipeline_parallel_size} make {spaces} spaces; "
+                         f"a session holds {_MAX_SPACES}")
+
+
+def block_tokens(kv_cache_config: Any) -> int:
+    """Returns the tokens of a block of the first KV group."""
+    return kv_cache_config.kv_cache_groups[0].kv_cache_spec.block_size

@@ -1,0 +1,61 @@
+"""The space of each rank and KV group: what makes two blocks of vLLM alike."""
+
+import dataclasses
+import hashlib
+from pathlib import PurePath
+from typing import Any
+
+import kvtier
+
+from .kv_layout import KvLayout
+from .options import Options
+from .weights import weights_digest
+
+
+@dataclasses.dataclass(frozen=True)
+class EngineFacts:
+    """What shapes the bytes of blocks and is in no tensor."""
+
+    version: str  # Of vLLM: it may pack KV in another way tomorrow.
+    backend: str  # Name of the attention backend.
+    instruction_set: str  # By which the backend packs, where it does; "" elsewhere.
+
+
+def space_of_group(options: Options, vllm_config: Any, spec: Any, layout: KvLayout, facts: EngineFacts,
+                   group: int, tensor_rank: int, pipeline_rank: int) -> kvtier.SpaceSpec:
+    """Returns the space of one rank's blocks of one KV group.
+
+    `spec` is the group's kv_cache_spec. An adapter and a cache salt are in the keys (block_keys.py),
+    not here. ValueError names what cannot be.
+    """
+    model = vllm_config.model_config
+    parallel = vllm_config.parallel_config
+    revision = getattr(getattr(model, "hf_config", None), "_commit_hash", None) or getattr(model, "revision", None)
+    digest = options.weights_digest or weights_digest(str(model.model), revision)
+    # All that shapes the bytes and has no field of its own; `kvtier doctor` shows it.
+    window = getattr(spec, "sliding_window", None)
+    shaped_by = [options.model_name or PurePath(str(model.model)).name, f"vllm {facts.version}", facts.backend,
+                 facts.instruction_set, f"cache_dtype {getattr(vllm_config.cache_config, 'cache_dtype', 'auto')}",
+                 f"group {group} {type(spec).__name__}", *([f"window {window}"] if window else []), *_overrides(model)]
+    return kvtier.SpaceSpec(
+        model="; ".join(shaped_by), weights_digest=digest, dtype=layout.dtype, layout=layout.stored,
+        layers=layout.memory.layers, kv_heads=getattr(spec, "num_kv_heads", 1), head_dim=getattr(spec, "head_size", 1),
+        tokens_per_block=spec.block_size, tp_rank=tensor_rank, tp_size=parallel.tensor_parallel_size,
+        pp_rank=pipeline_rank, pp_size=parallel.pipeline_parallel_size, block_bytes=layout.block_bytes)
+
+
+def _overrides(model: Any) -> list[str]:
+    """Returns a digest of what the command line changes of the model's configuration, such as RoPE scaling."""
+    overrides = getattr(model, "hf_overrides", None)
+    if not overrides:
+        return []
+    text = repr(sorted(overrides.items())) if isinstance(overrides, dict) else getattr(overrides, "__qualname__", "")
+    return [f"overrides {hashlib.sha256(text.encode()).hexdigest()[:16]}"]
+
+
+def space_of_epoch(spec: kvtier.SpaceSpec, epoch: str) -> kvtier.SpaceSpec:
+    """Returns `spec` as it is after a reset: nothing that was put before, by anybody, is alike."""
+    if not epoch:
+        return spec
+    digest = hashlib.sha256(f"kvtier.epoch\0{spec.weights_digest}\0{epoch}".encode()).hexdigest()
+    return dataclasses.replace(spec, weights_digest=digest)

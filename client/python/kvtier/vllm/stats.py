@@ -1,0 +1,45 @@
+"""What the connector counts, as the engine's logger and Prometheus take it."""
+
+from collections.abc import Mapping
+
+# Name: what it counts.
+COUNTERS: dict[str, str] = {
+    "loaded_blocks": "Blocks that were loaded and proven, of all ranks and KV groups",
+    "loaded_bytes": "Bytes of these blocks",
+    "load_failed_blocks": "Blocks that were to be loaded and did not come; the engine computes them",
+    "load_refused_blocks": "Those of them for which there was no room in the queue of copies",
+    "saved_blocks": "Blocks that were saved, or were there already",
+    "saved_bytes": "Bytes of these blocks",
+    "unsaved_blocks": "Blocks that were to be saved and were not: no room, no agent, another worker's",
+    "save_refused_blocks": "Those of them for which there was no room in the queue of copies",
+    "given_up_blocks": "Blocks whose copies were given up for a step that could not wait any longer",
+    "preemption_waits": "Steps that waited for copies out of blocks that they were to overwrite",
+    "offered_tokens": "Tokens that the scheduler was told could be loaded",
+    "deferred_looks": "Answers 'ask again', while a disk or another node brought blocks",
+    "late_looks": "Requests for which that took longer than computing would",
+    "failed_loads": "Requests with a block that did not come",
+    "unstored_requests": "Requests that asked not to be stored",
+    "resets": "Resets of the cache, each of which begins a new epoch",
+}
+
+
+class Counts:
+    """Counters since they were last taken. For one thread."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def add(self, name: str, amount: int = 1) -> None:
+        """Adds to a counter of COUNTERS."""
+        if amount:
+            self._counts[name] = self._counts.get(name, 0) + amount
+
+    def take(self) -> dict[str, int]:
+        """Returns what was counted since the last take; {} is nothing."""
+        taken, self._counts = self._counts, {}
+        return taken
+
+
+def sum_of(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    """Returns the sum of two takes, name by name."""
+    return {name: first.get(name, 0) + second.get(name, 0) for name in COUNTERS if name in first or name in second}

@@ -1,0 +1,78 @@
+"""The digest of the weights that an engine runs."""
+
+import hashlib
+import json
+import struct
+from pathlib import Path
+
+_END_BYTES = 64 * 1024
+_MAX_HEADER_BYTES = 100 * 1024 * 1024  # As safetensors itself has it.
+# What shapes KV beside the weights: RoPE, norms, quantisation.
+_CONFIGS = ("config.json", "quantize_config.json", "quantization_config.json")
+
+
+def weights_digest(model: str, revision: str | None) -> str:
+    """Returns the digest of a model folder's weights, or of the revision of a model that has no folder.
+
+    Of a folder: SHA-256 in hexadecimal over config.json and its like, and of each safetensors shard, by
+    name, its size, its header (the tensors' names, dtypes and shapes) and the first and last 64 KiB of its data. A
+    fine-tuned model differs there; who edits weights in the middle of shards alone sets
+    weights_digest in the options. Reads some 200 KiB a shard. ValueError: there is neither shard nor revision.
+    """
+    folder = Path(model)
+    shards = sorted(folder.glob("*.safetensors")) if folder.is_dir() else []
+    if shards:
+        return _digest_of(folder, shards)
+    if revision:
+        return hashlib.sha256(f"kvtier.revision\0{model}\0{revision}".encode()).hexdigest()
+    raise ValueError(f"model is {model!r}, which is no folder with *.safetensors and has no revision; "
+                     "set weights_digest in kv_connector_extra_config")
+
+
+def _digest_of(folder: Path, shards: list[Path]) -> str:
+    digest = hashlib.sha256(b"kvtier.weights.v1\0")
+    for name in _CONFIGS:
+        path = folder / name
+        if path.is_file():
+            _add(digest, name, json.dumps(_without_paths(path), sort_keys=True).encode())
+    for shard in shards:
+        header, first, last = _ends(shard)
+        _add(digest, shard.name, header)
+        digest.update(struct.pack("<Q", shard.stat().st_size))
+        _add(digest, "first", first)
+        _add(digest, "last", last)
+    return digest.hexdigest()
+
+
+def _add(digest, name: str, content: bytes) -> None:
+    """Hashes a name and its content, each behind its length, so that no two lists run together."""
+    for part in (name.encode(), content):
+        digest.update(struct.pack("<Q", len(part)))
+        digest.update(part)
+
+
+def _without_paths(path: Path) -> object:
+    """Returns the configuration without what says where the files lay or which library wrote them."""
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON: {error}") from error
+    if isinstance(config, dict):
+        for name in ("_name_or_path", "transformers_version"):
+            config.pop(name, None)
+    return config
+
+
+def _ends(shard: Path) -> tuple[bytes, bytes, bytes]:
+    """Returns a shard's header, and the first and last bytes of its data."""
+    with shard.open("rb") as file:
+        prefix = file.read(8)
+        header_bytes = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else 0
+        if not 0 < header_bytes <= _MAX_HEADER_BYTES:
+            raise ValueError(f"{shard} begins with a header of {header_bytes} bytes; it is no safetensors file")
+        header = file.read(header_bytes)
+        if len(header) != header_bytes:
+            raise ValueError(f"{shard} ends inside its header of {header_bytes} bytes")
+        first = file.read(_END_BYTES)
+        file.seek(max(8 + header_bytes, shard.stat().st_size - _END_BYTES))
+        return header, first, file.read(_END_BYTES)

@@ -1,0 +1,108 @@
+"""A real `vllm serve`, asked over HTTP."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+# A quiet engine without a network, on one thread; AMX only where the machine has it for sure.
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1",
+    "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_SERVER_DEV_MODE": "1"}  # For /reset_prefix_cache.
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One completion."""
+
+    text: str
+    prompt_tokens: int
+    cached_tokens: int  # Of the prompt, that were not computed, as the engine says it.
+    seconds: float
+
+
+class VllmProcess:
+    """An engine that serves `model`; with `socket_dir` it has the connector. `more` are flags. A context manager."""
+
+    def __init__(self, venv: Path, model: Path, port: int, log: Path, python_path: Path,
+                 socket_dir: Path | None = None, policy: str = "recompute", more: tuple[str, ...] = ()) -> None:
+        self._url = f"http://127.0.0.1:{port}"
+        self.log = log
+        command = [str(venv / "bin/vllm"), "serve", str(model), "--served-model-name", "smollm2", "--host", "127.0.0.1",
+                   "--port", str(port), "--dtype", "float32", "--max-model-len", "2048", "--block-size", "32",
+                   "--enforce-eager", "--max-num-seqs", "8", "--prefix-caching-hash-algo", "sha256_cbor",
+                   "--enable-prompt-tokens-details", *more]
+        if socket_dir is not None:
+            command += ["--kv-transfer-config", json.dumps({
+                "kv_connector": "KvtierConnector", "kv_connector_module_path": "kvtier.vllm", "kv_role": "kv_both",
+                "kv_load_failure_policy": policy,
+                "kv_connector_extra_config": {"socket_dir": str(socket_dir), "recompute_tokens_per_s": 400}})]
+        environment = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": str(python_path),
+                       "PATH": f"{venv / 'bin'}:{os.environ['PATH']}"}
+        with log.open("w") as output:
+            self._process = subprocess.Popen(command, env=environment, stdout=output, stderr=output,
+                                             start_new_session=True)
+
+    def await_ready(self, timeout_s: float = 600) -> None:
+        """Waits until it answers. RuntimeError: it ended, or took too long."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                self._get("/health")
+                return
+            except (urllib.error.URLError, ConnectionError):
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"no engine; see {self.log}") from None
+                time.sleep(0.5)
+
+    def complete(self, prompt: str, tokens: int = 16, parameters: dict | None = None) -> Answer:
+        """Returns what the engine says behind `prompt`, without chance."""
+        body = {"model": "smollm2", "prompt": prompt, "max_tokens": tokens, "temperature": 0}
+        if parameters is not None:
+            body["kv_transfer_params"] = parameters
+        began = time.monotonic()
+        answer = json.loads(self._post("/v1/completions", body))
+        details = answer["usage"].get("prompt_tokens_details") or {}
+        return Answer(answer["choices"][0]["text"], answer["usage"]["prompt_tokens"], details.get("cached_tokens") or 0,
+                      time.monotonic() - began)
+
+    def forget_prefixes(self) -> None:
+        """Has the engine forget its own prefixes, so that only the agent has them."""
+        self._post("/reset_prefix_cache", {})
+
+    def counter(self, name: str) -> float:
+        """Returns a counter of /metrics, summed over its labels; 0: it is not there."""
+        lines = re.findall(rf"^{re.escape(name)}(?:\{{[^}}]*\}})? (\S+)$", self._get("/metrics").decode(), re.M)
+        return sum(float(value) for value in lines)
+
+    def close(self) -> None:
+        """Ends it, by force after a while."""
+        for how in (signal.SIGINT, signal.SIGKILL):
+            if self._process.poll() is None:
+                os.killpg(self._process.pid, how)
+                try:
+                    self._process.wait(30)
+                except subprocess.TimeoutExpired:
+                    continue
+
+    def __enter__(self) -> "VllmProcess":
+        return self
+
+    def __exit__(self, *exc_info) -> None:
+        self.close()
+
+    def _get(self, path: str) -> bytes:
+        with urllib.request.urlopen(self._url + path, timeout=10) as answer:
+            return answer.read()
+
+    def _post(self, path: str, body: dict) -> bytes:
+        request = urllib.request.Request(self._url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=300) as answer:
+            return answer.read()

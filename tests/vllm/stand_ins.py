@@ -1,0 +1,215 @@
+"""Stand-ins for what a connector meets: the client, the lanes, and the engine's objects.
+
+They record what they are asked, and wait for nothing: time is a Clock that tests set.
+"""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import kvtier
+
+BLOCK_TOKENS = 32
+
+
+class Clock:
+    """Seconds that pass when a test says so."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+class SubmittedCall:
+    """A call that ends when a test says so."""
+
+    def __init__(self):
+        self._ended, self._result, self._callbacks = False, None, []
+
+    def done(self):
+        return self._ended
+
+    def result(self, timeout_s=None):
+        if not self._ended:
+            raise TimeoutError("the test has not ended it")
+        return self._result
+
+    def add_done_callback(self, callback):
+        if self._ended:
+            callback(self)
+        else:
+            self._callbacks.append(callback)
+
+    def end(self, result):
+        self._ended, self._result = True, result
+        for callback in self._callbacks:
+            callback(self)
+
+
+class TableClient:
+    """A client whose table is a dict by (space, key), and whose calls tests end."""
+
+    def __init__(self):
+        self.tiers = {}
+        self.prefetches = []  # (sequences, timeout_s, call)
+        self.tickets = []  # The same.
+        self.released = []
+        self.busy = False
+        self.looks = 0
+        self.closed = False
+        self.registered = []
+        self.clock_cost = None  # (clock, seconds of each look)
+
+    def put(self, space, keys, tier="host"):
+        for key in keys:
+            self.tiers[space._handle, bytes(key)] = tier
+
+    def register_space(self, spec):
+        space = kvtier.Space(spec, len(self.registered))
+        self.registered.append(space)
+        return space
+
+    def unregister_space(self, space):
+        assert space in self.registered
+
+    def residences(self, space, keys):
+        self._look()
+        return [self.tiers.get((space._handle, key), "absent") for key in keys]
+
+    def resident_run(self, space, keys):
+        tiers = self.residences(space, keys)
+        return next((i for i, tier in enumerate(tiers) if tier == "absent"), len(tiers))
+
+    def submit_prefetch(self, sequences, timeout_s=None):
+        return self._submit(self.prefetches, sequences, timeout_s)
+
+    def submit_take_ticket(self, sequences, timeout_s=None, lifetime_s=None):
+        return self._submit(self.tickets, sequences, timeout_s)
+
+    def release_ticket(self, ticket):
+        self.released.append(ticket)
+
+    def close(self):
+        self.closed = True
+
+    def _look(self):
+        self.looks += 1
+        if self.clock_cost:
+            clock, seconds = self.clock_cost
+            clock.now += seconds
+
+    def _submit(self, calls, sequences, timeout_s):
+        if self.busy:
+            raise BlockingIOError("256 calls are under way")
+        call = SubmittedCall()
+        calls.append((list(sequences), timeout_s, call))
+        return call
+
+
+class Job:
+    """A kvtier.LaneJob that ends when a test says so."""
+
+    def __init__(self, keys, blocks, parent=None, timeout_s=None):
+        self.keys, self.blocks, self.parent, self.timeout_s = list(keys), list(blocks), parent, timeout_s
+        self.done, self.copied, self.error = False, False, None
+        self._results = None
+
+    @property
+    def results(self):
+        assert self.done, "results REQUIRES done"
+        return self._results
+
+    def end(self, results=None):
+        self.done, self.copied = True, True
+        self._results = [True] * len(self.blocks) if results is None else list(results)
+
+
+class RecordedLanes:
+    """kvtier.Lanes that copy nothing."""
+
+    def __init__(self):
+        self.offloads, self.onboards, self.awaited = [], [], []
+        self.full = False
+        self.ends_in_time = True  # What await_copied() says.
+        self.closed = False
+
+    def offload(self, keys, blocks, parent=None):
+        return self._add(self.offloads, Job(keys, blocks, parent=parent))
+
+    def onboard(self, keys, blocks, timeout_s=None):
+        return self._add(self.onboards, Job(keys, blocks, timeout_s=timeout_s))
+
+    def poll(self):
+        return []
+
+    def await_copied(self, blocks, timeout_s):
+        self.awaited.append((list(blocks), timeout_s))
+        return self.ends_in_time
+
+    def close(self):
+        self.closed = True
+        for job in self.offloads + self.onboards:
+            if not job.done:
+                job.end([False] * len(job.blocks))
+
+    def _add(self, jobs, job):
+        if self.full:
+            raise BlockingIOError("the queue is full")
+        jobs.append(job)
+        return job
+
+
+@dataclass
+class Request:
+    """What is read of the engine's Request."""
+
+    request_id: str
+    num_tokens: int
+    block_hashes: list
+    lora_request: object = None
+    kv_transfer_params: object = None
+    num_preemptions: int = 0
+    skip_reading_prefix_cache: bool = False
+
+
+def make_request(name, tokens, **more):
+    """A request whose block i has the key b"k" and i in 31 digits."""
+    return Request(name, tokens, make_keys(tokens // BLOCK_TOKENS), **more)
+
+
+def make_keys(count):
+    return [b"k%031d" % i for i in range(count)]
+
+
+@dataclass
+class Step:
+    """A SchedulerOutput under construction."""
+
+    scheduled_new_reqs: list = field(default_factory=list)
+    num_scheduled_tokens: dict = field(default_factory=dict)
+    scheduled_cached_reqs: object = field(default_factory=lambda: SimpleNamespace(
+        req_ids=[], resumed_req_ids=set(), new_block_ids=[], num_computed_tokens=[]))
+
+    def new(self, name, computed, scheduled, *groups):
+        self.scheduled_new_reqs.append(SimpleNamespace(req_id=name, num_computed_tokens=computed,
+                                                       block_ids=tuple(groups)))
+        self.num_scheduled_tokens[name] = scheduled
+        return self
+
+    def cached(self, name, computed, scheduled, *groups, resumed=False):
+        cached = self.scheduled_cached_reqs
+        cached.req_ids.append(name)
+        cached.num_computed_tokens.append(computed)
+        cached.new_block_ids.append(tuple(groups) if groups else None)
+        if resumed:
+            cached.resumed_req_ids.add(name)
+        self.num_scheduled_tokens[name] = scheduled
+        return self
+
+
+def spec(**changes):
+    """A space of one rank."""
+    fields = {"model": "m", "weights_digest": "w", "dtype": "float32", "layout": "l", "layers": 2, "kv_heads": 3,
+              "head_dim": 64, "tokens_per_block": BLOCK_TOKENS, "block_bytes": 4096}
+    return kvtier.SpaceSpec(**{**fields, **changes})

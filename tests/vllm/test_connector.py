@@ -1,0 +1,321 @@
+"""KvtierConnector as the engine calls it, in the order that was recorded, with vllm's classes stubbed."""
+
+import subprocess
+import sys
+import unittest
+from types import SimpleNamespace
+from unittest import mock
+
+import kvtier
+import stand_ins
+import vllm_stub
+from stand_ins import BLOCK_TOKENS, Step, make_keys, make_request
+from tensor import Storage, Tensor
+
+vllm_stub.install()
+from kvtier.vllm import connector as connector_module  # noqa: E402 (the stubs come first)
+from kvtier.vllm import KvtierConnector  # noqa: E402
+
+BLOCKS, HEADS, LAYERS = 40, 3, 2
+NAMES = [f"model.layers.{i}.self_attn.attn" for i in range(LAYERS)]
+
+
+class FullAttentionSpec(SimpleNamespace):
+    pass
+
+
+class SlidingWindowSpec(SimpleNamespace):
+    pass
+
+
+class MambaSpec(SimpleNamespace):
+    pass
+
+
+def attention(kind=FullAttentionSpec, tokens=BLOCK_TOKENS):
+    return kind(block_size=tokens, num_kv_heads=HEADS, head_size=64, sliding_window=None)
+
+
+def make_config(policy="recompute", extra=None, method=None, **parallel):
+    layer = SimpleNamespace(get_attn_backend=lambda: SimpleNamespace(get_name=lambda: "CPU_ATTN"))
+    return SimpleNamespace(
+        kv_transfer_config=SimpleNamespace(
+            kv_connector_extra_config={"weights_digest": "w", "peers": False, **(extra or {})},
+            kv_load_failure_policy=policy, kv_role="kv_both"),
+        model_config=SimpleNamespace(model="/models/smol", revision=None, hf_overrides={}),
+        cache_config=SimpleNamespace(cache_dtype="auto", calculate_kv_scales=False, hash_block_size=None),
+        parallel_config=SimpleNamespace(**{"tensor_parallel_size": 1, "pipeline_parallel_size": 1,
+                                           "decode_context_parallel_size": 1, **parallel}),
+        speculative_config=None if method is None else SimpleNamespace(method=method),
+        compilation_config=SimpleNamespace(static_forward_context={name: layer for name in NAMES}))
+
+
+def make_cache_config(*specs):
+    groups = [SimpleNamespace(kv_cache_spec=spec, layer_names=NAMES) for spec in specs or [attention()]]
+    return SimpleNamespace(num_blocks=BLOCKS, kv_cache_groups=groups)
+
+
+class WithConnector(unittest.TestCase):
+    POLICY = "recompute"
+    SPECS = ()
+
+    def setUp(self):
+        self.clients, self.lanes = [], []
+        for name, stand_in in (("Client", self.open_client), ("Lanes", self.open_lanes)):
+            patch = mock.patch.object(kvtier, name, stand_in)
+            patch.start()
+            self.addCleanup(patch.stop)
+        config, cache_config = make_config(self.POLICY), make_cache_config(*self.SPECS)
+        self.worker = KvtierConnector(config, vllm_stub.KVConnectorRole.WORKER, kv_cache_config=cache_config)
+        storage = Storage(LAYERS * BLOCKS * HEADS * 32 * 128 * 4)
+        self.worker.register_kv_caches({
+            name: Tensor((BLOCKS, HEADS, 32, 128), storage, offset=i * BLOCKS * HEADS * 32 * 128)
+            for i, name in enumerate(NAMES)})
+        self.scheduler = KvtierConnector(config, vllm_stub.KVConnectorRole.SCHEDULER, kv_cache_config=cache_config)
+        self.scheduler.set_xfer_handshake_metadata_pp_aware({(0, 0): self.worker.get_handshake_metadata()})
+
+    def open_client(self, *arguments):
+        self.clients.append(stand_ins.TableClient())
+        return self.clients[-1]
+
+    def open_lanes(self, client, space, memory, threads):
+        self.lanes.append(stand_ins.RecordedLanes())
+        return self.lanes[-1]
+
+    def put(self, count, tier="host"):
+        client = self.clients[-1]
+        for space in client.registered:
+            client.put(space, make_keys(count), tier)
+
+    def step(self, scheduled, finished=frozenset()):
+        """One step in the recorded order. Returns the workers' output, which the scheduler has taken."""
+        meta = self.scheduler.build_connector_meta(scheduled)
+        self.worker.handle_preemptions(meta)
+        self.worker.bind_connector_metadata(meta)
+        for name in NAMES:
+            self.worker.wait_for_layer_load(name)
+            self.worker.save_kv_layer(name, None, None)
+        self.worker.start_load_kv(None)
+        self.worker.wait_for_save()
+        results = self.worker.get_transfer_results(set(finished))
+        output = SimpleNamespace(finished_sending=results.finished_sending, finished_recving=results.finished_recving,
+                                 failed_recving=results.failed_recving,
+                                 invalid_block_ids=self.worker.get_block_ids_with_load_errors())
+        self.worker.clear_connector_metadata()
+        self.scheduler.update_connector_output(output)
+        return output
+
+    def start_load(self, name, blocks, first=1):
+        """Has the leading blocks of a new request of 200 tokens loaded; returns it."""
+        request = make_request(name, 200)
+        self.assertEqual(self.scheduler.get_num_new_matched_tokens(request, 0), (blocks * BLOCK_TOKENS, True))
+        ids = tuple(list(range(first, first + blocks)) for _ in range(len(self.SPECS) or 1))
+        self.scheduler.update_state_after_alloc(request, SimpleNamespace(get_block_ids=lambda: ids), blocks * BLOCK_TOKENS)
+        return request
+
+
+class Protocol(WithConnector):
+    def test_a_load_between_steps(self):
+        self.put(3)
+        self.start_load("a", 3)
+        self.assertEqual(self.step(Step()).finished_recving, set())  # A step of its own without tokens.
+        [job] = self.lanes[0].onboards
+        self.assertEqual((job.keys, job.blocks), (make_keys(3), [1, 2, 3]))
+        job.end()
+        output = self.step(Step())
+        self.assertEqual((output.finished_recving, output.invalid_block_ids), ({"a"}, set()))
+        self.step(Step().new("a", 96, 104, list(range(1, 8))))
+        [save] = self.lanes[0].offloads
+        self.assertEqual((save.keys, save.blocks, save.parent), (make_keys(6)[3:], [4, 5, 6], make_keys(3)[2]))
+
+    def test_a_load_that_fails_is_answered_and_never_asked_for_again(self):
+        self.put(3)
+        request = self.start_load("a", 3)
+        self.step(Step())
+        self.lanes[0].onboards[0].end([True, False, False])
+        output = self.step(Step())
+        self.assertEqual((output.finished_recving, output.invalid_block_ids), ({"a"}, {2, 3}))
+        self.assertEqual(output.failed_recving, set())  # Of one group, blocks say it.
+        self.assertEqual(self.scheduler.get_num_new_matched_tokens(request, 0), (0, False))
+        self.step(Step().new("a", 32, 168, list(range(1, 8))))
+        self.assertEqual(self.lanes[0].offloads[0].keys, make_keys(6)[1:])  # Put again.
+
+    def test_an_id_is_never_answered_twice_also_of_a_request_that_was_aborted(self):
+        self.put(3)
+        request = self.start_load("a", 3)
+        self.step(Step())
+        self.assertEqual(self.scheduler.request_finished_all_groups(request, ([1, 2, 3],)), (False, None))
+        self.lanes[0].onboards[0].end()
+        answers = [self.step(Step(), {"a"}).finished_recving for _ in range(4)]
+        self.assertEqual(answers, [{"a"}, set(), set(), set()])
+
+    def test_no_request_waits_for_its_saves(self):
+        request = make_request("a", 200)
+        self.scheduler.get_num_new_matched_tokens(request, 0)
+        output = self.step(Step().new("a", 0, 200, list(range(1, 8))))
+        self.assertEqual(self.scheduler.request_finished(request, list(range(1, 8))), (False, None))
+        self.assertEqual(output.finished_sending, set())
+        self.assertFalse(self.scheduler.requires_kv_delivery)
+        # Its blocks are another's now: the step that writes them lets the copies end first.
+        self.step(Step().new("b", 0, 64, [3, 9]))
+        self.assertEqual([blocks for blocks, _ in self.lanes[0].awaited], [[3]])
+
+    def test_a_reset_is_told_to_the_workers_with_the_next_step(self):
+        self.put(3)
+        self.start_load("a", 3)
+        self.step(Step())
+        self.assertIs(self.scheduler.reset_cache(), True)
+        output = self.step(Step())
+        self.assertEqual(output.invalid_block_ids, {1, 2, 3})
+        self.assertEqual(len(self.lanes), 2)
+        worker, scheduler = (client.registered[-1].spec for client in self.clients)
+        self.assertEqual(worker, scheduler)
+        self.assertNotEqual(worker, self.clients[0].registered[0].spec)
+
+    def test_hundreds_of_requests_without_an_end_of_any_save_leave_nothing(self):
+        for i in range(300):
+            request = make_request(f"r{i}", 64)
+            self.scheduler.get_num_new_matched_tokens(request, 0)
+            self.lanes[0].full = i > 10
+            self.step(Step().new(f"r{i}", 0, 64, [30, 31]))
+            self.scheduler.request_finished_all_groups(request, ([30, 31],))
+        self.assertLess(len(self.lanes[0].offloads), 12)
+        self.assertLess(len(self.worker._worker._saves), 12)
+        self.assertEqual(self.scheduler._scheduler._requests, {})
+
+
+class SeveralGroups(WithConnector):
+    SPECS = (attention(), attention(SlidingWindowSpec))
+
+    def test_failures_come_by_request_and_no_block_is_named(self):
+        self.put(3)
+        self.start_load("a", 3)
+        self.step(Step())
+        self.lanes[0].onboards[0].end()
+        self.lanes[1].onboards[0].end([True, True, False])
+        output = self.step(Step())
+        self.assertEqual((output.finished_recving, output.failed_recving, output.invalid_block_ids), ({"a"}, {"a"}, set()))
+
+    def test_each_group_has_a_space_of_its_own(self):
+        specs = self.worker.get_handshake_metadata().specs
+        self.assertEqual(len({spec.model for spec in specs}), 2)
+
+
+class NothingRaises(WithConnector):
+    def test_into_a_running_engine(self):
+        self.scheduler._scheduler = self.worker._worker = SimpleNamespace(counts=None)
+        self.worker.bind_connector_metadata(SimpleNamespace(plan=None))
+        request = make_request("a", 200)
+        with self.assertLogs("vllm.kvtier", "ERROR") as logged:
+            self.assertEqual(self.scheduler.get_num_new_matched_tokens(request, 0), (0, False))
+            self.scheduler.update_state_after_alloc(request, None, 32)
+            self.assertEqual(self.scheduler.build_connector_meta(Step()).plan.loads, [])
+            self.scheduler.update_connector_output(None)
+            self.assertEqual(self.scheduler.request_finished_all_groups(request, ([],)), (False, None))
+            self.assertIs(self.scheduler.reset_cache(), False)
+            self.worker.handle_preemptions(SimpleNamespace(plan=None))
+            self.worker.start_load_kv(None)
+            self.worker.wait_for_save()
+            self.assertEqual(self.worker.get_finished(set()), (None, None))
+            self.assertIsNone(self.worker.get_kv_connector_stats())
+            self.worker.shutdown()
+        self.assertGreaterEqual(len(logged.records), 12)
+
+
+class Start(unittest.TestCase):
+    def refuse(self, said, config=None, cache_config=None):
+        with self.assertRaisesRegex(ValueError, said):
+            KvtierConnector(config or make_config(), vllm_stub.KVConnectorRole.WORKER,
+                            kv_cache_config=cache_config or make_cache_config())
+
+    def test_refuses_what_is_not_supported_by_name(self):
+        config = make_config()
+        config.kv_transfer_config.kv_role = "kv_producer"
+        self.refuse("kv_role is 'kv_producer'", config)
+        self.refuse("speculative_config.method is 'eagle3'", make_config(method="eagle3"))
+        self.refuse("speculative_config.method is 'draft_model'", make_config(method="draft_model"))
+        self.refuse("decode_context_parallel_size is 2", make_config(decode_context_parallel_size=2))
+        self.refuse("make 32 spaces", make_config(tensor_parallel_size=16, pipeline_parallel_size=2))
+        self.refuse(r"kv_cache_groups\[1\] is a MambaSpec", None, make_cache_config(attention(), attention(MambaSpec)))
+        self.refuse(r"kv_cache_groups\[1\].block_size is 16", None, make_cache_config(attention(), attention(tokens=16)))
+        with mock.patch.object(connector_module, "base", SimpleNamespace(**{
+                name: value for name, value in vars(connector_module.base).items() if name != "KVConnectorTransferResults"})):
+            self.refuse("kv_cache_groups has 2 groups, and this vLLM", None,
+                        make_cache_config(attention(), attention(SlidingWindowSpec)))
+        KvtierConnector(make_config(method="ngram"), vllm_stub.KVConnectorRole.WORKER, kv_cache_config=make_cache_config())
+
+    def test_refuses_options_that_cannot_be_by_field_and_value(self):
+        for extra, said in (({"socket_dri": "/x"}, "has 'socket_dri'; known are"),
+                            ({"socket_dir": 3}, "socket_dir is 3; must be a str"), ({"socket_dir": ""}, "must not be empty"),
+                            ({"peers": 1}, "peers is 1; must be a bool"), ({"max_tokens": -1}, "max_tokens is -1"),
+                            ({"max_tokens": True}, "max_tokens is True"), ({"max_wait_s": 61}, "max_wait_s is 61"),
+                            ({"recompute_tokens_per_s": 0}, "recompute_tokens_per_s is 0"),
+                            ({"lane_threads": 0}, "lane_threads is 0"), ({"preemption_wait_s": 11}, "preemption_wait_s is 11")):
+            with self.subTest(said):
+                self.refuse(said, make_config(extra=extra))
+
+    def test_refuses_a_secret_that_cannot_be_read(self):
+        with self.assertRaisesRegex(ValueError, "tenant_secret_file is '/nowhere': No such file"):
+            KvtierConnector(make_config(extra={"tenant_secret_file": "/nowhere"}), vllm_stub.KVConnectorRole.SCHEDULER,
+                            kv_cache_config=make_cache_config())
+
+    def test_warns_of_the_policy_that_loses_requests(self):
+        for policy, level in (("fail", True), ("recompute", False)):
+            with self.subTest(policy), mock.patch.object(kvtier, "Client", lambda *arguments: stand_ins.TableClient()):
+                check = self.assertLogs if level else self.assertNoLogs
+                with check("vllm.kvtier", "WARNING"):
+                    KvtierConnector(make_config(policy), vllm_stub.KVConnectorRole.SCHEDULER,
+                                    kv_cache_config=make_cache_config())
+
+    def test_warns_of_keys_that_other_processes_may_not_compute(self):
+        config = make_config()
+        config.cache_config.prefix_caching_hash_algo = "sha256"
+        with mock.patch.object(kvtier, "Client", lambda *arguments: stand_ins.TableClient()), \
+                self.assertLogs("vllm.kvtier", "WARNING") as logged:
+            KvtierConnector(config, vllm_stub.KVConnectorRole.SCHEDULER, kv_cache_config=make_cache_config())
+        self.assertIn("prefix_caching_hash_algo is 'sha256'", logged.output[0])
+
+    def test_importing_the_package_needs_neither_vllm_nor_torch(self):
+        code = ("import sys, kvtier, kvtier.vllm, kvtier.vllm.scheduler_side, kvtier.vllm.worker_side, kvtier.vllm.space\n"
+                "assert not {'vllm', 'torch'} & set(sys.modules), sorted(sys.modules)")
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Statistics(WithConnector):
+    def test_are_those_of_a_step_and_can_be_summed(self):
+        self.assertIsNone(self.worker.get_kv_connector_stats())
+        self.put(3)
+        self.start_load("a", 3)
+        self.step(Step())
+        self.lanes[0].onboards[0].end()
+        self.step(Step())
+        stats = self.worker.get_kv_connector_stats()
+        self.assertEqual(stats.data["loaded_blocks"], 3)
+        self.assertEqual(self.scheduler.get_kv_connector_stats().data["offered_tokens"], 96)
+        stats.aggregate(KvtierConnector.build_kv_connector_stats({"loaded_blocks": 2, "saved_blocks": 1}))
+        self.assertEqual((stats.reduce()["loaded_blocks"], stats.reduce()["saved_blocks"]), (5, 1))
+        stats.reset()
+        self.assertTrue(stats.is_empty())
+
+    def test_are_counters_of_the_engines_metrics(self):
+        made = {}
+
+        class Counter:
+            def __init__(self, name, documentation, labelnames):
+                made[name] = self
+                self.value = 0
+
+            def labels(self, *values):
+                return self
+
+            def inc(self, amount):
+                self.value += amount
+
+        metrics = KvtierConnector.build_prom_metrics(None, {"Counter": Counter}, ["model_name", "engine"], {0: ["m", 0]})
+        metrics.observe({"loaded_blocks": 3, "of_another_version": 1})
+        metrics.observe({"loaded_blocks": 4}, engine_idx=0)
+        self.assertEqual(made["vllm:kvtier_loaded_blocks"].value, 7)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,205 @@
+"""What makes blocks of vLLM alike: the space's fields, the weights' digest, the keys, the tensors' layout."""
+
+import json
+import struct
+import tempfile
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+
+import kvtier
+import stand_ins
+from kvtier.vllm import block_keys, weights
+from kvtier.vllm.kv_layout import lay_out
+from kvtier.vllm.options import parse_options
+from kvtier.vllm.space import EngineFacts, space_of_epoch, space_of_group
+from tensor import Storage, Tensor
+
+BLOCKS, HEADS, TOKENS = 10, 3, 32
+FACTS = EngineFacts("0.32.0", "CPU_ATTN", "AVX2")
+
+
+class Weights(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.write("model.safetensors", {"w": [2, 2]}, bytes(200_000))
+        (self.folder / "config.json").write_text(json.dumps({"rope_theta": 1, "_name_or_path": "x"}))
+        self.before = self.digest()
+
+    def write(self, name, header, data):
+        header = json.dumps(header).encode()
+        (self.folder / name).write_bytes(struct.pack("<Q", len(header)) + header + data)
+
+    def digest(self, revision=None):
+        return weights.weights_digest(str(self.folder), revision)
+
+    def test_is_the_same_for_the_same_files(self):
+        self.assertEqual(self.digest("any"), self.before)
+        (self.folder / "config.json").write_text(json.dumps({"_name_or_path": "y", "rope_theta": 1}))
+        self.assertEqual(self.digest(), self.before)
+
+    def test_differs_with_first_and_last_bytes_names_shapes_sizes_and_configuration(self):
+        seen = {self.before}
+        changed = bytearray(200_000)
+        changed[0] = 1
+        last = bytearray(200_000)
+        last[-1] = 1
+        for header, data in (({"w": [2, 2]}, changed), ({"w": [2, 2]}, last), ({"v": [2, 2]}, bytes(200_000)),
+                             ({"w": [4, 1]}, bytes(200_000)), ({"w": [2, 2]}, bytes(200_001))):
+            self.write("model.safetensors", header, bytes(data))
+            seen.add(self.digest())
+        (self.folder / "config.json").write_text(json.dumps({"rope_theta": 2}))
+        seen.add(self.digest())
+        self.write("model-2.safetensors", {"x": [1]}, b"1234")
+        seen.add(self.digest())
+        self.assertEqual(len(seen), 8)
+
+    def test_of_a_model_without_a_folder_is_its_revisions(self):
+        digests = {weights.weights_digest(*model) for model in (("org/m", "r1"), ("org/m", "r2"), ("org/n", "r1"))}
+        self.assertEqual(len(digests), 3)
+        with self.assertRaisesRegex(ValueError, "model is 'org/m'.*weights_digest"):
+            weights.weights_digest("org/m", None)
+
+    def test_of_a_file_that_is_none_names_it(self):
+        (self.folder / "broken.safetensors").write_bytes(b"ab")
+        with self.assertRaisesRegex(ValueError, "broken.safetensors"):
+            self.digest()
+
+
+class Keys(unittest.TestCase):
+    """The engine's hash covers adapter and salt, as it is computed with --prefix-caching-hash-algo sha256_cbor."""
+
+    def hashes(self, extra):
+        return kvtier.vllm_token_keys(list(range(64)), TOKENS, extra_keys=extra)
+
+    def keys(self, hashes, adapter=None):
+        request = stand_ins.Request("a", 64, hashes)
+        if adapter is not None:
+            request.lora_request = SimpleNamespace(lora_name=adapter[0], lora_path=adapter[1])
+        return block_keys.block_keys(request, 0, 2)
+
+    def test_are_the_engines_own(self):
+        hashes = self.hashes(None)
+        self.assertEqual(self.keys(hashes), hashes)
+
+    def test_differ_with_the_salt_and_with_the_adapter(self):
+        none, salt, other_salt = self.hashes(None), self.hashes([("s",), None]), self.hashes([("t",), None])
+        adapter = self.hashes(("x",))
+        for block in range(2):
+            self.assertEqual(len({hashes[block] for hashes in (none, salt, other_salt, adapter)}), 4)
+
+    def test_an_adapter_named_as_a_salt_has_keys_of_its_own(self):
+        salted, adapted = self.hashes([("x",), None]), self.hashes(("x",))
+        self.assertEqual(salted[0], adapted[0])  # The engine's hash alone does not tell them apart.
+        self.assertNotEqual(self.keys(salted)[0], self.keys(adapted, ("x", "/a"))[0])
+        self.assertNotEqual(self.keys(adapted, ("x", "/a")), self.keys(adapted, ("x", "/b")))
+        self.assertEqual({len(key) for key in self.keys(adapted, ("x", "/a"))}, {48})
+
+
+class Layouts(unittest.TestCase):
+    def lay_out(self, *tensors, blocks=BLOCKS):
+        return lay_out([(f"layer{i}", tensor) for i, tensor in enumerate(tensors)], blocks, HEADS, TOKENS)
+
+    def test_layers_that_are_views_of_one_storage(self):
+        """As vllm 0.32 has them on the CPU: (blocks, heads, tokens, 2 * dim), layer behind layer."""
+        storage = Storage(2 * BLOCKS * HEADS * TOKENS * 128 * 4)
+        layers = [Tensor((BLOCKS, HEADS, TOKENS, 128), storage, offset=i * BLOCKS * HEADS * TOKENS * 128) for i in range(2)]
+        layout = self.lay_out(*layers)
+        memory = layout.memory
+        self.assertEqual((memory.axes, memory.order, memory.layers, memory.blocks), ("fused", "head_token", 2, BLOCKS))
+        self.assertEqual(memory.run_bytes, 49_152)
+        self.assertEqual(memory.block_stride, 49_152)
+        self.assertEqual(list(memory.tensors), [(storage.data_ptr(), storage.nbytes())])
+        self.assertEqual(list(memory.bases), [(0, 0), (0, BLOCKS * 49_152)])
+        self.assertEqual((layout.block_bytes, layout.dtype, layout.stored),
+                         (98_304, "float32", "layer,head,token,kv,dim"))
+
+    def test_k_and_v_apart_have_two_bases_a_layer(self):
+        tensor = Tensor((2, BLOCKS, TOKENS, HEADS, 64))
+        memory = self.lay_out(tensor).memory
+        run = TOKENS * HEADS * 64 * 4
+        self.assertEqual((memory.axes, memory.order, memory.run_bytes), ("apart", "token_head", run))
+        self.assertEqual(list(memory.bases), [(0, 0), (0, BLOCKS * run)])
+
+    def test_k_and_v_beside_each_other_in_a_block_are_apart_too(self):
+        layout = self.lay_out(Tensor((BLOCKS, 2, TOKENS, HEADS, 64)))
+        run = TOKENS * HEADS * 64 * 4
+        self.assertEqual((layout.memory.axes, layout.memory.order, layout.stored), ("apart", "token_head", "layer,kv,token,head,dim"))
+        self.assertEqual((layout.memory.block_stride, list(layout.memory.bases)), (2 * run, [(0, 0), (0, run)]))
+
+    def test_the_order_is_that_of_memory_and_not_of_the_view(self):
+        heads_outside = Tensor((BLOCKS, HEADS, TOKENS, 64)).permuted(0, 2, 1, 3)
+        layout = self.lay_out(heads_outside)
+        self.assertEqual((layout.memory.order, layout.stored), ("head_token", "layer,head,token,kv,dim"))
+
+    def test_latent(self):
+        memory = self.lay_out(Tensor((BLOCKS, TOKENS, 576))).memory
+        self.assertEqual((memory.axes, len(memory.bases)), ("latent", 1))
+
+    def test_layers_of_one_block_beside_each_other(self):
+        storage = Storage(BLOCKS * 2 * HEADS * TOKENS * 128 * 4)
+        run = HEADS * TOKENS * 128
+        layers = [Tensor((BLOCKS, HEADS, TOKENS, 128), storage, offset=i * run, block_stride=2 * run) for i in range(2)]
+        memory = self.lay_out(*layers).memory
+        self.assertEqual((memory.block_stride, list(memory.bases)), (2 * run * 4, [(0, 0), (0, run * 4)]))
+
+    def test_layers_that_share_a_tensor_count_once(self):
+        tensor = Tensor((BLOCKS, HEADS, TOKENS, 128))
+        self.assertEqual(self.lay_out(tensor, tensor).memory.layers, 1)
+
+    def test_what_is_not_known_is_refused_by_name(self):
+        known = Tensor((BLOCKS, HEADS, TOKENS, 128))
+        for tensors, said in (([Tensor((7, HEADS, TOKENS, 128))], "layer0 has the shape"),
+                              ([Tensor((BLOCKS, 5, TOKENS, 128))], "must be 3 heads and 32 tokens"),
+                              ([Tensor((BLOCKS, 16, 576))], "has 16 tokens a block"),
+                              ([known, Tensor((BLOCKS, HEADS, TOKENS, 64))], "layer1 has the layout"),
+                              ([Tensor((BLOCKS, HEADS, TOKENS, 128), device="cuda")], "layer0 is on 'cuda'"),
+                              ([Tensor((BLOCKS, HEADS, TOKENS, 128)).gapped()], "must have no gaps"),
+                              ([[known, known]], "layer0 is a list"), ([], "no layer")):
+            with self.subTest(said), self.assertRaisesRegex(ValueError, said):
+                self.lay_out(*tensors)
+
+
+class Spaces(unittest.TestCase):
+    def spec(self, options=None, facts=FACTS, rank=(0, 0), group=0, tensor=None, **changes):
+        options = parse_options({"weights_digest": "w", **(options or {})})
+        parts = {"cache_dtype": "auto", "sliding_window": None, "hf_overrides": {}, "tensor_parallel_size": 2}
+        parts.update(changes)
+        config = SimpleNamespace(
+            model_config=SimpleNamespace(model="/models/smol", revision=None, hf_overrides=parts["hf_overrides"]),
+            cache_config=SimpleNamespace(cache_dtype=parts["cache_dtype"]),
+            parallel_config=SimpleNamespace(tensor_parallel_size=parts["tensor_parallel_size"], pipeline_parallel_size=1))
+        spec = SimpleNamespace(block_size=TOKENS, num_kv_heads=HEADS, head_size=64, sliding_window=parts["sliding_window"])
+        layout = lay_out([("l", tensor or Tensor((BLOCKS, HEADS, TOKENS, 128)))], BLOCKS, HEADS, TOKENS)
+        return space_of_group(options, config, spec, layout, facts, group, *rank)
+
+    def test_name_the_model_by_its_last_part_so_that_nodes_may_keep_it_elsewhere(self):
+        self.assertTrue(self.spec().model.startswith("smol; vllm 0.32.0; CPU_ATTN; AVX2; "), self.spec().model)
+        self.assertTrue(self.spec({"model_name": "m"}).model.startswith("m; "))
+
+    def test_are_alike_for_the_same_engine_and_differ_with_all_that_shapes_bytes(self):
+        self.assertEqual(self.spec(), self.spec())
+        others = [self.spec({"weights_digest": "v"}), self.spec(facts=EngineFacts("0.33.0", "CPU_ATTN", "AVX2")),
+                  self.spec(facts=EngineFacts("0.32.0", "FLASH", "AVX2")),
+                  self.spec(facts=EngineFacts("0.32.0", "CPU_ATTN", "AVX512")), self.spec(rank=(1, 0)),
+                  self.spec(group=1), self.spec(cache_dtype="fp8"), self.spec(sliding_window=128),
+                  self.spec(hf_overrides={"rope_theta": 2}), self.spec(tensor_parallel_size=4),
+                  self.spec(tensor=Tensor((BLOCKS, TOKENS, HEADS, 128))),
+                  self.spec(tensor=Tensor((BLOCKS, HEADS, TOKENS, 128), dtype="float16"))]
+        self.assertEqual(len({repr(spec) for spec in [self.spec(), *others]}), len(others) + 1)
+
+    def test_can_be_registered(self):
+        with kvtier.Client("/nonexistent", connect_timeout_s=0.01) as client:
+            client.register_space(self.spec())
+
+    def test_an_epoch_is_a_space_of_its_own(self):
+        spec = self.spec()
+        self.assertEqual(space_of_epoch(spec, ""), spec)
+        self.assertEqual(space_of_epoch(spec, "e"), space_of_epoch(spec, "e"))
+        self.assertEqual(len({space_of_epoch(spec, epoch).weights_digest for epoch in ("", "e", "f")}), 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,161 @@
+"""The connector in a worker: loads, saves, and what a step must wait for."""
+
+import unittest
+
+import stand_ins
+from kvtier.vllm.metadata import NO_BLOCK, Load, Save, StepPlan
+from kvtier.vllm.worker_side import WorkerSide
+from stand_ins import make_keys
+
+BLOCK_BYTES = 4096
+
+
+class WithWorker(unittest.TestCase):
+    GROUPS = 1
+
+    def setUp(self):
+        self.clock = stand_ins.Clock()
+        self.opened = []  # (epoch, lanes)
+        self.side = WorkerSide(self.open_lanes, [BLOCK_BYTES] * self.GROUPS, 0.1, self.clock)
+
+    def open_lanes(self, epoch):
+        lanes = [stand_ins.RecordedLanes() for _ in range(self.GROUPS)]
+        self.opened.append((epoch, lanes))
+        return lanes
+
+    @property
+    def lanes(self):
+        return self.opened[-1][1]
+
+    def load(self, name, *groups):
+        self.side.load([Load(name, tuple(make_keys(len(groups[0]))), groups, 0.5)])
+
+    def save(self, *groups):
+        self.side.save([Save(tuple(make_keys(len(groups[0]))), None, groups)])
+
+
+class Loads(WithWorker):
+    def test_are_answered_once_when_they_have_ended(self):
+        self.load("a", (3, 2, 1))
+        [job] = self.lanes[0].onboards
+        self.assertEqual((job.keys, job.blocks, job.timeout_s), (make_keys(3), [3, 2, 1], 0.5))
+        self.assertEqual(self.side.take_results().received, set())
+        job.end()
+        results = self.side.take_results()
+        self.assertEqual((results.received, results.failed, results.failed_blocks), ({"a"}, set(), set()))
+        for _ in range(3):
+            self.assertEqual(self.side.take_results().received, set())
+        self.assertEqual(self.side.counts.take(), {"loaded_blocks": 3, "loaded_bytes": 3 * BLOCK_BYTES})
+
+    def test_fail_block_by_block_in_the_pass_that_answers_them(self):
+        self.load("a", (3, 2, 1))
+        self.lanes[0].onboards[0].end([True, False, True])
+        results = self.side.take_results()
+        self.assertEqual((results.received, results.failed, results.failed_blocks), ({"a"}, {"a"}, {2}))
+        self.assertEqual(self.side.take_results().failed_blocks, set())
+
+    def test_without_room_have_failed_at_once(self):
+        self.lanes[0].full = True
+        self.load("a", (3, 2))
+        results = self.side.take_results()
+        self.assertEqual((results.received, results.failed_blocks), ({"a"}, {2, 3}))
+        self.assertEqual(self.side.counts.take(), {"load_refused_blocks": 2, "load_failed_blocks": 2})
+
+    def test_that_cannot_be_have_failed_and_raise_nothing(self):
+        self.lanes[0].onboard = lambda *arguments: 1 / 0
+        with self.assertLogs("vllm.kvtier", "ERROR"):
+            self.load("a", (3, 2))
+        self.assertEqual(self.side.take_results().failed_blocks, {2, 3})
+
+    def test_with_fewer_keys_than_blocks_have_failed(self):
+        self.side.load([Load("a", tuple(make_keys(1)), ((3, 2),), 0.5)])
+        self.assertEqual(self.side.take_results().failed_blocks, {2, 3})
+        self.assertEqual(self.lanes[0].onboards, [])
+
+    def test_of_one_step_are_apart(self):
+        self.load("a", (1,))
+        self.load("b", (2,))
+        self.lanes[0].onboards[1].end()
+        self.assertEqual(self.side.take_results().received, {"b"})
+
+
+class Groups(WithWorker):
+    GROUPS = 2
+
+    def test_a_load_has_ended_when_all_groups_have_and_fails_with_any(self):
+        self.load("a", (1, 2, 3), (NO_BLOCK, 12, 13))
+        self.assertEqual(self.lanes[1].onboards[0].keys, make_keys(3)[1:])  # A window needs the last ones.
+        self.lanes[0].onboards[0].end()
+        self.assertEqual(self.side.take_results().received, set())
+        self.lanes[1].onboards[0].end([True, False])
+        results = self.side.take_results()
+        self.assertEqual((results.received, results.failed), ({"a"}, {"a"}))
+
+    def test_a_save_goes_to_all_groups(self):
+        self.save((1, 2), (11, 12))
+        self.assertEqual([lanes.offloads[0].blocks for lanes in self.lanes], [[1, 2], [11, 12]])
+
+
+class Saves(WithWorker):
+    def test_without_room_are_not_saved_and_nothing_grows(self):
+        self.lanes[0].full = True
+        for _ in range(1000):
+            self.save((1, 2))
+        self.assertEqual(self.side._saves, [])
+        self.assertEqual(self.side.counts.take(), {"save_refused_blocks": 2000, "unsaved_blocks": 2000})
+
+    def test_are_counted_when_they_have_ended(self):
+        self.save((1, 2, 3))
+        self.lanes[0].offloads[0].end([True, False, True])
+        self.side.take_results()
+        self.side.take_results()
+        self.assertEqual(self.side.counts.take(),
+                         {"saved_blocks": 2, "saved_bytes": 2 * BLOCK_BYTES, "unsaved_blocks": 1})
+
+
+class Preemption(WithWorker):
+    def test_copies_out_of_blocks_that_the_step_writes_end_first(self):
+        self.save((1, 2, 3))
+        self.side.prepare(StepPlan(written={3, 4}))
+        [(blocks, wait_s)] = self.lanes[0].awaited
+        self.assertEqual(blocks, [3])
+        self.assertAlmostEqual(wait_s, 0.1)
+        self.assertEqual(self.side.counts.take(), {"preemption_waits": 1})
+
+    def test_nothing_waits_for_other_blocks_or_for_copies_that_have_ended(self):
+        self.save((1, 2, 3))
+        self.side.prepare(StepPlan(written={4}))
+        self.lanes[0].offloads[0].copied = True
+        self.side.prepare(StepPlan(written={3}))
+        self.assertEqual(self.lanes[0].awaited, [])
+
+    def test_a_copy_that_does_not_end_is_given_up_by_the_lanes(self):
+        self.save((1, 2))
+        self.lanes[0].ends_in_time = False
+        self.side.prepare(StepPlan(written={2}))
+        self.assertEqual(self.side.counts.take(), {"given_up_blocks": 1, "preemption_waits": 1})
+        self.assertEqual(len(self.opened), 1)
+
+
+class Epochs(WithWorker):
+    def test_a_reset_ends_what_was_under_way(self):
+        self.load("a", (7,))
+        self.side.prepare(StepPlan(epoch="e"))
+        self.assertEqual([epoch for epoch, _ in self.opened], ["", "e"])
+        self.assertEqual(self.side.take_results().failed_blocks, {7})
+        self.side.prepare(StepPlan(epoch="e"))
+        self.assertEqual(len(self.opened), 2)
+
+
+class Closing(WithWorker):
+    def test_ends_the_lanes_and_what_is_asked_later_fails(self):
+        lanes = self.lanes[0]
+        self.side.close()
+        self.assertTrue(lanes.closed)
+        with self.assertLogs("vllm.kvtier", "ERROR"):
+            self.load("a", (1,))
+        self.assertEqual(self.side.take_results().failed_blocks, {1})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,91 @@
+"""As much of vllm and torch as kvtier.vllm.connector imports, for a Python that has neither."""
+
+import enum
+import sys
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from types import ModuleType, SimpleNamespace
+
+
+class KVConnectorRole(enum.Enum):
+    SCHEDULER = 0
+    WORKER = 1
+
+
+class KVConnectorMetadata:
+    pass
+
+
+class KVConnectorHandshakeMetadata:
+    pass
+
+
+@dataclass
+class KVConnectorTransferResults:
+    finished_sending: set = field(default_factory=set)
+    finished_recving: set = field(default_factory=set)
+    failed_recving: set = field(default_factory=set)
+
+
+class SupportsHMA(ABC):
+    @abstractmethod
+    def request_finished_all_groups(self, request, block_ids):
+        pass
+
+
+class KVConnectorBase_V1(ABC):
+    def __init__(self, vllm_config, role, kv_cache_config):
+        self._metadata = None
+
+    def bind_connector_metadata(self, metadata):
+        self._metadata = metadata
+
+    def _get_connector_metadata(self):
+        assert self._metadata is not None
+        return self._metadata
+
+    def clear_connector_metadata(self):
+        self._metadata = None
+
+
+@dataclass
+class KVConnectorStats:
+    data: dict = field(default_factory=dict)
+
+
+class KVConnectorPromMetrics:
+    def __init__(self, vllm_config, metric_types, labelnames, per_engine_labelvalues):
+        self._counter_cls = metric_types["Counter"]
+
+
+class CacheHitSource(enum.Enum):
+    HOST = 0
+
+
+def install():
+    """Puts the stubs where an import finds them."""
+    tensor_rank, pipeline = 0, SimpleNamespace(rank_in_group=0)
+    base = {name: globals()[name] for name in ("KVConnectorRole", "KVConnectorMetadata", "KVConnectorHandshakeMetadata",
+                                               "KVConnectorTransferResults", "SupportsHMA", "KVConnectorBase_V1",
+                                               "CacheHitSource")}
+    modules = {
+        "torch": {"Tensor": object, "cpu": SimpleNamespace(),
+                  "backends": SimpleNamespace(cpu=SimpleNamespace(get_cpu_capability=lambda: "AVX2"))},
+        "vllm": {"__version__": "0.32.0"},
+        "vllm.distributed": {},
+        "vllm.distributed.parallel_state": {"get_tensor_model_parallel_rank": lambda: tensor_rank,
+                                            "get_pp_group": lambda: pipeline},
+        "vllm.distributed.kv_transfer": {},
+        "vllm.distributed.kv_transfer.kv_connector": {},
+        "vllm.distributed.kv_transfer.kv_connector.v1": {},
+        "vllm.distributed.kv_transfer.kv_connector.v1.base": base,
+        "vllm.distributed.kv_transfer.kv_connector.v1.metrics": {"KVConnectorStats": KVConnectorStats,
+                                                                 "KVConnectorPromMetrics": KVConnectorPromMetrics},
+    }
+    for name, attributes in modules.items():
+        module = ModuleType(name)
+        vars(module).update(attributes)
+        sys.modules[name] = module
+        parent, _, last = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], last, module)
