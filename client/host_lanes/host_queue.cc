@@ -107,7 +107,10 @@ void HostQueue::CancelAll() {
   KVT_CHECK(closed_);
   copies.swap(copies_);  // They go without the lock.
   for (Jobs& jobs : jobs_) {
-    while (!jobs.empty()) GiveUp(*jobs.begin(), absl::CancelledError("lanes: they were closed"));
+    const Jobs ended = jobs;
+    for (const std::shared_ptr<HostJob>& job : ended) {
+      GiveUp(job, absl::CancelledError("lanes: they were closed"));
+    }
   }
 }
 
@@ -125,7 +128,7 @@ void HostQueue::StopReading(const std::shared_ptr<HostJob>& job) {
   for (const uint32_t slot : job->slots()) --readers_[slot];
 }
 
-void HostQueue::GiveUp(std::shared_ptr<HostJob> job, const absl::Status& why) {
+void HostQueue::GiveUp(const std::shared_ptr<HostJob>& job, const absl::Status& why) {
   jobs_[IndexOf(*job)].erase(job);
   StopReading(job);
   job->End(why, std::vector<bool>(job->slots().size()));

@@ -93,7 +93,7 @@ class HostQueue {
   bool IsRead(std::span<const uint32_t> slots) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void StopReading(const std::shared_ptr<HostJob>& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Ends what is still there of the job with nothing to show for it.
-  void GiveUp(std::shared_ptr<HostJob> job, const absl::Status& why)
+  void GiveUp(const std::shared_ptr<HostJob>& job, const absl::Status& why)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   template <typename T>
