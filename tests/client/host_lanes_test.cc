@@ -13,12 +13,10 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
-using testing::EndOf;
 using ::testing::HasSubstr;
 using testing::HostRig;
 using ::testing::IsEmpty;
 using testing::LayoutSize;
-using testing::Patience;
 using testing::ResultsOf;
 using testing::Slots;
 using testing::TensorMemory;

@@ -18,7 +18,6 @@ namespace kvtier::testing {
 namespace {
 
 using ::testing::Each;
-using ::testing::ElementsAre;
 
 // Blocks of 64 KiB.
 constexpr LayoutSize kSize = {.layers = 4, .slots = 32, .run_bytes = 8 << 10, .start = 0};
