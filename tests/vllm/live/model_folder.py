@@ -40,7 +40,7 @@ def weights(reader, heads):
                 rows, columns = values.shape
                 pairs = values.reshape(heads[layer[2]], -1, 2, columns)
                 values = pairs.swapaxes(1, 2).reshape(rows, columns)
-        tensors[f"{name}.weight"] = torch.from_numpy(numpy.ascontiguousarray(values))
+        tensors[f"{name}.weight"] = torch.from_numpy(numpy.array(values, order="C"))  # A copy, which may be written.
     return tensors
 
 
