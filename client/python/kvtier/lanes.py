@@ -176,13 +176,16 @@ class Lanes:
 
     def poll(self) -> list[LaneJob]:
         """The jobs that have ended since the last poll, each once. Never waits."""
-        ended = []
+        ended: list[LaneJob] = []
         for _ in range(len(self._unpolled)):
             try:
                 job = self._unpolled.popleft()
             except IndexError:  # Another thread polls, too.
                 break
-            (ended if job.done else self._unpolled).append(job)
+            if job.done:
+                ended.append(job)
+            else:
+                self._unpolled.append(job)
         return ended
 
     def await_copied(self, blocks: Sequence[int], timeout_s: float) -> bool:

@@ -7,7 +7,7 @@ from typing import Protocol
 class HashedRequest(Protocol):
     """What is read of the engine's Request."""
 
-    block_hashes: list  # Of bytes, one for each full block, chained over all before it.
+    block_hashes: list[bytes]  # One for each full block, chained over all before it.
     lora_request: object | None  # Has lora_name and lora_path.
 
 

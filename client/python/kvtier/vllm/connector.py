@@ -42,6 +42,8 @@ class KvtierHandshake(base.KVConnectorHandshakeMetadata):
 class KvtierStats(KVConnectorStats):
     """Counters of stats.COUNTERS since the last step."""
 
+    data: dict[str, int]
+
     def reset(self) -> None:
         """Forgets what was counted."""
         self.data = {}
@@ -51,7 +53,7 @@ class KvtierStats(KVConnectorStats):
         self.data = sum_of(self.data, other.data)
         return self
 
-    def reduce(self) -> dict[str, int | float]:
+    def reduce(self) -> dict[str, int]:
         """Returns what the engine's log shows."""
         return dict(self.data)
 
@@ -115,7 +117,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     def register_kv_caches(self, kv_caches: dict[str, torch.Tensor]) -> None:
         """Opens lanes on the engine's tensors. ValueError names a tensor that is not known."""
-        self._client = self._open_client()
+        client = self._client = self._open_client()
         layouts: list[KvLayout] = []
         for place, group in enumerate(self._cache_config.kv_cache_groups):
             spec = group.kv_cache_spec
@@ -124,7 +126,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
                                    spec.block_size))
             self._specs.append(space_of_group(self._options, self._config, spec, layouts[-1],
                                               self._facts(group.layer_names[0]), place, *self._ranks()))
-        self._worker = WorkerSide(lambda epoch: self._open_lanes(layouts, epoch),
+        self._worker = WorkerSide(lambda epoch: self._open_lanes(client, layouts, epoch),
                                   [layout.block_bytes for layout in layouts], self._options.preemption_wait_s)
         _log.info("kvtier: %d KV groups, blocks of %s bytes, space %s", len(layouts),
                   [layout.block_bytes for layout in layouts], self._specs[0])
@@ -212,22 +214,22 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
     @never_raises(lambda: (0, False))
     def get_num_new_matched_tokens(self, request: Any, num_computed_tokens: int) -> tuple[int | None, bool]:
         """Returns how many more tokens can be loaded, by tables; None: ask again."""
-        return self._scheduler.matched_tokens(request, num_computed_tokens)
+        return self._side().matched_tokens(request, num_computed_tokens)
 
     @never_raises(lambda: None)
     def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
         """Takes the blocks that are to be loaded."""
-        self._scheduler.allocated(request, blocks.get_block_ids(), num_external_tokens)
+        self._side().allocated(request, blocks.get_block_ids(), num_external_tokens)
 
     @never_raises(lambda: KvtierMetadata(StepPlan()))
     def build_connector_meta(self, scheduler_output: Any) -> base.KVConnectorMetadata:
         """Returns the step's loads and saves."""
-        return KvtierMetadata(self._scheduler.plan(scheduler_output))
+        return KvtierMetadata(self._side().plan(scheduler_output))
 
     @never_raises(lambda: None)
     def update_connector_output(self, connector_output: Any) -> None:
         """Learns what became of loads."""
-        self._scheduler.workers_answered(frozenset(connector_output.invalid_block_ids or ()),
+        self._side().workers_answered(frozenset(connector_output.invalid_block_ids or ()),
                                          frozenset(connector_output.finished_recving or ()),
                                          frozenset(getattr(connector_output, "failed_recving", None) or ()))
 
@@ -239,13 +241,13 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
     def request_finished_all_groups(self, request: Any,
                                     block_ids: tuple[list[int], ...]) -> tuple[bool, dict[str, Any] | None]:
         """Returns (False, None): a step that writes to the blocks first waits for copies out of them."""
-        self._scheduler.finished(request.request_id)
+        self._side().finished(request.request_id)
         return False, None
 
     @never_raises(lambda: False)
     def reset_cache(self) -> bool:
         """Begins a new epoch: nothing that was saved before is loaded any more."""
-        self._scheduler.reset()
+        self._side().reset()
         return True
 
     @classmethod
@@ -258,6 +260,11 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
                            per_engine_labelvalues: dict[int, list[object]]) -> KVConnectorPromMetrics:
         """Returns the counters for the engine's /metrics."""
         return KvtierPromMetrics(vllm_config, metric_types, labelnames, per_engine_labelvalues)
+
+    def _side(self) -> SchedulerSide:
+        if self._scheduler is None:
+            raise RuntimeError("a worker's connector was asked as the scheduler's")
+        return self._scheduler
 
     def _warn(self, held: bool) -> None:
         """Says in the log, once, what is configured otherwise than docs/engines/vllm.md says."""
@@ -274,12 +281,12 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         kvtier.set_logger(_log)
         return kvtier.Client(options.socket_dir, options.tenant, options.tenant_secret())
 
-    def _open_lanes(self, layouts: list[KvLayout], epoch: str) -> list[kvtier.Lanes]:
+    def _open_lanes(self, client: kvtier.Client, layouts: list[KvLayout], epoch: str) -> list[kvtier.Lanes]:
         """Returns lanes for each KV group in spaces of `epoch`, and leaves those of the epoch before."""
         for space in self._spaces:
-            self._client.unregister_space(space)
-        self._spaces = [self._client.register_space(space_of_epoch(spec, epoch)) for spec in self._specs]
-        return [kvtier.Lanes(self._client, space, layout.memory, threads=self._options.lane_threads)
+            client.unregister_space(space)
+        self._spaces = [client.register_space(space_of_epoch(spec, epoch)) for spec in self._specs]
+        return [kvtier.Lanes(client, space, layout.memory, threads=self._options.lane_threads)
                 for space, layout in zip(self._spaces, layouts)]
 
     def _ranks(self) -> tuple[int, int]:

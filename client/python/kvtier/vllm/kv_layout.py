@@ -97,7 +97,8 @@ class _Shape:
         raise ValueError(f"KV tensor {self.name} has the shape {shape}; must be ({blocks}, ...) of 3 or 4 axes, "
                          f"({blocks}, {_KV_AXIS}, ...) or ({_KV_AXIS}, {blocks}, ...) of 5")
 
-    def _token_order(self, shape, strides, inner: list[int], kv_heads: int, tokens: int) -> str:
+    def _token_order(self, shape: tuple[int, ...], strides: tuple[int, ...], inner: list[int], kv_heads: int,
+                     tokens: int) -> str:
         """Returns "token_head" or "head_token", by which of the two axes is the outer one in memory."""
         if len(shape) == 3:
             _require(shape[1] == tokens, self.name, f"has {shape[1]} tokens a block; must have {tokens}")
@@ -111,7 +112,7 @@ class _Shape:
         heads, token = (first, second) if pair == (kv_heads, tokens) else (second, first)
         return "head_token" if strides[heads] > strides[token] else "token_head"
 
-    def _require_dense(self, shape, strides, inner: list[int]) -> None:
+    def _require_dense(self, shape: tuple[int, ...], strides: tuple[int, ...], inner: list[int]) -> None:
         expected = 1
         for axis in sorted(inner, key=lambda axis: (strides[axis], shape[axis])):
             _require(shape[axis] == 1 or strides[axis] == expected, self.name,

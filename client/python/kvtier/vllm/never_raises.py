@@ -3,12 +3,12 @@
 import functools
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 _log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
 _LOGGED_AT_MOST = 10  # For each method: an error that comes with every step does not fill the log.
 
-Method = TypeVar("Method", bound=Callable)
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def never_raises(otherwise: Callable[[], object]) -> Callable[[Method], Method]:
@@ -18,7 +18,7 @@ def never_raises(otherwise: Callable[[], object]) -> Callable[[Method], Method]:
         errors = 0
 
         @functools.wraps(method)
-        def guarded(*arguments, **named):
+        def guarded(*arguments: Any, **named: Any) -> Any:
             nonlocal errors
             try:
                 return method(*arguments, **named)
@@ -28,6 +28,6 @@ def never_raises(otherwise: Callable[[], object]) -> Callable[[Method], Method]:
                     _log.exception("kvtier: %s failed; the engine goes on without it", method.__name__)
                 return otherwise()
 
-        return guarded
+        return cast(Method, guarded)
 
     return decorate

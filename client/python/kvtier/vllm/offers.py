@@ -125,7 +125,7 @@ class Offers:
             leading = next((i for i, tier in enumerate(residences) if tier not in tiers), leading)
         return leading
 
-    def _release_late(self, call: kvtier.Call) -> None:
+    def _release_late(self, call: kvtier.Call[kvtier.Ticket]) -> None:
         ticket = call.result(0)
         if ticket is not None and ticket.id is not None:
             self._client.release_ticket(ticket.id)

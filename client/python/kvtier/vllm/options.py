@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Options:
             raise ValueError(f"tenant_secret_file is {self.tenant_secret_file!r}: {error.strerror}") from error
 
 
-def parse_options(extra_config: Mapping[str, object] | None) -> Options:
+def parse_options(extra_config: Mapping[str, Any] | None) -> Options:
     """Returns the options that kv_connector_extra_config gives. ValueError names the field and its value."""
     given = dict(extra_config or {})
     known = {field.name for field in fields(Options)}

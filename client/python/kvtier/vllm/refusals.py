@@ -64,4 +64,4 @@ def _refuse_groups(vllm_config: Any, kv_cache_config: Any) -> None:
 
 def block_tokens(kv_cache_config: Any) -> int:
     """Returns the tokens of a block of the first KV group."""
-    return kv_cache_config.kv_cache_groups[0].kv_cache_spec.block_size
+    return int(kv_cache_config.kv_cache_groups[0].kv_cache_spec.block_size)

@@ -55,7 +55,7 @@ class SchedulerSide:
         """Returns (tokens beyond `computed_tokens` that can be loaded, between steps); None: ask again."""
         tracked = self._track(request)
         tracked.local_blocks = computed_tokens // self._block_tokens
-        if not self._may_load(tracked):
+        if self._offers is None or not self._may_load(tracked):
             return 0, False
         began = self._clock()
         if self._spent_s >= _STEP_BUDGET_S:
@@ -106,13 +106,13 @@ class SchedulerSide:
             if not tracked.loading.isdisjoint(failed_blocks):
                 self._fail(tracked)
         for request_id in received | failed:
-            tracked = self._requests.get(request_id)
-            if tracked is None:
+            answered = self._requests.get(request_id)
+            if answered is None:
                 continue
             if request_id in failed:
-                self._fail(tracked)
-            tracked.loading = frozenset()
-            self._forget_look(tracked)
+                self._fail(answered)
+            answered.loading = frozenset()
+            self._forget_look(answered)
 
     def finished(self, request_id: str) -> None:
         """Forgets a request. Saves of its blocks go on: a step that writes to them first waits for the copies."""
@@ -153,7 +153,7 @@ class SchedulerSide:
 
     def _may_load(self, tracked: TrackedRequest) -> bool:
         """Whether it is asked for at all: never again after a failure, and once for each preemption."""
-        if self._offers is None or tracked.failed or tracked.loading:
+        if tracked.failed or tracked.loading:
             return False
         if getattr(tracked.request, "skip_reading_prefix_cache", False):
             return False
@@ -161,7 +161,7 @@ class SchedulerSide:
 
     def _last_block(self, tracked: TrackedRequest) -> int:
         """Returns how many leading blocks may be loaded: the last token is always computed."""
-        tokens = tracked.request.num_tokens - 1
+        tokens = int(tracked.request.num_tokens) - 1
         for limit in (self._options.max_tokens or None, tracked.wishes.max_tokens):
             if limit is not None:
                 tokens = min(tokens, limit)

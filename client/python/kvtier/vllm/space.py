@@ -57,5 +57,5 @@ def space_of_epoch(spec: kvtier.SpaceSpec, epoch: str) -> kvtier.SpaceSpec:
     """Returns `spec` as it is after a reset: nothing that was put before, by anybody, is alike."""
     if not epoch:
         return spec
-    digest = hashlib.sha256(f"kvtier.epoch\0{spec.weights_digest}\0{epoch}".encode()).hexdigest()
+    digest = hashlib.sha256(f"kvtier.epoch\0{spec.weights_digest!r}\0{epoch}".encode()).hexdigest()
     return dataclasses.replace(spec, weights_digest=digest)

@@ -14,7 +14,7 @@ class Look:
 
     deadline: float  # By the injected clock; from then on what is here is the answer.
     first_block: int  # Of the request that was asked for.
-    call: kvtier.Call | None = None  # The prefetch or the ticket under way.
+    call: kvtier.Call[Any] | None = None  # The prefetch or the ticket under way.
     ticket: bytes | None = None  # That holds what is offered.
     ticket_ends: float = 0.0
 

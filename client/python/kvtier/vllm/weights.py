@@ -44,7 +44,7 @@ def _digest_of(folder: Path, shards: list[Path]) -> str:
     return digest.hexdigest()
 
 
-def _add(digest, name: str, content: bytes) -> None:
+def _add(digest: "hashlib._Hash", name: str, content: bytes) -> None:
     """Hashes a name and its content, each behind its length, so that no two lists run together."""
     for part in (name.encode(), content):
         digest.update(struct.pack("<Q", len(part)))
