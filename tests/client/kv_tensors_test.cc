@@ -1,11 +1,10 @@
-#include "client/lanes/laid_out.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <string>
 
+#include "client/lanes/laid_out.h"
 #include "tests/client/tensor_memory.h"
 
 namespace kvtier {
