@@ -41,6 +41,8 @@ KvTensors TensorsFrom(const PyKvMemory& memory) {
                        .run_bytes = run_bytes,
                        .block_stride = block_stride};
   for (const auto& [address, bytes] : tensors) {
+    // An address is all that Python has of an engine's tensor.
+    // NOLINTNEXTLINE(performance-no-int-to-ptr)
     registered.tensors.emplace_back(reinterpret_cast<std::byte*>(address), bytes);
   }
   for (const auto& [tensor, offset] : bases) {

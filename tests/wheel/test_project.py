@@ -79,9 +79,9 @@ class Build(unittest.TestCase):
     def test_all_files_of_the_package_are_in_the_build_tree_too(self):
         package = REPO / PROJECT["tool"]["scikit-build"]["wheel"]["packages"][0]
         built = pathlib.Path(kvtier.__file__).parent
-        for path in package.iterdir():
-            if path.name != "__pycache__":
-                self.assertTrue((built / path.name).is_file(), path.name)
+        for path in package.rglob("*.py*"):
+            if path.suffix != ".pyc":
+                self.assertTrue((built / path.relative_to(package)).is_file(), path.name)
 
     def test_the_script_refuses_what_is_no_fitting_python(self):
         for wrong, complaint in (("/bin/false", "is no Python that runs"),
