@@ -152,6 +152,8 @@ absl::Status Putter::CheckStep(SessionId session, uint64_t step) const {
       absl::StrCat("step: ", step, " has not begun; the last that did is ", begun));
 }
 
+bool Putter::IsReady(const PendingBlock& block) { return block.summed && !block.staged; }
+
 Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, uint64_t step) {
   const auto committing = std::make_shared<Committing>(parts_.executor);
   if (step > 0) {
@@ -169,7 +171,7 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, u
     for (const ReservationId id : ids) {
       PendingBlock* const block = parts_.reservations->Find(session, id);
       if (block == nullptr) continue;
-      if (block->summed && !block->staged) {
+      if (IsReady(*block)) {
         Publish(block);
         parts_.reservations->End(id);
         ++committing->committed;
@@ -193,6 +195,10 @@ void Putter::CommitAll(std::vector<PendingBlock> blocks,
       in_gpu.push_back(std::move(block));
       if (in_gpu.size() < kMaxBlocksGathered) continue;
       parts_.scope->Spawn(CommitGathered(std::exchange(in_gpu, {}), committing));
+    } else if (IsReady(block)) {
+      Publish(&block);
+      ++committing->committed;
+      Finish(block.meta.key, committing.get());
     } else {
       // All at once: the checksums run side by side on the byte workers.
       parts_.scope->Spawn(CommitOne(std::move(block), absl::OkStatus(), committing));

@@ -108,6 +108,8 @@ class Putter {
   // promised; for 0 blocks: there are none.
   DiskPromises::Put PromisedOf(const BlockRun& run, Tier target) const;
   bool IsHere(const BlockKey& key, Tier target) const;
+  // Returns whether the block can be published as it is: its bytes are in place and summed.
+  static bool IsReady(const PendingBlock& block);
   void CommitAll(std::vector<PendingBlock> blocks, const std::shared_ptr<Committing>& committing);
   // REQUIRES: the reservations await the step.
   Task<void> CommitBehind(std::shared_ptr<const GpuWorker> worker, uint64_t step,

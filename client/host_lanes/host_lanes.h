@@ -68,7 +68,8 @@ class HostLanes {
   // lanes are closed.
 
   // Stores copies of the blocks; `parent` is the key before keys[0], absent: keys[0] is a root.
-  // What is stored already is not copied. The slots may be overwritten when the job is copied().
+  // Blocks that are stored already are not copied. The slots may be overwritten when the job is
+  // copied().
   absl::StatusOr<std::shared_ptr<HostJob>> Offload(std::span<const EngineKey> keys,
                                                    const std::optional<EngineKey>& parent,
                                                    std::span<const uint32_t> slots);

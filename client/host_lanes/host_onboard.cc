@@ -30,7 +30,7 @@ uint64_t HostOnboard::CopyNext() {
     ++failed_;
     status_.Update(copied);
   }
-  // What a lease promised that is over is not copied any more.
+  // The lease is over, and with it all that is not copied yet.
   if (absl::IsFailedPrecondition(copied)) next_ = blocks_.size();
   return TotalBytes(pieces);
 }

@@ -31,7 +31,7 @@ void HostQueue::Add(std::unique_ptr<HostCopy> copy) {
 }
 
 std::unique_ptr<HostCopy> HostQueue::Take() {
-  // What was given up meanwhile is let go of without the lock.
+  // Copies that were given up meanwhile are destroyed without the lock.
   std::vector<std::unique_ptr<HostCopy>> ended;
   const absl::MutexLock lock(&mu_);
   const auto has_work = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {

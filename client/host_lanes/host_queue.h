@@ -27,7 +27,7 @@ namespace kvtier {
 // Jobs of each direction that may be under way.
 inline constexpr size_t kMaxHostJobs = 256;
 
-// What lanes copied in one direction since they were opened.
+// Counts of what lanes copied in one direction since they were opened.
 struct HostCopyStats {
   uint64_t blocks = 0;  // Copied, those that failed then included.
   uint64_t bytes = 0;   // Of these blocks.

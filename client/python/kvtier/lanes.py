@@ -15,7 +15,7 @@ from .space import Space
 # Jobs of one Lanes that have ended and that nobody has polled.
 MAX_UNPOLLED = 4096
 
-# As the extension takes a KvMemory.
+# Form in which the extension takes a KvMemory.
 _NativeMemory: TypeAlias = tuple[list[tuple[int, int]], int, str, str, int, int, int,
                                  list[tuple[int, int]]]
 
