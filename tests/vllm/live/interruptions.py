@@ -61,6 +61,8 @@ def _interrupted(site: Site, seen: Seen, engine: VllmProcess, act: Callable[[], 
     check_observed(seen, done)
     check_calls(seen, done.window)
     wanted = site.control.blocks(numbers)
-    seen.note(loaded_before_it=loaded_before, loaded_in_all=done.loaded, failed=done.failed)
+    slowest = max(answer.seconds for answer in done.answers)
+    seen.note(slowest=f"{slowest:.1f} s", loaded_before_it=loaded_before, while_it_was=done.loaded - loaded_before,
+              loads_failed=done.failed)
     seen.expect(len(numbers) > AT_ONCE, "no request was still to come")
     seen.expect(len(done.window.loaded_keys()) < wanted, "all was loaded before anything happened")

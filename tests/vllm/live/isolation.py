@@ -20,7 +20,7 @@ def salts_never_share(site: Site, engine: VllmProcess) -> None:
     with site.report.scenario("cache salts never share") as seen:
         for salt in ("north", "south"):
             answers, keys = _asked(site, engine, cache_salt=salt)
-            seen.complaints.extend(site.control.wrong(numbers, answers))
+            seen.compared(len(answers), site.control.wrong(numbers, answers))
             seen.expect(not keys, f"{len(keys)} blocks were loaded for the new salt {salt}")
         for salt in ("north", "south"):
             _expect_own(site, seen, engine, numbers, cache_salt=salt)
@@ -83,7 +83,7 @@ def _expect_own(site: Site, seen: Seen, engine: VllmProcess, numbers: range, tex
     def all_own() -> bool:
         answers, more = _asked(site, engine, **fields)
         keys.update(more)
-        seen.complaints.extend(site.control.wrong(numbers, answers) if texts is None else [
+        seen.compared(len(answers), site.control.wrong(numbers, answers) if texts is None else [
             f"{answer.text!r}, not {text!r}" for answer, text in zip(answers, texts) if answer.text != text])
         return len(keys) >= wanted
 

@@ -44,11 +44,9 @@ def ask(site: Site, engine: VllmProcess, numbers: Sequence[int],
 
 def check_texts(site: Site, seen: Seen, numbers: Sequence[int], answers: Sequence[Answer]) -> None:
     """Expects the control's texts, and no answer that stalled."""
-    wrong = site.control.wrong(numbers, answers)
-    seen.complaints.extend(wrong)
     compared = sum(number in site.control.equal for number in numbers)
+    seen.compared(compared, site.control.wrong(numbers, answers))
     slowest = max(answer.seconds for answer in answers)
-    seen.note(texts=f"{compared - len(wrong)} of {compared} equal", slowest=f"{slowest:.1f} s")
     stall = site.control.stall_s
     seen.expect(slowest < stall, f"an answer took {slowest:.1f} s; {stall:.1f} is a stall")
 
@@ -62,7 +60,7 @@ def check_observed(seen: Seen, done: Pass) -> None:
 def check_calls(seen: Seen, window: Window) -> None:
     """Expects that no call of the connector has waited for the agent."""
     longest = window.longest_call_s()
-    seen.note(longest_call=f"{longest * 1000:.0f} ms")
+    seen.note(longest_call=f"{longest * 1000:.0f} ms" if longest else "under 20 ms")
     seen.expect(longest < _LONG_CALL_S, f"a call of the connector took {longest:.2f} s")
 
 
@@ -70,7 +68,6 @@ def ask_and_compute(site: Site, seen: Seen, engine: VllmProcess, numbers: Sequen
     """Asks for prompts of which nothing may be loaded."""
     done = ask(site, engine, numbers)
     check_texts(site, seen, numbers, done.answers)
-    seen.note(loaded=done.loaded)
     seen.expect(done.loaded == 0 and not done.window.lines("load"), f"{done.loaded} blocks were loaded")
     return done
 

@@ -29,8 +29,8 @@ def preempted_requests_load_again(site: Site, engine: VllmProcess, expected: Seq
         seen.expect(preemptions > 0, "nothing was preempted")
         seen.expect(loaded > 0 and len(window.lines("load")) == loaded,
                     f"{len(window.lines('load'))} loaded blocks were observed, and the engine counted {loaded}")
-        seen.complaints.extend(f"request {number}: {answer.text!r}, not {text!r}"
-                               for number, (answer, text) in enumerate(zip(answers, expected)) if answer.text != text)
+        seen.compared(_REQUESTS, [f"request {number}: {answer.text!r}, not {text!r}" for number, (answer, text) in
+                                  enumerate(zip(answers, expected)) if answer.text != text])
 
 
 def _prompts() -> list[str]:

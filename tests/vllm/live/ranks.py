@@ -26,5 +26,5 @@ def all_ranks_load(site: Site, engine: VllmProcess) -> None:
         seen.note(blocks_by_rank=sorted(by_rank.values()), of=wanted)
         seen.expect(sorted(by_rank.values()) == [wanted] * _RANKS, f"the ranks loaded {by_rank}, of {wanted}")
         seen.expect(len({(line["space"]) for line in lines}) == _RANKS, "ranks share a space")
-        seen.complaints.extend(f"{after.text!r}, not {before.text!r}" for before, after in zip(computed, loaded)
-                               if after.text != before.text)
+        seen.compared(_SOME, [f"{after.text!r}, not {before.text!r}" for before, after in zip(computed, loaded)
+                              if after.text != before.text])

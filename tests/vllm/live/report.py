@@ -19,11 +19,19 @@ class Seen:
     facts: dict[str, object] = field(default_factory=dict)  # For the table, in the order in which they came.
     complaints: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    texts: int = 0  # That were compared.
+    texts_equal: int = 0
 
     def expect(self, holds: bool, complaint: str) -> None:
         """Notes a complaint if something does not hold."""
         if not holds:
             self.complaints.append(complaint)
+
+    def compared(self, texts: int, wrong: Sequence[str]) -> None:
+        """Counts compared texts; `wrong` has a complaint for each that differs."""
+        self.texts += texts
+        self.texts_equal += texts - len(wrong)
+        self.complaints.extend(wrong)
 
     def note(self, **facts: object) -> None:
         """Adds facts for the table."""
@@ -32,7 +40,8 @@ class Seen:
     def line(self) -> str:
         """Returns the scenario's row."""
         result = "FAILED" if self.complaints else "passed"
-        facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in self.facts.items())
+        shown = {"texts": f"{self.texts_equal} of {self.texts} equal"} if self.texts else {}
+        facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in {**shown, **self.facts}.items())
         return f"{result}  {self.seconds:6.1f} s  {self.name}: {facts}"
 
 

@@ -47,6 +47,7 @@ _MORE = (
     "an engine with an older wheel", _PREEMPTION, _RANKS)
 NAMES = {"all": (*_SMOKE, *_MORE, _BYTES), "smoke": (*_SMOKE, _BYTES), "preemption": (_CONTROL, _PREEMPTION, _BYTES),
           "ranks": (_CONTROL, _RANKS, _BYTES)}
+_ONE_PROCESS = ("--distributed-executor-backend", "uni")
 _TWO_PROCESSES = ("--distributed-executor-backend", "mp")
 
 
@@ -64,7 +65,7 @@ def make_agent(site: Site, node: str, coordinator: str = "") -> AgentProcess:
 def run_smoke(site: Site) -> None:
     """Three engines, two at a time: without kvtier, one that saves, and one that hits."""
     agent = make_agent(site, "a")
-    plain, first = site.plain_engine("plain"), site.engine("first", agent)
+    plain, first = site.plain_engine("plain"), site.engine("first", agent, _ONE_PROCESS)
     plain.await_ready()
     control.control_is_stable(site, plain, make_prompts())
     plain.close()
@@ -92,7 +93,7 @@ def run_all(site: Site) -> None:
     versions.visit(site, agent)  # What an agent opens once, with its first worker, is open now.
     before = processes.held_by(agent)
 
-    plain, first = site.plain_engine("plain"), site.engine("first", agent)
+    plain, first = site.plain_engine("plain"), site.engine("first", agent, _ONE_PROCESS)
     plain.await_ready()
     control.control_is_stable(site, plain, make_prompts())
     expected = preemption.expected_texts(plain)
