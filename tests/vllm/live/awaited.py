@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-_POLL_S = 0.1
+_POLL_S = 0.02
 
 
 def until(condition: Callable[[], bool], what: str, timeout_s: float = 120) -> None:

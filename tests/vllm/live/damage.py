@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 
 from agent_process import AgentProcess
-from observations import compare, read_lines
+from control import ANSWER_TOKENS
+from observations import Window, compare, read_lines
 from passes import ask, ask_until_hit, check_observed, check_texts
 from site_of_run import Site
 from vllm_process import VllmProcess
@@ -35,11 +36,13 @@ def planted_difference_is_found(site: Site, engine: VllmProcess) -> None:
     """
     number = max(site.control.equal, key=lambda place: len(site.control.tokens[place]))
     with site.report.scenario("a planted difference is found") as seen:
+        engine.forget_prefixes()
+        window = Window.from_now(engine.observed)
         (engine.observed / "plant").touch()
-        done = ask(site, engine, [number])
-        planted = [line for line in done.window.lines("load") if line["planted"]]
+        # What is computed from overwritten blocks is not for others.
+        text = engine.complete(site.control.prompts[number], ANSWER_TOKENS, {"kvtier.no_store": True}).text
+        planted = [line for line in window.lines("load") if line["planted"]]
         found = {line["key"] for line in compare(read_lines(site.observed)).wrong}
-        text = done.answers[0].text
         seen.note(planted=len(planted), found=len(found), text_differs=text != site.control.texts[number])
         seen.expect(len(planted) > 0, "nothing was planted")
         seen.expect(found == {line["key"] for line in planted}, f"{len(found)} of {len(planted)} were found")
