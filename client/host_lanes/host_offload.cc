@@ -39,16 +39,20 @@ void HostOffload::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
   parts.queue->End(job, status, std::move(stored), 0);
 }
 
-uint64_t HostOffload::CopyNext() {
+uint64_t HostOffload::CopyNext(HostScratch* scratch) {
   for (; next_ < blocks_.size(); ++next_) {
     if (blocks_.state(next_) != ReservedBlocks::State::kReserved) continue;
-    const std::vector<ConstPiece> pieces =
-        parts_.tensors->PiecesOf<ConstPiece>(job()->slots()[next_]);
-    // The sizes are the space's, which Open() compared.
-    KVT_CHECK(blocks_.CopyIn(next_, pieces).ok());
-    ++next_;
-    ++copied_;
-    return TotalBytes(pieces);
+    const size_t i = next_++;
+    const absl::Status copied = parts_.tensors->CopyIn(job()->slots()[i], i, &blocks_, scratch);
+    if (copied.ok()) {
+      ++copied_;
+    } else {
+      // The sizes are the space's, which Open() compared.
+      KVT_CHECK(absl::IsOutOfRange(copied));
+      blocks_.GiveBack(i);
+      ++refused_;
+    }
+    return parts_.tensors->block_bytes();
   }
   return 0;
 }
@@ -56,19 +60,22 @@ uint64_t HostOffload::CopyNext() {
 void HostOffload::Finish() {
   if (!parts_.queue->EndReading(job())) return;
   std::vector<bool> none = StoredOf(blocks_, false);
+  if (copied_ == 0) {
+    return parts_.queue->End(job(), absl::OkStatus(), std::move(none), refused_);
+  }
   std::vector<bool> all = StoredOf(blocks_, true);
-  auto ended = [queue = parts_.queue, job = job(), none, all = std::move(all),
-                copied = copied_](size_t published) mutable {
-    if (published == copied) return queue->End(job, absl::OkStatus(), std::move(all), 0);
+  auto ended = [queue = parts_.queue, job = job(), none, all = std::move(all), copied = copied_,
+                refused = refused_](size_t published) mutable {
+    if (published == copied) return queue->End(job, absl::OkStatus(), std::move(all), refused);
     // Which ones were published is not told.
     queue->End(job,
                absl::AbortedError(absl::StrCat("offload: ", published, " of ", copied,
                                                " blocks were published; the session or their "
                                                "reservations ended, or no agent answered")),
-               std::move(none), copied);
+               std::move(none), copied + refused);
   };
   const absl::Status submitted = parts_.client->SubmitCommit(std::move(blocks_), std::move(ended));
-  if (!submitted.ok()) parts_.queue->End(job(), submitted, std::move(none), copied_);
+  if (!submitted.ok()) parts_.queue->End(job(), submitted, std::move(none), copied_ + refused_);
 }
 
 }  // namespace kvtier
