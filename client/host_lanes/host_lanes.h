@@ -3,6 +3,10 @@
 // threads of their own. An offload keeps blocks, an onboard brings them back; both are jobs that
 // their caller polls.
 //
+// In a space with a codec, blocks of bf16 are encoded and decoded on the way, whatever the layout
+// of the tensors: engines of different layouts share them. A thread then has memory for one block
+// as the engine computes it and one as it is stored.
+//
 // No call waits: not for the agent, not for a copy. Onboards are copied ahead of offloads, block by
 // block. A job ends by itself, within the client's timeouts and the copies ahead of it, also when
 // the agent is absent, stuck or killed; it has failed then, which is a miss and no error.
@@ -45,7 +49,8 @@ struct HostLanesOptions {
 class HostLanes {
  public:
   // REQUIRES: `client` and the tensors outlive the lanes. Errors: kInvalidArgument, naming the
-  // field and the value: as Client::SpecOf() and HostTensors::Of(); options.threads.
+  // field and the value: as Client::SpecOf() and HostTensors::Of(), where the space's codec is not
+  // for its dtype, its shape or these tensors, too; options.threads.
   static absl::StatusOr<std::unique_ptr<HostLanes>> Open(Client* client, SpaceHandle space,
                                                          const KvTensors& tensors,
                                                          const HostLanesOptions& options = {});

@@ -45,15 +45,19 @@ void HostOffload::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
   parts.queue->End(job, status, std::move(stored), 0);
 }
 
-uint64_t HostOffload::CopyNext() {
+uint64_t HostOffload::CopyNext(HostScratch* scratch) {
   const std::optional<size_t> block = parts_.queue->BeginBlock(job());
   if (!block) return 0;
-  const std::vector<ConstPiece> pieces =
-      parts_.tensors->PiecesOf<ConstPiece>(job()->slots()[*block]);
-  // The sizes are the space's, which Open() compared.
-  KVT_CHECK(blocks_.CopyIn(*block, pieces).ok());
+  const absl::Status copied =
+      parts_.tensors->CopyIn(job()->slots()[*block], *block, &blocks_, scratch);
   parts_.queue->EndBlock(job(), *block);
-  return TotalBytes(pieces);
+  if (!copied.ok()) {
+    // The sizes are the space's, which Open() compared.
+    KVT_CHECK(absl::IsOutOfRange(copied));
+    blocks_.GiveBack(*block);
+    ++refused_;
+  }
+  return parts_.tensors->block_bytes();
 }
 
 void HostOffload::Finish() {
@@ -65,19 +69,19 @@ void HostOffload::Finish() {
   const size_t copied = blocks_.reserved();  // All others were given back.
   std::vector<bool> none = StoredOf(blocks_, false);
   std::vector<bool> all = StoredOf(blocks_, true);
-  if (copied == 0) return parts_.queue->End(job(), status, std::move(all), 0);
-  auto ended = [queue = parts_.queue, job = job(), none, all = std::move(all), status,
-                copied](size_t published) mutable {
-    if (published == copied) return queue->End(job, status, std::move(all), 0);
+  if (copied == 0) return parts_.queue->End(job(), status, std::move(all), refused_);
+  auto ended = [queue = parts_.queue, job = job(), none, all = std::move(all), status, copied,
+                refused = refused_](size_t published) mutable {
+    if (published == copied) return queue->End(job, status, std::move(all), refused);
     // Which ones were published is not told.
     queue->End(job,
                absl::AbortedError(absl::StrCat("offload: ", published, " of ", copied,
                                                " blocks were published; the session or their "
                                                "reservations ended, or no agent answered")),
-               std::move(none), copied);
+               std::move(none), copied + refused);
   };
   const absl::Status submitted = parts_.client->SubmitCommit(std::move(blocks_), std::move(ended));
-  if (!submitted.ok()) parts_.queue->End(job(), submitted, std::move(none), copied);
+  if (!submitted.ok()) parts_.queue->End(job(), submitted, std::move(none), copied + refused_);
 }
 
 }  // namespace kvtier

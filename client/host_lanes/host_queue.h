@@ -23,6 +23,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/host_lanes/host_job.h"
+#include "client/host_lanes/host_scratch.h"
 
 namespace kvtier {
 
@@ -35,8 +36,9 @@ inline constexpr char kAskedBackText[] = "lanes: slots were asked back before th
 // Counts of what lanes copied in one direction since they were opened.
 struct HostCopyStats {
   uint64_t blocks = 0;  // Copied, those that failed then included.
-  uint64_t bytes = 0;   // Of these blocks.
-  // Blocks that were copied for nothing: damaged, or of a lease or reservation that ended.
+  uint64_t bytes = 0;   // Of these blocks, in the engine's memory.
+  // Blocks that were copied for nothing: damaged, of a lease or reservation that ended, or not made
+  // smaller by the space's codec.
   uint64_t failed_blocks = 0;
   // Blocks of offloads whose slots were asked back before they were copied.
   uint64_t given_up_blocks = 0;
@@ -50,8 +52,8 @@ class HostCopy {
   virtual ~HostCopy() = default;
 
   const std::shared_ptr<HostJob>& job() const { return job_; }
-  // Copies the next block and returns its bytes; 0: there was none left.
-  virtual uint64_t CopyNext() = 0;
+  // Copies the next block and returns its bytes in the engine's memory; 0: there was none left.
+  virtual uint64_t CopyNext(HostScratch* scratch) = 0;
   // Does what comes behind the last copy. REQUIRES: CopyNext() returned 0.
   virtual void Finish() = 0;
 

@@ -57,6 +57,7 @@ class HostLanesFailureTest : public ::testing::Test {
   TensorMemory memory_{testing::PerLayerLayout, kSize};
   std::unique_ptr<HostLanes> lanes_;
   const SpaceHandle space_;
+  HostScratch scratch_;
   HostTensors tensors_ = *HostTensors::Of(memory_.tensors(), memory_.space());
   std::shared_ptr<HostQueue> queue_ = std::make_shared<HostQueue>(kSize.slots);
 };
@@ -112,10 +113,10 @@ TEST_F(HostLanesFailureTest, ALeaseThatEndsDuringTheCopyVoidsWhatIsCopiedThen) {
   const auto job = Admitted(HostDirection::kOnboard, 8);
   HostOnboard::Begin(Parts(), job, Leased());
   const std::unique_ptr<HostCopy> copy = queue_->Take();
-  EXPECT_GT(copy->CopyNext(), 0U);
+  EXPECT_GT(copy->CopyNext(&scratch_), 0U);
   KillAgent();
-  EXPECT_GT(copy->CopyNext(), 0U);
-  EXPECT_EQ(copy->CopyNext(), 0U) << "the rest is not even copied";
+  EXPECT_GT(copy->CopyNext(&scratch_), 0U);
+  EXPECT_EQ(copy->CopyNext(&scratch_), 0U) << "the rest is not even copied";
   copy->Finish();
   ASSERT_TRUE(job->done());
   EXPECT_EQ(job->status().code(), absl::StatusCode::kAborted);
@@ -126,7 +127,7 @@ TEST_F(HostLanesFailureTest, ASessionThatEndsBeforeTheCommitPublishesNothing) {
   const auto job = Admitted(HostDirection::kOffload, 0);
   HostOffload::Begin(Parts(), job, *rig_.client().Reserve(space_, TestKeys(1, 3)));
   const std::unique_ptr<HostCopy> copy = queue_->Take();
-  while (copy->CopyNext() > 0) continue;
+  while (copy->CopyNext(&scratch_) > 0) continue;
   KillAgent();
   copy->Finish();
   EXPECT_TRUE(job->copied());
@@ -140,10 +141,10 @@ TEST_F(HostLanesFailureTest, WhatWasAskedBackWhileItWasReadIsNotPublished) {
   const auto job = Admitted(HostDirection::kOffload, 0);
   HostOffload::Begin(Parts(), job, *rig_.client().Reserve(space_, TestKeys(1, 3)));
   std::unique_ptr<HostCopy> copy = queue_->Take();
-  EXPECT_GT(copy->CopyNext(), 0U);
+  EXPECT_GT(copy->CopyNext(&scratch_), 0U);
   EXPECT_FALSE(queue_->AwaitCopied(Slots(2, 1), absl::ZeroDuration()));
   memory_.Compute(2, 99);  // As an engine does with a slot that it has back.
-  while (copy->CopyNext() > 0) continue;
+  while (copy->CopyNext(&scratch_) > 0) continue;
   copy->Finish();
   copy.reset();
   ASSERT_TRUE(job->Wait(Patience(testing::kLong)));

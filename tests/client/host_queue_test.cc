@@ -21,7 +21,7 @@ constexpr auto kOnboard = HostDirection::kOnboard;
 class Turn final : public HostCopy {
  public:
   using HostCopy::HostCopy;
-  uint64_t CopyNext() override { return 1; }
+  uint64_t CopyNext(HostScratch*) override { return 1; }
   void Finish() override {}
 };
 
