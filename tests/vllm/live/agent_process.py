@@ -7,16 +7,17 @@ from pathlib import Path
 
 
 class AgentProcess:
-    """An agent in `folder`, on the sockets, the disk and the log that it has there."""
+    """An agent in `folder`, on the sockets, the disk and the log that it has there. `more` are flags, which come last."""
 
-    def __init__(self, program: Path, folder: Path, host_bytes: str = "512MiB", disk_bytes: str = "2GiB") -> None:
+    def __init__(self, program: Path, folder: Path, host_bytes: str = "512MiB", disk_bytes: str = "2GiB",
+                 more: tuple[str, ...] = ()) -> None:
         self.socket_dir = folder / "socket"
         self.socket_dir.mkdir(parents=True, exist_ok=True)
         (folder / "disk").mkdir(exist_ok=True)
         self.log = folder / "agent.log"
         self._command = [str(program), "--node_id=smoke", f"--socket_dir={self.socket_dir}", f"--host_bytes={host_bytes}",
                          "--slab_bytes=64MiB", f"--disk_dir={folder / 'disk'}", f"--disk_bytes={disk_bytes}",
-                         "--listen=127.0.0.1:0", "--advertise=127.0.0.1:1"]
+                         "--listen=127.0.0.1:0", "--advertise=127.0.0.1:1", *more]
         self._process: subprocess.Popen | None = None
 
     def start(self, timeout_s: float = 60) -> None:
