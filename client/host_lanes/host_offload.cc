@@ -1,5 +1,6 @@
 #include "client/host_lanes/host_offload.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,11 @@ std::vector<bool> StoredOf(const ReservedBlocks& blocks, bool reserved_are) {
 void HostOffload::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
                         ReservedBlocks blocks) {
   if (blocks.reserved() > 0) {
+    std::vector<size_t> unread;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (blocks.state(i) != ReservedBlocks::State::kReserved) unread.push_back(i);
+    }
+    parts.queue->SkipBlocks(job, unread);
     parts.queue->Add(absl::WrapUnique(new HostOffload(parts, std::move(job), std::move(blocks))));
     return;
   }
@@ -39,36 +45,43 @@ void HostOffload::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
   parts.queue->End(job, status, std::move(stored), 0);
 }
 
-uint64_t HostOffload::CopyNext() {
-  for (; next_ < blocks_.size(); ++next_) {
-    if (blocks_.state(next_) != ReservedBlocks::State::kReserved) continue;
-    const std::vector<ConstPiece> pieces =
-        parts_.tensors->PiecesOf<ConstPiece>(job()->slots()[next_]);
+uint64_t HostOffload::CopyNext(HostScratch* scratch) {
+  const std::optional<size_t> block = parts_.queue->BeginBlock(job());
+  if (!block) return 0;
+  const absl::Status copied =
+      parts_.tensors->CopyIn(job()->slots()[*block], *block, &blocks_, scratch);
+  parts_.queue->EndBlock(job(), *block);
+  if (!copied.ok()) {
     // The sizes are the space's, which Open() compared.
-    KVT_CHECK(blocks_.CopyIn(next_, pieces).ok());
-    ++next_;
-    ++copied_;
-    return TotalBytes(pieces);
+    KVT_CHECK(absl::IsOutOfRange(copied));
+    blocks_.GiveBack(*block);
+    ++refused_;
   }
-  return 0;
+  return parts_.tensors->block_bytes();
 }
 
 void HostOffload::Finish() {
-  if (!parts_.queue->EndReading(job())) return;
+  const std::optional<std::vector<size_t>> given_up = parts_.queue->EndReading(job());
+  if (!given_up) return;
+  for (const size_t block : *given_up) blocks_.GiveBack(block);
+  const absl::Status status =
+      given_up->empty() ? absl::OkStatus() : absl::AbortedError(kAskedBackText);
+  const size_t copied = blocks_.reserved();  // All others were given back.
   std::vector<bool> none = StoredOf(blocks_, false);
   std::vector<bool> all = StoredOf(blocks_, true);
-  auto ended = [queue = parts_.queue, job = job(), none, all = std::move(all),
-                copied = copied_](size_t published) mutable {
-    if (published == copied) return queue->End(job, absl::OkStatus(), std::move(all), 0);
+  if (copied == 0) return parts_.queue->End(job(), status, std::move(all), refused_);
+  auto ended = [queue = parts_.queue, job = job(), none, all = std::move(all), status, copied,
+                refused = refused_](size_t published) mutable {
+    if (published == copied) return queue->End(job, status, std::move(all), refused);
     // Which ones were published is not told.
     queue->End(job,
                absl::AbortedError(absl::StrCat("offload: ", published, " of ", copied,
                                                " blocks were published; the session or their "
                                                "reservations ended, or no agent answered")),
-               std::move(none), copied);
+               std::move(none), copied + refused);
   };
   const absl::Status submitted = parts_.client->SubmitCommit(std::move(blocks_), std::move(ended));
-  if (!submitted.ok()) parts_.queue->End(job(), submitted, std::move(none), copied_);
+  if (!submitted.ok()) parts_.queue->End(job(), submitted, std::move(none), copied + refused_);
 }
 
 }  // namespace kvtier

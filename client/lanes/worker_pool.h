@@ -27,6 +27,7 @@
 #include "client/lanes/offload_flow.h"
 #include "client/lanes/pool_memory.h"
 #include "client/lanes/worker_lanes.h"
+#include "tier_gpu/plan/planner.h"
 #include "tier_gpu/tables/block_table.h"
 
 namespace kvtier {

@@ -53,8 +53,10 @@ FENCES = (
     # The plain client needs no device; who wants lanes links them.
     ("the worker's lanes", r"^client/lanes/", r"^client/(lanes|host_lanes)/"),
     ("the lanes of host memory", r"^client/host_lanes/", r"^client/(host_lanes|c|python)/"),
-    ("a device of a worker's lanes", r"^tier_gpu/(?!tables/|plan/geometry\.h$|device/adopted_ranges\.h$)|"
-                                     r"^client/lanes/(?!kv_tensors\.h$)",
+    # Where an engine's blocks and their rows are is no device's matter.
+    ("a device of a worker's lanes",
+     r"^tier_gpu/(?!tables/|plan/(geometry|stored_blocks)\.h$|device/(adopted_ranges|block_rows)\.h$)|"
+     r"^client/lanes/(?!(kv_tensors|stored_form)\.h$)",
      r"^(tier_gpu|agent|client/lanes)/"),
     ("liburing", r"^liburing(\.h$|/)", r"^tier_disk/io/"),
     ("RocksDB", r"^rocksdb/", r"^tier_disk/manifest/|^coordinator/settings_store\."),
