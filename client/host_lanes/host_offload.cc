@@ -6,24 +6,10 @@
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "client/stored_keys.h"
 #include "core/check.h"
 
 namespace kvtier {
-namespace {
-
-// Returns which blocks are in host memory when those that were reserved are, or are not.
-std::vector<bool> StoredOf(const ReservedBlocks& blocks, bool reserved_are) {
-  std::vector<bool> stored(blocks.size());
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const ReservedBlocks::State state = blocks.state(i);
-    stored[i] = state == ReservedBlocks::State::kPresent ||
-                (state == ReservedBlocks::State::kReserved && reserved_are);
-  }
-  return stored;
-}
-
-}  // namespace
-
 void HostOffload::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
                         ReservedBlocks blocks) {
   if (blocks.reserved() > 0) {
@@ -34,7 +20,7 @@ void HostOffload::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
       blocks.answered() || job->slots().empty()
           ? absl::OkStatus()
           : absl::UnavailableError("offload: no agent answered, or it does not take the space");
-  std::vector<bool> stored = StoredOf(blocks, false);
+  std::vector<bool> stored = StoredKeys(blocks, ReservedFate::kNotPublished);
   stored.resize(job->slots().size());
   parts.queue->End(job, status, std::move(stored), 0);
 }
@@ -59,11 +45,11 @@ uint64_t HostOffload::CopyNext(HostScratch* scratch) {
 
 void HostOffload::Finish() {
   if (!parts_.queue->EndReading(job())) return;
-  std::vector<bool> none = StoredOf(blocks_, false);
+  std::vector<bool> none = StoredKeys(blocks_, ReservedFate::kNotPublished);
   if (copied_ == 0) {
     return parts_.queue->End(job(), absl::OkStatus(), std::move(none), refused_);
   }
-  std::vector<bool> all = StoredOf(blocks_, true);
+  std::vector<bool> all = StoredKeys(blocks_, ReservedFate::kPublished);
   auto ended = [queue = parts_.queue, job = job(), none, all = std::move(all), copied = copied_,
                 refused = refused_](size_t published) mutable {
     if (published == copied) return queue->End(job, absl::OkStatus(), std::move(all), refused);

@@ -1,6 +1,6 @@
-// HostQueue holds the jobs of one HostLanes from their start to their end: those that wait for the
-// agent, those whose blocks can be copied, in the order in which threads take them, and the slots
-// that offloads still read.
+// HostQueue holds the jobs of one HostLanes, or DeviceLanes, from their start to their end: those
+// that wait for the agent, those whose blocks can be copied, in the order in which threads take
+// them, and the slots that offloads still read.
 //
 // Nothing is copied, sent or called back under its lock, so that nobody waits for a copy there.
 #ifndef KVTIER_CLIENT_HOST_LANES_HOST_QUEUE_H_
@@ -35,7 +35,7 @@ struct HostCopyStats {
   // Blocks that were copied for nothing: damaged, of a lease or reservation that ended, or not made
   // smaller by the space's codec.
   uint64_t failed_blocks = 0;
-  absl::Duration copying;  // Spent in copies, by all threads together.
+  absl::Duration copying;  // Spent in copies, by all threads or jobs together.
 };
 
 // The blocks of one job, which the lanes' threads copy one at a time.
@@ -71,6 +71,9 @@ class HostQueue {
   // A block of `bytes` was copied, and the rest is next of its direction.
   void PutBack(std::unique_ptr<HostCopy> copy, uint64_t bytes, absl::Duration took)
       ABSL_LOCKS_EXCLUDED(mu_);
+  // So many blocks of `bytes` together were copied by another way than PutBack()'s.
+  void Count(HostDirection direction, uint64_t blocks, uint64_t bytes, absl::Duration took)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // The offload has read all of its slots. False: it was given up before, so that what it has read
   // must not be published.
   bool EndReading(const std::shared_ptr<HostJob>& job) ABSL_LOCKS_EXCLUDED(mu_);
@@ -91,6 +94,8 @@ class HostQueue {
   void CancelAll() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
+  void AddCopied(HostDirection direction, uint64_t blocks, uint64_t bytes, absl::Duration took)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsAdmitted(const std::shared_ptr<HostJob>& job) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   bool IsRead(std::span<const uint32_t> slots) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   void StopReading(const std::shared_ptr<HostJob>& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

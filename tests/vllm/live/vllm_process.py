@@ -29,10 +29,14 @@ class Answer:
 
 
 class VllmProcess:
-    """An engine that serves `model`; with `socket_dir` it has the connector. `more` are flags. A context manager."""
+    """An engine that serves `model`; with `socket_dir` it has the connector, with these `options`.
+
+    `more` are flags. A context manager.
+    """
 
     def __init__(self, venv: Path, model: Path, port: int, log: Path, python_path: Path,
-                 socket_dir: Path | None = None, policy: str = "recompute", more: tuple[str, ...] = ()) -> None:
+                 socket_dir: Path | None = None, policy: str = "recompute", more: tuple[str, ...] = (),
+                 options: dict | None = None) -> None:
         self._url = f"http://127.0.0.1:{port}"
         self.log = log
         command = [str(venv / "bin/vllm"), "serve", str(model), "--served-model-name", "smollm2", "--host", "127.0.0.1",
@@ -43,7 +47,8 @@ class VllmProcess:
             command += ["--kv-transfer-config", json.dumps({
                 "kv_connector": "KvtierConnector", "kv_connector_module_path": "kvtier.vllm", "kv_role": "kv_both",
                 "kv_load_failure_policy": policy,
-                "kv_connector_extra_config": {"socket_dir": str(socket_dir), "recompute_tokens_per_s": 400}})]
+                "kv_connector_extra_config": {"socket_dir": str(socket_dir), "recompute_tokens_per_s": 400,
+                                              **(options or {})}})]
         environment = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": str(python_path),
                        "PATH": f"{venv / 'bin'}:{os.environ['PATH']}"}
         with log.open("w") as output:
