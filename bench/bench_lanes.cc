@@ -6,11 +6,16 @@
 // them to other blocks of the engine. In each round memcpy moves the same pieces of the same blocks
 // on this thread, the one way to memory of its own and back, so that the ratio of a round is of
 // neighbours in time; the median of the rounds' ratios counts.
+//
+// With each codec the same again: the blocks are then Gaussian values in bf16, the rates are of the
+// engine's bytes, and what is loaded is compared with what the codec makes of them.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -26,9 +31,12 @@
 #include "bench/node_process.h"
 #include "bench/plain_space.h"
 #include "bench/rounds.h"
+#include "client/block_codec.h"
 #include "client/client.h"
 #include "client/host_lanes/host_lanes.h"
+#include "core/space_codec.h"
 #include "core/status_macros.h"
+#include "kernels/float_formats.h"
 #include "tier_disk/io/page_buffer.h"
 
 ABSL_FLAG(kvtier::bench::Rounds, rounds, {101}, "Rounds; the medians count.");
@@ -40,7 +48,10 @@ constexpr uint32_t kLayers = 15;
 constexpr uint32_t kPieces = 2 * kLayers;
 constexpr uint64_t kPieceBytes = uint64_t{48} << 10;
 constexpr uint64_t kBlockBytes = kPieces * kPieceBytes;
-constexpr uint32_t kRun = 31;          // Blocks of one job.
+constexpr uint32_t kTokens = 32;
+constexpr uint32_t kHeads = 6;
+constexpr uint32_t kHeadDim = kPieceBytes / 2 / kTokens / kHeads;  // Of bf16.
+constexpr uint32_t kRun = 31;                                      // Blocks of one job.
 constexpr uint32_t kSlots = 6 * kRun;  // Of the engine: a job's blocks left the caches long ago.
 constexpr int kWarmups = 16;           // The first rounds touch the arena's pages.
 constexpr absl::Duration kPatience = absl::Seconds(30);
@@ -55,13 +66,25 @@ struct Round {
 
 class LanesRounds {
  public:
-  static absl::StatusOr<std::unique_ptr<LanesRounds>> Open(const std::string& socket_dir) {
+  static absl::StatusOr<std::unique_ptr<LanesRounds>> Open(const std::string& socket_dir,
+                                                           const std::string& codec) {
     std::unique_ptr<LanesRounds> rounds(new LanesRounds());
     KVT_ASSIGN_OR_RETURN(rounds->client_, Client::Open({.socket_dir = socket_dir,
                                                         .default_timeout = absl::Seconds(10)}));
     SpaceSpec spec = PlainSpace("lanes", kBlockBytes);
+    spec.dtype = "bfloat16";
     spec.layers = kLayers;
+    spec.kv_heads = kHeads;
+    spec.head_dim = kHeadDim;
+    spec.tokens_per_block = kTokens;
     spec.layout = SpaceLayout(KvAxes::kApart, KvOrder::kTokenHead);
+    if (codec != kRawCodec) {
+      spec.codec = codec;
+      KVT_ASSIGN_OR_RETURN(const SpaceCodec sizes, SpaceCodec::Of(spec));
+      spec.block_bytes = sizes.encoded_bytes();
+      KVT_ASSIGN_OR_RETURN(rounds->codec_, BlockCodec::For(spec));
+      rounds->encoded_.resize(spec.block_bytes);
+    }
     KVT_ASSIGN_OR_RETURN(const SpaceHandle space, rounds->client_->RegisterSpace(spec));
     KVT_ASSIGN_OR_RETURN(rounds->lanes_,
                          HostLanes::Open(rounds->client_.get(), space, rounds->Tensors()));
@@ -79,13 +102,7 @@ class LanesRounds {
     KVT_RETURN_IF_ERROR(status);
     round.load = Seconds([&] { status = End(lanes_->Onboard(keys, to, kPatience)); });
     KVT_RETURN_IF_ERROR(status);
-    for (size_t i = 0; i < kRun; ++i) {
-      for (uint32_t piece = 0; piece < kPieces; ++piece) {
-        if (std::memcmp(At(piece, from[i]), At(piece, to[i]), kPieceBytes) != 0) {
-          return absl::DataLossError(absl::StrCat("block ", i, ", piece ", piece, " differs"));
-        }
-      }
-    }
+    for (size_t i = 0; i < kRun; ++i) KVT_RETURN_IF_ERROR(Compare(from[i], to[i]));
     round.plain_load = Seconds([&] { Copy(SlotsOf(2 * number + 2), /*out=*/false); });
     return round;
   }
@@ -93,12 +110,32 @@ class LanesRounds {
  private:
   LanesRounds() : engine_(kSlots * kBlockBytes), plain_(4 * (kRun * kBlockBytes)) {
     std::mt19937_64 random(1);
+    std::normal_distribution<float> gauss;
+    std::vector<uint16_t> values(1'000'003);  // No piece is like another.
+    for (uint16_t& value : values) value = kernels::Bf16FromFloat(gauss(random));
+    const auto bytes = std::as_bytes(std::span(values));
     for (const std::span<std::byte> side : {engine_.bytes(), plain_.bytes()}) {
-      for (size_t i = 0; i < side.size(); i += sizeof(uint64_t)) {
-        const uint64_t word = random();
-        std::memcpy(side.data() + i, &word, sizeof(word));
+      for (size_t at = 0; at < side.size(); at += bytes.size()) {
+        std::memcpy(side.data() + at, bytes.data(), std::min(bytes.size(), side.size() - at));
       }
     }
+  }
+
+  // Says whether the block that was loaded is what the space makes of the one that was saved.
+  absl::Status Compare(uint32_t saved, uint32_t loaded) {
+    for (uint64_t piece = 0; piece < kPieces; ++piece) {
+      std::memcpy(expected_.data() + piece * kPieceBytes, At(piece, saved), kPieceBytes);
+    }
+    if (codec_) {
+      KVT_RETURN_IF_ERROR(codec_->Encode(expected_, encoded_).status());
+      KVT_RETURN_IF_ERROR(codec_->Decode(encoded_, expected_));
+    }
+    for (uint64_t piece = 0; piece < kPieces; ++piece) {
+      const std::byte* const wanted = expected_.data() + piece * kPieceBytes;
+      if (std::memcmp(wanted, At(piece, loaded), kPieceBytes) == 0) continue;
+      return absl::DataLossError(absl::StrCat("block ", loaded, ", piece ", piece, " differs"));
+    }
+    return absl::OkStatus();
   }
 
   // A tensor for each layer and axis, in which a block has one piece.
@@ -156,17 +193,17 @@ class LanesRounds {
 
   PageBuffer engine_;
   PageBuffer plain_;
-  uint64_t copies_ = 0;  // Plain ones so far.
+  uint64_t copies_ = 0;              // Plain ones so far.
+  std::optional<BlockCodec> codec_;  // Absent: blocks are stored as they are.
+  std::vector<std::byte> encoded_;
+  std::vector<std::byte> expected_ = std::vector<std::byte>(kBlockBytes);
   std::unique_ptr<Client> client_;
   std::unique_ptr<HostLanes> lanes_;
 };
 
-absl::Status Run(int rounds) {
-  KVT_ASSIGN_OR_RETURN(
-      const std::unique_ptr<NodeProcess> node,
-      NodeProcess::StartAgent("lanes", {"--host_bytes=512MiB", "--host_scrub_bytes_per_second=0"}));
+absl::Status RunCodec(int rounds, const std::string& socket_dir, const std::string& codec) {
   KVT_ASSIGN_OR_RETURN(const std::unique_ptr<LanesRounds> lanes,
-                       LanesRounds::Open(node->socket_dir()));
+                       LanesRounds::Open(socket_dir, codec));
   std::vector<double> save;
   std::vector<double> load;
   std::vector<double> save_ratio;
@@ -179,8 +216,21 @@ absl::Status Run(int rounds) {
     load.push_back(kRun * kBlockBytes / round.load / 1e9);
     load_ratio.push_back(round.plain_load / round.load);
   }
-  PrintFigure("lanes.save.30x48KiB", Median(save), "GB/s", Median(save_ratio), "memcpy");
-  PrintFigure("lanes.load.30x48KiB", Median(load), "GB/s", Median(load_ratio), "memcpy");
+  const std::string name = codec == kRawCodec ? "30x48KiB" : absl::StrCat("30x48KiB.", codec);
+  PrintFigure(absl::StrCat("lanes.save.", name), Median(save), "GB/s", Median(save_ratio),
+              "memcpy");
+  PrintFigure(absl::StrCat("lanes.load.", name), Median(load), "GB/s", Median(load_ratio),
+              "memcpy");
+  return absl::OkStatus();
+}
+
+absl::Status Run(int rounds) {
+  for (const char* codec : {kRawCodec, "packed_exponents", "fp8_e4m3", "int8"}) {
+    KVT_ASSIGN_OR_RETURN(const std::unique_ptr<NodeProcess> node,
+                         NodeProcess::StartAgent(
+                             "lanes", {"--host_bytes=512MiB", "--host_scrub_bytes_per_second=0"}));
+    KVT_RETURN_IF_ERROR(RunCodec(rounds, node->socket_dir(), codec));
+  }
   return absl::OkStatus();
 }
 

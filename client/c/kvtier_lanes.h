@@ -1,6 +1,9 @@
 /* kvtier_lanes.h: lanes for an inference engine that computes on this processor. They copy blocks
  * between the engine's KV tensors, in this process's memory, and the agent's host memory, on
  * threads of their own. The conventions are those of kvtier.h.
+ *
+ * In a space with a codec, blocks of bf16 are encoded and decoded on the way ("Codecs" in
+ * kvtier.h), whatever the layout of the tensors: engines of different layouts share them.
  */
 #ifndef KVTIER_LANES_H_
 #define KVTIER_LANES_H_
@@ -52,7 +55,8 @@ typedef struct {
 /* Opens lanes with `threads` threads, 1 to 16, into *lanes, to be given back by
  * kvtier_lanes_close(), ahead of the client. KVTIER_INVALID names the field and the value of what
  * does not fit the space: a block's runs together are its block_bytes, and its layout is that of
- * axes and order. KVTIER_ABSENT: this process was forked. */
+ * axes and order; of a space with a codec, the runs are of its shape in bf16, and its layout is one
+ * of the codec's. KVTIER_ABSENT: this process was forked. */
 int kvtier_lanes_open(kvtier_client* client, kvtier_space space, const kvtier_lane_memory* memory,
                       uint32_t threads, kvtier_lanes** lanes);
 /* Waits for the blocks that are being copied, and ends all jobs as failed. NULL is ignored. */
@@ -72,9 +76,10 @@ int kvtier_lanes_offload(kvtier_lanes* lanes, const kvtier_bytes* parent, const 
 int kvtier_lanes_onboard(kvtier_lanes* lanes, const kvtier_bytes* keys, const uint32_t* blocks,
                          size_t count, int32_t timeout_ms, kvtier_lane_job** job);
 
-/* Waits until no offload reads any of these blocks, for who wants to overwrite them. 1: none does.
- * 0: some did still, and were given up: they store nothing, so that the blocks may be overwritten
- * all the same. KVTIER_DEFAULT_TIMEOUT is KVTIER_INVALID. */
+/* Waits until no offload reads any of these blocks, for callers that want to overwrite them; what
+ * reads them is copied ahead of everything else. 1: nothing does. 0: some were not copied in time
+ * and were given up: they are not stored, the other blocks of their jobs are. The blocks may be
+ * overwritten either way. KVTIER_DEFAULT_TIMEOUT is KVTIER_INVALID. */
 int kvtier_lanes_await_copied(kvtier_lanes* lanes, const uint32_t* blocks, size_t count,
                               int32_t timeout_ms);
 
@@ -103,9 +108,11 @@ int kvtier_lane_job_copied(const kvtier_lane_job* job);
  * KVTIER_DEFAULT_TIMEOUT is KVTIER_INVALID. */
 int kvtier_lane_job_wait(const kvtier_lane_job* job, int32_t timeout_ms);
 /* Of the job's `index`th key, when the job has ended. Of an offload, 1: the block is in host
- * memory, stored by this job or before. Of an onboard, 1: the block holds what its key names,
- * proven. 0: it does not; its bytes are void. KVTIER_INVALID: the job has not ended, or has not so
- * many keys. */
+ * memory, stored by this job or before; 0: it is not, because there was no room, another worker is
+ * putting it, the codec does not make it smaller, or the job failed. Of an onboard, 1: the block
+ * holds what its key names, proven; with a codec, what the codec makes of the proven encoding. 0:
+ * it does not, and its bytes are void; in a space with a codec they are as they were.
+ * KVTIER_INVALID: the job has not ended, or has not so many keys. */
 int kvtier_lane_job_result(const kvtier_lane_job* job, size_t index);
 /* Copies why blocks failed that could have come or been stored; "" where none did, or the job has
  * not ended. A miss and a lack of room are no errors. As kvtier_agent_error(). */

@@ -1,4 +1,5 @@
-// HostJob is one offload or onboard of HostLanes on its way: what its caller polls or waits for.
+// HostJob is one offload or onboard of HostLanes, or of DeviceLanes, on its way: what its caller
+// polls or waits for.
 //
 // Until done(), the slots of an onboard are the lanes' to write. The slots of an offload may be
 // overwritten as soon as copied() is true, which is before done(), because publishing comes after.
@@ -37,24 +38,32 @@ class HostJob {
   // Both stay true. copied(): the slots are not read, or written, by the lanes any more.
   bool done() const ABSL_LOCKS_EXCLUDED(mu_);
   bool copied() const ABSL_LOCKS_EXCLUDED(mu_);
+  // The event that DeviceLanes::Onboard() was given is recorded behind the copies: what waits for
+  // it from now on waits for them. Never true where none was given, or the job failed before.
+  bool recorded() const ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until the job is done, `timeout` at most; returns done().
   bool Wait(absl::Duration timeout) const ABSL_LOCKS_EXCLUDED(mu_);
 
   // REQUIRES of both: done(). The results are there whatever the status says, by the order of the
   // keys. Of an offload, true: the block is in host memory, stored by this job or before; false:
-  // there was no room, another worker is putting it, or the job failed. Of an onboard, true: the
-  // slot holds the block, proven; false: the block was missing, or what came is not the block, and
-  // the slot's bytes are void.
+  // there was no room, another worker is putting it, its slot was asked back before it was copied,
+  // the space's codec does not make it smaller, or the job failed. Of an onboard, true: the slot
+  // holds the block, proven (with a codec: what the codec makes of the proven encoding); false: the
+  // block was missing, or what came is not the block. Then the slot's bytes are void; in a space
+  // with a codec they are as they were, because nothing is written before the encoding is proven
+  // and decoded.
   std::vector<bool> results() const ABSL_LOCKS_EXCLUDED(mu_);
-  // OK: the job did what could be done; a miss and a lack of room are no errors. Otherwise it says
+  // OK: the job did what could be done; a miss, a lack of room and a block that the codec does not
+  // make smaller are no errors. Otherwise it says
   // why blocks failed that could have come: kUnavailable, no agent answered, or the process was
-  // forked; kAborted, the lease, the reservation or the session ended meanwhile, or the slots of an
+  // forked; kAborted, the lease, the reservation or the session ended meanwhile, or slots of an
   // offload were asked back; kDataLoss, bytes are not the block's; kResourceExhausted, too many
   // calls of the client were under way; kCancelled, the lanes are gone.
   absl::Status status() const ABSL_LOCKS_EXCLUDED(mu_);
 
   // For the lanes. The second end of a job changes nothing.
   void MarkCopied() ABSL_LOCKS_EXCLUDED(mu_);
+  void MarkRecorded() ABSL_LOCKS_EXCLUDED(mu_);
   void End(const absl::Status& status, std::vector<bool> results) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -62,6 +71,7 @@ class HostJob {
   const std::vector<uint32_t> slots_;
   mutable absl::Mutex mu_;
   bool copied_ ABSL_GUARDED_BY(mu_) = false;
+  bool recorded_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<absl::Status> status_ ABSL_GUARDED_BY(mu_);
   std::vector<bool> results_ ABSL_GUARDED_BY(mu_);
 };

@@ -127,9 +127,10 @@ absl::Status HostLanes::CheckOnce(std::span<const uint32_t> slots) const {
 
 void HostLanes::Run() {
   const MonotonicClock clock;
+  HostScratch scratch;
   while (std::unique_ptr<HostCopy> copy = parts_.queue->Take()) {
     const absl::Time began = clock.Now();
-    if (const uint64_t bytes = copy->CopyNext(); bytes > 0) {
+    if (const uint64_t bytes = copy->CopyNext(&scratch); bytes > 0) {
       parts_.queue->PutBack(std::move(copy), bytes, clock.Now() - began);
     } else {
       copy->Finish();

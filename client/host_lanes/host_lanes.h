@@ -3,6 +3,10 @@
 // threads of their own. An offload keeps blocks, an onboard brings them back; both are jobs that
 // their caller polls.
 //
+// In a space with a codec, blocks of bf16 are encoded and decoded on the way, whatever the layout
+// of the tensors: engines of different layouts share them. A thread then has memory for one block
+// as the engine computes it and one as it is stored.
+//
 // No call waits: not for the agent, not for a copy. Onboards are copied ahead of offloads, block by
 // block. A job ends by itself, within the client's timeouts and the copies ahead of it, also when
 // the agent is absent, stuck or killed; it has failed then, which is a miss and no error.
@@ -45,7 +49,8 @@ struct HostLanesOptions {
 class HostLanes {
  public:
   // REQUIRES: `client` and the tensors outlive the lanes. Errors: kInvalidArgument, naming the
-  // field and the value: as Client::SpecOf() and HostTensors::Of(); options.threads.
+  // field and the value: as Client::SpecOf() and HostTensors::Of(), where the space's codec is not
+  // for its dtype, its shape or these tensors, too; options.threads.
   static absl::StatusOr<std::unique_ptr<HostLanes>> Open(Client* client, SpaceHandle space,
                                                          const KvTensors& tensors,
                                                          const HostLanesOptions& options = {});
@@ -79,9 +84,11 @@ class HostLanes {
       std::span<const EngineKey> keys, std::span<const uint32_t> slots,
       const std::optional<absl::Duration>& timeout = {});
 
-  // Waits until no offload reads one of `slots`, `timeout` at most, for who wants to overwrite
-  // them. True: none does. False: some did still, and were given up: they publish nothing, so that
-  // the slots may be overwritten all the same. Errors: kInvalidArgument, naming the slot.
+  // Waits until no offload reads one of `slots`, `timeout` at most, for callers that want to
+  // overwrite them; what reads them is copied ahead of everything else. True: nothing does. False:
+  // some blocks were not copied in time and were given up: they are not published, the other
+  // blocks of their jobs are. The slots may be overwritten either way. Errors: kInvalidArgument,
+  // naming the slot.
   absl::StatusOr<bool> AwaitCopied(std::span<const uint32_t> slots, absl::Duration timeout);
 
   HostCopyStats StatsOf(HostDirection direction) const;

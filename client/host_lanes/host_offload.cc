@@ -1,32 +1,25 @@
 #include "client/host_lanes/host_offload.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "client/stored_keys.h"
 #include "core/check.h"
 
 namespace kvtier {
-namespace {
-
-// Returns which blocks are in host memory when those that were reserved are, or are not.
-std::vector<bool> StoredOf(const ReservedBlocks& blocks, bool reserved_are) {
-  std::vector<bool> stored(blocks.size());
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const ReservedBlocks::State state = blocks.state(i);
-    stored[i] = state == ReservedBlocks::State::kPresent ||
-                (state == ReservedBlocks::State::kReserved && reserved_are);
-  }
-  return stored;
-}
-
-}  // namespace
 
 void HostOffload::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
                         ReservedBlocks blocks) {
   if (blocks.reserved() > 0) {
+    std::vector<size_t> unread;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (blocks.state(i) != ReservedBlocks::State::kReserved) unread.push_back(i);
+    }
+    parts.queue->SkipBlocks(job, unread);
     parts.queue->Add(absl::WrapUnique(new HostOffload(parts, std::move(job), std::move(blocks))));
     return;
   }
@@ -34,41 +27,48 @@ void HostOffload::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
       blocks.answered() || job->slots().empty()
           ? absl::OkStatus()
           : absl::UnavailableError("offload: no agent answered, or it does not take the space");
-  std::vector<bool> stored = StoredOf(blocks, false);
+  std::vector<bool> stored = StoredKeys(blocks, ReservedFate::kNotPublished);
   stored.resize(job->slots().size());
   parts.queue->End(job, status, std::move(stored), 0);
 }
 
-uint64_t HostOffload::CopyNext() {
-  for (; next_ < blocks_.size(); ++next_) {
-    if (blocks_.state(next_) != ReservedBlocks::State::kReserved) continue;
-    const std::vector<ConstPiece> pieces =
-        parts_.tensors->PiecesOf<ConstPiece>(job()->slots()[next_]);
+uint64_t HostOffload::CopyNext(HostScratch* scratch) {
+  const std::optional<size_t> block = parts_.queue->BeginBlock(job());
+  if (!block) return 0;
+  const absl::Status copied =
+      parts_.tensors->CopyIn(job()->slots()[*block], *block, &blocks_, scratch);
+  parts_.queue->EndBlock(job(), *block);
+  if (!copied.ok()) {
     // The sizes are the space's, which Open() compared.
-    KVT_CHECK(blocks_.CopyIn(next_, pieces).ok());
-    ++next_;
-    ++copied_;
-    return TotalBytes(pieces);
+    KVT_CHECK(absl::IsOutOfRange(copied));
+    blocks_.GiveBack(*block);
+    ++refused_;
   }
-  return 0;
+  return parts_.tensors->block_bytes();
 }
 
 void HostOffload::Finish() {
-  if (!parts_.queue->EndReading(job())) return;
-  std::vector<bool> none = StoredOf(blocks_, false);
-  std::vector<bool> all = StoredOf(blocks_, true);
-  auto ended = [queue = parts_.queue, job = job(), none, all = std::move(all),
-                copied = copied_](size_t published) mutable {
-    if (published == copied) return queue->End(job, absl::OkStatus(), std::move(all), 0);
+  const std::optional<std::vector<size_t>> given_up = parts_.queue->EndReading(job());
+  if (!given_up) return;
+  for (const size_t block : *given_up) blocks_.GiveBack(block);
+  const absl::Status status =
+      given_up->empty() ? absl::OkStatus() : absl::AbortedError(kAskedBackText);
+  const size_t copied = blocks_.reserved();  // All others were given back.
+  std::vector<bool> none = StoredKeys(blocks_, ReservedFate::kNotPublished);
+  std::vector<bool> all = StoredKeys(blocks_, ReservedFate::kPublished);
+  if (copied == 0) return parts_.queue->End(job(), status, std::move(all), refused_);
+  auto ended = [queue = parts_.queue, job = job(), none, all = std::move(all), status, copied,
+                refused = refused_](size_t published) mutable {
+    if (published == copied) return queue->End(job, status, std::move(all), refused);
     // Which ones were published is not told.
     queue->End(job,
                absl::AbortedError(absl::StrCat("offload: ", published, " of ", copied,
                                                " blocks were published; the session or their "
                                                "reservations ended, or no agent answered")),
-               std::move(none), copied);
+               std::move(none), copied + refused);
   };
   const absl::Status submitted = parts_.client->SubmitCommit(std::move(blocks_), std::move(ended));
-  if (!submitted.ok()) parts_.queue->End(job(), submitted, std::move(none), copied_);
+  if (!submitted.ok()) parts_.queue->End(job(), submitted, std::move(none), copied + refused_);
 }
 
 }  // namespace kvtier

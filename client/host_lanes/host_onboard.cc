@@ -18,12 +18,11 @@ void HostOnboard::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
   parts.queue->End(job, status, std::move(none), 0);
 }
 
-uint64_t HostOnboard::CopyNext() {
+uint64_t HostOnboard::CopyNext(HostScratch* scratch) {
   if (next_ == blocks_.size()) return 0;
   const size_t i = next_++;
   const size_t key = blocks_.key_index(i);
-  const std::vector<Piece> pieces = parts_.tensors->PiecesOf<Piece>(job()->slots()[key]);
-  const absl::Status copied = blocks_.CopyOut(i, pieces);
+  const absl::Status copied = parts_.tensors->CopyOut(blocks_, i, job()->slots()[key], scratch);
   if (copied.ok()) {
     arrived_[key] = true;
   } else {
@@ -32,7 +31,7 @@ uint64_t HostOnboard::CopyNext() {
   }
   // The lease is over, and with it all that is not copied yet.
   if (absl::IsFailedPrecondition(copied)) next_ = blocks_.size();
-  return TotalBytes(pieces);
+  return parts_.tensors->block_bytes();
 }
 
 void HostOnboard::Finish() {

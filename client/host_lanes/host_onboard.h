@@ -1,5 +1,5 @@
-// HostOnboard is the way of one onboard behind its lease: each block is copied into its slot, and
-// proven by the sum that the lease carries.
+// HostOnboard is the way of one onboard behind its lease: each block is copied into its slot,
+// decoded where the space has a codec, and proven by the sum that the lease carries.
 #ifndef KVTIER_CLIENT_HOST_LANES_HOST_ONBOARD_H_
 #define KVTIER_CLIENT_HOST_LANES_HOST_ONBOARD_H_
 
@@ -23,7 +23,7 @@ class HostOnboard final : public HostCopy {
   // there is nothing to copy. Never waits.
   static void Begin(const HostParts& parts, std::shared_ptr<HostJob> job, OnboardedBlocks blocks);
 
-  uint64_t CopyNext() override;
+  uint64_t CopyNext(HostScratch* scratch) override;
   void Finish() override;
 
  private:

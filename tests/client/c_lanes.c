@@ -75,6 +75,58 @@ static int test_blocks_come_back(kvtier_lanes* lanes) {
   return 0;
 }
 
+/* Blocks of bf16 in a space with a codec: what comes back is what the codec makes of them. */
+static int test_codec(kvtier_client* client) {
+  kvtier_space_spec spec = make_spec(0);
+  spec.dtype = "bfloat16";
+  spec.layout = "layer,kv,token,head,dim";
+  spec.head_dim = RUN_BYTES / 2 / 16;
+  spec.codec = "int8";
+  kvtier_codec_sizes sizes = {.struct_size = sizeof(sizes)};
+  EXPECT(kvtier_get_codec_sizes(&spec, &sizes) == KVTIER_OK);
+  EXPECT(sizes.raw_bytes == 2 * RUN_BYTES && sizes.encoded_bytes < sizes.raw_bytes);
+  spec.block_bytes = sizes.encoded_bytes;
+  kvtier_space space;
+  EXPECT(kvtier_register_space(client, &spec, &space) == KVTIER_OK);
+  const kvtier_lane_memory memory = make_memory();
+  kvtier_lanes* lanes = NULL;
+  EXPECT(kvtier_lanes_open(client, space, &memory, 1, &lanes) == KVTIER_OK);
+
+  static _Alignas(16) char raw[2 * RUN_BYTES];
+  static _Alignas(16) char stored[2 * RUN_BYTES];
+  for (size_t i = 0; i < sizeof(raw); i += 2) {
+    const unsigned value = 0x3f00u + (unsigned)(i * 7 % 256); /* bf16 from 0.5 to 2. */
+    raw[i] = (char)(value & 0xff);
+    raw[i + 1] = (char)(value >> 8);
+  }
+  for (uint32_t axis = 0; axis < 2; ++axis) {
+    memcpy(run_of(axis, from[0]), raw + axis * RUN_BYTES, RUN_BYTES);
+    memset(run_of(axis, to[0]), 0x11, RUN_BYTES);
+  }
+  kvtier_lane_job* job = NULL;
+  EXPECT(kvtier_lanes_offload(lanes, NULL, keys, from, 1, &job) == KVTIER_OK);
+  EXPECT(kvtier_lane_job_wait(job, WAIT) == 1 && kvtier_lane_job_result(job, 0) == 1);
+  kvtier_lane_job_free(job);
+  EXPECT(kvtier_lanes_onboard(lanes, keys, to, 1, WAIT, &job) == KVTIER_OK);
+  EXPECT(kvtier_lane_job_wait(job, WAIT) == 1 && kvtier_lane_job_result(job, 0) == 1);
+  kvtier_lane_job_free(job);
+
+  kvtier_codec* codec = NULL;
+  EXPECT(kvtier_open_codec(&spec, &codec) == KVTIER_OK);
+  EXPECT(kvtier_encode(codec, raw, sizeof(raw), stored, sizes.encoded_bytes) == 1);
+  EXPECT(kvtier_decode(codec, stored, sizes.encoded_bytes, raw, sizeof(raw)) == KVTIER_OK);
+  kvtier_close_codec(codec);
+  for (uint32_t axis = 0; axis < 2; ++axis) {
+    EXPECT(memcmp(run_of(axis, to[0]), raw + axis * RUN_BYTES, RUN_BYTES) == 0);
+  }
+  kvtier_lanes_close(lanes);
+
+  spec.dtype = "float32";
+  EXPECT(kvtier_register_space(client, &spec, &space) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "dtype \"float32\"; codec int8 is for bfloat16") != NULL);
+  return 0;
+}
+
 static int test_absent(kvtier_lanes* lanes) {
   kvtier_lane_job* job = NULL;
   EXPECT(kvtier_lanes_onboard(lanes, keys, to, 2, KVTIER_DEFAULT_TIMEOUT, &job) == KVTIER_OK);
@@ -131,6 +183,7 @@ int main(int argc, char** argv) {
   EXPECT(kvtier_lanes_open(client, space, &memory, 1, &lanes) == KVTIER_OK);
   int failed = argc > 2 ? test_absent(lanes) : test_blocks_come_back(lanes);
   if (failed == 0) failed = test_mistakes(client, space, lanes);
+  if (failed == 0 && argc == 2) failed = test_codec(client);
   kvtier_lanes_close(lanes);
   kvtier_close(client);
   return failed;

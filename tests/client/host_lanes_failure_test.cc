@@ -57,6 +57,7 @@ class HostLanesFailureTest : public ::testing::Test {
   TensorMemory memory_{testing::PerLayerLayout, kSize};
   std::unique_ptr<HostLanes> lanes_;
   const SpaceHandle space_;
+  HostScratch scratch_;
   HostTensors tensors_ = *HostTensors::Of(memory_.tensors(), memory_.space());
   std::shared_ptr<HostQueue> queue_ = std::make_shared<HostQueue>(kSize.slots);
 };
@@ -112,10 +113,10 @@ TEST_F(HostLanesFailureTest, ALeaseThatEndsDuringTheCopyVoidsWhatIsCopiedThen) {
   const auto job = Admitted(HostDirection::kOnboard, 8);
   HostOnboard::Begin(Parts(), job, Leased());
   const std::unique_ptr<HostCopy> copy = queue_->Take();
-  EXPECT_GT(copy->CopyNext(), 0U);
+  EXPECT_GT(copy->CopyNext(&scratch_), 0U);
   KillAgent();
-  EXPECT_GT(copy->CopyNext(), 0U);
-  EXPECT_EQ(copy->CopyNext(), 0U) << "the rest is not even copied";
+  EXPECT_GT(copy->CopyNext(&scratch_), 0U);
+  EXPECT_EQ(copy->CopyNext(&scratch_), 0U) << "the rest is not even copied";
   copy->Finish();
   ASSERT_TRUE(job->done());
   EXPECT_EQ(job->status().code(), absl::StatusCode::kAborted);
@@ -126,7 +127,7 @@ TEST_F(HostLanesFailureTest, ASessionThatEndsBeforeTheCommitPublishesNothing) {
   const auto job = Admitted(HostDirection::kOffload, 0);
   HostOffload::Begin(Parts(), job, *rig_.client().Reserve(space_, TestKeys(1, 3)));
   const std::unique_ptr<HostCopy> copy = queue_->Take();
-  while (copy->CopyNext() > 0) continue;
+  while (copy->CopyNext(&scratch_) > 0) continue;
   KillAgent();
   copy->Finish();
   EXPECT_TRUE(job->copied());
@@ -140,15 +141,17 @@ TEST_F(HostLanesFailureTest, WhatWasAskedBackWhileItWasReadIsNotPublished) {
   const auto job = Admitted(HostDirection::kOffload, 0);
   HostOffload::Begin(Parts(), job, *rig_.client().Reserve(space_, TestKeys(1, 3)));
   std::unique_ptr<HostCopy> copy = queue_->Take();
-  EXPECT_GT(copy->CopyNext(), 0U);
+  EXPECT_GT(copy->CopyNext(&scratch_), 0U);
   EXPECT_FALSE(queue_->AwaitCopied(Slots(2, 1), absl::ZeroDuration()));
   memory_.Compute(2, 99);  // As an engine does with a slot that it has back.
-  while (copy->CopyNext() > 0) continue;
+  while (copy->CopyNext(&scratch_) > 0) continue;
   copy->Finish();
   copy.reset();
-  EXPECT_THAT(job->results(), Each(false));
+  ASSERT_TRUE(job->Wait(Patience(testing::kLong)));
+  EXPECT_EQ(job->status().code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(job->results(), ElementsAre(true, true, false));
   EXPECT_TRUE(rig_.HoldsNothing());
-  EXPECT_EQ(rig_.agent().Counts().blocks, 0U);
+  EXPECT_EQ(rig_.agent().Counts().blocks, 2U);
 }
 
 TEST_F(HostLanesFailureTest, SlotsThatWaitForTheAgentAreGivenUpInTime) {
@@ -156,10 +159,22 @@ TEST_F(HostLanesFailureTest, SlotsThatWaitForTheAgentAreGivenUpInTime) {
   const auto job = Offload();
   EXPECT_TRUE(*lanes_->AwaitCopied(Slots(8, 3), absl::ZeroDuration()));
   EXPECT_FALSE(*lanes_->AwaitCopied(Slots(2, 3), absl::Milliseconds(1)));
+  EXPECT_FALSE(*lanes_->AwaitCopied(Slots(0, 2), absl::Milliseconds(1)));
   EXPECT_EQ(EndOf(job).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(lanes_->StatsOf(HostDirection::kOffload).given_up_blocks, 3U);
   rig_.agent().Resume();
   EXPECT_TRUE(rig_.HoldsNothing());
   EXPECT_EQ(rig_.agent().Counts().blocks, 0U);
+}
+
+TEST_F(HostLanesFailureTest, SlotsThatWaitForTheAgentAreGivenUpAndTheirNeighboursStored) {
+  rig_.agent().HangCalls(FakeAgent::Hang::kAll);
+  const auto job = Offload();
+  EXPECT_FALSE(*lanes_->AwaitCopied(Slots(1, 1), absl::Milliseconds(1)));
+  rig_.agent().Resume();
+  EXPECT_EQ(EndOf(job).code(), absl::StatusCode::kAborted);
+  EXPECT_THAT((*job)->results(), ElementsAre(true, false, true));
+  EXPECT_EQ(rig_.agent().Counts().blocks, 2U);
 }
 
 TEST_F(HostLanesFailureTest, BeyondItsPlacesADirectionRefusesAndNeverWaits) {

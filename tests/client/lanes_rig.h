@@ -47,7 +47,10 @@ class LanesRig {
     });
   }
   std::unique_ptr<WorkerPool> Register(TensorMemory* memory) {
-    auto pool = WorkerPool::Register(lanes_.get(), memory->tensors(), memory->space());
+    return Register(memory->tensors(), memory->space());
+  }
+  std::unique_ptr<WorkerPool> Register(const KvTensors& tensors, const SpaceSpec& spec) {
+    auto pool = WorkerPool::Register(lanes_.get(), tensors, spec);
     EXPECT_TRUE(pool.ok()) << pool.status();
     return pool.ok() ? *std::move(pool) : nullptr;
   }

@@ -34,8 +34,8 @@ TEST_F(WorkerPoolCodecTest, EnginesThatDifferInOrderShareEncodedBlocks) {
   for (const char* codec : {"fp8_e4m3", "int8", "int4", "packed_exponents"}) {
     for (const bool room_for_raw : {false, true}) {
       const SpaceSpec spec = by_token_.Space(codec, room_for_raw);
-      const auto there = by_token_.Register(&rig_, spec);
-      const auto back = by_head_.Register(&rig_, spec);
+      const auto there = rig_.Register(by_token_.tensors(), spec);
+      const auto back = rig_.Register(by_head_.tensors(), spec);
       const std::vector<EngineKey> keys = TestKeys(first += 100, 3);
       for (uint32_t i = 0; i < 3; ++i)
         by_token_.Compute(i, GaussianValues(kCodecShape, first + i, 30));
@@ -52,7 +52,7 @@ TEST_F(WorkerPoolCodecTest, EnginesThatDifferInOrderShareEncodedBlocks) {
 TEST_F(WorkerPoolCodecTest, ABlockWithANanIsStoredRawWhereThereIsRoomAndElseNotAtAll) {
   for (const bool room_for_raw : {false, true}) {
     const SpaceSpec spec = by_token_.Space("int8", room_for_raw);
-    const auto pool = by_token_.Register(&rig_, spec);
+    const auto pool = rig_.Register(by_token_.tensors(), spec);
     const std::vector<EngineKey> keys = TestKeys(room_for_raw ? 100 : 200, 3);
     KvValues odd = GaussianValues(kCodecShape, 2, 30);
     odd[77] = 0x7fc0;
@@ -91,7 +91,7 @@ TEST(WorkerPoolWithoutKernelsTest, SmallRunsGoByTheCopyEngine) {
 }
 
 TEST_F(WorkerPoolCodecTest, NothingIsPublishedWhereNoBlockCanBeStored) {
-  const auto pool = by_token_.Register(&rig_, by_token_.Space("fp8_e4m3", false));
+  const auto pool = rig_.Register(by_token_.tensors(), by_token_.Space("fp8_e4m3", false));
   KvValues odd = GaussianValues(kCodecShape, 2, 30);
   odd[0] = 0xff80;
   by_token_.Compute(0, odd);
@@ -101,7 +101,7 @@ TEST_F(WorkerPoolCodecTest, NothingIsPublishedWhereNoBlockCanBeStored) {
 
 TEST_F(WorkerPoolCodecTest, AllLayersOfAnEncodingAreThereAtTheEnd) {
   const SpaceSpec spec = by_token_.Space("int8", false);
-  const auto pool = by_token_.Register(&rig_, spec);
+  const auto pool = rig_.Register(by_token_.tensors(), spec);
   by_token_.Compute(0, GaussianValues(kCodecShape, 1, 30));
   ASSERT_EQ(BlocksOf(pool->Offload({TestKeys(1, 1), Slots(0, 1)})), 1U);
   const auto job = pool->Onboard({TestKeys(1, 1), Slots(4, 1)}, {.order = PlanOrder::kLayerWise});
@@ -120,7 +120,7 @@ TEST(WorkerPoolLongJobTest, ALongJobGoesInPartsAndLosesNoBlock) {
   LanesRig rig({}, {.slots = kBlocks});
   CodecTensors tensors(KvOrder::kTokenHead, 2 * kBlocks);
   const SpaceSpec spec = tensors.Space("int8", false);
-  const auto pool = tensors.Register(&rig, spec);
+  const auto pool = rig.Register(tensors.tensors(), spec);
   const std::vector<size_t> watched = {0, 63, 64, kBlocks - 101, kBlocks - 100, kOdd - 1};
   for (const size_t i : watched) tensors.Compute(i, GaussianValues(kCodecShape, i, 30));
   KvValues odd = GaussianValues(kCodecShape, kOdd, 30);

@@ -125,7 +125,7 @@ class LanesWorld {
                                 uint32_t layer) { return raw_.Holds(slot, content, layer, 1); }});
     const auto values = [](uint64_t content) { return GaussianValues(kCodecShape, content, 30); };
     Engine encoded(
-        &encoded_.memory(), encoded_.Register(&rig_, spec),
+        &encoded_.memory(), rig_.Register(encoded_.tensors(), spec),
         {.compute = [this, values](uint32_t slot,
                                    uint64_t content) { encoded_.Compute(slot, values(content)); },
          .holds =

@@ -4,7 +4,7 @@ import itertools
 from types import SimpleNamespace
 
 _addresses = itertools.count(0x10_0000_0000, 0x10_0000_0000)
-_ITEM_BYTES = {"float32": 4, "float16": 2}
+_ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1}
 
 
 class Storage:

@@ -190,6 +190,31 @@ class Spaces(unittest.TestCase):
                   self.spec(tensor=Tensor((BLOCKS, HEADS, TOKENS, 128), dtype="float16"))]
         self.assertEqual(len({repr(spec) for spec in [self.spec(), *others]}), len(others) + 1)
 
+    def test_with_a_codec_are_smaller_and_of_no_engines_layout(self):
+        by_head = Tensor((BLOCKS, HEADS, TOKENS, 128), dtype="bfloat16")
+        by_token = Tensor((2, BLOCKS, TOKENS, HEADS, 64), dtype="bfloat16")
+        raw = self.spec(tensor=by_head)
+        sizes = []
+        for codec, name in (("fp8", "fp8_e4m3"), ("int8", "int8"), ("lossless", "packed_exponents")):
+            spec = self.spec({"codec": codec}, tensor=by_head)
+            self.assertEqual((spec.codec, spec.layout), (name, "layer,kv,token,head,dim"))
+            self.assertEqual(spec, self.spec({"codec": codec}, tensor=by_token))
+            sizes.append(spec.block_bytes / raw.block_bytes)
+        self.assertTrue(0.5 < sizes[0] < 0.54 and 0.5 < sizes[1] < 0.54 and 0.75 < sizes[2] < 0.79, sizes)
+        latent = self.spec({"codec": "fp8"}, tensor=Tensor((BLOCKS, TOKENS, 576), dtype="bfloat16"))
+        self.assertEqual((latent.layout, latent.kv_heads, latent.head_dim), ("layer,token,head,dim", 1, 576))
+
+    def test_with_a_codec_that_cannot_be_are_refused_naming_it_and_the_value(self):
+        for dtype in ("float32", "float16", "uint8"):
+            with self.assertRaisesRegex(ValueError, f"codec is 'fp8', which is for KV in bfloat16; the engine's is in '{dtype}'"):
+                self.spec({"codec": "fp8"}, tensor=Tensor((BLOCKS, HEADS, TOKENS, 128), dtype=dtype))
+        with self.assertRaisesRegex(ValueError, "codec is 'int8': space head_dim is 36; codec int8 needs a multiple of 16"):
+            self.spec({"codec": "int8"}, tensor=Tensor((BLOCKS, TOKENS, 36), dtype="bfloat16"))
+        for given, said in (("gzip", "codec is 'gzip'; must be one of '', 'fp8', 'int8', 'lossless'"),
+                            (8, "codec is 8; must be a str")):
+            with self.assertRaisesRegex(ValueError, said):
+                self.spec({"codec": given})
+
     def test_can_be_registered(self):
         with kvtier.Client("/nonexistent", connect_timeout_s=0.01) as client:
             client.register_space(self.spec())

@@ -14,33 +14,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "kernels/block_layout.h"
 #include "kernels/codec.h"
 #include "kernels/payload_sum.h"
+#include "tier_gpu/device/block_rows.h"
 #include "tier_gpu/device/copy.h"
 #include "tier_gpu/device/device_region.h"
 
 namespace kvtier {
-
-// Where the rows of a block are on the device. A row, one token and head of K or of V,
-// is contiguous. A plane, one axis of one layer, has its rows at two strides; planes lie
-// anywhere: so all that an engine may do is said by this, tensors for each layer, K and V
-// apart, interleaved or fused in rows, tokens or heads first.
-struct BlockGeometry {
-  kernels::KvShape shape{};
-  uint64_t row_bytes = 0;  // head_dim elements; of a codec: of bf16.
-  uint64_t token_stride = 0;
-  uint64_t head_stride = 0;
-  // Where each begins, from the block's own offset: [layer][axis].
-  std::vector<uint64_t> planes{};
-
-  // Of a block: [layer][axis][token][head] rows, which is what codecs take.
-  uint64_t raw_bytes() const { return kernels::Planes(shape) * kernels::Rows(shape) * row_bytes; }
-};
 
 struct BlockTransfer {
   uint64_t device_offset = 0;  // Of the block, from the start of the region.
@@ -96,30 +78,6 @@ constexpr bool HasRoomForRaw(const BlockBatch& batch) {
 // geometry that does not fit it, block_bytes that are none of its sizes, rows that leave
 // the region.
 absl::Status CheckBlocks(const BlockBatch& batch);
-
-// How the rows of a block are moved into one piece of memory, in the order above, and
-// out of it.
-struct RowMoves {
-  struct Piece {
-    uint64_t device_offset = 0;  // From the block's own.
-    uint64_t raw_offset = 0;
-  };
-  kernels::BlockMove gather{};  // Of each piece.
-  std::vector<Piece> pieces{};  // One, if the planes are evenly spaced.
-
-  // REQUIRES: as CheckBlocks() has them.
-  static RowMoves Of(const BlockGeometry& geometry);
-
-  // Both ways take the runs in the order of the raw block, so that a sum of what they
-  // read or write is the sum of it.
-  kernels::StridedSegment Segment(CopyDirection direction, const Piece& piece, std::byte* device,
-                                  std::byte* raw) const;
-  kernels::OuterAxes Outer(CopyDirection direction) const;
-};
-
-// Every contiguous run of the rows of a block, from its own offset.
-void VisitRuns(const BlockGeometry& geometry,
-               absl::FunctionRef<void(uint64_t offset, uint64_t bytes)> visit);
 
 }  // namespace kvtier
 

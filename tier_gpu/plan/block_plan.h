@@ -10,25 +10,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kernels/codec_layout.h"
 #include "tier_gpu/device/block_batch.h"
 #include "tier_gpu/plan/geometry.h"
 #include "tier_gpu/plan/planner.h"
+#include "tier_gpu/plan/stored_blocks.h"
 
 namespace kvtier {
 
 // Stored bytes of one batch, unless one block has more: what is behind it in the lane
 // waits no longer than for a CopyBatch.
 inline constexpr uint64_t kMaxBlockBatchBytes = kMaxCopyBytes;
-
-// What blocks are to the engine, and how their space stores them.
-struct StoredBlocks {
-  kernels::KvShape shape{};  // As SpaceCodec::shape().
-  uint64_t row_bytes = 0;    // head_dim elements of the engine's type.
-  KvOrder order = KvOrder::kTokenHead;
-  kernels::Codec codec = kernels::Codec::kRaw;
-  uint64_t block_bytes = 0;  // As BlockBatch has it.
-};
 
 struct BlockPlan {
   BlockGeometry geometry{};
@@ -42,8 +33,8 @@ struct BlockPlan {
 
 // Up to kMaxBatchBlocks blocks, kMaxBlockMoves moves and kMaxBlockBatchBytes a batch, or
 // one block. REQUIRES: geometry.Validate() was OK. Errors: kInvalidArgument, naming the
-// field and the value: the shape is not what a run of the geometry has; a block's slot does not
-// exist, or its host memory is null. What else is wrong CheckBlocks() says.
+// field and the value: as RowsOf(); a block's slot does not exist, or its host memory is null. What
+// else is wrong CheckBlocks() says.
 absl::StatusOr<BlockPlan> PlanBlocks(const KvGeometry& geometry, const StoredBlocks& stored,
                                      std::span<const PlannedBlock> blocks);
 

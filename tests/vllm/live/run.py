@@ -1,6 +1,6 @@
 """Real vLLM with kvtier, by configuration alone: everything that scripts/test-engines promises.
 
-    python3 run.py PART VENV MODEL [FOLDER]      PART: all, smoke, preemption, ranks
+    python3 run.py PART VENV MODEL [FOLDER]      PART: all, smoke, preemption, codec, ranks
     python3 run.py --count PART                  prints how many scenarios it has
 
 Environment: KVTIER_BIN_DIR and KVTIER_PYTHON_DIR, where build/dev has them otherwise; for `all` KVTIER_OLDER_AGENT and
@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import codec
 import control
 import damage
 import hits
@@ -44,9 +45,9 @@ _MORE = (
     "the agent is restarted in the middle of requests", "engines of different weights never share",
     "LoRA adapters never share", "bytes flipped in segment files", "bytes flipped in the arena",
     "host memory smaller than one prefix", "a newer wheel with an older agent", "a worker of an older wire",
-    "an engine with an older wheel", _PREEMPTION, _RANKS)
+    "an engine with an older wheel", _PREEMPTION, _RANKS, codec.NAME)
 NAMES = {"all": (*_SMOKE, *_MORE, _BYTES), "smoke": (*_SMOKE, _BYTES), "preemption": (_CONTROL, _PREEMPTION, _BYTES),
-          "ranks": (_CONTROL, _RANKS, _BYTES)}
+          "codec": (codec.NAME,), "ranks": (_CONTROL, _RANKS, _BYTES)}
 _ONE_PROCESS = ("--distributed-executor-backend", "uni")
 _TWO_PROCESSES = ("--distributed-executor-backend", "mp")
 
@@ -144,8 +145,11 @@ def run_all(site: Site) -> None:
     few.await_ready()
     preemption.preempted_requests_load_again(site, few, expected)
     few.close()
+    encoding = codec.start_engine(site, agent, "lossless")
     ranked.await_ready()
     ranks.all_ranks_load(site, ranked)
+    ranked.close()
+    codec.hits_are_alike(site, [("lossless", encoding)])
 
 
 def run_preemption(site: Site) -> None:
@@ -157,6 +161,12 @@ def run_preemption(site: Site) -> None:
     expected = preemption.expected_texts(plain)
     few.await_ready()
     preemption.preempted_requests_load_again(site, few, expected)
+
+
+def run_codec(site: Site) -> None:
+    """An engine in bfloat16 for each codec, one after the other."""
+    agent = make_agent(site, "a")
+    codec.hits_are_alike(site, ((name, codec.start_engine(site, agent, name)) for name in codec.CODECS))
 
 
 def run_ranks(site: Site) -> None:
@@ -171,7 +181,7 @@ def run_ranks(site: Site) -> None:
 
 
 _PARTS: dict[str, Callable[[Site], None]] = {"all": run_all, "smoke": run_smoke, "preemption": run_preemption,
-                                             "ranks": run_ranks}
+                                             "codec": run_codec, "ranks": run_ranks}
 
 
 def main() -> int:
@@ -189,7 +199,8 @@ def main() -> int:
             _PARTS[part](site)
     except RuntimeError as error:
         print(f"WRONG: {error}")  # An engine or an agent does not start: what needs it counts as failed.
-    hits.all_bytes_compare(site)
+    if _BYTES in NAMES[part]:
+        hits.all_bytes_compare(site)
     return site.report.finish()
 
 

@@ -34,6 +34,12 @@ class Site:
             self.venv, model or self.model, free_port(), self.folder / f"{name}.log", python, agent.socket_dir,
             more=more, observed=self.observed / name, options=options))
 
+    def unobserved_engine(self, name: str, agent: AgentProcess, more: tuple[str, ...],
+                          options: Mapping[str, object]) -> VllmProcess:
+        """Starts an engine on an agent's node that has the connector itself: its blocks are not those that it stores."""
+        return self._kept(VllmProcess(self.venv, self.model, free_port(), self.folder / f"{name}.log", PYTHON,
+                                      agent.socket_dir, more=more, options=options))
+
     @property
     def observed(self) -> Path:
         """The folder of all that was observed."""

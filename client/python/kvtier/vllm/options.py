@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any
 
 
+# Names of the option `codec`, and of the space's codec that each stands for.
+CODECS = {"": "raw", "fp8": "fp8_e4m3", "int8": "int8", "lossless": "packed_exponents"}
+
+
 @dataclass(frozen=True)
 class Options:
     """The connector's settings, validated. ValueError names the field and its value."""
@@ -20,6 +24,7 @@ class Options:
     max_wait_s: float = 2.0  # That a request waits for a disk or a node at most, in seconds.
     peers: bool = True  # Other nodes are asked for what this one has not.
     store: bool = True  # What is computed is saved; False: blocks are only loaded.
+    codec: str = ""  # Of CODECS: how blocks of KV in bfloat16 are stored; empty: as they are.
     max_tokens: int = 0  # That are loaded for a request at most; 0: all.
     lane_threads: int = 1  # Threads of a worker that copy.
     preemption_wait_s: float = 0.1  # That a step waits for copies out of blocks it will overwrite, in seconds.
@@ -38,6 +43,7 @@ class Options:
         self._require(math.isfinite(self.recompute_tokens_per_s) and self.recompute_tokens_per_s > 0,
                       "recompute_tokens_per_s", "be a finite number above 0")
         self._require(0 <= self.max_wait_s <= 60, "max_wait_s", "be from 0 to 60")
+        self._require(self.codec in CODECS, "codec", f"be one of {', '.join(map(repr, CODECS))}")
         self._require(self.max_tokens >= 0, "max_tokens", "not be negative")
         self._require(1 <= self.lane_threads <= 16, "lane_threads", "be from 1 to 16")
         self._require(0 <= self.preemption_wait_s <= 10, "preemption_wait_s", "be from 0 to 10")

@@ -8,8 +8,10 @@ from typing import Any
 import kvtier
 
 from .kv_layout import KvLayout
-from .options import Options
+from .options import CODECS, Options
 from .weights import weights_digest
+
+_BF16_BYTES = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,11 +39,27 @@ def space_of_group(options: Options, vllm_config: Any, spec: Any, layout: KvLayo
     shaped_by = [options.model_name or PurePath(str(model.model)).name, f"vllm {facts.version}", facts.backend,
                  facts.instruction_set, f"cache_dtype {getattr(vllm_config.cache_config, 'cache_dtype', 'auto')}",
                  f"group {group} {type(spec).__name__}", *([f"window {window}"] if window else []), *_overrides(model)]
-    return kvtier.SpaceSpec(
+    raw = kvtier.SpaceSpec(
         model="; ".join(shaped_by), weights_digest=digest, dtype=layout.dtype, layout=layout.stored,
         layers=layout.memory.layers, kv_heads=getattr(spec, "num_kv_heads", 1), head_dim=getattr(spec, "head_size", 1),
         tokens_per_block=spec.block_size, tp_rank=tensor_rank, tp_size=parallel.tensor_parallel_size,
         pp_rank=pipeline_rank, pp_size=parallel.pipeline_parallel_size, block_bytes=layout.block_bytes)
+    return _encoded(raw, options.codec, layout) if options.codec else raw
+
+
+def _encoded(raw: kvtier.SpaceSpec, codec: str, layout: KvLayout) -> kvtier.SpaceSpec:
+    """Returns the space of blocks like `raw`'s that the codec makes smaller. ValueError names what it cannot."""
+    if layout.dtype != "bfloat16":
+        raise ValueError(f"codec is {codec!r}, which is for KV in bfloat16; the engine's is in {layout.dtype!r}")
+    latent = layout.memory.axes == "latent"
+    try:
+        return dataclasses.replace(
+            raw, codec=CODECS[codec], block_bytes=None,
+            layout="layer,token,head,dim" if latent else "layer,kv,token,head,dim",
+            kv_heads=1 if latent else raw.kv_heads,
+            head_dim=layout.memory.run_bytes // raw.tokens_per_block // _BF16_BYTES if latent else raw.head_dim)
+    except ValueError as error:
+        raise ValueError(f"codec is {codec!r}: {error}") from error
 
 
 def _overrides(model: Any) -> list[str]:

@@ -1,0 +1,29 @@
+// StoredForm says what lanes do to an engine's blocks on the way to where a space stores them:
+// nothing, or a codec encodes and decodes them.
+//
+// Pure.
+#ifndef KVTIER_CLIENT_LANES_STORED_FORM_H_
+#define KVTIER_CLIENT_LANES_STORED_FORM_H_
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "core/space.h"
+#include "tier_gpu/plan/geometry.h"
+#include "tier_gpu/plan/stored_blocks.h"
+
+namespace kvtier {
+
+// Absent: blocks are stored as they are. Otherwise the lane encodes and decodes them, whatever the
+// order of tokens and heads.
+using StoredForm = std::optional<StoredBlocks>;
+
+// Returns how the space stores blocks of this geometry. Errors: kInvalidArgument, naming the
+// space's field and the two values: as CheckLayers(); of raw blocks as CheckRawBlocks(), of encoded
+// ones as SpaceCodec::Of() and RowsOf().
+absl::StatusOr<StoredForm> StoredAs(const KvGeometry& geometry, KvOrder order,
+                                    const SpaceSpec& spec);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_LANES_STORED_FORM_H_
