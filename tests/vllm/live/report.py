@@ -37,12 +37,19 @@ class Seen:
         """Adds facts for the table."""
         self.facts.update(facts)
 
-    def line(self) -> str:
-        """Returns the scenario's row."""
-        result = "FAILED" if self.complaints else "passed"
-        shown = {"texts": f"{self.texts_equal} of {self.texts} equal"} if self.texts else {}
-        facts = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in {**shown, **self.facts}.items())
-        return f"{result}  {self.seconds:6.1f} s  {self.name}: {facts}"
+    def row(self) -> str:
+        """Returns the scenario's row of the table."""
+        texts = f"{self.texts_equal} of {self.texts}" if self.texts else "-"
+        return _row("FAILED" if self.complaints else "passed", self.name, texts, f"{self.seconds:.1f}")
+
+    def story(self) -> str:
+        """Returns what was seen, and what is wrong with it."""
+        facts = "; ".join(f"{name.replace('_', ' ')}: {value}" for name, value in self.facts.items())
+        return "\n".join([f"    {facts}", *(f"    WRONG: {complaint}" for complaint in self.complaints)])
+
+
+def _row(result: str, name: str, texts: str, seconds: str) -> str:
+    return f"{result:7}  {name:56}  {texts:>11}  {seconds:>7}"
 
 
 class Report:
@@ -51,6 +58,7 @@ class Report:
     def __init__(self, names: Sequence[str]) -> None:
         self._names = tuple(names)
         self._seen: dict[str, Seen] = {}
+        self._began = time.monotonic()
 
     @contextlib.contextmanager
     def scenario(self, name: str) -> Iterator[Seen]:
@@ -64,17 +72,15 @@ class Report:
         except _EXPECTED_ERRORS as error:
             seen.complaints.append(f"{type(error).__name__}: {error}")
         seen.seconds = time.monotonic() - began
-        print(seen.line(), flush=True)
-        for complaint in seen.complaints:
-            print(f"  WRONG: {complaint}", flush=True)
+        print(f"{seen.row()}\n{seen.story()}", flush=True)
 
     def finish(self) -> int:
         """Prints the table and the counts. Returns the exit code; a scenario that was not reached has failed."""
-        print()
+        print("\n" + _row("result", "scenario", "texts equal", "seconds"))
         for name in self._names:
-            print(self._seen[name].line() if name in self._seen else f"FAILED   not run  {name}")
+            print(self._seen[name].row() if name in self._seen else _row("FAILED", name, "not run", "-"))
         passed = sum(not seen.complaints for seen in self._seen.values())
         failed = len(self._names) - passed
-        print(f"figure vllm.wrong {failed}")
+        print(f"\n{(time.monotonic() - self._began) / 60:.1f} minutes\nfigure vllm.wrong {failed}")
         print(f"{passed} passed, {failed} failed, 0 skipped")
         return 1 if failed else 0
