@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-_POLL_S = 0.02
+_POLL_S = 0.05
 
 
 def until(condition: Callable[[], bool], what: str, timeout_s: float = 120) -> None:

@@ -53,7 +53,7 @@ def _interrupted(site: Site, seen: Seen, engine: VllmProcess, act: Callable[[], 
     def act_in_the_middle(window: Window) -> None:
         nonlocal loaded_before
         until(lambda: bool(window.lines("load")), "loaded block")
-        loaded_before = len(window.lines("load"))
+        loaded_before = len(window.loaded_keys())
         act()
 
     done = ask(site, engine, numbers, act_in_the_middle)
@@ -62,7 +62,7 @@ def _interrupted(site: Site, seen: Seen, engine: VllmProcess, act: Callable[[], 
     check_calls(seen, done.window)
     wanted = site.control.blocks(numbers)
     slowest = max(answer.seconds for answer in done.answers)
-    seen.note(slowest=f"{slowest:.1f} s", loaded_before_it=loaded_before, while_it_was=done.loaded - loaded_before,
-              loads_failed=done.failed)
+    seen.note(slowest=f"{slowest:.1f} s", blocks_before_it=f"{loaded_before} of {wanted}",
+              blocks_in_all=len(done.window.loaded_keys()), loads_failed=done.failed)
     seen.expect(len(numbers) > AT_ONCE, "no request was still to come")
-    seen.expect(len(done.window.loaded_keys()) < wanted, "all was loaded before anything happened")
+    seen.expect(loaded_before < wanted, "all was loaded before anything happened")
