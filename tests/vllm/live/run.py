@@ -8,6 +8,7 @@ KVTIER_OLDER_WIRE, an agent of an older wire and its Python folder, and KVTIER_O
 """
 
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -185,12 +186,13 @@ _PARTS: dict[str, Callable[[Site], None]] = {"all": run_all, "smoke": run_smoke,
 
 
 def main() -> int:
-    """Runs one part in FOLDER, or in one that is made, which holds the logs afterwards."""
+    """Runs one part in FOLDER, or in one that is made and goes away when all went well."""
     if sys.argv[1] == "--count":
         print(len(NAMES[sys.argv[2]]))
         return 0
     part = sys.argv[1]
-    folder = Path(sys.argv[4]) if len(sys.argv) > 4 else Path(tempfile.mkdtemp(prefix="kvtier-vllm-"))
+    named = len(sys.argv) > 4
+    folder = Path(sys.argv[4]) if named else Path(tempfile.mkdtemp(prefix="kvtier-vllm-"))
     folder.mkdir(parents=True, exist_ok=True)
     print(f"logs: {folder}", flush=True)
     site = Site(Path(sys.argv[2]), Path(sys.argv[3]), folder, Report(NAMES[part]))
@@ -201,7 +203,11 @@ def main() -> int:
         print(f"WRONG: {error}")  # An engine or an agent does not start: what needs it counts as failed.
     if _BYTES in NAMES[part]:
         hits.all_bytes_compare(site)
-    return site.report.finish()
+    code = site.report.finish()
+    # Gigabytes, of which the logs tell nothing; the counts stay the last line.
+    for heavy in [folder / "variants", *folder.glob("*/disk"), *([folder] if code == 0 and not named else [])]:
+        shutil.rmtree(heavy, ignore_errors=True)
+    return code
 
 
 if __name__ == "__main__":
