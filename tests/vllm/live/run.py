@@ -44,8 +44,8 @@ _MORE = (
     "a killed engine leaks nothing", "an engine on another node fetches from its peer", "12 requests at once",
     "an engine that forks", "the agent is killed in the middle of requests",
     "the agent is restarted in the middle of requests", "engines of different weights never share",
-    "LoRA adapters never share", "bytes flipped in segment files", "bytes flipped in the arena",
-    "host memory smaller than one prefix", "a newer wheel with an older agent", "a worker of an older wire",
+    "LoRA adapters never share", "after a reset nothing from before is loaded", "bytes flipped in segment files",
+    "bytes flipped in the arena", "host memory smaller than one prefix", "a newer wheel with an older agent", "a worker of an older wire",
     "an engine with an older wheel", _PREEMPTION, _RANKS, codec.NAME)
 NAMES = {"all": (*_SMOKE, *_MORE, _BYTES), "smoke": (*_SMOKE, _BYTES), "preemption": (_CONTROL, _PREEMPTION, _BYTES),
           "codec": (codec.NAME,), "ranks": (_CONTROL, _RANKS, _BYTES)}
@@ -125,6 +125,7 @@ def run_all(site: Site) -> None:
     changed.await_ready()
     isolation.weights_never_share(site, changed)
     isolation.adapters_never_share(site, changed)
+    isolation.reset_begins_anew(site, changed)
     changed.close()
 
     older = site.engine("older_wheel", agent, python=older_wheel)

@@ -100,9 +100,13 @@ class VllmProcess:
         """Returns the tokens of a prompt."""
         return json.loads(self._post("/tokenize", {"model": "smollm2", "prompt": prompt}))["tokens"]
 
-    def forget_prefixes(self) -> None:
-        """Has the engine forget its own prefixes, so that only the agent has them. TimeoutError: some stay in use."""
-        until(lambda: json.loads(self._post("/reset_prefix_cache", {}))["success"], "engine that forgets its prefixes")
+    def forget_prefixes(self, also_saved: bool = False) -> None:
+        """Has the engine forget its own prefixes, so that only the agent has them, or, `also_saved`, nobody has.
+
+        TimeoutError: some stay in use.
+        """
+        path = f"/reset_prefix_cache?reset_external={str(also_saved).lower()}"
+        until(lambda: json.loads(self._post(path, {}))["success"], "engine that forgets its prefixes")
 
     def counter(self, name: str) -> float:
         """Returns a counter of /metrics, summed over its labels; 0: it is not there."""
