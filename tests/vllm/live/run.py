@@ -45,8 +45,8 @@ _MORE = (
     "an engine that forks", "the agent is killed in the middle of requests",
     "the agent is restarted in the middle of requests", "engines of different weights never share",
     "LoRA adapters never share", "after a reset nothing from before is loaded", "bytes flipped in segment files",
-    "bytes flipped in the arena", "host memory smaller than one prefix", "a newer wheel with an older agent", "a worker of an older wire",
-    "an engine with an older wheel", _PREEMPTION, _RANKS, codec.NAME)
+    "bytes flipped in the arena", "host memory smaller than one prefix", "a newer wheel with an older agent",
+    "a worker of an older wire", "an engine with an older wheel", _PREEMPTION, _RANKS, codec.NAME)
 NAMES = {"all": (*_SMOKE, *_MORE, _BYTES), "smoke": (*_SMOKE, _BYTES), "preemption": (_CONTROL, _PREEMPTION, _BYTES),
           "codec": (codec.NAME,), "ranks": (_CONTROL, _RANKS, _BYTES)}
 _ONE_PROCESS = ("--distributed-executor-backend", "uni")
