@@ -58,27 +58,11 @@ class Answers(WithScheduler):
         self.assertEqual(self.matched(make_request("b", 20)), (0, False))
         self.assertEqual(self.client.prefetches, [])  # A cold prompt without peers sends nothing.
 
-    def test_asked_again_while_a_disk_brings_more(self):
-        self.put(4, "disk")
-        request = make_request("a", 200)
-        self.assertEqual(self.matched(request), (None, False))
-        self.assertEqual(self.matched(request), (None, False))
-        [(sequences, timeout_s, call)] = self.client.prefetches  # One, however often it is asked.
-        self.assertEqual([list(s.keys) for s in sequences], [make_keys(4)])
-        self.assertAlmostEqual(timeout_s, 0.04)  # As long as computing would take.
-        call.end(4)
-        self.assertEqual(self.matched(request), (None, False))
-        self.put(4, "host")
-        self.assertEqual(self.matched(request), (128, True))
-
-    def test_from_the_deadline_on_what_is_here_is_the_answer(self):
+    def test_what_is_on_a_disk_is_offered_at_once(self):
         self.put(2)
         self.client.put(self.spaces[0], make_keys(4)[2:], "disk")
-        request = make_request("a", 200)
-        self.assertEqual(self.matched(request), (None, False))
-        self.clock.now += 1
-        self.assertEqual(self.matched(request), (128, True))  # The agent was stopped: the call never ended.
-        self.assertEqual(self.side.counts.take()["late_looks"], 1)
+        self.assertEqual(self.matched(make_request("a", 200)), (128, True))
+        self.assertEqual(self.client.prefetches, [])  # The load itself has the disk read.
 
     def test_as_many_calls_as_may_be_are_no_reason_to_wait(self):
         self.client.busy = True
@@ -101,14 +85,7 @@ class Answers(WithScheduler):
         first, second = self.client.registered[-2:]
         self.client.put(first, make_keys(6))
         self.client.put(second, make_keys(3), "disk")
-        request = make_request("a", 200)
-        self.assertEqual(self.matched(request), (None, False))
-        [(sequences, _, call)] = self.client.prefetches
-        self.assertEqual([(s.space, len(s.keys)) for s in sequences], [(first, 3), (second, 3)])
-        call.end(6)
-        self.client.put(second, make_keys(2))
-        self.clock.now += 1
-        self.assertEqual(self.matched(request), (96, True))  # The third is still on a disk.
+        self.assertEqual(self.matched(make_request("a", 200)), (96, True))
 
     def test_nothing_is_offered_before_the_workers_have_said_their_spaces(self):
         side = SchedulerSide(self.client, parse_options({}), BLOCK_TOKENS, False, self.clock)
@@ -123,13 +100,40 @@ class Peers(WithScheduler):
         call.end(0)
         self.assertEqual(self.matched(request), (0, False))
 
-    def test_what_it_brings_is_waited_for(self):
+    def test_asked_once_and_again_until_it_has_answered(self):
         request = make_request("a", 200)
-        self.matched(request)
-        self.client.prefetches[0][2].end(5)
         self.assertEqual(self.matched(request), (None, False))
-        self.put(5)
-        self.assertEqual(self.matched(request), (160, True))
+        self.assertEqual(self.matched(request), (None, False))
+        [(sequences, timeout_s, call)] = self.client.prefetches  # One, however often it is asked.
+        self.assertEqual([list(s.keys) for s in sequences], [make_keys(6)])
+        self.assertAlmostEqual(timeout_s, 0.06)  # As long as computing would take.
+        call.end(5)
+        self.assertEqual(self.matched(request), (160, True))  # The load copies them as they come.
+
+    def test_from_the_deadline_on_what_is_here_is_the_answer(self):
+        self.put(2)
+        request = make_request("a", 200)
+        self.assertEqual(self.matched(request), (None, False))
+        self.clock.now += 1
+        self.assertEqual(self.matched(request), (64, True))  # The agent was stopped: the call never ended.
+        self.assertEqual(self.side.counts.take()["late_looks"], 1)
+
+    def test_what_it_brings_to_some_ranks_alone_is_not_offered(self):
+        self.side.accept_spaces([stand_ins.spec(tp_rank=rank, tp_size=2) for rank in range(2)])
+        request = make_request("a", 200)
+        self.assertEqual(self.matched(request), (None, False))
+        self.client.prefetches[0][2].end(6)  # All of one rank's, or half of each: it does not say.
+        self.assertEqual(self.matched(request), (None, False))
+        for space in self.client.registered[-2:]:
+            self.client.put(space, make_keys(3))
+        self.assertEqual(self.matched(request), (96, True))
+
+    def test_what_it_brings_to_all_ranks_is_offered(self):
+        self.side.accept_spaces([stand_ins.spec(tp_rank=rank, tp_size=2) for rank in range(2)])
+        request = make_request("a", 200)
+        self.assertEqual(self.matched(request), (None, False))
+        self.client.prefetches[0][2].end(12)
+        self.assertEqual(self.matched(request), (192, True))
 
 
 class Wishes(WithScheduler):

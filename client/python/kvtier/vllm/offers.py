@@ -8,7 +8,6 @@ import kvtier
 from .stats import Counts
 from .tracked_request import Look, TrackedRequest
 
-_IN_MEMORY = ("gpu", "host")
 _ON_NODE = ("gpu", "host", "disk")
 _TICKET_S = 60.0  # A ticket's longest life.
 _TICKET_SPARE_S = 15.0  # Of it that a load needs: an older ticket is taken anew.
@@ -20,7 +19,8 @@ class Offers:
 
     `spaces` is one for each rank and KV group, and a block counts only where all of them have it, so
     that all ranks load the same. With `held` only blocks are offered that a ticket holds in host memory, verified; otherwise
-    what the table says, once what a disk or another node brings has come or would come too late.
+    what the table says of this node, and of other nodes what they have promised to bring. Such loads copy each block as it
+    comes.
     """
 
     def __init__(self, client: kvtier.Client, spaces: Sequence[kvtier.Space], seconds_a_block: float,
@@ -64,20 +64,30 @@ class Offers:
             look.call.add_done_callback(self._release_late)
 
     def _by_table(self, tracked: TrackedRequest, keys: Sequence[bytes], run: int) -> int | None:
-        ready = self._leading(keys[:run], _IN_MEMORY)
-        if ready == len(keys):
-            return ready
-        look = self._look(tracked, keys, len(keys) - ready)
+        here = self._leading(keys[:run], _ON_NODE)
+        if here == len(keys):
+            return here  # What is on a disk is copied as it comes: a load of it waits no longer than a look would.
+        look = self._look(tracked, keys, len(keys) - here)
         if look.call is None:
-            return self._leading(keys[:run], _ON_NODE)  # As many calls are under way as may be.
+            return here  # As many calls are under way as may be.
+        if look.call.done() and (coming := self._coming(look.call.result(0), len(keys), here)) is not None:
+            return coming
         if self._clock() < look.deadline:
-            # Of each space alike: the call says how many of all of them are here or on their way.
-            if not look.call.done() or ready < look.call.result(0) // len(self._spaces):
-                self._counts.add("deferred_looks")
-                return None
-        elif not look.call.done():
+            self._counts.add("deferred_looks")
+            return None
+        if not look.call.done():
             self._counts.add("late_looks")
-        return self._leading(keys[:run], _ON_NODE)
+        return here
+
+    def _coming(self, answer: int, wanted: int, here: int) -> int | None:
+        """Returns how many leading blocks all spaces have or are brought; None: that is not known yet.
+
+        `answer` is the sum over the spaces. It says how many each of them will have if there is one space, or if
+        it is all of them; otherwise tables say it when the blocks are here.
+        """
+        if len(self._spaces) == 1 or answer == wanted * len(self._spaces):
+            return max(here, answer // len(self._spaces))
+        return here if here >= answer // len(self._spaces) else None
 
     def _by_ticket(self, tracked: TrackedRequest, keys: Sequence[bytes]) -> int | None:
         look = self._look(tracked, keys, len(keys))

@@ -15,7 +15,7 @@ COUNTERS: dict[str, str] = {
     "given_up_blocks": "Blocks whose copies were given up for a step that could not wait any longer",
     "preemption_waits": "Steps that waited for copies out of blocks that they were to overwrite",
     "offered_tokens": "Tokens that the scheduler was told could be loaded",
-    "deferred_looks": "Answers 'ask again', while a disk or another node brought blocks",
+    "deferred_looks": "Answers 'ask again', while other nodes were asked",
     "late_looks": "Requests for which that took longer than computing would",
     "failed_loads": "Requests with a block that did not come",
     "unstored_requests": "Requests that asked not to be stored",
