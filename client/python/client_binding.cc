@@ -215,8 +215,9 @@ class PyClient {
         std::move(granted), {.block_tokens = block_tokens, .swap_bytes = swap_bytes}))};
   }
 
-  PyLanes OpenLanesOver(uint32_t space, const PyKvMemory& memory, size_t threads) {
-    return PyLanes(Get(), space, memory, threads);
+  PyLanes OpenLanesOver(uint32_t space, const PyKvMemory& memory, std::string device,
+                        size_t threads) {
+    return PyLanes(Get(), space, memory, {.device = std::move(device), .threads = threads});
   }
 
   void SubmitMatch(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only,

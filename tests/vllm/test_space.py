@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import kvtier
 import stand_ins
 from kvtier.vllm import block_keys, weights
-from kvtier.vllm.kv_layout import lay_out
+from kvtier.vllm.kv_layout import lay_out, refuse_aliases
 from kvtier.vllm.options import parse_options
 from kvtier.vllm.space import EngineFacts, space_of_epoch, space_of_group
 from tensor import Storage, Tensor
@@ -148,6 +148,26 @@ class Layouts(unittest.TestCase):
     def test_layers_that_share_a_tensor_count_once(self):
         tensor = Tensor((BLOCKS, HEADS, TOKENS, 128))
         self.assertEqual(self.lay_out(tensor, tensor).memory.layers, 1)
+
+    def test_groups_that_the_engine_lays_over_each_other_are_taken(self):
+        """Layer 0 of each group in one tensor, as the engine has them: a block is one group's at a time."""
+        storage = Storage(BLOCKS * HEADS * TOKENS * 128 * 4)
+        groups = [self.lay_out(Tensor((BLOCKS, HEADS, TOKENS, 128), storage)) for _ in range(2)]
+        apart = self.lay_out(Tensor((BLOCKS, HEADS, TOKENS, 128)))
+        halves = self.lay_out(Tensor((BLOCKS, 2, TOKENS, HEADS, 64), storage))
+        refuse_aliases([*groups, apart, halves])
+
+    def test_groups_that_share_memory_under_other_numbers_are_refused_naming_them(self):
+        run = HEADS * TOKENS * 128
+        storage = Storage((BLOCKS + 1) * run * 4)
+        whole = self.lay_out(Tensor((BLOCKS, HEADS, TOKENS, 128), storage))
+        shifted = self.lay_out(Tensor((BLOCKS, HEADS, TOKENS, 128), storage, offset=run))
+        odd = self.lay_out(Tensor((BLOCKS, HEADS, TOKENS, 128), storage, offset=64))
+        half = lay_out([("l", Tensor((BLOCKS, HEADS, TOKENS, 64), storage))], BLOCKS, HEADS, TOKENS)
+        far = self.lay_out(Tensor((BLOCKS, HEADS, TOKENS, 128)))
+        for other in (shifted, odd, half):
+            with self.assertRaisesRegex(ValueError, "KV groups 0 and 2 share memory: at byte .*block_stride 49152 and"):
+                refuse_aliases([whole, far, other])
 
     def test_what_is_not_known_is_refused_by_name(self):
         known = Tensor((BLOCKS, HEADS, TOKENS, 128))

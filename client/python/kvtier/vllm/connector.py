@@ -12,7 +12,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorProm
 
 import kvtier
 
-from .kv_layout import KvLayout, lay_out
+from .kv_layout import KvLayout, lay_out, refuse_aliases
 from .metadata import Load, StepPlan
 from .never_raises import log_failure, never_raises
 from .options import Options, parse_options
@@ -149,6 +149,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
                                    spec.block_size))
             self._specs.append(space_of_group(self._options, self._config, spec, layouts[-1],
                                               self._facts(group.layer_names[0]), place, *self._ranks()))
+        refuse_aliases(layouts)
         self._worker = WorkerSide(lambda epoch: self._open_lanes(client, layouts, epoch),
                                   [layout.block_bytes for layout in layouts], self._options.preemption_wait_s)
         _log.info("kvtier: %d KV groups, blocks of %s bytes, space %s", len(layouts),
