@@ -127,7 +127,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="bench-engines-", dir=_BUILD))
     places = Places(home / "venv", home / "model", lmcache if (lmcache / "complete").exists() else None, folder)
     print(f"logs: {folder}", flush=True)
-    kvtier.set_logger(None)  # Agents are killed on purpose.
+    kvtier.set_logger(lambda level, line: None)  # Agents are killed on purpose, which needs no lines.
     if "first_token" in options.parts:
         first_token(places, options.arms, options.rounds, options.seed)
     for part in ("lanes", "steps"):

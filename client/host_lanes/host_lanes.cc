@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/host_lanes/host_offload.h"
 #include "client/host_lanes/host_onboard.h"
+#include "client/key_sequence.h"
 #include "core/clock.h"
 #include "core/status_macros.h"
 
@@ -63,10 +64,12 @@ absl::StatusOr<std::shared_ptr<HostJob>> HostLanes::Onboard(
   KVT_RETURN_IF_ERROR(CheckBlocks(keys, slots));
   KVT_RETURN_IF_ERROR(CheckOnce(slots));
   return Start(HostDirection::kOnboard, slots, [&](const std::shared_ptr<HostJob>& job) {
-    return parts_.client->SubmitOnboard(space_, keys, {.timeout = timeout},
-                                        [parts = parts_, job](OnboardedBlocks blocks) {
-                                          HostOnboard::Begin(parts, job, std::move(blocks));
-                                        });
+    const KeySequence run = {.space = space_, .keys = keys};
+    const auto onboard = std::make_shared<HostOnboard>(parts_, job);
+    return parts_.client->SubmitOnboardParts(
+        {&run, 1}, {.timeout = timeout},
+        [onboard](OnboardedPart part) { onboard->Add(std::move(part.blocks)); },
+        [onboard](const std::vector<OnboardedInParts>& came) { onboard->EndParts(came.front()); });
   });
 }
 

@@ -41,7 +41,8 @@ namespace kvtier {
 inline constexpr size_t kMaxHostThreads = 16;  // Of one HostLanes.
 
 struct HostLanesOptions {
-  // Threads that copy, 1 to kMaxHostThreads. One job is copied by one thread at a time.
+  // Threads that copy, 1 to kMaxHostThreads. Blocks that became ready together are copied by one
+  // thread at a time.
   size_t threads = 1;
 };
 
@@ -79,7 +80,8 @@ class HostLanes {
                                                    const std::optional<EngineKey>& parent,
                                                    std::span<const uint32_t> slots);
   // Brings the leading blocks that are in host memory within `timeout`, as Client::Onboard() does;
-  // absent: the client's own.
+  // absent: the client's own. Each is copied as soon as it is there, while the rest is on its way
+  // from a disk or another node.
   absl::StatusOr<std::shared_ptr<HostJob>> Onboard(
       std::span<const EngineKey> keys, std::span<const uint32_t> slots,
       const std::optional<absl::Duration>& timeout = {});

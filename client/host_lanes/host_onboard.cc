@@ -1,43 +1,76 @@
 #include "client/host_lanes/host_onboard.h"
 
-#include "absl/memory/memory.h"
-#include "absl/strings/str_cat.h"
+#include <utility>
+
+#include "core/miss_reason.h"
 
 namespace kvtier {
 
-void HostOnboard::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
-                        OnboardedBlocks blocks) {
-  if (!blocks.empty()) {
-    parts.queue->Add(absl::WrapUnique(new HostOnboard(parts, std::move(job), std::move(blocks))));
-    return;
+// The blocks of one part, in the order in which they are copied. One thread at a time.
+class HostOnboard::PartCopy final : public HostCopy {
+ public:
+  PartCopy(std::shared_ptr<HostOnboard> onboard, OnboardedBlocks blocks)
+      : HostCopy(onboard->job_), onboard_(std::move(onboard)), blocks_(std::move(blocks)) {}
+
+  uint64_t CopyNext(HostScratch* scratch) override {
+    if (next_ == blocks_.size()) return 0;
+    const size_t i = next_++;
+    const size_t key = blocks_.key_index(i);
+    const HostTensors& tensors = *onboard_->parts_.tensors;
+    const absl::Status copied = tensors.CopyOut(blocks_, i, job()->slots()[key], scratch);
+    onboard_->Note(key, copied);
+    // The lease is over, and with it all of the part that is not copied yet.
+    if (absl::IsFailedPrecondition(copied)) next_ = blocks_.size();
+    return tensors.block_bytes();
   }
-  const bool unreachable = blocks.missed() == MissReason::kUnreachable && !job->slots().empty();
-  const absl::Status status =
-      unreachable ? absl::UnavailableError("onboard: no agent answered") : absl::OkStatus();
-  std::vector<bool> none(job->slots().size());
-  parts.queue->End(job, status, std::move(none), 0);
+
+  void Finish() override { onboard_->EndOne(); }
+
+ private:
+  const std::shared_ptr<HostOnboard> onboard_;
+  const OnboardedBlocks blocks_;
+  size_t next_ = 0;  // Block that is copied next.
+};
+
+void HostOnboard::Add(OnboardedBlocks blocks) {
+  {
+    const absl::MutexLock lock(&mu_);
+    ++open_;
+  }
+  parts_.queue->Add(std::make_unique<PartCopy>(shared_from_this(), std::move(blocks)));
 }
 
-uint64_t HostOnboard::CopyNext(HostScratch* scratch) {
-  if (next_ == blocks_.size()) return 0;
-  const size_t i = next_++;
-  const size_t key = blocks_.key_index(i);
-  const absl::Status copied = parts_.tensors->CopyOut(blocks_, i, job()->slots()[key], scratch);
+void HostOnboard::EndParts(const OnboardedInParts& came) {
+  if (came.missed == MissReason::kUnreachable && !job_->slots().empty()) {
+    const absl::MutexLock lock(&mu_);
+    status_.Update(absl::UnavailableError("onboard: no agent answered"));
+  }
+  EndOne();
+}
+
+void HostOnboard::Note(size_t key, const absl::Status& copied) {
+  const absl::MutexLock lock(&mu_);
   if (copied.ok()) {
     arrived_[key] = true;
-  } else {
-    ++failed_;
-    status_.Update(copied);
+    return;
   }
-  // The lease is over, and with it all that is not copied yet.
-  if (absl::IsFailedPrecondition(copied)) next_ = blocks_.size();
-  return parts_.tensors->block_bytes();
+  ++failed_;
+  status_.Update(absl::IsFailedPrecondition(copied) ? absl::AbortedError(copied.message())
+                                                    : copied);
 }
 
-void HostOnboard::Finish() {
-  const absl::Status status =
-      absl::IsFailedPrecondition(status_) ? absl::AbortedError(status_.message()) : status_;
-  parts_.queue->End(job(), status, std::move(arrived_), failed_);
+void HostOnboard::EndOne() {
+  absl::Status status;
+  std::vector<bool> arrived;
+  uint64_t failed = 0;
+  {
+    const absl::MutexLock lock(&mu_);
+    if (--open_ > 0) return;
+    status = status_;
+    arrived = arrived_;
+    failed = failed_;
+  }
+  parts_.queue->End(job_, status, std::move(arrived), failed);
 }
 
 }  // namespace kvtier

@@ -47,6 +47,7 @@ class HostLanesFailureTest : public ::testing::Test {
     EXPECT_EQ(queue_->Admit(job), absl::OkStatus());
     return job;
   }
+  uint64_t CopiedBlocks() const { return lanes_->StatsOf(HostDirection::kOnboard).blocks; }
   OnboardedBlocks Leased() { return *rig_.client().Onboard(space_, TestKeys(1, 3)); }
   void KillAgent() {
     rig_.agent().Kill();
@@ -93,6 +94,29 @@ TEST_F(HostLanesFailureTest, AnAgentThatIsKilledMeanwhileEndsTheJobs) {
   EXPECT_EQ(EndOf(out).code(), absl::StatusCode::kUnavailable);
 }
 
+TEST_F(HostLanesFailureTest, WhatIsReadyIsCopiedWhileTheRestIsOnItsWay) {
+  ASSERT_EQ(EndOf(Offload(6)), absl::OkStatus());
+  rig_.agent().HangCalls(FakeAgent::Hang::kParts);
+  const auto job = Onboard(6);
+  EXPECT_TRUE(Eventually([this] { return CopiedBlocks() == 2; }));
+  EXPECT_TRUE(memory_.Holds(8, 0) && memory_.Holds(9, 1));
+  EXPECT_FALSE((*job)->done());
+  rig_.agent().Resume();
+  EXPECT_THAT(ResultsOf(job), Each(true));
+  EXPECT_TRUE(memory_.Holds(13, 5));
+}
+
+TEST_F(HostLanesFailureTest, AnAgentThatIsKilledBetweenPartsTakesTheRestOnly) {
+  ASSERT_EQ(EndOf(Offload(6)), absl::OkStatus());
+  rig_.agent().HangCalls(FakeAgent::Hang::kParts);
+  const auto job = Onboard(6);
+  ASSERT_TRUE(Eventually([this] { return CopiedBlocks() == 2; }));
+  rig_.agent().Kill();
+  EXPECT_EQ(EndOf(job).code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT((*job)->results(), ElementsAre(true, true, false, false, false, false));
+  EXPECT_TRUE(memory_.Holds(8, 0) && memory_.Holds(9, 1));
+}
+
 TEST_F(HostLanesFailureTest, ADamagedBlockFailsAndTheOthersArrive) {
   ASSERT_EQ(EndOf(Offload()), absl::OkStatus());
   {
@@ -111,7 +135,9 @@ TEST_F(HostLanesFailureTest, ADamagedBlockFailsAndTheOthersArrive) {
 TEST_F(HostLanesFailureTest, ALeaseThatEndsDuringTheCopyVoidsWhatIsCopiedThen) {
   ASSERT_EQ(EndOf(Offload()), absl::OkStatus());
   const auto job = Admitted(HostDirection::kOnboard, 8);
-  HostOnboard::Begin(Parts(), job, Leased());
+  const auto onboard = std::make_shared<HostOnboard>(Parts(), job);
+  onboard->Add(Leased());
+  onboard->EndParts({.blocks = 3, .missed = MissReason::kNone});
   const std::unique_ptr<HostCopy> copy = queue_->Take();
   EXPECT_GT(copy->CopyNext(&scratch_), 0U);
   KillAgent();

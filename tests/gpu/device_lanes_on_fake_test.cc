@@ -227,7 +227,8 @@ TEST_F(DeviceLanesOnFakeTest, MoreMarksThanWordsAreRefusedUntilSomeAreReached) {
               ElementsAre(true));
 }
 
-// Two groups of KV: the agent's memory is pinned once, and each set of lanes goes on without the other.
+// Two groups of KV: the agent's memory is pinned once, and each set of lanes goes on without the
+// other.
 TEST_F(DeviceLanesOnFakeTest, LanesOfOneClientShareTheirDevice) {
   const uint64_t pinned = fake_cuda::RegisteredBytes();
   auto second = *Open(Tensors());

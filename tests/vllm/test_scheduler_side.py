@@ -58,27 +58,11 @@ class Answers(WithScheduler):
         self.assertEqual(self.matched(make_request("b", 20)), (0, False))
         self.assertEqual(self.client.prefetches, [])  # A cold prompt without peers sends nothing.
 
-    def test_asked_again_while_a_disk_brings_more(self):
-        self.put(4, "disk")
-        request = make_request("a", 200)
-        self.assertEqual(self.matched(request), (None, False))
-        self.assertEqual(self.matched(request), (None, False))
-        [(sequences, timeout_s, call)] = self.client.prefetches  # One, however often it is asked.
-        self.assertEqual([list(s.keys) for s in sequences], [make_keys(4)])
-        self.assertAlmostEqual(timeout_s, 0.04)  # As long as computing would take.
-        call.end(4)
-        self.assertEqual(self.matched(request), (None, False))
-        self.put(4, "host")
-        self.assertEqual(self.matched(request), (128, True))
-
-    def test_from_the_deadline_on_what_is_here_is_the_answer(self):
+    def test_what_is_on_a_disk_is_offered_at_once(self):
         self.put(2)
         self.client.put(self.spaces[0], make_keys(4)[2:], "disk")
-        request = make_request("a", 200)
-        self.assertEqual(self.matched(request), (None, False))
-        self.clock.now += 1
-        self.assertEqual(self.matched(request), (128, True))  # The agent was stopped: the call never ended.
-        self.assertEqual(self.side.counts.take()["late_looks"], 1)
+        self.assertEqual(self.matched(make_request("a", 200)), (128, True))
+        self.assertEqual(self.client.prefetches, [])  # The load itself has the disk read.
 
     def test_as_many_calls_as_may_be_are_no_reason_to_wait(self):
         self.client.busy = True
@@ -96,19 +80,37 @@ class Answers(WithScheduler):
         self.side.plan(Step())
         self.assertEqual(self.matched(asked[-1]), (96, True))  # The next step has a budget of its own.
 
+    def test_a_request_that_never_has_its_turn_does_without_at_its_own_deadline(self):
+        self.put(3)
+        self.client.clock_cost = (self.clock, 0.0025)
+        late = make_request("late", 200)
+        for _ in range(40):  # 60 ms are what computing six blocks would take.
+            self.assertEqual(self.matched(make_request("other", 200)), (96, True))
+            answer = self.matched(late)
+            self.side.plan(Step())
+            self.clock.now += 0.01
+            if answer == (0, False):
+                break
+            self.assertEqual(answer, (None, False))
+        self.assertEqual(answer, (0, False))
+        self.assertLess(self.clock.now, 100.1)
+
+    def test_a_wait_for_a_turn_counts(self):
+        self.put(4, "disk")
+        self.side._spent_s = 1.0
+        request = make_request("a", 200)
+        self.assertEqual(self.matched(request), (None, False))
+        self.side.plan(Step())
+        self.clock.now += 0.05  # Of 60 ms.
+        self.assertEqual(self.matched(request), (None, False))
+        self.assertAlmostEqual(self.client.prefetches[0][1], 0.01)
+
     def test_ranks_agree_on_what_all_of_them_have(self):
         self.side.accept_spaces([stand_ins.spec(tp_rank=rank, tp_size=2) for rank in range(2)])
         first, second = self.client.registered[-2:]
         self.client.put(first, make_keys(6))
         self.client.put(second, make_keys(3), "disk")
-        request = make_request("a", 200)
-        self.assertEqual(self.matched(request), (None, False))
-        [(sequences, _, call)] = self.client.prefetches
-        self.assertEqual([(s.space, len(s.keys)) for s in sequences], [(first, 3), (second, 3)])
-        call.end(6)
-        self.client.put(second, make_keys(2))
-        self.clock.now += 1
-        self.assertEqual(self.matched(request), (96, True))  # The third is still on a disk.
+        self.assertEqual(self.matched(make_request("a", 200)), (96, True))
 
     def test_nothing_is_offered_before_the_workers_have_said_their_spaces(self):
         side = SchedulerSide(self.client, parse_options({}), BLOCK_TOKENS, False, self.clock)
@@ -123,13 +125,40 @@ class Peers(WithScheduler):
         call.end(0)
         self.assertEqual(self.matched(request), (0, False))
 
-    def test_what_it_brings_is_waited_for(self):
+    def test_asked_once_and_again_until_it_has_answered(self):
         request = make_request("a", 200)
-        self.matched(request)
-        self.client.prefetches[0][2].end(5)
         self.assertEqual(self.matched(request), (None, False))
-        self.put(5)
-        self.assertEqual(self.matched(request), (160, True))
+        self.assertEqual(self.matched(request), (None, False))
+        [(sequences, timeout_s, call)] = self.client.prefetches  # One, however often it is asked.
+        self.assertEqual([list(s.keys) for s in sequences], [make_keys(6)])
+        self.assertAlmostEqual(timeout_s, 0.06)  # As long as computing would take.
+        call.end(5)
+        self.assertEqual(self.matched(request), (160, True))  # The load copies them as they come.
+
+    def test_from_the_deadline_on_what_is_here_is_the_answer(self):
+        self.put(2)
+        request = make_request("a", 200)
+        self.assertEqual(self.matched(request), (None, False))
+        self.clock.now += 1
+        self.assertEqual(self.matched(request), (64, True))  # The agent was stopped: the call never ended.
+        self.assertEqual(self.side.counts.take()["late_looks"], 1)
+
+    def test_what_it_brings_to_some_ranks_alone_is_not_offered(self):
+        self.side.accept_spaces([stand_ins.spec(tp_rank=rank, tp_size=2) for rank in range(2)])
+        request = make_request("a", 200)
+        self.assertEqual(self.matched(request), (None, False))
+        self.client.prefetches[0][2].end(6)  # All of one rank's, or half of each: it does not say.
+        self.assertEqual(self.matched(request), (None, False))
+        for space in self.client.registered[-2:]:
+            self.client.put(space, make_keys(3))
+        self.assertEqual(self.matched(request), (96, True))
+
+    def test_what_it_brings_to_all_ranks_is_offered(self):
+        self.side.accept_spaces([stand_ins.spec(tp_rank=rank, tp_size=2) for rank in range(2)])
+        request = make_request("a", 200)
+        self.assertEqual(self.matched(request), (None, False))
+        self.client.prefetches[0][2].end(12)
+        self.assertEqual(self.matched(request), (192, True))
 
 
 class Wishes(WithScheduler):
@@ -269,6 +298,15 @@ class Saves(WithScheduler):
         [save] = self.side.plan(Step().cached("a", 223, 1)).saves
         self.assertEqual((save.keys, save.blocks), ((make_keys(7)[6],), ((7,),)))
 
+    def test_a_block_whose_key_comes_late_is_saved_by_the_next_step(self):
+        self.start()
+        self.assertEqual(self.side.plan(Step().cached("a", 223, 1)).saves, [])
+        self.assertEqual(self.side.plan(Step().cached("a", 224, 1)).saves, [])
+        self.side._requests["a"].request.block_hashes = make_keys(7)
+        [save] = self.side.plan(Step().cached("a", 225, 1)).saves
+        self.assertEqual((save.keys, save.blocks), ((make_keys(7)[6],), ((7,),)))
+        self.assertEqual(self.side._unnamed, set())
+
     def test_of_several_groups_all_of_a_block_or_none(self):
         request = make_request("a", 200)
         self.matched(request)
@@ -291,6 +329,49 @@ class Saves(WithScheduler):
     def test_nothing_is_saved_where_the_options_say_so(self):
         self.side._options = parse_options({"store": False})
         self.assertEqual(self.start().saves, [])
+
+
+class Preemptions(WithScheduler):
+    OPTIONS = {"peers": False}
+
+    def start(self):
+        request = make_request("a", 200)
+        self.matched(request)
+        self.side.allocated(request, (list(range(1, 8)),), 0)
+        self.side.plan(Step().new("a", 0, 200, list(range(1, 8))))
+        self.side.plan(Step().cached("a", 200, 24))  # Its key is known behind the step that completes the seventh block.
+        request.block_hashes, request.num_tokens = make_keys(7), 225
+        return request
+
+    def test_what_no_step_could_name_is_saved_before_it_is_given_up(self):
+        self.start()
+        step = Step()
+        step.preempted_req_ids = {"a", "of nobody"}
+        [save] = self.side.plan(step).saves
+        self.assertEqual((save.keys, save.parent, save.blocks), ((make_keys(7)[6],), make_keys(6)[5], ((7,),)))
+        self.assertEqual(self.side.plan(step).saves, [])
+
+    def test_what_the_step_overwrites_is_not(self):
+        self.start()
+        step = Step().new("b", 0, 64, [7, 9])
+        step.preempted_req_ids = {"a"}
+        self.assertEqual(self.side.plan(step).saves, [])
+
+    def test_a_block_whose_last_token_is_not_computed_is_not(self):
+        request = self.start()
+        request.num_tokens = 224  # The last of them was sampled, and drafts behind it were rejected.
+        step = Step()
+        step.preempted_req_ids = {"a"}
+        self.assertEqual(self.side.plan(step).saves, [])
+
+    def test_a_preempted_request_comes_back_as_one_load(self):
+        request = self.start()
+        self.put(7)
+        request.num_preemptions = 1
+        self.assertEqual(self.matched(request), (224, True))
+        self.side.allocated(request, (list(range(11, 19)),), 224)
+        [load] = self.side.plan(Step()).loads
+        self.assertEqual((load.keys, load.blocks), (tuple(make_keys(7)), (tuple(range(11, 18)),)))
 
 
 class Resets(WithScheduler):
@@ -335,6 +416,12 @@ class Held(WithScheduler):
         self.put(6)
         self.assertEqual(self.ask(make_request("a", 200), [[0, 1, 3]]), (64, True))
         self.assertEqual(self.client.prefetches, [])
+
+    def test_a_load_has_all_the_time_there_is_because_its_failure_loses_the_request(self):
+        self.put(6)
+        request = make_request("a", 200)
+        self.ask(request, [[0, 1]])
+        self.assertEqual(self.load(request, 2).timeout_s, self.side._options.max_wait_s)
 
     def test_a_ticket_that_does_not_come_is_a_miss(self):
         self.put(6)

@@ -8,7 +8,6 @@ import kvtier
 from .stats import Counts
 from .tracked_request import Look, TrackedRequest
 
-_IN_MEMORY = ("gpu", "host")
 _ON_NODE = ("gpu", "host", "disk")
 _TICKET_S = 60.0  # A ticket's longest life.
 _TICKET_SPARE_S = 15.0  # Of it that a load needs: an older ticket is taken anew.
@@ -20,10 +19,11 @@ class Offers:
 
     `spaces` is one for each rank and KV group, and a block counts only where all of them have it, so
     that all ranks load the same. With `held` only blocks are offered that a ticket holds in host memory, verified; otherwise
-    what the table says, once what a disk or another node brings has come or would come too late.
+    what the table says of this node, and of other nodes what they have promised to bring. Such loads copy each block as it
+    comes. `seconds_a_block()` is what computing a block takes, as far as that is known.
     """
 
-    def __init__(self, client: kvtier.Client, spaces: Sequence[kvtier.Space], seconds_a_block: float,
+    def __init__(self, client: kvtier.Client, spaces: Sequence[kvtier.Space], seconds_a_block: Callable[[], float],
                  max_wait_s: float, peers: bool, held: bool, counts: Counts,
                  clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -49,9 +49,14 @@ class Offers:
         wanted = keys if self._peers else keys[:run]
         return self._by_ticket(tracked, wanted) if self._held else self._by_table(tracked, wanted, run)
 
+    def wait_s(self, blocks: int) -> float:
+        """Returns how long so many blocks are waited for, in seconds: no longer than computing them takes, 20 ms at least."""
+        return max(_SHORTEST_WAIT_S, min(self._max_wait_s, blocks * self._seconds_a_block()))
+
     def load_timeout_s(self, blocks: int) -> float:
-        """Returns what a load of so many blocks may take, in seconds: no longer than computing them."""
-        return max(_SHORTEST_WAIT_S, min(self._max_wait_s, blocks * self._seconds_a_block))
+        """Returns what a load of so many blocks may take, in seconds: the same, and more where a load that fails loses
+        the request."""
+        return max(self._max_wait_s, _SHORTEST_WAIT_S) if self._held else self.wait_s(blocks)
 
     def forget(self, tracked: TrackedRequest) -> None:
         """Ends the request's question, and lets go of what was held for it."""
@@ -64,20 +69,30 @@ class Offers:
             look.call.add_done_callback(self._release_late)
 
     def _by_table(self, tracked: TrackedRequest, keys: Sequence[bytes], run: int) -> int | None:
-        ready = self._leading(keys[:run], _IN_MEMORY)
-        if ready == len(keys):
-            return ready
-        look = self._look(tracked, keys, len(keys) - ready)
+        here = self._leading(keys[:run], _ON_NODE)
+        if here == len(keys):
+            return here  # What is on a disk is copied as it comes: a load of it waits no longer than a look would.
+        look = self._look(tracked, keys, len(keys) - here)
         if look.call is None:
-            return self._leading(keys[:run], _ON_NODE)  # As many calls are under way as may be.
+            return here  # As many calls are under way as may be.
+        if look.call.done() and (coming := self._coming(look.call.result(0), len(keys), here)) is not None:
+            return coming
         if self._clock() < look.deadline:
-            # Of each space alike: the call says how many of all of them are here or on their way.
-            if not look.call.done() or ready < look.call.result(0) // len(self._spaces):
-                self._counts.add("deferred_looks")
-                return None
-        elif not look.call.done():
+            self._counts.add("deferred_looks")
+            return None
+        if not look.call.done():
             self._counts.add("late_looks")
-        return self._leading(keys[:run], _ON_NODE)
+        return here
+
+    def _coming(self, answer: int, wanted: int, here: int) -> int | None:
+        """Returns how many leading blocks all spaces have or are brought; None: that is not known yet.
+
+        `answer` is the sum over the spaces. It says how many each of them will have if there is one space, or if
+        it is all of them; otherwise tables say it when the blocks are here.
+        """
+        if len(self._spaces) == 1 or answer == wanted * len(self._spaces):
+            return max(here, answer // len(self._spaces))
+        return here if here >= answer // len(self._spaces) else None
 
     def _by_ticket(self, tracked: TrackedRequest, keys: Sequence[bytes]) -> int | None:
         look = self._look(tracked, keys, len(keys))
@@ -101,8 +116,11 @@ class Offers:
     def _look(self, tracked: TrackedRequest, keys: Sequence[bytes], missing: int) -> Look:
         """Returns the request's look, begun now if it has none. `missing` blocks are worth the wait."""
         if tracked.look is None:
-            wait_s = self.load_timeout_s(missing)
-            tracked.look = Look(self._clock() + wait_s, tracked.local_blocks)
+            now, wait_s = self._clock(), self.wait_s(missing)
+            if tracked.asked_until is not None:  # It waited for its turn, which counts.
+                wait_s = max(0.0, min(wait_s, tracked.asked_until - now))
+                tracked.asked_until = None
+            tracked.look = Look(now + wait_s, tracked.local_blocks)
             self._submit(tracked.look, keys, wait_s)
         return tracked.look
 
