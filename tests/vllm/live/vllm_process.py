@@ -57,8 +57,7 @@ class VllmProcess:
                 "kv_connector": "KvtierConnector" if observed is None else "ObservedConnector",
                 "kv_connector_module_path": "kvtier.vllm" if observed is None else "observed_connector",
                 "kv_role": "kv_both", "kv_load_failure_policy": policy,
-                "kv_connector_extra_config": {"socket_dir": str(socket_dir), "recompute_tokens_per_s": 400,
-                                              **(options or {})}})]
+                "kv_connector_extra_config": {"socket_dir": str(socket_dir), **(options or {})}})]
         environment = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": str(python_path),
                        "PATH": f"{venv / 'bin'}:{os.environ['PATH']}"}
         if observed is not None:
