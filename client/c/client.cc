@@ -5,6 +5,7 @@
 
 #include "client/c/handles.h"
 #include "client/c/spec.h"
+#include "client/device_lanes/lane_device.h"
 
 namespace kvtier::c {
 namespace {
@@ -38,6 +39,7 @@ int Open(const kvtier_options* theirs, kvtier_client** client) {
   if (!opened.ok()) return Fail(opened.status());
   auto handle = std::make_unique<kvtier_client>();
   handle->client = *std::move(opened);
+  handle->devices = std::make_shared<LaneDevices>();
   *client = handle.release();
   return KVTIER_OK;
 }

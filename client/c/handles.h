@@ -22,10 +22,15 @@
 #include "client/paged_kv.h"
 #include "core/block_key.h"
 
+namespace kvtier {
+class LaneDevices;
+}
+
 struct kvtier_client {
   // Before the client, whose callbacks push into it until it is destroyed.
   kvtier::CompletionQueue completions;
   std::unique_ptr<kvtier::Client> client;
+  std::shared_ptr<kvtier::LaneDevices> devices;  // That its lanes have open. Never null.
 };
 
 struct kvtier_hit {

@@ -1,6 +1,6 @@
-/* kvtier_lanes.h: lanes for an inference engine that computes on this processor. They copy blocks
- * between the engine's KV tensors, in this process's memory, and the agent's host memory, on
- * threads of their own. The conventions are those of kvtier.h.
+/* kvtier_lanes.h: lanes for an inference engine. They copy blocks between the engine's KV tensors
+ * and the agent's host memory: tensors in this process's memory on threads of their own, tensors on
+ * a GPU by the GPU. The conventions are those of kvtier.h.
  *
  * In a space with a codec, blocks of bf16 are encoded and decoded on the way ("Codecs" in
  * kvtier.h), whatever the layout of the tensors: engines of different layouts share them.
@@ -59,13 +59,21 @@ typedef struct {
  * of the codec's. KVTIER_ABSENT: this process was forked. */
 int kvtier_lanes_open(kvtier_client* client, kvtier_space space, const kvtier_lane_memory* memory,
                       uint32_t threads, kvtier_lanes** lanes);
-/* Waits for the blocks that are being copied, and ends all jobs as failed. NULL is ignored. */
+/* The same for tensors on a GPU, by the addresses that the GPU sees. `device` is "cuda:N"; or
+ * "host", as kvtier_lanes_open() with one thread. The lanes of one client share what they need of a
+ * GPU. KVTIER_INVALID: also where it cannot be opened, with the driver's words, or this library was
+ * built without CUDA. Run on a fake GPU, and not on a real one yet. */
+int kvtier_lanes_open_on(kvtier_client* client, kvtier_space space,
+                         const kvtier_lane_memory* memory, const char* device,
+                         kvtier_lanes** lanes);
+/* Waits for the blocks that are being copied, on a GPU for all jobs, and ends all jobs as failed.
+ * NULL is ignored. */
 void kvtier_lanes_close(kvtier_lanes* lanes);
 
 /* The functions that follow take lanes from any thread. Both of these start a job into *job, to be
  * given back by kvtier_lane_job_free(), and never wait. keys[i], of a run in prefix order, names
  * what blocks[i] of the engine holds, or is to hold; there are `count`. KVTIER_AGAIN: 256 jobs of
- * the direction are under way, or as many calls of the client; retry when one is done. */
+ * the direction are under way (32 on a GPU), or 256 calls of the client; retry when one is done. */
 
 /* Stores copies of the blocks; `parent` is the key before keys[0], NULL: keys[0] is a root. What is
  * stored already is not copied. */
@@ -76,10 +84,39 @@ int kvtier_lanes_offload(kvtier_lanes* lanes, const kvtier_bytes* parent, const 
 int kvtier_lanes_onboard(kvtier_lanes* lanes, const kvtier_bytes* keys, const uint32_t* blocks,
                          size_t count, int32_t timeout_ms, kvtier_lane_job** job);
 
+/* Names what an engine has submitted to its GPU by itself. */
+enum {
+  KVTIER_WORK_NOTHING = 0,
+  KVTIER_WORK_STREAM = 1, /* All that is in the stream at the moment of the call. */
+  KVTIER_WORK_EVENT = 2   /* What the event was last recorded behind. */
+};
+typedef struct {
+  int32_t kind;     /* KVTIER_WORK_*. */
+  int32_t reserved; /* 0. */
+  void* handle;     /* cudaStream_t, NULL being CUDA's default stream, or cudaEvent_t. */
+} kvtier_gpu_work;
+
+/* The same on a GPU, beside the engine's streams: the blocks are not touched before `after` has
+ * ended, which of an offload is what computes them, and of an onboard a step that still reads them;
+ * NULL: nothing. The call does not wait for it; the job fails if it takes longer than 10 s. A
+ * stream that captures a graph is KVTIER_INVALID.
+ *
+ * `record`, a cudaEvent_t, is recorded behind the copies of the onboard, when they are submitted,
+ * which kvtier_lane_job_recorded() says: what waits for it before does not wait for them. The
+ * blocks are proven behind it, so that what computes on them before the job's end is void where the
+ * results say so. NULL: none. Blocks arrive together: where one is damaged, all results are 0. */
+int kvtier_lanes_offload_after(kvtier_lanes* lanes, const kvtier_bytes* parent,
+                               const kvtier_bytes* keys, const uint32_t* blocks, size_t count,
+                               const kvtier_gpu_work* after, kvtier_lane_job** job);
+int kvtier_lanes_onboard_after(kvtier_lanes* lanes, const kvtier_bytes* keys,
+                               const uint32_t* blocks, size_t count, int32_t timeout_ms,
+                               const kvtier_gpu_work* after, void* record, kvtier_lane_job** job);
+
 /* Waits until no offload reads any of these blocks, for callers that want to overwrite them; what
  * reads them is copied ahead of everything else. 1: nothing does. 0: some were not copied in time
- * and were given up: they are not stored, the other blocks of their jobs are. The blocks may be
- * overwritten either way. KVTIER_DEFAULT_TIMEOUT is KVTIER_INVALID. */
+ * and were given up: they are not stored, the other blocks of their jobs are (on a GPU, no block of
+ * these jobs is). The blocks may be overwritten either way. KVTIER_DEFAULT_TIMEOUT is
+ * KVTIER_INVALID. */
 int kvtier_lanes_await_copied(kvtier_lanes* lanes, const uint32_t* blocks, size_t count,
                               int32_t timeout_ms);
 
@@ -90,7 +127,7 @@ typedef struct {
   uint64_t bytes;
   uint64_t
       failed_blocks; /* Copied for nothing: damaged, or of a lease or reservation that ended. */
-  uint64_t copy_us;  /* Microseconds spent in copies, by all threads together. */
+  uint64_t copy_us;  /* Microseconds spent in copies, by all threads or jobs together. */
 } kvtier_lane_stats;
 /* Fills the statistics of offloads and of onboards; either may be NULL. */
 int kvtier_lanes_stats(kvtier_lanes* lanes, kvtier_lane_stats* offloads,
@@ -104,6 +141,8 @@ int kvtier_lane_job_done(const kvtier_lane_job* job);
 /* 1: the lanes have left the job's blocks alone for good, which is ahead of its end for an offload;
  * its blocks may be overwritten then. 0: not yet. Never waits. */
 int kvtier_lane_job_copied(const kvtier_lane_job* job);
+/* 1: the event of kvtier_lanes_onboard_after() is recorded; 0: not yet, or never. Never waits. */
+int kvtier_lane_job_recorded(const kvtier_lane_job* job);
 /* Waits until it has ended, `timeout_ms` at most, as kvtier_lane_job_done() answers.
  * KVTIER_DEFAULT_TIMEOUT is KVTIER_INVALID. */
 int kvtier_lane_job_wait(const kvtier_lane_job* job, int32_t timeout_ms);
@@ -111,8 +150,8 @@ int kvtier_lane_job_wait(const kvtier_lane_job* job, int32_t timeout_ms);
  * memory, stored by this job or before; 0: it is not, because there was no room, another worker is
  * putting it, the codec does not make it smaller, or the job failed. Of an onboard, 1: the block
  * holds what its key names, proven; with a codec, what the codec makes of the proven encoding. 0:
- * it does not, and its bytes are void; in a space with a codec they are as they were.
- * KVTIER_INVALID: the job has not ended, or has not so many keys. */
+ * it does not, and its bytes are void; of lanes of host memory in a space with a codec they are as
+ * they were. KVTIER_INVALID: the job has not ended, or has not so many keys. */
 int kvtier_lane_job_result(const kvtier_lane_job* job, size_t index);
 /* Copies why blocks failed that could have come or been stored; "" where none did, or the job has
  * not ended. A miss and a lack of room are no errors. As kvtier_agent_error(). */

@@ -14,11 +14,11 @@
 #include "client/c/handles.h"
 #include "client/c/kvtier_lanes.h"
 #include "client/c/pieces.h"
-#include "client/host_lanes/host_lanes.h"
+#include "client/device_lanes/any_lanes.h"
 #include "core/status_macros.h"
 
 struct kvtier_lanes {
-  std::unique_ptr<kvtier::HostLanes> lanes;  // Never null.
+  kvtier::AnyLanes lanes;
 };
 
 struct kvtier_lane_job {
@@ -64,7 +64,7 @@ absl::StatusOr<KvTensors> TensorsFrom(const kvtier_lane_memory& memory) {
 }
 
 absl::Status Open(kvtier_client* client, kvtier_space space, const kvtier_lane_memory* memory,
-                  uint32_t threads, kvtier_lanes** lanes) {
+                  const AnyLanesOptions& options, kvtier_lanes** lanes) {
   if (client == nullptr || memory == nullptr || lanes == nullptr) {
     return absl::InvalidArgumentError("client, memory or lanes is NULL");
   }
@@ -73,11 +73,23 @@ absl::Status Open(kvtier_client* client, kvtier_space space, const kvtier_lane_m
     return absl::InvalidArgumentError("memory.struct_size is too small");
   }
   KVT_ASSIGN_OR_RETURN(const KvTensors tensors, TensorsFrom(*memory));
-  KVT_ASSIGN_OR_RETURN(
-      std::unique_ptr<HostLanes> opened,
-      HostLanes::Open(client->client.get(), SpaceHandle{space}, tensors, {.threads = threads}));
+  KVT_ASSIGN_OR_RETURN(AnyLanes opened, AnyLanes::Open(client->client.get(), client->devices.get(),
+                                                       SpaceHandle{space}, tensors, options));
   *lanes = new kvtier_lanes{std::move(opened)};
   return absl::OkStatus();
+}
+
+// Returns what a call is to come behind; NULL: nothing.
+absl::StatusOr<EngineWork> WorkFrom(const kvtier_gpu_work* after) {
+  if (after == nullptr || after->kind == KVTIER_WORK_NOTHING) return EngineWork();
+  if (after->kind == KVTIER_WORK_STREAM) {
+    return EngineWork{.kind = EngineWork::Kind::kStream, .handle = after->handle};
+  }
+  if (after->kind != KVTIER_WORK_EVENT || after->handle == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "after.kind is ", after->kind, "; must be 0 to 2, and an event must not be NULL"));
+  }
+  return EngineWork{.kind = EngineWork::Kind::kEvent, .handle = after->handle};
 }
 
 absl::StatusOr<std::span<const uint32_t>> BlocksFrom(const uint32_t* blocks, size_t count) {
@@ -107,7 +119,7 @@ int StartJob(const JobArguments& arguments, kvtier_lane_job** job, Start start) 
     if (!blocks.ok()) return Fail(blocks.status());
     auto made = std::make_unique<kvtier_lane_job>();
     absl::StatusOr<std::shared_ptr<HostJob>> started =
-        start(*arguments.lanes->lanes, *keys, *blocks);
+        start(arguments.lanes->lanes, *keys, *blocks);
     if (absl::IsResourceExhausted(started.status())) {
       return Fail(KVTIER_AGAIN, std::string(started.status().message()));
     }
@@ -130,7 +142,7 @@ absl::StatusOr<bool> AwaitCopied(kvtier_lanes* lanes, const uint32_t* blocks, si
   if (lanes == nullptr) return absl::InvalidArgumentError("lanes is NULL");
   KVT_ASSIGN_OR_RETURN(const std::span<const uint32_t> slots, BlocksFrom(blocks, count));
   KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, WaitFrom(timeout_ms));
-  return lanes->lanes->AwaitCopied(slots, timeout);
+  return lanes->lanes.AwaitCopied(slots, timeout);
 }
 
 absl::StatusOr<bool> WaitFor(const kvtier_lane_job* job, int32_t timeout_ms) {
@@ -152,7 +164,7 @@ int Answered(const absl::StatusOr<bool>& yes) {
   return *yes ? 1 : 0;
 }
 
-absl::Status FillStats(const HostLanes& lanes, HostDirection direction, const char* name,
+absl::Status FillStats(const AnyLanes& lanes, HostDirection direction, const char* name,
                        kvtier_lane_stats* stats) {
   if (stats == nullptr) return absl::OkStatus();
   if (stats->struct_size < sizeof(size_t)) {
@@ -171,8 +183,8 @@ absl::Status FillStats(const HostLanes& lanes, HostDirection direction, const ch
 
 absl::Status Stats(kvtier_lanes* lanes, kvtier_lane_stats* offloads, kvtier_lane_stats* onboards) {
   if (lanes == nullptr) return absl::InvalidArgumentError("lanes is NULL");
-  KVT_RETURN_IF_ERROR(FillStats(*lanes->lanes, HostDirection::kOffload, "offloads", offloads));
-  return FillStats(*lanes->lanes, HostDirection::kOnboard, "onboards", onboards);
+  KVT_RETURN_IF_ERROR(FillStats(lanes->lanes, HostDirection::kOffload, "offloads", offloads));
+  return FillStats(lanes->lanes, HostDirection::kOnboard, "onboards", onboards);
 }
 
 int Ended(const absl::Status& status) { return status.ok() ? KVTIER_OK : Fail(status); }
@@ -191,34 +203,59 @@ extern "C" {
 
 int kvtier_lanes_open(kvtier_client* client, kvtier_space space, const kvtier_lane_memory* memory,
                       uint32_t threads, kvtier_lanes** lanes) {
-  return Guarded(
-      [&] { return kvtier::c::Ended(kvtier::c::Open(client, space, memory, threads, lanes)); });
+  return Guarded([&] {
+    return kvtier::c::Ended(kvtier::c::Open(client, space, memory, {.threads = threads}, lanes));
+  });
+}
+
+int kvtier_lanes_open_on(kvtier_client* client, kvtier_space space,
+                         const kvtier_lane_memory* memory, const char* device,
+                         kvtier_lanes** lanes) {
+  return Guarded([&] {
+    if (device == nullptr) return kvtier::c::Fail(KVTIER_INVALID, "device is NULL");
+    return kvtier::c::Ended(kvtier::c::Open(client, space, memory, {.device = device}, lanes));
+  });
 }
 
 void kvtier_lanes_close(kvtier_lanes* lanes) { delete lanes; }
 
 int kvtier_lanes_offload(kvtier_lanes* lanes, const kvtier_bytes* parent, const kvtier_bytes* keys,
                          const uint32_t* blocks, size_t count, kvtier_lane_job** job) {
+  return kvtier_lanes_offload_after(lanes, parent, keys, blocks, count, nullptr, job);
+}
+
+int kvtier_lanes_offload_after(kvtier_lanes* lanes, const kvtier_bytes* parent,
+                               const kvtier_bytes* keys, const uint32_t* blocks, size_t count,
+                               const kvtier_gpu_work* after, kvtier_lane_job** job) {
   using Started = absl::StatusOr<std::shared_ptr<kvtier::HostJob>>;
-  return kvtier::c::StartJob({lanes, keys, blocks, count}, job,
-                             [parent](kvtier::HostLanes& to, auto& run, auto slots) -> Started {
-                               std::optional<kvtier::EngineKey> before;
-                               if (parent != nullptr) {
-                                 KVT_ASSIGN_OR_RETURN(
-                                     before, kvtier::c::KeyFrom(*parent, [] { return "parent"; }));
-                               }
-                               return to.Offload(run, before, slots);
-                             });
+  return kvtier::c::StartJob(
+      {lanes, keys, blocks, count}, job,
+      [parent, after](kvtier::AnyLanes& to, auto& run, auto slots) -> Started {
+        std::optional<kvtier::EngineKey> before;
+        if (parent != nullptr) {
+          KVT_ASSIGN_OR_RETURN(before, kvtier::c::KeyFrom(*parent, [] { return "parent"; }));
+        }
+        KVT_ASSIGN_OR_RETURN(const kvtier::EngineWork work, kvtier::c::WorkFrom(after));
+        return to.Offload(run, before, slots, work);
+      });
 }
 
 int kvtier_lanes_onboard(kvtier_lanes* lanes, const kvtier_bytes* keys, const uint32_t* blocks,
                          size_t count, int32_t timeout_ms, kvtier_lane_job** job) {
+  return kvtier_lanes_onboard_after(lanes, keys, blocks, count, timeout_ms, nullptr, nullptr, job);
+}
+
+int kvtier_lanes_onboard_after(kvtier_lanes* lanes, const kvtier_bytes* keys,
+                               const uint32_t* blocks, size_t count, int32_t timeout_ms,
+                               const kvtier_gpu_work* after, void* record, kvtier_lane_job** job) {
   using Started = absl::StatusOr<std::shared_ptr<kvtier::HostJob>>;
   return kvtier::c::StartJob({lanes, keys, blocks, count}, job,
-                             [timeout_ms](kvtier::HostLanes& to, auto& run, auto slots) -> Started {
-                               KVT_ASSIGN_OR_RETURN(const std::optional<absl::Duration> timeout,
+                             [=](kvtier::AnyLanes& to, auto& run, auto slots) -> Started {
+                               kvtier::DeviceOnboardOptions options = {.record = record};
+                               KVT_ASSIGN_OR_RETURN(options.timeout,
                                                     kvtier::c::TimeoutFrom(timeout_ms));
-                               return to.Onboard(run, slots, timeout);
+                               KVT_ASSIGN_OR_RETURN(options.after, kvtier::c::WorkFrom(after));
+                               return to.Onboard(run, slots, options);
                              });
 }
 
@@ -240,6 +277,10 @@ int kvtier_lane_job_done(const kvtier_lane_job* job) {
 
 int kvtier_lane_job_copied(const kvtier_lane_job* job) {
   return job != nullptr && job->job->copied() ? 1 : 0;
+}
+
+int kvtier_lane_job_recorded(const kvtier_lane_job* job) {
+  return job != nullptr && job->job->recorded() ? 1 : 0;
 }
 
 int kvtier_lane_job_wait(const kvtier_lane_job* job, int32_t timeout_ms) {

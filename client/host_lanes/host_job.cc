@@ -19,6 +19,12 @@ bool HostJob::copied() const {
   return copied_;
 }
 
+bool HostJob::recorded() const {
+  if (InForkedChild()) return false;
+  const absl::MutexLock lock(&mu_);
+  return recorded_;
+}
+
 bool HostJob::Wait(absl::Duration timeout) const {
   if (InForkedChild()) return true;
   const absl::MutexLock lock(&mu_);
@@ -43,6 +49,11 @@ absl::Status HostJob::status() const {
 void HostJob::MarkCopied() {
   const absl::MutexLock lock(&mu_);
   copied_ = true;
+}
+
+void HostJob::MarkRecorded() {
+  const absl::MutexLock lock(&mu_);
+  recorded_ = true;
 }
 
 void HostJob::End(const absl::Status& status, std::vector<bool> results) {

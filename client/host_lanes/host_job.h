@@ -1,4 +1,5 @@
-// HostJob is one offload or onboard of HostLanes on its way: what its caller polls or waits for.
+// HostJob is one offload or onboard of HostLanes, or of DeviceLanes, on its way: what its caller
+// polls or waits for.
 //
 // Until done(), the slots of an onboard are the lanes' to write. The slots of an offload may be
 // overwritten as soon as copied() is true, which is before done(), because publishing comes after.
@@ -37,6 +38,9 @@ class HostJob {
   // Both stay true. copied(): the slots are not read, or written, by the lanes any more.
   bool done() const ABSL_LOCKS_EXCLUDED(mu_);
   bool copied() const ABSL_LOCKS_EXCLUDED(mu_);
+  // The event that DeviceLanes::Onboard() was given is recorded behind the copies: what waits for
+  // it from now on waits for them. Never true where none was given, or the job failed before.
+  bool recorded() const ABSL_LOCKS_EXCLUDED(mu_);
   // Waits until the job is done, `timeout` at most; returns done().
   bool Wait(absl::Duration timeout) const ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -59,6 +63,7 @@ class HostJob {
 
   // For the lanes. The second end of a job changes nothing.
   void MarkCopied() ABSL_LOCKS_EXCLUDED(mu_);
+  void MarkRecorded() ABSL_LOCKS_EXCLUDED(mu_);
   void End(const absl::Status& status, std::vector<bool> results) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
@@ -66,6 +71,7 @@ class HostJob {
   const std::vector<uint32_t> slots_;
   mutable absl::Mutex mu_;
   bool copied_ ABSL_GUARDED_BY(mu_) = false;
+  bool recorded_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<absl::Status> status_ ABSL_GUARDED_BY(mu_);
   std::vector<bool> results_ ABSL_GUARDED_BY(mu_);
 };

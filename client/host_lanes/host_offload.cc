@@ -7,23 +7,10 @@
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "client/stored_keys.h"
 #include "core/check.h"
 
 namespace kvtier {
-namespace {
-
-// Returns which blocks are in host memory when those that were reserved are, or are not.
-std::vector<bool> StoredOf(const ReservedBlocks& blocks, bool reserved_are) {
-  std::vector<bool> stored(blocks.size());
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    const ReservedBlocks::State state = blocks.state(i);
-    stored[i] = state == ReservedBlocks::State::kPresent ||
-                (state == ReservedBlocks::State::kReserved && reserved_are);
-  }
-  return stored;
-}
-
-}  // namespace
 
 void HostOffload::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
                         ReservedBlocks blocks) {
@@ -40,7 +27,7 @@ void HostOffload::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
       blocks.answered() || job->slots().empty()
           ? absl::OkStatus()
           : absl::UnavailableError("offload: no agent answered, or it does not take the space");
-  std::vector<bool> stored = StoredOf(blocks, false);
+  std::vector<bool> stored = StoredKeys(blocks, ReservedFate::kNotPublished);
   stored.resize(job->slots().size());
   parts.queue->End(job, status, std::move(stored), 0);
 }
@@ -67,8 +54,8 @@ void HostOffload::Finish() {
   const absl::Status status =
       given_up->empty() ? absl::OkStatus() : absl::AbortedError(kAskedBackText);
   const size_t copied = blocks_.reserved();  // All others were given back.
-  std::vector<bool> none = StoredOf(blocks_, false);
-  std::vector<bool> all = StoredOf(blocks_, true);
+  std::vector<bool> none = StoredKeys(blocks_, ReservedFate::kNotPublished);
+  std::vector<bool> all = StoredKeys(blocks_, ReservedFate::kPublished);
   if (copied == 0) return parts_.queue->End(job(), status, std::move(all), refused_);
   auto ended = [queue = parts_.queue, job = job(), none, all = std::move(all), status, copied,
                 refused = refused_](size_t published) mutable {

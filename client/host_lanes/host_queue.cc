@@ -47,13 +47,24 @@ std::unique_ptr<HostCopy> HostQueue::Take() {
 }
 
 void HostQueue::PutBack(std::unique_ptr<HostCopy> copy, uint64_t bytes, absl::Duration took) {
-  const size_t direction = IndexOf(*copy->job());
+  const HostDirection direction = copy->job()->direction();
   const absl::MutexLock lock(&mu_);
-  HostCopyStats& stats = stats_[direction];
-  ++stats.blocks;
+  AddCopied(direction, 1, bytes, took);
+  copies_[static_cast<size_t>(direction)].push_front(std::move(copy));
+}
+
+void HostQueue::Count(HostDirection direction, uint64_t blocks, uint64_t bytes,
+                      absl::Duration took) {
+  const absl::MutexLock lock(&mu_);
+  AddCopied(direction, blocks, bytes, took);
+}
+
+void HostQueue::AddCopied(HostDirection direction, uint64_t blocks, uint64_t bytes,
+                          absl::Duration took) {
+  HostCopyStats& stats = stats_[static_cast<size_t>(direction)];
+  stats.blocks += blocks;
   stats.bytes += bytes;
   stats.copying += took;
-  copies_[direction].push_front(std::move(copy));
 }
 
 void HostQueue::SkipBlocks(const std::shared_ptr<HostJob>& job, std::span<const size_t> blocks) {

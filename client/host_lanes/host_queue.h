@@ -1,6 +1,6 @@
-// HostQueue holds the jobs of one HostLanes from their start to their end: those that wait for the
-// agent, those whose blocks can be copied, in the order in which threads take them, and the blocks
-// that offloads still read. Blocks whose slots are asked back are read first.
+// HostQueue holds the jobs of one HostLanes, or DeviceLanes, from their start to their end: those
+// that wait for the agent, those whose blocks can be copied, in the order in which threads take
+// them, and the blocks that offloads still read. Blocks whose slots are asked back are read first.
 //
 // Nothing is copied, sent or called back under its lock, so that nobody waits for a copy there.
 #ifndef KVTIER_CLIENT_HOST_LANES_HOST_QUEUE_H_
@@ -42,7 +42,7 @@ struct HostCopyStats {
   uint64_t failed_blocks = 0;
   // Blocks of offloads whose slots were asked back before they were copied.
   uint64_t given_up_blocks = 0;
-  absl::Duration copying;  // Spent in copies, by all threads together.
+  absl::Duration copying;  // Spent in copies, by all threads or jobs together.
 };
 
 // The blocks of one job, which the lanes' threads copy one at a time.
@@ -78,6 +78,9 @@ class HostQueue {
   std::unique_ptr<HostCopy> Take() ABSL_LOCKS_EXCLUDED(mu_);
   // A block of `bytes` was copied, and the rest is next of its direction.
   void PutBack(std::unique_ptr<HostCopy> copy, uint64_t bytes, absl::Duration took)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // So many blocks of `bytes` together were copied by another way than PutBack()'s.
+  void Count(HostDirection direction, uint64_t blocks, uint64_t bytes, absl::Duration took)
       ABSL_LOCKS_EXCLUDED(mu_);
   // The offload does not read these of its blocks, by the order of its keys.
   void SkipBlocks(const std::shared_ptr<HostJob>& job, std::span<const size_t> blocks)
@@ -117,6 +120,8 @@ class HostQueue {
     std::vector<size_t> wanted;  // Blocks to be read first, the last one ahead; some may be left.
   };
 
+  void AddCopied(HostDirection direction, uint64_t blocks, uint64_t bytes, absl::Duration took)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsAdmitted(const std::shared_ptr<HostJob>& job) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   bool IsRead(std::span<const uint32_t> slots) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Forgets wanted blocks that wait no more. Returns whether there is still one.

@@ -17,12 +17,12 @@ PlannedCopy CopyOf(const PoolMemory& memory, const PlannedJob& job) {
           .region = memory.region.get()};
 }
 
-LaneRunner::Mark MarkOf(const std::shared_ptr<LaneJob>& job, uint32_t layers) {
-  const LayerMark mark = job->mark(layers);
+LaneRunner::Mark MarkOf(const PlannedJob& job, uint32_t layers) {
+  const LayerMark mark = job.marked->mark(layers);
   return {.word = mark.word,
           .value = mark.value,
-          .page = job->progress()->page,
-          .handed_over = [job, layers] { job->Submitted(layers); }};
+          .page = job.marked->progress()->page,
+          .handed_over = [submitted = job.submitted, layers] { submitted(layers); }};
 }
 
 absl::StatusOr<LaneRunner::Copy> PlanRaw(const LaneParts& parts, const PoolMemory& memory,
@@ -30,16 +30,19 @@ absl::StatusOr<LaneRunner::Copy> PlanRaw(const LaneParts& parts, const PoolMemor
   const CopyRequest request = {
       .blocks = job.blocks,
       .direction = job.direction,
-      .order = job.layer_wise == nullptr ? PlanOrder::kWhole : PlanOrder::kLayerWise,
+      .order = job.order,
       .paths = parts.device->has_kernels() ? LanePaths::kAll : LanePaths::kEngine,
       .chunks = {.base = job.arena->base(), .chunk_bytes = parts.pin_chunk_bytes},
       .borders = memory.borders};
   KVT_ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopies(memory.geometry, request, *parts.table));
   PlannedCopy copy = CopyOf(memory, job);
-  if (job.layer_wise != nullptr) {
-    copy.mark = [&job](uint32_t layers) { return MarkOf(job.layer_wise, layers); };
+  const bool by_layer = job.marked != nullptr && job.order == PlanOrder::kLayerWise;
+  if (by_layer) copy.mark = [&job](uint32_t layers) { return MarkOf(job, layers); };
+  LaneRunner::Copy batches = RunnerCopy(plan, copy);
+  if (job.marked != nullptr && !by_layer) {
+    batches.batches.back().before = MarkOf(job, memory.geometry.layers);
   }
-  return RunnerCopy(plan, copy);
+  return batches;
 }
 
 // What the device reads when a batch is submitted, and writes until it has ended.
@@ -81,8 +84,8 @@ Task<absl::StatusOr<JobOutcomes>> CopyEncoded(const LaneParts& parts, const Pool
     part->first = first;
     KVT_CO_ASSIGN_OR_RETURN(part->outcomes, parts.outcomes->Lend(job.direction, batches));
     LaneRunner::Copy copy = CopyOfPart(memory, job, part);
-    if (job.layer_wise != nullptr && first + batches == ends.size()) {
-      copy.batches.back().before = MarkOf(job.layer_wise, memory.geometry.layers);
+    if (job.marked != nullptr && first + batches == ends.size()) {
+      copy.batches.back().before = MarkOf(job, memory.geometry.layers);
     }
     Task<absl::Status> run = parts.runner->Run(std::move(copy));
     const absl::Status copied = co_await run;

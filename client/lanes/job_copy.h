@@ -2,6 +2,8 @@
 #ifndef KVTIER_CLIENT_LANES_JOB_COPY_H_
 #define KVTIER_CLIENT_LANES_JOB_COPY_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -21,10 +23,13 @@ struct PlannedJob {
   CopyDirection direction{};
   std::span<const PlannedBlock> blocks;  // One at least.
   const PinnedArena* arena = nullptr;    // Where their host memory is.
-  // A layer-wise onboard: behind each batch that completes layers its word says so, and the
-  // job is told that this is submitted; an encoding has no layers, so then all of them are
-  // complete at the end. Null: in any order.
-  std::shared_ptr<LaneJob> layer_wise{};
+  // Of an onboard: behind each batch that completes layers the job's word says so, and `submitted`
+  // is called with them when this is submitted. Layers complete one by one in the order kLayerWise
+  // alone; in the other, and of encodings, which have no layers, all of them at the end. Null: no
+  // word is written, and the order is kWhole.
+  std::shared_ptr<LaneJob> marked{};
+  PlanOrder order = PlanOrder::kWhole;
+  std::function<void(uint32_t layers)> submitted{};  // On the lanes' thread.
 };
 
 // By block, in a space that encodes: as BlockOutcomes has it. Empty: the bytes are as they are.

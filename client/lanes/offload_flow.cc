@@ -8,39 +8,13 @@
 #include "client/lanes/abandoned_job.h"
 #include "client/lanes/client_call.h"
 #include "client/lanes/job_copy.h"
-#include "core/event.h"
+#include "client/stored_keys.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
 namespace {
 
 using Published = absl::StatusOr<size_t>;
-
-// How often the word is looked at. Nobody waits for an offload.
-constexpr absl::Duration kMarkInterval = absl::Microseconds(200);
-
-// The wait is here and not in the lane, which a compute that never ends would hold up for
-// all others; and ahead of the reservation, which has a deadline of its own.
-Task<absl::Status> AwaitMark(const LaneParts& parts, const OffloadWork& work) {
-  const ComputeMark& after = work.after;
-  if (after.word == nullptr) co_return absl::OkStatus();
-  const absl::Time deadline = parts.executor->Now() + work.mark_timeout;
-  while (!parts.device->Reached(*after.word, after.value)) {
-    const absl::Time now = parts.executor->Now();
-    if (now >= deadline) {
-      co_return absl::DeadlineExceededError(
-          absl::StrCat("offload: the compute's word did not reach ", after.value, " in ",
-                       absl::FormatDuration(work.mark_timeout)));
-    }
-    SleepUntil sleep(parts.executor, std::min(deadline, now + kMarkInterval));
-    co_await sleep;
-    parts.runner->Poll();
-  }
-  if (after.value < kReleased && parts.device->Reached(*after.word, kReleased)) {
-    co_return absl::AbortedError("offload: who was to write the blocks is gone");
-  }
-  co_return absl::OkStatus();
-}
 
 ClientCall<ReservedBlocks>::Start Reserve(const LaneParts& parts, const OffloadWork& work) {
   return StartOf<ReservedBlocks>([&parts, &work](auto told) {
@@ -82,14 +56,22 @@ void GiveBackUnstored(const JobOutcomes& outcomes, uint64_t block_bytes,
   }
 }
 
-Task<Published> Take(const LaneParts& parts, const OffloadWork& work) {
-  Task<absl::Status> mark = AwaitMark(parts, work);
+// Fills in the results and the counts of `end` as far as it comes. The mark is waited for ahead of
+// the reservation, which has a deadline of its own.
+Task<Published> Take(const LaneParts& parts, const OffloadWork& work, JobEnd* end) {
+  Task<absl::Status> mark = AwaitMark(parts, work.after, work.mark_timeout);
   const absl::Status complete = co_await mark;
   KVT_CO_RETURN_IF_ERROR(complete);
   ClientCall<ReservedBlocks> reserve(parts.executor, Reserve(parts, work));
   absl::StatusOr<ReservedBlocks> answer = co_await reserve;
   KVT_CO_RETURN_IF_ERROR(answer.status());
   ReservedBlocks reserved = *std::move(answer);
+  if (reserved.answered()) {
+    end->results = StoredKeys(reserved, ReservedFate::kNotPublished);
+  } else if (!work.keys.empty()) {
+    end->status =
+        absl::UnavailableError("offload: no agent answered, or it does not take the space");
+  }
   if (reserved.reserved() == 0) co_return size_t{0};
   KVT_CO_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedArena> arena, parts.pins->Now());
   std::vector<size_t> numbers;
@@ -101,8 +83,11 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work) {
   {
     auto held = std::make_unique<const HeldSlots>(parts.client, *work.memory);
     work.job->Begin(blocks.size());
+    const absl::Time began = parts.executor->Now();
     Task<absl::StatusOr<JobOutcomes>> copy = CopyJob(parts, *work.memory, planned);
     outcomes = co_await copy;
+    end->copied = blocks.size();
+    end->copying = parts.executor->Now() - began;
     if (IsAbandoned(outcomes.status())) {
       KeepAbandoned(std::move(reserved), arena, work.memory, std::move(held));
     }
@@ -116,18 +101,31 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work) {
     GiveBackUnstored(*outcomes, work.memory->stored->block_bytes, numbers, &reserved);
     if (reserved.reserved() == 0) co_return size_t{0};
   }
+  if (work.hooks.copied != nullptr && !work.hooks.copied()) {
+    co_return absl::AbortedError("offload: the slots were asked back before they were copied");
+  }
+  const size_t copied = reserved.reserved();
+  std::vector<bool> all = StoredKeys(reserved, ReservedFate::kPublished);
   ClientCall<size_t> commit(parts.executor, Commit(parts, &reserved));
   Published published = co_await commit;
+  // Of fewer, which ones they are is not told.
+  if (published.ok() && *published == copied) end->results = std::move(all);
   co_return published;
 }
 
 }  // namespace
 
 Task<WorkerLanes::Tell> OffloadFlow(const LaneParts& parts, std::shared_ptr<OffloadWork> work) {
-  Task<Published> take = Take(parts, *work);
+  auto end = std::make_shared<JobEnd>();
+  end->results.resize(work->keys.size());
+  Task<Published> take = Take(parts, *work, end.get());
   Published published = co_await take;
-  WorkerLanes::Tell tell = [job = work->job, published = std::move(published)] {
-    job->End(published.status(), published.value_or(0));
+  WorkerLanes::Tell tell = [work, end, published = std::move(published)] {
+    work->job->End(published.status(), published.value_or(0));
+    if (work->hooks.ended == nullptr) return;
+    end->status.Update(published.status());
+    end->failed = end->copied - std::min(end->copied, published.value_or(0));
+    work->hooks.ended(std::move(*end));
   };
   co_return std::move(tell);
 }

@@ -10,19 +10,14 @@
 
 #include "absl/time/time.h"
 #include "client/client.h"
+#include "client/lanes/compute_mark.h"
+#include "client/lanes/job_hooks.h"
 #include "client/lanes/lane_job.h"
 #include "client/lanes/pool_memory.h"
 #include "client/lanes/worker_lanes.h"
 #include "core/task.h"
 
 namespace kvtier {
-
-// The blocks are complete when the word is `value` or more. A null word: they are now.
-struct ComputeMark {
-  const SignalWord* word = nullptr;
-  uint64_t value = 0;
-  std::shared_ptr<const void> keep{};  // Whose word it is; kept until the job has ended.
-};
 
 struct OffloadWork {
   std::shared_ptr<const PoolMemory> memory;
@@ -32,9 +27,10 @@ struct OffloadWork {
   ReserveOptions options;
   ComputeMark after;
   absl::Duration mark_timeout;
+  JobHooks hooks;
 };
 
-// What it returns calls job->End().
+// What it returns calls job->End() and hooks.ended.
 Task<WorkerLanes::Tell> OffloadFlow(const LaneParts& parts, std::shared_ptr<OffloadWork> work);
 
 }  // namespace kvtier

@@ -1,5 +1,7 @@
 #include "client/lanes/onboard_flow.h"
 
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -58,26 +60,47 @@ absl::Status CheckDecoded(const JobOutcomes& outcomes) {
   return absl::OkStatus();
 }
 
-Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& work) {
+// Returns what the copy's submission is told to: the job, and at its last layer the hook.
+std::function<void(uint32_t)> SubmittedOf(const OnboardWork& work) {
+  return [job = work.job, told = work.hooks.submitted](uint32_t layers) {
+    job->Submitted(layers);
+    if (told != nullptr && layers == job->layers()) told(job->mark(layers));
+  };
+}
+
+// Fills in the counts of `end` as far as it comes. The mark is waited for behind the lease, so that
+// what is brought from disks and nodes comes meanwhile; a lease that ends before it is a miss.
+Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& work, JobEnd* end) {
   ClientCall<OnboardedBlocks> lease(parts.executor, Lease(parts, work));
   absl::StatusOr<OnboardedBlocks> answer = co_await lease;
   KVT_CO_RETURN_IF_ERROR(answer.status());
   const OnboardedBlocks leased = *std::move(answer);
+  if (leased.missed() == MissReason::kUnreachable && leased.empty() && !work.keys.empty()) {
+    end->status = absl::UnavailableError("onboard: no agent answered");
+  }
   if (leased.empty()) co_return size_t{0};
+  Task<absl::Status> mark = AwaitMark(parts, work.after, work.mark_timeout);
+  const absl::Status free = co_await mark;
+  KVT_CO_RETURN_IF_ERROR(free);
   KVT_CO_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedArena> arena, parts.pins->Now());
   KVT_CO_ASSIGN_OR_RETURN(const std::vector<PlannedBlock> blocks,
                           Locate(arena.get(), leased, work.slots));
   const PlannedJob planned = {.direction = CopyDirection::kHostToDevice,
                               .blocks = blocks,
                               .arena = arena.get(),
-                              .layer_wise = work.job->progress() ? work.job : nullptr};
+                              .marked = work.job->progress() ? work.job : nullptr,
+                              .order = work.order,
+                              .submitted = SubmittedOf(work)};
   auto held = std::make_unique<const HeldSlots>(parts.client, *work.memory);
   if (!work.memory->ours()) {
     co_return absl::AbortedError("onboard: the session that granted the slots is over");
   }
   work.job->Begin(blocks.size());
+  const absl::Time began = parts.executor->Now();
   Task<absl::StatusOr<JobOutcomes>> copy = CopyJob(parts, *work.memory, planned);
   const absl::StatusOr<JobOutcomes> outcomes = co_await copy;
+  end->copied = blocks.size();
+  end->copying = parts.executor->Now() - began;
   // What it reads it may find changed: what it writes then is nobody's.
   if (IsAbandoned(outcomes.status())) KeepAbandoned(arena, work.memory, std::move(held));
   KVT_CO_RETURN_IF_ERROR(outcomes.status());
@@ -109,10 +132,18 @@ void TellOnboard(const LaneParts& parts, LaneJob* job, const absl::StatusOr<size
 }  // namespace
 
 Task<WorkerLanes::Tell> OnboardFlow(const LaneParts& parts, std::shared_ptr<OnboardWork> work) {
-  Task<absl::StatusOr<size_t>> bring = Bring(parts, *work);
+  auto end = std::make_shared<JobEnd>();
+  Task<absl::StatusOr<size_t>> bring = Bring(parts, *work, end.get());
   absl::StatusOr<size_t> brought = co_await bring;
-  WorkerLanes::Tell tell = [&parts, job = work->job, brought = std::move(brought)] {
-    TellOnboard(parts, job.get(), brought);
+  WorkerLanes::Tell tell = [&parts, work, end, brought = std::move(brought)] {
+    if (work->hooks.ended != nullptr) {
+      end->status.Update(brought.status());
+      end->failed = end->copied - brought.value_or(0);
+      end->results.assign(work->keys.size(), false);
+      std::fill_n(end->results.begin(), brought.value_or(0), true);
+      work->hooks.ended(std::move(*end));
+    }
+    TellOnboard(parts, work->job.get(), brought);
   };
   co_return std::move(tell);
 }

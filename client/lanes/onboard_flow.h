@@ -7,11 +7,15 @@
 #include <memory>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "client/client.h"
+#include "client/lanes/compute_mark.h"
+#include "client/lanes/job_hooks.h"
 #include "client/lanes/lane_job.h"
 #include "client/lanes/pool_memory.h"
 #include "client/lanes/worker_lanes.h"
 #include "core/task.h"
+#include "tier_gpu/plan/planner.h"
 
 namespace kvtier {
 
@@ -21,9 +25,15 @@ struct OnboardWork {
   std::vector<EngineKey> keys;
   std::vector<uint32_t> slots;  // As many.
   OnboardOptions options;
+  ComputeMark after;  // Of what still reads the slots.
+  absl::Duration mark_timeout;
+  // Of the copies, of a job with a progress word.
+  PlanOrder order = PlanOrder::kWhole;
+  JobHooks hooks;
 };
 
-// What it returns calls job->End(), then raises the job's progress word and gives it back.
+// What it returns calls job->End() and hooks.ended, then raises the job's progress word and gives
+// it back.
 Task<WorkerLanes::Tell> OnboardFlow(const LaneParts& parts, std::shared_ptr<OnboardWork> work);
 
 }  // namespace kvtier

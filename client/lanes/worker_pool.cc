@@ -22,6 +22,12 @@ absl::StatusOr<std::unique_ptr<DeviceRegion>> ImportPool(WorkerLanes* lanes,
   return lanes->On([&] { return lanes->device()->ImportRegion(shape, descriptors); });
 }
 
+absl::Status CheckMarkTimeout(absl::Duration timeout) {
+  if (timeout > absl::ZeroDuration()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("mark_timeout is ", absl::FormatDuration(timeout), "; must be positive"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Register(WorkerLanes* lanes,
@@ -196,10 +202,7 @@ absl::Status WorkerPool::Start(CopyDirection direction, std::shared_ptr<Work> wo
 absl::StatusOr<std::shared_ptr<LaneJob>> WorkerPool::Offload(const KeyedSlots& blocks,
                                                              const OffloadOptions& options) {
   KVT_RETURN_IF_ERROR(Check(blocks));
-  if (options.mark_timeout <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "mark_timeout is ", absl::FormatDuration(options.mark_timeout), "; must be positive"));
-  }
+  KVT_RETURN_IF_ERROR(CheckMarkTimeout(options.mark_timeout));
   auto work = std::make_shared<OffloadWork>();
   work->memory = memory_;
   work->job = std::make_shared<LaneJob>(std::nullopt, memory_->geometry.layers);
@@ -208,6 +211,7 @@ absl::StatusOr<std::shared_ptr<LaneJob>> WorkerPool::Offload(const KeyedSlots& b
   work->options.parent = options.parent;
   work->after = options.after;
   work->mark_timeout = std::min(options.mark_timeout, Client::kMaxTimeout);
+  work->hooks = options.hooks;
   std::shared_ptr<LaneJob> job = work->job;
   KVT_RETURN_IF_ERROR(Start(CopyDirection::kDeviceToHost, std::move(work), &OffloadFlow));
   return job;
@@ -217,11 +221,12 @@ absl::StatusOr<std::shared_ptr<LaneJob>> WorkerPool::Onboard(const KeyedSlots& b
                                                              const LaneOnboardOptions& options) {
   KVT_RETURN_IF_ERROR(Check(blocks));
   KVT_RETURN_IF_ERROR(CheckOnce(blocks));
+  KVT_RETURN_IF_ERROR(CheckMarkTimeout(options.mark_timeout));
   auto work = std::make_shared<OnboardWork>();
   work->memory = memory_;
   std::optional<ProgressWord> progress;
   const uint32_t layers = memory_->geometry.layers;
-  if (options.order == PlanOrder::kLayerWise) {
+  if (options.order == PlanOrder::kLayerWise || options.hooks.submitted != nullptr) {
     progress = lanes_->words()->Take();
     if (!progress) return absl::ResourceExhaustedError("lanes: every progress word is taken");
   }
@@ -229,6 +234,10 @@ absl::StatusOr<std::shared_ptr<LaneJob>> WorkerPool::Onboard(const KeyedSlots& b
   work->keys.assign(blocks.keys.begin(), blocks.keys.end());
   work->slots.assign(blocks.slots.begin(), blocks.slots.end());
   work->options = {.timeout = options.timeout, .local_only = options.local_only};
+  work->after = options.after;
+  work->mark_timeout = std::min(options.mark_timeout, Client::kMaxTimeout);
+  work->order = options.order;
+  work->hooks = options.hooks;
   std::shared_ptr<LaneJob> job = work->job;
   const absl::Status started = Start(CopyDirection::kHostToDevice, std::move(work), &OnboardFlow);
   if (started.ok()) return job;

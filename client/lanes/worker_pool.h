@@ -22,6 +22,8 @@
 #include "absl/time/time.h"
 #include "client/client.h"
 #include "client/granted_slots.h"
+#include "client/lanes/compute_mark.h"
+#include "client/lanes/job_hooks.h"
 #include "client/lanes/kv_tensors.h"
 #include "client/lanes/lane_job.h"
 #include "client/lanes/offload_flow.h"
@@ -42,6 +44,7 @@ struct OffloadOptions {
   std::optional<EngineKey> parent{};                // Of keys[0]; absent: a root.
   ComputeMark after{};                              // Nothing is read before.
   absl::Duration mark_timeout = absl::Seconds(10);  // How long `after` is waited for.
+  JobHooks hooks{};
 };
 
 struct LaneOnboardOptions {
@@ -51,6 +54,11 @@ struct LaneOnboardOptions {
   bool local_only = false;
   // kLayerWise: as LaneJob says.
   PlanOrder order = PlanOrder::kWhole;
+  // Nothing is written before: a step that still reads the slots. It is waited for behind the
+  // lease.
+  ComputeMark after{};
+  absl::Duration mark_timeout = absl::Seconds(10);  // How long `after` is waited for.
+  JobHooks hooks{};
 };
 
 // How granted slots are used: a block is its runs one behind the other.

@@ -70,9 +70,10 @@ class PyClient {
     open.reset();
   }
 
-  uint32_t RegisterSpace(const SpaceSpec& spec) {
-    return static_cast<uint32_t>(ValueOrRaise(
-        Unlocked(Get(), [&](OpenClient& open) { return open.client->RegisterSpace(spec); })));
+  uint32_t RegisterSpace(const SpaceSpec& spec, Seconds timeout_s) {
+    const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
+    return static_cast<uint32_t>(ValueOrRaise(Unlocked(
+        Get(), [&](OpenClient& open) { return open.client->RegisterSpace(spec, timeout); })));
   }
 
   void UnregisterSpace(uint32_t space) {
@@ -214,8 +215,9 @@ class PyClient {
         std::move(granted), {.block_tokens = block_tokens, .swap_bytes = swap_bytes}))};
   }
 
-  PyLanes OpenLanesOver(uint32_t space, const PyKvMemory& memory, size_t threads) {
-    return PyLanes(Get(), space, memory, threads);
+  PyLanes OpenLanesOver(uint32_t space, const PyKvMemory& memory, std::string device,
+                        size_t threads) {
+    return PyLanes(Get(), space, memory, {.device = std::move(device), .threads = threads});
   }
 
   void SubmitMatch(const std::vector<PySequence>& asked, Seconds timeout_s, bool local_only,

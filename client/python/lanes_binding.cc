@@ -69,39 +69,60 @@ auto WithLanes(const PyLanes& self, Call call) {
   if (self.open == nullptr) throw py::value_error("the lanes are closed");
   std::shared_ptr<OpenLanes> open = self.open;
   const py::gil_scoped_release release;
-  auto result = call(*open->lanes);
+  auto result = call(open->lanes);
   open.reset();
   return result;
 }
 
+// What a call is to come behind: raw handles of CUDA, one of them at most.
+using PyWork = std::pair<std::optional<uint64_t>, std::optional<uint64_t>>;
+
+void* HandleFrom(uint64_t handle) {
+  // An address is all that Python has of a CUDA handle.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
+  return reinterpret_cast<void*>(handle);
+}
+
+EngineWork WorkFrom(const PyWork& work) {
+  const auto& [stream, event] = work;
+  if (stream) return {.kind = EngineWork::Kind::kStream, .handle = HandleFrom(*stream)};
+  if (event) return {.kind = EngineWork::Kind::kEvent, .handle = HandleFrom(*event)};
+  return {};
+}
+
 PyJob Offload(const PyLanes& self, const std::vector<py::bytes>& keys,
-              const std::vector<int64_t>& blocks, const std::optional<py::bytes>& parent) {
+              const std::vector<int64_t>& blocks, const std::optional<py::bytes>& parent,
+              const PyWork& after) {
   const std::vector<EngineKey> engine_keys = KeysFrom(keys);
   const std::vector<uint32_t> slots = SlotsFrom(blocks);
   std::optional<EngineKey> before;
   if (parent) before = KeyFrom(*parent, "parent");
-  return {ValueOrRaise(WithLanes(
-      self, [&](HostLanes& lanes) { return lanes.Offload(engine_keys, before, slots); }))};
+  return {ValueOrRaise(WithLanes(self, [&](AnyLanes& lanes) {
+    return lanes.Offload(engine_keys, before, slots, WorkFrom(after));
+  }))};
 }
 
 PyJob Onboard(const PyLanes& self, const std::vector<py::bytes>& keys,
-              const std::vector<int64_t>& blocks, Seconds timeout_s) {
+              const std::vector<int64_t>& blocks, Seconds timeout_s, const PyWork& after,
+              std::optional<uint64_t> record) {
   const std::vector<EngineKey> engine_keys = KeysFrom(keys);
   const std::vector<uint32_t> slots = SlotsFrom(blocks);
-  const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
+  const DeviceOnboardOptions options = {.timeout = TimeoutFrom(timeout_s),
+                                        .after = WorkFrom(after),
+                                        .record = HandleFrom(record.value_or(0))};
   return {ValueOrRaise(WithLanes(
-      self, [&](HostLanes& lanes) { return lanes.Onboard(engine_keys, slots, timeout); }))};
+      self, [&](AnyLanes& lanes) { return lanes.Onboard(engine_keys, slots, options); }))};
 }
 
 bool AwaitCopied(const PyLanes& self, const std::vector<int64_t>& blocks, double timeout_s) {
   const std::vector<uint32_t> slots = SlotsFrom(blocks);
   const absl::Duration timeout = DurationFrom(timeout_s, "timeout_s");
   return ValueOrRaise(
-      WithLanes(self, [&](HostLanes& lanes) { return lanes.AwaitCopied(slots, timeout); }));
+      WithLanes(self, [&](AnyLanes& lanes) { return lanes.AwaitCopied(slots, timeout); }));
 }
 
 py::dict Stats(const PyLanes& self) {
-  const auto all = WithLanes(self, [](HostLanes& lanes) {
+  const auto all = WithLanes(self, [](AnyLanes& lanes) {
     return std::pair(lanes.StatsOf(HostDirection::kOffload),
                      lanes.StatsOf(HostDirection::kOnboard));
   });
@@ -140,12 +161,15 @@ std::vector<bool> Results(const PyJob& self) {
 }  // namespace
 
 PyLanes::PyLanes(std::shared_ptr<OpenClient> client, uint32_t space, const PyKvMemory& memory,
-                 size_t threads) {
+                 const AnyLanesOptions& options) {
   const KvTensors tensors = TensorsFrom(memory);
-  open = std::make_shared<OpenLanes>();
-  open->client = std::move(client);
-  open->lanes = ValueOrRaise(HostLanes::Open(open->client->client.get(), SpaceHandle{space},
-                                             tensors, {.threads = threads}));
+  OpenClient* const of = client.get();
+  auto lanes = [&] {
+    const py::gil_scoped_release release;  // A device takes its time to open.
+    return AnyLanes::Open(of->client.get(), of->devices.get(), SpaceHandle{space}, tensors,
+                          options);
+  }();
+  open = std::make_shared<OpenLanes>(std::move(client), ValueOrRaise(std::move(lanes)));
 }
 
 void PyLanes::Close() {
@@ -153,7 +177,7 @@ void PyLanes::Close() {
   open = nullptr;
   const py::gil_scoped_release release;
   // Other threads may still be in a call that holds the lanes.
-  if (last != nullptr) last->lanes->Close();
+  if (last != nullptr) last->lanes.Close();
   last.reset();
 }
 
@@ -161,6 +185,7 @@ void BindLanes(py::module_& module) {
   py::class_<PyJob>(module, "LaneJob")
       .def("done", [](const PyJob& self) { return self.job->done(); })
       .def("copied", [](const PyJob& self) { return self.job->copied(); })
+      .def("recorded", [](const PyJob& self) { return self.job->recorded(); })
       .def("error", &Error)
       .def("results", &Results)
       .def("wait", &Wait);

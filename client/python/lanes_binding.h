@@ -1,4 +1,4 @@
-// Binds HostLanes for Python: lanes over an engine's tensors in this process's memory.
+// Binds AnyLanes for Python: lanes over an engine's tensors, in this process's memory or on a GPU.
 #ifndef KVTIER_CLIENT_PYTHON_LANES_BINDING_H_
 #define KVTIER_CLIENT_PYTHON_LANES_BINDING_H_
 
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/host_lanes/host_lanes.h"
+#include "client/device_lanes/any_lanes.h"
 #include "client/python/open_client.h"
 
 namespace kvtier::python {
@@ -27,7 +27,7 @@ using PyKvMemory =
 // both, so that close() in another thread takes nothing from under them.
 struct OpenLanes {
   std::shared_ptr<OpenClient> client;
-  std::unique_ptr<HostLanes> lanes;
+  AnyLanes lanes;
 };
 
 // Owned by Python; null: closed. Read and written under the GIL.
@@ -35,7 +35,7 @@ struct PyLanes {
   std::shared_ptr<OpenLanes> open;
 
   PyLanes(std::shared_ptr<OpenClient> client, uint32_t space, const PyKvMemory& memory,
-          size_t threads);
+          const AnyLanesOptions& options);
   PyLanes(PyLanes&&) = default;
   ~PyLanes() { Close(); }
   void Close();

@@ -7,6 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "client/device_lanes/lane_device.h"
 #include "client/fork_guard.h"
 
 namespace py = pybind11;
@@ -53,7 +54,7 @@ Endings& AllEndings() {
 }  // namespace
 
 std::shared_ptr<OpenClient> NewOpenClient() {
-  return {new OpenClient, [](OpenClient* last) {
+  return {new OpenClient{.devices = std::make_shared<LaneDevices>()}, [](OpenClient* last) {
             std::unique_ptr<OpenClient> open(last);
             if (calling == last) AllEndings().Start(std::move(open));
           }};

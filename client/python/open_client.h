@@ -10,12 +10,17 @@
 
 #include "client/client.h"
 
+namespace kvtier {
+class LaneDevices;
+}
+
 namespace kvtier::python {
 
 // Threads that wait in a call hold it, so that close() in another thread takes nothing from under
 // them.
 struct OpenClient {
   std::unique_ptr<Client> client;
+  const std::shared_ptr<LaneDevices> devices;  // That its lanes have open.
 };
 
 // Returns one without a client. Who gives up the last hold ends the client, which waits for its

@@ -162,6 +162,20 @@ static int test_mistakes(kvtier_client* client, kvtier_space space, kvtier_lanes
   EXPECT(kvtier_lanes_await_copied(lanes, to, 2, KVTIER_DEFAULT_TIMEOUT) == KVTIER_INVALID);
   EXPECT(kvtier_lane_job_wait(NULL, 0) == KVTIER_INVALID);
   EXPECT(kvtier_lane_job_result(NULL, 0) == KVTIER_INVALID);
+  EXPECT(kvtier_lanes_open_on(client, space, &memory, "cuda:99", &none) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "device is \"cuda:99\": ") != NULL && none == NULL);
+  EXPECT(kvtier_lanes_open_on(client, space, &memory, NULL, &none) == KVTIER_INVALID);
+  kvtier_gpu_work work = {.kind = KVTIER_WORK_STREAM, .handle = NULL};
+  EXPECT(kvtier_lanes_offload_after(lanes, NULL, keys, to, 2, &work, &job) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "no streams") != NULL && job == NULL);
+  work.kind = 3;
+  EXPECT(kvtier_lanes_onboard_after(lanes, keys, to, 2, WAIT, &work, NULL, &job) ==
+         KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "after.kind is 3") != NULL);
+  work.kind = KVTIER_WORK_NOTHING;
+  EXPECT(kvtier_lanes_onboard_after(lanes, keys, to, 2, WAIT, &work, &memory, &job) ==
+         KVTIER_INVALID);
+  EXPECT(kvtier_lane_job_recorded(NULL) == 0);
   kvtier_lane_job_free(NULL);
   kvtier_lanes_close(NULL);
   return 0;

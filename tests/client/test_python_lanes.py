@@ -250,7 +250,11 @@ class LanesTest(WithAgent):
                 ({"bases": [(1, 0)] * 6}, r"bases\[0\].tensor is 1 of 1")):
             with self.assertRaisesRegex(ValueError, text):
                 kvtier.Lanes(self.client, space, tensors.memory(**changes))
-        for options, text in (({"device": "cuda:0"}, "device is 'cuda:0'; there is \"host\""),
+        for options, text in (({"device": "cuda:99"}, 'device is "cuda:99": .'),
+                              ({"device": "gpu"}, 'device is "gpu"; lanes on a device are for "cuda:N"'),
+                              ({"device": "emulated"}, 'device is "emulated"; lanes on a device are'),
+                              ({"device": 0}, "device is 0; must be"),
+                              ({"device": "cuda:0", "threads": 2}, "threads is 2; lanes on a device"),
                               ({"threads": 0}, "threads is 0"), ({"threads": 17}, "threads is 17")):
             with self.assertRaisesRegex(ValueError, text):
                 kvtier.Lanes(self.client, space, tensors.memory(), **options)
@@ -263,6 +267,17 @@ class LanesTest(WithAgent):
             lanes.onboard(make_keys(0, 2), [3, 3])
         with self.assertRaisesRegex(ValueError, "timeout_s"):
             lanes.onboard(make_keys(0, 1), [3], timeout_s=-1)
+        for options, text in (({"after_stream": 0}, "lanes of host memory have no streams"),
+                              ({"after_event": 16}, "lanes of host memory have no streams"),
+                              ({"after_stream": -1}, "after_stream is -1"),
+                              ({"after_stream": 1, "after_event": 2}, "one of them at most")):
+            for start in (lanes.offload, lanes.onboard):
+                with self.assertRaisesRegex(ValueError, text):
+                    start(make_keys(0, 1), [3], **options)
+        for event, text in ((16, "lanes of host memory have no"), (1.5, "record_event is 1.5")):
+            with self.assertRaisesRegex(ValueError, text):
+                lanes.onboard(make_keys(0, 1), [3], record_event=event)
+        self.assertFalse(lanes.onboard(make_keys(0, 1), [3]).recorded)
 
     def test_a_forked_child_has_failed_jobs_and_its_parent_never_notices(self):
         tensors = Tensors()

@@ -49,15 +49,16 @@ FENCES = (
     ("kernels, but for the format of encodings", r"^kernels/(?!codec_layout\.h$)",
      r"^(kernels|tier_gpu|client)/"),
     ("the GPU tier beyond its tables", r"^tier_gpu/(?!tables/)",
-     r"^(tier_gpu|agent|client/lanes|client/host_lanes)/"),
+     r"^(tier_gpu|agent|client/lanes|client/host_lanes|client/device_lanes)/"),
     # The plain client needs no device; who wants lanes links them.
-    ("the worker's lanes", r"^client/lanes/", r"^client/(lanes|host_lanes)/"),
-    ("the lanes of host memory", r"^client/host_lanes/", r"^client/(host_lanes|c|python)/"),
+    ("the worker's lanes", r"^client/lanes/", r"^client/(lanes|host_lanes|device_lanes)/"),
+    ("the lanes of host memory", r"^client/host_lanes/", r"^client/(host_lanes|device_lanes|c|python)/"),
+    ("the lanes on a device", r"^client/device_lanes/", r"^client/(device_lanes|c|python)/"),
     # Where an engine's blocks and their rows are is no device's matter.
     ("a device of a worker's lanes",
      r"^tier_gpu/(?!tables/|plan/(geometry|stored_blocks)\.h$|device/(adopted_ranges|block_rows)\.h$)|"
      r"^client/lanes/(?!(kv_tensors|stored_form)\.h$)",
-     r"^(tier_gpu|agent|client/lanes)/"),
+     r"^(tier_gpu|agent|client/lanes|client/device_lanes)/"),
     ("liburing", r"^liburing(\.h$|/)", r"^tier_disk/io/"),
     ("RocksDB", r"^rocksdb/", r"^tier_disk/manifest/|^coordinator/settings_store\."),
     ("gRPC", r"^grpc(pp)?/|^grpcpp\.h$|\.grpc\.pb\.h$",

@@ -70,6 +70,8 @@ PLANTED = (
      "the worker's lanes"),
     (include_rules.fences, includes("client/client.cc", "client/host_lanes/host_lanes.h"),
      "the lanes of host memory"),
+    (include_rules.fences, includes("client/client.cc", "client/device_lanes/device_lanes.h"),
+     "the lanes on a device"),
     (include_rules.fences, includes("client/host_lanes/host_lanes.cc", "tier_gpu/device/device.h"),
      "a device of a worker's lanes"),
     (include_rules.fences, includes("client/host_lanes/host_lanes.cc", "client/lanes/laid_out.h"),

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import kvtier
 import stand_ins
 from kvtier.vllm import block_keys, weights
-from kvtier.vllm.kv_layout import lay_out
+from kvtier.vllm.kv_layout import lay_out, refuse_aliases
 from kvtier.vllm.options import parse_options
 from kvtier.vllm.space import EngineFacts, space_of_epoch, space_of_group
 from tensor import Storage, Tensor
@@ -149,6 +149,26 @@ class Layouts(unittest.TestCase):
         tensor = Tensor((BLOCKS, HEADS, TOKENS, 128))
         self.assertEqual(self.lay_out(tensor, tensor).memory.layers, 1)
 
+    def test_groups_that_the_engine_lays_over_each_other_are_taken(self):
+        """Layer 0 of each group in one tensor, as the engine has them: a block is one group's at a time."""
+        storage = Storage(BLOCKS * HEADS * TOKENS * 128 * 4)
+        groups = [self.lay_out(Tensor((BLOCKS, HEADS, TOKENS, 128), storage)) for _ in range(2)]
+        apart = self.lay_out(Tensor((BLOCKS, HEADS, TOKENS, 128)))
+        halves = self.lay_out(Tensor((BLOCKS, 2, TOKENS, HEADS, 64), storage))
+        refuse_aliases([*groups, apart, halves])
+
+    def test_groups_that_share_memory_under_other_numbers_are_refused_naming_them(self):
+        run = HEADS * TOKENS * 128
+        storage = Storage((BLOCKS + 1) * run * 4)
+        whole = self.lay_out(Tensor((BLOCKS, HEADS, TOKENS, 128), storage))
+        shifted = self.lay_out(Tensor((BLOCKS, HEADS, TOKENS, 128), storage, offset=run))
+        odd = self.lay_out(Tensor((BLOCKS, HEADS, TOKENS, 128), storage, offset=64))
+        half = lay_out([("l", Tensor((BLOCKS, HEADS, TOKENS, 64), storage))], BLOCKS, HEADS, TOKENS)
+        far = self.lay_out(Tensor((BLOCKS, HEADS, TOKENS, 128)))
+        for other in (shifted, odd, half):
+            with self.assertRaisesRegex(ValueError, "KV groups 0 and 2 share memory: at byte .*block_stride 49152 and"):
+                refuse_aliases([whole, far, other])
+
     def test_what_is_not_known_is_refused_by_name(self):
         known = Tensor((BLOCKS, HEADS, TOKENS, 128))
         for tensors, said in (([Tensor((7, HEADS, TOKENS, 128))], "layer0 has the shape"),
@@ -165,11 +185,11 @@ class Layouts(unittest.TestCase):
 class Spaces(unittest.TestCase):
     def spec(self, options=None, facts=FACTS, rank=(0, 0), group=0, tensor=None, **changes):
         options = parse_options({"weights_digest": "w", **(options or {})})
-        parts = {"cache_dtype": "auto", "sliding_window": None, "hf_overrides": {}, "tensor_parallel_size": 2}
+        parts = {"hash": "sha256_cbor", "cache_dtype": "auto", "sliding_window": None, "hf_overrides": {}, "tensor_parallel_size": 2}
         parts.update(changes)
         config = SimpleNamespace(
             model_config=SimpleNamespace(model="/models/smol", revision=None, hf_overrides=parts["hf_overrides"]),
-            cache_config=SimpleNamespace(cache_dtype=parts["cache_dtype"]),
+            cache_config=SimpleNamespace(cache_dtype=parts["cache_dtype"], prefix_caching_hash_algo=parts["hash"]),
             parallel_config=SimpleNamespace(tensor_parallel_size=parts["tensor_parallel_size"], pipeline_parallel_size=1))
         spec = SimpleNamespace(block_size=TOKENS, num_kv_heads=HEADS, head_size=64, sliding_window=parts["sliding_window"])
         layout = lay_out([("l", tensor or Tensor((BLOCKS, HEADS, TOKENS, 128)))], BLOCKS, HEADS, TOKENS)
@@ -185,7 +205,7 @@ class Spaces(unittest.TestCase):
                   self.spec(facts=EngineFacts("0.32.0", "FLASH", "AVX2")),
                   self.spec(facts=EngineFacts("0.32.0", "CPU_ATTN", "AVX512")), self.spec(rank=(1, 0)),
                   self.spec(group=1), self.spec(cache_dtype="fp8"), self.spec(sliding_window=128),
-                  self.spec(hf_overrides={"rope_theta": 2}), self.spec(tensor_parallel_size=4),
+                  self.spec(hf_overrides={"rope_theta": 2}), self.spec(tensor_parallel_size=4), self.spec(hash="sha256"),
                   self.spec(tensor=Tensor((BLOCKS, TOKENS, HEADS, 128))),
                   self.spec(tensor=Tensor((BLOCKS, HEADS, TOKENS, 128), dtype="float16"))]
         self.assertEqual(len({repr(spec) for spec in [self.spec(), *others]}), len(others) + 1)

@@ -19,6 +19,9 @@ MAX_UNPOLLED = 4096
 _NativeMemory: TypeAlias = tuple[list[tuple[int, int]], int, str, str, int, int, int,
                                  list[tuple[int, int]]]
 
+# What a call comes behind: a CUDA stream, or an event.
+_Work: TypeAlias = tuple[int | None, int | None]
+
 _U32 = 1 << 32
 _U64 = 1 << 64
 
@@ -43,9 +46,16 @@ def _pairs(name: str, values: Sequence[tuple[int, int]], first_limit: int) -> li
             for i, (first, second) in enumerate(values)]
 
 
+def _work(stream: int | None, event: int | None) -> _Work:
+    if stream is not None and event is not None:
+        raise ValueError(f"after_stream is {stream!r} and after_event {event!r}; one of them at most")
+    return (None if stream is None else _count("after_stream", stream, _U64),
+            None if event is None else _count("after_event", event, _U64))
+
+
 @dataclass(frozen=True)
 class KvMemory:
-    """Where an engine's KV blocks are: in tensors of this process's own memory.
+    """Where an engine's KV blocks are: in tensors of this process's own memory, or of a GPU's.
 
     A block has a run for each layer and axis. A run is contiguous, and the same run of the next
     block is `block_stride` bytes behind it. Block n's run begins at its base plus n strides, for
@@ -100,6 +110,13 @@ class LaneJob:
         return self._native.copied()
 
     @property
+    def recorded(self) -> bool:
+        """Whether the event of Lanes.onboard() is recorded: what waits for it from now on waits for the
+        copies. Stays False where none was given, or nothing came. Never waits.
+        """
+        return self._native.recorded()
+
+    @property
     def error(self) -> str | None:
         """Why blocks failed that could have come or been stored; None: none did, or it is not done.
 
@@ -116,7 +133,7 @@ class LaneJob:
         it smaller, or the job failed. Of an onboard, True: the block holds what its key names, proven
         by its sum (with a codec: what the codec makes of the proven encoding); False: it was missing
         or damaged, or its lease ended. Its bytes are void then; in a space with a codec they are as
-        they were.
+        they were, but on a GPU.
         """
         return self._native.results()
 
@@ -138,6 +155,10 @@ class Lanes:
         while not job.done:
             schedule_something_else()
         loaded = job.results
+
+    With `device` "cuda:N" the tensors are on that GPU, which copies beside the engine's streams; a
+    call comes behind what the engine has submitted there (`after_stream`, `after_event`). This has
+    run on a fake GPU alone, and not on a real one yet.
     """
 
     def __init__(self, client: Client, space: Space, memory: KvMemory, device: str = "host",
@@ -151,32 +172,52 @@ class Lanes:
         codec the lanes encode and decode: `memory` has the space's shape in bf16 and any axes and
         order, and the space's layout is one of the codec's (SpaceSpec.codec). The client may be
         closed first; its connection then ends with the lanes.
+
+        `device` is "host", the memory of this process, or "cuda:N", where `memory` has the GPU's
+        addresses and `threads` is 1. ValueError says why a GPU cannot be opened: with the driver's
+        words, or because this package was built without CUDA.
         """
-        if device != "host":
-            raise ValueError(f"device is {device!r}; there is \"host\", the memory of this process")
+        if not isinstance(device, str):
+            raise ValueError(f"device is {device!r}; must be \"host\" or \"cuda:N\"")
         # Changed by single steps of a deque alone: a lock might be held where the process forks.
         self._unpolled: deque[LaneJob] = deque()
-        self._native = client._native.open_lanes(space._handle, memory._native(),
+        self._native = client._native.open_lanes(space._handle, memory._native(), device,
                                                  _count("threads", threads, _U32))
         _open_lanes.add(self)
 
-    def offload(self, keys: Sequence[bytes], blocks: Sequence[int],
-                parent: bytes | None = None) -> LaneJob:
+    def offload(self, keys: Sequence[bytes], blocks: Sequence[int], parent: bytes | None = None, *,
+                after_stream: int | None = None, after_event: int | None = None) -> LaneJob:
         """Stores copies of the engine's blocks, keys[i] naming blocks[i]; `parent` is the key before.
 
         What is stored already is not copied. Raises BlockingIOError while 256 offloads are under
-        way, or as many calls of the client, or MAX_UNPOLLED jobs are not polled; ValueError, naming
-        what cannot be.
-        """
-        return self._started(lambda: self._native.offload(list(keys), list(blocks), parent))
+        way (on a GPU 32), or 256 calls of the client, or MAX_UNPOLLED jobs are not polled;
+        ValueError, naming what cannot be; RuntimeError for a stream that captures a graph.
 
-    def onboard(self, keys: Sequence[bytes], blocks: Sequence[int],
-                timeout_s: float | None = None) -> LaneJob:
+        On a GPU nothing is read before `after_stream` has ended all that it has now, or
+        `after_event` what it was last recorded behind: raw handles, such as
+        torch.cuda.Stream.cuda_stream and torch.cuda.Event.cuda_event. The call does not wait for
+        them; the job fails if they take longer than 10 s.
+        """
+        after = _work(after_stream, after_event)
+        return self._started(lambda: self._native.offload(list(keys), list(blocks), parent, after))
+
+    def onboard(self, keys: Sequence[bytes], blocks: Sequence[int], timeout_s: float | None = None, *,
+                after_stream: int | None = None, after_event: int | None = None,
+                record_event: int | None = None) -> LaneJob:
         """Brings the leading blocks that are in host memory in time, the one of keys[i] to blocks[i].
 
         `timeout_s` is as Client.onboard()'s and does not count the copies. Raises as offload().
+
+        On a GPU nothing is written before `after_stream` or `after_event`, as offload()'s: a step
+        that still reads the blocks. `record_event` is recorded behind the copies when they are
+        submitted, which LaneJob.recorded says: what waits for it before does not wait for them. The
+        blocks are proven behind it, so that what computes on them before `done` is void where the
+        results say so. They arrive together: where one is damaged, all results are False.
         """
-        return self._started(lambda: self._native.onboard(list(keys), list(blocks), timeout_s))
+        after = _work(after_stream, after_event)
+        record = None if record_event is None else _count("record_event", record_event, _U64)
+        return self._started(lambda: self._native.onboard(list(keys), list(blocks), timeout_s, after,
+                                                          record))
 
     def poll(self) -> list[LaneJob]:
         """The jobs that have ended since the last poll, each once. Never waits."""
@@ -205,13 +246,15 @@ class Lanes:
         """What was copied since the start, by direction.
 
         offload_blocks, offload_bytes (of the engine's memory), offload_failed_blocks (copied for
-        nothing), offload_copy_s (seconds in copies, of all threads together), and the same with
-        onboard_; offload_given_up_blocks (asked back by await_copied() before they were copied).
+        nothing), offload_copy_s (seconds in copies, of all threads or jobs together), and the same
+        with onboard_; offload_given_up_blocks (asked back by await_copied() before they were copied).
         """
         return self._native.stats()
 
     def close(self) -> None:
-        """Waits for the blocks that are being copied, and ends all jobs as failed. Idempotent.
+        """Waits for the blocks that are being copied, on a GPU for all jobs, and ends all jobs as failed.
+
+        Idempotent.
 
         The tensors are not touched any more. Jobs can still be polled.
         """

@@ -1,31 +1,43 @@
-"""A real kvtier-agent with a disk, which is killed, stopped and started again."""
+"""A real kvtier-agent with a disk, which is killed, stopped and started again, and says what it counted."""
 
+import collections
+import json
+import os
+import re
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
+
+from awaited import until
+from locations import BIN
 
 
 class AgentProcess:
-    """An agent in `folder`, on the sockets, the disk and the log that it has there. `more` are flags, which come last."""
+    """An agent in `folder`, with its disk, its log and, unless others are given, its `sockets`. `more` are flags."""
 
     def __init__(self, program: Path, folder: Path, host_bytes: str = "512MiB", disk_bytes: str = "2GiB",
-                 more: tuple[str, ...] = ()) -> None:
-        self.socket_dir = folder / "socket"
+                 node: str = "smoke", port: int = 0, more: Sequence[str] = (), sockets: Path | None = None) -> None:
+        self.socket_dir = sockets or folder / "socket"
         self.socket_dir.mkdir(parents=True, exist_ok=True)
-        (folder / "disk").mkdir(exist_ok=True)
+        self.disk = folder / "disk"
+        self.disk.mkdir(parents=True, exist_ok=True)
         self.log = folder / "agent.log"
-        self._command = [str(program), "--node_id=smoke", f"--socket_dir={self.socket_dir}", f"--host_bytes={host_bytes}",
-                         "--slab_bytes=64MiB", f"--disk_dir={folder / 'disk'}", f"--disk_bytes={disk_bytes}",
-                         "--listen=127.0.0.1:0", "--advertise=127.0.0.1:1", *more]
+        self.program = program
+        self.host_bytes = host_bytes
+        self._flags = [f"--node_id={node}", f"--socket_dir={self.socket_dir}", f"--disk_dir={self.disk}",
+                       f"--disk_bytes={disk_bytes}", f"--listen=127.0.0.1:{port}",
+                       f"--advertise=127.0.0.1:{port or 1}", *more]
         self._process: subprocess.Popen | None = None
 
-    def start(self, timeout_s: float = 60) -> None:
+    def start(self, timeout_s: float = 60, slab_bytes: str = "64MiB") -> None:
         """Starts it, and waits until its socket is there. RuntimeError: it ended, or took too long."""
         ready = self.socket_dir / "kvtier.sock"
         ready.unlink(missing_ok=True)
+        command = [str(self.program), *self._flags, f"--host_bytes={self.host_bytes}", f"--slab_bytes={slab_bytes}"]
         with self.log.open("a") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
         deadline = time.monotonic() + timeout_s
         while not ready.exists():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -46,3 +58,53 @@ class AgentProcess:
     def go_on(self) -> None:
         """Ends the freeze."""
         self._process.send_signal(signal.SIGCONT)
+
+    def status(self) -> dict:
+        """Returns what `kvtier status` says of it."""
+        return self._ask("status")["agents"][0]
+
+    def tier(self, name: str) -> dict:
+        """Returns the counters of one tier, "host" or "disk"."""
+        return next(tier for tier in self.status()["tiers"] if tier["tier"] == name)
+
+    def await_on_disk(self, blocks: int) -> None:
+        """Waits until its disk has as many blocks and nothing is on its way there. TimeoutError: it does not come."""
+        until(lambda: self.tier("disk")["blocks"] >= blocks and self.status()["offload"]["waiting"] == 0,
+              f"{blocks} blocks on the disk of {self.socket_dir}")
+
+    def empty_host_memory(self) -> None:
+        """Has it drop every block from host memory. TimeoutError: some are held."""
+        def emptied() -> bool:
+            self._ask("evict", "--tier", "host", "--yes")
+            return self.tier("host")["blocks"] == 0
+        until(emptied, f"empty host memory of {self.socket_dir}")
+
+    def descriptors(self) -> collections.Counter:
+        """Returns its descriptors but the disk's, counted by what they are: memfds by name, sockets as one."""
+        targets: collections.Counter = collections.Counter()
+        for link in Path(f"/proc/{self._process.pid}/fd").iterdir():
+            try:
+                target = os.readlink(link)
+            except FileNotFoundError:
+                continue  # Closed meanwhile.
+            if not target.startswith(str(self.disk)):
+                targets[re.sub(r":\[\d+\]| \(deleted\)", "", target)] += 1
+        return targets
+
+    def arena(self) -> Path:
+        """Returns a path by which the arena of the open tenant can be opened."""
+        for link in sorted(Path(f"/proc/{self._process.pid}/fd").iterdir()):
+            if os.readlink(link).startswith("/memfd:kvtier-default"):
+                return link
+        raise RuntimeError("the agent has no arena")
+
+    def segments(self) -> list[Path]:
+        """Returns the files of its disk that hold blocks."""
+        return sorted(self.disk.glob("segments/*.seg"))
+
+    def _ask(self, *verb: str) -> dict:
+        asked = subprocess.run([BIN / "kvtier", *verb, "--agent", f"unix:{self.socket_dir / 'kvtier-admin.sock'}",
+                                "--timeout", "30s", "-o", "json"], capture_output=True, text=True, timeout=60)
+        if asked.returncode != 0:
+            raise RuntimeError(f"kvtier {' '.join(verb)}: {asked.stdout}{asked.stderr}")
+        return json.loads(asked.stdout)

@@ -1,69 +1,39 @@
-"""Stock vLLM with so few blocks that it preempts requests: the texts are those of an engine with enough.
+"""The scenario of an engine that has fewer blocks than its requests want, so that it preempts them."""
 
-    python3 preemption.py VENV MODEL [FOLDER]
+from collections.abc import Sequence
 
-Six requests at once in an engine with room for three, with kvtier, and in one with room for all, without. Preempted requests give
-up blocks that lanes may still read, and load them again later. Prints as smoke.py does; KVTIER_BIN_DIR and KVTIER_PYTHON_DIR as there.
-"""
-
-import concurrent.futures
-import sys
-import tempfile
-from pathlib import Path
-
-from agent_process import AgentProcess
-from locations import BIN, PYTHON, free_port
+from observations import Window
+from site_of_run import Site
 from vllm_process import VllmProcess
 
 _REQUESTS = 6
 _BLOCKS = 36  # Of 32 tokens; six requests of some 350 tokens want 66.
 _TOKENS = 100
+FLAGS = ("--num-gpu-blocks-override", str(_BLOCKS), "--max-model-len", "512")
 
 
-def prompt(number: int) -> str:
-    """Returns some 250 tokens that begin otherwise for each request."""
-    return "".join(f"Keeper {number}, day {day}: the lamp burned {day * (number + 2)} hours. " for day in range(13))
+def expected_texts(engine: VllmProcess) -> list[str]:
+    """Returns the texts of an engine that has room for all requests."""
+    return [answer.text for answer in engine.complete_all(_prompts(), _TOKENS)]
 
 
-def answers_of(engine: VllmProcess) -> list[str]:
-    """Returns the texts of all requests, which are asked at once."""
-    engine.await_ready()
-    with concurrent.futures.ThreadPoolExecutor(_REQUESTS) as pool:
-        return list(pool.map(lambda number: engine.complete(prompt(number), _TOKENS).text, range(_REQUESTS)))
+def preempted_requests_load_again(site: Site, engine: VllmProcess, expected: Sequence[str]) -> None:
+    """Preempted requests give up blocks that lanes may still read, load them again later, and say the same."""
+    with site.report.scenario("preempted requests load their blocks again") as seen:
+        window = Window.from_now(engine.observed)
+        answers = engine.complete_all(_prompts(), _TOKENS)
+        preemptions = int(engine.counter("vllm:num_preemptions_total"))
+        loaded = int(engine.counter("vllm:kvtier_loaded_blocks_total"))
+        waits = int(engine.counter("vllm:kvtier_preemption_waits_total"))
+        seen.note(preemptions=preemptions, loaded=loaded, steps_that_waited_for_copies=waits)
+        seen.expect(preemptions > 0, "nothing was preempted")
+        seen.expect(loaded > 0 and len(window.lines("load")) == loaded,
+                    f"{len(window.lines('load'))} loaded blocks were observed, and the engine counted {loaded}")
+        seen.compared(_REQUESTS, [f"request {number}: {answer.text!r}, not {text!r}" for number, (answer, text) in
+                                  enumerate(zip(answers, expected)) if answer.text != text])
 
 
-def run(venv: Path, model: Path, folder: Path) -> list[str]:
-    """Runs both engines. Returns what is wrong."""
-    with VllmProcess(venv, model, free_port(), folder / "plain.log", PYTHON) as engine:
-        expected = answers_of(engine)
-    agent = AgentProcess(BIN / "kvtier-agent", folder)
-    agent.start()
-    try:
-        with VllmProcess(venv, model, free_port(), folder / "few_blocks.log", PYTHON, agent.socket_dir,
-                         more=("--num-gpu-blocks-override", str(_BLOCKS), "--max-model-len", "512")) as engine:
-            answers = answers_of(engine)
-            preemptions = int(engine.counter("vllm:num_preemptions_total"))
-            loaded = int(engine.counter("vllm:kvtier_loaded_blocks_total"))
-            waits = int(engine.counter("vllm:kvtier_preemption_waits_total"))
-    finally:
-        agent.kill()
-    print(f"{preemptions} preemptions, {loaded} blocks loaded, {waits} steps waited for copies")
-    wrong = [f"request {number}: {answers[number]!r}, not {expected[number]!r}" for number in range(_REQUESTS)
-             if answers[number] != expected[number]]
-    return wrong + (["nothing was preempted"] if preemptions == 0 else [])
-
-
-def main() -> int:
-    """Runs it in FOLDER, or in one that is made."""
-    folder = Path(sys.argv[3]) if len(sys.argv) > 3 else Path(tempfile.mkdtemp(prefix="kvtier-vllm-"))
-    folder.mkdir(parents=True, exist_ok=True)
-    wrong = run(Path(sys.argv[1]), Path(sys.argv[2]), folder)
-    for complaint in wrong:
-        print(f"WRONG: {complaint}")
-    print(f"figure vllm.preemption_wrong {len(wrong)}")
-    print(f"logs: {folder}")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def _prompts() -> list[str]:
+    """Returns some 250 tokens for each request, which begin otherwise."""
+    return ["".join(f"Keeper {number}, day {day}: the lamp burned {day * (number + 2)} hours. " for day in range(13))
+            for number in range(_REQUESTS)]

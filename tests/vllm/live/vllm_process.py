@@ -1,5 +1,6 @@
 """A real `vllm serve`, asked over HTTP."""
 
+import concurrent.futures
 import json
 import os
 import re
@@ -8,14 +9,21 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from awaited import until
+from shared_memory import shared_files
 
 # A quiet engine without a network, on one thread; AMX only where the machine has it for sure.
 _ENVIRONMENT = {
     "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1",
     "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_SERVER_DEV_MODE": "1"}  # For /reset_prefix_cache.
+_OBSERVED = Path(__file__).resolve().parent / "observed"
+_BLOCKS = 384  # Of the engine: more than all prompts together have.
+AT_ONCE = 12  # Requests.
 
 
 @dataclass(frozen=True)
@@ -29,23 +37,33 @@ class Answer:
 
 
 class VllmProcess:
-    """An engine that serves `model`; with `socket_dir` it has the connector. `more` are flags. A context manager."""
+    """An engine that serves `model`; with `socket_dir` it has the connector. `more` are flags. A context manager.
+
+    With `observed`, a folder, the connector is ObservedConnector, which writes there. `options` are the connector's.
+    """
 
     def __init__(self, venv: Path, model: Path, port: int, log: Path, python_path: Path,
-                 socket_dir: Path | None = None, policy: str = "recompute", more: tuple[str, ...] = ()) -> None:
+                 socket_dir: Path | None = None, policy: str = "recompute", more: tuple[str, ...] = (),
+                 observed: Path | None = None, options: Mapping[str, object] | None = None) -> None:
         self._url = f"http://127.0.0.1:{port}"
         self.log = log
+        self.observed = observed
         command = [str(venv / "bin/vllm"), "serve", str(model), "--served-model-name", "smollm2", "--host", "127.0.0.1",
                    "--port", str(port), "--dtype", "float32", "--max-model-len", "2048", "--block-size", "32",
-                   "--enforce-eager", "--max-num-seqs", "8", "--prefix-caching-hash-algo", "sha256_cbor",
-                   "--enable-prompt-tokens-details", *more]
+                   "--enforce-eager", "--max-num-seqs", "16", "--num-gpu-blocks-override", str(_BLOCKS),
+                   "--prefix-caching-hash-algo", "sha256_cbor", "--enable-prompt-tokens-details", *more]
         if socket_dir is not None:
             command += ["--kv-transfer-config", json.dumps({
-                "kv_connector": "KvtierConnector", "kv_connector_module_path": "kvtier.vllm", "kv_role": "kv_both",
-                "kv_load_failure_policy": policy,
-                "kv_connector_extra_config": {"socket_dir": str(socket_dir), "recompute_tokens_per_s": 400}})]
+                "kv_connector": "KvtierConnector" if observed is None else "ObservedConnector",
+                "kv_connector_module_path": "kvtier.vllm" if observed is None else "observed_connector",
+                "kv_role": "kv_both", "kv_load_failure_policy": policy,
+                "kv_connector_extra_config": {"socket_dir": str(socket_dir), "recompute_tokens_per_s": 400,
+                                              **(options or {})}})]
         environment = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": str(python_path),
                        "PATH": f"{venv / 'bin'}:{os.environ['PATH']}"}
+        if observed is not None:
+            observed.mkdir(parents=True, exist_ok=True)
+            environment |= {"KVTIER_OBSERVED": str(observed), "PYTHONPATH": f"{python_path}:{_OBSERVED}"}
         with log.open("w") as output:
             self._process = subprocess.Popen(command, env=environment, stdout=output, stderr=output,
                                              start_new_session=True)
@@ -62,9 +80,9 @@ class VllmProcess:
                     raise RuntimeError(f"no engine; see {self.log}") from None
                 time.sleep(0.5)
 
-    def complete(self, prompt: str, tokens: int = 16, parameters: dict | None = None) -> Answer:
-        """Returns what the engine says behind `prompt`, without chance."""
-        body = {"model": "smollm2", "prompt": prompt, "max_tokens": tokens, "temperature": 0}
+    def complete(self, prompt: str, tokens: int = 16, parameters: dict | None = None, **fields: object) -> Answer:
+        """Returns what the engine says behind `prompt`, without chance. `fields` are others of the request."""
+        body = {"model": "smollm2", "prompt": prompt, "max_tokens": tokens, "temperature": 0, **fields}
         if parameters is not None:
             body["kv_transfer_params"] = parameters
         began = time.monotonic()
@@ -73,14 +91,39 @@ class VllmProcess:
         return Answer(answer["choices"][0]["text"], answer["usage"]["prompt_tokens"], details.get("cached_tokens") or 0,
                       time.monotonic() - began)
 
+    def complete_all(self, prompts: Sequence[str], tokens: int = 16, **fields: object) -> list[Answer]:
+        """Returns the answers to all prompts, of which AT_ONCE are asked at a time."""
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            return list(pool.map(lambda prompt: self.complete(prompt, tokens, **fields), prompts))
+
+    def tokens(self, prompt: str) -> list[int]:
+        """Returns the tokens of a prompt."""
+        return json.loads(self._post("/tokenize", {"model": "smollm2", "prompt": prompt}))["tokens"]
+
     def forget_prefixes(self) -> None:
-        """Has the engine forget its own prefixes, so that only the agent has them."""
-        self._post("/reset_prefix_cache", {})
+        """Has the engine forget its own prefixes, so that only the agent has them. TimeoutError: some stay in use."""
+        until(lambda: json.loads(self._post("/reset_prefix_cache", {}))["success"], "engine that forgets its prefixes")
 
     def counter(self, name: str) -> float:
         """Returns a counter of /metrics, summed over its labels; 0: it is not there."""
         lines = re.findall(rf"^{re.escape(name)}(?:\{{[^}}]*\}})? (\S+)$", self._get("/metrics").decode(), re.M)
         return sum(float(value) for value in lines)
+
+    def log_lines(self, *words: str) -> list[str]:
+        """Returns the lines of its log that have all of these words."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return [line for line in lines if all(word in line for word in words)]
+
+    def kill(self) -> None:
+        """Ends all of its processes at once, as a machine that is short of memory does.
+
+        vLLM's own files in /dev/shm stay then, 400 MB an engine, and are taken away here.
+        """
+        files = shared_files(self._process.pid)
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for file in files:
+            file.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Ends it, by force after a while."""
@@ -99,7 +142,7 @@ class VllmProcess:
         self.close()
 
     def _get(self, path: str) -> bytes:
-        with urllib.request.urlopen(self._url + path, timeout=10) as answer:
+        with urllib.request.urlopen(self._url + path, timeout=30) as answer:
             return answer.read()
 
     def _post(self, path: str, body: dict) -> bytes:

@@ -55,6 +55,43 @@ def lay_out(layers: Sequence[tuple[str, Any]], blocks: int, kv_heads: int, token
     return KvLayout(memory, first.dtype, _STORED[first.kind, first.order], len(bases) * first.run_bytes)
 
 
+def refuse_aliases(layouts: Sequence[KvLayout]) -> None:
+    """Raises ValueError, naming the two, where KV groups share memory of which a block of both has no number.
+
+    The engine lays groups over each other and numbers their blocks together, so that a number is one group's at a
+    time. That keeps them apart where block n of one shares memory with block n of the other alone.
+    """
+    for first, one in enumerate(layouts):
+        for second, other in enumerate(layouts[:first]):
+            runs = [(start, start2) for start in _starts(one.memory) for start2 in _starts(other.memory)]
+            for start, start2 in runs:
+                if _alias(start, one.memory, start2, other.memory):
+                    raise ValueError(
+                        f"KV groups {second} and {first} share memory: at byte {max(start, start2)} blocks of other "
+                        f"numbers lie over each other (block_stride {other.memory.block_stride} and "
+                        f"{one.memory.block_stride})")
+
+
+def _starts(memory: kvtier.KvMemory) -> list[int]:
+    """Returns the addresses of block 0's runs."""
+    return [memory.tensors[tensor][0] + offset for tensor, offset in memory.bases]
+
+
+def _alias(start: int, one: kvtier.KvMemory, start2: int, other: kvtier.KvMemory) -> bool:
+    """Whether a run of one, which begins at `start` in block 0, lies over that of the other in a block of another number."""
+    end = start + (one.blocks - 1) * one.block_stride + one.run_bytes
+    end2 = start2 + (other.blocks - 1) * other.block_stride + other.run_bytes
+    if end <= start2 or end2 <= start:
+        return False
+    stride = one.block_stride
+    if stride != other.block_stride:
+        return True
+    # Blocks n and n + k overlap if the runs of blocks 0 do, one moved by k strides.
+    gap = start2 - start
+    nearest = -gap // stride
+    return any(k != 0 and -other.run_bytes < gap + k * stride < one.run_bytes for k in range(nearest - 1, nearest + 3))
+
+
 class _Shape:
     """One layer's tensor, read."""
 

@@ -1,0 +1,59 @@
+// AnyLanes are HostLanes or DeviceLanes, as the C ABI and the Python package open them by the name
+// of a device.
+#ifndef KVTIER_CLIENT_DEVICE_LANES_ANY_LANES_H_
+#define KVTIER_CLIENT_DEVICE_LANES_ANY_LANES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/client.h"
+#include "client/device_lanes/device_lanes.h"
+#include "client/device_lanes/lane_device.h"
+#include "client/host_lanes/host_lanes.h"
+
+namespace kvtier {
+
+struct AnyLanesOptions {
+  std::string device = "host";  // The memory of this process; or "cuda:N", a GPU's.
+  size_t threads = 1;           // As HostLanesOptions'. Lanes on a device have none: 1.
+};
+
+// Thread-safe, as both are.
+class AnyLanes {
+ public:
+  // REQUIRES: `client`, whose devices `devices` are, and the tensors outlive the lanes. Errors: as
+  // HostLanes::Open(), LaneDevices::Of() and DeviceLanes::Open().
+  static absl::StatusOr<AnyLanes> Open(Client* client, LaneDevices* devices, SpaceHandle space,
+                                       const KvTensors& tensors, const AnyLanesOptions& options);
+
+  // All of these are as those of the lanes. Errors also: kInvalidArgument, naming what only a
+  // device has.
+  absl::StatusOr<std::shared_ptr<HostJob>> Offload(std::span<const EngineKey> keys,
+                                                   const std::optional<EngineKey>& parent,
+                                                   std::span<const uint32_t> slots,
+                                                   const EngineWork& after);
+  absl::StatusOr<std::shared_ptr<HostJob>> Onboard(std::span<const EngineKey> keys,
+                                                   std::span<const uint32_t> slots,
+                                                   const DeviceOnboardOptions& options);
+  absl::StatusOr<bool> AwaitCopied(std::span<const uint32_t> slots, absl::Duration timeout);
+  HostCopyStats StatsOf(HostDirection direction) const;
+  void Close();
+
+ private:
+  using Lanes = std::variant<std::unique_ptr<HostLanes>, std::unique_ptr<DeviceLanes>>;
+  explicit AnyLanes(Lanes lanes) : lanes_(std::move(lanes)) {}
+
+  Lanes lanes_;  // Never null.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_DEVICE_LANES_ANY_LANES_H_

@@ -1,0 +1,66 @@
+#include "client/device_lanes/lane_device.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "core/clock.h"
+#include "core/status_macros.h"
+#include "tier_gpu/device/open_device.h"
+
+namespace kvtier {
+namespace {
+
+// Raw bytes of blocks that a device encodes at least: other lanes of its may have larger ones.
+constexpr uint64_t kLeastBlockBytes = uint64_t{8} << 20;
+
+// Errors: kInvalidArgument, it is no GPU's.
+absl::StatusOr<int> OrdinalOf(absl::string_view device) {
+  absl::string_view digits = device;
+  int ordinal = 0;
+  if (absl::ConsumePrefix(&digits, "cuda:") && absl::SimpleAtoi(digits, &ordinal) && ordinal >= 0) {
+    return ordinal;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("device is \"", device, "\"; lanes on a device are for \"cuda:N\""));
+}
+
+// Names the device in what kept it from being opened.
+absl::Status NotOpened(absl::string_view device, const absl::Status& status) {
+  if (absl::IsResourceExhausted(status)) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat("device is \"", device, "\": ", std::string(status.message())));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<LaneDevice>> LaneDevice::On(
+    Client* client, std::unique_ptr<Device> device, std::unique_ptr<OutsideStreams> streams) {
+  auto opened = absl::WrapUnique(new LaneDevice(std::move(device), std::move(streams)));
+  KVT_ASSIGN_OR_RETURN(opened->lanes_, WorkerLanes::Open(client, opened->device_.get(), {}));
+  return opened;
+}
+
+absl::StatusOr<std::shared_ptr<LaneDevice>> LaneDevices::Of(Client* client,
+                                                            absl::string_view device,
+                                                            uint64_t block_bytes) {
+  static const MonotonicClock clock;
+  KVT_ASSIGN_OR_RETURN(const int ordinal, OrdinalOf(device));
+  const absl::MutexLock lock(&mu_);
+  std::weak_ptr<LaneDevice>& known = open_[std::string(device)];
+  if (std::shared_ptr<LaneDevice> open = known.lock()) return open;
+  auto gpu = OpenDevice(
+      device, &clock, {.kernels = true, .largest_block = std::max(block_bytes, kLeastBlockBytes)});
+  if (!gpu.ok()) return NotOpened(device, gpu.status());
+  auto streams = OpenOutsideStreams(ordinal);
+  if (!streams.ok()) return NotOpened(device, streams.status());
+  auto opened = LaneDevice::On(client, *std::move(gpu), *std::move(streams));
+  if (!opened.ok()) return NotOpened(device, opened.status());
+  known = *opened;
+  return opened;
+}
+
+}  // namespace kvtier

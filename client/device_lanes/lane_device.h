@@ -1,0 +1,65 @@
+// LaneDevice is a device with the lanes that all DeviceLanes of one client have there: a device
+// pins the agent's host memory once. LaneDevices are those of one client.
+#ifndef KVTIER_CLIENT_DEVICE_LANES_LANE_DEVICE_H_
+#define KVTIER_CLIENT_DEVICE_LANES_LANE_DEVICE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "client/client.h"
+#include "client/lanes/worker_lanes.h"
+#include "tier_gpu/device/device.h"
+#include "tier_gpu/device/outside_streams.h"
+
+namespace kvtier {
+
+// Thread-safe.
+class LaneDevice {
+ public:
+  // Takes a device that is open, and how its engine's streams are waited for; null: it has none.
+  // Errors: as WorkerLanes::Open(). REQUIRES: `client` outlives it.
+  static absl::StatusOr<std::shared_ptr<LaneDevice>> On(Client* client,
+                                                        std::unique_ptr<Device> device,
+                                                        std::unique_ptr<OutsideStreams> streams);
+  LaneDevice(const LaneDevice&) = delete;
+  LaneDevice& operator=(const LaneDevice&) = delete;
+
+  WorkerLanes* lanes() { return lanes_.get(); }
+  OutsideStreams* streams() { return streams_.get(); }  // Null: it has none.
+
+ private:
+  LaneDevice(std::unique_ptr<Device> device, std::unique_ptr<OutsideStreams> streams)
+      : device_(std::move(device)), streams_(std::move(streams)) {}
+
+  const std::unique_ptr<Device> device_;
+  const std::unique_ptr<OutsideStreams> streams_;
+  std::unique_ptr<WorkerLanes> lanes_;  // Set by On(); goes first.
+};
+
+// Thread-safe.
+class LaneDevices {
+ public:
+  // Returns the device of this name, "cuda:N", opened if nobody has it; it is closed with its last
+  // holder. Where it is opened, it encodes raw blocks of up to `block_bytes`, of 8 MiB at least.
+  // Errors: kInvalidArgument, naming it: another name, or it cannot be opened, with the driver's
+  // words or because the build has no CUDA; kResourceExhausted, no memory. REQUIRES: `client` is
+  // always the same, and outlives the device.
+  absl::StatusOr<std::shared_ptr<LaneDevice>> Of(Client* client, absl::string_view device,
+                                                 uint64_t block_bytes) ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
+  absl::Mutex mu_;
+  std::map<std::string, std::weak_ptr<LaneDevice>, std::less<>> open_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_DEVICE_LANES_LANE_DEVICE_H_

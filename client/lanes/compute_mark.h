@@ -1,0 +1,31 @@
+// ComputeMark says when the compute that writes, or still reads, a worker's slots has ended.
+#ifndef KVTIER_CLIENT_LANES_COMPUTE_MARK_H_
+#define KVTIER_CLIENT_LANES_COMPUTE_MARK_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "client/lanes/worker_lanes.h"
+#include "core/task.h"
+#include "tier_gpu/device/signal_page.h"
+
+namespace kvtier {
+
+// The slots are the lanes' when the word is `value` or more. A null word: they are now.
+struct ComputeMark {
+  const SignalWord* word = nullptr;
+  uint64_t value = 0;
+  std::shared_ptr<const void> keep{};  // Whose word it is; kept until the job has ended.
+};
+
+// Ends when the mark is reached. It is waited for here, and not in the lane, which a compute that
+// never ends would hold up for all others. The lanes' thread only. Errors: kDeadlineExceeded, it
+// was not reached within `timeout`; kAborted, its writer is gone.
+Task<absl::Status> AwaitMark(const LaneParts& parts, const ComputeMark& mark,
+                             absl::Duration timeout);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CLIENT_LANES_COMPUTE_MARK_H_

@@ -1,0 +1,199 @@
+#include "tier_gpu/device/cuda_outside_streams.h"
+
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/log.h"
+#include "core/status_macros.h"
+#include "tier_gpu/device/cuda_driver.h"
+#include "tier_gpu/device/cuda_host_memory.h"
+#include "tier_gpu/device/pinned_memory.h"
+
+namespace kvtier {
+namespace {
+
+// How long the end waits for marks that an engine's stream has not come to.
+constexpr absl::Duration kEndTimeout = absl::Seconds(1);
+constexpr absl::Duration kEndInterval = absl::Microseconds(50);
+
+// The words of marks, and the stream that waits for events and writes them. Marks keep it, so that
+// no stream of an engine's writes to memory that is not there.
+class MarkWords {
+ public:
+  MarkWords(const CudaDriver& driver, const CudaContext& context)
+      : driver_(driver), context_(context), host_(context, kPinChunkBytes) {}
+  MarkWords(const MarkWords&) = delete;
+  MarkWords& operator=(const MarkWords&) = delete;
+  ~MarkWords() {
+    const CudaScope scope(context_);
+    if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
+    host_.UnpinAll();
+  }
+
+  absl::Status Open() {
+    const CudaScope scope(context_);
+    KVT_ASSIGN_OR_RETURN(page_, SignalPage::Create());
+    KVT_RETURN_IF_ERROR(host_.Pin(page_->bytes()));
+    {
+      const absl::MutexLock lock(&mu_);
+      for (size_t i = 0; i < kSignalWords; ++i) free_.push_back(i);
+    }
+    return CudaStatus("cudaStreamCreateWithPriority",
+                      cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, 0));
+  }
+
+  // Returns a word of nobody else's, and the value that it is to reach.
+  absl::StatusOr<std::pair<size_t, uint64_t>> Take() ABSL_LOCKS_EXCLUDED(mu_) {
+    const absl::MutexLock lock(&mu_);
+    if (free_.empty()) {
+      return absl::ResourceExhaustedError("outside streams: all marks are taken");
+    }
+    const size_t index = free_.front();
+    free_.pop_front();
+    return std::pair(index, ++last_[index]);
+  }
+  // A word that was not reached yet serves again last: its stream may still write it, and a mark
+  // that finds the old value there instead of its own is late and never early.
+  void GiveBack(size_t index) ABSL_LOCKS_EXCLUDED(mu_) {
+    const absl::MutexLock lock(&mu_);
+    if (page_->word(index)->load(std::memory_order_acquire) >= last_[index]) {
+      free_.push_front(index);
+    } else {
+      free_.push_back(index);
+    }
+  }
+  // Nothing was put into a stream that would write the word.
+  void Unwritten(size_t index) ABSL_LOCKS_EXCLUDED(mu_) {
+    const absl::MutexLock lock(&mu_);
+    --last_[index];
+    free_.push_back(index);
+  }
+
+  absl::Status WriteBehind(const EngineWork& work, size_t index, uint64_t value) {
+    cudaStream_t stream = static_cast<cudaStream_t>(work.handle);
+    if (work.kind == EngineWork::Kind::kEvent) {
+      stream = stream_;
+      const cudaError_t error =
+          cudaStreamWaitEvent(stream, static_cast<cudaEvent_t>(work.handle), 0);
+      KVT_RETURN_IF_ERROR(CudaStatus("cudaStreamWaitEvent", error));
+    } else {
+      KVT_RETURN_IF_ERROR(CheckNoCapture(stream));
+    }
+    const auto at = reinterpret_cast<CUdeviceptr>(host_.DeviceAddress(page_->word(index)));
+    return driver_.Status("cuStreamWriteValue64",
+                          driver_.write_word(stream, at, value, CU_STREAM_WRITE_VALUE_DEFAULT));
+  }
+
+  const SignalWord* word(size_t index) const { return page_->word(index); }
+  // All marks that were taken were reached.
+  bool Quiet() const ABSL_LOCKS_EXCLUDED(mu_) {
+    const absl::MutexLock lock(&mu_);
+    for (size_t i = 0; i < kSignalWords; ++i) {
+      if (page_->word(i)->load(std::memory_order_acquire) < last_[i]) return false;
+    }
+    return true;
+  }
+
+ private:
+  // A word would become part of the graph, and be written when that runs.
+  static absl::Status CheckNoCapture(cudaStream_t stream) {
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    const cudaError_t error = cudaStreamIsCapturing(stream, &capture);
+    const absl::Status asked = CudaStatus("cudaStreamIsCapturing", error);
+    // Of the default stream, CUDA answers so while any stream captures that it waits for.
+    if (!IsOfCapture(error) && capture == cudaStreamCaptureStatusNone) return asked;
+    return absl::FailedPreconditionError(
+        "outside streams: the stream captures a graph, which takes no words");
+  }
+
+  const CudaDriver driver_;
+  const CudaContext context_;
+  CudaHostMemory host_;
+  std::unique_ptr<SignalPage> page_;
+  cudaStream_t stream_ = nullptr;  // Of marks of events.
+  mutable absl::Mutex mu_;
+  std::deque<size_t> free_ ABSL_GUARDED_BY(mu_);
+  std::array<uint64_t, kSignalWords> last_ ABSL_GUARDED_BY(mu_){};  // Value that was asked for.
+};
+
+class CudaOutsideStreams final : public OutsideStreams {
+ public:
+  CudaOutsideStreams(const CudaDriver& driver, const CudaContext& context)
+      : driver_(driver), context_(context), words_(std::make_shared<MarkWords>(driver, context)) {}
+  ~CudaOutsideStreams() override {
+    const CudaScope scope(context_);
+    const absl::Time deadline = absl::Now() + kEndTimeout;
+    while (!Quiet() && absl::Now() < deadline) absl::SleepFor(kEndInterval);
+    if (!Quiet()) {
+      Log(LogLevel::kWarning,
+          "outside streams: work of the engine's that was marked still runs; what its end is "
+          "written to stays until the process ends");
+      new std::shared_ptr<MarkWords>(words_);
+      return;
+    }
+    if (records_ != nullptr) (void)cudaStreamDestroy(records_);
+  }
+
+  absl::Status Open() {
+    KVT_RETURN_IF_ERROR(words_->Open());
+    const CudaScope scope(context_);
+    return CudaStatus("cudaStreamCreateWithPriority",
+                      cudaStreamCreateWithPriority(&records_, cudaStreamNonBlocking, 0));
+  }
+
+  absl::StatusOr<WorkMark> MarkOf(const EngineWork& work) override {
+    if (work.kind == EngineWork::Kind::kNothing) return WorkMark();
+    KVT_ASSIGN_OR_RETURN(const auto taken, words_->Take());
+    const auto [index, value] = taken;
+    const CudaScope scope(context_);
+    if (absl::Status written = words_->WriteBehind(work, index, value); !written.ok()) {
+      words_->Unwritten(index);
+      return written;
+    }
+    auto give_back = [words = words_, index = index](const SignalWord*) { words->GiveBack(index); };
+    return WorkMark{
+        .word = words_->word(index),
+        .value = value,
+        .keep = std::shared_ptr<const SignalWord>(words_->word(index), std::move(give_back))};
+  }
+
+  absl::Status RecordBehind(const SignalWord* word, uint64_t value, void* event) override {
+    const CudaScope scope(context_);
+    void* at = nullptr;
+    KVT_RETURN_IF_ERROR(
+        CudaStatus("cudaHostGetDevicePointer",
+                   cudaHostGetDevicePointer(&at, const_cast<SignalWord*>(word), 0)));
+    KVT_RETURN_IF_ERROR(driver_.Status(
+        "cuStreamWaitValue64", driver_.wait_word(records_, reinterpret_cast<CUdeviceptr>(at), value,
+                                                 CU_STREAM_WAIT_VALUE_GEQ)));
+    return CudaStatus("cudaEventRecord",
+                      cudaEventRecord(static_cast<cudaEvent_t>(event), records_));
+  }
+
+ private:
+  bool Quiet() const { return words_->Quiet() && (records_ == nullptr || IsQuiet(records_)); }
+
+  const CudaDriver driver_;
+  const CudaContext context_;
+  const std::shared_ptr<MarkWords> words_;
+  cudaStream_t records_ = nullptr;  // Of events.
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<OutsideStreams>> OpenCudaOutsideStreams(int ordinal) {
+  KVT_ASSIGN_OR_RETURN(const CudaDriver driver, CudaDriver::Find());
+  KVT_ASSIGN_OR_RETURN(const CudaContext context, CudaContext::Open(driver, ordinal));
+  KVT_RETURN_IF_ERROR(context.CheckAbilities());
+  auto streams = std::make_unique<CudaOutsideStreams>(driver, context);
+  KVT_RETURN_IF_ERROR(streams->Open());
+  return streams;
+}
+
+}  // namespace kvtier
