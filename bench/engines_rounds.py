@@ -100,10 +100,10 @@ class Rounds:
     def _measure_beside(self, arm: Arm, counts: bool) -> None:
         """Measures what the arm's bytes cost without an engine, just before it is asked."""
         if arm.name == "disk":
-            self._fleet.first.empty_host()
+            self._fleet.first.empty_host_memory()
             self._note(self.costs.disk_path, self._first.onboard_seconds(self._keys), counts)
         elif arm.name == "peer":
-            self._fleet.second.empty_host()
+            self._fleet.second.empty_host_memory()
             self._note(self.costs.peer_path, self._second.onboard_seconds(self._keys), counts)
         elif arm.name == "host":
             self._note(self.costs.memcpy, self._copies.load_seconds(), counts)
