@@ -59,19 +59,29 @@ Client::~Client() {
   state_->link->Stop();
 }
 
-absl::StatusOr<SpaceHandle> Client::RegisterSpace(const SpaceSpec& spec) {
+absl::StatusOr<SpaceHandle> Client::RegisterSpace(const SpaceSpec& spec,
+                                                  std::optional<absl::Duration> timeout) {
+  const absl::Duration patience = timeout.value_or(state_->default_timeout);
+  if (patience < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("timeout is ", absl::FormatDuration(patience), "; must not be negative"));
+  }
   if (InForkedChild()) {
     KVT_RETURN_IF_ERROR(spec.Validate());
     return SpaceHandle{0};
   }
   KVT_ASSIGN_OR_RETURN(const size_t index, state_->link->spaces().Add(spec));
+  if (patience == absl::ZeroDuration()) {
+    state_->link->Wake();
+    return static_cast<SpaceHandle>(index);
+  }
   // Not registered in time, or not at all: the link's thread goes on trying.
-  if (const std::shared_ptr<Connection> connection = state_->link->Admit(state_->default_timeout);
+  if (const std::shared_ptr<Connection> connection = state_->link->Admit(patience);
       connection != nullptr && !connection->FindSpace(index)) {
     const absl::Time began = MonotonicClock().Now();
-    const absl::Status status = connection->RegisterSpace(index, spec, state_->default_timeout);
+    const absl::Status status = connection->RegisterSpace(index, spec, patience);
     const CallEnd end = {.name = "register_space",
-                         .timeout = state_->default_timeout,
+                         .timeout = patience,
                          .took = MonotonicClock().Now() - began,
                          .status = status};
     state_->link->Ended(connection, end);

@@ -112,9 +112,12 @@ class Client {
   // was onboarded or reserved may outlive the client: valid() is false then.
   ~Client();
 
-  // Works while the agent is away: it is told when it comes. Errors: kInvalidArgument,
-  // naming the field; kResourceExhausted, more than SpaceTable::kMaxSpaces.
-  absl::StatusOr<SpaceHandle> RegisterSpace(const SpaceSpec& spec);
+  // Works while the agent is away: it is told when it comes. Waits for the agent's answer,
+  // `timeout` at most; absent: default_timeout. 0: the agent is told in the background, and calls
+  // that come before it knows the space are misses. Errors: kInvalidArgument, naming the field, or
+  // a negative timeout; kResourceExhausted, more than SpaceTable::kMaxSpaces.
+  absl::StatusOr<SpaceHandle> RegisterSpace(const SpaceSpec& spec,
+                                            std::optional<absl::Duration> timeout = {});
   // Makes room for another space: `space` is nobody's handle any more, also of other parts of the
   // program that registered the same spec. What was leased or reserved of it stays the caller's,
   // and its blocks stay cached. Never waits.

@@ -112,9 +112,10 @@ int kvtier_lanes_onboard_after(kvtier_lanes* lanes, const kvtier_bytes* keys,
                                const uint32_t* blocks, size_t count, int32_t timeout_ms,
                                const kvtier_gpu_work* after, void* record, kvtier_lane_job** job);
 
-/* Waits until no offload reads any of these blocks, for who wants to overwrite them. 1: none does.
- * 0: some did still, and were given up: they store nothing, so that the blocks may be overwritten
- * all the same. KVTIER_DEFAULT_TIMEOUT is KVTIER_INVALID. */
+/* Waits until no offload reads any of these blocks, for callers that want to overwrite them; what
+ * reads them is copied ahead of everything else. 1: nothing does. 0: some were not copied in time
+ * and were given up: they are not stored, the other blocks of their jobs are. The blocks may be
+ * overwritten either way. KVTIER_DEFAULT_TIMEOUT is KVTIER_INVALID. */
 int kvtier_lanes_await_copied(kvtier_lanes* lanes, const uint32_t* blocks, size_t count,
                               int32_t timeout_ms);
 

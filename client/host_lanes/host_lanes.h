@@ -84,9 +84,11 @@ class HostLanes {
       std::span<const EngineKey> keys, std::span<const uint32_t> slots,
       const std::optional<absl::Duration>& timeout = {});
 
-  // Waits until no offload reads one of `slots`, `timeout` at most, for who wants to overwrite
-  // them. True: none does. False: some did still, and were given up: they publish nothing, so that
-  // the slots may be overwritten all the same. Errors: kInvalidArgument, naming the slot.
+  // Waits until no offload reads one of `slots`, `timeout` at most, for callers that want to
+  // overwrite them; what reads them is copied ahead of everything else. True: nothing does. False:
+  // some blocks were not copied in time and were given up: they are not published, the other
+  // blocks of their jobs are. The slots may be overwritten either way. Errors: kInvalidArgument,
+  // naming the slot.
   absl::StatusOr<bool> AwaitCopied(std::span<const uint32_t> slots, absl::Duration timeout);
 
   HostCopyStats StatsOf(HostDirection direction) const;

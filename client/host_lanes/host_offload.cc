@@ -1,5 +1,6 @@
 #include "client/host_lanes/host_offload.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,11 @@ namespace kvtier {
 void HostOffload::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
                         ReservedBlocks blocks) {
   if (blocks.reserved() > 0) {
+    std::vector<size_t> unread;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (blocks.state(i) != ReservedBlocks::State::kReserved) unread.push_back(i);
+    }
+    parts.queue->SkipBlocks(job, unread);
     parts.queue->Add(absl::WrapUnique(new HostOffload(parts, std::move(job), std::move(blocks))));
     return;
   }
@@ -26,33 +32,33 @@ void HostOffload::Begin(const HostParts& parts, std::shared_ptr<HostJob> job,
 }
 
 uint64_t HostOffload::CopyNext(HostScratch* scratch) {
-  for (; next_ < blocks_.size(); ++next_) {
-    if (blocks_.state(next_) != ReservedBlocks::State::kReserved) continue;
-    const size_t i = next_++;
-    const absl::Status copied = parts_.tensors->CopyIn(job()->slots()[i], i, &blocks_, scratch);
-    if (copied.ok()) {
-      ++copied_;
-    } else {
-      // The sizes are the space's, which Open() compared.
-      KVT_CHECK(absl::IsOutOfRange(copied));
-      blocks_.GiveBack(i);
-      ++refused_;
-    }
-    return parts_.tensors->block_bytes();
+  const std::optional<size_t> block = parts_.queue->BeginBlock(job());
+  if (!block) return 0;
+  const absl::Status copied =
+      parts_.tensors->CopyIn(job()->slots()[*block], *block, &blocks_, scratch);
+  if (!copied.ok()) {
+    // The sizes are the space's, which Open() compared.
+    KVT_CHECK(absl::IsOutOfRange(copied));
+    blocks_.GiveBack(*block);
+    ++refused_;
   }
-  return 0;
+  parts_.queue->EndBlock(job(), *block);
+  return parts_.tensors->block_bytes();
 }
 
 void HostOffload::Finish() {
-  if (!parts_.queue->EndReading(job())) return;
+  const std::optional<std::vector<size_t>> given_up = parts_.queue->EndReading(job());
+  if (!given_up) return;
+  for (const size_t block : *given_up) blocks_.GiveBack(block);
+  const absl::Status status =
+      given_up->empty() ? absl::OkStatus() : absl::AbortedError(kAskedBackText);
+  const size_t copied = blocks_.reserved();  // All others were given back.
   std::vector<bool> none = StoredKeys(blocks_, ReservedFate::kNotPublished);
-  if (copied_ == 0) {
-    return parts_.queue->End(job(), absl::OkStatus(), std::move(none), refused_);
-  }
   std::vector<bool> all = StoredKeys(blocks_, ReservedFate::kPublished);
-  auto ended = [queue = parts_.queue, job = job(), none, all = std::move(all), copied = copied_,
+  if (copied == 0) return parts_.queue->End(job(), status, std::move(all), refused_);
+  auto ended = [queue = parts_.queue, job = job(), none, all = std::move(all), status, copied,
                 refused = refused_](size_t published) mutable {
-    if (published == copied) return queue->End(job, absl::OkStatus(), std::move(all), refused);
+    if (published == copied) return queue->End(job, status, std::move(all), refused);
     // Which ones were published is not told.
     queue->End(job,
                absl::AbortedError(absl::StrCat("offload: ", published, " of ", copied,
@@ -61,7 +67,7 @@ void HostOffload::Finish() {
                std::move(none), copied + refused);
   };
   const absl::Status submitted = parts_.client->SubmitCommit(std::move(blocks_), std::move(ended));
-  if (!submitted.ok()) parts_.queue->End(job(), submitted, std::move(none), copied_ + refused_);
+  if (!submitted.ok()) parts_.queue->End(job(), submitted, std::move(none), copied + refused_);
 }
 
 }  // namespace kvtier

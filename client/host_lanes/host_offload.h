@@ -1,9 +1,9 @@
 // HostOffload is the way of one offload behind its reserve: the blocks that got a slot are copied
-// into it, encoded where the space has a codec, and then published by one commit.
+// into it, encoded where the space has a codec, and then published by one commit, those that were
+// given up meanwhile excepted.
 #ifndef KVTIER_CLIENT_HOST_LANES_HOST_OFFLOAD_H_
 #define KVTIER_CLIENT_HOST_LANES_HOST_OFFLOAD_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -30,8 +30,6 @@ class HostOffload final : public HostCopy {
 
   const HostParts parts_;
   ReservedBlocks blocks_;
-  size_t next_ = 0;     // Block that is looked at next.
-  size_t copied_ = 0;   // Blocks so far.
   size_t refused_ = 0;  // Blocks so far that the codec does not make smaller.
 };
 

@@ -18,7 +18,7 @@ absl::Status HostQueue::Admit(const std::shared_ptr<HostJob>& job) {
   }
   jobs.insert(job);
   if (job->direction() == HostDirection::kOffload) {
-    reading_.insert(job);
+    reading_[job].blocks.resize(job->slots().size(), Reading::Block::kWaits);
     for (const uint32_t slot : job->slots()) ++readers_[slot];
   }
   return absl::OkStatus();
@@ -40,11 +40,7 @@ std::unique_ptr<HostCopy> HostQueue::Take() {
   while (true) {
     mu_.Await(absl::Condition(&has_work));
     if (closed_) return nullptr;
-    auto& onboards = copies_[static_cast<size_t>(HostDirection::kOnboard)];
-    auto& first =
-        onboards.empty() ? copies_[static_cast<size_t>(HostDirection::kOffload)] : onboards;
-    std::unique_ptr<HostCopy> copy = std::move(first.front());
-    first.pop_front();
+    std::unique_ptr<HostCopy> copy = TakeNext();
     if (IsAdmitted(copy->job())) return copy;
     ended.push_back(std::move(copy));
   }
@@ -71,12 +67,51 @@ void HostQueue::AddCopied(HostDirection direction, uint64_t blocks, uint64_t byt
   stats.copying += took;
 }
 
-bool HostQueue::EndReading(const std::shared_ptr<HostJob>& job) {
+void HostQueue::SkipBlocks(const std::shared_ptr<HostJob>& job, std::span<const size_t> blocks) {
   const absl::MutexLock lock(&mu_);
-  if (!IsAdmitted(job)) return false;
+  const auto found = reading_.find(job);
+  if (found == reading_.end()) return;
+  for (const size_t block : blocks) Leave(*job, &found->second, block, Reading::Block::kLeft);
+}
+
+std::optional<size_t> HostQueue::BeginBlock(const std::shared_ptr<HostJob>& job) {
+  const absl::MutexLock lock(&mu_);
+  const auto found = reading_.find(job);
+  if (found == reading_.end()) return std::nullopt;
+  Reading& reading = found->second;
+  size_t block = reading.next;
+  if (HasWanted(&reading)) {
+    block = reading.wanted.back();
+  } else {
+    while (block < reading.blocks.size() && reading.blocks[block] != Reading::Block::kWaits) {
+      ++block;
+    }
+    reading.next = block;
+    if (block == reading.blocks.size()) return std::nullopt;
+  }
+  reading.blocks[block] = Reading::Block::kIsRead;
+  return block;
+}
+
+void HostQueue::EndBlock(const std::shared_ptr<HostJob>& job, size_t block) {
+  const absl::MutexLock lock(&mu_);
+  const auto found = reading_.find(job);
+  if (found != reading_.end()) Leave(*job, &found->second, block, Reading::Block::kLeft);
+}
+
+std::optional<std::vector<size_t>> HostQueue::EndReading(const std::shared_ptr<HostJob>& job) {
+  const absl::MutexLock lock(&mu_);
+  if (!IsAdmitted(job)) return std::nullopt;
+  std::vector<size_t> given_up;
+  if (const auto found = reading_.find(job); found != reading_.end()) {
+    const std::vector<Reading::Block>& blocks = found->second.blocks;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (blocks[i] == Reading::Block::kGivenUp) given_up.push_back(i);
+    }
+  }
   StopReading(job);
   job->MarkCopied();
-  return true;
+  return given_up;
 }
 
 void HostQueue::End(const std::shared_ptr<HostJob>& job, const absl::Status& status,
@@ -90,16 +125,16 @@ void HostQueue::End(const std::shared_ptr<HostJob>& job, const absl::Status& sta
 
 bool HostQueue::AwaitCopied(std::span<const uint32_t> slots, absl::Duration timeout) {
   const absl::MutexLock lock(&mu_);
+  if (!IsRead(slots)) return true;
+  std::vector<bool> asked(readers_.size());
+  for (const uint32_t slot : slots) asked[slot] = true;
+  Want(asked);
+  ++asking_;
   const auto free = [this, slots]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return !IsRead(slots); };
-  if (mu_.AwaitWithTimeout(absl::Condition(&free), timeout)) return true;
-  std::vector<bool> wanted(readers_.size());
-  for (const uint32_t slot : slots) wanted[slot] = true;
-  const Jobs reading = reading_;
-  for (const std::shared_ptr<HostJob>& job : reading) {
-    if (std::ranges::none_of(job->slots(), [&](uint32_t slot) { return wanted[slot]; })) continue;
-    GiveUp(job, absl::AbortedError("lanes: the slots were asked back before they were copied"));
-  }
-  return false;
+  const bool copied = mu_.AwaitWithTimeout(absl::Condition(&free), timeout);
+  --asking_;
+  if (!copied) GiveUpBlocks(asked);
+  return copied;
 }
 
 HostCopyStats HostQueue::StatsOf(HostDirection direction) const {
@@ -134,9 +169,78 @@ bool HostQueue::IsRead(std::span<const uint32_t> slots) const {
       slots, [this](uint32_t slot) ABSL_SHARED_LOCKS_REQUIRED(mu_) { return readers_[slot] > 0; });
 }
 
+bool HostQueue::HasWanted(Reading* reading) {
+  std::vector<size_t>& wanted = reading->wanted;
+  while (!wanted.empty() && reading->blocks[wanted.back()] != Reading::Block::kWaits) {
+    wanted.pop_back();
+  }
+  return !wanted.empty();
+}
+
+std::unique_ptr<HostCopy> HostQueue::TakeNext() {
+  auto& onboards = copies_[static_cast<size_t>(HostDirection::kOnboard)];
+  auto& offloads = copies_[static_cast<size_t>(HostDirection::kOffload)];
+  auto* copies = onboards.empty() ? &offloads : &onboards;
+  auto next = copies->begin();
+  if (asking_ > 0) {
+    const auto is_wanted = [this](const std::unique_ptr<HostCopy>& copy)
+                               ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+                                 const auto found = reading_.find(copy->job());
+                                 return found != reading_.end() && HasWanted(&found->second);
+                               };
+    const auto wanted = std::ranges::find_if(offloads, is_wanted);
+    if (wanted != offloads.end()) {
+      copies = &offloads;
+      next = wanted;
+    }
+  }
+  std::unique_ptr<HostCopy> copy = std::move(*next);
+  copies->erase(next);
+  return copy;
+}
+
+void HostQueue::Want(const std::vector<bool>& asked) {
+  for (auto& [job, reading] : reading_) {
+    for (size_t i = reading.blocks.size(); i-- > 0;) {
+      const bool waits = reading.blocks[i] == Reading::Block::kWaits;
+      if (waits && asked[job->slots()[i]]) reading.wanted.push_back(i);
+    }
+  }
+}
+
+void HostQueue::GiveUpBlocks(const std::vector<bool>& asked) {
+  HostCopyStats& stats = stats_[static_cast<size_t>(HostDirection::kOffload)];
+  std::vector<std::shared_ptr<HostJob>> ended;
+  for (auto& [job, reading] : reading_) {
+    std::vector<Reading::Block>& blocks = reading.blocks;
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      const bool read = blocks[i] == Reading::Block::kWaits || blocks[i] == Reading::Block::kIsRead;
+      if (!read || !asked[job->slots()[i]]) continue;
+      Leave(*job, &reading, i, Reading::Block::kGivenUp);
+      ++stats.given_up_blocks;
+    }
+    const bool all = std::ranges::all_of(
+        blocks, [](Reading::Block block) { return block == Reading::Block::kGivenUp; });
+    if (all && !blocks.empty()) ended.push_back(job);
+  }
+  for (const auto& job : ended) GiveUp(job, absl::AbortedError(kAskedBackText));
+}
+
+void HostQueue::Leave(const HostJob& job, Reading* reading, size_t block, Reading::Block after) {
+  Reading::Block& state = reading->blocks[block];
+  if (state != Reading::Block::kWaits && state != Reading::Block::kIsRead) return;
+  state = after;
+  --readers_[job.slots()[block]];
+}
+
 void HostQueue::StopReading(const std::shared_ptr<HostJob>& job) {
-  if (reading_.erase(job) == 0) return;
-  for (const uint32_t slot : job->slots()) --readers_[slot];
+  const auto found = reading_.find(job);
+  if (found == reading_.end()) return;
+  Reading& reading = found->second;
+  for (size_t i = 0; i < reading.blocks.size(); ++i) {
+    Leave(*job, &reading, i, Reading::Block::kLeft);
+  }
+  reading_.erase(found);
 }
 
 void HostQueue::GiveUp(const std::shared_ptr<HostJob>& job, const absl::Status& why) {

@@ -1,6 +1,6 @@
 // HostQueue holds the jobs of one HostLanes, or DeviceLanes, from their start to their end: those
 // that wait for the agent, those whose blocks can be copied, in the order in which threads take
-// them, and the slots that offloads still read.
+// them, and the blocks that offloads still read. Blocks whose slots are asked back are read first.
 //
 // Nothing is copied, sent or called back under its lock, so that nobody waits for a copy there.
 #ifndef KVTIER_CLIENT_HOST_LANES_HOST_QUEUE_H_
@@ -10,7 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -28,6 +30,9 @@ namespace kvtier {
 // Jobs of each direction that may be under way.
 inline constexpr size_t kMaxHostJobs = 256;
 
+// Status text of an offload of which blocks were given up.
+inline constexpr char kAskedBackText[] = "lanes: slots were asked back before they were copied";
+
 // Counts of what lanes copied in one direction since they were opened.
 struct HostCopyStats {
   uint64_t blocks = 0;  // Copied, those that failed then included.
@@ -35,6 +40,8 @@ struct HostCopyStats {
   // Blocks that were copied for nothing: damaged, of a lease or reservation that ended, or not made
   // smaller by the space's codec.
   uint64_t failed_blocks = 0;
+  // Blocks of offloads whose slots were asked back before they were copied.
+  uint64_t given_up_blocks = 0;
   absl::Duration copying;  // Spent in copies, by all threads or jobs together.
 };
 
@@ -66,7 +73,8 @@ class HostQueue {
   absl::Status Admit(const std::shared_ptr<HostJob>& job) ABSL_LOCKS_EXCLUDED(mu_);
   // The job's blocks can be copied. One of a job that has ended, or of a closed queue, is dropped.
   void Add(std::unique_ptr<HostCopy> copy) ABSL_LOCKS_EXCLUDED(mu_);
-  // Waits for a copy whose job has not ended, and takes it: onboards first. Null: it is closed.
+  // Waits for a copy whose job has not ended, and takes it: offloads of which a slot is asked back,
+  // then onboards, then other offloads. Null: it is closed.
   std::unique_ptr<HostCopy> Take() ABSL_LOCKS_EXCLUDED(mu_);
   // A block of `bytes` was copied, and the rest is next of its direction.
   void PutBack(std::unique_ptr<HostCopy> copy, uint64_t bytes, absl::Duration took)
@@ -74,16 +82,26 @@ class HostQueue {
   // So many blocks of `bytes` together were copied by another way than PutBack()'s.
   void Count(HostDirection direction, uint64_t blocks, uint64_t bytes, absl::Duration took)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // The offload has read all of its slots. False: it was given up before, so that what it has read
-  // must not be published.
-  bool EndReading(const std::shared_ptr<HostJob>& job) ABSL_LOCKS_EXCLUDED(mu_);
+  // The offload does not read these of its blocks, by the order of its keys.
+  void SkipBlocks(const std::shared_ptr<HostJob>& job, std::span<const size_t> blocks)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns the block that the offload reads now, one whose slot is asked back first. Nullopt: none
+  // is left. REQUIRES: EndBlock() comes before the next one.
+  std::optional<size_t> BeginBlock(const std::shared_ptr<HostJob>& job) ABSL_LOCKS_EXCLUDED(mu_);
+  // The block was read; its slot may be overwritten.
+  void EndBlock(const std::shared_ptr<HostJob>& job, size_t block) ABSL_LOCKS_EXCLUDED(mu_);
+  // The offload reads no more. Returns its blocks that were given up, which must not be published.
+  // Nullopt: the job has ended, and nothing of it may be published.
+  std::optional<std::vector<size_t>> EndReading(const std::shared_ptr<HostJob>& job)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // Ends the job, `failed` of whose blocks were copied for nothing. Its place is free when its
   // waiters see the end. A job that has ended stays as it is.
   void End(const std::shared_ptr<HostJob>& job, const absl::Status& status,
            std::vector<bool> results, uint64_t failed) ABSL_LOCKS_EXCLUDED(mu_);
 
-  // Waits until no offload reads one of `slots`, `timeout` at most. False: some do, and are given
-  // up. REQUIRES: they are slots.
+  // Waits until no offload reads one of `slots`, `timeout` at most; their blocks are copied ahead
+  // of all others. False: some are still read, and these blocks are given up; a job of which all
+  // are has ended. REQUIRES: they are slots.
   bool AwaitCopied(std::span<const uint32_t> slots, absl::Duration timeout)
       ABSL_LOCKS_EXCLUDED(mu_);
   HostCopyStats StatsOf(HostDirection direction) const ABSL_LOCKS_EXCLUDED(mu_);
@@ -94,10 +112,29 @@ class HostQueue {
   void CancelAll() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
+  // What one offload still reads.
+  struct Reading {
+    enum class Block : uint8_t { kWaits, kIsRead, kLeft, kGivenUp };
+    std::vector<Block> blocks;   // By the order of the keys.
+    size_t next = 0;             // No block before this one waits.
+    std::vector<size_t> wanted;  // Blocks to be read first, the last one ahead; some may be left.
+  };
+
   void AddCopied(HostDirection direction, uint64_t blocks, uint64_t bytes, absl::Duration took)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IsAdmitted(const std::shared_ptr<HostJob>& job) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   bool IsRead(std::span<const uint32_t> slots) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
+  // Forgets wanted blocks that wait no more. Returns whether there is still one.
+  static bool HasWanted(Reading* reading);
+  // Takes the copy that is next. REQUIRES: there is one.
+  std::unique_ptr<HostCopy> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Has blocks whose slots are `asked` read first.
+  void Want(const std::vector<bool>& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Gives up the blocks that still read a slot that is `asked`.
+  void GiveUpBlocks(const std::vector<bool>& asked) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The block is not read any more, or was not to begin with: it is now `after`.
+  void Leave(const HostJob& job, Reading* reading, size_t block, Reading::Block after)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void StopReading(const std::shared_ptr<HostJob>& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Ends what is still there of the job with nothing to show for it.
   void GiveUp(const std::shared_ptr<HostJob>& job, const absl::Status& why)
@@ -111,8 +148,10 @@ class HostQueue {
   mutable absl::Mutex mu_;
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
   PerDirection<Jobs> jobs_ ABSL_GUARDED_BY(mu_);
-  Jobs reading_ ABSL_GUARDED_BY(mu_);                   // Offloads that read their slots.
-  std::vector<uint32_t> readers_ ABSL_GUARDED_BY(mu_);  // Offloads that read it, by slot.
+  // Offloads that read their slots.
+  std::map<std::shared_ptr<HostJob>, Reading> reading_ ABSL_GUARDED_BY(mu_);
+  std::vector<uint32_t> readers_ ABSL_GUARDED_BY(mu_);  // Blocks of offloads that read it, by slot.
+  size_t asking_ ABSL_GUARDED_BY(mu_) = 0;              // Callers that wait in AwaitCopied().
   PerDirection<std::deque<std::unique_ptr<HostCopy>>> copies_ ABSL_GUARDED_BY(mu_);
   PerDirection<HostCopyStats> stats_ ABSL_GUARDED_BY(mu_);
 };

@@ -70,9 +70,10 @@ class PyClient {
     open.reset();
   }
 
-  uint32_t RegisterSpace(const SpaceSpec& spec) {
-    return static_cast<uint32_t>(ValueOrRaise(
-        Unlocked(Get(), [&](OpenClient& open) { return open.client->RegisterSpace(spec); })));
+  uint32_t RegisterSpace(const SpaceSpec& spec, Seconds timeout_s) {
+    const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
+    return static_cast<uint32_t>(ValueOrRaise(Unlocked(
+        Get(), [&](OpenClient& open) { return open.client->RegisterSpace(spec, timeout); })));
   }
 
   void UnregisterSpace(uint32_t space) {

@@ -135,6 +135,7 @@ py::dict Stats(const PyLanes& self) {
   };
   add("offload", all.first);
   add("onboard", all.second);
+  stats["offload_given_up_blocks"] = all.first.given_up_blocks;
   return stats;
 }
 

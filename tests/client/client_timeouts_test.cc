@@ -54,6 +54,21 @@ TEST_F(ClientTimeoutsTest, NoTimeSaysWhatIsHereNow) {
   }));
 }
 
+// The agent answers no call, and a registration that waits for it would take default_timeout.
+TEST_F(ClientTimeoutsTest, ARegistrationWithNoTimeIsMadeInTheBackground) {
+  SpaceSpec other = node_.space();
+  other.model += " of another epoch";
+  node_.agent().HangCalls(testing::FakeAgent::Hang::kAll);
+  const uint64_t before = client_->Stats().calls_failed;
+  const SpaceHandle space = *client_->RegisterSpace(other, absl::ZeroDuration());
+  EXPECT_EQ(client_->Stats().calls_failed, before);
+  node_.agent().Resume();
+  EXPECT_TRUE(Eventually([&] {
+    PutBlocks(client_.get(), space, TestKeys(1, 2));
+    return client_->Match(space, TestKeys(1, 2))->blocks == 2;
+  }));
+}
+
 TEST_F(ClientTimeoutsTest, NoTimeForTheDiskPublishesAllTheSame) {
   ReservedBlocks blocks = *client_->Reserve(space_, TestKeys(1, 2));
   ASSERT_EQ(blocks.reserved(), 2U);
@@ -66,6 +81,7 @@ TEST_F(ClientTimeoutsTest, ANegativeTimeoutIsRefusedByName) {
   const std::vector<EngineKey> keys = TestKeys(1, 1);
   constexpr absl::Duration kNegative = absl::Milliseconds(-1);
   const std::string said = "timeout is -1ms; must not be negative";
+  EXPECT_EQ(client_->RegisterSpace(node_.space(), kNegative).status().message(), said);
   EXPECT_EQ(client_->Onboard(space_, keys, {.timeout = kNegative}).status().message(), said);
   EXPECT_EQ(client_->Match(space_, keys, {.timeout = kNegative}).status().message(), said);
   EXPECT_EQ(client_->Reserve(space_, keys, {.timeout = kNegative}).status().message(), said);

@@ -147,9 +147,11 @@ TEST_F(HostLanesFailureTest, WhatWasAskedBackWhileItWasReadIsNotPublished) {
   while (copy->CopyNext(&scratch_) > 0) continue;
   copy->Finish();
   copy.reset();
-  EXPECT_THAT(job->results(), Each(false));
+  ASSERT_TRUE(job->Wait(Patience(testing::kLong)));
+  EXPECT_EQ(job->status().code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(job->results(), ElementsAre(true, true, false));
   EXPECT_TRUE(rig_.HoldsNothing());
-  EXPECT_EQ(rig_.agent().Counts().blocks, 0U);
+  EXPECT_EQ(rig_.agent().Counts().blocks, 2U);
 }
 
 TEST_F(HostLanesFailureTest, SlotsThatWaitForTheAgentAreGivenUpInTime) {
@@ -157,10 +159,22 @@ TEST_F(HostLanesFailureTest, SlotsThatWaitForTheAgentAreGivenUpInTime) {
   const auto job = Offload();
   EXPECT_TRUE(*lanes_->AwaitCopied(Slots(8, 3), absl::ZeroDuration()));
   EXPECT_FALSE(*lanes_->AwaitCopied(Slots(2, 3), absl::Milliseconds(1)));
+  EXPECT_FALSE(*lanes_->AwaitCopied(Slots(0, 2), absl::Milliseconds(1)));
   EXPECT_EQ(EndOf(job).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(lanes_->StatsOf(HostDirection::kOffload).given_up_blocks, 3U);
   rig_.agent().Resume();
   EXPECT_TRUE(rig_.HoldsNothing());
   EXPECT_EQ(rig_.agent().Counts().blocks, 0U);
+}
+
+TEST_F(HostLanesFailureTest, SlotsThatWaitForTheAgentAreGivenUpAndTheirNeighboursStored) {
+  rig_.agent().HangCalls(FakeAgent::Hang::kAll);
+  const auto job = Offload();
+  EXPECT_FALSE(*lanes_->AwaitCopied(Slots(1, 1), absl::Milliseconds(1)));
+  rig_.agent().Resume();
+  EXPECT_EQ(EndOf(job).code(), absl::StatusCode::kAborted);
+  EXPECT_THAT((*job)->results(), ElementsAre(true, false, true));
+  EXPECT_EQ(rig_.agent().Counts().blocks, 2U);
 }
 
 TEST_F(HostLanesFailureTest, BeyondItsPlacesADirectionRefusesAndNeverWaits) {

@@ -11,6 +11,7 @@ namespace kvtier {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::Optional;
 
 constexpr absl::Duration kLong = absl::Seconds(20);
 constexpr auto kOffload = HostDirection::kOffload;
@@ -76,26 +77,79 @@ TEST_F(HostQueueTest, SlotsAreFreeWhenTheLastOffloadHasReadThem) {
   const std::vector<uint32_t> asked = {1};
   const std::vector<uint32_t> others = {3, 4};
   EXPECT_TRUE(queue_.AwaitCopied(others, absl::ZeroDuration()));
-  EXPECT_TRUE(queue_.EndReading(one));
+  EXPECT_TRUE(queue_.EndReading(one).has_value());
   EXPECT_TRUE(one->copied() && !one->done());
-  std::thread reader([&] { EXPECT_TRUE(queue_.EndReading(other)); });
+  std::thread reader([&] { EXPECT_TRUE(queue_.EndReading(other).has_value()); });
   EXPECT_TRUE(queue_.AwaitCopied(asked, testing::Patience(kLong)));
   reader.join();
   End(one);
   EXPECT_THAT(one->results(), ElementsAre(true, true));
 }
 
-TEST_F(HostQueueTest, WhatIsNotCopiedInTimeIsGivenUpAndTakenByNoThread) {
+TEST_F(HostQueueTest, BlocksThatAreAskedBackAreReadAheadOfEverythingElse) {
+  const auto in = Start(kOnboard, {5});
+  const auto first = Start(kOffload, {0, 1, 2});
+  const auto second = Start(kOffload, {3, 4});
+  for (const auto& job : {in, first, second}) Ready(job);
+  const std::vector<uint32_t> asked = {4, 2};
+  std::thread waiter([&] { EXPECT_TRUE(queue_.AwaitCopied(asked, testing::Patience(kLong))); });
+  std::unique_ptr<HostCopy> turn = queue_.Take();
+  while (turn->job() == in) {  // The waiter does not wait yet.
+    queue_.PutBack(std::move(turn), 1, absl::ZeroDuration());
+    turn = queue_.Take();
+  }
+  EXPECT_EQ(turn->job(), first);
+  EXPECT_EQ(queue_.BeginBlock(first), 2U);
+  queue_.EndBlock(first, 2);
+  queue_.PutBack(std::move(turn), 1, absl::ZeroDuration());
+  turn = queue_.Take();
+  EXPECT_EQ(turn->job(), second);
+  EXPECT_EQ(queue_.BeginBlock(second), 1U);
+  queue_.EndBlock(second, 1);
+  waiter.join();
+  EXPECT_EQ(queue_.Take()->job(), in);
+  EXPECT_EQ(queue_.BeginBlock(first), 0U);
+  EXPECT_EQ(queue_.BeginBlock(first), 1U);
+  EXPECT_EQ(queue_.BeginBlock(first), std::nullopt);
+}
+
+TEST_F(HostQueueTest, OfWhatIsAskedBackOnlyTheBlocksThatAreNotCopiedAreGivenUp) {
+  const auto job = Start(kOffload, {0, 1, 2, 3});
+  EXPECT_EQ(queue_.BeginBlock(job), 0U);
+  queue_.EndBlock(job, 0);
+  EXPECT_EQ(queue_.BeginBlock(job), 1U);  // And is in the middle of it.
+  const std::vector<uint32_t> asked = {0, 1, 3};
+  EXPECT_FALSE(queue_.AwaitCopied(asked, absl::ZeroDuration()));
+  EXPECT_TRUE(queue_.AwaitCopied(asked, absl::ZeroDuration()));
+  queue_.EndBlock(job, 1);
+  EXPECT_EQ(queue_.BeginBlock(job), 2U);
+  queue_.EndBlock(job, 2);
+  EXPECT_EQ(queue_.BeginBlock(job), std::nullopt);
+  EXPECT_THAT(queue_.EndReading(job), Optional(ElementsAre(1, 3)));
+  EXPECT_EQ(queue_.StatsOf(kOffload).given_up_blocks, 2U);
+}
+
+TEST_F(HostQueueTest, BlocksThatNeedNoReadingAreSkippedAndNobodyWaitsForThem) {
+  const auto job = Start(kOffload, {0, 1, 2});
+  const std::vector<size_t> present = {0, 2};
+  queue_.SkipBlocks(job, present);
+  const std::vector<uint32_t> asked = {0, 2};
+  EXPECT_TRUE(queue_.AwaitCopied(asked, absl::ZeroDuration()));
+  EXPECT_EQ(queue_.BeginBlock(job), 1U);
+  EXPECT_EQ(queue_.BeginBlock(job), std::nullopt);
+}
+
+TEST_F(HostQueueTest, AJobOfWhichAllIsGivenUpHasEndedAndIsTakenByNoThread) {
   const auto asked_back = Start(kOffload, {0, 1});
   const auto other = Start(kOffload, {2});
   Ready(asked_back);
   Ready(other);
-  const std::vector<uint32_t> asked = {5, 1};
+  const std::vector<uint32_t> asked = {5, 1, 0};
   EXPECT_FALSE(queue_.AwaitCopied(asked, absl::ZeroDuration()));
   ASSERT_TRUE(asked_back->done() && asked_back->copied());
   EXPECT_EQ(asked_back->status().code(), absl::StatusCode::kAborted);
   EXPECT_THAT(asked_back->results(), ElementsAre(false, false));
-  EXPECT_FALSE(queue_.EndReading(asked_back)) << "nothing it read may be published";
+  EXPECT_EQ(queue_.EndReading(asked_back), std::nullopt) << "nothing it read may be published";
   EXPECT_TRUE(queue_.AwaitCopied(asked, absl::ZeroDuration()));
   EXPECT_EQ(queue_.Take()->job(), other);
   EXPECT_FALSE(other->done());

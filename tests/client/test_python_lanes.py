@@ -147,7 +147,8 @@ class LanesTest(WithAgent):
         self.assertGreaterEqual(stats.pop("offload_copy_s"), 0)
         self.assertGreaterEqual(stats.pop("onboard_copy_s"), 0)
         self.assertEqual(stats, {"offload_blocks": 2, "offload_bytes": 2 * block_bytes,
-                                 "offload_failed_blocks": 0, "onboard_blocks": 2,
+                                 "offload_failed_blocks": 0, "offload_given_up_blocks": 0,
+                                 "onboard_blocks": 2,
                                  "onboard_bytes": 2 * block_bytes, "onboard_failed_blocks": 0})
 
     def test_poll_returns_each_job_once_when_it_has_ended(self):
@@ -180,11 +181,12 @@ class LanesTest(WithAgent):
         job = lanes.offload(make_keys(0, 2), [0, 1])
         self.assertTrue(lanes.await_copied([2, 3], 0))
         self.assertFalse(lanes.await_copied([1], 0.01))
-        self.assertEqual(self.ended(job), [False, False])
-        self.assertIn("asked back", job.error)
         self.agent("resume")
+        self.assertEqual(self.ended(job), [True, False])
+        self.assertIn("asked back", job.error)
+        self.assertEqual(lanes.stats()["offload_given_up_blocks"], 1)
         self.assertTrue(lanes.await_copied([0, 1], 0))
-        self.assertEqual(self.ended(lanes.onboard(make_keys(0, 2), [4, 5])), [False, False])
+        self.assertEqual(self.ended(lanes.onboard(make_keys(0, 2), [4, 5])), [True, False])
         self.assertTrue(eventually(lambda: self.agent("reservations") == "0"))
 
     def test_without_an_agent_jobs_fail_by_themselves(self):

@@ -65,7 +65,7 @@ class TableClient:
         for key in keys:
             self.tiers[space._handle, bytes(key)] = tier
 
-    def register_space(self, spec):
+    def register_space(self, spec, timeout_s=None):
         space = kvtier.Space(spec, len(self.registered))
         self.registered.append(space)
         return space
@@ -131,7 +131,8 @@ class RecordedLanes:
     def __init__(self):
         self.offloads, self.onboards, self.awaited = [], [], []
         self.full = False
-        self.ends_in_time = True  # What await_copied() says.
+        self.ends_in_time = True  # What await_copied() says; otherwise all that it is asked for is given up.
+        self.given_up = 0
         self.closed = False
 
     def offload(self, keys, blocks, parent=None):
@@ -145,7 +146,11 @@ class RecordedLanes:
 
     def await_copied(self, blocks, timeout_s):
         self.awaited.append((list(blocks), timeout_s))
+        self.given_up += 0 if self.ends_in_time else len(blocks)
         return self.ends_in_time
+
+    def stats(self):
+        return {"offload_given_up_blocks": self.given_up}
 
     def close(self):
         self.closed = True
@@ -190,6 +195,11 @@ class Step:
     num_scheduled_tokens: dict = field(default_factory=dict)
     scheduled_cached_reqs: object = field(default_factory=lambda: SimpleNamespace(
         req_ids=[], resumed_req_ids=set(), new_block_ids=[], num_computed_tokens=[]))
+    preempted_req_ids: set = field(default_factory=set)
+
+    @property
+    def total_num_scheduled_tokens(self):
+        return sum(self.num_scheduled_tokens.values())
 
     def new(self, name, computed, scheduled, *groups):
         self.scheduled_new_reqs.append(SimpleNamespace(req_id=name, num_computed_tokens=computed,

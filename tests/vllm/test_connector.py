@@ -9,50 +9,13 @@ from unittest import mock
 import kvtier
 import stand_ins
 import vllm_stub
+from engine_config import BLOCKS, HEADS, LAYERS, NAMES, MambaSpec, SlidingWindowSpec, attention, make_cache_config, make_config
 from stand_ins import BLOCK_TOKENS, Step, make_keys, make_request
 from tensor import Storage, Tensor
 
 vllm_stub.install()
 from kvtier.vllm import connector as connector_module  # noqa: E402 (the stubs come first)
 from kvtier.vllm import KvtierConnector  # noqa: E402
-
-BLOCKS, HEADS, LAYERS = 40, 3, 2
-NAMES = [f"model.layers.{i}.self_attn.attn" for i in range(LAYERS)]
-
-
-class FullAttentionSpec(SimpleNamespace):
-    pass
-
-
-class SlidingWindowSpec(SimpleNamespace):
-    pass
-
-
-class MambaSpec(SimpleNamespace):
-    pass
-
-
-def attention(kind=FullAttentionSpec, tokens=BLOCK_TOKENS):
-    return kind(block_size=tokens, num_kv_heads=HEADS, head_size=64, sliding_window=None)
-
-
-def make_config(policy="recompute", extra=None, method=None, **parallel):
-    layer = SimpleNamespace(get_attn_backend=lambda: SimpleNamespace(get_name=lambda: "CPU_ATTN"))
-    return SimpleNamespace(
-        kv_transfer_config=SimpleNamespace(
-            kv_connector_extra_config={"weights_digest": "w", "peers": False, **(extra or {})},
-            kv_load_failure_policy=policy, kv_role="kv_both"),
-        model_config=SimpleNamespace(model="/models/smol", revision=None, hf_overrides={}),
-        cache_config=SimpleNamespace(cache_dtype="auto", calculate_kv_scales=False, hash_block_size=None),
-        parallel_config=SimpleNamespace(**{"tensor_parallel_size": 1, "pipeline_parallel_size": 1,
-                                           "decode_context_parallel_size": 1, **parallel}),
-        speculative_config=None if method is None else SimpleNamespace(method=method),
-        compilation_config=SimpleNamespace(static_forward_context={name: layer for name in NAMES}))
-
-
-def make_cache_config(*specs):
-    groups = [SimpleNamespace(kv_cache_spec=spec, layer_names=NAMES) for spec in specs or [attention()]]
-    return SimpleNamespace(num_blocks=BLOCKS, kv_cache_groups=groups)
 
 
 class WithConnector(unittest.TestCase):
@@ -100,10 +63,16 @@ class WithConnector(unittest.TestCase):
         results = self.worker.get_transfer_results(set(finished))
         output = SimpleNamespace(finished_sending=results.finished_sending, finished_recving=results.finished_recving,
                                  failed_recving=results.failed_recving,
-                                 invalid_block_ids=self.worker.get_block_ids_with_load_errors())
+                                 invalid_block_ids=self.worker.get_block_ids_with_load_errors(),
+                                 kv_connector_worker_meta=self.worker.build_connector_worker_meta())
         self.worker.clear_connector_metadata()
         self.scheduler.update_connector_output(output)
         return output
+
+    def start_save(self):
+        """Has the two blocks 8 and 9 of a new request "s" saved."""
+        self.scheduler.get_num_new_matched_tokens(make_request("s", 200), 0)
+        self.step(Step().new("s", 0, 64, [8, 9]))
 
     def start_load(self, name, blocks, first=1):
         """Has the leading blocks of a new request of 200 tokens loaded; returns it."""
@@ -201,27 +170,6 @@ class SeveralGroups(WithConnector):
         self.assertEqual(len({spec.model for spec in specs}), 2)
 
 
-class NothingRaises(WithConnector):
-    def test_into_a_running_engine(self):
-        self.scheduler._scheduler = self.worker._worker = SimpleNamespace(counts=None)
-        self.worker.bind_connector_metadata(SimpleNamespace(plan=None))
-        request = make_request("a", 200)
-        with self.assertLogs("vllm.kvtier", "ERROR") as logged:
-            self.assertEqual(self.scheduler.get_num_new_matched_tokens(request, 0), (0, False))
-            self.scheduler.update_state_after_alloc(request, None, 32)
-            self.assertEqual(self.scheduler.build_connector_meta(Step()).plan.loads, [])
-            self.scheduler.update_connector_output(None)
-            self.assertEqual(self.scheduler.request_finished_all_groups(request, ([],)), (False, None))
-            self.assertIs(self.scheduler.reset_cache(), False)
-            self.worker.handle_preemptions(SimpleNamespace(plan=None))
-            self.worker.start_load_kv(None)
-            self.worker.wait_for_save()
-            self.assertEqual(self.worker.get_finished(set()), (None, None))
-            self.assertIsNone(self.worker.get_kv_connector_stats())
-            self.worker.shutdown()
-        self.assertGreaterEqual(len(logged.records), 12)
-
-
 class Start(unittest.TestCase):
     def refuse(self, said, config=None, cache_config=None):
         with self.assertRaisesRegex(ValueError, said):
@@ -242,6 +190,12 @@ class Start(unittest.TestCase):
                 name: value for name, value in vars(connector_module.base).items() if name != "KVConnectorTransferResults"})):
             self.refuse("kv_cache_groups has 2 groups, and this vLLM", None,
                         make_cache_config(attention(), attention(SlidingWindowSpec)))
+        self.refuse("enable_sleep_mode is True", make_config(model={"enable_sleep_mode": True}))
+        zeroed = make_cache_config()
+        zeroed.needs_kv_cache_zeroing = True
+        config = make_config()
+        config.use_v2_model_runner = True
+        self.refuse("use_v2_model_runner is True and the KV cache needs zeroing", config, zeroed)
         KvtierConnector(make_config(method="ngram"), vllm_stub.KVConnectorRole.WORKER, kv_cache_config=make_cache_config())
 
     def test_refuses_options_that_cannot_be_by_field_and_value(self):
@@ -249,7 +203,7 @@ class Start(unittest.TestCase):
                             ({"socket_dir": 3}, "socket_dir is 3; must be a str"), ({"socket_dir": ""}, "must not be empty"),
                             ({"peers": 1}, "peers is 1; must be a bool"), ({"max_tokens": -1}, "max_tokens is -1"),
                             ({"max_tokens": True}, "max_tokens is True"), ({"max_wait_s": 61}, "max_wait_s is 61"),
-                            ({"recompute_tokens_per_s": 0}, "recompute_tokens_per_s is 0"),
+                            ({"recompute_tokens_per_s": -1}, "recompute_tokens_per_s is -1"),
                             ({"lane_threads": 0}, "lane_threads is 0"), ({"preemption_wait_s": 11}, "preemption_wait_s is 11")):
             with self.subTest(said):
                 self.refuse(said, make_config(extra=extra))
@@ -281,6 +235,15 @@ class Start(unittest.TestCase):
         subprocess.run([sys.executable, "-c", code], check=True)
 
 
+class Measurement(WithConnector):
+    def test_a_step_that_prefills_comes_back_with_its_number_and_others_do_not(self):
+        output = self.step(Step().new("a", 0, 200, list(range(1, 8))))
+        self.assertEqual(output.kv_connector_worker_meta.step, 1)
+        self.assertIs(output.kv_connector_worker_meta.aggregate(None), output.kv_connector_worker_meta)
+        self.assertNotEqual(self.scheduler.get_kv_connector_stats().data["recompute_tokens_per_s"], 4000)
+        self.assertIsNone(self.step(Step().cached("a", 200, 1)).kv_connector_worker_meta)
+
+
 class Statistics(WithConnector):
     def test_are_those_of_a_step_and_can_be_summed(self):
         self.assertIsNone(self.worker.get_kv_connector_stats())
@@ -294,14 +257,17 @@ class Statistics(WithConnector):
         self.assertEqual(self.scheduler.get_kv_connector_stats().data["offered_tokens"], 96)
         stats.aggregate(KvtierConnector.build_kv_connector_stats({"loaded_blocks": 2, "saved_blocks": 1}))
         self.assertEqual((stats.reduce()["loaded_blocks"], stats.reduce()["saved_blocks"]), (5, 1))
+        stats.aggregate(KvtierConnector.build_kv_connector_stats({"recompute_tokens_per_s": 300}))
+        stats.aggregate(KvtierConnector.build_kv_connector_stats({"recompute_tokens_per_s": 200}))
+        self.assertEqual(stats.reduce()["recompute_tokens_per_s"], 200)  # The last one counts.
         stats.reset()
         self.assertTrue(stats.is_empty())
 
     def test_are_counters_of_the_engines_metrics(self):
         made = {}
 
-        class Counter:
-            def __init__(self, name, documentation, labelnames):
+        class Metric:
+            def __init__(self, name, documentation, labelnames, multiprocess_mode=""):
                 made[name] = self
                 self.value = 0
 
@@ -311,10 +277,15 @@ class Statistics(WithConnector):
             def inc(self, amount):
                 self.value += amount
 
-        metrics = KvtierConnector.build_prom_metrics(None, {"Counter": Counter}, ["model_name", "engine"], {0: ["m", 0]})
-        metrics.observe({"loaded_blocks": 3, "of_another_version": 1})
-        metrics.observe({"loaded_blocks": 4}, engine_idx=0)
+            def set(self, value):
+                self.value = value
+
+        metrics = KvtierConnector.build_prom_metrics(None, {"Counter": Metric, "Gauge": Metric}, ["model_name", "engine"],
+                                                     {0: ["m", 0]})
+        metrics.observe({"loaded_blocks": 3, "of_another_version": 1, "recompute_tokens_per_s": 4000})
+        metrics.observe({"loaded_blocks": 4, "recompute_tokens_per_s": 300}, engine_idx=0)
         self.assertEqual(made["vllm:kvtier_loaded_blocks"].value, 7)
+        self.assertEqual(made["vllm:kvtier_recompute_tokens_per_s"].value, 300)
 
 
 if __name__ == "__main__":

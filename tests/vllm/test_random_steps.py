@@ -44,8 +44,10 @@ class CopyingLanes(stand_ins.RecordedLanes):
         for job in reading:
             if in_time:
                 self.copy(job)
-            else:
-                job.end([False] * len(job.blocks))  # Given up: nothing is stored.
+            else:  # Blocks that are asked for are given up one by one; the others are copied later, or now.
+                kept = [block not in blocks for block in job.blocks]
+                self.store.update({key: self.memory[block] for key, block, good in zip(job.keys, job.blocks, kept) if good})
+                job.end(kept)
         return in_time
 
     def close(self):
@@ -68,7 +70,7 @@ class World:
         self.free = list(range(1, BLOCKS))
         self.requests = []  # [state, request, blocks, computed tokens]
         self.names = 0
-        self.unanswered = []
+        self.unanswered, self.preempted = [], set()
 
     @property
     def store(self):
@@ -127,6 +129,7 @@ class World:
                 self.let_go(entry)
                 entry[1].num_preemptions += 1
                 entry[0], entry[3] = WAITING, 0
+                self.preempted.add(entry[1].request_id)
         if self.chance.random() < 0.02 and not any(entry[0] == LOADING for entry in self.requests):
             for entry in self.requests:
                 if entry[0] == RUNNING:
@@ -136,7 +139,8 @@ class World:
             self.scheduler.reset()
         if self.chance.random() < 0.5:
             self.arrive()
-        scheduled = Step()
+        scheduled = Step(preempted_req_ids=self.preempted)
+        self.preempted = set()
         computed_before = {entry[1].request_id: entry[3] for entry in self.requests}
         self.admit(scheduled)
         plan = self.scheduler.plan(scheduled)

@@ -96,6 +96,31 @@ class Answers(WithScheduler):
         self.side.plan(Step())
         self.assertEqual(self.matched(asked[-1]), (96, True))  # The next step has a budget of its own.
 
+    def test_a_request_that_never_has_its_turn_does_without_at_its_own_deadline(self):
+        self.put(3)
+        self.client.clock_cost = (self.clock, 0.0025)
+        late = make_request("late", 200)
+        for _ in range(40):  # 60 ms are what computing six blocks would take.
+            self.assertEqual(self.matched(make_request("other", 200)), (96, True))
+            answer = self.matched(late)
+            self.side.plan(Step())
+            self.clock.now += 0.01
+            if answer == (0, False):
+                break
+            self.assertEqual(answer, (None, False))
+        self.assertEqual(answer, (0, False))
+        self.assertLess(self.clock.now, 100.1)
+
+    def test_a_wait_for_a_turn_counts(self):
+        self.put(4, "disk")
+        self.side._spent_s = 1.0
+        request = make_request("a", 200)
+        self.assertEqual(self.matched(request), (None, False))
+        self.side.plan(Step())
+        self.clock.now += 0.05  # Of 60 ms.
+        self.assertEqual(self.matched(request), (None, False))
+        self.assertAlmostEqual(self.client.prefetches[0][1], 0.01)
+
     def test_ranks_agree_on_what_all_of_them_have(self):
         self.side.accept_spaces([stand_ins.spec(tp_rank=rank, tp_size=2) for rank in range(2)])
         first, second = self.client.registered[-2:]
@@ -293,6 +318,49 @@ class Saves(WithScheduler):
         self.assertEqual(self.start().saves, [])
 
 
+class Preemptions(WithScheduler):
+    OPTIONS = {"peers": False}
+
+    def start(self):
+        request = make_request("a", 200)
+        self.matched(request)
+        self.side.allocated(request, (list(range(1, 8)),), 0)
+        self.side.plan(Step().new("a", 0, 200, list(range(1, 8))))
+        self.side.plan(Step().cached("a", 200, 24))  # Its key is known behind the step that completes the seventh block.
+        request.block_hashes, request.num_tokens = make_keys(7), 225
+        return request
+
+    def test_what_no_step_could_name_is_saved_before_it_is_given_up(self):
+        self.start()
+        step = Step()
+        step.preempted_req_ids = {"a", "of nobody"}
+        [save] = self.side.plan(step).saves
+        self.assertEqual((save.keys, save.parent, save.blocks), ((make_keys(7)[6],), make_keys(6)[5], ((7,),)))
+        self.assertEqual(self.side.plan(step).saves, [])
+
+    def test_what_the_step_overwrites_is_not(self):
+        self.start()
+        step = Step().new("b", 0, 64, [7, 9])
+        step.preempted_req_ids = {"a"}
+        self.assertEqual(self.side.plan(step).saves, [])
+
+    def test_a_block_whose_last_token_is_not_computed_is_not(self):
+        request = self.start()
+        request.num_tokens = 224  # The last of them was sampled, and drafts behind it were rejected.
+        step = Step()
+        step.preempted_req_ids = {"a"}
+        self.assertEqual(self.side.plan(step).saves, [])
+
+    def test_a_preempted_request_comes_back_as_one_load(self):
+        request = self.start()
+        self.put(7)
+        request.num_preemptions = 1
+        self.assertEqual(self.matched(request), (224, True))
+        self.side.allocated(request, (list(range(11, 19)),), 224)
+        [load] = self.side.plan(Step()).loads
+        self.assertEqual((load.keys, load.blocks), (tuple(make_keys(7)), (tuple(range(11, 18)),)))
+
+
 class Resets(WithScheduler):
     OPTIONS = {"peers": False}
 
@@ -335,6 +403,12 @@ class Held(WithScheduler):
         self.put(6)
         self.assertEqual(self.ask(make_request("a", 200), [[0, 1, 3]]), (64, True))
         self.assertEqual(self.client.prefetches, [])
+
+    def test_a_load_has_all_the_time_there_is_because_its_failure_loses_the_request(self):
+        self.put(6)
+        request = make_request("a", 200)
+        self.ask(request, [[0, 1]])
+        self.assertEqual(self.load(request, 2).timeout_s, self.side._options.max_wait_s)
 
     def test_a_ticket_that_does_not_come_is_a_miss(self):
         self.put(6)

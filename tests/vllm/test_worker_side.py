@@ -16,7 +16,7 @@ class WithWorker(unittest.TestCase):
     def setUp(self):
         self.clock = stand_ins.Clock()
         self.opened = []  # (epoch, lanes)
-        self.side = WorkerSide(self.open_lanes, [BLOCK_BYTES] * self.GROUPS, 0.1, self.clock)
+        self.side = WorkerSide(self.open_lanes, [BLOCK_BYTES] * self.GROUPS, 0.002, self.clock)
 
     def open_lanes(self, epoch):
         lanes = [stand_ins.RecordedLanes() for _ in range(self.GROUPS)]
@@ -119,7 +119,7 @@ class Preemption(WithWorker):
         self.side.prepare(StepPlan(written={3, 4}))
         [(blocks, wait_s)] = self.lanes[0].awaited
         self.assertEqual(blocks, [3])
-        self.assertAlmostEqual(wait_s, 0.1)
+        self.assertAlmostEqual(wait_s, 0.002)
         self.assertEqual(self.side.counts.take(), {"preemption_waits": 1})
 
     def test_nothing_waits_for_other_blocks_or_for_copies_that_have_ended(self):
@@ -138,9 +138,15 @@ class Preemption(WithWorker):
 
 
 class Epochs(WithWorker):
-    def test_a_reset_ends_what_was_under_way(self):
+    def test_a_reset_gives_up_saves_at_once_and_ends_what_was_under_way_beside_the_step(self):
         self.load("a", (7,))
+        self.save((8,))
+        left = self.lanes[0]
+        left.ends_in_time = False
         self.side.prepare(StepPlan(epoch="e"))
+        self.assertEqual(left.awaited, [([8], 0.0)])
+        self.side.close()  # Waits for lanes that are being ended.
+        self.assertTrue(left.closed)
         self.assertEqual([epoch for epoch, _ in self.opened], ["", "e"])
         self.assertEqual(self.side.take_results().failed_blocks, {7})
         self.side.prepare(StepPlan(epoch="e"))
@@ -152,9 +158,25 @@ class Closing(WithWorker):
         lanes = self.lanes[0]
         self.side.close()
         self.assertTrue(lanes.closed)
-        with self.assertLogs("vllm.kvtier", "ERROR"):
-            self.load("a", (1,))
+        self.load("a", (1,))
+        self.save((2,))
         self.assertEqual(self.side.take_results().failed_blocks, {1})
+        self.assertEqual(self.side.counts.take()["unsaved_blocks"], 1)
+
+
+class Sleep(WithWorker):
+    def test_ends_all_copies_and_begins_anew_on_the_same_tensors(self):
+        self.load("a", (7,))
+        self.side.leave_memory()
+        self.assertTrue(self.lanes[0].closed)
+        self.assertEqual(self.side.take_results().failed_blocks, {7})
+        self.load("b", (8,))
+        self.assertEqual(self.side.take_results().failed_blocks, {8})
+        self.side.return_to_memory()
+        self.side.return_to_memory()
+        self.assertEqual([epoch for epoch, _ in self.opened], ["", ""])
+        self.load("c", (9,))
+        self.assertEqual(self.lanes[0].onboards[0].blocks, [9])
 
 
 if __name__ == "__main__":

@@ -20,6 +20,12 @@ class KVConnectorHandshakeMetadata:
     pass
 
 
+class KVConnectorWorkerMetadata(ABC):
+    @abstractmethod
+    def aggregate(self, other):
+        pass
+
+
 @dataclass
 class KVConnectorTransferResults:
     finished_sending: set = field(default_factory=set)
@@ -56,6 +62,7 @@ class KVConnectorStats:
 class KVConnectorPromMetrics:
     def __init__(self, vllm_config, metric_types, labelnames, per_engine_labelvalues):
         self._counter_cls = metric_types["Counter"]
+        self._gauge_cls = metric_types["Gauge"]
 
 
 class CacheHitSource(enum.Enum):
@@ -65,7 +72,7 @@ class CacheHitSource(enum.Enum):
 def install():
     """Puts the stubs where an import finds them."""
     tensor_rank, pipeline = 0, SimpleNamespace(rank_in_group=0)
-    base = {name: globals()[name] for name in ("KVConnectorRole", "KVConnectorMetadata", "KVConnectorHandshakeMetadata",
+    base = {name: globals()[name] for name in ("KVConnectorRole", "KVConnectorMetadata", "KVConnectorHandshakeMetadata", "KVConnectorWorkerMetadata",
                                                "KVConnectorTransferResults", "SupportsHMA", "KVConnectorBase_V1",
                                                "CacheHitSource")}
     modules = {

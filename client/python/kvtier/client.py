@@ -63,9 +63,13 @@ class Client:
                                       connect_timeout_s)
         _open_clients.add(self)
 
-    def register_space(self, spec: SpaceSpec) -> Space:
-        """Names a space; works without an agent. Raises ValueError naming field and value."""
-        return Space(spec, self._native.register_space(spec._native()))
+    def register_space(self, spec: SpaceSpec, timeout_s: float | None = None) -> Space:
+        """Names a space; works without an agent. Raises ValueError naming field and value.
+
+        Waits for the agent to take it; 0: never waits, the agent is told in the background, and
+        calls that come before it knows the space are misses.
+        """
+        return Space(spec, self._native.register_space(spec._native(), timeout_s))
 
     def unregister_space(self, space: Space) -> None:
         """Makes room for another space. Never waits.

@@ -129,11 +129,11 @@ class LaneJob:
         """For each key, in order. Raises RuntimeError while the job is not done.
 
         Of an offload, True: the block is in host memory, stored by this job or before; False: there
-        was no room, another worker is putting it, the space's codec does not make it smaller, or the
-        job failed. Of an onboard, True: the block holds what its key names, proven by its sum (with
-        a codec: what the codec makes of the proven encoding); False: it was missing or damaged, or
-        its lease ended. Its bytes are void then; in a space with a codec they are as they were, but
-        on a GPU.
+        was no room, another worker is putting it, the space's codec does not make it smaller, it was
+        asked back, or the job failed. Of an onboard, True: the block holds what its key names, proven
+        by its sum (with a codec: what the codec makes of the proven encoding); False: it was missing
+        or damaged, or its lease ended. Its bytes are void then; in a space with a codec they are as
+        they were, but on a GPU.
         """
         return self._native.results()
 
@@ -234,10 +234,11 @@ class Lanes:
         return ended
 
     def await_copied(self, blocks: Sequence[int], timeout_s: float) -> bool:
-        """Waits until no offload reads any of these blocks, for who wants to overwrite them.
+        """Waits until no offload reads any of these blocks, for callers that want to overwrite them.
 
-        False: some offloads still did after `timeout_s` seconds. They are given up and store
-        nothing, so that the blocks may be overwritten all the same.
+        What reads them is copied ahead of everything else. False: some were still not copied after
+        `timeout_s` seconds. These are given up and not stored; the other blocks of their jobs are.
+        The blocks may be overwritten either way.
         """
         return self._native.await_copied(list(blocks), timeout_s)
 
@@ -245,8 +246,8 @@ class Lanes:
         """What was copied since the start, by direction.
 
         offload_blocks, offload_bytes (of the engine's memory), offload_failed_blocks (copied for
-        nothing), offload_copy_s (seconds in copies, of all threads or jobs together), and the same with
-        onboard_.
+        nothing), offload_copy_s (seconds in copies, of all threads or jobs together), and the same
+        with onboard_; offload_given_up_blocks (asked back by await_copied() before they were copied).
         """
         return self._native.stats()
 

@@ -13,13 +13,13 @@ from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorProm
 import kvtier
 
 from .kv_layout import KvLayout, lay_out, refuse_aliases
-from .metadata import StepPlan
-from .never_raises import never_raises
+from .metadata import Load, StepPlan
+from .never_raises import log_failure, never_raises
 from .options import Options, parse_options
 from .refusals import block_tokens, refuse_unsupported
 from .scheduler_side import SchedulerSide
 from .space import EngineFacts, space_of_epoch, space_of_group
-from .stats import COUNTERS, sum_of
+from .stats import COUNTERS, GAUGES, sum_of
 from .worker_side import LoadResults, WorkerSide
 
 _log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
@@ -33,6 +33,17 @@ class KvtierMetadata(base.KVConnectorMetadata):
 
 
 @dataclass
+class KvtierMeasuredStep(base.KVConnectorWorkerMetadata):
+    """The number of a measured step, on its way back from the workers."""
+
+    step: int
+
+    def aggregate(self, other: base.KVConnectorWorkerMetadata) -> base.KVConnectorWorkerMetadata:
+        """Returns either: all ranks answer the same step."""
+        return self
+
+
+@dataclass
 class KvtierHandshake(base.KVConnectorHandshakeMetadata):
     """The spaces of one worker, for the scheduler: one for each KV group."""
 
@@ -40,7 +51,7 @@ class KvtierHandshake(base.KVConnectorHandshakeMetadata):
 
 
 class KvtierStats(KVConnectorStats):
-    """Counters of stats.COUNTERS since the last step."""
+    """Counters of stats.COUNTERS since the last step, and gauges of stats.GAUGES."""
 
     data: dict[str, int]
 
@@ -63,22 +74,31 @@ class KvtierStats(KVConnectorStats):
 
 
 class KvtierPromMetrics(KVConnectorPromMetrics):
-    """A counter vllm:kvtier_NAME_total for each of stats.COUNTERS."""
+    """A counter vllm:kvtier_NAME_total for each of stats.COUNTERS, and a gauge vllm:kvtier_NAME for each of stats.GAUGES."""
 
     def __init__(self, vllm_config: Any, metric_types: Any, labelnames: list[str],
                  per_engine_labelvalues: dict[int, list[object]]) -> None:
         super().__init__(vllm_config, metric_types, labelnames, per_engine_labelvalues)
         self._counters: dict[tuple[str, int], Any] = {}
+        self._gauges: dict[tuple[str, int], Any] = {}
         for name, text in COUNTERS.items():
             counter = self._counter_cls(name=f"vllm:kvtier_{name}", documentation=text, labelnames=labelnames)
             for place, values in per_engine_labelvalues.items():
                 self._counters[name, place] = counter.labels(*values)
+        for name, text in GAUGES.items():
+            gauge = self._gauge_cls(name=f"vllm:kvtier_{name}", documentation=text, multiprocess_mode="mostrecent",
+                                    labelnames=labelnames)
+            for place, values in per_engine_labelvalues.items():
+                self._gauges[name, place] = gauge.labels(*values)
 
+    @never_raises(lambda: None)
     def observe(self, transfer_stats_data: dict[str, Any], engine_idx: int = 0) -> None:
-        """Adds what was counted."""
+        """Adds what was counted, and sets what was set."""
         for name, amount in transfer_stats_data.items():
             if (name, engine_idx) in self._counters:
                 self._counters[name, engine_idx].inc(amount)
+            elif (name, engine_idx) in self._gauges:
+                self._gauges[name, engine_idx].set(amount)
 
 
 class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
@@ -96,13 +116,15 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         self._cache_config = kv_cache_config
         transfer = vllm_config.kv_transfer_config
         self._options: Options = parse_options(transfer.kv_connector_extra_config)
-        refuse_unsupported(vllm_config, kv_cache_config, hasattr(base, "KVConnectorTransferResults"))
+        refuse_unsupported(vllm_config, kv_cache_config, hasattr(base, "KVConnectorTransferResults"),
+                           hasattr(base.KVConnectorBase_V1, "unregister_kv_caches"))
         self._specs: list[kvtier.SpaceSpec] = []
         self._spaces: list[kvtier.Space] = []
         self._client: kvtier.Client | None = None
         self._worker: WorkerSide | None = None
         self._scheduler: SchedulerSide | None = None
         self._results = LoadResults()
+        self._unplanned: list[Load] = []  # Whose requests wait, and which nothing but a failure can answer.
         if role == base.KVConnectorRole.SCHEDULER:
             held = getattr(transfer, "kv_load_failure_policy", "fail") == "fail"
             self._warn(held)
@@ -131,6 +153,18 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
                                   [layout.block_bytes for layout in layouts], self._options.preemption_wait_s)
         _log.info("kvtier: %d KV groups, blocks of %s bytes, space %s", len(layouts),
                   [layout.block_bytes for layout in layouts], self._specs[0])
+
+    @never_raises(lambda: None)
+    def unregister_kv_caches(self) -> None:
+        """Ends all copies, because the engine takes the tensors' memory away."""
+        if self._worker is not None:
+            self._worker.leave_memory()
+
+    @never_raises(lambda: None)
+    def restore_kv_caches(self) -> None:
+        """Opens lanes on the same tensors again."""
+        if self._worker is not None:
+            self._worker.return_to_memory()
 
     def get_handshake_metadata(self) -> base.KVConnectorHandshakeMetadata | None:
         """Returns this rank's spaces for the scheduler."""
@@ -168,6 +202,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         self._results = self._worker.take_results()
         return None, self._results.received or None
 
+    @never_raises(lambda: base.KVConnectorTransferResults())
     def get_transfer_results(self, finished_req_ids: set[str]) -> Any:
         """Returns the same, and which of them failed where block ids say not whose they are."""
         _, received = self.get_finished(finished_req_ids)
@@ -176,10 +211,17 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
             results.failed_recving = self._results.failed
         return results
 
+    @never_raises(lambda: set())
     def get_block_ids_with_load_errors(self) -> set[int]:
         """Returns the blocks that did not come, of loads that have ended; of several KV groups none: see above."""
         failed, self._results = self._results.failed_blocks, LoadResults()
         return failed if len(self._cache_config.kv_cache_groups) == 1 else set()
+
+    @never_raises(lambda: None)
+    def build_connector_worker_meta(self) -> base.KVConnectorWorkerMetadata | None:
+        """Returns the number of the step, if it is measured."""
+        step = self._get_connector_metadata().plan.measured
+        return KvtierMeasuredStep(step) if step else None
 
     # Both.
 
@@ -190,15 +232,14 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         counted = side.counts.take() if side is not None else {}
         return KvtierStats(data=counted) if counted else None
 
-    @never_raises(lambda: None)
     def shutdown(self) -> None:
         """Ends copies, and hangs up."""
-        if self._worker is not None:
-            self._worker.close()
-        if self._client is not None:
-            self._client.close()
-        if self._scheduler is not None:
-            self._scheduler.close()
+        for side in (self._worker, self._client, self._scheduler):
+            try:
+                if side is not None:
+                    side.close()
+            except Exception:
+                log_failure("shutdown")
 
     # The scheduler.
 
@@ -217,19 +258,32 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         """Returns how many more tokens can be loaded, by tables; None: ask again."""
         return self._side().matched_tokens(request, num_computed_tokens)
 
-    @never_raises(lambda: None)
     def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
         """Takes the blocks that are to be loaded."""
-        self._side().allocated(request, blocks.get_block_ids(), num_external_tokens)
+        try:
+            self._side().allocated(request, blocks.get_block_ids(), num_external_tokens)
+        except Exception:
+            log_failure("update_state_after_alloc")
+            if num_external_tokens > 0:
+                self._fail_load(request, blocks)
 
-    @never_raises(lambda: KvtierMetadata(StepPlan()))
     def build_connector_meta(self, scheduler_output: Any) -> base.KVConnectorMetadata:
         """Returns the step's loads and saves."""
-        return KvtierMetadata(self._side().plan(scheduler_output))
+        try:
+            plan = self._side().plan(scheduler_output)
+        except Exception:
+            log_failure("build_connector_meta")
+            plan = StepPlan(writes_unknown=True)
+        unplanned, self._unplanned = self._unplanned, []
+        plan.loads.extend(unplanned)
+        return KvtierMetadata(plan)
 
     @never_raises(lambda: None)
     def update_connector_output(self, connector_output: Any) -> None:
-        """Learns what became of loads."""
+        """Learns what became of loads, and how long the step took."""
+        measured = getattr(connector_output, "kv_connector_worker_meta", None)
+        if measured is not None:
+            self._side().measured(measured.step)
         self._side().workers_answered(frozenset(connector_output.invalid_block_ids or ()),
                                          frozenset(connector_output.finished_recving or ()),
                                          frozenset(getattr(connector_output, "failed_recving", None) or ()))
@@ -267,6 +321,11 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
             raise RuntimeError("a worker's connector was asked as the scheduler's")
         return self._scheduler
 
+    @never_raises(lambda: None)
+    def _fail_load(self, request: Any, blocks: Any) -> None:
+        """Has the workers answer a load as failed that could not be taken: without keys no block of it comes."""
+        self._unplanned.append(Load(request.request_id, (), tuple(tuple(group) for group in blocks.get_block_ids()), 0.0))
+
     def _warn(self, held: bool) -> None:
         """Says in the log, once, what is configured otherwise than docs/engines/vllm.md says."""
         if held:
@@ -286,7 +345,9 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         """Returns lanes for each KV group in spaces of `epoch`, and leaves those of the epoch before."""
         for space in self._spaces:
             client.unregister_space(space)
-        self._spaces = [client.register_space(space_of_epoch(spec, epoch)) for spec in self._specs]
+        # A step begins an epoch, and waits for no agent; the start does, so that the first blocks are saved.
+        wait_s = 0.0 if epoch else None
+        self._spaces = [client.register_space(space_of_epoch(spec, epoch), wait_s) for spec in self._specs]
         return [kvtier.Lanes(client, space, layout.memory, threads=self._options.lane_threads)
                 for space, layout in zip(self._spaces, layouts)]
 

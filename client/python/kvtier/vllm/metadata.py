@@ -26,10 +26,12 @@ class Save:
 class StepPlan:
     """The work of one step."""
 
-    epoch: str = ""  # Of the cache: a new one with each reset, "" until the first.
+    epoch: str | None = None  # Of the cache: a new one with each reset, "" until the first. None: as before.
     loads: list[Load] = field(default_factory=list)
     saves: list[Save] = field(default_factory=list)
     written: set[int] = field(default_factory=set)  # Engine's blocks that this step and its loads will write.
+    measured: int = 0  # Number of a step whose time is measured, which the workers return; 0: it is not.
+    writes_unknown: bool = False  # `written` is not known: any block may be overwritten.
 
 
 NO_BLOCK = 0  # The engine's block of nobody: a group has no block there, as a window leaves them.

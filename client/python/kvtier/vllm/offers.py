@@ -20,10 +20,11 @@ class Offers:
 
     `spaces` is one for each rank and KV group, and a block counts only where all of them have it, so
     that all ranks load the same. With `held` only blocks are offered that a ticket holds in host memory, verified; otherwise
-    what the table says, once what a disk or another node brings has come or would come too late.
+    what the table says, once what a disk or another node brings has come or would come too late. `seconds_a_block()` is
+    what computing a block takes, as far as that is known.
     """
 
-    def __init__(self, client: kvtier.Client, spaces: Sequence[kvtier.Space], seconds_a_block: float,
+    def __init__(self, client: kvtier.Client, spaces: Sequence[kvtier.Space], seconds_a_block: Callable[[], float],
                  max_wait_s: float, peers: bool, held: bool, counts: Counts,
                  clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
@@ -49,9 +50,14 @@ class Offers:
         wanted = keys if self._peers else keys[:run]
         return self._by_ticket(tracked, wanted) if self._held else self._by_table(tracked, wanted, run)
 
+    def wait_s(self, blocks: int) -> float:
+        """Returns how long so many blocks are waited for, in seconds: no longer than computing them takes, 20 ms at least."""
+        return max(_SHORTEST_WAIT_S, min(self._max_wait_s, blocks * self._seconds_a_block()))
+
     def load_timeout_s(self, blocks: int) -> float:
-        """Returns what a load of so many blocks may take, in seconds: no longer than computing them."""
-        return max(_SHORTEST_WAIT_S, min(self._max_wait_s, blocks * self._seconds_a_block))
+        """Returns what a load of so many blocks may take, in seconds: the same, and more where a load that fails loses
+        the request."""
+        return max(self._max_wait_s, _SHORTEST_WAIT_S) if self._held else self.wait_s(blocks)
 
     def forget(self, tracked: TrackedRequest) -> None:
         """Ends the request's question, and lets go of what was held for it."""
@@ -101,8 +107,11 @@ class Offers:
     def _look(self, tracked: TrackedRequest, keys: Sequence[bytes], missing: int) -> Look:
         """Returns the request's look, begun now if it has none. `missing` blocks are worth the wait."""
         if tracked.look is None:
-            wait_s = self.load_timeout_s(missing)
-            tracked.look = Look(self._clock() + wait_s, tracked.local_blocks)
+            now, wait_s = self._clock(), self.wait_s(missing)
+            if tracked.asked_until is not None:  # It waited for its turn, which counts.
+                wait_s = max(0.0, min(wait_s, tracked.asked_until - now))
+                tracked.asked_until = None
+            tracked.look = Look(now + wait_s, tracked.local_blocks)
             self._submit(tracked.look, keys, wait_s)
         return tracked.look
 

@@ -20,14 +20,14 @@ class Options:
     tenant_secret_file: str = ""  # Whose bytes are the tenant's secret; empty: the open tenant.
     model_name: str = ""  # Of the space; empty: the last part of the engine's model path.
     weights_digest: str = ""  # Of the space; empty: it is made from the model's files.
-    recompute_tokens_per_s: float = 4000.0  # What the engine prefills in a second; bounds every wait.
+    recompute_tokens_per_s: float = 0.0  # What the engine prefills in a second; bounds every wait. 0: is measured.
     max_wait_s: float = 2.0  # That a request waits for a disk or a node at most, in seconds.
     peers: bool = True  # Other nodes are asked for what this one has not.
     store: bool = True  # What is computed is saved; False: blocks are only loaded.
     codec: str = ""  # Of CODECS: how blocks of KV in bfloat16 are stored; empty: as they are.
     max_tokens: int = 0  # That are loaded for a request at most; 0: all.
     lane_threads: int = 1  # Threads of a worker that copy.
-    preemption_wait_s: float = 0.1  # That a step waits for copies out of blocks it will overwrite, in seconds.
+    preemption_wait_s: float = 0.002  # That a step waits for copies out of blocks it will overwrite, in seconds.
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -40,8 +40,8 @@ class Options:
                 raise ValueError(f"{field.name} is {value!r}; must be a {wanted.__name__}")
         self._require(self.socket_dir != "", "socket_dir", "not be empty")
         self._require(self.tenant != "", "tenant", "not be empty")
-        self._require(math.isfinite(self.recompute_tokens_per_s) and self.recompute_tokens_per_s > 0,
-                      "recompute_tokens_per_s", "be a finite number above 0")
+        self._require(math.isfinite(self.recompute_tokens_per_s) and self.recompute_tokens_per_s >= 0,
+                      "recompute_tokens_per_s", "be a finite number, 0 or more")
         self._require(0 <= self.max_wait_s <= 60, "max_wait_s", "be from 0 to 60")
         self._require(self.codec in CODECS, "codec", f"be one of {', '.join(map(repr, CODECS))}")
         self._require(self.max_tokens >= 0, "max_tokens", "not be negative")

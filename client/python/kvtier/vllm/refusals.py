@@ -10,10 +10,11 @@ _GROUP_KINDS = ("FullAttentionSpec", "SlidingWindowSpec", "ChunkedLocalAttention
 _MAX_SPACES = 16
 
 
-def refuse_unsupported(vllm_config: Any, kv_cache_config: Any, fails_by_request: bool) -> None:
+def refuse_unsupported(vllm_config: Any, kv_cache_config: Any, fails_by_request: bool, announces_sleep: bool) -> None:
     """Raises ValueError, naming the field and its value, for what the connector does not support.
 
     `fails_by_request`: this vLLM can be told that a request's load failed, which needs no block ids.
+    `announces_sleep`: it says when it takes the memory of blocks away, and when it is back.
     """
     role = getattr(vllm_config.kv_transfer_config, "kv_role", None)
     if role != "kv_both":
@@ -31,6 +32,12 @@ def refuse_unsupported(vllm_config: Any, kv_cache_config: Any, fails_by_request:
     if getattr(vllm_config.cache_config, "calculate_kv_scales", False):
         raise ValueError("cache_config.calculate_kv_scales is True; scales that are made while running are in no "
                          "block: give them with the weights")
+    if getattr(vllm_config.model_config, "enable_sleep_mode", False) and not announces_sleep:
+        raise ValueError("model_config.enable_sleep_mode is True, and this vLLM does not say when it takes the blocks' "
+                         "memory away; vLLM 0.33 does")
+    if getattr(vllm_config, "use_v2_model_runner", False) and getattr(kv_cache_config, "needs_kv_cache_zeroing", False):
+        raise ValueError("use_v2_model_runner is True and the KV cache needs zeroing: that runner zeroes blocks before a "
+                         "connector can end its copies out of them; set VLLM_USE_V2_MODEL_RUNNER=0")
     groups = len(kv_cache_config.kv_cache_groups)
     if groups > 1 and not fails_by_request:
         raise ValueError(f"kv_cache_groups has {groups} groups, and this vLLM takes failed loads by block alone, which "

@@ -1,6 +1,5 @@
 """The connector in the engine's scheduler: what is loaded, and what is saved."""
 
-import logging
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -10,14 +9,14 @@ import kvtier
 
 from .block_keys import block_keys
 from .metadata import NO_BLOCK, Load, Save, StepPlan
+from .never_raises import log_failure
 from .offers import Offers
 from .options import Options
+from .prefill_rate import PrefillRate
 from .space import space_of_epoch
 from .stats import Counts
 from .tracked_request import TrackedRequest
 from .wishes import read_wishes
-
-_log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
 
 _STEP_BUDGET_S = 0.002  # That all looks of one step may take; the last one may go beyond it.
 _MAX_KEYS = 8192  # Of one call of the client.
@@ -42,7 +41,10 @@ class SchedulerSide:
         self._spaces: list[kvtier.Space] = []
         self._offers: Offers | None = None
         self._requests: dict[str, TrackedRequest] = {}
+        self._loading: dict[str, TrackedRequest] = {}  # Those whose load is under way.
         self._loads: list[Load] = []
+        self._rate = PrefillRate(options.recompute_tokens_per_s, clock)
+        self.counts.set("recompute_tokens_per_s", self._rate.tokens_per_s)
         self._epoch = ""
         self._spent_s = 0.0
 
@@ -59,10 +61,7 @@ class SchedulerSide:
             return 0, False
         began = self._clock()
         if self._spent_s >= _STEP_BUDGET_S:
-            # The others of this step took its time. One whose own time is over does without.
-            if tracked.look is not None and began >= tracked.look.deadline:
-                return 0, False
-            return None, False
+            return self._postponed(tracked, began), False
         keys = block_keys(request, tracked.local_blocks, self._last_block(tracked))
         keys = keys[:self._max_keys()]
         blocks = self._offers.offered(tracked, keys) if keys else 0
@@ -72,21 +71,47 @@ class SchedulerSide:
     def allocated(self, request: Any, blocks: Sequence[Sequence[int]], external_tokens: int) -> None:
         """Takes the blocks that the request was given, for each KV group; of them the last are loaded."""
         tracked = self._track(request)
+        tracked.asked_until = None
         if external_tokens == 0:
             return
         first, end = tracked.local_blocks, tracked.local_blocks + external_tokens // self._block_tokens
-        keys = block_keys(request, first, end)
         wanted = tuple(tuple(group[first:end]) for group in blocks)
+        try:
+            keys = tuple(block_keys(request, first, end))
+        except Exception:
+            log_failure("naming blocks")
+            keys = ()  # The load fails at once: the request waits for its answer.
         tracked.loading = frozenset(block for group in wanted for block in group if block != NO_BLOCK)
         tracked.offered = getattr(request, "num_preemptions", 0)
+        self._loading[request.request_id] = tracked
         self.counts.add("offered_tokens", external_tokens)
-        self._loads.append(Load(request.request_id, tuple(keys), wanted, self._load_timeout_s(len(keys))))
+        timeout_s = self._offers.load_timeout_s(end - first) if self._offers is not None else 0.0
+        self._loads.append(Load(request.request_id, keys, wanted, timeout_s))
 
     def plan(self, scheduled: Any) -> StepPlan:
-        """Returns the work of the step that `scheduled`, the engine's SchedulerOutput, describes."""
+        """Returns the work of the step that `scheduled`, the engine's SchedulerOutput, describes.
+
+        Loads that were allocated are in it whatever `scheduled` is: requests wait for their answers.
+        """
         loads, self._loads = self._loads, []
         plan = StepPlan(epoch=self._epoch, loads=loads)
-        plan.written.update(block for load in loads for group in load.blocks for block in group)
+        try:
+            self._plan_step(plan, scheduled)
+        except Exception:
+            log_failure("planning a step")
+            plan.writes_unknown = True
+            for tracked in self._requests.values():
+                tracked.outlived = True  # Blocks that it was given in this step may not be known.
+        self._spent_s = 0.0
+        return plan
+
+    def _plan_step(self, plan: StepPlan, scheduled: Any) -> None:
+        # All but about one token of each request are prefilled.
+        plan.measured = self._rate.planned(scheduled.total_num_scheduled_tokens - len(scheduled.num_scheduled_tokens))
+        preempted = StepPlan()
+        for request_id in getattr(scheduled, "preempted_req_ids", None) or ():
+            self._plan_preempted(preempted, request_id)
+        plan.written.update(block for load in plan.loads for group in load.blocks for block in group)
         for new in scheduled.scheduled_new_reqs:
             self._plan_request(plan, scheduled, new.req_id, new.num_computed_tokens, new.block_ids, anew=True)
         cached = scheduled.scheduled_cached_reqs
@@ -95,51 +120,66 @@ class SchedulerSide:
             self._plan_request(plan, scheduled, request_id, cached.num_computed_tokens[place],
                                cached.new_block_ids[place], anew=request_id in resumed)
         plan.written.discard(NO_BLOCK)
-        self._spent_s = 0.0
-        return plan
+        plan.saves.extend(save for save in preempted.saves
+                          if plan.written.isdisjoint(block for group in save.blocks for block in group))
 
     def workers_answered(self, failed_blocks: frozenset[int], received: frozenset[str],
                          failed: frozenset[str]) -> None:
         """Learns which loads have ended, and which blocks, or requests, did not come."""
-        for tracked in self._requests.values() if failed_blocks else ():
+        for tracked in self._loading.values() if failed_blocks else ():
             # One rank may tell of it steps before the last rank has ended the load.
             if not tracked.loading.isdisjoint(failed_blocks):
                 self._fail(tracked)
         for request_id in received | failed:
+            known = self._loading.pop(request_id, None)
             answered = self._requests.get(request_id)
             if answered is None:
                 continue
-            if request_id in failed:
+            if request_id in failed or known is None:  # A load that could not be taken has failed.
                 self._fail(answered)
             answered.loading = frozenset()
             self._forget_look(answered)
 
+    def measured(self, step: int) -> None:
+        """Learns that the workers answered the step that a plan gave this number."""
+        if self._rate.answered(step):
+            self.counts.set("recompute_tokens_per_s", self._rate.tokens_per_s)
+
     def finished(self, request_id: str) -> None:
         """Forgets a request. Saves of its blocks go on: a step that writes to them first waits for the copies."""
         tracked = self._requests.pop(request_id, None)
+        self._loading.pop(request_id, None)
         if tracked is not None:
             self._forget_look(tracked)
 
     def reset(self) -> None:
-        """Begins a new epoch: nothing that was put before, or is being loaded, is used any more."""
+        """Begins a new epoch: nothing that was put before, or is being loaded, is used any more.
+
+        That holds also where the client takes no space of the new epoch: then nothing is offered.
+        """
         self._epoch = uuid.uuid4().hex
         self.counts.add("resets")
         for tracked in self._requests.values():
             self._forget_look(tracked)
             tracked.outlived = True
-        self._register()
+        try:
+            self._register()
+        except Exception:
+            log_failure("registering spaces of a new epoch")
 
     def close(self) -> None:
         """Hangs up."""
         self._client.close()
 
     def _register(self) -> None:
-        for space in self._spaces:
+        left, self._spaces, self._offers = self._spaces, [], None
+        for space in left:
             self._client.unregister_space(space)
-        self._spaces = [self._client.register_space(space_of_epoch(spec, self._epoch)) for spec in self._specs]
+        wait_s = 0.0 if self._epoch else None  # A running engine waits for no agent.
+        self._spaces = [self._client.register_space(space_of_epoch(spec, self._epoch), wait_s) for spec in self._specs]
         if self._spaces:
             options = self._options
-            self._offers = Offers(self._client, self._spaces, self._block_tokens / options.recompute_tokens_per_s,
+            self._offers = Offers(self._client, self._spaces, lambda: self._block_tokens / self._rate.tokens_per_s,
                                   options.max_wait_s, options.peers, self._held, self.counts, self._clock)
 
     def _track(self, request: Any) -> TrackedRequest:
@@ -150,6 +190,15 @@ class SchedulerSide:
                 self.counts.add("unstored_requests")
             self._requests[request.request_id] = tracked
         return tracked
+
+    def _postponed(self, tracked: TrackedRequest, now: float) -> int | None:
+        """Returns the answer where the step's time is spent by other requests: None, ask again; from its deadline on 0."""
+        if tracked.look is not None:
+            return 0 if now >= tracked.look.deadline else None
+        if tracked.asked_until is None:
+            blocks = self._last_block(tracked) - tracked.local_blocks
+            tracked.asked_until = now + (self._offers.wait_s(blocks) if self._offers is not None else 0.0)
+        return 0 if now >= tracked.asked_until else None
 
     def _may_load(self, tracked: TrackedRequest) -> bool:
         """Whether it is asked for at all: never again after a failure, and once for each preemption."""
@@ -167,17 +216,17 @@ class SchedulerSide:
                 tokens = min(tokens, limit)
         return max(tokens, 0) // self._block_tokens
 
-    def _load_timeout_s(self, blocks: int) -> float:
-        return self._options.max_wait_s if self._offers is None else self._offers.load_timeout_s(blocks)
-
     def _fail(self, tracked: TrackedRequest) -> None:
         if not tracked.failed:
             tracked.failed = True
             self.counts.add("failed_loads")
 
     def _forget_look(self, tracked: TrackedRequest) -> None:
-        if self._offers is not None:
-            self._offers.forget(tracked)
+        try:
+            if self._offers is not None:
+                self._offers.forget(tracked)
+        except Exception:
+            log_failure("letting go of a ticket")
 
     def _plan_request(self, plan: StepPlan, scheduled: Any, request_id: str, computed_tokens: int,
                       new_blocks: Sequence[Sequence[int]] | None, anew: bool) -> None:
@@ -196,10 +245,21 @@ class SchedulerSide:
             else:
                 for known, more in zip(tracked.blocks, groups):
                     known.extend(more)
-            self._plan_saves(plan, tracked, computed_tokens + scheduled.num_scheduled_tokens.get(request_id, 0))
+            tracked.computed = computed_tokens + scheduled.num_scheduled_tokens.get(request_id, 0)
+            self._plan_saves(plan, tracked, tracked.computed)
         except Exception:
             tracked.outlived = True  # Its blocks are not known for sure. The step's other work goes on.
-            _log.exception("kvtier: request %s is not saved", request_id)
+            log_failure("planning the saves of a request")
+
+    def _plan_preempted(self, plan: StepPlan, request_id: str) -> None:
+        """Plans the saves of blocks that a preempted request gives up and that no step before could name.
+
+        Its other full blocks are being saved since the steps that completed them. A block's key is known when its
+        tokens are, which may be after the step that computed it; its last token is never computed.
+        """
+        tracked = self._requests.get(request_id)
+        if tracked is not None:
+            self._plan_saves(plan, tracked, min(tracked.computed, int(tracked.request.num_tokens) - 1))
 
     def _known(self, tracked: TrackedRequest, computed_blocks: int) -> int:
         """Returns how many of the leading blocks that a request begins with need no save: the table has them."""

@@ -22,9 +22,14 @@ COUNTERS: dict[str, str] = {
     "resets": "Resets of the cache, each of which begins a new epoch",
 }
 
+# Name: what it says. The last value counts, and none is summed.
+GAUGES: dict[str, str] = {
+    "recompute_tokens_per_s": "Tokens that the engine prefills in a second, as measured or configured; bounds every wait",
+}
+
 
 class Counts:
-    """Counters since they were last taken. For one thread."""
+    """Counters, and gauges that were set, since they were last taken. For one thread."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -34,6 +39,10 @@ class Counts:
         if amount:
             self._counts[name] = self._counts.get(name, 0) + amount
 
+    def set(self, name: str, value: float) -> None:
+        """Sets a gauge of GAUGES."""
+        self._counts[name] = round(value)
+
     def take(self) -> dict[str, int]:
         """Returns what was counted since the last take; {} is nothing."""
         taken, self._counts = self._counts, {}
@@ -41,5 +50,7 @@ class Counts:
 
 
 def sum_of(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
-    """Returns the sum of two takes, name by name."""
-    return {name: first.get(name, 0) + second.get(name, 0) for name in COUNTERS if name in first or name in second}
+    """Returns the sum of two takes, name by name; of a gauge, the second's value if it has one."""
+    total = {name: first.get(name, 0) + second.get(name, 0) for name in COUNTERS if name in first or name in second}
+    total.update({name: take[name] for name in GAUGES for take in (first, second) if name in take})
+    return total

@@ -1,6 +1,6 @@
 """The connector in a worker: copies between the engine's blocks and the agent, on lanes of their own."""
 
-import logging
+import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 import kvtier
 
 from .metadata import NO_BLOCK, Load, Save, StepPlan
+from .never_raises import log_failure
 from .stats import Counts
-
-_log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
 
 
 @dataclass
@@ -18,7 +17,19 @@ class _LoadPart:
     """A load's blocks of one KV group."""
 
     blocks: tuple[int, ...]  # Engine's.
-    job: kvtier.LaneJob | None  # None: there was no room for it, and no block comes.
+    job: kvtier.LaneJob | None = None  # None: there was no room for it, and no block comes.
+
+    def ended(self) -> bool:
+        """Whether no block of it comes any more."""
+        return self.job is None or self.job.done
+
+    def came(self) -> list[bool]:
+        """Returns, for each block, whether it came. REQUIRES: ended()."""
+        try:
+            return self.job.results if self.job is not None else [False] * len(self.blocks)
+        except Exception:
+            log_failure("reading a load's results")
+            return [False] * len(self.blocks)
 
 
 @dataclass
@@ -43,7 +54,7 @@ class WorkerSide:
     """Loads and saves what a step's plan says. For the worker's thread alone.
 
     `open_lanes(epoch)` returns the lanes of each KV group; `block_bytes` has their blocks' sizes. Nothing waits but
-    prepare(), `preemption_wait_s` at most.
+    prepare(), `preemption_wait_s` at most. What fails is a block that did not come, or is not saved.
     """
 
     def __init__(self, open_lanes: Callable[[str], Sequence[kvtier.Lanes]], block_bytes: Sequence[int],
@@ -54,86 +65,145 @@ class WorkerSide:
         self._clock = clock
         self.counts = Counts()
         self._epoch = ""
-        self._lanes = list(open_lanes(""))
+        self._lanes = list(open_lanes(""))  # Empty: the engine's memory is away, or copies are stopped.
+        self._closing: list[threading.Thread] = []  # Each ends lanes of an epoch before.
         self._loads: dict[str, list[_LoadPart]] = {}
         self._saves: list[_SavePart] = []
 
     def prepare(self, plan: StepPlan) -> None:
         """Before anything of the step is written: begins its epoch, and lets copies out of what it writes end.
 
-        What is not copied by then is given up by the lanes, so that no block is saved of which a part
-        was overwritten.
+        Blocks that are not copied by then are given up by the lanes: no block is saved of which a part was
+        overwritten. Where that cannot be made sure, all copies are stopped.
         """
-        if plan.epoch != self._epoch:
-            self._reopen(plan.epoch)
-        self._saves = [part for part in self._saves if not self._ended(part)]
-        deadline = self._clock() + self._preemption_wait_s
-        waits = 0
-        for group, lanes in enumerate(self._lanes):
-            read = {block for part in self._saves if part.group == group and not part.job.copied
-                    for block in part.blocks}
-            wanted = sorted(read & plan.written)
-            if wanted:
-                waits = 1
-                if not lanes.await_copied(wanted, max(0.0, deadline - self._clock())):
-                    self.counts.add("given_up_blocks", len(wanted))
-        self.counts.add("preemption_waits", waits)
+        try:
+            if plan.epoch is not None and plan.epoch != self._epoch:
+                self._begin_epoch(plan.epoch)
+            if self._saves:
+                self._saves = [part for part in self._saves if not self._ended(part)]
+                self._await_copies(None if plan.writes_unknown else plan.written)
+        except Exception:
+            log_failure("letting copies end")
+            self._stop_copies()
 
     def load(self, loads: Sequence[Load]) -> None:
         """Begins the loads. Never waits: one without room has failed, and is answered as any other."""
+        for load in loads:  # All are known, and so are answered, before the first can fail.
+            self._loads[load.request_id] = [
+                _LoadPart(tuple(block for block in blocks if block != NO_BLOCK)) for blocks in load.blocks]
         for load in loads:
-            parts = self._loads.setdefault(load.request_id, [])
-            for group, blocks in enumerate(load.blocks):
-                needed = [i for i, block in enumerate(blocks) if block != NO_BLOCK]
-                part = _LoadPart(tuple(blocks[i] for i in needed), None)
-                parts.append(part)
+            for group, (part, blocks) in enumerate(zip(self._loads[load.request_id], load.blocks)):
                 try:
-                    if part.blocks and len(load.keys) == len(blocks):
-                        part.job = self._lanes[group].onboard([load.keys[i] for i in needed], part.blocks,
-                                                              load.timeout_s)
+                    if part.blocks and len(load.keys) == len(blocks) and self._lanes:
+                        keys = [key for key, block in zip(load.keys, blocks) if block != NO_BLOCK]
+                        part.job = self._lanes[group].onboard(keys, part.blocks, load.timeout_s)
                 except BlockingIOError:
                     self.counts.add("load_refused_blocks", len(part.blocks))
                 except Exception:
-                    _log.exception("kvtier: a load of %d blocks cannot be", len(part.blocks))
+                    log_failure("beginning a load")
 
     def save(self, saves: Sequence[Save]) -> None:
         """Begins the saves of blocks that are computed. Never waits: what has no room is not saved."""
         for save in saves:
             for group, blocks in enumerate(save.blocks):
                 try:
-                    job = self._lanes[group].offload(list(save.keys), list(blocks), save.parent)
+                    if self._lanes:
+                        job = self._lanes[group].offload(list(save.keys), list(blocks), save.parent)
+                        self._saves.append(_SavePart(group, frozenset(blocks), job))
+                        continue
                 except BlockingIOError:
                     self.counts.add("save_refused_blocks", len(blocks))
-                    self.counts.add("unsaved_blocks", len(blocks))
-                    continue
-                self._saves.append(_SavePart(group, frozenset(blocks), job))
+                except Exception:
+                    log_failure("beginning a save")
+                self.counts.add("unsaved_blocks", len(blocks))
 
     def take_results(self) -> LoadResults:
         """Returns the loads that have ended, block by block, and counts the saves that have. Never waits."""
-        for lanes in self._lanes:
-            lanes.poll()  # It keeps no jobs for us then.
         results = LoadResults()
         for request_id, parts in list(self._loads.items()):
-            if all(part.job is None or part.job.done for part in parts):
-                del self._loads[request_id]
-                results.received.add(request_id)
+            if self._have_ended(parts):
                 failed = {block for place, part in enumerate(parts) for block in self._failed(place, part)}
+                results.received.add(request_id)
                 results.failed_blocks |= failed
                 if failed:
                     results.failed.add(request_id)
-        self._saves = [part for part in self._saves if not self._ended(part)]
+                del self._loads[request_id]
+        self._count_saves()
         return results
+
+    def leave_memory(self) -> None:
+        """Ends all copies: the engine takes its blocks' memory away. What is asked for until return_to_memory() fails."""
+        lanes, self._lanes = self._lanes, []
+        _close(lanes)
+
+    def return_to_memory(self) -> None:
+        """Begins anew where the engine's memory is back at its place. Idempotent."""
+        if not self._lanes:
+            self._lanes = list(self._open_lanes(self._epoch))
 
     def close(self) -> None:
         """Ends all copies; what is under way fails."""
-        for lanes in self._lanes:
-            lanes.close()
+        self.leave_memory()
+        for thread in self._closing:
+            thread.join()
+
+    def _await_copies(self, written: Collection[int] | None) -> None:
+        """Waits for copies out of blocks in `written`, within the time for all groups. None: it waits for no copy, and
+        gives up all."""
+        deadline = self._clock() + (0.0 if written is None else self._preemption_wait_s)
+        waits = 0
+        for group, lanes in enumerate(self._lanes):
+            read = {block for part in self._saves if part.group == group and not part.job.copied
+                    for block in part.blocks}
+            wanted = sorted(read if written is None else read.intersection(written))
+            if wanted:
+                waits = 1
+                given_up = lanes.stats()["offload_given_up_blocks"]
+                if not lanes.await_copied(wanted, max(0.0, deadline - self._clock())):
+                    self.counts.add("given_up_blocks", int(lanes.stats()["offload_given_up_blocks"] - given_up))
+        self.counts.add("preemption_waits", waits)
+
+    def _begin_epoch(self, epoch: str) -> None:
+        """Goes on with lanes of `epoch`. Copies of the epoch before are given up now, and its jobs end soon, as failed.
+
+        Lanes end behind the block that they are copying, for which no step waits.
+        """
+        left = self._lanes
+        self._epoch = epoch
+        self._await_copies(None)
         self._lanes = []
+        self._closing = [thread for thread in self._closing if thread.is_alive()]
+        self._closing.append(threading.Thread(target=_close, args=(left,), name="kvtier-close"))
+        self._closing[-1].start()
+        self._lanes = list(self._open_lanes(epoch))
+
+    def _stop_copies(self) -> None:
+        """Stops all copies until the next epoch; loads fail and nothing is saved."""
+        lanes, self._lanes = self._lanes, []
+        _close(lanes)
+
+    def _have_ended(self, parts: Sequence[_LoadPart]) -> bool:
+        try:
+            return all(part.ended() for part in parts)
+        except Exception:
+            log_failure("asking whether a load has ended")
+            self._stop_copies()  # Nothing is written to its blocks any more.
+            for part in parts:
+                part.job = None
+            return True
+
+    def _count_saves(self) -> None:
+        try:
+            for lanes in self._lanes:
+                lanes.poll()  # It keeps no jobs for us then.
+            if self._saves:
+                self._saves = [part for part in self._saves if not self._ended(part)]
+        except Exception:
+            log_failure("counting saves")
 
     def _failed(self, place: int, part: _LoadPart) -> Collection[int]:
         """Returns the engine's blocks of a part that did not come, and counts those that did."""
-        results = part.job.results if part.job is not None else [False] * len(part.blocks)
-        failed = [block for block, came in zip(part.blocks, results) if not came]
+        failed = [block for block, came in zip(part.blocks, part.came()) if not came]
         loaded = len(part.blocks) - len(failed)
         self.counts.add("load_failed_blocks", len(failed))
         self.counts.add("loaded_blocks", loaded)
@@ -150,9 +220,10 @@ class WorkerSide:
         self.counts.add("unsaved_blocks", len(part.blocks) - saved)
         return True
 
-    def _reopen(self, epoch: str) -> None:
-        """Ends all copies as failed, and goes on with lanes of `epoch`."""
-        for lanes in self._lanes:
-            lanes.close()
-        self._lanes = list(self._open_lanes(epoch))
-        self._epoch = epoch
+
+def _close(lanes: Sequence[kvtier.Lanes]) -> None:
+    for each in lanes:
+        try:
+            each.close()
+        except Exception:
+            log_failure("ending lanes")

@@ -1,0 +1,104 @@
+"""A real agent, stopped and killed at will, and memory of this process as an engine's tensors.
+
+Programs are those that KVTIER_AGENT and KVTIER_CLI name.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import kvtier
+from kvtier.vllm.kv_layout import lay_out
+from stand_ins import BLOCK_TOKENS
+from tensor import Storage, Tensor
+
+BLOCKS, HEADS, LAYERS, DIM = 24, 3, 2, 64
+RUN_BYTES = HEADS * BLOCK_TOKENS * DIM * 4
+
+
+def eventually(condition, seconds=30):
+    """Whether the condition comes true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+class Agent:
+    """An agent of its own for the test, with `more` flags. Ends with the test."""
+
+    def __init__(self, test, *more):
+        folder = tempfile.TemporaryDirectory()
+        test.addCleanup(folder.cleanup)
+        self.socket_dir, self._test = folder.name, test
+        self._command = [os.environ["KVTIER_AGENT"], "--node_id=a", f"--socket_dir={folder.name}", "--host_bytes=16MiB",
+                         "--slab_bytes=4MiB", "--listen=127.0.0.1:0", "--advertise=127.0.0.1:1", *more]
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._test.addCleanup(self.process.wait)
+        self._test.addCleanup(self.process.kill)
+
+    def connect(self, *arguments, **named):
+        """Returns a client that is connected."""
+        client = kvtier.Client(self.socket_dir, *arguments, **named)
+        self._test.addCleanup(client.close)
+        self._test.assertTrue(eventually(lambda: client.connected))
+        return client
+
+    def stop(self):
+        """Freezes it, and waits until each of its threads stands: a signal takes its time."""
+        self.process.send_signal(signal.SIGSTOP)
+        self._test.assertTrue(eventually(self._stands))
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def status(self, *verb):
+        """Returns what `kvtier VERB` prints of it."""
+        return subprocess.run([os.environ["KVTIER_CLI"], *verb, f"--socket_dir={self.socket_dir}"], capture_output=True,
+                              text=True, timeout=60).stdout
+
+    def _stands(self):
+        stats = [path.read_text() for path in Path(f"/proc/{self.process.pid}/task").glob("*/stat")]
+        return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+
+
+class Memory(Storage):
+    """Storage that is there."""
+
+    def __init__(self, size):
+        self.bytes = (ctypes.c_ubyte * size)()
+        self._address, self._size = ctypes.addressof(self.bytes), size
+
+
+class EngineMemory:
+    """The KV memory of a small engine: BLOCKS blocks over LAYERS layers."""
+
+    def __init__(self):
+        self._memory = Memory(LAYERS * BLOCKS * RUN_BYTES)
+        self.tensors = {f"l{i}": Tensor((BLOCKS, HEADS, BLOCK_TOKENS, DIM), self._memory, offset=i * BLOCKS * RUN_BYTES // 4)
+                        for i in range(LAYERS)}
+        self.layout = lay_out(list(self.tensors.items()), BLOCKS, HEADS, BLOCK_TOKENS)
+
+    def fill(self, block, value=None):
+        """Computes a block: its runs become 16 times the layer and the block's number, or `value`."""
+        for layer in range(LAYERS):
+            content = 16 * layer + block if value is None else value
+            ctypes.memset(self._memory.data_ptr() + (layer * BLOCKS + block) * RUN_BYTES, content, RUN_BYTES)
+
+    def runs(self, block):
+        """The bytes of a block's runs, by layer."""
+        starts = [(layer * BLOCKS + block) * RUN_BYTES for layer in range(LAYERS)]
+        return [bytes(self._memory.bytes[start:start + RUN_BYTES]) for start in starts]
