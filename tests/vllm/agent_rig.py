@@ -65,10 +65,15 @@ class Agent:
         self.process.kill()
         self.process.wait()
 
-    def status(self, *verb):
-        """Returns what `kvtier VERB` prints of it."""
-        return subprocess.run([os.environ["KVTIER_CLI"], *verb, f"--socket_dir={self.socket_dir}"], capture_output=True,
+    def doctor(self):
+        """Returns what `kvtier doctor` says on this node."""
+        return subprocess.run([os.environ["KVTIER_CLI"], "doctor", "--socket-dir", self.socket_dir], capture_output=True,
                               text=True, timeout=60).stdout
+
+    def descriptors(self):
+        """Returns what the agent's descriptors are, without numbers."""
+        links = Path(f"/proc/{self.process.pid}/fd").iterdir()
+        return sorted(os.readlink(link).partition(":[")[0] for link in links if link.is_symlink())
 
     def _stands(self):
         stats = [path.read_text() for path in Path(f"/proc/{self.process.pid}/task").glob("*/stat")]

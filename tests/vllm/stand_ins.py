@@ -58,6 +58,7 @@ class TableClient:
         self.busy = False
         self.looks = 0
         self.closed = False
+        self.connected = True
         self.registered = []
         self.clock_cost = None  # (clock, seconds of each look)
 

@@ -294,6 +294,15 @@ class Saves(WithScheduler):
         [save] = self.side.plan(Step().cached("a", 223, 1)).saves
         self.assertEqual((save.keys, save.blocks), ((make_keys(7)[6],), ((7,),)))
 
+    def test_a_block_whose_key_comes_late_is_saved_by_the_next_step(self):
+        self.start()
+        self.assertEqual(self.side.plan(Step().cached("a", 223, 1)).saves, [])
+        self.assertEqual(self.side.plan(Step().cached("a", 224, 1)).saves, [])
+        self.side._requests["a"].request.block_hashes = make_keys(7)
+        [save] = self.side.plan(Step().cached("a", 225, 1)).saves
+        self.assertEqual((save.keys, save.blocks), ((make_keys(7)[6],), ((7,),)))
+        self.assertEqual(self.side._unnamed, set())
+
     def test_of_several_groups_all_of_a_block_or_none(self):
         request = make_request("a", 200)
         self.matched(request)

@@ -185,11 +185,11 @@ class Layouts(unittest.TestCase):
 class Spaces(unittest.TestCase):
     def spec(self, options=None, facts=FACTS, rank=(0, 0), group=0, tensor=None, **changes):
         options = parse_options({"weights_digest": "w", **(options or {})})
-        parts = {"cache_dtype": "auto", "sliding_window": None, "hf_overrides": {}, "tensor_parallel_size": 2}
+        parts = {"hash": "sha256_cbor", "cache_dtype": "auto", "sliding_window": None, "hf_overrides": {}, "tensor_parallel_size": 2}
         parts.update(changes)
         config = SimpleNamespace(
             model_config=SimpleNamespace(model="/models/smol", revision=None, hf_overrides=parts["hf_overrides"]),
-            cache_config=SimpleNamespace(cache_dtype=parts["cache_dtype"]),
+            cache_config=SimpleNamespace(cache_dtype=parts["cache_dtype"], prefix_caching_hash_algo=parts["hash"]),
             parallel_config=SimpleNamespace(tensor_parallel_size=parts["tensor_parallel_size"], pipeline_parallel_size=1))
         spec = SimpleNamespace(block_size=TOKENS, num_kv_heads=HEADS, head_size=64, sliding_window=parts["sliding_window"])
         layout = lay_out([("l", tensor or Tensor((BLOCKS, HEADS, TOKENS, 128)))], BLOCKS, HEADS, TOKENS)
@@ -205,7 +205,7 @@ class Spaces(unittest.TestCase):
                   self.spec(facts=EngineFacts("0.32.0", "FLASH", "AVX2")),
                   self.spec(facts=EngineFacts("0.32.0", "CPU_ATTN", "AVX512")), self.spec(rank=(1, 0)),
                   self.spec(group=1), self.spec(cache_dtype="fp8"), self.spec(sliding_window=128),
-                  self.spec(hf_overrides={"rope_theta": 2}), self.spec(tensor_parallel_size=4),
+                  self.spec(hf_overrides={"rope_theta": 2}), self.spec(tensor_parallel_size=4), self.spec(hash="sha256"),
                   self.spec(tensor=Tensor((BLOCKS, TOKENS, HEADS, 128))),
                   self.spec(tensor=Tensor((BLOCKS, HEADS, TOKENS, 128), dtype="float16"))]
         self.assertEqual(len({repr(spec) for spec in [self.spec(), *others]}), len(others) + 1)

@@ -5,13 +5,18 @@ import unittest
 
 import kvtier
 import stand_ins
+import vllm_stub
 from agent_rig import LAYERS, Agent, EngineMemory, eventually
+from engine_config import make_cache_config, make_config
 from kvtier.vllm.metadata import Load, Save, StepPlan
 from kvtier.vllm.options import parse_options
 from kvtier.vllm.scheduler_side import SchedulerSide
 from kvtier.vllm.space import space_of_epoch
 from kvtier.vllm.worker_side import WorkerSide
 from stand_ins import BLOCK_TOKENS, Step, make_keys, make_request
+
+vllm_stub.install()
+from kvtier.vllm import KvtierConnector  # noqa: E402 (the stubs come first)
 
 # Calls that wait for a stopped agent wait for 2 s, the client's timeout; those that do not take microseconds.
 AT_ONCE_S = 0.5
@@ -125,6 +130,44 @@ class Failures(WithAgent):
         self.agent.kill()
         self.assertEqual(self.everything_at_once("a").failed_blocks, {11, 12, 13})
         self.assertTrue(eventually(lambda: self.scheduler.matched_tokens(make_request("b", 200), 0) == (0, False)))
+
+
+class LogLines(unittest.TestCase):
+    """What a user reads: each change once, whatever is asked meanwhile."""
+
+    def setUp(self):
+        self.lines = []
+        kvtier.set_logger(lambda level, line: self.lines.append(line))
+        self.addCleanup(kvtier.set_logger, None)
+        self.agent = Agent(self)
+
+    def said(self, what):
+        return sum(what in line for line in self.lines)
+
+    def test_an_agent_that_goes_and_comes_back_is_one_line_each_time(self):
+        client = self.agent.connect()
+        scheduler = SchedulerSide(client, parse_options({"peers": False}), BLOCK_TOKENS, False)
+        scheduler.accept_spaces([stand_ins.spec()])
+        self.assertTrue(eventually(lambda: self.said("connected to the agent") == 1))
+        for turn in (1, 2):
+            self.agent.kill()
+            self.assertTrue(eventually(lambda: self.said("serving misses: UNAVAILABLE: no agent at") >= turn))
+            for step in range(500):
+                scheduler.matched_tokens(make_request(f"{turn}.{step}", 200), 0)
+                scheduler.plan(Step())
+            self.agent.start()
+            self.assertTrue(eventually(lambda: self.said("connected to the agent") == turn + 1))
+        self.assertLessEqual(len(self.lines), 16, self.lines)
+        self.assertIn(self.agent.socket_dir, next(line for line in self.lines if "no agent at" in line))
+
+    def test_an_engine_that_starts_without_an_agent_is_told_what_to_do(self):
+        self.agent.kill()
+        config = make_config(extra={"socket_dir": self.agent.socket_dir})
+        with self.assertLogs("vllm.kvtier", "WARNING") as logged:
+            connector = KvtierConnector(config, vllm_stub.KVConnectorRole.SCHEDULER, kv_cache_config=make_cache_config())
+        self.addCleanup(connector.shutdown)
+        [line] = [line for line in logged.output if "start kvtier-agent --socket_dir=" in line]
+        self.assertIn(f"no agent serves this engine in socket_dir '{self.agent.socket_dir}'", line)
 
 
 if __name__ == "__main__":

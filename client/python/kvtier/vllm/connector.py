@@ -127,8 +127,9 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         self._unplanned: list[Load] = []  # Whose requests wait, and which nothing but a failure can answer.
         if role == base.KVConnectorRole.SCHEDULER:
             held = getattr(transfer, "kv_load_failure_policy", "fail") == "fail"
-            self._warn(held)
-            self._scheduler = SchedulerSide(self._open_client(), self._options, block_tokens(kv_cache_config), held)
+            client = self._open_client()
+            self._warn(held, client)
+            self._scheduler = SchedulerSide(client, self._options, block_tokens(kv_cache_config), held)
 
     @property
     def requires_kv_delivery(self) -> bool:
@@ -326,15 +327,20 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         """Has the workers answer a load as failed that could not be taken: without keys no block of it comes."""
         self._unplanned.append(Load(request.request_id, (), tuple(tuple(group) for group in blocks.get_block_ids()), 0.0))
 
-    def _warn(self, held: bool) -> None:
-        """Says in the log, once, what is configured otherwise than docs/engines/vllm.md says."""
+    def _warn(self, held: bool, client: kvtier.Client) -> None:
+        """Says in the log, once, what is otherwise than docs/engines/vllm.md says. The client says what comes later."""
+        if not client.connected:
+            _log.warning("kvtier: no agent serves this engine in socket_dir %r, and all blocks are computed until one does: "
+                         "start kvtier-agent --socket_dir=%s on this node, or mount its folder there; the engine need not "
+                         "be started again", self._options.socket_dir, self._options.socket_dir)
         if held:
             _log.warning("kvtier: kv_load_failure_policy is 'fail': a request whose load fails is lost, so only blocks "
                          "are loaded that the agent holds for it; 'recompute' loses none")
         algorithm = getattr(self._config.cache_config, "prefix_caching_hash_algo", "sha256_cbor")
         if algorithm != "sha256_cbor":
-            _log.warning("kvtier: prefix_caching_hash_algo is %r: other processes may compute other keys; "
-                         "'sha256_cbor' is the same everywhere", algorithm)
+            _log.warning("kvtier: prefix_caching_hash_algo is %r: other processes may compute other keys, and nothing is "
+                         "shared with engines that have another one; --prefix-caching-hash-algo sha256_cbor is the same "
+                         "everywhere", algorithm)
 
     def _open_client(self) -> kvtier.Client:
         options = self._options

@@ -42,6 +42,7 @@ class SchedulerSide:
         self._offers: Offers | None = None
         self._requests: dict[str, TrackedRequest] = {}
         self._loading: dict[str, TrackedRequest] = {}  # Those whose load is under way.
+        self._unnamed: set[str] = set()  # Those with computed blocks whose keys are not known yet.
         self._loads: list[Load] = []
         self._rate = PrefillRate(options.recompute_tokens_per_s, clock)
         self.counts.set("recompute_tokens_per_s", self._rate.tokens_per_s)
@@ -115,10 +116,13 @@ class SchedulerSide:
         for new in scheduled.scheduled_new_reqs:
             self._plan_request(plan, scheduled, new.req_id, new.num_computed_tokens, new.block_ids, anew=True)
         cached = scheduled.scheduled_cached_reqs
-        resumed = getattr(cached, "resumed_req_ids", ())
-        for place, request_id in enumerate(cached.req_ids):
-            self._plan_request(plan, scheduled, request_id, cached.num_computed_tokens[place],
-                               cached.new_block_ids[place], anew=request_id in resumed)
+        resumed, tokens, size = getattr(cached, "resumed_req_ids", ()), scheduled.num_scheduled_tokens, self._block_tokens
+        for request_id, computed, blocks in zip(cached.req_ids, cached.num_computed_tokens, cached.new_block_ids):
+            # Most steps of a request that decodes neither begin nor complete a block: they cost next to nothing.
+            if (blocks is None and computed % size + tokens.get(request_id, 0) < size and request_id not in resumed
+                    and request_id not in self._unnamed):
+                continue
+            self._plan_request(plan, scheduled, request_id, computed, blocks, anew=request_id in resumed)
         plan.written.discard(NO_BLOCK)
         plan.saves.extend(save for save in preempted.saves
                           if plan.written.isdisjoint(block for group in save.blocks for block in group))
@@ -149,6 +153,7 @@ class SchedulerSide:
         """Forgets a request. Saves of its blocks go on: a step that writes to them first waits for the copies."""
         tracked = self._requests.pop(request_id, None)
         self._loading.pop(request_id, None)
+        self._unnamed.discard(request_id)
         if tracked is not None:
             self._forget_look(tracked)
 
@@ -288,6 +293,10 @@ class SchedulerSide:
         end = min([tokens // self._block_tokens] + [len(group) for group in tracked.blocks])
         first = tracked.saved
         keys = block_keys(tracked.request, first, min(end, first + _MAX_KEYS))
+        if first + len(keys) < end:
+            self._unnamed.add(tracked.request.request_id)
+        else:
+            self._unnamed.discard(tracked.request.request_id)
         end = first + len(keys)
         if not keys or not tracked.blocks:
             return

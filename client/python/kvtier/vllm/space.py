@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import os
 from pathlib import PurePath
 from typing import Any
 
@@ -34,10 +35,13 @@ def space_of_group(options: Options, vllm_config: Any, spec: Any, layout: KvLayo
     parallel = vllm_config.parallel_config
     revision = getattr(getattr(model, "hf_config", None), "_commit_hash", None) or getattr(model, "revision", None)
     digest = options.weights_digest or weights_digest(str(model.model), revision)
-    # All that shapes the bytes and has no field of its own; `kvtier doctor` shows it.
+    # All that shapes the bytes or the keys and has no field of its own; `kvtier doctor` shows it.
     window = getattr(spec, "sliding_window", None)
+    cache = vllm_config.cache_config
+    seed = os.environ.get("PYTHONHASHSEED")  # vLLM begins its hashes with it; unset: with a text of its own.
     shaped_by = [options.model_name or PurePath(str(model.model)).name, f"vllm {facts.version}", facts.backend,
-                 facts.instruction_set, f"cache_dtype {getattr(vllm_config.cache_config, 'cache_dtype', 'auto')}",
+                 facts.instruction_set, f"cache_dtype {getattr(cache, 'cache_dtype', 'auto')}",
+                 f"hash {getattr(cache, 'prefix_caching_hash_algo', 'sha256')}", *([] if seed is None else [f"seed {seed}"]),
                  f"group {group} {type(spec).__name__}", *([f"window {window}"] if window else []), *_overrides(model)]
     raw = kvtier.SpaceSpec(
         model="; ".join(shaped_by), weights_digest=digest, dtype=layout.dtype, layout=layout.stored,
