@@ -356,10 +356,10 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     def _open_lanes(self, client: kvtier.Client, layouts: list[KvLayout], epoch: str) -> list[kvtier.Lanes]:
         """Returns lanes for each KV group in spaces of `epoch`, and leaves those of the epoch before."""
+        # A running engine waits for no agent; the start does, so that the first blocks are saved.
+        wait_s = 0.0 if self._spaces else None
         for space in self._spaces:
             client.unregister_space(space)
-        # A step begins an epoch, and waits for no agent; the start does, so that the first blocks are saved.
-        wait_s = 0.0 if epoch else None
         self._spaces = [client.register_space(space_of_epoch(spec, epoch), wait_s) for spec in self._specs]
         return [kvtier.Lanes(client, space, layout.memory, layout.device,
                              self._options.lane_threads if layout.device == "host" else 1)
