@@ -1,14 +1,13 @@
-"""Preempted requests: what is saved before their blocks are given up, and how they come back."""
+"""Requests that the engine preempts: what is saved of them, and how it comes back."""
 
 import unittest
 from unittest import mock
 
 import kvtier
-from agent_rig import eventually
+from agent_rig import WithAgent, eventually
 from kvtier.vllm.metadata import Save, StepPlan
 from stand_ins import Step, make_keys, make_request
 from test_scheduler_side import WithScheduler
-from worker_rig import WithAgent
 
 
 class Preemptions(WithScheduler):
