@@ -56,6 +56,11 @@ void GiveBackUnstored(const JobOutcomes& outcomes, uint64_t block_bytes,
   }
 }
 
+// Blocks whose slots were asked back while they were read.
+void GiveBackAskedFor(std::span<const size_t> blocks, ReservedBlocks* reserved) {
+  for (const size_t block : blocks) reserved->GiveBack(block);
+}
+
 // Fills in the results and the counts of `end` as far as it comes. The mark is waited for ahead of
 // the reservation, which has a deadline of its own.
 Task<Published> Take(const LaneParts& parts, const OffloadWork& work, JobEnd* end) {
@@ -107,7 +112,7 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work, JobEnd* en
       end->status = absl::AbortedError("offload: slots were asked back before they were copied");
     }
     if (!given_up) co_return size_t{0};
-    for (const size_t block : *given_up) reserved.GiveBack(block);
+    GiveBackAskedFor(*given_up, &reserved);
     if (reserved.reserved() == 0) co_return size_t{0};
   }
   const size_t copied = reserved.reserved();
