@@ -9,7 +9,7 @@ from unittest import mock
 import kvtier
 import stand_ins
 import vllm_stub
-from engine_config import BLOCKS, HEADS, LAYERS, NAMES, MambaSpec, SlidingWindowSpec, attention, make_cache_config, make_config
+from vllm_config import BLOCKS, HEADS, LAYERS, NAMES, MambaSpec, SlidingWindowSpec, attention, make_cache_config, make_config
 from stand_ins import BLOCK_TOKENS, Step, make_keys, make_request
 from tensor import Storage, Tensor
 
