@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from http.client import HTTPException
 from pathlib import Path
 
 import kvtier
@@ -28,6 +29,7 @@ from engines_rounds import Rounds
 _HERE = Path(__file__).resolve().parent
 _BUILD = _HERE.parent / "build"
 _ARMS = ("host", "disk", "disk_after_kill", "peer", "file", "lmcache", "empty_step")
+_MOST_FAILED = 3  # Rounds that may be left out.
 _PARTS = ("first_token", "steps", "lanes")
 
 
@@ -37,11 +39,19 @@ def first_token(places: Places, wanted: set[str], rounds: int, seed: int) -> Non
     with Fleet(places, wanted) as fleet:
         print(f"all engines are ready after {time.monotonic() - began:.0f} s; {rounds} rounds begin", flush=True)
         measured = Rounds(fleet, seed)
-        for number in range(-1, rounds):  # The first one warms up.
-            measured.run(number, counts=number >= 0)
-            if number >= 0:
-                now = ", ".join(f"{arm.name} {1000 * arm.seconds[-1]:.0f}" for arm in measured.arms)
-                print(f"round {number + 1} of {rounds} ({time.monotonic() - began:.0f} s), ms: {now}", flush=True)
+        measured.run(counts=False)  # Warms up.
+        failed = 0
+        while (done := measured.done) < rounds:
+            try:
+                measured.run()
+            except (RuntimeError, OSError, HTTPException) as error:
+                failed += 1
+                print(f"a round is left out: {error!r}", flush=True)
+                if failed > _MOST_FAILED:
+                    raise
+                continue
+            now = ", ".join(f"{arm.name} {1000 * arm.seconds[-1]:.0f}" for arm in measured.arms)
+            print(f"round {done + 1} of {rounds} ({time.monotonic() - began:.0f} s), ms: {now}", flush=True)
         measured.close()
         print_table(measured)
         print_figures(measured)
@@ -130,9 +140,11 @@ def main() -> None:
     kvtier.set_logger(lambda level, line: None)  # Agents are killed on purpose, which needs no lines.
     if "first_token" in options.parts:
         first_token(places, options.arms, options.rounds, options.seed)
-    for part in ("lanes", "steps"):
-        if part in options.parts:
-            subprocess.run([places.venv / "bin/python", _HERE / f"engines_{part}.py", folder, places.model], check=True)
+    python = places.venv / "bin/python"
+    if "lanes" in options.parts:
+        subprocess.run([python, _HERE / "engines_lanes.py", folder], check=True)
+    if "steps" in options.parts:
+        subprocess.run([python, _HERE / "engines_steps.py", folder, places.model], check=True)
 
 
 if __name__ == "__main__":

@@ -38,10 +38,12 @@ class Arm:
             if answer.cached_tokens == wanted and moved == self.wanted_bytes:
                 break
             self.misses += 1
+            complaint = (f"{self.name}: {answer.cached_tokens} tokens of {len(prompt)} were reused, not {wanted}; "
+                         f"{moved} bytes came from its tier, not {self.wanted_bytes}; {1000 * answer.first_s:.0f} ms")
+            print(complaint, flush=True)
             time.sleep(_RETRY_S)
         else:
-            raise RuntimeError(f"{self.name}: {answer.cached_tokens} tokens of {len(prompt)} were reused, not {wanted}; "
-                               f"{moved} bytes came from its tier, not {self.wanted_bytes}")
+            raise RuntimeError(complaint)
         if counts:
             self.seconds.append(answer.first_s)
             self.texts.append(answer.text)

@@ -153,8 +153,8 @@ class Fleet:
         host, disk = (self._arm(name, "kvtier", whole(_BLOCK_TOKENS)) for name in ("host", "disk"))
         peer = self._arm("peer", "kvtier_second", whole(_BLOCK_TOKENS))
         return [host and self._drawing(host, lambda: None, self._disk_bytes, 0),
-                disk and self._drawing(disk, self.first.empty_host, self._disk_bytes, PROMPT_BYTES),
-                peer and self._drawing(peer, self.second.empty_host, self._peer_bytes, PROMPT_BYTES)]
+                disk and self._drawing(disk, self.first.empty_host_memory, self._disk_bytes, PROMPT_BYTES),
+                peer and self._drawing(peer, self.second.empty_host_memory, self._peer_bytes, PROMPT_BYTES)]
 
     def _drawing(self, arm: Arm, empty, source_bytes, wanted_bytes: int) -> Arm:
         """Returns the arm with `empty` done before each question, and with so many bytes from its source wanted."""

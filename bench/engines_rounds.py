@@ -35,6 +35,8 @@ class Rounds:
         self.costs = Costs(empty_step=fleet.empty_step)
         self.equal_texts = 0
         self.texts = 0
+        self._begun = 0
+        self.done = 0  # Rounds that count.
 
     @property
     def arms(self) -> list[Arm]:
@@ -42,8 +44,17 @@ class Rounds:
         after_kill = [self._after_kill] if self._after_kill else []
         return [*self._cold[:1], *self._hits, *after_kill, *self._unaligned[1:], *self._cold[1:], *self._unaligned[:1]]
 
-    def run(self, number: int, counts: bool = True) -> None:
-        """Runs a round, whose values count or not."""
+    def run(self, counts: bool = True) -> None:
+        """Runs a round, whose values count or not. RuntimeError: an arm never was what it is about; none counts then."""
+        self._begun += 1
+        try:
+            self._run(self._begun, counts)
+        except BaseException:
+            self._forget_from(self.done)
+            raise
+        self.done += counts
+
+    def _run(self, number: int, counts: bool) -> None:
         prompt = self._prompt(2 * number)
         self._compute(prompt, number, counts)
         if self._unaligned:
@@ -64,6 +75,13 @@ class Rounds:
             if client is not None:
                 client.close()
 
+    def _forget_from(self, round_number: int) -> None:
+        """Drops what was noted in this round and behind it."""
+        for arm in self.arms:
+            del arm.seconds[round_number:], arm.texts[round_number:]
+        for values in (self.costs.memcpy, self.costs.disk_path, self.costs.peer_path):
+            del values[round_number:]
+
     def _compute(self, prompt: list[int], number: int, counts: bool) -> None:
         """Has all engines compute the prompt, and waits until kvtier has it in both tiers and tells of it."""
         node = self._fleet.first
@@ -73,7 +91,7 @@ class Rounds:
         if node is None:
             return
         node.await_blocks(before + BLOCKS)
-        self._keys = [b"plain%08d%08d" % (number + 1, i) for i in range(BLOCKS)]
+        self._keys = [b"plain%08d%08d" % (number, i) for i in range(BLOCKS)]
         self._first.put(self._keys, self._memory)
         node.await_blocks(before + 2 * BLOCKS)
         if self._second is not None:
@@ -82,10 +100,10 @@ class Rounds:
     def _measure_beside(self, arm: Arm, counts: bool) -> None:
         """Measures what the arm's bytes cost without an engine, just before it is asked."""
         if arm.name == "disk":
-            self._fleet.first.empty_host()
+            self._fleet.first.empty_host_memory()
             self._note(self.costs.disk_path, self._first.onboard_seconds(self._keys), counts)
         elif arm.name == "peer":
-            self._fleet.second.empty_host()
+            self._fleet.second.empty_host_memory()
             self._note(self.costs.peer_path, self._second.onboard_seconds(self._keys), counts)
         elif arm.name == "host":
             self._note(self.costs.memcpy, self._copies.load_seconds(), counts)

@@ -101,8 +101,14 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work, JobEnd* en
     GiveBackUnstored(*outcomes, work.memory->stored->block_bytes, numbers, &reserved);
     if (reserved.reserved() == 0) co_return size_t{0};
   }
-  if (work.hooks.copied != nullptr && !work.hooks.copied()) {
-    co_return absl::AbortedError("offload: the slots were asked back before they were copied");
+  if (work.hooks.copied != nullptr) {
+    const std::optional<std::vector<size_t>> given_up = work.hooks.copied();
+    if (!given_up || !given_up->empty()) {
+      end->status = absl::AbortedError("offload: slots were asked back before they were copied");
+    }
+    if (!given_up) co_return size_t{0};
+    for (const size_t block : *given_up) reserved.GiveBack(block);
+    if (reserved.reserved() == 0) co_return size_t{0};
   }
   const size_t copied = reserved.reserved();
   std::vector<bool> all = StoredKeys(reserved, ReservedFate::kPublished);

@@ -15,69 +15,17 @@ from unittest import mock
 import kvtier
 import stand_ins
 from agent_rig import LAYERS, Agent, EngineMemory, eventually
-from engine_config import SlidingWindowSpec, attention, make_cache_config, make_config
 from kvtier.vllm.block_keys import block_keys
-from kvtier.vllm.metadata import NO_BLOCK, Load, Save, StepPlan
-from kvtier.vllm.options import Options, parse_options
+from kvtier.vllm.metadata import NO_BLOCK, Save, StepPlan
+from kvtier.vllm.options import parse_options
 from kvtier.vllm.scheduler_side import SchedulerSide
-from kvtier.vllm.space import EngineFacts, space_of_epoch, space_of_group
-from kvtier.vllm.worker_side import WorkerSide
+from kvtier.vllm.space import EngineFacts, space_of_group
 from stand_ins import BLOCK_TOKENS, Step, make_keys, make_request
 from test_connector import WithConnector
+from vllm_configuration import SlidingWindowSpec, attention, make_cache_config, make_config
+from worker_rig import WithAgent
 
 NOTHING = frozenset()
-
-
-class WithAgent(unittest.TestCase):
-    """A worker's side on a real agent."""
-
-    FLAGS = ()
-
-    def setUp(self):
-        self.agent = Agent(self, *self.FLAGS)
-        self.memory = EngineMemory()
-        layout = self.memory.layout
-        self.spec = stand_ins.spec(block_bytes=layout.block_bytes, layers=LAYERS, layout=layout.stored)
-        self.client = self.agent.connect()
-        self.worker = self.open_worker(self.client)
-
-    def open_worker(self, client, epoch_of=space_of_epoch):
-        def open_lanes(epoch):
-            space = client.register_space(epoch_of(self.spec, epoch), 0.0 if epoch else None)
-            return [kvtier.Lanes(client, space, self.memory.layout.memory)]
-        worker = WorkerSide(open_lanes, [self.memory.layout.block_bytes], Options().preemption_wait_s)
-        self.addCleanup(worker.close)
-        return worker
-
-    def open_scheduler(self, held=False, **options):
-        scheduler = SchedulerSide(self.agent.connect(), parse_options({"peers": False, **options}), BLOCK_TOKENS, held)
-        scheduler.accept_spaces([self.spec])
-        return scheduler
-
-    def save(self, blocks, worker=None):
-        """Saves blocks under the first keys, and waits until they are stored."""
-        worker = worker or self.worker
-        for block in blocks:
-            self.memory.fill(block)
-        worker.save([Save(tuple(make_keys(len(blocks))), None, (tuple(blocks),))])
-        self.assertTrue(eventually(lambda: worker.take_results() and not worker._saves))
-
-    def load(self, name, blocks, timeout_s=0.5, worker=None):
-        (worker or self.worker).load([Load(name, tuple(make_keys(len(blocks))), (tuple(blocks),), timeout_s)])
-
-    def answered(self, *names, worker=None):
-        """Returns the blocks that did not come, when all of these loads are answered, each once."""
-        worker, seen, failed = worker or self.worker, [], set()
-
-        def all_are():
-            results = worker.take_results()
-            seen.extend(results.received)
-            failed.update(results.failed_blocks)
-            return set(names) <= set(seen)
-
-        self.assertTrue(eventually(all_are), seen)
-        self.assertEqual(len(seen), len(set(seen)))
-        return failed
 
 
 class Symptom1ConvoyOfRequestsThatShareBlocksBeingLoaded(unittest.TestCase):
@@ -466,56 +414,6 @@ class Symptom13RequestsAreStuckWaitingForRemoteKvs(WithAgent):
         self.assertEqual(self.answered("a"), set())
         scheduler.workers_answered(NOTHING, frozenset(["a"]), NOTHING)
         self.assertEqual(self.worker.take_results().received, set())
-
-
-class PreemptedRequestsComeBack(WithAgent):
-    """Its blocks are saved while it runs and copied first when they are taken from it, and come back as one load."""
-
-    def test_as_one_onboard_of_the_same_bytes(self):
-        scheduler = self.open_scheduler(recompute_tokens_per_s=100)
-        request = make_request("a", 200)
-        scheduler.matched_tokens(request, 0)
-        scheduler.allocated(request, ([1, 2, 3, 4, 5, 6, 7],), 0)
-        for block in range(1, 8):
-            self.memory.fill(block)
-        before = [self.memory.runs(block) for block in range(1, 7)]
-        plan = scheduler.plan(Step().new("a", 0, 200, list(range(1, 8))))
-        self.worker.prepare(plan)
-        self.worker.save(plan.saves)
-        self.assertTrue(eventually(lambda: self.worker.take_results() and not self.worker._saves))
-        # It is preempted, and another request has its blocks.
-        step = Step().new("b", 0, 100, [4, 5, 6, 7])
-        step.preempted_req_ids, request.num_preemptions = {"a"}, 1
-        self.worker.prepare(scheduler.plan(step))
-        for block in (4, 5, 6, 7):
-            self.memory.fill(block, value=255)
-        self.assertTrue(eventually(lambda: scheduler.matched_tokens(request, 0) == (192, True)))
-        scheduler.allocated(request, (list(range(11, 18)),), 192)
-        plan = scheduler.plan(Step())
-        self.worker.prepare(plan)
-        with mock.patch.object(kvtier.Lanes, "onboard", autospec=True, side_effect=kvtier.Lanes.onboard) as onboard:
-            self.worker.load(plan.loads)
-        self.assertEqual(onboard.call_count, 1)
-        self.assertEqual(self.answered("a"), set())
-        self.assertEqual([self.memory.runs(block) for block in range(11, 17)], before)
-
-    def test_and_blocks_that_were_overwritten_before_they_were_copied_are_not_among_them(self):
-        self.agent.stop()
-        for block in (1, 2, 3):
-            self.memory.fill(block)
-        self.worker.save([Save(tuple(make_keys(3)), None, ((1, 2, 3),))])
-        self.worker.prepare(StepPlan(written={2}))
-        self.memory.fill(2, value=255)
-        self.assertEqual(self.worker.counts.take()["given_up_blocks"], 1)
-        self.agent.go_on()
-        self.assertTrue(eventually(lambda: self.worker.take_results() and not self.worker._saves))
-        saved = self.worker.counts.take().get("saved_blocks", 0)
-        self.load("a", [11, 12, 13], timeout_s=5)
-        missing = self.answered("a")
-        self.assertIn(12, missing)
-        for block, source in ((11, 1), (13, 3)):
-            self.assertTrue(block in missing or self.memory.runs(block) == self.memory.runs(source))
-        self.assertIn(saved, (0, 2))  # 0: the call had no time left when the agent went on.
 
 
 if __name__ == "__main__":

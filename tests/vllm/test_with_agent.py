@@ -7,7 +7,7 @@ import kvtier
 import stand_ins
 import vllm_stub
 from agent_rig import LAYERS, Agent, EngineMemory, eventually
-from engine_config import make_cache_config, make_config
+from vllm_configuration import make_cache_config, make_config
 from kvtier.vllm.metadata import Load, Save, StepPlan
 from kvtier.vllm.options import parse_options
 from kvtier.vllm.scheduler_side import SchedulerSide

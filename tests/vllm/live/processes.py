@@ -9,7 +9,6 @@ from awaited import until
 from control import ANSWER_TOKENS
 from observations import Window
 from passes import ask, ask_until_hit, check_texts
-from report import Seen
 from shared_memory import kvtier_files
 from site_of_run import Site
 from vllm_process import AT_ONCE, VllmProcess
