@@ -24,6 +24,7 @@ import preemption
 import processes
 import ranks
 import versions
+import wishes
 from agent_process import AgentProcess
 from coordinator_process import CoordinatorProcess
 from locations import BIN, free_port
@@ -37,9 +38,9 @@ _PREEMPTION = "preempted requests load their blocks again"
 _RANKS = "tensor ranks load what all of them have"
 _SMOKE = (
     _CONTROL, "the first engine computes and saves", "a planted difference is found", "cache salts never share",
-    "a second engine process on the node hits", "scheduler and worker are two processes",
-    "after eviction from host memory it hits from disk", "after kill -9 of the agent it hits again",
-    "the agent is stopped in the middle of requests")
+    "requests say what is stored and loaded for them", "a second engine process on the node hits",
+    "scheduler and worker are two processes", "after eviction from host memory it hits from disk",
+    "after kill -9 of the agent it hits again", "the agent is stopped in the middle of requests")
 _MORE = (
     "a killed engine leaks nothing", "an engine on another node fetches from its peer", "12 requests at once",
     "an engine that forks", "the agent is killed in the middle of requests",
@@ -76,6 +77,7 @@ def run_smoke(site: Site) -> None:
     hits.engine_saves(site, first, agent)
     damage.planted_difference_is_found(site, first)
     isolation.salts_never_share(site, first)
+    wishes.wishes_are_kept(site, first)
     first.close()
     second.await_ready()
     hits.second_process_hits(site, second, agent)
@@ -106,6 +108,7 @@ def run_all(site: Site) -> None:
     hits.engine_saves(site, first, agent)
     damage.planted_difference_is_found(site, first)
     isolation.salts_never_share(site, first)
+    wishes.wishes_are_kept(site, first)
     processes.killed_engine_leaks_nothing(site, first, agent, before)
 
     second = site.engine("second", agent, _TWO_PROCESSES)

@@ -150,5 +150,5 @@ class VllmProcess:
 
     def _post(self, path: str, body: dict) -> bytes:
         request = urllib.request.Request(self._url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=300) as answer:
+        with urllib.request.urlopen(request, timeout=900) as answer:
             return answer.read()
