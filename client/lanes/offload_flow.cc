@@ -123,6 +123,7 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work, JobEnd* en
     end->copying = parts.executor->Now() - began;
     if (IsAbandoned(outcomes.status())) {
       KeepAbandoned(std::move(reserved), arena, work.memory, std::move(held));
+      co_return outcomes.status();
     }
     KVT_CO_RETURN_IF_ERROR(outcomes.status());
     // Behind the copy: until here the slots were nobody else's.
