@@ -114,9 +114,8 @@ int kvtier_lanes_onboard_after(kvtier_lanes* lanes, const kvtier_bytes* keys,
 
 /* Waits until no offload reads any of these blocks, for callers that want to overwrite them; what
  * reads them is copied ahead of everything else. 1: nothing does. 0: some were not copied in time
- * and were given up: they are not stored, the other blocks of their jobs are (on a GPU, no block of
- * these jobs is). The blocks may be overwritten either way. KVTIER_DEFAULT_TIMEOUT is
- * KVTIER_INVALID. */
+ * and were given up: they are not stored, the other blocks of their jobs are. The blocks may be
+ * overwritten either way. KVTIER_DEFAULT_TIMEOUT is KVTIER_INVALID. */
 int kvtier_lanes_await_copied(kvtier_lanes* lanes, const uint32_t* blocks, size_t count,
                               int32_t timeout_ms);
 

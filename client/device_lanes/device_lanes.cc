@@ -1,8 +1,6 @@
 #include "client/device_lanes/device_lanes.h"
 
-#include <cstddef>
 #include <functional>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,20 +49,17 @@ void DeviceLanes::Close() {
 absl::StatusOr<std::shared_ptr<HostJob>> DeviceLanes::Offload(
     std::span<const EngineKey> keys, const std::optional<EngineKey>& parent,
     std::span<const uint32_t> slots, const EngineWork& after) {
-  return Start(HostDirection::kOffload, slots,
-               [&](const std::shared_ptr<HostJob>& job)
-                   ABSL_SHARED_LOCKS_REQUIRED(mu_) -> absl::Status {
-                     OffloadOptions options;
-                     options.parent = parent;
-                     options.mark_timeout = kWorkTimeout;
-                     options.hooks = HooksOf(job);
-                     options.hooks.copied = [queue = queue_, job] {
-                       const std::optional<std::vector<size_t>> given_up = queue->EndReading(job);
-                       return given_up && given_up->empty();
-                     };
-                     KVT_ASSIGN_OR_RETURN(options.after, MarkOf(after));
-                     return pool_->Offload({keys, slots}, options).status();
-                   });
+  return Start(
+      HostDirection::kOffload, slots,
+      [&](const std::shared_ptr<HostJob>& job) ABSL_SHARED_LOCKS_REQUIRED(mu_) -> absl::Status {
+        OffloadOptions options;
+        options.parent = parent;
+        options.mark_timeout = kWorkTimeout;
+        options.hooks = HooksOf(job);
+        options.hooks.copied = [queue = queue_, job] { return queue->EndReading(job); };
+        KVT_ASSIGN_OR_RETURN(options.after, MarkOf(after));
+        return pool_->Offload({keys, slots}, options).status();
+      });
 }
 
 absl::StatusOr<std::shared_ptr<HostJob>> DeviceLanes::Onboard(std::span<const EngineKey> keys,

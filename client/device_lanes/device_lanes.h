@@ -90,7 +90,7 @@ class DeviceLanes {
                                                    const DeviceOnboardOptions& options)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // As HostLanes::AwaitCopied(), but that a job of which a block was given up stores none.
+  // As HostLanes::AwaitCopied().
   absl::StatusOr<bool> AwaitCopied(std::span<const uint32_t> slots, absl::Duration timeout);
   HostCopyStats StatsOf(HostDirection direction) const;
 

@@ -46,12 +46,12 @@ class HostJob {
 
   // REQUIRES of both: done(). The results are there whatever the status says, by the order of the
   // keys. Of an offload, true: the block is in host memory, stored by this job or before; false:
-  // there was no room, another worker is putting it, its slot was asked back before it was copied,
-  // the space's codec does not make it smaller, or the job failed. Of an onboard, true: the slot
+  // there was no room, another worker is putting it, the space's codec does not make it smaller,
+  // its slot was asked back before it was copied, or the job failed. Of an onboard, true: the slot
   // holds the block, proven (with a codec: what the codec makes of the proven encoding); false: the
-  // block was missing, or what came is not the block. Then the slot's bytes are void; in a space
-  // with a codec they are as they were, because nothing is written before the encoding is proven
-  // and decoded.
+  // block was missing, or what came is not the block. Then the slot's bytes are void; of HostLanes
+  // in a space with a codec they are as they were, because nothing is written before the encoding
+  // is proven and decoded.
   std::vector<bool> results() const ABSL_LOCKS_EXCLUDED(mu_);
   // OK: the job did what could be done; a miss, a lack of room and a block that the codec does not
   // make smaller are no errors. Otherwise it says

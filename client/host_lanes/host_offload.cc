@@ -37,13 +37,13 @@ uint64_t HostOffload::CopyNext(HostScratch* scratch) {
   if (!block) return 0;
   const absl::Status copied =
       parts_.tensors->CopyIn(job()->slots()[*block], *block, &blocks_, scratch);
-  parts_.queue->EndBlock(job(), *block);
   if (!copied.ok()) {
     // The sizes are the space's, which Open() compared.
     KVT_CHECK(absl::IsOutOfRange(copied));
     blocks_.GiveBack(*block);
     ++refused_;
   }
+  parts_.queue->EndBlock(job(), *block);
   return parts_.tensors->block_bytes();
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,9 +24,9 @@ struct JobEnd {
 
 // All are called on the lanes' thread, must not block, and may be null.
 struct JobHooks {
-  // The slots of an offload are not read any more. False: they were asked back while they were, and
-  // nothing of the job is published.
-  std::function<bool()> copied{};
+  // The slots of an offload are not read any more. Returns the blocks, by the order of the keys,
+  // that were asked back while they were, and are not published. Nullopt: nothing of the job is.
+  std::function<std::optional<std::vector<size_t>>()> copied{};
   // All copies of an onboard are submitted, and the mark is reached behind them.
   std::function<void(const LayerMark& behind)> submitted{};
   // The job has ended; behind all others.

@@ -56,6 +56,39 @@ void GiveBackUnstored(const JobOutcomes& outcomes, uint64_t block_bytes,
   }
 }
 
+struct CopiedBlocks {
+  const JobOutcomes& outcomes;
+  std::span<const size_t> numbers;  // Of each block that was copied, among the reserved.
+  ReservedBlocks* reserved;         // Not owned.
+};
+
+// Gives back the blocks that are not to be stored, and commits the others. Fills in the results of
+// `end`.
+Task<Published> Publish(const LaneParts& parts, const OffloadWork& work, CopiedBlocks blocks,
+                        JobEnd* end) {
+  ReservedBlocks* const reserved = blocks.reserved;
+  if (work.memory->stored) {
+    GiveBackUnstored(blocks.outcomes, work.memory->stored->block_bytes, blocks.numbers, reserved);
+    if (reserved->reserved() == 0) co_return size_t{0};
+  }
+  if (work.hooks.copied != nullptr) {
+    const std::optional<std::vector<size_t>> given_up = work.hooks.copied();
+    if (!given_up || !given_up->empty()) {
+      end->status = absl::AbortedError("offload: slots were asked back before they were copied");
+    }
+    if (!given_up) co_return size_t{0};
+    for (const size_t block : *given_up) reserved->GiveBack(block);
+    if (reserved->reserved() == 0) co_return size_t{0};
+  }
+  const size_t copied = reserved->reserved();
+  std::vector<bool> all = StoredKeys(*reserved, ReservedFate::kPublished);
+  ClientCall<size_t> commit(parts.executor, Commit(parts, reserved));
+  Published published = co_await commit;
+  // Of fewer, which ones they are is not told.
+  if (published.ok() && *published == copied) end->results = std::move(all);
+  co_return published;
+}
+
 // Fills in the results and the counts of `end` as far as it comes. The mark is waited for ahead of
 // the reservation, which has a deadline of its own.
 Task<Published> Take(const LaneParts& parts, const OffloadWork& work, JobEnd* end) {
@@ -97,19 +130,9 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work, JobEnd* en
       co_return absl::AbortedError("offload: the session that granted the slots is over");
     }
   }
-  if (work.memory->stored) {
-    GiveBackUnstored(*outcomes, work.memory->stored->block_bytes, numbers, &reserved);
-    if (reserved.reserved() == 0) co_return size_t{0};
-  }
-  if (work.hooks.copied != nullptr && !work.hooks.copied()) {
-    co_return absl::AbortedError("offload: the slots were asked back before they were copied");
-  }
-  const size_t copied = reserved.reserved();
-  std::vector<bool> all = StoredKeys(reserved, ReservedFate::kPublished);
-  ClientCall<size_t> commit(parts.executor, Commit(parts, &reserved));
-  Published published = co_await commit;
-  // Of fewer, which ones they are is not told.
-  if (published.ok() && *published == copied) end->results = std::move(all);
+  Task<Published> publish =
+      Publish(parts, work, {.outcomes = *outcomes, .numbers = numbers, .reserved = &reserved}, end);
+  Published published = co_await publish;
   co_return published;
 }
 

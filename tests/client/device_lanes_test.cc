@@ -103,16 +103,19 @@ TEST_F(DeviceLanesTest, WithoutAnAgentJobsFailByThemselves) {
   }
 }
 
-TEST_F(DeviceLanesTest, SlotsThatAreAskedBackArePublishedByNobody) {
+TEST_F(DeviceLanesTest, SlotsThatAreAskedBackAreNotPublishedAndTheOthersAre) {
   rig_.agent().HangCalls(FakeAgent::Hang::kAll);
-  const auto job = Offload();
+  const auto some = Offload();
+  const auto all = lanes_->Offload(TestKeys(50, 1), {}, Slots(2, 1), {});
   EXPECT_TRUE(*lanes_->AwaitCopied(Slots(8, 3), absl::ZeroDuration()));
   EXPECT_FALSE(*lanes_->AwaitCopied(Slots(2, 3), absl::Milliseconds(1)));
-  EXPECT_EQ(EndOf(job).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(EndOf(all).code(), absl::StatusCode::kAborted);
   memory_.Compute(2, 99);  // As an engine does with a slot that it has back.
   rig_.agent().Resume();
+  EXPECT_EQ(EndOf(some).code(), absl::StatusCode::kAborted);
+  EXPECT_THAT((*some)->results(), ElementsAre(true, true, false));
   EXPECT_TRUE(rig_.HoldsNothing());
-  EXPECT_EQ(rig_.agent().Counts().blocks, 0U);
+  EXPECT_EQ(rig_.agent().Counts().blocks, 2U);
 }
 
 TEST_F(DeviceLanesTest, BeyondItsPlacesADirectionRefusesAndNeverWaits) {

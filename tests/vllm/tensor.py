@@ -23,7 +23,7 @@ class Tensor:
 
     def __init__(self, shape, storage=None, offset=0, block_stride=None, dtype="float32", device="cpu", strides=None):
         self.shape, self.dtype = tuple(shape), f"torch.{dtype}"
-        self.device = SimpleNamespace(type=device)
+        self.device = SimpleNamespace(type=device.partition(":")[0], index=int(device.partition(":")[2] or 0))
         self._item, self._offset = _ITEM_BYTES[dtype], offset
         self._strides = list(strides or self._packed())
         if block_stride is not None:

@@ -9,7 +9,7 @@ from unittest import mock
 import kvtier
 import stand_ins
 import vllm_stub
-from engine_config import BLOCKS, HEADS, LAYERS, NAMES, MambaSpec, SlidingWindowSpec, attention, make_cache_config, make_config
+from vllm_config import BLOCKS, HEADS, LAYERS, NAMES, MambaSpec, SlidingWindowSpec, attention, make_cache_config, make_config
 from stand_ins import BLOCK_TOKENS, Step, make_keys, make_request
 from tensor import Storage, Tensor
 
@@ -21,9 +21,10 @@ from kvtier.vllm import KvtierConnector  # noqa: E402
 class WithConnector(unittest.TestCase):
     POLICY = "recompute"
     SPECS = ()
+    DEVICE = "cpu"
 
     def setUp(self):
-        self.clients, self.lanes = [], []
+        self.clients, self.lanes, self.devices = [], [], []
         for name, stand_in in (("Client", self.open_client), ("Lanes", self.open_lanes)):
             patch = mock.patch.object(kvtier, name, stand_in)
             patch.start()
@@ -32,7 +33,7 @@ class WithConnector(unittest.TestCase):
         self.worker = KvtierConnector(config, vllm_stub.KVConnectorRole.WORKER, kv_cache_config=cache_config)
         storage = Storage(LAYERS * BLOCKS * HEADS * 32 * 128 * 4)
         self.worker.register_kv_caches({
-            name: Tensor((BLOCKS, HEADS, 32, 128), storage, offset=i * BLOCKS * HEADS * 32 * 128)
+            name: Tensor((BLOCKS, HEADS, 32, 128), storage, offset=i * BLOCKS * HEADS * 32 * 128, device=self.DEVICE)
             for i, name in enumerate(NAMES)})
         self.scheduler = KvtierConnector(config, vllm_stub.KVConnectorRole.SCHEDULER, kv_cache_config=cache_config)
         self.scheduler.set_xfer_handshake_metadata_pp_aware({(0, 0): self.worker.get_handshake_metadata()})
@@ -41,8 +42,9 @@ class WithConnector(unittest.TestCase):
         self.clients.append(stand_ins.TableClient())
         return self.clients[-1]
 
-    def open_lanes(self, client, space, memory, threads):
+    def open_lanes(self, client, space, memory, device, threads):
         self.lanes.append(stand_ins.RecordedLanes())
+        self.devices.append((device, threads))
         return self.lanes[-1]
 
     def put(self, count, tier="host"):
@@ -81,6 +83,20 @@ class WithConnector(unittest.TestCase):
         ids = tuple(list(range(first, first + blocks)) for _ in range(len(self.SPECS) or 1))
         self.scheduler.update_state_after_alloc(request, SimpleNamespace(get_block_ids=lambda: ids), blocks * BLOCK_TOKENS)
         return request
+
+
+class OnAGpu(WithConnector):
+    DEVICE = "cuda:1"
+
+    def test_lanes_are_the_gpus_and_copies_come_behind_the_engines_stream(self):
+        self.assertEqual(self.devices, [("cuda:1", 1)])
+        self.put(2)
+        self.start_load("a", 2)
+        self.step(Step())
+        self.start_save()
+        self.assertEqual(self.lanes[0].streams, [vllm_stub.CUDA_STREAM] * 2)
+        [spec] = self.worker.get_handshake_metadata().specs
+        self.assertNotIn("AVX2", spec.model)
 
 
 class Protocol(WithConnector):

@@ -16,7 +16,7 @@ import kvtier
 import stand_ins
 import vllm_stub
 from agent_rig import BLOCKS, Agent, EngineMemory, eventually
-from engine_config import NAMES, SlidingWindowSpec, attention, make_cache_config, make_config
+from vllm_config import NAMES, SlidingWindowSpec, attention, make_cache_config, make_config
 from recording import PROTOCOLS, Recording, calls_of
 from stand_ins import Step, make_keys, make_request
 from test_connector import WithConnector

@@ -331,49 +331,6 @@ class Saves(WithScheduler):
         self.assertEqual(self.start().saves, [])
 
 
-class Preemptions(WithScheduler):
-    OPTIONS = {"peers": False}
-
-    def start(self):
-        request = make_request("a", 200)
-        self.matched(request)
-        self.side.allocated(request, (list(range(1, 8)),), 0)
-        self.side.plan(Step().new("a", 0, 200, list(range(1, 8))))
-        self.side.plan(Step().cached("a", 200, 24))  # Its key is known behind the step that completes the seventh block.
-        request.block_hashes, request.num_tokens = make_keys(7), 225
-        return request
-
-    def test_what_no_step_could_name_is_saved_before_it_is_given_up(self):
-        self.start()
-        step = Step()
-        step.preempted_req_ids = {"a", "of nobody"}
-        [save] = self.side.plan(step).saves
-        self.assertEqual((save.keys, save.parent, save.blocks), ((make_keys(7)[6],), make_keys(6)[5], ((7,),)))
-        self.assertEqual(self.side.plan(step).saves, [])
-
-    def test_what_the_step_overwrites_is_not(self):
-        self.start()
-        step = Step().new("b", 0, 64, [7, 9])
-        step.preempted_req_ids = {"a"}
-        self.assertEqual(self.side.plan(step).saves, [])
-
-    def test_a_block_whose_last_token_is_not_computed_is_not(self):
-        request = self.start()
-        request.num_tokens = 224  # The last of them was sampled, and drafts behind it were rejected.
-        step = Step()
-        step.preempted_req_ids = {"a"}
-        self.assertEqual(self.side.plan(step).saves, [])
-
-    def test_a_preempted_request_comes_back_as_one_load(self):
-        request = self.start()
-        self.put(7)
-        request.num_preemptions = 1
-        self.assertEqual(self.matched(request), (224, True))
-        self.side.allocated(request, (list(range(11, 19)),), 224)
-        [load] = self.side.plan(Step()).loads
-        self.assertEqual((load.keys, load.blocks), (tuple(make_keys(7)), (tuple(range(11, 18)),)))
-
-
 class Resets(WithScheduler):
     OPTIONS = {"peers": False}
 

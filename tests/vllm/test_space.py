@@ -134,6 +134,11 @@ class Layouts(unittest.TestCase):
         layout = self.lay_out(heads_outside)
         self.assertEqual((layout.memory.order, layout.stored), ("head_token", "layer,head,token,kv,dim"))
 
+    def test_tensors_of_a_gpu_name_it(self):
+        layout = self.lay_out(Tensor((2, BLOCKS, TOKENS, HEADS, 64), device="cuda:1"))
+        self.assertEqual((layout.device, layout.memory.axes), ("cuda:1", "apart"))
+        self.assertEqual(self.lay_out(Tensor((BLOCKS, TOKENS, 576))).device, "host")
+
     def test_latent(self):
         memory = self.lay_out(Tensor((BLOCKS, TOKENS, 576))).memory
         self.assertEqual((memory.axes, len(memory.bases)), ("latent", 1))
@@ -175,7 +180,8 @@ class Layouts(unittest.TestCase):
                               ([Tensor((BLOCKS, 5, TOKENS, 128))], "must be 3 heads and 32 tokens"),
                               ([Tensor((BLOCKS, 16, 576))], "has 16 tokens a block"),
                               ([known, Tensor((BLOCKS, HEADS, TOKENS, 64))], "layer1 has the layout"),
-                              ([Tensor((BLOCKS, HEADS, TOKENS, 128), device="cuda")], "layer0 is on 'cuda'"),
+                              ([Tensor((BLOCKS, HEADS, TOKENS, 128), device="xpu:0")], "layer0 is on 'xpu'"),
+                              ([known, Tensor((BLOCKS, HEADS, TOKENS, 128), device="cuda:1")], "layer1 has the layout"),
                               ([Tensor((BLOCKS, HEADS, TOKENS, 128)).gapped()], "must have no gaps"),
                               ([[known, known]], "layer0 is a list"), ([], "no layer")):
             with self.subTest(said), self.assertRaisesRegex(ValueError, said):

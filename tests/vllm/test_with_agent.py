@@ -6,14 +6,12 @@ import unittest
 import kvtier
 import stand_ins
 import vllm_stub
-from agent_rig import LAYERS, Agent, EngineMemory, eventually
-from engine_config import make_cache_config, make_config
-from kvtier.vllm.metadata import Load, Save, StepPlan
+from agent_rig import Agent, WithAgent, eventually
+from kvtier.vllm.metadata import Save, StepPlan
 from kvtier.vllm.options import parse_options
 from kvtier.vllm.scheduler_side import SchedulerSide
-from kvtier.vllm.space import space_of_epoch
-from kvtier.vllm.worker_side import WorkerSide
 from stand_ins import BLOCK_TOKENS, Step, make_keys, make_request
+from vllm_config import make_cache_config, make_config
 
 vllm_stub.install()
 from kvtier.vllm import KvtierConnector  # noqa: E402 (the stubs come first)
@@ -22,49 +20,10 @@ from kvtier.vllm import KvtierConnector  # noqa: E402 (the stubs come first)
 AT_ONCE_S = 0.5
 
 
-class WithAgent(unittest.TestCase):
+class WithBothSides(WithAgent):
     def setUp(self):
-        self.sums = {}  # Of the worker's counts, since await_saved() began.
-        self.agent = Agent(self)
-        self.memory = EngineMemory()
-        layout = self.memory.layout
-        spec = stand_ins.spec(block_bytes=layout.block_bytes, layers=LAYERS, layout=layout.stored)
-        self.client, scheduler_client = self.agent.connect(), self.agent.connect()
-        self.worker = WorkerSide(lambda epoch: self.open_lanes(spec, epoch), [layout.block_bytes], 0.002)
-        self.addCleanup(self.worker.close)
-        options = parse_options({"recompute_tokens_per_s": 100, "peers": False})
-        self.scheduler = SchedulerSide(scheduler_client, options, BLOCK_TOKENS, False)
-        self.scheduler.accept_spaces([spec])
-
-    def open_lanes(self, spec, epoch):
-        space = self.client.register_space(space_of_epoch(spec, epoch))
-        return [kvtier.Lanes(self.client, space, self.memory.layout.memory)]
-
-    def save(self, blocks):
-        for block in blocks:
-            self.memory.fill(block)
-        self.worker.save([Save(tuple(make_keys(len(blocks))), None, (tuple(blocks),))])
-
-    def counted(self):
-        self.worker.take_results()
-        for name, amount in self.worker.counts.take().items():
-            self.sums[name] = self.sums.get(name, 0) + amount
-        return self.sums
-
-    def await_saved(self, count):
-        self.sums = {}
-        self.assertTrue(eventually(lambda: self.counted().get("saved_blocks", 0) == count), self.sums)
-
-    def await_load(self, name):
-        """Returns the results of the pass that answers the load."""
-        passes = []
-
-        def answered():
-            passes.append(self.worker.take_results())
-            return name in passes[-1].received
-
-        self.assertTrue(eventually(answered))
-        return passes[-1]
+        super().setUp()
+        self.scheduler = self.open_scheduler(recompute_tokens_per_s=100)
 
     def at_once(self, call, *arguments):
         began = time.monotonic()
@@ -73,40 +32,39 @@ class WithAgent(unittest.TestCase):
         return result
 
 
-class RoundTrip(WithAgent):
+class RoundTrip(WithBothSides):
     def test_what_was_saved_is_offered_and_loaded_into_other_blocks(self):
         self.save([1, 2, 3])
-        self.await_saved(3)
         request = make_request("a", 200)
         self.assertTrue(eventually(lambda: self.scheduler.matched_tokens(request, 0) == (96, True)))
         self.scheduler.allocated(request, ([11, 12, 13],), 96)
         self.worker.load(self.scheduler.plan(Step()).loads)
-        results = self.await_load("a")
-        self.assertEqual(results.failed_blocks, set())
+        self.assertEqual(self.answered("a"), set())
         self.assertEqual([self.memory.runs(block) for block in (11, 12, 13)], [self.memory.runs(block) for block in (1, 2, 3)])
 
     def test_a_reset_makes_it_all_a_miss(self):
         self.save([1, 2, 3])
-        self.await_saved(3)
         self.scheduler.reset()
         plan = self.scheduler.plan(Step())
         self.worker.prepare(plan)
         self.assertEqual(self.scheduler.matched_tokens(make_request("a", 200), 0), (0, False))
-        self.worker.load([Load("a", tuple(make_keys(3)), ((11, 12, 13),), 0.5)])
-        self.assertEqual(self.await_load("a").failed_blocks, {11, 12, 13})
-        self.save([1, 2, 3])
-        self.await_saved(3)
-        self.assertTrue(eventually(lambda: self.scheduler.matched_tokens(make_request("b", 200), 0) == (96, True)))
+        self.load("a", [11, 12, 13])
+        self.assertEqual(self.answered("a"), {11, 12, 13})
+
+        def is_saved_anew():
+            self.save([1, 2, 3])  # What comes before the agent knows the new spaces is not stored.
+            return self.scheduler.matched_tokens(make_request("b", 200), 0) == (96, True)
+
+        self.assertTrue(eventually(is_saved_anew))
 
 
-class Failures(WithAgent):
+class Failures(WithBothSides):
     def begin(self):
         self.save([1, 2, 3])
-        self.await_saved(3)
         self.assertTrue(eventually(lambda: self.scheduler.matched_tokens(make_request("w", 200), 0) == (96, True)))
 
     def everything_at_once(self, name):
-        """Calls all that a step calls, each of which answers without the agent. Returns the load's results."""
+        """Calls all that a step calls, each of which answers without the agent. Returns the load's blocks that did not come."""
         request = make_request(name, 200)
         self.at_once(self.scheduler.matched_tokens, request, 0)
         self.at_once(self.scheduler.allocated, request, ([11, 12, 13],), 96)
@@ -117,18 +75,18 @@ class Failures(WithAgent):
         results = self.at_once(self.worker.take_results)
         # The step that would overwrite what is being saved waits for 2 ms at most, and gives the copies up.
         self.at_once(self.worker.prepare, StepPlan(written={5, 6}))
-        return results if name in results.received else self.await_load(name)
+        return results.failed_blocks if name in results.received else self.answered(name)
 
     def test_a_stopped_agent_holds_no_step_and_its_loads_end(self):
         self.begin()
         self.agent.stop()
-        self.assertEqual(self.everything_at_once("a").failed_blocks, {11, 12, 13})
+        self.assertEqual(self.everything_at_once("a"), {11, 12, 13})
         self.agent.go_on()
 
     def test_a_killed_agent_holds_no_step_and_its_loads_end(self):
         self.begin()
         self.agent.kill()
-        self.assertEqual(self.everything_at_once("a").failed_blocks, {11, 12, 13})
+        self.assertEqual(self.everything_at_once("a"), {11, 12, 13})
         self.assertTrue(eventually(lambda: self.scheduler.matched_tokens(make_request("b", 200), 0) == (0, False)))
 
 

@@ -34,6 +34,20 @@ class WithWorker(unittest.TestCase):
         self.side.save([Save(tuple(make_keys(len(groups[0]))), None, groups)])
 
 
+class OnAGpu(WithWorker):
+    def test_copies_come_behind_the_stream_that_is_current_when_they_begin(self):
+        streams = iter((7, 8))
+        self.side = WorkerSide(self.open_lanes, [BLOCK_BYTES], 0.002, self.clock, lambda: next(streams))
+        self.load("a", (3, 2))
+        self.save((1,))
+        self.assertEqual(self.lanes[0].streams, [7, 8])
+
+    def test_copies_of_host_memory_come_behind_none(self):
+        self.load("a", (3, 2))
+        self.save((1,))
+        self.assertEqual(self.lanes[0].streams, [None, None])
+
+
 class Loads(WithWorker):
     def test_are_answered_once_when_they_have_ended(self):
         self.load("a", (3, 2, 1))

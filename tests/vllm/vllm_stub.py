@@ -69,6 +69,10 @@ class CacheHitSource(enum.Enum):
     HOST = 0
 
 
+# Handle of the current CUDA stream.
+CUDA_STREAM = 0x77
+
+
 def install():
     """Puts the stubs where an import finds them."""
     tensor_rank, pipeline = 0, SimpleNamespace(rank_in_group=0)
@@ -77,6 +81,7 @@ def install():
                                                "CacheHitSource")}
     modules = {
         "torch": {"Tensor": object, "cpu": SimpleNamespace(),
+                  "cuda": SimpleNamespace(current_stream=lambda: SimpleNamespace(cuda_stream=CUDA_STREAM)),
                   "backends": SimpleNamespace(cpu=SimpleNamespace(get_cpu_capability=lambda: "AVX2"))},
         "vllm": {"__version__": "0.32.0"},
         "vllm.distributed": {},

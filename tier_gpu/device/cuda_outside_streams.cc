@@ -134,7 +134,8 @@ class CudaOutsideStreams final : public OutsideStreams {
       Log(LogLevel::kWarning,
           "outside streams: work of the engine's that was marked still runs; what its end is "
           "written to stays until the process ends");
-      new std::shared_ptr<MarkWords>(words_);
+      // NOLINTNEXTLINE(bugprone-unused-return-value): they stay.
+      (void)std::make_unique<std::shared_ptr<MarkWords>>(words_).release();
       return;
     }
     if (records_ != nullptr) (void)cudaStreamDestroy(records_);

@@ -129,8 +129,8 @@ class LaneJob:
         """For each key, in order. Raises RuntimeError while the job is not done.
 
         Of an offload, True: the block is in host memory, stored by this job or before; False: there
-        was no room, another worker is putting it, it was asked back, the space's codec does not make
-        it smaller, or the job failed. Of an onboard, True: the block holds what its key names, proven
+        was no room, another worker is putting it, the space's codec does not make it smaller, it was
+        asked back, or the job failed. Of an onboard, True: the block holds what its key names, proven
         by its sum (with a codec: what the codec makes of the proven encoding); False: it was missing
         or damaged, or its lease ended. Its bytes are void then; in a space with a codec they are as
         they were, but on a GPU.

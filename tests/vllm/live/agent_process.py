@@ -18,7 +18,7 @@ class AgentProcess:
     """An agent in `folder`, with its disk, its log and, unless others are given, its `sockets`. `more` are flags."""
 
     def __init__(self, program: Path, folder: Path, host_bytes: str = "512MiB", disk_bytes: str = "2GiB",
-                 node: str = "smoke", port: int = 0, more: Sequence[str] = (), sockets: Path | None = None) -> None:
+                 more: Sequence[str] = (), node: str = "smoke", port: int = 0, sockets: Path | None = None) -> None:
         self.socket_dir = sockets or folder / "socket"
         self.socket_dir.mkdir(parents=True, exist_ok=True)
         self.disk = folder / "disk"
@@ -28,14 +28,16 @@ class AgentProcess:
         self.host_bytes = host_bytes
         self._flags = [f"--node_id={node}", f"--socket_dir={self.socket_dir}", f"--disk_dir={self.disk}",
                        f"--disk_bytes={disk_bytes}", f"--listen=127.0.0.1:{port}",
-                       f"--advertise=127.0.0.1:{port or 1}", *more]
+                       f"--advertise=127.0.0.1:{port or 1}"]
+        self._more = tuple(more)
         self._process: subprocess.Popen | None = None
 
     def start(self, timeout_s: float = 60, slab_bytes: str = "64MiB") -> None:
         """Starts it, and waits until its socket is there. RuntimeError: it ended, or took too long."""
         ready = self.socket_dir / "kvtier.sock"
         ready.unlink(missing_ok=True)
-        command = [str(self.program), *self._flags, f"--host_bytes={self.host_bytes}", f"--slab_bytes={slab_bytes}"]
+        command = [str(self.program), *self._flags, f"--host_bytes={self.host_bytes}",
+                   f"--slab_bytes={slab_bytes}", *self._more]
         with self.log.open("a") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
         deadline = time.monotonic() + timeout_s

@@ -52,6 +52,19 @@ def adapters_never_share(site: Site, engine: VllmProcess) -> None:
             _expect_own(site, seen, engine, site.control.everything[:_SOME], texts[adapter], model=adapter)
 
 
+def reset_begins_anew(site: Site, engine: VllmProcess) -> None:
+    """After a reset of the cache, as for new weights, nothing from before it is loaded, and what came then is."""
+    with site.report.scenario("after a reset nothing from before is loaded") as seen:
+        before, _ = _asked(site, engine)
+        engine.forget_prefixes(also_saved=True)
+        answers, keys = _asked(site, engine)
+        seen.note(loaded=len(keys))
+        seen.expect(not keys, f"{len(keys)} blocks from before the reset were loaded")
+        seen.compared(len(answers), [f"{after.text!r}, not {early.text!r}" for early, after in zip(before, answers)
+                                     if after.text != early.text])
+        _expect_own(site, seen, engine, site.control.everything[:_SOME], [answer.text for answer in answers])
+
+
 def adapter_flags(folder: Path) -> tuple[str, ...]:
     """Returns the flags of an engine that has both adapters of make_variants()."""
     return ("--enable-lora", "--max-loras", str(len(_ADAPTERS)), "--max-lora-rank", "8", "--lora-modules",

@@ -32,7 +32,7 @@ def older_agent(site: Site, engine: VllmProcess, agent: AgentProcess, program: P
         finally:
             older.kill()
         said = engine.log_lines("kvtier", _SAYS)[lines:]
-        seen.note(lines=len(said), said=repr(said[0][-160:]))
+        seen.note(lines=len(said), said=_from_kvtier(said[0]))
         agent.start()
         ask_until_hit(site, seen, engine, numbers)
 
@@ -55,7 +55,7 @@ def older_worker(site: Site, agent: AgentProcess, package: Path) -> None:
     """A worker whose package is of an older wire has misses and a line that says why."""
     with site.report.scenario("a worker of an older wire") as seen:
         said = _plain_worker(site, agent, package)
-        seen.note(said=repr(said[-200:]))
+        seen.note(said=_from_kvtier(said))
         seen.expect("0 blocks" in said, "it had a hit")
         seen.expect(_SAYS in said, "no line says why")
 
@@ -74,3 +74,8 @@ def _plain_worker(site: Site, agent: AgentProcess, package: Path) -> str:
     if ran.returncode != 0:
         raise RuntimeError(f"the worker ended with {ran.returncode}: {ran.stderr[-500:]}")
     return ran.stdout.strip()
+
+
+def _from_kvtier(text: str) -> str:
+    """Returns the first line that kvtier wrote, without what a log puts in front of it."""
+    return text[text.index("kvtier:"):].splitlines()[0]

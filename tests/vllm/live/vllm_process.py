@@ -57,8 +57,7 @@ class VllmProcess:
                 "kv_connector": "KvtierConnector" if observed is None else "ObservedConnector",
                 "kv_connector_module_path": "kvtier.vllm" if observed is None else "observed_connector",
                 "kv_role": "kv_both", "kv_load_failure_policy": policy,
-                "kv_connector_extra_config": {"socket_dir": str(socket_dir), "recompute_tokens_per_s": 400,
-                                              **(options or {})}})]
+                "kv_connector_extra_config": {"socket_dir": str(socket_dir), **(options or {})}})]
         environment = {**os.environ, **_ENVIRONMENT, "PYTHONPATH": str(python_path),
                        "PATH": f"{venv / 'bin'}:{os.environ['PATH']}"}
         if observed is not None:
@@ -100,9 +99,13 @@ class VllmProcess:
         """Returns the tokens of a prompt."""
         return json.loads(self._post("/tokenize", {"model": "smollm2", "prompt": prompt}))["tokens"]
 
-    def forget_prefixes(self) -> None:
-        """Has the engine forget its own prefixes, so that only the agent has them. TimeoutError: some stay in use."""
-        until(lambda: json.loads(self._post("/reset_prefix_cache", {}))["success"], "engine that forgets its prefixes")
+    def forget_prefixes(self, also_saved: bool = False) -> None:
+        """Has the engine forget its own prefixes, so that only the agent has them, or, `also_saved`, nobody has.
+
+        TimeoutError: some stay in use.
+        """
+        path = f"/reset_prefix_cache?reset_external={str(also_saved).lower()}"
+        until(lambda: json.loads(self._post(path, {}))["success"], "engine that forgets its prefixes")
 
     def counter(self, name: str) -> float:
         """Returns a counter of /metrics, summed over its labels; 0: it is not there."""
@@ -147,5 +150,5 @@ class VllmProcess:
 
     def _post(self, path: str, body: dict) -> bytes:
         request = urllib.request.Request(self._url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=300) as answer:
+        with urllib.request.urlopen(request, timeout=900) as answer:
             return answer.read()

@@ -101,6 +101,11 @@ class KvtierPromMetrics(KVConnectorPromMetrics):
                 self._gauges[name, engine_idx].set(amount)
 
 
+def _current_stream() -> int:
+    """Returns the handle of the CUDA stream that this thread's work goes to."""
+    return int(torch.cuda.current_stream().cuda_stream)
+
+
 class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
     """Loads prefixes from the node's agent, and saves what is computed. See docs/engines/vllm.md.
 
@@ -148,10 +153,12 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
             layouts.append(lay_out(layers, self._cache_config.num_blocks, getattr(spec, "num_kv_heads", 1),
                                    spec.block_size))
             self._specs.append(space_of_group(self._options, self._config, spec, layouts[-1],
-                                              self._facts(group.layer_names[0]), place, *self._ranks()))
+                                              self._facts(group.layer_names[0], layouts[-1].device), place,
+                                              *self._ranks()))
         refuse_aliases(layouts)
         self._worker = WorkerSide(lambda epoch: self._open_lanes(client, layouts, epoch),
-                                  [layout.block_bytes for layout in layouts], self._options.preemption_wait_s)
+                                  [layout.block_bytes for layout in layouts], self._options.preemption_wait_s,
+                                  stream=lambda: None if layouts[0].device == "host" else _current_stream())
         _log.info("kvtier: %d KV groups, blocks of %s bytes, space %s", len(layouts),
                   [layout.block_bytes for layout in layouts], self._specs[0])
 
@@ -349,12 +356,13 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
 
     def _open_lanes(self, client: kvtier.Client, layouts: list[KvLayout], epoch: str) -> list[kvtier.Lanes]:
         """Returns lanes for each KV group in spaces of `epoch`, and leaves those of the epoch before."""
+        # A running engine waits for no agent; the start does, so that the first blocks are saved.
+        wait_s = 0.0 if self._spaces else None
         for space in self._spaces:
             client.unregister_space(space)
-        # A step begins an epoch, and waits for no agent; the start does, so that the first blocks are saved.
-        wait_s = 0.0 if epoch else None
         self._spaces = [client.register_space(space_of_epoch(spec, epoch), wait_s) for spec in self._specs]
-        return [kvtier.Lanes(client, space, layout.memory, threads=self._options.lane_threads)
+        return [kvtier.Lanes(client, space, layout.memory, layout.device,
+                             self._options.lane_threads if layout.device == "host" else 1)
                 for space, layout in zip(self._spaces, layouts)]
 
     def _ranks(self) -> tuple[int, int]:
@@ -362,9 +370,10 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         from vllm.distributed import parallel_state
         return (parallel_state.get_tensor_model_parallel_rank(), parallel_state.get_pp_group().rank_in_group)
 
-    def _facts(self, layer_name: str) -> EngineFacts:
+    def _facts(self, layer_name: str, device: str) -> EngineFacts:
         layer = self._config.compilation_config.static_forward_context[layer_name]
         amx = getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)()
+        capability = torch.backends.cpu.get_cpu_capability() + ("+amx" if amx else "")
         return EngineFacts(getattr(vllm, "__version__", "") or importlib.metadata.version("vllm"),
                            layer.get_attn_backend().get_name(),
-                           torch.backends.cpu.get_cpu_capability() + ("+amx" if amx else ""))
+                           capability if device == "host" else "")

@@ -21,6 +21,7 @@ class KvLayout:
     dtype: str  # Of the stored values, such as "float32".
     stored: str  # The space's layout, such as "layer,head,token,kv,dim".
     block_bytes: int  # Of one block, over all layers.
+    device: str  # That has the tensors, as kvtier.Lanes names it: "host" or "cuda:N".
 
 
 def lay_out(layers: Sequence[tuple[str, Any]], blocks: int, kv_heads: int, tokens: int) -> KvLayout:
@@ -29,7 +30,7 @@ def lay_out(layers: Sequence[tuple[str, Any]], blocks: int, kv_heads: int, token
     Tensors are (blocks, tokens, values): latent; (blocks, heads, tokens, values) with K and V in each
     row, or with tokens first: fused; or these with an axis of K and V in front of, or behind, the blocks: apart.
     Layers that share a tensor count once. ValueError names a tensor that is none of these, is not
-    on the CPU, is not dense inside a run, or differs from the first.
+    on the CPU or a CUDA GPU, is not dense inside a run, or differs from the first.
     """
     unique: dict[int, tuple[str, Any]] = {}
     for name, tensor in layers:
@@ -52,7 +53,8 @@ def lay_out(layers: Sequence[tuple[str, Any]], blocks: int, kv_heads: int, token
         bases.extend((storages[shape.storage], offset) for offset in shape.offsets)
     memory = kvtier.KvMemory(tensors=sizes, layers=len(shapes), axes=first.kind, order=first.order, blocks=blocks,
                              run_bytes=first.run_bytes, block_stride=first.block_stride, bases=bases)
-    return KvLayout(memory, first.dtype, _STORED[first.kind, first.order], len(bases) * first.run_bytes)
+    return KvLayout(memory, first.dtype, _STORED[first.kind, first.order], len(bases) * first.run_bytes,
+                    first.device)
 
 
 def refuse_aliases(layouts: Sequence[KvLayout]) -> None:
@@ -78,7 +80,7 @@ def _starts(memory: kvtier.KvMemory) -> list[int]:
 
 
 def _alias(start: int, one: kvtier.KvMemory, start2: int, other: kvtier.KvMemory) -> bool:
-    """Whether a run of one, which begins at `start` in block 0, lies over that of the other in a block of another number."""
+    """Whether the run at `start` in block 0 of one lies, in some block, over the other's in a block of another number."""
     end = start + (one.blocks - 1) * one.block_stride + one.run_bytes
     end2 = start2 + (other.blocks - 1) * other.block_stride + other.run_bytes
     if end <= start2 or end2 <= start:
@@ -99,7 +101,8 @@ class _Shape:
         self.name = name
         shape, strides = tuple(tensor.shape), tuple(tensor.stride())
         device = getattr(tensor.device, "type", str(tensor.device))
-        _require(device == "cpu", name, f"is on {device!r}; only memory of the CPU is copied")
+        _require(device in ("cpu", "cuda"), name, f"is on {device!r}; only memory of the CPU or a CUDA GPU is copied")
+        self.device = "host" if device == "cpu" else f"cuda:{tensor.device.index}"
         item = tensor.element_size()
         self.dtype = str(tensor.dtype).removeprefix("torch.")
         self.storage = tensor.untyped_storage().data_ptr()
@@ -121,7 +124,7 @@ class _Shape:
             self.offsets.append(offset + strides[kv_axis] * item)
 
     def facts(self) -> tuple[object, ...]:
-        return self.kind, self.order, self.dtype, self.run_bytes, self.block_stride
+        return self.kind, self.order, self.dtype, self.run_bytes, self.block_stride, self.device
 
     def _outer_axes(self, shape: tuple[int, ...], blocks: int) -> tuple[int, int | None]:
         """Returns the axis of the blocks and that of K and V; None: there is none."""

@@ -58,11 +58,13 @@ class WorkerSide:
     """
 
     def __init__(self, open_lanes: Callable[[str], Sequence[kvtier.Lanes]], block_bytes: Sequence[int],
-                 preemption_wait_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+                 preemption_wait_s: float, clock: Callable[[], float] = time.monotonic,
+                 stream: Callable[[], int | None] = lambda: None) -> None:
         self._open_lanes = open_lanes
         self._block_bytes = tuple(block_bytes)
         self._preemption_wait_s = preemption_wait_s
         self._clock = clock
+        self._stream = stream
         self.counts = Counts()
         self._epoch = ""
         self._lanes = list(open_lanes(""))  # Empty: the engine's memory is away, or copies are stopped.
@@ -96,7 +98,8 @@ class WorkerSide:
                 try:
                     if part.blocks and len(load.keys) == len(blocks) and self._lanes:
                         keys = [key for key, block in zip(load.keys, blocks) if block != NO_BLOCK]
-                        part.job = self._lanes[group].onboard(keys, part.blocks, load.timeout_s)
+                        part.job = self._lanes[group].onboard(keys, part.blocks, load.timeout_s,
+                                                              after_stream=self._stream())
                 except BlockingIOError:
                     self.counts.add("load_refused_blocks", len(part.blocks))
                 except Exception:
@@ -108,7 +111,8 @@ class WorkerSide:
             for group, blocks in enumerate(save.blocks):
                 try:
                     if self._lanes:
-                        job = self._lanes[group].offload(list(save.keys), list(blocks), save.parent)
+                        job = self._lanes[group].offload(list(save.keys), list(blocks), save.parent,
+                                                        after_stream=self._stream())
                         self._saves.append(_SavePart(group, frozenset(blocks), job))
                         continue
                 except BlockingIOError:

@@ -78,11 +78,15 @@ class ObservedConnector(TimedConnector):
         self._space = hashlib.sha256(repr(spec).encode()).hexdigest()[:16]
         self.write("space", space=self._space, spec=repr(spec))
 
+    def handle_preemptions(self, kv_connector_metadata):
+        if kv_connector_metadata.plan.epoch is not None:
+            self._epoch_now = kv_connector_metadata.plan.epoch
+        super().handle_preemptions(kv_connector_metadata)
+
     def start_load_kv(self, forward_context, **kwargs):
         if self._ordered("fork-worker"):
             self._fork(lambda: (self.get_transfer_results(set()), self.get_block_ids_with_load_errors()))
         plan = self._get_connector_metadata().plan
-        self._epoch_now = plan.epoch
         for load in plan.loads:
             [blocks] = load.blocks
             self._loading.setdefault(load.request_id, []).extend(zip(load.keys, blocks))
