@@ -8,6 +8,7 @@ from engines_stream import Stream
 
 ANSWER_TOKENS = 4
 _TRIES = 5
+_WAKING_TOKENS = 8
 _RETRY_S = 0.3  # Between tries: a cache that stores behind the answer may not be done.
 
 
@@ -32,6 +33,8 @@ class Arm:
         wanted = self.reused(len(prompt))
         for _ in range(_TRIES):
             self.prepare()
+            # An engine that was idle for some rounds' time is slower at first; so short a prompt is in no cache.
+            self.stream.complete(prompt[-_WAKING_TOKENS:], 1)
             before = self.source_bytes() if self.source_bytes else 0
             answer = self.stream.complete(prompt, ANSWER_TOKENS)
             moved = (self.source_bytes() if self.source_bytes else self.wanted_bytes) - before

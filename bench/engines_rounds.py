@@ -1,12 +1,14 @@
 """Rounds of the bench: every arm is asked in turn, and beside it what its bytes cost without an engine."""
 
 import random
+import time
 from dataclasses import dataclass, field
 
 from engines_arm import Arm
 from engines_fleet import BLOCKS, PROMPT_BYTES, PROMPT_TOKENS, Fleet
 from engines_plain_client import Memory, PlainClient, PlainCopies
 
+_QUIET_S = 1.5  # An engine's worker polls for a second behind each answer, and takes a core from the next one.
 _VOCABULARY = range(1000, 49000)  # Without special tokens.
 
 
@@ -60,11 +62,14 @@ class Rounds:
         if self._unaligned:
             shorter = self._prompt(2 * number + 1)
             for arm in self._unaligned:
+                time.sleep(_QUIET_S)
                 arm.ask(shorter, counts)
         for arm in self._turned(self._hits, number):
+            time.sleep(_QUIET_S)
             self._measure_beside(arm, counts)
             arm.ask(prompt, counts)
         if self._after_kill is not None:
+            time.sleep(_QUIET_S)
             self._after_kill.ask(prompt, counts)
         if counts:
             self._compare_texts()

@@ -46,6 +46,8 @@ class Engine:
         self.cached = list(cached)
 
     def complete(self, prompt, tokens):
+        if len(prompt) < 32:
+            return Streamed(9.0, "awake", 0)
         return Streamed(0.1, "text", self.cached.pop(0))
 
 

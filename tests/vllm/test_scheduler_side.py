@@ -95,16 +95,6 @@ class Answers(WithScheduler):
         self.assertEqual(answer, (0, False))
         self.assertLess(self.clock.now, 100.1)
 
-    def test_a_wait_for_a_turn_counts(self):
-        self.put(4, "disk")
-        self.side._spent_s = 1.0
-        request = make_request("a", 200)
-        self.assertEqual(self.matched(request), (None, False))
-        self.side.plan(Step())
-        self.clock.now += 0.05  # Of 60 ms.
-        self.assertEqual(self.matched(request), (None, False))
-        self.assertAlmostEqual(self.client.prefetches[0][1], 0.01)
-
     def test_ranks_agree_on_what_all_of_them_have(self):
         self.side.accept_spaces([stand_ins.spec(tp_rank=rank, tp_size=2) for rank in range(2)])
         first, second = self.client.registered[-2:]
@@ -124,6 +114,15 @@ class Peers(WithScheduler):
         [(_, _, call)] = self.client.prefetches
         call.end(0)
         self.assertEqual(self.matched(request), (0, False))
+
+    def test_a_wait_for_a_turn_counts(self):
+        self.side._spent_s = 1.0
+        request = make_request("a", 200)
+        self.assertEqual(self.matched(request), (None, False))
+        self.side.plan(Step())
+        self.clock.now += 0.05  # Of 60 ms.
+        self.assertEqual(self.matched(request), (None, False))
+        self.assertAlmostEqual(self.client.prefetches[0][1], 0.01)
 
     def test_asked_once_and_again_until_it_has_answered(self):
         request = make_request("a", 200)

@@ -69,7 +69,7 @@ class Offers:
             look.call.add_done_callback(self._release_late)
 
     def _by_table(self, tracked: TrackedRequest, keys: Sequence[bytes], run: int) -> int | None:
-        here = self._leading(keys[:run], _ON_NODE)
+        here = self._leading(keys[:run], _ON_NODE) if run else 0
         if here == len(keys):
             return here  # What is on a disk is copied as it comes: a load of it waits no longer than a look would.
         look = self._look(tracked, keys, len(keys) - here)

@@ -18,14 +18,17 @@ class Wishes:
     max_tokens: int | None = None  # That are loaded for it at most; None: as the options say.
 
 
+_NO_WISHES = Wishes()
+
+
 def read_wishes(parameters: Mapping[str, object] | None) -> Wishes:
     """Returns the wishes in a request's kv_transfer_params.
 
     A value that cannot be is taken in the careful way, with a line in the log: the request is not
     stored, or nothing is loaded for it. Never raises: a request is no reason to stop an engine.
     """
-    if not isinstance(parameters, Mapping):
-        return Wishes()
+    if parameters is None or not isinstance(parameters, Mapping):
+        return _NO_WISHES
     no_store = parameters.get(NO_STORE, False)
     if not isinstance(no_store, bool):
         _log.warning("%s is %r; must be true or false: the request is not stored", NO_STORE, no_store)
