@@ -48,12 +48,20 @@ def two_processes_hit(site: Site, engine: VllmProcess, agent: AgentProcess) -> N
         seen.expect(sessions >= 2, f"the agent has {sessions} sessions")
 
 
+def _held(agent: AgentProcess) -> dict[str, int]:
+    """Returns what an agent holds for engines, by kind."""
+    status = agent.status()
+    return {name: status[name] for name in ("leases", "reservations", "tickets")}
+
+
 def many_at_once_hit(site: Site, engine: VllmProcess, agent: AgentProcess) -> None:
     """As many requests as the engine takes at once, with shared stems, all hit."""
     numbers = site.control.everything[-AT_ONCE:]
     with site.report.scenario("12 requests at once") as seen:
         ask_until_hit(site, seen, engine, numbers)
-        held = {name: agent.status()[name] for name in ("leases", "reservations", "tickets")}
+        # Released leases travel with the client's next call, or by themselves behind it.
+        until(lambda: not any(_held(agent).values()), "end of what the agent held for the requests", 10)
+        held = _held(agent)
         seen.note(**held)
         seen.expect(not any(held.values()), f"the agent still holds {held}")
 
