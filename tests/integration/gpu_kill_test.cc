@@ -62,7 +62,7 @@ class GpuKillTest : public ::testing::Test {
         {ProgramPath("kvtier-stepping-worker"), agent_.socket_dir(), absl::StrCat(station)}, log);
     EXPECT_EQ(worker.status(), absl::OkStatus());
     const std::string there = absl::StrCat("ahead of station ", station, " of ", kStations);
-    EXPECT_TRUE(Await(absl::Seconds(10), [&] {
+    EXPECT_TRUE(Await(absl::Seconds(60), [&] {
       return FileTail(log, 200).find(there) != std::string::npos;
     })) << there;
     return *std::move(worker);
@@ -86,7 +86,7 @@ class GpuKillTest : public ::testing::Test {
   }
   // Nobody of before holds anything, and all that is cached has been proved.
   void AwaitQuiet(size_t station) {
-    EXPECT_TRUE(Await(absl::Seconds(2), [&] {
+    EXPECT_TRUE(Await(absl::Seconds(20), [&] {
       const v1::GpuReport pool = agent_.Status().gpus(0);
       return pool.earlier_workers() == 0 && pool.unproved_blocks() == 0 &&
              UsedSlots() == agent_.TierStatus(Tier::kGpu).blocks();
