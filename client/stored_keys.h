@@ -10,7 +10,7 @@
 
 namespace kvtier {
 
-// What became of the blocks that were reserved.
+// The fate of the blocks that were reserved.
 enum class ReservedFate : uint8_t { kNotPublished, kPublished };
 
 // Returns which blocks are in host memory: those that were there before, and the reserved ones as

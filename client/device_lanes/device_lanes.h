@@ -77,20 +77,20 @@ class DeviceLanes {
   // way (retry when one is done); kFailedPrecondition, the lanes are closed, or the stream captures
   // a graph.
 
-  // As HostLanes::Offload().
+  // Stores copies of the blocks, as HostLanes::Offload() does.
   absl::StatusOr<std::shared_ptr<HostJob>> Offload(std::span<const EngineKey> keys,
                                                    const std::optional<EngineKey>& parent,
                                                    std::span<const uint32_t> slots,
                                                    const EngineWork& after)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // As HostLanes::Onboard(), but that blocks arrive together: where one is damaged, or the lease
-  // ends, all results are false, and what the slots hold is void.
+  // Brings blocks, as HostLanes::Onboard() does. They arrive together: where one is damaged, or the
+  // lease ends, all results are false, and what the slots hold is void.
   absl::StatusOr<std::shared_ptr<HostJob>> Onboard(std::span<const EngineKey> keys,
                                                    std::span<const uint32_t> slots,
                                                    const DeviceOnboardOptions& options)
       ABSL_LOCKS_EXCLUDED(mu_);
 
-  // As HostLanes::AwaitCopied().
+  // Waits until the slots are free, as HostLanes::AwaitCopied() does.
   absl::StatusOr<bool> AwaitCopied(std::span<const uint32_t> slots, absl::Duration timeout);
   HostCopyStats StatsOf(HostDirection direction) const;
 

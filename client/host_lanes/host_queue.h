@@ -112,7 +112,7 @@ class HostQueue {
   void CancelAll() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  // What one offload still reads.
+  // Blocks that one offload still reads.
   struct Reading {
     enum class Block : uint8_t { kWaits, kIsRead, kLeft, kGivenUp };
     std::vector<Block> blocks;   // By the order of the keys.

@@ -50,7 +50,7 @@ class HostTensors {
                        HostScratch* scratch) const;
 
  private:
-  // What a codec needs to know of the engine's blocks.
+  // The codec, and how it finds the rows of the engine's blocks.
   struct Encoded {
     BlockCodec codec;
     uint64_t stored_bytes;  // SpaceSpec::block_bytes.

@@ -84,7 +84,7 @@ Task<Published> Publish(const LaneParts& parts, const OffloadWork& work, CopiedB
   std::vector<bool> all = StoredKeys(*reserved, ReservedFate::kPublished);
   ClientCall<size_t> commit(parts.executor, Commit(parts, reserved));
   Published published = co_await commit;
-  // Of fewer, which ones they are is not told.
+  // Where fewer were published, the answer does not tell which ones.
   if (published.ok() && *published == copied) end->results = std::move(all);
   co_return published;
 }

@@ -69,7 +69,7 @@ class Offers:
             look.call.add_done_callback(self._release_late)
 
     def _by_table(self, tracked: TrackedRequest, keys: Sequence[bytes], run: int) -> int | None:
-        here = self._leading(keys[:run], _ON_NODE) if run else 0
+        here = self._leading_here(keys[:run]) if run else 0
         if here == len(keys):
             return here  # What is on a disk is copied as it comes: a load of it waits no longer than a look would.
         look = self._look(tracked, keys, len(keys) - here)
@@ -135,12 +135,12 @@ class Offers:
         except BlockingIOError:
             pass  # 256 calls are under way. This one was a wish.
 
-    def _leading(self, keys: Sequence[bytes], tiers: Sequence[str]) -> int:
-        """Returns how many leading keys all spaces have in one of `tiers`."""
+    def _leading_here(self, keys: Sequence[bytes]) -> int:
+        """Returns how many leading keys all spaces have on this node."""
         leading = len(keys)
         for space in self._spaces:
             residences = self._client.residences(space, keys[:leading]) if leading else []
-            leading = next((i for i, tier in enumerate(residences) if tier not in tiers), leading)
+            leading = next((i for i, tier in enumerate(residences) if tier not in _ON_NODE), leading)
         return leading
 
     def _release_late(self, call: kvtier.Call[kvtier.Ticket]) -> None:

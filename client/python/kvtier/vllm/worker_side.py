@@ -86,7 +86,7 @@ class WorkerSide:
                 self._await_copies(None if plan.writes_unknown else plan.written)
         except Exception:
             log_failure("letting copies end")
-            self._stop_copies()
+            self.leave_memory()
 
     def load(self, loads: Sequence[Load]) -> None:
         """Begins the loads. Never waits: one without room has failed, and is answered as any other."""
@@ -136,7 +136,7 @@ class WorkerSide:
         return results
 
     def leave_memory(self) -> None:
-        """Ends all copies: the engine takes its blocks' memory away. What is asked for until return_to_memory() fails."""
+        """Ends all copies. Loads fail and nothing is saved until return_to_memory(), or the next epoch."""
         lanes, self._lanes = self._lanes, []
         _close(lanes)
 
@@ -181,17 +181,12 @@ class WorkerSide:
         self._closing[-1].start()
         self._lanes = list(self._open_lanes(epoch))
 
-    def _stop_copies(self) -> None:
-        """Stops all copies until the next epoch; loads fail and nothing is saved."""
-        lanes, self._lanes = self._lanes, []
-        _close(lanes)
-
     def _have_ended(self, parts: Sequence[_LoadPart]) -> bool:
         try:
             return all(part.ended() for part in parts)
         except Exception:
             log_failure("asking whether a load has ended")
-            self._stop_copies()  # Nothing is written to its blocks any more.
+            self.leave_memory()  # Nothing is written to its blocks any more.
             for part in parts:
                 part.job = None
             return True
