@@ -30,7 +30,7 @@ struct OffloadWork {
   JobHooks hooks;
 };
 
-// What it returns calls job->End() and hooks.ended.
+// The returned function calls job->End() and hooks.ended.
 Task<WorkerLanes::Tell> OffloadFlow(const LaneParts& parts, std::shared_ptr<OffloadWork> work);
 
 }  // namespace kvtier

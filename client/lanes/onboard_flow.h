@@ -27,13 +27,13 @@ struct OnboardWork {
   OnboardOptions options;
   ComputeMark after;  // Of what still reads the slots.
   absl::Duration mark_timeout;
-  // Of the copies, of a job with a progress word.
+  // Order of the copies, for a job with a progress word.
   PlanOrder order = PlanOrder::kWhole;
   JobHooks hooks;
 };
 
-// What it returns calls job->End() and hooks.ended, then raises the job's progress word and gives
-// it back.
+// The returned function calls job->End() and hooks.ended, then raises the job's progress word and
+// gives it back.
 Task<WorkerLanes::Tell> OnboardFlow(const LaneParts& parts, std::shared_ptr<OnboardWork> work);
 
 }  // namespace kvtier

@@ -74,7 +74,7 @@ auto WithLanes(const PyLanes& self, Call call) {
   return result;
 }
 
-// What a call is to come behind: raw handles of CUDA, one of them at most.
+// Raw CUDA handles that a call comes behind, one of them at most.
 using PyWork = std::pair<std::optional<uint64_t>, std::optional<uint64_t>>;
 
 void* HandleFrom(uint64_t handle) {

@@ -106,7 +106,7 @@ class DeviceLanesOnFakeTest : public ::testing::Test {
   }
   void Finish() { page_->word(0)->store(1); }
   EngineWork Stream() const { return {EngineWork::Kind::kStream, stream_}; }
-  // What the stream was given so far, by an event.
+  // Records an event behind the work that the stream has so far.
   EngineWork Event() const {
     EXPECT_EQ(cudaEventRecord(event_, stream_), cudaSuccess);
     return {EngineWork::Kind::kEvent, event_};

@@ -29,7 +29,7 @@ struct BlockGeometry {
   // Where each begins, from the block's own offset: [layer][axis].
   std::vector<uint64_t> planes{};
 
-  // Of a block: [layer][axis][token][head] rows, which is what codecs take.
+  // Rows of a block, [layer][axis][token][head]: the order that codecs take.
   uint64_t raw_bytes() const { return kernels::Planes(shape) * kernels::Rows(shape) * row_bytes; }
 };
 

@@ -9,7 +9,7 @@
 
 namespace kvtier {
 
-// As OpenOutsideStreams().
+// Opens them as OpenOutsideStreams() does.
 absl::StatusOr<std::unique_ptr<OutsideStreams>> OpenCudaOutsideStreams(int ordinal);
 
 }  // namespace kvtier

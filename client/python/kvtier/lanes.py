@@ -19,7 +19,7 @@ MAX_UNPOLLED = 4096
 _NativeMemory: TypeAlias = tuple[list[tuple[int, int]], int, str, str, int, int, int,
                                  list[tuple[int, int]]]
 
-# What a call comes behind: a CUDA stream, or an event.
+# The CUDA stream or event that a call comes behind.
 _Work: TypeAlias = tuple[int | None, int | None]
 
 _U32 = 1 << 32

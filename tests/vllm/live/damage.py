@@ -39,7 +39,7 @@ def planted_difference_is_found(site: Site, engine: VllmProcess) -> None:
         engine.forget_prefixes()
         window = Window.from_now(engine.observed)
         (engine.observed / "plant").touch()
-        # What is computed from overwritten blocks is not for others.
+        # Others must not get blocks that were computed from overwritten ones.
         text = engine.complete(site.control.prompts[number], ANSWER_TOKENS, {"kvtier.no_store": True}).text
         planted = [line for line in window.lines("load") if line["planted"]]
         found = {line["key"] for line in compare(read_lines(site.observed)).wrong}

@@ -7,7 +7,7 @@ import urllib.error
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-# What a scenario that meets a dead engine or agent raises; anything else is a mistake in these files.
+# Errors of a scenario that meets a dead engine or agent; anything else is a mistake in these files.
 _EXPECTED_ERRORS = (OSError, RuntimeError, TimeoutError, subprocess.SubprocessError, urllib.error.URLError)
 
 
