@@ -185,7 +185,8 @@ Task<bool> Onboarder::GatherSet(const OnboardRequest& request, Urgency urgency, 
 void Onboarder::EndGather(const OnboardRequest& request, Brought* brought) {
   const std::vector<BlockKey>& keys = request.run.keys;
   const size_t found = brought->blocks.size();
-  if (found == keys.size() || brought->first_missing < found) return;
+  // A block that was dropped meanwhile has said why.
+  if (found == keys.size() || brought->first_missing <= found) return;
   stats_->disk_misses += keys.size() - found;
   brought->first_missing = found;
   brought->missed = WhyAbsent(keys[found]);

@@ -103,6 +103,11 @@ absl::StatusOr<SpaceSpec> Client::SpecOf(SpaceHandle space) const {
   return *std::move(spec);
 }
 
+absl::StatusOr<absl::Duration> Client::TimeoutOf(
+    const std::optional<absl::Duration>& timeout) const {
+  return state_->Timeout(timeout);
+}
+
 absl::StatusOr<SpaceLimits> Client::Limits(SpaceHandle space) const {
   KVT_RETURN_IF_ERROR(state_->Check(space, {}));
   return state_->link->LimitsOf(static_cast<size_t>(space));

@@ -12,10 +12,13 @@ SubmittedCalls::~SubmittedCalls() {
   absl::ReleasableMutexLock lock(&mu_);
   KVT_CHECK(booked_ == 0);
   if (!queue_) return;
-  queue_->Shutdown();
-  std::thread thread = std::move(thread_);
+  closing_ = true;
+  std::thread sender = std::move(sender_);
+  std::thread ender = std::move(ender_);
   lock.Release();
-  thread.join();  // It drains the queue.
+  sender.join();
+  queue_->Shutdown();
+  ender.join();  // It drains the queue.
 }
 
 bool SubmittedCalls::Book() {
@@ -32,16 +35,16 @@ void SubmittedCalls::Unbook() {
 }
 
 void SubmittedCalls::Launch(std::unique_ptr<Flight> flight) {
-  // Under the lock, so that none is cancelled before it has started. Start() calls
-  // nobody back on this thread.
-  absl::MutexLock lock(&mu_);
+  const absl::MutexLock lock(&mu_);
   if (!queue_) {
     queue_.emplace();
-    thread_ = std::thread([this, queue = &*queue_] { Run(queue); });
-    pthread_setname_np(thread_.native_handle(), "kvtier-calls");
+    sender_ = std::thread([this, queue = &*queue_] { SendAll(queue); });
+    pthread_setname_np(sender_.native_handle(), "kvtier-sends");
+    ender_ = std::thread([this, queue = &*queue_] { EndAll(queue); });
+    pthread_setname_np(ender_.native_handle(), "kvtier-calls");
   }
   flying_.insert(flight.get());
-  flight.release()->Start(&*queue_);
+  unsent_.push_back(flight.release());
 }
 
 void SubmittedCalls::CancelAndWait() {
@@ -51,7 +54,23 @@ void SubmittedCalls::CancelAndWait() {
   mu_.Await(absl::Condition(&none));
 }
 
-void SubmittedCalls::Run(grpc::CompletionQueue* queue) {
+void SubmittedCalls::SendAll(grpc::CompletionQueue* queue) {
+  const auto due = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return closing_ || !unsent_.empty();
+  };
+  for (;;) {
+    Flight* flight = nullptr;
+    {
+      const absl::MutexLock lock(&mu_, absl::Condition(&due));
+      if (unsent_.empty()) return;
+      flight = unsent_.front();
+      unsent_.pop_front();
+    }
+    flight->Start(queue);
+  }
+}
+
+void SubmittedCalls::EndAll(grpc::CompletionQueue* queue) {
   void* tag = nullptr;
   bool ok = false;
   while (queue->Next(&tag, &ok)) {

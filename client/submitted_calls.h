@@ -1,5 +1,8 @@
 // SubmittedCalls runs the asynchronous calls of one client: how many may be under way,
-// the thread where they end, and how to end them all.
+// the threads that send and end them, and how to end them all.
+//
+// Sending through gRPC takes 40 us, which an engine's step does not have: who submits only wakes
+// the thread that sends. The thread that ends calls does not send, because it runs callbacks.
 //
 // It has a completion queue of its own. gRPC's callback threads go when the last
 // channel that used them does; dropped by a callback, as the end of a call may do, that
@@ -8,6 +11,7 @@
 #define KVTIER_CLIENT_SUBMITTED_CALLS_H_
 
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -26,7 +30,8 @@ class SubmittedCalls {
   class Flight {
    public:
     virtual ~Flight() = default;
-    // Sends the request: the queue answers `this`, once at a time.
+    // Sends the request, in the sending thread: the queue answers `this`, once at a time, and may
+    // have destroyed it before this returns.
     virtual void Start(grpc::CompletionQueue* queue) = 0;
     // Takes what the queue has answered, in the queue's thread. True: it was the last, the end of
     // the call or the error. False: something else was begun that the queue answers. `ok` is what
@@ -34,7 +39,7 @@ class SubmittedCalls {
     virtual bool Advance(bool ok) = 0;
     // Called once, from the queue's thread, when Advance() has returned true.
     virtual void Land() = 0;
-    // Called by any thread, between Start() and Land().
+    // Called by any thread, between Launch() and Land(), also before Start().
     virtual void Cancel() = 0;
   };
 
@@ -46,23 +51,28 @@ class SubmittedCalls {
   bool Book() ABSL_LOCKS_EXCLUDED(mu_);
   // The booked call ends without being sent.
   void Unbook() ABSL_LOCKS_EXCLUDED(mu_);
-  // Sends the booked call.
+  // Hands the booked call to the thread that sends it. Never waits for gRPC.
   void Launch(std::unique_ptr<Flight> flight) ABSL_LOCKS_EXCLUDED(mu_);
   // Cancels all and returns when they have landed and are destroyed. REQUIRES: no
   // Book() any more, nor is this the queue's thread.
   void CancelAndWait() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  void Run(grpc::CompletionQueue* queue);
+  // What the two threads run.
+  void SendAll(grpc::CompletionQueue* queue);
+  void EndAll(grpc::CompletionQueue* queue);
 
   const size_t limit_;
   absl::Mutex mu_;
   size_t booked_ ABSL_GUARDED_BY(mu_) = 0;
   bool landing_ ABSL_GUARDED_BY(mu_) = false;  // A call has its place no more, and lands.
-  absl::flat_hash_set<Flight*> flying_ ABSL_GUARDED_BY(mu_);
-  // Both since the first call: a client that submits none uses no gRPC here.
+  bool closing_ ABSL_GUARDED_BY(mu_) = false;
+  absl::flat_hash_set<Flight*> flying_ ABSL_GUARDED_BY(mu_);  // Launched and not landed.
+  std::deque<Flight*> unsent_ ABSL_GUARDED_BY(mu_);           // Of them, in the order of Launch().
+  // All since the first call: a client that submits none uses no gRPC here.
   std::optional<grpc::CompletionQueue> queue_ ABSL_GUARDED_BY(mu_);
-  std::thread thread_ ABSL_GUARDED_BY(mu_);
+  std::thread sender_ ABSL_GUARDED_BY(mu_);
+  std::thread ender_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace kvtier

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/host_lanes/host_offload.h"
 #include "client/host_lanes/host_onboard.h"
-#include "client/key_sequence.h"
 #include "core/clock.h"
 #include "core/status_macros.h"
 
@@ -63,13 +62,10 @@ absl::StatusOr<std::shared_ptr<HostJob>> HostLanes::Onboard(
     const std::optional<absl::Duration>& timeout) {
   KVT_RETURN_IF_ERROR(CheckBlocks(keys, slots));
   KVT_RETURN_IF_ERROR(CheckOnce(slots));
+  KVT_ASSIGN_OR_RETURN(const absl::Duration allowed, parts_.client->TimeoutOf(timeout));
+  const absl::Time deadline = MonotonicClock().Now() + allowed;
   return Start(HostDirection::kOnboard, slots, [&](const std::shared_ptr<HostJob>& job) {
-    const KeySequence run = {.space = space_, .keys = keys};
-    const auto onboard = std::make_shared<HostOnboard>(parts_, job);
-    return parts_.client->SubmitOnboardParts(
-        {&run, 1}, {.timeout = timeout},
-        [onboard](OnboardedPart part) { onboard->Add(std::move(part.blocks)); },
-        [onboard](const std::vector<OnboardedInParts>& came) { onboard->EndParts(came.front()); });
+    return std::make_shared<HostOnboard>(parts_, job, space_, keys, deadline)->Begin();
   });
 }
 

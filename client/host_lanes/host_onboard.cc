@@ -1,7 +1,11 @@
 #include "client/host_lanes/host_onboard.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "client/client.h"
+#include "client/key_sequence.h"
+#include "core/clock.h"
 #include "core/miss_reason.h"
 
 namespace kvtier {
@@ -9,13 +13,17 @@ namespace kvtier {
 // The blocks of one part, in the order in which they are copied. One thread at a time.
 class HostOnboard::PartCopy final : public HostCopy {
  public:
-  PartCopy(std::shared_ptr<HostOnboard> onboard, OnboardedBlocks blocks)
-      : HostCopy(onboard->job_), onboard_(std::move(onboard)), blocks_(std::move(blocks)) {}
+  // Blocks of a call that asked from key `first` on.
+  PartCopy(std::shared_ptr<HostOnboard> onboard, size_t first, OnboardedBlocks blocks)
+      : HostCopy(onboard->job_),
+        onboard_(std::move(onboard)),
+        first_(first),
+        blocks_(std::move(blocks)) {}
 
   uint64_t CopyNext(HostScratch* scratch) override {
     if (next_ == blocks_.size()) return 0;
     const size_t i = next_++;
-    const size_t key = blocks_.key_index(i);
+    const size_t key = first_ + blocks_.key_index(i);
     const HostTensors& tensors = *onboard_->parts_.tensors;
     const absl::Status copied = tensors.CopyOut(blocks_, i, job()->slots()[key], scratch);
     onboard_->Note(key, copied);
@@ -24,26 +32,68 @@ class HostOnboard::PartCopy final : public HostCopy {
     return tensors.block_bytes();
   }
 
-  void Finish() override { onboard_->EndOne(); }
+  void Finish() override {
+    blocks_ = OnboardedBlocks();  // Its room is free for what is asked for next.
+    onboard_->EndOne();
+  }
 
  private:
   const std::shared_ptr<HostOnboard> onboard_;
-  const OnboardedBlocks blocks_;
+  const size_t first_;
+  OnboardedBlocks blocks_;
   size_t next_ = 0;  // Block that is copied next.
 };
 
-void HostOnboard::Add(OnboardedBlocks blocks) {
+// Asks for the rest of the run, in one of the lanes' own threads: the client outlives these.
+class HostOnboard::NextCall final : public HostCopy {
+ public:
+  NextCall(std::shared_ptr<HostOnboard> onboard, size_t first)
+      : HostCopy(onboard->job_), onboard_(std::move(onboard)), first_(first) {}
+
+  uint64_t CopyNext(HostScratch*) override { return 0; }
+  void Finish() override {
+    // Where as many calls are under way as may be, the rest is missing.
+    if (!onboard_->Ask(first_).ok()) onboard_->EndJob();
+  }
+
+ private:
+  const std::shared_ptr<HostOnboard> onboard_;
+  const size_t first_;
+};
+
+absl::Status HostOnboard::Ask(size_t first) {
+  const KeySequence run = {.space = space_, .keys = std::span(keys_).subspan(first)};
+  {
+    const absl::MutexLock lock(&mu_);
+    open_ = 1;
+    rest_.reset();
+  }
+  const absl::Duration left = deadline_ - MonotonicClock().Now();
+  return parts_.client->SubmitOnboardParts(
+      {&run, 1}, {.timeout = std::max(left, absl::ZeroDuration())},
+      [onboard = shared_from_this(), first](OnboardedPart part) {
+        onboard->Add(first, std::move(part.blocks));
+      },
+      [onboard = shared_from_this(), first](const std::vector<OnboardedInParts>& came) {
+        onboard->EndCall(first, came.front());
+      });
+}
+
+void HostOnboard::Add(size_t first, OnboardedBlocks blocks) {
   {
     const absl::MutexLock lock(&mu_);
     ++open_;
   }
-  parts_.queue->Add(std::make_unique<PartCopy>(shared_from_this(), std::move(blocks)));
+  parts_.queue->Add(std::make_unique<PartCopy>(shared_from_this(), first, std::move(blocks)));
 }
 
-void HostOnboard::EndParts(const OnboardedInParts& came) {
-  if (came.missed == MissReason::kUnreachable && !job_->slots().empty()) {
+void HostOnboard::EndCall(size_t first, const OnboardedInParts& came) {
+  {
     const absl::MutexLock lock(&mu_);
-    status_.Update(absl::UnavailableError("onboard: no agent answered"));
+    if (came.missed == MissReason::kUnreachable && first < keys_.size()) {
+      status_.Update(absl::UnavailableError("onboard: no agent answered"));
+    }
+    if (came.missed == MissReason::kNoRoom && came.blocks > 0) rest_ = first + came.blocks;
   }
   EndOne();
 }
@@ -60,12 +110,25 @@ void HostOnboard::Note(size_t key, const absl::Status& copied) {
 }
 
 void HostOnboard::EndOne() {
+  std::optional<size_t> rest;
+  {
+    const absl::MutexLock lock(&mu_);
+    if (--open_ > 0) return;
+    if (status_.ok()) rest = rest_;
+  }
+  if (rest && MonotonicClock().Now() < deadline_) {
+    parts_.queue->Add(std::make_unique<NextCall>(shared_from_this(), *rest));
+  } else {
+    EndJob();
+  }
+}
+
+void HostOnboard::EndJob() {
   absl::Status status;
   std::vector<bool> arrived;
   uint64_t failed = 0;
   {
     const absl::MutexLock lock(&mu_);
-    if (--open_ > 0) return;
     status = status_;
     arrived = arrived_;
     failed = failed_;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
@@ -10,14 +11,24 @@ namespace py = pybind11;
 
 namespace kvtier::python {
 
-EngineKey KeyFrom(const py::bytes& key, const std::string& name) {
+namespace {
+
+absl::StatusOr<EngineKey> Parse(const py::bytes& key) {
   char* data = nullptr;
   py::ssize_t size = 0;
   if (PyBytes_AsStringAndSize(key.ptr(), &data, &size) != 0) throw py::error_already_set();
-  absl::StatusOr<EngineKey> engine_key = EngineKey::FromBytes({data, static_cast<size_t>(size)});
-  if (!engine_key.ok()) {
-    throw py::value_error(absl::StrCat(name, ": ", engine_key.status().message()));
-  }
+  return EngineKey::FromBytes({data, static_cast<size_t>(size)});
+}
+
+[[noreturn]] void Refuse(const std::string& name, const absl::Status& status) {
+  throw py::value_error(absl::StrCat(name, ": ", status.message()));
+}
+
+}  // namespace
+
+EngineKey KeyFrom(const py::bytes& key, const std::string& name) {
+  absl::StatusOr<EngineKey> engine_key = Parse(key);
+  if (!engine_key.ok()) Refuse(name, engine_key.status());
   return *std::move(engine_key);
 }
 
@@ -38,7 +49,9 @@ std::vector<EngineKey> KeysFrom(const std::vector<py::bytes>& keys, const std::s
   std::vector<EngineKey> engine_keys;
   engine_keys.reserve(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
-    engine_keys.push_back(KeyFrom(keys[i], absl::StrCat(owner, "keys[", i, "]")));
+    absl::StatusOr<EngineKey> key = Parse(keys[i]);
+    if (!key.ok()) Refuse(absl::StrCat(owner, "keys[", i, "]"), key.status());
+    engine_keys.push_back(*std::move(key));
   }
   return engine_keys;
 }

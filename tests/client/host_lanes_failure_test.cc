@@ -54,7 +54,7 @@ class HostLanesFailureTest : public ::testing::Test {
     EXPECT_TRUE(Eventually([this] { return !rig_.client().connected(); }));
   }
 
-  HostRig rig_;
+  HostRig rig_{{.part_blocks = 3}};
   TensorMemory memory_{testing::PerLayerLayout, kSize};
   std::unique_ptr<HostLanes> lanes_;
   const SpaceHandle space_;
@@ -98,7 +98,7 @@ TEST_F(HostLanesFailureTest, WhatIsReadyIsCopiedWhileTheRestIsOnItsWay) {
   ASSERT_EQ(EndOf(Offload(6)), absl::OkStatus());
   rig_.agent().HangCalls(FakeAgent::Hang::kParts);
   const auto job = Onboard(6);
-  EXPECT_TRUE(Eventually([this] { return CopiedBlocks() == 2; }));
+  EXPECT_TRUE(Eventually([this] { return CopiedBlocks() == 3; }));
   EXPECT_TRUE(memory_.Holds(8, 0) && memory_.Holds(9, 1));
   EXPECT_FALSE((*job)->done());
   rig_.agent().Resume();
@@ -110,10 +110,10 @@ TEST_F(HostLanesFailureTest, AnAgentThatIsKilledBetweenPartsTakesTheRestOnly) {
   ASSERT_EQ(EndOf(Offload(6)), absl::OkStatus());
   rig_.agent().HangCalls(FakeAgent::Hang::kParts);
   const auto job = Onboard(6);
-  ASSERT_TRUE(Eventually([this] { return CopiedBlocks() == 2; }));
+  ASSERT_TRUE(Eventually([this] { return CopiedBlocks() == 3; }));
   rig_.agent().Kill();
   EXPECT_EQ(EndOf(job).code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT((*job)->results(), ElementsAre(true, true, false, false, false, false));
+  EXPECT_THAT((*job)->results(), ElementsAre(true, true, true, false, false, false));
   EXPECT_TRUE(memory_.Holds(8, 0) && memory_.Holds(9, 1));
 }
 
@@ -135,16 +135,17 @@ TEST_F(HostLanesFailureTest, ADamagedBlockFailsAndTheOthersArrive) {
 TEST_F(HostLanesFailureTest, ALeaseThatEndsDuringTheCopyVoidsWhatIsCopiedThen) {
   ASSERT_EQ(EndOf(Offload()), absl::OkStatus());
   const auto job = Admitted(HostDirection::kOnboard, 8);
-  const auto onboard = std::make_shared<HostOnboard>(Parts(), job);
-  onboard->Add(Leased());
-  onboard->EndParts({.blocks = 3, .missed = MissReason::kNone});
+  ASSERT_EQ(std::make_shared<HostOnboard>(Parts(), job, space_, TestKeys(1, 3),
+                                          absl::InfiniteFuture())
+                ->Begin(),
+            absl::OkStatus());
   const std::unique_ptr<HostCopy> copy = queue_->Take();
   EXPECT_GT(copy->CopyNext(&scratch_), 0U);
   KillAgent();
   EXPECT_GT(copy->CopyNext(&scratch_), 0U);
   EXPECT_EQ(copy->CopyNext(&scratch_), 0U) << "the rest is not even copied";
   copy->Finish();
-  ASSERT_TRUE(job->done());
+  ASSERT_TRUE(job->Wait(Patience(testing::kLong)));
   EXPECT_EQ(job->status().code(), absl::StatusCode::kAborted);
   EXPECT_THAT(job->results(), ElementsAre(true, false, false));
 }

@@ -50,6 +50,32 @@ TEST(HostLanesTest, BlocksOfOneLayoutComeBackInEveryOtherAndNothingElseIsTouched
   }
 }
 
+TEST(HostLanesTest, ARunLongerThanTheRoomForItComesInSeveralCalls) {
+  HostRig rig({.most_leases = 3});
+  TensorMemory memory(testing::PerLayerLayout, kSmall);
+  const auto lanes = rig.Open(&memory, {.threads = 2});
+  const std::vector<EngineKey> keys = TestKeys(1, 8);
+  for (uint32_t i = 0; i < 8; ++i) memory.Compute(i, i);
+  EXPECT_THAT(ResultsOf(lanes->Offload(keys, {}, Slots(0, 8))), Each(true));
+  for (uint32_t i = 0; i < 8; ++i) memory.Compute(i, 99);
+  EXPECT_THAT(ResultsOf(lanes->Onboard(keys, Slots(0, 8))), Each(true));
+  for (uint32_t i = 0; i < 8; ++i) EXPECT_TRUE(memory.Holds(i, i)) << i;
+  EXPECT_TRUE(rig.HoldsNothing());
+  // The rest is not asked for where time is up.
+  EXPECT_THAT(ResultsOf(lanes->Onboard(TestKeys(1, 5), Slots(0, 5), absl::ZeroDuration())),
+              ElementsAre(true, true, true, false, false));
+}
+
+TEST(HostLanesTest, ACallThatFindsNoRoomIsTheLastOne) {
+  HostRig rig({.most_leases = 0});
+  TensorMemory memory(testing::PerLayerLayout, kSmall);
+  const auto lanes = rig.Open(&memory);
+  EXPECT_THAT(ResultsOf(lanes->Offload(TestKeys(1, 3), {}, Slots(0, 3))), Each(true));
+  const size_t calls = rig.agent().Counts().calls;
+  EXPECT_THAT(ResultsOf(lanes->Onboard(TestKeys(1, 3), Slots(0, 3))), Each(false));
+  EXPECT_EQ(rig.agent().Counts().calls, calls + 1);
+}
+
 TEST(HostLanesTest, ViewsOfOneStorageAreRegisteredAsTheStorage) {
   HostRig rig;
   TensorMemory memory(testing::TwinTensorsLayout, kSmall);

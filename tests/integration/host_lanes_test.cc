@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace kvtier::testing {
 namespace {
 
 using ::testing::Each;
+using ::testing::ElementsAre;
 
 // Blocks of 64 KiB.
 constexpr LayoutSize kSize = {.layers = 4, .slots = 32, .run_bytes = 8 << 10, .start = 0};
@@ -66,6 +68,12 @@ class Worker {
     EXPECT_TRUE(job->Wait(Patience(kLong)));
     return job->results();
   }
+  std::vector<bool> PutOne(uint64_t number, const std::optional<EngineKey>& parent) {
+    memory_.Compute(0, number);
+    const auto job = *lanes_->Offload(KeysFrom(number, 1), parent, Slots(0, 1));
+    EXPECT_TRUE(job->Wait(Patience(kLong)));
+    return job->results();
+  }
   bool AwaitConnected() {
     return Await(absl::Seconds(10), [this] { return client_->connected(); });
   }
@@ -90,6 +98,21 @@ TEST_F(HostLanesNodeTest, OneWorkersBlocksComeToAnotherWithOtherTensors) {
   EXPECT_THAT(first.Put(100), Each(true));
   EXPECT_THAT(second.Get(100), Each(true));
   EXPECT_TRUE(agent_.AwaitLeases(0));
+}
+
+TEST_F(HostLanesNodeTest, ARunLongerThanHostMemoryComesFromTheDiskInTurns) {
+  AgentProcess& agent =
+      cluster_.StartAgent("small", {{"host_bytes", "512KiB"}, {"slab_bytes", "256KiB"}});
+  ASSERT_LE(agent.TierStatus(Tier::kHost).capacity_bytes(), kRun / 2 * (64 << 10));
+  Worker worker(agent.socket_dir(), PerLayerLayout);
+  std::optional<EngineKey> parent;
+  for (uint32_t i = 0; i < kRun; ++i) {
+    ASSERT_THAT(worker.PutOne(100 + i, parent), ElementsAre(true));
+    ASSERT_TRUE(agent.AwaitOffloaded());
+    parent = TestEngineKey(100 + i);
+  }
+  EXPECT_THAT(worker.Get(100), Each(true));
+  EXPECT_TRUE(agent.AwaitLeases(0));
 }
 
 TEST_F(HostLanesNodeTest, AStoppedAgentDelaysNoCallAndEveryJobEnds) {

@@ -256,13 +256,17 @@ void FakeWorkerService::LendAll(Session* session, const v1::OnboardRequest& requ
   response->set_gpu_version(pool_version_);
   for (const v1::Sequence& sequence : request.sequences()) {
     v1::OnboardedSequence* const onboarded = response->add_sequences();
+    v1::MissReason missed = v1::MISS_REASON_ABSENT;
     for (const Found& found : Find(*session, sequence)) {
-      if (!Lend(session, found, request.target(), onboarded)) break;
+      if (session->leases.size() < options_.most_leases &&
+          Lend(session, found, request.target(), onboarded)) {
+        continue;
+      }
+      missed = v1::MISS_REASON_NO_ROOM;
+      break;
     }
     const auto lent = static_cast<size_t>(onboarded->blocks().lease_ids_size());
-    if (lent < convert::CountEngineKeys(sequence)) {
-      onboarded->set_missed(v1::MISS_REASON_ABSENT);
-    }
+    if (lent < convert::CountEngineKeys(sequence)) onboarded->set_missed(missed);
   }
 }
 

@@ -111,7 +111,7 @@ def killed_agent_hits_again(site: Site, engine: VllmProcess, agent: AgentProcess
 
 
 def small_host_memory_hits(site: Site, engine: VllmProcess, agent: AgentProcess) -> None:
-    """An agent whose host memory has room for fewer blocks than one prompt still serves some of them."""
+    """An agent whose host memory has room for fewer blocks than one prompt serves all of them, in turns."""
     longest = max(site.control.everything, key=lambda number: len(site.control.tokens[number]))
     blocks = site.control.blocks([longest])
     with site.report.scenario("host memory smaller than one prefix") as seen:
@@ -123,15 +123,15 @@ def small_host_memory_hits(site: Site, engine: VllmProcess, agent: AgentProcess)
         seen.expect(0 < room < blocks, "the prompt has no more blocks than there is room for")
         loaded = 0
 
-        def some_loaded() -> bool:
+        def all_loaded() -> bool:
             nonlocal loaded
             done = ask(site, engine, [longest])
             check_texts(site, seen, [longest], done.answers)
             loaded = done.loaded
-            return loaded > 0
+            return loaded == blocks
 
         try:
-            until(some_loaded, "block of the prompt")
+            until(all_loaded, f"{blocks} blocks of the prompt")
             seen.note(loaded=loaded, read_from_disk=f"{agent.tier('disk')['bytes_out'] / 2**20:.0f} MiB")
         finally:
             agent.kill()

@@ -25,7 +25,7 @@ def block_keys(request: HashedRequest, first: int, end: int) -> list[bytes]:
     hashes = request.block_hashes[first:end]
     adapter = getattr(request, "lora_request", None)
     if adapter is None:
-        return [bytes(digest) for digest in hashes]
+        return list(hashes)
     name, path = str(adapter.lora_name), str(getattr(adapter, "lora_path", ""))
     tail = hashlib.sha256(f"kvtier.lora\0{name}\0{path}".encode()).digest()[:_ADAPTER_BYTES]
-    return [bytes(digest) + tail for digest in hashes]
+    return [digest + tail for digest in hashes]
