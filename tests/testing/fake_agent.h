@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -28,7 +29,8 @@ struct FakeAgentOptions {
   bool has_gpu_pool = false;  // As many slots again, in memory of their own.
   // What Reserve says of every block, as ReservedBlock.State has it; 0: what is so.
   int reserve_state = 0;
-  size_t most_leases = 1000;  // Of a session; of what it wants beyond them, there is no room.
+  // Of a session; of what it wants beyond them, there is no room.
+  size_t most_leases = std::numeric_limits<size_t>::max();
   // Of OnboardParts: blocks of a sequence in one message, and what is wrong with the stream.
   size_t part_blocks = 2;
   enum class PartsFault { kNone, kNoEnd, kBackwards, kTwice } parts_fault = PartsFault::kNone;
