@@ -23,7 +23,7 @@ struct PlannedJob {
   CopyDirection direction{};
   std::span<const PlannedBlock> blocks;  // One at least.
   const PinnedArena* arena = nullptr;    // Where their host memory is.
-  // Of an onboard: behind each batch that completes layers the job's word says so, and `submitted`
+  // Job of an onboard: behind each batch that completes layers its word says so, and `submitted`
   // is called with them when this is submitted. Layers complete one by one in the order kLayerWise
   // alone; in the other, and of encodings, which have no layers, all of them at the end. Null: no
   // word is written, and the order is kWhole.

@@ -209,7 +209,7 @@ absl::Status CudaDevice::CheckNoCapture(Lane which) {
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   const cudaError_t error = cudaStreamIsCapturing(lanes_->of(which).stream(), &capture);
   const absl::Status asked = CudaStatus("cudaStreamIsCapturing", error);
-  // Of the default stream, CUDA answers so while any stream captures that it waits for.
+  // CUDA answers so about the default stream while any stream captures that it waits for.
   if (!IsOfCapture(error) && capture == cudaStreamCaptureStatusNone) return asked;
   return absl::FailedPreconditionError(
       absl::StrCat(name_, ": the engine's stream captures a graph, which takes no words"));
