@@ -1,9 +1,8 @@
 #include "client/submitted_calls.h"
 
-#include <pthread.h>
-
 #include <utility>
 
+#include "client/background_thread.h"
 #include "core/check.h"
 
 namespace kvtier {
@@ -39,9 +38,7 @@ void SubmittedCalls::Launch(std::unique_ptr<Flight> flight) {
   if (!queue_) {
     queue_.emplace();
     sender_ = std::thread([this, queue = &*queue_] { SendAll(queue); });
-    pthread_setname_np(sender_.native_handle(), "kvtier-sends");
     ender_ = std::thread([this, queue = &*queue_] { EndAll(queue); });
-    pthread_setname_np(ender_.native_handle(), "kvtier-calls");
   }
   flying_.insert(flight.get());
   unsent_.push_back(flight.release());
@@ -55,6 +52,7 @@ void SubmittedCalls::CancelAndWait() {
 }
 
 void SubmittedCalls::SendAll(grpc::CompletionQueue* queue) {
+  BecomeBackgroundThread("kvtier-sends");
   const auto due = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
     return closing_ || !unsent_.empty();
   };
@@ -71,6 +69,7 @@ void SubmittedCalls::SendAll(grpc::CompletionQueue* queue) {
 }
 
 void SubmittedCalls::EndAll(grpc::CompletionQueue* queue) {
+  BecomeBackgroundThread("kvtier-calls");
   void* tag = nullptr;
   bool ok = false;
   while (queue->Next(&tag, &ok)) {

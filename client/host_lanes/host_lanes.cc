@@ -1,11 +1,10 @@
 #include "client/host_lanes/host_lanes.h"
 
-#include <pthread.h>
-
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "client/background_thread.h"
 #include "client/host_lanes/host_offload.h"
 #include "client/host_lanes/host_onboard.h"
 #include "core/clock.h"
@@ -25,7 +24,6 @@ absl::StatusOr<std::unique_ptr<HostLanes>> HostLanes::Open(Client* client, Space
   auto lanes = absl::WrapUnique(new HostLanes(client, space, std::move(checked)));
   for (size_t i = 0; i < options.threads; ++i) {
     lanes->threads_.emplace_back([lanes = lanes.get()] { lanes->Run(); });
-    pthread_setname_np(lanes->threads_.back().native_handle(), "kvtier-lanes");
   }
   return lanes;
 }
@@ -125,6 +123,7 @@ absl::Status HostLanes::CheckOnce(std::span<const uint32_t> slots) const {
 }
 
 void HostLanes::Run() {
+  BecomeBackgroundThread("kvtier-lanes");
   const MonotonicClock clock;
   HostScratch scratch;
   while (std::unique_ptr<HostCopy> copy = parts_.queue->Take()) {

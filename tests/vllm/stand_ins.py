@@ -115,11 +115,16 @@ class Job:
         self.keys, self.blocks, self.parent, self.timeout_s = list(keys), list(blocks), parent, timeout_s
         self.done, self.copied, self.error = False, False, None
         self._results = None
+        self.waits = []  # Seconds of each wait() for it.
 
     @property
     def results(self):
         assert self.done, "results REQUIRES done"
         return self._results
+
+    def wait(self, timeout_s):
+        self.waits.append(timeout_s)
+        return self.done
 
     def end(self, results=None):
         self.done, self.copied = True, True

@@ -100,6 +100,17 @@ class OnAGpu(WithConnector):
 
 
 class Protocol(WithConnector):
+    def test_only_a_step_that_computes_nothing_waits_for_a_load(self):
+        self.put(3)
+        self.start_load("a", 3)
+        self.step(Step())
+        [job] = self.lanes[0].onboards
+        self.assertEqual(len(job.waits), 1)
+        self.start_save()
+        self.assertEqual(len(job.waits), 1)
+        self.step(Step())
+        self.assertEqual(len(job.waits), 2)
+
     def test_a_load_between_steps(self):
         self.put(3)
         self.start_load("a", 3)

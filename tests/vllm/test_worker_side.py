@@ -48,6 +48,23 @@ class OnAGpu(WithWorker):
         self.assertEqual(self.lanes[0].streams, [None, None])
 
 
+class StepsThatComputeNothing(WithWorker):
+    def test_wait_for_the_oldest_load_and_no_longer_than_a_step_may_be_held(self):
+        self.side.await_load()  # There is none.
+        self.load("a", (3, 2))
+        self.load("b", (4, 5))
+        self.side.await_load()
+        first, second = self.lanes[0].onboards
+        self.assertEqual((len(first.waits), second.waits), (1, []))
+        self.assertTrue(0 < first.waits[0] < 0.002)
+
+    def test_a_wait_that_fails_fails_no_step(self):
+        self.load("a", (3, 2))
+        self.lanes[0].onboards[0].wait = lambda timeout_s: 1 / 0
+        with self.assertLogs("vllm.kvtier", "ERROR"):
+            self.side.await_load()
+
+
 class Loads(WithWorker):
     def test_are_answered_once_when_they_have_ended(self):
         self.load("a", (3, 2, 1))

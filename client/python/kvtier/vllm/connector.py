@@ -188,7 +188,10 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
     def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:
         """Begins the step's loads."""
         if self._worker is not None:
-            self._worker.load(self._get_connector_metadata().plan.loads)
+            plan = self._get_connector_metadata().plan
+            self._worker.load(plan.loads)
+            if not plan.computes:
+                self._worker.await_load()
 
     def wait_for_layer_load(self, layer_name: str) -> None:
         """Does nothing: blocks are loaded between steps."""

@@ -107,6 +107,7 @@ class SchedulerSide:
         return plan
 
     def _plan_step(self, plan: StepPlan, scheduled: Any) -> None:
+        plan.computes = scheduled.total_num_scheduled_tokens > 0
         # All but about one token of each request are prefilled.
         plan.measured = self._rate.planned(scheduled.total_num_scheduled_tokens - len(scheduled.num_scheduled_tokens))
         preempted = StepPlan()

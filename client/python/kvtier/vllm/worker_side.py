@@ -11,6 +11,8 @@ from .metadata import NO_BLOCK, Load, Save, StepPlan
 from .never_raises import log_failure
 from .stats import Counts
 
+_IDLE_WAIT_S = 0.0015  # That a step which computes nothing waits for a load; less than a step may be held.
+
 
 @dataclass
 class _LoadPart:
@@ -54,7 +56,7 @@ class WorkerSide:
     """Loads and saves what a step's plan says. For the worker's thread alone.
 
     `open_lanes(epoch)` returns the lanes of each KV group; `block_bytes` has their blocks' sizes. Nothing waits but
-    prepare(), `preemption_wait_s` at most. What fails is a block that did not come, or is not saved.
+    prepare(), `preemption_wait_s` at most, and await_load(). What fails is a block that did not come, or is not saved.
     """
 
     def __init__(self, open_lanes: Callable[[str], Sequence[kvtier.Lanes]], block_bytes: Sequence[int],
@@ -120,6 +122,18 @@ class WorkerSide:
                 except Exception:
                     log_failure("beginning a save")
                 self.counts.add("unsaved_blocks", len(blocks))
+
+    def await_load(self) -> None:
+        """Waits, 1.5 ms at most, for the load that was begun first. For steps that compute nothing: the engine sleeps
+        for a millisecond behind each of them, and a load that ends meanwhile is not seen before the next one."""
+        try:
+            oldest = next(iter(self._loads.values()), [])
+            deadline = self._clock() + _IDLE_WAIT_S
+            for part in oldest:
+                if part.job is not None:
+                    part.job.wait(max(0.0, deadline - self._clock()))
+        except Exception:
+            log_failure("waiting for a load")
 
     def take_results(self) -> LoadResults:
         """Returns the loads that have ended, block by block, and counts the saves that have. Never waits."""
