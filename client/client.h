@@ -126,8 +126,8 @@ class Client {
   // Returns the spec that the space was registered with. Never waits. Errors also: kUnavailable,
   // the process was forked.
   absl::StatusOr<SpaceSpec> SpecOf(SpaceHandle space) const;
-  // Returns how long a call with this `timeout` waits at most. Never waits. Errors: kInvalidArgument,
-  // it is negative.
+  // Returns how long a call with this `timeout` waits at most. Never waits. Errors:
+  // kInvalidArgument, it is negative.
   absl::StatusOr<absl::Duration> TimeoutOf(const std::optional<absl::Duration>& timeout) const;
   // What of the space fits the agent of now, or why it is not usable. Never waits.
   absl::StatusOr<SpaceLimits> Limits(SpaceHandle space) const;

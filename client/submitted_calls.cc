@@ -53,9 +53,8 @@ void SubmittedCalls::CancelAndWait() {
 
 void SubmittedCalls::SendAll(grpc::CompletionQueue* queue) {
   BecomeBackgroundThread("kvtier-sends");
-  const auto due = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return closing_ || !unsent_.empty();
-  };
+  const auto due = [this]()
+                       ABSL_SHARED_LOCKS_REQUIRED(mu_) { return closing_ || !unsent_.empty(); };
   for (;;) {
     Flight* flight = nullptr;
     {

@@ -56,8 +56,8 @@ class HostOnboard final : public std::enable_shared_from_this<HostOnboard> {
   void EndCall(size_t first, const OnboardedInParts& came) ABSL_LOCKS_EXCLUDED(mu_);
   // Notes what became of the block of a key.
   void Note(size_t key, const absl::Status& copied) ABSL_LOCKS_EXCLUDED(mu_);
-  // One of the parts, or the call, has nothing more to add; behind the last of them the rest is asked
-  // for, or the job ends.
+  // One of the parts, or the call, has nothing more to add; behind the last of them the rest is
+  // asked for, or the job ends.
   void EndOne() ABSL_LOCKS_EXCLUDED(mu_);
   void EndJob() ABSL_LOCKS_EXCLUDED(mu_);
 
@@ -71,8 +71,8 @@ class HostOnboard final : public std::enable_shared_from_this<HostOnboard> {
   std::vector<bool> arrived_ ABSL_GUARDED_BY(mu_);  // By key.
   // First key of the rest that there was no room for. Absent: nothing is asked for any more.
   std::optional<size_t> rest_ ABSL_GUARDED_BY(mu_);
-  uint64_t failed_ ABSL_GUARDED_BY(mu_) = 0;        // Blocks that were copied and not proven.
-  absl::Status status_ ABSL_GUARDED_BY(mu_);        // Of the first of them, or of the call.
+  uint64_t failed_ ABSL_GUARDED_BY(mu_) = 0;  // Blocks that were copied and not proven.
+  absl::Status status_ ABSL_GUARDED_BY(mu_);  // Of the first of them, or of the call.
 };
 
 }  // namespace kvtier
