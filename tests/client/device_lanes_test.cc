@@ -6,25 +6,31 @@
 
 #include <string>
 
+#include "tests/client/codec_tensors.h"
 #include "tests/client/host_rig.h"
+#include "tests/testing/kv_values.h"
 #include "tier_gpu/device/emulated_device.h"
 
 namespace kvtier {
 namespace {
 
+using testing::CodecTensors;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using testing::EndOf;
 using testing::Eventually;
 using testing::FakeAgent;
+using testing::GaussianValues;
 using ::testing::HasSubstr;
 using testing::HostRig;
+using testing::KvValues;
 using testing::LayoutSize;
 using testing::Patience;
 using testing::ResultsOf;
 using testing::Slots;
 using testing::TensorMemory;
 using testing::TestKeys;
+using testing::ThereAndBack;
 
 constexpr LayoutSize kSize = {.layers = 3, .slots = 16, .run_bytes = 1536, .start = 64};
 
@@ -35,12 +41,14 @@ class DeviceLanesTest : public ::testing::Test {
     lanes_ = Open(&memory_);
   }
   std::unique_ptr<DeviceLanes> Open(TensorMemory* memory) {
+    return Open(rig_.SpaceOf(*memory), memory->tensors());
+  }
+  std::unique_ptr<DeviceLanes> Open(SpaceHandle space, const KvTensors& tensors) {
     auto device = LaneDevice::On(
         &rig_.client(),
         std::make_unique<EmulatedDevice>(&clock_, EmulatedDevice::Options{.kernels = true}),
         nullptr);
-    auto lanes = DeviceLanes::Open(&rig_.client(), rig_.SpaceOf(*memory), memory->tensors(),
-                                   *std::move(device));
+    auto lanes = DeviceLanes::Open(&rig_.client(), space, tensors, *std::move(device));
     EXPECT_EQ(lanes.status(), absl::OkStatus());
     return lanes.ok() ? *std::move(lanes) : nullptr;
   }
@@ -78,6 +86,26 @@ TEST_F(DeviceLanesTest, HostLanesAndTheseShareBlocks) {
   EXPECT_THAT(ResultsOf(Offload()), Each(true));
   EXPECT_THAT(ResultsOf(host->Onboard(TestKeys(1, 3), Slots(12, 3))), Each(true));
   EXPECT_TRUE(memory_.Holds(13, 1));
+}
+
+TEST_F(DeviceLanesTest, BlocksOfACodecAreThoseOfHostLanes) {
+  uint64_t first = 0;
+  for (const char* codec : {"fp8_e4m3", "int8", "packed_exponents"}) {
+    CodecTensors tensors(KvOrder::kHeadToken);
+    const SpaceSpec spec = tensors.Space(codec, false);
+    const SpaceHandle space = *rig_.client().RegisterSpace(spec);
+    const auto here = Open(space, tensors.tensors());
+    const auto host = *HostLanes::Open(&rig_.client(), space, tensors.tensors());
+    const KvValues values = GaussianValues(tensors.shape(), first += 10, 30);
+    tensors.Compute(0, values);
+    EXPECT_THAT(ResultsOf(here->Offload(TestKeys(first, 1), {}, Slots(0, 1), {})), Each(true));
+    EXPECT_THAT(ResultsOf(host->Onboard(TestKeys(first, 1), Slots(1, 1))), Each(true));
+    EXPECT_THAT(ResultsOf(host->Offload(TestKeys(first + 1, 1), {}, Slots(0, 1))), Each(true));
+    EXPECT_THAT(ResultsOf(here->Onboard(TestKeys(first + 1, 1), Slots(2, 1), {})), Each(true));
+    for (const uint32_t slot : {1U, 2U}) {
+      EXPECT_EQ(tensors.Read(slot), ThereAndBack(spec, values)) << codec << ", slot " << slot;
+    }
+  }
 }
 
 TEST_F(DeviceLanesTest, ADamagedBlockVoidsTheJobAndTheAgentIsTold) {
