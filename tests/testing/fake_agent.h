@@ -29,7 +29,7 @@ struct FakeAgentOptions {
   bool has_gpu_pool = false;  // As many slots again, in memory of their own.
   // What Reserve says of every block, as ReservedBlock.State has it; 0: what is so.
   int reserve_state = 0;
-  // Of a session; of what it wants beyond them, there is no room.
+  // Most leases that a session has; there is no room for what it wants beyond them.
   size_t most_leases = std::numeric_limits<size_t>::max();
   // Of OnboardParts: blocks of a sequence in one message, and what is wrong with the stream.
   size_t part_blocks = 2;
