@@ -58,7 +58,7 @@ class SubmittedCalls {
   void CancelAndWait() ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
-  // What the two threads run.
+  // Run in the threads that send and end calls.
   void SendAll(grpc::CompletionQueue* queue);
   void EndAll(grpc::CompletionQueue* queue);
 
