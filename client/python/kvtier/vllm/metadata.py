@@ -27,7 +27,7 @@ class StepPlan:
     """The work of one step."""
 
     epoch: str | None = None  # Of the cache: a new one with each reset, "" until the first. None: as before.
-    computes: bool = True  # The step computes something, which waits for nothing.
+    computes: bool = True  # Whether the step runs the model. Only one that does not may wait for a load.
     loads: list[Load] = field(default_factory=list)
     saves: list[Save] = field(default_factory=list)
     written: set[int] = field(default_factory=set)  # Engine's blocks that this step and its loads will write.

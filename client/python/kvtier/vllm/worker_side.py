@@ -11,7 +11,7 @@ from .metadata import NO_BLOCK, Load, Save, StepPlan
 from .never_raises import log_failure
 from .stats import Counts
 
-_IDLE_WAIT_S = 0.0015  # That a step which computes nothing waits for a load; less than a step may be held.
+_IDLE_WAIT_S = 0.0015  # Longest wait of a step that computes nothing; a step may be held for 2 ms.
 
 
 @dataclass
@@ -124,8 +124,11 @@ class WorkerSide:
                 self.counts.add("unsaved_blocks", len(blocks))
 
     def await_load(self) -> None:
-        """Waits, 1.5 ms at most, for the load that was begun first. For steps that compute nothing: the engine sleeps
-        for a millisecond behind each of them, and a load that ends meanwhile is not seen before the next one."""
+        """Waits, 1.5 ms at most, for the load that was begun first.
+
+        Steps that compute nothing call it: the engine sleeps for a millisecond behind each of them, and does not see
+        before the next one that a load has ended meanwhile.
+        """
         try:
             oldest = next(iter(self._loads.values()), [])
             deadline = self._clock() + _IDLE_WAIT_S
