@@ -12,10 +12,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "agent/disk_admission.h"
-#include "agent/host_scrub.h"
+#include "agent/disk/disk_admission.h"
+#include "agent/flows/host_scrub.h"
 #include "agent/limits.h"
-#include "agent/tenants.h"
+#include "agent/sessions/tenants.h"
 #include "tier_disk/scrub.h"
 
 namespace kvtier {

@@ -1,5 +1,5 @@
 // BlockIndex and Evictor: contracts, and random operations against a plain model.
-#include "agent/block_index.h"
+#include "agent/index/block_index.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/evict.h"
+#include "agent/index/evict.h"
 #include "tests/agent/agent_rig.h"
 #include "tests/testing/fake_residents.h"
 #include "tests/testing/sim_random.h"

@@ -1,5 +1,5 @@
 // ColdEnd: contracts, and random operations held against the order of the Evictor.
-#include "agent/cold_end.h"
+#include "agent/index/cold_end.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // A tenant's blocks leave every tier when it says so, and nobody else's do.
-#include "agent/delete_blocks.h"
+#include "agent/flows/delete_blocks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // DirectorySync against the real Coordinator, over a wire that the test is.
-#include "agent/directory_sync.h"
+#include "agent/peers/directory_sync.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // What the disks are promised: bursts beyond host memory, puts that wait, and commits that ask
 // whether they are durable; over one agent in virtual time.
-#include "agent/disk_promises.h"
+#include "agent/disk/disk_promises.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "agent/earlier_workers.h"
+#include "agent/gpu/earlier_workers.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "agent/take_back.h"
+#include "agent/gpu/take_back.h"
 #include "core/task_scope.h"
 #include "tests/testing/sim_executor.h"
 #include "tier_gpu/device/emulated_device.h"

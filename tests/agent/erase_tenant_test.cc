@@ -1,5 +1,5 @@
 // Erasing a tenant on one node: disks, memory, what is held, and what waits to be written.
-#include "agent/erase_tenant.h"
+#include "agent/flows/erase_tenant.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Evictor and HostOrder: which blocks make room in host memory, and how many.
-#include "agent/evict.h"
+#include "agent/index/evict.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "agent/block_index.h"
-#include "agent/host_order.h"
+#include "agent/index/block_index.h"
+#include "agent/index/host_order.h"
 #include "tests/testing/sim_random.h"
 #include "tests/testing/test_seed.h"
 

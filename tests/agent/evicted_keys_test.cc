@@ -1,4 +1,4 @@
-#include "agent/evicted_keys.h"
+#include "agent/index/evicted_keys.h"
 
 #include <gtest/gtest.h>
 

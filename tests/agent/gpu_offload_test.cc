@@ -1,6 +1,6 @@
 // What leaves the GPU pool ahead of need: first what is elsewhere, too, and then, behind a
 // copy to host memory, what only the pool has.
-#include "agent/gpu_offload.h"
+#include "agent/gpu/gpu_offload.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // A GPU pool that an operator grows and shrinks, and workers that go on meanwhile.
-#include "agent/gpu_resize.h"
+#include "agent/gpu/gpu_resize.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // What the ledger of a pool says of those who work on it: an agent that takes the pool back
 // waits for whoever it names, and for nobody else.
-#include "agent/gpu_workers.h"
+#include "agent/gpu/gpu_workers.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

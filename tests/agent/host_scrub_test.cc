@@ -1,6 +1,6 @@
 // What changes in host memory after its commit is found within two passes, at no more than the
 // rate, and whoever asks next has the block from the disk.
-#include "agent/host_scrub.h"
+#include "agent/flows/host_scrub.h"
 
 #include <gtest/gtest.h>
 

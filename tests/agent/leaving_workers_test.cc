@@ -1,5 +1,5 @@
 // Who hung up, watched by a socket pair and a pidfd: what it says, and what its end says.
-#include "agent/leaving_workers.h"
+#include "agent/sessions/leaving_workers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

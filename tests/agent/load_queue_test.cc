@@ -1,4 +1,4 @@
-#include "agent/load_queue.h"
+#include "agent/disk/load_queue.h"
 
 #include <gtest/gtest.h>
 

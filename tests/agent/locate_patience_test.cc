@@ -1,5 +1,5 @@
 // LocatePatience, and what a frozen coordinator costs the requests of an agent.
-#include "agent/locate_patience.h"
+#include "agent/peers/locate_patience.h"
 
 #include <gtest/gtest.h>
 

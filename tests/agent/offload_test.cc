@@ -1,5 +1,5 @@
 // Which blocks are offered to the disks and when, over one agent in virtual time.
-#include "agent/offload.h"
+#include "agent/disk/offload.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // An onboard whose blocks are handed over in parts: what is in host memory at once, the rest as it
 // comes.
-#include "agent/onboard_parts.h"
+#include "agent/flows/onboard_parts.h"
 
 #include <gtest/gtest.h>
 

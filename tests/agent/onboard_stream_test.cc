@@ -1,6 +1,6 @@
 // Onboards in parts over a real channel, of an agent whose peers never answer: who ends them, and
 // what they may take of memory.
-#include "agent/onboard_stream.h"
+#include "agent/services/onboard_stream.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
-#include "agent/worker_wire.h"
+#include "agent/services/worker_wire.h"
 #include "core/byte_workers.h"
 #include "core/call_on_executor.h"
 #include "core/check.h"

@@ -1,4 +1,4 @@
-#include "agent/peer_service.h"
+#include "agent/services/peer_service.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // PeerStandings: what a failure teaches, and for how long.
-#include "agent/peer_standings.h"
+#include "agent/peers/peer_standings.h"
 
 #include <gtest/gtest.h>
 

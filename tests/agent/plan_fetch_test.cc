@@ -1,5 +1,5 @@
 // PlanFetch: which holder is asked for which block, and how long.
-#include "agent/plan_fetch.h"
+#include "agent/peers/plan_fetch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Offers of a lost pool, with the client's own words: what is taken, and how each that is
 // not is refused.
-#include "agent/pool_socket.h"
+#include "agent/sessions/pool_socket.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

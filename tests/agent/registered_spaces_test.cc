@@ -1,8 +1,8 @@
-#include "agent/registered_spaces.h"
+#include "agent/sessions/registered_spaces.h"
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
-#include "agent/sessions.h"
+#include "agent/sessions/sessions.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "agent/residency.h"
+#include "agent/index/residency.h"
 #include "tests/agent/residency_rig.h"
 #include "tests/testing/from_environment.h"
 #include "tests/testing/sim_executor.h"

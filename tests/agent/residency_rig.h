@@ -7,7 +7,7 @@
 #include <memory>
 #include <utility>
 
-#include "agent/residency_table.h"
+#include "agent/index/residency_table.h"
 #include "client/mapping.h"
 #include "client/residency_view.h"
 #include "core/block_key.h"

@@ -1,5 +1,5 @@
 // One residency table, as the agent writes it and as a worker reads it.
-#include "agent/residency_table.h"
+#include "agent/index/residency_table.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

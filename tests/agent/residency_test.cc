@@ -1,5 +1,5 @@
 // The tables of a node's domains, and how they grow.
-#include "agent/residency.h"
+#include "agent/index/residency.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "agent/host_prover.h"
+#include "agent/index/host_prover.h"
 #include "agent/limits.h"
 #include "core/byte_workers.h"
 #include "core/checksum.h"

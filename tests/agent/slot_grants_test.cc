@@ -1,5 +1,5 @@
 // Slots of the GPU pool as workers' own KV memory.
-#include "agent/slot_grants.h"
+#include "agent/gpu/slot_grants.h"
 
 #include <gtest/gtest.h>
 

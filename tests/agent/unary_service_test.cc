@@ -1,5 +1,5 @@
 // Unary calls over a real channel: how many there may be, and which make room.
-#include "agent/unary_service.h"
+#include "agent/services/unary_service.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "agent/residency.h"
+#include "agent/index/residency.h"
 #include "core/kill_point.h"
 #include "tests/agent/residency_rig.h"
 #include "tests/testing/descriptor_pipe.h"

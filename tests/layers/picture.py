@@ -67,7 +67,7 @@ FENCES = (
     ("command-line flags", r"^absl/flags/", r"_(main|config)\.(h|cc)$"),
     ("xxHash", r"^xxhash\.h$|^xxh3\.h$", r"^core/"),
     # Keys and names in core; a session proves itself to the descriptor socket; a disk is encrypted.
-    ("OpenSSL", r"^openssl/", r"^core/|^proto/session_wire\.|^agent/descriptor_socket\."
+    ("OpenSSL", r"^openssl/", r"^core/|^proto/session_wire\.|^agent/sessions/descriptor_socket\."
                               r"|^tier_disk/cipher/"),
     ("JSON", r"^nlohmann/", r"^bench/"),
     ("Python", r"^Python\.h$|^pybind11/", r"^client/python/"),

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "agent/flows/onboard_parts.h"
 #include "agent/limits.h"
-#include "agent/onboard_parts.h"
 #include "core/status_macros.h"
 #include "tests/sim/workload.h"
 #include "tests/testing/blocks.h"

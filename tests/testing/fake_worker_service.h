@@ -13,7 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "agent/residency_table.h"
+#include "agent/index/residency_table.h"
 #include "core/checksum.h"
 #include "core/space.h"
 #include "kvtier/v1/worker.grpc.pb.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/coordinator_link.h"
+#include "agent/peers/coordinator_link.h"
 #include "core/executor.h"
 #include "tests/testing/sim_network.h"
 

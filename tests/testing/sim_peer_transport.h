@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/peer_transport.h"
+#include "agent/peers/peer_transport.h"
 #include "core/executor.h"
 #include "tests/testing/sim_network.h"
 

@@ -1,0 +1,76 @@
+#include "agent/disk/disk_load.h"
+
+#include <optional>
+#include <utility>
+
+#include "agent/limits.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+// The table's own reference and the one in Pump(): nobody else asks.
+constexpr long kOwnReferences = 2;
+
+}  // namespace
+
+SharedLoad DiskLoader::Start(const QueuedLoad& wanted) {
+  if (queued() >= kMaxLoadsQueued) {
+    ++stats_->host.declined;
+    return nullptr;
+  }
+  SharedLoad load = loads_->Start(wanted.key, Tier::kDisk);
+  queue_.Push(wanted);
+  Pump();
+  return load;
+}
+
+void DiskLoader::Hasten(const BlockKey& key) {
+  if (!queue_.Hasten(key)) disks_->Hasten(key);
+}
+
+void DiskLoader::Pump() {
+  if (pumping_) return;
+  pumping_ = true;
+  while (running_ < kMaxLoadsRunning + disks_->stuck().gets && !queue_.empty()) {
+    const QueuedLoad next = queue_.Pop();
+    const SharedLoad load = loads_->Find(next.key);
+    if (!next.wanted_anyway && load.use_count() == kOwnReferences) {
+      loads_->Finish(next.key, absl::CancelledError("every asker's deadline passed"));
+      continue;
+    }
+    ++running_;
+    scope_->Spawn(Run(next));
+  }
+  pumping_ = false;
+}
+
+Task<void> DiskLoader::Run(QueuedLoad queued) {
+  const absl::Status status = co_await LoadOne(queued);
+  loads_->Finish(queued.key, status);
+  --running_;
+  Pump();
+}
+
+Task<absl::Status> DiskLoader::LoadOne(QueuedLoad queued) {
+  const std::optional<DiskBlock> block = disks_->Find(queued.key);
+  if (!block.has_value()) co_return absl::NotFoundError("dropped from disk before the load ran");
+  const BlockRoom room = evictor_->RoomFor(queued.domain, queued.lengths, block->length);
+  KVT_CO_ASSIGN_OR_RETURN(HostSlot slot, evictor_->ReserveHost(queued.domain, room));
+  const uint64_t erasures = index_->erasures(queued.domain);
+  const IoClass io_class =
+      queued.urgency == Urgency::kForeground ? IoClass::kForeground : IoClass::kPrefetch;
+  KVT_CO_ASSIGN_OR_RETURN(const BlockMeta meta,
+                          co_await disks_->Get(queued.key, slot.bytes(), io_class));
+  // The disk may still read what it has forgotten.
+  if (index_->erasures(queued.domain) != erasures) {
+    co_return absl::AbortedError("its tenant was erased while it was read");
+  }
+  if (index_->In(Tier::kHost, queued.key)) co_return absl::OkStatus();  // A put came first.
+  index_->PublishHost(meta, std::move(slot));
+  ++stats_->host.inserts;
+  stats_->host.bytes_in += meta.length;
+  co_return absl::OkStatus();
+}
+
+}  // namespace kvtier

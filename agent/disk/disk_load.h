@@ -1,0 +1,64 @@
+// DiskLoader brings blocks from this node's disks to host memory: read, verify (the
+// disk tier does both), publish. A bounded number runs at a time; foreground loads
+// go before prefetches, a prefetch that somebody comes to wait for becomes one of them,
+// and a foreground load that nobody waits for any more is not started.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_DISK_DISK_LOAD_H_
+#define KVTIER_AGENT_DISK_DISK_LOAD_H_
+
+#include <cstddef>
+
+#include "agent/agent_stats.h"
+#include "agent/disk/load_queue.h"
+#include "agent/index/block_index.h"
+#include "agent/index/evict.h"
+#include "agent/index/load_table.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "tier_disk/disk_set.h"
+
+namespace kvtier {
+
+class DiskLoader {
+ public:
+  // Does not own. `loads` is the node's table of loads into host memory.
+  DiskLoader(TaskScope* scope, BlockIndex* index, Evictor* evictor, DiskSet* disks,
+             LoadTable* loads, AgentStats* stats)
+      : scope_(scope),
+        index_(index),
+        evictor_(evictor),
+        disks_(disks),
+        loads_(loads),
+        stats_(stats) {}
+
+  // Starts or queues the load. REQUIRES: the block is on disk, not in host memory,
+  // and no load of it is in flight. nullptr: the queue is full.
+  SharedLoad Start(const QueuedLoad& wanted);
+  // Somebody waits now for a load that is in flight: were it a prefetch, it is none any
+  // more, wherever it waits.
+  void Hasten(const BlockKey& key);
+  // Starts loads while there is room. To be called also when a disk went out of service:
+  // the gets that it holds up count no longer. A load that ends at once calls it again
+  // from within: the outer one goes on, or a long queue would overflow the stack.
+  void Pump();
+  size_t queued() const { return queue_.size(); }
+
+ private:
+  Task<void> Run(QueuedLoad queued);
+  Task<absl::Status> LoadOne(QueuedLoad queued);
+
+  TaskScope* const scope_;
+  BlockIndex* const index_;
+  Evictor* const evictor_;
+  DiskSet* const disks_;
+  LoadTable* const loads_;
+  AgentStats* const stats_;
+  LoadQueue queue_;
+  size_t running_ = 0;
+  bool pumping_ = false;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_DISK_DISK_LOAD_H_

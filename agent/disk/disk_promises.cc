@@ -1,0 +1,203 @@
+#include "agent/disk/disk_promises.h"
+
+#include <algorithm>
+
+#include "agent/limits.h"
+#include "core/check.h"
+
+namespace kvtier {
+
+PromisedRoom::PromisedRoom(PromisedRoom&& other) noexcept
+    : of_(other.of_),
+      domain_(other.domain_),
+      bytes_(std::exchange(other.bytes_, 0)),
+      blocks_(std::exchange(other.blocks_, 0)) {}
+
+PromisedRoom& PromisedRoom::operator=(PromisedRoom&& other) noexcept {
+  if (this == &other) return *this;
+  Release();
+  of_ = other.of_;
+  domain_ = other.domain_;
+  bytes_ = std::exchange(other.bytes_, 0);
+  blocks_ = std::exchange(other.blocks_, 0);
+  return *this;
+}
+
+PromisedRoom PromisedRoom::TakeOne(uint64_t slot_bytes) {
+  if (blocks_ == 0 || bytes_ < slot_bytes) return {};
+  --blocks_;
+  bytes_ -= slot_bytes;
+  PromisedRoom one(of_, domain_, slot_bytes, 1);
+  // What shorter blocks left over is for no block of this room.
+  const uint64_t rest = blocks_ == 0 ? std::exchange(bytes_, 0) : 0;
+  if (rest > 0) of_->GiveBack(domain_, rest, 0);
+  return one;
+}
+
+void PromisedRoom::Release() {
+  const size_t blocks = std::exchange(blocks_, 0);
+  const uint64_t bytes = std::exchange(bytes_, 0);
+  if (blocks > 0) of_->GiveBack(domain_, bytes, blocks);
+}
+
+// A put in line, in the frame of its task; leaves the line with it.
+struct DiskPromises::Waiter {
+  Waiter(DiskPromises* of, const Put& put) : of(of), put(put), ended(of->executor_) {
+    Domain& domain = of->DomainOf(put.domain);
+    uint64_t round = domain.round;
+    for (const auto& [turn, other] : domain.line) {
+      if (other->put.session == put.session) round = std::max(round, turn.first + 1);
+    }
+    turn = {round, of->next_ticket_++};
+    domain.line.emplace(turn, this);
+    of->waiting_.emplace(turn.second, this);
+    ++of->waiting_by_session_[put.session];
+  }
+  ~Waiter() { Leave(); }
+  Waiter(const Waiter&) = delete;
+  Waiter& operator=(const Waiter&) = delete;
+
+  bool IsFirst() const { return in_line && of->DomainOf(put.domain).line.begin()->second == this; }
+  // REQUIRES: it is in line.
+  void Unlink() {
+    in_line = false;
+    of->DomainOf(put.domain).line.erase(turn);
+    of->waiting_.erase(turn.second);
+    const auto count = of->waiting_by_session_.find(put.session);
+    if (--count->second == 0) of->waiting_by_session_.erase(count);
+    ended.Set();
+  }
+  // The next one's turn may have come with that.
+  void Leave() {
+    if (!in_line) return;
+    Unlink();
+    of->Serve(put.domain);
+  }
+
+  DiskPromises* const of;
+  const Put put;
+  Event ended;
+  Turn turn;
+  PromisedRoom room;
+  bool in_line = true;
+};
+
+DiskPromises::DiskPromises(Executor* executor, Waits* waits, const HostTier& host,
+                           OffloadStats* stats)
+    : executor_(executor), waits_(waits), stats_(stats), domains_(host.domain_count()) {
+  for (size_t i = 0; i < domains_.size(); ++i) {
+    const uint64_t bytes = host.slots(static_cast<DomainId>(i)).capacity_bytes();
+    domains_[i].max_bytes = bytes / kPromisedPart;
+    domains_[i].max_blocks = kMaxOffloadQueued / domains_.size();
+  }
+}
+
+size_t DiskPromises::Fitting(const Domain& domain, uint64_t slot_bytes) {
+  if (domain.blocks == 0) return Most(domain, slot_bytes);
+  const uint64_t bytes = domain.max_bytes - std::min(domain.max_bytes, domain.bytes);
+  const size_t blocks = domain.max_blocks - std::min(domain.max_blocks, domain.blocks);
+  return std::min<size_t>(bytes / slot_bytes, blocks);
+}
+
+size_t DiskPromises::Most(const Domain& domain, uint64_t slot_bytes) {
+  return std::max<size_t>(1, std::min<size_t>(domain.max_bytes / slot_bytes, domain.max_blocks));
+}
+
+PromisedRoom DiskPromises::Grant(DomainId id, uint64_t slot_bytes, size_t blocks) {
+  Domain& domain = DomainOf(id);
+  domain.bytes += blocks * slot_bytes;
+  domain.blocks += blocks;
+  return {this, id, blocks * slot_bytes, blocks};
+}
+
+void DiskPromises::GiveBack(DomainId id, uint64_t bytes, size_t blocks) {
+  Domain& domain = DomainOf(id);
+  KVT_CHECK(domain.bytes >= bytes && domain.blocks >= blocks);
+  domain.bytes -= bytes;
+  domain.blocks -= blocks;
+  Serve(id);
+}
+
+void DiskPromises::Serve(DomainId id) {
+  Domain& domain = DomainOf(id);
+  while (!domain.line.empty()) {
+    Waiter* const first = domain.line.begin()->second;
+    const size_t wanted = std::min(first->put.blocks, Most(domain, first->put.slot_bytes));
+    if (Fitting(domain, first->put.slot_bytes) < wanted) return;
+    first->room = Grant(id, first->put.slot_bytes, wanted);
+    domain.round = first->turn.first;
+    first->Unlink();
+  }
+}
+
+PromisedRoom DiskPromises::Take(DomainId id, uint64_t slot_bytes, size_t blocks) {
+  const Domain& domain = DomainOf(id);
+  if (!domain.line.empty()) return {};
+  return Grant(id, slot_bytes, std::min(blocks, Fitting(domain, slot_bytes)));
+}
+
+Task<PromisedRoom> DiskPromises::Await(Put put, absl::Time deadline) {
+  Domain& domain = DomainOf(put.domain);
+  const size_t wanted = std::min(put.blocks, Most(domain, put.slot_bytes));
+  const bool fits = domain.line.empty() && Fitting(domain, put.slot_bytes) >= wanted;
+  const auto waits = waiting_by_session_.find(put.session);
+  const bool may_wait =
+      !waits_->ended() && deadline > executor_->Now() &&
+      (waits == waiting_by_session_.end() || waits->second < kMaxPutsWaitingPerSession);
+  if (fits || !may_wait) co_return Take(put.domain, put.slot_bytes, put.blocks);
+  Waiter waiter(this, put);
+  Serve(put.domain);  // Its turn may be before that of all the others.
+  if (!waiter.ended.is_set()) ++stats_->waited;
+  co_await waits_->Until(&waiter.ended, deadline);
+  if (waiter.IsFirst()) {
+    const size_t fitting = Fitting(domain, put.slot_bytes);
+    waiter.room = Grant(put.domain, put.slot_bytes, std::min(put.blocks, fitting));
+  }
+  co_return std::move(waiter.room);
+}
+
+void DiskPromises::EndSession(SessionId session) {
+  if (!waiting_by_session_.contains(session)) return;
+  std::vector<Waiter*> its;
+  for (const auto& [ticket, waiter] : waiting_) {
+    if (waiter->put.session == session) its.push_back(waiter);
+  }
+  for (Waiter* const waiter : its) waiter->Leave();
+}
+
+void DiskPromises::EndWaits() {
+  while (!waiting_.empty()) waiting_.begin()->second->Leave();
+}
+
+void DiskPromises::Refused(size_t blocks) {
+  if (blocks == 0) return;
+  stats_->declined_behind += blocks;
+  last_refused_ = executor_->Now();
+}
+
+bool DiskPromises::behind() const {
+  return !waiting_.empty() || executor_->Now() - last_refused_ < kBehindShown;
+}
+
+uint64_t DiskPromises::bytes() const {
+  uint64_t bytes = 0;
+  for (const Domain& domain : domains_) bytes += domain.bytes;
+  return bytes;
+}
+
+void DiskPromises::Audit() const {
+  size_t in_line = 0;
+  for (const Domain& domain : domains_) {
+    KVT_CHECK(domain.bytes <= domain.max_bytes || domain.blocks == 1);
+    KVT_CHECK((domain.bytes == 0) == (domain.blocks == 0));
+    KVT_CHECK(domain.blocks <= std::max<size_t>(1, domain.max_blocks));
+    in_line += domain.line.size();
+    if (domain.line.empty()) continue;
+    const Put& first = domain.line.begin()->second->put;
+    const size_t wanted = std::min(first.blocks, Most(domain, first.slot_bytes));
+    KVT_CHECK(Fitting(domain, first.slot_bytes) < wanted);
+  }
+  KVT_CHECK(in_line == waiting_.size());
+}
+
+}  // namespace kvtier

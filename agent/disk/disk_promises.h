@@ -1,0 +1,125 @@
+// DiskPromises is the room in host memory for blocks that the disks are promised. Such a
+// block is not evicted before it is written, so a put takes room here for what it reserves,
+// which the blocks keep until they are written, or until it is known that they will not be.
+// At most half of a domain is promised (kPromisedPart), or one block, so that loads and
+// fetches never starve.
+//
+// A put that finds too little room may wait, within its deadline: for room for all its
+// blocks, or for as many as may be promised at all, which it gets at once. Sessions take
+// turns, and while a put waits nobody who came later takes room of its domain.
+//
+// Executor thread only. REQUIRES: outlives its room, and the tasks that wait. Invariants,
+// checked by Audit(): a domain's bytes are those of its room, and within its part; whoever
+// is first in line does not fit.
+#ifndef KVTIER_AGENT_DISK_DISK_PROMISES_H_
+#define KVTIER_AGENT_DISK_DISK_PROMISES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/time/time.h"
+#include "agent/agent_stats.h"
+#include "agent/sessions/sessions.h"
+#include "core/event.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "core/waits.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+class DiskPromises;
+
+// Room for some blocks in one domain. Move-only; the destructor gives it back.
+class PromisedRoom {
+ public:
+  PromisedRoom() = default;
+  PromisedRoom(PromisedRoom&& other) noexcept;
+  PromisedRoom& operator=(PromisedRoom&& other) noexcept;
+  ~PromisedRoom() { Release(); }
+  explicit operator bool() const { return blocks_ > 0; }
+  size_t blocks() const { return blocks_; }
+  // Takes the room of one block that needs `slot_bytes`. None: there is less, or for no block.
+  PromisedRoom TakeOne(uint64_t slot_bytes);
+  void Release();
+
+ private:
+  friend class DiskPromises;
+  PromisedRoom(DiskPromises* of, DomainId domain, uint64_t bytes, size_t blocks)
+      : of_(of), domain_(domain), bytes_(bytes), blocks_(blocks) {}
+  DiskPromises* of_ = nullptr;
+  DomainId domain_{};
+  uint64_t bytes_ = 0;  // Of all its blocks.
+  size_t blocks_ = 0;
+};
+
+class DiskPromises {
+ public:
+  // The room that a put asks for.
+  struct Put {
+    SessionId session{};
+    DomainId domain{};
+    uint64_t slot_bytes = 0;  // Of each block, or on average; no less than the first one's.
+    size_t blocks = 0;
+  };
+  // Does not own.
+  DiskPromises(Executor* executor, Waits* waits, const HostTier& host, OffloadStats* stats);
+
+  // Takes room for `blocks` or for as many as fit now; for none while a put of the domain
+  // waits.
+  PromisedRoom Take(DomainId domain, uint64_t slot_bytes, size_t blocks);
+  // The same, but waits for its turn until `deadline`: what fits then is taken by the first
+  // in line only. Does not wait beyond kMaxPutsWaitingPerSession. REQUIRES: `blocks` is not 0.
+  Task<PromisedRoom> Await(Put put, absl::Time deadline);
+  // The session is over: its puts wait no longer.
+  void EndSession(SessionId session);
+  // Nobody waits any longer: no disk is in service.
+  void EndWaits();
+
+  // Counts blocks that were refused room.
+  void Refused(size_t blocks);
+  // Puts wait for room now, or blocks were refused it within kBehindShown.
+  bool behind() const;
+  size_t waiting() const { return waiting_.size(); }
+  uint64_t bytes() const;
+  void Audit() const;
+
+ private:
+  friend class PromisedRoom;
+  struct Waiter;
+  // Round and ticket: a session has one put in a round.
+  using Turn = std::pair<uint64_t, uint64_t>;
+  struct Domain {
+    uint64_t max_bytes = 0;
+    size_t max_blocks = 0;
+    uint64_t bytes = 0;
+    size_t blocks = 0;
+    uint64_t round = 0;  // Of the last one whose turn it was.
+    std::map<Turn, Waiter*> line;
+  };
+  Domain& DomainOf(DomainId domain) { return domains_.at(static_cast<size_t>(domain)); }
+  // Blocks of a size that fit now, and that fit into an empty domain.
+  static size_t Fitting(const Domain& domain, uint64_t slot_bytes);
+  static size_t Most(const Domain& domain, uint64_t slot_bytes);
+  PromisedRoom Grant(DomainId id, uint64_t slot_bytes, size_t blocks);
+  void GiveBack(DomainId id, uint64_t bytes, size_t blocks);
+  // Gives room to the first in line, and to the next, as far as they fit.
+  void Serve(DomainId id);
+
+  Executor* const executor_;   // Not owned.
+  Waits* const waits_;         // Not owned.
+  OffloadStats* const stats_;  // Not owned.
+  std::vector<Domain> domains_;
+  uint64_t next_ticket_ = 1;
+  std::map<uint64_t, Waiter*> waiting_;  // By ticket.
+  absl::flat_hash_map<SessionId, size_t> waiting_by_session_;
+  absl::Time last_refused_ = absl::InfinitePast();
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_DISK_DISK_PROMISES_H_

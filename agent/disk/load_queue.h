@@ -1,0 +1,49 @@
+// LoadQueue is the line of loads that have not started: foreground before prefetch, and
+// in order within each. A prefetch that somebody came to wait for changes lines.
+//
+// Pure bookkeeping. Executor thread only.
+#ifndef KVTIER_AGENT_DISK_LOAD_QUEUE_H_
+#define KVTIER_AGENT_DISK_LOAD_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/block_key.h"
+#include "core/block_lengths.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+enum class Urgency : uint8_t { kForeground, kPrefetch };
+
+struct QueuedLoad {
+  BlockKey key;
+  DomainId domain{};
+  BlockLengths lengths;                    // That blocks of its space may have.
+  Urgency urgency = Urgency::kForeground;  // As it is now.
+  // Began as a prefetch: to be loaded also when nobody waits any more. Push() sets it.
+  bool wanted_anyway = false;
+};
+
+class LoadQueue {
+ public:
+  // REQUIRES: no load of the key is in the queue.
+  void Push(QueuedLoad load);
+  // Puts a waiting prefetch of the key behind the foreground loads. False: none waits.
+  bool Hasten(const BlockKey& key);
+  // REQUIRES: not empty.
+  QueuedLoad Pop();
+  size_t size() const { return foreground_.size() + prefetch_.size(); }
+  bool empty() const { return size() == 0; }
+
+ private:
+  std::list<QueuedLoad> foreground_;
+  std::list<QueuedLoad> prefetch_;
+  absl::flat_hash_map<BlockKey, std::list<QueuedLoad>::iterator> prefetch_at_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_DISK_LOAD_QUEUE_H_

@@ -1,0 +1,261 @@
+#include "agent/disk/offload.h"
+
+#include <string>
+#include <utility>
+
+#include "agent/index/slot_sum.h"
+#include "agent/limits.h"
+#include "core/check.h"
+#include "core/checksum.h"
+#include "core/event.h"
+#include "tier_disk/log/record.h"
+
+namespace kvtier {
+
+Offloader::Offloader(const Parts& parts) : parts_(parts), serving_(parts.disks->disk_count()) {
+  if (!at_commit()) cold_end_.emplace(parts_.host);
+}
+
+bool Offloader::WouldPromise(const BlockKey& key, uint64_t block_bytes) const {
+  return at_commit() &&
+         parts_.admission->MayWrite(CandidateFor(key, block_bytes, 0), parts_.executor->Now());
+}
+
+void Offloader::Committed(const BlockKey& key, PromisedRoom room) {
+  if (at_commit()) Offer(key, std::move(room));
+}
+
+void Offloader::Used(std::span<const BlockIndex::Entry* const> run) {
+  if (cold_end_.has_value()) {
+    // The order is BlockIndex::Touch()'s: from the last block to the first.
+    for (auto block = run.rbegin(); block != run.rend(); ++block) {
+      if ((*block)->host) cold_end_->Used(**block);
+    }
+  }
+  if (!at_commit()) return;
+  // The parents first: a child on disk without its parent is of no use.
+  for (const BlockIndex::Entry* const block : run) {
+    // Not one that just came: it was not hit in memory.
+    if (block->host && block->host_hits > 0) Offer(block->meta.key, {});
+  }
+}
+
+void Offloader::OnDelta(const Delta& delta) {
+  if (delta.tier != Tier::kHost) return;
+  if (delta.kind == Delta::Kind::kAdd) {
+    parts_.admission->Entered(delta.key);
+    if (cold_end_.has_value()) cold_end_->Entered(*parts_.index->Find(delta.key));
+  } else if (cold_end_.has_value()) {
+    const bool unoffered = cold_end_->Left(delta.key);
+    if (unoffered && !parts_.index->In(Tier::kDisk, delta.key)) ++parts_.stats->evicted;
+  }
+  if (!cold_end_.has_value() || pumping_soon_) return;
+  pumping_soon_ = true;
+  parts_.scope->Spawn(PumpSoon());
+}
+
+// Not inside the change that made room scarce: the index is in the midst of it.
+Task<void> Offloader::PumpSoon() {
+  co_await SleepUntil(parts_.executor, parts_.executor->Now());
+  pumping_soon_ = false;
+  Pump();
+}
+
+void Offloader::Offer(const BlockKey& key, PromisedRoom room) {
+  const BlockIndex::Entry& entry = *parts_.index->Find(key);
+  if (pending_.contains(key) || parts_.index->In(Tier::kDisk, key)) return;
+  // What is refused anyway needs no room.
+  if (!room && parts_.admission->MayWrite(CandidateFor(key, entry.meta.length, entry.host_hits),
+                                          parts_.executor->Now())) {
+    room = parts_.promises->Take(entry.host.domain(), entry.host.slot_bytes(), 1);
+    if (!room) {
+      ++parts_.stats->declined_behind;
+      return;
+    }
+  }
+  std::optional<Promise> promise = Admit(key);
+  if (!promise.has_value()) return;
+  promise->room = std::move(room);
+  queue_.push_back(*std::move(promise));
+  Pump();
+}
+
+WriteCandidate Offloader::CandidateFor(const BlockKey& key, uint64_t length,
+                                       uint32_t host_hits) const {
+  return {.key = key,
+          .record_bytes = RecordBytes(length),
+          .host_hits = host_hits,
+          .disk_has_child = parts_.disks->HasChildOf(key) || parents_of_pending_.contains(key)};
+}
+
+std::optional<DiskAdmission::Verdict> Offloader::Decide(const WriteCandidate& candidate) {
+  const std::optional<DiskAdmission::Verdict> verdict =
+      parts_.admission->Decide(candidate, parts_.executor->Now());
+  if (!verdict.has_value()) {
+    ++parts_.stats->disk_failed;  // None serves.
+    return std::nullopt;
+  }
+  switch (verdict->decision) {
+    case WriteDecision::kWrite:
+      return verdict;
+    case WriteDecision::kNotWorthIt:
+      ++parts_.stats->not_worth_it;
+      break;
+    case WriteDecision::kOverBudget:
+      ++parts_.stats->over_budget;
+      break;
+  }
+  return std::nullopt;
+}
+
+std::optional<Offloader::Promise> Offloader::Admit(const BlockKey& key) {
+  const BlockIndex::Entry& entry = *parts_.index->Find(key);
+  const WriteCandidate candidate = CandidateFor(key, entry.meta.length, entry.host_hits);
+  const std::optional<DiskAdmission::Verdict> verdict = Decide(candidate);
+  if (!verdict.has_value()) return std::nullopt;
+  pending_.insert(key);
+  if (entry.meta.parent.has_value()) ++parents_of_pending_[*entry.meta.parent];
+  return Promise{.meta = entry.meta,
+                 .candidate = candidate,
+                 .verdict = *verdict,
+                 .pin = *parts_.index->PinIn(Tier::kHost, key)};
+}
+
+std::optional<Offloader::Promise> Offloader::TakeNext() {
+  if (!queue_.empty()) {
+    Promise promise = std::move(queue_.front());
+    queue_.pop_front();
+    return promise;
+  }
+  while (cold_end_.has_value()) {
+    const std::optional<BlockKey> key = cold_end_->TakeNext();
+    if (!key.has_value()) break;
+    // One that was used while it is being written counts as ready again.
+    if (pending_.contains(*key) || parts_.index->In(Tier::kDisk, *key)) continue;
+    std::optional<Promise> promise = Admit(*key);
+    if (promise.has_value()) return promise;
+  }
+  return std::nullopt;
+}
+
+void Offloader::Pump() {
+  if (pumping_) return;
+  pumping_ = true;
+  EndBroken();
+  while (running_.size() < kMaxOffloadsRunning + parts_.disks->stuck().puts) {
+    std::optional<Promise> promise = TakeNext();
+    if (!promise.has_value()) break;
+    parts_.scope->Spawn(Run(*std::move(promise)));
+  }
+  pumping_ = false;
+}
+
+void Offloader::EndBroken() {
+  bool left = false;
+  bool any = false;
+  for (size_t disk = 0; disk < serving_.size(); ++disk) {
+    const bool serves = parts_.disks->serves(disk);
+    left = left || (serving_[disk] && !serves);
+    any = any || serves;
+    serving_[disk] = serves;
+  }
+  if (!left) return;
+  // The device may still read their bytes, so their pins last as long as the calls do.
+  for (Promise* const promise : running_) {
+    if (!serving_[promise->verdict.disk]) promise->room.Release();
+  }
+  for (Promise& promise : std::exchange(queue_, {})) {
+    if (!serving_[promise.verdict.disk]) {
+      const std::optional<DiskAdmission::Verdict> verdict = Decide(promise.candidate);
+      if (!verdict.has_value()) {
+        End(promise);
+        continue;
+      }
+      promise.verdict = *verdict;
+    }
+    queue_.push_back(std::move(promise));
+  }
+  if (!any) parts_.promises->EndWaits();
+}
+
+void Offloader::Forget(DomainId domain) {
+  for (Promise& promise : std::exchange(queue_, {})) {
+    if (parts_.index->Find(promise.meta.key)->host.domain() == domain) {
+      End(promise);
+    } else {
+      queue_.push_back(std::move(promise));
+    }
+  }
+}
+
+Task<void> Offloader::Run(Promise promise) {
+  const auto place = running_.insert(running_.end(), &promise);
+  co_await Write(promise);
+  running_.erase(place);
+  End(promise);
+  promise.pin.Release();
+  promise.room.Release();
+  Pump();
+}
+
+void Offloader::End(const Promise& promise) {
+  const BlockKey& key = promise.meta.key;
+  pending_.erase(key);
+  if (promise.meta.parent.has_value()) {
+    const auto pending = parents_of_pending_.find(*promise.meta.parent);
+    if (--pending->second == 0) parents_of_pending_.erase(pending);
+  }
+  const auto awaited = awaited_.find(key);
+  if (awaited == awaited_.end()) return;
+  for (const std::shared_ptr<Durable>& durable : awaited->second) {
+    if (--durable->left == 0) durable->ended.Set();
+  }
+  awaited_.erase(awaited);
+}
+
+Task<size_t> Offloader::AwaitDurable(std::vector<BlockKey> keys, absl::Time deadline) {
+  const auto durable = std::make_shared<Durable>(parts_.executor);
+  for (const BlockKey& key : keys) {
+    if (!pending_.contains(key)) continue;
+    ++durable->left;
+    awaited_[key].push_back(durable);
+  }
+  if (durable->left > 0) co_await parts_.waits->Until(&durable->ended, deadline);
+  size_t on_disk = 0;
+  for (const BlockKey& key : keys) on_disk += parts_.index->In(Tier::kDisk, key) ? 1 : 0;
+  co_return on_disk;
+}
+
+Task<void> Offloader::Write(const Promise& promise) {
+  const BlockMeta& meta = promise.meta;
+  const HostSlot& from = parts_.index->Find(meta.key)->host;
+  const std::span<std::byte> slot = from.bytes();
+  const std::string tenant = parts_.tenants->OfDomain(from.domain()).name;
+  // Workers may write the arena: a block that changed after commit stops here.
+  bool altered = false;
+  // The whole slot is written, so the bytes behind the payload are zeroed.
+  ByteWorkers::Work verify = [&] { altered = SumSlot(slot, meta.length) != meta.sum; };
+  co_await parts_.workers->Run(std::move(verify));
+  if (altered) {
+    ++parts_.stats->altered;
+    parts_.prover->Condemn(meta.key);
+    co_return;
+  }
+  const absl::Status written = co_await parts_.disks->Put(meta, slot, tenant);
+  if (written.ok()) {
+    ++parts_.stats->written;
+    parts_.admission->Landed(promise.candidate, promise.verdict, parts_.executor->Now());
+  } else if (absl::IsResourceExhausted(written)) {
+    ++parts_.stats->disk_full;
+  } else if (!absl::IsAborted(written)) {  // Else its tenant is being erased: no failure.
+    ++parts_.stats->disk_failed;
+  }
+}
+
+void Offloader::Audit() const {
+  KVT_CHECK(pending_.size() == queue_.size() + running_.size());
+  for (const auto& [key, awaited] : awaited_) KVT_CHECK(pending_.contains(key));
+  if (cold_end_.has_value()) cold_end_->Audit();
+}
+
+}  // namespace kvtier

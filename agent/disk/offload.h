@@ -1,0 +1,131 @@
+// Offloader writes blocks of host memory to disk, in the background, so that they outlive
+// eviction and, as far as they were written, kill -9. DiskAdmission says which. It never
+// slows an eviction; a put of what the disks would be promised takes room first
+// (DiskPromises).
+//
+// At commit: blocks are offered in the order of their commits, and one that is not on disk
+// again whenever it is hit in memory. What is admitted is promised: it stays in host
+// memory until it is written, the write has failed, or its disk has left the service and no
+// other takes it. At eviction: the coldest are offered ahead of need (ColdEnd), and nothing
+// is promised: one that has to leave before its turn is lost, and counted.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_DISK_OFFLOAD_H_
+#define KVTIER_AGENT_DISK_OFFLOAD_H_
+
+#include <cstddef>
+#include <deque>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "agent/agent_stats.h"
+#include "agent/disk/disk_admission.h"
+#include "agent/disk/disk_promises.h"
+#include "agent/index/block_index.h"
+#include "agent/index/cold_end.h"
+#include "agent/index/host_prover.h"
+#include "agent/sessions/tenants.h"
+#include "core/byte_workers.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/waits.h"
+#include "tier_disk/disk_set.h"
+
+namespace kvtier {
+
+class Offloader {
+ public:
+  struct Parts {
+    Executor* executor = nullptr;
+    ByteWorkers* workers = nullptr;
+    TaskScope* scope = nullptr;
+    Waits* waits = nullptr;
+    const TenantTable* tenants = nullptr;
+    BlockIndex* index = nullptr;
+    HostTier* host = nullptr;
+    DiskSet* disks = nullptr;
+    DiskAdmission* admission = nullptr;
+    DiskPromises* promises = nullptr;
+    HostProver* prover = nullptr;
+    OffloadStats* stats = nullptr;
+  };
+  // Does not own.
+  explicit Offloader(const Parts& parts);
+
+  // A put of the block is to take room in DiskPromises, for the disks may be promised it.
+  bool WouldPromise(const BlockKey& key, uint64_t block_bytes) const;
+  // A block of a put is in host memory; `room` is what its put took, if any.
+  void Committed(const BlockKey& key, PromisedRoom room);
+  // The leading blocks of this node's memory or disks that a worker was just given, after
+  // BlockIndex::Touch() of the same run.
+  void Used(std::span<const BlockIndex::Entry* const> run);
+  // Every change that the index tells of, inside it: reads the index, starts nothing.
+  void OnDelta(const Delta& delta);
+  // Ends the promises of the domain's blocks, but of those being written.
+  void Forget(DomainId domain);
+
+  // Waits until none of `keys` waits for its turn or is being written; returns how many of
+  // them are on disk then, or at `deadline`.
+  Task<size_t> AwaitDurable(std::vector<BlockKey> keys, absl::Time deadline);
+
+  // Starts writes while there is room. To be called also when a disk went out of service:
+  // the puts that it holds up count no longer, and its promises end.
+  void Pump();
+  // Waiting for their turn or being written.
+  size_t pending() const { return pending_.size(); }
+  void Audit() const;
+
+ private:
+  // A block that DiskAdmission let pass, and that stays in host memory for it.
+  struct Promise {
+    BlockMeta meta;
+    WriteCandidate candidate;
+    DiskAdmission::Verdict verdict;
+    Pin pin;
+    PromisedRoom room{};  // None at eviction.
+  };
+  // One AwaitDurable().
+  struct Durable {
+    explicit Durable(Executor* executor) : ended(executor) {}
+    size_t left = 0;  // Of its blocks, pending ones.
+    Event ended;
+  };
+  bool at_commit() const { return parts_.admission->options().moment == WriteMoment::kAtCommit; }
+  void Offer(const BlockKey& key, PromisedRoom room);
+  WriteCandidate CandidateFor(const BlockKey& key, uint64_t length, uint32_t host_hits) const;
+  // Asks DiskAdmission, and counts what it refuses.
+  std::optional<DiskAdmission::Verdict> Decide(const WriteCandidate& candidate);
+  // REQUIRES: the block is in host memory and not pending.
+  std::optional<Promise> Admit(const BlockKey& key);
+  std::optional<Promise> TakeNext();
+  // Promises of disks that left the service end, or another disk takes them over.
+  void EndBroken();
+  Task<void> PumpSoon();
+  Task<void> Run(Promise promise);
+  Task<void> Write(const Promise& promise);
+  // Nothing of the promise is left to do.
+  void End(const Promise& promise);
+
+  const Parts parts_;
+  std::deque<Promise> queue_;              // At commit.
+  std::optional<ColdEnd> cold_end_;        // At eviction.
+  std::list<Promise*> running_;            // Being written; in their tasks' frames.
+  absl::flat_hash_set<BlockKey> pending_;  // In the queue or running: not offered twice.
+  // Parents of the blocks that are pending, and how many of those each has: their children
+  // count as on disk already when they are judged.
+  absl::flat_hash_map<BlockKey, size_t> parents_of_pending_;
+  absl::flat_hash_map<BlockKey, std::vector<std::shared_ptr<Durable>>> awaited_;
+  std::vector<bool> serving_;  // By disk, at the last Pump().
+  bool pumping_ = false;
+  bool pumping_soon_ = false;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_DISK_OFFLOAD_H_

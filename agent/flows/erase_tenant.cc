@@ -1,0 +1,96 @@
+#include "agent/flows/erase_tenant.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/event.h"
+#include "core/log.h"
+#include "core/status_macros.h"
+#include "core/tier.h"
+
+namespace kvtier {
+
+absl::Status TenantEraser::CheckIsKnown(const std::string& tenant) const {
+  if (tenant.empty()) return absl::InvalidArgumentError("tenant: empty; must be a name");
+  if (parts_.tenants->Find(tenant) != nullptr) return absl::OkStatus();
+  if (parts_.disks != nullptr) {
+    KVT_ASSIGN_OR_RETURN(const bool known, parts_.disks->KnowsTenant(tenant));
+    if (known) return absl::OkStatus();
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "tenant: '", tenant,
+      "' is not configured on this node, and no disk of it has a key of that name; nothing was "
+      "dropped"));
+}
+
+uint64_t TenantEraser::EvictFromMemory(const Tenant& tenant) {
+  // Keeps what is on its way to memory from arriving.
+  parts_.index->CountErasure(tenant.domain);
+  // Ends what the disks were promised: it is not written any more, nor held for them.
+  if (parts_.offloader != nullptr) parts_.offloader->Forget(tenant.domain);
+  const uint64_t from_host = parts_.evictor->EvictDomain(tenant.domain);
+  return from_host + (OwnsPool(tenant) ? parts_.evictor->EvictAll(Tier::kGpu) : 0);
+}
+
+uint64_t TenantEraser::HeldBlocksOf(const Tenant& tenant) const {
+  return parts_.index->blocks_in_host(tenant.domain) +
+         (OwnsPool(tenant) ? parts_.index->blocks_only_in_gpu() : 0);
+}
+
+Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::Erase(std::string tenant) {
+  KVT_CO_RETURN_IF_ERROR(CheckIsKnown(tenant));
+  const Tenant* const configured = parts_.tenants->Find(tenant);
+  Erased erased;
+  // Before: what waits to be written to disk finds nothing to write. After: what came back
+  // from disk meanwhile goes as well.
+  if (configured != nullptr) erased.memory_blocks = EvictFromMemory(*configured);
+  DiskSet::TenantErasure on_disks;
+  if (parts_.disks != nullptr) {
+    on_disks = co_await parts_.disks->EraseTenant(tenant);
+  } else {
+    on_disks.status =
+        absl::FailedPreconditionError("this node has no disk, so there is no key to destroy");
+  }
+  erased.disk_blocks = on_disks.blocks;
+  if (configured != nullptr) {
+    erased.memory_blocks += EvictFromMemory(*configured);
+    erased.held_blocks = HeldBlocksOf(*configured);
+  }
+  const std::string done =
+      absl::StrCat(erased.disk_blocks, " blocks on disk and ", erased.memory_blocks,
+                   " in memory dropped, ", erased.held_blocks, " still held");
+  if (!on_disks.status.ok()) {
+    co_return absl::Status(
+        on_disks.status.code(),
+        absl::StrCat("tenant '", tenant, "' is not erased: ", on_disks.status.message(),
+                     "; done on ", on_disks.disks, " disks: ", done));
+  }
+  Log(LogLevel::kInfo, absl::StrCat("tenant ", tenant, " erased: its key is destroyed, ", done));
+  co_return erased;
+}
+
+struct TenantEraser::Erasing {
+  explicit Erasing(Executor* executor) : done(executor) {}
+  Event done;
+  absl::StatusOr<Erased> erased;
+};
+
+Task<void> TenantEraser::Run(std::string tenant, std::shared_ptr<Erasing> erasing) {
+  erasing->erased = co_await Erase(std::move(tenant));
+  erasing->done.Set();
+}
+
+Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::EraseBy(std::string tenant,
+                                                                 absl::Time deadline) {
+  const auto erasing = std::make_shared<Erasing>(parts_.executor);
+  parts_.scope->Spawn(Run(tenant, erasing));
+  if (co_await parts_.waits->Until(&erasing->done, deadline)) co_return erasing->erased;
+  const std::string text = absl::StrCat("tenant '", tenant, "': whether it is erased is not known");
+  if (parts_.waits->ended()) {
+    co_return absl::UnavailableError(
+        absl::StrCat(text, "; the agent is stopping: call again then"));
+  }
+  co_return absl::DeadlineExceededError(absl::StrCat(text, " yet; call again"));
+}
+
+}  // namespace kvtier

@@ -1,0 +1,74 @@
+// TenantEraser makes a node forget a tenant: its key and blocks on every disk, what of it
+// lies in memory, and what of it is on its way there. What is another tenant's stays. What
+// other nodes have they forget when they are asked.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_FLOWS_ERASE_TENANT_H_
+#define KVTIER_AGENT_FLOWS_ERASE_TENANT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/disk/offload.h"
+#include "agent/index/block_index.h"
+#include "agent/index/evict.h"
+#include "agent/sessions/tenants.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/waits.h"
+#include "tier_disk/disk_set.h"
+
+namespace kvtier {
+
+class TenantEraser {
+ public:
+  struct Erased {
+    uint64_t disk_blocks = 0;
+    uint64_t memory_blocks = 0;  // Of the host tier and, if the pool is the tenant's, the GPU tier.
+    // Of the tenant, in memory, leased or being copied: they may still be read, and written to
+    // disk under a new key. Call again when they are released.
+    uint64_t held_blocks = 0;
+  };
+
+  struct Parts {  // Does not own.
+    Executor* executor = nullptr;
+    TaskScope* scope = nullptr;
+    Waits* waits = nullptr;
+    const TenantTable* tenants = nullptr;
+    BlockIndex* index = nullptr;
+    Evictor* evictor = nullptr;
+    std::optional<DomainId> gpu_domain{};  // Whose the GPU pool is; nullopt: there is none.
+    Offloader* offloader = nullptr;        // As `disks`.
+    DiskSet* disks = nullptr;              // nullptr: no disk tier.
+  };
+  explicit TenantEraser(const Parts& parts) : parts_(parts) {}
+
+  // `tenant` need not be configured (any more), if a disk has a key of it. Errors, and then
+  // nothing was done: kNotFound, neither is so; kInvalidArgument, the name; kUnavailable, it is
+  // not configured and a disk that is not open may have a key. Errors that say what was done
+  // and what is still held: kFailedPrecondition, the node has no disk; DiskSet::EraseTenant()'s.
+  Task<absl::StatusOr<Erased>> Erase(std::string tenant);
+  // The same, which goes on when this ends before it. Errors also: kDeadlineExceeded, it has
+  // not ended by `deadline`; kUnavailable, nor before the agent stops. Call again then.
+  Task<absl::StatusOr<Erased>> EraseBy(std::string tenant, absl::Time deadline);
+
+ private:
+  struct Erasing;
+  Task<void> Run(std::string tenant, std::shared_ptr<Erasing> erasing);
+  absl::Status CheckIsKnown(const std::string& tenant) const;
+  bool OwnsPool(const Tenant& tenant) const { return parts_.gpu_domain == tenant.domain; }
+  uint64_t EvictFromMemory(const Tenant& tenant);
+  uint64_t HeldBlocksOf(const Tenant& tenant) const;
+
+  const Parts parts_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_FLOWS_ERASE_TENANT_H_

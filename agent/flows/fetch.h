@@ -1,0 +1,112 @@
+// Fetcher brings blocks from other nodes to host memory: locate, plan, fetch,
+// verify, publish. The coordinator's answer is a hint and the peer's word is
+// checked byte by byte. What one holder did not bring is asked of the next one while
+// there is time; what none brought is a miss.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_FLOWS_FETCH_H_
+#define KVTIER_AGENT_FLOWS_FETCH_H_
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "agent/agent_stats.h"
+#include "agent/index/block_index.h"
+#include "agent/index/evict.h"
+#include "agent/index/load_table.h"
+#include "agent/peers/coordinator_link.h"
+#include "agent/peers/locate_patience.h"
+#include "agent/peers/peer_standings.h"
+#include "agent/peers/peer_transport.h"
+#include "agent/peers/plan_fetch.h"
+#include "agent/sessions/sessions.h"
+#include "core/byte_workers.h"
+#include "core/node.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+
+namespace kvtier {
+
+class Fetcher {
+ public:
+  struct Seams {
+    Executor* executor = nullptr;
+    ByteWorkers* workers = nullptr;
+    CoordinatorLink* coordinator = nullptr;  // nullptr: the agent runs alone.
+    // When the coordinator last answered a heartbeat; nullopt: it does not answer.
+    std::function<std::optional<absl::Time>()> coordinator_heard;
+    PeerTransport* transport = nullptr;
+    absl::Duration locate_grace = kLocateGrace;  // Shortest wait for `coordinator`.
+  };
+  // Does not own. `loads` is the node's table of loads into host memory.
+  Fetcher(const Seams& seams, NodeId self, TaskScope* scope, BlockIndex* index, Evictor* evictor,
+          LoadTable* loads, AgentStats* stats)
+      : seams_(seams),
+        self_(std::move(self)),
+        scope_(scope),
+        index_(index),
+        evictor_(evictor),
+        loads_(loads),
+        stats_(stats),
+        standings_(seams_.executor),
+        patience_(seams_.locate_grace) {}
+
+  // Which of the leading `keys`, or of each of them, other nodes are believed to hold. Empty when
+  // nothing is known in time, and at once while the coordinator is silent.
+  Task<LocateReply> Locate(std::vector<BlockKey> keys, LocateScope scope, absl::Time deadline);
+
+  // Starts fetching run.keys[first..]: one load for each block that a peer is asked for, which of
+  // a run are the leading ones, and of a set any. Loads that cannot end by `deadline` are not
+  // started.
+  Task<std::vector<SharedLoad>> Start(const BlockRun& run, size_t first, absl::Time deadline);
+
+  const PeerStandings& standings() const { return standings_; }
+
+ private:
+  // Blocks on their way from other nodes, each with a load in the table.
+  struct Sought {
+    DomainId domain{};
+    uint64_t erasures = 0;  // Of the domain, when they were asked for.
+    SpaceDigest space;
+    BlockLengths lengths;  // That blocks of the space may have.
+    absl::Time deadline;
+    std::vector<BlockKey> keys;
+    LocateReply holders;  // Of each key: those that were not asked for it in vain.
+
+    // Forgets the keys that nobody holds.
+    void DropUnheld();
+  };
+  class Arrivals;  // The FetchSink of one fetch.
+
+  std::vector<PeerRun> Plan(const Sought& sought);
+  // Nobody brings the block to host memory, and it is not there.
+  bool IsFresh(const BlockKey& key) const;
+  // Starts one fetch for each of `runs`.
+  void StartFetches(const Sought& sought, const std::vector<PeerRun>& runs);
+  Task<void> RunFetch(Sought sought, PeerRun from);
+  // Remembers how the fetch went with the peer's standing.
+  void Learn(const std::string& asked, const Arrivals& arrivals, const absl::Status& status);
+  // Asks the next holders for what did not arrive, and ends the loads of what none may bring.
+  void PassOn(Sought sought, const std::string& asked, const Arrivals& arrivals,
+              const absl::Status& status);
+  Task<void> VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot slot, Arrivals* arrivals,
+                              size_t index);
+
+  const Seams seams_;
+  const NodeId self_;
+  TaskScope* const scope_;
+  BlockIndex* const index_;
+  Evictor* const evictor_;
+  LoadTable* const loads_;
+  AgentStats* const stats_;
+  PeerStandings standings_;
+  LocatePatience patience_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_FLOWS_FETCH_H_

@@ -1,0 +1,71 @@
+// HostScrub proves the blocks in host memory again in the background, at a bounded rate: a worker
+// may have written into a slot that was no longer its own, or memory may have lost a bit. What
+// changed is dropped (HostProver), so that the next asker has it from a disk or a peer.
+//
+// A pass goes once through the arenas, by offset. A block that is in memory during a whole pass is
+// proven in it, so what changed is found within two passes: twice the bytes in host memory over the
+// rate, and a second for each. docs/design/host.md.
+//
+// Executor thread only; blocks are pinned while they are read, a few at a time.
+#ifndef KVTIER_AGENT_FLOWS_HOST_SCRUB_H_
+#define KVTIER_AGENT_FLOWS_HOST_SCRUB_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "agent/index/block_index.h"
+#include "agent/index/host_prover.h"
+#include "core/executor.h"
+#include "core/scrub_pacer.h"
+#include "core/task.h"
+#include "core/waits.h"
+
+namespace kvtier {
+
+// A hundredth of what one core sums.
+inline constexpr uint64_t kHostScrubBytesPerSecond = uint64_t{64} << 20;
+// Bytes and blocks that are pinned at once.
+inline constexpr uint64_t kHostScrubBatchBytes = uint64_t{1} << 20;
+inline constexpr size_t kHostScrubBatchBlocks = 64;
+// From the beginning of one pass to that of the next, at least.
+inline constexpr absl::Duration kHostScrubInterval = absl::Seconds(1);
+
+struct HostScrubReport {
+  uint64_t bytes_per_second = 0;  // 0: nothing is scrubbed.
+  uint64_t passes = 0;            // That came to their end.
+  absl::Duration last_pass;       // How long the latest of them took.
+  uint64_t blocks = 0;            // Proven, in all passes.
+  uint64_t bytes = 0;             // Of those blocks.
+  uint64_t altered = 0;           // Of those blocks: dropped.
+};
+
+class HostScrub {
+ public:
+  struct Parts {  // Not owned.
+    Executor* executor = nullptr;
+    Waits* waits = nullptr;
+    BlockIndex* index = nullptr;
+    HostProver* prover = nullptr;
+  };
+  HostScrub(const Parts& parts, uint64_t bytes_per_second) : parts_(parts) {
+    report_.bytes_per_second = bytes_per_second;
+  }
+
+  // Scrubs until the waits end; at once done where the rate is 0.
+  Task<void> Run();
+  const HostScrubReport& report() const { return report_; }
+
+ private:
+  // Waits until the pacer lets the next batch begin.
+  Task<void> AwaitTurn();
+  Task<void> RunPass();
+
+  const Parts parts_;
+  ScrubPacer pacer_;
+  HostScrubReport report_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_FLOWS_HOST_SCRUB_H_

@@ -1,0 +1,50 @@
+// Matcher answers where blocks are: this node's index first, the coordinator's hints for the
+// rest. It promises nothing and moves nothing.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_FLOWS_MATCH_H_
+#define KVTIER_AGENT_FLOWS_MATCH_H_
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "agent/flows/fetch.h"
+#include "agent/index/block_index.h"
+#include "agent/sessions/sessions.h"
+#include "core/task.h"
+
+namespace kvtier {
+
+// The blocks of one run or set that are known, and where they are.
+struct Matched {
+  size_t local_blocks = 0;  // Blocks that this node has; of a run, the leading ones.
+  size_t total_blocks = 0;  // The same, counting other nodes.
+  // Best tier of each key, of another node's block its tier there; nullopt: nobody has it. Of a
+  // run it ends with the last leading block.
+  std::vector<std::optional<Tier>> tiers;
+};
+
+class Matcher {
+ public:
+  // Does not own.
+  Matcher(Executor* executor, BlockIndex* index, Fetcher* fetcher)
+      : executor_(executor), index_(index), fetcher_(fetcher) {}
+
+  // Answers for all of `runs`, which are one session's, with one question to the coordinator at
+  // most. `timeout` bounds its part; zero: local only.
+  Task<std::vector<Matched>> Match(std::vector<BlockRun> runs, absl::Duration timeout);
+
+ private:
+  // Looks at this node alone.
+  Matched MatchHere(const BlockRun& run) const;
+
+  Executor* const executor_;
+  BlockIndex* const index_;
+  Fetcher* const fetcher_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_FLOWS_MATCH_H_

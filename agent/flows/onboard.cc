@@ -1,0 +1,332 @@
+#include "agent/flows/onboard.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "agent/flows/onboard_parts.h"
+#include "agent/limits.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+// A run may alternate between this node and others; after this many questions to
+// the coordinator the rest is a miss.
+constexpr int kMaxLocateRounds = 4;
+
+MissReason ReasonOf(const absl::Status& failed) {
+  switch (failed.code()) {
+    case absl::StatusCode::kResourceExhausted:
+      return MissReason::kNoRoom;
+    case absl::StatusCode::kDataLoss:
+      return MissReason::kDamaged;
+    case absl::StatusCode::kDeadlineExceeded:
+      return MissReason::kDeadline;
+    default:
+      return MissReason::kAbsent;
+  }
+}
+
+}  // namespace
+
+// One BringAll() call: what its requests have brought so far.
+struct Onboarder::Bringing {
+  Bringing(Executor* executor, size_t requests)
+      : brought(requests), left(requests), done(executor) {}
+  std::vector<Brought> brought;
+  size_t left;
+  Event done;
+};
+
+absl::Status Onboarder::CheckTarget(const OnboardRequest& request) const {
+  if (request.target == Tier::kGpu &&
+      (flows_.gpu == nullptr || !flows_.gpu->Serves(request.run.domain, request.run.lengths))) {
+    return absl::InvalidArgumentError("target: no GPU pool fits this space");
+  }
+  return absl::OkStatus();
+}
+
+Task<absl::StatusOr<Onboarded>> Onboarder::Onboard(OnboardRequest request) {
+  KVT_CO_RETURN_IF_ERROR(CheckTarget(request));
+  Brought brought = co_await Bring(request);
+  co_return GrantLeases(request, std::move(brought));
+}
+
+Task<absl::StatusOr<std::vector<Onboarded>>> Onboarder::OnboardAll(
+    std::vector<OnboardRequest> requests) {
+  for (const OnboardRequest& request : requests) KVT_CO_RETURN_IF_ERROR(CheckTarget(request));
+  std::vector<Brought> brought = co_await BringAll(&requests);
+  std::vector<Onboarded> all;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    KVT_CO_ASSIGN_OR_RETURN(Onboarded onboarded, GrantLeases(requests[i], std::move(brought[i])));
+    all.push_back(std::move(onboarded));
+  }
+  co_return all;
+}
+
+Task<std::vector<Onboarder::Brought>> Onboarder::BringAll(
+    const std::vector<OnboardRequest>* requests) {
+  const auto bringing = std::make_shared<Bringing>(executor_, requests->size());
+  for (size_t i = 0; i < requests->size(); ++i) {
+    flows_.scope->Spawn(BringOne((*requests)[i], i, bringing));
+  }
+  // Each ends by its own deadline.
+  if (bringing->left > 0) co_await bringing->done.WaitUntil(absl::InfiniteFuture());
+  co_return std::move(bringing->brought);
+}
+
+Task<void> Onboarder::BringOne(OnboardRequest request, size_t index,
+                               std::shared_ptr<Bringing> bringing) {
+  bringing->brought[index] = co_await Bring(std::move(request));
+  if (--bringing->left == 0) bringing->done.Set();
+}
+
+Task<Onboarder::Brought> Onboarder::Bring(OnboardRequest request) {
+  request.deadline = std::min(request.deadline, executor_->Now() + kMaxRequestTimeout);
+  Brought brought = co_await Gather(request, Urgency::kForeground);
+  co_await AwaitReady(&brought, request);
+  if (request.target == Tier::kGpu) {
+    for (Wanted& block : brought.blocks) {
+      if (!block.pin || block.pin.tier() != Tier::kHost) continue;
+      block.load = flows_.gpu->Start(std::move(block.pin));
+    }
+    flows_.gpu->Flush();
+    co_await AwaitReady(&brought, request);
+  }
+  co_return brought;
+}
+
+Task<size_t> Onboarder::Prefetch(BlockRun run, bool local_only) {
+  const OnboardRequest request{.run = std::move(run),
+                               .deadline = executor_->Now() + kPrefetchTimeout,
+                               .local_only = local_only};
+  const Brought brought = co_await Gather(request, Urgency::kPrefetch);
+  co_return static_cast<size_t>(std::ranges::count_if(
+      brought.blocks, [](const Wanted& block) { return block.pin || block.load != nullptr; }));
+}
+
+void Onboarder::SessionEnded(SessionId session) {
+  for (Parts* const parts : parts_) {
+    if (parts->session() == session) parts->Cancel();
+  }
+}
+
+// Finds what is here or can be brought here, and pins it or starts its load. A block that is here
+// is pinned first, so that the loads do not evict it.
+Task<Onboarder::Brought> Onboarder::Gather(const OnboardRequest& request, Urgency urgency) {
+  Brought brought;
+  while (co_await GatherMore(request, urgency, &brought)) {
+  }
+  EndGather(request, &brought);
+  co_return brought;
+}
+
+Task<bool> Onboarder::GatherMore(const OnboardRequest& request, Urgency urgency, Brought* brought) {
+  return request.run.is_set ? GatherSet(request, urgency, brought)
+                            : GatherRun(request, urgency, brought);
+}
+
+Task<bool> Onboarder::GatherRun(const OnboardRequest& request, Urgency urgency, Brought* brought) {
+  const std::vector<BlockKey>& keys = request.run.keys;
+  std::vector<Wanted>& wanted = brought->blocks;
+  if (brought->rounds > 0) {
+    const size_t first = wanted.size();
+    std::vector<SharedLoad> loads =
+        co_await flows_.fetcher->Start(request.run, first, request.deadline);
+    if (wanted.size() < first) co_return false;  // One before it was dropped meanwhile.
+    if (loads.empty()) {
+      // Another asker may have brought the block while we asked.
+      std::optional<Wanted> local = WantLocal(keys[wanted.size()], request, urgency);
+      if (!local.has_value()) co_return false;
+      wanted.push_back(*std::move(local));
+    }
+    for (SharedLoad& load : loads) wanted.push_back({.load = std::move(load)});
+  }
+  while (wanted.size() < keys.size()) {
+    std::optional<Wanted> local = WantLocal(keys[wanted.size()], request, urgency);
+    if (!local.has_value()) break;
+    wanted.push_back(*std::move(local));
+  }
+  co_return wanted.size() < keys.size() && !request.local_only &&
+      brought->rounds++ < kMaxLocateRounds;
+}
+
+Task<bool> Onboarder::GatherSet(const OnboardRequest& request, Urgency urgency, Brought* brought) {
+  const std::vector<BlockKey>& keys = request.run.keys;
+  std::vector<Wanted>& wanted = brought->blocks;
+  if (brought->rounds++ == 0) {
+    wanted.resize(keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (std::optional<Wanted> local = WantLocal(keys[i], request, urgency)) {
+        wanted[i] = *std::move(local);
+      } else {
+        brought->absent.push_back(i);
+      }
+    }
+    stats_->disk_misses += brought->absent.size();
+    co_return !brought->absent.empty() && !request.local_only;
+  }
+  BlockRun rest = request.run;
+  rest.keys.clear();
+  for (const size_t i : brought->absent) rest.keys.push_back(keys[i]);
+  co_await flows_.fetcher->Start(rest, 0, request.deadline);
+  for (const size_t i : brought->absent) {
+    wanted[i].load = flows_.host_loads->Find(keys[i]);
+    if (wanted[i].load != nullptr) continue;
+    // It has come while we asked.
+    if (std::optional<Pin> pin = index_->PinIn(Tier::kHost, keys[i])) {
+      wanted[i].pin = *std::move(pin);
+    }
+  }
+  co_return false;
+}
+
+void Onboarder::EndGather(const OnboardRequest& request, Brought* brought) {
+  const std::vector<BlockKey>& keys = request.run.keys;
+  const size_t found = brought->blocks.size();
+  // A block that was dropped meanwhile has said why.
+  if (found == keys.size() || brought->first_missing <= found) return;
+  stats_->disk_misses += keys.size() - found;
+  brought->first_missing = found;
+  brought->missed = WhyAbsent(keys[found]);
+}
+
+std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
+                                                      const OnboardRequest& request,
+                                                      Urgency urgency) {
+  if (request.target == Tier::kGpu) {
+    if (std::optional<Pin> pin = index_->PinIn(Tier::kGpu, key)) {
+      return Wanted{.pin = *std::move(pin), .from = Tier::kGpu};
+    }
+  }
+  if (std::optional<Pin> pin = index_->PinIn(Tier::kHost, key)) {
+    return Wanted{.pin = *std::move(pin), .from = Tier::kHost};
+  }
+  ++stats_->host.misses;
+  if (SharedLoad load = flows_.host_loads->Find(key)) {
+    if (load->from == Tier::kDisk && urgency == Urgency::kForeground) flows_.disk->Hasten(key);
+    return Wanted{.load = load, .from = load->from};
+  }
+  if (flows_.disk != nullptr && index_->In(Tier::kDisk, key)) {
+    SharedLoad load = flows_.disk->Start({.key = key,
+                                          .domain = request.run.domain,
+                                          .lengths = request.run.lengths,
+                                          .urgency = urgency});
+    if (load != nullptr) return Wanted{.load = std::move(load), .from = Tier::kDisk};
+  }
+  return std::nullopt;
+}
+
+MissReason Onboarder::WhyAbsent(const BlockKey& key) const {
+  return flows_.evictor->WasEvicted(key) ? MissReason::kEvicted : MissReason::kAbsent;
+}
+
+Task<void> Onboarder::AwaitReady(Brought* brought, const OnboardRequest& request) {
+  std::vector<Wanted>& blocks = brought->blocks;
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    MissReason missed = MissReason::kNone;
+    const bool ready = co_await AwaitOne(&blocks[i], request.deadline, &missed);
+    if (!ready) Drop(request, i, missed, brought);
+  }
+}
+
+Task<bool> Onboarder::AwaitOne(Wanted* wanted, absl::Time deadline, MissReason* missed) {
+  if (wanted->pin) co_return true;
+  *missed = MissReason::kAbsent;
+  if (wanted->load == nullptr) co_return false;
+  const bool done = co_await waits_->Until(&wanted->load->done, deadline);
+  if (!done) {
+    *missed = MissReason::kDeadline;
+    co_return false;
+  }
+  co_return Settle(wanted, missed);
+}
+
+bool Onboarder::Settle(Wanted* wanted, MissReason* missed) {
+  const SharedLoad load = std::move(wanted->load);
+  if (!load->status.ok()) {
+    *missed = ReasonOf(load->status);
+    return false;
+  }
+  wanted->pin = *index_->PinIn(load->pin.tier(), load->pin.key());
+  return true;
+}
+
+void Onboarder::Drop(const OnboardRequest& request, size_t index, MissReason missed,
+                     Brought* brought) {
+  std::vector<Wanted>& blocks = brought->blocks;
+  if (missed == MissReason::kAbsent) missed = WhyAbsent(request.run.keys[index]);
+  if (missed == MissReason::kDeadline) {
+    stats_->deadline_misses += request.run.is_set ? 1 : blocks.size() - index;
+  }
+  if (index < brought->first_missing) {
+    brought->first_missing = index;
+    brought->missed = missed;
+  }
+  if (request.run.is_set) {
+    blocks[index] = Wanted();
+  } else {
+    blocks.resize(index);
+  }
+}
+
+absl::StatusOr<Onboarded> Onboarder::GrantLeases(const OnboardRequest& request, Brought brought) {
+  KVT_RETURN_IF_ERROR(CheckSession(request));
+  Onboarded onboarded{.missed = brought.missed,
+                      .lease_deadline = executor_->Now() + kLeaseDuration};
+  onboarded.blocks.reserve(brought.blocks.size());
+  for (size_t i = 0; i < brought.blocks.size(); ++i) {
+    if (!brought.blocks[i].pin) continue;
+    if (!GrantOne(request, i, std::move(brought.blocks[i]), &onboarded)) {
+      onboarded.missed = MissReason::kNoRoom;
+      break;
+    }
+  }
+  NoteUse(request, onboarded.blocks);
+  return onboarded;
+}
+
+absl::Status Onboarder::CheckSession(const OnboardRequest& request) const {
+  if (sessions_->IsOpen(request.run.session)) return absl::OkStatus();
+  return absl::FailedPreconditionError("session: it ended while its request ran");
+}
+
+void Onboarder::NoteUse(const OnboardRequest& request, const std::vector<LeasedBlock>& leased) {
+  std::vector<const BlockIndex::Entry*> used;
+  used.reserve(leased.size());
+  for (const LeasedBlock& block : leased) {
+    used.push_back(index_->Find(request.run.keys[block.index]));  // Its lease pins it.
+  }
+  index_->Touch(used);
+  if (flows_.offloader != nullptr) flows_.offloader->Used(used);
+}
+
+bool Onboarder::GrantOne(const OnboardRequest& request, size_t index, Wanted wanted,
+                         Onboarded* onboarded) {
+  const BlockIndex::Entry& entry = wanted.pin.block();
+  const bool to_gpu = request.target == Tier::kGpu;
+  LeasedBlock block{.index = index,
+                    .offset = to_gpu ? entry.gpu.offset() : entry.host.offset().value,
+                    .length = entry.meta.length,
+                    .sum = to_gpu ? entry.gpu_sum : entry.meta.sum,
+                    .from = wanted.from};
+  GpuHold hold;
+  if (to_gpu) {
+    if (!flows_.gpu_pool->Stays(entry.gpu.ref().index)) return false;
+    hold = flows_.gpu_workers->Hold(request.run.session, entry.gpu.ref());
+  }
+  if (block.from == Tier::kHost || block.from == Tier::kGpu) index_->CountHit(wanted.pin);
+  const absl::StatusOr<LeaseId> lease =
+      leases_->Grant(request.run.session, std::move(wanted.pin),
+                     onboarded->lease_deadline + kLeaseGrace, std::move(hold));
+  if (!lease.ok()) return false;
+  block.lease = *lease;
+  TierStats& served = to_gpu ? stats_->gpu : stats_->host;
+  if (block.from == request.target) ++served.hits;
+  served.bytes_out += block.length;
+  onboarded->blocks.push_back(block);
+  return true;
+}
+
+}  // namespace kvtier

@@ -1,0 +1,165 @@
+// Onboarder answers a get: it brings the longest prefix it can, or what it can of a set, toward
+// the GPU before the deadline and leases what is there. From host memory at once; from disk
+// and from peers by loads that go on, and stay cached, when the asker's time is up.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_FLOWS_ONBOARD_H_
+#define KVTIER_AGENT_FLOWS_ONBOARD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/agent_stats.h"
+#include "agent/disk/disk_load.h"
+#include "agent/disk/offload.h"
+#include "agent/flows/fetch.h"
+#include "agent/gpu/gpu_load.h"
+#include "agent/index/block_index.h"
+#include "agent/index/load_table.h"
+#include "agent/sessions/leases.h"
+#include "agent/sessions/sessions.h"
+#include "core/checksum.h"
+#include "core/miss_reason.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/waits.h"
+
+namespace kvtier {
+
+struct OnboardRequest {
+  BlockRun run;
+  Tier target = Tier::kHost;  // kHost or kGpu.
+  absl::Time deadline;
+  bool local_only = false;
+};
+
+struct LeasedBlock {
+  size_t index = 0;  // Of the block in the run or set that was asked for.
+  LeaseId lease{};
+  uint64_t offset = 0;       // In the domain's arena, or in the GPU pool.
+  uint64_t length = 0;       // Payload bytes.
+  PayloadSum sum;            // Of the payload there.
+  std::optional<Tier> from;  // Where it was when asked for; nullopt: another node.
+};
+
+struct Onboarded {
+  // Blocks that are ready, in the order of the keys: of a run the leading ones, of a set any.
+  std::vector<LeasedBlock> blocks;
+  MissReason missed = MissReason::kNone;  // Why the first block that is missing did not come.
+  absl::Time lease_deadline;
+};
+
+class Onboarder {
+ public:
+  struct Flows {
+    DiskLoader* disk = nullptr;         // nullptr: no disk tier.
+    Offloader* offloader = nullptr;     // As `disk`.
+    GpuLoader* gpu = nullptr;           // nullptr: no device.
+    GpuWorkers* gpu_workers = nullptr;  // As `gpu`.
+    const GpuPool* gpu_pool = nullptr;  // As `gpu`.
+    Fetcher* fetcher = nullptr;
+    LoadTable* host_loads = nullptr;
+    const Evictor* evictor = nullptr;
+    TaskScope* scope = nullptr;
+  };
+  // A block that is ready (pinned) or on its way (load); neither: it is missing.
+  struct Wanted {
+    Pin pin;
+    SharedLoad load;
+    std::optional<Tier> from;
+  };
+  // Outcome of one request before its leases are granted: of a run the leading blocks, of a set one
+  // entry for each key.
+  struct Brought {
+    std::vector<Wanted> blocks;
+    MissReason missed = MissReason::kNone;  // Of the first that is missing.
+    // Place of the first that is missing, as far as it is known.
+    size_t first_missing = std::numeric_limits<size_t>::max();
+    int rounds = 0;              // Of GatherMore().
+    std::vector<size_t> absent;  // Of a set: places of the keys that this node does not have.
+  };
+  // One request whose blocks are handed over as they become ready: agent/flows/onboard_parts.h.
+  class Parts;
+
+  // Does not own.
+  Onboarder(Executor* executor, Waits* waits, Flows flows, BlockIndex* index,
+            SessionTable* sessions, LeaseTable* leases, AgentStats* stats)
+      : executor_(executor),
+        waits_(waits),
+        flows_(flows),
+        index_(index),
+        sessions_(sessions),
+        leases_(leases),
+        stats_(stats) {}
+
+  // Ends by the deadline, but for microseconds of work. Errors: kFailedPrecondition,
+  // the session ended meanwhile; kInvalidArgument, a GPU target without a pool for
+  // this domain and space.
+  Task<absl::StatusOr<Onboarded>> Onboard(OnboardRequest request);
+  // The same of several at once: the leases of all begin when the last of them is ready, or its
+  // deadline has come.
+  Task<absl::StatusOr<std::vector<Onboarded>>> OnboardAll(std::vector<OnboardRequest> requests);
+  // The two halves of it, for who pins what was brought meanwhile: brings what each request wants,
+  // which is pinned by what it returns; and grants leases of that. REQUIRES: `requests` outlive the
+  // task. Errors of GrantLeases(): kFailedPrecondition, the session is over.
+  Task<std::vector<Brought>> BringAll(const std::vector<OnboardRequest>* requests);
+  absl::StatusOr<Onboarded> GrantLeases(const OnboardRequest& request, Brought brought);
+  BlockIndex* index() const { return index_; }
+  // Onboards to host memory with no waiter and no lease; returns how many leading
+  // blocks are there or on their way.
+  Task<size_t> Prefetch(BlockRun run, bool local_only);
+  // The session is over: its requests that are handed over in parts end at once.
+  void SessionEnded(SessionId session);
+
+ private:
+  struct Bringing;  // One BringAll() call.
+  absl::Status CheckTarget(const OnboardRequest& request) const;
+  absl::Status CheckSession(const OnboardRequest& request) const;
+  Task<Brought> Bring(OnboardRequest request);
+  Task<void> BringOne(OnboardRequest request, size_t index, std::shared_ptr<Bringing> bringing);
+  Task<Brought> Gather(const OnboardRequest& request, Urgency urgency);
+  // One round of it: what is on this node first, without a wait; then what other nodes have. False:
+  // it was the last one.
+  Task<bool> GatherMore(const OnboardRequest& request, Urgency urgency, Brought* brought);
+  Task<bool> GatherRun(const OnboardRequest& request, Urgency urgency, Brought* brought);
+  Task<bool> GatherSet(const OnboardRequest& request, Urgency urgency, Brought* brought);
+  // Notes why a run ends where it does, once the last round of gathering is over.
+  void EndGather(const OnboardRequest& request, Brought* brought);
+  std::optional<Wanted> WantLocal(const BlockKey& key, const OnboardRequest& request,
+                                  Urgency urgency);
+  // Why a block is missing that no tier has: kAbsent or kEvicted.
+  MissReason WhyAbsent(const BlockKey& key) const;
+  // Waits for what is on its way, in order, and drops what does not come.
+  Task<void> AwaitReady(Brought* brought, const OnboardRequest& request);
+  // True: the block is pinned. False: says why not.
+  Task<bool> AwaitOne(Wanted* wanted, absl::Time deadline, MissReason* missed);
+  // The same of a load that is done.
+  bool Settle(Wanted* wanted, MissReason* missed);
+  // Block `index` does not come: drops it, and of a run all behind it.
+  void Drop(const OnboardRequest& request, size_t index, MissReason missed, Brought* brought);
+  // False: it has no lease, and nothing behind it gets one.
+  bool GrantOne(const OnboardRequest& request, size_t index, Wanted wanted, Onboarded* onboarded);
+  // Notes that the blocks are used, once they are leased.
+  void NoteUse(const OnboardRequest& request, const std::vector<LeasedBlock>& leased);
+
+  Executor* const executor_;
+  Waits* const waits_;
+  const Flows flows_;
+  BlockIndex* const index_;
+  SessionTable* const sessions_;
+  LeaseTable* const leases_;
+  AgentStats* const stats_;
+  absl::flat_hash_set<Parts*> parts_;  // Those under way.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_FLOWS_ONBOARD_H_

@@ -1,0 +1,317 @@
+#include "agent/flows/put.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/index/slot_sum.h"
+#include "agent/limits.h"
+#include "core/check.h"
+#include "core/event.h"
+#include "core/kill_point.h"
+#include "core/space.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+
+struct Putter::Committing {
+  explicit Committing(Executor* executor) : done(executor) {}
+  size_t left = 0;
+  size_t committed = 0;
+  Event done;
+};
+
+absl::Status Putter::CheckTarget(const BlockRun& run, Tier target) const {
+  if (target == Tier::kGpu &&
+      (parts_.gpu == nullptr || run.domain != parts_.gpu_domain || run.lengths.any ||
+       SlotBytes(run.lengths.longest) != parts_.gpu->slot_bytes())) {
+    return absl::InvalidArgumentError("target: no GPU pool fits this space");
+  }
+  return absl::OkStatus();
+}
+
+DiskPromises::Put Putter::PromisedOf(const BlockRun& run, Tier target) const {
+  DiskPromises::Put put{.session = run.session, .domain = run.domain};
+  if (parts_.offloader == nullptr) return put;
+  uint64_t first = 0;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < run.keys.size(); ++i) {
+    const BlockKey& key = run.keys[i];
+    const BlockRoom room = parts_.evictor->RoomFor(run.domain, run.lengths, run.LengthOf(i));
+    if (IsHere(key, target) || parts_.reservations->IsPending(key) ||
+        !parts_.offloader->WouldPromise(key, room.length)) {
+      continue;
+    }
+    if (put.blocks == 0) first = room.slot_bytes;
+    bytes += room.slot_bytes;
+    ++put.blocks;
+  }
+  // The mean, so that the room is for all; and no less than what the first block takes, so that
+  // whatever is granted is enough for one.
+  if (put.blocks > 0) put.slot_bytes = std::max(first, (bytes + put.blocks - 1) / put.blocks);
+  return put;
+}
+
+Task<absl::StatusOr<Reserved>> Putter::ReserveBy(BlockRun run, Tier target, absl::Time deadline) {
+  KVT_CO_RETURN_IF_ERROR(CheckTarget(run, target));
+  PromisedRoom room;
+  if (const DiskPromises::Put promised = PromisedOf(run, target); promised.blocks > 0) {
+    room = co_await parts_.promises->Await(promised, deadline);
+    if (!parts_.sessions->IsOpen(run.session)) {
+      co_return absl::FailedPreconditionError("the session ended while its put waited");
+    }
+  }
+  co_return Reserve(run, target, std::move(room));
+}
+
+absl::StatusOr<Reserved> Putter::Reserve(const BlockRun& run, Tier target, PromisedRoom room) {
+  KVT_RETURN_IF_ERROR(CheckTarget(run, target));
+  Reserved reserved{.deadline = parts_.executor->Now() + kReservationDuration};
+  Reserving reserving{.target = target, .deadline = reserved.deadline, .room = std::move(room)};
+  for (size_t i = 0; i < run.keys.size(); ++i) {
+    KVT_ASSIGN_OR_RETURN(ReservedBlock block, ReserveOne(run, i, &reserving));
+    reserved.blocks.push_back(block);
+  }
+  if (target == Tier::kGpu) parts_.gpu_offloader->Pump();
+  return reserved;
+}
+
+absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
+                                                 Reserving* reserving) {
+  const Tier target = reserving->target;
+  const BlockKey& key = run.keys[i];
+  const BlockRoom room = parts_.evictor->RoomFor(run.domain, run.lengths, run.LengthOf(i));
+  if (IsHere(key, target)) return ReservedBlock{.state = ReservedBlock::State::kPresent};
+  if (parts_.reservations->IsPending(key)) {
+    return ReservedBlock{.state = ReservedBlock::State::kPending};
+  }
+  PendingBlock block{
+      .meta = {.key = key, .parent = run.ParentOf(i), .space = run.space, .length = room.length},
+      .domain = run.domain};
+  // First: what is refused evicts nothing.
+  if (parts_.offloader != nullptr && parts_.offloader->WouldPromise(key, room.length)) {
+    block.room = reserving->room.TakeOne(room.slot_bytes);
+    if (!block.room) block.room = parts_.promises->Take(run.domain, room.slot_bytes, 1);
+    if (!block.room) {
+      parts_.promises->Refused(1);
+      return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+    }
+  }
+  uint64_t offset = 0;
+  if (target == Tier::kGpu) {
+    absl::StatusOr<GpuSlot> slot = parts_.evictor->ReserveGpu();
+    if (!slot.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+    block.gpu = *std::move(slot);
+    block.writer = parts_.gpu_workers->Hold(run.session, block.gpu.ref());
+    offset = block.gpu.offset();
+  } else {
+    const absl::StatusOr<uint64_t> place = ReserveInHost(run.session, room, &block);
+    if (absl::IsInvalidArgument(place.status())) return place.status();
+    if (!place.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+    offset = *place;
+  }
+  const absl::StatusOr<ReservationId> id =
+      parts_.reservations->Add(run.session, std::move(block), reserving->deadline);
+  if (!id.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+  return ReservedBlock{.state = ReservedBlock::State::kReserved, .id = *id, .offset = offset};
+}
+
+absl::StatusOr<uint64_t> Putter::ReserveInHost(SessionId session, const BlockRoom& room,
+                                               PendingBlock* block) {
+  // First: what finds no room to be written in evicts nothing.
+  if (parts_.staging->enabled()) {
+    block->staged = parts_.staging->Take(session, SlotBytes(room.length));
+  }
+  const bool nowhere = parts_.staging->enabled() && !block->staged;
+  if (nowhere || parts_.reservations->TooMuchIsLate(block->domain)) {
+    ++parts_.stats->host.declined;
+    return absl::ResourceExhaustedError("reserve: no room to write in");
+  }
+  KVT_ASSIGN_OR_RETURN(block->host, parts_.evictor->ReserveHost(block->domain, room));
+  return block->staged ? block->staged.offset() : block->host.offset().value;
+}
+
+bool Putter::IsHere(const BlockKey& key, Tier target) const {
+  const std::optional<Tier> nearest = parts_.index->NearestTier(key);
+  if (nearest != Tier::kGpu || target == Tier::kGpu) return nearest.has_value();
+  return parts_.index->In(Tier::kHost, key) || parts_.index->In(Tier::kDisk, key);
+}
+
+absl::Status Putter::CheckStep(SessionId session, uint64_t step) const {
+  if (step == 0) return absl::OkStatus();
+  const std::shared_ptr<const GpuWorker> worker =
+      parts_.gpu_workers == nullptr ? nullptr : parts_.gpu_workers->Find(session);
+  if (worker == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step: ", step, ", of a session without a signal page"));
+  }
+  parts_.gpu_workers->words()->Observe();
+  const uint64_t begun = worker->table->begun(worker->number);
+  if (step <= begun) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("step: ", step, " has not begun; the last that did is ", begun));
+}
+
+bool Putter::IsReady(const PendingBlock& block) { return block.summed && !block.staged; }
+
+Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, uint64_t step) {
+  const auto committing = std::make_shared<Committing>(parts_.executor);
+  if (step > 0) {
+    std::erase_if(ids, [&](ReservationId id) { return !parts_.reservations->Await(session, id); });
+    if (ids.empty()) co_return 0;
+    std::shared_ptr<const GpuWorker> worker;
+    if (parts_.gpu_workers != nullptr) worker = parts_.gpu_workers->Find(session);
+    parts_.scope->Spawn(CommitBehind(std::move(worker), step, std::move(ids), committing));
+  } else {
+    for (const ReservationId id : ids) {
+      const PendingBlock* const block = parts_.reservations->Find(session, id);
+      if (block != nullptr) parts_.index->WarmFor(block->domain, block->meta.key);
+    }
+    std::vector<PendingBlock> blocks;
+    for (const ReservationId id : ids) {
+      PendingBlock* const block = parts_.reservations->Find(session, id);
+      if (block == nullptr) continue;
+      if (IsReady(*block)) {
+        Publish(block);
+        parts_.reservations->End(id);
+        ++committing->committed;
+      } else {
+        blocks.push_back(*parts_.reservations->Take(session, id));
+      }
+    }
+    if (blocks.empty()) co_return committing->committed;
+    CommitAll(std::move(blocks), committing);
+  }
+  co_await parts_.waits->Until(&committing->done, parts_.executor->Now() + kCommitTimeout);
+  co_return committing->committed;
+}
+
+void Putter::CommitAll(std::vector<PendingBlock> blocks,
+                       const std::shared_ptr<Committing>& committing) {
+  committing->left = blocks.size();
+  std::vector<PendingBlock> in_gpu;
+  for (PendingBlock& block : blocks) {
+    if (block.gpu) {
+      in_gpu.push_back(std::move(block));
+      if (in_gpu.size() < kMaxBlocksGathered) continue;
+      parts_.scope->Spawn(CommitGathered(std::exchange(in_gpu, {}), committing));
+    } else if (IsReady(block)) {
+      Publish(&block);
+      ++committing->committed;
+      Finish(block.meta.key, committing.get());
+    } else {
+      // All at once: the checksums run side by side on the byte workers.
+      parts_.scope->Spawn(CommitOne(std::move(block), absl::OkStatus(), committing));
+    }
+  }
+  if (!in_gpu.empty()) parts_.scope->Spawn(CommitGathered(std::move(in_gpu), committing));
+}
+
+Task<void> Putter::CommitGathered(std::vector<PendingBlock> blocks,
+                                  std::shared_ptr<Committing> committing) {
+  KVT_KILL_POINT("gpu.put_begun");
+  std::vector<CopiedBlock> copies;
+  std::vector<PendingBlock> copied;  // Of each.
+  for (PendingBlock& block : blocks) {
+    absl::StatusOr<HostSlot> host = parts_.evictor->ReserveHost(block.domain, block.meta.length);
+    if (!host.ok()) {
+      parts_.scope->Spawn(CommitOne(std::move(block), host.status(), committing));
+      continue;
+    }
+    copies.push_back({.slot = block.gpu.ref(),
+                      .bytes = host->bytes(),
+                      .gpu = std::move(block.gpu),
+                      .host = *std::move(host)});
+    copied.push_back(std::move(block));
+  }
+  if (copies.empty()) co_return;
+  const absl::Status status =
+      co_await parts_.gpu_copies->Offload(std::span(copies), CopyUrgency::kBackground);
+  KVT_KILL_POINT("gpu.put_gathered");
+  for (size_t i = 0; i < copies.size(); ++i) {
+    PendingBlock& block = copied[i];
+    parts_.stats->gpu.bytes_out += block.meta.length;
+    block.gpu = std::move(copies[i].gpu);
+    block.host = std::move(copies[i].host);
+    parts_.scope->Spawn(CommitOne(std::move(block), status, committing));
+  }
+}
+
+Task<void> Putter::CommitBehind(std::shared_ptr<const GpuWorker> worker, uint64_t step,
+                                std::vector<ReservationId> ids,
+                                std::shared_ptr<Committing> committing) {
+  absl::StatusOr<bool> complete = false;
+  if (worker != nullptr && !worker->gone) {
+    // Ahead of the commit's own end, which says what has become of the slots.
+    const absl::Time deadline = parts_.executor->Now() + kCommitTimeout - kStepPollInterval;
+    complete = co_await worker->words->Retired(worker->number, step, deadline);
+  }
+  if (complete.ok() && *complete) {
+    std::vector<PendingBlock> blocks;
+    blocks.reserve(ids.size());
+    for (const ReservationId id : ids) {
+      blocks.push_back(parts_.reservations->TakeAwaited(id));
+    }
+    CommitAll(std::move(blocks), committing);
+    co_return;
+  }
+  for (const ReservationId id : ids) parts_.reservations->GiveUpAwaited(id);
+  committing->done.Set();
+}
+
+Task<void> Putter::CommitOne(PendingBlock block, absl::Status in_host,
+                             std::shared_ptr<Committing> committing) {
+  if (in_host.ok()) {
+    const std::span<std::byte> slot = block.host.bytes();
+    const uint64_t length = block.meta.length;
+    PayloadSum sum;
+    ByteWorkers::Work pass = [&block, &sum, slot, length] {
+      sum = block.staged ? CopyToSlot(slot, block.staged.bytes().first(length))
+                         : SumSlot(slot, length);
+    };
+    const absl::Time start = parts_.executor->Now();
+    co_await parts_.workers->Run(std::move(pass));
+    if (block.staged) ++parts_.stats->staged_blocks;
+    // Ahead of the answer: the worker's next put finds the room.
+    block.staged.Release();
+    if (block.gpu) {
+      KVT_KILL_POINT("gpu.put_summed");
+    }
+    parts_.stats->host.write_latency.Record(parts_.executor->Now() - start);
+    if (block.summed && block.meta.sum != sum) {
+      ++parts_.stats->refused_sums;
+      block.host.Release();
+    } else {
+      block.meta.sum = sum;
+      Publish(&block);
+      ++committing->committed;
+    }
+  }
+  Finish(block.meta.key, committing.get());
+}
+
+void Putter::Publish(PendingBlock* block) {
+  // A fetch of the same block may have come first.
+  if (!parts_.index->In(Tier::kHost, block->meta.key)) {
+    parts_.index->PublishHost(block->meta, std::move(block->host));
+  }
+  if (block->gpu && !parts_.index->In(Tier::kGpu, block->meta.key)) {
+    KVT_KILL_POINT("gpu.put_in_host");
+    KVT_CHECK(parts_.gpu->table().Seal(block->gpu.ref()).ok());
+    parts_.index->PublishGpu(block->meta, std::move(block->gpu));
+    ++parts_.stats->gpu.inserts;
+    KVT_KILL_POINT("gpu.put_done");
+  }
+  ++parts_.stats->host.inserts;
+  parts_.stats->host.bytes_in += block->meta.length;
+  if (parts_.offloader != nullptr) {
+    parts_.offloader->Committed(block->meta.key, std::move(block->room));
+  }
+}
+
+void Putter::Finish(const BlockKey& key, Committing* committing) {
+  parts_.reservations->Finish(key);
+  if (--committing->left == 0) committing->done.Set();
+}
+
+}  // namespace kvtier

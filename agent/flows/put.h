@@ -1,0 +1,134 @@
+// Putter takes new blocks in: it hands out slots to write, and at commit takes the
+// checksum and publishes. A block written in a GPU slot is gathered to host memory
+// first, so that every committed block has verified bytes on the host. A block of a worker that
+// stages is copied there from the session's region, in the pass that takes its sum.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_FLOWS_PUT_H_
+#define KVTIER_AGENT_FLOWS_PUT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/agent_stats.h"
+#include "agent/disk/disk_promises.h"
+#include "agent/disk/offload.h"
+#include "agent/gpu/gpu_copies.h"
+#include "agent/gpu/gpu_offload.h"
+#include "agent/gpu/gpu_workers.h"
+#include "agent/index/block_index.h"
+#include "agent/index/evict.h"
+#include "agent/sessions/reservations.h"
+#include "agent/sessions/sessions.h"
+#include "core/byte_workers.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/waits.h"
+#include "tier_gpu/gpu_pool.h"
+
+namespace kvtier {
+
+// Blocks of one copy out of the GPU pool: of 2 MiB, 0.6 ms on PCIe 5.0.
+inline constexpr size_t kMaxBlocksGathered = 16;
+
+struct ReservedBlock {
+  enum class State { kReserved, kPresent, kNoRoom, kPending };
+  State state = State::kNoRoom;
+  ReservationId id{};   // When kReserved.
+  uint64_t offset = 0;  // In the domain's arena, the session's staging region, or the GPU pool.
+};
+
+struct Reserved {
+  std::vector<ReservedBlock> blocks;  // One for each key, in order.
+  absl::Time deadline;                // Commit before.
+};
+
+class Putter {
+ public:
+  struct Parts {
+    Executor* executor = nullptr;
+    ByteWorkers* workers = nullptr;
+    TaskScope* scope = nullptr;
+    Waits* waits = nullptr;
+    BlockIndex* index = nullptr;
+    Evictor* evictor = nullptr;
+    GpuPool* gpu = nullptr;           // nullptr: no device.
+    DomainId gpu_domain{};            // Whose it is.
+    GpuCopies* gpu_copies = nullptr;  // As `gpu`.
+    GpuOffloader* gpu_offloader = nullptr;
+    GpuWorkers* gpu_workers = nullptr;  // As `gpu`.
+    Offloader* offloader = nullptr;     // nullptr: no disk tier.
+    DiskPromises* promises = nullptr;   // As `offloader`.
+    SessionTable* sessions = nullptr;
+    Staging* staging = nullptr;
+    ReservationTable* reservations = nullptr;
+    AgentStats* stats = nullptr;
+  };
+  explicit Putter(const Parts& parts) : parts_(parts) {}
+
+  // A slot for each block that is not here yet and that nobody is putting. A block that only the
+  // GPU pool has is here for a GPU target alone: nothing brings it back to host memory. Errors:
+  // kInvalidArgument, a target that is neither kHost nor a fitting kGpu, or a block larger than a
+  // slab.
+  // A block that the disks would be promised takes of `room`, or what room there is.
+  absl::StatusOr<Reserved> Reserve(const BlockRun& run, Tier target, PromisedRoom room = {});
+  // The same, after a wait until `deadline` for the room that the disks' promises leave
+  // (DiskPromises). Errors also: kFailedPrecondition, the session ended meanwhile.
+  Task<absl::StatusOr<Reserved>> ReserveBy(BlockRun run, Tier target, absl::Time deadline);
+  // Whether bytes that are complete at the end of `step` can be committed: it has begun,
+  // or is 0. Errors: kInvalidArgument, naming the step.
+  absl::Status CheckStep(SessionId session, uint64_t step) const;
+  // Publishes, after it took the sums of the blocks that have none yet
+  // (ReservationTable::NoteSum()); returns how many of `ids` were committed. The bytes are
+  // complete when the session's `step` has retired: those of one that does not within
+  // kCommitTimeout, or whose worker dies in it, are not committed, and their slots are given
+  // back. 0: they are complete now. Ends within kCommitTimeout: a block whose copy takes longer is
+  // published when it comes, and is not counted.
+  Task<size_t> Commit(SessionId session, std::vector<ReservationId> ids, uint64_t step = 0);
+
+ private:
+  struct Committing;  // One Commit() call: what is left and what succeeded.
+  struct Reserving {  // One Reserve() call.
+    Tier target = Tier::kHost;
+    absl::Time deadline;
+    PromisedRoom room;
+  };
+  absl::Status CheckTarget(const BlockRun& run, Tier target) const;
+  absl::StatusOr<ReservedBlock> ReserveOne(const BlockRun& run, size_t i, Reserving* reserving);
+  // Takes the slots of a block that goes to host memory, and returns where the worker writes.
+  // Errors: kResourceExhausted, no room; kInvalidArgument, it is larger than a slab.
+  absl::StatusOr<uint64_t> ReserveInHost(SessionId session, const BlockRoom& room,
+                                         PendingBlock* block);
+  // Returns the room for those blocks of the run that would be reserved and that the disks would be
+  // promised; for 0 blocks: there are none.
+  DiskPromises::Put PromisedOf(const BlockRun& run, Tier target) const;
+  bool IsHere(const BlockKey& key, Tier target) const;
+  // Returns whether the block can be published as it is: its bytes are in place and summed.
+  static bool IsReady(const PendingBlock& block);
+  void CommitAll(std::vector<PendingBlock> blocks, const std::shared_ptr<Committing>& committing);
+  // REQUIRES: the reservations await the step.
+  Task<void> CommitBehind(std::shared_ptr<const GpuWorker> worker, uint64_t step,
+                          std::vector<ReservationId> ids, std::shared_ptr<Committing> committing);
+  // Blocks of the GPU pool, together: copies them to host memory, in the background.
+  Task<void> CommitGathered(std::vector<PendingBlock> blocks,
+                            std::shared_ptr<Committing> committing);
+  // Takes the sum, of a staged block as it copies it, and publishes; but not a staged block whose
+  // worker says another sum. `in_host`: whether the bytes are.
+  Task<void> CommitOne(PendingBlock block, absl::Status in_host,
+                       std::shared_ptr<Committing> committing);
+  // REQUIRES: the bytes are in host memory, and their sum is known.
+  void Publish(PendingBlock* block);
+  // One block of the call is done with.
+  void Finish(const BlockKey& key, Committing* committing);
+
+  const Parts parts_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_FLOWS_PUT_H_

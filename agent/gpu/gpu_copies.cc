@@ -1,0 +1,89 @@
+#include "agent/gpu/gpu_copies.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/index/slot_sum.h"
+#include "core/log.h"
+#include "tier_gpu/device/device.h"
+
+namespace kvtier {
+
+Task<absl::Status> GpuCopies::Onboard(std::span<CopiedBlock> blocks) {
+  const std::vector<GpuTransfer> transfers = TransfersOf(blocks);
+  const absl::Time began = executor_->Now();
+  Begin(&stats_->gpu_onboard);
+  const absl::Status status = co_await pool_->Scatter(transfers);
+  End(&stats_->gpu_onboard, began, blocks.size() * pool_->slot_bytes(), status.ok());
+  KeepIfAbandoned(status, blocks);
+  co_return status;
+}
+
+Task<absl::Status> GpuCopies::Offload(std::span<CopiedBlock> blocks, CopyUrgency urgency) {
+  const std::vector<GpuTransfer> transfers = TransfersOf(blocks);
+  const absl::Time began = executor_->Now();
+  Begin(&stats_->gpu_offload);
+  const absl::Status status = co_await pool_->Gather(transfers, urgency);
+  End(&stats_->gpu_offload, began, blocks.size() * pool_->slot_bytes(), status.ok());
+  stats_->gpu.read_latency.Record(executor_->Now() - began);
+  if (!status.ok()) stats_->gpu.io_errors += blocks.size();
+  KeepIfAbandoned(status, blocks);
+  co_return status;
+}
+
+Task<absl::Status> GpuCopies::CopyOut(std::span<CopiedBlock> blocks, CopyUrgency urgency) {
+  const absl::Status copied = co_await Offload(blocks, urgency);
+  if (!copied.ok()) co_return copied;
+  ByteWorkers::Work prove = [blocks] {
+    for (CopiedBlock& block : blocks) {
+      block.proved = SumSlot(block.bytes, block.meta.length) == block.meta.sum;
+    }
+  };
+  co_await workers_->Run(std::move(prove));
+  for (const CopiedBlock& block : blocks) {
+    stats_->gpu.bytes_out += block.meta.length;
+    ++(block.proved ? stats_->gpu.verified : stats_->gpu.verify_failures);
+  }
+  co_return absl::OkStatus();
+}
+
+std::vector<GpuTransfer> GpuCopies::TransfersOf(std::span<const CopiedBlock> blocks) {
+  std::vector<GpuTransfer> transfers;
+  transfers.reserve(blocks.size());
+  for (const CopiedBlock& block : blocks) {
+    transfers.push_back({.slot = block.slot, .host = block.bytes});
+  }
+  return transfers;
+}
+
+void GpuCopies::KeepIfAbandoned(const absl::Status& copied, std::span<CopiedBlock> blocks) {
+  if (!IsAbandoned(copied)) return;
+  Log(LogLevel::kWarning,
+      absl::StrCat("GPU pool: the slots of ", blocks.size(),
+                   " blocks stay taken until this agent ends: ", copied.message()));
+  std::ranges::move(blocks, std::back_inserter(abandoned_));
+}
+
+void GpuCopies::Begin(GpuLinkStats* link) {
+  if (link->in_flight++ == 0) link->busy_since = executor_->Now();
+}
+
+void GpuCopies::End(GpuLinkStats* link, absl::Time began, uint64_t bytes, bool ok) {
+  const absl::Time now = executor_->Now();
+  const absl::Duration took = now - began;
+  if (--link->in_flight == 0) link->busy += now - link->busy_since;
+  ++link->copies;
+  link->latency.Record(took);
+  if (!ok) {
+    ++link->failed;
+    return;
+  }
+  link->bytes += bytes;
+  if (took <= absl::ZeroDuration()) return;
+  link->best_bytes_per_second = std::max(link->best_bytes_per_second,
+                                         static_cast<double>(bytes) / absl::ToDoubleSeconds(took));
+}
+
+}  // namespace kvtier

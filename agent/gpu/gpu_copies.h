@@ -1,0 +1,69 @@
+// GpuCopies runs the agent's copies between host memory and the GPU pool, proves what
+// comes out of it, and counts what they took. What a lost device may still copy it keeps.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_GPU_GPU_COPIES_H_
+#define KVTIER_AGENT_GPU_GPU_COPIES_H_
+
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "agent/agent_stats.h"
+#include "agent/index/block_index.h"
+#include "core/block_proof.h"
+#include "core/byte_workers.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "tier_gpu/gpu_pool.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+// One block of a copy: its two ends, and what keeps anything else from being there.
+struct CopiedBlock {
+  SlotRef slot;                // In the pool.
+  std::span<std::byte> bytes;  // In host memory.
+  // The end that the block comes to is room of its own, one of the first two. The end that
+  // it comes from is room that a worker wrote, or a block's that is pinned.
+  GpuSlot gpu{};
+  HostSlot host{};
+  Pin pin{};
+  BlockMeta meta{};     // CopyOut() proves the block by its sum; others need not fill it in.
+  bool proved = false;  // CopyOut() has copied this very block.
+};
+
+class GpuCopies {
+ public:
+  // Does not own.
+  GpuCopies(Executor* executor, ByteWorkers* workers, GpuPool* pool, AgentStats* stats)
+      : executor_(executor), workers_(workers), pool_(pool), stats_(stats) {}
+
+  // GpuPool::Scatter() and Gather(), counted. REQUIRES: `blocks` stay until it ends. Errors:
+  // the pool's. After one the blocks' slots and pins are the caller's as before, or gone: a
+  // device that was lost in the middle may still copy, and then they are kept here.
+  Task<absl::Status> Onboard(std::span<CopiedBlock> blocks);
+  Task<absl::Status> Offload(std::span<CopiedBlock> blocks, CopyUrgency urgency);
+  // Offload() of whole blocks, each of which is then proved by its sum, or is not. On an
+  // error none is.
+  Task<absl::Status> CopyOut(std::span<CopiedBlock> blocks, CopyUrgency urgency);
+  // What nobody uses again while this agent runs. Bounded by what a device has in its lanes.
+  const std::vector<CopiedBlock>& abandoned() const { return abandoned_; }
+
+ private:
+  static std::vector<GpuTransfer> TransfersOf(std::span<const CopiedBlock> blocks);
+  void KeepIfAbandoned(const absl::Status& copied, std::span<CopiedBlock> blocks);
+  void Begin(GpuLinkStats* link);
+  void End(GpuLinkStats* link, absl::Time began, uint64_t bytes, bool ok);
+
+  Executor* const executor_;
+  ByteWorkers* const workers_;
+  GpuPool* const pool_;
+  AgentStats* const stats_;
+  std::vector<CopiedBlock> abandoned_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_GPU_GPU_COPIES_H_

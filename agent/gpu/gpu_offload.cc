@@ -1,0 +1,110 @@
+#include "agent/gpu/gpu_offload.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/kill_point.h"
+#include "core/log.h"
+
+namespace kvtier {
+
+size_t GpuOffloader::SpareOf(size_t watermark) const {
+  const size_t slots = parts_.pool->table().slots();
+  return slots == 1 ? 0 : std::max<size_t>(slots / watermark, 1);
+}
+
+void GpuOffloader::Pump() {
+  if (spare() >= SpareOf(kGpuHighWatermarkSpare)) return;
+  for (size_t evicted = 0; spare() < SpareOf(kGpuLowWatermarkSpare); ++evicted) {
+    if (evicted == kMaxEvictedAhead) return;
+    if (!parts_.evictor->EvictGpuCopy()) {
+      StartCopies();
+      return;
+    }
+    ++parts_.stats->gpu_evicted_ahead;
+  }
+}
+
+void GpuOffloader::StartCopies() {
+  if (stopping_ || !parts_.device->state().ok()) return;
+  for (size_t begun = running_; begun < kMaxGpuOffloadsRunning; ++begun) {
+    const size_t coming = spare() + leaving_;
+    const size_t wanted = SpareOf(kGpuLowWatermarkSpare);
+    if (coming >= wanted) return;
+    Batch batch = NextBatch(std::min(wanted - coming, kMaxBlocksOffloaded));
+    if (batch.copies.empty()) return;
+    parts_.scope->Spawn(Run(std::move(batch)));
+  }
+}
+
+GpuOffloader::Batch GpuOffloader::NextBatch(size_t blocks) {
+  Batch batch;
+  for (const BlockKey& key : parts_.index->CheapestOnlyInGpu(blocks)) {
+    const BlockIndex::Entry& entry = *parts_.index->Find(key);
+    absl::StatusOr<HostSlot> host = parts_.evictor->ReserveHost(parts_.domain, entry.meta.length);
+    if (!host.ok()) {
+      ++parts_.stats->gpu_offload_declined;
+      break;
+    }
+    CopiedBlock copy{.slot = entry.gpu.ref(),
+                     .bytes = host->bytes(),
+                     .host = *std::move(host),
+                     .pin = *parts_.index->PinIn(Tier::kGpu, key),
+                     .meta = entry.meta};
+    copy.meta.sum = entry.gpu_sum;
+    batch.copies.push_back(std::move(copy));
+    batch.last_uses.push_back(parts_.index->LastUseInGpu(key));
+  }
+  return batch;
+}
+
+Task<void> GpuOffloader::Run(Batch batch) {
+  const uint64_t erasures = parts_.index->erasures(parts_.domain);
+  const size_t blocks = batch.copies.size();
+  ++running_;
+  leaving_ += blocks;
+  KVT_KILL_POINT("gpu.offload_begun");
+  const absl::Status copied =
+      co_await parts_.copies->CopyOut(std::span(batch.copies), CopyUrgency::kBackground);
+  KVT_KILL_POINT("gpu.offload_copied");
+  --running_;
+  leaving_ -= blocks;
+  if (!copied.ok()) co_return;  // They stay until the next look.
+  for (CopiedBlock& copy : batch.copies) copy.pin.Release();
+  const bool forgotten = parts_.index->erasures(parts_.domain) != erasures;
+  for (size_t i = 0; i < blocks; ++i) {
+    Finish(std::move(batch.copies[i]), batch.last_uses[i], forgotten);
+  }
+  StartCopies();
+}
+
+void GpuOffloader::Finish(CopiedBlock copy, uint64_t last_use, bool forgotten) {
+  const BlockKey& key = copy.meta.key;
+  const bool may_leave = parts_.index->MayLeaveGpu(key);
+  if (forgotten || !copy.proved) {
+    if (!forgotten) {
+      Log(LogLevel::kError, absl::StrCat("block ", key.ToHex(),
+                                         " changed in the GPU pool after its commit: dropped"));
+    }
+    if (may_leave) parts_.evictor->DropFromGpu(key);
+    return;
+  }
+  // A put or a fetch may have come first.
+  if (!parts_.index->In(Tier::kHost, key)) {
+    ++parts_.stats->gpu_offloaded;
+    ++parts_.stats->host.inserts;
+    parts_.stats->host.bytes_in += copy.meta.length;
+    parts_.index->PublishHost(copy.meta, std::move(copy.host));
+    KVT_KILL_POINT("gpu.offload_in_host");
+  }
+  const bool used = parts_.index->LastUseInGpu(key) != last_use;
+  if (!may_leave || used || spare() >= SpareOf(kGpuLowWatermarkSpare)) return;
+  parts_.evictor->DropFromGpu(key);
+  KVT_KILL_POINT("gpu.offload_left");
+  ++parts_.stats->gpu_evicted_ahead;
+}
+
+}  // namespace kvtier

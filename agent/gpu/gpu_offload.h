@@ -1,0 +1,90 @@
+// GpuOffloader empties the GPU pool ahead of need, so that who asks for a slot finds one
+// that no step of a worker may still read, and so that what only the pool has is not lost
+// with its slot.
+//
+// First leave the blocks that host memory or a disk has, too: they need no copy. A commit
+// out of the pool copies the block to host memory before it is one, so these are nearly
+// all. Where they are too few, because host memory has dropped its copies since, blocks
+// that only the pool has are copied to host memory in the background, in room that
+// Evictor::ReserveHost() makes, proved by their sums, and then leave. Both in the order of
+// ReuseLeaves: the one least likely to be used soon first, and never before its children.
+// One that is used while it is copied stays. Nobody waits for any of it.
+//
+// Executor thread only. Decides; the evictor and the copies act.
+#ifndef KVTIER_AGENT_GPU_GPU_OFFLOAD_H_
+#define KVTIER_AGENT_GPU_GPU_OFFLOAD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "agent/agent_stats.h"
+#include "agent/gpu/gpu_copies.h"
+#include "agent/index/block_index.h"
+#include "agent/index/evict.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "tier_gpu/device/device.h"
+#include "tier_gpu/gpu_pool.h"
+
+namespace kvtier {
+
+// The watermarks, as what is to spare: one slot of so many, and at least one. Fewer are
+// free or draining than the first says: blocks leave until as many are as the second says.
+// A pool of one slot has none to spare.
+inline constexpr size_t kGpuHighWatermarkSpare = 32;
+inline constexpr size_t kGpuLowWatermarkSpare = 16;
+// Of one look, so that it takes microseconds.
+inline constexpr size_t kMaxEvictedAhead = 64;
+// Blocks of one copy to host memory, which are proved together, and copies at a time: one
+// is proved while the next moves.
+inline constexpr size_t kMaxBlocksOffloaded = 16;
+inline constexpr size_t kMaxGpuOffloadsRunning = 2;
+
+class GpuOffloader {
+ public:
+  struct Parts {  // Does not own.
+    TaskScope* scope = nullptr;
+    BlockIndex* index = nullptr;
+    Evictor* evictor = nullptr;
+    const GpuPool* pool = nullptr;
+    DomainId domain{};  // Whose the pool is.
+    const Device* device = nullptr;
+    GpuCopies* copies = nullptr;
+    AgentStats* stats = nullptr;
+  };
+  explicit GpuOffloader(const Parts& parts) : parts_(parts) {}
+
+  // After slots were taken, and now and then: leases end, and a copy that failed or found no
+  // room is tried again. A lost device copies nothing any more.
+  void Pump();
+  // No further copies begin.
+  void Stop() { stopping_ = true; }
+
+ private:
+  struct Batch {
+    std::vector<CopiedBlock> copies;
+    std::vector<uint64_t> last_uses;  // Of each, to tell whether it was used meanwhile.
+  };
+  size_t spare() const {
+    return parts_.pool->table().free_slots() + parts_.pool->table().draining_slots();
+  }
+  // Slots to spare, of a watermark.
+  size_t SpareOf(size_t watermark) const;
+  // Starts copies until what they copy is enough.
+  void StartCopies();
+  Batch NextBatch(size_t blocks);
+  Task<void> Run(Batch batch);
+  // A copy has ended. `forgotten`: the tenant was erased meanwhile, so it does not arrive in
+  // host memory, and leaves the pool if nobody holds it.
+  void Finish(CopiedBlock copy, uint64_t last_use, bool forgotten);
+
+  const Parts parts_;
+  size_t running_ = 0;  // Copies.
+  size_t leaving_ = 0;  // Blocks in them.
+  bool stopping_ = false;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_GPU_GPU_OFFLOAD_H_

@@ -1,0 +1,80 @@
+// GpuResizer brings the GPU pool to the size that an operator asks for, by whole handles.
+// To grow takes as long as the driver takes. To shrink, it hands nothing beyond the new
+// size out any more, drops the cached blocks there that nobody holds (a lower tier may have
+// them; what none has is lost, as by any eviction), waits for what workers hold and for
+// their steps, and gives the memory back handle by handle from the end. Everything else
+// goes on meanwhile.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_GPU_GPU_RESIZE_H_
+#define KVTIER_AGENT_GPU_GPU_RESIZE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/gpu/gpu_workers.h"
+#include "agent/index/evict.h"
+#include "core/event.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/waits.h"
+#include "tier_gpu/gpu_pool.h"
+
+namespace kvtier {
+
+class GpuResizer {
+ public:
+  // None is owned.
+  struct Parts {
+    Executor* executor = nullptr;
+    TaskScope* scope = nullptr;
+    Waits* waits = nullptr;
+    Evictor* evictor = nullptr;
+    GpuPool* pool = nullptr;
+    GpuWorkers* workers = nullptr;
+  };
+  // What the pool is and is to be.
+  struct Progress {
+    uint64_t bytes = 0;         // Of memory, now.
+    uint64_t target_bytes = 0;  // As `bytes`: nothing is under way.
+    size_t slots_in_use = 0;    // Beyond the target: what it waits for.
+    size_t workers = 0;         // That hold some of them, or may still touch them.
+    absl::Status ended;         // Not OK: why the last resize did not reach its target.
+  };
+  explicit GpuResizer(const Parts& parts) : parts_(parts), target_(parts.pool->handles().size()) {}
+
+  // Begins to bring the pool to `bytes`, rounded down to whole handles, in place of what is
+  // under way. It has kGpuResizeTimeout; then the pool stays as large as it is, and hands
+  // all of it out again. Errors: kInvalidArgument, less than a handle, or more than the
+  // pool may have; kUnavailable, the agent is stopping.
+  absl::Status Begin(uint64_t bytes);
+  // Ends when nothing is under way any more; false: that was not so by `deadline`.
+  Task<bool> AwaitEnd(absl::Time deadline);
+  // What is under way ends soon, where it is.
+  void Stop();
+  Progress progress() const;
+  uint64_t max_bytes() const { return parts_.pool->max_handles() * parts_.pool->handle_bytes(); }
+
+ private:
+  Task<void> Run();
+  // One step toward a smaller pool. True: there is more to do at once.
+  Task<bool> Shrink();
+  std::string HeldUpText() const;
+
+  const Parts parts_;
+  size_t target_;  // Handles.
+  absl::Time deadline_;
+  absl::Status ended_;
+  std::shared_ptr<Event> end_;  // Of what is under way; nullptr: nothing is.
+  bool stopping_ = false;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_GPU_GPU_RESIZE_H_

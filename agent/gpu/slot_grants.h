@@ -1,0 +1,60 @@
+// SlotGrants are the slots of the GPU pool that workers use as their own KV memory: held
+// for a session until it gives them back, or it ended and nothing of its process writes them
+// any more. What is in them is the worker's affair; they serve others behind the steps of
+// the worker that may still use them.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_GPU_SLOT_GRANTS_H_
+#define KVTIER_AGENT_GPU_SLOT_GRANTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "agent/gpu/gpu_workers.h"
+#include "agent/index/evict.h"
+#include "agent/sessions/sessions.h"
+#include "tier_gpu/gpu_pool.h"
+
+namespace kvtier {
+
+class SlotGrants {
+ public:
+  // None is owned. `domain` is whose the pool is.
+  SlotGrants(Evictor* evictor, const GpuPool* pool, GpuWorkers* workers, DomainId domain)
+      : evictor_(evictor), pool_(pool), workers_(workers), domain_(domain) {}
+
+  // Up to `count` slots for blocks as the run's (its keys do not matter); numbers of the
+  // pool. Errors: kInvalidArgument, the pool is not for blocks of this domain and size;
+  // kResourceExhausted, the session would hold more than kMaxSlotsPerSession, or not a
+  // single slot can be had.
+  absl::StatusOr<std::vector<uint32_t>> Take(const BlockRun& run, uint32_t count);
+  // Slots that the session does not hold are ignored.
+  void Release(SessionId session, std::span<const uint32_t> slots);
+  // The session is over, its worker perhaps not: its slots stay taken. Returns how many.
+  size_t EndSession(SessionId session);
+  // Nobody of this session writes any more, but steps of it that have not ended.
+  void ReleaseAll(SessionId session) { held_.erase(session); }
+  size_t size() const;  // Slots, of all sessions.
+  // The bytes of these that hold no token, as far as workers whose sessions stand tell.
+  uint64_t UnusedBytes() const;
+
+ private:
+  struct Grant {
+    GpuSlot slot;
+    GpuHold hold;  // The worker's; empty if it has no number in the pool.
+  };
+
+  Evictor* const evictor_;
+  const GpuPool* const pool_;
+  GpuWorkers* const workers_;
+  const DomainId domain_;
+  absl::flat_hash_map<SessionId, absl::flat_hash_map<uint32_t, Grant>> held_;  // By number.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_GPU_SLOT_GRANTS_H_

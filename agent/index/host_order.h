@@ -1,0 +1,94 @@
+// HostOrder is the order in which the blocks of one domain leave host memory, and says which
+// of them go when a slot of some size is wanted and none is free.
+//
+// The coldest block of that size without a child goes, where there is one. Slots of another
+// size make room only when a whole slab of them leaves, so the blocks of one slab go, and
+// never more, where the size has no block that may leave, or where it is starved: its
+// coldest block was used later than the blocks of that slab on average. Whether it is
+// starved is looked at once for each slab's worth of bytes that a size drops of its own.
+// The slab is the one that costs least of those of other sizes that can be emptied: all
+// its used slots hold blocks that nobody holds. The cost of a slab is its used bytes over
+// the mean age of its blocks, and ages are counted in uses of the domain's blocks.
+//
+// What is dropped with a slab may have children that stay. They are served again when their
+// parent is back, and are next to leave until then, for nobody can use them.
+//
+// Pure bookkeeping: no I/O, no clock. Executor thread only. A choice costs O(log blocks),
+// and one among slabs O(slabs + blocks of the one chosen). Invariants, checked by Audit():
+// the counts and sums of a slab are those of the blocks in it; a slot has one block at most.
+#ifndef KVTIER_AGENT_INDEX_HOST_ORDER_H_
+#define KVTIER_AGENT_INDEX_HOST_ORDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "core/block_key.h"
+#include "core/lru_leaves.h"
+#include "tier_host/host_tier.h"
+#include "tier_host/slot_pool.h"
+
+namespace kvtier {
+
+class HostOrder {
+ public:
+  // A block's place in the order, which it keeps until Erase().
+  using Place = LruLeaves::Place;
+
+  // Adds the block in `slot` as the most recent. REQUIRES: it is no member, and `slot` is
+  // of the same domain in all calls.
+  Place* Insert(const BlockKey& key, const std::optional<BlockKey>& parent, const HostSlot& slot);
+  // Loads what Insert() of the block looks at into the processor's caches.
+  void WarmFor(const BlockKey& key) const { leaves_.WarmFor(key); }
+  // REQUIRES of these: the block of `place` is in `slot`; one that is erased is not held.
+  void Touch(Place* place, const HostSlot& slot);
+  void Erase(Place* place, const HostSlot& slot);
+  // Held blocks never leave. Holds do not nest.
+  void Hold(Place* place, const HostSlot& slot);
+  void Unhold(Place* place, const HostSlot& slot);
+
+  bool Contains(const BlockKey& key) const { return leaves_.Contains(key); }
+  size_t size() const { return leaves_.size(); }
+  // Returns the blocks from `*offset` of the arena on, by offset, `blocks` of them at most, and
+  // only those that begin less than `bytes` behind the first. Moves `*offset` behind the last of
+  // them. Empty: there is none.
+  std::vector<BlockKey> From(uint64_t* offset, size_t blocks, uint64_t bytes) const;
+  // The coldest block without a child that nobody holds, of any size.
+  std::optional<BlockKey> Victim() const { return leaves_.Victim(); }
+  // The blocks to drop so that `slots`, the domain's, has a slot of `slot_bytes`. Empty:
+  // no choice makes room.
+  std::vector<BlockKey> VictimsFor(uint64_t slot_bytes, const SlotPool& slots);
+  void Audit() const;
+
+ private:
+  struct Size {
+    size_t queue = 0;      // Of `leaves_`.
+    uint64_t dropped = 0;  // Bytes, one by one, since slabs were looked at.
+  };
+  struct Slab {
+    uint64_t offset = 0;         // In the arena; as the next, of a slab with blocks.
+    uint64_t slot_bytes = 0;     // Of each of its slots.
+    std::vector<Place*> places;  // By number of the slot, as far as blocks were; null: no block.
+    uint32_t blocks = 0;
+    uint32_t held = 0;   // Of those.
+    uint64_t ticks = 0;  // Sum of the blocks' last uses.
+  };
+  struct Choice {
+    uint32_t slab = 0;
+    double mean_age = 0;  // Of its blocks.
+  };
+  // The slab that costs least of those of other sizes that can be emptied; nullopt: none.
+  std::optional<Choice> CheapestSlab(uint64_t slot_bytes, const SlotPool& slots) const;
+  std::vector<BlockKey> BlocksOf(uint32_t slab) const;
+  Size& SizeOf(uint64_t slot_bytes);
+
+  LruLeaves leaves_{0};             // One queue for each size.
+  std::map<uint64_t, Size> sizes_;  // By slot size.
+  std::vector<Slab> slabs_;         // By number, as far as blocks were.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_INDEX_HOST_ORDER_H_

@@ -1,0 +1,78 @@
+// HostProver looks again at blocks in host memory, which workers map: whether their bytes are still
+// what their sums say. A block that changed is dropped, so that the next asker has it from a disk
+// or a peer, or computes it.
+//
+// Executor thread only. It proves one suspected block at a time: a worker that reports damage where
+// there is none costs others no more than that.
+#ifndef KVTIER_AGENT_INDEX_HOST_PROVER_H_
+#define KVTIER_AGENT_INDEX_HOST_PROVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "agent/index/block_index.h"
+#include "agent/index/evict.h"
+#include "core/block_key.h"
+#include "core/byte_workers.h"
+#include "core/checksum.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/tier_stats.h"
+
+namespace kvtier {
+
+class HostProver {
+ public:
+  struct Parts {  // Not owned.
+    ByteWorkers* workers = nullptr;
+    TaskScope* scope = nullptr;
+    BlockIndex* index = nullptr;
+    Evictor* evictor = nullptr;
+    TierStats* stats = nullptr;  // Of host memory.
+  };
+  // What was in host memory of the blocks that were to be proven.
+  struct Proven {
+    uint64_t blocks = 0;
+    uint64_t bytes = 0;
+    uint64_t altered = 0;  // Of those blocks.
+    uint64_t news = 0;     // Of the altered ones: nobody had found them so before.
+  };
+  explicit HostProver(const Parts& parts) : parts_(parts) {}
+
+  // Proves the block now. False: it is in host memory and is not what its sum says; it is
+  // condemned.
+  Task<bool> Prove(BlockKey key);
+  // The same of several at once.
+  Task<Proven> ProveAll(std::vector<BlockKey> keys);
+  // Proves the block soon, behind those that were suspected before it. Ignores it where it waits
+  // already, or kMaxSuspects do.
+  void Suspect(const BlockKey& key);
+  // Counts the block as altered, and drops it when nobody holds it any more. False: it is condemned
+  // already.
+  bool Condemn(const BlockKey& key);
+  // Drops the condemned blocks that nobody holds any more.
+  void Sweep();
+
+ private:
+  // A block and the bytes of it that are looked at, pinned.
+  struct Subject {
+    Pin pin;
+    std::span<const std::byte> payload;
+    PayloadSum expected;
+    bool whole = false;  // The bytes are what the sum says.
+  };
+  std::vector<Subject> SubjectsOf(std::span<const BlockKey> keys);
+  Task<void> ProveSuspects();
+
+  const Parts parts_;
+  std::deque<BlockKey> suspects_;  // The first is being proven.
+  absl::flat_hash_set<BlockKey> condemned_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_INDEX_HOST_PROVER_H_

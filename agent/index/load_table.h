@@ -1,0 +1,73 @@
+// LoadTable makes sure that one load is in flight per block: the second asker waits
+// on the first one's result, inside its own deadline.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_INDEX_LOAD_TABLE_H_
+#define KVTIER_AGENT_INDEX_LOAD_TABLE_H_
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "agent/index/block_index.h"
+#include "core/block_key.h"
+#include "core/check.h"
+#include "core/event.h"
+#include "core/tier.h"
+
+namespace kvtier {
+
+// One block on its way into a tier. Askers share it; after `done`, `status` says
+// how it went and, when kOk, the block stays pinned until the last asker lets go.
+struct Load {
+  explicit Load(Executor* executor, std::optional<Tier> from) : done(executor), from(from) {}
+  Event done;
+  absl::Status status;
+  Pin pin;
+  const std::optional<Tier> from;  // This node's tier it comes from; nullopt: a peer.
+};
+
+using SharedLoad = std::shared_ptr<Load>;
+
+class LoadTable {
+ public:
+  // `tier`: where the loaded blocks go.
+  LoadTable(Executor* executor, BlockIndex* index, Tier tier)
+      : executor_(executor), index_(index), tier_(tier) {}
+
+  // nullptr: no load of this block is in flight.
+  SharedLoad Find(const BlockKey& key) const {
+    const auto found = in_flight_.find(key);
+    return found == in_flight_.end() ? nullptr : found->second;
+  }
+  // REQUIRES: none is in flight for `key`; Finish() is called once for each Start().
+  SharedLoad Start(const BlockKey& key, std::optional<Tier> from) {
+    SharedLoad load = std::make_shared<Load>(executor_, from);
+    KVT_CHECK(in_flight_.emplace(key, load).second);
+    return load;
+  }
+  // Ends the load and wakes its askers. REQUIRES: when `status` is kOk, the block
+  // is published in the tier.
+  void Finish(const BlockKey& key, absl::Status status) {
+    const auto found = in_flight_.find(key);
+    KVT_CHECK(found != in_flight_.end());
+    const SharedLoad load = std::move(found->second);
+    in_flight_.erase(found);
+    load->status = std::move(status);
+    if (load->status.ok()) load->pin = index_->PinIn(tier_, key).value();
+    load->done.Set();
+  }
+  size_t size() const { return in_flight_.size(); }
+
+ private:
+  Executor* const executor_;  // Not owned.
+  BlockIndex* const index_;   // Not owned.
+  const Tier tier_;
+  absl::flat_hash_map<BlockKey, SharedLoad> in_flight_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_INDEX_LOAD_TABLE_H_

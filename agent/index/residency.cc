@@ -1,0 +1,190 @@
+#include "agent/index/residency.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/check.h"
+#include "core/event.h"
+#include "core/kill_point.h"
+#include "core/log.h"
+#include "core/status_macros.h"
+#include "proto/residency_words.h"
+
+namespace kvtier {
+namespace {
+
+bool IsFull(uint64_t blocks, uint32_t log2_buckets) {
+  return blocks > (uint64_t{kResidencyLoad} << log2_buckets);
+}
+
+// An empty table whose memory is taken.
+absl::StatusOr<std::unique_ptr<ResidencyTable>> MakeTable(const std::string& name,
+                                                          uint32_t log2_buckets) {
+  KVT_ASSIGN_OR_RETURN(std::unique_ptr<ResidencyTable> table,
+                       ResidencyTable::Create(name, log2_buckets));
+  KVT_RETURN_IF_ERROR(table->Populate(0, table->buckets()));
+  return table;
+}
+
+void LogFailure(const std::string& name, const absl::Status& why) {
+  Log(LogLevel::kError, absl::StrCat("residency of ", name, " is told as before, with more ",
+                                     "blocks that only a call can find: ", why.message()));
+}
+
+}  // namespace
+
+Residency::Residency(const Parts& parts, uint32_t max_log2_buckets)
+    : parts_(parts), max_log2_buckets_(max_log2_buckets) {
+  for (const Tenant& tenant : parts_.tenants->tenants()) {
+    KVT_CHECK(static_cast<size_t>(tenant.domain) == domains_.size());
+    Domain& domain = domains_.emplace_back();
+    domain.name = absl::StrCat("kvtier-residency-", tenant.name);
+    owners_.emplace(TenantTagOf(tenant.name), tenant.domain);
+    auto table = MakeTable(domain.name, std::min(kMinResidencyLog2Buckets, max_log2_buckets_));
+    if (table.ok()) {
+      domain.table = *std::move(table);
+    } else {
+      LogFailure(tenant.name, table.status());
+    }
+  }
+}
+
+std::optional<DomainId> Residency::DomainOf(TenantTag owner) const {
+  const auto found = owners_.find(owner);
+  return found == owners_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Residency::Add(DomainId id, Tier tier, const BlockKey& key) {
+  Domain& domain = At(id);
+  if (domain.table == nullptr) return;
+  domain.table->Add(key, tier);
+  if (domain.next != nullptr && domain.table->bucket_of(key) < domain.taken_over) {
+    domain.next->Add(key, tier);
+  }
+  if (!domain.growing && WantsMore(domain)) parts_.scope->Spawn(Grow(&domain));
+}
+
+void Residency::Remove(DomainId id, Tier tier, const BlockKey& key) {
+  Domain& domain = At(id);
+  if (domain.table == nullptr) return;
+  domain.table->Remove(key, tier);
+  if (domain.next != nullptr && domain.table->bucket_of(key) < domain.taken_over) {
+    domain.next->Remove(key, tier);
+  }
+}
+
+void Residency::Expect(DomainId id, uint64_t blocks) {
+  Domain& domain = At(id);
+  if (domain.table == nullptr) return;
+  KVT_CHECK(domain.table->blocks() == 0 && !domain.growing);
+  uint32_t log2_buckets = domain.table->log2_buckets();
+  while (log2_buckets < max_log2_buckets_ && IsFull(blocks, log2_buckets)) ++log2_buckets;
+  if (log2_buckets == domain.table->log2_buckets()) return;
+  auto table = MakeTable(domain.name, log2_buckets);
+  if (table.ok()) {
+    domain.table = *std::move(table);
+  } else {
+    LogFailure(domain.name, table.status());
+  }
+}
+
+bool Residency::WantsMore(const Domain& domain) const {
+  return !stopped_ && domain.table->log2_buckets() < max_log2_buckets_ &&
+         IsFull(domain.table->blocks(), domain.table->log2_buckets()) &&
+         parts_.executor->Now() >= domain.grow_after;
+}
+
+Task<void> Residency::Grow(Domain* domain) {
+  domain->growing = true;
+  while (WantsMore(*domain)) {
+    const absl::Status filled = co_await FillNext(domain);
+    if (!filled.ok()) {
+      domain->next.reset();
+      if (stopped_) break;
+      // Once, and not at each later try.
+      if (domain->grow_after == absl::InfinitePast()) LogFailure(domain->name, filled);
+      domain->grow_after = parts_.executor->Now() + kResidencyRetryInterval;
+      break;
+    }
+    // The new table is the one that is handed out before readers are sent for it.
+    std::unique_ptr<ResidencyTable> old = std::exchange(domain->table, std::move(domain->next));
+    KVT_KILL_POINT("residency.replaced");
+    old->Retire();
+    KVT_KILL_POINT("residency.retired");
+    co_await Dissolve(std::move(old));
+  }
+  domain->growing = false;
+}
+
+Task<void> Residency::Dissolve(std::unique_ptr<ResidencyTable> table) {
+  for (size_t first = 0; first < table->buckets() && !stopped_;) {
+    const size_t count = std::min(kBucketsTakenOverPerTurn, table->buckets() - first);
+    table->Release(first, count);
+    first += count;
+    co_await SleepUntil(parts_.executor, parts_.executor->Now());
+  }
+}
+
+Task<absl::Status> Residency::FillNext(Domain* domain) {
+  absl::StatusOr<std::unique_ptr<ResidencyTable>> made =
+      ResidencyTable::Create(domain->name, domain->table->log2_buckets() + 1);
+  if (!made.ok()) co_return made.status();
+  domain->next = *std::move(made);
+  domain->taken_over = 0;
+  KVT_KILL_POINT("residency.next_made");
+  while (domain->taken_over < domain->table->buckets()) {
+    co_await SleepUntil(parts_.executor, parts_.executor->Now());
+    if (stopped_) co_return absl::CancelledError("the agent stops");
+    const size_t count =
+        std::min(kBucketsTakenOverPerTurn, domain->table->buckets() - domain->taken_over);
+    KVT_CO_RETURN_IF_ERROR(domain->next->Populate(2 * domain->taken_over, 2 * count));
+    for (size_t i = 0; i < count; ++i) {
+      domain->next->TakeOver(*domain->table, domain->taken_over++);
+    }
+    KVT_KILL_POINT("residency.buckets_taken_over");
+  }
+  co_return absl::OkStatus();
+}
+
+uint64_t Residency::memory_bytes() const {
+  uint64_t bytes = 0;
+  for (const Domain& domain : domains_) {
+    for (const ResidencyTable* table : {domain.table.get(), domain.next.get()}) {
+      if (table != nullptr) bytes += table->memory().bytes().size();
+    }
+  }
+  return bytes;
+}
+
+size_t Residency::blocks_in(Tier tier) const {
+  size_t count = 0;
+  for (const Domain& domain : domains_) {
+    if (domain.table != nullptr) count += domain.table->blocks_in(tier);
+  }
+  return count;
+}
+
+void Residency::Audit() const {
+  for (const Domain& domain : domains_) {
+    if (domain.table != nullptr) domain.table->Audit();
+    if (domain.next == nullptr) continue;
+    domain.next->Audit();
+    KVT_CHECK(domain.next->blocks() == domain.table->CountBlocks(domain.taken_over));
+  }
+}
+
+void Residency::AuditDisks(const DiskSet& disks) const {
+  // While a disk comes or goes its blocks are told of a few a turn.
+  if (!disks.settled()) return;
+  size_t expected = 0;
+  for (const BlockKey& key : disks.Keys()) {
+    const std::optional<DomainId> domain = DomainOf(*disks.OwnerOf(key));
+    if (!domain.has_value() || table(*domain) == nullptr) continue;
+    KVT_CHECK(table(*domain)->Has(key, Tier::kDisk));
+    ++expected;
+  }
+  KVT_CHECK(blocks_in(Tier::kDisk) == expected);
+}
+
+}  // namespace kvtier

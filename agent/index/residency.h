@@ -1,0 +1,106 @@
+// Residency says to workers, without a call, what is on this node: it keeps a table for each
+// isolation domain in memory that the domain's workers map (ResidencyTable). The index tells it of
+// each change in the turn of the executor in which the change happens, so that what an answer has
+// said is in the table before the answer is read.
+//
+// A table that gets full is replaced by one of twice the size, which is filled a few buckets a turn
+// while both are kept up to date. Without memory for it the domain keeps the table that it has,
+// which says "perhaps" more often. Nothing of a domain is ever in the table of another.
+//
+// Executor thread only. Invariants, checked by Audit(): a table's own; of a growing domain, the
+// buckets that were taken over say the same in both tables.
+#ifndef KVTIER_AGENT_INDEX_RESIDENCY_H_
+#define KVTIER_AGENT_INDEX_RESIDENCY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "agent/index/residency_table.h"
+#include "agent/limits.h"
+#include "agent/sessions/tenants.h"
+#include "core/block_key.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/tenant_tag.h"
+#include "core/tier.h"
+#include "tier_disk/disk_set.h"
+#include "tier_host/host_tier.h"
+#include "tier_host/sealed_memory.h"
+
+namespace kvtier {
+
+class Residency {
+ public:
+  // Not owned.
+  struct Parts {
+    Executor* executor = nullptr;
+    TaskScope* scope = nullptr;  // In which tables are filled.
+    const TenantTable* tenants = nullptr;
+  };
+  // Makes an empty table for each tenant's domain; one that cannot be made is logged, and the
+  // domain has none. No table gets more than 2^max_log2_buckets buckets.
+  explicit Residency(const Parts& parts, uint32_t max_log2_buckets = kMaxResidencyLog2Buckets);
+
+  // The tier has the block, or has it no more. What is so already changes nothing.
+  void Add(DomainId domain, Tier tier, const BlockKey& key);
+  void Remove(DomainId domain, Tier tier, const BlockKey& key);
+  // Makes the domain's table large enough for so many blocks, at once. REQUIRES: nothing is in it,
+  // and nobody has been handed its memory.
+  void Expect(DomainId domain, uint64_t blocks);
+  // Loads what Add() of the block looks at into the processor's caches.
+  void WarmFor(DomainId domain, const BlockKey& key) const {
+    if (table(domain) != nullptr) table(domain)->WarmFor(key);
+  }
+  // Whose domain the tag says; nullopt: no tenant of this node has it.
+  std::optional<DomainId> DomainOf(TenantTag owner) const;
+
+  // The domain's table as it is now; nullptr: it has none. Valid until the next turn.
+  const ResidencyTable* table(DomainId domain) const { return At(domain).table.get(); }
+  // Bytes of all tables, those that are being filled included.
+  uint64_t memory_bytes() const;
+  // Tables that are being filled are given up soon, and none is begun.
+  void Stop() { stopped_ = true; }
+  // Counts the blocks of the tier in all tables.
+  size_t blocks_in(Tier tier) const;
+  void Audit() const;
+  // The tables have what the disks have, and no more on disks.
+  void AuditDisks(const DiskSet& disks) const;
+
+ private:
+  struct Domain {
+    std::string name;
+    std::unique_ptr<ResidencyTable> table;         // nullptr: it could not be made.
+    std::unique_ptr<ResidencyTable> next;          // nullptr: the domain does not grow.
+    size_t taken_over = 0;                         // Leading buckets of `table` that `next` has.
+    bool growing = false;                          // Grow() runs.
+    absl::Time grow_after = absl::InfinitePast();  // The latest growth failed for want of memory.
+  };
+  Domain& At(DomainId domain) { return domains_.at(static_cast<size_t>(domain)); }
+  const Domain& At(DomainId domain) const { return domains_.at(static_cast<size_t>(domain)); }
+  bool WantsMore(const Domain& domain) const;
+  // Fills larger tables until the domain has one that is large enough.
+  Task<void> Grow(Domain* domain);
+  // Gives the memory of a table back that was replaced, a few buckets a turn: all at once it takes
+  // tens of milliseconds.
+  Task<void> Dissolve(std::unique_ptr<ResidencyTable> table);
+  // Fills `next`, a few buckets a turn. Errors: kResourceExhausted, and kCancelled after Stop().
+  Task<absl::Status> FillNext(Domain* domain);
+
+  const Parts parts_;
+  const uint32_t max_log2_buckets_;
+  std::vector<Domain> domains_;  // By DomainId.
+  absl::flat_hash_map<TenantTag, DomainId> owners_;
+  bool stopped_ = false;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_INDEX_RESIDENCY_H_

@@ -1,0 +1,37 @@
+// A slot of host memory as a block is put into it: the sum of the block, as a commit takes it,
+// with or without a copy, and as a copy is proved, and nothing behind it.
+#ifndef KVTIER_AGENT_INDEX_SLOT_SUM_H_
+#define KVTIER_AGENT_INDEX_SLOT_SUM_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/checksum.h"
+#include "core/copy_sum.h"
+
+namespace kvtier {
+
+// Zeroes what the slot has behind its first `length` bytes: it goes to disk with them, and
+// nothing of an older block may.
+inline void ZeroBehind(std::span<std::byte> slot, uint64_t length) {
+  std::ranges::fill(slot.subspan(length), std::byte{0});
+}
+
+// Returns the sum of the first `length` bytes, with nothing behind them.
+inline PayloadSum SumSlot(std::span<std::byte> slot, uint64_t length) {
+  ZeroBehind(slot, length);
+  return SumPayload(slot.first(length));
+}
+
+// Copies `block` into the slot, in one pass that takes the sum, which it returns; nothing is behind
+// it. REQUIRES: it is no longer than the slot.
+inline PayloadSum CopyToSlot(std::span<std::byte> slot, std::span<const std::byte> block) {
+  ZeroBehind(slot, block.size());
+  return CopyAndSum(slot.first(block.size()), block);
+}
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_INDEX_SLOT_SUM_H_

@@ -1,0 +1,27 @@
+// CoordinatorLink is the seam to the coordinator (law 9). What comes back is a
+// hint; that nothing comes back is no error to anybody but this link.
+#ifndef KVTIER_AGENT_PEERS_COORDINATOR_LINK_H_
+#define KVTIER_AGENT_PEERS_COORDINATOR_LINK_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/block_key.h"
+#include "core/report.h"
+#include "core/task.h"
+
+namespace kvtier {
+
+// Executor thread only. Every call ends by its deadline. Errors: kUnavailable,
+// kDeadlineExceeded, kFailedPrecondition (protocol versions do not overlap).
+class CoordinatorLink {
+ public:
+  virtual ~CoordinatorLink() = default;
+  virtual Task<absl::StatusOr<ReportReply>> Send(Report report, absl::Time deadline) = 0;
+  virtual Task<absl::StatusOr<LocateReply>> Locate(LocateQuery query, absl::Time deadline) = 0;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_PEERS_COORDINATOR_LINK_H_

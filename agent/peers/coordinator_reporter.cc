@@ -1,0 +1,70 @@
+#include "agent/peers/coordinator_reporter.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "core/log.h"
+
+namespace kvtier {
+
+void CoordinatorReporter::OnDelta(const Delta& delta) {
+  sync_.Add(delta);
+  // While nobody answers, news waits for the next try.
+  if (wake_ != nullptr && connected_) wake_->Set();
+}
+
+void CoordinatorReporter::Stop() {
+  stopping_ = true;
+  if (wake_ != nullptr) wake_->Set();
+}
+
+std::optional<absl::Duration> CoordinatorReporter::silence() const {
+  if (!last_answer_.has_value()) return std::nullopt;
+  return executor_->Now() - *last_answer_;
+}
+
+Task<void> CoordinatorReporter::Run() {
+  while (!stopping_) {
+    Report report = sync_.Next();
+    report.tiers = usage_of_();
+    const absl::StatusOr<ReportReply> reply =
+        co_await link_->Send(std::move(report), executor_->Now() + kReportTimeout);
+    if (reply.ok()) {
+      sync_.OnReply(*reply);
+      last_answer_ = executor_->Now();
+    }
+    Note(reply.status());
+    co_await Rest(reply.ok());
+  }
+}
+
+void CoordinatorReporter::Note(const absl::Status& reported) {
+  const bool was_connected = std::exchange(connected_, reported.ok());
+  if (reported.ok()) {
+    refusal_.clear();
+    if (!was_connected) Log(LogLevel::kInfo, "coordinator: connected");
+  } else if (absl::IsFailedPrecondition(reported)) {
+    // Once for each reason: it is said again with every heartbeat.
+    const std::string reason(reported.message());
+    if (reason == refusal_) return;
+    refusal_ = reason;
+    Log(LogLevel::kError,
+        absl::StrCat("coordinator: refuses this node, only its own blocks hit: ", reason));
+  } else if (was_connected) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("coordinator: lost, only this node's blocks hit: ", reported.ToString()));
+  }
+}
+
+// Until there is something to say, or it is time for a heartbeat.
+Task<void> CoordinatorReporter::Rest(bool answered) {
+  const std::shared_ptr<Event> wake = std::make_shared<Event>(executor_);
+  wake_ = wake;
+  if (!stopping_ && !(answered && sync_.HasNews())) {
+    co_await wake->WaitUntil(executor_->Now() + kHeartbeatInterval);
+  }
+  if (!stopping_) co_await SleepUntil(executor_, executor_->Now() + kReportDelay);
+}
+
+}  // namespace kvtier

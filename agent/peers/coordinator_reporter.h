@@ -1,0 +1,67 @@
+// CoordinatorReporter is the loop that talks to the coordinator: changes as they
+// gather, a heartbeat when there are none, and patience when nobody answers.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_PEERS_COORDINATOR_REPORTER_H_
+#define KVTIER_AGENT_PEERS_COORDINATOR_REPORTER_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "agent/peers/coordinator_link.h"
+#include "agent/peers/directory_sync.h"
+#include "core/event.h"
+#include "core/executor.h"
+#include "core/report.h"
+#include "core/task.h"
+
+namespace kvtier {
+
+class CoordinatorReporter {
+ public:
+  using UsageOf = absl::AnyInvocable<std::vector<TierUsage>()>;
+  // Does not own `executor`, `link`.
+  CoordinatorReporter(Executor* executor, CoordinatorLink* link, DirectorySync sync,
+                      UsageOf usage_of)
+      : executor_(executor), link_(link), sync_(std::move(sync)), usage_of_(std::move(usage_of)) {}
+
+  void OnDelta(const Delta& delta);
+  // Ends after Stop().
+  Task<void> Run();
+  void Stop();
+
+  bool connected() const { return connected_; }
+  // Time of the last answer, while the coordinator answers; nullopt: not connected.
+  std::optional<absl::Time> heard() const {
+    return connected_ ? last_answer_ : std::optional<absl::Time>();
+  }
+  // Why the coordinator takes no reports of this node, in its words: another agent has its name,
+  // or its version is another one. Empty: it takes them, or was not heard since it did.
+  const std::string& refusal() const { return refusal_; }
+  // Since the last answer; nullopt: there was none.
+  std::optional<absl::Duration> silence() const;
+
+ private:
+  // Takes note of how a report ended, and logs what is new.
+  void Note(const absl::Status& reported);
+  Task<void> Rest(bool answered);
+
+  Executor* const executor_;
+  CoordinatorLink* const link_;
+  DirectorySync sync_;
+  UsageOf usage_of_;
+  std::shared_ptr<Event> wake_;  // Set: there is news, or Stop() was called.
+  bool stopping_ = false;
+  bool connected_ = false;
+  std::string refusal_;
+  std::optional<absl::Time> last_answer_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_PEERS_COORDINATOR_REPORTER_H_

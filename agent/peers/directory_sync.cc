@@ -1,0 +1,69 @@
+#include "agent/peers/directory_sync.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "agent/limits.h"
+
+namespace kvtier {
+
+void DirectorySync::Add(const Delta& delta) {
+  if (snapshot_due_) return;  // The snapshot will tell it.
+  // A snapshot may be larger than the limit: the node is what it is.
+  if (outbox_.size() - snapshot_left_ >= kMaxPendingDeltas) {
+    Abandon();
+    return;
+  }
+  outbox_.push_back(delta);
+}
+
+void DirectorySync::Abandon() {
+  first_unacked_ += outbox_.size();
+  outbox_.clear();
+  snapshot_left_ = 0;
+  snapshot_due_ = true;
+}
+
+void DirectorySync::BeginSnapshot() {
+  const std::vector<Delta> snapshot = snapshot_of_();
+  outbox_.assign(snapshot.begin(), snapshot.end());
+  snapshot_left_ = outbox_.size();
+  snapshot_due_ = false;
+  snapshot_started_ = false;
+  snapshot_done_ = false;
+}
+
+Report DirectorySync::Next() {
+  if (snapshot_due_) BeginSnapshot();
+  Report report{.node = node_,
+                .node_epoch = epoch_,
+                .coordinator_epoch = coordinator_epoch_,
+                .address = address_,
+                .first_sequence = first_unacked_};
+  const size_t count = std::min(outbox_.size(), kMaxDeltasPerMessage);
+  report.deltas.assign(outbox_.begin(), outbox_.begin() + count);
+  report.snapshot_begin = !snapshot_started_;
+  report.snapshot_end = !snapshot_done_ && count >= snapshot_left_;
+  return report;
+}
+
+void DirectorySync::OnReply(const ReportReply& reply) {
+  const bool moved_on = reply.coordinator_epoch != coordinator_epoch_;
+  coordinator_epoch_ = reply.coordinator_epoch;
+  const uint64_t acknowledged = reply.next_sequence - first_unacked_;
+  // A first answer teaches the epoch; a later change of it voids what was told.
+  if (reply.resync || (moved_on && snapshot_done_) || acknowledged > outbox_.size()) {
+    Abandon();
+    return;
+  }
+  if (snapshot_due_) return;  // It answers what was abandoned meanwhile.
+  snapshot_started_ = true;
+  if (!snapshot_done_) {
+    snapshot_left_ -= std::min<uint64_t>(snapshot_left_, acknowledged);
+    snapshot_done_ = snapshot_left_ == 0;
+  }
+  outbox_.erase(outbox_.begin(), outbox_.begin() + acknowledged);
+  first_unacked_ = reply.next_sequence;
+}
+
+}  // namespace kvtier

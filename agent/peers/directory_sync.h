@@ -1,0 +1,70 @@
+// DirectorySync keeps the coordinator's picture of this node true: it numbers the
+// changes, repeats what was not acknowledged, and starts over with a snapshot when
+// the two sides no longer agree. Pure: what to send and what an answer means.
+//
+// A number is never used for two changes, not even when a snapshot replaces what was
+// not acknowledged: a report that was believed lost and arrives late must find its
+// numbers known, or its changes would be taken for others.
+//
+// Executor thread only. Invariant: the outbox holds exactly the numbers
+// [first_unacked, first_unacked + size), or a snapshot is due.
+#ifndef KVTIER_AGENT_PEERS_DIRECTORY_SYNC_H_
+#define KVTIER_AGENT_PEERS_DIRECTORY_SYNC_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "core/node.h"
+#include "core/report.h"
+
+namespace kvtier {
+
+class DirectorySync {
+ public:
+  // Every block that is to be known now, as adds.
+  using SnapshotOf = absl::AnyInvocable<std::vector<Delta>()>;
+
+  DirectorySync(NodeId node, Epoch epoch, std::string address, SnapshotOf snapshot_of)
+      : node_(std::move(node)),
+        epoch_(epoch),
+        address_(std::move(address)),
+        snapshot_of_(std::move(snapshot_of)) {}
+
+  // One change of the node. Beyond kMaxPendingDeltas, not counting what is left of a
+  // snapshot, a new snapshot replaces them all.
+  void Add(const Delta& delta);
+  // True: there is more to say than a heartbeat.
+  bool HasNews() const { return !synced() || !outbox_.empty(); }
+  // The next report; at most kMaxDeltasPerMessage deltas. Changes nothing that a
+  // lost report would need again.
+  Report Next();
+  // What the coordinator answered to the last report of Next().
+  void OnReply(const ReportReply& reply);
+  // The coordinator has acknowledged a whole snapshot, and nothing broke since.
+  bool synced() const { return !snapshot_due_ && snapshot_done_; }
+
+ private:
+  void BeginSnapshot();
+  // What waits is not sent any more: a snapshot will tell it.
+  void Abandon();
+
+  const NodeId node_;
+  const Epoch epoch_;
+  const std::string address_;
+  SnapshotOf snapshot_of_;
+  Epoch coordinator_epoch_;
+  bool snapshot_due_ = true;       // Nothing is known on the other side yet.
+  bool snapshot_started_ = false;  // Its first report was acknowledged.
+  bool snapshot_done_ = false;     // All of it was.
+  size_t snapshot_left_ = 0;       // Deltas of the outbox that belong to the snapshot.
+  uint64_t first_unacked_ = 0;
+  std::deque<Delta> outbox_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_PEERS_DIRECTORY_SYNC_H_

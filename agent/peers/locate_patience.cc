@@ -1,0 +1,37 @@
+#include "agent/peers/locate_patience.h"
+
+#include <algorithm>
+
+namespace kvtier {
+
+absl::Duration LocatePatience::Allowed(std::optional<absl::Time> heard) const {
+  if (!heard.has_value()) return absl::ZeroDuration();
+  // Nothing was heard since a locate failed, or was heard too soon after the second.
+  if (*heard <= failed_) return absl::ZeroDuration();
+  return allowed_;
+}
+
+void LocatePatience::Answered(absl::Time sent, absl::Time now) {
+  const absl::Duration took = now - sent;
+  if (mean_.has_value()) {
+    deviation_ += (absl::AbsDuration(took - *mean_) - deviation_) / 4;
+    *mean_ += (took - *mean_) / 8;
+  } else {
+    mean_ = took;
+    deviation_ = took / 2;
+  }
+  allowed_ = std::clamp(*mean_ + 4 * deviation_, grace_, longest_);
+  failed_ = absl::InfinitePast();
+}
+
+void LocatePatience::Failed(absl::Time sent, absl::Time now) {
+  // One that was under way when another failed says nothing new.
+  if (sent < failed_) return;
+  // A coordinator that answers heartbeats and not locates has become slower, so the next wait
+  // is longer. If that was not enough, it is tried once a heartbeat.
+  const bool again = failed_ != absl::InfinitePast();
+  allowed_ = std::min(2 * allowed_, longest_);
+  failed_ = again ? now + kHeartbeatInterval : now;
+}
+
+}  // namespace kvtier

@@ -1,0 +1,81 @@
+#include "agent/peers/peer_standings.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "core/check.h"
+#include "core/log.h"
+
+namespace kvtier {
+namespace {
+
+// Until a peer was measured: a loaded 10 GbE link.
+constexpr absl::Duration kPriorLatency = absl::Milliseconds(2);
+constexpr double kPriorBytesPerSecond = 500e6;
+// Peers come and go; what is known of more than this many is forgotten.
+constexpr size_t kMaxPeersKnown = 4096;
+
+TransferEstimate Prior() { return {kPriorLatency, kPriorBytesPerSecond}; }
+
+}  // namespace
+
+PeerStanding PeerStandings::Of(const std::string& address) {
+  const Peer& peer = Find(address);
+  const bool avoided = IsAvoided(peer);
+  const size_t share = avoided ? 1 : kMaxFetchesPerPeer;
+  return {.estimate = peer.estimate,
+          .avoided = avoided,
+          .free_fetches = share - std::min(share, peer.running)};
+}
+
+void PeerStandings::Began(const std::string& address) {
+  ++Find(address).running;
+  ++running_;
+}
+
+void PeerStandings::Ended(const std::string& address, const Outcome& outcome) {
+  Peer& peer = Find(address);
+  KVT_CHECK(peer.running > 0);
+  --peer.running;
+  --running_;
+  // Time in which nothing came teaches as well, but for a refusal: that it is soon over
+  // says nothing of a transfer.
+  if (outcome.bytes > 0 || outcome.took > peer.estimate.Predict(0)) {
+    peer.estimate.Observe(outcome.bytes, outcome.took);
+    peer.measured = clock_->Now();
+  }
+  const bool failed = !outcome.failure.ok();
+  if (failed) peer.avoided_until = clock_->Now() + kPeerAvoidance;
+  if (!failed) peer.avoided_until = absl::InfinitePast();
+  if (failed == peer.failing) return;
+  peer.failing = failed;
+  Log(failed ? LogLevel::kWarning : LogLevel::kInfo,
+      failed ? absl::StrCat("peer ", address, ": asked after all others for ",
+                            absl::FormatDuration(kPeerAvoidance),
+                            ", it failed: ", outcome.failure.ToString())
+             : absl::StrCat("peer ", address, ": serves again"));
+}
+
+size_t PeerStandings::avoided() const {
+  return std::ranges::count_if(peers_, [&](const auto& peer) { return IsAvoided(peer.second); });
+}
+
+PeerStandings::Peer& PeerStandings::Find(const std::string& address) {
+  const absl::Time now = clock_->Now();
+  const auto known = peers_.find(address);
+  if (known != peers_.end()) {
+    Peer& peer = known->second;
+    if (now - peer.measured > kPeerEstimateLifetime) {
+      peer.estimate = Prior();
+      peer.measured = now;
+    }
+    return peer;
+  }
+  if (peers_.size() >= kMaxPeersKnown) {
+    std::erase_if(peers_, [](const auto& peer) { return peer.second.running == 0; });
+  }
+  return peers_.emplace(address, Peer{.estimate = Prior(), .measured = now}).first->second;
+}
+
+}  // namespace kvtier

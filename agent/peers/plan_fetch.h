@@ -1,0 +1,55 @@
+// PlanFetch decides which peers to ask for which blocks: a pure function of the
+// coordinator's hints, what was seen of each peer, and the time there is.
+#ifndef KVTIER_AGENT_PEERS_PLAN_FETCH_H_
+#define KVTIER_AGENT_PEERS_PLAN_FETCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/cost_model.h"
+#include "core/report.h"
+
+namespace kvtier {
+
+// A run of blocks to take from one peer, by position in the keys that were located.
+struct PeerRun {
+  std::string address;
+  size_t first = 0;
+  size_t count = 0;
+  // What the peer is given: the whole budget, or half of it where another holder of the
+  // first block could still be asked.
+  absl::Duration time;
+  // Its silence that ends the fetch early; infinite: nobody else could be asked.
+  absl::Duration silence = absl::InfiniteDuration();
+};
+
+// What was seen of one peer.
+struct PeerStanding {
+  TransferEstimate estimate;
+  bool avoided = false;     // It failed lately, so others are preferred.
+  size_t free_fetches = 0;  // Fetches that may still be started at it.
+};
+using StandingOf = std::function<PeerStanding(const std::string& address)>;
+
+struct FetchBounds {
+  uint64_t block_bytes = 0;  // Of the longest block: what each is taken to be.
+  absl::Duration budget;     // The caller's time for all of it.
+  size_t free_fetches = 0;   // Fetches that may still be started, at all peers together.
+};
+
+// Follows the located run from its start. Of the holders of a block it takes one that has
+// not failed lately, then the one that has the block before, then the best by the
+// coordinator's order. Passes over holders that would bring the bytes asked of them so far
+// too late and those whose share of fetches is used up; stops at a block that has no other:
+// what comes too late is computed instead, and so is all behind it. Runs hold
+// kMaxKeysPerFetch at most.
+std::vector<PeerRun> PlanFetch(const LocateReply& located, const FetchBounds& bounds,
+                               const StandingOf& standing_of);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_PEERS_PLAN_FETCH_H_

@@ -1,0 +1,77 @@
+#include "agent/peers/serve_peer.h"
+
+#include <new>
+#include <utility>
+
+#include "agent/limits.h"
+#include "core/event.h"
+#include "core/space.h"
+
+namespace kvtier {
+
+AlignedBuffer::AlignedBuffer(size_t bytes, std::shared_ptr<std::atomic<size_t>> in_use)
+    : in_use_(std::move(in_use)),
+      bytes_(static_cast<std::byte*>(std::aligned_alloc(kBlockAlignment, bytes))),
+      size_(bytes) {
+  if (bytes_ == nullptr) throw std::bad_alloc();
+  in_use_->fetch_add(bytes, std::memory_order_relaxed);
+}
+
+// A disk read outlives the peer's deadline when the disk does; its state is shared.
+struct PeerServer::DiskRead {
+  DiskRead(Executor* executor, std::shared_ptr<AlignedBuffer> into)
+      : buffer(std::move(into)), done(executor) {}
+  const std::shared_ptr<AlignedBuffer> buffer;
+  absl::StatusOr<BlockMeta> meta;
+  Event done;
+};
+
+Task<std::optional<ServedBlock>> PeerServer::Serve(BlockKey key, absl::Time deadline) {
+  // Workers may write the arena, and a peer would take us for one that sends wrong bytes.
+  const bool whole = co_await prover_->Prove(key);
+  std::optional<ServedBlock> served;
+  if (whole) served = ServeFromHost(key);
+  if (served.has_value() || disks_ == nullptr ||
+      disk_reads_ >= kMaxPeerDiskReads + disks_->stuck().gets) {
+    co_return served;
+  }
+  const std::optional<DiskBlock> block = disks_->Find(key);
+  if (!block.has_value() || !HasRoomFor(SlotBytes(block->length))) co_return std::nullopt;
+  const auto read = std::make_shared<DiskRead>(
+      executor_, std::make_shared<AlignedBuffer>(SlotBytes(block->length), buffer_bytes_));
+  scope_->Spawn(ReadFromDisk(key, read));
+  const bool done = co_await waits_->Until(&read->done, deadline);
+  if (!done || !read->meta.ok()) co_return std::nullopt;
+  const BlockMeta& meta = *read->meta;
+  ++stats_->peers.served_blocks;
+  stats_->peers.served_bytes += meta.length;
+  co_return ServedBlock{.proof = ProofOf(meta),
+                        .payload = read->buffer->bytes().first(meta.length),
+                        .buffer = read->buffer};
+}
+
+// One block always fits, whatever its size.
+bool PeerServer::HasRoomFor(uint64_t bytes) const {
+  const size_t taken = buffer_bytes_->load(std::memory_order_relaxed);
+  return taken == 0 || taken + bytes <= max_buffer_bytes_;
+}
+
+std::optional<ServedBlock> PeerServer::ServeFromHost(const BlockKey& key) {
+  std::optional<Pin> pin = index_->PinIn(Tier::kHost, key);
+  if (!pin.has_value()) return std::nullopt;
+  const BlockIndex::Entry& entry = *index_->Find(key);
+  ++stats_->peers.served_blocks;
+  stats_->peers.served_bytes += entry.meta.length;
+  return ServedBlock{.proof = ProofOf(entry.meta),
+                     .payload = entry.host.bytes().first(entry.meta.length),
+                     .pin = *std::move(pin)};
+}
+
+Task<void> PeerServer::ReadFromDisk(BlockKey key, std::shared_ptr<DiskRead> read) {
+  ++disk_reads_;
+  read->meta = co_await disks_->Get(key, read->buffer->bytes());
+  --disk_reads_;
+  read->done.Set();
+}
+
+}  // namespace kvtier

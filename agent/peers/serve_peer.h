@@ -1,0 +1,104 @@
+// PeerServer answers other agents: it holds a block still, proves what it is, and
+// shows its bytes. From host memory in place; from disk through a bounded number of
+// private buffers, so that another node's misses do not evict this node's blocks.
+//
+// Executor thread only; a ServedBlock must be destroyed there too.
+#ifndef KVTIER_AGENT_PEERS_SERVE_PEER_H_
+#define KVTIER_AGENT_PEERS_SERVE_PEER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "absl/time/time.h"
+#include "agent/agent_stats.h"
+#include "agent/index/block_index.h"
+#include "agent/index/host_prover.h"
+#include "core/block_proof.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/waits.h"
+#include "tier_disk/disk_set.h"
+
+namespace kvtier {
+
+// 4 KiB aligned memory outside the arena. Thread-safe: it may end on any thread.
+class AlignedBuffer {
+ public:
+  // Counted in `in_use` for as long as it lives. REQUIRES: `bytes` is a positive multiple of 4096.
+  AlignedBuffer(size_t bytes, std::shared_ptr<std::atomic<size_t>> in_use);
+  ~AlignedBuffer() { in_use_->fetch_sub(size_, std::memory_order_relaxed); }
+  AlignedBuffer(const AlignedBuffer&) = delete;
+  AlignedBuffer& operator=(const AlignedBuffer&) = delete;
+  std::span<std::byte> bytes() const { return {bytes_.get(), size_}; }
+
+ private:
+  struct Freer {
+    void operator()(std::byte* bytes) const { std::free(bytes); }
+  };
+  const std::shared_ptr<std::atomic<size_t>> in_use_;
+  const std::unique_ptr<std::byte, Freer> bytes_;
+  const size_t size_;
+};
+
+// One block held still for a peer. Move-only.
+struct ServedBlock {
+  BlockProof proof;
+  std::span<const std::byte> payload;
+  Pin pin;                                // Of a host block.
+  std::shared_ptr<AlignedBuffer> buffer;  // Of a block read from disk.
+};
+
+class PeerServer {
+ public:
+  struct Parts {  // Not owned.
+    Executor* executor = nullptr;
+    TaskScope* scope = nullptr;
+    Waits* waits = nullptr;
+    BlockIndex* index = nullptr;
+    DiskSet* disks = nullptr;  // Null: none.
+    HostProver* prover = nullptr;
+    AgentStats* stats = nullptr;
+  };
+  // `max_buffer_bytes`: of blocks from disk that are being read or sent.
+  PeerServer(const Parts& parts, size_t max_buffer_bytes)
+      : executor_(parts.executor),
+        scope_(parts.scope),
+        waits_(parts.waits),
+        index_(parts.index),
+        disks_(parts.disks),
+        prover_(parts.prover),
+        stats_(parts.stats),
+        max_buffer_bytes_(max_buffer_bytes) {}
+
+  // Ends by `deadline`. nullopt: not here, not readable in time, or too many disk
+  // reads for peers are running, or their buffers take too much.
+  Task<std::optional<ServedBlock>> Serve(BlockKey key, absl::Time deadline);
+
+ private:
+  struct DiskRead;
+  bool HasRoomFor(uint64_t bytes) const;
+  std::optional<ServedBlock> ServeFromHost(const BlockKey& key);
+  Task<void> ReadFromDisk(BlockKey key, std::shared_ptr<DiskRead> read);
+
+  Executor* const executor_;
+  TaskScope* const scope_;
+  Waits* const waits_;
+  BlockIndex* const index_;
+  DiskSet* const disks_;
+  HostProver* const prover_;
+  AgentStats* const stats_;
+  const size_t max_buffer_bytes_;
+  size_t disk_reads_ = 0;
+  // Bytes of all buffers that live, sent ones included. Buffers may outlive the server. A counter
+  // only, so relaxed.
+  const std::shared_ptr<std::atomic<size_t>> buffer_bytes_ =
+      std::make_shared<std::atomic<size_t>>(0);
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_PEERS_SERVE_PEER_H_

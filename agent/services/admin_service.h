@@ -1,0 +1,97 @@
+// AdminService tells operators what the agent holds and did, on a Unix socket that is theirs
+// alone: who may ask may name any tenant's blocks. Read-only but for
+// EvictTier and EraseTenant, which drop cached copies and nothing else, StartDiskVerify,
+// which drops what is damaged, and ResizeGpuPool, which drops what there is no room for.
+#ifndef KVTIER_AGENT_SERVICES_ADMIN_SERVICE_H_
+#define KVTIER_AGENT_SERVICES_ADMIN_SERVICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "agent/agent.h"
+#include "agent/limits.h"
+#include "agent/services/call_budget.h"
+#include "agent/services/unary_service.h"
+#include "core/task.h"
+#include "kvtier/v1/admin.grpc.pb.h"
+
+namespace kvtier {
+
+// Thread-safe. REQUIRES: the agent outlives the server.
+class AdminService final : public v1::AgentAdmin::CallbackService {
+ public:
+  // What only main knows.
+  struct AboutDisk {
+    std::string directory;
+    std::string io;  // "io_uring", "pread" or "buffered".
+    bool encrypted = false;
+    absl::Status error;  // Not OK: it did not open, and is none of the agent's disks.
+  };
+  struct About {
+    std::string build;                    // "kvtier-agent 0.1.0".
+    std::string coordinator;              // Address, or empty.
+    std::string disk_io;                  // "io_uring", "pread" or "none".
+    std::string device;                   // "none", "emulated" or a GPU's name.
+    std::vector<uint32_t> worker_uids{};  // --allow_uids.
+    std::vector<AboutDisk> disks{};  // In the order of the agent's, and those that did not open.
+  };
+  AdminService(Agent* agent, About about)
+      : agent_(agent),
+        about_(std::move(about)),
+        started_(agent->executor()->Now()),
+        budget_({.bytes = kMaxAdminCallBytes, .duration = kMaxCallDuration}),
+        calls_(agent->executor(), agent->scope(), &budget_) {}
+
+  // Answers what anybody may know: no tenant's name, and no reason why a disk did not
+  // open, which may tell of its secret.
+  Task<absl::Status> PublicStatus(v1::AgentStatusResponse* response);
+
+  using Context = grpc::CallbackServerContext;
+  using Reactor = grpc::ServerUnaryReactor;
+  Reactor* Status(Context* context, const v1::AgentStatusRequest* request,
+                  v1::AgentStatusResponse* response) override;
+  Reactor* Lookup(Context* context, const v1::LookupRequest* request,
+                  v1::LookupResponse* response) override;
+  Reactor* EvictTier(Context* context, const v1::EvictTierRequest* request,
+                     v1::EvictTierResponse* response) override;
+  Reactor* EraseTenant(Context* context, const v1::EraseTenantRequest* request,
+                       v1::EraseTenantResponse* response) override;
+  Reactor* ResizeGpuPool(Context* context, const v1::ResizeGpuPoolRequest* request,
+                         v1::ResizeGpuPoolResponse* response) override;
+  Reactor* StartDiskVerify(Context* context, const v1::StartDiskVerifyRequest* request,
+                           v1::StartDiskVerifyResponse* response) override;
+  Reactor* DiskVerifyStatus(Context* context, const v1::DiskVerifyStatusRequest* request,
+                            v1::DiskVerifyStatusResponse* response) override;
+  Reactor* DescribeSharing(Context* context, const v1::DescribeSharingRequest* request,
+                           v1::DescribeSharingResponse* response) override;
+
+ private:
+  Task<absl::Status> DoStatus(v1::AgentStatusResponse* response);
+  Task<absl::Status> DoLookup(const v1::LookupRequest* request, v1::LookupResponse* response);
+  Task<absl::Status> DoEvictTier(const v1::EvictTierRequest* request,
+                                 v1::EvictTierResponse* response);
+  Task<absl::Status> DoEraseTenant(const v1::EraseTenantRequest* request,
+                                   v1::EraseTenantResponse* response);
+  Task<absl::Status> DoResizeGpuPool(const v1::ResizeGpuPoolRequest* request,
+                                     v1::ResizeGpuPoolResponse* response);
+  void FillDisks(v1::AgentStatusResponse* response) const;
+  Task<absl::Status> DoStartDiskVerify(const v1::StartDiskVerifyRequest* request,
+                                       v1::StartDiskVerifyResponse* response);
+  Task<absl::Status> DoDiskVerifyStatus(v1::DiskVerifyStatusResponse* response);
+  Task<absl::Status> DoDescribeSharing(v1::DescribeSharingResponse* response);
+  // `status`: of the agent's disk; nullptr: it did not open.
+  v1::DiskVerify DiskVerifyOf(const AboutDisk& about, const DiskSet::DiskStatus* status) const;
+  absl::StatusOr<BlockKey> KeyOf(const v1::LookupRequest& request) const;
+
+  Agent* const agent_;
+  const About about_;
+  const absl::Time started_;
+  CallBudget budget_;
+  UnaryCalls calls_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SERVICES_ADMIN_SERVICE_H_

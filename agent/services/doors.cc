@@ -1,0 +1,100 @@
+#include "agent/services/doors.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "core/call_on_executor.h"
+#include "core/status_macros.h"
+#include "proto/session_wire.h"
+#include "proto/socket_names.h"
+
+namespace kvtier {
+namespace {
+
+constexpr uint32_t kRoot = 0;
+// Threads of the workers' door: its services are callbacks and need no thread for each call.
+constexpr int kMaxRpcThreads = 16;
+// Threads of the TCP port: one for each peer's stream, too.
+constexpr int kMaxRemoteThreads = static_cast<int>(kMaxPeerStreamsServed) + kMaxRpcThreads;
+
+constexpr RpcDoor::Limits kWorkerLimits = {.connections = kMaxWorkerConnections,
+                                           .calls = kMaxCallsPerConnection,
+                                           .intake_bytes = kWorkerIntakeBytes,
+                                           .threads = kMaxRpcThreads};
+constexpr RpcDoor::Limits kAdminLimits = {.connections = kMaxAdminConnections,
+                                          .calls = kMaxCallsPerConnection,
+                                          .intake_bytes = kAdminIntakeBytes,
+                                          .threads = kMaxRpcThreads};
+constexpr RpcDoor::Limits kRemoteLimits = {.connections = kMaxRemoteConnections,
+                                           .calls = kMaxCallsPerConnection,
+                                           .intake_bytes = kRemoteIntakeBytes,
+                                           .threads = kMaxRemoteThreads};
+
+}  // namespace
+
+Doors::Doors(const AgentConfig& config, Agent* agent, AdminService::About about)
+    : admin_socket_(absl::StrCat(config.socket_dir, "/", kAgentAdminSocketName)),
+      worker_service_(agent),
+      peer_service_(agent),
+      admin_service_(agent, std::move(about)),
+      remote_admin_service_(agent, &admin_service_, admin_socket_),
+      memory_(kMaxMemoryGrowth + config.disk_dirs.size() * kMaxMemoryPerDisk),
+      blocks_at_start_(CallOn(agent->executor(), [agent] { return agent->index().copies(); })),
+      agent_(agent) {}
+
+bool Doors::MemoryIsShort() {
+  // Memory of blocks that are gone is not given back to the system: the most there were counts.
+  size_t most = most_blocks_.load(std::memory_order_relaxed);
+  const size_t now = agent_->block_count();
+  while (now > most && !most_blocks_.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
+  }
+  most = std::max({most, now, blocks_at_start_});
+  return memory_.TooMuch((most - blocks_at_start_) * kMaxIndexBytesPerBlock);
+}
+
+absl::StatusOr<std::unique_ptr<Doors>> Doors::Open(const AgentConfig& config, Agent* agent,
+                                                   AdminService::About about) {
+  auto doors = absl::WrapUnique(new Doors(config, agent, std::move(about)));
+  const auto memory_is_short = [self = doors.get()] { return self->MemoryIsShort(); };
+  const std::array<grpc::Service*, 1> for_workers = {&doors->worker_service_};
+  KVT_ASSIGN_OR_RETURN(
+      doors->workers_,
+      RpcDoor::Open({.name = "workers",
+                     .address = absl::StrCat(config.socket_dir, "/", wire::kControlSocketName),
+                     .mode = kWorkerSocketMode,
+                     .uids = config.allow_uids,
+                     .limits = kWorkerLimits,
+                     .too_much = memory_is_short},
+                    for_workers));
+  const std::array<grpc::Service*, 1> for_operators = {&doors->admin_service_};
+  KVT_ASSIGN_OR_RETURN(doors->admin_, RpcDoor::Open({.name = "admin",
+                                                     .address = doors->admin_socket_,
+                                                     .mode = kAdminSocketMode,
+                                                     .uids = {kRoot, geteuid()},
+                                                     .health = true,
+                                                     .limits = kAdminLimits},
+                                                    for_operators));
+  const std::array<grpc::Service*, 2> for_peers = {&doors->peer_service_,
+                                                   &doors->remote_admin_service_};
+  KVT_ASSIGN_OR_RETURN(doors->remote_, RpcDoor::Open({.name = "tcp",
+                                                      .address = config.listen,
+                                                      .health = true,
+                                                      .limits = kRemoteLimits,
+                                                      .too_much = memory_is_short},
+                                                     for_peers));
+  return doors;
+}
+
+void Doors::Shutdown(absl::Time deadline) {
+  remote_->Shutdown(deadline);
+  workers_->Shutdown(deadline);
+  admin_->Shutdown(deadline);
+}
+
+}  // namespace kvtier

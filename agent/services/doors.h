@@ -1,0 +1,56 @@
+// Doors are where an agent is asked over gRPC: workers come to their Unix socket, operators
+// to another one, and peers, health checks and whoever only wants a status to the TCP port.
+// Which RPC is answered where is in docs/design/wire.md.
+#ifndef KVTIER_AGENT_SERVICES_DOORS_H_
+#define KVTIER_AGENT_SERVICES_DOORS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/agent.h"
+#include "agent/agent_config.h"
+#include "agent/services/admin_service.h"
+#include "agent/services/peer_service.h"
+#include "agent/services/remote_admin_service.h"
+#include "agent/services/worker_service.h"
+#include "core/memory_watch.h"
+#include "proto/rpc_door.h"
+
+namespace kvtier {
+
+// Thread-safe. REQUIRES: the agent outlives it.
+class Doors {
+ public:
+  // Opens all of them. REQUIRES: config.socket_dir is locked. Errors: kUnavailable, one of them
+  // cannot be opened.
+  static absl::StatusOr<std::unique_ptr<Doors>> Open(const AgentConfig& config, Agent* agent,
+                                                     AdminService::About about);
+  // Lets nobody in any more, and cuts what is still under way at `deadline`.
+  void Shutdown(absl::Time deadline);
+
+ private:
+  Doors(const AgentConfig& config, Agent* agent, AdminService::About about);
+  // The agent has grown by more than it may beside its index. Any thread.
+  bool MemoryIsShort();
+
+  const std::string admin_socket_;
+  WorkerService worker_service_;
+  PeerService peer_service_;
+  AdminService admin_service_;
+  RemoteAdminService remote_admin_service_;
+  MemoryWatch memory_;
+  const size_t blocks_at_start_;
+  std::atomic<size_t> most_blocks_{0};  // A figure only, so relaxed.
+  Agent* const agent_;
+  std::unique_ptr<RpcDoor> workers_;
+  std::unique_ptr<RpcDoor> admin_;
+  std::unique_ptr<RpcDoor> remote_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SERVICES_DOORS_H_

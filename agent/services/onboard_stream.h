@@ -1,0 +1,69 @@
+// OnboardStream answers one OnboardParts RPC: it sends each part as soon as the part before is
+// written, from a task on the executor. One message is in its memory at a time, however slow the
+// caller reads.
+#ifndef KVTIER_AGENT_SERVICES_ONBOARD_STREAM_H_
+#define KVTIER_AGENT_SERVICES_ONBOARD_STREAM_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "agent/agent.h"
+#include "agent/flows/onboard.h"
+#include "agent/flows/onboard_parts.h"
+#include "agent/services/call_budget.h"
+#include "core/event.h"
+#include "core/task.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/server_callback.h"
+#include "kvtier/v1/worker.pb.h"
+
+namespace kvtier {
+
+class OnboardStream final : public grpc::ServerWriteReactor<v1::OnboardPart>,
+                            public CallBudget::Share {
+ public:
+  // Reads the request, on the executor.
+  using Ask = absl::AnyInvocable<absl::StatusOr<std::vector<OnboardRequest>>()>;
+
+  // Returns what a call takes of memory.
+  static size_t MemoryOf(const v1::OnboardRequest& request);
+  // Begins to answer; gRPC owns what is returned. A call that the budget refuses is answered at
+  // once with RESOURCE_EXHAUSTED. REQUIRES: agent and budget outlive the server.
+  static OnboardStream* Run(Agent* agent, CallBudget* budget, grpc::CallbackServerContext* context,
+                            size_t bytes, Ask ask);
+
+  void Cut() override { context_->TryCancel(); }
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  // What is under way for the caller. Of the executor; a cancellation may come behind the end of
+  // the call.
+  struct Caller {
+    bool is_gone = false;
+    std::shared_ptr<Onboarder::Parts> parts;  // Null: not begun, or over.
+  };
+  OnboardStream(Agent* agent, CallBudget* budget, grpc::CallbackServerContext* context,
+                size_t bytes)
+      : CallBudget::Share(bytes), agent_(agent), budget_(budget), context_(context) {}
+
+  Task<void> Answer(Ask ask);
+  // Sends all parts but the last, which is in message_ when it returns OK.
+  Task<absl::Status> SendParts(Ask ask);
+
+  Agent* const agent_;
+  CallBudget* const budget_;
+  grpc::CallbackServerContext* const context_;
+  const std::shared_ptr<Caller> caller_ = std::make_shared<Caller>();
+  v1::OnboardPart message_;  // Being written.
+  AwaitCallback<bool>::Done written_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SERVICES_ONBOARD_STREAM_H_

@@ -1,0 +1,90 @@
+#include "agent/services/peer_service.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "agent/services/unary_service.h"
+#include "core/call_on_executor.h"
+#include "core/status_macros.h"
+#include "proto/convert.h"
+
+namespace kvtier {
+namespace {
+
+// False: the stream is broken.
+bool SendBlock(const ServedBlock& block, uint32_t index,
+               grpc::ServerWriter<v1::FetchChunk>* writer) {
+  for (size_t offset = 0; offset < block.payload.size(); offset += convert::kMaxChunkBytes) {
+    const size_t bytes = std::min(convert::kMaxChunkBytes, block.payload.size() - offset);
+    v1::FetchChunk chunk;
+    chunk.set_index(index);
+    chunk.set_offset(offset);
+    chunk.set_data(block.payload.data() + offset, bytes);
+    if (offset == 0) *chunk.mutable_proof() = convert::ToWire(block.proof);
+    if (!writer->Write(chunk)) return false;
+  }
+  return true;
+}
+
+// StreamDeadline cancels a stream at its deadline: a write that waits for a reader who does
+// not read ends in no other way. Not on the executor.
+class StreamDeadline {
+ public:
+  StreamDeadline(Executor* executor, absl::Time deadline, grpc::ServerContext* context)
+      : executor_(executor), timer_(CallOn(executor, [executor, deadline, context] {
+          return executor->PostAt(deadline, [context] { context->TryCancel(); });
+        })) {}
+  StreamDeadline(const StreamDeadline&) = delete;
+  StreamDeadline& operator=(const StreamDeadline&) = delete;
+  // The context is not touched after this.
+  ~StreamDeadline() {
+    CallOn(executor_, [this] {
+      executor_->Cancel(timer_);
+      return true;
+    });
+  }
+
+ private:
+  Executor* const executor_;
+  const TimerId timer_;
+};
+
+}  // namespace
+
+grpc::Status PeerService::Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
+                                grpc::ServerWriter<v1::FetchChunk>* writer) {
+  absl::Status status = absl::ResourceExhaustedError(
+      absl::StrCat("peer streams: all ", kMaxPeerStreamsServed, " are in use"));
+  if (streams_.fetch_add(1, std::memory_order_relaxed) < kMaxPeerStreamsServed) {
+    status = Serve(context, *request, writer);
+  }
+  streams_.fetch_sub(1, std::memory_order_relaxed);
+  return convert::ToGrpc(status);
+}
+
+absl::Status PeerService::Serve(grpc::ServerContext* context, const v1::FetchRequest& request,
+                                grpc::ServerWriter<v1::FetchChunk>* writer) {
+  KVT_RETURN_IF_ERROR(convert::CheckVersion(request.version()));
+  KVT_ASSIGN_OR_RETURN(const std::vector<BlockKey> keys,
+                       convert::BlockKeysFrom(request.block_keys(), "block_keys"));
+  KVT_ASSIGN_OR_RETURN(const absl::Duration timeout,
+                       convert::TimeoutFrom(request.timeout_ms(), "timeout_ms"));
+  Executor* const executor = agent_->executor();
+  const absl::Time deadline = executor->Now() + PeerStreamTime(timeout, TimeLeft(*context));
+  const StreamDeadline ends_by(executor, deadline, context);
+  for (size_t i = 0; i < keys.size() && executor->Now() < deadline; ++i) {
+    std::optional<ServedBlock> block =
+        AwaitOn(executor, agent_->scope(), agent_->peer_server().Serve(keys[i], deadline));
+    if (!block.has_value()) continue;
+    const bool sent = SendBlock(*block, static_cast<uint32_t>(i), writer);
+    // Its pin belongs to the executor.
+    executor->Post([block = std::move(block)]() mutable { block.reset(); });
+    if (!sent) return absl::CancelledError("the asker went away");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kvtier

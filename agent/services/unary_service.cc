@@ -1,0 +1,49 @@
+#include "agent/services/unary_service.h"
+
+#include <utility>
+
+#include "proto/convert.h"
+
+namespace kvtier {
+
+// gRPC keeps it until the answer is sent and then calls OnDone(), which ends it.
+class UnaryCalls::Call final : public grpc::ServerUnaryReactor, public CallBudget::Share {
+ public:
+  Call(CallBudget* budget, grpc::CallbackServerContext* context, size_t bytes)
+      : CallBudget::Share(bytes), budget_(budget), context_(context) {}
+  void Cut() override { context_->TryCancel(); }
+  void OnDone() override {
+    budget_->End(this);
+    delete this;
+  }
+  // Lets the thread that has sent the answer call OnDone(): another one costs each call a switch
+  // of threads. TryCancel() may be called under the lock that OnDone() takes all the same: what
+  // it ends is told by gRPC's own threads, and never inside of it.
+  bool InternalInlineable() override { return true; }
+
+ private:
+  CallBudget* const budget_;
+  grpc::CallbackServerContext* const context_;
+};
+
+Task<void> UnaryCalls::FinishWith(Call* call, Task<absl::Status> task) {
+  call->Finish(convert::ToGrpc(co_await task));
+}
+
+grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,
+                                          const google::protobuf::MessageLite& request,
+                                          Task<absl::Status> task) {
+  Call* const call = new Call(budget_, context, CallBudget::MemoryOf(request));
+  if (const absl::Status begun = budget_->Begin(call); !begun.ok()) {
+    call->Finish(convert::ToGrpc(begun));
+    return call;
+  }
+  // At once, on gRPC's thread, where nothing else is being decided: an answer from memory needs no
+  // other thread.
+  executor_->RunOrPost([scope = scope_, call, task = std::move(task)]() mutable {
+    scope->Spawn(FinishWith(call, std::move(task)));
+  });
+  return call;
+}
+
+}  // namespace kvtier

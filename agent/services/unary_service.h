@@ -1,0 +1,50 @@
+// UnaryCalls answers the unary RPCs of one service, each by a task on the executor: no gRPC
+// thread waits. What they take of memory is of a budget, from the moment that a request is whole
+// until its answer is sent.
+#ifndef KVTIER_AGENT_SERVICES_UNARY_SERVICE_H_
+#define KVTIER_AGENT_SERVICES_UNARY_SERVICE_H_
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "agent/services/call_budget.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "google/protobuf/message_lite.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/server_callback.h"
+
+namespace kvtier {
+
+// Thread-safe. REQUIRES: it outlives the server.
+class UnaryCalls {
+ public:
+  UnaryCalls(Executor* executor, TaskScope* scope, CallBudget* budget)
+      : executor_(executor), scope_(scope), budget_(budget) {}
+
+  // Spawns `task`; its status becomes the RPC's. A call that the budget refuses is answered at
+  // once with RESOURCE_EXHAUSTED.
+  grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context,
+                                const google::protobuf::MessageLite& request,
+                                Task<absl::Status> task);
+
+ private:
+  class Call;
+  static Task<void> FinishWith(Call* call, Task<absl::Status> task);
+
+  Executor* const executor_;
+  TaskScope* const scope_;
+  CallBudget* const budget_;
+};
+
+// What is left of the caller's own deadline (InfiniteDuration: it has none).
+inline absl::Duration TimeLeft(const grpc::ServerContextBase& context) {
+  return absl::FromChrono(context.deadline()) - absl::Now();
+}
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SERVICES_UNARY_SERVICE_H_

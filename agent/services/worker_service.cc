@@ -1,0 +1,425 @@
+#include "agent/services/worker_service.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "agent/services/onboard_stream.h"
+#include "agent/services/unary_service.h"
+#include "agent/services/worker_wire.h"
+#include "core/status_macros.h"
+#include "proto/convert.h"
+#include "proto/sequence_keys.h"
+
+namespace kvtier {
+namespace {
+
+absl::StatusOr<Tier> TargetFrom(v1::Tier wire) {
+  KVT_ASSIGN_OR_RETURN(const Tier tier, convert::TierFrom(wire, "target"));
+  if (tier == Tier::kDisk) {
+    return absl::InvalidArgumentError("target: TIER_DISK is not one that workers can map");
+  }
+  return tier;
+}
+
+// Takes the lengths of the blocks that are to be reserved. Errors: kInvalidArgument, naming field
+// and value.
+absl::Status TakeLengths(const v1::Sequence& sequence, BlockRun* run) {
+  KVT_RETURN_IF_ERROR(convert::CheckLengths(sequence, run->lengths));
+  run->key_lengths.assign(sequence.lengths().begin(), sequence.lengths().end());
+  return absl::OkStatus();
+}
+
+// LeaseIds or ReservationIds.
+template <typename Id>
+std::vector<Id> IdsFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
+  std::vector<Id> ids;
+  ids.reserve(static_cast<size_t>(wire.size()));
+  for (const uint64_t id : wire) ids.push_back(Id{id});
+  return ids;
+}
+
+}  // namespace
+
+WorkerService::Reactor* WorkerService::Run(Context* context,
+                                           const google::protobuf::MessageLite& request,
+                                           Task<absl::Status> task) {
+  return calls_.Run(context, request, UnlessStopping(std::move(task)));
+}
+
+Task<absl::Status> WorkerService::UnlessStopping(Task<absl::Status> task) {
+  if (agent_->stopping()) co_return absl::UnavailableError("this agent is stopping");
+  co_return co_await task;
+}
+
+absl::StatusOr<SessionId> WorkerService::FindSession(const std::string& token) const {
+  if (token.size() != convert::kSessionTokenBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("session_token: ", token.size(), " bytes, not ", convert::kSessionTokenBytes));
+  }
+  SessionToken session_token;
+  std::copy(token.begin(), token.end(), session_token.begin());
+  return agent_->sessions().Find(session_token);
+}
+
+absl::StatusOr<absl::Time> WorkerService::DeadlineOf(const Context& context,
+                                                     uint32_t timeout_ms) const {
+  KVT_ASSIGN_OR_RETURN(const absl::Duration timeout,
+                       convert::TimeoutFrom(timeout_ms, "timeout_ms"));
+  return agent_->executor()->Now() + std::min(timeout, TimeLeft(context));
+}
+
+absl::StatusOr<BlockRun> WorkerService::NameRun(SessionId session,
+                                                const v1::Sequence& sequence) const {
+  KVT_ASSIGN_OR_RETURN(const std::vector<EngineKey> keys, convert::EngineKeysFrom(sequence));
+  KVT_ASSIGN_OR_RETURN(
+      const std::optional<EngineKey> parent,
+      convert::OptionalEngineKeyFrom(sequence.parent_engine_key(), "parent_engine_key"));
+  KVT_ASSIGN_OR_RETURN(BlockRun run,
+                       agent_->sessions().NameRun(session, sequence.space_id(), parent, keys));
+  run.is_set = sequence.set();
+  return run;
+}
+
+template <typename Request>
+absl::StatusOr<std::vector<BlockRun>> WorkerService::NameRuns(const Request& request) const {
+  KVT_ASSIGN_OR_RETURN(const SessionId session, FindSession(request.session_token()));
+  KVT_RETURN_IF_ERROR(convert::CheckSequences(request.sequences()));
+  std::vector<BlockRun> runs;
+  for (const v1::Sequence& sequence : request.sequences()) {
+    KVT_ASSIGN_OR_RETURN(BlockRun run, NameRun(session, sequence));
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+WorkerService::Reactor* WorkerService::RegisterSpace(Context* context,
+                                                     const v1::RegisterSpaceRequest* request,
+                                                     v1::RegisterSpaceResponse* response) {
+  return Run(context, *request, DoRegisterSpace(request, response));
+}
+
+Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest* request,
+                                                  v1::RegisterSpaceResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
+  KVT_CO_ASSIGN_OR_RETURN(const SpaceSpec spec, convert::SpaceFrom(request->space()));
+  const uint64_t slot_bytes = SlotBytes(spec.block_bytes);
+  if (slot_bytes > agent_->options().slab_bytes) {
+    co_return absl::InvalidArgumentError(absl::StrCat("space.block_bytes: ", spec.block_bytes,
+                                                      " is more than this agent's slab of ",
+                                                      agent_->options().slab_bytes, " bytes"));
+  }
+  KVT_CO_ASSIGN_OR_RETURN(const uint32_t space_id,
+                          agent_->sessions().AddSpace(session, spec, request->registration()));
+  response->set_space_id(space_id);
+  response->set_space_digest(convert::ToWire(spec.Digest()));
+  response->set_slot_bytes(slot_bytes);
+  const DomainId domain = agent_->sessions().DomainOf(session);
+  const uint64_t slab_bytes = agent_->options().slab_bytes;
+  response->set_slab_bytes(slab_bytes);
+  response->set_host_slots(agent_->host().arena(domain).bytes().size() / slab_bytes *
+                           (slab_bytes / slot_bytes));
+  response->set_staging_slots(agent_->staging().SlotsOf(slot_bytes));
+  const GpuPool* gpu = agent_->gpu_of(domain);
+  const bool fits = gpu != nullptr && !spec.any_length && gpu->slot_bytes() == slot_bytes;
+  if (fits) response->set_gpu_slot_bytes(slot_bytes);
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Match(Context* context, const v1::MatchRequest* request,
+                                             v1::MatchResponse* response) {
+  return Run(context, *request, DoMatch(request, response));
+}
+
+Task<absl::Status> WorkerService::DoMatch(const v1::MatchRequest* request,
+                                          v1::MatchResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
+  KVT_CO_ASSIGN_OR_RETURN(const absl::Duration timeout,
+                          convert::TimeoutFrom(request->timeout_ms(), "timeout_ms"));
+  const std::vector<Matched> matched = co_await agent_->matcher().Match(std::move(runs), timeout);
+  for (const Matched& of_run : matched) FillMatched(of_run, response->add_sequences());
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Onboard(Context* context, const v1::OnboardRequest* request,
+                                               v1::OnboardResponse* response) {
+  return Run(context, *request, DoOnboard(context, request, response));
+}
+
+absl::StatusOr<std::vector<OnboardRequest>> WorkerService::OnboardsOf(
+    const Context& context, const v1::OnboardRequest& request) {
+  KVT_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(request));
+  OnboardRequest common{.local_only = request.local_only()};
+  KVT_ASSIGN_OR_RETURN(common.target, TargetFrom(request.target()));
+  KVT_ASSIGN_OR_RETURN(common.deadline, DeadlineOf(context, request.timeout_ms()));
+  agent_->leases().Release(runs[0].session, IdsFrom<LeaseId>(request.released_lease_ids()));
+  std::vector<OnboardRequest> all(runs.size(), common);
+  for (size_t i = 0; i < runs.size(); ++i) all[i].run = std::move(runs[i]);
+  return all;
+}
+
+Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardRequest* request,
+                                            v1::OnboardResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> all, OnboardsOf(*context, *request));
+  const SessionId session = all[0].run.session;
+  std::vector<Onboarded> onboarded;
+  if (all.size() == 1) {
+    KVT_CO_ASSIGN_OR_RETURN(Onboarded one, co_await agent_->onboarder().Onboard(std::move(all[0])));
+    onboarded.push_back(std::move(one));
+  } else {
+    KVT_CO_ASSIGN_OR_RETURN(onboarded, co_await agent_->onboarder().OnboardAll(std::move(all)));
+  }
+  Answer(context, session, onboarded, response);
+  if (request->target() == v1::TIER_GPU) response->set_gpu_version(agent_->gpu()->version());
+  co_return absl::OkStatus();
+}
+
+grpc::ServerWriteReactor<v1::OnboardPart>* WorkerService::OnboardParts(
+    Context* context, const v1::OnboardRequest* request) {
+  return OnboardStream::Run(agent_, &budget_, context, OnboardStream::MemoryOf(*request),
+                            [this, context, request] { return OnboardsOf(*context, *request); });
+}
+
+void WorkerService::Answer(Context* context, SessionId session,
+                           const std::vector<Onboarded>& onboarded, v1::OnboardResponse* response) {
+  const bool asker_is_gone = context->IsCancelled();
+  for (const Onboarded& of_run : onboarded) {
+    FillOnboarded(of_run, response->add_sequences());
+    if (!asker_is_gone) continue;
+    for (const LeasedBlock& block : of_run.blocks) {
+      agent_->leases().Release(session, std::span(&block.lease, 1));
+    }
+  }
+  response->set_lease_deadline_ns(MonotonicNanos(onboarded.front().lease_deadline));
+}
+
+WorkerService::Reactor* WorkerService::TakeTicket(Context* context,
+                                                  const v1::TakeTicketRequest* request,
+                                                  v1::TakeTicketResponse* response) {
+  return Run(context, *request, DoTakeTicket(context, request, response));
+}
+
+Task<absl::Status> WorkerService::DoTakeTicket(Context* context,
+                                               const v1::TakeTicketRequest* request,
+                                               v1::TakeTicketResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
+  KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
+  const DomainId domain = runs[0].domain;
+  TicketRequest wanted{.redemptions = request->redemptions(),
+                       .lifetime = absl::Milliseconds(request->lifetime_ms())};
+  for (BlockRun& run : runs) {
+    wanted.sequences.push_back(
+        {.run = std::move(run), .deadline = deadline, .local_only = request->local_only()});
+  }
+  KVT_CO_ASSIGN_OR_RETURN(const TakenTicket taken,
+                          co_await agent_->tickets().Take(std::move(wanted)));
+  // Who is gone passes it to nobody.
+  if (context->IsCancelled()) agent_->tickets().Release(domain, taken.id);
+  FillTaken(taken, response);
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::RedeemTicket(Context* context,
+                                                    const v1::RedeemTicketRequest* request,
+                                                    v1::OnboardResponse* response) {
+  return Run(context, *request, DoRedeemTicket(context, request, response));
+}
+
+Task<absl::Status> WorkerService::DoRedeemTicket(Context* context,
+                                                 const v1::RedeemTicketRequest* request,
+                                                 v1::OnboardResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
+  KVT_CO_ASSIGN_OR_RETURN(const TicketId id, TicketFrom(request->ticket()));
+  std::vector<SpaceDigest> spaces;
+  if (request->space_ids_size() > static_cast<int>(convert::kMaxSequencesPerRequest)) {
+    co_return absl::InvalidArgumentError(absl::StrCat("space_ids: ", request->space_ids_size(),
+                                                      "; must be at most ",
+                                                      convert::kMaxSequencesPerRequest));
+  }
+  for (const uint32_t space_id : request->space_ids()) {
+    KVT_CO_ASSIGN_OR_RETURN(const BlockRun run,
+                            agent_->sessions().NameRun(session, space_id, std::nullopt, {}));
+    spaces.push_back(run.space);
+  }
+  KVT_CO_ASSIGN_OR_RETURN(const std::vector<Onboarded> onboarded,
+                          agent_->tickets().Redeem(session, agent_->sessions().DomainOf(session),
+                                                   id, request->rank(), spaces));
+  Answer(context, session, onboarded, response);
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Prefetch(Context* context,
+                                                const v1::PrefetchRequest* request,
+                                                v1::PrefetchResponse* response) {
+  return Run(context, *request, DoPrefetch(request, response));
+}
+
+Task<absl::Status> WorkerService::DoPrefetch(const v1::PrefetchRequest* request,
+                                             v1::PrefetchResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
+  size_t accepted = 0;
+  for (BlockRun& run : runs) {
+    accepted += co_await agent_->onboarder().Prefetch(std::move(run), request->local_only());
+  }
+  response->set_accepted_blocks(static_cast<uint32_t>(accepted));
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Reserve(Context* context, const v1::ReserveRequest* request,
+                                               v1::ReserveResponse* response) {
+  return Run(context, *request, DoReserve(context, request, response));
+}
+
+Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveRequest* request,
+                                            v1::ReserveResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
+  KVT_CO_ASSIGN_OR_RETURN(const Tier target, TargetFrom(request->target()));
+  KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
+  for (size_t i = 0; i < runs.size(); ++i) {
+    KVT_CO_RETURN_IF_ERROR(TakeLengths(request->sequences(static_cast<int>(i)), &runs[i]));
+  }
+  const SessionId session = runs[0].session;
+  agent_->leases().Release(session, IdsFrom<LeaseId>(request->released_lease_ids()));
+  std::vector<ReservationId> ids;
+  std::optional<absl::Time> commit_by;  // The first one's; the others' are later.
+  absl::Status status;
+  for (BlockRun& run : runs) {
+    const absl::StatusOr<Reserved> reserved =
+        co_await agent_->putter().ReserveBy(std::move(run), target, deadline);
+    status = reserved.status();
+    if (!status.ok()) break;
+    if (!commit_by) commit_by = reserved->deadline;
+    for (const ReservedBlock& block : reserved->blocks) {
+      FillReserved(block, response->add_blocks());
+      ids.push_back(block.id);
+    }
+  }
+  if (!status.ok() || context->IsCancelled()) {
+    // The asker writes nothing where it knows of nothing.
+    agent_->reservations().Release(session, ids);
+    co_return status;
+  }
+  response->set_deadline_ns(MonotonicNanos(*commit_by));
+  if (target == Tier::kGpu) response->set_gpu_version(agent_->gpu()->version());
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Commit(Context* context, const v1::CommitRequest* request,
+                                              v1::CommitResponse* response) {
+  return Run(context, *request, DoCommit(context, request, response));
+}
+
+Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitRequest* request,
+                                           v1::CommitResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
+  std::vector<ReservationId> ids = IdsFrom<ReservationId>(request->reservation_ids());
+  const std::vector<ReservationId> unwritten =
+      IdsFrom<ReservationId>(request->unwritten_reservation_ids());
+  const uint64_t step = request->step();
+  KVT_CO_RETURN_IF_ERROR(agent_->putter().CheckStep(session, step));
+  KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
+  KVT_CO_RETURN_IF_ERROR(NoteSums(session, *request, &ids));
+  response->set_unwritten_blocks(agent_->reservations().GiveBackUnwritten(session, unwritten));
+  std::vector<BlockKey> keys;
+  if (request->durable()) keys = agent_->reservations().KeysOf(session, ids);
+  response->set_committed_blocks(co_await agent_->putter().Commit(session, std::move(ids), step));
+  if (agent_->offloader() != nullptr && !keys.empty()) {
+    response->set_durable_blocks(static_cast<uint32_t>(
+        co_await agent_->offloader()->AwaitDurable(std::move(keys), deadline)));
+  }
+  co_return absl::OkStatus();
+}
+
+absl::Status WorkerService::NoteSums(SessionId session, const v1::CommitRequest& request,
+                                     std::vector<ReservationId>* ids) {
+  const auto& summed = request.summed_reservation_ids();
+  const auto& sums = request.sums();
+  if (sums.size() != 2 * summed.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sums: ", sums.size(), " numbers for ", summed.size(),
+                     " summed_reservation_ids; must be two for each"));
+  }
+  for (int i = 0; i < summed.size(); ++i) {
+    const ReservationId id{summed[i]};
+    agent_->reservations().NoteSum(session, id, {.hi = sums[2 * i], .lo = sums[2 * i + 1]});
+    ids->push_back(id);
+  }
+  return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::TakeSlots(Context* context,
+                                                 const v1::TakeSlotsRequest* request,
+                                                 v1::TakeSlotsResponse* response) {
+  return Run(context, *request, DoTakeSlots(request, response));
+}
+
+Task<absl::Status> WorkerService::DoTakeSlots(const v1::TakeSlotsRequest* request,
+                                              v1::TakeSlotsResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
+  KVT_CO_ASSIGN_OR_RETURN(const BlockRun run, agent_->sessions().NameRun(
+                                                  session, request->space_id(), std::nullopt, {}));
+  if (request->slots() == 0 || request->slots() > kMaxSlotsPerSession) {
+    co_return absl::InvalidArgumentError(
+        absl::StrCat("slots: ", request->slots(), "; must be 1 to ", kMaxSlotsPerSession));
+  }
+  if (agent_->slot_grants() == nullptr) {
+    co_return absl::InvalidArgumentError("space_id: this node has no GPU pool");
+  }
+  KVT_CO_ASSIGN_OR_RETURN(const std::vector<uint32_t> slots,
+                          agent_->slot_grants()->Take(run, request->slots()));
+  response->mutable_slots()->Add(slots.begin(), slots.end());
+  response->set_gpu_version(agent_->gpu()->version());
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Release(Context* context, const v1::ReleaseRequest* request,
+                                               v1::ReleaseResponse* /*response*/) {
+  return Run(context, *request, DoRelease(request));
+}
+
+Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
+  KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
+  std::vector<LeaseId> leases = IdsFrom<LeaseId>(request->lease_ids());
+  for (const uint64_t id : request->damaged_lease_ids()) {
+    const std::optional<BlockKey> key = agent_->leases().HostBlockOf(session, LeaseId{id});
+    if (key.has_value()) agent_->host_prover().Suspect(*key);
+    leases.push_back(LeaseId{id});
+  }
+  for (const std::string& ticket : request->tickets()) {
+    KVT_CO_ASSIGN_OR_RETURN(const TicketId id, TicketFrom(ticket));
+    agent_->tickets().Release(agent_->sessions().DomainOf(session), id);
+  }
+  for (const uint32_t space_id : request->space_ids()) {
+    agent_->sessions().RemoveSpace(session, space_id);
+  }
+  agent_->leases().Release(session, leases);
+  agent_->reservations().Release(session, IdsFrom<ReservationId>(request->reservation_ids()));
+  const std::vector<uint32_t> slots(request->slots().begin(), request->slots().end());
+  if (agent_->slot_grants() != nullptr) agent_->slot_grants()->Release(session, slots);
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Delete(Context* context, const v1::DeleteRequest* request,
+                                              v1::DeleteResponse* response) {
+  return Run(context, *request, DoDelete(request, response));
+}
+
+Task<absl::Status> WorkerService::DoDelete(const v1::DeleteRequest* request,
+                                           v1::DeleteResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
+  const Deleted deleted = co_await agent_->block_deleter().Delete(std::move(runs));
+  response->set_deleted_blocks(static_cast<uint32_t>(deleted.blocks));
+  response->set_held_blocks(static_cast<uint32_t>(deleted.held));
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Ping(Context* context, const v1::PingRequest* /*request*/,
+                                            v1::PingResponse* /*response*/) {
+  Reactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace kvtier

@@ -1,0 +1,107 @@
+// WorkerService is the gRPC face of the flows for workers: convert, run, convert
+// back. Served on the node's Unix socket only.
+#ifndef KVTIER_AGENT_SERVICES_WORKER_SERVICE_H_
+#define KVTIER_AGENT_SERVICES_WORKER_SERVICE_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "agent/agent.h"
+#include "agent/limits.h"
+#include "agent/services/call_budget.h"
+#include "agent/services/unary_service.h"
+#include "core/task.h"
+#include "kvtier/v1/worker.grpc.pb.h"
+
+namespace kvtier {
+
+// Thread-safe. REQUIRES: the agent outlives the server.
+class WorkerService final : public v1::Worker::CallbackService {
+ public:
+  explicit WorkerService(Agent* agent)
+      : agent_(agent),
+        budget_({.bytes = kMaxWorkerCallBytes, .duration = kMaxCallDuration}),
+        calls_(agent->executor(), agent->scope(), &budget_) {}
+
+  using Context = grpc::CallbackServerContext;
+  using Reactor = grpc::ServerUnaryReactor;
+  Reactor* RegisterSpace(Context* context, const v1::RegisterSpaceRequest* request,
+                         v1::RegisterSpaceResponse* response) override;
+  Reactor* Match(Context* context, const v1::MatchRequest* request,
+                 v1::MatchResponse* response) override;
+  Reactor* Onboard(Context* context, const v1::OnboardRequest* request,
+                   v1::OnboardResponse* response) override;
+  grpc::ServerWriteReactor<v1::OnboardPart>* OnboardParts(
+      Context* context, const v1::OnboardRequest* request) override;
+  Reactor* TakeTicket(Context* context, const v1::TakeTicketRequest* request,
+                      v1::TakeTicketResponse* response) override;
+  Reactor* RedeemTicket(Context* context, const v1::RedeemTicketRequest* request,
+                        v1::OnboardResponse* response) override;
+  Reactor* Prefetch(Context* context, const v1::PrefetchRequest* request,
+                    v1::PrefetchResponse* response) override;
+  Reactor* Reserve(Context* context, const v1::ReserveRequest* request,
+                   v1::ReserveResponse* response) override;
+  Reactor* Commit(Context* context, const v1::CommitRequest* request,
+                  v1::CommitResponse* response) override;
+  Reactor* TakeSlots(Context* context, const v1::TakeSlotsRequest* request,
+                     v1::TakeSlotsResponse* response) override;
+  Reactor* Release(Context* context, const v1::ReleaseRequest* request,
+                   v1::ReleaseResponse* response) override;
+  Reactor* Delete(Context* context, const v1::DeleteRequest* request,
+                  v1::DeleteResponse* response) override;
+  Reactor* Ping(Context* context, const v1::PingRequest* request,
+                v1::PingResponse* response) override;
+
+ private:
+  // One task an RPC, on the executor.
+  Task<absl::Status> DoRegisterSpace(const v1::RegisterSpaceRequest* request,
+                                     v1::RegisterSpaceResponse* response);
+  Task<absl::Status> DoMatch(const v1::MatchRequest* request, v1::MatchResponse* response);
+  Task<absl::Status> DoOnboard(Context* context, const v1::OnboardRequest* request,
+                               v1::OnboardResponse* response);
+  Task<absl::Status> DoTakeTicket(Context* context, const v1::TakeTicketRequest* request,
+                                  v1::TakeTicketResponse* response);
+  Task<absl::Status> DoRedeemTicket(Context* context, const v1::RedeemTicketRequest* request,
+                                    v1::OnboardResponse* response);
+  // Reads what an onboard asks for and ends the leases that it gives back.
+  absl::StatusOr<std::vector<OnboardRequest>> OnboardsOf(const Context& context,
+                                                         const v1::OnboardRequest& request);
+  // Writes what was leased to `session`; ends the leases at once where the asker is gone, who would
+  // never release what it does not know of.
+  void Answer(Context* context, SessionId session, const std::vector<Onboarded>& onboarded,
+              v1::OnboardResponse* response);
+  Task<absl::Status> DoPrefetch(const v1::PrefetchRequest* request, v1::PrefetchResponse* response);
+  Task<absl::Status> DoReserve(Context* context, const v1::ReserveRequest* request,
+                               v1::ReserveResponse* response);
+  Task<absl::Status> DoCommit(Context* context, const v1::CommitRequest* request,
+                              v1::CommitResponse* response);
+  Task<absl::Status> DoTakeSlots(const v1::TakeSlotsRequest* request,
+                                 v1::TakeSlotsResponse* response);
+  Task<absl::Status> DoDelete(const v1::DeleteRequest* request, v1::DeleteResponse* response);
+  Task<absl::Status> DoRelease(const v1::ReleaseRequest* request);
+
+  // Notes the sums that the request carries and adds the reservations they are of to `ids`.
+  // Errors: kInvalidArgument, not two numbers for each.
+  absl::Status NoteSums(SessionId session, const v1::CommitRequest& request,
+                        std::vector<ReservationId>* ids);
+  absl::StatusOr<SessionId> FindSession(const std::string& token) const;
+  // The end of `timeout_ms` from now, or the caller's own deadline before that.
+  absl::StatusOr<absl::Time> DeadlineOf(const Context& context, uint32_t timeout_ms) const;
+  // Names the sequences of a request. Errors: kInvalidArgument, naming the field.
+  template <typename Request>
+  absl::StatusOr<std::vector<BlockRun>> NameRuns(const Request& request) const;
+  absl::StatusOr<BlockRun> NameRun(SessionId session, const v1::Sequence& sequence) const;
+  Reactor* Run(Context* context, const google::protobuf::MessageLite& request,
+               Task<absl::Status> task);
+  // Refuses the call where the agent is stopping.
+  Task<absl::Status> UnlessStopping(Task<absl::Status> task);
+
+  Agent* const agent_;
+  CallBudget budget_;
+  UnaryCalls calls_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SERVICES_WORKER_SERVICE_H_

@@ -1,0 +1,34 @@
+// What the flows for workers answer, as kvtier.v1 messages.
+#ifndef KVTIER_AGENT_SERVICES_WORKER_WIRE_H_
+#define KVTIER_AGENT_SERVICES_WORKER_WIRE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/flows/match.h"
+#include "agent/flows/onboard.h"
+#include "agent/flows/onboard_parts.h"
+#include "agent/flows/put.h"
+#include "agent/sessions/tickets.h"
+#include "kvtier/v1/worker.pb.h"
+
+namespace kvtier {
+
+// Returns a time of the node's monotonic clock in nanoseconds.
+uint64_t MonotonicNanos(absl::Time time);
+
+// Errors: kInvalidArgument, not 16 bytes.
+absl::StatusOr<TicketId> TicketFrom(const std::string& wire);
+
+// Each fills an empty message.
+void FillMatched(const Matched& matched, v1::MatchedSequence* wire);
+void FillOnboarded(const Onboarded& onboarded, v1::OnboardedSequence* wire);
+void FillPart(const OnboardPart& part, v1::OnboardPart* wire);
+void FillTaken(const TakenTicket& taken, v1::TakeTicketResponse* wire);
+void FillReserved(const ReservedBlock& block, v1::ReservedBlock* wire);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SERVICES_WORKER_WIRE_H_

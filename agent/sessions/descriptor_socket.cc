@@ -1,0 +1,278 @@
+#include "agent/sessions/descriptor_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "agent/limits.h"
+#include "core/check.h"
+#include "core/clock.h"
+#include "core/listening_socket.h"
+#include "core/log.h"
+#include "core/process_id.h"
+#include "core/status_macros.h"
+#include "openssl/crypto.h"
+#include "proto/socket_names.h"
+
+namespace kvtier {
+namespace {
+
+// Sessions, and as many connections that have not said who they are.
+constexpr size_t kMaxConnections = 2 * kMaxSessions;
+constexpr absl::Duration kNoDescriptorPause = absl::Milliseconds(10);
+// The largest packet of the protocol is a Hello; one byte more shows a longer one.
+constexpr size_t kPacketBytes = sizeof(wire::Hello) + 1;
+
+template <size_t kBytes>
+void FillRandom(std::array<uint8_t, kBytes>* bytes) {
+  KVT_CHECK(getrandom(bytes->data(), kBytes, 0) == static_cast<ssize_t>(kBytes));
+}
+
+template <typename Packet>
+bool Send(int fd, const Packet& packet) {
+  return send(fd, &packet, sizeof(packet), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         static_cast<ssize_t>(sizeof(packet));
+}
+
+// Sends a packet with one descriptor beside it.
+template <typename Packet>
+bool SendWithDescriptor(int fd, const Packet& reply, int descriptor) {
+  iovec part{.iov_base = const_cast<Packet*>(&reply), .iov_len = sizeof(reply)};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
+  return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(reply));
+}
+
+void Watch(int epoll_fd, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  event.data.fd = fd;
+  KVT_CHECK(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+}  // namespace
+
+const Tenant* ProvenTenant(const TenantTable& tenants, const wire::Hello& hello,
+                           const std::array<uint8_t, 32>& nonce) {
+  const Tenant* const tenant = tenants.Find(hello.tenant.data());
+  // An unknown tenant costs the same proof: the two are not told apart.
+  const std::array<uint8_t, 32> proof =
+      wire::SessionProof(tenant != nullptr ? tenant->key : TenantKey(), nonce);
+  if (CRYPTO_memcmp(proof.data(), hello.proof.data(), proof.size()) != 0) return nullptr;
+  return tenant;
+}
+
+absl::StatusOr<std::unique_ptr<DescriptorSocket>> DescriptorSocket::Listen(Options options,
+                                                                           Calls calls) {
+  KVT_ASSIGN_OR_RETURN(const int fd, ListenUnix(options.path, SOCK_SEQPACKET, kWorkerSocketMode));
+  const int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  const int stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  KVT_CHECK(epoll_fd >= 0 && stop_fd >= 0);
+  return std::unique_ptr<DescriptorSocket>(
+      new DescriptorSocket(std::move(options), std::move(calls), fd, epoll_fd, stop_fd));
+}
+
+DescriptorSocket::DescriptorSocket(Options options, Calls calls, int listen_fd, int epoll_fd,
+                                   int stop_fd)
+    : options_(std::move(options)),
+      calls_(std::move(calls)),
+      listen_fd_(listen_fd),
+      epoll_fd_(epoll_fd),
+      stop_fd_(stop_fd),
+      leaving_(epoll_fd, {.over = [this](SessionId session) { calls_.over(session); },
+                          .gone = [this](SessionId session) { calls_.gone(session); }}) {
+  Watch(epoll_fd_, listen_fd_);
+  Watch(epoll_fd_, stop_fd_);
+  thread_ = std::thread([this] { Run(); });
+  pthread_setname_np(thread_.native_handle(), "sessions");
+}
+
+DescriptorSocket::~DescriptorSocket() {
+  const uint64_t one = 1;
+  KVT_CHECK(write(stop_fd_, &one, sizeof(one)) == sizeof(one));
+  thread_.join();
+  while (!connections_.empty()) Close(connections_.begin()->first);
+  close(listen_fd_);
+  close(epoll_fd_);
+  close(stop_fd_);
+  unlink(options_.path.c_str());
+}
+
+void DescriptorSocket::Run() {
+  std::array<epoll_event, 64> events;
+  const int sweep_ms = static_cast<int>(absl::ToInt64Milliseconds(kHelloTimeout / 2));
+  while (true) {
+    const int count = epoll_wait(epoll_fd_, events.data(), events.size(), sweep_ms);
+    for (int i = 0; i < count; ++i) {
+      const int fd = events[i].data.fd;
+      if (fd == stop_fd_) return;
+      if (fd == listen_fd_) {
+        Accept();
+        continue;
+      }
+      if (leaving_.OnReadable(fd, MonotonicClock().Now())) continue;
+      const auto connection = connections_.find(fd);
+      if (connection == connections_.end()) continue;
+      if (!OnReadable(fd, &connection->second)) Close(fd);
+    }
+    CloseLateConnections();
+  }
+}
+
+void DescriptorSocket::Accept() {
+  const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0) {
+    // Descriptors ran out: the connection stays pending, and epoll would say so at once.
+    if (errno == EMFILE || errno == ENFILE) absl::SleepFor(kNoDescriptorPause);
+    return;
+  }
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+  const bool allowed =
+      known && std::find(options_.allowed_uids.begin(), options_.allowed_uids.end(), peer.uid) !=
+                   options_.allowed_uids.end();
+  wire::Challenge challenge;
+  FillRandom(&challenge.nonce);
+  if (!Send(fd, challenge) || !allowed || connections_.size() >= kMaxConnections) {
+    if (!allowed) {
+      Log(LogLevel::kWarning,
+          absl::StrCat("session refused: uid ", peer.uid, " is not one of --allow_uids"));
+    }
+    Send(fd, wire::Welcome{.code = allowed ? wire::WelcomeCode::kTooManySessions
+                                           : wire::WelcomeCode::kForbiddenUser});
+    close(fd);
+    return;
+  }
+  connections_[fd] = {.nonce = challenge.nonce,
+                      .pid = peer.pid,
+                      .hello_by = MonotonicClock().Now() + kHelloTimeout};
+  Watch(epoll_fd_, fd);
+}
+
+bool DescriptorSocket::OnReadable(int fd, Connection* connection) {
+  std::array<std::byte, kPacketBytes> packet;
+  const ssize_t bytes = recv(fd, packet.data(), packet.size(), MSG_DONTWAIT);
+  if (bytes < 0) return errno == EAGAIN || errno == EINTR;
+  if (bytes == 0) return false;  // Hangup.
+  const std::span<const std::byte> received(packet.data(), static_cast<size_t>(bytes));
+  return connection->open ? OnDescriptorRequest(fd, connection, received)
+                          : OnHello(fd, connection, received);
+}
+
+bool DescriptorSocket::OnHello(int fd, Connection* connection, std::span<const std::byte> packet) {
+  const auto refuse = [fd](wire::WelcomeCode code) {
+    Send(fd, wire::Welcome{.code = code});
+    return false;
+  };
+  const absl::StatusOr<wire::Hello> hello = wire::ParseHello(packet);
+  if (!hello.ok()) return refuse(wire::WelcomeCode::kMalformed);
+  wire::Welcome welcome = wire::AnswerTo(*hello);
+  if (welcome.code != wire::WelcomeCode::kOk) {
+    Log(LogLevel::kError, absl::StrCat("session refused: ", wire::WhyRefused(*hello)));
+    Send(fd, welcome);
+    return false;
+  }
+  const Tenant* const tenant = ProvenTenant(*options_.tenants, *hello, connection->nonce);
+  if (tenant == nullptr) return refuse(wire::WelcomeCode::kUnknownTenant);
+  FillRandom(&welcome.session_token);
+  const absl::StatusOr<SessionId> session = calls_.open(*tenant, welcome.session_token);
+  if (!session.ok()) return refuse(wire::WelcomeCode::kTooManySessions);
+  connection->open = true;
+  connection->session = *session;
+  connection->domain = tenant->domain;
+  // While it waits for our answer, it is certainly this process.
+  connection->process = WatchPeer(fd, connection->pid);
+  return Send(fd, welcome);
+}
+
+bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
+                                           std::span<const std::byte> packet) {
+  const absl::StatusOr<wire::DescriptorRequest> request = wire::ParseDescriptorRequest(packet);
+  if (!request.ok()) {
+    return Send(fd, wire::DescriptorReply{.code = wire::DescriptorCode::kMalformed});
+  }
+  const absl::StatusOr<Shared> shared = request->kind == wire::DescriptorKind::kLifeline
+                                            ? MakeLifeline(connection)
+                                            : calls_.share({.session = connection->session,
+                                                            .domain = connection->domain,
+                                                            .kind = request->kind,
+                                                            .index = request->index,
+                                                            .pid = connection->pid});
+  if (!shared.ok()) {
+    return Send(fd, wire::DescriptorReply{.code = wire::DescriptorCode::kNotAvailable});
+  }
+  if (request->kind == wire::DescriptorKind::kSignalPage) connection->has_page = true;
+  const wire::DescriptorReply reply{.bytes = shared->bytes,
+                                    .handles = shared->handles,
+                                    .max_handles = shared->max_handles,
+                                    .version = shared->version,
+                                    .since = shared->since};
+  const bool sent = SendWithDescriptor(fd, reply, shared->fd);
+  if (shared->duplicated) close(shared->fd);
+  return sent;
+}
+
+absl::StatusOr<DescriptorSocket::Shared> DescriptorSocket::MakeLifeline(Connection* connection) {
+  // A second one would leave open which of them speaks for the process.
+  if (connection->lifeline >= 0) return absl::AlreadyExistsError("lifeline: it has been given");
+  std::array<int, 2> ends{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) {
+    return absl::ResourceExhaustedError(absl::StrCat("lifeline: ", strerror(errno)));
+  }
+  connection->lifeline = ends[0];
+  return Shared{.fd = ends[1], .duplicated = true};
+}
+
+void DescriptorSocket::Close(int fd) {
+  const auto found = connections_.find(fd);
+  const Connection& connection = found->second;
+  // First: a worker must not believe in what is free.
+  shutdown(fd, SHUT_RDWR);
+  const bool may_write = connection.open && calls_.close(connection.session);
+  // What a worker began ends with its process, and not with its session.
+  if (may_write || connection.has_page) {
+    leaving_.Add({.session = connection.session,
+                  .process = connection.process,
+                  .lifeline = connection.lifeline,
+                  .has_steps = connection.has_page},
+                 MonotonicClock().Now());
+  } else {
+    if (connection.process >= 0) close(connection.process);
+    if (connection.lifeline >= 0) close(connection.lifeline);
+  }
+  connections_.erase(found);
+  close(fd);  // Leaves the epoll set with it.
+}
+
+void DescriptorSocket::CloseLateConnections() {
+  const absl::Time now = MonotonicClock().Now();
+  std::vector<int> late;
+  for (const auto& [fd, connection] : connections_) {
+    if (!connection.open && connection.hello_by < now) late.push_back(fd);
+  }
+  for (const int fd : late) Close(fd);
+  leaving_.Sweep(now);
+}
+
+}  // namespace kvtier

@@ -1,0 +1,120 @@
+// DescriptorSocket opens and ends worker sessions: the SEQPACKET Unix socket that
+// checks who connects, proves the tenant, hands over descriptors, and takes a hangup
+// as the end of the session, though not as the end of what its process does. The protocol is
+// proto/session_wire.h.
+//
+// One thread of its own; it knows the agent only by the calls below.
+#ifndef KVTIER_AGENT_SESSIONS_DESCRIPTOR_SOCKET_H_
+#define KVTIER_AGENT_SESSIONS_DESCRIPTOR_SOCKET_H_
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/sessions/leaving_workers.h"
+#include "agent/sessions/sessions.h"
+#include "agent/sessions/tenants.h"
+#include "proto/session_wire.h"
+
+namespace kvtier {
+
+// A connection that has not said Hello by then is closed.
+inline constexpr absl::Duration kHelloTimeout = absl::Seconds(2);
+
+// Who said Hello, if the proof is that of its tenant's key and our nonce. nullptr: it is
+// not, or there is no such tenant, which takes as long.
+const Tenant* ProvenTenant(const TenantTable& tenants, const wire::Hello& hello,
+                           const std::array<uint8_t, 32>& nonce);
+
+class DescriptorSocket {
+ public:
+  struct Shared {
+    int fd = -1;  // Not owned.
+    uint64_t bytes = 0;
+    uint32_t handles = 1;
+    uint32_t max_handles = 1;
+    uint64_t version = 0;  // As wire::DescriptorReply has them.
+    uint64_t since = 0;
+    bool duplicated = false;  // For this answer: to be closed after it.
+  };
+  // What a session asks for.
+  struct Wish {
+    SessionId session{};
+    DomainId domain{};
+    wire::DescriptorKind kind{};
+    uint32_t index = 0;
+    pid_t pid = 0;  // Who asks; 0: a process of another PID namespace.
+  };
+  // Called on the socket's thread; each may block for microseconds.
+  struct Calls {
+    absl::AnyInvocable<absl::StatusOr<SessionId>(const Tenant&, const SessionToken&)> open;
+    // True: the worker may still write what the session had reserved.
+    absl::AnyInvocable<bool(SessionId)> close;
+    // After close(): it writes nothing of that any more.
+    absl::AnyInvocable<void(SessionId)> over;
+    // After close(), of a session that may still write or was given a signal page, unless
+    // it is over and has no such page: its process is gone.
+    absl::AnyInvocable<void(SessionId)> gone;
+    // Errors: kNotFound, this node has no such memory; kResourceExhausted.
+    absl::AnyInvocable<absl::StatusOr<Shared>(const Wish&)> share;
+  };
+  struct Options {
+    std::string path;
+    std::vector<uid_t> allowed_uids;       // Of the connecting process.
+    const TenantTable* tenants = nullptr;  // Not owned.
+  };
+
+  // Binds (replacing a stale socket), makes it usable by owner and group, starts the
+  // thread. Errors: kUnavailable, with the path and errno's text.
+  static absl::StatusOr<std::unique_ptr<DescriptorSocket>> Listen(Options options, Calls calls);
+  // Closes every session, joins the thread, removes the socket.
+  ~DescriptorSocket();
+
+ private:
+  struct Connection {
+    std::array<uint8_t, 32> nonce{};
+    bool open = false;  // After a good Hello.
+    SessionId session{};
+    DomainId domain{};
+    pid_t pid = 0;  // 0: in another PID namespace.
+    bool has_page = false;
+    int process = -1;   // A pidfd, once it is open; -1: it cannot be watched.
+    int lifeline = -1;  // Our end of it; -1: it did not ask.
+    absl::Time hello_by;
+  };
+  DescriptorSocket(Options options, Calls calls, int listen_fd, int epoll_fd, int stop_fd);
+  void Run();
+  void Accept();
+  // False: close the connection.
+  bool OnReadable(int fd, Connection* connection);
+  bool OnHello(int fd, Connection* connection, std::span<const std::byte> packet);
+  bool OnDescriptorRequest(int fd, Connection* connection, std::span<const std::byte> packet);
+  // A new lifeline; the worker's end of it, for the caller to close after the answer.
+  absl::StatusOr<Shared> MakeLifeline(Connection* connection);
+  void Close(int fd);
+  void CloseLateConnections();
+
+  const Options options_;
+  Calls calls_;
+  const int listen_fd_;
+  const int epoll_fd_;
+  const int stop_fd_;                      // An eventfd: readable when the thread is to end.
+  std::map<int, Connection> connections_;  // By descriptor; the thread's own.
+  LeavingWorkers leaving_;
+  std::thread thread_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SESSIONS_DESCRIPTOR_SOCKET_H_

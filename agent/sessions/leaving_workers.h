@@ -1,0 +1,80 @@
+// LeavingWorkers watches those whose session hung up while their process may still use
+// what the session had: until the worker says on its lifeline that its writes are over, and
+// until its process is gone.
+//
+// A process is gone when the kernel says so (a pidfd) and nobody has its lifeline any more: a
+// child that it forked has a copy of the lifeline, and of the memory. A worker that has no
+// lifeline, and whose process cannot be watched, is given kProcessGoneGrace.
+//
+// One thread, which waits for the descriptors on an epoll set of its own.
+#ifndef KVTIER_AGENT_SESSIONS_LEAVING_WORKERS_H_
+#define KVTIER_AGENT_SESSIONS_LEAVING_WORKERS_H_
+
+#include <cstddef>
+#include <map>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/time/time.h"
+#include "agent/sessions/sessions.h"
+
+namespace kvtier {
+
+// How long a process counts as alive that cannot be watched, since it let go of its lifeline,
+// or since its hangup if it has none. Longer than the kernel takes to end a process with a
+// context on a GPU.
+inline constexpr absl::Duration kProcessGoneGrace = absl::Seconds(30);
+
+class LeavingWorkers {
+ public:
+  struct Calls {
+    // Its process writes nothing of what the session had reserved any more.
+    absl::AnyInvocable<void(SessionId)> over;
+    // It is gone, which ends its writes, too: the last that is said of the session.
+    absl::AnyInvocable<void(SessionId)> gone;
+  };
+  struct Worker {
+    SessionId session{};
+    int process = -1;        // A pidfd; -1: it cannot be watched.
+    int lifeline = -1;       // Our end of it; -1: it has none.
+    bool has_steps = false;  // Its process is waited for, whatever it says.
+  };
+
+  // Does not own `epoll_fd`; whoever waits on it tells OnReadable().
+  LeavingWorkers(int epoll_fd, Calls calls) : epoll_fd_(epoll_fd), calls_(std::move(calls)) {}
+  ~LeavingWorkers();
+  LeavingWorkers(const LeavingWorkers&) = delete;
+  LeavingWorkers& operator=(const LeavingWorkers&) = delete;
+
+  // Takes over the worker's descriptors. Calls come from OnReadable() and Sweep() only.
+  void Add(const Worker& worker, absl::Time now);
+  // False: the descriptor is none of these.
+  bool OnReadable(int fd, absl::Time now);
+  // Looks whose grace is over.
+  void Sweep(absl::Time now);
+
+  size_t size() const { return workers_.size(); }
+
+ private:
+  struct Leaving {
+    Worker worker;
+    bool over = false;
+    bool ended = false;                           // Its process, says the pidfd.
+    absl::Time gone_by = absl::InfiniteFuture();  // Of one that cannot be watched.
+  };
+  using Workers = std::map<SessionId, Leaving>;
+  void Watch(int fd, SessionId session);
+  // Closes one of its descriptors, which becomes -1.
+  void Drop(int* fd);
+  void ReadLifeline(Leaving* leaving, absl::Time now);
+  void EndIfGone(Workers::iterator found);
+
+  const int epoll_fd_;
+  Calls calls_;
+  Workers workers_;
+  std::map<int, SessionId> by_descriptor_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SESSIONS_LEAVING_WORKERS_H_

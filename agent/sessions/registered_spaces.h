@@ -1,0 +1,55 @@
+// RegisteredSpaces remembers what spaces workers registered, for operators who ask why two of them
+// do not share: the text of each space, whose it is, and how many sessions use it. Nothing here
+// decides anything.
+//
+// Executor thread only. Bounded: kMaxSpacesDescribed.
+#ifndef KVTIER_AGENT_SESSIONS_REGISTERED_SPACES_H_
+#define KVTIER_AGENT_SESSIONS_REGISTERED_SPACES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/block_key.h"
+#include "core/space.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+class RegisteredSpaces {
+ public:
+  struct Registered {
+    DomainId domain{};  // Of the tenant.
+    SpaceSpec spec;
+    SpaceDigest digest;
+    size_t sessions = 0;     // That use it now; 0: all that did are over.
+    uint64_t last_used = 0;  // Number of the last Add() or Remove(): the larger, the later.
+  };
+
+  // One session more uses `spec`, whose digest is `digest`. Beyond kMaxSpacesDescribed the space
+  // that nobody uses any more for the longest time is forgotten; if all are in use, this one is
+  // not remembered.
+  void Add(DomainId domain, const SpaceSpec& spec, const SpaceDigest& digest);
+  // One session less. Spaces that are not remembered are ignored.
+  void Remove(DomainId domain, const SpaceDigest& digest);
+
+  // Returns all, by domain and then by digest.
+  std::vector<const Registered*> All() const;
+  // Uses of spaces that were not remembered, so far.
+  uint64_t forgotten() const { return forgotten_; }
+
+ private:
+  using Key = std::pair<DomainId, SpaceDigest>;
+  // Makes room for one more. False: all are in use.
+  bool ForgetOne();
+
+  std::map<Key, Registered> spaces_;
+  uint64_t uses_ = 0;
+  uint64_t forgotten_ = 0;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SESSIONS_REGISTERED_SPACES_H_

@@ -1,0 +1,162 @@
+// ReservationTable holds the slots that workers were given to write. A reserved
+// block is nobody else's to put until it is committed, given back, or late.
+//
+// A late reservation can no longer be committed, and its key is free for others;
+// but its slot stays taken, because its worker may still be writing there: until it is
+// given back, or nobody of its session writes any more. It is late when its deadline has
+// passed, and when its session ends, which is not the end of the session's process.
+//
+// What a worker gives back in host memory while steps of it run is late until these have
+// ended, and so is what a commit gives up because its step did not end in time. A slot of
+// the GPU pool is held for such steps by the slot table.
+//
+// A worker that stages writes no slot of others' memory: a late reservation of it keeps its slot in
+// the session's own region alone, and all of them end with the session.
+//
+// Executor thread only. To reserve, to take out and to expire takes as long with many reservations
+// as with few, but where a deadline lies before others'; ReleaseAll() and EndSession() look at
+// each.
+#ifndef KVTIER_AGENT_SESSIONS_RESERVATIONS_H_
+#define KVTIER_AGENT_SESSIONS_RESERVATIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/disk/disk_promises.h"
+#include "agent/gpu/gpu_workers.h"
+#include "agent/sessions/sessions.h"
+#include "agent/sessions/staging.h"
+#include "core/block_proof.h"
+#include "core/tier.h"
+#include "tier_gpu/gpu_pool.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+enum class ReservationId : uint64_t {};
+
+// A block that is being put. One of `host` and `gpu` is set, and neither of a staged block that is
+// late.
+struct PendingBlock {
+  BlockMeta meta;       // Without its sum, unless `summed`.
+  bool summed = false;  // The worker took the sum, which is its word.
+  DomainId domain{};
+  HostSlot host;
+  StagedSlot staged;  // Where the worker writes what is copied into `host`; none: it writes there.
+  GpuSlot gpu;
+  GpuHold writer;  // The worker's own, on `gpu`: until it is done writing there.
+  // In host memory, if the disks would be promised the block; none when it is late.
+  PromisedRoom room;
+};
+
+class ReservationTable {
+ public:
+  // `max_late_bytes`: of host memory, in each domain, before it is given no more to write.
+  explicit ReservationTable(uint64_t max_late_bytes) : max_late_bytes_(max_late_bytes) {}
+  // True: some session is putting this block now.
+  bool IsPending(const BlockKey& key) const { return pending_keys_.contains(key); }
+  // REQUIRES: the key is not pending. Errors: kResourceExhausted at
+  // kMaxReservationsPerSession, and at kMaxReservations of all.
+  absl::StatusOr<ReservationId> Add(SessionId session, PendingBlock block, absl::Time deadline);
+  // From here on steps of workers are looked at. Does not own.
+  void AttachGpu(GpuWorkers* workers) { workers_ = workers; }
+  // Takes the block out for committing; its key stays pending until Finish().
+  // nullopt: unknown, late, another session's, or it awaits a step.
+  std::optional<PendingBlock> Take(SessionId session, ReservationId id);
+  void Finish(const BlockKey& key) { pending_keys_.erase(key); }
+  // Returns the block where it is; nullptr as nullopt of Take(). Valid until the next change.
+  PendingBlock* Find(SessionId session, ReservationId id);
+  // Take() and Finish() of a block that Find() returns and that was committed from where it was.
+  void End(ReservationId id);
+  // The worker says what the sum of the slot's bytes is. Ignores what Take() does, and slots of the
+  // GPU pool, whose bytes are summed where they arrive.
+  void NoteSum(SessionId session, ReservationId id, const PayloadSum& sum);
+  // A commit awaits the step that writes the block: nothing but TakeAwaited() or
+  // GiveUpAwaited(), which the commit owes within a deadline of its own, ends the
+  // reservation. False: as nullopt of Take().
+  bool Await(SessionId session, ReservationId id);
+  // As Take(), when the step has ended. REQUIRES of both: it awaits a step.
+  PendingBlock TakeAwaited(ReservationId id);
+  // The step did not end in time, or its worker died in it.
+  void GiveUpAwaited(ReservationId id);
+  // The blocks of those of `ids` that the session may commit.
+  std::vector<BlockKey> KeysOf(SessionId session, std::span<const ReservationId> ids);
+  // Gives slots back. Ids that are unknown, another session's or awaiting a step are ignored.
+  void Release(SessionId session, std::span<const ReservationId> ids);
+  // The same of slots that a commit names as never written; counts them, and returns how many.
+  size_t GiveBackUnwritten(SessionId session, std::span<const ReservationId> ids);
+  // Nobody of this session writes any more, but steps of it that have not ended.
+  void ReleaseAll(SessionId session);
+  // The session is over, its worker perhaps not: all that it had reserved is late, but what
+  // awaits a step, and what it staged, which is over with it. Returns how much it still has.
+  size_t EndSession(SessionId session);
+  // Frees what waited for steps that have ended.
+  void Sweep();
+  // Marks what is past its deadline as late; returns how many.
+  size_t Expire(absl::Time now);
+  size_t size() const { return by_id_.size(); }  // Late ones included.
+  uint64_t late_bytes(Tier tier) const;          // kHost or kGpu.
+  uint64_t unwritten_blocks(Tier tier) const {   // As late_bytes(); so far.
+    return tier == Tier::kGpu ? unwritten_gpu_blocks_ : unwritten_host_blocks_;
+  }
+  // What is late in the domain's host memory is as much as it may be.
+  bool TooMuchIsLate(DomainId domain) const;
+  void Audit() const;
+
+ private:
+  struct Reserved {
+    ReservationId id{};
+    SessionId session{};
+    PendingBlock block;
+    absl::Time deadline;
+    bool late = false;
+    bool awaits_step = false;
+    // That may write it, though it was given back; then it is one of `given_back_`.
+    std::optional<BegunSteps> written_by{};
+  };
+  using Reservations = std::list<Reserved>;
+  // Returns nullptr as Find().
+  Reserved* FindOpen(SessionId session, ReservationId id);
+  // Returns what Await() was called for. REQUIRES: it awaits its step.
+  Reserved* FindAwaited(ReservationId id);
+  void Erase(Reserved* reserved);
+  // Calls `visit` with each of the session, which may end it.
+  void ForEachOf(SessionId session, absl::FunctionRef<void(Reserved*)> visit);
+  // Ends it, or makes it late until `steps`, the session's, have ended.
+  void GiveBack(Reserved* reserved, const BegunSteps& steps);
+  BegunSteps StepsOf(SessionId session) const;
+  // Its deadline is of no use from here on. REQUIRES: it is one of `open_`.
+  void Keep(Reserved* reserved);
+  // REQUIRES: it is not late.
+  void MakeLate(Reserved* reserved);
+  // Where its bytes are counted while it is late.
+  uint64_t& LateBytesOf(const PendingBlock& block);
+
+  const uint64_t max_late_bytes_;
+  GpuWorkers* workers_ = nullptr;  // Null: no worker has steps.
+  uint64_t next_id_ = 1;
+  Reservations open_;  // By deadline; each may be committed.
+  Reservations kept_;  // Late, or awaiting a step.
+  absl::flat_hash_map<ReservationId, Reservations::iterator> by_id_;  // Of both.
+  std::vector<ReservationId> given_back_;  // Late ones that wait for steps; oldest first.
+  absl::flat_hash_set<BlockKey> pending_keys_;
+  absl::flat_hash_map<SessionId, size_t> counts_;
+  absl::flat_hash_map<DomainId, uint64_t> late_host_bytes_;
+  uint64_t late_gpu_bytes_ = 0;
+  uint64_t unwritten_host_blocks_ = 0;
+  uint64_t unwritten_gpu_blocks_ = 0;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SESSIONS_RESERVATIONS_H_

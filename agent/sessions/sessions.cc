@@ -1,0 +1,91 @@
+#include "agent/sessions/sessions.h"
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "core/check.h"
+
+namespace kvtier {
+
+absl::StatusOr<SessionId> SessionTable::Open(const Tenant& tenant, const SessionToken& token) {
+  if (sessions_.size() >= kMaxSessions) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("sessions: all ", kMaxSessions, " are in use"));
+  }
+  KVT_CHECK(!by_token_.contains(token));
+  const SessionId id{next_id_++};
+  Session& session = sessions_[id];
+  session.tenant = &tenant;
+  session.token = token;
+  by_token_[token] = id;
+  return id;
+}
+
+void SessionTable::Close(SessionId id) {
+  const auto session = sessions_.find(id);
+  if (session == sessions_.end()) return;
+  for (const auto& [space_id, space] : session->second.spaces) {
+    spaces_.Remove(session->second.tenant->domain, space.digest);
+  }
+  by_token_.erase(session->second.token);
+  sessions_.erase(session);
+}
+
+absl::StatusOr<SessionId> SessionTable::Find(const SessionToken& token) const {
+  const auto found = by_token_.find(token);
+  if (found == by_token_.end()) {
+    return absl::FailedPreconditionError(
+        "session_token: no open session has it; open one on the descriptor socket");
+  }
+  return found->second;
+}
+
+absl::StatusOr<uint32_t> SessionTable::AddSpace(SessionId id, const SpaceSpec& spec,
+                                                uint64_t registration) {
+  Session& session = sessions_.at(id);
+  const SpaceDigest digest = spec.Digest();
+  for (const auto& [space_id, space] : session.spaces) {
+    if (space.digest == digest && space.registration == registration) return space_id;
+  }
+  if (session.spaces.size() >= kMaxSpacesPerSession) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("spaces: the session's ", kMaxSpacesPerSession, " are in use"));
+  }
+  session.spaces.emplace(++session.last_space,
+                         Space{.digest = digest,
+                               .registration = registration,
+                               .lengths = BlockLengths::Of(spec),
+                               .namer = BlockNamer(session.tenant->key, digest)});
+  spaces_.Add(DomainOf(id), spec, digest);
+  return session.last_space;
+}
+
+void SessionTable::RemoveSpace(SessionId id, uint32_t space_id) {
+  Session& session = sessions_.at(id);
+  const auto space = session.spaces.find(space_id);
+  if (space == session.spaces.end()) return;
+  spaces_.Remove(session.tenant->domain, space->second.digest);
+  session.spaces.erase(space);
+}
+
+absl::StatusOr<BlockRun> SessionTable::NameRun(SessionId id, uint32_t space_id,
+                                               const std::optional<EngineKey>& parent,
+                                               std::span<const EngineKey> keys) const {
+  const Session& session = sessions_.at(id);
+  const auto found = session.spaces.find(space_id);
+  if (found == session.spaces.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("space_id: ", space_id, " is not one of the ",
+                                                   session.spaces.size(),
+                                                   " that this session registered"));
+  }
+  const Space& space = found->second;
+  BlockRun run{.session = id,
+               .domain = session.tenant->domain,
+               .space = space.digest,
+               .lengths = space.lengths};
+  if (parent.has_value()) run.parent = space.namer.Name(*parent);
+  run.keys.resize(keys.size());
+  space.namer.NameAll(keys, run.keys);
+  return run;
+}
+
+}  // namespace kvtier

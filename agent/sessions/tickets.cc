@@ -1,0 +1,189 @@
+#include "agent/sessions/tickets.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "core/check.h"
+#include "core/space.h"
+#include "core/status_macros.h"
+
+namespace kvtier {
+namespace {
+
+TicketId DrawId() {
+  TicketId id{};
+  KVT_CHECK(getrandom(id.data(), id.size(), 0) == static_cast<ssize_t>(id.size()));
+  return id;
+}
+
+// The same for whatever is wrong: a stranger learns nothing.
+absl::Status NoSuchTicket() {
+  return absl::NotFoundError("ticket: unknown, over, or redeemed by this rank already");
+}
+
+// Returns what was brought once more, under pins of its own.
+Onboarder::Brought PinAgain(BlockIndex* index, const Onboarder::Brought& brought) {
+  Onboarder::Brought again{.missed = brought.missed};
+  again.blocks.resize(brought.blocks.size());
+  for (size_t i = 0; i < brought.blocks.size(); ++i) {
+    const Onboarder::Wanted& block = brought.blocks[i];
+    if (!block.pin) continue;
+    std::optional<Pin> pin = index->PinIn(block.pin.tier(), block.pin.key());
+    KVT_CHECK(pin.has_value());  // What is pinned stays.
+    again.blocks[i] = {.pin = *std::move(pin), .from = block.from};
+  }
+  return again;
+}
+
+}  // namespace
+
+absl::Status Tickets::Check(const TicketRequest& request) {
+  if (request.redemptions < 1 || request.redemptions > kMaxRedemptions) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("redemptions: ", request.redemptions, "; must be 1 to ", kMaxRedemptions));
+  }
+  if (request.lifetime <= absl::ZeroDuration() || request.lifetime > kMaxTicketLifetime) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lifetime_ms: ", absl::ToInt64Milliseconds(request.lifetime),
+                     "; must be 1 to ", absl::ToInt64Milliseconds(kMaxTicketLifetime)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tickets::CheckRoom(const Ticket& ticket) const {
+  const auto found = use_.find(ticket.domain);
+  const Use use = found == use_.end() ? Use() : found->second;
+  const uint64_t bytes = parts_.host->arena(ticket.domain).bytes().size() / kTicketPart;
+  if (use.tickets >= kMaxTicketsPerDomain) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("tickets: the tenant holds all of its ", kMaxTicketsPerDomain));
+  }
+  if (use.blocks + ticket.blocks > kMaxTicketBlocks || use.bytes + ticket.bytes > bytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("tickets: with these ", ticket.blocks, " blocks the tenant's tickets would ",
+                     "hold more than ", kMaxTicketBlocks, " blocks or ", bytes, " bytes"));
+  }
+  return absl::OkStatus();
+}
+
+Task<absl::StatusOr<TakenTicket>> Tickets::Take(TicketRequest request) {
+  KVT_CO_RETURN_IF_ERROR(Check(request));
+  Ticket ticket{.domain = request.sequences[0].run.domain};
+  ticket.redeemed.resize(request.redemptions);
+  ticket.requests = std::move(request.sequences);
+  KVT_CO_RETURN_IF_ERROR(CheckRoom(ticket));
+  ticket.brought = co_await parts_.onboarder->BringAll(&ticket.requests);
+  TakenTicket taken;
+  for (size_t i = 0; i < ticket.brought.size(); ++i) {
+    TakenTicket::Sequence& sequence = taken.sequences.emplace_back();
+    sequence.missed = ticket.brought[i].missed;
+    for (size_t key = 0; key < ticket.brought[i].blocks.size(); ++key) {
+      const Pin& pin = ticket.brought[i].blocks[key].pin;
+      if (!pin) continue;
+      sequence.indices.push_back(key);
+      ticket.bytes += parts_.onboarder->index()->Find(pin.key())->host.slot_bytes();
+    }
+    ticket.blocks += sequence.indices.size();
+  }
+  if (ticket.blocks == 0) co_return taken;
+  KVT_CO_RETURN_IF_ERROR(CheckRoom(ticket));
+  ticket.deadline = parts_.executor->Now() + request.lifetime;
+  taken.id = DrawId();
+  taken.deadline = ticket.deadline;
+  Use& use = use_[ticket.domain];
+  ++use.tickets;
+  use.blocks += ticket.blocks;
+  use.bytes += ticket.bytes;
+  by_deadline_.emplace(ticket.deadline, taken.id);
+  KVT_CHECK(tickets_.emplace(taken.id, std::move(ticket)).second);
+  co_return taken;
+}
+
+absl::StatusOr<std::vector<Onboarded>> Tickets::Redeem(SessionId session, DomainId domain,
+                                                       const TicketId& id, uint32_t rank,
+                                                       const std::vector<SpaceDigest>& spaces) {
+  const auto found = tickets_.find(id);
+  if (found == tickets_.end()) return NoSuchTicket();
+  Ticket& ticket = found->second;
+  if (ticket.domain != domain || parts_.executor->Now() >= ticket.deadline ||
+      rank >= ticket.redeemed.size() || ticket.redeemed[rank]) {
+    return NoSuchTicket();
+  }
+  if (spaces.size() != ticket.requests.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("space_ids: ", spaces.size(), " for the ",
+                                                   ticket.requests.size(),
+                                                   " sequences of the ticket"));
+  }
+  for (size_t i = 0; i < spaces.size(); ++i) {
+    if (spaces[i] == ticket.requests[i].run.space) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("space_ids[", i, "]: not the space of the ticket's sequence ", i));
+  }
+  ticket.redeemed[rank] = true;
+  std::vector<Onboarded> all;
+  absl::Status status;
+  for (size_t i = 0; i < spaces.size() && status.ok(); ++i) {
+    OnboardRequest request = ticket.requests[i];
+    request.run.session = session;
+    absl::StatusOr<Onboarded> onboarded = parts_.onboarder->GrantLeases(
+        request, PinAgain(parts_.onboarder->index(), ticket.brought[i]));
+    status = onboarded.status();
+    if (status.ok()) all.push_back(*std::move(onboarded));
+  }
+  if (std::ranges::find(ticket.redeemed, false) == ticket.redeemed.end()) End(id);
+  KVT_RETURN_IF_ERROR(status);
+  return all;
+}
+
+void Tickets::End(const TicketId& id) {
+  const auto ticket = tickets_.find(id);
+  const auto use = use_.find(ticket->second.domain);
+  --use->second.tickets;
+  use->second.blocks -= ticket->second.blocks;
+  use->second.bytes -= ticket->second.bytes;
+  if (use->second.tickets == 0) use_.erase(use);
+  by_deadline_.erase({ticket->second.deadline, id});
+  tickets_.erase(ticket);
+}
+
+void Tickets::Release(DomainId domain, const TicketId& id) {
+  const auto ticket = tickets_.find(id);
+  if (ticket != tickets_.end() && ticket->second.domain == domain) End(id);
+}
+
+void Tickets::Sweep() {
+  const absl::Time now = parts_.executor->Now();
+  while (!by_deadline_.empty() && by_deadline_.begin()->first <= now) {
+    const TicketId id = by_deadline_.begin()->second;
+    End(id);
+  }
+}
+
+size_t Tickets::blocks() const {
+  size_t blocks = 0;
+  for (const auto& [domain, use] : use_) blocks += use.blocks;
+  return blocks;
+}
+
+void Tickets::Audit() const {
+  absl::flat_hash_map<DomainId, Use> use;
+  for (const auto& [id, ticket] : tickets_) {
+    size_t pinned = 0;
+    for (const Onboarder::Brought& brought : ticket.brought) {
+      for (const Onboarder::Wanted& block : brought.blocks) pinned += block.pin ? 1 : 0;
+    }
+    KVT_CHECK(pinned == ticket.blocks && pinned > 0);
+    Use& of_domain = use[ticket.domain];
+    ++of_domain.tickets;
+    of_domain.blocks += ticket.blocks;
+    of_domain.bytes += ticket.bytes;
+  }
+  KVT_CHECK(use == use_);
+  KVT_CHECK(by_deadline_.size() == tickets_.size());
+}
+
+}  // namespace kvtier

@@ -1,0 +1,112 @@
+// Tickets hold blocks between two processes of one tenant: a scheduler brings a prefix to host
+// memory and takes a ticket, and the workers redeem it, once each rank, for leases of their own.
+// Until then the blocks stay pinned by the ticket, whoever took it lives or not.
+// docs/design/tickets.md.
+//
+// Who redeems names 128 random bits and is of the tenant that the ticket is of: any other ticket is
+// one that was never there. A ticket ends when every rank has redeemed it, at its deadline, by
+// release, or with the agent.
+//
+// Executor thread only. Bounded in each domain: kMaxTicketsPerDomain, kMaxTicketBlocks, and one in
+// kTicketPart of its host memory. Invariant, checked by Audit(): a domain's counts are those of its
+// tickets.
+#ifndef KVTIER_AGENT_SESSIONS_TICKETS_H_
+#define KVTIER_AGENT_SESSIONS_TICKETS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/flows/onboard.h"
+#include "agent/index/block_index.h"
+#include "agent/sessions/sessions.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+using TicketId = std::array<uint8_t, 16>;
+
+struct TicketRequest {
+  std::vector<OnboardRequest> sequences;  // Of one session, to host memory.
+  uint32_t redemptions = 1;               // Ranks, 1 to kMaxRedemptions.
+  absl::Duration lifetime;                // From the moment that the blocks are there.
+};
+
+// What a ticket holds, as its taker is told.
+struct TakenTicket {
+  struct Sequence {
+    std::vector<size_t> indices;  // Of the keys whose blocks are there.
+    MissReason missed = MissReason::kNone;
+  };
+  TicketId id{};  // All zeros: nothing came, so there is none.
+  std::vector<Sequence> sequences;
+  absl::Time deadline;
+};
+
+class Tickets {
+ public:
+  struct Parts {  // Not owned.
+    Executor* executor = nullptr;
+    Onboarder* onboarder = nullptr;
+    const HostTier* host = nullptr;
+  };
+  explicit Tickets(const Parts& parts) : parts_(parts) {}
+
+  // Ends by the sequences' deadline, but for microseconds of work. Errors: kInvalidArgument, naming
+  // the field: redemptions or lifetime; kResourceExhausted, naming the limit.
+  Task<absl::StatusOr<TakenTicket>> Take(TicketRequest request);
+  // Grants `session` leases of the ticket's blocks, sequence by sequence. `spaces` are those that
+  // the session means, one for each sequence. Errors: kNotFound, there is no such ticket of the
+  // session's domain, it is over, or `rank` has redeemed it or is none of its ranks;
+  // kInvalidArgument, `spaces` are not the ticket's, which then stays as it was.
+  absl::StatusOr<std::vector<Onboarded>> Redeem(SessionId session, DomainId domain,
+                                                const TicketId& id, uint32_t rank,
+                                                const std::vector<SpaceDigest>& spaces);
+  // Unknown tickets and those of other domains are ignored.
+  void Release(DomainId domain, const TicketId& id);
+  // Ends the tickets whose deadline has come.
+  void Sweep();
+
+  size_t size() const { return tickets_.size(); }
+  size_t blocks() const;  // Pinned by all tickets.
+  void Audit() const;
+
+ private:
+  struct Ticket {
+    DomainId domain{};
+    absl::Time deadline;
+    std::vector<OnboardRequest> requests;
+    std::vector<Onboarder::Brought> brought;  // Of each.
+    std::vector<bool> redeemed;               // By rank.
+    size_t blocks = 0;
+    uint64_t bytes = 0;
+  };
+  struct Use {
+    size_t tickets = 0;
+    size_t blocks = 0;
+    uint64_t bytes = 0;
+    friend bool operator==(const Use&, const Use&) = default;
+  };
+  static absl::Status Check(const TicketRequest& request);
+  // Errors: kResourceExhausted, one more ticket like this is beyond the domain's limits.
+  absl::Status CheckRoom(const Ticket& ticket) const;
+  void End(const TicketId& id);
+
+  const Parts parts_;
+  absl::flat_hash_map<TicketId, Ticket> tickets_;
+  std::set<std::pair<absl::Time, TicketId>> by_deadline_;
+  absl::flat_hash_map<DomainId, Use> use_;  // Of domains that have tickets.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SESSIONS_TICKETS_H_
