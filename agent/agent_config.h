@@ -15,7 +15,7 @@
 #include "agent/disk/disk_admission.h"
 #include "agent/flows/host_scrub.h"
 #include "agent/limits.h"
-#include "agent/sessions/tenants.h"
+#include "agent/tenants.h"
 #include "tier_disk/scrub.h"
 
 namespace kvtier {

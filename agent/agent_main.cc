@@ -22,7 +22,7 @@
 #include "agent/agent.h"
 #include "agent/agent_config.h"
 #include "agent/agent_flags_config.h"
-#include "agent/disk/node_disks.h"
+#include "agent/disk/named_disks.h"
 #include "agent/gpu/reclaim_pool.h"
 #include "agent/peers/grpc_coordinator_link.h"
 #include "agent/peers/grpc_peer_transport.h"
@@ -188,7 +188,7 @@ void WaitForStopSignal(const sigset_t& signals) {
 struct ServedParts {
   Agent* agent = nullptr;
   GrpcPeerTransport* transport = nullptr;
-  const std::vector<NodeDisk>* disks = nullptr;
+  const std::vector<NamedDisk>* disks = nullptr;
   const Device* device = nullptr;  // Null: none.
   PoolLedger* ledger = nullptr;    // Of the GPU pool; null: none.
 };
@@ -202,7 +202,7 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
                             .disk_io = parts.disks->empty() ? "none" : "io_uring",
                             .device = parts.device == nullptr ? "none" : parts.device->name(),
                             .worker_uids = config.allow_uids};
-  for (const NodeDisk& disk : *parts.disks) {
+  for (const NamedDisk& disk : *parts.disks) {
     AdminService::AboutDisk& told = about.disks.emplace_back();
     told.directory = disk.directory;
     told.error = disk.opened.status();
@@ -245,9 +245,9 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
 
   ThreadExecutor executor("decisions");
   BytePool workers(&executor, "bytes", config.byte_threads);
-  KVT_ASSIGN_OR_RETURN(const std::vector<NodeDisk> disks, OpenNodeDisks(&executor, config));
+  KVT_ASSIGN_OR_RETURN(const std::vector<NamedDisk> disks, OpenNamedDisks(&executor, config));
   std::vector<Agent::DiskSeam> disk_seams;
-  for (const NodeDisk& disk : disks) {
+  for (const NamedDisk& disk : disks) {
     if (!disk.opened.ok()) continue;
     disk_seams.push_back({.id = disk.opened->id,
                           .disk = disk.opened->disk.get(),

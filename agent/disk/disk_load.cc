@@ -16,60 +16,60 @@ constexpr long kOwnReferences = 2;
 
 SharedLoad DiskLoader::Start(const QueuedLoad& wanted) {
   if (queued() >= kMaxLoadsQueued) {
-    ++stats_->host.declined;
+    ++parts_.stats->host.declined;
     return nullptr;
   }
-  SharedLoad load = loads_->Start(wanted.key, Tier::kDisk);
+  SharedLoad load = parts_.loads->Start(wanted.key, Tier::kDisk);
   queue_.Push(wanted);
   Pump();
   return load;
 }
 
 void DiskLoader::Hasten(const BlockKey& key) {
-  if (!queue_.Hasten(key)) disks_->Hasten(key);
+  if (!queue_.Hasten(key)) parts_.disks->Hasten(key);
 }
 
 void DiskLoader::Pump() {
   if (pumping_) return;
   pumping_ = true;
-  while (running_ < kMaxLoadsRunning + disks_->stuck().gets && !queue_.empty()) {
+  while (running_ < kMaxLoadsRunning + parts_.disks->stuck().gets && !queue_.empty()) {
     const QueuedLoad next = queue_.Pop();
-    const SharedLoad load = loads_->Find(next.key);
+    const SharedLoad load = parts_.loads->Find(next.key);
     if (!next.wanted_anyway && load.use_count() == kOwnReferences) {
-      loads_->Finish(next.key, absl::CancelledError("every asker's deadline passed"));
+      parts_.loads->Finish(next.key, absl::CancelledError("every asker's deadline passed"));
       continue;
     }
     ++running_;
-    scope_->Spawn(Run(next));
+    parts_.scope->Spawn(Run(next));
   }
   pumping_ = false;
 }
 
 Task<void> DiskLoader::Run(QueuedLoad queued) {
   const absl::Status status = co_await LoadOne(queued);
-  loads_->Finish(queued.key, status);
+  parts_.loads->Finish(queued.key, status);
   --running_;
   Pump();
 }
 
 Task<absl::Status> DiskLoader::LoadOne(QueuedLoad queued) {
-  const std::optional<DiskBlock> block = disks_->Find(queued.key);
+  const std::optional<DiskBlock> block = parts_.disks->Find(queued.key);
   if (!block.has_value()) co_return absl::NotFoundError("dropped from disk before the load ran");
-  const BlockRoom room = evictor_->RoomFor(queued.domain, queued.lengths, block->length);
-  KVT_CO_ASSIGN_OR_RETURN(HostSlot slot, evictor_->ReserveHost(queued.domain, room));
-  const uint64_t erasures = index_->erasures(queued.domain);
+  const BlockRoom room = parts_.evictor->RoomFor(queued.domain, queued.lengths, block->length);
+  KVT_CO_ASSIGN_OR_RETURN(HostSlot slot, parts_.evictor->ReserveHost(queued.domain, room));
+  const uint64_t erasures = parts_.index->erasures(queued.domain);
   const IoClass io_class =
       queued.urgency == Urgency::kForeground ? IoClass::kForeground : IoClass::kPrefetch;
   KVT_CO_ASSIGN_OR_RETURN(const BlockMeta meta,
-                          co_await disks_->Get(queued.key, slot.bytes(), io_class));
+                          co_await parts_.disks->Get(queued.key, slot.bytes(), io_class));
   // The disk may still read what it has forgotten.
-  if (index_->erasures(queued.domain) != erasures) {
+  if (parts_.index->erasures(queued.domain) != erasures) {
     co_return absl::AbortedError("its tenant was erased while it was read");
   }
-  if (index_->In(Tier::kHost, queued.key)) co_return absl::OkStatus();  // A put came first.
-  index_->PublishHost(meta, std::move(slot));
-  ++stats_->host.inserts;
-  stats_->host.bytes_in += meta.length;
+  if (parts_.index->In(Tier::kHost, queued.key)) co_return absl::OkStatus();  // A put came first.
+  parts_.index->PublishHost(meta, std::move(slot));
+  ++parts_.stats->host.inserts;
+  parts_.stats->host.bytes_in += meta.length;
   co_return absl::OkStatus();
 }
 

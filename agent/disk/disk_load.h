@@ -22,15 +22,15 @@ namespace kvtier {
 
 class DiskLoader {
  public:
-  // Does not own. `loads` is the node's table of loads into host memory.
-  DiskLoader(TaskScope* scope, BlockIndex* index, Evictor* evictor, DiskSet* disks,
-             LoadTable* loads, AgentStats* stats)
-      : scope_(scope),
-        index_(index),
-        evictor_(evictor),
-        disks_(disks),
-        loads_(loads),
-        stats_(stats) {}
+  struct Parts {  // Not owned.
+    TaskScope* scope = nullptr;
+    BlockIndex* index = nullptr;
+    Evictor* evictor = nullptr;
+    DiskSet* disks = nullptr;
+    LoadTable* loads = nullptr;  // Loads into host memory.
+    AgentStats* stats = nullptr;
+  };
+  explicit DiskLoader(const Parts& parts) : parts_(parts) {}
 
   // Starts or queues the load. REQUIRES: the block is on disk, not in host memory,
   // and no load of it is in flight. nullptr: the queue is full.
@@ -48,12 +48,7 @@ class DiskLoader {
   Task<void> Run(QueuedLoad queued);
   Task<absl::Status> LoadOne(QueuedLoad queued);
 
-  TaskScope* const scope_;
-  BlockIndex* const index_;
-  Evictor* const evictor_;
-  DiskSet* const disks_;
-  LoadTable* const loads_;
-  AgentStats* const stats_;
+  const Parts parts_;
   LoadQueue queue_;
   size_t running_ = 0;
   bool pumping_ = false;

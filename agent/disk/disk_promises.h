@@ -23,7 +23,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "agent/agent_stats.h"
-#include "agent/sessions/sessions.h"
+#include "agent/block_run.h"
 #include "core/event.h"
 #include "core/executor.h"
 #include "core/task.h"

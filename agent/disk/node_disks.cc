@@ -1,108 +1,109 @@
 #include "agent/disk/node_disks.h"
 
-#include <memory>
-#include <optional>
+#include <span>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "agent/limits.h"
 #include "core/log.h"
 #include "core/status_macros.h"
-#include "tier_disk/cipher/master_secret.h"
 
 namespace kvtier {
-namespace {
 
-void LogRecovered(const std::string& whose, const DiskTier::Recovery& recovery,
-                  absl::Duration took) {
-  Log(LogLevel::kInfo,
-      absl::StrCat(whose, ": ", recovery.recovered_blocks, " blocks warm in ",
-                   absl::FormatDuration(absl::Trunc(took, absl::Milliseconds(1))), "; dropped ",
-                   recovery.dropped_stale, " of older generations, ", recovery.dropped_corrupt,
-                   " damaged, ", recovery.dropped_misfit, " outside the disk as configured, ",
-                   recovery.dropped_keyless, " without a key"));
-}
-
-// Null: none is configured.
-absl::StatusOr<std::shared_ptr<const MasterSecret>> ReadSecret(const std::string& directory) {
-  if (directory.empty()) return std::shared_ptr<const MasterSecret>();
-  absl::StatusOr<MasterSecret> secret = MasterSecret::Read(directory);
-  if (secret.ok()) return std::make_shared<const MasterSecret>(*std::move(secret));
-  return absl::Status(secret.status().code(),
-                      absl::StrCat("--disk_secret_dir: ", secret.status().message()));
-}
-
-// The check tells an operator which secret it is, and nobody anything else of it.
-void LogEncryption(const NodeDisk& disk) {
-  const std::optional<Superblock>& superblock = disk.opened->files->superblock();
-  if (!superblock->key_check) return;
-  Log(LogLevel::kInfo,
-      absl::StrCat("disk ", disk.directory, " is encrypted (AES-256-GCM); key check ",
-                   absl::Hex(*superblock->key_check, absl::kZeroPad16)));
-}
-
-}  // namespace
-
-std::string NodeDisk::io_name() const {
-  if (buffered) return "buffered";
-  return opened->io == DiskIoKind::kUring ? "io_uring" : "pread";
-}
-
-absl::StatusOr<std::vector<NodeDisk>> OpenNodeDisks(Executor* executor, const AgentConfig& config) {
-  KVT_ASSIGN_OR_RETURN(const std::shared_ptr<const MasterSecret> secret,
-                       ReadSecret(config.disk_secret_dir));
-  std::vector<NodeDisk> disks;
-  absl::Status first_failure;
-  size_t opened = 0;
-  for (size_t i = 0; i < config.disk_dirs.size(); ++i) {
-    const DiskLayout layout{
-        .directory = config.disk_dirs[i],
-        .segment_bytes = config.segment_bytes,
-        .segment_count = static_cast<uint32_t>(config.DiskBytesOf(i) / config.segment_bytes),
-        .secret = secret,
-        .buffered = config.disk_buffered};
-    disks.push_back({.directory = layout.directory,
-                     .buffered = layout.buffered,
-                     .opened = OpenDisk(executor, layout, DiskIoKind::kAuto)});
-    const absl::StatusOr<OpenedDisk>& disk = disks.back().opened;
-    if (!disk.ok() && !absl::IsUnavailable(disk.status())) return disk.status();
-    first_failure.Update(disk.status());
-    if (!disk.ok()) continue;
-    ++opened;
-    LogEncryption(disks.back());
-    for (size_t j = 0; j < i; ++j) {
-      if (!disks[j].opened.ok() || disks[j].opened->id != disk->id) continue;
-      return absl::FailedPreconditionError(absl::StrCat(
-          "--disk_dir: ", disks[j].directory, " and ", layout.directory, " are both disk ",
-          disk->id.ToHex(), ": one is a copy of the other; remove one"));
-    }
+NodeDisks::NodeDisks(const std::vector<DiskSeam>& disks, const DiskWriteOptions& writes,
+                     const Parts& parts)
+    : parts_(parts) {
+  if (disks.empty()) return;
+  std::vector<DiskSet::Member> members;
+  for (const DiskSeam& seam : disks) {
+    Member& made = members_.emplace_back();
+    made.disk = seam.disk;
+    made.watched = std::make_unique<WatchedDisk>(parts.executor, parts.scope, seam.disk);
+    made.tier = std::make_unique<DiskTier>(
+        parts.executor, parts.workers, made.watched.get(), seam.manifest,
+        [this, member = members.size()](DiskTier::Change change, const BlockKey& key,
+                                        TenantTag owner) {
+          set_->TierChanged(member, change, key, owner);
+        },
+        seam.keys);
+    members.push_back({.id = seam.id, .tier = made.tier.get(), .disk = made.watched.get()});
   }
-  if (opened == 0 && !first_failure.ok()) return first_failure;
-  for (const NodeDisk& disk : disks) {
-    if (disk.opened.ok()) continue;
-    Log(LogLevel::kError, absl::StrCat("disk ", disk.directory, " stays out until the next start: ",
-                                       disk.opened.status().message()));
-  }
-  return disks;
+  set_ = std::make_unique<DiskSet>(
+      parts.executor, parts.scope, members,
+      [this](DiskSet::Change change, const BlockKey& key, TenantTag owner) {
+        Tell(change, key, owner);
+      });
+  admission_ = std::make_unique<DiskAdmission>(writes, set_.get());
+  promises_ =
+      std::make_unique<DiskPromises>(parts.executor, parts.waits, *parts.host, parts.stats);
 }
 
-void LogRecovery(const std::vector<NodeDisk>& disks, const DiskSet::Recovery& recovery,
-                 absl::Duration took) {
-  auto found = recovery.disks.begin();
-  for (const NodeDisk& disk : disks) {
-    if (!disk.opened.ok()) continue;
-    const std::string name =
-        absl::StrCat("disk ", disk.directory, " (", disk.opened->id.ToHex(), ")");
-    if (found->ok()) {
-      LogRecovered(name, **found, took);
-    } else {
-      Log(LogLevel::kError, absl::StrCat(name, ": ", found->status().ToString()));
-    }
-    ++found;
+void NodeDisks::Tell(DiskSet::Change change, const BlockKey& key, TenantTag owner) const {
+  const Delta::Kind kind =
+      change == DiskSet::Change::kAdded ? Delta::Kind::kAdd : Delta::Kind::kRemove;
+  parts_.changes->Tell({.delta = {.kind = kind, .tier = Tier::kDisk, .key = key},
+                        .domain = parts_.tenants->DomainOf(owner)});
+}
+
+Task<absl::StatusOr<DiskSet::Recovery>> NodeDisks::Open(uint64_t scrub_bytes_per_second) {
+  if (set_ == nullptr) co_return recovery_;
+  const absl::Time deadline = members_.size() == 1 ? absl::InfiniteFuture()
+                                                   : parts_.executor->Now() + kDiskOpenTimeout;
+  KVT_CO_ASSIGN_OR_RETURN(recovery_, co_await set_->Open(deadline));
+  RegisterArenas();
+  TellRecovered();
+  set_->StartScrub(scrub_bytes_per_second);
+  co_return recovery_;
+}
+
+void NodeDisks::TellRecovered() {
+  const std::vector<BlockKey> keys = set_->Keys();
+  std::vector<TenantTag> owners;
+  owners.reserve(keys.size());
+  std::vector<uint64_t> blocks(parts_.host->domain_count());
+  for (const BlockKey& key : keys) {
+    owners.push_back(*set_->OwnerOf(key));
+    const std::optional<DomainId> domain = parts_.tenants->DomainOf(owners.back());
+    if (domain.has_value()) ++blocks[static_cast<size_t>(*domain)];
   }
-  if (recovery.disks.size() < 2) return;
-  LogRecovered(absl::StrCat(recovery.disks.size(), " disks"), recovery.total, took);
-  if (recovery.dropped_duplicates == 0) return;
-  Log(LogLevel::kInfo, absl::StrCat(recovery.dropped_duplicates,
-                                    " blocks were on two disks; one copy of each is dropped"));
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    parts_.residency->Expect(static_cast<DomainId>(i), blocks[i]);
+  }
+  for (size_t i = 0; i < keys.size(); ++i) Tell(DiskSet::Change::kAdded, keys[i], owners[i]);
+}
+
+void NodeDisks::RegisterArenas() {
+  std::vector<std::span<std::byte>> arenas;
+  arenas.reserve(parts_.host->domain_count());
+  for (size_t domain = 0; domain < parts_.host->domain_count(); ++domain) {
+    arenas.push_back(parts_.host->arena(static_cast<DomainId>(domain)).bytes());
+  }
+  absl::Status registered;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    // One that does not answer might not answer to this either.
+    if (recovery_.disks[i].ok()) registered.Update(members_[i].disk->RegisterBuffers(arenas));
+  }
+  if (registered.ok()) return;
+  Log(LogLevel::kWarning,
+      absl::StrCat("disk I/O costs more CPU than it could: ", registered.message(),
+                   " (RLIMIT_MEMLOCK must cover the host tier once for each disk, or ",
+                   "CAP_IPC_LOCK be given)"));
+}
+
+void NodeDisks::StopScrub() {
+  if (set_ != nullptr) set_->StopScrub();
+}
+
+Task<bool> NodeDisks::Idle(absl::Time deadline) {
+  if (set_ == nullptr) co_return true;
+  co_return co_await set_->Idle(deadline);
+}
+
+void NodeDisks::Audit() const {
+  if (set_ == nullptr) return;
+  set_->Audit();
+  parts_.residency->AuditDisks(*set_);
+  promises_->Audit();
 }
 
 }  // namespace kvtier

@@ -1,39 +1,92 @@
-// The disk directories that an operator named, opened for one agent.
+// NodeDisks are the disks of the node and what is decided about them: what is written
+// (DiskAdmission), and how much they may be promised (DiskPromises). A node without a disk has an
+// empty one.
+//
+// Executor thread only.
 #ifndef KVTIER_AGENT_DISK_NODE_DISKS_H_
 #define KVTIER_AGENT_DISK_NODE_DISKS_H_
 
-#include <string>
+#include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "agent/agent_config.h"
+#include "agent/agent_stats.h"
+#include "agent/disk/disk_admission.h"
+#include "agent/disk/disk_promises.h"
+#include "agent/index/block_changes.h"
+#include "agent/index/residency.h"
+#include "agent/tenants.h"
+#include "core/byte_workers.h"
 #include "core/executor.h"
-#include "tier_disk/directory/open_disk.h"
+#include "core/task.h"
+#include "core/task_scope.h"
+#include "core/waits.h"
 #include "tier_disk/disk_set.h"
+#include "tier_disk/manifest/manifest.h"
+#include "tier_host/host_tier.h"
 
 namespace kvtier {
 
-// A directory of --disk_dir and what became of it.
-struct NodeDisk {
-  std::string directory;
-  bool buffered = false;
-  absl::StatusOr<OpenedDisk> opened;
-  // "io_uring", "pread" or "buffered". REQUIRES: it opened.
-  std::string io_name() const;
+// One disk; not owned.
+struct DiskSeam {
+  DiskId id;  // Every disk has another.
+  Disk* disk = nullptr;
+  Manifest* manifest = nullptr;
+  TenantKeys* keys = nullptr;  // Null: its payloads lie in the clear.
 };
 
-// Opens all of them, one after the other, in their order. A disk that the file system
-// fails to open (kUnavailable: the drive is gone) stays out while another opens, and the
-// log says so. Does not own `executor`. Errors: the first disk's, if none opened, and any
-// other than kUnavailable, a matter of the flags or of room for the operator;
-// kFailedPrecondition, two directories are the same disk; MasterSecret::Read()'s, naming
-// --disk_secret_dir. The log says which disks are encrypted.
-absl::StatusOr<std::vector<NodeDisk>> OpenNodeDisks(Executor* executor, const AgentConfig& config);
+class NodeDisks {
+ public:
+  struct Parts {  // Not owned.
+    Executor* executor = nullptr;
+    ByteWorkers* workers = nullptr;
+    TaskScope* scope = nullptr;
+    Waits* waits = nullptr;
+    const TenantTable* tenants = nullptr;
+    const HostTier* host = nullptr;
+    BlockChanges* changes = nullptr;
+    Residency* residency = nullptr;
+    OffloadStats* stats = nullptr;
+  };
+  NodeDisks(const std::vector<DiskSeam>& disks, const DiskWriteOptions& writes, const Parts& parts);
 
-// A line a disk and, of several, one for all. `recovery`: of the disks that opened.
-void LogRecovery(const std::vector<NodeDisk>& disks, const DiskSet::Recovery& recovery,
-                 absl::Duration took);
+  // Opens and recovers the disks, tells of what they have, and scrubs each at that rate. Of several disks one that takes over
+  // kDiskOpenTimeout joins later and one that fails stays out. Errors: the first disk's, if none
+  // opened.
+  Task<absl::StatusOr<DiskSet::Recovery>> Open(uint64_t scrub_bytes_per_second);
+  void StopScrub();
+  // Ends when no reclaim runs; false: one still did at `deadline`.
+  Task<bool> Idle(absl::Time deadline);
+
+  // Null, all three: the node has no disk.
+  DiskSet* set() const { return set_.get(); }
+  DiskAdmission* admission() const { return admission_.get(); }
+  DiskPromises* promises() const { return promises_.get(); }
+  // What Open() found.
+  const DiskSet::Recovery& recovery() const { return recovery_; }
+  void Audit() const;
+
+ private:
+  // Each part is destroyed before what it uses.
+  struct Member {
+    Disk* disk = nullptr;
+    std::unique_ptr<WatchedDisk> watched;
+    std::unique_ptr<DiskTier> tier;
+  };
+  void Tell(DiskSet::Change change, const BlockKey& key, TenantTag owner) const;
+  // Lets the disks move blocks to and from their slots without pinning them each time.
+  void RegisterArenas();
+  // Tells of what the disks had when they were opened.
+  void TellRecovered();
+
+  const Parts parts_;
+  std::vector<Member> members_;
+  std::unique_ptr<DiskSet> set_;
+  std::unique_ptr<DiskAdmission> admission_;
+  std::unique_ptr<DiskPromises> promises_;
+  DiskSet::Recovery recovery_;
+};
 
 }  // namespace kvtier
 

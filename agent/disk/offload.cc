@@ -13,6 +13,7 @@
 namespace kvtier {
 
 Offloader::Offloader(const Parts& parts) : parts_(parts), serving_(parts.disks->disk_count()) {
+  parts_.changes->Follow(this);
   if (!at_commit()) cold_end_.emplace(parts_.host);
 }
 
@@ -25,22 +26,21 @@ void Offloader::Committed(const BlockKey& key, PromisedRoom room) {
   if (at_commit()) Offer(key, std::move(room));
 }
 
-void Offloader::Used(std::span<const BlockIndex::Entry* const> run) {
+void Offloader::Used(std::span<const HostBlock* const> run) {
   if (cold_end_.has_value()) {
     // The order is BlockIndex::Touch()'s: from the last block to the first.
-    for (auto block = run.rbegin(); block != run.rend(); ++block) {
-      if ((*block)->host) cold_end_->Used(**block);
-    }
+    for (auto block = run.rbegin(); block != run.rend(); ++block) cold_end_->Used(**block);
   }
   if (!at_commit()) return;
   // The parents first: a child on disk without its parent is of no use.
-  for (const BlockIndex::Entry* const block : run) {
+  for (const HostBlock* const block : run) {
     // Not one that just came: it was not hit in memory.
-    if (block->host && block->host_hits > 0) Offer(block->meta.key, {});
+    if (block->hits > 0) Offer(block->meta.key, {});
   }
 }
 
-void Offloader::OnDelta(const Delta& delta) {
+void Offloader::OnChange(const BlockChange& change) {
+  const Delta& delta = change.delta;
   if (delta.tier != Tier::kHost) return;
   if (delta.kind == Delta::Kind::kAdd) {
     parts_.admission->Entered(delta.key);
@@ -62,12 +62,12 @@ Task<void> Offloader::PumpSoon() {
 }
 
 void Offloader::Offer(const BlockKey& key, PromisedRoom room) {
-  const BlockIndex::Entry& entry = *parts_.index->Find(key);
+  const HostBlock& block = *parts_.index->Find(key);
   if (pending_.contains(key) || parts_.index->In(Tier::kDisk, key)) return;
   // What is refused anyway needs no room.
-  if (!room && parts_.admission->MayWrite(CandidateFor(key, entry.meta.length, entry.host_hits),
+  if (!room && parts_.admission->MayWrite(CandidateFor(key, block.meta.length, block.hits),
                                           parts_.executor->Now())) {
-    room = parts_.promises->Take(entry.host.domain(), entry.host.slot_bytes(), 1);
+    room = parts_.promises->Take(block.slot.domain(), block.slot.slot_bytes(), 1);
     if (!room) {
       ++parts_.stats->declined_behind;
       return;
@@ -109,16 +109,16 @@ std::optional<DiskAdmission::Verdict> Offloader::Decide(const WriteCandidate& ca
 }
 
 std::optional<Offloader::Promise> Offloader::Admit(const BlockKey& key) {
-  const BlockIndex::Entry& entry = *parts_.index->Find(key);
-  const WriteCandidate candidate = CandidateFor(key, entry.meta.length, entry.host_hits);
+  const HostBlock& block = *parts_.index->Find(key);
+  const WriteCandidate candidate = CandidateFor(key, block.meta.length, block.hits);
   const std::optional<DiskAdmission::Verdict> verdict = Decide(candidate);
   if (!verdict.has_value()) return std::nullopt;
   pending_.insert(key);
-  if (entry.meta.parent.has_value()) ++parents_of_pending_[*entry.meta.parent];
-  return Promise{.meta = entry.meta,
+  if (block.meta.parent.has_value()) ++parents_of_pending_[*block.meta.parent];
+  return Promise{.meta = block.meta,
                  .candidate = candidate,
                  .verdict = *verdict,
-                 .pin = *parts_.index->PinIn(Tier::kHost, key)};
+                 .pin = *parts_.index->PinOf(key)};
 }
 
 std::optional<Offloader::Promise> Offloader::TakeNext() {

@@ -26,10 +26,11 @@
 #include "agent/agent_stats.h"
 #include "agent/disk/disk_admission.h"
 #include "agent/disk/disk_promises.h"
+#include "agent/index/block_changes.h"
 #include "agent/index/block_index.h"
 #include "agent/index/cold_end.h"
 #include "agent/index/host_prover.h"
-#include "agent/sessions/tenants.h"
+#include "agent/tenants.h"
 #include "core/byte_workers.h"
 #include "core/executor.h"
 #include "core/task.h"
@@ -39,7 +40,7 @@
 
 namespace kvtier {
 
-class Offloader {
+class Offloader final : public BlockFollower {
  public:
   struct Parts {
     Executor* executor = nullptr;
@@ -47,6 +48,7 @@ class Offloader {
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
     const TenantTable* tenants = nullptr;
+    BlockChanges* changes = nullptr;  // That it follows.
     BlockIndex* index = nullptr;
     HostTier* host = nullptr;
     DiskSet* disks = nullptr;
@@ -62,11 +64,10 @@ class Offloader {
   bool WouldPromise(const BlockKey& key, uint64_t block_bytes) const;
   // A block of a put is in host memory; `room` is what its put took, if any.
   void Committed(const BlockKey& key, PromisedRoom room);
-  // The leading blocks of this node's memory or disks that a worker was just given, after
-  // BlockIndex::Touch() of the same run.
-  void Used(std::span<const BlockIndex::Entry* const> run);
-  // Every change that the index tells of, inside it: reads the index, starts nothing.
-  void OnDelta(const Delta& delta);
+  // Notes that a worker was just given these blocks of host memory: what BlockIndex::Touch() of the
+  // run has returned.
+  void Used(std::span<const HostBlock* const> run);
+  void OnChange(const BlockChange& change) override;
   // Ends the promises of the domain's blocks, but of those being written.
   void Forget(DomainId domain);
 

@@ -5,9 +5,9 @@
 namespace kvtier {
 
 void BlockDeleter::DropFromMemory(const BlockKey& key) {
-  BlockIndex& index = *parts_.index;
-  if (index.In(Tier::kGpu, key) && index.MayLeaveGpu(key)) parts_.evictor->DropFromGpu(key);
-  if (index.In(Tier::kHost, key) && !index.IsPinnedInHost(key)) parts_.evictor->DropFromHost(key);
+  parts_.gpus->Drop(key);
+  const BlockIndex& index = *parts_.index;
+  if (index.In(Tier::kHost, key) && !index.IsPinned(key)) parts_.evictor->DropFromHost(key);
 }
 
 Task<Deleted> BlockDeleter::Delete(std::vector<BlockRun> runs) {

@@ -9,9 +9,10 @@
 #include <cstddef>
 #include <vector>
 
+#include "agent/block_run.h"
+#include "agent/gpu/node_gpus.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
-#include "agent/sessions/sessions.h"
 #include "core/task.h"
 #include "tier_disk/disk_set.h"
 
@@ -29,6 +30,7 @@ class BlockDeleter {
   struct Parts {  // Not owned.
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
+    NodeGpus* gpus = nullptr;
     DiskSet* disks = nullptr;  // nullptr: no disk tier.
   };
   explicit BlockDeleter(const Parts& parts) : parts_(parts) {}

@@ -29,12 +29,12 @@ uint64_t TenantEraser::EvictFromMemory(const Tenant& tenant) {
   // Ends what the disks were promised: it is not written any more, nor held for them.
   if (parts_.offloader != nullptr) parts_.offloader->Forget(tenant.domain);
   const uint64_t from_host = parts_.evictor->EvictDomain(tenant.domain);
-  return from_host + (OwnsPool(tenant) ? parts_.evictor->EvictAll(Tier::kGpu) : 0);
+  return from_host + parts_.gpus->EvictDomain(tenant.domain);
 }
 
 uint64_t TenantEraser::HeldBlocksOf(const Tenant& tenant) const {
   return parts_.index->blocks_in_host(tenant.domain) +
-         (OwnsPool(tenant) ? parts_.index->blocks_only_in_gpu() : 0);
+         parts_.gpus->BlocksNotInHost(tenant.domain);
 }
 
 Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::Erase(std::string tenant) {

@@ -15,9 +15,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "agent/disk/offload.h"
+#include "agent/gpu/node_gpus.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
-#include "agent/sessions/tenants.h"
+#include "agent/tenants.h"
 #include "core/executor.h"
 #include "core/task.h"
 #include "core/task_scope.h"
@@ -43,9 +44,9 @@ class TenantEraser {
     const TenantTable* tenants = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
-    std::optional<DomainId> gpu_domain{};  // Whose the GPU pool is; nullopt: there is none.
-    Offloader* offloader = nullptr;        // As `disks`.
-    DiskSet* disks = nullptr;              // nullptr: no disk tier.
+    NodeGpus* gpus = nullptr;
+    Offloader* offloader = nullptr;  // As `disks`.
+    DiskSet* disks = nullptr;        // nullptr: no disk tier.
   };
   explicit TenantEraser(const Parts& parts) : parts_(parts) {}
 
@@ -62,7 +63,6 @@ class TenantEraser {
   struct Erasing;
   Task<void> Run(std::string tenant, std::shared_ptr<Erasing> erasing);
   absl::Status CheckIsKnown(const std::string& tenant) const;
-  bool OwnsPool(const Tenant& tenant) const { return parts_.gpu_domain == tenant.domain; }
   uint64_t EvictFromMemory(const Tenant& tenant);
   uint64_t HeldBlocksOf(const Tenant& tenant) const;
 

@@ -23,11 +23,11 @@ class Fetcher::Arrivals final : public FetchSink {
       : fetcher_(fetcher),
         sought_(sought),
         states_(sought->keys.size(), State::kAbsent),
-        began_(fetcher->seams_.executor->Now()) {}
+        began_(fetcher->parts_.executor->Now()) {}
 
   std::span<std::byte> Begin(size_t index, const BlockProof& proof) override {
     slot_.Release();
-    last_ = fetcher_->seams_.executor->Now();
+    last_ = fetcher_->parts_.executor->Now();
     if (index >= states_.size() || arrived(index) || proof.space != sought_->space ||
         !sought_->lengths.Allow(proof.length)) {
       return {};
@@ -43,11 +43,11 @@ class Fetcher::Arrivals final : public FetchSink {
   }
 
   void Arrived(size_t index) override {
-    last_ = fetcher_->seams_.executor->Now();
+    last_ = fetcher_->parts_.executor->Now();
     states_[index] = State::kVerifying;
     ++verifying_;
     bytes_ += proof_.length;
-    fetcher_->scope_->Spawn(
+    fetcher_->parts_.scope->Spawn(
         fetcher_->VerifyAndPublish(sought_->keys[index], proof_, std::move(slot_), this, index));
   }
   void Verified(size_t index, bool ok) {
@@ -57,10 +57,10 @@ class Fetcher::Arrivals final : public FetchSink {
   }
   // After the fetch: ends when every block that arrived is verified.
   Task<void> Settle() {
-    ended_ = fetcher_->seams_.executor->Now();
+    ended_ = fetcher_->parts_.executor->Now();
     slot_.Release();
     if (verifying_ == 0) co_return;
-    settled_ = std::make_unique<Event>(fetcher_->seams_.executor);
+    settled_ = std::make_unique<Event>(fetcher_->parts_.executor);
     co_await settled_->WaitUntil(absl::InfiniteFuture());
   }
 
@@ -94,15 +94,15 @@ class Fetcher::Arrivals final : public FetchSink {
 
 Task<LocateReply> Fetcher::Locate(std::vector<BlockKey> keys, LocateScope scope,
                                   absl::Time deadline) {
-  if (seams_.coordinator == nullptr || keys.empty()) co_return LocateReply();
-  const absl::Duration allowed = patience_.Allowed(seams_.coordinator_heard());
+  if (parts_.reporter == nullptr || keys.empty()) co_return LocateReply();
+  const absl::Duration allowed = patience_.Allowed(parts_.reporter->heard());
   if (allowed == absl::ZeroDuration()) co_return LocateReply();
-  const absl::Time sent = seams_.executor->Now();
+  const absl::Time sent = parts_.executor->Now();
   const absl::Time by = std::min(deadline, sent + allowed);
   const size_t asked = keys.size();
   LocateQuery query{.asker = self_, .keys = std::move(keys), .scope = scope};
-  absl::StatusOr<LocateReply> located = co_await seams_.coordinator->Locate(std::move(query), by);
-  const absl::Time now = seams_.executor->Now();
+  absl::StatusOr<LocateReply> located = co_await parts_.reporter->link()->Locate(std::move(query), by);
+  const absl::Time now = parts_.executor->Now();
   if (located.ok()) {
     patience_.Answered(sent, now);
     if (located->size() > asked) located->resize(asked);
@@ -116,7 +116,7 @@ Task<LocateReply> Fetcher::Locate(std::vector<BlockKey> keys, LocateScope scope,
 Task<std::vector<SharedLoad>> Fetcher::Start(const BlockRun& run, size_t first,
                                              absl::Time deadline) {
   Sought sought{.domain = run.domain,
-                .erasures = index_->erasures(run.domain),
+                .erasures = parts_.index->erasures(run.domain),
                 .space = run.space,
                 .lengths = run.lengths,
                 .deadline = deadline,
@@ -131,7 +131,7 @@ Task<std::vector<SharedLoad>> Fetcher::Start(const BlockRun& run, size_t first,
     // Another asker may have started some of these while we located.
     size_t fresh = 0;
     while (fresh < from.count && IsFresh(sought.keys[from.first + fresh])) {
-      loads.push_back(loads_->Start(sought.keys[from.first + fresh], std::nullopt));
+      loads.push_back(parts_.loads->Start(sought.keys[from.first + fresh], std::nullopt));
       ++fresh;
     }
     if (fresh == from.count) continue;
@@ -155,7 +155,7 @@ void Fetcher::Sought::DropUnheld() {
 }
 
 bool Fetcher::IsFresh(const BlockKey& key) const {
-  return loads_->Find(key) == nullptr && !index_->In(Tier::kHost, key);
+  return parts_.loads->Find(key) == nullptr && !parts_.index->In(Tier::kHost, key);
 }
 
 std::vector<PeerRun> Fetcher::Plan(const Sought& sought) {
@@ -165,7 +165,7 @@ std::vector<PeerRun> Fetcher::Plan(const Sought& sought) {
   return PlanFetch(sought.holders,
                    // Of shorter ones it takes too few, and never what comes too late.
                    {.block_bytes = sought.lengths.longest,
-                    .budget = sought.deadline - seams_.executor->Now(),
+                    .budget = sought.deadline - parts_.executor->Now(),
                     .free_fetches = kMaxFetchesRunning - standings_.running()},
                    standing_of);
 }
@@ -184,15 +184,15 @@ void Fetcher::StartFetches(const Sought& sought, const std::vector<PeerRun>& run
                 .deadline = sought.deadline,
                 .keys = {key, key + count},
                 .holders = {holders, holders + count}};
-    scope_->Spawn(RunFetch(std::move(part), from));
+    parts_.scope->Spawn(RunFetch(std::move(part), from));
   }
 }
 
 Task<void> Fetcher::RunFetch(Sought sought, PeerRun from) {
   Arrivals arrivals(this, &sought);
-  const FetchTime time{.deadline = seams_.executor->Now() + from.time, .silence = from.silence};
+  const FetchTime time{.deadline = parts_.executor->Now() + from.time, .silence = from.silence};
   const absl::Status status =
-      co_await seams_.transport->Fetch(from.address, sought.keys, time, &arrivals);
+      co_await parts_.transport->Fetch(from.address, sought.keys, time, &arrivals);
   co_await arrivals.Settle();
   Learn(from.address, arrivals, status);
   PassOn(std::move(sought), from.address, arrivals, status);
@@ -230,11 +230,11 @@ void Fetcher::PassOn(Sought sought, const std::string& asked, const Arrivals& ar
   if (rest.keys.empty()) return;
   const std::vector<PeerRun> runs = Plan(rest);
   const size_t passed = runs.empty() ? 0 : runs.back().first + runs.back().count;
-  stats_->peers.passed_blocks += passed;
-  if (passed < rest.keys.size() && absl::IsDeadlineExceeded(status)) ++stats_->peers.timeouts;
+  parts_.stats->peers.passed_blocks += passed;
+  if (passed < rest.keys.size() && absl::IsDeadlineExceeded(status)) ++parts_.stats->peers.timeouts;
   for (size_t i = passed; i < rest.keys.size(); ++i) {
-    if (states[i] != State::kWrong) ++stats_->peers.missed_blocks;
-    loads_->Finish(rest.keys[i], absl::NotFoundError(absl::StrCat(
+    if (states[i] != State::kWrong) ++parts_.stats->peers.missed_blocks;
+    parts_.loads->Finish(rest.keys[i], absl::NotFoundError(absl::StrCat(
                                      "peer ", asked, " did not send it: ", status.ToString())));
   }
   StartFetches(rest, runs);
@@ -248,31 +248,31 @@ Task<void> Fetcher::VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot sl
     verified = VerifyBlock(identity, proof.sum, proof.seal, slot.bytes().first(proof.length));
     ZeroBehind(slot.bytes(), proof.length);
   };
-  co_await seams_.workers->Run(std::move(verify));
+  co_await parts_.workers->Run(std::move(verify));
   if (!verified.ok()) {
-    ++stats_->peers.verify_failures;
+    ++parts_.stats->peers.verify_failures;
     Log(LogLevel::kError, absl::StrCat("a peer's block is wrong: ", verified.ToString()));
     arrivals->Verified(index, false);
     co_return;
   }
-  if (index_->erasures(slot.domain()) != arrivals->erasures()) {
-    loads_->Finish(key, absl::AbortedError("its tenant was erased while it was fetched"));
+  if (parts_.index->erasures(slot.domain()) != arrivals->erasures()) {
+    parts_.loads->Finish(key, absl::AbortedError("its tenant was erased while it was fetched"));
     arrivals->Verified(index, true);  // It is not to be asked of others.
     co_return;
   }
-  ++stats_->peers.fetched_blocks;
-  stats_->peers.fetched_bytes += proof.length;
-  if (!index_->In(Tier::kHost, key)) {
-    index_->PublishHost({.key = key,
+  ++parts_.stats->peers.fetched_blocks;
+  parts_.stats->peers.fetched_bytes += proof.length;
+  if (!parts_.index->In(Tier::kHost, key)) {
+    parts_.index->PublishHost({.key = key,
                          .parent = proof.parent,
                          .space = proof.space,
                          .length = proof.length,
                          .sum = proof.sum},
                         std::move(slot));
-    ++stats_->host.inserts;
-    stats_->host.bytes_in += proof.length;
+    ++parts_.stats->host.inserts;
+    parts_.stats->host.bytes_in += proof.length;
   }
-  loads_->Finish(key, absl::OkStatus());
+  parts_.loads->Finish(key, absl::OkStatus());
   arrivals->Verified(index, true);
 }
 

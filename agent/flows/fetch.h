@@ -8,7 +8,6 @@
 #define KVTIER_AGENT_FLOWS_FETCH_H_
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,7 +17,7 @@
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
 #include "agent/index/load_table.h"
-#include "agent/peers/coordinator_link.h"
+#include "agent/peers/coordinator_reporter.h"
 #include "agent/peers/locate_patience.h"
 #include "agent/peers/peer_standings.h"
 #include "agent/peers/peer_transport.h"
@@ -33,27 +32,23 @@ namespace kvtier {
 
 class Fetcher {
  public:
-  struct Seams {
+  struct Parts {  // Not owned.
     Executor* executor = nullptr;
     ByteWorkers* workers = nullptr;
-    CoordinatorLink* coordinator = nullptr;  // nullptr: the agent runs alone.
-    // When the coordinator last answered a heartbeat; nullopt: it does not answer.
-    std::function<std::optional<absl::Time>()> coordinator_heard;
+    TaskScope* scope = nullptr;
+    BlockIndex* index = nullptr;
+    Evictor* evictor = nullptr;
+    LoadTable* loads = nullptr;  // Loads into host memory.
+    AgentStats* stats = nullptr;
+    const CoordinatorReporter* reporter = nullptr;  // Null: the agent runs alone.
     PeerTransport* transport = nullptr;
-    absl::Duration locate_grace = kLocateGrace;  // Shortest wait for `coordinator`.
+    absl::Duration locate_grace = kLocateGrace;  // Shortest wait for the coordinator.
   };
-  // Does not own. `loads` is the node's table of loads into host memory.
-  Fetcher(const Seams& seams, NodeId self, TaskScope* scope, BlockIndex* index, Evictor* evictor,
-          LoadTable* loads, AgentStats* stats)
-      : seams_(seams),
+  Fetcher(const Parts& parts, NodeId self)
+      : parts_(parts),
         self_(std::move(self)),
-        scope_(scope),
-        index_(index),
-        evictor_(evictor),
-        loads_(loads),
-        stats_(stats),
-        standings_(seams_.executor),
-        patience_(seams_.locate_grace) {}
+        standings_(parts.executor),
+        patience_(parts.locate_grace) {}
 
   // Which of the leading `keys`, or of each of them, other nodes are believed to hold. Empty when
   // nothing is known in time, and at once while the coordinator is silent.
@@ -96,13 +91,8 @@ class Fetcher {
   Task<void> VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot slot, Arrivals* arrivals,
                               size_t index);
 
-  const Seams seams_;
+  const Parts parts_;
   const NodeId self_;
-  TaskScope* const scope_;
-  BlockIndex* const index_;
-  Evictor* const evictor_;
-  LoadTable* const loads_;
-  AgentStats* const stats_;
   PeerStandings standings_;
   LocatePatience patience_;
 };

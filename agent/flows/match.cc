@@ -36,7 +36,7 @@ Matched Matcher::MatchHere(const BlockRun& run) const {
   Matched matched;
   matched.tiers.reserve(run.keys.size());
   for (const BlockKey& key : run.keys) {
-    const std::optional<Tier> tier = index_->NearestTier(key);
+    const std::optional<Tier> tier = parts_.index->NearestTier(key);
     if (!tier && !run.is_set) break;
     matched.tiers.push_back(tier);
     if (tier) ++matched.local_blocks;
@@ -65,7 +65,7 @@ Task<std::vector<Matched>> Matcher::Match(std::vector<BlockRun> runs, absl::Dura
   const bool one_run = runs.size() == 1 && !runs[0].is_set;
   const LocateScope scope = one_run ? LocateScope::kLeading : LocateScope::kEach;
   const LocateReply located =
-      co_await fetcher_->Locate(std::move(rest), scope, executor_->Now() + timeout);
+      co_await parts_.fetcher->Locate(std::move(rest), scope, parts_.executor->Now() + timeout);
   AddElsewhere(runs, places, located, &matched);
   co_return matched;
 }

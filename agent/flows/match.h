@@ -28,9 +28,12 @@ struct Matched {
 
 class Matcher {
  public:
-  // Does not own.
-  Matcher(Executor* executor, BlockIndex* index, Fetcher* fetcher)
-      : executor_(executor), index_(index), fetcher_(fetcher) {}
+  struct Parts {  // Not owned.
+    Executor* executor = nullptr;
+    BlockIndex* index = nullptr;
+    Fetcher* fetcher = nullptr;
+  };
+  explicit Matcher(const Parts& parts) : parts_(parts) {}
 
   // Answers for all of `runs`, which are one session's, with one question to the coordinator at
   // most. `timeout` bounds its part; zero: local only.
@@ -40,9 +43,7 @@ class Matcher {
   // Looks at this node alone.
   Matched MatchHere(const BlockRun& run) const;
 
-  Executor* const executor_;
-  BlockIndex* const index_;
-  Fetcher* const fetcher_;
+  const Parts parts_;
 };
 
 }  // namespace kvtier

@@ -39,23 +39,22 @@ struct Onboarder::Bringing {
   Event done;
 };
 
-absl::Status Onboarder::CheckTarget(const OnboardRequest& request) const {
-  if (request.target == Tier::kGpu &&
-      (flows_.gpu == nullptr || !flows_.gpu->Serves(request.run.domain, request.run.lengths))) {
-    return absl::InvalidArgumentError("target: no GPU pool fits this space");
-  }
-  return absl::OkStatus();
+absl::Status Onboarder::FindTarget(OnboardRequest* request) const {
+  if (request->target != Tier::kGpu) return absl::OkStatus();
+  request->gpu = flows_.gpus->For(request->run);
+  if (request->gpu != nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError("target: no GPU pool fits this space");
 }
 
 Task<absl::StatusOr<Onboarded>> Onboarder::Onboard(OnboardRequest request) {
-  KVT_CO_RETURN_IF_ERROR(CheckTarget(request));
+  KVT_CO_RETURN_IF_ERROR(FindTarget(&request));
   Brought brought = co_await Bring(request);
   co_return GrantLeases(request, std::move(brought));
 }
 
 Task<absl::StatusOr<std::vector<Onboarded>>> Onboarder::OnboardAll(
     std::vector<OnboardRequest> requests) {
-  for (const OnboardRequest& request : requests) KVT_CO_RETURN_IF_ERROR(CheckTarget(request));
+  for (OnboardRequest& request : requests) KVT_CO_RETURN_IF_ERROR(FindTarget(&request));
   std::vector<Brought> brought = co_await BringAll(&requests);
   std::vector<Onboarded> all;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -67,7 +66,7 @@ Task<absl::StatusOr<std::vector<Onboarded>>> Onboarder::OnboardAll(
 
 Task<std::vector<Onboarder::Brought>> Onboarder::BringAll(
     const std::vector<OnboardRequest>* requests) {
-  const auto bringing = std::make_shared<Bringing>(executor_, requests->size());
+  const auto bringing = std::make_shared<Bringing>(flows_.executor, requests->size());
   for (size_t i = 0; i < requests->size(); ++i) {
     flows_.scope->Spawn(BringOne((*requests)[i], i, bringing));
   }
@@ -83,15 +82,15 @@ Task<void> Onboarder::BringOne(OnboardRequest request, size_t index,
 }
 
 Task<Onboarder::Brought> Onboarder::Bring(OnboardRequest request) {
-  request.deadline = std::min(request.deadline, executor_->Now() + kMaxRequestTimeout);
+  request.deadline = std::min(request.deadline, flows_.executor->Now() + kMaxRequestTimeout);
   Brought brought = co_await Gather(request, Urgency::kForeground);
   co_await AwaitReady(&brought, request);
-  if (request.target == Tier::kGpu) {
+  if (request.gpu != nullptr) {
     for (Wanted& block : brought.blocks) {
       if (!block.pin || block.pin.tier() != Tier::kHost) continue;
-      block.load = flows_.gpu->Start(std::move(block.pin));
+      block.load = request.gpu->Load(std::move(block.pin));
     }
-    flows_.gpu->Flush();
+    request.gpu->Flush();
     co_await AwaitReady(&brought, request);
   }
   co_return brought;
@@ -99,7 +98,7 @@ Task<Onboarder::Brought> Onboarder::Bring(OnboardRequest request) {
 
 Task<size_t> Onboarder::Prefetch(BlockRun run, bool local_only) {
   const OnboardRequest request{.run = std::move(run),
-                               .deadline = executor_->Now() + kPrefetchTimeout,
+                               .deadline = flows_.executor->Now() + kPrefetchTimeout,
                                .local_only = local_only};
   const Brought brought = co_await Gather(request, Urgency::kPrefetch);
   co_return static_cast<size_t>(std::ranges::count_if(
@@ -164,7 +163,7 @@ Task<bool> Onboarder::GatherSet(const OnboardRequest& request, Urgency urgency, 
         brought->absent.push_back(i);
       }
     }
-    stats_->disk_misses += brought->absent.size();
+    flows_.stats->disk_misses += brought->absent.size();
     co_return !brought->absent.empty() && !request.local_only;
   }
   BlockRun rest = request.run;
@@ -175,7 +174,7 @@ Task<bool> Onboarder::GatherSet(const OnboardRequest& request, Urgency urgency, 
     wanted[i].load = flows_.host_loads->Find(keys[i]);
     if (wanted[i].load != nullptr) continue;
     // It has come while we asked.
-    if (std::optional<Pin> pin = index_->PinIn(Tier::kHost, keys[i])) {
+    if (std::optional<Pin> pin = flows_.index->PinOf(keys[i])) {
       wanted[i].pin = *std::move(pin);
     }
   }
@@ -187,7 +186,7 @@ void Onboarder::EndGather(const OnboardRequest& request, Brought* brought) {
   const size_t found = brought->blocks.size();
   // A block that was dropped meanwhile has said why.
   if (found == keys.size() || brought->first_missing <= found) return;
-  stats_->disk_misses += keys.size() - found;
+  flows_.stats->disk_misses += keys.size() - found;
   brought->first_missing = found;
   brought->missed = WhyAbsent(keys[found]);
 }
@@ -195,20 +194,20 @@ void Onboarder::EndGather(const OnboardRequest& request, Brought* brought) {
 std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
                                                       const OnboardRequest& request,
                                                       Urgency urgency) {
-  if (request.target == Tier::kGpu) {
-    if (std::optional<Pin> pin = index_->PinIn(Tier::kGpu, key)) {
+  if (request.gpu != nullptr) {
+    if (std::optional<Pin> pin = request.gpu->PinOf(key)) {
       return Wanted{.pin = *std::move(pin), .from = Tier::kGpu};
     }
   }
-  if (std::optional<Pin> pin = index_->PinIn(Tier::kHost, key)) {
+  if (std::optional<Pin> pin = flows_.index->PinOf(key)) {
     return Wanted{.pin = *std::move(pin), .from = Tier::kHost};
   }
-  ++stats_->host.misses;
+  ++flows_.stats->host.misses;
   if (SharedLoad load = flows_.host_loads->Find(key)) {
     if (load->from == Tier::kDisk && urgency == Urgency::kForeground) flows_.disk->Hasten(key);
     return Wanted{.load = load, .from = load->from};
   }
-  if (flows_.disk != nullptr && index_->In(Tier::kDisk, key)) {
+  if (flows_.disk != nullptr && flows_.index->In(Tier::kDisk, key)) {
     SharedLoad load = flows_.disk->Start({.key = key,
                                           .domain = request.run.domain,
                                           .lengths = request.run.lengths,
@@ -235,7 +234,7 @@ Task<bool> Onboarder::AwaitOne(Wanted* wanted, absl::Time deadline, MissReason* 
   if (wanted->pin) co_return true;
   *missed = MissReason::kAbsent;
   if (wanted->load == nullptr) co_return false;
-  const bool done = co_await waits_->Until(&wanted->load->done, deadline);
+  const bool done = co_await flows_.waits->Until(&wanted->load->done, deadline);
   if (!done) {
     *missed = MissReason::kDeadline;
     co_return false;
@@ -249,7 +248,7 @@ bool Onboarder::Settle(Wanted* wanted, MissReason* missed) {
     *missed = ReasonOf(load->status);
     return false;
   }
-  wanted->pin = *index_->PinIn(load->pin.tier(), load->pin.key());
+  wanted->pin = load->pin.Again();
   return true;
 }
 
@@ -258,7 +257,7 @@ void Onboarder::Drop(const OnboardRequest& request, size_t index, MissReason mis
   std::vector<Wanted>& blocks = brought->blocks;
   if (missed == MissReason::kAbsent) missed = WhyAbsent(request.run.keys[index]);
   if (missed == MissReason::kDeadline) {
-    stats_->deadline_misses += request.run.is_set ? 1 : blocks.size() - index;
+    flows_.stats->deadline_misses += request.run.is_set ? 1 : blocks.size() - index;
   }
   if (index < brought->first_missing) {
     brought->first_missing = index;
@@ -274,7 +273,7 @@ void Onboarder::Drop(const OnboardRequest& request, size_t index, MissReason mis
 absl::StatusOr<Onboarded> Onboarder::GrantLeases(const OnboardRequest& request, Brought brought) {
   KVT_RETURN_IF_ERROR(CheckSession(request));
   Onboarded onboarded{.missed = brought.missed,
-                      .lease_deadline = executor_->Now() + kLeaseDuration};
+                      .lease_deadline = flows_.executor->Now() + kLeaseDuration};
   onboarded.blocks.reserve(brought.blocks.size());
   for (size_t i = 0; i < brought.blocks.size(); ++i) {
     if (!brought.blocks[i].pin) continue;
@@ -288,41 +287,37 @@ absl::StatusOr<Onboarded> Onboarder::GrantLeases(const OnboardRequest& request, 
 }
 
 absl::Status Onboarder::CheckSession(const OnboardRequest& request) const {
-  if (sessions_->IsOpen(request.run.session)) return absl::OkStatus();
+  if (flows_.sessions->IsOpen(request.run.session)) return absl::OkStatus();
   return absl::FailedPreconditionError("session: it ended while its request ran");
 }
 
 void Onboarder::NoteUse(const OnboardRequest& request, const std::vector<LeasedBlock>& leased) {
-  std::vector<const BlockIndex::Entry*> used;
-  used.reserve(leased.size());
-  for (const LeasedBlock& block : leased) {
-    used.push_back(index_->Find(request.run.keys[block.index]));  // Its lease pins it.
-  }
-  index_->Touch(used);
+  std::vector<BlockKey> keys;
+  keys.reserve(leased.size());
+  for (const LeasedBlock& block : leased) keys.push_back(request.run.keys[block.index]);
+  const std::vector<const HostBlock*> used = flows_.index->Touch(keys);
   if (flows_.offloader != nullptr) flows_.offloader->Used(used);
 }
 
 bool Onboarder::GrantOne(const OnboardRequest& request, size_t index, Wanted wanted,
                          Onboarded* onboarded) {
-  const BlockIndex::Entry& entry = wanted.pin.block();
+  const ResidentBlock& resident = wanted.pin.block();
   const bool to_gpu = request.target == Tier::kGpu;
   LeasedBlock block{.index = index,
-                    .offset = to_gpu ? entry.gpu.offset() : entry.host.offset().value,
-                    .length = entry.meta.length,
-                    .sum = to_gpu ? entry.gpu_sum : entry.meta.sum,
+                    .offset = resident.offset,
+                    .length = resident.meta.length,
+                    .sum = resident.meta.sum,
                     .from = wanted.from};
-  GpuHold hold;
-  if (to_gpu) {
-    if (!flows_.gpu_pool->Stays(entry.gpu.ref().index)) return false;
-    hold = flows_.gpu_workers->Hold(request.run.session, entry.gpu.ref());
-  }
-  if (block.from == Tier::kHost || block.from == Tier::kGpu) index_->CountHit(wanted.pin);
+  std::optional<GpuHold> hold = GpuHold();
+  if (to_gpu) hold = request.gpu->Hold(request.run.session, wanted.pin);
+  if (!hold.has_value()) return false;
+  if (block.from == Tier::kHost || block.from == Tier::kGpu) flows_.index->CountHit(wanted.pin);
   const absl::StatusOr<LeaseId> lease =
-      leases_->Grant(request.run.session, std::move(wanted.pin),
-                     onboarded->lease_deadline + kLeaseGrace, std::move(hold));
+      flows_.leases->Grant(request.run.session, std::move(wanted.pin),
+                     onboarded->lease_deadline + kLeaseGrace, *std::move(hold));
   if (!lease.ok()) return false;
   block.lease = *lease;
-  TierStats& served = to_gpu ? stats_->gpu : stats_->host;
+  TierStats& served = to_gpu ? flows_.stats->gpu : flows_.stats->host;
   if (block.from == request.target) ++served.hits;
   served.bytes_out += block.length;
   onboarded->blocks.push_back(block);

@@ -21,7 +21,7 @@
 #include "agent/disk/disk_load.h"
 #include "agent/disk/offload.h"
 #include "agent/flows/fetch.h"
-#include "agent/gpu/gpu_load.h"
+#include "agent/gpu/node_gpus.h"
 #include "agent/index/block_index.h"
 #include "agent/index/load_table.h"
 #include "agent/sessions/leases.h"
@@ -39,6 +39,7 @@ struct OnboardRequest {
   Tier target = Tier::kHost;  // kHost or kGpu.
   absl::Time deadline;
   bool local_only = false;
+  GpuTier* gpu = nullptr;  // Set by the Onboarder: where a target of kGpu is.
 };
 
 struct LeasedBlock {
@@ -59,12 +60,16 @@ struct Onboarded {
 
 class Onboarder {
  public:
-  struct Flows {
-    DiskLoader* disk = nullptr;         // nullptr: no disk tier.
-    Offloader* offloader = nullptr;     // As `disk`.
-    GpuLoader* gpu = nullptr;           // nullptr: no device.
-    GpuWorkers* gpu_workers = nullptr;  // As `gpu`.
-    const GpuPool* gpu_pool = nullptr;  // As `gpu`.
+  struct Flows {  // Not owned.
+    Executor* executor = nullptr;
+    Waits* waits = nullptr;
+    BlockIndex* index = nullptr;
+    SessionTable* sessions = nullptr;
+    LeaseTable* leases = nullptr;
+    AgentStats* stats = nullptr;
+    DiskLoader* disk = nullptr;      // nullptr: no disk tier.
+    Offloader* offloader = nullptr;  // As `disk`.
+    NodeGpus* gpus = nullptr;
     Fetcher* fetcher = nullptr;
     LoadTable* host_loads = nullptr;
     const Evictor* evictor = nullptr;
@@ -89,16 +94,7 @@ class Onboarder {
   // One request whose blocks are handed over as they become ready: agent/flows/onboard_parts.h.
   class Parts;
 
-  // Does not own.
-  Onboarder(Executor* executor, Waits* waits, Flows flows, BlockIndex* index,
-            SessionTable* sessions, LeaseTable* leases, AgentStats* stats)
-      : executor_(executor),
-        waits_(waits),
-        flows_(flows),
-        index_(index),
-        sessions_(sessions),
-        leases_(leases),
-        stats_(stats) {}
+  explicit Onboarder(const Flows& flows) : flows_(flows) {}
 
   // Ends by the deadline, but for microseconds of work. Errors: kFailedPrecondition,
   // the session ended meanwhile; kInvalidArgument, a GPU target without a pool for
@@ -112,7 +108,7 @@ class Onboarder {
   // task. Errors of GrantLeases(): kFailedPrecondition, the session is over.
   Task<std::vector<Brought>> BringAll(const std::vector<OnboardRequest>* requests);
   absl::StatusOr<Onboarded> GrantLeases(const OnboardRequest& request, Brought brought);
-  BlockIndex* index() const { return index_; }
+  BlockIndex* index() const { return flows_.index; }
   // Onboards to host memory with no waiter and no lease; returns how many leading
   // blocks are there or on their way.
   Task<size_t> Prefetch(BlockRun run, bool local_only);
@@ -121,7 +117,8 @@ class Onboarder {
 
  private:
   struct Bringing;  // One BringAll() call.
-  absl::Status CheckTarget(const OnboardRequest& request) const;
+  // Finds the pool of a GPU target.
+  absl::Status FindTarget(OnboardRequest* request) const;
   absl::Status CheckSession(const OnboardRequest& request) const;
   Task<Brought> Bring(OnboardRequest request);
   Task<void> BringOne(OnboardRequest request, size_t index, std::shared_ptr<Bringing> bringing);
@@ -150,13 +147,7 @@ class Onboarder {
   // Notes that the blocks are used, once they are leased.
   void NoteUse(const OnboardRequest& request, const std::vector<LeasedBlock>& leased);
 
-  Executor* const executor_;
-  Waits* const waits_;
   const Flows flows_;
-  BlockIndex* const index_;
-  SessionTable* const sessions_;
-  LeaseTable* const leases_;
-  AgentStats* const stats_;
   absl::flat_hash_set<Parts*> parts_;  // Those under way.
 };
 

@@ -25,9 +25,9 @@ absl::StatusOr<std::shared_ptr<Onboarder::Parts>> Onboarder::Parts::Begin(
 
 Onboarder::Parts::Parts(Onboarder* onboarder, std::vector<OnboardRequest> requests)
     : onboarder_(onboarder),
-      deadline_(onboarder->executor_->Now() + kMaxRequestTimeout),
-      news_(std::make_unique<Event>(onboarder->executor_)),
-      watches_(onboarder->executor_) {
+      deadline_(onboarder->flows_.executor->Now() + kMaxRequestTimeout),
+      news_(std::make_unique<Event>(onboarder->flows_.executor)),
+      watches_(onboarder->flows_.executor) {
   for (const OnboardRequest& request : requests) deadline_ = std::min(deadline_, request.deadline);
   sequences_.reserve(requests.size());
   for (OnboardRequest& request : requests) {
@@ -135,8 +135,8 @@ Task<absl::StatusOr<OnboardPart>> Onboarder::Parts::Next() {
   for (;;) {
     KVT_CO_RETURN_IF_ERROR(onboarder_->CheckSession(sequences_[0].request));
     if (cancelled_) co_return absl::CancelledError("the caller is gone");
-    news_ = std::make_unique<Event>(onboarder_->executor_);
-    const bool is_late = onboarder_->waits_->ended() || deadline_ <= onboarder_->executor_->Now();
+    news_ = std::make_unique<Event>(onboarder_->flows_.executor);
+    const bool is_late = onboarder_->flows_.waits->ended() || deadline_ <= onboarder_->flows_.executor->Now();
     if (is_late) {
       for (Sequence& sequence : sequences_) DropLate(&sequence);
     }
@@ -148,13 +148,13 @@ Task<absl::StatusOr<OnboardPart>> Onboarder::Parts::Next() {
     if (is_late) {
       co_await news_->WaitUntil(absl::InfiniteFuture());
     } else {
-      co_await onboarder_->waits_->Until(news_.get(), deadline_);
+      co_await onboarder_->flows_.waits->Until(news_.get(), deadline_);
     }
   }
 }
 
 OnboardPart Onboarder::Parts::TakeReady() {
-  OnboardPart part{.lease_deadline = onboarder_->executor_->Now() + kLeaseDuration};
+  OnboardPart part{.lease_deadline = onboarder_->flows_.executor->Now() + kLeaseDuration};
   for (size_t i = 0; i < sequences_.size(); ++i) {
     std::vector<LeasedBlock> blocks = Lease(&sequences_[i], part.lease_deadline);
     if (!blocks.empty()) part.sequences.push_back({.index = i, .blocks = std::move(blocks)});
@@ -203,7 +203,7 @@ void Onboarder::Parts::TakeBack(const OnboardPart& part) {
   for (const OnboardPart::Sequence& sequence : part.sequences) {
     for (const LeasedBlock& block : sequence.blocks) leases.push_back(block.lease);
   }
-  onboarder_->leases_->Release(session(), leases);
+  onboarder_->flows_.leases->Release(session(), leases);
 }
 
 }  // namespace kvtier

@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "agent/index/slot_sum.h"
 #include "agent/limits.h"
-#include "core/check.h"
 #include "core/event.h"
-#include "core/kill_point.h"
 #include "core/space.h"
 #include "core/status_macros.h"
 
@@ -22,9 +19,7 @@ struct Putter::Committing {
 };
 
 absl::Status Putter::CheckTarget(const BlockRun& run, Tier target) const {
-  if (target == Tier::kGpu &&
-      (parts_.gpu == nullptr || run.domain != parts_.gpu_domain || run.lengths.any ||
-       SlotBytes(run.lengths.longest) != parts_.gpu->slot_bytes())) {
+  if (target == Tier::kGpu && parts_.gpus->For(run) == nullptr) {
     return absl::InvalidArgumentError("target: no GPU pool fits this space");
   }
   return absl::OkStatus();
@@ -72,7 +67,7 @@ absl::StatusOr<Reserved> Putter::Reserve(const BlockRun& run, Tier target, Promi
     KVT_ASSIGN_OR_RETURN(ReservedBlock block, ReserveOne(run, i, &reserving));
     reserved.blocks.push_back(block);
   }
-  if (target == Tier::kGpu) parts_.gpu_offloader->Pump();
+  if (target == Tier::kGpu) parts_.gpus->For(run)->Pump();
   return reserved;
 }
 
@@ -99,10 +94,11 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
   }
   uint64_t offset = 0;
   if (target == Tier::kGpu) {
-    absl::StatusOr<GpuSlot> slot = parts_.evictor->ReserveGpu();
-    if (!slot.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
-    block.gpu = *std::move(slot);
-    block.writer = parts_.gpu_workers->Hold(run.session, block.gpu.ref());
+    block.on = parts_.gpus->For(run);
+    absl::StatusOr<GpuTier::Reserved> room_in_pool = block.on->Reserve(run.session);
+    if (!room_in_pool.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
+    block.gpu = std::move(room_in_pool->slot);
+    block.writer = std::move(room_in_pool->writer);
     offset = block.gpu.offset();
   } else {
     const absl::StatusOr<uint64_t> place = ReserveInHost(run.session, room, &block);
@@ -132,24 +128,13 @@ absl::StatusOr<uint64_t> Putter::ReserveInHost(SessionId session, const BlockRoo
 }
 
 bool Putter::IsHere(const BlockKey& key, Tier target) const {
-  const std::optional<Tier> nearest = parts_.index->NearestTier(key);
-  if (nearest != Tier::kGpu || target == Tier::kGpu) return nearest.has_value();
-  return parts_.index->In(Tier::kHost, key) || parts_.index->In(Tier::kDisk, key);
+  if (target == Tier::kGpu && parts_.index->In(Tier::kGpu, key)) return true;
+  return parts_.index->InLowerTier(key);
 }
 
 absl::Status Putter::CheckStep(SessionId session, uint64_t step) const {
   if (step == 0) return absl::OkStatus();
-  const std::shared_ptr<const GpuWorker> worker =
-      parts_.gpu_workers == nullptr ? nullptr : parts_.gpu_workers->Find(session);
-  if (worker == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("step: ", step, ", of a session without a signal page"));
-  }
-  parts_.gpu_workers->words()->Observe();
-  const uint64_t begun = worker->table->begun(worker->number);
-  if (step <= begun) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("step: ", step, " has not begun; the last that did is ", begun));
+  return parts_.gpus->CheckStep(session, step);
 }
 
 bool Putter::IsReady(const PendingBlock& block) { return block.summed && !block.staged; }
@@ -159,9 +144,7 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, u
   if (step > 0) {
     std::erase_if(ids, [&](ReservationId id) { return !parts_.reservations->Await(session, id); });
     if (ids.empty()) co_return 0;
-    std::shared_ptr<const GpuWorker> worker;
-    if (parts_.gpu_workers != nullptr) worker = parts_.gpu_workers->Find(session);
-    parts_.scope->Spawn(CommitBehind(std::move(worker), step, std::move(ids), committing));
+    parts_.scope->Spawn(CommitBehind(session, step, std::move(ids), committing));
   } else {
     for (const ReservationId id : ids) {
       const PendingBlock* const block = parts_.reservations->Find(session, id);
@@ -201,7 +184,7 @@ void Putter::CommitAll(std::vector<PendingBlock> blocks,
       Finish(block.meta.key, committing.get());
     } else {
       // All at once: the checksums run side by side on the byte workers.
-      parts_.scope->Spawn(CommitOne(std::move(block), absl::OkStatus(), committing));
+      parts_.scope->Spawn(CommitOne(std::move(block), committing));
     }
   }
   if (!in_gpu.empty()) parts_.scope->Spawn(CommitGathered(std::move(in_gpu), committing));
@@ -209,44 +192,29 @@ void Putter::CommitAll(std::vector<PendingBlock> blocks,
 
 Task<void> Putter::CommitGathered(std::vector<PendingBlock> blocks,
                                   std::shared_ptr<Committing> committing) {
-  KVT_KILL_POINT("gpu.put_begun");
-  std::vector<CopiedBlock> copies;
-  std::vector<PendingBlock> copied;  // Of each.
-  for (PendingBlock& block : blocks) {
-    absl::StatusOr<HostSlot> host = parts_.evictor->ReserveHost(block.domain, block.meta.length);
-    if (!host.ok()) {
-      parts_.scope->Spawn(CommitOne(std::move(block), host.status(), committing));
-      continue;
-    }
-    copies.push_back({.slot = block.gpu.ref(),
-                      .bytes = host->bytes(),
-                      .gpu = std::move(block.gpu),
-                      .host = *std::move(host)});
-    copied.push_back(std::move(block));
+  std::vector<CopiedBlock> copies(blocks.size());
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    copies[i].meta = blocks[i].meta;
+    copies[i].gpu = std::move(blocks[i].gpu);
   }
-  if (copies.empty()) co_return;
-  const absl::Status status =
-      co_await parts_.gpu_copies->Offload(std::span(copies), CopyUrgency::kBackground);
-  KVT_KILL_POINT("gpu.put_gathered");
-  for (size_t i = 0; i < copies.size(); ++i) {
-    PendingBlock& block = copied[i];
-    parts_.stats->gpu.bytes_out += block.meta.length;
-    block.gpu = std::move(copies[i].gpu);
-    block.host = std::move(copies[i].host);
-    parts_.scope->Spawn(CommitOne(std::move(block), status, committing));
+  // They are of one session, which works on one GPU.
+  co_await blocks.front().on->Gather(&copies);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    blocks[i].gpu = std::move(copies[i].gpu);
+    blocks[i].host = std::move(copies[i].host);
+    if (blocks[i].host) {
+      parts_.scope->Spawn(CommitOne(std::move(blocks[i]), committing));
+    } else {
+      Finish(blocks[i].meta.key, committing.get());
+    }
   }
 }
 
-Task<void> Putter::CommitBehind(std::shared_ptr<const GpuWorker> worker, uint64_t step,
-                                std::vector<ReservationId> ids,
+Task<void> Putter::CommitBehind(SessionId session, uint64_t step, std::vector<ReservationId> ids,
                                 std::shared_ptr<Committing> committing) {
-  absl::StatusOr<bool> complete = false;
-  if (worker != nullptr && !worker->gone) {
-    // Ahead of the commit's own end, which says what has become of the slots.
-    const absl::Time deadline = parts_.executor->Now() + kCommitTimeout - kStepPollInterval;
-    complete = co_await worker->words->Retired(worker->number, step, deadline);
-  }
-  if (complete.ok() && *complete) {
+  // Ahead of the commit's own end, which says what has become of the slots.
+  const absl::Time deadline = parts_.executor->Now() + kCommitTimeout - kStepPollInterval;
+  if (co_await parts_.gpus->AwaitStep(session, step, deadline)) {
     std::vector<PendingBlock> blocks;
     blocks.reserve(ids.size());
     for (const ReservationId id : ids) {
@@ -259,33 +227,27 @@ Task<void> Putter::CommitBehind(std::shared_ptr<const GpuWorker> worker, uint64_
   committing->done.Set();
 }
 
-Task<void> Putter::CommitOne(PendingBlock block, absl::Status in_host,
-                             std::shared_ptr<Committing> committing) {
-  if (in_host.ok()) {
-    const std::span<std::byte> slot = block.host.bytes();
-    const uint64_t length = block.meta.length;
-    PayloadSum sum;
-    ByteWorkers::Work pass = [&block, &sum, slot, length] {
-      sum = block.staged ? CopyToSlot(slot, block.staged.bytes().first(length))
-                         : SumSlot(slot, length);
-    };
-    const absl::Time start = parts_.executor->Now();
-    co_await parts_.workers->Run(std::move(pass));
-    if (block.staged) ++parts_.stats->staged_blocks;
-    // Ahead of the answer: the worker's next put finds the room.
-    block.staged.Release();
-    if (block.gpu) {
-      KVT_KILL_POINT("gpu.put_summed");
-    }
-    parts_.stats->host.write_latency.Record(parts_.executor->Now() - start);
-    if (block.summed && block.meta.sum != sum) {
-      ++parts_.stats->refused_sums;
-      block.host.Release();
-    } else {
-      block.meta.sum = sum;
-      Publish(&block);
-      ++committing->committed;
-    }
+Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> committing) {
+  const std::span<std::byte> slot = block.host.bytes();
+  const uint64_t length = block.meta.length;
+  PayloadSum sum;
+  ByteWorkers::Work pass = [&block, &sum, slot, length] {
+    sum = block.staged ? CopyToSlot(slot, block.staged.bytes().first(length))
+                       : SumSlot(slot, length);
+  };
+  const absl::Time start = parts_.executor->Now();
+  co_await parts_.workers->Run(std::move(pass));
+  if (block.staged) ++parts_.stats->staged_blocks;
+  // Ahead of the answer: the worker's next put finds the room.
+  block.staged.Release();
+  parts_.stats->host.write_latency.Record(parts_.executor->Now() - start);
+  if (block.summed && block.meta.sum != sum) {
+    ++parts_.stats->refused_sums;
+    block.host.Release();
+  } else {
+    block.meta.sum = sum;
+    Publish(&block);
+    ++committing->committed;
   }
   Finish(block.meta.key, committing.get());
 }
@@ -295,13 +257,7 @@ void Putter::Publish(PendingBlock* block) {
   if (!parts_.index->In(Tier::kHost, block->meta.key)) {
     parts_.index->PublishHost(block->meta, std::move(block->host));
   }
-  if (block->gpu && !parts_.index->In(Tier::kGpu, block->meta.key)) {
-    KVT_KILL_POINT("gpu.put_in_host");
-    KVT_CHECK(parts_.gpu->table().Seal(block->gpu.ref()).ok());
-    parts_.index->PublishGpu(block->meta, std::move(block->gpu));
-    ++parts_.stats->gpu.inserts;
-    KVT_KILL_POINT("gpu.put_done");
-  }
+  if (block->gpu) block->on->Publish(block->meta, std::move(block->gpu));
   ++parts_.stats->host.inserts;
   parts_.stats->host.bytes_in += block->meta.length;
   if (parts_.offloader != nullptr) {

@@ -18,9 +18,7 @@
 #include "agent/agent_stats.h"
 #include "agent/disk/disk_promises.h"
 #include "agent/disk/offload.h"
-#include "agent/gpu/gpu_copies.h"
-#include "agent/gpu/gpu_offload.h"
-#include "agent/gpu/gpu_workers.h"
+#include "agent/gpu/node_gpus.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
 #include "agent/sessions/reservations.h"
@@ -29,12 +27,8 @@
 #include "core/task.h"
 #include "core/task_scope.h"
 #include "core/waits.h"
-#include "tier_gpu/gpu_pool.h"
 
 namespace kvtier {
-
-// Blocks of one copy out of the GPU pool: of 2 MiB, 0.6 ms on PCIe 5.0.
-inline constexpr size_t kMaxBlocksGathered = 16;
 
 struct ReservedBlock {
   enum class State { kReserved, kPresent, kNoRoom, kPending };
@@ -57,13 +51,9 @@ class Putter {
     Waits* waits = nullptr;
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
-    GpuPool* gpu = nullptr;           // nullptr: no device.
-    DomainId gpu_domain{};            // Whose it is.
-    GpuCopies* gpu_copies = nullptr;  // As `gpu`.
-    GpuOffloader* gpu_offloader = nullptr;
-    GpuWorkers* gpu_workers = nullptr;  // As `gpu`.
-    Offloader* offloader = nullptr;     // nullptr: no disk tier.
-    DiskPromises* promises = nullptr;   // As `offloader`.
+    NodeGpus* gpus = nullptr;
+    Offloader* offloader = nullptr;    // nullptr: no disk tier.
+    DiskPromises* promises = nullptr;  // As `offloader`.
     SessionTable* sessions = nullptr;
     Staging* staging = nullptr;
     ReservationTable* reservations = nullptr;
@@ -112,15 +102,14 @@ class Putter {
   static bool IsReady(const PendingBlock& block);
   void CommitAll(std::vector<PendingBlock> blocks, const std::shared_ptr<Committing>& committing);
   // REQUIRES: the reservations await the step.
-  Task<void> CommitBehind(std::shared_ptr<const GpuWorker> worker, uint64_t step,
-                          std::vector<ReservationId> ids, std::shared_ptr<Committing> committing);
+  Task<void> CommitBehind(SessionId session, uint64_t step, std::vector<ReservationId> ids,
+                          std::shared_ptr<Committing> committing);
   // Blocks of the GPU pool, together: copies them to host memory, in the background.
   Task<void> CommitGathered(std::vector<PendingBlock> blocks,
                             std::shared_ptr<Committing> committing);
   // Takes the sum, of a staged block as it copies it, and publishes; but not a staged block whose
-  // worker says another sum. `in_host`: whether the bytes are.
-  Task<void> CommitOne(PendingBlock block, absl::Status in_host,
-                       std::shared_ptr<Committing> committing);
+  // worker says another sum. REQUIRES: the bytes are in host memory, or staged.
+  Task<void> CommitOne(PendingBlock block, std::shared_ptr<Committing> committing);
   // REQUIRES: the bytes are in host memory, and their sum is known.
   void Publish(PendingBlock* block);
   // One block of the call is done with.

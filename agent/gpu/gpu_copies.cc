@@ -13,22 +13,22 @@ namespace kvtier {
 
 Task<absl::Status> GpuCopies::Onboard(std::span<CopiedBlock> blocks) {
   const std::vector<GpuTransfer> transfers = TransfersOf(blocks);
-  const absl::Time began = executor_->Now();
-  Begin(&stats_->gpu_onboard);
-  const absl::Status status = co_await pool_->Scatter(transfers);
-  End(&stats_->gpu_onboard, began, blocks.size() * pool_->slot_bytes(), status.ok());
+  const absl::Time began = parts_.executor->Now();
+  Begin(&parts_.stats->onboard);
+  const absl::Status status = co_await parts_.pool->Scatter(transfers);
+  End(&parts_.stats->onboard, began, blocks.size() * parts_.pool->slot_bytes(), status.ok());
   KeepIfAbandoned(status, blocks);
   co_return status;
 }
 
 Task<absl::Status> GpuCopies::Offload(std::span<CopiedBlock> blocks, CopyUrgency urgency) {
   const std::vector<GpuTransfer> transfers = TransfersOf(blocks);
-  const absl::Time began = executor_->Now();
-  Begin(&stats_->gpu_offload);
-  const absl::Status status = co_await pool_->Gather(transfers, urgency);
-  End(&stats_->gpu_offload, began, blocks.size() * pool_->slot_bytes(), status.ok());
-  stats_->gpu.read_latency.Record(executor_->Now() - began);
-  if (!status.ok()) stats_->gpu.io_errors += blocks.size();
+  const absl::Time began = parts_.executor->Now();
+  Begin(&parts_.stats->offload);
+  const absl::Status status = co_await parts_.pool->Gather(transfers, urgency);
+  End(&parts_.stats->offload, began, blocks.size() * parts_.pool->slot_bytes(), status.ok());
+  parts_.tier_stats->read_latency.Record(parts_.executor->Now() - began);
+  if (!status.ok()) parts_.tier_stats->io_errors += blocks.size();
   KeepIfAbandoned(status, blocks);
   co_return status;
 }
@@ -41,10 +41,10 @@ Task<absl::Status> GpuCopies::CopyOut(std::span<CopiedBlock> blocks, CopyUrgency
       block.proved = SumSlot(block.bytes, block.meta.length) == block.meta.sum;
     }
   };
-  co_await workers_->Run(std::move(prove));
+  co_await parts_.workers->Run(std::move(prove));
   for (const CopiedBlock& block : blocks) {
-    stats_->gpu.bytes_out += block.meta.length;
-    ++(block.proved ? stats_->gpu.verified : stats_->gpu.verify_failures);
+    parts_.tier_stats->bytes_out += block.meta.length;
+    ++(block.proved ? parts_.tier_stats->verified : parts_.tier_stats->verify_failures);
   }
   co_return absl::OkStatus();
 }
@@ -67,11 +67,11 @@ void GpuCopies::KeepIfAbandoned(const absl::Status& copied, std::span<CopiedBloc
 }
 
 void GpuCopies::Begin(GpuLinkStats* link) {
-  if (link->in_flight++ == 0) link->busy_since = executor_->Now();
+  if (link->in_flight++ == 0) link->busy_since = parts_.executor->Now();
 }
 
 void GpuCopies::End(GpuLinkStats* link, absl::Time began, uint64_t bytes, bool ok) {
-  const absl::Time now = executor_->Now();
+  const absl::Time now = parts_.executor->Now();
   const absl::Duration took = now - began;
   if (--link->in_flight == 0) link->busy += now - link->busy_since;
   ++link->copies;

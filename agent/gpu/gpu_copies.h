@@ -1,4 +1,4 @@
-// GpuCopies runs the agent's copies between host memory and the GPU pool, proves what
+// GpuCopies runs the agent's copies between host memory and one GPU pool, proves what
 // comes out of it, and counts what they took. What a lost device may still copy it keeps.
 //
 // Executor thread only.
@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "agent/agent_stats.h"
-#include "agent/index/block_index.h"
+#include "agent/index/pin.h"
 #include "core/block_proof.h"
 #include "core/byte_workers.h"
 #include "core/executor.h"
@@ -36,9 +36,14 @@ struct CopiedBlock {
 
 class GpuCopies {
  public:
-  // Does not own.
-  GpuCopies(Executor* executor, ByteWorkers* workers, GpuPool* pool, AgentStats* stats)
-      : executor_(executor), workers_(workers), pool_(pool), stats_(stats) {}
+  struct Parts {  // Not owned.
+    Executor* executor = nullptr;
+    ByteWorkers* workers = nullptr;
+    GpuPool* pool = nullptr;
+    GpuStats* stats = nullptr;
+    TierStats* tier_stats = nullptr;
+  };
+  explicit GpuCopies(const Parts& parts) : parts_(parts) {}
 
   // GpuPool::Scatter() and Gather(), counted. REQUIRES: `blocks` stay until it ends. Errors:
   // the pool's. After one the blocks' slots and pins are the caller's as before, or gone: a
@@ -57,10 +62,7 @@ class GpuCopies {
   void Begin(GpuLinkStats* link);
   void End(GpuLinkStats* link, absl::Time began, uint64_t bytes, bool ok);
 
-  Executor* const executor_;
-  ByteWorkers* const workers_;
-  GpuPool* const pool_;
-  AgentStats* const stats_;
+  const Parts parts_;
   std::vector<CopiedBlock> abandoned_;
 };
 

@@ -1,4 +1,4 @@
-// GpuLoader brings blocks from host memory into the GPU pool: reserve, scatter,
+// GpuLoader brings blocks from host memory into one GPU pool: reserve, scatter,
 // publish. Blocks started together move in one batch.
 //
 // Executor thread only.
@@ -11,10 +11,9 @@
 #include "agent/agent_stats.h"
 #include "agent/gpu/gpu_copies.h"
 #include "agent/gpu/gpu_offload.h"
-#include "agent/index/block_index.h"
-#include "agent/index/evict.h"
+#include "agent/index/gpu_blocks.h"
+#include "agent/gpu/gpu_evict.h"
 #include "agent/index/load_table.h"
-#include "core/block_lengths.h"
 #include "core/task.h"
 #include "core/task_scope.h"
 #include "tier_gpu/gpu_pool.h"
@@ -24,20 +23,18 @@ namespace kvtier {
 class GpuLoader {
  public:
   struct Parts {  // Does not own.
+    Executor* executor = nullptr;
     TaskScope* scope = nullptr;
-    BlockIndex* index = nullptr;
-    Evictor* evictor = nullptr;
-    GpuPool* pool = nullptr;
-    DomainId domain{};  // Whose the pool is.
+    const BlockIndex* index = nullptr;
+    GpuBlocks* blocks = nullptr;
+    GpuEvictor* evictor = nullptr;
     GpuCopies* copies = nullptr;
     GpuOffloader* offloader = nullptr;
-    LoadTable* loads = nullptr;  // The node's, into the pool.
-    AgentStats* stats = nullptr;
+    TierStats* stats = nullptr;
   };
-  GpuLoader(Executor* executor, const Parts& parts) : executor_(executor), parts_(parts) {}
+  explicit GpuLoader(const Parts& parts)
+      : parts_(parts), loads_(parts.executor, parts.blocks) {}
 
-  // True when the pool is this domain's, and each block of such lengths fills a slot of it.
-  bool Serves(DomainId domain, const BlockLengths& lengths) const;
   // Takes the block's pin in host memory and starts its load, or joins the one in
   // flight; it moves with the next Flush(). nullptr: no slot could be freed.
   SharedLoad Start(Pin host_pin);
@@ -47,8 +44,8 @@ class GpuLoader {
  private:
   Task<void> Move(std::vector<CopiedBlock> batch);
 
-  Executor* const executor_;
   const Parts parts_;
+  LoadTable loads_;
   std::vector<CopiedBlock> started_;
 };
 

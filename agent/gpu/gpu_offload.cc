@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/kill_point.h"
 #include "core/log.h"
 
 namespace kvtier {
@@ -20,11 +19,11 @@ void GpuOffloader::Pump() {
   if (spare() >= SpareOf(kGpuHighWatermarkSpare)) return;
   for (size_t evicted = 0; spare() < SpareOf(kGpuLowWatermarkSpare); ++evicted) {
     if (evicted == kMaxEvictedAhead) return;
-    if (!parts_.evictor->EvictGpuCopy()) {
+    if (!parts_.evictor->EvictCopy()) {
       StartCopies();
       return;
     }
-    ++parts_.stats->gpu_evicted_ahead;
+    ++parts_.stats->evicted_ahead;
   }
 }
 
@@ -42,21 +41,20 @@ void GpuOffloader::StartCopies() {
 
 GpuOffloader::Batch GpuOffloader::NextBatch(size_t blocks) {
   Batch batch;
-  for (const BlockKey& key : parts_.index->CheapestOnlyInGpu(blocks)) {
-    const BlockIndex::Entry& entry = *parts_.index->Find(key);
-    absl::StatusOr<HostSlot> host = parts_.evictor->ReserveHost(parts_.domain, entry.meta.length);
+  for (const BlockKey& key : parts_.blocks->CheapestOnlyHere(blocks)) {
+    const GpuBlock& block = *parts_.blocks->Find(key);
+    absl::StatusOr<HostSlot> host = parts_.host_evictor->ReserveHost(parts_.domain, block.meta.length);
     if (!host.ok()) {
-      ++parts_.stats->gpu_offload_declined;
+      ++parts_.stats->offload_declined;
       break;
     }
-    CopiedBlock copy{.slot = entry.gpu.ref(),
+    CopiedBlock copy{.slot = block.slot.ref(),
                      .bytes = host->bytes(),
                      .host = *std::move(host),
-                     .pin = *parts_.index->PinIn(Tier::kGpu, key),
-                     .meta = entry.meta};
-    copy.meta.sum = entry.gpu_sum;
+                     .pin = *parts_.blocks->PinOf(key),
+                     .meta = block.meta};
     batch.copies.push_back(std::move(copy));
-    batch.last_uses.push_back(parts_.index->LastUseInGpu(key));
+    batch.last_uses.push_back(parts_.blocks->LastUseOf(key));
   }
   return batch;
 }
@@ -66,10 +64,8 @@ Task<void> GpuOffloader::Run(Batch batch) {
   const size_t blocks = batch.copies.size();
   ++running_;
   leaving_ += blocks;
-  KVT_KILL_POINT("gpu.offload_begun");
   const absl::Status copied =
       co_await parts_.copies->CopyOut(std::span(batch.copies), CopyUrgency::kBackground);
-  KVT_KILL_POINT("gpu.offload_copied");
   --running_;
   leaving_ -= blocks;
   if (!copied.ok()) co_return;  // They stay until the next look.
@@ -83,28 +79,26 @@ Task<void> GpuOffloader::Run(Batch batch) {
 
 void GpuOffloader::Finish(CopiedBlock copy, uint64_t last_use, bool forgotten) {
   const BlockKey& key = copy.meta.key;
-  const bool may_leave = parts_.index->MayLeaveGpu(key);
+  const bool may_leave = parts_.blocks->MayLeave(key);
   if (forgotten || !copy.proved) {
     if (!forgotten) {
       Log(LogLevel::kError, absl::StrCat("block ", key.ToHex(),
                                          " changed in the GPU pool after its commit: dropped"));
     }
-    if (may_leave) parts_.evictor->DropFromGpu(key);
+    if (may_leave) parts_.evictor->Drop(key);
     return;
   }
   // A put or a fetch may have come first.
   if (!parts_.index->In(Tier::kHost, key)) {
-    ++parts_.stats->gpu_offloaded;
-    ++parts_.stats->host.inserts;
-    parts_.stats->host.bytes_in += copy.meta.length;
+    ++parts_.stats->offloaded;
+    ++parts_.host_stats->inserts;
+    parts_.host_stats->bytes_in += copy.meta.length;
     parts_.index->PublishHost(copy.meta, std::move(copy.host));
-    KVT_KILL_POINT("gpu.offload_in_host");
   }
-  const bool used = parts_.index->LastUseInGpu(key) != last_use;
+  const bool used = parts_.blocks->LastUseOf(key) != last_use;
   if (!may_leave || used || spare() >= SpareOf(kGpuLowWatermarkSpare)) return;
-  parts_.evictor->DropFromGpu(key);
-  KVT_KILL_POINT("gpu.offload_left");
-  ++parts_.stats->gpu_evicted_ahead;
+  parts_.evictor->Drop(key);
+  ++parts_.stats->evicted_ahead;
 }
 
 }  // namespace kvtier

@@ -20,6 +20,8 @@
 
 #include "agent/agent_stats.h"
 #include "agent/gpu/gpu_copies.h"
+#include "agent/index/gpu_blocks.h"
+#include "agent/gpu/gpu_evict.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
 #include "core/task.h"
@@ -46,12 +48,15 @@ class GpuOffloader {
   struct Parts {  // Does not own.
     TaskScope* scope = nullptr;
     BlockIndex* index = nullptr;
-    Evictor* evictor = nullptr;
+    Evictor* host_evictor = nullptr;
     const GpuPool* pool = nullptr;
-    DomainId domain{};  // Whose the pool is.
+    DomainId domain{};  // Domain of the tenant that the pool belongs to.
     const Device* device = nullptr;
+    GpuBlocks* blocks = nullptr;
+    GpuEvictor* evictor = nullptr;
     GpuCopies* copies = nullptr;
-    AgentStats* stats = nullptr;
+    GpuStats* stats = nullptr;
+    TierStats* host_stats = nullptr;
   };
   explicit GpuOffloader(const Parts& parts) : parts_(parts) {}
 

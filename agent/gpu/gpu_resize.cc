@@ -70,7 +70,7 @@ Task<void> GpuResizer::Run() {
 Task<bool> GpuResizer::Shrink() {
   parts_.pool->CloseBeyond(target_);
   const auto first = static_cast<uint32_t>(parts_.pool->table().closed_from());
-  const size_t evicted = parts_.evictor->EvictGpuFrom(first, kMaxEvictedForResize);
+  const size_t evicted = parts_.evictor->EvictFrom(first, kMaxEvictedForResize);
   parts_.workers->Sweep();
   co_await parts_.pool->Cut();
   co_return evicted == kMaxEvictedForResize;

@@ -17,8 +17,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "agent/gpu/gpu_evict.h"
 #include "agent/gpu/gpu_workers.h"
-#include "agent/index/evict.h"
 #include "core/event.h"
 #include "core/executor.h"
 #include "core/task.h"
@@ -35,7 +35,7 @@ class GpuResizer {
     Executor* executor = nullptr;
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
-    Evictor* evictor = nullptr;
+    GpuEvictor* evictor = nullptr;
     GpuPool* pool = nullptr;
     GpuWorkers* workers = nullptr;
   };

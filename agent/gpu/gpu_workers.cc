@@ -3,76 +3,23 @@
 #include <utility>
 
 #include "core/check.h"
-#include "core/kill_point.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
-
-absl::StatusOr<GpuHold> GpuHold::Of(std::shared_ptr<const GpuWorker> worker, SlotRef slot) {
-  KVT_RETURN_IF_ERROR(worker->table->Hold(worker->number, slot));
-  GpuHold hold;
-  hold.worker_ = std::move(worker);
-  hold.slot_ = slot;
-  return hold;
-}
-
-GpuHold& GpuHold::operator=(GpuHold&& other) noexcept {
-  if (this == &other) return *this;
-  Release();
-  worker_ = std::move(other.worker_);
-  slot_ = other.slot_;
-  return *this;
-}
-
-void GpuHold::Release() {
-  const std::shared_ptr<const GpuWorker> worker = std::move(worker_);
-  worker_ = nullptr;
-  if (worker == nullptr || worker->hung_up) return;
-  // A step that began since we last looked may read the slot, too.
-  worker->words->Observe();
-  KVT_CHECK(worker->table->Release(worker->number, slot_).ok());
-}
-
-BegunSteps::BegunSteps(std::shared_ptr<const GpuWorker> worker) : worker_(std::move(worker)) {
-  if (worker_ != nullptr) last_ = worker_->table->begun(worker_->number);
-}
-
-bool BegunSteps::ended() const {
-  return worker_ == nullptr || worker_->gone || worker_->table->retired(worker_->number) >= last_;
-}
 
 GpuWorkers::~GpuWorkers() {
   for (const auto& [session, worker] : workers_) End(worker.get());
 }
 
-absl::StatusOr<const SignalPage*> GpuWorkers::Attach(SessionId session, const ProcessId& process) {
+absl::StatusOr<const SignalPage*> GpuWorkers::Attach(SessionId session) {
   auto found = workers_.find(session);
   if (found == workers_.end()) {
     Sweep();
-    KVT_ASSIGN_OR_RETURN(std::shared_ptr<GpuWorker> worker, NewWorker(process));
-    found = workers_.emplace(session, std::move(worker)).first;
+    KVT_ASSIGN_OR_RETURN(const PoolWorker number, words_.Attach());
+    const GpuWorker worker{.table = table_, .words = &words_, .number = number};
+    found = workers_.emplace(session, std::make_shared<GpuWorker>(worker)).first;
   }
   return words_.page(found->second->number).get();
-}
-
-absl::StatusOr<std::shared_ptr<GpuWorker>> GpuWorkers::NewWorker(const ProcessId& process) {
-  KVT_ASSIGN_OR_RETURN(const PoolWorker number, words_.Attach());
-  auto worker =
-      std::make_shared<GpuWorker>(GpuWorker{.table = table_, .words = &words_, .number = number});
-  if (ledger_ == nullptr) return worker;
-  KVT_KILL_POINT("gpu.worker_attached");
-  const SignalPage& page = *words_.page(number);
-  const absl::StatusOr<PageId> id = PageIdOf(page.descriptor());
-  KVT_CHECK(id.ok());
-  const absl::StatusOr<size_t> place = ledger_->AddWorker(process, *id);
-  if (!place.ok()) {
-    words_.Detach(number);
-    return place.status();
-  }
-  KVT_KILL_POINT("gpu.worker_written");
-  worker->ledger_place = *place;
-  page.word(static_cast<size_t>(StepWord::kIncarnation))->store(ledger_->incarnation());
-  return worker;
 }
 
 std::shared_ptr<const GpuWorker> GpuWorkers::Find(SessionId session) const {
@@ -82,17 +29,8 @@ std::shared_ptr<const GpuWorker> GpuWorkers::Find(SessionId session) const {
 
 GpuHold GpuWorkers::Hold(SessionId session, SlotRef slot) {
   const auto found = workers_.find(session);
-  if (found == workers_.end()) {
-    if (silent_.insert(session).second && ledger_ != nullptr) {
-      ledger_->SetSilentSessions(silent_.size());
-    }
-    return {};
-  }
-  GpuWorker& worker = *found->second;
-  if (worker.hung_up) return {};
-  if (!std::exchange(worker.has_slots, true) && ledger_ != nullptr) {
-    ledger_->GiveSlots(worker.ledger_place);
-  }
+  if (found == workers_.end() || found->second->hung_up) return {};
+  found->second->has_slots = true;
   absl::StatusOr<GpuHold> hold = GpuHold::Of(found->second, slot);
   KVT_CHECK(hold.ok());
   return *std::move(hold);
@@ -111,9 +49,6 @@ void GpuWorkers::Close(SessionId session) {
 }
 
 void GpuWorkers::WritesOver(SessionId session) {
-  if (silent_.erase(session) > 0 && ledger_ != nullptr) {
-    ledger_->SetSilentSessions(silent_.size());
-  }
   const auto found = workers_.find(session);
   if (found != workers_.end()) found->second->may_write = false;
   Sweep();
@@ -131,7 +66,7 @@ void GpuWorkers::Sweep() {
   words_.Observe();
   absl::erase_if(workers_, [this](const auto& place) {
     GpuWorker& worker = *place.second;
-    bool done = table_->retired(worker.number) >= table_->begun(worker.number);
+    const bool done = table_->retired(worker.number) >= table_->begun(worker.number);
     if (!worker.hung_up || worker.may_write || !done) return false;
     End(&worker);
     return true;
@@ -142,7 +77,6 @@ void GpuWorkers::End(GpuWorker* worker) {
   worker->hung_up = true;
   worker->gone = true;
   words_.Detach(worker->number);
-  if (ledger_ != nullptr) ledger_->RemoveWorker(worker->ledger_place);
 }
 
 }  // namespace kvtier

@@ -1,82 +1,29 @@
-// GpuWorkers knows which sessions work on the GPU pool: each has a number in the slot
-// table, and a page of words where it says which of its steps began and ended. What a
-// worker was leased or given to write it holds in the table under its number, so that
-// a slot is used again only behind the steps that may read or write it.
+// GpuWorkers knows which sessions work on one GPU pool: each has a number in the slot table, and a
+// page of words where it says which of its steps began and ended. What a worker was leased or given
+// to write it holds in the table under its number, so that a slot is used again only behind the
+// steps that may read or write it.
 //
-// A session that hangs up may be a process that is still dying, with work of its own on
-// the device. Its number, and what it holds, go back when the process is gone, or when
-// its words say that nothing of it runs and its writes are over. Until then it stands in
-// the ledger, too: the next agent that takes the pool back waits for it.
+// A session that hangs up may be a process that is still dying, with work of its own on the device.
+// Its number, and what it holds, go back when the process is gone, or when its words say that
+// nothing of it runs and its writes are over.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_GPU_GPU_WORKERS_H_
 #define KVTIER_AGENT_GPU_GPU_WORKERS_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <optional>
-#include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
-#include "agent/sessions/sessions.h"
+#include "agent/block_run.h"
 #include "core/executor.h"
-#include "core/process_id.h"
 #include "core/task_scope.h"
 #include "tier_gpu/gpu_pool.h"
-#include "tier_gpu/pool_ledger.h"
 #include "tier_gpu/step_words.h"
+#include "tier_gpu/worker_hold.h"
 
 namespace kvtier {
-
-// One session's place in the pool.
-struct GpuWorker {
-  SlotTable* table = nullptr;
-  StepWords* words = nullptr;
-  PoolWorker number{};
-  bool hung_up = false;  // Its holds end with its place, all at once.
-  // It hung up, and may still write slots by its CPU, in no step: it keeps its place.
-  bool may_write = false;
-  bool gone = false;  // The place is another's by now, or nobody's.
-  size_t ledger_place = 0;
-  bool has_slots = false;
-};
-
-// A worker's hold on one slot. Move-only; the destructor ends it as of the worker's
-// latest step.
-class GpuHold {
- public:
-  GpuHold() = default;  // Holds nothing.
-  // Errors: kAborted, the slot was reused since.
-  static absl::StatusOr<GpuHold> Of(std::shared_ptr<const GpuWorker> worker, SlotRef slot);
-  GpuHold(GpuHold&&) noexcept = default;
-  GpuHold& operator=(GpuHold&& other) noexcept;
-  ~GpuHold() { Release(); }
-  explicit operator bool() const { return worker_ != nullptr; }
-  void Release();
-
- private:
-  std::shared_ptr<const GpuWorker> worker_;
-  SlotRef slot_;
-};
-
-// The steps that a worker had begun at one moment. They may write what it was given until
-// then, also in host memory, where no slot table holds it for them.
-class BegunSteps {
- public:
-  BegunSteps() = default;  // None.
-  // Those of the worker so far; none without a worker.
-  explicit BegunSteps(std::shared_ptr<const GpuWorker> worker);
-  // All have ended, as far as the words were observed, or nothing of the worker runs any more.
-  bool ended() const;
-
- private:
-  std::shared_ptr<const GpuWorker> worker_;
-  uint64_t last_ = 0;
-};
 
 class GpuWorkers {
  public:
@@ -88,21 +35,17 @@ class GpuWorkers {
   GpuWorkers(const GpuWorkers&) = delete;
   GpuWorkers& operator=(const GpuWorkers&) = delete;
 
-  // From here on workers are written down there, too. Does not own.
-  void Keep(PoolLedger* ledger) { ledger_ = ledger; }
-
-  // The session's page, which it gets with its number when it first asks. Valid until
+  // Returns the session's page, which it gets with its number when it first asks. Valid until
   // Close(). Errors: kResourceExhausted, every number is taken; the device's.
-  absl::StatusOr<const SignalPage*> Attach(SessionId session, const ProcessId& process = {});
-  // nullptr: the session has no number.
+  absl::StatusOr<const SignalPage*> Attach(SessionId session);
+  // Returns nullptr when the session has no number.
   std::shared_ptr<const GpuWorker> Find(SessionId session) const;
-  // A hold of the session's on a slot that somebody holds; empty when it has no number.
+  // Returns a hold of the session's on a slot that somebody holds; empty when it has no number.
   GpuHold Hold(SessionId session, SlotRef slot);
-  // The steps that the session's worker has begun, as its words say now.
+  // Returns the steps that the session's worker has begun, as its words say now.
   BegunSteps StepsOf(SessionId session);
 
-  // The session hung up: what is left of its work counts until it has ended and
-  // WritesOver().
+  // The session hung up: what is left of its work counts until it has ended and WritesOver().
   void Close(SessionId session);
   // After Close(): nothing of it writes slots any more, but steps that have not ended.
   void WritesOver(SessionId session);
@@ -115,18 +58,12 @@ class GpuWorkers {
   size_t size() const { return workers_.size(); }  // Those who hung up included.
 
  private:
-  using Workers = absl::flat_hash_map<SessionId, std::shared_ptr<GpuWorker>>;
-  // A number, a page that says which pool it is of, and a place in the ledger.
-  absl::StatusOr<std::shared_ptr<GpuWorker>> NewWorker(const ProcessId& process);
-  // Its holds end, and its place.
+  // Ends its holds, and its place.
   void End(GpuWorker* worker);
 
   SlotTable* const table_;
-  PoolLedger* ledger_ = nullptr;  // Null: the pool ends with the agent.
   StepWords words_;
-  Workers workers_;
-  // Sessions without a number that were given slots all the same, until their writes are over.
-  absl::flat_hash_set<SessionId> silent_;
+  absl::flat_hash_map<SessionId, std::shared_ptr<GpuWorker>> workers_;
 };
 
 }  // namespace kvtier

@@ -5,17 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
-#include "core/kill_point.h"
-#include "core/space.h"
 
 namespace kvtier {
 
-absl::StatusOr<std::vector<uint32_t>> SlotGrants::Take(const BlockRun& run, uint32_t count) {
-  if (run.domain != domain_ || run.lengths.any ||
-      SlotBytes(run.lengths.longest) != pool_->slot_bytes()) {
-    return absl::InvalidArgumentError("space_id: no GPU pool fits this space");
-  }
-  auto& held = held_[run.session];
+absl::StatusOr<std::vector<uint32_t>> SlotGrants::Take(SessionId session, uint32_t count) {
+  auto& held = held_[session];
   if (count > kMaxSlotsPerSession - held.size()) {
     return absl::ResourceExhaustedError(absl::StrCat("slots: ", count, " more than the ",
                                                      held.size(), " that the session holds; ",
@@ -23,13 +17,12 @@ absl::StatusOr<std::vector<uint32_t>> SlotGrants::Take(const BlockRun& run, uint
   }
   std::vector<uint32_t> taken;
   while (taken.size() < count) {
-    absl::StatusOr<GpuSlot> slot = evictor_->ReserveGpu();
+    absl::StatusOr<GpuSlot> slot = evictor_->Reserve();
     if (!slot.ok() && taken.empty()) return slot.status();
     if (!slot.ok()) break;
     taken.push_back(slot->ref().index);
-    GpuHold hold = workers_->Hold(run.session, slot->ref());
+    GpuHold hold = workers_->Hold(session, slot->ref());
     held.emplace(taken.back(), Grant{.slot = *std::move(slot), .hold = std::move(hold)});
-    KVT_KILL_POINT("gpu.granted");
   }
   return taken;
 }
@@ -39,7 +32,6 @@ void SlotGrants::Release(SessionId session, std::span<const uint32_t> slots) {
   if (found == held_.end()) return;
   for (const uint32_t slot : slots) {
     found->second.erase(slot);
-    KVT_KILL_POINT("gpu.grant_returned");
   }
 }
 

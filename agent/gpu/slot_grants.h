@@ -15,23 +15,21 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "agent/gpu/gpu_workers.h"
-#include "agent/index/evict.h"
-#include "agent/sessions/sessions.h"
+#include "agent/gpu/gpu_evict.h"
+#include "agent/block_run.h"
 #include "tier_gpu/gpu_pool.h"
 
 namespace kvtier {
 
 class SlotGrants {
  public:
-  // None is owned. `domain` is whose the pool is.
-  SlotGrants(Evictor* evictor, const GpuPool* pool, GpuWorkers* workers, DomainId domain)
-      : evictor_(evictor), pool_(pool), workers_(workers), domain_(domain) {}
+  // None is owned.
+  SlotGrants(GpuEvictor* evictor, const GpuPool* pool, GpuWorkers* workers)
+      : evictor_(evictor), pool_(pool), workers_(workers) {}
 
-  // Up to `count` slots for blocks as the run's (its keys do not matter); numbers of the
-  // pool. Errors: kInvalidArgument, the pool is not for blocks of this domain and size;
-  // kResourceExhausted, the session would hold more than kMaxSlotsPerSession, or not a
-  // single slot can be had.
-  absl::StatusOr<std::vector<uint32_t>> Take(const BlockRun& run, uint32_t count);
+  // Returns the pool's numbers of up to `count` slots. Errors: kResourceExhausted, the session would
+  // hold more than kMaxSlotsPerSession, or not a single slot can be had.
+  absl::StatusOr<std::vector<uint32_t>> Take(SessionId session, uint32_t count);
   // Slots that the session does not hold are ignored.
   void Release(SessionId session, std::span<const uint32_t> slots);
   // The session is over, its worker perhaps not: its slots stay taken. Returns how many.
@@ -48,10 +46,9 @@ class SlotGrants {
     GpuHold hold;  // The worker's; empty if it has no number in the pool.
   };
 
-  Evictor* const evictor_;
+  GpuEvictor* const evictor_;
   const GpuPool* const pool_;
   GpuWorkers* const workers_;
-  const DomainId domain_;
   absl::flat_hash_map<SessionId, absl::flat_hash_map<uint32_t, Grant>> held_;  // By number.
 };
 

@@ -7,26 +7,26 @@
 
 namespace kvtier {
 
-void ColdEnd::Entered(const BlockIndex::Entry& entry) {
-  const ClassId id{.domain = entry.host.domain(), .slot_bytes = entry.host.slot_bytes()};
+void ColdEnd::Entered(const HostBlock& block) {
+  const ClassId id{.domain = block.slot.domain(), .slot_bytes = block.slot.slot_bytes()};
   const auto [member, entered] =
-      members_.emplace(entry.meta.key, Member{.of = id, .parent = entry.meta.parent});
+      members_.emplace(block.meta.key, Member{.of = id, .parent = block.meta.parent});
   KVT_CHECK(entered);
-  Wait(entry.meta.key, member->second);
+  Wait(block.meta.key, member->second);
 }
 
-void ColdEnd::Used(const BlockIndex::Entry& entry) {
-  const auto found = members_.find(entry.meta.key);
+void ColdEnd::Used(const HostBlock& block) {
+  const auto found = members_.find(block.meta.key);
   if (found == members_.end()) return;
   Member& member = found->second;
   Class& of = classes_.at(member.of);
   if (member.ready) {
     member.ready = false;
-    of.ready.erase(entry.meta.key);
+    of.ready.erase(block.meta.key);
   } else {
-    of.waiting.Erase(entry.meta.key);
+    of.waiting.Erase(block.meta.key);
   }
-  Wait(entry.meta.key, member);
+  Wait(block.meta.key, member);
 }
 
 void ColdEnd::Wait(const BlockKey& key, Member& member) {

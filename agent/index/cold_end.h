@@ -41,9 +41,9 @@ class ColdEnd {
   explicit ColdEnd(const HostTier* host) : host_(host) {}
 
   // The block came into host memory, as the most recent. REQUIRES: it is no member.
-  void Entered(const BlockIndex::Entry& entry);
+  void Entered(const HostBlock& block);
   // It was used there: as BlockIndex::Touch(), in the same order. Ignores strangers.
-  void Used(const BlockIndex::Entry& entry);
+  void Used(const HostBlock& block);
   // It left host memory; true: unoffered since it was last used. REQUIRES: a member.
   bool Left(const BlockKey& key);
 

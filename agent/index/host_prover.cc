@@ -37,12 +37,12 @@ std::vector<HostProver::Subject> HostProver::SubjectsOf(std::span<const BlockKey
   std::vector<Subject> subjects;
   subjects.reserve(keys.size());
   for (const BlockKey& key : keys) {
-    std::optional<Pin> pin = parts_.index->PinIn(Tier::kHost, key);
+    std::optional<Pin> pin = parts_.index->PinOf(key);
     if (!pin.has_value()) continue;
-    const BlockIndex::Entry& entry = *parts_.index->Find(key);
+    const HostBlock& block = *parts_.index->Find(key);
     subjects.push_back({.pin = *std::move(pin),
-                        .payload = entry.host.bytes().first(entry.meta.length),
-                        .expected = entry.meta.sum});
+                        .payload = block.slot.bytes().first(block.meta.length),
+                        .expected = block.meta.sum});
   }
   return subjects;
 }
@@ -82,7 +82,7 @@ bool HostProver::Condemn(const BlockKey& key) {
 void HostProver::Sweep() {
   absl::erase_if(condemned_, [this](const BlockKey& key) {
     if (!parts_.index->In(Tier::kHost, key)) return true;
-    if (parts_.index->IsPinnedInHost(key)) return false;
+    if (parts_.index->IsPinned(key)) return false;
     parts_.evictor->DropFromHost(key);
     return true;
   });

@@ -1,4 +1,4 @@
-// LoadTable makes sure that one load is in flight per block: the second asker waits
+// LoadTable makes sure that one load of a block into one memory is in flight: the second asker waits
 // on the first one's result, inside its own deadline.
 //
 // Executor thread only.
@@ -11,7 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "agent/index/block_index.h"
+#include "agent/index/pin.h"
 #include "core/block_key.h"
 #include "core/check.h"
 #include "core/event.h"
@@ -33,9 +33,8 @@ using SharedLoad = std::shared_ptr<Load>;
 
 class LoadTable {
  public:
-  // `tier`: where the loaded blocks go.
-  LoadTable(Executor* executor, BlockIndex* index, Tier tier)
-      : executor_(executor), index_(index), tier_(tier) {}
+  // `home`: the memory that the loaded blocks go to. Owns neither.
+  LoadTable(Executor* executor, PinHome* home) : executor_(executor), home_(home) {}
 
   // nullptr: no load of this block is in flight.
   SharedLoad Find(const BlockKey& key) const {
@@ -49,22 +48,21 @@ class LoadTable {
     return load;
   }
   // Ends the load and wakes its askers. REQUIRES: when `status` is kOk, the block
-  // is published in the tier.
+  // is published in that memory.
   void Finish(const BlockKey& key, absl::Status status) {
     const auto found = in_flight_.find(key);
     KVT_CHECK(found != in_flight_.end());
     const SharedLoad load = std::move(found->second);
     in_flight_.erase(found);
     load->status = std::move(status);
-    if (load->status.ok()) load->pin = index_->PinIn(tier_, key).value();
+    if (load->status.ok()) load->pin = home_->PinOf(key).value();
     load->done.Set();
   }
   size_t size() const { return in_flight_.size(); }
 
  private:
-  Executor* const executor_;  // Not owned.
-  BlockIndex* const index_;   // Not owned.
-  const Tier tier_;
+  Executor* const executor_;
+  PinHome* const home_;
   absl::flat_hash_map<BlockKey, SharedLoad> in_flight_;
 };
 

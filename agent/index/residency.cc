@@ -40,7 +40,6 @@ Residency::Residency(const Parts& parts, uint32_t max_log2_buckets)
     KVT_CHECK(static_cast<size_t>(tenant.domain) == domains_.size());
     Domain& domain = domains_.emplace_back();
     domain.name = absl::StrCat("kvtier-residency-", tenant.name);
-    owners_.emplace(TenantTagOf(tenant.name), tenant.domain);
     auto table = MakeTable(domain.name, std::min(kMinResidencyLog2Buckets, max_log2_buckets_));
     if (table.ok()) {
       domain.table = *std::move(table);
@@ -48,11 +47,17 @@ Residency::Residency(const Parts& parts, uint32_t max_log2_buckets)
       LogFailure(tenant.name, table.status());
     }
   }
+  parts_.changes->Follow(this);
 }
 
-std::optional<DomainId> Residency::DomainOf(TenantTag owner) const {
-  const auto found = owners_.find(owner);
-  return found == owners_.end() ? std::nullopt : std::optional(found->second);
+void Residency::OnChange(const BlockChange& change) {
+  // A tenant that this node serves no more has no table.
+  if (!change.domain.has_value()) return;
+  if (change.delta.kind == Delta::Kind::kAdd) {
+    Add(*change.domain, change.delta.tier, change.delta.key);
+  } else {
+    Remove(*change.domain, change.delta.tier, change.delta.key);
+  }
 }
 
 void Residency::Add(DomainId id, Tier tier, const BlockKey& key) {
@@ -174,12 +179,23 @@ void Residency::Audit() const {
   }
 }
 
+void Residency::AuditMemory(const BlockIndex& index) const {
+  size_t in_host = 0;
+  index.ForEachInHost([&](const HostBlock& block) {
+    const ResidencyTable* const told = table(block.slot.domain());
+    if (told == nullptr) return;
+    KVT_CHECK(told->Has(block.meta.key, Tier::kHost));
+    ++in_host;
+  });
+  KVT_CHECK(blocks_in(Tier::kHost) == in_host);
+}
+
 void Residency::AuditDisks(const DiskSet& disks) const {
   // While a disk comes or goes its blocks are told of a few a turn.
   if (!disks.settled()) return;
   size_t expected = 0;
   for (const BlockKey& key : disks.Keys()) {
-    const std::optional<DomainId> domain = DomainOf(*disks.OwnerOf(key));
+    const std::optional<DomainId> domain = parts_.tenants->DomainOf(*disks.OwnerOf(key));
     if (!domain.has_value() || table(*domain) == nullptr) continue;
     KVT_CHECK(table(*domain)->Has(key, Tier::kDisk));
     ++expected;

@@ -1,6 +1,6 @@
 // Residency says to workers, without a call, what is on this node: it keeps a table for each
-// isolation domain in memory that the domain's workers map (ResidencyTable). The index tells it of
-// each change in the turn of the executor in which the change happens, so that what an answer has
+// isolation domain in memory that the domain's workers map (ResidencyTable). It follows the index
+// (BlockChanges) in the turn of the executor in which a change happens, so that what an answer has
 // said is in the table before the answer is read.
 //
 // A table that gets full is replaced by one of twice the size, which is filled a few buckets a turn
@@ -19,17 +19,17 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "agent/index/block_changes.h"
+#include "agent/index/block_index.h"
 #include "agent/index/residency_table.h"
 #include "agent/limits.h"
-#include "agent/sessions/tenants.h"
+#include "agent/tenants.h"
 #include "core/block_key.h"
 #include "core/executor.h"
 #include "core/task.h"
 #include "core/task_scope.h"
-#include "core/tenant_tag.h"
 #include "core/tier.h"
 #include "tier_disk/disk_set.h"
 #include "tier_host/host_tier.h"
@@ -37,30 +37,30 @@
 
 namespace kvtier {
 
-class Residency {
+class Residency final : public BlockFollower {
  public:
   // Not owned.
   struct Parts {
     Executor* executor = nullptr;
     TaskScope* scope = nullptr;  // In which tables are filled.
     const TenantTable* tenants = nullptr;
+    BlockChanges* changes = nullptr;  // That it follows.
   };
   // Makes an empty table for each tenant's domain; one that cannot be made is logged, and the
   // domain has none. No table gets more than 2^max_log2_buckets buckets.
   explicit Residency(const Parts& parts, uint32_t max_log2_buckets = kMaxResidencyLog2Buckets);
 
+  // Adds or removes what the change says.
+  void OnChange(const BlockChange& change) override;
+  void WarmFor(DomainId domain, const BlockKey& key) const override {
+    if (table(domain) != nullptr) table(domain)->WarmFor(key);
+  }
   // The tier has the block, or has it no more. What is so already changes nothing.
   void Add(DomainId domain, Tier tier, const BlockKey& key);
   void Remove(DomainId domain, Tier tier, const BlockKey& key);
   // Makes the domain's table large enough for so many blocks, at once. REQUIRES: nothing is in it,
   // and nobody has been handed its memory.
   void Expect(DomainId domain, uint64_t blocks);
-  // Loads what Add() of the block looks at into the processor's caches.
-  void WarmFor(DomainId domain, const BlockKey& key) const {
-    if (table(domain) != nullptr) table(domain)->WarmFor(key);
-  }
-  // Whose domain the tag says; nullopt: no tenant of this node has it.
-  std::optional<DomainId> DomainOf(TenantTag owner) const;
 
   // The domain's table as it is now; nullptr: it has none. Valid until the next turn.
   const ResidencyTable* table(DomainId domain) const { return At(domain).table.get(); }
@@ -71,7 +71,9 @@ class Residency {
   // Counts the blocks of the tier in all tables.
   size_t blocks_in(Tier tier) const;
   void Audit() const;
-  // The tables have what the disks have, and no more on disks.
+  // Aborts when the tables do not have what host memory has, no more and no less.
+  void AuditMemory(const BlockIndex& index) const;
+  // Aborts when they do not have what the disks have.
   void AuditDisks(const DiskSet& disks) const;
 
  private:
@@ -97,7 +99,6 @@ class Residency {
   const Parts parts_;
   const uint32_t max_log2_buckets_;
   std::vector<Domain> domains_;  // By DomainId.
-  absl::flat_hash_map<TenantTag, DomainId> owners_;
   bool stopped_ = false;
 };
 

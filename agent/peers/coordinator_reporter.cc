@@ -8,8 +8,10 @@
 
 namespace kvtier {
 
-void CoordinatorReporter::OnDelta(const Delta& delta) {
-  sync_.Add(delta);
+void CoordinatorReporter::OnChange(const BlockChange& change) {
+  // A GPU slot is the node's own business.
+  if (change.delta.tier == Tier::kGpu) return;
+  sync_.Add(change.delta);
   // While nobody answers, news waits for the next try.
   if (wake_ != nullptr && connected_) wake_->Set();
 }

@@ -13,6 +13,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "agent/index/block_changes.h"
 #include "agent/peers/coordinator_link.h"
 #include "agent/peers/directory_sync.h"
 #include "core/event.h"
@@ -22,20 +23,24 @@
 
 namespace kvtier {
 
-class CoordinatorReporter {
+class CoordinatorReporter final : public BlockFollower {
  public:
   using UsageOf = absl::AnyInvocable<std::vector<TierUsage>()>;
-  // Does not own `executor`, `link`.
-  CoordinatorReporter(Executor* executor, CoordinatorLink* link, DirectorySync sync,
-                      UsageOf usage_of)
-      : executor_(executor), link_(link), sync_(std::move(sync)), usage_of_(std::move(usage_of)) {}
+  // Follows `changes`. Does not own `executor`, `link`.
+  CoordinatorReporter(Executor* executor, CoordinatorLink* link, BlockChanges* changes,
+                      DirectorySync sync, UsageOf usage_of)
+      : executor_(executor), link_(link), sync_(std::move(sync)), usage_of_(std::move(usage_of)) {
+    changes->Follow(this);
+  }
 
-  void OnDelta(const Delta& delta);
+  void OnChange(const BlockChange& change) override;
   // Ends after Stop().
   Task<void> Run();
   void Stop();
 
   bool connected() const { return connected_; }
+  // Link to the coordinator, for questions of others.
+  CoordinatorLink* link() const { return link_; }
   // Time of the last answer, while the coordinator answers; nullopt: not connected.
   std::optional<absl::Time> heard() const {
     return connected_ ? last_answer_ : std::optional<absl::Time>();

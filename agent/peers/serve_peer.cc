@@ -57,13 +57,13 @@ bool PeerServer::HasRoomFor(uint64_t bytes) const {
 }
 
 std::optional<ServedBlock> PeerServer::ServeFromHost(const BlockKey& key) {
-  std::optional<Pin> pin = index_->PinIn(Tier::kHost, key);
+  std::optional<Pin> pin = index_->PinOf(key);
   if (!pin.has_value()) return std::nullopt;
-  const BlockIndex::Entry& entry = *index_->Find(key);
+  const HostBlock& block = *index_->Find(key);
   ++stats_->peers.served_blocks;
-  stats_->peers.served_bytes += entry.meta.length;
-  return ServedBlock{.proof = ProofOf(entry.meta),
-                     .payload = entry.host.bytes().first(entry.meta.length),
+  stats_->peers.served_bytes += block.meta.length;
+  return ServedBlock{.proof = ProofOf(block.meta),
+                     .payload = block.slot.bytes().first(block.meta.length),
                      .pin = *std::move(pin)};
 }
 

@@ -11,7 +11,7 @@
 #include "agent/flows/onboard.h"
 #include "agent/flows/onboard_parts.h"
 #include "agent/flows/put.h"
-#include "agent/sessions/tickets.h"
+#include "agent/flows/tickets.h"
 #include "kvtier/v1/worker.pb.h"
 
 namespace kvtier {

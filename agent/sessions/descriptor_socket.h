@@ -24,7 +24,7 @@
 #include "absl/time/time.h"
 #include "agent/sessions/leaving_workers.h"
 #include "agent/sessions/sessions.h"
-#include "agent/sessions/tenants.h"
+#include "agent/tenants.h"
 #include "proto/session_wire.h"
 
 namespace kvtier {

@@ -19,9 +19,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "agent/gpu/gpu_workers.h"
-#include "agent/index/block_index.h"
-#include "agent/sessions/sessions.h"
+#include "agent/block_run.h"
+#include "agent/index/pin.h"
+#include "tier_gpu/worker_hold.h"
 
 namespace kvtier {
 

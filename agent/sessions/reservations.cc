@@ -122,11 +122,7 @@ void ReservationTable::GiveUpAwaited(ReservationId id) {
   Reserved* const reserved = FindAwaited(id);
   open_.splice(open_.begin(), kept_, by_id_.at(id));
   reserved->awaits_step = false;
-  GiveBack(reserved, StepsOf(reserved->session));
-}
-
-BegunSteps ReservationTable::StepsOf(SessionId session) const {
-  return workers_ == nullptr ? BegunSteps() : workers_->StepsOf(session);
+  GiveBack(reserved, gpus_->StepsOf(reserved->session));
 }
 
 void ReservationTable::GiveBack(Reserved* reserved, const BegunSteps& steps) {
@@ -145,7 +141,7 @@ void ReservationTable::GiveBack(Reserved* reserved, const BegunSteps& steps) {
 }
 
 void ReservationTable::Release(SessionId session, std::span<const ReservationId> ids) {
-  const BegunSteps steps = StepsOf(session);
+  const BegunSteps steps = gpus_->StepsOf(session);
   for (const ReservationId id : ids) {
     const auto found = by_id_.find(id);
     if (found == by_id_.end() || found->second->session != session) continue;
@@ -177,7 +173,7 @@ void ReservationTable::ForEachOf(SessionId session, absl::FunctionRef<void(Reser
 }
 
 void ReservationTable::ReleaseAll(SessionId session) {
-  const BegunSteps steps = StepsOf(session);
+  const BegunSteps steps = gpus_->StepsOf(session);
   ForEachOf(session, [&](Reserved* reserved) { GiveBack(reserved, steps); });
 }
 

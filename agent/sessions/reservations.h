@@ -33,7 +33,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "agent/disk/disk_promises.h"
-#include "agent/gpu/gpu_workers.h"
+#include "agent/gpu/node_gpus.h"
 #include "agent/sessions/sessions.h"
 #include "agent/sessions/staging.h"
 #include "core/block_proof.h"
@@ -53,6 +53,7 @@ struct PendingBlock {
   DomainId domain{};
   HostSlot host;
   StagedSlot staged;  // Where the worker writes what is copied into `host`; none: it writes there.
+  GpuTier* on = nullptr;  // GPU that `gpu` is a slot of.
   GpuSlot gpu;
   GpuHold writer;  // The worker's own, on `gpu`: until it is done writing there.
   // In host memory, if the disks would be promised the block; none when it is late.
@@ -61,15 +62,15 @@ struct PendingBlock {
 
 class ReservationTable {
  public:
-  // `max_late_bytes`: of host memory, in each domain, before it is given no more to write.
-  explicit ReservationTable(uint64_t max_late_bytes) : max_late_bytes_(max_late_bytes) {}
+  // `gpus`: whose workers have steps; not owned. `max_late_bytes`: of host memory, in each domain,
+  // before it is given no more to write.
+  ReservationTable(NodeGpus* gpus, uint64_t max_late_bytes)
+      : gpus_(gpus), max_late_bytes_(max_late_bytes) {}
   // True: some session is putting this block now.
   bool IsPending(const BlockKey& key) const { return pending_keys_.contains(key); }
   // REQUIRES: the key is not pending. Errors: kResourceExhausted at
   // kMaxReservationsPerSession, and at kMaxReservations of all.
   absl::StatusOr<ReservationId> Add(SessionId session, PendingBlock block, absl::Time deadline);
-  // From here on steps of workers are looked at. Does not own.
-  void AttachGpu(GpuWorkers* workers) { workers_ = workers; }
   // Takes the block out for committing; its key stays pending until Finish().
   // nullopt: unknown, late, another session's, or it awaits a step.
   std::optional<PendingBlock> Take(SessionId session, ReservationId id);
@@ -134,7 +135,6 @@ class ReservationTable {
   void ForEachOf(SessionId session, absl::FunctionRef<void(Reserved*)> visit);
   // Ends it, or makes it late until `steps`, the session's, have ended.
   void GiveBack(Reserved* reserved, const BegunSteps& steps);
-  BegunSteps StepsOf(SessionId session) const;
   // Its deadline is of no use from here on. REQUIRES: it is one of `open_`.
   void Keep(Reserved* reserved);
   // REQUIRES: it is not late.
@@ -142,8 +142,8 @@ class ReservationTable {
   // Where its bytes are counted while it is late.
   uint64_t& LateBytesOf(const PendingBlock& block);
 
+  NodeGpus* const gpus_;
   const uint64_t max_late_bytes_;
-  GpuWorkers* workers_ = nullptr;  // Null: no worker has steps.
   uint64_t next_id_ = 1;
   Reservations open_;  // By deadline; each may be committed.
   Reservations kept_;  // Late, or awaiting a step.

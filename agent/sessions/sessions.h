@@ -12,51 +12,19 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "agent/block_run.h"
 #include "agent/sessions/registered_spaces.h"
-#include "agent/sessions/tenants.h"
+#include "agent/tenants.h"
 #include "core/block_key.h"
-#include "core/block_lengths.h"
-#include "core/check.h"
 #include "core/space.h"
 #include "tier_host/host_tier.h"
 
 namespace kvtier {
-
-enum class SessionId : uint64_t {};
-
-using SessionToken = std::array<uint8_t, 16>;
-
-// Blocks of one session that are asked for together, named for good: what the flows work on. A
-// run is a prefix, and what lies behind a hole of it is of no use; a set has no order.
-struct BlockRun {
-  SessionId session{};
-  DomainId domain{};
-  SpaceDigest space;
-  BlockLengths lengths;            // That blocks of the space may have.
-  std::optional<BlockKey> parent;  // Of keys[0], when the caller named one.
-  bool is_set = false;             // Holes are allowed, and no block has a parent.
-  std::vector<BlockKey> keys;      // Of a run in prefix order.
-  // Length of the block of each key, of what is reserved where lengths.any; else empty.
-  std::vector<uint64_t> key_lengths{};
-
-  // How long the block of keys[i] is to be. REQUIRES: it is to be reserved.
-  uint64_t LengthOf(size_t i) const {
-    if (!lengths.any) return lengths.longest;
-    KVT_CHECK(i < key_lengths.size());
-    return key_lengths[i];
-  }
-  // The block before keys[i].
-  std::optional<BlockKey> ParentOf(size_t i) const {
-    if (is_set) return std::nullopt;
-    return i == 0 ? parent : std::optional<BlockKey>(keys[i - 1]);
-  }
-};
 
 class SessionTable {
  public:

@@ -1,6 +1,6 @@
 // A ticket holds blocks between two sessions of a tenant: once for each rank, until its deadline,
 // within its tenant's limits, and for nobody else.
-#include "agent/sessions/tickets.h"
+#include "agent/flows/tickets.h"
 
 #include <gtest/gtest.h>
 

@@ -58,7 +58,7 @@ PLANTED = (
     (include_rules.fences, includes("core/report.h", "google/protobuf/message.h"), "Protobuf"),
     (include_rules.fences, includes("agent/agent.cc", "absl/flags/flag.h"), "flags"),
     (include_rules.fences, {"tier_disk/log/record.cc": "#include <xxhash.h>\n"}, "xxHash"),
-    (include_rules.fences, {"agent/sessions/tenants.cc": "#include <openssl/evp.h>\n"}, "OpenSSL"),
+    (include_rules.fences, {"agent/tenants.cc": "#include <openssl/evp.h>\n"}, "OpenSSL"),
     (include_rules.fences, {"core/task.cc": "#include <sanitizer/asan_interface.h>\n"}, "sanitizers"),
     (include_rules.fences, {"agent/flows/put.cc": "#include <nlohmann/json.hpp>\n"}, "JSON"),
     (include_rules.fences, {"client/client.cc": "#include <Python.h>\n"}, "Python"),

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "agent/sessions/tenants.h"
+#include "agent/tenants.h"
 #include "core/block_key.h"
 #include "core/space.h"
 #include "tests/testing/sim_random.h"

@@ -1,4 +1,4 @@
-#include "agent/sessions/tenants.h"
+#include "agent/tenants.h"
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
@@ -41,8 +41,9 @@ absl::StatusOr<TenantTable> TenantTable::Create(const std::vector<Entry>& entrie
             "tenant '", entry.name, "': its secret is that of tenant '", other.name, "'"));
       }
     }
-    table.tenants_.push_back(
-        {.name = entry.name, .key = key, .domain = static_cast<DomainId>(table.tenants_.size())});
+    const auto domain = static_cast<DomainId>(table.tenants_.size());
+    table.tenants_.push_back({.name = entry.name, .key = key, .domain = domain});
+    table.owners_.emplace(TenantTagOf(entry.name), domain);
   }
   return table;
 }
@@ -52,6 +53,11 @@ const Tenant* TenantTable::Find(absl::string_view name) const {
     if (tenant.name == name) return &tenant;
   }
   return nullptr;
+}
+
+std::optional<DomainId> TenantTable::DomainOf(TenantTag owner) const {
+  const auto found = owners_.find(owner);
+  return found == owners_.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace kvtier

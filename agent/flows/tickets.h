@@ -10,8 +10,8 @@
 // Executor thread only. Bounded in each domain: kMaxTicketsPerDomain, kMaxTicketBlocks, and one in
 // kTicketPart of its host memory. Invariant, checked by Audit(): a domain's counts are those of its
 // tickets.
-#ifndef KVTIER_AGENT_SESSIONS_TICKETS_H_
-#define KVTIER_AGENT_SESSIONS_TICKETS_H_
+#ifndef KVTIER_AGENT_FLOWS_TICKETS_H_
+#define KVTIER_AGENT_FLOWS_TICKETS_H_
 
 #include <array>
 #include <cstddef>
@@ -109,4 +109,4 @@ class Tickets {
 
 }  // namespace kvtier
 
-#endif  // KVTIER_AGENT_SESSIONS_TICKETS_H_
+#endif  // KVTIER_AGENT_FLOWS_TICKETS_H_

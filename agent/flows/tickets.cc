@@ -1,4 +1,4 @@
-#include "agent/sessions/tickets.h"
+#include "agent/flows/tickets.h"
 
 #include <sys/random.h>
 
@@ -26,15 +26,13 @@ absl::Status NoSuchTicket() {
 }
 
 // Returns what was brought once more, under pins of its own.
-Onboarder::Brought PinAgain(BlockIndex* index, const Onboarder::Brought& brought) {
+Onboarder::Brought PinAgain(const Onboarder::Brought& brought) {
   Onboarder::Brought again{.missed = brought.missed};
   again.blocks.resize(brought.blocks.size());
   for (size_t i = 0; i < brought.blocks.size(); ++i) {
     const Onboarder::Wanted& block = brought.blocks[i];
     if (!block.pin) continue;
-    std::optional<Pin> pin = index->PinIn(block.pin.tier(), block.pin.key());
-    KVT_CHECK(pin.has_value());  // What is pinned stays.
-    again.blocks[i] = {.pin = *std::move(pin), .from = block.from};
+    again.blocks[i] = {.pin = block.pin.Again(), .from = block.from};
   }
   return again;
 }
@@ -85,7 +83,7 @@ Task<absl::StatusOr<TakenTicket>> Tickets::Take(TicketRequest request) {
       const Pin& pin = ticket.brought[i].blocks[key].pin;
       if (!pin) continue;
       sequence.indices.push_back(key);
-      ticket.bytes += parts_.onboarder->index()->Find(pin.key())->host.slot_bytes();
+      ticket.bytes += parts_.onboarder->index()->Find(pin.key())->slot.slot_bytes();
     }
     ticket.blocks += sequence.indices.size();
   }
@@ -130,7 +128,7 @@ absl::StatusOr<std::vector<Onboarded>> Tickets::Redeem(SessionId session, Domain
     OnboardRequest request = ticket.requests[i];
     request.run.session = session;
     absl::StatusOr<Onboarded> onboarded = parts_.onboarder->GrantLeases(
-        request, PinAgain(parts_.onboarder->index(), ticket.brought[i]));
+        request, PinAgain(ticket.brought[i]));
     status = onboarded.status();
     if (status.ok()) all.push_back(*std::move(onboarded));
   }

@@ -1,0 +1,51 @@
+// BlockRun is what the flows work on: blocks of one session that are asked for together.
+#ifndef KVTIER_AGENT_BLOCK_RUN_H_
+#define KVTIER_AGENT_BLOCK_RUN_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/block_key.h"
+#include "core/block_lengths.h"
+#include "core/check.h"
+#include "core/space.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+enum class SessionId : uint64_t {};
+
+using SessionToken = std::array<uint8_t, 16>;
+
+// The blocks are named for good. A run is a prefix, and what lies behind a hole of it is of no use;
+// a set has no order.
+struct BlockRun {
+  SessionId session{};
+  DomainId domain{};
+  SpaceDigest space;
+  BlockLengths lengths;            // That blocks of the space may have.
+  std::optional<BlockKey> parent;  // Of keys[0], when the caller named one.
+  bool is_set = false;             // Holes are allowed, and no block has a parent.
+  std::vector<BlockKey> keys;      // Of a run in prefix order.
+  // Length of the block of each key, of what is reserved where lengths.any; else empty.
+  std::vector<uint64_t> key_lengths{};
+
+  // How long the block of keys[i] is to be. REQUIRES: it is to be reserved.
+  uint64_t LengthOf(size_t i) const {
+    if (!lengths.any) return lengths.longest;
+    KVT_CHECK(i < key_lengths.size());
+    return key_lengths[i];
+  }
+  // The block before keys[i].
+  std::optional<BlockKey> ParentOf(size_t i) const {
+    if (is_set) return std::nullopt;
+    return i == 0 ? parent : std::optional<BlockKey>(keys[i - 1]);
+  }
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_BLOCK_RUN_H_

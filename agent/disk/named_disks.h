@@ -1,0 +1,40 @@
+// The disk directories that an operator named, opened for one agent.
+#ifndef KVTIER_AGENT_DISK_NAMED_DISKS_H_
+#define KVTIER_AGENT_DISK_NAMED_DISKS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/agent_config.h"
+#include "core/executor.h"
+#include "tier_disk/directory/open_disk.h"
+#include "tier_disk/disk_set.h"
+
+namespace kvtier {
+
+// A directory of --disk_dir and what became of it.
+struct NamedDisk {
+  std::string directory;
+  bool buffered = false;
+  absl::StatusOr<OpenedDisk> opened;
+  // "io_uring", "pread" or "buffered". REQUIRES: it opened.
+  std::string io_name() const;
+};
+
+// Opens all of them, one after the other, in their order. A disk that the file system
+// fails to open (kUnavailable: the drive is gone) stays out while another opens, and the
+// log says so. Does not own `executor`. Errors: the first disk's, if none opened, and any
+// other than kUnavailable, a matter of the flags or of room for the operator;
+// kFailedPrecondition, two directories are the same disk; MasterSecret::Read()'s, naming
+// --disk_secret_dir. The log says which disks are encrypted.
+absl::StatusOr<std::vector<NamedDisk>> OpenNamedDisks(Executor* executor, const AgentConfig& config);
+
+// A line a disk and, of several, one for all. `recovery`: of the disks that opened.
+void LogRecovery(const std::vector<NamedDisk>& disks, const DiskSet::Recovery& recovery,
+                 absl::Duration took);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_DISK_NAMED_DISKS_H_

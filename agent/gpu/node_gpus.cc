@@ -1,0 +1,143 @@
+#include "agent/gpu/node_gpus.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace kvtier {
+
+NodeGpus::NodeGpus(std::vector<GpuTier::Memory> memory, const GpuTier::Node& node) {
+  for (GpuTier::Memory& of_one : memory) {
+    tiers_.push_back(std::make_unique<GpuTier>(std::move(of_one), node));
+  }
+}
+
+GpuTier* NodeGpus::Of(SessionId session, DomainId domain) const {
+  const auto chosen = chosen_.find(session);
+  if (chosen != chosen_.end()) return chosen->second;
+  for (const auto& tier : tiers_) {
+    if (tier->domain() == domain) return tier.get();
+  }
+  return nullptr;
+}
+
+GpuTier* NodeGpus::For(const BlockRun& run) const {
+  GpuTier* const tier = Of(run.session, run.domain);
+  return tier != nullptr && tier->Serves(run.domain, run.lengths) ? tier : nullptr;
+}
+
+absl::Status NodeGpus::Choose(SessionId session, DomainId domain, const DeviceUuid& uuid) {
+  for (const auto& tier : tiers_) {
+    if (tier->domain() != domain || tier->device().uuid() != uuid) continue;
+    chosen_[session] = tier.get();
+    return absl::OkStatus();
+  }
+  return absl::NotFoundError(
+      absl::StrCat("device_uuid: ", uuid.ToString(), " has no pool for this tenant on this node"));
+}
+
+void NodeGpus::Drop(const BlockKey& key) {
+  for (const auto& tier : tiers_) tier->Drop(key);
+}
+
+uint64_t NodeGpus::EvictDomain(DomainId domain) {
+  uint64_t evicted = 0;
+  for (const auto& tier : tiers_) {
+    if (tier->domain() == domain) evicted += tier->EvictAll();
+  }
+  return evicted;
+}
+
+uint64_t NodeGpus::EvictAll() {
+  uint64_t evicted = 0;
+  for (const auto& tier : tiers_) evicted += tier->EvictAll();
+  return evicted;
+}
+
+size_t NodeGpus::BlocksNotInHost(DomainId domain) const {
+  size_t blocks = 0;
+  for (const auto& tier : tiers_) {
+    if (tier->domain() == domain) blocks += tier->blocks().blocks_not_in_host();
+  }
+  return blocks;
+}
+
+GpuTier* NodeGpus::WithSteps(SessionId session) const {
+  for (const auto& tier : tiers_) {
+    if (tier->workers().Find(session) != nullptr) return tier.get();
+  }
+  return nullptr;
+}
+
+absl::Status NodeGpus::CheckStep(SessionId session, uint64_t step) const {
+  GpuTier* const tier = WithSteps(session);
+  if (tier != nullptr) return tier->CheckStep(session, step);
+  return absl::InvalidArgumentError(
+      absl::StrCat("step: ", step, ", of a session without a signal page"));
+}
+
+Task<bool> NodeGpus::AwaitStep(SessionId session, uint64_t step, absl::Time deadline) const {
+  GpuTier* const tier = WithSteps(session);
+  if (tier == nullptr) co_return false;
+  co_return co_await tier->AwaitStep(session, step, deadline);
+}
+
+BegunSteps NodeGpus::StepsOf(SessionId session) {
+  GpuTier* const tier = WithSteps(session);
+  return tier == nullptr ? BegunSteps() : tier->workers().StepsOf(session);
+}
+
+size_t NodeGpus::Close(SessionId session) {
+  size_t granted = 0;
+  for (const auto& tier : tiers_) granted += tier->Close(session);
+  return granted;
+}
+
+void NodeGpus::WritesOver(SessionId session) {
+  for (const auto& tier : tiers_) tier->WritesOver(session);
+  chosen_.erase(session);
+}
+
+void NodeGpus::ProcessGone(SessionId session) {
+  for (const auto& tier : tiers_) tier->ProcessGone(session);
+}
+
+void NodeGpus::ObserveSteps() {
+  for (const auto& tier : tiers_) tier->workers().Sweep();
+}
+
+void NodeGpus::Pump() {
+  for (const auto& tier : tiers_) tier->Pump();
+}
+
+void NodeGpus::EndWaits() {
+  for (const auto& tier : tiers_) tier->EndWaits();
+}
+
+void NodeGpus::Stop() {
+  for (const auto& tier : tiers_) tier->Stop();
+}
+
+uint64_t NodeGpus::capacity_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& tier : tiers_) bytes += tier->pool().capacity_bytes();
+  return bytes;
+}
+
+uint64_t NodeGpus::used_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& tier : tiers_) bytes += tier->pool().used_bytes();
+  return bytes;
+}
+
+uint64_t NodeGpus::pinned_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& tier : tiers_) bytes += tier->blocks().pinned_bytes();
+  return bytes;
+}
+
+void NodeGpus::Audit() const {
+  for (const auto& tier : tiers_) tier->Audit();
+}
+
+}  // namespace kvtier

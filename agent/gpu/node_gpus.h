@@ -1,0 +1,79 @@
+// NodeGpus are the GPUs of the node, one GpuTier each, and which of them each session works on. A
+// node without a GPU has an empty one.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_GPU_NODE_GPUS_H_
+#define KVTIER_AGENT_GPU_NODE_GPUS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "agent/block_run.h"
+#include "agent/gpu/gpu_tier.h"
+#include "core/block_key.h"
+#include "tier_gpu/worker_hold.h"
+
+namespace kvtier {
+
+class NodeGpus {
+ public:
+  NodeGpus(std::vector<GpuTier::Memory> memory, const GpuTier::Node& node);
+
+  size_t size() const { return tiers_.size(); }
+  bool empty() const { return tiers_.empty(); }
+  GpuTier& at(size_t i) const { return *tiers_.at(i); }
+  // Returns the GPU that the session works on: the one that it chose, else the first whose pool is
+  // its domain's; nullptr: there is none.
+  GpuTier* Of(SessionId session, DomainId domain) const;
+  // Returns the same for blocks of such a run; nullptr also: that GPU's pool is for other blocks.
+  GpuTier* For(const BlockRun& run) const;
+  // From here on the session works on that GPU. Errors: kNotFound, no GPU with this UUID has a pool
+  // for the domain.
+  absl::Status Choose(SessionId session, DomainId domain, const DeviceUuid& uuid);
+
+  // Drops the block from every pool where nobody holds it.
+  void Drop(const BlockKey& key);
+  // Drops the domain's blocks that nobody holds from its pools; returns how many.
+  uint64_t EvictDomain(DomainId domain);
+  uint64_t EvictAll();
+  // Counts the domain's blocks that only its pools have. O(blocks there).
+  size_t BlocksNotInHost(DomainId domain) const;
+
+  // As GpuTier's, of the GPU that has the session's page of steps. Errors also: kInvalidArgument,
+  // naming the step, when none has.
+  absl::Status CheckStep(SessionId session, uint64_t step) const;
+  Task<bool> AwaitStep(SessionId session, uint64_t step, absl::Time deadline) const;
+  // Returns the steps that the session's worker has begun; none where it has no page of steps.
+  BegunSteps StepsOf(SessionId session);
+  // As GpuTier's, of the GPU that the session works on.
+  size_t Close(SessionId session);
+  void WritesOver(SessionId session);
+  void ProcessGone(SessionId session);
+
+  // Looks at what workers' words say of their steps.
+  void ObserveSteps();
+  // Makes room ahead of need: leases may have ended, or slots were granted.
+  void Pump();
+  void EndWaits();
+  // Ends the copies that make room ahead of need.
+  void Stop();
+  uint64_t capacity_bytes() const;
+  uint64_t used_bytes() const;
+  uint64_t pinned_bytes() const;
+  void Audit() const;
+
+ private:
+  // Returns the GPU that has the session's page of steps; nullptr: none has.
+  GpuTier* WithSteps(SessionId session) const;
+
+  std::vector<std::unique_ptr<GpuTier>> tiers_;
+  absl::flat_hash_map<SessionId, GpuTier*> chosen_;  // Sessions that named a GPU.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_GPU_NODE_GPUS_H_

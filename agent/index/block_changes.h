@@ -1,0 +1,60 @@
+// BlockChanges is the one place where a change of what this node holds is told. Those that follow
+// the index name themselves here when they are made:
+//
+//   Residency            the tables that workers read without a call
+//   CoordinatorReporter  what the coordinator is told (host memory and disks)
+//   Offloader            blocks that leave host memory before a disk has them
+//
+// The index, the disks and the GPU pools tell of a change in the turn of the executor in which it
+// happens: after a block came, before its room is free when it goes.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_INDEX_BLOCK_CHANGES_H_
+#define KVTIER_AGENT_INDEX_BLOCK_CHANGES_H_
+
+#include <optional>
+#include <vector>
+
+#include "core/block_key.h"
+#include "core/node.h"
+#include "core/tier.h"
+#include "tier_host/host_tier.h"
+
+namespace kvtier {
+
+struct BlockChange {
+  Delta delta;
+  // Domain of the block; nullopt: a disk has it, and this node does not serve its tenant any more.
+  std::optional<DomainId> domain;
+};
+
+class BlockFollower {
+ public:
+  // Takes note of the change. It may read the index, and starts nothing.
+  virtual void OnChange(const BlockChange& change) = 0;
+  // Loads what OnChange() of the block, when it comes to host memory, is about to look at into the
+  // processor's caches.
+  virtual void WarmFor(DomainId, const BlockKey&) const {}
+
+ protected:
+  ~BlockFollower() = default;
+};
+
+class BlockChanges {
+ public:
+  // From here on the follower is told, behind those before it. Does not own: it lives as long.
+  void Follow(BlockFollower* follower) { followers_.push_back(follower); }
+  void Tell(const BlockChange& change) const {
+    for (BlockFollower* const follower : followers_) follower->OnChange(change);
+  }
+  void WarmFor(DomainId domain, const BlockKey& key) const {
+    for (const BlockFollower* const follower : followers_) follower->WarmFor(domain, key);
+  }
+
+ private:
+  std::vector<BlockFollower*> followers_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_INDEX_BLOCK_CHANGES_H_

@@ -1,0 +1,107 @@
+#include "agent/index/gpu_blocks.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+#include "core/space.h"
+
+namespace kvtier {
+namespace {
+
+// How many cold blocks are passed over in search of one that is elsewhere, too, or of some that
+// are not.
+constexpr size_t kMaxCopiesLookedFor = 64;
+
+}  // namespace
+
+void GpuBlocks::Publish(const BlockMeta& meta, GpuSlot slot, Arrival arrival) {
+  KVT_CHECK(parts_.pool->table().Seal(slot.ref()).ok());
+  const auto [found, added] = blocks_.try_emplace(meta.key);
+  KVT_CHECK(added);
+  GpuBlock& block = found->second;
+  block.meta = meta;
+  block.offset = slot.offset();
+  block.slot = std::move(slot);
+  order_.Insert(meta.key, meta.parent, arrival);
+  by_slot_.emplace(block.slot.ref().index, meta.key);
+  parts_.changes->Tell({.delta = {.kind = Delta::Kind::kAdd, .tier = Tier::kGpu, .key = meta.key},
+                        .domain = parts_.domain});
+}
+
+GpuSlot GpuBlocks::Unpublish(const BlockKey& key) {
+  const auto found = blocks_.find(key);
+  KVT_CHECK(found != blocks_.end() && found->second.pins == 0);
+  GpuSlot slot = std::move(found->second.slot);
+  order_.Erase(key);
+  by_slot_.erase(slot.ref().index);
+  blocks_.erase(found);
+  // Another pool of the node may have it still.
+  if (!parts_.index->In(Tier::kGpu, key)) {
+    parts_.changes->Tell({.delta = {.kind = Delta::Kind::kRemove, .tier = Tier::kGpu, .key = key},
+                          .domain = parts_.domain});
+  }
+  return slot;
+}
+
+const GpuBlock* GpuBlocks::Find(const BlockKey& key) const {
+  const auto found = blocks_.find(key);
+  return found == blocks_.end() ? nullptr : &found->second;
+}
+
+std::optional<Pin> GpuBlocks::PinOf(const BlockKey& key) {
+  const auto found = blocks_.find(key);
+  if (found == blocks_.end()) return std::nullopt;
+  return Take(&found->second);
+}
+
+void GpuBlocks::Touch(const BlockKey& key) {
+  if (Contains(key)) order_.Touch(key);
+}
+
+std::optional<BlockKey> GpuBlocks::CheapestCopy() const {
+  return order_.VictimWhere(kMaxCopiesLookedFor,
+                            [this](const BlockKey& key) { return parts_.index->InLowerTier(key); });
+}
+
+std::vector<BlockKey> GpuBlocks::CheapestOnlyHere(size_t limit) const {
+  return order_.VictimsWhere(limit, kMaxCopiesLookedFor, [this](const BlockKey& key) {
+    return !parts_.index->InLowerTier(key);
+  });
+}
+
+std::vector<BlockKey> GpuBlocks::UnheldFrom(uint32_t first, size_t limit) const {
+  std::vector<BlockKey> unheld;
+  for (auto slot = by_slot_.lower_bound(first); slot != by_slot_.end() && unheld.size() < limit;
+       ++slot) {
+    if (blocks_.at(slot->second).pins == 0) unheld.push_back(slot->second);
+  }
+  return unheld;
+}
+
+size_t GpuBlocks::blocks_not_in_host() const {
+  return std::ranges::count_if(
+      blocks_, [this](const auto& block) { return !parts_.index->In(Tier::kHost, block.first); });
+}
+
+uint64_t GpuBlocks::padding_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [key, block] : blocks_) {
+    bytes += SlotBytes(block.meta.length) - block.meta.length;
+  }
+  return bytes;
+}
+
+void GpuBlocks::Audit() const {
+  uint64_t pinned = 0;
+  for (const auto& [key, block] : blocks_) {
+    KVT_CHECK(block.meta.key == key && block.slot && block.offset == block.slot.offset());
+    KVT_CHECK(order_.Contains(key) && by_slot_.at(block.slot.ref().index) == key);
+    if (block.pins > 0) pinned += block.meta.length;
+  }
+  order_.Audit();
+  KVT_CHECK(order_.size() == blocks_.size() && by_slot_.size() == blocks_.size());
+  KVT_CHECK(pinned == pinned_bytes());
+}
+
+}  // namespace kvtier

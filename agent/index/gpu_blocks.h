@@ -1,0 +1,88 @@
+// GpuBlocks lists the blocks of one GPU pool, with their slots and the order in which they leave.
+//
+// Executor thread only. Invariants, checked by Audit(): the order and the map of slots have exactly
+// these blocks; the sum of what is pinned is that of the blocks.
+#ifndef KVTIER_AGENT_INDEX_GPU_BLOCKS_H_
+#define KVTIER_AGENT_INDEX_GPU_BLOCKS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/container/node_hash_map.h"
+#include "agent/index/block_changes.h"
+#include "agent/index/block_index.h"
+#include "agent/index/pin.h"
+#include "core/reuse_leaves.h"
+#include "tier_gpu/gpu_pool.h"
+
+namespace kvtier {
+
+struct GpuBlock : ResidentBlock {
+  GpuSlot slot;
+};
+
+class GpuBlocks final : public PinHome {
+ public:
+  // None is owned.
+  struct Parts {
+    GpuPool* pool = nullptr;
+    DomainId domain{};  // Domain of the tenant that the pool belongs to.
+    BlockIndex* index = nullptr;  // That it joins.
+    BlockChanges* changes = nullptr;
+  };
+  explicit GpuBlocks(const Parts& parts) : PinHome(Tier::kGpu), parts_(parts) {
+    parts_.index->Join(this);
+  }
+
+  // Nothing writes the slot any more, and it is found from here on. REQUIRES: the block is not in
+  // the pool; `slot` holds exactly the bytes of the meta's sum.
+  void Publish(const BlockMeta& meta, GpuSlot slot, Arrival arrival);
+  // Takes the block out of the pool; the caller frees what it held by letting the returned slot go.
+  // REQUIRES: it is there and not pinned.
+  GpuSlot Unpublish(const BlockKey& key);
+
+  // Returns the block; nullptr: it is not here. Valid until the next change.
+  const GpuBlock* Find(const BlockKey& key) const;
+  bool Contains(const BlockKey& key) const { return blocks_.contains(key); }
+  std::optional<Pin> PinOf(const BlockKey& key) override;
+  // Marks the block as just used. Ignores what is not here.
+  void Touch(const BlockKey& key);
+
+  // Returns the unpinned block with no child in the pool whose slot is worth the least.
+  std::optional<BlockKey> Cheapest() const { return order_.Victim(); }
+  // Returns the same of those that host memory or a disk has, too; looks at the cheapest few only.
+  std::optional<BlockKey> CheapestCopy() const;
+  // Returns the unpinned blocks that no lower tier has, in the order in which they would leave,
+  // `limit` at most; looks at the cheapest few only.
+  std::vector<BlockKey> CheapestOnlyHere(size_t limit) const;
+  // Returns the blocks in slots from `first` on that nobody has pinned, by slot; `limit` at most.
+  std::vector<BlockKey> UnheldFrom(uint32_t first, size_t limit) const;
+  // Whether nobody has pinned the block, and no child of it is in the pool. REQUIRES of these two:
+  // it is in the pool.
+  bool MayLeave(const BlockKey& key) const { return order_.IsCandidate(key); }
+  // Returns another number than before when it was used meanwhile.
+  uint64_t LastUseOf(const BlockKey& key) const { return order_.LastUseOf(key); }
+
+  size_t size() const { return blocks_.size(); }
+  // Counts the blocks that host memory does not have. O(blocks).
+  size_t blocks_not_in_host() const;
+  // Bytes of the slots with blocks that no payload uses. O(blocks).
+  uint64_t padding_bytes() const;
+  void Audit() const;
+
+ private:
+  void Hold(ResidentBlock* block) override { order_.Hold(block->meta.key); }
+  void Unhold(ResidentBlock* block) override { order_.Unhold(block->meta.key); }
+
+  const Parts parts_;
+  absl::node_hash_map<BlockKey, GpuBlock> blocks_;  // Nodes: pins point at them.
+  ReuseLeaves order_;
+  std::map<uint32_t, BlockKey> by_slot_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_INDEX_GPU_BLOCKS_H_

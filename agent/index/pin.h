@@ -1,0 +1,85 @@
+// Pin keeps a block where it is: in host memory, or in the pool of one GPU. PinHome is that
+// memory's list of its blocks, which counts their pins.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_INDEX_PIN_H_
+#define KVTIER_AGENT_INDEX_PIN_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "core/block_key.h"
+#include "core/block_proof.h"
+#include "core/tier.h"
+
+namespace kvtier {
+
+class PinHome;
+
+// One block in one memory. Its home keeps it at one address until it leaves.
+struct ResidentBlock {
+  BlockMeta meta;       // The sum is of the bytes in this memory: another's may differ.
+  uint64_t offset = 0;  // Place of its first byte, in the domain's arena or in the GPU pool.
+  uint32_t pins = 0;
+};
+
+// While a Pin lives its block stays in its memory. Move-only, never leaves the process.
+// REQUIRES: outlived by the home.
+class Pin {
+ public:
+  Pin() = default;  // Pins nothing.
+  Pin(Pin&& other) noexcept : home_(std::exchange(other.home_, nullptr)), block_(other.block_) {}
+  Pin& operator=(Pin&& other) noexcept;
+  ~Pin() { Release(); }
+  explicit operator bool() const { return home_ != nullptr; }
+  // REQUIRES of these: it pins a block.
+  const ResidentBlock& block() const { return *block_; }
+  const BlockKey& key() const { return block_->meta.key; }
+  Tier tier() const;
+  // Returns one more pin of the same block.
+  Pin Again() const;
+  void Release();
+
+ private:
+  friend class PinHome;
+  Pin(PinHome* home, ResidentBlock* block) : home_(home), block_(block) {}
+  PinHome* home_ = nullptr;
+  ResidentBlock* block_ = nullptr;
+};
+
+class PinHome {
+ public:
+  explicit PinHome(Tier tier) : tier_(tier) {}
+  PinHome(const PinHome&) = delete;
+  PinHome& operator=(const PinHome&) = delete;
+
+  // Returns a pin of the block; nullopt: it is not here.
+  virtual std::optional<Pin> PinOf(const BlockKey& key) = 0;
+  Tier tier() const { return tier_; }
+  // Payload bytes of the blocks that are pinned.
+  uint64_t pinned_bytes() const { return pinned_bytes_; }
+
+ protected:
+  ~PinHome() = default;
+  Pin Take(ResidentBlock* block);
+  // Returns the block that the pin is of; nullptr: it is in another home.
+  ResidentBlock* BlockOf(const Pin& pin) const {
+    return pin.home_ == this ? pin.block_ : nullptr;
+  }
+
+ private:
+  friend class Pin;
+  void Unpin(ResidentBlock* block);
+  // Takes the block out of the order in which blocks leave: it got its first pin.
+  virtual void Hold(ResidentBlock* block) = 0;
+  // Puts it back: its last pin has ended.
+  virtual void Unhold(ResidentBlock* block) = 0;
+
+  const Tier tier_;
+  uint64_t pinned_bytes_ = 0;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_INDEX_PIN_H_

@@ -1,0 +1,63 @@
+// WorkerSessions are the workers of the node: who is connected, and what each was promised or given
+// to write. A session that hangs up is over at once; what its process may still write is not.
+//
+// Executor thread only.
+#ifndef KVTIER_AGENT_SESSIONS_WORKER_SESSIONS_H_
+#define KVTIER_AGENT_SESSIONS_WORKER_SESSIONS_H_
+
+#include <cstdint>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "agent/agent_stats.h"
+#include "agent/gpu/node_gpus.h"
+#include "agent/sessions/leases.h"
+#include "agent/sessions/reservations.h"
+#include "agent/sessions/sessions.h"
+#include "agent/sessions/staging.h"
+
+namespace kvtier {
+
+class WorkerSessions {
+ public:
+  // `domain_bytes`: host memory of each tenant's domain; `staging_bytes`: size of each session's
+  // region, 0: workers write the arena. Does not own `gpus`.
+  WorkerSessions(NodeGpus* gpus, uint64_t domain_bytes, uint64_t staging_bytes);
+
+  // Errors: kResourceExhausted, at kMaxSessions; those that are closed and may still write count.
+  absl::StatusOr<SessionId> Open(const Tenant& tenant, const SessionToken& token);
+  // Returns the page of steps by which the session works on its GPU's pool. Errors: kNotFound, the
+  // node has no pool for it, or it is closed; GpuWorkers::Attach()'s.
+  absl::StatusOr<const SignalPage*> AttachToGpu(SessionId id);
+  // Frees what the session holds, but GPU slots that its steps may still use: until these have
+  // ended, or ProcessGone(); and slots that it reserved and did not commit, or was granted: until
+  // WritesOver() and the end of its steps, or ProcessGone(). True: there are such. Unknown ids are
+  // ignored.
+  bool Close(SessionId id);
+  // After Close(): nothing of its process writes what it had reserved or was granted, but steps
+  // that have not ended. Unknown ids are ignored.
+  void WritesOver(SessionId id);
+  // After Close(): its process is gone. Unknown ids are ignored.
+  void ProcessGone(SessionId id);
+  // Ends what is past its deadline, and frees what waited for steps that have ended; counts it.
+  void Sweep(absl::Time now, AgentStats* stats);
+  void Audit() const;
+
+  SessionTable& table() { return table_; }
+  LeaseTable& leases() { return leases_; }
+  Staging& staging() { return staging_; }
+  ReservationTable& reservations() { return reservations_; }
+
+ private:
+  NodeGpus* const gpus_;
+  SessionTable table_;
+  LeaseTable leases_;
+  Staging staging_;
+  ReservationTable reservations_;
+  absl::flat_hash_set<SessionId> leaving_;  // Closed, with slots that they may still write.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_SESSIONS_WORKER_SESSIONS_H_
