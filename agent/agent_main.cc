@@ -18,16 +18,17 @@
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "agent/agent.h"
 #include "agent/agent_config.h"
 #include "agent/agent_flags_config.h"
 #include "agent/disk/named_disks.h"
-#include "agent/gpu/reclaim_pool.h"
 #include "agent/peers/grpc_coordinator_link.h"
 #include "agent/peers/grpc_peer_transport.h"
 #include "agent/services/admin_service.h"
 #include "agent/services/doors.h"
+#include "agent/services/session_calls.h"
 #include "agent/sessions/descriptor_socket.h"
 #include "core/call_on_executor.h"
 #include "core/check.h"
@@ -65,117 +66,10 @@ Epoch DrawEpoch() {
   return epoch;
 }
 
-// What both sides of the signal page mean by its words.
-static_assert(wire::kSignalPageBytes == kSignalPageBytes);
-static_assert(wire::kSignalStride * kSignalWords == kSignalPageBytes);
-static_assert(wire::kBegunWord == static_cast<size_t>(StepWord::kBegun));
-static_assert(wire::kRetiredWord == static_cast<size_t>(StepWord::kRetired));
-static_assert(wire::kIncarnationWord == static_cast<size_t>(StepWord::kIncarnation));
-static_assert(wire::kOverWord == static_cast<size_t>(StepWord::kOver));
-static_assert(wire::kUnusedBytesWord == static_cast<size_t>(StepWord::kUnusedBytes));
-static_assert(wire::kMaxHandles == kMaxRegionHandles);
-
-// On the executor. The descriptor is a duplicate: the pool may lose the handle before the
-// answer is sent.
-absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(Agent* agent,
-                                                      const DescriptorSocket::Wish& wish) {
-  const GpuPool* const pool = agent->gpu_of(wish.domain);
-  if (pool == nullptr) return absl::NotFoundError("this node has no GPU pool for this tenant");
-  const std::vector<PoolHandle>& handles = pool->handles();
-  if (wish.index >= handles.size()) {
-    return absl::NotFoundError(
-        absl::StrCat("index: ", wish.index, "; the pool has ", handles.size(), " handles"));
-  }
-  const int fd = fcntl(handles[wish.index].descriptor, F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("GPU pool: ", strerror(errno)));
-  return DescriptorSocket::Shared{.fd = fd,
-                                  .bytes = pool->handle_bytes(),
-                                  .handles = static_cast<uint32_t>(handles.size()),
-                                  .max_handles = static_cast<uint32_t>(pool->max_handles()),
-                                  .version = pool->version(),
-                                  .since = handles[wish.index].since,
-                                  .duplicated = true};
-}
-
-// On the executor; a duplicate as above: a larger table may take this one's place.
-absl::StatusOr<DescriptorSocket::Shared> ShareResidency(Agent* agent, DomainId domain) {
-  const ResidencyTable* const table = agent->residency().table(domain);
-  if (table == nullptr) return absl::NotFoundError("this node has no residency table");
-  const int fd = fcntl(table->memory().read_only_fd(), F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) {
-    return absl::ResourceExhaustedError(absl::StrCat("residency table: ", strerror(errno)));
-  }
-  return DescriptorSocket::Shared{
-      .fd = fd, .bytes = table->memory().bytes().size(), .duplicated = true};
-}
-
-// On the executor; a duplicate as above: the session may end before the answer is sent.
-absl::StatusOr<DescriptorSocket::Shared> ShareStaging(Agent* agent,
-                                                      const DescriptorSocket::Wish& wish) {
-  if (!agent->sessions().IsOpen(wish.session)) {
-    return absl::NotFoundError("the session is closed");
-  }
-  const absl::StatusOr<const SealedMemory*> region =
-      agent->staging().RegionOf(wish.session, wish.domain);
-  if (!region.ok()) return region.status();
-  const int fd = fcntl((*region)->read_write_fd(), F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("staging: ", strerror(errno)));
-  return DescriptorSocket::Shared{.fd = fd, .bytes = (*region)->bytes().size(), .duplicated = true};
-}
-
-absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSocket::Wish& wish) {
-  const Arena& arena = agent->host().arena(wish.domain);
-  switch (wish.kind) {
-    case wire::DescriptorKind::kArenaRead:
-      return DescriptorSocket::Shared{.fd = arena.read_only_fd(), .bytes = arena.bytes().size()};
-    case wire::DescriptorKind::kArenaWrite:
-      if (agent->staging().enabled()) return absl::NotFoundError("workers of this node stage");
-      return DescriptorSocket::Shared{.fd = arena.read_write_fd(), .bytes = arena.bytes().size()};
-    case wire::DescriptorKind::kGpuPool:
-      return CallOn(agent->executor(), [&] { return ShareGpuPool(agent, wish); });
-    case wire::DescriptorKind::kResidency:
-      return CallOn(agent->executor(), [&] { return ShareResidency(agent, wish.domain); });
-    case wire::DescriptorKind::kStaging:
-      return CallOn(agent->executor(), [&] { return ShareStaging(agent, wish); });
-    case wire::DescriptorKind::kLifeline:
-      return absl::NotFoundError("lifeline: it is the descriptor socket's own");
-    case wire::DescriptorKind::kSignalPage:
-      break;
-  }
-  const ProcessId process = FindProcess(wish.pid).value_or(ProcessId());
-  KVT_ASSIGN_OR_RETURN(const SignalPage* page, CallOn(agent->executor(), [&] {
-                         return agent->AttachToGpu(wish.session, process);
-                       }));
-  return DescriptorSocket::Shared{.fd = page->descriptor(), .bytes = kSignalPageBytes};
-}
-
-DescriptorSocket::Calls SessionCalls(Agent* agent) {
-  Executor* const executor = agent->executor();
-  return {.open =
-              [agent, executor](const Tenant& tenant, const SessionToken& token) {
-                return CallOn(executor, [&] { return agent->OpenSession(tenant, token); });
-              },
-          .close =
-              [agent, executor](SessionId id) {
-                return CallOn(executor, [&] { return agent->CloseSession(id); });
-              },
-          .over = [agent, executor](
-                      SessionId id) { executor->Post([agent, id] { agent->WritesOver(id); }); },
-          .gone = [agent, executor](
-                      SessionId id) { executor->Post([agent, id] { agent->ProcessGone(id); }); },
-          .share = [agent](const DescriptorSocket::Wish& wish) { return Share(agent, wish); }};
-}
-
-PoolSocket::Calls PoolCalls(Agent* agent) {
-  Executor* const executor = agent->executor();
-  return {.offered =
-              [agent, executor](OfferedPage page) {
-                executor->Post([agent, page = std::move(page)] { agent->PageOffered(page); });
-              },
-          .gone =
-              [agent, executor](size_t place) {
-                executor->Post([agent, place] { agent->EarlierWorkerGone(place); });
-              }};
+// Returns the devices' names; "none" of a node without a GPU pool.
+std::string NamesOf(const std::vector<std::unique_ptr<Device>>& devices) {
+  const auto name = [](std::string* out, const auto& device) { out->append(device->name()); };
+  return devices.empty() ? "none" : absl::StrJoin(devices, ", ", name);
 }
 
 void WaitForStopSignal(const sigset_t& signals) {
@@ -189,8 +83,7 @@ struct ServedParts {
   Agent* agent = nullptr;
   GrpcPeerTransport* transport = nullptr;
   const std::vector<NamedDisk>* disks = nullptr;
-  const Device* device = nullptr;  // Null: none.
-  PoolLedger* ledger = nullptr;    // Of the GPU pool; null: none.
+  const std::vector<std::unique_ptr<Device>>* devices = nullptr;
 };
 
 // Answers workers, peers and operators until a signal; nobody is answered any more when
@@ -200,7 +93,7 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
   AdminService::About about{.build = kBuild,
                             .coordinator = config.coordinator,
                             .disk_io = parts.disks->empty() ? "none" : "io_uring",
-                            .device = parts.device == nullptr ? "none" : parts.device->name(),
+                            .device = NamesOf(*parts.devices),
                             .worker_uids = config.allow_uids};
   for (const NamedDisk& disk : *parts.disks) {
     AdminService::AboutDisk& told = about.disks.emplace_back();
@@ -223,8 +116,6 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
                                     config.socket_dir, ", peers at ", config.listen));
 
   WaitForStopSignal(signals);
-  // From now on sessions end and their slots get free, while workers may still use them.
-  if (parts.ledger != nullptr) parts.ledger->Discard();
   const absl::Time stop_by = absl::Now() + kDrainTimeout;
   // First: gRPC waits for the end of every call, also of those that it has cut off.
   CallOn(parts.agent->executor(), [&] {
@@ -246,7 +137,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   ThreadExecutor executor("decisions");
   BytePool workers(&executor, "bytes", config.byte_threads);
   KVT_ASSIGN_OR_RETURN(const std::vector<NamedDisk> disks, OpenNamedDisks(&executor, config));
-  std::vector<Agent::DiskSeam> disk_seams;
+  std::vector<DiskSeam> disk_seams;
   for (const NamedDisk& disk : disks) {
     if (!disk.opened.ok()) continue;
     disk_seams.push_back({.id = disk.opened->id,
@@ -254,15 +145,15 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                           .manifest = disk.opened->manifest.get(),
                           .keys = disk.opened->keys.get()});
   }
-  std::unique_ptr<Device> device;
+  std::vector<std::unique_ptr<Device>> devices;
   std::unique_ptr<ThreadExecutor> lanes;  // A driver may take its time.
-  PoolReclaim reclaimed;
   if (config.gpu_bytes > 0) {
-    KVT_ASSIGN_OR_RETURN(
-        device, OpenDevice(config.device, &executor, {.batched_calls = config.gpu_batched_copies}));
-    reclaimed = ReclaimPool(config, tenants, device.get());
+    KVT_ASSIGN_OR_RETURN(devices, OpenDevices(config.device, &executor,
+                                              {.batched_calls = config.gpu_batched_copies}));
     lanes = std::make_unique<ThreadExecutor>("gpu-copies");
   }
+  std::vector<Device*> device_seams;
+  for (const auto& device : devices) device_seams.push_back(device.get());
   GrpcPeerTransport transport(&executor, node);
   std::unique_ptr<GrpcCoordinatorLink> coordinator;
   if (!config.coordinator.empty()) {
@@ -290,13 +181,10 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                     {.executor = &executor,
                      .workers = &workers,
                      .disks = std::move(disk_seams),
-                     .device = device.get(),
-                     .ledger = reclaimed.ledger.get(),
+                     .devices = std::move(device_seams),
                      .lanes = lanes.get(),
                      .transport = &transport,
-                     .coordinator = coordinator.get()},
-                    std::move(reclaimed.taken)));
-  if (reclaimed.socket != nullptr) reclaimed.socket->Serve(PoolCalls(agent.get()));
+                     .coordinator = coordinator.get()}));
   const absl::Time started = executor.Now();
   const absl::StatusOr<DiskSet::Recovery> recovery =
       AwaitOn(&executor, agent->scope(), agent->Start());
@@ -307,11 +195,9 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                               {.agent = agent.get(),
                                .transport = &transport,
                                .disks = &disks,
-                               .device = device.get(),
-                               .ledger = reclaimed.ledger.get()},
+                               .devices = &devices},
                               signals);
   }
-  reclaimed.socket.reset();
   // In this order whatever happened: the flows end, then the thread they run on, and
   // only then is anything they use destroyed.
   TaskScope stopping(&executor);

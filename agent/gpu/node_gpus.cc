@@ -26,6 +26,26 @@ GpuTier* NodeGpus::For(const BlockRun& run) const {
   return tier != nullptr && tier->Serves(run.domain, run.lengths) ? tier : nullptr;
 }
 
+GpuTier* NodeGpus::With(const BlockKey& key) const {
+  for (const auto& tier : tiers_) {
+    if (tier->blocks().Contains(key)) return tier.get();
+  }
+  return nullptr;
+}
+
+absl::StatusOr<GpuTier*> NodeGpus::Named(const std::string& uuid) const {
+  if (tiers_.empty()) return absl::FailedPreconditionError("this node has no GPU pool");
+  if (uuid.empty() && tiers_.size() == 1) return tiers_.front().get();
+  if (uuid.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("device: empty; this node has ", tiers_.size(), " GPUs, so name one's UUID"));
+  }
+  for (const auto& tier : tiers_) {
+    if (tier->device().uuid().ToString() == uuid) return tier.get();
+  }
+  return absl::NotFoundError(absl::StrCat("device: ", uuid, " is none of this node's GPUs"));
+}
+
 absl::Status NodeGpus::Choose(SessionId session, DomainId domain, const DeviceUuid& uuid) {
   for (const auto& tier : tiers_) {
     if (tier->domain() != domain || tier->device().uuid() != uuid) continue;

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "agent/block_run.h"
 #include "agent/gpu/gpu_tier.h"
 #include "core/block_key.h"
@@ -31,6 +33,11 @@ class NodeGpus {
   GpuTier* Of(SessionId session, DomainId domain) const;
   // Returns the same for blocks of such a run; nullptr also: that GPU's pool is for other blocks.
   GpuTier* For(const BlockRun& run) const;
+  // Returns the GPU with a copy of the block. REQUIRES: one has it.
+  GpuTier* With(const BlockKey& key) const;
+  // Returns the GPU that an operator names by its UUID; empty: the only one. Errors: kNotFound, there
+  // is no such; kFailedPrecondition, the node has none; kInvalidArgument, there are several and none is named.
+  absl::StatusOr<GpuTier*> Named(const std::string& uuid) const;
   // From here on the session works on that GPU. Errors: kNotFound, no GPU with this UUID has a pool
   // for the domain.
   absl::Status Choose(SessionId session, DomainId domain, const DeviceUuid& uuid);

@@ -35,7 +35,7 @@ void FillVerify(const ScrubReport& report, absl::Time now, v1::DiskVerify* wire)
 }  // namespace
 
 void AdminService::FillDisks(v1::AgentStatusResponse* response) const {
-  const std::vector<DiskSet::DiskStatus> statuses = agent_->disks()->Statuses();
+  const std::vector<DiskSet::DiskStatus> statuses = agent_->disks().set()->Statuses();
   size_t next = 0;
   for (const AboutDisk& about : about_.disks) {
     v1::DiskReport* const report = response->add_disks();
@@ -45,7 +45,7 @@ void AdminService::FillDisks(v1::AgentStatusResponse* response) const {
       continue;
     }
     const std::optional<DiskAdmission::Left> budget =
-        agent_->disk_admission()->BudgetLeft(next, agent_->executor()->Now());
+        agent_->disks().admission()->BudgetLeft(next, agent_->executor()->Now());
     const DiskSet::DiskStatus& status = statuses.at(next++);
     report->set_id(status.id.ToHex());
     report->set_io(about.io);
@@ -93,11 +93,11 @@ AdminService::Reactor* AdminService::StartDiskVerify(Context* context,
 
 Task<absl::Status> AdminService::DoStartDiskVerify(const v1::StartDiskVerifyRequest* request,
                                                    v1::StartDiskVerifyResponse* response) {
-  if (agent_->disks() == nullptr) co_return absl::FailedPreconditionError("this node has no disk");
+  if (agent_->disks().set() == nullptr) co_return absl::FailedPreconditionError("this node has no disk");
   const uint64_t rate =
       request->bytes_per_second() == 0 ? kVerifyBytesPerSecond : request->bytes_per_second();
-  const std::vector<absl::Status> began = agent_->disks()->VerifyAll(rate);
-  const std::vector<DiskSet::DiskStatus> statuses = agent_->disks()->Statuses();
+  const std::vector<absl::Status> began = agent_->disks().set()->VerifyAll(rate);
+  const std::vector<DiskSet::DiskStatus> statuses = agent_->disks().set()->Statuses();
   size_t next = 0;
   for (const AboutDisk& about : about_.disks) {
     const size_t open = about.error.ok() ? next++ : statuses.size();
@@ -120,8 +120,8 @@ AdminService::Reactor* AdminService::DiskVerifyStatus(Context* context,
 }
 
 Task<absl::Status> AdminService::DoDiskVerifyStatus(v1::DiskVerifyStatusResponse* response) {
-  if (agent_->disks() == nullptr) co_return absl::OkStatus();
-  const std::vector<DiskSet::DiskStatus> statuses = agent_->disks()->Statuses();
+  if (agent_->disks().set() == nullptr) co_return absl::OkStatus();
+  const std::vector<DiskSet::DiskStatus> statuses = agent_->disks().set()->Statuses();
   size_t next = 0;
   for (const AboutDisk& about : about_.disks) {
     *response->add_disks() = DiskVerifyOf(about, about.error.ok() ? &statuses[next++] : nullptr);

@@ -108,29 +108,26 @@ void FillSize(const GpuResizer& resizer, const GpuPool& pool, v1::GpuPoolSize* s
   size->set_failure(std::string(progress.ended.message()));
 }
 
-void FillGpu(Agent& agent, absl::Time now, v1::GpuReport* report) {
-  const SlotTable& table = agent.gpu()->table();
-  report->set_tenant(agent.options().tenants.OfDomain(agent.gpu_domain()).name);
+void FillGpu(const Agent& agent, GpuTier* gpu, absl::Time now, v1::GpuReport* report) {
+  const SlotTable& table = gpu->pool().table();
+  const GpuStats& stats = gpu->stats();
+  report->set_device(gpu->device().name());
+  report->set_uuid(gpu->device().uuid().ToString());
+  report->set_tenant(agent.options().tenants.OfDomain(gpu->domain()).name);
   report->set_slots(table.slots());
-  report->set_slot_bytes(agent.gpu()->slot_bytes());
+  report->set_slot_bytes(gpu->pool().slot_bytes());
   report->set_free_slots(table.free_slots());
   report->set_draining_slots(table.draining_slots());
-  report->set_workers(static_cast<uint32_t>(agent.gpu_workers()->size()));
-  report->set_evicted_ahead(agent.stats().gpu_evicted_ahead);
-  report->set_taken_back_blocks(agent.stats().gpu_taken_back);
-  report->set_dropped_blocks(agent.stats().gpu_dropped);
-  report->set_unproved_blocks(agent.stats().gpu_unproved);
-  report->set_offloaded_blocks(agent.stats().gpu_offloaded);
-  report->set_offload_declined(agent.stats().gpu_offload_declined);
-  report->set_padding_bytes(agent.index().gpu_padding_bytes());
-  report->set_granted_slots(agent.slot_grants()->size());
-  report->set_granted_unused_bytes(agent.slot_grants()->UnusedBytes());
-  if (const EarlierWorkers* earlier = agent.earlier_workers()) {
-    report->set_earlier_workers(static_cast<uint32_t>(earlier->size()));
-  }
-  FillLink(agent.stats().gpu_onboard, now, report->mutable_onboard());
-  FillLink(agent.stats().gpu_offload, now, report->mutable_offload());
-  FillSize(*agent.gpu_resizer(), *agent.gpu(), report->mutable_size());
+  report->set_workers(static_cast<uint32_t>(gpu->workers().size()));
+  report->set_evicted_ahead(stats.evicted_ahead);
+  report->set_offloaded_blocks(stats.offloaded);
+  report->set_offload_declined(stats.offload_declined);
+  report->set_padding_bytes(gpu->blocks().padding_bytes());
+  report->set_granted_slots(gpu->grants().size());
+  report->set_granted_unused_bytes(gpu->grants().UnusedBytes());
+  FillLink(stats.onboard, now, report->mutable_onboard());
+  FillLink(stats.offload, now, report->mutable_offload());
+  FillSize(gpu->resizer(), gpu->pool(), report->mutable_size());
 }
 
 }  // namespace
@@ -155,13 +152,13 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
   response->set_node_id(agent_->options().node.str());
   response->set_node_epoch(agent_->options().epoch.value);
   response->set_uptime_seconds(absl::ToDoubleSeconds(agent_->executor()->Now() - started_));
-  response->set_sessions(agent_->sessions().size());
-  response->set_leases(agent_->leases().size());
-  response->set_reservations(agent_->reservations().size());
-  response->set_tickets(static_cast<uint32_t>(agent_->tickets().size()));
-  response->set_ticket_blocks(agent_->tickets().blocks());
-  if (agent_->offloader() != nullptr) {
-    response->set_offload_queue(agent_->offloader()->pending());
+  response->set_sessions(agent_->sessions().table().size());
+  response->set_leases(agent_->sessions().leases().size());
+  response->set_reservations(agent_->sessions().reservations().size());
+  response->set_tickets(static_cast<uint32_t>(agent_->flows().tickets.size()));
+  response->set_ticket_blocks(agent_->flows().tickets.blocks());
+  if (agent_->flows().offloader != nullptr) {
+    response->set_offload_queue(agent_->flows().offloader->pending());
   }
   response->set_coordinator_address(about_.coordinator);
   if (const CoordinatorReporter* reporter = agent_->reporter()) {
@@ -178,33 +175,32 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
     report->set_used_bytes(usage.used_bytes);
     report->set_blocks(usage.blocks);
     if (usage.tier == Tier::kDisk) {
-      FillStats(agent_->disks()->stats(), report);
+      FillStats(agent_->disks().set()->stats(), report);
       report->set_misses(report->misses() + stats.disk_misses);
       // Beside what the disks themselves had no room or no turn for.
       report->set_declined(report->declined() + stats.offload.declined_behind +
                            stats.offload.evicted);
     } else {
       FillStats(usage.tier == Tier::kGpu ? stats.gpu : stats.host, report);
-      report->set_pinned_bytes(agent_->index().pinned_bytes(usage.tier));
-      report->set_late_bytes(agent_->reservations().late_bytes(usage.tier));
-      report->set_unwritten_blocks(agent_->reservations().unwritten_blocks(usage.tier));
+      report->set_pinned_bytes(usage.tier == Tier::kGpu ? agent_->gpus().pinned_bytes()
+                                                        : agent_->index().pinned_bytes());
+      report->set_late_bytes(agent_->sessions().reservations().late_bytes(usage.tier));
+      report->set_unwritten_blocks(agent_->sessions().reservations().unwritten_blocks(usage.tier));
     }
   }
-  if (agent_->gpu() != nullptr) {
-    v1::GpuReport* const gpu = response->add_gpus();
-    gpu->set_device(about_.device);
-    FillGpu(*agent_, agent_->executor()->Now(), gpu);
+  for (size_t i = 0; i < agent_->gpus().size(); ++i) {
+    FillGpu(*agent_, &agent_->gpus().at(i), agent_->executor()->Now(), response->add_gpus());
   }
-  FillPeers(stats.peers, agent_->fetcher().standings(), response->mutable_peers());
-  if (agent_->disks() != nullptr) {
-    FillRecovery(agent_->recovery().total, response->mutable_disk_recovery());
+  FillPeers(stats.peers, agent_->flows().fetcher.standings(), response->mutable_peers());
+  if (agent_->disks().set() != nullptr) {
+    FillRecovery(agent_->disks().recovery().total, response->mutable_disk_recovery());
     FillDisks(response);
-    FillOffload(stats.offload, agent_->options().disk_writes, *agent_->disk_promises(),
+    FillOffload(stats.offload, agent_->options().disk_writes, *agent_->disks().promises(),
                 response->mutable_offload());
   }
-  FillHostScrub(agent_->host_scrub().report(), response->mutable_host_scrub());
-  if (agent_->staging().enabled()) {
-    FillStaging(agent_->staging().report(), stats, response->mutable_staging());
+  FillHostScrub(agent_->flows().host_scrub.report(), response->mutable_host_scrub());
+  if (agent_->sessions().staging().enabled()) {
+    FillStaging(agent_->sessions().staging().report(), stats, response->mutable_staging());
   }
   response->set_altered_blocks(stats.host.verify_failures);
   response->set_disk_io(about_.disk_io);
@@ -230,6 +226,18 @@ absl::StatusOr<BlockKey> AdminService::KeyOf(const v1::LookupRequest& request) c
   return BlockNamer(tenant->key, space).Name(engine_key);
 }
 
+uint64_t AdminService::LengthIn(Tier tier, const BlockKey& key) const {
+  switch (tier) {
+    case Tier::kGpu:
+      return agent_->gpus().With(key)->blocks().Find(key)->meta.length;
+    case Tier::kHost:
+      return agent_->index().Find(key)->meta.length;
+    case Tier::kDisk:
+      break;
+  }
+  return agent_->disks().set()->Find(key)->length;
+}
+
 Task<absl::Status> AdminService::DoLookup(const v1::LookupRequest* request,
                                           v1::LookupResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(const BlockKey key, KeyOf(*request));
@@ -239,8 +247,7 @@ Task<absl::Status> AdminService::DoLookup(const v1::LookupRequest* request,
     v1::LookupResponse::Copy* copy = response->add_copies();
     copy->set_node_id(agent_->options().node.str());
     copy->set_tier(convert::ToWire(tier));
-    copy->set_length(tier == Tier::kDisk ? agent_->disks()->Find(key)->length
-                                         : agent_->index().Find(key)->meta.length);
+    copy->set_length(LengthIn(tier, key));
   }
   co_return absl::OkStatus();
 }
@@ -257,7 +264,8 @@ Task<absl::Status> AdminService::DoEvictTier(const v1::EvictTierRequest* request
   if (tier == Tier::kDisk) {
     co_return absl::InvalidArgumentError("tier: the disk tier is reclaimed, not evicted");
   }
-  response->set_evicted_blocks(agent_->evictor().EvictAll(tier));
+  response->set_evicted_blocks(tier == Tier::kGpu ? agent_->gpus().EvictAll()
+                                                  : agent_->evictor().EvictAll());
   response->set_held_blocks(agent_->index().blocks_in(tier));
   co_return absl::OkStatus();
 }
@@ -270,11 +278,10 @@ AdminService::Reactor* AdminService::ResizeGpuPool(Context* context,
 
 Task<absl::Status> AdminService::DoResizeGpuPool(const v1::ResizeGpuPoolRequest* request,
                                                  v1::ResizeGpuPoolResponse* response) {
-  GpuResizer* const resizer = agent_->gpu_resizer();
-  if (resizer == nullptr) co_return absl::FailedPreconditionError("this node has no GPU pool");
-  KVT_CO_RETURN_IF_ERROR(resizer->Begin(request->bytes()));
-  co_await resizer->AwaitEnd(agent_->executor()->Now() + kGpuResizeWait);
-  FillSize(*resizer, *agent_->gpu(), response->mutable_size());
+  KVT_CO_ASSIGN_OR_RETURN(GpuTier* const gpu, agent_->gpus().Named(request->device()));
+  KVT_CO_RETURN_IF_ERROR(gpu->resizer().Begin(request->bytes()));
+  co_await gpu->resizer().AwaitEnd(agent_->executor()->Now() + kGpuResizeWait);
+  FillSize(gpu->resizer(), gpu->pool(), response->mutable_size());
   co_return absl::OkStatus();
 }
 
@@ -286,7 +293,7 @@ AdminService::Reactor* AdminService::EraseTenant(Context* context,
 
 Task<absl::Status> AdminService::DoEraseTenant(const v1::EraseTenantRequest* request,
                                                v1::EraseTenantResponse* response) {
-  const absl::StatusOr<TenantEraser::Erased> erased = co_await agent_->tenant_eraser().EraseBy(
+  const absl::StatusOr<TenantEraser::Erased> erased = co_await agent_->flows().tenant_eraser.EraseBy(
       request->tenant(), agent_->executor()->Now() + kMaxRequestTimeout);
   if (!erased.ok() && !absl::IsNotFound(erased.status())) co_return erased.status();
   for (const AboutDisk& disk : about_.disks) {

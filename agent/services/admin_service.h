@@ -84,6 +84,8 @@ class AdminService final : public v1::AgentAdmin::CallbackService {
   // `status`: of the agent's disk; nullptr: it did not open.
   v1::DiskVerify DiskVerifyOf(const AboutDisk& about, const DiskSet::DiskStatus* status) const;
   absl::StatusOr<BlockKey> KeyOf(const v1::LookupRequest& request) const;
+  // Returns the payload bytes of the tier's copy. REQUIRES: the tier has the block.
+  uint64_t LengthIn(Tier tier, const BlockKey& key) const;
 
   Agent* const agent_;
   const About about_;

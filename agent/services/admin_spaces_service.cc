@@ -11,7 +11,7 @@ AdminService::Reactor* AdminService::DescribeSharing(Context* context,
 }
 
 Task<absl::Status> AdminService::DoDescribeSharing(v1::DescribeSharingResponse* response) {
-  const RegisteredSpaces& registered = agent_->sessions().spaces();
+  const RegisteredSpaces& registered = agent_->sessions().table().spaces();
   for (const RegisteredSpaces::Registered* const space : registered.All()) {
     v1::RegisteredSpace* const report = response->add_spaces();
     *report->mutable_space() = convert::ToWire(space->spec);

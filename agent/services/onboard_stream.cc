@@ -46,7 +46,7 @@ Task<absl::Status> OnboardStream::SendParts(Ask ask) {
   if (agent_->stopping()) co_return absl::UnavailableError("this agent is stopping");
   KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> requests, ask());
   KVT_CO_ASSIGN_OR_RETURN(caller_->parts,
-                          Onboarder::Parts::Begin(&agent_->onboarder(), std::move(requests)));
+                          Onboarder::Parts::Begin(&agent_->flows().onboarder, std::move(requests)));
   Onboarder::Parts* const parts = caller_->parts.get();
   if (caller_->is_gone) parts->Cancel();
   for (;;) {

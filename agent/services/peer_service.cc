@@ -77,7 +77,7 @@ absl::Status PeerService::Serve(grpc::ServerContext* context, const v1::FetchReq
   const StreamDeadline ends_by(executor, deadline, context);
   for (size_t i = 0; i < keys.size() && executor->Now() < deadline; ++i) {
     std::optional<ServedBlock> block =
-        AwaitOn(executor, agent_->scope(), agent_->peer_server().Serve(keys[i], deadline));
+        AwaitOn(executor, agent_->scope(), agent_->flows().peer_server.Serve(keys[i], deadline));
     if (!block.has_value()) continue;
     const bool sent = SendBlock(*block, static_cast<uint32_t>(i), writer);
     // Its pin belongs to the executor.

@@ -61,7 +61,7 @@ absl::StatusOr<SessionId> WorkerService::FindSession(const std::string& token) c
   }
   SessionToken session_token;
   std::copy(token.begin(), token.end(), session_token.begin());
-  return agent_->sessions().Find(session_token);
+  return agent_->sessions().table().Find(session_token);
 }
 
 absl::StatusOr<absl::Time> WorkerService::DeadlineOf(const Context& context,
@@ -78,7 +78,7 @@ absl::StatusOr<BlockRun> WorkerService::NameRun(SessionId session,
       const std::optional<EngineKey> parent,
       convert::OptionalEngineKeyFrom(sequence.parent_engine_key(), "parent_engine_key"));
   KVT_ASSIGN_OR_RETURN(BlockRun run,
-                       agent_->sessions().NameRun(session, sequence.space_id(), parent, keys));
+                       agent_->sessions().table().NameRun(session, sequence.space_id(), parent, keys));
   run.is_set = sequence.set();
   return run;
 }
@@ -112,19 +112,18 @@ Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest
                                                       agent_->options().slab_bytes, " bytes"));
   }
   KVT_CO_ASSIGN_OR_RETURN(const uint32_t space_id,
-                          agent_->sessions().AddSpace(session, spec, request->registration()));
+                          agent_->sessions().table().AddSpace(session, spec, request->registration()));
   response->set_space_id(space_id);
   response->set_space_digest(convert::ToWire(spec.Digest()));
   response->set_slot_bytes(slot_bytes);
-  const DomainId domain = agent_->sessions().DomainOf(session);
+  const DomainId domain = agent_->sessions().table().DomainOf(session);
   const uint64_t slab_bytes = agent_->options().slab_bytes;
   response->set_slab_bytes(slab_bytes);
   response->set_host_slots(agent_->host().arena(domain).bytes().size() / slab_bytes *
                            (slab_bytes / slot_bytes));
-  response->set_staging_slots(agent_->staging().SlotsOf(slot_bytes));
-  const GpuPool* gpu = agent_->gpu_of(domain);
-  const bool fits = gpu != nullptr && !spec.any_length && gpu->slot_bytes() == slot_bytes;
-  if (fits) response->set_gpu_slot_bytes(slot_bytes);
+  response->set_staging_slots(agent_->sessions().staging().SlotsOf(slot_bytes));
+  const BlockRun any{.session = session, .domain = domain, .lengths = BlockLengths::Of(spec)};
+  if (agent_->gpus().For(any) != nullptr) response->set_gpu_slot_bytes(slot_bytes);
   co_return absl::OkStatus();
 }
 
@@ -138,7 +137,7 @@ Task<absl::Status> WorkerService::DoMatch(const v1::MatchRequest* request,
   KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Duration timeout,
                           convert::TimeoutFrom(request->timeout_ms(), "timeout_ms"));
-  const std::vector<Matched> matched = co_await agent_->matcher().Match(std::move(runs), timeout);
+  const std::vector<Matched> matched = co_await agent_->flows().matcher.Match(std::move(runs), timeout);
   for (const Matched& of_run : matched) FillMatched(of_run, response->add_sequences());
   co_return absl::OkStatus();
 }
@@ -154,7 +153,7 @@ absl::StatusOr<std::vector<OnboardRequest>> WorkerService::OnboardsOf(
   OnboardRequest common{.local_only = request.local_only()};
   KVT_ASSIGN_OR_RETURN(common.target, TargetFrom(request.target()));
   KVT_ASSIGN_OR_RETURN(common.deadline, DeadlineOf(context, request.timeout_ms()));
-  agent_->leases().Release(runs[0].session, IdsFrom<LeaseId>(request.released_lease_ids()));
+  agent_->sessions().leases().Release(runs[0].session, IdsFrom<LeaseId>(request.released_lease_ids()));
   std::vector<OnboardRequest> all(runs.size(), common);
   for (size_t i = 0; i < runs.size(); ++i) all[i].run = std::move(runs[i]);
   return all;
@@ -164,15 +163,18 @@ Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardR
                                             v1::OnboardResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(std::vector<OnboardRequest> all, OnboardsOf(*context, *request));
   const SessionId session = all[0].run.session;
+  const DomainId domain = all[0].run.domain;
   std::vector<Onboarded> onboarded;
   if (all.size() == 1) {
-    KVT_CO_ASSIGN_OR_RETURN(Onboarded one, co_await agent_->onboarder().Onboard(std::move(all[0])));
+    KVT_CO_ASSIGN_OR_RETURN(Onboarded one, co_await agent_->flows().onboarder.Onboard(std::move(all[0])));
     onboarded.push_back(std::move(one));
   } else {
-    KVT_CO_ASSIGN_OR_RETURN(onboarded, co_await agent_->onboarder().OnboardAll(std::move(all)));
+    KVT_CO_ASSIGN_OR_RETURN(onboarded, co_await agent_->flows().onboarder.OnboardAll(std::move(all)));
   }
   Answer(context, session, onboarded, response);
-  if (request->target() == v1::TIER_GPU) response->set_gpu_version(agent_->gpu()->version());
+  if (request->target() == v1::TIER_GPU) {
+    response->set_gpu_version(agent_->gpus().Of(session, domain)->pool().version());
+  }
   co_return absl::OkStatus();
 }
 
@@ -189,7 +191,7 @@ void WorkerService::Answer(Context* context, SessionId session,
     FillOnboarded(of_run, response->add_sequences());
     if (!asker_is_gone) continue;
     for (const LeasedBlock& block : of_run.blocks) {
-      agent_->leases().Release(session, std::span(&block.lease, 1));
+      agent_->sessions().leases().Release(session, std::span(&block.lease, 1));
     }
   }
   response->set_lease_deadline_ns(MonotonicNanos(onboarded.front().lease_deadline));
@@ -214,9 +216,9 @@ Task<absl::Status> WorkerService::DoTakeTicket(Context* context,
         {.run = std::move(run), .deadline = deadline, .local_only = request->local_only()});
   }
   KVT_CO_ASSIGN_OR_RETURN(const TakenTicket taken,
-                          co_await agent_->tickets().Take(std::move(wanted)));
+                          co_await agent_->flows().tickets.Take(std::move(wanted)));
   // Who is gone passes it to nobody.
-  if (context->IsCancelled()) agent_->tickets().Release(domain, taken.id);
+  if (context->IsCancelled()) agent_->flows().tickets.Release(domain, taken.id);
   FillTaken(taken, response);
   co_return absl::OkStatus();
 }
@@ -240,11 +242,11 @@ Task<absl::Status> WorkerService::DoRedeemTicket(Context* context,
   }
   for (const uint32_t space_id : request->space_ids()) {
     KVT_CO_ASSIGN_OR_RETURN(const BlockRun run,
-                            agent_->sessions().NameRun(session, space_id, std::nullopt, {}));
+                            agent_->sessions().table().NameRun(session, space_id, std::nullopt, {}));
     spaces.push_back(run.space);
   }
   KVT_CO_ASSIGN_OR_RETURN(const std::vector<Onboarded> onboarded,
-                          agent_->tickets().Redeem(session, agent_->sessions().DomainOf(session),
+                          agent_->flows().tickets.Redeem(session, agent_->sessions().table().DomainOf(session),
                                                    id, request->rank(), spaces));
   Answer(context, session, onboarded, response);
   co_return absl::OkStatus();
@@ -261,7 +263,7 @@ Task<absl::Status> WorkerService::DoPrefetch(const v1::PrefetchRequest* request,
   KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
   size_t accepted = 0;
   for (BlockRun& run : runs) {
-    accepted += co_await agent_->onboarder().Prefetch(std::move(run), request->local_only());
+    accepted += co_await agent_->flows().onboarder.Prefetch(std::move(run), request->local_only());
   }
   response->set_accepted_blocks(static_cast<uint32_t>(accepted));
   co_return absl::OkStatus();
@@ -281,13 +283,13 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
     KVT_CO_RETURN_IF_ERROR(TakeLengths(request->sequences(static_cast<int>(i)), &runs[i]));
   }
   const SessionId session = runs[0].session;
-  agent_->leases().Release(session, IdsFrom<LeaseId>(request->released_lease_ids()));
+  agent_->sessions().leases().Release(session, IdsFrom<LeaseId>(request->released_lease_ids()));
   std::vector<ReservationId> ids;
   std::optional<absl::Time> commit_by;  // The first one's; the others' are later.
   absl::Status status;
   for (BlockRun& run : runs) {
     const absl::StatusOr<Reserved> reserved =
-        co_await agent_->putter().ReserveBy(std::move(run), target, deadline);
+        co_await agent_->flows().putter.ReserveBy(std::move(run), target, deadline);
     status = reserved.status();
     if (!status.ok()) break;
     if (!commit_by) commit_by = reserved->deadline;
@@ -298,11 +300,13 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
   }
   if (!status.ok() || context->IsCancelled()) {
     // The asker writes nothing where it knows of nothing.
-    agent_->reservations().Release(session, ids);
+    agent_->sessions().reservations().Release(session, ids);
     co_return status;
   }
   response->set_deadline_ns(MonotonicNanos(*commit_by));
-  if (target == Tier::kGpu) response->set_gpu_version(agent_->gpu()->version());
+  if (target == Tier::kGpu) {
+    response->set_gpu_version(agent_->gpus().Of(session, domain)->pool().version());
+  }
   co_return absl::OkStatus();
 }
 
@@ -318,16 +322,16 @@ Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitReq
   const std::vector<ReservationId> unwritten =
       IdsFrom<ReservationId>(request->unwritten_reservation_ids());
   const uint64_t step = request->step();
-  KVT_CO_RETURN_IF_ERROR(agent_->putter().CheckStep(session, step));
+  KVT_CO_RETURN_IF_ERROR(agent_->flows().putter.CheckStep(session, step));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
   KVT_CO_RETURN_IF_ERROR(NoteSums(session, *request, &ids));
-  response->set_unwritten_blocks(agent_->reservations().GiveBackUnwritten(session, unwritten));
+  response->set_unwritten_blocks(agent_->sessions().reservations().GiveBackUnwritten(session, unwritten));
   std::vector<BlockKey> keys;
-  if (request->durable()) keys = agent_->reservations().KeysOf(session, ids);
-  response->set_committed_blocks(co_await agent_->putter().Commit(session, std::move(ids), step));
-  if (agent_->offloader() != nullptr && !keys.empty()) {
+  if (request->durable()) keys = agent_->sessions().reservations().KeysOf(session, ids);
+  response->set_committed_blocks(co_await agent_->flows().putter.Commit(session, std::move(ids), step));
+  if (agent_->flows().offloader != nullptr && !keys.empty()) {
     response->set_durable_blocks(static_cast<uint32_t>(
-        co_await agent_->offloader()->AwaitDurable(std::move(keys), deadline)));
+        co_await agent_->flows().offloader->AwaitDurable(std::move(keys), deadline)));
   }
   co_return absl::OkStatus();
 }
@@ -343,7 +347,7 @@ absl::Status WorkerService::NoteSums(SessionId session, const v1::CommitRequest&
   }
   for (int i = 0; i < summed.size(); ++i) {
     const ReservationId id{summed[i]};
-    agent_->reservations().NoteSum(session, id, {.hi = sums[2 * i], .lo = sums[2 * i + 1]});
+    agent_->sessions().reservations().NoteSum(session, id, {.hi = sums[2 * i], .lo = sums[2 * i + 1]});
     ids->push_back(id);
   }
   return absl::OkStatus();
@@ -358,19 +362,20 @@ WorkerService::Reactor* WorkerService::TakeSlots(Context* context,
 Task<absl::Status> WorkerService::DoTakeSlots(const v1::TakeSlotsRequest* request,
                                               v1::TakeSlotsResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
-  KVT_CO_ASSIGN_OR_RETURN(const BlockRun run, agent_->sessions().NameRun(
+  KVT_CO_ASSIGN_OR_RETURN(const BlockRun run, agent_->sessions().table().NameRun(
                                                   session, request->space_id(), std::nullopt, {}));
   if (request->slots() == 0 || request->slots() > kMaxSlotsPerSession) {
     co_return absl::InvalidArgumentError(
         absl::StrCat("slots: ", request->slots(), "; must be 1 to ", kMaxSlotsPerSession));
   }
-  if (agent_->slot_grants() == nullptr) {
-    co_return absl::InvalidArgumentError("space_id: this node has no GPU pool");
+  GpuTier* const gpu = agent_->gpus().For(run);
+  if (gpu == nullptr) {
+    co_return absl::InvalidArgumentError("space_id: no GPU pool of this node fits this space");
   }
   KVT_CO_ASSIGN_OR_RETURN(const std::vector<uint32_t> slots,
-                          agent_->slot_grants()->Take(run, request->slots()));
+                          gpu->grants().Take(session, request->slots()));
   response->mutable_slots()->Add(slots.begin(), slots.end());
-  response->set_gpu_version(agent_->gpu()->version());
+  response->set_gpu_version(gpu->pool().version());
   co_return absl::OkStatus();
 }
 
@@ -383,21 +388,22 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
   std::vector<LeaseId> leases = IdsFrom<LeaseId>(request->lease_ids());
   for (const uint64_t id : request->damaged_lease_ids()) {
-    const std::optional<BlockKey> key = agent_->leases().HostBlockOf(session, LeaseId{id});
-    if (key.has_value()) agent_->host_prover().Suspect(*key);
+    const std::optional<BlockKey> key = agent_->sessions().leases().HostBlockOf(session, LeaseId{id});
+    if (key.has_value()) agent_->flows().host_prover.Suspect(*key);
     leases.push_back(LeaseId{id});
   }
   for (const std::string& ticket : request->tickets()) {
     KVT_CO_ASSIGN_OR_RETURN(const TicketId id, TicketFrom(ticket));
-    agent_->tickets().Release(agent_->sessions().DomainOf(session), id);
+    agent_->flows().tickets.Release(agent_->sessions().table().DomainOf(session), id);
   }
   for (const uint32_t space_id : request->space_ids()) {
-    agent_->sessions().RemoveSpace(session, space_id);
+    agent_->sessions().table().RemoveSpace(session, space_id);
   }
-  agent_->leases().Release(session, leases);
-  agent_->reservations().Release(session, IdsFrom<ReservationId>(request->reservation_ids()));
+  agent_->sessions().leases().Release(session, leases);
+  agent_->sessions().reservations().Release(session, IdsFrom<ReservationId>(request->reservation_ids()));
   const std::vector<uint32_t> slots(request->slots().begin(), request->slots().end());
-  if (agent_->slot_grants() != nullptr) agent_->slot_grants()->Release(session, slots);
+  GpuTier* const gpu = agent_->gpus().Of(session, agent_->sessions().table().DomainOf(session));
+  if (gpu != nullptr) gpu->grants().Release(session, slots);
   co_return absl::OkStatus();
 }
 
@@ -409,7 +415,7 @@ WorkerService::Reactor* WorkerService::Delete(Context* context, const v1::Delete
 Task<absl::Status> WorkerService::DoDelete(const v1::DeleteRequest* request,
                                            v1::DeleteResponse* response) {
   KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
-  const Deleted deleted = co_await agent_->block_deleter().Delete(std::move(runs));
+  const Deleted deleted = co_await agent_->flows().block_deleter.Delete(std::move(runs));
   response->set_deleted_blocks(static_cast<uint32_t>(deleted.blocks));
   response->set_held_blocks(static_cast<uint32_t>(deleted.held));
   co_return absl::OkStatus();

@@ -94,10 +94,10 @@ class AgentRig {
 
   SessionId Open(size_t tenant) {
     const SessionToken token{static_cast<uint8_t>(++opened_), static_cast<uint8_t>(opened_ >> 8)};
-    const SessionId id = *agent->OpenSession(agent->options().tenants.tenants().at(tenant), token);
-    KVT_CHECK(agent->sessions().AddSpace(id, TestSpace(kRigBlockBytes)).ok());
-    if (agent->staging().enabled()) {
-      const auto region = agent->staging().RegionOf(id, agent->sessions().DomainOf(id));
+    const SessionId id = *agent->sessions().Open(agent->options().tenants.tenants().at(tenant), token);
+    KVT_CHECK(agent->sessions().table().AddSpace(id, TestSpace(kRigBlockBytes)).ok());
+    if (agent->sessions().staging().enabled()) {
+      const auto region = agent->sessions().staging().RegionOf(id, agent->sessions().table().DomainOf(id));
       if (region.ok()) regions_[id] = (*region)->bytes();
     }
     return id;
@@ -126,7 +126,7 @@ class AgentRig {
   }
   BlockRun NameRun(SessionId of, uint64_t first, size_t count,
                    std::optional<EngineKey> parent = std::nullopt) {
-    return *agent->sessions().NameRun(of, 1, parent, Keys(first, count));
+    return *agent->sessions().table().NameRun(of, 1, parent, Keys(first, count));
   }
   std::span<std::byte> Host(SessionId of, uint64_t offset) {
     const DomainId domain = NameRun(of, 0, 1).domain;
@@ -135,7 +135,7 @@ class AgentRig {
   // Returns the memory that the session writes for what it reserved at `offset`. REQUIRES: it is
   // open.
   std::span<std::byte> Write(SessionId of, uint64_t offset) {
-    if (!agent->staging().enabled()) return Host(of, offset);
+    if (!agent->sessions().staging().enabled()) return Host(of, offset);
     return regions_.at(of).subspan(offset, kRigBlockBytes);
   }
   static uint64_t Seed(DomainId domain) { return static_cast<uint64_t>(domain) + 1; }
@@ -149,20 +149,20 @@ class AgentRig {
   std::vector<ReservationId> Reserve(SessionId of, uint64_t first, size_t count,
                                      std::optional<EngineKey> parent = std::nullopt) {
     const BlockRun run = NameRun(of, first, count, parent);
-    return Fill(of, first, *agent->putter().Reserve(run, Tier::kHost));
+    return Fill(of, first, *agent->flows().putter.Reserve(run, Tier::kHost));
   }
   std::vector<ReservationId> Fill(SessionId of, uint64_t first, const Reserved& reserved) {
     std::vector<ReservationId> ids;
     for (size_t i = 0; i < reserved.blocks.size(); ++i) {
       if (reserved.blocks[i].state != ReservedBlock::State::kReserved) continue;
-      FillBlock(Seed(agent->sessions().DomainOf(of)), TestEngineKey(first + i),
+      FillBlock(Seed(agent->sessions().table().DomainOf(of)), TestEngineKey(first + i),
                 Write(of, reserved.blocks[i].offset));
       ids.push_back(reserved.blocks[i].id);
     }
     return ids;
   }
   size_t Commit(SessionId of, std::vector<ReservationId> ids) {
-    return Run(agent->putter().Commit(of, std::move(ids)));
+    return Run(agent->flows().putter.Commit(of, std::move(ids)));
   }
   // Puts a chain, as much at a time as may be promised; on disk when it returns.
   size_t PutOnDisk(SessionId of, uint64_t first, size_t count) {
@@ -171,7 +171,7 @@ class AgentRig {
       std::optional<EngineKey> parent;
       if (put > 0) parent = TestEngineKey(first + put - 1);
       const size_t piece = Put(of, first + put, count - put, parent);
-      while (agent->offloader()->pending() > 0) KVT_CHECK(time.Step());
+      while (agent->flows().offloader->pending() > 0) KVT_CHECK(time.Step());
       if (piece == 0) break;
       put += piece;
     }
@@ -182,7 +182,7 @@ class AgentRig {
                                           absl::Duration timeout, Tier target = Tier::kHost) {
     OnboardRequest request{
         .run = NameRun(of, first, count), .target = target, .deadline = executor.Now() + timeout};
-    return agent->onboarder().Onboard(std::move(request));
+    return agent->flows().onboarder.Onboard(std::move(request));
   }
   // Blocks hit, each of which is checked byte for byte.
   size_t Hits(SessionId of, uint64_t first, size_t count,
@@ -195,7 +195,7 @@ class AgentRig {
           HoldsBlock(Seed(domain), TestEngineKey(first + i), Host(of, onboarded.blocks[i].offset)));
       leases.push_back(onboarded.blocks[i].lease);
     }
-    agent->leases().Release(of, leases);
+    agent->sessions().leases().Release(of, leases);
     return onboarded.blocks.size();
   }
 

@@ -31,12 +31,12 @@ constexpr uint64_t kSlots = 256;
 class BlockLengthsTest : public ::testing::Test {
  protected:
   explicit BlockLengthsTest(const AgentRig::Shape& shape = {.slots = kSlots}) : rig_(shape) {
-    space_id_ = *rig_.agent->sessions().AddSpace(session_, AnyLengthSpace(kLongest));
+    space_id_ = *rig_.agent->sessions().table().AddSpace(session_, AnyLengthSpace(kLongest));
   }
   BlockRun NameRun(uint64_t first, size_t count) {
     std::optional<EngineKey> parent;
     if (first > 1) parent = TestEngineKey(first - 1);
-    return *rig_.agent->sessions().NameRun(session_, space_id_, parent,
+    return *rig_.agent->sessions().table().NameRun(session_, space_id_, parent,
                                            AgentRig::Keys(first, count));
   }
   BlockRun NameRun(uint64_t first, const std::vector<uint64_t>& lengths) {
@@ -46,7 +46,7 @@ class BlockLengthsTest : public ::testing::Test {
   }
   uint64_t Seed() const { return AgentRig::Seed(DomainId{0}); }
   Reserved Reserve(uint64_t first, const std::vector<uint64_t>& lengths) {
-    return *rig_.agent->putter().Reserve(NameRun(first, lengths), Tier::kHost);
+    return *rig_.agent->flows().putter.Reserve(NameRun(first, lengths), Tier::kHost);
   }
   // Fills what is reserved and commits it; returns how many blocks were published.
   size_t Put(uint64_t first, const std::vector<uint64_t>& lengths) {
@@ -60,8 +60,8 @@ class BlockLengthsTest : public ::testing::Test {
     return rig_.Commit(session_, std::move(ids));
   }
   std::span<std::byte> Written(uint64_t offset, uint64_t length) {
-    if (!rig_.agent->staging().enabled()) return Host(offset, length);
-    const SealedMemory* const region = *rig_.agent->staging().RegionOf(session_, DomainId{0});
+    if (!rig_.agent->sessions().staging().enabled()) return Host(offset, length);
+    const SealedMemory* const region = *rig_.agent->sessions().staging().RegionOf(session_, DomainId{0});
     return region->bytes().subspan(offset, length);
   }
   std::span<std::byte> Host(uint64_t offset, uint64_t length) {
@@ -71,18 +71,18 @@ class BlockLengthsTest : public ::testing::Test {
   std::vector<uint64_t> Get(uint64_t first, size_t count) {
     OnboardRequest request{.run = NameRun(first, count),
                            .deadline = rig_.executor.Now() + absl::Seconds(1)};
-    const Onboarded onboarded = *rig_.Run(rig_.agent->onboarder().Onboard(std::move(request)));
+    const Onboarded onboarded = *rig_.Run(rig_.agent->flows().onboarder.Onboard(std::move(request)));
     std::vector<uint64_t> lengths;
     for (size_t i = 0; i < onboarded.blocks.size(); ++i) {
       const LeasedBlock& block = onboarded.blocks[i];
       EXPECT_TRUE(HoldsBlock(Seed(), TestEngineKey(first + i), Host(block.offset, block.length)));
-      rig_.agent->leases().Release(session_, std::span(&block.lease, 1));
+      rig_.agent->sessions().leases().Release(session_, std::span(&block.lease, 1));
       lengths.push_back(block.length);
     }
     return lengths;
   }
   void AwaitDisk() {
-    while (rig_.agent->offloader()->pending() > 0) ASSERT_TRUE(rig_.time.Step());
+    while (rig_.agent->flows().offloader->pending() > 0) ASSERT_TRUE(rig_.time.Step());
   }
   uint64_t used_bytes() const { return rig_.agent->host().used_bytes(); }
 
@@ -107,7 +107,7 @@ TEST_F(BlockLengthsTest, ASecondPutOfAnotherLengthFindsTheBlockAndChangesNothing
 
 TEST_F(BlockLengthsTest, WhatLiesBehindABlockInItsPagesIsZero) {
   ASSERT_EQ(Put(1, {kLongest}), 1u);
-  rig_.agent->evictor().EvictAll(Tier::kHost);
+  rig_.agent->evictor().EvictAll();
   ASSERT_EQ(Put(2, {9000}), 1u);
   const std::span<const std::byte> pages =
       rig_.agent->index().Find(NameRun(2, 1).keys[0])->host.bytes();
@@ -118,7 +118,7 @@ TEST_F(BlockLengthsTest, WhatLiesBehindABlockInItsPagesIsZero) {
 TEST_F(BlockLengthsTest, ABlockComesBackFromDiskAsLongAsItWas) {
   ASSERT_EQ(Put(1, {300, 8192, kLongest}), 3u);
   AwaitDisk();
-  rig_.agent->evictor().EvictAll(Tier::kHost);
+  rig_.agent->evictor().EvictAll();
   ASSERT_EQ(used_bytes(), 0u);
   EXPECT_THAT(Get(1, 3), ElementsAre(300, 8192, kLongest));
   EXPECT_EQ(used_bytes(), 4096u + 8192 + 12288);
@@ -130,26 +130,26 @@ TEST_F(BlockLengthsTest, ABlockThatIsPutAnewInAnotherLengthWhileItLoadsIsAMiss) 
   AwaitDisk();
   const BlockKey key = NameRun(1, 1).keys[0];
   std::vector<std::byte> shorter(4096);
-  ASSERT_TRUE(rig_.Run(rig_.agent->disks()->Get(key, shorter)).ok());
+  ASSERT_TRUE(rig_.Run(rig_.agent->disks().set()->Get(key, shorter)).ok());
   std::vector<std::byte> longer(8192);
-  EXPECT_TRUE(absl::IsNotFound(rig_.Run(rig_.agent->disks()->Get(key, longer)).status()));
+  EXPECT_TRUE(absl::IsNotFound(rig_.Run(rig_.agent->disks().set()->Get(key, longer)).status()));
 }
 
 TEST_F(BlockLengthsTest, RoomIsPromisedByEachBlocksOwnSize) {
   rig_.disk.Stall();
   ASSERT_EQ(Put(1, {1, 4097, 9000}), 3u);
-  EXPECT_EQ(rig_.agent->disk_promises()->bytes(), 4096u + 8192 + 12288);
+  EXPECT_EQ(rig_.agent->disks().promises()->bytes(), 4096u + 8192 + 12288);
   rig_.disk.Resume();
   AwaitDisk();
-  EXPECT_EQ(rig_.agent->disk_promises()->bytes(), 0u);
+  EXPECT_EQ(rig_.agent->disks().promises()->bytes(), 0u);
 }
 
 TEST_F(BlockLengthsTest, APutThatWaitsForTheDisksIsPromisedRoomForAllItsBlocks) {
   const std::vector<uint64_t> lengths = {9000, 1, 1, 5000};
-  const Reserved reserved = *rig_.Run(rig_.agent->putter().ReserveBy(
+  const Reserved reserved = *rig_.Run(rig_.agent->flows().putter.ReserveBy(
       NameRun(1, lengths), Tier::kHost, rig_.executor.Now() + absl::Seconds(1)));
   for (const ReservedBlock& block : reserved.blocks) EXPECT_EQ(block.state, State::kReserved);
-  EXPECT_EQ(rig_.agent->disk_promises()->bytes(), 12288u + 4096 + 4096 + 8192)
+  EXPECT_EQ(rig_.agent->disks().promises()->bytes(), 12288u + 4096 + 4096 + 8192)
       << "and no more is kept";
   rig_.agent->Audit();
 }
@@ -160,7 +160,7 @@ TEST_F(BlockLengthsTest, ATicketCountsTheRoomThatItsBlocksTake) {
   for (int i = 0; i < 33; ++i) {
     TicketRequest request{.redemptions = 1, .lifetime = absl::Seconds(1)};
     request.sequences = {{.run = NameRun(1, 2), .deadline = rig_.executor.Now()}};
-    const auto taken = rig_.Run(rig_.agent->tickets().Take(std::move(request)));
+    const auto taken = rig_.Run(rig_.agent->flows().tickets.Take(std::move(request)));
     EXPECT_EQ(taken.ok(), i < 32) << taken.status();
   }
 }
@@ -168,14 +168,14 @@ TEST_F(BlockLengthsTest, ATicketCountsTheRoomThatItsBlocksTake) {
 TEST_F(BlockLengthsTest, NoGpuPoolFitsBlocksOfAnyLength) {
   AgentRig rig({.gpu_slots = 4, .disk = false});
   const uint32_t space =
-      *rig.agent->sessions().AddSpace(rig.session, AnyLengthSpace(testing::kRigBlockBytes));
-  BlockRun run = *rig.agent->sessions().NameRun(rig.session, space, {}, AgentRig::Keys(1, 1));
+      *rig.agent->sessions().table().AddSpace(rig.session, AnyLengthSpace(testing::kRigBlockBytes));
+  BlockRun run = *rig.agent->sessions().table().NameRun(rig.session, space, {}, AgentRig::Keys(1, 1));
   run.key_lengths = {testing::kRigBlockBytes};
   const absl::Status refused = absl::InvalidArgumentError("target: no GPU pool fits this space");
-  EXPECT_EQ(rig.agent->putter().Reserve(run, Tier::kGpu).status(), refused);
+  EXPECT_EQ(rig.agent->flows().putter.Reserve(run, Tier::kGpu).status(), refused);
   OnboardRequest onboard{.run = run, .target = Tier::kGpu, .deadline = rig.executor.Now()};
-  EXPECT_EQ(rig.Run(rig.agent->onboarder().Onboard(std::move(onboard))).status(), refused);
-  EXPECT_TRUE(absl::IsInvalidArgument(rig.agent->slot_grants()->Take(run, 1).status()));
+  EXPECT_EQ(rig.Run(rig.agent->flows().onboarder.Onboard(std::move(onboard))).status(), refused);
+  EXPECT_TRUE(absl::IsInvalidArgument(rig.agent->gpus().at(0).grants().Take(run, 1).status()));
 }
 
 class LengthsInMemoryTest : public BlockLengthsTest {
@@ -210,7 +210,7 @@ TEST(FewSlabsTest, ARunOfAllLengthsFindsRoomInASmallMemory) {
 TEST_F(LengthsInMemoryTest, WhatIsLateCountsByItsSlot) {
   (void)Reserve(1, {1, 9000});
   rig_.Pass(kReservationDuration + absl::Seconds(1));
-  EXPECT_EQ(rig_.agent->reservations().late_bytes(Tier::kHost), 4096u + 12288);
+  EXPECT_EQ(rig_.agent->sessions().reservations().late_bytes(Tier::kHost), 4096u + 12288);
 }
 
 class StagedLengthsTest : public BlockLengthsTest {
@@ -220,7 +220,7 @@ class StagedLengthsTest : public BlockLengthsTest {
 
 TEST_F(StagedLengthsTest, ARegionHasRoomByEachBlocksOwnPages) {
   const Reserved reserved = Reserve(1, {kLongest, 1, 4097});
-  EXPECT_EQ(rig_.agent->staging().report().reserved_bytes, 12288u + 4096 + 8192);
+  EXPECT_EQ(rig_.agent->sessions().staging().report().reserved_bytes, 12288u + 4096 + 8192);
   for (const ReservedBlock& block : reserved.blocks) EXPECT_EQ(block.state, State::kReserved);
   EXPECT_EQ(Reserve(4, {1}).blocks[0].state, State::kNoRoom);
 }
@@ -228,7 +228,7 @@ TEST_F(StagedLengthsTest, ARegionHasRoomByEachBlocksOwnPages) {
 TEST_F(StagedLengthsTest, WhatIsCopiedAtCommitIsTheBlockAlone) {
   ASSERT_EQ(Put(1, {5000, 1, kLongest}), 3u);
   EXPECT_THAT(Get(1, 3), ElementsAre(5000, 1, kLongest));
-  EXPECT_EQ(rig_.agent->staging().report().reserved_bytes, 0u);
+  EXPECT_EQ(rig_.agent->sessions().staging().report().reserved_bytes, 0u);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace {
 class DeleteBlocksTest : public ::testing::Test {
  protected:
   Deleted Delete(SessionId by, uint64_t first, size_t count) {
-    return rig_.Run(rig_.agent->block_deleter().Delete({rig_.NameRun(by, first, count)}));
+    return rig_.Run(rig_.agent->flows().block_deleter.Delete({rig_.NameRun(by, first, count)}));
   }
 
   AgentRig rig_;
@@ -47,7 +47,7 @@ TEST_F(DeleteBlocksTest, ALeasedBlockStaysWhereItIsReadAndIsCounted) {
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kDisk), 0) << "the disk has forgotten it";
   EXPECT_TRUE(HoldsBlock(AgentRig::Seed(DomainId{}), TestEngineKey(1),
                          rig_.Host(rig_.session, held.blocks[0].offset)));
-  rig_.agent->leases().Release(rig_.session, std::span(&held.blocks[0].lease, 1));
+  rig_.agent->sessions().leases().Release(rig_.session, std::span(&held.blocks[0].lease, 1));
   EXPECT_EQ(Delete(rig_.session, 1, 2).blocks, 1);
   EXPECT_EQ(rig_.agent->index().copies(), 0);
 }
@@ -57,7 +57,7 @@ TEST(DeleteBlocksWithoutDiskTest, FromMemory) {
   ASSERT_EQ(rig.Put(rig.session, 1, 2), 2);
   BlockRun set = rig.NameRun(rig.session, 1, 2);
   set.is_set = true;
-  EXPECT_EQ(rig.Run(rig.agent->block_deleter().Delete({set})).blocks, 2);
+  EXPECT_EQ(rig.Run(rig.agent->flows().block_deleter.Delete({set})).blocks, 2);
   EXPECT_EQ(rig.agent->index().copies(), 0);
 }
 

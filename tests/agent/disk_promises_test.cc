@@ -33,7 +33,7 @@ class DiskPromisesTest : public ::testing::Test {
   explicit DiskPromisesTest(const AgentRig::Shape& shape = {.slots = kSlots}) : rig_(shape) {}
   ~DiskPromisesTest() override { rig_.agent->Audit(); }
   Answer StartReserve(SessionId session, uint64_t first, size_t count, absl::Duration timeout) {
-    return rig_.Spawn(rig_.agent->putter().ReserveBy(rig_.NameRun(session, first, count),
+    return rig_.Spawn(rig_.agent->flows().putter.ReserveBy(rig_.NameRun(session, first, count),
                                                      Tier::kHost, rig_.executor.Now() + timeout));
   }
   static size_t Count(const Answer& answer, ReservedBlock::State state) {
@@ -50,8 +50,8 @@ class DiskPromisesTest : public ::testing::Test {
     ASSERT_EQ(rig_.Put(rig_.session, 1, kHalf), kHalf);
   }
   const OffloadStats& Stats() const { return rig_.agent->stats().offload; }
-  const DiskPromises& Promises() const { return *rig_.agent->disk_promises(); }
-  size_t OnDisk() const { return rig_.agent->disks()->block_count(); }
+  const DiskPromises& Promises() const { return *rig_.agent->disks().promises(); }
+  size_t OnDisk() const { return rig_.agent->disks().set()->block_count(); }
 
   AgentRig rig_;
 };
@@ -118,7 +118,7 @@ TEST_F(DiskPromisesTest, APutGoesOnWhenBlocksAreWritten) {
 TEST_F(DiskPromisesTest, APromisedBlockIsNotEvictedAndTheOtherHalfIsFree) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1000, 8), 8u);
   FallBehind();
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(Tier::kHost), 8u);
+  EXPECT_EQ(rig_.agent->evictor().EvictAll(), 8u);
   std::vector<HostSlot> loads;
   const DomainId domain = rig_.NameRun(rig_.session, 1, 1).domain;
   for (size_t i = 0; i < kSlots - kHalf; ++i) {
@@ -199,7 +199,7 @@ TEST_F(DiskPromisesTest, AWaitEndsWithItsSession) {
   ASSERT_TRUE(answer->has_value());
   EXPECT_TRUE(absl::IsFailedPrecondition((*answer)->status())) << (*answer)->status();
   EXPECT_EQ(Promises().waiting(), 0u);
-  EXPECT_EQ(rig_.agent->reservations().size(), 0u);
+  EXPECT_EQ(rig_.agent->sessions().reservations().size(), 0u);
   rig_.disk.Resume();
 }
 
@@ -207,18 +207,18 @@ TEST_F(DiskPromisesTest, ADiskThatLeavesTheServiceEndsItsPromises) {
   FallBehind();
   const Answer answer = StartReserve(rig_.session, 1000, 4, absl::Seconds(20));
   rig_.Pass(absl::Seconds(4));
-  ASSERT_FALSE(rig_.agent->disks()->Statuses()[0].serving);
+  ASSERT_FALSE(rig_.agent->disks().set()->Statuses()[0].serving);
   EXPECT_EQ(Promises().bytes(), 4 * kRigBlockBytes - 4 * kRigBlockBytes);
-  EXPECT_EQ(rig_.agent->offloader()->pending(), kMaxOffloadsRunning) << "the device may read them";
+  EXPECT_EQ(rig_.agent->flows().offloader->pending(), kMaxOffloadsRunning) << "the device may read them";
   ASSERT_TRUE(answer->has_value());
   EXPECT_EQ(Slots(answer), 4u) << "nothing is promised, and nothing waits";
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(Tier::kHost), kHalf - kMaxOffloadsRunning);
+  EXPECT_EQ(rig_.agent->evictor().EvictAll(), kHalf - kMaxOffloadsRunning);
 }
 
 TEST_F(DiskPromisesTest, AnErasedTenantEndsItsPromises) {
   FallBehind();
-  const auto erasing = rig_.Spawn(rig_.agent->tenant_eraser().Erase("default"));
-  EXPECT_EQ(rig_.agent->offloader()->pending(), kMaxOffloadsRunning);
+  const auto erasing = rig_.Spawn(rig_.agent->flows().tenant_eraser.Erase("default"));
+  EXPECT_EQ(rig_.agent->flows().offloader->pending(), kMaxOffloadsRunning);
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), kMaxOffloadsRunning);
   rig_.disk.Resume();
   while (!erasing->has_value()) ASSERT_TRUE(rig_.time.Step());
@@ -294,9 +294,9 @@ TEST(WithoutPromisesTest, EverySlotCanBeReservedAndTheDisksAreNotBehind) {
         AgentRig::Shape{.disk_writes = {.policy = WritePolicy::kSecondTouch}}}) {
     AgentRig rig(shape);
     EXPECT_EQ(rig.Put(rig.session, 1, 16), 16u);
-    if (rig.agent->disk_promises() == nullptr) continue;
-    EXPECT_FALSE(rig.agent->disk_promises()->behind());
-    EXPECT_EQ(rig.agent->disk_promises()->bytes(), 0u);
+    if (rig.agent->disks().promises() == nullptr) continue;
+    EXPECT_FALSE(rig.agent->disks().promises()->behind());
+    EXPECT_EQ(rig.agent->disks().promises()->bytes(), 0u);
   }
 }
 
@@ -306,10 +306,10 @@ class DurableCommitTest : public DiskPromisesTest {
   // Puts and asks; returns how many are on disk `timeout` later at most.
   size_t PutDurably(uint64_t first, size_t count, absl::Duration timeout) {
     std::vector<ReservationId> ids = rig_.Reserve(rig_.session, first, count);
-    std::vector<BlockKey> keys = rig_.agent->reservations().KeysOf(rig_.session, ids);
+    std::vector<BlockKey> keys = rig_.agent->sessions().reservations().KeysOf(rig_.session, ids);
     EXPECT_EQ(rig_.Commit(rig_.session, std::move(ids)), count);
     return rig_.Run(
-        rig_.agent->offloader()->AwaitDurable(std::move(keys), rig_.executor.Now() + timeout));
+        rig_.agent->flows().offloader->AwaitDurable(std::move(keys), rig_.executor.Now() + timeout));
   }
 };
 
@@ -336,21 +336,21 @@ TEST_F(DurableCommitTest, OfADiskThatLeavesTheServiceEndsThen) {
   const BlockRun run = rig_.NameRun(rig_.session, 1, kHalf);
   const std::vector<BlockKey> queued(run.keys.begin() + kMaxOffloadsRunning, run.keys.end());
   const absl::Time start = rig_.executor.Now();
-  EXPECT_EQ(rig_.Run(rig_.agent->offloader()->AwaitDurable(queued, start + absl::Seconds(60))), 0u);
+  EXPECT_EQ(rig_.Run(rig_.agent->flows().offloader->AwaitDurable(queued, start + absl::Seconds(60))), 0u);
   EXPECT_LT(rig_.executor.Now() - start, absl::Seconds(5));
 }
 
 TEST(DurableCommitWithoutDisksTest, OfBlocksThatThePolicyRefusesIsToldAtOnce) {
   AgentRig rig({.disk_writes = {.policy = WritePolicy::kSecondTouch}});
   const std::vector<ReservationId> ids = rig.Reserve(rig.session, 1, 3);
-  const std::vector<BlockKey> keys = rig.agent->reservations().KeysOf(rig.session, ids);
+  const std::vector<BlockKey> keys = rig.agent->sessions().reservations().KeysOf(rig.session, ids);
   ASSERT_EQ(keys.size(), 3u);
   ASSERT_EQ(rig.Commit(rig.session, ids), 3u);
   const auto durable =
-      rig.Spawn(rig.agent->offloader()->AwaitDurable(keys, rig.executor.Now() + absl::Seconds(9)));
+      rig.Spawn(rig.agent->flows().offloader->AwaitDurable(keys, rig.executor.Now() + absl::Seconds(9)));
   ASSERT_TRUE(durable->has_value());
   EXPECT_EQ(**durable, 0u);
-  EXPECT_TRUE(rig.agent->reservations().KeysOf(rig.session, ids).empty()) << "they are committed";
+  EXPECT_TRUE(rig.agent->sessions().reservations().KeysOf(rig.session, ids).empty()) << "they are committed";
 }
 
 }  // namespace

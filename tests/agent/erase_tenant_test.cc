@@ -21,7 +21,7 @@ class EraseTenantTest : public ::testing::Test {
   EraseTenantTest() : rig_({.second_disk = true, .sealed = true}), acme_(rig_.Open(1)) {}
   ~EraseTenantTest() override { rig_.agent->Audit(); }
   absl::StatusOr<TenantEraser::Erased> Erase(const std::string& tenant) {
-    return rig_.Run(rig_.agent->tenant_eraser().Erase(tenant));
+    return rig_.Run(rig_.agent->flows().tenant_eraser.Erase(tenant));
   }
 
   // As an agent wrote it to which the tenant was known.
@@ -31,7 +31,7 @@ class EraseTenantTest : public ::testing::Test {
     const BlockMeta meta{.key = {.hi = block, .lo = block},
                          .length = testing::kRigBlockBytes,
                          .sum = SumPayload(slot.bytes())};
-    const absl::Status put = rig_.Run(rig_.agent->disks()->Put(meta, slot.bytes(), tenant));
+    const absl::Status put = rig_.Run(rig_.agent->disks().set()->Put(meta, slot.bytes(), tenant));
     ASSERT_EQ(put, absl::OkStatus());
   }
 
@@ -42,7 +42,7 @@ class EraseTenantTest : public ::testing::Test {
 TEST_F(EraseTenantTest, ItsBlocksAreGoneFromDisksAndMemoryAndTheOthersStay) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 0, 10), 10);
   ASSERT_EQ(rig_.PutOnDisk(acme_, 100, 10), 10);
-  ASSERT_EQ(rig_.agent->disks()->block_count(), 20);
+  ASSERT_EQ(rig_.agent->disks().set()->block_count(), 20);
   const auto erased = Erase("acme");
   ASSERT_EQ(erased.status(), absl::OkStatus());
   EXPECT_EQ(erased->disk_blocks, 10);
@@ -61,7 +61,7 @@ TEST_F(EraseTenantTest, WhatIsLeasedIsSaidAndGoesNextTime) {
   EXPECT_EQ(Erase("acme")->held_blocks, 4);
   std::vector<LeaseId> leases;
   for (const auto& block : onboarded.blocks) leases.push_back(block.lease);
-  rig_.agent->leases().Release(acme_, leases);
+  rig_.agent->sessions().leases().Release(acme_, leases);
   EXPECT_EQ(Erase("acme")->held_blocks, 0);
   EXPECT_EQ(rig_.Hits(acme_, 100, 4), 0);
 }
@@ -70,14 +70,14 @@ TEST_F(EraseTenantTest, WhatWaitsToBeWrittenIsNotWrittenUnderTheNextKey) {
   rig_.disk.Stall();
   rig_.second.Stall();
   ASSERT_EQ(rig_.Put(acme_, 100, 8), 8);
-  const auto erasing = rig_.Spawn(rig_.agent->tenant_eraser().Erase("acme"));
+  const auto erasing = rig_.Spawn(rig_.agent->flows().tenant_eraser.Erase("acme"));
   rig_.disk.Resume();
   rig_.second.Resume();
-  while (!erasing->has_value() || rig_.agent->offloader()->pending() > 0) {
+  while (!erasing->has_value() || rig_.agent->flows().offloader->pending() > 0) {
     ASSERT_TRUE(rig_.time.Step());
   }
   EXPECT_EQ((*erasing)->status(), absl::OkStatus());
-  EXPECT_EQ(rig_.agent->disks()->block_count(), 0);
+  EXPECT_EQ(rig_.agent->disks().set()->block_count(), 0);
 }
 
 // As one whose secret was taken away while its blocks lay on a disk.
@@ -136,14 +136,14 @@ TEST(EraseTenantPoolTest, AnotherTenantsPoolIsLeftAlone) {
   ASSERT_EQ(rig.Put(rig.session, 1, 2), 2);
   ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 1, 2, absl::Seconds(1), Tier::kGpu))->blocks.size(),
             2);
-  rig.agent->leases().ReleaseAll(rig.session);
+  rig.agent->sessions().leases().ReleaseAll(rig.session);
   rig.Pass(absl::Milliseconds(1));
   const SessionId acme = rig.Open(1);
   ASSERT_EQ(rig.PutOnDisk(acme, 100, 2), 2);
-  EXPECT_TRUE(absl::IsNotFound(rig.Run(rig.agent->tenant_eraser().Erase("nobody")).status()));
-  EXPECT_EQ(rig.Run(rig.agent->tenant_eraser().Erase("acme"))->memory_blocks, 2);
+  EXPECT_TRUE(absl::IsNotFound(rig.Run(rig.agent->flows().tenant_eraser.Erase("nobody")).status()));
+  EXPECT_EQ(rig.Run(rig.agent->flows().tenant_eraser.Erase("acme"))->memory_blocks, 2);
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kGpu), 2);
-  const auto own = rig.Run(rig.agent->tenant_eraser().Erase("default"));
+  const auto own = rig.Run(rig.agent->flows().tenant_eraser.Erase("default"));
   EXPECT_EQ(own->memory_blocks, 4) << "each in two tiers";
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kGpu), 0);
 }
@@ -153,9 +153,9 @@ TEST(EraseTenantPoolTest, WhatIsLeasedInThePoolIsSaid) {
   ASSERT_EQ(rig.Put(rig.session, 1, 2), 2);
   ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 1, 2, absl::Seconds(1), Tier::kGpu))->blocks.size(),
             2);
-  EXPECT_EQ(rig.Run(rig.agent->tenant_eraser().Erase("default"))->held_blocks, 2);
-  rig.agent->leases().ReleaseAll(rig.session);
-  EXPECT_EQ(rig.Run(rig.agent->tenant_eraser().Erase("default"))->held_blocks, 0);
+  EXPECT_EQ(rig.Run(rig.agent->flows().tenant_eraser.Erase("default"))->held_blocks, 2);
+  rig.agent->sessions().leases().ReleaseAll(rig.session);
+  EXPECT_EQ(rig.Run(rig.agent->flows().tenant_eraser.Erase("default"))->held_blocks, 0);
 }
 
 // A read that was under way ended well, and its block was a hit again. (With sealed payloads
@@ -163,11 +163,11 @@ TEST(EraseTenantPoolTest, WhatIsLeasedInThePoolIsSaid) {
 TEST(EraseTenantClearTest, WhatIsReadFromADiskMeanwhileDoesNotArrive) {
   AgentRig clear;
   ASSERT_EQ(clear.PutOnDisk(clear.session, 100, 1), 1);
-  ASSERT_EQ(clear.agent->evictor().EvictAll(Tier::kHost), 1);
+  ASSERT_EQ(clear.agent->evictor().EvictAll(), 1);
   clear.disk.Stall();
   const auto onboard = clear.Spawn(clear.Onboard(clear.session, 100, 1, absl::Seconds(5)));
   clear.Pass(absl::Milliseconds(1));
-  EXPECT_FALSE(clear.Run(clear.agent->tenant_eraser().Erase("default")).ok());
+  EXPECT_FALSE(clear.Run(clear.agent->flows().tenant_eraser.Erase("default")).ok());
   clear.disk.Resume();
   while (!onboard->has_value()) ASSERT_TRUE(clear.time.Step());
   EXPECT_EQ((*onboard)->value().blocks.size(), 0);
@@ -177,10 +177,10 @@ TEST(EraseTenantClearTest, WhatIsReadFromADiskMeanwhileDoesNotArrive) {
 TEST(EraseTenantClearTest, WithoutEncryptionOrADiskItIsRefused) {
   AgentRig clear;
   EXPECT_TRUE(
-      absl::IsFailedPrecondition(clear.Run(clear.agent->tenant_eraser().Erase("acme")).status()));
+      absl::IsFailedPrecondition(clear.Run(clear.agent->flows().tenant_eraser.Erase("acme")).status()));
   AgentRig none({.disk = false});
   EXPECT_TRUE(
-      absl::IsFailedPrecondition(none.Run(none.agent->tenant_eraser().Erase("acme")).status()));
+      absl::IsFailedPrecondition(none.Run(none.agent->flows().tenant_eraser.Erase("acme")).status()));
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ class ScriptedPeers final : public PeerTransport {
   Manners& operator[](const std::string& address) { return manners_[address]; }
 
   BlockRun NameRun(uint64_t first, size_t count) const {
-    return *rig->agent->sessions().NameRun(rig->session, space_id, std::nullopt,
+    return *rig->agent->sessions().table().NameRun(rig->session, space_id, std::nullopt,
                                            AgentRig::Keys(first, count));
   }
 
@@ -152,7 +152,7 @@ class FetchTest : public ::testing::Test {
   const AgentStats& stats() const { return rig_.agent->stats(); }
   // Two holders of everything, kPeer ranked first.
   void AddSecond() { coordinator_.holders = {kPeer, kSecond}; }
-  size_t avoided() const { return rig_.agent->fetcher().standings().avoided(); }
+  size_t avoided() const { return rig_.agent->flows().fetcher.standings().avoided(); }
 
   KnowingCoordinator coordinator_;
   ScriptedPeers peers_;
@@ -177,7 +177,7 @@ TEST_F(FetchTest, WhatIsFetchedWhileItsTenantIsErasedDoesNotArrive) {
   peer_.takes = absl::Milliseconds(20);
   const auto onboard = rig_.Spawn(rig_.Onboard(rig_.session, 1, 4, absl::Milliseconds(100)));
   rig_.Pass(absl::Milliseconds(1));
-  (void)rig_.Run(rig_.agent->tenant_eraser().Erase("default"));  // The rig's disk has no keys.
+  (void)rig_.Run(rig_.agent->flows().tenant_eraser.Erase("default"));  // The rig's disk has no keys.
   while (!onboard->has_value()) ASSERT_TRUE(rig_.time.Step());
   EXPECT_EQ((*onboard)->value().blocks.size(), 0u);
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), 0u);
@@ -190,7 +190,7 @@ TEST_F(FetchTest, APeerThatHangsIsAMissAtTheDeadline) {
   EXPECT_EQ(rig_.Hits(rig_.session, 1, 4, absl::Milliseconds(70)), 2u);
   EXPECT_EQ(rig_.executor.Now() - start, absl::Milliseconds(70));
   EXPECT_EQ(stats().peers.timeouts, 1u);
-  EXPECT_EQ(rig_.agent->index().pinned_bytes(Tier::kHost), 0u);
+  EXPECT_EQ(rig_.agent->index().pinned_bytes(), 0u);
 }
 
 TEST_F(FetchTest, AFlippedBitAnywhereIsAMissAndACounter) {
@@ -223,17 +223,17 @@ TEST_F(FetchTest, ABlockOfALengthThatTheSpaceHasNotIsLetGoBy) {
 }
 
 TEST_F(FetchTest, ABlockOfAnyLengthComesAsLongAsThePeerHasIt) {
-  peers_.space_id = *rig_.agent->sessions().AddSpace(rig_.session, testing::AnyLengthSpace(12000));
+  peers_.space_id = *rig_.agent->sessions().table().AddSpace(rig_.session, testing::AnyLengthSpace(12000));
   for (const uint64_t length : {uint64_t{1}, uint64_t{9000}, uint64_t{12000}, uint64_t{12001}}) {
     peers_.block_bytes = length;
-    rig_.agent->evictor().EvictAll(Tier::kHost);
+    rig_.agent->evictor().EvictAll();
     OnboardRequest request{.run = peers_.NameRun(1, 2),
                            .deadline = rig_.executor.Now() + absl::Milliseconds(100)};
-    const auto onboarded = rig_.Run(rig_.agent->onboarder().Onboard(std::move(request)));
+    const auto onboarded = rig_.Run(rig_.agent->flows().onboarder.Onboard(std::move(request)));
     ASSERT_EQ(onboarded->blocks.size(), length <= 12000 ? 2u : 0u) << length;
     for (const LeasedBlock& block : onboarded->blocks) {
       EXPECT_EQ(block.length, length);
-      rig_.agent->leases().Release(rig_.session, std::span(&block.lease, 1));
+      rig_.agent->sessions().leases().Release(rig_.session, std::span(&block.lease, 1));
     }
   }
 }
@@ -242,12 +242,12 @@ TEST_F(FetchTest, ABlockOfAnyLengthComesAsLongAsThePeerHasIt) {
 // its record.
 TEST_F(FetchTest, NothingOfAnOlderBlockLiesBehindAPeersBlock) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 100, 16), 16u);  // Every slot was written.
-  rig_.agent->evictor().EvictAll(Tier::kHost);
+  rig_.agent->evictor().EvictAll();
   peers_.block_bytes = 3000;
-  peers_.space_id = *rig_.agent->sessions().AddSpace(rig_.session, TestSpace(3000));
+  peers_.space_id = *rig_.agent->sessions().table().AddSpace(rig_.session, TestSpace(3000));
   const BlockRun run = peers_.NameRun(1, 8);
   OnboardRequest request{.run = run, .deadline = rig_.executor.Now() + absl::Milliseconds(100)};
-  const auto onboarded = rig_.Run(rig_.agent->onboarder().Onboard(std::move(request)));
+  const auto onboarded = rig_.Run(rig_.agent->flows().onboarder.Onboard(std::move(request)));
   ASSERT_EQ(onboarded->blocks.size(), 8u);
   for (const BlockKey& key : run.keys) {
     const std::span<const std::byte> slot = rig_.agent->index().Find(key)->host.bytes();

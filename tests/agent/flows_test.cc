@@ -28,13 +28,13 @@ TEST(PutTest, WhatIsCommittedIsHitAndAnotherTenantDoesNotSeeIt) {
 TEST(PutTest, OfTwoWorkersWithOneKeyTheFirstWrites) {
   AgentRig rig;
   const BlockRun run = rig.NameRun(rig.session, 1, 2);
-  const Reserved first = *rig.agent->putter().Reserve(run, Tier::kHost);
-  const Reserved second = *rig.agent->putter().Reserve(rig.NameRun(rig.Open(0), 1, 2), Tier::kHost);
+  const Reserved first = *rig.agent->flows().putter.Reserve(run, Tier::kHost);
+  const Reserved second = *rig.agent->flows().putter.Reserve(rig.NameRun(rig.Open(0), 1, 2), Tier::kHost);
   EXPECT_EQ(first.blocks[1].state, ReservedBlock::State::kReserved);
   EXPECT_EQ(second.blocks[1].state, ReservedBlock::State::kPending);
   // Given back, the key is anybody's again.
   const std::vector<ReservationId> back = {first.blocks[0].id, first.blocks[1].id};
-  rig.agent->reservations().Release(rig.session, back);
+  rig.agent->sessions().reservations().Release(rig.session, back);
   EXPECT_EQ(rig.Put(rig.session, 1, 2), 2u);
 }
 
@@ -44,9 +44,9 @@ TEST(PutTest, ABlockThatAnotherIsPuttingIsNotCalledPresent) {
   AgentRig rig({.gpu_slots = 2});
   const SessionId other = rig.Open(0);
   const auto state = [&](SessionId of, Tier target) {
-    return rig.agent->putter().Reserve(rig.NameRun(of, 1, 1), target)->blocks[0].state;
+    return rig.agent->flows().putter.Reserve(rig.NameRun(of, 1, 1), target)->blocks[0].state;
   };
-  const Reserved first = *rig.agent->putter().Reserve(rig.NameRun(other, 1, 1), Tier::kHost);
+  const Reserved first = *rig.agent->flows().putter.Reserve(rig.NameRun(other, 1, 1), Tier::kHost);
   EXPECT_EQ(state(rig.session, Tier::kHost), ReservedBlock::State::kPending);
   EXPECT_EQ(state(rig.session, Tier::kGpu), ReservedBlock::State::kPending);
   EXPECT_EQ(state(other, Tier::kHost), ReservedBlock::State::kPending) << "by itself";
@@ -57,25 +57,25 @@ TEST(PutTest, ABlockThatAnotherIsPuttingIsNotCalledPresent) {
 
 TEST(PutTest, AnUncommittedBlockIsNeverSeen) {
   AgentRig rig;
-  ASSERT_TRUE(rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, 2), Tier::kHost).ok());
+  ASSERT_TRUE(rig.agent->flows().putter.Reserve(rig.NameRun(rig.session, 1, 2), Tier::kHost).ok());
   EXPECT_EQ(rig.Hits(rig.session, 1, 2), 0u);
   EXPECT_EQ(
-      rig.Run(rig.agent->matcher().Match({rig.NameRun(rig.session, 1, 2)}, kLong))[0].local_blocks,
+      rig.Run(rig.agent->flows().matcher.Match({rig.NameRun(rig.session, 1, 2)}, kLong))[0].local_blocks,
       0u);
 }
 
 TEST(PutTest, ATargetWithoutAPoolIsRefused) {
   AgentRig rig;
   EXPECT_TRUE(absl::IsInvalidArgument(
-      rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, 1), Tier::kGpu).status()));
+      rig.agent->flows().putter.Reserve(rig.NameRun(rig.session, 1, 1), Tier::kGpu).status()));
 }
 
 TEST(PutTest, AGpuPutIsGatheredToHostMemory) {
   AgentRig rig({.gpu_slots = 4});
   const Reserved reserved =
-      *rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, 2), Tier::kGpu);
+      *rig.agent->flows().putter.Reserve(rig.NameRun(rig.session, 1, 2), Tier::kGpu);
   const std::vector<ReservationId> ids = {reserved.blocks[0].id, reserved.blocks[1].id};
-  EXPECT_EQ(rig.Run(rig.agent->putter().Commit(rig.session, ids)), 2u);
+  EXPECT_EQ(rig.Run(rig.agent->flows().putter.Commit(rig.session, ids)), 2u);
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kGpu), 2u);
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), 2u);
 }
@@ -84,10 +84,10 @@ TEST(PutTest, AGpuPutIsGatheredToHostMemory) {
 TEST(PutTest, ACommitEndsThoughTheGpuHangs) {
   AgentRig rig({.gpu_slots = 4});
   const Reserved reserved =
-      *rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, 1), Tier::kGpu);
+      *rig.agent->flows().putter.Reserve(rig.NameRun(rig.session, 1, 1), Tier::kGpu);
   rig.device.Stall(Lane::kOffload);
   const absl::Time start = rig.executor.Now();
-  EXPECT_EQ(rig.Run(rig.agent->putter().Commit(rig.session, {reserved.blocks[0].id})), 0u);
+  EXPECT_EQ(rig.Run(rig.agent->flows().putter.Commit(rig.session, {reserved.blocks[0].id})), 0u);
   EXPECT_EQ(rig.executor.Now() - start, kCommitTimeout);
   rig.device.Resume(Lane::kOffload);
   rig.Pass(absl::Seconds(1));
@@ -99,9 +99,9 @@ TEST(PutTest, ACommitEndsThoughTheGpuHangs) {
 TEST(PutTest, ABlockThatOnlyTheGpuHasCanBePutOnTheHost) {
   AgentRig rig({.gpu_slots = 4, .disk = false});
   const Reserved reserved =
-      *rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, 1), Tier::kGpu);
-  ASSERT_EQ(rig.Run(rig.agent->putter().Commit(rig.session, {reserved.blocks[0].id})), 1u);
-  ASSERT_EQ(rig.agent->evictor().EvictAll(Tier::kHost), 1u);
+      *rig.agent->flows().putter.Reserve(rig.NameRun(rig.session, 1, 1), Tier::kGpu);
+  ASSERT_EQ(rig.Run(rig.agent->flows().putter.Commit(rig.session, {reserved.blocks[0].id})), 1u);
+  ASSERT_EQ(rig.agent->evictor().EvictAll(), 1u);
   EXPECT_EQ(rig.Put(rig.session, 1, 1), 1u);
   EXPECT_EQ(rig.Hits(rig.session, 1, 1), 1u);
 }
@@ -125,7 +125,7 @@ TEST(OffloadTest, AStalledDiskDeclinesNothingUntilHalfOfTheDomainIsPromised) {
   AgentRig rig({.slots = 64});
   rig.disk.Stall();
   ASSERT_EQ(rig.Put(rig.session, 1, 40), 32u);
-  EXPECT_EQ(rig.agent->offloader()->pending(), 32u);
+  EXPECT_EQ(rig.agent->flows().offloader->pending(), 32u);
   EXPECT_EQ(rig.Hits(rig.session, 1, 40), 32u) << "a stalled disk costs no host hit";
   rig.disk.Resume();
   rig.Pass(absl::Seconds(1));
@@ -144,13 +144,13 @@ TEST(OffloadTest, AFullQueueIsWorkedOffWithoutDepth) {
   rig.media.faults.write_error = 1;
   rig.disk.Resume();
   rig.Pass(absl::Seconds(1));
-  EXPECT_EQ(rig.agent->offloader()->pending(), 0u);
+  EXPECT_EQ(rig.agent->flows().offloader->pending(), 0u);
 }
 
 TEST(DiskLoadTest, WhatLeftTheHostComesBackFromDisk) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 6), 6u);
-  ASSERT_EQ(rig.agent->evictor().EvictAll(Tier::kHost), 6u);
+  ASSERT_EQ(rig.agent->evictor().EvictAll(), 6u);
   const Onboarded onboarded = *rig.Run(rig.Onboard(rig.session, 1, 6, kLong));
   ASSERT_EQ(onboarded.blocks.size(), 6u);
   EXPECT_EQ(onboarded.blocks[0].from, Tier::kDisk);
@@ -160,7 +160,7 @@ TEST(DiskLoadTest, WhatLeftTheHostComesBackFromDisk) {
 TEST(DiskLoadTest, AStalledDiskIsAMissAtTheDeadlineAndTheBlockIsCachedLater) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 2), 2u);
-  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.agent->evictor().EvictAll();
   rig.disk.Stall();
   const absl::Time start = rig.executor.Now();
   EXPECT_EQ(rig.Hits(rig.session, 1, 2, absl::Milliseconds(30)), 0u);
@@ -174,7 +174,7 @@ TEST(DiskLoadTest, AStalledDiskIsAMissAtTheDeadlineAndTheBlockIsCachedLater) {
 TEST(DiskLoadTest, TheSecondAskerWaitsForTheFirstsLoadInsideItsOwnDeadline) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
-  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.agent->evictor().EvictAll();
   rig.disk.Stall();
   const auto patient = rig.Spawn(rig.Onboard(rig.session, 1, 1, kLong));
   const auto hasty = rig.Spawn(rig.Onboard(rig.session, 1, 1, absl::Milliseconds(5)));
@@ -186,25 +186,25 @@ TEST(DiskLoadTest, TheSecondAskerWaitsForTheFirstsLoadInsideItsOwnDeadline) {
   rig.Pass(absl::Milliseconds(5));
   ASSERT_TRUE(patient->has_value());
   EXPECT_EQ((*patient)->value().blocks.size(), 1u);
-  EXPECT_EQ(rig.agent->disks()->stats().hits, 1u) << "one read for both";
+  EXPECT_EQ(rig.agent->disks().set()->stats().hits, 1u) << "one read for both";
 }
 
 TEST(DiskLoadTest, LoadsBeyondTheLimitWaitAndForegroundGoesFirst) {
   AgentRig rig({.slots = 4 * kMaxLoadsRunning});
   const size_t blocks = 3 * kMaxLoadsRunning + 1;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, blocks), blocks);
-  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.agent->evictor().EvictAll();
   rig.disk.Stall();
   // The prefetch takes every place twice over again; then somebody asks in earnest.
-  ASSERT_EQ(rig.Run(rig.agent->onboarder().Prefetch(rig.NameRun(rig.session, 1, blocks - 1), true)),
+  ASSERT_EQ(rig.Run(rig.agent->flows().onboarder.Prefetch(rig.NameRun(rig.session, 1, blocks - 1), true)),
             blocks - 1);
   const auto asker = rig.Spawn(rig.Onboard(rig.session, blocks, 1, kLong));
   rig.Pass(absl::Milliseconds(1));
-  const uint64_t before = rig.agent->disks()->stats().hits;
+  const uint64_t before = rig.agent->disks().set()->stats().hits;
   rig.disk.Resume();
   while (!asker->has_value()) ASSERT_TRUE(rig.time.Step());
   EXPECT_EQ((*asker)->value().blocks.size(), 1u);
-  EXPECT_LE(rig.agent->disks()->stats().hits - before, 2 * kMaxLoadsRunning) << "second in line";
+  EXPECT_LE(rig.agent->disks().set()->stats().hits - before, 2 * kMaxLoadsRunning) << "second in line";
   rig.Pass(absl::Seconds(1));
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), blocks);
 }
@@ -213,17 +213,17 @@ TEST(DiskLoadTest, APrefetchThatSomebodyComesToWaitForGoesFirst) {
   AgentRig rig({.slots = 4 * kMaxLoadsRunning});
   const size_t blocks = 3 * kMaxLoadsRunning;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, blocks), blocks);
-  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.agent->evictor().EvictAll();
   rig.disk.Stall();
-  ASSERT_EQ(rig.Run(rig.agent->onboarder().Prefetch(rig.NameRun(rig.session, 1, blocks), true)),
+  ASSERT_EQ(rig.Run(rig.agent->flows().onboarder.Prefetch(rig.NameRun(rig.session, 1, blocks), true)),
             blocks);
   const auto asker = rig.Spawn(rig.Onboard(rig.session, blocks, 1, kLong));  // The last in line.
   rig.Pass(absl::Milliseconds(1));
-  const uint64_t before = rig.agent->disks()->stats().hits;
+  const uint64_t before = rig.agent->disks().set()->stats().hits;
   rig.disk.Resume();
   while (!asker->has_value()) ASSERT_TRUE(rig.time.Step());
   EXPECT_EQ((*asker)->value().blocks.size(), 1u);
-  EXPECT_LE(rig.agent->disks()->stats().hits - before, 2 * kMaxLoadsRunning) << "second in line";
+  EXPECT_LE(rig.agent->disks().set()->stats().hits - before, 2 * kMaxLoadsRunning) << "second in line";
   rig.Pass(absl::Seconds(1));
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), blocks);
 }
@@ -235,9 +235,9 @@ TEST(DiskLoadTest, TheQueueHoldsAsManyAsAllowedAndOneMoreIsAMissAtOnce) {
     const size_t some = std::min(blocks - put, kMaxOffloadQueued);
     ASSERT_EQ(rig.PutOnDisk(rig.session, 1 + put, some), some);
   }
-  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.agent->evictor().EvictAll();
   rig.disk.Stall();
-  ASSERT_EQ(rig.Run(rig.agent->onboarder().Prefetch(rig.NameRun(rig.session, 1, blocks), true)),
+  ASSERT_EQ(rig.Run(rig.agent->flows().onboarder.Prefetch(rig.NameRun(rig.session, 1, blocks), true)),
             blocks - 1);
   EXPECT_EQ(rig.agent->stats().host.declined, 1u);
   const absl::Time start = rig.executor.Now();
@@ -251,13 +251,13 @@ TEST(DiskLoadTest, TheQueueHoldsAsManyAsAllowedAndOneMoreIsAMissAtOnce) {
 TEST(DiskLoadTest, AFlippedBitIsAMissACounterAndAQuarantine) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
-  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.agent->evictor().EvictAll();
   for (uint32_t segment = 0; segment < rig.media.segment_count(); ++segment) {
     // In the payload of the first record, wherever it lies.
     rig.media.FlipBit({.segment = SegmentId{segment}}, 4096 * 8 + 77);
   }
   EXPECT_EQ(rig.Hits(rig.session, 1, 1), 0u);
-  EXPECT_EQ(rig.agent->disks()->stats().verify_failures, 1u);
+  EXPECT_EQ(rig.agent->disks().set()->stats().verify_failures, 1u);
   EXPECT_FALSE(rig.agent->index().In(Tier::kDisk, rig.NameRun(rig.session, 1, 1).keys[0]));
   EXPECT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u) << "and can be put anew";
 }
@@ -304,7 +304,7 @@ TEST(OnboardTest, AHungGpuIsAMissAtTheDeadline) {
 TEST(OnboardTest, WaitsNoLongerThanKMaxRequestTimeout) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
-  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.agent->evictor().EvictAll();
   rig.disk.Stall();
   const absl::Time start = rig.executor.Now();
   EXPECT_TRUE(rig.Run(rig.Onboard(rig.session, 1, 1, absl::Hours(1)))->blocks.empty());
@@ -316,12 +316,12 @@ TEST(ServePeerTest, ServesFromHostInPlaceAndFromDiskThroughABuffer) {
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
   const BlockKey key = rig.NameRun(rig.session, 1, 1).keys[0];
   {
-    const auto served = rig.Run(rig.agent->peer_server().Serve(key, rig.executor.Now() + kLong));
+    const auto served = rig.Run(rig.agent->flows().peer_server.Serve(key, rig.executor.Now() + kLong));
     ASSERT_TRUE(served.has_value());
-    EXPECT_EQ(rig.agent->evictor().EvictAll(Tier::kHost), 0u) << "held while it is served";
+    EXPECT_EQ(rig.agent->evictor().EvictAll(), 0u) << "held while it is served";
   }
-  EXPECT_EQ(rig.agent->evictor().EvictAll(Tier::kHost), 1u);
-  const auto served = rig.Run(rig.agent->peer_server().Serve(key, rig.executor.Now() + kLong));
+  EXPECT_EQ(rig.agent->evictor().EvictAll(), 1u);
+  const auto served = rig.Run(rig.agent->flows().peer_server.Serve(key, rig.executor.Now() + kLong));
   ASSERT_TRUE(served.has_value());
   EXPECT_TRUE(testing::HoldsBlock(1, TestEngineKey(1), served->payload));
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), 0u) << "a peer's miss evicts nothing";
@@ -331,13 +331,13 @@ TEST(ServePeerTest, DiskReadsForPeersAreBoundedAndEndAtTheirDeadline) {
   AgentRig rig({.slots = 64});
   const size_t blocks = kMaxPeerDiskReads + 1;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, blocks), blocks);
-  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.agent->evictor().EvictAll();
   rig.disk.Stall();
   const std::vector<BlockKey> keys = rig.NameRun(rig.session, 1, blocks).keys;
   const absl::Time deadline = rig.executor.Now() + absl::Milliseconds(50);
   std::vector<std::shared_ptr<std::optional<std::optional<ServedBlock>>>> asked;
   for (const BlockKey& key : keys) {
-    asked.push_back(rig.Spawn(rig.agent->peer_server().Serve(key, deadline)));
+    asked.push_back(rig.Spawn(rig.agent->flows().peer_server.Serve(key, deadline)));
   }
   EXPECT_TRUE(asked.back()->has_value()) << "one too many is refused at once";
   EXPECT_FALSE(asked.front()->has_value());
@@ -352,15 +352,15 @@ TEST(ServePeerTest, DiskReadsForPeersAreBoundedAndEndAtTheirDeadline) {
 TEST(ServePeerTest, BuffersOfBlocksFromDiskAreBoundedUntilTheyAreSent) {
   AgentRig rig({.slots = 16});
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 3), 3u);
-  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.agent->evictor().EvictAll();
   AgentStats stats;
   Waits waits(&rig.executor);
   PeerServer server({.executor = &rig.executor,
                      .scope = rig.agent->scope(),
                      .waits = &waits,
                      .index = &rig.agent->index(),
-                     .disks = rig.agent->disks(),
-                     .prover = &rig.agent->host_prover(),
+                     .disks = rig.agent->disks().set(),
+                     .prover = &rig.agent->flows().host_prover,
                      .stats = &stats},
                     2 * SlotBytes(testing::kRigBlockBytes));
   const std::vector<BlockKey> keys = rig.NameRun(rig.session, 1, 3).keys;
@@ -380,11 +380,11 @@ TEST(ServePeerTest, BuffersOfBlocksFromDiskAreBoundedUntilTheyAreSent) {
 class HungDiskTest : public ::testing::Test {
  protected:
   static constexpr absl::Duration kUntilQuarantined = absl::Seconds(3);
-  size_t OnFirst() { return rig_.agent->disks()->Statuses()[0].block_count; }
-  bool FirstServes() { return rig_.agent->disks()->Statuses()[0].serving; }
+  size_t OnFirst() { return rig_.agent->disks().set()->Statuses()[0].block_count; }
+  bool FirstServes() { return rig_.agent->disks().set()->Statuses()[0].serving; }
   void FillBoth(size_t blocks) {
     ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, blocks), blocks);
-    rig_.agent->evictor().EvictAll(Tier::kHost);
+    rig_.agent->evictor().EvictAll();
     on_first_ = OnFirst();
     ASSERT_GT(on_first_, blocks / 3);
     ASSERT_LT(on_first_, 2 * blocks / 3);
@@ -400,14 +400,14 @@ TEST_F(HungDiskTest, DoesNotUseUpTheWrites) {
   rig_.disk.Stall();
   ASSERT_EQ(rig_.Put(rig_.session, 1, kBlocks), kBlocks);
   rig_.Pass(absl::Seconds(1));
-  EXPECT_GT(rig_.agent->offloader()->pending(), kMaxOffloadsRunning) << "not yet quarantined";
+  EXPECT_GT(rig_.agent->flows().offloader->pending(), kMaxOffloadsRunning) << "not yet quarantined";
   rig_.Pass(kUntilQuarantined);
   EXPECT_FALSE(FirstServes());
-  EXPECT_EQ(rig_.agent->offloader()->pending(), kMaxOffloadsRunning) << "the ones that hang";
+  EXPECT_EQ(rig_.agent->flows().offloader->pending(), kMaxOffloadsRunning) << "the ones that hang";
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kDisk), kBlocks - kMaxOffloadsRunning);
   rig_.disk.Resume();
   rig_.Pass(kUntilQuarantined);
-  EXPECT_EQ(rig_.agent->offloader()->pending(), 0u);
+  EXPECT_EQ(rig_.agent->flows().offloader->pending(), 0u);
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kDisk), kBlocks);
   rig_.agent->Audit();
 }
@@ -416,7 +416,7 @@ TEST_F(HungDiskTest, DoesNotUseUpTheLoads) {
   constexpr size_t kBlocks = 3 * kMaxLoadsRunning;
   FillBoth(kBlocks);
   ASSERT_EQ(
-      rig_.Run(rig_.agent->onboarder().Prefetch(rig_.NameRun(rig_.session, 1, kBlocks), true)),
+      rig_.Run(rig_.agent->flows().onboarder.Prefetch(rig_.NameRun(rig_.session, 1, kBlocks), true)),
       kBlocks);
   rig_.Pass(kUntilQuarantined);
   EXPECT_FALSE(FirstServes());
@@ -430,7 +430,7 @@ TEST_F(HungDiskTest, DoesNotUseUpThePeersReads) {
     size_t served = 0;
     for (const BlockKey& key : rig_.NameRun(rig_.session, 1, kBlocks).keys) {
       const absl::Time deadline = rig_.executor.Now() + absl::Milliseconds(1);
-      served += rig_.Run(rig_.agent->peer_server().Serve(key, deadline)).has_value() ? 1 : 0;
+      served += rig_.Run(rig_.agent->flows().peer_server.Serve(key, deadline)).has_value() ? 1 : 0;
     }
     return served;
   };

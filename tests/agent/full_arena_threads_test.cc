@@ -71,17 +71,17 @@ class FullArenaThreadsTest : public ::testing::TestWithParam<bool> {
     return CallOn(&executor_, [this] {
       const SessionToken token{static_cast<uint8_t>(++opened_)};
       const Tenant& tenant = agent_->options().tenants.tenants()[0];
-      Worker worker{.session = *agent_->OpenSession(tenant, token),
+      Worker worker{.session = *agent_->sessions().Open(tenant, token),
                     .write = agent_->host().arena(tenant.domain).bytes()};
-      KVT_CHECK(*agent_->sessions().AddSpace(worker.session, testing::TestSpace(kBlockBytes)) == 1);
+      KVT_CHECK(*agent_->sessions().table().AddSpace(worker.session, testing::TestSpace(kBlockBytes)) == 1);
       if (GetParam()) {
-        worker.write = (*agent_->staging().RegionOf(worker.session, tenant.domain))->bytes();
+        worker.write = (*agent_->sessions().staging().RegionOf(worker.session, tenant.domain))->bytes();
       }
       return worker;
     });
   }
   BlockRun NameRun(SessionId session, const std::vector<EngineKey>& keys) {
-    BlockRun run = *agent_->sessions().NameRun(session, 1, std::nullopt, keys);
+    BlockRun run = *agent_->sessions().table().NameRun(session, 1, std::nullopt, keys);
     run.is_set = true;
     return run;
   }
@@ -91,7 +91,7 @@ class FullArenaThreadsTest : public ::testing::TestWithParam<bool> {
     std::vector<EngineKey> keys;
     for (uint64_t i = 0; i < kPutAtOnce; ++i) keys.push_back(TestEngineKey(first + i));
     const Reserved reserved = CallOn(&executor_, [&] {
-      return *agent_->putter().Reserve(NameRun(worker.session, keys), Tier::kHost);
+      return *agent_->flows().putter.Reserve(NameRun(worker.session, keys), Tier::kHost);
     });
     std::vector<ReservationId> ids;
     std::vector<std::pair<ReservationId, PayloadSum>> sums;
@@ -104,12 +104,12 @@ class FullArenaThreadsTest : public ::testing::TestWithParam<bool> {
     }
     CallOn(&executor_, [&] {
       for (const auto& [id, sum] : sums) {
-        agent_->reservations().NoteSum(worker.session, id, sum);
+        agent_->sessions().reservations().NoteSum(worker.session, id, sum);
       }
       return true;
     });
     return AwaitOn(&executor_, agent_->scope(),
-                   agent_->putter().Commit(worker.session, std::move(ids)));
+                   agent_->flows().putter.Commit(worker.session, std::move(ids)));
   }
 
   void Write() {
@@ -137,7 +137,7 @@ class FullArenaThreadsTest : public ::testing::TestWithParam<bool> {
           .target = Tier::kHost,
           .deadline = executor_.Now() + absl::Milliseconds(100)};
       const Onboarded hit =
-          *AwaitOn(&executor_, agent_->scope(), agent_->onboarder().Onboard(std::move(request)));
+          *AwaitOn(&executor_, agent_->scope(), agent_->flows().onboarder.Onboard(std::move(request)));
       std::vector<LeaseId> leases;
       for (const LeasedBlock& block : hit.blocks) {
         const PayloadSum sum = CopyAndSum(copy, arena.subspan(block.offset, kBlockBytes));
@@ -151,7 +151,7 @@ class FullArenaThreadsTest : public ::testing::TestWithParam<bool> {
         leases.push_back(block.lease);
       }
       CallOn(&executor_, [&] {
-        agent_->leases().Release(worker.session, leases);
+        agent_->sessions().leases().Release(worker.session, leases);
         return true;
       });
       read_ += hit.blocks.size();

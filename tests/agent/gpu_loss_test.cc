@@ -23,26 +23,26 @@ class GpuLossTest : public ::testing::Test {
  protected:
   ~GpuLossTest() override { rig_.agent->Audit(); }
   Reserved Reserve(uint64_t first, size_t count) {
-    return *rig_.agent->putter().Reserve(rig_.NameRun(rig_.session, first, count), Tier::kGpu);
+    return *rig_.agent->flows().putter.Reserve(rig_.NameRun(rig_.session, first, count), Tier::kGpu);
   }
   // Writes a block in the pool and commits it; returns how many were committed.
   size_t PutInPool(uint64_t block) {
     const ReservedBlock reserved = Reserve(block, 1).blocks[0];
     if (reserved.state != ReservedBlock::State::kReserved) return 0;
     const DomainId domain = rig_.NameRun(rig_.session, block, 1).domain;
-    std::byte* const slot = rig_.agent->gpu()->region()->address() + reserved.offset;
+    std::byte* const slot = rig_.agent->gpus().at(0).pool().region()->address() + reserved.offset;
     FillBlock(AgentRig::Seed(domain), TestEngineKey(block), {slot, kRigBlockBytes});
-    const size_t committed = rig_.Run(rig_.agent->putter().Commit(rig_.session, {reserved.id}));
+    const size_t committed = rig_.Run(rig_.agent->flows().putter.Commit(rig_.session, {reserved.id}));
     rig_.Pass(absl::Milliseconds(1));
     return committed;
   }
   size_t OnboardToPool(uint64_t block) {
     const Onboarded onboarded = *rig_.Run(rig_.Onboard(rig_.session, block, 1, kLong, Tier::kGpu));
-    rig_.agent->leases().ReleaseAll(rig_.session);
+    rig_.agent->sessions().leases().ReleaseAll(rig_.session);
     rig_.Pass(absl::Milliseconds(1));
     return onboarded.blocks.size();
   }
-  uint64_t used_slots() const { return rig_.agent->gpu()->used_bytes() / kRigBlockBytes; }
+  uint64_t used_slots() const { return rig_.agent->gpus().at(0).pool().used_bytes() / kRigBlockBytes; }
   uint64_t host_slots() const { return rig_.agent->host().used_bytes() / kRigBlockBytes; }
 
   AgentRig rig_{{.slots = 8, .gpu_slots = 2, .disk = false}};
@@ -73,19 +73,19 @@ TEST_F(GpuLossTest, ALoadThatALostDeviceMayStillMakeKeepsBothItsEnds) {
   rig_.device.LoseInCopy(kIn, 1);
   EXPECT_EQ(OnboardToPool(1), 0u);
   EXPECT_EQ(used_slots(), 1u);
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(Tier::kHost), 0u);
+  EXPECT_EQ(rig_.agent->evictor().EvictAll(), 0u);
   EXPECT_EQ(rig_.Hits(rig_.session, 1, 1), 1u) << "it is read there, and not written";
 }
 
 TEST_F(GpuLossTest, WhatLeavesThePoolAheadOfNeedStaysWhileALostDeviceMayReadIt) {
   ASSERT_EQ(rig_.Put(rig_.session, 1, 1), 1u);
   ASSERT_EQ(OnboardToPool(1), 1u);
-  ASSERT_EQ(rig_.agent->evictor().EvictAll(Tier::kHost), 1u);
+  ASSERT_EQ(rig_.agent->evictor().EvictAll(), 1u);
   rig_.device.LoseInCopy(kOut, 1);
   Reserve(10, 1);
   rig_.Pass(absl::Milliseconds(10));
-  ASSERT_EQ(rig_.agent->stats().gpu_offload.failed, 1u);
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(Tier::kGpu), 0u);
+  ASSERT_EQ(rig_.agent->gpus().at(0).stats().offload.failed, 1u);
+  EXPECT_EQ(rig_.agent->gpus().EvictAll(), 0u);
   EXPECT_EQ(host_slots(), 1u) << "where it was to go";
 }
 
@@ -97,7 +97,7 @@ TEST_F(GpuLossTest, ACopyThatALostDeviceRefusesGivesEverythingBack) {
   EXPECT_EQ(host_slots(), 0u);
   ASSERT_EQ(rig_.Put(rig_.session, 1, 1), 1u);
   EXPECT_EQ(OnboardToPool(1), 0u);
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(Tier::kHost), 1u);
+  EXPECT_EQ(rig_.agent->evictor().EvictAll(), 1u);
 }
 
 TEST_F(GpuLossTest, ACopyThatFailsOnADeviceThatIsNotLostHasEnded) {

@@ -32,7 +32,7 @@ class GpuOffloadTest : public ::testing::Test {
     if (rig_.has_value()) rig_->agent->Audit();
   }
   const AgentStats& stats() { return rig_->agent->stats(); }
-  size_t free_slots() { return rig_->agent->gpu()->table().free_slots(); }
+  size_t free_slots() { return rig_->agent->gpus().at(0).pool().table().free_slots(); }
   bool In(Tier tier, uint64_t block) {
     return rig_->agent->index().In(tier, rig_->NameRun(rig_->session, block, 1).keys[0]);
   }
@@ -54,7 +54,7 @@ class GpuOffloadTest : public ::testing::Test {
     return leases;
   }
   void Use(uint64_t first, size_t count = 1) {
-    rig_->agent->leases().Release(rig_->session, Lease(first, count));
+    rig_->agent->sessions().leases().Release(rig_->session, Lease(first, count));
   }
   // Blocks 1 to `count`, each a prefix of its own, used in this order, in the pool alone.
   void FillPool(size_t count) {
@@ -63,17 +63,17 @@ class GpuOffloadTest : public ::testing::Test {
       Use(block);
     }
     rig_->Pass(absl::Milliseconds(1));
-    ASSERT_EQ(rig_->agent->evictor().EvictAll(Tier::kHost), count);
+    ASSERT_EQ(rig_->agent->evictor().EvictAll(), count);
     ASSERT_EQ(Which(Tier::kGpu, 1, count).size(), count);
   }
   // As a worker that is about to write.
   Reserved Reserve(uint64_t first, size_t count) {
-    return *rig_->agent->putter().Reserve(rig_->NameRun(rig_->session, first, count), Tier::kGpu);
+    return *rig_->agent->flows().putter.Reserve(rig_->NameRun(rig_->session, first, count), Tier::kGpu);
   }
   std::span<std::byte> InPool(uint64_t block) {
     const BlockKey key = rig_->NameRun(rig_->session, block, 1).keys[0];
     const uint64_t offset = rig_->agent->index().Find(key)->gpu.offset();
-    return {rig_->agent->gpu()->region()->address() + offset, kRigBlockBytes};
+    return {rig_->agent->gpus().at(0).pool().region()->address() + offset, kRigBlockBytes};
   }
 
   std::optional<AgentRig> rig_;
@@ -136,7 +136,7 @@ TEST_F(GpuOffloadTest, APrefixLeavesFromItsEnd) {
   ASSERT_EQ(rig_->Put(rig_->session, 1, 62), 62u);
   Use(1, 62);
   rig_->Pass(absl::Milliseconds(1));
-  ASSERT_EQ(rig_->agent->evictor().EvictAll(Tier::kHost), 62u);
+  ASSERT_EQ(rig_->agent->evictor().EvictAll(), 62u);
   Reserve(100, 1);
   rig_->Pass(kMoment);
   EXPECT_EQ(Which(Tier::kHost, 1, 62), (Blocks{60, 61, 62}));
@@ -183,7 +183,7 @@ TEST_F(GpuOffloadTest, WhatAWorkerHasLeasedStaysUntilItLetsGo) {
   rig_->Pass(2 * kSweepInterval);
   EXPECT_EQ(Which(Tier::kHost, 1, 7), Blocks{});
   EXPECT_EQ(stats().gpu_offload.copies, 0u);
-  rig_->agent->leases().Release(rig_->session, leases);
+  rig_->agent->sessions().leases().Release(rig_->session, leases);
   rig_->Pass(2 * kSweepInterval);
   EXPECT_EQ(Which(Tier::kHost, 1, 7), (Blocks{1}));
   EXPECT_EQ(free_slots(), 1u);
@@ -193,16 +193,16 @@ TEST_F(GpuOffloadTest, WhatAWorkerHasLeasedStaysUntilItLetsGo) {
 TEST_F(GpuOffloadTest, ASlotThatAStepMayReadIsFreeBehindIt) {
   Start(Slots(16, 8));
   FillPool(7);
-  const SignalPage* const page = *rig_->agent->AttachToGpu(rig_->session);
+  const SignalPage* const page = *rig_->agent->sessions().AttachToGpu(rig_->session);
   const std::vector<LeaseId> leases = Lease(1);
   page->word(static_cast<size_t>(StepWord::kBegun))->store(1);
-  rig_->agent->leases().Release(rig_->session, leases);
+  rig_->agent->sessions().leases().Release(rig_->session, leases);
   for (uint64_t block = 2; block <= 7; ++block) Lease(block);
   Reserve(100, 1);
   rig_->Pass(kMoment);
   EXPECT_EQ(Which(Tier::kHost, 1, 7), (Blocks{1}));
   EXPECT_FALSE(In(Tier::kGpu, 1));
-  EXPECT_EQ(rig_->agent->gpu()->table().draining_slots(), 1u);
+  EXPECT_EQ(rig_->agent->gpus().at(0).pool().table().draining_slots(), 1u);
   EXPECT_EQ(free_slots(), 0u);
   page->word(static_cast<size_t>(StepWord::kRetired))->store(1);
   rig_->Pass(2 * kSweepInterval);
@@ -253,7 +253,7 @@ TEST_F(GpuOffloadTest, WithoutRoomInHostMemoryNothingIsCopiedAndItIsCounted) {
   EXPECT_EQ(stats().gpu_offload_declined, 1u);
   EXPECT_EQ(stats().gpu_offload.copies, 0u);
   EXPECT_EQ(Which(Tier::kGpu, 1, 7).size(), 7u);
-  rig_->agent->leases().ReleaseAll(rig_->session);
+  rig_->agent->sessions().leases().ReleaseAll(rig_->session);
   rig_->Pass(2 * kSweepInterval);
   EXPECT_EQ(Which(Tier::kHost, 1, 7), (Blocks{1})) << "tried again";
 }
@@ -282,7 +282,7 @@ TEST_F(GpuOffloadTest, ALostDeviceCopiesNothingAnyMore) {
   EXPECT_EQ(stats().gpu_offload.copies, 1u) << "the one that ran";
   EXPECT_EQ(stats().gpu_offload.failed, 1u);
   EXPECT_EQ(Which(Tier::kHost, 1, 7), Blocks{});
-  EXPECT_EQ(rig_->agent->index().pinned_bytes(Tier::kGpu), 0u);
+  EXPECT_EQ(rig_->agent->gpus().pinned_bytes(), 0u);
 }
 
 // Law 3: a worker maps all of the pool.
@@ -301,10 +301,10 @@ TEST_F(GpuOffloadTest, ABlockIsProvedByTheSumOfItsBytesInThePool) {
   Start(Slots(16, 8));
   FillPool(7);
   const BlockRun run = rig_->NameRun(rig_->session, 1, 1);
-  const Reserved reserved = *rig_->agent->putter().Reserve(run, Tier::kHost);
+  const Reserved reserved = *rig_->agent->flows().putter.Reserve(run, Tier::kHost);
   FillBlock(77, TestEngineKey(1), rig_->Host(rig_->session, reserved.blocks[0].offset));
-  ASSERT_EQ(rig_->Run(rig_->agent->putter().Commit(rig_->session, {reserved.blocks[0].id})), 1u);
-  ASSERT_EQ(rig_->agent->evictor().EvictAll(Tier::kHost), 1u);
+  ASSERT_EQ(rig_->Run(rig_->agent->flows().putter.Commit(rig_->session, {reserved.blocks[0].id})), 1u);
+  ASSERT_EQ(rig_->agent->evictor().EvictAll(), 1u);
   Reserve(100, 1);
   rig_->Pass(kMoment);
   EXPECT_EQ(stats().gpu.verify_failures, 0u);
@@ -317,7 +317,7 @@ TEST_F(GpuOffloadTest, WhatIsOnItsWayWhenItsTenantIsErasedDoesNotArrive) {
   Reserve(100, 1);
   ASSERT_EQ(stats().gpu_offload.in_flight, 1u);
   EXPECT_TRUE(
-      absl::IsFailedPrecondition(rig_->Run(rig_->agent->tenant_eraser().Erase("default")).status()))
+      absl::IsFailedPrecondition(rig_->Run(rig_->agent->flows().tenant_eraser.Erase("default")).status()))
       << "there is no disk; memory is cleared";
   rig_->Pass(kMoment);
   EXPECT_EQ(Which(Tier::kHost, 1, 7), Blocks{});

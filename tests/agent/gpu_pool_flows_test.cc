@@ -18,24 +18,24 @@ TEST(GpuTenantTest, APoolIsOneTenantsAndNoOthers) {
   const SessionId owner = rig.Open(1);
   ASSERT_EQ(rig.Put(rig.session, 1, 1), 1u);
   EXPECT_TRUE(absl::IsInvalidArgument(
-      rig.agent->putter().Reserve(rig.NameRun(rig.session, 2, 1), Tier::kGpu).status()));
+      rig.agent->flows().putter.Reserve(rig.NameRun(rig.session, 2, 1), Tier::kGpu).status()));
   EXPECT_TRUE(
       absl::IsInvalidArgument(rig.Run(rig.Onboard(rig.session, 1, 1, kLong, Tier::kGpu)).status()));
   EXPECT_EQ(rig.agent->gpu_of(rig.NameRun(rig.session, 1, 1).domain), nullptr);
   EXPECT_NE(rig.agent->gpu_of(rig.NameRun(owner, 1, 1).domain), nullptr);
-  EXPECT_TRUE(rig.agent->putter().Reserve(rig.NameRun(owner, 2, 1), Tier::kGpu).ok());
+  EXPECT_TRUE(rig.agent->flows().putter.Reserve(rig.NameRun(owner, 2, 1), Tier::kGpu).ok());
 }
 
 TEST(GpuEvictionTest, WhatOnlyThePoolHasLeavesItLast) {
   AgentRig rig({.gpu_slots = 3, .disk = false});
   ASSERT_EQ(rig.Put(rig.session, 1, 1), 1u);
   ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 1, 1, kLong, Tier::kGpu))->blocks.size(), 1u);
-  rig.agent->leases().ReleaseAll(rig.session);
+  rig.agent->sessions().leases().ReleaseAll(rig.session);
   rig.Pass(absl::Milliseconds(1));
-  ASSERT_EQ(rig.agent->evictor().EvictAll(Tier::kHost), 1u);
+  ASSERT_EQ(rig.agent->evictor().EvictAll(), 1u);
   ASSERT_EQ(rig.Put(rig.session, 50, 1), 1u);
   ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 50, 1, kLong, Tier::kGpu))->blocks.size(), 1u);
-  rig.agent->leases().ReleaseAll(rig.session);
+  rig.agent->sessions().leases().ReleaseAll(rig.session);
   EXPECT_TRUE(rig.agent->evictor().EvictGpuCopy());
   EXPECT_FALSE(rig.agent->evictor().EvictGpuCopy());
   EXPECT_TRUE(rig.agent->index().In(Tier::kGpu, rig.NameRun(rig.session, 1, 1).keys[0]));
@@ -59,20 +59,20 @@ TEST(GpuCopiesTest, CopiesAreCountedEachWay) {
   AgentRig rig({.gpu_slots = 4});
   ASSERT_EQ(rig.Put(rig.session, 1, 3), 3u);
   const auto onboarded = rig.Spawn(rig.Onboard(rig.session, 1, 3, kLong, Tier::kGpu));
-  EXPECT_EQ(rig.agent->stats().gpu_onboard.in_flight, 1u);
+  EXPECT_EQ(rig.agent->gpus().at(0).stats().onboard.in_flight, 1u);
   rig.Pass(absl::Seconds(1));
-  const GpuLinkStats& link = rig.agent->stats().gpu_onboard;
+  const GpuLinkStats& link = rig.agent->gpus().at(0).stats().onboard;
   EXPECT_EQ(link.in_flight, 0u);
   EXPECT_EQ(link.copies, 1u);
   EXPECT_EQ(link.bytes, 3 * testing::kRigBlockBytes);
   EXPECT_GT(link.best_bytes_per_second, 0);
   EXPECT_GT(link.busy, absl::ZeroDuration());
-  EXPECT_EQ(rig.agent->stats().gpu_offload.copies, 0u);
+  EXPECT_EQ(rig.agent->gpus().at(0).stats().offload.copies, 0u);
   rig.device.FailCopy(CopyDirection::kDeviceToHost, 1);
   const Reserved reserved =
-      *rig.agent->putter().Reserve(rig.NameRun(rig.session, 50, 1), Tier::kGpu);
-  EXPECT_EQ(rig.Run(rig.agent->putter().Commit(rig.session, {reserved.blocks[0].id})), 0u);
-  EXPECT_EQ(rig.agent->stats().gpu_offload.failed, 1u);
+      *rig.agent->flows().putter.Reserve(rig.NameRun(rig.session, 50, 1), Tier::kGpu);
+  EXPECT_EQ(rig.Run(rig.agent->flows().putter.Commit(rig.session, {reserved.blocks[0].id})), 0u);
+  EXPECT_EQ(rig.agent->gpus().at(0).stats().offload.failed, 1u);
 }
 
 std::vector<ReservationId> IdsOf(const Reserved& reserved) {
@@ -88,11 +88,11 @@ TEST(GpuCopiesTest, ALongCommitAndALongOnboardLoseNoBlock) {
   constexpr size_t kBlocks = kMaxQueuedBatches + 100;
   AgentRig rig({.slots = 2 * kBlocks, .gpu_slots = 2 * kBlocks, .disk = false});
   const auto ids =
-      IdsOf(*rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, kBlocks), Tier::kGpu));
+      IdsOf(*rig.agent->flows().putter.Reserve(rig.NameRun(rig.session, 1, kBlocks), Tier::kGpu));
   ASSERT_EQ(ids.size(), kBlocks);
-  EXPECT_EQ(rig.Run(rig.agent->putter().Commit(rig.session, ids)), kBlocks);
+  EXPECT_EQ(rig.Run(rig.agent->flows().putter.Commit(rig.session, ids)), kBlocks);
   EXPECT_EQ(rig.agent->stats().gpu.io_errors, 0u);
-  EXPECT_EQ(rig.agent->evictor().EvictAll(Tier::kGpu), kBlocks);
+  EXPECT_EQ(rig.agent->gpus().EvictAll(), kBlocks);
   EXPECT_EQ(rig.Run(rig.Onboard(rig.session, 1, kBlocks, kLong, Tier::kGpu))->blocks.size(),
             kBlocks);
 }
@@ -102,13 +102,13 @@ TEST(GpuCopiesTest, WhoWaitsForBlocksGoesAheadOfACommitsCopies) {
   AgentRig rig({.slots = 2 * kBlocks, .gpu_slots = 2 * kBlocks, .disk = false});
   ASSERT_EQ(rig.Put(rig.session, 5000, 1), 1u);
   const auto ids =
-      IdsOf(*rig.agent->putter().Reserve(rig.NameRun(rig.session, 1, kBlocks), Tier::kGpu));
-  const auto commit = rig.Spawn(rig.agent->putter().Commit(rig.session, ids));
+      IdsOf(*rig.agent->flows().putter.Reserve(rig.NameRun(rig.session, 1, kBlocks), Tier::kGpu));
+  const auto commit = rig.Spawn(rig.agent->flows().putter.Commit(rig.session, ids));
   const auto onboard = rig.Spawn(rig.Onboard(rig.session, 5000, 1, kLong, Tier::kGpu));
   while (!onboard->has_value()) ASSERT_TRUE(rig.time.Step());
   EXPECT_EQ((*onboard)->value().blocks.size(), 1u);
   EXPECT_FALSE(commit->has_value());
-  EXPECT_GT(rig.agent->stats().gpu_offload.in_flight, 60u);
+  EXPECT_GT(rig.agent->gpus().at(0).stats().offload.in_flight, 60u);
   while (!commit->has_value()) ASSERT_TRUE(rig.time.Step());
   EXPECT_EQ(**commit, kBlocks);
 }

@@ -99,9 +99,9 @@ TEST_F(GpuResizeTest, SizesThatCannotBeAreRefusedByNameAndValue) {
 
 TEST_F(GpuResizeTest, CachedBlocksBeyondTheSizeMakeWayAndOthersStay) {
   ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
-  rig_.agent->leases().Release(rig_.session, LeaseOnGpu(rig_.session, 10, 3));
+  rig_.agent->sessions().leases().Release(rig_.session, LeaseOnGpu(rig_.session, 10, 3));
   const std::vector<uint32_t> taken = Take(rig_.session, kPerHandle - 3);
-  rig_.agent->leases().Release(rig_.session, LeaseOnGpu(rig_.session, 20, 4));
+  rig_.agent->sessions().leases().Release(rig_.session, LeaseOnGpu(rig_.session, 20, 4));
   EXPECT_EQ(rig_.agent->index().UnheldInGpuFrom(kPerHandle, 100).size(), 4u);
   // The smaller pool has slots to spare, so that nothing leaves ahead of need.
   const size_t spare = kPerHandle / kGpuLowWatermarkSpare;
@@ -116,7 +116,7 @@ TEST_F(GpuResizeTest, MoreBlocksThanOneTurnEvictsAllGo) {
   ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
   const SessionId filler = rig_.Open(0);
   ASSERT_EQ(Take(filler, kPerHandle).size(), kPerHandle);
-  rig_.agent->leases().Release(rig_.session, LeaseOnGpu(rig_.session, 1000, kBlocks));
+  rig_.agent->sessions().leases().Release(rig_.session, LeaseOnGpu(rig_.session, 1000, kBlocks));
   EXPECT_EQ(rig_.agent->evictor().EvictGpuFrom(kPerHandle, 0), 0u);
   EXPECT_EQ(Resize(kHandle).bytes, kHandle);
   EXPECT_EQ(rig_.agent->stats().gpu.evictions, kBlocks);
@@ -124,7 +124,7 @@ TEST_F(GpuResizeTest, MoreBlocksThanOneTurnEvictsAllGo) {
 
 TEST_F(GpuResizeTest, WhatAWorkerLeasedIsAwaitedAndLeasedToNobodyAnew) {
   ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
-  ASSERT_TRUE(rig_.agent->AttachToGpu(rig_.session).ok());
+  ASSERT_TRUE(rig_.agent->sessions().AttachToGpu(rig_.session).ok());
   grants().Release(rig_.session, [&] {
     std::vector<uint32_t> first = TakeFirstHandle();
     first.resize(kPerHandle - 1);
@@ -139,7 +139,7 @@ TEST_F(GpuResizeTest, WhatAWorkerLeasedIsAwaitedAndLeasedToNobodyAnew) {
   EXPECT_EQ(progress.workers, 1u);
   EXPECT_EQ(OnboardToGpu(rig_.Open(0), 20, 2).blocks.size(), 0u) << "else it would never end";
   EXPECT_EQ(rig_.Hits(rig_.session, 20, 2), 2u);
-  rig_.agent->leases().Release(rig_.session, leases);
+  rig_.agent->sessions().leases().Release(rig_.session, leases);
   EXPECT_TRUE(rig_.Run(resizer().AwaitEnd(rig_.executor.Now() + absl::Seconds(1))));
   EXPECT_EQ(handles(), 1u);
   EXPECT_EQ(resizer().progress().ended, absl::OkStatus());
@@ -147,7 +147,7 @@ TEST_F(GpuResizeTest, WhatAWorkerLeasedIsAwaitedAndLeasedToNobodyAnew) {
 
 TEST_F(GpuResizeTest, WhatAStepMayStillTouchIsAwaited) {
   ASSERT_EQ(Resize(2 * kHandle).bytes, 2 * kHandle);
-  const SignalPage* const page = *rig_.agent->AttachToGpu(rig_.session);
+  const SignalPage* const page = *rig_.agent->sessions().AttachToGpu(rig_.session);
   const SessionId filler = rig_.Open(0);
   ASSERT_EQ(Take(filler, kPerHandle).size(), kPerHandle);
   page->word(static_cast<size_t>(StepWord::kBegun))->store(1);
@@ -255,7 +255,7 @@ TEST_F(GpuResizeTest, NothingThatIsHeldChangesWhileThePoolDoes) {
         rig_.Put(rig_.session, first, 1);
         for (const LeasedBlock& block : OnboardToGpu(rig_.session, first, 1).blocks) {
           if (leased.emplace(first, std::pair(block.offset, block.lease)).second) continue;
-          rig_.agent->leases().Release(rig_.session, std::vector<LeaseId>{block.lease});
+          rig_.agent->sessions().leases().Release(rig_.session, std::vector<LeaseId>{block.lease});
         }
         break;
       }
@@ -267,7 +267,7 @@ TEST_F(GpuResizeTest, NothingThatIsHeldChangesWhileThePoolDoes) {
     }
     if (rig_.executor.Now() > forget) {
       for (const auto& [block, lease] : leased) {
-        rig_.agent->leases().Release(rig_.session, std::vector<LeaseId>{lease.second});
+        rig_.agent->sessions().leases().Release(rig_.session, std::vector<LeaseId>{lease.second});
       }
       leased.clear();
       forget = rig_.executor.Now() + kLeaseDuration / 2;

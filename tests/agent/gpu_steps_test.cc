@@ -21,7 +21,7 @@ constexpr absl::Duration kLong = absl::Seconds(5);
 // A worker's side: its page, where its steps begin and end.
 class Steps {
  public:
-  Steps(AgentRig* rig, SessionId session) : page_(*rig->agent->AttachToGpu(session)) {}
+  Steps(AgentRig* rig, SessionId session) : page_(*rig->agent->sessions().AttachToGpu(session)) {}
   uint64_t Begin() {
     page_->word(static_cast<size_t>(StepWord::kBegun))->store(++begun_);
     return begun_;
@@ -45,11 +45,11 @@ class GpuStepsTest : public ::testing::Test {
     return leases;
   }
   Reserved ReserveOnGpu(SessionId session, uint64_t first, size_t count) {
-    return *rig_.agent->putter().Reserve(rig_.NameRun(session, first, count), Tier::kGpu);
+    return *rig_.agent->flows().putter.Reserve(rig_.NameRun(session, first, count), Tier::kGpu);
   }
-  uint64_t used_slots() const { return rig_.agent->gpu()->used_bytes() / kRigBlockBytes; }
+  uint64_t used_slots() const { return rig_.agent->gpus().at(0).pool().used_bytes() / kRigBlockBytes; }
   std::span<std::byte> Slot(uint64_t offset) {
-    return {rig_.agent->gpu()->region()->address() + offset, kRigBlockBytes};
+    return {rig_.agent->gpus().at(0).pool().region()->address() + offset, kRigBlockBytes};
   }
 
   AgentRig rig_{{.gpu_slots = 2}};
@@ -59,7 +59,7 @@ class GpuStepsTest : public ::testing::Test {
 class HostStepsTest : public ::testing::Test {
  protected:
   Reserved Reserve(SessionId session, uint64_t first, size_t count) {
-    return *rig_.agent->putter().Reserve(rig_.NameRun(session, first, count), Tier::kHost);
+    return *rig_.agent->flows().putter.Reserve(rig_.NameRun(session, first, count), Tier::kHost);
   }
   static std::vector<ReservationId> IdsOf(const Reserved& reserved) {
     std::vector<ReservationId> ids;
@@ -72,7 +72,7 @@ class HostStepsTest : public ::testing::Test {
     steps_.emplace(&rig_, slow);
     step_ = steps_->Begin();
     reserved_ = Reserve(slow, 50, 3);
-    EXPECT_EQ(rig_.Run(rig_.agent->putter().Commit(slow, IdsOf(reserved_), step_)), 0u);
+    EXPECT_EQ(rig_.Run(rig_.agent->flows().putter.Commit(slow, IdsOf(reserved_), step_)), 0u);
     return slow;
   }
   // What the step still writes there lands now.
@@ -82,7 +82,7 @@ class HostStepsTest : public ::testing::Test {
     }
   }
   uint64_t late_blocks() const {
-    return rig_.agent->reservations().late_bytes(Tier::kHost) / kRigBlockBytes;
+    return rig_.agent->sessions().reservations().late_bytes(Tier::kHost) / kRigBlockBytes;
   }
 
   AgentRig rig_{{.slots = 8, .gpu_slots = 2, .disk = false}};
@@ -94,8 +94,8 @@ class HostStepsTest : public ::testing::Test {
 TEST_F(GpuStepsTest, AReleasedLeasesSlotIsReusedOnlyBehindTheStepThatMayReadIt) {
   Steps steps(&rig_, rig_.session);
   const uint64_t step = steps.Begin();
-  rig_.agent->leases().Release(rig_.session, LeaseOnGpu(rig_.session, 2));
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(Tier::kGpu), 2u);
+  rig_.agent->sessions().leases().Release(rig_.session, LeaseOnGpu(rig_.session, 2));
+  EXPECT_EQ(rig_.agent->gpus().EvictAll(), 2u);
   EXPECT_EQ(used_slots(), 2u) << "its kernels may be reading them";
   EXPECT_EQ(ReserveOnGpu(rig_.session, 50, 1).blocks[0].state, ReservedBlock::State::kNoRoom);
   steps.End(step);
@@ -108,8 +108,8 @@ TEST_F(GpuStepsTest, AnExpiredLeaseEndsBehindItsStepToo) {
   const uint64_t step = steps.Begin();
   LeaseOnGpu(rig_.session, 1);
   rig_.Pass(kLeaseDuration + kLeaseGrace + 2 * kSweepInterval);
-  EXPECT_EQ(rig_.agent->leases().size(), 0u);
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(Tier::kGpu), 1u);
+  EXPECT_EQ(rig_.agent->sessions().leases().size(), 0u);
+  EXPECT_EQ(rig_.agent->gpus().EvictAll(), 1u);
   EXPECT_EQ(used_slots(), 1u);
   steps.End(step);
   rig_.Pass(2 * kSweepInterval);
@@ -121,7 +121,7 @@ TEST_F(GpuStepsTest, ASlotGivenBackUnwrittenIsItsWritersUntilTheStepEnds) {
   const uint64_t step = steps.Begin();
   const Reserved reserved = ReserveOnGpu(rig_.session, 1, 1);
   const std::vector<ReservationId> ids = {reserved.blocks[0].id};
-  rig_.agent->reservations().Release(rig_.session, ids);
+  rig_.agent->sessions().reservations().Release(rig_.session, ids);
   EXPECT_EQ(used_slots(), 1u);
   steps.End(step);
   rig_.Pass(2 * kSweepInterval);
@@ -133,7 +133,7 @@ TEST_F(GpuStepsTest, ACommitTakesTheBytesThatAreThereWhenItsStepHasEnded) {
   const uint64_t step = steps.Begin();
   const Reserved reserved = ReserveOnGpu(rig_.session, 1, 1);
   const auto committed =
-      rig_.Spawn(rig_.agent->putter().Commit(rig_.session, {reserved.blocks[0].id}, step));
+      rig_.Spawn(rig_.agent->flows().putter.Commit(rig_.session, {reserved.blocks[0].id}, step));
   rig_.Pass(absl::Milliseconds(50));
   EXPECT_FALSE(committed->has_value());
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kGpu), 0u);
@@ -149,7 +149,7 @@ TEST_F(GpuStepsTest, ABlockWhoseStepDoesNotEndInTimeIsNotCommitted) {
   Steps steps(&rig_, rig_.session);
   const uint64_t step = steps.Begin();
   const Reserved reserved = ReserveOnGpu(rig_.session, 1, 1);
-  EXPECT_EQ(rig_.Run(rig_.agent->putter().Commit(rig_.session, {reserved.blocks[0].id}, step)), 0u);
+  EXPECT_EQ(rig_.Run(rig_.agent->flows().putter.Commit(rig_.session, {reserved.blocks[0].id}, step)), 0u);
   rig_.Pass(absl::Milliseconds(1));
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), 0u);
   EXPECT_EQ(used_slots(), 1u) << "it may still be written";
@@ -160,7 +160,7 @@ TEST_F(GpuStepsTest, ABlockWhoseStepDoesNotEndInTimeIsNotCommitted) {
 }
 
 TEST_F(GpuStepsTest, AStepThatHasNotBegunIsRefused) {
-  const Putter& putter = rig_.agent->putter();
+  const Putter& putter = rig_.agent->flows().putter;
   EXPECT_TRUE(absl::IsInvalidArgument(putter.CheckStep(rig_.session, 1))) << "it has no page";
   EXPECT_TRUE(putter.CheckStep(rig_.session, 0).ok());
   Steps steps(&rig_, rig_.session);
@@ -178,13 +178,13 @@ TEST_F(GpuStepsTest, WhatADyingWorkerMayTouchIsFreeWhenItsProcessIsGone) {
   LeaseOnGpu(doomed, 1);
   ReserveOnGpu(doomed, 50, 1);
   rig_.agent->CloseSession(doomed);
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(Tier::kGpu), 1u) << "nobody has a lease on it";
+  EXPECT_EQ(rig_.agent->gpus().EvictAll(), 1u) << "nobody has a lease on it";
   rig_.Pass(absl::Seconds(20));
   EXPECT_EQ(used_slots(), 2u) << "its kernels run as long as it does";
-  rig_.agent->ProcessGone(doomed);
+  rig_.agent->sessions().ProcessGone(doomed);
   EXPECT_EQ(used_slots(), 0u);
-  EXPECT_EQ(rig_.agent->gpu_workers()->size(), 0u);
-  rig_.agent->ProcessGone(doomed);
+  EXPECT_EQ(rig_.agent->gpus().at(0).workers().size(), 0u);
+  rig_.agent->sessions().ProcessGone(doomed);
   rig_.agent->Audit();
 }
 
@@ -194,9 +194,9 @@ TEST_F(GpuStepsTest, ACommitUnderWayEndsWithTheProcessWhoseStepItAwaits) {
   const uint64_t step = steps.Begin();
   const Reserved reserved = ReserveOnGpu(doomed, 1, 1);
   const auto committed =
-      rig_.Spawn(rig_.agent->putter().Commit(doomed, {reserved.blocks[0].id}, step));
+      rig_.Spawn(rig_.agent->flows().putter.Commit(doomed, {reserved.blocks[0].id}, step));
   rig_.agent->CloseSession(doomed);
-  rig_.agent->ProcessGone(doomed);
+  rig_.agent->sessions().ProcessGone(doomed);
   rig_.Pass(absl::Milliseconds(10));
   EXPECT_EQ(*committed, 0u) << "what it wrote is half a block";
   EXPECT_EQ(used_slots(), 0u);
@@ -208,8 +208,8 @@ TEST_F(GpuStepsTest, AWorkerThatHangsUpWithAllStepsEndedLeavesAtOnce) {
   steps.End(steps.Begin());
   LeaseOnGpu(leaving, 1);
   rig_.agent->CloseSession(leaving);
-  EXPECT_EQ(rig_.agent->gpu_workers()->size(), 0u);
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(Tier::kGpu), 1u);
+  EXPECT_EQ(rig_.agent->gpus().at(0).workers().size(), 0u);
+  EXPECT_EQ(rig_.agent->gpus().EvictAll(), 1u);
   EXPECT_EQ(used_slots(), 0u);
 }
 
@@ -219,15 +219,15 @@ TEST_F(GpuStepsTest, AWorkerThatHangsUpInAStepLeavesWhenItEnds) {
   const uint64_t step = steps.Begin();
   rig_.agent->CloseSession(leaving);
   rig_.Pass(absl::Seconds(1));
-  EXPECT_EQ(rig_.agent->gpu_workers()->size(), 1u);
+  EXPECT_EQ(rig_.agent->gpus().at(0).workers().size(), 1u);
   steps.End(step);
   rig_.Pass(2 * kSweepInterval);
-  EXPECT_EQ(rig_.agent->gpu_workers()->size(), 0u);
+  EXPECT_EQ(rig_.agent->gpus().at(0).workers().size(), 0u);
 }
 
 TEST_F(GpuStepsTest, ASessionWithoutAPageKeepsNothing) {
-  rig_.agent->leases().Release(rig_.session, LeaseOnGpu(rig_.session, 2));
-  EXPECT_EQ(rig_.agent->evictor().EvictAll(Tier::kGpu), 2u);
+  rig_.agent->sessions().leases().Release(rig_.session, LeaseOnGpu(rig_.session, 2));
+  EXPECT_EQ(rig_.agent->gpus().EvictAll(), 2u);
   EXPECT_EQ(used_slots(), 0u);
 }
 
@@ -235,15 +235,15 @@ TEST_F(GpuStepsTest, APageIsTheSessionsOwnAndItsPlaceOneOfAFew) {
   std::vector<SessionId> sessions;
   for (uint32_t i = 1; i < kMaxPoolWorkers; ++i) {
     sessions.push_back(rig_.Open(0));
-    ASSERT_TRUE(rig_.agent->AttachToGpu(sessions.back()).ok());
+    ASSERT_TRUE(rig_.agent->sessions().AttachToGpu(sessions.back()).ok());
   }
-  EXPECT_EQ(*rig_.agent->AttachToGpu(sessions[0]), *rig_.agent->AttachToGpu(sessions[0]));
-  EXPECT_NE(*rig_.agent->AttachToGpu(sessions[0]), *rig_.agent->AttachToGpu(sessions[1]));
-  EXPECT_TRUE(absl::IsResourceExhausted(rig_.agent->AttachToGpu(rig_.session).status()));
+  EXPECT_EQ(*rig_.agent->sessions().AttachToGpu(sessions[0]), *rig_.agent->sessions().AttachToGpu(sessions[0]));
+  EXPECT_NE(*rig_.agent->sessions().AttachToGpu(sessions[0]), *rig_.agent->sessions().AttachToGpu(sessions[1]));
+  EXPECT_TRUE(absl::IsResourceExhausted(rig_.agent->sessions().AttachToGpu(rig_.session).status()));
   rig_.agent->CloseSession(sessions[0]);
-  EXPECT_TRUE(rig_.agent->AttachToGpu(rig_.session).ok());
-  EXPECT_TRUE(absl::IsNotFound(rig_.agent->AttachToGpu(sessions[0]).status())) << "it is closed";
-  EXPECT_TRUE(absl::IsNotFound(rig_.agent->AttachToGpu(rig_.Open(1)).status()))
+  EXPECT_TRUE(rig_.agent->sessions().AttachToGpu(rig_.session).ok());
+  EXPECT_TRUE(absl::IsNotFound(rig_.agent->sessions().AttachToGpu(sessions[0]).status())) << "it is closed";
+  EXPECT_TRUE(absl::IsNotFound(rig_.agent->sessions().AttachToGpu(rig_.Open(1)).status()))
       << "the pool is another tenant's";
 }
 
@@ -265,7 +265,7 @@ TEST_F(HostStepsTest, ItIsFreeWhenTheStepHasEnded) {
   steps_->End(step_);
   rig_.Pass(2 * kSweepInterval);
   EXPECT_EQ(late_blocks(), 0u);
-  EXPECT_EQ(rig_.agent->reservations().size(), 0u);
+  EXPECT_EQ(rig_.agent->sessions().reservations().size(), 0u);
   EXPECT_EQ(rig_.Put(rig_.session, 1, 8), 8u);
 }
 
@@ -273,8 +273,8 @@ TEST_F(HostStepsTest, ItIsFreeWhenTheStepHasEnded) {
 // step still writes.
 TEST_F(HostStepsTest, GivingItBackDoesNotEndTheStepThatWritesIt) {
   const SessionId slow = CommitTooLate();
-  rig_.agent->reservations().Release(slow, IdsOf(reserved_));
-  rig_.agent->reservations().Release(slow, IdsOf(reserved_));
+  rig_.agent->sessions().reservations().Release(slow, IdsOf(reserved_));
+  rig_.agent->sessions().reservations().Release(slow, IdsOf(reserved_));
   EXPECT_EQ(late_blocks(), 3u);
   EXPECT_EQ(rig_.Put(rig_.session, 1, 8), 5u);
   steps_->End(step_);
@@ -287,7 +287,7 @@ TEST_F(HostStepsTest, ASlotGivenBackInAStepIsFreeBehindThatStepAndNotTheNext) {
   Steps steps(&rig_, rig_.session);
   const uint64_t first = steps.Begin();
   const Reserved reserved = Reserve(rig_.session, 1, 2);
-  rig_.agent->reservations().Release(rig_.session, IdsOf(reserved));
+  rig_.agent->sessions().reservations().Release(rig_.session, IdsOf(reserved));
   EXPECT_EQ(late_blocks(), 2u);
   EXPECT_EQ(Reserve(rig_.Open(0), 1, 2).blocks[1].state, ReservedBlock::State::kReserved);
   steps.Begin();
@@ -300,10 +300,10 @@ TEST_F(HostStepsTest, AClientThatGaveUpWaitingForItsCommitDoesNotFreeItsSlots) {
   Steps steps(&rig_, rig_.session);
   const uint64_t step = steps.Begin();
   const std::vector<ReservationId> ids = IdsOf(Reserve(rig_.session, 1, 2));
-  const auto committed = rig_.Spawn(rig_.agent->putter().Commit(rig_.session, ids, step));
-  rig_.agent->reservations().Release(rig_.session, ids);
+  const auto committed = rig_.Spawn(rig_.agent->flows().putter.Commit(rig_.session, ids, step));
+  rig_.agent->sessions().reservations().Release(rig_.session, ids);
   EXPECT_EQ(rig_.agent->host().used_bytes(), 2 * kRigBlockBytes);
-  EXPECT_EQ(rig_.Run(rig_.agent->putter().Commit(rig_.session, ids)), 0u) << "it is committed";
+  EXPECT_EQ(rig_.Run(rig_.agent->flows().putter.Commit(rig_.session, ids)), 0u) << "it is committed";
   steps.End(step);
   rig_.Pass(absl::Milliseconds(50));
   EXPECT_EQ(*committed, 2u);
@@ -314,16 +314,16 @@ TEST_F(HostStepsTest, WhatACommitAwaitsAtTheHangupIsWhatTheWorkerMayStillWrite) 
   Steps steps(&rig_, doomed);
   const uint64_t step = steps.Begin();
   const auto committed =
-      rig_.Spawn(rig_.agent->putter().Commit(doomed, IdsOf(Reserve(doomed, 1, 2)), step));
+      rig_.Spawn(rig_.agent->flows().putter.Commit(doomed, IdsOf(Reserve(doomed, 1, 2)), step));
   EXPECT_TRUE(rig_.agent->CloseSession(doomed));
   rig_.Pass(kCommitTimeout + 2 * kSweepInterval);
   EXPECT_EQ(*committed, 0u);
   EXPECT_EQ(late_blocks(), 2u);
-  rig_.agent->WritesOver(doomed);
+  rig_.agent->sessions().WritesOver(doomed);
   EXPECT_EQ(late_blocks(), 2u) << "its words say that the step runs";
-  rig_.agent->ProcessGone(doomed);
+  rig_.agent->sessions().ProcessGone(doomed);
   EXPECT_EQ(late_blocks(), 0u);
-  EXPECT_EQ(rig_.agent->reservations().size(), 0u);
+  EXPECT_EQ(rig_.agent->sessions().reservations().size(), 0u);
   rig_.agent->Audit();
 }
 
@@ -332,14 +332,14 @@ TEST_F(HostStepsTest, ACommitWhoseWorkerDiesInItsStepIsNone) {
   Steps steps(&rig_, doomed);
   const uint64_t step = steps.Begin();
   const auto committed =
-      rig_.Spawn(rig_.agent->putter().Commit(doomed, IdsOf(Reserve(doomed, 1, 2)), step));
+      rig_.Spawn(rig_.agent->flows().putter.Commit(doomed, IdsOf(Reserve(doomed, 1, 2)), step));
   rig_.agent->CloseSession(doomed);
   rig_.Pass(absl::Seconds(1));
   EXPECT_EQ(rig_.Put(rig_.session, 10, 8), 6u) << "it is dying, and not dead";
-  rig_.agent->ProcessGone(doomed);
+  rig_.agent->sessions().ProcessGone(doomed);
   rig_.Pass(absl::Milliseconds(10));
   EXPECT_EQ(*committed, 0u);
-  EXPECT_EQ(rig_.agent->reservations().size(), 0u);
+  EXPECT_EQ(rig_.agent->sessions().reservations().size(), 0u);
   EXPECT_EQ(rig_.agent->host().used_bytes(), 6 * kRigBlockBytes);
 }
 

@@ -21,7 +21,7 @@ class HangupTest : public ::testing::Test {
   std::vector<std::span<std::byte>> ReserveAndHangUp(size_t blocks) {
     leaving_ = rig_.Open(0);
     const Reserved reserved =
-        *rig_.agent->putter().Reserve(rig_.NameRun(leaving_, 50, blocks), Tier::kHost);
+        *rig_.agent->flows().putter.Reserve(rig_.NameRun(leaving_, 50, blocks), Tier::kHost);
     std::vector<std::span<std::byte>> slots;
     for (const ReservedBlock& block : reserved.blocks) {
       EXPECT_EQ(block.state, ReservedBlock::State::kReserved);
@@ -31,7 +31,7 @@ class HangupTest : public ::testing::Test {
     return slots;
   }
   uint64_t late_blocks(Tier tier = Tier::kHost) const {
-    return rig_.agent->reservations().late_bytes(tier) / kRigBlockBytes;
+    return rig_.agent->sessions().reservations().late_bytes(tier) / kRigBlockBytes;
   }
   SessionToken NextToken() {
     ++tokens_;
@@ -64,19 +64,19 @@ TEST_F(HangupTest, ItsSlotsAreFreeWhenItSaysThatItsWritesAreOver) {
   ReserveAndHangUp(3);
   rig_.Pass(absl::Hours(1));
   EXPECT_EQ(late_blocks(), 3u) << "no deadline says that it is done";
-  rig_.agent->WritesOver(leaving_);
+  rig_.agent->sessions().WritesOver(leaving_);
   EXPECT_EQ(late_blocks(), 0u);
   EXPECT_EQ(rig_.Put(rig_.session, 1, 8), 8u);
-  rig_.agent->WritesOver(leaving_);
-  rig_.agent->ProcessGone(leaving_);
+  rig_.agent->sessions().WritesOver(leaving_);
+  rig_.agent->sessions().ProcessGone(leaving_);
   rig_.agent->Audit();
 }
 
 TEST_F(HangupTest, ItsSlotsAreFreeWhenItsProcessIsGone) {
   ReserveAndHangUp(3);
-  rig_.agent->ProcessGone(leaving_);
+  rig_.agent->sessions().ProcessGone(leaving_);
   EXPECT_EQ(late_blocks(), 0u);
-  EXPECT_EQ(rig_.agent->reservations().size(), 0u);
+  EXPECT_EQ(rig_.agent->sessions().reservations().size(), 0u);
   EXPECT_EQ(rig_.Put(rig_.session, 1, 8), 8u);
 }
 
@@ -84,20 +84,20 @@ TEST_F(HangupTest, WhoReservedNothingLeavesNothing) {
   const SessionId idle = rig_.Open(0);
   EXPECT_FALSE(rig_.agent->CloseSession(idle));
   EXPECT_FALSE(rig_.agent->CloseSession(idle)) << "it is unknown by now";
-  rig_.agent->WritesOver(rig_.session);
-  EXPECT_TRUE(rig_.agent->sessions().IsOpen(rig_.session));
+  rig_.agent->sessions().WritesOver(rig_.session);
+  EXPECT_TRUE(rig_.agent->sessions().table().IsOpen(rig_.session));
 }
 
 TEST_F(HangupTest, WhatWasLateBeforeTheHangupStaysLate) {
   leaving_ = rig_.Open(0);
-  ASSERT_TRUE(rig_.agent->putter().Reserve(rig_.NameRun(leaving_, 50, 2), Tier::kHost).ok());
+  ASSERT_TRUE(rig_.agent->flows().putter.Reserve(rig_.NameRun(leaving_, 50, 2), Tier::kHost).ok());
   rig_.Pass(kReservationDuration + 2 * kSweepInterval);
   EXPECT_EQ(late_blocks(), 2u);
-  ASSERT_TRUE(rig_.agent->putter().Reserve(rig_.NameRun(leaving_, 60, 1), Tier::kHost).ok());
+  ASSERT_TRUE(rig_.agent->flows().putter.Reserve(rig_.NameRun(leaving_, 60, 1), Tier::kHost).ok());
   EXPECT_TRUE(rig_.agent->CloseSession(leaving_));
   EXPECT_EQ(late_blocks(), 3u);
   rig_.agent->Audit();
-  rig_.agent->WritesOver(leaving_);
+  rig_.agent->sessions().WritesOver(leaving_);
   EXPECT_EQ(late_blocks(), 0u);
 }
 
@@ -113,36 +113,36 @@ TEST_F(HangupTest, ATenantWhoseLateSlotsAreHalfOfItsMemoryIsGivenNoMoreToWrite) 
   EXPECT_EQ(rig_.Hits(rig_.session, 1, 4), 4u) << "what is there is not evicted for a refusal";
   const SessionId other = rig_.Open(1);
   EXPECT_EQ(rig_.Put(other, 1, 8), 8u) << "it is another tenant";
-  rig_.agent->WritesOver(first);
+  rig_.agent->sessions().WritesOver(first);
   EXPECT_EQ(rig_.Put(rig_.session, 20, 2), 2u);
 }
 
 TEST_F(HangupTest, WhoMayStillWriteCountsAsASession) {
   const Tenant& tenant = rig_.agent->options().tenants.tenants()[0];
   ReserveAndHangUp(1);
-  while (rig_.agent->sessions().size() < kMaxSessions - 1) {
-    ASSERT_TRUE(rig_.agent->OpenSession(tenant, NextToken()).ok());
+  while (rig_.agent->sessions().table().size() < kMaxSessions - 1) {
+    ASSERT_TRUE(rig_.agent->sessions().Open(tenant, NextToken()).ok());
   }
-  const auto refused = rig_.agent->OpenSession(tenant, NextToken());
+  const auto refused = rig_.agent->sessions().Open(tenant, NextToken());
   EXPECT_EQ(refused.status().message(),
             "sessions: all 1024 are in use, 1 by workers that hung up and may still write");
-  rig_.agent->WritesOver(leaving_);
-  EXPECT_TRUE(rig_.agent->OpenSession(tenant, NextToken()).ok());
+  rig_.agent->sessions().WritesOver(leaving_);
+  EXPECT_TRUE(rig_.agent->sessions().Open(tenant, NextToken()).ok());
 }
 
 // A worker that writes by its CPU is in no step.
 TEST(HangupOnGpuTest, ASlotOfThePoolIsNobodyElsesEither) {
   AgentRig rig({.gpu_slots = 2});
   const SessionId leaving = rig.Open(0);
-  ASSERT_TRUE(rig.agent->AttachToGpu(leaving).ok());
-  ASSERT_TRUE(rig.agent->putter().Reserve(rig.NameRun(leaving, 50, 2), Tier::kGpu).ok());
+  ASSERT_TRUE(rig.agent->sessions().AttachToGpu(leaving).ok());
+  ASSERT_TRUE(rig.agent->flows().putter.Reserve(rig.NameRun(leaving, 50, 2), Tier::kGpu).ok());
   EXPECT_TRUE(rig.agent->CloseSession(leaving));
   rig.Pass(2 * kSweepInterval);
-  EXPECT_EQ(rig.agent->gpu()->used_bytes(), 2 * kRigBlockBytes);
-  EXPECT_EQ(rig.agent->reservations().late_bytes(Tier::kGpu), 2 * kRigBlockBytes);
+  EXPECT_EQ(rig.agent->gpus().at(0).pool().used_bytes(), 2 * kRigBlockBytes);
+  EXPECT_EQ(rig.agent->sessions().reservations().late_bytes(Tier::kGpu), 2 * kRigBlockBytes);
   EXPECT_EQ(rig.Put(rig.session, 1, 4), 4u) << "host memory has none that are late";
-  rig.agent->WritesOver(leaving);
-  EXPECT_EQ(rig.agent->gpu()->used_bytes(), 0u);
+  rig.agent->sessions().WritesOver(leaving);
+  EXPECT_EQ(rig.agent->gpus().at(0).pool().used_bytes(), 0u);
   rig.agent->Audit();
 }
 

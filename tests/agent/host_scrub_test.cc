@@ -26,7 +26,7 @@ class HostScrubTest : public ::testing::Test {
   bool InHost(SessionId of, uint64_t number) {
     return rig_.agent->index().In(Tier::kHost, rig_.NameRun(of, number, 1).keys[0]);
   }
-  HostScrubReport Report() const { return rig_.agent->host_scrub().report(); }
+  HostScrubReport Report() const { return rig_.agent->flows().host_scrub.report(); }
 
   AgentRig rig_{{.slots = 128, .host_scrub_bytes_per_second = kRate}};
 };
@@ -81,7 +81,7 @@ TEST_F(HostScrubTest, ALeasedBlockThatChangedGoesWhenItsLeaseEnds) {
   rig_.Pass(absl::Seconds(2.1));
   EXPECT_EQ(Report().altered, 1);
   EXPECT_TRUE(InHost(rig_.session, 1));
-  rig_.agent->leases().Release(rig_.session, std::span(&held.blocks[0].lease, 1));
+  rig_.agent->sessions().leases().Release(rig_.session, std::span(&held.blocks[0].lease, 1));
   rig_.Pass(absl::Milliseconds(200));
   EXPECT_FALSE(InHost(rig_.session, 1));
   EXPECT_EQ(rig_.agent->stats().host.verify_failures, 1);
@@ -90,15 +90,15 @@ TEST_F(HostScrubTest, ALeasedBlockThatChangedGoesWhenItsLeaseEnds) {
 TEST_F(HostScrubTest, NothingIsPinnedBetweenTwoBatches) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 96), 96);
   rig_.Pass(absl::Seconds(3.3));
-  EXPECT_EQ(rig_.agent->index().pinned_bytes(Tier::kHost), 0);
+  EXPECT_EQ(rig_.agent->index().pinned_bytes(), 0);
 }
 
 TEST(HostScrubOffTest, ARateOfZeroReadsNothing) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 4), 4);
   rig.Pass(absl::Seconds(10));
-  EXPECT_EQ(rig.agent->host_scrub().report().blocks, 0);
-  EXPECT_EQ(rig.agent->host_scrub().report().passes, 0);
+  EXPECT_EQ(rig.agent->flows().host_scrub.report().blocks, 0);
+  EXPECT_EQ(rig.agent->flows().host_scrub.report().passes, 0);
 }
 
 }  // namespace

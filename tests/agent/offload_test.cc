@@ -21,7 +21,7 @@ constexpr uint64_t kHour = 21;
 constexpr DiskWriteOptions kLazy = {.policy = WritePolicy::kAll,
                                     .moment = WriteMoment::kAtEviction};
 
-size_t OnDisk(const AgentRig& rig) { return rig.agent->disks()->block_count(); }
+size_t OnDisk(const AgentRig& rig) { return rig.agent->disks().set()->block_count(); }
 const OffloadStats& StatsOf(const AgentRig& rig) { return rig.agent->stats().offload; }
 
 TEST(OffloadAtCommitTest, ByDefaultEveryBlockIsWritten) {
@@ -29,7 +29,7 @@ TEST(OffloadAtCommitTest, ByDefaultEveryBlockIsWritten) {
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 8), 8u);
   EXPECT_EQ(OnDisk(rig), 8u);
   EXPECT_EQ(StatsOf(rig).written, 8u);
-  EXPECT_FALSE(rig.agent->disk_admission()->BudgetLeft(0, rig.executor.Now()).has_value());
+  EXPECT_FALSE(rig.agent->disks().admission()->BudgetLeft(0, rig.executor.Now()).has_value());
 }
 
 TEST(OffloadAtCommitTest, BeyondTheBudgetBlocksAreDeclinedCountedAndServed) {
@@ -39,10 +39,10 @@ TEST(OffloadAtCommitTest, BeyondTheBudgetBlocksAreDeclinedCountedAndServed) {
   EXPECT_EQ(OnDisk(rig), kHour);
   EXPECT_EQ(StatsOf(rig).over_budget, 9u);
   EXPECT_EQ(rig.Hits(rig.session, 1, kHour + 9), kHour + 9);
-  const auto left = rig.agent->disk_admission()->BudgetLeft(0, rig.executor.Now());
+  const auto left = rig.agent->disks().admission()->BudgetLeft(0, rig.executor.Now());
   ASSERT_TRUE(left.has_value());
   EXPECT_LT(left->bytes, kRecord);
-  EXPECT_EQ(left->bytes_per_day, rig.agent->disks()->capacity_bytes());
+  EXPECT_EQ(left->bytes_per_day, rig.agent->disks().set()->capacity_bytes());
 }
 
 TEST(OffloadAtCommitTest, ABlockThatWasRefusedIsOfferedAgainAtEachHit) {
@@ -76,7 +76,7 @@ TEST(OffloadAtCommitTest, HitsAreCountedFromWhenABlockCameIntoHostMemory) {
     ASSERT_EQ(rig.Hits(rig.session, 1, 1), 1u);
     EXPECT_EQ(rig.agent->index().Find(key)->host_hits, hits);
   }
-  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.agent->evictor().EvictAll();
   ASSERT_EQ(rig.Hits(rig.session, 1, 1), 1u);
   EXPECT_EQ(rig.agent->index().Find(key)->host_hits, 0u) << "the disk was hit";
 }
@@ -88,11 +88,11 @@ TEST(OffloadAtCommitTest, EachDiskHasItsOwnBudget) {
   constexpr size_t kBlocks = 100;
   uint64_t belong[2] = {};
   for (const BlockKey& key : rig.NameRun(rig.session, 1, kBlocks).keys) {
-    ++belong[*rig.agent->disks()->DiskFor(key)];
+    ++belong[*rig.agent->disks().set()->DiskFor(key)];
   }
   ASSERT_GT(std::min(belong[0], belong[1]), kHour);
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, kBlocks), kBlocks);
-  for (const DiskSet::DiskStatus& disk : rig.agent->disks()->Statuses()) {
+  for (const DiskSet::DiskStatus& disk : rig.agent->disks().set()->Statuses()) {
     EXPECT_EQ(disk.block_count, kHour);
     EXPECT_EQ(disk.written_bytes, kHour * kRecord);
   }
@@ -105,11 +105,11 @@ TEST(OffloadAtCommitTest, ADiskThatTakesOverAnothersBlockIsCharged) {
                 .disk_writes = {.policy = WritePolicy::kAll, .drive_writes_per_day = kOneADay}});
   rig.media.faults.write_error = 1;
   const auto left = [&](size_t disk) {
-    return rig.agent->disk_admission()->BudgetLeft(disk, rig.executor.Now())->bytes;
+    return rig.agent->disks().admission()->BudgetLeft(disk, rig.executor.Now())->bytes;
   };
   const uint64_t before[2] = {left(0), left(1)};
   uint64_t number = 1;
-  while (*rig.agent->disks()->DiskFor(rig.NameRun(rig.session, number, 1).keys[0]) != 0) ++number;
+  while (*rig.agent->disks().set()->DiskFor(rig.NameRun(rig.session, number, 1).keys[0]) != 0) ++number;
   ASSERT_EQ(rig.PutOnDisk(rig.session, number, 1), 1u);
   ASSERT_EQ(OnDisk(rig), 1u);
   EXPECT_EQ(before[0] - left(0), kRecord) << "the failed write is not given back";
@@ -121,7 +121,7 @@ TEST(OffloadAtCommitTest, WhatReclaimWritesAgainIsChargedAndCounted) {
                 .segments = 8,
                 .disk_writes = {.policy = WritePolicy::kAll, .drive_writes_per_day = 100}});
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 8), 8u);
-  const auto reappended = [&] { return rig.agent->disks()->Statuses()[0].reappended_bytes; };
+  const auto reappended = [&] { return rig.agent->disks().set()->Statuses()[0].reappended_bytes; };
   // Hit now and then, the first ones outlive what comes after them.
   for (uint64_t first = 100; reappended() == 0; first += 8) {
     ASSERT_LT(first, 1000u);
@@ -130,9 +130,9 @@ TEST(OffloadAtCommitTest, WhatReclaimWritesAgainIsChargedAndCounted) {
     rig.Pass(absl::Milliseconds(10));
   }
   rig.Pass(absl::Milliseconds(100));
-  const DiskSet::DiskStatus disk = rig.agent->disks()->Statuses()[0];
+  const DiskSet::DiskStatus disk = rig.agent->disks().set()->Statuses()[0];
   EXPECT_EQ(disk.written_bytes, StatsOf(rig).written * kRecord + disk.reappended_bytes);
-  const auto left = rig.agent->disk_admission()->BudgetLeft(0, rig.executor.Now());
+  const auto left = rig.agent->disks().admission()->BudgetLeft(0, rig.executor.Now());
   const uint64_t bucket = left->bytes_per_day / 24;
   // In these milliseconds a few hundred bytes were filled in again.
   EXPECT_NEAR(static_cast<double>(bucket - left->bytes), static_cast<double>(disk.written_bytes),
@@ -144,10 +144,10 @@ TEST(OffloadAtCommitTest, WithNoDiskInServiceABlockIsDeclinedAtOnce) {
   rig.disk.Stall();
   ASSERT_EQ(rig.Put(rig.session, 1, 1), 1u);
   rig.Pass(absl::Seconds(3));
-  ASSERT_FALSE(rig.agent->disks()->Statuses()[0].serving);
+  ASSERT_FALSE(rig.agent->disks().set()->Statuses()[0].serving);
   ASSERT_EQ(rig.Put(rig.session, 10, 3), 3u);
   EXPECT_EQ(StatsOf(rig).disk_failed, 3u);
-  EXPECT_EQ(rig.agent->offloader()->pending(), 1u) << "the one that hangs";
+  EXPECT_EQ(rig.agent->flows().offloader->pending(), 1u) << "the one that hangs";
   EXPECT_EQ(rig.Hits(rig.session, 10, 3), 3u);
 }
 
@@ -193,10 +193,10 @@ TEST(OffloadAtEvictionTest, ADiskThatIsBehindLosesBlocksAndSlowsNoPut) {
   }
   EXPECT_EQ(rig.executor.Now(), start);
   EXPECT_GE(StatsOf(rig).evicted, 20 * 8 - 64 - 4u) << "20 runs of 8, and 64 slots";
-  EXPECT_EQ(rig.agent->disks()->stats().inserts, 0u);
+  EXPECT_EQ(rig.agent->disks().set()->stats().inserts, 0u);
   rig.disk.Resume();
   rig.Pass(absl::Seconds(1));
-  EXPECT_EQ(rig.agent->offloader()->pending(), 0u);
+  EXPECT_EQ(rig.agent->flows().offloader->pending(), 0u);
   rig.agent->Audit();
 }
 

@@ -35,7 +35,7 @@ class OnboardPartsTest : public ::testing::Test {
     EXPECT_EQ(rig_.PutOnDisk(rig_.session, 1, kOnDisk), kOnDisk);
     // Host memory forgets them.
     EXPECT_EQ(rig_.PutOnDisk(rig_.session, 100, 16), 16);
-    EXPECT_EQ(rig_.agent->leases().size(), 0);
+    EXPECT_EQ(rig_.agent->sessions().leases().size(), 0);
   }
   ~OnboardPartsTest() override { rig_.agent->Audit(); }
 
@@ -52,12 +52,12 @@ class OnboardPartsTest : public ::testing::Test {
   OnboardRequest Set(const std::vector<uint64_t>& numbers) {
     std::vector<EngineKey> keys;
     for (const uint64_t number : numbers) keys.push_back(TestEngineKey(number));
-    BlockRun set = *rig_.agent->sessions().NameRun(rig_.session, 1, std::nullopt, keys);
+    BlockRun set = *rig_.agent->sessions().table().NameRun(rig_.session, 1, std::nullopt, keys);
     set.is_set = true;
     return {.run = std::move(set), .deadline = rig_.executor.Now() + kTimeout};
   }
   std::shared_ptr<Parts> Begin(std::vector<OnboardRequest> requests) {
-    return *Parts::Begin(&rig_.agent->onboarder(), std::move(requests));
+    return *Parts::Begin(&rig_.agent->flows().onboarder, std::move(requests));
   }
   OnboardPart Next(Parts* parts) { return *rig_.Run(parts->Next()); }
   static Places PlacesOf(const OnboardPart& part, size_t sequence) {
@@ -92,7 +92,7 @@ TEST_F(OnboardPartsTest, WhatIsInHostMemoryComesAtOnceAndTheRestWhenItIsLoaded) 
     EXPECT_TRUE(part.missed.empty() || part.missed[0] == MissReason::kNone);
   }
   EXPECT_EQ(rest, (Places{2, 3}));
-  EXPECT_EQ(rig_.agent->leases().size(), 4);
+  EXPECT_EQ(rig_.agent->sessions().leases().size(), 4);
 }
 
 TEST_F(OnboardPartsTest, AllThatIsInHostMemoryIsOnePartWhichIsTheLast) {
@@ -188,7 +188,7 @@ TEST_F(OnboardPartsTest, ACallerWhoIsGoneEndsItAndItsPinsGo) {
   ASSERT_TRUE(next->has_value());
   EXPECT_EQ((*next)->status().code(), absl::StatusCode::kCancelled);
   parts.reset();
-  EXPECT_EQ(rig_.agent->leases().size(), 0);
+  EXPECT_EQ(rig_.agent->sessions().leases().size(), 0);
   rig_.disk.Resume();
   rig_.Pass(kMoment);
   EXPECT_TRUE(rig_.agent->index().In(Tier::kHost, rig_.NameRun(rig_.session, 1, 1).keys[0]))
@@ -202,9 +202,9 @@ TEST_F(OnboardPartsTest, APartThatTheCallerNeverGotIsTakenBack) {
   Warm(1, 2);
   const auto parts = Begin({Run(1, 4)});
   const OnboardPart first = Next(parts.get());
-  EXPECT_EQ(rig_.agent->leases().size(), 2);
+  EXPECT_EQ(rig_.agent->sessions().leases().size(), 2);
   parts->TakeBack(first);
-  EXPECT_EQ(rig_.agent->leases().size(), 0);
+  EXPECT_EQ(rig_.agent->sessions().leases().size(), 0);
 }
 
 TEST_F(OnboardPartsTest, TheEndOfItsSessionEndsItAtOnce) {
@@ -220,7 +220,7 @@ TEST_F(OnboardPartsTest, TheEndOfItsSessionEndsItAtOnce) {
   rig_.Pass(kMoment);
   ASSERT_TRUE(next->has_value());
   EXPECT_EQ((*next)->status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(rig_.agent->leases().size(), 0);
+  EXPECT_EQ(rig_.agent->sessions().leases().size(), 0);
   rig_.disk.Resume();
 }
 
@@ -242,8 +242,8 @@ TEST_F(OnboardPartsTest, WithoutALeaseNothingMoreIsHandedOver) {
   Warm(1, 3);
   const BlockKey key = rig_.NameRun(rig_.session, 1, 1).keys[0];
   for (size_t i = 0; i + 1 < kMaxLeasesPerSession; ++i) {
-    ASSERT_TRUE(rig_.agent->leases()
-                    .Grant(rig_.session, *rig_.agent->index().PinIn(Tier::kHost, key),
+    ASSERT_TRUE(rig_.agent->sessions().leases()
+                    .Grant(rig_.session, *rig_.agent->index().PinOf(key),
                            rig_.executor.Now() + kLeaseDuration)
                     .ok());
   }
@@ -258,7 +258,7 @@ TEST_F(OnboardPartsTest, TheGpuPoolIsRefusedByName) {
   OnboardRequest request = Run(1, 2);
   request.target = Tier::kGpu;
   const absl::Status refused =
-      Parts::Begin(&rig_.agent->onboarder(), {std::move(request)}).status();
+      Parts::Begin(&rig_.agent->flows().onboarder, {std::move(request)}).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(refused.message().find("target"), absl::string_view::npos);
 }
@@ -287,7 +287,7 @@ TEST(OnboardPartsAloneTest, WhatIsHereDoesNotWaitForTheCoordinatorsWordOnTheRest
   BlockRun set = rig.NameRun(rig.session, 2, 2);
   set.is_set = true;
   const absl::Time deadline = began + kTimeout;
-  const auto parts = *Parts::Begin(&rig.agent->onboarder(),
+  const auto parts = *Parts::Begin(&rig.agent->flows().onboarder,
                                    {{.run = rig.NameRun(rig.session, 1, 4), .deadline = deadline},
                                     {.run = std::move(set), .deadline = deadline}});
   const OnboardPart first = *rig.Run(parts->Next());
@@ -330,7 +330,7 @@ TEST_F(OnboardPartsTest, ThePartsTogetherAreWhatOneAnswerIs) {
       missed = part.missed;
     }
     for (OnboardRequest& request : asked) request.deadline = rig_.executor.Now() + kTimeout;
-    const std::vector<Onboarded> whole = *rig_.Run(rig_.agent->onboarder().OnboardAll(asked));
+    const std::vector<Onboarded> whole = *rig_.Run(rig_.agent->flows().onboarder.OnboardAll(asked));
     for (size_t i = 0; i < asked.size(); ++i) {
       Places expected;
       for (const LeasedBlock& block : whole[i].blocks) {
@@ -341,7 +341,7 @@ TEST_F(OnboardPartsTest, ThePartsTogetherAreWhatOneAnswerIs) {
       EXPECT_EQ(came[i], expected);
       EXPECT_EQ(missed[i], whole[i].missed);
     }
-    rig_.agent->leases().Release(rig_.session, leases);
+    rig_.agent->sessions().leases().Release(rig_.session, leases);
   }
 }
 

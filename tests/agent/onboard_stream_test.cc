@@ -110,17 +110,17 @@ class OnboardStreamTest : public ::testing::Test {
                                                  .coordinator = &coordinator_});
     KVT_CHECK(AwaitOn(&executor_, agent_->scope(), agent_->Start()).ok());
     CallOn(&executor_, [this] {
-      session_ = *agent_->OpenSession(agent_->options().tenants.tenants()[0], SessionToken{1});
-      return *agent_->sessions().AddSpace(session_, testing::TestSpace(kBlockBytes));
+      session_ = *agent_->sessions().Open(agent_->options().tenants.tenants()[0], SessionToken{1});
+      return *agent_->sessions().table().AddSpace(session_, testing::TestSpace(kBlockBytes));
     });
     const auto reserved = CallOn(
-        &executor_, [this] { return *agent_->putter().Reserve(NameSet({kHere}), Tier::kHost); });
+        &executor_, [this] { return *agent_->flows().putter.Reserve(NameSet({kHere}), Tier::kHost); });
     // Until then no peer is asked.
     while (!CallOn(&executor_, [this] { return agent_->reporter()->connected(); })) {
       std::this_thread::yield();
     }
     KVT_CHECK(AwaitOn(&executor_, agent_->scope(),
-                      agent_->putter().Commit(session_, {reserved.blocks[0].id})) == 1);
+                      agent_->flows().putter.Commit(session_, {reserved.blocks[0].id})) == 1);
   }
   ~OnboardStreamTest() override {
     CallOn(&executor_, [this] {
@@ -136,7 +136,7 @@ class OnboardStreamTest : public ::testing::Test {
   BlockRun NameSet(const std::vector<uint64_t>& numbers) {
     std::vector<EngineKey> keys;
     for (const uint64_t number : numbers) keys.push_back(TestEngineKey(number));
-    BlockRun set = *agent_->sessions().NameRun(session_, 1, std::nullopt, keys);
+    BlockRun set = *agent_->sessions().table().NameRun(session_, 1, std::nullopt, keys);
     set.is_set = true;
     return set;
   }
@@ -195,7 +195,7 @@ TEST_F(OnboardStreamTest, ACallerThatCancelsEndsTheCall) {
   context.TryCancel();
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
   AwaitBytes(0);
-  EXPECT_EQ(CallOn(&executor_, [this] { return agent_->leases().size(); }), 1)
+  EXPECT_EQ(CallOn(&executor_, [this] { return agent_->sessions().leases().size(); }), 1)
       << "the caller has the part";
 }
 
@@ -207,7 +207,7 @@ TEST_F(OnboardStreamTest, TheEndOfTheSessionEndsTheCall) {
   v1::OnboardPart part;
   EXPECT_FALSE(reader->Read(&part));
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_EQ(CallOn(&executor_, [this] { return agent_->leases().size(); }), 0);
+  EXPECT_EQ(CallOn(&executor_, [this] { return agent_->sessions().leases().size(); }), 0);
 }
 
 TEST_F(OnboardStreamTest, AnAgentThatStopsSendsTheLastPart) {

@@ -46,7 +46,7 @@ TEST_F(ResidencyFlowsTest, ABlockIsThereWhenItsCommitIsAnsweredAndNotBefore) {
 TEST_F(ResidencyFlowsTest, ABlockOnDiskIsSaidToBeThereWhenItLeavesHostMemory) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 0, 3), 3);
   EXPECT_EQ(Said(rig_.session, 1), Residence::kHost);
-  rig_.agent->evictor().EvictAll(Tier::kHost);
+  rig_.agent->evictor().EvictAll();
   EXPECT_EQ(Said(rig_.session, 0, 3), std::vector(3, Residence::kDisk));
   EXPECT_EQ(rig_.Hits(rig_.session, 0, 3), 3);
   EXPECT_EQ(Said(rig_.session, 0, 3), std::vector(3, Residence::kHost));
@@ -54,8 +54,8 @@ TEST_F(ResidencyFlowsTest, ABlockOnDiskIsSaidToBeThereWhenItLeavesHostMemory) {
 
 TEST_F(ResidencyFlowsTest, ABlockThatIsErasedIsAbsent) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 0, 1), 1);
-  rig_.agent->evictor().EvictAll(Tier::kHost);
-  ASSERT_EQ(rig_.Run(rig_.agent->disks()->Erase(rig_.NameRun(rig_.session, 0, 1).keys[0])),
+  rig_.agent->evictor().EvictAll();
+  ASSERT_EQ(rig_.Run(rig_.agent->disks().set()->Erase(rig_.NameRun(rig_.session, 0, 1).keys[0])),
             absl::OkStatus());
   EXPECT_EQ(Said(rig_.session, 0), Residence::kAbsent);
 }
@@ -68,8 +68,8 @@ TEST_F(ResidencyFlowsTest, ABlockOfTheGpuPoolIsSaidToBeThere) {
   EXPECT_EQ(Said(rig_.session, 0, 2), std::vector(2, Residence::kGpu));
   std::vector<LeaseId> leases;
   for (const auto& block : onboarded.blocks) leases.push_back(block.lease);
-  rig_.agent->leases().Release(rig_.session, leases);
-  rig_.agent->evictor().EvictAll(Tier::kGpu);
+  rig_.agent->sessions().leases().Release(rig_.session, leases);
+  rig_.agent->gpus().EvictAll();
   EXPECT_EQ(Said(rig_.session, 0, 2), std::vector(2, Residence::kHost));
 }
 
@@ -80,7 +80,7 @@ TEST_F(ResidencyFlowsTest, NothingOfATenantIsInTheTableOfAnother) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 0, 12), 12);
   ASSERT_EQ(rig_.PutOnDisk(acme, 5, 12), 12);
   const auto tags = [&](SessionId of) {
-    const DomainId domain = rig_.agent->sessions().DomainOf(of);
+    const DomainId domain = rig_.agent->sessions().table().DomainOf(of);
     const std::span<const std::byte> bytes =
         rig_.agent->residency().table(domain)->memory().bytes();
     std::set<uint64_t> found;
@@ -108,8 +108,8 @@ TEST_F(ResidencyFlowsTest, ABlockOfATenantThatThisNodeDoesNotServeIsInNoTable) {
   const BlockMeta meta{.key = {.hi = 1, .lo = 1 << 10},
                        .length = testing::kRigBlockBytes,
                        .sum = SumPayload(slot.bytes())};
-  ASSERT_EQ(rig_.Run(rig_.agent->disks()->Put(meta, slot.bytes(), "gone")), absl::OkStatus());
-  ASSERT_TRUE(rig_.agent->disks()->Contains(meta.key));
+  ASSERT_EQ(rig_.Run(rig_.agent->disks().set()->Put(meta, slot.bytes(), "gone")), absl::OkStatus());
+  ASSERT_TRUE(rig_.agent->disks().set()->Contains(meta.key));
   EXPECT_EQ(rig_.agent->residency().blocks_in(Tier::kDisk), 0);
 }
 

@@ -26,7 +26,7 @@ class SequencesTest : public ::testing::Test {
   BlockRun Set(const std::vector<uint64_t>& numbers) {
     std::vector<EngineKey> keys;
     for (const uint64_t number : numbers) keys.push_back(TestEngineKey(number));
-    BlockRun set = *rig_.agent->sessions().NameRun(rig_.session, 1, std::nullopt, keys);
+    BlockRun set = *rig_.agent->sessions().table().NameRun(rig_.session, 1, std::nullopt, keys);
     set.is_set = true;
     return set;
   }
@@ -45,13 +45,13 @@ class SequencesTest : public ::testing::Test {
 TEST_F(SequencesTest, ASetHasHolesWhereARunEnds) {
   rig_.Put(rig_.session, 1, 2);
   rig_.Put(rig_.session, 4, 1);
-  const Onboarded of_set = *rig_.Run(rig_.agent->onboarder().Onboard(RequestOf(Set({4, 9, 1, 2}))));
+  const Onboarded of_set = *rig_.Run(rig_.agent->flows().onboarder.Onboard(RequestOf(Set({4, 9, 1, 2}))));
   EXPECT_EQ(IndicesOf(of_set), (std::vector<size_t>{0, 2, 3}));
   EXPECT_EQ(of_set.missed, MissReason::kAbsent);
   const Onboarded of_run =
-      *rig_.Run(rig_.agent->onboarder().Onboard(RequestOf(rig_.NameRun(rig_.session, 1, 4))));
+      *rig_.Run(rig_.agent->flows().onboarder.Onboard(RequestOf(rig_.NameRun(rig_.session, 1, 4))));
   EXPECT_EQ(IndicesOf(of_run), (std::vector<size_t>{0, 1}));
-  const std::vector<Matched> matched = rig_.Run(rig_.agent->matcher().Match(
+  const std::vector<Matched> matched = rig_.Run(rig_.agent->flows().matcher.Match(
       {Set({4, 9, 1}), rig_.NameRun(rig_.session, 1, 4)}, absl::ZeroDuration()));
   EXPECT_EQ(matched[0].local_blocks, 2);
   EXPECT_EQ(matched[0].tiers,
@@ -83,7 +83,7 @@ TEST_F(SequencesTest, ASetComesFromTheDiskAroundItsHoles) {
   // Host memory forgets them.
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 100, 16), 16);
   ASSERT_FALSE(rig_.agent->index().In(Tier::kHost, rig_.NameRun(rig_.session, 8, 1).keys[0]));
-  const Onboarded of_set = *rig_.Run(rig_.agent->onboarder().Onboard(RequestOf(Set({8, 77, 2}))));
+  const Onboarded of_set = *rig_.Run(rig_.agent->flows().onboarder.Onboard(RequestOf(Set({8, 77, 2}))));
   EXPECT_EQ(IndicesOf(of_set), (std::vector<size_t>{0, 2}));
   for (const LeasedBlock& block : of_set.blocks) EXPECT_EQ(block.from, Tier::kDisk);
 }
@@ -96,7 +96,7 @@ TEST_F(SequencesTest, SeveralAreOnboardedTogetherUnderLeasesThatBeginAtTheEnd) {
   requests.push_back(RequestOf(Set({11, 12})));
   requests.push_back(RequestOf(rig_.NameRun(rig_.session, 50, 2)));
   const std::vector<Onboarded> all =
-      *rig_.Run(rig_.agent->onboarder().OnboardAll(std::move(requests)));
+      *rig_.Run(rig_.agent->flows().onboarder.OnboardAll(std::move(requests)));
   ASSERT_EQ(all.size(), 3);
   EXPECT_EQ(all[0].blocks.size(), 2);
   EXPECT_EQ(all[0].missed, MissReason::kNone);
@@ -111,9 +111,9 @@ TEST_F(SequencesTest, AGivenSumIsPublishedAndLeasedAsItWasGiven) {
   const BlockRun run = rig_.NameRun(rig_.session, 1, 1);
   const std::vector<ReservationId> ids = rig_.Reserve(rig_.session, 1, 1);
   const PayloadSum given{.hi = 1, .lo = 2};
-  rig_.agent->reservations().NoteSum(rig_.session, ids[0], given);
+  rig_.agent->sessions().reservations().NoteSum(rig_.session, ids[0], given);
   EXPECT_EQ(rig_.Commit(rig_.session, ids), 1);
-  const Onboarded hit = *rig_.Run(rig_.agent->onboarder().Onboard(RequestOf(run)));
+  const Onboarded hit = *rig_.Run(rig_.agent->flows().onboarder.Onboard(RequestOf(run)));
   ASSERT_EQ(hit.blocks.size(), 1);
   EXPECT_EQ(hit.blocks[0].sum, given);
 }
@@ -121,17 +121,17 @@ TEST_F(SequencesTest, AGivenSumIsPublishedAndLeasedAsItWasGiven) {
 TEST_F(SequencesTest, ASuspectedBlockThatChangedIsDroppedWhenItsLeasesEnd) {
   rig_.PutOnDisk(rig_.session, 1, 2);
   const BlockRun run = rig_.NameRun(rig_.session, 1, 2);
-  const Onboarded hit = *rig_.Run(rig_.agent->onboarder().Onboard(RequestOf(run)));
+  const Onboarded hit = *rig_.Run(rig_.agent->flows().onboarder.Onboard(RequestOf(run)));
   rig_.Host(rig_.session, hit.blocks[0].offset)[7] ^= std::byte{1};
-  for (const BlockKey& key : run.keys) rig_.agent->host_prover().Suspect(key);
+  for (const BlockKey& key : run.keys) rig_.agent->flows().host_prover.Suspect(key);
   rig_.Pass(absl::Seconds(1));
   EXPECT_EQ(rig_.agent->stats().host.verify_failures, 1);
   EXPECT_TRUE(rig_.agent->index().In(Tier::kHost, run.keys[0])) << "it is leased";
   std::vector<LeaseId> leases;
   for (const LeasedBlock& block : hit.blocks) leases.push_back(block.lease);
-  EXPECT_EQ(rig_.agent->leases().HostBlockOf(rig_.session, leases[1]), run.keys[1]);
-  EXPECT_EQ(rig_.agent->leases().HostBlockOf(rig_.Open(0), leases[1]), std::nullopt);
-  rig_.agent->leases().Release(rig_.session, leases);
+  EXPECT_EQ(rig_.agent->sessions().leases().HostBlockOf(rig_.session, leases[1]), run.keys[1]);
+  EXPECT_EQ(rig_.agent->sessions().leases().HostBlockOf(rig_.Open(0), leases[1]), std::nullopt);
+  rig_.agent->sessions().leases().Release(rig_.session, leases);
   rig_.Pass(absl::Seconds(1));
   EXPECT_FALSE(rig_.agent->index().In(Tier::kHost, run.keys[0]));
   EXPECT_TRUE(rig_.agent->index().In(Tier::kHost, run.keys[1])) << "it is whole";
@@ -171,22 +171,22 @@ TEST_F(SequencesTest, MoreSuspectsThanAllowedAreForgotten) {
 TEST_F(SequencesTest, ABlockWithAFalseSumReachesNoPeer) {
   AgentRig rig({.disk = false});
   const std::vector<ReservationId> ids = rig.Reserve(rig.session, 1, 2);
-  rig.agent->reservations().NoteSum(rig.session, ids[0], {.hi = 1, .lo = 2});
+  rig.agent->sessions().reservations().NoteSum(rig.session, ids[0], {.hi = 1, .lo = 2});
   ASSERT_EQ(rig.Commit(rig.session, ids), 2);
   const std::vector<BlockKey> keys = rig.NameRun(rig.session, 1, 2).keys;
   const absl::Time deadline = rig.executor.Now() + kShort;
-  EXPECT_FALSE(rig.Run(rig.agent->peer_server().Serve(keys[0], deadline)).has_value());
-  EXPECT_TRUE(rig.Run(rig.agent->peer_server().Serve(keys[1], deadline)).has_value());
+  EXPECT_FALSE(rig.Run(rig.agent->flows().peer_server.Serve(keys[0], deadline)).has_value());
+  EXPECT_TRUE(rig.Run(rig.agent->flows().peer_server.Serve(keys[1], deadline)).has_value());
   EXPECT_EQ(rig.agent->stats().host.verify_failures, 1);
 }
 
 TEST_F(SequencesTest, AnothersReservationTakesNoSum) {
   const std::vector<ReservationId> ids = rig_.Reserve(rig_.session, 1, 1);
   const SessionId other = rig_.Open(0);
-  rig_.agent->reservations().NoteSum(other, ids[0], {.hi = 1, .lo = 2});
+  rig_.agent->sessions().reservations().NoteSum(other, ids[0], {.hi = 1, .lo = 2});
   EXPECT_EQ(rig_.Commit(rig_.session, ids), 1);
   const Onboarded hit =
-      *rig_.Run(rig_.agent->onboarder().Onboard(RequestOf(rig_.NameRun(rig_.session, 1, 1))));
+      *rig_.Run(rig_.agent->flows().onboarder.Onboard(RequestOf(rig_.NameRun(rig_.session, 1, 1))));
   ASSERT_EQ(hit.blocks.size(), 1);
   EXPECT_EQ(hit.blocks[0].sum, SumPayload(rig_.Host(rig_.session, hit.blocks[0].offset)));
 }

@@ -22,7 +22,7 @@ class SlotGrantsTest : public ::testing::Test {
   std::vector<uint32_t> Take(uint32_t count) {
     return grants().Take(Run(), count).value_or(std::vector<uint32_t>());
   }
-  uint64_t used() const { return rig_.agent->gpu()->used_bytes() / kRigBlockBytes; }
+  uint64_t used() const { return rig_.agent->gpus().at(0).pool().used_bytes() / kRigBlockBytes; }
   AgentRig rig_{{.gpu_slots = 8}};
 };
 
@@ -45,7 +45,7 @@ TEST_F(SlotGrantsTest, SlotsOfASessionThatEndedAreNobodyElsesUntilItsWritesAreOv
   EXPECT_EQ(used(), 8u);
   const BlockRun others = rig_.NameRun(rig_.Open(0), 0, 1);
   EXPECT_EQ(grants().Take(others, 1).status().code(), absl::StatusCode::kResourceExhausted);
-  rig_.agent->WritesOver(rig_.session);
+  rig_.agent->sessions().WritesOver(rig_.session);
   EXPECT_EQ(used(), 0u);
   EXPECT_EQ(grants().size(), 0u);
 }
@@ -53,7 +53,7 @@ TEST_F(SlotGrantsTest, SlotsOfASessionThatEndedAreNobodyElsesUntilItsWritesAreOv
 TEST_F(SlotGrantsTest, SlotsOfADeadWorkerAreFree) {
   ASSERT_EQ(Take(8).size(), 8u);
   rig_.agent->CloseSession(rig_.session);
-  rig_.agent->ProcessGone(rig_.session);
+  rig_.agent->sessions().ProcessGone(rig_.session);
   EXPECT_EQ(used(), 0u);
 }
 
@@ -70,7 +70,7 @@ TEST_F(SlotGrantsTest, CachedBlocksMakeRoom) {
   EXPECT_EQ(Take(8).size(), 4u) << "leased blocks stay";
   std::vector<LeaseId> leases;
   for (const LeasedBlock& block : onboarded->blocks) leases.push_back(block.lease);
-  rig_.agent->leases().Release(rig_.session, leases);
+  rig_.agent->sessions().leases().Release(rig_.session, leases);
   EXPECT_EQ(Take(8).size(), 4u);
   EXPECT_EQ(rig_.agent->stats().gpu.evictions, 4u);
 }
@@ -99,7 +99,7 @@ TEST_F(SlotGrantsTest, BytesWithoutATokenAreWhatWorkersSayAndNoMoreThanTheyHold)
   ASSERT_EQ(Take(3).size(), 3u);
   EXPECT_EQ(grants().UnusedBytes(), 0u) << "a session without a page says nothing";
   const SessionId other = rig_.Open(0);
-  const SignalPage* const page = *rig_.agent->AttachToGpu(other);
+  const SignalPage* const page = *rig_.agent->sessions().AttachToGpu(other);
   const BlockRun run = rig_.NameRun(other, 0, 1);
   ASSERT_EQ(grants().Take(run, 2)->size(), 2u);
   SignalWord* const word = page->word(static_cast<size_t>(StepWord::kUnusedBytes));

@@ -21,14 +21,14 @@ class StagedPutTest : public ::testing::Test {
   static constexpr uint64_t kStagingSlots = 4;  // Of 16 in the arena.
 
   Reserved Reserve(SessionId of, uint64_t first, size_t count) {
-    return *rig_.agent->putter().Reserve(rig_.NameRun(of, first, count), Tier::kHost);
+    return *rig_.agent->flows().putter.Reserve(rig_.NameRun(of, first, count), Tier::kHost);
   }
   static size_t CountReserved(const Reserved& reserved) {
     return static_cast<size_t>(std::ranges::count_if(
         reserved.blocks,
         [](const ReservedBlock& block) { return block.state == ReservedBlock::State::kReserved; }));
   }
-  uint64_t ReservedBytes() const { return rig_.agent->staging().report().reserved_bytes; }
+  uint64_t ReservedBytes() const { return rig_.agent->sessions().staging().report().reserved_bytes; }
 
   AgentRig rig_{{.disk = false, .staging_slots = kStagingSlots}};
   const SessionId session_ = rig_.session;
@@ -55,9 +55,9 @@ TEST_F(StagedPutTest, APutIsAsLargeAsTheRegion) {
   EXPECT_EQ(reserved.blocks.back().state, ReservedBlock::State::kNoRoom);
   EXPECT_EQ(rig_.agent->stats().host.declined, 1u);
   EXPECT_EQ(ReservedBytes(), kStagingSlots * kRigBlockBytes);
-  EXPECT_EQ(rig_.agent->staging().SlotsOf(kRigBlockBytes), kStagingSlots);
+  EXPECT_EQ(rig_.agent->sessions().staging().SlotsOf(kRigBlockBytes), kStagingSlots);
   // Given back, it is there for others.
-  rig_.agent->reservations().Release(session_, rig_.Fill(session_, 1, reserved));
+  rig_.agent->sessions().reservations().Release(session_, rig_.Fill(session_, 1, reserved));
   EXPECT_EQ(CountReserved(Reserve(session_, 10, kStagingSlots)), kStagingSlots);
   rig_.agent->Audit();
 }
@@ -83,10 +83,10 @@ TEST_F(StagedPutTest, ASumThatIsNotOfTheBytesIsRefused) {
   const Reserved reserved = Reserve(session_, 1, 2);
   const std::vector<ReservationId> ids = rig_.Fill(session_, 1, reserved);
   PayloadSum sum = SumPayload(rig_.Write(session_, reserved.blocks[0].offset));
-  rig_.agent->reservations().NoteSum(session_, ids[0], sum);
+  rig_.agent->sessions().reservations().NoteSum(session_, ids[0], sum);
   sum = SumPayload(rig_.Write(session_, reserved.blocks[1].offset));
   sum.lo ^= 1;
-  rig_.agent->reservations().NoteSum(session_, ids[1], sum);
+  rig_.agent->sessions().reservations().NoteSum(session_, ids[1], sum);
   EXPECT_EQ(rig_.Commit(session_, ids), 1u);
   EXPECT_EQ(rig_.agent->stats().refused_sums, 1u);
   EXPECT_EQ(rig_.Hits(session_, 1, 2), 1u);
@@ -99,7 +99,7 @@ TEST_F(StagedPutTest, BytesThatChangeAfterTheSumAreRefused) {
   const Reserved reserved = Reserve(session_, 1, 1);
   const std::vector<ReservationId> ids = rig_.Fill(session_, 1, reserved);
   const std::span<std::byte> slot = rig_.Write(session_, reserved.blocks[0].offset);
-  rig_.agent->reservations().NoteSum(session_, ids[0], SumPayload(slot));
+  rig_.agent->sessions().reservations().NoteSum(session_, ids[0], SumPayload(slot));
   slot[kRigBlockBytes / 2] ^= std::byte{1};
   EXPECT_EQ(rig_.Commit(session_, ids), 0u);
   EXPECT_EQ(rig_.Hits(session_, 1, 1), 0u);
@@ -111,13 +111,13 @@ TEST_F(StagedPutTest, ALateReservationHoldsItsRegionAlone) {
   rig_.Pass(kReservationDuration + absl::Seconds(1));
   EXPECT_EQ(rig_.agent->stats().expired_reservations, kStagingSlots);
   EXPECT_EQ(rig_.agent->host().used_bytes(), used - kStagingSlots * kRigBlockBytes);
-  EXPECT_EQ(rig_.agent->reservations().late_bytes(Tier::kHost), 0u);
+  EXPECT_EQ(rig_.agent->sessions().reservations().late_bytes(Tier::kHost), 0u);
   rig_.agent->Audit();
   // It may be writing there still.
   EXPECT_EQ(CountReserved(Reserve(session_, 11, 1)), 0u);
   const std::vector<ReservationId> ids = rig_.Fill(session_, 1, reserved);
   EXPECT_EQ(rig_.Commit(session_, ids), 0u) << "late";
-  rig_.agent->reservations().Release(session_, ids);
+  rig_.agent->sessions().reservations().Release(session_, ids);
   EXPECT_EQ(CountReserved(Reserve(session_, 11, kStagingSlots)), kStagingSlots);
 }
 
@@ -126,15 +126,15 @@ TEST_F(StagedPutTest, ASessionsEndFreesAllOfItAtOnce) {
   const SessionId other = rig_.Open(0);
   EXPECT_FALSE(rig_.agent->CloseSession(session_)) << "it writes nothing of others' memory";
   EXPECT_EQ(rig_.agent->host().used_bytes(), 0u);
-  EXPECT_EQ(rig_.agent->reservations().size(), 0u);
-  EXPECT_EQ(rig_.agent->staging().report().regions, 1u);
+  EXPECT_EQ(rig_.agent->sessions().reservations().size(), 0u);
+  EXPECT_EQ(rig_.agent->sessions().staging().report().regions, 1u);
   EXPECT_EQ(rig_.Put(other, 1, kStagingSlots), kStagingSlots);
   rig_.agent->Audit();
 }
 
 TEST_F(StagedPutTest, ACommitUnderWayOutlivesItsSession) {
   const auto committed =
-      rig_.Spawn(rig_.agent->putter().Commit(session_, rig_.Reserve(session_, 1, kStagingSlots)));
+      rig_.Spawn(rig_.agent->flows().putter.Commit(session_, rig_.Reserve(session_, 1, kStagingSlots)));
   rig_.agent->CloseSession(session_);
   while (!committed->has_value()) ASSERT_TRUE(rig_.time.Step());
   EXPECT_EQ(**committed, kStagingSlots);
@@ -151,12 +151,12 @@ TEST_F(StagedPutTest, ATenantsRegionsAreNoLargerThanItsArena) {
   }
   const SessionId one_more = rig_.Open(0);
   EXPECT_EQ(CountReserved(Reserve(one_more, 1, 1)), 0u);
-  const DomainId domain = rig_.agent->sessions().DomainOf(one_more);
-  EXPECT_FALSE(rig_.agent->staging().RegionOf(one_more, domain).ok()) << "it asks again";
-  EXPECT_EQ(rig_.agent->staging().report().refused_regions, 1u);
+  const DomainId domain = rig_.agent->sessions().table().DomainOf(one_more);
+  EXPECT_FALSE(rig_.agent->sessions().staging().RegionOf(one_more, domain).ok()) << "it asks again";
+  EXPECT_EQ(rig_.agent->sessions().staging().report().refused_regions, 1u);
   EXPECT_EQ(CountReserved(Reserve(rig_.Open(1), 1, 1)), 1u) << "another tenant's";
   rig_.agent->CloseSession(session_);
-  EXPECT_TRUE(rig_.agent->staging().RegionOf(one_more, domain).ok());
+  EXPECT_TRUE(rig_.agent->sessions().staging().RegionOf(one_more, domain).ok());
   EXPECT_EQ(CountReserved(Reserve(one_more, 1, 1)), 1u);
   rig_.agent->Audit();
 }
@@ -171,14 +171,14 @@ TEST(StagedPutAloneTest, NothingOfAnOlderBlockIsBehindAShorterOne) {
   // All of the arena has been written to.
   ASSERT_EQ(rig.Put(rig.session, 1, 4), 4u);
   constexpr uint64_t kShort = kRigBlockBytes - 100;
-  const uint32_t space = *rig.agent->sessions().AddSpace(rig.session, testing::TestSpace(kShort));
+  const uint32_t space = *rig.agent->sessions().table().AddSpace(rig.session, testing::TestSpace(kShort));
   const BlockRun run =
-      *rig.agent->sessions().NameRun(rig.session, space, std::nullopt, AgentRig::Keys(50, 1));
-  const Reserved reserved = *rig.agent->putter().Reserve(run, Tier::kHost);
+      *rig.agent->sessions().table().NameRun(rig.session, space, std::nullopt, AgentRig::Keys(50, 1));
+  const Reserved reserved = *rig.agent->flows().putter.Reserve(run, Tier::kHost);
   ASSERT_EQ(reserved.blocks[0].state, ReservedBlock::State::kReserved);
   std::ranges::fill(rig.Write(rig.session, reserved.blocks[0].offset), std::byte{0x77});
   ASSERT_EQ(rig.Commit(rig.session, {reserved.blocks[0].id}), 1u);
-  const Onboarded hit = *rig.Run(rig.agent->onboarder().Onboard(
+  const Onboarded hit = *rig.Run(rig.agent->flows().onboarder.Onboard(
       {.run = run, .target = Tier::kHost, .deadline = rig.executor.Now() + absl::Seconds(1)}));
   ASSERT_EQ(hit.blocks.size(), 1u);
   const std::span<std::byte> slot = rig.Host(rig.session, hit.blocks[0].offset);
@@ -190,8 +190,8 @@ TEST(StagedPutAloneTest, NothingOfAnOlderBlockIsBehindAShorterOne) {
 
 TEST(StagingTest, AWorkerOfADirectNodeHasNoRegion) {
   AgentRig rig;
-  EXPECT_TRUE(absl::IsNotFound(rig.agent->staging().RegionOf(rig.session, DomainId{0}).status()));
-  EXPECT_FALSE(rig.agent->staging().enabled());
+  EXPECT_TRUE(absl::IsNotFound(rig.agent->sessions().staging().RegionOf(rig.session, DomainId{0}).status()));
+  EXPECT_FALSE(rig.agent->sessions().staging().enabled());
 }
 
 }  // namespace

@@ -27,14 +27,14 @@ class StopTest : public ::testing::Test {
   ~StopTest() override { rig_.agent->Audit(); }
   // A step of the rig's session that does not end.
   uint64_t BeginStep() {
-    const SignalPage* const page = *rig_.agent->AttachToGpu(rig_.session);
+    const SignalPage* const page = *rig_.agent->sessions().AttachToGpu(rig_.session);
     page->word(static_cast<size_t>(StepWord::kBegun))->store(1);
     return 1;
   }
   std::vector<ReservationId> Reserve(uint64_t first, size_t count, Tier target) {
     std::vector<ReservationId> ids;
     const Reserved reserved =
-        *rig_.agent->putter().Reserve(rig_.NameRun(rig_.session, first, count), target);
+        *rig_.agent->flows().putter.Reserve(rig_.NameRun(rig_.session, first, count), target);
     for (const ReservedBlock& block : reserved.blocks) ids.push_back(block.id);
     return ids;
   }
@@ -57,20 +57,20 @@ TEST_F(StopTest, ACommitThatWaitsForItsStepIsAnsweredWhenTheAgentStops) {
   const uint64_t step = BeginStep();
   std::vector<ReservationId> ids = Reserve(1, 2, Tier::kGpu);
   for (const ReservationId id : Reserve(10, 2, Tier::kHost)) ids.push_back(id);
-  const auto commit = rig_.Spawn(rig_.agent->putter().Commit(rig_.session, ids, step));
+  const auto commit = rig_.Spawn(rig_.agent->flows().putter.Commit(rig_.session, ids, step));
   rig_.Pass(absl::Milliseconds(50));
   EXPECT_FALSE(commit->has_value());
   rig_.agent->EndWaits();
   rig_.Pass(kMoment);
   EXPECT_EQ(*commit, 0u);
-  EXPECT_EQ(rig_.agent->gpu()->used_bytes(), 2 * kRigBlockBytes) << "the step may still write";
+  EXPECT_EQ(rig_.agent->gpus().at(0).pool().used_bytes(), 2 * kRigBlockBytes) << "the step may still write";
   EXPECT_EQ(rig_.agent->host().used_bytes(), 2 * kRigBlockBytes);
   EXPECT_LT(TimeToStop(), absl::Seconds(1));
 }
 
 TEST_F(StopTest, StopAloneEndsTheWaitsToo) {
   const auto commit =
-      rig_.Spawn(rig_.agent->putter().Commit(rig_.session, Reserve(1, 1, Tier::kGpu), BeginStep()));
+      rig_.Spawn(rig_.agent->flows().putter.Commit(rig_.session, Reserve(1, 1, Tier::kGpu), BeginStep()));
   rig_.Pass(kMoment);
   EXPECT_LT(TimeToStop(), absl::Seconds(1));
   EXPECT_EQ(*commit, 0u);
@@ -79,7 +79,7 @@ TEST_F(StopTest, StopAloneEndsTheWaitsToo) {
 TEST_F(StopTest, ACommitWhoseCopiesStallIsAnsweredAndPublishedLater) {
   rig_.device.Stall(Lane::kOffload);
   const auto commit =
-      rig_.Spawn(rig_.agent->putter().Commit(rig_.session, Reserve(1, 1, Tier::kGpu)));
+      rig_.Spawn(rig_.agent->flows().putter.Commit(rig_.session, Reserve(1, 1, Tier::kGpu)));
   rig_.Pass(absl::Milliseconds(50));
   rig_.agent->EndWaits();
   rig_.Pass(kMoment);
@@ -91,7 +91,7 @@ TEST_F(StopTest, ACommitWhoseCopiesStallIsAnsweredAndPublishedLater) {
 
 TEST_F(StopTest, AnOnboardIsAnsweredWithWhatIsThere) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 4), 4u);
-  ASSERT_EQ(rig_.agent->evictor().EvictAll(Tier::kHost), 4u);
+  ASSERT_EQ(rig_.agent->evictor().EvictAll(), 4u);
   ASSERT_EQ(rig_.Hits(rig_.session, 1, 2), 2u);
   rig_.disk.Stall();
   const auto onboard = rig_.Spawn(rig_.Onboard(rig_.session, 1, 4, kLong));
@@ -105,10 +105,10 @@ TEST_F(StopTest, AnOnboardIsAnsweredWithWhatIsThere) {
 
 TEST_F(StopTest, APeerThatWaitsForADiskIsAnswered) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 1), 1u);
-  ASSERT_EQ(rig_.agent->evictor().EvictAll(Tier::kHost), 1u);
+  ASSERT_EQ(rig_.agent->evictor().EvictAll(), 1u);
   rig_.disk.Stall();
   const BlockKey key = rig_.NameRun(rig_.session, 1, 1).keys[0];
-  const auto served = rig_.Spawn(rig_.agent->peer_server().Serve(key, rig_.time.Now() + kLong));
+  const auto served = rig_.Spawn(rig_.agent->flows().peer_server.Serve(key, rig_.time.Now() + kLong));
   rig_.Pass(absl::Milliseconds(50));
   EXPECT_FALSE(served->has_value());
   rig_.agent->EndWaits();
@@ -119,21 +119,21 @@ TEST_F(StopTest, APeerThatWaitsForADiskIsAnswered) {
 
 TEST_F(StopTest, AResizeThatWaitsForAWorkerIsAnsweredAndEnds) {
   Reserve(1, 4, Tier::kGpu);
-  ASSERT_EQ(rig_.agent->gpu_resizer()->Begin(rig_.agent->gpu()->handle_bytes()), absl::OkStatus());
+  ASSERT_EQ(rig_.agent->gpus().at(0).resizer().Begin(rig_.agent->gpus().at(0).pool().handle_bytes()), absl::OkStatus());
   const auto end =
-      rig_.Spawn(rig_.agent->gpu_resizer()->AwaitEnd(rig_.time.Now() + kGpuResizeWait));
+      rig_.Spawn(rig_.agent->gpus().at(0).resizer().AwaitEnd(rig_.time.Now() + kGpuResizeWait));
   rig_.agent->EndWaits();
   rig_.Pass(2 * kSweepInterval);
   EXPECT_TRUE(end->has_value());
   EXPECT_TRUE(
-      absl::IsUnavailable(rig_.agent->gpu_resizer()->Begin(rig_.agent->gpu()->handle_bytes())));
+      absl::IsUnavailable(rig_.agent->gpus().at(0).resizer().Begin(rig_.agent->gpus().at(0).pool().handle_bytes())));
 }
 
 // The disks take their time, and are not called back.
 TEST_F(StopTest, AnEraseIsAnsweredAndGoesOn) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 4), 4u);
   const auto erase = rig_.Spawn(
-      rig_.agent->tenant_eraser().EraseBy("default", rig_.time.Now() + kMaxRequestTimeout));
+      rig_.agent->flows().tenant_eraser.EraseBy("default", rig_.time.Now() + kMaxRequestTimeout));
   ASSERT_FALSE(erase->has_value());
   rig_.agent->EndWaits();
   rig_.Pass(absl::ZeroDuration());
@@ -143,14 +143,14 @@ TEST_F(StopTest, AnEraseIsAnsweredAndGoesOn) {
             "tenant 'default': whether it is erased is not known; the agent is stopping: call "
             "again then");
   EXPECT_LT(TimeToStop(), absl::Seconds(1));
-  EXPECT_EQ(rig_.agent->disks()->block_count(), 0u);
+  EXPECT_EQ(rig_.agent->disks().set()->block_count(), 0u);
 }
 
 TEST_F(StopTest, AnEraseThatTakesTooLongSaysThatItsEndIsNotKnown) {
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 1, 4), 4u);
   const absl::Time deadline = rig_.time.Now() + absl::Nanoseconds(1);
   EXPECT_TRUE(absl::IsDeadlineExceeded(
-      rig_.Run(rig_.agent->tenant_eraser().EraseBy("default", deadline)).status()));
+      rig_.Run(rig_.agent->flows().tenant_eraser.EraseBy("default", deadline)).status()));
 }
 
 }  // namespace

@@ -134,7 +134,7 @@ TEST_F(SessionTableTest, TenantsAndSpacesNameTheSameEngineKeyDifferently) {
 TEST(LeaseTest, ALeaseEndsByReleaseByDeadlineOrWithItsSession) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 3), 3u);
-  LeaseTable& leases = rig.agent->leases();
+  LeaseTable& leases = rig.agent->sessions().leases();
   const Onboarded onboarded = *rig.Run(rig.Onboard(rig.session, 1, 3, absl::Seconds(1)));
   ASSERT_EQ(leases.size(), 3u);
   const std::vector<LeaseId> first = {onboarded.blocks[0].lease};
@@ -143,34 +143,34 @@ TEST(LeaseTest, ALeaseEndsByReleaseByDeadlineOrWithItsSession) {
   leases.Release(rig.session, first);
   leases.Release(rig.session, first);
   EXPECT_EQ(leases.size(), 2u);
-  EXPECT_EQ(rig.agent->evictor().EvictAll(Tier::kHost), 0u) << "a held child keeps its parent";
+  EXPECT_EQ(rig.agent->evictor().EvictAll(), 0u) << "a held child keeps its parent";
   rig.Pass(kLeaseDuration + kLeaseGrace);
   EXPECT_EQ(leases.size(), 2u) << "the grace belongs to the reader";
   rig.Pass(2 * kSweepInterval);
   EXPECT_EQ(leases.size(), 0u);
   EXPECT_EQ(rig.agent->stats().expired_leases, 2u);
-  EXPECT_EQ(rig.agent->evictor().EvictAll(Tier::kHost), 3u);
+  EXPECT_EQ(rig.agent->evictor().EvictAll(), 3u);
 }
 
 TEST(LeaseTest, ASessionHoldsKMaxLeasesAndNotOneMore) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
   const BlockKey key = rig.NameRun(rig.session, 1, 1).keys[0];
-  LeaseTable& leases = rig.agent->leases();
+  LeaseTable& leases = rig.agent->sessions().leases();
   const absl::Time deadline = rig.executor.Now() + absl::Seconds(5);
   for (size_t i = 0; i < kMaxLeasesPerSession; ++i) {
     ASSERT_TRUE(
-        leases.Grant(rig.session, *rig.agent->index().PinIn(Tier::kHost, key), deadline).ok());
+        leases.Grant(rig.session, *rig.agent->index().PinOf(key), deadline).ok());
   }
   EXPECT_TRUE(absl::IsResourceExhausted(
-      leases.Grant(rig.session, *rig.agent->index().PinIn(Tier::kHost, key), deadline).status()));
+      leases.Grant(rig.session, *rig.agent->index().PinOf(key), deadline).status()));
   EXPECT_EQ(rig.Hits(rig.session, 1, 1), 0u) << "no lease, no hit";
   const SessionId other = rig.Open(0);
   EXPECT_EQ(rig.Hits(other, 1, 1), 1u) << "the limit is each session's own";
   leases.Audit();
   rig.agent->CloseSession(rig.session);
   EXPECT_EQ(leases.size(), 0u);
-  EXPECT_EQ(rig.agent->index().pinned_bytes(Tier::kHost), 0u);
+  EXPECT_EQ(rig.agent->index().pinned_bytes(), 0u);
 }
 
 // Seen: each of 1,024 sessions could hold 65,536 leases, 14 GB that no figure spoke of.
@@ -178,10 +178,10 @@ TEST(LeaseTest, AllSessionsTogetherHoldKMaxLeasesAndNotOneMore) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
   const BlockKey key = rig.NameRun(rig.session, 1, 1).keys[0];
-  LeaseTable& leases = rig.agent->leases();
+  LeaseTable& leases = rig.agent->sessions().leases();
   const absl::Time deadline = rig.executor.Now() + absl::Seconds(5);
   const auto grant = [&](SessionId session) {
-    return leases.Grant(session, *rig.agent->index().PinIn(Tier::kHost, key), deadline).status();
+    return leases.Grant(session, *rig.agent->index().PinOf(key), deadline).status();
   };
   SessionId session = rig.session;
   for (size_t i = 0; i < kMaxLeases; ++i) {
@@ -211,17 +211,17 @@ TEST(LeaseTest, TheyEndInTheOrderOfTheirDeadlines) {
 TEST(ReservationTest, ALateReservationFreesItsKeyAndKeepsItsSlot) {
   AgentRig rig;
   const BlockRun run = rig.NameRun(rig.session, 1, 1);
-  const Reserved reserved = *rig.agent->putter().Reserve(run, Tier::kHost);
+  const Reserved reserved = *rig.agent->flows().putter.Reserve(run, Tier::kHost);
   rig.Pass(kReservationDuration + 2 * kSweepInterval);
   EXPECT_EQ(rig.agent->stats().expired_reservations, 1u);
   EXPECT_EQ(rig.agent->host().used_bytes(), kRigBlockBytes) << "the worker may still write there";
   // Another worker puts the block meanwhile; the late one's commit is none.
   const SessionId other = rig.Open(0);
   EXPECT_EQ(rig.Put(other, 1, 1), 1u);
-  EXPECT_EQ(rig.Run(rig.agent->putter().Commit(rig.session, {reserved.blocks[0].id})), 0u);
+  EXPECT_EQ(rig.Run(rig.agent->flows().putter.Commit(rig.session, {reserved.blocks[0].id})), 0u);
   EXPECT_EQ(rig.Hits(rig.session, 1, 1), 1u);
   const std::vector<ReservationId> late = {reserved.blocks[0].id};
-  rig.agent->reservations().Release(rig.session, late);
+  rig.agent->sessions().reservations().Release(rig.session, late);
   EXPECT_EQ(rig.agent->host().used_bytes(), kRigBlockBytes) << "the other's block alone";
   rig.agent->Audit();
 }
@@ -229,10 +229,10 @@ TEST(ReservationTest, ALateReservationFreesItsKeyAndKeepsItsSlot) {
 TEST(ReservationTest, WhatACommitNamesAsUnwrittenIsFreeAndCounted) {
   AgentRig rig({.gpu_slots = 4});
   const SessionId other = rig.Open(0);
-  ReservationTable& table = rig.agent->reservations();
+  ReservationTable& table = rig.agent->sessions().reservations();
   const auto reserve = [&](uint64_t first, size_t count, Tier target) {
     const Reserved reserved =
-        *rig.agent->putter().Reserve(rig.NameRun(rig.session, first, count), target);
+        *rig.agent->flows().putter.Reserve(rig.NameRun(rig.session, first, count), target);
     std::vector<ReservationId> ids;
     for (const ReservedBlock& block : reserved.blocks) ids.push_back(block.id);
     return ids;
@@ -253,7 +253,7 @@ TEST(ReservationTest, WhatACommitNamesAsUnwrittenIsFreeAndCounted) {
 TEST(ReservationTest, ASessionHoldsKMaxReservationsAndNotOneMore) {
   AgentRig rig({.slots = kMaxReservationsPerSession + 4, .disk = false});
   const BlockRun all = rig.NameRun(rig.session, 0, kMaxReservationsPerSession + 1);
-  const Reserved reserved = *rig.agent->putter().Reserve(all, Tier::kHost);
+  const Reserved reserved = *rig.agent->flows().putter.Reserve(all, Tier::kHost);
   size_t held = 0;
   for (const ReservedBlock& block : reserved.blocks) {
     if (block.state == ReservedBlock::State::kReserved) ++held;
@@ -261,8 +261,8 @@ TEST(ReservationTest, ASessionHoldsKMaxReservationsAndNotOneMore) {
   EXPECT_EQ(held, kMaxReservationsPerSession);
   EXPECT_EQ(reserved.blocks.back().state, ReservedBlock::State::kNoRoom);
   rig.agent->CloseSession(rig.session);
-  rig.agent->WritesOver(rig.session);
-  EXPECT_EQ(rig.agent->reservations().size(), 0u);
+  rig.agent->sessions().WritesOver(rig.session);
+  EXPECT_EQ(rig.agent->sessions().reservations().size(), 0u);
   EXPECT_EQ(rig.agent->host().used_bytes(), 0u);
 }
 
@@ -298,20 +298,20 @@ TEST(SessionTest, AKilledWorkersHoldingsAreAllBackWhenItsProcessIsGone) {
   AgentRig rig({.gpu_slots = 4});
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 4), 4u);
   ASSERT_TRUE(rig.Run(rig.Onboard(rig.session, 1, 4, absl::Seconds(1))).ok());
-  ASSERT_TRUE(rig.agent->putter().Reserve(rig.NameRun(rig.session, 50, 3), Tier::kHost).ok());
-  ASSERT_TRUE(rig.agent->putter().Reserve(rig.NameRun(rig.session, 60, 2), Tier::kGpu).ok());
+  ASSERT_TRUE(rig.agent->flows().putter.Reserve(rig.NameRun(rig.session, 50, 3), Tier::kHost).ok());
+  ASSERT_TRUE(rig.agent->flows().putter.Reserve(rig.NameRun(rig.session, 60, 2), Tier::kGpu).ok());
   const auto pending = rig.Spawn(rig.Onboard(rig.session, 1, 4, absl::Seconds(1), Tier::kGpu));
   rig.agent->CloseSession(rig.session);
-  EXPECT_EQ(rig.agent->leases().size(), 0u);
+  EXPECT_EQ(rig.agent->sessions().leases().size(), 0u);
   EXPECT_EQ(rig.agent->host().used_bytes(), 7 * kRigBlockBytes) << "it may still write";
-  rig.agent->ProcessGone(rig.session);
-  EXPECT_EQ(rig.agent->reservations().size(), 0u);
+  rig.agent->sessions().ProcessGone(rig.session);
+  EXPECT_EQ(rig.agent->sessions().reservations().size(), 0u);
   EXPECT_EQ(rig.agent->host().used_bytes(), 4 * kRigBlockBytes);
   rig.Pass(absl::Seconds(1));
   ASSERT_TRUE(pending->has_value());
   EXPECT_TRUE(absl::IsFailedPrecondition((*pending)->status())) << "its request came too late";
-  EXPECT_EQ(rig.agent->index().pinned_bytes(Tier::kHost), 0u);
-  EXPECT_EQ(rig.agent->index().pinned_bytes(Tier::kGpu), 0u);
+  EXPECT_EQ(rig.agent->index().pinned_bytes(), 0u);
+  EXPECT_EQ(rig.agent->gpus().pinned_bytes(), 0u);
   rig.agent->Audit();
 }
 

@@ -28,19 +28,19 @@ class TicketsTest : public ::testing::Test {
     TicketRequest request{.redemptions = redemptions, .lifetime = lifetime};
     request.sequences.push_back(
         {.run = rig_.NameRun(of, first, count), .deadline = rig_.executor.Now() + kShort});
-    return rig_.Run(rig_.agent->tickets().Take(std::move(request)));
+    return rig_.Run(rig_.agent->flows().tickets.Take(std::move(request)));
   }
   absl::StatusOr<std::vector<Onboarded>> Redeem(SessionId by, const TicketId& id,
                                                 uint32_t rank = 0) {
     const BlockRun run = rig_.NameRun(by, 0, 1);
-    return rig_.agent->tickets().Redeem(by, run.domain, id, rank, {run.space});
+    return rig_.agent->flows().tickets.Redeem(by, run.domain, id, rank, {run.space});
   }
   void Release(SessionId of, const Onboarded& onboarded) {
     for (const LeasedBlock& block : onboarded.blocks) {
-      rig_.agent->leases().Release(of, std::span(&block.lease, 1));
+      rig_.agent->sessions().leases().Release(of, std::span(&block.lease, 1));
     }
   }
-  uint64_t Pinned() { return rig_.agent->index().pinned_bytes(Tier::kHost); }
+  uint64_t Pinned() { return rig_.agent->index().pinned_bytes(); }
 
   AgentRig rig_{{.slots = 16, .disk = false}};
   const SessionId taker_ = rig_.Open(0);
@@ -54,7 +54,7 @@ TEST_F(TicketsTest, EachRankRedeemsOnceAndThenNothingIsHeld) {
   ASSERT_EQ(ticket.sequences.size(), 1);
   EXPECT_EQ(ticket.sequences[0].indices, (std::vector<size_t>{0, 1, 2}));
   EXPECT_EQ(ticket.sequences[0].missed, MissReason::kAbsent);
-  EXPECT_EQ(rig_.agent->tickets().blocks(), 3);
+  EXPECT_EQ(rig_.agent->flows().tickets.blocks(), 3);
   // Whoever took it may be gone.
   rig_.agent->CloseSession(taker_);
 
@@ -70,7 +70,7 @@ TEST_F(TicketsTest, EachRankRedeemsOnceAndThenNothingIsHeld) {
   const SessionId other = rig_.Open(0);
   const std::vector<Onboarded> second = *Redeem(other, ticket.id, 1);
   EXPECT_EQ(second[0].blocks.size(), 3);
-  EXPECT_EQ(rig_.agent->tickets().size(), 0);
+  EXPECT_EQ(rig_.agent->flows().tickets.size(), 0);
   EXPECT_EQ(Redeem(other, ticket.id, 1).status().code(), absl::StatusCode::kNotFound);
   EXPECT_GT(Pinned(), 0) << "the leases hold them now";
   Release(worker_, first[0]);
@@ -84,9 +84,9 @@ TEST_F(TicketsTest, WhatItHoldsIsNotEvictedAndIsAfterItsDeadline) {
   const TakenTicket ticket = *Take(taker_, 1, 2);
   ASSERT_EQ(rig_.Put(taker_, 100, 16), 14) << "the ticket's two slots are not to be had";
   rig_.Pass(kLifetime - absl::Milliseconds(1));
-  EXPECT_EQ(rig_.agent->tickets().size(), 1);
+  EXPECT_EQ(rig_.agent->flows().tickets.size(), 1);
   rig_.Pass(absl::Milliseconds(200));
-  EXPECT_EQ(rig_.agent->tickets().size(), 0);
+  EXPECT_EQ(rig_.agent->flows().tickets.size(), 0);
   EXPECT_EQ(Pinned(), 0);
   EXPECT_EQ(Redeem(worker_, ticket.id).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(rig_.Put(taker_, 200, 16), 16);
@@ -106,7 +106,7 @@ TEST_F(TicketsTest, AnothersTicketIsOneThatWasNeverThere) {
   const absl::Status others = Redeem(stranger, ticket.id).status();
   EXPECT_EQ(others, Redeem(stranger, TicketId{7}).status());
   EXPECT_EQ(others.code(), absl::StatusCode::kNotFound);
-  rig_.agent->tickets().Release(rig_.NameRun(stranger, 1, 1).domain, ticket.id);
+  rig_.agent->flows().tickets.Release(rig_.NameRun(stranger, 1, 1).domain, ticket.id);
   EXPECT_EQ(Redeem(worker_, ticket.id)->front().blocks.size(), 1) << "it is not used up";
 }
 
@@ -114,7 +114,7 @@ TEST_F(TicketsTest, AnotherSpaceIsRefusedByNameAndTheTicketStays) {
   ASSERT_EQ(rig_.Put(taker_, 1, 1), 1);
   const TakenTicket ticket = *Take(taker_, 1, 1);
   const BlockRun run = rig_.NameRun(worker_, 0, 1);
-  Tickets& tickets = rig_.agent->tickets();
+  Tickets& tickets = rig_.agent->flows().tickets;
   SpaceDigest other = run.space;
   other.bytes[0] ^= 1;
   const auto with = [&](std::vector<SpaceDigest> spaces) {
@@ -129,7 +129,7 @@ TEST_F(TicketsTest, WithoutABlockThereIsNoTicket) {
   const TakenTicket ticket = *Take(taker_, 1, 2);
   EXPECT_EQ(ticket.id, TicketId{});
   EXPECT_EQ(ticket.sequences[0].missed, MissReason::kAbsent);
-  EXPECT_EQ(rig_.agent->tickets().size(), 0);
+  EXPECT_EQ(rig_.agent->flows().tickets.size(), 0);
 }
 
 TEST_F(TicketsTest, OnesTicketsHoldNoMoreThanHalfOfItsMemory) {
@@ -138,7 +138,7 @@ TEST_F(TicketsTest, OnesTicketsHoldNoMoreThanHalfOfItsMemory) {
   const absl::Status more = Take(taker_, 9, 1).status();
   EXPECT_EQ(more.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Pinned(), 8 * kRigBlockBytes) << "what was brought for it is let go";
-  rig_.agent->tickets().Release(rig_.NameRun(taker_, 1, 1).domain, half.id);
+  rig_.agent->flows().tickets.Release(rig_.NameRun(taker_, 1, 1).domain, half.id);
   EXPECT_EQ(Pinned(), 0);
   EXPECT_TRUE(Take(taker_, 9, 1).ok());
   rig_.agent->Audit();
@@ -161,7 +161,7 @@ TEST(TicketLimitsTest, AreTheirs) {
     TicketRequest request{.redemptions = redemptions, .lifetime = lifetime};
     request.sequences.push_back(
         {.run = rig.NameRun(rig.session, 1, 1), .deadline = rig.executor.Now() + kShort});
-    return rig.Run(rig.agent->tickets().Take(std::move(request))).status();
+    return rig.Run(rig.agent->flows().tickets.Take(std::move(request))).status();
   };
   EXPECT_EQ(take(0, kLifetime).message(), "redemptions: 0; must be 1 to 64");
   EXPECT_EQ(take(kMaxRedemptions + 1, kLifetime).message(), "redemptions: 65; must be 1 to 64");

@@ -55,7 +55,7 @@ Task<void> BurstProof::Run(SimNode* node) {
   const uint64_t slots = agent.host().slots(domain).capacity_bytes() / SlotBytes(bytes);
   const uint64_t blocks = slots + slots / 2;
   // Disks take their oldest segments first: a third of them is room for what is new.
-  const bool room = 3 * blocks * RecordBytes(bytes) <= node->agent().disks()->capacity_bytes();
+  const bool room = 3 * blocks * RecordBytes(bytes) <= node->agent().disks().set()->capacity_bytes();
   if (!room || !node->writes_everything() || !node->DisksServe()) co_return;
 
   std::vector<Putter> putters(kPutters);
@@ -69,9 +69,9 @@ Task<void> BurstProof::Run(SimNode* node) {
   }
   const absl::Duration stall = random_.Between(absl::Milliseconds(1), kLongestStall);
   co_await SleepUntil(world_.executor, world_.executor->Now() + stall);
-  node->agent().evictor().EvictAll(Tier::kHost);
+  node->agent().evictor().EvictAll();
   for (const auto& disk : node->disks()) disk->disk->Resume();
-  while (putting.running() > 0 || node->agent().offloader()->pending() > 0) {
+  while (putting.running() > 0 || node->agent().flows().offloader->pending() > 0) {
     co_await SleepUntil(world_.executor, world_.executor->Now() + kPoll);
   }
 

@@ -126,8 +126,8 @@ Task<void> RecoveryProof::ProveSpace(SimNode* node, SimNode* other, Identity ide
   co_await ExpectHits("from the tier they were put in", &worker, keys, absl::ZeroDuration());
   co_await AwaitOffload(node);
   if (node->writes_everything()) {
-    node->agent().evictor().EvictAll(Tier::kGpu);
-    node->agent().evictor().EvictAll(Tier::kHost);
+    node->agent().gpus().EvictAll();
+    node->agent().evictor().EvictAll();
     co_await ExpectHits("from disk", &worker, keys, absl::ZeroDuration());
   }
 
@@ -170,10 +170,10 @@ Task<void> RecoveryProof::ExpectHits(const char* where, SimWorker* worker,
 
 Task<void> RecoveryProof::AwaitOffload(SimNode* node) {
   const absl::Time until = world_.executor->Now() + kOffloadBound;
-  while (node->agent().offloader()->pending() > 0 && world_.executor->Now() < until) {
+  while (node->agent().flows().offloader->pending() > 0 && world_.executor->Now() < until) {
     co_await SleepUntil(world_.executor, world_.executor->Now() + kProofPoll);
   }
-  world_.oracle->Expect(node->agent().offloader()->pending() == 0,
+  world_.oracle->Expect(node->agent().flows().offloader->pending() == 0,
                         "after the faults, offload does not end");
 }
 

@@ -56,9 +56,9 @@ Abandoned WhatIsAbandoned(const Agent& agent) {
   Abandoned abandoned;
   if (agent.gpu_copies() == nullptr) return abandoned;
   std::set<std::pair<Tier, BlockKey>> pinned;
-  for (const CopiedBlock& block : agent.gpu_copies()->abandoned()) {
+  for (const CopiedBlock& block : agent.gpus().at(0).copies().abandoned()) {
     if (block.host) abandoned.host += block.bytes.size();
-    if (block.gpu) abandoned.gpu += agent.gpu()->slot_bytes();
+    if (block.gpu) abandoned.gpu += agent.gpus().at(0).pool().slot_bytes();
     if (!block.pin || !pinned.insert({block.pin.tier(), block.pin.key()}).second) continue;
     (block.pin.tier() == Tier::kHost ? abandoned.pinned_in_host : abandoned.pinned_in_gpu) +=
         block.meta.length;
@@ -142,7 +142,7 @@ Task<void> SimNode::Start() {
   if (recovery.ok()) {
     world_.network->Listen(address_, agent_.get());
     serves_ = true;
-    for (const absl::Status& began : agent_->disks()->VerifyAll(kVerifyRate)) {
+    for (const absl::Status& began : agent_->disks().set()->VerifyAll(kVerifyRate)) {
       KVT_CHECK(began.ok() || MissesADisk());
     }
     co_return;
@@ -196,15 +196,15 @@ void SimNode::Unregister(CallInFlight* call) {
 
 std::span<std::byte> SimNode::Memory(Tier tier, DomainId domain, uint64_t offset, uint64_t bytes) {
   // One process plays both sides: a worker would map the pool at addresses of its own.
-  if (tier == Tier::kGpu) return {agent_->gpu()->region()->address() + offset, bytes};
+  if (tier == Tier::kGpu) return {agent_->gpus().at(0).pool().region()->address() + offset, bytes};
   return agent_->host().arena(domain).bytes().subspan(offset, bytes);
 }
 
 std::span<std::byte> SimNode::WriteMemory(SessionId session, Tier tier, DomainId domain,
                                           uint64_t offset, uint64_t bytes) {
-  if (!agent_->staging().enabled()) return Memory(tier, domain, offset, bytes);
-  if (!agent_->sessions().IsOpen(session)) return {};
-  return (*agent_->staging().RegionOf(session, domain))->bytes().subspan(offset, bytes);
+  if (!agent_->sessions().staging().enabled()) return Memory(tier, domain, offset, bytes);
+  if (!agent_->sessions().table().IsOpen(session)) return {};
+  return (*agent_->sessions().staging().RegionOf(session, domain))->bytes().subspan(offset, bytes);
 }
 
 std::shared_ptr<WorkerOrder> SimNode::NewWorkerOrder(const std::string& name) const {
@@ -257,7 +257,7 @@ void SimNode::Audit() {
     });
     world_.oracle->Expect(named, absl::StrCat("node ", number(), " calls block ", held.key.ToHex(),
                                               " durable, and its manifest does not know it"));
-    world_.oracle->Expect(agent_->disks()->Find(held.key).has_value(),
+    world_.oracle->Expect(agent_->disks().set()->Find(held.key).has_value(),
                           absl::StrCat("node ", number(), " has block ", held.key.ToHex(),
                                        " in its index, and its disk tier does not"));
   }
@@ -269,25 +269,25 @@ void SimNode::AddTo(Coverage* coverage) const {
 }
 
 void SimNode::Count(Coverage* coverage) const {
-  coverage->Add(agent_->stats(), agent_->disks()->stats());
-  if (HasGpu()) coverage->gpu_abandoned += agent_->gpu_copies()->abandoned().size();
-  for (const DiskSet::DiskStatus& disk : agent_->disks()->Statuses()) {
+  coverage->Add(agent_->stats(), agent_->disks().set()->stats());
+  if (HasGpu()) coverage->gpu_abandoned += agent_->gpus().at(0).copies().abandoned().size();
+  for (const DiskSet::DiskStatus& disk : agent_->disks().set()->Statuses()) {
     coverage->quarantines += disk.quarantines;
   }
 }
 
 bool SimNode::DisksServe() const {
-  const std::vector<DiskSet::DiskStatus> disks = agent_->disks()->Statuses();
+  const std::vector<DiskSet::DiskStatus> disks = agent_->disks().set()->Statuses();
   return std::all_of(disks.begin(), disks.end(), [](const auto& disk) { return disk.serving; });
 }
 
 bool SimNode::MissesADisk() const {
-  const auto& opened = agent_->recovery().disks;
+  const auto& opened = agent_->disks().recovery().disks;
   return std::any_of(opened.begin(), opened.end(), [](const auto& disk) { return !disk.ok(); });
 }
 
 bool SimNode::IsUnpinned() const {
-  return agent_->index().pinned_bytes(Tier::kHost) == WhatIsAbandoned(*agent_).pinned_in_host;
+  return agent_->index().pinned_bytes() == WhatIsAbandoned(*agent_).pinned_in_host;
 }
 
 void SimNode::ExpectQuiet() {
@@ -297,23 +297,23 @@ void SimNode::ExpectQuiet() {
                                                 ", not ", should_be));
   };
   const BlockIndex& index = agent_->index();
-  expect("sessions", agent_->sessions().size(), 0);
-  expect("leases", agent_->leases().size(), 0);
-  expect("reservations", agent_->reservations().size(), 0);
+  expect("sessions", agent_->sessions().table().size(), 0);
+  expect("leases", agent_->sessions().leases().size(), 0);
+  expect("reservations", agent_->sessions().reservations().size(), 0);
   expect("flows", agent_->scope()->running(), kIdleFlows + disks_.size());
   expect("fetches", transport_->running(), 0);
   const Abandoned abandoned = WhatIsAbandoned(*agent_);
   expect("pinned host bytes", index.pinned_bytes(Tier::kHost), abandoned.pinned_in_host);
   expect("pinned GPU bytes", index.pinned_bytes(Tier::kGpu), abandoned.pinned_in_gpu);
-  expect("offloads", agent_->offloader()->pending(), 0);
+  expect("offloads", agent_->flows().offloader->pending(), 0);
   uint64_t host_bytes = abandoned.host;
   for (const Delta& held : index.Snapshot()) {
     if (held.tier == Tier::kHost) host_bytes += index.Find(held.key)->host.slot_bytes();
   }
   expect("host bytes", agent_->host().used_bytes(), host_bytes);
   if (agent_->gpu() != nullptr) {
-    expect("GPU bytes", agent_->gpu()->used_bytes(),
-           index.blocks_in(Tier::kGpu) * agent_->gpu()->slot_bytes() + abandoned.gpu);
+    expect("GPU bytes", agent_->gpus().at(0).pool().used_bytes(),
+           index.blocks_in(Tier::kGpu) * agent_->gpus().at(0).pool().slot_bytes() + abandoned.gpu);
   }
 }
 

@@ -75,7 +75,7 @@ Task<bool> SimWorker::Connect() {
   SessionToken token{};
   for (uint8_t& byte : token) byte = static_cast<uint8_t>(random_.Next());
   const Tenant& tenant = agent.options().tenants.tenants().at(identity_.tenant);
-  const absl::StatusOr<SessionId> session = agent.OpenSession(tenant, token);
+  const absl::StatusOr<SessionId> session = agent.sessions().Open(tenant, token);
   if (!session.ok()) co_return false;
   session_ = *session;
   if (order_ == nullptr || incarnation_ != node_->incarnation()) {
@@ -83,16 +83,16 @@ Task<bool> SimWorker::Connect() {
         absl::StrCat("a worker of tenant ", identity_.tenant, ", space ", identity_.space));
   }
   incarnation_ = node_->incarnation();
-  space_id_ = agent.sessions().AddSpace(*session_, space_).value();
+  space_id_ = agent.sessions().table().AddSpace(*session_, space_).value();
   // Without one, it puts nothing.
-  if (agent.staging().enabled())
-    agent.staging().RegionOf(*session_, domain_).status().IgnoreError();
+  if (agent.sessions().staging().enabled())
+    agent.sessions().staging().RegionOf(*session_, domain_).status().IgnoreError();
   page_ = nullptr;
   begun_ = 0;
   // Some are workers of the first release; of those that work in host memory some have their
   // device write there, in steps.
   if (random_.Draw(identity_.target == Tier::kGpu ? 0.8 : 0.4)) {
-    const absl::StatusOr<const SignalPage*> page = agent.AttachToGpu(*session_);
+    const absl::StatusOr<const SignalPage*> page = agent.sessions().AttachToGpu(*session_);
     if (page.ok()) page_ = *page;
   }
   order_->IsTold();
@@ -104,7 +104,7 @@ Task<void> SimWorker::Disconnect() {
   co_await SleepUntil(world_.executor, world_.executor->Now() + kCallTravel);
   if (Connected()) {
     order_->Tells();
-    if (node_->agent().CloseSession(*session_)) node_->agent().WritesOver(*session_);
+    if (node_->agent().CloseSession(*session_)) node_->agent().sessions().WritesOver(*session_);
   }
   session_.reset();
 }
@@ -124,7 +124,7 @@ void SimWorker::Die(absl::Duration hangup) {
     const bool same = node->running() && node->incarnation() == incarnation;
     if (!same) return;
     order->Gone();
-    node->agent().ProcessGone(session);
+    node->agent().sessions().ProcessGone(session);
   };
   // What it was writing its device writes on, behind the hangup.
   const auto write = [node = node_, session = *session_, incarnation = incarnation_,
@@ -195,7 +195,7 @@ absl::Duration SimWorker::DrawHold() {
 absl::StatusOr<BlockRun> SimWorker::Name(const std::vector<EngineKey>& keys, size_t from) const {
   std::optional<EngineKey> parent;
   if (from > 0) parent = keys[from - 1];
-  return node_->agent().sessions().NameRun(*session_, space_id_, parent,
+  return node_->agent().sessions().table().NameRun(*session_, space_id_, parent,
                                            std::span(keys).subspan(from));
 }
 
@@ -207,7 +207,7 @@ Task<void> SimWorker::Match(std::vector<EngineKey> keys) {
   bool lost = false;  // The agent knew that the coordinator is silent.
   request.start = [run, timeout, &lost](Agent& agent) {
     lost = !agent.reporter()->connected();
-    return agent.matcher().Match({run}, timeout);
+    return agent.flows().matcher.Match({run}, timeout);
   };
   const absl::Time start = world_.executor->Now();
   const absl::StatusOr<std::vector<Matched>> matched = co_await CallAgent<std::vector<Matched>>(
@@ -225,7 +225,7 @@ Task<void> SimWorker::Prefetch(std::vector<EngineKey> keys) {
   const bool local_only = random_.Draw(0.3);
   Request<size_t> request{.name = "prefetch", .order = order_, .timeout = kPrefetchTimeout};
   request.start = [run, local_only](Agent& agent) {
-    return agent.onboarder().Prefetch(run, local_only);
+    return agent.flows().onboarder.Prefetch(run, local_only);
   };
   const absl::StatusOr<size_t> coming =
       co_await CallAgent<size_t>(world_.executor, node_, world_.oracle, std::move(request));
@@ -246,8 +246,8 @@ Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,
                            .target = target,
                            .deadline = agent.executor()->Now() + timeout,
                            .local_only = local_only};
-    return in_parts ? OnboardInParts(&agent.onboarder(), std::move(onboard))
-                    : agent.onboarder().Onboard(std::move(onboard));
+    return in_parts ? OnboardInParts(&agent.flows().onboarder, std::move(onboard))
+                    : agent.flows().onboarder.Onboard(std::move(onboard));
   };
   const uint64_t incarnation = incarnation_;
   // Host memory is read by leases alone.
@@ -298,7 +298,7 @@ size_t SimWorker::CountHere(const std::vector<EngineKey>& keys) const {
 
 void SimWorker::Release(const std::vector<LeaseId>& leases) {
   order_->Tells();
-  node_->agent().leases().Release(*session_, leases);
+  node_->agent().sessions().leases().Release(*session_, leases);
 }
 
 void SimWorker::LetRunOut(absl::Time deadline) {
@@ -329,7 +329,7 @@ Task<size_t> SimWorker::Put(std::vector<EngineKey> keys, size_t from) {
                       : kPutTimeout;
   Request<absl::StatusOr<Reserved>> request{.name = "reserve", .order = order_, .timeout = timeout};
   request.start = [run, target, timeout](Agent& agent) {
-    return agent.putter().ReserveBy(run, target, agent.executor()->Now() + timeout);
+    return agent.flows().putter.ReserveBy(run, target, agent.executor()->Now() + timeout);
   };
   const uint64_t incarnation = incarnation_;
   const absl::StatusOr<absl::StatusOr<Reserved>> answer =
@@ -406,7 +406,7 @@ Task<size_t> SimWorker::Commit(const Reserving& put, uint64_t step) {
   Request<size_t> request{.name = "commit", .order = order_, .timeout = kCommitTimeout};
   const SessionId session = *session_;
   request.start = [session, commits, step](Agent& agent) {
-    return agent.putter().Commit(session, commits, step);
+    return agent.flows().putter.Commit(session, commits, step);
   };
   const absl::StatusOr<size_t> committed =
       co_await CallAgent<size_t>(world_.executor, node_, world_.oracle, std::move(request));
@@ -419,7 +419,7 @@ Task<size_t> SimWorker::Commit(const Reserving& put, uint64_t step) {
   const bool forgets = random_manners_ && random_.Draw(0.1);
   if (!forgets) {
     order_->Tells();
-    node_->agent().reservations().Release(*session_, abandoned);
+    node_->agent().sessions().reservations().Release(*session_, abandoned);
   }
   co_return *committed;
 }

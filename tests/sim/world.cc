@@ -263,7 +263,7 @@ void World::ExpectUndamaged() {
     Agent& agent = node->agent();
     oracle_.Expect(agent.stats().offload.altered == 0,
                    absl::StrCat("node ", node->number(), " found altered host blocks"));
-    oracle_.Expect(faults_->damages_disks() || agent.disks()->stats().verify_failures == 0,
+    oracle_.Expect(faults_->damages_disks() || agent.disks().set()->stats().verify_failures == 0,
                    absl::StrCat("node ", node->number(),
                                 "'s disk records fail to verify, and "
                                 "nobody damaged them"));

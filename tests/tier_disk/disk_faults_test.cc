@@ -176,7 +176,7 @@ class AgentFaultsTest : public ::testing::TestWithParam<AgentFault> {
   void PutAll() {
     for (uint64_t run = 0; run < kRuns; ++run) {
       ASSERT_EQ(rig_.PutOnDisk(rig_.session, FirstOf(run), kRunBlocks), kRunBlocks);
-      rig_.agent->evictor().EvictAll(Tier::kHost);
+      rig_.agent->evictor().EvictAll();
     }
   }
   AgentRig rig_{{.slots = 256, .segments = 128}};
@@ -195,23 +195,23 @@ TEST_P(AgentFaultsTest, RequestsEndByTheirDeadlinesAndHitsReturn) {
     const std::vector<BlockKey> keys =
         rig_.NameRun(rig_.session, FirstOf(random.Below(kRuns)), 1).keys;
     const absl::Time deadline = rig_.executor.Now() + absl::Milliseconds(20);
-    rig_.Run(rig_.agent->peer_server().Serve(keys[0], deadline));
+    rig_.Run(rig_.agent->flows().peer_server.Serve(keys[0], deadline));
     EXPECT_LE(rig_.executor.Now(), deadline);
-    rig_.Run(rig_.agent->onboarder().Prefetch(
+    rig_.Run(rig_.agent->flows().onboarder.Prefetch(
         rig_.NameRun(rig_.session, FirstOf(random.Below(kRuns)), kRunBlocks), true));
     const absl::Time began = rig_.executor.Now();
     rig_.Put(rig_.session, 1'000'000 + 10 * static_cast<uint64_t>(i), 1);
     EXPECT_LE(rig_.executor.Now() - began, kCommitTimeout);
-    if (i % 8 == 0) rig_.agent->evictor().EvictAll(Tier::kHost);
+    if (i % 8 == 0) rig_.agent->evictor().EvictAll();
   }
   rig_.media.faults = {};
   rig_.disk.Resume();
   rig_.Pass(absl::Seconds(2));
-  rig_.agent->evictor().EvictAll(Tier::kHost);
+  rig_.agent->evictor().EvictAll();
   for (uint64_t run = 0; run < kRuns; ++run)
     EXPECT_EQ(HitsInTime(run, kMaxRequestTimeout), kRunBlocks);
-  EXPECT_EQ(rig_.agent->disks()->stats().verify_failures, 0u);
-  rig_.agent->disks()->Audit();
+  EXPECT_EQ(rig_.agent->disks().set()->stats().verify_failures, 0u);
+  rig_.agent->disks().set()->Audit();
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -226,7 +226,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(AgentStallTest, ADiskThatNeverAnswersAgainCostsEachRequestItsDeadlineAndNoMore) {
   AgentRig rig({.slots = 256});
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 6), 6u);
-  rig.agent->evictor().EvictAll(Tier::kHost);
+  rig.agent->evictor().EvictAll();
   rig.disk.Stall();
   absl::Time now = rig.executor.Now();
   for (const absl::Duration timeout : {absl::Milliseconds(1), absl::Seconds(30), absl::Hours(1)}) {

@@ -1,0 +1,124 @@
+#include "agent/services/session_calls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/call_on_executor.h"
+#include "core/status_macros.h"
+#include "tier_gpu/step_words.h"
+
+namespace kvtier {
+namespace {
+
+// What both sides of the signal page mean by its words.
+static_assert(wire::kSignalPageBytes == kSignalPageBytes);
+static_assert(wire::kSignalStride * kSignalWords == kSignalPageBytes);
+static_assert(wire::kBegunWord == static_cast<size_t>(StepWord::kBegun));
+static_assert(wire::kRetiredWord == static_cast<size_t>(StepWord::kRetired));
+static_assert(wire::kUnusedBytesWord == static_cast<size_t>(StepWord::kUnusedBytes));
+static_assert(wire::kMaxHandles == kMaxRegionHandles);
+
+
+// Runs on the executor. The descriptor is a duplicate: the pool may lose the handle before the
+// answer is sent.
+absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(Agent* agent,
+                                                      const DescriptorSocket::Wish& wish) {
+  if (wish.device) {
+    KVT_RETURN_IF_ERROR(agent->gpus().Choose(wish.session, wish.domain, wish.device));
+  }
+  const GpuTier* const gpu = agent->gpus().Of(wish.session, wish.domain);
+  if (gpu == nullptr) return absl::NotFoundError("this node has no GPU pool for this tenant");
+  const GpuPool* const pool = &gpu->pool();
+  const std::vector<PoolHandle>& handles = pool->handles();
+  if (wish.index >= handles.size()) {
+    return absl::NotFoundError(
+        absl::StrCat("index: ", wish.index, "; the pool has ", handles.size(), " handles"));
+  }
+  const int fd = fcntl(handles[wish.index].descriptor, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("GPU pool: ", strerror(errno)));
+  return DescriptorSocket::Shared{.fd = fd,
+                                  .bytes = pool->handle_bytes(),
+                                  .handles = static_cast<uint32_t>(handles.size()),
+                                  .max_handles = static_cast<uint32_t>(pool->max_handles()),
+                                  .version = pool->version(),
+                                  .since = handles[wish.index].since,
+                                  .device = gpu->device().uuid(),
+                                  .duplicated = true};
+}
+
+// Runs on the executor; a duplicate as above: a larger table may take this one's place.
+absl::StatusOr<DescriptorSocket::Shared> ShareResidency(Agent* agent, DomainId domain) {
+  const ResidencyTable* const table = agent->residency().table(domain);
+  if (table == nullptr) return absl::NotFoundError("this node has no residency table");
+  const int fd = fcntl(table->memory().read_only_fd(), F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) {
+    return absl::ResourceExhaustedError(absl::StrCat("residency table: ", strerror(errno)));
+  }
+  return DescriptorSocket::Shared{
+      .fd = fd, .bytes = table->memory().bytes().size(), .duplicated = true};
+}
+
+// Runs on the executor; a duplicate as above: the session may end before the answer is sent.
+absl::StatusOr<DescriptorSocket::Shared> ShareStaging(Agent* agent,
+                                                      const DescriptorSocket::Wish& wish) {
+  if (!agent->sessions().table().IsOpen(wish.session)) {
+    return absl::NotFoundError("the session is closed");
+  }
+  const absl::StatusOr<const SealedMemory*> region =
+      agent->sessions().staging().RegionOf(wish.session, wish.domain);
+  if (!region.ok()) return region.status();
+  const int fd = fcntl((*region)->read_write_fd(), F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return absl::ResourceExhaustedError(absl::StrCat("staging: ", strerror(errno)));
+  return DescriptorSocket::Shared{.fd = fd, .bytes = (*region)->bytes().size(), .duplicated = true};
+}
+
+absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSocket::Wish& wish) {
+  const Arena& arena = agent->host().arena(wish.domain);
+  switch (wish.kind) {
+    case wire::DescriptorKind::kArenaRead:
+      return DescriptorSocket::Shared{.fd = arena.read_only_fd(), .bytes = arena.bytes().size()};
+    case wire::DescriptorKind::kArenaWrite:
+      if (agent->sessions().staging().enabled()) return absl::NotFoundError("workers of this node stage");
+      return DescriptorSocket::Shared{.fd = arena.read_write_fd(), .bytes = arena.bytes().size()};
+    case wire::DescriptorKind::kGpuPool:
+      return CallOn(agent->executor(), [&] { return ShareGpuPool(agent, wish); });
+    case wire::DescriptorKind::kResidency:
+      return CallOn(agent->executor(), [&] { return ShareResidency(agent, wish.domain); });
+    case wire::DescriptorKind::kStaging:
+      return CallOn(agent->executor(), [&] { return ShareStaging(agent, wish); });
+    case wire::DescriptorKind::kLifeline:
+      return absl::NotFoundError("lifeline: it is the descriptor socket's own");
+    case wire::DescriptorKind::kSignalPage:
+      break;
+  }
+  KVT_ASSIGN_OR_RETURN(const SignalPage* page, CallOn(agent->executor(), [&] {
+                         return agent->sessions().AttachToGpu(wish.session);
+                       }));
+  return DescriptorSocket::Shared{.fd = page->descriptor(), .bytes = kSignalPageBytes};
+}
+
+}  // namespace
+
+DescriptorSocket::Calls SessionCalls(Agent* agent) {
+  Executor* const executor = agent->executor();
+  return {.open =
+              [agent, executor](const Tenant& tenant, const SessionToken& token) {
+                return CallOn(executor, [&] { return agent->sessions().Open(tenant, token); });
+              },
+          .close =
+              [agent, executor](SessionId id) {
+                return CallOn(executor, [&] { return agent->CloseSession(id); });
+              },
+          .over = [agent, executor](
+                      SessionId id) { executor->Post([agent, id] { agent->sessions().WritesOver(id); }); },
+          .gone = [agent, executor](
+                      SessionId id) { executor->Post([agent, id] { agent->sessions().ProcessGone(id); }); },
+          .share = [agent](const DescriptorSocket::Wish& wish) { return Share(agent, wish); }};
+}
+
+}  // namespace kvtier
