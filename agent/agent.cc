@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
 #include "core/check.h"
@@ -13,8 +14,7 @@
 
 namespace kvtier {
 
-absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seams& seams,
-                                                     std::optional<TakenPool> taken) {
+absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seams& seams) {
   HostTier::Options host_options{.slab_bytes = options.slab_bytes};
   if (options.staging_bytes > 0) host_options.writers = SealedMemory::Writers::kMakerOnly;
   const std::vector<Tenant>& tenants = options.tenants.tenants();
@@ -23,18 +23,12 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(Options options, const Seam
         {.name = "kvtier-" + tenant.name, .bytes = options.host_bytes / tenants.size()});
   }
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<HostTier> host, HostTier::Create(host_options));
-  KVT_ASSIGN_OR_RETURN(Gpu gpu, CreateGpu(options, seams, *host, &taken));
-  PoolSurvivors survivors = std::move(gpu.survivors);
-  auto agent =
-      std::unique_ptr<Agent>(new Agent(std::move(options), seams, std::move(host), std::move(gpu)));
-  if (taken.has_value()) {
-    KVT_RETURN_IF_ERROR(agent->TakeBackPool(taken->pages, std::move(survivors)));
-  }
-  return agent;
+  KVT_ASSIGN_OR_RETURN(Gpu gpu, CreateGpu(options, seams, *host));
+  return absl::WrapUnique(new Agent(std::move(options), seams, std::move(host), std::move(gpu)));
 }
 
 absl::StatusOr<Agent::Gpu> Agent::CreateGpu(const Options& options, const Seams& seams,
-                                            const HostTier& host, std::optional<TakenPool>* taken) {
+                                            const HostTier& host) {
   Gpu gpu;
   if (!options.gpu_tenant.empty()) {
     const Tenant* const tenant = options.tenants.Find(options.gpu_tenant);
@@ -51,17 +45,9 @@ absl::StatusOr<Agent::Gpu> Agent::CreateGpu(const Options& options, const Seams&
   gpu.runner = std::make_unique<LaneRunner>(seams.device, seams.executor,
                                             seams.lanes == nullptr ? seams.executor : seams.lanes);
   const uint64_t slot_bytes = SlotBytes(options.gpu_block_bytes);
-  if (taken->has_value()) {
-    gpu.pool = GpuPool::Adopt(gpu.runner.get(), std::move((*taken)->region), slot_bytes,
-                              static_cast<uint32_t>(seams.ledger->slots()));
-    gpu.survivors = ReadSurvivors(gpu.pool.get(), *seams.ledger);
-  } else {
-    KVT_ASSIGN_OR_RETURN(
-        gpu.pool, GpuPool::Create(seams.device, gpu.runner.get(), options.gpu_bytes, slot_bytes,
-                                  options.gpu_max_bytes));
-  }
+  KVT_ASSIGN_OR_RETURN(gpu.pool, GpuPool::Create(seams.device, gpu.runner.get(), options.gpu_bytes,
+                                                 slot_bytes, options.gpu_max_bytes));
   gpu.pool->HostIn({.base = arena.data(), .chunk_bytes = kPinChunkBytes});
-  if (seams.ledger != nullptr) gpu.pool->Keep(seams.ledger);
   return gpu;
 }
 
@@ -131,9 +117,7 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
   }
   if (gpu_ != nullptr) {
     gpu_workers_ = std::make_unique<GpuWorkers>(seams.device, gpu_.get(), seams.executor, &scope_);
-    gpu_workers_->Keep(seams.ledger);
     reservations_.AttachGpu(gpu_workers_.get());
-    index_.AttachLedger(seams.ledger);
     evictor_.AttachGpu(gpu_.get(), gpu_workers_.get());
     slot_grants_ =
         std::make_unique<SlotGrants>(&evictor_, gpu_.get(), gpu_workers_.get(), gpu_domain_);
@@ -218,26 +202,6 @@ Agent::Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host
 
 Agent::~Agent() = default;
 
-absl::Status Agent::TakeBackPool(const std::vector<OfferedPage>& pages, PoolSurvivors survivors) {
-  earlier_workers_ = std::make_unique<EarlierWorkers>(gpu_.get(), gpu_workers_->words(),
-                                                      seams_.ledger, seams_.ledger->Workers());
-  std::vector<SlotRef> used;
-  used.reserve(survivors.blocks.size() + survivors.handed_out.size());
-  for (const PoolSurvivors::Block& block : survivors.blocks) used.push_back(block.slot.ref());
-  for (const GpuSlot& slot : survivors.handed_out) used.push_back(slot.ref());
-  KVT_RETURN_IF_ERROR(earlier_workers_->Keep(used));
-  for (const OfferedPage& page : pages) earlier_workers_->Offered(page);
-  take_back_ = std::make_unique<TakeBack>(TakeBack::Parts{.index = &index_,
-                                                          .evictor = &evictor_,
-                                                          .pool = gpu_.get(),
-                                                          .domain = gpu_domain_,
-                                                          .copies = gpu_copies_.get(),
-                                                          .ledger = seams_.ledger,
-                                                          .stats = &stats_},
-                                          std::move(survivors.blocks));
-  return absl::OkStatus();
-}
-
 void Agent::MakeDisks() {
   std::vector<DiskSet::Member> members;
   for (const DiskSeam& seam : seams_.disks) {
@@ -274,7 +238,6 @@ Task<absl::StatusOr<DiskSet::Recovery>> Agent::Start() {
   }
   scope_.Spawn(SweepDeadlines());
   scope_.Spawn(host_scrub_.Run());
-  if (take_back_ != nullptr) scope_.Spawn(take_back_->Run());
   if (reporter_ != nullptr) scope_.Spawn(reporter_->Run());
   co_return recovery_;
 }
@@ -324,7 +287,6 @@ void Agent::EndWaits() {
 
 Task<bool> Agent::Stop(absl::Time deadline) {
   EndWaits();
-  if (take_back_ != nullptr) take_back_->Stop();
   if (reporter_ != nullptr) reporter_->Stop();
   if (disks_ != nullptr) disks_->StopScrub();
   residency_.Stop();
@@ -338,7 +300,6 @@ Task<void> Agent::SweepDeadlines() {
   while (!stopping()) {
     const absl::Time now = seams_.executor->Now();
     if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
-    if (earlier_workers_ != nullptr) earlier_workers_->Sweep();
     reservations_.Sweep();
     host_prover_.Sweep();
     tickets_->Sweep();
@@ -363,12 +324,12 @@ absl::StatusOr<SessionId> Agent::OpenSession(const Tenant& tenant, const Session
   return sessions_.Open(tenant, token);
 }
 
-absl::StatusOr<const SignalPage*> Agent::AttachToGpu(SessionId id, const ProcessId& process) {
+absl::StatusOr<const SignalPage*> Agent::AttachToGpu(SessionId id) {
   if (!sessions_.IsOpen(id)) return absl::NotFoundError("the session is closed");
   if (gpu_of(sessions_.DomainOf(id)) == nullptr) {
     return absl::NotFoundError("this node has no GPU pool for this tenant");
   }
-  return gpu_workers_->Attach(id, process);
+  return gpu_workers_->Attach(id);
 }
 
 bool Agent::CloseSession(SessionId id) {
@@ -398,14 +359,6 @@ void Agent::ProcessGone(SessionId id) {
   if (gpu_workers_ != nullptr) gpu_workers_->ProcessGone(id);
   WritesOver(id);
   reservations_.Sweep();
-}
-
-void Agent::PageOffered(const OfferedPage& offered) {
-  if (earlier_workers_ != nullptr) earlier_workers_->Offered(offered);
-}
-
-void Agent::EarlierWorkerGone(size_t ledger_place) {
-  if (earlier_workers_ != nullptr) earlier_workers_->Gone(ledger_place);
 }
 
 std::vector<TierUsage> Agent::Usage() const {

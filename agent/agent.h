@@ -29,14 +29,12 @@
 #include "agent/flows/match.h"
 #include "agent/flows/onboard.h"
 #include "agent/flows/put.h"
-#include "agent/gpu/earlier_workers.h"
 #include "agent/gpu/gpu_copies.h"
 #include "agent/gpu/gpu_load.h"
 #include "agent/gpu/gpu_offload.h"
 #include "agent/gpu/gpu_resize.h"
 #include "agent/gpu/gpu_workers.h"
 #include "agent/gpu/slot_grants.h"
-#include "agent/gpu/take_back.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
 #include "agent/index/host_prover.h"
@@ -98,25 +96,15 @@ class Agent {
     ByteWorkers* workers = nullptr;
     std::vector<DiskSeam> disks;  // Empty: no disk tier.
     Device* device = nullptr;
-    // What the GPU pool is written down in, of its shape; null: it ends with the agent.
-    PoolLedger* ledger = nullptr;
     // Whose thread calls the device; null: `executor`.
     Executor* lanes = nullptr;
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
   };
 
-  // The GPU pool of the agent before this one, as its workers handed it back.
-  struct TakenPool {
-    std::unique_ptr<DeviceRegion> region;
-    std::vector<OfferedPage> pages;
-  };
-
-  // With `taken`, the GPU pool is that memory, and the ledger says what is in it. Errors:
-  // kInvalidArgument, kResourceExhausted: the tiers' own; kInvalidArgument also when
+  // Errors: kInvalidArgument, kResourceExhausted: the tiers' own; kInvalidArgument also when
   // gpu_tenant is none of the tenants.
-  static absl::StatusOr<std::unique_ptr<Agent>> Create(Options options, const Seams& seams,
-                                                       std::optional<TakenPool> taken = {});
+  static absl::StatusOr<std::unique_ptr<Agent>> Create(Options options, const Seams& seams);
   ~Agent();
 
   // Recovers the disks and starts the loops; before it nothing hits. Of several disks one
@@ -136,7 +124,7 @@ class Agent {
   absl::StatusOr<SessionId> OpenSession(const Tenant& tenant, const SessionToken& token);
   // The session's page of steps, by which it works on the GPU pool. Errors: kNotFound, the
   // node has no pool for it, or it is closed; GpuWorkers::Attach()'s.
-  absl::StatusOr<const SignalPage*> AttachToGpu(SessionId id, const ProcessId& process = {});
+  absl::StatusOr<const SignalPage*> AttachToGpu(SessionId id);
   // Everything the session holds is free when this returns, but GPU slots that its steps
   // may still use: until these have ended, or ProcessGone(); and slots that it reserved and
   // did not commit, or was granted: until WritesOver() and the end of its steps, or
@@ -147,9 +135,6 @@ class Agent {
   void WritesOver(SessionId id);
   // After CloseSession(): its process is gone. Unknown ids are ignored.
   void ProcessGone(SessionId id);
-  // Of a worker of the agent before this one: EarlierWorkers.
-  void PageOffered(const OfferedPage& offered);
-  void EarlierWorkerGone(size_t ledger_place);
 
   const Options& options() const { return options_; }
   Executor* executor() const { return seams_.executor; }
@@ -182,11 +167,9 @@ class Agent {
     return domain == gpu_domain_ ? gpu_.get() : nullptr;
   }
   DomainId gpu_domain() const { return gpu_domain_; }  // Whose the pool is, if there is one.
-  const GpuWorkers* gpu_workers() const { return gpu_workers_.get(); }  // As gpu().
-  const GpuCopies* gpu_copies() const { return gpu_copies_.get(); }     // As gpu().
-  GpuResizer* gpu_resizer() const { return gpu_resizer_.get(); }        // As gpu().
-  // nullptr: the pool was not taken back.
-  const EarlierWorkers* earlier_workers() const { return earlier_workers_.get(); }
+  const GpuWorkers* gpu_workers() const { return gpu_workers_.get(); }     // As gpu().
+  const GpuCopies* gpu_copies() const { return gpu_copies_.get(); }        // As gpu().
+  GpuResizer* gpu_resizer() const { return gpu_resizer_.get(); }           // As gpu().
   Offloader* offloader() const { return offloader_.get(); }                // nullptr: no disk.
   const DiskPromises* disk_promises() const { return promises_.get(); }    // nullptr: no disk.
   DiskAdmission* disk_admission() const { return disk_admission_.get(); }  // nullptr: no disk.
@@ -204,17 +187,13 @@ class Agent {
     DomainId domain{};
     std::unique_ptr<LaneRunner> runner;
     std::unique_ptr<GpuPool> pool;
-    PoolSurvivors survivors;
   };
   static absl::StatusOr<Gpu> CreateGpu(const Options& options, const Seams& seams,
-                                       const HostTier& host, std::optional<TakenPool>* taken);
+                                       const HostTier& host);
   Agent(Options options, const Seams& seams, std::unique_ptr<HostTier> host, Gpu gpu);
   // So that the disks move blocks to and from their slots without pinning them each time.
   void RegisterArenas();
   void MakeDisks();
-  // What is not free in the pool waits for the workers of before, and its blocks for
-  // their proof. Errors: EarlierWorkers::Keep()'s.
-  absl::Status TakeBackPool(const std::vector<OfferedPage>& pages, PoolSurvivors survivors);
   // Tells index and workers of what the disks had when they were opened.
   void PublishRecovered();
   // One of several disks. Each part is destroyed before what it uses.
@@ -243,7 +222,6 @@ class Agent {
   std::unique_ptr<DiskPromises> promises_;
   SessionTable sessions_;
   std::unique_ptr<GpuWorkers> gpu_workers_;
-  std::unique_ptr<EarlierWorkers> earlier_workers_;
   LeaseTable leases_;
   Staging staging_;
   ReservationTable reservations_;
@@ -254,7 +232,6 @@ class Agent {
   std::unique_ptr<DiskLoader> disk_loader_;
   std::unique_ptr<SlotGrants> slot_grants_;
   std::unique_ptr<GpuCopies> gpu_copies_;
-  std::unique_ptr<TakeBack> take_back_;  // nullptr: nothing to take.
   std::unique_ptr<GpuOffloader> gpu_offloader_;
   std::unique_ptr<GpuLoader> gpu_loader_;
   std::unique_ptr<GpuResizer> gpu_resizer_;

@@ -23,7 +23,6 @@
 #include "agent/agent_config.h"
 #include "agent/agent_flags_config.h"
 #include "agent/disk/node_disks.h"
-#include "agent/gpu/reclaim_pool.h"
 #include "agent/peers/grpc_coordinator_link.h"
 #include "agent/peers/grpc_peer_transport.h"
 #include "agent/services/admin_service.h"
@@ -35,7 +34,6 @@
 #include "core/lock_checks.h"
 #include "core/log.h"
 #include "core/memory_watch.h"
-#include "core/process_id.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
 #include "tier_gpu/device/open_device.h"
@@ -70,8 +68,6 @@ static_assert(wire::kSignalPageBytes == kSignalPageBytes);
 static_assert(wire::kSignalStride * kSignalWords == kSignalPageBytes);
 static_assert(wire::kBegunWord == static_cast<size_t>(StepWord::kBegun));
 static_assert(wire::kRetiredWord == static_cast<size_t>(StepWord::kRetired));
-static_assert(wire::kIncarnationWord == static_cast<size_t>(StepWord::kIncarnation));
-static_assert(wire::kOverWord == static_cast<size_t>(StepWord::kOver));
 static_assert(wire::kUnusedBytesWord == static_cast<size_t>(StepWord::kUnusedBytes));
 static_assert(wire::kMaxHandles == kMaxRegionHandles);
 
@@ -142,10 +138,8 @@ absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSoc
     case wire::DescriptorKind::kSignalPage:
       break;
   }
-  const ProcessId process = FindProcess(wish.pid).value_or(ProcessId());
-  KVT_ASSIGN_OR_RETURN(const SignalPage* page, CallOn(agent->executor(), [&] {
-                         return agent->AttachToGpu(wish.session, process);
-                       }));
+  KVT_ASSIGN_OR_RETURN(const SignalPage* page,
+                       CallOn(agent->executor(), [&] { return agent->AttachToGpu(wish.session); }));
   return DescriptorSocket::Shared{.fd = page->descriptor(), .bytes = kSignalPageBytes};
 }
 
@@ -166,18 +160,6 @@ DescriptorSocket::Calls SessionCalls(Agent* agent) {
           .share = [agent](const DescriptorSocket::Wish& wish) { return Share(agent, wish); }};
 }
 
-PoolSocket::Calls PoolCalls(Agent* agent) {
-  Executor* const executor = agent->executor();
-  return {.offered =
-              [agent, executor](OfferedPage page) {
-                executor->Post([agent, page = std::move(page)] { agent->PageOffered(page); });
-              },
-          .gone =
-              [agent, executor](size_t place) {
-                executor->Post([agent, place] { agent->EarlierWorkerGone(place); });
-              }};
-}
-
 void WaitForStopSignal(const sigset_t& signals) {
   int signal = 0;
   sigwait(&signals, &signal);
@@ -190,7 +172,6 @@ struct ServedParts {
   GrpcPeerTransport* transport = nullptr;
   const std::vector<NodeDisk>* disks = nullptr;
   const Device* device = nullptr;  // Null: none.
-  PoolLedger* ledger = nullptr;    // Of the GPU pool; null: none.
 };
 
 // Answers workers, peers and operators until a signal; nobody is answered any more when
@@ -223,8 +204,6 @@ absl::Status ServeUntilSignal(const AgentConfig& config, const ServedParts& part
                                     config.socket_dir, ", peers at ", config.listen));
 
   WaitForStopSignal(signals);
-  // From now on sessions end and their slots get free, while workers may still use them.
-  if (parts.ledger != nullptr) parts.ledger->Discard();
   const absl::Time stop_by = absl::Now() + kDrainTimeout;
   // First: gRPC waits for the end of every call, also of those that it has cut off.
   CallOn(parts.agent->executor(), [&] {
@@ -256,11 +235,9 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   }
   std::unique_ptr<Device> device;
   std::unique_ptr<ThreadExecutor> lanes;  // A driver may take its time.
-  PoolReclaim reclaimed;
   if (config.gpu_bytes > 0) {
     KVT_ASSIGN_OR_RETURN(
         device, OpenDevice(config.device, &executor, {.batched_calls = config.gpu_batched_copies}));
-    reclaimed = ReclaimPool(config, tenants, device.get());
     lanes = std::make_unique<ThreadExecutor>("gpu-copies");
   }
   GrpcPeerTransport transport(&executor, node);
@@ -291,27 +268,20 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .workers = &workers,
                      .disks = std::move(disk_seams),
                      .device = device.get(),
-                     .ledger = reclaimed.ledger.get(),
                      .lanes = lanes.get(),
                      .transport = &transport,
-                     .coordinator = coordinator.get()},
-                    std::move(reclaimed.taken)));
-  if (reclaimed.socket != nullptr) reclaimed.socket->Serve(PoolCalls(agent.get()));
+                     .coordinator = coordinator.get()}));
   const absl::Time started = executor.Now();
   const absl::StatusOr<DiskSet::Recovery> recovery =
       AwaitOn(&executor, agent->scope(), agent->Start());
   absl::Status served = recovery.status();
   if (recovery.ok()) {
     LogRecovery(disks, *recovery, executor.Now() - started);
-    served = ServeUntilSignal(config,
-                              {.agent = agent.get(),
-                               .transport = &transport,
-                               .disks = &disks,
-                               .device = device.get(),
-                               .ledger = reclaimed.ledger.get()},
-                              signals);
+    served = ServeUntilSignal(
+        config,
+        {.agent = agent.get(), .transport = &transport, .disks = &disks, .device = device.get()},
+        signals);
   }
-  reclaimed.socket.reset();
   // In this order whatever happened: the flows end, then the thread they run on, and
   // only then is anything they use destroyed.
   TaskScope stopping(&executor);

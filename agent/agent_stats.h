@@ -56,9 +56,6 @@ struct AgentStats {
   uint64_t gpu_evicted_ahead = 0;     // Blocks that left the pool before their slots were needed.
   uint64_t gpu_offloaded = 0;         // Blocks that only the pool had, copied to host memory.
   uint64_t gpu_offload_declined = 0;  // Copies of such blocks that found no room there.
-  uint64_t gpu_taken_back = 0;        // Blocks of the agent before this one, proved and served.
-  uint64_t gpu_dropped = 0;           // Those that could not be proved.
-  uint64_t gpu_unproved = 0;          // Those whose turn has not come: misses so far.
   uint64_t disk_misses = 0;           // Blocks asked for that were in no tier of this node.
   uint64_t deadline_misses = 0;       // Blocks on their way when their asker's time was up.
   uint64_t expired_leases = 0;

@@ -8,7 +8,6 @@
 #include "agent/limits.h"
 #include "core/check.h"
 #include "core/event.h"
-#include "core/kill_point.h"
 #include "core/space.h"
 #include "core/status_macros.h"
 
@@ -209,7 +208,6 @@ void Putter::CommitAll(std::vector<PendingBlock> blocks,
 
 Task<void> Putter::CommitGathered(std::vector<PendingBlock> blocks,
                                   std::shared_ptr<Committing> committing) {
-  KVT_KILL_POINT("gpu.put_begun");
   std::vector<CopiedBlock> copies;
   std::vector<PendingBlock> copied;  // Of each.
   for (PendingBlock& block : blocks) {
@@ -227,7 +225,6 @@ Task<void> Putter::CommitGathered(std::vector<PendingBlock> blocks,
   if (copies.empty()) co_return;
   const absl::Status status =
       co_await parts_.gpu_copies->Offload(std::span(copies), CopyUrgency::kBackground);
-  KVT_KILL_POINT("gpu.put_gathered");
   for (size_t i = 0; i < copies.size(); ++i) {
     PendingBlock& block = copied[i];
     parts_.stats->gpu.bytes_out += block.meta.length;
@@ -274,9 +271,6 @@ Task<void> Putter::CommitOne(PendingBlock block, absl::Status in_host,
     if (block.staged) ++parts_.stats->staged_blocks;
     // Ahead of the answer: the worker's next put finds the room.
     block.staged.Release();
-    if (block.gpu) {
-      KVT_KILL_POINT("gpu.put_summed");
-    }
     parts_.stats->host.write_latency.Record(parts_.executor->Now() - start);
     if (block.summed && block.meta.sum != sum) {
       ++parts_.stats->refused_sums;
@@ -296,11 +290,9 @@ void Putter::Publish(PendingBlock* block) {
     parts_.index->PublishHost(block->meta, std::move(block->host));
   }
   if (block->gpu && !parts_.index->In(Tier::kGpu, block->meta.key)) {
-    KVT_KILL_POINT("gpu.put_in_host");
     KVT_CHECK(parts_.gpu->table().Seal(block->gpu.ref()).ok());
     parts_.index->PublishGpu(block->meta, std::move(block->gpu));
     ++parts_.stats->gpu.inserts;
-    KVT_KILL_POINT("gpu.put_done");
   }
   ++parts_.stats->host.inserts;
   parts_.stats->host.bytes_in += block->meta.length;

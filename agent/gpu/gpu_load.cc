@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "core/check.h"
-#include "core/kill_point.h"
 #include "core/space.h"
 
 namespace kvtier {
@@ -37,9 +36,7 @@ void GpuLoader::Flush() {
 
 Task<void> GpuLoader::Move(std::vector<CopiedBlock> batch) {
   const absl::Time start = executor_->Now();
-  KVT_KILL_POINT("gpu.load_begun");
   const absl::Status status = co_await parts_.copies->Onboard(std::span(batch));
-  KVT_KILL_POINT("gpu.load_copied");
   const absl::Duration took = executor_->Now() - start;
   for (CopiedBlock& block : batch) {
     const BlockMeta& meta = block.meta;
@@ -47,7 +44,6 @@ Task<void> GpuLoader::Move(std::vector<CopiedBlock> batch) {
       if (!parts_.index->In(Tier::kGpu, meta.key)) {
         KVT_CHECK(parts_.pool->table().Seal(block.slot).ok());
         parts_.index->PublishGpu(meta, std::move(block.gpu), Arrival::kAskedFor);
-        KVT_KILL_POINT("gpu.load_published");
       }
       ++parts_.stats->gpu.inserts;
       parts_.stats->gpu.bytes_in += meta.length;

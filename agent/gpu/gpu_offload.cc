@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/kill_point.h"
 #include "core/log.h"
 
 namespace kvtier {
@@ -66,10 +65,8 @@ Task<void> GpuOffloader::Run(Batch batch) {
   const size_t blocks = batch.copies.size();
   ++running_;
   leaving_ += blocks;
-  KVT_KILL_POINT("gpu.offload_begun");
   const absl::Status copied =
       co_await parts_.copies->CopyOut(std::span(batch.copies), CopyUrgency::kBackground);
-  KVT_KILL_POINT("gpu.offload_copied");
   --running_;
   leaving_ -= blocks;
   if (!copied.ok()) co_return;  // They stay until the next look.
@@ -98,12 +95,10 @@ void GpuOffloader::Finish(CopiedBlock copy, uint64_t last_use, bool forgotten) {
     ++parts_.stats->host.inserts;
     parts_.stats->host.bytes_in += copy.meta.length;
     parts_.index->PublishHost(copy.meta, std::move(copy.host));
-    KVT_KILL_POINT("gpu.offload_in_host");
   }
   const bool used = parts_.index->LastUseInGpu(key) != last_use;
   if (!may_leave || used || spare() >= SpareOf(kGpuLowWatermarkSpare)) return;
   parts_.evictor->DropFromGpu(key);
-  KVT_KILL_POINT("gpu.offload_left");
   ++parts_.stats->gpu_evicted_ahead;
 }
 

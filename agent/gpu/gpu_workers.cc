@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "core/check.h"
-#include "core/kill_point.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
@@ -45,34 +44,16 @@ GpuWorkers::~GpuWorkers() {
   for (const auto& [session, worker] : workers_) End(worker.get());
 }
 
-absl::StatusOr<const SignalPage*> GpuWorkers::Attach(SessionId session, const ProcessId& process) {
+absl::StatusOr<const SignalPage*> GpuWorkers::Attach(SessionId session) {
   auto found = workers_.find(session);
   if (found == workers_.end()) {
     Sweep();
-    KVT_ASSIGN_OR_RETURN(std::shared_ptr<GpuWorker> worker, NewWorker(process));
+    KVT_ASSIGN_OR_RETURN(const PoolWorker number, words_.Attach());
+    auto worker =
+        std::make_shared<GpuWorker>(GpuWorker{.table = table_, .words = &words_, .number = number});
     found = workers_.emplace(session, std::move(worker)).first;
   }
   return words_.page(found->second->number).get();
-}
-
-absl::StatusOr<std::shared_ptr<GpuWorker>> GpuWorkers::NewWorker(const ProcessId& process) {
-  KVT_ASSIGN_OR_RETURN(const PoolWorker number, words_.Attach());
-  auto worker =
-      std::make_shared<GpuWorker>(GpuWorker{.table = table_, .words = &words_, .number = number});
-  if (ledger_ == nullptr) return worker;
-  KVT_KILL_POINT("gpu.worker_attached");
-  const SignalPage& page = *words_.page(number);
-  const absl::StatusOr<PageId> id = PageIdOf(page.descriptor());
-  KVT_CHECK(id.ok());
-  const absl::StatusOr<size_t> place = ledger_->AddWorker(process, *id);
-  if (!place.ok()) {
-    words_.Detach(number);
-    return place.status();
-  }
-  KVT_KILL_POINT("gpu.worker_written");
-  worker->ledger_place = *place;
-  page.word(static_cast<size_t>(StepWord::kIncarnation))->store(ledger_->incarnation());
-  return worker;
 }
 
 std::shared_ptr<const GpuWorker> GpuWorkers::Find(SessionId session) const {
@@ -82,17 +63,8 @@ std::shared_ptr<const GpuWorker> GpuWorkers::Find(SessionId session) const {
 
 GpuHold GpuWorkers::Hold(SessionId session, SlotRef slot) {
   const auto found = workers_.find(session);
-  if (found == workers_.end()) {
-    if (silent_.insert(session).second && ledger_ != nullptr) {
-      ledger_->SetSilentSessions(silent_.size());
-    }
-    return {};
-  }
-  GpuWorker& worker = *found->second;
-  if (worker.hung_up) return {};
-  if (!std::exchange(worker.has_slots, true) && ledger_ != nullptr) {
-    ledger_->GiveSlots(worker.ledger_place);
-  }
+  if (found == workers_.end() || found->second->hung_up) return {};
+  found->second->has_slots = true;
   absl::StatusOr<GpuHold> hold = GpuHold::Of(found->second, slot);
   KVT_CHECK(hold.ok());
   return *std::move(hold);
@@ -111,9 +83,6 @@ void GpuWorkers::Close(SessionId session) {
 }
 
 void GpuWorkers::WritesOver(SessionId session) {
-  if (silent_.erase(session) > 0 && ledger_ != nullptr) {
-    ledger_->SetSilentSessions(silent_.size());
-  }
   const auto found = workers_.find(session);
   if (found != workers_.end()) found->second->may_write = false;
   Sweep();
@@ -142,7 +111,6 @@ void GpuWorkers::End(GpuWorker* worker) {
   worker->hung_up = true;
   worker->gone = true;
   words_.Detach(worker->number);
-  if (ledger_ != nullptr) ledger_->RemoveWorker(worker->ledger_place);
 }
 
 }  // namespace kvtier

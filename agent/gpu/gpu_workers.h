@@ -5,8 +5,7 @@
 //
 // A session that hangs up may be a process that is still dying, with work of its own on
 // the device. Its number, and what it holds, go back when the process is gone, or when
-// its words say that nothing of it runs and its writes are over. Until then it stands in
-// the ledger, too: the next agent that takes the pool back waits for it.
+// its words say that nothing of it runs and its writes are over.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_GPU_GPU_WORKERS_H_
@@ -20,14 +19,11 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "agent/sessions/sessions.h"
 #include "core/executor.h"
-#include "core/process_id.h"
 #include "core/task_scope.h"
 #include "tier_gpu/gpu_pool.h"
-#include "tier_gpu/pool_ledger.h"
 #include "tier_gpu/step_words.h"
 
 namespace kvtier {
@@ -40,9 +36,8 @@ struct GpuWorker {
   bool hung_up = false;  // Its holds end with its place, all at once.
   // It hung up, and may still write slots by its CPU, in no step: it keeps its place.
   bool may_write = false;
-  bool gone = false;  // The place is another's by now, or nobody's.
-  size_t ledger_place = 0;
-  bool has_slots = false;
+  bool gone = false;       // The place is another's by now, or nobody's.
+  bool has_slots = false;  // It was leased or given some.
 };
 
 // A worker's hold on one slot. Move-only; the destructor ends it as of the worker's
@@ -88,12 +83,9 @@ class GpuWorkers {
   GpuWorkers(const GpuWorkers&) = delete;
   GpuWorkers& operator=(const GpuWorkers&) = delete;
 
-  // From here on workers are written down there, too. Does not own.
-  void Keep(PoolLedger* ledger) { ledger_ = ledger; }
-
   // The session's page, which it gets with its number when it first asks. Valid until
   // Close(). Errors: kResourceExhausted, every number is taken; the device's.
-  absl::StatusOr<const SignalPage*> Attach(SessionId session, const ProcessId& process = {});
+  absl::StatusOr<const SignalPage*> Attach(SessionId session);
   // nullptr: the session has no number.
   std::shared_ptr<const GpuWorker> Find(SessionId session) const;
   // A hold of the session's on a slot that somebody holds; empty when it has no number.
@@ -116,17 +108,12 @@ class GpuWorkers {
 
  private:
   using Workers = absl::flat_hash_map<SessionId, std::shared_ptr<GpuWorker>>;
-  // A number, a page that says which pool it is of, and a place in the ledger.
-  absl::StatusOr<std::shared_ptr<GpuWorker>> NewWorker(const ProcessId& process);
   // Its holds end, and its place.
   void End(GpuWorker* worker);
 
   SlotTable* const table_;
-  PoolLedger* ledger_ = nullptr;  // Null: the pool ends with the agent.
   StepWords words_;
   Workers workers_;
-  // Sessions without a number that were given slots all the same, until their writes are over.
-  absl::flat_hash_set<SessionId> silent_;
 };
 
 }  // namespace kvtier

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
-#include "core/kill_point.h"
 #include "core/space.h"
 
 namespace kvtier {
@@ -29,7 +28,6 @@ absl::StatusOr<std::vector<uint32_t>> SlotGrants::Take(const BlockRun& run, uint
     taken.push_back(slot->ref().index);
     GpuHold hold = workers_->Hold(run.session, slot->ref());
     held.emplace(taken.back(), Grant{.slot = *std::move(slot), .hold = std::move(hold)});
-    KVT_KILL_POINT("gpu.granted");
   }
   return taken;
 }
@@ -39,7 +37,6 @@ void SlotGrants::Release(SessionId session, std::span<const uint32_t> slots) {
   if (found == held_.end()) return;
   for (const uint32_t slot : slots) {
     found->second.erase(slot);
-    KVT_KILL_POINT("gpu.grant_returned");
   }
 }
 

@@ -61,7 +61,6 @@ void BlockIndex::WarmFor(DomainId domain, const BlockKey& key) const {
 void BlockIndex::PublishGpu(const BlockMeta& meta, GpuSlot slot, Arrival arrival) {
   Entry& entry = EntryFor(meta);
   KVT_CHECK(!entry.gpu && slot);
-  if (ledger_ != nullptr) ledger_->Publish(slot.ref().index, meta);
   entry.gpu = std::move(slot);
   entry.gpu_sum = meta.sum;
   gpu_leaves_.Insert(meta.key, meta.parent, arrival);
@@ -85,7 +84,6 @@ GpuSlot BlockIndex::UnpublishGpu(const BlockKey& key) {
   Entry& entry = entries_.at(key);
   KVT_CHECK(entry.gpu && entry.gpu_pins == 0);
   TellWorkers(Delta::Kind::kRemove, gpu_domain_, Tier::kGpu, key);
-  if (ledger_ != nullptr) ledger_->HandOut(entry.gpu.ref().index);
   gpu_leaves_.Erase(key);
   gpu_slots_.erase(entry.gpu.ref().index);
   GpuSlot slot = std::move(entry.gpu);

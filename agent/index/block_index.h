@@ -30,7 +30,6 @@
 #include "core/tier.h"
 #include "tier_disk/disk_residents.h"
 #include "tier_gpu/gpu_pool.h"
-#include "tier_gpu/pool_ledger.h"
 #include "tier_host/host_tier.h"
 
 namespace kvtier {
@@ -85,9 +84,6 @@ class BlockIndex {
 
   // From here on the index answers for these disks too. Does not own.
   void AttachDisk(DiskResidents* disk) { disk_ = disk; }
-  // From here on GPU blocks are written down there, too. Does not own.
-  void AttachLedger(PoolLedger* ledger) { ledger_ = ledger; }
-
   // From here on each change of GPU and host memory is told to the workers, too. Blocks of the
   // GPU pool are of `gpu_domain`. Does not own.
   void AttachResidency(Residency* residency, DomainId gpu_domain) {
@@ -186,7 +182,6 @@ class BlockIndex {
 
   Observer observer_;
   DiskResidents* disk_ = nullptr;   // nullptr: no disk tier.
-  PoolLedger* ledger_ = nullptr;    // nullptr: the pool ends with the agent.
   Residency* residency_ = nullptr;  // nullptr: no worker is told.
   DomainId gpu_domain_{};
   absl::node_hash_map<BlockKey, Entry> entries_;  // Nodes: pins point at them.

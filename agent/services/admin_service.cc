@@ -117,17 +117,11 @@ void FillGpu(Agent& agent, absl::Time now, v1::GpuReport* report) {
   report->set_draining_slots(table.draining_slots());
   report->set_workers(static_cast<uint32_t>(agent.gpu_workers()->size()));
   report->set_evicted_ahead(agent.stats().gpu_evicted_ahead);
-  report->set_taken_back_blocks(agent.stats().gpu_taken_back);
-  report->set_dropped_blocks(agent.stats().gpu_dropped);
-  report->set_unproved_blocks(agent.stats().gpu_unproved);
   report->set_offloaded_blocks(agent.stats().gpu_offloaded);
   report->set_offload_declined(agent.stats().gpu_offload_declined);
   report->set_padding_bytes(agent.index().gpu_padding_bytes());
   report->set_granted_slots(agent.slot_grants()->size());
   report->set_granted_unused_bytes(agent.slot_grants()->UnusedBytes());
-  if (const EarlierWorkers* earlier = agent.earlier_workers()) {
-    report->set_earlier_workers(static_cast<uint32_t>(earlier->size()));
-  }
   FillLink(agent.stats().gpu_onboard, now, report->mutable_onboard());
   FillLink(agent.stats().gpu_offload, now, report->mutable_offload());
   FillSize(*agent.gpu_resizer(), *agent.gpu(), report->mutable_size());

@@ -32,11 +32,6 @@ namespace kvtier {
 // A connection that has not said Hello by then is closed.
 inline constexpr absl::Duration kHelloTimeout = absl::Seconds(2);
 
-// Who said Hello, if the proof is that of its tenant's key and our nonce. nullptr: it is
-// not, or there is no such tenant, which takes as long.
-const Tenant* ProvenTenant(const TenantTable& tenants, const wire::Hello& hello,
-                           const std::array<uint8_t, 32>& nonce);
-
 class DescriptorSocket {
  public:
   struct Shared {
@@ -54,7 +49,6 @@ class DescriptorSocket {
     DomainId domain{};
     wire::DescriptorKind kind{};
     uint32_t index = 0;
-    pid_t pid = 0;  // Who asks; 0: a process of another PID namespace.
   };
   // Called on the socket's thread; each may block for microseconds.
   struct Calls {
