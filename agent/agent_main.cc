@@ -36,7 +36,6 @@
 #include "core/lock_checks.h"
 #include "core/log.h"
 #include "core/memory_watch.h"
-#include "core/process_id.h"
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
 #include "tier_gpu/device/open_device.h"

@@ -86,16 +86,6 @@ std::string GpuOf(const v1::GpuReport& gpu, double uptime_seconds) {
   table.AddRow({"evicted ahead", CountText(gpu.evicted_ahead()), ""});
   table.AddRow({"offloaded ahead", CountText(gpu.offloaded_blocks()), ""});
   table.AddRow({"offloads declined", CountText(gpu.offload_declined()), ""});
-  // Only of a pool that was taken back.
-  const uint64_t handed_back =
-      gpu.taken_back_blocks() + gpu.dropped_blocks() + gpu.unproved_blocks();
-  if (handed_back + gpu.earlier_workers() > 0) {
-    table.AddRow({"taken back", CountText(gpu.taken_back_blocks()),
-                  ShareText(gpu.taken_back_blocks(), handed_back)});
-    table.AddRow({"dropped", CountText(gpu.dropped_blocks()), ""});
-    table.AddRow({"unproved", CountText(gpu.unproved_blocks()), ""});
-    table.AddRow({"earlier workers", CountText(gpu.earlier_workers()), ""});
-  }
   Table links({{"COPIES"},
                {"ENDED", Align::kRight},
                {"FAILED", Align::kRight},
@@ -173,10 +163,6 @@ void WriteGpu(const v1::GpuReport& gpu, double uptime_seconds, JsonWriter* json)
   json->Ratio("fragmentation", fragments.of == 0 ? 0
                                                  : static_cast<double>(fragments.bytes) /
                                                        static_cast<double>(fragments.of));
-  json->Count("taken_back_blocks", gpu.taken_back_blocks());
-  json->Count("dropped_blocks", gpu.dropped_blocks());
-  json->Count("unproved_blocks", gpu.unproved_blocks());
-  json->Count("earlier_workers", gpu.earlier_workers());
   json->OpenObject("size");
   WriteGpuSize(gpu.size(), json);
   json->Close();

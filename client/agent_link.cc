@@ -284,12 +284,8 @@ void AgentLink::Run() {
 
 absl::StatusOr<std::shared_ptr<Connection>> AgentLink::OpenConnection() {
   const absl::Time deadline = clock_.Now() + options_.connect_timeout;
-  // First: an agent that asks for it serves no sessions yet, or waits for our page.
-  // One that took it serves in a moment.
-  if (lost_pool_.Offer(options_.session, clock_.Now(), deadline)) reconnect_.Reset();
   KVT_ASSIGN_OR_RETURN(std::shared_ptr<const Session> session,
                        Session::Open(options_.session, deadline));
-  lost_pool_.LetGoOfMemory();
   std::shared_ptr<Connection> connection(
       new Connection(options_.session.socket_dir, std::move(session)), DeleteUnlessForked());
   KVT_RETURN_IF_ERROR(connection->Ping(deadline - clock_.Now()));
@@ -420,7 +416,6 @@ absl::Status AgentLink::RegisterMissing(Connection* connection, absl::Duration t
 
 void AgentLink::Drop(const std::shared_ptr<Connection>& connection, const absl::Status& why) {
   connection->session()->End();
-  lost_pool_.Keep(connection->session()->gpu(), clock_.Now());
   absl::MutexLock lock(&mu_);
   if (connection_ == connection) connection_.reset();
   NoteError(why.ToString());

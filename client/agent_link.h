@@ -29,7 +29,6 @@
 #include "client/connection.h"
 #include "client/fork_guard.h"
 #include "client/host_memory.h"
-#include "client/lost_pool.h"
 #include "client/residency_view.h"
 #include "client/session.h"
 #include "client/space_table.h"
@@ -148,7 +147,6 @@ class AgentLink {
   bool rebuilding_ = false;  // The next connection is a probe of the breaker's.
   Backoff reconnect_;
   absl::Time next_try_ = absl::InfinitePast();
-  LostPool lost_pool_;
   absl::Time next_look_ = absl::InfinitePast();
   absl::Time next_renewal_ = absl::InfinitePast();
 

@@ -50,7 +50,7 @@ std::optional<std::span<std::byte>> BlockMemory::Write(uint64_t offset, uint64_t
 }
 
 std::shared_ptr<const void> BlockMemory::keep() const {
-  if (pool_ != nullptr) return pool_->in_use;
+  if (pool_ != nullptr) return pool_;
   return mapping_;
 }
 

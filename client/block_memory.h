@@ -33,8 +33,8 @@ class BlockMemory {
   // REQUIRES of Write(): the arena is the writing one.
   std::optional<std::span<const std::byte>> Read(uint64_t offset, uint64_t length) const;
   std::optional<std::span<std::byte>> Write(uint64_t offset, uint64_t length) const;
-  // While this lives the memory stays mapped; of a pool that the device maps, its agent
-  // knows that it is in use.
+  // While this lives the memory stays mapped; of a pool that the device maps, its handles stay
+  // open.
   std::shared_ptr<const void> keep() const;
   // Null: nothing is mapped.
   const std::shared_ptr<const Mapping>& mapping() const { return mapping_; }

@@ -156,15 +156,6 @@ void Client::EndStep(uint64_t step) {
   if (!InForkedChild()) state_->steps.End(step);
 }
 
-uint64_t Client::BeginCopy() {
-  const std::shared_ptr<const GpuMemory> gpu = gpu_memory();
-  return gpu == nullptr ? 0 : state_->steps.BeginCopy(gpu->steps);
-}
-
-void Client::EndCopy(uint64_t step) {
-  if (!InForkedChild()) state_->steps.EndCopy(step);
-}
-
 HostMemory Client::host_memory() const { return state_->link->host_memory(); }
 
 std::shared_ptr<const GpuMemory> Client::gpu_memory() const { return state_->link->gpu_memory(); }

@@ -55,9 +55,9 @@ struct ClientOptions {
   absl::Duration connect_timeout = absl::Seconds(1);
   BreakerOptions breaker{};
   // This worker maps the GPU pool on a device of its own, by the handles of gpu_memory(), as
-  // it must where the pool is a GPU's own memory. Blocks of target kGpu and granted slots
-  // then have offsets in the pool and no bytes. False: the pool is mapped here, and one
-  // that cannot be is a miss.
+  // it must where the pool is a GPU's own memory. Blocks of target kGpu then have offsets in
+  // the pool and no bytes, and TakeSlots() grants none. False: the pool is mapped here, and
+  // one that cannot be is a miss.
   bool gpu_by_device = false;
 
   // Errors: kInvalidArgument, naming the field and the value.
@@ -181,7 +181,7 @@ class Client {
   void ReleaseTicket(const TicketId& id);
   // Slots of the GPU pool as KV memory of the caller's own, `slots` of them or fewer, for
   // blocks of this space; PagedKv keeps sequences in them. None: no agent, no pool for this
-  // space, or no room. Errors also: kInvalidArgument, `slots` is 0.
+  // space that the host reaches, or no room. Errors also: kInvalidArgument, `slots` is 0.
   absl::StatusOr<GrantedSlots> TakeSlots(SpaceHandle space, uint32_t slots);
   // Starts bringing blocks to host memory; returns how many are there or on their way.
   absl::StatusOr<size_t> Prefetch(SpaceHandle space, std::span<const EngineKey> keys,
@@ -241,15 +241,10 @@ class Client {
 
   // Steps of a worker that computes in the GPU pool's slots. Between the two it may read
   // what is leased and write what is reserved; what is let go of meanwhile is used again
-  // only after EndStep(). Compute on a device: WorkerLanes::EndStep() ends it when the
-  // device has. 0: the agent keeps no steps of ours.
+  // only after EndStep(). 0: the agent keeps no steps of ours.
   uint64_t BeginStep();
   // `step` and all before it have ended.
   void EndStep(uint64_t step);
-  // The step of one copy that runs beside the compute, as a lane's: ended by EndCopy()
-  // alone, in any order with others. 0: as BeginStep().
-  uint64_t BeginCopy();
-  void EndCopy(uint64_t step);
   // Host memory as the session of now was handed it, for a worker that pins it for a
   // device. No agent: both are null.
   HostMemory host_memory() const;

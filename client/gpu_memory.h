@@ -29,16 +29,10 @@ struct GpuMemory {
   // map, or by_device.
   std::shared_ptr<const Mapping> mapping;
   // The worker maps the handles on a device of its own (ClientOptions::gpu_by_device), and
-  // has a page to say when its use is over.
+  // has a page to say when its steps have ended.
   bool by_device = false;
   // Null: the agent keeps no steps of this session.
   std::shared_ptr<const StepPage> steps;
-  // Which memory the pool is; 0: an agent that takes no pool back.
-  uint64_t incarnation = 0;
-  // Shared with `mapping`, and so with all who use slots: when the last of them and of
-  // those who hold this is gone, the page says that the session's use is over. Null
-  // without a page.
-  std::shared_ptr<const void> in_use;
 };
 
 }  // namespace kvtier

@@ -27,11 +27,6 @@ std::span<std::byte> GrantedSlots::memory() const {
   return mapping->Write(0, mapping->size()).value_or(std::span<std::byte>());
 }
 
-bool GrantedSlots::In(const GpuMemory& pool) const {
-  const std::shared_ptr<const void> keep = memory_.keep();
-  return keep != nullptr && keep == (pool.by_device ? pool.in_use : pool.mapping);
-}
-
 bool GrantedSlots::valid() const {
   return connection_ != nullptr && !connection_->session()->HasEnded();
 }

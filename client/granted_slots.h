@@ -1,5 +1,6 @@
 // GrantedSlots are slots of the node's GPU pool that this worker uses as its own KV
-// memory, for as long as it likes: not leased, not cached, written in place.
+// memory, for as long as it likes: not leased, not cached, written in place by the host. Of a
+// pool that the host does not reach there are none.
 //
 // They are gone with the session: then another worker may get them, so whoever computes
 // on them looks at valid() after a step and before it believes what came out.
@@ -33,10 +34,9 @@ class GrantedSlots {
   const std::vector<uint32_t>& numbers() const { return numbers_; }
   uint64_t slot_bytes() const { return slot_bytes_; }
   uint64_t block_bytes() const { return block_bytes_; }  // Of the space they are for.
-  // The whole pool; only the granted slots of it may be touched. Empty if size() is 0, or
-  // where only a device of the worker's reaches it (ClientOptions::gpu_by_device).
+  // The whole pool; only the granted slots of it may be touched. Empty if size() is 0.
   std::span<std::byte> memory() const;
-  // Block of slot `number`. REQUIRES: memory() is not empty.
+  // Block of slot `number`. REQUIRES: it was granted.
   std::span<std::byte> slot(uint32_t number) const {
     return memory().subspan(number * slot_bytes_, block_bytes_);
   }
@@ -47,8 +47,6 @@ class GrantedSlots {
   // Idempotent, never blocks. The memory stays mapped while keep_mapped() lives.
   void Release();
   std::shared_ptr<const void> keep_mapped() const { return memory_.keep(); }
-  // Slots of this pool, in the session that handed it out.
-  bool In(const GpuMemory& pool) const;
 
  private:
   friend class TakeSlotsCall;

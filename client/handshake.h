@@ -1,5 +1,5 @@
-// The beginning of every conversation with an agent's sockets of packets: it challenges,
-// we prove our tenant, it welcomes us or says why not.
+// The beginning of a conversation on the descriptor socket: the agent challenges, we prove our
+// tenant, it welcomes us or says why not.
 #ifndef KVTIER_CLIENT_HANDSHAKE_H_
 #define KVTIER_CLIENT_HANDSHAKE_H_
 
@@ -41,11 +41,9 @@ absl::StatusOr<Received<Packet>> ReceivePacket(PacketSocket* socket, absl::Time 
   return received;
 }
 
-// `descriptor`: as PacketSocket::Send().
 template <typename Packet>
-absl::Status SendPacket(PacketSocket* socket, const Packet& packet, absl::Time deadline,
-                        int descriptor = -1) {
-  return socket->Send(std::as_bytes(std::span(&packet, 1)), deadline, descriptor);
+absl::Status SendPacket(PacketSocket* socket, const Packet& packet, absl::Time deadline) {
+  return socket->Send(std::as_bytes(std::span(&packet, 1)), deadline);
 }
 
 // Proves our tenant; returns the session's token, of 16 bytes. Errors: kUnavailable and

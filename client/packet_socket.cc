@@ -57,25 +57,10 @@ absl::Status PacketSocket::WaitFor(short events, absl::Time deadline) const {
   }
 }
 
-absl::Status PacketSocket::Send(std::span<const std::byte> packet, absl::Time deadline,
-                                int descriptor) {
-  iovec part = {.iov_base = const_cast<std::byte*>(packet.data()), .iov_len = packet.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (descriptor >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    cmsghdr* const header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
-  }
+absl::Status PacketSocket::Send(std::span<const std::byte> packet, absl::Time deadline) {
   for (;;) {
     if (absl::Status ready = WaitFor(POLLOUT, deadline); !ready.ok()) return ready;
-    const ssize_t sent = sendmsg(fd(), &message, MSG_NOSIGNAL);
+    const ssize_t sent = send(fd(), packet.data(), packet.size(), MSG_NOSIGNAL);
     if (sent == static_cast<ssize_t>(packet.size())) return absl::OkStatus();
     if (sent >= 0) return absl::UnavailableError("descriptor socket: a packet was cut");
     if (errno != EINTR && errno != EAGAIN) return Failed("send");

@@ -1,5 +1,5 @@
 // PacketSocket is the worker's end of the descriptor socket: whole packets with a
-// deadline, and at most one descriptor beside each. It does not know what they say.
+// deadline, and at most one descriptor beside each that comes. It does not know what they say.
 #ifndef KVTIER_CLIENT_PACKET_SOCKET_H_
 #define KVTIER_CLIENT_PACKET_SOCKET_H_
 
@@ -47,8 +47,7 @@ class PacketSocket {
   // errno; kDeadlineExceeded.
   static absl::StatusOr<PacketSocket> Connect(const std::string& path);
 
-  // `descriptor`: goes along, and stays the caller's; -1: none does.
-  absl::Status Send(std::span<const std::byte> packet, absl::Time deadline, int descriptor = -1);
+  absl::Status Send(std::span<const std::byte> packet, absl::Time deadline);
   // One packet of exactly packet.size() bytes, and the descriptor that came with it,
   // if any. Errors also: kFailedPrecondition, another size.
   absl::StatusOr<FileDescriptor> Receive(std::span<std::byte> packet, absl::Time deadline);

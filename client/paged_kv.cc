@@ -38,11 +38,7 @@ absl::StatusOr<std::unique_ptr<PagedKv>> PagedKv::Create(GrantedSlots slots,
   if (slots.size() == 0) {
     return absl::InvalidArgumentError(
         "slots: none were granted (no agent, or no pool for blocks "
-        "of this size)");
-  }
-  if (slots.memory().empty()) {
-    return absl::InvalidArgumentError(
-        "slots: the host does not reach them (ClientOptions::gpu_by_device)");
+        "of this size that the host reaches)");
   }
   if (options.block_tokens == 0) {
     return absl::InvalidArgumentError("block_tokens is 0; must be positive");

@@ -4,7 +4,7 @@
 //
 // For pools that the host can touch (the emulated device): the copies are made here, at
 // once, and whatever read a slot must have ended when the call that gives it up is made.
-// A worker on a GPU uses BlockTable itself, and WorkerPool::CopyBlocks() (client/lanes).
+// A worker on a GPU uses BlockTable itself, and makes the copies that it asks for.
 //
 // It tells the agent how much of the slots holds no token, for its statistics.
 //

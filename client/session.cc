@@ -98,20 +98,6 @@ struct ArenaUse {
   const std::shared_ptr<const Mapping> mapping;  // Goes first.
 };
 
-// Says that the use of a session's pool is over when nobody has it any more.
-class PoolUse {
- public:
-  PoolUse(std::shared_ptr<const Mapping> mapping, std::shared_ptr<const StepPage> page)
-      : mapping_(std::move(mapping)), page_(std::move(page)) {}
-  PoolUse(const PoolUse&) = delete;
-  PoolUse& operator=(const PoolUse&) = delete;
-  ~PoolUse() { page_->SetOver(); }
-
- private:
-  const std::shared_ptr<const Mapping> mapping_;
-  const std::shared_ptr<const StepPage> page_;
-};
-
 // All handles that the pool has now, none of them if it is of version `known` still (0:
 // nothing is known). Null: there is no pool for us.
 absl::StatusOr<std::shared_ptr<GpuMemory>> RequestPool(const Conversation& with, uint64_t known,
@@ -205,15 +191,8 @@ absl::Status Session::MapGpu(absl::Time deadline) {
                        Request(with, {.kind = wire::DescriptorKind::kSignalPage}, deadline));
   // Without one, what we let go of is free as soon as we say so.
   if (page) {
-    KVT_ASSIGN_OR_RETURN(pool->steps, StepPage::Map(std::move(page->fd)));
-    pool->incarnation = pool->steps->incarnation();
+    KVT_ASSIGN_OR_RETURN(pool->steps, StepPage::Map(page->fd.get()));
     pool->by_device = gpu_by_device_;
-    const auto in_use = std::make_shared<const PoolUse>(pool->mapping, pool->steps);
-    pool->in_use = in_use;
-    // All who were handed it keep the use from being over.
-    if (pool->mapping != nullptr) {
-      pool->mapping = std::shared_ptr<const Mapping>(in_use, pool->mapping.get());
-    }
   }
   const absl::MutexLock lock(&mu_);
   gpu_ = std::move(pool);
@@ -318,8 +297,6 @@ absl::StatusOr<std::shared_ptr<const GpuMemory>> Session::Look(const GpuMemory& 
   pool->mapping = known.mapping;
   pool->by_device = known.by_device;
   pool->steps = known.steps;
-  pool->incarnation = known.incarnation;
-  pool->in_use = known.in_use;
   if (pool_mapping_ == nullptr) return pool;
   if (pool_mapping_->size() > handles * pool->handle_bytes) {
     pool_mapping_->CutHandles(handles, pool->handle_bytes);

@@ -4,15 +4,14 @@
 
 namespace kvtier {
 
-absl::StatusOr<std::shared_ptr<const StepPage>> StepPage::Map(FileDescriptor fd) {
+absl::StatusOr<std::shared_ptr<const StepPage>> StepPage::Map(int fd) {
   KVT_ASSIGN_OR_RETURN(std::shared_ptr<const Mapping> memory,
-                       Mapping::Map(fd.get(), wire::kSignalPageBytes, Mapping::Access::kReadWrite));
-  return std::shared_ptr<const StepPage>(new StepPage(std::move(fd), std::move(memory)));
+                       Mapping::Map(fd, wire::kSignalPageBytes, Mapping::Access::kReadWrite));
+  return std::shared_ptr<const StepPage>(new StepPage(std::move(memory)));
 }
 
-StepPage::StepPage(FileDescriptor fd, std::shared_ptr<const Mapping> memory)
-    : fd_(std::move(fd)),
-      memory_(std::move(memory)),
+StepPage::StepPage(std::shared_ptr<const Mapping> memory)
+    : memory_(std::move(memory)),
       begun_(WordAt(wire::kBegunWord)),
       retired_(WordAt(wire::kRetiredWord)) {}
 

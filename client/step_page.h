@@ -11,7 +11,6 @@
 
 #include "absl/status/statusor.h"
 #include "client/mapping.h"
-#include "client/packet_socket.h"
 #include "proto/session_wire.h"
 
 namespace kvtier {
@@ -19,37 +18,28 @@ namespace kvtier {
 // Thread-safe: the words are atomic.
 class StepPage {
  public:
-  // Errors: Mapping::Map()'s.
-  static absl::StatusOr<std::shared_ptr<const StepPage>> Map(FileDescriptor fd);
+  // `fd` may be closed afterwards. Errors: Mapping::Map()'s.
+  static absl::StatusOr<std::shared_ptr<const StepPage>> Map(int fd);
 
   // Before anything of the step touches a slot.
   void Begin(uint64_t step) const { Store(begun_, step); }
   // Everything of the step, and of those before it, has ended.
   void Retire(uint64_t step) const { Store(retired_, step); }
-  // Nothing that the session was given is used any more, and no step begins.
-  void SetOver() const { Store(WordAt(wire::kOverWord), 1); }
   // Of the session's granted slots, so many bytes more or less hold no token. What several
   // say adds up.
   void AddUnusedBytes(int64_t bytes) const {
     WordAt(wire::kUnusedBytesWord)
         ->fetch_add(static_cast<uint64_t>(bytes), std::memory_order_relaxed);
   }
-  // Which memory the pool is; 0: the agent takes none back.
-  uint64_t incarnation() const {
-    return WordAt(wire::kIncarnationWord)->load(std::memory_order_acquire);
-  }
-  // For who maps the page another way: SignalPage::Import().
-  int descriptor() const { return fd_.get(); }
 
  private:
   using Word = std::atomic<uint64_t>;
   static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
-  StepPage(FileDescriptor fd, std::shared_ptr<const Mapping> memory);
+  explicit StepPage(std::shared_ptr<const Mapping> memory);
   // Pairs with the agent's acquire: who sees the step sees what was written before.
   static void Store(Word* word, uint64_t step) { word->store(step, std::memory_order_release); }
   Word* WordAt(size_t index) const;
 
-  const FileDescriptor fd_;
   const std::shared_ptr<const Mapping> memory_;
   Word* const begun_;
   Word* const retired_;

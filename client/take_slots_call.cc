@@ -11,7 +11,7 @@ bool TakeSlotsCall::Fill(const std::shared_ptr<Connection>& connection) {
   const auto space = connection->FindSpace(static_cast<size_t>(space_));
   connection_ = connection;
   memory_ = BlockMemory::GpuPool(connection->session());
-  if (!space || space->id == 0 || memory_.none()) return false;
+  if (!space || space->id == 0 || memory_.mapping() == nullptr) return false;
   block_bytes_ = space->lengths.longest;
   messages.request.set_session_token(connection->session()->token());
   messages.request.set_space_id(space->id);

@@ -86,49 +86,6 @@ inline constexpr auto kKillPoints = std::to_array<std::string_view>({
     "renew.recreated",
     "renew.before_destroy",
     "renew.destroyed",
-    // The agent's GPU pool: a slot's life, and what the ledger says of it.
-    "gpu.slot_taken",
-    "gpu.slot_freed",
-    "gpu.entry_written",
-    "gpu.entry_published",
-    "gpu.entry_withdrawn",
-    // A commit out of the pool, a block copied in, one copied out ahead of need.
-    "gpu.put_begun",
-    "gpu.put_gathered",
-    "gpu.put_summed",
-    "gpu.put_in_host",
-    "gpu.put_done",
-    "gpu.load_begun",
-    "gpu.load_copied",
-    "gpu.load_published",
-    "gpu.offload_begun",
-    "gpu.offload_copied",
-    "gpu.offload_in_host",
-    "gpu.offload_left",
-    // Workers, and slots that are their own.
-    "gpu.worker_attached",
-    "gpu.worker_half_written",
-    "gpu.worker_written",
-    "gpu.worker_given_slots",
-    "gpu.worker_removed",
-    "gpu.granted",
-    "gpu.grant_returned",
-    // Another size.
-    "gpu.grown",
-    "gpu.grow_written",
-    "gpu.resize_half_written",
-    "gpu.cut_written",
-    "gpu.cut",
-    // An agent that starts and takes the pool back.
-    "gpu.take_page",
-    "gpu.take_handles",
-    "gpu.take_agent_half_written",
-    "gpu.take_agent_written",
-    "gpu.take_batch",
-    "gpu.take_copied",
-    "gpu.take_in_host",
-    "gpu.take_published",
-    "gpu.take_dropped",
     // A residency table: a block that comes, goes or changes its tiers, and a larger table.
     "residency.word_written",
     "residency.word_changed",
@@ -141,11 +98,10 @@ inline constexpr auto kKillPoints = std::to_array<std::string_view>({
     "residency.replaced",
     "residency.retired",
 });
-// Of the tables that workers read, and of an agent's GPU pool; all others are a disk's.
+// Of the tables that workers read; all others are a disk's.
 constexpr bool IsResidencyKillPoint(std::string_view name) {
   return name.starts_with("residency.");
 }
-constexpr bool IsGpuKillPoint(std::string_view name) { return name.starts_with("gpu."); }
 
 // Where a name stands in the list; its size(), if it does not.
 constexpr size_t KillPointNumber(std::string_view name) {

@@ -1,4 +1,4 @@
-// The packets of the descriptor and pool sockets, and the words of shared pages: all that two
+// The packets of the descriptor socket, and the words of shared pages: all that two
 // builds must lay out alike. LayoutDigest() is taken of this text, of the .proto files and of
 // residency_words.h.
 // Packets are structs of fixed size, one struct a packet, little-endian, no pointers, no variable
@@ -20,7 +20,6 @@ inline constexpr size_t kMaxTenantBytes = 63;  // Of a tenant's name, NUL exclud
 // File names in the agent's --socket_dir.
 inline constexpr char kControlSocketName[] = "kvtier.sock";        // gRPC.
 inline constexpr char kDescriptorSocketName[] = "kvtier-fd.sock";  // This protocol.
-inline constexpr char kPoolSocketName[] = "kvtier-pool.sock";      // Offers of a lost GPU pool.
 
 struct Challenge {
   uint32_t magic = kMagic;
@@ -76,8 +75,11 @@ struct DescriptorRequest {
   DescriptorKind kind{};
   uint32_t index = 0;  // Of the pool's handle; 0 for every other kind.
   uint32_t reserved = 0;
+  // UUID of the GPU whose pool a worker asks for; all 0: the one that it had before, or any. All 0
+  // for every other kind.
+  std::array<uint8_t, 16> device{};
 };
-static_assert(sizeof(DescriptorRequest) == 16);
+static_assert(sizeof(DescriptorRequest) == 32);
 
 enum class DescriptorCode : uint32_t { kOk = 0, kNotAvailable = 1, kMalformed = 2 };
 
@@ -91,8 +93,10 @@ struct DescriptorReply {
   // about GPU slots name the one that a worker must have mapped to use them.
   uint64_t version = 0;
   uint64_t since = 0;  // The version that this handle came with: another one is other memory.
+  // UUID of the GPU that the handle is memory of; all 0 for every other kind.
+  std::array<uint8_t, 16> device{};
 };
-static_assert(sizeof(DescriptorReply) == 40);
+static_assert(sizeof(DescriptorReply) == 56);
 
 // The lifeline: an end of a socket pair, of which the agent keeps the other. A worker holds
 // it for as long as anything in its process may write what the session reserved, and says
@@ -110,48 +114,9 @@ inline constexpr size_t kSignalPageBytes = 4096;
 inline constexpr size_t kSignalStride = 64;
 inline constexpr size_t kBegunWord = 0;
 inline constexpr size_t kRetiredWord = 1;
-// Which memory the pool is, said by the agent; 0: it takes no pool back.
-inline constexpr size_t kIncarnationWord = 3;
-// 1, said by the worker: it uses nothing of this session any more.
-inline constexpr size_t kOverWord = 4;
 // Said by the worker, up and down: of the slots that it was granted, the bytes that hold no
 // token.
-inline constexpr size_t kUnusedBytesWord = 5;
-
-// On the pool socket a worker whose agent is gone offers the GPU pool that it still maps
-// to the next one. Challenge, Hello and Welcome are as above; then the worker sends a
-// PoolOffer with its signal page's descriptor and takes a PoolAnswer. If that is
-// kSendHandles, it sends one PoolHandle with its descriptor for each handle in order, and
-// takes a second answer.
-struct PoolOffer {
-  uint32_t magic = kMagic;
-  uint32_t reserved = 0;
-  uint64_t incarnation = 0;  // Its page's word.
-  uint64_t handle_bytes = 0;
-  uint32_t handles = 0;  // 0: it has none any more, and tells of its use alone.
-  uint32_t max_handles = 0;
-};
-static_assert(sizeof(PoolOffer) == 32);
-
-struct PoolHandle {
-  uint32_t magic = kMagic;
-  uint32_t index = 0;
-};
-static_assert(sizeof(PoolHandle) == 8);
-
-enum class PoolAnswerCode : uint32_t {
-  kTaken = 0,        // The pool, or the page alone: the agent has the pool already.
-  kSendHandles = 1,  // Only as the first answer.
-  kOtherPool = 2,    // Of another incarnation, shape or number of handles.
-  kMalformed = 3,
-  kNoDescriptor = 4,  // None came along, or not one of that memory.
-};
-
-struct PoolAnswer {
-  uint32_t magic = kMagic;
-  PoolAnswerCode code = PoolAnswerCode::kTaken;
-};
-static_assert(sizeof(PoolAnswer) == 8);
+inline constexpr size_t kUnusedBytesWord = 2;
 
 }  // namespace kvtier::wire
 

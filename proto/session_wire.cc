@@ -88,34 +88,12 @@ absl::StatusOr<DescriptorRequest> ParseDescriptorRequest(std::span<const std::by
     return absl::InvalidArgumentError(
         absl::StrCat("DescriptorRequest reserved is ", request.reserved, "; must be 0"));
   }
-  return request;
-}
-
-absl::StatusOr<PoolOffer> ParsePoolOffer(std::span<const std::byte> packet) {
-  absl::StatusOr<PoolOffer> offer = ParsePacket<PoolOffer>(packet, "PoolOffer");
-  if (!offer.ok()) return offer;
-  if (offer->reserved != 0) {
+  const bool names_device = request.device != std::array<uint8_t, 16>();
+  if (names_device && request.kind != DescriptorKind::kGpuPool) {
     return absl::InvalidArgumentError(
-        absl::StrCat("PoolOffer reserved is ", offer->reserved, "; must be 0"));
+        absl::StrCat("DescriptorRequest device is set; of kind ", kind, " it must be 0"));
   }
-  if (offer->incarnation == 0) {
-    return absl::InvalidArgumentError("PoolOffer incarnation is 0; no pool has it");
-  }
-  if (offer->max_handles == 0 || offer->handles > offer->max_handles ||
-      offer->max_handles > kMaxHandles) {
-    return absl::InvalidArgumentError(absl::StrCat("PoolOffer handles are ", offer->handles, " of ",
-                                                   offer->max_handles, "; must be of 1 to ",
-                                                   kMaxHandles));
-  }
-  return offer;
-}
-
-absl::Status CheckPoolHandle(std::span<const std::byte> packet, uint32_t index) {
-  const absl::StatusOr<PoolHandle> handle = ParsePacket<PoolHandle>(packet, "PoolHandle");
-  if (!handle.ok()) return handle.status();
-  if (handle->index == index) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("PoolHandle index is ", handle->index, "; must be ", index));
+  return request;
 }
 
 uint16_t SpokenVersion(uint16_t their_newest, uint16_t their_oldest) {

@@ -28,10 +28,6 @@ std::array<uint8_t, 32> SessionProof(const TenantKey& tenant, std::span<const ui
 // version is not an error here: the session layer answers it.
 absl::StatusOr<Hello> ParseHello(std::span<const std::byte> packet);
 absl::StatusOr<DescriptorRequest> ParseDescriptorRequest(std::span<const std::byte> packet);
-// Errors of both: kInvalidArgument with what is wrong. That incarnation and shape are the
-// agent's own is not their business; `index` is the one that is due.
-absl::StatusOr<PoolOffer> ParsePoolOffer(std::span<const std::byte> packet);
-absl::Status CheckPoolHandle(std::span<const std::byte> packet, uint32_t index);
 // Returns the version that both speak: the newest that both know. 0: there is none.
 uint16_t SpokenVersion(uint16_t their_newest, uint16_t their_oldest);
 // Returns the agent's answer to a Hello, tenant and session aside: kOk, kVersionMismatch, or

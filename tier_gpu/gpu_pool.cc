@@ -5,7 +5,6 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "core/check.h"
-#include "core/kill_point.h"
 #include "core/space.h"
 #include "core/status_macros.h"
 #include "tier_gpu/planned_copy.h"
@@ -49,7 +48,6 @@ uint64_t GpuSlot::offset() const { return pool_->OffsetOf(ref_.index); }
 void GpuSlot::Release() {
   if (pool_ == nullptr) return;
   KVT_CHECK(std::exchange(pool_, nullptr)->table_.Release(kPoolAgent, ref_).ok());
-  KVT_KILL_POINT("gpu.slot_freed");
 }
 
 absl::StatusOr<std::unique_ptr<GpuPool>> GpuPool::Create(Device* device, LaneRunner* runner,
@@ -59,35 +57,11 @@ absl::StatusOr<std::unique_ptr<GpuPool>> GpuPool::Create(Device* device, LaneRun
   const uint64_t slots = pool_bytes / slot_bytes;
   KVT_CHECK(slots > 0 && slots < ~uint32_t{0});
   const uint64_t bytes = slots * slot_bytes;
-  const RegionShape shape = ShapeOf(pool_bytes, slot_bytes, max_bytes);
+  const RegionShape shape = ShapeFor(bytes, std::max(bytes, max_bytes));
   const uint64_t handles = (bytes + shape.handle_bytes - 1) / shape.handle_bytes;
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<DeviceRegion> region, device->CreateRegion(shape, handles));
   return absl::WrapUnique(
       new GpuPool(runner, std::move(region), slot_bytes, static_cast<uint32_t>(slots)));
-}
-
-RegionShape GpuPool::ShapeOf(uint64_t pool_bytes, uint64_t slot_bytes, uint64_t max_bytes) {
-  const uint64_t bytes = pool_bytes / slot_bytes * slot_bytes;
-  return ShapeFor(bytes, std::max(bytes, max_bytes));
-}
-
-std::unique_ptr<GpuPool> GpuPool::Adopt(LaneRunner* runner, std::unique_ptr<DeviceRegion> region,
-                                        uint64_t slot_bytes, uint32_t slots) {
-  KVT_CHECK(slot_bytes > 0 && slots > 0 && slots * slot_bytes <= region->bytes());
-  return absl::WrapUnique(new GpuPool(runner, std::move(region), slot_bytes, slots));
-}
-
-void GpuPool::Keep(PoolLedger* ledger) {
-  KVT_CHECK(ledger->terms().shape == region_->shape() && ledger->terms().slot_bytes == slot_bytes_);
-  ledger_ = ledger;
-  ledger_->Resize(region_->handles(), table_.slots());
-  table_.Watch([ledger](uint32_t slot, bool handed_out) {
-    if (handed_out) {
-      ledger->HandOut(slot);
-    } else {
-      ledger->Free(slot);
-    }
-  });
 }
 
 GpuPool::GpuPool(LaneRunner* runner, std::unique_ptr<DeviceRegion> region, uint64_t slot_bytes,
@@ -121,11 +95,8 @@ Task<absl::Status> GpuPool::Grow() {
   co_await runner_->Between(std::move(grow));
   changing_ = false;
   if (!grown->status.ok()) co_return grown->status;
-  KVT_KILL_POINT("gpu.grown");
   handles_.push_back({.descriptor = grown->descriptor, .since = ++version_});
   table_.Grow(SlotsIn(handles_.size()) - static_cast<uint32_t>(table_.slots()));
-  if (ledger_ != nullptr) ledger_->Resize(handles_.size(), table_.slots());
-  KVT_KILL_POINT("gpu.grow_written");
   co_return absl::OkStatus();
 }
 
@@ -145,15 +116,12 @@ Task<size_t> GpuPool::Cut() {
   table_.CutTo(SlotsIn(left));
   handles_.resize(left);
   ++version_;
-  if (ledger_ != nullptr) ledger_->Resize(left, table_.slots());
-  KVT_KILL_POINT("gpu.cut_written");
   absl::AnyInvocable<void()> shrink = [region = region_.get(), cut] {
     for (size_t i = 0; i < cut; ++i) region->Shrink();
   };
   changing_ = true;
   co_await runner_->Between(std::move(shrink));
   changing_ = false;
-  KVT_KILL_POINT("gpu.cut");
   co_return cut;
 }
 
@@ -161,7 +129,6 @@ absl::StatusOr<GpuSlot> GpuPool::Reserve() {
   GpuSlot slot;
   KVT_ASSIGN_OR_RETURN(slot.ref_, table_.Allocate(kPoolAgent));
   slot.pool_ = this;
-  KVT_KILL_POINT("gpu.slot_taken");
   return slot;
 }
 

@@ -27,7 +27,6 @@
 #include "tier_gpu/lane_runner.h"
 #include "tier_gpu/plan/calibration.h"
 #include "tier_gpu/plan/planner.h"
-#include "tier_gpu/pool_ledger.h"
 #include "tier_gpu/tables/slot_table.h"
 
 namespace kvtier {
@@ -79,14 +78,6 @@ class GpuPool {
   static absl::StatusOr<std::unique_ptr<GpuPool>> Create(Device* device, LaneRunner* runner,
                                                          uint64_t pool_bytes, uint64_t slot_bytes,
                                                          uint64_t max_bytes = 0);
-  // The shape of the region that Create() makes.
-  static RegionShape ShapeOf(uint64_t pool_bytes, uint64_t slot_bytes, uint64_t max_bytes = 0);
-  // A pool of `slots` in memory that was another pool's: they fit the region.
-  static std::unique_ptr<GpuPool> Adopt(LaneRunner* runner, std::unique_ptr<DeviceRegion> region,
-                                        uint64_t slot_bytes, uint32_t slots);
-  // From here on the ledger says which slots are free and how large the pool is. What it
-  // says of slots that are held now, stays. Does not own. REQUIRES: it is of this shape.
-  void Keep(PoolLedger* ledger);
   // Where the host memory of transfers lies; until it is said, in one piece.
   void HostIn(const PinnedChunks& host) { host_ = host; }
   // REQUIRES: every slot was given back.
@@ -158,7 +149,6 @@ class GpuPool {
   const uint64_t slot_bytes_;
   const CalibrationTable calibration_{LinkModel::Pcie5()};  // One path: nothing to choose.
   PinnedChunks host_;
-  PoolLedger* ledger_ = nullptr;  // Null: nobody writes it down.
   SlotTable table_;
   std::vector<PoolHandle> handles_;
   uint64_t version_ = 1;

@@ -29,14 +29,9 @@ namespace kvtier {
 enum class StepWord : size_t {
   kBegun = 0,    // [worker, host] before it submits anything of the step.
   kRetired = 1,  // [worker, host or compute lane] behind everything of the step.
-  // [agent, host] before the worker gets the page: which memory the pool is.
-  kIncarnation = 3,
-  // [worker, host] 1: its session is over, and so is every use of what it was given: no
-  // step begins any more.
-  kOver = 4,
   // [worker, host] Of the slots that it was granted, the bytes that hold no token. Nobody
   // waits for it, and it goes down as well.
-  kUnusedBytes = 5,
+  kUnusedBytes = 2,
 };
 
 // How long the end of a step may stay unseen while somebody waits for it.

@@ -180,7 +180,7 @@ void Offloader::EndBroken() {
 
 void Offloader::Forget(DomainId domain) {
   for (Promise& promise : std::exchange(queue_, {})) {
-    if (parts_.index->Find(promise.meta.key)->host.domain() == domain) {
+    if (parts_.index->Find(promise.meta.key)->slot.domain() == domain) {
       End(promise);
     } else {
       queue_.push_back(std::move(promise));
@@ -228,7 +228,7 @@ Task<size_t> Offloader::AwaitDurable(std::vector<BlockKey> keys, absl::Time dead
 
 Task<void> Offloader::Write(const Promise& promise) {
   const BlockMeta& meta = promise.meta;
-  const HostSlot& from = parts_.index->Find(meta.key)->host;
+  const HostSlot& from = parts_.index->Find(meta.key)->slot;
   const std::span<std::byte> slot = from.bytes();
   const std::string tenant = parts_.tenants->OfDomain(from.domain()).name;
   // Workers may write the arena: a block that changed after commit stops here.

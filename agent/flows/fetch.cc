@@ -32,7 +32,7 @@ class Fetcher::Arrivals final : public FetchSink {
         !sought_->lengths.Allow(proof.length)) {
       return {};
     }
-    Evictor* const evictor = fetcher_->evictor_;
+    Evictor* const evictor = fetcher_->parts_.evictor;
     absl::StatusOr<HostSlot> slot = evictor->ReserveHost(
         sought_->domain, evictor->RoomFor(sought_->domain, sought_->lengths, proof.length));
     states_[index] = slot.ok() ? State::kAbsent : State::kNoRoom;

@@ -49,6 +49,12 @@ absl::StatusOr<GpuTier*> NodeGpus::Named(const std::string& uuid) const {
 absl::Status NodeGpus::Choose(SessionId session, DomainId domain, const DeviceUuid& uuid) {
   for (const auto& tier : tiers_) {
     if (tier->domain() != domain || tier->device().uuid() != uuid) continue;
+    const GpuTier* const now = WithSteps(session);
+    if (now != nullptr && now != tier.get()) {
+      return absl::FailedPreconditionError(absl::StrCat("device_uuid: ", uuid.ToString(),
+                                                        "; the session works on ",
+                                                        now->device().uuid().ToString()));
+    }
     chosen_[session] = tier.get();
     return absl::OkStatus();
   }

@@ -39,7 +39,7 @@ class NodeGpus {
   // is no such; kFailedPrecondition, the node has none; kInvalidArgument, there are several and none is named.
   absl::StatusOr<GpuTier*> Named(const std::string& uuid) const;
   // From here on the session works on that GPU. Errors: kNotFound, no GPU with this UUID has a pool
-  // for the domain.
+  // for the domain; kFailedPrecondition, the session works on another one.
   absl::Status Choose(SessionId session, DomainId domain, const DeviceUuid& uuid);
 
   // Drops the block from every pool where nobody holds it.

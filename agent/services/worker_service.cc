@@ -283,6 +283,7 @@ Task<absl::Status> WorkerService::DoReserve(Context* context, const v1::ReserveR
     KVT_CO_RETURN_IF_ERROR(TakeLengths(request->sequences(static_cast<int>(i)), &runs[i]));
   }
   const SessionId session = runs[0].session;
+  const DomainId domain = runs[0].domain;
   agent_->sessions().leases().Release(session, IdsFrom<LeaseId>(request->released_lease_ids()));
   std::vector<ReservationId> ids;
   std::optional<absl::Time> commit_by;  // The first one's; the others' are later.

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,7 +21,6 @@
 #include "core/clock.h"
 #include "core/listening_socket.h"
 #include "core/log.h"
-#include "core/process_id.h"
 #include "core/status_macros.h"
 #include "openssl/crypto.h"
 #include "proto/socket_names.h"
@@ -33,6 +33,8 @@ constexpr size_t kMaxConnections = 2 * kMaxSessions;
 constexpr absl::Duration kNoDescriptorPause = absl::Milliseconds(10);
 // The largest packet of the protocol is a Hello; one byte more shows a longer one.
 constexpr size_t kPacketBytes = sizeof(wire::Hello) + 1;
+// SO_PEERPIDFD of x86 and ARM; headers of before Linux 6.5 do not name it.
+constexpr int kPeerPidfd = 77;
 
 template <size_t kBytes>
 void FillRandom(std::array<uint8_t, kBytes>* bytes) {
@@ -70,8 +72,18 @@ void Watch(int epoll_fd, int fd) {
   KVT_CHECK(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0);
 }
 
-}  // namespace
+// Returns a pidfd of the process that connected the other end of a Unix socket. A kernel from 6.5
+// on has it, also of another PID namespace; an older one does by `pid`, the socket's SO_PEERCRED,
+// as long as the process certainly lives. -1: it cannot be watched here.
+int WatchPeer(int socket_fd, pid_t pid) {
+  int fd = -1;
+  socklen_t size = sizeof(fd);
+  if (getsockopt(socket_fd, SOL_SOCKET, kPeerPidfd, &fd, &size) == 0) return fd;
+  return pid <= 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+}
 
+// Returns who said Hello, if the proof is that of its tenant's key and our nonce. nullptr: it is
+// not, or there is no such tenant, which takes as long.
 const Tenant* ProvenTenant(const TenantTable& tenants, const wire::Hello& hello,
                            const std::array<uint8_t, 32>& nonce) {
   const Tenant* const tenant = tenants.Find(hello.tenant.data());
@@ -81,6 +93,8 @@ const Tenant* ProvenTenant(const TenantTable& tenants, const wire::Hello& hello,
   if (CRYPTO_memcmp(proof.data(), hello.proof.data(), proof.size()) != 0) return nullptr;
   return tenant;
 }
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<DescriptorSocket>> DescriptorSocket::Listen(Options options,
                                                                            Calls calls) {
@@ -218,7 +232,7 @@ bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
                                                             .domain = connection->domain,
                                                             .kind = request->kind,
                                                             .index = request->index,
-                                                            .pid = connection->pid});
+                                                            .device = {request->device}});
   if (!shared.ok()) {
     return Send(fd, wire::DescriptorReply{.code = wire::DescriptorCode::kNotAvailable});
   }
@@ -227,7 +241,8 @@ bool DescriptorSocket::OnDescriptorRequest(int fd, Connection* connection,
                                     .handles = shared->handles,
                                     .max_handles = shared->max_handles,
                                     .version = shared->version,
-                                    .since = shared->since};
+                                    .since = shared->since,
+                                    .device = shared->device.bytes};
   const bool sent = SendWithDescriptor(fd, reply, shared->fd);
   if (shared->duplicated) close(shared->fd);
   return sent;

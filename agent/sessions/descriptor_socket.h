@@ -25,17 +25,13 @@
 #include "agent/sessions/leaving_workers.h"
 #include "agent/sessions/sessions.h"
 #include "agent/tenants.h"
+#include "core/device_uuid.h"
 #include "proto/session_wire.h"
 
 namespace kvtier {
 
 // A connection that has not said Hello by then is closed.
 inline constexpr absl::Duration kHelloTimeout = absl::Seconds(2);
-
-// Who said Hello, if the proof is that of its tenant's key and our nonce. nullptr: it is
-// not, or there is no such tenant, which takes as long.
-const Tenant* ProvenTenant(const TenantTable& tenants, const wire::Hello& hello,
-                           const std::array<uint8_t, 32>& nonce);
 
 class DescriptorSocket {
  public:
@@ -46,6 +42,7 @@ class DescriptorSocket {
     uint32_t max_handles = 1;
     uint64_t version = 0;  // As wire::DescriptorReply has them.
     uint64_t since = 0;
+    DeviceUuid device;        // GPU that it is memory of; none: it is host memory.
     bool duplicated = false;  // For this answer: to be closed after it.
   };
   // What a session asks for.
@@ -54,7 +51,7 @@ class DescriptorSocket {
     DomainId domain{};
     wire::DescriptorKind kind{};
     uint32_t index = 0;
-    pid_t pid = 0;  // Who asks; 0: a process of another PID namespace.
+    DeviceUuid device;  // GPU whose pool is asked for; none: the session's, or any.
   };
   // Called on the socket's thread; each may block for microseconds.
   struct Calls {

@@ -1,7 +1,6 @@
 // KeepAbandoned() keeps what a copy uses that a lost device gave up and may still run: for as
-// long as the process lives, which is how long its agent gives none of it to others. A
-// reservation that is not given back stays the worker's, and a step that does not end holds
-// slots of the GPU pool.
+// long as the process lives, which is how long its agent gives none of it to others: a
+// reservation that is not given back stays the worker's.
 #ifndef KVTIER_CLIENT_LANES_ABANDONED_JOB_H_
 #define KVTIER_CLIENT_LANES_ABANDONED_JOB_H_
 

@@ -112,25 +112,17 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work, JobEnd* en
                           Locate(arena.get(), reserved, work.slots, &numbers));
   const PlannedJob planned = {
       .direction = CopyDirection::kDeviceToHost, .blocks = blocks, .arena = arena.get()};
-  absl::StatusOr<JobOutcomes> outcomes;
-  {
-    auto held = std::make_unique<const HeldSlots>(parts.client, *work.memory);
-    work.job->Begin(blocks.size());
-    const absl::Time began = parts.executor->Now();
-    Task<absl::StatusOr<JobOutcomes>> copy = CopyJob(parts, *work.memory, planned);
-    outcomes = co_await copy;
-    end->copied = blocks.size();
-    end->copying = parts.executor->Now() - began;
-    if (IsAbandoned(outcomes.status())) {
-      KeepAbandoned(std::move(reserved), arena, work.memory, std::move(held));
-      co_return outcomes.status();
-    }
-    KVT_CO_RETURN_IF_ERROR(outcomes.status());
-    // Behind the copy: until here the slots were nobody else's.
-    if (!work.memory->ours()) {
-      co_return absl::AbortedError("offload: the session that granted the slots is over");
-    }
+  work.job->Begin(blocks.size());
+  const absl::Time began = parts.executor->Now();
+  Task<absl::StatusOr<JobOutcomes>> copy = CopyJob(parts, *work.memory, planned);
+  const absl::StatusOr<JobOutcomes> outcomes = co_await copy;
+  end->copied = blocks.size();
+  end->copying = parts.executor->Now() - began;
+  if (IsAbandoned(outcomes.status())) {
+    KeepAbandoned(std::move(reserved), arena, work.memory);
+    co_return outcomes.status();
   }
+  KVT_CO_RETURN_IF_ERROR(outcomes.status());
   Task<Published> publish =
       Publish(parts, work, {.outcomes = *outcomes, .numbers = numbers, .reserved = &reserved}, end);
   Published published = co_await publish;

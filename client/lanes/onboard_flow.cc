@@ -91,10 +91,6 @@ Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& wo
                               .marked = work.job->progress() ? work.job : nullptr,
                               .order = work.order,
                               .submitted = SubmittedOf(work)};
-  auto held = std::make_unique<const HeldSlots>(parts.client, *work.memory);
-  if (!work.memory->ours()) {
-    co_return absl::AbortedError("onboard: the session that granted the slots is over");
-  }
   work.job->Begin(blocks.size());
   const absl::Time began = parts.executor->Now();
   Task<absl::StatusOr<JobOutcomes>> copy = CopyJob(parts, *work.memory, planned);
@@ -102,7 +98,7 @@ Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& wo
   end->copied = blocks.size();
   end->copying = parts.executor->Now() - began;
   // What it reads it may find changed: what it writes then is nobody's.
-  if (IsAbandoned(outcomes.status())) KeepAbandoned(arena, work.memory, std::move(held));
+  if (IsAbandoned(outcomes.status())) KeepAbandoned(arena, work.memory);
   KVT_CO_RETURN_IF_ERROR(outcomes.status());
   if (!leased.valid()) {
     co_return absl::AbortedError("onboard: the lease ended before the copy did");
@@ -111,9 +107,6 @@ Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& wo
   const absl::Status proven = co_await proof;
   KVT_CO_RETURN_IF_ERROR(proven);
   KVT_CO_RETURN_IF_ERROR(CheckDecoded(*outcomes));
-  if (!work.memory->ours()) {
-    co_return absl::AbortedError("onboard: the session that granted the slots ended meanwhile");
-  }
   co_return blocks.size();
 }
 

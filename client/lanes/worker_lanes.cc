@@ -1,6 +1,5 @@
 #include "client/lanes/worker_lanes.h"
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,20 +40,15 @@ absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, D
   }
   Memory memory;
   KVT_ASSIGN_OR_RETURN(memory.progress, SignalPage::Create());
-  KVT_ASSIGN_OR_RETURN(memory.steps, SignalPage::Create());
   if (device->has_kernels()) {
     KVT_ASSIGN_OR_RETURN(memory.outcomes, OutcomeSlab::Pin(device));
   }
-  const std::array pages = {memory.progress, memory.steps};
+  const std::span<std::byte> progress = memory.progress->bytes();
   const std::optional<CalibrationTable> kept = KeptTable(options);
   auto lanes = absl::WrapUnique(new WorkerLanes(
       client, device, options, kept.value_or(CalibrationTable(options.link)), std::move(memory)));
   if (!kept) KVT_RETURN_IF_ERROR(lanes->Calibrate());
-  KVT_RETURN_IF_ERROR(lanes->On([device, &pages] {
-    absl::Status pinned;
-    for (const auto& page : pages) pinned.Update(device->Pin(page->bytes()));
-    return pinned;
-  }));
+  KVT_RETURN_IF_ERROR(lanes->On([device, progress] { return device->Pin(progress); }));
   lanes->executor_.Post([lanes = lanes.get()] { lanes->KeepPinned(); });
   return lanes;
 }
@@ -67,8 +61,6 @@ WorkerLanes::WorkerLanes(Client* client, Device* device, const WorkerLanesOption
       runner_(device, &executor_, &executor_),
       pins_(client, device),
       words_(std::move(memory.progress)),
-      steps_({.client = client, .device = device, .executor = &executor_, .runner = &runner_},
-             std::move(memory.steps)),
       parts_{.client = client,
              .device = device,
              .executor = &executor_,
@@ -100,9 +92,8 @@ WorkerLanes::~WorkerLanes() {
   executor_.Stop();
   pins_.Drop();
   if (!options_.calibration_file.empty() && samples_.calibrated() > 0) SaveCalibration();
-  // They are there unless the device was lost ahead of them.
+  // It is there unless the device was lost ahead of it.
   parts_.device->Unpin(words_.page()->bytes()).IgnoreError();
-  parts_.device->Unpin(steps_.page().bytes()).IgnoreError();
 }
 
 absl::Status WorkerLanes::Calibrate() {

@@ -25,7 +25,6 @@
 #include "client/client.h"
 #include "client/fork_guard.h"
 #include "client/lanes/arena_pins.h"
-#include "client/lanes/compute_steps.h"
 #include "client/lanes/outcome_slab.h"
 #include "client/lanes/progress_words.h"
 #include "core/call_on_executor.h"
@@ -100,14 +99,6 @@ class WorkerLanes {
   void Poll() {
     executor_.Post([this] { runner_.Poll(); });
   }
-  // A step of Client::BeginStep(), and all before it, end when the device's compute lane has
-  // come past what was submitted to it so far; nobody waits. For commits the step is what
-  // it is to CommitOptions. Once the device is lost, steps go on until the client is gone.
-  // Errors: Device::Signal()'s: then call it again, for until it is OK slots of the step are
-  // not reused.
-  absl::Status EndStep(uint64_t step) {
-    return On([this, step] { return steps_.End(step); });
-  }
   Client* client() const { return parts_.client; }
   Device* device() const { return parts_.device; }
   ProgressWords* words() { return &words_; }
@@ -124,7 +115,6 @@ class WorkerLanes {
   // The lanes' own host memory that the device writes to.
   struct Memory {
     std::shared_ptr<const SignalPage> progress;
-    std::shared_ptr<const SignalPage> steps;
     std::unique_ptr<OutcomeSlab> outcomes;  // Null: the device has no kernels.
   };
   WorkerLanes(Client* client, Device* device, const WorkerLanesOptions& options,
@@ -143,7 +133,6 @@ class WorkerLanes {
   LaneRunner runner_;
   ArenaPins pins_;
   ProgressWords words_;
-  ComputeSteps steps_;
   const LaneParts parts_;
   std::optional<TaskScope> scope_{std::in_place, &executor_};  // Goes on its own thread.
   absl::Mutex mu_;

@@ -12,16 +12,6 @@
 namespace kvtier {
 namespace {
 
-// The pool's shared memory, as the session of now was handed it, on this device.
-absl::StatusOr<std::unique_ptr<DeviceRegion>> ImportPool(WorkerLanes* lanes,
-                                                         const GpuMemory& pool) {
-  std::vector<int> descriptors;
-  descriptors.reserve(pool.handles.size());
-  for (const FileDescriptor& handle : pool.handles) descriptors.push_back(handle.get());
-  const RegionShape shape = {.handle_bytes = pool.handle_bytes, .max_handles = pool.max_handles};
-  return lanes->On([&] { return lanes->device()->ImportRegion(shape, descriptors); });
-}
-
 absl::Status CheckMarkTimeout(absl::Duration timeout) {
   if (timeout > absl::ZeroDuration()) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -49,48 +39,6 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Register(WorkerLanes* la
   return absl::WrapUnique(new WorkerPool(lanes, std::move(memory)));
 }
 
-absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::OverGranted(WorkerLanes* lanes,
-                                                                    GrantedSlots slots,
-                                                                    const GrantedLayout& layout,
-                                                                    const SpaceSpec& spec) {
-  const std::shared_ptr<const GpuMemory> pool = lanes->client()->gpu_memory();
-  if (slots.size() == 0 || pool == nullptr || !slots.In(*pool)) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "granted slots: there are ", slots.size(), ", or the session that granted them is over"));
-  }
-  KVT_RETURN_IF_ERROR(spec.Validate());
-  auto memory = std::make_shared<PoolMemory>();
-  const uint32_t axes = layout.axes == KvAxes::kApart ? 2 : 1;
-  // Ascending: the last is the highest.
-  const uint32_t count = slots.numbers().back() + 1;
-  memory->geometry =
-      KvGeometry::Owned(layout.axes, spec.layers, spec.block_bytes / spec.layers / axes, count);
-  if (spec.codec != kRawCodec) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "codec is \"", spec.codec, "\"; a granted slot has room for a stored block, not for KV"));
-  }
-  KVT_RETURN_IF_ERROR(StoredAs(memory->geometry, layout.order, spec).status());
-  if (slots.block_bytes() != spec.block_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("granted slots are for blocks of ", slots.block_bytes(),
-                     " bytes; the space's block_bytes is ", spec.block_bytes));
-  }
-  KVT_ASSIGN_OR_RETURN(memory->region, ImportPool(lanes, *pool));
-  const DeviceRange all = {.offset = 0, .bytes = memory->region->bytes()};
-  KVT_RETURN_IF_ERROR(memory->geometry.Validate({&all, 1}));
-  KVT_ASSIGN_OR_RETURN(memory->space, lanes->client()->RegisterSpace(spec));
-  memory->granted = std::move(slots);
-  return absl::WrapUnique(new WorkerPool(lanes, std::move(memory)));
-}
-
-WorkerPool::WorkerPool(WorkerLanes* lanes, std::shared_ptr<PoolMemory> memory)
-    : lanes_(lanes),
-      memory_(std::move(memory)),
-      may_touch_(memory_->geometry.slots, !memory_->granted) {
-  if (!memory_->granted) return;
-  for (const uint32_t number : memory_->granted->numbers()) may_touch_[number] = true;
-}
-
 WorkerPool::~WorkerPool() {
   {
     const absl::MutexLock lock(&mu_);
@@ -109,64 +57,13 @@ absl::Status WorkerPool::Check(const KeyedSlots& blocks) const {
                                                    blocks.slots.size(), " slots; may have ",
                                                    Client::kMaxKeys, ", as many of each"));
   }
+  const uint32_t slots = memory_->geometry.slots;
   for (size_t i = 0; i < blocks.slots.size(); ++i) {
-    KVT_RETURN_IF_ERROR(CheckSlot("slots", i, blocks.slots[i]));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status WorkerPool::CheckSlot(const char* field, size_t i, uint32_t slot) const {
-  if (slot < may_touch_.size() && may_touch_[slot]) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, "[", i, "] is ", slot, " of ",
-                                                 may_touch_.size(),
-                                                 memory_->granted ? ", not granted" : ""));
-}
-
-absl::Status WorkerPool::CheckCopies(std::span<const BlockCopy> copies) const {
-  std::vector<uint32_t> written;
-  for (size_t i = 0; i < copies.size(); ++i) {
-    KVT_RETURN_IF_ERROR(CheckSlot("copies.from", i, copies[i].from));
-    KVT_RETURN_IF_ERROR(CheckSlot("copies.to", i, copies[i].to));
-    written.push_back(copies[i].to);
-  }
-  std::ranges::sort(written);
-  if (const auto twice = std::ranges::adjacent_find(written); twice != written.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("copies.to has ", *twice, " twice"));
-  }
-  for (size_t i = 0; i < copies.size(); ++i) {
-    if (!std::ranges::binary_search(written, copies[i].from)) continue;
+    if (blocks.slots[i] < slots) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("copies.from[", i, "] is ", copies[i].from, ", which is copied to as well"));
+        absl::StrCat("slots[", i, "] is ", blocks.slots[i], " of ", slots));
   }
   return absl::OkStatus();
-}
-
-absl::Status WorkerPool::CopyBlocks(std::span<const BlockCopy> copies) {
-  KVT_RETURN_IF_ERROR(CheckCopies(copies));
-  if (!memory_->ours()) {
-    return absl::AbortedError("copies: the session that granted the slots is over");
-  }
-  const KvGeometry& geometry = memory_->geometry;
-  const LayerRange all = {.first = 0, .count = geometry.layers};
-  std::vector<InnerCopy> pieces;
-  for (const BlockCopy& copy : copies) {
-    const std::vector<KvRun> from = geometry.Runs(copy.from, all);
-    const std::vector<KvRun> to = geometry.Runs(copy.to, all);
-    // Slots of one pool are laid out alike.
-    for (size_t i = 0; i < from.size(); ++i) {
-      pieces.push_back({from[i].device_offset, to[i].device_offset, from[i].bytes});
-    }
-  }
-  return lanes_->On([this, &pieces] {
-    for (size_t first = 0; first < pieces.size(); first += kMaxCopySegments) {
-      const size_t count = std::min(kMaxCopySegments, pieces.size() - first);
-      KVT_RETURN_IF_ERROR(
-          lanes_->device()
-              ->CopyInside(*memory_->region, std::span(pieces).subspan(first, count))
-              .status());
-    }
-    return absl::OkStatus();
-  });
 }
 
 absl::Status WorkerPool::CheckOnce(const KeyedSlots& blocks) const {

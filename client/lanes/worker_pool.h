@@ -1,10 +1,9 @@
 // WorkerPool is KV memory of a worker that its lanes copy from and to: tensors that an
-// inference engine owns and registers, or slots of the node's GPU pool that the agent
-// granted. What it holds is the worker's business; blocks leave it by Offload() and come
-// by Onboard().
+// inference engine owns and registers. What it holds is the worker's business; blocks leave
+// it by Offload() and come by Onboard().
 //
-// Never touched: anything outside the registered tensors, and slots that no call named
-// (of granted memory: that were not granted). docs/design/client.md has an example.
+// Never touched: anything outside the registered tensors, and slots that no call named.
+// docs/design/client.md has an example.
 #ifndef KVTIER_CLIENT_LANES_WORKER_POOL_H_
 #define KVTIER_CLIENT_LANES_WORKER_POOL_H_
 
@@ -21,7 +20,6 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/client.h"
-#include "client/granted_slots.h"
 #include "client/lanes/compute_mark.h"
 #include "client/lanes/job_hooks.h"
 #include "client/lanes/kv_tensors.h"
@@ -30,7 +28,6 @@
 #include "client/lanes/pool_memory.h"
 #include "client/lanes/worker_lanes.h"
 #include "tier_gpu/plan/planner.h"
-#include "tier_gpu/tables/block_table.h"
 
 namespace kvtier {
 
@@ -61,12 +58,6 @@ struct LaneOnboardOptions {
   JobHooks hooks{};
 };
 
-// How granted slots are used: a block is its runs one behind the other.
-struct GrantedLayout {
-  KvAxes axes = KvAxes::kApart;
-  KvOrder order = KvOrder::kTokenHead;
-};
-
 // Thread-safe.
 class WorkerPool {
  public:
@@ -76,13 +67,6 @@ class WorkerPool {
   static absl::StatusOr<std::unique_ptr<WorkerPool>> Register(WorkerLanes* lanes,
                                                               const KvTensors& tensors,
                                                               const SpaceSpec& spec);
-  // Slots are then the numbers of the grant. Copies are steps by themselves; those of
-  // compute are the worker's to begin and to end (Client::BeginStep(), WorkerLanes::EndStep()).
-  // Errors also: kFailedPrecondition, nothing was granted, or the session that granted it is over.
-  static absl::StatusOr<std::unique_ptr<WorkerPool>> OverGranted(WorkerLanes* lanes,
-                                                                 GrantedSlots slots,
-                                                                 const GrantedLayout& layout,
-                                                                 const SpaceSpec& spec);
   // Waits for every job. A copy cannot be taken back: one that the device never ends is
   // waited for until the device is lost.
   ~WorkerPool();
@@ -105,33 +89,19 @@ class WorkerPool {
   absl::StatusOr<std::shared_ptr<LaneJob>> Onboard(const KeyedSlots& blocks,
                                                    const LaneOnboardOptions& options = {});
 
-  // Copies whole blocks inside the pool, as BlockTable asks for before a write: on the device's
-  // compute lane, behind what was submitted to it and ahead of what will be. At once, without a
-  // job: returns when it is submitted. REQUIRES, of granted slots: the worker is in a step
-  // (Client::BeginStep()), which keeps them until the copies have ended. Errors, naming what:
-  // kInvalidArgument, a slot as in Offload(), a block copied to itself or a slot that two
-  // are copied to, or one is and another from, or a device without kernels; kAborted, the
-  // session that granted the slots is over; else Device::CopyInside()'s: then call it again,
-  // copies that were submitted may be made twice.
-  absl::Status CopyBlocks(std::span<const BlockCopy> copies);
-
   const KvGeometry& geometry() const { return memory_->geometry; }
-  // Of OverGranted(); null: the tensors are the engine's.
-  const GrantedSlots* granted() const { return memory_->granted ? &*memory_->granted : nullptr; }
 
  private:
-  WorkerPool(WorkerLanes* lanes, std::shared_ptr<PoolMemory> memory);
+  WorkerPool(WorkerLanes* lanes, std::shared_ptr<PoolMemory> memory)
+      : lanes_(lanes), memory_(std::move(memory)) {}
   absl::Status Check(const KeyedSlots& blocks) const;
   absl::Status CheckOnce(const KeyedSlots& blocks) const;
-  absl::Status CheckSlot(const char* field, size_t i, uint32_t slot) const;
-  absl::Status CheckCopies(std::span<const BlockCopy> copies) const;
   template <typename Work>
   absl::Status Start(CopyDirection direction, std::shared_ptr<Work> work,
                      Task<WorkerLanes::Tell> (*flow)(const LaneParts&, std::shared_ptr<Work>));
 
   WorkerLanes* const lanes_;
   std::shared_ptr<PoolMemory> memory_;  // Its region goes on the lanes' thread.
-  std::vector<bool> may_touch_;         // By slot.
   absl::Mutex mu_;
   size_t jobs_ ABSL_GUARDED_BY(mu_) = 0;
 };

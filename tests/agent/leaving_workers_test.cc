@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,7 +19,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/process_id.h"
 #include "proto/session_wire.h"
 
 namespace kvtier {
@@ -62,7 +62,7 @@ class LeavingWorkersTest : public ::testing::Test {
     ends_[1] = -1;
   }
   void Say(uint8_t byte) { EXPECT_EQ(send(ends_[1], &byte, 1, 0), 1); }
-  int Process() const { return WatchProcess(*FindProcess(worker_->pid())); }
+  int Process() const { return static_cast<int>(syscall(SYS_pidfd_open, worker_->pid(), 0)); }
   // All that is to be said so far.
   const std::vector<std::string>& Said() {
     std::array<epoll_event, 4> events{};

@@ -244,19 +244,6 @@ TEST_F(ClientTest, StepsAreToldOnThePageAndNamedByACommit) {
   EXPECT_EQ(node_.agent().Counts().retired_step, second);
 }
 
-TEST_F(ClientTest, TheStepOfACopyIsEndedByNobodyElse) {
-  const uint64_t before = client_->BeginStep();
-  const uint64_t copy = client_->BeginCopy();
-  const uint64_t other = client_->BeginCopy();
-  const uint64_t after = client_->BeginStep();
-  client_->EndStep(after);
-  EXPECT_EQ(node_.agent().Counts().retired_step, before);
-  client_->EndCopy(other);
-  EXPECT_EQ(node_.agent().Counts().retired_step, before);
-  client_->EndCopy(copy);
-  EXPECT_EQ(node_.agent().Counts().retired_step, after);
-}
-
 TEST_F(ClientTest, HostMemoryIsTheSameBytesToReadAndToWrite) {
   PutBlocks(client_.get(), space_, TestKeys(1, 1));
   const OnboardedBlocks hit = *client_->Onboard(space_, TestKeys(1, 1));

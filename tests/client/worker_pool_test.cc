@@ -66,44 +66,6 @@ TEST(WorkerPoolTest, OnlyTheLeadingRunComesAndAMissIsNoError) {
   EXPECT_EQ(BlocksOf(pool->Offload({})), 0U);
 }
 
-TEST(WorkerPoolTest, BlocksAreCopiedInsideEveryLayoutAndNothingElseIsTouched) {
-  LanesRig rig;
-  for (const testing::LayoutMaker layout : testing::kLayouts) {
-    TensorMemory memory(layout, kSmall);
-    const auto pool = rig.Register(&memory);
-    for (uint32_t slot = 0; slot < 2; ++slot) memory.Compute(slot, slot + 1);
-    const std::vector<BlockCopy> copies = {{.from = 0, .to = 5}, {.from = 1, .to = 3}};
-    ASSERT_EQ(pool->CopyBlocks(copies), absl::OkStatus());
-    rig.OnDevice([](EmulatedDevice& device) {
-      EXPECT_EQ(device.Drain(testing::Patience(testing::kLong)), absl::OkStatus());
-    });
-    TensorMemory expected(layout, kSmall);
-    for (const uint32_t slot : {0U, 5U}) expected.Compute(slot, 1);
-    for (const uint32_t slot : {1U, 3U}) expected.Compute(slot, 2);
-    EXPECT_TRUE(std::ranges::equal(memory.bytes(), expected.bytes())) << memory.layout().name;
-  }
-}
-
-TEST(WorkerPoolTest, CopiesOfBlocksThatCannotBeAreRefusedByName) {
-  LanesRig rig;
-  TensorMemory memory(testing::PerLayerLayout, kSmall);
-  const auto pool = rig.Register(&memory);
-  const auto refused = [&](const std::vector<BlockCopy>& copies) {
-    const absl::Status status = pool->CopyBlocks(copies);
-    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-    return std::string(status.message());
-  };
-  EXPECT_THAT(refused({{.from = 0, .to = 1}, {.from = 8, .to = 2}}),
-              HasSubstr("copies.from[1] is 8 of 8"));
-  EXPECT_THAT(refused({{.from = 0, .to = 9}}), HasSubstr("copies.to[0] is 9 of 8"));
-  EXPECT_THAT(refused({{.from = 0, .to = 2}, {.from = 1, .to = 2}}),
-              HasSubstr("copies.to has 2 twice"));
-  EXPECT_THAT(refused({{.from = 3, .to = 3}}), HasSubstr("copies.from[0] is 3"));
-  EXPECT_THAT(refused({{.from = 0, .to = 2}, {.from = 2, .to = 4}}),
-              HasSubstr("copies.from[1] is 2, which is copied to as well"));
-  EXPECT_EQ(pool->CopyBlocks({}), absl::OkStatus());
-}
-
 TEST(WorkerPoolTest, WhatIsCachedAlreadyIsNotCopiedAgain) {
   LanesRig rig;
   TensorMemory memory(testing::FusedLayout, kSmall);

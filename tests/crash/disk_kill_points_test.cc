@@ -169,7 +169,7 @@ TEST_F(KillPointsTest, WhatWasAcknowledgedSurvivesAKillAtEachPlace) {
   uint64_t verified = 0;
   for (size_t place = 0; place < kKillPoints.size(); ++place) {
     const std::string name(kKillPoints[place]);
-    if (IsGpuKillPoint(name) || IsResidencyKillPoint(name)) continue;
+    if (IsResidencyKillPoint(name)) continue;
     SCOPED_TRACE(name);
     const Phase phase = PhaseOf(name);
     const uint64_t reached = counted[static_cast<size_t>(phase)][place];

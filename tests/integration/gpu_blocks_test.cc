@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_worker.h"
@@ -75,14 +77,33 @@ TEST_F(GpuBlocksTest, ADiskBlockComesToTheGpuByWayOfHostMemoryEvenAfterKill9) {
   agent_.Kill();
   ASSERT_EQ(agent_.Start().status(), absl::OkStatus());
   ASSERT_TRUE(worker_.AwaitConnected());
-  // Ours is the worker that hands the pool back: of that, another test.
-  ASSERT_TRUE(Await(absl::Seconds(10),
-                    [&] { return agent_.Status().gpus(0).taken_back_blocks() == kPrefix.count; }));
-  agent_.Evict(Tier::kGpu);
-  agent_.Evict(Tier::kHost);
   EXPECT_THAT(worker_.Get(kPrefix, to_gpu_),
               AllOf(SizeIs(kPrefix.count), Each(BlockSource::kDisk)));
   EXPECT_THAT(worker_.Get(kPrefix, to_gpu_), AllOf(SizeIs(kPrefix.count), Each(BlockSource::kGpu)));
+}
+
+// Its new agent has made another pool: what it held in the old one it may read to the end, and
+// nothing of that is used again.
+TEST_F(GpuBlocksTest, AWorkerThatOutlivesItsAgentWorksInTheNextOnesPool) {
+  ASSERT_EQ(worker_.Put(kPrefix, through_gpu_), kPrefix.count);
+  OnboardedBlocks held = worker_.Hold(kPrefix, to_gpu_);
+  ASSERT_EQ(held.size(), kPrefix.count);
+  const std::weak_ptr<const Mapping> old_pool = worker_.client().gpu_memory()->mapping;
+  agent_.Kill();
+  ASSERT_EQ(agent_.Start().status(), absl::OkStatus());
+  ASSERT_TRUE(Await(absl::Seconds(10), [&] { return worker_.client().Stats().sessions == 2; }));
+  EXPECT_FALSE(held.valid());
+  EXPECT_EQ(agent_.TierStatus(Tier::kGpu).used_bytes(), 0);
+
+  const Blocks all = {.first = 200, .count = 16};
+  EXPECT_EQ(worker_.Put(all, through_gpu_), all.count);
+  EXPECT_THAT(worker_.Get(all, to_gpu_), AllOf(SizeIs(all.count), Each(BlockSource::kGpu)));
+  EXPECT_TRUE(worker_.Proves(held, kPrefix.first)) << "no slot of the old pool was written";
+  EXPECT_FALSE(old_pool.expired());
+  held.Release();
+  held = {};
+  EXPECT_TRUE(Await(absl::Seconds(10), [&] { return old_pool.expired(); }))
+      << "its memory goes with its last lease";
 }
 
 TEST_F(GpuBlocksTest, AFullPoolEvictsItsColdestAndKeepsWhatIsLeased) {

@@ -27,17 +27,10 @@ enum class Station : size_t {
   kSwapIn,
   kCheck,
   kGiveMemory,
-  kOpenLanes,
-  kBeginOffload,
-  kEndOffload,  // The copy out is under way.
-  kBeginOnboard,
-  kEndOnboard,  // The copy in is.
-  kCloseLanes,
 };
-inline constexpr size_t kStations = static_cast<size_t>(Station::kCloseLanes) + 1;
+inline constexpr size_t kStations = static_cast<size_t>(Station::kGiveMemory) + 1;
 
 inline constexpr Blocks kPrefix = {.first = 100, .count = 4};  // Committed at kCommit.
-inline constexpr Blocks kLaned = {.first = 300, .count = 2};   // At kEndOffload.
 
 }  // namespace kvtier::testing
 

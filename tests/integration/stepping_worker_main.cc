@@ -12,17 +12,11 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "client/client.h"
-#include "client/lanes/worker_lanes.h"
-#include "client/lanes/worker_pool.h"
 #include "client/paged_kv.h"
-#include "core/clock.h"
 #include "tests/integration/stepping_worker.h"
-#include "tests/testing/patience.h"
 #include "tests/testing/test_worker.h"
-#include "tier_gpu/device/emulated_device.h"
 
 namespace kvtier::testing {
 namespace {
@@ -66,18 +60,6 @@ class Life {
         return Check();
       case Station::kGiveMemory:
         return kv_.reset(), true;
-      case Station::kOpenLanes:
-        return OpenLanes();
-      case Station::kBeginOffload:
-        return Begin(Lane::kOffload);
-      case Station::kEndOffload:
-        return End(Lane::kOffload), true;
-      case Station::kBeginOnboard:
-        return Begin(Lane::kOnboard);
-      case Station::kEndOnboard:
-        return !End(Lane::kOnboard) || HoldsLaned();
-      case Station::kCloseLanes:
-        return pool_.reset(), true;
     }
     std::abort();
   }
@@ -130,54 +112,7 @@ class Life {
     return right || !kv_->memory().valid();
   }
 
-  // Half of the slots hold blocks that go out, the other half is where they come back.
-  bool OpenLanes() {
-    auto slots = worker_.client().TakeSlots(worker_.space(), 2 * kLaned.count);
-    if (!slots.ok() || slots->size() < 2 * kLaned.count) return true;
-    for (size_t i = 0; i < kLaned.count; ++i) {
-      worker_.Fill(kLaned.first + i, slots->slot(slots->numbers()[i]));
-    }
-    lanes_ = *WorkerLanes::Open(&worker_.client(), &device_, {});
-    auto pool = WorkerPool::OverGranted(lanes_.get(), *std::move(slots), {}, worker_.spec());
-    if (pool.ok()) pool_ = *std::move(pool);
-    return true;
-  }
-  // The job's copies are submitted and none begins.
-  bool Begin(Lane lane) {
-    if (!pool_) return true;
-    lanes_->On([this, lane] { return device_.Stall(lane), true; });
-    const std::vector<EngineKey> keys = worker_.KeysOf(kLaned);
-    const std::span<const uint32_t> slots = pool_->granted()->numbers();
-    auto job = lane == Lane::kOffload ? pool_->Offload({keys, slots.first(kLaned.count)})
-                                      : pool_->Onboard({keys, slots.last(kLaned.count)});
-    if (!job.ok()) return false;
-    job_ = *std::move(job);
-    return Await(absl::Seconds(10), [this] { return job_->coming() || job_->done(); });
-  }
-  // Whether all of it came through.
-  bool End(Lane lane) {
-    if (!pool_) return false;
-    lanes_->On([this, lane] { return device_.Resume(lane), true; });
-    if (!job_->Wait(Patience(absl::Seconds(20)))) std::abort();
-    return job_->status().ok() && job_->blocks() == kLaned.count;
-  }
-  bool HoldsLaned() {
-    const GrantedSlots& granted = *pool_->granted();
-    bool right = true;
-    for (size_t i = 0; i < kLaned.count; ++i) {
-      std::vector<std::byte> expected(granted.block_bytes());
-      worker_.Fill(kLaned.first + i, expected);
-      right &= std::ranges::equal(granted.slot(granted.numbers()[kLaned.count + i]), expected);
-    }
-    return right || !granted.valid();
-  }
-
   TestWorker worker_;
-  MonotonicClock clock_;
-  EmulatedDevice device_{&clock_, {}};
-  std::unique_ptr<WorkerLanes> lanes_;
-  std::unique_ptr<WorkerPool> pool_;  // Null: no slots were to be had.
-  std::shared_ptr<LaneJob> job_;
   uint64_t step_ = 0;
   std::optional<ReservedBlocks> reserved_;
   OnboardedBlocks hit_;

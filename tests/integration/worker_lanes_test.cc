@@ -1,6 +1,5 @@
-// A worker's own lanes beside a real agent: blocks of adopted tensors and of granted slots
-// go out and come back layer by layer, and an agent that is killed meanwhile is never
-// believed.
+// A worker's own lanes beside a real agent: blocks of adopted tensors go out and come back
+// layer by layer, and an agent that is killed meanwhile is never believed.
 #include "client/lanes/worker_lanes.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +17,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/lanes/worker_pool.h"
-#include "core/space_codec.h"
 #include "proto/session_wire.h"
 #include "tests/client/tensor_memory.h"
 #include "tests/testing/blocks.h"
@@ -244,115 +242,6 @@ TEST_F(CutSessionTest, ACopyThatGoesOnWritesIntoNobodyElsesBlocks) {
   EXPECT_EQ(had, kHostSlots - kRun);
   EXPECT_EQ(late, kRun);
   EXPECT_TRUE(Await(absl::Seconds(10), [&] { return late_slots() == 0; }));
-}
-
-class GrantedPoolTest : public WorkerLanesTest {
- protected:
-  GrantedPoolTest() : worker_(agent_.socket_dir(), OwnedLayout) {}
-  GrantedSlots Take(uint32_t slots) {
-    const SpaceHandle space = *worker_.client().RegisterSpace(worker_.memory().space());
-    return *worker_.client().TakeSlots(space, slots);
-  }
-  absl::StatusOr<std::unique_ptr<WorkerPool>> Over(GrantedSlots slots) {
-    return WorkerPool::OverGranted(&worker_.lanes(), std::move(slots), {},
-                                   worker_.memory().space());
-  }
-  uint64_t UsedSlots() { return agent_.TierStatus(Tier::kGpu).used_bytes() / (64 << 10); }
-
-  Worker worker_;
-};
-
-TEST_F(GrantedPoolTest, AGrantedSlotHasNoRoomForWhatASpaceEncodes) {
-  SpaceSpec spec = worker_.memory().space();
-  spec.codec = "int8";
-  spec.dtype = "bfloat16";
-  spec.layers = spec.kv_heads = 1;
-  spec.head_dim = spec.tokens_per_block = 16;
-  spec.layout = "layer,kv,token,head,dim";
-  spec.block_bytes = SpaceCodec::Of(spec)->encoded_bytes();
-  const auto pool = WorkerPool::OverGranted(&worker_.lanes(), Take(2), {}, spec);
-  EXPECT_EQ(pool.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(pool.status().message().find("codec is \"int8\""), absl::string_view::npos);
-}
-
-TEST_F(GrantedPoolTest, GrantedSlotsAreOffloadedAndOnboarded) {
-  auto pool = Over(Take(2));
-  ASSERT_TRUE(pool.ok()) << pool.status();
-  const GrantedSlots& granted = *(*pool)->granted();
-  const std::vector<uint32_t> from = {granted.numbers()[1]};
-  const std::vector<uint32_t> to = {granted.numbers()[0]};
-  std::ranges::fill(granted.slot(from[0]), std::byte{7});
-  const std::vector<EngineKey> keys = {TestEngineKey(1)};
-  const auto offload = *(*pool)->Offload({keys, from});
-  ASSERT_TRUE(Ended(offload));
-  EXPECT_EQ(offload->blocks(), 1U) << offload->status();
-  const auto onboard = *(*pool)->Onboard({keys, to}, {.order = PlanOrder::kLayerWise});
-  ASSERT_TRUE(Ended(onboard));
-  EXPECT_EQ(onboard->blocks(), 1U) << onboard->status();
-  EXPECT_TRUE(
-      std::ranges::all_of(granted.slot(to[0]), [](std::byte b) { return b == std::byte{7}; }));
-  // The step of a copy is over with it: slots that are given up serve others.
-  pool->reset();
-  EXPECT_TRUE(Await(absl::Seconds(2), [&] { return UsedSlots() == 0; }));
-}
-
-// Steps of compute on the device and of the lanes' copies are one line of numbers.
-TEST_F(GrantedPoolTest, ACopysEndEndsNoStepOfComputeThatBeganBeforeIt) {
-  auto pool = Over(Take(2));
-  ASSERT_TRUE(pool.ok()) << pool.status();
-  std::vector<uint32_t> numbers((*pool)->granted()->numbers().begin(),
-                                (*pool)->granted()->numbers().end());
-  const std::vector<EngineKey> keys = {TestEngineKey(1), TestEngineKey(2)};
-  const uint64_t step = worker_.client().BeginStep();
-  ASSERT_GT(step, 0U);
-  worker_.OnDevice([](EmulatedDevice& device) { device.Stall(Lane::kCompute); });
-  ASSERT_EQ(worker_.lanes().EndStep(step), absl::OkStatus());
-  const auto offload = *(*pool)->Offload({keys, numbers});
-  ASSERT_TRUE(Ended(offload));
-  EXPECT_EQ(offload->blocks(), 2U) << offload->status();
-  pool->reset();  // The worker lets go of the slots.
-  EXPECT_FALSE(Await(absl::Milliseconds(300), [&] { return UsedSlots() < 2; }))
-      << "compute may still be reading them";
-  worker_.OnDevice([](EmulatedDevice& device) { device.Resume(Lane::kCompute); });
-  EXPECT_TRUE(Await(absl::Seconds(10), [&] { return UsedSlots() == 0; }));
-  EXPECT_EQ(worker_.lanes().EndStep(step), absl::OkStatus()) << "it has ended";
-  EXPECT_EQ(worker_.lanes().EndStep(0), absl::OkStatus()) << "no step";
-}
-
-TEST_F(GrantedPoolTest, SlotsThatWereNotGrantedAreNotTouched) {
-  GrantedSlots others = Take(2);
-  const auto pool = Over(Take(2));
-  ASSERT_TRUE(pool.ok()) << pool.status();
-  const std::vector<EngineKey> keys = {TestEngineKey(1)};
-  const std::vector<uint32_t> slots = {others.numbers()[0]};
-  const absl::Status refused = (*pool)->Onboard({keys, slots}).status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
-}
-
-TEST_F(GrantedPoolTest, AGrantThatIsOverIsNoMemory) {
-  auto pool = Over(Take(2));
-  ASSERT_TRUE(pool.ok()) << pool.status();
-  const std::vector<uint32_t> slots = {(*pool)->granted()->numbers()[0]};
-  GrantedSlots late = Take(1);
-  agent_.Kill();
-  ASSERT_EQ(agent_.Start().status(), absl::OkStatus());
-  ASSERT_TRUE(Await(absl::Seconds(10), [&] { return !late.valid(); }));
-  ASSERT_TRUE(worker_.AwaitConnected());
-  EXPECT_EQ(Over(std::move(late)).status().code(), absl::StatusCode::kFailedPrecondition);
-  const std::vector<BlockCopy> inside = {
-      {.from = slots[0], .to = (*pool)->granted()->numbers()[1]}};
-  EXPECT_EQ((*pool)->CopyBlocks(inside).code(), absl::StatusCode::kAborted);
-  EXPECT_EQ(Over(GrantedSlots()).status().code(), absl::StatusCode::kFailedPrecondition);
-  // Its blocks are there, its slots may be another worker's by now.
-  ASSERT_TRUE(Ended(worker_.Offload(100)));
-  const std::vector<EngineKey> keys = {TestEngineKey(100)};
-  const auto onboard = *(*pool)->Onboard({keys, slots});
-  ASSERT_TRUE(Ended(onboard));
-  EXPECT_EQ(onboard->status().code(), absl::StatusCode::kAborted);
-  const std::vector<EngineKey> others = {TestEngineKey(900)};
-  const auto offload = *(*pool)->Offload({others, slots});
-  ASSERT_TRUE(Ended(offload));
-  EXPECT_EQ(offload->status().code(), absl::StatusCode::kAborted);
 }
 
 }  // namespace

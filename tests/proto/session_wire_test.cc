@@ -166,41 +166,5 @@ TEST(Proof, DependsOnTenantAndNonce) {
   EXPECT_NE(SessionProof(key, nonce), SessionProof(key, other_nonce));
 }
 
-PoolOffer OfferOf(uint32_t handles, uint32_t max_handles) {
-  return {.incarnation = 5, .handle_bytes = 4096, .handles = handles, .max_handles = max_handles};
-}
-
-TEST(PoolOffer, ParsesWhatWasSent) {
-  const auto offer = ParsePoolOffer(BytesOf(OfferOf(2, kMaxHandles)));
-  ASSERT_TRUE(offer.ok()) << offer.status();
-  EXPECT_EQ(offer->incarnation, 5);
-  EXPECT_EQ(offer->handles, 2);
-  EXPECT_EQ(offer->max_handles, kMaxHandles);
-}
-
-TEST(PoolOffer, MayBeOfAUseAlone) { EXPECT_TRUE(ParsePoolOffer(BytesOf(OfferOf(0, 1))).ok()); }
-
-TEST(PoolOffer, RefusesWhatNoPoolIs) {
-  ExpectRefused(ParsePoolOffer({}).status(), {"PoolOffer", "0 bytes", "32"});
-  ExpectRefused(ParsePoolOffer(BytesOf(OfferOf(0, 0))).status(), {"handles", "0 of 0"});
-  ExpectRefused(ParsePoolOffer(BytesOf(OfferOf(3, 2))).status(), {"handles", "3 of 2"});
-  ExpectRefused(ParsePoolOffer(BytesOf(OfferOf(1, kMaxHandles + 1))).status(), {"254", "253"});
-  PoolOffer offer = OfferOf(1, 1);
-  offer.incarnation = 0;
-  ExpectRefused(ParsePoolOffer(BytesOf(offer)).status(), {"incarnation is 0"});
-  offer = OfferOf(1, 1);
-  offer.reserved = 6;
-  ExpectRefused(ParsePoolOffer(BytesOf(offer)).status(), {"reserved is 6"});
-  offer = OfferOf(1, 1);
-  offer.magic = 1;
-  ExpectRefused(ParsePoolOffer(BytesOf(offer)).status(), {"magic"});
-}
-
-TEST(PoolHandle, IsTheOneThatIsDue) {
-  EXPECT_TRUE(CheckPoolHandle(BytesOf(PoolHandle{.index = 3}), 3).ok());
-  ExpectRefused(CheckPoolHandle(BytesOf(PoolHandle{.index = 2}), 3), {"index is 2", "must be 3"});
-  ExpectRefused(CheckPoolHandle({}, 0), {"PoolHandle", "0 bytes"});
-}
-
 }  // namespace
 }  // namespace kvtier::wire

@@ -59,7 +59,7 @@ TEST_P(DeviceTest, ShapesThatCannotBeAreInvalid) {
         RegionShape{.handle_bytes = kRegionGranularity, .max_handles = 0},
         RegionShape{.handle_bytes = kRegionGranularity, .max_handles = kMaxRegionHandles + 1}}) {
     EXPECT_EQ(device_->CreateRegion(shape, 0).status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_EQ(device_->ImportRegion(shape, {}).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(device_->ImportRegion(shape, {}, device_->uuid()).status().code(), absl::StatusCode::kInvalidArgument);
   }
 }
 
@@ -68,13 +68,13 @@ TEST_P(DeviceTest, WhatIsNoHandleIsNotImported) {
   ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
   for (const int descriptor : {ends[0], -1}) {
     const std::array<int, 2> descriptors = {region_->descriptor(0), descriptor};
-    EXPECT_EQ(device_->ImportRegion(region_->shape(), descriptors).status().code(),
+    EXPECT_EQ(device_->ImportRegion(region_->shape(), descriptors, device_->uuid()).status().code(),
               absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(region_->GrowBy(descriptor).code(), absl::StatusCode::kInvalidArgument);
   }
   const RegionShape larger = {.handle_bytes = 2 * kHandleBytes, .max_handles = 1};
   const std::array<int, 1> smaller = {region_->descriptor(0)};
-  EXPECT_EQ(device_->ImportRegion(larger, smaller).status().code(),
+  EXPECT_EQ(device_->ImportRegion(larger, smaller, device_->uuid()).status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(region_->handles(), 2) << "an error changes nothing";
   for (const int end : ends) close(end);
@@ -86,13 +86,13 @@ TEST_P(DeviceTest, MemoryOutlivesTheRegionThatMadeIt) {
   Onboard({&segment, 1});
   const std::array<int, 2> descriptors = {region_->descriptor(0), region_->descriptor(1)};
   std::unique_ptr<DeviceRegion> imported =
-      Must(device_->ImportRegion(region_->shape(), descriptors));
+      Must(device_->ImportRegion(region_->shape(), descriptors, device_->uuid()));
   ASSERT_NE(imported, nullptr);
   region_ = std::move(imported);
   EXPECT_TRUE(std::ranges::equal(Held(kHandleBytes, 4096), host(0, 4096)));
   // And again, by the duplicates that the import keeps.
   const std::array<int, 2> kept = {region_->descriptor(0), region_->descriptor(1)};
-  region_ = Must(device_->ImportRegion(region_->shape(), kept));
+  region_ = Must(device_->ImportRegion(region_->shape(), kept, device_->uuid()));
   EXPECT_TRUE(std::ranges::equal(Held(kHandleBytes, 4096), host(0, 4096)));
 }
 
@@ -172,7 +172,7 @@ TEST_P(DeviceTest, DISABLED_TheOtherProcess) {
   const std::unique_ptr<SignalPage> page = Must(SignalPage::Import(descriptors.back()));
   ASSERT_EQ(device_->Pin(page->bytes()), absl::OkStatus());
   region_.reset();
-  region_ = Must(device_->ImportRegion(shape, std::span(descriptors).first(1)));
+  region_ = Must(device_->ImportRegion(shape, std::span(descriptors).first(1), device_->uuid()));
   ASSERT_EQ(region_->GrowBy(descriptors[1]), absl::OkStatus());
 
   const CopySegment theirs = Segment(kHandleBytes, host(0, 4096));

@@ -29,7 +29,7 @@ GpuWorld::Worker::Worker(GpuWorld* world, const std::string& name)
   const DeviceRegion& pool = *world->pool_->region();
   std::vector<int> handles;
   for (size_t i = 0; i < pool.handles(); ++i) handles.push_back(pool.descriptor(i));
-  region_ = *device_->ImportRegion(pool.shape(), handles);
+  region_ = *device_->ImportRegion(pool.shape(), handles, device_->uuid());
   end_chance_ = world->Chance(0.5) ? 0.2 : 0.03;
   KVT_CHECK(device_->Pin(world->host_).ok());
   number_ = *world->words_->Attach();

@@ -1,13 +1,17 @@
 #include "tier_gpu/device/cuda_device.h"
 
 #include <algorithm>
+#include <cstring>
+#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "core/check.h"
@@ -34,27 +38,48 @@ constexpr absl::Duration kSilence = absl::Milliseconds(10);
 constexpr absl::Duration kPatience = absl::Seconds(1);
 constexpr absl::Duration kWaitInterval = absl::Microseconds(50);
 
+DeviceUuid UuidOf(const cudaDeviceProp& properties) {
+  DeviceUuid uuid;
+  std::memcpy(uuid.bytes.data(), properties.uuid.bytes, uuid.bytes.size());
+  return uuid;
+}
+
+// Returns what the kernel says of the GPU's PCI slot; nullopt: it does not know, or has no NUMA.
+std::optional<int> NumaNodeOf(const cudaDeviceProp& properties) {
+  const std::string path =
+      absl::StrFormat("/sys/bus/pci/devices/%04x:%02x:%02x.0/numa_node", properties.pciDomainID,
+                      properties.pciBusID, properties.pciDeviceID);
+  std::ifstream file(path);
+  int node = -1;
+  if (!(file >> node) || node < 0) return std::nullopt;
+  return node;
+}
+
 class CudaDevice final : public Device {
  public:
   CudaDevice(const CudaOptions& options, const Clock* clock, const CudaDriver& driver,
-             const CudaContext& context, std::string name)
+             const CudaContext& context, const cudaDeviceProp& properties)
       : options_(options),
         clock_(clock),
         driver_(driver),
         context_(context),
-        name_(std::move(name)),
+        name_(properties.name),
+        uuid_(UuidOf(properties)),
+        numa_node_(NumaNodeOf(properties)),
         host_(context, options.pin_chunk_bytes),
         lanes_(std::make_unique<CudaLanes>(driver, LanesOf(options))) {}
   absl::Status Open();
   ~CudaDevice() override;
 
   const std::string& name() const override { return name_; }
+  DeviceUuid uuid() const override { return uuid_; }
+  std::optional<int> numa_node() const override { return numa_node_; }
   bool has_kernels() const override { return options_.kernels; }
   absl::Status state() const override;
   absl::StatusOr<std::unique_ptr<DeviceRegion>> CreateRegion(const RegionShape& shape,
                                                              size_t handles) override;
   absl::StatusOr<std::unique_ptr<DeviceRegion>> ImportRegion(
-      const RegionShape& shape, std::span<const int> descriptors) override;
+      const RegionShape& shape, std::span<const int> descriptors, const DeviceUuid& of) override;
   absl::StatusOr<std::unique_ptr<DeviceRegion>> AdoptRegion(
       std::span<const std::span<std::byte>> ranges) override;
   absl::Status Pin(std::span<std::byte> host) override;
@@ -99,6 +124,8 @@ class CudaDevice final : public Device {
   const CudaDriver driver_;
   const CudaContext context_;
   const std::string name_;
+  const DeviceUuid uuid_;
+  const std::optional<int> numa_node_;
   CudaHostMemory host_;
   std::unique_ptr<CudaLanes> lanes_;
   const std::shared_ptr<CopiesAbandoned> abandoned_ = std::make_shared<CopiesAbandoned>(false);
@@ -163,7 +190,8 @@ absl::StatusOr<std::unique_ptr<DeviceRegion>> CudaDevice::CreateRegion(const Reg
 }
 
 absl::StatusOr<std::unique_ptr<DeviceRegion>> CudaDevice::ImportRegion(
-    const RegionShape& shape, std::span<const int> descriptors) {
+    const RegionShape& shape, std::span<const int> descriptors, const DeviceUuid& of) {
+  KVT_RETURN_IF_ERROR(CheckImport(*this, of));
   KVT_RETURN_IF_ERROR(state());
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<CudaRegion> region,
                        CudaRegion::Reserve(driver_, context_, shape, abandoned_));
@@ -402,8 +430,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& option
   cudaDeviceProp properties{};
   KVT_RETURN_IF_ERROR(
       CudaStatus("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, options.ordinal)));
-  auto device =
-      std::make_unique<CudaDevice>(options, clock, driver, context, std::string(properties.name));
+  auto device = std::make_unique<CudaDevice>(options, clock, driver, context, properties);
   KVT_RETURN_IF_ERROR(device->Open());
   return device;
 }

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "tier_gpu/device/block_batch.h"
 #include "tier_gpu/device/copy.h"
 #include "tier_gpu/device/device_region.h"
+#include "core/device_uuid.h"
 #include "tier_gpu/device/signal_page.h"
 
 namespace kvtier {
@@ -83,6 +85,10 @@ class Device {
   virtual ~Device() = default;
   // "emulated" or the GPU's name.
   virtual const std::string& name() const = 0;
+  // UUID of the GPU; an emulated device draws one for itself.
+  virtual DeviceUuid uuid() const = 0;
+  // NUMA node whose memory is nearest to the device; nullopt: it has none, or nobody says.
+  virtual std::optional<int> numa_node() const = 0;
   // It runs kernels: CopyPath::kStaged and kDirect, SubmitBlocks() and CopyInside().
   virtual bool has_kernels() const = 0;
   // Not OK: the device is lost, and why. For good: every operation ends with
@@ -94,10 +100,12 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<DeviceRegion>> CreateRegion(const RegionShape& shape,
                                                                      size_t handles) = 0;
   // The memory of another process's region, by duplicates of its descriptors, in their
-  // order. Errors: kInvalidArgument, a descriptor that is no handle of this shape;
+  // order; `of` is the device that the region is on. Errors: kFailedPrecondition, that is another
+  // GPU, which this process knows by another ordinal; kInvalidArgument, a descriptor that is no
+  // handle of this shape;
   // kUnavailable, the device is lost or cannot map them.
   virtual absl::StatusOr<std::unique_ptr<DeviceRegion>> ImportRegion(
-      const RegionShape& shape, std::span<const int> descriptors) = 0;
+      const RegionShape& shape, std::span<const int> descriptors, const DeviceUuid& of) = 0;
   // Memory of this device that the caller owns: an engine's tensors, by the addresses that
   // the device sees (emulated: the process's own). REQUIRES: it stays until the region is
   // gone. Errors: kInvalidArgument, naming the range: as AdoptedRegion::Of(), or not wholly
@@ -171,6 +179,9 @@ class Device {
 // that is empty, of 4 GiB or more, or leaves the region; a device without kernels.
 absl::Status CheckInside(const Device& device, const DeviceRegion& region,
                          std::span<const InnerCopy> copies);
+
+// The check of every ImportRegion(). Errors: kFailedPrecondition, `of` is another device.
+absl::Status CheckImport(const Device& device, const DeviceUuid& of);
 
 // A check of Submit() too. Errors: kInvalidArgument, the path takes kernels, and the device
 // was opened without.

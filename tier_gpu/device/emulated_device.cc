@@ -34,6 +34,12 @@ std::string HostMemoryName(std::span<const std::byte> host) {
 
 }  // namespace
 
+DeviceUuid EmulatedDevice::uuid() const {
+  DeviceUuid uuid{.bytes = {'e', 'm', 'u', 'l', 'a', 't', 'e', 'd'}};
+  uuid.bytes.back() = options_.ordinal;
+  return uuid;
+}
+
 EmulatedDevice::EmulatedDevice(const Clock* clock, const Options& options)
     : clock_(clock),
       options_(options),
@@ -68,7 +74,8 @@ absl::StatusOr<std::unique_ptr<DeviceRegion>> EmulatedDevice::CreateRegion(const
 }
 
 absl::StatusOr<std::unique_ptr<DeviceRegion>> EmulatedDevice::ImportRegion(
-    const RegionShape& shape, std::span<const int> descriptors) {
+    const RegionShape& shape, std::span<const int> descriptors, const DeviceUuid& of) {
+  KVT_RETURN_IF_ERROR(CheckImport(*this, of));
   KVT_RETURN_IF_ERROR(state());
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<EmulatedRegion> region,
                        EmulatedRegion::Reserve(shape, checker_));

@@ -53,6 +53,9 @@ class EmulatedDevice final : public Device {
     // processes on one GPU.
     AccessChecker* checker = nullptr;
     std::string process = "agent";  // In the checker's words.
+    // Tells emulated devices apart, by their UUIDs: the same in every process.
+    uint8_t ordinal = 0;
+    std::optional<int> numa_node{};  // As Device::numa_node() is to answer.
     // Called when the device is lost; may be null.
     std::function<void()> on_loss;
     // How Drain() waits. The default sleeps.
@@ -67,12 +70,14 @@ class EmulatedDevice final : public Device {
   ~EmulatedDevice() override;
 
   const std::string& name() const override { return name_; }
+  DeviceUuid uuid() const override;
+  std::optional<int> numa_node() const override { return options_.numa_node; }
   bool has_kernels() const override { return options_.kernels; }
   absl::Status state() const override;
   absl::StatusOr<std::unique_ptr<DeviceRegion>> CreateRegion(const RegionShape& shape,
                                                              size_t handles) override;
   absl::StatusOr<std::unique_ptr<DeviceRegion>> ImportRegion(
-      const RegionShape& shape, std::span<const int> descriptors) override;
+      const RegionShape& shape, std::span<const int> descriptors, const DeviceUuid& of) override;
   absl::StatusOr<std::unique_ptr<DeviceRegion>> AdoptRegion(
       std::span<const std::span<std::byte>> ranges) override;
   absl::Status Pin(std::span<std::byte> host) override;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -23,13 +24,18 @@ struct DeviceOptions {
   std::optional<void*> compute_stream{};
 };
 
-// `name` is "emulated"; "cuda:N", the GPU of that ordinal; or "auto", the first
+// `name` is "emulated" or "emulated:N"; "cuda:N", the GPU of that ordinal; or "auto", the first
 // GPU, and the emulated device, with a line in the log, where there is none.
 // `clock` must outlive the device.
 // Errors: kInvalidArgument, another name; kUnavailable, no such GPU, no driver, or
 // a build without CUDA, in the driver's words.
 absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name, const Clock* clock,
                                                    const DeviceOptions& options = {});
+// Opens several, whose names are separated by commas. Errors also: kInvalidArgument, two names are
+// one device.
+absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenDevices(absl::string_view names,
+                                                                 const Clock* clock,
+                                                                 const DeviceOptions& options = {});
 
 }  // namespace kvtier
 

@@ -66,7 +66,6 @@ void SlotTable::CutTo(size_t slots) {
 }
 
 void SlotTable::GiveBack(uint32_t index) {
-  if (watcher_ != nullptr) watcher_(index, false);
   if (index < closed_from_) {
     free_.push_back(index);
   } else {
@@ -95,7 +94,6 @@ absl::StatusOr<SlotRef> SlotTable::Allocate(PoolWorker worker) {
   }
   const uint32_t index = free_.back();
   free_.pop_back();
-  if (watcher_ != nullptr) watcher_(index, true);
   Slot& slot = slots_[index];
   slot.holds = 1;
   slot.sealed = false;

@@ -23,10 +23,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -53,11 +51,6 @@ class SlotTable {
   };
   // All slots are free. REQUIRES: the ranges above.
   explicit SlotTable(Options options);
-
-  // From here on told when a slot is handed out, before anybody knows of it, and when it
-  // is free again.
-  using Watcher = absl::AnyInvocable<void(uint32_t index, bool handed_out)>;
-  void Watch(Watcher watcher) { watcher_ = std::move(watcher); }
 
   // `worker` is below options.workers everywhere: the pool numbers its workers.
 
@@ -192,7 +185,6 @@ class SlotTable {
   size_t closed_from_ = 0;  // slots_.size(): none are closed.
   size_t closed_free_ = 0;
   uint32_t first_generation_ = 1;  // Of slots to come: beyond all that were cut off.
-  Watcher watcher_;                // Null: nobody watches.
 };
 
 }  // namespace kvtier

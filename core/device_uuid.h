@@ -1,7 +1,7 @@
 // DeviceUuid names one GPU for good: an ordinal is another GPU's in a process with another
 // CUDA_VISIBLE_DEVICES.
-#ifndef KVTIER_TIER_GPU_DEVICE_DEVICE_UUID_H_
-#define KVTIER_TIER_GPU_DEVICE_DEVICE_UUID_H_
+#ifndef KVTIER_CORE_DEVICE_UUID_H_
+#define KVTIER_CORE_DEVICE_UUID_H_
 
 #include <array>
 #include <cstdint>
@@ -29,4 +29,4 @@ struct DeviceUuid {
 
 }  // namespace kvtier
 
-#endif  // KVTIER_TIER_GPU_DEVICE_DEVICE_UUID_H_
+#endif  // KVTIER_CORE_DEVICE_UUID_H_
