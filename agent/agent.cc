@@ -40,15 +40,14 @@ absl::StatusOr<Agent::Memory> Agent::TakeMemory(const Options& options, const Se
     }
     gpu.domain = tenant->domain;
   }
-  if (options.gpu_bytes == 0) return memory;
-  Executor* const lanes = seams.lanes == nullptr ? seams.executor : seams.lanes;
-  for (Device* const device : seams.devices) {
-    // What leaves a pool, or comes into it, is of its own domain.
-    KVT_ASSIGN_OR_RETURN(GpuTier::Memory of_one,
-                         GpuTier::TakeMemory(device, seams.executor, lanes, gpu,
-                                             memory.host->arena(gpu.domain).bytes()));
-    memory.gpus.push_back(std::move(of_one));
-  }
+  KVT_ASSIGN_OR_RETURN(
+      memory.gpus,
+      NodeGpus::TakeMemory({.devices = seams.devices,
+                            .executor = seams.executor,
+                            .lanes = seams.lanes == nullptr ? seams.executor : seams.lanes,
+                            .host = memory.host.get(),
+                            .binder = seams.binder},
+                           gpu));
   return memory;
 }
 
@@ -135,7 +134,7 @@ Task<bool> Agent::Stop(absl::Time deadline) {
   residency_.Stop();
   gpus_.Stop();
   const bool idle = co_await scope_.Idle(deadline);
-  co_return idle && co_await disks_.Idle(deadline);
+  co_return idle&& co_await disks_.Idle(deadline);
 }
 
 Task<void> Agent::SweepDeadlines() {

@@ -61,7 +61,7 @@ class Agent {
     uint64_t scrub_bytes_per_second = 0;       // Rate of each disk; 0: only when asked.
     uint64_t host_scrub_bytes_per_second = 0;  // Rate of host memory; 0: it is not scrubbed.
     uint64_t gpu_bytes = 0;                    // Memory of each GPU's pool; 0: no pool.
-    uint64_t gpu_max_bytes = 0;    // Memory that a pool may grow to; less than gpu_bytes: gpu_bytes.
+    uint64_t gpu_max_bytes = 0;  // Memory that a pool may grow to; less than gpu_bytes: gpu_bytes.
     uint64_t gpu_block_bytes = 0;  // Size of the blocks that the pools are for.
     // Tenant that owns the pools. A process that maps a pool can read all of it. Empty: the first
     // tenant by name.
@@ -74,6 +74,7 @@ class Agent {
     std::vector<DiskSeam> disks;   // Empty: no disk tier.
     std::vector<Device*> devices;  // Each gets a pool of its own, if gpu_bytes says so.
     Executor* lanes = nullptr;     // Its thread calls the devices; null: `executor`.
+    MemoryBinder* binder = nullptr;
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
   };

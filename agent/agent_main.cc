@@ -39,6 +39,7 @@
 #include "core/status_macros.h"
 #include "core/thread_executor.h"
 #include "tier_gpu/device/open_device.h"
+#include "tier_host/memory_binder.h"
 
 namespace kvtier {
 namespace {
@@ -151,6 +152,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                                               {.batched_calls = config.gpu_batched_copies}));
     lanes = std::make_unique<ThreadExecutor>("gpu-copies");
   }
+  SystemMemoryBinder binder;
   std::vector<Device*> device_seams;
   for (const auto& device : devices) device_seams.push_back(device.get());
   GrpcPeerTransport transport(&executor, node);
@@ -182,6 +184,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .disks = std::move(disk_seams),
                      .devices = std::move(device_seams),
                      .lanes = lanes.get(),
+                     .binder = &binder,
                      .transport = &transport,
                      .coordinator = coordinator.get()}));
   const absl::Time started = executor.Now();
@@ -190,12 +193,10 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   absl::Status served = recovery.status();
   if (recovery.ok()) {
     LogRecovery(disks, *recovery, executor.Now() - started);
-    served = ServeUntilSignal(config,
-                              {.agent = agent.get(),
-                               .transport = &transport,
-                               .disks = &disks,
-                               .devices = &devices},
-                              signals);
+    served = ServeUntilSignal(
+        config,
+        {.agent = agent.get(), .transport = &transport, .disks = &disks, .devices = &devices},
+        signals);
   }
   // In this order whatever happened: the flows end, then the thread they run on, and
   // only then is anything they use destroyed.

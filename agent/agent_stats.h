@@ -60,8 +60,8 @@ struct AgentStats {
   TierStats host;
   PeerStats peers;
   OffloadStats offload;
-  uint64_t disk_misses = 0;           // Blocks asked for that were in no tier of this node.
-  uint64_t deadline_misses = 0;       // Blocks on their way when their asker's time was up.
+  uint64_t disk_misses = 0;      // Blocks asked for that were in no tier of this node.
+  uint64_t deadline_misses = 0;  // Blocks on their way when their asker's time was up.
   uint64_t expired_leases = 0;
   uint64_t expired_reservations = 0;
   uint64_t staged_blocks = 0;  // Copied from workers' own regions at commit.

@@ -59,6 +59,9 @@ struct ClientOptions {
   // the pool and no bytes, and TakeSlots() grants none. False: the pool is mapped here, and
   // one that cannot be is a miss.
   bool gpu_by_device = false;
+  // GPU whose pool the worker asks for, of a node with several: its own. None: the first that the
+  // node has for this tenant. A node without a pool on that GPU has none for the worker.
+  DeviceUuid gpu_device{};
 
   // Errors: kInvalidArgument, naming the field and the value.
   absl::Status Validate() const;

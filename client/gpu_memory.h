@@ -11,6 +11,7 @@
 #include "client/mapping.h"
 #include "client/packet_socket.h"
 #include "client/step_page.h"
+#include "core/device_uuid.h"
 
 namespace kvtier {
 
@@ -25,6 +26,9 @@ struct GpuMemory {
   std::vector<FileDescriptor> handles;
   std::vector<uint64_t> since;  // Of each handle: the pool's version that it came with.
   uint64_t version = 0;         // The pool's, from 1.
+  // GPU that the handles are memory of: Device::ImportRegion() refuses them on another one, which a
+  // process with another CUDA_VISIBLE_DEVICES knows by the same ordinal.
+  DeviceUuid device;
   // Follows the pool, at the same addresses. Null: a GPU's own memory, which mmap does not
   // map, or by_device.
   std::shared_ptr<const Mapping> mapping;

@@ -98,16 +98,18 @@ struct ArenaUse {
   const std::shared_ptr<const Mapping> mapping;  // Goes first.
 };
 
-// All handles that the pool has now, none of them if it is of version `known` still (0:
-// nothing is known). Null: there is no pool for us.
-absl::StatusOr<std::shared_ptr<GpuMemory>> RequestPool(const Conversation& with, uint64_t known,
+// All handles that the pool of that GPU, or of any, has now, none of them if it is of version
+// `known` still (0: nothing is known). Null: there is no pool for us.
+absl::StatusOr<std::shared_ptr<GpuMemory>> RequestPool(const Conversation& with,
+                                                       const DeviceUuid& device, uint64_t known,
                                                        absl::Time deadline) {
   for (int round = 0; round < kMaxPoolRounds; ++round) {
     auto pool = std::make_shared<GpuMemory>();
     uint32_t handles = 1;
     bool whole = true;
     for (uint32_t i = 0; whole && i < handles; ++i) {
-      const wire::DescriptorRequest request{.kind = wire::DescriptorKind::kGpuPool, .index = i};
+      const wire::DescriptorRequest request{
+          .kind = wire::DescriptorKind::kGpuPool, .index = i, .device = device.bytes};
       KVT_ASSIGN_OR_RETURN(std::optional<Handed> handed, Request(with, request, deadline));
       if (!handed && i == 0) return std::shared_ptr<GpuMemory>();
       // It changed while we asked.
@@ -118,6 +120,7 @@ absl::StatusOr<std::shared_ptr<GpuMemory>> RequestPool(const Conversation& with,
         pool->handle_bytes = handed->about.bytes;
         pool->max_handles = handed->about.max_handles;
         pool->version = handed->about.version;
+        pool->device = {handed->about.device};
         if (known > 0 && pool->version == known) return pool;
       }
       pool->handles.push_back(std::move(handed->fd));
@@ -135,7 +138,7 @@ absl::StatusOr<std::shared_ptr<const Session>> Session::Open(const SessionOption
   KVT_ASSIGN_OR_RETURN(
       PacketSocket socket,
       PacketSocket::Connect(absl::StrCat(options.socket_dir, "/", wire::kDescriptorSocketName)));
-  std::shared_ptr<Session> session(new Session(std::move(socket), options.gpu_by_device));
+  std::shared_ptr<Session> session(new Session(std::move(socket), options));
   KVT_ASSIGN_OR_RETURN(session->token_, ShakeHands(&session->socket_, options, deadline));
   KVT_RETURN_IF_ERROR(session->MapMemory(deadline));
   return std::shared_ptr<const Session>(std::move(session));
@@ -183,7 +186,8 @@ absl::Status Session::MapWriteMemory(absl::Time deadline) {
 
 absl::Status Session::MapGpu(absl::Time deadline) {
   const Conversation with{.socket = &socket_, .unanswered = &unanswered_};
-  KVT_ASSIGN_OR_RETURN(std::shared_ptr<GpuMemory> pool, RequestPool(with, 0, deadline));
+  KVT_ASSIGN_OR_RETURN(std::shared_ptr<GpuMemory> pool,
+                       RequestPool(with, gpu_device_, 0, deadline));
   if (pool == nullptr) return absl::OkStatus();
   if (!gpu_by_device_) MapHandles(*pool);
   pool->mapping = pool_mapping_;
@@ -283,7 +287,8 @@ void Session::EndLook() const {
 absl::StatusOr<std::shared_ptr<const GpuMemory>> Session::Look(const GpuMemory& known,
                                                                absl::Time deadline) const {
   const Conversation with{.socket = &socket_, .unanswered = &unanswered_};
-  KVT_ASSIGN_OR_RETURN(std::shared_ptr<GpuMemory> pool, RequestPool(with, known.version, deadline));
+  KVT_ASSIGN_OR_RETURN(std::shared_ptr<GpuMemory> pool,
+                       RequestPool(with, gpu_device_, known.version, deadline));
   if (pool == nullptr) {
     return absl::UnavailableError("the agent hands out no GPU pool any more");
   }

@@ -31,6 +31,7 @@ struct SessionOptions {
   std::string tenant;
   TenantKey tenant_key;
   bool gpu_by_device = false;  // As ClientOptions has it.
+  DeviceUuid gpu_device{};     // As ClientOptions has it.
 };
 
 // How long a call waits for the handles of a pool that has changed since it was mapped.
@@ -90,8 +91,10 @@ class Session {
   int fd() const { return socket_.fd(); }  // To poll for POLLRDHUP.
 
  private:
-  Session(PacketSocket socket, bool gpu_by_device)
-      : gpu_by_device_(gpu_by_device), socket_(std::move(socket)) {}
+  Session(PacketSocket socket, const SessionOptions& options)
+      : gpu_by_device_(options.gpu_by_device),
+        gpu_device_(options.gpu_device),
+        socket_(std::move(socket)) {}
   absl::Status MapMemory(absl::Time deadline);
   absl::Status MapWriteMemory(absl::Time deadline);
   absl::Status MapGpu(absl::Time deadline);
@@ -105,6 +108,7 @@ class Session {
                                                         absl::Time deadline) const;
 
   const bool gpu_by_device_;
+  const DeviceUuid gpu_device_;
   mutable PacketSocket socket_;    // Spoken to by Open(), then by who has the turn to look.
   mutable size_t unanswered_ = 0;  // Requests whose replies came too late; as socket_.
   std::string token_;

@@ -46,7 +46,8 @@ std::string NamedDisk::io_name() const {
   return opened->io == DiskIoKind::kUring ? "io_uring" : "pread";
 }
 
-absl::StatusOr<std::vector<NamedDisk>> OpenNamedDisks(Executor* executor, const AgentConfig& config) {
+absl::StatusOr<std::vector<NamedDisk>> OpenNamedDisks(Executor* executor,
+                                                      const AgentConfig& config) {
   KVT_ASSIGN_OR_RETURN(const std::shared_ptr<const MasterSecret> secret,
                        ReadSecret(config.disk_secret_dir));
   std::vector<NamedDisk> disks;

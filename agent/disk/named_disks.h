@@ -29,7 +29,8 @@ struct NamedDisk {
 // other than kUnavailable, a matter of the flags or of room for the operator;
 // kFailedPrecondition, two directories are the same disk; MasterSecret::Read()'s, naming
 // --disk_secret_dir. The log says which disks are encrypted.
-absl::StatusOr<std::vector<NamedDisk>> OpenNamedDisks(Executor* executor, const AgentConfig& config);
+absl::StatusOr<std::vector<NamedDisk>> OpenNamedDisks(Executor* executor,
+                                                      const AgentConfig& config);
 
 // A line a disk and, of several, one for all. `recovery`: of the disks that opened.
 void LogRecovery(const std::vector<NamedDisk>& disks, const DiskSet::Recovery& recovery,

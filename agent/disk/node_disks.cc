@@ -28,14 +28,11 @@ NodeDisks::NodeDisks(const std::vector<DiskSeam>& disks, const DiskWriteOptions&
         seam.keys);
     members.push_back({.id = seam.id, .tier = made.tier.get(), .disk = made.watched.get()});
   }
-  set_ = std::make_unique<DiskSet>(
-      parts.executor, parts.scope, members,
-      [this](DiskSet::Change change, const BlockKey& key, TenantTag owner) {
-        Tell(change, key, owner);
-      });
+  set_ = std::make_unique<DiskSet>(parts.executor, parts.scope, members,
+                                   [this](DiskSet::Change change, const BlockKey& key,
+                                          TenantTag owner) { Tell(change, key, owner); });
   admission_ = std::make_unique<DiskAdmission>(writes, set_.get());
-  promises_ =
-      std::make_unique<DiskPromises>(parts.executor, parts.waits, *parts.host, parts.stats);
+  promises_ = std::make_unique<DiskPromises>(parts.executor, parts.waits, *parts.host, parts.stats);
 }
 
 void NodeDisks::Tell(DiskSet::Change change, const BlockKey& key, TenantTag owner) const {
@@ -47,8 +44,8 @@ void NodeDisks::Tell(DiskSet::Change change, const BlockKey& key, TenantTag owne
 
 Task<absl::StatusOr<DiskSet::Recovery>> NodeDisks::Open(uint64_t scrub_bytes_per_second) {
   if (set_ == nullptr) co_return recovery_;
-  const absl::Time deadline = members_.size() == 1 ? absl::InfiniteFuture()
-                                                   : parts_.executor->Now() + kDiskOpenTimeout;
+  const absl::Time deadline =
+      members_.size() == 1 ? absl::InfiniteFuture() : parts_.executor->Now() + kDiskOpenTimeout;
   KVT_CO_ASSIGN_OR_RETURN(recovery_, co_await set_->Open(deadline));
   RegisterArenas();
   TellRecovered();

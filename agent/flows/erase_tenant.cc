@@ -33,8 +33,7 @@ uint64_t TenantEraser::EvictFromMemory(const Tenant& tenant) {
 }
 
 uint64_t TenantEraser::HeldBlocksOf(const Tenant& tenant) const {
-  return parts_.index->blocks_in_host(tenant.domain) +
-         parts_.gpus->BlocksNotInHost(tenant.domain);
+  return parts_.index->blocks_in_host(tenant.domain) + parts_.gpus->BlocksNotInHost(tenant.domain);
 }
 
 Task<absl::StatusOr<TenantEraser::Erased>> TenantEraser::Erase(std::string tenant) {

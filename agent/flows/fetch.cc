@@ -101,7 +101,8 @@ Task<LocateReply> Fetcher::Locate(std::vector<BlockKey> keys, LocateScope scope,
   const absl::Time by = std::min(deadline, sent + allowed);
   const size_t asked = keys.size();
   LocateQuery query{.asker = self_, .keys = std::move(keys), .scope = scope};
-  absl::StatusOr<LocateReply> located = co_await parts_.reporter->link()->Locate(std::move(query), by);
+  absl::StatusOr<LocateReply> located =
+      co_await parts_.reporter->link()->Locate(std::move(query), by);
   const absl::Time now = parts_.executor->Now();
   if (located.ok()) {
     patience_.Answered(sent, now);
@@ -234,8 +235,9 @@ void Fetcher::PassOn(Sought sought, const std::string& asked, const Arrivals& ar
   if (passed < rest.keys.size() && absl::IsDeadlineExceeded(status)) ++parts_.stats->peers.timeouts;
   for (size_t i = passed; i < rest.keys.size(); ++i) {
     if (states[i] != State::kWrong) ++parts_.stats->peers.missed_blocks;
-    parts_.loads->Finish(rest.keys[i], absl::NotFoundError(absl::StrCat(
-                                     "peer ", asked, " did not send it: ", status.ToString())));
+    parts_.loads->Finish(
+        rest.keys[i],
+        absl::NotFoundError(absl::StrCat("peer ", asked, " did not send it: ", status.ToString())));
   }
   StartFetches(rest, runs);
 }
@@ -264,11 +266,11 @@ Task<void> Fetcher::VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot sl
   parts_.stats->peers.fetched_bytes += proof.length;
   if (!parts_.index->In(Tier::kHost, key)) {
     parts_.index->PublishHost({.key = key,
-                         .parent = proof.parent,
-                         .space = proof.space,
-                         .length = proof.length,
-                         .sum = proof.sum},
-                        std::move(slot));
+                               .parent = proof.parent,
+                               .space = proof.space,
+                               .length = proof.length,
+                               .sum = proof.sum},
+                              std::move(slot));
     ++parts_.stats->host.inserts;
     parts_.stats->host.bytes_in += proof.length;
   }

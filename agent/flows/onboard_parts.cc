@@ -136,7 +136,8 @@ Task<absl::StatusOr<OnboardPart>> Onboarder::Parts::Next() {
     KVT_CO_RETURN_IF_ERROR(onboarder_->CheckSession(sequences_[0].request));
     if (cancelled_) co_return absl::CancelledError("the caller is gone");
     news_ = std::make_unique<Event>(onboarder_->flows_.executor);
-    const bool is_late = onboarder_->flows_.waits->ended() || deadline_ <= onboarder_->flows_.executor->Now();
+    const bool is_late =
+        onboarder_->flows_.waits->ended() || deadline_ <= onboarder_->flows_.executor->Now();
     if (is_late) {
       for (Sequence& sequence : sequences_) DropLate(&sequence);
     }

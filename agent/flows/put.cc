@@ -232,8 +232,8 @@ Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> com
   const uint64_t length = block.meta.length;
   PayloadSum sum;
   ByteWorkers::Work pass = [&block, &sum, slot, length] {
-    sum = block.staged ? CopyToSlot(slot, block.staged.bytes().first(length))
-                       : SumSlot(slot, length);
+    sum =
+        block.staged ? CopyToSlot(slot, block.staged.bytes().first(length)) : SumSlot(slot, length);
   };
   const absl::Time start = parts_.executor->Now();
   co_await parts_.workers->Run(std::move(pass));

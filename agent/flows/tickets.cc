@@ -127,8 +127,8 @@ absl::StatusOr<std::vector<Onboarded>> Tickets::Redeem(SessionId session, Domain
   for (size_t i = 0; i < spaces.size() && status.ok(); ++i) {
     OnboardRequest request = ticket.requests[i];
     request.run.session = session;
-    absl::StatusOr<Onboarded> onboarded = parts_.onboarder->GrantLeases(
-        request, PinAgain(ticket.brought[i]));
+    absl::StatusOr<Onboarded> onboarded =
+        parts_.onboarder->GrantLeases(request, PinAgain(ticket.brought[i]));
     status = onboarded.status();
     if (status.ok()) all.push_back(*std::move(onboarded));
   }

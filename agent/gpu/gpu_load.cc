@@ -2,7 +2,6 @@
 
 #include <utility>
 
-
 namespace kvtier {
 
 SharedLoad GpuLoader::Start(Pin host_pin) {

@@ -10,9 +10,9 @@
 
 #include "agent/agent_stats.h"
 #include "agent/gpu/gpu_copies.h"
+#include "agent/gpu/gpu_evict.h"
 #include "agent/gpu/gpu_offload.h"
 #include "agent/index/gpu_blocks.h"
-#include "agent/gpu/gpu_evict.h"
 #include "agent/index/load_table.h"
 #include "core/task.h"
 #include "core/task_scope.h"
@@ -32,8 +32,7 @@ class GpuLoader {
     GpuOffloader* offloader = nullptr;
     TierStats* stats = nullptr;
   };
-  explicit GpuLoader(const Parts& parts)
-      : parts_(parts), loads_(parts.executor, parts.blocks) {}
+  explicit GpuLoader(const Parts& parts) : parts_(parts), loads_(parts.executor, parts.blocks) {}
 
   // Takes the block's pin in host memory and starts its load, or joins the one in
   // flight; it moves with the next Flush(). nullptr: no slot could be freed.

@@ -43,7 +43,8 @@ GpuOffloader::Batch GpuOffloader::NextBatch(size_t blocks) {
   Batch batch;
   for (const BlockKey& key : parts_.blocks->CheapestOnlyHere(blocks)) {
     const GpuBlock& block = *parts_.blocks->Find(key);
-    absl::StatusOr<HostSlot> host = parts_.host_evictor->ReserveHost(parts_.domain, block.meta.length);
+    absl::StatusOr<HostSlot> host =
+        parts_.host_evictor->ReserveHost(parts_.domain, block.meta.length);
     if (!host.ok()) {
       ++parts_.stats->offload_declined;
       break;

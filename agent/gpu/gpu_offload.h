@@ -20,10 +20,10 @@
 
 #include "agent/agent_stats.h"
 #include "agent/gpu/gpu_copies.h"
-#include "agent/index/gpu_blocks.h"
 #include "agent/gpu/gpu_evict.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
+#include "agent/index/gpu_blocks.h"
 #include "core/task.h"
 #include "core/task_scope.h"
 #include "tier_gpu/device/device.h"

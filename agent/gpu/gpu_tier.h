@@ -1,10 +1,11 @@
 // GpuTier is one GPU of the node: its pool of blocks, and all that moves blocks into it and out of
 // it. The rest of the agent knows a GPU by this class alone.
 //
-//   a put     Reserve() a slot, CheckStep() and AwaitStep() of the step that writes it, Gather() the
+//   a put     Reserve() a slot, CheckStep() and AwaitStep() of the step that writes it, Gather()
+//   the
 //             blocks to host memory, Publish() them
-//   a get     PinOf() what is here, Load() and Flush() what is in host memory, Hold() what is leased
-//   a worker  Attach(), then Close(), WritesOver(), ProcessGone()
+//   a get     PinOf() what is here, Load() and Flush() what is in host memory, Hold() what is
+//   leased a worker  Attach(), then Close(), WritesOver(), ProcessGone()
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_GPU_GPU_TIER_H_
@@ -22,7 +23,6 @@
 #include "absl/time/time.h"
 #include "agent/agent_stats.h"
 #include "agent/block_run.h"
-#include "agent/index/gpu_blocks.h"
 #include "agent/gpu/gpu_copies.h"
 #include "agent/gpu/gpu_evict.h"
 #include "agent/gpu/gpu_load.h"
@@ -32,6 +32,7 @@
 #include "agent/gpu/slot_grants.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
+#include "agent/index/gpu_blocks.h"
 #include "core/block_lengths.h"
 #include "core/task.h"
 #include "core/waits.h"
@@ -92,15 +93,15 @@ class GpuTier {
   // Takes a slot for the session to write; evicts for it. Errors: kResourceExhausted.
   absl::StatusOr<Reserved> Reserve(SessionId session);
   // Whether bytes that are complete at the end of `step` can be waited for. Errors:
-  // kInvalidArgument, naming the step: it has not begun. REQUIRES of both: the session has a page of
-  // steps here.
+  // kInvalidArgument, naming the step: it has not begun. REQUIRES of both: the session has a page
+  // of steps here.
   absl::Status CheckStep(SessionId session, uint64_t step);
   // Returns whether the session's step has ended by `deadline`, so that what it wrote is complete.
   // False: also when its worker died in it.
   Task<bool> AwaitStep(SessionId session, uint64_t step, absl::Time deadline);
-  // Copies blocks out of slots that somebody wrote into host memory, a batch at a time, in room that
-  // it makes there: sets `host` of each that arrived. It is done before anybody sums or publishes
-  // them. REQUIRES: `gpu` and `meta` of each are set.
+  // Copies blocks out of slots that somebody wrote into host memory, a batch at a time, in room
+  // that it makes there: sets `host` of each that arrived. It is done before anybody sums or
+  // publishes them. REQUIRES: `gpu` and `meta` of each are set.
   Task<void> Gather(std::vector<CopiedBlock>* blocks);
   // From here on the block is found in the pool. REQUIRES: its bytes are those of the meta's sum.
   void Publish(const BlockMeta& meta, GpuSlot slot);

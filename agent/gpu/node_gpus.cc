@@ -1,10 +1,51 @@
 #include "agent/gpu/node_gpus.h"
 
+#include <algorithm>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/log.h"
+#include "core/status_macros.h"
 
 namespace kvtier {
+
+namespace {
+
+// Returns the NUMA nodes of the devices, each once; of a device that has none, none.
+std::vector<int> NumaNodesOf(const std::vector<Device*>& devices) {
+  std::vector<int> nodes;
+  for (const Device* const device : devices) {
+    const std::optional<int> node = device->numa_node();
+    if (node.has_value() && std::ranges::find(nodes, *node) == nodes.end()) nodes.push_back(*node);
+  }
+  return nodes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<GpuTier::Memory>> NodeGpus::TakeMemory(const Source& source,
+                                                                  const GpuTier::Options& options) {
+  std::vector<GpuTier::Memory> memory;
+  if (options.bytes == 0 || source.devices.empty()) return memory;
+  // What leaves a pool, or comes into it, is of its own domain.
+  const std::span<std::byte> arena = source.host->arena(options.domain).bytes();
+  const std::vector<int> nodes = NumaNodesOf(source.devices);
+  if (source.binder != nullptr && !nodes.empty()) {
+    const absl::Status bound = source.binder->Bind(arena, nodes);
+    if (!bound.ok()) {
+      Log(LogLevel::kWarning, absl::StrCat("host memory stays where it is, and copies to and from ",
+                                           "GPUs may be slower: ", bound.message()));
+    }
+  }
+  for (Device* const device : source.devices) {
+    KVT_ASSIGN_OR_RETURN(GpuTier::Memory of_one, GpuTier::TakeMemory(device, source.executor,
+                                                                     source.lanes, options, arena));
+    memory.push_back(std::move(of_one));
+  }
+  return memory;
+}
 
 NodeGpus::NodeGpus(std::vector<GpuTier::Memory> memory, const GpuTier::Node& node) {
   for (GpuTier::Memory& of_one : memory) {

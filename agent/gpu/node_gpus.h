@@ -17,12 +17,27 @@
 #include "agent/block_run.h"
 #include "agent/gpu/gpu_tier.h"
 #include "core/block_key.h"
+#include "tier_gpu/device/device.h"
 #include "tier_gpu/worker_hold.h"
+#include "tier_host/host_tier.h"
+#include "tier_host/memory_binder.h"
 
 namespace kvtier {
 
 class NodeGpus {
  public:
+  // Where the pools' memory comes from; not owned.
+  struct Source {
+    std::vector<Device*> devices;  // Each gets a pool of its own.
+    Executor* executor = nullptr;
+    Executor* lanes = nullptr;  // Its thread calls the devices.
+    HostTier* host = nullptr;
+    MemoryBinder* binder = nullptr;  // Null: host memory stays where the kernel puts it.
+  };
+  // Takes a pool on each device; host memory of the pools' domain is placed on the NUMA nodes of
+  // the devices. Errors: the devices'.
+  static absl::StatusOr<std::vector<GpuTier::Memory>> TakeMemory(const Source& source,
+                                                                 const GpuTier::Options& options);
   NodeGpus(std::vector<GpuTier::Memory> memory, const GpuTier::Node& node);
 
   size_t size() const { return tiers_.size(); }
@@ -35,8 +50,9 @@ class NodeGpus {
   GpuTier* For(const BlockRun& run) const;
   // Returns the GPU with a copy of the block. REQUIRES: one has it.
   GpuTier* With(const BlockKey& key) const;
-  // Returns the GPU that an operator names by its UUID; empty: the only one. Errors: kNotFound, there
-  // is no such; kFailedPrecondition, the node has none; kInvalidArgument, there are several and none is named.
+  // Returns the GPU that an operator names by its UUID; empty: the only one. Errors: kNotFound,
+  // there is no such; kFailedPrecondition, the node has none; kInvalidArgument, there are several
+  // and none is named.
   absl::StatusOr<GpuTier*> Named(const std::string& uuid) const;
   // From here on the session works on that GPU. Errors: kNotFound, no GPU with this UUID has a pool
   // for the domain; kFailedPrecondition, the session works on another one.

@@ -14,9 +14,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "agent/gpu/gpu_workers.h"
-#include "agent/gpu/gpu_evict.h"
 #include "agent/block_run.h"
+#include "agent/gpu/gpu_evict.h"
+#include "agent/gpu/gpu_workers.h"
 #include "tier_gpu/gpu_pool.h"
 
 namespace kvtier {
@@ -27,8 +27,8 @@ class SlotGrants {
   SlotGrants(GpuEvictor* evictor, const GpuPool* pool, GpuWorkers* workers)
       : evictor_(evictor), pool_(pool), workers_(workers) {}
 
-  // Returns the pool's numbers of up to `count` slots. Errors: kResourceExhausted, the session would
-  // hold more than kMaxSlotsPerSession, or not a single slot can be had.
+  // Returns the pool's numbers of up to `count` slots. Errors: kResourceExhausted, the session
+  // would hold more than kMaxSlotsPerSession, or not a single slot can be had.
   absl::StatusOr<std::vector<uint32_t>> Take(SessionId session, uint32_t count);
   // Slots that the session does not hold are ignored.
   void Release(SessionId session, std::span<const uint32_t> slots);

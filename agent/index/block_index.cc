@@ -23,9 +23,8 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot) {
   block.slot = std::move(slot);
   const DomainId domain = block.slot.domain();
   block.place = OrderOf(block).Insert(meta.key, meta.parent, block.slot);
-  parts_.changes->Tell(
-      {.delta = {.kind = Delta::Kind::kAdd, .tier = Tier::kHost, .key = meta.key},
-       .domain = domain});
+  parts_.changes->Tell({.delta = {.kind = Delta::Kind::kAdd, .tier = Tier::kHost, .key = meta.key},
+                        .domain = domain});
 }
 
 void BlockIndex::WarmFor(DomainId domain, const BlockKey& key) const {
@@ -54,7 +53,8 @@ const HostBlock* BlockIndex::Find(const BlockKey& key) const {
 bool BlockIndex::In(Tier tier, const BlockKey& key) const {
   switch (tier) {
     case Tier::kGpu:
-      return std::ranges::any_of(pools_, [&](const GpuBlocks* pool) { return pool->Contains(key); });
+      return std::ranges::any_of(pools_,
+                                 [&](const GpuBlocks* pool) { return pool->Contains(key); });
     case Tier::kHost:
       return blocks_.contains(key);
     case Tier::kDisk:

@@ -41,7 +41,7 @@ class BlockIndex final : public PinHome {
  public:
   // None is owned.
   struct Parts {
-    size_t domains = 1;                // Number of host domains; each has its own HostOrder.
+    size_t domains = 1;  // Number of host domains; each has its own HostOrder.
     BlockChanges* changes = nullptr;
     DiskResidents* disks = nullptr;  // Null: no disk tier.
   };

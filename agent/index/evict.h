@@ -1,5 +1,5 @@
-// Evictor makes room in host memory: it takes a free slot, or drops blocks that nobody holds so that one
-// is free. It never waits, and drops nothing where that would make no room.
+// Evictor makes room in host memory: it takes a free slot, or drops blocks that nobody holds so
+// that one is free. It never waits, and drops nothing where that would make no room.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_INDEX_EVICT_H_

@@ -29,7 +29,7 @@ class GpuBlocks final : public PinHome {
   // None is owned.
   struct Parts {
     GpuPool* pool = nullptr;
-    DomainId domain{};  // Domain of the tenant that the pool belongs to.
+    DomainId domain{};            // Domain of the tenant that the pool belongs to.
     BlockIndex* index = nullptr;  // That it joins.
     BlockChanges* changes = nullptr;
   };

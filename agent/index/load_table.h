@@ -1,5 +1,5 @@
-// LoadTable makes sure that one load of a block into one memory is in flight: the second asker waits
-// on the first one's result, inside its own deadline.
+// LoadTable makes sure that one load of a block into one memory is in flight: the second asker
+// waits on the first one's result, inside its own deadline.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_INDEX_LOAD_TABLE_H_

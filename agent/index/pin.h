@@ -64,9 +64,7 @@ class PinHome {
   ~PinHome() = default;
   Pin Take(ResidentBlock* block);
   // Returns the block that the pin is of; nullptr: it is in another home.
-  ResidentBlock* BlockOf(const Pin& pin) const {
-    return pin.home_ == this ? pin.block_ : nullptr;
-  }
+  ResidentBlock* BlockOf(const Pin& pin) const { return pin.home_ == this ? pin.block_ : nullptr; }
 
  private:
   friend class Pin;

@@ -293,8 +293,9 @@ AdminService::Reactor* AdminService::EraseTenant(Context* context,
 
 Task<absl::Status> AdminService::DoEraseTenant(const v1::EraseTenantRequest* request,
                                                v1::EraseTenantResponse* response) {
-  const absl::StatusOr<TenantEraser::Erased> erased = co_await agent_->flows().tenant_eraser.EraseBy(
-      request->tenant(), agent_->executor()->Now() + kMaxRequestTimeout);
+  const absl::StatusOr<TenantEraser::Erased> erased =
+      co_await agent_->flows().tenant_eraser.EraseBy(
+          request->tenant(), agent_->executor()->Now() + kMaxRequestTimeout);
   if (!erased.ok() && !absl::IsNotFound(erased.status())) co_return erased.status();
   for (const AboutDisk& disk : about_.disks) {
     if (disk.error.ok()) continue;

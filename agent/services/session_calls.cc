@@ -23,7 +23,6 @@ static_assert(wire::kRetiredWord == static_cast<size_t>(StepWord::kRetired));
 static_assert(wire::kUnusedBytesWord == static_cast<size_t>(StepWord::kUnusedBytes));
 static_assert(wire::kMaxHandles == kMaxRegionHandles);
 
-
 // Runs on the executor. The descriptor is a duplicate: the pool may lose the handle before the
 // answer is sent.
 absl::StatusOr<DescriptorSocket::Shared> ShareGpuPool(Agent* agent,
@@ -83,7 +82,8 @@ absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSoc
     case wire::DescriptorKind::kArenaRead:
       return DescriptorSocket::Shared{.fd = arena.read_only_fd(), .bytes = arena.bytes().size()};
     case wire::DescriptorKind::kArenaWrite:
-      if (agent->sessions().staging().enabled()) return absl::NotFoundError("workers of this node stage");
+      if (agent->sessions().staging().enabled())
+        return absl::NotFoundError("workers of this node stage");
       return DescriptorSocket::Shared{.fd = arena.read_write_fd(), .bytes = arena.bytes().size()};
     case wire::DescriptorKind::kGpuPool:
       return CallOn(agent->executor(), [&] { return ShareGpuPool(agent, wish); });
@@ -114,10 +114,14 @@ DescriptorSocket::Calls SessionCalls(Agent* agent) {
               [agent, executor](SessionId id) {
                 return CallOn(executor, [&] { return agent->CloseSession(id); });
               },
-          .over = [agent, executor](
-                      SessionId id) { executor->Post([agent, id] { agent->sessions().WritesOver(id); }); },
-          .gone = [agent, executor](
-                      SessionId id) { executor->Post([agent, id] { agent->sessions().ProcessGone(id); }); },
+          .over =
+              [agent, executor](SessionId id) {
+                executor->Post([agent, id] { agent->sessions().WritesOver(id); });
+              },
+          .gone =
+              [agent, executor](SessionId id) {
+                executor->Post([agent, id] { agent->sessions().ProcessGone(id); });
+              },
           .share = [agent](const DescriptorSocket::Wish& wish) { return Share(agent, wish); }};
 }
 

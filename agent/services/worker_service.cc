@@ -77,8 +77,8 @@ absl::StatusOr<BlockRun> WorkerService::NameRun(SessionId session,
   KVT_ASSIGN_OR_RETURN(
       const std::optional<EngineKey> parent,
       convert::OptionalEngineKeyFrom(sequence.parent_engine_key(), "parent_engine_key"));
-  KVT_ASSIGN_OR_RETURN(BlockRun run,
-                       agent_->sessions().table().NameRun(session, sequence.space_id(), parent, keys));
+  KVT_ASSIGN_OR_RETURN(
+      BlockRun run, agent_->sessions().table().NameRun(session, sequence.space_id(), parent, keys));
   run.is_set = sequence.set();
   return run;
 }
@@ -111,8 +111,8 @@ Task<absl::Status> WorkerService::DoRegisterSpace(const v1::RegisterSpaceRequest
                                                       " is more than this agent's slab of ",
                                                       agent_->options().slab_bytes, " bytes"));
   }
-  KVT_CO_ASSIGN_OR_RETURN(const uint32_t space_id,
-                          agent_->sessions().table().AddSpace(session, spec, request->registration()));
+  KVT_CO_ASSIGN_OR_RETURN(const uint32_t space_id, agent_->sessions().table().AddSpace(
+                                                       session, spec, request->registration()));
   response->set_space_id(space_id);
   response->set_space_digest(convert::ToWire(spec.Digest()));
   response->set_slot_bytes(slot_bytes);
@@ -137,7 +137,8 @@ Task<absl::Status> WorkerService::DoMatch(const v1::MatchRequest* request,
   KVT_CO_ASSIGN_OR_RETURN(std::vector<BlockRun> runs, NameRuns(*request));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Duration timeout,
                           convert::TimeoutFrom(request->timeout_ms(), "timeout_ms"));
-  const std::vector<Matched> matched = co_await agent_->flows().matcher.Match(std::move(runs), timeout);
+  const std::vector<Matched> matched =
+      co_await agent_->flows().matcher.Match(std::move(runs), timeout);
   for (const Matched& of_run : matched) FillMatched(of_run, response->add_sequences());
   co_return absl::OkStatus();
 }
@@ -153,7 +154,8 @@ absl::StatusOr<std::vector<OnboardRequest>> WorkerService::OnboardsOf(
   OnboardRequest common{.local_only = request.local_only()};
   KVT_ASSIGN_OR_RETURN(common.target, TargetFrom(request.target()));
   KVT_ASSIGN_OR_RETURN(common.deadline, DeadlineOf(context, request.timeout_ms()));
-  agent_->sessions().leases().Release(runs[0].session, IdsFrom<LeaseId>(request.released_lease_ids()));
+  agent_->sessions().leases().Release(runs[0].session,
+                                      IdsFrom<LeaseId>(request.released_lease_ids()));
   std::vector<OnboardRequest> all(runs.size(), common);
   for (size_t i = 0; i < runs.size(); ++i) all[i].run = std::move(runs[i]);
   return all;
@@ -166,10 +168,12 @@ Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardR
   const DomainId domain = all[0].run.domain;
   std::vector<Onboarded> onboarded;
   if (all.size() == 1) {
-    KVT_CO_ASSIGN_OR_RETURN(Onboarded one, co_await agent_->flows().onboarder.Onboard(std::move(all[0])));
+    KVT_CO_ASSIGN_OR_RETURN(Onboarded one,
+                            co_await agent_->flows().onboarder.Onboard(std::move(all[0])));
     onboarded.push_back(std::move(one));
   } else {
-    KVT_CO_ASSIGN_OR_RETURN(onboarded, co_await agent_->flows().onboarder.OnboardAll(std::move(all)));
+    KVT_CO_ASSIGN_OR_RETURN(onboarded,
+                            co_await agent_->flows().onboarder.OnboardAll(std::move(all)));
   }
   Answer(context, session, onboarded, response);
   if (request->target() == v1::TIER_GPU) {
@@ -241,13 +245,14 @@ Task<absl::Status> WorkerService::DoRedeemTicket(Context* context,
                                                       convert::kMaxSequencesPerRequest));
   }
   for (const uint32_t space_id : request->space_ids()) {
-    KVT_CO_ASSIGN_OR_RETURN(const BlockRun run,
-                            agent_->sessions().table().NameRun(session, space_id, std::nullopt, {}));
+    KVT_CO_ASSIGN_OR_RETURN(const BlockRun run, agent_->sessions().table().NameRun(
+                                                    session, space_id, std::nullopt, {}));
     spaces.push_back(run.space);
   }
-  KVT_CO_ASSIGN_OR_RETURN(const std::vector<Onboarded> onboarded,
-                          agent_->flows().tickets.Redeem(session, agent_->sessions().table().DomainOf(session),
-                                                   id, request->rank(), spaces));
+  KVT_CO_ASSIGN_OR_RETURN(
+      const std::vector<Onboarded> onboarded,
+      agent_->flows().tickets.Redeem(session, agent_->sessions().table().DomainOf(session), id,
+                                     request->rank(), spaces));
   Answer(context, session, onboarded, response);
   co_return absl::OkStatus();
 }
@@ -326,10 +331,12 @@ Task<absl::Status> WorkerService::DoCommit(Context* context, const v1::CommitReq
   KVT_CO_RETURN_IF_ERROR(agent_->flows().putter.CheckStep(session, step));
   KVT_CO_ASSIGN_OR_RETURN(const absl::Time deadline, DeadlineOf(*context, request->timeout_ms()));
   KVT_CO_RETURN_IF_ERROR(NoteSums(session, *request, &ids));
-  response->set_unwritten_blocks(agent_->sessions().reservations().GiveBackUnwritten(session, unwritten));
+  response->set_unwritten_blocks(
+      agent_->sessions().reservations().GiveBackUnwritten(session, unwritten));
   std::vector<BlockKey> keys;
   if (request->durable()) keys = agent_->sessions().reservations().KeysOf(session, ids);
-  response->set_committed_blocks(co_await agent_->flows().putter.Commit(session, std::move(ids), step));
+  response->set_committed_blocks(
+      co_await agent_->flows().putter.Commit(session, std::move(ids), step));
   if (agent_->flows().offloader != nullptr && !keys.empty()) {
     response->set_durable_blocks(static_cast<uint32_t>(
         co_await agent_->flows().offloader->AwaitDurable(std::move(keys), deadline)));
@@ -348,7 +355,8 @@ absl::Status WorkerService::NoteSums(SessionId session, const v1::CommitRequest&
   }
   for (int i = 0; i < summed.size(); ++i) {
     const ReservationId id{summed[i]};
-    agent_->sessions().reservations().NoteSum(session, id, {.hi = sums[2 * i], .lo = sums[2 * i + 1]});
+    agent_->sessions().reservations().NoteSum(session, id,
+                                              {.hi = sums[2 * i], .lo = sums[2 * i + 1]});
     ids->push_back(id);
   }
   return absl::OkStatus();
@@ -389,7 +397,8 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
   KVT_CO_ASSIGN_OR_RETURN(const SessionId session, FindSession(request->session_token()));
   std::vector<LeaseId> leases = IdsFrom<LeaseId>(request->lease_ids());
   for (const uint64_t id : request->damaged_lease_ids()) {
-    const std::optional<BlockKey> key = agent_->sessions().leases().HostBlockOf(session, LeaseId{id});
+    const std::optional<BlockKey> key =
+        agent_->sessions().leases().HostBlockOf(session, LeaseId{id});
     if (key.has_value()) agent_->flows().host_prover.Suspect(*key);
     leases.push_back(LeaseId{id});
   }
@@ -401,7 +410,8 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
     agent_->sessions().table().RemoveSpace(session, space_id);
   }
   agent_->sessions().leases().Release(session, leases);
-  agent_->sessions().reservations().Release(session, IdsFrom<ReservationId>(request->reservation_ids()));
+  agent_->sessions().reservations().Release(session,
+                                            IdsFrom<ReservationId>(request->reservation_ids()));
   const std::vector<uint32_t> slots(request->slots().begin(), request->slots().end());
   GpuTier* const gpu = agent_->gpus().Of(session, agent_->sessions().table().DomainOf(session));
   if (gpu != nullptr) gpu->grants().Release(session, slots);

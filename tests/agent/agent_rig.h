@@ -31,6 +31,8 @@ class AgentRig {
     uint64_t slots = 16;     // Of each of the two tenants, in host memory.
     uint64_t gpu_slots = 0;  // 0: no device.
     uint64_t gpu_max_slots = 0;
+    bool second_gpu = false;         // As large as the first, on NUMA node 1.
+    MemoryBinder* binder = nullptr;  // As Agent::Seams has it.
     std::string gpu_tenant{};
     bool disk = true;
     bool second_disk = false;  // As large as the first.
@@ -53,7 +55,8 @@ class AgentRig {
         second_manifest_media(2),
         second(&executor, &second_media),
         second_manifest(&executor, &second_manifest_media),
-        device(&executor, {}) {
+        device(&executor, {.numa_node = 0}),
+        second_device(&executor, {.ordinal = 1, .numa_node = 1}) {
     const std::vector<TenantTable::Entry> tenants = {
         {.name = "default"}, {.name = "acme", .secret = "sixteen bytes or more"}};
     const uint64_t slots_per_slab = 4;
@@ -70,7 +73,7 @@ class AgentRig {
                            .gpu_max_bytes = shape.gpu_max_slots * kRigBlockBytes,
                            .gpu_block_bytes = kRigBlockBytes,
                            .gpu_tenant = shape.gpu_tenant};
-    std::vector<Agent::DiskSeam> disk_seams;
+    std::vector<DiskSeam> disk_seams;
     if (shape.disk) {
       disk_seams.push_back(
           {.id = {{1}}, .disk = &disk, .manifest = &manifest, .keys = MakeKeys(shape)});
@@ -79,13 +82,13 @@ class AgentRig {
       disk_seams.push_back(
           {.id = {{2}}, .disk = &second, .manifest = &second_manifest, .keys = MakeKeys(shape)});
     }
-    auto created =
-        Agent::Create(std::move(options), {.executor = &executor,
-                                           .workers = &workers,
-                                           .disks = std::move(disk_seams),
-                                           .device = shape.gpu_slots > 0 ? &device : nullptr,
-                                           .transport = shape.transport,
-                                           .coordinator = shape.coordinator});
+    auto created = Agent::Create(std::move(options), {.executor = &executor,
+                                                      .workers = &workers,
+                                                      .disks = std::move(disk_seams),
+                                                      .devices = DevicesOf(shape),
+                                                      .binder = shape.binder,
+                                                      .transport = shape.transport,
+                                                      .coordinator = shape.coordinator});
     KVT_CHECK(created.ok());
     agent = *std::move(created);
     KVT_CHECK(Run(agent->Start()).ok());
@@ -94,10 +97,12 @@ class AgentRig {
 
   SessionId Open(size_t tenant) {
     const SessionToken token{static_cast<uint8_t>(++opened_), static_cast<uint8_t>(opened_ >> 8)};
-    const SessionId id = *agent->sessions().Open(agent->options().tenants.tenants().at(tenant), token);
+    const SessionId id =
+        *agent->sessions().Open(agent->options().tenants.tenants().at(tenant), token);
     KVT_CHECK(agent->sessions().table().AddSpace(id, TestSpace(kRigBlockBytes)).ok());
     if (agent->sessions().staging().enabled()) {
-      const auto region = agent->sessions().staging().RegionOf(id, agent->sessions().table().DomainOf(id));
+      const auto region =
+          agent->sessions().staging().RegionOf(id, agent->sessions().table().DomainOf(id));
       if (region.ok()) regions_[id] = (*region)->bytes();
     }
     return id;
@@ -211,6 +216,7 @@ class AgentRig {
   SimDisk second;
   SimManifest second_manifest;
   EmulatedDevice device;
+  EmulatedDevice second_device;
   std::vector<std::unique_ptr<TenantKeys>> disk_keys;
   std::unique_ptr<Agent> agent;
   SessionId session{};
@@ -220,6 +226,11 @@ class AgentRig {
   static Task<void> Keep(Task<T> task, std::shared_ptr<std::optional<T>> value) {
     T result = co_await task;
     value->emplace(std::move(result));
+  }
+  std::vector<Device*> DevicesOf(const Shape& shape) {
+    if (shape.gpu_slots == 0) return {};
+    return shape.second_gpu ? std::vector<Device*>{&device, &second_device}
+                            : std::vector<Device*>{&device};
   }
   // Of one more disk; nullptr: it is in the clear.
   TenantKeys* MakeKeys(const Shape& shape) {

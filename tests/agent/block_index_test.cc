@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
@@ -30,30 +31,31 @@ BlockMeta MetaOf(uint64_t number, uint64_t parent = 0) {
 
 class BlockIndexTest : public ::testing::Test {
  protected:
-  BlockIndexTest() { index_.AttachDisk(&disk_); }
+  // Notes what is told.
+  struct Notes final : BlockFollower {
+    void OnChange(const BlockChange& change) override { told.push_back(change.delta); }
+    std::vector<Delta> told;
+  };
+  BlockIndexTest() { changes_.Follow(&notes_); }
   HostSlot Slot(uint64_t bytes = kPage) { return *host_->Reserve(kDomain, ExactRoom(bytes)); }
   std::unique_ptr<HostTier> host_ = *HostTier::Create(
       {.domains = {{.name = "test", .bytes = 64 * kPage}}, .slab_bytes = 8 * kPage});
   testing::FakeResidents disk_;
-  std::vector<Delta> told_;
-  BlockIndex index_{1, [this](const Delta& delta) { told_.push_back(delta); }};
-  TierStats host_stats_;
-  TierStats gpu_stats_;
-  Evictor evictor_{&index_, host_.get(), &host_stats_, &gpu_stats_};
+  BlockChanges changes_;
+  Notes notes_;
+  BlockIndex index_{{.changes = &changes_, .disks = &disk_}};
+  TierStats stats_;
+  Evictor evictor_{&index_, host_.get(), &stats_};
 };
 
-TEST_F(BlockIndexTest, TellsOfHostAndDiskAfterTheFact) {
+TEST_F(BlockIndexTest, TellsOfHostMemoryAfterTheFact) {
   index_.PublishHost(MetaOf(1), Slot());
   const BlockKey key = MetaOf(1).key;
-  index_.DiskChanged(Delta::Kind::kAdd, key, TenantTag{});
   const HostSlot freed = index_.UnpublishHost(key);
-  index_.DiskChanged(Delta::Kind::kRemove, key, TenantTag{});
   const std::vector<Delta> expected = {
       {.kind = Delta::Kind::kAdd, .tier = Tier::kHost, .key = key},
-      {.kind = Delta::Kind::kAdd, .tier = Tier::kDisk, .key = key},
-      {.kind = Delta::Kind::kRemove, .tier = Tier::kHost, .key = key},
-      {.kind = Delta::Kind::kRemove, .tier = Tier::kDisk, .key = key}};
-  EXPECT_EQ(told_, expected);
+      {.kind = Delta::Kind::kRemove, .tier = Tier::kHost, .key = key}};
+  EXPECT_EQ(notes_.told, expected);
   EXPECT_EQ(index_.Find(key), nullptr);
 }
 
@@ -75,16 +77,16 @@ TEST_F(BlockIndexTest, EvictTakesTheColdestLeafAndNeverAParentBeforeItsChild) {
 TEST_F(BlockIndexTest, EvictSkipsPinnedBlocks) {
   index_.PublishHost(MetaOf(1), Slot());
   index_.PublishHost(MetaOf(2), Slot());
-  Pin pin = *index_.PinIn(Tier::kHost, MetaOf(1).key);
-  Pin twice = *index_.PinIn(Tier::kHost, MetaOf(1).key);
-  EXPECT_EQ(index_.pinned_bytes(Tier::kHost), kPage);
-  EXPECT_EQ(evictor_.EvictAll(Tier::kHost), 1u);
+  Pin pin = *index_.PinOf(MetaOf(1).key);
+  Pin twice = *index_.PinOf(MetaOf(1).key);
+  EXPECT_EQ(index_.pinned_bytes(), kPage);
+  EXPECT_EQ(evictor_.EvictAll(), 1u);
   EXPECT_TRUE(index_.In(Tier::kHost, MetaOf(1).key));
   pin.Release();
-  EXPECT_EQ(evictor_.EvictAll(Tier::kHost), 0u);
+  EXPECT_EQ(evictor_.EvictAll(), 0u);
   twice.Release();
-  EXPECT_EQ(evictor_.EvictAll(Tier::kHost), 1u);
-  EXPECT_FALSE(index_.PinIn(Tier::kHost, MetaOf(1).key).has_value());
+  EXPECT_EQ(evictor_.EvictAll(), 1u);
+  EXPECT_FALSE(index_.PinOf(MetaOf(1).key).has_value());
 }
 
 // Random operations against sets and counts.
@@ -114,7 +116,7 @@ TEST_F(BlockIndexTest, AgreesWithAModel) {
         disk_.keys.erase(meta.key);
         break;
       case 4:
-        if (auto pin = index_.PinIn(Tier::kHost, meta.key)) pins[number].push_back(*std::move(pin));
+        if (auto pin = index_.PinOf(meta.key)) pins[number].push_back(*std::move(pin));
         break;
       default:
         if (!pins[number].empty()) pins[number].pop_back();

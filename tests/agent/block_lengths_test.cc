@@ -37,7 +37,7 @@ class BlockLengthsTest : public ::testing::Test {
     std::optional<EngineKey> parent;
     if (first > 1) parent = TestEngineKey(first - 1);
     return *rig_.agent->sessions().table().NameRun(session_, space_id_, parent,
-                                           AgentRig::Keys(first, count));
+                                                   AgentRig::Keys(first, count));
   }
   BlockRun NameRun(uint64_t first, const std::vector<uint64_t>& lengths) {
     BlockRun run = NameRun(first, lengths.size());
@@ -61,7 +61,8 @@ class BlockLengthsTest : public ::testing::Test {
   }
   std::span<std::byte> Written(uint64_t offset, uint64_t length) {
     if (!rig_.agent->sessions().staging().enabled()) return Host(offset, length);
-    const SealedMemory* const region = *rig_.agent->sessions().staging().RegionOf(session_, DomainId{0});
+    const SealedMemory* const region =
+        *rig_.agent->sessions().staging().RegionOf(session_, DomainId{0});
     return region->bytes().subspan(offset, length);
   }
   std::span<std::byte> Host(uint64_t offset, uint64_t length) {
@@ -71,7 +72,8 @@ class BlockLengthsTest : public ::testing::Test {
   std::vector<uint64_t> Get(uint64_t first, size_t count) {
     OnboardRequest request{.run = NameRun(first, count),
                            .deadline = rig_.executor.Now() + absl::Seconds(1)};
-    const Onboarded onboarded = *rig_.Run(rig_.agent->flows().onboarder.Onboard(std::move(request)));
+    const Onboarded onboarded =
+        *rig_.Run(rig_.agent->flows().onboarder.Onboard(std::move(request)));
     std::vector<uint64_t> lengths;
     for (size_t i = 0; i < onboarded.blocks.size(); ++i) {
       const LeasedBlock& block = onboarded.blocks[i];
@@ -110,7 +112,7 @@ TEST_F(BlockLengthsTest, WhatLiesBehindABlockInItsPagesIsZero) {
   rig_.agent->evictor().EvictAll();
   ASSERT_EQ(Put(2, {9000}), 1u);
   const std::span<const std::byte> pages =
-      rig_.agent->index().Find(NameRun(2, 1).keys[0])->host.bytes();
+      rig_.agent->index().Find(NameRun(2, 1).keys[0])->slot.bytes();
   EXPECT_EQ(pages.size(), 12288u);
   EXPECT_THAT(pages.subspan(9000), Each(std::byte{0}));
 }
@@ -169,13 +171,14 @@ TEST_F(BlockLengthsTest, NoGpuPoolFitsBlocksOfAnyLength) {
   AgentRig rig({.gpu_slots = 4, .disk = false});
   const uint32_t space =
       *rig.agent->sessions().table().AddSpace(rig.session, AnyLengthSpace(testing::kRigBlockBytes));
-  BlockRun run = *rig.agent->sessions().table().NameRun(rig.session, space, {}, AgentRig::Keys(1, 1));
+  BlockRun run =
+      *rig.agent->sessions().table().NameRun(rig.session, space, {}, AgentRig::Keys(1, 1));
   run.key_lengths = {testing::kRigBlockBytes};
   const absl::Status refused = absl::InvalidArgumentError("target: no GPU pool fits this space");
   EXPECT_EQ(rig.agent->flows().putter.Reserve(run, Tier::kGpu).status(), refused);
   OnboardRequest onboard{.run = run, .target = Tier::kGpu, .deadline = rig.executor.Now()};
   EXPECT_EQ(rig.Run(rig.agent->flows().onboarder.Onboard(std::move(onboard))).status(), refused);
-  EXPECT_TRUE(absl::IsInvalidArgument(rig.agent->gpus().at(0).grants().Take(run, 1).status()));
+  EXPECT_EQ(rig.agent->gpus().For(run), nullptr) << "nor is a slot of it granted";
 }
 
 class LengthsInMemoryTest : public BlockLengthsTest {

@@ -35,9 +35,8 @@ class ColdEndTest : public ::testing::Test {
     return true;
   }
   void Use(uint64_t number) {
-    const BlockIndex::Entry* const block = index_.Find(Key(number));
-    index_.Touch(std::span(&block, 1));
-    cold_.Used(*block);
+    const BlockKey key = Key(number);
+    cold_.Used(*index_.Touch(std::span(&key, 1)).at(0));
   }
   // True: it had not been offered since its last use.
   bool Evict(const BlockKey& key) {
@@ -52,7 +51,8 @@ class ColdEndTest : public ::testing::Test {
   // 32 slabs.
   std::unique_ptr<HostTier> host_ =
       *HostTier::Create({.domains = {{.name = "test", .bytes = 32 * kSlab}}, .slab_bytes = kSlab});
-  BlockIndex index_{1, [](const Delta&) {}};
+  BlockChanges changes_;
+  BlockIndex index_{{.changes = &changes_}};
   ColdEnd cold_{host_.get()};
 };
 
@@ -132,7 +132,7 @@ TEST_F(ColdEndTest, TheNextVictimIsReadyWhateverHappened) {
     } else {
       // Not the parent of the other size: spaces have one size each.
       std::optional<uint64_t> parent;
-      const BlockIndex::Entry* last = index_.Find(Key(next - 1));
+      const HostBlock* last = index_.Find(Key(next - 1));
       if (last != nullptr && last->meta.length == length && random.Draw(0.8)) parent = next - 1;
       while (!Put(next, parent, length)) {
         const std::vector<BlockKey> victims =

@@ -33,8 +33,8 @@ class DiskPromisesTest : public ::testing::Test {
   explicit DiskPromisesTest(const AgentRig::Shape& shape = {.slots = kSlots}) : rig_(shape) {}
   ~DiskPromisesTest() override { rig_.agent->Audit(); }
   Answer StartReserve(SessionId session, uint64_t first, size_t count, absl::Duration timeout) {
-    return rig_.Spawn(rig_.agent->flows().putter.ReserveBy(rig_.NameRun(session, first, count),
-                                                     Tier::kHost, rig_.executor.Now() + timeout));
+    return rig_.Spawn(rig_.agent->flows().putter.ReserveBy(
+        rig_.NameRun(session, first, count), Tier::kHost, rig_.executor.Now() + timeout));
   }
   static size_t Count(const Answer& answer, ReservedBlock::State state) {
     return static_cast<size_t>(
@@ -209,7 +209,8 @@ TEST_F(DiskPromisesTest, ADiskThatLeavesTheServiceEndsItsPromises) {
   rig_.Pass(absl::Seconds(4));
   ASSERT_FALSE(rig_.agent->disks().set()->Statuses()[0].serving);
   EXPECT_EQ(Promises().bytes(), 4 * kRigBlockBytes - 4 * kRigBlockBytes);
-  EXPECT_EQ(rig_.agent->flows().offloader->pending(), kMaxOffloadsRunning) << "the device may read them";
+  EXPECT_EQ(rig_.agent->flows().offloader->pending(), kMaxOffloadsRunning)
+      << "the device may read them";
   ASSERT_TRUE(answer->has_value());
   EXPECT_EQ(Slots(answer), 4u) << "nothing is promised, and nothing waits";
   EXPECT_EQ(rig_.agent->evictor().EvictAll(), kHalf - kMaxOffloadsRunning);
@@ -308,8 +309,8 @@ class DurableCommitTest : public DiskPromisesTest {
     std::vector<ReservationId> ids = rig_.Reserve(rig_.session, first, count);
     std::vector<BlockKey> keys = rig_.agent->sessions().reservations().KeysOf(rig_.session, ids);
     EXPECT_EQ(rig_.Commit(rig_.session, std::move(ids)), count);
-    return rig_.Run(
-        rig_.agent->flows().offloader->AwaitDurable(std::move(keys), rig_.executor.Now() + timeout));
+    return rig_.Run(rig_.agent->flows().offloader->AwaitDurable(std::move(keys),
+                                                                rig_.executor.Now() + timeout));
   }
 };
 
@@ -336,7 +337,8 @@ TEST_F(DurableCommitTest, OfADiskThatLeavesTheServiceEndsThen) {
   const BlockRun run = rig_.NameRun(rig_.session, 1, kHalf);
   const std::vector<BlockKey> queued(run.keys.begin() + kMaxOffloadsRunning, run.keys.end());
   const absl::Time start = rig_.executor.Now();
-  EXPECT_EQ(rig_.Run(rig_.agent->flows().offloader->AwaitDurable(queued, start + absl::Seconds(60))), 0u);
+  EXPECT_EQ(
+      rig_.Run(rig_.agent->flows().offloader->AwaitDurable(queued, start + absl::Seconds(60))), 0u);
   EXPECT_LT(rig_.executor.Now() - start, absl::Seconds(5));
 }
 
@@ -346,11 +348,12 @@ TEST(DurableCommitWithoutDisksTest, OfBlocksThatThePolicyRefusesIsToldAtOnce) {
   const std::vector<BlockKey> keys = rig.agent->sessions().reservations().KeysOf(rig.session, ids);
   ASSERT_EQ(keys.size(), 3u);
   ASSERT_EQ(rig.Commit(rig.session, ids), 3u);
-  const auto durable =
-      rig.Spawn(rig.agent->flows().offloader->AwaitDurable(keys, rig.executor.Now() + absl::Seconds(9)));
+  const auto durable = rig.Spawn(
+      rig.agent->flows().offloader->AwaitDurable(keys, rig.executor.Now() + absl::Seconds(9)));
   ASSERT_TRUE(durable->has_value());
   EXPECT_EQ(**durable, 0u);
-  EXPECT_TRUE(rig.agent->sessions().reservations().KeysOf(rig.session, ids).empty()) << "they are committed";
+  EXPECT_TRUE(rig.agent->sessions().reservations().KeysOf(rig.session, ids).empty())
+      << "they are committed";
 }
 
 }  // namespace

@@ -176,11 +176,11 @@ TEST(EraseTenantClearTest, WhatIsReadFromADiskMeanwhileDoesNotArrive) {
 
 TEST(EraseTenantClearTest, WithoutEncryptionOrADiskItIsRefused) {
   AgentRig clear;
-  EXPECT_TRUE(
-      absl::IsFailedPrecondition(clear.Run(clear.agent->flows().tenant_eraser.Erase("acme")).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      clear.Run(clear.agent->flows().tenant_eraser.Erase("acme")).status()));
   AgentRig none({.disk = false});
-  EXPECT_TRUE(
-      absl::IsFailedPrecondition(none.Run(none.agent->flows().tenant_eraser.Erase("acme")).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      none.Run(none.agent->flows().tenant_eraser.Erase("acme")).status()));
 }
 
 }  // namespace

@@ -44,8 +44,8 @@ struct Rig {
   }
   // Ignores a block that has left.
   void Use(uint64_t number) {
-    const BlockIndex::Entry* const block = index.Find(Key(number));
-    if (block != nullptr) index.Touch(std::span(&block, 1));
+    const BlockKey key = Key(number);
+    index.Touch(std::span(&key, 1));
   }
   bool Has(uint64_t number) const { return index.In(Tier::kHost, Key(number)); }
   // Blocks numbered from `first` to `last` that are still there.
@@ -60,10 +60,10 @@ struct Rig {
   }
 
   std::unique_ptr<HostTier> host;
-  BlockIndex index{1, [](const Delta&) {}};
+  BlockChanges changes;
+  BlockIndex index{{.changes = &changes}};
   TierStats stats;
-  TierStats gpu_stats;
-  Evictor evictor{&index, host.get(), &stats, &gpu_stats};
+  Evictor evictor{&index, host.get(), &stats};
 };
 
 TEST(EvictTest, AFullTierMakesRoomByTheColdestOfTheSameSize) {
@@ -96,7 +96,7 @@ TEST(EvictTest, WithALeaseInEachSlabNothingIsEvictedAndTheAnswerIsNoRoom) {
   std::vector<Pin> pins;
   for (uint64_t i = 1; i <= 13 * kInSlab; ++i) {
     ASSERT_TRUE(rig.Put(i, kSmall));
-    if (i % kInSlab == 5) pins.push_back(*rig.index.PinIn(Tier::kHost, Key(i)));
+    if (i % kInSlab == 5) pins.push_back(*rig.index.PinOf(Key(i)));
   }
   EXPECT_TRUE(absl::IsResourceExhausted(rig.evictor.ReserveHost(kDomain, kLarge).status()));
   EXPECT_EQ(rig.stats.evictions, 0u);
@@ -181,7 +181,7 @@ TEST(EvictTest, WhenEverythingIsPinnedTheAnswerIsResourceExhausted) {
   std::vector<Pin> pins;
   for (uint64_t i = 1; i <= 32; ++i) {
     ASSERT_TRUE(rig.Put(i, kSmall));
-    pins.push_back(*rig.index.PinIn(Tier::kHost, Key(i)));
+    pins.push_back(*rig.index.PinOf(Key(i)));
   }
   EXPECT_TRUE(absl::IsResourceExhausted(rig.evictor.ReserveHost(kDomain, kSmall).status()));
   EXPECT_EQ(rig.stats.declined, 1u);
@@ -200,7 +200,7 @@ TEST(EvictTest, AReserveDropsTheBlocksOfOneSlabAtMostWhateverHappened) {
   for (int step = 0; step < 20'000; ++step) {
     const uint64_t kind = random.Below(10);
     if (kind < 2 && next > 1) {
-      auto pin = rig.index.PinIn(Tier::kHost, Key(1 + random.Below(next - 1)));
+      auto pin = rig.index.PinOf(Key(1 + random.Below(next - 1)));
       if (pin.has_value()) pins.push_back(*std::move(pin));
     } else if (kind < 4 && !pins.empty()) {
       std::swap(pins[random.Below(pins.size())], pins.back());
@@ -210,8 +210,8 @@ TEST(EvictTest, AReserveDropsTheBlocksOfOneSlabAtMostWhateverHappened) {
     } else {
       std::map<uint64_t, std::pair<uint32_t, uint64_t>> before;  // Slab and size by number.
       for (uint64_t number = 1; number < next; ++number) {
-        const BlockIndex::Entry* const entry = rig.index.Find(Key(number));
-        if (entry != nullptr) before[number] = {entry->host.slab(), entry->meta.length};
+        const HostBlock* const entry = rig.index.Find(Key(number));
+        if (entry != nullptr) before[number] = {entry->slot.slab(), entry->meta.length};
       }
       const uint64_t bytes = kSizes[random.Below(3)];
       const bool child = next > 1 && rig.Has(next - 1) &&
@@ -234,7 +234,7 @@ TEST(EvictTest, AReserveDropsTheBlocksOfOneSlabAtMostWhateverHappened) {
     if (step % 500 == 0) rig.Audit();
     if (next > 400) {  // Numbers start anew, or `before` grows for ever.
       pins.clear();
-      rig.evictor.EvictAll(Tier::kHost);
+      rig.evictor.EvictAll();
       next = 1;
     }
   }

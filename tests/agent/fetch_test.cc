@@ -81,7 +81,7 @@ class ScriptedPeers final : public PeerTransport {
 
   BlockRun NameRun(uint64_t first, size_t count) const {
     return *rig->agent->sessions().table().NameRun(rig->session, space_id, std::nullopt,
-                                           AgentRig::Keys(first, count));
+                                                   AgentRig::Keys(first, count));
   }
 
   Task<absl::Status> Fetch(std::string address, std::vector<BlockKey> keys, FetchTime time,
@@ -177,7 +177,8 @@ TEST_F(FetchTest, WhatIsFetchedWhileItsTenantIsErasedDoesNotArrive) {
   peer_.takes = absl::Milliseconds(20);
   const auto onboard = rig_.Spawn(rig_.Onboard(rig_.session, 1, 4, absl::Milliseconds(100)));
   rig_.Pass(absl::Milliseconds(1));
-  (void)rig_.Run(rig_.agent->flows().tenant_eraser.Erase("default"));  // The rig's disk has no keys.
+  (void)rig_.Run(
+      rig_.agent->flows().tenant_eraser.Erase("default"));  // The rig's disk has no keys.
   while (!onboard->has_value()) ASSERT_TRUE(rig_.time.Step());
   EXPECT_EQ((*onboard)->value().blocks.size(), 0u);
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), 0u);
@@ -223,7 +224,8 @@ TEST_F(FetchTest, ABlockOfALengthThatTheSpaceHasNotIsLetGoBy) {
 }
 
 TEST_F(FetchTest, ABlockOfAnyLengthComesAsLongAsThePeerHasIt) {
-  peers_.space_id = *rig_.agent->sessions().table().AddSpace(rig_.session, testing::AnyLengthSpace(12000));
+  peers_.space_id =
+      *rig_.agent->sessions().table().AddSpace(rig_.session, testing::AnyLengthSpace(12000));
   for (const uint64_t length : {uint64_t{1}, uint64_t{9000}, uint64_t{12000}, uint64_t{12001}}) {
     peers_.block_bytes = length;
     rig_.agent->evictor().EvictAll();
@@ -250,7 +252,7 @@ TEST_F(FetchTest, NothingOfAnOlderBlockLiesBehindAPeersBlock) {
   const auto onboarded = rig_.Run(rig_.agent->flows().onboarder.Onboard(std::move(request)));
   ASSERT_EQ(onboarded->blocks.size(), 8u);
   for (const BlockKey& key : run.keys) {
-    const std::span<const std::byte> slot = rig_.agent->index().Find(key)->host.bytes();
+    const std::span<const std::byte> slot = rig_.agent->index().Find(key)->slot.bytes();
     EXPECT_TRUE(std::ranges::all_of(slot.subspan(3000),
                                     [](std::byte byte) { return byte == std::byte{0}; }));
   }

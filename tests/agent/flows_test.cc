@@ -29,7 +29,8 @@ TEST(PutTest, OfTwoWorkersWithOneKeyTheFirstWrites) {
   AgentRig rig;
   const BlockRun run = rig.NameRun(rig.session, 1, 2);
   const Reserved first = *rig.agent->flows().putter.Reserve(run, Tier::kHost);
-  const Reserved second = *rig.agent->flows().putter.Reserve(rig.NameRun(rig.Open(0), 1, 2), Tier::kHost);
+  const Reserved second =
+      *rig.agent->flows().putter.Reserve(rig.NameRun(rig.Open(0), 1, 2), Tier::kHost);
   EXPECT_EQ(first.blocks[1].state, ReservedBlock::State::kReserved);
   EXPECT_EQ(second.blocks[1].state, ReservedBlock::State::kPending);
   // Given back, the key is anybody's again.
@@ -59,9 +60,9 @@ TEST(PutTest, AnUncommittedBlockIsNeverSeen) {
   AgentRig rig;
   ASSERT_TRUE(rig.agent->flows().putter.Reserve(rig.NameRun(rig.session, 1, 2), Tier::kHost).ok());
   EXPECT_EQ(rig.Hits(rig.session, 1, 2), 0u);
-  EXPECT_EQ(
-      rig.Run(rig.agent->flows().matcher.Match({rig.NameRun(rig.session, 1, 2)}, kLong))[0].local_blocks,
-      0u);
+  EXPECT_EQ(rig.Run(rig.agent->flows().matcher.Match({rig.NameRun(rig.session, 1, 2)}, kLong))[0]
+                .local_blocks,
+            0u);
 }
 
 TEST(PutTest, ATargetWithoutAPoolIsRefused) {
@@ -113,7 +114,7 @@ TEST(OffloadTest, AnAlteredBlockIsNotWritten) {
   const size_t blocks = kMaxOffloadsRunning + 1;
   ASSERT_EQ(rig.Put(rig.session, 1, blocks), blocks);
   const BlockKey last = rig.NameRun(rig.session, blocks, 1).keys[0];
-  rig.Host(rig.session, rig.agent->index().Find(last)->host.offset().value)[9] ^= std::byte{1};
+  rig.Host(rig.session, rig.agent->index().Find(last)->slot.offset().value)[9] ^= std::byte{1};
   rig.disk.Resume();
   rig.Pass(absl::Seconds(1));
   EXPECT_EQ(rig.agent->stats().offload.altered, 1u);
@@ -196,15 +197,17 @@ TEST(DiskLoadTest, LoadsBeyondTheLimitWaitAndForegroundGoesFirst) {
   rig.agent->evictor().EvictAll();
   rig.disk.Stall();
   // The prefetch takes every place twice over again; then somebody asks in earnest.
-  ASSERT_EQ(rig.Run(rig.agent->flows().onboarder.Prefetch(rig.NameRun(rig.session, 1, blocks - 1), true)),
-            blocks - 1);
+  ASSERT_EQ(
+      rig.Run(rig.agent->flows().onboarder.Prefetch(rig.NameRun(rig.session, 1, blocks - 1), true)),
+      blocks - 1);
   const auto asker = rig.Spawn(rig.Onboard(rig.session, blocks, 1, kLong));
   rig.Pass(absl::Milliseconds(1));
   const uint64_t before = rig.agent->disks().set()->stats().hits;
   rig.disk.Resume();
   while (!asker->has_value()) ASSERT_TRUE(rig.time.Step());
   EXPECT_EQ((*asker)->value().blocks.size(), 1u);
-  EXPECT_LE(rig.agent->disks().set()->stats().hits - before, 2 * kMaxLoadsRunning) << "second in line";
+  EXPECT_LE(rig.agent->disks().set()->stats().hits - before, 2 * kMaxLoadsRunning)
+      << "second in line";
   rig.Pass(absl::Seconds(1));
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), blocks);
 }
@@ -215,15 +218,17 @@ TEST(DiskLoadTest, APrefetchThatSomebodyComesToWaitForGoesFirst) {
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, blocks), blocks);
   rig.agent->evictor().EvictAll();
   rig.disk.Stall();
-  ASSERT_EQ(rig.Run(rig.agent->flows().onboarder.Prefetch(rig.NameRun(rig.session, 1, blocks), true)),
-            blocks);
+  ASSERT_EQ(
+      rig.Run(rig.agent->flows().onboarder.Prefetch(rig.NameRun(rig.session, 1, blocks), true)),
+      blocks);
   const auto asker = rig.Spawn(rig.Onboard(rig.session, blocks, 1, kLong));  // The last in line.
   rig.Pass(absl::Milliseconds(1));
   const uint64_t before = rig.agent->disks().set()->stats().hits;
   rig.disk.Resume();
   while (!asker->has_value()) ASSERT_TRUE(rig.time.Step());
   EXPECT_EQ((*asker)->value().blocks.size(), 1u);
-  EXPECT_LE(rig.agent->disks().set()->stats().hits - before, 2 * kMaxLoadsRunning) << "second in line";
+  EXPECT_LE(rig.agent->disks().set()->stats().hits - before, 2 * kMaxLoadsRunning)
+      << "second in line";
   rig.Pass(absl::Seconds(1));
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), blocks);
 }
@@ -237,8 +242,9 @@ TEST(DiskLoadTest, TheQueueHoldsAsManyAsAllowedAndOneMoreIsAMissAtOnce) {
   }
   rig.agent->evictor().EvictAll();
   rig.disk.Stall();
-  ASSERT_EQ(rig.Run(rig.agent->flows().onboarder.Prefetch(rig.NameRun(rig.session, 1, blocks), true)),
-            blocks - 1);
+  ASSERT_EQ(
+      rig.Run(rig.agent->flows().onboarder.Prefetch(rig.NameRun(rig.session, 1, blocks), true)),
+      blocks - 1);
   EXPECT_EQ(rig.agent->stats().host.declined, 1u);
   const absl::Time start = rig.executor.Now();
   EXPECT_EQ(rig.Hits(rig.session, blocks, 1, kLong), 0u);
@@ -316,12 +322,14 @@ TEST(ServePeerTest, ServesFromHostInPlaceAndFromDiskThroughABuffer) {
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
   const BlockKey key = rig.NameRun(rig.session, 1, 1).keys[0];
   {
-    const auto served = rig.Run(rig.agent->flows().peer_server.Serve(key, rig.executor.Now() + kLong));
+    const auto served =
+        rig.Run(rig.agent->flows().peer_server.Serve(key, rig.executor.Now() + kLong));
     ASSERT_TRUE(served.has_value());
     EXPECT_EQ(rig.agent->evictor().EvictAll(), 0u) << "held while it is served";
   }
   EXPECT_EQ(rig.agent->evictor().EvictAll(), 1u);
-  const auto served = rig.Run(rig.agent->flows().peer_server.Serve(key, rig.executor.Now() + kLong));
+  const auto served =
+      rig.Run(rig.agent->flows().peer_server.Serve(key, rig.executor.Now() + kLong));
   ASSERT_TRUE(served.has_value());
   EXPECT_TRUE(testing::HoldsBlock(1, TestEngineKey(1), served->payload));
   EXPECT_EQ(rig.agent->index().blocks_in(Tier::kHost), 0u) << "a peer's miss evicts nothing";
@@ -415,9 +423,9 @@ TEST_F(HungDiskTest, DoesNotUseUpTheWrites) {
 TEST_F(HungDiskTest, DoesNotUseUpTheLoads) {
   constexpr size_t kBlocks = 3 * kMaxLoadsRunning;
   FillBoth(kBlocks);
-  ASSERT_EQ(
-      rig_.Run(rig_.agent->flows().onboarder.Prefetch(rig_.NameRun(rig_.session, 1, kBlocks), true)),
-      kBlocks);
+  ASSERT_EQ(rig_.Run(rig_.agent->flows().onboarder.Prefetch(rig_.NameRun(rig_.session, 1, kBlocks),
+                                                            true)),
+            kBlocks);
   rig_.Pass(kUntilQuarantined);
   EXPECT_FALSE(FirstServes());
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), kBlocks - on_first_);

@@ -73,9 +73,11 @@ class FullArenaThreadsTest : public ::testing::TestWithParam<bool> {
       const Tenant& tenant = agent_->options().tenants.tenants()[0];
       Worker worker{.session = *agent_->sessions().Open(tenant, token),
                     .write = agent_->host().arena(tenant.domain).bytes()};
-      KVT_CHECK(*agent_->sessions().table().AddSpace(worker.session, testing::TestSpace(kBlockBytes)) == 1);
+      KVT_CHECK(*agent_->sessions().table().AddSpace(worker.session,
+                                                     testing::TestSpace(kBlockBytes)) == 1);
       if (GetParam()) {
-        worker.write = (*agent_->sessions().staging().RegionOf(worker.session, tenant.domain))->bytes();
+        worker.write =
+            (*agent_->sessions().staging().RegionOf(worker.session, tenant.domain))->bytes();
       }
       return worker;
     });
@@ -136,8 +138,8 @@ class FullArenaThreadsTest : public ::testing::TestWithParam<bool> {
           .run = CallOn(&executor_, [&] { return NameRun(worker.session, keys); }),
           .target = Tier::kHost,
           .deadline = executor_.Now() + absl::Milliseconds(100)};
-      const Onboarded hit =
-          *AwaitOn(&executor_, agent_->scope(), agent_->flows().onboarder.Onboard(std::move(request)));
+      const Onboarded hit = *AwaitOn(&executor_, agent_->scope(),
+                                     agent_->flows().onboarder.Onboard(std::move(request)));
       std::vector<LeaseId> leases;
       for (const LeasedBlock& block : hit.blocks) {
         const PayloadSum sum = CopyAndSum(copy, arena.subspan(block.offset, kBlockBytes));

@@ -23,7 +23,8 @@ class GpuLossTest : public ::testing::Test {
  protected:
   ~GpuLossTest() override { rig_.agent->Audit(); }
   Reserved Reserve(uint64_t first, size_t count) {
-    return *rig_.agent->flows().putter.Reserve(rig_.NameRun(rig_.session, first, count), Tier::kGpu);
+    return *rig_.agent->flows().putter.Reserve(rig_.NameRun(rig_.session, first, count),
+                                               Tier::kGpu);
   }
   // Writes a block in the pool and commits it; returns how many were committed.
   size_t PutInPool(uint64_t block) {
@@ -32,7 +33,8 @@ class GpuLossTest : public ::testing::Test {
     const DomainId domain = rig_.NameRun(rig_.session, block, 1).domain;
     std::byte* const slot = rig_.agent->gpus().at(0).pool().region()->address() + reserved.offset;
     FillBlock(AgentRig::Seed(domain), TestEngineKey(block), {slot, kRigBlockBytes});
-    const size_t committed = rig_.Run(rig_.agent->flows().putter.Commit(rig_.session, {reserved.id}));
+    const size_t committed =
+        rig_.Run(rig_.agent->flows().putter.Commit(rig_.session, {reserved.id}));
     rig_.Pass(absl::Milliseconds(1));
     return committed;
   }
@@ -42,7 +44,9 @@ class GpuLossTest : public ::testing::Test {
     rig_.Pass(absl::Milliseconds(1));
     return onboarded.blocks.size();
   }
-  uint64_t used_slots() const { return rig_.agent->gpus().at(0).pool().used_bytes() / kRigBlockBytes; }
+  uint64_t used_slots() const {
+    return rig_.agent->gpus().at(0).pool().used_bytes() / kRigBlockBytes;
+  }
   uint64_t host_slots() const { return rig_.agent->host().used_bytes() / kRigBlockBytes; }
 
   AgentRig rig_{{.slots = 8, .gpu_slots = 2, .disk = false}};

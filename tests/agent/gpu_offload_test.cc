@@ -68,11 +68,12 @@ class GpuOffloadTest : public ::testing::Test {
   }
   // As a worker that is about to write.
   Reserved Reserve(uint64_t first, size_t count) {
-    return *rig_->agent->flows().putter.Reserve(rig_->NameRun(rig_->session, first, count), Tier::kGpu);
+    return *rig_->agent->flows().putter.Reserve(rig_->NameRun(rig_->session, first, count),
+                                                Tier::kGpu);
   }
   std::span<std::byte> InPool(uint64_t block) {
     const BlockKey key = rig_->NameRun(rig_->session, block, 1).keys[0];
-    const uint64_t offset = rig_->agent->index().Find(key)->gpu.offset();
+    const uint64_t offset = rig_->agent->gpus().at(0).blocks().Find(key)->offset;
     return {rig_->agent->gpus().at(0).pool().region()->address() + offset, kRigBlockBytes};
   }
 
@@ -86,11 +87,11 @@ TEST_F(GpuOffloadTest, AFullPoolIsEmptiedAheadOfNeedToItsLowWatermark) {
   Start(Slots(96, 64));
   ASSERT_EQ(rig_->Put(rig_->session, 1, 63), 63u);
   Use(1, 62);
-  EXPECT_EQ(stats().gpu_evicted_ahead, 0u) << "two to spare is what there must be";
+  EXPECT_EQ(gpu_stats().evicted_ahead, 0u) << "two to spare is what there must be";
   Use(63);
-  EXPECT_EQ(stats().gpu_evicted_ahead, 3u);
+  EXPECT_EQ(gpu_stats().evicted_ahead, 3u);
   EXPECT_EQ(free_slots(), 64 / kGpuLowWatermarkSpare);
-  EXPECT_EQ(stats().gpu_offload.copies, 0u) << "host memory has them";
+  EXPECT_EQ(gpu_stats().offload.copies, 0u) << "host memory has them";
 }
 
 TEST_F(GpuOffloadTest, WhatOnlyThePoolHasIsCopiedToHostMemoryAndThenLeaves) {
@@ -102,9 +103,9 @@ TEST_F(GpuOffloadTest, WhatOnlyThePoolHasIsCopiedToHostMemoryAndThenLeaves) {
   EXPECT_EQ(Which(Tier::kHost, 1, 62), (Blocks{1, 2, 3})) << "those that waited longest";
   EXPECT_EQ(Which(Tier::kGpu, 1, 4), (Blocks{4}));
   EXPECT_EQ(free_slots(), 64 / kGpuLowWatermarkSpare);
-  EXPECT_EQ(stats().gpu_offloaded, 3u);
-  EXPECT_EQ(stats().gpu_evicted_ahead, 3u);
-  EXPECT_EQ(stats().gpu_offload.copies, 1u) << "not one by one";
+  EXPECT_EQ(gpu_stats().offloaded, 3u);
+  EXPECT_EQ(gpu_stats().evicted_ahead, 3u);
+  EXPECT_EQ(gpu_stats().offload.copies, 1u) << "not one by one";
   for (uint64_t block = 1; block <= 3; ++block) EXPECT_EQ(rig_->Hits(rig_->session, block, 1), 1u);
 }
 
@@ -141,17 +142,17 @@ TEST_F(GpuOffloadTest, APrefixLeavesFromItsEnd) {
   rig_->Pass(kMoment);
   EXPECT_EQ(Which(Tier::kHost, 1, 62), (Blocks{60, 61, 62}));
   EXPECT_EQ(Which(Tier::kGpu, 1, 62).size(), 59u);
-  EXPECT_EQ(stats().gpu_offload.copies, 1u);
+  EXPECT_EQ(gpu_stats().offload.copies, 1u);
 }
 
 TEST_F(GpuOffloadTest, MoreThanOneCopyMovesWhenMuchIsToLeave) {
   Start(Slots(1100, 1024));
   FillPool(992);
   Reserve(2000, 1);  // 31 to spare, and 64 are wanted.
-  EXPECT_EQ(stats().gpu_offload.in_flight, kMaxGpuOffloadsRunning);
+  EXPECT_EQ(gpu_stats().offload.in_flight, kMaxGpuOffloadsRunning);
   rig_->Pass(kMoment);
   EXPECT_EQ(Which(Tier::kHost, 1, 1000).size(), 33u);
-  EXPECT_EQ(stats().gpu_offload.copies, 3u) << "16, 16 and one";
+  EXPECT_EQ(gpu_stats().offload.copies, 3u) << "16, 16 and one";
   EXPECT_EQ(free_slots(), 1024 / kGpuLowWatermarkSpare);
 }
 
@@ -182,7 +183,7 @@ TEST_F(GpuOffloadTest, WhatAWorkerHasLeasedStaysUntilItLetsGo) {
   Reserve(100, 1);
   rig_->Pass(2 * kSweepInterval);
   EXPECT_EQ(Which(Tier::kHost, 1, 7), Blocks{});
-  EXPECT_EQ(stats().gpu_offload.copies, 0u);
+  EXPECT_EQ(gpu_stats().offload.copies, 0u);
   rig_->agent->sessions().leases().Release(rig_->session, leases);
   rig_->Pass(2 * kSweepInterval);
   EXPECT_EQ(Which(Tier::kHost, 1, 7), (Blocks{1}));
@@ -213,10 +214,10 @@ TEST_F(GpuOffloadTest, WhatIsUsedWhileItIsCopiedStays) {
   Start(Slots(96, 64));
   FillPool(62);
   Reserve(100, 1);
-  ASSERT_EQ(stats().gpu_offload.in_flight, 1u);
+  ASSERT_EQ(gpu_stats().offload.in_flight, 1u);
   Use(2);
   const std::vector<LeaseId> leases = Lease(3);
-  ASSERT_EQ(stats().gpu_offload.in_flight, 1u) << "these two waited for nothing";
+  ASSERT_EQ(gpu_stats().offload.in_flight, 1u) << "these two waited for nothing";
   rig_->Pass(kMoment);
   EXPECT_EQ(Which(Tier::kGpu, 1, 6), (Blocks{2, 3, 6})) << "two others went in their place";
   EXPECT_EQ(Which(Tier::kHost, 1, 6), (Blocks{1, 2, 3, 4, 5}));
@@ -240,7 +241,7 @@ TEST_F(GpuOffloadTest, HostMemoryMakesRoomByItsOwnOrder) {
   rig_->Pass(kMoment);
   EXPECT_TRUE(In(Tier::kHost, 1));
   EXPECT_EQ(Which(Tier::kHost, 50, 8), (Blocks{50, 51, 52, 53, 54, 55, 56}));
-  EXPECT_EQ(stats().gpu_offload_declined, 0u);
+  EXPECT_EQ(gpu_stats().offload_declined, 0u);
 }
 
 TEST_F(GpuOffloadTest, WithoutRoomInHostMemoryNothingIsCopiedAndItIsCounted) {
@@ -250,8 +251,8 @@ TEST_F(GpuOffloadTest, WithoutRoomInHostMemoryNothingIsCopiedAndItIsCounted) {
   ASSERT_EQ(rig_->Run(rig_->Onboard(rig_->session, 50, 8, kLong))->blocks.size(), 8u);
   Reserve(100, 1);
   rig_->Pass(kMoment);
-  EXPECT_EQ(stats().gpu_offload_declined, 1u);
-  EXPECT_EQ(stats().gpu_offload.copies, 0u);
+  EXPECT_EQ(gpu_stats().offload_declined, 1u);
+  EXPECT_EQ(gpu_stats().offload.copies, 0u);
   EXPECT_EQ(Which(Tier::kGpu, 1, 7).size(), 7u);
   rig_->agent->sessions().leases().ReleaseAll(rig_->session);
   rig_->Pass(2 * kSweepInterval);
@@ -264,7 +265,7 @@ TEST_F(GpuOffloadTest, ACopyThatFailsIsTriedAgainAndTheBlocksStayMeanwhile) {
   rig_->device.FailCopy(CopyDirection::kDeviceToHost, 1);
   Reserve(100, 1);
   rig_->Pass(kMoment);
-  EXPECT_EQ(stats().gpu_offload.failed, 1u);
+  EXPECT_EQ(gpu_stats().offload.failed, 1u);
   EXPECT_EQ(Which(Tier::kGpu, 1, 7).size(), 7u);
   EXPECT_EQ(Which(Tier::kHost, 1, 7), Blocks{});
   rig_->Pass(2 * kSweepInterval);
@@ -276,11 +277,11 @@ TEST_F(GpuOffloadTest, ALostDeviceCopiesNothingAnyMore) {
   Start(Slots(16, 8));
   FillPool(7);
   Reserve(100, 1);
-  ASSERT_EQ(stats().gpu_offload.in_flight, 1u);
+  ASSERT_EQ(gpu_stats().offload.in_flight, 1u);
   rig_->device.Lose();
   rig_->Pass(absl::Seconds(1));
-  EXPECT_EQ(stats().gpu_offload.copies, 1u) << "the one that ran";
-  EXPECT_EQ(stats().gpu_offload.failed, 1u);
+  EXPECT_EQ(gpu_stats().offload.copies, 1u) << "the one that ran";
+  EXPECT_EQ(gpu_stats().offload.failed, 1u);
   EXPECT_EQ(Which(Tier::kHost, 1, 7), Blocks{});
   EXPECT_EQ(rig_->agent->gpus().pinned_bytes(), 0u);
 }
@@ -303,7 +304,8 @@ TEST_F(GpuOffloadTest, ABlockIsProvedByTheSumOfItsBytesInThePool) {
   const BlockRun run = rig_->NameRun(rig_->session, 1, 1);
   const Reserved reserved = *rig_->agent->flows().putter.Reserve(run, Tier::kHost);
   FillBlock(77, TestEngineKey(1), rig_->Host(rig_->session, reserved.blocks[0].offset));
-  ASSERT_EQ(rig_->Run(rig_->agent->flows().putter.Commit(rig_->session, {reserved.blocks[0].id})), 1u);
+  ASSERT_EQ(rig_->Run(rig_->agent->flows().putter.Commit(rig_->session, {reserved.blocks[0].id})),
+            1u);
   ASSERT_EQ(rig_->agent->evictor().EvictAll(), 1u);
   Reserve(100, 1);
   rig_->Pass(kMoment);
@@ -315,9 +317,9 @@ TEST_F(GpuOffloadTest, WhatIsOnItsWayWhenItsTenantIsErasedDoesNotArrive) {
   Start(Slots(16, 8));
   FillPool(7);
   Reserve(100, 1);
-  ASSERT_EQ(stats().gpu_offload.in_flight, 1u);
-  EXPECT_TRUE(
-      absl::IsFailedPrecondition(rig_->Run(rig_->agent->flows().tenant_eraser.Erase("default")).status()))
+  ASSERT_EQ(gpu_stats().offload.in_flight, 1u);
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      rig_->Run(rig_->agent->flows().tenant_eraser.Erase("default")).status()))
       << "there is no disk; memory is cleared";
   rig_->Pass(kMoment);
   EXPECT_EQ(Which(Tier::kHost, 1, 7), Blocks{});
@@ -330,7 +332,7 @@ TEST_F(GpuOffloadTest, AnAgentThatStopsBeginsNoCopy) {
   Reserve(2000, 1);
   rig_->Spawn(rig_->agent->Stop(rig_->executor.Now() + kLong));
   rig_->Pass(kMoment);
-  EXPECT_EQ(stats().gpu_offload.copies, kMaxGpuOffloadsRunning);
+  EXPECT_EQ(gpu_stats().offload.copies, kMaxGpuOffloadsRunning);
 }
 
 }  // namespace

@@ -21,8 +21,9 @@ TEST(GpuTenantTest, APoolIsOneTenantsAndNoOthers) {
       rig.agent->flows().putter.Reserve(rig.NameRun(rig.session, 2, 1), Tier::kGpu).status()));
   EXPECT_TRUE(
       absl::IsInvalidArgument(rig.Run(rig.Onboard(rig.session, 1, 1, kLong, Tier::kGpu)).status()));
-  EXPECT_EQ(rig.agent->gpu_of(rig.NameRun(rig.session, 1, 1).domain), nullptr);
-  EXPECT_NE(rig.agent->gpu_of(rig.NameRun(owner, 1, 1).domain), nullptr);
+  const NodeGpus& gpus = rig.agent->gpus();
+  EXPECT_EQ(gpus.Of(rig.session, rig.NameRun(rig.session, 1, 1).domain), nullptr);
+  EXPECT_NE(gpus.Of(owner, rig.NameRun(owner, 1, 1).domain), nullptr);
   EXPECT_TRUE(rig.agent->flows().putter.Reserve(rig.NameRun(owner, 2, 1), Tier::kGpu).ok());
 }
 
@@ -36,23 +37,25 @@ TEST(GpuEvictionTest, WhatOnlyThePoolHasLeavesItLast) {
   ASSERT_EQ(rig.Put(rig.session, 50, 1), 1u);
   ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 50, 1, kLong, Tier::kGpu))->blocks.size(), 1u);
   rig.agent->sessions().leases().ReleaseAll(rig.session);
-  EXPECT_TRUE(rig.agent->evictor().EvictGpuCopy());
-  EXPECT_FALSE(rig.agent->evictor().EvictGpuCopy());
+  EXPECT_EQ(rig.agent->gpus().at(0).blocks().CheapestCopy(),
+            rig.NameRun(rig.session, 50, 1).keys[0]);
+  ASSERT_EQ(rig.Put(rig.session, 60, 2), 2u);
+  ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 60, 2, kLong, Tier::kGpu))->blocks.size(), 2u);
   EXPECT_TRUE(rig.agent->index().In(Tier::kGpu, rig.NameRun(rig.session, 1, 1).keys[0]));
 }
 
 TEST(GpuStatsTest, PaddingIsWhatBlocksLeaveOfTheirSlots) {
   AgentRig rig({.gpu_slots = 4});
-  BlockIndex& index = rig.agent->index();
-  EXPECT_EQ(index.gpu_padding_bytes(), 0u);
+  GpuTier& gpu = rig.agent->gpus().at(0);
+  EXPECT_EQ(gpu.blocks().padding_bytes(), 0u);
   const BlockKey key{.hi = 1, .lo = 1};
   const uint64_t length = testing::kRigBlockBytes - 96;
-  index.PublishGpu({.key = key, .length = length}, *rig.agent->evictor().ReserveGpu());
+  gpu.Publish({.key = key, .length = length}, gpu.Reserve(rig.session)->slot);
   ASSERT_EQ(rig.Put(rig.session, 1, 1), 1u);
   ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 1, 1, kLong, Tier::kGpu))->blocks.size(), 1u);
-  EXPECT_EQ(index.gpu_padding_bytes(), 96u) << "the other fills its slot";
-  rig.agent->evictor().DropFromGpu(key);
-  EXPECT_EQ(index.gpu_padding_bytes(), 0u);
+  EXPECT_EQ(gpu.blocks().padding_bytes(), 96u) << "the other fills its slot";
+  gpu.Drop(key);
+  EXPECT_EQ(gpu.blocks().padding_bytes(), 0u);
 }
 
 TEST(GpuCopiesTest, CopiesAreCountedEachWay) {

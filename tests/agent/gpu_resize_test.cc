@@ -33,9 +33,9 @@ constexpr uint32_t kPerHandle = kHandle / kRigBlockBytes;
 // A pool of one handle, of four at most.
 class GpuResizeTest : public ::testing::Test {
  protected:
-  GpuResizer& resizer() { return *rig_.agent->gpu_resizer(); }
-  const GpuPool& pool() { return *rig_.agent->gpu(); }
-  SlotGrants& grants() { return *rig_.agent->slot_grants(); }
+  GpuResizer& resizer() { return rig_.agent->gpus().at(0).resizer(); }
+  const GpuPool& pool() { return rig_.agent->gpus().at(0).pool(); }
+  SlotGrants& grants() { return rig_.agent->gpus().at(0).grants(); }
   size_t handles() { return pool().handles().size(); }
   // Begins, and gives it a second.
   GpuResizer::Progress Resize(uint64_t bytes) {
@@ -45,7 +45,7 @@ class GpuResizeTest : public ::testing::Test {
     return resizer().progress();
   }
   std::vector<uint32_t> Take(SessionId session, uint32_t count) {
-    return grants().Take(rig_.NameRun(session, 0, 1), count).value_or(std::vector<uint32_t>());
+    return grants().Take(session, count).value_or(std::vector<uint32_t>());
   }
   // All slots of the first handle are somebody's, so that others lie behind them.
   std::vector<uint32_t> TakeFirstHandle() {
@@ -102,7 +102,7 @@ TEST_F(GpuResizeTest, CachedBlocksBeyondTheSizeMakeWayAndOthersStay) {
   rig_.agent->sessions().leases().Release(rig_.session, LeaseOnGpu(rig_.session, 10, 3));
   const std::vector<uint32_t> taken = Take(rig_.session, kPerHandle - 3);
   rig_.agent->sessions().leases().Release(rig_.session, LeaseOnGpu(rig_.session, 20, 4));
-  EXPECT_EQ(rig_.agent->index().UnheldInGpuFrom(kPerHandle, 100).size(), 4u);
+  EXPECT_EQ(rig_.agent->gpus().at(0).blocks().UnheldFrom(kPerHandle, 100).size(), 4u);
   // The smaller pool has slots to spare, so that nothing leaves ahead of need.
   const size_t spare = kPerHandle / kGpuLowWatermarkSpare;
   grants().Release(rig_.session, std::span(taken).first(spare));
@@ -117,7 +117,6 @@ TEST_F(GpuResizeTest, MoreBlocksThanOneTurnEvictsAllGo) {
   const SessionId filler = rig_.Open(0);
   ASSERT_EQ(Take(filler, kPerHandle).size(), kPerHandle);
   rig_.agent->sessions().leases().Release(rig_.session, LeaseOnGpu(rig_.session, 1000, kBlocks));
-  EXPECT_EQ(rig_.agent->evictor().EvictGpuFrom(kPerHandle, 0), 0u);
   EXPECT_EQ(Resize(kHandle).bytes, kHandle);
   EXPECT_EQ(rig_.agent->stats().gpu.evictions, kBlocks);
 }

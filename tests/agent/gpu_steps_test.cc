@@ -47,7 +47,9 @@ class GpuStepsTest : public ::testing::Test {
   Reserved ReserveOnGpu(SessionId session, uint64_t first, size_t count) {
     return *rig_.agent->flows().putter.Reserve(rig_.NameRun(session, first, count), Tier::kGpu);
   }
-  uint64_t used_slots() const { return rig_.agent->gpus().at(0).pool().used_bytes() / kRigBlockBytes; }
+  uint64_t used_slots() const {
+    return rig_.agent->gpus().at(0).pool().used_bytes() / kRigBlockBytes;
+  }
   std::span<std::byte> Slot(uint64_t offset) {
     return {rig_.agent->gpus().at(0).pool().region()->address() + offset, kRigBlockBytes};
   }
@@ -149,7 +151,8 @@ TEST_F(GpuStepsTest, ABlockWhoseStepDoesNotEndInTimeIsNotCommitted) {
   Steps steps(&rig_, rig_.session);
   const uint64_t step = steps.Begin();
   const Reserved reserved = ReserveOnGpu(rig_.session, 1, 1);
-  EXPECT_EQ(rig_.Run(rig_.agent->flows().putter.Commit(rig_.session, {reserved.blocks[0].id}, step)), 0u);
+  EXPECT_EQ(
+      rig_.Run(rig_.agent->flows().putter.Commit(rig_.session, {reserved.blocks[0].id}, step)), 0u);
   rig_.Pass(absl::Milliseconds(1));
   EXPECT_EQ(rig_.agent->index().blocks_in(Tier::kHost), 0u);
   EXPECT_EQ(used_slots(), 1u) << "it may still be written";
@@ -237,12 +240,15 @@ TEST_F(GpuStepsTest, APageIsTheSessionsOwnAndItsPlaceOneOfAFew) {
     sessions.push_back(rig_.Open(0));
     ASSERT_TRUE(rig_.agent->sessions().AttachToGpu(sessions.back()).ok());
   }
-  EXPECT_EQ(*rig_.agent->sessions().AttachToGpu(sessions[0]), *rig_.agent->sessions().AttachToGpu(sessions[0]));
-  EXPECT_NE(*rig_.agent->sessions().AttachToGpu(sessions[0]), *rig_.agent->sessions().AttachToGpu(sessions[1]));
+  EXPECT_EQ(*rig_.agent->sessions().AttachToGpu(sessions[0]),
+            *rig_.agent->sessions().AttachToGpu(sessions[0]));
+  EXPECT_NE(*rig_.agent->sessions().AttachToGpu(sessions[0]),
+            *rig_.agent->sessions().AttachToGpu(sessions[1]));
   EXPECT_TRUE(absl::IsResourceExhausted(rig_.agent->sessions().AttachToGpu(rig_.session).status()));
   rig_.agent->CloseSession(sessions[0]);
   EXPECT_TRUE(rig_.agent->sessions().AttachToGpu(rig_.session).ok());
-  EXPECT_TRUE(absl::IsNotFound(rig_.agent->sessions().AttachToGpu(sessions[0]).status())) << "it is closed";
+  EXPECT_TRUE(absl::IsNotFound(rig_.agent->sessions().AttachToGpu(sessions[0]).status()))
+      << "it is closed";
   EXPECT_TRUE(absl::IsNotFound(rig_.agent->sessions().AttachToGpu(rig_.Open(1)).status()))
       << "the pool is another tenant's";
 }
@@ -303,7 +309,8 @@ TEST_F(HostStepsTest, AClientThatGaveUpWaitingForItsCommitDoesNotFreeItsSlots) {
   const auto committed = rig_.Spawn(rig_.agent->flows().putter.Commit(rig_.session, ids, step));
   rig_.agent->sessions().reservations().Release(rig_.session, ids);
   EXPECT_EQ(rig_.agent->host().used_bytes(), 2 * kRigBlockBytes);
-  EXPECT_EQ(rig_.Run(rig_.agent->flows().putter.Commit(rig_.session, ids)), 0u) << "it is committed";
+  EXPECT_EQ(rig_.Run(rig_.agent->flows().putter.Commit(rig_.session, ids)), 0u)
+      << "it is committed";
   steps.End(step);
   rig_.Pass(absl::Milliseconds(50));
   EXPECT_EQ(*committed, 2u);

@@ -20,8 +20,8 @@ class HostScrubTest : public ::testing::Test {
  protected:
   // Where the block is in host memory.
   std::span<std::byte> BytesOf(SessionId of, uint64_t number) {
-    const BlockIndex::Entry* entry = rig_.agent->index().Find(rig_.NameRun(of, number, 1).keys[0]);
-    return rig_.Host(of, entry->host.offset().value);
+    const HostBlock* entry = rig_.agent->index().Find(rig_.NameRun(of, number, 1).keys[0]);
+    return rig_.Host(of, entry->offset);
   }
   bool InHost(SessionId of, uint64_t number) {
     return rig_.agent->index().In(Tier::kHost, rig_.NameRun(of, number, 1).keys[0]);

@@ -125,7 +125,8 @@ class FrozenCoordinatorTest : public ::testing::Test {
   }
   absl::Duration MatchTakes() {
     const absl::Time start = rig_.executor.Now();
-    rig_.Run(rig_.agent->flows().matcher.Match({rig_.NameRun(rig_.session, 100, 4)}, absl::Seconds(30)));
+    rig_.Run(
+        rig_.agent->flows().matcher.Match({rig_.NameRun(rig_.session, 100, 4)}, absl::Seconds(30)));
     return rig_.executor.Now() - start;
   }
 

@@ -109,7 +109,8 @@ TEST(OffloadAtCommitTest, ADiskThatTakesOverAnothersBlockIsCharged) {
   };
   const uint64_t before[2] = {left(0), left(1)};
   uint64_t number = 1;
-  while (*rig.agent->disks().set()->DiskFor(rig.NameRun(rig.session, number, 1).keys[0]) != 0) ++number;
+  while (*rig.agent->disks().set()->DiskFor(rig.NameRun(rig.session, number, 1).keys[0]) != 0)
+    ++number;
   ASSERT_EQ(rig.PutOnDisk(rig.session, number, 1), 1u);
   ASSERT_EQ(OnDisk(rig), 1u);
   EXPECT_EQ(before[0] - left(0), kRecord) << "the failed write is not given back";

@@ -242,7 +242,8 @@ TEST_F(OnboardPartsTest, WithoutALeaseNothingMoreIsHandedOver) {
   Warm(1, 3);
   const BlockKey key = rig_.NameRun(rig_.session, 1, 1).keys[0];
   for (size_t i = 0; i + 1 < kMaxLeasesPerSession; ++i) {
-    ASSERT_TRUE(rig_.agent->sessions().leases()
+    ASSERT_TRUE(rig_.agent->sessions()
+                    .leases()
                     .Grant(rig_.session, *rig_.agent->index().PinOf(key),
                            rig_.executor.Now() + kLeaseDuration)
                     .ok());

@@ -113,8 +113,9 @@ class OnboardStreamTest : public ::testing::Test {
       session_ = *agent_->sessions().Open(agent_->options().tenants.tenants()[0], SessionToken{1});
       return *agent_->sessions().table().AddSpace(session_, testing::TestSpace(kBlockBytes));
     });
-    const auto reserved = CallOn(
-        &executor_, [this] { return *agent_->flows().putter.Reserve(NameSet({kHere}), Tier::kHost); });
+    const auto reserved = CallOn(&executor_, [this] {
+      return *agent_->flows().putter.Reserve(NameSet({kHere}), Tier::kHost);
+    });
     // Until then no peer is asked.
     while (!CallOn(&executor_, [this] { return agent_->reporter()->connected(); })) {
       std::this_thread::yield();

@@ -36,8 +36,9 @@ class ResidencyModelTest : public ::testing::Test {
   explicit ResidencyModelTest(uint32_t max_log2_buckets = kMaxResidencyLog2Buckets,
                               uint64_t before = 0)
       : before_(before),
-        residency_({.executor = &executor_, .scope = &scope_, .tenants = &tenants_},
-                   max_log2_buckets) {
+        residency_(
+            {.executor = &executor_, .scope = &scope_, .tenants = &tenants_, .changes = &changes_},
+            max_log2_buckets) {
     for (uint64_t i = 0; i < before; ++i) {
       residency_.Add(kDomain, Tier::kHost, ResidencyKey(kKept + i));
     }
@@ -81,6 +82,7 @@ class ResidencyModelTest : public ::testing::Test {
   testing::SimTime time_;
   testing::SimExecutor executor_{&time_};
   const TenantTable tenants_ = *TenantTable::Create({{.name = "default"}});
+  BlockChanges changes_;
   Residency residency_;
   TaskScope scope_{&executor_};
   const ResidencyTable* handed_out_ = nullptr;

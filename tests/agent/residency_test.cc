@@ -38,7 +38,8 @@ class ResidencyTest : public ::testing::Test {
   void Pass(absl::Duration span = absl::Milliseconds(1)) { time_.RunUntil(time_.Now() + span); }
   std::unique_ptr<Residency> Make(uint32_t max_log2_buckets = kMaxResidencyLog2Buckets) {
     return std::make_unique<Residency>(
-        Residency::Parts{.executor = &executor_, .scope = &scope_, .tenants = &tenants_},
+        Residency::Parts{
+            .executor = &executor_, .scope = &scope_, .tenants = &tenants_, .changes = &changes_},
         max_log2_buckets);
   }
 
@@ -46,6 +47,7 @@ class ResidencyTest : public ::testing::Test {
   testing::SimExecutor executor_{&time_};
   const TenantTable tenants_ = *TenantTable::Create(
       {{.name = "default"}, {.name = "acme", .secret = "sixteen bytes or more"}});
+  BlockChanges changes_;
   std::unique_ptr<Residency> residency_;
   TaskScope scope_{&executor_};
 };
@@ -60,13 +62,6 @@ TEST_F(ResidencyTest, EachDomainHasATableOfItsOwn) {
   EXPECT_EQ(first->Look(ResidencyKey(2)), Residence::kAbsent);
   EXPECT_EQ(second->Look(ResidencyKey(1)), Residence::kAbsent);
   EXPECT_EQ(second->Look(ResidencyKey(2)), Residence::kDisk);
-}
-
-TEST_F(ResidencyTest, ATagSaysWhoseDomainItIsOrNobodys) {
-  residency_ = Make();
-  EXPECT_EQ(residency_->DomainOf(TenantTagOf("default")), kFirst);
-  EXPECT_EQ(residency_->DomainOf(TenantTagOf("acme")), kSecond);
-  EXPECT_EQ(residency_->DomainOf(TenantTagOf("gone")), std::nullopt);
 }
 
 TEST_F(ResidencyTest, AFullTableIsReplacedByOneOfTwiceTheSize) {

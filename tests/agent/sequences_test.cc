@@ -45,7 +45,8 @@ class SequencesTest : public ::testing::Test {
 TEST_F(SequencesTest, ASetHasHolesWhereARunEnds) {
   rig_.Put(rig_.session, 1, 2);
   rig_.Put(rig_.session, 4, 1);
-  const Onboarded of_set = *rig_.Run(rig_.agent->flows().onboarder.Onboard(RequestOf(Set({4, 9, 1, 2}))));
+  const Onboarded of_set =
+      *rig_.Run(rig_.agent->flows().onboarder.Onboard(RequestOf(Set({4, 9, 1, 2}))));
   EXPECT_EQ(IndicesOf(of_set), (std::vector<size_t>{0, 2, 3}));
   EXPECT_EQ(of_set.missed, MissReason::kAbsent);
   const Onboarded of_run =
@@ -83,7 +84,8 @@ TEST_F(SequencesTest, ASetComesFromTheDiskAroundItsHoles) {
   // Host memory forgets them.
   ASSERT_EQ(rig_.PutOnDisk(rig_.session, 100, 16), 16);
   ASSERT_FALSE(rig_.agent->index().In(Tier::kHost, rig_.NameRun(rig_.session, 8, 1).keys[0]));
-  const Onboarded of_set = *rig_.Run(rig_.agent->flows().onboarder.Onboard(RequestOf(Set({8, 77, 2}))));
+  const Onboarded of_set =
+      *rig_.Run(rig_.agent->flows().onboarder.Onboard(RequestOf(Set({8, 77, 2}))));
   EXPECT_EQ(IndicesOf(of_set), (std::vector<size_t>{0, 2}));
   for (const LeasedBlock& block : of_set.blocks) EXPECT_EQ(block.from, Tier::kDisk);
 }

@@ -28,7 +28,9 @@ class StagedPutTest : public ::testing::Test {
         reserved.blocks,
         [](const ReservedBlock& block) { return block.state == ReservedBlock::State::kReserved; }));
   }
-  uint64_t ReservedBytes() const { return rig_.agent->sessions().staging().report().reserved_bytes; }
+  uint64_t ReservedBytes() const {
+    return rig_.agent->sessions().staging().report().reserved_bytes;
+  }
 
   AgentRig rig_{{.disk = false, .staging_slots = kStagingSlots}};
   const SessionId session_ = rig_.session;
@@ -133,8 +135,8 @@ TEST_F(StagedPutTest, ASessionsEndFreesAllOfItAtOnce) {
 }
 
 TEST_F(StagedPutTest, ACommitUnderWayOutlivesItsSession) {
-  const auto committed =
-      rig_.Spawn(rig_.agent->flows().putter.Commit(session_, rig_.Reserve(session_, 1, kStagingSlots)));
+  const auto committed = rig_.Spawn(
+      rig_.agent->flows().putter.Commit(session_, rig_.Reserve(session_, 1, kStagingSlots)));
   rig_.agent->CloseSession(session_);
   while (!committed->has_value()) ASSERT_TRUE(rig_.time.Step());
   EXPECT_EQ(**committed, kStagingSlots);
@@ -171,9 +173,10 @@ TEST(StagedPutAloneTest, NothingOfAnOlderBlockIsBehindAShorterOne) {
   // All of the arena has been written to.
   ASSERT_EQ(rig.Put(rig.session, 1, 4), 4u);
   constexpr uint64_t kShort = kRigBlockBytes - 100;
-  const uint32_t space = *rig.agent->sessions().table().AddSpace(rig.session, testing::TestSpace(kShort));
-  const BlockRun run =
-      *rig.agent->sessions().table().NameRun(rig.session, space, std::nullopt, AgentRig::Keys(50, 1));
+  const uint32_t space =
+      *rig.agent->sessions().table().AddSpace(rig.session, testing::TestSpace(kShort));
+  const BlockRun run = *rig.agent->sessions().table().NameRun(rig.session, space, std::nullopt,
+                                                              AgentRig::Keys(50, 1));
   const Reserved reserved = *rig.agent->flows().putter.Reserve(run, Tier::kHost);
   ASSERT_EQ(reserved.blocks[0].state, ReservedBlock::State::kReserved);
   std::ranges::fill(rig.Write(rig.session, reserved.blocks[0].offset), std::byte{0x77});
@@ -190,7 +193,8 @@ TEST(StagedPutAloneTest, NothingOfAnOlderBlockIsBehindAShorterOne) {
 
 TEST(StagingTest, AWorkerOfADirectNodeHasNoRegion) {
   AgentRig rig;
-  EXPECT_TRUE(absl::IsNotFound(rig.agent->sessions().staging().RegionOf(rig.session, DomainId{0}).status()));
+  EXPECT_TRUE(absl::IsNotFound(
+      rig.agent->sessions().staging().RegionOf(rig.session, DomainId{0}).status()));
   EXPECT_FALSE(rig.agent->sessions().staging().enabled());
 }
 

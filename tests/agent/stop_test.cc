@@ -63,14 +63,15 @@ TEST_F(StopTest, ACommitThatWaitsForItsStepIsAnsweredWhenTheAgentStops) {
   rig_.agent->EndWaits();
   rig_.Pass(kMoment);
   EXPECT_EQ(*commit, 0u);
-  EXPECT_EQ(rig_.agent->gpus().at(0).pool().used_bytes(), 2 * kRigBlockBytes) << "the step may still write";
+  EXPECT_EQ(rig_.agent->gpus().at(0).pool().used_bytes(), 2 * kRigBlockBytes)
+      << "the step may still write";
   EXPECT_EQ(rig_.agent->host().used_bytes(), 2 * kRigBlockBytes);
   EXPECT_LT(TimeToStop(), absl::Seconds(1));
 }
 
 TEST_F(StopTest, StopAloneEndsTheWaitsToo) {
-  const auto commit =
-      rig_.Spawn(rig_.agent->flows().putter.Commit(rig_.session, Reserve(1, 1, Tier::kGpu), BeginStep()));
+  const auto commit = rig_.Spawn(
+      rig_.agent->flows().putter.Commit(rig_.session, Reserve(1, 1, Tier::kGpu), BeginStep()));
   rig_.Pass(kMoment);
   EXPECT_LT(TimeToStop(), absl::Seconds(1));
   EXPECT_EQ(*commit, 0u);
@@ -108,7 +109,8 @@ TEST_F(StopTest, APeerThatWaitsForADiskIsAnswered) {
   ASSERT_EQ(rig_.agent->evictor().EvictAll(), 1u);
   rig_.disk.Stall();
   const BlockKey key = rig_.NameRun(rig_.session, 1, 1).keys[0];
-  const auto served = rig_.Spawn(rig_.agent->flows().peer_server.Serve(key, rig_.time.Now() + kLong));
+  const auto served =
+      rig_.Spawn(rig_.agent->flows().peer_server.Serve(key, rig_.time.Now() + kLong));
   rig_.Pass(absl::Milliseconds(50));
   EXPECT_FALSE(served->has_value());
   rig_.agent->EndWaits();
@@ -119,14 +121,16 @@ TEST_F(StopTest, APeerThatWaitsForADiskIsAnswered) {
 
 TEST_F(StopTest, AResizeThatWaitsForAWorkerIsAnsweredAndEnds) {
   Reserve(1, 4, Tier::kGpu);
-  ASSERT_EQ(rig_.agent->gpus().at(0).resizer().Begin(rig_.agent->gpus().at(0).pool().handle_bytes()), absl::OkStatus());
+  ASSERT_EQ(
+      rig_.agent->gpus().at(0).resizer().Begin(rig_.agent->gpus().at(0).pool().handle_bytes()),
+      absl::OkStatus());
   const auto end =
       rig_.Spawn(rig_.agent->gpus().at(0).resizer().AwaitEnd(rig_.time.Now() + kGpuResizeWait));
   rig_.agent->EndWaits();
   rig_.Pass(2 * kSweepInterval);
   EXPECT_TRUE(end->has_value());
-  EXPECT_TRUE(
-      absl::IsUnavailable(rig_.agent->gpus().at(0).resizer().Begin(rig_.agent->gpus().at(0).pool().handle_bytes())));
+  EXPECT_TRUE(absl::IsUnavailable(
+      rig_.agent->gpus().at(0).resizer().Begin(rig_.agent->gpus().at(0).pool().handle_bytes())));
 }
 
 // The disks take their time, and are not called back.

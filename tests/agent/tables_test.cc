@@ -159,8 +159,7 @@ TEST(LeaseTest, ASessionHoldsKMaxLeasesAndNotOneMore) {
   LeaseTable& leases = rig.agent->sessions().leases();
   const absl::Time deadline = rig.executor.Now() + absl::Seconds(5);
   for (size_t i = 0; i < kMaxLeasesPerSession; ++i) {
-    ASSERT_TRUE(
-        leases.Grant(rig.session, *rig.agent->index().PinOf(key), deadline).ok());
+    ASSERT_TRUE(leases.Grant(rig.session, *rig.agent->index().PinOf(key), deadline).ok());
   }
   EXPECT_TRUE(absl::IsResourceExhausted(
       leases.Grant(rig.session, *rig.agent->index().PinOf(key), deadline).status()));

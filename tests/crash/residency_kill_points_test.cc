@@ -90,8 +90,10 @@ class Writer {
   SimTime time_;
   SimExecutor executor_{&time_};
   const TenantTable tenants_ = *TenantTable::Create({{.name = "default"}});
-  Residency residency_{{.executor = &executor_, .scope = &scope_, .tenants = &tenants_},
-                       kMinResidencyLog2Buckets + 1};
+  BlockChanges changes_;
+  Residency residency_{
+      {.executor = &executor_, .scope = &scope_, .tenants = &tenants_, .changes = &changes_},
+      kMinResidencyLog2Buckets + 1};
   TaskScope scope_{&executor_};
   const SealedMemory* handed_out_ = nullptr;
 };

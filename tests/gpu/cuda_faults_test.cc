@@ -102,7 +102,8 @@ TEST_F(CudaFaultsTest, ALostDeviceRefusesEverythingAndDoesNotHang) {
   EXPECT_EQ(device_->Signal(Lane::kOffload, page_->word(0), 1).status().code(), kUnavailable);
   EXPECT_EQ(device_->Await(Lane::kCompute, page_->word(0), 1).status().code(), kUnavailable);
   EXPECT_EQ(device_->CreateRegion(region_->shape(), 1).status().code(), kUnavailable);
-  EXPECT_EQ(device_->ImportRegion(region_->shape(), {}, device_->uuid()).status().code(), kUnavailable);
+  EXPECT_EQ(device_->ImportRegion(region_->shape(), {}, device_->uuid()).status().code(),
+            kUnavailable);
   EXPECT_EQ(device_->Pin(page_->bytes()).code(), kUnavailable);
   EXPECT_EQ(device_->Drain(absl::InfiniteDuration()).code(), kUnavailable);
   EXPECT_EQ(device_->Unpin(page_->bytes()), absl::OkStatus());

@@ -55,7 +55,8 @@ Task<void> BurstProof::Run(SimNode* node) {
   const uint64_t slots = agent.host().slots(domain).capacity_bytes() / SlotBytes(bytes);
   const uint64_t blocks = slots + slots / 2;
   // Disks take their oldest segments first: a third of them is room for what is new.
-  const bool room = 3 * blocks * RecordBytes(bytes) <= node->agent().disks().set()->capacity_bytes();
+  const bool room =
+      3 * blocks * RecordBytes(bytes) <= node->agent().disks().set()->capacity_bytes();
   if (!room || !node->writes_everything() || !node->DisksServe()) co_return;
 
   std::vector<Putter> putters(kPutters);

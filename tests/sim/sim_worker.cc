@@ -196,7 +196,7 @@ absl::StatusOr<BlockRun> SimWorker::Name(const std::vector<EngineKey>& keys, siz
   std::optional<EngineKey> parent;
   if (from > 0) parent = keys[from - 1];
   return node_->agent().sessions().table().NameRun(*session_, space_id_, parent,
-                                           std::span(keys).subspan(from));
+                                                   std::span(keys).subspan(from));
 }
 
 Task<void> SimWorker::Match(std::vector<EngineKey> keys) {

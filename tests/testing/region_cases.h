@@ -59,7 +59,8 @@ TEST_P(DeviceTest, ShapesThatCannotBeAreInvalid) {
         RegionShape{.handle_bytes = kRegionGranularity, .max_handles = 0},
         RegionShape{.handle_bytes = kRegionGranularity, .max_handles = kMaxRegionHandles + 1}}) {
     EXPECT_EQ(device_->CreateRegion(shape, 0).status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_EQ(device_->ImportRegion(shape, {}, device_->uuid()).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(device_->ImportRegion(shape, {}, device_->uuid()).status().code(),
+              absl::StatusCode::kInvalidArgument);
   }
 }
 

@@ -240,7 +240,8 @@ TEST_F(EmulatedDeviceTest, ACopyThatFailedHasEnded) {
 TEST_F(EmulatedDeviceTest, WhatAKilledProcessHadSubmittedDoesNotHappen) {
   auto killed = std::make_unique<EmulatedRig>(&time_);
   const std::vector<int> handles = {rig_.region()->descriptor(0)};
-  auto shared = *killed->device().ImportRegion(rig_.region()->shape(), handles, killed->device().uuid());
+  auto shared =
+      *killed->device().ImportRegion(rig_.region()->shape(), handles, killed->device().uuid());
   Fill(killed->host(0), 9);
   const CopySegment block = killed->Block(0, 0);
   ASSERT_TRUE(killed->device()

@@ -78,8 +78,9 @@ class CudaDevice final : public Device {
   absl::Status state() const override;
   absl::StatusOr<std::unique_ptr<DeviceRegion>> CreateRegion(const RegionShape& shape,
                                                              size_t handles) override;
-  absl::StatusOr<std::unique_ptr<DeviceRegion>> ImportRegion(
-      const RegionShape& shape, std::span<const int> descriptors, const DeviceUuid& of) override;
+  absl::StatusOr<std::unique_ptr<DeviceRegion>> ImportRegion(const RegionShape& shape,
+                                                             std::span<const int> descriptors,
+                                                             const DeviceUuid& of) override;
   absl::StatusOr<std::unique_ptr<DeviceRegion>> AdoptRegion(
       std::span<const std::span<std::byte>> ranges) override;
   absl::Status Pin(std::span<std::byte> host) override;

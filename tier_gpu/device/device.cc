@@ -75,9 +75,9 @@ absl::Status CheckPath(const Device& device, CopyPath path) {
 
 absl::Status CheckImport(const Device& device, const DeviceUuid& of) {
   if (of == device.uuid()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("the region is memory of ", of.ToString(), ", and this device is ",
-                   device.uuid().ToString(), ": open that one (CUDA_VISIBLE_DEVICES renumbers them)"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the region is memory of ", of.ToString(), ", and this device is ", device.uuid().ToString(),
+      ": open that one (CUDA_VISIBLE_DEVICES renumbers them)"));
 }
 
 }  // namespace kvtier

@@ -20,10 +20,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "core/device_uuid.h"
 #include "tier_gpu/device/block_batch.h"
 #include "tier_gpu/device/copy.h"
 #include "tier_gpu/device/device_region.h"
-#include "core/device_uuid.h"
 #include "tier_gpu/device/signal_page.h"
 
 namespace kvtier {

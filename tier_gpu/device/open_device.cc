@@ -57,9 +57,8 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(absl::string_view name, const
   if (absl::ConsumePrefix(&digits, "cuda:") && absl::SimpleAtoi(digits, &ordinal) && ordinal >= 0) {
     return OpenGpu(ordinal, clock, options);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("a device is \"emulated\", \"emulated:N\", \"cuda:N\" or \"auto\", not \"",
-                   name, "\""));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a device is \"emulated\", \"emulated:N\", \"cuda:N\" or \"auto\", not \"", name, "\""));
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenDevices(absl::string_view names,
