@@ -343,7 +343,7 @@ bool Agent::CloseSession(SessionId id) {
   sessions_.Close(id);
   onboarder_->SessionEnded(id);
   if (promises_ != nullptr) promises_->EndSession(id);
-  if (!may_write && gpu_workers_ != nullptr) gpu_workers_->WritesOver(id);
+  if (gpu_workers_ != nullptr) gpu_workers_->Sweep();
   return may_write;
 }
 
@@ -351,7 +351,6 @@ void Agent::WritesOver(SessionId id) {
   if (leaving_.erase(id) == 0) return;
   reservations_.ReleaseAll(id);
   if (slot_grants_ != nullptr) slot_grants_->ReleaseAll(id);
-  if (gpu_workers_ != nullptr) gpu_workers_->WritesOver(id);
 }
 
 void Agent::ProcessGone(SessionId id) {

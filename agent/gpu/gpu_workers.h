@@ -5,7 +5,7 @@
 //
 // A session that hangs up may be a process that is still dying, with work of its own on
 // the device. Its number, and what it holds, go back when the process is gone, or when
-// its words say that nothing of it runs and its writes are over.
+// its words say that nothing of it runs.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_GPU_GPU_WORKERS_H_
@@ -34,10 +34,7 @@ struct GpuWorker {
   StepWords* words = nullptr;
   PoolWorker number{};
   bool hung_up = false;  // Its holds end with its place, all at once.
-  // It hung up, and may still write slots by its CPU, in no step: it keeps its place.
-  bool may_write = false;
-  bool gone = false;       // The place is another's by now, or nobody's.
-  bool has_slots = false;  // It was leased or given some.
+  bool gone = false;     // The place is another's by now, or nobody's.
 };
 
 // A worker's hold on one slot. Move-only; the destructor ends it as of the worker's
@@ -93,11 +90,8 @@ class GpuWorkers {
   // The steps that the session's worker has begun, as its words say now.
   BegunSteps StepsOf(SessionId session);
 
-  // The session hung up: what is left of its work counts until it has ended and
-  // WritesOver().
+  // The session hung up: what is left of its work counts until it has ended.
   void Close(SessionId session);
-  // After Close(): nothing of it writes slots any more, but steps that have not ended.
-  void WritesOver(SessionId session);
   // The process of a session that hung up is gone, and its context on the device with it.
   void ProcessGone(SessionId session);
   // Takes over what the words say; ends the places of those who hung up and are done.
