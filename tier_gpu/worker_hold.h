@@ -20,10 +20,7 @@ struct GpuWorker {
   StepWords* words = nullptr;
   PoolWorker number{};
   bool hung_up = false;  // Its holds end with its place, all at once.
-  // It hung up, and may still write slots by its CPU, in no step: it keeps its place.
-  bool may_write = false;
-  bool gone = false;  // The place is another's by now, or nobody's.
-  bool has_slots = false;
+  bool gone = false;     // The place is another's by now, or nobody's.
 };
 
 // Move-only; the destructor ends the hold as of the worker's latest step.

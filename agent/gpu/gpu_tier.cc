@@ -142,7 +142,7 @@ size_t GpuTier::Close(SessionId session) {
 
 void GpuTier::WritesOver(SessionId session) {
   grants_.ReleaseAll(session);
-  workers_.WritesOver(session);
+  workers_.Sweep();
 }
 
 void GpuTier::EndWaits() {

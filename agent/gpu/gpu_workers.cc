@@ -30,7 +30,6 @@ std::shared_ptr<const GpuWorker> GpuWorkers::Find(SessionId session) const {
 GpuHold GpuWorkers::Hold(SessionId session, SlotRef slot) {
   const auto found = workers_.find(session);
   if (found == workers_.end() || found->second->hung_up) return {};
-  found->second->has_slots = true;
   absl::StatusOr<GpuHold> hold = GpuHold::Of(found->second, slot);
   KVT_CHECK(hold.ok());
   return *std::move(hold);
@@ -43,15 +42,7 @@ BegunSteps GpuWorkers::StepsOf(SessionId session) {
 
 void GpuWorkers::Close(SessionId session) {
   const auto found = workers_.find(session);
-  if (found == workers_.end()) return;
-  found->second->hung_up = true;
-  found->second->may_write = found->second->has_slots;
-}
-
-void GpuWorkers::WritesOver(SessionId session) {
-  const auto found = workers_.find(session);
-  if (found != workers_.end()) found->second->may_write = false;
-  Sweep();
+  if (found != workers_.end()) found->second->hung_up = true;
 }
 
 void GpuWorkers::ProcessGone(SessionId session) {
@@ -67,7 +58,7 @@ void GpuWorkers::Sweep() {
   absl::erase_if(workers_, [this](const auto& place) {
     GpuWorker& worker = *place.second;
     const bool done = table_->retired(worker.number) >= table_->begun(worker.number);
-    if (!worker.hung_up || worker.may_write || !done) return false;
+    if (!worker.hung_up || !done) return false;
     End(&worker);
     return true;
   });

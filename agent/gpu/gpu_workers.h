@@ -5,7 +5,7 @@
 //
 // A session that hangs up may be a process that is still dying, with work of its own on the device.
 // Its number, and what it holds, go back when the process is gone, or when its words say that
-// nothing of it runs and its writes are over.
+// nothing of it runs.
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_GPU_GPU_WORKERS_H_
@@ -45,10 +45,8 @@ class GpuWorkers {
   // Returns the steps that the session's worker has begun, as its words say now.
   BegunSteps StepsOf(SessionId session);
 
-  // The session hung up: what is left of its work counts until it has ended and WritesOver().
+  // The session hung up: what is left of its work counts until it has ended.
   void Close(SessionId session);
-  // After Close(): nothing of it writes slots any more, but steps that have not ended.
-  void WritesOver(SessionId session);
   // The process of a session that hung up is gone, and its context on the device with it.
   void ProcessGone(SessionId session);
   // Takes over what the words say; ends the places of those who hung up and are done.

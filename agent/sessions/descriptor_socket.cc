@@ -8,7 +8,6 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,8 +32,6 @@ constexpr size_t kMaxConnections = 2 * kMaxSessions;
 constexpr absl::Duration kNoDescriptorPause = absl::Milliseconds(10);
 // The largest packet of the protocol is a Hello; one byte more shows a longer one.
 constexpr size_t kPacketBytes = sizeof(wire::Hello) + 1;
-// SO_PEERPIDFD of x86 and ARM; headers of before Linux 6.5 do not name it.
-constexpr int kPeerPidfd = 77;
 
 template <size_t kBytes>
 void FillRandom(std::array<uint8_t, kBytes>* bytes) {
@@ -70,16 +67,6 @@ void Watch(int epoll_fd, int fd) {
   event.events = EPOLLIN | EPOLLRDHUP;
   event.data.fd = fd;
   KVT_CHECK(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0);
-}
-
-// Returns a pidfd of the process that connected the other end of a Unix socket. A kernel from 6.5
-// on has it, also of another PID namespace; an older one does by `pid`, the socket's SO_PEERCRED,
-// as long as the process certainly lives. -1: it cannot be watched here.
-int WatchPeer(int socket_fd, pid_t pid) {
-  int fd = -1;
-  socklen_t size = sizeof(fd);
-  if (getsockopt(socket_fd, SOL_SOCKET, kPeerPidfd, &fd, &size) == 0) return fd;
-  return pid <= 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
 }
 
 // Returns who said Hello, if the proof is that of its tenant's key and our nonce. nullptr: it is

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,19 @@
 #include "proto/session_wire.h"
 
 namespace kvtier {
+namespace {
+
+// SO_PEERPIDFD of x86 and ARM; headers of before Linux 6.5 do not name it.
+constexpr int kPeerPidfd = 77;
+
+}  // namespace
+
+int WatchPeer(int socket_fd, pid_t pid) {
+  int fd = -1;
+  socklen_t size = sizeof(fd);
+  if (getsockopt(socket_fd, SOL_SOCKET, kPeerPidfd, &fd, &size) == 0) return fd;
+  return pid <= 0 ? -1 : static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+}
 
 LeavingWorkers::~LeavingWorkers() {
   for (const auto& [fd, session] : by_descriptor_) close(fd);

@@ -10,6 +10,8 @@
 #ifndef KVTIER_AGENT_SESSIONS_LEAVING_WORKERS_H_
 #define KVTIER_AGENT_SESSIONS_LEAVING_WORKERS_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <map>
 #include <utility>
@@ -24,6 +26,11 @@ namespace kvtier {
 // or since its hangup if it has none. Longer than the kernel takes to end a process with a
 // context on a GPU.
 inline constexpr absl::Duration kProcessGoneGrace = absl::Seconds(30);
+
+// Returns a pidfd of the process that connected the other end of a Unix socket. A kernel from 6.5
+// on has it, also of another PID namespace; an older one does by `pid`, the socket's SO_PEERCRED,
+// as long as the process certainly lives. -1: it cannot be watched here.
+int WatchPeer(int socket_fd, pid_t pid);
 
 class LeavingWorkers {
  public:

@@ -34,7 +34,11 @@ bool WorkerSessions::Close(SessionId id) {
   if (may_write) leaving_.insert(id);
   staging_.Close(id);
   table_.Close(id);
-  if (!may_write) gpus_->WritesOver(id);
+  if (may_write) {
+    gpus_->ObserveSteps();
+  } else {
+    gpus_->WritesOver(id);
+  }
   return may_write;
 }
 

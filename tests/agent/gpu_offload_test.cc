@@ -32,6 +32,7 @@ class GpuOffloadTest : public ::testing::Test {
     if (rig_.has_value()) rig_->agent->Audit();
   }
   const AgentStats& stats() { return rig_->agent->stats(); }
+  const GpuStats& gpu_stats() { return rig_->agent->gpus().at(0).stats(); }
   size_t free_slots() { return rig_->agent->gpus().at(0).pool().table().free_slots(); }
   bool In(Tier tier, uint64_t block) {
     return rig_->agent->index().In(tier, rig_->NameRun(rig_->session, block, 1).keys[0]);

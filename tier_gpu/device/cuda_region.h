@@ -2,8 +2,7 @@
 // by the driver's virtual memory calls (only those can be exported as a file descriptor)
 // and mapped one behind the other.
 //
-// An imported region keeps a duplicate of every descriptor it was given, so that the
-// process that imported it can give the pool back to an agent that was restarted.
+// An imported region keeps a duplicate of every descriptor it was given, as one that made them.
 //
 // The driver unmaps memory under a copy that runs, whose addresses are then anybody's. So
 // a region of a device that gave up waiting for its copies stays mapped.
