@@ -74,11 +74,11 @@ TEST(OffloadAtCommitTest, HitsAreCountedFromWhenABlockCameIntoHostMemory) {
   const BlockKey key = rig.NameRun(rig.session, 1, 1).keys[0];
   for (uint32_t hits = 1; hits <= 3; ++hits) {
     ASSERT_EQ(rig.Hits(rig.session, 1, 1), 1u);
-    EXPECT_EQ(rig.agent->index().Find(key)->host_hits, hits);
+    EXPECT_EQ(rig.agent->index().Find(key)->hits, hits);
   }
   rig.agent->evictor().EvictAll();
   ASSERT_EQ(rig.Hits(rig.session, 1, 1), 1u);
-  EXPECT_EQ(rig.agent->index().Find(key)->host_hits, 0u) << "the disk was hit";
+  EXPECT_EQ(rig.agent->index().Find(key)->hits, 0u) << "the disk was hit";
 }
 
 TEST(OffloadAtCommitTest, EachDiskHasItsOwnBudget) {
