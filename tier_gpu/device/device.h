@@ -83,7 +83,7 @@ class Device {
   virtual ~Device() = default;
   // "emulated" or the GPU's name.
   virtual const std::string& name() const = 0;
-  // It runs kernels: CopyPath::kStaged and kDirect, SubmitBlocks() and CopyInside().
+  // It runs kernels: CopyPath::kStaged and kDirect, and SubmitBlocks().
   virtual bool has_kernels() const = 0;
   // Not OK: the device is lost, and why. For good: every operation ends with
   // kUnavailable (one that may still run, as IsAbandoned()), regions keep their bytes while
@@ -131,12 +131,6 @@ class Device {
   // was opened without kernels or for smaller blocks. REQUIRES: as Submit(), of the
   // outcomes too.
   virtual absl::StatusOr<Ticket> SubmitBlocks(const BlockBatch& batch) = 0;
-  // Copies inside the region, on the compute lane: behind what was submitted to it, ahead of
-  // what will be. In no order among each other. Errors also: kInvalidArgument, as
-  // CheckInside(), or the device was opened without kernels; kFailedPrecondition, as Signal().
-  // REQUIRES: no destination overlaps another or a source; the region is this device's.
-  virtual absl::StatusOr<Ticket> CopyInside(const DeviceRegion& region,
-                                            std::span<const InnerCopy> copies) = 0;
   // Writes the word when everything ahead in the lane has ended; whoever sees the value
   // sees what the lane wrote before. Not written, and ends with kUnavailable, if
   // something ahead in the lane failed whose end was not polled when this was called.
@@ -166,11 +160,6 @@ class Device {
   // kDeadlineExceeded, something still runs; kUnavailable, the device is lost.
   virtual absl::Status Drain(absl::Duration timeout) = 0;
 };
-
-// The check of every CopyInside(). Errors: kInvalidArgument: more than kMaxCopySegments, one
-// that is empty, of 4 GiB or more, or leaves the region; a device without kernels.
-absl::Status CheckInside(const Device& device, const DeviceRegion& region,
-                         std::span<const InnerCopy> copies);
 
 // A check of Submit() too. Errors: kInvalidArgument, the path takes kernels, and the device
 // was opened without.
