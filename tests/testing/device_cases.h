@@ -68,48 +68,6 @@ TEST_P(DeviceTest, ALongBatchComesBackByEveryPath) {
   }
 }
 
-// As a copy before a write: behind what compute was given, ahead of what it is given next.
-TEST_P(DeviceTest, BlocksAreCopiedInsideARegionOnTheComputeLane) {
-  const std::span<std::byte> in = host(0, 4 * kKiB);
-  FillWithNoise(3, in);
-  const CopySegment there = Segment(kHandleBytes - kKiB, in);  // Across two handles.
-  Onboard({&there, 1});
-  SignalWord* const word = page_->word(0);
-  Must(device_->Await(Lane::kCompute, word, 1));
-  const std::vector<InnerCopy> copies = {
-      {.from = kHandleBytes - kKiB, .to = 0, .bytes = 3 * kKiB},
-      {.from = kHandleBytes + 2 * kKiB + 3, .to = 16 * kKiB + 1, .bytes = 701}};
-  Must(device_->CopyInside(*region_, copies));
-  const Ticket last = Must(device_->CopyInside(
-      *region_, std::vector<InnerCopy>{{.from = kKiB, .to = 8 * kKiB, .bytes = kKiB}}));
-  EXPECT_EQ(last.lane, Lane::kCompute);
-  device_->Raise(word, 1);
-  Finish();
-  const auto expect = [&](uint64_t at, std::span<const std::byte> bytes) {
-    EXPECT_TRUE(std::ranges::equal(Held(at, bytes.size()), bytes)) << at;
-  };
-  expect(0, in.first(3 * kKiB));
-  expect(16 * kKiB + 1, in.subspan(3 * kKiB + 3, 701));
-  expect(8 * kKiB, in.subspan(kKiB, kKiB));
-  Must(device_->CopyInside(*region_, {}));
-  Finish();
-}
-
-TEST_P(DeviceTest, CopiesInsideARegionAreCheckedAsSegmentsAre) {
-  const uint64_t end = region_->bytes();
-  const auto copied = [&](const InnerCopy& copy) {
-    return device_->CopyInside(*region_, {&copy, 1}).status().code();
-  };
-  EXPECT_EQ(copied({.from = 0, .to = kKiB, .bytes = 0}), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(copied({.from = end - 1, .to = 0, .bytes = 2}), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(copied({.from = 0, .to = end - 1, .bytes = 2}), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(copied({.from = 0, .to = end - 1, .bytes = 1}), absl::StatusCode::kOk);
-  const std::vector<InnerCopy> many(kMaxCopySegments + 1, {.from = 0, .to = kKiB, .bytes = 1});
-  EXPECT_EQ(device_->CopyInside(*region_, many).status().code(),
-            absl::StatusCode::kInvalidArgument);
-  Finish();
-}
-
 TEST_P(DeviceTest, AnEmptyBatchEnds) {
   for (const CopyPath path : kPaths) {
     Onboard({}, path);

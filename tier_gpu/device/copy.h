@@ -27,13 +27,6 @@ struct CopySegment {
   bool operator==(const CopySegment&) const = default;
 };
 
-// One contiguous run, to another place of the same region; both count from its start.
-struct InnerCopy {
-  uint64_t from = 0;
-  uint64_t to = 0;
-  uint64_t bytes = 0;
-};
-
 // A batch is cut here; longer ones crash or hang some drivers (CUDA 13.0, R580).
 inline constexpr size_t kMaxCopySegments = 1024;
 // A batch is cut here too, unless one segment is longer: what is behind it in the lane

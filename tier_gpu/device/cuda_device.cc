@@ -87,8 +87,6 @@ class CudaDevice final : public Device {
   absl::Status Unpin(std::span<std::byte> host) override;
   absl::StatusOr<Ticket> Submit(const CopyBatch& batch) override;
   absl::StatusOr<Ticket> SubmitBlocks(const BlockBatch& batch) override;
-  absl::StatusOr<Ticket> CopyInside(const DeviceRegion& region,
-                                    std::span<const InnerCopy> copies) override;
   absl::StatusOr<Ticket> Signal(Lane lane, SignalWord* word, uint64_t value) override;
   absl::StatusOr<Ticket> Await(Lane lane, SignalWord* word, uint64_t value) override;
   bool HandedOver(const Ticket& ticket) const override {
@@ -292,25 +290,6 @@ absl::StatusOr<Ticket> CudaDevice::SubmitBlocks(const BlockBatch& batch) {
   commands.insert(commands.begin(), lanes_->staging(which)->BehindFence());
   const CudaScope scope(context_);
   return Add(which, CudaLane::Kind::kCopy, std::move(commands));
-}
-
-absl::StatusOr<Ticket> CudaDevice::CopyInside(const DeviceRegion& region,
-                                              std::span<const InnerCopy> copies) {
-  KVT_RETURN_IF_ERROR(CheckInside(*this, region, copies));
-  KVT_RETURN_IF_ERROR(CheckOpen(Lane::kCompute));
-  const CudaScope scope(context_);
-  KVT_RETURN_IF_ERROR(CheckNoCapture(Lane::kCompute));
-  const CudaLane& compute = lanes_->of(Lane::kCompute);
-  kernels::StridedSegment* const list = lanes_->inner_lists()->of(compute.next_place());
-  kernels::StridedSegment* next = list;
-  for (const InnerCopy& copy : copies) {
-    *next++ = {.source = region.address() + copy.from,
-               .destination = region.address() + copy.to,
-               .run_bytes = copy.bytes};
-  }
-  return Add(
-      Lane::kCompute, CudaLane::Kind::kWord,
-      {lanes_->inner_lists()->Launch({list, next}, CudaCommand::Where::kLane, compute.stream())});
 }
 
 CUdeviceptr CudaDevice::OnDevice(const SignalWord* word) const {

@@ -38,10 +38,6 @@ absl::Status CudaLanes::Open() {
                                                            .largest_block = options_.largest_block,
                                                            .calls = options_.calls}));
   }
-  if (options_.kernels) {
-    // In a stream of ours: the engine's may be capturing a graph.
-    KVT_ASSIGN_OR_RETURN(inner_lists_, CudaLists::Open(of(Lane::kOnboard).stream()));
-  }
   return absl::OkStatus();
 }
 
@@ -56,7 +52,6 @@ absl::Status CudaLanes::OpenWords() {
 }
 
 CudaLanes::~CudaLanes() {
-  inner_lists_.reset();
   for (auto& blocks : blocks_) blocks.reset();
   for (auto& staging : staging_) staging.reset();
   for (auto& lane : lanes_) lane.reset();

@@ -16,7 +16,6 @@
 #include "tier_gpu/device/cuda_copies.h"
 #include "tier_gpu/device/cuda_driver.h"
 #include "tier_gpu/device/cuda_lane.h"
-#include "tier_gpu/device/cuda_lists.h"
 #include "tier_gpu/device/cuda_staging.h"
 #include "tier_gpu/device/device.h"
 
@@ -46,8 +45,6 @@ class CudaLanes {
   // Null without kernels, and for kCompute.
   CudaStaging* staging(Lane lane) { return staging_[static_cast<size_t>(lane)].get(); }
   CudaBlocks* blocks(Lane lane) { return blocks_[static_cast<size_t>(lane)].get(); }
-  // Of what kCompute copies. Null without kernels.
-  CudaLists* inner_lists() { return inner_lists_.get(); }
   CudaCopies::Calls calls() const { return options_.calls; }
 
   // Of CudaLane, for all of them.
@@ -80,7 +77,6 @@ class CudaLanes {
   std::array<std::unique_ptr<CudaLane>, kLanes> lanes_;
   std::array<std::unique_ptr<CudaStaging>, kLanes> staging_;
   std::array<std::unique_ptr<CudaBlocks>, kLanes> blocks_;
-  std::unique_ptr<CudaLists> inner_lists_;
 };
 
 }  // namespace kvtier

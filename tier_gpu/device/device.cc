@@ -48,25 +48,6 @@ absl::Status CheckSegments(const DeviceRegion& region, std::span<const CopySegme
   return absl::OkStatus();
 }
 
-absl::Status CheckInside(const Device& device, const DeviceRegion& region,
-                         std::span<const InnerCopy> copies) {
-  if (copies.size() > kMaxCopySegments) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(copies.size(), " copies inside a region are more than ", kMaxCopySegments));
-  }
-  for (const InnerCopy& copy : copies) {
-    if (copy.bytes == 0 || copy.bytes >> 32 != 0 || !region.Holds(copy.from, copy.bytes) ||
-        !region.Holds(copy.to, copy.bytes)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a copy of ", copy.bytes, " bytes from ", copy.from, " to ", copy.to,
-                       " is empty, has 4 GiB, or leaves a region of ", region.bytes(), " bytes"));
-    }
-  }
-  if (device.has_kernels()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      device.name(), " was opened without kernels, which copies inside a region are made by"));
-}
-
 absl::Status CheckPath(const Device& device, CopyPath path) {
   if (path == CopyPath::kBatch || device.has_kernels()) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -85,11 +85,11 @@ class Device {
   virtual ~Device() = default;
   // "emulated" or the GPU's name.
   virtual const std::string& name() const = 0;
-  // UUID of the GPU; an emulated device draws one for itself.
+  // UUID of the GPU; an emulated device has its own, the same in every process.
   virtual DeviceUuid uuid() const = 0;
   // NUMA node whose memory is nearest to the device; nullopt: it has none, or nobody says.
   virtual std::optional<int> numa_node() const = 0;
-  // It runs kernels: CopyPath::kStaged and kDirect, SubmitBlocks() and CopyInside().
+  // It runs kernels: CopyPath::kStaged, and SubmitBlocks().
   virtual bool has_kernels() const = 0;
   // Not OK: the device is lost, and why. For good: every operation ends with
   // kUnavailable (one that may still run, as IsAbandoned()), regions keep their bytes while
@@ -139,12 +139,6 @@ class Device {
   // was opened without kernels or for smaller blocks. REQUIRES: as Submit(), of the
   // outcomes too.
   virtual absl::StatusOr<Ticket> SubmitBlocks(const BlockBatch& batch) = 0;
-  // Copies inside the region, on the compute lane: behind what was submitted to it, ahead of
-  // what will be. In no order among each other. Errors also: kInvalidArgument, as
-  // CheckInside(), or the device was opened without kernels; kFailedPrecondition, as Signal().
-  // REQUIRES: no destination overlaps another or a source; the region is this device's.
-  virtual absl::StatusOr<Ticket> CopyInside(const DeviceRegion& region,
-                                            std::span<const InnerCopy> copies) = 0;
   // Writes the word when everything ahead in the lane has ended; whoever sees the value
   // sees what the lane wrote before. Not written, and ends with kUnavailable, if
   // something ahead in the lane failed whose end was not polled when this was called.
@@ -174,11 +168,6 @@ class Device {
   // kDeadlineExceeded, something still runs; kUnavailable, the device is lost.
   virtual absl::Status Drain(absl::Duration timeout) = 0;
 };
-
-// The check of every CopyInside(). Errors: kInvalidArgument: more than kMaxCopySegments, one
-// that is empty, of 4 GiB or more, or leaves the region; a device without kernels.
-absl::Status CheckInside(const Device& device, const DeviceRegion& region,
-                         std::span<const InnerCopy> copies);
 
 // The check of every ImportRegion(). Errors: kFailedPrecondition, `of` is another device.
 absl::Status CheckImport(const Device& device, const DeviceUuid& of);

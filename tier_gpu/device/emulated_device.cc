@@ -286,28 +286,6 @@ absl::StatusOr<Ticket> EmulatedDevice::Launch(EmulatedKernel kernel) {
   return track(Lane::kCompute).lane.Add(std::move(operation));
 }
 
-absl::StatusOr<Ticket> EmulatedDevice::CopyInside(const DeviceRegion& region,
-                                                  std::span<const InnerCopy> copies) {
-  KVT_RETURN_IF_ERROR(CheckInside(*this, region, copies));
-  EmulatedKernel kernel;
-  uint64_t bytes = 0;
-  std::byte* const start = region.address();
-  for (const InnerCopy& copy : copies) {
-    kernel.reads.emplace_back(start + copy.from, copy.bytes);
-    kernel.writes.emplace_back(start + copy.to, copy.bytes);
-    bytes += copy.bytes;
-  }
-  kernel.run = options_.link.PredictInside(bytes);
-  if (options_.moves_bytes) {
-    kernel.body = [start, copies = std::vector(copies.begin(), copies.end())] {
-      for (const InnerCopy& copy : copies) {
-        std::memcpy(start + copy.to, start + copy.from, copy.bytes);
-      }
-    };
-  }
-  return Launch(std::move(kernel));
-}
-
 void EmulatedDevice::NoteHostAccess(Access access, std::span<const std::byte> bytes) {
   if (checker_ != nullptr) checker_->Note(host_, access, bytes);
 }

@@ -85,8 +85,6 @@ class EmulatedDevice final : public Device {
   absl::Status Unpin(std::span<std::byte> host) override;
   absl::StatusOr<Ticket> Submit(const CopyBatch& batch) override;
   absl::StatusOr<Ticket> SubmitBlocks(const BlockBatch& batch) override;
-  absl::StatusOr<Ticket> CopyInside(const DeviceRegion& region,
-                                    std::span<const InnerCopy> copies) override;
   absl::StatusOr<Ticket> Signal(Lane lane, SignalWord* word, uint64_t value) override;
   absl::StatusOr<Ticket> Await(Lane lane, SignalWord* word, uint64_t value) override;
   bool HandedOver(const Ticket&) const override { return true; }

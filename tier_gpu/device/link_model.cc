@@ -138,11 +138,6 @@ absl::Duration LinkModel::Predict(const CopyShape& shape) const {
   return work.launch + work.kernel + work.link;
 }
 
-absl::Duration LinkModel::PredictInside(uint64_t bytes) const {
-  const double both = 2.0 * static_cast<double>(bytes);  // Read and written.
-  return launch_ + At(kGatherProcessors * processor_rate_, both);
-}
-
 absl::Time LinkModel::Advance(const CopyShape& shape, absl::Time from, LanePipeline* lane) const {
   const Work work = Divide(shape);
   const auto end_of = [lane](size_t batch) -> absl::Time& {

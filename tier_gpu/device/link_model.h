@@ -71,8 +71,6 @@ class LinkModel {
   //   kStaged  launch + kernel bytes / gather rate + call + bytes / rate
   //   kDirect  launch + bytes / rate of a kernel
   absl::Duration Predict(const CopyShape& shape) const;
-  // A copy inside device memory, by the copying kernel.
-  absl::Duration PredictInside(uint64_t bytes) const;
   // Puts a batch behind those of its lane, submitted at `from`, and says when it ends.
   // Launches, kernels on device memory and the link overlap, each with itself in order,
   // for kMaxBatchesInFlight batches at a time. A buffer is filled while what is ahead in
