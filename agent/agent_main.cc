@@ -261,7 +261,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
     KVT_ASSIGN_OR_RETURN(
         device, OpenDevice(config.device, &executor, {.batched_calls = config.gpu_batched_copies}));
     reclaimed = ReclaimPool(config, tenants, device.get());
-    lanes = std::make_unique<ThreadExecutor>("gpu-copies");
+    lanes = std::make_unique<ThreadExecutor>("gpu-copies", TimerSlack::kLeast);
   }
   GrpcPeerTransport transport(&executor, node);
   std::unique_ptr<GrpcCoordinatorLink> coordinator;

@@ -34,7 +34,7 @@ absl::StatusOr<LaneRunner::Copy> PlanRaw(const LaneParts& parts, const PoolMemor
       .paths = parts.device->has_kernels() ? LanePaths::kAll : LanePaths::kEngine,
       .chunks = {.base = job.arena->base(), .chunk_bytes = parts.pin_chunk_bytes},
       .borders = memory.borders};
-  KVT_ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopies(memory.geometry, request, *parts.table));
+  KVT_ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopies(memory.geometry, request));
   PlannedCopy copy = CopyOf(memory, job);
   const bool by_layer = job.marked != nullptr && job.order == PlanOrder::kLayerWise;
   if (by_layer) copy.mark = [&job](uint32_t layers) { return MarkOf(job, layers); };

@@ -21,7 +21,7 @@ namespace kvtier {
 
 struct CudaOptions {
   int ordinal = 0;
-  // CopyPath::kStaged and kDirect too, SubmitBlocks() and CopyInside(). Takes 64 MiB of the GPU's
+  // CopyPath::kStaged too, SubmitBlocks() and CopyInside(). Takes 64 MiB of the GPU's
   // memory and 18 MiB of the host's. Off: they are answered with kInvalidArgument.
   bool kernels = false;
   // With kernels: raw bytes of the largest block that SubmitBlocks() takes (no block has

@@ -83,7 +83,7 @@ class Device {
   virtual ~Device() = default;
   // "emulated" or the GPU's name.
   virtual const std::string& name() const = 0;
-  // It runs kernels: CopyPath::kStaged and kDirect, SubmitBlocks() and CopyInside().
+  // It runs kernels: CopyPath::kStaged, SubmitBlocks() and CopyInside().
   virtual bool has_kernels() const = 0;
   // Not OK: the device is lost, and why. For good: every operation ends with
   // kUnavailable (one that may still run, as IsAbandoned()), regions keep their bytes while

@@ -17,9 +17,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "tier_gpu/device/copy.h"
-#include "tier_gpu/plan/calibration.h"
+#include "tier_gpu/device/link_model.h"
 #include "tier_gpu/plan/geometry.h"
+#include "tier_gpu/plan/path_choice.h"
 
 namespace kvtier {
 
@@ -85,10 +87,9 @@ struct CopyPlan {
 // twice in a job toward the device, or its host memory is null, below the chunks' base
 // or past 64 bits, or chunk_bytes is wrong; kResourceExhausted, more than kMaxPlanRuns (plan in
 // parts).
-absl::StatusOr<CopyPlan> PlanCopies(const KvGeometry& geometry, const CopyRequest& request,
-                                    const CalibrationTable& table);
+absl::StatusOr<CopyPlan> PlanCopies(const KvGeometry& geometry, const CopyRequest& request);
 
-// What a link model says of a whole plan in one lane.
+// Returns how long a whole plan takes in one lane, by a link model.
 absl::Duration PredictPlan(const LinkModel& link, CopyDirection direction, const CopyPlan& plan);
 
 }  // namespace kvtier
