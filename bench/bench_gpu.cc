@@ -30,8 +30,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "bench/block_load.h"
+#include "bench/device_kv.h"
 #include "bench/figure.h"
-#include "bench/gpu_engine.h"
 #include "bench/node_process.h"
 #include "bench/rounds.h"
 #include "client/block_codec.h"
@@ -53,7 +53,7 @@ constexpr const char* kEmulated = "emulated";
 // Rounds that are proved and not measured. The first touch the arena's pages and load the kernels.
 constexpr int kProofs = 3;
 constexpr absl::Duration kPatience = absl::Seconds(60);
-constexpr uint64_t kBlockBytes = GpuEngine::kBlockBytes;
+constexpr uint64_t kBlockBytes = DeviceKv::kBlockBytes;
 constexpr uint64_t kLeastHostBytes = uint64_t{256} << 20;  // Of the agent.
 
 // Seconds of one round.
@@ -76,7 +76,7 @@ absl::StatusOr<std::shared_ptr<LaneDevice>> OpenLaneDevice(Client* client, LaneD
 // One engine, one agent and one codec. Two jobs' blocks are offloaded in turn, to the same third.
 class GpuRounds {
  public:
-  static absl::StatusOr<std::unique_ptr<GpuRounds>> Open(GpuEngine* engine, uint32_t job_blocks,
+  static absl::StatusOr<std::unique_ptr<GpuRounds>> Open(DeviceKv* engine, uint32_t job_blocks,
                                                          const std::string& device,
                                                          const std::string& codec) {
     std::unique_ptr<GpuRounds> rounds(new GpuRounds(engine, job_blocks));
@@ -86,7 +86,7 @@ class GpuRounds {
                                                          "--host_scrub_bytes_per_second=0"}));
     KVT_ASSIGN_OR_RETURN(rounds->client_, Client::Open({.socket_dir = rounds->node_->socket_dir(),
                                                         .default_timeout = absl::Seconds(10)}));
-    SpaceSpec spec = GpuEngine::Space();
+    SpaceSpec spec = DeviceKv::Space();
     if (codec != kRawCodec) {
       spec.codec = codec;
       KVT_ASSIGN_OR_RETURN(const SpaceCodec sizes, SpaceCodec::Of(spec));
@@ -120,7 +120,7 @@ class GpuRounds {
   }
 
  private:
-  GpuRounds(GpuEngine* engine, uint32_t job_blocks)
+  GpuRounds(DeviceKv* engine, uint32_t job_blocks)
       : engine_(engine), job_blocks_(job_blocks), values_(job_blocks * kBlockBytes) {}
 
   // Fills `into` with values of their own for each job.
@@ -181,7 +181,7 @@ class GpuRounds {
     return keys;
   }
 
-  GpuEngine* const engine_;
+  DeviceKv* const engine_;
   const uint32_t job_blocks_;
   std::vector<std::byte> values_;
   std::optional<BlockCodec> codec_;  // Absent: blocks are stored as they are.
@@ -192,7 +192,7 @@ class GpuRounds {
   std::unique_ptr<DeviceLanes> lanes_;
 };
 
-absl::Status RunCodec(GpuEngine* engine, uint32_t job_blocks, const std::string& device,
+absl::Status RunCodec(DeviceKv* engine, uint32_t job_blocks, const std::string& device,
                       const std::string& codec) {
   KVT_ASSIGN_OR_RETURN(const std::unique_ptr<GpuRounds> rounds,
                        GpuRounds::Open(engine, job_blocks, device, codec));
@@ -221,8 +221,8 @@ absl::Status RunCodec(GpuEngine* engine, uint32_t job_blocks, const std::string&
 absl::Status RunOn(const std::string& device) {
   const uint32_t asked = absl::GetFlag(FLAGS_blocks);
   const uint32_t job_blocks = asked > 0 ? asked : (device == kEmulated ? 8 : 64);
-  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<GpuEngine> engine,
-                       GpuEngine::Open(device, 3 * job_blocks, job_blocks));
+  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceKv> engine,
+                       DeviceKv::Open(device, 3 * job_blocks, job_blocks));
   std::printf("device: %s\n", engine->device_name().c_str());
   if (device == kEmulated) {
     std::printf("NOT A GPU: these are figures of an emulated device and of this processor\n");

@@ -10,8 +10,7 @@
 
 namespace kvtier {
 
-absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, Device* device,
-                                                               const WorkerLanesOptions& options) {
+absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, Device* device) {
   KVT_RETURN_IF_ERROR(device->state());
   Memory memory;
   KVT_ASSIGN_OR_RETURN(memory.progress, SignalPage::Create());
@@ -20,7 +19,7 @@ absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, D
     KVT_ASSIGN_OR_RETURN(memory.outcomes, OutcomeSlab::Pin(device));
   }
   const std::array pages = {memory.progress, memory.steps};
-  auto lanes = absl::WrapUnique(new WorkerLanes(client, device, options, std::move(memory)));
+  auto lanes = absl::WrapUnique(new WorkerLanes(client, device, std::move(memory)));
   KVT_RETURN_IF_ERROR(lanes->On([device, &pages] {
     absl::Status pinned;
     for (const auto& page : pages) pinned.Update(device->Pin(page->bytes()));
@@ -30,8 +29,7 @@ absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, D
   return lanes;
 }
 
-WorkerLanes::WorkerLanes(Client* client, Device* device, const WorkerLanesOptions& options,
-                         Memory memory)
+WorkerLanes::WorkerLanes(Client* client, Device* device, Memory memory)
     : outcomes_(std::move(memory.outcomes)),
       runner_(device, &executor_, &executor_),
       pins_(client, device),
@@ -44,8 +42,7 @@ WorkerLanes::WorkerLanes(Client* client, Device* device, const WorkerLanesOption
              .runner = &runner_,
              .pins = &pins_,
              .words = &words_,
-             .outcomes = outcomes_.get(),
-             .pin_chunk_bytes = options.pin_chunk_bytes} {}
+             .outcomes = outcomes_.get()} {}
 
 WorkerLanes::~WorkerLanes() {
   // Pools waited for their jobs; what is left of those is their frames.

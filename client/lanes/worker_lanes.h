@@ -32,7 +32,6 @@
 #include "core/task_scope.h"
 #include "core/thread_executor.h"
 #include "tier_gpu/device/device.h"
-#include "tier_gpu/device/pinned_memory.h"
 #include "tier_gpu/lane_runner.h"
 
 namespace kvtier {
@@ -46,11 +45,6 @@ struct LaneParts {
   ArenaPins* pins = nullptr;
   ProgressWords* words = nullptr;
   OutcomeSlab* outcomes = nullptr;  // Null: the device has no kernels to encode with.
-  uint64_t pin_chunk_bytes = 0;
-};
-
-struct WorkerLanesOptions {
-  uint64_t pin_chunk_bytes = kPinChunkBytes;  // As the device pins.
 };
 
 // Thread-safe.
@@ -63,8 +57,7 @@ class WorkerLanes {
   // Neither is owned. From here on the device is used on the lanes' thread alone: by them, and by
   // On(). Errors: kUnavailable, the device is lost; kResourceExhausted, no memory for the pages of
   // words or the outcomes.
-  static absl::StatusOr<std::unique_ptr<WorkerLanes>> Open(Client* client, Device* device,
-                                                           const WorkerLanesOptions& options);
+  static absl::StatusOr<std::unique_ptr<WorkerLanes>> Open(Client* client, Device* device);
   // REQUIRES: every pool of it is gone.
   ~WorkerLanes();
   // In a forked child, where its thread does not run, it is left as it is.
@@ -109,7 +102,7 @@ class WorkerLanes {
     std::shared_ptr<const SignalPage> steps;
     std::unique_ptr<OutcomeSlab> outcomes;  // Null: the device has no kernels.
   };
-  WorkerLanes(Client* client, Device* device, const WorkerLanesOptions& options, Memory memory);
+  WorkerLanes(Client* client, Device* device, Memory memory);
   void KeepPinned();
   Task<void> RunJob(CopyDirection direction, Flow flow, absl::AnyInvocable<void()> ended);
 

@@ -101,7 +101,7 @@ class GpuByDeviceTest : public ::testing::TestWithParam<const char*> {
     plain_ = std::make_unique<TestWorker>(TestWorkerOptions{.socket_dir = agent_->socket_dir()});
     client_ = *Client::Open({.socket_dir = agent_->socket_dir(), .gpu_by_device = true});
     space_ = *client_->RegisterSpace(plain_->spec());
-    lanes_ = *WorkerLanes::Open(client_.get(), device_.get(), {});
+    lanes_ = *WorkerLanes::Open(client_.get(), device_.get());
   }
 
   // Blocks of the device's own making, through the pool; returns how many.

@@ -137,7 +137,7 @@ class Life {
     for (size_t i = 0; i < kLaned.count; ++i) {
       worker_.Fill(kLaned.first + i, slots->slot(slots->numbers()[i]));
     }
-    lanes_ = *WorkerLanes::Open(&worker_.client(), &device_, {});
+    lanes_ = *WorkerLanes::Open(&worker_.client(), &device_);
     auto pool = WorkerPool::OverGranted(lanes_.get(), *std::move(slots), {}, worker_.spec());
     if (pool.ok()) pool_ = *std::move(pool);
     return true;

@@ -1,7 +1,7 @@
-// GpuEngine plays an inference engine in a benchmark: KV tensors on a device, a pair for each
+// DeviceKv is the KV memory of an engine in a benchmark: tensors on a device, a pair for each
 // layer, and copies of its blocks as an engine writes them first, by a call for each piece.
-#ifndef KVTIER_BENCH_GPU_ENGINE_H_
-#define KVTIER_BENCH_GPU_ENGINE_H_
+#ifndef KVTIER_BENCH_DEVICE_KV_H_
+#define KVTIER_BENCH_DEVICE_KV_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@
 namespace kvtier::bench {
 
 // One thread.
-class GpuEngine {
+class DeviceKv {
  public:
   // Llama 3 8B with blocks of 16 tokens in bf16.
   static constexpr uint32_t kLayers = 32;
@@ -34,9 +34,9 @@ class GpuEngine {
 
   // `device` is a name of OpenDevice(). The tensors have room for `slots` blocks, and the host
   // memory beside them for `job_blocks`. Errors: as OpenDevice(); kResourceExhausted, no memory.
-  static absl::StatusOr<std::unique_ptr<GpuEngine>> Open(const std::string& device, uint32_t slots,
-                                                         uint32_t job_blocks);
-  ~GpuEngine();
+  static absl::StatusOr<std::unique_ptr<DeviceKv>> Open(const std::string& device, uint32_t slots,
+                                                        uint32_t job_blocks);
+  ~DeviceKv();
 
   const std::string& device_name() const { return device_->name(); }
   KvTensors tensors() const;
@@ -49,7 +49,7 @@ class GpuEngine {
   absl::Status Copy(CopyDirection direction, std::span<const uint32_t> slots);
 
  private:
-  GpuEngine(uint32_t slots, uint32_t job_blocks) : slots_(slots), host_(job_blocks * kBlockBytes) {}
+  DeviceKv(uint32_t slots, uint32_t job_blocks) : slots_(slots), host_(job_blocks * kBlockBytes) {}
   // From the first byte of the tensors.
   uint64_t OffsetOf(uint32_t piece, uint32_t slot) const {
     return (uint64_t{piece} * slots_ + slot) * kPieceBytes;
@@ -65,4 +65,4 @@ class GpuEngine {
 
 }  // namespace kvtier::bench
 
-#endif  // KVTIER_BENCH_GPU_ENGINE_H_
+#endif  // KVTIER_BENCH_DEVICE_KV_H_

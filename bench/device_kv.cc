@@ -1,4 +1,4 @@
-#include "bench/gpu_engine.h"
+#include "bench/device_kv.h"
 
 #include <array>
 
@@ -8,9 +8,9 @@
 
 namespace kvtier::bench {
 
-absl::StatusOr<std::unique_ptr<GpuEngine>> GpuEngine::Open(const std::string& device,
-                                                           uint32_t slots, uint32_t job_blocks) {
-  std::unique_ptr<GpuEngine> engine(new GpuEngine(slots, job_blocks));
+absl::StatusOr<std::unique_ptr<DeviceKv>> DeviceKv::Open(const std::string& device, uint32_t slots,
+                                                         uint32_t job_blocks) {
+  std::unique_ptr<DeviceKv> engine(new DeviceKv(slots, job_blocks));
   KVT_ASSIGN_OR_RETURN(engine->device_,
                        OpenDevice(device, &engine->clock_, {.batched_calls = false}));
   const uint64_t bytes = slots * kBlockBytes;
@@ -20,12 +20,12 @@ absl::StatusOr<std::unique_ptr<GpuEngine>> GpuEngine::Open(const std::string& de
   return engine;
 }
 
-GpuEngine::~GpuEngine() {
+DeviceKv::~DeviceKv() {
   // Nothing is pinned where Open() failed.
   if (device_ != nullptr) device_->Unpin(host()).IgnoreError();
 }
 
-KvTensors GpuEngine::tensors() const {
+KvTensors DeviceKv::tensors() const {
   KvTensors tensors = {.axes = KvAxes::kApart,
                        .layers = kLayers,
                        .slots = slots_,
@@ -38,7 +38,7 @@ KvTensors GpuEngine::tensors() const {
   return tensors;
 }
 
-SpaceSpec GpuEngine::Space() {
+SpaceSpec DeviceKv::Space() {
   return {.model = "gpu-bench",
           .weights_digest = "none",
           .dtype = "bfloat16",
@@ -50,7 +50,7 @@ SpaceSpec GpuEngine::Space() {
           .block_bytes = kBlockBytes};
 }
 
-absl::Status GpuEngine::Copy(CopyDirection direction, std::span<const uint32_t> slots) {
+absl::Status DeviceKv::Copy(CopyDirection direction, std::span<const uint32_t> slots) {
   KVT_CHECK(slots.size() * kBlockBytes <= host().size());
   std::byte* host = host_.bytes().data();
   std::vector<CopySegment> segments;
@@ -67,7 +67,7 @@ absl::Status GpuEngine::Copy(CopyDirection direction, std::span<const uint32_t> 
   return absl::OkStatus();
 }
 
-absl::Status GpuEngine::CopyBatch(CopyDirection direction, std::span<const CopySegment> segments) {
+absl::Status DeviceKv::CopyBatch(CopyDirection direction, std::span<const CopySegment> segments) {
   KVT_RETURN_IF_ERROR(
       device_->Submit({.direction = direction, .region = region_.get(), .segments = segments})
           .status());
