@@ -1,5 +1,4 @@
-// bench: gpu - offloads and onboards of a GPU engine's blocks by the lanes of a worker, beside
-// plain copies
+// bench: gpu - offloads and onboards of an engine's blocks by lanes on a GPU, beside plain copies
 //
 // A real agent in its own process, and an engine with the KV tensors of Llama 3 8B on the device, a
 // pair for each layer, of which a block has 64 pieces of 32 KiB. An offload takes new blocks, from
@@ -50,7 +49,7 @@ namespace kvtier::bench {
 namespace {
 
 constexpr const char* kEmulated = "emulated";
-// Rounds that are proved and not measured. The first touch the arena's pages and load the kernels.
+// Rounds that are proved and not measured. They touch the arena's pages and load the kernels.
 constexpr int kProofs = 3;
 constexpr absl::Duration kPatience = absl::Seconds(60);
 constexpr uint64_t kBlockBytes = DeviceKv::kBlockBytes;
@@ -73,7 +72,8 @@ absl::StatusOr<std::shared_ptr<LaneDevice>> OpenLaneDevice(Client* client, LaneD
   return LaneDevice::On(client, std::move(device), nullptr);
 }
 
-// One engine, one agent and one codec. Two jobs' blocks are offloaded in turn, to the same third.
+// GpuRounds has one engine's memory, an agent of its own and a codec. The blocks of two jobs are
+// offloaded in turn, and onboarded to those of a third.
 class GpuRounds {
  public:
   static absl::StatusOr<std::unique_ptr<GpuRounds>> Open(DeviceKv* engine, uint32_t job_blocks,
@@ -134,7 +134,7 @@ class GpuRounds {
       std::memcpy(into.data() + at, bytes.data(), std::min(bytes.size(), into.size() - at));
     }
   }
-  // The engine computes the blocks of a job.
+  // Computes the blocks of a job, as the engine would.
   absl::Status Compute(uint64_t job) {
     Draw(job, engine_->host());
     return engine_->Copy(CopyDirection::kHostToDevice, SlotsOf(job));

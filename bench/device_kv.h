@@ -20,7 +20,7 @@
 
 namespace kvtier::bench {
 
-// One thread.
+// For one thread.
 class DeviceKv {
  public:
   // Llama 3 8B with blocks of 16 tokens in bf16.
@@ -40,17 +40,17 @@ class DeviceKv {
 
   const std::string& device_name() const { return device_->name(); }
   KvTensors tensors() const;
-  // The space of its blocks as they are, or as a codec stores them.
+  // Returns the space that stores its blocks as they are.
   static SpaceSpec Space();
-  // A job's blocks, one behind the other.
+  // Returns host memory for the blocks of a job, one behind the other.
   std::span<std::byte> host() { return host_.bytes(); }
-  // Copies these blocks between the tensors and host(), and returns when all of it has ended, on
-  // this thread, which sleeps never. Errors: the device's. REQUIRES: at most job_blocks.
+  // Copies these blocks between the tensors and host(), and returns when all of it has ended. This
+  // thread polls without a pause. Errors: the device's. REQUIRES: at most job_blocks.
   absl::Status Copy(CopyDirection direction, std::span<const uint32_t> slots);
 
  private:
   DeviceKv(uint32_t slots, uint32_t job_blocks) : slots_(slots), host_(job_blocks * kBlockBytes) {}
-  // From the first byte of the tensors.
+  // Returns how far the piece is from the first byte of the tensors.
   uint64_t OffsetOf(uint32_t piece, uint32_t slot) const {
     return (uint64_t{piece} * slots_ + slot) * kPieceBytes;
   }

@@ -34,8 +34,8 @@ class LaneRunner {
   struct Mark {
     SignalWord* word = nullptr;
     uint64_t value = 0;
-    std::shared_ptr<const SignalPage> page;  // Whose word it is, kept while the device uses it.
-    // Of `before`: called once on `lanes` when the write is handed over (Device::HandedOver());
+    std::shared_ptr<const SignalPage> page;  // The word's page, kept while the device uses it.
+    // In `before`: called once on `lanes` when the write is handed over (Device::HandedOver());
     // never, if the batch is not submitted or fails before. May be null.
     std::function<void()> handed_over{};
   };
@@ -46,7 +46,7 @@ class LaneRunner {
     // direction and region.
     std::vector<CopySegment> segments;  // kMaxCopySegments at most.
     std::optional<BlockBatch> blocks;
-    std::shared_ptr<const void> keep;  // What `blocks` points to, until it has ended.
+    std::shared_ptr<const void> keep;  // Owner of what `blocks` points to, until it has ended.
     Mark before;                       // Behind the last byte.
   };
   struct Copy {
@@ -86,7 +86,7 @@ class LaneRunner {
   Task<void> Between(absl::AnyInvocable<void()> change);
 
  private:
-  // Of one Copy; touched on `flows`, but for `failure`.
+  // The end of one Copy; touched on `flows`, but for `failure`.
   struct Ending {
     Ending(Executor* executor, size_t batches) : left(batches), done(executor) {}
     size_t left;
@@ -99,11 +99,11 @@ class LaneRunner {
     DeviceRegion* region;
     std::shared_ptr<Ending> ending;
   };
-  // Of a direction and urgency; touched on `flows`.
+  // Copies of one direction and urgency; touched on `flows`.
   struct Line {
     struct Queued {
       Copy copy;
-      size_t handed_over = 0;  // Of its batches.
+      size_t handed_over = 0;  // Number of its batches.
       std::shared_ptr<Ending> ending;
     };
     std::deque<Queued> copies;
@@ -111,7 +111,7 @@ class LaneRunner {
   };
   struct Running {
     ScheduledBatch scheduled;
-    Ticket last;     // Of the batch's operations.
+    Ticket last;     // The last of the batch's operations.
     Waiting waited;  // Keeps the pages of its marks.
     absl::Status status;
   };

@@ -36,7 +36,7 @@
 
 namespace kvtier {
 
-// What a job's flow works with. The lanes' thread only.
+// LaneParts are what a job's flow works with. The lanes' thread only.
 struct LaneParts {
   Client* client = nullptr;
   Device* device = nullptr;

@@ -80,7 +80,7 @@ TEST(LaneDepthTest, TheLinkIsBusyWhateverTheBatches) {
   }
 }
 
-// As lanes once were: two in flight, 20 us between polls, and the default timer slack.
+// Lanes once had two in flight, 20 us between polls, and the default timer slack.
 TEST(LaneDepthTest, TwoInFlightAndALatePollStarveIt) {
   EXPECT_LT(LaneShare(kBefore, 2, kMaxCopyBytes, CopyPath::kStaged), 0.75);
   EXPECT_LT(LaneShare(kBefore, 2, kMinLayerGroupBytes, CopyPath::kBatch), 0.7);

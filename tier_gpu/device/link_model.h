@@ -25,9 +25,9 @@ struct LanePipeline {
   void Fence(absl::Time at) { launches = std::max(launches, at); }
 
   absl::Time launches;
-  absl::Time kernels;  // On device memory alone.
+  absl::Time kernels;  // Those that work on device memory alone.
   absl::Time link;
-  absl::Time end;  // Of the last batch.
+  absl::Time end;  // The last batch's.
 };
 
 // One batch, as far as its time is concerned.
@@ -35,7 +35,7 @@ struct CopyShape {
   CopyDirection direction = CopyDirection::kHostToDevice;
   CopyPath path = CopyPath::kBatch;
   size_t segments = 0;  // Of one size; none takes the time of the call.
-  uint64_t bytes = 0;   // Of all segments.
+  uint64_t bytes = 0;   // All segments' together.
   // kStaged: what kernels read and write in device memory, where they do more than to
   // gather or scatter; 0: twice the bytes.
   uint64_t kernel_bytes = 0;
@@ -65,10 +65,10 @@ class LinkModel {
   absl::Duration PredictLane(std::span<const CopyShape> shapes) const;
 
  private:
-  // What one batch needs, by what does it.
+  // Time that one batch takes, by what does it.
   struct Work {
     absl::Duration launch{};
-    absl::Duration kernel{};  // On device memory alone.
+    absl::Duration kernel{};  // Device memory alone.
     absl::Duration link{};
   };
   Work Divide(const CopyShape& shape) const;
@@ -76,13 +76,13 @@ class LinkModel {
   absl::Duration Kernel(uint64_t bytes) const;  // Read and written.
 
   // Bytes a second; 0: no time.
-  double alone_ = 0;            // Of the link, each way.
-  double duplex_ = 0;           // The same with the other direction as busy.
-  double short_to_device_ = 0;  // Host to device, of segments shorter than 28 KiB.
-  double gather_ = 0;           // Of device memory, that a kernel reads and writes.
-  absl::Duration call_{};       // Of the copy engine, its first descriptor in it.
-  absl::Duration descriptor_{};
-  absl::Duration launch_{};  // A kernel and its table of segments.
+  double alone_ = 0;             // The link, each way.
+  double duplex_ = 0;            // The same with the other direction as busy.
+  double short_to_device_ = 0;   // The link to the device, segments shorter than 28 KiB.
+  double gather_ = 0;            // A kernel that reads and writes device memory.
+  absl::Duration call_{};        // A call of the copy engine with its first descriptor.
+  absl::Duration descriptor_{};  // Each further one.
+  absl::Duration launch_{};      // A kernel and its table of segments.
 };
 
 }  // namespace kvtier

@@ -25,13 +25,13 @@
 
 namespace kvtier {
 
-// Of one plan, before neighbours become one: 24 MiB of segments.
+// Runs of one plan, before neighbours are joined: 24 MiB of segments.
 inline constexpr size_t kMaxPlanRuns = size_t{1} << 20;
-// Layers that are waited for together have as many bytes: with fewer, the calls would
-// be what takes the time.
+// Least bytes of a group, the layers that are waited for together: with fewer, the calls would
+// take most of the time.
 inline constexpr uint64_t kMinLayerGroupBytes = uint64_t{2} << 20;
-// They are more where a job layer by layer would take, as the link model has it, more
-// than so many times as long as whole. That ends with so many groups.
+// A group grows while the link model says that the job would take longer than this many times the
+// time of the whole job in one piece, and while at least kMinLayerGroups remain.
 inline constexpr double kMaxLayerWiseTime = 1.05;
 inline constexpr uint32_t kMinLayerGroups = 4;
 
@@ -65,7 +65,7 @@ struct CopyRequest {
 
 struct PlannedBatch {
   CopyPath path = CopyPath::kBatch;
-  size_t first_segment = 0;  // Of CopyPlan::segments.
+  size_t first_segment = 0;  // Index in CopyPlan::segments.
   size_t segments = 0;
   uint64_t bytes = 0;
   // When this batch and those before it have ended, so many layers, from the first on,
