@@ -184,9 +184,11 @@ TEST(WorkerPoolTest, LayersAreSubmittedAheadOfTheirBytes) {
     EXPECT_EQ(job->layers_submitted(), 0U);
     EXPECT_FALSE(job->WaitSubmitted(1, absl::ZeroDuration()));
   });
-  // Two batches of two layers are in flight, and all others wait outside.
-  EXPECT_TRUE(job->WaitSubmitted(4, testing::Patience(testing::kLong)));
-  EXPECT_FALSE(job->WaitSubmitted(5, absl::Milliseconds(20)));
+  // Batches of two layers are in flight, and all others wait outside.
+  constexpr uint32_t kInFlight = 2 * kMaxBatchesInFlight;
+  static_assert(kInFlight < kLarge.layers);
+  EXPECT_TRUE(job->WaitSubmitted(kInFlight, testing::Patience(testing::kLong)));
+  EXPECT_FALSE(job->WaitSubmitted(kInFlight + 1, absl::Milliseconds(20)));
   EXPECT_EQ(job->layers_ready(), 0U);
   rig.OnDevice([](EmulatedDevice& device) { device.Resume(Lane::kOnboard); });
   EXPECT_TRUE(job->WaitSubmitted(kLarge.layers, testing::Patience(testing::kLong)));
