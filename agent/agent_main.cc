@@ -150,7 +150,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   if (config.gpu_bytes > 0) {
     KVT_ASSIGN_OR_RETURN(devices, OpenDevices(config.device, &executor,
                                               {.batched_calls = config.gpu_batched_copies}));
-    lanes = std::make_unique<ThreadExecutor>("gpu-copies");
+    lanes = std::make_unique<ThreadExecutor>("gpu-copies", TimerSlack::kLeast);
   }
   SystemMemoryBinder binder;
   std::vector<Device*> device_seams;

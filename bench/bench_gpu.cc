@@ -1,154 +1,258 @@
-// bench: gpu - copies, codecs and races between host and GPU, beside what others do
+// bench: gpu - offloads and onboards of an engine's blocks by lanes on a GPU, beside plain copies
 //
-// On a GPU, or on the emulated device, where it shows that all of it works and moves right
-// bytes and says nothing about a link. Every cell is proved with random bytes before it is
-// timed. The binary is gpu_bench: it needs nothing but a driver and runs alone.
+// A real agent in its own process, and an engine with the KV tensors of Llama 3 8B on the device, a
+// pair for each layer, of which a block has 64 pieces of 32 KiB. An offload takes new blocks, from
+// the call to the end of its job: calls to the agent, copies, sums and the commit. An onboard
+// brings them to other blocks of the engine. In each round the same pieces are copied to host
+// memory and back by a cudaMemcpyAsync each, so that the ratio of a round is of neighbours in time;
+// the median of the rounds' ratios counts. With each codec the same again: the device encodes and
+// decodes, and the rates are of the engine's bytes.
+//
+// Blocks are Gaussian values, and what is onboarded in the first rounds is compared with what the
+// codec makes of them. Without a GPU the device is emulated: that shows that all of it works, and
+// says nothing about a GPU. Its figures have names of their own.
 #include <algorithm>
-#include <array>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <memory>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "bench/block_load.h"
+#include "bench/device_kv.h"
 #include "bench/figure.h"
-#include "bench/gpu_sections.h"
+#include "bench/node_process.h"
+#include "bench/rounds.h"
+#include "client/block_codec.h"
+#include "client/device_lanes/device_lanes.h"
+#include "core/space_codec.h"
+#include "core/status_macros.h"
+#include "kernels/float_formats.h"
+#include "tier_gpu/device/open_device.h"
 
 ABSL_FLAG(std::string, device, "auto", "auto (a GPU if there is one), cuda:N or emulated.");
-ABSL_FLAG(uint64_t, mebibytes, 0,
-          "Of host memory, twice, at least 4; 0: 2048, or 64 where it is emulated.");
-ABSL_FLAG(
-    std::vector<std::string>, sections, {},
-    "Only these of link, codecs, interference, calibration, blocks, sweep, processes and races.");
-ABSL_FLAG(double, race_seconds, 0, "Of the race stress; 0: 60, or 2 where it is emulated.");
-ABSL_FLAG(std::string, race_without, "",
-          "store or load: the edge that is left out all the time, to see that this fails.");
-ABSL_FLAG(std::string, child, "", "What the second process is told by the first.");
+ABSL_FLAG(kvtier::bench::Rounds, rounds, {21}, "Rounds; the medians count.");
+ABSL_FLAG(uint32_t, blocks, 0, "Blocks of a job, of 2 MiB; 0: 64, or 8 where it is emulated.");
+ABSL_FLAG(std::vector<std::string>, codecs, {}, "Only these; none: all that keep a KV usable.");
 
 namespace kvtier::bench {
 namespace {
 
-constexpr std::array<const char*, 8> kSections = {"link",   "codecs", "interference", "calibration",
-                                                  "blocks", "sweep",  "processes",    "races"};
+constexpr const char* kEmulated = "emulated";
+// Rounds that are proved and not measured. They touch the arena's pages and load the kernels.
+constexpr int kProofs = 3;
+constexpr absl::Duration kPatience = absl::Seconds(60);
+constexpr uint64_t kBlockBytes = DeviceKv::kBlockBytes;
+constexpr uint64_t kLeastHostBytes = uint64_t{256} << 20;  // Of the agent.
 
-// Two blocks, or 1,024 segments of 4 KiB.
-constexpr uint64_t kLeastMebibytes = 4;
+// Seconds of one round.
+struct Round {
+  double offload = 0;
+  double plain_out = 0;
+  double onboard = 0;
+  double plain_in = 0;
+};
 
-// The flags that are checked; errors: kInvalidArgument, naming the flag and the value.
-absl::StatusOr<RaceEdges> CheckFlags() {
-  for (const std::string& section : absl::GetFlag(FLAGS_sections)) {
-    if (std::ranges::find(kSections, section) == kSections.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("--sections: there is no \"", section, "\""));
+// Opens the device as the C ABI and the Python package do; the emulated one they do not have.
+absl::StatusOr<std::shared_ptr<LaneDevice>> OpenLaneDevice(Client* client, LaneDevices* devices,
+                                                           const std::string& name) {
+  static const MonotonicClock clock;
+  if (name != kEmulated) return devices->Of(client, name, kBlockBytes);
+  KVT_ASSIGN_OR_RETURN(std::unique_ptr<Device> device, OpenDevice(name, &clock, {.kernels = true}));
+  return LaneDevice::On(client, std::move(device), nullptr);
+}
+
+// GpuRounds has one engine's memory, an agent of its own and a codec. The blocks of two jobs are
+// offloaded in turn, and onboarded to those of a third.
+class GpuRounds {
+ public:
+  static absl::StatusOr<std::unique_ptr<GpuRounds>> Open(DeviceKv* engine, uint32_t job_blocks,
+                                                         const std::string& device,
+                                                         const std::string& codec) {
+    std::unique_ptr<GpuRounds> rounds(new GpuRounds(engine, job_blocks));
+    const uint64_t host_bytes = std::max(kLeastHostBytes, 4 * job_blocks * kBlockBytes);
+    KVT_ASSIGN_OR_RETURN(rounds->node_,
+                         NodeProcess::StartAgent("gpu", {absl::StrCat("--host_bytes=", host_bytes),
+                                                         "--host_scrub_bytes_per_second=0"}));
+    KVT_ASSIGN_OR_RETURN(rounds->client_, Client::Open({.socket_dir = rounds->node_->socket_dir(),
+                                                        .default_timeout = absl::Seconds(10)}));
+    SpaceSpec spec = DeviceKv::Space();
+    if (codec != kRawCodec) {
+      spec.codec = codec;
+      KVT_ASSIGN_OR_RETURN(const SpaceCodec sizes, SpaceCodec::Of(spec));
+      spec.block_bytes = sizes.encoded_bytes();
+      KVT_ASSIGN_OR_RETURN(rounds->codec_, BlockCodec::For(spec));
+      rounds->encoded_.resize(spec.block_bytes);
+    }
+    KVT_ASSIGN_OR_RETURN(const SpaceHandle space, rounds->client_->RegisterSpace(spec));
+    KVT_ASSIGN_OR_RETURN(std::shared_ptr<LaneDevice> opened,
+                         OpenLaneDevice(rounds->client_.get(), &rounds->devices_, device));
+    KVT_ASSIGN_OR_RETURN(rounds->lanes_, DeviceLanes::Open(rounds->client_.get(), space,
+                                                           engine->tensors(), std::move(opened)));
+    for (uint64_t job = 0; job < 2; ++job) KVT_RETURN_IF_ERROR(rounds->Compute(job));
+    return rounds;
+  }
+
+  absl::StatusOr<Round> Run(uint64_t number) {
+    const std::vector<EngineKey> keys = KeysOf(number);
+    const std::vector<uint32_t> from = SlotsOf(number % 2);
+    const std::vector<uint32_t> to = SlotsOf(2);
+    absl::Status status;
+    const auto timed = [&status](auto run) { return Seconds([&] { status.Update(run()); }); };
+    Round round;
+    round.plain_out = timed([&] { return engine_->Copy(CopyDirection::kDeviceToHost, from); });
+    round.offload = timed([&] { return End(lanes_->Offload(keys, {}, from, {})); });
+    round.onboard = timed([&] { return End(lanes_->Onboard(keys, to, {.timeout = kPatience})); });
+    if (number < kProofs) status.Update(Prove(number % 2));
+    round.plain_in = timed([&] { return engine_->Copy(CopyDirection::kHostToDevice, to); });
+    KVT_RETURN_IF_ERROR(status);
+    return round;
+  }
+
+ private:
+  GpuRounds(DeviceKv* engine, uint32_t job_blocks)
+      : engine_(engine), job_blocks_(job_blocks), values_(job_blocks * kBlockBytes) {}
+
+  // Fills `into` with values of their own for each job.
+  static void Draw(uint64_t job, std::span<std::byte> into) {
+    std::mt19937_64 random(job + 1);
+    std::normal_distribution<float> gauss;
+    std::vector<uint16_t> values(1'000'003);  // No piece is like another.
+    for (uint16_t& value : values) value = kernels::Bf16FromFloat(gauss(random));
+    const auto bytes = std::as_bytes(std::span(values));
+    for (size_t at = 0; at < into.size(); at += bytes.size()) {
+      std::memcpy(into.data() + at, bytes.data(), std::min(bytes.size(), into.size() - at));
     }
   }
-  const uint64_t mebibytes = absl::GetFlag(FLAGS_mebibytes);
-  if (mebibytes > 0 && mebibytes < kLeastMebibytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--mebibytes is at least ", kLeastMebibytes, ", not ", mebibytes));
+  // Computes the blocks of a job, as the engine would.
+  absl::Status Compute(uint64_t job) {
+    Draw(job, engine_->host());
+    return engine_->Copy(CopyDirection::kHostToDevice, SlotsOf(job));
   }
-  const std::string without = absl::GetFlag(FLAGS_race_without);
-  if (!without.empty() && without != "store" && without != "load") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--race_without is store or load, not \"", without, "\""));
+  // Compares the engine's third job with what the space makes of this one, and leaves it in the
+  // engine's host memory. Errors: kDataLoss, naming the block.
+  absl::Status Prove(uint64_t job) {
+    Draw(job, values_);
+    KVT_RETURN_IF_ERROR(engine_->Copy(CopyDirection::kDeviceToHost, SlotsOf(2)));
+    for (uint32_t block = 0; block < job_blocks_; ++block) {
+      const auto wanted = std::span(values_).subspan(block * kBlockBytes, kBlockBytes);
+      if (codec_) {
+        KVT_RETURN_IF_ERROR(codec_->Encode(wanted, encoded_).status());
+        KVT_RETURN_IF_ERROR(codec_->Decode(encoded_, wanted));
+      }
+      const auto found = engine_->host().subspan(block * kBlockBytes, kBlockBytes);
+      if (std::ranges::equal(wanted, found)) continue;
+      return absl::DataLossError(absl::StrCat("block ", block, " came back with other bytes"));
+    }
+    return absl::OkStatus();
   }
-  return RaceEdges{.before_store = without != "store", .before_load = without != "load"};
-}
 
-bool Asked(const std::string& section) {
-  const std::vector<std::string> asked = absl::GetFlag(FLAGS_sections);
-  return asked.empty() || std::ranges::find(asked, section) != asked.end();
-}
+  absl::Status End(const absl::StatusOr<std::shared_ptr<HostJob>>& job) const {
+    KVT_RETURN_IF_ERROR(job.status());
+    if (!(*job)->Wait(kPatience)) return absl::DeadlineExceededError("a job does not end");
+    KVT_RETURN_IF_ERROR((*job)->status());
+    if ((*job)->results() == std::vector<bool>(job_blocks_, true)) return absl::OkStatus();
+    return absl::UnavailableError("not every block was moved");
+  }
+  std::vector<uint32_t> SlotsOf(uint64_t job) const {
+    std::vector<uint32_t> slots(job_blocks_);
+    std::iota(slots.begin(), slots.end(), static_cast<uint32_t>(job * job_blocks_));
+    // Neighbours in the order of keys are none in the tensors, as in an engine that has run a
+    // while.
+    std::shuffle(slots.begin(), slots.end(), std::mt19937_64(job));
+    return slots;
+  }
+  std::vector<EngineKey> KeysOf(uint64_t round) const {
+    std::vector<EngineKey> keys;
+    for (uint64_t i = 0; i < job_blocks_; ++i) {
+      const uint64_t words[2] = {round, i};
+      keys.push_back(*EngineKey::FromBytes({reinterpret_cast<const char*>(words), sizeof(words)}));
+    }
+    return keys;
+  }
 
-// Errors: no device of that name. With "auto", `device` becomes what was opened.
-absl::StatusOr<std::unique_ptr<GpuRig>> OpenRig(std::string* device) {
-  const auto open = [&] {
-    const uint64_t asked = absl::GetFlag(FLAGS_mebibytes);
-    const uint64_t mebibytes = asked > 0 ? asked : (*device == "emulated" ? 64 : 2048);
-    return GpuRig::Open(*device, mebibytes << 20);
+  DeviceKv* const engine_;
+  const uint32_t job_blocks_;
+  std::vector<std::byte> values_;
+  std::optional<BlockCodec> codec_;  // Absent: blocks are stored as they are.
+  std::vector<std::byte> encoded_;
+  std::unique_ptr<NodeProcess> node_;
+  std::unique_ptr<Client> client_;
+  LaneDevices devices_;
+  std::unique_ptr<DeviceLanes> lanes_;
+};
+
+absl::Status RunCodec(DeviceKv* engine, uint32_t job_blocks, const std::string& device,
+                      const std::string& codec) {
+  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<GpuRounds> rounds,
+                       GpuRounds::Open(engine, job_blocks, device, codec));
+  std::vector<Round> measured;
+  const int count = kProofs + absl::GetFlag(FLAGS_rounds).count;
+  for (int i = 0; i < count; ++i) {
+    KVT_ASSIGN_OR_RETURN(const Round round, rounds->Run(static_cast<uint64_t>(i)));
+    if (i >= kProofs) measured.push_back(round);
+  }
+  const auto print = [&](const char* what, double Round::* seconds, double Round::* plain) {
+    std::vector<double> speeds;
+    std::vector<double> ratios;
+    for (const Round& round : measured) {
+      speeds.push_back(static_cast<double>(job_blocks * kBlockBytes) / (round.*seconds) / 1e9);
+      ratios.push_back(round.*plain / round.*seconds);
+    }
+    const char* const prefix = device == kEmulated ? "emulated_gpu." : "gpu.";
+    PrintFigure(absl::StrCat(prefix, what, ".", codec), Median(speeds), "GB/s", Median(ratios),
+                "plain copies");
   };
-  if (*device != "auto") return open();
-  *device = "cuda:0";
-  auto rig = open();
-  if (rig.ok()) return rig;
-  std::printf("no GPU (%s): the device is emulated\n", std::string(rig.status().message()).c_str());
-  *device = "emulated";
-  return open();
+  print("offload", &Round::offload, &Round::plain_out);
+  print("onboard", &Round::onboard, &Round::plain_in);
+  return absl::OkStatus();
 }
 
-// The figures of a section, as soon as it has ended: a run that is cut short keeps them.
-void PrintAll(GpuFigures* figures) {
-  for (const GpuFigure& figure : *figures) {
-    PrintFigure(figure.name, figure.value, figure.unit, figure.ratio, figure.reference);
+absl::Status RunOn(const std::string& device) {
+  const uint32_t asked = absl::GetFlag(FLAGS_blocks);
+  const uint32_t job_blocks = asked > 0 ? asked : (device == kEmulated ? 8 : 64);
+  KVT_ASSIGN_OR_RETURN(const std::unique_ptr<DeviceKv> engine,
+                       DeviceKv::Open(device, 3 * job_blocks, job_blocks));
+  std::printf("device: %s\n", engine->device_name().c_str());
+  if (device == kEmulated) {
+    std::printf("NOT A GPU: these are figures of an emulated device and of this processor\n");
   }
-  figures->clear();
+  std::vector<std::string> codecs = absl::GetFlag(FLAGS_codecs);
+  if (codecs.empty()) codecs = {kRawCodec, "packed_exponents", "fp8_e4m3", "int8"};
+  for (const std::string& codec : codecs) {
+    KVT_RETURN_IF_ERROR(RunCodec(engine.get(), job_blocks, device, codec));
+  }
+  return absl::OkStatus();
 }
 
-// What went wrong in the race stress.
-uint64_t Measure(GpuRig* rig, const std::string& device, RaceEdges edges) {
-  GpuFigures figures;
-  const bool copies = Asked("blocks") || Asked("sweep");
-  LinkCeilings ceilings;
-  if (Asked("link") || Asked("interference") || copies) {
-    ceilings = MeasureCeilings(rig, &figures);
-    MeasureSubmitCosts(rig);
-    PrintAll(&figures);
-  }
-  if (Asked("codecs")) MeasureCodecs(rig, &figures);
-  PrintAll(&figures);
-  if (Asked("interference")) MeasureInterference(rig, ceilings, &figures);
-  PrintAll(&figures);
-  CalibrationTable table(LinkModel::Pcie5());
-  if (Asked("calibration") || copies) table = MeasureCalibration(rig, &figures);
-  PrintAll(&figures);
-  NaiveSpeeds naive;
-  if (copies) naive = MeasureNaive(rig);
-  if (Asked("blocks")) MeasureBlocks(rig, table, ceilings, naive, &figures);
-  PrintAll(&figures);
-  if (Asked("sweep")) MeasureSweep(rig, table, ceilings, naive, &figures);
-  PrintAll(&figures);
-  // Behind all that one process measures: it kills others, which may be stuck.
-  if (Asked("processes")) MeasureProcesses(rig, device, &figures);
-  PrintAll(&figures);
-  if (!Asked("races")) return 0;
-  const double asked = absl::GetFlag(FLAGS_race_seconds);
-  const double seconds = asked > 0 ? asked : (rig->emulated() ? 2 : 60);
-  const uint64_t wrong = MeasureRaces(rig, edges, absl::Seconds(seconds), &figures);
-  PrintAll(&figures);
-  return wrong;
-}
-
-int Main() {
-  // Who reads it through a pipe sees each line as it is measured.
-  (void)std::setvbuf(stdout, nullptr, _IOLBF, 0);  // Ignored: it would only be late.
-  const absl::StatusOr<RaceEdges> edges = CheckFlags();
-  if (!edges.ok()) {
-    std::fprintf(stderr, "gpu_bench: %s\n", std::string(edges.status().message()).c_str());
-    return 2;
-  }
-  std::string device = absl::GetFlag(FLAGS_device);
-  const auto rig = OpenRig(&device);
-  if (!rig.ok()) {
-    std::fprintf(stderr, "gpu_bench: %s\n", rig.status().ToString().c_str());
-    return 1;
-  }
-  std::printf("device: %s\n", (*rig)->device().name().c_str());
-  const uint64_t wrong = Measure(rig->get(), device, *edges);
-  // The one answer that must be the same on every machine.
-  return wrong == 0 ? 0 : 1;
+absl::Status Run() {
+  const std::string device = absl::GetFlag(FLAGS_device);
+  if (device != "auto") return RunOn(device);
+  static const MonotonicClock clock;
+  const absl::Status gpu = OpenDevice("cuda:0", &clock).status();
+  if (gpu.ok()) return RunOn("cuda:0");
+  std::printf("no GPU here: %s\n", std::string(gpu.message()).c_str());
+  return RunOn(kEmulated);
 }
 
 }  // namespace
 }  // namespace kvtier::bench
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage("Copies between host memory and a GPU.");
+  absl::SetProgramUsageMessage("What a worker's lanes move between a GPU and the agent.");
   absl::ParseCommandLine(argc, argv);
-  const std::string child = absl::GetFlag(FLAGS_child);
-  if (child.empty()) return kvtier::bench::Main();
-  return kvtier::bench::RunChild(absl::GetFlag(FLAGS_device), child);
+  const absl::Status status = kvtier::bench::Run();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "bench_gpu: %s\n", status.ToString().c_str());
+  return 1;
 }

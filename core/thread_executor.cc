@@ -1,6 +1,7 @@
 #include "core/thread_executor.h"
 
 #include <pthread.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 
@@ -13,7 +14,8 @@ constexpr absl::Duration kMaxWait = absl::Seconds(1);
 
 }  // namespace
 
-ThreadExecutor::ThreadExecutor(const std::string& name) : thread_([this] { Run(); }) {
+ThreadExecutor::ThreadExecutor(const std::string& name, TimerSlack slack)
+    : thread_([this, slack] { Run(slack); }) {
   pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
 }
 
@@ -86,7 +88,10 @@ void ThreadExecutor::Stop() {
   timer_when_.clear();
 }
 
-void ThreadExecutor::Run() {
+void ThreadExecutor::Run(TimerSlack slack) {
+  // Both are set: a thread begins with its creator's slack.
+  const uint64_t slack_ns = slack == TimerSlack::kLeast ? 1 : 50'000;
+  KVT_CHECK(prctl(PR_SET_TIMERSLACK, slack_ns) == 0);
   std::deque<Closure> batch;
   while (WaitForWork(&batch)) {
     for (Closure& fn : batch) fn();

@@ -17,10 +17,16 @@
 
 namespace kvtier {
 
+// How late the kernel may wake a thread by a timer, to wake several at once.
+enum class TimerSlack : uint8_t {
+  kUsual,  // Linux's default, 50 us.
+  kLeast,  // 1 ns: for a thread that looks at a device every few microseconds.
+};
+
 class ThreadExecutor final : public Executor {
  public:
   // Starts the thread; `name` (15 bytes at most) shows in ps and gdb.
-  explicit ThreadExecutor(const std::string& name);
+  explicit ThreadExecutor(const std::string& name, TimerSlack slack = TimerSlack::kUsual);
   // REQUIRES: Stop() has returned, or nothing posts any more; calls Stop().
   ~ThreadExecutor() override;
 
@@ -39,7 +45,7 @@ class ThreadExecutor final : public Executor {
 
  private:
   using TimerKey = std::pair<absl::Time, uint64_t>;  // (when, id): ties in call order.
-  void Run() ABSL_LOCKS_EXCLUDED(mu_);
+  void Run(TimerSlack slack) ABSL_LOCKS_EXCLUDED(mu_);
   // Waits for something posted or due and for the turn, takes the turn, and moves what is posted
   // into `batch`. False: stopped, and nothing is posted or due.
   bool WaitForWork(std::deque<Closure>* batch) ABSL_LOCKS_EXCLUDED(mu_);

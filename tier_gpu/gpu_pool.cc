@@ -157,7 +157,7 @@ Task<absl::Status> GpuPool::Copy(CopyDirection direction, CopyUrgency urgency,
   }
   const CopyRequest request = {
       .blocks = planned, .direction = direction, .paths = LanePaths::kEngine, .chunks = host_};
-  KVT_CO_ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopies(slots, request, calibration_));
+  KVT_CO_ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopies(slots, request));
   const PlannedCopy copy = {.direction = direction, .urgency = urgency, .region = region_.get()};
   co_return co_await runner_->Run(RunnerCopy(plan, copy));
 }

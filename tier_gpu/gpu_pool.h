@@ -25,7 +25,6 @@
 #include "core/task.h"
 #include "tier_gpu/device/device.h"
 #include "tier_gpu/lane_runner.h"
-#include "tier_gpu/plan/calibration.h"
 #include "tier_gpu/plan/planner.h"
 #include "tier_gpu/tables/slot_table.h"
 
@@ -147,7 +146,6 @@ class GpuPool {
   LaneRunner* const runner_;
   const std::unique_ptr<DeviceRegion> region_;
   const uint64_t slot_bytes_;
-  const CalibrationTable calibration_{LinkModel::Pcie5()};  // One path: nothing to choose.
   PinnedChunks host_;
   SlotTable table_;
   std::vector<PoolHandle> handles_;

@@ -85,7 +85,7 @@ void LaneRunner::Pump() {
 void LaneRunner::TellHandedOver(Running& running) {
   auto& told = running.waited.batch.before.handed_over;
   // The write is the last of a batch's operations.
-  if (told == nullptr || !running.status.ok() || !device_->HandedOver(running.submitted.last)) {
+  if (told == nullptr || !running.status.ok() || !device_->HandedOver(running.last)) {
     return;
   }
   std::exchange(told, nullptr)();
@@ -100,11 +100,7 @@ void LaneRunner::Ended(const Completion& completion) {
   Running& oldest = running.front();
   Add(completion.status, &oldest.status);
   oldest.waited.ending->failure.Update(completion.status);
-  if (observer_ && oldest.alone && oldest.submitted.copy == completion.ticket &&
-      completion.status.ok()) {
-    observer_(direction, oldest.waited.batch, completion.device);
-  }
-  if (oldest.submitted.last != completion.ticket) return;
+  if (oldest.last != completion.ticket) return;
   TellHandedOver(oldest);
   Finish(oldest.scheduled, oldest.waited.ending, oldest.status);
   running.pop_front();
@@ -114,47 +110,39 @@ bool LaneRunner::SubmitNext(CopyDirection direction) {
   const std::optional<ScheduledBatch> next = schedule_.Next(direction);
   if (!next) return false;
   Waiting waiting = std::move(waiting_.extract(next->batch).mapped());
-  Submitted submitted;
+  Ticket last;
   // Nothing of a copy goes on behind its failure: a mark would say that all went well.
   absl::Status status = waiting.ending->failure;
-  if (status.ok()) status = Submit(direction, waiting, &submitted);
+  if (status.ok()) status = Submit(direction, waiting, &last);
   waiting.ending->failure.Update(status);
-  if (submitted.last.sequence == 0) {
+  if (last.sequence == 0) {
     Finish(*next, waiting.ending, status);
     return true;
   }
-  auto& own = running_[static_cast<size_t>(direction)];
-  auto& other = running_[1 - static_cast<size_t>(direction)];
-  for (Running& beside : other) beside.alone = false;
-  const bool first = own.empty() || waiting.batch.path == CopyPath::kBatch;
-  own.push_back({*next, submitted, std::move(waiting), status, first && other.empty()});
+  running_[static_cast<size_t>(direction)].push_back({*next, last, std::move(waiting), status});
   return true;
 }
 
-absl::Status LaneRunner::Submit(CopyDirection direction, const Waiting& waiting,
-                                Submitted* submitted) {
+absl::Status LaneRunner::Submit(CopyDirection direction, const Waiting& waiting, Ticket* last) {
   const Batch& batch = waiting.batch;
   const Lane lane = LaneOf(direction);
   if (batch.after.word != nullptr) {
-    KVT_ASSIGN_OR_RETURN(submitted->last,
-                         device_->Await(lane, batch.after.word, batch.after.value));
+    KVT_ASSIGN_OR_RETURN(*last, device_->Await(lane, batch.after.word, batch.after.value));
   }
   if (!batch.segments.empty()) {
-    KVT_ASSIGN_OR_RETURN(submitted->copy, device_->Submit({.direction = direction,
-                                                           .path = batch.path,
-                                                           .region = waiting.region,
-                                                           .segments = batch.segments}));
-    submitted->last = submitted->copy;
+    KVT_ASSIGN_OR_RETURN(*last, device_->Submit({.direction = direction,
+                                                 .path = batch.path,
+                                                 .region = waiting.region,
+                                                 .segments = batch.segments}));
   }
   if (batch.blocks) {
     BlockBatch blocks = *batch.blocks;
     blocks.direction = direction;
     blocks.region = waiting.region;
-    KVT_ASSIGN_OR_RETURN(submitted->last, device_->SubmitBlocks(blocks));
+    KVT_ASSIGN_OR_RETURN(*last, device_->SubmitBlocks(blocks));
   }
   if (batch.before.word != nullptr) {
-    KVT_ASSIGN_OR_RETURN(submitted->last,
-                         device_->Signal(lane, batch.before.word, batch.before.value));
+    KVT_ASSIGN_OR_RETURN(*last, device_->Signal(lane, batch.before.word, batch.before.value));
   }
   return absl::OkStatus();
 }

@@ -34,8 +34,8 @@ class LaneRunner {
   struct Mark {
     SignalWord* word = nullptr;
     uint64_t value = 0;
-    std::shared_ptr<const SignalPage> page;  // Whose word it is, kept while the device uses it.
-    // Of `before`: called once on `lanes` when the write is handed over (Device::HandedOver());
+    std::shared_ptr<const SignalPage> page;  // The word's page, kept while the device uses it.
+    // In `before`: called once on `lanes` when the write is handed over (Device::HandedOver());
     // never, if the batch is not submitted or fails before. May be null.
     std::function<void()> handed_over{};
   };
@@ -46,7 +46,7 @@ class LaneRunner {
     // direction and region.
     std::vector<CopySegment> segments;  // kMaxCopySegments at most.
     std::optional<BlockBatch> blocks;
-    std::shared_ptr<const void> keep;  // What `blocks` points to, until it has ended.
+    std::shared_ptr<const void> keep;  // Owner of what `blocks` points to, until it has ended.
     Mark before;                       // Behind the last byte.
   };
   struct Copy {
@@ -80,19 +80,13 @@ class LaneRunner {
   // somebody polls. Executor `lanes` only.
   void Poll() { Pump(); }
 
-  // Told on `lanes` how long the device took for the segments of a batch that had the link
-  // to itself and, on a path with a kernel, its lane, too: behind another batch, some of
-  // its work is done when its turn comes. REQUIRES: set before the first Run().
-  using Observer =
-      std::function<void(CopyDirection direction, const Batch& batch, absl::Duration device)>;
-  void Observe(Observer observer) { observer_ = std::move(observer); }
   // Runs `change` where the device is used, between two looks at it, and ends when it has
   // returned: a region is changed so while copies of other parts of it run. Destroying the
   // task does not stop it. Executor `flows` only.
   Task<void> Between(absl::AnyInvocable<void()> change);
 
  private:
-  // Of one Copy; touched on `flows`, but for `failure`.
+  // The end of one Copy; touched on `flows`, but for `failure`.
   struct Ending {
     Ending(Executor* executor, size_t batches) : left(batches), done(executor) {}
     size_t left;
@@ -105,27 +99,21 @@ class LaneRunner {
     DeviceRegion* region;
     std::shared_ptr<Ending> ending;
   };
-  // Of a direction and urgency; touched on `flows`.
+  // Copies of one direction and urgency; touched on `flows`.
   struct Line {
     struct Queued {
       Copy copy;
-      size_t handed_over = 0;  // Of its batches.
+      size_t handed_over = 0;  // Number of its batches.
       std::shared_ptr<Ending> ending;
     };
     std::deque<Queued> copies;
     size_t unfinished = 0;  // Batches that were handed over and have not ended.
   };
-  // Of a batch's operations; sequence 0: there is none.
-  struct Submitted {
-    Ticket copy;
-    Ticket last;
-  };
   struct Running {
     ScheduledBatch scheduled;
-    Submitted submitted;
+    Ticket last;     // The last of the batch's operations.
     Waiting waited;  // Keeps the pages of its marks.
     absl::Status status;
-    bool alone;  // Nothing ran in the other direction meanwhile, nor ahead of a kernel.
   };
   Line& line(CopyDirection direction, CopyUrgency urgency) {
     return lines_[static_cast<size_t>(direction)][static_cast<size_t>(urgency)];
@@ -137,8 +125,9 @@ class LaneRunner {
   void Pump();
   // False: nothing is to be submitted in that direction now.
   bool SubmitNext(CopyDirection direction);
-  // The operations of a batch, in `*submitted` as far as they were, also on an error.
-  absl::Status Submit(CopyDirection direction, const Waiting& waiting, Submitted* submitted);
+  // Submits the operations of a batch. Sets `*last` to the last one that was submitted, also on an
+  // error; its sequence is 0 if there is none.
+  absl::Status Submit(CopyDirection direction, const Waiting& waiting, Ticket* last);
   void Ended(const Completion& completion);
   void TellHandedOver(Running& running);
   void Finish(const ScheduledBatch& scheduled, const std::shared_ptr<Ending>& ending,
@@ -148,7 +137,6 @@ class LaneRunner {
   Device* const device_;
   Executor* const flows_;
   Executor* const lanes_;
-  Observer observer_;
   // On `lanes`:
   LaneSchedule schedule_;
   uint64_t next_number_ = 0;

@@ -40,7 +40,7 @@ absl::Status NotOpened(absl::string_view device, const absl::Status& status) {
 absl::StatusOr<std::shared_ptr<LaneDevice>> LaneDevice::On(
     Client* client, std::unique_ptr<Device> device, std::unique_ptr<OutsideStreams> streams) {
   auto opened = absl::WrapUnique(new LaneDevice(std::move(device), std::move(streams)));
-  KVT_ASSIGN_OR_RETURN(opened->lanes_, WorkerLanes::Open(client, opened->device_.get(), {}));
+  KVT_ASSIGN_OR_RETURN(opened->lanes_, WorkerLanes::Open(client, opened->device_.get()));
   return opened;
 }
 

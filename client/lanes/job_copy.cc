@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/status_macros.h"
+#include "tier_gpu/device/pinned_memory.h"
 #include "tier_gpu/plan/block_plan.h"
 #include "tier_gpu/planned_copy.h"
 
@@ -32,9 +33,9 @@ absl::StatusOr<LaneRunner::Copy> PlanRaw(const LaneParts& parts, const PoolMemor
       .direction = job.direction,
       .order = job.order,
       .paths = parts.device->has_kernels() ? LanePaths::kAll : LanePaths::kEngine,
-      .chunks = {.base = job.arena->base(), .chunk_bytes = parts.pin_chunk_bytes},
+      .chunks = {.base = job.arena->base(), .chunk_bytes = kPinChunkBytes},
       .borders = memory.borders};
-  KVT_ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopies(memory.geometry, request, *parts.table));
+  KVT_ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopies(memory.geometry, request));
   PlannedCopy copy = CopyOf(memory, job);
   const bool by_layer = job.marked != nullptr && job.order == PlanOrder::kLayerWise;
   if (by_layer) copy.mark = [&job](uint32_t layers) { return MarkOf(job, layers); };

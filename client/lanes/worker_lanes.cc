@@ -1,63 +1,30 @@
 #include "client/lanes/worker_lanes.h"
 
 #include <memory>
-#include <optional>
-#include <string>
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "client/lanes/calibration_file.h"
-#include "core/log.h"
 #include "core/status_macros.h"
 
 namespace kvtier {
 
-namespace {
-
-// What the file has of this device, if anything.
-std::optional<CalibrationTable> KeptTable(const WorkerLanesOptions& options) {
-  if (options.calibration_file.empty()) return std::nullopt;
-  const auto kept = ReadCalibration(options.calibration_file, options.calibrated, options.link);
-  if (kept.ok()) return *kept;
-  if (kept.status().code() != absl::StatusCode::kNotFound) {
-    Log(LogLevel::kWarning,
-        absl::StrCat("worker lanes: calibrating anew: ", std::string(kept.status().message())));
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, Device* device,
-                                                               const WorkerLanesOptions& options) {
+absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, Device* device) {
   KVT_RETURN_IF_ERROR(device->state());
-  if (!options.calibration_file.empty() &&
-      (options.calibrated.gpu.empty() || options.calibrated.driver.empty())) {
-    return absl::InvalidArgumentError(absl::StrCat("calibrated is empty; calibration_file, \"",
-                                                   options.calibration_file,
-                                                   "\", is of a device and driver"));
-  }
   Memory memory;
   KVT_ASSIGN_OR_RETURN(memory.progress, SignalPage::Create());
   if (device->has_kernels()) {
     KVT_ASSIGN_OR_RETURN(memory.outcomes, OutcomeSlab::Pin(device));
   }
   const std::span<std::byte> progress = memory.progress->bytes();
-  const std::optional<CalibrationTable> kept = KeptTable(options);
-  auto lanes = absl::WrapUnique(new WorkerLanes(
-      client, device, options, kept.value_or(CalibrationTable(options.link)), std::move(memory)));
-  if (!kept) KVT_RETURN_IF_ERROR(lanes->Calibrate());
+  auto lanes = absl::WrapUnique(new WorkerLanes(client, device, std::move(memory)));
   KVT_RETURN_IF_ERROR(lanes->On([device, progress] { return device->Pin(progress); }));
   lanes->executor_.Post([lanes = lanes.get()] { lanes->KeepPinned(); });
   return lanes;
 }
 
-WorkerLanes::WorkerLanes(Client* client, Device* device, const WorkerLanesOptions& options,
-                         const CalibrationTable& table, Memory memory)
-    : options_(options),
-      table_(table),
-      outcomes_(std::move(memory.outcomes)),
+WorkerLanes::WorkerLanes(Client* client, Device* device, Memory memory)
+    : outcomes_(std::move(memory.outcomes)),
       runner_(device, &executor_, &executor_),
       pins_(client, device),
       words_(std::move(memory.progress)),
@@ -67,14 +34,7 @@ WorkerLanes::WorkerLanes(Client* client, Device* device, const WorkerLanesOption
              .runner = &runner_,
              .pins = &pins_,
              .words = &words_,
-             .outcomes = outcomes_.get(),
-             .table = &table_,
-             .pin_chunk_bytes = options.pin_chunk_bytes} {
-  runner_.Observe(
-      [this](CopyDirection direction, const LaneRunner::Batch& batch, absl::Duration took) {
-        samples_.Add(direction, batch.path, batch.segments, took);
-      });
-}
+             .outcomes = outcomes_.get()} {}
 
 WorkerLanes::~WorkerLanes() {
   // Pools waited for their jobs; what is left of those is their frames.
@@ -91,37 +51,8 @@ WorkerLanes::~WorkerLanes() {
   });
   executor_.Stop();
   pins_.Drop();
-  if (!options_.calibration_file.empty() && samples_.calibrated() > 0) SaveCalibration();
   // It is there unless the device was lost ahead of it.
   parts_.device->Unpin(words_.page()->bytes()).IgnoreError();
-}
-
-absl::Status WorkerLanes::Calibrate() {
-  if (options_.calibration_file.empty() || options_.calibration_job_bytes == 0) {
-    return absl::OkStatus();
-  }
-  const auto cells = On([this] {
-    return SweepCalibration(parts_.device, {.max_job_bytes = options_.calibration_job_bytes},
-                            &table_);
-  });
-  if (cells.ok()) {
-    Log(LogLevel::kInfo, absl::StrCat("worker lanes: measured ", *cells, " cells of ",
-                                      parts_.device->name(), " for ", options_.calibration_file));
-    SaveCalibration();
-    return absl::OkStatus();
-  }
-  // What runs on would be taken for a copy of the lanes'.
-  if (absl::IsDeadlineExceeded(cells.status())) return cells.status();
-  Log(LogLevel::kWarning,
-      absl::StrCat("worker lanes: not calibrated, copies go by the link model: ",
-                   std::string(cells.status().message())));
-  return parts_.device->state();
-}
-
-void WorkerLanes::SaveCalibration() const {
-  const Calibration calibration = {.device = options_.calibrated, .table = table_};
-  const absl::Status saved = WriteCalibration(options_.calibration_file, calibration);
-  if (!saved.ok()) Log(LogLevel::kWarning, std::string(saved.message()));
 }
 
 void WorkerLanes::KeepPinned() {

@@ -1,6 +1,6 @@
 // WorkerLanes are a worker's own lanes: copies between its KV memory on one device and
 // the agent's host memory, one lane a direction, made in the worker and not by the agent.
-// They plan (blocks, geometry) into segments and batches, run them two at a time in each
+// They plan (blocks, geometry) into segments and batches, run a few at a time in each
 // direction, onboards ahead of offloads, and keep the agent's host memory pinned, across
 // sessions.
 //
@@ -14,7 +14,6 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -31,17 +30,12 @@
 #include "core/task.h"
 #include "core/task_scope.h"
 #include "core/thread_executor.h"
-#include "tier_gpu/calibration_sweep.h"
 #include "tier_gpu/device/device.h"
-#include "tier_gpu/device/pinned_memory.h"
 #include "tier_gpu/lane_runner.h"
-#include "tier_gpu/plan/calibration.h"
-#include "tier_gpu/plan/calibration_samples.h"
-#include "tier_gpu/plan/calibration_text.h"
 
 namespace kvtier {
 
-// What a job's flow works with. The lanes' thread only.
+// LaneParts are what a job's flow works with. The lanes' thread only.
 struct LaneParts {
   Client* client = nullptr;
   Device* device = nullptr;
@@ -50,20 +44,6 @@ struct LaneParts {
   ArenaPins* pins = nullptr;
   ProgressWords* words = nullptr;
   OutcomeSlab* outcomes = nullptr;  // Null: the device has no kernels to encode with.
-  const CalibrationTable* table = nullptr;
-  uint64_t pin_chunk_bytes = 0;
-};
-
-struct WorkerLanesOptions {
-  uint64_t pin_chunk_bytes = kPinChunkBytes;  // As the device pins.
-  // What the calibration begins with. Copies of the day measure what they take.
-  LinkModel link = LinkModel::Pcie5();
-  // Where it is kept between processes; empty: nowhere.
-  std::string calibration_file{};
-  CalibratedDevice calibrated{};  // Whose it is; to be named with a file.
-  // Jobs of up to so many bytes are measured when the file has nothing of this device, as
-  // SweepCalibration() does; 0: none, copies of the day alone. Without a file: none.
-  uint64_t calibration_job_bytes = kMaxSweepJobBytes;
 };
 
 // Thread-safe.
@@ -73,15 +53,10 @@ class WorkerLanes {
   // How often a session's end is looked for, to pin what comes after it.
   static constexpr absl::Duration kPinInterval = absl::Milliseconds(100);
 
-  // Neither is owned. Where the calibration file is not there, not of this device or
-  // damaged, the device is measured now, which takes seconds and wants it idle, and the
-  // file written: once per device. What cannot be measured or written is a line in the log. From
-  // here on the device is used on the lanes' thread alone: by them, and by On(). Errors:
-  // kUnavailable, the device is lost; kDeadlineExceeded, it does not end what it was measured by;
-  // kResourceExhausted, no memory for the page of words or the outcomes; kInvalidArgument, a
-  // calibration file of no device.
-  static absl::StatusOr<std::unique_ptr<WorkerLanes>> Open(Client* client, Device* device,
-                                                           const WorkerLanesOptions& options);
+  // Neither is owned. From here on the device is used on the lanes' thread alone: by them, and by
+  // On(). Errors: kUnavailable, the device is lost; kResourceExhausted, no memory for the pages of
+  // words or the outcomes.
+  static absl::StatusOr<std::unique_ptr<WorkerLanes>> Open(Client* client, Device* device);
   // REQUIRES: every pool of it is gone.
   ~WorkerLanes();
   // In a forked child, where its thread does not run, it is left as it is.
@@ -117,18 +92,11 @@ class WorkerLanes {
     std::shared_ptr<const SignalPage> progress;
     std::unique_ptr<OutcomeSlab> outcomes;  // Null: the device has no kernels.
   };
-  WorkerLanes(Client* client, Device* device, const WorkerLanesOptions& options,
-              const CalibrationTable& table, Memory memory);
-  // Once, on the idle device. Errors: the device is not fit for use.
-  absl::Status Calibrate();
+  WorkerLanes(Client* client, Device* device, Memory memory);
   void KeepPinned();
-  void SaveCalibration() const;
   Task<void> RunJob(CopyDirection direction, Flow flow, absl::AnyInvocable<void()> ended);
 
-  ThreadExecutor executor_{"kv-lanes"};
-  const WorkerLanesOptions options_;
-  CalibrationTable table_;  // Of the lanes' thread, like what is below.
-  CalibrationSamples samples_{&table_};
+  ThreadExecutor executor_{"kv-lanes", TimerSlack::kLeast};
   const std::unique_ptr<OutcomeSlab> outcomes_;  // Batches of the runner's may keep some.
   LaneRunner runner_;
   ArenaPins pins_;

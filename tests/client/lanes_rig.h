@@ -23,13 +23,13 @@ namespace kvtier::testing {
 class LanesRig {
  public:
   explicit LanesRig(const EmulatedDevice::Options& device = {}, const FakeAgentOptions& agent = {},
-                    const WorkerLanesOptions& lanes = {}, const Clock* device_clock = nullptr)
+                    const Clock* device_clock = nullptr)
       : node_(Roomy(agent)), device_(device_clock == nullptr ? &clock_ : device_clock, device) {
     node_.agent().Start();
     ClientOptions options = node_.client_options();
     options.default_timeout = Patience(absl::Seconds(5));
     client_ = *Client::Open(options);
-    lanes_ = *WorkerLanes::Open(client_.get(), &device_, lanes);
+    lanes_ = *WorkerLanes::Open(client_.get(), &device_);
   }
 
   FakeAgent& agent() { return node_.agent(); }

@@ -111,7 +111,7 @@ TEST_F(WorkerPoolFailureTest, ALostDeviceEndsWhatRunsAndWhatComes) {
   EXPECT_EQ(EndOf(offload).code(), absl::StatusCode::kUnavailable);
   ExpectNothingHeld();
   EXPECT_EQ(rig_.agent().Counts().blocks, 8U);
-  EXPECT_EQ(WorkerLanes::Open(&rig_.client(), &rig_.device(), {}).status().code(),
+  EXPECT_EQ(WorkerLanes::Open(&rig_.client(), &rig_.device()).status().code(),
             absl::StatusCode::kUnavailable);
 }
 

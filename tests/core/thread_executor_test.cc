@@ -1,6 +1,7 @@
 #include "core/thread_executor.h"
 
 #include <pthread.h>
+#include <sys/prctl.h>
 
 #include <array>
 #include <atomic>
@@ -40,6 +41,21 @@ TEST(ThreadExecutor, RunsOnItsOwnNamedThread) {
   });
   EXPECT_TRUE(on_executor);
   EXPECT_STREQ(name.data(), "kvt-decisions-o");
+}
+
+// A lane's thread that sleeps 10 us and wakes up 60 us later leaves the link idle.
+TEST(ThreadExecutor, HasTheTimerSlackThatItWasGivenWhoeverStartsIt) {
+  ThreadExecutor prompt("test-prompt", TimerSlack::kLeast);
+  int slack_ns = 0;
+  RunOn(prompt, [&] { slack_ns = prctl(PR_GET_TIMERSLACK); });
+  EXPECT_EQ(slack_ns, 1);
+  const int usual_ns = prctl(PR_GET_TIMERSLACK);
+  EXPECT_GT(usual_ns, 1);
+  RunOn(prompt, [&] {
+    ThreadExecutor usual("test-usual");
+    RunOn(usual, [&] { slack_ns = prctl(PR_GET_TIMERSLACK); });
+  });
+  EXPECT_EQ(slack_ns, usual_ns);
 }
 
 TEST(ThreadExecutor, RunsWhatEachThreadPostsInItsOrder) {

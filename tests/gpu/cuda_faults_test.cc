@@ -210,7 +210,7 @@ TEST_F(CudaFaultsTest, APinningThatFailsHalfWayIsTakenBack) {
   EXPECT_EQ(device_->Pin(second.bytes()), absl::OkStatus());
   EXPECT_EQ(device_->Unpin(second.bytes()), absl::OkStatus());
   EXPECT_EQ(fake_cuda::RegisteredBytes(), before);
-  EXPECT_EQ(Submit(CopyPath::kDirect), absl::OkStatus());
+  EXPECT_EQ(Submit(CopyPath::kStaged), absl::OkStatus());
   EXPECT_EQ(Ends(1)[0], absl::OkStatus()) << "the error is no other call's";
 }
 

@@ -49,7 +49,7 @@ class Worker {
  public:
   Worker(const std::string& socket_dir, LayoutMaker layout)
       : client_(*Client::Open({.socket_dir = socket_dir})),
-        lanes_(*WorkerLanes::Open(client_.get(), &device_, {})),
+        lanes_(*WorkerLanes::Open(client_.get(), &device_)),
         memory_(layout, kSize),
         pool_(*WorkerPool::Register(lanes_.get(), memory_.tensors(), memory_.space())) {}
 

@@ -42,8 +42,8 @@ def fences(files):
             continue
         for line, name, _ in tree.includes(text):
             for what, pattern, places in picture.FENCES:
-                if here == "bench":
-                    places = picture.BENCH_FENCES.get(what, "")
+                if here == "bench" and what not in picture.BENCH_FENCES:
+                    continue
                 if re.search(pattern, name) and not re.search(places, path):
                     yield f"{path}:{line}: {what} is not for this file ({name})"
 

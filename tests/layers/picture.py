@@ -39,7 +39,7 @@ SHARED_WORDS = ("tier_disk/disk_block.h",)
 GENERATED = "kvtier/v1/"
 
 # Fences: an include that matches PATTERN is allowed only where a file's path matches PLACES.
-# On top of these, tests/ may include anything, and bench/ all but what BENCH_FENCES says.
+# On top of these, tests/ may include anything, and bench/ all but what BENCH_FENCES names.
 FENCES = (
     # name, pattern of the include, pattern of the places
     ("CUDA", r"^(cuda|cuda_runtime|cuda_runtime_api|cuda_fp\w+|cuda_bf16|cuda_pipeline|mma|nvml|nvtx\w*)\.h$"
@@ -74,9 +74,8 @@ FENCES = (
     ("GoogleTest", r"^g(test|mock)/", r"^tests/"),
     ("the sanitizers' interface", r"^sanitizer/", r"^tests/"),
 )
-# Of these, the ones that hold in bench/ too, and where: its kernels are in .cu files, and what is
-# around them is compiled where there is no CUDA.
-BENCH_FENCES = {"CUDA": r"^bench/\w+\.cu$"}
+# Of these, the ones that hold in bench/ too: it is compiled where there is no CUDA.
+BENCH_FENCES = ("CUDA",)
 # Third-party headers that have no fence: every folder may include Abseil.
 OPEN_ROOTS = ("absl/",)
 # What is installed for C programs: included, and guarded, by its name alone.

@@ -31,8 +31,7 @@ inline constexpr uint64_t kHandleBytes = 2 * kRegionGranularity;
 // Small, so that borders are there to be crossed.
 inline constexpr uint64_t kTestPinChunk = uint64_t{4} << 20;
 inline constexpr uint64_t kArenaBytes = uint64_t{16} << 20;
-inline constexpr std::array<CopyPath, kCopyPaths> kPaths = {CopyPath::kBatch, CopyPath::kStaged,
-                                                            CopyPath::kDirect};
+inline constexpr std::array<CopyPath, kCopyPaths> kPaths = {CopyPath::kBatch, CopyPath::kStaged};
 
 struct DeviceForm {
   std::string name;

@@ -39,7 +39,7 @@ TEST_F(EmulatedDeviceTest, BytesComeBackAsTheyWent) {
 
 TEST_F(EmulatedDeviceTest, WithoutKernelsItCopiesByTheCopyEngineAlone) {
   EmulatedRig without(&time_, {.kernels = false});
-  for (const CopyPath path : {CopyPath::kBatch, CopyPath::kStaged, CopyPath::kDirect}) {
+  for (const CopyPath path : {CopyPath::kBatch, CopyPath::kStaged}) {
     const CopyBatch batch = {.path = path, .region = without.region()};
     const bool engine = path == CopyPath::kBatch;
     EXPECT_EQ(without.device().Submit(batch).status().code(),

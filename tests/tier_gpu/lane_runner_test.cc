@@ -156,49 +156,6 @@ TEST_F(LaneRunnerTest, WhatEndsOnTheComputeLaneIsNoCopys) {
   EXPECT_EQ(ending.status, absl::OkStatus());
 }
 
-TEST_F(LaneRunnerTest, OnlyBatchesThatHadTheLinkToThemselvesAreObserved) {
-  std::vector<absl::Duration> times;
-  runner_.Observe(
-      [&](CopyDirection direction, const LaneRunner::Batch& batch, absl::Duration device) {
-        EXPECT_EQ(direction, kIn);
-        EXPECT_EQ(batch.segments.size(), 1U);
-        times.push_back(device);
-      });
-  Ending in;
-  Start(CopyOf(kIn, 0, 3), &in);
-  Pass(absl::Seconds(1));
-  const CopyShape one = {.direction = kIn, .segments = 1, .bytes = kRigBlock};
-  EXPECT_EQ(times, std::vector<absl::Duration>(3, LinkModel::Pcie5().Predict(one)));
-  Ending both;
-  Ending out;
-  Start(CopyOf(kIn, 0, 2), &both);
-  Start(CopyOf(kOut, 10, 2), &out);
-  Pass(absl::Seconds(1));
-  EXPECT_EQ(out.status, absl::OkStatus());
-  EXPECT_EQ(times.size(), 3U);
-}
-
-// Behind another, a batch's launch has run when its turn comes: what is left of its time
-// is no measure of the path.
-TEST_F(LaneRunnerTest, OfKernelsOnlyBatchesThatHadTheLaneToThemselvesAreObserved) {
-  std::vector<absl::Duration> times;
-  runner_.Observe([&](CopyDirection /*direction*/, const LaneRunner::Batch& /*batch*/,
-                      absl::Duration device) { times.push_back(device); });
-  for (const CopyPath path : {CopyPath::kStaged, CopyPath::kDirect}) {
-    times.clear();
-    for (int copy = 0; copy < 2; ++copy) {
-      LaneRunner::Copy four = CopyOf(kIn, 0, 4);
-      for (LaneRunner::Batch& batch : four.batches) batch.path = path;
-      Ending ending;
-      Start(std::move(four), &ending);
-      Pass(absl::Seconds(1));
-      EXPECT_EQ(ending.status, absl::OkStatus());
-    }
-    const CopyShape one = {.direction = kIn, .path = path, .segments = 1, .bytes = kRigBlock};
-    EXPECT_EQ(times, std::vector<absl::Duration>(2, LinkModel::Pcie5().Predict(one)));
-  }
-}
-
 TEST_F(LaneRunnerTest, ABatchTheDeviceRefusesFailsItsCopyAndNoOther) {
   Ending wrong;
   Ending right;

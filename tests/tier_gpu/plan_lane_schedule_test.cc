@@ -47,14 +47,15 @@ TEST_F(LaneScheduleTest, BatchesOfOneUrgencyGoInTheirOrder) {
   EXPECT_EQ(Pass(kIn), std::nullopt);
 }
 
-TEST_F(LaneScheduleTest, TwoRunInADirectionAndNoMore) {
+TEST_F(LaneScheduleTest, NoMoreRunInADirectionThanAreInFlight) {
   const ScheduledBatch first = Add(kIn, kForeground);
-  for (int i = 0; i < 2; ++i) Add(kIn, kForeground);
+  for (size_t i = 0; i < kMaxBatchesInFlight; ++i) Add(kIn, kForeground);
   const ScheduledBatch out = Add(kOut, kForeground);
-  EXPECT_TRUE(schedule_.Next(kIn).has_value());
-  EXPECT_TRUE(schedule_.Next(kIn).has_value());
+  for (size_t i = 0; i < kMaxBatchesInFlight; ++i) {
+    EXPECT_TRUE(schedule_.Next(kIn).has_value());
+  }
   EXPECT_EQ(schedule_.Next(kIn), std::nullopt);
-  EXPECT_EQ(schedule_.running(kIn), 2);
+  EXPECT_EQ(schedule_.running(kIn), kMaxBatchesInFlight);
   EXPECT_EQ(schedule_.Next(kOut), out) << "the other direction has its own";
   schedule_.Done(first);
   EXPECT_TRUE(schedule_.Next(kIn).has_value());
@@ -124,8 +125,8 @@ TEST_F(LaneScheduleTest, DoneOfWhatDoesNotRunAborts) {
   EXPECT_DEATH(schedule_.Done(batch), "CHECK failed");
 }
 
-// Random work: each batch goes once, in the order of its queue, with no more than two at
-// a time, and none waits past its bound.
+// Random work: each batch goes once, in the order of its queue, with no more than
+// kMaxBatchesInFlight at a time, and none waits past its bound.
 TEST_F(LaneScheduleTest, NobodyIsLostAndNobodyStarves) {
   std::mt19937_64 random(testing::TestSeed());
   std::array<std::array<std::vector<uint64_t>, kCopyUrgencies>, kCopyDirections> queues;

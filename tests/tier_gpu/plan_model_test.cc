@@ -218,11 +218,10 @@ void ExpectLayersComplete(const Job& job, const CopyPlan& plan) {
 }
 
 CopyPlan PlanOf(const Job& job) {
-  static const CalibrationTable table(LinkModel::Pcie5());
   EXPECT_EQ(job.layout.geometry.Validate(job.layout.registered), absl::OkStatus());
   CopyRequest request = job.request;
   request.blocks = job.blocks;
-  const auto plan = PlanCopies(job.layout.geometry, request, table);
+  const auto plan = PlanCopies(job.layout.geometry, request);
   EXPECT_EQ(plan.status(), absl::OkStatus());
   return plan.value_or(CopyPlan{});
 }

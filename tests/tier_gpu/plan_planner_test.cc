@@ -31,13 +31,13 @@ std::byte* Host(uint64_t offset) {
 class PlannerTest : public ::testing::Test {
  protected:
   CopyPlan Plan(const KvGeometry& geometry, const CopyRequest& request) {
-    const auto plan = PlanCopies(geometry, request, table_);
+    const auto plan = PlanCopies(geometry, request);
     EXPECT_EQ(plan.status(), absl::OkStatus());
     return plan.value_or(CopyPlan{});
   }
   void ExpectRefused(const KvGeometry& geometry, const CopyRequest& request,
                      const std::string& message) {
-    const absl::Status status = PlanCopies(geometry, request, table_).status();
+    const absl::Status status = PlanCopies(geometry, request).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
   }
@@ -51,7 +51,6 @@ class PlannerTest : public ::testing::Test {
   }
 
   const KvGeometry llama_ = KvGeometry::Owned(KvAxes::kApart, 32, 32 * kKiB, 2048);
-  const CalibrationTable table_{LinkModel::Pcie5()};
 };
 
 TEST_F(PlannerTest, ABlockOfOurPoolIsOneSegment) {
@@ -249,7 +248,7 @@ TEST_F(PlannerTest, APlanThatIsTooLongIsRefused) {
       testing::PerLayerLayout({.layers = 64, .slots = 16'500, .run_bytes = 512, .start = 0});
   const std::vector<PlannedBlock> blocks = Scattered(layout.geometry, 8193);
   const CopyRequest request = {.blocks = blocks};
-  const absl::Status status = PlanCopies(layout.geometry, request, table_).status();
+  const absl::Status status = PlanCopies(layout.geometry, request).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("8193 blocks of 128 runs"));
   EXPECT_THAT(Plan(layout.geometry, {.blocks = std::span(blocks).first(8192)}).segments,

@@ -15,9 +15,8 @@ enum class CopyPath : uint8_t {
   kBatch,   // The copy engine takes one descriptor a segment; no kernel runs.
   kStaged,  // A kernel gathers into (or scatters out of) a contiguous buffer on the
             // device, which the copy engine moves whole.
-  kDirect,  // A kernel reads or writes host memory over the link itself.
 };
-inline constexpr size_t kCopyPaths = 3;
+inline constexpr size_t kCopyPaths = 2;
 
 // One contiguous run. `device_offset` counts from the start of the region.
 struct CopySegment {

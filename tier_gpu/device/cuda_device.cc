@@ -24,13 +24,13 @@
 #include "tier_gpu/device/cuda_lane.h"
 #include "tier_gpu/device/cuda_lanes.h"
 #include "tier_gpu/device/cuda_region.h"
+#include "tier_gpu/device/lane_depth.h"
 
 namespace kvtier {
 namespace {
 
 // A portion of kMaxCopyBytes takes about 75 us on PCIe 5.0 x16. What takes longer is
 // looked at less often: an end is seen late by an eighth of the time it took.
-constexpr absl::Duration kMinPollInterval = absl::Microseconds(20);
 constexpr absl::Duration kMaxPollInterval = absl::Microseconds(500);
 // Words carry no errors. So often is CUDA asked when they stay as they are.
 constexpr absl::Duration kSilence = absl::Milliseconds(10);
@@ -246,7 +246,6 @@ absl::StatusOr<std::vector<CudaCommand>> CudaDevice::CommandsOf(const CopyBatch&
   const Lane which = LaneOf(batch.direction);
   const size_t place = lanes_->of(which).next_place();
   if (batch.path == CopyPath::kStaged) return lanes_->staging(which)->Staged(batch, host_, place);
-  if (batch.path == CopyPath::kDirect) return lanes_->staging(which)->Direct(batch, host_, place);
   const bool onboard = batch.direction == CopyDirection::kHostToDevice;
   CudaCopies copies;
   for (const CopySegment& segment : batch.segments) {
@@ -379,7 +378,7 @@ absl::Time CudaDevice::next_poll() const {
   if (lanes_->idle()) return absl::InfiniteFuture();
   const absl::Time now = clock_->Now();
   const absl::Duration interval = std::min(kMaxPollInterval, lanes_->ShortestSilence(now) / 8);
-  return now + std::max(interval, kMinPollInterval);
+  return now + std::max(interval, kLanePollInterval);
 }
 
 absl::Status CudaDevice::Drain(absl::Duration timeout) {

@@ -21,8 +21,8 @@ namespace kvtier {
 
 struct CudaOptions {
   int ordinal = 0;
-  // CopyPath::kStaged and kDirect too, and SubmitBlocks(). Takes 64 MiB of the GPU's memory and
-  // 12 MiB of the host's. Off: they are answered with kInvalidArgument.
+  // CopyPath::kStaged too, and SubmitBlocks(). Takes 64 MiB of the GPU's memory and 12 MiB of the
+  // host's. Off: they are answered with kInvalidArgument.
   bool kernels = false;
   // With kernels: raw bytes of the largest block that SubmitBlocks() takes (no block has
   // more than kernels::kMaxRawBytes). Takes six times as much of the GPU's memory.

@@ -49,23 +49,6 @@ CudaStaging::~CudaStaging() {
   (void)cudaGetLastError();
 }
 
-std::vector<CudaCommand> CudaStaging::Direct(const CopyBatch& batch, const CudaHostMemory& host,
-                                             size_t place) {
-  std::vector<CudaCommand> commands;
-  if (batch.segments.empty()) return commands;
-  kernels::StridedSegment* next = lists_->of(place);
-  for (const CopySegment& segment : batch.segments) {
-    std::byte* const far = host.DeviceAddress(segment.host);
-    std::byte* const near = batch.region->address() + segment.device_offset;
-    const bool onboard = batch.direction == CopyDirection::kHostToDevice;
-    *next++ = {.source = onboard ? far : near,
-               .destination = onboard ? near : far,
-               .run_bytes = segment.bytes};
-  }
-  commands.push_back(Launch({lists_->of(place), next}, kInLane));
-  return commands;
-}
-
 absl::StatusOr<std::vector<CudaCommand>> CudaStaging::Staged(const CopyBatch& batch,
                                                              const CudaHostMemory& host,
                                                              size_t place) {

@@ -1,5 +1,5 @@
-// CudaStaging is what the kernel paths of one direction need: the lists of segments that
-// the kernels read, and a ring of buffers on the device for kStaged.
+// CudaStaging is what the staged path of one direction needs: the lists of segments that
+// the kernels read, and a ring of buffers on the device.
 //
 // The buffers are filled in a stream of their own, ahead of the lane's, and emptied in
 // the lane's: an offload gathers ahead, an onboarding copies ahead. Both streams wait for
@@ -50,7 +50,6 @@ class CudaStaging {
   // the operation's (CudaLane::next_place). Errors: kInvalidArgument, as PlanStaging().
   absl::StatusOr<std::vector<CudaCommand>> Staged(const CopyBatch& batch,
                                                   const CudaHostMemory& host, size_t place);
-  std::vector<CudaCommand> Direct(const CopyBatch& batch, const CudaHostMemory& host, size_t place);
   // To be fed right after the lane awaited something; and what waits for that, ahead.
   CudaCommand Fence() const { return streams_.Record(awaited_, kInLane); }
   CudaCommand BehindFence() const { return streams_.WaitFor(awaited_, kAhead); }

@@ -20,7 +20,7 @@
 
 #include "absl/status/status.h"
 #include "tier_gpu/device/copy.h"
-#include "tier_gpu/device/link_model.h"
+#include "tier_gpu/device/lane_depth.h"
 
 namespace kvtier {
 

@@ -135,32 +135,37 @@ void Cut(size_t first, CopyPlan* plan) {
 }
 
 // By the mean size of a batch's segments: one of mixed sizes is near enough to it.
-void ChoosePaths(const CopyRequest& request, const CalibrationTable& table, CopyPlan* plan) {
+void ChoosePaths(const CopyRequest& request, CopyPlan* plan) {
   CopyJob job = {.direction = request.direction, .segments = plan->segments.size()};
-  CopyPath path = CopyPath::kBatch;
   for (PlannedBatch& batch : plan->batches) {
-    const uint64_t mean = batch.bytes / batch.segments;
-    if (mean != job.segment_bytes) {  // Mostly they are all of one size.
-      job.segment_bytes = mean;
-      path = table.Choose(job, request.paths);
-    }
-    batch.path = path;
+    job.segment_bytes = batch.bytes / batch.segments;
+    batch.path = ChoosePath(job, request.paths);
   }
 }
 
 // What the job takes whole, as if no two blocks were neighbours.
-absl::Duration PredictWhole(const KvGeometry& geometry, const CopyRequest& request,
-                            const CalibrationTable& table) {
+absl::Duration PredictWhole(const LinkModel& link, const KvGeometry& geometry,
+                            const CopyRequest& request) {
   const size_t runs = geometry.Runs(0, {.first = 0, .count = geometry.layers}).size();
   const CopyJob job = {.direction = request.direction,
                        .segment_bytes = std::max<uint64_t>(geometry.block_bytes() / runs, 1),
                        .segments = request.blocks.size() * runs};
-  return PredictJob(table.link(), job, table.Choose(job, request.paths));
+  const CopyPath path = ChoosePath(job, request.paths);
+  const size_t most = std::clamp<size_t>(kMaxCopyBytes / job.segment_bytes, 1, kMaxCopySegments);
+  std::vector<CopyShape> shapes;
+  for (size_t left = job.segments; left > 0; left -= shapes.back().segments) {
+    const size_t segments = std::min(left, most);
+    shapes.push_back({.direction = request.direction,
+                      .path = path,
+                      .segments = segments,
+                      .bytes = segments * job.segment_bytes});
+  }
+  return link.PredictLane(shapes);
 }
 
 // The plan whose groups have `group` layers. REQUIRES: the request was checked.
 absl::StatusOr<CopyPlan> PlanGroups(const KvGeometry& geometry, const CopyRequest& request,
-                                    const CalibrationTable& table, uint32_t group_layers) {
+                                    uint32_t group_layers) {
   CopyPlan plan;
   const std::vector<LayerRange> groups = LayerGroups(geometry.layers, group_layers);
   std::vector<std::vector<KvRun>> runs;  // Of slot 0, by group.
@@ -197,25 +202,25 @@ absl::StatusOr<CopyPlan> PlanGroups(const KvGeometry& geometry, const CopyReques
     complete = std::max(complete, batch.layers_complete);
     batch.layers_complete = complete;
   }
-  ChoosePaths(request, table, &plan);
+  ChoosePaths(request, &plan);
   return plan;
 }
 
 }  // namespace
 
-absl::StatusOr<CopyPlan> PlanCopies(const KvGeometry& geometry, const CopyRequest& request,
-                                    const CalibrationTable& table) {
+absl::StatusOr<CopyPlan> PlanCopies(const KvGeometry& geometry, const CopyRequest& request) {
   if (request.blocks.empty()) return CopyPlan{};
   KVT_RETURN_IF_ERROR(CheckBlocks(geometry, request));
   KVT_RETURN_IF_ERROR(CheckDestinations(geometry, request));
-  const auto plan_whole = [&] { return PlanGroups(geometry, request, table, geometry.layers); };
+  const auto plan_whole = [&] { return PlanGroups(geometry, request, geometry.layers); };
   if (request.order == PlanOrder::kWhole) return plan_whole();
-  const absl::Duration longest = kMaxLayerWiseTime * PredictWhole(geometry, request, table);
+  const LinkModel link = LinkModel::Pcie5();
+  const absl::Duration longest = kMaxLayerWiseTime * PredictWhole(link, geometry, request);
   for (uint32_t group = LeastGroup(geometry, request);; group *= 2) {
     if (group >= geometry.layers) return plan_whole();
-    KVT_ASSIGN_OR_RETURN(CopyPlan plan, PlanGroups(geometry, request, table, group));
+    KVT_ASSIGN_OR_RETURN(CopyPlan plan, PlanGroups(geometry, request, group));
     const bool last = 2 * group > geometry.layers / kMinLayerGroups;
-    if (last || PredictPlan(table.link(), request.direction, plan) <= longest) return plan;
+    if (last || PredictPlan(link, request.direction, plan) <= longest) return plan;
   }
 }
 

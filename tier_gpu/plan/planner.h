@@ -17,19 +17,21 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "tier_gpu/device/copy.h"
-#include "tier_gpu/plan/calibration.h"
+#include "tier_gpu/device/link_model.h"
 #include "tier_gpu/plan/geometry.h"
+#include "tier_gpu/plan/path_choice.h"
 
 namespace kvtier {
 
-// Of one plan, before neighbours become one: 24 MiB of segments.
+// Runs of one plan, before neighbours are joined: 24 MiB of segments.
 inline constexpr size_t kMaxPlanRuns = size_t{1} << 20;
-// Layers that are waited for together have as many bytes: with fewer, the calls would
-// be what takes the time.
+// Least bytes of a group, the layers that are waited for together: with fewer, the calls would
+// take most of the time.
 inline constexpr uint64_t kMinLayerGroupBytes = uint64_t{2} << 20;
-// They are more where a job layer by layer would take, as the link model has it, more
-// than so many times as long as whole. That ends with so many groups.
+// A group grows while the link model says that the job would take longer than this many times the
+// time of the whole job in one piece, and while at least kMinLayerGroups remain.
 inline constexpr double kMaxLayerWiseTime = 1.05;
 inline constexpr uint32_t kMinLayerGroups = 4;
 
@@ -63,7 +65,7 @@ struct CopyRequest {
 
 struct PlannedBatch {
   CopyPath path = CopyPath::kBatch;
-  size_t first_segment = 0;  // Of CopyPlan::segments.
+  size_t first_segment = 0;  // Index in CopyPlan::segments.
   size_t segments = 0;
   uint64_t bytes = 0;
   // When this batch and those before it have ended, so many layers, from the first on,
@@ -85,10 +87,9 @@ struct CopyPlan {
 // twice in a job toward the device, or its host memory is null, below the chunks' base
 // or past 64 bits, or chunk_bytes is wrong; kResourceExhausted, more than kMaxPlanRuns (plan in
 // parts).
-absl::StatusOr<CopyPlan> PlanCopies(const KvGeometry& geometry, const CopyRequest& request,
-                                    const CalibrationTable& table);
+absl::StatusOr<CopyPlan> PlanCopies(const KvGeometry& geometry, const CopyRequest& request);
 
-// What a link model says of a whole plan in one lane.
+// Returns how long a whole plan takes in one lane, by a link model.
 absl::Duration PredictPlan(const LinkModel& link, CopyDirection direction, const CopyPlan& plan);
 
 }  // namespace kvtier

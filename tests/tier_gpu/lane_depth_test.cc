@@ -1,0 +1,96 @@
+// Holds the queue model of a lane against figures that others published, and the lanes' depth and
+// poll interval against the model.
+#include "tier_gpu/device/lane_depth.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tier_gpu/device/copy.h"
+#include "tier_gpu/plan/planner.h"
+
+namespace kvtier {
+namespace {
+
+// The copy engine of an H100 on PCIe 5.0 x16: 50 to 55.6 GB/s (nvbandwidth, vLLM).
+constexpr double kLink = 55;
+// A call of cudaMemcpyAsync on an H20: about 2.3 us (FlexKV #193).
+constexpr double kCall = 2.3;
+// A batched call takes 0.54 us more for each descriptor (H100, fit of vLLM #42212).
+constexpr double kDescriptor = 0.54;
+// A stream takes about 1,000 entries before its caller waits (vLLM #29013).
+constexpr size_t kStreamEntries = 1000;
+
+// GB/s of a loop that copies pieces by a call each, in one stream.
+double LoopSpeed(uint64_t piece_bytes, double call_us) {
+  const LaneQueue loop = {.link_gb_per_s = kLink,
+                          .batch_bytes = piece_bytes,
+                          .in_flight = kStreamEntries,
+                          .call_us = call_us};
+  return kLink * BusyShare(loop);
+}
+
+TEST(LaneDepthTest, ALoopOfShortCopiesIsAsSlowAsFlexKvMeasured) {
+  EXPECT_NEAR(LoopSpeed(256, kCall), 0.11, 0.11 * 0.05);  // 256 bytes a call, H20 (FlexKV #193).
+}
+
+// llm-d replaced its loop by batched calls: 1.9 to 2.4 times as fast with small pieces, no gain
+// with large ones (llm-d #607). Neither the call's cost nor a descriptor's is from there.
+TEST(LaneDepthTest, BatchedCallsGainOverALoopWhatLlmDMeasured) {
+  const double small = LoopSpeed(64 << 10, kDescriptor) / LoopSpeed(64 << 10, kCall);
+  EXPECT_GT(small, 1.9);
+  EXPECT_LT(small, 2.4);
+  EXPECT_DOUBLE_EQ(LoopSpeed(kMaxCopyBytes, kDescriptor) / LoopSpeed(kMaxCopyBytes, kCall), 1);
+}
+
+// A lane's own delays. An idle Linux thread wakes 5 us late at the median and 23 us in one of 100
+// (measured on a virtual machine).
+struct Waking {
+  double poll_us;
+  double slack_us;
+  double late_us;
+};
+constexpr Waking kBefore = {.poll_us = 20, .slack_us = 50, .late_us = 5};
+const Waking kNow = {
+    .poll_us = absl::ToDoubleMicroseconds(kLanePollInterval), .slack_us = 0.001, .late_us = 23};
+
+// What a kernel adds to a staged batch: 25 us of launch, and bytes read and written by eight of 132
+// multiprocessors at 4.3 TB/s (H200).
+double PrepareMicroseconds(uint64_t bytes) {
+  return 25 + 2 * static_cast<double>(bytes) / (8 * 4.3e6 / 132);
+}
+
+double LaneShare(const Waking& waking, size_t in_flight, uint64_t bytes, CopyPath path) {
+  return BusyShare({.link_gb_per_s = kLink,
+                    .batch_bytes = bytes,
+                    .in_flight = in_flight,
+                    .call_us = kCall,
+                    .notice_us = waking.poll_us + waking.slack_us + waking.late_us,
+                    .prepare_us = path == CopyPath::kStaged ? PrepareMicroseconds(bytes) : 0});
+}
+
+// Full batches, and those of the smallest group of layers.
+constexpr std::array<uint64_t, 2> kSizes = {kMaxCopyBytes, kMinLayerGroupBytes};
+
+TEST(LaneDepthTest, TheLinkIsBusyWhateverTheBatches) {
+  for (const uint64_t bytes : kSizes) {
+    for (const CopyPath path : {CopyPath::kBatch, CopyPath::kStaged}) {
+      EXPECT_GE(LaneShare(kNow, kMaxBatchesInFlight, bytes, path), 0.95) << bytes;
+    }
+  }
+}
+
+// Lanes once had two in flight, 20 us between polls, and the default timer slack.
+TEST(LaneDepthTest, TwoInFlightAndALatePollStarveIt) {
+  EXPECT_LT(LaneShare(kBefore, 2, kMaxCopyBytes, CopyPath::kStaged), 0.75);
+  EXPECT_LT(LaneShare(kBefore, 2, kMinLayerGroupBytes, CopyPath::kBatch), 0.7);
+  EXPECT_LT(LaneShare(kBefore, 2, kMinLayerGroupBytes, CopyPath::kStaged), 0.5);
+}
+
+TEST(LaneDepthTest, NeitherTheThirdBatchNorThePromptPollDoesItAlone) {
+  EXPECT_LT(LaneShare(kNow, 2, kMaxCopyBytes, CopyPath::kStaged), 0.95);
+  EXPECT_LT(LaneShare(kBefore, 3, kMinLayerGroupBytes, CopyPath::kStaged), 0.95);
+}
+
+}  // namespace
+}  // namespace kvtier

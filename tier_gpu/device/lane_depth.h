@@ -1,0 +1,58 @@
+// Holds how many batches a lane keeps in flight and how often it is polled, and the queue model
+// that says whether this keeps the link busy.
+//
+// A lane is a closed queue. A batch waits for its turn on the link, crosses it, is noticed by the
+// next poll, and the batch that takes its place is submitted and prepared by a kernel. With
+// kMaxBatchesInFlight going round, the link is idle when all of them are on the way around it.
+#ifndef KVTIER_TIER_GPU_DEVICE_LANE_DEPTH_H_
+#define KVTIER_TIER_GPU_DEVICE_LANE_DEPTH_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace kvtier {
+
+struct LaneQueue {
+  double link_gb_per_s = 0;
+  uint64_t batch_bytes = 0;
+  size_t in_flight = 0;
+  double call_us = 0;     // The submitting thread's time for a batch.
+  double notice_us = 0;   // Delay until the thread that polls knows of a batch's end.
+  double prepare_us = 0;  // A kernel's time on a batch beside its time on the link.
+};
+
+// Returns the share of the time in which the link is busy, up to 1, when every delay is as long as
+// stated. REQUIRES: link_gb_per_s, in_flight and call_us are positive.
+constexpr double BusyShare(const LaneQueue& queue) {
+  const double link_us = static_cast<double>(queue.batch_bytes) / (queue.link_gb_per_s * 1e3);
+  const double round_us = link_us + queue.notice_us + queue.call_us + queue.prepare_us;
+  const double by_depth = static_cast<double>(queue.in_flight) * link_us / round_us;
+  return std::min({1.0, by_depth, link_us / queue.call_us});
+}
+
+// Batches in flight in one lane. With two the link would wait for the kernels of staged batches,
+// however soon their ends are noticed. An urgent batch waits behind as many: 0.23 ms of 4 MiB on
+// PCIe 5.0.
+inline constexpr size_t kMaxBatchesInFlight = 3;
+// Interval between two looks at a GPU that copies. The thread sleeps between them, and leaves the
+// rest of its core to the engine: a thread that spins would gain 10 us a batch, which the third
+// batch in flight hides. It sleeps with TimerSlack::kLeast; Linux adds up to 50 us otherwise.
+inline constexpr int64_t kLanePollMicroseconds = 10;
+inline constexpr absl::Duration kLanePollInterval = absl::Microseconds(kLanePollMicroseconds);
+
+// The shortest batches that the planner makes for layers, 2 MiB, on an H100 with PCIe 5.0 x16: 55
+// GB/s, 2.3 us a call, 41 us of launch and kernel for a staged one. A sleeping thread wakes up to
+// 23 us late (p99, measured on a virtual machine). lane_depth_test has the sources.
+static_assert(BusyShare({.link_gb_per_s = 55,
+                         .batch_bytes = uint64_t{2} << 20,
+                         .in_flight = kMaxBatchesInFlight,
+                         .call_us = 2.3,
+                         .notice_us = kLanePollMicroseconds + 23,
+                         .prepare_us = 41}) >= 0.95);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TIER_GPU_DEVICE_LANE_DEPTH_H_
