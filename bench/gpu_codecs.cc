@@ -17,15 +17,14 @@
 namespace kvtier::bench {
 namespace {
 
-using kernels::Codec;
 using kernels::CodecBlock;
 using kernels::CodecLaunch;
 using kernels::CodecOutcome;
 using testing::KvValues;
 
-constexpr kernels::KvShape kShape = {.layers = 32, .tokens = 16, .kv_heads = 8, .head_dim = 128};
-constexpr uint64_t kRawBytes = kernels::RawBytes(kShape);
-constexpr uint64_t kMaxBytes = kernels::MaxEncodedBytes(kShape);
+constexpr KvShape kShape = {.layers = 32, .tokens = 16, .kv_heads = 8, .head_dim = 128};
+constexpr uint64_t kRawBytes = RawBytes(kShape);
+constexpr uint64_t kMaxBytes = MaxEncodedBytes(kShape);
 constexpr uint32_t kMaxPieces = kernels::PiecesOf(kMaxBytes);
 constexpr uint32_t kFewThreadBlocks = 8;  // What leaves the GPU to the engine.
 constexpr float kOutlier = 30;
@@ -49,7 +48,6 @@ struct CodecCase {
 constexpr std::array<CodecCase, 5> kCases = {{{Codec::kRaw, "raw", 0},
                                               {Codec::kFp8E4m3, "fp8", 0.03},
                                               {Codec::kInt8, "int8", 0.008},
-                                              {Codec::kInt4, "int4", 0.08},
                                               {Codec::kPackedExponents, "packed_exponents", 0}}};
 
 // What the reference makes of the distinct blocks, each of which is converted many times.

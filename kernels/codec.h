@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/codec_layout.h"
+#include "core/codec_layout.h"
 #include "kernels/launch.h"
 #include "kernels/payload_sum.h"
 
@@ -85,7 +85,7 @@ int DecodeOnDevice(const CodecLaunch& launch);
 
 // What all forms refuse.
 constexpr bool IsValid(const CodecLaunch& launch) {
-  if (launch.codec > Codec::kPackedExponents || !IsEncodable(launch.shape)) return false;
+  if (!IsKnown(launch.codec) || !IsEncodable(launch.shape)) return false;
   if (launch.thread_blocks == 0 || !IsValid(launch.sum)) return false;
   return launch.count == 0 || (launch.blocks != nullptr && launch.outcomes != nullptr);
 }

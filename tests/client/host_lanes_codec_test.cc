@@ -27,7 +27,7 @@ using testing::Slots;
 using testing::TestKeys;
 using testing::ThereAndBack;
 
-constexpr const char* kCodecs[] = {"fp8_e4m3", "int8", "int4", "packed_exponents"};
+constexpr const char* kCodecs[] = {"fp8_e4m3", "int8", "packed_exponents"};
 
 class HostLanesCodecTest : public ::testing::Test {
  protected:
@@ -121,7 +121,7 @@ TEST_F(HostLanesCodecTest, ABlockWithANanIsStoredRawWhereThereIsRoomAndElseNotAt
 TEST_F(HostLanesCodecTest, NothingIsPublishedWhereNoBlockCanBeStored) {
   CodecTensors tensors(KvOrder::kTokenHead);
   const auto lanes = Open(&tensors, tensors.Space("packed_exponents", false));
-  tensors.Compute(0, KvValues(kernels::RawBytes(kCodecShape) / 2, 0xff80));
+  tensors.Compute(0, KvValues(RawBytes(kCodecShape) / 2, 0xff80));
   EXPECT_THAT(ResultsOf(lanes->Offload(TestKeys(1, 1), {}, Slots(0, 1))), ElementsAre(false));
   EXPECT_EQ(rig_.agent().Counts().blocks, 0U);
   EXPECT_TRUE(rig_.HoldsNothing());

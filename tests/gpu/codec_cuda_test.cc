@@ -83,7 +83,7 @@ Converted Convert(const Request& request, const std::vector<BlockBytes>& sources
                     .destination_bytes = request.destination_bytes()});
   }
   const auto blocks = memory(list);
-  const auto outcomes = memory(std::vector<CodecOutcome>(count, {77, Codec::kInt4}));
+  const auto outcomes = memory(std::vector<CodecOutcome>(count, {77, Codec::kInt8}));
   const auto sums = memory(std::vector<PayloadSum>(count));
   const auto pieces = memory(std::vector<LaneSums>(size_t{count} * request.pieces + 1));
   CodecLaunch launch = {.codec = request.codec,
@@ -231,8 +231,9 @@ TEST_F(CodecOnDeviceTest, ALaunchThatCannotRunIsRefused) {
   PayloadSum sum;
   const CodecLaunch good = {
       .shape = kSmallShape, .blocks = &block, .outcomes = &outcome, .count = 1};
-  std::vector<CodecLaunch> bad(6, good);
+  std::vector<CodecLaunch> bad(7, good);
   bad[0].codec = static_cast<Codec>(5);
+  bad[6].codec = static_cast<Codec>(3);
   bad[1].shape.head_dim = 24;
   bad[2].blocks = nullptr;
   bad[3].outcomes = nullptr;

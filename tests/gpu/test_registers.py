@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 REPO = pathlib.Path(__file__).resolve().parents[2]
-ARCHITECTURES = ("80", "90")
+ARCHITECTURES = ("80", "90", "100")
 NVCC = os.environ.get("KVTIER_NVCC", "")
 
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\d+)'")

@@ -13,15 +13,13 @@
 namespace kvtier {
 namespace {
 
-using kernels::Codec;
-
 // What the widest accesses of kernels and the copy engine like, and more than codecs ask.
 constexpr uint64_t kStep = 256;
 // What a call of kernels/ puts into a stream, at most: codec.h; a copy and its sums.
 constexpr size_t kCodecEntries = 5;
 constexpr size_t kCopyEntries = 2;
 // Blocks of which all kernels are loaded: the smallest that every codec makes smaller.
-constexpr kernels::KvShape kTinyShape = {
+constexpr KvShape kTinyShape = {
     .layers = 1, .axes = 2, .tokens = 16, .kv_heads = 1, .head_dim = 16};
 
 // Of an onboarding, ahead in a row: two waits, the copies of a portion, and the event.
@@ -49,8 +47,8 @@ uint64_t PiecesOfBuffer(uint64_t buffer_bytes) {
 
 CudaBlocks::CudaBlocks(const Options& options)
     : options_(options),
-      buffer_bytes_(StepFor(std::max(options.largest_block, kernels::RawBytes(kTinyShape)) +
-                            kernels::kEncodedHeaderBytes)) {}
+      buffer_bytes_(
+          StepFor(std::max(options.largest_block, RawBytes(kTinyShape)) + kEncodedHeaderBytes)) {}
 
 absl::StatusOr<std::unique_ptr<CudaBlocks>> CudaBlocks::Open(const Options& options) {
   auto blocks = absl::WrapUnique(new CudaBlocks(options));
@@ -96,9 +94,9 @@ absl::Status CudaBlocks::LoadKernels() {
   lists_->stored[0] = {.source = buffers_[0].memory, .run_bytes = batch.block_bytes};
   KVT_RETURN_IF_ERROR(SumStored(batch, portion, 0).put());
   lists_->blocks[0] = {};
-  for (const Codec codec : {Codec::kFp8E4m3, Codec::kInt8, Codec::kInt4, Codec::kPackedExponents}) {
+  for (const Codec codec : {Codec::kFp8E4m3, Codec::kInt8, Codec::kPackedExponents}) {
     batch.codec = codec;
-    batch.block_bytes = kernels::EncodedBytes(codec, kTinyShape);
+    batch.block_bytes = EncodedBytes(codec, kTinyShape);
     for (const bool summed : {false, true}) {
       batch.summed = summed;
       KVT_RETURN_IF_ERROR(Code(batch, portion, 0).put());
@@ -135,9 +133,8 @@ absl::Status CudaBlocks::Check(const BlockBatch& batch, const CudaHostMemory& ho
 
 CudaBlocks::Steps CudaBlocks::StepsOf(const BlockBatch& batch) {
   // An encoder wants room for a block that stays raw, whether it is stored or not.
-  const uint64_t room = batch.codec == Codec::kRaw
-                            ? batch.block_bytes
-                            : kernels::MaxEncodedBytes(batch.geometry->shape);
+  const uint64_t room =
+      batch.codec == Codec::kRaw ? batch.block_bytes : MaxEncodedBytes(batch.geometry->shape);
   return {.stored = StepFor(room), .raw = StepFor(batch.geometry->raw_bytes())};
 }
 
@@ -226,7 +223,7 @@ CudaCommand CudaBlocks::SumStored(const BlockBatch& batch, const Portion& portio
 }
 
 CudaCommand CudaBlocks::ZeroRests(const BlockBatch& batch, const Portion& portion) const {
-  const uint64_t encoded = kernels::EncodedBytes(batch.codec, batch.geometry->shape);
+  const uint64_t encoded = EncodedBytes(batch.codec, batch.geometry->shape);
   return {where_kernels(), [first = portion.buffer + encoded, step = StepsOf(batch).stored,
                             rest = batch.block_bytes - encoded, count = portion.count,
                             stream = options_.streams.of(where_kernels())] {
