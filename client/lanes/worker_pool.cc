@@ -76,6 +76,7 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::OverGranted(WorkerLanes*
                      " bytes; the space's block_bytes is ", spec.block_bytes));
   }
   KVT_ASSIGN_OR_RETURN(memory->region, ImportPool(lanes, *pool));
+  memory->borders = HandleBorders(memory->region->shape(), memory->region->handles());
   const DeviceRange all = {.offset = 0, .bytes = memory->region->bytes()};
   KVT_RETURN_IF_ERROR(memory->geometry.Validate({&all, 1}));
   KVT_ASSIGN_OR_RETURN(memory->space, lanes->client()->RegisterSpace(spec));
