@@ -65,7 +65,7 @@ WorkerLanes::WorkerLanes(Client* client, Device* device, const WorkerLanesOption
       table_(table),
       outcomes_(std::move(memory.outcomes)),
       runner_(device, &executor_, &executor_),
-      pins_(client, device),
+      pins_(client, device, &executor_),
       words_(std::move(memory.progress)),
       steps_({.client = client, .device = device, .executor = &executor_, .runner = &runner_},
              std::move(memory.steps)),
@@ -97,6 +97,7 @@ WorkerLanes::~WorkerLanes() {
     scope_.reset();
     return true;
   });
+  pins_.Stop();
   executor_.Stop();
   pins_.Drop();
   if (!options_.calibration_file.empty() && samples_.calibrated() > 0) SaveCalibration();

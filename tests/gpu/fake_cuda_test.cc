@@ -20,9 +20,9 @@ namespace {
 
 constexpr uint64_t kBytes = 4096;
 
-class FakeCudaTest : public ::testing::Test {
+class StrictCudaTest : public ::testing::Test {
  protected:
-  FakeCudaTest() {
+  StrictCudaTest() {
     EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
     EXPECT_EQ(cudaMalloc(&device_, kBytes), cudaSuccess);
     void* host = nullptr;
@@ -32,7 +32,7 @@ class FakeCudaTest : public ::testing::Test {
     EXPECT_EQ(cudaHostGetDevicePointer(&host_, host, 0), cudaSuccess);
     EXPECT_EQ(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, 0), cudaSuccess);
   }
-  ~FakeCudaTest() override {
+  ~StrictCudaTest() override {
     EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
     EXPECT_EQ(cudaStreamDestroy(stream_), cudaSuccess);
     EXPECT_EQ(cudaFreeHost(host_memory_), cudaSuccess);
@@ -52,7 +52,7 @@ class FakeCudaTest : public ::testing::Test {
   cudaStream_t stream_ = nullptr;
 };
 
-TEST_F(FakeCudaTest, ACopyThatLeavesAnAllocationOnEitherSideIsRefused) {
+TEST_F(StrictCudaTest, ACopyThatLeavesAnAllocationOnEitherSideIsRefused) {
   EXPECT_EQ(Copy(0, 0, kBytes), cudaSuccess);
   EXPECT_EQ(Copy(1, 0, kBytes), cudaErrorInvalidValue);
   EXPECT_EQ(Copy(0, 1, kBytes), cudaErrorInvalidValue);
@@ -65,7 +65,7 @@ TEST_F(FakeCudaTest, ACopyThatLeavesAnAllocationOnEitherSideIsRefused) {
   EXPECT_EQ(cudaMemset2DAsync(device_, 512, 0, 512, 9, stream_), cudaErrorInvalidValue);
 }
 
-TEST_F(FakeCudaTest, MemoryThatIsFreedUnderACopyEndsTheProgram) {
+TEST_F(StrictCudaTest, MemoryThatIsFreedUnderACopyEndsTheProgram) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // The GPU is a thread.
   EXPECT_DEATH(
       {
@@ -84,7 +84,7 @@ TEST_F(FakeCudaTest, MemoryThatIsFreedUnderACopyEndsTheProgram) {
       "CHECK failed");
 }
 
-TEST_F(FakeCudaTest, MappedMemoryWithoutAccessIsNotCopied) {
+TEST_F(StrictCudaTest, MappedMemoryWithoutAccessIsNotCopied) {
   const auto driver = *CudaDriver::Find();
   const auto context = *CudaContext::Open(driver, 0);
   ASSERT_EQ(context.CheckAbilities(), absl::OkStatus());
@@ -118,7 +118,7 @@ TEST_F(FakeCudaTest, MappedMemoryWithoutAccessIsNotCopied) {
   EXPECT_EQ(driver.free_addresses(start, 2 * kHandle), CUDA_SUCCESS);
 }
 
-TEST_F(FakeCudaTest, AGpuWithoutWhatADeviceNeedsIsNotOpened) {
+TEST_F(StrictCudaTest, AGpuWithoutWhatADeviceNeedsIsNotOpened) {
   MonotonicClock clock;
   for (const CUdevice_attribute attribute :
        {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
