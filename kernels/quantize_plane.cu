@@ -241,7 +241,7 @@ struct PlaneCoder {
 };
 
 template <typename Quantizer, bool kEncode>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     QuantizeKernel(const CodecBlock* blocks, CodecOutcome* outcomes, uint32_t count, Codec codec,
                    QuantizeWork work) {
   const uint32_t first_units = UnitsOf<kEncode>(work.axes[0]);

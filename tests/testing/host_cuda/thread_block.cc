@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
@@ -186,8 +187,9 @@ void RunThread(uint32_t thread, const std::function<void()>& body) {
 void RunThreadBlock(const std::function<void()>& body) {
   Running& block = Block();
   std::mt19937_64& random = Random();
-  for (char* at = __start_kvtier_shared; at != __stop_kvtier_shared; ++at) {
-    *at = static_cast<char>(random());
+  for (char* at = __start_kvtier_shared; at < __stop_kvtier_shared; at += sizeof(uint64_t)) {
+    const uint64_t noise = random();
+    std::memcpy(at, &noise, std::min<size_t>(sizeof(noise), __stop_kvtier_shared - at));
   }
   block.ended = 0;
   block.votes = 0;
