@@ -10,7 +10,6 @@
 #include "bench/figure.h"
 #include "bench/gpu_sections.h"
 #include "core/check.h"
-#include "core/checksum.h"
 #include "kernels/codec.h"
 #include "tests/testing/kv_values.h"
 
@@ -25,7 +24,6 @@ using testing::KvValues;
 constexpr KvShape kShape = {.layers = 32, .tokens = 16, .kv_heads = 8, .head_dim = 128};
 constexpr uint64_t kRawBytes = RawBytes(kShape);
 constexpr uint64_t kMaxBytes = MaxEncodedBytes(kShape);
-constexpr uint32_t kMaxPieces = kernels::PiecesOf(kMaxBytes);
 constexpr uint32_t kFewThreadBlocks = 8;  // What leaves the GPU to the engine.
 constexpr float kOutlier = 30;
 constexpr int kLaunches = 9;
@@ -45,7 +43,7 @@ struct CodecCase {
   const char* name;
   double bound;  // Of the relative error, as codec_layout.h states it.
 };
-constexpr std::array<CodecCase, 5> kCases = {{{Codec::kRaw, "raw", 0},
+constexpr std::array<CodecCase, 4> kCases = {{{Codec::kRaw, "raw", 0},
                                               {Codec::kFp8E4m3, "fp8", 0.03},
                                               {Codec::kInt8, "int8", 0.008},
                                               {Codec::kPackedExponents, "packed_exponents", 0}}};
@@ -83,9 +81,7 @@ class CodecWork {
         decoded_(form->Allocate(count * kRawBytes)),
         encode_list_(form->AllocateList<CodecBlock>(count)),
         decode_list_(form->AllocateList<CodecBlock>(count)),
-        outcomes_(form->AllocateList<CodecOutcome>(count)),
-        sums_(form->AllocateList<kernels::PayloadSum>(count)),
-        pieces_(form->AllocateList<kernels::LaneSums>(size_t{count} * kMaxPieces)) {
+        outcomes_(form->AllocateList<CodecOutcome>(count)) {
     std::vector<CodecBlock> encode;
     std::vector<CodecBlock> decode;
     for (uint64_t i = 0; i < count; ++i) {
@@ -110,44 +106,37 @@ class CodecWork {
     return 2 * raw_bytes() /
            MedianOf([this] { return form_->Copy(decoded_, raw_, count_ * kRawBytes); });
   }
-  enum class Sums : uint8_t { kNone, kTaken };
-  double Run(CodecWay way, Codec codec, Sums sums, uint32_t thread_blocks) {
-    CodecLaunch launch = {.codec = codec,
-                          .shape = kShape,
-                          .blocks = way == CodecWay::kEncode ? encode_list_ : decode_list_,
-                          .outcomes = outcomes_,
-                          .count = count_,
-                          .thread_blocks = thread_blocks};
-    if (sums == Sums::kTaken) launch.sum = {.sums = sums_, .pieces = pieces_, .room = kMaxPieces};
+  double Run(CodecWay way, Codec codec, uint32_t thread_blocks) {
+    const CodecLaunch launch = {.codec = codec,
+                                .shape = kShape,
+                                .blocks = way == CodecWay::kEncode ? encode_list_ : decode_list_,
+                                .outcomes = outcomes_,
+                                .count = count_,
+                                .thread_blocks = thread_blocks};
     return form_->Run(way, launch);
   }
-  // Both ways with sums, into memory that held something else; aborts unless all bytes,
-  // outcomes and sums are the reference's.
+  // Both ways, into memory that held something else; aborts unless all bytes and outcomes are
+  // the reference's.
   void Prove(Codec codec, const Expected& expected, uint32_t thread_blocks) {
     Poison(encoded_, count_ * kMaxBytes);
     Poison(decoded_, count_ * kRawBytes);
-    Run(CodecWay::kEncode, codec, Sums::kTaken, thread_blocks);
+    Run(CodecWay::kEncode, codec, thread_blocks);
     const auto outcomes = form_->ReadList(outcomes_, count_);
-    const auto encode_sums = form_->ReadList(sums_, count_);
-    Run(CodecWay::kDecode, codec, Sums::kTaken, thread_blocks);
+    Run(CodecWay::kDecode, codec, thread_blocks);
     const auto decode_outcomes = form_->ReadList(outcomes_, count_);
-    const auto decode_sums = form_->ReadList(sums_, count_);
     std::vector<std::byte> bytes(kMaxBytes);
     for (uint64_t i = 0; i < count_; ++i) {
       const testing::Encoded& encoded = expected.encoded[i % expected.encoded.size()];
       const KvValues& decoded = expected.decoded[i % expected.decoded.size()];
-      const PayloadSum sum = SumPayload(encoded.bytes);
       KVT_CHECK(outcomes[i] == encoded.outcome && decode_outcomes[i].bytes == kRawBytes);
-      KVT_CHECK(encode_sums[i].hi == sum.hi && encode_sums[i].lo == sum.lo);
-      KVT_CHECK(decode_sums[i] == encode_sums[i]);
       form_->Read(encoded_ + i * kMaxBytes, std::span(bytes).first(encoded.bytes.size()));
       KVT_CHECK(std::memcmp(bytes.data(), encoded.bytes.data(), encoded.bytes.size()) == 0);
       form_->Read(decoded_ + i * kRawBytes, std::span(bytes).first(kRawBytes));
       KVT_CHECK(std::memcmp(bytes.data(), decoded.data(), kRawBytes) == 0);
     }
   }
-  double MedianSeconds(CodecWay way, Codec codec, Sums sums, uint32_t thread_blocks) {
-    return MedianOf([=, this] { return Run(way, codec, sums, thread_blocks); });
+  double MedianSeconds(CodecWay way, Codec codec, uint32_t thread_blocks) {
+    return MedianOf([=, this] { return Run(way, codec, thread_blocks); });
   }
 
  private:
@@ -166,8 +155,6 @@ class CodecWork {
   CodecBlock* const encode_list_;
   CodecBlock* const decode_list_;
   CodecOutcome* const outcomes_;
-  kernels::PayloadSum* const sums_;
-  kernels::LaneSums* const pieces_;
 };
 
 // A raw and an encoded block go over memory once each, whichever way.
@@ -178,36 +165,31 @@ struct Cost {
 
 void MeasureCodec(CodecWork* work, CodecForm* form, const CodecCase& one,
                   const std::vector<KvValues>& values, double copy, GpuFigures* figures) {
-  using Sums = CodecWork::Sums;
   const Expected expected = ExpectedOf(one, values);
   const uint32_t full = form->full_grid();
   work->Prove(one.codec, expected, full);
   const auto encoded_bytes = static_cast<double>(expected.encoded[0].outcome.bytes);
   const double stored = encoded_bytes / kRawBytes;
-  const auto cost = [&](CodecWay way, Sums sums, uint32_t thread_blocks) {
-    const double seconds = work->MedianSeconds(way, one.codec, sums, thread_blocks);
+  const auto cost = [&](CodecWay way, uint32_t thread_blocks) {
+    const double seconds = work->MedianSeconds(way, one.codec, thread_blocks);
     return Cost{work->raw_bytes() / seconds, work->raw_bytes() * (1 + stored) / seconds / copy};
   };
-  const Cost encode = cost(CodecWay::kEncode, Sums::kNone, full);
-  const Cost encode_summed = cost(CodecWay::kEncode, Sums::kTaken, full);
-  const Cost decode = cost(CodecWay::kDecode, Sums::kNone, full);
-  const Cost decode_summed = cost(CodecWay::kDecode, Sums::kTaken, full);
+  const Cost encode = cost(CodecWay::kEncode, full);
+  const Cost decode = cost(CodecWay::kDecode, full);
   std::printf("  %-16s %6.3f %9.5f", one.name, stored, expected.error);
-  for (const Cost& each : {encode, encode_summed, decode, decode_summed}) {
+  for (const Cost& each : {encode, decode}) {
     std::printf(" %9.2f (%5.2f)", each.speed / 1e9, each.share);
   }
   if (full > 1) {
     work->Prove(one.codec, expected, kFewThreadBlocks);
     for (const CodecWay way : {CodecWay::kEncode, CodecWay::kDecode}) {
-      std::printf(" %9.2f", cost(way, Sums::kNone, kFewThreadBlocks).speed / 1e9);
+      std::printf(" %9.2f", cost(way, kFewThreadBlocks).speed / 1e9);
     }
   }
   std::printf("\n");
   const std::string name = absl::StrCat("gpu.codec.", one.name);
   const char* const reference = "a copy's bytes over memory";
   figures->push_back({name + ".encode", encode.speed / 1e9, "GB/s", encode.share, reference});
-  figures->push_back(
-      {name + ".encode_summed", encode_summed.speed / 1e9, "GB/s", encode_summed.share, reference});
   figures->push_back({name + ".decode", decode.speed / 1e9, "GB/s", decode.share, reference});
   if (one.bound > 0) {
     figures->push_back(
@@ -234,8 +216,7 @@ void MeasureCodecs(GpuRig* rig, GpuFigures* figures) {
               rig->emulated() ? "the CPU form on one core, NOT the GPU's" : "the device form",
               copy / 1e9);
   std::printf("  GB/s of raw bytes (raw and encoded bytes over memory, as share of the copy's)\n");
-  std::printf("  %-16s %6s %9s %17s %17s %17s %17s", "codec", "stored", "rel L2", "encode",
-              "encode, summed", "decode", "decode, summed");
+  std::printf("  %-16s %6s %9s %17s %17s", "codec", "stored", "rel L2", "encode", "decode");
   if (form->full_grid() > 1) std::printf(" %19s", "8 thread blocks");
   std::printf("\n");
   for (const CodecCase& one : kCases) {

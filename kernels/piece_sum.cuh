@@ -146,17 +146,6 @@ __device__ void MoveHeld(const Payload& payload, uint64_t first, LaneSums* piece
   }
 }
 
-// Moves the payload, warp `warp` of `warps` its share, as MoveHeld().
-template <bool kSummed, typename Payload>
-__device__ void MovePieces(const Payload& payload, uint32_t warp, uint32_t warps,
-                           LaneSums* pieces) {
-  const uint64_t piece_count = PiecesOf(payload.bytes());
-  for (uint64_t first = uint64_t{warp} * kPiecesHeld; first < piece_count;
-       first += uint64_t{warps} * kPiecesHeld) {
-    MoveHeld<kSummed>(payload, first, pieces);
-  }
-}
-
 // Carries the state of each payload through its pieces: eight threads a payload, four
 // payloads a warp. `Lengths` has BytesOf(i): bytes that were summed, 0 for none.
 template <typename Lengths>

@@ -62,8 +62,8 @@ struct BlockBatch {
   std::span<const BlockTransfer> blocks;
   // Pinned, and the batch's own from its submission to its end.
   BlockOutcomes* outcomes = nullptr;
-  // False: no sums. They take a pass more on the device where a codec, a slot with room
-  // or unevenly spaced planes keep them out of another one.
+  // False: no sums. They take a pass more on the device where a codec or unevenly spaced planes
+  // keep them out of the gather.
   bool summed = true;
 };
 

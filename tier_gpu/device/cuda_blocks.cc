@@ -16,7 +16,7 @@ namespace {
 // What the widest accesses of kernels and the copy engine like, and more than codecs ask.
 constexpr uint64_t kStep = 256;
 // What a call of kernels/ puts into a stream, at most: codec.h; a copy and its sums.
-constexpr size_t kCodecEntries = 5;
+constexpr size_t kCodecEntries = 4;
 constexpr size_t kCopyEntries = 2;
 // Blocks of which all kernels are loaded: the smallest that every codec makes smaller.
 constexpr KvShape kTinyShape = {
@@ -32,11 +32,6 @@ bool IsOut(CopyDirection direction) { return direction == CopyDirection::kDevice
 // The rows are summed as they are moved: what is stored is them, in one piece.
 bool SumsRows(const BlockBatch& batch, const RowMoves& moves) {
   return batch.codec == Codec::kRaw && moves.pieces.size() == 1;
-}
-
-// The codec sums what it writes or reads, which is all that is stored.
-bool SumsCode(const BlockBatch& batch) {
-  return batch.codec != Codec::kRaw && !HasRoomForRaw(batch);
 }
 
 uint64_t PiecesOfBuffer(uint64_t buffer_bytes) {
@@ -97,10 +92,7 @@ absl::Status CudaBlocks::LoadKernels() {
   for (const Codec codec : {Codec::kFp8E4m3, Codec::kInt8, Codec::kPackedExponents}) {
     batch.codec = codec;
     batch.block_bytes = EncodedBytes(codec, kTinyShape);
-    for (const bool summed : {false, true}) {
-      batch.summed = summed;
-      KVT_RETURN_IF_ERROR(Code(batch, portion, 0).put());
-    }
+    KVT_RETURN_IF_ERROR(Code(batch, portion, 0).put());
   }
   return CudaStatus("cudaStreamSynchronize",
                     cudaStreamSynchronize(options_.streams.of(where_kernels())));
@@ -187,14 +179,14 @@ CudaCommand CudaBlocks::MoveRows(const BlockBatch& batch, const RowMoves& moves,
 }
 
 CudaCommand CudaBlocks::Code(const BlockBatch& batch, const Portion& portion, size_t place) const {
-  kernels::CodecLaunch launch = {.codec = batch.codec,
-                                 .shape = batch.geometry->shape,
-                                 .blocks = lists_on_device_[place].blocks.data() + portion.first,
-                                 .outcomes = outcomes_[place].codecs.data() + portion.first,
-                                 .count = static_cast<uint32_t>(portion.count),
-                                 .thread_blocks = kCopyThreadBlocks,
-                                 .stream = options_.streams.of(where_kernels())};
-  if (batch.summed && SumsCode(batch)) launch.sum = SumsOf(batch, portion, place);
+  const kernels::CodecLaunch launch = {
+      .codec = batch.codec,
+      .shape = batch.geometry->shape,
+      .blocks = lists_on_device_[place].blocks.data() + portion.first,
+      .outcomes = outcomes_[place].codecs.data() + portion.first,
+      .count = static_cast<uint32_t>(portion.count),
+      .thread_blocks = kCopyThreadBlocks,
+      .stream = options_.streams.of(where_kernels())};
   return {.where = where_kernels(),
           .put =
               [launch, out = IsOut(batch.direction)] {
@@ -236,7 +228,7 @@ std::vector<CudaCommand> CudaBlocks::Kernels(const BlockBatch& batch, const RowM
                                              const Portion& portion, size_t place) const {
   const bool out = IsOut(batch.direction);
   const bool coded = batch.codec != Codec::kRaw;
-  const bool sums_apart = batch.summed && !SumsRows(batch, moves) && !SumsCode(batch);
+  const bool sums_apart = batch.summed && !SumsRows(batch, moves);
   std::vector<CudaCommand> commands;
   if (out && HasRoomForRaw(batch)) commands.push_back(ZeroRests(batch, portion));
   if (out) commands.push_back(MoveRows(batch, moves, portion, place));
