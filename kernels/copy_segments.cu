@@ -135,10 +135,10 @@ class NarrowSegment {
   const uint64_t bytes_;
 };
 
-constexpr uint32_t kCopyThreads =
-    512;  // Of a thread block, which has one multiprocessor nearly whole.
+// Threads of a thread block, which has nearly a whole multiprocessor.
+constexpr uint32_t kCopyThreads = 512;
 constexpr uint32_t kCopyWarps = kCopyThreads / kWarpLanes;
-// What a warp moves at once, of one segment.
+// Bytes of one segment that a warp moves at once.
 constexpr uint64_t kUnitBytes = kPiecesHeld * kXxh3PieceBytes;
 // Descriptors that a thread block has at once: one a thread.
 constexpr uint32_t kTileSegments = kCopyThreads;

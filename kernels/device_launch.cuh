@@ -12,7 +12,7 @@ namespace kvtier::kernels {
 
 inline constexpr uint32_t kWarpLanes = 32;
 inline constexpr uint32_t kAllLanes = 0xffffffff;
-inline constexpr uint32_t kThreads = 256;  // Of a thread block, unless a kernel says otherwise.
+inline constexpr uint32_t kThreads = 256;  // A thread block's, unless a kernel says otherwise.
 inline constexpr uint32_t kWarps = kThreads / kWarpLanes;
 
 // This lane in its warp, and this warp among all of the launch.

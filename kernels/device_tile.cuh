@@ -96,8 +96,8 @@ __device__ inline uint32_t LargestMagnitude(const DeviceTile& tile) {
 // How a warp lays a plane's rows over its lanes: whole rows side by side where they fit, `tiles`
 // lanes each, else all lanes go over one row.
 struct RowLanes {
-  uint32_t tiles = 0;  // Of a row.
-  uint32_t rows = 0;   // Of the plane.
+  uint32_t tiles = 0;  // In a row.
+  uint32_t rows = 0;   // In the plane.
 
   KVTIER_HOST_DEVICE constexpr bool fit() const { return tiles <= kWarpLanes; }
   KVTIER_HOST_DEVICE constexpr uint32_t at_once() const { return fit() ? kWarpLanes / tiles : 1; }

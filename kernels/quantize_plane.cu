@@ -21,10 +21,10 @@ struct AxisWork {
   bool by_channel = false;
   RowLanes rows;         // Unless by_channel.
   uint32_t columns = 0;  // If by_channel: the tiles of one token.
-  uint32_t tiles = 0;    // Of the plane.
+  uint32_t tiles = 0;    // In the plane.
   uint32_t encode_units = 0;
   uint32_t decode_units = 0;
-  uint32_t offset = 0;      // Of the plane in an encoded layer.
+  uint32_t offset = 0;      // The plane's place in an encoded layer.
   uint32_t scales_end = 0;  // Where the padding of the plane's scales begins.
   uint32_t codes = 0;       // Where the plane's codes begin.
 };
@@ -117,7 +117,7 @@ struct PlaneCoder {
   }
 
  private:
-  // What the scales leave to the next multiple of 16 bytes.
+  // Fills up the scales to the next multiple of 16 bytes.
   __device__ void Pad(std::byte* encoded) const {
     const uint32_t at = axis.scales_end + LaneOfWarp();
     if (at < axis.codes) encoded[at] = std::byte{0};

@@ -154,7 +154,7 @@ TEST_F(CudaFaultsTest, ARefusedCallInsideABatchOfBlocksFailsTheBatch) {
   }
 }
 
-// Who waits for the word would take the copy for done.
+// A word tells its reader that the copy is done.
 TEST_F(CudaFaultsTest, NoWordIsWrittenBehindARefusedCopyUntilItsEndIsPolled) {
   fake_cuda::RefuseNextMove();
   ASSERT_EQ(Submit(), absl::OkStatus());

@@ -47,8 +47,8 @@ class StrictCudaTest : public ::testing::Test {
   }
 
   void* device_ = nullptr;
-  void* host_ = nullptr;         // As the device sees it.
-  void* host_memory_ = nullptr;  // As the host does.
+  void* host_ = nullptr;         // The device's address of it.
+  void* host_memory_ = nullptr;  // The host's.
   cudaStream_t stream_ = nullptr;
 };
 
@@ -131,7 +131,7 @@ TEST_F(StrictCudaTest, AGpuWithoutWhatADeviceNeedsIsNotOpened) {
   EXPECT_TRUE(OpenCudaDevice({}, &clock).ok());
 }
 
-// Of the rig, for a GPU whose driver holds a call up.
+// The rig's, for a GPU whose driver holds a call up.
 TEST(RescuerTest, ReleasesAllWordsAndFailsTheTest) {
   const auto page = *SignalPage::Create();
   EXPECT_NONFATAL_FAILURE_ON_ALL_THREADS(

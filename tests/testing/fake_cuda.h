@@ -25,7 +25,7 @@ void FailNextMove();
 // The nth call from here on that moves bytes is refused, with an error of this call alone.
 void RefuseMove(uint64_t nth);
 inline void RefuseNextMove() { RefuseMove(1); }
-// As that, of calls by which a stream waits for a word.
+// The next call by which a stream is to wait for a word is refused in the same way.
 void RefuseNextWait();
 // As in a new process. REQUIRES: no device is open.
 void Repair();

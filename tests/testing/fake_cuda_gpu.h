@@ -19,7 +19,7 @@ cudaError_t Answer(cudaError_t error);
 
 // Whether the driver was asked for the GPU's attribute.
 bool WasAsked(CUdevice_attribute attribute);
-// From here on the GPU is without this attribute; nullopt: it has all.
+// Takes this attribute from the GPU; nullopt: it has all.
 void SetLacking(std::optional<CUdevice_attribute> attribute);
 
 // What a call answers that a capture forbids to this thread; cudaSuccess: none does.

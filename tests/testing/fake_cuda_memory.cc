@@ -32,7 +32,7 @@ struct Memory {
   std::mutex mu;
   uint64_t registered = 0;
   uint64_t fail_registration_in = 0;
-  // What was asked of cuDeviceGetAttribute(), and what the GPU is without.
+  // Attributes that cuDeviceGetAttribute() was asked for, and the one that the GPU lacks.
   std::set<CUdevice_attribute> asked;
   std::optional<CUdevice_attribute> lacks;
 };
@@ -61,7 +61,7 @@ cudaError_t InContext() {
 
 CUresult DriverInContext() { return static_cast<CUresult>(InContext()); }
 
-// What the driver allocates by, and as CudaRegion asks for it.
+// Unit of the driver's allocations, and the properties that CudaRegion asks for.
 constexpr uint64_t kGranularity = uint64_t{2} << 20;
 bool IsGranular(uint64_t value) { return value > 0 && value % kGranularity == 0; }
 
@@ -325,7 +325,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** call, unsi
 cudaError_t cudaMalloc(void** device, size_t bytes) {
   if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
   void* const host = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-  std::memset(host, 0xa5, bytes);  // Who counts on zeros is found.
+  std::memset(host, 0xa5, bytes);  // Code that counts on zeros is found.
   KVT_CHECK(fake::AddRange(host, bytes, fake::RangeKind::kAllocated));
   *device = fake::DeviceSide(host);
   return fake::InContext();

@@ -1,5 +1,5 @@
-// What the fake GPU sees: memory of its own and the host's, each allocation, mapping and
-// registration a range. Whoever reads or writes asks for all of its bytes, so that what goes over
+// Ranges of memory that the fake GPU sees, its own and the host's: each allocation, mapping and
+// registration is one. Whoever reads or writes asks for all of its bytes, so that what goes over
 // an end, was freed or was never made accessible is found.
 //
 // Thread-safe. Addresses are those of the host unless a name says otherwise.
@@ -25,7 +25,7 @@ struct SeenRange {
 };
 
 void* DeviceSide(const void* host);
-std::byte* HostAddress(const void* device);  // Of any address.
+std::byte* HostAddress(const void* device);  // For any address.
 
 // False: it overlaps what is there. kMapped is accessible only after AllowAccess().
 bool AddRange(const void* host, uint64_t bytes, RangeKind kind);

@@ -80,7 +80,7 @@ absl::Status CudaLane::Put(Operation* operation) {
   const CudaCommand& command = operation->commands[operation->fed];
   if (const absl::Status put = command.put(); !put.ok()) {
     KVT_RETURN_IF_ERROR(Failure());
-    // What waits for a word, or writes one, cannot be left out: others go by the order.
+    // A wait for a word, or its write, cannot be left out: others go by the order.
     return operation->kind == Kind::kCopy ? Fail(operation, put) : put;
   }
   ++operation->fed;
@@ -93,7 +93,7 @@ absl::Status CudaLane::Put(Operation* operation) {
 }
 
 absl::Status CudaLane::Fail(Operation* operation, const absl::Status& status) {
-  // What was put ahead of the lane and not waited for ends before the mark, too.
+  // The mark comes behind what was put ahead of the lane, too, and not waited for.
   if (operation->kind == Kind::kCopy && ahead_ != nullptr) {
     KVT_RETURN_IF_ERROR(CudaStatus("cudaEventRecord", cudaEventRecord(joined_, ahead_)));
     KVT_RETURN_IF_ERROR(

@@ -80,7 +80,7 @@ class CudaLane {
 
   enum class Kind : uint8_t {
     kWord,    // Its time is taken by the host, as it sees the ends.
-    kSignal,  // As kWord; fails behind a failure whose end was not taken when it was added.
+    kSignal,  // A kWord that fails behind a failure whose end was not taken when it was added.
     kCopy,    // Its time is taken by events. REQUIRES: the stream is the lane's own.
   };
   // Where the commands of kCopy put what comes ahead of the lane (CudaCommand::Where::kAhead), and
@@ -161,7 +161,7 @@ class CudaLane {
   uint64_t seen_mark_ = 0;
   std::deque<Completion> ended_;
   uint64_t failures_ = 0;                          // Operations that failed.
-  uint64_t taken_failures_ = 0;                    // Of these, the ones whose ends were taken.
+  uint64_t taken_failures_ = 0;                    // Failures whose ends were taken.
   absl::Time last_change_ = absl::InfinitePast();  // An end, or an addition when idle.
 };
 

@@ -56,7 +56,7 @@ class CudaStaging {
   CudaCommand BehindFence() const { return streams_.WaitFor(awaited_, kAhead); }
   // The lane's, and the one ahead.
   const CudaStreams& streams() const { return streams_; }
-  // As CudaLane::Join() takes it.
+  // The event that CudaLane::Join() takes.
   cudaEvent_t joined() const { return joined_; }
   // As CudaLane::Quiet(), of the stream ahead.
   bool Quiet() const { return IsQuiet(streams_.ahead); }
