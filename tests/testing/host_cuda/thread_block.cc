@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -209,6 +211,30 @@ void RunThreadBlock(const std::function<void()>& body) {
   if (block.ended != block.count) Die("some threads wait for others that have ended");
 }
 
+// Around each allocation of the device's, for accesses that leave it; looked at when it is freed.
+constexpr size_t kGuardBytes = 64;
+constexpr char kGuard = 0x5c;
+
+// Bytes of each allocation, by its address.
+std::map<const char*, size_t>& Allocations() {
+  static std::map<const char*, size_t> allocations;
+  return allocations;
+}
+
+bool IsGuard(const char* from) {
+  return std::all_of(from, from + kGuardBytes, [](char byte) { return byte == kGuard; });
+}
+
+// Whether all of it lies in one allocation.
+bool IsAllocated(const void* memory, size_t bytes) {
+  const auto* const from = static_cast<const char*>(memory);
+  const auto after = Allocations().upper_bound(from);
+  if (after == Allocations().begin()) return false;
+  const auto& [begin, all] = *std::prev(after);
+  const auto offset = static_cast<size_t>(from - begin);
+  return offset <= all && bytes <= all - offset;
+}
+
 }  // namespace
 
 bool CanRun() {
@@ -281,15 +307,32 @@ cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   // As little aligned as kernels may ask for: the driver's memory would hide mistakes.
-  if (posix_memalign(memory, 16, bytes) != 0) return cudaErrorMemoryAllocation;
-  std::memset(*memory, 0xa5, bytes);
+  void* guarded = nullptr;
+  if (posix_memalign(&guarded, 16, bytes + 2 * host_cuda::kGuardBytes) != 0) {
+    return cudaErrorMemoryAllocation;
+  }
+  std::memset(guarded, host_cuda::kGuard, bytes + 2 * host_cuda::kGuardBytes);
+  char* const begin = static_cast<char*>(guarded) + host_cuda::kGuardBytes;
+  std::memset(begin, 0xa5, bytes);
+  host_cuda::Allocations()[begin] = bytes;
+  *memory = begin;
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
-  std::free(memory);
+  char* const begin = static_cast<char*>(memory);
+  const auto found = host_cuda::Allocations().find(begin);
+  if (found == host_cuda::Allocations().end()) return cudaErrorInvalidValue;
+  const bool whole = host_cuda::IsGuard(begin - host_cuda::kGuardBytes) &&
+                     host_cuda::IsGuard(begin + found->second);
+  if (!whole) host_cuda::Die("something was written outside of an allocation");
+  host_cuda::Allocations().erase(found);
+  std::free(begin - host_cuda::kGuardBytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind /*kind*/) {
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  if (!host_cuda::IsAllocated(kind == cudaMemcpyHostToDevice ? to : from, bytes)) {
+    return cudaErrorInvalidValue;
+  }
   if (bytes > 0) std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
