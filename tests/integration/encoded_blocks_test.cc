@@ -94,7 +94,7 @@ TEST_F(EncodedBlocksTest, BlocksOfTwoCodecsNeverMeet) {
     committed += Put(space, *BlockCodec::For(spec));
     EXPECT_EQ(Get(space, *BlockCodec::For(spec)), kPrefix.count) << name;
   }
-  EXPECT_EQ(committed, 4 * kPrefix.count);
+  EXPECT_EQ(committed, 3 * kPrefix.count);
 }
 
 }  // namespace
