@@ -13,7 +13,6 @@
 namespace kvtier {
 namespace {
 
-using kernels::Codec;
 using kernels::CodecOutcome;
 
 constexpr uintptr_t kAlignment = 16;  // Of CodecBlock's addresses.

@@ -36,8 +36,7 @@ class BlockCodec {
   // block_bytes, or does not begin at a multiple of 16; kOutOfRange, the block has a
   // NaN, an infinity or exponents that do not pack and the space has no room for raw
   // blocks. Then the slot has any content and must not be committed.
-  absl::StatusOr<kernels::Codec> Encode(std::span<const std::byte> raw,
-                                        std::span<std::byte> slot) const;
+  absl::StatusOr<Codec> Encode(std::span<const std::byte> raw, std::span<std::byte> slot) const;
 
   // Errors: kInvalidArgument, as Encode; kDataLoss, `block` is no encoding of this
   // space, which a lease that ended during the copy may look like. Then `raw` has any

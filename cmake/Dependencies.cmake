@@ -48,7 +48,12 @@ if(CMAKE_CUDA_COMPILER)
 endif()
 if(CMAKE_CUDA_COMPILER)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80-real 90)  # 90: machine code, and PTX for what comes later.
+    # The last as PTX, too, for what comes later. nvcc knows 100 since CUDA 12.8.
+    if(nvcc_version VERSION_LESS 12.8)
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
+    else()
+      set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
+    endif()
   endif()
   enable_language(CUDA)
   find_package(CUDAToolkit REQUIRED)

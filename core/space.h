@@ -37,7 +37,7 @@ struct SpaceSpec {
   // Of one stored block of this shard, 1..64 MiB; slots round up. Any size with codec "raw",
   // otherwise one of the two that space_codec.h has for the codec and the shape.
   uint64_t block_bytes = 0;
-  // How stored blocks are encoded: "raw" as the worker wrote them, "fp8_e4m3", "int8", "int4" or
+  // How stored blocks are encoded: "raw" as the worker wrote them, "fp8_e4m3", "int8" or
   // "packed_exponents". The last four are for bfloat16 in one of two layouts: space_codec.h.
   std::string codec = kRawCodec;
   // Each block has a length of its own, 1 to block_bytes, which its reserve says: for what is cut

@@ -11,17 +11,14 @@
 namespace kvtier {
 namespace {
 
-using kernels::Codec;
-
 constexpr absl::string_view kBf16 = "bfloat16";
 constexpr absl::string_view kTwoAxes = "layer,kv,token,head,dim";
 constexpr absl::string_view kOneAxis = "layer,token,head,dim";
 
-constexpr std::array<std::pair<Codec, const char*>, 5> kCodecNames = {{
+constexpr std::array<std::pair<Codec, const char*>, 4> kCodecNames = {{
     {Codec::kRaw, kRawCodec},
     {Codec::kFp8E4m3, "fp8_e4m3"},
     {Codec::kInt8, "int8"},
-    {Codec::kInt4, "int4"},
     {Codec::kPackedExponents, "packed_exponents"},
 }};
 
@@ -31,7 +28,7 @@ absl::StatusOr<Codec> CodecNamed(absl::string_view name) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("space codec \"", absl::CHexEscape(name.substr(0, kMaxSpaceTextBytes)),
-                   "\"; must be raw, fp8_e4m3, int8, int4 or packed_exponents"));
+                   "\"; must be raw, fp8_e4m3, int8 or packed_exponents"));
 }
 
 absl::StatusOr<uint32_t> AxesOf(const SpaceSpec& spec) {
@@ -61,19 +58,19 @@ absl::StatusOr<SpaceCodec> SpaceCodec::Of(const SpaceSpec& spec) {
                                                    "\"; codec ", spec.codec, " is for ", kBf16));
   }
   KVT_ASSIGN_OR_RETURN(const uint32_t axes, AxesOf(spec));
-  if (spec.head_dim % kernels::kTile != 0) {
+  if (spec.head_dim % kCodecTile != 0) {
     return absl::InvalidArgumentError(absl::StrCat("space head_dim is ", spec.head_dim, "; codec ",
                                                    spec.codec, " needs a multiple of ",
-                                                   kernels::kTile));
+                                                   kCodecTile));
   }
-  const kernels::KvShape shape{.layers = spec.layers,
-                               .axes = axes,
-                               .tokens = spec.tokens_per_block,
-                               .kv_heads = spec.kv_heads,
-                               .head_dim = spec.head_dim};
+  const KvShape shape{.layers = spec.layers,
+                      .axes = axes,
+                      .tokens = spec.tokens_per_block,
+                      .kv_heads = spec.kv_heads,
+                      .head_dim = spec.head_dim};
   const auto sizes = absl::StrCat(shape.layers, " x ", axes, " x ", shape.tokens, " x ",
                                   shape.kv_heads, " x ", shape.head_dim);
-  if (!kernels::IsEncodable(shape)) {
+  if (!IsEncodable(shape)) {
     return absl::InvalidArgumentError(absl::StrCat("space layers x axes x tokens_per_block x ",
                                                    "kv_heads x head_dim is ", sizes, "; codec ",
                                                    spec.codec, " is for blocks of 64 MiB at most"));

@@ -1,5 +1,5 @@
 // SpaceCodec is what the codec of a space makes of its blocks: whether it can, and how
-// large they are. It encodes nothing; kernels/codec_layout.h has the bytes.
+// large they are. It encodes nothing; core/codec_layout.h has the bytes.
 #ifndef KVTIER_CORE_SPACE_CODEC_H_
 #define KVTIER_CORE_SPACE_CODEC_H_
 
@@ -8,13 +8,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/codec_layout.h"
 #include "core/space.h"
-#include "kernels/codec_layout.h"
 
 namespace kvtier {
 
 // The name as SpaceSpec::codec has it.
-absl::string_view CodecName(kernels::Codec codec);
+absl::string_view CodecName(Codec codec);
 
 // Immutable.
 class SpaceCodec {
@@ -28,26 +28,26 @@ class SpaceCodec {
   // its blocks smaller.
   static absl::StatusOr<SpaceCodec> Of(const SpaceSpec& spec);
 
-  kernels::Codec codec() const { return codec_; }
-  const kernels::KvShape& shape() const { return shape_; }
+  Codec codec() const { return codec_; }
+  const KvShape& shape() const { return shape_; }
 
   // Of a block as the worker has it, in bf16.
-  uint64_t raw_bytes() const { return kernels::RawBytes(shape_); }
+  uint64_t raw_bytes() const { return RawBytes(shape_); }
   // The two sizes that a stored block may have. encoded_bytes() holds what the codec
   // makes smaller, and a block that it does not (NaN, infinity, exponents that do not
   // pack) is not cached. max_encoded_bytes() holds that block too, raw; it is larger
   // than a raw block, so that nothing is saved.
-  uint64_t encoded_bytes() const { return kernels::EncodedBytes(codec_, shape_); }
-  uint64_t max_encoded_bytes() const { return kernels::MaxEncodedBytes(shape_); }
+  uint64_t encoded_bytes() const { return EncodedBytes(codec_, shape_); }
+  uint64_t max_encoded_bytes() const { return MaxEncodedBytes(shape_); }
 
   // Errors: kInvalidArgument, it is neither of the two.
   absl::Status CheckBlockBytes(uint64_t block_bytes) const;
 
  private:
-  SpaceCodec(kernels::Codec codec, const kernels::KvShape& shape) : codec_(codec), shape_(shape) {}
+  SpaceCodec(Codec codec, const KvShape& shape) : codec_(codec), shape_(shape) {}
 
-  kernels::Codec codec_;
-  kernels::KvShape shape_;
+  Codec codec_;
+  KvShape shape_;
 };
 
 }  // namespace kvtier

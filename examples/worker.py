@@ -26,7 +26,7 @@ from smollm.tokenizer import Tokenizer
 from smollm.weights import ModelMissing, load_weights, open_model
 
 
-CODECS = ("raw", "fp8_e4m3", "int8", "int4", "packed_exponents")
+CODECS = ("raw", "fp8_e4m3", "int8", "packed_exponents")
 
 
 def verifies(options):

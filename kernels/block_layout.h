@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/codec_layout.h"
+#include "core/codec_layout.h"
 #include "kernels/copy_segments.h"
 
 namespace kvtier::kernels {

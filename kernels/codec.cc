@@ -1,6 +1,7 @@
 #include "kernels/codec.h"
 
 #include <cstring>
+#include <initializer_list>
 
 #include "kernels/codec_header.h"
 #include "kernels/pack_plane.h"
@@ -37,13 +38,6 @@ bool DecodePlanes(Codec codec, const KvShape& shape, const std::byte* encoded, s
     }
   }
   return true;
-}
-
-PayloadSum SumOf(const SumRequest& request, const std::byte* encoding, uint64_t bytes) {
-  if (!request.Takes(bytes)) return {};
-  PayloadSummer summer;
-  summer.Append(encoding, bytes);
-  return summer.Sum();
 }
 
 CodecOutcome EncodeBlock(Codec codec, const KvShape& shape, const CodecBlock& block) {
@@ -91,10 +85,7 @@ int EncodeOnHost(const CodecLaunch& launch) {
   if (!IsValid(launch)) return kInvalidLaunch;
   for (uint32_t i = 0; i < launch.count; ++i) {
     const CodecBlock& block = launch.blocks[i];
-    const CodecOutcome outcome = EncodeBlock(launch.codec, launch.shape, block);
-    launch.outcomes[i] = outcome;
-    if (launch.sum.sums == nullptr) continue;
-    launch.sum.sums[i] = SumOf(launch.sum, block.destination, outcome.bytes);
+    launch.outcomes[i] = EncodeBlock(launch.codec, launch.shape, block);
   }
   return 0;
 }
@@ -104,9 +95,6 @@ int DecodeOnHost(const CodecLaunch& launch) {
   for (uint32_t i = 0; i < launch.count; ++i) {
     const CodecBlock& block = launch.blocks[i];
     const CodecOutcome is = Recognise(launch.codec, launch.shape, block);
-    if (launch.sum.sums != nullptr) {
-      launch.sum.sums[i] = SumOf(launch.sum, block.source, is.bytes);
-    }
     launch.outcomes[i] =
         is.bytes == 0 ? CodecOutcome{} : DecodeBlock(is.codec, launch.shape, block);
   }

@@ -1,19 +1,17 @@
 // A launch of blocks is at most: what becomes of each block, as far as that can be told
-// (Begin); its planes; what is left to move and to sum (Move); the sums. An encoder does
-// the planes before it moves, for they may tell that a block must stay raw; a decoder
-// after, for it sums what it was given.
+// (Begin); its planes; what is left to move (Move). An encoder does the planes before it moves,
+// for they may tell that a block must stay raw.
 #include <cuda_runtime.h>
 
 #include "kernels/codec.h"
 #include "kernels/codec_header.h"
 #include "kernels/device_launch.cuh"
-#include "kernels/piece_sum.cuh"
 #include "kernels/plane_launches.cuh"
 
 namespace kvtier::kernels {
 namespace {
 
-constexpr uint32_t kHeaderWords = kEncodedHeaderBytes / kWordBytes;
+constexpr uint32_t kHeaderWords = kEncodedHeaderBytes / sizeof(uint4);
 
 // A codec and the header of its encodings. The two of a launch: its own, and kRaw.
 struct Format {
@@ -87,80 +85,32 @@ __global__ void __launch_bounds__(kThreads) BeginDecodeKernel(CodecList list) {
   }
 }
 
-// An encoding, of which what follows the header may have to be copied (raw blocks), and
-// all is summed. Addresses are such that a word has the same place from each.
-struct EncodingWords {
-  uint64_t size;
-  uint64_t header;
-  uint64_t content;
-  uint64_t copy;  // 0: none.
-
-  __device__ uint64_t bytes() const { return size; }
-  __device__ uint64_t PlaceOf(uint64_t word) const { return word * kWordBytes; }
-  __device__ uint4 Load(uint64_t place, uint32_t /*count*/) const {
-    return __ldcs(reinterpret_cast<const uint4*>(AddressOf(place)));
-  }
-  __device__ void Store(uint64_t place, uint4 value, uint32_t /*count*/) const {
-    if (copy == 0 || place < kEncodedHeaderBytes) return;
-    __stcs(reinterpret_cast<uint4*>(copy + place), value);
-  }
-  __device__ uint64_t ByteAt(uint64_t place) const {
-    return static_cast<uint64_t>(*reinterpret_cast<const std::byte*>(AddressOf(place)));
-  }
-
- private:
-  __device__ uint64_t AddressOf(uint64_t place) const {
-    return (place < kEncodedHeaderBytes ? header : content) + place;
-  }
-};
-
+// Writes the headers of an encoder, and copies the blocks that stay raw. `sharing` thread blocks
+// work on each block.
 template <bool kEncode>
-__device__ EncodingWords WordsOf(const CodecBlock& block, uint64_t bytes, bool raw) {
-  const auto source = reinterpret_cast<uint64_t>(block.source);
-  const auto destination = reinterpret_cast<uint64_t>(block.destination);
-  if constexpr (kEncode) {
-    const uint64_t content = raw ? source - kEncodedHeaderBytes : destination;
-    return {bytes, destination, content, raw ? destination : 0};
-  } else {
-    return {bytes, source, source, raw ? destination - kEncodedHeaderBytes : 0};
-  }
-}
-
-// `sharing` thread blocks work on each block, as in CopySegments.
-template <bool kEncode, bool kSummed>
-__global__ void __launch_bounds__(kThreads)
-    MoveKernel(CodecList list, uint32_t sharing, SumRequest sum) {
-  const uint32_t warp = (blockIdx.x % sharing) * kWarps + threadIdx.x / kWarpLanes;
+__global__ void __launch_bounds__(kThreads) MoveKernel(CodecList list, uint32_t sharing) {
+  const uint32_t first = (blockIdx.x % sharing) * kThreads + threadIdx.x;
+  const auto words = static_cast<uint32_t>(list.raw_bytes / sizeof(uint4));
   for (uint32_t i = blockIdx.x / sharing; i < list.count; i += gridDim.x / sharing) {
     const CodecOutcome outcome = list.outcomes[i];
     if (outcome.bytes == 0) continue;
     const CodecBlock block = list.blocks[i];
-    const bool raw = outcome.codec == Codec::kRaw;
-    const EncodedHeader& header = list.FormatIn(outcome).header;
-    if (kEncode && warp == 0) {
-      if (LaneOfWarp() == 0) {
-        *reinterpret_cast<EncodedHeader*>(block.destination) = header;
-        list.outcomes[i].bytes = header.bytes;
-      }
-      __syncwarp();  // This warp takes the first piece, too.
+    if (kEncode && first == 0) {
+      const EncodedHeader& header = list.FormatIn(outcome).header;
+      *reinterpret_cast<EncodedHeader*>(block.destination) = header;
+      list.outcomes[i].bytes = header.bytes;
     }
-    if (!raw && !kSummed) continue;
-    MovePieces<kSummed>(WordsOf<kEncode>(block, header.bytes, raw), warp, sharing * kWarps,
-                        sum.Takes(header.bytes) ? sum.pieces + uint64_t{i} * sum.room : nullptr);
+    if (outcome.codec != Codec::kRaw) continue;
+    const std::byte* const source = block.source + (kEncode ? 0 : kEncodedHeaderBytes);
+    std::byte* const destination = block.destination + (kEncode ? kEncodedHeaderBytes : 0);
+    const auto* const from = reinterpret_cast<const uint4*>(source);
+    auto* const to = reinterpret_cast<uint4*>(destination);
+#pragma unroll 4
+    for (uint32_t word = first; word < words; word += sharing * kThreads) {
+      __stcs(to + word, __ldcs(from + word));
+    }
   }
 }
-
-// After Move, and before a decoder may refuse blocks.
-struct EncodingLengths {
-  CodecList list;
-  SumRequest sum;
-
-  __device__ uint64_t BytesOf(uint32_t i) const {
-    const CodecOutcome outcome = list.outcomes[i];
-    const uint64_t bytes = list.FormatIn(outcome).header.bytes;
-    return outcome.bytes != 0 && sum.Takes(bytes) ? bytes : 0;
-  }
-};
 
 // The codec of a block that was not converted is kRaw, as the reference says.
 __global__ void __launch_bounds__(kThreads) ClearRefusedKernel(CodecList list) {
@@ -171,17 +121,11 @@ __global__ void __launch_bounds__(kThreads) ClearRefusedKernel(CodecList list) {
 }
 
 template <bool kEncode>
-int MoveAndSum(const CodecLaunch& launch, const CodecList& list) {
+int Move(const CodecLaunch& launch, const CodecList& list) {
   const uint32_t sharing =
       launch.count < launch.thread_blocks ? launch.thread_blocks / launch.count : 1;
   const Grid grid = {launch.thread_blocks / sharing * sharing, launch.stream};
-  if (launch.sum.sums == nullptr) {
-    return Launch(grid, MoveKernel<kEncode, false>, list, sharing, launch.sum);
-  }
-  const int error = Launch(grid, MoveKernel<kEncode, true>, list, sharing, launch.sum);
-  if (error != 0) return error;
-  return Launch({launch.thread_blocks, launch.stream}, FinishSumsKernel<EncodingLengths>,
-                EncodingLengths{list, launch.sum}, launch.sum, launch.count);
+  return Launch(grid, MoveKernel<kEncode>, list, sharing);
 }
 
 }  // namespace
@@ -199,7 +143,7 @@ int EncodeOnDevice(const CodecLaunch& launch) {
         launch.codec == Codec::kPackedExponents ? PackOnDevice(launch) : QuantizeOnDevice(launch);
     if (error != 0) return error;
   }
-  return MoveAndSum<true>(launch, list);
+  return Move<true>(launch, list);
 }
 
 int DecodeOnDevice(const CodecLaunch& launch) {
@@ -208,7 +152,7 @@ int DecodeOnDevice(const CodecLaunch& launch) {
   const CodecList list = ListOf(launch);
   const Grid grid = {launch.thread_blocks, launch.stream};
   if (const int error = Launch(grid, BeginDecodeKernel, list); error != 0) return error;
-  if (const int error = MoveAndSum<false>(launch, list); error != 0) return error;
+  if (const int error = Move<false>(launch, list); error != 0) return error;
   if (launch.codec == Codec::kRaw) return 0;
   if (launch.codec != Codec::kPackedExponents) return DequantizeOnDevice(launch);
   if (const int error = UnpackOnDevice(launch); error != 0) return error;

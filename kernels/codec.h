@@ -10,9 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/codec_layout.h"
+#include "core/codec_layout.h"
 #include "kernels/launch.h"
-#include "kernels/payload_sum.h"
 
 namespace kvtier::kernels {
 
@@ -44,14 +43,6 @@ struct CodecLaunch {
   const CodecBlock* blocks = nullptr;
   CodecOutcome* outcomes = nullptr;
   uint32_t count = 0;
-  // Of the encoding of each block: the one that Encode wrote, or the one that Decode read,
-  // also if its escapes do not add up. No sum of a block that is otherwise not converted.
-  //
-  // The device form reads an encoding for its sum beside reading or writing it, for the
-  // pieces of a sum are not the planes of a block; a block that is stored raw is copied
-  // and summed at once. The second read comes from the L2 cache (60 MB on an H200) while
-  // the launch's encodings fit there.
-  SumRequest sum{};
   // Thread blocks of a device form, at least 1. The result is the same for any number.
   uint32_t thread_blocks = 8;
   // cudaStream_t of a device form; the reference does not read it.
@@ -64,9 +55,9 @@ struct CodecLaunch {
 // has less than RawBytes(shape) or whose destination less than MaxEncodedBytes(shape).
 //
 // Returns 0, or kInvalidLaunch: unknown codec, shape not IsEncodable, no thread
-// blocks, no list, or sums without room. Then nothing was written.
+// blocks, or no list. Then nothing was written.
 //
-// The device form only enqueues: two to five launches, in which no block waits for
+// The device form only enqueues: two to four launches, in which no block waits for
 // the host. Its outcomes serve it for notes meanwhile. Returns also the cudaError_t of
 // a launch; then those before it run.
 int EncodeOnHost(const CodecLaunch& launch);
@@ -85,8 +76,8 @@ int DecodeOnDevice(const CodecLaunch& launch);
 
 // What all forms refuse.
 constexpr bool IsValid(const CodecLaunch& launch) {
-  if (launch.codec > Codec::kPackedExponents || !IsEncodable(launch.shape)) return false;
-  if (launch.thread_blocks == 0 || !IsValid(launch.sum)) return false;
+  if (!IsKnown(launch.codec) || !IsEncodable(launch.shape)) return false;
+  if (launch.thread_blocks == 0) return false;
   return launch.count == 0 || (launch.blocks != nullptr && launch.outcomes != nullptr);
 }
 

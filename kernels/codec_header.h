@@ -4,8 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/codec_layout.h"
-#include "kernels/launch.h"
+#include "core/codec_layout.h"
 
 namespace kvtier::kernels {
 
@@ -26,7 +25,7 @@ struct alignas(16) EncodedHeader {
 };
 static_assert(sizeof(EncodedHeader) == kEncodedHeaderBytes);
 
-KVTIER_HOST_DEVICE constexpr EncodedHeader HeaderOf(Codec codec, const KvShape& shape) {
+constexpr EncodedHeader HeaderOf(Codec codec, const KvShape& shape) {
   return {.magic = {'k', 'v', 't', 'c', 'o', 'd', 'e', 'c'},
           .version = kEncodedFormatVersion,
           .codec = static_cast<uint32_t>(codec),

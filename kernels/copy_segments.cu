@@ -1,5 +1,7 @@
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 #include "kernels/copy_segments.h"
 #include "kernels/device_launch.cuh"
 #include "kernels/piece_sum.cuh"
@@ -133,24 +135,117 @@ class NarrowSegment {
   const uint64_t bytes_;
 };
 
-// `sharing` thread blocks work on each segment: 1 unless there are fewer segments
-// than thread blocks.
+// Threads of a thread block, which has nearly a whole multiprocessor.
+constexpr uint32_t kCopyThreads = 512;
+constexpr uint32_t kCopyWarps = kCopyThreads / kWarpLanes;
+// Bytes of one segment that a warp moves at once.
+constexpr uint64_t kUnitBytes = kPiecesHeld * kXxh3PieceBytes;
+// Descriptors that a thread block has at once: one a thread.
+constexpr uint32_t kTileSegments = kCopyThreads;
+constexpr uint32_t kDescriptorWords = sizeof(StridedSegment) / sizeof(uint64_t);
+static_assert(sizeof(StridedSegment) % sizeof(uint64_t) == 0);
+// Segments that a group of thread blocks has of its own, at least, where there are as many groups
+// as can be: then the group with one more takes an eighth longer at most.
+constexpr uint32_t kLeastOfGroup = 8;
+
+// In shared memory: descriptors, which may lie in host memory and so are brought all at once, and
+// where the units of each end among those of the tile.
+struct DescriptorTile {
+  uint64_t* words;
+  uint32_t* ends;    // kWarpLanes more than descriptors, for whoever looks on from the last.
+  uint32_t* totals;  // Units of the descriptors of each warp.
+
+  __device__ const StridedSegment& segment(uint32_t i) const {
+    return reinterpret_cast<const StridedSegment*>(words)[i];
+  }
+  __device__ uint32_t begin(uint32_t i) const { return i == 0 ? 0 : ends[i - 1]; }
+};
+
+__device__ DescriptorTile SharedTile() {
+  __shared__ uint64_t words[kTileSegments * kDescriptorWords];
+  __shared__ uint32_t ends[kTileSegments + kWarpLanes];
+  __shared__ uint32_t totals[kCopyWarps];
+  return {words, ends, totals};
+}
+
+// Brings `count` descriptors, at most kTileSegments, and returns how many units they have. For
+// whole thread blocks.
+__device__ uint32_t Bring(const StridedSegment* segments, uint32_t count, const OuterAxes& outer,
+                          const DescriptorTile& tile) {
+  __syncthreads();  // Nobody looks at the last tile any more.
+  const auto* const from = reinterpret_cast<const uint64_t*>(segments);
+  for (uint32_t i = threadIdx.x; i < count * kDescriptorWords; i += kCopyThreads) {
+    tile.words[i] = from[i];
+  }
+  __syncthreads();
+  uint32_t up_to = 0;
+  if (threadIdx.x < count) {
+    const StridedSegment& segment = tile.segment(threadIdx.x);
+    const uint64_t bytes = RunsOf(segment, outer) * segment.run_bytes;
+    up_to = static_cast<uint32_t>((bytes + kUnitBytes - 1) / kUnitBytes);
+  }
+#pragma unroll
+  for (uint32_t by = 1; by < kWarpLanes; by *= 2) {
+    const uint32_t other = __shfl_up_sync(kAllLanes, up_to, by);
+    if (LaneOfWarp() >= by) up_to += other;
+  }
+  const uint32_t warp = threadIdx.x / kWarpLanes;
+  if (LaneOfWarp() == kWarpLanes - 1) tile.totals[warp] = up_to;
+  __syncthreads();
+  uint32_t all = 0;
+#pragma unroll
+  for (uint32_t i = 0; i < kCopyWarps; ++i) {
+    if (i == warp) up_to += all;
+    all += tile.totals[i];
+  }
+  tile.ends[threadIdx.x] = up_to;
+  if (warp == 0) tile.ends[kTileSegments + threadIdx.x] = all;
+  __syncthreads();
+  return all;
+}
+
+// The segment that has the unit, from `at` on. REQUIRES: some has. For whole warps.
+__device__ uint32_t SegmentOf(uint32_t unit, uint32_t at, const DescriptorTile& tile) {
+  while (true) {
+    const bool ended = tile.ends[at + LaneOfWarp()] <= unit;
+    const uint32_t before = __popc(__ballot_sync(kAllLanes, ended ? 1 : 0));
+    at += before;
+    if (before < kWarpLanes) return at;
+  }
+}
+
+// Thread blocks in groups of `sharing`. Each group has a range of the segments, and goes over it
+// tile by tile; its warps take the units of a tile in turn, whatever segments they are of.
 template <bool kSummed>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kCopyThreads, 1)
     CopySegmentsKernel(const StridedSegment* segments, uint32_t count, OuterAxes outer,
                        uint32_t sharing, SumRequest sum) {
-  const uint32_t warp = (blockIdx.x % sharing) * kWarps + threadIdx.x / kWarpLanes;
-  const uint32_t warps = sharing * kWarps;
-  for (uint32_t i = blockIdx.x / sharing; i < count; i += gridDim.x / sharing) {
-    const StridedSegment segment = segments[i];
-    const uint64_t bytes = RunsOf(segment, outer) * segment.run_bytes;
-    if (bytes == 0) continue;
-    LaneSums* const pieces = sum.Takes(bytes) ? sum.pieces + uint64_t{i} * sum.room : nullptr;
-    if (Takes16Bytes(reinterpret_cast<uint64_t>(segment.source),
-                     reinterpret_cast<uint64_t>(segment.destination), segment, outer)) {
-      MovePieces<kSummed>(WideSegment(segment, outer), warp, warps, pieces);
-    } else {
-      MovePieces<kSummed>(NarrowSegment(segment, outer), warp, warps, pieces);
+  const DescriptorTile tile = SharedTile();
+  const uint32_t groups = gridDim.x / sharing;
+  const uint32_t group = blockIdx.x / sharing;
+  const uint32_t least = count / groups;
+  const uint32_t more = count - least * groups;  // Groups with one more.
+  uint32_t next = group * least + (group < more ? group : more);
+  const uint32_t end = next + least + (group < more ? 1 : 0);
+  const uint32_t warp = (blockIdx.x - group * sharing) * kCopyWarps + threadIdx.x / kWarpLanes;
+  for (; next < end; next += kTileSegments) {
+    const uint32_t brought = end - next < kTileSegments ? end - next : kTileSegments;
+    const uint32_t units = Bring(segments + next, brought, outer, tile);
+    uint32_t i = 0;
+    for (uint32_t unit = warp; unit < units; unit += sharing * kCopyWarps) {
+      i = SegmentOf(unit, i, tile);
+      const StridedSegment& segment = tile.segment(i);
+      const uint64_t piece = uint64_t{unit - tile.begin(i)} * kPiecesHeld;
+      LaneSums* pieces = nullptr;
+      if (kSummed && sum.Takes(RunsOf(segment, outer) * segment.run_bytes)) {
+        pieces = sum.pieces + uint64_t{next + i} * sum.room;
+      }
+      if (Takes16Bytes(reinterpret_cast<uint64_t>(segment.source),
+                       reinterpret_cast<uint64_t>(segment.destination), segment, outer)) {
+        MoveHeld<kSummed>(WideSegment(segment, outer), piece, pieces);
+      } else {
+        MoveHeld<kSummed>(NarrowSegment(segment, outer), piece, pieces);
+      }
     }
   }
 }
@@ -171,16 +266,19 @@ struct SegmentLengths {
 int CopySegmentsOnDevice(const CopySegmentsLaunch& launch) {
   if (!IsValid(launch)) return kInvalidLaunch;
   if (launch.count == 0) return 0;
-  const uint32_t sharing =
-      launch.count < launch.thread_blocks ? launch.thread_blocks / launch.count : 1;
-  // Whole groups only: a rest of thread blocks would have no segment to share.
-  const Grid grid = {launch.thread_blocks / sharing * sharing, launch.stream};
+  const uint64_t sharing = std::clamp<uint64_t>(
+      uint64_t{launch.thread_blocks} * kLeastOfGroup / launch.count, 1, launch.thread_blocks);
+  const auto shared_by = static_cast<uint32_t>(sharing);
+  // Whole groups only: a rest of thread blocks would have no segments.
+  const Grid grid = {.thread_blocks = launch.thread_blocks / shared_by * shared_by,
+                     .stream = launch.stream,
+                     .threads = kCopyThreads};
   if (launch.sum.sums == nullptr) {
     return Launch(grid, CopySegmentsKernel<false>, launch.segments, launch.count, launch.outer,
-                  sharing, launch.sum);
+                  shared_by, launch.sum);
   }
   const int error = Launch(grid, CopySegmentsKernel<true>, launch.segments, launch.count,
-                           launch.outer, sharing, launch.sum);
+                           launch.outer, shared_by, launch.sum);
   if (error != 0) return error;
   return Launch({launch.thread_blocks, launch.stream}, FinishSumsKernel<SegmentLengths>,
                 SegmentLengths{launch.segments, launch.outer, launch.sum}, launch.sum,

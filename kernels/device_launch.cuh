@@ -12,7 +12,7 @@ namespace kvtier::kernels {
 
 inline constexpr uint32_t kWarpLanes = 32;
 inline constexpr uint32_t kAllLanes = 0xffffffff;
-inline constexpr uint32_t kThreads = 256;  // Of every thread block.
+inline constexpr uint32_t kThreads = 256;  // A thread block's, unless a kernel says otherwise.
 inline constexpr uint32_t kWarps = kThreads / kWarpLanes;
 
 // This lane in its warp, and this warp among all of the launch.
@@ -53,6 +53,7 @@ class UnitWalk {
 struct Grid {
   uint32_t thread_blocks = 0;
   void* stream = nullptr;  // cudaStream_t
+  uint32_t threads = kThreads;
 };
 
 // Enqueues; returns the cudaError_t.
@@ -61,7 +62,7 @@ int Launch(Grid grid, void (*kernel)(Parameters...),
            std::type_identity_t<Parameters>... arguments) {
   cudaLaunchConfig_t config{};
   config.gridDim = {grid.thread_blocks, 1, 1};
-  config.blockDim = {kThreads, 1, 1};
+  config.blockDim = {grid.threads, 1, 1};
   config.stream = static_cast<cudaStream_t>(grid.stream);
   const cudaError_t refused = cudaLaunchKernelEx(&config, kernel, arguments...);
   // Reads and clears, so that a refused launch is not reported by a later call.

@@ -1,6 +1,6 @@
 // A tile in the registers of one lane: what device forms of the codecs load, compare
 // and store (tile.h is the host's). Accesses are 16 bytes wide, or 8 where a tile's
-// codes are no more.
+// codes are of 4 bits.
 #ifndef KVTIER_KERNELS_DEVICE_TILE_CUH_
 #define KVTIER_KERNELS_DEVICE_TILE_CUH_
 
@@ -9,13 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/codec_layout.h"
+#include "core/codec_layout.h"
 #include "kernels/device_launch.cuh"
+#include "kernels/launch.h"
 
 namespace kvtier::kernels {
 
-inline constexpr uint32_t kTilePairs = kTile / 2;
-inline constexpr uint32_t kRawTileBytes = kTile * sizeof(uint16_t);
+inline constexpr uint32_t kTilePairs = kCodecTile / 2;
+inline constexpr uint32_t kRawTileBytes = kCodecTile * sizeof(uint16_t);
 
 // 16 values of 16 bits, the first of two in the low half.
 struct DeviceTile {
@@ -41,12 +42,8 @@ __device__ inline void StoreTile(const DeviceTile& tile, std::byte* to) {
   __stcs(words + 1, uint4{pairs[4], pairs[5], pairs[6], pairs[7]});
 }
 
-// kBits of each of 16 codes, as they are stored (codec_layout.h).
-template <uint32_t kBits>
-struct DeviceCodes;
-
-template <>
-struct DeviceCodes<8> {
+// 16 codes of 8 bits.
+struct DeviceCodes {
   uint32_t words[4] = {0, 0, 0, 0};
 
   __device__ void Set(uint32_t i, uint32_t code) { words[i / 4] |= code << i % 4 * 8; }
@@ -62,8 +59,8 @@ struct DeviceCodes<8> {
   }
 };
 
-template <>
-struct DeviceCodes<4> {
+// 16 codes of 4 bits, packed as codec_layout.h says.
+struct DeviceNibbles {
   uint32_t words[2] = {0, 0};
 
   __device__ void Set(uint32_t i, uint32_t code) { words[i / 4 % 2] |= code << Shift(i); }
@@ -73,61 +70,60 @@ struct DeviceCodes<4> {
   __device__ void Store(std::byte* to) const {
     __stcs(reinterpret_cast<uint2*>(to), uint2{words[0], words[1]});
   }
-  __device__ static DeviceCodes Load(const std::byte* from) {
+  __device__ static DeviceNibbles Load(const std::byte* from) {
     const uint2 loaded = __ldcs(reinterpret_cast<const uint2*>(from));
     return {{loaded.x, loaded.y}};
   }
 
  private:
-  // Byte j has element j low and element j + 8 high.
   __device__ static constexpr uint32_t Shift(uint32_t i) { return i % 4 * 8 + i / 8 * 4; }
 };
 
-// MagnitudeKey of both elements of a pair.
-__device__ inline uint32_t MagnitudeKeys(uint32_t pair) {
-  return (pair << 1 & 0xfffefffe) | (pair >> 15 & 0x00010001);
+// MagnitudeOf both elements of a pair.
+__device__ inline uint32_t MagnitudesOf(uint32_t pair) { return pair & 0x7fff7fff; }
+__device__ inline uint32_t LargerOfPair(uint32_t magnitudes) {
+  const uint32_t low = magnitudes & 0xffff;
+  const uint32_t high = magnitudes >> 16;
+  return low < high ? high : low;
 }
-__device__ inline uint32_t LargerOfPair(uint32_t keys) {
-  return (keys & 0xffff) < keys >> 16 ? keys >> 16 : keys & 0xffff;
-}
-__device__ inline uint32_t LargestKey(const DeviceTile& tile) {
-  uint32_t keys = 0;
+__device__ inline uint32_t LargestMagnitude(const DeviceTile& tile) {
+  uint32_t largest = 0;
 #pragma unroll
-  for (const uint32_t pair : tile.pairs) keys = __vmaxu2(keys, MagnitudeKeys(pair));
-  return LargerOfPair(keys);
+  for (const uint32_t pair : tile.pairs) largest = __vmaxu2(largest, MagnitudesOf(pair));
+  return LargerOfPair(largest);
 }
 
-// How a warp lays a plane's groups along dim over its lanes: whole groups side by
-// side where they fit, `tiles` lanes each, else all lanes go over one group.
-struct GroupLanes {
-  uint32_t tiles = 0;   // Of a group.
-  uint32_t groups = 0;  // Of the plane.
+// How a warp lays a plane's rows over its lanes: whole rows side by side where they fit, `tiles`
+// lanes each, else all lanes go over one row.
+struct RowLanes {
+  uint32_t tiles = 0;  // In a row.
+  uint32_t rows = 0;   // In the plane.
 
   KVTIER_HOST_DEVICE constexpr bool fit() const { return tiles <= kWarpLanes; }
   KVTIER_HOST_DEVICE constexpr uint32_t at_once() const { return fit() ? kWarpLanes / tiles : 1; }
 };
 
-// The largest of each group's keys, for the lanes of that group. Lanes that belong to
-// no group bring 0. For whole warps.
-__device__ inline uint32_t LargestOfGroup(uint32_t key, uint32_t tiles) {
-  const uint32_t group = LaneOfWarp() / tiles;
-  const uint32_t end = (group + 1) * tiles;  // No lane reads beyond: a maximum twice is one.
+// The largest of each row's magnitudes, for the lanes of that row. Lanes that belong to no row
+// bring 0. For whole warps.
+__device__ inline uint32_t LargestOfRow(uint32_t largest, uint32_t tiles) {
+  const uint32_t row = LaneOfWarp() / tiles;
+  const uint32_t end = (row + 1) * tiles;  // No lane reads beyond: a maximum twice is one.
   for (uint32_t by = 1; by < tiles; by *= 2) {
-    const uint32_t other = __shfl_down_sync(kAllLanes, key, by);
-    if (LaneOfWarp() + by < end && key < other) key = other;
+    const uint32_t other = __shfl_down_sync(kAllLanes, largest, by);
+    if (LaneOfWarp() + by < end && largest < other) largest = other;
   }
-  return __shfl_sync(kAllLanes, key, group * tiles % kWarpLanes);
+  return __shfl_sync(kAllLanes, largest, row * tiles % kWarpLanes);
 }
 
-// The largest key of a group that has more tiles than a warp has lanes.
-__device__ inline uint32_t LargestOfLongGroup(const std::byte* raw, uint32_t tiles) {
+// The largest magnitude of a row that has more tiles than a warp has lanes.
+__device__ inline uint32_t LargestOfLongRow(const std::byte* raw, uint32_t tiles) {
   uint32_t largest = 0;
 #pragma unroll 4
   for (uint32_t i = LaneOfWarp(); i < tiles; i += kWarpLanes) {
-    const uint32_t key = LargestKey(LoadTile(raw + uint64_t{i} * kRawTileBytes));
-    largest = largest < key ? key : largest;
+    const uint32_t of_tile = LargestMagnitude(LoadTile(raw + uint64_t{i} * kRawTileBytes));
+    largest = largest < of_tile ? of_tile : largest;
   }
-  return LargestOfGroup(largest, kWarpLanes);
+  return LargestOfRow(largest, kWarpLanes);
 }
 
 }  // namespace kvtier::kernels

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/codec_layout.h"
+#include "core/codec_layout.h"
 #include "kernels/device_tile.cuh"
 #include "kernels/exponents.h"
 #include "kernels/plane_launches.cuh"
@@ -14,15 +14,14 @@
 namespace kvtier::kernels {
 namespace {
 
-constexpr uint32_t kDeltaBits = 4;
-constexpr uint32_t kSignBytes = kTile;
-constexpr uint32_t kDeltaBytes = kTile * kDeltaBits / 8;
+constexpr uint32_t kSignBytes = kCodecTile;
+constexpr uint32_t kDeltaBytes = kCodecTile / 2;
 // Tiles that a thread loads before it works on the first.
 constexpr uint32_t kTilesHeld = 2;
 
 // What is the same for all planes of a launch.
 struct PackWork {
-  GroupLanes rows;
+  RowLanes rows;
   uint32_t tiles = 0;  // Of the plane.
   uint32_t planes = 0;
   uint32_t raw_plane_bytes = 0;
@@ -36,16 +35,17 @@ struct PackWork {
 
 PackWork PackWorkOf(const KvShape& shape) {
   const PackedPlane plane = PackedPlaneOf(shape);
-  return {.rows = {.tiles = shape.head_dim / kTile, .groups = static_cast<uint32_t>(Rows(shape))},
-          .tiles = static_cast<uint32_t>(PlaneElements(shape) / kTile),
-          .planes = static_cast<uint32_t>(Planes(shape)),
-          .raw_plane_bytes = static_cast<uint32_t>(RawPlaneBytes(shape)),
-          .signs = static_cast<uint32_t>(plane.signs),
-          .deltas = static_cast<uint32_t>(plane.deltas),
-          .deltas_end = static_cast<uint32_t>(plane.deltas + PlaneElements(shape) / 2),
-          .escapes = static_cast<uint32_t>(plane.escapes),
-          .most_escapes = plane.most_escapes(),
-          .plane_bytes = static_cast<uint32_t>(plane.bytes)};
+  return {
+      .rows = {.tiles = shape.head_dim / kCodecTile, .rows = static_cast<uint32_t>(Rows(shape))},
+      .tiles = static_cast<uint32_t>(PlaneElements(shape) / kCodecTile),
+      .planes = static_cast<uint32_t>(Planes(shape)),
+      .raw_plane_bytes = static_cast<uint32_t>(RawPlaneBytes(shape)),
+      .signs = static_cast<uint32_t>(plane.signs),
+      .deltas = static_cast<uint32_t>(plane.deltas),
+      .deltas_end = static_cast<uint32_t>(plane.deltas + PlaneElements(shape) / 2),
+      .escapes = static_cast<uint32_t>(plane.escapes),
+      .most_escapes = plane.most_escapes(),
+      .plane_bytes = static_cast<uint32_t>(plane.bytes)};
 }
 
 // A thread's escapes among those of its thread block, in the order of the threads.
@@ -83,35 +83,34 @@ __device__ bool StoreBases(const PackWork& work, const std::byte* raw, std::byte
   const uint32_t warp = threadIdx.x / kWarpLanes;
   const uint32_t tiles = work.rows.tiles;
   if (!work.rows.fit()) {
-    for (uint32_t row = warp; row < work.rows.groups; row += kWarps) {
-      const uint32_t largest =
-          LargestOfLongGroup(raw + uint64_t{row} * tiles * kRawTileBytes, tiles);
-      finite = finite && largest >> 8 != 0xff;
-      if (LaneOfWarp() == 0) encoded[row] = static_cast<std::byte>(largest >> 8);
+    for (uint32_t row = warp; row < work.rows.rows; row += kWarps) {
+      const uint32_t largest = LargestOfLongRow(raw + uint64_t{row} * tiles * kRawTileBytes, tiles);
+      finite = finite && largest < kExponentMask;
+      if (LaneOfWarp() == 0) encoded[row] = static_cast<std::byte>(largest >> 7);
     }
     return finite;
   }
   const uint32_t at_once = work.rows.at_once();
   const uint32_t row_of_lane = LaneOfWarp() / tiles;
   const uint32_t tile_of_lane = LaneOfWarp() - row_of_lane * tiles;
-  for (uint32_t first = warp * kTilesHeld * at_once; first < work.rows.groups;
+  for (uint32_t first = warp * kTilesHeld * at_once; first < work.rows.rows;
        first += kWarps * kTilesHeld * at_once) {
     DeviceTile held[kTilesHeld];
 #pragma unroll
     for (uint32_t k = 0; k < kTilesHeld; ++k) {
       const uint32_t row = first + k * at_once + row_of_lane;
       held[k] = {};
-      if (row_of_lane < at_once && row < work.rows.groups) {
+      if (row_of_lane < at_once && row < work.rows.rows) {
         held[k] = LoadTile(raw + uint64_t{row * tiles + tile_of_lane} * kRawTileBytes);
       }
     }
 #pragma unroll
     for (uint32_t k = 0; k < kTilesHeld; ++k) {
       const uint32_t row = first + k * at_once + row_of_lane;
-      // The largest magnitude has the largest exponent: its key's upper byte.
-      const uint32_t base = LargestOfGroup(LargestKey(held[k]), tiles) >> 8;
+      // The largest magnitude has the largest exponent.
+      const uint32_t base = LargestOfRow(LargestMagnitude(held[k]), tiles) >> 7;
       finite = finite && base != 0xff;
-      if (row_of_lane < at_once && row < work.rows.groups && tile_of_lane == 0) {
+      if (row_of_lane < at_once && row < work.rows.rows && tile_of_lane == 0) {
         encoded[row] = static_cast<std::byte>(base);
       }
     }
@@ -139,10 +138,10 @@ __device__ bool StoreTiles(const PackWork& work, const std::byte* raw, std::byte
       const uint32_t tile = first + k * kThreads;
       uint32_t which = 0;  // A bit for each element that is escaped.
       if (tile < work.tiles) {
-        DeviceCodes<8> signs;
-        DeviceCodes<kDeltaBits> deltas;
+        DeviceCodes signs;
+        DeviceNibbles deltas;
 #pragma unroll
-        for (uint32_t i = 0; i < kTile; ++i) {
+        for (uint32_t i = 0; i < kCodecTile; ++i) {
           const uint16_t element = held[k].element(i);
           const uint8_t delta = DeltaOf(bases[k], ExponentOf(element));
           signs.Set(i, SignMantissaOf(element));
@@ -156,7 +155,7 @@ __device__ bool StoreTiles(const PackWork& work, const std::byte* raw, std::byte
       if (which != 0) {
         uint32_t place = escaped + rank.before;
 #pragma unroll
-        for (uint32_t i = 0; i < kTile; ++i) {
+        for (uint32_t i = 0; i < kCodecTile; ++i) {
           if ((which >> i & 1) == 0) continue;
           if (place < work.most_escapes) {
             escapes[place] = static_cast<std::byte>(ExponentOf(held[k].element(i)));
@@ -177,7 +176,7 @@ __device__ bool StoreTiles(const PackWork& work, const std::byte* raw, std::byte
 
 __device__ void Pad(const PackWork& work, std::byte* encoded) {
   const uint32_t i = threadIdx.x;
-  if (work.rows.groups + i < work.signs) encoded[work.rows.groups + i] = std::byte{0};
+  if (work.rows.rows + i < work.signs) encoded[work.rows.rows + i] = std::byte{0};
   if (work.deltas_end + i < work.escapes) encoded[work.deltas_end + i] = std::byte{0};
 }
 
@@ -189,16 +188,15 @@ __device__ bool LoadTiles(const PackWork& work, const std::byte* encoded, std::b
   uint32_t escaped = 0;
   for (uint32_t chunk = 0; chunk < work.tiles; chunk += kTilesHeld * kThreads) {
     const uint32_t first = chunk + threadIdx.x;
-    DeviceCodes<8> signs[kTilesHeld];
-    DeviceCodes<kDeltaBits> deltas[kTilesHeld];
+    DeviceCodes signs[kTilesHeld];
+    DeviceNibbles deltas[kTilesHeld];
     uint8_t bases[kTilesHeld];
 #pragma unroll
     for (uint32_t k = 0; k < kTilesHeld; ++k) {
       const uint32_t tile = first + k * kThreads;
       if (tile >= work.tiles) continue;
-      signs[k] = DeviceCodes<8>::Load(encoded + work.signs + uint64_t{tile} * kSignBytes);
-      deltas[k] =
-          DeviceCodes<kDeltaBits>::Load(encoded + work.deltas + uint64_t{tile} * kDeltaBytes);
+      signs[k] = DeviceCodes::Load(encoded + work.signs + uint64_t{tile} * kSignBytes);
+      deltas[k] = DeviceNibbles::Load(encoded + work.deltas + uint64_t{tile} * kDeltaBytes);
       bases[k] = static_cast<uint8_t>(encoded[tile / work.rows.tiles]);
     }
 #pragma unroll
@@ -206,7 +204,7 @@ __device__ bool LoadTiles(const PackWork& work, const std::byte* encoded, std::b
       const uint32_t tile = first + k * kThreads;
       uint32_t which = 0;
 #pragma unroll
-      for (uint32_t i = 0; i < kTile; ++i) {
+      for (uint32_t i = 0; i < kCodecTile; ++i) {
         if (tile < work.tiles) which |= (deltas[k].Get(i) == kDeltaEscape ? 1U : 0U) << i;
       }
       const Rank rank = RankOf(__popc(which));
@@ -215,7 +213,7 @@ __device__ bool LoadTiles(const PackWork& work, const std::byte* encoded, std::b
       if (tile >= work.tiles) continue;
       DeviceTile out = {};
 #pragma unroll
-      for (uint32_t i = 0; i < kTile; ++i) {
+      for (uint32_t i = 0; i < kCodecTile; ++i) {
         uint8_t exponent = ExponentAt(bases[k], deltas[k].Get(i));
         if ((which >> i & 1) != 0) {
           if (place < count) exponent = static_cast<uint8_t>(escapes[place]);

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "kernels/codec_layout.h"
+#include "core/codec_layout.h"
 
 namespace kvtier::kernels {
 

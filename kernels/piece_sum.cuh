@@ -92,59 +92,56 @@ __device__ void AddLastStripe(const Payload& payload, WordPair& sums) {
   AddWords(words, Xxh3Secret(kDeviceSecret, secret), Xxh3Secret(kDeviceSecret, secret + 8), sums);
 }
 
-// Moves the payload, warp `warp` of `warps` its share. With kSummed, and where `pieces`
-// is not null, it leaves there the LaneSums of every piece. For whole warps.
+// Moves kPiecesHeld pieces of the payload, from `first` on, as far as there are. With kSummed, and
+// where `pieces` is not null, it leaves there the LaneSums of each. For whole warps.
 template <bool kSummed, typename Payload>
-__device__ void MovePieces(const Payload& payload, uint32_t warp, uint32_t warps,
-                           LaneSums* pieces) {
+__device__ void MoveHeld(const Payload& payload, uint64_t first, LaneSums* pieces) {
   using Place = decltype(payload.PlaceOf(0));
   const uint64_t bytes = payload.bytes();
   const uint64_t words = (bytes + kWordBytes - 1) / kWordBytes;
-  const uint64_t piece_count = PiecesOf(bytes);
-  for (uint64_t first = uint64_t{warp} * kPiecesHeld; first < piece_count;
-       first += uint64_t{warps} * kPiecesHeld) {
-    uint4 held[kWordsHeld];
-    Place places[kWordsHeld];
-    uint32_t counts[kWordsHeld];
-    // All loads before all stores.
+  uint4 held[kWordsHeld];
+  Place places[kWordsHeld];
+  uint32_t counts[kWordsHeld];
+  // All loads before all stores.
 #pragma unroll
-    for (uint32_t i = 0; i < kWordsHeld; ++i) {
-      const uint64_t word = first * kPieceWords + i * kWarpLanes + LaneOfWarp();
-      held[i] = {0, 0, 0, 0};
-      counts[i] = 0;
-      if (word < words) {
-        const uint64_t left = bytes - word * kWordBytes;
-        counts[i] = left < kWordBytes ? static_cast<uint32_t>(left) : kWordBytes;
-        places[i] = payload.PlaceOf(word);
-        held[i] = payload.Load(places[i], counts[i]);
-      }
+  for (uint32_t i = 0; i < kWordsHeld; ++i) {
+    const uint64_t word = first * kPieceWords + i * kWarpLanes + LaneOfWarp();
+    held[i] = {0, 0, 0, 0};
+    counts[i] = 0;
+    if (word < words) {
+      const uint64_t left = bytes - word * kWordBytes;
+      counts[i] = left < kWordBytes ? static_cast<uint32_t>(left) : kWordBytes;
+      places[i] = payload.PlaceOf(word);
+      held[i] = payload.Load(places[i], counts[i]);
     }
+  }
 #pragma unroll
-    for (uint32_t i = 0; i < kWordsHeld; ++i) {
-      if (counts[i] > 0) payload.Store(places[i], held[i], counts[i]);
-    }
-    if constexpr (kSummed) {
+  for (uint32_t i = 0; i < kWordsHeld; ++i) {
+    if (counts[i] > 0) payload.Store(places[i], held[i], counts[i]);
+  }
+  if constexpr (kSummed) {
+    if (pieces == nullptr) return;  // All lanes alike, here and below.
+    const uint64_t piece_count = PiecesOf(bytes);
 #pragma unroll
-      for (uint32_t j = 0; j < kPiecesHeld; ++j) {
-        const uint64_t piece = first + j;
-        if (piece >= piece_count || pieces == nullptr) continue;  // All lanes alike.
-        WordPair sums;
-        if (piece + 1 < piece_count) {
+    for (uint32_t j = 0; j < kPiecesHeld; ++j) {
+      const uint64_t piece = first + j;
+      if (piece >= piece_count) continue;
+      WordPair sums;
+      if (piece + 1 < piece_count) {
 #pragma unroll
-          for (uint32_t i = 0; i < kPieceRounds; ++i) AddWord(held[j * kPieceRounds + i], i, sums);
-          sums = SumOverStripes(sums);
-        } else {
-          const uint64_t stripes = (bytes - 1 - piece * kXxh3PieceBytes) / kXxh3StripeBytes;
+        for (uint32_t i = 0; i < kPieceRounds; ++i) AddWord(held[j * kPieceRounds + i], i, sums);
+        sums = SumOverStripes(sums);
+      } else {
+        const uint64_t stripes = (bytes - 1 - piece * kXxh3PieceBytes) / kXxh3StripeBytes;
 #pragma unroll
-          for (uint32_t i = 0; i < kPieceRounds; ++i) {
-            const uint32_t stripe = (LaneOfWarp() + i * kWarpLanes) / kStripeWords;
-            if (stripe < stripes) AddWord(held[j * kPieceRounds + i], i, sums);
-          }
-          sums = SumOverStripes(sums);
-          AddLastStripe(payload, sums);
+        for (uint32_t i = 0; i < kPieceRounds; ++i) {
+          const uint32_t stripe = (LaneOfWarp() + i * kWarpLanes) / kStripeWords;
+          if (stripe < stripes) AddWord(held[j * kPieceRounds + i], i, sums);
         }
-        StoreSums(sums, &pieces[piece]);
+        sums = SumOverStripes(sums);
+        AddLastStripe(payload, sums);
       }
+      StoreSums(sums, &pieces[piece]);
     }
   }
 }

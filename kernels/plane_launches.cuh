@@ -24,7 +24,7 @@ __device__ inline void Refuse(CodecOutcome& outcome) {
 
 // Each returns the cudaError_t. Encoders call StayRaw for what is not finite or has too
 // many escapes; UnpackOnDevice calls Refuse for escapes that do not add up.
-// REQUIRES: the launch is valid, its codec is kFp8E4m3, kInt8 or kInt4 ...
+// REQUIRES: the launch is valid, its codec is kFp8E4m3 or kInt8 ...
 int QuantizeOnDevice(const CodecLaunch& launch);
 int DequantizeOnDevice(const CodecLaunch& launch);
 // ... or kPackedExponents.

@@ -5,11 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/codec_layout.h"
+#include "core/codec_layout.h"
 #include "kernels/device_tile.cuh"
 #include "kernels/plane_launches.cuh"
 #include "kernels/quantizers.h"
-#include "kernels/step_ratio.cuh"
 
 namespace kvtier::kernels {
 namespace {
@@ -19,26 +18,21 @@ inline constexpr uint32_t kTilesHeld = 4;
 
 // What is the same for all planes of one axis.
 struct AxisWork {
-  bool along_tokens = false;
-  GroupLanes lanes;           // Along dim.
-  uint32_t group_tokens = 0;  // Along tokens.
-  uint32_t columns = 0;       // Along tokens: a column is a tile's channels in one group.
-  uint32_t groups = 0;        // Steps of the plane.
-  uint32_t tiles = 0;         // Of the plane.
+  bool by_channel = false;
+  RowLanes rows;         // Unless by_channel.
+  uint32_t columns = 0;  // If by_channel: the tiles of one token.
+  uint32_t tiles = 0;    // In the plane.
   uint32_t encode_units = 0;
   uint32_t decode_units = 0;
-  uint32_t offset = 0;       // Of the plane in an encoded layer.
-  uint32_t codes = 0;        // Of the codes in the plane.
-  uint32_t codes_end = 0;    // Where padding begins.
-  uint32_t plane_bytes = 0;  // Encoded.
+  uint32_t offset = 0;      // The plane's place in an encoded layer.
+  uint32_t scales_end = 0;  // Where the padding of the plane's scales begins.
+  uint32_t codes = 0;       // Where the plane's codes begin.
 };
 
 struct QuantizeWork {
   AxisWork axes[2];
   uint32_t axis_count = 0;
   uint32_t layers = 0;
-  uint32_t tokens = 0;
-  uint32_t channel_tiles = 0;  // Of one token.
   uint32_t raw_plane_bytes = 0;
   uint32_t layer_bytes = 0;  // Encoded.
 };
@@ -53,104 +47,69 @@ QuantizeWork QuantizeWorkOf(Codec codec, const KvShape& shape) {
   QuantizeWork work;
   work.axis_count = shape.axes;
   work.layers = shape.layers;
-  work.tokens = shape.tokens;
-  work.channel_tiles = static_cast<uint32_t>(Channels(shape) / kTile);
   work.raw_plane_bytes = static_cast<uint32_t>(RawPlaneBytes(shape));
   for (uint32_t i = 0; i < shape.axes; ++i) {
-    const Grouping grouping = GroupingOf(codec, shape, i);
     AxisWork& axis = work.axes[i];
-    axis.along_tokens = grouping.along_tokens;
-    axis.tiles = static_cast<uint32_t>(PlaneElements(shape) / kTile);
-    axis.decode_units = (axis.tiles + kTilesHeld * kWarpLanes - 1) / (kTilesHeld * kWarpLanes);
-    if (grouping.along_tokens) {
-      axis.group_tokens = grouping.length;
-      const uint32_t token_groups = (shape.tokens + grouping.length - 1) / grouping.length;
-      axis.columns = token_groups * work.channel_tiles;
-      axis.groups = axis.columns * kTile;
+    axis.by_channel = StepsByChannel(codec, i);
+    axis.tiles = static_cast<uint32_t>(PlaneElements(shape) / kCodecTile);
+    uint32_t steps = 0;
+    if (axis.by_channel) {
+      axis.columns = static_cast<uint32_t>(Channels(shape) / kCodecTile);
       axis.encode_units = (axis.columns + kWarpLanes - 1) / kWarpLanes;
       axis.decode_units = axis.encode_units;
+      steps = axis.columns * kCodecTile;
     } else {
-      axis.lanes = {.tiles = grouping.length / kTile,
-                    .groups = static_cast<uint32_t>(PlaneElements(shape) / grouping.length)};
-      axis.groups = axis.lanes.groups;
-      const uint32_t unit = axis.lanes.fit() ? axis.lanes.at_once() * kTilesHeld : 1;
-      axis.encode_units = (axis.groups + unit - 1) / unit;
+      axis.rows = {.tiles = shape.head_dim / kCodecTile,
+                   .rows = static_cast<uint32_t>(Rows(shape))};
+      const uint32_t unit = axis.rows.fit() ? axis.rows.at_once() * kTilesHeld : 1;
+      axis.encode_units = (axis.rows.rows + unit - 1) / unit;
+      axis.decode_units = (axis.tiles + kTilesHeld * kWarpLanes - 1) / (kTilesHeld * kWarpLanes);
+      steps = axis.rows.rows;
     }
-    const uint32_t code_bits = codec == Codec::kInt4 ? 4 : 8;
     axis.offset = work.layer_bytes;
-    axis.codes = static_cast<uint32_t>(ScaleBytes(shape, grouping));
-    axis.codes_end = axis.codes + axis.tiles * kTile * code_bits / 8;
-    axis.plane_bytes = static_cast<uint32_t>(PlaneBytes(codec, shape, i));
-    work.layer_bytes += axis.plane_bytes;
+    axis.scales_end = steps * sizeof(uint16_t);
+    axis.codes = static_cast<uint32_t>(ScaleBytes(codec, shape, i));
+    work.layer_bytes += static_cast<uint32_t>(PlaneBytes(codec, shape, i));
   }
   return work;
 }
 
-// One step for a whole tile.
-struct OneStep {
-  uint16_t step;
-  float inverse;
-
-  __device__ explicit OneStep(uint16_t of) : step(of), inverse(InverseOf(of)) {}
-  __device__ bool quick() const { return IsQuickStep(step); }
-  __device__ uint16_t StepAt(uint32_t /*i*/) const { return step; }
-  __device__ float InverseAt(uint32_t /*i*/) const { return inverse; }
-};
-
-// A step for each element.
-struct TileSteps {
-  DeviceTile steps;
-  float inverses[kTile];
-
-  __device__ explicit TileSteps(const DeviceTile& of) : steps(of) {
+// `step_at(i)` is the step of element i.
+template <typename Quantizer, typename StepAt>
+__device__ void EncodeTile(const DeviceTile& tile, StepAt step_at, std::byte* to) {
+  DeviceCodes codes;
 #pragma unroll
-    for (uint32_t i = 0; i < kTile; ++i) inverses[i] = InverseOf(steps.element(i));
-  }
-  __device__ bool quick() const {
-    bool all = true;
-#pragma unroll
-    for (uint32_t i = 0; i < kTile; ++i) all = all && IsQuickStep(steps.element(i));
-    return all;
-  }
-  __device__ uint16_t StepAt(uint32_t i) const { return steps.element(i); }
-  __device__ float InverseAt(uint32_t i) const { return inverses[i]; }
-};
-
-template <typename Quantizer, typename Steps>
-__device__ void EncodeTile(const DeviceTile& tile, const Steps& steps, bool quick, std::byte* to) {
-  DeviceCodes<Quantizer::kBits> codes;
-  if (quick) {
-#pragma unroll
-    for (uint32_t i = 0; i < kTile; ++i) {
-      const float ratio = QuickRatio(tile.element(i), steps.StepAt(i), steps.InverseAt(i));
-      codes.Set(i, Quantizer::Encode(ratio));
-    }
-  } else {
-#pragma unroll
-    for (uint32_t i = 0; i < kTile; ++i) {
-      codes.Set(i, CodeOf<Quantizer>(tile.element(i), FloatFromBf16(steps.StepAt(i))));
-    }
+  for (uint32_t i = 0; i < kCodecTile; ++i) {
+    codes.Set(i, CodeOf<Quantizer>(tile.element(i), step_at(i)));
   }
   codes.Store(to);
 }
 
+template <typename Quantizer, typename StepAt>
+__device__ void DecodeTile(const DeviceCodes& codes, StepAt step_at, std::byte* to) {
+  DeviceTile tile = {};
+#pragma unroll
+  for (uint32_t i = 0; i < kCodecTile; ++i) {
+    const uint16_t element = ElementOf<Quantizer>(codes.Get(i), step_at(i));
+    tile.pairs[i / 2] |= uint32_t{element} << i % 2 * 16;
+  }
+  StoreTile(tile, to);
+}
+
 template <typename Quantizer>
 struct PlaneCoder {
-  static constexpr uint32_t kCodeBytes = kTile * Quantizer::kBits / 8;
-
-  const QuantizeWork& work;
   const AxisWork axis;
 
   // Returns false where a lane saw a value that is not finite. For whole warps, as all.
   __device__ bool Encode(uint32_t unit, const std::byte* raw, std::byte* encoded) const {
     if (unit == 0) Pad(encoded);
-    if (axis.along_tokens) return EncodeColumns(unit, raw, encoded);
-    if (axis.lanes.fit()) return EncodeGroups(unit, raw, encoded);
-    return EncodeLongGroup(unit, raw, encoded);
+    if (axis.by_channel) return EncodeColumns(unit, raw, encoded);
+    if (axis.rows.fit()) return EncodeRows(unit, raw, encoded);
+    return EncodeLongRow(unit, raw, encoded);
   }
 
   __device__ void Decode(uint32_t unit, const std::byte* encoded, std::byte* raw) const {
-    if (axis.along_tokens) {
+    if (axis.by_channel) {
       DecodeColumns(unit, encoded, raw);
     } else {
       DecodeTiles(unit, encoded, raw);
@@ -158,167 +117,131 @@ struct PlaneCoder {
   }
 
  private:
-  // What scales and codes leave to the next multiple of 16 bytes.
+  // Fills up the scales to the next multiple of 16 bytes.
   __device__ void Pad(std::byte* encoded) const {
-    const uint32_t lane = LaneOfWarp();
-    const uint32_t scales_end = axis.groups * sizeof(uint16_t);
-    if (scales_end + lane < axis.codes) encoded[scales_end + lane] = std::byte{0};
-    if (axis.codes_end + lane < axis.plane_bytes) encoded[axis.codes_end + lane] = std::byte{0};
+    const uint32_t at = axis.scales_end + LaneOfWarp();
+    if (at < axis.codes) encoded[at] = std::byte{0};
   }
 
-  __device__ bool EncodeGroups(uint32_t unit, const std::byte* raw, std::byte* encoded) const {
-    const uint32_t tiles = axis.lanes.tiles;
-    const uint32_t at_once = axis.lanes.at_once();
-    const uint32_t group_of_lane = LaneOfWarp() / tiles;
-    const uint32_t tile_of_lane = LaneOfWarp() - group_of_lane * tiles;
+  __device__ bool EncodeRows(uint32_t unit, const std::byte* raw, std::byte* encoded) const {
+    const uint32_t tiles = axis.rows.tiles;
+    const uint32_t at_once = axis.rows.at_once();
+    const uint32_t row_of_lane = LaneOfWarp() / tiles;
+    const uint32_t tile_of_lane = LaneOfWarp() - row_of_lane * tiles;
     DeviceTile held[kTilesHeld];
     bool mine[kTilesHeld];
 #pragma unroll
     for (uint32_t k = 0; k < kTilesHeld; ++k) {
-      const uint32_t group = (unit * kTilesHeld + k) * at_once + group_of_lane;
-      mine[k] = group_of_lane < at_once && group < axis.groups;
+      const uint32_t row = (unit * kTilesHeld + k) * at_once + row_of_lane;
+      mine[k] = row_of_lane < at_once && row < axis.rows.rows;
       held[k] = {};
-      if (mine[k]) held[k] = LoadTile(raw + uint64_t{group * tiles + tile_of_lane} * kRawTileBytes);
+      if (mine[k]) held[k] = LoadTile(RawOf(row * tiles + tile_of_lane, raw));
     }
     bool finite = true;
 #pragma unroll
     for (uint32_t k = 0; k < kTilesHeld; ++k) {
-      const uint32_t largest = LargestOfGroup(LargestKey(held[k]), tiles);
+      const uint32_t largest = LargestOfRow(LargestMagnitude(held[k]), tiles);
       if (!mine[k]) continue;
-      finite = finite && largest < kFirstNotFiniteKey;
-      const OneStep step(StepOf<Quantizer>(static_cast<uint16_t>(largest)));
-      const uint32_t group = (unit * kTilesHeld + k) * at_once + group_of_lane;
-      if (tile_of_lane == 0) StoreStep(step.step, group, encoded);
-      EncodeTile<Quantizer>(held[k], step, step.quick(),
-                            CodesOf(group * tiles + tile_of_lane, encoded));
+      finite = finite && largest < kFirstNotFinite;
+      const uint16_t stored = StepOf<Quantizer>(static_cast<uint16_t>(largest));
+      const float step = FloatFromBf16(stored);
+      const uint32_t row = (unit * kTilesHeld + k) * at_once + row_of_lane;
+      if (tile_of_lane == 0) reinterpret_cast<uint16_t*>(encoded)[row] = stored;
+      EncodeTile<Quantizer>(
+          held[k], [step](uint32_t) { return step; }, CodesOf(row * tiles + tile_of_lane, encoded));
     }
     return finite;
   }
 
-  __device__ bool EncodeLongGroup(uint32_t group, const std::byte* raw, std::byte* encoded) const {
-    const uint32_t tiles = axis.lanes.tiles;
-    raw += uint64_t{group} * tiles * kRawTileBytes;
-    const uint32_t largest = LargestOfLongGroup(raw, tiles);
-    const OneStep step(StepOf<Quantizer>(static_cast<uint16_t>(largest)));
-    if (LaneOfWarp() == 0) StoreStep(step.step, group, encoded);
+  __device__ bool EncodeLongRow(uint32_t row, const std::byte* raw, std::byte* encoded) const {
+    const uint32_t tiles = axis.rows.tiles;
+    const uint32_t first = row * tiles;
+    const uint32_t largest = LargestOfLongRow(RawOf(first, raw), tiles);
+    const uint16_t stored = StepOf<Quantizer>(static_cast<uint16_t>(largest));
+    const float step = FloatFromBf16(stored);
+    if (LaneOfWarp() == 0) reinterpret_cast<uint16_t*>(encoded)[row] = stored;
 #pragma unroll 2
-    for (uint32_t i = LaneOfWarp(); i < tiles; i += kWarpLanes) {
-      EncodeTile<Quantizer>(LoadTile(raw + uint64_t{i} * kRawTileBytes), step, step.quick(),
-                            CodesOf(group * tiles + i, encoded));
+    for (uint32_t i = first + LaneOfWarp(); i < first + tiles; i += kWarpLanes) {
+      EncodeTile<Quantizer>(
+          LoadTile(RawOf(i, raw)), [step](uint32_t) { return step; }, CodesOf(i, encoded));
     }
-    return largest < kFirstNotFiniteKey;
+    return largest < kFirstNotFinite;
   }
 
-  // A lane goes down its column twice; the second time out of the cache.
+  // A lane goes down its column, a tile of every token, twice; the second time out of the cache.
   __device__ bool EncodeColumns(uint32_t unit, const std::byte* raw, std::byte* encoded) const {
     const uint32_t column = unit * kWarpLanes + LaneOfWarp();
     if (column >= axis.columns) return true;  // Nothing below is for whole warps.
-    const Column at(*this, column);
-    DeviceTile keys = {};
+    DeviceTile largest = {};
 #pragma unroll 4
-    for (uint32_t token = at.first; token < at.end; ++token) {
-      const DeviceTile tile = LoadTile(raw + at.TileAt(token) * kRawTileBytes);
+    for (uint32_t i = column; i < axis.tiles; i += axis.columns) {
+      const DeviceTile tile = LoadTile(RawOf(i, raw));
 #pragma unroll
-      for (uint32_t i = 0; i < kTilePairs; ++i) {
-        keys.pairs[i] = __vmaxu2(keys.pairs[i], MagnitudeKeys(tile.pairs[i]));
+      for (uint32_t j = 0; j < kTilePairs; ++j) {
+        largest.pairs[j] = __vmaxu2(largest.pairs[j], MagnitudesOf(tile.pairs[j]));
       }
     }
     bool finite = true;
-    DeviceTile stored;
+    DeviceTile stored = {};
 #pragma unroll
-    for (uint32_t i = 0; i < kTilePairs; ++i) {
-      finite = finite && LargerOfPair(keys.pairs[i]) < kFirstNotFiniteKey;
-      stored.pairs[i] = StepOf<Quantizer>(static_cast<uint16_t>(keys.pairs[i])) |
-                        uint32_t{StepOf<Quantizer>(static_cast<uint16_t>(keys.pairs[i] >> 16))}
-                            << 16;
+    for (uint32_t i = 0; i < kCodecTile; ++i) {
+      finite = finite && largest.element(i) < kFirstNotFinite;
+      stored.pairs[i / 2] |= uint32_t{StepOf<Quantizer>(largest.element(i))} << i % 2 * 16;
     }
     StoreTile(stored, encoded + uint64_t{column} * kRawTileBytes);
-    const TileSteps steps(stored);
-    const bool quick = steps.quick();
 #pragma unroll 2
-    for (uint32_t token = at.first; token < at.end; ++token) {
-      const uint32_t tile = at.TileAt(token);
-      EncodeTile<Quantizer>(LoadTile(raw + uint64_t{tile} * kRawTileBytes), steps, quick,
-                            CodesOf(tile, encoded));
+    for (uint32_t i = column; i < axis.tiles; i += axis.columns) {
+      EncodeTile<Quantizer>(
+          LoadTile(RawOf(i, raw)),
+          [&stored](uint32_t j) { return FloatFromBf16(stored.element(j)); }, CodesOf(i, encoded));
     }
     return finite;
   }
 
   __device__ void DecodeTiles(uint32_t unit, const std::byte* encoded, std::byte* raw) const {
-    DeviceCodes<Quantizer::kBits> held[kTilesHeld];
+    DeviceCodes held[kTilesHeld];
     uint16_t steps[kTilesHeld];
     const uint32_t first = unit * kTilesHeld * kWarpLanes + LaneOfWarp();
 #pragma unroll
     for (uint32_t k = 0; k < kTilesHeld; ++k) {
       const uint32_t tile = first + k * kWarpLanes;
       if (tile >= axis.tiles) continue;
-      held[k] = DeviceCodes<Quantizer::kBits>::Load(CodesOf(tile, encoded));
-      steps[k] = reinterpret_cast<const uint16_t*>(encoded)[tile / axis.lanes.tiles];
+      held[k] = DeviceCodes::Load(CodesOf(tile, encoded));
+      steps[k] = reinterpret_cast<const uint16_t*>(encoded)[tile / axis.rows.tiles];
     }
 #pragma unroll
     for (uint32_t k = 0; k < kTilesHeld; ++k) {
       const uint32_t tile = first + k * kWarpLanes;
       if (tile >= axis.tiles) continue;
       const float step = FloatFromBf16(steps[k]);
-      DeviceTile out = {};
-#pragma unroll
-      for (uint32_t i = 0; i < kTile; ++i) {
-        SetElement(i, ElementOf<Quantizer>(held[k].Get(i), step), out);
-      }
-      StoreTile(out, raw + uint64_t{tile} * kRawTileBytes);
+      DecodeTile<Quantizer>(held[k], [step](uint32_t) { return step; }, RawOf(tile, raw));
     }
   }
 
   __device__ void DecodeColumns(uint32_t unit, const std::byte* encoded, std::byte* raw) const {
     const uint32_t column = unit * kWarpLanes + LaneOfWarp();
     if (column >= axis.columns) return;
-    const Column at(*this, column);
     const DeviceTile steps = LoadTile(encoded + uint64_t{column} * kRawTileBytes);
 #pragma unroll 4
-    for (uint32_t token = at.first; token < at.end; ++token) {
-      const uint32_t tile = at.TileAt(token);
-      const auto codes = DeviceCodes<Quantizer::kBits>::Load(CodesOf(tile, encoded));
-      DeviceTile out = {};
-#pragma unroll
-      for (uint32_t i = 0; i < kTile; ++i) {
-        SetElement(i, ElementOf<Quantizer>(codes.Get(i), FloatFromBf16(steps.element(i))), out);
-      }
-      StoreTile(out, raw + uint64_t{tile} * kRawTileBytes);
+    for (uint32_t i = column; i < axis.tiles; i += axis.columns) {
+      DecodeTile<Quantizer>(
+          DeviceCodes::Load(CodesOf(i, encoded)),
+          [&steps](uint32_t j) { return FloatFromBf16(steps.element(j)); }, RawOf(i, raw));
     }
   }
 
-  // The tokens of a column.
-  struct Column {
-    uint32_t first;
-    uint32_t end;
-    uint32_t channel;
-    uint32_t channel_tiles;
-
-    __device__ Column(const PlaneCoder& plane, uint32_t column)
-        : channel_tiles(plane.work.channel_tiles) {
-      const uint32_t group = column / channel_tiles;
-      channel = column - group * channel_tiles;
-      first = group * plane.axis.group_tokens;
-      end = first + plane.axis.group_tokens;
-      if (end > plane.work.tokens) end = plane.work.tokens;
-    }
-    __device__ uint32_t TileAt(uint32_t token) const { return token * channel_tiles + channel; }
-  };
-
-  __device__ static void SetElement(uint32_t i, uint16_t value, DeviceTile& tile) {
-    tile.pairs[i / 2] |= uint32_t{value} << i % 2 * 16;
-  }
-  __device__ static void StoreStep(uint16_t step, uint32_t group, std::byte* encoded) {
-    reinterpret_cast<uint16_t*>(encoded)[group] = step;
+  template <typename Byte>
+  __device__ static Byte* RawOf(uint32_t tile, Byte* raw) {
+    return raw + uint64_t{tile} * kRawTileBytes;
   }
   template <typename Byte>
   __device__ Byte* CodesOf(uint32_t tile, Byte* encoded) const {
-    return encoded + axis.codes + uint64_t{tile} * kCodeBytes;
+    return encoded + axis.codes + uint64_t{tile} * kCodecTile;
   }
 };
 
 template <typename Quantizer, bool kEncode>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 2)
     QuantizeKernel(const CodecBlock* blocks, CodecOutcome* outcomes, uint32_t count, Codec codec,
                    QuantizeWork work) {
   const uint32_t first_units = UnitsOf<kEncode>(work.axes[0]);
@@ -332,7 +255,7 @@ __global__ void __launch_bounds__(kThreads)
     const uint32_t unit = walk.unit() - layer * layer_units;
     const uint32_t axis = unit < first_units ? 0 : 1;
     // Chosen, not indexed: what is indexed lies in memory.
-    const PlaneCoder<Quantizer> plane = {work, axis == 0 ? work.axes[0] : work.axes[1]};
+    const PlaneCoder<Quantizer> plane = {axis == 0 ? work.axes[0] : work.axes[1]};
     const uint64_t raw = uint64_t{layer * work.axis_count + axis} * work.raw_plane_bytes;
     const uint64_t encoded =
         kEncodedHeaderBytes + uint64_t{layer} * work.layer_bytes + plane.axis.offset;
@@ -350,9 +273,8 @@ __global__ void __launch_bounds__(kThreads)
 template <bool kEncode>
 int LaunchQuantize(const CodecLaunch& launch) {
   const Grid grid = {launch.thread_blocks, launch.stream};
-  const auto kernel = launch.codec == Codec::kInt8   ? QuantizeKernel<Int8Quantizer, kEncode>
-                      : launch.codec == Codec::kInt4 ? QuantizeKernel<Int4Quantizer, kEncode>
-                                                     : QuantizeKernel<E4m3Quantizer, kEncode>;
+  const auto kernel = launch.codec == Codec::kInt8 ? QuantizeKernel<Int8Quantizer, kEncode>
+                                                   : QuantizeKernel<E4m3Quantizer, kEncode>;
   return Launch(grid, kernel, launch.blocks, launch.outcomes, launch.count, launch.codec,
                 QuantizeWorkOf(launch.codec, launch.shape));
 }

@@ -155,8 +155,12 @@ Task<absl::Status> GpuPool::Copy(CopyDirection direction, CopyUrgency urgency,
     KVT_CHECK(table_.Check(block.slot).ok() && block.host.size() == slot_bytes_);
     planned.push_back({.slot = block.slot.index, .host = block.host.data()});
   }
-  const CopyRequest request = {
-      .blocks = planned, .direction = direction, .paths = LanePaths::kEngine, .chunks = host_};
+  const std::vector<uint64_t> borders = HandleBorders(region_->shape(), handles_.size());
+  const CopyRequest request = {.blocks = planned,
+                               .direction = direction,
+                               .paths = LanePaths::kEngine,
+                               .chunks = host_,
+                               .borders = borders};
   KVT_CO_ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopies(slots, request));
   const PlannedCopy copy = {.direction = direction, .urgency = urgency, .region = region_.get()};
   co_return co_await runner_->Run(RunnerCopy(plan, copy));

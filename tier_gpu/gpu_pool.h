@@ -126,7 +126,7 @@ class GpuPool {
   const SlotTable& table() const { return table_; }
   uint64_t slot_bytes() const { return slot_bytes_; }
   // Slots lie side by side, across the borders of handles too: the region's addresses
-  // are one range.
+  // are one range. Copies are cut there.
   uint64_t OffsetOf(uint32_t slot) const { return slot * slot_bytes_; }
   uint64_t capacity_bytes() const { return table_.slots() * slot_bytes_; }
   uint64_t used_bytes() const { return table_.used_slots() * slot_bytes_; }

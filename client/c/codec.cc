@@ -75,7 +75,7 @@ int kvtier_encode(const kvtier_codec* codec, const void* raw, size_t raw_size, v
     const auto stored = codec->codec.Encode({static_cast<const std::byte*>(raw), raw_size},
                                             {static_cast<std::byte*>(slot), slot_size});
     if (!stored.ok()) return kvtier::c::FailCodec(stored.status());
-    return *stored == kvtier::kernels::Codec::kRaw ? 0 : 1;
+    return *stored == kvtier::Codec::kRaw ? 0 : 1;
   });
 }
 

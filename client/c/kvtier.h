@@ -247,7 +247,7 @@ void kvtier_cancel_puts(kvtier_put* const* puts, size_t count);
 int kvtier_give_back(kvtier_put* put, size_t index);
 
 /* ---- Codecs: smaller blocks --------------------------------------------------------
- * In a space whose codec is "fp8_e4m3", "int8", "int4" or "packed_exponents" (lossless),
+ * In a space whose codec is "fp8_e4m3", "int8" or "packed_exponents" (lossless),
  * encode into slots and decode out of hits. For dtype "bfloat16" and the layouts
  * "layer,kv,token,head,dim" and "layer,token,head,dim". On the CPU, in the caller. */
 

@@ -9,8 +9,22 @@
 #include "core/status_macros.h"
 
 namespace kvtier {
+namespace {
 
-absl::StatusOr<std::shared_ptr<const PinnedArena>> PinnedArena::Pin(Device* device,
+absl::Status CheckNotStaged(const HostMemory& memory) {
+  if (!memory.is_staged) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the agent runs with --worker_memory=staged: a device copies to and from an arena alone");
+}
+
+void LogNotPinned(const absl::Status& why) {
+  Log(LogLevel::kWarning, absl::StrCat("worker lanes: the agent's host memory is not pinned: ",
+                                       std::string(why.message())));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const PinnedArena>> PinnedArena::Pin(Device* device,
                                                                     const HostMemory& memory) {
   const std::span<std::byte> bytes =
       memory.write->Write(0, memory.write->size()).value_or(std::span<std::byte>());
@@ -33,29 +47,64 @@ std::byte* PinnedArena::Pinned(std::span<const std::byte> leased) const {
   return bytes_.data() + offset;
 }
 
-absl::StatusOr<std::shared_ptr<const PinnedArena>> ArenaPins::Now() {
-  const HostMemory memory = client_->host_memory();
-  if (pinned_ != nullptr && pinned_->memory().write == memory.write) return pinned_;
+Task<ArenaPins::Arena> ArenaPins::Now() {
+  while (true) {
+    const HostMemory memory = client_->host_memory();
+    if (pinned_ != nullptr && pinned_->memory().write == memory.write) co_return pinned_;
+    if (memory.read == nullptr || memory.write == nullptr) {
+      pinned_.reset();
+      co_return std::shared_ptr<const PinnedArena>();
+    }
+    KVT_CO_RETURN_IF_ERROR(CheckNotStaged(memory));
+    const std::shared_ptr<Pinning> pinning = Begin(memory);
+    co_await pinning->done.WaitUntil(absl::InfiniteFuture());
+    // Another session's, which it waited for, has to be followed by this one's.
+    if (pinning->memory.write == memory.write) co_return pinning->arena;
+  }
+}
+
+std::shared_ptr<ArenaPins::Pinning> ArenaPins::Begin(const HostMemory& memory) {
+  if (pinning_ != nullptr) return pinning_;
   pinned_.reset();
-  if (memory.read == nullptr || memory.write == nullptr) {
-    return std::shared_ptr<const PinnedArena>();
+  pinning_ = std::make_shared<Pinning>(memory, lanes_);
+  pinner_.Post([this, pinning = pinning_] {
+    auto pinned = PinnedArena::Pin(device_, pinning->memory);
+    if (pinned.ok()) {
+      // Whoever lets go of it last, it is the pinner that unpins.
+      pinning->arena = std::shared_ptr<const PinnedArena>(
+          pinned->release(), [pinner = &pinner_](const PinnedArena* arena) {
+            pinner->Post([owned = std::unique_ptr<const PinnedArena>(arena)] {});
+          });
+    } else {
+      pinning->arena = pinned.status();
+    }
+    lanes_->Post([this, pinning] { Ended(pinning); });
+  });
+  return pinning_;
+}
+
+void ArenaPins::Ended(const std::shared_ptr<Pinning>& pinning) {
+  pinning_.reset();
+  if (pinning->arena.ok()) {
+    pinned_ = *pinning->arena;
+  } else {
+    LogNotPinned(pinning->arena.status());
   }
-  if (memory.is_staged) {
-    return absl::FailedPreconditionError(
-        "the agent runs with --worker_memory=staged: a device copies to and from an arena alone");
-  }
-  KVT_ASSIGN_OR_RETURN(pinned_, PinnedArena::Pin(device_, memory));
-  return pinned_;
+  pinning->done.Set();
 }
 
 void ArenaPins::Refresh() {
-  const std::shared_ptr<const Mapping> now = client_->host_memory().write;
-  if (now != nullptr && now == tried_.lock()) return;
-  tried_ = now;
-  const auto pinned = Now();
-  if (pinned.ok()) return;
-  Log(LogLevel::kWarning, absl::StrCat("worker lanes: the agent's host memory is not pinned: ",
-                                       std::string(pinned.status().message())));
+  const HostMemory memory = client_->host_memory();
+  if (memory.write == nullptr) {
+    pinned_.reset();
+    return;
+  }
+  if (pinning_ != nullptr || memory.write == tried_.lock()) return;
+  tried_ = memory.write;
+  const bool pinned = pinned_ != nullptr && pinned_->memory().write == memory.write;
+  if (pinned || memory.read == nullptr) return;
+  if (const absl::Status staged = CheckNotStaged(memory); !staged.ok()) return LogNotPinned(staged);
+  Begin(memory);
 }
 
 }  // namespace kvtier

@@ -2,7 +2,8 @@
 // of a new session as soon as there is one, that of the old one until the last copy that
 // uses it has ended.
 //
-// The lanes' thread only.
+// To pin an arena takes a second or so for each 10 GiB, so a thread of its own does that, and lets
+// go of it; the lanes' thread, which calls everything else here, goes on with copies meanwhile.
 #ifndef KVTIER_CLIENT_LANES_ARENA_PINS_H_
 #define KVTIER_CLIENT_LANES_ARENA_PINS_H_
 
@@ -13,6 +14,10 @@
 #include "absl/status/statusor.h"
 #include "client/client.h"
 #include "client/host_memory.h"
+#include "core/event.h"
+#include "core/executor.h"
+#include "core/task.h"
+#include "core/thread_executor.h"
 #include "tier_gpu/device/device.h"
 
 namespace kvtier {
@@ -23,7 +28,7 @@ namespace kvtier {
 class PinnedArena {
  public:
   // Errors: Device::Pin()'s. REQUIRES: both mappings are there.
-  static absl::StatusOr<std::shared_ptr<const PinnedArena>> Pin(Device* device,
+  static absl::StatusOr<std::unique_ptr<const PinnedArena>> Pin(Device* device,
                                                                 const HostMemory& memory);
   ~PinnedArena();
   PinnedArena(const PinnedArena&) = delete;
@@ -44,20 +49,40 @@ class PinnedArena {
 
 class ArenaPins {
  public:
-  // Neither is owned.
-  ArenaPins(const Client* client, Device* device) : client_(client), device_(device) {}
+  // None is owned; `lanes` is the lanes' executor.
+  ArenaPins(const Client* client, Device* device, Executor* lanes)
+      : client_(client), device_(device), lanes_(lanes) {}
 
-  // Of the session of now; null: there is none, or it hands out no memory. Errors:
-  // Device::Pin()'s, tried again by the next call; kFailedPrecondition, the session stages.
-  absl::StatusOr<std::shared_ptr<const PinnedArena>> Now();
-  // The same ahead of need, and lets go of what no session has any more. Tries each
+  // The memory of the current session, once it is pinned; null: there is none, or it hands out no
+  // memory. Errors: Device::Pin()'s, tried again by the next call; kFailedPrecondition, the session
+  // stages.
+  using Arena = absl::StatusOr<std::shared_ptr<const PinnedArena>>;
+  Task<Arena> Now();
+  // Begins to pin ahead of need, and lets go of what no session has any more. Tries each
   // session's memory once.
   void Refresh();
+  // Waits for what is being pinned, and begins nothing more; the lanes' executor still runs. Any
+  // thread.
+  void Stop() { pinner_.Stop(); }
+  // Lets go of what is pinned. REQUIRES: Stop(), and the lanes' executor has stopped, too.
   void Drop() { pinned_.reset(); }
 
  private:
+  struct Pinning {
+    Pinning(HostMemory of, Executor* lanes) : memory(std::move(of)), done(lanes) {}
+    const HostMemory memory;
+    Event done;
+    Arena arena;  // Once it is done.
+  };
+  // The pinning that is under way, of whatever session; else one of `memory` begins.
+  std::shared_ptr<Pinning> Begin(const HostMemory& memory);
+  void Ended(const std::shared_ptr<Pinning>& pinning);
+
   const Client* const client_;
   Device* const device_;
+  Executor* const lanes_;
+  ThreadExecutor pinner_{"kv-pins"};
+  std::shared_ptr<Pinning> pinning_;  // Null: none is under way.
   std::shared_ptr<const PinnedArena> pinned_;
   std::weak_ptr<const Mapping> tried_;  // By Refresh().
 };

@@ -106,7 +106,10 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work, JobEnd* en
         absl::UnavailableError("offload: no agent answered, or it does not take the space");
   }
   if (reserved.reserved() == 0) co_return size_t{0};
-  KVT_CO_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedArena> arena, parts.pins->Now());
+  Task<ArenaPins::Arena> pin = parts.pins->Now();
+  const ArenaPins::Arena pinned = co_await pin;
+  KVT_CO_RETURN_IF_ERROR(pinned.status());
+  const std::shared_ptr<const PinnedArena>& arena = *pinned;
   std::vector<size_t> numbers;
   KVT_CO_ASSIGN_OR_RETURN(const std::vector<PlannedBlock> blocks,
                           Locate(arena.get(), reserved, work.slots, &numbers));

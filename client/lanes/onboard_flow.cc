@@ -82,7 +82,10 @@ Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& wo
   Task<absl::Status> mark = AwaitMark(parts, work.after, work.mark_timeout);
   const absl::Status free = co_await mark;
   KVT_CO_RETURN_IF_ERROR(free);
-  KVT_CO_ASSIGN_OR_RETURN(const std::shared_ptr<const PinnedArena> arena, parts.pins->Now());
+  Task<ArenaPins::Arena> pin = parts.pins->Now();
+  const ArenaPins::Arena pinned = co_await pin;
+  KVT_CO_RETURN_IF_ERROR(pinned.status());
+  const std::shared_ptr<const PinnedArena>& arena = *pinned;
   KVT_CO_ASSIGN_OR_RETURN(const std::vector<PlannedBlock> blocks,
                           Locate(arena.get(), leased, work.slots));
   const PlannedJob planned = {.direction = CopyDirection::kHostToDevice,

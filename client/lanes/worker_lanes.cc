@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, D
 WorkerLanes::WorkerLanes(Client* client, Device* device, Memory memory)
     : outcomes_(std::move(memory.outcomes)),
       runner_(device, &executor_, &executor_),
-      pins_(client, device),
+      pins_(client, device, &executor_),
       words_(std::move(memory.progress)),
       parts_{.client = client,
              .device = device,
@@ -49,6 +49,7 @@ WorkerLanes::~WorkerLanes() {
     scope_.reset();
     return true;
   });
+  pins_.Stop();
   executor_.Stop();
   pins_.Drop();
   // It is there unless the device was lost ahead of it.

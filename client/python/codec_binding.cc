@@ -19,7 +19,7 @@ std::optional<std::string> Encode(const BlockCodec& codec, const py::object& raw
                                   const py::object& slot) {
   const Buffer from(raw, "raw", Access::kRead);
   const Buffer to(slot, "block", Access::kWrite);
-  absl::StatusOr<kernels::Codec> stored = kernels::Codec::kRaw;
+  absl::StatusOr<Codec> stored = Codec::kRaw;
   {
     py::gil_scoped_release release;
     stored = codec.Encode(from.bytes(), to.bytes());

@@ -17,9 +17,9 @@
 
 namespace kvtier::testing {
 
-inline constexpr kernels::KvShape kCodecShape = {
+inline constexpr KvShape kCodecShape = {
     .layers = 3, .axes = 2, .tokens = 16, .kv_heads = 2, .head_dim = 32};
-inline constexpr kernels::KvShape kLatentShape = {
+inline constexpr KvShape kLatentShape = {
     .layers = 3, .axes = 1, .tokens = 16, .kv_heads = 1, .head_dim = 64};
 
 class CodecTensors {
@@ -27,9 +27,7 @@ class CodecTensors {
   explicit CodecTensors(KvOrder order, uint32_t slots = 8, LayoutMaker maker = PerLayerLayout)
       : order_(order), axes_(maker({1, 1, 1}).geometry.axes), memory_(maker, SizeOf(slots)) {}
 
-  const kernels::KvShape& shape() const {
-    return axes_ == KvAxes::kLatent ? kLatentShape : kCodecShape;
-  }
+  const KvShape& shape() const { return axes_ == KvAxes::kLatent ? kLatentShape : kCodecShape; }
   KvTensors tensors() {
     KvTensors tensors = memory_.tensors();
     tensors.order = order_;
@@ -54,7 +52,7 @@ class CodecTensors {
     Visit(slot, [&](uint16_t* row, size_t at) { std::memcpy(row, &values[at], row_bytes()); });
   }
   KvValues Read(uint32_t slot) {
-    KvValues values(kernels::RawBytes(shape()) / 2);
+    KvValues values(RawBytes(shape()) / 2);
     Visit(slot,
           [&](const uint16_t* row, size_t at) { std::memcpy(&values[at], row, row_bytes()); });
     return values;
@@ -71,7 +69,7 @@ class CodecTensors {
   void Visit(uint32_t slot, Each each) {
     const bool fused = axes_ == KvAxes::kFused;
     size_t at = 0;
-    for (uint64_t plane = 0; plane < kernels::Planes(shape()); ++plane) {
+    for (uint64_t plane = 0; plane < Planes(shape()); ++plane) {
       const uint64_t layer = plane / shape().axes;
       const uint64_t axis = plane % shape().axes;
       std::byte* const run = memory_.run(layer, fused ? 0 : axis, slot).data();

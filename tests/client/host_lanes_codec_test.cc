@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <string>
 
 #include "tests/client/codec_tensors.h"
@@ -27,7 +28,7 @@ using testing::Slots;
 using testing::TestKeys;
 using testing::ThereAndBack;
 
-constexpr const char* kCodecs[] = {"fp8_e4m3", "int8", "int4", "packed_exponents"};
+constexpr const char* kCodecs[] = {"fp8_e4m3", "int8", "packed_exponents"};
 
 class HostLanesCodecTest : public ::testing::Test {
  protected:
@@ -55,7 +56,8 @@ TEST_F(HostLanesCodecTest, BlocksOfEveryLayoutComeBackInEveryOtherAsTheCodecMake
         CodecTensors source(KvOrder::kTokenHead, 8, from);
         CodecTensors target(order, 8, to);
         if (source.shape().axes != target.shape().axes) continue;
-        const SpaceSpec spec = source.Space(kCodecs[first / 100 % 4], first % 200 == 0);
+        const SpaceSpec spec =
+            source.Space(kCodecs[first / 100 % std::size(kCodecs)], first % 200 == 0);
         const auto there = Open(&source, spec);
         const auto back = Open(&target, spec);
         const std::vector<uint32_t> out = {6, 1};
@@ -121,7 +123,7 @@ TEST_F(HostLanesCodecTest, ABlockWithANanIsStoredRawWhereThereIsRoomAndElseNotAt
 TEST_F(HostLanesCodecTest, NothingIsPublishedWhereNoBlockCanBeStored) {
   CodecTensors tensors(KvOrder::kTokenHead);
   const auto lanes = Open(&tensors, tensors.Space("packed_exponents", false));
-  tensors.Compute(0, KvValues(kernels::RawBytes(kCodecShape) / 2, 0xff80));
+  tensors.Compute(0, KvValues(RawBytes(kCodecShape) / 2, 0xff80));
   EXPECT_THAT(ResultsOf(lanes->Offload(TestKeys(1, 1), {}, Slots(0, 1))), ElementsAre(false));
   EXPECT_EQ(rig_.agent().Counts().blocks, 0U);
   EXPECT_TRUE(rig_.HoldsNothing());
@@ -153,7 +155,8 @@ TEST_F(HostLanesCodecTest, ADamagedEncodingNeverReachesTheEngineAndTheOthersArri
     EXPECT_EQ(tensors.Read(6), ThereAndBack(spec, values(2)));
     EXPECT_EQ(lanes->StatsOf(HostDirection::kOnboard).failed_blocks, 1U);
   }
-  EXPECT_TRUE(Eventually([this] { return rig_.agent().Counts().damage_reports == 4; }));
+  EXPECT_TRUE(
+      Eventually([this] { return rig_.agent().Counts().damage_reports == std::size(kCodecs); }));
 }
 
 // Its sum is right: another worker put it into the slot by hand.

@@ -4,6 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <thread>
+
+#include "absl/synchronization/notification.h"
 #include "tests/client/lanes_rig.h"
 
 namespace kvtier {
@@ -162,6 +165,28 @@ TEST_F(WorkerPoolFailureTest, AfterAReconnectionTheNewMemoryIsPinnedAndTheOldLet
   ASSERT_TRUE(Eventually([&] { return BlocksOf(Offload()) == 8; }));
   EXPECT_EQ(BlocksOf(Onboard()), 8U);
   EXPECT_TRUE(memory_.Holds(15, 7));
+}
+
+// Page-locking an arena takes seconds, in which the lanes have copies to make.
+TEST_F(WorkerPoolFailureTest, CopiesGoOnWhileTheNextSessionsMemoryIsPinned) {
+  ASSERT_EQ(BlocksOf(Offload()), 8U);
+  const auto job = OnboardStalled();
+  rig_.device().HoldPins(true);
+  rig_.agent().Kill();
+  rig_.agent().Start();
+  ASSERT_TRUE(Eventually([&] { return rig_.device().held_pins() == 1; }));
+  absl::Notification resumed;
+  std::thread resuming([&] {
+    Resume(Lane::kOnboard);
+    resumed.Notify();
+  });
+  EXPECT_TRUE(resumed.WaitForNotificationWithTimeout(testing::Patience(testing::kLong)));
+  EXPECT_EQ(EndOf(job).code(), absl::StatusCode::kAborted) << "its session is over";
+  const auto next = Offload();
+  EXPECT_EQ(rig_.device().held_pins(), 1U);
+  rig_.device().HoldPins(false);
+  resuming.join();
+  EXPECT_EQ(BlocksOf(next), 8U) << "it waited for the memory";
 }
 
 TEST_F(WorkerPoolFailureTest, AComputeThatDoesNotComeToItsMarkEndsTheOffload) {

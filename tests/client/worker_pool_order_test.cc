@@ -117,7 +117,7 @@ class LanesWorld {
     ASSERT_TRUE(testing::Await(absl::Seconds(10), [this] {
       return rig_.client().connected() && rig_.client().Stats().breaker == "closed";
     }));
-    constexpr std::array<const char*, 4> kCodecs = {"fp8_e4m3", "int8", "int4", "packed_exponents"};
+    constexpr std::array<const char*, 3> kCodecs = {"fp8_e4m3", "int8", "packed_exponents"};
     const SpaceSpec spec = encoded_.Space(kCodecs.at(Below(kCodecs.size())), Below(2) == 0);
     Engine raw(&raw_, rig_.Register(&raw_),
                {.compute = [this](uint32_t slot, uint64_t content) { raw_.Compute(slot, content); },

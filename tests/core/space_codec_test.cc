@@ -25,7 +25,7 @@ SpaceSpec Int8Space() {
 
 TEST(SpaceCodec, KnowsTheSizesOfItsBlocks) {
   const SpaceCodec codec = *SpaceCodec::Of(Int8Space());
-  EXPECT_EQ(codec.codec(), kernels::Codec::kInt8);
+  EXPECT_EQ(codec.codec(), Codec::kInt8);
   EXPECT_EQ(codec.shape().axes, 2U);
   EXPECT_EQ(codec.raw_bytes(), 2097152U);
   EXPECT_EQ(codec.encoded_bytes(), 1122368U);  // A header, codes, a step for each group.
@@ -33,14 +33,14 @@ TEST(SpaceCodec, KnowsTheSizesOfItsBlocks) {
 }
 
 TEST(SpaceCodec, NamesAreThoseOfTheSpec) {
-  for (const char* name : {"fp8_e4m3", "int8", "int4", "packed_exponents"}) {
+  for (const char* name : {"fp8_e4m3", "int8", "packed_exponents"}) {
     SpaceSpec spec = Int8Space();
     spec.codec = name;
     const absl::StatusOr<SpaceCodec> codec = SpaceCodec::Of(spec);
     ASSERT_TRUE(codec.ok()) << codec.status();
     EXPECT_EQ(CodecName(codec->codec()), name);
   }
-  EXPECT_EQ(CodecName(kernels::Codec::kRaw), kRawCodec);
+  EXPECT_EQ(CodecName(Codec::kRaw), kRawCodec);
 }
 
 TEST(SpaceCodec, ALayoutWithoutKvHasOneAxis) {
@@ -73,7 +73,9 @@ struct Bad {
 
 TEST(SpaceCodec, WhatItCannotEncodeIsRefusedByFieldAndValue) {
   const std::vector<Bad> cases = {
-      {"space codec \"zip\"; must be raw, fp8_e4m3", [](SpaceSpec& s) { s.codec = "zip"; }},
+      {"space codec \"zip\"; must be raw, fp8_e4m3, int8 or packed_exponents",
+       [](SpaceSpec& s) { s.codec = "zip"; }},
+      {"space codec \"int4\"; must be", [](SpaceSpec& s) { s.codec = "int4"; }},
       {"space codec \"\"", [](SpaceSpec& s) { s.codec = ""; }},
       {"space codec \"\\xff\\n\"", [](SpaceSpec& s) { s.codec = "\xff\n"; }},
       {"space dtype \"float32\"; codec int8", [](SpaceSpec& s) { s.dtype = "float32"; }},

@@ -1,5 +1,4 @@
-// The device forms of the codecs against their references: the same bytes, outcomes
-// and sums.
+// The device forms of the codecs against their references: the same bytes and outcomes.
 #include <gtest/gtest.h>
 
 #include "kernels/codec.h"
@@ -44,7 +43,6 @@ class CodecOnDeviceTest : public testing::DeviceFormTest {
 // behind its room.
 struct Converted {
   std::vector<CodecOutcome> outcomes;
-  std::vector<PayloadSum> sums;
   std::vector<BlockBytes> bytes;
 };
 
@@ -55,7 +53,6 @@ struct Request {
   Codec codec = Codec::kRaw;
   KvShape shape{};
   Room room = Room::kWhole;
-  uint32_t pieces = 0;  // Room for the sums; 0: no sums.
   uint32_t thread_blocks = 8;
 
   uint64_t destination_bytes() const {
@@ -83,21 +80,16 @@ Converted Convert(const Request& request, const std::vector<BlockBytes>& sources
                     .destination_bytes = request.destination_bytes()});
   }
   const auto blocks = memory(list);
-  const auto outcomes = memory(std::vector<CodecOutcome>(count, {77, Codec::kInt4}));
-  const auto sums = memory(std::vector<PayloadSum>(count));
-  const auto pieces = memory(std::vector<LaneSums>(size_t{count} * request.pieces + 1));
-  CodecLaunch launch = {.codec = request.codec,
-                        .shape = request.shape,
-                        .blocks = blocks->data(),
-                        .outcomes = outcomes->data(),
-                        .count = count,
-                        .thread_blocks = request.thread_blocks};
-  if (request.pieces > 0) {
-    launch.sum = {.sums = sums->data(), .pieces = pieces->data(), .room = request.pieces};
-  }
+  const auto outcomes = memory(std::vector<CodecOutcome>(count, {77, Codec::kInt8}));
+  const CodecLaunch launch = {.codec = request.codec,
+                              .shape = request.shape,
+                              .blocks = blocks->data(),
+                              .outcomes = outcomes->data(),
+                              .count = count,
+                              .thread_blocks = request.thread_blocks};
   EXPECT_EQ(form(launch), 0);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  Converted converted = {outcomes->Read(), sums->Read(), {}};
+  Converted converted = {outcomes->Read(), {}};
   for (uint32_t i = 0; i < count; ++i) {
     BlockBytes bytes = to[i]->Read();
     const BlockBytes guard(bytes.end() - kGuard, bytes.end());
@@ -133,11 +125,10 @@ void ExpectTheReferences(const Request& request, const std::vector<BlockBytes>& 
   SCOPED_TRACE(::testing::Message()
                << (request.way == Way::kEncode ? "encode" : "decode") << " by codec "
                << static_cast<uint32_t>(request.codec) << ", " << request.shape << ", "
-               << request.pieces << " pieces, " << request.thread_blocks << " thread blocks");
+               << request.thread_blocks << " thread blocks");
   const Converted expected = ConvertOnHost(request, sources);
   const Converted converted = ConvertOnDevice(request, sources);
   EXPECT_EQ(converted.outcomes, expected.outcomes);
-  EXPECT_TRUE(converted.sums == expected.sums);
   for (size_t i = 0; i < sources.size(); ++i) {
     EXPECT_TRUE(converted.bytes[i] == expected.bytes[i]) << "block " << i;
   }
@@ -159,15 +150,9 @@ class Cases {
 
   void ExpectAll(uint32_t thread_blocks) {
     Request request = {.codec = codec_, .shape = shape_, .thread_blocks = thread_blocks};
-    const auto pieces = static_cast<uint32_t>(PiecesOf(MaxEncodedBytes(shape_)));
-    for (const uint32_t room : {0U, pieces}) {
-      request.pieces = room;
-      request.way = Way::kEncode;
-      ExpectTheReferences(request, raw_);
-      request.way = Way::kDecode;
-      ExpectTheReferences(request,
-                          testing::DecodeCases(EncodingsOf(codec_, shape_, raw_), random_));
-    }
+    ExpectTheReferences(request, raw_);
+    request.way = Way::kDecode;
+    ExpectTheReferences(request, testing::DecodeCases(EncodingsOf(codec_, shape_, raw_), random_));
   }
 
  private:
@@ -207,7 +192,7 @@ TEST_F(CodecOnDeviceTest, MatchesTheReferenceOnRandomShapes) {
 TEST_F(CodecOnDeviceTest, ABlockWithTooLittleRoomIsNotConverted) {
   const std::vector<BlockBytes> raw = EncodeCases(kSmallShape, random_);
   for (const Codec codec : kAllCodecs) {
-    Request request = {.codec = codec, .shape = kSmallShape, .room = Room::kShort, .pieces = 64};
+    Request request = {.codec = codec, .shape = kSmallShape, .room = Room::kShort};
     ExpectTheReferences(request, raw);
     request.way = Way::kDecode;
     ExpectTheReferences(request, EncodingsOf(codec, kSmallShape, raw));
@@ -219,8 +204,7 @@ TEST_F(CodecOnDeviceTest, AnEncodingOfAnotherShapeOrCodecIsNotTaken) {
   for (const Codec stored : kAllCodecs) {
     const std::vector<BlockBytes> encodings = EncodingsOf(stored, kSmallShape, raw);
     for (const Codec asked : kAllCodecs) {
-      ExpectTheReferences({.way = Way::kDecode, .codec = asked, .shape = kSmallShape, .pieces = 64},
-                          encodings);
+      ExpectTheReferences({.way = Way::kDecode, .codec = asked, .shape = kSmallShape}, encodings);
     }
   }
 }
@@ -228,16 +212,15 @@ TEST_F(CodecOnDeviceTest, AnEncodingOfAnotherShapeOrCodecIsNotTaken) {
 TEST_F(CodecOnDeviceTest, ALaunchThatCannotRunIsRefused) {
   const CodecBlock block;
   CodecOutcome outcome;
-  PayloadSum sum;
   const CodecLaunch good = {
       .shape = kSmallShape, .blocks = &block, .outcomes = &outcome, .count = 1};
   std::vector<CodecLaunch> bad(6, good);
   bad[0].codec = static_cast<Codec>(5);
+  bad[5].codec = static_cast<Codec>(3);
   bad[1].shape.head_dim = 24;
   bad[2].blocks = nullptr;
   bad[3].outcomes = nullptr;
   bad[4].thread_blocks = 0;
-  bad[5].sum.sums = &sum;
   for (const CodecLaunch& launch : bad) {
     EXPECT_EQ(EncodeOnDevice(launch), kInvalidLaunch);
     EXPECT_EQ(DecodeOnDevice(launch), kInvalidLaunch);

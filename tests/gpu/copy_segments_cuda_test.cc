@@ -3,12 +3,15 @@
 
 #include "kernels/copy_segments.h"
 #ifdef KVTIER_HAVE_CUDA
-#include <cstring>
+#include <algorithm>
+#include <random>
 #include <vector>
 
 #include "tests/testing/copy_cases.h"
 #include "tests/testing/device_memory.h"
 #include "tests/testing/layout_cases.h"
+#include "tests/testing/patience.h"
+#include "tests/testing/test_seed.h"
 #endif
 
 namespace kvtier::kernels {
@@ -67,6 +70,100 @@ Copied CopyOnDevice(const CopyCase& shape, const std::vector<std::byte>& source,
   return {to.Read(), sums.Read()};
 }
 
+// Segments of one launch that are all different: empty, a byte, a run of words, many units; wide
+// and narrow; many more than a thread block has at once, or few.
+class MixedSegments {
+ public:
+  MixedSegments(uint32_t count, uint64_t most_bytes, std::mt19937_64& random) {
+    for (uint32_t i = 0; i < count; ++i) {
+      const bool wide = random() % 2 == 0;
+      const uint64_t step = wide ? 16 : 1;
+      // Most are short: the exponent is drawn.
+      const uint64_t bytes = (random() % most_bytes) >> random() % 12;
+      Piece piece = {.runs = 1 + static_cast<uint32_t>(random() % 5)};
+      piece.run_bytes = bytes / piece.runs / step * step;
+      piece.source_stride = piece.run_bytes + step * (random() % 9);
+      piece.destination_stride = piece.run_bytes + step * (random() % 9);
+      source_bytes_ = Up(source_bytes_, step) + step * (random() % 4);
+      destination_bytes_ = Up(destination_bytes_, step) + step * (random() % 4);
+      piece.from = source_bytes_;
+      piece.to = destination_bytes_;
+      source_bytes_ += piece.runs * piece.source_stride;
+      destination_bytes_ += piece.runs * piece.destination_stride;
+      longest_ = std::max(longest_, piece.runs * piece.run_bytes);
+      pieces_.push_back(piece);
+    }
+  }
+
+  uint32_t count() const { return static_cast<uint32_t>(pieces_.size()); }
+  uint64_t source_bytes() const { return source_bytes_ + 16; }
+  uint64_t destination_bytes() const { return destination_bytes_ + 16; }
+  uint64_t longest() const { return longest_; }
+
+  std::vector<StridedSegment> Segments(const std::byte* source, std::byte* destination) const {
+    std::vector<StridedSegment> list;
+    for (const Piece& piece : pieces_) {
+      list.push_back({.source = source + piece.from,
+                      .destination = destination + piece.to,
+                      .run_bytes = piece.run_bytes,
+                      .source_stride = piece.source_stride,
+                      .destination_stride = piece.destination_stride,
+                      .runs = piece.runs});
+    }
+    return list;
+  }
+
+ private:
+  struct Piece {
+    uint32_t runs = 1;
+    uint64_t run_bytes = 0;
+    uint64_t source_stride = 0;
+    uint64_t destination_stride = 0;
+    uint64_t from = 0;
+    uint64_t to = 0;
+  };
+  static uint64_t Up(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
+
+  std::vector<Piece> pieces_;
+  uint64_t source_bytes_ = 0;
+  uint64_t destination_bytes_ = 0;
+  uint64_t longest_ = 0;
+};
+
+// One launch of `shape`, by either form.
+template <typename Bytes, typename Sums, typename Form>
+void Launch(const MixedSegments& shape, const StridedSegment* segments, Bytes* pieces, Sums* sums,
+            uint32_t thread_blocks, Form form) {
+  CopySegmentsLaunch launch = {
+      .segments = segments, .count = shape.count(), .thread_blocks = thread_blocks};
+  launch.sum = {
+      .sums = sums, .pieces = pieces, .room = static_cast<uint32_t>(PiecesOf(shape.longest()))};
+  if (sums == nullptr) launch.sum = {};
+  EXPECT_EQ(form(launch), 0);
+}
+
+void ExpectTheReferences(const MixedSegments& shape, bool summed, uint32_t thread_blocks) {
+  SCOPED_TRACE(::testing::Message() << shape.count() << " segments, " << shape.source_bytes()
+                                    << " bytes, " << thread_blocks << " thread blocks");
+  const std::vector<std::byte> source = Noise(shape.source_bytes());
+  std::vector<std::byte> expected(shape.destination_bytes(), std::byte{0xa5});
+  OnDevice<std::byte> from(source);
+  OnDevice<std::byte> to(expected);
+  std::vector<PayloadSum> expected_sums(shape.count());
+  OnDevice<PayloadSum> sums(expected_sums);
+  OnDevice<LaneSums> pieces(size_t{shape.count()} * PiecesOf(shape.longest()));
+  const std::vector<StridedSegment> on_host = shape.Segments(source.data(), expected.data());
+  LaneSums unused;
+  Launch(shape, on_host.data(), &unused, summed ? expected_sums.data() : nullptr, 1,
+         CopySegmentsOnHost);
+  OnDevice<StridedSegment> segments(shape.Segments(from.data(), to.data()));
+  Launch(shape, segments.data(), pieces.data(), summed ? sums.data() : nullptr, thread_blocks,
+         CopySegmentsOnDevice);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_TRUE(to.Read() == expected);
+  EXPECT_TRUE(!summed || sums.Read() == expected_sums);
+}
+
 void ExpectTheReferences(const CopyCase& shape, uint32_t thread_blocks) {
   SCOPED_TRACE(::testing::Message() << shape << ", " << thread_blocks << " thread blocks");
   const std::vector<std::byte> source = Noise(shape.source_bytes());
@@ -82,6 +179,26 @@ TEST_F(CopySegmentsOnDeviceTest, MatchesTheReference) {
   for (const CopyCase& shape : CopyCases()) {
     for (const uint32_t thread_blocks : ThreadBlockCounts()) {
       ExpectTheReferences(shape, thread_blocks);
+    }
+  }
+}
+
+TEST_F(CopySegmentsOnDeviceTest, AnySegmentsOfOneLaunchAreTheReferences) {
+  std::mt19937_64 random(testing::TestSeed());
+  for (int round = 0; round < (testing::kSanitized ? 3 : 200); ++round) {
+    const uint32_t count = 1 + static_cast<uint32_t>(random() % (random() % 2 == 0 ? 20 : 700));
+    const MixedSegments shape(count, count < 100 ? 60000 : 4000, random);
+    ExpectTheReferences(shape, round % 2 == 0, 1 + static_cast<uint32_t>(random() % 12));
+  }
+}
+
+// Tiles behind each other in one thread block, and as many as there are.
+TEST_F(CopySegmentsOnDeviceTest, ThousandsOfTinySegmentsAreTheReferences) {
+  std::mt19937_64 random(testing::TestSeed());
+  for (const uint32_t thread_blocks : {1U, 3U, 8U}) {
+    for (const bool summed : {false, true}) {
+      const MixedSegments shape(testing::kSanitized ? 1200 : 5000, 300, random);
+      ExpectTheReferences(shape, summed, thread_blocks);
     }
   }
 }

@@ -135,6 +135,7 @@ TEST_F(CudaDeviceTest, WhatHasNoRoomInTheStreamIsNotHandedOver) {
   for (uint64_t i = 0; i < kMaxCopySegments; ++i) {
     segments.push_back({i * 1024, &arena.bytes()[i * 2048], 1024});
   }
+  const Rescuer rescuer(page.get(), Patience(absl::Minutes(2)));
   const Ticket awaited = *device->Await(Lane::kOnboard, page->word(0), 1);
   ASSERT_TRUE(device->Submit({.region = region.get(), .segments = segments}).ok());
   const Ticket signalled = *device->Signal(Lane::kOnboard, page->word(1), 1);

@@ -123,19 +123,68 @@ TEST_F(CudaFaultsTest, AFailedBatchOfBlocksLosesTheDevice) {
   }
 }
 
-TEST_F(CudaFaultsTest, ARefusedLaunchOfBlocksEndsThem) {
+// A call that CUDA refuses, a bad argument say, is that copy's failure alone: the device serves on.
+TEST_F(CudaFaultsTest, ARefusedCallFailsItsCopyAndNothingElse) {
+  const auto submit = [this](int way) {
+    return way < static_cast<int>(kPaths.size()) ? Submit(kPaths[way]) : SubmitBlocks(kIn);
+  };
+  for (int way = 0; way <= static_cast<int>(kPaths.size()); ++way) {
+    SCOPED_TRACE(way);
+    fake_cuda::RefuseNextMove();
+    ASSERT_EQ(submit(way), absl::OkStatus()) << "it has its place, and its end is polled";
+    const absl::Status end = Ends(1)[0];
+    EXPECT_EQ(end.code(), kUnavailable);
+    EXPECT_NE(end.message().find("an error of the fake's"), std::string::npos) << end;
+    EXPECT_FALSE(IsAbandoned(end));
+    EXPECT_EQ(device_->state(), absl::OkStatus());
+    ASSERT_EQ(submit(way), absl::OkStatus());
+    EXPECT_EQ(Ends(1)[0], absl::OkStatus());
+  }
+}
+
+// Each call of a batch of blocks in turn; what of it was put into the streams ends first.
+TEST_F(CudaFaultsTest, ARefusedCallInsideABatchOfBlocksFailsTheBatch) {
+  for (const CopyDirection direction : {kIn, kOut}) {
+    for (const uint64_t nth : {1, 2}) {
+      fake_cuda::RefuseMove(nth);
+      ASSERT_EQ(SubmitBlocks(direction), absl::OkStatus());
+      EXPECT_EQ(Ends(1)[0].code(), kUnavailable) << nth;
+      ASSERT_EQ(SubmitBlocks(direction), absl::OkStatus());
+      EXPECT_EQ(Ends(1)[0], absl::OkStatus());
+    }
+  }
+}
+
+// A word tells its reader that the copy is done.
+TEST_F(CudaFaultsTest, NoWordIsWrittenBehindARefusedCopyUntilItsEndIsPolled) {
   fake_cuda::RefuseNextMove();
-  ASSERT_EQ(SubmitBlocks(kOut), absl::OkStatus()) << "it has its place, and its end is polled";
+  ASSERT_EQ(Submit(), absl::OkStatus());
+  ASSERT_TRUE(device_->Signal(Lane::kOnboard, page_->word(0), 1).ok());
+  ASSERT_TRUE(device_->Signal(Lane::kOffload, page_->word(1), 1).ok());
+  std::vector<absl::Status> ends = Ends(3);
+  EXPECT_EQ(std::ranges::count(ends, absl::OkStatus()), 1) << "the other lane's";
+  EXPECT_EQ(page_->word(0)->load(), 0U);
+  EXPECT_EQ(page_->word(1)->load(), 1U);
+  ASSERT_TRUE(device_->Signal(Lane::kOnboard, page_->word(0), 1).ok());
+  EXPECT_EQ(Ends(1)[0], absl::OkStatus());
+  EXPECT_EQ(page_->word(0)->load(), 1U);
+}
+
+// Without it, what is behind would run too early.
+TEST_F(CudaFaultsTest, ARefusedWaitForAWordLosesTheDevice) {
+  fake_cuda::RefuseNextWait();
+  ASSERT_TRUE(device_->Await(Lane::kOnboard, page_->word(0), 1).ok());
+  EXPECT_EQ(device_->state().code(), kUnavailable);
   EXPECT_EQ(Ends(1)[0].code(), kUnavailable);
 }
 
-// CUDA may refuse a call and go on with what it has: that still uses host memory, which
-// its owner gets back with the ends.
-TEST_F(CudaFaultsTest, ARefusedCopyEndsOnceWhatRunsHasEnded) {
+// A lost device may have copies that run: they use host memory, which its owner gets back with
+// the ends.
+TEST_F(CudaFaultsTest, ALostDevicesCopiesEndOnceWhatRunsHasEnded) {
   ASSERT_TRUE(device_->Await(Lane::kOnboard, page_->word(0), 1).ok());
   ASSERT_EQ(Submit(), absl::OkStatus());
-  fake_cuda::RefuseNextMove();
-  ASSERT_EQ(Submit(), absl::OkStatus()) << "it has its place, and its end is polled";
+  fake_cuda::RefuseNextWait();
+  ASSERT_TRUE(device_->Await(Lane::kOnboard, page_->word(1), 1).ok());
   EXPECT_EQ(device_->state().code(), kUnavailable);
   std::array<Completion, 8> ended;
   EXPECT_EQ(device_->Poll(ended), 0);
@@ -146,13 +195,12 @@ TEST_F(CudaFaultsTest, ARefusedCopyEndsOnceWhatRunsHasEnded) {
 
 TEST_F(CudaFaultsTest, ALostDeviceEndsWhatWaitsForever) {
   ASSERT_TRUE(device_->Await(Lane::kOnboard, page_->word(0), 1).ok());
-  fake_cuda::RefuseNextMove();
-  ASSERT_EQ(Submit(), absl::OkStatus());
+  fake_cuda::RefuseNextWait();
+  ASSERT_TRUE(device_->Await(Lane::kOnboard, page_->word(1), 1).ok());
   for (const absl::Status& end : Ends(2)) EXPECT_EQ(end.code(), kUnavailable);
   device_->Raise(page_->word(0), 1);
 }
 
-// The toolkit that built this has the call; the driver of the machine may be older.
 // The driver unmaps under what runs, and a copy that was given up may run yet.
 TEST_F(CudaFaultsTest, MemoryOfAnAbandonedCopyStaysMappedAndPinned) {
   // Registered until the process ends.
@@ -160,8 +208,8 @@ TEST_F(CudaFaultsTest, MemoryOfAnAbandonedCopyStaysMappedAndPinned) {
   ASSERT_EQ(device_->Pin(page->bytes()), absl::OkStatus());
   ASSERT_TRUE(device_->Await(Lane::kOnboard, page->word(0), 1).ok());
   ASSERT_EQ(Submit(), absl::OkStatus());
-  fake_cuda::RefuseNextMove();
-  ASSERT_EQ(Submit(), absl::OkStatus());
+  fake_cuda::RefuseNextWait();
+  ASSERT_TRUE(device_->Await(Lane::kOnboard, page->word(1), 1).ok());
   for (const absl::Status& end : Ends(3)) {
     EXPECT_EQ(end.code(), kUnavailable);
     EXPECT_TRUE(IsAbandoned(end));
@@ -176,6 +224,7 @@ TEST_F(CudaFaultsTest, MemoryOfAnAbandonedCopyStaysMappedAndPinned) {
   device_.reset();  // When the copy has run.
 }
 
+// The toolkit that built this has the call; the driver of the machine may be older.
 TEST_F(CudaFaultsTest, ADriverWithoutBatchedCopiesIsGivenSingleOnes) {
   region_.reset();
   device_.reset();

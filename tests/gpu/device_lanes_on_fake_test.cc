@@ -46,7 +46,9 @@ class DeviceLanesOnFakeTest : public ::testing::Test {
     tensor_ = static_cast<std::byte*>(tensor);
     EXPECT_EQ(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, 0), cudaSuccess);
     EXPECT_EQ(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), cudaSuccess);
-    EXPECT_EQ(cudaHostRegister(page_->bytes().data(), page_->bytes().size(), 0), cudaSuccess);
+    EXPECT_EQ(cudaHostRegister(page_->bytes().data(), page_->bytes().size(),
+                               cudaHostRegisterPortable | cudaHostRegisterMapped),
+              cudaSuccess);
     for (uint32_t slot = 0; slot < 4; ++slot) Compute(slot, static_cast<int>(slot + 1));
     space_ = *rig_.client().RegisterSpace(Spec());
     lanes_ = *Open(Tensors());

@@ -115,5 +115,22 @@ TEST_F(HostCudaTest, ThreadsThatWouldWaitForeverEndTheProgram) {
   EXPECT_DEATH(Start(SomeLanes, 1, out.data()), "whole warp");
 }
 
+TEST_F(HostCudaTest, AccessesOutsideOfAnAllocationShow) {
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, 40), cudaSuccess);
+  std::array<char, 41> host{};
+  EXPECT_EQ(cudaMemcpy(memory, host.data(), 41, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpy(host.data(), memory, 41, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpy(host.data(), memory, 40, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_DEATH(
+      {
+        *(static_cast<char*>(memory) + 40) = 1;
+        (void)cudaFree(memory);
+      },
+      "outside of an allocation");
+  EXPECT_EQ(cudaFree(memory), cudaSuccess);
+  EXPECT_EQ(cudaFree(memory), cudaErrorInvalidValue) << "twice";
+}
+
 }  // namespace
 }  // namespace kvtier::testing::host_cuda

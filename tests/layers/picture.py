@@ -4,8 +4,8 @@ TIERS = ("tier_gpu", "tier_host", "tier_disk")
 
 # Folder -> the folders of ours it may include, itself left out.
 LAYERS = {
-    "kernels": (),
-    "core": ("kernels",),
+    "core": (),
+    "kernels": ("core",),
     "tier_gpu": ("core", "kernels"),
     "tier_host": ("core",),
     "tier_disk": ("core",),
@@ -45,9 +45,8 @@ FENCES = (
     ("CUDA", r"^(cuda|cuda_runtime|cuda_runtime_api|cuda_fp\w+|cuda_bf16|cuda_pipeline|mma|nvml|nvtx\w*)\.h$"
              r"|^(cuda|cub|thrust|cooperative_groups|nvtx3)(/|\.h$)|^device_launch_parameters\.h$",
      r"^(kernels|tier_gpu)/"),
-    # A space knows how large its codec makes a block; what encodes is below client and tier_gpu.
-    ("kernels, but for the format of encodings", r"^kernels/(?!codec_layout\.h$)",
-     r"^(kernels|tier_gpu|client)/"),
+    # nvcc compiles kernels, and they run on machines that have nothing else of ours.
+    ("core, but for the format of encodings", r"^core/(?!codec_layout\.h$)", r"^(?!kernels/)"),
     ("the GPU tier beyond its tables", r"^tier_gpu/(?!tables/)",
      r"^(tier_gpu|agent|client/lanes|client/host_lanes|client/device_lanes)/"),
     # The plain client needs no device; who wants lanes links them.

@@ -23,7 +23,10 @@ def guarded(name, body=""):
 PLANTED = (
     (include_rules.layers, includes("core/space.h", "proto/convert.h"), "core may not include proto"),
     (include_rules.layers, includes("core/space.h", "kvtier/v1/block.pb.h"), "may not include proto"),
-    (include_rules.layers, includes("kernels/copy.cu", "core/space.h"), "kernels may not include core"),
+    (include_rules.layers, includes("kernels/copy.cu", "tier_gpu/tables/slot_table.h"),
+     "kernels may not include tier_gpu"),
+    (include_rules.layers, includes("core/space_codec.cc", "kernels/codec.h"),
+     "core may not include kernels"),
     (include_rules.layers, includes("tier_host/arena.cc", "tier_disk/io/disk.h"), "tier_disk"),
     (include_rules.layers, includes("tier_disk/io/disk.h", "tier_gpu/device/device.h"), "tier_gpu"),
     (include_rules.layers, includes("tier_disk/io/disk.h", "kernels/copy.h"), "kernels"),
@@ -48,7 +51,7 @@ PLANTED = (
     (include_rules.fences, {"tier_host/arena.cc": "#include <cub/cub.cuh>\n"}, "CUDA"),
     (include_rules.fences, {"bench/device_kv.cc": "#include <cuda_runtime_api.h>\n"}, "CUDA"),
     (include_rules.fences, {"tier_host/arena.cc": "#include <liburing.h>\n"}, "liburing"),
-    (include_rules.fences, includes("core/space_codec.cc", "kernels/codec.h"), "kernels, but for"),
+    (include_rules.fences, includes("kernels/copy.cu", "core/space.h"), "core, but for"),
     (include_rules.fences, includes("agent/flows/put.cc", "rocksdb/db.h"), "RocksDB"),
     (include_rules.fences, includes("coordinator/locate.cc", "rocksdb/db.h"), "RocksDB"),
     (include_rules.fences, includes("agent/flows/put.cc", "grpcpp/grpcpp.h"), "gRPC"),
@@ -121,6 +124,8 @@ PLANTED = (
 # rule, a tree that keeps it
 LAWFUL = (
     (include_rules.layers, includes("tier_gpu/gpu_pool.cc", "kernels/copy.h", "core/tier.h")),
+    (include_rules.layers, includes("kernels/codec.h", "core/codec_layout.h")),
+    (include_rules.fences, includes("kernels/codec.h", "core/codec_layout.h")),
     (include_rules.layers, includes("agent/flows/put.cc", "core/task.h", "tier_disk/disk_tier.h",
                                     "kvtier/v1/worker.pb.h", "agent/flows/match.h")),
     (include_rules.layers, includes("cli/status.cc", "client/client.h", "proto/convert.h")),

@@ -32,7 +32,7 @@ TEST_P(BlockBatchTest, EveryCodecStoresWhatTheHostWouldStoreFromEveryLayout) {
     }
     WriteImage();
     BlockBatch batch = Batch(kOut, pool, blocks);
-    for (const kernels::Codec codec : kAllCodecs) {
+    for (const Codec codec : kAllCodecs) {
       for (const uint64_t size : SizesOf(codec)) {
         SCOPED_TRACE(pool.name + ", codec " + std::to_string(static_cast<int>(codec)));
         batch.codec = codec;
@@ -56,7 +56,7 @@ TEST_P(BlockBatchTest, EveryCodecComesBackIntoEveryLayoutAndNowhereElse) {
   std::vector<uint32_t> slots(kBlockSlots);
   std::iota(slots.begin(), slots.end(), 0);
   for (const BlockPool& pool : BlockPools()) {
-    for (const kernels::Codec codec : kAllCodecs) {
+    for (const Codec codec : kAllCodecs) {
       for (const uint64_t size : SizesOf(codec)) {
         SCOPED_TRACE(pool.name + ", codec " + std::to_string(static_cast<int>(codec)));
         std::ranges::shuffle(slots, random);
@@ -71,7 +71,7 @@ TEST_P(BlockBatchTest, EveryCodecComesBackIntoEveryLayoutAndNowhereElse) {
           const KvValues values = GaussianValues(kBlockShape, random());
           const std::vector<std::byte> stored = Stored(batch, values);
           std::ranges::copy(stored, blocks[i].host);
-          const bool raw = codec == kernels::Codec::kRaw;
+          const bool raw = codec == Codec::kRaw;
           PutRows(pool, some[i], raw ? stored : Bytes(DecodeValues(codec, kBlockShape, stored)));
         }
         Run(batch);
@@ -94,8 +94,8 @@ TEST_P(BlockBatchTest, ABlockWithANaNOrAnInfinityIsStoredRawWhereThereIsRoom) {
   values[0][1000] = 0x7fc0;
   values[2].back() = 0xff80;
   for (size_t i = 0; i < 3; ++i) PutRows(pool, slots[i], Bytes(values[i]));
-  for (const kernels::Codec codec : kAllCodecs) {
-    if (codec == kernels::Codec::kRaw) continue;
+  for (const Codec codec : kAllCodecs) {
+    if (codec == Codec::kRaw) continue;
     WriteImage();
     BlockBatch batch = Batch(kOut, pool, blocks);
     batch.codec = codec;
@@ -105,14 +105,14 @@ TEST_P(BlockBatchTest, ABlockWithANaNOrAnInfinityIsStoredRawWhereThereIsRoom) {
       const std::vector<std::byte> stored = Stored(batch, values[i]);
       EXPECT_TRUE(std::ranges::equal(stored, std::span(blocks[i].host, batch.block_bytes))) << i;
       ExpectSum(i, stored);
-      EXPECT_EQ(outcomes_->codecs[i].codec, i == 1 ? codec : kernels::Codec::kRaw);
+      EXPECT_EQ(outcomes_->codecs[i].codec, i == 1 ? codec : Codec::kRaw);
     }
     batch.direction = kIn;
     const std::vector<std::byte> before = Held(kImageAt, kImageBytes);
     Run(batch);
     EXPECT_EQ(outcomes_->codecs[0],
-              (kernels::CodecOutcome{.bytes = kBlockRaw, .codec = kernels::Codec::kRaw}));
-    if (codec != kernels::Codec::kPackedExponents) continue;
+              (kernels::CodecOutcome{.bytes = kBlockRaw, .codec = Codec::kRaw}));
+    if (codec != Codec::kPackedExponents) continue;
     EXPECT_EQ(Held(kImageAt, kImageBytes), before) << "lossless, and so is raw";
   }
 }
@@ -127,10 +127,10 @@ TEST_P(BlockBatchTest, WithoutRoomABlockThatMustStayRawIsNotStored) {
   PutRows(pool, 0, Bytes(values));
   WriteImage();
   BlockBatch batch = Batch(kOut, pool, blocks);
-  batch.codec = kernels::Codec::kInt8;
+  batch.codec = Codec::kInt8;
   batch.block_bytes = SizesOf(batch.codec)[0];
   Run(batch);
-  EXPECT_EQ(outcomes_->codecs[0].codec, kernels::Codec::kRaw);
+  EXPECT_EQ(outcomes_->codecs[0].codec, Codec::kRaw);
   EXPECT_GT(outcomes_->codecs[0].bytes, batch.block_bytes);
   EXPECT_EQ(outcomes_->codecs[1],
             (kernels::CodecOutcome{.bytes = batch.block_bytes, .codec = batch.codec}));
@@ -142,7 +142,7 @@ TEST_P(BlockBatchTest, WhatIsNoEncodingFailsItsBlockAlone) {
   const std::vector<uint32_t> slots = {3, 2, 5};
   const std::vector<BlockTransfer> blocks = InSlots(pool, slots);
   const KvValues values = GaussianValues(kBlockShape, 9);
-  for (const kernels::Codec codec : {kernels::Codec::kFp8E4m3, kernels::Codec::kPackedExponents}) {
+  for (const Codec codec : {Codec::kFp8E4m3, Codec::kPackedExponents}) {
     BlockBatch batch = Batch(kIn, pool, blocks);
     batch.codec = codec;
     batch.block_bytes = SizesOf(codec)[0];
@@ -167,7 +167,7 @@ TEST_P(BlockBatchTest, ADamagedBlockHasAnotherSum) {
   const BlockPool pool = BlockPools()[0];
   const uint32_t slot = 0;
   const std::vector<BlockTransfer> blocks = InSlots(pool, {&slot, 1});
-  for (const kernels::Codec codec : {kernels::Codec::kRaw, kernels::Codec::kInt4}) {
+  for (const Codec codec : {Codec::kRaw, Codec::kInt8}) {
     BlockBatch batch = Batch(kIn, pool, blocks);
     batch.codec = codec;
     batch.block_bytes = SizesOf(codec)[0];
@@ -184,7 +184,7 @@ TEST_P(BlockBatchTest, SumsAreTakenWhenAskedFor) {
   for (const BlockPool& pool : {BlockPools()[0], BlockPools()[4]}) {
     const uint32_t slot = 3;
     const std::vector<BlockTransfer> blocks = InSlots(pool, {&slot, 1});
-    for (const kernels::Codec codec : kAllCodecs) {
+    for (const Codec codec : kAllCodecs) {
       for (const uint64_t size : SizesOf(codec)) {
         for (const CopyDirection direction : {kOut, kIn}) {
           BlockBatch batch = Batch(direction, pool, blocks);
@@ -239,7 +239,7 @@ TEST_P(BlockBatchTest, TheLongestBatchComesBack) {
   PutRows(pool, 1, Bytes(GaussianValues(kBlockShape, 5)));
   WriteImage();
   BlockBatch batch = Batch(kOut, pool, blocks);
-  batch.codec = kernels::Codec::kFp8E4m3;
+  batch.codec = Codec::kFp8E4m3;
   batch.block_bytes = SizesOf(batch.codec)[0];
   Run(batch);
   const std::vector<std::byte> stored = Stored(batch, GaussianValues(kBlockShape, 5));
@@ -268,7 +268,7 @@ TEST_P(BlockBatchTest, WhatAWordStandsForIsReadBehindIt) {
   BlockBatch there = Batch(kIn, from, in);
   BlockBatch back = Batch(kOut, from, out);
   back.outcomes = OutcomesAt(1);
-  there.codec = back.codec = kernels::Codec::kPackedExponents;
+  there.codec = back.codec = Codec::kPackedExponents;
   there.block_bytes = back.block_bytes = SizesOf(there.codec)[0];
   page_->word(0)->store(0);
   page_->word(1)->store(0);
@@ -290,7 +290,7 @@ TEST_P(BlockBatchTest, AFullLaneRefusesBlocks) {
   const uint32_t slot = 0;
   const std::vector<BlockTransfer> blocks = InSlots(pool, {&slot, 1});
   BlockBatch batch = Batch(kIn, pool, blocks);
-  batch.codec = kernels::Codec::kInt8;
+  batch.codec = Codec::kInt8;
   batch.block_bytes = SizesOf(batch.codec)[0];
   std::ranges::copy(Stored(batch, GaussianValues(kBlockShape, 6)), blocks[0].host);
   page_->word(0)->store(0);
@@ -317,7 +317,7 @@ TEST_P(BlockBatchTest, BlocksThatCannotBeAreInvalidAndNamed) {
     BlockGeometry geometry = pool.geometry;
     std::vector<BlockTransfer> moved = blocks;
     BlockBatch batch = Batch(kIn, pool, {});
-    batch.codec = kernels::Codec::kInt8;
+    batch.codec = Codec::kInt8;
     batch.block_bytes = SizesOf(batch.codec)[0];
     change(geometry, moved, batch);
     batch.geometry = &geometry;
@@ -341,10 +341,11 @@ TEST_P(BlockBatchTest, BlocksThatCannotBeAreInvalidAndNamed) {
   expect("head_dim is 33", [](auto& geometry, auto&, auto&) { geometry.shape.head_dim = 33; });
   expect("block_bytes is 24576", [](auto&, auto&, auto& batch) { batch.block_bytes = kBlockRaw; });
   expect("block_bytes is 24575", [](auto&, auto&, auto& batch) {
-    batch.codec = kernels::Codec::kRaw;
+    batch.codec = Codec::kRaw;
     batch.block_bytes = kBlockRaw - 1;
   });
-  expect("codec is 5", [](auto&, auto&, auto& batch) { batch.codec = kernels::Codec{5}; });
+  expect("codec is 5", [](auto&, auto&, auto& batch) { batch.codec = Codec{5}; });
+  expect("codec is 3", [](auto&, auto&, auto& batch) { batch.codec = Codec{3}; });
   expect("tokens is 1", [](auto& geometry, auto&, auto& batch) {
     // A step for each element.
     geometry.shape = {.layers = 3, .axes = 2, .tokens = 1, .kv_heads = 4, .head_dim = 16};
@@ -365,7 +366,7 @@ TEST_P(BlockBatchTest, BlocksThatCannotBeAreInvalidAndNamed) {
     geometry.row_bytes = 32;
     geometry.planes.assign(1026, 0);
     geometry.planes[7] = 512;
-    batch.block_bytes = kernels::EncodedBytes(batch.codec, geometry.shape);
+    batch.block_bytes = EncodedBytes(batch.codec, geometry.shape);
   });
   expect("pinned", [](auto&, auto& moved, auto&) {
     static std::array<std::byte, kBlockRaw> unpinned;

@@ -14,9 +14,9 @@
 namespace kvtier::testing {
 
 inline constexpr uint32_t kBlockSlots = 12;
-inline constexpr kernels::KvShape kBlockShape = {
+inline constexpr KvShape kBlockShape = {
     .layers = 3, .axes = 2, .tokens = 16, .kv_heads = 4, .head_dim = 32};
-inline constexpr uint64_t kBlockRaw = kernels::RawBytes(kBlockShape);  // 24 KiB.
+inline constexpr uint64_t kBlockRaw = RawBytes(kBlockShape);  // 24 KiB.
 // Of the region, where the tests keep blocks; what is between them must stay.
 inline constexpr uint64_t kImageAt = 4096;
 inline constexpr uint64_t kImageBytes = uint64_t{1} << 20;
@@ -35,7 +35,7 @@ inline BlockPool PoolOf(const std::string& name, const kernels::BlockLayout& lay
                                  .token_stride = layout.token,
                                  .head_stride = layout.head},
                     .slot_stride = kBlockRaw};
-  for (uint64_t i = 0; i < kernels::Planes(kBlockShape); ++i) {
+  for (uint64_t i = 0; i < Planes(kBlockShape); ++i) {
     pool.geometry.planes.push_back(i / 2 * layout.layer + i % 2 * layout.axis);
   }
   return pool;
@@ -47,7 +47,7 @@ inline std::vector<BlockPool> BlockPools() {
       PoolOf("heads first", kernels::HeadMajorLayout(kBlockShape, 64)),
       PoolOf("K and V fused", kernels::FusedLayout(kBlockShape, 64))};
   // A tensor each for K and V of every layer: as far apart as each other, and anywhere.
-  const uint64_t plane_bytes = kernels::RawPlaneBytes(kBlockShape);
+  const uint64_t plane_bytes = RawPlaneBytes(kBlockShape);
   for (const size_t first : {0, 1}) {
     BlockPool even = pools[first];
     even.name += ", tensors apart";
@@ -80,7 +80,7 @@ inline std::vector<BlockPool> BlockPools() {
 inline uint64_t RowPlace(const BlockGeometry& geometry, uint64_t row) {
   const uint64_t head = row % geometry.shape.kv_heads;
   const uint64_t token = row / geometry.shape.kv_heads % geometry.shape.tokens;
-  const uint64_t plane = row / kernels::Rows(geometry.shape);
+  const uint64_t plane = row / Rows(geometry.shape);
   return geometry.planes[plane] + token * geometry.token_stride + head * geometry.head_stride;
 }
 
@@ -143,7 +143,7 @@ class BlockBatchTest : public DeviceTest {
   }
   // What a block is stored as; empty: not at all.
   static std::vector<std::byte> Stored(const BlockBatch& batch, const KvValues& values) {
-    if (batch.codec == kernels::Codec::kRaw) return Bytes(values);
+    if (batch.codec == Codec::kRaw) return Bytes(values);
     std::vector<std::byte> bytes = EncodeValues(batch.codec, kBlockShape, values).bytes;
     if (bytes.size() > batch.block_bytes) return {};
     bytes.resize(batch.block_bytes);
@@ -155,9 +155,9 @@ class BlockBatchTest : public DeviceTest {
               (kernels::PayloadSum{.hi = sum.hi, .lo = sum.lo, .bytes = stored.size()}));
   }
   // The sizes of stored blocks that the codec has.
-  static std::vector<uint64_t> SizesOf(kernels::Codec codec) {
-    if (codec == kernels::Codec::kRaw) return {kBlockRaw};
-    return {kernels::EncodedBytes(codec, kBlockShape), kernels::MaxEncodedBytes(kBlockShape)};
+  static std::vector<uint64_t> SizesOf(Codec codec) {
+    if (codec == Codec::kRaw) return {kBlockRaw};
+    return {EncodedBytes(codec, kBlockShape), MaxEncodedBytes(kBlockShape)};
   }
 
   std::span<std::byte> image_;

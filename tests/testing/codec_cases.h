@@ -23,21 +23,21 @@ inline BlockBytes BytesOf(const KvValues& values) {
 }
 
 // With heads of any size: groups that fit into a warp, do not divide it, are longer.
-inline kernels::KvShape RandomShape(std::mt19937_64& random) {
+inline KvShape RandomShape(std::mt19937_64& random) {
   const auto up_to = [&random](uint32_t most) {
     return 1 + static_cast<uint32_t>(random() % most);
   };
-  kernels::KvShape shape = {.layers = up_to(2),
-                            .axes = up_to(2),
-                            .tokens = up_to(40),
-                            .kv_heads = up_to(3),
-                            .head_dim = 16 * up_to(20)};
+  KvShape shape = {.layers = up_to(2),
+                   .axes = up_to(2),
+                   .tokens = up_to(40),
+                   .kv_heads = up_to(3),
+                   .head_dim = 16 * up_to(20)};
   if (random() % 4 == 0) shape = {1, up_to(2), up_to(3), 1, 16 * (30 + up_to(60))};
   return shape;
 }
 
-inline std::vector<BlockBytes> EncodeCases(const kernels::KvShape& shape, std::mt19937_64& random) {
-  const uint64_t count = kernels::RawBytes(shape) / 2;
+inline std::vector<BlockBytes> EncodeCases(const KvShape& shape, std::mt19937_64& random) {
+  const uint64_t count = RawBytes(shape) / 2;
   std::vector<KvValues> cases = {GaussianValues(shape, random(), 30)};
   // One value that is not finite, in the first, the last and any place.
   for (const uint16_t odd : {0x7f80, 0xffc1, 0xff80}) {
@@ -65,9 +65,9 @@ inline std::vector<BlockBytes> EncodeCases(const kernels::KvShape& shape, std::m
   cases.push_back(std::move(any));
   // About as many escapes as have room.
   KvValues escaped(count, 0x3f80);
-  const uint64_t most = kernels::PackedPlaneOf(shape).most_escapes();
+  const uint64_t most = PackedPlaneOf(shape).most_escapes();
   for (uint64_t i = 0; i < most + random() % 3; ++i) {
-    escaped[random() % kernels::PlaneElements(shape)] = static_cast<uint16_t>(0x1000 + i);
+    escaped[random() % PlaneElements(shape)] = static_cast<uint16_t>(0x1000 + i);
   }
   cases.push_back(std::move(escaped));
   std::vector<BlockBytes> blocks;
@@ -85,7 +85,7 @@ inline std::vector<BlockBytes> DecodeCases(std::vector<BlockBytes> encodings,
     BlockBytes damaged = encodings[i];
     if (damaged.empty()) continue;
     // In the header, in a few places behind it, or cut.
-    const uint64_t header = kernels::kEncodedHeaderBytes;
+    const uint64_t header = kEncodedHeaderBytes;
     if (i % 4 == 0) damaged[random() % header] ^= std::byte{0x40};
     if (i % 4 == 1) damaged.resize(random() % damaged.size());
     if (i % 4 > 1) {

@@ -19,7 +19,7 @@ namespace kvtier::testing {
 // A sanitized host takes seconds for what a GPU does in no time.
 inline std::vector<uint32_t> ThreadBlockCounts() {
   if (kSanitized) return {1, 3};
-  return {1, 3, 8, 132};
+  return {1, 3, 8, 33};
 }
 
 // Device memory that goes with its holder.

@@ -14,11 +14,14 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "core/clock.h"
 #include "tests/testing/patience.h"
 #include "tier_gpu/device/device.h"
@@ -69,6 +72,29 @@ inline void FillWithNoise(uint64_t seed, std::span<std::byte> bytes) {
   }
 }
 
+// Releases all words of a page when a test takes far too long, and fails it. A driver may count
+// what a stream queues otherwise than CudaLane does; then a call waits for room, inside the driver,
+// on the thread that was to raise the word that would make it.
+class Rescuer {
+ public:
+  Rescuer(const SignalPage* page, absl::Duration patience)
+      : thread_([this, page, patience] {
+          if (ended_.WaitForNotificationWithTimeout(patience)) return;
+          ADD_FAILURE() << "held up for " << patience << ", by the driver; all words are released";
+          page->Release(0, kSignalWords);
+        }) {}
+  ~Rescuer() {
+    ended_.Notify();
+    thread_.join();
+  }
+  Rescuer(const Rescuer&) = delete;
+  Rescuer& operator=(const Rescuer&) = delete;
+
+ private:
+  absl::Notification ended_;
+  std::thread thread_;
+};
+
 class DeviceTest : public ::testing::TestWithParam<DeviceForm> {
  protected:
   void SetUp() override {
@@ -78,6 +104,7 @@ class DeviceTest : public ::testing::TestWithParam<DeviceForm> {
     region_ = Must(device_->CreateRegion({.handle_bytes = kHandleBytes, .max_handles = 4}, 2));
     ASSERT_EQ(device_->Pin(arena_.bytes()), absl::OkStatus());
     ASSERT_EQ(device_->Pin(page_->bytes()), absl::OkStatus());
+    rescuer_.emplace(page_.get(), 6 * Long());
   }
 
   static absl::Duration Long() { return Patience(absl::Seconds(20)); }
@@ -131,6 +158,7 @@ class DeviceTest : public ::testing::TestWithParam<DeviceForm> {
   const Arena arena_{kArenaBytes};
   std::unique_ptr<Device> device_;
   std::unique_ptr<DeviceRegion> region_;
+  std::optional<Rescuer> rescuer_;
 };
 
 }  // namespace kvtier::testing

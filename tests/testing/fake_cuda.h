@@ -4,7 +4,10 @@
 //
 // It is stricter than a GPU: addresses of the device are not the host's, so that one in
 // the place of the other is found; a stream that would make its caller wait for room
-// aborts; streams run interleaved at random, and so do the copies of one batch.
+// aborts; streams run interleaved at random, and so do the copies of one batch; a copy is refused
+// unless all bytes of each side lie in one allocation (a mapped handle is one) that may be
+// accessed, and aborts if they are gone when its turn comes; new memory is not zero; what not every
+// GPU has is used only after the driver was asked about it.
 #ifndef KVTIER_TESTS_TESTING_FAKE_CUDA_H_
 #define KVTIER_TESTS_TESTING_FAKE_CUDA_H_
 
@@ -19,9 +22,11 @@ inline constexpr uint64_t kDeviceSide = uint64_t{1} << 58;
 // The next entry that moves bytes fails, as a wild address would: nothing runs any more,
 // and every call answers with the error. Until Repair().
 void FailNextMove();
-// The next entry that moves bytes is refused when it is put into its stream; all else
-// goes on.
-void RefuseNextMove();
+// The nth call from here on that moves bytes is refused, with an error of this call alone.
+void RefuseMove(uint64_t nth);
+inline void RefuseNextMove() { RefuseMove(1); }
+// The next call by which a stream is to wait for a word is refused in the same way.
+void RefuseNextWait();
 // As in a new process. REQUIRES: no device is open.
 void Repair();
 // A stream of somebody else's captures a graph in CUDA's mode "global": calls that could
@@ -41,10 +46,8 @@ void LetCallersWait();
 // Registrations until one fails for want of memory; 0: none will.
 void FailRegistration(uint64_t nth);
 
-// Where the bytes of a device address lie, for the fake's own parts. Aborts if it is none.
+// Where the byte of a device address lies. Aborts if it is none.
 std::byte* HostSide(const void* device);
-void AddRegistered(const void* host, uint64_t bytes);
-void RemoveRegistered(const void* host);
 
 }  // namespace kvtier::testing::fake_cuda
 

@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace kvtier::testing::fake_cuda {
@@ -15,6 +16,11 @@ int DriverVersion();
 cudaError_t Lost();
 // Gives the answer, and keeps an error as the thread's last one, "not ready" too.
 cudaError_t Answer(cudaError_t error);
+
+// Whether the driver was asked for the GPU's attribute.
+bool WasAsked(CUdevice_attribute attribute);
+// Takes this attribute from the GPU; nullopt: it has all.
+void SetLacking(std::optional<CUdevice_attribute> attribute);
 
 // What a call answers that a capture forbids to this thread; cudaSuccess: none does.
 cudaError_t RefusedByCapture();

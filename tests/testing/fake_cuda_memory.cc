@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -22,6 +21,7 @@
 #include "core/check.h"
 #include "tests/testing/fake_cuda.h"
 #include "tests/testing/fake_cuda_gpu.h"
+#include "tests/testing/fake_cuda_ranges.h"
 
 namespace kvtier::testing::fake_cuda {
 namespace {
@@ -30,11 +30,11 @@ constexpr uint64_t kGpuBytes = uint64_t{1} << 37;
 
 struct Memory {
   std::mutex mu;
-  // What the device sees, by the host's address: registered, allocated and mapped.
-  std::map<const std::byte*, uint64_t> seen;
-  std::set<const std::byte*> on_device;  // Of those, the GPU's own memory.
   uint64_t registered = 0;
   uint64_t fail_registration_in = 0;
+  // Attributes that cuDeviceGetAttribute() was asked for, and the one that the GPU lacks.
+  std::set<CUdevice_attribute> asked;
+  std::optional<CUdevice_attribute> lacks;
 };
 
 Memory& memory() {
@@ -49,12 +49,9 @@ std::atomic<int> driver_version = kDriverVersion;
 CUcontext const kPrimary = reinterpret_cast<CUcontext>(&primary);
 
 // NOLINTBEGIN(performance-no-int-to-ptr): a device's address is a number to the host.
-void* DeviceSide(const void* host) {
-  return reinterpret_cast<void*>(reinterpret_cast<uint64_t>(host) + kDeviceSide);
-}
-
-void* HostAddress(CUdeviceptr device) { return reinterpret_cast<void*>(device - kDeviceSide); }
+const void* AsPointer(CUdeviceptr device) { return reinterpret_cast<const void*>(device); }
 // NOLINTEND(performance-no-int-to-ptr)
+std::byte* HostOf(CUdeviceptr device) { return HostAddress(AsPointer(device)); }
 
 // Every call that works on the GPU needs its context.
 cudaError_t InContext() {
@@ -64,10 +61,16 @@ cudaError_t InContext() {
 
 CUresult DriverInContext() { return static_cast<CUresult>(InContext()); }
 
-void AddOnDevice(const void* host, uint64_t bytes) {
-  AddRegistered(host, bytes);
-  const std::lock_guard lock(memory().mu);
-  memory().on_device.insert(static_cast<const std::byte*>(host));
+// Unit of the driver's allocations, and the properties that CudaRegion asks for.
+constexpr uint64_t kGranularity = uint64_t{2} << 20;
+bool IsGranular(uint64_t value) { return value > 0 && value % kGranularity == 0; }
+
+bool IsOnThisGpu(const CUmemLocation& location) {
+  return location.type == CU_MEM_LOCATION_TYPE_DEVICE && location.id == 0;
+}
+bool IsExportable(const CUmemAllocationProp& properties) {
+  return properties.type == CU_MEM_ALLOCATION_TYPE_PINNED && IsOnThisGpu(properties.location) &&
+         properties.requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 }
 
 uint64_t SizeOf(int descriptor) {
@@ -84,8 +87,10 @@ CUresult GetDevice(CUdevice* gpu, int ordinal) {
   *gpu = ordinal;
   return CUDA_SUCCESS;
 }
-CUresult GetAttribute(int* value, CUdevice_attribute, CUdevice) {
-  *value = 1;
+CUresult GetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
+  const std::lock_guard lock(memory().mu);
+  memory().asked.insert(attribute);
+  *value = memory().lacks == attribute ? 0 : 1;
   return CUDA_SUCCESS;
 }
 
@@ -109,24 +114,32 @@ CUresult PopCurrent(CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-CUresult GetGranularity(size_t* bytes, const CUmemAllocationProp*,
+CUresult GetGranularity(size_t* bytes, const CUmemAllocationProp* properties,
                         CUmemAllocationGranularity_flags) {
-  *bytes = uint64_t{2} << 20;
+  KVT_CHECK(IsExportable(*properties));
+  *bytes = kGranularity;
   return DriverInContext();
 }
-CUresult AddressReserve(CUdeviceptr* start, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
-  void* const at =
-      mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+CUresult AddressReserve(CUdeviceptr* start, size_t bytes, size_t alignment, CUdeviceptr,
+                        unsigned long long) {
+  KVT_CHECK(WasAsked(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED));
+  if (!IsGranular(bytes) || !IsGranular(alignment)) return CUDA_ERROR_INVALID_VALUE;
+  // More than is asked for, so that the start can be aligned; the rest stays until the end.
+  void* const at = mmap(nullptr, bytes + alignment, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
-  *start = reinterpret_cast<CUdeviceptr>(DeviceSide(at));
+  const auto aligned = (reinterpret_cast<uint64_t>(at) + alignment - 1) / alignment * alignment;
+  *start = aligned + kDeviceSide;
   return DriverInContext();
 }
 CUresult AddressFree(CUdeviceptr start, size_t bytes) {
-  KVT_CHECK(munmap(HostAddress(start), bytes) == 0);
+  KVT_CHECK(munmap(HostOf(start), bytes) == 0);
   return DriverInContext();
 }
-CUresult Create(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp*,
-                unsigned long long) {
+CUresult Create(CUmemGenericAllocationHandle* handle, size_t bytes,
+                const CUmemAllocationProp* properties, unsigned long long) {
+  KVT_CHECK(WasAsked(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED));
+  if (!IsExportable(*properties) || !IsGranular(bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (bytes > kGpuBytes) return CUDA_ERROR_OUT_OF_MEMORY;
   const int fd = memfd_create("fake-gpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   KVT_CHECK(fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0);
@@ -137,53 +150,52 @@ CUresult Release(CUmemGenericAllocationHandle handle) {
   KVT_CHECK(close(static_cast<int>(handle)) == 0);
   return DriverInContext();
 }
-CUresult Export(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType,
+CUresult Export(void* out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
                 unsigned long long) {
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
   *static_cast<int*>(out) = dup(static_cast<int>(handle));
   return DriverInContext();
 }
-CUresult Import(CUmemGenericAllocationHandle* handle, void* descriptor, CUmemAllocationHandleType) {
+CUresult Import(CUmemGenericAllocationHandle* handle, void* descriptor,
+                CUmemAllocationHandleType type) {
   const int fd = static_cast<int>(reinterpret_cast<uintptr_t>(descriptor));
-  if (SizeOf(fd) == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || SizeOf(fd) == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   *handle = static_cast<CUmemGenericAllocationHandle>(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   return DriverInContext();
 }
-CUresult Map(CUdeviceptr at, size_t bytes, size_t, CUmemGenericAllocationHandle handle,
+CUresult Map(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
              unsigned long long) {
   const int fd = static_cast<int>(handle);
-  if (SizeOf(fd) != bytes) return CUDA_ERROR_INVALID_VALUE;
-  KVT_CHECK(mmap(HostAddress(at), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED);
+  if (SizeOf(fd) != bytes || offset != 0 || at % kGranularity != 0 ||
+      !AddRange(HostOf(at), bytes, RangeKind::kMapped)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  KVT_CHECK(mmap(HostOf(at), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED);
   return DriverInContext();
 }
 CUresult Unmap(CUdeviceptr at, size_t bytes) {
-  RemoveRegistered(HostAddress(at));
-  KVT_CHECK(mmap(HostAddress(at), bytes, PROT_NONE,
+  KVT_CHECK(RemoveRange(HostOf(at), RangeKind::kMapped) == bytes);
+  KVT_CHECK(mmap(HostOf(at), bytes, PROT_NONE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED);
   return DriverInContext();
 }
-CUresult SetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc*, size_t) {
-  KVT_CHECK(mprotect(HostAddress(at), bytes, PROT_READ | PROT_WRITE) == 0);
-  AddOnDevice(HostAddress(at), bytes);
+CUresult SetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc* access, size_t count) {
+  if (count != 1 || !IsOnThisGpu(access->location) ||
+      access->flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE || !AllowAccess(HostOf(at), bytes)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  KVT_CHECK(mprotect(HostOf(at), bytes, PROT_READ | PROT_WRITE) == 0);
   return DriverInContext();
 }
 
-// What the GPU sees there; nullopt: nothing.
-std::optional<std::pair<const std::byte*, uint64_t>> SeenAt(CUdeviceptr at) {
-  const auto* const host = static_cast<const std::byte*>(HostAddress(at));
-  const std::lock_guard lock(memory().mu);
-  const auto after = memory().seen.upper_bound(host);
-  if (after == memory().seen.begin()) return std::nullopt;
-  const auto found = *std::prev(after);
-  if (host >= found.first + found.second) return std::nullopt;
-  return found;
-}
 CUresult PointerAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr at) {
-  const auto seen = SeenAt(at);
+  const auto seen = RangeAt(AsPointer(at));
   if (!seen) return CUDA_ERROR_INVALID_VALUE;
-  const std::lock_guard lock(memory().mu);
-  const bool on_device = memory().on_device.contains(seen->first);
   if (attribute == CU_POINTER_ATTRIBUTE_MEMORY_TYPE) {
-    *static_cast<unsigned*>(data) = on_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+    *static_cast<unsigned*>(data) =
+        IsOnDevice(seen->kind) ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
   } else {
     KVT_CHECK(attribute == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
     *static_cast<int*>(data) = 0;
@@ -191,10 +203,10 @@ CUresult PointerAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr
   return DriverInContext();
 }
 CUresult AddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr at) {
-  const auto seen = SeenAt(at);
+  const auto seen = RangeAt(AsPointer(at));
   if (!seen) return CUDA_ERROR_NOT_FOUND;
-  *base = reinterpret_cast<CUdeviceptr>(DeviceSide(seen->first));
-  *bytes = seen->second;
+  *base = reinterpret_cast<CUdeviceptr>(DeviceSide(seen->begin));
+  *bytes = seen->bytes;
   return DriverInContext();
 }
 
@@ -231,34 +243,23 @@ cudaError_t Answer(cudaError_t error) {
   return error;
 }
 
-std::byte* HostSide(const void* device) {
-  const auto* const host =
-      static_cast<const std::byte*>(HostAddress(reinterpret_cast<CUdeviceptr>(device)));
-  const std::lock_guard lock(memory().mu);
-  const auto after = memory().seen.upper_bound(host);
-  KVT_CHECK(after != memory().seen.begin());
-  const auto& [begin, bytes] = *std::prev(after);
-  KVT_CHECK(host < begin + bytes);
-  return const_cast<std::byte*>(host);
-}
+std::byte* HostSide(const void* device) { return Touched(device, 1); }
 
 bool LosesWrite(const char* call, const void* device) {
   static const char* const lost = std::getenv("KVTIER_FAKE_GPU_LOSES");
   if (lost == nullptr || std::strcmp(lost, call) != 0) return false;
-  const auto seen = SeenAt(reinterpret_cast<CUdeviceptr>(device));
-  const std::lock_guard lock(memory().mu);
-  return seen && memory().on_device.contains(seen->first);
+  const auto seen = RangeAt(device);
+  return seen && IsOnDevice(seen->kind);
 }
 
-void AddRegistered(const void* host, uint64_t bytes) {
+bool WasAsked(CUdevice_attribute attribute) {
   const std::lock_guard lock(memory().mu);
-  KVT_CHECK(memory().seen.emplace(static_cast<const std::byte*>(host), bytes).second);
+  return memory().asked.contains(attribute);
 }
 
-void RemoveRegistered(const void* host) {
+void SetLacking(std::optional<CUdevice_attribute> attribute) {
   const std::lock_guard lock(memory().mu);
-  KVT_CHECK(memory().seen.erase(static_cast<const std::byte*>(host)) == 1);
-  memory().on_device.erase(static_cast<const std::byte*>(host));
+  memory().lacks = attribute;
 }
 
 void SetDriverVersion(int version) { driver_version = version; }
@@ -323,64 +324,75 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** call, unsi
 
 cudaError_t cudaMalloc(void** device, size_t bytes) {
   if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
-  void* const host = std::calloc(1, bytes);
-  fake::AddOnDevice(host, bytes);
+  void* const host = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  std::memset(host, 0xa5, bytes);  // Code that counts on zeros is found.
+  KVT_CHECK(fake::AddRange(host, bytes, fake::RangeKind::kAllocated));
   *device = fake::DeviceSide(host);
   return fake::InContext();
 }
 cudaError_t cudaFree(void* device) {
   if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
-  std::byte* const host = fake::HostSide(device);
-  fake::RemoveRegistered(host);
+  std::byte* const host = fake::HostAddress(device);
+  fake::RemoveRange(host, fake::RangeKind::kAllocated);
   std::free(host);
   return fake::InContext();
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
   KVT_CHECK(kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToHost);
+  const void* const device = kind == cudaMemcpyHostToDevice ? to : from;
+  const auto seen = fake::RangeAt(device);
+  std::byte* const there = fake::InOneRange(device, bytes);
+  if (there == nullptr || !fake::IsOnDevice(seen->kind)) {
+    return fake::Answer(cudaErrorInvalidValue);
+  }
   if (kind == cudaMemcpyHostToDevice) {
-    std::memcpy(fake::HostSide(to), from, bytes);
+    std::memcpy(there, from, bytes);
   } else {
-    std::memcpy(to, fake::HostSide(from), bytes);
+    std::memcpy(to, there, bytes);
   }
   return fake::InContext();
 }
-cudaError_t cudaHostAlloc(void** host, size_t bytes, unsigned int) {
+cudaError_t cudaHostAlloc(void** host, size_t bytes, unsigned int flags) {
   if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
+  KVT_CHECK(flags == (cudaHostAllocPortable | cudaHostAllocMapped));
   *host = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  fake::AddRegistered(*host, bytes);
+  KVT_CHECK(fake::AddRange(*host, bytes, fake::RangeKind::kHostAllocated));
   return fake::InContext();
 }
 cudaError_t cudaFreeHost(void* host) {
   if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
-  fake::RemoveRegistered(host);
+  fake::RemoveRange(host, fake::RangeKind::kHostAllocated);
   std::free(host);
   return fake::InContext();
 }
-cudaError_t cudaHostRegister(void* host, size_t bytes, unsigned int) {
+cudaError_t cudaHostRegister(void* host, size_t bytes, unsigned int flags) {
   if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
+  KVT_CHECK(flags == (cudaHostRegisterPortable | cudaHostRegisterMapped));
   {
     const std::lock_guard lock(fake::memory().mu);
     uint64_t& fail_in = fake::memory().fail_registration_in;
     const bool fails = fail_in == 1;
     if (fail_in > 0) --fail_in;
     if (fails) return fake::Answer(cudaErrorMemoryAllocation);
-    fake::memory().registered += bytes;
   }
-  fake::AddRegistered(host, bytes);
+  if (!fake::AddRange(host, bytes, fake::RangeKind::kHostRegistered)) {
+    return fake::Answer(cudaErrorHostMemoryAlreadyRegistered);
+  }
+  const std::lock_guard lock(fake::memory().mu);
+  fake::memory().registered += bytes;
   return fake::InContext();
 }
 cudaError_t cudaHostUnregister(void* host) {
   if (const cudaError_t refused = fake::RefusedByCapture()) return refused;
-  {
-    const std::lock_guard lock(fake::memory().mu);
-    fake::memory().registered -= fake::memory().seen.at(static_cast<std::byte*>(host));
-  }
-  fake::RemoveRegistered(host);
+  const uint64_t bytes = fake::RemoveRange(host, fake::RangeKind::kHostRegistered);
+  const std::lock_guard lock(fake::memory().mu);
+  fake::memory().registered -= bytes;
   return fake::InContext();
 }
 cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned int) {
   *device = fake::DeviceSide(host);
-  (void)fake::HostSide(*device);
+  const auto seen = fake::RangeAt(*device);
+  if (!seen || fake::IsOnDevice(seen->kind)) return fake::Answer(cudaErrorInvalidValue);
   return fake::InContext();
 }

@@ -20,6 +20,7 @@
 #include "core/check.h"
 #include "tests/testing/fake_cuda.h"
 #include "tests/testing/fake_cuda_gpu.h"
+#include "tests/testing/fake_cuda_ranges.h"
 #include "tier_gpu/device/signal_page.h"
 
 namespace kvtier::testing::fake_cuda {
@@ -62,7 +63,8 @@ class Gpu {
   std::mutex mu;
   cudaError_t lost = cudaSuccess;
   bool fail_next_move = false;
-  bool refuse_next_move = false;
+  uint64_t refuse_move_in = 0;  // Calls until one is refused; 0: none will be.
+  bool refuse_next_wait = false;
   std::list<Stream> streams;
   Stream null_stream;
 
@@ -124,12 +126,29 @@ cudaError_t Enqueue(void* stream, std::vector<Entry> added) {
   return cudaSuccess;
 }
 
-std::byte* HostSideOf(CUdeviceptr at) {
-  return HostSide(reinterpret_cast<void*>(at));  // NOLINT(performance-no-int-to-ptr)
+// The word there; null: it is none.
+SignalWord* WordAt(CUdeviceptr at) {
+  KVT_CHECK(WasAsked(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS));
+  if (at % sizeof(SignalWord) != 0) return nullptr;
+  const auto* const device = reinterpret_cast<void*>(at);  // NOLINT(performance-no-int-to-ptr)
+  return reinterpret_cast<SignalWord*>(InOneRange(device, sizeof(SignalWord)));
+}
+
+// Whether both sides are there, and as `kind` says.
+bool CanCopy(const void* destination, const void* source, size_t bytes, cudaMemcpyKind kind) {
+  if (InOneRange(destination, bytes) == nullptr || InOneRange(source, bytes) == nullptr) {
+    return false;
+  }
+  const bool to_device = IsOnDevice(RangeAt(destination)->kind);
+  const bool from_device = IsOnDevice(RangeAt(source)->kind);
+  if (kind == cudaMemcpyHostToDevice) return to_device && !from_device;
+  if (kind == cudaMemcpyDeviceToHost) return !to_device && from_device;
+  return kind == cudaMemcpyDefault;
 }
 
 void Move(void* destination, const void* source, size_t bytes) {
-  std::memcpy(HostSide(destination), HostSide(source), bytes);
+  KVT_CHECK(CanCopy(destination, source, bytes, cudaMemcpyDefault));  // Still.
+  std::memcpy(HostAddress(destination), HostAddress(source), bytes);
 }
 
 }  // namespace
@@ -137,7 +156,8 @@ void Move(void* destination, const void* source, size_t bytes) {
 cudaError_t EnqueueMoves(void* stream, std::vector<std::function<void()>> moves) {
   {
     const std::lock_guard lock(gpu().mu);
-    if (std::exchange(gpu().refuse_next_move, false)) return Answer(cudaErrorInvalidValue);
+    uint64_t& refuse_in = gpu().refuse_move_in;
+    if (refuse_in > 0 && --refuse_in == 0) return Answer(cudaErrorInvalidValue);
   }
   std::vector<Entry> entries;
   for (auto& move : moves) {
@@ -167,7 +187,8 @@ int EnqueueWork(void* stream, std::function<void()> work) {
 
 CUresult WriteWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags) {
   KVT_CHECK(flags == CU_STREAM_WRITE_VALUE_DEFAULT);
-  auto* const word = reinterpret_cast<SignalWord*>(HostSideOf(at));
+  SignalWord* const word = WordAt(at);
+  if (word == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const cudaError_t error = Enqueue(stream, {[word, value] {
                                       word->store(value);
                                       return true;
@@ -177,7 +198,12 @@ CUresult WriteWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned i
 
 CUresult WaitForWord(CUstream stream, CUdeviceptr at, cuuint64_t value, unsigned int flags) {
   KVT_CHECK(flags == CU_STREAM_WAIT_VALUE_GEQ);
-  const auto* const word = reinterpret_cast<SignalWord*>(HostSideOf(at));
+  {
+    const std::lock_guard lock(gpu().mu);
+    if (std::exchange(gpu().refuse_next_wait, false)) return CUDA_ERROR_INVALID_VALUE;
+  }
+  const SignalWord* const word = WordAt(at);
+  if (word == nullptr) return CUDA_ERROR_INVALID_VALUE;
   // Cyclic, as the driver's.
   const cudaError_t error =
       Enqueue(stream, {[word, value] { return static_cast<int64_t>(word->load() - value) >= 0; }});
@@ -189,9 +215,14 @@ void FailNextMove() {
   gpu().fail_next_move = true;
 }
 
-void RefuseNextMove() {
+void RefuseMove(uint64_t nth) {
   const std::lock_guard lock(gpu().mu);
-  gpu().refuse_next_move = true;
+  gpu().refuse_move_in = nth;
+}
+
+void RefuseNextWait() {
+  const std::lock_guard lock(gpu().mu);
+  gpu().refuse_next_wait = true;
 }
 
 void LetCallersWait() { callers_wait = true; }
@@ -286,8 +317,9 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
   return fake::gpu().lost;
 }
 
-cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes, cudaMemcpyKind,
-                            cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes,
+                            cudaMemcpyKind kind, cudaStream_t stream) {
+  if (!fake::CanCopy(destination, source, bytes, kind)) return fake::Answer(cudaErrorInvalidValue);
   if (fake::LosesWrite("cudaMemcpyAsync", destination)) return fake::Lost();
   return fake::EnqueueMoves(stream, {[=] { fake::Move(destination, source, bytes); }});
 }
@@ -308,7 +340,9 @@ cudaError_t cudaMemcpyBatchAsync(void** destinations, void** sources, size_t* si
   KVT_CHECK(attributes->srcAccessOrder == cudaMemcpySrcAccessOrderStream);
   std::vector<std::function<void()>> moves;
   for (size_t i = 0; i < count; ++i) {
-    if (sizes[i] == 0) return cudaErrorInvalidValue;
+    if (sizes[i] == 0 || !fake::CanCopy(destinations[i], sources[i], sizes[i], cudaMemcpyDefault)) {
+      return fake::Answer(cudaErrorInvalidValue);
+    }
     moves.emplace_back([destination = destinations[i], source = sources[i], bytes = sizes[i]] {
       fake::Move(destination, source, bytes);
     });
@@ -324,8 +358,13 @@ cudaError_t cudaMemsetAsync(void* device, int value, size_t bytes, cudaStream_t 
 
 cudaError_t cudaMemset2DAsync(void* device, size_t pitch, int value, size_t width, size_t height,
                               cudaStream_t stream) {
+  const size_t bytes = height == 0 ? 0 : (height - 1) * pitch + width;
+  if (width > pitch || fake::InOneRange(device, bytes) == nullptr) {
+    return fake::Answer(cudaErrorInvalidValue);
+  }
   return fake::EnqueueMoves(stream, {[=] {
-                              std::byte* row = fake::HostSide(device);
+                              std::byte* row = fake::InOneRange(device, bytes);
+                              KVT_CHECK(row != nullptr);  // Still.
                               for (size_t i = 0; i < height; ++i, row += pitch)
                                 std::memset(row, value, width);
                             }});

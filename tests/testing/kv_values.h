@@ -14,26 +14,24 @@
 #include "kernels/codec.h"
 #include "kernels/float_formats.h"
 
-namespace kvtier::kernels {
+namespace kvtier {
 
 inline std::ostream& operator<<(std::ostream& out, const KvShape& shape) {
   return out << shape.layers << " layers of " << shape.axes << " axes, " << shape.tokens
              << " tokens, " << shape.kv_heads << " heads of " << shape.head_dim;
 }
 
-}  // namespace kvtier::kernels
+}  // namespace kvtier
 
 namespace kvtier::testing {
 
-inline constexpr kernels::Codec kAllCodecs[] = {kernels::Codec::kRaw, kernels::Codec::kFp8E4m3,
-                                                kernels::Codec::kInt8, kernels::Codec::kInt4,
-                                                kernels::Codec::kPackedExponents};
+inline constexpr Codec kAllCodecs[] = {Codec::kRaw, Codec::kFp8E4m3, Codec::kInt8,
+                                       Codec::kPackedExponents};
 
-inline constexpr kernels::KvShape kSmallShape = {
-    .layers = 2, .tokens = 16, .kv_heads = 2, .head_dim = 128};
+inline constexpr KvShape kSmallShape = {.layers = 2, .tokens = 16, .kv_heads = 2, .head_dim = 128};
 
-// One token, the usual head sizes, groups that end early, one axis.
-inline std::vector<kernels::KvShape> KvShapes() {
+// One token, the usual head sizes, odd numbers of tokens, one axis.
+inline std::vector<KvShape> KvShapes() {
   return {
       {.layers = 1, .tokens = 1, .kv_heads = 1, .head_dim = 16},
       {.layers = 2, .tokens = 1, .kv_heads = 3, .head_dim = 64},
@@ -49,14 +47,14 @@ inline std::vector<kernels::KvShape> KvShapes() {
 using KvValues = std::vector<uint16_t>;  // Bits of bf16.
 
 // Gaussian values. Every 32nd channel of each K is `outlier` times larger.
-inline KvValues GaussianValues(const kernels::KvShape& shape, uint64_t seed, float outlier = 1) {
+inline KvValues GaussianValues(const KvShape& shape, uint64_t seed, float outlier = 1) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> gauss;
-  KvValues values(kernels::RawBytes(shape) / 2);
-  const uint64_t plane = kernels::PlaneElements(shape);
+  KvValues values(RawBytes(shape) / 2);
+  const uint64_t plane = PlaneElements(shape);
   for (uint64_t i = 0; i < values.size(); ++i) {
     const bool is_key = i / plane % shape.axes == 0;
-    const bool is_outlier = is_key && i % kernels::Channels(shape) % 32 == 0;
+    const bool is_outlier = is_key && i % Channels(shape) % 32 == 0;
     values[i] = kernels::Bf16FromFloat(gauss(random) * (is_outlier ? outlier : 1));
   }
   return values;
@@ -81,10 +79,9 @@ struct Encoded {
   kernels::CodecOutcome outcome;
 };
 
-inline Encoded EncodeValues(kernels::Codec codec, const kernels::KvShape& shape,
-                            const KvValues& values) {
+inline Encoded EncodeValues(Codec codec, const KvShape& shape, const KvValues& values) {
   Encoded encoded;
-  encoded.bytes.assign(kernels::MaxEncodedBytes(shape), std::byte{0xa5});
+  encoded.bytes.assign(MaxEncodedBytes(shape), std::byte{0xa5});
   const kernels::CodecBlock block = {.source = std::as_bytes(std::span(values)).data(),
                                      .source_bytes = values.size() * 2,
                                      .destination = encoded.bytes.data(),
@@ -96,9 +93,9 @@ inline Encoded EncodeValues(kernels::Codec codec, const kernels::KvShape& shape,
 }
 
 // Empty where the encoding was not taken.
-inline KvValues DecodeValues(kernels::Codec codec, const kernels::KvShape& shape,
+inline KvValues DecodeValues(Codec codec, const KvShape& shape,
                              std::span<const std::byte> encoding) {
-  KvValues values(kernels::RawBytes(shape) / 2, 0xa5a5);
+  KvValues values(RawBytes(shape) / 2, 0xa5a5);
   kernels::CodecOutcome outcome;
   const kernels::CodecBlock block = {
       .source = encoding.data(),

@@ -18,7 +18,7 @@ struct NamedLayout {
   kernels::BlockLayout layout;
 };
 
-inline std::vector<NamedLayout> BlockLayouts(const kernels::KvShape& shape, uint64_t row_bytes) {
+inline std::vector<NamedLayout> BlockLayouts(const KvShape& shape, uint64_t row_bytes) {
   using namespace kernels;
   std::vector<NamedLayout> layouts = {{"token major", TokenMajorLayout(shape, row_bytes)},
                                       {"head major", HeadMajorLayout(shape, row_bytes)},
@@ -35,7 +35,7 @@ inline std::vector<NamedLayout> BlockLayouts(const kernels::KvShape& shape, uint
 }
 
 // Bytes that a block of this layout lies within.
-inline uint64_t ExtentOf(const kernels::BlockLayout& layout, const kernels::KvShape& shape,
+inline uint64_t ExtentOf(const kernels::BlockLayout& layout, const KvShape& shape,
                          uint64_t row_bytes) {
   return (shape.layers - 1) * layout.layer + (shape.axes - 1) * layout.axis +
          (shape.tokens - 1) * layout.token + (shape.kv_heads - 1) * layout.head + row_bytes;
@@ -47,7 +47,7 @@ inline uint64_t RowAt(const kernels::BlockLayout& layout, uint64_t layer, uint64
 }
 
 struct Move {
-  kernels::KvShape shape{};
+  KvShape shape{};
   uint64_t row_bytes = 0;
   kernels::BlockLayout from{};
   kernels::BlockLayout to{};

@@ -30,7 +30,7 @@ using testing::KvValues;
 constexpr KvShape kLlama = {.layers = 32, .tokens = 16, .kv_heads = 8, .head_dim = 128};
 constexpr float kOutlier = 30;
 
-constexpr Codec kLossy[] = {Codec::kFp8E4m3, Codec::kInt8, Codec::kInt4};
+constexpr Codec kLossy[] = {Codec::kFp8E4m3, Codec::kInt8};
 constexpr Codec kExact[] = {Codec::kRaw, Codec::kPackedExponents};
 
 std::string Case(Codec codec, const KvShape& shape) {
@@ -62,7 +62,6 @@ TEST(CodecTest, ALlamaBlockTakesWhatTheFormatSays) {
   static_assert(EncodedBytes(Codec::kFp8E4m3, kLlama) == 64 + kElements + 2 * kRows);
   // K: a step for 16 tokens of a channel; V: one for a row.
   static_assert(EncodedBytes(Codec::kInt8, kLlama) == 64 + kElements + kElements / 16 + kRows);
-  static_assert(EncodedBytes(Codec::kInt4, kLlama) == 64 + kElements / 2 + kElements / 8);
   // Escapes of a plane: a count and 1/64 of its 16,384 elements, to 16 bytes.
   static_assert(EncodedBytes(Codec::kPackedExponents, kLlama) ==
                 64 + kElements + kElements / 2 + kRows + uint64_t{64} * 272);

@@ -16,11 +16,8 @@
 namespace kvtier {
 namespace {
 
-using kernels::Codec;
-
-constexpr kernels::KvShape kShape = {
-    .layers = 1, .axes = 2, .tokens = 16, .kv_heads = 2, .head_dim = 16};
-constexpr uint64_t kRaw = kernels::RawBytes(kShape);  // Half a block of the rig.
+constexpr KvShape kShape = {.layers = 1, .axes = 2, .tokens = 16, .kv_heads = 2, .head_dim = 16};
+constexpr uint64_t kRaw = RawBytes(kShape);  // Half a block of the rig.
 constexpr uint64_t kPlane = kRaw / 2;
 
 BlockGeometry WholeBlocks() {
@@ -43,8 +40,7 @@ class EmulatedBlocksTest : public ::testing::Test {
     for (size_t i = 0; i < count; ++i) {
       blocks.push_back({.device_offset = i * slot_stride_, .host = rig_->host(i).data()});
     }
-    const uint64_t bytes =
-        codec == Codec::kRaw ? kRaw : kernels::EncodedBytes(codec, geometry_.shape);
+    const uint64_t bytes = codec == Codec::kRaw ? kRaw : EncodedBytes(codec, geometry_.shape);
     return rig_->device().SubmitBlocks({.direction = direction,
                                         .region = rig_->region(),
                                         .geometry = &geometry_,
@@ -74,7 +70,7 @@ class EmulatedBlocksTest : public ::testing::Test {
 // What is stored crosses the link; rows are read and written, the codec reads them and
 // writes an encoding, and a sum that no other pass takes reads what is stored.
 TEST_F(EmulatedBlocksTest, BlocksTakeTheTimeOfTheirPassesAndOfWhatIsStored) {
-  const uint64_t int8 = kernels::EncodedBytes(Codec::kInt8, kShape);
+  const uint64_t int8 = EncodedBytes(Codec::kInt8, kShape);
   struct Case {
     Codec codec;
     bool summed;

@@ -194,6 +194,34 @@ TEST_F(GpuPoolTest, ALargePoolIsOneRangeOfSeveralHandles) {
   EXPECT_EQ(host[region->shape().handle_bytes - over_the_border.offset()], std::byte{1});
 }
 
+// The emulated device refuses a copy over the border of two handles, as a driver may.
+TEST_F(GpuPoolTest, CopiesAreCutAtTheBordersOfHandles) {
+  constexpr uint64_t kHandle = kRegionGranularity;
+  // Slots that end where handles do, and slots of which some lie in two handles.
+  for (const uint64_t slot : {kHandle / 4, kHandle / 4 + 4096}) {
+    const auto pool = *GpuPool::Create(&device_, &runner_, kHandle, slot, 3 * kHandle);
+    while (pool->handles().size() < 3) ASSERT_EQ(Finish(pool->Grow()), absl::OkStatus());
+    std::vector<GpuSlot> slots;
+    for (auto taken = pool->Reserve(); taken.ok(); taken = pool->Reserve()) {
+      slots.push_back(*std::move(taken));
+    }
+    std::vector<std::byte> host(slots.size() * slot);
+    ASSERT_TRUE(device_.Pin(host).ok());
+    std::vector<GpuTransfer> transfers;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      transfers.push_back({slots[i].ref(), std::span(host).subspan(i * slot, slot)});
+    }
+    std::mt19937_64 random(testing::TestSeed());
+    for (std::byte& byte : host) byte = static_cast<std::byte>(random());
+    const std::vector<std::byte> written = host;
+    ASSERT_EQ(Finish(pool->Scatter(transfers)), absl::OkStatus());
+    std::ranges::fill(host, std::byte{});
+    ASSERT_EQ(Finish(pool->Gather(transfers, CopyUrgency::kBackground)), absl::OkStatus());
+    EXPECT_TRUE(host == written);
+    EXPECT_EQ(device_.Unpin(host), absl::OkStatus());
+  }
+}
+
 TEST_F(GpuPoolTest, APoolGrowsByWholeHandlesUpToItsMost) {
   constexpr uint64_t kHandle = kRegionGranularity;
   const auto pool = *GpuPool::Create(&device_, &runner_, kHandle, kSlot, 3 * kHandle);

@@ -32,7 +32,7 @@ StoredBlocks StoredOf(const KvGeometry& geometry, KvOrder order = KvOrder::kToke
                                    .head_dim = 16},
                          .row_bytes = kRow,
                          .order = order};
-  stored.block_bytes = kernels::RawBytes(stored.shape);
+  stored.block_bytes = RawBytes(stored.shape);
   return stored;
 }
 

@@ -31,6 +31,7 @@ AccessChecker::Timeline AccessChecker::AddTimeline(std::string name) {
 void AccessChecker::AddMapping(std::span<const std::byte> mapped, const std::string& id,
                                uint64_t offset) {
   KVT_CHECK(!mapped.empty());
+  const absl::MutexLock lock(&mu_);
   Mapping& mapping =
       mappings_.try_emplace(mapped.data(), Mapping{mapped, id, offset}).first->second;
   KVT_CHECK(mapping.bytes.size() == mapped.size() && mapping.id == id);
@@ -38,6 +39,7 @@ void AccessChecker::AddMapping(std::span<const std::byte> mapped, const std::str
 }
 
 void AccessChecker::RemoveMapping(std::span<const std::byte> mapped) {
+  const absl::MutexLock lock(&mu_);
   const auto found = mappings_.find(mapped.data());
   KVT_CHECK(found != mappings_.end());
   if (--found->second.times == 0) mappings_.erase(found);
@@ -65,6 +67,7 @@ void AccessChecker::Acquire(Timeline timeline, const void* word) {
 
 void AccessChecker::Note(Timeline timeline, Access access, std::span<const std::byte> bytes) {
   const std::byte* const end = bytes.data() + bytes.size();
+  const absl::MutexLock lock(&mu_);
   auto next = mappings_.upper_bound(bytes.data());
   if (next != mappings_.begin()) --next;
   for (; next != mappings_.end() && next->first < end; ++next) {

@@ -18,10 +18,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
 
 namespace kvtier {
 
+// Mappings come and go on any thread, as host memory is pinned; all else on one.
 class AccessChecker {
  public:
   enum class Timeline : uint32_t {};
@@ -78,7 +81,8 @@ class AccessChecker {
   const uint64_t granule_;
   std::vector<std::string> names_;   // By timeline.
   std::vector<VectorClock> clocks_;  // By timeline; all of one length.
-  std::map<const std::byte*, Mapping> mappings_;
+  absl::Mutex mu_;
+  std::map<const std::byte*, Mapping> mappings_ ABSL_GUARDED_BY(mu_);
   absl::flat_hash_map<const void*, VectorClock> words_;
   std::map<Place, History> places_;
   std::vector<std::string> races_;

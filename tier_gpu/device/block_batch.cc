@@ -7,9 +7,6 @@
 namespace kvtier {
 namespace {
 
-using kernels::Codec;
-using kernels::KvShape;
-
 template <typename... Parts>
 absl::Status WrongBatch(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("blocks: ", parts...));
@@ -28,11 +25,10 @@ absl::Status CheckShape(const BlockGeometry& geometry) {
   KVT_RETURN_IF_ERROR(CheckRange("tokens", shape.tokens, 65536));
   KVT_RETURN_IF_ERROR(CheckRange("kv_heads", shape.kv_heads, 4096));
   // Below 2^42 rows, so nothing wraps.
-  const uint64_t most = kernels::kMaxRawBytes / (kernels::Planes(shape) * kernels::Rows(shape));
+  const uint64_t most = kMaxRawBytes / (Planes(shape) * Rows(shape));
   KVT_RETURN_IF_ERROR(CheckRange("row_bytes", geometry.row_bytes, most));
-  if (geometry.planes.size() == kernels::Planes(shape)) return absl::OkStatus();
-  return WrongBatch("planes has ", geometry.planes.size(), " entries, not ",
-                    kernels::Planes(shape));
+  if (geometry.planes.size() == Planes(shape)) return absl::OkStatus();
+  return WrongBatch("planes has ", geometry.planes.size(), " entries, not ", Planes(shape));
 }
 
 absl::Status CheckCodec(const BlockBatch& batch) {
@@ -43,9 +39,9 @@ absl::Status CheckCodec(const BlockBatch& batch) {
                       geometry.raw_bytes());
   }
   const auto codec = static_cast<uint32_t>(batch.codec);
-  if (batch.codec > Codec::kPackedExponents) return WrongBatch("codec is ", codec, ", unknown");
+  if (!IsKnown(batch.codec)) return WrongBatch("codec is ", codec, ", unknown");
   const KvShape& shape = geometry.shape;
-  if (!kernels::IsEncodable(shape)) {
+  if (!IsEncodable(shape)) {
     return WrongBatch("head_dim is ", shape.head_dim, ", in a shape that codec ", codec,
                       " does not take");
   }
@@ -53,8 +49,8 @@ absl::Status CheckCodec(const BlockBatch& batch) {
     return WrongBatch("row_bytes is ", geometry.row_bytes, "; codec ", codec, " is for bf16, ",
                       2 * uint64_t{shape.head_dim});
   }
-  const uint64_t encoded = kernels::EncodedBytes(batch.codec, shape);
-  const uint64_t roomy = kernels::MaxEncodedBytes(shape);
+  const uint64_t encoded = EncodedBytes(batch.codec, shape);
+  const uint64_t roomy = MaxEncodedBytes(shape);
   if (encoded >= roomy) {
     return WrongBatch("tokens is ", shape.tokens, "; codec ", codec,
                       " makes no such block smaller");

@@ -53,7 +53,7 @@ struct BlockBatch {
   CopyDirection direction{};
   DeviceRegion* region = nullptr;
   const BlockGeometry* geometry = nullptr;
-  kernels::Codec codec = kernels::Codec::kRaw;  // kRaw: the rows and nothing else.
+  Codec codec = Codec::kRaw;  // kRaw: the rows and nothing else.
   // Of each stored block, as the space has it: raw_bytes(), or one of the two sizes of a
   // codec, EncodedBytes() or, with room for blocks that must stay raw, MaxEncodedBytes().
   uint64_t block_bytes = 0;
@@ -62,15 +62,14 @@ struct BlockBatch {
   std::span<const BlockTransfer> blocks;
   // Pinned, and the batch's own from its submission to its end.
   BlockOutcomes* outcomes = nullptr;
-  // False: no sums. They take a pass more on the device where a codec, a slot with room
-  // or unevenly spaced planes keep them out of another one.
+  // False: no sums. They take a pass more on the device where a codec or unevenly spaced planes
+  // keep them out of the gather.
   bool summed = true;
 };
 
 // A block can be stored raw in the batch's block_bytes, with a header that says so.
 constexpr bool HasRoomForRaw(const BlockBatch& batch) {
-  return batch.codec != kernels::Codec::kRaw &&
-         batch.block_bytes == kernels::MaxEncodedBytes(batch.geometry->shape);
+  return batch.codec != Codec::kRaw && batch.block_bytes == MaxEncodedBytes(batch.geometry->shape);
 }
 
 // The check of every Device::SubmitBlocks(). Errors: kInvalidArgument, naming the field

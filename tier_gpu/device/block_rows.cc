@@ -7,8 +7,6 @@
 namespace kvtier {
 namespace {
 
-using kernels::KvShape;
-
 // The strides of planes that lie as far apart as their number says.
 std::optional<kernels::BlockLayout> EvenStrides(const BlockGeometry& geometry) {
   const std::span<const uint64_t> planes = geometry.planes;
@@ -50,7 +48,7 @@ RowMoves RowMoves::Of(const BlockGeometry& geometry) {
   moves.gather = kernels::MoveBetween(
       shape, geometry.row_bytes, {.token = geometry.token_stride, .head = geometry.head_stride},
       kernels::TokenMajorLayout(shape, geometry.row_bytes));
-  const uint64_t plane_bytes = kernels::Rows(shape) * geometry.row_bytes;
+  const uint64_t plane_bytes = Rows(shape) * geometry.row_bytes;
   moves.pieces.reserve(geometry.planes.size());
   for (const uint64_t plane : geometry.planes) {
     moves.pieces.push_back(

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "core/codec_layout.h"
 #include "kernels/block_layout.h"
-#include "kernels/codec_layout.h"
 #include "kernels/copy_segments.h"
 #include "tier_gpu/device/copy.h"
 
@@ -22,7 +22,7 @@ namespace kvtier {
 // anywhere: so all that an engine may do is said by this, tensors for each layer, K and V
 // apart, interleaved or fused in rows, tokens or heads first.
 struct BlockGeometry {
-  kernels::KvShape shape{};
+  KvShape shape{};
   uint64_t row_bytes = 0;  // head_dim elements; of a codec: of bf16.
   uint64_t token_stride = 0;
   uint64_t head_stride = 0;
@@ -30,7 +30,7 @@ struct BlockGeometry {
   std::vector<uint64_t> planes{};
 
   // Rows of a block, [layer][axis][token][head]: the order that codecs take.
-  uint64_t raw_bytes() const { return kernels::Planes(shape) * kernels::Rows(shape) * row_bytes; }
+  uint64_t raw_bytes() const { return Planes(shape) * Rows(shape) * row_bytes; }
 };
 
 // How the rows of a block are moved into one piece of memory, in the order above, and

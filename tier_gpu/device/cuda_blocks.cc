@@ -13,15 +13,13 @@
 namespace kvtier {
 namespace {
 
-using kernels::Codec;
-
 // What the widest accesses of kernels and the copy engine like, and more than codecs ask.
 constexpr uint64_t kStep = 256;
 // What a call of kernels/ puts into a stream, at most: codec.h; a copy and its sums.
-constexpr size_t kCodecEntries = 5;
+constexpr size_t kCodecEntries = 4;
 constexpr size_t kCopyEntries = 2;
 // Blocks of which all kernels are loaded: the smallest that every codec makes smaller.
-constexpr kernels::KvShape kTinyShape = {
+constexpr KvShape kTinyShape = {
     .layers = 1, .axes = 2, .tokens = 16, .kv_heads = 1, .head_dim = 16};
 
 // Of an onboarding, ahead in a row: two waits, the copies of a portion, and the event.
@@ -36,11 +34,6 @@ bool SumsRows(const BlockBatch& batch, const RowMoves& moves) {
   return batch.codec == Codec::kRaw && moves.pieces.size() == 1;
 }
 
-// The codec sums what it writes or reads, which is all that is stored.
-bool SumsCode(const BlockBatch& batch) {
-  return batch.codec != Codec::kRaw && !HasRoomForRaw(batch);
-}
-
 uint64_t PiecesOfBuffer(uint64_t buffer_bytes) {
   return kernels::PiecesOf(buffer_bytes) + kMaxBatchBlocks;
 }
@@ -49,8 +42,8 @@ uint64_t PiecesOfBuffer(uint64_t buffer_bytes) {
 
 CudaBlocks::CudaBlocks(const Options& options)
     : options_(options),
-      buffer_bytes_(StepFor(std::max(options.largest_block, kernels::RawBytes(kTinyShape)) +
-                            kernels::kEncodedHeaderBytes)) {}
+      buffer_bytes_(
+          StepFor(std::max(options.largest_block, RawBytes(kTinyShape)) + kEncodedHeaderBytes)) {}
 
 absl::StatusOr<std::unique_ptr<CudaBlocks>> CudaBlocks::Open(const Options& options) {
   auto blocks = absl::WrapUnique(new CudaBlocks(options));
@@ -96,13 +89,10 @@ absl::Status CudaBlocks::LoadKernels() {
   lists_->stored[0] = {.source = buffers_[0].memory, .run_bytes = batch.block_bytes};
   KVT_RETURN_IF_ERROR(SumStored(batch, portion, 0).put());
   lists_->blocks[0] = {};
-  for (const Codec codec : {Codec::kFp8E4m3, Codec::kInt8, Codec::kInt4, Codec::kPackedExponents}) {
+  for (const Codec codec : {Codec::kFp8E4m3, Codec::kInt8, Codec::kPackedExponents}) {
     batch.codec = codec;
-    batch.block_bytes = kernels::EncodedBytes(codec, kTinyShape);
-    for (const bool summed : {false, true}) {
-      batch.summed = summed;
-      KVT_RETURN_IF_ERROR(Code(batch, portion, 0).put());
-    }
+    batch.block_bytes = EncodedBytes(codec, kTinyShape);
+    KVT_RETURN_IF_ERROR(Code(batch, portion, 0).put());
   }
   return CudaStatus("cudaStreamSynchronize",
                     cudaStreamSynchronize(options_.streams.of(where_kernels())));
@@ -135,9 +125,8 @@ absl::Status CudaBlocks::Check(const BlockBatch& batch, const CudaHostMemory& ho
 
 CudaBlocks::Steps CudaBlocks::StepsOf(const BlockBatch& batch) {
   // An encoder wants room for a block that stays raw, whether it is stored or not.
-  const uint64_t room = batch.codec == Codec::kRaw
-                            ? batch.block_bytes
-                            : kernels::MaxEncodedBytes(batch.geometry->shape);
+  const uint64_t room =
+      batch.codec == Codec::kRaw ? batch.block_bytes : MaxEncodedBytes(batch.geometry->shape);
   return {.stored = StepFor(room), .raw = StepFor(batch.geometry->raw_bytes())};
 }
 
@@ -190,14 +179,14 @@ CudaCommand CudaBlocks::MoveRows(const BlockBatch& batch, const RowMoves& moves,
 }
 
 CudaCommand CudaBlocks::Code(const BlockBatch& batch, const Portion& portion, size_t place) const {
-  kernels::CodecLaunch launch = {.codec = batch.codec,
-                                 .shape = batch.geometry->shape,
-                                 .blocks = lists_on_device_[place].blocks.data() + portion.first,
-                                 .outcomes = outcomes_[place].codecs.data() + portion.first,
-                                 .count = static_cast<uint32_t>(portion.count),
-                                 .thread_blocks = kCopyThreadBlocks,
-                                 .stream = options_.streams.of(where_kernels())};
-  if (batch.summed && SumsCode(batch)) launch.sum = SumsOf(batch, portion, place);
+  const kernels::CodecLaunch launch = {
+      .codec = batch.codec,
+      .shape = batch.geometry->shape,
+      .blocks = lists_on_device_[place].blocks.data() + portion.first,
+      .outcomes = outcomes_[place].codecs.data() + portion.first,
+      .count = static_cast<uint32_t>(portion.count),
+      .thread_blocks = kCopyThreadBlocks,
+      .stream = options_.streams.of(where_kernels())};
   return {.where = where_kernels(),
           .put =
               [launch, out = IsOut(batch.direction)] {
@@ -226,7 +215,7 @@ CudaCommand CudaBlocks::SumStored(const BlockBatch& batch, const Portion& portio
 }
 
 CudaCommand CudaBlocks::ZeroRests(const BlockBatch& batch, const Portion& portion) const {
-  const uint64_t encoded = kernels::EncodedBytes(batch.codec, batch.geometry->shape);
+  const uint64_t encoded = EncodedBytes(batch.codec, batch.geometry->shape);
   return {where_kernels(), [first = portion.buffer + encoded, step = StepsOf(batch).stored,
                             rest = batch.block_bytes - encoded, count = portion.count,
                             stream = options_.streams.of(where_kernels())] {
@@ -239,7 +228,7 @@ std::vector<CudaCommand> CudaBlocks::Kernels(const BlockBatch& batch, const RowM
                                              const Portion& portion, size_t place) const {
   const bool out = IsOut(batch.direction);
   const bool coded = batch.codec != Codec::kRaw;
-  const bool sums_apart = batch.summed && !SumsRows(batch, moves) && !SumsCode(batch);
+  const bool sums_apart = batch.summed && !SumsRows(batch, moves);
   std::vector<CudaCommand> commands;
   if (out && HasRoomForRaw(batch)) commands.push_back(ZeroRests(batch, portion));
   if (out) commands.push_back(MoveRows(batch, moves, portion, place));

@@ -105,15 +105,15 @@ class CudaDevice final : public Device {
   // A word or a copy would become part of the graph, and be made when that runs.
   absl::Status CheckNoCapture(Lane lane);
   absl::StatusOr<std::vector<CudaCommand>> CommandsOf(const CopyBatch& batch);
-  // Adds the operation, and feeds its lane. An error of that makes the device lost, and
-  // the operation ends as all others do.
+  // Adds the operation, and feeds its lane. An error of Feed() makes the device lost, and the
+  // operation ends as all others do.
   Ticket Add(Lane lane, CudaLane::Kind kind, std::vector<CudaCommand> commands);
   CUdeviceptr OnDevice(const SignalWord* word) const;
   // Sees what has ended, feeds the lanes, and finds errors that no word tells.
   void Advance();
   bool AsksForErrors(absl::Time now) const;
   void FindErrors(absl::Time now);
-  // Errors of CUDA's are sticky: after one, nothing works any more.
+  // After this every operation ends with kUnavailable, for good.
   void Lose(const absl::Status& error);
   // What was lost is still used by what runs, if the error was not CUDA's last word.
   void AbandonWhenQuiet(absl::Time now);
@@ -302,8 +302,8 @@ absl::StatusOr<Ticket> CudaDevice::Signal(Lane which, SignalWord* word, uint64_t
   const CudaScope scope(context_);
   KVT_RETURN_IF_ERROR(CheckNoCapture(which));
   // Its default flags make what the lane wrote before visible to who sees the word. After
-  // an error, CUDA runs nothing more in any stream: the word stays.
-  return Add(which, CudaLane::Kind::kWord,
+  // an error that CUDA repeats for every call, it runs nothing more in any stream: the word stays.
+  return Add(which, CudaLane::Kind::kSignal,
              {{CudaCommand::Where::kLane,
                [this, stream = lanes_->of(which).stream(), at = OnDevice(word), value] {
                  return driver_.Status(

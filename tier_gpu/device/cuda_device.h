@@ -25,7 +25,7 @@ struct CudaOptions {
   // host's. Off: they are answered with kInvalidArgument.
   bool kernels = false;
   // With kernels: raw bytes of the largest block that SubmitBlocks() takes (no block has
-  // more than kernels::kMaxRawBytes). Takes six times as much of the GPU's memory.
+  // more than kMaxRawBytes). Takes six times as much of the GPU's memory.
   uint64_t largest_block = uint64_t{8} << 20;
   // One call for a batch, where the toolkit that built this and the driver have it (12.8).
   // Off: one a segment, about 2 us of the caller each; for drivers whose batches crash or hang.

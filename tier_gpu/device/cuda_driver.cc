@@ -138,6 +138,8 @@ CudaScope::~CudaScope() {
 }
 
 absl::Status CudaContext::CheckAbilities() const {
+  KVT_RETURN_IF_ERROR(CheckAttribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                                     "memory that is mapped by handles"));
   KVT_RETURN_IF_ERROR(
       CheckAttribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
                      "memory that can be exported as a file descriptor"));

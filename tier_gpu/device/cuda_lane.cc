@@ -52,29 +52,59 @@ Ticket CudaLane::Add(Kind kind, std::vector<CudaCommand> commands, absl::Time no
     commands.insert(commands.begin(), record(span.begin));
     commands.push_back(record(span.end));
   }
-  operations_.push_back({.kind = kind, .submitted = now, .commands = std::move(commands)});
+  operations_.push_back({.kind = kind,
+                         .submitted = now,
+                         .commands = std::move(commands),
+                         .known_failures = taken_failures_});
   return {.lane = options_.lane, .sequence = ++submitted_};
 }
 
 absl::Status CudaLane::Feed() {
   for (; fed_operations_ < operations_.size(); ++fed_operations_) {
     Operation& operation = operations_[fed_operations_];
+    if (operation.kind == Kind::kSignal && operation.known_failures != failures_) {
+      KVT_RETURN_IF_ERROR(
+          Fail(&operation, absl::UnavailableError("not signalled behind a failure")));
+    }
     while (operation.fed < operation.commands.size()) {
       if (!HasRoom()) return absl::OkStatus();
-      const CudaCommand& command = operation.commands[operation.fed];
-      KVT_RETURN_IF_ERROR(command.put());
-      ++operation.fed;
-      entries_ += command.entries;
-      unmarked_ += command.entries;
-      const bool all = operation.fed == operation.commands.size();
-      // A mark in the lane's stream knows nothing of what was put ahead since it waited.
-      if (command.where == CudaCommand::Where::kAhead) continue;
-      if (all || unmarked_ >= kMarkedEntries) KVT_RETURN_IF_ERROR(AddMark());
+      KVT_RETURN_IF_ERROR(Put(&operation));
     }
     operation.end_mark = last_mark_;
     operation.commands.clear();
   }
   return absl::OkStatus();
+}
+
+absl::Status CudaLane::Put(Operation* operation) {
+  const CudaCommand& command = operation->commands[operation->fed];
+  if (const absl::Status put = command.put(); !put.ok()) {
+    KVT_RETURN_IF_ERROR(Failure());
+    // A wait for a word, or its write, cannot be left out: others go by the order.
+    return operation->kind == Kind::kCopy ? Fail(operation, put) : put;
+  }
+  ++operation->fed;
+  entries_ += command.entries;
+  unmarked_ += command.entries;
+  // A mark in the lane's stream knows nothing of what was put ahead since it waited.
+  if (command.where == CudaCommand::Where::kAhead) return absl::OkStatus();
+  const bool all = operation->fed == operation->commands.size();
+  return all || unmarked_ >= kMarkedEntries ? AddMark() : absl::OkStatus();
+}
+
+absl::Status CudaLane::Fail(Operation* operation, const absl::Status& status) {
+  // The mark comes behind what was put ahead of the lane, too, and not waited for.
+  if (operation->kind == Kind::kCopy && ahead_ != nullptr) {
+    KVT_RETURN_IF_ERROR(CudaStatus("cudaEventRecord", cudaEventRecord(joined_, ahead_)));
+    KVT_RETURN_IF_ERROR(
+        CudaStatus("cudaStreamWaitEvent", cudaStreamWaitEvent(stream_, joined_, 0)));
+    entries_ += 2;
+    unmarked_ += 2;
+  }
+  operation->fed = operation->commands.size();
+  operation->status = absl::UnavailableError(status.message());
+  ++failures_;
+  return AddMark();
 }
 
 bool CudaLane::HasRoom() const {
@@ -108,7 +138,7 @@ void CudaLane::Observe(absl::Time now) {
   // Pairs with the device's write at the end of the operation.
   seen_mark_ = options_.word->load(std::memory_order_acquire);
   while (!operations_.empty() && operations_.front().end_mark <= seen_mark_) {
-    End(now, absl::OkStatus());
+    End(now, operations_.front().status);
   }
   while (!marks_.empty() && marks_.front().number <= seen_mark_) {
     entries_ -= marks_.front().entries;
@@ -129,20 +159,22 @@ absl::Duration CudaLane::TimeOf(const Operation& operation, absl::Time now) cons
   return std::max(absl::ZeroDuration(), now - std::max(operation.submitted, last_change_));
 }
 
-void CudaLane::End(absl::Time now, const absl::Status& status) {
+void CudaLane::End(absl::Time now, absl::Status status) {
   const Operation& operation = operations_.front();
   const absl::Duration device = status.ok() ? TimeOf(operation, now) : absl::ZeroDuration();
   if (fed_operations_ > 0) --fed_operations_;
   operations_.pop_front();
   last_change_ = now;
-  ended_.push_back(
-      {.ticket = {.lane = options_.lane, .sequence = ++done_}, .status = status, .device = device});
+  ended_.push_back({.ticket = {.lane = options_.lane, .sequence = ++done_},
+                    .status = std::move(status),
+                    .device = device});
 }
 
 bool CudaLane::TakeEnded(Completion* completion) {
   if (ended_.empty()) return false;
   *completion = std::move(ended_.front());
   ended_.pop_front();
+  if (!completion->status.ok()) ++taken_failures_;
   return true;
 }
 
@@ -156,7 +188,7 @@ bool CudaLane::Quiet() const {
 }
 
 absl::Status CudaLane::Failure() const {
-  const cudaError_t error = cudaStreamQuery(stream_);
+  const cudaError_t error = cudaStreamQuery(options_.stream ? options_.asked : stream_);
   // Clears "not ready" too, or the next launch would report it.
   const absl::Status status = CudaStatus("cudaStreamQuery", error);
   return error == cudaErrorNotReady || IsOfCapture(error) ? absl::OkStatus() : status;

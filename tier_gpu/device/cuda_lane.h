@@ -53,6 +53,9 @@ class CudaLane {
     Lane lane{};
     // Of someone else, who keeps it; nullopt: one of its own.
     std::optional<cudaStream_t> stream;
+    // With someone else's: one of ours that is asked for errors instead, for asking about theirs
+    // could disturb the capture of a graph.
+    cudaStream_t asked = nullptr;
     int priority = 0;  // CUDA's; of kernels only, copies have none.
     // Where marks are written, as the host and as the GPU see it. Of nobody else, 0 now.
     SignalWord* word = nullptr;
@@ -76,14 +79,24 @@ class CudaLane {
   bool HandedOver(uint64_t sequence) const { return sequence <= done_ + fed_operations_; }
 
   enum class Kind : uint8_t {
-    kWord,  // Its time is taken by the host, as it sees the ends.
-    kCopy,  // By events on the device. REQUIRES: the stream is the lane's own.
+    kWord,    // Its time is taken by the host, as it sees the ends.
+    kSignal,  // A kWord that fails behind a failure whose end was not taken when it was added.
+    kCopy,    // Its time is taken by events. REQUIRES: the stream is the lane's own.
   };
-  // REQUIRES: not full; a kWord has commands.
+  // Where the commands of kCopy put what comes ahead of the lane (CudaCommand::Where::kAhead), and
+  // an event of this lane's for it. Not owned.
+  void Join(cudaStream_t ahead, cudaEvent_t joined) {
+    ahead_ = ahead;
+    joined_ = joined;
+  }
+  // REQUIRES: not full; other kinds than kCopy have commands.
   Ticket Add(Kind kind, std::vector<CudaCommand> commands, absl::Time now);
   // Observe() or Feed() would do something.
   bool HasNews() const;
-  // Puts into the stream what there is room for. Errors: the first command's that failed.
+  // Puts into the stream what there is room for. A copy of which a call fails ends with
+  // kUnavailable and what CUDA said, once nothing of it runs any more; the lane goes on. Errors,
+  // and then the device is lost: CUDA's for all calls (Failure()), or of a call that keeps the
+  // lane's order.
   absl::Status Feed();
   // Ends what the word says has ended.
   void Observe(absl::Time now);
@@ -94,9 +107,8 @@ class CudaLane {
   // captures a graph. CUDA's error that ended it: true. Someone else's stream is judged by
   // its marks: asking could disturb a capture.
   bool Quiet() const;
-  // What CUDA says has failed, of this stream or, as errors are sticky, of any other; OK if
-  // it does not tell.
-  // REQUIRES: the stream is the lane's own.
+  // The error that ended all that the process runs on the GPU, in whatever stream: CUDA repeats it
+  // for every call. OK: there is none, or CUDA does not tell.
   absl::Status Failure() const;
   // Everything that has not ended ends with `status` now.
   void Abandon(absl::Time now, const absl::Status& status);
@@ -107,6 +119,8 @@ class CudaLane {
     absl::Time submitted;
     std::vector<CudaCommand> commands;  // Emptied when all are in the stream.
     size_t fed = 0;
+    uint64_t known_failures = 0;       // Failures whose ends were taken when it was added.
+    absl::Status status;               // How it will end.
     uint64_t end_mark = ~uint64_t{0};  // Known when all are.
   };
   struct Mark {
@@ -122,13 +136,19 @@ class CudaLane {
   absl::Status CreateStream();
   // The stream has room for the next command. REQUIRES: there is one.
   bool HasRoom() const;
+  // Puts the next command of the operation. Errors: as Feed().
+  absl::Status Put(Operation* operation);
+  // Leaves out what is left of the operation, whose end is `status`. Errors: as Feed().
+  absl::Status Fail(Operation* operation, const absl::Status& status);
   absl::Status AddMark();
-  void End(absl::Time now, const absl::Status& status);
+  void End(absl::Time now, absl::Status status);
   absl::Duration TimeOf(const Operation& operation, absl::Time now) const;
 
   const CudaDriver driver_;
   const Options options_;
   cudaStream_t stream_;
+  cudaStream_t ahead_ = nullptr;
+  cudaEvent_t joined_ = nullptr;
   std::array<Span, kMaxLaneDepth> spans_{};  // By place; of a stream of its own only.
   uint64_t submitted_ = 0;
   uint64_t done_ = 0;
@@ -140,6 +160,8 @@ class CudaLane {
   uint64_t last_mark_ = 0;
   uint64_t seen_mark_ = 0;
   std::deque<Completion> ended_;
+  uint64_t failures_ = 0;                          // Operations that failed.
+  uint64_t taken_failures_ = 0;                    // Failures whose ends were taken.
   absl::Time last_change_ = absl::InfinitePast();  // An end, or an addition when idle.
 };
 

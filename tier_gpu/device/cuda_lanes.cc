@@ -24,7 +24,10 @@ absl::Status CudaLanes::Open() {
         .priority = lane == Lane::kOnboard ? greatest : least,
         .word = &words_[index].value,
         .word_on_device = reinterpret_cast<CUdeviceptr>(on_device) + index * sizeof(EndWord)};
-    if (lane == Lane::kCompute) options.stream = options_.compute_stream;
+    if (lane == Lane::kCompute) {
+      options.stream = options_.compute_stream;
+      options.asked = of(Lane::kOnboard).stream();
+    }
     KVT_ASSIGN_OR_RETURN(lanes_[index], CudaLane::Open(driver_, options));
     if (lane == Lane::kCompute || !options_.kernels) continue;
     const auto direction =
@@ -33,6 +36,7 @@ absl::Status CudaLanes::Open() {
                                                              .lane = lanes_[index]->stream(),
                                                              .priority = options.priority,
                                                              .calls = options_.calls}));
+    lanes_[index]->Join(staging_[index]->streams().ahead, staging_[index]->joined());
     KVT_ASSIGN_OR_RETURN(blocks_[index], CudaBlocks::Open({.direction = direction,
                                                            .streams = staging_[index]->streams(),
                                                            .largest_block = options_.largest_block,

@@ -24,6 +24,7 @@ absl::Status CudaStaging::Allocate() {
       "cudaStreamCreateWithPriority",
       cudaStreamCreateWithPriority(&streams_.ahead, cudaStreamNonBlocking, options_.priority)));
   KVT_RETURN_IF_ERROR(CreateEvent(&awaited_));
+  KVT_RETURN_IF_ERROR(CreateEvent(&joined_));
   void* memory = nullptr;
   KVT_RETURN_IF_ERROR(
       CudaStatus("cudaMalloc", cudaMalloc(&memory, kStagingBuffers * kStagingBufferBytes)));
@@ -44,6 +45,7 @@ CudaStaging::~CudaStaging() {
     if (buffer.emptied != nullptr) (void)cudaEventDestroy(buffer.emptied);
   }
   if (awaited_ != nullptr) (void)cudaEventDestroy(awaited_);
+  if (joined_ != nullptr) (void)cudaEventDestroy(joined_);
   if (streams_.ahead != nullptr) (void)cudaStreamDestroy(streams_.ahead);
   if (memory_ != nullptr) (void)cudaFree(memory_);
   (void)cudaGetLastError();

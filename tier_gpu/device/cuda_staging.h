@@ -55,6 +55,8 @@ class CudaStaging {
   CudaCommand BehindFence() const { return streams_.WaitFor(awaited_, kAhead); }
   // The lane's, and the one ahead.
   const CudaStreams& streams() const { return streams_; }
+  // The event that CudaLane::Join() takes.
+  cudaEvent_t joined() const { return joined_; }
   // As CudaLane::Quiet(), of the stream ahead.
   bool Quiet() const { return IsQuiet(streams_.ahead); }
 
@@ -77,6 +79,7 @@ class CudaStaging {
   std::array<Buffer, kStagingBuffers> buffers_;
   size_t next_buffer_ = 0;
   cudaEvent_t awaited_ = nullptr;
+  cudaEvent_t joined_ = nullptr;
   std::unique_ptr<CudaLists> lists_;
 };
 

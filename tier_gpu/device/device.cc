@@ -33,6 +33,12 @@ absl::Status CheckShape(const RegionShape& shape) {
   return absl::OkStatus();
 }
 
+std::vector<uint64_t> HandleBorders(const RegionShape& shape, size_t handles) {
+  std::vector<uint64_t> borders;
+  for (size_t i = 1; i < handles; ++i) borders.push_back(i * shape.handle_bytes);
+  return borders;
+}
+
 absl::Status CheckSegments(const DeviceRegion& region, std::span<const CopySegment> segments) {
   if (segments.size() > kMaxCopySegments) {
     return absl::InvalidArgumentError(absl::StrCat("a batch of ", segments.size(),
@@ -43,6 +49,12 @@ absl::Status CheckSegments(const DeviceRegion& region, std::span<const CopySegme
       return absl::InvalidArgumentError(
           absl::StrCat("a segment of ", segment.bytes, " bytes at ", segment.device_offset,
                        " is empty or leaves a region of ", region.bytes(), " bytes"));
+    }
+    if (const uint64_t handle = region.shape().handle_bytes;
+        segment.device_offset % handle + segment.bytes > handle) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a segment of ", segment.bytes, " bytes at ", segment.device_offset,
+                       " crosses the border of two handles of ", handle, " bytes"));
     }
   }
   return absl::OkStatus();

@@ -77,7 +77,8 @@ absl::Status Abandoned(const absl::Status& lost);
 bool IsAbandoned(const absl::Status& status);
 
 // The check of every Device::Submit(). Errors: kInvalidArgument: more than
-// kMaxCopySegments, or a segment that is empty or leaves the region.
+// kMaxCopySegments, or a segment that is empty, leaves the region or crosses the border of two of
+// its handles.
 absl::Status CheckSegments(const DeviceRegion& region, std::span<const CopySegment> segments);
 
 class Device {

@@ -9,8 +9,6 @@
 namespace kvtier {
 namespace {
 
-using kernels::Codec;
-
 constexpr bool IsOut(CopyDirection direction) { return direction == CopyDirection::kDeviceToHost; }
 
 }  // namespace
@@ -85,7 +83,7 @@ void EmulatedBlocks::Offload(size_t index) const {
     return Sum(index);
   }
   // Zero, as what an encoding leaves of it has to be.
-  std::vector<std::byte> encoded(kernels::MaxEncodedBytes(geometry_.shape));
+  std::vector<std::byte> encoded(MaxEncodedBytes(geometry_.shape));
   const kernels::CodecBlock block = {.source = raw.data(),
                                      .source_bytes = raw.size(),
                                      .destination = encoded.data(),

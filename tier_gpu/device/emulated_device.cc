@@ -91,6 +91,13 @@ absl::StatusOr<std::unique_ptr<DeviceRegion>> EmulatedDevice::AdoptRegion(
 
 absl::Status EmulatedDevice::Pin(std::span<std::byte> host) {
   KVT_RETURN_IF_ERROR(state());
+  {
+    const absl::MutexLock lock(&pins_mu_);
+    ++held_pins_;
+    const auto go_on = [this]() ABSL_SHARED_LOCKS_REQUIRED(pins_mu_) { return !hold_pins_; };
+    pins_mu_.Await(absl::Condition(&go_on));
+    --held_pins_;
+  }
   KVT_RETURN_IF_ERROR(pinned_.Add(host));
   if (checker_ != nullptr) checker_->AddMapping(host, HostMemoryName(host), 0);
   return absl::OkStatus();

@@ -112,6 +112,16 @@ class EmulatedDevice final : public Device {
   // The lane begins nothing until Resume(); what runs ends.
   void Stall(Lane lane);
   void Resume(Lane lane);
+  // Pin() takes until this is called with false, as a GPU's does for seconds. Any thread.
+  void HoldPins(bool hold) ABSL_LOCKS_EXCLUDED(pins_mu_) {
+    const absl::MutexLock lock(&pins_mu_);
+    hold_pins_ = hold;
+  }
+  // Calls of Pin() that are held. Any thread.
+  size_t held_pins() const ABSL_LOCKS_EXCLUDED(pins_mu_) {
+    const absl::MutexLock lock(&pins_mu_);
+    return held_pins_;
+  }
   // For good. What runs or waits fails now, half done, and is abandoned.
   void Lose();
   // The copies that Lose() abandoned do the rest of their work now, as they may on a GPU at
@@ -155,6 +165,9 @@ class EmulatedDevice final : public Device {
   AccessChecker* const checker_;
   AccessChecker::Timeline host_{};
   PinnedMemory pinned_;
+  mutable absl::Mutex pins_mu_;
+  bool hold_pins_ ABSL_GUARDED_BY(pins_mu_) = false;
+  size_t held_pins_ ABSL_GUARDED_BY(pins_mu_) = 0;
   std::array<Track, kLanes> tracks_{Track(Lane::kOnboard), Track(Lane::kOffload),
                                     Track(Lane::kCompute)};
   std::mt19937_64 random_;

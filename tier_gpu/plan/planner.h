@@ -4,7 +4,7 @@
 // Segments: each is contiguous on both sides. A block's runs that are adjacent on the
 // device are one segment, and so are neighbours of the job that are adjacent on both
 // sides, upwards or downwards, up to kMaxCopyBytes. None is empty, none crosses the
-// border of two pinned chunks or of two tensors.
+// border of two pinned chunks, of two tensors or of two handles.
 //
 // Batches: up to kMaxCopySegments segments and kMaxCopyBytes, or one segment that is
 // longer. They are for one lane, in their order.
@@ -58,8 +58,8 @@ struct CopyRequest {
   PlanOrder order = PlanOrder::kWhole;
   LanePaths paths = LanePaths::kAll;
   PinnedChunks chunks{};
-  // Offsets on the device, ascending, that no segment crosses: where two tensors touch, which
-  // may be two allocations.
+  // Offsets on the device, ascending, that no segment crosses: where two tensors or two handles
+  // touch, which may be two allocations.
   std::span<const uint64_t> borders{};
 };
 

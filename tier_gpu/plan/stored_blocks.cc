@@ -16,13 +16,13 @@ absl::Status WrongShape(const Parts&... parts) {
 uint64_t RowsInRow(const KvGeometry& geometry) { return geometry.axes == KvAxes::kFused ? 2 : 1; }
 
 absl::Status CheckShape(const KvGeometry& geometry, const StoredBlocks& stored) {
-  const kernels::KvShape& shape = stored.shape;
+  const KvShape& shape = stored.shape;
   const uint32_t axes = geometry.axes == KvAxes::kLatent ? 1 : 2;
   if (shape.axes != axes) return WrongShape("axes is ", shape.axes, "; the geometry has ", axes);
   if (shape.layers != geometry.layers) {
     return WrongShape("layers is ", shape.layers, "; the geometry has ", geometry.layers);
   }
-  const uint64_t rows = kernels::Rows(shape) * RowsInRow(geometry);
+  const uint64_t rows = Rows(shape) * RowsInRow(geometry);
   if (rows == 0) return WrongShape("tokens or kv_heads is 0");
   if (stored.row_bytes != 0 && geometry.run_bytes / rows == stored.row_bytes &&
       geometry.run_bytes % rows == 0) {
@@ -42,7 +42,7 @@ absl::StatusOr<BlockGeometry> RowsOf(const KvGeometry& geometry, const StoredBlo
                         .row_bytes = stored.row_bytes,
                         .token_stride = tokens_first ? stored.shape.kv_heads * row : row,
                         .head_stride = tokens_first ? row : stored.shape.tokens * row};
-  rows.planes.reserve(kernels::Planes(stored.shape));
+  rows.planes.reserve(Planes(stored.shape));
   for (const uint64_t base : geometry.bases) {
     for (uint64_t i = 0; i < RowsInRow(geometry); ++i) {
       rows.planes.push_back(base + i * stored.row_bytes);

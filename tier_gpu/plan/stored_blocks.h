@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "kernels/codec_layout.h"
+#include "core/codec_layout.h"
 #include "tier_gpu/device/block_rows.h"
 #include "tier_gpu/plan/geometry.h"
 
@@ -14,10 +14,10 @@ namespace kvtier {
 
 // What blocks are to the engine, and how their space stores them.
 struct StoredBlocks {
-  kernels::KvShape shape{};  // As SpaceCodec::shape().
-  uint64_t row_bytes = 0;    // head_dim elements of the engine's type.
+  KvShape shape{};         // As SpaceCodec::shape().
+  uint64_t row_bytes = 0;  // head_dim elements of the engine's type.
   KvOrder order = KvOrder::kTokenHead;
-  kernels::Codec codec = kernels::Codec::kRaw;
+  Codec codec = Codec::kRaw;
   uint64_t block_bytes = 0;  // As BlockBatch has it.
 };
 

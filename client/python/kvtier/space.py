@@ -31,7 +31,7 @@ class SpaceSpec:
     # Of one stored block, 1..64 MiB. With a codec it may be left out, for what its encodings take,
     # or be max_encoded_bytes(), so that blocks it cannot make smaller are stored too, raw.
     block_bytes: int | None = None
-    # "raw"; or "fp8_e4m3", "int8", "int4" or "packed_exponents" (lossless), which are for dtype
+    # "raw"; or "fp8_e4m3", "int8" or "packed_exponents" (lossless), which are for dtype
     # "bfloat16" and layout "layer,kv,token,head,dim" or "layer,token,head,dim": see BlockCodec.
     codec: str = "raw"
     # Each block has a length of its own, 1 to block_bytes, which its reserve says (Sequence.lengths).

@@ -146,9 +146,6 @@ inline unsigned long long atomicAdd(unsigned long long* to, unsigned long long v
 // No time passes here.
 inline void __nanosleep(unsigned) {}
 
-inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
-inline float __fmul_rn(float a, float b) { return a * b; }
-inline float __frcp_rn(float a) { return 1.0F / a; }
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 // Of each 16 bits.
 inline unsigned __vmaxu2(unsigned a, unsigned b) {

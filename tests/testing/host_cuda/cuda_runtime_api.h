@@ -25,9 +25,11 @@ cudaError_t cudaGetDeviceCount(int* count);
 const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 cudaError_t cudaDeviceSynchronize();
-// Poisoned, so that what a kernel should have written shows.
+// Poisoned, so that what a kernel should have written shows; cudaFree() ends the program if
+// something was written beside it.
 cudaError_t cudaMalloc(void** memory, size_t bytes);
 cudaError_t cudaFree(void* memory);
+// Refused unless the device's side lies in one allocation.
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
 
 #endif  // KVTIER_TESTS_TESTING_HOST_CUDA_CUDA_RUNTIME_API_H_

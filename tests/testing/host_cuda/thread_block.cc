@@ -5,10 +5,13 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
@@ -186,8 +189,9 @@ void RunThread(uint32_t thread, const std::function<void()>& body) {
 void RunThreadBlock(const std::function<void()>& body) {
   Running& block = Block();
   std::mt19937_64& random = Random();
-  for (char* at = __start_kvtier_shared; at != __stop_kvtier_shared; ++at) {
-    *at = static_cast<char>(random());
+  for (char* at = __start_kvtier_shared; at < __stop_kvtier_shared; at += sizeof(uint64_t)) {
+    const uint64_t noise = random();
+    std::memcpy(at, &noise, std::min<size_t>(sizeof(noise), __stop_kvtier_shared - at));
   }
   block.ended = 0;
   block.votes = 0;
@@ -205,6 +209,30 @@ void RunThreadBlock(const std::function<void()>& body) {
     RunThread(next, body);
   }
   if (block.ended != block.count) Die("some threads wait for others that have ended");
+}
+
+// Around each allocation of the device's, for accesses that leave it; looked at when it is freed.
+constexpr size_t kGuardBytes = 64;
+constexpr char kGuard = 0x5c;
+
+// Bytes of each allocation, by its address.
+std::map<const char*, size_t>& Allocations() {
+  static std::map<const char*, size_t> allocations;
+  return allocations;
+}
+
+bool IsGuard(const char* from) {
+  return std::all_of(from, from + kGuardBytes, [](char byte) { return byte == kGuard; });
+}
+
+// Whether all of it lies in one allocation.
+bool IsAllocated(const void* memory, size_t bytes) {
+  const auto* const from = static_cast<const char*>(memory);
+  const auto after = Allocations().upper_bound(from);
+  if (after == Allocations().begin()) return false;
+  const auto& [begin, all] = *std::prev(after);
+  const auto offset = static_cast<size_t>(from - begin);
+  return offset <= all && bytes <= all - offset;
 }
 
 }  // namespace
@@ -279,15 +307,32 @@ cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaMalloc(void** memory, size_t bytes) {
   // As little aligned as kernels may ask for: the driver's memory would hide mistakes.
-  if (posix_memalign(memory, 16, bytes) != 0) return cudaErrorMemoryAllocation;
-  std::memset(*memory, 0xa5, bytes);
+  void* guarded = nullptr;
+  if (posix_memalign(&guarded, 16, bytes + 2 * host_cuda::kGuardBytes) != 0) {
+    return cudaErrorMemoryAllocation;
+  }
+  std::memset(guarded, host_cuda::kGuard, bytes + 2 * host_cuda::kGuardBytes);
+  char* const begin = static_cast<char*>(guarded) + host_cuda::kGuardBytes;
+  std::memset(begin, 0xa5, bytes);
+  host_cuda::Allocations()[begin] = bytes;
+  *memory = begin;
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
-  std::free(memory);
+  char* const begin = static_cast<char*>(memory);
+  const auto found = host_cuda::Allocations().find(begin);
+  if (found == host_cuda::Allocations().end()) return cudaErrorInvalidValue;
+  const bool whole = host_cuda::IsGuard(begin - host_cuda::kGuardBytes) &&
+                     host_cuda::IsGuard(begin + found->second);
+  if (!whole) host_cuda::Die("something was written outside of an allocation");
+  host_cuda::Allocations().erase(found);
+  std::free(begin - host_cuda::kGuardBytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind /*kind*/) {
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+  if (!host_cuda::IsAllocated(kind == cudaMemcpyHostToDevice ? to : from, bytes)) {
+    return cudaErrorInvalidValue;
+  }
   if (bytes > 0) std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
