@@ -106,6 +106,7 @@ class Agent {
   Evictor& evictor() { return evictor_; }
   NodeDisks& disks() { return disks_; }
   NodeGpus& gpus() { return gpus_; }
+  const NodeGpus& gpus() const { return gpus_; }
   const CoordinatorReporter* reporter() const { return reporter_.get(); }  // Null: alone.
   WorkerSessions& sessions() { return sessions_; }
   NodeFlows& flows() { return flows_; }

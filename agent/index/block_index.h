@@ -93,6 +93,7 @@ class BlockIndex final : public PinHome {
     return host_.at(static_cast<size_t>(domain)).From(offset, blocks, bytes);
   }
 
+  const std::vector<GpuBlocks*>& pools() const { return pools_; }
   size_t domain_count() const { return host_.size(); }
   size_t blocks_in(Tier tier) const;
   // Counts the copies of blocks in all tiers.

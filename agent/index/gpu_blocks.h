@@ -71,6 +71,12 @@ class GpuBlocks final : public PinHome {
   size_t blocks_not_in_host() const;
   // Bytes of the slots with blocks that no payload uses. O(blocks).
   uint64_t padding_bytes() const;
+  DomainId domain() const { return parts_.domain; }
+  // Calls `visit` with each block, in no order.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const auto& [key, block] : blocks_) visit(block);
+  }
   void Audit() const;
 
  private:

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "agent/index/gpu_blocks.h"
 #include "core/check.h"
 #include "core/event.h"
 #include "core/kill_point.h"
@@ -188,6 +190,16 @@ void Residency::AuditMemory(const BlockIndex& index) const {
     ++in_host;
   });
   KVT_CHECK(blocks_in(Tier::kHost) == in_host);
+  absl::flat_hash_set<BlockKey> in_pools;  // A block may be in several.
+  for (const GpuBlocks* const pool : index.pools()) {
+    const ResidencyTable* const told = table(pool->domain());
+    if (told == nullptr) continue;
+    pool->ForEach([&](const GpuBlock& block) {
+      KVT_CHECK(told->Has(block.meta.key, Tier::kGpu));
+      in_pools.insert(block.meta.key);
+    });
+  }
+  KVT_CHECK(blocks_in(Tier::kGpu) == in_pools.size());
 }
 
 void Residency::AuditDisks(const DiskSet& disks) const {

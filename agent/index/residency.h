@@ -71,7 +71,7 @@ class Residency final : public BlockFollower {
   // Counts the blocks of the tier in all tables.
   size_t blocks_in(Tier tier) const;
   void Audit() const;
-  // Aborts when the tables do not have what host memory has, no more and no less.
+  // Aborts when the tables do not have what host memory and the GPU pools have.
   void AuditMemory(const BlockIndex& index) const;
   // Aborts when they do not have what the disks have.
   void AuditDisks(const DiskSet& disks) const;

@@ -17,10 +17,9 @@ using testing::kRigBlockBytes;
 
 class SlotGrantsTest : public ::testing::Test {
  protected:
-  SlotGrants& grants() { return *rig_.agent->slot_grants(); }
-  BlockRun Run() { return rig_.NameRun(rig_.session, 0, 1); }
+  SlotGrants& grants() { return rig_.agent->gpus().at(0).grants(); }
   std::vector<uint32_t> Take(uint32_t count) {
-    return grants().Take(Run(), count).value_or(std::vector<uint32_t>());
+    return grants().Take(rig_.session, count).value_or(std::vector<uint32_t>());
   }
   uint64_t used() const { return rig_.agent->gpus().at(0).pool().used_bytes() / kRigBlockBytes; }
   AgentRig rig_{{.gpu_slots = 8}};
@@ -32,7 +31,7 @@ TEST_F(SlotGrantsTest, SlotsAreTheWorkersUntilItGivesThemBack) {
   std::set<uint32_t> all(first.begin(), first.end());
   all.insert(second.begin(), second.end());
   EXPECT_EQ(all.size(), 8u);
-  EXPECT_EQ(grants().Take(Run(), 1).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(grants().Take(rig_.session, 1).status().code(), absl::StatusCode::kResourceExhausted);
   grants().Release(rig_.session, first);
   EXPECT_EQ(Take(8).size(), 3u) << "as many as there are";
 }
@@ -43,8 +42,7 @@ TEST_F(SlotGrantsTest, SlotsOfASessionThatEndedAreNobodyElsesUntilItsWritesAreOv
   ASSERT_EQ(Take(8).size(), 8u);
   EXPECT_TRUE(rig_.agent->CloseSession(rig_.session));
   EXPECT_EQ(used(), 8u);
-  const BlockRun others = rig_.NameRun(rig_.Open(0), 0, 1);
-  EXPECT_EQ(grants().Take(others, 1).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(grants().Take(rig_.Open(0), 1).status().code(), absl::StatusCode::kResourceExhausted);
   rig_.agent->sessions().WritesOver(rig_.session);
   EXPECT_EQ(used(), 0u);
   EXPECT_EQ(grants().size(), 0u);
@@ -84,14 +82,17 @@ TEST_F(SlotGrantsTest, NobodyGivesBackWhatAnotherHolds) {
   EXPECT_EQ(grants().size(), 1u);
 }
 
-TEST_F(SlotGrantsTest, BlocksOfAnotherSizeOrTenantAndTooManyAreRefused) {
-  BlockRun larger = Run();
-  larger.lengths.longest *= 2;
-  EXPECT_EQ(grants().Take(larger, 1).status().code(), absl::StatusCode::kInvalidArgument);
-  const BlockRun stranger = rig_.NameRun(rig_.Open(1), 0, 1);
-  EXPECT_EQ(grants().Take(stranger, 1).status().code(), absl::StatusCode::kInvalidArgument);
+TEST_F(SlotGrantsTest, APoolServesBlocksOfItsSizeAndTenantAlone) {
+  BlockRun run = rig_.NameRun(rig_.session, 0, 1);
+  EXPECT_NE(rig_.agent->gpus().For(run), nullptr);
+  run.lengths.longest *= 2;
+  EXPECT_EQ(rig_.agent->gpus().For(run), nullptr);
+  EXPECT_EQ(rig_.agent->gpus().For(rig_.NameRun(rig_.Open(1), 0, 1)), nullptr);
+}
+
+TEST_F(SlotGrantsTest, MoreThanASessionMayHoldAreRefused) {
   ASSERT_EQ(Take(1).size(), 1u);
-  EXPECT_EQ(grants().Take(Run(), kMaxSlotsPerSession).status().code(),
+  EXPECT_EQ(grants().Take(rig_.session, kMaxSlotsPerSession).status().code(),
             absl::StatusCode::kResourceExhausted);
 }
 
@@ -100,8 +101,7 @@ TEST_F(SlotGrantsTest, BytesWithoutATokenAreWhatWorkersSayAndNoMoreThanTheyHold)
   EXPECT_EQ(grants().UnusedBytes(), 0u) << "a session without a page says nothing";
   const SessionId other = rig_.Open(0);
   const SignalPage* const page = *rig_.agent->sessions().AttachToGpu(other);
-  const BlockRun run = rig_.NameRun(other, 0, 1);
-  ASSERT_EQ(grants().Take(run, 2)->size(), 2u);
+  ASSERT_EQ(grants().Take(other, 2)->size(), 2u);
   SignalWord* const word = page->word(static_cast<size_t>(StepWord::kUnusedBytes));
   EXPECT_EQ(grants().UnusedBytes(), 0u) << "it does not tell";
   word->store(1000);

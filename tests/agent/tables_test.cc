@@ -266,7 +266,8 @@ TEST(ReservationTest, ASessionHoldsKMaxReservationsAndNotOneMore) {
 }
 
 TEST(ReservationTest, AllSessionsTogetherHoldKMaxReservationsAndNotOneMore) {
-  ReservationTable table(1);
+  NodeGpus no_gpus({}, {});
+  ReservationTable table(&no_gpus, 1);
   for (uint64_t i = 0; i <= kMaxReservations; ++i) {
     PendingBlock block;
     block.meta.key = {.hi = i, .lo = i};
@@ -278,7 +279,8 @@ TEST(ReservationTest, AllSessionsTogetherHoldKMaxReservationsAndNotOneMore) {
 }
 
 TEST(ReservationTest, TheyAreLateInTheOrderOfTheirDeadlines) {
-  ReservationTable table(1);
+  NodeGpus no_gpus({}, {});
+  ReservationTable table(&no_gpus, 1);
   const absl::Time start = absl::UnixEpoch();
   for (const uint64_t second : {3, 1, 2}) {
     PendingBlock block;

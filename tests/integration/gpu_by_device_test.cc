@@ -35,7 +35,7 @@ class PoolOnDevice {
     std::vector<int> handles;
     for (const FileDescriptor& handle : pool.handles) handles.push_back(handle.get());
     auto region = device_->ImportRegion(
-        {.handle_bytes = pool.handle_bytes, .max_handles = pool.max_handles}, handles);
+        {.handle_bytes = pool.handle_bytes, .max_handles = pool.max_handles}, handles, pool.device);
     EXPECT_EQ(region.status(), absl::OkStatus());
     if (region.ok()) region_ = *std::move(region);
     EXPECT_EQ(device_->Pin(block_), absl::OkStatus());

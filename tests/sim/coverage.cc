@@ -2,7 +2,7 @@
 
 namespace kvtier::sim {
 
-void Coverage::Add(const AgentStats& agent, const TierStats& disk) {
+void Coverage::Add(const AgentStats& agent, uint64_t gpu_offloads, const TierStats& disk) {
   Add({.host_hits = agent.host.hits,
        .gpu_hits = agent.gpu.hits,
        .disk_hits = disk.hits,
@@ -10,7 +10,7 @@ void Coverage::Add(const AgentStats& agent, const TierStats& disk) {
        .passed_blocks = agent.peers.passed_blocks,
        .host_evictions = agent.host.evictions,
        .gpu_evictions = agent.gpu.evictions,
-       .gpu_offloads = agent.gpu_offloaded,
+       .gpu_offloads = gpu_offloads,
        .disk_evictions = disk.evictions,
        .damaged_records = disk.verify_failures,
        .damaged_fetches = agent.peers.verify_failures,

@@ -45,7 +45,7 @@ struct Coverage {
   uint64_t short_blocks = 0;  // Read in a space of blocks of any length.
 
   void Add(const Coverage& other);
-  void Add(const AgentStats& agent, const TierStats& disk);
+  void Add(const AgentStats& agent, uint64_t gpu_offloads, const TierStats& disk);
   // Name and count of each.
   std::vector<std::pair<const char*, uint64_t>> Counts() const;
   void Print(std::FILE* out) const;

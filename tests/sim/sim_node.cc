@@ -54,7 +54,7 @@ struct Abandoned {
 
 Abandoned WhatIsAbandoned(const Agent& agent) {
   Abandoned abandoned;
-  if (agent.gpu_copies() == nullptr) return abandoned;
+  if (agent.gpus().empty()) return abandoned;
   std::set<std::pair<Tier, BlockKey>> pinned;
   for (const CopiedBlock& block : agent.gpus().at(0).copies().abandoned()) {
     if (block.host) abandoned.host += block.bytes.size();
@@ -114,18 +114,20 @@ void SimNode::Boot() {
                          .gpu_bytes = options_.gpu_bytes,
                          .gpu_block_bytes = Space(kGpuSpace).block_bytes,
                          .gpu_tenant = Tenants().tenants()[options_.gpu_tenant].name};
-  std::vector<Agent::DiskSeam> disks;
+  std::vector<DiskSeam> disks;
   for (const auto& disk : disks_) {
     disk->disk = std::make_unique<testing::SimDisk>(executor_.get(), &disk->media);
     disk->manifest = std::make_unique<testing::SimManifest>(executor_.get(), &disk->manifest_media);
     const auto number = static_cast<uint8_t>(disks.size() + 1);
     disks.push_back({.id = {{number}}, .disk = disk->disk.get(), .manifest = disk->manifest.get()});
   }
+  std::vector<Device*> devices;
+  if (device_ != nullptr) devices.push_back(device_.get());
   absl::StatusOr<std::unique_ptr<Agent>> agent =
       Agent::Create(std::move(options), {.executor = executor_.get(),
                                          .workers = workers_.get(),
                                          .disks = disks,
-                                         .device = device_.get(),
+                                         .devices = devices,
                                          .transport = transport_.get(),
                                          .coordinator = link_.get()});
   KVT_CHECK(agent.ok());
@@ -224,7 +226,7 @@ void SimNode::AskForRoom(size_t tenant, size_t space) {
   std::map<BlockKey, uint32_t> slabs;
   for (const Delta& held : index.Snapshot()) {
     if (held.tier != Tier::kHost) continue;
-    const HostSlot& slot = index.Find(held.key)->host;
+    const HostSlot& slot = index.Find(held.key)->slot;
     if (slot.domain() == domain) slabs[held.key] = slot.slab();
   }
   const bool room = agent_->evictor().ReserveHost(domain, Space(space).block_bytes).ok();
@@ -269,7 +271,9 @@ void SimNode::AddTo(Coverage* coverage) const {
 }
 
 void SimNode::Count(Coverage* coverage) const {
-  coverage->Add(agent_->stats(), agent_->disks().set()->stats());
+  const uint64_t gpu_offloads =
+      agent_->gpus().empty() ? 0 : agent_->gpus().at(0).stats().offloaded;
+  coverage->Add(agent_->stats(), gpu_offloads, agent_->disks().set()->stats());
   if (HasGpu()) coverage->gpu_abandoned += agent_->gpus().at(0).copies().abandoned().size();
   for (const DiskSet::DiskStatus& disk : agent_->disks().set()->Statuses()) {
     coverage->quarantines += disk.quarantines;
@@ -303,15 +307,15 @@ void SimNode::ExpectQuiet() {
   expect("flows", agent_->scope()->running(), kIdleFlows + disks_.size());
   expect("fetches", transport_->running(), 0);
   const Abandoned abandoned = WhatIsAbandoned(*agent_);
-  expect("pinned host bytes", index.pinned_bytes(Tier::kHost), abandoned.pinned_in_host);
-  expect("pinned GPU bytes", index.pinned_bytes(Tier::kGpu), abandoned.pinned_in_gpu);
+  expect("pinned host bytes", index.pinned_bytes(), abandoned.pinned_in_host);
+  expect("pinned GPU bytes", agent_->gpus().pinned_bytes(), abandoned.pinned_in_gpu);
   expect("offloads", agent_->flows().offloader->pending(), 0);
   uint64_t host_bytes = abandoned.host;
   for (const Delta& held : index.Snapshot()) {
-    if (held.tier == Tier::kHost) host_bytes += index.Find(held.key)->host.slot_bytes();
+    if (held.tier == Tier::kHost) host_bytes += index.Find(held.key)->slot.slot_bytes();
   }
   expect("host bytes", agent_->host().used_bytes(), host_bytes);
-  if (agent_->gpu() != nullptr) {
+  if (!agent_->gpus().empty()) {
     expect("GPU bytes", agent_->gpus().at(0).pool().used_bytes(),
            index.blocks_in(Tier::kGpu) * agent_->gpus().at(0).pool().slot_bytes() + abandoned.gpu);
   }
