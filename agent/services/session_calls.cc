@@ -82,8 +82,9 @@ absl::StatusOr<DescriptorSocket::Shared> Share(Agent* agent, const DescriptorSoc
     case wire::DescriptorKind::kArenaRead:
       return DescriptorSocket::Shared{.fd = arena.read_only_fd(), .bytes = arena.bytes().size()};
     case wire::DescriptorKind::kArenaWrite:
-      if (agent->sessions().staging().enabled())
+      if (agent->sessions().staging().enabled()) {
         return absl::NotFoundError("workers of this node stage");
+      }
       return DescriptorSocket::Shared{.fd = arena.read_write_fd(), .bytes = arena.bytes().size()};
     case wire::DescriptorKind::kGpuPool:
       return CallOn(agent->executor(), [&] { return ShareGpuPool(agent, wish); });

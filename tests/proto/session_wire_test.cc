@@ -99,7 +99,7 @@ TEST(DescriptorRequest, RefusesAnotherSizeOrMagic) {
   ExpectRefused(ParseDescriptorRequest(BytesOf(sent)).status(), {"magic"});
   std::vector<std::byte> bytes = BytesOf(sent);
   bytes.pop_back();
-  ExpectRefused(ParseDescriptorRequest(bytes).status(), {"15 bytes"});
+  ExpectRefused(ParseDescriptorRequest(bytes).status(), {"31 bytes"});
   sent = {.kind = DescriptorKind::kArenaRead, .reserved = 7};
   ExpectRefused(ParseDescriptorRequest(BytesOf(sent)).status(), {"reserved is 7"});
 }
