@@ -23,7 +23,7 @@
 #include "agent/agent.h"
 #include "agent/agent_config.h"
 #include "agent/agent_flags_config.h"
-#include "agent/disk/named_disks.h"
+#include "agent/named_disks.h"
 #include "agent/peers/grpc_coordinator_link.h"
 #include "agent/peers/grpc_peer_transport.h"
 #include "agent/services/admin_service.h"

@@ -8,6 +8,7 @@
 #include "core/log.h"
 #include "core/status_macros.h"
 #include "tier_disk/disk_set_state.h"
+#include "tier_disk/log/record.h"
 
 namespace kvtier {
 namespace {
@@ -23,6 +24,8 @@ std::vector<DiskShare> SharesOf(const std::vector<DiskSet::Member>& members) {
 }
 
 }  // namespace
+
+uint64_t DiskSet::BytesOnDisk(uint64_t length) { return RecordBytes(length); }
 
 DiskSet::DiskSet(Executor* executor, TaskScope* scope, const std::vector<Member>& members,
                  Observer observer)

@@ -83,6 +83,9 @@ class DiskSet final : public DiskResidents {
     size_t gets = 0;
   };
 
+  // Returns the bytes that a block of `length` payload bytes takes on a disk.
+  static uint64_t BytesOnDisk(uint64_t length);
+
   // REQUIRES: at least one member; ids are distinct.
   DiskSet(Executor* executor, TaskScope* scope, const std::vector<Member>& members,
           Observer observer);

@@ -8,7 +8,6 @@
 #include "core/check.h"
 #include "core/checksum.h"
 #include "core/event.h"
-#include "tier_disk/log/record.h"
 
 namespace kvtier {
 
@@ -83,7 +82,7 @@ void Offloader::Offer(const BlockKey& key, PromisedRoom room) {
 WriteCandidate Offloader::CandidateFor(const BlockKey& key, uint64_t length,
                                        uint32_t host_hits) const {
   return {.key = key,
-          .record_bytes = RecordBytes(length),
+          .record_bytes = DiskSet::BytesOnDisk(length),
           .host_hits = host_hits,
           .disk_has_child = parts_.disks->HasChildOf(key) || parents_of_pending_.contains(key)};
 }

@@ -20,8 +20,8 @@ LAYERS = {
 ON_TOP = ("bench", "tests")
 FOLDERS = (*LAYERS, *ON_TOP)
 
-# Part of a tier -> the parts of it that it may include. A tier's own files, which are its
-# flows, include any; of those, a part includes the words that all share.
+# Part of a tier, or room of the agent -> the parts of it that it may include. The files of the
+# folder itself include any; of those, a part includes the words that all share.
 PARTS = {
     "tier_gpu/device": (),
     "tier_gpu/plan": ("tier_gpu/device",),
@@ -32,8 +32,17 @@ PARTS = {
     "tier_disk/manifest": ("tier_disk/io", "tier_disk/cipher", "tier_disk/log"),
     "tier_disk/directory": ("tier_disk/io", "tier_disk/cipher", "tier_disk/manifest"),
     "tier_disk/admission": (),
+    "agent/index": (),
+    "agent/disk": ("agent/index",),
+    "agent/gpu": ("agent/index",),
+    "agent/peers": ("agent/index",),
+    "agent/sessions": ("agent/index", "agent/disk", "agent/gpu"),
+    "agent/flows": ("agent/index", "agent/disk", "agent/gpu", "agent/peers", "agent/sessions"),
+    "agent/services": ("agent/index", "agent/disk", "agent/gpu", "agent/peers", "agent/sessions", "agent/flows",
+                       "agent"),
 }
-SHARED_WORDS = ("tier_disk/disk_block.h",)
+SHARED_WORDS = ("tier_disk/disk_block.h", "agent/agent_stats.h", "agent/block_run.h", "agent/limits.h",
+                "agent/tenants.h")
 
 # What the gRPC generator writes is included as kvtier/v1/NAME.pb.h and belongs to proto.
 GENERATED = "kvtier/v1/"
@@ -60,6 +69,7 @@ FENCES = (
      r"^(tier_gpu|agent|client/lanes|client/device_lanes)/"),
     ("liburing", r"^liburing(\.h$|/)", r"^tier_disk/io/"),
     ("RocksDB", r"^rocksdb/", r"^tier_disk/manifest/|^coordinator/settings_store\."),
+    ("the segment log", r"^tier_disk/log/", r"^tier_disk/"),
     ("gRPC", r"^grpc(pp)?/|^grpcpp\.h$|\.grpc\.pb\.h$",
      r"_(service|stream|link|transport|main)\.(h|cc)$|^(client|cli)/|^proto/(convert|rpc_door)\.(h|cc)$"),
     ("Protobuf", r"^google/protobuf/|\.pb\.h$", r"^(proto|agent|coordinator|client|cli)/"),

@@ -1,6 +1,6 @@
 // The disk directories that an operator named, opened for one agent.
-#ifndef KVTIER_AGENT_DISK_NAMED_DISKS_H_
-#define KVTIER_AGENT_DISK_NAMED_DISKS_H_
+#ifndef KVTIER_AGENT_NAMED_DISKS_H_
+#define KVTIER_AGENT_NAMED_DISKS_H_
 
 #include <string>
 #include <vector>
@@ -38,4 +38,4 @@ void LogRecovery(const std::vector<NamedDisk>& disks, const DiskSet::Recovery& r
 
 }  // namespace kvtier
 
-#endif  // KVTIER_AGENT_DISK_NAMED_DISKS_H_
+#endif  // KVTIER_AGENT_NAMED_DISKS_H_

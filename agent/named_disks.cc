@@ -1,4 +1,4 @@
-#include "agent/disk/named_disks.h"
+#include "agent/named_disks.h"
 
 #include <memory>
 #include <optional>
