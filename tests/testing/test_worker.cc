@@ -18,7 +18,8 @@ std::unique_ptr<Client> OpenClient(const TestWorkerOptions& options) {
       Client::Open({.socket_dir = options.socket_dir,
                     .tenant = options.tenant,
                     .tenant_secret = options.secret,
-                    .default_timeout = Patience(options.timeout)});
+                    .default_timeout = Patience(options.timeout),
+                    .gpu_device = options.gpu_device});
   KVT_CHECK(client.ok());
   return *std::move(client);
 }
