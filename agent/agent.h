@@ -118,7 +118,7 @@ class Agent {
   void Audit() const;
 
  private:
-  // What can fail to be had, ahead of all else.
+  // Memory of the tiers, which is taken first: it may not be there.
   struct Memory {
     std::unique_ptr<HostTier> host;
     std::vector<GpuTier::Memory> gpus;
@@ -131,7 +131,7 @@ class Agent {
   const Options options_;
   Executor* const executor_;
   AgentStats stats_;
-  // From here on, each part is destroyed before what it uses; the running flows (scope_) first.
+  // Each part is destroyed before the parts that it uses; the running flows (scope_) first of all.
   std::unique_ptr<HostTier> host_;
   BlockChanges changes_;
   Residency residency_;

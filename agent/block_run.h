@@ -26,10 +26,10 @@ struct BlockRun {
   SessionId session{};
   DomainId domain{};
   SpaceDigest space;
-  BlockLengths lengths;            // That blocks of the space may have.
-  std::optional<BlockKey> parent;  // Of keys[0], when the caller named one.
+  BlockLengths lengths;            // Lengths that blocks of the space may have.
+  std::optional<BlockKey> parent;  // Block before keys[0], when the caller named one.
   bool is_set = false;             // Holes are allowed, and no block has a parent.
-  std::vector<BlockKey> keys;      // Of a run in prefix order.
+  std::vector<BlockKey> keys;      // In prefix order, those of a run.
   // Length of the block of each key, of what is reserved where lengths.any; else empty.
   std::vector<uint64_t> key_lengths{};
 

@@ -31,7 +31,7 @@ struct SessionOptions {
   std::string tenant;
   TenantKey tenant_key;
   bool gpu_by_device = false;  // As ClientOptions has it.
-  DeviceUuid gpu_device{};     // As ClientOptions has it.
+  DeviceUuid gpu_device{};     // GPU whose pool is asked for; none: any.
 };
 
 // How long a call waits for the handles of a pool that has changed since it was mapped.

@@ -15,7 +15,7 @@
 namespace kvtier {
 namespace {
 
-constexpr int kMaxNodes = 1024;  // As the kernel is built at most.
+constexpr int kMaxNodes = 1024;  // More than any kernel is built for.
 constexpr int kBitsPerWord = CHAR_BIT * sizeof(unsigned long);
 
 }  // namespace

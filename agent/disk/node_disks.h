@@ -63,7 +63,7 @@ class NodeDisks {
   DiskSet* set() const { return set_.get(); }
   DiskAdmission* admission() const { return admission_.get(); }
   DiskPromises* promises() const { return promises_.get(); }
-  // What Open() found.
+  // Returns what Open() found.
   const DiskSet::Recovery& recovery() const { return recovery_; }
   void Audit() const;
 

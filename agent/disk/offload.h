@@ -48,7 +48,7 @@ class Offloader final : public BlockFollower {
     TaskScope* scope = nullptr;
     Waits* waits = nullptr;
     const TenantTable* tenants = nullptr;
-    BlockChanges* changes = nullptr;  // That it follows.
+    BlockChanges* changes = nullptr;  // Followed from the start.
     BlockIndex* index = nullptr;
     HostTier* host = nullptr;
     DiskSet* disks = nullptr;

@@ -45,8 +45,8 @@ class TenantEraser {
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
     NodeGpus* gpus = nullptr;
-    Offloader* offloader = nullptr;  // As `disks`.
-    DiskSet* disks = nullptr;        // nullptr: no disk tier.
+    Offloader* offloader = nullptr;  // Null: no disk tier.
+    DiskSet* disks = nullptr;        // Null: no disk tier.
   };
   explicit TenantEraser(const Parts& parts) : parts_(parts) {}
 

@@ -74,13 +74,13 @@ struct NodeFlows {
   void Sweep();
   void Audit() const;
 
-  LoadTable host_loads;  // Into host memory.
+  LoadTable host_loads;  // Loads into host memory.
   HostProver host_prover;
   HostScrub host_scrub;
   Fetcher fetcher;
   Matcher matcher;
   std::unique_ptr<DiskLoader> disk_loader;  // Null: no disk.
-  std::unique_ptr<Offloader> offloader;     // As `disk_loader`.
+  std::unique_ptr<Offloader> offloader;     // Null: no disk.
   Onboarder onboarder;
   Tickets tickets;
   Putter putter;

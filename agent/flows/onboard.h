@@ -67,8 +67,8 @@ class Onboarder {
     SessionTable* sessions = nullptr;
     LeaseTable* leases = nullptr;
     AgentStats* stats = nullptr;
-    DiskLoader* disk = nullptr;      // nullptr: no disk tier.
-    Offloader* offloader = nullptr;  // As `disk`.
+    DiskLoader* disk = nullptr;      // Null: no disk tier.
+    Offloader* offloader = nullptr;  // Null: no disk tier.
     NodeGpus* gpus = nullptr;
     Fetcher* fetcher = nullptr;
     LoadTable* host_loads = nullptr;

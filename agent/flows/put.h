@@ -52,8 +52,8 @@ class Putter {
     BlockIndex* index = nullptr;
     Evictor* evictor = nullptr;
     NodeGpus* gpus = nullptr;
-    Offloader* offloader = nullptr;    // nullptr: no disk tier.
-    DiskPromises* promises = nullptr;  // As `offloader`.
+    Offloader* offloader = nullptr;    // Null: no disk tier.
+    DiskPromises* promises = nullptr;  // Null: no disk tier.
     SessionTable* sessions = nullptr;
     Staging* staging = nullptr;
     ReservationTable* reservations = nullptr;

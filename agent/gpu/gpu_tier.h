@@ -72,7 +72,7 @@ class GpuTier {
     Evictor* evictor = nullptr;
     AgentStats* stats = nullptr;
   };
-  // What a worker may write, and the worker's own hold on it.
+  // A slot that a worker may write, and the worker's own hold on it.
   struct Reserved {
     GpuSlot slot;
     GpuHold writer;
@@ -103,7 +103,7 @@ class GpuTier {
   // that it makes there: sets `host` of each that arrived. It is done before anybody sums or
   // publishes them. REQUIRES: `gpu` and `meta` of each are set.
   Task<void> Gather(std::vector<CopiedBlock>* blocks);
-  // From here on the block is found in the pool. REQUIRES: its bytes are those of the meta's sum.
+  // Lets the block be found in the pool. REQUIRES: its bytes are those of the meta's sum.
   void Publish(const BlockMeta& meta, GpuSlot slot);
 
   // Pins the block in the pool; nullopt: it is not there.

@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<GpuTier::Memory>> NodeGpus::TakeMemory(const Source& 
                                                                   const GpuTier::Options& options) {
   std::vector<GpuTier::Memory> memory;
   if (options.bytes == 0 || source.devices.empty()) return memory;
-  // What leaves a pool, or comes into it, is of its own domain.
+  // Blocks that leave a pool, or come into it, are of its own domain.
   const std::span<std::byte> arena = source.host->arena(options.domain).bytes();
   const std::vector<int> nodes = NumaNodesOf(source.devices);
   if (source.binder != nullptr && !nodes.empty()) {

@@ -26,7 +26,7 @@ namespace kvtier {
 
 class NodeGpus {
  public:
-  // Where the pools' memory comes from; not owned.
+  // Sources of the pools' memory; not owned.
   struct Source {
     std::vector<Device*> devices;  // Each gets a pool of its own.
     Executor* executor = nullptr;
@@ -54,7 +54,7 @@ class NodeGpus {
   // there is no such; kFailedPrecondition, the node has none; kInvalidArgument, there are several
   // and none is named.
   absl::StatusOr<GpuTier*> Named(const std::string& uuid) const;
-  // From here on the session works on that GPU. Errors: kNotFound, no GPU with this UUID has a pool
+  // Makes the session work on that GPU. Errors: kNotFound, no GPU with this UUID has a pool
   // for the domain; kFailedPrecondition, the session works on another one.
   absl::Status Choose(SessionId session, DomainId domain, const DeviceUuid& uuid);
 
@@ -66,13 +66,13 @@ class NodeGpus {
   // Counts the domain's blocks that only its pools have. O(blocks there).
   size_t BlocksNotInHost(DomainId domain) const;
 
-  // As GpuTier's, of the GPU that has the session's page of steps. Errors also: kInvalidArgument,
-  // naming the step, when none has.
+  // Do as GpuTier's, on the GPU that has the session's page of steps. Errors also:
+  // kInvalidArgument, naming the step, when none has.
   absl::Status CheckStep(SessionId session, uint64_t step) const;
   Task<bool> AwaitStep(SessionId session, uint64_t step, absl::Time deadline) const;
   // Returns the steps that the session's worker has begun; none where it has no page of steps.
   BegunSteps StepsOf(SessionId session);
-  // As GpuTier's, of the GPU that the session works on.
+  // Do as GpuTier's, on the GPU that the session works on.
   size_t Close(SessionId session);
   void WritesOver(SessionId session);
   void ProcessGone(SessionId session);

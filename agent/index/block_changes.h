@@ -42,7 +42,7 @@ class BlockFollower {
 
 class BlockChanges {
  public:
-  // From here on the follower is told, behind those before it. Does not own: it lives as long.
+  // Adds a follower, which is told behind those before it. Does not own: it lives as long.
   void Follow(BlockFollower* follower) { followers_.push_back(follower); }
   void Tell(const BlockChange& change) const {
     for (BlockFollower* const follower : followers_) follower->OnChange(change);

@@ -46,8 +46,8 @@ class BlockIndex final : public PinHome {
     DiskResidents* disks = nullptr;  // Null: no disk tier.
   };
   explicit BlockIndex(const Parts& parts);
-  // From here on the index answers for this pool's blocks, too: each list of a pool names itself
-  // here when it is made. Does not own: it lives as long as questions are asked.
+  // Lets the index answer for this pool's blocks, too: each list of a pool names itself here when
+  // it is made. Does not own: it lives as long as questions are asked.
   void Join(GpuBlocks* pool) { pools_.push_back(pool); }
 
   // REQUIRES: the block is not in host memory; `slot` holds its verified bytes.

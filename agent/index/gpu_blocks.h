@@ -30,7 +30,7 @@ class GpuBlocks final : public PinHome {
   struct Parts {
     GpuPool* pool = nullptr;
     DomainId domain{};            // Domain of the tenant that the pool belongs to.
-    BlockIndex* index = nullptr;  // That it joins.
+    BlockIndex* index = nullptr;  // Joined from the start.
     BlockChanges* changes = nullptr;
   };
   explicit GpuBlocks(const Parts& parts) : PinHome(Tier::kGpu), parts_(parts) {

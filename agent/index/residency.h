@@ -44,7 +44,7 @@ class Residency final : public BlockFollower {
     Executor* executor = nullptr;
     TaskScope* scope = nullptr;  // In which tables are filled.
     const TenantTable* tenants = nullptr;
-    BlockChanges* changes = nullptr;  // That it follows.
+    BlockChanges* changes = nullptr;  // Followed from the start.
   };
   // Makes an empty table for each tenant's domain; one that cannot be made is logged, and the
   // domain has none. No table gets more than 2^max_log2_buckets buckets.

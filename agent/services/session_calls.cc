@@ -15,7 +15,7 @@
 namespace kvtier {
 namespace {
 
-// What both sides of the signal page mean by its words.
+// Both sides mean the same by the words of the signal page.
 static_assert(wire::kSignalPageBytes == kSignalPageBytes);
 static_assert(wire::kSignalStride * kSignalWords == kSignalPageBytes);
 static_assert(wire::kBegunWord == static_cast<size_t>(StepWord::kBegun));

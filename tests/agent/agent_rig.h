@@ -31,8 +31,8 @@ class AgentRig {
     uint64_t slots = 16;     // Of each of the two tenants, in host memory.
     uint64_t gpu_slots = 0;  // 0: no device.
     uint64_t gpu_max_slots = 0;
-    bool second_gpu = false;         // As large as the first, on NUMA node 1.
-    MemoryBinder* binder = nullptr;  // As Agent::Seams has it.
+    bool second_gpu = false;         // A pool as large as the first, on NUMA node 1.
+    MemoryBinder* binder = nullptr;  // Seam of the agent; null: none.
     std::string gpu_tenant{};
     bool disk = true;
     bool second_disk = false;  // As large as the first.

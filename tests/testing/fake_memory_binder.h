@@ -22,7 +22,7 @@ class FakeMemoryBinder final : public MemoryBinder {
     return absl::OkStatus();
   }
 
-  absl::Status answer;       // Of every call.
+  absl::Status answer;       // Answer to every call.
   std::vector<Bound> bound;  // In the order of the calls.
 };
 

@@ -32,7 +32,7 @@ struct TestWorkerOptions {
   uint64_t block_bytes = uint64_t{64} << 10;
   bool any_length = false;                    // Blocks have lengths that follow from their numbers.
   absl::Duration timeout = absl::Seconds(5);  // Of calls that name none.
-  DeviceUuid gpu_device{};                    // As ClientOptions has it.
+  DeviceUuid gpu_device{};                    // GPU whose pool is asked for; none: any.
 };
 
 // Thread-safe.

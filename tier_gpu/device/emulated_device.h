@@ -55,7 +55,7 @@ class EmulatedDevice final : public Device {
     std::string process = "agent";  // In the checker's words.
     // Tells emulated devices apart, by their UUIDs: the same in every process.
     uint8_t ordinal = 0;
-    std::optional<int> numa_node{};  // As Device::numa_node() is to answer.
+    std::optional<int> numa_node{};  // Answer of Device::numa_node().
     // Called when the device is lost; may be null.
     std::function<void()> on_loss;
     // How Drain() waits. The default sleeps.
