@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -36,7 +37,7 @@ constexpr std::array<VerbWord, 13> kVerbs = {{
      "--agent --coordinator --timeout --block-key --tenant --space-digest --engine-key"},
     {"evict", Verb::kEvict, "--agent --timeout --tier --yes"},
     {"tenant erase", Verb::kTenantErase, "--agent --timeout --yes"},
-    {"gpu resize", Verb::kGpuResize, "--agent --timeout"},
+    {"gpu resize", Verb::kGpuResize, "--agent --timeout --device"},
     {"settings", Verb::kSettings, "--agent --coordinator --timeout"},
     {"version", Verb::kVersion, ""},
     {"help", Verb::kHelp, ""},
@@ -45,7 +46,7 @@ constexpr std::array<VerbWord, 13> kVerbs = {{
 // Every option there is; those in kNoValue stand alone.
 constexpr absl::string_view kOptions =
     "--agent --coordinator --output --timeout --block-key --tenant --space-digest --engine-key "
-    "--tier --yes --rate --socket-dir --disk-dir --uid";
+    "--tier --yes --rate --device --socket-dir --disk-dir --uid";
 constexpr absl::string_view kNoValue = "--yes";
 constexpr absl::string_view kRepeatable = "--agent --disk-dir";
 
@@ -245,6 +246,16 @@ absl::Status ReadTenantErase(const Pieces& pieces, Arguments* arguments) {
   return absl::OkStatus();
 }
 
+// True when it has the form "GPU-8-4-4-4-12" of hexadecimal digits.
+bool IsGpuUuid(const std::string& text) {
+  constexpr absl::string_view kForm = "GPU-00000000-0000-0000-0000-000000000000";
+  if (text.size() != kForm.size()) return false;
+  for (size_t i = 0; i < kForm.size(); ++i) {
+    if (kForm[i] == '0' ? !absl::ascii_isxdigit(text[i]) : text[i] != kForm[i]) return false;
+  }
+  return true;
+}
+
 absl::Status ReadGpuResize(const Pieces& pieces, Arguments* arguments) {
   if (pieces.words.size() != 3) return Wrong("gpu resize needs one size, for example 40GiB");
   const absl::StatusOr<uint64_t> bytes = ParseBytes(pieces.words[2]);
@@ -253,6 +264,16 @@ absl::Status ReadGpuResize(const Pieces& pieces, Arguments* arguments) {
                               pieces.words[2], "'"));
   }
   arguments->gpu_bytes = *bytes;
+  const auto device = ValueOf(pieces, "--device");
+  if (!device) return absl::OkStatus();
+  if (!IsGpuUuid(*device)) {
+    return Wrong(absl::StrCat("--device is the UUID of a GPU as kvtier tiers shows it, not '",
+                              *device, "'"));
+  }
+  if (arguments->agents.size() > 1) {
+    return Wrong("gpu resize --device is one GPU of one node; name one --agent");
+  }
+  arguments->gpu_device = *device;
   return absl::OkStatus();
 }
 
@@ -340,7 +361,8 @@ std::string HelpText() {
   kvtier tenant erase NAME --yes     destroys a tenant's key on the agents' encrypted disks,
                                      and drops its blocks
   kvtier gpu resize BYTES            brings the agents' GPU pools to that size (40GiB), in whole
-                                     handles and up to --gpu_max_bytes
+                                     handles and up to --gpu_max_bytes; on a node with several
+                                     GPUs --device UUID names one, as kvtier tiers shows it
   kvtier settings [get [NAME]]       the coordinator's durable settings
   kvtier settings set NAME=VALUE
   kvtier version

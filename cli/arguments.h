@@ -62,8 +62,9 @@ struct Arguments {
   // tenant erase: never empty.
   std::string erased_tenant;
 
-  // gpu resize: never 0.
-  uint64_t gpu_bytes = 0;
+  // gpu resize.
+  uint64_t gpu_bytes = 0;  // Never 0.
+  std::string gpu_device;  // UUID of the GPU; empty: the node's only one.
 
   // doctor.
   std::string socket_dir = kDefaultSocketDir;  // The agent's --socket_dir.

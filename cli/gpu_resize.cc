@@ -68,6 +68,7 @@ Outcome RunGpuResize(const Arguments& arguments) {
   KVT_CHECK(arguments.gpu_bytes > 0);
   v1::ResizeGpuPoolRequest request;
   request.set_bytes(arguments.gpu_bytes);
+  request.set_device(arguments.gpu_device);
   const GpuResizeAnswers answers =
       AskAll<v1::ResizeGpuPoolResponse>(arguments.agents, [&](const std::string& address) {
         return AgentAdmin(address, arguments.timeout).ResizeGpuPool(request);

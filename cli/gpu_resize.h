@@ -1,4 +1,5 @@
-// `kvtier gpu resize`: brings the GPU pools of the asked agents to another size.
+// `kvtier gpu resize`: brings the GPU pool of each asked agent, or of one of its GPUs, to another
+// size.
 #ifndef KVTIER_CLI_GPU_RESIZE_H_
 #define KVTIER_CLI_GPU_RESIZE_H_
 

@@ -58,6 +58,26 @@ std::string TierLines(const v1::AgentStatusResponse& status) {
   return table.ToString();
 }
 
+// A line for each GPU, by the name and the UUID that `kvtier gpu resize --device` takes.
+std::string GpuLines(const v1::AgentStatusResponse& status) {
+  if (status.gpus().empty()) return "";
+  Table table({{"GPU"},
+               {"UUID"},
+               {"TENANT"},
+               {"MEMORY", Align::kRight},
+               {"TARGET", Align::kRight},
+               {"SLOTS", Align::kRight},
+               {"FREE", Align::kRight},
+               {"WORKERS", Align::kRight}},
+              /*indent=*/2);
+  for (const v1::GpuReport& gpu : status.gpus()) {
+    table.AddRow({gpu.device(), gpu.uuid(), gpu.tenant(), BytesText(gpu.size().bytes()),
+                  BytesText(gpu.size().target_bytes()), CountText(gpu.slots()),
+                  ShareText(gpu.free_slots(), gpu.slots()), CountText(gpu.workers())});
+  }
+  return absl::StrCat("\n", table.ToString());
+}
+
 std::string RecoveryText(const v1::DiskRecovery& recovery) {
   return absl::StrCat(CountText(recovery.recovered_blocks()), " blocks warm; dropped ",
                       CountText(recovery.dropped_stale()), " of older generations, ",
@@ -133,7 +153,7 @@ std::string AgentLines(const std::string& address, const v1::AgentStatusResponse
   if (status.has_offload()) facts.AddRow({"disk writes", OffloadText(status.offload())});
   facts.AddRow({"device", status.device()});
   return absl::StrCat("AGENT  ", Printable(status.node_id()), "  ", address, "\n", facts.ToString(),
-                      TierLines(status));
+                      TierLines(status), GpuLines(status));
 }
 
 std::string CoordinatorLines(const std::string& address,

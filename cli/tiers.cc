@@ -65,7 +65,7 @@ Fragments FragmentsOf(const v1::GpuReport& gpu) {
 }
 
 std::string GpuOf(const v1::GpuReport& gpu, double uptime_seconds) {
-  Table table({{"GPU"}, {gpu.device(), Align::kRight}, {""}}, /*indent=*/2);
+  Table table({{"GPU"}, {gpu.device(), Align::kRight}, {gpu.uuid()}}, /*indent=*/2);
   table.AddRow({"tenant", gpu.tenant(), ""});
   table.AddRow({"workers", CountText(gpu.workers()), ""});
   table.AddRow({"memory", BytesText(gpu.size().bytes()), GpuSizeText(gpu.size())});
@@ -147,6 +147,7 @@ void WriteLink(const char* name, const v1::GpuLinkReport& link, double uptime_se
 
 void WriteGpu(const v1::GpuReport& gpu, double uptime_seconds, JsonWriter* json) {
   json->Text("device", gpu.device());
+  json->Text("uuid", gpu.uuid());
   json->Text("tenant", gpu.tenant());
   json->Count("slots", gpu.slots());
   json->Count("slot_bytes", gpu.slot_bytes());

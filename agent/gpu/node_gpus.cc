@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/log.h"
 #include "core/status_macros.h"
 
@@ -74,17 +75,25 @@ GpuTier* NodeGpus::With(const BlockKey& key) const {
   return nullptr;
 }
 
+std::string NodeGpus::UuidsText() const {
+  const auto name = [](std::string* out, const auto& tier) {
+    out->append(tier->device().uuid().ToString());
+  };
+  return absl::StrJoin(tiers_, ", ", name);
+}
+
 absl::StatusOr<GpuTier*> NodeGpus::Named(const std::string& uuid) const {
   if (tiers_.empty()) return absl::FailedPreconditionError("this node has no GPU pool");
   if (uuid.empty() && tiers_.size() == 1) return tiers_.front().get();
   if (uuid.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("device: empty; this node has ", tiers_.size(), " GPUs, so name one's UUID"));
+        absl::StrCat("device: name one of this node's GPUs: ", UuidsText()));
   }
   for (const auto& tier : tiers_) {
     if (tier->device().uuid().ToString() == uuid) return tier.get();
   }
-  return absl::NotFoundError(absl::StrCat("device: ", uuid, " is none of this node's GPUs"));
+  return absl::NotFoundError(
+      absl::StrCat("device: ", uuid, " is none of this node's GPUs: ", UuidsText()));
 }
 
 absl::Status NodeGpus::Choose(SessionId session, DomainId domain, const DeviceUuid& uuid) {

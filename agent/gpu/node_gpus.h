@@ -92,6 +92,8 @@ class NodeGpus {
  private:
   // Returns the GPU that has the session's page of steps; nullptr: none has.
   GpuTier* WithSteps(SessionId session) const;
+  // Returns the UUIDs of all GPUs, for an error.
+  std::string UuidsText() const;
 
   std::vector<std::unique_ptr<GpuTier>> tiers_;
   absl::flat_hash_map<SessionId, GpuTier*> chosen_;  // Sessions that named a GPU.

@@ -17,6 +17,7 @@ using ::testing::IsEmpty;
 
 constexpr char kKeyHex[] = "00112233445566778899aabbccddeeff";
 const std::string kSpaceHex(64, 'a');
+constexpr char kGpu[] = "GPU-656d756c-6174-6564-0000-0000000000ab";
 
 absl::StatusOr<Arguments> Parse(const std::string& line) {
   const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
@@ -75,16 +76,25 @@ TEST(Arguments, ReadAndWriteSettings) {
   EXPECT_EQ(Parse("settings set quota=")->setting_value, "");
 }
 
+TEST(Arguments, NameTheGpuThatIsResized) {
+  EXPECT_EQ(Parse("gpu resize 1GiB")->gpu_device, "");
+  const auto named = Parse(std::string("gpu resize 1GiB --device ") + kGpu);
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(named->gpu_bytes, uint64_t{1} << 30);
+  EXPECT_EQ(named->gpu_device, kGpu);
+}
+
 TEST(Arguments, HelpWinsOverWhatStandsBesideIt) {
   EXPECT_EQ(Parse("evict --help")->verb, Verb::kHelp);
   EXPECT_EQ(Parse("-h")->verb, Verb::kHelp);
 }
 
 TEST(Arguments, EveryVerbAndOptionIsInTheHelp) {
-  for (const char* word : {"status",   "nodes",          "tiers",        "disk info", "lookup",
-                           "evict",    "tenant erase",   "gpu resize",   "settings",  "version",
-                           "--agent",  "--coordinator",  "--output",     "--timeout", "--block-key",
-                           "--tenant", "--space-digest", "--engine-key", "--tier",    "--yes"}) {
+  for (const char* word :
+       {"status",       "nodes",      "tiers",       "disk info", "lookup",         "evict",
+        "tenant erase", "gpu resize", "settings",    "version",   "--agent",        "--coordinator",
+        "--output",     "--timeout",  "--block-key", "--tenant",  "--space-digest", "--engine-key",
+        "--tier",       "--yes",      "--device"}) {
     EXPECT_THAT(HelpText(), HasSubstr(word));
   }
 }
@@ -144,6 +154,10 @@ TEST(Arguments, SayWhatIsWrong) {
       {"gpu resize 0", "not '0'"},
       {"gpu resize much", "not 'much'"},
       {"gpu resize 1GiB --yes", "gpu resize does not take --yes"},
+      {"gpu resize 1GiB --device cuda:1", "as kvtier tiers shows it, not 'cuda:1'"},
+      {std::string("gpu resize 1GiB --device G") + kGpu, "--device is the UUID of a GPU"},
+      {std::string("gpu resize 1GiB --agent a --agent b --device ") + kGpu, "name one --agent"},
+      {std::string("tiers --device ") + kGpu, "tiers does not take --device"},
       {"evict --tier host --yes=1", "--yes takes no value"},
       {"settings put a=b", "settings takes nothing, get [NAME] or set NAME=VALUE"},
       {"settings set quota", "NAME=VALUE, not 'quota'"},

@@ -212,6 +212,30 @@ TEST_F(CommandTest, GpuResizeFailsWithTheAgentsReason) {
   EXPECT_THAT(Kvtier(words).out, HasSubstr("bytes: 1 is too few"));
 }
 
+TEST_F(CommandTest, GpuResizeNamesOneOfSeveralGpus) {
+  *agent_.resized.mutable_size() = PoolOf(4, 4);
+  const std::string uuid = "GPU-656d756c-6174-6564-0000-000000000001";
+  std::vector<std::string> words = {"gpu", "resize", "4GiB", "--agent", agent_at_};
+  EXPECT_EQ(Kvtier(words).code, ExitCode::kOk);
+  EXPECT_EQ(agent_.resize_asked.device(), "");
+  words.insert(words.end(), {"--device", uuid});
+  EXPECT_EQ(Kvtier(words).code, ExitCode::kOk);
+  EXPECT_EQ(agent_.resize_asked.device(), uuid);
+}
+
+TEST_F(CommandTest, GpuResizeSaysWhichGpusThereAre) {
+  const std::string uuid = "GPU-656d756c-6174-6564-0000-000000000001";
+  agent_.status = {grpc::StatusCode::INVALID_ARGUMENT,
+                   "device: name one of this node's GPUs: " + uuid};
+  const Outcome none_named = Kvtier({"gpu", "resize", "4GiB", "--agent", agent_at_});
+  EXPECT_EQ(none_named.code, ExitCode::kFailed);
+  EXPECT_THAT(none_named.out, HasSubstr("name one of this node's GPUs: " + uuid));
+  agent_.status = {grpc::StatusCode::NOT_FOUND, "device: X is none of this node's GPUs: " + uuid};
+  const Outcome unknown = Kvtier({"gpu", "resize", "4GiB", "--agent", agent_at_, "--device", uuid});
+  EXPECT_EQ(unknown.code, ExitCode::kNotFound);
+  EXPECT_THAT(unknown.out, HasSubstr("none of this node's GPUs: " + uuid));
+}
+
 TEST_F(CommandTest, GpuResizeHasJson) {
   *agent_.resized.mutable_size() = PoolOf(2, 1);
   const Outcome outcome = Kvtier({"gpu", "resize", "1GiB", "--agent", agent_at_, "-o", "json"});

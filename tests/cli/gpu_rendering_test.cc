@@ -4,10 +4,61 @@
 
 #include <string>
 
+#include "cli/status.h"
 #include "cli/tiers.h"
 
 namespace kvtier::cli {
 namespace {
+
+// A node with two GPUs.
+v1::AgentStatusResponse TwoGpus() {
+  v1::AgentStatusResponse status;
+  status.set_node_id("n1");
+  for (const char* last : {"0", "1"}) {
+    v1::GpuReport* const gpu = status.add_gpus();
+    gpu->set_device("NVIDIA H200");
+    gpu->set_uuid(std::string("GPU-00000000-1111-2222-3333-44444444444") + last);
+    gpu->set_tenant("acme");
+    gpu->set_slots(8);
+    gpu->set_free_slots(last[0] == '0' ? 2 : 8);
+    gpu->set_workers(1);
+    gpu->mutable_size()->set_bytes(uint64_t{4} << 30);
+    gpu->mutable_size()->set_target_bytes(uint64_t{4} << 30);
+  }
+  return status;
+}
+
+TEST(StatusTable, HasALineForEachGpu) {
+  StatusReport report;
+  report.agents.push_back({"unix:/a.sock", TwoGpus()});
+  EXPECT_THAT(
+      StatusTable(report),
+      ::testing::EndsWith(
+          "\n"
+          "  GPU          UUID                                      TENANT    MEMORY    TARGET"
+          "  SLOTS     FREE  WORKERS\n"
+          "  NVIDIA H200  GPU-00000000-1111-2222-3333-444444444440  acme    4.00 GiB  4.00 GiB"
+          "      8   25.0 %        1\n"
+          "  NVIDIA H200  GPU-00000000-1111-2222-3333-444444444441  acme    4.00 GiB  4.00 GiB"
+          "      8  100.0 %        1\n"));
+}
+
+TEST(TiersTable, NamesEachGpuByItsUuid) {
+  const v1::AgentStatusResponse status = TwoGpus();
+  const std::string table = TiersTable({{"unix:/a.sock", status}});
+  for (const v1::GpuReport& gpu : status.gpus()) {
+    EXPECT_THAT(table, ::testing::HasSubstr("NVIDIA H200  " + gpu.uuid() + "\n"));
+  }
+}
+
+TEST(TiersJson, HasAnObjectForEachGpu) {
+  const v1::AgentStatusResponse status = TwoGpus();
+  const std::string json = TiersJson({{"unix:/a.sock", status}});
+  for (const v1::GpuReport& gpu : status.gpus()) {
+    EXPECT_THAT(json, ::testing::HasSubstr("\"device\": \"NVIDIA H200\",\n          \"uuid\": \"" +
+                                           gpu.uuid() + "\",\n          \"tenant\": \"acme\","));
+  }
+}
 
 TEST(TiersTable, HasALineForWhatEachGpuIsAndForEachWayToIt) {
   v1::AgentStatusResponse status;
