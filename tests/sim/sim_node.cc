@@ -271,8 +271,7 @@ void SimNode::AddTo(Coverage* coverage) const {
 }
 
 void SimNode::Count(Coverage* coverage) const {
-  const uint64_t gpu_offloads =
-      agent_->gpus().empty() ? 0 : agent_->gpus().at(0).stats().offloaded;
+  const uint64_t gpu_offloads = agent_->gpus().empty() ? 0 : agent_->gpus().at(0).stats().offloaded;
   coverage->Add(agent_->stats(), gpu_offloads, agent_->disks().set()->stats());
   if (HasGpu()) coverage->gpu_abandoned += agent_->gpus().at(0).copies().abandoned().size();
   for (const DiskSet::DiskStatus& disk : agent_->disks().set()->Statuses()) {

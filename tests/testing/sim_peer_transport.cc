@@ -109,7 +109,8 @@ Task<void> ServeStream(Agent* agent, std::shared_ptr<Stream> stream, std::vector
                        absl::Time deadline) {
   Executor* const executor = agent->executor();
   for (size_t i = 0; i < keys.size() && executor->Now() < deadline; ++i) {
-    std::optional<ServedBlock> served = co_await agent->flows().peer_server.Serve(keys[i], deadline);
+    std::optional<ServedBlock> served =
+        co_await agent->flows().peer_server.Serve(keys[i], deadline);
     if (!served.has_value()) continue;
     // The bytes leave while the link has room: its slot is read late, and must not
     // have changed by then.
