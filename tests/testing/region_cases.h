@@ -81,8 +81,9 @@ TEST_P(DeviceTest, WhatIsNoHandleIsNotImported) {
   }
   const RegionShape larger = {.handle_bytes = 2 * kHandleBytes, .max_handles = 1};
   const std::array<int, 1> smaller = {region_->descriptor(0)};
-  EXPECT_EQ(device_->ImportRegion(larger, smaller, device_->uuid()).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  const absl::Status too_small =
+      device_->ImportRegion(larger, smaller, device_->uuid()).status();
+  EXPECT_EQ(too_small.code(), absl::StatusCode::kInvalidArgument) << too_small;
   EXPECT_EQ(region_->handles(), 2) << "an error changes nothing";
   for (const int end : ends) close(end);
 }

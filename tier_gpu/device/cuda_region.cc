@@ -25,7 +25,7 @@ CUmemAllocationProp PropertiesOn(CUdevice gpu) {
   return properties;
 }
 
-// What these mean of an import is that the descriptor is not what we were told.
+// Returns whether the error says of memory that it is not what its descriptor was said to be.
 bool IsOfTheDescriptor(CUresult error) {
   return error == CUDA_ERROR_INVALID_VALUE || error == CUDA_ERROR_INVALID_HANDLE ||
          error == CUDA_ERROR_OPERATING_SYSTEM || error == CUDA_ERROR_UNKNOWN;
@@ -113,9 +113,9 @@ absl::Status CudaRegion::GrowBy(int descriptor) {
   // The driver takes the number in the place of a pointer.
   const auto number = static_cast<uintptr_t>(handle.descriptor);
   void* const as_pointer = reinterpret_cast<void*>(number);  // NOLINT(performance-no-int-to-ptr)
-  const CUresult imported = driver_.import_handle(&handle.memory, as_pointer, kDescriptor);
-  absl::Status added = driver_.Status("cuMemImportFromShareableHandle", imported);
-  if (IsOfTheDescriptor(imported)) added = absl::InvalidArgumentError(added.message());
+  absl::Status added =
+      StatusOfHandle("cuMemImportFromShareableHandle",
+                     driver_.import_handle(&handle.memory, as_pointer, kDescriptor));
   if (added.ok()) {
     added = Map(handle);
     if (added.ok()) return added;
@@ -125,19 +125,22 @@ absl::Status CudaRegion::GrowBy(int descriptor) {
   return added;
 }
 
+absl::Status CudaRegion::StatusOfHandle(const char* call, CUresult error) const {
+  absl::Status status = driver_.Status(call, error);
+  if (!IsOfTheDescriptor(error)) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat(std::string(status.message()), ": no handle of ", shape_.handle_bytes, " bytes"));
+}
+
 absl::Status CudaRegion::Map(const Handle& handle) {
   const CUdeviceptr at = place(handles());
-  const CUresult mapped = driver_.map(at, shape_.handle_bytes, 0, handle.memory, 0);
-  if (mapped == CUDA_ERROR_INVALID_VALUE) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("CUDA: no handle of ", shape_.handle_bytes, " bytes"));
-  }
-  KVT_RETURN_IF_ERROR(driver_.Status("cuMemMap", mapped));
+  KVT_RETURN_IF_ERROR(
+      StatusOfHandle("cuMemMap", driver_.map(at, shape_.handle_bytes, 0, handle.memory, 0)));
   CUmemAccessDesc access{};
   access.location = PropertiesOn(context_.gpu()).location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  absl::Status usable =
-      driver_.Status("cuMemSetAccess", driver_.set_access(at, shape_.handle_bytes, &access, 1));
+  absl::Status usable = StatusOfHandle(
+      "cuMemSetAccess", driver_.set_access(at, shape_.handle_bytes, &access, 1));
   if (!usable.ok()) {
     (void)driver_.unmap(at, shape_.handle_bytes);
     return usable;

@@ -54,6 +54,9 @@ class CudaRegion final : public DeviceRegion {
              std::shared_ptr<const CopiesAbandoned> abandoned)
       : driver_(driver), context_(context), shape_(shape), abandoned_(std::move(abandoned)) {}
   absl::Status CheckRoom() const;
+  // Returns what the call answered; kInvalidArgument where the memory is no handle of this shape. A
+  // driver finds that out in any of the calls that import, map and give access.
+  absl::Status StatusOfHandle(const char* call, CUresult error) const;
   // Maps the memory behind the last handle; the handle is ours on success only.
   absl::Status Map(const Handle& handle);
   CUdeviceptr place(size_t handle) const { return start_ + handle * shape_.handle_bytes; }
