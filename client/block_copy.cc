@@ -32,8 +32,12 @@ std::string HexOf(const PayloadSum& sum) {
 absl::StatusOr<PayloadSum> CopyIntoSlot(size_t i, Piece slot, std::span<const ConstPiece> from) {
   if (absl::Status sizes = CheckSizes(i, slot.size(), TotalBytes(from)); !sizes.ok()) return sizes;
   const PayloadSum sum = GatherAndSum(slot, from);
-  std::fill_n(slot.data() + slot.size(), SlotBytes(slot.size()) - slot.size(), std::byte{0});
+  ZeroTail(slot);
   return sum;
+}
+
+void ZeroTail(Piece slot) {
+  std::fill_n(slot.data() + slot.size(), SlotBytes(slot.size()) - slot.size(), std::byte{0});
 }
 
 absl::StatusOr<PayloadSum> CopyFromBlock(size_t i, ConstPiece block, std::span<const Piece> to) {

@@ -65,6 +65,9 @@ class OnboardedBlocks {
   // copied, since a stray write stays. OK: they are the block's bytes. Errors: as CopyOut().
   // REQUIRES: i < size().
   absl::Status Prove(size_t i) const;
+  // Compares `sum`, which a device took of block `i` as it copied it, with the lease's. OK: the
+  // bytes that it copied are the block's. Errors: as CopyOut(). REQUIRES: i < size().
+  absl::Status Believe(size_t i, const PayloadSum& sum) const;
   // Whether everything read so far was what it was said to be: the leases have not
   // ended and the session that granted them stands. Asks the kernel; about 1 us.
   bool valid() const;
@@ -75,9 +78,6 @@ class OnboardedBlocks {
 
  private:
   friend class OnboardAnswer;
-  // OK: the lease stands, and `sum`, of what was read of block `i`, is its own. A sum that is not
-  // is told to the agent.
-  absl::Status Believe(size_t i, const PayloadSum& sum) const;
   struct Block {
     std::span<const std::byte> bytes;
     uint64_t length = 0;  // Of the payload, also where it has no bytes here.

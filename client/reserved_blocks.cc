@@ -44,8 +44,15 @@ absl::Status ReservedBlocks::CopyIn(size_t i, std::span<const ConstPiece> pieces
   const absl::StatusOr<PayloadSum> sum = CopyIntoSlot(i, blocks_[i].slot, pieces);
   if (!sum.ok()) return sum.status();
   blocks_[i].copied = *sum;
-  Take(blocks_[i], Taken::kByCopyIn);
+  Take(blocks_[i], Taken::kSummed);
   return absl::OkStatus();
+}
+
+void ReservedBlocks::NoteSum(size_t i, const PayloadSum& sum) {
+  KVT_CHECK(i < blocks_.size() && !blocks_[i].slot.empty());
+  ZeroTail(blocks_[i].slot);
+  blocks_[i].copied = sum;
+  Take(blocks_[i], Taken::kSummed);
 }
 
 // Relaxed: the thread that commits has waited for those that write.

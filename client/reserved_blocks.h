@@ -72,6 +72,10 @@ class ReservedBlocks {
   // fill different slots at the same time. Errors: kInvalidArgument, the block has no slot, or the
   // pieces' sizes do not add up to the block's length; nothing was taken. REQUIRES: i < size().
   absl::Status CopyIn(size_t i, std::span<const ConstPiece> pieces);
+  // Says that the slot of block `i`, which was taken and filled, has this sum, as a device that
+  // copied the bytes took it: Commit() sends it, as CopyIn()'s. REQUIRES: i < size(), and the block
+  // has a slot with bytes here.
+  void NoteSum(size_t i, const PayloadSum& sum);
   size_t reserved() const { return reservation_ids_.size(); }  // Slots in our hands.
 
   // Publishes the slots that were taken and gives all up. Returns how many blocks were
@@ -92,7 +96,7 @@ class ReservedBlocks {
   friend class ReserveCall;
   friend class CommitCall;
   // How a slot was asked for, to be written.
-  enum class Taken : uint8_t { kNo, kByWorker, kByCopyIn };
+  enum class Taken : uint8_t { kNo, kByWorker, kSummed };
   struct Block {
     State state = State::kNoRoom;
     std::span<std::byte> slot{};
@@ -100,11 +104,11 @@ class ReservedBlocks {
     uint64_t offset = 0;
     std::optional<uint64_t> reservation_id{};  // Absent: there is no slot.
     mutable Taken taken = Taken::kNo;
-    PayloadSum copied{};  // Of a slot that is taken kByCopyIn.
+    PayloadSum copied{};  // Of a slot that is taken kSummed.
 
-    // Returns the sum of a slot that CopyIn() filled; absent: the worker wrote it by itself.
+    // Returns the sum of a slot that the worker knows; absent: it wrote the slot by itself.
     std::optional<PayloadSum> sum() const {
-      if (taken != Taken::kByCopyIn) return std::nullopt;
+      if (taken != Taken::kSummed) return std::nullopt;
       return copied;
     }
   };

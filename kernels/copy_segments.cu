@@ -9,14 +9,14 @@
 namespace kvtier::kernels {
 namespace {
 
-// A byte of a run, from the segment's addresses.
+// Where a word comes from and goes to.
 struct Offsets {
   uint64_t source;
   uint64_t destination;
 };
 
 // Divisions are of 32 bits, here and below: those of 64 are calls.
-__device__ Offsets OffsetsOf(uint32_t run, uint64_t within, const StridedSegment& segment,
+__device__ Offsets OffsetsOf(uint32_t run, uint32_t within, const StridedSegment& segment,
                              const OuterAxes& outer) {
   Offsets at = {within, within};
   if (outer.count() > 1) {
@@ -24,6 +24,7 @@ __device__ Offsets OffsetsOf(uint32_t run, uint64_t within, const StridedSegment
     run -= index * segment.runs;
 #pragma unroll
     for (const CopyAxis& axis : outer.axes) {
+      if (axis.count == 1) continue;
       const uint32_t next = index / axis.count;
       at.source += (index - next * axis.count) * axis.source_stride;
       at.destination += (index - next * axis.count) * axis.destination_stride;
@@ -38,34 +39,52 @@ __device__ Offsets OffsetsOf(uint32_t run, uint64_t within, const StridedSegment
 // Each byte is used once, so the streaming forms keep it out of the caches' way.
 class WideSegment {
  public:
-  __device__ WideSegment(const StridedSegment& segment, const OuterAxes& outer)
+  using Place = Offsets;
+
+  __device__ WideSegment(const StridedSegment& segment, const OuterAxes& outer, uint32_t bytes)
       : segment_(segment),
         outer_(outer),
-        bytes_(RunsOf(segment, outer) * segment.run_bytes),
+        bytes_(bytes),
         run_words_(static_cast<uint32_t>(segment.run_bytes / kWordBytes)) {}
 
-  __device__ uint64_t bytes() const { return bytes_; }
-  __device__ Offsets PlaceOf(uint64_t word) const {
-    const auto index = static_cast<uint32_t>(word);
-    const uint32_t run = index / run_words_;
-    return OffsetsOf(run, uint64_t{index - run * run_words_} * kWordBytes, segment_, outer_);
+  __device__ uint32_t bytes() const { return bytes_; }
+  // Looks for a run once, and again only where the next word is of another.
+  __device__ void PlacesOf(uint32_t word, Place (&places)[kWordsHeld]) const {
+    uint32_t run = word / run_words_;
+    uint32_t within = word - run * run_words_;
+    places[0] = OffsetsOf(run, within * kWordBytes, segment_, outer_);
+#pragma unroll
+    for (uint32_t i = 1; i < kWordsHeld; ++i) {
+      within += kWarpLanes;
+      if (within < run_words_) {
+        places[i] = {places[i - 1].source + kWarpLanes * kWordBytes,
+                     places[i - 1].destination + kWarpLanes * kWordBytes};
+      } else {
+        const uint32_t runs = within / run_words_;
+        run += runs;
+        within -= runs * run_words_;
+        places[i] = OffsetsOf(run, within * kWordBytes, segment_, outer_);
+      }
+    }
   }
-  __device__ uint4 Load(Offsets at, uint32_t /*count*/) const {
+  __device__ uint4 Load(Place at, uint32_t /*count*/) const {
     return __ldcs(reinterpret_cast<const uint4*>(segment_.source + at.source));
   }
-  __device__ void Store(Offsets at, uint4 value, uint32_t /*count*/) const {
+  __device__ void Store(Place at, uint4 value, uint32_t /*count*/) const {
     if (segment_.destination == nullptr) return;
     __stcs(reinterpret_cast<uint4*>(segment_.destination + at.destination), value);
   }
-  __device__ uint64_t ByteAt(uint64_t offset) const {
-    const Offsets at = PlaceOf(offset / kWordBytes);
+  __device__ uint64_t ByteAt(uint32_t offset) const {
+    const uint32_t word = offset / kWordBytes;
+    const uint32_t run = word / run_words_;
+    const Offsets at = OffsetsOf(run, (word - run * run_words_) * kWordBytes, segment_, outer_);
     return static_cast<uint64_t>(segment_.source[at.source + offset % kWordBytes]);
   }
 
  private:
   const StridedSegment& segment_;
   const OuterAxes& outer_;
-  const uint64_t bytes_;
+  const uint32_t bytes_;
   const uint32_t run_words_;
 };
 
@@ -74,14 +93,19 @@ class NarrowSegment {
  public:
   struct Place {
     uint32_t run;
-    uint64_t within;
+    uint32_t within;
   };
 
-  __device__ NarrowSegment(const StridedSegment& segment, const OuterAxes& outer)
-      : segment_(segment), outer_(outer), bytes_(RunsOf(segment, outer) * segment.run_bytes) {}
+  __device__ NarrowSegment(const StridedSegment& segment, const OuterAxes& outer, uint32_t bytes)
+      : segment_(segment), outer_(outer), bytes_(bytes) {}
 
-  __device__ uint64_t bytes() const { return bytes_; }
-  __device__ Place PlaceOf(uint64_t word) const { return PlaceOfByte(word * kWordBytes); }
+  __device__ uint32_t bytes() const { return bytes_; }
+  __device__ void PlacesOf(uint32_t word, Place (&places)[kWordsHeld]) const {
+#pragma unroll
+    for (uint32_t i = 0; i < kWordsHeld; ++i) {
+      places[i] = PlaceOfByte((word + i * kWarpLanes) * kWordBytes);
+    }
+  }
   __device__ uint4 Load(Place at, uint32_t count) const {
     uint64_t halves[2] = {0, 0};
     Offsets from = OffsetsOf(at.run, at.within, segment_, outer_);
@@ -108,17 +132,17 @@ class NarrowSegment {
       }
     }
   }
-  __device__ uint64_t ByteAt(uint64_t offset) const {
+  __device__ uint64_t ByteAt(uint32_t offset) const {
     const Place at = PlaceOfByte(offset);
     const Offsets from = OffsetsOf(at.run, at.within, segment_, outer_);
     return static_cast<uint64_t>(segment_.source[from.source]);
   }
 
  private:
-  __device__ Place PlaceOfByte(uint64_t offset) const {
-    const auto byte = static_cast<uint32_t>(offset);
+  __device__ Place PlaceOfByte(uint32_t byte) const {
     const auto run_bytes = static_cast<uint32_t>(segment_.run_bytes);
-    return {byte / run_bytes, byte % run_bytes};
+    const uint32_t run = byte / run_bytes;
+    return {run, byte - run * run_bytes};
   }
   // To the next byte, which may be the first one of the next run.
   __device__ void Advance(Place& at, Offsets& offsets) const {
@@ -132,14 +156,18 @@ class NarrowSegment {
 
   const StridedSegment& segment_;
   const OuterAxes& outer_;
-  const uint64_t bytes_;
+  const uint32_t bytes_;
 };
+
+__device__ uint32_t BytesOf(const StridedSegment& segment, const OuterAxes& outer) {
+  return static_cast<uint32_t>(RunsOf(segment, outer) * segment.run_bytes);
+}
 
 // Threads of a thread block, which has nearly a whole multiprocessor.
 constexpr uint32_t kCopyThreads = 512;
 constexpr uint32_t kCopyWarps = kCopyThreads / kWarpLanes;
 // Bytes of one segment that a warp moves at once.
-constexpr uint64_t kUnitBytes = kPiecesHeld * kXxh3PieceBytes;
+constexpr uint32_t kUnitBytes = kPiecesHeld * kXxh3PieceBytes;
 // Descriptors that a thread block has at once: one a thread.
 constexpr uint32_t kTileSegments = kCopyThreads;
 constexpr uint32_t kDescriptorWords = sizeof(StridedSegment) / sizeof(uint64_t);
@@ -148,10 +176,11 @@ static_assert(sizeof(StridedSegment) % sizeof(uint64_t) == 0);
 // as can be: then the group with one more takes an eighth longer at most.
 constexpr uint32_t kLeastOfGroup = 8;
 
-// In shared memory: descriptors, which may lie in host memory and so are brought all at once, and
-// where the units of each end among those of the tile.
+// In shared memory: descriptors, which may lie in host memory and so are brought all at once, their
+// bytes, and where the units of each end among those of the tile.
 struct DescriptorTile {
   uint64_t* words;
+  uint32_t* bytes;
   uint32_t* ends;    // kWarpLanes more than descriptors, for whoever looks on from the last.
   uint32_t* totals;  // Units of the descriptors of each warp.
 
@@ -163,9 +192,10 @@ struct DescriptorTile {
 
 __device__ DescriptorTile SharedTile() {
   __shared__ uint64_t words[kTileSegments * kDescriptorWords];
+  __shared__ uint32_t bytes[kTileSegments];
   __shared__ uint32_t ends[kTileSegments + kWarpLanes];
   __shared__ uint32_t totals[kCopyWarps];
-  return {words, ends, totals};
+  return {words, bytes, ends, totals};
 }
 
 // Brings `count` descriptors, at most kTileSegments, and returns how many units they have. For
@@ -180,9 +210,9 @@ __device__ uint32_t Bring(const StridedSegment* segments, uint32_t count, const 
   __syncthreads();
   uint32_t up_to = 0;
   if (threadIdx.x < count) {
-    const StridedSegment& segment = tile.segment(threadIdx.x);
-    const uint64_t bytes = RunsOf(segment, outer) * segment.run_bytes;
-    up_to = static_cast<uint32_t>((bytes + kUnitBytes - 1) / kUnitBytes);
+    const uint32_t bytes = BytesOf(tile.segment(threadIdx.x), outer);
+    tile.bytes[threadIdx.x] = bytes;
+    up_to = bytes / kUnitBytes + (bytes % kUnitBytes > 0 ? 1 : 0);
   }
 #pragma unroll
   for (uint32_t by = 1; by < kWarpLanes; by *= 2) {
@@ -228,6 +258,7 @@ __global__ void __launch_bounds__(kCopyThreads, 1)
   uint32_t next = group * least + (group < more ? group : more);
   const uint32_t end = next + least + (group < more ? 1 : 0);
   const uint32_t warp = (blockIdx.x - group * sharing) * kCopyWarps + threadIdx.x / kWarpLanes;
+  const LaneSecrets secrets = SecretsOfLane();
   for (; next < end; next += kTileSegments) {
     const uint32_t brought = end - next < kTileSegments ? end - next : kTileSegments;
     const uint32_t units = Bring(segments + next, brought, outer, tile);
@@ -235,16 +266,17 @@ __global__ void __launch_bounds__(kCopyThreads, 1)
     for (uint32_t unit = warp; unit < units; unit += sharing * kCopyWarps) {
       i = SegmentOf(unit, i, tile);
       const StridedSegment& segment = tile.segment(i);
-      const uint64_t piece = uint64_t{unit - tile.begin(i)} * kPiecesHeld;
+      const uint32_t bytes = tile.bytes[i];
+      const uint32_t piece = (unit - tile.begin(i)) * kPiecesHeld;
       LaneSums* pieces = nullptr;
-      if (kSummed && sum.Takes(RunsOf(segment, outer) * segment.run_bytes)) {
+      if (kSummed && sum.Takes(bytes)) {
         pieces = sum.pieces + uint64_t{next + i} * sum.room;
       }
       if (Takes16Bytes(reinterpret_cast<uint64_t>(segment.source),
                        reinterpret_cast<uint64_t>(segment.destination), segment, outer)) {
-        MoveHeld<kSummed>(WideSegment(segment, outer), piece, pieces);
+        MoveHeld<kSummed>(WideSegment(segment, outer, bytes), piece, secrets, pieces);
       } else {
-        MoveHeld<kSummed>(NarrowSegment(segment, outer), piece, pieces);
+        MoveHeld<kSummed>(NarrowSegment(segment, outer, bytes), piece, secrets, pieces);
       }
     }
   }
@@ -256,7 +288,7 @@ struct SegmentLengths {
   SumRequest sum;
 
   __device__ uint64_t BytesOf(uint32_t i) const {
-    const uint64_t bytes = RunsOf(segments[i], outer) * segments[i].run_bytes;
+    const uint64_t bytes = kernels::BytesOf(segments[i], outer);
     return sum.Takes(bytes) ? bytes : 0;
   }
 };

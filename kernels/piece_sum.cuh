@@ -36,18 +36,26 @@ __device__ inline WordPair PairOf(uint4 word) {
   return {word.x | uint64_t{word.y} << 32, word.z | uint64_t{word.w} << 32};
 }
 
-__device__ inline void AddWords(WordPair words, uint64_t even_secret, uint64_t odd_secret,
-                                WordPair& sums) {
-  sums.even += words.odd + Xxh3Product(words.even, even_secret);
-  sums.odd += words.even + Xxh3Product(words.odd, odd_secret);
+// The secret words of a lane for its words of a piece, by round. Lanes differ in them, and constant
+// memory answers one address at a time: so they are brought once.
+struct LaneSecrets {
+  WordPair of[kPieceRounds];
+};
+
+__device__ inline LaneSecrets SecretsOfLane() {
+  LaneSecrets secrets;
+#pragma unroll
+  for (uint32_t round = 0; round < kPieceRounds; ++round) {
+    const uint32_t stripe = LaneOfWarp() / kStripeWords + round * (kWarpLanes / kStripeWords);
+    const uint64_t* const words = kDeviceSecret + stripe + 2 * (LaneOfWarp() % kStripeWords);
+    secrets.of[round] = {words[0], words[1]};
+  }
+  return secrets;
 }
 
-// Adds one word of a piece, of round `round`.
-__device__ inline void AddWord(uint4 word, uint32_t round, WordPair& sums) {
-  const uint32_t lane = LaneOfWarp();
-  const uint32_t stripe = lane / kStripeWords + round * (kWarpLanes / kStripeWords);
-  const uint64_t* const secret = kDeviceSecret + stripe + 2 * (lane % kStripeWords);
-  AddWords(PairOf(word), secret[0], secret[1], sums);
+__device__ inline void AddWords(WordPair words, WordPair secret, WordPair& sums) {
+  sums.even += words.odd + Xxh3Product(words.even, secret.even);
+  sums.odd += words.even + Xxh3Product(words.odd, secret.odd);
 }
 
 // The sum over all lanes that have the same two lanes of the state. For whole warps.
@@ -69,8 +77,9 @@ __device__ inline void StoreSums(WordPair sums, LaneSums* piece) {
 }
 
 // A payload is anything with
-//   bytes()                its length
-//   PlaceOf(word)          where its 16-byte word `word` comes from and goes to
+//   bytes()                its length, below 4 GiB
+//   Place                  where a 16-byte word of it comes from and goes to
+//   PlacesOf(word, places) those of its words `word`, `word` + 32 and so on
 //   Load(place, count)     the word; bytes from `count` on, where it is cut, are zero
 //   Store(place, value, count)
 //   ByteAt(offset)         a single byte
@@ -78,7 +87,7 @@ __device__ inline void StoreSums(WordPair sums, LaneSums* piece) {
 template <typename Payload>
 __device__ void AddLastStripe(const Payload& payload, WordPair& sums) {
   const uint32_t lane = LaneOfWarp() % kStripeWords;
-  const uint64_t from = payload.bytes() - kXxh3StripeBytes + lane * kWordBytes;
+  const uint32_t from = payload.bytes() - kXxh3StripeBytes + lane * kWordBytes;
   WordPair words;
   for (uint32_t i = 0; i < kWordBytes; ++i) {
     const uint64_t byte = payload.ByteAt(from + i);
@@ -89,31 +98,28 @@ __device__ void AddLastStripe(const Payload& payload, WordPair& sums) {
     }
   }
   const uint32_t secret = kXxh3LastSecret + lane * kWordBytes;
-  AddWords(words, Xxh3Secret(kDeviceSecret, secret), Xxh3Secret(kDeviceSecret, secret + 8), sums);
+  AddWords(words, {Xxh3Secret(kDeviceSecret, secret), Xxh3Secret(kDeviceSecret, secret + 8)}, sums);
 }
 
 // Moves kPiecesHeld pieces of the payload, from `first` on, as far as there are. With kSummed, and
 // where `pieces` is not null, it leaves there the LaneSums of each. For whole warps.
 template <bool kSummed, typename Payload>
-__device__ void MoveHeld(const Payload& payload, uint64_t first, LaneSums* pieces) {
-  using Place = decltype(payload.PlaceOf(0));
-  const uint64_t bytes = payload.bytes();
-  const uint64_t words = (bytes + kWordBytes - 1) / kWordBytes;
+__device__ void MoveHeld(const Payload& payload, uint32_t first, const LaneSecrets& secrets,
+                         LaneSums* pieces) {
+  const uint32_t bytes = payload.bytes();
+  const uint32_t from = first * kPieceWords + LaneOfWarp();
+  typename Payload::Place places[kWordsHeld];
+  payload.PlacesOf(from, places);
   uint4 held[kWordsHeld];
-  Place places[kWordsHeld];
   uint32_t counts[kWordsHeld];
   // All loads before all stores.
 #pragma unroll
   for (uint32_t i = 0; i < kWordsHeld; ++i) {
-    const uint64_t word = first * kPieceWords + i * kWarpLanes + LaneOfWarp();
+    const uint32_t begin = (from + i * kWarpLanes) * kWordBytes;
+    const uint32_t left = begin < bytes ? bytes - begin : 0;
+    counts[i] = left < kWordBytes ? left : kWordBytes;
     held[i] = {0, 0, 0, 0};
-    counts[i] = 0;
-    if (word < words) {
-      const uint64_t left = bytes - word * kWordBytes;
-      counts[i] = left < kWordBytes ? static_cast<uint32_t>(left) : kWordBytes;
-      places[i] = payload.PlaceOf(word);
-      held[i] = payload.Load(places[i], counts[i]);
-    }
+    if (left > 0) held[i] = payload.Load(places[i], counts[i]);
   }
 #pragma unroll
   for (uint32_t i = 0; i < kWordsHeld; ++i) {
@@ -121,22 +127,26 @@ __device__ void MoveHeld(const Payload& payload, uint64_t first, LaneSums* piece
   }
   if constexpr (kSummed) {
     if (pieces == nullptr) return;  // All lanes alike, here and below.
-    const uint64_t piece_count = PiecesOf(bytes);
+    const auto piece_count = static_cast<uint32_t>(PiecesOf(bytes));
 #pragma unroll
     for (uint32_t j = 0; j < kPiecesHeld; ++j) {
-      const uint64_t piece = first + j;
+      const uint32_t piece = first + j;
       if (piece >= piece_count) continue;
       WordPair sums;
       if (piece + 1 < piece_count) {
 #pragma unroll
-        for (uint32_t i = 0; i < kPieceRounds; ++i) AddWord(held[j * kPieceRounds + i], i, sums);
+        for (uint32_t i = 0; i < kPieceRounds; ++i) {
+          AddWords(PairOf(held[j * kPieceRounds + i]), secrets.of[i], sums);
+        }
         sums = SumOverStripes(sums);
       } else {
-        const uint64_t stripes = (bytes - 1 - piece * kXxh3PieceBytes) / kXxh3StripeBytes;
+        const uint32_t stripes = (bytes - 1 - piece * kXxh3PieceBytes) / kXxh3StripeBytes;
 #pragma unroll
         for (uint32_t i = 0; i < kPieceRounds; ++i) {
           const uint32_t stripe = (LaneOfWarp() + i * kWarpLanes) / kStripeWords;
-          if (stripe < stripes) AddWord(held[j * kPieceRounds + i], i, sums);
+          if (stripe < stripes) {
+            AddWords(PairOf(held[j * kPieceRounds + i]), secrets.of[i], sums);
+          }
         }
         sums = SumOverStripes(sums);
         AddLastStripe(payload, sums);
@@ -146,13 +156,50 @@ __device__ void MoveHeld(const Payload& payload, uint64_t first, LaneSums* piece
   }
 }
 
+// Pieces of a payload whose sums are loaded while the state goes through as many before them.
+inline constexpr uint32_t kSumsAhead = 16;
+
+__device__ inline void LoadSums(const LaneSums* pieces, uint32_t lane,
+                                uint64_t (&sums)[kSumsAhead]) {
+#pragma unroll
+  for (uint32_t k = 0; k < kSumsAhead; ++k) sums[k] = pieces[k].lanes[lane];
+}
+
+__device__ inline uint64_t StirAll(uint64_t state, const uint64_t (&sums)[kSumsAhead],
+                                   uint64_t stir) {
+#pragma unroll
+  for (uint32_t k = 0; k < kSumsAhead; ++k) state = Xxh3Stir(state + sums[k], stir);
+  return state;
+}
+
+// Carries a lane of the state through `count` pieces of a payload, all but the last. Two sets of
+// sums take turns: to move one to the other would wait for what is being loaded.
+__device__ inline uint64_t CarryLane(const LaneSums* pieces, uint32_t count, uint32_t lane,
+                                     uint64_t stir) {
+  uint64_t state = kDeviceStart[lane];
+  const uint32_t whole = count / (2 * kSumsAhead) * (2 * kSumsAhead);
+  uint64_t even[kSumsAhead];
+  uint64_t odd[kSumsAhead];
+  if (whole > 0) LoadSums(pieces, lane, even);
+  for (uint32_t piece = 0; piece < whole; piece += 2 * kSumsAhead) {
+    LoadSums(pieces + piece + kSumsAhead, lane, odd);
+    state = StirAll(state, even, stir);
+    const uint32_t next = piece + 2 * kSumsAhead;
+    LoadSums(pieces + (next < whole ? next : piece), lane, even);
+    state = StirAll(state, odd, stir);
+  }
+  for (uint32_t piece = whole; piece < count; ++piece) {
+    state = Xxh3Stir(state + pieces[piece].lanes[lane], stir);
+  }
+  return state;
+}
+
 // Carries the state of each payload through its pieces: eight threads a payload, four
 // payloads a warp. `Lengths` has BytesOf(i): bytes that were summed, 0 for none.
 template <typename Lengths>
 __global__ void __launch_bounds__(kThreads)
     FinishSumsKernel(Lengths lengths, SumRequest request, uint32_t count) {
   constexpr uint32_t kAtOnce = kWarpLanes / kXxh3Lanes;
-  constexpr uint32_t kAhead = 8;  // Loads that do not wait for the chain.
   const uint32_t lane = threadIdx.x % kXxh3Lanes;
   const uint64_t stir = kDeviceSecret[kXxh3StirSecret / 8 + lane];
   for (uint32_t first = WarpOfLaunch() * kAtOnce; first < count;
@@ -162,19 +209,8 @@ __global__ void __launch_bounds__(kThreads)
     const LaneSums* const pieces = request.pieces + uint64_t{i} * request.room;
     uint64_t state = kDeviceStart[lane];
     if (bytes > 0) {
-      const uint64_t last = PiecesOf(bytes) - 1;
-      uint64_t ahead[kAhead];
-      for (uint64_t piece = 0; piece < last; piece += kAhead) {
-#pragma unroll
-        for (uint32_t k = 0; k < kAhead; ++k) {
-          if (piece + k < last) ahead[k] = pieces[piece + k].lanes[lane];
-        }
-#pragma unroll
-        for (uint32_t k = 0; k < kAhead; ++k) {
-          if (piece + k < last) state = Xxh3Stir(state + ahead[k], stir);
-        }
-      }
-      state += pieces[last].lanes[lane];
+      const auto last = static_cast<uint32_t>(PiecesOf(bytes) - 1);
+      state = CarryLane(pieces, last, lane, stir) + pieces[last].lanes[lane];
     }
     uint64_t all[kXxh3Lanes];
     const uint32_t group = LaneOfWarp() / kXxh3Lanes * kXxh3Lanes;

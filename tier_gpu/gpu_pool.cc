@@ -7,7 +7,6 @@
 #include "core/check.h"
 #include "core/space.h"
 #include "core/status_macros.h"
-#include "tier_gpu/planned_copy.h"
 
 namespace kvtier {
 
@@ -51,24 +50,24 @@ void GpuSlot::Release() {
 }
 
 absl::StatusOr<std::unique_ptr<GpuPool>> GpuPool::Create(Device* device, LaneRunner* runner,
-                                                         uint64_t pool_bytes, uint64_t slot_bytes,
-                                                         uint64_t max_bytes) {
-  KVT_CHECK(slot_bytes > 0 && slot_bytes % kBlockAlignment == 0);
-  const uint64_t slots = pool_bytes / slot_bytes;
+                                                         const Options& options) {
+  KVT_CHECK(options.slot_bytes > 0 && options.slot_bytes % kBlockAlignment == 0);
+  const uint64_t slots = options.bytes / options.slot_bytes;
   KVT_CHECK(slots > 0 && slots < ~uint32_t{0});
-  const uint64_t bytes = slots * slot_bytes;
-  const RegionShape shape = ShapeFor(bytes, std::max(bytes, max_bytes));
+  const uint64_t bytes = slots * options.slot_bytes;
+  const RegionShape shape = ShapeFor(bytes, std::max(bytes, options.max_bytes));
   const uint64_t handles = (bytes + shape.handle_bytes - 1) / shape.handle_bytes;
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<DeviceRegion> region, device->CreateRegion(shape, handles));
   return absl::WrapUnique(
-      new GpuPool(runner, std::move(region), slot_bytes, static_cast<uint32_t>(slots)));
+      new GpuPool(runner, std::move(region), options, static_cast<uint32_t>(slots)));
 }
 
-GpuPool::GpuPool(LaneRunner* runner, std::unique_ptr<DeviceRegion> region, uint64_t slot_bytes,
+GpuPool::GpuPool(LaneRunner* runner, std::unique_ptr<DeviceRegion> region, const Options& options,
                  uint32_t slots)
     : runner_(runner),
       region_(std::move(region)),
-      slot_bytes_(slot_bytes),
+      slot_bytes_(options.slot_bytes),
+      host_(options.host),
       table_({.slots = slots, .workers = kMaxPoolWorkers}) {
   for (size_t i = 0; i < region_->handles(); ++i) {
     handles_.push_back({.descriptor = region_->descriptor(i), .since = version_});
@@ -142,28 +141,17 @@ Task<absl::Status> GpuPool::Gather(std::span<const GpuTransfer> blocks, CopyUrge
 
 Task<absl::Status> GpuPool::Copy(CopyDirection direction, CopyUrgency urgency,
                                  std::span<const GpuTransfer> blocks) {
-  // Blocks are whole here, so a run of the geometry is a slot.
-  const KvGeometry slots = {.axes = KvAxes::kLatent,
-                            .layers = 1,
-                            .slots = static_cast<uint32_t>(table_.slots()),
-                            .run_bytes = slot_bytes_,
-                            .block_stride = slot_bytes_,
-                            .bases = {0}};
-  std::vector<PlannedBlock> planned;
-  planned.reserve(blocks.size());
+  std::vector<SlotCopy> copies;
+  copies.reserve(blocks.size());
   for (const GpuTransfer& block : blocks) {
     KVT_CHECK(table_.Check(block.slot).ok() && block.host.size() == slot_bytes_);
-    planned.push_back({.slot = block.slot.index, .host = block.host.data()});
+    copies.push_back({.device_offset = OffsetOf(block.slot.index), .host = block.host});
   }
-  const std::vector<uint64_t> borders = HandleBorders(region_->shape(), handles_.size());
-  const CopyRequest request = {.blocks = planned,
-                               .direction = direction,
-                               .paths = LanePaths::kEngine,
-                               .chunks = host_,
-                               .borders = borders};
-  KVT_CO_ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopies(slots, request));
-  const PlannedCopy copy = {.direction = direction, .urgency = urgency, .region = region_.get()};
-  co_return co_await runner_->Run(RunnerCopy(plan, copy));
+  LaneRunner::Copy copy = {.direction = direction, .urgency = urgency, .region = region_.get()};
+  for (std::vector<CopySegment>& segments : PlanSlotCopies(copies, host_, handle_bytes())) {
+    copy.batches.emplace_back().segments = std::move(segments);
+  }
+  co_return co_await runner_->Run(std::move(copy));
 }
 
 void GpuPool::Audit() const {

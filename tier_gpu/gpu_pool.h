@@ -25,7 +25,7 @@
 #include "core/task.h"
 #include "tier_gpu/device/device.h"
 #include "tier_gpu/lane_runner.h"
-#include "tier_gpu/plan/planner.h"
+#include "tier_gpu/plan/slot_copies.h"
 #include "tier_gpu/tables/slot_table.h"
 
 namespace kvtier {
@@ -70,15 +70,15 @@ struct PoolHandle {
 
 class GpuPool {
  public:
-  // All slots are `slot_bytes`: a pool serves one space. `pool_bytes` is rounded down to
-  // whole slots; it may grow to `max_bytes` (less: pool_bytes). Neither device nor runner
-  // is owned. REQUIRES: slot_bytes is a positive multiple of 4096, and the pool holds one
-  // slot at least. Errors: the device's.
+  struct Options {
+    uint64_t bytes = 0;       // Memory to begin with; rounded down to whole slots, one at least.
+    uint64_t slot_bytes = 0;  // Size of every slot, a multiple of 4096: a pool serves one space.
+    uint64_t max_bytes = 0;   // Memory that it may grow to; less than `bytes`: `bytes`.
+    PinnedChunks host{};      // Host memory of all transfers.
+  };
+  // Neither device nor runner is owned. Errors: the device's.
   static absl::StatusOr<std::unique_ptr<GpuPool>> Create(Device* device, LaneRunner* runner,
-                                                         uint64_t pool_bytes, uint64_t slot_bytes,
-                                                         uint64_t max_bytes = 0);
-  // Where the host memory of transfers lies; until it is said, in one piece.
-  void HostIn(const PinnedChunks& host) { host_ = host; }
+                                                         const Options& options);
   // REQUIRES: every slot was given back.
   ~GpuPool();
   GpuPool(const GpuPool&) = delete;
@@ -110,7 +110,7 @@ class GpuPool {
   size_t max_handles() const { return region_->shape().max_handles; }
 
   // Scatter: host memory into the slots. Gather: the slots into host memory. What lies side
-  // by side on both sides is one segment, as PlanCopies() has it. Both end when every byte
+  // by side on both sides is one segment (PlanSlotCopies()). Both end when every byte
   // has arrived. REQUIRES: the slots are held and, as
   // `blocks` and its host memory, stay until the task ends; host memory is
   // slot_bytes() long and pinned. Errors: LaneRunner's; on an error the destination is
@@ -134,7 +134,7 @@ class GpuPool {
 
  private:
   friend class GpuSlot;
-  GpuPool(LaneRunner* runner, std::unique_ptr<DeviceRegion> region, uint64_t slot_bytes,
+  GpuPool(LaneRunner* runner, std::unique_ptr<DeviceRegion> region, const Options& options,
           uint32_t slots);
   Task<absl::Status> Copy(CopyDirection direction, CopyUrgency urgency,
                           std::span<const GpuTransfer> blocks);
@@ -146,7 +146,7 @@ class GpuPool {
   LaneRunner* const runner_;
   const std::unique_ptr<DeviceRegion> region_;
   const uint64_t slot_bytes_;
-  PinnedChunks host_;
+  const PinnedChunks host_;
   SlotTable table_;
   std::vector<PoolHandle> handles_;
   uint64_t version_ = 1;

@@ -131,7 +131,6 @@ absl::Status LaneRunner::Submit(CopyDirection direction, const Waiting& waiting,
   }
   if (!batch.segments.empty()) {
     KVT_ASSIGN_OR_RETURN(*last, device_->Submit({.direction = direction,
-                                                 .path = batch.path,
                                                  .region = waiting.region,
                                                  .segments = batch.segments}));
   }

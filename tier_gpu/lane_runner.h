@@ -41,7 +41,6 @@ class LaneRunner {
   };
   struct Batch {
     Mark after;  // Ahead of the first byte.
-    CopyPath path = CopyPath::kBatch;
     // One of the two; neither: the marks only. The batch of blocks is of the copy's
     // direction and region.
     std::vector<CopySegment> segments;  // kMaxCopySegments at most.

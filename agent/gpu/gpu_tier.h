@@ -1,11 +1,9 @@
 // GpuTier is one GPU of the node: its pool of blocks, and all that moves blocks into it and out of
 // it. The rest of the agent knows a GPU by this class alone.
 //
-//   a put     Reserve() a slot, CheckStep() and AwaitStep() of the step that writes it, Gather()
-//   the
-//             blocks to host memory, Publish() them
-//   a get     PinOf() what is here, Load() and Flush() what is in host memory, Hold() what is
-//   leased a worker  Attach(), then Close(), WritesOver(), ProcessGone()
+//   put     Reserve(), CheckStep() and AwaitStep() of the step that writes, Gather(), Publish()
+//   get     PinOf() what is here, Load() and Flush() what is in host memory, Hold() what is leased
+//   worker  Attach(), Close(), WritesOver(), ProcessGone()
 //
 // Executor thread only.
 #ifndef KVTIER_AGENT_GPU_GPU_TIER_H_

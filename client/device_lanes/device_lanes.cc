@@ -25,7 +25,7 @@ absl::StatusOr<std::unique_ptr<DeviceLanes>> DeviceLanes::Open(Client* client, S
   KVT_ASSIGN_OR_RETURN(const SpaceSpec spec, client->SpecOf(space));
   KVT_ASSIGN_OR_RETURN(std::unique_ptr<WorkerPool> pool,
                        WorkerPool::Register(device->lanes(), tensors, spec));
-  auto opened = absl::WrapUnique(new DeviceLanes(pool->geometry()));
+  auto opened = absl::WrapUnique(new DeviceLanes(pool->form()));
   const absl::MutexLock lock(&opened->mu_);
   opened->device_ = std::move(device);
   opened->pool_ = std::move(pool);

@@ -95,10 +95,10 @@ class DeviceLanes {
   HostCopyStats StatsOf(HostDirection direction) const;
 
  private:
-  explicit DeviceLanes(const KvGeometry& geometry)
-      : slots_(geometry.slots),
-        block_bytes_(geometry.block_bytes()),
-        queue_(std::make_shared<HostQueue>(geometry.slots)) {}
+  explicit DeviceLanes(const BlockForm& form)
+      : slots_(form.slots),
+        block_bytes_(form.rows.raw_bytes()),
+        queue_(std::make_shared<HostQueue>(form.slots)) {}
   absl::Status CheckSlots(std::span<const uint32_t> slots) const;
   absl::StatusOr<ComputeMark> MarkOf(const EngineWork& work) const ABSL_SHARED_LOCKS_REQUIRED(mu_);
   // Returns what records the event behind the job's copies.

@@ -4,19 +4,9 @@
 #include <utility>
 
 #include "core/status_macros.h"
-#include "tier_gpu/device/pinned_memory.h"
-#include "tier_gpu/plan/block_plan.h"
-#include "tier_gpu/planned_copy.h"
 
 namespace kvtier {
 namespace {
-
-PlannedCopy CopyOf(const PoolMemory& memory, const PlannedJob& job) {
-  const bool onboard = job.direction == CopyDirection::kHostToDevice;
-  return {.direction = job.direction,
-          .urgency = onboard ? CopyUrgency::kForeground : CopyUrgency::kBackground,
-          .region = memory.region.get()};
-}
 
 LaneRunner::Mark MarkOf(const PlannedJob& job, uint32_t layers) {
   const LayerMark mark = job.marked->mark(layers);
@@ -26,95 +16,75 @@ LaneRunner::Mark MarkOf(const PlannedJob& job, uint32_t layers) {
           .handed_over = [submitted = job.submitted, layers] { submitted(layers); }};
 }
 
-absl::StatusOr<LaneRunner::Copy> PlanRaw(const LaneParts& parts, const PoolMemory& memory,
-                                         const PlannedJob& job) {
-  const CopyRequest request = {
-      .blocks = job.blocks,
-      .direction = job.direction,
-      .order = job.order,
-      .paths = parts.device->has_kernels() ? LanePaths::kAll : LanePaths::kEngine,
-      .chunks = {.base = job.arena->base(), .chunk_bytes = kPinChunkBytes},
-      .borders = memory.borders};
-  KVT_ASSIGN_OR_RETURN(const CopyPlan plan, PlanCopies(memory.geometry, request));
-  PlannedCopy copy = CopyOf(memory, job);
-  const bool by_layer = job.marked != nullptr && job.order == PlanOrder::kLayerWise;
-  if (by_layer) copy.mark = [&job](uint32_t layers) { return MarkOf(job, layers); };
-  LaneRunner::Copy batches = RunnerCopy(plan, copy);
-  if (job.marked != nullptr && !by_layer) {
-    batches.batches.back().before = MarkOf(job, memory.geometry.layers);
-  }
-  return batches;
-}
-
 // What the device reads when a batch is submitted, and writes until it has ended.
-struct EncodedPart {
+struct Part {
   std::shared_ptr<const BlockPlan> plan;
   size_t first = 0;  // Of the plan's batches.
   OutcomeSlab::Lent outcomes;
 };
 
-LaneRunner::Copy CopyOfPart(const PoolMemory& memory, const PlannedJob& job,
-                            const std::shared_ptr<EncodedPart>& part) {
-  const PlannedCopy what = CopyOf(memory, job);
+LaneRunner::Copy CopyOf(const PoolMemory& memory, const PlannedJob& job,
+                        const std::shared_ptr<Part>& part) {
+  const bool onboard = job.direction == CopyDirection::kHostToDevice;
   LaneRunner::Copy copy = {
-      .direction = what.direction, .urgency = what.urgency, .region = what.region};
+      .direction = job.direction,
+      .urgency = onboard ? CopyUrgency::kForeground : CopyUrgency::kBackground,
+      .region = memory.region.get()};
   copy.batches.reserve(part->outcomes.size());
+  const std::vector<BlockPlan::Batch>& planned = part->plan->batches;
   for (size_t i = 0; i < part->outcomes.size(); ++i) {
+    const size_t number = part->first + i;
     LaneRunner::Batch& batch = copy.batches.emplace_back();
-    batch.blocks = part->plan->Batch(part->first + i, *memory.stored, job.direction);
+    batch.blocks = part->plan->BatchOf(number, job.direction);
     batch.blocks->outcomes = part->outcomes.of(i);
-    // The agent sums what is committed, and OnboardFlow what was leased.
-    batch.blocks->summed = false;
     batch.keep = part;
+    const uint32_t before = number == 0 ? 0 : planned[number - 1].layers_complete;
+    const uint32_t complete = planned[number].layers_complete;
+    if (job.marked != nullptr && complete > before) batch.before = MarkOf(job, complete);
   }
   return copy;
 }
 
-Task<absl::StatusOr<JobOutcomes>> CopyEncoded(const LaneParts& parts, const PoolMemory& memory,
-                                              const PlannedJob& job) {
-  KVT_CO_ASSIGN_OR_RETURN(BlockPlan planned,
-                          PlanBlocks(memory.geometry, *memory.stored, job.blocks));
-  const auto plan = std::make_shared<const BlockPlan>(std::move(planned));
-  const std::vector<size_t>& ends = plan->ends;
-  JobOutcomes outcomes;
-  outcomes.reserve(job.blocks.size());
-  for (size_t first = 0; first < ends.size(); first += OutcomeSlab::kJobBatches) {
-    const size_t batches = std::min(OutcomeSlab::kJobBatches, ends.size() - first);
-    auto part = std::make_shared<EncodedPart>();
-    part->plan = plan;
-    part->first = first;
-    KVT_CO_ASSIGN_OR_RETURN(part->outcomes, parts.outcomes->Lend(job.direction, batches));
-    LaneRunner::Copy copy = CopyOfPart(memory, job, part);
-    if (job.marked != nullptr && first + batches == ends.size()) {
-      copy.batches.back().before = MarkOf(job, memory.geometry.layers);
-    }
-    Task<absl::Status> run = parts.runner->Run(std::move(copy));
-    const absl::Status copied = co_await run;
-    KVT_CO_RETURN_IF_ERROR(copied);
-    for (size_t i = 0; i < batches; ++i) {
-      const auto& of_batch = part->outcomes.of(i)->codecs;
-      for (size_t block = 0; outcomes.size() < ends[first + i]; ++block) {
-        outcomes.push_back(of_batch[block]);
-      }
+JobOutcome OutcomeOf(const BlockOutcomes& outcomes, size_t i) {
+  JobOutcome outcome = {.bytes = outcomes.codecs[i].bytes};
+  const kernels::PayloadSum& sum = outcomes.sums[i];
+  if (sum.bytes > 0) outcome.sum = PayloadSum{.hi = sum.hi, .lo = sum.lo};
+  return outcome;
+}
+
+// Of the batches that bring the last layers, which each block is in once.
+void AppendOutcomes(const Part& part, std::vector<JobOutcome>* outcomes) {
+  for (size_t i = 0; i < part.outcomes.size(); ++i) {
+    const BlockPlan::Batch& batch = part.plan->batches[part.first + i];
+    if (batch.group + 1 < part.plan->groups.size()) continue;
+    for (size_t block = 0; block < batch.end - batch.begin; ++block) {
+      outcomes->push_back(OutcomeOf(*part.outcomes.of(i), block));
     }
   }
-  co_return outcomes;
 }
 
 }  // namespace
 
-Task<absl::StatusOr<JobOutcomes>> CopyJob(const LaneParts& parts, const PoolMemory& memory,
-                                          const PlannedJob& job) {
-  if (memory.stored) {
-    Task<absl::StatusOr<JobOutcomes>> encoded = CopyEncoded(parts, memory, job);
-    absl::StatusOr<JobOutcomes> outcomes = co_await encoded;
-    co_return outcomes;
+Task<absl::StatusOr<std::vector<JobOutcome>>> CopyJob(const LaneParts& parts,
+                                                      const PoolMemory& memory,
+                                                      const PlannedJob& job) {
+  KVT_CO_ASSIGN_OR_RETURN(BlockPlan planned, PlanBlocks(memory.form, job.order, job.blocks));
+  const auto plan = std::make_shared<const BlockPlan>(std::move(planned));
+  const size_t count = plan->batches.size();
+  std::vector<JobOutcome> outcomes;
+  outcomes.reserve(job.blocks.size());
+  for (size_t first = 0; first < count; first += OutcomeSlab::kJobBatches) {
+    auto part = std::make_shared<Part>();
+    part->plan = plan;
+    part->first = first;
+    const size_t batches = std::min(OutcomeSlab::kJobBatches, count - first);
+    KVT_CO_ASSIGN_OR_RETURN(part->outcomes, parts.outcomes->Lend(job.direction, batches));
+    Task<absl::Status> run = parts.runner->Run(CopyOf(memory, job, part));
+    const absl::Status copied = co_await run;
+    KVT_CO_RETURN_IF_ERROR(copied);
+    AppendOutcomes(*part, &outcomes);
   }
-  KVT_CO_ASSIGN_OR_RETURN(LaneRunner::Copy copy, PlanRaw(parts, memory, job));
-  Task<absl::Status> run = parts.runner->Run(std::move(copy));
-  const absl::Status copied = co_await run;
-  KVT_CO_RETURN_IF_ERROR(copied);
-  co_return JobOutcomes();
+  co_return outcomes;
 }
 
 }  // namespace kvtier

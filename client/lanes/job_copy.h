@@ -5,24 +5,23 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/lanes/arena_pins.h"
 #include "client/lanes/lane_job.h"
 #include "client/lanes/pool_memory.h"
 #include "client/lanes/worker_lanes.h"
+#include "core/checksum.h"
 #include "core/task.h"
-#include "kernels/codec.h"
-#include "tier_gpu/plan/planner.h"
+#include "tier_gpu/plan/block_plan.h"
 
 namespace kvtier {
 
 struct PlannedJob {
   CopyDirection direction{};
   std::span<const PlannedBlock> blocks;  // One at least.
-  const PinnedArena* arena = nullptr;    // Where their host memory is.
   // Job of an onboard: behind each batch that completes layers its word says so, and `submitted`
   // is called with them when this is submitted. Layers complete one by one in the order kLayerWise
   // alone; in the other, and of encodings, which have no layers, all of them at the end. Null: no
@@ -32,14 +31,22 @@ struct PlannedJob {
   std::function<void(uint32_t layers)> submitted{};  // On the lanes' thread.
 };
 
-// By block, in a space that encodes: as BlockOutcomes has it. Empty: the bytes are as they are.
-using JobOutcomes = std::vector<kernels::CodecOutcome>;
+// What became of a block.
+struct JobOutcome {
+  // Bytes that are stored of it. Out: more than the space's block_bytes, it does not fit and is not
+  // stored. In: 0, it is no encoding of its space.
+  uint64_t bytes = 0;
+  // Sum that the device took of what it copied; absent: it took none, of a block that came layer by
+  // layer or is shorter than kLeastSummedBytes.
+  std::optional<PayloadSum> sum;
+};
 
-// Ends when every byte has arrived. Encoded blocks go in parts of OutcomeSlab::kJobBatches
-// batches, one behind the other. REQUIRES: all of it stays until the copy has ended. The
-// lanes' thread only. Errors: PlanCopies()'s, PlanBlocks()'s, LaneRunner::Run()'s.
-Task<absl::StatusOr<JobOutcomes>> CopyJob(const LaneParts& parts, const PoolMemory& memory,
-                                          const PlannedJob& job);
+// Returns the outcome of each block when every byte has arrived. Blocks go in parts of
+// OutcomeSlab::kJobBatches batches, one behind the other. REQUIRES: all of it stays until the copy
+// has ended. The lanes' thread only. Errors: PlanBlocks()'s, LaneRunner::Run()'s.
+Task<absl::StatusOr<std::vector<JobOutcome>>> CopyJob(const LaneParts& parts,
+                                                      const PoolMemory& memory,
+                                                      const PlannedJob& job);
 
 }  // namespace kvtier
 

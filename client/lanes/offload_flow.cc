@@ -48,29 +48,23 @@ absl::StatusOr<std::vector<PlannedBlock>> Locate(const PinnedArena* arena,
   return blocks;
 }
 
-// A block with a NaN, say, in a space that has no room for raw ones.
-void GiveBackUnstored(const JobOutcomes& outcomes, uint64_t block_bytes,
-                      std::span<const size_t> numbers, ReservedBlocks* reserved) {
+// Gives back the blocks that are not stored, one with a NaN, say, in a space that has no room for
+// raw ones; notes the sums of the others. `numbers`: of each block, among the reserved.
+void TakeOutcomes(std::span<const JobOutcome> outcomes, uint64_t block_bytes,
+                  std::span<const size_t> numbers, ReservedBlocks* reserved) {
   for (size_t i = 0; i < numbers.size(); ++i) {
-    if (outcomes[i].bytes > block_bytes) reserved->GiveBack(numbers[i]);
+    if (outcomes[i].bytes > block_bytes) {
+      reserved->GiveBack(numbers[i]);
+    } else if (outcomes[i].sum) {
+      reserved->NoteSum(numbers[i], *outcomes[i].sum);
+    }
   }
 }
 
-struct CopiedBlocks {
-  const JobOutcomes& outcomes;
-  std::span<const size_t> numbers;  // Of each block that was copied, among the reserved.
-  ReservedBlocks* reserved;         // Not owned.
-};
-
-// Gives back the blocks that are not to be stored, and commits the others. Fills in the results of
-// `end`.
-Task<Published> Publish(const LaneParts& parts, const OffloadWork& work, CopiedBlocks blocks,
+// Commits the reserved blocks, but those that the worker gives up. Fills in the results of `end`.
+Task<Published> Publish(const LaneParts& parts, const OffloadWork& work, ReservedBlocks* reserved,
                         JobEnd* end) {
-  ReservedBlocks* const reserved = blocks.reserved;
-  if (work.memory->stored) {
-    GiveBackUnstored(blocks.outcomes, work.memory->stored->block_bytes, blocks.numbers, reserved);
-    if (reserved->reserved() == 0) co_return size_t{0};
-  }
+  if (reserved->reserved() == 0) co_return size_t{0};
   if (work.hooks.copied != nullptr) {
     const std::optional<std::vector<size_t>> given_up = work.hooks.copied();
     if (!given_up || !given_up->empty()) {
@@ -113,12 +107,11 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work, JobEnd* en
   std::vector<size_t> numbers;
   KVT_CO_ASSIGN_OR_RETURN(const std::vector<PlannedBlock> blocks,
                           Locate(arena.get(), reserved, work.slots, &numbers));
-  const PlannedJob planned = {
-      .direction = CopyDirection::kDeviceToHost, .blocks = blocks, .arena = arena.get()};
+  const PlannedJob planned = {.direction = CopyDirection::kDeviceToHost, .blocks = blocks};
   work.job->Begin(blocks.size());
   const absl::Time began = parts.executor->Now();
-  Task<absl::StatusOr<JobOutcomes>> copy = CopyJob(parts, *work.memory, planned);
-  const absl::StatusOr<JobOutcomes> outcomes = co_await copy;
+  Task<absl::StatusOr<std::vector<JobOutcome>>> copy = CopyJob(parts, *work.memory, planned);
+  const absl::StatusOr<std::vector<JobOutcome>> outcomes = co_await copy;
   end->copied = blocks.size();
   end->copying = parts.executor->Now() - began;
   if (IsAbandoned(outcomes.status())) {
@@ -126,8 +119,8 @@ Task<Published> Take(const LaneParts& parts, const OffloadWork& work, JobEnd* en
     co_return outcomes.status();
   }
   KVT_CO_RETURN_IF_ERROR(outcomes.status());
-  Task<Published> publish =
-      Publish(parts, work, {.outcomes = *outcomes, .numbers = numbers, .reserved = &reserved}, end);
+  TakeOutcomes(*outcomes, work.memory->form.block_bytes, numbers, &reserved);
+  Task<Published> publish = Publish(parts, work, &reserved, end);
   Published published = co_await publish;
   co_return published;
 }

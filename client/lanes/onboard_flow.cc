@@ -40,24 +40,26 @@ absl::StatusOr<std::vector<PlannedBlock>> Locate(const PinnedArena* arena,
   return blocks;
 }
 
-// Behind the copy: what its source holds now is what the copy has read, for a stray write stays.
-// The lanes' thread sums a block at a time, and other jobs go on between them.
-Task<absl::Status> Prove(const LaneParts& parts, const OnboardedBlocks& leased) {
+// Holds the sum that the device took of each block against the lease's. Where it took none, the
+// lanes' thread sums what the copy has read, for a stray write stays; a block at a time, and other
+// jobs go on between them.
+Task<absl::Status> Prove(const LaneParts& parts, const OnboardedBlocks& leased,
+                         const std::vector<JobOutcome>& outcomes) {
   for (size_t i = 0; i < leased.size(); ++i) {
-    KVT_CO_RETURN_IF_ERROR(leased.Prove(i));
-    SleepUntil others(parts.executor, parts.executor->Now());
-    co_await others;
+    const JobOutcome& outcome = outcomes[i];
+    if (outcome.sum) {
+      KVT_CO_RETURN_IF_ERROR(leased.Believe(i, *outcome.sum));
+    } else {
+      KVT_CO_RETURN_IF_ERROR(leased.Prove(i));
+      SleepUntil others(parts.executor, parts.executor->Now());
+      co_await others;
+    }
+    if (outcome.bytes > 0) continue;
+    // The bytes are what was put.
+    co_return absl::DataLossError(
+        absl::StrCat("onboard: block ", i, " is no encoding of its space"));
   }
   co_return absl::OkStatus();
-}
-
-// The bytes are what was put.
-absl::Status CheckDecoded(const JobOutcomes& outcomes) {
-  for (size_t i = 0; i < outcomes.size(); ++i) {
-    if (outcomes[i].bytes > 0) continue;
-    return absl::DataLossError(absl::StrCat("onboard: block ", i, " is no encoding of its space"));
-  }
-  return absl::OkStatus();
 }
 
 // Returns what the copy's submission is told to: the job, and at its last layer the hook.
@@ -90,14 +92,13 @@ Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& wo
                           Locate(arena.get(), leased, work.slots));
   const PlannedJob planned = {.direction = CopyDirection::kHostToDevice,
                               .blocks = blocks,
-                              .arena = arena.get(),
                               .marked = work.job->progress() ? work.job : nullptr,
                               .order = work.order,
                               .submitted = SubmittedOf(work)};
   work.job->Begin(blocks.size());
   const absl::Time began = parts.executor->Now();
-  Task<absl::StatusOr<JobOutcomes>> copy = CopyJob(parts, *work.memory, planned);
-  const absl::StatusOr<JobOutcomes> outcomes = co_await copy;
+  Task<absl::StatusOr<std::vector<JobOutcome>>> copy = CopyJob(parts, *work.memory, planned);
+  const absl::StatusOr<std::vector<JobOutcome>> outcomes = co_await copy;
   end->copied = blocks.size();
   end->copying = parts.executor->Now() - began;
   // What it reads it may find changed: what it writes then is nobody's.
@@ -106,10 +107,9 @@ Task<absl::StatusOr<size_t>> Bring(const LaneParts& parts, const OnboardWork& wo
   if (!leased.valid()) {
     co_return absl::AbortedError("onboard: the lease ended before the copy did");
   }
-  Task<absl::Status> proof = Prove(parts, leased);
+  Task<absl::Status> proof = Prove(parts, leased, *outcomes);
   const absl::Status proven = co_await proof;
   KVT_CO_RETURN_IF_ERROR(proven);
-  KVT_CO_RETURN_IF_ERROR(CheckDecoded(*outcomes));
   co_return blocks.size();
 }
 

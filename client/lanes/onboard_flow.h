@@ -15,7 +15,7 @@
 #include "client/lanes/pool_memory.h"
 #include "client/lanes/worker_lanes.h"
 #include "core/task.h"
-#include "tier_gpu/plan/planner.h"
+#include "tier_gpu/plan/block_plan.h"
 
 namespace kvtier {
 

@@ -2,22 +2,17 @@
 #ifndef KVTIER_CLIENT_LANES_POOL_MEMORY_H_
 #define KVTIER_CLIENT_LANES_POOL_MEMORY_H_
 
-#include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "client/client.h"
-#include "client/lanes/laid_out.h"
 #include "tier_gpu/device/device_region.h"
-#include "tier_gpu/plan/geometry.h"
+#include "tier_gpu/plan/stored_blocks.h"
 
 namespace kvtier {
 
 struct PoolMemory {
   std::unique_ptr<DeviceRegion> region;
-  KvGeometry geometry;
-  std::vector<uint64_t> borders;  // As CopyRequest's.
-  StoredForm stored;
+  BlockForm form;
   SpaceHandle space{};
 };
 

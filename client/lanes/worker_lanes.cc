@@ -11,11 +11,13 @@ namespace kvtier {
 
 absl::StatusOr<std::unique_ptr<WorkerLanes>> WorkerLanes::Open(Client* client, Device* device) {
   KVT_RETURN_IF_ERROR(device->state());
+  if (!device->has_kernels()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(device->name(), " was opened without kernels, which lanes move blocks by"));
+  }
   Memory memory;
   KVT_ASSIGN_OR_RETURN(memory.progress, SignalPage::Create());
-  if (device->has_kernels()) {
-    KVT_ASSIGN_OR_RETURN(memory.outcomes, OutcomeSlab::Pin(device));
-  }
+  KVT_ASSIGN_OR_RETURN(memory.outcomes, OutcomeSlab::Pin(device));
   const std::span<std::byte> progress = memory.progress->bytes();
   auto lanes = absl::WrapUnique(new WorkerLanes(client, device, std::move(memory)));
   KVT_RETURN_IF_ERROR(lanes->On([device, progress] { return device->Pin(progress); }));

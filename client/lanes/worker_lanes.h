@@ -43,7 +43,7 @@ struct LaneParts {
   LaneRunner* runner = nullptr;
   ArenaPins* pins = nullptr;
   ProgressWords* words = nullptr;
-  OutcomeSlab* outcomes = nullptr;  // Null: the device has no kernels to encode with.
+  OutcomeSlab* outcomes = nullptr;
 };
 
 // Thread-safe.
@@ -54,7 +54,7 @@ class WorkerLanes {
   static constexpr absl::Duration kPinInterval = absl::Milliseconds(100);
 
   // Neither is owned. From here on the device is used on the lanes' thread alone: by them, and by
-  // On(). Errors: kUnavailable, the device is lost; kResourceExhausted, no memory for the pages of
+  // On(). Errors: kInvalidArgument, it was opened without kernels; kUnavailable, it is lost; kResourceExhausted, no memory for the pages of
   // words or the outcomes.
   static absl::StatusOr<std::unique_ptr<WorkerLanes>> Open(Client* client, Device* device);
   // REQUIRES: every pool of it is gone.
@@ -90,7 +90,7 @@ class WorkerLanes {
   // The lanes' own host memory that the device writes to.
   struct Memory {
     std::shared_ptr<const SignalPage> progress;
-    std::unique_ptr<OutcomeSlab> outcomes;  // Null: the device has no kernels.
+    std::unique_ptr<OutcomeSlab> outcomes;
   };
   WorkerLanes(Client* client, Device* device, Memory memory);
   void KeepPinned();

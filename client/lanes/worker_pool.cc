@@ -23,19 +23,11 @@ absl::Status CheckMarkTimeout(absl::Duration timeout) {
 absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Register(WorkerLanes* lanes,
                                                                  const KvTensors& tensors,
                                                                  const SpaceSpec& spec) {
-  KVT_ASSIGN_OR_RETURN(LaidOut laid_out, LayOut(tensors, spec));
-  if (laid_out.stored && !lanes->device()->has_kernels()) {
-    return absl::InvalidArgumentError(absl::StrCat("codec is \"", spec.codec, "\"; ",
-                                                   lanes->device()->name(),
-                                                   " was opened without kernels, which encode"));
-  }
   auto memory = std::make_shared<PoolMemory>();
+  KVT_ASSIGN_OR_RETURN(memory->form, LayOut(tensors, spec));
   KVT_ASSIGN_OR_RETURN(memory->region,
                        lanes->On([&] { return lanes->device()->AdoptRegion(tensors.tensors); }));
   KVT_ASSIGN_OR_RETURN(memory->space, lanes->client()->RegisterSpace(spec));
-  memory->geometry = std::move(laid_out.geometry);
-  memory->borders = std::move(laid_out.borders);
-  memory->stored = laid_out.stored;
   return absl::WrapUnique(new WorkerPool(lanes, std::move(memory)));
 }
 
@@ -57,7 +49,7 @@ absl::Status WorkerPool::Check(const KeyedSlots& blocks) const {
                                                    blocks.slots.size(), " slots; may have ",
                                                    Client::kMaxKeys, ", as many of each"));
   }
-  const uint32_t slots = memory_->geometry.slots;
+  const uint32_t slots = memory_->form.slots;
   for (size_t i = 0; i < blocks.slots.size(); ++i) {
     if (blocks.slots[i] < slots) continue;
     return absl::InvalidArgumentError(
@@ -102,7 +94,7 @@ absl::StatusOr<std::shared_ptr<LaneJob>> WorkerPool::Offload(const KeyedSlots& b
   KVT_RETURN_IF_ERROR(CheckMarkTimeout(options.mark_timeout));
   auto work = std::make_shared<OffloadWork>();
   work->memory = memory_;
-  work->job = std::make_shared<LaneJob>(std::nullopt, memory_->geometry.layers);
+  work->job = std::make_shared<LaneJob>(std::nullopt, memory_->form.rows.shape.layers);
   work->keys.assign(blocks.keys.begin(), blocks.keys.end());
   work->slots.assign(blocks.slots.begin(), blocks.slots.end());
   work->options.parent = options.parent;
@@ -122,7 +114,7 @@ absl::StatusOr<std::shared_ptr<LaneJob>> WorkerPool::Onboard(const KeyedSlots& b
   auto work = std::make_shared<OnboardWork>();
   work->memory = memory_;
   std::optional<ProgressWord> progress;
-  const uint32_t layers = memory_->geometry.layers;
+  const uint32_t layers = memory_->form.rows.shape.layers;
   if (options.order == PlanOrder::kLayerWise || options.hooks.submitted != nullptr) {
     progress = lanes_->words()->Take();
     if (!progress) return absl::ResourceExhaustedError("lanes: every progress word is taken");

@@ -27,7 +27,7 @@
 #include "client/lanes/offload_flow.h"
 #include "client/lanes/pool_memory.h"
 #include "client/lanes/worker_lanes.h"
-#include "tier_gpu/plan/planner.h"
+#include "tier_gpu/plan/block_plan.h"
 
 namespace kvtier {
 
@@ -89,7 +89,7 @@ class WorkerPool {
   absl::StatusOr<std::shared_ptr<LaneJob>> Onboard(const KeyedSlots& blocks,
                                                    const LaneOnboardOptions& options = {});
 
-  const KvGeometry& geometry() const { return memory_->geometry; }
+  const BlockForm& form() const { return memory_->form; }
 
  private:
   WorkerPool(WorkerLanes* lanes, std::shared_ptr<PoolMemory> memory)

@@ -52,9 +52,8 @@ TEST(BlockPlanTest, RowsAreWhereTheEngineHasThem) {
     const Layout layout = Make(make);
     for (const KvOrder order : {KvOrder::kTokenHead, KvOrder::kHeadToken}) {
       const StoredBlocks stored = StoredOf(layout.geometry, order);
-      const PlannedBlock block = {.slot = 3, .host = HostAt(0)};
-      const auto plan = PlanBlocks(layout.geometry, stored, {&block, 1});
-      ASSERT_TRUE(plan.ok()) << plan.status();
+      const auto form = EncodedForm(layout.geometry, stored);
+      ASSERT_TRUE(form.ok()) << form.status();
       const bool fused = layout.geometry.axes == KvAxes::kFused;
       for (int i = 0; i < 100; ++i) {
         const uint64_t layer = random() % 3;
@@ -66,8 +65,8 @@ TEST(BlockPlanTest, RowsAreWhereTheEngineHasThem) {
             order == KvOrder::kTokenHead ? token * kHeads + head : head * kTokens + token;
         const uint64_t expected =
             layout.address(layer, fused ? 0 : axis, 3) + (fused ? 2 * row + axis : row) * kRow;
-        const BlockGeometry& geometry = plan->geometry;
-        EXPECT_EQ(plan->blocks[0].device_offset +
+        const BlockGeometry& geometry = form->rows;
+        EXPECT_EQ(3 * form->slot_stride +
                       geometry.planes[layer * stored.shape.axes + axis] +
                       token * geometry.token_stride + head * geometry.head_stride,
                   expected)
@@ -82,18 +81,21 @@ TEST(BlockPlanTest, WhatIsPlannedIsTaken) {
   ASSERT_TRUE(region.ok() && (*region)->Grow().ok());
   for (const LayoutMaker make : kLayouts) {
     const Layout layout = Make(make);
-    const StoredBlocks stored = StoredOf(layout.geometry);
     std::vector<PlannedBlock> blocks;
     blocks.reserve(5);
     for (uint32_t i = 0; i < 5; ++i) blocks.push_back({.slot = i, .host = HostAt(i)});
-    const auto plan = PlanBlocks(layout.geometry, stored, blocks);
-    ASSERT_TRUE(plan.ok()) << plan.status();
-    ASSERT_EQ(plan->ends.size(), 1);
-    BlockBatch batch = plan->Batch(0, stored, CopyDirection::kDeviceToHost);
-    batch.region = region->get();
-    EXPECT_EQ(CheckBlocks(batch), absl::OkStatus()) << layout.name;
-    EXPECT_EQ(batch.blocks.size(), 5);
-    EXPECT_EQ(batch.blocks[4].host, HostAt(4));
+    for (const BlockForm& form :
+         {RawForm(layout.geometry), *EncodedForm(layout.geometry, StoredOf(layout.geometry))}) {
+      const auto plan = PlanBlocks(form, PlanOrder::kWhole, blocks);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      ASSERT_EQ(plan->batches.size(), 1);
+      BlockBatch batch = plan->BatchOf(0, CopyDirection::kDeviceToHost);
+      batch.region = region->get();
+      EXPECT_EQ(CheckBlocks(batch), absl::OkStatus()) << layout.name;
+      EXPECT_EQ(batch.blocks.size(), 5);
+      EXPECT_EQ(batch.blocks[4].host, HostAt(4));
+      EXPECT_TRUE(batch.summed);
+    }
   }
 }
 
@@ -102,9 +104,11 @@ std::vector<size_t> EndsOf(const KvGeometry& geometry, uint64_t block_bytes, siz
   StoredBlocks stored = StoredOf(geometry);
   stored.block_bytes = block_bytes;
   const std::vector<PlannedBlock> blocks(count, {.slot = 1, .host = HostAt(1)});
-  const auto plan = PlanBlocks(geometry, stored, blocks);
+  const auto plan = PlanBlocks(*EncodedForm(geometry, stored), PlanOrder::kWhole, blocks);
   EXPECT_TRUE(plan.ok()) << plan.status();
-  return plan.ok() ? plan->ends : std::vector<size_t>();
+  std::vector<size_t> ends;
+  for (const BlockPlan::Batch& batch : plan->batches) ends.push_back(batch.end);
+  return ends;
 }
 
 TEST(BlockPlanTest, BatchesAreBoundedInBlocksBytesAndMoves) {
@@ -126,26 +130,52 @@ TEST(BlockPlanTest, BatchesAreBoundedInBlocksBytesAndMoves) {
   EXPECT_EQ(EndsOf(uneven, 4096, 11), (Ends{5, 10, 11}));
 }
 
+TEST(BlockPlanTest, LayersGoInGroupsOfABatch) {
+  // A quarter of a batch for each layer of two blocks.
+  const KvGeometry geometry =
+      testing::PairedLayout(
+          {.layers = 11, .slots = 2, .run_bytes = kMinLayerGroupBytes / 16, .start = 0})
+          .geometry;
+  const BlockForm form = RawForm(geometry);
+  const std::vector<PlannedBlock> blocks = {{.slot = 1, .host = HostAt(0)},
+                                            {.slot = 0, .host = HostAt(1)}};
+  const auto plan = PlanBlocks(form, PlanOrder::kLayerWise, blocks);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::vector<uint32_t> complete;
+  for (const BlockPlan::Batch& batch : plan->batches) complete.push_back(batch.layers_complete);
+  EXPECT_EQ(complete, (std::vector<uint32_t>{4, 4, 11})) << "what is left over goes with the last";
+  EXPECT_EQ(plan->transfers[2].host, HostAt(0) + 4 * geometry.layer_bytes());
+  // Encoded blocks have no layers.
+  BlockForm encoded = form;
+  encoded.codec = Codec::kInt8;
+  EXPECT_EQ(PlanBlocks(encoded, PlanOrder::kLayerWise, blocks)->groups.size(), 1);
+}
+
 TEST(BlockPlanTest, WhatDoesNotFitIsNamed) {
   const KvGeometry geometry = Make(testing::PairedLayout).geometry;
-  const auto expect = [&geometry](const std::string& message, auto change) {
+  const auto expect_shape = [&geometry](const std::string& message, auto change) {
     StoredBlocks stored = StoredOf(geometry);
-    std::vector<PlannedBlock> blocks = {{.slot = 0, .host = HostAt(0)},
-                                        {.slot = 4, .host = HostAt(0)}};
-    change(stored, blocks);
-    const absl::Status status = PlanBlocks(geometry, stored, blocks).status();
+    change(stored);
+    const absl::Status status = EncodedForm(geometry, stored).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << message;
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
   };
-  expect("axes is 1; the geometry has 2", [](auto& stored, auto&) { stored.shape.axes = 1; });
-  expect("layers is 4; the geometry has 3", [](auto& stored, auto&) { stored.shape.layers = 4; });
-  expect("tokens or kv_heads is 0", [](auto& stored, auto&) { stored.shape.tokens = 0; });
-  expect("row_bytes is 0", [](auto& stored, auto&) { stored.row_bytes = 0; });
-  expect("row_bytes is 33", [](auto& stored, auto&) { stored.row_bytes = 33; });
-  expect("row_bytes is 32; run_bytes of the geometry, 384, are 9 rows",
-         [](auto& stored, auto&) { stored.shape.tokens = 3; });
-  expect("blocks[1].slot is 5 of 5", [](auto&, auto& blocks) { blocks[1].slot = 5; });
-  expect("blocks[0].host is null", [](auto&, auto& blocks) { blocks[0].host = nullptr; });
+  expect_shape("axes is 1; the geometry has 2", [](auto& stored) { stored.shape.axes = 1; });
+  expect_shape("layers is 4; the geometry has 3", [](auto& stored) { stored.shape.layers = 4; });
+  expect_shape("tokens or kv_heads is 0", [](auto& stored) { stored.shape.tokens = 0; });
+  expect_shape("row_bytes is 0", [](auto& stored) { stored.row_bytes = 0; });
+  expect_shape("row_bytes is 33", [](auto& stored) { stored.row_bytes = 33; });
+  expect_shape("row_bytes is 32; run_bytes of the geometry, 384, are 9 rows",
+               [](auto& stored) { stored.shape.tokens = 3; });
+  const auto expect_blocks = [&geometry](const std::string& message, const PlannedBlock& wrong) {
+    const std::vector<PlannedBlock> blocks = {{.slot = 4, .host = HostAt(0)}, wrong};
+    const absl::Status status =
+        PlanBlocks(RawForm(geometry), PlanOrder::kWhole, blocks).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << message;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+  };
+  expect_blocks("blocks[1].slot is 5 of 5", {.slot = 5, .host = HostAt(0)});
+  expect_blocks("blocks[1].host is null", {.slot = 0});
 }
 
 }  // namespace

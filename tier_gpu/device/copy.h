@@ -1,5 +1,5 @@
-// What a copy between device and host memory is made of. A segment is the smallest
-// piece a copy engine is told about; a path is how the pieces of one batch get over.
+// What a copy between device and host memory is made of. A segment is the smallest piece that a
+// copy engine is told about.
 #ifndef KVTIER_TIER_GPU_DEVICE_COPY_H_
 #define KVTIER_TIER_GPU_DEVICE_COPY_H_
 
@@ -10,13 +10,6 @@ namespace kvtier {
 
 enum class CopyDirection : uint8_t { kHostToDevice, kDeviceToHost };
 inline constexpr size_t kCopyDirections = 2;
-
-enum class CopyPath : uint8_t {
-  kBatch,   // The copy engine takes one descriptor a segment; no kernel runs.
-  kStaged,  // A kernel gathers into (or scatters out of) a contiguous buffer on the
-            // device, which the copy engine moves whole.
-};
-inline constexpr size_t kCopyPaths = 2;
 
 // One contiguous run. `device_offset` counts from the start of the region.
 struct CopySegment {

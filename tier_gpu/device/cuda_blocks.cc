@@ -8,7 +8,6 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "core/status_macros.h"
-#include "tier_gpu/device/cuda_staging.h"
 
 namespace kvtier {
 namespace {
@@ -42,14 +41,24 @@ uint64_t PiecesOfBuffer(uint64_t buffer_bytes) {
 
 CudaBlocks::CudaBlocks(const Options& options)
     : options_(options),
+      streams_{.lane = options.lane},
       buffer_bytes_(
           StepFor(std::max(options.largest_block, RawBytes(kTinyShape)) + kEncodedHeaderBytes)) {}
 
 absl::StatusOr<std::unique_ptr<CudaBlocks>> CudaBlocks::Open(const Options& options) {
   auto blocks = absl::WrapUnique(new CudaBlocks(options));
+  KVT_RETURN_IF_ERROR(blocks->OpenStream());
   KVT_RETURN_IF_ERROR(blocks->Allocate());
   KVT_RETURN_IF_ERROR(blocks->LoadKernels());
   return blocks;
+}
+
+absl::Status CudaBlocks::OpenStream() {
+  KVT_RETURN_IF_ERROR(CudaStatus(
+      "cudaStreamCreateWithPriority",
+      cudaStreamCreateWithPriority(&streams_.ahead, cudaStreamNonBlocking, options_.priority)));
+  KVT_RETURN_IF_ERROR(CreateEvent(&awaited_));
+  return CreateEvent(&joined_);
 }
 
 absl::Status CudaBlocks::Allocate() {
@@ -83,9 +92,11 @@ absl::Status CudaBlocks::Allocate() {
 // On a block of no bytes, which they refuse.
 absl::Status CudaBlocks::LoadKernels() {
   const BlockGeometry geometry = {.shape = kTinyShape, .row_bytes = 32};
-  const Portion portion = {.count = 1, .buffer = buffers_[0].memory};
-  BlockBatch batch = {.direction = options_.direction, .geometry = &geometry};
+  const Portion portion = {.count = 1, .buffer = buffers_[0].memory, .moves = 1};
+  BlockBatch batch = {.direction = options_.direction, .geometry = &geometry, .summed = false};
   batch.block_bytes = geometry.raw_bytes();
+  lists_->moves[0] = {.runs = 0};
+  KVT_RETURN_IF_ERROR(MoveRows(batch, {}, portion, 0).put());
   lists_->stored[0] = {.source = buffers_[0].memory, .run_bytes = batch.block_bytes};
   KVT_RETURN_IF_ERROR(SumStored(batch, portion, 0).put());
   lists_->blocks[0] = {};
@@ -94,8 +105,7 @@ absl::Status CudaBlocks::LoadKernels() {
     batch.block_bytes = EncodedBytes(codec, kTinyShape);
     KVT_RETURN_IF_ERROR(Code(batch, portion, 0).put());
   }
-  return CudaStatus("cudaStreamSynchronize",
-                    cudaStreamSynchronize(options_.streams.of(where_kernels())));
+  return CudaStatus("cudaStreamSynchronize", cudaStreamSynchronize(streams_.of(where_kernels())));
 }
 
 // Ignored: they fail when the device is lost, and then all is gone already.
@@ -104,6 +114,9 @@ CudaBlocks::~CudaBlocks() {
     if (buffer.filled != nullptr) (void)cudaEventDestroy(buffer.filled);
     if (buffer.emptied != nullptr) (void)cudaEventDestroy(buffer.emptied);
   }
+  if (awaited_ != nullptr) (void)cudaEventDestroy(awaited_);
+  if (joined_ != nullptr) (void)cudaEventDestroy(joined_);
+  if (streams_.ahead != nullptr) (void)cudaStreamDestroy(streams_.ahead);
   if (memory_ != nullptr) (void)cudaFree(memory_);
   if (lists_ != nullptr) (void)cudaFreeHost(lists_);
   (void)cudaGetLastError();
@@ -166,8 +179,8 @@ CudaCommand CudaBlocks::MoveRows(const BlockBatch& batch, const RowMoves& moves,
       .segments = lists_on_device_[place].moves.data() + portion.first_move,
       .count = static_cast<uint32_t>(portion.moves),
       .outer = moves.Outer(batch.direction),
-      .thread_blocks = kCopyThreadBlocks,
-      .stream = options_.streams.of(where_kernels())};
+      .thread_blocks = kBlockThreadBlocks,
+      .stream = streams_.of(where_kernels())};
   if (batch.summed && SumsRows(batch, moves)) launch.sum = SumsOf(batch, portion, place);
   return {.where = where_kernels(),
           .put =
@@ -185,8 +198,8 @@ CudaCommand CudaBlocks::Code(const BlockBatch& batch, const Portion& portion, si
       .blocks = lists_on_device_[place].blocks.data() + portion.first,
       .outcomes = outcomes_[place].codecs.data() + portion.first,
       .count = static_cast<uint32_t>(portion.count),
-      .thread_blocks = kCopyThreadBlocks,
-      .stream = options_.streams.of(where_kernels())};
+      .thread_blocks = kBlockThreadBlocks,
+      .stream = streams_.of(where_kernels())};
   return {.where = where_kernels(),
           .put =
               [launch, out = IsOut(batch.direction)] {
@@ -202,8 +215,8 @@ CudaCommand CudaBlocks::SumStored(const BlockBatch& batch, const Portion& portio
   kernels::CopySegmentsLaunch launch = {
       .segments = lists_on_device_[place].stored.data() + portion.first,
       .count = static_cast<uint32_t>(portion.count),
-      .thread_blocks = kCopyThreadBlocks,
-      .stream = options_.streams.of(where_kernels())};
+      .thread_blocks = kBlockThreadBlocks,
+      .stream = streams_.of(where_kernels())};
   launch.sum = SumsOf(batch, portion, place);
   return {.where = where_kernels(),
           .put =
@@ -218,7 +231,7 @@ CudaCommand CudaBlocks::ZeroRests(const BlockBatch& batch, const Portion& portio
   const uint64_t encoded = EncodedBytes(batch.codec, batch.geometry->shape);
   return {where_kernels(), [first = portion.buffer + encoded, step = StepsOf(batch).stored,
                             rest = batch.block_bytes - encoded, count = portion.count,
-                            stream = options_.streams.of(where_kernels())] {
+                            stream = streams_.of(where_kernels())] {
             return CudaStatus("cudaMemset2DAsync",
                               cudaMemset2DAsync(first, step, 0, rest, count, stream));
           }};
@@ -261,7 +274,7 @@ void CudaBlocks::AppendOutcomes(const BlockBatch& batch, const CudaHostMemory& h
     std::fill_n(batch.outcomes->sums.begin(), count, kernels::PayloadSum{});
   }
   std::move(copies).AppendTo(
-      commands, {.where = kInLane, .stream = options_.streams.lane, .calls = options_.calls});
+      commands, {.where = kInLane, .stream = streams_.lane, .calls = options_.calls});
 }
 
 std::vector<CudaCommand> CudaBlocks::Commands(const BlockBatch& batch, const CudaHostMemory& host,
@@ -271,7 +284,7 @@ std::vector<CudaCommand> CudaBlocks::Commands(const BlockBatch& batch, const Cud
   const Steps steps = StepsOf(batch);
   const size_t fit = buffer_bytes_ / std::max(steps.stored, steps.raw);
   const auto where_copies = out ? kInLane : kAhead;
-  std::vector<CudaCommand> commands;
+  std::vector<CudaCommand> commands = {streams_.WaitFor(awaited_, kAhead)};
   for (size_t first = 0; first < batch.blocks.size(); first += fit) {
     const Buffer& buffer = buffers_[next_buffer_++ % kBlockBuffers];
     Portion portion = {.first = first,
@@ -286,15 +299,15 @@ std::vector<CudaCommand> CudaBlocks::Commands(const BlockBatch& batch, const Cud
       std::byte* const staged = buffer.memory + i * steps.stored;
       copies.Add(out ? far : staged, out ? staged : far, batch.block_bytes);
     }
-    std::vector<CudaCommand> fill = {options_.streams.WaitFor(buffer.emptied, kAhead)};
-    std::vector<CudaCommand> empty = {options_.streams.WaitFor(buffer.filled, kInLane)};
+    std::vector<CudaCommand> fill = {streams_.WaitFor(buffer.emptied, kAhead)};
+    std::vector<CudaCommand> empty = {streams_.WaitFor(buffer.filled, kInLane)};
     std::ranges::move(Kernels(batch, moves, portion, place),
                       std::back_inserter(out ? fill : empty));
     std::move(copies).AppendTo(out ? &empty : &fill, {.where = where_copies,
-                                                      .stream = options_.streams.of(where_copies),
+                                                      .stream = streams_.of(where_copies),
                                                       .calls = options_.calls});
-    fill.push_back(options_.streams.Record(buffer.filled, kAhead));
-    empty.push_back(options_.streams.Record(buffer.emptied, kInLane));
+    fill.push_back(streams_.Record(buffer.filled, kAhead));
+    empty.push_back(streams_.Record(buffer.emptied, kInLane));
     std::ranges::move(fill, std::back_inserter(commands));
     std::ranges::move(empty, std::back_inserter(commands));
   }

@@ -1,11 +1,12 @@
-// CudaBlocks is what SubmitBlocks() needs of one direction: two buffers of stored blocks
-// on the device, room for the raw ones between the kernels, and the lists that the
-// kernels read.
+// CudaBlocks is what SubmitBlocks() needs of one direction: a stream ahead of the lane's, two
+// buffers of stored blocks on the device, room for the raw ones between the kernels, and the lists
+// that the kernels read.
 //
-// As with CudaStaging, buffers are filled in the stream ahead and emptied in the lane's,
-// and both wait for each other by events: an offload's kernels run ahead of its copies,
-// an onboarding's copies ahead of its kernels. All kernels of a direction are in one
-// stream, so that the room between them is one, and needs no event.
+// Buffers are filled in the stream ahead and emptied in the lane's, and both wait for each other by
+// events on the device: an offload's kernels run ahead of its copies, an onboarding's copies ahead
+// of its kernels. What is ahead waits for the lane where the lane awaited a word: what the word
+// stands for is what it reads. All kernels of a direction are in one stream, so that the room
+// between them is one, and needs no event.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_BLOCKS_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_BLOCKS_H_
 
@@ -30,19 +31,22 @@ namespace kvtier {
 
 // One is filled while the other is emptied.
 inline constexpr size_t kBlockBuffers = 2;
+// Thread blocks of each kernel: enough for the link, few enough to leave the GPU to the engine.
+inline constexpr uint32_t kBlockThreadBlocks = 8;
 
 // One thread at a time; the context is entered by the caller.
 class CudaBlocks {
  public:
   struct Options {
     CopyDirection direction{};
-    CudaStreams streams{};       // Of somebody else, who keeps them longer.
+    cudaStream_t lane = nullptr;  // Not owned.
+    int priority = 0;             // Of the stream ahead.
     uint64_t largest_block = 0;  // Raw bytes of the largest block that is taken.
     CudaCopies::Calls calls{};
   };
   // Loads the kernels too: later that could wait for all that runs. Errors: CudaStatus()'s.
   static absl::StatusOr<std::unique_ptr<CudaBlocks>> Open(const Options& options);
-  // REQUIRES: both streams are quiet.
+  // REQUIRES: Quiet(), and so is the lane.
   ~CudaBlocks();
   CudaBlocks(const CudaBlocks&) = delete;
   CudaBlocks& operator=(const CudaBlocks&) = delete;
@@ -53,6 +57,14 @@ class CudaBlocks {
   // written. `place` is the operation's (CudaLane::next_place). REQUIRES: Check() was OK.
   std::vector<CudaCommand> Commands(const BlockBatch& batch, const CudaHostMemory& host,
                                     size_t place);
+  // To be fed right after the lane awaited something: what is ahead waits for it, too.
+  CudaCommand Fence() const { return streams_.Record(awaited_, kInLane); }
+  // The lane's, and the one ahead.
+  const CudaStreams& streams() const { return streams_; }
+  // The event that CudaLane::Join() takes.
+  cudaEvent_t joined() const { return joined_; }
+  // As CudaLane::Quiet(), of the stream ahead.
+  bool Quiet() const { return IsQuiet(streams_.ahead); }
 
  private:
   struct Buffer {
@@ -80,6 +92,7 @@ class CudaBlocks {
     size_t moves = 0;
   };
   explicit CudaBlocks(const Options& options);
+  absl::Status OpenStream();
   absl::Status Allocate();
   absl::Status LoadKernels();
   CudaCommand::Where where_kernels() const {
@@ -102,6 +115,9 @@ class CudaBlocks {
   kernels::SumRequest SumsOf(const BlockBatch& batch, const Portion& portion, size_t place) const;
 
   const Options options_;
+  CudaStreams streams_;
+  cudaEvent_t awaited_ = nullptr;
+  cudaEvent_t joined_ = nullptr;
   const uint64_t buffer_bytes_;  // Of each buffer, and of the room for raw blocks.
   std::byte* memory_ = nullptr;
   std::array<Buffer, kBlockBuffers> buffers_;

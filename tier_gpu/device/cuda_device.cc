@@ -104,7 +104,7 @@ class CudaDevice final : public Device {
   absl::Status CheckOpen(Lane lane);
   // A word or a copy would become part of the graph, and be made when that runs.
   absl::Status CheckNoCapture(Lane lane);
-  absl::StatusOr<std::vector<CudaCommand>> CommandsOf(const CopyBatch& batch);
+  std::vector<CudaCommand> CommandsOf(const CopyBatch& batch);
   // Adds the operation, and feeds its lane. An error of Feed() makes the device lost, and the
   // operation ends as all others do.
   Ticket Add(Lane lane, CudaLane::Kind kind, std::vector<CudaCommand> commands);
@@ -220,7 +220,7 @@ absl::Status CudaDevice::CheckBatch(const CopyBatch& batch) const {
   for (const CopySegment& segment : batch.segments) {
     KVT_RETURN_IF_ERROR(host_.Check({segment.host, segment.bytes}));
   }
-  return CheckPath(*this, batch.path);
+  return absl::OkStatus();
 }
 
 absl::Status CudaDevice::CheckOpen(Lane which) {
@@ -242,10 +242,8 @@ absl::Status CudaDevice::CheckNoCapture(Lane which) {
       absl::StrCat(name_, ": the engine's stream captures a graph, which takes no words"));
 }
 
-absl::StatusOr<std::vector<CudaCommand>> CudaDevice::CommandsOf(const CopyBatch& batch) {
+std::vector<CudaCommand> CudaDevice::CommandsOf(const CopyBatch& batch) {
   const Lane which = LaneOf(batch.direction);
-  const size_t place = lanes_->of(which).next_place();
-  if (batch.path == CopyPath::kStaged) return lanes_->staging(which)->Staged(batch, host_, place);
   const bool onboard = batch.direction == CopyDirection::kHostToDevice;
   CudaCopies copies;
   for (const CopySegment& segment : batch.segments) {
@@ -271,9 +269,8 @@ absl::StatusOr<Ticket> CudaDevice::Submit(const CopyBatch& batch) {
   KVT_RETURN_IF_ERROR(CheckBatch(batch));
   const Lane which = LaneOf(batch.direction);
   KVT_RETURN_IF_ERROR(CheckOpen(which));
-  KVT_ASSIGN_OR_RETURN(std::vector<CudaCommand> commands, CommandsOf(batch));
   const CudaScope scope(context_);
-  return Add(which, CudaLane::Kind::kCopy, std::move(commands));
+  return Add(which, CudaLane::Kind::kCopy, CommandsOf(batch));
 }
 
 absl::StatusOr<Ticket> CudaDevice::SubmitBlocks(const BlockBatch& batch) {
@@ -286,7 +283,6 @@ absl::StatusOr<Ticket> CudaDevice::SubmitBlocks(const BlockBatch& batch) {
   KVT_RETURN_IF_ERROR(CheckOpen(which));
   std::vector<CudaCommand> commands =
       lanes_->blocks(which)->Commands(batch, host_, lanes_->of(which).next_place());
-  commands.insert(commands.begin(), lanes_->staging(which)->BehindFence());
   const CudaScope scope(context_);
   return Add(which, CudaLane::Kind::kCopy, std::move(commands));
 }
@@ -327,7 +323,7 @@ absl::StatusOr<Ticket> CudaDevice::Await(Lane which, SignalWord* word, uint64_t 
                             "cuStreamWaitValue64",
                             driver_.wait_word(stream, at, value, CU_STREAM_WAIT_VALUE_GEQ));
                       }});
-  if (lanes_->staging(which) != nullptr) commands.push_back(lanes_->staging(which)->Fence());
+  if (lanes_->blocks(which) != nullptr) commands.push_back(lanes_->blocks(which)->Fence());
   return Add(which, CudaLane::Kind::kWord, std::move(commands));
 }
 

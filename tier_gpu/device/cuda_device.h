@@ -21,8 +21,7 @@ namespace kvtier {
 
 struct CudaOptions {
   int ordinal = 0;
-  // CopyPath::kStaged too, and SubmitBlocks(). Takes 64 MiB of the GPU's memory and 12 MiB of the
-  // host's. Off: they are answered with kInvalidArgument.
+  // Takes SubmitBlocks(), for 12 MiB of the host's memory. Off: it answers kInvalidArgument.
   bool kernels = false;
   // With kernels: raw bytes of the largest block that SubmitBlocks() takes (no block has
   // more than kMaxRawBytes). Takes six times as much of the GPU's memory.

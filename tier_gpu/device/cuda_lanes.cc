@@ -32,15 +32,12 @@ absl::Status CudaLanes::Open() {
     if (lane == Lane::kCompute || !options_.kernels) continue;
     const auto direction =
         lane == Lane::kOnboard ? CopyDirection::kHostToDevice : CopyDirection::kDeviceToHost;
-    KVT_ASSIGN_OR_RETURN(staging_[index], CudaStaging::Open({.direction = direction,
-                                                             .lane = lanes_[index]->stream(),
-                                                             .priority = options.priority,
-                                                             .calls = options_.calls}));
-    lanes_[index]->Join(staging_[index]->streams().ahead, staging_[index]->joined());
     KVT_ASSIGN_OR_RETURN(blocks_[index], CudaBlocks::Open({.direction = direction,
-                                                           .streams = staging_[index]->streams(),
+                                                           .lane = lanes_[index]->stream(),
+                                                           .priority = options.priority,
                                                            .largest_block = options_.largest_block,
                                                            .calls = options_.calls}));
+    lanes_[index]->Join(blocks_[index]->streams().ahead, blocks_[index]->joined());
   }
   return absl::OkStatus();
 }
@@ -57,7 +54,6 @@ absl::Status CudaLanes::OpenWords() {
 
 CudaLanes::~CudaLanes() {
   for (auto& blocks : blocks_) blocks.reset();
-  for (auto& staging : staging_) staging.reset();
   for (auto& lane : lanes_) lane.reset();
   if (words_ != nullptr) (void)cudaFreeHost(words_);
   (void)cudaGetLastError();
@@ -111,7 +107,7 @@ bool CudaLanes::Quiet() const {
   const CudaLane* const first = lanes_.front().get();
   if (first != nullptr && !first->Failure().ok()) return true;
   return std::ranges::all_of(lanes_, [](const auto& lane) { return !lane || lane->Quiet(); }) &&
-         std::ranges::all_of(staging_, [](const auto& ring) { return !ring || ring->Quiet(); });
+         std::ranges::all_of(blocks_, [](const auto& of) { return !of || of->Quiet(); });
 }
 
 absl::Status CudaLanes::Failure() const {

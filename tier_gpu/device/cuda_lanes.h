@@ -16,7 +16,6 @@
 #include "tier_gpu/device/cuda_copies.h"
 #include "tier_gpu/device/cuda_driver.h"
 #include "tier_gpu/device/cuda_lane.h"
-#include "tier_gpu/device/cuda_staging.h"
 #include "tier_gpu/device/device.h"
 
 namespace kvtier {
@@ -43,7 +42,6 @@ class CudaLanes {
 
   CudaLane& of(Lane lane) { return *lanes_[static_cast<size_t>(lane)]; }
   // Null without kernels, and for kCompute.
-  CudaStaging* staging(Lane lane) { return staging_[static_cast<size_t>(lane)].get(); }
   CudaBlocks* blocks(Lane lane) { return blocks_[static_cast<size_t>(lane)].get(); }
   CudaCopies::Calls calls() const { return options_.calls; }
 
@@ -75,7 +73,6 @@ class CudaLanes {
   const Options options_;
   EndWord* words_ = nullptr;  // kLanes of them.
   std::array<std::unique_ptr<CudaLane>, kLanes> lanes_;
-  std::array<std::unique_ptr<CudaStaging>, kLanes> staging_;
   std::array<std::unique_ptr<CudaBlocks>, kLanes> blocks_;
 };
 

@@ -33,12 +33,6 @@ absl::Status CheckShape(const RegionShape& shape) {
   return absl::OkStatus();
 }
 
-std::vector<uint64_t> HandleBorders(const RegionShape& shape, size_t handles) {
-  std::vector<uint64_t> borders;
-  for (size_t i = 1; i < handles; ++i) borders.push_back(i * shape.handle_bytes);
-  return borders;
-}
-
 absl::Status CheckSegments(const DeviceRegion& region, std::span<const CopySegment> segments) {
   if (segments.size() > kMaxCopySegments) {
     return absl::InvalidArgumentError(absl::StrCat("a batch of ", segments.size(),
@@ -58,12 +52,6 @@ absl::Status CheckSegments(const DeviceRegion& region, std::span<const CopySegme
     }
   }
   return absl::OkStatus();
-}
-
-absl::Status CheckPath(const Device& device, CopyPath path) {
-  if (path == CopyPath::kBatch || device.has_kernels()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(device.name(), " was opened without kernels; kBatch is what it copies by"));
 }
 
 absl::Status CheckImport(const Device& device, const DeviceUuid& of) {

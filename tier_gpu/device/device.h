@@ -49,9 +49,9 @@ struct Ticket {
   bool operator==(const Ticket&) const = default;
 };
 
+// What the copy engine moves as it is, a descriptor a segment.
 struct CopyBatch {
   CopyDirection direction{};
-  CopyPath path = CopyPath::kBatch;
   DeviceRegion* region = nullptr;
   // Copied by Submit(). In no order among each other. REQUIRES: no destination
   // overlaps another or a source.
@@ -90,7 +90,7 @@ class Device {
   virtual DeviceUuid uuid() const = 0;
   // NUMA node whose memory is nearest to the device; nullopt: it has none, or nobody says.
   virtual std::optional<int> numa_node() const = 0;
-  // It runs kernels: CopyPath::kStaged, and SubmitBlocks().
+  // It runs kernels, and so takes SubmitBlocks().
   virtual bool has_kernels() const = 0;
   // Not OK: the device is lost, and why. For good: every operation ends with
   // kUnavailable (one that may still run, as IsAbandoned()), regions keep their bytes while
@@ -128,7 +128,7 @@ class Device {
 
   // Copies every segment. Sources are read while the batch runs, not when it is
   // submitted. Errors also: kInvalidArgument, as CheckSegments(), or host memory that
-  // is not pinned, or not in one chunk, or a path that the device was opened without.
+  // is not pinned, or not in one chunk.
   // REQUIRES: the host memory stays until the batch has ended, and the region is this
   // device's.
   virtual absl::StatusOr<Ticket> Submit(const CopyBatch& batch) = 0;
@@ -172,10 +172,6 @@ class Device {
 
 // The check of every ImportRegion(). Errors: kFailedPrecondition, `of` is another device.
 absl::Status CheckImport(const Device& device, const DeviceUuid& of);
-
-// A check of Submit() too. Errors: kInvalidArgument, the path takes kernels, and the device
-// was opened without.
-absl::Status CheckPath(const Device& device, CopyPath path);
 
 }  // namespace kvtier
 

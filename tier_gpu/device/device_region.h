@@ -26,9 +26,6 @@ inline constexpr size_t kMaxRegionHandles = 253;
 
 // Errors: kInvalidArgument, naming the field and the value.
 absl::Status CheckShape(const RegionShape& shape);
-// The offsets at which one handle of so many ends and the next begins, ascending: a driver may
-// refuse a copy over two allocations, so no segment of a copy crosses one.
-std::vector<uint64_t> HandleBorders(const RegionShape& shape, size_t handles);
 
 // The memory of a handle lives until every descriptor and mapping of it, in any
 // process, is gone. One thread at a time.

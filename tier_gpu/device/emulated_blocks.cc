@@ -32,7 +32,6 @@ CopyShape EmulatedBlocks::shape() const {
   const bool fused = batch_.codec == Codec::kRaw && moves_.pieces.size() == 1;
   if (batch_.summed && !fused) kernel_bytes += stored;
   return {.direction = batch_.direction,
-          .path = CopyPath::kStaged,
           .segments = blocks_.size(),
           .bytes = stored,
           .kernel_bytes = kernel_bytes};

@@ -34,8 +34,8 @@ LinkModel LinkModel::Pcie5() {
 absl::Duration LinkModel::Engine(const CopyShape& shape) const {
   double rate = shape.duplex ? duplex_ : alone_;
   const size_t segments = std::max<size_t>(shape.segments, 1);
-  const bool is_short = shape.direction == CopyDirection::kHostToDevice &&
-                        shape.path == CopyPath::kBatch && shape.bytes < kShortSegment * segments;
+  const bool is_short =
+      shape.direction == CopyDirection::kHostToDevice && shape.bytes < kShortSegment * segments;
   if (is_short) rate = std::min(rate, short_to_device_);
   return call_ + static_cast<double>(segments - 1) * descriptor_ +
          At(rate, static_cast<double>(shape.bytes));
@@ -46,12 +46,8 @@ absl::Duration LinkModel::Kernel(uint64_t bytes) const {
 }
 
 LinkModel::Work LinkModel::Divide(const CopyShape& shape) const {
-  if (shape.path == CopyPath::kBatch) return {.link = Engine(shape)};
-  CopyShape whole = shape;
-  whole.segments = 1;
-  return {.launch = launch_,
-          .kernel = Kernel(shape.kernel_bytes > 0 ? shape.kernel_bytes : 2 * shape.bytes),
-          .link = Engine(whole)};
+  if (shape.kernel_bytes == 0) return {.link = Engine(shape)};
+  return {.launch = launch_, .kernel = Kernel(shape.kernel_bytes), .link = Engine(shape)};
 }
 
 absl::Duration LinkModel::Predict(const CopyShape& shape) const {
@@ -63,7 +59,7 @@ absl::Time LinkModel::Advance(const CopyShape& shape, absl::Time from, LanePipel
   const Work work = Divide(shape);
   const absl::Time ahead = lane->end;
   lane->launches = std::max(lane->launches, from) + work.launch;
-  const bool staged = shape.path == CopyPath::kStaged;
+  const bool staged = shape.kernel_bytes > 0;
   const bool gathers = staged && shape.direction == CopyDirection::kDeviceToHost;
   const bool scatters = staged && !gathers;
   absl::Time begin = lane->launches;

@@ -1,5 +1,5 @@
 // LinkModel says how long a copy takes on a device and its link: the virtual time of the emulated
-// device, and what the planner sizes groups of layers by. Its constants are figures that others
+// device. Its constants are figures that others
 // published for one kind of machine; link_model_test.cc holds it against those that it was not made
 // from.
 //
@@ -33,12 +33,9 @@ struct LanePipeline {
 // One batch, as far as its time is concerned.
 struct CopyShape {
   CopyDirection direction = CopyDirection::kHostToDevice;
-  CopyPath path = CopyPath::kBatch;
   size_t segments = 0;  // Of one size; none takes the time of the call.
   uint64_t bytes = 0;   // All segments' together.
-  // kStaged: what kernels read and write in device memory, where they do more than to
-  // gather or scatter; 0: twice the bytes.
-  uint64_t kernel_bytes = 0;
+  uint64_t kernel_bytes = 0;  // What kernels read and write in device memory; 0: there are none.
   bool duplex = false;  // The other direction is as busy.
 };
 
@@ -50,8 +47,9 @@ class LinkModel {
   static LinkModel Instant() { return {}; }
 
   // One batch that is alone in its lane, from its submission to its end:
-  //   kBatch   call + (segments - 1) * descriptor + bytes / rate
-  //   kStaged  launch + kernel bytes / gather rate + call + bytes / rate
+  //   call + (segments - 1) * descriptor + bytes / rate
+  // and with kernels ahead of it
+  //   launch + kernel bytes / gather rate
   absl::Duration Predict(const CopyShape& shape) const;
   // Puts a batch behind those of its lane, submitted at `from`, and says when it ends.
   // Launches, kernels on device memory and the link overlap, each with itself in order. A

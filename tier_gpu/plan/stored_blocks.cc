@@ -1,5 +1,7 @@
 #include "tier_gpu/plan/stored_blocks.h"
 
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/status_macros.h"
@@ -33,6 +35,27 @@ absl::Status CheckShape(const KvGeometry& geometry, const StoredBlocks& stored) 
 }
 
 }  // namespace
+
+BlockForm RawForm(const KvGeometry& geometry) {
+  return {.rows = {.shape = {.layers = geometry.layers,
+                             .axes = geometry.axis_count(),
+                             .tokens = 1,
+                             .kv_heads = 1},
+                   .row_bytes = geometry.run_bytes,
+                   .planes = geometry.bases},
+          .slots = geometry.slots,
+          .slot_stride = geometry.block_stride,
+          .block_bytes = geometry.block_bytes()};
+}
+
+absl::StatusOr<BlockForm> EncodedForm(const KvGeometry& geometry, const StoredBlocks& stored) {
+  KVT_ASSIGN_OR_RETURN(BlockGeometry rows, RowsOf(geometry, stored));
+  return BlockForm{.rows = std::move(rows),
+                   .slots = geometry.slots,
+                   .slot_stride = geometry.block_stride,
+                   .codec = stored.codec,
+                   .block_bytes = stored.block_bytes};
+}
 
 absl::StatusOr<BlockGeometry> RowsOf(const KvGeometry& geometry, const StoredBlocks& stored) {
   KVT_RETURN_IF_ERROR(CheckShape(geometry, stored));
