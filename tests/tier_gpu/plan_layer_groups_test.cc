@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/task_scope.h"
+#include "tests/testing/faulty_device.h"
 #include "tests/testing/sim_executor.h"
-#include "tier_gpu/device/emulated_device.h"
 #include "tier_gpu/device/signal_page.h"
 #include "tier_gpu/lane_runner.h"
 #include "tier_gpu/plan/planner.h"
@@ -73,7 +73,8 @@ Task<void> Await(Task<absl::Status> copy, std::optional<absl::Status>* status) {
 Seen RunOnADevice(const CopyPlan& plan) {
   testing::SimTime time;
   testing::SimExecutor executor(&time);
-  EmulatedDevice device(&executor, {.pin_chunk_bytes = kBytes, .moves_bytes = false});
+  testing::FaultyDevice device(&executor, {.pin_chunk_bytes = kBytes});
+  device.LeaveOutBytes();
   const std::array<std::span<std::byte>, 1> tensors = {{{Host(kBytes), kBytes}}};
   const std::unique_ptr<DeviceRegion> region = *device.AdoptRegion(tensors);
   const std::unique_ptr<SignalPage> page = *SignalPage::Create();
