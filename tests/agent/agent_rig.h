@@ -15,11 +15,11 @@
 #include "agent/agent.h"
 #include "core/check.h"
 #include "tests/testing/blocks.h"
+#include "tests/testing/faulty_device.h"
 #include "tests/testing/sim_disk.h"
 #include "tests/testing/sim_executor.h"
 #include "tests/testing/sim_manifest.h"
 #include "tier_disk/cipher/secret_key.h"
-#include "tier_gpu/device/emulated_device.h"
 
 namespace kvtier::testing {
 
@@ -215,8 +215,8 @@ class AgentRig {
   SimManifestMedia second_manifest_media;
   SimDisk second;
   SimManifest second_manifest;
-  EmulatedDevice device;
-  EmulatedDevice second_device;
+  FaultyDevice device;
+  FaultyDevice second_device;
   std::vector<std::unique_ptr<TenantKeys>> disk_keys;
   std::unique_ptr<Agent> agent;
   SessionId session{};

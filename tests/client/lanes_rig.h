@@ -15,8 +15,8 @@
 #include "client/lanes/worker_pool.h"
 #include "tests/client/tensor_memory.h"
 #include "tests/testing/fake_node.h"
+#include "tests/testing/faulty_device.h"
 #include "tests/testing/patience.h"
-#include "tier_gpu/device/emulated_device.h"
 
 namespace kvtier::testing {
 
@@ -34,7 +34,7 @@ class LanesRig {
 
   FakeAgent& agent() { return node_.agent(); }
   Client& client() { return *client_; }
-  EmulatedDevice& device() { return device_; }
+  FaultyDevice& device() { return device_; }
   WorkerLanes& lanes() { return *lanes_; }
   // As its owner does at the end.
   void DropLanes() { lanes_.reset(); }
@@ -65,7 +65,7 @@ class LanesRig {
   MonotonicClock clock_;
   FakeNode node_;
   std::unique_ptr<Client> client_;
-  EmulatedDevice device_;
+  FaultyDevice device_;
   std::unique_ptr<WorkerLanes> lanes_;
 };
 

@@ -13,6 +13,7 @@ namespace {
 
 using testing::BlocksOf;
 using testing::CodecTensors;
+using testing::FaultyDevice;
 using testing::GaussianValues;
 using testing::kCodecShape;
 using testing::KvValues;
@@ -139,7 +140,7 @@ TEST(WorkerPoolLongJobTest, ALongJobGoesInPartsAndLosesNoBlock) {
 TEST_F(WorkerPoolCodecTest, OutcomesAreOfOneSlabAndComeBackEmpty) {
   constexpr auto kOut = CopyDirection::kDeviceToHost;
   constexpr size_t kAll = OutcomeSlab::kJobs * OutcomeSlab::kJobBatches;
-  rig_.OnDevice([&](EmulatedDevice& device) {
+  rig_.OnDevice([&](FaultyDevice& device) {
     const auto slab = *OutcomeSlab::Pin(&device);
     device.Lose();  // Which pins nothing any more.
     EXPECT_EQ(OutcomeSlab::Pin(&device).status().code(), absl::StatusCode::kUnavailable);

@@ -15,6 +15,7 @@ namespace {
 using testing::BlocksOf;
 using testing::EndOf;
 using testing::Eventually;
+using testing::FaultyDevice;
 using testing::LanesRig;
 using testing::LayoutSize;
 using testing::Slots;
@@ -39,13 +40,13 @@ class WorkerPoolFailureTest : public ::testing::Test {
   }
   // Starts one that holds its lease while the lane stands still.
   std::shared_ptr<LaneJob> OnboardStalled() {
-    rig_.OnDevice([](EmulatedDevice& device) { device.Stall(Lane::kOnboard); });
+    rig_.OnDevice([](FaultyDevice& device) { device.Stall(Lane::kOnboard); });
     auto job = Onboard(PlanOrder::kLayerWise);
     EXPECT_TRUE(job.ok() && Eventually([&] { return (*job)->coming().has_value(); }));
     return *job;
   }
   void Resume(Lane lane) {
-    rig_.OnDevice([lane](EmulatedDevice& device) { device.Resume(lane); });
+    rig_.OnDevice([lane](FaultyDevice& device) { device.Resume(lane); });
   }
   void ExpectNothingHeld() {
     EXPECT_TRUE(Eventually([&] {
@@ -60,7 +61,7 @@ class WorkerPoolFailureTest : public ::testing::Test {
 };
 
 TEST_F(WorkerPoolFailureTest, AnOffloadWhoseCopyFailsPublishesNothing) {
-  rig_.OnDevice([](EmulatedDevice& device) { device.FailCopy(kOut, 2); });
+  rig_.OnDevice([](FaultyDevice& device) { device.FailCopy(kOut, 2); });
   const auto job = Offload();
   EXPECT_EQ(EndOf(job).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ((*job)->blocks(), 0U);
@@ -71,7 +72,7 @@ TEST_F(WorkerPoolFailureTest, AnOffloadWhoseCopyFailsPublishesNothing) {
 
 TEST_F(WorkerPoolFailureTest, AnOnboardWhoseCopyFailsIsNotBelievedAndReleasesItsWaiters) {
   ASSERT_EQ(BlocksOf(Offload()), 8U);
-  rig_.OnDevice([](EmulatedDevice& device) { device.FailCopy(kIn, 3); });
+  rig_.OnDevice([](FaultyDevice& device) { device.FailCopy(kIn, 3); });
   const auto job = Onboard(PlanOrder::kLayerWise);
   EXPECT_EQ(EndOf(job).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ((*job)->blocks(), 0U);
@@ -107,7 +108,7 @@ TEST_F(WorkerPoolFailureTest, AnOnboardOfBytesThatChangedIsNotBelievedAndTheAgen
 TEST_F(WorkerPoolFailureTest, ALostDeviceEndsWhatRunsAndWhatComes) {
   ASSERT_EQ(BlocksOf(Offload()), 8U);
   const auto running = OnboardStalled();
-  rig_.OnDevice([](EmulatedDevice& device) { device.Lose(); });
+  rig_.OnDevice([](FaultyDevice& device) { device.Lose(); });
   EXPECT_EQ(EndOf(running).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(EndOf(Onboard()).code(), absl::StatusCode::kUnavailable);
   const auto offload = pool_->Offload({TestKeys(50, 1), Slots(0, 1)});
@@ -120,7 +121,7 @@ TEST_F(WorkerPoolFailureTest, ALostDeviceEndsWhatRunsAndWhatComes) {
 
 // Given back, they would be another worker's, and the device wrote into its block.
 TEST_F(WorkerPoolFailureTest, SlotsThatALostDeviceMayStillWriteAreNotGivenBack) {
-  rig_.OnDevice([](EmulatedDevice& device) { device.LoseInCopy(kOut, 1); });
+  rig_.OnDevice([](FaultyDevice& device) { device.LoseInCopy(kOut, 1); });
   EXPECT_EQ(EndOf(Offload()).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(EndOf(pool_->Offload({TestKeys(50, 1), Slots(0, 1)})).code(),
             absl::StatusCode::kUnavailable);
@@ -142,7 +143,7 @@ TEST_F(WorkerPoolFailureTest, AnAgentThatDiesDuringAnOnboardMakesItVoid) {
 }
 
 TEST_F(WorkerPoolFailureTest, AnAgentThatDiesDuringAnOffloadPublishesNothing) {
-  rig_.OnDevice([](EmulatedDevice& device) { device.Stall(Lane::kOffload); });
+  rig_.OnDevice([](FaultyDevice& device) { device.Stall(Lane::kOffload); });
   const auto job = Offload();
   ASSERT_TRUE(Eventually([&] { return (*job)->coming().has_value(); }));
   rig_.agent().Kill();

@@ -20,6 +20,8 @@ namespace {
 
 using testing::BlocksOf;
 using testing::CodecTensors;
+using testing::EmulatedKernel;
+using testing::FaultyDevice;
 using testing::GaussianValues;
 using ::testing::IsEmpty;
 using testing::kCodecShape;
@@ -107,9 +109,8 @@ class LanesWorld {
             .seed = random_(), .checker = &checker_, .process = "the worker"}),
         raw_(testing::kLayouts.at(Below(testing::kLayouts.size())), kSize),
         encoded_(Below(2) == 0 ? KvOrder::kTokenHead : KvOrder::kHeadToken) {
-    rig_.OnDevice([this](EmulatedDevice& device) {
-      EXPECT_EQ(device.Pin(page_->bytes()), absl::OkStatus());
-    });
+    rig_.OnDevice(
+        [this](FaultyDevice& device) { EXPECT_EQ(device.Pin(page_->bytes()), absl::OkStatus()); });
   }
 
   void Run() {
@@ -139,7 +140,7 @@ class LanesWorld {
       Round(&encoded);
     }
     EXPECT_TRUE(Reached(kAttended, attended_));
-    rig_.OnDevice([this](EmulatedDevice& device) {
+    rig_.OnDevice([this](FaultyDevice& device) {
       EXPECT_EQ(device.Unpin(page_->bytes()), absl::OkStatus());
     });
   }
@@ -157,11 +158,11 @@ class LanesWorld {
       rig_.lanes().Poll();
       bool reached = false;
       rig_.OnDevice(
-          [&](EmulatedDevice& device) { reached = device.Reached(*page_->word(word), value); });
+          [&](FaultyDevice& device) { reached = device.Reached(*page_->word(word), value); });
       return reached;
     });
   }
-  void Launch(EmulatedDevice& device, EmulatedKernel kernel, absl::Duration longest) {
+  void Launch(FaultyDevice& device, EmulatedKernel kernel, absl::Duration longest) {
     kernel.run = longest * (1 + Below(8)) / 8;
     EXPECT_TRUE(device.Launch(std::move(kernel)).ok());
   }
@@ -170,7 +171,7 @@ class LanesWorld {
   void Round(Engine* engine) {
     const uint32_t blocks = 1 + Below(kMaxBlocks);
     const uint64_t first = next_content_ += 100;
-    rig_.OnDevice([&](EmulatedDevice& device) {
+    rig_.OnDevice([&](FaultyDevice& device) {
       Launch(device, engine->Computing(first, blocks), absl::Milliseconds(1));
       EXPECT_TRUE(device.Signal(Lane::kCompute, page_->word(kComputed), ++computed_).ok());
     });
@@ -201,7 +202,7 @@ class LanesWorld {
       EXPECT_EQ(BlocksOf(in), engine->blocks);
     }
     ++(layer_wise ? counts_.layer_wise : counts_.whole);
-    rig_.OnDevice([&](EmulatedDevice& device) {
+    rig_.OnDevice([&](FaultyDevice& device) {
       for (uint32_t layer = 0; layer < engine->layers(); ++layer) {
         if (layer_wise && left_out_ != LeftOut::kLayerMark) {
           const LayerMark mark = (*in)->mark(layer + 1);

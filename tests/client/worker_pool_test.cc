@@ -14,6 +14,8 @@ namespace kvtier {
 namespace {
 
 using testing::BlocksOf;
+using testing::EmulatedKernel;
+using testing::FaultyDevice;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::LanesRig;
@@ -103,7 +105,7 @@ TEST(WorkerPoolTest, LayersBecomeReadyOneByOneAndEachHoldsItsBytes) {
   const auto step = [&] {
     time.Pass(absl::Microseconds(5));
     rig.lanes().Poll();
-    rig.OnDevice([](EmulatedDevice&) {});  // Has polled.
+    rig.OnDevice([](FaultyDevice&) {});  // Has polled.
   };
   TensorMemory memory(testing::PerLayerLayout, kLarge);
   const auto pool = rig.Register(&memory);
@@ -140,7 +142,7 @@ TEST(WorkerPoolTest, LayersAreSubmittedAheadOfTheirBytes) {
   for (uint32_t slot = 0; slot < 8; ++slot) memory.Compute(slot, slot);
   ASSERT_EQ(BlocksOf(pool->Offload({TestKeys(1, 8), Slots(0, 8)})), 8U);
   std::shared_ptr<LaneJob> job;
-  rig.OnDevice([&](EmulatedDevice& device) {  // So that the job does not begin meanwhile.
+  rig.OnDevice([&](FaultyDevice& device) {  // So that the job does not begin meanwhile.
     device.Stall(Lane::kOnboard);
     job = *pool->Onboard({TestKeys(1, 8), Slots(8, 8)}, {.order = PlanOrder::kLayerWise});
     EXPECT_EQ(job->layers_submitted(), 0U);
@@ -152,7 +154,7 @@ TEST(WorkerPoolTest, LayersAreSubmittedAheadOfTheirBytes) {
   EXPECT_TRUE(job->WaitSubmitted(kInFlight, testing::Patience(testing::kLong)));
   EXPECT_FALSE(job->WaitSubmitted(kInFlight + 1, absl::Milliseconds(20)));
   EXPECT_EQ(job->layers_ready(), 0U);
-  rig.OnDevice([](EmulatedDevice& device) { device.Resume(Lane::kOnboard); });
+  rig.OnDevice([](FaultyDevice& device) { device.Resume(Lane::kOnboard); });
   EXPECT_TRUE(job->WaitSubmitted(kLarge.layers, testing::Patience(testing::kLong)));
   EXPECT_EQ(BlocksOf(absl::StatusOr<std::shared_ptr<LaneJob>>(job)), 8U);
   EXPECT_EQ(job->layers_ready(), kLarge.layers);
@@ -182,7 +184,7 @@ TEST(WorkerPoolTest, ComputeOnTheDeviceWaitsForALayerAndNothingRaces) {
   TensorMemory memory(testing::TwinTensorsLayout, kLarge);
   const auto pool = rig.Register(&memory);
   const std::shared_ptr<const SignalPage> page = *SignalPage::Create();
-  rig.OnDevice([&](EmulatedDevice& device) {
+  rig.OnDevice([&](FaultyDevice& device) {
     ASSERT_EQ(device.Pin(page->bytes()), absl::OkStatus());
     EmulatedKernel compute{.run = absl::Milliseconds(2)};
     for (uint32_t slot = 0; slot < 8; ++slot) {
@@ -204,7 +206,7 @@ TEST(WorkerPoolTest, ComputeOnTheDeviceWaitsForALayerAndNothingRaces) {
   const auto job = pool->Onboard({TestKeys(1, 8), Slots(8, 8)}, {.order = PlanOrder::kLayerWise});
   ASSERT_TRUE(job.ok()) << job.status();
   std::atomic<uint32_t> right = 0;
-  rig.OnDevice([&](EmulatedDevice& device) {
+  rig.OnDevice([&](FaultyDevice& device) {
     for (uint32_t layer = 0; layer < kLarge.layers; ++layer) {
       const LayerMark mark = (*job)->mark(layer + 1);
       ASSERT_TRUE(device.Await(Lane::kCompute, mark.word, mark.value).ok());
@@ -225,7 +227,7 @@ TEST(WorkerPoolTest, ComputeOnTheDeviceWaitsForALayerAndNothingRaces) {
     return page->word(1)->load() == 1;
   }));
   EXPECT_EQ(right, kLarge.layers);
-  rig.OnDevice([&](EmulatedDevice& device) {
+  rig.OnDevice([&](FaultyDevice& device) {
     ASSERT_EQ(device.Unpin(page->bytes()), absl::OkStatus());
     EXPECT_THAT(checker.races(), IsEmpty());
   });
@@ -239,14 +241,14 @@ TEST(WorkerPoolTest, AnOffloadThatDoesNotWaitForItsComputeIsARace) {
   LanesRig rig(options);
   TensorMemory memory(testing::LatentLayout, kSmall);
   const auto pool = rig.Register(&memory);
-  rig.OnDevice([&](EmulatedDevice& device) {
+  rig.OnDevice([&](FaultyDevice& device) {
     device.Stall(Lane::kCompute);
     EmulatedKernel compute{.run = absl::Microseconds(1)};
     compute.writes.push_back(memory.run(0, 0, 0));
     ASSERT_TRUE(device.Launch(std::move(compute)).ok());
   });
   EXPECT_EQ(BlocksOf(pool->Offload({TestKeys(1, 1), Slots(0, 1)})), 1U);
-  rig.OnDevice([&](EmulatedDevice& device) {
+  rig.OnDevice([&](FaultyDevice& device) {
     device.Resume(Lane::kCompute);
     ASSERT_EQ(device.Drain(absl::Seconds(1)), absl::OkStatus());
     EXPECT_EQ(checker.races().size(), 1U);

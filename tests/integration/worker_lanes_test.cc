@@ -20,11 +20,11 @@
 #include "proto/session_wire.h"
 #include "tests/client/tensor_memory.h"
 #include "tests/testing/blocks.h"
+#include "tests/testing/faulty_device.h"
 #include "tests/testing/patience.h"
 #include "tests/testing/process_cluster.h"
 #include "tests/testing/test_seed.h"
 #include "tests/testing/test_worker.h"
-#include "tier_gpu/device/emulated_device.h"
 
 namespace kvtier::testing {
 namespace {
@@ -87,7 +87,7 @@ class Worker {
  private:
   MonotonicClock clock_;
   std::unique_ptr<Client> client_;
-  EmulatedDevice device_{&clock_, {}};
+  FaultyDevice device_{&clock_, {}};
   std::unique_ptr<WorkerLanes> lanes_;
   TensorMemory memory_;
   std::unique_ptr<WorkerPool> pool_;
@@ -136,7 +136,7 @@ TEST_F(WorkerLanesTest, AStagedNodeIsRefusedByName) {
 TEST_F(WorkerLanesTest, AnAgentKilledDuringTheCopiesIsNotBelieved) {
   Worker worker(agent_.socket_dir(), PairedLayout);
   ASSERT_TRUE(Ended(worker.Offload(100)));
-  worker.OnDevice([](EmulatedDevice& device) {
+  worker.OnDevice([](FaultyDevice& device) {
     device.Stall(Lane::kOnboard);
     device.Stall(Lane::kOffload);
   });
@@ -144,7 +144,7 @@ TEST_F(WorkerLanesTest, AnAgentKilledDuringTheCopiesIsNotBelieved) {
   const auto offload = worker.Offload(200);
   ASSERT_TRUE(Await(absl::Seconds(10), [&] { return onboard->coming() && offload->coming(); }));
   agent_.Kill();
-  worker.OnDevice([](EmulatedDevice& device) {
+  worker.OnDevice([](FaultyDevice& device) {
     device.Resume(Lane::kOnboard);
     device.Resume(Lane::kOffload);
   });
@@ -220,7 +220,7 @@ class CutSessionTest : public ::testing::Test {
 };
 
 TEST_F(CutSessionTest, ACopyThatGoesOnWritesIntoNobodyElsesBlocks) {
-  worker_.OnDevice([](EmulatedDevice& device) { device.Stall(Lane::kOffload); });
+  worker_.OnDevice([](FaultyDevice& device) { device.Stall(Lane::kOffload); });
   const auto offload = worker_.Offload(100);
   ASSERT_TRUE(Await(absl::Seconds(10), [&] { return offload->coming().has_value(); }));
   ASSERT_EQ(CutSessions(agent_.socket_dir()), 1U);
@@ -233,7 +233,7 @@ TEST_F(CutSessionTest, ACopyThatGoesOnWritesIntoNobodyElsesBlocks) {
   const size_t had = reserved->reserved();
   for (size_t i = 0; i < had; ++i) other.Fill(300 + i, reserved->slot(i));
   const uint64_t late = late_slots();
-  worker_.OnDevice([](EmulatedDevice& device) { device.Resume(Lane::kOffload); });
+  worker_.OnDevice([](FaultyDevice& device) { device.Resume(Lane::kOffload); });
   ASSERT_TRUE(Ended(offload));
   EXPECT_EQ(offload->blocks(), 0U) << "its reservations went with their session";
   EXPECT_EQ(reserved->Commit(), had);

@@ -93,11 +93,11 @@ void SimNode::Boot() {
   workers_ = std::make_unique<testing::SimByteWorkers>(executor_.get(), random_.Next());
   if (options_.gpu_bytes > 0) {
     checker_ = std::make_shared<AccessChecker>(kGranule);
-    device_ = std::make_unique<EmulatedDevice>(
-        executor_.get(), EmulatedDevice::Options{.seed = random_.Next(),
-                                                 .checker = checker_.get(),
-                                                 .process = "the agent",
-                                                 .on_loss = [this] { DeviceLost(); }});
+    device_ = std::make_unique<testing::FaultyDevice>(
+        executor_.get(),
+        EmulatedDevice::Options{
+            .seed = random_.Next(), .checker = checker_.get(), .process = "the agent"},
+        [this] { DeviceLost(); });
   }
   transport_ =
       std::make_unique<testing::SimPeerTransport>(executor_.get(), world_.network, address_);

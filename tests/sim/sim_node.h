@@ -16,6 +16,7 @@
 #include "tests/sim/oracle.h"
 #include "tests/sim/trace.h"
 #include "tests/sim/worker_order.h"
+#include "tests/testing/faulty_device.h"
 #include "tests/testing/sim_byte_workers.h"
 #include "tests/testing/sim_coordinator_link.h"
 #include "tests/testing/sim_disk.h"
@@ -24,7 +25,6 @@
 #include "tests/testing/sim_network.h"
 #include "tests/testing/sim_peer_transport.h"
 #include "tests/testing/sim_random.h"
-#include "tier_gpu/device/emulated_device.h"
 
 namespace kvtier::sim {
 
@@ -68,7 +68,7 @@ class SimNode {
   uint64_t incarnation() const { return incarnation_; }
 
   Agent& agent() { return *agent_; }
-  EmulatedDevice* device() { return device_.get(); }
+  testing::FaultyDevice* device() { return device_.get(); }
   bool HasGpu() const { return device_ != nullptr; }
   // A worker process that begins now, before the checker of the device if there is one.
   std::shared_ptr<WorkerOrder> NewWorkerOrder(const std::string& name) const;
@@ -143,7 +143,7 @@ class SimNode {
   std::unique_ptr<testing::SimExecutor> executor_;
   std::unique_ptr<testing::SimByteWorkers> workers_;
   std::shared_ptr<AccessChecker> checker_;  // Workers keep it, too. Null: no device.
-  std::unique_ptr<EmulatedDevice> device_;
+  std::unique_ptr<testing::FaultyDevice> device_;
   std::unique_ptr<testing::SimPeerTransport> transport_;
   std::unique_ptr<testing::SimCoordinatorLink> link_;
   std::unique_ptr<Agent> agent_;

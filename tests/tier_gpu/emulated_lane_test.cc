@@ -138,7 +138,8 @@ TEST_F(EmulatedLaneTest, ASourceIsReadInTheTurnOfItsBatch) {
 }
 
 TEST_F(EmulatedLaneTest, ACopyThatMovesNothingTakesItsTime) {
-  EmulatedRig rig(&time_, {.link = link_, .moves_bytes = false});
+  EmulatedRig rig(&time_, {.link = link_});
+  rig.device().LeaveOutBytes();
   rig.host(0).front() = std::byte{1};
   ASSERT_TRUE(rig.Submit(kIn, rig.Block(0, 0)).ok());
   const CopyShape shape = {.direction = kIn, .segments = 1, .bytes = kRigBlock};

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/check.h"
+#include "tests/testing/faulty_device.h"
 #include "tests/testing/sim_executor.h"
-#include "tier_gpu/device/emulated_device.h"
 #include "tier_gpu/device/signal_page.h"
 
 namespace kvtier {
@@ -31,7 +31,7 @@ class EmulatedRig {
     KVT_CHECK(device_.Pin(host_).ok());
   }
 
-  EmulatedDevice& device() { return device_; }
+  testing::FaultyDevice& device() { return device_; }
   DeviceRegion* region() { return region_.get(); }
   SignalWord* word(size_t index) { return page_->word(index); }
   // Block `index` in pinned host memory, and on the device.
@@ -77,7 +77,7 @@ class EmulatedRig {
   testing::SimExecutor clock_;
   std::vector<std::byte> host_;  // Stays until the device, which pinned it, is gone.
   std::unique_ptr<SignalPage> page_;
-  EmulatedDevice device_;
+  testing::FaultyDevice device_;
   std::unique_ptr<DeviceRegion> region_;
 };
 

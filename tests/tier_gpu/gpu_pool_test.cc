@@ -14,9 +14,9 @@
 
 #include "core/task_scope.h"
 #include "tests/testing/blocks.h"
+#include "tests/testing/faulty_device.h"
 #include "tests/testing/sim_executor.h"
 #include "tests/testing/test_seed.h"
-#include "tier_gpu/device/emulated_device.h"
 
 namespace kvtier {
 namespace {
@@ -60,7 +60,7 @@ class GpuPoolTest : public ::testing::Test {
 
   testing::SimTime time_;
   testing::SimExecutor executor_{&time_};
-  EmulatedDevice device_{&executor_, {}};
+  testing::FaultyDevice device_{&executor_, {}};
   LaneRunner runner_{&device_, &executor_, &executor_};
   std::unique_ptr<GpuPool> pool_ = *GpuPool::Create(&device_, &runner_, {.bytes = kSlots* kSlot, .slot_bytes = kSlot});
   TaskScope scope_{&executor_};
@@ -344,7 +344,7 @@ TEST_F(ResizedPoolTest, APoolThatKeepsItsSizeHandsItsSlotsOutAgain) {
 TEST_F(ResizedPoolTest, CopiesRunWhileThePoolChanges) {
   AccessChecker checker(kSlot);
   std::vector<std::byte> host(16 * kSlot);
-  EmulatedDevice device(&executor_, {.seed = 7, .checker = &checker});
+  testing::FaultyDevice device(&executor_, {.seed = 7, .checker = &checker});
   ASSERT_TRUE(device.Pin(host).ok());
   LaneRunner runner(&device, &executor_, &executor_);
   const auto pool = *GpuPool::Create(&device, &runner, {.bytes = kHandle, .slot_bytes = kSlot, .max_bytes = 3 * kHandle});

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "core/task_scope.h"
+#include "tests/testing/faulty_device.h"
 #include "tests/testing/sim_executor.h"
 #include "tier_gpu/device/access_checker.h"
-#include "tier_gpu/device/emulated_device.h"
 #include "tier_gpu/gpu_pool.h"
 #include "tier_gpu/lane_runner.h"
 #include "tier_gpu/step_words.h"
@@ -97,7 +97,7 @@ class GpuWorld {
   std::vector<size_t> free_host_;
   std::vector<SharedHostBlock> cache_;
   std::unique_ptr<SignalPage> requests_;  // Stands for the control messages.
-  EmulatedDevice device_;
+  testing::FaultyDevice device_;
   LaneRunner runner_{&device_, &executor_, &executor_};
   std::unique_ptr<GpuPool> pool_;
   std::unique_ptr<BlockTable> tables_;

@@ -22,7 +22,7 @@ constexpr absl::Duration kPause = absl::Microseconds(3);
 
 GpuWorld::Worker::Worker(GpuWorld* world, const std::string& name)
     : world_(world),
-      device_(std::make_unique<EmulatedDevice>(
+      device_(std::make_unique<testing::FaultyDevice>(
           &world->executor_,
           EmulatedDevice::Options{
               .seed = world->random_(), .checker = &world->checker_, .process = name})) {
@@ -171,7 +171,8 @@ void GpuWorld::Worker::AddReads(const Sequence& sequence, Work* work) {
 
 void GpuWorld::Worker::Launch(Work work) {
   KVT_CHECK(steps_->AwaitOnboards().ok());
-  EmulatedKernel kernel{.run = absl::Microseconds(static_cast<int64_t>(1 + world_->Below(40)))};
+  testing::EmulatedKernel kernel{
+      .run = absl::Microseconds(static_cast<int64_t>(1 + world_->Below(40)))};
   for (const Work::Copy& copy : work.copies) {
     kernel.reads.push_back(copy.from);
     kernel.writes.push_back(copy.to);

@@ -72,7 +72,7 @@ class GpuWorld::Worker {
   void Die();
 
   GpuWorld* const world_;
-  std::unique_ptr<EmulatedDevice> device_;  // Null: the worker is dead.
+  std::unique_ptr<testing::FaultyDevice> device_;  // Null: the worker is dead.
   std::unique_ptr<DeviceRegion> region_;
   PoolWorker number_{};
   double end_chance_ = 0;  // Of one sequence, in a step.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,13 +19,6 @@ using Access = AccessChecker::Access;
 constexpr absl::Duration kDrainInterval = absl::Microseconds(50);
 
 Lane OtherWay(Lane lane) { return lane == Lane::kOnboard ? Lane::kOffload : Lane::kOnboard; }
-
-// Counts a batch against a fault that is to hit one of the next.
-bool IsNext(uint64_t* left) {
-  if (*left == 0) return false;
-  --*left;
-  return *left == 0;
-}
 
 std::string HostMemoryName(std::span<const std::byte> host) {
   return absl::StrCat("host memory ", absl::Hex(reinterpret_cast<uint64_t>(host.data())));
@@ -60,10 +52,6 @@ EmulatedDevice::~EmulatedDevice() {
   for (const std::span<std::byte> range : pinned_.Ranges()) checker_->RemoveMapping(range);
 }
 
-absl::Status EmulatedDevice::state() const {
-  return lost_ ? absl::UnavailableError("emulated device: lost") : absl::OkStatus();
-}
-
 absl::StatusOr<std::unique_ptr<DeviceRegion>> EmulatedDevice::CreateRegion(const RegionShape& shape,
                                                                            size_t handles) {
   KVT_RETURN_IF_ERROR(state());
@@ -91,13 +79,6 @@ absl::StatusOr<std::unique_ptr<DeviceRegion>> EmulatedDevice::AdoptRegion(
 
 absl::Status EmulatedDevice::Pin(std::span<std::byte> host) {
   KVT_RETURN_IF_ERROR(state());
-  {
-    const absl::MutexLock lock(&pins_mu_);
-    ++held_pins_;
-    const auto go_on = [this]() ABSL_SHARED_LOCKS_REQUIRED(pins_mu_) { return !hold_pins_; };
-    pins_mu_.Await(absl::Condition(&go_on));
-    --held_pins_;
-  }
   KVT_RETURN_IF_ERROR(pinned_.Add(host));
   if (checker_ != nullptr) checker_->AddMapping(host, HostMemoryName(host), 0);
   return absl::OkStatus();
@@ -110,7 +91,7 @@ absl::Status EmulatedDevice::Unpin(std::span<std::byte> host) {
 }
 
 absl::Status EmulatedDevice::CheckOpen(Lane lane) {
-  Advance(clock_->Now());  // In which the device may be lost.
+  Advance();  // In which the device may be lost.
   KVT_RETURN_IF_ERROR(state());
   if (!track(lane).lane.full()) return absl::OkStatus();
   return absl::ResourceExhaustedError(
@@ -149,7 +130,7 @@ absl::StatusOr<Ticket> EmulatedDevice::Submit(const CopyBatch& batch) {
   CopyShape shape = {.direction = batch.direction, .segments = batch.segments.size()};
   for (const CopySegment& segment : batch.segments) shape.bytes += segment.bytes;
   EmulatedOperation operation = NewCopy(shape);
-  if (options_.moves_bytes) AddMoves(batch, &operation);
+  AddMoves(batch, &operation);
   return AddCopy(lane, std::move(operation));
 }
 
@@ -183,19 +164,6 @@ EmulatedOperation EmulatedDevice::NewCopy(const CopyShape& shape) {
     self->run = end - self->began;
   };
   return operation;
-}
-
-Ticket EmulatedDevice::AddCopy(Lane lane, EmulatedOperation operation) {
-  if (IsNext(&track(lane).lose_in)) {
-    const double at = MomentOfRun();
-    const auto place = std::ranges::upper_bound(operation.steps, at, {}, &EmulatedStep::at);
-    operation.steps.insert(place, {.at = at, .act = [this] { loss_due_ = true; }});
-  }
-  if (IsNext(&track(lane).fail_in)) {
-    operation.steps.resize(operation.steps.size() / 2);
-    operation.status = absl::UnavailableError("emulated device: a copy failed, as was asked");
-  }
-  return track(lane).lane.Add(std::move(operation));
 }
 
 void EmulatedDevice::AddMoves(const CopyBatch& batch, EmulatedOperation* operation) {
@@ -271,31 +239,6 @@ absl::StatusOr<Ticket> EmulatedDevice::Await(Lane lane, SignalWord* word, uint64
   return track(lane).lane.Add(std::move(operation));
 }
 
-absl::StatusOr<Ticket> EmulatedDevice::Launch(EmulatedKernel kernel) {
-  KVT_RETURN_IF_ERROR(CheckOpen(Lane::kCompute));
-  EmulatedOperation operation = NewOperation(Lane::kCompute);
-  operation.run = kernel.run;
-  const double at = MomentOfRun();
-  operation.steps.push_back({.at = at, .act = [this, kernel = std::move(kernel)] {
-                               const AccessChecker::Timeline timeline =
-                                   track(Lane::kCompute).timeline;
-                               for (const auto bytes : kernel.reads) {
-                                 if (checker_ == nullptr) break;
-                                 checker_->Note(timeline, Access::kRead, bytes);
-                               }
-                               for (const auto bytes : kernel.writes) {
-                                 if (checker_ == nullptr) break;
-                                 checker_->Note(timeline, Access::kWrite, bytes);
-                               }
-                               if (kernel.body) kernel.body();
-                             }});
-  return track(Lane::kCompute).lane.Add(std::move(operation));
-}
-
-void EmulatedDevice::NoteHostAccess(Access access, std::span<const std::byte> bytes) {
-  if (checker_ != nullptr) checker_->Note(host_, access, bytes);
-}
-
 void EmulatedDevice::Raise(SignalWord* word, uint64_t value) {
   if (checker_ != nullptr) checker_->Release(host_, word);
   word->store(value, std::memory_order_release);
@@ -313,8 +256,8 @@ absl::Time EmulatedDevice::NextEvent() const {
   return next;
 }
 
-void EmulatedDevice::Advance(absl::Time now) {
-  if (lost_) return;
+void EmulatedDevice::Advance() {
+  const absl::Time now = clock_->Now();
   while (true) {
     absl::Time next = NextEvent();
     if (next > now) {
@@ -330,12 +273,11 @@ void EmulatedDevice::Advance(absl::Time now) {
       track.lane.RunEvent(next);
       break;
     }
-    if (loss_due_) return GiveUp();
   }
 }
 
 size_t EmulatedDevice::Poll(std::span<Completion> ended) {
-  Advance(clock_->Now());
+  Advance();
   size_t count = 0;
   for (size_t i = 0; i < kLanes; ++i) {
     while (count < ended.size() && tracks_[i].lane.TakeEnded(&ended[count])) {
@@ -357,10 +299,10 @@ bool EmulatedDevice::idle() const {
 absl::Status EmulatedDevice::Drain(absl::Duration timeout) {
   const absl::Time deadline = clock_->Now() + timeout;
   while (true) {
-    const absl::Time now = clock_->Now();
-    Advance(now);
+    Advance();
     KVT_RETURN_IF_ERROR(state());
     if (idle()) return absl::OkStatus();
+    const absl::Time now = clock_->Now();
     if (now >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("emulated device: still busy after ", absl::FormatDuration(timeout)));
@@ -372,59 +314,6 @@ absl::Status EmulatedDevice::Drain(absl::Duration timeout) {
       absl::SleepFor(until - now);
     }
   }
-}
-
-void EmulatedDevice::FailCopy(CopyDirection direction, uint64_t nth) {
-  KVT_CHECK(nth > 0);
-  track(LaneOf(direction)).fail_in = nth;
-}
-
-void EmulatedDevice::LoseInCopy(CopyDirection direction, uint64_t nth) {
-  track(LaneOf(direction)).lose_in = nth;
-}
-
-void EmulatedDevice::Stall(Lane lane) {
-  Advance(clock_->Now());
-  track(lane).lane.Stall();
-}
-
-void EmulatedDevice::Resume(Lane lane) {
-  Advance(clock_->Now());
-  Track& resumed = track(lane);
-  if (resumed.lane.Resume(now_)) resumed.pipeline.Fence(now_);
-}
-
-void EmulatedDevice::Lose() {
-  Advance(clock_->Now());
-  if (!lost_) GiveUp();
-}
-
-void EmulatedDevice::GiveUp() {
-  lost_ = true;
-  for (Track& track : tracks_) {
-    std::vector<EmulatedOperation> left = track.lane.Abandon(now_, Abandoned(state()));
-    // Kernels are the engine's own, and words say nothing behind a loss.
-    if (track.lane.lane() == Lane::kCompute) continue;
-    std::erase_if(left, [](const auto& operation) { return operation.steps.empty(); });
-    std::ranges::move(left, std::back_inserter(abandoned_));
-  }
-  if (options_.on_loss) options_.on_loss();
-}
-
-void EmulatedDevice::RunAbandoned() {
-  for (EmulatedOperation& operation : std::exchange(abandoned_, {})) {
-    if (operation.begin) operation.begin(&operation);
-    for (const EmulatedStep& step : operation.steps) step.act();
-  }
-}
-
-void EmulatedDevice::Kill(SignalWord* gone) {
-  Lose();
-  abandoned_.clear();
-  if (checker_ != nullptr) {
-    for (const Track& track : tracks_) checker_->Release(track.timeline, gone);
-  }
-  Raise(gone, 1);
 }
 
 }  // namespace kvtier

@@ -29,7 +29,11 @@ void EmulatedLane::RunEvent(absl::Time now) {
   EmulatedOperation& front = operations_.front();
   if (!begun_) return Begin(std::max(front.submitted, free_at_));
   if (front.ready) return End(now);
-  if (next_step_ < front.steps.size()) return front.steps[next_step_++].act();
+  if (next_step_ < front.steps.size()) {
+    // Taken out of the lane: the step may abandon it.
+    const std::function<void()> act = std::move(front.steps[next_step_++].act);
+    return act();
+  }
   End(front.began + front.run);
 }
 

@@ -1,0 +1,94 @@
+// FaultyDevice is an emulated device with what only tests and the simulator do to one: they
+// cause its faults, by explicit calls, and launch the kernels that an engine would.
+#ifndef KVTIER_TESTS_TESTING_FAULTY_DEVICE_H_
+#define KVTIER_TESTS_TESTING_FAULTY_DEVICE_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "core/clock.h"
+#include "tier_gpu/device/emulated_device.h"
+
+namespace kvtier::testing {
+
+// A kernel of the emulated engine, for Lane::kCompute.
+struct EmulatedKernel {
+  absl::Duration run;
+  std::vector<std::span<const std::byte>> reads;  // Of mapped or pinned memory.
+  std::vector<std::span<const std::byte>> writes;
+  std::function<void()> body;  // Somewhere in its run; may be null.
+};
+
+class FaultyDevice final : public EmulatedDevice {
+ public:
+  // `clock` is not owned. `on_loss` is called when the device is lost; may be null.
+  FaultyDevice(const Clock* clock, const Options& options, std::function<void()> on_loss = nullptr)
+      : EmulatedDevice(clock, options), on_loss_(std::move(on_loss)) {}
+
+  absl::Status state() const override;
+  absl::Status Pin(std::span<std::byte> host) override;
+
+  // Launches what the engine would itself. Errors: as Signal().
+  absl::StatusOr<Ticket> Launch(EmulatedKernel kernel);
+  // Notes an access of the process itself, from the host.
+  void NoteHostAccess(AccessChecker::Access access, std::span<const std::byte> bytes);
+
+  // Makes the `nth` batch, of either kind, from now that is submitted in the direction (1: the
+  // next one) move half of its segments or blocks and fail. REQUIRES: nth > 0.
+  void FailCopy(CopyDirection direction, uint64_t nth);
+  // Loses the device somewhere in the run of the `nth` batch, counted in the same way; 0: in
+  // none.
+  void LoseInCopy(CopyDirection direction, uint64_t nth);
+  // From now on copies take their time and touch no memory, for tests of time alone.
+  void LeaveOutBytes() { leaves_out_bytes_ = true; }
+  // The lane begins nothing until Resume(); what runs ends.
+  void Stall(Lane lane);
+  void Resume(Lane lane);
+  // Makes Pin() take until this is called with false, as a GPU's does for seconds. Any thread.
+  void HoldPins(bool hold) ABSL_LOCKS_EXCLUDED(pins_mu_) {
+    const absl::MutexLock lock(&pins_mu_);
+    hold_pins_ = hold;
+  }
+  // Counts the calls of Pin() that are held. Any thread.
+  size_t held_pins() const ABSL_LOCKS_EXCLUDED(pins_mu_) {
+    const absl::MutexLock lock(&pins_mu_);
+    return held_pins_;
+  }
+  // Loses the device for good. What runs or waits fails now, half done, and is abandoned.
+  void Lose();
+  // Does now the rest of the copies that Lose() abandoned, as a GPU may at any time: they read
+  // their sources and write their destinations. REQUIRES: their regions and host memory are
+  // still mapped.
+  void RunAbandoned();
+  // Kills the process that has the device: the same as Lose(), and a process that then sees that
+  // `gone` is raised, which stands for the news of its end, is after all that did happen.
+  void Kill(SignalWord* gone);
+
+ private:
+  Ticket AddCopy(Lane lane, EmulatedOperation copy) override;
+  // Loses the device as far as the lanes have come.
+  void GiveUp();
+
+  const std::function<void()> on_loss_;
+  mutable absl::Mutex pins_mu_;
+  bool hold_pins_ ABSL_GUARDED_BY(pins_mu_) = false;
+  size_t held_pins_ ABSL_GUARDED_BY(pins_mu_) = 0;
+  bool leaves_out_bytes_ = false;
+  std::array<uint64_t, kLanes> fail_in_{};  // Batches until one fails; 0: none will.
+  std::array<uint64_t, kLanes> lose_in_{};  // Batches until one loses the device; 0: none will.
+  std::atomic<bool> lost_ = false;
+  std::vector<EmulatedOperation> abandoned_;
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_TESTING_FAULTY_DEVICE_H_
