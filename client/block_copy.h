@@ -15,8 +15,8 @@
 namespace kvtier {
 
 // Copies the pieces into `slot`, block `i` of a Reserve, and returns the sum of what was stored.
-// Calls ZeroTail(). Errors: kInvalidArgument, `slot` is empty or the pieces' sizes do not add up to its size, naming
-// both; nothing was written.
+// Calls ZeroTail(). Errors: kInvalidArgument, `slot` is empty or the pieces' sizes do not add up to
+// its size, naming both; nothing was written.
 absl::StatusOr<PayloadSum> CopyIntoSlot(size_t i, Piece slot, std::span<const ConstPiece> from);
 
 // Writes zeros behind the block in `slot`, to the end of its last page of 4096 bytes.

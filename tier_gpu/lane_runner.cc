@@ -130,9 +130,9 @@ absl::Status LaneRunner::Submit(CopyDirection direction, const Waiting& waiting,
     KVT_ASSIGN_OR_RETURN(*last, device_->Await(lane, batch.after.word, batch.after.value));
   }
   if (!batch.segments.empty()) {
-    KVT_ASSIGN_OR_RETURN(*last, device_->Submit({.direction = direction,
-                                                 .region = waiting.region,
-                                                 .segments = batch.segments}));
+    KVT_ASSIGN_OR_RETURN(
+        *last, device_->Submit(
+                   {.direction = direction, .region = waiting.region, .segments = batch.segments}));
   }
   if (batch.blocks) {
     BlockBatch blocks = *batch.blocks;

@@ -18,12 +18,11 @@ absl::StatusOr<GpuTier::Memory> GpuTier::TakeMemory(Device* device, Executor* ex
   KVT_RETURN_IF_ERROR(device->Pin(arena));
   Memory memory{.device = device, .domain = options.domain};
   memory.lanes = std::make_unique<LaneRunner>(device, executor, lanes_executor);
-  KVT_ASSIGN_OR_RETURN(memory.pool,
-                       GpuPool::Create(device, memory.lanes.get(),
-                                       {.bytes = options.bytes,
-                                        .slot_bytes = SlotBytes(options.block_bytes),
-                                        .max_bytes = options.max_bytes,
-                                        .host = {arena.data(), kPinChunkBytes}}));
+  KVT_ASSIGN_OR_RETURN(memory.pool, GpuPool::Create(device, memory.lanes.get(),
+                                                    {.bytes = options.bytes,
+                                                     .slot_bytes = SlotBytes(options.block_bytes),
+                                                     .max_bytes = options.max_bytes,
+                                                     .host = {arena.data(), kPinChunkBytes}}));
   return memory;
 }
 

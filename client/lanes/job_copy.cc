@@ -26,10 +26,9 @@ struct Part {
 LaneRunner::Copy CopyOf(const PoolMemory& memory, const PlannedJob& job,
                         const std::shared_ptr<Part>& part) {
   const bool onboard = job.direction == CopyDirection::kHostToDevice;
-  LaneRunner::Copy copy = {
-      .direction = job.direction,
-      .urgency = onboard ? CopyUrgency::kForeground : CopyUrgency::kBackground,
-      .region = memory.region.get()};
+  LaneRunner::Copy copy = {.direction = job.direction,
+                           .urgency = onboard ? CopyUrgency::kForeground : CopyUrgency::kBackground,
+                           .region = memory.region.get()};
   copy.batches.reserve(part->outcomes.size());
   const std::vector<BlockPlan::Batch>& planned = part->plan->batches;
   for (size_t i = 0; i < part->outcomes.size(); ++i) {

@@ -54,8 +54,8 @@ class WorkerLanes {
   static constexpr absl::Duration kPinInterval = absl::Milliseconds(100);
 
   // Neither is owned. From here on the device is used on the lanes' thread alone: by them, and by
-  // On(). Errors: kInvalidArgument, it was opened without kernels; kUnavailable, it is lost; kResourceExhausted, no memory for the pages of
-  // words or the outcomes.
+  // On(). Errors: kInvalidArgument, it was opened without kernels; kUnavailable, it is lost;
+  // kResourceExhausted, no memory for the pages of words or the outcomes.
   static absl::StatusOr<std::unique_ptr<WorkerLanes>> Open(Client* client, Device* device);
   // REQUIRES: every pool of it is gone.
   ~WorkerLanes();

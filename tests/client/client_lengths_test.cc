@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -85,6 +86,21 @@ TEST_F(ClientLengthsTest, CopiesTakeThePiecesOfTheBlockAlone) {
   const Piece whole(copy);
   EXPECT_EQ(hit.CopyOut(0, {&whole, 1}), absl::OkStatus());
   EXPECT_EQ(copy, std::vector(3000, std::byte{7}));
+}
+
+TEST_F(ClientLengthsTest, ASumThatADeviceTookIsSentAndTheTailIsZeroed) {
+  ReservedBlocks reserved = *Reserve(1, {3000});
+  const std::span<std::byte> slot = reserved.slot(0);
+  std::fill_n(slot.data(), 4096, std::byte{7});
+  const PayloadSum sum = {.hi = 1, .lo = 2};  // Not of these bytes: so it shows.
+  reserved.NoteSum(0, sum);
+  EXPECT_EQ(slot.data()[2999], std::byte{7});
+  EXPECT_EQ(std::count(slot.data() + 3000, slot.data() + 4096, std::byte{0}), 1096);
+  ASSERT_EQ(reserved.Commit(), 1U);
+  const OnboardedBlocks hit = *client_->Onboard(space_, TestKeys(1, 1));
+  ASSERT_EQ(hit.size(), 1U);
+  EXPECT_EQ(hit.Believe(0, sum), absl::OkStatus());
+  EXPECT_EQ(hit.Prove(0).code(), absl::StatusCode::kDataLoss);
 }
 
 TEST_F(ClientLengthsTest, OneCallMixesSpacesOfOneLengthAndOfAny) {

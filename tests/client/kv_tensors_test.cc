@@ -12,7 +12,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using testing::TensorMemory;
 
 constexpr testing::LayoutSize kSize = {.layers = 3, .slots = 4, .run_bytes = 512, .start = 64};
@@ -25,13 +24,13 @@ TEST(KvTensorsTest, EveryLayoutIsLaidOutFromItsLowestTensor) {
     const KvGeometry& formula = memory.layout().geometry;
     const uint64_t start = memory.layout().registered.front().offset;
     for (size_t i = 0; i < formula.bases.size(); ++i) {
-      EXPECT_EQ(laid_out->geometry.bases[i], formula.bases[i] - start);
+      EXPECT_EQ(laid_out->rows.planes[i], formula.bases[i] - start);
     }
-    EXPECT_THAT(laid_out->borders, IsEmpty()) << "there is room between them";
+    EXPECT_EQ(laid_out->rows.raw_bytes(), memory.space().block_bytes);
   }
 }
 
-TEST(KvTensorsTest, WhereTwoTensorsTouchThereIsABorder) {
+TEST(KvTensorsTest, TensorsMayTouchAndLieInAnyOrder) {
   std::vector<std::byte> memory(size_t{6} * 512);
   // Two layers, apart by nothing, the second one lower.
   const KvTensors tensors = {
@@ -47,8 +46,7 @@ TEST(KvTensorsTest, WhereTwoTensorsTouchThereIsABorder) {
   spec.block_bytes = 1024;
   const auto laid_out = LayOut(tensors, spec);
   ASSERT_TRUE(laid_out.ok()) << laid_out.status();
-  EXPECT_THAT(laid_out->geometry.bases, ElementsAre(1024, 0));
-  EXPECT_THAT(laid_out->borders, ElementsAre(1024));
+  EXPECT_THAT(laid_out->rows.planes, ElementsAre(1024, 0));
 }
 
 struct Wrong {
@@ -107,11 +105,11 @@ TEST(KvTensorsTest, BlocksOfASpaceWithACodecAreEncodedWhateverTheOrder) {
     tensors.order = order;
     const auto laid_out = LayOut(tensors, spec);
     ASSERT_EQ(laid_out.status(), absl::OkStatus());
-    ASSERT_TRUE(laid_out->stored);
-    EXPECT_EQ(laid_out->stored->order, order);
-    EXPECT_EQ(laid_out->stored->block_bytes, 1216U);
+    EXPECT_EQ(laid_out->codec, Codec::kInt8);
+    EXPECT_EQ(laid_out->rows.token_stride, 32U) << "of one head, whatever the order";
+    EXPECT_EQ(laid_out->block_bytes, 1216U);
   }
-  EXPECT_FALSE(LayOut(memory.tensors(), memory.space())->stored) << "as they are";
+  EXPECT_EQ(LayOut(memory.tensors(), memory.space())->codec, Codec::kRaw) << "as they are";
   TensorMemory longer(testing::PerLayerLayout, {.layers = 2, .slots = 4, .run_bytes = 1024});
   const absl::Status status = LayOut(longer.tensors(), spec).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -66,31 +66,6 @@ TEST_F(WorkerPoolCodecTest, ABlockWithANanIsStoredRawWhereThereIsRoomAndElseNotA
   }
 }
 
-TEST(WorkerPoolWithoutKernelsTest, ASpaceThatEncodesIsRefused) {
-  LanesRig rig({.kernels = false});
-  CodecTensors engine(KvOrder::kTokenHead);
-  const SpaceSpec spec = engine.Space("int8", false);
-  const auto pool = WorkerPool::Register(&rig.lanes(), engine.tensors(), spec);
-  EXPECT_EQ(pool.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(pool.status().message().find("codec is \"int8\""), absl::string_view::npos);
-}
-
-// Runs of 1,536 bytes, for which kernels would be taken.
-TEST(WorkerPoolWithoutKernelsTest, SmallRunsGoByTheCopyEngine) {
-  for (const bool kernels : {true, false}) {
-    LanesRig rig({.kernels = kernels});
-    TensorMemory memory(testing::PerLayerLayout,
-                        {.layers = 8, .slots = 32, .run_bytes = 1536, .start = 64});
-    const auto pool = rig.Register(&memory);
-    for (uint32_t slot = 0; slot < 16; ++slot) memory.Compute(slot, slot);
-    ASSERT_EQ(BlocksOf(pool->Offload({TestKeys(1, 16), Slots(0, 16)})), 16U);
-    ASSERT_EQ(
-        BlocksOf(pool->Onboard({TestKeys(1, 16), Slots(16, 16)}, {.order = PlanOrder::kLayerWise})),
-        16U);
-    for (uint32_t slot = 0; slot < 16; ++slot) EXPECT_TRUE(memory.Holds(16 + slot, slot)) << slot;
-  }
-}
-
 TEST_F(WorkerPoolCodecTest, NothingIsPublishedWhereNoBlockCanBeStored) {
   const auto pool = rig_.Register(by_token_.tensors(), by_token_.Space("fp8_e4m3", false));
   KvValues odd = GaussianValues(kCodecShape, 2, 30);

@@ -30,11 +30,9 @@ TEST_F(CudaCaptureTest, AllThatADeviceDoesLeavesACaptureAsItIs) {
     const auto device = *OpenCudaDevice({.kernels = true, .compute_stream = engine_}, &clock_);
     const auto region = *device->CreateRegion({.handle_bytes = kHandleBytes}, 1);
     ASSERT_EQ(device->Pin(arena.bytes()), absl::OkStatus());
-    for (const CopyPath path : kPaths) {
-      const CopySegment segment = {0, arena.bytes().data(), 4096};
-      ASSERT_TRUE(
-          device->Submit({.path = path, .region = region.get(), .segments = {&segment, 1}}).ok());
-    }
+    const CopySegment segment = {0, arena.bytes().data(), 4096};
+    ASSERT_TRUE(device->Submit({.region = region.get(), .segments = {&segment, 1}}).ok());
+    ASSERT_EQ(SubmitRow(device.get(), region.get(), arena.bytes()), absl::OkStatus());
     EXPECT_EQ(device->Drain(Patience(absl::Seconds(20))), absl::OkStatus());
     EXPECT_EQ(device->Unpin(arena.bytes()), absl::OkStatus());
   }

@@ -49,17 +49,6 @@ class CudaDeviceTest : public ::testing::Test {
   MonotonicClock clock_;
 };
 
-TEST_F(CudaDeviceTest, WithoutKernelsOnlyTheCopyEnginesPathIsTaken) {
-  const std::unique_ptr<Device> device = Open({.kernels = false});
-  const auto region = device->CreateRegion({.handle_bytes = kHandleBytes}, 1);
-  ASSERT_TRUE(region.ok()) << region.status();
-  for (const CopyPath path : kPaths) {
-    EXPECT_EQ(
-        device->Submit({.path = path, .region = region->get()}).status().code(),
-        path == CopyPath::kBatch ? absl::StatusCode::kOk : absl::StatusCode::kInvalidArgument);
-  }
-}
-
 TEST_F(CudaDeviceTest, OnlyMemoryOfTheGpuIsAdopted) {
   const std::unique_ptr<Device> device = Open({});
   const auto region = device->CreateRegion({.handle_bytes = kHandleBytes, .max_handles = 2}, 1);

@@ -27,29 +27,16 @@ class CudaFaultsTest : public ::testing::Test {
     fake_cuda::Repair();
   }
 
-  absl::Status Submit(CopyPath path = CopyPath::kBatch) {
+  absl::Status Submit() {
     const CopySegment segment = {0, arena_.bytes().data(), 4096};
     return device_
         ->Submit({.direction = CopyDirection::kHostToDevice,
-                  .path = path,
                   .region = region_.get(),
                   .segments = {&segment, 1}})
         .status();
   }
   absl::Status SubmitBlocks(CopyDirection direction) {
-    const BlockGeometry geometry = {.shape = {.layers = 1, .axes = 1, .tokens = 8, .kv_heads = 1},
-                                    .row_bytes = 512,
-                                    .token_stride = 512,
-                                    .planes = {0}};
-    const BlockTransfer block = {.host = arena_.bytes().data()};
-    return device_
-        ->SubmitBlocks({.direction = direction,
-                        .region = region_.get(),
-                        .geometry = &geometry,
-                        .block_bytes = 4096,
-                        .blocks = {&block, 1},
-                        .outcomes = reinterpret_cast<BlockOutcomes*>(&arena_.bytes()[4096])})
-        .status();
+    return SubmitRow(device_.get(), region_.get(), arena_.bytes(), direction);
   }
   // Polls until `count` operations have ended.
   std::vector<absl::Status> Ends(size_t count) {
@@ -73,9 +60,9 @@ class CudaFaultsTest : public ::testing::Test {
 };
 
 TEST_F(CudaFaultsTest, AFailedCopyLosesTheDeviceAndEndsEverything) {
-  for (const CopyPath path : kPaths) {
+  for (const bool blocks : {false, true}) {
     ASSERT_TRUE(device_->Await(Lane::kOnboard, page_->word(0), 1).ok());
-    ASSERT_EQ(Submit(path), absl::OkStatus());
+    ASSERT_EQ(blocks ? SubmitBlocks(kIn) : Submit(), absl::OkStatus());
     ASSERT_TRUE(device_->Signal(Lane::kOnboard, page_->word(1), 1).ok());
     ASSERT_TRUE(device_->Await(Lane::kCompute, page_->word(1), 1).ok());
     fake_cuda::FailNextMove();
@@ -125,19 +112,17 @@ TEST_F(CudaFaultsTest, AFailedBatchOfBlocksLosesTheDevice) {
 
 // A call that CUDA refuses, a bad argument say, is that copy's failure alone: the device serves on.
 TEST_F(CudaFaultsTest, ARefusedCallFailsItsCopyAndNothingElse) {
-  const auto submit = [this](int way) {
-    return way < static_cast<int>(kPaths.size()) ? Submit(kPaths[way]) : SubmitBlocks(kIn);
-  };
-  for (int way = 0; way <= static_cast<int>(kPaths.size()); ++way) {
-    SCOPED_TRACE(way);
+  for (const bool blocks : {false, true}) {
+    SCOPED_TRACE(blocks);
+    const auto submit = [this, blocks] { return blocks ? SubmitBlocks(kIn) : Submit(); };
     fake_cuda::RefuseNextMove();
-    ASSERT_EQ(submit(way), absl::OkStatus()) << "it has its place, and its end is polled";
+    ASSERT_EQ(submit(), absl::OkStatus()) << "it has its place, and its end is polled";
     const absl::Status end = Ends(1)[0];
     EXPECT_EQ(end.code(), kUnavailable);
     EXPECT_NE(end.message().find("an error of the fake's"), std::string::npos) << end;
     EXPECT_FALSE(IsAbandoned(end));
     EXPECT_EQ(device_->state(), absl::OkStatus());
-    ASSERT_EQ(submit(way), absl::OkStatus());
+    ASSERT_EQ(submit(), absl::OkStatus());
     EXPECT_EQ(Ends(1)[0], absl::OkStatus());
   }
 }
@@ -259,12 +244,12 @@ TEST_F(CudaFaultsTest, APinningThatFailsHalfWayIsTakenBack) {
   EXPECT_EQ(device_->Pin(second.bytes()), absl::OkStatus());
   EXPECT_EQ(device_->Unpin(second.bytes()), absl::OkStatus());
   EXPECT_EQ(fake_cuda::RegisteredBytes(), before);
-  EXPECT_EQ(Submit(CopyPath::kStaged), absl::OkStatus());
+  EXPECT_EQ(SubmitBlocks(kIn), absl::OkStatus());
   EXPECT_EQ(Ends(1)[0], absl::OkStatus()) << "the error is no other call's";
 }
 
 TEST_F(CudaFaultsTest, AClosedDeviceGivesHostMemoryBack) {
-  ASSERT_EQ(Submit(CopyPath::kStaged), absl::OkStatus());
+  ASSERT_EQ(SubmitBlocks(kIn), absl::OkStatus());
   EXPECT_EQ(Ends(1)[0], absl::OkStatus());
   region_.reset();
   device_.reset();

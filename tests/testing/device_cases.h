@@ -31,28 +31,23 @@ inline std::vector<CopySegment> ScatteredSegments(std::span<std::byte> host) {
   return segments;
 }
 
-TEST_P(DeviceTest, BytesComeBackByEveryPath) {
+TEST_P(DeviceTest, BytesComeBack) {
   const std::span<std::byte> in = host(0, 2 * kTestPinChunk);
   const std::span<std::byte> out = host(2 * kTestPinChunk, 2 * kTestPinChunk);
   const std::vector<CopySegment> there = ScatteredSegments(in);
   const std::vector<CopySegment> back = ScatteredSegments(out);
-  for (size_t i = 0; i < kPaths.size(); ++i) {
-    for (const CopyPath path : kPaths) {
-      FillWithNoise(i + 1, in);
-      std::ranges::fill(out, std::byte{0xa5});
-      Onboard(there, kPaths[i]);
-      Offload(back, path);
-      std::vector<std::byte> expected(out.size(), std::byte{0xa5});
-      for (const CopySegment& segment : there) {
-        std::ranges::copy_n(segment.host, segment.bytes,
-                            expected.begin() + (segment.host - in.data()));
-      }
-      EXPECT_TRUE(std::ranges::equal(out, expected)) << i << " and " << static_cast<int>(path);
-    }
+  FillWithNoise(1, in);
+  std::ranges::fill(out, std::byte{0xa5});
+  Onboard(there);
+  Offload(back);
+  std::vector<std::byte> expected(out.size(), std::byte{0xa5});
+  for (const CopySegment& segment : there) {
+    std::ranges::copy_n(segment.host, segment.bytes, expected.begin() + (segment.host - in.data()));
   }
+  EXPECT_TRUE(std::ranges::equal(out, expected));
 }
 
-TEST_P(DeviceTest, ALongBatchComesBackByEveryPath) {
+TEST_P(DeviceTest, ALongBatchComesBack) {
   std::vector<CopySegment> there;
   std::vector<CopySegment> back;
   for (uint64_t i = 0; i < kMaxCopySegments; ++i) {
@@ -60,39 +55,31 @@ TEST_P(DeviceTest, ALongBatchComesBackByEveryPath) {
     there.push_back(Segment(place, host(i * 4 * kKiB, 4 * kKiB)));
     back.push_back(Segment(place, host(kArenaBytes / 2 + i * 4 * kKiB, 4 * kKiB)));
   }
-  for (const CopyPath path : kPaths) {
-    FillWithNoise(7 + static_cast<uint64_t>(path), host(0, 4 << 20));
-    Onboard(there, path);
-    Offload(back, path);
-    EXPECT_TRUE(std::ranges::equal(host(0, 4 << 20), host(kArenaBytes / 2, 4 << 20)));
-  }
+  FillWithNoise(7, host(0, 4 << 20));
+  Onboard(there);
+  Offload(back);
+  EXPECT_TRUE(std::ranges::equal(host(0, 4 << 20), host(kArenaBytes / 2, 4 << 20)));
 }
 
 TEST_P(DeviceTest, AnEmptyBatchEnds) {
-  for (const CopyPath path : kPaths) {
-    Onboard({}, path);
-    Offload({}, path);
-  }
+  Onboard({});
+  Offload({});
 }
 
 TEST_P(DeviceTest, OneLaneRunsInTheOrderOfTheCalls) {
   std::ranges::fill(host(0, kKiB), std::byte{1});
   std::ranges::fill(host(kKiB, kKiB), std::byte{2});
-  for (const CopyPath first : kPaths) {
-    for (const CopyPath second : kPaths) {
-      const CopySegment one = Segment(0, host(0, kKiB));
-      const CopySegment two = Segment(0, host(kKiB, kKiB));
-      const Ticket a = Must(Submit(kIn, {&one, 1}, first));
-      const Ticket b = Must(Submit(kIn, {&two, 1}, second));
-      EXPECT_EQ(b, (Ticket{Lane::kOnboard, a.sequence + 1}));
-      ASSERT_EQ(device_->Drain(Long()), absl::OkStatus());
-      const std::vector<Completion> ended = PollAll();
-      ASSERT_EQ(ended.size(), 2);
-      EXPECT_EQ(ended[0].ticket, a);
-      EXPECT_EQ(ended[1].ticket, b);
-      EXPECT_EQ(Held(0, kKiB), std::vector(kKiB, std::byte{2}));
-    }
-  }
+  const CopySegment one = Segment(0, host(0, kKiB));
+  const CopySegment two = Segment(0, host(kKiB, kKiB));
+  const Ticket a = Must(Submit(kIn, {&one, 1}));
+  const Ticket b = Must(Submit(kIn, {&two, 1}));
+  EXPECT_EQ(b, (Ticket{Lane::kOnboard, a.sequence + 1}));
+  ASSERT_EQ(device_->Drain(Long()), absl::OkStatus());
+  const std::vector<Completion> ended = PollAll();
+  ASSERT_EQ(ended.size(), 2);
+  EXPECT_EQ(ended[0].ticket, a);
+  EXPECT_EQ(ended[1].ticket, b);
+  EXPECT_EQ(Held(0, kKiB), std::vector(kKiB, std::byte{2}));
 }
 
 TEST_P(DeviceTest, ALaneWaitsUntilItsWordIsRaised) {
@@ -136,26 +123,20 @@ TEST_P(DeviceTest, ASignalIsSeenByTheHostAfterWhatWasAhead) {
   Finish();
 }
 
-// The sources of a path that works ahead of its lane must not be read ahead of the word.
 TEST_P(DeviceTest, WhatAWordStandsForIsReadBehindIt) {
-  uint64_t seed = 0;
-  for (const CopyPath path : kPaths) {
-    page_->word(0)->store(0);
-    page_->word(1)->store(0);
-    FillWithNoise(++seed, host(0, 64 * kKiB));
-    const CopySegment there = Segment(0, host(0, 64 * kKiB));
-    const CopySegment back = Segment(0, host(kArenaBytes / 2, 64 * kKiB));
-    Must(device_->Await(Lane::kOffload, page_->word(1), 1));
-    Must(Submit(kOut, {&back, 1}, path));
-    Must(device_->Await(Lane::kOnboard, page_->word(0), 1));
-    Must(Submit(kIn, {&there, 1}, path));
-    Must(device_->Signal(Lane::kOnboard, page_->word(1), 1));
-    EXPECT_EQ(device_->Drain(absl::Milliseconds(20)).code(), absl::StatusCode::kDeadlineExceeded);
-    FillWithNoise(++seed, host(0, 64 * kKiB));
-    device_->Raise(page_->word(0), 1);
-    Finish();
-    EXPECT_TRUE(std::ranges::equal(host(0, 64 * kKiB), host(kArenaBytes / 2, 64 * kKiB)));
-  }
+  FillWithNoise(1, host(0, 64 * kKiB));
+  const CopySegment there = Segment(0, host(0, 64 * kKiB));
+  const CopySegment back = Segment(0, host(kArenaBytes / 2, 64 * kKiB));
+  Must(device_->Await(Lane::kOffload, page_->word(1), 1));
+  Must(Submit(kOut, {&back, 1}));
+  Must(device_->Await(Lane::kOnboard, page_->word(0), 1));
+  Must(Submit(kIn, {&there, 1}));
+  Must(device_->Signal(Lane::kOnboard, page_->word(1), 1));
+  EXPECT_EQ(device_->Drain(absl::Milliseconds(20)).code(), absl::StatusCode::kDeadlineExceeded);
+  FillWithNoise(2, host(0, 64 * kKiB));
+  device_->Raise(page_->word(0), 1);
+  Finish();
+  EXPECT_TRUE(std::ranges::equal(host(0, 64 * kKiB), host(kArenaBytes / 2, 64 * kKiB)));
 }
 
 TEST_P(DeviceTest, ComputeOrdersTheLanesOnBothSides) {
@@ -197,18 +178,15 @@ TEST_P(DeviceTest, LongBatchesBehindAWordHoldNobodyUp) {
     // Runs that are no neighbours.
     segments.push_back(Segment(i * kKiB, host(i * 2 * kKiB, kKiB)));
   }
-  for (const CopyPath path : kPaths) {
-    page_->word(0)->store(0);
-    FillWithNoise(5, host(0, 2 << 20));
-    Must(device_->Await(Lane::kOnboard, page_->word(0), 1));
-    for (size_t i = 1; i < kMaxLaneDepth; ++i) Must(Submit(kIn, segments, path));
-    device_->Raise(page_->word(0), 1);
-    Finish();
-    const std::vector<std::byte> held = Held(0, kMaxCopySegments * kKiB);
-    for (uint64_t i = 0; i < kMaxCopySegments; ++i) {
-      ASSERT_TRUE(
-          std::ranges::equal(std::span(held).subspan(i * kKiB, kKiB), host(i * 2 * kKiB, kKiB)));
-    }
+  FillWithNoise(5, host(0, 2 << 20));
+  Must(device_->Await(Lane::kOnboard, page_->word(0), 1));
+  for (size_t i = 1; i < kMaxLaneDepth; ++i) Must(Submit(kIn, segments));
+  device_->Raise(page_->word(0), 1);
+  Finish();
+  const std::vector<std::byte> held = Held(0, kMaxCopySegments * kKiB);
+  for (uint64_t i = 0; i < kMaxCopySegments; ++i) {
+    ASSERT_TRUE(
+        std::ranges::equal(std::span(held).subspan(i * kKiB, kKiB), host(i * 2 * kKiB, kKiB)));
   }
 }
 
@@ -226,10 +204,8 @@ TEST_P(DeviceTest, ABatchThatCannotBeIsInvalid) {
       {{0, arena_.bytes().data() + kArenaBytes - 1, 2}},
       {Segment(0, host(kTestPinChunk - 1, 2))}};
   for (const auto& batch : batches) {
-    for (const CopyPath path : kPaths) {
-      EXPECT_EQ(Submit(kIn, batch, path).status().code(), absl::StatusCode::kInvalidArgument);
-      EXPECT_EQ(Submit(kOut, batch, path).status().code(), absl::StatusCode::kInvalidArgument);
-    }
+    EXPECT_EQ(Submit(kIn, batch).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(Submit(kOut, batch).status().code(), absl::StatusCode::kInvalidArgument);
   }
   const CopySegment whole = Segment(0, host(0, kTestPinChunk));
   EXPECT_EQ(Must(Submit(kIn, {&whole, 1})), (Ticket{Lane::kOnboard, 1}));
@@ -241,11 +217,8 @@ TEST_P(DeviceTest, NeighboursOnBothSidesOfAChunkBorderAreCopied) {
   FillWithNoise(4, host(0, 2 * kTestPinChunk));
   const std::vector<CopySegment> segments = {Segment(0, host(kTestPinChunk - 4 * kKiB, 4 * kKiB)),
                                              Segment(4 * kKiB, host(kTestPinChunk, 4 * kKiB))};
-  for (const CopyPath path : kPaths) {
-    Onboard(segments, path);
-    const std::vector<std::byte> held = Held(0, 8 * kKiB);
-    EXPECT_TRUE(std::ranges::equal(held, host(kTestPinChunk - 4 * kKiB, 8 * kKiB)));
-  }
+  Onboard(segments);
+  EXPECT_TRUE(std::ranges::equal(Held(0, 8 * kKiB), host(kTestPinChunk - 4 * kKiB, 8 * kKiB)));
 }
 
 TEST_P(DeviceTest, EveryEndIsPolledOnce) {

@@ -34,11 +34,10 @@ inline constexpr uint64_t kHandleBytes = 2 * kRegionGranularity;
 // Small, so that borders are there to be crossed.
 inline constexpr uint64_t kTestPinChunk = uint64_t{4} << 20;
 inline constexpr uint64_t kArenaBytes = uint64_t{16} << 20;
-inline constexpr std::array<CopyPath, kCopyPaths> kPaths = {CopyPath::kBatch, CopyPath::kStaged};
 
 struct DeviceForm {
   std::string name;
-  // With all paths, and host memory pinned in chunks of `pin_chunk_bytes`.
+  // With kernels, and host memory pinned in chunks of `pin_chunk_bytes`.
   std::function<absl::StatusOr<std::unique_ptr<Device>>(const Clock* clock,
                                                         uint64_t pin_chunk_bytes)>
       open;
@@ -95,6 +94,25 @@ class Rescuer {
   std::thread thread_;
 };
 
+// Submits a batch of one block of 4096 bytes, at the start of both memories; its outcomes are
+// behind it in host memory.
+inline absl::Status SubmitRow(Device* device, DeviceRegion* region, std::span<std::byte> host,
+                              CopyDirection direction = kIn) {
+  const BlockGeometry geometry = {.shape = {.layers = 1, .axes = 1, .tokens = 8, .kv_heads = 1},
+                                  .row_bytes = 512,
+                                  .token_stride = 512,
+                                  .planes = {0}};
+  const BlockTransfer block = {.host = host.data()};
+  return device
+      ->SubmitBlocks({.direction = direction,
+                      .region = region,
+                      .geometry = &geometry,
+                      .block_bytes = 4096,
+                      .blocks = {&block, 1},
+                      .outcomes = reinterpret_cast<BlockOutcomes*>(&host[4096])})
+      .status();
+}
+
 class DeviceTest : public ::testing::TestWithParam<DeviceForm> {
  protected:
   void SetUp() override {
@@ -120,10 +138,8 @@ class DeviceTest : public ::testing::TestWithParam<DeviceForm> {
   CopySegment Segment(uint64_t device_offset, std::span<std::byte> host) const {
     return {device_offset, host.data(), host.size()};
   }
-  absl::StatusOr<Ticket> Submit(CopyDirection direction, std::span<const CopySegment> segments,
-                                CopyPath path = CopyPath::kBatch) {
-    return device_->Submit(
-        {.direction = direction, .path = path, .region = region_.get(), .segments = segments});
+  absl::StatusOr<Ticket> Submit(CopyDirection direction, std::span<const CopySegment> segments) {
+    return device_->Submit({.direction = direction, .region = region_.get(), .segments = segments});
   }
   // All that has ended and was not polled yet, up to `most`.
   std::vector<Completion> PollAll(size_t most = 3 * kMaxLaneDepth) {
@@ -137,12 +153,12 @@ class DeviceTest : public ::testing::TestWithParam<DeviceForm> {
     for (const Completion& end : PollAll()) EXPECT_EQ(end.status, absl::OkStatus());
   }
   // One batch there or back, to its end.
-  void Onboard(std::span<const CopySegment> segments, CopyPath path = CopyPath::kBatch) {
-    Must(Submit(CopyDirection::kHostToDevice, segments, path));
+  void Onboard(std::span<const CopySegment> segments) {
+    Must(Submit(CopyDirection::kHostToDevice, segments));
     Finish();
   }
-  void Offload(std::span<const CopySegment> segments, CopyPath path = CopyPath::kBatch) {
-    Must(Submit(CopyDirection::kDeviceToHost, segments, path));
+  void Offload(std::span<const CopySegment> segments) {
+    Must(Submit(CopyDirection::kDeviceToHost, segments));
     Finish();
   }
   // What the region holds there.

@@ -85,7 +85,6 @@ TEST_F(EmulatedBlocksTest, BlocksTakeTheTimeOfTheirPassesAndOfWhatIsStored) {
       ASSERT_TRUE(Submit(direction, 3, one.codec).ok());
       EXPECT_EQ(rig_->Finish().at(0).device,
                 LinkModel::Pcie5().Predict({.direction = direction,
-                                            .path = CopyPath::kStaged,
                                             .segments = 3,
                                             .bytes = 3 * one.stored,
                                             .kernel_bytes = 3 * one.passes}));

@@ -39,13 +39,7 @@ TEST_F(EmulatedDeviceTest, BytesComeBackAsTheyWent) {
 
 TEST_F(EmulatedDeviceTest, WithoutKernelsItCopiesByTheCopyEngineAlone) {
   EmulatedRig without(&time_, {.kernels = false});
-  for (const CopyPath path : {CopyPath::kBatch, CopyPath::kStaged}) {
-    const CopyBatch batch = {.path = path, .region = without.region()};
-    const bool engine = path == CopyPath::kBatch;
-    EXPECT_EQ(without.device().Submit(batch).status().code(),
-              engine ? absl::StatusCode::kOk : absl::StatusCode::kInvalidArgument);
-    EXPECT_TRUE(rig_.device().Submit({.path = path, .region = rig_.region()}).ok());
-  }
+  EXPECT_TRUE(without.device().Submit({.region = without.region()}).ok());
   EXPECT_EQ(without.device().SubmitBlocks({.region = without.region()}).status().code(),
             absl::StatusCode::kInvalidArgument);
 }

@@ -17,17 +17,29 @@ class EmulatedLaneTest : public ::testing::Test {
  protected:
   EmulatedLaneTest() : rig_(&time_, {.link = link_}) {}
 
+  // Of a batch of one block, gathered by a kernel or scattered.
   static CopyShape Staged(CopyDirection direction = kOut, uint64_t bytes = kMiB) {
-    return {.direction = direction, .path = CopyPath::kStaged, .segments = 1, .bytes = bytes};
+    return {.direction = direction, .segments = 1, .bytes = bytes, .kernel_bytes = 2 * bytes};
   }
   // From the first byte of host memory and of the region.
   void Submit(const CopyShape& shape) {
-    const CopySegment segment = {.host = rig_.host(0).data(), .bytes = shape.bytes};
+    if (shape.kernel_bytes == 0) {
+      const CopySegment segment = {.host = rig_.host(0).data(), .bytes = shape.bytes};
+      ASSERT_TRUE(rig_.Submit(shape.direction, segment).ok());
+      return;
+    }
+    const BlockGeometry geometry = {.shape = {.layers = 1, .axes = 1, .tokens = 1, .kv_heads = 1},
+                                    .row_bytes = shape.bytes,
+                                    .planes = {0}};
+    const BlockTransfer block = {.host = rig_.host(0).data()};
     ASSERT_TRUE(rig_.device()
-                    .Submit({.direction = shape.direction,
-                             .path = shape.path,
-                             .region = rig_.region(),
-                             .segments = {&segment, 1}})
+                    .SubmitBlocks({.direction = shape.direction,
+                                   .region = rig_.region(),
+                                   .geometry = &geometry,
+                                   .block_bytes = shape.bytes,
+                                   .blocks = {&block, 1},
+                                   .outcomes = outcomes_,
+                                   .summed = false})
                     .ok());
   }
   // How long until all has ended.
@@ -41,15 +53,16 @@ class EmulatedLaneTest : public ::testing::Test {
   testing::SimTime time_;
   const LinkModel link_ = LinkModel::Pcie5();
   EmulatedRig rig_;
+  BlockOutcomes* const outcomes_ = new (rig_.host(500).data()) BlockOutcomes();
 };
 
-TEST_F(EmulatedLaneTest, BatchesOfAllPathsTakeWhatTheModelSaysOfTheirLane) {
+TEST_F(EmulatedLaneTest, BatchesOfBothKindsTakeWhatTheModelSaysOfTheirLane) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 50; ++round) {
     std::vector<CopyShape> shapes;
     for (int i = 0; i < 12; ++i) {
       CopyShape shape = Staged(round % 2 == 0 ? kOut : kIn, kRigBlock << random() % 9);
-      shape.path = static_cast<CopyPath>(random() % kCopyPaths);
+      if (random() % 2 == 0) shape.kernel_bytes = 0;
       shapes.push_back(shape);
       Submit(shape);
     }

@@ -62,7 +62,8 @@ class GpuPoolTest : public ::testing::Test {
   testing::SimExecutor executor_{&time_};
   testing::FaultyDevice device_{&executor_, {}};
   LaneRunner runner_{&device_, &executor_, &executor_};
-  std::unique_ptr<GpuPool> pool_ = *GpuPool::Create(&device_, &runner_, {.bytes = kSlots* kSlot, .slot_bytes = kSlot});
+  std::unique_ptr<GpuPool> pool_ =
+      *GpuPool::Create(&device_, &runner_, {.bytes = kSlots * kSlot, .slot_bytes = kSlot});
   TaskScope scope_{&executor_};
 };
 
@@ -161,12 +162,14 @@ TEST_F(GpuPoolTest, ErrorsOfTheDeviceReachTheCaller) {
   EXPECT_EQ(Finish(pool_->Gather({&transfer, 1}, CopyUrgency::kBackground)), absl::OkStatus());
   device_.Lose();
   EXPECT_EQ(Finish(pool_->Scatter({&transfer, 1})).code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(GpuPool::Create(&device_, &runner_, {.bytes = kSlot, .slot_bytes = kSlot}).status().code(),
-            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(
+      GpuPool::Create(&device_, &runner_, {.bytes = kSlot, .slot_bytes = kSlot}).status().code(),
+      absl::StatusCode::kUnavailable);
 }
 
 TEST_F(GpuPoolTest, APoolIsRoundedDownToWholeSlots) {
-  const auto pool = GpuPool::Create(&device_, &runner_, {.bytes = 3 * kSlot - 1, .slot_bytes = kSlot});
+  const auto pool =
+      GpuPool::Create(&device_, &runner_, {.bytes = 3 * kSlot - 1, .slot_bytes = kSlot});
   ASSERT_TRUE(pool.ok()) << pool.status();
   EXPECT_EQ((*pool)->capacity_bytes(), 2 * kSlot);
 }
@@ -199,7 +202,8 @@ TEST_F(GpuPoolTest, CopiesAreCutAtTheBordersOfHandles) {
   constexpr uint64_t kHandle = kRegionGranularity;
   // Slots that end where handles do, and slots of which some lie in two handles.
   for (const uint64_t slot : {kHandle / 4, kHandle / 4 + 4096}) {
-    const auto pool = *GpuPool::Create(&device_, &runner_, {.bytes = kHandle, .slot_bytes = slot, .max_bytes = 3 * kHandle});
+    const auto pool = *GpuPool::Create(
+        &device_, &runner_, {.bytes = kHandle, .slot_bytes = slot, .max_bytes = 3 * kHandle});
     while (pool->handles().size() < 3) ASSERT_EQ(Finish(pool->Grow()), absl::OkStatus());
     std::vector<GpuSlot> slots;
     for (auto taken = pool->Reserve(); taken.ok(); taken = pool->Reserve()) {
@@ -224,7 +228,8 @@ TEST_F(GpuPoolTest, CopiesAreCutAtTheBordersOfHandles) {
 
 TEST_F(GpuPoolTest, APoolGrowsByWholeHandlesUpToItsMost) {
   constexpr uint64_t kHandle = kRegionGranularity;
-  const auto pool = *GpuPool::Create(&device_, &runner_, {.bytes = kHandle, .slot_bytes = kSlot, .max_bytes = 3 * kHandle});
+  const auto pool = *GpuPool::Create(
+      &device_, &runner_, {.bytes = kHandle, .slot_bytes = kSlot, .max_bytes = 3 * kHandle});
   constexpr uint64_t kPerHandle = kHandle / kSlot;
   EXPECT_EQ(pool->table().slots(), kPerHandle);
   EXPECT_EQ(pool->region()->handles(), 1u);
@@ -264,8 +269,8 @@ class ResizedPoolTest : public GpuPoolTest {
   }
   size_t Cut() { return Finish(three_->Cut()); }
 
-  std::unique_ptr<GpuPool> three_ =
-      *GpuPool::Create(&device_, &runner_, {.bytes = kHandle, .slot_bytes = kSlot, .max_bytes = 3 * kHandle});
+  std::unique_ptr<GpuPool> three_ = *GpuPool::Create(
+      &device_, &runner_, {.bytes = kHandle, .slot_bytes = kSlot, .max_bytes = 3 * kHandle});
 };
 
 TEST_F(ResizedPoolTest, AHandleGoesWhenNobodyHasToDoWithItsSlots) {
@@ -317,7 +322,8 @@ TEST_F(ResizedPoolTest, AHandleThatComesAgainIsAnotherMemory) {
 
 TEST_F(ResizedPoolTest, ASlotOverABorderGoesWithTheHandleItEndsIn) {
   constexpr uint64_t kOdd = kHandle / 2 + 4096;
-  const auto pool = *GpuPool::Create(&device_, &runner_, {.bytes = kHandle, .slot_bytes = kOdd, .max_bytes = 2 * kHandle});
+  const auto pool = *GpuPool::Create(
+      &device_, &runner_, {.bytes = kHandle, .slot_bytes = kOdd, .max_bytes = 2 * kHandle});
   ASSERT_EQ(pool->table().slots(), 1u);
   ASSERT_EQ(Finish(pool->Grow()), absl::OkStatus());
   ASSERT_EQ(pool->table().slots(), 3u);
@@ -347,7 +353,8 @@ TEST_F(ResizedPoolTest, CopiesRunWhileThePoolChanges) {
   testing::FaultyDevice device(&executor_, {.seed = 7, .checker = &checker});
   ASSERT_TRUE(device.Pin(host).ok());
   LaneRunner runner(&device, &executor_, &executor_);
-  const auto pool = *GpuPool::Create(&device, &runner, {.bytes = kHandle, .slot_bytes = kSlot, .max_bytes = 3 * kHandle});
+  const auto pool = *GpuPool::Create(
+      &device, &runner, {.bytes = kHandle, .slot_bytes = kSlot, .max_bytes = 3 * kHandle});
   ASSERT_EQ(Finish(pool->Grow()), absl::OkStatus());
   std::vector<GpuSlot> slots;
   std::vector<GpuTransfer> in;
@@ -383,14 +390,16 @@ TEST_F(ResizedPoolTest, CopiesRunWhileThePoolChanges) {
 
 TEST_F(GpuPoolTest, APoolAsLargeAsItMayBecomeIsOneHandleIfItIsSmall) {
   constexpr uint64_t kHandle = kRegionGranularity;
-  const auto pool = *GpuPool::Create(&device_, &runner_, {.bytes = 2 * kHandle, .slot_bytes = kSlot, .max_bytes = 2 * kHandle});
+  const auto pool = *GpuPool::Create(
+      &device_, &runner_, {.bytes = 2 * kHandle, .slot_bytes = kSlot, .max_bytes = 2 * kHandle});
   EXPECT_EQ(pool->handles().size(), 1u);
   EXPECT_EQ(pool->max_handles(), 1u);
 }
 
 TEST_F(GpuPoolTest, NoMemoryForAHandleLeavesThePoolAsItIs) {
   constexpr uint64_t kHandle = kRegionGranularity;
-  const auto pool = *GpuPool::Create(&device_, &runner_, {.bytes = kHandle, .slot_bytes = kSlot, .max_bytes = kHandle});
+  const auto pool = *GpuPool::Create(&device_, &runner_,
+                                     {.bytes = kHandle, .slot_bytes = kSlot, .max_bytes = kHandle});
   EXPECT_EQ(Finish(pool->Grow()).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(pool->version(), 1u);
   EXPECT_EQ(pool->handles().size(), 1u);

@@ -20,7 +20,8 @@ GpuWorld::GpuWorld(uint64_t seed, LeftOut left_out)
       device_(&executor_, {.seed = random_(), .checker = &checker_, .process = "the agent"}) {
   for (size_t block = kHostBlocks; block > 0; --block) free_host_.push_back(block - 1);
   KVT_CHECK(device_.Pin(host_).ok());
-  pool_ = *GpuPool::Create(&device_, &runner_, {.bytes = kSlots * kBlockBytes, .slot_bytes = kBlockBytes});
+  pool_ = *GpuPool::Create(&device_, &runner_,
+                           {.bytes = kSlots * kBlockBytes, .slot_bytes = kBlockBytes});
   tables_ = std::make_unique<BlockTable>(&pool_->table(), kBlockTokens);
   words_ = std::make_unique<StepWords>(&device_, &pool_->table(), &executor_, &scope_);
   for (const char* name : {"worker one", "worker two"}) {

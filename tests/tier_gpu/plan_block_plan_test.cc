@@ -66,8 +66,7 @@ TEST(BlockPlanTest, RowsAreWhereTheEngineHasThem) {
         const uint64_t expected =
             layout.address(layer, fused ? 0 : axis, 3) + (fused ? 2 * row + axis : row) * kRow;
         const BlockGeometry& geometry = form->rows;
-        EXPECT_EQ(3 * form->slot_stride +
-                      geometry.planes[layer * stored.shape.axes + axis] +
+        EXPECT_EQ(3 * form->slot_stride + geometry.planes[layer * stored.shape.axes + axis] +
                       token * geometry.token_stride + head * geometry.head_stride,
                   expected)
             << layout.name;
@@ -130,8 +129,8 @@ TEST(BlockPlanTest, BatchesAreBoundedInBlocksBytesAndMoves) {
   EXPECT_EQ(EndsOf(uneven, 4096, 11), (Ends{5, 10, 11}));
 }
 
-TEST(BlockPlanTest, LayersGoInGroupsOfABatch) {
-  // A quarter of a batch for each layer of two blocks.
+TEST(BlockPlanTest, LayersGoInGroups) {
+  // A quarter of a group for each layer of two blocks.
   const KvGeometry geometry =
       testing::PairedLayout(
           {.layers = 11, .slots = 2, .run_bytes = kMinLayerGroupBytes / 16, .start = 0})
@@ -143,7 +142,7 @@ TEST(BlockPlanTest, LayersGoInGroupsOfABatch) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   std::vector<uint32_t> complete;
   for (const BlockPlan::Batch& batch : plan->batches) complete.push_back(batch.layers_complete);
-  EXPECT_EQ(complete, (std::vector<uint32_t>{4, 4, 11})) << "what is left over goes with the last";
+  EXPECT_EQ(complete, (std::vector<uint32_t>{4, 11})) << "what is left over goes with the last";
   EXPECT_EQ(plan->transfers[2].host, HostAt(0) + 4 * geometry.layer_bytes());
   // Encoded blocks have no layers.
   BlockForm encoded = form;
@@ -169,8 +168,7 @@ TEST(BlockPlanTest, WhatDoesNotFitIsNamed) {
                [](auto& stored) { stored.shape.tokens = 3; });
   const auto expect_blocks = [&geometry](const std::string& message, const PlannedBlock& wrong) {
     const std::vector<PlannedBlock> blocks = {{.slot = 4, .host = HostAt(0)}, wrong};
-    const absl::Status status =
-        PlanBlocks(RawForm(geometry), PlanOrder::kWhole, blocks).status();
+    const absl::Status status = PlanBlocks(RawForm(geometry), PlanOrder::kWhole, blocks).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << message;
     EXPECT_THAT(std::string(status.message()), HasSubstr(message));
   };

@@ -128,8 +128,8 @@ absl::Status CudaRegion::GrowBy(int descriptor) {
 absl::Status CudaRegion::StatusOfHandle(const char* call, CUresult error) const {
   absl::Status status = driver_.Status(call, error);
   if (!IsOfTheDescriptor(error)) return status;
-  return absl::InvalidArgumentError(
-      absl::StrCat(std::string(status.message()), ": no handle of ", shape_.handle_bytes, " bytes"));
+  return absl::InvalidArgumentError(absl::StrCat(std::string(status.message()), ": no handle of ",
+                                                 shape_.handle_bytes, " bytes"));
 }
 
 absl::Status CudaRegion::Map(const Handle& handle) {
@@ -139,8 +139,8 @@ absl::Status CudaRegion::Map(const Handle& handle) {
   CUmemAccessDesc access{};
   access.location = PropertiesOn(context_.gpu()).location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  absl::Status usable = StatusOfHandle(
-      "cuMemSetAccess", driver_.set_access(at, shape_.handle_bytes, &access, 1));
+  absl::Status usable =
+      StatusOfHandle("cuMemSetAccess", driver_.set_access(at, shape_.handle_bytes, &access, 1));
   if (!usable.ok()) {
     (void)driver_.unmap(at, shape_.handle_bytes);
     return usable;

@@ -33,10 +33,10 @@ struct LanePipeline {
 // One batch, as far as its time is concerned.
 struct CopyShape {
   CopyDirection direction = CopyDirection::kHostToDevice;
-  size_t segments = 0;  // Of one size; none takes the time of the call.
-  uint64_t bytes = 0;   // All segments' together.
+  size_t segments = 0;        // Of one size; none takes the time of the call.
+  uint64_t bytes = 0;         // All segments' together.
   uint64_t kernel_bytes = 0;  // What kernels read and write in device memory; 0: there are none.
-  bool duplex = false;  // The other direction is as busy.
+  bool duplex = false;        // The other direction is as busy.
 };
 
 class LinkModel {

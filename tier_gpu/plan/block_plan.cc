@@ -84,8 +84,8 @@ absl::StatusOr<BlockPlan> PlanBlocks(const BlockForm& form, PlanOrder order,
     const BlockPlan::Group& group = plan.groups.emplace_back(GroupOf(form, first, count));
     const size_t begin = plan.transfers.size();
     for (const PlannedBlock& block : blocks) {
-      plan.transfers.push_back({.device_offset = block.slot * form.slot_stride,
-                                .host = block.host + host_offset});
+      plan.transfers.push_back(
+          {.device_offset = block.slot * form.slot_stride, .host = block.host + host_offset});
     }
     const size_t end = plan.transfers.size();
     const size_t fit = BatchBlocks(group);

@@ -1,5 +1,5 @@
-// PlanSlotCopies() says which segments move whole blocks between slots of the agent's own pool, where
-// a block is one run, and host memory. Pure.
+// PlanSlotCopies() says which segments move whole blocks between slots of the agent's own pool,
+// where a block is one run, and host memory. Pure.
 #ifndef KVTIER_TIER_GPU_PLAN_SLOT_COPIES_H_
 #define KVTIER_TIER_GPU_PLAN_SLOT_COPIES_H_
 
@@ -23,9 +23,10 @@ struct PinnedChunks {
   uint64_t chunk_bytes = 0;   // 0: it is pinned in one piece.
 };
 
-// Returns batches for one lane, in their order, of up to kMaxCopySegments segments and kMaxCopyBytes,
-// or of one segment that is longer. What lies side by side on both sides becomes one segment of up
-// to kMaxCopyBytes; none crosses the border of two chunks, nor of two handles of `handle_bytes`.
+// Returns batches for one lane, in their order, of up to kMaxCopySegments segments and
+// kMaxCopyBytes, or of one segment that is longer. What lies side by side on both sides becomes one
+// segment of up to kMaxCopyBytes; none crosses the border of two chunks, nor of two handles of
+// `handle_bytes`.
 std::vector<std::vector<CopySegment>> PlanSlotCopies(std::span<const SlotCopy> blocks,
                                                      const PinnedChunks& chunks,
                                                      uint64_t handle_bytes);
