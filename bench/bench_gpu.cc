@@ -1,12 +1,14 @@
-// bench: gpu - offloads and onboards of an engine's blocks by lanes on a GPU, beside plain copies
+// bench: gpu - offloads and onboards of an engine's blocks by lanes on a GPU, beside the link's
+// rate
 //
 // A real agent in its own process, and an engine with the KV tensors of Llama 3 8B on the device, a
 // pair for each layer, of which a block has 64 pieces of 32 KiB. An offload takes new blocks, from
 // the call to the end of its job: calls to the agent, copies, sums and the commit. An onboard
-// brings them to other blocks of the engine. In each round the same pieces are copied to host
-// memory and back by a cudaMemcpyAsync each, so that the ratio of a round is of neighbours in time;
-// the median of the rounds' ratios counts. With each codec the same again: the device encodes and
-// decodes, and the rates are of the engine's bytes.
+// brings them to other blocks of the engine. In each round as many bytes are copied to host memory
+// and back in one piece, which is what the link gives, and the same pieces by a cudaMemcpyAsync
+// each, as an engine would. The ratio of a round is of neighbours in time; the median of the
+// rounds' ratios counts. With each codec the same again: the device encodes and decodes, and the
+// rates are of the engine's bytes.
 //
 // Blocks are Gaussian values, and what is onboarded in the first rounds is compared with what the
 // codec makes of them. Without a GPU the device is emulated: that shows that all of it works, and
@@ -49,6 +51,8 @@ namespace kvtier::bench {
 namespace {
 
 constexpr const char* kEmulated = "emulated";
+constexpr auto kIn = CopyDirection::kHostToDevice;
+constexpr auto kOut = CopyDirection::kDeviceToHost;
 // Rounds that are proved and not measured. They touch the arena's pages and load the kernels.
 constexpr int kProofs = 3;
 constexpr absl::Duration kPatience = absl::Seconds(60);
@@ -58,9 +62,11 @@ constexpr uint64_t kLeastHostBytes = uint64_t{256} << 20;  // Of the agent.
 // Seconds of one round.
 struct Round {
   double offload = 0;
-  double plain_out = 0;
+  double pieces_out = 0;
+  double link_out = 0;
   double onboard = 0;
-  double plain_in = 0;
+  double pieces_in = 0;
+  double link_in = 0;
 };
 
 // Opens the device as the C ABI and the Python package do; the emulated one they do not have.
@@ -110,11 +116,13 @@ class GpuRounds {
     absl::Status status;
     const auto timed = [&status](auto run) { return Seconds([&] { status.Update(run()); }); };
     Round round;
-    round.plain_out = timed([&] { return engine_->Copy(CopyDirection::kDeviceToHost, from); });
+    round.pieces_out = timed([&] { return engine_->Copy(kOut, from); });
+    round.link_out = timed([&] { return engine_->CopyWhole(kOut, from.size()); });
     round.offload = timed([&] { return End(lanes_->Offload(keys, {}, from, {})); });
     round.onboard = timed([&] { return End(lanes_->Onboard(keys, to, {.timeout = kPatience})); });
     if (number < kProofs) status.Update(Prove(number % 2));
-    round.plain_in = timed([&] { return engine_->Copy(CopyDirection::kHostToDevice, to); });
+    round.link_in = timed([&] { return engine_->CopyWhole(kIn, to.size()); });
+    round.pieces_in = timed([&] { return engine_->Copy(kIn, to); });
     KVT_RETURN_IF_ERROR(status);
     return round;
   }
@@ -137,13 +145,13 @@ class GpuRounds {
   // Computes the blocks of a job, as the engine would.
   absl::Status Compute(uint64_t job) {
     Draw(job, engine_->host());
-    return engine_->Copy(CopyDirection::kHostToDevice, SlotsOf(job));
+    return engine_->Copy(kIn, SlotsOf(job));
   }
   // Compares the engine's third job with what the space makes of this one, and leaves it in the
   // engine's host memory. Errors: kDataLoss, naming the block.
   absl::Status Prove(uint64_t job) {
     Draw(job, values_);
-    KVT_RETURN_IF_ERROR(engine_->Copy(CopyDirection::kDeviceToHost, SlotsOf(2)));
+    KVT_RETURN_IF_ERROR(engine_->Copy(kOut, SlotsOf(2)));
     for (uint32_t block = 0; block < job_blocks_; ++block) {
       const auto wanted = std::span(values_).subspan(block * kBlockBytes, kBlockBytes);
       if (codec_) {
@@ -202,19 +210,22 @@ absl::Status RunCodec(DeviceKv* engine, uint32_t job_blocks, const std::string& 
     KVT_ASSIGN_OR_RETURN(const Round round, rounds->Run(static_cast<uint64_t>(i)));
     if (i >= kProofs) measured.push_back(round);
   }
-  const auto print = [&](const char* what, double Round::* seconds, double Round::* plain) {
+  const auto print = [&](const std::string& what, double Round::* seconds, double Round::* link) {
     std::vector<double> speeds;
     std::vector<double> ratios;
     for (const Round& round : measured) {
       speeds.push_back(static_cast<double>(job_blocks * kBlockBytes) / (round.*seconds) / 1e9);
-      ratios.push_back(round.*plain / round.*seconds);
+      ratios.push_back(round.*link / round.*seconds);
     }
     const char* const prefix = device == kEmulated ? "emulated_gpu." : "gpu.";
-    PrintFigure(absl::StrCat(prefix, what, ".", codec), Median(speeds), "GB/s", Median(ratios),
-                "plain copies");
+    PrintFigure(absl::StrCat(prefix, what), Median(speeds), "GB/s", Median(ratios), "one copy");
   };
-  print("offload", &Round::offload, &Round::plain_out);
-  print("onboard", &Round::onboard, &Round::plain_in);
+  if (codec == kRawCodec) {
+    print("pieces_out", &Round::pieces_out, &Round::link_out);
+    print("pieces_in", &Round::pieces_in, &Round::link_in);
+  }
+  print(absl::StrCat("offload.", codec), &Round::offload, &Round::link_out);
+  print(absl::StrCat("onboard.", codec), &Round::onboard, &Round::link_in);
   return absl::OkStatus();
 }
 

@@ -13,9 +13,11 @@ absl::StatusOr<std::unique_ptr<DeviceKv>> DeviceKv::Open(const std::string& devi
   std::unique_ptr<DeviceKv> engine(new DeviceKv(slots, job_blocks));
   KVT_ASSIGN_OR_RETURN(engine->device_,
                        OpenDevice(device, &engine->clock_, {.batched_calls = false}));
-  const uint64_t bytes = slots * kBlockBytes;
-  KVT_ASSIGN_OR_RETURN(engine->region_,
-                       engine->device_->CreateRegion({.handle_bytes = bytes, .max_handles = 1}, 1));
+  const auto region = [&engine](uint64_t bytes) {
+    return engine->device_->CreateRegion({.handle_bytes = bytes, .max_handles = 1}, 1);
+  };
+  KVT_ASSIGN_OR_RETURN(engine->region_, region(slots * kBlockBytes));
+  KVT_ASSIGN_OR_RETURN(engine->whole_, region(job_blocks * kBlockBytes));
   KVT_RETURN_IF_ERROR(engine->device_->Pin(engine->host()));
   return engine;
 }
@@ -62,15 +64,22 @@ absl::Status DeviceKv::Copy(CopyDirection direction, std::span<const uint32_t> s
   }
   for (size_t first = 0; first < segments.size(); first += kMaxCopySegments) {
     const size_t count = std::min(kMaxCopySegments, segments.size() - first);
-    KVT_RETURN_IF_ERROR(CopyBatch(direction, std::span(segments).subspan(first, count)));
+    KVT_RETURN_IF_ERROR(
+        CopyBatch(direction, region_.get(), std::span(segments).subspan(first, count)));
   }
   return absl::OkStatus();
 }
 
-absl::Status DeviceKv::CopyBatch(CopyDirection direction, std::span<const CopySegment> segments) {
+absl::Status DeviceKv::CopyWhole(CopyDirection direction, size_t blocks) {
+  KVT_CHECK(blocks * kBlockBytes <= host().size());
+  const CopySegment whole = {.host = host_.bytes().data(), .bytes = blocks * kBlockBytes};
+  return CopyBatch(direction, whole_.get(), {&whole, 1});
+}
+
+absl::Status DeviceKv::CopyBatch(CopyDirection direction, DeviceRegion* region,
+                                 std::span<const CopySegment> segments) {
   KVT_RETURN_IF_ERROR(
-      device_->Submit({.direction = direction, .region = region_.get(), .segments = segments})
-          .status());
+      device_->Submit({.direction = direction, .region = region, .segments = segments}).status());
   std::array<Completion, 1> ended;
   while (device_->Poll(ended) == 0) {
   }

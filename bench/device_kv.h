@@ -1,5 +1,6 @@
 // DeviceKv is the KV memory of an engine in a benchmark: tensors on a device, a pair for each
-// layer, and copies of its blocks as an engine writes them first, by a call for each piece.
+// layer; copies of its blocks as an engine writes them first, by a call for each piece; and copies
+// of as many bytes in one piece, which is what the link gives.
 #ifndef KVTIER_BENCH_DEVICE_KV_H_
 #define KVTIER_BENCH_DEVICE_KV_H_
 
@@ -47,6 +48,9 @@ class DeviceKv {
   // Copies these blocks between the tensors and host(), and returns when all of it has ended. This
   // thread polls without a pause. Errors: the device's. REQUIRES: at most job_blocks.
   absl::Status Copy(CopyDirection direction, std::span<const uint32_t> slots);
+  // Copies the bytes of as many blocks in one piece, between host() and memory of no block, and
+  // returns when that has ended. Errors, REQUIRES: as Copy().
+  absl::Status CopyWhole(CopyDirection direction, size_t blocks);
 
  private:
   DeviceKv(uint32_t slots, uint32_t job_blocks) : slots_(slots), host_(job_blocks * kBlockBytes) {}
@@ -54,13 +58,15 @@ class DeviceKv {
   uint64_t OffsetOf(uint32_t piece, uint32_t slot) const {
     return (uint64_t{piece} * slots_ + slot) * kPieceBytes;
   }
-  absl::Status CopyBatch(CopyDirection direction, std::span<const CopySegment> segments);
+  absl::Status CopyBatch(CopyDirection direction, DeviceRegion* region,
+                         std::span<const CopySegment> segments);
 
   const MonotonicClock clock_;
   const uint32_t slots_;
   PageBuffer host_;
   std::unique_ptr<Device> device_;
   std::unique_ptr<DeviceRegion> region_;
+  std::unique_ptr<DeviceRegion> whole_;  // As large as host().
 };
 
 }  // namespace kvtier::bench

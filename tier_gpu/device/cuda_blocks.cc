@@ -33,6 +33,10 @@ bool SumsRows(const BlockBatch& batch, const RowMoves& moves) {
   return batch.codec == Codec::kRaw && moves.pieces.size() == 1;
 }
 
+uint32_t ThreadBlocksOf(const BlockBatch& batch) {
+  return batch.codec == Codec::kRaw ? kRawThreadBlocks : kCodecThreadBlocks;
+}
+
 uint64_t PiecesOfBuffer(uint64_t buffer_bytes) {
   return kernels::PiecesOf(buffer_bytes) + kMaxBatchBlocks;
 }
@@ -179,7 +183,7 @@ CudaCommand CudaBlocks::MoveRows(const BlockBatch& batch, const RowMoves& moves,
       .segments = lists_on_device_[place].moves.data() + portion.first_move,
       .count = static_cast<uint32_t>(portion.moves),
       .outer = moves.Outer(batch.direction),
-      .thread_blocks = kBlockThreadBlocks,
+      .thread_blocks = ThreadBlocksOf(batch),
       .stream = streams_.of(where_kernels())};
   if (batch.summed && SumsRows(batch, moves)) launch.sum = SumsOf(batch, portion, place);
   return {.where = where_kernels(),
@@ -198,7 +202,7 @@ CudaCommand CudaBlocks::Code(const BlockBatch& batch, const Portion& portion, si
       .blocks = lists_on_device_[place].blocks.data() + portion.first,
       .outcomes = outcomes_[place].codecs.data() + portion.first,
       .count = static_cast<uint32_t>(portion.count),
-      .thread_blocks = kBlockThreadBlocks,
+      .thread_blocks = ThreadBlocksOf(batch),
       .stream = streams_.of(where_kernels())};
   return {.where = where_kernels(),
           .put =
@@ -215,7 +219,7 @@ CudaCommand CudaBlocks::SumStored(const BlockBatch& batch, const Portion& portio
   kernels::CopySegmentsLaunch launch = {
       .segments = lists_on_device_[place].stored.data() + portion.first,
       .count = static_cast<uint32_t>(portion.count),
-      .thread_blocks = kBlockThreadBlocks,
+      .thread_blocks = ThreadBlocksOf(batch),
       .stream = streams_.of(where_kernels())};
   launch.sum = SumsOf(batch, portion, place);
   return {.where = where_kernels(),
