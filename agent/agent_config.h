@@ -57,7 +57,6 @@ struct AgentConfig {
   uint64_t gpu_block_bytes = 0;      // Of the blocks it is for; needed with gpu_bytes.
   std::string gpu_tenant;            // Whose workers may map it; empty: the first by name.
   std::string device = "auto";       // Names of OpenDevices(), separated by commas.
-  bool gpu_batched_copies = true;    // As DeviceOptions::batched_calls.
   std::string tenants_dir;           // A file a tenant, its content the secret; empty: the tenant
                                      // "default", open to every worker.
   std::vector<uint32_t> allow_uids;  // Of workers; empty: the agent's own only.

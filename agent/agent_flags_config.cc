@@ -107,7 +107,6 @@ ABSL_FLAG(kvtier::ByteSize, gpu_max_bytes, {0}, "Device memory that `kvtier gpu 
 ABSL_FLAG(kvtier::ByteSize, gpu_block_bytes, {0}, "Size of the blocks that --gpu_bytes is for.");
 ABSL_FLAG(std::string, gpu_tenant, "", "The tenant that --gpu_bytes is for, who maps all of it; empty: the first by name.");
 ABSL_FLAG(std::string, device, "auto", "auto, cuda:N or emulated; several, each with a pool of its own: cuda:0,cuda:1. Used with --gpu_bytes.");
-ABSL_FLAG(bool, gpu_batched_copies, true, "One call of CUDA's for many copies, where the driver has it (12.8); off: one for each, for drivers whose batches crash or hang.");
 ABSL_FLAG(std::string, tenants_dir, "", "Directory with a secret file for each tenant, one at least; empty: one open tenant.");
 ABSL_FLAG(std::vector<std::string>, allow_uids, {}, "User ids of workers; empty: the agent's own.");
 ABSL_FLAG(int, byte_threads, 2, "Threads for checksums and copies.");
@@ -143,7 +142,6 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
       .gpu_block_bytes = absl::GetFlag(FLAGS_gpu_block_bytes).bytes,
       .gpu_tenant = absl::GetFlag(FLAGS_gpu_tenant),
       .device = absl::GetFlag(FLAGS_device),
-      .gpu_batched_copies = absl::GetFlag(FLAGS_gpu_batched_copies),
       .tenants_dir = absl::GetFlag(FLAGS_tenants_dir),
       .byte_threads = absl::GetFlag(FLAGS_byte_threads),
       .insecure_listen = absl::GetFlag(FLAGS_insecure_listen)};

@@ -148,8 +148,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   std::vector<std::unique_ptr<Device>> devices;
   std::unique_ptr<ThreadExecutor> lanes;  // A driver may take its time.
   if (config.gpu_bytes > 0) {
-    KVT_ASSIGN_OR_RETURN(devices, OpenDevices(config.device, &executor,
-                                              {.batched_calls = config.gpu_batched_copies}));
+    KVT_ASSIGN_OR_RETURN(devices, OpenDevices(config.device, &executor));
     lanes = std::make_unique<ThreadExecutor>("gpu-copies", TimerSlack::kLeast);
   }
   SystemMemoryBinder binder;

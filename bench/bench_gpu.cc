@@ -5,8 +5,8 @@
 // pair for each layer, of which a block has 64 pieces of 32 KiB. An offload takes new blocks, from
 // the call to the end of its job: calls to the agent, copies, sums and the commit. An onboard
 // brings them to other blocks of the engine. In each round as many bytes are copied to host memory
-// and back in one piece, which is what the link gives, and the same pieces by a cudaMemcpyAsync
-// each, as an engine would. The ratio of a round is of neighbours in time; the median of the
+// and back in one piece, which is what the link gives, and the same pieces by cudaMemcpyBatchAsync,
+// as engines do. The ratio of a round is of neighbours in time; the median of the
 // rounds' ratios counts. With each codec the same again: the device encodes and decodes, and the
 // rates are of the engine's bytes.
 //

@@ -11,8 +11,7 @@ namespace kvtier::bench {
 absl::StatusOr<std::unique_ptr<DeviceKv>> DeviceKv::Open(const std::string& device, uint32_t slots,
                                                          uint32_t job_blocks) {
   std::unique_ptr<DeviceKv> engine(new DeviceKv(slots, job_blocks));
-  KVT_ASSIGN_OR_RETURN(engine->device_,
-                       OpenDevice(device, &engine->clock_, {.batched_calls = false}));
+  KVT_ASSIGN_OR_RETURN(engine->device_, OpenDevice(device, &engine->clock_));
   const auto region = [&engine](uint64_t bytes) {
     return engine->device_->CreateRegion({.handle_bytes = bytes, .max_handles = 1}, 1);
   };

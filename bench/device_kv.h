@@ -1,6 +1,6 @@
 // DeviceKv is the KV memory of an engine in a benchmark: tensors on a device, a pair for each
-// layer; copies of its blocks as an engine writes them first, by a call for each piece; and copies
-// of as many bytes in one piece, which is what the link gives.
+// layer; copies of its blocks as engines make them, by batched calls with a descriptor for each
+// piece; and copies of as many bytes in one piece, which is what the link gives.
 #ifndef KVTIER_BENCH_DEVICE_KV_H_
 #define KVTIER_BENCH_DEVICE_KV_H_
 

@@ -28,8 +28,8 @@ endif()
 # CUDA is optional: found, the kernels and the CUDA device are compiled; absent,
 # everything else builds and every test passes. Sanitized builds leave it out:
 # nvcc knows no sanitizer, and the emulated device is what they can run. A toolkit below
-# 12.5 is left out, too: it cannot look up the driver's calls by their version.
-set(KVTIER_LEAST_CUDA 12.5)
+# 12.8 is left out, too: it has no call for a batch of copies, and knows no sm_100.
+set(KVTIER_LEAST_CUDA 12.8)
 set(KVTIER_CUDA OFF)
 if(NOT KVTIER_SANITIZE)
   include(CheckLanguage)
@@ -48,12 +48,8 @@ if(CMAKE_CUDA_COMPILER)
 endif()
 if(CMAKE_CUDA_COMPILER)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    # The last as PTX, too, for what comes later. nvcc knows 100 since CUDA 12.8.
-    if(nvcc_version VERSION_LESS 12.8)
-      set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
-    else()
-      set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
-    endif()
+    # The last as PTX, too, for what comes later.
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 100)
   endif()
   enable_language(CUDA)
   find_package(CUDAToolkit REQUIRED)

@@ -62,7 +62,7 @@ int kvtier_lanes_open(kvtier_client* client, kvtier_space space, const kvtier_la
 /* The same for tensors on a GPU, by the addresses that the GPU sees. `device` is "cuda:N"; or
  * "host", as kvtier_lanes_open() with one thread. The lanes of one client share what they need of a
  * GPU. KVTIER_INVALID: also where it cannot be opened, with the driver's words, or this library was
- * built without CUDA. Run on a fake GPU, and not on a real one yet. */
+ * built without CUDA. */
 int kvtier_lanes_open_on(kvtier_client* client, kvtier_space space,
                          const kvtier_lane_memory* memory, const char* device,
                          kvtier_lanes** lanes);

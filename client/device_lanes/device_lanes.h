@@ -6,8 +6,7 @@
 // (EngineWork: the step that writes the blocks, or still reads them) is marked when it is called,
 // and waited for by the lanes. Without an agent jobs fail, within the client's timeouts.
 //
-// Run on the fake CUDA of the tests and on an emulated device, and not on a GPU yet. In a forked
-// child every job has failed as soon as it is started.
+// In a forked child every job has failed as soon as it is started.
 #ifndef KVTIER_CLIENT_DEVICE_LANES_DEVICE_LANES_H_
 #define KVTIER_CLIENT_DEVICE_LANES_DEVICE_LANES_H_
 

@@ -14,7 +14,7 @@
 namespace kvtier {
 namespace {
 
-// Raw bytes of blocks that a device encodes at least: other lanes of its may have larger ones.
+// Raw bytes of blocks that a device takes at least: other lanes of its may have larger ones.
 constexpr uint64_t kLeastBlockBytes = uint64_t{8} << 20;
 
 // Errors: kInvalidArgument, it is no GPU's.
@@ -50,16 +50,21 @@ absl::StatusOr<std::shared_ptr<LaneDevice>> LaneDevices::Of(Client* client,
   static const MonotonicClock clock;
   KVT_ASSIGN_OR_RETURN(const int ordinal, OrdinalOf(device));
   const absl::MutexLock lock(&mu_);
-  std::weak_ptr<LaneDevice>& known = open_[std::string(device)];
-  if (std::shared_ptr<LaneDevice> open = known.lock()) return open;
-  auto gpu = OpenDevice(
-      device, &clock, {.kernels = true, .largest_block = std::max(block_bytes, kLeastBlockBytes)});
+  Opened& known = open_[std::string(device)];
+  if (std::shared_ptr<LaneDevice> open = known.device.lock()) {
+    if (block_bytes <= known.largest_block) return open;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "device is \"", device, "\", which lanes of this client have open for blocks of up to ",
+        known.largest_block, " bytes; blocks of ", block_bytes, " bytes are to be opened first"));
+  }
+  const uint64_t largest_block = std::max(block_bytes, kLeastBlockBytes);
+  auto gpu = OpenDevice(device, &clock, {.kernels = true, .largest_block = largest_block});
   if (!gpu.ok()) return NotOpened(device, gpu.status());
   auto streams = OpenOutsideStreams(ordinal);
   if (!streams.ok()) return NotOpened(device, streams.status());
   auto opened = LaneDevice::On(client, *std::move(gpu), *std::move(streams));
   if (!opened.ok()) return NotOpened(device, opened.status());
-  known = *opened;
+  known = {.device = *opened, .largest_block = largest_block};
   return opened;
 }
 

@@ -48,16 +48,20 @@ class LaneDevice {
 class LaneDevices {
  public:
   // Returns the device of this name, "cuda:N", opened if nobody has it; it is closed with its last
-  // holder. Where it is opened, it encodes raw blocks of up to `block_bytes`, of 8 MiB at least.
-  // Errors: kInvalidArgument, naming it: another name, or it cannot be opened, with the driver's
-  // words or because the build has no CUDA; kResourceExhausted, no memory. REQUIRES: `client` is
-  // always the same, and outlives the device.
+  // holder. Where it is opened, it takes blocks of up to `block_bytes`, of 8 MiB at least. Errors:
+  // kInvalidArgument, naming it: another name; it cannot be opened, with the driver's words or
+  // because the build has no CUDA; it is open, for smaller blocks; kResourceExhausted, no memory.
+  // REQUIRES: `client` is always the same, and outlives the device.
   absl::StatusOr<std::shared_ptr<LaneDevice>> Of(Client* client, absl::string_view device,
                                                  uint64_t block_bytes) ABSL_LOCKS_EXCLUDED(mu_);
 
  private:
   absl::Mutex mu_;
-  std::map<std::string, std::weak_ptr<LaneDevice>, std::less<>> open_ ABSL_GUARDED_BY(mu_);
+  struct Opened {
+    std::weak_ptr<LaneDevice> device;
+    uint64_t largest_block = 0;
+  };
+  std::map<std::string, Opened, std::less<>> open_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace kvtier

@@ -64,7 +64,7 @@ class HostTensors {
   template <typename Span>  // Piece or ConstPiece.
   std::vector<Span> PiecesOf(uint32_t slot) const {
     std::vector<Span> pieces;
-    for (const KvRun& run : geometry_.Runs(slot, {.first = 0, .count = geometry_.layers})) {
+    for (const KvRun& run : geometry_.Runs(slot)) {
       pieces.push_back(Span(start_ + run.device_offset, run.bytes));
     }
     return pieces;

@@ -34,7 +34,6 @@ class PinnedArena {
   PinnedArena(const PinnedArena&) = delete;
   PinnedArena& operator=(const PinnedArena&) = delete;
 
-  std::byte* base() const { return bytes_.data(); }
   const HostMemory& memory() const { return memory_; }
   // Where these bytes of the reading mapping are pinned; null: they are not of it.
   std::byte* Pinned(std::span<const std::byte> leased) const;

@@ -20,7 +20,7 @@ namespace kvtier {
 class OutcomeSlab {
  public:
   // Jobs of a direction that are served at once, and what each may have lent at a time: full
-  // batches of 256 MiB, 5 ms on PCIe 5.0. 5 MiB in all.
+  // batches of 512 MiB, 10 ms on PCIe 5.0. 10 MiB in all.
   static constexpr size_t kJobs = 32;
   static constexpr size_t kJobBatches = 64;
 

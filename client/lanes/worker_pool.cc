@@ -122,7 +122,7 @@ absl::StatusOr<std::shared_ptr<LaneJob>> WorkerPool::Onboard(const KeyedSlots& b
   work->job = std::make_shared<LaneJob>(progress, layers);
   work->keys.assign(blocks.keys.begin(), blocks.keys.end());
   work->slots.assign(blocks.slots.begin(), blocks.slots.end());
-  work->options = {.timeout = options.timeout, .local_only = options.local_only};
+  work->options = {.timeout = options.timeout};
   work->after = options.after;
   work->mark_timeout = std::min(options.mark_timeout, Client::kMaxTimeout);
   work->order = options.order;

@@ -48,7 +48,6 @@ struct LaneOnboardOptions {
   // Of the lease; what is not in host memory by then is a miss. The copy takes what it
   // takes: whoever has a deadline stops waiting for the job, whose slots stay taken.
   std::optional<absl::Duration> timeout{};
-  bool local_only = false;
   // kLayerWise: as LaneJob says.
   PlanOrder order = PlanOrder::kWhole;
   // Nothing is written before: a step that still reads the slots. It is waited for behind the

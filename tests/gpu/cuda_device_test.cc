@@ -9,29 +9,24 @@
 namespace kvtier::testing {
 namespace {
 
-DeviceForm Cuda(const std::string& name, bool batched_calls) {
-  return {
-      .name = name,
-      .open = [batched_calls](const Clock* clock,
-                              uint64_t pin_chunk_bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
+const DeviceForm kCuda = {
+    .name = "Gpu",
+    .open = [](const Clock* clock,
+               uint64_t pin_chunk_bytes) -> absl::StatusOr<std::unique_ptr<Device>> {
 #ifdef KVTIER_HAVE_CUDA
-        // A buffer holds a few of the tests' blocks, and a batch needs several.
-        return OpenCudaDevice({.kernels = true,
-                               .largest_block = 5 * kBlockRaw,
-                               .batched_calls = batched_calls,
-                               .pin_chunk_bytes = pin_chunk_bytes},
-                              clock);
+      // A buffer holds a few of the tests' blocks, and a batch needs several.
+      return OpenCudaDevice(
+          {.kernels = true, .largest_block = 5 * kBlockRaw, .pin_chunk_bytes = pin_chunk_bytes},
+          clock);
 #else
-        (void)clock, (void)pin_chunk_bytes, (void)batched_calls;
-        return absl::UnavailableError("this build has no CUDA");
+      (void)clock, (void)pin_chunk_bytes;
+      return absl::UnavailableError("this build has no CUDA");
 #endif
-      }};
-}
+    }};
 
-const auto kForms = ::testing::Values(Cuda("BatchedCalls", true), Cuda("SingleCalls", false));
-INSTANTIATE_TEST_SUITE_P(Cuda, DeviceTest, kForms,
+INSTANTIATE_TEST_SUITE_P(Cuda, DeviceTest, ::testing::Values(kCuda),
                          [](const auto& info) { return info.param.name; });
-INSTANTIATE_TEST_SUITE_P(Cuda, BlockBatchTest, kForms,
+INSTANTIATE_TEST_SUITE_P(Cuda, BlockBatchTest, ::testing::Values(kCuda),
                          [](const auto& info) { return info.param.name; });
 
 #ifdef KVTIER_HAVE_CUDA

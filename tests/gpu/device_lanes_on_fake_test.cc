@@ -131,6 +131,14 @@ class DeviceLanesOnFakeTest : public ::testing::Test {
   std::unique_ptr<DeviceLanes> lanes_;
 };
 
+TEST_F(DeviceLanesOnFakeTest, ADeviceThatIsOpenTakesNoLargerBlocks) {
+  EXPECT_TRUE(devices_.Of(&rig_.client(), "cuda:0", uint64_t{8} << 20).ok());
+  const absl::Status larger =
+      devices_.Of(&rig_.client(), "cuda:0", (uint64_t{8} << 20) + 1).status();
+  EXPECT_EQ(larger.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(larger.message()), HasSubstr("blocks of up to 8388608 bytes"));
+}
+
 TEST_F(DeviceLanesOnFakeTest, BlocksOfTheGpuComeBack) {
   Store(3);
   EXPECT_THAT(ResultsOf(lanes_->Onboard(TestKeys(1, 3), Slots(5, 3), {})), Each(true));

@@ -45,8 +45,7 @@ class GpuResizeTest : public ::testing::Test {
   AgentProcess& agent_ = cluster_.StartAgent("node-a", {{"gpu_bytes", "2MiB"},
                                                         {"gpu_max_bytes", "8MiB"},
                                                         {"gpu_block_bytes", "64KiB"},
-                                                        {"device", "emulated"},
-                                                        {"gpu_batched_copies", "false"}});
+                                                        {"device", "emulated"}});
   const ReserveOptions through_gpu_ = {.target = OnboardTarget::kGpu};
   const OnboardOptions to_gpu_ = {.target = OnboardTarget::kGpu};
   TestWorker worker_{{.socket_dir = agent_.socket_dir()}};

@@ -168,8 +168,8 @@ CUresult Import(CUmemGenericAllocationHandle* handle, void* descriptor,
 CUresult Map(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
              unsigned long long) {
   const int fd = static_cast<int>(handle);
-  if (SizeOf(fd) != bytes || offset != 0 || at % kGranularity != 0 ||
-      !AddRange(HostOf(at), bytes, RangeKind::kMapped)) {
+  if (SizeOf(fd) != bytes) return CUDA_ERROR_NOT_SUPPORTED;  // As R580 says on an H200.
+  if (offset != 0 || at % kGranularity != 0 || !AddRange(HostOf(at), bytes, RangeKind::kMapped)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   KVT_CHECK(mmap(HostOf(at), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED);

@@ -135,19 +135,12 @@ SignalWord* WordAt(CUdeviceptr at) {
 }
 
 // Whether both sides are there, and as `kind` says.
-bool CanCopy(const void* destination, const void* source, size_t bytes, cudaMemcpyKind kind) {
-  if (InOneRange(destination, bytes) == nullptr || InOneRange(source, bytes) == nullptr) {
-    return false;
-  }
-  const bool to_device = IsOnDevice(RangeAt(destination)->kind);
-  const bool from_device = IsOnDevice(RangeAt(source)->kind);
-  if (kind == cudaMemcpyHostToDevice) return to_device && !from_device;
-  if (kind == cudaMemcpyDeviceToHost) return !to_device && from_device;
-  return kind == cudaMemcpyDefault;
+bool CanCopy(const void* destination, const void* source, size_t bytes) {
+  return InOneRange(destination, bytes) != nullptr && InOneRange(source, bytes) != nullptr;
 }
 
 void Move(void* destination, const void* source, size_t bytes) {
-  KVT_CHECK(CanCopy(destination, source, bytes, cudaMemcpyDefault));  // Still.
+  KVT_CHECK(CanCopy(destination, source, bytes));  // Still.
   std::memcpy(HostAddress(destination), HostAddress(source), bytes);
 }
 
@@ -317,14 +310,6 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
   return fake::gpu().lost;
 }
 
-cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes,
-                            cudaMemcpyKind kind, cudaStream_t stream) {
-  if (!fake::CanCopy(destination, source, bytes, kind)) return fake::Answer(cudaErrorInvalidValue);
-  if (fake::LosesWrite("cudaMemcpyAsync", destination)) return fake::Lost();
-  return fake::EnqueueMoves(stream, {[=] { fake::Move(destination, source, bytes); }});
-}
-
-#if CUDART_VERSION >= 12080
 #if CUDART_VERSION >= 13000
 cudaError_t cudaMemcpyBatchAsync(void* const* destinations, const void* const* sources,
                                  const size_t* sizes, size_t count,
@@ -340,9 +325,10 @@ cudaError_t cudaMemcpyBatchAsync(void** destinations, void** sources, size_t* si
   KVT_CHECK(attributes->srcAccessOrder == cudaMemcpySrcAccessOrderStream);
   std::vector<std::function<void()>> moves;
   for (size_t i = 0; i < count; ++i) {
-    if (sizes[i] == 0 || !fake::CanCopy(destinations[i], sources[i], sizes[i], cudaMemcpyDefault)) {
+    if (sizes[i] == 0 || !fake::CanCopy(destinations[i], sources[i], sizes[i])) {
       return fake::Answer(cudaErrorInvalidValue);
     }
+    if (fake::LosesWrite("cudaMemcpyBatchAsync", destinations[i])) continue;
     moves.emplace_back([destination = destinations[i], source = sources[i], bytes = sizes[i]] {
       fake::Move(destination, source, bytes);
     });
@@ -350,7 +336,6 @@ cudaError_t cudaMemcpyBatchAsync(void** destinations, void** sources, size_t* si
   std::ranges::shuffle(moves, std::mt19937_64(count));
   return fake::EnqueueMoves(stream, std::move(moves));
 }
-#endif
 
 cudaError_t cudaMemsetAsync(void* device, int value, size_t bytes, cudaStream_t stream) {
   return cudaMemset2DAsync(device, bytes, value, bytes, 1, stream);

@@ -174,14 +174,21 @@ TEST_P(DeviceTest, WhatWasUnpinnedIsNotCopiedAndCanBePinnedAgain) {
 TEST_P(DeviceTest, DISABLED_TheOtherProcess) {
   const auto [shape, descriptors] = ReceiveShapeAndDescriptors(kInheritedSocket);
   ASSERT_GE(descriptors.size(), 2);
-  const std::unique_ptr<SignalPage> page = Must(SignalPage::Import(descriptors.back()));
-  ASSERT_EQ(device_->Pin(page->bytes()), absl::OkStatus());
+  // As StepPage maps it.
+  void* const page = mmap(nullptr, kSignalPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                          descriptors.back(), 0);
+  ASSERT_NE(page, MAP_FAILED);
+  const std::span words(static_cast<std::byte*>(page), kSignalPageBytes);
+  const auto word = [words](size_t index) {
+    return reinterpret_cast<SignalWord*>(&words[index * (kSignalPageBytes / kSignalWords)]);
+  };
+  ASSERT_EQ(device_->Pin(words), absl::OkStatus());
   region_.reset();
   region_ = Must(device_->ImportRegion(shape, std::span(descriptors).first(1), device_->uuid()));
   ASSERT_EQ(region_->GrowBy(descriptors[1]), absl::OkStatus());
 
   const CopySegment theirs = Segment(kHandleBytes, host(0, 4096));
-  Must(device_->Await(Lane::kOffload, page->word(0), 1));
+  Must(device_->Await(Lane::kOffload, word(0), 1));
   Offload({&theirs, 1});
   FillWithNoise(1, host(4096, 4096));
   EXPECT_TRUE(std::ranges::equal(host(0, 4096), host(4096, 4096)));
@@ -189,7 +196,7 @@ TEST_P(DeviceTest, DISABLED_TheOtherProcess) {
   FillWithNoise(2, host(0, 4096));
   const CopySegment ours = Segment(0, host(0, 4096));
   Must(Submit(CopyDirection::kHostToDevice, {&ours, 1}));
-  Must(device_->Signal(Lane::kOnboard, page->word(1), 1));
+  Must(device_->Signal(Lane::kOnboard, word(1), 1));
   Finish();
 }
 

@@ -37,40 +37,19 @@ TEST(KvGeometryTest, EveryLayoutInUseIsValid) {
   }
 }
 
-TEST(KvGeometryTest, RunsAreWhereTheEngineHasThem) {
+TEST(KvGeometryTest, RunsAreWhereTheEngineHasThemAndNeighboursAreOne) {
   for (const LayoutMaker make : kLayouts) {
     const Layout layout = make(kSize);
-    const KvGeometry& geometry = layout.geometry;
-    for (uint32_t layer = 0; layer < kSize.layers; ++layer) {
-      uint64_t axis = 0;
-      uint64_t bytes = 0;
-      for (const KvRun& run : geometry.Runs(4, {.first = layer, .count = 1})) {
-        EXPECT_EQ(run.device_offset, layout.address(layer, axis, 4)) << layout.name;
-        EXPECT_EQ(run.host_offset, layer * geometry.layer_bytes() + axis * kSize.run_bytes);
-        axis += run.bytes / kSize.run_bytes;
-        bytes += run.bytes;
-      }
-      EXPECT_EQ(bytes, geometry.layer_bytes()) << layout.name;
+    uint64_t done = 0;
+    for (const KvRun& run : layout.geometry.Runs(4)) {
+      const uint64_t number = done / kSize.run_bytes;
+      const uint32_t axes = layout.geometry.axis_count();
+      EXPECT_EQ(run.device_offset, layout.address(number / axes, number % axes, 4)) << layout.name;
+      done += run.bytes;
     }
+    EXPECT_EQ(done, layout.geometry.block_bytes()) << layout.name;
   }
-}
-
-TEST(KvGeometryTest, ABlockOfOurPoolIsOneRun) {
-  const KvGeometry geometry = KvGeometry::Owned(KvAxes::kApart, 32, 32 << 10, 16);
-  EXPECT_EQ(geometry.block_bytes(), 2 << 20);
-  EXPECT_THAT(geometry.Runs(3, {.first = 0, .count = 32}),
-              ElementsAre(KvRun{.device_offset = 6 << 20, .host_offset = 0, .bytes = 2 << 20}));
-  EXPECT_THAT(
-      geometry.Runs(3, {.first = 2, .count = 1}),
-      ElementsAre(KvRun{
-          .device_offset = (6 << 20) + (128 << 10), .host_offset = 128 << 10, .bytes = 64 << 10}));
-}
-
-TEST(KvGeometryTest, SlotsOfOurPoolAreRoundedUpToPages) {
-  const KvGeometry geometry = KvGeometry::Owned(KvAxes::kFused, 3, 1000, 2);
-  EXPECT_EQ(geometry.block_bytes(), 3000);
-  EXPECT_EQ(geometry.block_stride, 4096);
-  EXPECT_EQ(geometry.Validate({{{.offset = 0, .bytes = 4096 + 3000}}}), absl::OkStatus());
+  EXPECT_EQ(testing::CrossLayerLayout(kSize).geometry.Runs(4).size(), 1) << "all are adjacent";
 }
 
 TEST(KvGeometryTest, FieldsOutOfTheirRangeAreNamed) {
@@ -100,7 +79,7 @@ TEST(KvGeometryTest, FieldsOutOfTheirRangeAreNamed) {
 TEST(KvGeometryTest, ATensorThatLeavesItsRangeIsRefused) {
   for (const LayoutMaker make : kLayouts) {
     Layout layout = make(kSize);
-    layout.registered.back().bytes -= make == testing::OwnedLayout ? kSize.start + 4096 : 1;
+    layout.registered.back().bytes -= 1;
     ExpectRefused(layout.geometry, layout.registered, "not inside a registered range");
     ExpectRefused(layout.geometry, {}, "bases[0] (layer 0, axis 0)");
   }
@@ -113,7 +92,12 @@ TEST(KvGeometryTest, ATensorInFrontOfItsRangeIsRefused) {
 }
 
 TEST(KvGeometryTest, ATensorAcrossTwoRangesIsRefused) {
-  const KvGeometry geometry = KvGeometry::Owned(KvAxes::kFused, 1, 4096, 2);
+  const KvGeometry geometry = {.axes = KvAxes::kFused,
+                               .layers = 1,
+                               .slots = 2,
+                               .run_bytes = 4096,
+                               .block_stride = 4096,
+                               .bases = {0}};
   ExpectRefused(geometry, {{.offset = 0, .bytes = 4096}, {.offset = 4096, .bytes = 4096}},
                 "bases[0]");
 }

@@ -33,19 +33,6 @@ Layout Make(std::string name, KvAxes axes, const LayoutSize& size, uint64_t stri
 
 }  // namespace
 
-Layout OwnedLayout(const LayoutSize& size) {
-  const uint64_t run = size.run_bytes;
-  const uint64_t stride = (uint64_t{2} * size.layers * run + 4095) / 4096 * 4096;
-  Layout layout = Make("owned", KvAxes::kApart, size, stride, 1, size.start + size.slots * stride,
-                       [=](uint64_t layer, uint64_t axis, uint64_t slot) {
-                         return slot * stride + (2 * layer + axis) * run;
-                       });
-  layout.registered[0].offset = 0;
-  layout.end = layout.registered[0].bytes;
-  layout.geometry = KvGeometry::Owned(KvAxes::kApart, size.layers, run, size.slots);
-  return layout;
-}
-
 Layout PerLayerLayout(const LayoutSize& size) {
   const uint64_t run = size.run_bytes;
   const uint64_t slots = size.slots;

@@ -31,8 +31,6 @@ struct Layout {
 
 using LayoutMaker = Layout (*)(const LayoutSize&);
 
-// Our own pool.
-Layout OwnedLayout(const LayoutSize& size);
 // A tensor a layer: [K|V][slot][run], [slot][K|V][run], [slot][fused row].
 Layout PerLayerLayout(const LayoutSize& size);
 Layout PairedLayout(const LayoutSize& size);
@@ -43,9 +41,8 @@ Layout TwinTensorsLayout(const LayoutSize& size);
 Layout CrossLayerLayout(const LayoutSize& size);
 Layout LatentLayout(const LayoutSize& size);
 
-inline constexpr std::array<LayoutMaker, 7> kLayouts = {
-    OwnedLayout,       PerLayerLayout,   PairedLayout, FusedLayout,
-    TwinTensorsLayout, CrossLayerLayout, LatentLayout};
+inline constexpr std::array<LayoutMaker, 6> kLayouts = {
+    PerLayerLayout, PairedLayout, FusedLayout, TwinTensorsLayout, CrossLayerLayout, LatentLayout};
 
 }  // namespace kvtier::testing
 

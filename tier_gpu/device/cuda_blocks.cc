@@ -277,8 +277,7 @@ void CudaBlocks::AppendOutcomes(const BlockBatch& batch, const CudaHostMemory& h
   } else {
     std::fill_n(batch.outcomes->sums.begin(), count, kernels::PayloadSum{});
   }
-  std::move(copies).AppendTo(commands,
-                             {.where = kInLane, .stream = streams_.lane, .calls = options_.calls});
+  std::move(copies).AppendTo(commands, kInLane, streams_.lane);
 }
 
 std::vector<CudaCommand> CudaBlocks::Commands(const BlockBatch& batch, const CudaHostMemory& host,
@@ -307,9 +306,7 @@ std::vector<CudaCommand> CudaBlocks::Commands(const BlockBatch& batch, const Cud
     std::vector<CudaCommand> empty = {streams_.WaitFor(buffer.filled, kInLane)};
     std::ranges::move(Kernels(batch, moves, portion, place),
                       std::back_inserter(out ? fill : empty));
-    std::move(copies).AppendTo(
-        out ? &empty : &fill,
-        {.where = where_copies, .stream = streams_.of(where_copies), .calls = options_.calls});
+    std::move(copies).AppendTo(out ? &empty : &fill, where_copies, streams_.of(where_copies));
     fill.push_back(streams_.Record(buffer.filled, kAhead));
     empty.push_back(streams_.Record(buffer.emptied, kInLane));
     std::ranges::move(fill, std::back_inserter(commands));

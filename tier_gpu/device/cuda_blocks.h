@@ -45,7 +45,6 @@ class CudaBlocks {
     cudaStream_t lane = nullptr;  // Not owned.
     int priority = 0;             // Of the stream ahead.
     uint64_t largest_block = 0;   // Raw bytes of the largest block that is taken.
-    CudaCopies::Calls calls{};
   };
   // Loads the kernels too: later that could wait for all that runs. Errors: CudaStatus()'s.
   static absl::StatusOr<std::unique_ptr<CudaBlocks>> Open(const Options& options);

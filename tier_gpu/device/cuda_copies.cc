@@ -2,22 +2,27 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "core/status_macros.h"
+
 namespace kvtier {
 namespace {
 
 // CUDA's version with the call.
 constexpr int kBatchedCallsSince = 12080;
+static_assert(CUDART_VERSION >= kBatchedCallsSince);
 
 }  // namespace
 
-bool CudaCopies::HasBatchedCalls() {
+absl::Status CudaCopies::CheckDriver() {
   int driver = 0;
-  const bool told = CudaStatus("cudaDriverGetVersion", cudaDriverGetVersion(&driver)).ok();
-  return told && driver >= kBatchedCallsSince && CUDART_VERSION >= kBatchedCallsSince;
+  KVT_RETURN_IF_ERROR(CudaStatus("cudaDriverGetVersion", cudaDriverGetVersion(&driver)));
+  if (driver >= kBatchedCallsSince) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("the driver is of CUDA ", driver / 1000, ".",
+                                             driver % 1000 / 10, "; 12.8 or later is needed"));
 }
 
-#if CUDART_VERSION >= 12080
-absl::Status CudaCopies::Enqueue(Batch& list, const Options& options) {
+absl::Status CudaCopies::Enqueue(Batch& list, cudaStream_t stream) {
   cudaMemcpyAttributes attributes{};
   attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
   // The copy engine, please, and no kernel beside the engine's own.
@@ -27,16 +32,15 @@ absl::Status CudaCopies::Enqueue(Batch& list, const Options& options) {
 #if CUDART_VERSION >= 13000
   const cudaError_t error =
       cudaMemcpyBatchAsync(list.destinations.data(), list.sources.data(), list.sizes.data(),
-                           list.sizes.size(), &attributes, &first, 1, options.stream);
+                           list.sizes.size(), &attributes, &first, 1, stream);
 #else
   size_t failed = 0;
   const cudaError_t error =
       cudaMemcpyBatchAsync(list.destinations.data(), list.sources.data(), list.sizes.data(),
-                           list.sizes.size(), &attributes, &first, 1, &failed, options.stream);
+                           list.sizes.size(), &attributes, &first, 1, &failed, stream);
 #endif
   return CudaStatus("cudaMemcpyBatchAsync", error);
 }
-#endif
 
 void CudaCopies::Add(std::byte* destination, const std::byte* source, size_t bytes) {
   if (batches_.empty() || batches_.back().sizes.size() == kMaxBatchedCopies)
@@ -47,26 +51,14 @@ void CudaCopies::Add(std::byte* destination, const std::byte* source, size_t byt
   batch.sizes.push_back(bytes);
 }
 
-void CudaCopies::AppendTo(std::vector<CudaCommand>* commands, const Options& options) && {
+void CudaCopies::AppendTo(std::vector<CudaCommand>* commands, CudaCommand::Where where,
+                          cudaStream_t stream) && {
   for (Batch& batch : batches_) {
     const size_t count = batch.sizes.size();
-#if CUDART_VERSION >= 12080
-    if (options.calls == Calls::kBatched) {
-      commands->push_back(
-          {.where = options.where,
-           .put = [batch = std::move(batch), options]() mutable { return Enqueue(batch, options); },
-           .entries = count});
-      continue;
-    }
-#endif
-    for (size_t i = 0; i < count; ++i) {
-      const auto copy = [to = batch.destinations[i], from = batch.sources[i],
-                         bytes = batch.sizes[i], stream = options.stream] {
-        return CudaStatus("cudaMemcpyAsync",
-                          cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
-      };
-      commands->push_back({options.where, copy});
-    }
+    commands->push_back(
+        {.where = where,
+         .put = [batch = std::move(batch), stream]() mutable { return Enqueue(batch, stream); },
+         .entries = count});
   }
 }
 

@@ -1,12 +1,12 @@
-// CudaCopies is a list of copies that one stream makes, in no order among each other: by
-// few calls where toolkit and driver have them, or by one call each.
+// CudaCopies is a list of copies that one stream makes, by few calls and in no order among each
+// other.
 #ifndef KVTIER_TIER_GPU_DEVICE_CUDA_COPIES_H_
 #define KVTIER_TIER_GPU_DEVICE_CUDA_COPIES_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "tier_gpu/device/cuda_driver.h"
 #include "tier_gpu/device/cuda_lane.h"
 
@@ -18,21 +18,13 @@ inline constexpr size_t kMaxBatchedCopies = kMaxCommandEntries;
 
 class CudaCopies {
  public:
-  enum class Calls : uint8_t {
-    kBatched,  // One for up to kMaxBatchedCopies. REQUIRES: HasBatchedCalls().
-    kSingle,   // About 2 us of the caller each, but of every driver.
-  };
-  // The toolkit that built this and the machine's driver both do (12.8).
-  static bool HasBatchedCalls();
-  struct Options {
-    CudaCommand::Where where{};
-    cudaStream_t stream = nullptr;
-    Calls calls = Calls::kBatched;
-  };
+  // Errors: kUnavailable, the driver is older than the call (CUDA 12.8).
+  static absl::Status CheckDriver();
 
   void Add(std::byte* destination, const std::byte* source, size_t bytes);
-  // What makes the copies in the stream, to the end of `commands`.
-  void AppendTo(std::vector<CudaCommand>* commands, const Options& options) &&;
+  // Appends what makes the copies in `stream`, which is `where`.
+  void AppendTo(std::vector<CudaCommand>* commands, CudaCommand::Where where,
+                cudaStream_t stream) &&;
 
  private:
   struct Batch {
@@ -40,10 +32,8 @@ class CudaCopies {
     std::vector<void*> sources;
     std::vector<size_t> sizes;
   };
-#if CUDART_VERSION >= 12080
   // The lists are not const: 12.8 does not write to them, but does not say so.
-  static absl::Status Enqueue(Batch& list, const Options& options);
-#endif
+  static absl::Status Enqueue(Batch& list, cudaStream_t stream);
 
   std::vector<Batch> batches_;  // None is empty: that is an error to CUDA.
 };

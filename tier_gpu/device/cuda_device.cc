@@ -135,11 +135,7 @@ class CudaDevice final : public Device {
 };
 
 CudaLanes::Options CudaDevice::LanesOf(const CudaOptions& options) {
-  const bool batched = options.batched_calls && CudaCopies::HasBatchedCalls();
-  CudaLanes::Options lanes = {
-      .kernels = options.kernels,
-      .largest_block = options.largest_block,
-      .calls = batched ? CudaCopies::Calls::kBatched : CudaCopies::Calls::kSingle};
+  CudaLanes::Options lanes = {.kernels = options.kernels, .largest_block = options.largest_block};
   if (options.compute_stream) {
     lanes.compute_stream = static_cast<cudaStream_t>(*options.compute_stream);
   }
@@ -252,9 +248,7 @@ std::vector<CudaCommand> CudaDevice::CommandsOf(const CopyBatch& batch) {
     copies.Add(onboard ? near : far, onboard ? far : near, segment.bytes);
   }
   std::vector<CudaCommand> commands;
-  std::move(copies).AppendTo(&commands, {.where = CudaCommand::Where::kLane,
-                                         .stream = lanes_->of(which).stream(),
-                                         .calls = lanes_->calls()});
+  std::move(copies).AppendTo(&commands, CudaCommand::Where::kLane, lanes_->of(which).stream());
   return commands;
 }
 
@@ -402,6 +396,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& option
   KVT_ASSIGN_OR_RETURN(const CudaDriver driver, CudaDriver::Find());
   KVT_ASSIGN_OR_RETURN(const CudaContext context, CudaContext::Open(driver, options.ordinal));
   KVT_RETURN_IF_ERROR(context.CheckAbilities());
+  KVT_RETURN_IF_ERROR(CudaCopies::CheckDriver());
   cudaDeviceProp properties{};
   KVT_RETURN_IF_ERROR(
       CudaStatus("cudaGetDeviceProperties", cudaGetDeviceProperties(&properties, options.ordinal)));

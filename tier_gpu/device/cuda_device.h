@@ -26,9 +26,6 @@ struct CudaOptions {
   // With kernels: raw bytes of the largest block that SubmitBlocks() takes (no block has
   // more than kMaxRawBytes). Takes six times as much of the GPU's memory.
   uint64_t largest_block = uint64_t{8} << 20;
-  // One call for a batch, where the toolkit that built this and the driver have it (12.8).
-  // Off: one a segment, about 2 us of the caller each; for drivers whose batches crash or hang.
-  bool batched_calls = true;
   // The engine's cudaStream_t, null for CUDA's default stream, as Lane::kCompute; it must
   // outlive the device, and not be cudaStreamPerThread. nullopt: a stream of our own. While
   // it captures a graph, Signal() and Await() in that lane answer kFailedPrecondition.
@@ -43,8 +40,8 @@ struct CudaOptions {
 // keeps what it uses until the process ends. REQUIRES: its regions go before it, and it
 // before the host memory it pinned.
 // Errors: kInvalidArgument, such a compute_stream; kUnavailable, in the driver's words: no driver,
-// no such GPU, or one without memory that can be exported or words that streams can wait for;
-// kResourceExhausted.
+// one older than CUDA 12.8, no such GPU, or one without memory that can be exported or words that
+// streams can wait for; kResourceExhausted.
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& options,
                                                        const Clock* clock);
 

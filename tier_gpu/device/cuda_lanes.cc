@@ -32,11 +32,11 @@ absl::Status CudaLanes::Open() {
     if (lane == Lane::kCompute || !options_.kernels) continue;
     const auto direction =
         lane == Lane::kOnboard ? CopyDirection::kHostToDevice : CopyDirection::kDeviceToHost;
-    KVT_ASSIGN_OR_RETURN(blocks_[index], CudaBlocks::Open({.direction = direction,
-                                                           .lane = lanes_[index]->stream(),
-                                                           .priority = options.priority,
-                                                           .largest_block = options_.largest_block,
-                                                           .calls = options_.calls}));
+    KVT_ASSIGN_OR_RETURN(blocks_[index],
+                         CudaBlocks::Open({.direction = direction,
+                                           .lane = lanes_[index]->stream(),
+                                           .priority = options.priority,
+                                           .largest_block = options_.largest_block}));
     lanes_[index]->Join(blocks_[index]->streams().ahead, blocks_[index]->joined());
   }
   return absl::OkStatus();

@@ -13,7 +13,6 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "tier_gpu/device/cuda_blocks.h"
-#include "tier_gpu/device/cuda_copies.h"
 #include "tier_gpu/device/cuda_driver.h"
 #include "tier_gpu/device/cuda_lane.h"
 #include "tier_gpu/device/device.h"
@@ -27,7 +26,6 @@ class CudaLanes {
   struct Options {
     bool kernels = false;
     uint64_t largest_block = 0;                  // With kernels, as CudaBlocks has it.
-    CudaCopies::Calls calls{};                   // Of all copies.
     std::optional<cudaStream_t> compute_stream;  // Somebody else's, as Lane::kCompute.
   };
   CudaLanes(const CudaDriver& driver, const Options& options)
@@ -43,7 +41,6 @@ class CudaLanes {
   CudaLane& of(Lane lane) { return *lanes_[static_cast<size_t>(lane)]; }
   // Null without kernels, and for kCompute.
   CudaBlocks* blocks(Lane lane) { return blocks_[static_cast<size_t>(lane)].get(); }
-  CudaCopies::Calls calls() const { return options_.calls; }
 
   // Of CudaLane, for all of them.
   bool HasNews() const;

@@ -28,7 +28,8 @@ CUmemAllocationProp PropertiesOn(CUdevice gpu) {
 // Returns whether the error says of memory that it is not what its descriptor was said to be.
 bool IsOfTheDescriptor(CUresult error) {
   return error == CUDA_ERROR_INVALID_VALUE || error == CUDA_ERROR_INVALID_HANDLE ||
-         error == CUDA_ERROR_OPERATING_SYSTEM || error == CUDA_ERROR_UNKNOWN;
+         error == CUDA_ERROR_OPERATING_SYSTEM || error == CUDA_ERROR_NOT_SUPPORTED ||
+         error == CUDA_ERROR_UNKNOWN;
 }
 
 }  // namespace

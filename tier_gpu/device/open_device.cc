@@ -21,8 +21,7 @@ namespace {
 absl::StatusOr<std::unique_ptr<Device>> OpenGpu(int ordinal, const Clock* clock,
                                                 const DeviceOptions& options) {
 #ifdef KVTIER_HAVE_CUDA
-  CudaOptions cuda = {
-      .ordinal = ordinal, .kernels = options.kernels, .batched_calls = options.batched_calls};
+  CudaOptions cuda = {.ordinal = ordinal, .kernels = options.kernels};
   if (options.largest_block) cuda.largest_block = *options.largest_block;
   cuda.compute_stream = options.compute_stream;
   return OpenCudaDevice(cuda, clock);

@@ -15,11 +15,10 @@
 namespace kvtier {
 
 struct DeviceOptions {
-  // For a worker's own lanes: small runs and encoded blocks are moved by kernels, beside the
-  // engine's. An agent's would take turns with them, so it has none.
+  // For a worker's own lanes, whose blocks kernels move beside the engine's. An agent's would take
+  // turns with them, so it has none.
   bool kernels = false;
   // Of a GPU, as CudaOptions has them.
-  bool batched_calls = true;
   std::optional<uint64_t> largest_block{};
   std::optional<void*> compute_stream{};
 };

@@ -2,8 +2,7 @@
 // of our lanes, wait for each other by words in host memory: a stream of the engine's writes a word
 // behind what it was given so far, and an event of the engine's is recorded behind a word.
 //
-// No call waits for the device. CUDA alone has such streams. Run on the fake CUDA of the tests, and
-// not on a GPU yet.
+// No call waits for the device. CUDA alone has such streams.
 #ifndef KVTIER_TIER_GPU_DEVICE_OUTSIDE_STREAMS_H_
 #define KVTIER_TIER_GPU_DEVICE_OUTSIDE_STREAMS_H_
 

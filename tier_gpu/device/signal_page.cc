@@ -17,16 +17,8 @@ constexpr size_t kWordStride = kSignalPageBytes / kSignalWords;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SignalPage>> SignalPage::Create() {
-  KVT_ASSIGN_OR_RETURN(const int fd, CreateSealedMemory("kvtier-signals", kSignalPageBytes));
-  return Map(fd);
-}
-
-absl::StatusOr<std::unique_ptr<SignalPage>> SignalPage::Import(int descriptor) {
-  KVT_ASSIGN_OR_RETURN(const int fd, DuplicateSealedMemory(descriptor, kSignalPageBytes));
-  return Map(fd);
-}
-
-absl::StatusOr<std::unique_ptr<SignalPage>> SignalPage::Map(int descriptor) {
+  KVT_ASSIGN_OR_RETURN(const int descriptor,
+                       CreateSealedMemory("kvtier-signals", kSignalPageBytes));
   void* const start =
       mmap(nullptr, kSignalPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (start == MAP_FAILED) {

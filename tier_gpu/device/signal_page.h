@@ -31,9 +31,6 @@ class SignalPage {
  public:
   // A new page, all words 0. Errors: kResourceExhausted, with errno's text.
   static absl::StatusOr<std::unique_ptr<SignalPage>> Create();
-  // The page of another process, by a duplicate of its descriptor. Errors:
-  // kInvalidArgument, the descriptor is not of a sealed page of this size.
-  static absl::StatusOr<std::unique_ptr<SignalPage>> Import(int descriptor);
   ~SignalPage();
   SignalPage(const SignalPage&) = delete;
   SignalPage& operator=(const SignalPage&) = delete;
@@ -51,7 +48,6 @@ class SignalPage {
 
  private:
   SignalPage(int descriptor, std::span<std::byte> bytes) : descriptor_(descriptor), bytes_(bytes) {}
-  static absl::StatusOr<std::unique_ptr<SignalPage>> Map(int descriptor);
   const int descriptor_;
   const std::span<std::byte> bytes_;
 };

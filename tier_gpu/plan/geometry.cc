@@ -113,34 +113,22 @@ std::string SpaceLayout(KvAxes axes, KvOrder order) {
   KVT_CHECK(false);
 }
 
-KvGeometry KvGeometry::Owned(KvAxes axes, uint32_t layers, uint64_t run_bytes, uint32_t slots) {
-  KvGeometry geometry = {.axes = axes, .layers = layers, .slots = slots, .run_bytes = run_bytes};
-  geometry.block_stride = SlotBytes(geometry.block_bytes());
-  for (uint32_t run = 0; run < layers * geometry.axis_count(); ++run) {
-    geometry.bases.push_back(run * run_bytes);
-  }
-  return geometry;
-}
-
 absl::Status KvGeometry::Validate(std::span<const DeviceRange> registered) const {
   KVT_RETURN_IF_ERROR(CheckFields(*this));
   KVT_RETURN_IF_ERROR(CheckRanges(*this, registered));
   return CheckOverlaps(*this);
 }
 
-std::vector<KvRun> KvGeometry::Runs(uint32_t slot, LayerRange range) const {
-  KVT_CHECK(slot < slots && range.count > 0 && range.first < layers &&
-            range.count <= layers - range.first);
+std::vector<KvRun> KvGeometry::Runs(uint32_t slot) const {
+  KVT_CHECK(slot < slots);
   std::vector<KvRun> runs;
-  const uint32_t first = range.first * axis_count();
-  for (uint32_t run = first; run < first + range.count * axis_count(); ++run) {
-    const uint64_t device_offset = bases[run] + slot * block_stride;
+  for (const uint64_t base : bases) {
+    const uint64_t device_offset = base + slot * block_stride;
     if (!runs.empty() && runs.back().device_offset + runs.back().bytes == device_offset) {
       runs.back().bytes += run_bytes;
-      continue;
+    } else {
+      runs.push_back({.device_offset = device_offset, .bytes = run_bytes});
     }
-    runs.push_back(
-        {.device_offset = device_offset, .host_offset = run * run_bytes, .bytes = run_bytes});
   }
   return runs;
 }

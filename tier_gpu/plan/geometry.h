@@ -1,9 +1,8 @@
 // KvGeometry says where in device memory the bytes of a block are. A block has one run
 // for each layer and axis; a run is contiguous, and the same run of neighbouring slots
-// is one stride apart. So all layouts in use are told apart by their bases and strides:
-// our own pool (a block one run of all its runs), an engine's tensors per layer, its
-// tensors across layers, keys and values in two tensors, interleaved by block, or fused
-// in rows, and latent attention.
+// is one stride apart. So all layouts in use are told apart by their bases and strides: an
+// engine's tensors per layer, its tensors across layers, keys and values in two tensors,
+// interleaved by block, or fused in rows, and latent attention.
 //
 // In host memory a block is its runs one behind the other, [layer][axis], with no room
 // between: that is the order of every tier and of the wire. Inside a run the bytes stay
@@ -45,15 +44,9 @@ struct DeviceRange {
   bool operator==(const DeviceRange&) const = default;
 };
 
-struct LayerRange {
-  uint32_t first = 0;
-  uint32_t count = 0;
-};
-
-// One piece of a block on both sides; `host_offset` counts from the block's first byte.
+// One piece of a block, contiguous on both sides.
 struct KvRun {
   uint64_t device_offset = 0;
-  uint64_t host_offset = 0;
   uint64_t bytes = 0;
   bool operator==(const KvRun&) const = default;
 };
@@ -69,10 +62,6 @@ struct KvGeometry {
   // Of slot 0, by layer, then axis: layers * axis_count() of them.
   std::vector<uint64_t> bases{};
 
-  // Our own pool from offset 0 on: blocks as in host memory, each in a slot that is
-  // rounded up to 4 KiB. REQUIRES: what Validate() does of these four.
-  static KvGeometry Owned(KvAxes axes, uint32_t layers, uint64_t run_bytes, uint32_t slots);
-
   // Every run of every slot is inside one of `registered`, and no two overlap. Errors:
   // kInvalidArgument, naming the field and its value. O(tensors * registered), and
   // O(tensors^2) where tensors interleave.
@@ -84,9 +73,9 @@ struct KvGeometry {
   // From the first byte of slot 0's run to the end of the last slot's.
   uint64_t tensor_bytes() const { return (slots - 1) * block_stride + run_bytes; }
 
-  // The runs of `slot`, in the order of the host's block; neighbours that are adjacent
-  // on the device are one. REQUIRES: Validate() was OK; slot < slots; the layers exist.
-  std::vector<KvRun> Runs(uint32_t slot, LayerRange range) const;
+  // Returns the runs of `slot`, in the order of the host's block; neighbours that are adjacent on
+  // the device are one. REQUIRES: Validate() was OK; slot < slots.
+  std::vector<KvRun> Runs(uint32_t slot) const;
 };
 
 }  // namespace kvtier

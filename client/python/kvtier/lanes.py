@@ -157,8 +157,7 @@ class Lanes:
         loaded = job.results
 
     With `device` "cuda:N" the tensors are on that GPU, which copies beside the engine's streams; a
-    call comes behind what the engine has submitted there (`after_stream`, `after_event`). This has
-    run on a fake GPU alone, and not on a real one yet.
+    call comes behind what the engine has submitted there (`after_stream`, `after_event`).
     """
 
     def __init__(self, client: Client, space: Space, memory: KvMemory, device: str = "host",

@@ -364,9 +364,13 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
         for space in self._spaces:
             client.unregister_space(space)
         self._spaces = [client.register_space(space_of_epoch(spec, epoch), wait_s) for spec in self._specs]
-        return [kvtier.Lanes(client, space, layout.memory, layout.device,
-                             self._options.lane_threads if layout.device == "host" else 1)
-                for space, layout in zip(self._spaces, layouts)]
+        lanes: dict[int, kvtier.Lanes] = {}
+        # Those of the largest blocks first: a GPU is opened for them.
+        for i in sorted(range(len(layouts)), key=lambda i: -layouts[i].memory.run_bytes * len(layouts[i].memory.bases)):
+            layout = layouts[i]
+            lanes[i] = kvtier.Lanes(client, self._spaces[i], layout.memory, layout.device,
+                                    self._options.lane_threads if layout.device == "host" else 1)
+        return [lanes[i] for i in range(len(layouts))]
 
     def _ranks(self) -> tuple[int, int]:
         """Returns this worker's (tensor rank, pipeline rank)."""
