@@ -34,6 +34,8 @@ SOURCE = re.compile(r"\.(cc|h|cu|cuh|py|c|proto|txt|cmake)$")
 GPU = re.compile(
     # Folders that know nothing else.
     r"^(kernels|tier_gpu|client/lanes|client/device_lanes|tests/gpu|tests/tier_gpu)/"
+    r"|^tests/testing/faulty_device"
+    r"|^tests/client/worker_pool"
     r"|^(agent|bench)/gpu"
     r"|^tests/testing/(host_cuda/|fake_cuda)"
     # Files whose name says so, in folders that know more.
