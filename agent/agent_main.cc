@@ -153,6 +153,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
   }
   SystemMemoryBinder binder;
   std::vector<Device*> device_seams;
+  device_seams.reserve(devices.size());
   for (const auto& device : devices) device_seams.push_back(device.get());
   GrpcPeerTransport transport(&executor, node);
   std::unique_ptr<GrpcCoordinatorLink> coordinator;

@@ -86,7 +86,7 @@ class GpuRounds {
                                                          const std::string& device,
                                                          const std::string& codec) {
     std::unique_ptr<GpuRounds> rounds(new GpuRounds(engine, job_blocks));
-    const uint64_t host_bytes = std::max(kLeastHostBytes, 4 * job_blocks * kBlockBytes);
+    const uint64_t host_bytes = std::max(kLeastHostBytes, 4 * kBlockBytes * job_blocks);
     KVT_ASSIGN_OR_RETURN(rounds->node_,
                          NodeProcess::StartAgent("gpu", {absl::StrCat("--host_bytes=", host_bytes),
                                                          "--host_scrub_bytes_per_second=0"}));

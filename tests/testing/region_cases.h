@@ -175,8 +175,8 @@ TEST_P(DeviceTest, DISABLED_TheOtherProcess) {
   const auto [shape, descriptors] = ReceiveShapeAndDescriptors(kInheritedSocket);
   ASSERT_GE(descriptors.size(), 2);
   // As StepPage maps it.
-  void* const page = mmap(nullptr, kSignalPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                          descriptors.back(), 0);
+  void* const page =
+      mmap(nullptr, kSignalPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptors.back(), 0);
   ASSERT_NE(page, MAP_FAILED);
   const std::span words(static_cast<std::byte*>(page), kSignalPageBytes);
   const auto word = [words](size_t index) {
