@@ -140,7 +140,7 @@ LAWFUL = (
     (include_rules.fences, includes("tier_disk/manifest/manifest.cc", "rocksdb/db.h")),
     (include_rules.fences, includes("coordinator/settings_store.cc", "rocksdb/db.h")),
     (include_rules.fences, includes("client/lanes/worker_pool.cc", "tier_gpu/device/device.h",
-                                    "tier_gpu/plan/planner.h", "client/lanes/lane_job.h")),
+                                    "tier_gpu/plan/block_plan.h", "client/lanes/lane_job.h")),
     (include_rules.fences, includes("client/host_lanes/host_tensors.h", "client/lanes/kv_tensors.h",
                                     "tier_gpu/plan/geometry.h")),
     (include_rules.fences, includes("agent/services/peer_service.h", "kvtier/v1/peer.grpc.pb.h")),

@@ -22,6 +22,7 @@ namespace kvtier {
 namespace {
 
 constexpr uint64_t kSlot = 8192;
+constexpr uint64_t kHandle = kRegionGranularity;
 constexpr uint64_t kTenant = 1;
 // Five batches, the last of them one slot.
 constexpr size_t kSlots = 4 * kMaxCopyBytes / kSlot + 1;
@@ -46,6 +47,10 @@ class GpuPoolTest : public ::testing::Test {
     }
     return status;
   }
+  std::unique_ptr<GpuPool> MakePool(uint64_t bytes, uint64_t slot, uint64_t most = 0) {
+    return *GpuPool::Create(&device_, &runner_,
+                            {.bytes = bytes, .slot_bytes = slot, .max_bytes = most});
+  }
   GpuSlot MustReserve() { return MustTake(*pool_); }
   static GpuSlot MustTake(GpuPool& pool) {
     auto slot = pool.Reserve();
@@ -62,8 +67,7 @@ class GpuPoolTest : public ::testing::Test {
   testing::SimExecutor executor_{&time_};
   testing::FaultyDevice device_{&executor_, {}};
   LaneRunner runner_{&device_, &executor_, &executor_};
-  std::unique_ptr<GpuPool> pool_ =
-      *GpuPool::Create(&device_, &runner_, {.bytes = kSlots * kSlot, .slot_bytes = kSlot});
+  std::unique_ptr<GpuPool> pool_ = MakePool(kSlots * kSlot, kSlot);
   TaskScope scope_{&executor_};
 };
 
@@ -168,42 +172,36 @@ TEST_F(GpuPoolTest, ErrorsOfTheDeviceReachTheCaller) {
 }
 
 TEST_F(GpuPoolTest, APoolIsRoundedDownToWholeSlots) {
-  const auto pool =
-      GpuPool::Create(&device_, &runner_, {.bytes = 3 * kSlot - 1, .slot_bytes = kSlot});
-  ASSERT_TRUE(pool.ok()) << pool.status();
-  EXPECT_EQ((*pool)->capacity_bytes(), 2 * kSlot);
+  EXPECT_EQ(MakePool(3 * kSlot - 1, kSlot)->capacity_bytes(), 2 * kSlot);
 }
 
 TEST_F(GpuPoolTest, ALargePoolIsOneRangeOfSeveralHandles) {
   constexpr uint64_t kOdd = 33 * 1024 * 1024 + 4096;  // No handle ends where a slot does.
-  const auto pool = GpuPool::Create(&device_, &runner_, {.bytes = 100 * kOdd, .slot_bytes = kOdd});
-  ASSERT_TRUE(pool.ok()) << pool.status();
-  DeviceRegion* const region = (*pool)->region();
+  const auto pool = MakePool(100 * kOdd, kOdd);
+  DeviceRegion* const region = pool->region();
   EXPECT_EQ(region->handles(), 4u);
   EXPECT_EQ(region->shape().max_handles, 4u);
-  EXPECT_EQ((*pool)->capacity_bytes(), 100 * kOdd);
-  EXPECT_EQ((*pool)->OffsetOf(99), 99 * kOdd);
-  (*pool)->Audit();
+  EXPECT_EQ(pool->capacity_bytes(), 100 * kOdd);
+  EXPECT_EQ(pool->OffsetOf(99), 99 * kOdd);
+  pool->Audit();
   region->address()[region->shape().handle_bytes] = std::byte{1};
   const GpuSlot over_the_border = [&] {
     std::vector<GpuSlot> slots;
-    while (slots.size() < 32) slots.push_back(*(*pool)->Reserve());
+    while (slots.size() < 32) slots.push_back(*pool->Reserve());
     return std::move(slots.back());
   }();
   std::vector<std::byte> host(kOdd);
   ASSERT_TRUE(device_.Pin(host).ok());
   const GpuTransfer transfer = {over_the_border.ref(), host};
-  ASSERT_EQ(Finish((*pool)->Gather({&transfer, 1}, CopyUrgency::kBackground)), absl::OkStatus());
+  ASSERT_EQ(Finish(pool->Gather({&transfer, 1}, CopyUrgency::kBackground)), absl::OkStatus());
   EXPECT_EQ(host[region->shape().handle_bytes - over_the_border.offset()], std::byte{1});
 }
 
 // The emulated device refuses a copy over the border of two handles, as a driver may.
 TEST_F(GpuPoolTest, CopiesAreCutAtTheBordersOfHandles) {
-  constexpr uint64_t kHandle = kRegionGranularity;
   // Slots that end where handles do, and slots of which some lie in two handles.
   for (const uint64_t slot : {kHandle / 4, kHandle / 4 + 4096}) {
-    const auto pool = *GpuPool::Create(
-        &device_, &runner_, {.bytes = kHandle, .slot_bytes = slot, .max_bytes = 3 * kHandle});
+    const auto pool = MakePool(kHandle, slot, 3 * kHandle);
     while (pool->handles().size() < 3) ASSERT_EQ(Finish(pool->Grow()), absl::OkStatus());
     std::vector<GpuSlot> slots;
     for (auto taken = pool->Reserve(); taken.ok(); taken = pool->Reserve()) {
@@ -227,9 +225,7 @@ TEST_F(GpuPoolTest, CopiesAreCutAtTheBordersOfHandles) {
 }
 
 TEST_F(GpuPoolTest, APoolGrowsByWholeHandlesUpToItsMost) {
-  constexpr uint64_t kHandle = kRegionGranularity;
-  const auto pool = *GpuPool::Create(
-      &device_, &runner_, {.bytes = kHandle, .slot_bytes = kSlot, .max_bytes = 3 * kHandle});
+  const auto pool = MakePool(kHandle, kSlot, 3 * kHandle);
   constexpr uint64_t kPerHandle = kHandle / kSlot;
   EXPECT_EQ(pool->table().slots(), kPerHandle);
   EXPECT_EQ(pool->region()->handles(), 1u);
@@ -254,7 +250,6 @@ TEST_F(GpuPoolTest, APoolGrowsByWholeHandlesUpToItsMost) {
 // A pool that may be three handles, all of which it has.
 class ResizedPoolTest : public GpuPoolTest {
  protected:
-  static constexpr uint64_t kHandle = kRegionGranularity;
   static constexpr uint32_t kPerHandle = kHandle / kSlot;
   void SetUp() override {
     ASSERT_EQ(Finish(three_->Grow()), absl::OkStatus());
@@ -269,8 +264,7 @@ class ResizedPoolTest : public GpuPoolTest {
   }
   size_t Cut() { return Finish(three_->Cut()); }
 
-  std::unique_ptr<GpuPool> three_ = *GpuPool::Create(
-      &device_, &runner_, {.bytes = kHandle, .slot_bytes = kSlot, .max_bytes = 3 * kHandle});
+  std::unique_ptr<GpuPool> three_ = MakePool(kHandle, kSlot, 3 * kHandle);
 };
 
 TEST_F(ResizedPoolTest, AHandleGoesWhenNobodyHasToDoWithItsSlots) {
@@ -322,8 +316,7 @@ TEST_F(ResizedPoolTest, AHandleThatComesAgainIsAnotherMemory) {
 
 TEST_F(ResizedPoolTest, ASlotOverABorderGoesWithTheHandleItEndsIn) {
   constexpr uint64_t kOdd = kHandle / 2 + 4096;
-  const auto pool = *GpuPool::Create(
-      &device_, &runner_, {.bytes = kHandle, .slot_bytes = kOdd, .max_bytes = 2 * kHandle});
+  const auto pool = MakePool(kHandle, kOdd, 2 * kHandle);
   ASSERT_EQ(pool->table().slots(), 1u);
   ASSERT_EQ(Finish(pool->Grow()), absl::OkStatus());
   ASSERT_EQ(pool->table().slots(), 3u);
@@ -389,17 +382,13 @@ TEST_F(ResizedPoolTest, CopiesRunWhileThePoolChanges) {
 }
 
 TEST_F(GpuPoolTest, APoolAsLargeAsItMayBecomeIsOneHandleIfItIsSmall) {
-  constexpr uint64_t kHandle = kRegionGranularity;
-  const auto pool = *GpuPool::Create(
-      &device_, &runner_, {.bytes = 2 * kHandle, .slot_bytes = kSlot, .max_bytes = 2 * kHandle});
+  const auto pool = MakePool(2 * kHandle, kSlot, 2 * kHandle);
   EXPECT_EQ(pool->handles().size(), 1u);
   EXPECT_EQ(pool->max_handles(), 1u);
 }
 
 TEST_F(GpuPoolTest, NoMemoryForAHandleLeavesThePoolAsItIs) {
-  constexpr uint64_t kHandle = kRegionGranularity;
-  const auto pool = *GpuPool::Create(&device_, &runner_,
-                                     {.bytes = kHandle, .slot_bytes = kSlot, .max_bytes = kHandle});
+  const auto pool = MakePool(kHandle, kSlot, kHandle);
   EXPECT_EQ(Finish(pool->Grow()).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(pool->version(), 1u);
   EXPECT_EQ(pool->handles().size(), 1u);
