@@ -19,7 +19,6 @@ using testing::kCodecShape;
 using testing::KvValues;
 using testing::LanesRig;
 using testing::Slots;
-using testing::TensorMemory;
 using testing::TestKeys;
 using testing::ThereAndBack;
 

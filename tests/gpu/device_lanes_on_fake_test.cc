@@ -18,7 +18,6 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
-using testing::EndOf;
 using testing::Eventually;
 using ::testing::HasSubstr;
 using testing::HostRig;
@@ -30,7 +29,7 @@ namespace fake_cuda = testing::fake_cuda;
 
 constexpr uint32_t kSlots = 8;
 constexpr uint64_t kRun = 4096;
-constexpr uint64_t kBytes = 2 * kSlots * kRun;
+constexpr uint64_t kBytes = 2 * kRun * kSlots;
 
 // An engine with KV on the GPU, keys and values apart, and a stream whose work ends when it is
 // told.

@@ -150,7 +150,9 @@ cudaError_t EnqueueMoves(void* stream, std::vector<std::function<void()>> moves)
   {
     const std::lock_guard lock(gpu().mu);
     uint64_t& refuse_in = gpu().refuse_move_in;
-    if (refuse_in > 0 && --refuse_in == 0) return Answer(cudaErrorInvalidValue);
+    const bool refused = refuse_in == 1;
+    if (refuse_in > 0) --refuse_in;
+    if (refused) return Answer(cudaErrorInvalidValue);
   }
   std::vector<Entry> entries;
   for (auto& move : moves) {
