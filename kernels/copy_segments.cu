@@ -244,6 +244,32 @@ __device__ uint32_t SegmentOf(uint32_t unit, uint32_t at, const DescriptorTile& 
   }
 }
 
+// Returns whether this thread block comes here last of the launch, and then sees what the others
+// wrote before they came. `arrived` is 0, and is 0 again behind the last. For whole thread blocks.
+__device__ bool ArrivesLast(uint32_t* arrived) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(arrived, 1U) + 1 == gridDim.x;
+    if (last) *arrived = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return last;
+}
+
+struct SegmentLengths {
+  const StridedSegment* segments;
+  OuterAxes outer;
+  SumRequest sum;
+
+  __device__ uint64_t BytesOf(uint32_t i) const {
+    const uint64_t bytes = kernels::BytesOf(segments[i], outer);
+    return sum.Takes(bytes) ? bytes : 0;
+  }
+};
+
 // Thread blocks in groups of `sharing`. Each group has a range of the segments, and goes over it
 // tile by tile; its warps take the units of a tile in turn, whatever segments they are of.
 template <bool kSummed>
@@ -280,18 +306,12 @@ __global__ void __launch_bounds__(kCopyThreads, 1)
       }
     }
   }
-}
-
-struct SegmentLengths {
-  const StridedSegment* segments;
-  OuterAxes outer;
-  SumRequest sum;
-
-  __device__ uint64_t BytesOf(uint32_t i) const {
-    const uint64_t bytes = kernels::BytesOf(segments[i], outer);
-    return sum.Takes(bytes) ? bytes : 0;
+  if constexpr (kSummed) {
+    if (ArrivesLast(sum.arrived)) {
+      FinishSums<kCopyThreads>(SegmentLengths{segments, outer, sum}, sum, count);
+    }
   }
-};
+}
 
 }  // namespace
 
@@ -305,16 +325,9 @@ int CopySegmentsOnDevice(const CopySegmentsLaunch& launch) {
   const Grid grid = {.thread_blocks = launch.thread_blocks / shared_by * shared_by,
                      .stream = launch.stream,
                      .threads = kCopyThreads};
-  if (launch.sum.sums == nullptr) {
-    return Launch(grid, CopySegmentsKernel<false>, launch.segments, launch.count, launch.outer,
-                  shared_by, launch.sum);
-  }
-  const int error = Launch(grid, CopySegmentsKernel<true>, launch.segments, launch.count,
-                           launch.outer, shared_by, launch.sum);
-  if (error != 0) return error;
-  return Launch({launch.thread_blocks, launch.stream}, FinishSumsKernel<SegmentLengths>,
-                SegmentLengths{launch.segments, launch.outer, launch.sum}, launch.sum,
-                launch.count);
+  const auto kernel =
+      launch.sum.sums == nullptr ? CopySegmentsKernel<false> : CopySegmentsKernel<true>;
+  return Launch(grid, kernel, launch.segments, launch.count, launch.outer, shared_by, launch.sum);
 }
 
 }  // namespace kvtier::kernels

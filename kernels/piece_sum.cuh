@@ -159,10 +159,11 @@ __device__ void MoveHeld(const Payload& payload, uint32_t first, const LaneSecre
 // Pieces of a payload whose sums are loaded while the state goes through as many before them.
 inline constexpr uint32_t kSumsAhead = 16;
 
+// From the L2 cache: other thread blocks wrote them.
 __device__ inline void LoadSums(const LaneSums* pieces, uint32_t lane,
                                 uint64_t (&sums)[kSumsAhead]) {
 #pragma unroll
-  for (uint32_t k = 0; k < kSumsAhead; ++k) sums[k] = pieces[k].lanes[lane];
+  for (uint32_t k = 0; k < kSumsAhead; ++k) sums[k] = __ldcg(&pieces[k].lanes[lane]);
 }
 
 __device__ inline uint64_t StirAll(uint64_t state, const uint64_t (&sums)[kSumsAhead],
@@ -189,28 +190,28 @@ __device__ inline uint64_t CarryLane(const LaneSums* pieces, uint32_t count, uin
     state = StirAll(state, odd, stir);
   }
   for (uint32_t piece = whole; piece < count; ++piece) {
-    state = Xxh3Stir(state + pieces[piece].lanes[lane], stir);
+    state = Xxh3Stir(state + __ldcg(&pieces[piece].lanes[lane]), stir);
   }
   return state;
 }
 
-// Carries the state of each payload through its pieces: eight threads a payload, four
-// payloads a warp. `Lengths` has BytesOf(i): bytes that were summed, 0 for none.
-template <typename Lengths>
-__global__ void __launch_bounds__(kThreads)
-    FinishSumsKernel(Lengths lengths, SumRequest request, uint32_t count) {
+// Carries the state of each of `count` payloads through its pieces: eight threads a payload, four
+// payloads a warp. `Lengths` has BytesOf(i): bytes that were summed, 0 for none. For whole thread
+// blocks of `kBlockThreads`.
+template <uint32_t kBlockThreads, typename Lengths>
+__device__ void FinishSums(const Lengths& lengths, const SumRequest& request, uint32_t count) {
   constexpr uint32_t kAtOnce = kWarpLanes / kXxh3Lanes;
   const uint32_t lane = threadIdx.x % kXxh3Lanes;
   const uint64_t stir = kDeviceSecret[kXxh3StirSecret / 8 + lane];
-  for (uint32_t first = WarpOfLaunch() * kAtOnce; first < count;
-       first += WarpsOfLaunch() * kAtOnce) {
+  for (uint32_t first = threadIdx.x / kWarpLanes * kAtOnce; first < count;
+       first += kBlockThreads / kXxh3Lanes) {
     const uint32_t i = first + LaneOfWarp() / kXxh3Lanes;
     const uint64_t bytes = i < count ? lengths.BytesOf(i) : 0;
     const LaneSums* const pieces = request.pieces + uint64_t{i} * request.room;
     uint64_t state = kDeviceStart[lane];
     if (bytes > 0) {
       const auto last = static_cast<uint32_t>(PiecesOf(bytes) - 1);
-      state = CarryLane(pieces, last, lane, stir) + pieces[last].lanes[lane];
+      state = CarryLane(pieces, last, lane, stir) + __ldcg(&pieces[last].lanes[lane]);
     }
     uint64_t all[kXxh3Lanes];
     const uint32_t group = LaneOfWarp() / kXxh3Lanes * kXxh3Lanes;

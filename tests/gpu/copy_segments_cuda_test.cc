@@ -45,10 +45,12 @@ Copied CopyOnHost(const CopyCase& shape, const std::vector<std::byte>& source, u
   Copied copied = {std::vector<std::byte>(shape.destination_bytes(), std::byte{0xa5}),
                    std::vector<PayloadSum>(shape.segments)};
   LaneSums unused;
+  uint32_t none = 0;
   const auto segments = shape.Segments(source.data(), copied.bytes.data());
   CopySegmentsLaunch launch = {
       .segments = segments.data(), .count = shape.segments, .outer = shape.outer};
-  if (room > 0) launch.sum = {.sums = copied.sums.data(), .pieces = &unused, .room = room};
+  if (room > 0)
+    launch.sum = {.sums = copied.sums.data(), .pieces = &unused, .arrived = &none, .room = room};
   EXPECT_EQ(CopySegmentsOnHost(launch), 0);
   return copied;
 }
@@ -60,13 +62,18 @@ Copied CopyOnDevice(const CopyCase& shape, const std::vector<std::byte>& source,
   OnDevice<StridedSegment> segments(shape.Segments(from.data(), to.data()));
   OnDevice<PayloadSum> sums(std::vector<PayloadSum>(shape.segments));
   OnDevice<LaneSums> pieces(size_t{shape.segments} * room);
+  OnDevice<uint32_t> arrived(std::vector<uint32_t>{0});
   CopySegmentsLaunch launch = {.segments = segments.data(),
                                .count = shape.segments,
                                .outer = shape.outer,
                                .thread_blocks = thread_blocks};
-  if (room > 0) launch.sum = {.sums = sums.data(), .pieces = pieces.data(), .room = room};
+  if (room > 0) {
+    launch.sum = {
+        .sums = sums.data(), .pieces = pieces.data(), .arrived = arrived.data(), .room = room};
+  }
   EXPECT_EQ(CopySegmentsOnDevice(launch), 0);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(arrived.Read(), std::vector<uint32_t>{0});
   return {to.Read(), sums.Read()};
 }
 
@@ -133,11 +140,13 @@ class MixedSegments {
 // One launch of `shape`, by either form.
 template <typename Bytes, typename Sums, typename Form>
 void Launch(const MixedSegments& shape, const StridedSegment* segments, Bytes* pieces, Sums* sums,
-            uint32_t thread_blocks, Form form) {
+            uint32_t* arrived, uint32_t thread_blocks, Form form) {
   CopySegmentsLaunch launch = {
       .segments = segments, .count = shape.count(), .thread_blocks = thread_blocks};
-  launch.sum = {
-      .sums = sums, .pieces = pieces, .room = static_cast<uint32_t>(PiecesOf(shape.longest()))};
+  launch.sum = {.sums = sums,
+                .pieces = pieces,
+                .arrived = arrived,
+                .room = static_cast<uint32_t>(PiecesOf(shape.longest()))};
   if (sums == nullptr) launch.sum = {};
   EXPECT_EQ(form(launch), 0);
 }
@@ -153,14 +162,18 @@ void ExpectTheReferences(const MixedSegments& shape, bool summed, uint32_t threa
   OnDevice<PayloadSum> sums(expected_sums);
   OnDevice<LaneSums> pieces(size_t{shape.count()} * PiecesOf(shape.longest()));
   const std::vector<StridedSegment> on_host = shape.Segments(source.data(), expected.data());
+  OnDevice<uint32_t> arrived(std::vector<uint32_t>(1));
   LaneSums unused;
-  Launch(shape, on_host.data(), &unused, summed ? expected_sums.data() : nullptr, 1,
+  uint32_t unused_too = 0;
+  Launch(shape, on_host.data(), &unused, summed ? expected_sums.data() : nullptr, &unused_too, 1,
          CopySegmentsOnHost);
   OnDevice<StridedSegment> segments(shape.Segments(from.data(), to.data()));
-  Launch(shape, segments.data(), pieces.data(), summed ? sums.data() : nullptr, thread_blocks,
-         CopySegmentsOnDevice);
+  Launch(shape, segments.data(), pieces.data(), summed ? sums.data() : nullptr, arrived.data(),
+         thread_blocks, CopySegmentsOnDevice);
   EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_TRUE(to.Read() == expected);
+  // The next launch finds the count as this one did.
+  EXPECT_EQ(arrived.Read(), std::vector<uint32_t>(1));
   EXPECT_TRUE(!summed || sums.Read() == expected_sums);
 }
 

@@ -28,6 +28,7 @@ SumRequest HostSide(const SumRequest& request, uint32_t count) {
   if (request.sums == nullptr) return {};
   return {.sums = HostSide(request.sums, count),
           .pieces = HostSide(request.pieces, uint64_t{count} * request.room),
+          .arrived = HostSide(request.arrived, 1),
           .room = request.room};
 }
 

@@ -58,6 +58,7 @@ TEST_F(PayloadSumTest, TheSumOfAGatherIsThatOfWhatItWrote) {
   std::vector<std::byte> packed(kRun * kRuns);
   PayloadSum sum;
   LaneSums unused;
+  uint32_t none = 0;
   const StridedSegment gather = {.source = noise_.data(),
                                  .destination = packed.data(),
                                  .run_bytes = kRun,
@@ -65,7 +66,7 @@ TEST_F(PayloadSumTest, TheSumOfAGatherIsThatOfWhatItWrote) {
                                  .destination_stride = kRun,
                                  .runs = kRuns};
   CopySegmentsLaunch launch = {.segments = &gather, .count = 1};
-  launch.sum = {.sums = &sum, .pieces = &unused, .room = 5};
+  launch.sum = {.sums = &sum, .pieces = &unused, .arrived = &none, .room = 5};
   ASSERT_EQ(CopySegmentsOnHost(launch), 0);
   std::copy(packed.begin(), packed.end(), noise_.begin());
   ExpectTheLibrarys(sum, packed.size());
@@ -73,11 +74,12 @@ TEST_F(PayloadSumTest, TheSumOfAGatherIsThatOfWhatItWrote) {
 
 TEST_F(PayloadSumTest, NoSumIsTakenOfWhatIsTooShortOrHasNoRoom) {
   LaneSums unused;
+  uint32_t none = 0;
   for (const uint64_t bytes : {uint64_t{0}, kLeastSummedBytes - 1, uint64_t{3073}}) {
     const StridedSegment segment = {.source = noise_.data(), .run_bytes = bytes};
     PayloadSum sum = {1, 2, 3};
     CopySegmentsLaunch launch = {.segments = &segment, .count = 1};
-    launch.sum = {.sums = &sum, .pieces = &unused, .room = 3};
+    launch.sum = {.sums = &sum, .pieces = &unused, .arrived = &none, .room = 3};
     ASSERT_EQ(CopySegmentsOnHost(launch), 0);
     EXPECT_TRUE(sum == PayloadSum{}) << bytes;
     launch.sum.room = 4;

@@ -14,9 +14,8 @@ namespace {
 
 // What the widest accesses of kernels and the copy engine like, and more than codecs ask.
 constexpr uint64_t kStep = 256;
-// What a call of kernels/ puts into a stream, at most: codec.h; a copy and its sums.
+// What a call of the codecs puts into a stream, at most (codec.h).
 constexpr size_t kCodecEntries = 4;
-constexpr size_t kCopyEntries = 2;
 // Blocks of which all kernels are loaded: the smallest that every codec makes smaller.
 constexpr KvShape kTinyShape = {
     .layers = 1, .axes = 2, .tokens = 16, .kv_heads = 1, .head_dim = 16};
@@ -67,8 +66,8 @@ absl::Status CudaBlocks::OpenStream() {
 
 absl::Status CudaBlocks::Allocate() {
   const uint64_t piece_bytes = PiecesOfBuffer(buffer_bytes_) * sizeof(kernels::LaneSums);
-  const uint64_t bytes =
-      (kBlockBuffers + 1) * buffer_bytes_ + piece_bytes + kMaxLaneDepth * sizeof(BlockOutcomes);
+  const uint64_t bytes = (kBlockBuffers + 1) * buffer_bytes_ + piece_bytes +
+                         kMaxLaneDepth * sizeof(BlockOutcomes) + sizeof(uint32_t);
   void* memory = nullptr;
   KVT_RETURN_IF_ERROR(CudaStatus("cudaMalloc", cudaMalloc(&memory, bytes)));
   memory_ = static_cast<std::byte*>(memory);
@@ -80,7 +79,11 @@ absl::Status CudaBlocks::Allocate() {
   }
   raw_ = std::exchange(next, next + buffer_bytes_);
   pieces_ = reinterpret_cast<kernels::LaneSums*>(std::exchange(next, next + piece_bytes));
-  outcomes_ = reinterpret_cast<BlockOutcomes*>(next);
+  outcomes_ = reinterpret_cast<BlockOutcomes*>(
+      std::exchange(next, next + kMaxLaneDepth * sizeof(BlockOutcomes)));
+  arrived_ = reinterpret_cast<uint32_t*>(next);
+  KVT_RETURN_IF_ERROR(CudaStatus("cudaMemsetAsync", cudaMemsetAsync(arrived_, 0, sizeof(*arrived_),
+                                                                    streams_.of(where_kernels()))));
   void* lists = nullptr;
   KVT_RETURN_IF_ERROR(
       CudaStatus("cudaHostAlloc", cudaHostAlloc(&lists, kMaxLaneDepth * sizeof(Lists),
@@ -174,6 +177,7 @@ kernels::SumRequest CudaBlocks::SumsOf(const BlockBatch& batch, const Portion& p
                                        size_t place) const {
   return {.sums = outcomes_[place].sums.data() + portion.first,
           .pieces = pieces_,
+          .arrived = arrived_,
           .room = static_cast<uint32_t>(kernels::PiecesOf(batch.block_bytes))};
 }
 
@@ -186,13 +190,10 @@ CudaCommand CudaBlocks::MoveRows(const BlockBatch& batch, const RowMoves& moves,
       .thread_blocks = ThreadBlocksOf(batch),
       .stream = streams_.of(where_kernels())};
   if (batch.summed && SumsRows(batch, moves)) launch.sum = SumsOf(batch, portion, place);
-  return {.where = where_kernels(),
-          .put =
-              [launch] {
-                return LaunchStatus("the copying kernel",
-                                    [&launch] { return kernels::CopySegmentsOnDevice(launch); });
-              },
-          .entries = kCopyEntries};
+  return {.where = where_kernels(), .put = [launch] {
+            return LaunchStatus("the copying kernel",
+                                [&launch] { return kernels::CopySegmentsOnDevice(launch); });
+          }};
 }
 
 CudaCommand CudaBlocks::Code(const BlockBatch& batch, const Portion& portion, size_t place) const {
@@ -222,13 +223,10 @@ CudaCommand CudaBlocks::SumStored(const BlockBatch& batch, const Portion& portio
       .thread_blocks = ThreadBlocksOf(batch),
       .stream = streams_.of(where_kernels())};
   launch.sum = SumsOf(batch, portion, place);
-  return {.where = where_kernels(),
-          .put =
-              [launch] {
-                return LaunchStatus("the summing kernel",
-                                    [&launch] { return kernels::CopySegmentsOnDevice(launch); });
-              },
-          .entries = kCopyEntries};
+  return {.where = where_kernels(), .put = [launch] {
+            return LaunchStatus("the summing kernel",
+                                [&launch] { return kernels::CopySegmentsOnDevice(launch); });
+          }};
 }
 
 CudaCommand CudaBlocks::ZeroRests(const BlockBatch& batch, const Portion& portion) const {

@@ -125,6 +125,7 @@ class CudaBlocks {
   std::array<Buffer, kBlockBuffers> buffers_;
   std::byte* raw_ = nullptr;
   kernels::LaneSums* pieces_ = nullptr;
+  uint32_t* arrived_ = nullptr;  // SumRequest's: all kernels of a direction are in one stream.
   BlockOutcomes* outcomes_ = nullptr;  // kMaxLaneDepth, on the device.
   size_t next_buffer_ = 0;
   Lists* lists_ = nullptr;  // kMaxLaneDepth; the same for the device.

@@ -139,12 +139,8 @@ inline unsigned atomicExch(unsigned* to, unsigned value) { return std::exchange(
 inline unsigned long long atomicExch(unsigned long long* to, unsigned long long value) {
   return std::exchange(*to, value);
 }
-
-inline unsigned long long atomicAdd(unsigned long long* to, unsigned long long value) {
-  return std::exchange(*to, *to + value);
-}
-// No time passes here.
-inline void __nanosleep(unsigned) {}
+inline unsigned atomicAdd(unsigned* to, unsigned value) { return std::exchange(*to, *to + value); }
+inline void __threadfence() {}
 
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 // Of each 16 bits.

@@ -69,6 +69,28 @@ class GpuLanesTest(unittest.TestCase):
         self.assertEqual(job.results, [True] * HALF)
         self.assertEqual(same, [True] * LAYERS)
 
+    def test_a_graph_is_captured_beside_running_copies(self):
+        lanes, keys = self.open("raw"), [i.to_bytes(16, "big") for i in range(HALF)]
+        self.store(lanes, keys, torch.cuda.Stream())
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        one = torch.ones(512, 512, device="cuda")
+        with torch.cuda.stream(stream):
+            one @ one  # Loads what a capture must not load.
+        running = lanes.onboard(keys, range(HALF, BLOCKS), LONG_S)
+        # In this mode a forbidden call of any thread ends the capture.
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="global"):
+            two = one @ one
+            with self.assertRaises(RuntimeError):
+                lanes.offload(keys, range(HALF), after_stream=stream.cuda_stream)
+            self.assertTrue(running.wait(LONG_S))
+            job = lanes.onboard(keys, range(HALF, BLOCKS), LONG_S)
+            self.assertTrue(job.wait(LONG_S))
+        self.assertEqual(running.results + job.results, [True] * BLOCKS)
+        two.zero_()
+        graph.replay()
+        torch.cuda.synchronize()
+        self.assertEqual(float(two.min()), 512)
+
     def test_codecs_keep_their_bounds(self):
         for codec, bound in (("packed_exponents", 0), ("int8", 0.008), ("fp8_e4m3", 0.03)):
             with self.subTest(codec):
