@@ -9,13 +9,11 @@
 #include "absl/strings/strip.h"
 #include "core/clock.h"
 #include "core/status_macros.h"
+#include "tier_gpu/device/block_batch.h"
 #include "tier_gpu/device/open_device.h"
 
 namespace kvtier {
 namespace {
-
-// Raw bytes of blocks that a device takes at least: other lanes of its may have larger ones.
-constexpr uint64_t kLeastBlockBytes = uint64_t{8} << 20;
 
 // Errors: kInvalidArgument, it is no GPU's.
 absl::StatusOr<int> OrdinalOf(absl::string_view device) {
@@ -57,7 +55,8 @@ absl::StatusOr<std::shared_ptr<LaneDevice>> LaneDevices::Of(Client* client,
         "device is \"", device, "\", which lanes of this client have open for blocks of up to ",
         known.largest_block, " bytes; blocks of ", block_bytes, " bytes are to be opened first"));
   }
-  const uint64_t largest_block = std::max(block_bytes, kLeastBlockBytes);
+  // Whole batches, and blocks of other lanes, which may be larger.
+  const uint64_t largest_block = std::max(block_bytes, kMaxBlockBatchBytes);
   auto gpu = OpenDevice(device, &clock, {.kernels = true, .largest_block = largest_block});
   if (!gpu.ok()) return NotOpened(device, gpu.status());
   auto streams = OpenOutsideStreams(ordinal);

@@ -48,7 +48,7 @@ class LaneDevice {
 class LaneDevices {
  public:
   // Returns the device of this name, "cuda:N", opened if nobody has it; it is closed with its last
-  // holder. Where it is opened, it takes blocks of up to `block_bytes`, of 8 MiB at least. Errors:
+  // holder. Where it is opened, it takes blocks of up to `block_bytes`, of 16 MiB at least. Errors:
   // kInvalidArgument, naming it: another name; it cannot be opened, with the driver's words or
   // because the build has no CUDA; it is open, for smaller blocks; kResourceExhausted, no memory.
   // REQUIRES: `client` is always the same, and outlives the device.

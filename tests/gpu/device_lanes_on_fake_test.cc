@@ -131,11 +131,11 @@ class DeviceLanesOnFakeTest : public ::testing::Test {
 };
 
 TEST_F(DeviceLanesOnFakeTest, ADeviceThatIsOpenTakesNoLargerBlocks) {
-  EXPECT_TRUE(devices_.Of(&rig_.client(), "cuda:0", uint64_t{8} << 20).ok());
+  EXPECT_TRUE(devices_.Of(&rig_.client(), "cuda:0", kMaxBlockBatchBytes).ok());
   const absl::Status larger =
-      devices_.Of(&rig_.client(), "cuda:0", (uint64_t{8} << 20) + 1).status();
+      devices_.Of(&rig_.client(), "cuda:0", kMaxBlockBatchBytes + 1).status();
   EXPECT_EQ(larger.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(larger.message()), HasSubstr("blocks of up to 8388608 bytes"));
+  EXPECT_THAT(std::string(larger.message()), HasSubstr("blocks of up to 16777216 bytes"));
 }
 
 TEST_F(DeviceLanesOnFakeTest, BlocksOfTheGpuComeBack) {

@@ -29,8 +29,12 @@ struct BlockTransfer {
   std::byte* host = nullptr;   // The batch's block_bytes.
 };
 
-// Of one batch; a block of 2 MiB is half of kMaxCopyBytes.
+// Of one batch.
 inline constexpr size_t kMaxBatchBlocks = 64;
+// Stored bytes of one batch, unless one block has more: what is behind it in the lane waits no
+// longer than this takes on the link. Beside an engine's GEMMs the kernels of each batch wait for
+// room, so few long ones are faster.
+inline constexpr uint64_t kMaxBlockBatchBytes = uint64_t{16} << 20;
 // What a batch makes the copying kernel move, at most: evenly spaced planes are one such
 // move a block, others one each.
 inline constexpr size_t kMaxBlockMoves = kMaxCopySegments;

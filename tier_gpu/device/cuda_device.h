@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/clock.h"
+#include "tier_gpu/device/block_batch.h"
 #include "tier_gpu/device/device.h"
 #include "tier_gpu/device/pinned_memory.h"
 
@@ -25,7 +26,7 @@ struct CudaOptions {
   bool kernels = false;
   // With kernels: raw bytes of the largest block that SubmitBlocks() takes (no block has
   // more than kMaxRawBytes). Takes six times as much of the GPU's memory.
-  uint64_t largest_block = uint64_t{8} << 20;
+  uint64_t largest_block = kMaxBlockBatchBytes;
   // The engine's cudaStream_t, null for CUDA's default stream, as Lane::kCompute; it must
   // outlive the device, and not be cudaStreamPerThread. nullopt: a stream of our own. While
   // it captures a graph, Signal() and Await() in that lane answer kFailedPrecondition.

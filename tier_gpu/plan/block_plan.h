@@ -14,9 +14,6 @@
 
 namespace kvtier {
 
-// Stored bytes of one batch, unless one block has more: what is behind it in the lane waits no
-// longer than this takes on the link.
-inline constexpr uint64_t kMaxBlockBatchBytes = uint64_t{8} << 20;
 // Least bytes of a group, the layers that are waited for together: with fewer, the calls would take
 // most of the time.
 inline constexpr uint64_t kMinLayerGroupBytes = uint64_t{2} << 20;
