@@ -78,6 +78,8 @@ absl::Status Connection::FlushReleases(absl::Duration timeout, absl::Time now) {
       for (const TicketId& ticket : batch.tickets) releases_.AddTicket(ticket, now);
       return status;
     }
+    // A space may have been refused for want of their room.
+    if (!batch.space_ids.empty()) ForgetRefused();
   }
   return absl::OkStatus();
 }
@@ -112,6 +114,11 @@ absl::Status Connection::RegisterSpace(size_t index, const SpaceSpec& spec,
 
 void Connection::RefuseSpace(size_t index, const absl::Status& why) {
   SetSpace(index, {.limits = {.why_not = absl::StrCat("the agent refuses it: ", why.message())}});
+}
+
+void Connection::ForgetRefused() {
+  absl::MutexLock lock(&mu_);
+  std::erase_if(spaces_, [](const auto& space) { return !space.second.limits.usable; });
 }
 
 void Connection::SetSpace(size_t index, const Space& space) {

@@ -40,8 +40,9 @@ class Connection {
   // Asks whether the agent answers calls at all.
   absl::Status Ping(absl::Duration timeout) const;
 
-  // Sends what releases() has due; what could not be sent is queued again.
-  absl::Status FlushReleases(absl::Duration timeout, absl::Time now);
+  // Sends what releases() has due; what could not be sent is queued again. Spaces that the agent
+  // refused are not registered yet once others are released.
+  absl::Status FlushReleases(absl::Duration timeout, absl::Time now) ABSL_LOCKS_EXCLUDED(mu_);
 
   // A space that the agent knows in this session.
   struct Space {
@@ -52,7 +53,7 @@ class Connection {
   // Tells the agent of space number `index` (of SpaceTable). Idempotent.
   absl::Status RegisterSpace(size_t index, const SpaceSpec& spec, absl::Duration timeout)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // The agent will not have it: ask no more in this session.
+  // The agent will not have it: ask no more until another is released.
   void RefuseSpace(size_t index, const absl::Status& why) ABSL_LOCKS_EXCLUDED(mu_);
   // nullopt: not registered here yet.
   std::optional<Space> FindSpace(size_t index) const ABSL_LOCKS_EXCLUDED(mu_);
@@ -64,6 +65,7 @@ class Connection {
 
  private:
   void SetSpace(size_t index, const Space& space) ABSL_LOCKS_EXCLUDED(mu_);
+  void ForgetRefused() ABSL_LOCKS_EXCLUDED(mu_);
 
   const ClientUse use_;  // First here, so gone behind the channel.
   const std::shared_ptr<const Session> session_;

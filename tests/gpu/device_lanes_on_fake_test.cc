@@ -239,11 +239,11 @@ TEST_F(DeviceLanesOnFakeTest, MoreMarksThanWordsAreRefusedUntilSomeAreReached) {
 // Two groups of KV: the agent's memory is pinned once, and each set of lanes goes on without the
 // other.
 TEST_F(DeviceLanesOnFakeTest, LanesOfOneClientShareTheirDevice) {
+  Store(1);  // Pins the memory of its blocks, all there is.
   const uint64_t pinned = fake_cuda::RegisteredBytes();
   auto second = *Open(Tensors());
-  EXPECT_EQ(fake_cuda::RegisteredBytes(), pinned);
-  Store(1);
   EXPECT_THAT(ResultsOf(second->Onboard(TestKeys(1, 1), Slots(7, 1), {})), ElementsAre(true));
+  EXPECT_EQ(fake_cuda::RegisteredBytes(), pinned);
   lanes_->Close();
   EXPECT_THAT(ResultsOf(second->Onboard(TestKeys(1, 1), Slots(6, 1), {})), ElementsAre(true));
   EXPECT_TRUE(Holds(6, 1) && Holds(7, 1));
