@@ -31,6 +31,7 @@ struct FakeAgentOptions {
   int reserve_state = 0;
   // Most leases that a session has; there is no room for what it wants beyond them.
   size_t most_leases = std::numeric_limits<size_t>::max();
+  size_t most_spaces = std::numeric_limits<size_t>::max();  // That a session has, likewise.
   // Of OnboardParts: blocks of a sequence in one message, and what is wrong with the stream.
   size_t part_blocks = 2;
   enum class PartsFault { kNone, kNoEnd, kBackwards, kTwice } parts_fault = PartsFault::kNone;

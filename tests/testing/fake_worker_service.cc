@@ -211,6 +211,9 @@ grpc::Status FakeWorkerService::RegisterSpace(grpc::ServerContext* context,
   }
   const absl::StatusOr<SpaceSpec> space = convert::SpaceFrom(given);
   if (!space.ok()) return convert::ToGrpc(space.status());
+  if (session->spaces.size() - session->spaces_released >= options_.most_spaces) {
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "spaces: all are in use"};
+  }
   session->spaces.push_back(*space);
   response->set_space_id(static_cast<uint32_t>(session->spaces.size()));
   response->set_space_digest(convert::ToWire(space->Digest()));
@@ -410,6 +413,7 @@ grpc::Status FakeWorkerService::Release(grpc::ServerContext* context,
   EndLeases(session, request->damaged_lease_ids());
   damage_reports_ += static_cast<size_t>(request->damaged_lease_ids_size());
   GiveBack(session, request->reservation_ids());
+  session->spaces_released += static_cast<size_t>(request->space_ids_size());
   return grpc::Status::OK;
 }
 

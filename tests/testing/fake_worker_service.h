@@ -94,7 +94,8 @@ class FakeWorkerService final : public v1::Worker::Service {
     uint64_t length = 0;
   };
   struct Session {
-    std::vector<SpaceSpec> spaces;  // Space id - 1.
+    std::vector<SpaceSpec> spaces;  // Space id - 1; also those that were released.
+    size_t spaces_released = 0;
     std::map<uint64_t, Lease> leases;
     std::map<uint64_t, Reservation> reservations;
   };
