@@ -244,8 +244,9 @@ __device__ uint32_t SegmentOf(uint32_t unit, uint32_t at, const DescriptorTile& 
   }
 }
 
-// Returns whether this thread block comes here last of the launch, and then sees what the others
-// wrote before they came. `arrived` is 0, and is 0 again behind the last. For whole thread blocks.
+// Returns whether this thread block is the launch's last to call this; it then sees all that the
+// others wrote before their calls. REQUIRES: `arrived` is 0 before the launch, whose last thread
+// block makes it 0 again; all threads of the block call.
 __device__ bool ArrivesLast(uint32_t* arrived) {
   __shared__ bool last;
   __threadfence();

@@ -45,8 +45,8 @@ struct SumRequest {
   PayloadSum* sums = nullptr;  // `count`; null: no sums.
   // Room for a device form to work in, `count` * `room`; the host's does not touch it.
   LaneSums* pieces = nullptr;
-  // Thread blocks of a device form that are done; 0, which the launch makes it again. Of no other
-  // launch meanwhile.
+  // Number of thread blocks of a device form that are done: 0 before the launch and behind it. No
+  // other launch uses it meanwhile.
   uint32_t* arrived = nullptr;
   // PiecesOf the longest payload. No sum is taken of a longer one.
   uint32_t room = 0;
