@@ -51,7 +51,7 @@ JobOutcome OutcomeOf(const BlockOutcomes& outcomes, size_t i) {
   return outcome;
 }
 
-// Of the batches that bring the last layers, which each block is in once.
+// Appends the outcomes of the batches that bring the last layers; each block is in one of them.
 void AppendOutcomes(const Part& part, std::vector<JobOutcome>* outcomes) {
   for (size_t i = 0; i < part.outcomes.size(); ++i) {
     const BlockPlan::Batch& batch = part.plan->batches[part.first + i];

@@ -31,7 +31,7 @@ struct PlannedJob {
   std::function<void(uint32_t layers)> submitted{};  // On the lanes' thread.
 };
 
-// What became of a block.
+// Result of one block.
 struct JobOutcome {
   // Bytes that are stored of it. Out: more than the space's block_bytes, it does not fit and is not
   // stored. In: 0, it is no encoding of its space.

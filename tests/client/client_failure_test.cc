@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "client/client.h"
 #include "core/clock.h"
@@ -105,21 +104,6 @@ TEST_F(ClientFailureTest, AnAgentThatComesLaterIsFoundAndToldOfTheSpaces) {
   ASSERT_TRUE(Eventually([&] { return client_->connected(); }));
   EXPECT_EQ(PutBlocks(client_.get(), space_, keys_), 4U);
   EXPECT_EQ(GetBlocks(client_.get(), space_, keys_), 4U);
-}
-
-TEST_F(ClientFailureTest, ASpaceThatWasRefusedIsTriedAgainOnceAnotherIsReleased) {
-  FakeNode node({.most_spaces = 1});
-  node.agent().Start();
-  const std::unique_ptr<Client> client = node.OpenClient();
-  const SpaceHandle first = *client->RegisterSpace(node.space());
-  SpaceSpec spec = node.space();
-  spec.lora = "another";
-  const SpaceHandle second = *client->RegisterSpace(spec);
-  const auto why_not = [&] { return client->Limits(second)->why_not; };
-  ASSERT_TRUE(Eventually([&] { return absl::StrContains(why_not(), "all are in use"); }));
-  EXPECT_EQ(client->UnregisterSpace(first), absl::OkStatus());
-  EXPECT_TRUE(Eventually([&] { return client->Limits(second)->usable; })) << why_not();
-  EXPECT_EQ(PutBlocks(client.get(), second, keys_), keys_.size());
 }
 
 TEST_F(ClientFailureTest, OpenWaitsNoLongerThanConnectTimeoutForAStuckHandshake) {

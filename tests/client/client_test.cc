@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/blocks.h"
@@ -124,6 +125,21 @@ TEST(AgentOfOtherFieldsTest, ASpaceOfWhichTheAgentUnderstoodAnotherIsAMiss) {
   EXPECT_EQ(client->Reserve(encoded, TestKeys(1, 1))->reserved(), 0U);
   EXPECT_NE(client->Stats().last_error.find("codec \"int8\""), std::string::npos);
   EXPECT_EQ(PutBlocks(client.get(), raw, TestKeys(1, 1)), 1U);
+}
+
+TEST(AgentOfFewSpacesTest, ASpaceThatWasRefusedIsTriedAgainOnceAnotherIsReleased) {
+  FakeNode node({.most_spaces = 1});
+  node.agent().Start();
+  const std::unique_ptr<Client> client = node.OpenClient();
+  const SpaceHandle first = *client->RegisterSpace(node.space());
+  SpaceSpec spec = node.space();
+  spec.lora = "another";
+  const SpaceHandle second = *client->RegisterSpace(spec);
+  const auto why_not = [&] { return client->Limits(second)->why_not; };
+  ASSERT_TRUE(Eventually([&] { return absl::StrContains(why_not(), "all are in use"); }));
+  EXPECT_EQ(client->UnregisterSpace(first), absl::OkStatus());
+  EXPECT_TRUE(Eventually([&] { return client->Limits(second)->usable; })) << why_not();
+  EXPECT_EQ(PutBlocks(client.get(), second, TestKeys(1, 4)), 4U);
 }
 
 TEST_F(ClientTest, ReserveSaysWhatIsThereAlready) {

@@ -48,7 +48,7 @@ class FaultyDevice final : public EmulatedDevice {
   // Loses the device somewhere in the run of the `nth` batch, counted in the same way; 0: in
   // none.
   void LoseInCopy(CopyDirection direction, uint64_t nth);
-  // From now on copies take their time and touch no memory, for tests of time alone.
+  // Makes copies take their time and touch no memory, for tests of time alone.
   void LeaveOutBytes() { leaves_out_bytes_ = true; }
   // The lane begins nothing until Resume(); what runs ends.
   void Stall(Lane lane);

@@ -174,7 +174,7 @@ TEST_P(DeviceTest, WhatWasUnpinnedIsNotCopiedAndCanBePinnedAgain) {
 TEST_P(DeviceTest, DISABLED_TheOtherProcess) {
   const auto [shape, descriptors] = ReceiveShapeAndDescriptors(kInheritedSocket);
   ASSERT_GE(descriptors.size(), 2);
-  // As StepPage maps it.
+  // Maps it as StepPage does.
   void* const page =
       mmap(nullptr, kSignalPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptors.back(), 0);
   ASSERT_NE(page, MAP_FAILED);

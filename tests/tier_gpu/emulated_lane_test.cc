@@ -17,7 +17,7 @@ class EmulatedLaneTest : public ::testing::Test {
  protected:
   EmulatedLaneTest() : rig_(&time_, {.link = link_}) {}
 
-  // Of a batch of one block, gathered by a kernel or scattered.
+  // Returns the shape of a batch of one block that a kernel gathers or scatters.
   static CopyShape Staged(CopyDirection direction = kOut, uint64_t bytes = kMiB) {
     return {.direction = direction, .segments = 1, .bytes = bytes, .kernel_bytes = 2 * bytes};
   }

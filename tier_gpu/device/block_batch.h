@@ -29,7 +29,7 @@ struct BlockTransfer {
   std::byte* host = nullptr;   // The batch's block_bytes.
 };
 
-// Of one batch.
+// Limit of the blocks of one batch.
 inline constexpr size_t kMaxBatchBlocks = 64;
 // Stored bytes of one batch, unless one block has more: what is behind it in the lane waits no
 // longer than this takes on the link. Beside an engine's GEMMs the kernels of each batch wait for
