@@ -159,7 +159,7 @@ __device__ void MoveHeld(const Payload& payload, uint32_t first, const LaneSecre
 // Pieces of a payload whose sums are loaded while the state goes through as many before them.
 inline constexpr uint32_t kSumsAhead = 16;
 
-// From the L2 cache: other thread blocks wrote them.
+// Loads them from the L2 cache, as other thread blocks wrote them.
 __device__ inline void LoadSums(const LaneSums* pieces, uint32_t lane,
                                 uint64_t (&sums)[kSumsAhead]) {
 #pragma unroll

@@ -19,7 +19,7 @@ CopyShape Shape(CopyDirection direction, size_t segments, double segment_bytes) 
           .segments = segments,
           .bytes = static_cast<uint64_t>(static_cast<double>(segments) * segment_bytes)};
 }
-// The same with a kernel that reads and writes each byte once.
+// Returns the same with a kernel that reads and writes each byte once.
 CopyShape Staged(CopyDirection direction, size_t segments, double segment_bytes) {
   CopyShape shape = Shape(direction, segments, segment_bytes);
   shape.kernel_bytes = 2 * shape.bytes;

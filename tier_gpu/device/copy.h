@@ -1,5 +1,5 @@
-// What a copy between device and host memory is made of. A segment is the smallest piece that a
-// copy engine is told about.
+// CopySegment is the smallest piece of a copy between device and host memory that a copy engine is
+// told about; here are the limits of a batch of them, too.
 #ifndef KVTIER_TIER_GPU_DEVICE_COPY_H_
 #define KVTIER_TIER_GPU_DEVICE_COPY_H_
 

@@ -12,9 +12,9 @@
 namespace kvtier {
 namespace {
 
-// What the widest accesses of kernels and the copy engine like, and more than codecs ask.
+// Alignment that suits the widest accesses of kernels and the copy engine; codecs ask for less.
 constexpr uint64_t kStep = 256;
-// What a call of the codecs puts into a stream, at most (codec.h).
+// Most entries that one call of the codecs puts into a stream (codec.h).
 constexpr size_t kCodecEntries = 4;
 // Blocks of which all kernels are loaded: the smallest that every codec makes smaller.
 constexpr KvShape kTinyShape = {

@@ -49,7 +49,7 @@ struct Ticket {
   bool operator==(const Ticket&) const = default;
 };
 
-// What the copy engine moves as it is, a descriptor a segment.
+// Batch of copies that the copy engine makes as they are, with a descriptor for each segment.
 struct CopyBatch {
   CopyDirection direction{};
   DeviceRegion* region = nullptr;

@@ -15,8 +15,8 @@
 namespace kvtier {
 
 struct DeviceOptions {
-  // For a worker's own lanes, whose blocks kernels move beside the engine's. An agent's would take
-  // turns with them, so it has none.
+  // Takes SubmitBlocks(), for a worker's own lanes. An agent's kernels would take turns with the
+  // engine's, so it has none.
   bool kernels = false;
   // Of a GPU, as CudaOptions has them.
   std::optional<uint64_t> largest_block{};

@@ -15,7 +15,7 @@ absl::Status WrongPlan(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("block plan: ", parts...));
 }
 
-absl::Status CheckBlocks(const BlockForm& form, std::span<const PlannedBlock> blocks) {
+absl::Status CheckPlanned(const BlockForm& form, std::span<const PlannedBlock> blocks) {
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (blocks[i].slot >= form.slots) {
       return WrongPlan("blocks[", i, "].slot is ", blocks[i].slot, " of ", form.slots);
@@ -71,14 +71,14 @@ BlockBatch BlockPlan::BatchOf(size_t batch, CopyDirection direction) const {
 
 absl::StatusOr<BlockPlan> PlanBlocks(const BlockForm& form, PlanOrder order,
                                      std::span<const PlannedBlock> blocks) {
-  KVT_RETURN_IF_ERROR(CheckBlocks(form, blocks));
+  KVT_RETURN_IF_ERROR(CheckPlanned(form, blocks));
   BlockPlan plan = {.codec = form.codec};
   if (blocks.empty()) return plan;
   const uint32_t layers = form.rows.shape.layers;
   const uint32_t group_layers = GroupLayers(form, order, blocks.size());
   uint64_t host_offset = 0;
   for (uint32_t first = 0; first < layers;) {
-    // What is left over goes with the last group.
+    // The last group takes what is left over.
     const uint32_t left = layers - first;
     const uint32_t count = left < 2 * group_layers ? left : group_layers;
     const BlockPlan::Group& group = plan.groups.emplace_back(GroupOf(form, first, count));
