@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/arrival.h"
 #include "core/block_key.h"
 #include "core/lru_leaves.h"
 #include "core/reuse_hazards.h"
@@ -30,12 +31,6 @@ namespace kvtier {
 
 // Blocks that left and are remembered: four times a pool of 16,384.
 inline constexpr size_t kMaxDeparted = 65'536;
-
-// Why a block comes into the tier.
-enum class Arrival : uint8_t {
-  kComputed,  // A worker put it there.
-  kAskedFor,  // It was brought for a worker, whose Touch() is to come and is the same use.
-};
 
 class ReuseLeaves {
  public:
