@@ -11,6 +11,7 @@
 #include "core/block_key.h"
 #include "core/block_lengths.h"
 #include "core/check.h"
+#include "core/reuse_hint.h"
 #include "core/space.h"
 #include "tier_host/host_tier.h"
 
@@ -32,6 +33,7 @@ struct BlockRun {
   std::vector<BlockKey> keys;      // In prefix order, those of a run.
   // Length of the block of each key, of what is reserved where lengths.any; else empty.
   std::vector<uint64_t> key_lengths{};
+  ReuseHint hint{};  // Hint of the engine, for all blocks of the run.
 
   // How long the block of keys[i] is to be. REQUIRES: it is to be reserved.
   uint64_t LengthOf(size_t i) const {

@@ -12,6 +12,12 @@
 namespace kvtier::convert {
 namespace {
 
+// The numbers are those of the wire.
+static_assert(static_cast<int>(FinishReason::kStop) == v1::FINISH_REASON_STOP);
+static_assert(static_cast<int>(FinishReason::kToolCalls) == v1::FINISH_REASON_TOOL_CALLS);
+static_assert(static_cast<int>(FinishReason::kLength) == v1::FINISH_REASON_LENGTH);
+static_assert(static_cast<int>(FinishReason::kCancelled) == v1::FINISH_REASON_CANCELLED);
+
 // What core refused, with the field that carried it.
 absl::Status InField(const absl::Status& status, absl::string_view field) {
   return absl::Status(status.code(), absl::StrCat(field, ": ", status.message()));
@@ -107,6 +113,26 @@ absl::Status CheckLengths(const v1::Sequence& sequence, const BlockLengths& allo
   return absl::OkStatus();
 }
 
+absl::StatusOr<ReuseHint> ReuseHintFrom(const v1::Sequence& sequence) {
+  const v1::ReuseHint& wire = sequence.reuse_hint();
+  ReuseHint hint{.conversation = wire.conversation(), .will_not_return = wire.will_not_return()};
+  if (wire.has_turn()) hint.turn = wire.turn();
+  if (!v1::FinishReason_IsValid(wire.finish())) {  // Open enum: a newer client may send any number.
+    return absl::InvalidArgumentError(
+        absl::StrCat("reuse_hint.finish: ", static_cast<int>(wire.finish()), "; must be 0 to ",
+                     static_cast<int>(FinishReason::kCancelled)));
+  }
+  hint.finish = static_cast<FinishReason>(wire.finish());
+  if (wire.has_priority()) {
+    if (wire.priority() > kMaxPriority) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("reuse_hint.priority: ", wire.priority(), "; must be 0 to ", kMaxPriority));
+    }
+    hint.priority = static_cast<uint8_t>(wire.priority());
+  }
+  return hint;
+}
+
 absl::StatusOr<BlockKey> BlockKeyFrom(const std::string& key, const char* field) {
   absl::StatusOr<BlockKey> parsed = BlockKey::FromBytes(key);
   if (!parsed.ok()) return InField(parsed.status(), field);
@@ -186,6 +212,16 @@ absl::StatusOr<absl::Duration> TimeoutFrom(uint32_t timeout_ms, const char* fiel
                                                    absl::ToInt64Milliseconds(kMaxTimeout)));
   }
   return timeout;
+}
+
+v1::ReuseHint ToWire(const ReuseHint& hint) {
+  v1::ReuseHint wire;
+  wire.set_conversation(hint.conversation);
+  if (hint.turn) wire.set_turn(*hint.turn);
+  wire.set_finish(static_cast<v1::FinishReason>(hint.finish));
+  wire.set_will_not_return(hint.will_not_return);
+  if (hint.priority != kDefaultPriority) wire.set_priority(hint.priority);
+  return wire;
 }
 
 v1::SpaceSpec ToWire(const SpaceSpec& space) {

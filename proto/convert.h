@@ -20,6 +20,7 @@
 #include "core/checksum.h"
 #include "core/node.h"
 #include "core/report.h"
+#include "core/reuse_hint.h"
 #include "core/space.h"
 #include "core/tier.h"
 #include "google/protobuf/repeated_ptr_field.h"
@@ -60,6 +61,8 @@ absl::Status CheckSequences(const google::protobuf::RepeatedPtrField<v1::Sequenc
 // Checks the lengths of a sequence that is to be reserved, in a space whose blocks may have
 // `allowed`: one for each key where they may have any, else none.
 absl::Status CheckLengths(const v1::Sequence& sequence, const BlockLengths& allowed);
+// Returns the sequence's hint; the default: it has none.
+absl::StatusOr<ReuseHint> ReuseHintFrom(const v1::Sequence& sequence);
 absl::StatusOr<BlockKey> BlockKeyFrom(const std::string& key, const char* field);
 absl::StatusOr<std::vector<BlockKey>> BlockKeysFrom(
     const google::protobuf::RepeatedPtrField<std::string>& keys, const char* field);
@@ -89,6 +92,7 @@ v1::LocateResponse ToWire(const LocateReply& reply);
 
 v1::SpaceSpec ToWire(const SpaceSpec& space);
 v1::Tier ToWire(Tier tier);
+v1::ReuseHint ToWire(const ReuseHint& hint);
 v1::BlockDelta ToWire(const Delta& delta);
 v1::TierUsage ToWire(const TierUsage& usage);
 std::string ToWire(const BlockKey& key);        // 16 bytes.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/block_key.h"
+#include "core/reuse_hint.h"
 
 namespace kvtier {
 
@@ -24,7 +25,7 @@ class DiskResidents {
   virtual std::vector<BlockKey> Keys() const = 0;
   // The block was of use, wherever it was served from; so were its ancestors. What is
   // touched outlives what is not. Ignores what is not here.
-  virtual void Touch(const BlockKey& key) = 0;
+  virtual void Touch(const BlockKey& key, const ReuseHint& hint) = 0;
 };
 
 }  // namespace kvtier

@@ -145,7 +145,7 @@ class DiskSet final : public DiskResidents {
   std::vector<BlockKey> Keys() const override;
   size_t block_count() const override;
   // Follows a prefix from disk to disk.
-  void Touch(const BlockKey& key) override;
+  void Touch(const BlockKey& key, const ReuseHint& hint) override;
   uint64_t capacity_bytes() const;
   uint64_t used_bytes() const;  // Of forgotten copies as well.
 

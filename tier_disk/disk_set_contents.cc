@@ -53,7 +53,7 @@ std::optional<size_t> DiskSet::HolderOf(const BlockKey& key) const {
   return std::nullopt;
 }
 
-void DiskSet::Touch(const BlockKey& key) {
+void DiskSet::Touch(const BlockKey& key, const ReuseHint& /*hint*/) {
   std::optional<BlockKey> next = key;
   while (next.has_value()) {
     Disk* const disk = Holder(*next);

@@ -110,7 +110,7 @@ bool DiskTier::HasChildOf(const BlockKey& key) const { return state_->index.HasC
 
 std::vector<BlockKey> DiskTier::Keys() const { return state_->index.Keys(); }
 
-void DiskTier::Touch(const BlockKey& key) { state_->index.Touch(key); }
+void DiskTier::Touch(const BlockKey& key, const ReuseHint& /*hint*/) { state_->index.Touch(key); }
 
 std::optional<BlockKey> DiskTier::TouchHere(const BlockKey& key) {
   return state_->index.Touch(key);

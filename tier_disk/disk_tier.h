@@ -137,7 +137,7 @@ class DiskTier final : public DiskResidents {
   bool HasChildOf(const BlockKey& key) const override;
   std::vector<BlockKey> Keys() const override;
   size_t block_count() const override;
-  void Touch(const BlockKey& key) override;
+  void Touch(const BlockKey& key, const ReuseHint& hint) override;
   // As Touch(), for several disks: RecordIndex::Touch() says what it returns.
   std::optional<BlockKey> TouchHere(const BlockKey& key);
   uint64_t capacity_bytes() const;  // Of all segments but the reserve.

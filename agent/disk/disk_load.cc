@@ -20,6 +20,7 @@ SharedLoad DiskLoader::Start(const QueuedLoad& wanted) {
     return nullptr;
   }
   SharedLoad load = parts_.loads->Start(wanted.key, Tier::kDisk);
+  load->awaited = wanted.urgency == Urgency::kForeground;
   queue_.Push(wanted);
   Pump();
   return load;
@@ -67,7 +68,9 @@ Task<absl::Status> DiskLoader::LoadOne(QueuedLoad queued) {
     co_return absl::AbortedError("its tenant was erased while it was read");
   }
   if (parts_.index->In(Tier::kHost, queued.key)) co_return absl::OkStatus();  // A put came first.
-  parts_.index->PublishHost(meta, std::move(slot));
+  const Arrival arrival =
+      parts_.loads->IsAwaited(queued.key) ? Arrival::kAskedFor : Arrival::kPrefetched;
+  parts_.index->PublishHost(meta, std::move(slot), arrival, queued.hint);
   ++parts_.stats->host.inserts;
   parts_.stats->host.bytes_in += meta.length;
   co_return absl::OkStatus();

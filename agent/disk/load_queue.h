@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/block_key.h"
 #include "core/block_lengths.h"
+#include "core/reuse_hint.h"
 #include "tier_host/host_tier.h"
 
 namespace kvtier {
@@ -23,6 +24,7 @@ struct QueuedLoad {
   DomainId domain{};
   BlockLengths lengths;                    // That blocks of its space may have.
   Urgency urgency = Urgency::kForeground;  // As it is now.
+  ReuseHint hint{};                        // Hint of the request that began it.
   // Began as a prefetch: to be loaded also when nobody waits any more. Push() sets it.
   bool wanted_anyway = false;
 };

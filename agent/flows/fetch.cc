@@ -66,6 +66,7 @@ class Fetcher::Arrivals final : public FetchSink {
 
   State state(size_t index) const { return states_[index]; }
   uint64_t erasures() const { return sought_->erasures; }
+  const ReuseHint& hint() const { return sought_->hint; }
   uint64_t bytes() const { return bytes_; }
   bool any_wrong() const { return any_wrong_; }
   // After Settle(): the time of the fetch, and whether no block began or ended in the
@@ -121,6 +122,7 @@ Task<std::vector<SharedLoad>> Fetcher::Start(const BlockRun& run, size_t first,
                 .space = run.space,
                 .lengths = run.lengths,
                 .deadline = deadline,
+                .hint = run.hint,
                 .keys = {run.keys.begin() + first, run.keys.end()}};
   const LocateScope scope = run.is_set ? LocateScope::kEach : LocateScope::kLeading;
   sought.holders = co_await Locate(sought.keys, scope, deadline);
@@ -183,6 +185,7 @@ void Fetcher::StartFetches(const Sought& sought, const std::vector<PeerRun>& run
                 .space = sought.space,
                 .lengths = sought.lengths,
                 .deadline = sought.deadline,
+                .hint = sought.hint,
                 .keys = {key, key + count},
                 .holders = {holders, holders + count}};
     parts_.scope->Spawn(RunFetch(std::move(part), from));
@@ -216,7 +219,8 @@ void Fetcher::PassOn(Sought sought, const std::string& asked, const Arrivals& ar
               .erasures = sought.erasures,
               .space = sought.space,
               .lengths = sought.lengths,
-              .deadline = sought.deadline};
+              .deadline = sought.deadline,
+              .hint = sought.hint};
   std::vector<State> states;
   for (size_t i = 0; i < sought.keys.size(); ++i) {
     if (arrivals.state(i) == State::kHere) continue;
@@ -265,12 +269,14 @@ Task<void> Fetcher::VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot sl
   ++parts_.stats->peers.fetched_blocks;
   parts_.stats->peers.fetched_bytes += proof.length;
   if (!parts_.index->In(Tier::kHost, key)) {
+    const Arrival arrival =
+        parts_.loads->IsAwaited(key) ? Arrival::kFromPeer : Arrival::kPrefetched;
     parts_.index->PublishHost({.key = key,
                                .parent = proof.parent,
                                .space = proof.space,
                                .length = proof.length,
                                .sum = proof.sum},
-                              std::move(slot));
+                              std::move(slot), arrival, arrivals->hint());
     ++parts_.stats->host.inserts;
     parts_.stats->host.bytes_in += proof.length;
   }

@@ -25,6 +25,7 @@
 #include "agent/sessions/sessions.h"
 #include "core/byte_workers.h"
 #include "core/node.h"
+#include "core/reuse_hint.h"
 #include "core/task.h"
 #include "core/task_scope.h"
 
@@ -69,6 +70,7 @@ class Fetcher {
     SpaceDigest space;
     BlockLengths lengths;  // That blocks of the space may have.
     absl::Time deadline;
+    ReuseHint hint;  // Hint of the request that asks for them.
     std::vector<BlockKey> keys;
     LocateReply holders;  // Of each key: those that were not asked for it in vain.
 

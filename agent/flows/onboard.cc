@@ -28,6 +28,13 @@ MissReason ReasonOf(const absl::Status& failed) {
   }
 }
 
+// Returns a block whose load is in flight, for a request of this urgency.
+Onboarder::Wanted Coming(SharedLoad load, Urgency urgency) {
+  if (urgency == Urgency::kForeground) load->awaited = true;
+  const std::optional<Tier> from = load->from;
+  return {.load = std::move(load), .from = from};
+}
+
 }  // namespace
 
 // One BringAll() call: what its requests have brought so far.
@@ -88,7 +95,7 @@ Task<Onboarder::Brought> Onboarder::Bring(OnboardRequest request) {
   if (request.gpu != nullptr) {
     for (Wanted& block : brought.blocks) {
       if (!block.pin || block.pin.tier() != Tier::kHost) continue;
-      block.load = request.gpu->Load(std::move(block.pin));
+      block.load = request.gpu->Load(std::move(block.pin), request.run.hint);
     }
     request.gpu->Flush();
     co_await AwaitReady(&brought, request);
@@ -140,7 +147,7 @@ Task<bool> Onboarder::GatherRun(const OnboardRequest& request, Urgency urgency, 
       if (!local.has_value()) co_return false;
       wanted.push_back(*std::move(local));
     }
-    for (SharedLoad& load : loads) wanted.push_back({.load = std::move(load)});
+    for (SharedLoad& load : loads) wanted.push_back(Coming(std::move(load), urgency));
   }
   while (wanted.size() < keys.size()) {
     std::optional<Wanted> local = WantLocal(keys[wanted.size()], request, urgency);
@@ -171,11 +178,10 @@ Task<bool> Onboarder::GatherSet(const OnboardRequest& request, Urgency urgency, 
   for (const size_t i : brought->absent) rest.keys.push_back(keys[i]);
   co_await flows_.fetcher->Start(rest, 0, request.deadline);
   for (const size_t i : brought->absent) {
-    wanted[i].load = flows_.host_loads->Find(keys[i]);
-    if (wanted[i].load != nullptr) continue;
-    // It has come while we asked.
-    if (std::optional<Pin> pin = flows_.index->PinOf(keys[i])) {
-      wanted[i].pin = *std::move(pin);
+    if (SharedLoad load = flows_.host_loads->Find(keys[i])) {
+      wanted[i] = Coming(std::move(load), urgency);
+    } else if (std::optional<Pin> pin = flows_.index->PinOf(keys[i])) {
+      wanted[i].pin = *std::move(pin);  // It has come while we asked.
     }
   }
   co_return false;
@@ -205,13 +211,14 @@ std::optional<Onboarder::Wanted> Onboarder::WantLocal(const BlockKey& key,
   ++flows_.stats->host.misses;
   if (SharedLoad load = flows_.host_loads->Find(key)) {
     if (load->from == Tier::kDisk && urgency == Urgency::kForeground) flows_.disk->Hasten(key);
-    return Wanted{.load = load, .from = load->from};
+    return Coming(std::move(load), urgency);
   }
   if (flows_.disk != nullptr && flows_.index->In(Tier::kDisk, key)) {
     SharedLoad load = flows_.disk->Start({.key = key,
                                           .domain = request.run.domain,
                                           .lengths = request.run.lengths,
-                                          .urgency = urgency});
+                                          .urgency = urgency,
+                                          .hint = request.run.hint});
     if (load != nullptr) return Wanted{.load = std::move(load), .from = Tier::kDisk};
   }
   return std::nullopt;
@@ -295,7 +302,7 @@ void Onboarder::NoteUse(const OnboardRequest& request, const std::vector<LeasedB
   std::vector<BlockKey> keys;
   keys.reserve(leased.size());
   for (const LeasedBlock& block : leased) keys.push_back(request.run.keys[block.index]);
-  const std::vector<const HostBlock*> used = flows_.index->Touch(keys);
+  const std::vector<const HostBlock*> used = flows_.index->Touch(keys, request.run.hint);
   if (flows_.offloader != nullptr) flows_.offloader->Used(used);
 }
 

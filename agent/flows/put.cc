@@ -82,7 +82,8 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
   }
   PendingBlock block{
       .meta = {.key = key, .parent = run.ParentOf(i), .space = run.space, .length = room.length},
-      .domain = run.domain};
+      .domain = run.domain,
+      .hint = run.hint};
   // First: what is refused evicts nothing.
   if (parts_.offloader != nullptr && parts_.offloader->WouldPromise(key, room.length)) {
     block.room = reserving->room.TakeOne(room.slot_bytes);
@@ -255,9 +256,13 @@ Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> com
 void Putter::Publish(PendingBlock* block) {
   // A fetch of the same block may have come first.
   if (!parts_.index->In(Tier::kHost, block->meta.key)) {
-    parts_.index->PublishHost(block->meta, std::move(block->host));
+    parts_.index->PublishHost(block->meta, std::move(block->host), Arrival::kComputed, block->hint);
   }
-  if (block->gpu) block->on->Publish(block->meta, std::move(block->gpu));
+  if (block->gpu) block->on->Publish(block->meta, std::move(block->gpu), block->hint);
+  // The request may have ended while its last blocks were on their way.
+  if (const auto advice = parts_.reservations->AdviceFor(block->meta.key)) {
+    parts_.index->Advise({&block->meta.key, 1}, *advice);
+  }
   ++parts_.stats->host.inserts;
   parts_.stats->host.bytes_in += block->meta.length;
   if (parts_.offloader != nullptr) {

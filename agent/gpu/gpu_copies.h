@@ -15,6 +15,7 @@
 #include "core/block_proof.h"
 #include "core/byte_workers.h"
 #include "core/executor.h"
+#include "core/reuse_hint.h"
 #include "core/task.h"
 #include "tier_gpu/gpu_pool.h"
 #include "tier_host/host_tier.h"
@@ -32,6 +33,7 @@ struct CopiedBlock {
   Pin pin{};
   BlockMeta meta{};     // CopyOut() proves the block by its sum; others need not fill it in.
   bool proved = false;  // CopyOut() has copied this very block.
+  ReuseHint hint{};     // Hint of the request that loads it into the pool.
 };
 
 class GpuCopies {

@@ -4,7 +4,7 @@
 
 namespace kvtier {
 
-SharedLoad GpuLoader::Start(Pin host_pin) {
+SharedLoad GpuLoader::Start(Pin host_pin, const ReuseHint& hint) {
   const BlockKey key = host_pin.key();
   if (SharedLoad load = loads_.Find(key)) return load;
   absl::StatusOr<GpuSlot> slot = parts_.evictor->Reserve();
@@ -15,7 +15,8 @@ SharedLoad GpuLoader::Start(Pin host_pin) {
                       .bytes = block.slot.bytes(),
                       .gpu = *std::move(slot),
                       .pin = std::move(host_pin),
-                      .meta = block.meta});
+                      .meta = block.meta,
+                      .hint = hint});
   if (started_.size() == kMaxCopySegments) Flush();
   return load;
 }
@@ -34,7 +35,7 @@ Task<void> GpuLoader::Move(std::vector<CopiedBlock> batch) {
     const BlockMeta& meta = block.meta;
     if (status.ok()) {
       if (!parts_.blocks->Contains(meta.key)) {
-        parts_.blocks->Publish(meta, std::move(block.gpu), Arrival::kAskedFor);
+        parts_.blocks->Publish(meta, std::move(block.gpu), Arrival::kAskedFor, block.hint);
       }
       ++parts_.stats->inserts;
       parts_.stats->bytes_in += meta.length;

@@ -36,7 +36,7 @@ class GpuLoader {
 
   // Takes the block's pin in host memory and starts its load, or joins the one in
   // flight; it moves with the next Flush(). nullptr: no slot could be freed.
-  SharedLoad Start(Pin host_pin);
+  SharedLoad Start(Pin host_pin, const ReuseHint& hint);
   // Starts moving everything started since the last one.
   void Flush();
 

@@ -120,9 +120,9 @@ Task<void> GpuTier::Gather(std::vector<CopiedBlock>* blocks) {
   }
 }
 
-void GpuTier::Publish(const BlockMeta& meta, GpuSlot slot) {
+void GpuTier::Publish(const BlockMeta& meta, GpuSlot slot, const ReuseHint& hint) {
   if (blocks_.Contains(meta.key)) return;
-  blocks_.Publish(meta, std::move(slot), Arrival::kComputed);
+  blocks_.Publish(meta, std::move(slot), Arrival::kComputed, hint);
   ++node_.stats->gpu.inserts;
 }
 

@@ -102,13 +102,15 @@ class GpuTier {
   // publishes them. REQUIRES: `gpu` and `meta` of each are set.
   Task<void> Gather(std::vector<CopiedBlock>* blocks);
   // Lets the block be found in the pool. REQUIRES: its bytes are those of the meta's sum.
-  void Publish(const BlockMeta& meta, GpuSlot slot);
+  void Publish(const BlockMeta& meta, GpuSlot slot, const ReuseHint& hint);
 
   // Pins the block in the pool; nullopt: it is not there.
   std::optional<Pin> PinOf(const BlockKey& key) { return blocks_.PinOf(key); }
   // Takes the block's pin in host memory and starts its load, or joins the one in flight; it moves
   // with the next Flush(). Null: no slot could be freed.
-  SharedLoad Load(Pin host_pin) { return loader_.Start(std::move(host_pin)); }
+  SharedLoad Load(Pin host_pin, const ReuseHint& hint) {
+    return loader_.Start(std::move(host_pin), hint);
+  }
   void Flush() { loader_.Flush(); }
   // Returns the session's own hold on a block that is pinned here; nullopt: the block is to leave
   // with the end of the pool, and is leased to nobody anew.

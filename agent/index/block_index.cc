@@ -12,7 +12,8 @@ namespace kvtier {
 BlockIndex::BlockIndex(const Parts& parts)
     : PinHome(Tier::kHost), parts_(parts), host_(parts.domains), erasures_(parts.domains) {}
 
-void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot) {
+void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arrival,
+                             const ReuseHint& hint) {
   const auto [found, added] = blocks_.try_emplace(meta.key);
   KVT_CHECK(added && slot);
   HostBlock& block = found->second;
@@ -22,7 +23,9 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot) {
   block.offset = slot.offset().value;
   block.slot = std::move(slot);
   const DomainId domain = block.slot.domain();
-  block.place = OrderOf(block).Insert(meta.key, meta.parent, block.slot);
+  block.place = OrderOf(block).Insert(meta, block.slot, arrival, hint);
+  reuse_facts_.Tell(
+      {.kind = ReuseFact::Kind::kArrival, .key = meta.key, .arrival = arrival, .hint = hint});
   parts_.changes->Tell({.delta = {.kind = Delta::Kind::kAdd, .tier = Tier::kHost, .key = meta.key},
                         .domain = domain});
 }
@@ -101,19 +104,35 @@ void BlockIndex::CountHit(const Pin& pin) {
   if (block->hits < UINT32_MAX) ++block->hits;
 }
 
-std::vector<const HostBlock*> BlockIndex::Touch(std::span<const BlockKey> run) {
+std::vector<const HostBlock*> BlockIndex::Touch(std::span<const BlockKey> run,
+                                                const ReuseHint& hint) {
   std::vector<const HostBlock*> in_host;
   in_host.reserve(run.size());
   for (auto key = run.rbegin(); key != run.rend(); ++key) {
-    if (parts_.disks != nullptr) parts_.disks->Touch(*key);
+    if (parts_.disks != nullptr) parts_.disks->Touch(*key, hint);
     if (const HostBlock* const block = Find(*key)) {
-      OrderOf(*block).Touch(block->place, block->slot);
+      OrderOf(*block).Touch(block->place, block->slot, hint);
+      reuse_facts_.Tell({.kind = ReuseFact::Kind::kUse, .key = *key, .hint = hint});
       in_host.push_back(block);
     }
-    for (GpuBlocks* const pool : pools_) pool->Touch(*key);
+    for (GpuBlocks* const pool : pools_) pool->Touch(*key, hint);
   }
   std::ranges::reverse(in_host);
   return in_host;
+}
+
+size_t BlockIndex::Advise(std::span<const BlockKey> run, const ReuseHint& hint) {
+  size_t advised = 0;
+  for (const BlockKey& key : run) {
+    const HostBlock* const block = Find(key);
+    if (block != nullptr) {
+      OrderOf(*block).Advise(block->place, block->slot, hint);
+      reuse_facts_.Tell({.kind = ReuseFact::Kind::kAdvice, .key = key, .hint = hint});
+    }
+    if (block != nullptr || In(Tier::kGpu, key)) ++advised;
+    for (GpuBlocks* const pool : pools_) pool->Advise(key, hint);
+  }
+  return advised;
 }
 
 std::optional<BlockKey> BlockIndex::ColdestInHost(DomainId domain) const {

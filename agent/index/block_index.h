@@ -19,9 +19,12 @@
 #include "agent/index/block_changes.h"
 #include "agent/index/host_order.h"
 #include "agent/index/pin.h"
+#include "agent/index/reuse_facts.h"
+#include "core/arrival.h"
 #include "core/block_key.h"
 #include "core/block_proof.h"
 #include "core/node.h"
+#include "core/reuse_hint.h"
 #include "core/tier.h"
 #include "tier_disk/disk_residents.h"
 #include "tier_host/host_tier.h"
@@ -51,7 +54,7 @@ class BlockIndex final : public PinHome {
   void Join(GpuBlocks* pool) { pools_.push_back(pool); }
 
   // REQUIRES: the block is not in host memory; `slot` holds its verified bytes.
-  void PublishHost(const BlockMeta& meta, HostSlot slot);
+  void PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arrival, const ReuseHint& hint);
   // Loads what PublishHost() of the block is about to look at into the processor's caches. It is
   // for many blocks in a row: the memory is waited for once.
   void WarmFor(DomainId domain, const BlockKey& key) const;
@@ -81,7 +84,11 @@ class BlockIndex final : public PinHome {
   uint64_t erasures(DomainId domain) const { return erasures_.at(static_cast<size_t>(domain)); }
   // Marks a run as just used, in every tier that has some of it: its head ends up the warmest.
   // Returns those of its blocks that are in host memory, in its order.
-  std::vector<const HostBlock*> Touch(std::span<const BlockKey> run);
+  std::vector<const HostBlock*> Touch(std::span<const BlockKey> run, const ReuseHint& hint);
+  // Tells the orders of host memory and of the GPU pools what an engine says of the next use of a
+  // run, which is no use of it. Returns how many of its blocks are there.
+  size_t Advise(std::span<const BlockKey> run, const ReuseHint& hint);
+  ReuseFacts& reuse_facts() { return reuse_facts_; }
 
   // Returns the coldest unpinned block with no child in the domain.
   std::optional<BlockKey> ColdestInHost(DomainId domain) const;
@@ -122,6 +129,7 @@ class BlockIndex final : public PinHome {
   std::vector<HostOrder> host_;                      // By domain.
   std::vector<uint64_t> erasures_;                   // By domain.
   std::vector<GpuBlocks*> pools_;
+  ReuseFacts reuse_facts_;
 };
 
 }  // namespace kvtier

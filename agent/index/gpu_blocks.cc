@@ -15,7 +15,8 @@ constexpr size_t kMaxCopiesLookedFor = 64;
 
 }  // namespace
 
-void GpuBlocks::Publish(const BlockMeta& meta, GpuSlot slot, Arrival arrival) {
+void GpuBlocks::Publish(const BlockMeta& meta, GpuSlot slot, Arrival arrival,
+                        const ReuseHint& hint) {
   KVT_CHECK(parts_.pool->table().Seal(slot.ref()).ok());
   const auto [found, added] = blocks_.try_emplace(meta.key);
   KVT_CHECK(added);
@@ -24,6 +25,11 @@ void GpuBlocks::Publish(const BlockMeta& meta, GpuSlot slot, Arrival arrival) {
   block.offset = slot.offset();
   block.slot = std::move(slot);
   order_.Insert(meta.key, meta.parent, arrival);
+  parts_.index->reuse_facts().Tell({.kind = ReuseFact::Kind::kArrival,
+                                    .tier = Tier::kGpu,
+                                    .key = meta.key,
+                                    .arrival = arrival,
+                                    .hint = hint});
   by_slot_.emplace(block.slot.ref().index, meta.key);
   parts_.changes->Tell({.delta = {.kind = Delta::Kind::kAdd, .tier = Tier::kGpu, .key = meta.key},
                         .domain = parts_.domain});
@@ -55,8 +61,17 @@ std::optional<Pin> GpuBlocks::PinOf(const BlockKey& key) {
   return Take(&found->second);
 }
 
-void GpuBlocks::Touch(const BlockKey& key) {
-  if (Contains(key)) order_.Touch(key);
+void GpuBlocks::Touch(const BlockKey& key, const ReuseHint& hint) {
+  if (!Contains(key)) return;
+  order_.Touch(key);
+  parts_.index->reuse_facts().Tell(
+      {.kind = ReuseFact::Kind::kUse, .tier = Tier::kGpu, .key = key, .hint = hint});
+}
+
+void GpuBlocks::Advise(const BlockKey& key, const ReuseHint& hint) {
+  if (!Contains(key)) return;
+  parts_.index->reuse_facts().Tell(
+      {.kind = ReuseFact::Kind::kAdvice, .tier = Tier::kGpu, .key = key, .hint = hint});
 }
 
 std::optional<BlockKey> GpuBlocks::CheapestCopy() const {

@@ -15,6 +15,8 @@
 #include "agent/index/block_changes.h"
 #include "agent/index/block_index.h"
 #include "agent/index/pin.h"
+#include "core/arrival.h"
+#include "core/reuse_hint.h"
 #include "core/reuse_leaves.h"
 #include "tier_gpu/gpu_pool.h"
 
@@ -39,7 +41,7 @@ class GpuBlocks final : public PinHome {
 
   // Nothing writes the slot any more, and it is found from here on. REQUIRES: the block is not in
   // the pool; `slot` holds exactly the bytes of the meta's sum.
-  void Publish(const BlockMeta& meta, GpuSlot slot, Arrival arrival);
+  void Publish(const BlockMeta& meta, GpuSlot slot, Arrival arrival, const ReuseHint& hint);
   // Takes the block out of the pool; the caller frees what it held by letting the returned slot go.
   // REQUIRES: it is there and not pinned.
   GpuSlot Unpublish(const BlockKey& key);
@@ -49,7 +51,10 @@ class GpuBlocks final : public PinHome {
   bool Contains(const BlockKey& key) const { return blocks_.contains(key); }
   std::optional<Pin> PinOf(const BlockKey& key) override;
   // Marks the block as just used. Ignores what is not here.
-  void Touch(const BlockKey& key);
+  void Touch(const BlockKey& key, const ReuseHint& hint);
+  // Takes note of what the engine says of the block's next use, which is no use of it. Ignores what
+  // is not here.
+  void Advise(const BlockKey& key, const ReuseHint& hint);
 
   // Returns the unpinned block with no child in the pool whose slot is worth the least.
   std::optional<BlockKey> Cheapest() const { return order_.Victim(); }

@@ -12,9 +12,9 @@ HostOrder::Size& HostOrder::SizeOf(uint64_t slot_bytes) {
   return size->second;
 }
 
-HostOrder::Place* HostOrder::Insert(const BlockKey& key, const std::optional<BlockKey>& parent,
-                                    const HostSlot& slot) {
-  Place* const place = leaves_.Insert(key, parent, SizeOf(slot.slot_bytes()).queue);
+HostOrder::Place* HostOrder::Insert(const BlockMeta& meta, const HostSlot& slot,
+                                    Arrival /*arrival*/, const ReuseHint& /*hint*/) {
+  Place* const place = leaves_.Insert(meta.key, meta.parent, SizeOf(slot.slot_bytes()).queue);
   if (slot.slab() >= slabs_.size()) slabs_.resize(slot.slab() + 1);
   Slab& slab = slabs_[slot.slab()];
   if (slab.blocks++ == 0) {
@@ -28,10 +28,12 @@ HostOrder::Place* HostOrder::Insert(const BlockKey& key, const std::optional<Blo
   return place;
 }
 
-void HostOrder::Touch(Place* place, const HostSlot& slot) {
+void HostOrder::Touch(Place* place, const HostSlot& slot, const ReuseHint& /*hint*/) {
   const uint64_t before = leaves_.Touch(place, SizeOf(slot.slot_bytes()).queue);
   slabs_[slot.slab()].ticks += place->tick() - before;
 }
+
+void HostOrder::Advise(Place* /*place*/, const HostSlot& /*slot*/, const ReuseHint& /*hint*/) {}
 
 void HostOrder::Erase(Place* place, const HostSlot& slot) {
   Slab& slab = slabs_[slot.slab()];

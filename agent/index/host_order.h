@@ -25,8 +25,11 @@
 #include <optional>
 #include <vector>
 
+#include "core/arrival.h"
 #include "core/block_key.h"
+#include "core/block_proof.h"
 #include "core/lru_leaves.h"
+#include "core/reuse_hint.h"
 #include "tier_host/host_tier.h"
 #include "tier_host/slot_pool.h"
 
@@ -39,11 +42,14 @@ class HostOrder {
 
   // Adds the block in `slot` as the most recent. REQUIRES: it is no member, and `slot` is
   // of the same domain in all calls.
-  Place* Insert(const BlockKey& key, const std::optional<BlockKey>& parent, const HostSlot& slot);
+  Place* Insert(const BlockMeta& meta, const HostSlot& slot, Arrival arrival,
+                const ReuseHint& hint);
   // Loads what Insert() of the block looks at into the processor's caches.
   void WarmFor(const BlockKey& key) const { leaves_.WarmFor(key); }
   // REQUIRES of these: the block of `place` is in `slot`; one that is erased is not held.
-  void Touch(Place* place, const HostSlot& slot);
+  void Touch(Place* place, const HostSlot& slot, const ReuseHint& hint);
+  // Takes note of what the engine says of the block's next use, which is no use of it.
+  void Advise(Place* place, const HostSlot& slot, const ReuseHint& hint);
   void Erase(Place* place, const HostSlot& slot);
   // Held blocks never leave. Holds do not nest.
   void Hold(Place* place, const HostSlot& slot);

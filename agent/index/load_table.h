@@ -27,6 +27,7 @@ struct Load {
   absl::Status status;
   Pin pin;
   const std::optional<Tier> from;  // This node's tier it comes from; nullopt: a peer.
+  bool awaited = false;            // A worker waits for it, or did until its deadline.
 };
 
 using SharedLoad = std::shared_ptr<Load>;
@@ -57,6 +58,11 @@ class LoadTable {
     load->status = std::move(status);
     if (load->status.ok()) load->pin = home_->PinOf(key).value();
     load->done.Set();
+  }
+  // Returns whether a worker waits for the load still. REQUIRES: it is in flight.
+  bool IsAwaited(const BlockKey& key) const {
+    const SharedLoad& load = in_flight_.at(key);
+    return load->awaited && load.use_count() > 1;
   }
   size_t size() const { return in_flight_.size(); }
 

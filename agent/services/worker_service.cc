@@ -16,22 +16,6 @@
 namespace kvtier {
 namespace {
 
-absl::StatusOr<Tier> TargetFrom(v1::Tier wire) {
-  KVT_ASSIGN_OR_RETURN(const Tier tier, convert::TierFrom(wire, "target"));
-  if (tier == Tier::kDisk) {
-    return absl::InvalidArgumentError("target: TIER_DISK is not one that workers can map");
-  }
-  return tier;
-}
-
-// Takes the lengths of the blocks that are to be reserved. Errors: kInvalidArgument, naming field
-// and value.
-absl::Status TakeLengths(const v1::Sequence& sequence, BlockRun* run) {
-  KVT_RETURN_IF_ERROR(convert::CheckLengths(sequence, run->lengths));
-  run->key_lengths.assign(sequence.lengths().begin(), sequence.lengths().end());
-  return absl::OkStatus();
-}
-
 // LeaseIds or ReservationIds.
 template <typename Id>
 std::vector<Id> IdsFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
@@ -80,6 +64,7 @@ absl::StatusOr<BlockRun> WorkerService::NameRun(SessionId session,
   KVT_ASSIGN_OR_RETURN(
       BlockRun run, agent_->sessions().table().NameRun(session, sequence.space_id(), parent, keys));
   run.is_set = sequence.set();
+  KVT_ASSIGN_OR_RETURN(run.hint, convert::ReuseHintFrom(sequence));
   return run;
 }
 
@@ -415,6 +400,23 @@ Task<absl::Status> WorkerService::DoRelease(const v1::ReleaseRequest* request) {
   const std::vector<uint32_t> slots(request->slots().begin(), request->slots().end());
   GpuTier* const gpu = agent_->gpus().Of(session, agent_->sessions().table().DomainOf(session));
   if (gpu != nullptr) gpu->grants().Release(session, slots);
+  co_return absl::OkStatus();
+}
+
+WorkerService::Reactor* WorkerService::Advise(Context* context, const v1::AdviseRequest* request,
+                                              v1::AdviseResponse* response) {
+  return Run(context, *request, DoAdvise(request, response));
+}
+
+Task<absl::Status> WorkerService::DoAdvise(const v1::AdviseRequest* request,
+                                           v1::AdviseResponse* response) {
+  KVT_CO_ASSIGN_OR_RETURN(const std::vector<BlockRun> runs, NameRuns(*request));
+  size_t advised = 0;
+  for (const BlockRun& run : runs) {
+    advised += agent_->index().Advise(run.keys, run.hint);
+    agent_->sessions().reservations().Advise(run.keys, run.hint);
+  }
+  response->set_advised_blocks(static_cast<uint32_t>(advised));
   co_return absl::OkStatus();
 }
 

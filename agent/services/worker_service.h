@@ -48,6 +48,8 @@ class WorkerService final : public v1::Worker::CallbackService {
                      v1::TakeSlotsResponse* response) override;
   Reactor* Release(Context* context, const v1::ReleaseRequest* request,
                    v1::ReleaseResponse* response) override;
+  Reactor* Advise(Context* context, const v1::AdviseRequest* request,
+                  v1::AdviseResponse* response) override;
   Reactor* Delete(Context* context, const v1::DeleteRequest* request,
                   v1::DeleteResponse* response) override;
   Reactor* Ping(Context* context, const v1::PingRequest* request,
@@ -78,6 +80,7 @@ class WorkerService final : public v1::Worker::CallbackService {
                               v1::CommitResponse* response);
   Task<absl::Status> DoTakeSlots(const v1::TakeSlotsRequest* request,
                                  v1::TakeSlotsResponse* response);
+  Task<absl::Status> DoAdvise(const v1::AdviseRequest* request, v1::AdviseResponse* response);
   Task<absl::Status> DoDelete(const v1::DeleteRequest* request, v1::DeleteResponse* response);
   Task<absl::Status> DoRelease(const v1::ReleaseRequest* request);
 

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "core/status_macros.h"
 #include "proto/convert.h"
 
 namespace kvtier {
@@ -103,6 +104,20 @@ absl::StatusOr<TicketId> TicketFrom(const std::string& wire) {
   }
   std::copy(wire.begin(), wire.end(), id.begin());
   return id;
+}
+
+absl::StatusOr<Tier> TargetFrom(v1::Tier wire) {
+  KVT_ASSIGN_OR_RETURN(const Tier tier, convert::TierFrom(wire, "target"));
+  if (tier == Tier::kDisk) {
+    return absl::InvalidArgumentError("target: TIER_DISK is not one that workers can map");
+  }
+  return tier;
+}
+
+absl::Status TakeLengths(const v1::Sequence& sequence, BlockRun* run) {
+  KVT_RETURN_IF_ERROR(convert::CheckLengths(sequence, run->lengths));
+  run->key_lengths.assign(sequence.lengths().begin(), sequence.lengths().end());
+  return absl::OkStatus();
 }
 
 void FillTaken(const TakenTicket& taken, v1::TakeTicketResponse* wire) {

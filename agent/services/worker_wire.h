@@ -1,17 +1,20 @@
-// What the flows for workers answer, as kvtier.v1 messages.
+// Answers of the flows for workers as kvtier.v1 messages, and fields of the requests.
 #ifndef KVTIER_AGENT_SERVICES_WORKER_WIRE_H_
 #define KVTIER_AGENT_SERVICES_WORKER_WIRE_H_
 
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "agent/block_run.h"
 #include "agent/flows/match.h"
 #include "agent/flows/onboard.h"
 #include "agent/flows/onboard_parts.h"
 #include "agent/flows/put.h"
 #include "agent/flows/tickets.h"
+#include "core/tier.h"
 #include "kvtier/v1/worker.pb.h"
 
 namespace kvtier {
@@ -21,6 +24,13 @@ uint64_t MonotonicNanos(absl::Time time);
 
 // Errors: kInvalidArgument, not 16 bytes.
 absl::StatusOr<TicketId> TicketFrom(const std::string& wire);
+
+// Returns the target of a call, a tier that workers can map. Errors: kInvalidArgument, naming it.
+absl::StatusOr<Tier> TargetFrom(v1::Tier wire);
+
+// Takes the lengths of the blocks that are to be reserved. Errors: kInvalidArgument, naming field
+// and value.
+absl::Status TakeLengths(const v1::Sequence& sequence, BlockRun* run);
 
 // Each fills an empty message.
 void FillMatched(const Matched& matched, v1::MatchedSequence* wire);

@@ -44,6 +44,23 @@ absl::StatusOr<ReservationId> ReservationTable::Add(SessionId session, PendingBl
   return id;
 }
 
+void ReservationTable::Finish(const BlockKey& key) {
+  pending_keys_.erase(key);
+  if (!advice_.empty()) advice_.erase(key);
+}
+
+void ReservationTable::Advise(std::span<const BlockKey> keys, const ReuseHint& hint) {
+  for (const BlockKey& key : keys) {
+    if (IsPending(key)) advice_[key] = hint;
+  }
+}
+
+std::optional<ReuseHint> ReservationTable::AdviceFor(const BlockKey& key) const {
+  const auto found = advice_.find(key);
+  if (found == advice_.end()) return std::nullopt;
+  return found->second;
+}
+
 void ReservationTable::Erase(Reserved* reserved) {
   const auto count = counts_.find(reserved->session);
   if (--count->second == 0) counts_.erase(count);
@@ -75,7 +92,7 @@ PendingBlock* ReservationTable::Find(SessionId session, ReservationId id) {
 
 void ReservationTable::End(ReservationId id) {
   Reserved* const reserved = &*by_id_.at(id);
-  pending_keys_.erase(reserved->block.meta.key);
+  Finish(reserved->block.meta.key);
   Erase(reserved);
 }
 
@@ -128,7 +145,7 @@ void ReservationTable::GiveUpAwaited(ReservationId id) {
 void ReservationTable::GiveBack(Reserved* reserved, const BegunSteps& steps) {
   if (reserved->awaits_step) return;
   if (steps.ended() || reserved->block.writer) {
-    if (!reserved->late) pending_keys_.erase(reserved->block.meta.key);
+    if (!reserved->late) Finish(reserved->block.meta.key);
     Erase(reserved);
     return;
   }
@@ -191,7 +208,7 @@ size_t ReservationTable::EndSession(SessionId session) {
   ForEachOf(session, [this](Reserved* ended) {
     if (ended->awaits_step) return;
     if (ended->block.staged) {
-      if (!ended->late) pending_keys_.erase(ended->block.meta.key);
+      if (!ended->late) Finish(ended->block.meta.key);
       Erase(ended);
     } else if (!ended->late) {
       MakeLate(ended);
@@ -215,7 +232,7 @@ void ReservationTable::MakeLate(Reserved* reserved) {
   Keep(reserved);
   reserved->late = true;
   LateBytesOf(reserved->block) += BytesOf(reserved->block);
-  pending_keys_.erase(reserved->block.meta.key);
+  Finish(reserved->block.meta.key);
   reserved->block.room.Release();
   // Nobody writes there.
   if (reserved->block.staged) reserved->block.host.Release();
@@ -238,6 +255,7 @@ bool ReservationTable::TooMuchIsLate(DomainId domain) const {
 }
 
 void ReservationTable::Audit() const {
+  for (const auto& [key, hint] : advice_) KVT_CHECK(IsPending(key));
   absl::flat_hash_map<SessionId, size_t> counts;
   uint64_t late = 0;
   for (const auto& [id, place] : by_id_) {

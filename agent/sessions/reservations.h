@@ -37,6 +37,7 @@
 #include "agent/sessions/sessions.h"
 #include "agent/sessions/staging.h"
 #include "core/block_proof.h"
+#include "core/reuse_hint.h"
 #include "core/tier.h"
 #include "tier_gpu/gpu_pool.h"
 #include "tier_host/host_tier.h"
@@ -51,6 +52,7 @@ struct PendingBlock {
   BlockMeta meta;       // Without its sum, unless `summed`.
   bool summed = false;  // The worker took the sum, which is its word.
   DomainId domain{};
+  ReuseHint hint{};  // Hint of the request that puts it.
   HostSlot host;
   StagedSlot staged;  // Where the worker writes what is copied into `host`; none: it writes there.
   GpuTier* on = nullptr;  // GPU that `gpu` is a slot of.
@@ -68,13 +70,17 @@ class ReservationTable {
       : gpus_(gpus), max_late_bytes_(max_late_bytes) {}
   // True: some session is putting this block now.
   bool IsPending(const BlockKey& key) const { return pending_keys_.contains(key); }
+  // Notes what an engine says of those of `keys` that are pending, for their commits.
+  void Advise(std::span<const BlockKey> keys, const ReuseHint& hint);
+  // Returns the latest such hint; nullopt: there is none.
+  std::optional<ReuseHint> AdviceFor(const BlockKey& key) const;
   // REQUIRES: the key is not pending. Errors: kResourceExhausted at
   // kMaxReservationsPerSession, and at kMaxReservations of all.
   absl::StatusOr<ReservationId> Add(SessionId session, PendingBlock block, absl::Time deadline);
   // Takes the block out for committing; its key stays pending until Finish().
   // nullopt: unknown, late, another session's, or it awaits a step.
   std::optional<PendingBlock> Take(SessionId session, ReservationId id);
-  void Finish(const BlockKey& key) { pending_keys_.erase(key); }
+  void Finish(const BlockKey& key);
   // Returns the block where it is; nullptr as nullopt of Take(). Valid until the next change.
   PendingBlock* Find(SessionId session, ReservationId id);
   // Take() and Finish() of a block that Find() returns and that was committed from where it was.
@@ -150,6 +156,7 @@ class ReservationTable {
   absl::flat_hash_map<ReservationId, Reservations::iterator> by_id_;  // Of both.
   std::vector<ReservationId> given_back_;  // Late ones that wait for steps; oldest first.
   absl::flat_hash_set<BlockKey> pending_keys_;
+  absl::flat_hash_map<BlockKey, ReuseHint> advice_;  // The latest for each of them that has some.
   absl::flat_hash_map<SessionId, size_t> counts_;
   absl::flat_hash_map<DomainId, uint64_t> late_host_bytes_;
   uint64_t late_gpu_bytes_ = 0;

@@ -38,6 +38,9 @@ class BlockIndexTest : public ::testing::Test {
   };
   BlockIndexTest() { changes_.Follow(&notes_); }
   HostSlot Slot(uint64_t bytes = kPage) { return *host_->Reserve(kDomain, ExactRoom(bytes)); }
+  void Publish(const BlockMeta& meta) {
+    index_.PublishHost(meta, Slot(), Arrival::kComputed, ReuseHint());
+  }
   std::unique_ptr<HostTier> host_ = *HostTier::Create(
       {.domains = {{.name = "test", .bytes = 64 * kPage}}, .slab_bytes = 8 * kPage});
   testing::FakeResidents disk_;
@@ -49,7 +52,7 @@ class BlockIndexTest : public ::testing::Test {
 };
 
 TEST_F(BlockIndexTest, TellsOfHostMemoryAfterTheFact) {
-  index_.PublishHost(MetaOf(1), Slot());
+  Publish(MetaOf(1));
   const BlockKey key = MetaOf(1).key;
   const HostSlot freed = index_.UnpublishHost(key);
   const std::vector<Delta> expected = {
@@ -60,10 +63,10 @@ TEST_F(BlockIndexTest, TellsOfHostMemoryAfterTheFact) {
 }
 
 TEST_F(BlockIndexTest, EvictTakesTheColdestLeafAndNeverAParentBeforeItsChild) {
-  index_.PublishHost(MetaOf(1), Slot());
-  index_.PublishHost(MetaOf(2, 1), Slot());
-  index_.PublishHost(MetaOf(3, 2), Slot());
-  index_.PublishHost(MetaOf(9), Slot());
+  Publish(MetaOf(1));
+  Publish(MetaOf(2, 1));
+  Publish(MetaOf(3, 2));
+  Publish(MetaOf(9));
   std::vector<BlockKey> order;
   while (const auto coldest = index_.ColdestInHost(kDomain)) {
     order.push_back(*coldest);
@@ -75,8 +78,8 @@ TEST_F(BlockIndexTest, EvictTakesTheColdestLeafAndNeverAParentBeforeItsChild) {
 }
 
 TEST_F(BlockIndexTest, EvictSkipsPinnedBlocks) {
-  index_.PublishHost(MetaOf(1), Slot());
-  index_.PublishHost(MetaOf(2), Slot());
+  Publish(MetaOf(1));
+  Publish(MetaOf(2));
   Pin pin = *index_.PinOf(MetaOf(1).key);
   Pin twice = *index_.PinOf(MetaOf(1).key);
   EXPECT_EQ(index_.pinned_bytes(), kPage);
@@ -87,6 +90,26 @@ TEST_F(BlockIndexTest, EvictSkipsPinnedBlocks) {
   twice.Release();
   EXPECT_EQ(evictor_.EvictAll(), 1u);
   EXPECT_FALSE(index_.PinOf(MetaOf(1).key).has_value());
+}
+
+TEST_F(BlockIndexTest, AUseTellsTheDiskItsHintAndAdviceDoesNot) {
+  Publish(MetaOf(1));
+  const std::vector<BlockKey> run = {MetaOf(1).key, MetaOf(2).key};
+  const ReuseHint hint{.conversation = 7};
+  EXPECT_EQ(index_.Advise(run, hint), 1u);
+  EXPECT_TRUE(disk_.touched.empty());
+  EXPECT_EQ(index_.Touch(run, hint).size(), 1u);
+  EXPECT_EQ(disk_.touched, (std::map<BlockKey, ReuseHint>{{run[0], hint}, {run[1], hint}}));
+}
+
+TEST_F(BlockIndexTest, AdviceIsNoUse) {
+  Publish(MetaOf(1));
+  Publish(MetaOf(2));
+  const BlockKey oldest = MetaOf(1).key;
+  index_.Advise({&oldest, 1}, {.finish = FinishReason::kStop});
+  EXPECT_EQ(index_.ColdestInHost(kDomain), oldest);
+  index_.Touch({&oldest, 1}, ReuseHint());
+  EXPECT_EQ(index_.ColdestInHost(kDomain), MetaOf(2).key);
 }
 
 // Random operations against sets and counts.
@@ -100,7 +123,7 @@ TEST_F(BlockIndexTest, AgreesWithAModel) {
     std::set<Tier>& in = tiers[number];
     switch (random.Below(6)) {
       case 0:
-        if (in.insert(Tier::kHost).second) index_.PublishHost(meta, Slot());
+        if (in.insert(Tier::kHost).second) Publish(meta);
         break;
       case 1:
         if (in.insert(Tier::kDisk).second) disk_.keys.insert(meta.key);

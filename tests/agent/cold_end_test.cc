@@ -30,13 +30,13 @@ class ColdEndTest : public ::testing::Test {
     if (!slot.ok()) return false;
     BlockMeta meta{.key = Key(number), .length = length};
     if (parent) meta.parent = Key(*parent);
-    index_.PublishHost(meta, *std::move(slot));
+    index_.PublishHost(meta, *std::move(slot), Arrival::kComputed, ReuseHint());
     cold_.Entered(*index_.Find(meta.key));
     return true;
   }
   void Use(uint64_t number) {
     const BlockKey key = Key(number);
-    cold_.Used(*index_.Touch(std::span(&key, 1)).at(0));
+    cold_.Used(*index_.Touch(std::span(&key, 1), ReuseHint()).at(0));
   }
   // True: it had not been offered since its last use.
   bool Evict(const BlockKey& key) {

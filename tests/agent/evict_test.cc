@@ -39,13 +39,13 @@ struct Rig {
     if (!slot.ok()) return false;
     BlockMeta meta{.key = Key(number), .length = bytes};
     if (parent != 0) meta.parent = Key(parent);
-    index.PublishHost(meta, *std::move(slot));
+    index.PublishHost(meta, *std::move(slot), Arrival::kComputed, ReuseHint());
     return true;
   }
   // Ignores a block that has left.
   void Use(uint64_t number) {
     const BlockKey key = Key(number);
-    index.Touch(std::span(&key, 1));
+    index.Touch(std::span(&key, 1), ReuseHint());
   }
   bool Has(uint64_t number) const { return index.In(Tier::kHost, Key(number)); }
   // Blocks numbered from `first` to `last` that are still there.

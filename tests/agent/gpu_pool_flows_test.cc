@@ -50,7 +50,8 @@ TEST(GpuStatsTest, PaddingIsWhatBlocksLeaveOfTheirSlots) {
   EXPECT_EQ(gpu.blocks().padding_bytes(), 0u);
   const BlockKey key{.hi = 1, .lo = 1};
   const uint64_t length = testing::kRigBlockBytes - 96;
-  gpu.Publish({.key = key, .length = length}, std::move(gpu.Reserve(rig.session)->slot));
+  gpu.Publish({.key = key, .length = length}, std::move(gpu.Reserve(rig.session)->slot),
+              ReuseHint());
   ASSERT_EQ(rig.Put(rig.session, 1, 1), 1u);
   ASSERT_EQ(rig.Run(rig.Onboard(rig.session, 1, 1, kLong, Tier::kGpu))->blocks.size(), 1u);
   EXPECT_EQ(gpu.blocks().padding_bytes(), 96u) << "the other fills its slot";

@@ -11,7 +11,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "core/reuse_hint.h"
 #include "grpcpp/generic/generic_stub.h"
+#include "proto/convert.h"
 #include "tests/integration/hostile_worker.h"
 
 namespace kvtier::testing {
@@ -122,10 +124,14 @@ grpc::Status CallWithBytes(grpc::GenericStub* stub, const std::string& path,
 // The message is noise, or a good one with some of its bytes changed.
 TEST_F(HostileWorkerTest, GarbageInsteadOfAMessageIsAnsweredByEveryCall) {
   grpc::GenericStub stub(channel_);
-  const std::string good = RequestOf<v1::OnboardRequest>(1, 4).SerializeAsString();
+  auto onboard = RequestOf<v1::OnboardRequest>(1, 4);
+  *onboard.mutable_sequences(0)->mutable_reuse_hint() = convert::ToWire(
+      ReuseHint{.conversation = 7, .turn = 1, .finish = FinishReason::kStop, .priority = 9});
+  const std::string good = onboard.SerializeAsString();
   for (const char* const method :
        {"RegisterSpace", "Match", "Onboard", "OnboardParts", "TakeTicket", "RedeemTicket",
-        "Prefetch", "Reserve", "Commit", "TakeSlots", "Release", "Delete", "Ping", "NoSuchCall"}) {
+        "Prefetch", "Advise", "Reserve", "Commit", "TakeSlots", "Release", "Delete", "Ping",
+        "NoSuchCall"}) {
     for (size_t i = 0; i < Tries() / 6; ++i) {
       std::string message = i % 2 == 0 ? Noise(random_() % 600) : good;
       for (size_t changes = random_() % 4; i % 2 == 1 && changes > 0; --changes) {

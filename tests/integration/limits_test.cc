@@ -57,6 +57,14 @@ class LimitsTest : public ::testing::Test {
     v1::MatchResponse response;
     return stub_->Match(&context, request, &response);
   }
+  grpc::Status Advise(const v1::MatchRequest& as_match, v1::AdviseResponse* response) {
+    v1::AdviseRequest request;
+    request.set_session_token(as_match.session_token());
+    *request.mutable_sequences() = as_match.sequences();
+    grpc::ClientContext context;
+    SetCallDeadline(&context);
+    return stub_->Advise(&context, request, response);
+  }
 
   ProcessCluster cluster_;
   AgentProcess& agent_ = cluster_.StartAgent("node-a");
@@ -119,6 +127,32 @@ TEST_F(LimitsTest, TheKeysOfAllSequencesAreBoundedTogether) {
   const grpc::Status status = Match(request);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr("8193"));
+}
+
+TEST_F(LimitsTest, AdviceIsTakenOfAsMuchAsMatchIs) {
+  ASSERT_EQ(worker_.Put({0, 2}), 2);
+  v1::AdviseResponse response;
+  ASSERT_TRUE(Advise(RequestOf(8192), &response).ok());
+  EXPECT_EQ(response.advised_blocks(), 2);
+  EXPECT_THAT(Advise(RequestOf(8193), &response).error_message(), HasSubstr("8193"));
+  v1::MatchRequest request = RequestOf(1);
+  while (request.sequences_size() < 256) *request.add_sequences() = request.sequences(0);
+  EXPECT_TRUE(Advise(request, &response).ok());
+  *request.add_sequences() = request.sequences(0);
+  EXPECT_THAT(Advise(request, &response).error_message(), HasSubstr("257"));
+}
+
+TEST_F(LimitsTest, AHintThatCannotBeIsRefusedByNameAndValueInEveryCall) {
+  v1::MatchRequest request = RequestOf(1);
+  v1::ReuseHint* const hint = request.mutable_sequences(0)->mutable_reuse_hint();
+  hint->set_priority(100);
+  v1::AdviseResponse response;
+  EXPECT_TRUE(Advise(request, &response).ok());
+  hint->set_priority(101);
+  for (const grpc::Status& status : {Advise(request, &response), Match(request)}) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(status.error_message(), HasSubstr("reuse_hint.priority: 101; must be 0 to 100"));
+  }
 }
 
 TEST_F(LimitsTest, ATimeoutBeyondAMinuteIsRefusedByNameAndValue) {

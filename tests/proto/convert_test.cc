@@ -146,6 +146,50 @@ TEST(Lengths, AreOneForEachKeyWhereBlocksHaveTheirOwn) {
   ExpectRefused(CheckLengths(sequence, allowed), {"lengths[2]: 4097", "1 to 4096"});
 }
 
+TEST(ReuseHints, GoThereAndBack) {
+  const ReuseHint hint{.conversation = ~uint64_t{0},
+                       .turn = 0,
+                       .finish = FinishReason::kCancelled,
+                       .will_not_return = true,
+                       .priority = 0};
+  v1::Sequence sequence;
+  *sequence.mutable_reuse_hint() = ToWire(hint);
+  EXPECT_EQ(*ReuseHintFrom(sequence), hint);
+  for (const FinishReason finish :
+       {FinishReason::kUnknown, FinishReason::kStop, FinishReason::kToolCalls,
+        FinishReason::kLength, FinishReason::kCancelled}) {
+    *sequence.mutable_reuse_hint() = ToWire(ReuseHint{.finish = finish});
+    EXPECT_EQ(ReuseHintFrom(sequence)->finish, finish);
+  }
+}
+
+TEST(ReuseHints, OfNothingTakeNoBytesAndAreTheDefault) {
+  EXPECT_EQ(ToWire(ReuseHint()).ByteSizeLong(), 0u);
+  EXPECT_EQ(*ReuseHintFrom(v1::Sequence()), ReuseHint());
+  v1::Sequence sequence;
+  sequence.mutable_reuse_hint();
+  EXPECT_EQ(*ReuseHintFrom(sequence), ReuseHint());
+  kvtier::testing::AddUnknownFields(sequence.mutable_reuse_hint());
+  EXPECT_EQ(*ReuseHintFrom(sequence), ReuseHint());
+}
+
+TEST(ReuseHints, RefusesWhatIsOneBeyond) {
+  v1::Sequence sequence;
+  v1::ReuseHint* const hint = sequence.mutable_reuse_hint();
+  hint->set_turn(~uint32_t{0});
+  hint->set_priority(kMaxPriority);
+  EXPECT_EQ(ReuseHintFrom(sequence)->priority, kMaxPriority);
+  hint->set_priority(kMaxPriority + 1);
+  ExpectRefused(ReuseHintFrom(sequence).status(), {"reuse_hint.priority: 101", "0 to 100"});
+  hint->set_priority(~uint32_t{0});
+  ExpectRefused(ReuseHintFrom(sequence).status(), {"reuse_hint.priority: 4294967295"});
+  hint->clear_priority();
+  for (const int finish : {5, -1}) {
+    hint->set_finish(static_cast<v1::FinishReason>(finish));
+    ExpectRefused(ReuseHintFrom(sequence).status(), {"reuse_hint.finish: ", "0 to 4"});
+  }
+}
+
 TEST(Lengths, AreNoneWhereBlocksAreOfOneLength) {
   v1::Sequence sequence;
   kvtier::testing::AddWireKey("12345678", &sequence);

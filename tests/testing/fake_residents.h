@@ -2,6 +2,7 @@
 #ifndef KVTIER_TESTS_TESTING_FAKE_RESIDENTS_H_
 #define KVTIER_TESTS_TESTING_FAKE_RESIDENTS_H_
 
+#include <map>
 #include <set>
 #include <vector>
 
@@ -15,11 +16,11 @@ class FakeResidents final : public DiskResidents {
   bool HasChildOf(const BlockKey& key) const override { return parents.contains(key); }
   size_t block_count() const override { return keys.size(); }
   std::vector<BlockKey> Keys() const override { return {keys.begin(), keys.end()}; }
-  void Touch(const BlockKey& key) override { touched.insert(key); }
+  void Touch(const BlockKey& key, const ReuseHint& hint) override { touched[key] = hint; }
 
   std::set<BlockKey> keys;
   std::set<BlockKey> parents;  // Of what is there.
-  std::set<BlockKey> touched;
+  std::map<BlockKey, ReuseHint> touched;
 };
 
 }  // namespace kvtier::testing

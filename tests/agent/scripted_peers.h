@@ -1,0 +1,134 @@
+// Peers and a coordinator that answer as a test says, for an AgentRig.
+#ifndef KVTIER_TESTS_AGENT_SCRIPTED_PEERS_H_
+#define KVTIER_TESTS_AGENT_SCRIPTED_PEERS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/checksum.h"
+#include "tests/agent/agent_rig.h"
+
+namespace kvtier::testing {
+
+inline constexpr char kPeer[] = "peer:7400";
+inline constexpr char kSecond[] = "second:7400";
+
+// Says that the peers hold whatever is asked for, at once; or says nothing.
+class KnowingCoordinator final : public CoordinatorLink {
+ public:
+  Executor* executor = nullptr;
+  bool silent = false;
+  int reports = 0;
+  std::vector<std::string> holders = {kPeer};  // The best first.
+
+  Task<absl::StatusOr<ReportReply>> Send(Report report, absl::Time deadline) override {
+    ++reports;
+    if (silent) {
+      co_await SleepUntil(executor, deadline);
+      co_return absl::DeadlineExceededError("silent");
+    }
+    co_return ReportReply{.coordinator_epoch = {3},
+                          .next_sequence = report.first_sequence + report.deltas.size()};
+  }
+  Task<absl::StatusOr<LocateReply>> Locate(LocateQuery query, absl::Time deadline) override {
+    if (silent) {
+      co_await SleepUntil(executor, deadline);
+      co_return absl::DeadlineExceededError("silent");
+    }
+    std::vector<Holder> held;
+    for (const std::string& address : holders) {
+      held.push_back({.node = *NodeId::FromString("peer"), .address = address});
+    }
+    co_return LocateReply(query.keys.size(), held);
+  }
+};
+
+// How one peer answers.
+struct Manners {
+  bool hangs = false;
+  bool refuses = false;
+  size_t sends = 1024;  // Blocks of a fetch, after which it hangs.
+  absl::Duration takes = absl::Milliseconds(1);
+  std::function<void(BlockProof*, std::vector<std::byte>*)> tamper{};
+  int fetches = 0;
+  int running = 0;
+  int most_running = 0;
+};
+
+// Peers that have blocks 1, 2, ... of the rig's open tenant.
+class ScriptedPeers final : public PeerTransport {
+ public:
+  AgentRig* rig = nullptr;
+  // Space of the session, and the bytes of its blocks.
+  uint32_t space_id = 1;
+  uint64_t block_bytes = kRigBlockBytes;
+  Manners& operator[](const std::string& address) { return manners_[address]; }
+
+  BlockRun NameRun(uint64_t first, size_t count) const {
+    return *rig->agent->sessions().table().NameRun(rig->session, space_id, std::nullopt,
+                                                   AgentRig::Keys(first, count));
+  }
+
+  Task<absl::Status> Fetch(std::string address, std::vector<BlockKey> keys, FetchTime time,
+                           FetchSink* sink) override {
+    Manners& peer = manners_[address];
+    ++peer.fetches;
+    peer.most_running = std::max(peer.most_running, ++peer.running);
+    const absl::Status status = co_await Send(&peer, std::move(keys), time, sink);
+    --peer.running;
+    co_return status;
+  }
+
+ private:
+  Task<absl::Status> Send(Manners* peer, std::vector<BlockKey> keys, FetchTime time,
+                          FetchSink* sink) {
+    Executor* const executor = &rig->executor;
+    if (peer->refuses) co_return absl::UnavailableError("refused");
+    if (!peer->hangs) {
+      co_await SleepUntil(executor, std::min(time.deadline, executor->Now() + peer->takes));
+      for (size_t i = 0; i < std::min(keys.size(), peer->sends); ++i) {
+        SendBlock(*peer, i, keys[i], sink);
+      }
+      if (peer->sends >= keys.size()) co_return absl::OkStatus();
+    }
+    const absl::Time silent = executor->Now() + time.silence;
+    co_await SleepUntil(executor, std::min(time.deadline, silent));
+    if (silent < time.deadline) co_return absl::UnavailableError("silent");
+    co_return absl::DeadlineExceededError("hangs");
+  }
+  void SendBlock(const Manners& peer, size_t index, const BlockKey& key, FetchSink* sink) {
+    std::vector<std::byte> bytes = BytesOf(key);
+    if (bytes.empty()) return;
+    BlockProof proof = ProofOf({.key = key,
+                                .space = NameRun(1, 1).space,
+                                .length = bytes.size(),
+                                .sum = SumPayload(bytes)});
+    if (peer.tamper) peer.tamper(&proof, &bytes);
+    const std::span<std::byte> room = sink->Begin(index, proof);
+    if (room.empty()) return;
+    std::copy_n(bytes.begin(), room.size(), room.begin());
+    sink->Arrived(index);
+  }
+  std::vector<std::byte> BytesOf(const BlockKey& key) {
+    for (uint64_t number = 1; number <= 8; ++number) {
+      if (NameRun(number, 1).keys[0] != key) continue;
+      std::vector<std::byte> bytes(block_bytes);
+      FillBlock(AgentRig::Seed(DomainId{0}), TestEngineKey(number), bytes);
+      return bytes;
+    }
+    return {};
+  }
+
+  std::map<std::string, Manners> manners_;  // By address.
+};
+
+}  // namespace kvtier::testing
+
+#endif  // KVTIER_TESTS_AGENT_SCRIPTED_PEERS_H_
