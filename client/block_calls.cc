@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/advise_call.h"
 #include "client/call.h"
 #include "client/client.h"
 #include "client/client_state.h"
@@ -103,6 +104,14 @@ absl::StatusOr<ReservedBlocks> Client::Reserve(std::span<const KeySequence> sequ
   KVT_RETURN_IF_ERROR(state_->CheckReserve(sequences, options));
   KVT_ASSIGN_OR_RETURN(const absl::Duration timeout, state_->Timeout(options.timeout));
   ReserveCall call(sequences, options, timeout, state_->default_timeout);
+  return RunCall(state_->link, &call);
+}
+
+absl::StatusOr<size_t> Client::Advise(std::span<const KeySequence> sequences,
+                                      const std::optional<absl::Duration>& timeout) {
+  KVT_RETURN_IF_ERROR(state_->Check(sequences));
+  KVT_ASSIGN_OR_RETURN(const absl::Duration allowed, state_->Timeout(timeout));
+  AdviseCall call(sequences, allowed);
   return RunCall(state_->link, &call);
 }
 
@@ -252,6 +261,15 @@ absl::Status Client::SubmitCommit(ReservedBlocks&& blocks, absl::AnyInvocable<vo
   const absl::Status status = SubmitCall(link, &state_->submitted, &call, std::move(done));
   if (!status.ok()) blocks = call->TakeBlocks();
   return status;
+}
+
+absl::Status Client::SubmitAdvise(std::span<const KeySequence> sequences,
+                                  const std::optional<absl::Duration>& timeout,
+                                  absl::AnyInvocable<void(size_t)> done) {
+  KVT_RETURN_IF_ERROR(state_->Check(sequences));
+  KVT_ASSIGN_OR_RETURN(const absl::Duration allowed, state_->Timeout(timeout));
+  auto call = std::make_unique<AdviseCall>(sequences, allowed);
+  return SubmitCall(state_->link, &state_->submitted, &call, std::move(done));
 }
 
 absl::Status Client::SubmitDelete(std::span<const KeySequence> sequences,

@@ -72,6 +72,7 @@ bool FillSequences(const Connection& connection, std::span<const KeySequence> se
       wire->set_parent_engine_key(sequence.parent->bytes().data(), sequence.parent->bytes().size());
     }
     convert::SetEngineKeys(sequence.keys, wire);
+    if (sequence.hint != ReuseHint()) *wire->mutable_reuse_hint() = convert::ToWire(sequence.hint);
   }
   return true;
 }

@@ -192,6 +192,11 @@ class Client {
   absl::StatusOr<size_t> Prefetch(std::span<const KeySequence> sequences,
                                   const MatchOptions& options = {});
 
+  // Tells this node what the engine knows now about the next use of blocks that it has: each
+  // sequence's hint, of all of its keys. That is no use of them. Returns how many are in the node's
+  // memory; 0 where no agent answered, which costs hits at worst.
+  absl::StatusOr<size_t> Advise(std::span<const KeySequence> sequences,
+                                const std::optional<absl::Duration>& timeout = {});
   // Drops blocks of the tenant's own from every tier of this node, for good: they are not found
   // after the next restart either. Other nodes keep theirs.
   absl::StatusOr<DeletedBlocks> Delete(std::span<const KeySequence> sequences,
@@ -229,6 +234,9 @@ class Client {
                              absl::AnyInvocable<void(ReservedBlocks)> done);
   absl::Status SubmitPrefetch(std::span<const KeySequence> sequences, const MatchOptions& options,
                               absl::AnyInvocable<void(size_t)> done);
+  absl::Status SubmitAdvise(std::span<const KeySequence> sequences,
+                            const std::optional<absl::Duration>& timeout,
+                            absl::AnyInvocable<void(size_t)> done);
   absl::Status SubmitDelete(std::span<const KeySequence> sequences,
                             const std::optional<absl::Duration>& timeout,
                             absl::AnyInvocable<void(DeletedBlocks)> done);

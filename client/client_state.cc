@@ -66,6 +66,10 @@ absl::Status Client::State::Check(std::span<const KeySequence> sequences) const 
   for (const KeySequence& sequence : sequences) {
     KVT_RETURN_IF_ERROR(Check(sequence.space, sequence.keys));
     keys += sequence.keys.size();
+    if (sequence.hint.priority > kMaxPriority) {
+      return absl::InvalidArgumentError(absl::StrCat("hint.priority is ", sequence.hint.priority,
+                                                     "; must be 0 to ", kMaxPriority));
+    }
   }
   if (keys > kMaxKeys) {
     return absl::InvalidArgumentError(

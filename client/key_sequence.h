@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/block_key.h"
+#include "core/reuse_hint.h"
 #include "core/tier.h"
 
 namespace kvtier {
@@ -33,6 +34,9 @@ struct KeySequence {
   // with any_length. Empty in other spaces; calls that reserve nothing take no notice. The
   // caller's, for the call only.
   std::span<const uint64_t> lengths{};
+  // Hint of the engine about the next use of these blocks (ConversationOf() hashes its id of a
+  // conversation). For calls that onboard, prefetch, reserve or advise; the others take no notice.
+  ReuseHint hint{};
 };
 
 // Where the blocks of one sequence are. A guess, which Onboard turns into a promise.

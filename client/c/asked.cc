@@ -7,16 +7,76 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/c/handles.h"
+#include "client/conversation.h"
 #include "core/status_macros.h"
 
 namespace kvtier::c {
 namespace {
+
+static_assert(KVTIER_DEFAULT_PRIORITY == kDefaultPriority);
+static_assert(KVTIER_MAX_PRIORITY == kMaxPriority);
+static_assert(KVTIER_MAX_CONVERSATION_BYTES == kMaxConversationBytes);
 
 absl::StatusOr<OnboardTarget> TargetFrom(int target) {
   if (target == KVTIER_HOST) return OnboardTarget::kHost;
   if (target == KVTIER_GPU) return OnboardTarget::kGpu;
   return absl::InvalidArgumentError(
       absl::StrCat("target is ", target, "; must be KVTIER_HOST or KVTIER_GPU"));
+}
+
+absl::StatusOr<FinishReason> FinishFrom(uint32_t finish) {
+  switch (finish) {
+    case KVTIER_FINISH_UNKNOWN:
+      return FinishReason::kUnknown;
+    case KVTIER_FINISH_STOP:
+      return FinishReason::kStop;
+    case KVTIER_FINISH_TOOL_CALLS:
+      return FinishReason::kToolCalls;
+    case KVTIER_FINISH_LENGTH:
+      return FinishReason::kLength;
+    case KVTIER_FINISH_CANCELLED:
+      return FinishReason::kCancelled;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("finish is ", finish, "; must be one of KVTIER_FINISH_*"));
+  }
+}
+
+// Errors: kInvalidArgument, the field `name` is neither 0 nor 1.
+absl::StatusOr<bool> FlagFrom(uint32_t value, const char* name) {
+  if (value > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " is ", value, "; must be 0 or 1"));
+  }
+  return value == 1;
+}
+
+// Errors: kInvalidArgument, naming the field.
+absl::StatusOr<ReuseHint> HintFrom(const kvtier_reuse_hint& theirs) {
+  if (theirs.struct_size < sizeof(kvtier_reuse_hint)) {
+    return absl::InvalidArgumentError("struct_size is too small");
+  }
+  ReuseHint hint;
+  if (theirs.conversation.size > 0) {
+    if (theirs.conversation.data == nullptr) {
+      return absl::InvalidArgumentError("conversation.data is NULL");
+    }
+    KVT_ASSIGN_OR_RETURN(hint.conversation,
+                         ConversationOf({static_cast<const char*>(theirs.conversation.data),
+                                         theirs.conversation.size}));
+  }
+  KVT_ASSIGN_OR_RETURN(const bool has_turn, FlagFrom(theirs.has_turn, "has_turn"));
+  if (has_turn) hint.turn = theirs.turn;
+  KVT_ASSIGN_OR_RETURN(const bool has_priority, FlagFrom(theirs.has_priority, "has_priority"));
+  if (has_priority) {
+    if (theirs.priority > KVTIER_MAX_PRIORITY) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("priority is ", theirs.priority, "; must be 0 to ", KVTIER_MAX_PRIORITY));
+    }
+    hint.priority = static_cast<uint8_t>(theirs.priority);
+  }
+  KVT_ASSIGN_OR_RETURN(hint.will_not_return, FlagFrom(theirs.will_not_return, "will_not_return"));
+  KVT_ASSIGN_OR_RETURN(hint.finish, FinishFrom(theirs.finish));
+  return hint;
 }
 
 // Checks how much is asked about, before it is copied; the client checks the rest.
@@ -69,6 +129,13 @@ absl::Status Asked::Add(const kvtier_sequence& sequence, const std::string& owne
   if (sequence.no_store > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat(owner, "no_store is ", sequence.no_store, "; must be 0 or 1"));
+  }
+  if (sequence.hint != nullptr) {
+    const absl::StatusOr<ReuseHint> hint = HintFrom(*sequence.hint);
+    if (!hint.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(owner, "hint.", hint.status().message()));
+    }
+    added.hint = *hint;
   }
   keys_.push_back(std::move(keys));
   added.space = SpaceHandle{sequence.space};

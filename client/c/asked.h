@@ -35,7 +35,8 @@ inline kvtier_sequence RunOf(kvtier_space space, const kvtier_bytes* keys, size_
           .parent = {},
           .max_tokens = 0,
           .no_store = 0,
-          .lengths = nullptr};
+          .lengths = nullptr,
+          .hint = nullptr};
 }
 // Returns the same behind a parent, which may be NULL.
 inline kvtier_sequence RunBehind(const kvtier_bytes* parent, kvtier_sequence run) {

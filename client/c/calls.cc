@@ -151,6 +151,18 @@ int64_t kvtier_onboard(kvtier_client* client, kvtier_space space, const kvtier_b
   });
 }
 
+int64_t kvtier_advise(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
+                      int32_t timeout_ms) {
+  return Guarded([&]() -> int64_t {
+    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    const auto asked = Asked::From({.sequences = {sequences, count}, .timeout_ms = timeout_ms});
+    if (!asked.ok()) return Fail(asked.status());
+    const auto advised = client->client->Advise(asked->sequences(), asked->match().timeout);
+    if (!advised.ok()) return Fail(advised.status());
+    return static_cast<int64_t>(*advised);
+  });
+}
+
 int64_t kvtier_delete(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
                       int32_t timeout_ms, uint64_t* held) {
   return Guarded([&]() -> int64_t {

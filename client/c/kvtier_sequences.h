@@ -16,6 +16,33 @@ extern "C" {
 
 #define KVTIER_MAX_SEQUENCES 256 /* Of one call; with KVTIER_MAX_KEYS keys together. */
 
+#define KVTIER_MAX_CONVERSATION_BYTES 256
+#define KVTIER_DEFAULT_PRIORITY 50
+#define KVTIER_MAX_PRIORITY 100
+
+enum {
+  KVTIER_FINISH_UNKNOWN = 0,
+  KVTIER_FINISH_STOP = 1,       /* The answer is complete. */
+  KVTIER_FINISH_TOOL_CALLS = 2, /* It calls tools, whose results come back as the next turn. */
+  KVTIER_FINISH_LENGTH = 3,     /* It reached the limit of its length. */
+  KVTIER_FINISH_CANCELLED = 4
+};
+
+/* Knowledge of an engine about the next use of blocks. It moves them in the order in which they
+ * leave memory, and a wrong hint costs hits only. All zero behind struct_size says nothing. */
+typedef struct {
+  size_t struct_size;
+  /* Engine's id of the session or conversation, 1..256 bytes, of which only a hash is sent; size 0:
+   * unknown. */
+  kvtier_bytes conversation;
+  uint32_t has_turn;        /* 1: `turn` is known. */
+  uint32_t turn;            /* Requests of the conversation before this one. */
+  uint32_t has_priority;    /* 0: the priority is KVTIER_DEFAULT_PRIORITY. */
+  uint32_t priority;        /* 0, which leaves first, to KVTIER_MAX_PRIORITY. */
+  uint32_t will_not_return; /* 1: nobody will ask for these blocks again. */
+  uint32_t finish;          /* KVTIER_FINISH_*: why the request ended. */
+} kvtier_reuse_hint;
+
 /* The blocks that one request of an engine asks about. A run is a prefix: keys are in prefix order,
  * and behind a hole nothing is of use. A set has no order and no parents, and may have holes. */
 typedef struct {
@@ -34,6 +61,9 @@ typedef struct {
    * where all blocks have block_bytes; calls that reserve nothing take no notice. kvtier_reserve()
    * and its like are told no lengths, and are for other spaces. */
   const uint64_t* lengths;
+  /* Hint about the next use of the blocks, for calls that onboard, prefetch, reserve or advise; the
+   * others take no notice. NULL: nothing is known. */
+  const kvtier_reuse_hint* hint;
 } kvtier_sequence;
 
 /* Where the blocks of one sequence are: a guess, which onboarding turns into a promise. */
@@ -76,6 +106,12 @@ int64_t kvtier_reserve_sequences(kvtier_client* client, const kvtier_sequence* s
 /* Asks for blocks to be brought to host memory. Returns how many are there or coming. */
 int64_t kvtier_prefetch_sequences(kvtier_client* client, const kvtier_sequence* sequences,
                                   size_t count, uint32_t flags, int32_t timeout_ms);
+
+/* Tells the node what is known now, by each sequence's hint, about the next use of blocks that it
+ * has, for example at the end of a request. That is no use of them. Returns how many are in the
+ * node's memory; 0, too, where no agent answered in time, which costs hits at worst. */
+int64_t kvtier_advise(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
+                      int32_t timeout_ms);
 
 /* Drops blocks of the tenant's own from every tier of this node, for good. Returns how many are in
  * no tier any more; *held (may be NULL) gets how many stay because they are leased or being copied.
@@ -126,6 +162,10 @@ int kvtier_submit_delete(kvtier_client* client, const kvtier_sequence* sequences
 int kvtier_submit_prefetch_sequences(kvtier_client* client, const kvtier_sequence* sequences,
                                      size_t count, uint32_t flags, int32_t timeout_ms,
                                      uint64_t tag);
+
+enum { KVTIER_OP_ADVISE = 11 };
+int kvtier_submit_advise(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
+                         int32_t timeout_ms, uint64_t tag);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -202,6 +202,22 @@ int kvtier_submit_prefetch_sequences(kvtier_client* client, const kvtier_sequenc
   });
 }
 
+int kvtier_submit_advise(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
+                         int32_t timeout_ms, uint64_t tag) {
+  return Guarded([&]() -> int {
+    if (client == nullptr) return Fail(KVTIER_INVALID, "client is NULL");
+    const auto asked = Asked::From({{sequences, count}, KVTIER_HOST, 0, timeout_ms});
+    if (!asked.ok()) return Fail(asked.status());
+    return Submitted<size_t>(
+        {client, tag, KVTIER_OP_ADVISE},
+        [&](auto done) {
+          return client->client->SubmitAdvise(asked->sequences(), asked->match().timeout,
+                                              std::move(done));
+        },
+        ReadCount);
+  });
+}
+
 int kvtier_submit_delete(kvtier_client* client, const kvtier_sequence* sequences, size_t count,
                          int32_t timeout_ms, uint64_t* held, uint64_t tag) {
   return SubmitDelete({client, tag, KVTIER_OP_DELETE},

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "client/conversation.h"
 
 namespace py = pybind11;
 
@@ -22,6 +23,29 @@ absl::StatusOr<EngineKey> Parse(const py::bytes& key) {
 
 [[noreturn]] void Refuse(const std::string& name, const absl::Status& status) {
   throw py::value_error(absl::StrCat(name, ": ", status.message()));
+}
+
+FinishReason FinishFrom(const std::string& finish, const std::string& owner) {
+  if (finish == "stop") return FinishReason::kStop;
+  if (finish == "tool_calls") return FinishReason::kToolCalls;
+  if (finish == "length") return FinishReason::kLength;
+  if (finish == "cancelled") return FinishReason::kCancelled;
+  throw py::value_error(
+      absl::StrCat(owner, "finish is \"", finish,
+                   "\"; must be \"stop\", \"tool_calls\", \"length\" or \"cancelled\""));
+}
+
+ReuseHint HintFrom(const PyHint& theirs, const std::string& owner) {
+  const auto& [conversation, turn, priority, will_not_return, finish] = theirs;
+  ReuseHint hint{.turn = turn, .will_not_return = will_not_return};
+  if (conversation) {
+    const absl::StatusOr<uint64_t> hashed = ConversationOf(std::string(*conversation));
+    if (!hashed.ok()) throw py::value_error(absl::StrCat(owner, hashed.status().message()));
+    hint.conversation = *hashed;
+  }
+  if (priority) hint.priority = *priority;
+  if (finish) hint.finish = FinishFrom(*finish, owner);
+  return hint;
 }
 
 }  // namespace
@@ -92,7 +116,7 @@ Sequences::Sequences(const std::vector<PySequence>& sequences) {
   keys_.reserve(sequences.size());
   lengths_.reserve(sequences.size());
   for (size_t i = 0; i < sequences.size(); ++i) {
-    const auto& [space, keys, parent, is_set, max_tokens, no_store, lengths] = sequences[i];
+    const auto& [space, keys, parent, is_set, max_tokens, no_store, lengths, hint] = sequences[i];
     const std::string owner =
         sequences.size() == 1 ? std::string() : absl::StrCat("sequences[", i, "].");
     keys_.push_back(KeysFrom(keys, owner));
@@ -105,6 +129,7 @@ Sequences::Sequences(const std::vector<PySequence>& sequences) {
     sequence.no_store = no_store;
     lengths_.push_back(lengths);
     sequence.lengths = lengths_.back();
+    if (hint) sequence.hint = HintFrom(*hint, owner);
   }
 }
 

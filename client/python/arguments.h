@@ -41,10 +41,13 @@ OnboardTarget TargetFrom(const std::string& target);
 TicketOptions TicketOptionsFrom(Seconds timeout_s, bool local_only, uint32_t redemptions,
                                 double lifetime_s);
 
-// Space, keys, parent, is_set, max_tokens, no_store and lengths of a kvtier.Sequence.
+// Conversation, turn, priority, will_not_return and finish of a kvtier.Sequence.
+using PyHint = std::tuple<std::optional<pybind11::bytes>, std::optional<uint32_t>,
+                          std::optional<uint8_t>, bool, std::optional<std::string>>;
+// Space, keys, parent, is_set, max_tokens, no_store, lengths and hint of a kvtier.Sequence.
 using PySequence =
     std::tuple<uint32_t, std::vector<pybind11::bytes>, std::optional<pybind11::bytes>, bool,
-               std::optional<uint64_t>, bool, std::vector<uint64_t>>;
+               std::optional<uint64_t>, bool, std::vector<uint64_t>, std::optional<PyHint>>;
 // Handles of kvtier.Space objects.
 std::vector<SpaceHandle> SpacesFrom(const std::vector<uint32_t>& spaces);
 

@@ -20,16 +20,12 @@
 #include "client/python/arguments.h"
 #include "client/python/blocks_binding.h"
 #include "client/python/buffer.h"
-#include "client/python/codec_binding.h"
 #include "client/python/lanes_binding.h"
-#include "client/python/logger_binding.h"
 #include "client/python/open_client.h"
 #include "client/python/paged_kv_binding.h"
 #include "client/python/raise.h"
 #include "client/python/results.h"
-#include "client/python/space_binding.h"
 #include "client/python/stats_dict.h"
-#include "client/python/token_keys_binding.h"
 
 namespace py = pybind11;
 
@@ -151,6 +147,13 @@ class PyClient {
     const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
     return DeletedFrom(ValueOrRaise(Unlocked(
         Get(), [&](OpenClient& open) { return open.client->Delete(sequences.all(), timeout); })));
+  }
+
+  size_t Advise(const std::vector<PySequence>& asked, Seconds timeout_s) {
+    const Sequences sequences(asked);
+    const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
+    return ValueOrRaise(Unlocked(
+        Get(), [&](OpenClient& open) { return open.client->Advise(sequences.all(), timeout); }));
   }
 
   py::dict Limits(uint32_t space) const {
@@ -286,6 +289,15 @@ class PyClient {
     });
   }
 
+  void SubmitAdvise(const std::vector<PySequence>& asked, Seconds timeout_s,
+                    const py::object& done) {
+    const Sequences sequences(asked);
+    const std::optional<absl::Duration> timeout = TimeoutFrom(timeout_s);
+    Submit(done, [&](OpenClient& open, Callback call) {
+      return open.client->SubmitAdvise(sequences.all(), timeout, CountTo(std::move(call)));
+    });
+  }
+
   void SubmitDelete(const std::vector<PySequence>& asked, Seconds timeout_s,
                     const py::object& done) {
     const Sequences sequences(asked);
@@ -411,6 +423,7 @@ void BindClient(py::module_& module) {
       .def("submit_onboard", &PyClient::SubmitOnboard)
       .def("submit_onboard_parts", &PyClient::SubmitOnboardParts)
       .def("submit_reserve", &PyClient::SubmitReserve)
+      .def("submit_advise", &PyClient::SubmitAdvise)
       .def("submit_delete", &PyClient::SubmitDelete)
       .def("submit_take_ticket", &PyClient::SubmitTakeTicket)
       .def("submit_redeem", &PyClient::SubmitRedeem)
@@ -420,6 +433,7 @@ void BindClient(py::module_& module) {
       .def("ping", &PyClient::Ping)
       .def("host_memory", &PyClient::GetHostMemory)
       .def("connected", &PyClient::Connected)
+      .def("advise", &PyClient::Advise)
       .def("delete", &PyClient::Delete)
       .def("limits", &PyClient::Limits)
       .def("put_all", &PyClient::PutAll)
@@ -434,16 +448,3 @@ void BindClient(py::module_& module) {
 }
 
 }  // namespace kvtier::python
-
-PYBIND11_MODULE(_kvtier, module) {
-  module.doc() = "The C++ client under the kvtier package; use that.";
-  module.attr("__version__") = KVTIER_VERSION;
-  kvtier::python::BindBlocks(module);
-  kvtier::python::BindPagedKv(module);
-  kvtier::python::BindLanes(module);
-  kvtier::python::BindSpace(module);
-  kvtier::python::BindClient(module);
-  kvtier::python::BindCodec(module);
-  kvtier::python::BindTokenKeys(module);
-  kvtier::python::BindLogger(module);
-}

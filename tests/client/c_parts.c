@@ -68,8 +68,8 @@ static int take_part(kvtier_client* client, uint32_t sequence, int64_t first, in
 
 static int test_parts(kvtier_client* client, kvtier_space space) {
   if (put_blocks(client, space, 3) != 0) return step;
-  const kvtier_sequence both[2] = {{space, 0, keys, KEYS, {NULL, 0}, 0, 0, NULL},
-                                   {space, 1, keys, KEYS, {NULL, 0}, 0, 0, NULL}};
+  const kvtier_sequence both[2] = {{space, 0, keys, KEYS, {NULL, 0}, 0, 0, NULL, NULL},
+                                   {space, 1, keys, KEYS, {NULL, 0}, 0, 0, NULL, NULL}};
   kvtier_in_parts ends[2] = {{99, 99, 99}, {99, 99, 99}};
   EXPECT(kvtier_submit_onboard_parts(client, both, 2, 0, WAIT, ends, 7) == KVTIER_OK);
   if (take_part(client, 0, 0, 2, -1) != 0) return step;
@@ -104,7 +104,7 @@ static int test_parts(kvtier_client* client, kvtier_space space) {
 }
 
 static int test_absent(kvtier_client* client, kvtier_space space) {
-  const kvtier_sequence run = {space, 0, keys, KEYS, {NULL, 0}, 0, 0, NULL};
+  const kvtier_sequence run = {space, 0, keys, KEYS, {NULL, 0}, 0, 0, NULL, NULL};
   kvtier_in_parts end;
   kvtier_completion done;
   EXPECT(kvtier_submit_onboard_parts(client, &run, 1, 0, WAIT, &end, 7) == KVTIER_OK);

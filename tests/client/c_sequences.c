@@ -25,7 +25,7 @@ static void make_keys(void) {
 }
 
 static kvtier_sequence sequence(kvtier_space space, uint32_t is_set) {
-  const kvtier_sequence made = {space, is_set, keys, KEYS, {NULL, 0}, 0, 0, NULL};
+  const kvtier_sequence made = {space, is_set, keys, KEYS, {NULL, 0}, 0, 0, NULL, NULL};
   return made;
 }
 
@@ -87,11 +87,11 @@ static int test_waiting(kvtier_client* client, const kvtier_sequence* both) {
   EXPECT(kvtier_onboard_sequences(client, both, 2, KVTIER_HOST, 0, WAIT, hits) == 3);
   if (check_hits(hits) != 0) return step;
   kvtier_release_hits(hits, 2);
-  const kvtier_sequence whole = {spaces[0], 0, keys, 1, {NULL, 0}, 0, 0, NULL};
+  const kvtier_sequence whole = {spaces[0], 0, keys, 1, {NULL, 0}, 0, 0, NULL, NULL};
   EXPECT(kvtier_onboard_sequences(client, &whole, 1, KVTIER_HOST, 0, WAIT, hits) == 1);
   EXPECT(kvtier_hit_missed(hits[0]) == KVTIER_MISSED_NONE);
   kvtier_release_hits(hits, 1);
-  const kvtier_sequence none = {spaces[0], 1, &keys[1], 1, {NULL, 0}, 0, 0, NULL};
+  const kvtier_sequence none = {spaces[0], 1, &keys[1], 1, {NULL, 0}, 0, 0, NULL, NULL};
   EXPECT(kvtier_onboard_sequences(client, &none, 1, KVTIER_HOST, 0, WAIT, hits) == 0);
   EXPECT(hits[0] != NULL && kvtier_hit_count(hits[0]) == 0);
   EXPECT(kvtier_hit_missed(hits[0]) == KVTIER_MISSED_ABSENT);
@@ -151,7 +151,7 @@ static int test_submitted(kvtier_client* client, const kvtier_sequence* both) {
   EXPECT(kvtier_submit_prefetch_sequences(client, both, 2, 0, WAIT, 3) == KVTIER_OK);
   if (poll_one(client, &done) != 0) return step;
   EXPECT(done.tag == 3 && done.op == KVTIER_OP_PREFETCH && done.blocks == 3);
-  const kvtier_sequence present = {spaces[0], 1, keys, 1, {NULL, 0}, 0, 0, NULL};
+  const kvtier_sequence present = {spaces[0], 1, keys, 1, {NULL, 0}, 0, 0, NULL, NULL};
   EXPECT(kvtier_submit_reserve_sequences(client, &present, 1, KVTIER_HOST, WAIT, 4) == KVTIER_OK);
   if (poll_one(client, &done) != 0) return step;
   EXPECT(done.tag == 4 && done.op == KVTIER_OP_RESERVE_ENTRIES && done.blocks == 0);
@@ -301,6 +301,57 @@ static int test_lengths(kvtier_client* client) {
   return 0;
 }
 
+static int refuses_hint(kvtier_client* client, const kvtier_sequence* both,
+                        const kvtier_reuse_hint* hint, const char* said) {
+  kvtier_sequence asked[2] = {both[0], both[1]};
+  asked[1].hint = hint;
+  EXPECT(kvtier_advise(client, asked, 2, WAIT) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), said) != NULL);
+  return 0;
+}
+
+static int test_hints(kvtier_client* client, const kvtier_sequence* both) {
+  kvtier_reuse_hint hint;
+  memset(&hint, 0, sizeof(hint));
+  hint.struct_size = sizeof(hint);
+  kvtier_sequence asked[2] = {both[0], both[1]};
+  asked[0].hint = asked[1].hint = &hint;
+  EXPECT(kvtier_advise(client, asked, 2, WAIT) == 3); /* A run of 1 and a set of 2. */
+  hint.conversation = (kvtier_bytes){"session", 7};
+  hint.has_turn = hint.has_priority = hint.will_not_return = 1;
+  hint.priority = KVTIER_MAX_PRIORITY;
+  hint.finish = KVTIER_FINISH_CANCELLED;
+  EXPECT(kvtier_advise(client, asked, 2, WAIT) == 3);
+  kvtier_completion done;
+  EXPECT(kvtier_submit_advise(client, asked, 2, WAIT, 9) == KVTIER_OK);
+  if (poll_one(client, &done) != 0) return step;
+  EXPECT(done.tag == 9 && done.op == KVTIER_OP_ADVISE && done.blocks == 3);
+  EXPECT(kvtier_advise(NULL, asked, 2, WAIT) == KVTIER_INVALID);
+  EXPECT(kvtier_advise(client, asked, 2, -1) == KVTIER_INVALID);
+
+  char longest[KVTIER_MAX_CONVERSATION_BYTES + 1];
+  memset(longest, 'c', sizeof(longest));
+  hint.conversation = (kvtier_bytes){longest, KVTIER_MAX_CONVERSATION_BYTES};
+  EXPECT(kvtier_advise(client, asked, 2, WAIT) == 3);
+  hint.conversation.size = sizeof(longest);
+  if (refuses_hint(client, both, &hint, "sequences[1].hint.conversation has 257")) return step;
+  hint.conversation = (kvtier_bytes){NULL, 7};
+  if (refuses_hint(client, both, &hint, "hint.conversation.data is NULL")) return step;
+  hint.conversation.size = 0;
+  hint.priority = KVTIER_MAX_PRIORITY + 1;
+  if (refuses_hint(client, both, &hint, "hint.priority is 101; must be 0 to 100")) return step;
+  hint.priority = 0;
+  hint.finish = 5;
+  if (refuses_hint(client, both, &hint, "hint.finish is 5")) return step;
+  hint.finish = 0;
+  hint.has_turn = 2;
+  if (refuses_hint(client, both, &hint, "hint.has_turn is 2; must be 0 or 1")) return step;
+  hint.has_turn = 0;
+  hint.struct_size = sizeof(hint) - 1;
+  if (refuses_hint(client, both, &hint, "hint.struct_size is too small")) return step;
+  return 0;
+}
+
 static int test_absent(kvtier_client* client, const kvtier_sequence* both) {
   uint8_t tiers[KEYS] = {0};
   kvtier_matched matched[2] = {{9, 9, tiers}, {9, 9, NULL}};
@@ -314,6 +365,7 @@ static int test_absent(kvtier_client* client, const kvtier_sequence* both) {
   kvtier_release_hits(hits, 2);
   EXPECT(kvtier_reserve_sequences(client, both, 2, KVTIER_HOST, WAIT, &put) == 0 && put == NULL);
   EXPECT(kvtier_prefetch_sequences(client, both, 2, 0, WAIT) == 0);
+  EXPECT(kvtier_advise(client, both, 2, WAIT) == 0);
   EXPECT(kvtier_submit_onboard_sequences(client, both, 2, KVTIER_HOST, 0, WAIT, hits, 1) ==
          KVTIER_OK);
   if (poll_one(client, &done) != 0) return step;
@@ -345,6 +397,7 @@ int main(int argc, char** argv) {
     if (failed == 0) failed = put_blocks(client, spaces[1], 5);
     if (failed == 0) failed = test_waiting(client, both);
     if (failed == 0) failed = test_mistakes(client, both);
+    if (failed == 0) failed = test_hints(client, both);
     if (failed == 0) failed = test_submitted(client, both);
     if (failed == 0) failed = test_timeouts(client, both);
     if (failed == 0) failed = test_lengths(client);

@@ -106,6 +106,61 @@ class Sequences(WithSpaces):
         with self.client.reserve_sequences(both) as put:
             self.assertEqual([len(put[i]) for i in range(3)], [BLOCK_BYTES, 5, 6])
 
+    def test_hints_reach_the_agent_with_each_sequence(self):
+        keys = make_keys(0, 2)
+        self.put(keys)
+        hinted = Sequence(self.space, keys, conversation="session-1", turn=2, priority=0,
+                          will_not_return=True, finish="tool_calls")
+        plain = Sequence(self.other, keys)
+        # SHA-256 of "kvtier.conversation.v1session-1" begins so.
+        sent = "41d4af322df572b6,2,0,1,2 none"
+        for hit in self.client.onboard_sequences([hinted, plain]):
+            hit.release()
+        self.assertEqual(self.agent("hints").strip(), sent)
+        self.client.onboard(self.space, keys).release()
+        self.assertEqual(self.agent("hints").strip(), "none")
+        self.assertEqual(self.client.prefetch_sequences([hinted, plain]), 2)
+        self.assertEqual(self.agent("hints").strip(), sent)
+        self.client.reserve(self.other, keys).release()
+        self.assertEqual(self.agent("hints").strip(), "none")
+        self.assertEqual(self.client.advise([hinted, plain]), 2)
+        self.assertEqual(self.agent("hints").strip(), sent)
+        for finish, number in (("stop", 1), ("length", 3), ("cancelled", 4)):
+            call = self.client.submit_advise([Sequence(self.space, keys, finish=finish)])
+            self.assertEqual(call.result(10), 2)
+            self.assertEqual(self.agent("hints").strip(), f"0,-,50,0,{number}")
+
+    def test_an_id_of_a_conversation_is_the_same_as_str_and_as_bytes(self):
+        keys = make_keys(0, 1)
+        said = []
+        for conversation in ("s\u00e9ance", "s\u00e9ance".encode(), b"\0" * 256):
+            self.client.advise([Sequence(self.space, keys, conversation=conversation)])
+            said.append(self.agent("hints"))
+        self.assertEqual(said[0], said[1])
+        self.assertNotEqual(said[1], said[2])
+
+    def test_hints_that_cannot_be_are_named(self):
+        keys = make_keys(0, 1)
+        for hint, said in [({"conversation": ""}, "conversation has 0 bytes; must be 1 to 256"),
+                           ({"conversation": b"c" * 257}, "conversation has 257 bytes"),
+                           ({"conversation": 7}, "conversation is a int; must be str or bytes"),
+                           ({"turn": -1}, "turn is -1; must be an int of 0 to 4294967295"),
+                           ({"turn": 2**32}, "turn is 4294967296"),
+                           ({"turn": True}, "turn is True"),
+                           ({"priority": 101}, "priority is 101; must be an int of 0 to 100"),
+                           ({"priority": 0.5}, "priority is 0.5"),
+                           ({"will_not_return": 1}, "will_not_return is 1; must be a bool"),
+                           ({"finish": "error"}, 'finish is "error"; must be "stop"'),
+                           ({"finish": 3}, "finish is 3; must be a str")]:
+            with self.assertRaisesRegex(ValueError, said):
+                self.client.advise([Sequence(self.space, keys, **hint)])
+        with self.assertRaisesRegex(ValueError, r"sequences\[1\].finish is"):
+            self.client.advise([Sequence(self.space, keys), Sequence(self.space, keys, finish="x")])
+
+    def test_advice_without_an_agent_is_lost(self):
+        self.agent("kill")
+        self.assertEqual(self.client.advise([Sequence(self.space, make_keys(0, 1))]), 0)
+
     def test_lengths_that_cannot_be_are_named(self):
         space = self.client.register_space(kvtier.SpaceSpec(**SPEC | {"any_length": True}))
         keys = make_keys(0, 2)

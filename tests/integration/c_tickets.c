@@ -157,7 +157,7 @@ int main(int argc, char** argv) {
   EXPECT(kvtier_register_space(worker, &spec, &workers_space) == KVTIER_OK);
   if (put_blocks(scheduler, space) != 0) return 100;
 
-  const kvtier_sequence run = {space, 0, keys, KEYS + 1, {NULL, 0}, 0, 0, NULL};
+  const kvtier_sequence run = {space, 0, keys, KEYS + 1, {NULL, 0}, 0, 0, NULL, NULL};
   kvtier_ticket ticket;
   uint64_t held = 0;
   EXPECT(kvtier_take_ticket(scheduler, &run, 1, 0, 1000, 0, WAIT, &ticket, NULL) == KVTIER_INVALID);

@@ -8,10 +8,13 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "core/reuse_hint.h"
 #include "proto/session_wire.h"
 
 namespace kvtier::testing {
@@ -50,6 +53,8 @@ struct FakeAgentCounts {
   uint64_t committed_step = 0;
   size_t damage_reports = 0;        // Leases that workers said were of damaged blocks.
   uint32_t reserve_timeout_ms = 0;  // That the last Reserve was to wait at most.
+  // Hint of each sequence of the last call that takes some; nullopt: no hint was sent.
+  std::vector<std::optional<ReuseHint>> hints;
 };
 
 // Thread-safe but for Start() and Kill(), which one thread calls.

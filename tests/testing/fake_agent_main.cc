@@ -2,9 +2,33 @@
 // socket directory, told what to do by lines on stdin, answers each with one line.
 #include <cstdio>
 #include <iostream>
+#include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "core/reuse_hint.h"
 #include "tests/testing/fake_agent.h"
+
+namespace {
+
+// Returns the hints of the last call: "none", or conversation (hexadecimal), turn, priority,
+// whether nobody returns, and the number of the reason, with commas between and a blank behind
+// each.
+std::string HintsOf(const kvtier::testing::FakeAgentCounts& counts) {
+  std::string text;
+  for (const std::optional<kvtier::ReuseHint>& hint : counts.hints) {
+    if (!hint) {
+      text += "none ";
+      continue;
+    }
+    absl::StrAppend(&text, absl::Hex(hint->conversation), ",",
+                    hint->turn ? absl::StrCat(*hint->turn) : "-", ",", hint->priority, ",",
+                    hint->will_not_return ? 1 : 0, ",", static_cast<int>(hint->finish), " ");
+  }
+  return text;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using kvtier::testing::FakeAgent;
@@ -35,6 +59,8 @@ int main(int argc, char** argv) {
       answer = std::to_string(agent.Counts().committed_step);
     } else if (line == "retired step") {
       answer = std::to_string(agent.Counts().retired_step);
+    } else if (line == "hints") {
+      answer = HintsOf(agent.Counts());
     } else {
       answer = "unknown command";
     }

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/clock.h"
+#include "proto/sequence_keys.h"
 #include "tests/testing/fake_worker_service.h"
 
 namespace kvtier::testing {
@@ -49,6 +51,32 @@ std::vector<v1::OnboardPart> PartsOf(const v1::OnboardResponse& whole,
 }
 
 }  // namespace
+
+uint64_t FakeWorkerService::LeaseEnd() const {
+  return static_cast<uint64_t>(absl::ToUnixNanos(MonotonicClock().Now() + options_.lease));
+}
+
+void FakeWorkerService::LendAll(Session* session, const v1::OnboardRequest& request,
+                                v1::OnboardResponse* response) {
+  EndLeases(session, request.released_lease_ids());
+  NoteHints(request.sequences());
+  response->set_lease_deadline_ns(LeaseEnd());
+  response->set_gpu_version(pool_version_);
+  for (const v1::Sequence& sequence : request.sequences()) {
+    v1::OnboardedSequence* const onboarded = response->add_sequences();
+    v1::MissReason missed = v1::MISS_REASON_ABSENT;
+    for (const Found& found : Find(*session, sequence)) {
+      if (session->leases.size() < options_.most_leases &&
+          Lend(session, found, request.target(), onboarded)) {
+        continue;
+      }
+      missed = v1::MISS_REASON_NO_ROOM;
+      break;
+    }
+    const auto lent = static_cast<size_t>(onboarded->blocks().lease_ids_size());
+    if (lent < convert::CountEngineKeys(sequence)) onboarded->set_missed(missed);
+  }
+}
 
 bool FakeWorkerService::Lend(Session* session, const Found& found, v1::Tier target,
                              v1::OnboardedSequence* onboarded) {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/check.h"
-#include "core/clock.h"
 #include "proto/convert.h"
 #include "proto/sequence_keys.h"
 
@@ -16,10 +15,6 @@ grpc::Status GaveUp() { return {grpc::StatusCode::CANCELLED, "the caller gave up
 
 std::string BlockName(const SpaceSpec& space, const std::string& engine_key) {
   return space.Digest().ToHex() + engine_key;
-}
-
-uint64_t NanosecondsAfter(absl::Duration duration) {
-  return static_cast<uint64_t>(absl::ToUnixNanos(MonotonicClock().Now() + duration));
 }
 
 // 64 buckets at first: no test has that many blocks.
@@ -94,6 +89,7 @@ FakeAgentCounts FakeWorkerService::Counts() const {
   counts.committed_step = committed_step_;
   counts.damage_reports = damage_reports_;
   counts.reserve_timeout_ms = reserve_timeout_ms_;
+  counts.hints = hints_;
   if (signal_page_ != nullptr) {
     const auto word = [this](size_t index) {
       return reinterpret_cast<const std::atomic<uint64_t>*>(
@@ -104,6 +100,15 @@ FakeAgentCounts FakeWorkerService::Counts() const {
     counts.retired_step = word(wire::kRetiredWord);
   }
   return counts;
+}
+
+void FakeWorkerService::NoteHints(
+    const google::protobuf::RepeatedPtrField<v1::Sequence>& sequences) {
+  hints_.clear();
+  for (const v1::Sequence& sequence : sequences) {
+    std::optional<ReuseHint>& hint = hints_.emplace_back();
+    if (sequence.has_reuse_hint()) hint = convert::ReuseHintFrom(sequence).value();
+  }
 }
 
 void FakeWorkerService::SetHang(std::optional<FakeAgent::Hang> hang) {
@@ -252,27 +257,6 @@ grpc::Status FakeWorkerService::Onboard(grpc::ServerContext* context,
   return grpc::Status::OK;
 }
 
-void FakeWorkerService::LendAll(Session* session, const v1::OnboardRequest& request,
-                                v1::OnboardResponse* response) {
-  EndLeases(session, request.released_lease_ids());
-  response->set_lease_deadline_ns(NanosecondsAfter(options_.lease));
-  response->set_gpu_version(pool_version_);
-  for (const v1::Sequence& sequence : request.sequences()) {
-    v1::OnboardedSequence* const onboarded = response->add_sequences();
-    v1::MissReason missed = v1::MISS_REASON_ABSENT;
-    for (const Found& found : Find(*session, sequence)) {
-      if (session->leases.size() < options_.most_leases &&
-          Lend(session, found, request.target(), onboarded)) {
-        continue;
-      }
-      missed = v1::MISS_REASON_NO_ROOM;
-      break;
-    }
-    const auto lent = static_cast<size_t>(onboarded->blocks().lease_ids_size());
-    if (lent < convert::CountEngineKeys(sequence)) onboarded->set_missed(missed);
-  }
-}
-
 grpc::Status FakeWorkerService::Prefetch(grpc::ServerContext* context,
                                          const v1::PrefetchRequest* request,
                                          v1::PrefetchResponse* response) {
@@ -280,11 +264,28 @@ grpc::Status FakeWorkerService::Prefetch(grpc::ServerContext* context,
   if (!Begin(context, false)) return GaveUp();
   const Session* const session = Find(request->session_token());
   if (session == nullptr) return Refusal(request->session_token());
+  NoteHints(request->sequences());
   size_t accepted = 0;
   for (const v1::Sequence& sequence : request->sequences()) {
     accepted += Find(*session, sequence).size();
   }
   response->set_accepted_blocks(static_cast<uint32_t>(accepted));
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeWorkerService::Advise(grpc::ServerContext* context,
+                                       const v1::AdviseRequest* request,
+                                       v1::AdviseResponse* response) {
+  absl::MutexLock lock(&mu_);
+  if (!Begin(context, false)) return GaveUp();
+  const Session* const session = Find(request->session_token());
+  if (session == nullptr) return Refusal(request->session_token());
+  NoteHints(request->sequences());
+  size_t advised = 0;
+  for (const v1::Sequence& sequence : request->sequences()) {
+    advised += Find(*session, sequence).size();
+  }
+  response->set_advised_blocks(static_cast<uint32_t>(advised));
   return grpc::Status::OK;
 }
 
@@ -297,6 +298,7 @@ grpc::Status FakeWorkerService::Reserve(grpc::ServerContext* context,
   if (session == nullptr) return Refusal(request->session_token());
   EndLeases(session, request->released_lease_ids());
   reserve_timeout_ms_ = request->timeout_ms();
+  NoteHints(request->sequences());
   response->set_gpu_version(pool_version_);
   for (const v1::Sequence& sequence : request->sequences()) {
     KVT_CHECK(sequence.space_id() >= 1 && sequence.space_id() <= session->spaces.size());
@@ -311,7 +313,7 @@ grpc::Status FakeWorkerService::Reserve(grpc::ServerContext* context,
                  response->add_blocks());
     }
   }
-  response->set_deadline_ns(NanosecondsAfter(options_.lease));
+  response->set_deadline_ns(LeaseEnd());
   return grpc::Status::OK;
 }
 

@@ -61,6 +61,8 @@ class FakeWorkerService final : public v1::Worker::Service {
                             grpc::ServerWriter<v1::OnboardPart>* writer) override;
   grpc::Status Prefetch(grpc::ServerContext* context, const v1::PrefetchRequest* request,
                         v1::PrefetchResponse* response) override;
+  grpc::Status Advise(grpc::ServerContext* context, const v1::AdviseRequest* request,
+                      v1::AdviseResponse* response) override;
   grpc::Status Reserve(grpc::ServerContext* context, const v1::ReserveRequest* request,
                        v1::ReserveResponse* response) override;
   grpc::Status Commit(grpc::ServerContext* context, const v1::CommitRequest* request,
@@ -101,6 +103,8 @@ class FakeWorkerService final : public v1::Worker::Service {
   };
   using Sessions = std::map<std::string, Session>;
 
+  // Returns when a lease or a reservation of now ends, in nanoseconds of CLOCK_MONOTONIC.
+  uint64_t LeaseEnd() const;
   // Leases what the request asks for.
   void LendAll(Session* session, const v1::OnboardRequest& request, v1::OnboardResponse* response)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -110,6 +114,8 @@ class FakeWorkerService final : public v1::Worker::Service {
   bool Begin(grpc::ServerContext* context, bool is_ping) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The session and space of a request; null: unknown, or broken.
   Session* Find(const std::string& token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void NoteHints(const google::protobuf::RepeatedPtrField<v1::Sequence>& sequences)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What a call is answered whose session was not found.
   grpc::Status Refusal(const std::string& token) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The blocks of a sequence that are there.
@@ -156,6 +162,7 @@ class FakeWorkerService final : public v1::Worker::Service {
   size_t calls_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t committed_step_ ABSL_GUARDED_BY(mu_) = 0;
   uint32_t reserve_timeout_ms_ ABSL_GUARDED_BY(mu_) = 0;
+  std::vector<std::optional<ReuseHint>> hints_ ABSL_GUARDED_BY(mu_);
   size_t damage_reports_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t pool_version_ ABSL_GUARDED_BY(mu_) = 1;  // That answers name.
 };

@@ -142,6 +142,14 @@ class Client:
         """Room for the blocks of all sequences in one Put, whose entries go sequence by sequence."""
         return Put(self._native.reserve(_natives(sequences), target, timeout_s))
 
+    def advise(self, sequences: Iterable[Sequence], timeout_s: float | None = None) -> int:
+        """Tells the node what is known now about the next use of blocks, by each sequence's hint.
+
+        For example at the end of a request, with `finish`. It is no use of the blocks. Returns how
+        many of them are in the node's memory; 0 where no agent answered, which costs hits at worst.
+        """
+        return self._native.advise(_natives(sequences), timeout_s)
+
     def delete(self, sequences: Iterable[Sequence],
                timeout_s: float | None = None) -> tuple[int, int] | None:
         """Drops blocks of the tenant's own from every tier of this node, for good.
@@ -259,6 +267,13 @@ class Client:
         """prefetch_sequences() without waiting."""
         call: Call[int] = Call()
         self._native.submit_prefetch(_natives(sequences), timeout_s, local_only, call._end)
+        return call
+
+    def submit_advise(self, sequences: Iterable[Sequence],
+                      timeout_s: float | None = None) -> Call[int]:
+        """advise() without waiting. Nobody needs to ask for its result."""
+        call: Call[int] = Call()
+        self._native.submit_advise(_natives(sequences), timeout_s, call._end)
         return call
 
     def submit_delete(self, sequences: Iterable[Sequence],

@@ -27,12 +27,37 @@ class Sequence:
     # Bytes of the block of each key, 1 to the space's block_bytes, where they are reserved in a space
     # with any_length; None in other spaces. What reserves nothing takes no notice.
     lengths: abc.Sequence[int] | None = None
+    # Hints of the engine about the next use of the blocks, for calls that onboard, prefetch,
+    # reserve or advise. A wrong one costs hits only.
+    conversation: str | bytes | None = None  # Its id, 1..256 bytes, of which only a hash is sent.
+    turn: int | None = None  # Requests of the conversation before this one.
+    priority: int | None = None  # 0, which leaves memory first, to 100; None: 50.
+    will_not_return: bool = False  # Nobody will ask for these blocks again.
+    finish: str | None = None  # Reason of the request's end: "stop", "tool_calls", "length", "cancelled".
 
     def _native(self) -> "_kvtier._Sequence":
         if self.max_tokens is not None and self.max_tokens < 0:
             raise ValueError(f"max_tokens is {self.max_tokens}; must not be negative")
         return (self.space._handle, list(self.keys), self.parent, self.is_set, self.max_tokens,
-                self.no_store, self._lengths())
+                self.no_store, self._lengths(), self._hint())
+
+    def _hint(self) -> "_kvtier._Hint | None":
+        hint = (self.conversation, self.turn, self.priority, self.will_not_return, self.finish)
+        if hint == (None, None, None, False, None):
+            return None
+        conversation = self.conversation
+        if isinstance(conversation, str):
+            conversation = conversation.encode()
+        if conversation is not None and not isinstance(conversation, bytes):
+            raise ValueError(
+                f"conversation is a {type(conversation).__name__}; must be str or bytes")
+        _check_int("turn", self.turn, 2**32 - 1)
+        _check_int("priority", self.priority, 100)
+        if not isinstance(self.will_not_return, bool):
+            raise ValueError(f"will_not_return is {self.will_not_return!r}; must be a bool")
+        if self.finish is not None and not isinstance(self.finish, str):
+            raise ValueError(f"finish is {self.finish!r}; must be a str")
+        return conversation, self.turn, self.priority, self.will_not_return, self.finish
 
     def _lengths(self) -> list[int]:
         lengths = [] if self.lengths is None else list(self.lengths)
@@ -40,6 +65,13 @@ class Sequence:
             if isinstance(length, bool) or not isinstance(length, int) or not 0 < length < 2**64:
                 raise ValueError(f"lengths[{i}] is {length!r}; must be an int of 1 or more")
         return lengths
+
+
+def _check_int(name: str, value: object, most: int) -> None:
+    """Raises ValueError unless `value` is None or an int of 0 to `most`."""
+    if value is None or (type(value) is int and 0 <= value <= most):
+        return
+    raise ValueError(f"{name} is {value!r}; must be an int of 0 to {most}")
 
 
 @dataclass(frozen=True)
