@@ -54,6 +54,7 @@ class TableClient:
         self.tiers = {}
         self.prefetches = []  # (sequences, timeout_s, call)
         self.tickets = []  # The same.
+        self.advices = []  # The same.
         self.released = []
         self.busy = False
         self.looks = 0
@@ -87,6 +88,9 @@ class TableClient:
 
     def submit_take_ticket(self, sequences, timeout_s=None, lifetime_s=None):
         return self._submit(self.tickets, sequences, timeout_s)
+
+    def submit_advise(self, sequences, timeout_s=None):
+        return self._submit(self.advices, sequences, timeout_s)
 
     def release_ticket(self, ticket):
         self.released.append(ticket)

@@ -168,6 +168,19 @@ class Protocol(WithConnector):
         self.assertEqual(worker, scheduler)
         self.assertNotEqual(worker, self.clients[0].registered[0].spec)
 
+    def test_why_a_request_ended_is_told_by_the_name_of_its_status(self):
+        told = {"FINISHED_STOPPED": "stop", "FINISHED_LENGTH_CAPPED": "length", "FINISHED_ABORTED": "cancelled",
+                "FINISHED_IGNORED": None, "FINISHED_ERROR": None}
+        for name in told:
+            request = make_request(name, 64)
+            request.status = SimpleNamespace(name=name)
+            self.scheduler.get_num_new_matched_tokens(request, 0)
+            self.assertEqual(self.scheduler.request_finished_all_groups(request, ([1, 2],)), (False, None))
+        self.step(Step())
+        advices = self.clients[-1].advices
+        self.assertEqual([sequences[0].finish for sequences, _, _ in advices], [end for end in told.values() if end])
+        self.assertEqual(advices[0][0][0].keys, make_keys(2))
+
     def test_hundreds_of_requests_without_an_end_of_any_save_leave_nothing(self):
         for i in range(300):
             request = make_request(f"r{i}", 64)

@@ -20,6 +20,7 @@ from .refusals import block_tokens, refuse_unsupported
 from .scheduler_side import SchedulerSide
 from .space import EngineFacts, space_of_epoch, space_of_group
 from .stats import COUNTERS, GAUGES, sum_of
+from .wishes import finish_reason
 from .worker_side import LoadResults, WorkerSide
 
 _log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
@@ -307,7 +308,7 @@ class KvtierConnector(base.KVConnectorBase_V1, base.SupportsHMA):
     def request_finished_all_groups(self, request: Any,
                                     block_ids: tuple[list[int], ...]) -> tuple[bool, dict[str, Any] | None]:
         """Returns (False, None): a step that writes to the blocks first waits for copies out of them."""
-        self._side().finished(request.request_id)
+        self._side().finished(request.request_id, finish_reason(request))
         return False, None
 
     @never_raises(lambda: False)

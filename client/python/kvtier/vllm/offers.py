@@ -7,6 +7,7 @@ import kvtier
 
 from .stats import Counts
 from .tracked_request import Look, TrackedRequest
+from .wishes import Hint
 
 _ON_NODE = ("gpu", "host", "disk")
 _TICKET_S = 60.0  # A ticket's longest life.
@@ -121,11 +122,11 @@ class Offers:
                 wait_s = max(0.0, min(wait_s, tracked.asked_until - now))
                 tracked.asked_until = None
             tracked.look = Look(now + wait_s, tracked.local_blocks)
-            self._submit(tracked.look, keys, wait_s)
+            hint = tracked.wishes.hint
+            self._submit(tracked.look, [hinted(space, keys, hint) for space in self._spaces], wait_s)
         return tracked.look
 
-    def _submit(self, look: Look, keys: Sequence[bytes], wait_s: float) -> None:
-        sequences = [kvtier.Sequence(space, keys) for space in self._spaces]
+    def _submit(self, look: Look, sequences: list[kvtier.Sequence], wait_s: float) -> None:
         try:
             if self._held:
                 look.ticket_ends = self._clock() + _TICKET_S
@@ -147,6 +148,12 @@ class Offers:
         ticket = call.result(0)
         if ticket is not None and ticket.id is not None:
             self._client.release_ticket(ticket.id)
+
+
+def hinted(space: kvtier.Space, keys: Sequence[bytes], hint: Hint) -> kvtier.Sequence:
+    """Returns the run `keys` with what is known about the next use of its blocks."""
+    return kvtier.Sequence(space, keys, conversation=hint.conversation, turn=hint.turn, priority=hint.priority,
+                           will_not_return=hint.will_not_return, finish=hint.finish)
 
 
 def _leading_places(places: Sequence[int]) -> int:

@@ -2,7 +2,9 @@
 
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import kvtier
@@ -10,16 +12,17 @@ import kvtier
 from .block_keys import block_keys
 from .metadata import NO_BLOCK, Load, Save, StepPlan
 from .never_raises import log_failure
-from .offers import Offers
+from .offers import Offers, hinted
 from .options import Options
 from .prefill_rate import PrefillRate
 from .space import space_of_epoch
 from .stats import Counts
 from .tracked_request import TrackedRequest
-from .wishes import read_wishes
+from .wishes import Hint, read_wishes
 
 _STEP_BUDGET_S = 0.002  # That all looks of one step may take; the last one may go beyond it.
 _MAX_KEYS = 8192  # Of one call of the client.
+_MAX_ENDED = 256  # Requests whose end the agent is told of later; the oldest are forgotten.
 
 
 class SchedulerSide:
@@ -44,6 +47,7 @@ class SchedulerSide:
         self._loading: dict[str, TrackedRequest] = {}  # Those whose load is under way.
         self._unnamed: set[str] = set()  # Those with computed blocks whose keys are not known yet.
         self._loads: list[Load] = []
+        self._ended: deque[tuple[Any, Hint]] = deque(maxlen=_MAX_ENDED)  # Engine's requests, and what is told of them.
         self._rate = PrefillRate(options.recompute_tokens_per_s, clock)
         self.counts.set("recompute_tokens_per_s", self._rate.tokens_per_s)
         self._epoch = ""
@@ -103,6 +107,7 @@ class SchedulerSide:
             plan.writes_unknown = True
             for tracked in self._requests.values():
                 tracked.outlived = True  # Blocks that it was given in this step may not be known.
+        self._advise_ended()
         self._spent_s = 0.0
         return plan
 
@@ -150,13 +155,20 @@ class SchedulerSide:
         if self._rate.answered(step):
             self.counts.set("recompute_tokens_per_s", self._rate.tokens_per_s)
 
-    def finished(self, request_id: str) -> None:
-        """Forgets a request. Saves of its blocks go on: a step that writes to them first waits for the copies."""
+    def finished(self, request_id: str, finish: str | None = None) -> None:
+        """Forgets a request, of whose end the agent is told with the next plan.
+
+        Saves of its blocks go on: a step that writes to them first waits for the copies.
+        """
         tracked = self._requests.pop(request_id, None)
         self._loading.pop(request_id, None)
         self._unnamed.discard(request_id)
-        if tracked is not None:
-            self._forget_look(tracked)
+        if tracked is None:
+            return
+        self._forget_look(tracked)
+        hint = replace(tracked.wishes.hint, finish=finish)
+        if hint != Hint() and not tracked.wishes.no_store:
+            self._ended.append((tracked.request, hint))
 
     def reset(self) -> None:
         """Begins a new epoch: nothing that was put before, or is being loaded, is used any more.
@@ -176,6 +188,24 @@ class SchedulerSide:
     def close(self) -> None:
         """Hangs up."""
         self._client.close()
+
+    def _advise_ended(self) -> None:
+        """Tells the agent of requests that have ended, as the step's time allows, and awaits no answer."""
+        while self._ended and self._spaces and self._spent_s < _STEP_BUDGET_S:
+            began = self._clock()
+            request, hint = self._ended.popleft()
+            try:
+                # A call takes the last blocks of a long request: they are the conversation's own.
+                end = len(request.block_hashes)
+                keys = block_keys(request, max(0, end - self._max_keys()), end)
+                if keys:
+                    self._client.submit_advise([hinted(space, keys, hint) for space in self._spaces])
+                    self.counts.add("advised_requests")
+            except BlockingIOError:
+                pass  # 256 calls are under way. The blocks leave memory as if nothing were known.
+            except Exception:
+                log_failure("telling of a request's end")
+            self._spent_s += self._clock() - began
 
     def _register(self) -> None:
         left, self._spaces, self._offers = self._spaces, [], None

@@ -19,6 +19,7 @@ COUNTERS: dict[str, str] = {
     "late_looks": "Requests for which that took longer than computing would",
     "failed_loads": "Requests with a block that did not come",
     "unstored_requests": "Requests that asked not to be stored",
+    "advised_requests": "Requests of whose end the agent was told",
     "resets": "Resets of the cache, each of which begins a new epoch",
 }
 

@@ -1,13 +1,34 @@
 """What one request asks of the cache, in its kv_transfer_params."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 _log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
 
 NO_STORE = "kvtier.no_store"
 MAX_TOKENS = "kvtier.max_tokens"
+CONVERSATION = "kvtier.conversation"
+TURN = "kvtier.turn"
+PRIORITY = "kvtier.priority"
+WILL_NOT_RETURN = "kvtier.will_not_return"
+
+_MAX_CONVERSATION_BYTES = 256
+# By the name of the engine's RequestStatus.
+_FINISHES = {"FINISHED_STOPPED": "stop", "FINISHED_LENGTH_CAPPED": "length", "FINISHED_ABORTED": "cancelled"}
+_warned: set[str] = set()  # Hints whose wrong values are in the log.
+
+
+@dataclass(frozen=True)
+class Hint:
+    """The words of a request about the next use of its blocks, as kvtier.Sequence has them."""
+
+    conversation: str | None = None
+    turn: int | None = None
+    priority: int | None = None
+    will_not_return: bool = False
+    finish: str | None = None  # Known when the request has ended.
 
 
 @dataclass(frozen=True)
@@ -16,6 +37,7 @@ class Wishes:
 
     no_store: bool = False  # Nothing of it is saved.
     max_tokens: int | None = None  # That are loaded for it at most; None: as the options say.
+    hint: Hint = Hint()
 
 
 _NO_WISHES = Wishes()
@@ -25,7 +47,8 @@ def read_wishes(parameters: Mapping[str, object] | None) -> Wishes:
     """Returns the wishes in a request's kv_transfer_params.
 
     A value that cannot be is taken in the careful way, with a line in the log: the request is not
-    stored, or nothing is loaded for it. Never raises: a request is no reason to stop an engine.
+    stored, or nothing is loaded for it. A hint that cannot be is ignored, with one line for each
+    name. Never raises: a request is no reason to stop an engine.
     """
     if parameters is None or not isinstance(parameters, Mapping):
         return _NO_WISHES
@@ -37,4 +60,52 @@ def read_wishes(parameters: Mapping[str, object] | None) -> Wishes:
     if max_tokens is not None and (isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 0):
         _log.warning("%s is %r; must be an int of 0 or more: nothing is loaded for the request", MAX_TOKENS, max_tokens)
         max_tokens = 0
-    return Wishes(no_store, max_tokens)
+    return Wishes(no_store, max_tokens, _read_hint(parameters))
+
+
+def finish_reason(request: object) -> str | None:
+    """Returns why the engine's request ended, by the name of its status; None: for no reason that says something."""
+    return _FINISHES.get(getattr(getattr(request, "status", None), "name", ""))
+
+
+def _read_hint(parameters: Mapping[str, object]) -> Hint:
+    """Returns the hints in a request's kv_transfer_params."""
+    fields: dict[str, Any] = {}
+    for name, (field, rule, may_be) in _HINTS.items():
+        value = parameters.get(name)
+        if value is None:
+            continue
+        if may_be(value):
+            fields[field] = value
+        elif name not in _warned:
+            _warned.add(name)
+            _log.warning("%s is %s; must be %s: it is ignored, and so is every such value from now on", name,
+                         _shown(name, value), rule)
+    return Hint(**fields)
+
+
+def _shown(name: str, value: object) -> str:
+    """Returns a value for the log, which has no text of an id of a conversation."""
+    if name == CONVERSATION and isinstance(value, str):
+        return f"a str of {len(value.encode(errors='replace'))} bytes"
+    return repr(value)
+
+
+def _is_id(value: object) -> bool:
+    try:
+        return isinstance(value, str) and 1 <= len(value.encode()) <= _MAX_CONVERSATION_BYTES
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_int_to(most: int) -> Callable[[object], bool]:
+    return lambda value: type(value) is int and 0 <= value <= most
+
+
+# By name: field of Hint, what a value must be, and whether one is.
+_HINTS: dict[str, tuple[str, str, Callable[[object], bool]]] = {
+    CONVERSATION: ("conversation", f"a str of 1 to {_MAX_CONVERSATION_BYTES} bytes", _is_id),
+    TURN: ("turn", f"an int of 0 to {2**32 - 1}", _is_int_to(2**32 - 1)),
+    PRIORITY: ("priority", "an int of 0 to 100", _is_int_to(100)),
+    WILL_NOT_RETURN: ("will_not_return", "true or false", lambda value: isinstance(value, bool)),
+}
