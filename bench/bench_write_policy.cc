@@ -14,10 +14,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/disk_model.h"
+#include "bench/policy/lru_cache.h"
 #include "bench/trace.h"
 #include "bench/trace_file.h"
-#include "bench/trace_generator.h"
 #include "bench/two_tier_cache.h"
+#include "bench/workloads.h"
 #include "core/status_macros.h"
 #include "tier_disk/admission/admission.h"
 #include "tier_disk/admission/write_budget.h"
@@ -96,8 +97,9 @@ ReplayResult Run(const Trace& trace, const Shares& shares, const Mode& mode,
                        .moment = mode.moment,
                        .disk_bytes = disk_blocks * TwoTierCache::kRecordBytes},
                       &budget);
-  const auto host_blocks = static_cast<uint64_t>(blocks * shares.dram);
-  return TwoTierCache(trace, host_blocks, disk.get(), &admission, &budget).Replay();
+  const auto host_blocks = static_cast<size_t>(blocks * shares.dram);
+  LruCache host(trace.parents.size(), std::max<size_t>(host_blocks, 1));
+  return TwoTierCache(trace, &host, disk.get(), &admission, &budget).Replay();
 }
 
 double Ratio(uint64_t a, uint64_t b) {
@@ -153,7 +155,7 @@ void Measure(const Trace& trace, const Shares& shares, std::string* figures) {
 }
 
 struct Job {
-  std::string path;  // Empty: the generator.
+  std::string path;  // Empty: a generated workload.
   Shares shares;
 };
 
@@ -193,9 +195,9 @@ absl::Status Run(std::span<const Job> jobs) {
   for (const Job& job : jobs) {
     Trace trace;
     if (job.path.empty()) {
-      trace = GenerateTrace({});
+      trace = Workloads().front().generate();
     } else {
-      KVT_ASSIGN_OR_RETURN(trace, ReadTrace(job.path));
+      KVT_ASSIGN_OR_RETURN(trace, ReadTrace(job.path, PartialBlocks::kLeaveOut));
     }
     const double disk_blocks = static_cast<double>(trace.parents.size()) * job.shares.disk;
     if (disk_blocks < static_cast<double>(SegmentDisk::kSegments)) {

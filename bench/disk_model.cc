@@ -6,24 +6,6 @@
 #include "core/check.h"
 
 namespace kvtier::bench {
-namespace {
-
-// The finaliser of splitmix64 (Steele, Lea and Flood 2014).
-uint64_t Spread(uint64_t value) {
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
-  return value ^ (value >> 31);
-}
-
-}  // namespace
-
-// The number itself is kept in the upper half of `hi`.
-uint32_t BlockOf(const BlockKey& key) { return static_cast<uint32_t>(key.hi >> 32); }
-
-BlockKey KeyOf(uint32_t block) {
-  const uint64_t low = Spread(uint64_t{block} + 1);
-  return {.hi = uint64_t{block} << 32 | (Spread(low) >> 32), .lo = low};
-}
 
 SegmentDisk::SegmentDisk(const Trace& trace, uint64_t blocks)
     : trace_(trace),

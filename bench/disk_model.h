@@ -14,11 +14,6 @@
 
 namespace kvtier::bench {
 
-// Block numbers of a trace as keys, spread as the hashes are that real keys come from.
-BlockKey KeyOf(uint32_t block);
-// The block whose key it is.
-uint32_t BlockOf(const BlockKey& key);
-
 class DiskModel {
  public:
   virtual ~DiskModel() = default;

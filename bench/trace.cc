@@ -7,15 +7,33 @@
 #include "absl/strings/str_cat.h"
 
 namespace kvtier::bench {
+namespace {
+
+// The finaliser of splitmix64 (Steele, Lea and Flood 2014).
+uint64_t Spread(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+}  // namespace
+
+// The upper half of `hi` is the number itself.
+uint32_t BlockOf(const BlockKey& key) { return static_cast<uint32_t>(key.hi >> 32); }
+
+BlockKey KeyOf(uint32_t block) {
+  const uint64_t low = Spread(uint64_t{block} + 1);
+  return {.hi = uint64_t{block} << 32 | (Spread(low) >> 32), .lo = low};
+}
 
 absl::Duration Trace::BusySpan() const {
   if (requests.empty()) return absl::ZeroDuration();
   return requests[requests.size() * 19 / 20].at;
 }
 
-absl::Status TraceBuilder::Add(absl::Duration at, uint64_t tokens,
-                               std::span<const uint64_t> blocks) {
-  TraceRequest request{.at = at, .tokens = tokens};
+absl::Status TraceBuilder::Add(absl::Duration at, uint64_t tokens, std::span<const uint64_t> blocks,
+                               std::optional<TraceHints> hints) {
+  TraceRequest request{.at = at, .tokens = tokens, .hints = hints};
   request.blocks.reserve(blocks.size());
   uint32_t parent = kNoBlock;
   for (const uint64_t name : blocks) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,25 +14,44 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "core/block_key.h"
 
 namespace kvtier::bench {
 
 inline constexpr uint64_t kTokensPerBlock = 512;
 inline constexpr uint32_t kNoBlock = std::numeric_limits<uint32_t>::max();
 
+// Why the model ended its answer, in the words of Anthropic's API, which recorded it.
+enum class StopReason : uint8_t { kUnknown, kToolUse, kEndTurn, kStopSequence, kMaxTokens };
+
+// What an engine could tell a cache about a request beside its blocks.
+struct TraceHints {
+  uint32_t session = 0;  // Number of the session in the trace, from 1; a sub-agent has its own.
+  uint32_t turn = 0;     // Requests of the session before this one.
+  StopReason stop = StopReason::kUnknown;
+
+  bool operator==(const TraceHints&) const = default;
+};
+
 struct TraceRequest {
-  absl::Duration at;             // Since the first request.
-  uint64_t tokens = 0;           // Of the prompt, the partial last block included.
-  std::vector<uint32_t> blocks;  // Full blocks only, from the root.
+  absl::Duration at;                // Time since the first request.
+  uint64_t tokens = 0;              // Length of the prompt, a partial last block included.
+  std::vector<uint32_t> blocks;     // Numbers of its blocks, from the root.
+  std::optional<TraceHints> hints;  // nullopt: the trace names no sessions.
 };
 
 struct Trace {
   std::string name;
-  std::vector<TraceRequest> requests;  // By time.
-  std::vector<uint32_t> parents;       // Of block i; kNoBlock: a root.
+  std::vector<TraceRequest> requests;  // In order of time.
+  std::vector<uint32_t> parents;       // Parent of each block; kNoBlock: a root.
   // From the first request until 19 of 20 have come: a few sessions may go on for days.
   absl::Duration BusySpan() const;
 };
+
+// Returns the key of a block of a trace, spread as the hashes are that real keys come from.
+BlockKey KeyOf(uint32_t block);
+// Returns the block that has this key. REQUIRES: KeyOf() made it.
+uint32_t BlockOf(const BlockKey& key);
 
 // Builds a trace from blocks of any 64-bit names.
 class TraceBuilder {
@@ -39,7 +59,8 @@ class TraceBuilder {
   explicit TraceBuilder(absl::string_view name) { trace_.name = std::string(name); }
   // Errors: kInvalidArgument when a block has another parent than before: its name does
   // not stand for its whole prefix, and hits on it would be false.
-  absl::Status Add(absl::Duration at, uint64_t tokens, std::span<const uint64_t> blocks);
+  absl::Status Add(absl::Duration at, uint64_t tokens, std::span<const uint64_t> blocks,
+                   std::optional<TraceHints> hints = std::nullopt);
   // Puts the requests in order of time, counted from the first one.
   Trace Finish() &&;
 

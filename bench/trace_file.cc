@@ -48,11 +48,24 @@ absl::StatusOr<std::vector<uint64_t>> IdsAt(const Json& object, const char* fiel
   return ids;
 }
 
-absl::Status AddRequest(const Json& line, TraceBuilder* trace) {
+// Returns why the answer ended; a request without a known reason is no error.
+StopReason StopOf(const Json& request) {
+  const auto stop = request.find("stop");
+  if (stop == request.end() || !stop->is_string()) return StopReason::kUnknown;
+  const auto& word = stop->get_ref<const std::string&>();
+  if (word == "tool_use") return StopReason::kToolUse;
+  if (word == "end_turn") return StopReason::kEndTurn;
+  if (word == "stop_sequence") return StopReason::kStopSequence;
+  if (word == "max_tokens") return StopReason::kMaxTokens;
+  return StopReason::kUnknown;
+}
+
+absl::Status AddRequest(const Json& line, PartialBlocks partial, TraceBuilder* trace) {
   KVT_ASSIGN_OR_RETURN(const double at_ms, NumberAt(line, "timestamp"));
   KVT_ASSIGN_OR_RETURN(const uint64_t tokens, CountAt(line, "input_length"));
   KVT_ASSIGN_OR_RETURN(std::vector<uint64_t> ids, IdsAt(line, "hash_ids"));
-  if (ids.size() > tokens / kTokensPerBlock) ids.resize(tokens / kTokensPerBlock);
+  const uint64_t full_blocks = tokens / kTokensPerBlock;
+  if (partial == PartialBlocks::kLeaveOut && ids.size() > full_blocks) ids.resize(full_blocks);
   return trace->Add(absl::Milliseconds(at_ms), tokens, ids);
 }
 
@@ -63,8 +76,9 @@ class Sessions {
   absl::Status Add(const Json& line);
 
  private:
+  // Adds one session, or one sub-agent: a session of its own among the same blocks.
   absl::Status AddRequests(const Json& requests, absl::Duration start);
-  absl::Status AddRequest(const Json& request, absl::Duration at);
+  absl::Status AddRequest(const Json& request, absl::Duration at, const TraceHints& hints);
   // A name that no other session, model or id has.
   uint64_t NameOf(const std::string& model, uint64_t id);
 
@@ -72,6 +86,7 @@ class Sessions {
   std::mt19937_64 random_{kSessionSeed};
   uint64_t blocks_in_one_ = 1;
   uint64_t next_name_ = 0;
+  uint32_t sessions_ = 0;  // Number of the last one.
   absl::flat_hash_map<std::pair<std::string, uint64_t>, uint64_t> names_;  // Of this session.
 };
 
@@ -95,17 +110,23 @@ absl::Status Sessions::Add(const Json& line) {
 
 absl::Status Sessions::AddRequests(const Json& requests, absl::Duration start) {
   if (!requests.is_array()) return Wrong("requests");
+  TraceHints hints{.session = ++sessions_};
   for (const Json& request : requests) {
     KVT_ASSIGN_OR_RETURN(const double at_s, NumberAt(request, "t"));
     const absl::Duration at = start + absl::Seconds(at_s);
     const auto nested = request.find("requests");  // A sub-agent, with a clock of its own.
-    KVT_RETURN_IF_ERROR(nested == request.end() ? AddRequest(request, at)
-                                                : AddRequests(*nested, at));
+    if (nested != request.end()) {
+      KVT_RETURN_IF_ERROR(AddRequests(*nested, at));
+      continue;
+    }
+    hints.stop = StopOf(request);
+    KVT_RETURN_IF_ERROR(AddRequest(request, at, hints));
+    ++hints.turn;
   }
   return absl::OkStatus();
 }
 
-absl::Status Sessions::AddRequest(const Json& request, absl::Duration at) {
+absl::Status Sessions::AddRequest(const Json& request, absl::Duration at, const TraceHints& hints) {
   KVT_ASSIGN_OR_RETURN(const uint64_t tokens, CountAt(request, "in"));
   KVT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ids, IdsAt(request, "hash_ids"));
   const auto model = request.find("model");
@@ -116,12 +137,12 @@ absl::Status Sessions::AddRequest(const Json& request, absl::Duration at) {
   for (uint64_t last = blocks_in_one_ - 1; last < ids.size(); last += blocks_in_one_) {
     blocks.push_back(NameOf(model_name, ids[last]));
   }
-  return trace_->Add(at, tokens, blocks);
+  return trace_->Add(at, tokens, blocks, hints);
 }
 
 }  // namespace
 
-absl::StatusOr<Trace> ReadTrace(const std::string& path) {
+absl::StatusOr<Trace> ReadTrace(const std::string& path, PartialBlocks partial) {
   KVT_ASSIGN_OR_RETURN(const std::unique_ptr<LineSource> lines, LineSource::Open(path));
   const std::string file_name = std::filesystem::path(path).filename().string();
   TraceBuilder trace(file_name.substr(0, file_name.find('.')));
@@ -132,7 +153,7 @@ absl::StatusOr<Trace> ReadTrace(const std::string& path) {
     const Json line = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
     absl::Status added = absl::InvalidArgumentError("not a JSON object");
     if (line.is_object()) {
-      added = line.contains("requests") ? sessions.Add(line) : AddRequest(line, &trace);
+      added = line.contains("requests") ? sessions.Add(line) : AddRequest(line, partial, &trace);
     }
     if (!added.ok()) {
       return absl::InvalidArgumentError(

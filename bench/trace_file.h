@@ -6,14 +6,14 @@
 // Sessions, one a line (WEKA):
 //   {id, block_size, requests: [{t: s, model, in: tokens, hash_ids}, or
 //                               {t: s, type: "subagent", requests}]}
-// The last id of a request of the first schema may be of a partial block, which kvtier
-// does not store: it is left out. Sessions have no common clock: they begin at random
-// times of one day, drawn with a fixed seed. Their blocks are small: as many as make
-// 512 tokens become one, and what is left at the end is left out; models and sessions
-// do not share blocks.
+// The last id of a request of the first schema may be of a partial block. Sessions have no
+// common clock: they begin at random times of one day, drawn with a fixed seed. Their blocks
+// are small: as many as make 512 tokens become one, and what is left at the end is left out;
+// models and sessions do not share blocks. The requests of sessions have hints.
 #ifndef KVTIER_BENCH_TRACE_FILE_H_
 #define KVTIER_BENCH_TRACE_FILE_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -21,10 +21,14 @@
 
 namespace kvtier::bench {
 
+// Whether the partial last blocks of the first schema belong to the trace. kvtier does not
+// store partial blocks, but published results count them.
+enum class PartialBlocks : uint8_t { kLeaveOut, kKeep };
+
 // The trace is named after the file, up to its first dot.
 // Errors: kNotFound, no such file; kDataLoss, not the zstd frames it begins as;
 // kInvalidArgument, a line that is of neither schema (named by its number).
-absl::StatusOr<Trace> ReadTrace(const std::string& path);
+absl::StatusOr<Trace> ReadTrace(const std::string& path, PartialBlocks partial);
 
 }  // namespace kvtier::bench
 

@@ -1,13 +1,13 @@
 #include "bench/two_tier_cache.h"
 
-#include <optional>
+#include <algorithm>
 
 namespace kvtier::bench {
 
-TwoTierCache::TwoTierCache(const Trace& trace, uint64_t host_blocks, DiskModel* disk,
+TwoTierCache::TwoTierCache(const Trace& trace, ReplayedCache* host, DiskModel* disk,
                            Admission* admission, WriteBudget* budget)
     : trace_(trace),
-      host_blocks_(host_blocks),
+      host_(host),
       disk_(disk),
       admission_(admission),
       budget_(budget),
@@ -18,18 +18,20 @@ ReplayResult TwoTierCache::Replay() {
     now_ = absl::UnixEpoch() + request.at;
     CountHits(request);
     PutInHost(request);
-    EvictFromHost();
   }
   return result_;
 }
 
 void TwoTierCache::CountHits(const TraceRequest& request) {
   result_.tokens += request.tokens;
+  uint64_t tokens_left = request.tokens;
   for (const uint32_t block : request.blocks) {
-    if (host_.Contains(KeyOf(block))) {
-      result_.host_tokens += kTokensPerBlock;
+    const uint64_t tokens = std::min(kTokensPerBlock, tokens_left);
+    tokens_left -= tokens;
+    if (host_->Contains(block)) {
+      result_.host_tokens += tokens;
     } else if (disk_->Contains(block)) {
-      result_.disk_tokens += kTokensPerBlock;
+      result_.disk_tokens += tokens;
       ++result_.disk_served;
     } else {
       return;
@@ -43,29 +45,17 @@ void TwoTierCache::PutInHost(const TraceRequest& request) {
     if (disk_->Contains(*block)) disk_->Touch(*block);
   }
   for (const uint32_t block : request.blocks) {
-    const BlockKey key = KeyOf(block);
-    if (host_.Contains(key)) {
+    if (host_->Contains(block)) {
       ++host_hits_[block];
     } else {
-      std::optional<BlockKey> parent;
-      if (trace_.parents[block] != kNoBlock) parent = KeyOf(trace_.parents[block]);
-      host_.Insert(key, parent);
       host_hits_[block] = 0;
-      admission_->Entered(key);
+      admission_->Entered(KeyOf(block));
     }
     if (admission_->moment() == WriteMoment::kAtCommit) Offer(block);
   }
-  for (auto block = request.blocks.rbegin(); block != request.blocks.rend(); ++block) {
-    host_.Touch(KeyOf(*block));
-  }
-}
-
-void TwoTierCache::EvictFromHost() {
-  while (host_.size() > host_blocks_) {
-    const BlockKey victim = *host_.Victim();
-    if (admission_->moment() == WriteMoment::kAtEviction) Offer(BlockOf(victim));
-    host_.Erase(victim);
-  }
+  host_->Request(request);
+  if (admission_->moment() != WriteMoment::kAtEviction) return;
+  for (const uint32_t block : host_->left()) Offer(block);
 }
 
 void TwoTierCache::Offer(uint32_t block) {

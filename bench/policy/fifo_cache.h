@@ -1,0 +1,24 @@
+// FifoCache evicts the block that came in first, whether it was used since or not.
+#ifndef KVTIER_BENCH_POLICY_FIFO_CACHE_H_
+#define KVTIER_BENCH_POLICY_FIFO_CACHE_H_
+
+#include "bench/policy/block_list.h"
+#include "bench/policy/flat_cache.h"
+
+namespace kvtier::bench {
+
+class FifoCache : public FlatCache {
+ public:
+  FifoCache(size_t blocks_of_trace, size_t capacity);
+
+ protected:
+  void Use(uint32_t) override {}
+  void Insert(uint32_t block) override;
+
+ private:
+  BlockList blocks_;  // In order of arrival.
+};
+
+}  // namespace kvtier::bench
+
+#endif  // KVTIER_BENCH_POLICY_FIFO_CACHE_H_

@@ -1,0 +1,58 @@
+// ReplayedCache is one tier that a trace is replayed through: which blocks it holds, without
+// any bytes. A subclass decides which blocks leave; this class counts.
+//
+// A request hits its longest held prefix, then the cache takes in all of its blocks. Transfers
+// take no time. Blocks are the numbers of one trace.
+//
+// Invariant, checked after each request: at most `capacity` blocks are held.
+#ifndef KVTIER_BENCH_POLICY_REPLAYED_CACHE_H_
+#define KVTIER_BENCH_POLICY_REPLAYED_CACHE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "bench/trace.h"
+
+namespace kvtier::bench {
+
+class ReplayedCache {
+ public:
+  // `blocks_of_trace` is the number of blocks that the trace has. REQUIRES: capacity > 0.
+  ReplayedCache(size_t blocks_of_trace, size_t capacity);
+  virtual ~ReplayedCache() = default;
+
+  // Serves the next request of the trace and returns how many leading blocks it hit.
+  size_t Request(const TraceRequest& request);
+
+  bool Contains(uint32_t block) const { return held_[block]; }
+  size_t capacity() const { return capacity_; }
+  size_t size() const { return size_; }
+  // Blocks taken in so far. A block that was gone again when its request ended does not count.
+  uint64_t insertions() const { return insertions_; }
+  // Blocks that the last request made leave, and those of its own that were not kept, in the
+  // order of their leaving.
+  const std::vector<uint32_t>& left() const { return left_; }
+
+ protected:
+  // Uses the request's blocks and takes in those that are missing, by Enter() and Leave().
+  virtual void TakeIn(const TraceRequest& request) = 0;
+  // REQUIRES: `block` is not held.
+  void Enter(uint32_t block);
+  // REQUIRES: `block` is held.
+  void Leave(uint32_t block);
+  // Says that `block` of the request is not taken in. REQUIRES: it is not held.
+  void Refuse(uint32_t block);
+
+ private:
+  const size_t capacity_;
+  size_t size_ = 0;
+  uint64_t insertions_ = 0;
+  std::vector<bool> held_;  // By block.
+  std::vector<uint32_t> left_;
+  std::vector<uint32_t> missing_;  // Blocks of the request that were not held when it came.
+};
+
+}  // namespace kvtier::bench
+
+#endif  // KVTIER_BENCH_POLICY_REPLAYED_CACHE_H_

@@ -1,0 +1,53 @@
+// A sweep replays one trace with several policies at several capacities, in one tier, and with
+// some of them in host memory above a disk.
+#ifndef KVTIER_BENCH_POLICY_SWEEP_H_
+#define KVTIER_BENCH_POLICY_SWEEP_H_
+
+#include <string>
+#include <vector>
+
+#include "bench/policy/policies.h"
+#include "bench/policy/replay.h"
+#include "bench/two_tier_cache.h"
+
+namespace kvtier::bench {
+
+// Capacities are in percent of the blocks that the trace has.
+struct SweepPlan {
+  std::vector<const Policy*> policies;
+  std::vector<double> capacities = {0.2, 0.5, 1, 2, 5, 10, 20};
+  std::vector<double> drams = {0.5, 5};
+};
+
+struct OneTierRow {
+  double percent = 0;
+  size_t blocks = 0;
+  std::vector<ReplayedHits> hits;  // One for each policy of the sweep.
+};
+
+struct TwoTierRow {
+  double dram_percent = 0;
+  double disk_percent = 0;
+  const Policy* host = nullptr;  // Policy of host memory.
+  ReplayResult result;
+};
+
+struct Sweep {
+  std::string trace;
+  size_t requests = 0;
+  size_t blocks = 0;
+  double unlimited_percent = 0;  // Tokens that a cache without bounds hits.
+  std::vector<const Policy*> policies;
+  std::vector<OneTierRow> one_tier;
+  std::vector<TwoTierRow> two_tiers;
+};
+
+// The disk of two tiers has so many times as much room as host memory.
+inline constexpr double kDiskForDram = 6;
+
+// Shows its progress. Leaves out two tiers whose disk would be smaller than the model of one.
+Sweep RunSweep(const Trace& trace, const SweepPlan& plan);
+
+}  // namespace kvtier::bench
+
+#endif  // KVTIER_BENCH_POLICY_SWEEP_H_
