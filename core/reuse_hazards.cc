@@ -2,99 +2,174 @@
 
 #include <algorithm>
 #include <cmath>
-
-#include "core/check.h"
-
+#include <limits>
+#include <numeric>
 namespace kvtier {
 namespace {
 
-constexpr double kFirstEnd = 16;
-constexpr double kGapsPerOctave = 2;
-// What weighs as much as so many waits: the mean of all classes for one class, and what
-// makes it LRU, a use in one of 20 in every bucket, for the mean.
-constexpr double kWaitsOfMean = 5;
-constexpr double kWaitsOfLru = 100;
-constexpr double kUsesOfLru = 0.05 * kWaitsOfLru;
-// Lessons from one conclusion to the next: few as long as each tells much.
-constexpr size_t kLessonsAtFirst = 64;
-constexpr size_t kLessonsLater = 1024;
+constexpr double kBucketsPerOctave = 4;
+// The open bucket is worked with as if it were a sixth wider than its beginning, as the others are.
+constexpr double kOpenWidth = 0.19;
+
+// Waits that the next wider group weighs as much as. Blocks of one request come in runs of ten to
+// hundreds with one fate, so a thousand waits are evidence of a few requests.
+constexpr double kWaitsOfFamily = 2000;
+constexpr double kWaitsOfActivity = 500;
+constexpr double kWaitsOfPrior = 300;
+
+// The prior: shares of the blocks that are ever used again, by activity, and the time until then,
+// log-normal. Published traces of chats and of agents lie on both sides of each.
+constexpr double kPriorShares[kReuseActivities] = {0.3, 0.5, 0.65, 0.5, 0.7, 0.85};
+constexpr double kPriorMedianSeconds = 60;
+constexpr double kPriorSigma = 1.5;
+
+// Share of the evidence that is left after each conclusion.
+constexpr float kFading = 0.98F;
+
+double PriorShareBefore(double seconds) {
+  if (seconds <= 0) return 0;
+  const double z = (std::log(seconds) - std::log(kPriorMedianSeconds)) / kPriorSigma;
+  return 0.5 * std::erfc(-z / std::sqrt(2.0));
+}
+
+double WidthOf(size_t bucket) {
+  if (bucket + 1 == ReuseHazards::kBuckets) return kOpenWidth * ReuseHazards::BeginOf(bucket);
+  return ReuseHazards::EndOf(bucket) - ReuseHazards::BeginOf(bucket);
+}
+
+const std::array<double, ReuseHazards::kBuckets>& Widths() {
+  static const auto kWidths = [] {
+    std::array<double, ReuseHazards::kBuckets> widths{};
+    for (size_t i = 0; i < widths.size(); ++i) widths[i] = WidthOf(i);
+    return widths;
+  }();
+  return kWidths;
+}
+
+// Returns the hazards of the prior of one activity.
+std::array<double, ReuseHazards::kBuckets> PriorOf(size_t activity) {
+  std::array<double, ReuseHazards::kBuckets> hazards{};
+  const double share = kPriorShares[activity];
+  for (size_t i = 0; i < hazards.size(); ++i) {
+    const double begin = ReuseHazards::BeginOf(i);
+    const double before = 1 - share * PriorShareBefore(begin);
+    const double after = 1 - share * PriorShareBefore(begin + Widths()[i]);
+    hazards[i] = std::log(before / after) / Widths()[i] + 1e-12;
+  }
+  return hazards;
+}
 
 }  // namespace
 
 double ReuseHazards::EndOf(size_t bucket) {
   static const std::array<double, kBuckets> kEnds = [] {
     std::array<double, kBuckets> ends{};
-    for (size_t i = 0; i < kBuckets; ++i) {
-      ends[i] = kFirstEnd * std::exp2(static_cast<double>(i) / kGapsPerOctave);
+    for (size_t i = 0; i + 1 < kBuckets; ++i) {
+      ends[i] = std::exp2(static_cast<double>(i) / kBucketsPerOctave);
     }
+    ends[kBuckets - 1] = std::numeric_limits<double>::infinity();
     return ends;
   }();
   return kEnds[bucket];
 }
 
-double ReuseHazards::WidthOf(size_t bucket) {
-  return EndOf(bucket) - (bucket == 0 ? 0 : EndOf(bucket - 1));
+double ReuseHazards::BeginOf(size_t bucket) { return bucket == 0 ? 0 : EndOf(bucket - 1); }
+
+size_t ReuseHazards::BucketOf(double seconds) {
+  if (seconds < 1) return 0;
+  const auto bucket = static_cast<size_t>(kBucketsPerOctave * std::log2(seconds)) + 1;
+  if (bucket >= kBuckets) return kBuckets - 1;
+  // The logarithm may be off by its last bit at a bucket's edge.
+  if (seconds < BeginOf(bucket)) return bucket - 1;
+  return seconds >= EndOf(bucket) ? bucket + 1 : bucket;
 }
 
-size_t ReuseHazards::BucketOf(uint64_t age) {
-  const auto ticks = static_cast<double>(age);
-  if (ticks < kFirstEnd) return 0;
-  const double octaves = std::log2(ticks / kFirstEnd);
-  return std::min(static_cast<size_t>(kGapsPerOctave * octaves) + 1, kBuckets - 1);
+ReuseHazards::ReuseHazards() : classes_(kReuseClasses), tables_(kReuseClasses) { Conclude({}); }
+
+void ReuseHazards::AddWait(double seconds, float weight, Evidence* to) {
+  const size_t bucket = BucketOf(seconds);
+  for (size_t i = 0; i < bucket; ++i) to->seconds[i] += weight * static_cast<float>(Widths()[i]);
+  to->seconds[bucket] += weight * static_cast<float>(seconds - BeginOf(bucket));
 }
 
-ReuseHazards::ReuseHazards(size_t classes) : classes_(classes), worths_(classes) {
-  KVT_CHECK(classes > 0);
-  Conclude();
+void ReuseHazards::Learn(ReuseClass of, double seconds, bool used) {
+  Evidence& evidence = classes_[static_cast<size_t>(of)];
+  AddWait(seconds, 1, &evidence);
+  if (used) evidence.uses[BucketOf(seconds)] += 1;
+  ++new_lessons_;
 }
 
-void ReuseHazards::Add(double age, size_t bucket, bool used, Evidence* to) {
-  for (size_t i = 0; i < bucket; ++i) to->ticks[i] += WidthOf(i);
-  to->ticks[bucket] += std::max(age - (bucket == 0 ? 0 : EndOf(bucket - 1)), 0.0);
-  if (used) to->uses[bucket] += 1;
-}
-
-void ReuseHazards::Learn(size_t of_class, uint64_t age, bool used) {
-  KVT_CHECK(of_class < classes_.size());
-  const size_t bucket = BucketOf(age);
-  Add(static_cast<double>(age), bucket, used, &classes_[of_class]);
-  Add(static_cast<double>(age), bucket, used, &all_);
-  ++lessons_;
-  if (lessons_ % (lessons_ < kLessonsLater ? kLessonsAtFirst : kLessonsLater) == 0) Conclude();
-}
-
-void ReuseHazards::Conclude() {
-  std::array<double, kBuckets> mean{};
+ReuseHazards::Hazards ReuseHazards::Drawn(const Evidence& evidence, const Hazards& mean,
+                                          double waits) {
+  Hazards hazards;
   for (size_t i = 0; i < kBuckets; ++i) {
-    // The first bucket stands for all octaves below it.
-    const double uses = i > 0 ? kUsesOfLru : 2 * kUsesOfLru * WidthOf(0) / WidthOf(1);
-    mean[i] = (all_.uses[i] + uses) / (all_.ticks[i] + kWaitsOfLru * WidthOf(i));
+    const double weight = waits * Widths()[i];
+    hazards[i] = (evidence.uses[i] + weight * mean[i]) / (evidence.seconds[i] + weight);
   }
-  for (size_t c = 0; c < classes_.size(); ++c) {
-    const Evidence& evidence = classes_[c];
-    std::array<double, kBuckets> hazards{};
-    for (size_t i = 0; i < kBuckets; ++i) {
-      const double waits = kWaitsOfMean * WidthOf(i);
-      hazards[i] = (evidence.uses[i] + waits * mean[i]) / (evidence.ticks[i] + waits);
-    }
-    for (size_t from = 0; from < kBuckets; ++from) {
-      double unused = 1;  // The chance of no use so far.
-      double room = 0;    // The ticks that it is expected to be kept so far.
-      double best = 0;
-      for (size_t i = from; i < kBuckets; ++i) {
-        const double later = unused * std::exp(-hazards[i] * WidthOf(i));
-        room += (unused - later) / hazards[i];
-        unused = later;
-        best = std::max(best, (1 - unused) / room);
-      }
-      worths_[c][from] = best;
-    }
-  }
+  return hazards;
 }
 
-double ReuseHazards::Worth(size_t of_class, uint64_t age) const {
-  KVT_CHECK(of_class < classes_.size());
-  return worths_[of_class][BucketOf(age)];
+ReuseHazards::Table ReuseHazards::TableFor(const Hazards& hazards) {
+  std::array<double, kBuckets> passes;  // The chance of no use in that bucket.
+  std::array<double, kBuckets> waits;   // Seconds expected in it, of one that enters it.
+  for (size_t i = 0; i < kBuckets; ++i) {
+    passes[i] = std::exp(-hazards[i] * Widths()[i]);
+    waits[i] = (1 - passes[i]) / hazards[i];
+  }
+  Table table;
+  for (size_t from = 0; from < kBuckets; ++from) {
+    double unused = 1;
+    double room = 0;
+    double best = 0;
+    for (size_t i = from; i < kBuckets; ++i) {
+      room += unused * waits[i];
+      unused *= passes[i];
+      best = std::max(best, (1 - unused) / room);
+    }
+    table.worths[from] = static_cast<float>(best);
+  }
+  std::iota(table.ranking.rbegin(), table.ranking.rend(), uint8_t{0});
+  std::ranges::stable_sort(table.ranking, {}, [&](uint8_t bucket) { return table.worths[bucket]; });
+  return table;
+}
+
+void ReuseHazards::Conclude(std::span<const Waiting> waiting) {
+  std::vector<Evidence> seen = classes_;
+  for (const Waiting& wait : waiting) {
+    AddWait(wait.seconds, 1, &seen[static_cast<size_t>(wait.of)]);
+  }
+  std::vector<Evidence> families(kReuseFamilies);
+  std::vector<Evidence> activities(kReuseActivities);
+  const auto add = [](const Evidence& from, Evidence* to) {
+    for (size_t i = 0; i < kBuckets; ++i) {
+      to->uses[i] += from.uses[i];
+      to->seconds[i] += from.seconds[i];
+    }
+  };
+  for (size_t c = 0; c < kReuseClasses; ++c) add(seen[c], &families[FamilyOf(ReuseClass(c))]);
+  for (size_t f = 0; f < kReuseFamilies; ++f) add(families[f], &activities[ActivityOf(f)]);
+  std::vector<Hazards> of_families(kReuseFamilies);
+  std::vector<Table> tables_of_families(kReuseFamilies);
+  for (size_t f = 0; f < kReuseFamilies; ++f) {
+    const size_t activity = ActivityOf(f);
+    of_families[f] =
+        Drawn(families[f], Drawn(activities[activity], PriorOf(activity), kWaitsOfPrior),
+              kWaitsOfActivity);
+    tables_of_families[f] = TableFor(of_families[f]);
+  }
+  for (size_t c = 0; c < kReuseClasses; ++c) {
+    const size_t family = FamilyOf(ReuseClass(c));
+    // A class that nothing is known of is its family.
+    const bool known = std::ranges::any_of(seen[c].seconds, [](float s) { return s > 0; });
+    tables_[c] = known ? TableFor(Drawn(seen[c], of_families[family], kWaitsOfFamily))
+                       : tables_of_families[family];
+  }
+  for (Evidence& evidence : classes_) {
+    for (float& uses : evidence.uses) uses *= kFading;
+    for (float& seconds : evidence.seconds) seconds *= kFading;
+  }
+  ++conclusion_;
+  new_lessons_ = 0;
 }
 
 }  // namespace kvtier

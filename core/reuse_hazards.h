@@ -1,55 +1,85 @@
-// ReuseHazards learns, for classes of blocks, how the chance of a use falls with the time
-// since the last one, and says what the room of a block is worth: the most uses a tick
-// that may be expected of it, over any stretch of time to come. So a block that will be
-// used soon is worth much, one that is due later little, and one whose time has passed
-// next to nothing, whatever came first or last.
+// ReuseHazards learns, for each class of blocks, how the chance of a use falls with the time since
+// the last one, and says what the room of a block is worth: the most uses a second that it may be
+// expected to serve, over any stretch of time to come. So a block that will be used soon is worth
+// much, one that is due later little, and one whose time has passed next to nothing, whatever came
+// first or last. (This is the index of Gittins, 1979, for a reward that comes once.)
 //
-// A hazard is uses over ticks waited, in buckets of age that double every two. Classes
-// with little evidence are drawn toward all of them together, and those toward a chance
-// that is the same for each bucket, which makes whoever waited longest worth least: LRU.
-// Time is counted in ticks of the caller's, such as uses, so that no clock is needed.
+// A hazard is uses over seconds waited, in buckets of age, four to an octave. Blocks that still
+// wait count for the time that they have waited, so that those that never come back are not taken
+// for those that do. A class with little evidence is drawn toward its family, a family toward its
+// activity, and an activity toward a prior that no trace was fitted to: a block that was used is
+// likelier to be used again, most are within minutes, and old ones never.
 //
-// Pure and deterministic; some 1.2 KB a class. Executor thread only.
+// Old evidence fades, so that another kind of traffic is learnt within some thousand lessons.
+//
+// Pure and deterministic. Executor thread only. Memory is fixed: kReuseClasses tables of 1.2 KB.
 #ifndef KVTIER_CORE_REUSE_HAZARDS_H_
 #define KVTIER_CORE_REUSE_HAZARDS_H_
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "core/reuse_state.h"
 
 namespace kvtier {
 
 class ReuseHazards {
  public:
-  // REQUIRES: classes > 0.
-  explicit ReuseHazards(size_t classes);
-  // A block of the class waited `age` ticks for its next use; `used` false: then it was
-  // watched no longer. REQUIRES of both: the class exists.
-  void Learn(size_t of_class, uint64_t age, bool used);
-  // Of a block of the class that has waited `age` ticks; positive. O(1).
-  double Worth(size_t of_class, uint64_t age) const;
+  // The first ends at 1 s, the last begins at 15 hours and is open.
+  static constexpr size_t kBuckets = 64;
+  // A block that waits, as far as it has waited.
+  struct Waiting {
+    ReuseClass of{};
+    double seconds = 0;
+  };
+
+  ReuseHazards();
+  // Learns that a block of the class waited `seconds` for its next use; `used` false: then it was
+  // watched no longer.
+  void Learn(ReuseClass of, double seconds, bool used);
+  // Works out all worths anew from what was learnt and from those that wait, which count for this
+  // time only. Costs some 0.2 ms; to be called after each few hundred lessons.
+  void Conclude(std::span<const Waiting> waiting);
+  // Number of the last Conclude(): orders look at their queues anew when it changes.
+  uint64_t conclusion() const { return conclusion_; }
+  // Lessons since the last Conclude().
+  size_t new_lessons() const { return new_lessons_; }
+
+  // Returns the worth of a block of the class in that bucket of age; positive. O(1).
+  double Worth(ReuseClass of, size_t bucket) const { return TableOf(of).worths[bucket]; }
+  // Returns the buckets of the class from the least worth to the most; of two alike, the older one
+  // comes first.
+  const std::array<uint8_t, kBuckets>& Ranking(ReuseClass of) const { return TableOf(of).ranking; }
+  static size_t BucketOf(double seconds);
+  // Returns the age at which the bucket begins or ends; the last one ends at infinity.
+  static double BeginOf(size_t bucket);
+  static double EndOf(size_t bucket);
 
  private:
-  // Every two are an octave of age, from 16 ticks to 2^28; the last is open.
-  static constexpr size_t kBuckets = 48;
   struct Evidence {
-    std::array<double, kBuckets> uses{};
-    std::array<double, kBuckets> ticks{};  // Waited in that bucket, by all.
+    std::array<float, kBuckets> uses{};
+    std::array<float, kBuckets> seconds{};  // Waited in that bucket, by all.
   };
-  using Worths = std::array<double, kBuckets>;
+  struct Table {
+    std::array<float, kBuckets> worths{};
+    std::array<uint8_t, kBuckets> ranking{};
+  };
+  using Hazards = std::array<double, kBuckets>;
 
-  static double EndOf(size_t bucket);
-  static double WidthOf(size_t bucket);
-  static size_t BucketOf(uint64_t age);
-  static void Add(double age, size_t bucket, bool used, Evidence* to);
-  // Works out all worths anew, every so many lessons.
-  void Conclude();
+  const Table& TableOf(ReuseClass of) const { return tables_[static_cast<size_t>(of)]; }
+  // Adds the time waited in each bucket, and nothing of uses.
+  static void AddWait(double seconds, float weight, Evidence* to);
+  // Returns the evidence drawn toward `mean` as if that had been seen in `waits` waits.
+  static Hazards Drawn(const Evidence& evidence, const Hazards& mean, double waits);
+  static Table TableFor(const Hazards& hazards);
 
   std::vector<Evidence> classes_;
-  Evidence all_;
-  std::vector<Worths> worths_;
-  size_t lessons_ = 0;
+  std::vector<Table> tables_;
+  uint64_t conclusion_ = 0;
+  size_t new_lessons_ = 0;
 };
 
 }  // namespace kvtier

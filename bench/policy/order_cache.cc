@@ -6,35 +6,38 @@
 namespace kvtier::bench {
 
 void OrderCache::TakeIn(const TraceRequest& request) {
-  std::vector<BlockKey> keys;
-  keys.reserve(request.blocks.size());
-  for (const uint32_t block : request.blocks) keys.push_back(KeyOf(block));
-  std::vector<BlockKey> held;
-  for (const BlockKey& key : keys) {
-    if (!order_.Contains(key)) continue;
-    order_.Hold(key);
-    held.push_back(key);
+  order_.AdvanceTo(absl::UnixEpoch() + request.at);
+  std::vector<EvictionOrder::Place> held;
+  for (auto block = request.blocks.rbegin(); block != request.blocks.rend(); ++block) {
+    const std::optional<EvictionOrder::Place> place = order_.Find(KeyOf(*block));
+    if (!place.has_value()) continue;
+    order_.Hold(*place);
+    held.push_back(*place);
   }
-  for (auto key = held.rbegin(); key != held.rend(); ++key) order_.Touch(*key);
-  for (size_t i = 0; i < keys.size(); ++i) {
+  for (const EvictionOrder::Place place : held) order_.Touch(place);
+  bool refused = false;  // What lies behind a block that was refused is of no use without it.
+  for (size_t i = 0; i < request.blocks.size(); ++i) {
     if (Contains(request.blocks[i])) continue;
+    EvictionOrder::Newcomer newcomer{.key = KeyOf(request.blocks[i])};
+    if (i > 0) newcomer.parent = KeyOf(request.blocks[i - 1]);
+    newcomer.followers = static_cast<uint32_t>(request.blocks.size() - i - 1);
     if (size() == capacity()) {
       const std::optional<BlockKey> victim = order_.Victim();
-      // The request alone fills the tier, so its tail has no room.
-      if (!victim) {
+      refused = refused || !victim.has_value() || !order_.Admits(newcomer);
+      if (refused) {
+        order_.Refuse(newcomer);
         Refuse(request.blocks[i]);
         continue;
       }
-      order_.Erase(*victim);
+      order_.Erase(*order_.Find(*victim));
       Leave(BlockOf(*victim));
     }
-    order_.Insert(keys[i], i == 0 ? std::nullopt : std::optional<BlockKey>(keys[i - 1]),
-                  Arrival::kComputed);
+    const EvictionOrder::Place place = order_.Insert(newcomer);
     Enter(request.blocks[i]);
-    order_.Hold(keys[i]);
-    held.push_back(keys[i]);
+    order_.Hold(place);
+    held.push_back(place);
   }
-  for (const BlockKey& key : held) order_.Unhold(key);
+  for (const EvictionOrder::Place place : held) order_.Unhold(place);
 }
 
 }  // namespace kvtier::bench

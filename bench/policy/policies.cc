@@ -19,8 +19,13 @@ std::unique_ptr<ReplayedCache> Make(const Trace& trace, size_t capacity) {
   return std::make_unique<Cache>(trace.parents.size(), capacity);
 }
 
+template <EvictionPolicy policy>
+std::unique_ptr<ReplayedCache> MakeOrder(const Trace& trace, size_t capacity) {
+  return std::make_unique<OrderCache>(trace.parents.size(), capacity, policy);
+}
+
 constexpr Policy kPolicies[] = {
-    {.name = "learnt", .make = Make<OrderCache>},
+    {.name = "learnt", .make = MakeOrder<EvictionPolicy::kLearnt>},
     {.name = "lru", .make = Make<LruCache>},
     {.name = "fifo", .make = Make<FifoCache>},
     {.name = "s3_fifo", .make = Make<S3FifoCache>},

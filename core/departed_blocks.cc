@@ -1,0 +1,65 @@
+#include "core/departed_blocks.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace kvtier {
+namespace {
+
+constexpr Moment kMomentsPerSecond = 1'000'000;
+constexpr uint32_t kMaxSmallCount = 3;
+
+uint32_t SecondOf(Moment moment) {
+  return static_cast<uint32_t>(moment / kMomentsPerSecond) & 0xffff;
+}
+
+}  // namespace
+
+uint32_t DepartedBlocks::TagOf(const BlockKey& key) {
+  const uint32_t tag = static_cast<uint32_t>(key.lo >> 52);
+  return tag == 0 ? 1 : tag;
+}
+
+void DepartedBlocks::FitTo(size_t members) {
+  const size_t sets = std::bit_ceil(members * kDepartedPerBlock / kWays + 1);
+  if (sets > sets_.size()) Grow(sets);
+}
+
+// A set's entries go into each of the sets that it becomes: in all but one of those nobody asks for
+// them, and they are the first to be forgotten there.
+void DepartedBlocks::Grow(size_t sets) {
+  const size_t old = sets_.size();
+  sets_.resize(sets);
+  for (size_t set = old; old > 0 && set < sets; ++set) sets_[set] = sets_[set & (old - 1)];
+}
+
+void DepartedBlocks::Add(const BlockKey& key, const ReuseState& state, Moment last) {
+  Set& set = SetOf(key);
+  std::rotate(set.begin(), set.end() - 1, set.end());
+  set[0] = {.tag = TagOf(key),
+            .uses = std::min<uint32_t>(state.uses, kMaxSmallCount),
+            .turn = std::min<uint32_t>(state.turn, kMaxSmallCount),
+            .second = SecondOf(last)};
+}
+
+std::optional<DepartedBlocks::Departed> DepartedBlocks::Find(const BlockKey& key,
+                                                             Moment now) const {
+  const Set& set = SetOf(key);
+  const auto entry = std::ranges::find(set, TagOf(key), [](const Entry& e) { return e.tag; });
+  if (entry == set.end()) return std::nullopt;
+  Departed departed{.seconds = static_cast<double>((SecondOf(now) - entry->second) & 0xffff)};
+  departed.state.uses = entry->uses;
+  departed.state.turn = entry->turn;
+  return departed;
+}
+
+void DepartedBlocks::Remove(const BlockKey& key) {
+  Set& set = SetOf(key);
+  const auto entry = std::ranges::find(set, TagOf(key), [](const Entry& e) { return e.tag; });
+  if (entry == set.end()) return;
+  std::rotate(entry, entry + 1, set.end());
+  set.back() = {};
+}
+
+}  // namespace kvtier

@@ -1,0 +1,66 @@
+// DepartedBlocks remembers, of blocks that left a tier or were refused room there, how often they
+// were used and when last, in 4 bytes each: when one comes back it goes on where it stood. Some
+// four times as many as the tier has are remembered; then the oldest are forgotten.
+//
+// An entry holds 12 bits of its key, so one in 400 blocks that were never here is taken for one
+// that was. That costs a hit at most: nothing but an order of eviction asks.
+//
+// Pure bookkeeping. Executor thread only. O(1).
+#ifndef KVTIER_CORE_DEPARTED_BLOCKS_H_
+#define KVTIER_CORE_DEPARTED_BLOCKS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/block_key.h"
+#include "core/reuse_state.h"
+#include "core/worth_queues.h"
+
+namespace kvtier {
+
+// Entries for each block of the tier.
+inline constexpr size_t kDepartedPerBlock = 4;
+
+class DepartedBlocks {
+ public:
+  struct Departed {
+    ReuseState state;    // Uses and turn, up to 3 each; the rest is as of a new block.
+    double seconds = 0;  // Since its last use, up to 18 hours.
+  };
+  DepartedBlocks() { Grow(1); }
+
+  // Makes room for those of a tier of so many blocks; there is never less than before.
+  void FitTo(size_t members);
+  // Remembers a block that was used last at `last`.
+  void Add(const BlockKey& key, const ReuseState& state, Moment last);
+  // Returns what is remembered of the block.
+  std::optional<Departed> Find(const BlockKey& key, Moment now) const;
+  // Forgets the block, which came back.
+  void Remove(const BlockKey& key);
+  size_t capacity() const { return sets_.size() * kWays; }
+
+ private:
+  static constexpr size_t kWays = 16;
+  struct Entry {
+    uint32_t tag : 12 = 0;  // 0: empty.
+    uint32_t uses : 2 = 0;
+    uint32_t turn : 2 = 0;
+    uint32_t second : 16 = 0;  // Of its last use, modulo 2^16.
+  };
+  static_assert(sizeof(Entry) == 4);
+  using Set = std::array<Entry, kWays>;  // The newest comes first.
+
+  void Grow(size_t sets);
+  static uint32_t TagOf(const BlockKey& key);
+  const Set& SetOf(const BlockKey& key) const { return sets_[key.hi & (sets_.size() - 1)]; }
+  Set& SetOf(const BlockKey& key) { return sets_[key.hi & (sets_.size() - 1)]; }
+
+  std::vector<Set> sets_;  // A power of 2.
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_DEPARTED_BLOCKS_H_

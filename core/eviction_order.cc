@@ -1,0 +1,315 @@
+#include "core/eviction_order.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/check.h"
+
+namespace kvtier {
+namespace {
+
+// Blocks with children of the same request below them tell so two levels up.
+constexpr uint32_t kMaxHeight = 2;
+
+bool IsAsked(Arrival arrival) { return arrival != Arrival::kPrefetched; }
+
+}  // namespace
+
+EvictionOrder::EvictionOrder(EvictionPolicy policy)
+    : policy_(policy),
+      numbers_(0, ByKey{&places_}, ByKey{&places_}),
+      queues_(&hazards_),
+      sample_(policy == EvictionPolicy::kLearnt ? std::make_unique<ReuseSample>(&hazards_)
+                                                : nullptr) {}
+
+void EvictionOrder::AdvanceTo(absl::Time now) {
+  began_ = std::min(began_, now);
+  now_ = std::max(now_, static_cast<Moment>(absl::ToInt64Microseconds(now - began_)) + 1);
+}
+
+Moment EvictionOrder::Tick() { return ++now_; }
+
+std::optional<EvictionOrder::Place> EvictionOrder::Find(const BlockKey& key) const {
+  const auto found = numbers_.find(key);
+  if (found == numbers_.end() || !places_[*found].is_member) return std::nullopt;
+  return static_cast<Place>(*found);
+}
+
+uint32_t EvictionOrder::NumberOf(const BlockKey& key) {
+  if (const auto found = numbers_.find(key); found != numbers_.end()) return *found;
+  if (free_.empty()) {
+    free_.push_back(static_cast<uint32_t>(places_.size()));
+    places_.emplace_back();
+  }
+  const uint32_t number = free_.back();
+  free_.pop_back();
+  places_[number] = {.key = key};
+  numbers_.insert(number);
+  return number;
+}
+
+void EvictionOrder::ForgetIfUnknown(uint32_t number) {
+  const Node& node = places_[number];
+  if (node.is_member || node.children > 0) return;
+  numbers_.erase(number);
+  free_.push_back(number);
+}
+
+bool EvictionOrder::Descends(uint32_t number, uint32_t ancestor) const {
+  while (number != kNone && number != ancestor) number = places_[number].parent;
+  return number != kNone;
+}
+
+uint32_t EvictionOrder::QueueFor(const Node& node) {
+  WorthQueues::QueueId id{.group = static_cast<uint32_t>(node.group)};
+  if (policy_ == EvictionPolicy::kLearnt) {
+    id.of = node.state.Class();
+    id.weight = node.state.Weight();
+  } else if (policy_ == EvictionPolicy::kPriority) {
+    id.weight = static_cast<int8_t>(node.state.ended != 0 ? 0 : node.state.priority);
+  }
+  return queues_.QueueOf(id);
+}
+
+void EvictionOrder::Refresh(uint32_t number) {
+  Node& node = places_[number];
+  const bool is_candidate = node.is_member && !node.is_held && node.children == 0;
+  if (is_candidate == node.is_candidate) return;
+  node.is_candidate = is_candidate;
+  if (is_candidate) {
+    node.queue = QueueFor(node);
+    queues_.Add(node.queue, node.last, number);
+  } else {
+    queues_.Remove(node.queue, node.last);
+  }
+}
+
+template <typename Change>
+void EvictionOrder::Requeue(uint32_t number, Change change) {
+  Node& node = places_[number];
+  // Most are no candidates: they are held, or lie under another of their prefix.
+  if (node.is_candidate) queues_.Remove(node.queue, node.last);
+  change(&node);
+  if (!node.is_candidate) return;
+  node.queue = QueueFor(node);
+  queues_.Add(node.queue, node.last, number);
+}
+
+ReuseState EvictionOrder::StateFor(const Newcomer& newcomer) const {
+  ReuseState state;
+  if (const auto back = departed_.Find(newcomer.key, now_)) {
+    state = back->state;
+    if (IsAsked(newcomer.arrival)) state.Use(back->seconds);
+  } else if (newcomer.parent.has_value()) {
+    const auto parent = numbers_.find(*newcomer.parent);
+    if (parent != numbers_.end() && places_[*parent].is_member) {
+      state = places_[*parent].state.OfChild();
+    } else if (const auto gone = departed_.Find(*newcomer.parent, now_)) {
+      state = gone->state.OfChild();
+    }
+  }
+  state.height = std::max<uint32_t>(state.height, std::min(newcomer.followers, kMaxHeight));
+  state.touch_to_come = newcomer.arrival == Arrival::kAskedFor ||
+                                newcomer.arrival == Arrival::kFromPeer
+                            ? 1
+                            : 0;
+  state.Take(newcomer.hint);
+  return state;
+}
+
+void EvictionOrder::Follow(uint32_t number, const BlockKey& parent) {
+  if (parent == places_[number].key) return;
+  const uint32_t above = NumberOf(parent);
+  // Only a block that already has children can close a cycle; the rest skip the walk.
+  if (places_[number].children > 0 && Descends(above, number)) {
+    ForgetIfUnknown(above);
+    return;
+  }
+  places_[number].parent = above;
+  ++places_[above].children;
+  Refresh(above);
+  uint32_t height = 1;
+  for (uint32_t up = above; up != kNone && height <= kMaxHeight; up = places_[up].parent) {
+    places_[up].state.height = std::max<uint32_t>(places_[up].state.height, height++);
+  }
+}
+
+EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
+  if (policy_ == EvictionPolicy::kLearnt) departed_.FitTo(size_ + 1);
+  const uint32_t number = NumberOf(newcomer.key);
+  KVT_CHECK(!places_[number].is_member);
+  const ReuseState state = StateFor(newcomer);
+  const Moment now = Tick();
+  places_[number].state = state;
+  places_[number].last = now;
+  places_[number].group = newcomer.group;
+  places_[number].is_member = true;
+  ++size_;
+  if (newcomer.parent.has_value()) Follow(number, *newcomer.parent);
+  if (policy_ == EvictionPolicy::kLearnt) {
+    departed_.Remove(newcomer.key);
+    if (IsAsked(newcomer.arrival)) sample_->Asked(newcomer.key, state, now, size_);
+  }
+  Refresh(number);
+  return static_cast<Place>(number);
+}
+
+bool EvictionOrder::Admits(const Newcomer& newcomer) {
+  if (followed() != EvictionPolicy::kLearnt) return true;
+  const std::optional<WorthQueues::Choice> victim = queues_.First(ranked(), now_, newcomer.group);
+  if (!victim.has_value()) return true;
+  const ReuseState state = StateFor(newcomer);
+  const uint32_t queue = queues_.QueueOf(
+      {.of = state.Class(), .weight = state.Weight(), .group = newcomer.group});
+  return queues_.RankOf(ranked(), queue, now_, now_).worth >= victim->worth;
+}
+
+void EvictionOrder::Refuse(const Newcomer& newcomer) {
+  if (policy_ != EvictionPolicy::kLearnt) return;
+  const ReuseState state = StateFor(newcomer);
+  const Moment now = Tick();
+  departed_.Remove(newcomer.key);
+  departed_.Add(newcomer.key, state, now);
+  sample_->Full(size_);
+  sample_->Asked(newcomer.key, state, now, size_);
+}
+
+void EvictionOrder::Touch(Place place, const ReuseHint& hint) {
+  Node& node = At(place);
+  const Moment now = Tick();
+  ReuseState state = node.state;
+  if (state.touch_to_come == 0) state.Use(SecondsBetween(node.last, now));
+  state.touch_to_come = 0;
+  state.Take(hint);
+  Requeue(static_cast<uint32_t>(place), [&](Node* touched) {
+    if (policy_ != EvictionPolicy::kFifo) touched->last = now;
+    touched->state = state;
+  });
+  if (policy_ == EvictionPolicy::kLearnt) sample_->Asked(node.key, state, now, size_);
+}
+
+void EvictionOrder::Advise(Place place, const ReuseHint& hint) {
+  Requeue(static_cast<uint32_t>(place), [&](Node* node) { node->state.TakeAdvice(hint); });
+  if (policy_ == EvictionPolicy::kLearnt) sample_->Changed(KeyOf(place), StateOf(place));
+}
+
+void EvictionOrder::Hold(Place place) {
+  Node& node = At(place);
+  KVT_CHECK(!node.is_held);
+  node.is_held = true;
+  ++held_;
+  Refresh(static_cast<uint32_t>(place));
+}
+
+void EvictionOrder::Unhold(Place place) {
+  Node& node = At(place);
+  KVT_CHECK(node.is_held);
+  node.is_held = false;
+  --held_;
+  Refresh(static_cast<uint32_t>(place));
+}
+
+void EvictionOrder::Erase(Place place) {
+  const auto number = static_cast<uint32_t>(place);
+  Node& node = places_[number];
+  KVT_CHECK(node.is_member && !node.is_held);
+  node.is_member = false;
+  Refresh(number);
+  if (policy_ == EvictionPolicy::kLearnt) {
+    sample_->Full(size_);
+    departed_.Add(node.key, node.state, node.last);
+  }
+  --size_;
+  const uint32_t parent = std::exchange(node.parent, kNone);
+  ForgetIfUnknown(number);
+  if (parent == kNone) return;
+  KVT_CHECK(places_[parent].children > 0);
+  --places_[parent].children;
+  Refresh(parent);
+  ForgetIfUnknown(parent);
+}
+
+EvictionPolicy EvictionOrder::followed() const {
+  if (policy_ != EvictionPolicy::kLearnt || sample_->learnt_leads()) return policy_;
+  return EvictionPolicy::kLru;
+}
+
+WorthQueues::Ranked EvictionOrder::ranked() const {
+  switch (followed()) {
+    case EvictionPolicy::kLearnt:
+      return WorthQueues::Ranked::kByWorth;
+    case EvictionPolicy::kPriority:
+      return WorthQueues::Ranked::kByWeight;
+    case EvictionPolicy::kLru:
+    case EvictionPolicy::kFifo:
+      break;
+  }
+  return WorthQueues::Ranked::kByAge;
+}
+
+std::optional<BlockKey> EvictionOrder::Victim(uint32_t group) {
+  const std::optional<WorthQueues::Choice> victim = queues_.First(ranked(), now_, group);
+  if (!victim.has_value()) return std::nullopt;
+  return places_[victim->item].key;
+}
+
+std::optional<uint32_t> EvictionOrder::Leaving::Next() {
+  if (!std::exchange(looked_, true)) next_ = walk_.Next();
+  const auto bared = std::ranges::min_element(
+      bared_, [](const auto& a, const auto& b) { return a.LeavesBefore(b); });
+  if (bared != bared_.end() && (!next_.has_value() || bared->LeavesBefore(*next_))) {
+    const uint32_t number = bared->item;
+    bared_.erase(bared);
+    return number;
+  }
+  if (!next_.has_value()) return std::nullopt;
+  looked_ = false;
+  return next_->item;
+}
+
+void EvictionOrder::Leaving::Left(uint32_t number) {
+  const uint32_t parent = order_->places_[number].parent;
+  if (parent == kNone) return;
+  const Node& node = order_->places_[parent];
+  if (!node.is_member || node.is_held || ++left_[parent] < node.children) return;
+  // Its queue is where it would be if it were a candidate now.
+  WorthQueues::Choice choice = order_->queues_.RankOf(order_->ranked(), order_->QueueFor(node),
+                                                      node.last, order_->now_);
+  choice.item = parent;
+  bared_.push_back(choice);
+}
+
+void EvictionOrder::Audit() const {
+  absl::flat_hash_map<uint32_t, uint32_t> children;
+  absl::flat_hash_set<Moment> moments;
+  size_t members = 0;
+  size_t held = 0;
+  size_t candidates = 0;
+  for (const uint32_t number : numbers_) {
+    const Node& node = places_[number];
+    if (!node.is_member) {
+      KVT_CHECK(node.children > 0 && !node.is_held && node.parent == kNone);
+      continue;
+    }
+    ++members;
+    if (node.parent != kNone) ++children[node.parent];
+    held += node.is_held;
+    KVT_CHECK(node.last <= now_ && moments.insert(node.last).second);
+  }
+  KVT_CHECK(members == size_ && held == held_);
+  for (const uint32_t number : numbers_) {
+    const Node& node = places_[number];
+    const auto of_it = children.find(number);
+    KVT_CHECK(node.children == (of_it == children.end() ? 0 : of_it->second));
+    KVT_CHECK(node.is_candidate == (node.is_member && !node.is_held && node.children == 0));
+    if (!node.is_candidate) continue;
+    KVT_CHECK(queues_.Contains(node.queue, node.last, number));
+    ++candidates;
+  }
+  KVT_CHECK(candidates == queues_.size());
+  // No cycle of parents: then some member has no child.
+  KVT_CHECK(size_ == 0 || held_ > 0 || candidates > 0);
+  if (sample_ != nullptr) sample_->Audit();
+}
+
+}  // namespace kvtier

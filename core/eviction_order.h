@@ -1,0 +1,214 @@
+// EvictionOrder says which block of one tier leaves next: of those that nobody holds and that have
+// no child in the tier, the one that the policy names. So a prefix outlives what continues it, and
+// is worth what all its continuations are worth, for none of them is of use without it.
+//
+// Learnt (kLearnt): the block whose room is worth the least leaves, as WorthQueues ranks them, and a
+// newcomer that is worth less than all that are here is refused. ReuseSample teaches the order and
+// watches that it finds no less than LRU; while it does find less, the order is LRU.
+// LRU, FIFO, priority: see EvictionPolicy. They refuse nobody.
+//
+// Blocks of several groups (sizes of slots) share one order; a choice may be made within a group.
+//
+// Pure bookkeeping: no I/O, no threads; AdvanceTo() brings the time. Executor thread only.
+// Invariants, checked by Audit(): the candidates in the queues are exactly the members that are not
+// held and have no member child; last uses are unique; a block that is no member is known only
+// while it is the parent of one.
+// Memory: 40 bytes a block, 5 to 11 for its key's hash, 16 for four that left, and 16 to 30 for
+// each block without a child; ReuseSample and ReuseHazards are of fixed size.
+#ifndef KVTIER_CORE_EVICTION_ORDER_H_
+#define KVTIER_CORE_EVICTION_ORDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/time/time.h"
+#include "core/arrival.h"
+#include "core/block_key.h"
+#include "core/departed_blocks.h"
+#include "core/eviction_policy.h"
+#include "core/reuse_hazards.h"
+#include "core/reuse_hint.h"
+#include "core/reuse_sample.h"
+#include "core/reuse_state.h"
+#include "core/worth_queues.h"
+
+namespace kvtier {
+
+class EvictionOrder {
+ public:
+  // Where a member stands; it keeps its place until Erase().
+  enum class Place : uint32_t {};
+  // A block that comes: what it is, why it comes, and what its engine says.
+  struct Newcomer {
+    BlockKey key;
+    std::optional<BlockKey> parent{};  // nullopt: a root. May be absent, or come later.
+    Arrival arrival = Arrival::kComputed;
+    ReuseHint hint{};
+    uint32_t group = 0;
+    uint32_t followers = 0;  // Blocks of the same request that continue it.
+  };
+
+  explicit EvictionOrder(EvictionPolicy policy);
+  EvictionOrder(EvictionOrder&&) = delete;
+
+  // Moves the order's clock, which stands still between calls and never goes back.
+  void AdvanceTo(absl::Time now);
+
+  // Adds the block as the most recent. A parent that would close a cycle (an engine that lies about
+  // its chain) is dropped: the block is then a root, so that every member stays evictable.
+  // REQUIRES: it is no member.
+  Place Insert(const Newcomer& newcomer);
+  // Whether the block, which is no member, is worth the room of the candidate of its group that
+  // would leave for it.
+  bool Admits(const Newcomer& newcomer);
+  // Remembers that the block was asked for and got no room, as if it had come and left.
+  void Refuse(const Newcomer& newcomer);
+  // Makes the member the most recent. Touch a prefix from its last block to its first, so that
+  // heads stay warmer than tails.
+  void Touch(Place place, const ReuseHint& hint = {});
+  // Takes over what the engine says of the member, which is no use of it.
+  void Advise(Place place, const ReuseHint& hint);
+  // Held members (pinned, leased, in flight) never leave. Holds do not nest. REQUIRES: Unhold()
+  // pairs with Hold().
+  void Hold(Place place);
+  void Unhold(Place place);
+  // Takes the member out; it is remembered. REQUIRES: it is not held.
+  void Erase(Place place);
+
+  std::optional<Place> Find(const BlockKey& key) const;
+  bool Contains(const BlockKey& key) const { return Find(key).has_value(); }
+  // Loads what Insert() of the block looks at into the processor's caches.
+  void WarmFor(const BlockKey& key) const { numbers_.prefetch(key); }
+  // REQUIRES of these: a member.
+  const BlockKey& KeyOf(Place place) const { return At(place).key; }
+  Moment LastUseOf(Place place) const { return At(place).last; }
+  const ReuseState& StateOf(Place place) const { return At(place).state; }
+  bool IsCandidate(Place place) const { return At(place).is_candidate; }
+  size_t size() const { return size_; }
+  size_t held() const { return held_; }
+  // The last use of the most recent of all.
+  Moment last_moment() const { return now_; }
+
+  // Returns the candidate that leaves next; nullopt: everything is held or the tier is empty.
+  std::optional<BlockKey> Victim(uint32_t group = WorthQueues::kAllGroups);
+  // Returns the first one in the order of leaving for which `accept` is true, looking at `limit` at
+  // most.
+  template <typename Accept>
+  std::optional<BlockKey> VictimWhere(size_t limit, Accept accept) {
+    WorthQueues::Walk walk = WalkOut();
+    for (; limit > 0; --limit) {
+      const std::optional<WorthQueues::Choice> next = walk.Next();
+      if (!next) break;
+      const BlockKey& key = places_[next->item].key;
+      if (accept(key)) return key;
+    }
+    return std::nullopt;
+  }
+  // Returns the `count` that would leave one after the other, in this order: a parent behind its
+  // last child. One for which `accept` is false stays, and so do those above it; looks at `limit`
+  // at most.
+  template <typename Accept>
+  std::vector<BlockKey> VictimsWhere(size_t count, size_t limit, Accept accept) {
+    std::vector<BlockKey> victims;
+    Leaving leaving(this);
+    for (; limit > 0 && victims.size() < count; --limit) {
+      const std::optional<uint32_t> next = leaving.Next();
+      if (!next) break;
+      if (!accept(places_[*next].key)) continue;
+      victims.push_back(places_[*next].key);
+      leaving.Left(*next);
+    }
+    return victims;
+  }
+
+  EvictionPolicy policy() const { return policy_; }
+  // The order that is followed now: kLru while the learnt one finds less.
+  EvictionPolicy followed() const;
+  const ReuseSample& sample() const { return *sample_; }
+  void Audit() const;
+
+ private:
+  static constexpr uint32_t kNone = ~uint32_t{0};
+  // What is known of one block: 40 bytes.
+  struct Node {
+    BlockKey key;
+    uint64_t last : 48 = 0;   // Moment of its last use.
+    uint64_t is_member : 1 = false;
+    uint64_t is_candidate : 1 = false;  // It is in its queue.
+    uint64_t is_held : 1 = false;
+    uint64_t group : 13 = 0;
+    uint32_t parent = kNone;  // Member or not; kNone: a root.
+    uint32_t children = 0;    // Member children.
+    uint32_t queue = 0;
+    ReuseState state;
+  };
+  static_assert(sizeof(Node) == 40);
+  struct ByKey {
+    using is_transparent = void;
+    const std::deque<Node>* places;
+    size_t operator()(const BlockKey& key) const { return absl::HashOf(key); }
+    size_t operator()(uint32_t number) const { return absl::HashOf((*places)[number].key); }
+    bool operator()(const BlockKey& key, uint32_t number) const {
+      return key == (*places)[number].key;
+    }
+    bool operator()(uint32_t number, const BlockKey& key) const {
+      return key == (*places)[number].key;
+    }
+    bool operator()(uint32_t a, uint32_t b) const { return a == b; }
+  };
+  // Those that would leave one after the other, and parents when their last child would have left.
+  class Leaving {
+   public:
+    explicit Leaving(EvictionOrder* order) : order_(order), walk_(order->WalkOut()) {}
+    std::optional<uint32_t> Next();
+    void Left(uint32_t number);
+
+   private:
+    EvictionOrder* const order_;
+    WorthQueues::Walk walk_;
+    std::optional<WorthQueues::Choice> next_;  // Of the walk, looked at and not yet returned.
+    bool looked_ = false;
+    std::vector<WorthQueues::Choice> bared_;
+    absl::flat_hash_map<uint32_t, uint32_t> left_;  // Children that left, by their parent.
+  };
+
+  const Node& At(Place place) const { return places_[static_cast<uint32_t>(place)]; }
+  Node& At(Place place) { return places_[static_cast<uint32_t>(place)]; }
+  uint32_t NumberOf(const BlockKey& key);  // Makes it known if need be.
+  void ForgetIfUnknown(uint32_t number);
+  bool Descends(uint32_t number, uint32_t ancestor) const;
+  Moment Tick();
+  // Returns the state that the block has when it comes.
+  ReuseState StateFor(const Newcomer& newcomer) const;
+  void Follow(uint32_t number, const BlockKey& parent);
+  uint32_t QueueFor(const Node& node);
+  // Puts the block among the candidates or takes it out, as its state now demands.
+  void Refresh(uint32_t number);
+  // Changes the block by `change`, out of its queue and into the one where it belongs then.
+  template <typename Change>
+  void Requeue(uint32_t number, Change change);
+  WorthQueues::Ranked ranked() const;
+  WorthQueues::Walk WalkOut() { return {&queues_, ranked(), now_}; }
+
+  const EvictionPolicy policy_;
+  absl::Time began_ = absl::InfiniteFuture();
+  Moment now_ = 1;
+  size_t size_ = 0;
+  size_t held_ = 0;
+  std::deque<Node> places_;
+  std::vector<uint32_t> free_;
+  absl::flat_hash_set<uint32_t, ByKey, ByKey> numbers_;  // Members, and the parents they name.
+  ReuseHazards hazards_;
+  WorthQueues queues_;
+  DepartedBlocks departed_;
+  std::unique_ptr<ReuseSample> sample_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_EVICTION_ORDER_H_

@@ -1,0 +1,32 @@
+#include "core/eviction_policy.h"
+
+namespace kvtier {
+namespace {
+
+constexpr EvictionPolicy kAllPolicies[] = {EvictionPolicy::kLearnt, EvictionPolicy::kLru,
+                                           EvictionPolicy::kFifo, EvictionPolicy::kPriority};
+
+}  // namespace
+
+absl::string_view EvictionPolicyName(EvictionPolicy policy) {
+  switch (policy) {
+    case EvictionPolicy::kLearnt:
+      return "learnt";
+    case EvictionPolicy::kLru:
+      return "lru";
+    case EvictionPolicy::kFifo:
+      return "fifo";
+    case EvictionPolicy::kPriority:
+      break;
+  }
+  return "priority";
+}
+
+std::optional<EvictionPolicy> ParseEvictionPolicy(absl::string_view name) {
+  for (const EvictionPolicy policy : kAllPolicies) {
+    if (EvictionPolicyName(policy) == name) return policy;
+  }
+  return std::nullopt;
+}
+
+}  // namespace kvtier

@@ -1,0 +1,161 @@
+#include "core/reuse_sample.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/check.h"
+
+namespace kvtier {
+namespace {
+
+// Lessons from one conclusion to the next: few as long as each tells much.
+constexpr size_t kLessonsPerConclusion = 512;
+// The score forgets half after so many sampled blocks were asked for, times the small cache.
+constexpr double kScoreCaches = 4;
+// The learnt order loses the lead when it finds so much less than LRU, and has it back when it
+// finds as much: it is not worth a change of order to follow each turn of luck.
+constexpr double kLosing = 0.99;
+
+}  // namespace
+
+void ReuseSample::Fit(size_t members) {
+  while ((members >> shift_) > kMaxSampledBlocks) {
+    ++shift_;
+    for (uint32_t number = 0; number < slots_.size(); ++number) {
+      const Watched& watched = slots_[number];
+      if (watched.last == 0 || IsSampled(watched.key)) continue;
+      Drop(number, watched.last);
+    }
+    if (capacity_ != ~size_t{0}) capacity_ = std::max<size_t>(capacity_ / 2, 1);
+  }
+}
+
+void ReuseSample::Full(size_t members) {
+  Fit(members);
+  capacity_ = std::max<size_t>(members >> shift_, 1);
+}
+
+uint32_t ReuseSample::QueueFor(const ReuseState& state) {
+  return learnt_.QueueOf({.of = state.Class(), .weight = state.Weight()});
+}
+
+void ReuseSample::Asked(const BlockKey& key, const ReuseState& state, Moment now, size_t members) {
+  if (!IsSampled(key)) return;
+  Fit(members);
+  if (!IsSampled(key)) return;
+  const auto [found, is_new] = watched_.try_emplace(key, 0);
+  if (is_new) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<uint32_t>(slots_.size()));
+      slots_.emplace_back();
+    }
+    found->second = free_.back();
+    free_.pop_back();
+    slots_[found->second] = {.key = key};
+  }
+  const uint32_t number = found->second;
+  Watched& watched = slots_[number];
+  if (!is_new) {
+    const Moment before = watched.last;
+    hazards_->Learn(watched.state.Class(), SecondsBetween(before, now), true);
+    by_use_.erase(before);
+    if (watched.in_lru) lru_.erase(before);
+    if (watched.in_learnt) learnt_.Remove(watched.queue, before);
+  }
+  Count(watched);
+  watched.state = state;
+  watched.last = now;
+  by_use_.emplace_hint(by_use_.end(), now, number);
+  PutIntoLru(number, now);
+  PutIntoLearnt(number, now);
+  while (watched_.size() > kWatchedPerSampled * std::min(capacity_, kMaxSampledBlocks)) {
+    Drop(by_use_.begin()->second, now);
+  }
+  ConcludeIfDue(now);
+}
+
+void ReuseSample::Count(const Watched& watched) {
+  const double rate =
+      1 / (kScoreCaches * static_cast<double>(std::min(capacity_, kMaxSampledBlocks)) + 64);
+  const auto fade = [rate](double* count, bool found) {
+    *count += (found ? 1 : 0) - *count * rate;
+  };
+  fade(&score_.learnt, watched.in_learnt);
+  fade(&score_.lru, watched.in_lru);
+  fade(&score_.asked, true);
+  learnt_leads_ = score_.learnt >= score_.lru * (learnt_leads_ ? kLosing : 1);
+}
+
+void ReuseSample::PutIntoLru(uint32_t number, Moment now) {
+  Watched& watched = slots_[number];
+  watched.in_lru = true;
+  lru_.emplace_hint(lru_.end(), now, number);
+  while (lru_.size() > capacity_) {
+    slots_[lru_.begin()->second].in_lru = false;
+    lru_.erase(lru_.begin());
+  }
+}
+
+void ReuseSample::PutIntoLearnt(uint32_t number, Moment now) {
+  Watched& watched = slots_[number];
+  watched.queue = QueueFor(watched.state);
+  watched.in_learnt = true;
+  learnt_.Add(watched.queue, now, number);
+  while (learnt_.size() > capacity_) {
+    // That may be the newcomer, which is refused then.
+    const WorthQueues::Choice first = *learnt_.First(WorthQueues::Ranked::kByWorth, now);
+    Watched& leaves = slots_[first.item];
+    learnt_.Remove(leaves.queue, leaves.last);
+    leaves.in_learnt = false;
+  }
+}
+
+void ReuseSample::Changed(const BlockKey& key, const ReuseState& state) {
+  const auto found = watched_.find(key);
+  if (found == watched_.end()) return;
+  Watched& watched = slots_[found->second];
+  watched.state = state;
+  if (!watched.in_learnt) return;
+  learnt_.Remove(watched.queue, watched.last);
+  watched.queue = QueueFor(state);
+  learnt_.Add(watched.queue, watched.last, found->second);
+}
+
+void ReuseSample::Drop(uint32_t number, Moment now) {
+  Watched& watched = slots_[number];
+  hazards_->Learn(watched.state.Class(), SecondsBetween(watched.last, now), false);
+  if (watched.in_lru) lru_.erase(watched.last);
+  if (watched.in_learnt) learnt_.Remove(watched.queue, watched.last);
+  by_use_.erase(watched.last);
+  watched_.erase(watched.key);
+  watched = {};
+  free_.push_back(number);
+}
+
+void ReuseSample::ConcludeIfDue(Moment now) {
+  if (hazards_->new_lessons() < kLessonsPerConclusion) return;
+  std::vector<ReuseHazards::Waiting> waiting;
+  waiting.reserve(by_use_.size());
+  for (const auto& [last, number] : by_use_) {
+    waiting.push_back({.of = slots_[number].state.Class(), .seconds = SecondsBetween(last, now)});
+  }
+  hazards_->Conclude(waiting);
+}
+
+void ReuseSample::Audit() const {
+  KVT_CHECK(watched_.size() == by_use_.size());
+  size_t in_lru = 0;
+  size_t in_learnt = 0;
+  for (const auto& [key, number] : watched_) {
+    const Watched& watched = slots_[number];
+    KVT_CHECK(watched.key == key && IsSampled(key) && by_use_.at(watched.last) == number);
+    KVT_CHECK(watched.in_lru == lru_.contains(watched.last));
+    KVT_CHECK(!watched.in_learnt || learnt_.Contains(watched.queue, watched.last, number));
+    in_lru += watched.in_lru ? 1 : 0;
+    in_learnt += watched.in_learnt ? 1 : 0;
+  }
+  KVT_CHECK(in_lru == lru_.size() && in_learnt == learnt_.size());
+  KVT_CHECK(lru_.size() <= capacity_ && learnt_.size() <= capacity_);
+}
+
+}  // namespace kvtier

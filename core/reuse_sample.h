@@ -1,0 +1,93 @@
+// ReuseSample watches a sample of the blocks of one tier, those that left it and those it refused
+// included. It teaches ReuseHazards from them, and it is the referee between the learnt order and
+// LRU: two small caches of the sample alone, each as large a share of the tier as the sample is of
+// all keys, are run beside it, one in each order. While LRU finds more, the tier follows LRU.
+//
+// A key is in the sample for good or not at all: every key of a small tier, one in 2^n of a large
+// one. In the small caches a block has no parent: the blocks of a request are used from its last
+// to its first, so the last ones leave first there, too.
+//
+// Pure and deterministic. Executor thread only. Memory is fixed: some 1.5 MB.
+#ifndef KVTIER_CORE_REUSE_SAMPLE_H_
+#define KVTIER_CORE_REUSE_SAMPLE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "core/block_key.h"
+#include "core/reuse_hazards.h"
+#include "core/reuse_state.h"
+#include "core/worth_queues.h"
+
+namespace kvtier {
+
+// Blocks that each small cache holds at most.
+inline constexpr size_t kMaxSampledBlocks = 2048;
+// Blocks that are watched: those of a small cache and four times as many that left it.
+inline constexpr size_t kWatchedPerSampled = 5;
+
+class ReuseSample {
+ public:
+  // Does not own `hazards`.
+  explicit ReuseSample(ReuseHazards* hazards) : hazards_(hazards), learnt_(hazards) {}
+
+  // A block was asked for: it was used or brought, or refused room. `state` is its state after
+  // that. `members` are the blocks of the tier.
+  void Asked(const BlockKey& key, const ReuseState& state, Moment now, size_t members);
+  // The state of a block changed, but it was not asked for.
+  void Changed(const BlockKey& key, const ReuseState& state);
+  // The tier was full with so many blocks: the small caches hold their share from now on.
+  void Full(size_t members);
+
+  // Whether the learnt order finds as much as LRU, lately.
+  bool learnt_leads() const { return learnt_leads_; }
+  // Sampled blocks found in the small caches, and asked for; old ones fade.
+  struct Score {
+    double learnt = 0;
+    double lru = 0;
+    double asked = 0;
+  };
+  const Score& score() const { return score_; }
+  size_t watched() const { return watched_.size(); }
+  // Aborts when an invariant does not hold; O(watched).
+  void Audit() const;
+
+ private:
+  struct Watched {
+    BlockKey key;
+    ReuseState state;
+    Moment last = 0;
+    uint32_t queue = 0;  // Of `learnt_`, where it is in that.
+    bool in_learnt = false;
+    bool in_lru = false;
+  };
+  bool IsSampled(const BlockKey& key) const { return (key.hi & ((uint64_t{1} << shift_) - 1)) == 0; }
+  // Halves the sample until its share of `members` fits.
+  void Fit(size_t members);
+  void Count(const Watched& watched);
+  void PutIntoLru(uint32_t number, Moment now);
+  void PutIntoLearnt(uint32_t number, Moment now);
+  uint32_t QueueFor(const ReuseState& state);
+  // Watches the block no longer; it was not used since.
+  void Drop(uint32_t number, Moment now);
+  void ConcludeIfDue(Moment now);
+
+  ReuseHazards* const hazards_;  // Not owned.
+  uint32_t shift_ = 0;           // One key in 2^shift_ is sampled.
+  size_t capacity_ = ~size_t{0}; // Of each small cache; unlimited until the tier was full.
+  std::vector<Watched> slots_;
+  std::vector<uint32_t> free_;
+  absl::flat_hash_map<BlockKey, uint32_t> watched_;
+  absl::btree_map<Moment, uint32_t> by_use_;
+  absl::btree_map<Moment, uint32_t> lru_;
+  WorthQueues learnt_;
+  Score score_;
+  bool learnt_leads_ = true;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_REUSE_SAMPLE_H_

@@ -1,0 +1,63 @@
+// ReuseState is what an order of eviction remembers of the uses of one block, in 32 bits, and says
+// in which class of ReuseHazards the block falls. The blocks of one conversation have nearly one
+// state: how many requests it has had, the time between its last two, and why the last one ended.
+//
+// A conversation is told by the prefix: a request that goes on from the last blocks of an earlier
+// one continues it; one that leaves an earlier one in its middle begins anew.
+#ifndef KVTIER_CORE_REUSE_STATE_H_
+#define KVTIER_CORE_REUSE_STATE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/reuse_hint.h"
+
+namespace kvtier {
+
+// The class of a block: its activity (0 to 2: never used since it came, in the first, second or a
+// later request of its conversation; 3 to 5: used once, 2 to 3 times, more often), whether it ends
+// its request, the gap of its conversation and the reason why the last request ended.
+enum class ReuseClass : uint16_t {};
+inline constexpr size_t kReuseActivities = 6;
+inline constexpr size_t kReuseGaps = 6;
+inline constexpr size_t kReuseFinishes = 5;
+// Classes that differ in gap and reason only are one family.
+inline constexpr size_t kReuseFamilies = 2 * kReuseActivities;
+inline constexpr size_t kReuseClasses = kReuseFamilies * kReuseGaps * kReuseFinishes;
+constexpr size_t FamilyOf(ReuseClass of) { return static_cast<size_t>(of) % kReuseFamilies; }
+constexpr size_t ActivityOf(size_t family) { return family % kReuseActivities; }
+
+struct ReuseState {
+  // Counts stop here: no class asks for more.
+  static constexpr uint32_t kMaxCount = 15;
+
+  uint32_t uses : 4 = 0;    // Uses after the one that brought the block.
+  uint32_t turn : 4 = 0;    // Requests of the conversation before the one that brought it.
+  uint32_t gap : 3 = 0;     // Bucket of the time between the last two requests; 0: one so far.
+  uint32_t height : 2 = 0;  // Blocks below it that came with it: 0, 1, or 2 and more.
+  uint32_t finish : 3 = 0;  // FinishReason of the last request.
+  // The use that brought the block is still to be told by a touch.
+  uint32_t touch_to_come : 1 = 0;
+  uint32_t ended : 1 = 0;  // Nobody will ask for it again, the engine says.
+  uint32_t priority : 7 = kDefaultPriority;
+
+  ReuseClass Class() const;
+  // Returns the worth of the block beside another of its class, as a power of the square root of 2:
+  // ten steps of priority double it, and one that nobody will ask for again is worth next to
+  // nothing.
+  int8_t Weight() const;
+  // Counts one use, `seconds` after the last one.
+  void Use(double seconds);
+  // Takes over what the engine says of the request that uses or brings the block.
+  void Take(const ReuseHint& hint);
+  // Takes over why the last request of the conversation ended.
+  void TakeAdvice(const ReuseHint& hint);
+  // Returns the state of a block that comes for the first time, below a block of this state, or
+  // below none.
+  ReuseState OfChild() const;
+};
+static_assert(sizeof(ReuseState) == 4);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_REUSE_STATE_H_

@@ -1,0 +1,191 @@
+#include "core/worth_queues.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "core/check.h"
+
+namespace kvtier {
+namespace {
+
+constexpr Moment kForever = std::numeric_limits<Moment>::max();
+
+// Returns the moment at which an item that was used at `last` is `seconds` old.
+Moment After(Moment last, double seconds) {
+  if (!std::isfinite(seconds)) return kForever;
+  return last + static_cast<Moment>(std::ceil(seconds * 1e6));
+}
+
+}  // namespace
+
+uint32_t WorthQueues::QueueOf(const QueueId& id) {
+  const auto [number, added] = numbers_.try_emplace(id, static_cast<uint32_t>(queues_.size()));
+  if (added) queues_.push_back({.id = id, .factor = std::exp2(id.weight / 2.0)});
+  return number->second;
+}
+
+double WorthQueues::WorthIn(const Queue& queue, size_t bucket) const {
+  return hazards_->Worth(queue.id.of, bucket) * queue.factor;
+}
+
+WorthQueues::Choice WorthQueues::RankOf(Ranked ranked, uint32_t number, Moment last,
+                                        Moment now) const {
+  const Queue& queue = queues_[number];
+  Choice choice{.last = last};
+  if (ranked == Ranked::kByWeight) choice.worth = queue.id.weight;
+  if (ranked == Ranked::kByWorth) {
+    choice.worth = WorthIn(queue, ReuseHazards::BucketOf(SecondsBetween(last, now)));
+  }
+  return choice;
+}
+
+bool WorthQueues::IsKnown(const Queue& queue, Moment now) const {
+  return queue.known && now < queue.until && queue.conclusion == hazards_->conclusion();
+}
+
+void WorthQueues::Add(uint32_t number, Moment last, Item item) {
+  Queue& queue = queues_[number];
+  if (queue.items.empty()) {
+    queue.place = busy_.size();
+    busy_.push_back(number);
+  }
+  const bool is_youngest = queue.items.empty() || queue.items.rbegin()->first < last;
+  queue.items.emplace_hint(queue.items.end(), last, item);
+  ++size_;
+  // One that joins behind all others comes into each bucket after them, where there are any.
+  if (queue.known && (!is_youngest || queue.open)) queue.known = false;
+}
+
+void WorthQueues::Remove(uint32_t number, Moment last) {
+  Queue& queue = queues_[number];
+  // What came just before is what leaves most often: the parent of a block that is put.
+  const auto youngest = std::prev(queue.items.end());
+  if (youngest->first == last) {
+    queue.items.erase(youngest);
+  } else {
+    KVT_CHECK(queue.items.erase(last) == 1);
+  }
+  --size_;
+  if (queue.cheapest == last) queue.known = false;
+  if (!queue.items.empty()) return;
+  queues_[busy_.back()].place = queue.place;
+  busy_[queue.place] = busy_.back();
+  busy_.pop_back();
+}
+
+bool WorthQueues::Contains(uint32_t queue, Moment last, Item item) const {
+  const auto found = queues_[queue].items.find(last);
+  return found != queues_[queue].items.end() && found->second == item;
+}
+
+WorthQueues::Found WorthQueues::OldestIn(const Queue& queue, size_t bucket, Moment now) const {
+  // The oldest item that has not left the bucket: After(last, end) > now.
+  const Moment end = After(0, ReuseHazards::EndOf(bucket));
+  const auto oldest = now < end ? queue.items.begin() : queue.items.upper_bound(now - end);
+  if (oldest == queue.items.end()) return {};
+  const Moment enters = After(oldest->first, ReuseHazards::BeginOf(bucket));
+  if (enters <= now) return {.item = *oldest};
+  return {.enters = enters};
+}
+
+void WorthQueues::LookForCheapest(Queue* queue, Moment now) const {
+  queue->known = true;
+  queue->open = false;
+  queue->until = kForever;
+  queue->conclusion = hazards_->conclusion();
+  const auto& ranking = hazards_->Ranking(queue->id.of);
+  for (size_t rank = 0; rank < ranking.size(); ++rank) {
+    const Found found = OldestIn(*queue, ranking[rank], now);
+    if (found.item.has_value()) {
+      queue->rank = rank;
+      queue->cheapest = found.item->first;
+      queue->until =
+          std::min(queue->until, After(queue->cheapest, ReuseHazards::EndOf(ranking[rank])));
+      return;
+    }
+    if (found.enters.has_value()) {
+      queue->until = std::min(queue->until, *found.enters);
+    } else {
+      queue->open = true;
+    }
+  }
+  KVT_CHECK(false);  // Each item is in some bucket.
+}
+
+WorthQueues::Choice WorthQueues::FirstOf(Ranked ranked, Queue* queue, Moment now) const {
+  if (ranked != Ranked::kByWorth) {
+    return {.last = queue->items.begin()->first,
+            .worth = ranked == Ranked::kByWeight ? static_cast<double>(queue->id.weight) : 0.0};
+  }
+  if (!IsKnown(*queue, now)) LookForCheapest(queue, now);
+  return {.last = queue->cheapest,
+          .worth = WorthIn(*queue, hazards_->Ranking(queue->id.of)[queue->rank])};
+}
+
+std::optional<WorthQueues::Choice> WorthQueues::First(Ranked ranked, Moment now, uint32_t group) {
+  std::optional<Choice> first;
+  uint32_t first_queue = 0;
+  for (const uint32_t number : busy_) {
+    Queue& queue = queues_[number];
+    if (group != kAllGroups && queue.id.group != group) continue;
+    const Choice choice = FirstOf(ranked, &queue, now);
+    if (first.has_value() && !choice.LeavesBefore(*first)) continue;
+    first = choice;
+    first_queue = number;
+  }
+  if (first.has_value()) first->item = queues_[first_queue].items.find(first->last)->second;
+  return first;
+}
+
+WorthQueues::Walk::Walk(WorthQueues* queues, Ranked ranked, Moment now)
+    : queues_(queues), ranked_(ranked), now_(now) {
+  for (const uint32_t number : queues_->busy_) {
+    Queue& queue = queues_->queues_[number];
+    Cursor cursor{.queue = number, .choice = queues_->FirstOf(ranked_, &queue, now_)};
+    cursor.rank = queue.rank;
+    cursor.choice.item = queue.items.find(cursor.choice.last)->second;
+    cursors_.push_back(cursor);
+  }
+}
+
+bool WorthQueues::Walk::Advance(Cursor* cursor) const {
+  const Queue& queue = queues_->queues_[cursor->queue];
+  const auto next = queue.items.upper_bound(cursor->choice.last);
+  if (ranked_ != Ranked::kByWorth) {
+    if (next == queue.items.end()) return false;
+    cursor->choice.item = next->second;
+    cursor->choice.last = next->first;
+    return true;
+  }
+  // The next younger one, if it is in the same bucket; else the oldest of the next bucket of the
+  // ranking that has any.
+  const auto& ranking = queues_->hazards_->Ranking(queue.id.of);
+  std::optional<std::pair<Moment, Item>> item;
+  if (next != queue.items.end() && ReuseHazards::BucketOf(SecondsBetween(next->first, now_)) ==
+                                       ranking[cursor->rank]) {
+    item = *next;
+  }
+  while (!item.has_value() && ++cursor->rank < ranking.size()) {
+    item = queues_->OldestIn(queue, ranking[cursor->rank], now_).item;
+  }
+  if (!item.has_value()) return false;
+  cursor->choice = {.item = item->second,
+                    .last = item->first,
+                    .worth = queues_->WorthIn(queue, ranking[cursor->rank])};
+  return true;
+}
+
+std::optional<WorthQueues::Choice> WorthQueues::Walk::Next() {
+  const auto first = std::ranges::min_element(cursors_, [](const Cursor& a, const Cursor& b) {
+    return a.choice.LeavesBefore(b.choice);
+  });
+  if (first == cursors_.end()) return std::nullopt;
+  const Choice choice = first->choice;
+  if (!Advance(&*first)) cursors_.erase(first);
+  return choice;
+}
+
+}  // namespace kvtier

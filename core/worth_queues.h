@@ -1,0 +1,142 @@
+// WorthQueues keeps items in the order in which they would leave. By worth (Ranked), the one whose
+// room is worth the least comes first, and of two alike the one used longest ago. An item's worth is that of its
+// class at its age (ReuseHazards), times its weight, so the order of two items may turn around
+// while both wait.
+//
+// Items of one class, weight and group are a queue, by the time of their last use. In a queue the
+// buckets of age are ranked, so its cheapest item is found by looking for the first bucket of the
+// ranking that has one, and is remembered until an item can have aged into a cheaper bucket. The
+// cheapest of all is looked for among the queues that have items: some dozens.
+//
+// Pure bookkeeping. Executor thread only. A change costs O(log items), a choice
+// O(queues + log items). Memory: 16 bytes an item and 80 % of that again for the tree.
+#ifndef KVTIER_CORE_WORTH_QUEUES_H_
+#define KVTIER_CORE_WORTH_QUEUES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
+#include "core/reuse_hazards.h"
+#include "core/reuse_state.h"
+
+namespace kvtier {
+
+// Moments are microseconds of the caller's clock; no two items have the same.
+using Moment = uint64_t;
+constexpr double SecondsBetween(Moment earlier, Moment later) {
+  return static_cast<double>(later - earlier) * 1e-6;
+}
+
+class WorthQueues {
+ public:
+  using Item = uint32_t;
+  // How queues are told apart, and what they have in common.
+  struct QueueId {
+    ReuseClass of{};
+    int8_t weight = 0;   // As in ReuseState.
+    uint32_t group = 0;  // The caller's: choices are made in one group or in all.
+    friend bool operator==(const QueueId&, const QueueId&) = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const QueueId& id) {
+      return H::combine(std::move(h), id.of, id.weight, id.group);
+    }
+  };
+  // Which of two items leaves first.
+  enum class Ranked : uint8_t {
+    kByWorth,   // The one worth less.
+    kByWeight,  // The one whose queue has the lower weight; of two alike, the one used longer ago.
+    kByAge,     // The one used longer ago.
+  };
+  struct Choice {
+    Item item = 0;
+    Moment last = 0;  // Its last use.
+    // Uses a second that its room is expected to serve, times its weight; ranked by weight, that
+    // weight; by age, 0.
+    double worth = 0;
+    bool LeavesBefore(const Choice& other) const {
+      return worth != other.worth ? worth < other.worth : last < other.last;
+    }
+  };
+  static constexpr uint32_t kAllGroups = ~uint32_t{0};
+
+  // Does not own `hazards`.
+  explicit WorthQueues(const ReuseHazards* hazards) : hazards_(hazards) {}
+
+  // Returns the number of the queue, which is made if need be and stays.
+  uint32_t QueueOf(const QueueId& id);
+  const QueueId& IdOf(uint32_t queue) const { return queues_[queue].id; }
+  // REQUIRES of both: `last` is in no, or in that, queue; `queue` is a number of QueueOf().
+  void Add(uint32_t queue, Moment last, Item item);
+  void Remove(uint32_t queue, Moment last);
+  bool Contains(uint32_t queue, Moment last, Item item) const;
+  size_t size() const { return size_; }
+
+  // Returns the item of the group that leaves first at `now`; nullopt: it has none.
+  std::optional<Choice> First(Ranked ranked, Moment now, uint32_t group = kAllGroups);
+  // Returns how an item ranks, in the queue or not, that was used last at `last`.
+  Choice RankOf(Ranked ranked, uint32_t queue, Moment last, Moment now) const;
+
+  // Walk visits the items in the order in which they leave, as they rank at one moment. No item may be added or
+  // removed meanwhile.
+  class Walk {
+   public:
+    Walk(WorthQueues* queues, Ranked ranked, Moment now);
+    // Returns the next one; nullopt: all were visited.
+    std::optional<Choice> Next();
+
+   private:
+    struct Cursor {
+      uint32_t queue = 0;
+      size_t rank = 0;  // Place of its bucket in the ranking of the class.
+      Choice choice;
+    };
+    // Moves the cursor to the next item of its queue; false: there is none.
+    bool Advance(Cursor* cursor) const;
+
+    WorthQueues* const queues_;
+    const Ranked ranked_;
+    const Moment now_;
+    std::vector<Cursor> cursors_;
+  };
+
+ private:
+  using Items = absl::btree_map<Moment, Item>;
+  struct Queue {
+    QueueId id;
+    double factor = 1;  // By which its weight multiplies the worth of its class.
+    Items items;
+    size_t place = 0;  // In `busy_`, while it has items.
+    // The cheapest item, known while `known` and until `until`.
+    bool known = false;
+    bool open = false;  // An item that is added now may become cheaper than it before `until`.
+    size_t rank = 0;
+    Moment cheapest = 0;
+    Moment until = 0;
+    uint64_t conclusion = 0;
+  };
+  // An item found by its bucket, and when the answer may change.
+  struct Found {
+    std::optional<std::pair<Moment, Item>> item;
+    std::optional<Moment> enters;  // When the next younger one comes into the bucket.
+  };
+  Found OldestIn(const Queue& queue, size_t bucket, Moment now) const;
+  void LookForCheapest(Queue* queue, Moment now) const;
+  bool IsKnown(const Queue& queue, Moment now) const;
+  double WorthIn(const Queue& queue, size_t bucket) const;
+  // Returns the first item of a queue that has some, as a choice but for `item`.
+  Choice FirstOf(Ranked ranked, Queue* queue, Moment now) const;
+
+  const ReuseHazards* const hazards_;  // Not owned.
+  std::vector<Queue> queues_;
+  absl::flat_hash_map<QueueId, uint32_t> numbers_;
+  std::vector<uint32_t> busy_;  // Queues that have items.
+  size_t size_ = 0;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_WORTH_QUEUES_H_
