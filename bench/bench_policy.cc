@@ -195,6 +195,10 @@ absl::Status Run(const Arguments& arguments) {
 }
 
 int Main(std::span<char*> words) {
+  if (std::ranges::find(words, absl::string_view("--help")) != words.end()) {
+    PrintUsage(words[0]);
+    return 0;
+  }
   const absl::StatusOr<Arguments> arguments = ParseArguments(words);
   if (!arguments.ok()) {
     std::fprintf(stderr, "bench_policy: %s\n", std::string(arguments.status().message()).c_str());

@@ -24,7 +24,7 @@ inline constexpr uint32_t kNoBlock = std::numeric_limits<uint32_t>::max();
 // Why the model ended its answer, in the words of Anthropic's API, which recorded it.
 enum class StopReason : uint8_t { kUnknown, kToolUse, kEndTurn, kStopSequence, kMaxTokens };
 
-// What an engine could tell a cache about a request beside its blocks.
+// TraceHints is what an engine could tell a cache about a request beside its blocks.
 struct TraceHints {
   uint32_t session = 0;  // Number of the session in the trace, from 1; a sub-agent has its own.
   uint32_t turn = 0;     // Requests of the session before this one.

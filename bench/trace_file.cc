@@ -87,7 +87,7 @@ class Sessions {
   uint64_t blocks_in_one_ = 1;
   uint64_t next_name_ = 0;
   uint32_t sessions_ = 0;  // Number of the last one.
-  absl::flat_hash_map<std::pair<std::string, uint64_t>, uint64_t> names_;  // Of this session.
+  absl::flat_hash_map<std::pair<std::string, uint64_t>, uint64_t> names_;  // Names in this session.
 };
 
 uint64_t Sessions::NameOf(const std::string& model, uint64_t id) {

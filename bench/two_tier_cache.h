@@ -35,7 +35,7 @@ class TwoTierCache {
   // Serves every request of the trace, in order. REQUIRES: called once.
   ReplayResult Replay();
 
-  // What a block's record is taken to be: the size of none matters, they are all alike.
+  // Size of each block's record. It does not matter, since all are alike.
   static constexpr uint64_t kRecordBytes = uint64_t{1} << 20;
 
  private:

@@ -58,7 +58,7 @@ Trace Templates() {
 
 Trace SharedStems() {
   TraceGenerator generator("shared_stems", kSeed);
-  generator.AddSessions(kProjectAgent, 200, absl::ZeroDuration(), kSpan);
+  generator.AddSessions(kProjectAgent, 400, absl::ZeroDuration(), kSpan);
   return std::move(generator).Finish();
 }
 

@@ -13,7 +13,7 @@ if(KVTIER_GRPC)
   find_program(KVTIER_GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 endif()
 
-# Only bench_write_policy reads traces.
+# Only benchmarks and their tests read traces.
 pkg_check_modules(zstd IMPORTED_TARGET libzstd)
 find_package(nlohmann_json QUIET)
 set(KVTIER_TRACES OFF)

@@ -10,7 +10,7 @@
 namespace kvtier::bench {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 double Ratio(uint64_t a, uint64_t b) {
   return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
@@ -60,8 +60,8 @@ void PrintTwoTiers(const Sweep& sweep) {
   }
 }
 
-Json OneTierJson(const Sweep& sweep, const OneTierRow& row) {
-  Json policies = Json::object();
+OrderedJson OneTierJson(const Sweep& sweep, const OneTierRow& row) {
+  OrderedJson policies = OrderedJson::object();
   for (size_t i = 0; i < row.hits.size(); ++i) {
     policies[sweep.policies[i]->name] = {
         {"hit_percent", row.hits[i].HitPercent()},
@@ -72,7 +72,7 @@ Json OneTierJson(const Sweep& sweep, const OneTierRow& row) {
           {"policies", std::move(policies)}};
 }
 
-Json TwoTierJson(const TwoTierRow& row) {
+OrderedJson TwoTierJson(const TwoTierRow& row) {
   return {{"dram_percent", row.dram_percent},
           {"disk_percent", row.disk_percent},
           {"policy", row.host->name},
@@ -114,11 +114,11 @@ void PrintFigures(std::span<const Sweep> sweeps) {
 }
 
 std::string ToJson(std::span<const Sweep> sweeps) {
-  Json traces = Json::array();
+  OrderedJson traces = OrderedJson::array();
   for (const Sweep& sweep : sweeps) {
-    Json one_tier = Json::array();
+    OrderedJson one_tier = OrderedJson::array();
     for (const OneTierRow& row : sweep.one_tier) one_tier.push_back(OneTierJson(sweep, row));
-    Json two_tiers = Json::array();
+    OrderedJson two_tiers = OrderedJson::array();
     for (const TwoTierRow& row : sweep.two_tiers) two_tiers.push_back(TwoTierJson(row));
     traces.push_back({{"name", sweep.trace},
                       {"requests", sweep.requests},
@@ -127,7 +127,7 @@ std::string ToJson(std::span<const Sweep> sweeps) {
                       {"one_tier", std::move(one_tier)},
                       {"two_tiers", std::move(two_tiers)}});
   }
-  return Json{{"schema", 1}, {"traces", std::move(traces)}}.dump(2) + "\n";
+  return OrderedJson{{"schema", 1}, {"traces", std::move(traces)}}.dump(2) + "\n";
 }
 
 }  // namespace kvtier::bench
