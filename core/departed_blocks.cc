@@ -22,7 +22,7 @@ uint32_t DepartedBlocks::TagOf(const BlockKey& key) {
 }
 
 void DepartedBlocks::FitTo(size_t members) {
-  const size_t sets = std::bit_ceil(members * kDepartedPerBlock / kWays + 1);
+  const size_t sets = std::bit_ceil(std::max(members * kDepartedPerBlock, kMinDeparted) / kWays);
   if (sets > sets_.size()) Grow(sets);
 }
 

@@ -2,7 +2,7 @@
 // were used and when last, in 4 bytes each: when one comes back it goes on where it stood. Some
 // four times as many as the tier has are remembered; then the oldest are forgotten.
 //
-// An entry holds 12 bits of its key, so one in 400 blocks that were never here is taken for one
+// An entry holds 12 bits of its key, so one in 250 blocks that were never here is taken for one
 // that was. That costs a hit at most: nothing but an order of eviction asks.
 //
 // Pure bookkeeping. Executor thread only. O(1).
@@ -21,8 +21,9 @@
 
 namespace kvtier {
 
-// Entries for each block of the tier.
+// Entries for each block of the tier, and those of a small one.
 inline constexpr size_t kDepartedPerBlock = 4;
+inline constexpr size_t kMinDeparted = 65'536;
 
 class DepartedBlocks {
  public:

@@ -24,7 +24,7 @@ constexpr double kPriorMedianSeconds = 60;
 constexpr double kPriorSigma = 1.5;
 
 // Share of the evidence that is left after each conclusion.
-constexpr float kFading = 0.98F;
+constexpr float kFading = 0.995F;
 
 double PriorShareBefore(double seconds) {
   if (seconds <= 0) return 0;

@@ -10,11 +10,13 @@ namespace {
 
 // Lessons from one conclusion to the next: few as long as each tells much.
 constexpr size_t kLessonsPerConclusion = 512;
-// The score forgets half after so many sampled blocks were asked for, times the small cache.
-constexpr double kScoreCaches = 4;
-// The learnt order loses the lead when it finds so much less than LRU, and has it back when it
-// finds as much: it is not worth a change of order to follow each turn of luck.
-constexpr double kLosing = 0.99;
+// The score is of the last sampled blocks that were asked for: so many times what a small cache
+// holds, and not fewer than the second figure.
+constexpr double kScoredCaches = 16;
+constexpr double kMinScored = 1024;
+// The learnt order loses the lead when it finds this share of what is asked for less than LRU, and
+// has it back when it finds as much: a change of order for each turn of luck costs more.
+constexpr double kLosing = 0.003;
 
 }  // namespace
 
@@ -68,22 +70,21 @@ void ReuseSample::Asked(const BlockKey& key, const ReuseState& state, Moment now
   by_use_.emplace_hint(by_use_.end(), now, number);
   PutIntoLru(number, now);
   PutIntoLearnt(number, now);
-  while (watched_.size() > kWatchedPerSampled * std::min(capacity_, kMaxSampledBlocks)) {
-    Drop(by_use_.begin()->second, now);
-  }
+  if (watched_.size() > kMaxWatchedBlocks) Drop(by_use_.begin()->second, now);
   ConcludeIfDue(now);
 }
 
 void ReuseSample::Count(const Watched& watched) {
-  const double rate =
-      1 / (kScoreCaches * static_cast<double>(std::min(capacity_, kMaxSampledBlocks)) + 64);
-  const auto fade = [rate](double* count, bool found) {
-    *count += (found ? 1 : 0) - *count * rate;
+  const double scored =
+      kScoredCaches * static_cast<double>(std::min(capacity_, kMaxSampledBlocks)) + kMinScored;
+  const auto fade = [scored](double* count, bool found) {
+    *count += (found ? 1 : 0) - *count / scored;
   };
   fade(&score_.learnt, watched.in_learnt);
   fade(&score_.lru, watched.in_lru);
   fade(&score_.asked, true);
-  learnt_leads_ = score_.learnt >= score_.lru * (learnt_leads_ ? kLosing : 1);
+  const double allowed = learnt_leads_ ? kLosing * score_.asked : 0;
+  learnt_leads_ = score_.learnt + allowed >= score_.lru;
 }
 
 void ReuseSample::PutIntoLru(uint32_t number, Moment now) {

@@ -27,7 +27,7 @@ namespace kvtier {
 // Blocks that each small cache holds at most.
 inline constexpr size_t kMaxSampledBlocks = 2048;
 // Blocks that are watched: those of a small cache and four times as many that left it.
-inline constexpr size_t kWatchedPerSampled = 5;
+inline constexpr size_t kMaxWatchedBlocks = 5 * kMaxSampledBlocks;
 
 class ReuseSample {
  public:
