@@ -18,9 +18,8 @@ bool IsAsked(Arrival arrival) { return arrival != Arrival::kPrefetched; }
 EvictionOrder::EvictionOrder(EvictionPolicy policy)
     : policy_(policy),
       numbers_(0, ByKey{&places_}, ByKey{&places_}),
-      queues_(&hazards_),
-      sample_(policy == EvictionPolicy::kLearnt ? std::make_unique<ReuseSample>(&hazards_)
-                                                : nullptr) {}
+      learning_(policy == EvictionPolicy::kLearnt ? std::make_unique<Learning>() : nullptr),
+      queues_(learning_ == nullptr ? nullptr : &learning_->hazards) {}
 
 void EvictionOrder::AdvanceTo(absl::Time now) {
   began_ = std::min(began_, now);
@@ -71,16 +70,31 @@ uint32_t EvictionOrder::QueueFor(const Node& node) {
   return queues_.QueueOf(id);
 }
 
-void EvictionOrder::Refresh(uint32_t number) {
+void EvictionOrder::Enqueue(uint32_t number) {
   Node& node = places_[number];
-  const bool is_candidate = node.is_member && !node.is_held && node.children == 0;
-  if (is_candidate == node.is_candidate) return;
-  node.is_candidate = is_candidate;
-  if (is_candidate) {
-    node.queue = QueueFor(node);
-    queues_.Add(node.queue, node.last, number);
+  node.queue = QueueFor(node);
+  queues_.Add(node.queue, node.last, number);
+}
+
+void EvictionOrder::Dequeue(uint32_t number) {
+  Node& node = places_[number];
+  if (node.is_aside != 0) {
+    groups_[node.group].aside.erase(node.queue);
+    node.is_aside = 0;
   } else {
     queues_.Remove(node.queue, node.last);
+  }
+}
+
+void EvictionOrder::Refresh(uint32_t number) {
+  Node& node = places_[number];
+  const bool is_candidate = node.is_member != 0 && node.is_held == 0 && node.children == 0;
+  if (is_candidate == (node.is_candidate != 0)) return;
+  node.is_candidate = is_candidate ? 1 : 0;
+  if (is_candidate) {
+    Enqueue(number);
+  } else {
+    Dequeue(number);
   }
 }
 
@@ -88,23 +102,24 @@ template <typename Change>
 void EvictionOrder::Requeue(uint32_t number, Change change) {
   Node& node = places_[number];
   // Most are no candidates: they are held, or lie under another of their prefix.
-  if (node.is_candidate) queues_.Remove(node.queue, node.last);
+  if (node.is_candidate != 0) Dequeue(number);
   change(&node);
-  if (!node.is_candidate) return;
-  node.queue = QueueFor(node);
-  queues_.Add(node.queue, node.last, number);
+  if (node.is_candidate != 0) Enqueue(number);
 }
 
 ReuseState EvictionOrder::StateFor(const Newcomer& newcomer) const {
   ReuseState state;
-  if (const auto back = departed_.Find(newcomer.key, now_)) {
+  const auto departed = [this](const BlockKey& key) {
+    return learning_ == nullptr ? std::nullopt : learning_->departed.Find(key, now_);
+  };
+  if (const auto back = departed(newcomer.key)) {
     state = back->state;
     if (IsAsked(newcomer.arrival)) state.Use(back->seconds);
   } else if (newcomer.parent.has_value()) {
     const auto parent = numbers_.find(*newcomer.parent);
     if (parent != numbers_.end() && places_[*parent].is_member) {
       state = places_[*parent].state.OfChild();
-    } else if (const auto gone = departed_.Find(*newcomer.parent, now_)) {
+    } else if (const auto gone = departed(*newcomer.parent)) {
       state = gone->state.OfChild();
     }
   }
@@ -135,7 +150,8 @@ void EvictionOrder::Follow(uint32_t number, const BlockKey& parent) {
 }
 
 EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
-  if (policy_ == EvictionPolicy::kLearnt) departed_.FitTo(size_ + 1);
+  if (learning_ != nullptr) learning_->departed.FitTo(size_ + 1);
+  if (newcomer.group >= groups_.size()) groups_.resize(newcomer.group + 1);
   const uint32_t number = NumberOf(newcomer.key);
   KVT_CHECK(!places_[number].is_member);
   const ReuseState state = StateFor(newcomer);
@@ -143,12 +159,13 @@ EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
   places_[number].state = state;
   places_[number].last = now;
   places_[number].group = newcomer.group;
-  places_[number].is_member = true;
+  places_[number].is_member = 1;
   ++size_;
+  ++groups_[newcomer.group].members;
   if (newcomer.parent.has_value()) Follow(number, *newcomer.parent);
-  if (policy_ == EvictionPolicy::kLearnt) {
-    departed_.Remove(newcomer.key);
-    if (IsAsked(newcomer.arrival)) sample_->Asked(newcomer.key, state, now, size_);
+  if (learning_ != nullptr) {
+    learning_->departed.Remove(newcomer.key);
+    if (IsAsked(newcomer.arrival)) learning_->sample.Asked(newcomer.key, state, now, size_);
   }
   Refresh(number);
   return static_cast<Place>(number);
@@ -165,13 +182,13 @@ bool EvictionOrder::Admits(const Newcomer& newcomer) {
 }
 
 void EvictionOrder::Refuse(const Newcomer& newcomer) {
-  if (policy_ != EvictionPolicy::kLearnt) return;
+  if (learning_ == nullptr) return;
   const ReuseState state = StateFor(newcomer);
   const Moment now = Tick();
-  departed_.Remove(newcomer.key);
-  departed_.Add(newcomer.key, state, now);
-  sample_->Full(size_);
-  sample_->Asked(newcomer.key, state, now, size_);
+  learning_->departed.Remove(newcomer.key);
+  learning_->departed.Add(newcomer.key, state, now);
+  learning_->sample.Full(size_);
+  learning_->sample.Asked(newcomer.key, state, now, size_);
 }
 
 void EvictionOrder::Touch(Place place, const ReuseHint& hint) {
@@ -184,27 +201,28 @@ void EvictionOrder::Touch(Place place, const ReuseHint& hint) {
   Requeue(static_cast<uint32_t>(place), [&](Node* touched) {
     if (policy_ != EvictionPolicy::kFifo) touched->last = now;
     touched->state = state;
+    touched->was_aside = 0;
   });
-  if (policy_ == EvictionPolicy::kLearnt) sample_->Asked(node.key, state, now, size_);
+  if (learning_ != nullptr) learning_->sample.Asked(node.key, state, now, size_);
 }
 
 void EvictionOrder::Advise(Place place, const ReuseHint& hint) {
   Requeue(static_cast<uint32_t>(place), [&](Node* node) { node->state.TakeAdvice(hint); });
-  if (policy_ == EvictionPolicy::kLearnt) sample_->Changed(KeyOf(place), StateOf(place));
+  if (learning_ != nullptr) learning_->sample.Changed(KeyOf(place), StateOf(place));
 }
 
 void EvictionOrder::Hold(Place place) {
   Node& node = At(place);
-  KVT_CHECK(!node.is_held);
-  node.is_held = true;
+  KVT_CHECK(node.is_held == 0);
+  node.is_held = 1;
   ++held_;
   Refresh(static_cast<uint32_t>(place));
 }
 
 void EvictionOrder::Unhold(Place place) {
   Node& node = At(place);
-  KVT_CHECK(node.is_held);
-  node.is_held = false;
+  KVT_CHECK(node.is_held != 0);
+  node.is_held = 0;
   --held_;
   Refresh(static_cast<uint32_t>(place));
 }
@@ -213,13 +231,14 @@ void EvictionOrder::Erase(Place place) {
   const auto number = static_cast<uint32_t>(place);
   Node& node = places_[number];
   KVT_CHECK(node.is_member && !node.is_held);
-  node.is_member = false;
+  node.is_member = 0;
   Refresh(number);
-  if (policy_ == EvictionPolicy::kLearnt) {
-    sample_->Full(size_);
-    departed_.Add(node.key, node.state, node.last);
+  if (learning_ != nullptr) {
+    learning_->sample.Full(size_);
+    learning_->departed.Add(node.key, node.state, node.last);
   }
   --size_;
+  --groups_[node.group].members;
   const uint32_t parent = std::exchange(node.parent, kNone);
   ForgetIfUnknown(number);
   if (parent == kNone) return;
@@ -230,7 +249,7 @@ void EvictionOrder::Erase(Place place) {
 }
 
 EvictionPolicy EvictionOrder::followed() const {
-  if (policy_ != EvictionPolicy::kLearnt || sample_->learnt_leads()) return policy_;
+  if (policy_ != EvictionPolicy::kLearnt || learning_->sample.learnt_leads()) return policy_;
   return EvictionPolicy::kLru;
 }
 
@@ -247,10 +266,38 @@ WorthQueues::Ranked EvictionOrder::ranked() const {
   return WorthQueues::Ranked::kByAge;
 }
 
+std::optional<ReuseSample::Score> EvictionOrder::score() const {
+  if (learning_ == nullptr) return std::nullopt;
+  return learning_->sample.score();
+}
+
+std::optional<BlockKey> EvictionOrder::Victim() {
+  for (const Group& group : groups_) {
+    if (!group.aside.empty()) return places_[group.aside.begin()->second].key;
+  }
+  const auto victim = queues_.First(ranked(), now_);
+  if (!victim.has_value()) return std::nullopt;
+  return places_[victim->item].key;
+}
+
 std::optional<BlockKey> EvictionOrder::Victim(uint32_t group) {
+  if (aside(group) > 0) return places_[groups_[group].aside.begin()->second].key;
   const std::optional<WorthQueues::Choice> victim = queues_.First(ranked(), now_, group);
   if (!victim.has_value()) return std::nullopt;
   return places_[victim->item].key;
+}
+
+std::optional<EvictionOrder::SetAside> EvictionOrder::SetNextAside(uint32_t group) {
+  const std::optional<WorthQueues::Choice> next = queues_.First(ranked(), now_, group);
+  if (!next.has_value()) return std::nullopt;
+  Node& node = places_[next->item];
+  Dequeue(next->item);
+  node.is_aside = 1;
+  node.queue = next_aside_++;
+  groups_[group].aside.emplace(node.queue, next->item);
+  const bool again = node.was_aside != 0;
+  node.was_aside = 1;
+  return SetAside{.key = node.key, .again = again};
 }
 
 std::optional<uint32_t> EvictionOrder::Leaving::Next() {
@@ -271,7 +318,7 @@ void EvictionOrder::Leaving::Left(uint32_t number) {
   const uint32_t parent = order_->places_[number].parent;
   if (parent == kNone) return;
   const Node& node = order_->places_[parent];
-  if (!node.is_member || node.is_held || ++left_[parent] < node.children) return;
+  if (node.is_member == 0 || node.is_held != 0 || ++left_[parent] < node.children) return;
   // Its queue is where it would be if it were a candidate now.
   WorthQueues::Choice choice = order_->queues_.RankOf(order_->ranked(), order_->QueueFor(node),
                                                       node.last, order_->now_);
@@ -301,15 +348,25 @@ void EvictionOrder::Audit() const {
     const Node& node = places_[number];
     const auto of_it = children.find(number);
     KVT_CHECK(node.children == (of_it == children.end() ? 0 : of_it->second));
-    KVT_CHECK(node.is_candidate == (node.is_member && !node.is_held && node.children == 0));
+    KVT_CHECK((node.is_candidate != 0) ==
+              (node.is_member != 0 && node.is_held == 0 && node.children == 0));
     if (!node.is_candidate) continue;
-    KVT_CHECK(queues_.Contains(node.queue, node.last, number));
     ++candidates;
+    if (node.is_aside != 0) {
+      KVT_CHECK(groups_[node.group].aside.at(node.queue) == number);
+    } else {
+      KVT_CHECK(queues_.Contains(node.queue, node.last, number));
+    }
   }
-  KVT_CHECK(candidates == queues_.size());
+  size_t queued = queues_.size();
+  for (const Group& group : groups_) {
+    queued += group.aside.size();
+    members -= group.members;
+  }
+  KVT_CHECK(candidates == queued && members == 0);
   // No cycle of parents: then some member has no child.
   KVT_CHECK(size_ == 0 || held_ > 0 || candidates > 0);
-  if (sample_ != nullptr) sample_->Audit();
+  if (learning_ != nullptr) learning_->sample.Audit();
 }
 
 }  // namespace kvtier

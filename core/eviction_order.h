@@ -25,6 +25,8 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
 #include "core/arrival.h"
@@ -94,10 +96,23 @@ class EvictionOrder {
   // The last use of the most recent of all.
   Moment last_moment() const { return now_; }
 
-  // Returns the candidate that leaves next; nullopt: everything is held or the tier is empty.
-  std::optional<BlockKey> Victim(uint32_t group = WorthQueues::kAllGroups);
+  // Returns the candidate that leaves next, of a group or of all; nullopt: everything is held or the
+  // tier is empty.
+  std::optional<BlockKey> Victim(uint32_t group);
+  std::optional<BlockKey> Victim();
+  // Sets the candidate that leaves next of the group aside: it leaves before all that are not, in
+  // the order of setting aside, unless it is used, held or continued first. So what is to be done
+  // for a block that leaves can be done ahead of need.
+  struct SetAside {
+    BlockKey key;
+    bool again = false;  // It was set aside before, since its last use.
+  };
+  std::optional<SetAside> SetNextAside(uint32_t group);
+  size_t aside(uint32_t group) const { return group < groups_.size() ? groups_[group].aside.size() : 0; }
+  size_t members(uint32_t group) const { return group < groups_.size() ? groups_[group].members : 0; }
+
   // Returns the first one in the order of leaving for which `accept` is true, looking at `limit` at
-  // most.
+  // most. This one and the next leave out what is set aside.
   template <typename Accept>
   std::optional<BlockKey> VictimWhere(size_t limit, Accept accept) {
     WorthQueues::Walk walk = WalkOut();
@@ -129,7 +144,8 @@ class EvictionOrder {
   EvictionPolicy policy() const { return policy_; }
   // The order that is followed now: kLru while the learnt one finds less.
   EvictionPolicy followed() const;
-  const ReuseSample& sample() const { return *sample_; }
+  // What the referee has counted; nullopt: the policy is not kLearnt.
+  std::optional<ReuseSample::Score> score() const;
   void Audit() const;
 
  private:
@@ -137,14 +153,16 @@ class EvictionOrder {
   // What is known of one block: 40 bytes.
   struct Node {
     BlockKey key;
-    uint64_t last : 48 = 0;   // Moment of its last use.
-    uint64_t is_member : 1 = false;
-    uint64_t is_candidate : 1 = false;  // It is in its queue.
-    uint64_t is_held : 1 = false;
-    uint64_t group : 13 = 0;
-    uint32_t parent = kNone;  // Member or not; kNone: a root.
-    uint32_t children = 0;    // Member children.
-    uint32_t queue = 0;
+    uint64_t last : 48 = 0;  // Moment of its last use.
+    uint64_t group : 16 = 0;
+    uint32_t parent = kNone;      // Member or not; kNone: a root.
+    uint32_t children : 27 = 0;   // Member children.
+    uint32_t is_member : 1 = 0;
+    uint32_t is_held : 1 = 0;
+    uint32_t is_candidate : 1 = 0;  // It is in its queue, or set aside.
+    uint32_t is_aside : 1 = 0;
+    uint32_t was_aside : 1 = 0;  // Since its last use.
+    uint32_t queue = 0;          // Number of its queue; set aside: its place in `aside_`.
     ReuseState state;
   };
   static_assert(sizeof(Node) == 40);
@@ -160,6 +178,16 @@ class EvictionOrder {
       return key == (*places)[number].key;
     }
     bool operator()(uint32_t a, uint32_t b) const { return a == b; }
+  };
+  struct Group {
+    size_t members = 0;
+    absl::btree_map<uint32_t, uint32_t> aside;  // Numbers, by the order of setting aside.
+  };
+  // What only the learnt order has.
+  struct Learning {
+    ReuseHazards hazards;
+    DepartedBlocks departed;
+    ReuseSample sample{&hazards};
   };
   // Those that would leave one after the other, and parents when their last child would have left.
   class Leaving {
@@ -189,6 +217,9 @@ class EvictionOrder {
   uint32_t QueueFor(const Node& node);
   // Puts the block among the candidates or takes it out, as its state now demands.
   void Refresh(uint32_t number);
+  // REQUIRES of both: it is a candidate.
+  void Enqueue(uint32_t number);
+  void Dequeue(uint32_t number);
   // Changes the block by `change`, out of its queue and into the one where it belongs then.
   template <typename Change>
   void Requeue(uint32_t number, Change change);
@@ -203,10 +234,10 @@ class EvictionOrder {
   std::deque<Node> places_;
   std::vector<uint32_t> free_;
   absl::flat_hash_set<uint32_t, ByKey, ByKey> numbers_;  // Members, and the parents they name.
-  ReuseHazards hazards_;
+  const std::unique_ptr<Learning> learning_;  // Null: the policy is not kLearnt.
   WorthQueues queues_;
-  DepartedBlocks departed_;
-  std::unique_ptr<ReuseSample> sample_;
+  std::vector<Group> groups_;
+  uint32_t next_aside_ = 0;
 };
 
 }  // namespace kvtier
