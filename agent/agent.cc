@@ -31,7 +31,8 @@ absl::StatusOr<Agent::Memory> Agent::TakeMemory(const Options& options, const Se
   KVT_ASSIGN_OR_RETURN(memory.host, HostTier::Create(host));
   GpuTier::Options gpu{.bytes = options.gpu_bytes,
                        .max_bytes = options.gpu_max_bytes,
-                       .block_bytes = options.gpu_block_bytes};
+                       .block_bytes = options.gpu_block_bytes,
+                       .eviction = options.eviction.gpu};
   if (!options.gpu_tenant.empty()) {
     const Tenant* const tenant = options.tenants.Find(options.gpu_tenant);
     if (tenant == nullptr) {
@@ -69,7 +70,11 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
               .changes = &changes_,
               .residency = &residency_,
               .stats = &stats_.offload}),
-      index_({.domains = host_->domain_count(), .changes = &changes_, .disks = disks_.set()}),
+      index_({.domains = host_->domain_count(),
+              .host_eviction = options_.eviction.host,
+              .clock = executor_,
+              .changes = &changes_,
+              .disks = disks_.set()}),
       evictor_(&index_, host_.get(), &stats_.host),
       gpus_(std::move(memory.gpus), {.executor = executor_,
                                      .workers = seams.workers,

@@ -36,6 +36,7 @@
 #include "agent/sessions/worker_sessions.h"
 #include "agent/tenants.h"
 #include "core/byte_workers.h"
+#include "core/eviction_policy.h"
 #include "core/executor.h"
 #include "core/node.h"
 #include "core/task.h"
@@ -57,6 +58,7 @@ class Agent {
     uint64_t host_bytes = 0;  // Of all arenas; each tenant's domain gets an equal part.
     uint64_t slab_bytes = uint64_t{64} << 20;
     uint64_t staging_bytes = 0;  // Size of each session's region; 0: workers write the arena.
+    EvictionPolicies eviction;
     DiskWriteOptions disk_writes;
     uint64_t scrub_bytes_per_second = 0;       // Rate of each disk; 0: only when asked.
     uint64_t host_scrub_bytes_per_second = 0;  // Rate of host memory; 0: it is not scrubbed.

@@ -16,6 +16,7 @@
 #include "agent/flows/host_scrub.h"
 #include "agent/limits.h"
 #include "agent/tenants.h"
+#include "core/eviction_policy.h"
 #include "tier_disk/scrub.h"
 
 namespace kvtier {
@@ -46,6 +47,7 @@ struct AgentConfig {
   std::string disk_secret_dir;
   bool disk_buffered = false;                    // Page cache and fdatasync instead of O_DIRECT.
   uint64_t segment_bytes = uint64_t{256} << 20;  // Unit of reclaim; >= 2 slabs' block.
+  EvictionPolicies eviction;                     // Order in which blocks leave each tier.
   DiskWriteOptions disk_writes;                  // Of each disk: which blocks are written.
   // Read to verify records in the background, each second; 0: only when asked.
   uint64_t scrub_bytes_per_second = kScrubBytesPerSecond;

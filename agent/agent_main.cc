@@ -172,6 +172,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .slab_bytes = config.slab_bytes,
                      .staging_bytes =
                          config.worker_memory == WorkerMemory::kStaged ? config.staging_bytes : 0,
+                     .eviction = config.eviction,
                      .disk_writes = config.disk_writes,
                      .scrub_bytes_per_second = config.scrub_bytes_per_second,
                      .host_scrub_bytes_per_second = config.host_scrub_bytes_per_second,

@@ -99,20 +99,23 @@ LruDisk::LruDisk(const Trace& trace, uint64_t blocks)
   KVT_CHECK(blocks_ > 0);
 }
 
+void LruDisk::Touch(uint32_t block) {
+  if (const auto place = order_.Find(KeyOf(block))) order_.Touch(*place);
+}
+
 uint64_t LruDisk::Write(uint32_t block) {
-  if (leaves_.size() == blocks_) {
-    const BlockKey victim = *leaves_.Victim();
-    leaves_.Erase(victim);
+  if (order_.size() == blocks_) {
+    const BlockKey victim = *order_.Victim();
+    order_.Erase(*order_.Find(victim));
     const uint32_t parent = trace_.parents[BlockOf(victim)];
     if (parent != kNoBlock) --children_here_[parent];
   }
-  const uint32_t parent = trace_.parents[block];
-  std::optional<BlockKey> parent_key;
-  if (parent != kNoBlock) {
-    parent_key = KeyOf(parent);
+  EvictionOrder::Newcomer newcomer{.key = KeyOf(block)};
+  if (const uint32_t parent = trace_.parents[block]; parent != kNoBlock) {
+    newcomer.parent = KeyOf(parent);
     ++children_here_[parent];
   }
-  leaves_.Insert(KeyOf(block), parent_key);
+  order_.Insert(newcomer);
   return 1;
 }
 

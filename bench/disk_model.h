@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/trace.h"
-#include "core/lru_leaves.h"
+#include "core/eviction_order.h"
 
 namespace kvtier::bench {
 
@@ -69,16 +69,16 @@ class LruDisk : public DiskModel {
  public:
   // Does not own `trace`.
   LruDisk(const Trace& trace, uint64_t blocks);
-  bool Contains(uint32_t block) const override { return leaves_.Contains(KeyOf(block)); }
+  bool Contains(uint32_t block) const override { return order_.Contains(KeyOf(block)); }
   bool HasChildOf(uint32_t block) const override { return children_here_[block] > 0; }
-  void Touch(uint32_t block) override { leaves_.Touch(KeyOf(block)); }
+  void Touch(uint32_t block) override;
   uint64_t Write(uint32_t block) override;
 
  private:
   const Trace& trace_;
   const uint64_t blocks_;
   std::vector<uint32_t> children_here_;
-  LruLeaves leaves_;
+  EvictionOrder order_{EvictionPolicy::kLru};
 };
 
 }  // namespace kvtier::bench

@@ -70,41 +70,25 @@ uint32_t EvictionOrder::QueueFor(const Node& node) {
   return queues_.QueueOf(id);
 }
 
-void EvictionOrder::Enqueue(uint32_t number) {
+void EvictionOrder::Refresh(uint32_t number) {
   Node& node = places_[number];
-  node.queue = QueueFor(node);
-  queues_.Add(node.queue, node.last, number);
-}
-
-void EvictionOrder::Dequeue(uint32_t number) {
-  Node& node = places_[number];
-  if (node.is_aside != 0) {
-    groups_[node.group].aside.erase(node.queue);
-    node.is_aside = 0;
+  const bool belongs = IsCandidate(node) && node.is_aside == 0;
+  if (belongs == (node.is_queued != 0)) return;
+  if (belongs) {
+    node.queue = QueueFor(node);
+    queues_.Add(node.queue, node.last, number);
   } else {
     queues_.Remove(node.queue, node.last);
   }
+  node.is_queued = belongs ? 1 : 0;
 }
 
-void EvictionOrder::Refresh(uint32_t number) {
+void EvictionOrder::TakeOut(uint32_t number) {
   Node& node = places_[number];
-  const bool is_candidate = node.is_member != 0 && node.is_held == 0 && node.children == 0;
-  if (is_candidate == (node.is_candidate != 0)) return;
-  node.is_candidate = is_candidate ? 1 : 0;
-  if (is_candidate) {
-    Enqueue(number);
-  } else {
-    Dequeue(number);
-  }
-}
-
-template <typename Change>
-void EvictionOrder::Requeue(uint32_t number, Change change) {
-  Node& node = places_[number];
-  // Most are no candidates: they are held, or lie under another of their prefix.
-  if (node.is_candidate != 0) Dequeue(number);
-  change(&node);
-  if (node.is_candidate != 0) Enqueue(number);
+  if (node.is_queued != 0) queues_.Remove(node.queue, node.last);
+  if (node.is_aside != 0) groups_[node.group].aside.erase(node.queue);
+  node.is_queued = 0;
+  node.is_aside = 0;
 }
 
 ReuseState EvictionOrder::StateFor(const Newcomer& newcomer) const {
@@ -142,7 +126,7 @@ void EvictionOrder::Follow(uint32_t number, const BlockKey& parent) {
   }
   places_[number].parent = above;
   ++places_[above].children;
-  Refresh(above);
+  TakeOut(above);
   uint32_t height = 1;
   for (uint32_t up = above; up != kNone && height <= kMaxHeight; up = places_[up].parent) {
     places_[up].state.height = std::max<uint32_t>(places_[up].state.height, height++);
@@ -198,16 +182,20 @@ void EvictionOrder::Touch(Place place, const ReuseHint& hint) {
   if (state.touch_to_come == 0) state.Use(SecondsBetween(node.last, now));
   state.touch_to_come = 0;
   state.Take(hint);
-  Requeue(static_cast<uint32_t>(place), [&](Node* touched) {
-    if (policy_ != EvictionPolicy::kFifo) touched->last = now;
-    touched->state = state;
-    touched->was_aside = 0;
-  });
+  const auto number = static_cast<uint32_t>(place);
+  TakeOut(number);
+  if (policy_ != EvictionPolicy::kFifo) node.last = now;
+  node.state = state;
+  node.was_aside = 0;
+  Refresh(number);
   if (learning_ != nullptr) learning_->sample.Asked(node.key, state, now, size_);
 }
 
 void EvictionOrder::Advise(Place place, const ReuseHint& hint) {
-  Requeue(static_cast<uint32_t>(place), [&](Node* node) { node->state.TakeAdvice(hint); });
+  const auto number = static_cast<uint32_t>(place);
+  TakeOut(number);
+  places_[number].state.TakeAdvice(hint);
+  Refresh(number);
   if (learning_ != nullptr) learning_->sample.Changed(KeyOf(place), StateOf(place));
 }
 
@@ -231,8 +219,8 @@ void EvictionOrder::Erase(Place place) {
   const auto number = static_cast<uint32_t>(place);
   Node& node = places_[number];
   KVT_CHECK(node.is_member && !node.is_held);
+  TakeOut(number);
   node.is_member = 0;
-  Refresh(number);
   if (learning_ != nullptr) {
     learning_->sample.Full(size_);
     learning_->departed.Add(node.key, node.state, node.last);
@@ -271,9 +259,18 @@ std::optional<ReuseSample::Score> EvictionOrder::score() const {
   return learning_->sample.score();
 }
 
+// Those that are held meanwhile are few: the ones that somebody does something for.
+std::optional<BlockKey> EvictionOrder::FirstAside(uint32_t group) const {
+  if (group >= groups_.size()) return std::nullopt;
+  for (const auto& [at, number] : groups_[group].aside) {
+    if (places_[number].is_held == 0) return places_[number].key;
+  }
+  return std::nullopt;
+}
+
 std::optional<BlockKey> EvictionOrder::Victim() {
-  for (const Group& group : groups_) {
-    if (!group.aside.empty()) return places_[group.aside.begin()->second].key;
+  for (uint32_t group = 0; group < groups_.size(); ++group) {
+    if (const auto aside = FirstAside(group)) return aside;
   }
   const auto victim = queues_.First(ranked(), now_);
   if (!victim.has_value()) return std::nullopt;
@@ -281,7 +278,7 @@ std::optional<BlockKey> EvictionOrder::Victim() {
 }
 
 std::optional<BlockKey> EvictionOrder::Victim(uint32_t group) {
-  if (aside(group) > 0) return places_[groups_[group].aside.begin()->second].key;
+  if (const auto aside = FirstAside(group)) return aside;
   const std::optional<WorthQueues::Choice> victim = queues_.First(ranked(), now_, group);
   if (!victim.has_value()) return std::nullopt;
   return places_[victim->item].key;
@@ -291,7 +288,7 @@ std::optional<EvictionOrder::SetAside> EvictionOrder::SetNextAside(uint32_t grou
   const std::optional<WorthQueues::Choice> next = queues_.First(ranked(), now_, group);
   if (!next.has_value()) return std::nullopt;
   Node& node = places_[next->item];
-  Dequeue(next->item);
+  TakeOut(next->item);
   node.is_aside = 1;
   node.queue = next_aside_++;
   groups_[group].aside.emplace(node.queue, next->item);
@@ -332,6 +329,8 @@ void EvictionOrder::Audit() const {
   size_t members = 0;
   size_t held = 0;
   size_t candidates = 0;
+  size_t queued = 0;
+  size_t aside = 0;
   for (const uint32_t number : numbers_) {
     const Node& node = places_[number];
     if (!node.is_member) {
@@ -348,22 +347,23 @@ void EvictionOrder::Audit() const {
     const Node& node = places_[number];
     const auto of_it = children.find(number);
     KVT_CHECK(node.children == (of_it == children.end() ? 0 : of_it->second));
-    KVT_CHECK((node.is_candidate != 0) ==
-              (node.is_member != 0 && node.is_held == 0 && node.children == 0));
-    if (!node.is_candidate) continue;
-    ++candidates;
-    if (node.is_aside != 0) {
-      KVT_CHECK(groups_[node.group].aside.at(node.queue) == number);
-    } else {
+    candidates += IsCandidate(node) ? 1 : 0;
+    KVT_CHECK((node.is_queued != 0) == (IsCandidate(node) && node.is_aside == 0));
+    if (node.is_queued != 0) {
+      ++queued;
       KVT_CHECK(queues_.Contains(node.queue, node.last, number));
     }
+    if (node.is_aside != 0) {
+      ++aside;
+      KVT_CHECK(node.is_member != 0 && node.children == 0);
+      KVT_CHECK(groups_[node.group].aside.at(node.queue) == number);
+    }
   }
-  size_t queued = queues_.size();
   for (const Group& group : groups_) {
-    queued += group.aside.size();
+    aside -= group.aside.size();
     members -= group.members;
   }
-  KVT_CHECK(candidates == queued && members == 0);
+  KVT_CHECK(queued == queues_.size() && aside == 0 && members == 0);
   // No cycle of parents: then some member has no child.
   KVT_CHECK(size_ == 0 || held_ > 0 || candidates > 0);
   if (learning_ != nullptr) learning_->sample.Audit();

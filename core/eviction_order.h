@@ -10,8 +10,8 @@
 // Blocks of several groups (sizes of slots) share one order; a choice may be made within a group.
 //
 // Pure bookkeeping: no I/O, no threads; AdvanceTo() brings the time. Executor thread only.
-// Invariants, checked by Audit(): the candidates in the queues are exactly the members that are not
-// held and have no member child; last uses are unique; a block that is no member is known only
+// Invariants, checked by Audit(): what is in the queues are exactly the members that are not held,
+// have no member child and are not set aside; last uses are unique; a block that is no member is known only
 // while it is the parent of one.
 // Memory: 40 bytes a block, 5 to 11 for its key's hash, 16 for four that left, and 16 to 30 for
 // each block without a child; ReuseSample and ReuseHazards are of fixed size.
@@ -90,7 +90,9 @@ class EvictionOrder {
   const BlockKey& KeyOf(Place place) const { return At(place).key; }
   Moment LastUseOf(Place place) const { return At(place).last; }
   const ReuseState& StateOf(Place place) const { return At(place).state; }
-  bool IsCandidate(Place place) const { return At(place).is_candidate; }
+  bool IsCandidate(Place place) const { return IsCandidate(At(place)); }
+  // Whether the member was set aside since its last use.
+  bool WasSetAside(Place place) const { return At(place).was_aside != 0; }
   size_t size() const { return size_; }
   size_t held() const { return held_; }
   // The last use of the most recent of all.
@@ -101,8 +103,8 @@ class EvictionOrder {
   std::optional<BlockKey> Victim(uint32_t group);
   std::optional<BlockKey> Victim();
   // Sets the candidate that leaves next of the group aside: it leaves before all that are not, in
-  // the order of setting aside, unless it is used, held or continued first. So what is to be done
-  // for a block that leaves can be done ahead of need.
+  // the order of setting aside, unless it is used or continued first. So what is to be done for a
+  // block that leaves can be done ahead of need.
   struct SetAside {
     BlockKey key;
     bool again = false;  // It was set aside before, since its last use.
@@ -159,10 +161,10 @@ class EvictionOrder {
     uint32_t children : 27 = 0;   // Member children.
     uint32_t is_member : 1 = 0;
     uint32_t is_held : 1 = 0;
-    uint32_t is_candidate : 1 = 0;  // It is in its queue, or set aside.
+    uint32_t is_queued : 1 = 0;
     uint32_t is_aside : 1 = 0;
     uint32_t was_aside : 1 = 0;  // Since its last use.
-    uint32_t queue = 0;          // Number of its queue; set aside: its place in `aside_`.
+    uint32_t queue = 0;          // Its queue; set aside: its place in the order of setting aside.
     ReuseState state;
   };
   static_assert(sizeof(Node) == 40);
@@ -215,14 +217,14 @@ class EvictionOrder {
   ReuseState StateFor(const Newcomer& newcomer) const;
   void Follow(uint32_t number, const BlockKey& parent);
   uint32_t QueueFor(const Node& node);
-  // Puts the block among the candidates or takes it out, as its state now demands.
+  static bool IsCandidate(const Node& node) {
+    return node.is_member != 0 && node.is_held == 0 && node.children == 0;
+  }
+  // Puts the block into its queue or takes it out, as its state now demands.
   void Refresh(uint32_t number);
-  // REQUIRES of both: it is a candidate.
-  void Enqueue(uint32_t number);
-  void Dequeue(uint32_t number);
-  // Changes the block by `change`, out of its queue and into the one where it belongs then.
-  template <typename Change>
-  void Requeue(uint32_t number, Change change);
+  // Takes the block out of its queue, from where it was set aside, too; Refresh() puts it back.
+  void TakeOut(uint32_t number);
+  std::optional<BlockKey> FirstAside(uint32_t group) const;
   WorthQueues::Ranked ranked() const;
   WorthQueues::Walk WalkOut() { return {&queues_, ranked(), now_}; }
 

@@ -1,5 +1,7 @@
 #include "core/eviction_policy.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace kvtier {
 namespace {
 
@@ -22,11 +24,12 @@ absl::string_view EvictionPolicyName(EvictionPolicy policy) {
   return "priority";
 }
 
-std::optional<EvictionPolicy> ParseEvictionPolicy(absl::string_view name) {
+absl::StatusOr<EvictionPolicy> ParseEvictionPolicy(absl::string_view name) {
   for (const EvictionPolicy policy : kAllPolicies) {
     if (EvictionPolicyName(policy) == name) return policy;
   }
-  return std::nullopt;
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", name, "' is not learnt, lru, fifo or priority"));
 }
 
 }  // namespace kvtier

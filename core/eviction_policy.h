@@ -3,8 +3,8 @@
 #define KVTIER_CORE_EVICTION_POLICY_H_
 
 #include <cstdint>
-#include <optional>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace kvtier {
@@ -17,10 +17,16 @@ enum class EvictionPolicy : uint8_t {
   kPriority,  // The block of the lowest priority, and of those the one used longest ago.
 };
 
+// The policy of each tier.
+struct EvictionPolicies {
+  EvictionPolicy gpu = EvictionPolicy::kLearnt;
+  EvictionPolicy host = EvictionPolicy::kLearnt;
+};
+
 // Returns "learnt", "lru", "fifo" or "priority".
 absl::string_view EvictionPolicyName(EvictionPolicy policy);
-// Returns the policy of that name; nullopt: there is none.
-std::optional<EvictionPolicy> ParseEvictionPolicy(absl::string_view name);
+// Errors: kInvalidArgument, there is no policy of that name.
+absl::StatusOr<EvictionPolicy> ParseEvictionPolicy(absl::string_view name);
 
 }  // namespace kvtier
 

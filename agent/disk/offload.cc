@@ -13,7 +13,7 @@ namespace kvtier {
 
 Offloader::Offloader(const Parts& parts) : parts_(parts), serving_(parts.disks->disk_count()) {
   parts_.changes->Follow(this);
-  if (!at_commit()) cold_end_.emplace(parts_.host);
+  if (!at_commit()) cold_end_.emplace(parts_.index, parts_.host);
 }
 
 bool Offloader::WouldPromise(const BlockKey& key, uint64_t block_bytes) const {
@@ -26,10 +26,6 @@ void Offloader::Committed(const BlockKey& key, PromisedRoom room) {
 }
 
 void Offloader::Used(std::span<const HostBlock* const> run) {
-  if (cold_end_.has_value()) {
-    // The order is BlockIndex::Touch()'s: from the last block to the first.
-    for (auto block = run.rbegin(); block != run.rend(); ++block) cold_end_->Used(**block);
-  }
   if (!at_commit()) return;
   // The parents first: a child on disk without its parent is of no use.
   for (const HostBlock* const block : run) {
@@ -43,10 +39,9 @@ void Offloader::OnChange(const BlockChange& change) {
   if (delta.tier != Tier::kHost) return;
   if (delta.kind == Delta::Kind::kAdd) {
     parts_.admission->Entered(delta.key);
-    if (cold_end_.has_value()) cold_end_->Entered(*parts_.index->Find(delta.key));
-  } else if (cold_end_.has_value()) {
-    const bool unoffered = cold_end_->Left(delta.key);
-    if (unoffered && !parts_.index->In(Tier::kDisk, delta.key)) ++parts_.stats->evicted;
+  } else if (cold_end_.has_value() && !change.was_aside &&
+             !parts_.index->In(Tier::kDisk, delta.key)) {
+    ++parts_.stats->evicted;
   }
   if (!cold_end_.has_value() || pumping_soon_) return;
   pumping_soon_ = true;
@@ -254,7 +249,6 @@ Task<void> Offloader::Write(const Promise& promise) {
 void Offloader::Audit() const {
   KVT_CHECK(pending_.size() == queue_.size() + running_.size());
   for (const auto& [key, awaited] : awaited_) KVT_CHECK(pending_.contains(key));
-  if (cold_end_.has_value()) cold_end_->Audit();
 }
 
 }  // namespace kvtier

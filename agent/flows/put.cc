@@ -102,7 +102,10 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
     block.writer = std::move(room_in_pool->writer);
     offset = block.gpu.offset();
   } else {
-    const absl::StatusOr<uint64_t> place = ReserveInHost(run.session, room, &block);
+    const auto followers = static_cast<uint32_t>(run.keys.size() - i - 1);
+    reserving->block_room = room;
+    const absl::StatusOr<uint64_t> place =
+        ReserveInHost(run.session, followers, reserving, &block);
     if (absl::IsInvalidArgument(place.status())) return place.status();
     if (!place.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
     offset = *place;
@@ -113,18 +116,35 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
   return ReservedBlock{.state = ReservedBlock::State::kReserved, .id = *id, .offset = offset};
 }
 
-absl::StatusOr<uint64_t> Putter::ReserveInHost(SessionId session, const BlockRoom& room,
-                                               PendingBlock* block) {
+absl::StatusOr<HostSlot> Putter::TakeHostSlot(uint32_t followers, Reserving* reserving,
+                                              const PendingBlock& block) {
+  // What a disk has is not lost with its place in memory, so all of it comes in.
+  if (parts_.offloader != nullptr) {
+    return parts_.evictor->ReserveHost(block.domain, reserving->block_room);
+  }
+  absl::StatusOr<HostSlot> slot = parts_.evictor->ReserveHostFor(
+      block.domain, reserving->block_room,
+      {.meta = &block.meta,
+       .slot_bytes = reserving->block_room.slot_bytes,
+       .followers = followers,
+       .parent_refused = reserving->refused && block.meta.parent.has_value(),
+       .hint = block.hint});
+  reserving->refused = reserving->refused || absl::IsFailedPrecondition(slot.status());
+  return slot;
+}
+
+absl::StatusOr<uint64_t> Putter::ReserveInHost(SessionId session, uint32_t followers,
+                                               Reserving* reserving, PendingBlock* block) {
   // First: what finds no room to be written in evicts nothing.
   if (parts_.staging->enabled()) {
-    block->staged = parts_.staging->Take(session, SlotBytes(room.length));
+    block->staged = parts_.staging->Take(session, SlotBytes(reserving->block_room.length));
   }
   const bool nowhere = parts_.staging->enabled() && !block->staged;
   if (nowhere || parts_.reservations->TooMuchIsLate(block->domain)) {
     ++parts_.stats->host.declined;
     return absl::ResourceExhaustedError("reserve: no room to write in");
   }
-  KVT_ASSIGN_OR_RETURN(block->host, parts_.evictor->ReserveHost(block->domain, room));
+  KVT_ASSIGN_OR_RETURN(block->host, TakeHostSlot(followers, reserving, *block));
   return block->staged ? block->staged.offset() : block->host.offset().value;
 }
 

@@ -87,13 +87,19 @@ class Putter {
     Tier target = Tier::kHost;
     absl::Time deadline;
     PromisedRoom room;
+    bool refused = false;  // A block of it was worth no room.
+    BlockRoom block_room;  // Room that the block at hand gets.
   };
   absl::Status CheckTarget(const BlockRun& run, Tier target) const;
   absl::StatusOr<ReservedBlock> ReserveOne(const BlockRun& run, size_t i, Reserving* reserving);
   // Takes the slots of a block that goes to host memory, and returns where the worker writes.
-  // Errors: kResourceExhausted, no room; kInvalidArgument, it is larger than a slab.
-  absl::StatusOr<uint64_t> ReserveInHost(SessionId session, const BlockRoom& room,
-                                         PendingBlock* block);
+  // `followers` are the blocks of the run behind it. Errors: kResourceExhausted, no room;
+  // kInvalidArgument, it is larger than a slab.
+  absl::StatusOr<uint64_t> ReserveInHost(SessionId session, uint32_t followers,
+                                         Reserving* reserving, PendingBlock* block);
+  // Takes the slot in host memory. Errors: as ReserveInHost().
+  absl::StatusOr<HostSlot> TakeHostSlot(uint32_t followers, Reserving* reserving,
+                                        const PendingBlock& block);
   // Returns the room for those blocks of the run that would be reserved and that the disks would be
   // promised; for 0 blocks: there are none.
   DiskPromises::Put PromisedOf(const BlockRun& run, Tier target) const;

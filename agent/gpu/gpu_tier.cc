@@ -16,7 +16,7 @@ absl::StatusOr<GpuTier::Memory> GpuTier::TakeMemory(Device* device, Executor* ex
                                                     const Options& options,
                                                     std::span<std::byte> arena) {
   KVT_RETURN_IF_ERROR(device->Pin(arena));
-  Memory memory{.device = device, .domain = options.domain};
+  Memory memory{.device = device, .domain = options.domain, .eviction = options.eviction};
   memory.lanes = std::make_unique<LaneRunner>(device, executor, lanes_executor);
   KVT_ASSIGN_OR_RETURN(memory.pool, GpuPool::Create(device, memory.lanes.get(),
                                                     {.bytes = options.bytes,
@@ -32,7 +32,9 @@ GpuTier::GpuTier(Memory memory, const Node& node)
       blocks_({.pool = memory_.pool.get(),
                .domain = memory_.domain,
                .index = node.index,
-               .changes = node.changes}),
+               .changes = node.changes,
+               .eviction = memory_.eviction,
+               .clock = node.executor}),
       workers_(memory_.device, memory_.pool.get(), node.executor, node.scope),
       evictor_({.pool = memory_.pool.get(),
                 .blocks = &blocks_,

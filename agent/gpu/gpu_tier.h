@@ -51,6 +51,7 @@ class GpuTier {
     uint64_t block_bytes = 0;  // Size of the blocks that the pool is for.
     // Domain of the tenant that owns the pool. A process that maps the pool can read all of it.
     DomainId domain{};
+    EvictionPolicy eviction = EvictionPolicy::kLearnt;
   };
   // Memory on one device, and the lanes that fill it.
   struct Memory {
@@ -58,6 +59,7 @@ class GpuTier {
     std::unique_ptr<LaneRunner> lanes;
     std::unique_ptr<GpuPool> pool;
     DomainId domain{};
+    EvictionPolicy eviction = EvictionPolicy::kLearnt;
   };
   // The node around it; not owned.
   struct Node {

@@ -26,6 +26,8 @@ struct BlockChange {
   Delta delta;
   // Domain of the block; nullopt: a disk has it, and this node does not serve its tenant any more.
   std::optional<DomainId> domain;
+  // A block that left host memory had been set aside since its last use (EvictionOrder).
+  bool was_aside = false;
 };
 
 class BlockFollower {

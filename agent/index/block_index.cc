@@ -10,7 +10,17 @@
 namespace kvtier {
 
 BlockIndex::BlockIndex(const Parts& parts)
-    : PinHome(Tier::kHost), parts_(parts), host_(parts.domains), erasures_(parts.domains) {}
+    : PinHome(Tier::kHost), parts_(parts), erasures_(parts.domains) {
+  for (size_t domain = 0; domain < parts.domains; ++domain) {
+    host_.emplace_back(parts.host_eviction);
+  }
+}
+
+HostOrder& BlockIndex::OrderNow(DomainId domain) {
+  HostOrder& order = host_.at(static_cast<size_t>(domain));
+  order.AdvanceTo(parts_.clock->Now());
+  return order;
+}
 
 void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arrival,
                              const ReuseHint& hint) {
@@ -23,7 +33,7 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arriv
   block.offset = slot.offset().value;
   block.slot = std::move(slot);
   const DomainId domain = block.slot.domain();
-  block.place = OrderOf(block).Insert(meta, block.slot, arrival, hint);
+  block.place = OrderNow(domain).Insert(meta, block.slot, arrival, hint);
   reuse_facts_.Tell(
       {.kind = ReuseFact::Kind::kArrival, .key = meta.key, .arrival = arrival, .hint = hint});
   parts_.changes->Tell({.delta = {.kind = Delta::Kind::kAdd, .tier = Tier::kHost, .key = meta.key},
@@ -32,7 +42,7 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arriv
 
 void BlockIndex::WarmFor(DomainId domain, const BlockKey& key) const {
   blocks_.prefetch(key);
-  host_.at(static_cast<size_t>(domain)).WarmFor(key);
+  host_order(domain).WarmFor(key);
   parts_.changes->WarmFor(domain, key);
 }
 
@@ -40,11 +50,12 @@ HostSlot BlockIndex::UnpublishHost(const BlockKey& key) {
   const auto found = blocks_.find(key);
   KVT_CHECK(found != blocks_.end() && found->second.pins == 0);
   HostBlock& block = found->second;
-  OrderOf(block).Erase(std::exchange(block.place, nullptr), block.slot);
+  const bool was_aside = OrderOf(block).Erase(block.place, block.slot);
   HostSlot slot = std::move(block.slot);
   blocks_.erase(found);
   parts_.changes->Tell({.delta = {.kind = Delta::Kind::kRemove, .tier = Tier::kHost, .key = key},
-                        .domain = slot.domain()});
+                        .domain = slot.domain(),
+                        .was_aside = was_aside});
   return slot;
 }
 
@@ -108,6 +119,9 @@ std::vector<const HostBlock*> BlockIndex::Touch(std::span<const BlockKey> run,
                                                 const ReuseHint& hint) {
   std::vector<const HostBlock*> in_host;
   in_host.reserve(run.size());
+  const absl::Time now = parts_.clock->Now();
+  for (HostOrder& order : host_) order.AdvanceTo(now);
+  for (GpuBlocks* const pool : pools_) pool->AdvanceTo(now);
   for (auto key = run.rbegin(); key != run.rend(); ++key) {
     if (parts_.disks != nullptr) parts_.disks->Touch(*key, hint);
     if (const HostBlock* const block = Find(*key)) {
@@ -126,7 +140,7 @@ size_t BlockIndex::Advise(std::span<const BlockKey> run, const ReuseHint& hint) 
   for (const BlockKey& key : run) {
     const HostBlock* const block = Find(key);
     if (block != nullptr) {
-      OrderOf(*block).Advise(block->place, block->slot, hint);
+      OrderOf(*block).Advise(block->place, hint);
       reuse_facts_.Tell({.kind = ReuseFact::Kind::kAdvice, .key = key, .hint = hint});
     }
     if (block != nullptr || In(Tier::kGpu, key)) ++advised;
@@ -135,13 +149,13 @@ size_t BlockIndex::Advise(std::span<const BlockKey> run, const ReuseHint& hint) 
   return advised;
 }
 
-std::optional<BlockKey> BlockIndex::ColdestInHost(DomainId domain) const {
-  return host_.at(static_cast<size_t>(domain)).Victim();
+std::optional<BlockKey> BlockIndex::FirstToLeaveHost(DomainId domain) {
+  return OrderNow(domain).Victim();
 }
 
 std::vector<BlockKey> BlockIndex::VictimsInHost(DomainId domain, uint64_t slot_bytes,
                                                 const SlotPool& slots) {
-  return host_.at(static_cast<size_t>(domain)).VictimsFor(slot_bytes, slots);
+  return OrderNow(domain).VictimsFor(slot_bytes, slots);
 }
 
 size_t BlockIndex::blocks_in(Tier tier) const {
@@ -184,8 +198,7 @@ void BlockIndex::Audit() const {
   uint64_t pinned = 0;
   for (const auto& [key, block] : blocks_) {
     KVT_CHECK(block.meta.key == key && block.slot && block.offset == block.slot.offset().value);
-    KVT_CHECK(host_.at(static_cast<size_t>(block.slot.domain())).Contains(key));
-    KVT_CHECK(block.place->key() == key);
+    KVT_CHECK(host_order(block.slot.domain()).KeyOf(block.place) == key);
     if (block.pins > 0) pinned += block.meta.length;
   }
   KVT_CHECK(pinned == pinned_bytes());

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
@@ -23,6 +24,8 @@
 #include "core/arrival.h"
 #include "core/block_key.h"
 #include "core/block_proof.h"
+#include "core/clock.h"
+#include "core/eviction_policy.h"
 #include "core/node.h"
 #include "core/reuse_hint.h"
 #include "core/tier.h"
@@ -36,7 +39,7 @@ class GpuBlocks;
 // One block in host memory.
 struct HostBlock : ResidentBlock {
   HostSlot slot;
-  HostOrder::Place* place = nullptr;  // In the order of its domain.
+  HostOrder::Place place{};  // In the order of its domain.
   uint32_t hits = 0;                  // Since it came.
 };
 
@@ -45,6 +48,8 @@ class BlockIndex final : public PinHome {
   // None is owned.
   struct Parts {
     size_t domains = 1;  // Number of host domains; each has its own HostOrder.
+    EvictionPolicy host_eviction = EvictionPolicy::kLearnt;
+    const Clock* clock = nullptr;
     BlockChanges* changes = nullptr;
     DiskResidents* disks = nullptr;  // Null: no disk tier.
   };
@@ -90,23 +95,28 @@ class BlockIndex final : public PinHome {
   size_t Advise(std::span<const BlockKey> run, const ReuseHint& hint);
   ReuseFacts& reuse_facts() { return reuse_facts_; }
 
-  // Returns the coldest unpinned block with no child in the domain.
-  std::optional<BlockKey> ColdestInHost(DomainId domain) const;
+  // Returns the unpinned block with no child in the domain that leaves first.
+  std::optional<BlockKey> FirstToLeaveHost(DomainId domain);
+  // Returns the order of the domain, its clock moved to the present.
+  HostOrder& OrderNow(DomainId domain);
   // Returns HostOrder::VictimsFor(); `slots` are the domain's.
   std::vector<BlockKey> VictimsInHost(DomainId domain, uint64_t slot_bytes, const SlotPool& slots);
   // Returns HostOrder::From() of the domain.
   std::vector<BlockKey> InHostFrom(DomainId domain, size_t blocks, uint64_t bytes,
                                    uint64_t* offset) const {
-    return host_.at(static_cast<size_t>(domain)).From(offset, blocks, bytes);
+    return host_order(domain).From(offset, blocks, bytes);
   }
 
   const std::vector<GpuBlocks*>& pools() const { return pools_; }
   size_t domain_count() const { return host_.size(); }
+  const HostOrder& host_order(DomainId domain) const {
+    return host_.at(static_cast<size_t>(domain));
+  }
   size_t blocks_in(Tier tier) const;
   // Counts the copies of blocks in all tiers.
   size_t copies() const;
   size_t blocks_in_host(DomainId domain) const {
-    return host_.at(static_cast<size_t>(domain)).size();
+    return host_order(domain).size();
   }
   // Returns host and disk copies as adds, in the order of the keys: a snapshot.
   std::vector<Delta> Snapshot() const;
@@ -126,7 +136,7 @@ class BlockIndex final : public PinHome {
 
   const Parts parts_;
   absl::node_hash_map<BlockKey, HostBlock> blocks_;  // Nodes: pins point at them.
-  std::vector<HostOrder> host_;                      // By domain.
+  std::deque<HostOrder> host_;                       // By domain.
   std::vector<uint64_t> erasures_;                   // By domain.
   std::vector<GpuBlocks*> pools_;
   ReuseFacts reuse_facts_;

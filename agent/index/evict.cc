@@ -19,6 +19,17 @@ absl::StatusOr<HostSlot> Evictor::ReserveHost(DomainId domain, const BlockRoom& 
   return host_->Reserve(domain, room);
 }
 
+absl::StatusOr<HostSlot> Evictor::ReserveHostFor(DomainId domain, const BlockRoom& room,
+                                                 const HostOrder::Newcomer& newcomer) {
+  absl::StatusOr<HostSlot> slot = host_->Reserve(domain, room);
+  if (slot.ok() || !absl::IsResourceExhausted(slot.status())) return slot;
+  HostOrder& order = index_->OrderNow(domain);
+  if (order.Admits(newcomer)) return ReserveHost(domain, room);
+  order.Refuse(newcomer);
+  ++stats_->declined;
+  return absl::FailedPreconditionError("worth less than the blocks that are here");
+}
+
 void Evictor::EvictFromHost(const BlockKey& key) {
   DropFromHost(key);
   if (!index_->NearestTier(key).has_value()) evicted_.Add(key);
@@ -39,7 +50,7 @@ uint64_t Evictor::EvictAll() {
 
 uint64_t Evictor::EvictDomain(DomainId domain) {
   uint64_t evicted = 0;
-  while (const std::optional<BlockKey> victim = index_->ColdestInHost(domain)) {
+  while (const std::optional<BlockKey> victim = index_->FirstToLeaveHost(domain)) {
     EvictFromHost(*victim);
     ++evicted;
   }

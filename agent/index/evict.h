@@ -30,6 +30,10 @@ class Evictor {
   // Errors: kResourceExhausted, neither can be: what the domain has is pinned, leased or being
   // written; kInvalidArgument, larger than a slab.
   absl::StatusOr<HostSlot> ReserveHost(DomainId domain, const BlockRoom& room);
+  // The same for a block that a worker wants to put and that no disk would be given. Errors:
+  // kFailedPrecondition, too, in the learnt order: it is worth less than all that are here.
+  absl::StatusOr<HostSlot> ReserveHostFor(DomainId domain, const BlockRoom& room,
+                                          const HostOrder::Newcomer& newcomer);
   // The same of a space whose blocks are all of one length.
   absl::StatusOr<HostSlot> ReserveHost(DomainId domain, uint64_t block_bytes) {
     return ReserveHost(domain, ExactRoom(block_bytes));

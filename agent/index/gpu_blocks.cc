@@ -24,7 +24,9 @@ void GpuBlocks::Publish(const BlockMeta& meta, GpuSlot slot, Arrival arrival,
   block.meta = meta;
   block.offset = slot.offset();
   block.slot = std::move(slot);
-  order_.Insert(meta.key, meta.parent, arrival);
+  order_.AdvanceTo(parts_.clock->Now());
+  block.place = order_.Insert(
+      {.key = meta.key, .parent = meta.parent, .arrival = arrival, .hint = hint});
   parts_.index->reuse_facts().Tell({.kind = ReuseFact::Kind::kArrival,
                                     .tier = Tier::kGpu,
                                     .key = meta.key,
@@ -39,7 +41,7 @@ GpuSlot GpuBlocks::Unpublish(const BlockKey& key) {
   const auto found = blocks_.find(key);
   KVT_CHECK(found != blocks_.end() && found->second.pins == 0);
   GpuSlot slot = std::move(found->second.slot);
-  order_.Erase(key);
+  order_.Erase(found->second.place);
   by_slot_.erase(slot.ref().index);
   blocks_.erase(found);
   // Another pool of the node may have it still.
@@ -62,24 +64,27 @@ std::optional<Pin> GpuBlocks::PinOf(const BlockKey& key) {
 }
 
 void GpuBlocks::Touch(const BlockKey& key, const ReuseHint& hint) {
-  if (!Contains(key)) return;
-  order_.Touch(key);
+  const GpuBlock* const block = Find(key);
+  if (block == nullptr) return;
+  order_.Touch(block->place, hint);
   parts_.index->reuse_facts().Tell(
       {.kind = ReuseFact::Kind::kUse, .tier = Tier::kGpu, .key = key, .hint = hint});
 }
 
 void GpuBlocks::Advise(const BlockKey& key, const ReuseHint& hint) {
-  if (!Contains(key)) return;
+  const GpuBlock* const block = Find(key);
+  if (block == nullptr) return;
+  order_.Advise(block->place, hint);
   parts_.index->reuse_facts().Tell(
       {.kind = ReuseFact::Kind::kAdvice, .tier = Tier::kGpu, .key = key, .hint = hint});
 }
 
-std::optional<BlockKey> GpuBlocks::CheapestCopy() const {
+std::optional<BlockKey> GpuBlocks::CheapestCopy() {
   return order_.VictimWhere(kMaxCopiesLookedFor,
                             [this](const BlockKey& key) { return parts_.index->InLowerTier(key); });
 }
 
-std::vector<BlockKey> GpuBlocks::CheapestOnlyHere(size_t limit) const {
+std::vector<BlockKey> GpuBlocks::CheapestOnlyHere(size_t limit) {
   return order_.VictimsWhere(limit, kMaxCopiesLookedFor, [this](const BlockKey& key) {
     return !parts_.index->InLowerTier(key);
   });
@@ -111,7 +116,7 @@ void GpuBlocks::Audit() const {
   uint64_t pinned = 0;
   for (const auto& [key, block] : blocks_) {
     KVT_CHECK(block.meta.key == key && block.slot && block.offset == block.slot.offset());
-    KVT_CHECK(order_.Contains(key) && by_slot_.at(block.slot.ref().index) == key);
+    KVT_CHECK(order_.KeyOf(block.place) == key && by_slot_.at(block.slot.ref().index) == key);
     if (block.pins > 0) pinned += block.meta.length;
   }
   order_.Audit();

@@ -16,14 +16,16 @@
 #include "agent/index/block_index.h"
 #include "agent/index/pin.h"
 #include "core/arrival.h"
+#include "core/clock.h"
+#include "core/eviction_order.h"
 #include "core/reuse_hint.h"
-#include "core/reuse_leaves.h"
 #include "tier_gpu/gpu_pool.h"
 
 namespace kvtier {
 
 struct GpuBlock : ResidentBlock {
   GpuSlot slot;
+  EvictionOrder::Place place{};
 };
 
 class GpuBlocks final : public PinHome {
@@ -34,8 +36,11 @@ class GpuBlocks final : public PinHome {
     DomainId domain{};            // Domain of the tenant that the pool belongs to.
     BlockIndex* index = nullptr;  // Joined from the start.
     BlockChanges* changes = nullptr;
+    EvictionPolicy eviction = EvictionPolicy::kLearnt;
+    const Clock* clock = nullptr;
   };
-  explicit GpuBlocks(const Parts& parts) : PinHome(Tier::kGpu), parts_(parts) {
+  explicit GpuBlocks(const Parts& parts)
+      : PinHome(Tier::kGpu), parts_(parts), order_(parts.eviction) {
     parts_.index->Join(this);
   }
 
@@ -50,6 +55,8 @@ class GpuBlocks final : public PinHome {
   const GpuBlock* Find(const BlockKey& key) const;
   bool Contains(const BlockKey& key) const { return blocks_.contains(key); }
   std::optional<Pin> PinOf(const BlockKey& key) override;
+  // Moves the clock of the order; Touch() and Publish() are as of then.
+  void AdvanceTo(absl::Time now) { order_.AdvanceTo(now); }
   // Marks the block as just used. Ignores what is not here.
   void Touch(const BlockKey& key, const ReuseHint& hint);
   // Takes note of what the engine says of the block's next use, which is no use of it. Ignores what
@@ -57,19 +64,19 @@ class GpuBlocks final : public PinHome {
   void Advise(const BlockKey& key, const ReuseHint& hint);
 
   // Returns the unpinned block with no child in the pool whose slot is worth the least.
-  std::optional<BlockKey> Cheapest() const { return order_.Victim(); }
+  std::optional<BlockKey> Cheapest() { return order_.Victim(); }
   // Returns the same of those that host memory or a disk has, too; looks at the cheapest few only.
-  std::optional<BlockKey> CheapestCopy() const;
+  std::optional<BlockKey> CheapestCopy();
   // Returns the unpinned blocks that no lower tier has, in the order in which they would leave,
   // `limit` at most; looks at the cheapest few only.
-  std::vector<BlockKey> CheapestOnlyHere(size_t limit) const;
+  std::vector<BlockKey> CheapestOnlyHere(size_t limit);
   // Returns the blocks in slots from `first` on that nobody has pinned, by slot; `limit` at most.
   std::vector<BlockKey> UnheldFrom(uint32_t first, size_t limit) const;
   // Whether nobody has pinned the block, and no child of it is in the pool. REQUIRES of these two:
   // it is in the pool.
-  bool MayLeave(const BlockKey& key) const { return order_.IsCandidate(key); }
+  bool MayLeave(const BlockKey& key) const { return order_.IsCandidate(*order_.Find(key)); }
   // Returns another number than before when it was used meanwhile.
-  uint64_t LastUseOf(const BlockKey& key) const { return order_.LastUseOf(key); }
+  uint64_t LastUseOf(const BlockKey& key) const { return order_.LastUseOf(*order_.Find(key)); }
 
   size_t size() const { return blocks_.size(); }
   // Counts the blocks that host memory does not have. O(blocks).
@@ -85,12 +92,16 @@ class GpuBlocks final : public PinHome {
   void Audit() const;
 
  private:
-  void Hold(ResidentBlock* block) override { order_.Hold(block->meta.key); }
-  void Unhold(ResidentBlock* block) override { order_.Unhold(block->meta.key); }
+  void Hold(ResidentBlock* block) override {
+    order_.Hold(static_cast<GpuBlock*>(block)->place);
+  }
+  void Unhold(ResidentBlock* block) override {
+    order_.Unhold(static_cast<GpuBlock*>(block)->place);
+  }
 
   const Parts parts_;
   absl::node_hash_map<BlockKey, GpuBlock> blocks_;  // Nodes: pins point at them.
-  ReuseLeaves order_;
+  EvictionOrder order_;
   std::map<uint32_t, BlockKey> by_slot_;
 };
 

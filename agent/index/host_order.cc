@@ -8,13 +8,17 @@ namespace kvtier {
 
 HostOrder::Size& HostOrder::SizeOf(uint64_t slot_bytes) {
   const auto [size, added] = sizes_.try_emplace(slot_bytes);
-  if (added) size->second.queue = leaves_.AddQueue();
+  if (added) size->second.group = static_cast<uint32_t>(sizes_.size() - 1);
   return size->second;
 }
 
-HostOrder::Place* HostOrder::Insert(const BlockMeta& meta, const HostSlot& slot,
-                                    Arrival /*arrival*/, const ReuseHint& /*hint*/) {
-  Place* const place = leaves_.Insert(meta.key, meta.parent, SizeOf(slot.slot_bytes()).queue);
+HostOrder::Place HostOrder::Insert(const BlockMeta& meta, const HostSlot& slot, Arrival arrival,
+                                   const ReuseHint& hint) {
+  const Place place = order_.Insert({.key = meta.key,
+                                     .parent = meta.parent,
+                                     .arrival = arrival,
+                                     .hint = hint,
+                                     .group = SizeOf(slot.slot_bytes()).group});
   if (slot.slab() >= slabs_.size()) slabs_.resize(slot.slab() + 1);
   Slab& slab = slabs_[slot.slab()];
   if (slab.blocks++ == 0) {
@@ -23,52 +27,77 @@ HostOrder::Place* HostOrder::Insert(const BlockMeta& meta, const HostSlot& slot,
     slab.places.clear();
   }
   if (slot.number() >= slab.places.size()) slab.places.resize(slot.number() + 1);
-  KVT_CHECK(std::exchange(slab.places[slot.number()], place) == nullptr);
-  slab.ticks += place->tick();
+  KVT_CHECK(!std::exchange(slab.places[slot.number()], place).has_value());
+  slab.last_uses += order_.LastUseOf(place);
   return place;
 }
 
-void HostOrder::Touch(Place* place, const HostSlot& slot, const ReuseHint& /*hint*/) {
-  const uint64_t before = leaves_.Touch(place, SizeOf(slot.slot_bytes()).queue);
-  slabs_[slot.slab()].ticks += place->tick() - before;
+EvictionOrder::Newcomer HostOrder::InOrder(const Newcomer& newcomer) {
+  return {.key = newcomer.meta->key,
+          .parent = newcomer.meta->parent,
+          .hint = newcomer.hint,
+          .group = SizeOf(newcomer.slot_bytes).group,
+          .followers = newcomer.followers};
 }
 
-void HostOrder::Advise(Place* /*place*/, const HostSlot& /*slot*/, const ReuseHint& /*hint*/) {}
-
-void HostOrder::Erase(Place* place, const HostSlot& slot) {
+void HostOrder::Touch(Place place, const HostSlot& slot, const ReuseHint& hint) {
   Slab& slab = slabs_[slot.slab()];
-  slab.ticks -= place->tick();
-  --slab.blocks;
-  KVT_CHECK(std::exchange(slab.places[slot.number()], nullptr) == place);
-  leaves_.Erase(place);
+  slab.last_uses -= order_.LastUseOf(place);
+  order_.Touch(place, hint);
+  slab.last_uses += order_.LastUseOf(place);
 }
 
-void HostOrder::Hold(Place* place, const HostSlot& slot) {
-  leaves_.Hold(place);
+bool HostOrder::Erase(Place place, const HostSlot& slot) {
+  Slab& slab = slabs_[slot.slab()];
+  slab.last_uses -= order_.LastUseOf(place);
+  --slab.blocks;
+  KVT_CHECK(std::exchange(slab.places[slot.number()], std::nullopt) == place);
+  const bool was_aside = order_.WasSetAside(place);
+  order_.Erase(place);
+  return was_aside;
+}
+
+void HostOrder::Hold(Place place, const HostSlot& slot) {
+  order_.Hold(place);
   ++slabs_[slot.slab()].held;
 }
 
-void HostOrder::Unhold(Place* place, const HostSlot& slot) {
-  leaves_.Unhold(place);
+void HostOrder::Unhold(Place place, const HostSlot& slot) {
+  order_.Unhold(place);
   --slabs_[slot.slab()].held;
 }
 
 std::vector<BlockKey> HostOrder::VictimsFor(uint64_t slot_bytes, const SlotPool& slots) {
   Size& size = SizeOf(slot_bytes);
-  const std::optional<BlockKey> coldest = leaves_.VictimOf(size.queue);
-  if (coldest.has_value()) {
+  const std::optional<BlockKey> victim = order_.Victim(size.group);
+  if (victim.has_value()) {
     size.dropped += slot_bytes;
     // As long as the others have nothing, the size cannot be starved by them.
-    if (size.dropped < slots.slab_bytes() || sizes_.size() == 1) return {*coldest};
+    if (size.dropped < slots.slab_bytes() || sizes_.size() == 1) return {*victim};
     size.dropped = 0;
   }
   const std::optional<Choice> cheapest = CheapestSlab(slot_bytes, slots);
-  if (!coldest.has_value()) {
+  if (!victim.has_value()) {
     return cheapest.has_value() ? BlocksOf(cheapest->slab) : std::vector<BlockKey>();
   }
-  const auto age = static_cast<double>(leaves_.LastTick() - leaves_.TickOf(*coldest));
+  const auto age =
+      static_cast<double>(order_.last_moment() - order_.LastUseOf(*order_.Find(*victim)));
   if (cheapest.has_value() && cheapest->mean_age > age) return BlocksOf(cheapest->slab);
-  return {*coldest};
+  return {*victim};
+}
+
+std::optional<EvictionOrder::SetAside> HostOrder::SetNextAside(uint64_t slot_bytes) {
+  return order_.SetNextAside(SizeOf(slot_bytes).group);
+}
+
+std::vector<HostOrder::SizeUse> HostOrder::UseBySize() const {
+  std::vector<SizeUse> uses;
+  for (const auto& [slot_bytes, size] : sizes_) {
+    uses.push_back({.slot_bytes = slot_bytes,
+                    .blocks = order_.members(size.group),
+                    .aside = order_.aside(size.group)});
+  }
+  return uses;
 }
 
 std::optional<HostOrder::Choice> HostOrder::CheapestSlab(uint64_t slot_bytes,
@@ -81,8 +110,8 @@ std::optional<HostOrder::Choice> HostOrder::CheapestSlab(uint64_t slot_bytes,
     const SlotPool::SlabUse use = slots.UseOf(number);
     // A used slot without a block is reserved, late or being filled.
     if (use.used != slab.blocks || use.slot_bytes == slot_bytes) continue;
-    const double mean_age = static_cast<double>(leaves_.LastTick()) -
-                            static_cast<double>(slab.ticks) / static_cast<double>(slab.blocks);
+    const double mean_age = static_cast<double>(order_.last_moment()) - static_cast<double>(slab.last_uses) /
+                                                                      static_cast<double>(slab.blocks);
     const double cost = static_cast<double>(use.used * use.slot_bytes) / (mean_age + 1);
     if (cheapest.has_value() && cost >= least) continue;
     least = cost;
@@ -94,8 +123,8 @@ std::optional<HostOrder::Choice> HostOrder::CheapestSlab(uint64_t slot_bytes,
 std::vector<BlockKey> HostOrder::BlocksOf(uint32_t slab) const {
   std::vector<BlockKey> blocks;
   blocks.reserve(slabs_[slab].blocks);
-  for (const Place* const place : slabs_[slab].places) {
-    if (place != nullptr) blocks.push_back(place->key());
+  for (const std::optional<Place>& place : slabs_[slab].places) {
+    if (place.has_value()) blocks.push_back(order_.KeyOf(*place));
   }
   return blocks;
 }
@@ -108,11 +137,11 @@ std::vector<BlockKey> HostOrder::From(uint64_t* offset, size_t blocks, uint64_t 
     const uint64_t within = *offset > slab.offset ? *offset - slab.offset : 0;
     for (size_t number = (within + slab.slot_bytes - 1) / slab.slot_bytes;
          number < slab.places.size(); ++number) {
-      if (slab.places[number] == nullptr) continue;
+      if (!slab.places[number].has_value()) continue;
       const uint64_t at = slab.offset + number * slab.slot_bytes;
       if (at >= end || found.size() >= blocks) return found;
       if (found.empty()) end = at + bytes;
-      found.push_back(slab.places[number]->key());
+      found.push_back(order_.KeyOf(*slab.places[number]));
       *offset = at + 1;
     }
   }
@@ -120,25 +149,24 @@ std::vector<BlockKey> HostOrder::From(uint64_t* offset, size_t blocks, uint64_t 
 }
 
 void HostOrder::Audit() const {
-  leaves_.Audit();
+  order_.Audit();
   uint64_t blocks = 0;
   uint64_t held = 0;
-  uint64_t ticks = 0;
+  Moment last_uses = 0;
   for (const Slab& slab : slabs_) {
     KVT_CHECK(slab.held <= slab.blocks);
     uint32_t in_slots = 0;
-    for (const Place* const place : slab.places) {
-      if (place == nullptr) continue;
-      KVT_CHECK(leaves_.TickOf(place->key()) == place->tick());
-      ticks -= place->tick();
+    for (const std::optional<Place>& place : slab.places) {
+      if (!place.has_value()) continue;
+      last_uses -= order_.LastUseOf(*place);
       ++in_slots;
     }
     KVT_CHECK(in_slots == slab.blocks);
     blocks += slab.blocks;
     held += slab.held;
-    ticks += slab.ticks;
+    last_uses += slab.last_uses;
   }
-  KVT_CHECK(blocks == leaves_.size() && held == leaves_.held() && ticks == 0);
+  KVT_CHECK(blocks == order_.size() && held == order_.held() && last_uses == 0);
 }
 
 }  // namespace kvtier

@@ -1,14 +1,14 @@
 // HostOrder is the order in which the blocks of one domain leave host memory, and says which
 // of them go when a slot of some size is wanted and none is free.
 //
-// The coldest block of that size without a child goes, where there is one. Slots of another
+// The block of that size that EvictionOrder names goes, where there is one. Slots of another
 // size make room only when a whole slab of them leaves, so the blocks of one slab go, and
-// never more, where the size has no block that may leave, or where it is starved: its
-// coldest block was used later than the blocks of that slab on average. Whether it is
+// never more, where the size has no block that may leave, or where it is starved: the
+// block that it would drop was used later than the blocks of that slab on average. Whether it is
 // starved is looked at once for each slab's worth of bytes that a size drops of its own.
 // The slab is the one that costs least of those of other sizes that can be emptied: all
 // its used slots hold blocks that nobody holds. The cost of a slab is its used bytes over
-// the mean age of its blocks, and ages are counted in uses of the domain's blocks.
+// the mean age of its blocks.
 //
 // What is dropped with a slab may have children that stay. They are served again when their
 // parent is back, and are next to leave until then, for nobody can use them.
@@ -25,10 +25,11 @@
 #include <optional>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "core/arrival.h"
 #include "core/block_key.h"
 #include "core/block_proof.h"
-#include "core/lru_leaves.h"
+#include "core/eviction_order.h"
 #include "core/reuse_hint.h"
 #include "tier_host/host_tier.h"
 #include "tier_host/slot_pool.h"
@@ -38,59 +39,92 @@ namespace kvtier {
 class HostOrder {
  public:
   // A block's place in the order, which it keeps until Erase().
-  using Place = LruLeaves::Place;
+  using Place = EvictionOrder::Place;
 
+  explicit HostOrder(EvictionPolicy policy) : order_(policy) {}
+
+  // Moves the clock of the order; it stands still between calls.
+  void AdvanceTo(absl::Time now) { order_.AdvanceTo(now); }
   // Adds the block in `slot` as the most recent. REQUIRES: it is no member, and `slot` is
   // of the same domain in all calls.
-  Place* Insert(const BlockMeta& meta, const HostSlot& slot, Arrival arrival,
-                const ReuseHint& hint);
+  Place Insert(const BlockMeta& meta, const HostSlot& slot, Arrival arrival,
+               const ReuseHint& hint);
+  // A block that a worker wants to put.
+  struct Newcomer {
+    const BlockMeta* meta = nullptr;
+    uint64_t slot_bytes = 0;
+    uint32_t followers = 0;  // Blocks of the same request that continue it.
+    bool parent_refused = false;
+    ReuseHint hint{};
+  };
+  // Returns whether it is worth the room of the block of its size that would leave for it.
+  bool Admits(const Newcomer& newcomer) {
+    return !newcomer.parent_refused && order_.Admits(InOrder(newcomer));
+  }
+  // Remembers a block that got no room as if it had come and left.
+  void Refuse(const Newcomer& newcomer) { order_.Refuse(InOrder(newcomer)); }
   // Loads what Insert() of the block looks at into the processor's caches.
-  void WarmFor(const BlockKey& key) const { leaves_.WarmFor(key); }
+  void WarmFor(const BlockKey& key) const { order_.WarmFor(key); }
   // REQUIRES of these: the block of `place` is in `slot`; one that is erased is not held.
-  void Touch(Place* place, const HostSlot& slot, const ReuseHint& hint);
+  void Touch(Place place, const HostSlot& slot, const ReuseHint& hint);
   // Takes note of what the engine says of the block's next use, which is no use of it.
-  void Advise(Place* place, const HostSlot& slot, const ReuseHint& hint);
-  void Erase(Place* place, const HostSlot& slot);
+  void Advise(Place place, const ReuseHint& hint) { order_.Advise(place, hint); }
+  // Returns whether the block had been set aside since its last use.
+  bool Erase(Place place, const HostSlot& slot);
   // Held blocks never leave. Holds do not nest.
-  void Hold(Place* place, const HostSlot& slot);
-  void Unhold(Place* place, const HostSlot& slot);
+  void Hold(Place place, const HostSlot& slot);
+  void Unhold(Place place, const HostSlot& slot);
 
-  bool Contains(const BlockKey& key) const { return leaves_.Contains(key); }
-  size_t size() const { return leaves_.size(); }
+  bool Contains(const BlockKey& key) const { return order_.Contains(key); }
+  const BlockKey& KeyOf(Place place) const { return order_.KeyOf(place); }
+  const ReuseState& StateOf(Place place) const { return order_.StateOf(place); }
+  size_t size() const { return order_.size(); }
+  const EvictionOrder& order() const { return order_; }
   // Returns the blocks from `*offset` of the arena on, by offset, `blocks` of them at most, and
   // only those that begin less than `bytes` behind the first. Moves `*offset` behind the last of
   // them. Empty: there is none.
   std::vector<BlockKey> From(uint64_t* offset, size_t blocks, uint64_t bytes) const;
-  // The coldest block without a child that nobody holds, of any size.
-  std::optional<BlockKey> Victim() const { return leaves_.Victim(); }
-  // The blocks to drop so that `slots`, the domain's, has a slot of `slot_bytes`. Empty:
+  // Returns the block without a child that nobody holds that leaves first, of any size.
+  std::optional<BlockKey> Victim() { return order_.Victim(); }
+  // Returns the blocks to drop so that `slots`, the domain's, has a slot of `slot_bytes`. Empty:
   // no choice makes room.
   std::vector<BlockKey> VictimsFor(uint64_t slot_bytes, const SlotPool& slots);
+  // Sets the block that leaves next of those in slots of that size aside, as EvictionOrder does.
+  std::optional<EvictionOrder::SetAside> SetNextAside(uint64_t slot_bytes);
+  // What blocks in slots of one size take, and those of them that are set aside.
+  struct SizeUse {
+    uint64_t slot_bytes = 0;
+    uint64_t blocks = 0;
+    uint64_t aside = 0;
+  };
+  std::vector<SizeUse> UseBySize() const;
   void Audit() const;
 
  private:
   struct Size {
-    size_t queue = 0;      // Of `leaves_`.
+    uint32_t group = 0;    // Of `order_`.
     uint64_t dropped = 0;  // Bytes, one by one, since slabs were looked at.
   };
   struct Slab {
     uint64_t offset = 0;         // In the arena; as the next, of a slab with blocks.
     uint64_t slot_bytes = 0;     // Of each of its slots.
-    std::vector<Place*> places;  // By number of the slot, as far as blocks were; null: no block.
+    // By number of the slot, as far as blocks were; nullopt: no block.
+    std::vector<std::optional<Place>> places;
     uint32_t blocks = 0;
     uint32_t held = 0;   // Of those.
-    uint64_t ticks = 0;  // Sum of the blocks' last uses.
+    Moment last_uses = 0;  // Sum over the blocks.
   };
   struct Choice {
     uint32_t slab = 0;
-    double mean_age = 0;  // Of its blocks.
+    double mean_age = 0;  // Of its blocks, in moments.
   };
   // The slab that costs least of those of other sizes that can be emptied; nullopt: none.
   std::optional<Choice> CheapestSlab(uint64_t slot_bytes, const SlotPool& slots) const;
   std::vector<BlockKey> BlocksOf(uint32_t slab) const;
   Size& SizeOf(uint64_t slot_bytes);
+  EvictionOrder::Newcomer InOrder(const Newcomer& newcomer);
 
-  LruLeaves leaves_{0};             // One queue for each size.
+  EvictionOrder order_;             // One group for each size.
   std::map<uint64_t, Size> sizes_;  // By slot size.
   std::vector<Slab> slabs_;         // By number, as far as blocks were.
 };
