@@ -144,6 +144,7 @@ EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
   places_[number].last = now;
   places_[number].group = newcomer.group;
   places_[number].is_member = 1;
+  places_[number].was_aside = 0;
   ++size_;
   ++groups_[newcomer.group].members;
   if (newcomer.parent.has_value()) Follow(number, *newcomer.parent);
@@ -171,8 +172,8 @@ void EvictionOrder::Refuse(const Newcomer& newcomer) {
   const Moment now = Tick();
   learning_->departed.Remove(newcomer.key);
   learning_->departed.Add(newcomer.key, state, now);
-  learning_->sample.Full(size_);
-  learning_->sample.Asked(newcomer.key, state, now, size_);
+  learning_->sample.Full(size_, now_);
+  if (IsAsked(newcomer.arrival)) learning_->sample.Asked(newcomer.key, state, now, size_);
 }
 
 void EvictionOrder::Touch(Place place, const ReuseHint& hint) {
@@ -222,7 +223,7 @@ void EvictionOrder::Erase(Place place) {
   TakeOut(number);
   node.is_member = 0;
   if (learning_ != nullptr) {
-    learning_->sample.Full(size_);
+    learning_->sample.Full(size_, now_);
     learning_->departed.Add(node.key, node.state, node.last);
   }
   --size_;
