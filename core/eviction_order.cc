@@ -158,7 +158,13 @@ EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
 
 bool EvictionOrder::Admits(const Newcomer& newcomer) {
   if (followed() != EvictionPolicy::kLearnt) return true;
-  const std::optional<WorthQueues::Choice> victim = queues_.First(ranked(), now_, newcomer.group);
+  std::optional<WorthQueues::Choice> victim;
+  if (const auto aside = FirstAside(newcomer.group)) {
+    const Node& node = places_[*aside];
+    victim = queues_.RankOf(ranked(), QueueFor(node), node.last, now_);
+  } else {
+    victim = queues_.First(ranked(), now_, newcomer.group);
+  }
   if (!victim.has_value()) return true;
   const ReuseState state = StateFor(newcomer);
   const uint32_t queue = queues_.QueueOf(
@@ -261,25 +267,29 @@ std::optional<ReuseSample::Score> EvictionOrder::score() const {
 }
 
 // Those that are held meanwhile are few: the ones that somebody does something for.
-std::optional<BlockKey> EvictionOrder::FirstAside(uint32_t group) const {
+std::optional<uint32_t> EvictionOrder::FirstAside(uint32_t group) const {
   if (group >= groups_.size()) return std::nullopt;
   for (const auto& [at, number] : groups_[group].aside) {
-    if (places_[number].is_held == 0) return places_[number].key;
+    if (places_[number].is_held == 0) return number;
   }
   return std::nullopt;
 }
 
 std::optional<BlockKey> EvictionOrder::Victim() {
+  std::optional<uint32_t> first;
   for (uint32_t group = 0; group < groups_.size(); ++group) {
-    if (const auto aside = FirstAside(group)) return aside;
+    const std::optional<uint32_t> aside = FirstAside(group);
+    if (!aside.has_value()) continue;
+    if (!first.has_value() || places_[*aside].queue < places_[*first].queue) first = aside;
   }
-  const auto victim = queues_.First(ranked(), now_);
+  if (first.has_value()) return places_[*first].key;
+  const std::optional<WorthQueues::Choice> victim = queues_.First(ranked(), now_);
   if (!victim.has_value()) return std::nullopt;
   return places_[victim->item].key;
 }
 
 std::optional<BlockKey> EvictionOrder::Victim(uint32_t group) {
-  if (const auto aside = FirstAside(group)) return aside;
+  if (const auto aside = FirstAside(group)) return places_[*aside].key;
   const std::optional<WorthQueues::Choice> victim = queues_.First(ranked(), now_, group);
   if (!victim.has_value()) return std::nullopt;
   return places_[victim->item].key;

@@ -103,8 +103,8 @@ class EvictionOrder {
   std::optional<BlockKey> Victim(uint32_t group);
   std::optional<BlockKey> Victim();
   // Sets the candidate that leaves next of the group aside: it leaves before all that are not, in
-  // the order of setting aside, unless it is used or continued first. So what is to be done for a
-  // block that leaves can be done ahead of need.
+  // the order of setting aside, unless it is used, continued or advised of first. So what is to be
+  // done for a block that leaves can be done ahead of need.
   struct SetAside {
     BlockKey key;
     bool again = false;  // It was set aside before, since its last use.
@@ -224,7 +224,7 @@ class EvictionOrder {
   void Refresh(uint32_t number);
   // Takes the block out of its queue, from where it was set aside, too; Refresh() puts it back.
   void TakeOut(uint32_t number);
-  std::optional<BlockKey> FirstAside(uint32_t group) const;
+  std::optional<uint32_t> FirstAside(uint32_t group) const;
   WorthQueues::Ranked ranked() const;
   WorthQueues::Walk WalkOut() { return {&queues_, ranked(), now_}; }
 

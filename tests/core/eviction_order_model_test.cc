@@ -67,7 +67,7 @@ class PlainOrder {
     const auto rank = [&](const Member& member) {
       const uint64_t turn = aside ? *member.aside : 0;
       const int priority = policy_ == EvictionPolicy::kPriority ? member.priority : 0;
-      return std::tuple(aside ? member.group : 0, turn, aside ? 0 : priority, member.last);
+      return std::tuple(turn, aside ? 0 : priority, member.last);
     };
     for (Member& member : members_) {
       if (group.has_value() && member.group != *group) continue;
