@@ -156,7 +156,6 @@ void ReuseSample::Audit() const {
     in_learnt += watched.in_learnt ? 1 : 0;
   }
   KVT_CHECK(in_lru == lru_.size() && in_learnt == learnt_.size());
-  KVT_CHECK(lru_.size() <= capacity_ && learnt_.size() <= capacity_);
 }
 
 }  // namespace kvtier

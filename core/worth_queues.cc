@@ -19,25 +19,24 @@ Moment After(Moment last, double seconds) {
   return last + static_cast<Moment>(std::ceil(seconds * 1e6));
 }
 
+// Returns by what a weight multiplies a worth.
+double FactorOf(int8_t weight) { return std::exp2(weight / 2.0); }
+
 }  // namespace
 
 uint32_t WorthQueues::QueueOf(const QueueId& id) {
   const auto [number, added] = numbers_.try_emplace(id, static_cast<uint32_t>(queues_.size()));
-  if (added) queues_.push_back({.id = id, .factor = std::exp2(id.weight / 2.0)});
+  if (added) queues_.push_back({.id = id, .factor = FactorOf(id.weight)});
   return number->second;
 }
 
-double WorthQueues::WorthIn(const Queue& queue, size_t bucket) const {
-  return hazards_->Worth(queue.id.of, bucket) * queue.factor;
-}
-
-WorthQueues::Choice WorthQueues::RankOf(Ranked ranked, uint32_t number, Moment last,
+WorthQueues::Choice WorthQueues::RankOf(Ranked ranked, const QueueId& id, Moment last,
                                         Moment now) const {
-  const Queue& queue = queues_[number];
   Choice choice{.last = last};
-  if (ranked == Ranked::kByWeight) choice.worth = queue.id.weight;
+  if (ranked == Ranked::kByWeight) choice.worth = id.weight;
   if (ranked == Ranked::kByWorth) {
-    choice.worth = WorthIn(queue, ReuseHazards::BucketOf(SecondsBetween(last, now)));
+    choice.worth = hazards_->Worth(id.of, ReuseHazards::BucketOf(SecondsBetween(last, now))) *
+                   FactorOf(id.weight);
   }
   return choice;
 }
