@@ -11,6 +11,11 @@ namespace {
 // Blocks with children of the same request below them tell so two levels up.
 constexpr uint32_t kMaxHeight = 2;
 
+// What was learnt is followed from the first thousand lessons on, and refuses newcomers from the
+// second on: until then the order is LRU.
+constexpr uint64_t kConclusionsToFollow = 2;
+constexpr uint64_t kConclusionsToRefuse = 4;
+
 bool IsAsked(Arrival arrival) { return arrival != Arrival::kPrefetched; }
 
 }  // namespace
@@ -176,6 +181,7 @@ EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
 
 bool EvictionOrder::Admits(const Newcomer& newcomer) {
   if (followed() != EvictionPolicy::kLearnt) return true;
+  if (learning_->hazards.conclusions() < kConclusionsToRefuse) return true;
   const std::optional<WorthQueues::Choice> victim = queues_.First(ranked(), now_, newcomer.group);
   if (!victim.has_value()) return true;
   const ReuseState state = StateFor(newcomer);
@@ -262,8 +268,10 @@ void EvictionOrder::Erase(Place place) {
 }
 
 EvictionPolicy EvictionOrder::followed() const {
-  if (policy_ != EvictionPolicy::kLearnt || learning_->sample.learnt_leads()) return policy_;
-  return EvictionPolicy::kLru;
+  if (policy_ != EvictionPolicy::kLearnt) return policy_;
+  const bool leads = learning_->hazards.conclusions() >= kConclusionsToFollow &&
+                     learning_->sample.learnt_leads();
+  return leads ? policy_ : EvictionPolicy::kLru;
 }
 
 WorthQueues::Ranked EvictionOrder::ranked() const {

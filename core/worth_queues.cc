@@ -42,7 +42,7 @@ WorthQueues::Choice WorthQueues::RankOf(Ranked ranked, const QueueId& id, Moment
 }
 
 bool WorthQueues::IsKnown(const Queue& queue, Moment now) const {
-  return queue.known && now < queue.until && queue.conclusion == hazards_->conclusion();
+  return queue.known && now < queue.until && queue.conclusion == hazards_->conclusions();
 }
 
 void WorthQueues::Add(uint32_t number, Moment last, Item item) {
@@ -94,7 +94,7 @@ void WorthQueues::LookForCheapest(Queue* queue, Moment now) const {
   queue->known = true;
   queue->open = false;
   queue->until = kForever;
-  queue->conclusion = hazards_->conclusion();
+  queue->conclusion = hazards_->conclusions();
   const auto& ranking = hazards_->Ranking(queue->id.of);
   for (size_t rank = 0; rank < ranking.size(); ++rank) {
     const Found found = OldestIn(*queue, ranking[rank], now);

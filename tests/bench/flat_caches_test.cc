@@ -6,7 +6,7 @@
 #include <string>
 
 #include "bench/policy/lru_cache.h"
-#include "core/lru_leaves.h"
+#include "core/eviction_order.h"
 #include "tests/bench/small_traces.h"
 #include "tests/testing/test_seed.h"
 
