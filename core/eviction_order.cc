@@ -11,6 +11,11 @@ namespace {
 // Blocks with children of the same request below them tell so two levels up.
 constexpr uint32_t kMaxHeight = 2;
 
+// What was learnt is followed from the first thousand lessons on, and refuses newcomers from the
+// second on: until then the order is LRU.
+constexpr uint64_t kConclusionsToFollow = 2;
+constexpr uint64_t kConclusionsToRefuse = 4;
+
 bool IsAsked(Arrival arrival) { return arrival != Arrival::kPrefetched; }
 
 }  // namespace
@@ -19,7 +24,8 @@ EvictionOrder::EvictionOrder(EvictionPolicy policy)
     : policy_(policy),
       numbers_(0, ByKey{&places_}, ByKey{&places_}),
       learning_(policy == EvictionPolicy::kLearnt ? std::make_unique<Learning>() : nullptr),
-      queues_(learning_ == nullptr ? nullptr : &learning_->hazards) {}
+      queues_(learning_ == nullptr ? nullptr : &learning_->hazards),
+      bared_(learning_ == nullptr ? nullptr : &learning_->hazards) {}
 
 void EvictionOrder::AdvanceTo(absl::Time now) {
   began_ = std::min(began_, now);
@@ -59,7 +65,7 @@ bool EvictionOrder::Descends(uint32_t number, uint32_t ancestor) const {
   return number != kNone;
 }
 
-uint32_t EvictionOrder::QueueFor(const Node& node) {
+WorthQueues::QueueId EvictionOrder::QueueFor(const Node& node) const {
   WorthQueues::QueueId id{.group = static_cast<uint32_t>(node.group)};
   if (policy_ == EvictionPolicy::kLearnt) {
     id.of = node.state.Class();
@@ -67,28 +73,46 @@ uint32_t EvictionOrder::QueueFor(const Node& node) {
   } else if (policy_ == EvictionPolicy::kPriority) {
     id.weight = static_cast<int8_t>(node.state.ended != 0 ? 0 : node.state.priority);
   }
-  return queues_.QueueOf(id);
+  return id;
+}
+
+uint32_t EvictionOrder::AsideChildrenOf(uint32_t number) const {
+  const auto found = aside_children_.find(number);
+  return found == aside_children_.end() ? 0 : found->second;
 }
 
 void EvictionOrder::Refresh(uint32_t number) {
   Node& node = places_[number];
-  const bool belongs = IsCandidate(node) && node.is_aside == 0;
-  if (belongs == (node.is_queued != 0)) return;
-  if (belongs) {
-    node.queue = QueueFor(node);
-    queues_.Add(node.queue, node.last, number);
-  } else {
-    queues_.Remove(node.queue, node.last);
-  }
+  const bool is_bared = node.children > 0;
+  const bool belongs = node.is_member != 0 && node.is_held == 0 && node.is_aside == 0 &&
+                       (!is_bared || node.children == AsideChildrenOf(number));
+  if (belongs == (node.is_queued != 0) && (!belongs || is_bared == (node.is_bared != 0))) return;
+  if (node.is_queued != 0) QueuesOf(node).Remove(node.queue, node.last);
   node.is_queued = belongs ? 1 : 0;
+  node.is_bared = is_bared ? 1 : 0;
+  if (!belongs) return;
+  node.queue = QueuesOf(node).QueueOf(QueueFor(node));
+  QueuesOf(node).Add(node.queue, node.last, number);
 }
 
 void EvictionOrder::TakeOut(uint32_t number) {
+  BringBack(number);
   Node& node = places_[number];
-  if (node.is_queued != 0) queues_.Remove(node.queue, node.last);
-  if (node.is_aside != 0) groups_[node.group].aside.erase(node.queue);
+  if (node.is_queued != 0) QueuesOf(node).Remove(node.queue, node.last);
   node.is_queued = 0;
-  node.is_aside = 0;
+}
+
+void EvictionOrder::BringBack(uint32_t number) {
+  for (bool above = false; number != kNone && places_[number].is_aside != 0; above = true) {
+    Node& node = places_[number];
+    groups_[node.group].aside.erase(node.queue);
+    node.is_aside = 0;
+    if (above) Refresh(number);
+    number = node.parent;
+    if (number == kNone) return;
+    if (--aside_children_[number] == 0) aside_children_.erase(number);
+    Refresh(number);
+  }
 }
 
 ReuseState EvictionOrder::StateFor(const Newcomer& newcomer) const {
@@ -158,6 +182,7 @@ EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
 
 bool EvictionOrder::Admits(const Newcomer& newcomer) {
   if (followed() != EvictionPolicy::kLearnt) return true;
+  if (learning_->hazards.conclusions() < kConclusionsToRefuse) return true;
   std::optional<WorthQueues::Choice> victim;
   if (const auto aside = FirstAside(newcomer.group)) {
     const Node& node = places_[*aside];
@@ -167,8 +192,7 @@ bool EvictionOrder::Admits(const Newcomer& newcomer) {
   }
   if (!victim.has_value()) return true;
   const ReuseState state = StateFor(newcomer);
-  const uint32_t queue = queues_.QueueOf(
-      {.of = state.Class(), .weight = state.Weight(), .group = newcomer.group});
+  const WorthQueues::QueueId queue = {.of = state.Class(), .weight = state.Weight()};
   return queues_.RankOf(ranked(), queue, now_, now_).worth >= victim->worth;
 }
 
@@ -178,7 +202,7 @@ void EvictionOrder::Refuse(const Newcomer& newcomer) {
   const Moment now = Tick();
   learning_->departed.Remove(newcomer.key);
   learning_->departed.Add(newcomer.key, state, now);
-  learning_->sample.Full(size_, now_);
+  learning_->sample.Full(size_);
   if (IsAsked(newcomer.arrival)) learning_->sample.Asked(newcomer.key, state, now, size_);
 }
 
@@ -226,10 +250,17 @@ void EvictionOrder::Erase(Place place) {
   const auto number = static_cast<uint32_t>(place);
   Node& node = places_[number];
   KVT_CHECK(node.is_member && !node.is_held);
-  TakeOut(number);
+  if (node.is_aside != 0) {
+    groups_[node.group].aside.erase(node.queue);
+    node.is_aside = 0;
+    if (node.parent != kNone && --aside_children_[node.parent] == 0) {
+      aside_children_.erase(node.parent);
+    }
+  }
   node.is_member = 0;
+  Refresh(number);
   if (learning_ != nullptr) {
-    learning_->sample.Full(size_, now_);
+    learning_->sample.Full(size_);
     learning_->departed.Add(node.key, node.state, node.last);
   }
   --size_;
@@ -244,8 +275,10 @@ void EvictionOrder::Erase(Place place) {
 }
 
 EvictionPolicy EvictionOrder::followed() const {
-  if (policy_ != EvictionPolicy::kLearnt || learning_->sample.learnt_leads()) return policy_;
-  return EvictionPolicy::kLru;
+  if (policy_ != EvictionPolicy::kLearnt) return policy_;
+  const bool leads = learning_->hazards.conclusions() >= kConclusionsToFollow &&
+                     learning_->sample.learnt_leads();
+  return leads ? policy_ : EvictionPolicy::kLru;
 }
 
 WorthQueues::Ranked EvictionOrder::ranked() const {
@@ -266,11 +299,11 @@ std::optional<ReuseSample::Score> EvictionOrder::score() const {
   return learning_->sample.score();
 }
 
-// Those that are held meanwhile are few: the ones that somebody does something for.
+// Those that are held meanwhile, and those above them, are few: somebody does something for them.
 std::optional<uint32_t> EvictionOrder::FirstAside(uint32_t group) const {
   if (group >= groups_.size()) return std::nullopt;
   for (const auto& [at, number] : groups_[group].aside) {
-    if (places_[number].is_held == 0) return number;
+    if (IsCandidate(places_[number])) return number;
   }
   return std::nullopt;
 }
@@ -296,13 +329,20 @@ std::optional<BlockKey> EvictionOrder::Victim(uint32_t group) {
 }
 
 std::optional<EvictionOrder::SetAside> EvictionOrder::SetNextAside(uint32_t group) {
-  const std::optional<WorthQueues::Choice> next = queues_.First(ranked(), now_, group);
+  std::optional<WorthQueues::Choice> next = queues_.First(ranked(), now_, group);
+  const auto bared = bared_.First(ranked(), now_, group);
+  if (bared.has_value() && (!next.has_value() || bared->LeavesBefore(*next))) next = bared;
   if (!next.has_value()) return std::nullopt;
-  Node& node = places_[next->item];
-  TakeOut(next->item);
+  const uint32_t number = next->item;
+  TakeOut(number);
+  Node& node = places_[number];
   node.is_aside = 1;
   node.queue = next_aside_++;
-  groups_[group].aside.emplace(node.queue, next->item);
+  groups_[group].aside.emplace(node.queue, number);
+  if (node.parent != kNone) {
+    ++aside_children_[node.parent];
+    Refresh(node.parent);
+  }
   const bool again = node.was_aside != 0;
   node.was_aside = 1;
   return SetAside{.key = node.key, .again = again};
@@ -328,8 +368,8 @@ void EvictionOrder::Leaving::Left(uint32_t number) {
   const Node& node = order_->places_[parent];
   if (node.is_member == 0 || node.is_held != 0 || ++left_[parent] < node.children) return;
   // Its queue is where it would be if it were a candidate now.
-  WorthQueues::Choice choice = order_->queues_.RankOf(order_->ranked(), order_->QueueFor(node),
-                                                      node.last, order_->now_);
+  WorthQueues::Choice choice = order_->queues_.RankOf(
+      order_->ranked(), order_->QueueFor(node), node.last, order_->now_);
   choice.item = parent;
   bared_.push_back(choice);
 }
@@ -359,14 +399,18 @@ void EvictionOrder::Audit() const {
     const auto of_it = children.find(number);
     KVT_CHECK(node.children == (of_it == children.end() ? 0 : of_it->second));
     candidates += IsCandidate(node) ? 1 : 0;
-    KVT_CHECK((node.is_queued != 0) == (IsCandidate(node) && node.is_aside == 0));
+    const uint32_t aside_children = AsideChildrenOf(number);
+    KVT_CHECK((node.is_queued != 0) ==
+              (node.is_member != 0 && node.is_held == 0 && node.is_aside == 0 &&
+               node.children == aside_children));
     if (node.is_queued != 0) {
       ++queued;
-      KVT_CHECK(queues_.Contains(node.queue, node.last, number));
+      KVT_CHECK((node.is_bared != 0) == (node.children > 0));
+      KVT_CHECK((node.is_bared != 0 ? bared_ : queues_).Contains(node.queue, node.last, number));
     }
     if (node.is_aside != 0) {
       ++aside;
-      KVT_CHECK(node.is_member != 0 && node.children == 0);
+      KVT_CHECK(node.is_member != 0 && node.children == aside_children);
       KVT_CHECK(groups_[node.group].aside.at(node.queue) == number);
     }
   }
@@ -374,7 +418,7 @@ void EvictionOrder::Audit() const {
     aside -= group.aside.size();
     members -= group.members;
   }
-  KVT_CHECK(queued == queues_.size() && aside == 0 && members == 0);
+  KVT_CHECK(queued == queues_.size() + bared_.size() && aside == 0 && members == 0);
   // No cycle of parents: then some member has no child.
   KVT_CHECK(size_ == 0 || held_ > 0 || candidates > 0);
   if (learning_ != nullptr) learning_->sample.Audit();

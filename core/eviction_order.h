@@ -102,9 +102,9 @@ class EvictionOrder {
   // tier is empty.
   std::optional<BlockKey> Victim(uint32_t group);
   std::optional<BlockKey> Victim();
-  // Sets the candidate that leaves next of the group aside: it leaves before all that are not, in
-  // the order of setting aside, unless it is used, continued or advised of first. So what is to be
-  // done for a block that leaves can be done ahead of need.
+  // Sets the block that leaves next of the group aside, or the one whose children are all aside: it
+  // leaves before all that are not, in the order of setting aside, unless it is used, continued or
+  // advised of first. So what is to be done for a block that leaves can be done ahead of need.
   struct SetAside {
     BlockKey key;
     bool again = false;  // It was set aside before, since its last use.
@@ -158,10 +158,11 @@ class EvictionOrder {
     uint64_t last : 48 = 0;  // Moment of its last use.
     uint64_t group : 16 = 0;
     uint32_t parent = kNone;      // Member or not; kNone: a root.
-    uint32_t children : 27 = 0;   // Member children.
+    uint32_t children : 26 = 0;   // Member children.
     uint32_t is_member : 1 = 0;
     uint32_t is_held : 1 = 0;
     uint32_t is_queued : 1 = 0;
+    uint32_t is_bared : 1 = 0;  // Its queue is one of `bared_`: its children are all aside.
     uint32_t is_aside : 1 = 0;
     uint32_t was_aside : 1 = 0;  // Since its last use.
     uint32_t queue = 0;          // Its queue; set aside: its place in the order of setting aside.
@@ -216,7 +217,7 @@ class EvictionOrder {
   // Returns the state that the block has when it comes.
   ReuseState StateFor(const Newcomer& newcomer) const;
   void Follow(uint32_t number, const BlockKey& parent);
-  uint32_t QueueFor(const Node& node);
+  WorthQueues::QueueId QueueFor(const Node& node) const;
   static bool IsCandidate(const Node& node) {
     return node.is_member != 0 && node.is_held == 0 && node.children == 0;
   }
@@ -224,6 +225,10 @@ class EvictionOrder {
   void Refresh(uint32_t number);
   // Takes the block out of its queue, from where it was set aside, too; Refresh() puts it back.
   void TakeOut(uint32_t number);
+  // Ends the setting aside of the block, and of those above it.
+  void BringBack(uint32_t number);
+  uint32_t AsideChildrenOf(uint32_t number) const;
+  WorthQueues& QueuesOf(const Node& node) { return node.is_bared != 0 ? bared_ : queues_; }
   std::optional<uint32_t> FirstAside(uint32_t group) const;
   WorthQueues::Ranked ranked() const;
   WorthQueues::Walk WalkOut() { return {&queues_, ranked(), now_}; }
@@ -238,7 +243,9 @@ class EvictionOrder {
   absl::flat_hash_set<uint32_t, ByKey, ByKey> numbers_;  // Members, and the parents they name.
   const std::unique_ptr<Learning> learning_;  // Null: the policy is not kLearnt.
   WorthQueues queues_;
+  WorthQueues bared_;
   std::vector<Group> groups_;
+  absl::flat_hash_map<uint32_t, uint32_t> aside_children_;  // Children set aside, by their parent.
   uint32_t next_aside_ = 0;
 };
 

@@ -84,8 +84,6 @@ size_t ReuseHazards::BucketOf(double seconds) {
   return seconds >= EndOf(bucket) ? bucket + 1 : bucket;
 }
 
-ReuseHazards::ReuseHazards() : classes_(kReuseClasses), tables_(kReuseClasses) { Conclude({}); }
-
 void ReuseHazards::AddWait(double seconds, float weight, Evidence* to) {
   const size_t bucket = BucketOf(seconds);
   for (size_t i = 0; i < bucket; ++i) to->seconds[i] += weight * static_cast<float>(Widths()[i]);
@@ -133,7 +131,7 @@ ReuseHazards::Table ReuseHazards::TableFor(const Hazards& hazards) {
   return table;
 }
 
-void ReuseHazards::Conclude(std::span<const Waiting> waiting) {
+void ReuseHazards::WorkOut(std::span<const Waiting> waiting) {
   std::vector<Evidence> seen = classes_;
   for (const Waiting& wait : waiting) {
     AddWait(wait.seconds, 1, &seen[static_cast<size_t>(wait.of)]);
@@ -164,11 +162,15 @@ void ReuseHazards::Conclude(std::span<const Waiting> waiting) {
     tables_[c] = known ? TableFor(Drawn(seen[c], of_families[family], kWaitsOfFamily))
                        : tables_of_families[family];
   }
+}
+
+void ReuseHazards::Conclude(std::span<const Waiting> waiting) {
+  WorkOut(waiting);
   for (Evidence& evidence : classes_) {
     for (float& uses : evidence.uses) uses *= kFading;
     for (float& seconds : evidence.seconds) seconds *= kFading;
   }
-  ++conclusion_;
+  ++conclusions_;
   new_lessons_ = 0;
 }
 

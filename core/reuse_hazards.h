@@ -36,15 +36,15 @@ class ReuseHazards {
     double seconds = 0;
   };
 
-  ReuseHazards();
+  ReuseHazards() : classes_(kReuseClasses), tables_(kReuseClasses) { WorkOut({}); }
   // Learns that a block of the class waited `seconds` for its next use; `used` false: then it was
   // watched no longer.
   void Learn(ReuseClass of, double seconds, bool used);
   // Works out all worths anew from what was learnt and from those that wait, which count for this
   // time only. Costs some 0.2 ms; to be called after each few hundred lessons.
   void Conclude(std::span<const Waiting> waiting);
-  // Number of the last Conclude(): orders look at their queues anew when it changes.
-  uint64_t conclusion() const { return conclusion_; }
+  // Calls of Conclude() so far: orders look at their queues anew when that changes.
+  uint64_t conclusions() const { return conclusions_; }
   // Lessons since the last Conclude().
   size_t new_lessons() const { return new_lessons_; }
 
@@ -69,6 +69,7 @@ class ReuseHazards {
   };
   using Hazards = std::array<double, kBuckets>;
 
+  void WorkOut(std::span<const Waiting> waiting);
   const Table& TableOf(ReuseClass of) const { return tables_[static_cast<size_t>(of)]; }
   // Adds the time waited in each bucket, and nothing of uses.
   static void AddWait(double seconds, float weight, Evidence* to);
@@ -78,7 +79,7 @@ class ReuseHazards {
 
   std::vector<Evidence> classes_;
   std::vector<Table> tables_;
-  uint64_t conclusion_ = 0;
+  uint64_t conclusions_ = 0;
   size_t new_lessons_ = 0;
 };
 

@@ -19,31 +19,30 @@ Moment After(Moment last, double seconds) {
   return last + static_cast<Moment>(std::ceil(seconds * 1e6));
 }
 
+// Returns by what a weight multiplies a worth.
+double FactorOf(int8_t weight) { return std::exp2(weight / 2.0); }
+
 }  // namespace
 
 uint32_t WorthQueues::QueueOf(const QueueId& id) {
   const auto [number, added] = numbers_.try_emplace(id, static_cast<uint32_t>(queues_.size()));
-  if (added) queues_.push_back({.id = id, .factor = std::exp2(id.weight / 2.0)});
+  if (added) queues_.push_back({.id = id, .factor = FactorOf(id.weight)});
   return number->second;
 }
 
-double WorthQueues::WorthIn(const Queue& queue, size_t bucket) const {
-  return hazards_->Worth(queue.id.of, bucket) * queue.factor;
-}
-
-WorthQueues::Choice WorthQueues::RankOf(Ranked ranked, uint32_t number, Moment last,
+WorthQueues::Choice WorthQueues::RankOf(Ranked ranked, const QueueId& id, Moment last,
                                         Moment now) const {
-  const Queue& queue = queues_[number];
   Choice choice{.last = last};
-  if (ranked == Ranked::kByWeight) choice.worth = queue.id.weight;
+  if (ranked == Ranked::kByWeight) choice.worth = id.weight;
   if (ranked == Ranked::kByWorth) {
-    choice.worth = WorthIn(queue, ReuseHazards::BucketOf(SecondsBetween(last, now)));
+    choice.worth = hazards_->Worth(id.of, ReuseHazards::BucketOf(SecondsBetween(last, now))) *
+                   FactorOf(id.weight);
   }
   return choice;
 }
 
 bool WorthQueues::IsKnown(const Queue& queue, Moment now) const {
-  return queue.known && now < queue.until && queue.conclusion == hazards_->conclusion();
+  return queue.known && now < queue.until && queue.conclusion == hazards_->conclusions();
 }
 
 void WorthQueues::Add(uint32_t number, Moment last, Item item) {
@@ -52,11 +51,11 @@ void WorthQueues::Add(uint32_t number, Moment last, Item item) {
     queue.place = busy_.size();
     busy_.push_back(number);
   }
-  const bool is_youngest = queue.items.empty() || queue.items.rbegin()->first < last;
   queue.items.emplace_hint(queue.items.end(), last, item);
   ++size_;
-  // One that joins behind all others comes into each bucket after them, where there are any.
-  if (queue.known && (!is_youngest || queue.open)) queue.known = false;
+  // One that joins behind all that were there at the look comes into each bucket after them, where
+  // there were any.
+  if (queue.open || last < queue.youngest) queue.known = false;
 }
 
 void WorthQueues::Remove(uint32_t number, Moment last) {
@@ -94,8 +93,9 @@ WorthQueues::Found WorthQueues::OldestIn(const Queue& queue, size_t bucket, Mome
 void WorthQueues::LookForCheapest(Queue* queue, Moment now) const {
   queue->known = true;
   queue->open = false;
+  queue->youngest = queue->items.rbegin()->first;
   queue->until = kForever;
-  queue->conclusion = hazards_->conclusion();
+  queue->conclusion = hazards_->conclusions();
   const auto& ranking = hazards_->Ranking(queue->id.of);
   for (size_t rank = 0; rank < ranking.size(); ++rank) {
     const Found found = OldestIn(*queue, ranking[rank], now);

@@ -77,8 +77,8 @@ class WorthQueues {
 
   // Returns the item of the group that leaves first at `now`; nullopt: it has none.
   std::optional<Choice> First(Ranked ranked, Moment now, uint32_t group = kAllGroups);
-  // Returns how an item ranks, in the queue or not, that was used last at `last`.
-  Choice RankOf(Ranked ranked, uint32_t queue, Moment last, Moment now) const;
+  // Returns how an item of such a queue ranks, in the queue or not, that was used last at `last`.
+  Choice RankOf(Ranked ranked, const QueueId& id, Moment last, Moment now) const;
 
   // Walk visits the items in the order in which they leave, as they rank at one moment. No item may be added or
   // removed meanwhile.
@@ -112,7 +112,8 @@ class WorthQueues {
     size_t place = 0;  // In `busy_`, while it has items.
     // The cheapest item, known while `known` and until `until`.
     bool known = false;
-    bool open = false;  // An item that is added now may become cheaper than it before `until`.
+    bool open = false;  // An item that is added now may become cheaper than it before `until`;
+    Moment youngest = 0;  // so may one that was used before this: the youngest when it was found.
     size_t rank = 0;
     Moment cheapest = 0;
     Moment until = 0;
@@ -126,7 +127,9 @@ class WorthQueues {
   Found OldestIn(const Queue& queue, size_t bucket, Moment now) const;
   void LookForCheapest(Queue* queue, Moment now) const;
   bool IsKnown(const Queue& queue, Moment now) const;
-  double WorthIn(const Queue& queue, size_t bucket) const;
+  double WorthIn(const Queue& queue, size_t bucket) const {
+    return hazards_->Worth(queue.id.of, bucket) * queue.factor;
+  }
   // Returns the first item of a queue that has some, as a choice but for `item`.
   Choice FirstOf(Ranked ranked, Queue* queue, Moment now) const;
 

@@ -13,6 +13,7 @@
 #include "tests/agent/agent_rig.h"
 #include "tests/testing/fake_residents.h"
 #include "tests/testing/sim_random.h"
+#include "tests/testing/still_clock.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier {
@@ -46,7 +47,8 @@ class BlockIndexTest : public ::testing::Test {
   testing::FakeResidents disk_;
   BlockChanges changes_;
   Notes notes_;
-  BlockIndex index_{{.changes = &changes_, .disks = &disk_}};
+  testing::StillClock clock_;
+  BlockIndex index_{{.clock = &clock_, .changes = &changes_, .disks = &disk_}};
   TierStats stats_;
   Evictor evictor_{&index_, host_.get(), &stats_};
 };
@@ -68,7 +70,7 @@ TEST_F(BlockIndexTest, EvictTakesTheColdestLeafAndNeverAParentBeforeItsChild) {
   Publish(MetaOf(3, 2));
   Publish(MetaOf(9));
   std::vector<BlockKey> order;
-  while (const auto coldest = index_.ColdestInHost(kDomain)) {
+  while (const auto coldest = index_.FirstToLeaveHost(kDomain)) {
     order.push_back(*coldest);
     const HostSlot freed = index_.UnpublishHost(*coldest);
   }
@@ -107,9 +109,10 @@ TEST_F(BlockIndexTest, AdviceIsNoUse) {
   Publish(MetaOf(2));
   const BlockKey oldest = MetaOf(1).key;
   index_.Advise({&oldest, 1}, {.finish = FinishReason::kStop});
-  EXPECT_EQ(index_.ColdestInHost(kDomain), oldest);
+  const EvictionOrder& order = index_.OrderNow(kDomain).order();
+  EXPECT_EQ(order.LastUseOf(*order.Find(oldest)), order.LastUseOf(*order.Find(MetaOf(2).key)) - 1);
   index_.Touch({&oldest, 1}, ReuseHint());
-  EXPECT_EQ(index_.ColdestInHost(kDomain), MetaOf(2).key);
+  EXPECT_EQ(index_.FirstToLeaveHost(kDomain), MetaOf(2).key);
 }
 
 // Random operations against sets and counts.

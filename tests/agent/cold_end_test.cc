@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/testing/sim_random.h"
+#include "tests/testing/still_clock.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier {
@@ -23,7 +24,12 @@ BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo =
 
 class ColdEndTest : public ::testing::Test {
  protected:
-  ~ColdEndTest() override { cold_.Audit(); }
+  struct Leaving final : BlockFollower {
+    void OnChange(const BlockChange& change) override { was_aside = change.was_aside; }
+    bool was_aside = false;
+  };
+  ColdEndTest() { changes_.Follow(&leaving_); }
+  ~ColdEndTest() override { index_.Audit(); }
   // False: there is no slot for it.
   bool Put(uint64_t number, std::optional<uint64_t> parent = {}, uint64_t length = kPage) {
     absl::StatusOr<HostSlot> slot = host_->Reserve(kDomain, ExactRoom(length));
@@ -31,17 +37,16 @@ class ColdEndTest : public ::testing::Test {
     BlockMeta meta{.key = Key(number), .length = length};
     if (parent) meta.parent = Key(*parent);
     index_.PublishHost(meta, *std::move(slot), Arrival::kComputed, ReuseHint());
-    cold_.Entered(*index_.Find(meta.key));
     return true;
   }
   void Use(uint64_t number) {
     const BlockKey key = Key(number);
-    cold_.Used(*index_.Touch(std::span(&key, 1), ReuseHint()).at(0));
+    index_.Touch(std::span(&key, 1), ReuseHint());
   }
   // True: it had not been offered since its last use.
   bool Evict(const BlockKey& key) {
     const HostSlot freed = index_.UnpublishHost(key);
-    return cold_.Left(key);
+    return !leaving_.was_aside;
   }
   std::vector<uint64_t> TakeAll() {
     std::vector<uint64_t> taken;
@@ -52,8 +57,10 @@ class ColdEndTest : public ::testing::Test {
   std::unique_ptr<HostTier> host_ =
       *HostTier::Create({.domains = {{.name = "test", .bytes = 32 * kSlab}}, .slab_bytes = kSlab});
   BlockChanges changes_;
-  BlockIndex index_{{.changes = &changes_}};
-  ColdEnd cold_{host_.get()};
+  Leaving leaving_;
+  testing::StillClock clock_;
+  BlockIndex index_{{.clock = &clock_, .changes = &changes_}};
+  ColdEnd cold_{&index_, host_.get()};
 };
 
 constexpr uint64_t kAll = 256;  // Slots of the tier.
@@ -148,7 +155,7 @@ TEST_F(ColdEndTest, TheNextVictimIsReadyWhateverHappened) {
       ++next;
     }
     TakeAll();
-    if (step % 200 == 0) cold_.Audit();
+    if (step % 200 == 0) index_.Audit();
   }
 }
 

@@ -12,6 +12,7 @@
 #include "agent/index/block_index.h"
 #include "agent/index/host_order.h"
 #include "tests/testing/sim_random.h"
+#include "tests/testing/still_clock.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier {
@@ -61,7 +62,8 @@ struct Rig {
 
   std::unique_ptr<HostTier> host;
   BlockChanges changes;
-  BlockIndex index{{.changes = &changes}};
+  testing::StillClock clock;
+  BlockIndex index{{.host_eviction = EvictionPolicy::kLru, .clock = &clock, .changes = &changes}};
   TierStats stats;
   Evictor evictor{&index, host.get(), &stats};
 };

@@ -121,14 +121,14 @@ TEST(ReuseHazardsTest, ThoseThatWaitCountForThatConclusionOnly) {
 
 TEST(ReuseHazardsTest, LessonsCountFromTheNextConclusionOn) {
   ReuseHazards hazards;
-  const uint64_t conclusion = hazards.conclusion();
+  const uint64_t conclusion = hazards.conclusions();
   const double before = WorthAt(hazards, kUsed, 80);
   LearnTimes(&hazards, 1000, kUsed, 100, true);
   EXPECT_EQ(hazards.new_lessons(), 1000u);
   EXPECT_EQ(WorthAt(hazards, kUsed, 80), before);
   hazards.Conclude({});
   EXPECT_EQ(hazards.new_lessons(), 0u);
-  EXPECT_EQ(hazards.conclusion(), conclusion + 1);
+  EXPECT_EQ(hazards.conclusions(), conclusion + 1);
   EXPECT_NE(WorthAt(hazards, kUsed, 80), before);
 }
 
