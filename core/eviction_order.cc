@@ -190,6 +190,7 @@ bool EvictionOrder::Admits(const Newcomer& newcomer) {
 }
 
 void EvictionOrder::Refuse(const Newcomer& newcomer) {
+  ++refused_;
   if (learning_ == nullptr) return;
   const ReuseState state = StateFor(newcomer);
   const Moment now = Tick();
@@ -287,9 +288,16 @@ WorthQueues::Ranked EvictionOrder::ranked() const {
   return WorthQueues::Ranked::kByAge;
 }
 
-std::optional<ReuseSample::Score> EvictionOrder::score() const {
-  if (learning_ == nullptr) return std::nullopt;
-  return learning_->sample.score();
+void EvictionOrder::AddTo(EvictionSummary* summary) const {
+  summary->policy = policy_;
+  ++summary->orders;
+  summary->refused += refused_;
+  if (learning_ == nullptr) return;
+  summary->following_lru += followed() == EvictionPolicy::kLru ? 1 : 0;
+  const ReuseSample::Score& score = learning_->sample.score();
+  summary->score.learnt += score.learnt;
+  summary->score.lru += score.lru;
+  summary->score.asked += score.asked;
 }
 
 // Those that are held meanwhile, and those above them, are few: somebody does something for them.

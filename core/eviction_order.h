@@ -41,6 +41,15 @@
 
 namespace kvtier {
 
+// What the orders of one tier do: a domain of host memory and a GPU pool have one each.
+struct EvictionSummary {
+  EvictionPolicy policy = EvictionPolicy::kLearnt;
+  uint64_t orders = 0;
+  uint64_t following_lru = 0;  // Orders that are to learn and follow LRU now.
+  uint64_t refused = 0;        // Blocks that were worth less than all that were there.
+  ReuseSample::Score score;    // Sum over the orders.
+};
+
 class EvictionOrder {
  public:
   // Where a member stands; it keeps its place until Erase().
@@ -146,8 +155,8 @@ class EvictionOrder {
   EvictionPolicy policy() const { return policy_; }
   // The order that is followed now: kLru while the learnt one finds less.
   EvictionPolicy followed() const;
-  // What the referee has counted; nullopt: the policy is not kLearnt.
-  std::optional<ReuseSample::Score> score() const;
+  // Adds what this order does.
+  void AddTo(EvictionSummary* summary) const;
   void Audit() const;
 
  private:
@@ -238,6 +247,7 @@ class EvictionOrder {
   Moment now_ = 1;
   size_t size_ = 0;
   size_t held_ = 0;
+  uint64_t refused_ = 0;
   std::deque<Node> places_;
   std::vector<uint32_t> free_;
   absl::flat_hash_set<uint32_t, ByKey, ByKey> numbers_;  // Members, and the parents they name.

@@ -153,6 +153,17 @@ std::optional<BlockKey> BlockIndex::FirstToLeaveHost(DomainId domain) {
   return OrderNow(domain).Victim();
 }
 
+EvictionSummary BlockIndex::SummaryOf(Tier tier) const {
+  KVT_CHECK(tier != Tier::kDisk);
+  EvictionSummary summary;
+  if (tier == Tier::kHost) {
+    for (const HostOrder& order : host_) order.order().AddTo(&summary);
+  } else {
+    for (const GpuBlocks* const pool : pools_) pool->order().AddTo(&summary);
+  }
+  return summary;
+}
+
 std::vector<BlockKey> BlockIndex::VictimsInHost(DomainId domain, uint64_t slot_bytes,
                                                 const SlotPool& slots) {
   return OrderNow(domain).VictimsFor(slot_bytes, slots);
