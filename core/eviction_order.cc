@@ -168,6 +168,7 @@ EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
   places_[number].last = now;
   places_[number].group = newcomer.group;
   places_[number].is_member = 1;
+  places_[number].was_aside = 0;
   ++size_;
   ++groups_[newcomer.group].members;
   if (newcomer.parent.has_value()) Follow(number, *newcomer.parent);
@@ -182,7 +183,13 @@ EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
 bool EvictionOrder::Admits(const Newcomer& newcomer) {
   if (followed() != EvictionPolicy::kLearnt) return true;
   if (learning_->hazards.conclusions() < kConclusionsToRefuse) return true;
-  const std::optional<WorthQueues::Choice> victim = queues_.First(ranked(), now_, newcomer.group);
+  std::optional<WorthQueues::Choice> victim;
+  if (const auto aside = FirstAside(newcomer.group)) {
+    const Node& node = places_[*aside];
+    victim = queues_.RankOf(ranked(), QueueFor(node), node.last, now_);
+  } else {
+    victim = queues_.First(ranked(), now_, newcomer.group);
+  }
   if (!victim.has_value()) return true;
   const ReuseState state = StateFor(newcomer);
   const WorthQueues::QueueId queue = {.of = state.Class(), .weight = state.Weight()};
@@ -196,8 +203,8 @@ void EvictionOrder::Refuse(const Newcomer& newcomer) {
   const Moment now = Tick();
   learning_->departed.Remove(newcomer.key);
   learning_->departed.Add(newcomer.key, state, now);
-  learning_->sample.Full(size_);
-  learning_->sample.Asked(newcomer.key, state, now, size_);
+  learning_->sample.Full(size_, now_);
+  if (IsAsked(newcomer.arrival)) learning_->sample.Asked(newcomer.key, state, now, size_);
 }
 
 void EvictionOrder::Touch(Place place, const ReuseHint& hint) {
@@ -254,7 +261,7 @@ void EvictionOrder::Erase(Place place) {
   node.is_member = 0;
   Refresh(number);
   if (learning_ != nullptr) {
-    learning_->sample.Full(size_);
+    learning_->sample.Full(size_, now_);
     learning_->departed.Add(node.key, node.state, node.last);
   }
   --size_;
@@ -275,51 +282,54 @@ EvictionPolicy EvictionOrder::followed() const {
   return leads ? policy_ : EvictionPolicy::kLru;
 }
 
+// LRU and FIFO have one weight. A learnt order that follows LRU still has those of hints.
 WorthQueues::Ranked EvictionOrder::ranked() const {
-  switch (followed()) {
-    case EvictionPolicy::kLearnt:
-      return WorthQueues::Ranked::kByWorth;
-    case EvictionPolicy::kPriority:
-      return WorthQueues::Ranked::kByWeight;
-    case EvictionPolicy::kLru:
-    case EvictionPolicy::kFifo:
-      break;
-  }
-  return WorthQueues::Ranked::kByAge;
+  return followed() == EvictionPolicy::kLearnt ? WorthQueues::Ranked::kByWorth
+                                               : WorthQueues::Ranked::kByWeight;
 }
 
-void EvictionOrder::AddTo(EvictionSummary* summary) const {
-  summary->policy = policy_;
-  ++summary->orders;
-  summary->refused += refused_;
-  if (learning_ == nullptr) return;
-  summary->following_lru += followed() == EvictionPolicy::kLru ? 1 : 0;
-  const ReuseSample::Score& score = learning_->sample.score();
-  summary->score.learnt += score.learnt;
-  summary->score.lru += score.lru;
-  summary->score.asked += score.asked;
+void EvictionSummary::Add(const EvictionSummary& other) {
+  orders += other.orders;
+  following_lru += other.following_lru;
+  refused += other.refused;
+  score.learnt += other.score.learnt;
+  score.lru += other.score.lru;
+  score.asked += other.score.asked;
+}
+
+EvictionSummary EvictionOrder::Summary() const {
+  EvictionSummary summary{.policy = policy_, .orders = 1, .refused = refused_};
+  if (learning_ != nullptr) {
+    summary.following_lru = followed() == EvictionPolicy::kLru ? 1 : 0;
+    summary.score = learning_->sample.score();
+  }
+  return summary;
 }
 
 // Those that are held meanwhile, and those above them, are few: somebody does something for them.
-std::optional<BlockKey> EvictionOrder::FirstAside(uint32_t group) const {
+std::optional<uint32_t> EvictionOrder::FirstAside(uint32_t group) const {
   if (group >= groups_.size()) return std::nullopt;
   for (const auto& [at, number] : groups_[group].aside) {
-    if (IsCandidate(places_[number])) return places_[number].key;
+    if (IsCandidate(places_[number])) return number;
   }
   return std::nullopt;
 }
 
 std::optional<BlockKey> EvictionOrder::Victim() {
+  std::optional<uint32_t> first;
   for (uint32_t group = 0; group < groups_.size(); ++group) {
-    if (const auto aside = FirstAside(group)) return aside;
+    const std::optional<uint32_t> aside = FirstAside(group);
+    if (!aside.has_value()) continue;
+    if (!first.has_value() || places_[*aside].queue < places_[*first].queue) first = aside;
   }
-  const auto victim = queues_.First(ranked(), now_);
+  if (first.has_value()) return places_[*first].key;
+  const std::optional<WorthQueues::Choice> victim = queues_.First(ranked(), now_);
   if (!victim.has_value()) return std::nullopt;
   return places_[victim->item].key;
 }
 
 std::optional<BlockKey> EvictionOrder::Victim(uint32_t group) {
-  if (const auto aside = FirstAside(group)) return aside;
+  if (const auto aside = FirstAside(group)) return places_[*aside].key;
   const std::optional<WorthQueues::Choice> victim = queues_.First(ranked(), now_, group);
   if (!victim.has_value()) return std::nullopt;
   return places_[victim->item].key;

@@ -4,7 +4,7 @@
 //
 // Learnt (kLearnt): the block whose room is worth the least leaves, as WorthQueues ranks them, and a
 // newcomer that is worth less than all that are here is refused. ReuseSample teaches the order and
-// watches that it finds no less than LRU; while it does find less, the order is LRU.
+// watches that it finds no less than LRU; while it does find less, the order is LRU, and hints count alone.
 // LRU, FIFO, priority: see EvictionPolicy. They refuse nobody.
 //
 // Blocks of several groups (sizes of slots) share one order; a choice may be made within a group.
@@ -48,6 +48,8 @@ struct EvictionSummary {
   uint64_t following_lru = 0;  // Orders that are to learn and follow LRU now.
   uint64_t refused = 0;        // Blocks that were worth less than all that were there.
   ReuseSample::Score score;    // Sum over the orders.
+  // Adds those of another order with the same policy.
+  void Add(const EvictionSummary& other);
 };
 
 class EvictionOrder {
@@ -112,8 +114,8 @@ class EvictionOrder {
   std::optional<BlockKey> Victim(uint32_t group);
   std::optional<BlockKey> Victim();
   // Sets the block that leaves next of the group aside, or the one whose children are all aside: it
-  // leaves before all that are not, in the order of setting aside, unless it is used or continued
-  // first. So what is to be done for a block that leaves can be done ahead of need.
+  // leaves before all that are not, in the order of setting aside, unless it is used, continued or
+  // advised of first. So what is to be done for a block that leaves can be done ahead of need.
   struct SetAside {
     BlockKey key;
     bool again = false;  // It was set aside before, since its last use.
@@ -155,8 +157,8 @@ class EvictionOrder {
   EvictionPolicy policy() const { return policy_; }
   // The order that is followed now: kLru while the learnt one finds less.
   EvictionPolicy followed() const;
-  // Adds what this order does.
-  void AddTo(EvictionSummary* summary) const;
+  // Returns what this order does.
+  EvictionSummary Summary() const;
   void Audit() const;
 
  private:
@@ -238,7 +240,7 @@ class EvictionOrder {
   void BringBack(uint32_t number);
   uint32_t AsideChildrenOf(uint32_t number) const;
   WorthQueues& QueuesOf(const Node& node) { return node.is_bared != 0 ? bared_ : queues_; }
-  std::optional<BlockKey> FirstAside(uint32_t group) const;
+  std::optional<uint32_t> FirstAside(uint32_t group) const;
   WorthQueues::Ranked ranked() const;
   WorthQueues::Walk WalkOut() { return {&queues_, ranked(), now_}; }
 

@@ -156,10 +156,14 @@ std::optional<BlockKey> BlockIndex::FirstToLeaveHost(DomainId domain) {
 EvictionSummary BlockIndex::SummaryOf(Tier tier) const {
   KVT_CHECK(tier != Tier::kDisk);
   EvictionSummary summary;
+  const auto add = [&summary](const EvictionOrder& order) {
+    summary.policy = order.policy();
+    summary.Add(order.Summary());
+  };
   if (tier == Tier::kHost) {
-    for (const HostOrder& order : host_) order.order().AddTo(&summary);
+    for (const HostOrder& order : host_) add(order.order());
   } else {
-    for (const GpuBlocks* const pool : pools_) pool->order().AddTo(&summary);
+    for (const GpuBlocks* const pool : pools_) add(pool->order());
   }
   return summary;
 }

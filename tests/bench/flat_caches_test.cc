@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -49,26 +48,26 @@ TEST(FlatCachesTest, WTinyLfuRefusesWhatIsLessFrequentThanItsVictim) {
   EXPECT_EQ(HitsOf("w_tiny_lfu", 2, "AAAbcbcA"), "-hh----h");
 }
 
-TEST(FlatCachesTest, LruIsLruOverTheLeavesOfTheTree) {
+TEST(FlatCachesTest, LruIsTheOrderOfEvictionByTheSameName) {
   std::mt19937_64 random(testing::TestSeed());
   for (const size_t capacity : {1, 3, 20, 60}) {
     const Trace trace = RandomTrace(100, 2000, &random);
     LruCache cache(trace.parents.size(), capacity);
-    LruLeaves leaves;
+    EvictionOrder order(EvictionPolicy::kLru);
     for (const TraceRequest& request : trace.requests) {
       cache.Request(request);
       for (const uint32_t block : request.blocks) {
-        if (leaves.Contains(KeyOf(block))) continue;
-        const uint32_t parent = trace.parents[block];
-        leaves.Insert(KeyOf(block),
-                      parent == kNoBlock ? std::nullopt : std::optional(KeyOf(parent)));
+        if (order.Contains(KeyOf(block))) continue;
+        EvictionOrder::Newcomer newcomer{.key = KeyOf(block)};
+        if (trace.parents[block] != kNoBlock) newcomer.parent = KeyOf(trace.parents[block]);
+        order.Insert(newcomer);
       }
       for (auto block = request.blocks.rbegin(); block != request.blocks.rend(); ++block) {
-        leaves.Touch(KeyOf(*block));
+        order.Touch(*order.Find(KeyOf(*block)));
       }
-      while (leaves.size() > capacity) leaves.Erase(*leaves.Victim());
+      while (order.size() > capacity) order.Erase(*order.Find(*order.Victim()));
       for (uint32_t block = 0; block < trace.parents.size(); ++block) {
-        ASSERT_EQ(cache.Contains(block), leaves.Contains(KeyOf(block))) << block;
+        ASSERT_EQ(cache.Contains(block), order.Contains(KeyOf(block))) << block;
       }
     }
   }

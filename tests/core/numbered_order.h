@@ -1,0 +1,97 @@
+// NumberedOrder is an EvictionOrder for tests, whose blocks are numbers.
+#ifndef KVTIER_TESTS_CORE_NUMBERED_ORDER_H_
+#define KVTIER_TESTS_CORE_NUMBERED_ORDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "core/eviction_order.h"
+#include "tests/testing/numbered_key.h"
+
+namespace kvtier {
+
+using Numbers = std::vector<uint64_t>;
+
+inline std::optional<uint64_t> NumberOf(const std::optional<BlockKey>& key) {
+  return key.has_value() ? std::optional(key->hi) : std::nullopt;
+}
+
+class NumberedOrder {
+ public:
+  explicit NumberedOrder(EvictionPolicy policy) : order_(policy) { order_.AdvanceTo(now_); }
+
+  // What else the order offers.
+  EvictionOrder* operator->() { return &order_; }
+
+  static EvictionOrder::Newcomer Comes(uint64_t number, std::optional<uint64_t> parent = {}) {
+    EvictionOrder::Newcomer newcomer{.key = testing::NumberedKey(number)};
+    if (parent.has_value()) newcomer.parent = testing::NumberedKey(*parent);
+    return newcomer;
+  }
+  EvictionOrder::Place Insert(uint64_t number, std::optional<uint64_t> parent = {}) {
+    return order_.Insert(Comes(number, parent));
+  }
+  // Inserts first <- first + 1 <- ... <- last, head first.
+  void InsertChain(uint64_t first, uint64_t last) {
+    Insert(first);
+    for (uint64_t number = first + 1; number <= last; ++number) Insert(number, number - 1);
+  }
+  bool Contains(uint64_t number) const { return order_.Contains(testing::NumberedKey(number)); }
+  // REQUIRES of those below: a member.
+  EvictionOrder::Place At(uint64_t number) const {
+    return *order_.Find(testing::NumberedKey(number));
+  }
+  const ReuseState& StateOf(uint64_t number) const { return order_.StateOf(At(number)); }
+  void Touch(uint64_t number) { order_.Touch(At(number)); }
+  void Hold(uint64_t number) { order_.Hold(At(number)); }
+  void Unhold(uint64_t number) { order_.Unhold(At(number)); }
+  void Erase(uint64_t number) { order_.Erase(At(number)); }
+
+  void Wait(absl::Duration duration) {
+    now_ += duration;
+    order_.AdvanceTo(now_);
+  }
+
+  // Gives the order so many lessons that it follows what it learns and refuses newcomers: all of
+  // one block that is used often, which is in no class of the tests and is gone then.
+  void Teach() {
+    constexpr uint64_t kTaught = 1'000'000;
+    Insert(kTaught);
+    for (int lesson = 0; lesson < 2100; ++lesson) {
+      Wait(absl::Seconds(100));
+      Touch(kTaught);
+    }
+    Erase(kTaught);
+  }
+
+  std::optional<uint64_t> Victim() { return NumberOf(order_.Victim()); }
+  std::optional<uint64_t> VictimOf(uint32_t group) { return NumberOf(order_.Victim(group)); }
+  // Sets the next of group 0 aside.
+  std::optional<uint64_t> SetNextAside() {
+    const auto next = order_.SetNextAside(0);
+    return next.has_value() ? std::optional(next->key.hi) : std::nullopt;
+  }
+  // Erases one victim after the other and returns them, until there is none or so many are left.
+  Numbers EraseDownTo(size_t left) {
+    Numbers gone;
+    while (order_.size() > left) {
+      const std::optional<uint64_t> victim = Victim();
+      if (!victim.has_value()) break;
+      gone.push_back(*victim);
+      Erase(*victim);
+      order_.Audit();
+    }
+    return gone;
+  }
+
+ private:
+  absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
+  EvictionOrder order_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_TESTS_CORE_NUMBERED_ORDER_H_
