@@ -21,6 +21,21 @@ struct Row {
   std::string (*text)(const Report&);
 };
 
+// Returns the order that is followed: "learnt", "learnt (2 of 3 follow lru)", "lru".
+std::string EvictionText(const v1::EvictionReport& eviction) {
+  if (eviction.policy().empty()) return "-";
+  if (eviction.following_lru() == 0) return eviction.policy();
+  if (eviction.following_lru() == eviction.orders()) {
+    return absl::StrCat(eviction.policy(), ", lru now");
+  }
+  return absl::StrCat(eviction.policy(), ", lru in ", eviction.following_lru(), " of ",
+                      eviction.orders());
+}
+
+std::string HitShareText(const Report& tier, double share) {
+  return tier.eviction().policy() == "learnt" ? absl::StrFormat("%.1f %%", 100 * share) : "-";
+}
+
 const Row kRows[] = {
     {"capacity", [](const Report& t) { return BytesText(t.capacity_bytes()); }},
     {"used", [](const Report& t) { return BytesText(t.used_bytes()); }},
@@ -34,6 +49,12 @@ const Row kRows[] = {
     {"inserts", [](const Report& t) { return CountText(t.inserts()); }},
     {"evictions", [](const Report& t) { return CountText(t.evictions()); }},
     {"declined", [](const Report& t) { return CountText(t.declined()); }},
+    {"eviction", [](const Report& t) { return EvictionText(t.eviction()); }},
+    {"worth no room", [](const Report& t) { return CountText(t.eviction().refused_blocks()); }},
+    {"learnt finds",
+     [](const Report& t) { return HitShareText(t, t.eviction().learnt_hit_share()); }},
+    {"lru would find",
+     [](const Report& t) { return HitShareText(t, t.eviction().lru_hit_share()); }},
     {"unwritten", [](const Report& t) { return CountText(t.unwritten_blocks()); }},
     {"bytes in", [](const Report& t) { return BytesText(t.bytes_in()); }},
     {"bytes out", [](const Report& t) { return BytesText(t.bytes_out()); }},
@@ -193,6 +214,14 @@ void WriteTier(const Report& tier, JsonWriter* json) {
   json->Count("verified", tier.verified());
   json->Count("verify_failures", tier.verify_failures());
   json->Count("io_errors", tier.io_errors());
+  json->OpenObject("eviction");
+  json->Text("policy", tier.eviction().policy());
+  json->Count("orders", tier.eviction().orders());
+  json->Count("following_lru", tier.eviction().following_lru());
+  json->Count("refused_blocks", tier.eviction().refused_blocks());
+  json->Ratio("learnt_hit_share", tier.eviction().learnt_hit_share());
+  json->Ratio("lru_hit_share", tier.eviction().lru_hit_share());
+  json->Close();
 }
 
 }  // namespace

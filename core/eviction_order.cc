@@ -197,6 +197,7 @@ bool EvictionOrder::Admits(const Newcomer& newcomer) {
 }
 
 void EvictionOrder::Refuse(const Newcomer& newcomer) {
+  ++refused_;
   if (learning_ == nullptr) return;
   const ReuseState state = StateFor(newcomer);
   const Moment now = Tick();
@@ -281,22 +282,28 @@ EvictionPolicy EvictionOrder::followed() const {
   return leads ? policy_ : EvictionPolicy::kLru;
 }
 
+// LRU and FIFO have one weight. A learnt order that follows LRU still has those of hints.
 WorthQueues::Ranked EvictionOrder::ranked() const {
-  switch (followed()) {
-    case EvictionPolicy::kLearnt:
-      return WorthQueues::Ranked::kByWorth;
-    case EvictionPolicy::kPriority:
-      return WorthQueues::Ranked::kByWeight;
-    case EvictionPolicy::kLru:
-    case EvictionPolicy::kFifo:
-      break;
-  }
-  return WorthQueues::Ranked::kByAge;
+  return followed() == EvictionPolicy::kLearnt ? WorthQueues::Ranked::kByWorth
+                                               : WorthQueues::Ranked::kByWeight;
 }
 
-std::optional<ReuseSample::Score> EvictionOrder::score() const {
-  if (learning_ == nullptr) return std::nullopt;
-  return learning_->sample.score();
+void EvictionSummary::Add(const EvictionSummary& other) {
+  orders += other.orders;
+  following_lru += other.following_lru;
+  refused += other.refused;
+  score.learnt += other.score.learnt;
+  score.lru += other.score.lru;
+  score.asked += other.score.asked;
+}
+
+EvictionSummary EvictionOrder::Summary() const {
+  EvictionSummary summary{.policy = policy_, .orders = 1, .refused = refused_};
+  if (learning_ != nullptr) {
+    summary.following_lru = followed() == EvictionPolicy::kLru ? 1 : 0;
+    summary.score = learning_->sample.score();
+  }
+  return summary;
 }
 
 // Those that are held meanwhile, and those above them, are few: somebody does something for them.

@@ -4,7 +4,7 @@
 //
 // Learnt (kLearnt): the block whose room is worth the least leaves, as WorthQueues ranks them, and a
 // newcomer that is worth less than all that are here is refused. ReuseSample teaches the order and
-// watches that it finds no less than LRU; while it does find less, the order is LRU.
+// watches that it finds no less than LRU; while it does find less, the order is LRU, and hints count alone.
 // LRU, FIFO, priority: see EvictionPolicy. They refuse nobody.
 //
 // Blocks of several groups (sizes of slots) share one order; a choice may be made within a group.
@@ -40,6 +40,17 @@
 #include "core/worth_queues.h"
 
 namespace kvtier {
+
+// What the orders of one tier do: a domain of host memory and a GPU pool have one each.
+struct EvictionSummary {
+  EvictionPolicy policy = EvictionPolicy::kLearnt;
+  uint64_t orders = 0;
+  uint64_t following_lru = 0;  // Orders that are to learn and follow LRU now.
+  uint64_t refused = 0;        // Blocks that were worth less than all that were there.
+  ReuseSample::Score score;    // Sum over the orders.
+  // Adds those of another order with the same policy.
+  void Add(const EvictionSummary& other);
+};
 
 class EvictionOrder {
  public:
@@ -146,8 +157,8 @@ class EvictionOrder {
   EvictionPolicy policy() const { return policy_; }
   // The order that is followed now: kLru while the learnt one finds less.
   EvictionPolicy followed() const;
-  // What the referee has counted; nullopt: the policy is not kLearnt.
-  std::optional<ReuseSample::Score> score() const;
+  // Returns what this order does.
+  EvictionSummary Summary() const;
   void Audit() const;
 
  private:
@@ -238,6 +249,7 @@ class EvictionOrder {
   Moment now_ = 1;
   size_t size_ = 0;
   size_t held_ = 0;
+  uint64_t refused_ = 0;
   std::deque<Node> places_;
   std::vector<uint32_t> free_;
   absl::flat_hash_set<uint32_t, ByKey, ByKey> numbers_;  // Members, and the parents they name.

@@ -33,11 +33,11 @@ uint32_t WorthQueues::QueueOf(const QueueId& id) {
 WorthQueues::Choice WorthQueues::RankOf(Ranked ranked, const QueueId& id, Moment last,
                                         Moment now) const {
   Choice choice{.last = last};
-  if (ranked == Ranked::kByWeight) choice.worth = id.weight;
-  if (ranked == Ranked::kByWorth) {
-    choice.worth = hazards_->Worth(id.of, ReuseHazards::BucketOf(SecondsBetween(last, now))) *
-                   FactorOf(id.weight);
-  }
+  choice.worth =
+      ranked == Ranked::kByWeight
+          ? id.weight
+          : FactorOf(id.weight) *
+                hazards_->Worth(id.of, ReuseHazards::BucketOf(SecondsBetween(last, now)));
   return choice;
 }
 
@@ -118,7 +118,7 @@ void WorthQueues::LookForCheapest(Queue* queue, Moment now) const {
 WorthQueues::Choice WorthQueues::FirstOf(Ranked ranked, Queue* queue, Moment now) const {
   if (ranked != Ranked::kByWorth) {
     return {.last = queue->items.begin()->first,
-            .worth = ranked == Ranked::kByWeight ? static_cast<double>(queue->id.weight) : 0.0};
+            .worth = static_cast<double>(queue->id.weight)};
   }
   if (!IsKnown(*queue, now)) LookForCheapest(queue, now);
   return {.last = queue->cheapest,

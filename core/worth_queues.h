@@ -49,13 +49,12 @@ class WorthQueues {
   enum class Ranked : uint8_t {
     kByWorth,   // The one worth less.
     kByWeight,  // The one whose queue has the lower weight; of two alike, the one used longer ago.
-    kByAge,     // The one used longer ago.
   };
   struct Choice {
     Item item = 0;
     Moment last = 0;  // Its last use.
     // Uses a second that its room is expected to serve, times its weight; ranked by weight, that
-    // weight; by age, 0.
+    // weight.
     double worth = 0;
     bool LeavesBefore(const Choice& other) const {
       return worth != other.worth ? worth < other.worth : last < other.last;

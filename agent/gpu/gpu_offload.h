@@ -7,7 +7,7 @@
 // all. Where they are too few, because host memory has dropped its copies since, blocks
 // that only the pool has are copied to host memory in the background, in room that
 // Evictor::ReserveHost() makes, proved by their sums, and then leave. Both in the order of
-// ReuseLeaves: the one least likely to be used soon first, and never before its children.
+// EvictionOrder: the one whose room is worth the least first, and never before its children.
 // One that is used while it is copied stays. Nobody waits for any of it.
 //
 // Executor thread only. Decides; the evictor and the copies act.

@@ -153,6 +153,21 @@ std::optional<BlockKey> BlockIndex::FirstToLeaveHost(DomainId domain) {
   return OrderNow(domain).Victim();
 }
 
+EvictionSummary BlockIndex::SummaryOf(Tier tier) const {
+  KVT_CHECK(tier != Tier::kDisk);
+  EvictionSummary summary;
+  const auto add = [&summary](const EvictionOrder& order) {
+    summary.policy = order.policy();
+    summary.Add(order.Summary());
+  };
+  if (tier == Tier::kHost) {
+    for (const HostOrder& order : host_) add(order.order());
+  } else {
+    for (const GpuBlocks* const pool : pools_) add(pool->order());
+  }
+  return summary;
+}
+
 std::vector<BlockKey> BlockIndex::VictimsInHost(DomainId domain, uint64_t slot_bytes,
                                                 const SlotPool& slots) {
   return OrderNow(domain).VictimsFor(slot_bytes, slots);

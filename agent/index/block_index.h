@@ -99,6 +99,8 @@ class BlockIndex final : public PinHome {
   std::optional<BlockKey> FirstToLeaveHost(DomainId domain);
   // Returns the order of the domain, its clock moved to the present.
   HostOrder& OrderNow(DomainId domain);
+  // Returns what the orders of host memory or of the GPU pools do. REQUIRES: not kDisk.
+  EvictionSummary SummaryOf(Tier tier) const;
   // Returns HostOrder::VictimsFor(); `slots` are the domain's.
   std::vector<BlockKey> VictimsInHost(DomainId domain, uint64_t slot_bytes, const SlotPool& slots);
   // Returns HostOrder::From() of the domain.

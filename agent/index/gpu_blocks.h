@@ -78,6 +78,7 @@ class GpuBlocks final : public PinHome {
   // Returns another number than before when it was used meanwhile.
   uint64_t LastUseOf(const BlockKey& key) const { return order_.LastUseOf(*order_.Find(key)); }
 
+  const EvictionOrder& order() const { return order_; }
   size_t size() const { return blocks_.size(); }
   // Counts the blocks that host memory does not have. O(blocks).
   size_t blocks_not_in_host() const;

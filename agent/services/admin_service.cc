@@ -27,6 +27,16 @@ void FillStats(const TierStats& stats, v1::TierReport* report) {
   report->set_write_p99_seconds(absl::ToDoubleSeconds(stats.write_latency.Quantile(0.99)));
 }
 
+void FillEviction(const EvictionSummary& eviction, v1::EvictionReport* report) {
+  report->set_policy(std::string(EvictionPolicyName(eviction.policy)));
+  report->set_orders(eviction.orders);
+  report->set_following_lru(eviction.following_lru);
+  report->set_refused_blocks(eviction.refused);
+  if (eviction.score.asked <= 0) return;
+  report->set_learnt_hit_share(eviction.score.learnt / eviction.score.asked);
+  report->set_lru_hit_share(eviction.score.lru / eviction.score.asked);
+}
+
 void FillPeers(const PeerStats& stats, const PeerStandings& standings, v1::PeerReport* report) {
   report->set_fetched_blocks(stats.fetched_blocks);
   report->set_fetched_bytes(stats.fetched_bytes);
@@ -182,6 +192,7 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
                            stats.offload.evicted);
     } else {
       FillStats(usage.tier == Tier::kGpu ? stats.gpu : stats.host, report);
+      FillEviction(agent_->index().SummaryOf(usage.tier), report->mutable_eviction());
       report->set_pinned_bytes(usage.tier == Tier::kGpu ? agent_->gpus().pinned_bytes()
                                                         : agent_->index().pinned_bytes());
       report->set_late_bytes(agent_->sessions().reservations().late_bytes(usage.tier));

@@ -276,7 +276,15 @@ TEST(StatusJson, HasPlainNumbersAndTheErrors) {
           "write_p99_seconds": 0.0,
           "verified": 0,
           "verify_failures": 0,
-          "io_errors": 0
+          "io_errors": 0,
+          "eviction": {
+            "policy": "",
+            "orders": 0,
+            "following_lru": 0,
+            "refused_blocks": 0,
+            "learnt_hit_share": 0.0,
+            "lru_hit_share": 0.0
+          }
         }
       ],
       "gpus": []
@@ -318,6 +326,10 @@ TEST(TiersTable, HasAColumnForEachTier) {
   inserts                 0         0
   evictions               0         0
   declined                0         0
+  eviction                -         -
+  worth no room           0         0
+  learnt finds            -         -
+  lru would find          -         -
   unwritten               0         0
   bytes in              0 B  10.0 GiB
   bytes out             0 B       0 B
@@ -406,6 +418,27 @@ TEST(SettingsTable, SaysWhenNothingIsSet) {
   response.mutable_settings(0)->set_value("1");
   EXPECT_EQ(SettingsTable(response), "NAME   VALUE\nquota  1\n");
   EXPECT_THAT(SettingsJson(response), HasSubstr("\"name\": \"quota\",\n"));
+}
+
+TEST(TiersTable, SaysWhichOrderIsFollowedAndWhatEachWouldFind) {
+  v1::AgentStatusResponse status;
+  v1::TierReport* const host = status.add_tiers();
+  host->set_tier(v1::TIER_HOST);
+  v1::EvictionReport* const eviction = host->mutable_eviction();
+  eviction->set_policy("learnt");
+  eviction->set_orders(3);
+  eviction->set_refused_blocks(12);
+  eviction->set_learnt_hit_share(0.25);
+  eviction->set_lru_hit_share(0.205);
+  const auto table = [&status] { return TiersTable({{"a", status}}); };
+  EXPECT_THAT(table(), HasSubstr("eviction         learnt\n"));
+  EXPECT_THAT(table(), HasSubstr("worth no room        12\n"));
+  EXPECT_THAT(table(), HasSubstr("learnt finds     25.0 %\n"));
+  EXPECT_THAT(table(), HasSubstr("lru would find   20.5 %\n"));
+  eviction->set_following_lru(1);
+  EXPECT_THAT(table(), HasSubstr("learnt, lru in 1 of 3\n"));
+  eviction->set_following_lru(3);
+  EXPECT_THAT(table(), HasSubstr("learnt, lru now\n"));
 }
 
 }  // namespace

@@ -18,19 +18,7 @@ using testing::NumberedKey;
 
 class LearntOrderTest : public ::testing::Test {
  protected:
-  // Teaches as much as is needed to refuse, which is close to what is assumed without lessons:
-  // a block that others of its request follow is used about once a minute.
-  LearntOrderTest() {
-    constexpr uint64_t kOther = 1000;
-    EvictionOrder::Newcomer newcomer = NumberedOrder::Comes(kOther);
-    newcomer.followers = 2;
-    order_->Insert(newcomer);
-    for (int i = 0; i < 2100; ++i) {
-      order_.Wait(absl::Seconds(20 + i % 80));
-      order_.Touch(kOther);
-    }
-    order_.Erase(kOther);
-  }
+  LearntOrderTest() { order_.Teach(); }
   void InsertHinted(uint64_t number, const ReuseHint& hint) {
     EvictionOrder::Newcomer newcomer = NumberedOrder::Comes(number);
     newcomer.hint = hint;
@@ -169,6 +157,18 @@ TEST_F(LearntOrderTest, WhatComesBackForAWorkerIsUsedOnceAndWhatIsPrefetchedNotY
   order_.Touch(2);
   EXPECT_EQ(order_.StateOf(1).uses, 1u);
   EXPECT_EQ(order_.StateOf(2).uses, 1u);
+}
+
+TEST_F(LearntOrderTest, APrefetchIsNoQuestionForTheReferee) {
+  const double before = order_->Summary().score.asked;
+  InsertArriving(1, Arrival::kPrefetched);
+  auto newcomer = NumberedOrder::Comes(2);
+  newcomer.arrival = Arrival::kPrefetched;
+  order_->Refuse(newcomer);
+  EXPECT_EQ(order_->Summary().score.asked, before);
+  order_.Touch(1);
+  EXPECT_GT(order_->Summary().score.asked, before - 2) << "old ones fade";
+  EXPECT_NE(order_->Summary().score.asked, before);
 }
 
 TEST_F(LearntOrderTest, WhatWillNotReturnLeavesFirst) {
@@ -324,7 +324,7 @@ TEST_F(AskingTest, ConversationsThatGoOnOutstayThoseThatEnd) {
 TEST_F(AskingTest, TheLearntOrderGivesWayWhileLruFindsMoreAndComesBack) {
   AskForHotAmongScans();
   ASSERT_EQ(order_->followed(), EvictionPolicy::kLearnt);
-  ASSERT_GT(order_->score()->learnt, 2 * order_->score()->lru);
+  ASSERT_GT(order_->Summary().score.learnt, 2 * order_->Summary().score.lru);
   AskForEachTwice(600);
   EXPECT_EQ(order_->followed(), EvictionPolicy::kLru) << "what was learnt is wrong by now";
   EXPECT_EQ(order_->policy(), EvictionPolicy::kLearnt);

@@ -55,6 +55,18 @@ class NumberedOrder {
     order_.AdvanceTo(now_);
   }
 
+  // Gives the order so many lessons that it follows what it learns and refuses newcomers: all of
+  // one block that is used often, which is in no class of the tests and is gone then.
+  void Teach() {
+    constexpr uint64_t kTaught = 1'000'000;
+    Insert(kTaught);
+    for (int lesson = 0; lesson < 2100; ++lesson) {
+      Wait(absl::Seconds(100));
+      Touch(kTaught);
+    }
+    Erase(kTaught);
+  }
+
   std::optional<uint64_t> Victim() { return NumberOf(order_.Victim()); }
   std::optional<uint64_t> VictimOf(uint32_t group) { return NumberOf(order_.Victim(group)); }
   // Sets the next of group 0 aside.

@@ -18,7 +18,7 @@ using Ranked = WorthQueues::Ranked;
 
 constexpr Moment kSecond = 1'000'000;
 constexpr Moment kHour = 3600 * kSecond;
-constexpr Ranked kAllRanked[] = {Ranked::kByWorth, Ranked::kByWeight, Ranked::kByAge};
+constexpr Ranked kAllRanked[] = {Ranked::kByWorth, Ranked::kByWeight};
 
 const ReuseClass kFresh = ReuseState{}.Class();
 const ReuseClass kOften = ReuseState{.uses = 4, .gap = 1}.Class();
@@ -64,8 +64,6 @@ TEST(WorthQueuesTest, ByAgeTheOneUsedLongestAgoIsFirst) {
   queues.Add(queues.QueueOf({.of = kFresh}), 2, 20);
   queues.Add(queues.QueueOf({.of = kOften, .weight = -10}), 3, 30);
   queues.Add(queues.QueueOf({.of = kOften, .weight = 10}), 1, 10);
-  EXPECT_EQ(queues.First(Ranked::kByAge, 9)->item, 10u);
-  EXPECT_EQ(WalkAll(&queues, Ranked::kByAge, 9), (std::vector<WorthQueues::Item>{10, 20, 30}));
 }
 
 TEST(WorthQueuesTest, ByWeightTheLowestIsFirstAndOfTwoAlikeTheOlder) {
@@ -92,7 +90,7 @@ TEST(WorthQueuesTest, ByWorthClassAndAgeAndWeightDecide) {
 
 TEST(WorthQueuesTest, TwoStepsOfWeightDoubleTheWorth) {
   const ReuseHazards hazards;
-  WorthQueues queues(&hazards);
+  const WorthQueues queues(&hazards);
   const auto worth = [&](int8_t weight) {
     return queues.RankOf(Ranked::kByWorth, {.of = kFresh, .weight = weight}, 0, 5 * kSecond).worth;
   };
