@@ -20,7 +20,8 @@ constexpr double kLosing = 0.003;
 
 }  // namespace
 
-void ReuseSample::Fit(size_t members) {
+void ReuseSample::Fit(size_t members, Moment now) {
+  if ((members >> shift_) <= kMaxSampledBlocks) return;
   while ((members >> shift_) > kMaxSampledBlocks) {
     ++shift_;
     for (uint32_t number = 0; number < slots_.size(); ++number) {
@@ -30,11 +31,13 @@ void ReuseSample::Fit(size_t members) {
     }
     if (capacity_ != ~size_t{0}) capacity_ = std::max<size_t>(capacity_ / 2, 1);
   }
+  Trim(now);
 }
 
-void ReuseSample::Full(size_t members) {
-  Fit(members);
+void ReuseSample::Full(size_t members, Moment now) {
+  Fit(members, now);
   capacity_ = std::max<size_t>(members >> shift_, 1);
+  Trim(now);
 }
 
 uint32_t ReuseSample::QueueFor(const ReuseState& state) {
@@ -43,7 +46,7 @@ uint32_t ReuseSample::QueueFor(const ReuseState& state) {
 
 void ReuseSample::Asked(const BlockKey& key, const ReuseState& state, Moment now, size_t members) {
   if (!IsSampled(key)) return;
-  Fit(members);
+  Fit(members, now);
   if (!IsSampled(key)) return;
   const auto [found, is_new] = watched_.try_emplace(key, 0);
   if (is_new) {
@@ -68,8 +71,12 @@ void ReuseSample::Asked(const BlockKey& key, const ReuseState& state, Moment now
   watched.state = state;
   watched.last = now;
   by_use_.emplace_hint(by_use_.end(), now, number);
-  PutIntoLru(number, now);
-  PutIntoLearnt(number, now);
+  watched.in_lru = true;
+  lru_.emplace_hint(lru_.end(), now, number);
+  watched.in_learnt = true;
+  watched.queue = QueueFor(state);
+  learnt_.Add(watched.queue, now, number);
+  Trim(now);
   if (watched_.size() > kMaxWatchedBlocks) Drop(by_use_.begin()->second, now);
   ConcludeIfDue(now);
 }
@@ -87,21 +94,11 @@ void ReuseSample::Count(const Watched& watched) {
   learnt_leads_ = score_.learnt + allowed >= score_.lru;
 }
 
-void ReuseSample::PutIntoLru(uint32_t number, Moment now) {
-  Watched& watched = slots_[number];
-  watched.in_lru = true;
-  lru_.emplace_hint(lru_.end(), now, number);
+void ReuseSample::Trim(Moment now) {
   while (lru_.size() > capacity_) {
     slots_[lru_.begin()->second].in_lru = false;
     lru_.erase(lru_.begin());
   }
-}
-
-void ReuseSample::PutIntoLearnt(uint32_t number, Moment now) {
-  Watched& watched = slots_[number];
-  watched.queue = QueueFor(watched.state);
-  watched.in_learnt = true;
-  learnt_.Add(watched.queue, now, number);
   while (learnt_.size() > capacity_) {
     // That may be the newcomer, which is refused then.
     const WorthQueues::Choice first = *learnt_.First(WorthQueues::Ranked::kByWorth, now);

@@ -6,7 +6,6 @@
 #include <optional>
 #include <random>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "core/eviction_order.h"
@@ -92,7 +91,6 @@ class PlainOrder {
   const std::vector<Member>& members() const { return members_; }
 
  private:
-  // Those above a block that is no longer aside are not, either.
   void BringBack(uint64_t number) {
     Member* member = Find(number);
     while (member != nullptr && member->aside.has_value()) {
