@@ -51,11 +51,11 @@ void WorthQueues::Add(uint32_t number, Moment last, Item item) {
     queue.place = busy_.size();
     busy_.push_back(number);
   }
-  const bool is_youngest = queue.items.empty() || queue.items.rbegin()->first < last;
   queue.items.emplace_hint(queue.items.end(), last, item);
   ++size_;
-  // One that joins behind all others comes into each bucket after them, where there are any.
-  if (queue.known && (!is_youngest || queue.open)) queue.known = false;
+  // One that joins behind all that were there at the look comes into each bucket after them, where
+  // there were any.
+  if (queue.open || last < queue.youngest) queue.known = false;
 }
 
 void WorthQueues::Remove(uint32_t number, Moment last) {
@@ -93,6 +93,7 @@ WorthQueues::Found WorthQueues::OldestIn(const Queue& queue, size_t bucket, Mome
 void WorthQueues::LookForCheapest(Queue* queue, Moment now) const {
   queue->known = true;
   queue->open = false;
+  queue->youngest = queue->items.rbegin()->first;
   queue->until = kForever;
   queue->conclusion = hazards_->conclusions();
   const auto& ranking = hazards_->Ranking(queue->id.of);

@@ -111,7 +111,8 @@ class WorthQueues {
     size_t place = 0;  // In `busy_`, while it has items.
     // The cheapest item, known while `known` and until `until`.
     bool known = false;
-    bool open = false;  // An item that is added now may become cheaper than it before `until`.
+    bool open = false;  // An item that is added now may become cheaper than it before `until`;
+    Moment youngest = 0;  // so may one that was used before this: the youngest when it was found.
     size_t rank = 0;
     Moment cheapest = 0;
     Moment until = 0;
