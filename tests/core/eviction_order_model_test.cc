@@ -62,8 +62,8 @@ class PlainOrder {
     std::erase_if(members_, [&](const Member& member) { return member.number == number; });
   }
   // Returns the one that leaves first of those set aside or of the others, of a group or of all.
-  // `setting`: one whose children are all aside counts as if they had left.
-  Member* First(std::optional<uint32_t> group, bool aside, bool setting = false) {
+  // Children that are aside are in the way of leaving, not of setting aside.
+  Member* First(std::optional<uint32_t> group, bool aside, bool to_leave = true) {
     Member* first = nullptr;
     const auto rank = [&](const Member& member) {
       const uint64_t turn = aside ? *member.aside : 0;
@@ -73,7 +73,7 @@ class PlainOrder {
     for (Member& member : members_) {
       if (group.has_value() && member.group != *group) continue;
       if (member.is_held || member.aside.has_value() != aside) continue;
-      if (HasChild(member.number, /*but_aside=*/setting)) continue;
+      if (HasChild(member.number, to_leave)) continue;
       if (first == nullptr || rank(member) < rank(*first)) first = &member;
     }
     return first;
@@ -84,7 +84,7 @@ class PlainOrder {
     return victim == nullptr ? std::nullopt : std::optional(victim->number);
   }
   Member* SetNextAside(uint32_t group) {
-    Member* const next = First(group, false, /*setting=*/true);
+    Member* const next = First(group, false, false);
     if (next != nullptr) next->aside = ++clock_;
     return next;
   }
@@ -92,15 +92,13 @@ class PlainOrder {
 
  private:
   void BringBack(uint64_t number) {
-    Member* member = Find(number);
-    while (member != nullptr && member->aside.has_value()) {
-      member->aside.reset();
-      member = member->parent.has_value() ? Find(*member->parent) : nullptr;
-    }
+    Member* const member = Find(number);
+    if (member == nullptr || !std::exchange(member->aside, std::nullopt).has_value()) return;
+    if (member->parent.has_value()) BringBack(*member->parent);
   }
-  bool HasChild(uint64_t number, bool but_aside) const {
+  bool HasChild(uint64_t number, bool or_aside) const {
     return std::ranges::any_of(members_, [&](const Member& member) {
-      return member.parent == number && !(but_aside && member.aside.has_value());
+      return member.parent == number && (or_aside || !member.aside.has_value());
     });
   }
 

@@ -74,29 +74,32 @@ TEST_F(SetAsideTest, WhatIsHeldIsSkippedAndKeepsItsTurn) {
   EXPECT_EQ(order_.Victim(), 1u);
 }
 
-TEST_F(SetAsideTest, AParentIsSetAsideBehindItsLastChildAndLeavesAfterIt) {
+TEST_F(SetAsideTest, ABlockWhoseChildrenAreAllAsideIsSetAsideButLeavesAfterThem) {
   order_.EraseDownTo(0);
   order_.InsertChain(1, 2);
   order_.Insert(3, 1);
   EXPECT_EQ(order_.SetNextAside(), 2u);
   EXPECT_EQ(order_.SetNextAside(), 3u);
   EXPECT_EQ(order_.SetNextAside(), 1u);
-  order_->Audit();
+  EXPECT_EQ(order_.SetNextAside(), std::nullopt);
+  EXPECT_FALSE(order_->IsCandidate(order_.At(1)));
   order_.Hold(3);
-  EXPECT_EQ(order_.EraseDownTo(0), Numbers{2}) << "the other child is held";
+  EXPECT_EQ(order_.EraseDownTo(0), (Numbers{2}));
   order_.Unhold(3);
   EXPECT_EQ(order_.EraseDownTo(0), (Numbers{3, 1}));
 }
 
-TEST_F(SetAsideTest, AChildThatComesBackBringsItsParentsBack) {
+TEST_F(SetAsideTest, WhatIsBroughtBackBringsThoseAboveItBack) {
   order_.EraseDownTo(0);
   order_.InsertChain(1, 3);
-  for (const uint64_t number : {3, 2, 1}) ASSERT_EQ(order_.SetNextAside(), number);
+  for (int i = 0; i < 3; ++i) order_.SetNextAside();
+  order_.Insert(9);
   order_.Touch(3);
   order_->Audit();
   EXPECT_EQ(order_->aside(0), 0u);
+  EXPECT_EQ(order_.Victim(), 9u);
+  EXPECT_TRUE(order_->WasSetAside(order_.At(1)));
   EXPECT_FALSE(order_->WasSetAside(order_.At(3)));
-  EXPECT_TRUE(order_->WasSetAside(order_.At(2))) << "it was not used";
 }
 
 TEST_F(SetAsideTest, EachGroupHasItsOwn) {
