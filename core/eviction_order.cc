@@ -203,7 +203,7 @@ void EvictionOrder::Refuse(const Newcomer& newcomer) {
   const Moment now = Tick();
   learning_->departed.Remove(newcomer.key);
   learning_->departed.Add(newcomer.key, state, now);
-  learning_->sample.Full(size_, now_);
+  learning_->sample.Full(size_);
   if (IsAsked(newcomer.arrival)) learning_->sample.Asked(newcomer.key, state, now, size_);
 }
 
@@ -261,7 +261,7 @@ void EvictionOrder::Erase(Place place) {
   node.is_member = 0;
   Refresh(number);
   if (learning_ != nullptr) {
-    learning_->sample.Full(size_, now_);
+    learning_->sample.Full(size_);
     learning_->departed.Add(node.key, node.state, node.last);
   }
   --size_;

@@ -20,8 +20,7 @@ constexpr double kLosing = 0.003;
 
 }  // namespace
 
-void ReuseSample::Fit(size_t members, Moment now) {
-  if ((members >> shift_) <= kMaxSampledBlocks) return;
+void ReuseSample::Fit(size_t members) {
   while ((members >> shift_) > kMaxSampledBlocks) {
     ++shift_;
     for (uint32_t number = 0; number < slots_.size(); ++number) {
@@ -31,13 +30,11 @@ void ReuseSample::Fit(size_t members, Moment now) {
     }
     if (capacity_ != ~size_t{0}) capacity_ = std::max<size_t>(capacity_ / 2, 1);
   }
-  Trim(now);
 }
 
-void ReuseSample::Full(size_t members, Moment now) {
-  Fit(members, now);
+void ReuseSample::Full(size_t members) {
+  Fit(members);
   capacity_ = std::max<size_t>(members >> shift_, 1);
-  Trim(now);
 }
 
 uint32_t ReuseSample::QueueFor(const ReuseState& state) {
@@ -46,7 +43,7 @@ uint32_t ReuseSample::QueueFor(const ReuseState& state) {
 
 void ReuseSample::Asked(const BlockKey& key, const ReuseState& state, Moment now, size_t members) {
   if (!IsSampled(key)) return;
-  Fit(members, now);
+  Fit(members);
   if (!IsSampled(key)) return;
   const auto [found, is_new] = watched_.try_emplace(key, 0);
   if (is_new) {
@@ -71,12 +68,8 @@ void ReuseSample::Asked(const BlockKey& key, const ReuseState& state, Moment now
   watched.state = state;
   watched.last = now;
   by_use_.emplace_hint(by_use_.end(), now, number);
-  watched.in_lru = true;
-  lru_.emplace_hint(lru_.end(), now, number);
-  watched.in_learnt = true;
-  watched.queue = QueueFor(state);
-  learnt_.Add(watched.queue, now, number);
-  Trim(now);
+  PutIntoLru(number, now);
+  PutIntoLearnt(number, now);
   if (watched_.size() > kMaxWatchedBlocks) Drop(by_use_.begin()->second, now);
   ConcludeIfDue(now);
 }
@@ -94,11 +87,21 @@ void ReuseSample::Count(const Watched& watched) {
   learnt_leads_ = score_.learnt + allowed >= score_.lru;
 }
 
-void ReuseSample::Trim(Moment now) {
+void ReuseSample::PutIntoLru(uint32_t number, Moment now) {
+  Watched& watched = slots_[number];
+  watched.in_lru = true;
+  lru_.emplace_hint(lru_.end(), now, number);
   while (lru_.size() > capacity_) {
     slots_[lru_.begin()->second].in_lru = false;
     lru_.erase(lru_.begin());
   }
+}
+
+void ReuseSample::PutIntoLearnt(uint32_t number, Moment now) {
+  Watched& watched = slots_[number];
+  watched.queue = QueueFor(watched.state);
+  watched.in_learnt = true;
+  learnt_.Add(watched.queue, now, number);
   while (learnt_.size() > capacity_) {
     // That may be the newcomer, which is refused then.
     const WorthQueues::Choice first = *learnt_.First(WorthQueues::Ranked::kByWorth, now);

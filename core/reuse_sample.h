@@ -40,7 +40,7 @@ class ReuseSample {
   // The state of a block changed, but it was not asked for.
   void Changed(const BlockKey& key, const ReuseState& state);
   // The tier was full with so many blocks: the small caches hold their share from now on.
-  void Full(size_t members, Moment now);
+  void Full(size_t members);
 
   // Whether the learnt order finds as much as LRU, lately.
   bool learnt_leads() const { return learnt_leads_; }
@@ -66,10 +66,10 @@ class ReuseSample {
   };
   bool IsSampled(const BlockKey& key) const { return (key.hi & ((uint64_t{1} << shift_) - 1)) == 0; }
   // Halves the sample until its share of `members` fits.
-  void Fit(size_t members, Moment now);
+  void Fit(size_t members);
   void Count(const Watched& watched);
-  // Takes out of each small cache what is too many for it now.
-  void Trim(Moment now);
+  void PutIntoLru(uint32_t number, Moment now);
+  void PutIntoLearnt(uint32_t number, Moment now);
   uint32_t QueueFor(const ReuseState& state);
   // Watches the block no longer; it was not used since.
   void Drop(uint32_t number, Moment now);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <random>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "core/eviction_order.h"
@@ -91,6 +92,7 @@ class PlainOrder {
   const std::vector<Member>& members() const { return members_; }
 
  private:
+  // Those above a block that is no longer aside are not, either.
   void BringBack(uint64_t number) {
     Member* const member = Find(number);
     if (member == nullptr || !std::exchange(member->aside, std::nullopt).has_value()) return;

@@ -319,12 +319,6 @@ TEST_F(AskingTest, TheOrderIsLruUntilSomethingIsLearnt) {
   EXPECT_EQ(order_->followed(), EvictionPolicy::kLearnt);
   order_.Insert(4);
   EXPECT_EQ(order_.Victim(), 2u);
-  EXPECT_TRUE(order_->Admits(NumberedOrder::Comes(3)));
-  order_->Advise(order_.At(1), {.will_not_return = true});
-  EXPECT_EQ(order_.Victim(), 1u) << "hints count";
-  for (int i = 0; i < 600; ++i) order_.Touch(1);
-  EXPECT_EQ(order_->followed(), EvictionPolicy::kLearnt);
-  EXPECT_EQ(order_->Summary().following_lru, 0u);
 }
 
 TEST_F(AskingTest, ConversationsThatGoOnOutstayThoseThatEnd) {

@@ -58,6 +58,14 @@ TEST(WorthQueuesTest, AQueueIsMadeOnceForEachClassWeightAndGroup) {
   EXPECT_EQ(queues.IdOf(first), (WorthQueues::QueueId{.of = kFresh}));
 }
 
+TEST(WorthQueuesTest, ByAgeTheOneUsedLongestAgoIsFirst) {
+  const ReuseHazards hazards;
+  WorthQueues queues(&hazards);
+  queues.Add(queues.QueueOf({.of = kFresh}), 2, 20);
+  queues.Add(queues.QueueOf({.of = kOften, .weight = -10}), 3, 30);
+  queues.Add(queues.QueueOf({.of = kOften, .weight = 10}), 1, 10);
+}
+
 TEST(WorthQueuesTest, ByWeightTheLowestIsFirstAndOfTwoAlikeTheOlder) {
   const ReuseHazards hazards;
   WorthQueues queues(&hazards);
