@@ -1,7 +1,6 @@
 #include "core/departed_blocks.h"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 namespace kvtier {
@@ -21,17 +20,15 @@ uint32_t DepartedBlocks::TagOf(const BlockKey& key) {
   return tag == 0 ? 1 : tag;
 }
 
+// A new set gets the entries of the one that it takes over from: those that belong to the other of
+// the two nobody asks for, and they are the first to be forgotten.
 void DepartedBlocks::FitTo(size_t members) {
-  const size_t sets = std::bit_ceil(std::max(members * kDepartedPerBlock, kMinDeparted) / kWays);
-  if (sets > sets_.size()) Grow(sets);
-}
-
-// A set's entries go into each of the sets that it becomes: in all but one of those nobody asks for
-// them, and they are the first to be forgotten there.
-void DepartedBlocks::Grow(size_t sets) {
-  const size_t old = sets_.size();
-  sets_.resize(sets);
-  for (size_t set = old; old > 0 && set < sets; ++set) sets_[set] = sets_[set & (old - 1)];
+  const size_t entries = std::max(members * kDepartedPerBlock, kMinDeparted);
+  while (capacity() < entries) {
+    const Set& source = sets_[SourceOfNext(sets_.size())];
+    sets_.Grow();
+    sets_[sets_.size() - 1] = source;
+  }
 }
 
 void DepartedBlocks::Add(const BlockKey& key, const ReuseState& state, Moment last) {

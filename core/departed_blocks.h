@@ -13,10 +13,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "core/block_key.h"
+#include "core/linear_hashing.h"
 #include "core/reuse_state.h"
+#include "core/steady_vector.h"
 #include "core/worth_queues.h"
 
 namespace kvtier {
@@ -31,7 +32,7 @@ class DepartedBlocks {
     ReuseState state;    // Uses and turn, up to 3 each; the rest is as of a new block.
     double seconds = 0;  // Since its last use, up to 18 hours.
   };
-  DepartedBlocks() { Grow(1); }
+  DepartedBlocks() { sets_.Grow(); }
 
   // Makes room for those of a tier of so many blocks; there is never less than before.
   void FitTo(size_t members);
@@ -54,12 +55,11 @@ class DepartedBlocks {
   static_assert(sizeof(Entry) == 4);
   using Set = std::array<Entry, kWays>;  // The newest comes first.
 
-  void Grow(size_t sets);
   static uint32_t TagOf(const BlockKey& key);
-  const Set& SetOf(const BlockKey& key) const { return sets_[key.hi & (sets_.size() - 1)]; }
-  Set& SetOf(const BlockKey& key) { return sets_[key.hi & (sets_.size() - 1)]; }
+  const Set& SetOf(const BlockKey& key) const { return sets_[BucketOf(key.hi, sets_.size())]; }
+  Set& SetOf(const BlockKey& key) { return sets_[BucketOf(key.hi, sets_.size())]; }
 
-  std::vector<Set> sets_;  // A power of 2.
+  SteadyVector<Set> sets_;
 };
 
 }  // namespace kvtier

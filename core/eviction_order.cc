@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "core/check.h"
 
 namespace kvtier {
@@ -22,7 +24,7 @@ bool IsAsked(Arrival arrival) { return arrival != Arrival::kPrefetched; }
 
 EvictionOrder::EvictionOrder(EvictionPolicy policy)
     : policy_(policy),
-      numbers_(0, ByKey{&places_}, ByKey{&places_}),
+      numbers_(&places_),
       learning_(policy == EvictionPolicy::kLearnt ? std::make_unique<Learning>() : nullptr),
       queues_(learning_ == nullptr ? nullptr : &learning_->hazards),
       bared_(learning_ == nullptr ? nullptr : &learning_->hazards) {}
@@ -35,29 +37,31 @@ void EvictionOrder::AdvanceTo(absl::Time now) {
 Moment EvictionOrder::Tick() { return ++now_; }
 
 std::optional<EvictionOrder::Place> EvictionOrder::Find(const BlockKey& key) const {
-  const auto found = numbers_.find(key);
-  if (found == numbers_.end() || !places_[*found].is_member) return std::nullopt;
-  return static_cast<Place>(*found);
+  const uint32_t number = numbers_.Find(key);
+  if (number == kNone || places_[number].is_member == 0) return std::nullopt;
+  return static_cast<Place>(number);
 }
 
 uint32_t EvictionOrder::NumberOf(const BlockKey& key) {
-  if (const auto found = numbers_.find(key); found != numbers_.end()) return *found;
-  if (free_.empty()) {
-    free_.push_back(static_cast<uint32_t>(places_.size()));
-    places_.emplace_back();
+  uint32_t number = numbers_.Find(key);
+  if (number != kNone) return number;
+  if (free_ == kNone) {
+    number = static_cast<uint32_t>(places_.size());
+    places_.Grow();
+  } else {
+    number = free_;
+    free_ = places_[number].next;
   }
-  const uint32_t number = free_.back();
-  free_.pop_back();
   places_[number] = {.key = key};
-  numbers_.insert(number);
+  numbers_.Insert(number);
   return number;
 }
 
 void EvictionOrder::ForgetIfUnknown(uint32_t number) {
-  const Node& node = places_[number];
-  if (node.is_member || node.children > 0) return;
-  numbers_.erase(number);
-  free_.push_back(number);
+  Node& node = places_[number];
+  if (node.is_member != 0 || node.children > 0) return;
+  numbers_.Erase(number);
+  node.next = std::exchange(free_, number);
 }
 
 bool EvictionOrder::Descends(uint32_t number, uint32_t ancestor) const {
@@ -87,31 +91,36 @@ void EvictionOrder::Refresh(uint32_t number) {
   const bool belongs = node.is_member != 0 && node.is_held == 0 && node.is_aside == 0 &&
                        (!is_bared || node.children == AsideChildrenOf(number));
   if (belongs == (node.is_queued != 0) && (!belongs || is_bared == (node.is_bared != 0))) return;
-  if (node.is_queued != 0) QueuesOf(node).Remove(node.queue, node.last);
+  if (node.is_queued != 0) QueuesOf(node).Remove(QueuesOf(node).QueueOf(QueueFor(node)), node.last);
   node.is_queued = belongs ? 1 : 0;
   node.is_bared = is_bared ? 1 : 0;
-  if (!belongs) return;
-  node.queue = QueuesOf(node).QueueOf(QueueFor(node));
-  QueuesOf(node).Add(node.queue, node.last, number);
+  if (belongs) QueuesOf(node).Add(QueuesOf(node).QueueOf(QueueFor(node)), node.last, number);
 }
 
 void EvictionOrder::TakeOut(uint32_t number) {
   BringBack(number);
   Node& node = places_[number];
-  if (node.is_queued != 0) QueuesOf(node).Remove(node.queue, node.last);
+  if (node.is_queued != 0) QueuesOf(node).Remove(QueuesOf(node).QueueOf(QueueFor(node)), node.last);
   node.is_queued = 0;
+}
+
+void EvictionOrder::EndAside(uint32_t number) {
+  Node& node = places_[number];
+  const auto order = aside_orders_.find(number);
+  groups_[node.group].aside.erase(order->second);
+  aside_orders_.erase(order);
+  node.is_aside = 0;
+  if (node.parent == kNone) return;
+  const auto siblings = aside_children_.find(node.parent);
+  if (--siblings->second == 0) aside_children_.erase(siblings);
 }
 
 void EvictionOrder::BringBack(uint32_t number) {
   for (bool above = false; number != kNone && places_[number].is_aside != 0; above = true) {
-    Node& node = places_[number];
-    groups_[node.group].aside.erase(node.queue);
-    node.is_aside = 0;
+    EndAside(number);
     if (above) Refresh(number);
-    number = node.parent;
-    if (number == kNone) return;
-    if (--aside_children_[number] == 0) aside_children_.erase(number);
-    Refresh(number);
+    number = places_[number].parent;
+    if (number != kNone) Refresh(number);
   }
 }
 
@@ -124,9 +133,9 @@ ReuseState EvictionOrder::StateFor(const Newcomer& newcomer) const {
     state = back->state;
     if (IsAsked(newcomer.arrival)) state.Use(back->seconds);
   } else if (newcomer.parent.has_value()) {
-    const auto parent = numbers_.find(*newcomer.parent);
-    if (parent != numbers_.end() && places_[*parent].is_member) {
-      state = places_[*parent].state.OfChild();
+    const uint32_t parent = numbers_.Find(*newcomer.parent);
+    if (parent != kNone && places_[parent].is_member != 0) {
+      state = places_[parent].state.OfChild();
     } else if (const auto gone = departed(*newcomer.parent)) {
       state = gone->state.OfChild();
     }
@@ -251,13 +260,7 @@ void EvictionOrder::Erase(Place place) {
   const auto number = static_cast<uint32_t>(place);
   Node& node = places_[number];
   KVT_CHECK(node.is_member && !node.is_held);
-  if (node.is_aside != 0) {
-    groups_[node.group].aside.erase(node.queue);
-    node.is_aside = 0;
-    if (node.parent != kNone && --aside_children_[node.parent] == 0) {
-      aside_children_.erase(node.parent);
-    }
-  }
+  if (node.is_aside != 0) EndAside(number);
   node.is_member = 0;
   Refresh(number);
   if (learning_ != nullptr) {
@@ -320,7 +323,8 @@ std::optional<BlockKey> EvictionOrder::Victim() {
   for (uint32_t group = 0; group < groups_.size(); ++group) {
     const std::optional<uint32_t> aside = FirstAside(group);
     if (!aside.has_value()) continue;
-    if (!first.has_value() || places_[*aside].queue < places_[*first].queue) first = aside;
+    if (first.has_value() && aside_orders_.at(*first) < aside_orders_.at(*aside)) continue;
+    first = aside;
   }
   if (first.has_value()) return places_[*first].key;
   const std::optional<WorthQueues::Choice> victim = queues_.First(ranked(), now_);
@@ -344,8 +348,8 @@ std::optional<EvictionOrder::SetAside> EvictionOrder::SetNextAside(uint32_t grou
   TakeOut(number);
   Node& node = places_[number];
   node.is_aside = 1;
-  node.queue = next_aside_++;
-  groups_[group].aside.emplace(node.queue, number);
+  groups_[group].aside.emplace_hint(groups_[group].aside.end(), next_aside_, number);
+  aside_orders_.emplace(number, next_aside_++);
   if (node.parent != kNone) {
     ++aside_children_[node.parent];
     Refresh(node.parent);
@@ -389,10 +393,15 @@ void EvictionOrder::Audit() const {
   size_t candidates = 0;
   size_t queued = 0;
   size_t aside = 0;
-  for (const uint32_t number : numbers_) {
+  size_t known = 0;
+  const auto is_free = [](const Node& node) { return node.is_member == 0 && node.children == 0; };
+  for (size_t number = 0; number < places_.size(); ++number) {
     const Node& node = places_[number];
-    if (!node.is_member) {
-      KVT_CHECK(node.children > 0 && !node.is_held && node.parent == kNone);
+    if (is_free(node)) continue;
+    ++known;
+    KVT_CHECK(numbers_.Find(node.key) == number);
+    if (node.is_member == 0) {
+      KVT_CHECK(node.is_held == 0 && node.parent == kNone);
       continue;
     }
     ++members;
@@ -400,9 +409,10 @@ void EvictionOrder::Audit() const {
     held += node.is_held;
     KVT_CHECK(node.last <= now_ && moments.insert(node.last).second);
   }
-  KVT_CHECK(members == size_ && held == held_);
-  for (const uint32_t number : numbers_) {
+  KVT_CHECK(known == numbers_.size() && members == size_ && held == held_);
+  for (uint32_t number = 0; number < places_.size(); ++number) {
     const Node& node = places_[number];
+    if (is_free(node)) continue;
     const auto of_it = children.find(number);
     KVT_CHECK(node.children == (of_it == children.end() ? 0 : of_it->second));
     candidates += IsCandidate(node) ? 1 : 0;
@@ -413,14 +423,16 @@ void EvictionOrder::Audit() const {
     if (node.is_queued != 0) {
       ++queued;
       KVT_CHECK((node.is_bared != 0) == (node.children > 0));
-      KVT_CHECK((node.is_bared != 0 ? bared_ : queues_).Contains(node.queue, node.last, number));
+      const WorthQueues& queues = node.is_bared != 0 ? bared_ : queues_;
+      KVT_CHECK(queues.Contains(QueueFor(node), node.last, number));
     }
     if (node.is_aside != 0) {
       ++aside;
       KVT_CHECK(node.is_member != 0 && node.children == aside_children);
-      KVT_CHECK(groups_[node.group].aside.at(node.queue) == number);
+      KVT_CHECK(groups_[node.group].aside.at(aside_orders_.at(number)) == number);
     }
   }
+  KVT_CHECK(aside == aside_orders_.size());
   for (const Group& group : groups_) {
     aside -= group.aside.size();
     members -= group.members;

@@ -13,30 +13,31 @@
 // Invariants, checked by Audit(): what is in the queues are exactly the members that are not held,
 // have no member child and are not set aside; last uses are unique; a block that is no member is known only
 // while it is the parent of one.
-// Memory: 40 bytes a block, 5 to 11 for its key's hash, 16 for four that left, and 16 to 30 for
-// each block without a child; ReuseSample and ReuseHazards are of fixed size.
+// Memory: 40 bytes a block, 2 for its key's hash, 16 for four that left, and 20 to 30 for each block
+// without a child or set aside; ReuseSample and ReuseHazards are of fixed size. All of it grows in
+// small steps, so that no operation is a long turn of the executor.
 #ifndef KVTIER_CORE_EVICTION_ORDER_H_
 #define KVTIER_CORE_EVICTION_ORDER_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/time/time.h"
 #include "core/arrival.h"
 #include "core/block_key.h"
 #include "core/departed_blocks.h"
 #include "core/eviction_policy.h"
+#include "core/numbers_by_key.h"
 #include "core/reuse_hazards.h"
 #include "core/reuse_hint.h"
 #include "core/reuse_sample.h"
 #include "core/reuse_state.h"
+#include "core/steady_vector.h"
 #include "core/worth_queues.h"
 
 namespace kvtier {
@@ -96,7 +97,7 @@ class EvictionOrder {
   std::optional<Place> Find(const BlockKey& key) const;
   bool Contains(const BlockKey& key) const { return Find(key).has_value(); }
   // Loads what Insert() of the block looks at into the processor's caches.
-  void WarmFor(const BlockKey& key) const { numbers_.prefetch(key); }
+  void WarmFor(const BlockKey& key) const { numbers_.Prefetch(key); }
   // REQUIRES of these: a member.
   const BlockKey& KeyOf(Place place) const { return At(place).key; }
   Moment LastUseOf(Place place) const { return At(place).last; }
@@ -176,26 +177,13 @@ class EvictionOrder {
     uint32_t is_bared : 1 = 0;  // Its queue is one of `bared_`: its children are all aside.
     uint32_t is_aside : 1 = 0;
     uint32_t was_aside : 1 = 0;  // Since its last use.
-    uint32_t queue = 0;          // Its queue; set aside: its place in the order of setting aside.
+    uint32_t next = kNone;       // Of NumbersByKey, or of the list of free places.
     ReuseState state;
   };
   static_assert(sizeof(Node) == 40);
-  struct ByKey {
-    using is_transparent = void;
-    const std::deque<Node>* places;
-    size_t operator()(const BlockKey& key) const { return absl::HashOf(key); }
-    size_t operator()(uint32_t number) const { return absl::HashOf((*places)[number].key); }
-    bool operator()(const BlockKey& key, uint32_t number) const {
-      return key == (*places)[number].key;
-    }
-    bool operator()(uint32_t number, const BlockKey& key) const {
-      return key == (*places)[number].key;
-    }
-    bool operator()(uint32_t a, uint32_t b) const { return a == b; }
-  };
   struct Group {
     size_t members = 0;
-    absl::btree_map<uint32_t, uint32_t> aside;  // Numbers, by the order of setting aside.
+    absl::btree_map<uint64_t, uint32_t> aside;  // Numbers, by the order of setting aside.
   };
   // What only the learnt order has.
   struct Learning {
@@ -238,6 +226,8 @@ class EvictionOrder {
   void TakeOut(uint32_t number);
   // Ends the setting aside of the block, and of those above it.
   void BringBack(uint32_t number);
+  // Takes the block out of those that are aside. Its parent is to be refreshed.
+  void EndAside(uint32_t number);
   uint32_t AsideChildrenOf(uint32_t number) const;
   WorthQueues& QueuesOf(const Node& node) { return node.is_bared != 0 ? bared_ : queues_; }
   std::optional<uint32_t> FirstAside(uint32_t group) const;
@@ -250,15 +240,16 @@ class EvictionOrder {
   size_t size_ = 0;
   size_t held_ = 0;
   uint64_t refused_ = 0;
-  std::deque<Node> places_;
-  std::vector<uint32_t> free_;
-  absl::flat_hash_set<uint32_t, ByKey, ByKey> numbers_;  // Members, and the parents they name.
+  SteadyVector<Node> places_;
+  uint32_t free_ = kNone;       // The first free place.
+  NumbersByKey<Node> numbers_;  // Members, and the parents they name.
   const std::unique_ptr<Learning> learning_;  // Null: the policy is not kLearnt.
   WorthQueues queues_;
   WorthQueues bared_;
   std::vector<Group> groups_;
-  absl::flat_hash_map<uint32_t, uint32_t> aside_children_;  // Children set aside, by their parent.
-  uint32_t next_aside_ = 0;
+  absl::btree_map<uint32_t, uint32_t> aside_children_;  // Children set aside, by their parent.
+  absl::btree_map<uint32_t, uint64_t> aside_orders_;    // The order of setting aside, by number.
+  uint64_t next_aside_ = 0;
 };
 
 }  // namespace kvtier

@@ -75,9 +75,12 @@ void WorthQueues::Remove(uint32_t number, Moment last) {
   busy_.pop_back();
 }
 
-bool WorthQueues::Contains(uint32_t queue, Moment last, Item item) const {
-  const auto found = queues_[queue].items.find(last);
-  return found != queues_[queue].items.end() && found->second == item;
+bool WorthQueues::Contains(const QueueId& id, Moment last, Item item) const {
+  const auto number = numbers_.find(id);
+  if (number == numbers_.end()) return false;
+  const Items& items = queues_[number->second].items;
+  const auto found = items.find(last);
+  return found != items.end() && found->second == item;
 }
 
 WorthQueues::Found WorthQueues::OldestIn(const Queue& queue, size_t bucket, Moment now) const {

@@ -71,7 +71,7 @@ class WorthQueues {
   // REQUIRES of both: `last` is in no, or in that, queue; `queue` is a number of QueueOf().
   void Add(uint32_t queue, Moment last, Item item);
   void Remove(uint32_t queue, Moment last);
-  bool Contains(uint32_t queue, Moment last, Item item) const;
+  bool Contains(const QueueId& id, Moment last, Item item) const;
   size_t size() const { return size_; }
 
   // Returns the item of the group that leaves first at `now`; nullopt: it has none.

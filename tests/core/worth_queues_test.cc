@@ -40,10 +40,10 @@ TEST(WorthQueuesTest, HasNoFirstWhenEmpty) {
   }
   queues.Add(queue, 1, 7);
   EXPECT_EQ(queues.size(), 1u);
-  EXPECT_TRUE(queues.Contains(queue, 1, 7));
+  EXPECT_TRUE(queues.Contains({}, 1, 7));
   queues.Remove(queue, 1);
   EXPECT_EQ(queues.size(), 0u);
-  EXPECT_FALSE(queues.Contains(queue, 1, 7));
+  EXPECT_FALSE(queues.Contains({}, 1, 7));
   EXPECT_FALSE(queues.First(Ranked::kByWorth, 1).has_value());
 }
 
@@ -250,7 +250,7 @@ class WorthQueuesModel : public ::testing::TestWithParam<uint64_t> {
   void Remove(size_t at) {
     const PlainQueues::Member member = plain_.members[at];
     plain_.members.erase(plain_.members.begin() + static_cast<std::ptrdiff_t>(at));
-    ASSERT_TRUE(queues_.Contains(member.queue, member.last, member.item));
+    ASSERT_TRUE(queues_.Contains(member.id, member.last, member.item));
     queues_.Remove(member.queue, member.last);
   }
   void RemoveFirst() {

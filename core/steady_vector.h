@@ -1,0 +1,37 @@
+// SteadyVector is a vector that grows without moving what it holds: elements lie in chunks, so an
+// addition costs the same at any size and no memory is kept for growth but the rest of one chunk.
+//
+// Not thread-safe. References stay valid as long as the vector.
+#ifndef KVTIER_CORE_STEADY_VECTOR_H_
+#define KVTIER_CORE_STEADY_VECTOR_H_
+
+#include <bit>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace kvtier {
+
+template <typename T>
+class SteadyVector {
+ public:
+  size_t size() const { return size_; }
+  T& operator[](size_t i) { return chunks_[i / kChunk][i % kChunk]; }
+  const T& operator[](size_t i) const { return chunks_[i / kChunk][i % kChunk]; }
+  // Adds a T{} at the end.
+  void Grow() {
+    if (size_ % kChunk == 0) chunks_.push_back(std::make_unique<T[]>(kChunk));
+    ++size_;
+  }
+
+ private:
+  // Filling a chunk with zeros takes some microseconds, the pointers to all of them 2 bytes in 10,000.
+  static constexpr size_t kChunk = std::bit_floor(size_t{65'536} / sizeof(T));
+
+  size_t size_ = 0;
+  std::vector<std::unique_ptr<T[]>> chunks_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_STEADY_VECTOR_H_
