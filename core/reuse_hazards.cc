@@ -77,23 +77,42 @@ double ReuseHazards::BeginOf(size_t bucket) { return bucket == 0 ? 0 : EndOf(buc
 
 size_t ReuseHazards::BucketOf(double seconds) {
   if (seconds < 1) return 0;
-  const auto bucket = static_cast<size_t>(kBucketsPerOctave * std::log2(seconds)) + 1;
-  if (bucket >= kBuckets) return kBuckets - 1;
-  // The logarithm may be off by its last bit at a bucket's edge.
+  if (seconds >= BeginOf(kBuckets - 1)) return kBuckets - 1;
+  int octave = 0;
+  const double rest = 2 * std::frexp(seconds, &octave);  // From 1 to 2.
+  size_t bucket = static_cast<size_t>(kBucketsPerOctave) * static_cast<size_t>(octave - 1) + 1;
+  for (size_t quarter = 1; quarter < kBucketsPerOctave; ++quarter) {
+    if (rest >= EndOf(quarter)) ++bucket;
+  }
+  // A power of 2 may be off by its last bit at a bucket's edge.
   if (seconds < BeginOf(bucket)) return bucket - 1;
   return seconds >= EndOf(bucket) ? bucket + 1 : bucket;
 }
 
-void ReuseHazards::AddWait(double seconds, float weight, Evidence* to) {
-  const size_t bucket = BucketOf(seconds);
-  for (size_t i = 0; i < bucket; ++i) to->seconds[i] += weight * static_cast<float>(Widths()[i]);
-  to->seconds[bucket] += weight * static_cast<float>(seconds - BeginOf(bucket));
+// Time in whole buckets is added by class, not by wait.
+void ReuseHazards::AddWaits(std::span<const Waiting> waiting, std::vector<Evidence>* to) {
+  std::vector<std::array<float, kBuckets>> ends(kReuseClasses);  // Waits by the bucket of their end.
+  for (const Waiting& wait : waiting) {
+    const auto of = static_cast<size_t>(wait.of);
+    const size_t bucket = BucketOf(wait.seconds);
+    ends[of][bucket] += 1;
+    (*to)[of].seconds[bucket] += static_cast<float>(wait.seconds - BeginOf(bucket));
+  }
+  for (size_t of = 0; of < kReuseClasses; ++of) {
+    float longer = 0;
+    for (size_t i = kBuckets; i-- > 0;) {
+      (*to)[of].seconds[i] += longer * static_cast<float>(Widths()[i]);
+      longer += ends[of][i];
+    }
+  }
 }
 
 void ReuseHazards::Learn(ReuseClass of, double seconds, bool used) {
   Evidence& evidence = classes_[static_cast<size_t>(of)];
-  AddWait(seconds, 1, &evidence);
-  if (used) evidence.uses[BucketOf(seconds)] += 1;
+  const size_t bucket = BucketOf(seconds);
+  for (size_t i = 0; i < bucket; ++i) evidence.seconds[i] += static_cast<float>(Widths()[i]);
+  evidence.seconds[bucket] += static_cast<float>(seconds - BeginOf(bucket));
+  if (used) evidence.uses[bucket] += 1;
   ++new_lessons_;
 }
 
@@ -107,24 +126,30 @@ ReuseHazards::Hazards ReuseHazards::Drawn(const Evidence& evidence, const Hazard
   return hazards;
 }
 
+// The best stretch from a bucket on is that bucket and the best stretches that follow it, as long as
+// each has more uses a second than all before it together.
 ReuseHazards::Table ReuseHazards::TableFor(const Hazards& hazards) {
-  std::array<double, kBuckets> passes;  // The chance of no use in that bucket.
-  std::array<double, kBuckets> waits;   // Seconds expected in it, of one that enters it.
-  for (size_t i = 0; i < kBuckets; ++i) {
-    passes[i] = std::exp(-hazards[i] * Widths()[i]);
-    waits[i] = (1 - passes[i]) / hazards[i];
-  }
+  struct Stretch {
+    double uses = 0;     // Expected in it, of one that enters it.
+    double seconds = 0;  // Waited in it.
+    double passes = 0;   // The chance of no use in it.
+  };
   Table table;
-  for (size_t from = 0; from < kBuckets; ++from) {
-    double unused = 1;
-    double room = 0;
-    double best = 0;
-    for (size_t i = from; i < kBuckets; ++i) {
-      room += unused * waits[i];
-      unused *= passes[i];
-      best = std::max(best, (1 - unused) / room);
+  std::array<Stretch, kBuckets> following;  // Best ones, from the last to the next.
+  size_t count = 0;
+  for (size_t bucket = kBuckets; bucket-- > 0;) {
+    const double exponent = hazards[bucket] * Widths()[bucket];
+    Stretch stretch{.uses = -std::expm1(-exponent), .passes = std::exp(-exponent)};
+    stretch.seconds = stretch.uses / hazards[bucket];
+    for (; count > 0; --count) {
+      const Stretch& next = following[count - 1];
+      if (next.uses * stretch.seconds < stretch.uses * next.seconds) break;
+      stretch.uses += stretch.passes * next.uses;
+      stretch.seconds += stretch.passes * next.seconds;
+      stretch.passes *= next.passes;
     }
-    table.worths[from] = static_cast<float>(best);
+    following[count++] = stretch;
+    table.worths[bucket] = static_cast<float>(stretch.uses / stretch.seconds);
   }
   std::iota(table.ranking.rbegin(), table.ranking.rend(), uint8_t{0});
   std::ranges::stable_sort(table.ranking, {}, [&](uint8_t bucket) { return table.worths[bucket]; });
@@ -133,9 +158,7 @@ ReuseHazards::Table ReuseHazards::TableFor(const Hazards& hazards) {
 
 void ReuseHazards::WorkOut(std::span<const Waiting> waiting) {
   std::vector<Evidence> seen = classes_;
-  for (const Waiting& wait : waiting) {
-    AddWait(wait.seconds, 1, &seen[static_cast<size_t>(wait.of)]);
-  }
+  AddWaits(waiting, &seen);
   std::vector<Evidence> families(kReuseFamilies);
   std::vector<Evidence> activities(kReuseActivities);
   const auto add = [](const Evidence& from, Evidence* to) {

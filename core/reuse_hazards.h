@@ -71,8 +71,8 @@ class ReuseHazards {
 
   void WorkOut(std::span<const Waiting> waiting);
   const Table& TableOf(ReuseClass of) const { return tables_[static_cast<size_t>(of)]; }
-  // Adds the time waited in each bucket, and nothing of uses.
-  static void AddWait(double seconds, float weight, Evidence* to);
+  // Adds the time waited in each bucket to the evidence of each class.
+  static void AddWaits(std::span<const Waiting> waiting, std::vector<Evidence>* to);
   // Returns the evidence drawn toward `mean` as if that had been seen in `waits` waits.
   static Hazards Drawn(const Evidence& evidence, const Hazards& mean, double waits);
   static Table TableFor(const Hazards& hazards);

@@ -25,8 +25,7 @@ void ReuseSample::Fit(size_t members) {
     ++shift_;
     for (uint32_t number = 0; number < slots_.size(); ++number) {
       const Watched& watched = slots_[number];
-      if (watched.last == 0 || IsSampled(watched.key)) continue;
-      Drop(number, watched.last);
+      if (watched.last != 0 && !IsSampled(watched.key)) Forget(number);
     }
     if (capacity_ != ~size_t{0}) capacity_ = std::max<size_t>(capacity_ / 2, 1);
   }
@@ -123,8 +122,13 @@ void ReuseSample::Changed(const BlockKey& key, const ReuseState& state) {
 }
 
 void ReuseSample::Drop(uint32_t number, Moment now) {
-  Watched& watched = slots_[number];
+  const Watched& watched = slots_[number];
   hazards_->Learn(watched.state.Class(), SecondsBetween(watched.last, now), false);
+  Forget(number);
+}
+
+void ReuseSample::Forget(uint32_t number) {
+  Watched& watched = slots_[number];
   if (watched.in_lru) lru_.erase(watched.last);
   if (watched.in_learnt) learnt_.Remove(watched.queue, watched.last);
   by_use_.erase(watched.last);

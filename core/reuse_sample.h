@@ -73,6 +73,8 @@ class ReuseSample {
   uint32_t QueueFor(const ReuseState& state);
   // Watches the block no longer; it was not used since.
   void Drop(uint32_t number, Moment now);
+  // Watches the block no longer, without a lesson.
+  void Forget(uint32_t number);
   void ConcludeIfDue(Moment now);
 
   ReuseHazards* const hazards_;  // Not owned.

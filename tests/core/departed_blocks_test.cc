@@ -82,6 +82,7 @@ TEST(DepartedBlocksTest, FourForEachBlockOfTheTierFitAndAtLeastThoseOfASmallOne)
   departed.FitTo(100'000);
   const size_t capacity = departed.capacity();
   EXPECT_GE(capacity, 100'000 * kDepartedPerBlock);
+  EXPECT_LT(capacity, 100'000 * kDepartedPerBlock + kWays) << "and no more";
   departed.FitTo(10);
   EXPECT_EQ(departed.capacity(), capacity) << "never less than before";
 }

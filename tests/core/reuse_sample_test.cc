@@ -103,6 +103,7 @@ TEST_F(ReuseSampleTest, TheShareFallsAsTheTierGrowsAndWhatLeavesTheSampleTeaches
   members_ = 4 * kMaxSampledBlocks;
   Ask(0);
   EXPECT_EQ(sample_.watched(), 250u);
+  EXPECT_EQ(hazards_.new_lessons(), 1u) << "the use of 0";
   Ask(1);
   EXPECT_EQ(sample_.watched(), 250u) << "no longer in the sample";
   members_ = 1000;
