@@ -1,9 +1,10 @@
 // bench: eviction_order - memory and time of the learnt order of eviction, beside LRU's
 //
 // One order of many blocks, filled and then used at random: runs of blocks are touched, held and
-// replaced by new ones, some of which continue older runs. Every round does the same to a fresh
-// order, so an operation that is slow by itself is slow in each: the longest is the longest of the
-// shortest that each took. Times include a call of the clock, whose own time is subtracted.
+// replaced by new ones, some of which continue older runs; at the end some are set aside, and memory
+// is what the heap has grown by then. Every round does the same to a fresh order, so an operation
+// that is slow by itself is slow in each: the longest is the longest of the shortest that each took.
+// Times include a call of the clock, whose own time is subtracted.
 #include <malloc.h>
 
 #include <algorithm>
@@ -41,12 +42,14 @@ constexpr double kMeanRun = 8;       // Blocks that come together and continue e
 constexpr uint64_t kContinued = 4;   // One run in so many continues another one.
 constexpr uint64_t kLively = 4;      // One run in so many is used again and again.
 constexpr size_t kHeldRuns = 64;     // Runs that are held at a time.
+constexpr uint64_t kAside = 16;      // One block in so many is set aside, as the agent does.
 constexpr absl::Duration kBetweenRuns = absl::Milliseconds(10);
 // An operation that took less is not looked at when the longest is.
 constexpr int64_t kShort = 20'000;
 
-enum Operation : uint8_t { kVictim, kErase, kInsert, kTouch, kHold, kOperations };
-constexpr const char* kNames[kOperations] = {"decision", "erase", "insert", "touch", "hold"};
+enum Operation : uint8_t { kVictim, kErase, kInsert, kTouch, kHold, kSetAside, kOperations };
+constexpr const char* kNames[kOperations] = {"decision", "erase", "insert", "touch", "hold",
+                                                "set_aside"};
 
 // Times of one round, in nanoseconds.
 struct Times {
@@ -101,6 +104,7 @@ class Load {
     times_.slow.reserve(100'000);
     const size_t filled = HeapBytes();
     Churn();
+    SetAside();
     bytes_per_block_ += static_cast<double>(HeapBytes()) / static_cast<double>(blocks) -
                         static_cast<double>(filled) / static_cast<double>(blocks);
     followed_ = order_->followed();
@@ -208,6 +212,11 @@ class Load {
       left -= std::min<uint64_t>(left, run.length);
       for (int i = 0; i < 2; ++i) TouchRun(LivelyRun());
       if (Below(4) == 0) HoldNextRun();
+    }
+  }
+  void SetAside() {
+    while (order_->aside(0) < blocks_ / kAside) {
+      Time(kSetAside, [&] { KVT_CHECK(order_->SetNextAside(0).has_value()); });
     }
   }
   const Run& LivelyRun() {

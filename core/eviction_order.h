@@ -13,7 +13,7 @@
 // Invariants, checked by Audit(): what is in the queues are exactly the members that are not held,
 // have no member child and are not set aside; last uses are unique; a block that is no member is known only
 // while it is the parent of one.
-// Memory: 40 bytes a block, 4 for its key's hash, 16 for four that left, and 20 to 30 for each block
+// Memory: 40 bytes a block, 2 for its key's hash, 16 for four that left, and 20 to 50 for each block
 // without a child or set aside; ReuseSample and ReuseHazards are of fixed size. All of it grows in
 // small steps, so that no operation is a long turn of the executor.
 #ifndef KVTIER_CORE_EVICTION_ORDER_H_
