@@ -13,10 +13,10 @@ namespace {
 // Blocks with children of the same request below them tell so two levels up.
 constexpr uint32_t kMaxHeight = 2;
 
-// What was learnt is followed from the first thousand lessons on, and refuses newcomers from the
-// second on: until then the order is LRU.
-constexpr uint64_t kConclusionsToFollow = 2;
-constexpr uint64_t kConclusionsToRefuse = 4;
+// What was learnt is followed from the first conclusion on, and refuses newcomers from the second
+// on: until then the order is LRU.
+constexpr uint64_t kConclusionsToFollow = 1;
+constexpr uint64_t kConclusionsToRefuse = 2;
 
 bool IsAsked(Arrival arrival) { return arrival != Arrival::kPrefetched; }
 

@@ -7,7 +7,7 @@
 // one. In the small caches a block has no parent: the blocks of a request are used from its last
 // to its first, so the last ones leave first there, too.
 //
-// Pure and deterministic. Executor thread only. Memory is fixed: some 1.5 MB.
+// Pure and deterministic. Executor thread only. Memory is fixed: some 2 MB.
 #ifndef KVTIER_CORE_REUSE_SAMPLE_H_
 #define KVTIER_CORE_REUSE_SAMPLE_H_
 
@@ -25,9 +25,9 @@
 namespace kvtier {
 
 // Blocks that each small cache holds at most.
-inline constexpr size_t kMaxSampledBlocks = 2048;
-// Blocks that are watched: those of a small cache and four times as many that left it.
-inline constexpr size_t kMaxWatchedBlocks = 5 * kMaxSampledBlocks;
+inline constexpr size_t kMaxSampledBlocks = 4096;
+// Blocks that are watched: those of a small cache, and as many again at least that left it.
+inline constexpr size_t kMaxWatchedBlocks = 10'240;
 
 class ReuseSample {
  public:
