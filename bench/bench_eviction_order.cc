@@ -1,10 +1,10 @@
 // bench: eviction_order - memory and time of the learnt order of eviction, beside LRU's
 //
 // One order of many blocks, filled and then used at random: runs of blocks are touched, held and
-// replaced by new ones, some of which continue older runs; at the end some are set aside, and memory
-// is what the heap has grown by then. Every round does the same to a fresh order, so an operation
-// that is slow by itself is slow in each: the longest is the longest of the shortest that each took.
-// Times include a call of the clock, whose own time is subtracted.
+// replaced by new ones, some of which continue older runs; at the end some are set aside, and
+// memory is what the heap has grown by then. Every round does the same to a fresh order, so an
+// operation that is slow by itself is slow in each: the longest is the longest of the shortest that
+// each took. Times include a call of the clock, whose own time is subtracted.
 #include <malloc.h>
 
 #include <algorithm>
@@ -38,18 +38,18 @@ namespace {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-constexpr double kMeanRun = 8;       // Blocks that come together and continue each other.
-constexpr uint64_t kContinued = 4;   // One run in so many continues another one.
-constexpr uint64_t kLively = 4;      // One run in so many is used again and again.
-constexpr size_t kHeldRuns = 64;     // Runs that are held at a time.
-constexpr uint64_t kAside = 16;      // One block in so many is set aside, as the agent does.
+constexpr double kMeanRun = 8;      // Blocks that come together and continue each other.
+constexpr uint64_t kContinued = 4;  // One run in so many continues another one.
+constexpr uint64_t kLively = 4;     // One run in so many is used again and again.
+constexpr size_t kHeldRuns = 64;    // Runs that are held at a time.
+constexpr uint64_t kAside = 16;     // One block in so many is set aside, as the agent does.
 constexpr absl::Duration kBetweenRuns = absl::Milliseconds(10);
 // An operation that took less is not looked at when the longest is.
 constexpr int64_t kShort = 20'000;
 
 enum Operation : uint8_t { kVictim, kErase, kInsert, kTouch, kHold, kSetAside, kOperations };
-constexpr const char* kNames[kOperations] = {"decision", "erase", "insert", "touch", "hold",
-                                                "set_aside"};
+constexpr const char* kNames[kOperations] = {"decision", "erase", "insert",
+                                             "touch",    "hold",  "set_aside"};
 
 // Times of one round, in nanoseconds.
 struct Times {
@@ -141,8 +141,7 @@ class Load {
 
   Run NewRun() {
     Run run{.id = next_id_++};
-    run.length = 1 + static_cast<uint32_t>(
-                         std::geometric_distribution<int>(1 / kMeanRun)(random_));
+    run.length = 1 + static_cast<uint32_t>(std::geometric_distribution<int>(1 / kMeanRun)(random_));
     if (runs_.empty() || Below(kContinued) != 0) return run;
     const Run& other = runs_[Below(runs_.size())];
     run.stem = KeyOf(other, Below(other.length));
@@ -177,9 +176,8 @@ class Load {
   void TouchRun(const Run& run) {
     now_ += kBetweenRuns;
     order_->AdvanceTo(now_);
-    VisitMembers(run, [this](EvictionOrder::Place place) {
-      Time(kTouch, [&] { order_->Touch(place); });
-    });
+    VisitMembers(
+        run, [this](EvictionOrder::Place place) { Time(kTouch, [&] { order_->Touch(place); }); });
   }
   void HoldNextRun() {
     std::vector<EvictionOrder::Place>& places = held_[next_held_++ % kHeldRuns];
@@ -197,8 +195,8 @@ class Load {
   void Fill() {
     while (order_->size() < blocks_) {
       runs_.push_back(NewRun());
-      runs_.back().length = static_cast<uint32_t>(
-          std::min<uint64_t>(runs_.back().length, blocks_ - order_->size()));
+      runs_.back().length =
+          static_cast<uint32_t>(std::min<uint64_t>(runs_.back().length, blocks_ - order_->size()));
       InsertRun(runs_.back());
       if (Below(4) == 0) TouchRun(LivelyRun());
     }
@@ -305,8 +303,8 @@ int Main(int argc, char** argv) {
   const uint64_t blocks = absl::GetFlag(FLAGS_blocks);
   KVT_CHECK(blocks >= 1000);
   const double clock = ClockNanoseconds();
-  std::printf("%lu blocks; a look at the clock costs %.0f ns\n",
-              static_cast<unsigned long>(blocks), clock);
+  std::printf("%lu blocks; a look at the clock costs %.0f ns\n", static_cast<unsigned long>(blocks),
+              clock);
   Figures lru;
   Figures learnt;
   for (int round = 0; round < absl::GetFlag(FLAGS_rounds).count; ++round) {

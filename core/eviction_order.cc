@@ -141,10 +141,8 @@ ReuseState EvictionOrder::StateFor(const Newcomer& newcomer) const {
     }
   }
   state.height = std::max<uint32_t>(state.height, std::min(newcomer.followers, kMaxHeight));
-  state.touch_to_come = newcomer.arrival == Arrival::kAskedFor ||
-                                newcomer.arrival == Arrival::kFromPeer
-                            ? 1
-                            : 0;
+  state.touch_to_come =
+      newcomer.arrival == Arrival::kAskedFor || newcomer.arrival == Arrival::kFromPeer ? 1 : 0;
   state.Take(newcomer.hint);
   return state;
 }
@@ -283,8 +281,8 @@ void EvictionOrder::Erase(Place place) {
 
 EvictionPolicy EvictionOrder::followed() const {
   if (policy_ != EvictionPolicy::kLearnt) return policy_;
-  const bool leads = learning_->hazards.conclusions() >= kConclusionsToFollow &&
-                     learning_->sample.learnt_leads();
+  const bool leads =
+      learning_->hazards.conclusions() >= kConclusionsToFollow && learning_->sample.learnt_leads();
   return leads ? policy_ : EvictionPolicy::kLru;
 }
 
@@ -382,8 +380,8 @@ void EvictionOrder::Leaving::Left(uint32_t number) {
   const Node& node = order_->places_[parent];
   if (node.is_member == 0 || node.is_held != 0 || ++left_[parent] < node.children) return;
   // Its queue is where it would be if it were a candidate now.
-  WorthQueues::Choice choice = order_->queues_.RankOf(
-      order_->ranked(), order_->QueueFor(node), node.last, order_->now_);
+  WorthQueues::Choice choice =
+      order_->queues_.RankOf(order_->ranked(), order_->QueueFor(node), node.last, order_->now_);
   choice.item = parent;
   bared_.push_back(choice);
 }
@@ -420,9 +418,8 @@ void EvictionOrder::Audit() const {
     KVT_CHECK(node.children == (of_it == children.end() ? 0 : of_it->second));
     candidates += IsCandidate(node) ? 1 : 0;
     const uint32_t aside_children = AsideChildrenOf(number);
-    KVT_CHECK((node.is_queued != 0) ==
-              (node.is_member != 0 && node.is_held == 0 && node.is_aside == 0 &&
-               node.children == aside_children));
+    KVT_CHECK((node.is_queued != 0) == (node.is_member != 0 && node.is_held == 0 &&
+                                        node.is_aside == 0 && node.children == aside_children));
     if (node.is_queued != 0) {
       ++queued;
       KVT_CHECK((node.is_bared != 0) == (node.children > 0));

@@ -2,17 +2,17 @@
 // no child in the tier, the one that the policy names. So a prefix outlives what continues it, and
 // is worth what all its continuations are worth, for none of them is of use without it.
 //
-// Learnt (kLearnt): the block whose room is worth the least leaves, as WorthQueues ranks them, and a
-// newcomer that is worth less than all that are here is refused. ReuseSample teaches the order and
-// watches that it finds no less than LRU; while it does find less, the order is LRU, and hints count alone.
-// LRU, FIFO, priority: see EvictionPolicy. They refuse nobody.
+// Learnt (kLearnt): the block whose room is worth the least leaves, as WorthQueues ranks them, and
+// a newcomer that is worth less than all that are here is refused. ReuseSample teaches the order
+// and watches that it finds no less than LRU; while it does find less, the order is LRU, and hints
+// count alone. LRU, FIFO, priority: see EvictionPolicy. They refuse nobody.
 //
 // Blocks of several groups (sizes of slots) share one order; a choice may be made within a group.
 //
 // Pure bookkeeping: no I/O, no threads; AdvanceTo() brings the time. Executor thread only.
 // Invariants, checked by Audit(): what is in the queues are exactly the members that are not held,
-// have no member child and are not set aside; last uses are unique; a block that is no member is known only
-// while it is the parent of one.
+// have no member child and are not set aside; last uses are unique; a block that is no member is
+// known only while it is the parent of one.
 // Memory: 40 bytes a block, 3 for its key's hash, 16 for four that left, and 20 to 40 for each block
 // without a child or set aside; ReuseSample and ReuseHazards are of fixed size. All of it grows in
 // small steps, so that no operation is a long turn of the executor.
@@ -113,8 +113,8 @@ class EvictionOrder {
   // The last use of the most recent of all.
   Moment last_moment() const { return now_; }
 
-  // Returns the candidate that leaves next, of a group or of all; nullopt: everything is held or the
-  // tier is empty.
+  // Returns the candidate that leaves next, of a group or of all; nullopt: everything is held or
+  // the tier is empty.
   std::optional<BlockKey> Victim(uint32_t group);
   std::optional<BlockKey> Victim();
   // Sets the block that leaves next of the group aside, or the one whose children are all aside: it
@@ -125,8 +125,12 @@ class EvictionOrder {
     bool again = false;  // It was set aside before, since its last use.
   };
   std::optional<SetAside> SetNextAside(uint32_t group);
-  size_t aside(uint32_t group) const { return group < groups_.size() ? groups_[group].aside.size() : 0; }
-  size_t members(uint32_t group) const { return group < groups_.size() ? groups_[group].members : 0; }
+  size_t aside(uint32_t group) const {
+    return group < groups_.size() ? groups_[group].aside.size() : 0;
+  }
+  size_t members(uint32_t group) const {
+    return group < groups_.size() ? groups_[group].members : 0;
+  }
 
   // Returns the first one in the order of leaving for which `accept` is true, looking at `limit` at
   // most. This one and the next leave out what is set aside.
@@ -172,8 +176,8 @@ class EvictionOrder {
     BlockKey key;
     uint64_t last : 48 = 0;  // Moment of its last use.
     uint64_t group : 16 = 0;
-    uint32_t parent = kNone;      // Member or not; kNone: a root.
-    uint32_t children : 26 = 0;   // Member children.
+    uint32_t parent = kNone;     // Member or not; kNone: a root.
+    uint32_t children : 26 = 0;  // Member children.
     uint32_t is_member : 1 = 0;
     uint32_t is_held : 1 = 0;
     uint32_t is_queued : 1 = 0;
@@ -245,8 +249,8 @@ class EvictionOrder {
   size_t held_ = 0;
   uint64_t refused_ = 0;
   SteadyVector<Node> places_;
-  uint32_t free_ = kNone;       // The first free place.
-  NumbersByKey<Node> numbers_;  // Members, and the parents they name.
+  uint32_t free_ = kNone;                     // The first free place.
+  NumbersByKey<Node> numbers_;                // Members, and the parents they name.
   const std::unique_ptr<Learning> learning_;  // Null: the policy is not kLearnt.
   WorthQueues queues_;
   WorthQueues bared_;

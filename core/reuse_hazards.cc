@@ -91,7 +91,8 @@ size_t ReuseHazards::BucketOf(double seconds) {
 
 // Time in whole buckets is added by class, not by wait.
 void ReuseHazards::AddWaits(std::span<const Waiting> waiting, std::vector<Evidence>* to) {
-  std::vector<std::array<float, kBuckets>> ends(kReuseClasses);  // Waits by the bucket of their end.
+  std::vector<std::array<float, kBuckets>> ends(
+      kReuseClasses);  // Waits by the bucket of their end.
   for (const Waiting& wait : waiting) {
     const auto of = static_cast<size_t>(wait.of);
     const size_t bucket = BucketOf(wait.seconds);
@@ -126,8 +127,8 @@ ReuseHazards::Hazards ReuseHazards::Drawn(const Evidence& evidence, const Hazard
   return hazards;
 }
 
-// The best stretch from a bucket on is that bucket and the best stretches that follow it, as long as
-// each has more uses a second than all before it together.
+// The best stretch from a bucket on is that bucket and the best stretches that follow it, as long
+// as each has more uses a second than all before it together.
 ReuseHazards::Table ReuseHazards::TableFor(const Hazards& hazards) {
   struct Stretch {
     double uses = 0;     // Expected in it, of one that enters it.

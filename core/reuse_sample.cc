@@ -155,7 +155,8 @@ void ReuseSample::Audit() const {
     const Watched& watched = slots_[number];
     KVT_CHECK(watched.key == key && IsSampled(key) && by_use_.at(watched.last) == number);
     KVT_CHECK(watched.in_lru == lru_.contains(watched.last));
-    KVT_CHECK(!watched.in_learnt || learnt_.Contains(learnt_.IdOf(watched.queue), watched.last, number));
+    KVT_CHECK(!watched.in_learnt ||
+              learnt_.Contains(learnt_.IdOf(watched.queue), watched.last, number));
     in_lru += watched.in_lru ? 1 : 0;
     in_learnt += watched.in_learnt ? 1 : 0;
   }

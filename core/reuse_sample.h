@@ -64,7 +64,9 @@ class ReuseSample {
     bool in_learnt = false;
     bool in_lru = false;
   };
-  bool IsSampled(const BlockKey& key) const { return (key.hi & ((uint64_t{1} << shift_) - 1)) == 0; }
+  bool IsSampled(const BlockKey& key) const {
+    return (key.hi & ((uint64_t{1} << shift_) - 1)) == 0;
+  }
   // Halves the sample until its share of `members` fits.
   void Fit(size_t members);
   void Count(const Watched& watched);
@@ -77,9 +79,9 @@ class ReuseSample {
   void Forget(uint32_t number);
   void ConcludeIfDue(Moment now);
 
-  ReuseHazards* const hazards_;  // Not owned.
-  uint32_t shift_ = 0;           // One key in 2^shift_ is sampled.
-  size_t capacity_ = ~size_t{0}; // Of each small cache; unlimited until the tier was full.
+  ReuseHazards* const hazards_;   // Not owned.
+  uint32_t shift_ = 0;            // One key in 2^shift_ is sampled.
+  size_t capacity_ = ~size_t{0};  // Of each small cache; unlimited until the tier was full.
   std::vector<Watched> slots_;
   std::vector<uint32_t> free_;
   absl::flat_hash_map<BlockKey, uint32_t> watched_;

@@ -25,7 +25,8 @@ class SteadyVector {
   }
 
  private:
-  // Filling a chunk with zeros takes some microseconds, the pointers to all of them 2 bytes in 10,000.
+  // Filling a chunk with zeros takes some microseconds, the pointers to all of them 2 bytes in
+  // 10,000.
   static constexpr size_t kChunk = std::bit_floor(size_t{65'536} / sizeof(T));
 
   size_t size_ = 0;

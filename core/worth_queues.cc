@@ -120,8 +120,7 @@ void WorthQueues::LookForCheapest(Queue* queue, Moment now) const {
 
 WorthQueues::Choice WorthQueues::FirstOf(Ranked ranked, Queue* queue, Moment now) const {
   if (ranked != Ranked::kByWorth) {
-    return {.last = queue->items.begin()->first,
-            .worth = static_cast<double>(queue->id.weight)};
+    return {.last = queue->items.begin()->first, .worth = static_cast<double>(queue->id.weight)};
   }
   if (!IsKnown(*queue, now)) LookForCheapest(queue, now);
   return {.last = queue->cheapest,
@@ -167,8 +166,8 @@ bool WorthQueues::Walk::Advance(Cursor* cursor) const {
   // ranking that has any.
   const auto& ranking = queues_->hazards_->Ranking(queue.id.of);
   std::optional<std::pair<Moment, Item>> item;
-  if (next != queue.items.end() && ReuseHazards::BucketOf(SecondsBetween(next->first, now_)) ==
-                                       ranking[cursor->rank]) {
+  if (next != queue.items.end() &&
+      ReuseHazards::BucketOf(SecondsBetween(next->first, now_)) == ranking[cursor->rank]) {
     item = *next;
   }
   while (!item.has_value() && ++cursor->rank < ranking.size()) {
@@ -182,9 +181,8 @@ bool WorthQueues::Walk::Advance(Cursor* cursor) const {
 }
 
 std::optional<WorthQueues::Choice> WorthQueues::Walk::Next() {
-  const auto first = std::ranges::min_element(cursors_, [](const Cursor& a, const Cursor& b) {
-    return a.choice.LeavesBefore(b.choice);
-  });
+  const auto first = std::ranges::min_element(
+      cursors_, [](const Cursor& a, const Cursor& b) { return a.choice.LeavesBefore(b.choice); });
   if (first == cursors_.end()) return std::nullopt;
   const Choice choice = first->choice;
   if (!Advance(&*first)) cursors_.erase(first);

@@ -1,7 +1,7 @@
 // WorthQueues keeps items in the order in which they would leave. By worth (Ranked), the one whose
-// room is worth the least comes first, and of two alike the one used longest ago. An item's worth is that of its
-// class at its age (ReuseHazards), times its weight, so the order of two items may turn around
-// while both wait.
+// room is worth the least comes first, and of two alike the one used longest ago. An item's worth
+// is that of its class at its age (ReuseHazards), times its weight, so the order of two items may
+// turn around while both wait.
 //
 // Items of one class, weight and group are a queue, by the time of their last use. In a queue the
 // buckets of age are ranked, so its cheapest item is found by looking for the first bucket of the
@@ -99,8 +99,8 @@ class WorthQueues {
   // Returns how an item of such a queue ranks, in the queue or not, that was used last at `last`.
   Choice RankOf(Ranked ranked, const QueueId& id, Moment last, Moment now) const;
 
-  // Walk visits the items in the order in which they leave, as they rank at one moment. No item may be added or
-  // removed meanwhile.
+  // Walk visits the items in the order in which they leave, as they rank at one moment. No item may
+  // be added or removed meanwhile.
   class Walk {
    public:
     Walk(WorthQueues* queues, Ranked ranked, Moment now);
@@ -131,7 +131,7 @@ class WorthQueues {
     size_t place = 0;  // In `busy_`, while it has items.
     // The cheapest item, known while `known` and until `until`.
     bool known = false;
-    bool open = false;  // An item that is added now may become cheaper than it before `until`;
+    bool open = false;    // An item that is added now may become cheaper than it before `until`;
     Moment youngest = 0;  // so may one that was used before this: the youngest when it was found.
     size_t rank = 0;
     Moment cheapest = 0;

@@ -104,8 +104,7 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
   } else {
     const auto followers = static_cast<uint32_t>(run.keys.size() - i - 1);
     reserving->block_room = room;
-    const absl::StatusOr<uint64_t> place =
-        ReserveInHost(run.session, followers, reserving, &block);
+    const absl::StatusOr<uint64_t> place = ReserveInHost(run.session, followers, reserving, &block);
     if (absl::IsInvalidArgument(place.status())) return place.status();
     if (!place.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
     offset = *place;

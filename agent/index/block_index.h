@@ -40,7 +40,7 @@ class GpuBlocks;
 struct HostBlock : ResidentBlock {
   HostSlot slot;
   HostOrder::Place place{};  // In the order of its domain.
-  uint32_t hits = 0;                  // Since it came.
+  uint32_t hits = 0;         // Since it came.
 };
 
 class BlockIndex final : public PinHome {
@@ -117,9 +117,7 @@ class BlockIndex final : public PinHome {
   size_t blocks_in(Tier tier) const;
   // Counts the copies of blocks in all tiers.
   size_t copies() const;
-  size_t blocks_in_host(DomainId domain) const {
-    return host_order(domain).size();
-  }
+  size_t blocks_in_host(DomainId domain) const { return host_order(domain).size(); }
   // Returns host and disk copies as adds, in the order of the keys: a snapshot.
   std::vector<Delta> Snapshot() const;
   // Calls `visit` with each block of host memory, in no order.

@@ -18,9 +18,9 @@
 
 namespace kvtier {
 
-// This share of the bytes of one slot size is kept ready or free, and at least one slot. 64 GiB keep
-// 4 GiB ready: what a drive of 2 GB/s takes in two seconds, while puts may come faster.
-// More would write what is still hot, and that is what offering at eviction avoids.
+// This share of the bytes of one slot size is kept ready or free, and at least one slot. 64 GiB
+// keep 4 GiB ready: what a drive of 2 GB/s takes in two seconds, while puts may come faster. More
+// would write what is still hot, and that is what offering at eviction avoids.
 inline constexpr uint64_t kReadyDivisor = 16;
 
 class ColdEnd {
@@ -40,8 +40,8 @@ class ColdEnd {
   // Returns the size that is shortest of room; of two alike, the first. nullopt: none is short.
   std::optional<Size> Neediest() const;
 
-  BlockIndex* const index_;      // Not owned.
-  const HostTier* const host_;   // Not owned.
+  BlockIndex* const index_;     // Not owned.
+  const HostTier* const host_;  // Not owned.
 };
 
 }  // namespace kvtier

@@ -25,8 +25,8 @@ void GpuBlocks::Publish(const BlockMeta& meta, GpuSlot slot, Arrival arrival,
   block.offset = slot.offset();
   block.slot = std::move(slot);
   order_.AdvanceTo(parts_.clock->Now());
-  block.place = order_.Insert(
-      {.key = meta.key, .parent = meta.parent, .arrival = arrival, .hint = hint});
+  block.place =
+      order_.Insert({.key = meta.key, .parent = meta.parent, .arrival = arrival, .hint = hint});
   parts_.index->reuse_facts().Tell({.kind = ReuseFact::Kind::kArrival,
                                     .tier = Tier::kGpu,
                                     .key = meta.key,

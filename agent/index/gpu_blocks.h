@@ -93,9 +93,7 @@ class GpuBlocks final : public PinHome {
   void Audit() const;
 
  private:
-  void Hold(ResidentBlock* block) override {
-    order_.Hold(static_cast<GpuBlock*>(block)->place);
-  }
+  void Hold(ResidentBlock* block) override { order_.Hold(static_cast<GpuBlock*>(block)->place); }
   void Unhold(ResidentBlock* block) override {
     order_.Unhold(static_cast<GpuBlock*>(block)->place);
   }

@@ -110,8 +110,8 @@ std::optional<HostOrder::Choice> HostOrder::CheapestSlab(uint64_t slot_bytes,
     const SlotPool::SlabUse use = slots.UseOf(number);
     // A used slot without a block is reserved, late or being filled.
     if (use.used != slab.blocks || use.slot_bytes == slot_bytes) continue;
-    const double mean_age = static_cast<double>(order_.last_moment()) - static_cast<double>(slab.last_uses) /
-                                                                      static_cast<double>(slab.blocks);
+    const double mean_age = static_cast<double>(order_.last_moment()) -
+                            static_cast<double>(slab.last_uses) / static_cast<double>(slab.blocks);
     const double cost = static_cast<double>(use.used * use.slot_bytes) / (mean_age + 1);
     if (cheapest.has_value() && cost >= least) continue;
     least = cost;

@@ -47,8 +47,7 @@ class HostOrder {
   void AdvanceTo(absl::Time now) { order_.AdvanceTo(now); }
   // Adds the block in `slot` as the most recent. REQUIRES: it is no member, and `slot` is
   // of the same domain in all calls.
-  Place Insert(const BlockMeta& meta, const HostSlot& slot, Arrival arrival,
-               const ReuseHint& hint);
+  Place Insert(const BlockMeta& meta, const HostSlot& slot, Arrival arrival, const ReuseHint& hint);
   // A block that a worker wants to put.
   struct Newcomer {
     const BlockMeta* meta = nullptr;
@@ -106,12 +105,12 @@ class HostOrder {
     uint64_t dropped = 0;  // Bytes, one by one, since slabs were looked at.
   };
   struct Slab {
-    uint64_t offset = 0;         // In the arena; as the next, of a slab with blocks.
-    uint64_t slot_bytes = 0;     // Of each of its slots.
+    uint64_t offset = 0;      // In the arena; as the next, of a slab with blocks.
+    uint64_t slot_bytes = 0;  // Of each of its slots.
     // By number of the slot, as far as blocks were; nullopt: no block.
     std::vector<std::optional<Place>> places;
     uint32_t blocks = 0;
-    uint32_t held = 0;   // Of those.
+    uint32_t held = 0;     // Of those.
     Moment last_uses = 0;  // Sum over the blocks.
   };
   struct Choice {

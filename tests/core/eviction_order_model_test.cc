@@ -109,8 +109,7 @@ class PlainOrder {
   std::vector<Member> members_;
 };
 
-class EvictionOrderModel
-    : public ::testing::TestWithParam<std::tuple<EvictionPolicy, uint64_t>> {
+class EvictionOrderModel : public ::testing::TestWithParam<std::tuple<EvictionPolicy, uint64_t>> {
  protected:
   static constexpr uint64_t kKeys = 40;
   static constexpr uint32_t kGroups = 2;
@@ -204,11 +203,11 @@ TEST_P(EvictionOrderModel, AgreesWithTheReferenceOnRandomOperations) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Seeds, EvictionOrderModel,
-    ::testing::Combine(::testing::Values(EvictionPolicy::kLru, EvictionPolicy::kFifo,
-                                         EvictionPolicy::kPriority),
-                       ::testing::Range<uint64_t>(1, 6)));
+INSTANTIATE_TEST_SUITE_P(Seeds, EvictionOrderModel,
+                         ::testing::Combine(::testing::Values(EvictionPolicy::kLru,
+                                                              EvictionPolicy::kFifo,
+                                                              EvictionPolicy::kPriority),
+                                            ::testing::Range<uint64_t>(1, 6)));
 
 }  // namespace
 }  // namespace kvtier

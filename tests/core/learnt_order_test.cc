@@ -376,7 +376,8 @@ TEST_P(LearntOrderModel, SeveralVictimsAreThoseThatWouldLeaveOneAfterTheOther) {
     const bool any_left = order->VictimWhere(1000, accept).has_value();
     ASSERT_TRUE(victims.size() == 40 || !any_left);
     // The first of all is the one that Victim() names.
-    const std::optional<BlockKey> first = order->VictimWhere(1, [](const BlockKey&) { return true; });
+    const std::optional<BlockKey> first =
+        order->VictimWhere(1, [](const BlockKey&) { return true; });
     ASSERT_EQ(order->Victim(), first);
     for (const uint64_t number : held) order.Unhold(number);
     order->Audit();

@@ -152,8 +152,8 @@ TEST(ReuseHazardsTest, WorthIsPositiveAndFiniteWhateverWasLearnt) {
   for (int round = 0; round < 40; ++round) {
     for (int i = 0; i < 500; ++i) {
       const double seconds = std::exp2(static_cast<double>(random() % 2400) / 100.0) - 1;
-      LearnTimes(&hazards, 1 + static_cast<int>(random() % 50), ReuseClass(random() % kReuseClasses),
-                 seconds, random() % 2 == 0);
+      LearnTimes(&hazards, 1 + static_cast<int>(random() % 50),
+                 ReuseClass(random() % kReuseClasses), seconds, random() % 2 == 0);
     }
     hazards.Conclude({});
   }

@@ -54,8 +54,16 @@ TEST(ReuseStateTest, GapIsTheBucketOfTheTimeSinceTheLastUse) {
     double seconds;
     uint32_t gap;
   };
-  for (const Case& c : {Case{0, 1}, {9.9, 1}, {10, 2}, {29.9, 2}, {30, 3}, {89.9, 3}, {90, 4},
-                        {299, 4}, {300, 5}, {1e9, 5}}) {
+  for (const Case& c : {Case{0, 1},
+                        {9.9, 1},
+                        {10, 2},
+                        {29.9, 2},
+                        {30, 3},
+                        {89.9, 3},
+                        {90, 4},
+                        {299, 4},
+                        {300, 5},
+                        {1e9, 5}}) {
     state.Use(c.seconds);
     EXPECT_EQ(state.gap, c.gap) << c.seconds;
   }

@@ -80,12 +80,11 @@ TEST(WorthQueuesTest, ByWorthClassAndAgeAndWeightDecide) {
   const ReuseHazards hazards;
   WorthQueues queues(&hazards);
   const Moment now = 10 * kHour;
-  queues.Add(queues.QueueOf({.of = kOften}), 1 * kHour, 1);               // Old.
-  queues.Add(queues.QueueOf({.of = kFresh}), now - 60 * kSecond, 2);      // Of a poorer class.
+  queues.Add(queues.QueueOf({.of = kOften}), 1 * kHour, 1);           // Old.
+  queues.Add(queues.QueueOf({.of = kFresh}), now - 60 * kSecond, 2);  // Of a poorer class.
   queues.Add(queues.QueueOf({.of = kOften}), now - 61 * kSecond, 3);
   queues.Add(queues.QueueOf({.of = kOften, .weight = -60}), now - 1, 4);  // Ended.
-  EXPECT_EQ(WalkAll(&queues, Ranked::kByWorth, now),
-            (std::vector<WorthQueues::Item>{4, 1, 2, 3}));
+  EXPECT_EQ(WalkAll(&queues, Ranked::kByWorth, now), (std::vector<WorthQueues::Item>{4, 1, 2, 3}));
 }
 
 TEST(WorthQueuesTest, TwoStepsOfWeightDoubleTheWorth) {
@@ -198,9 +197,7 @@ class PlainQueues {
 
 class WorthQueuesModel : public ::testing::TestWithParam<uint64_t> {
  protected:
-  void SetUp() override {
-    std::printf("seed %llu\n", static_cast<unsigned long long>(GetParam()));
-  }
+  void SetUp() override { std::printf("seed %llu\n", static_cast<unsigned long long>(GetParam())); }
   uint64_t Below(uint64_t bound) { return random_() % bound; }
 
   void Teach() {
