@@ -13,7 +13,7 @@ namespace {
 // Blocks with children of the same request below them tell so two levels up.
 constexpr uint32_t kMaxHeight = 2;
 
-// What was learnt is followed from the first thousand lessons on, and refuses newcomers from the
+// Lessons are followed from the first thousand lessons on, and refuses newcomers from the
 // second on: until then the order is LRU.
 constexpr uint64_t kConclusionsToFollow = 2;
 constexpr uint64_t kConclusionsToRefuse = 4;
@@ -167,7 +167,7 @@ void EvictionOrder::Follow(uint32_t number, const BlockKey& parent) {
 EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
   if (learning_ != nullptr) learning_->departed.FitTo(size_ + 1);
   if (newcomer.group >= groups_.size()) groups_.resize(newcomer.group + 1);
-  // What is looked at first is loaded from memory at the same time.
+  // The places that are looked at first are loaded from memory at the same time.
   WarmFor(newcomer.key);
   if (newcomer.parent.has_value()) numbers_.Prefetch(*newcomer.parent);
   const uint32_t number = NumberOf(newcomer.key);

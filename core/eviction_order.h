@@ -13,9 +13,9 @@
 // Invariants, checked by Audit(): what is in the queues are exactly the members that are not held,
 // have no member child and are not set aside; last uses are unique; a block that is no member is
 // known only while it is the parent of one.
-// Memory: 40 bytes a block, 3 for its key's hash, 16 for four that left, and 20 to 40 for each block
-// without a child or set aside; ReuseSample and ReuseHazards are of fixed size. All of it grows in
-// small steps, so that no operation is a long turn of the executor.
+// Memory: 40 bytes a block, 3 for the hash of its key, 16 for four that left, and 20 to 40 for each
+// block without a child or set aside; ReuseSample and ReuseHazards are of fixed size. All of it
+// grows in small steps, so that no operation is a long turn of the executor.
 #ifndef KVTIER_CORE_EVICTION_ORDER_H_
 #define KVTIER_CORE_EVICTION_ORDER_H_
 
@@ -42,7 +42,7 @@
 
 namespace kvtier {
 
-// What the orders of one tier do: a domain of host memory and a GPU pool have one each.
+// Sums up what the orders of one tier do: a domain of host memory and a GPU pool have one each.
 struct EvictionSummary {
   EvictionPolicy policy = EvictionPolicy::kLearnt;
   uint64_t orders = 0;
@@ -171,7 +171,7 @@ class EvictionOrder {
 
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
-  // What is known of one block: 40 bytes.
+  // All that is known of one block: 40 bytes.
   struct Node {
     BlockKey key;
     uint64_t last : 48 = 0;  // Moment of its last use.
@@ -193,7 +193,7 @@ class EvictionOrder {
     // Numbers, by the order of setting aside.
     absl::btree_map<PackedMoment, uint32_t, EarlierMoment> aside;
   };
-  // What only the learnt order has.
+  // Parts that only the learnt order has.
   struct Learning {
     ReuseHazards hazards;
     DepartedBlocks departed;
@@ -255,9 +255,9 @@ class EvictionOrder {
   WorthQueues queues_;
   WorthQueues bared_;
   std::vector<Group> groups_;
-  absl::btree_map<uint32_t, uint32_t> aside_children_;  // Children set aside, by their parent.
-  absl::btree_map<uint32_t, PackedMoment> aside_orders_;   // The order of setting aside, by number.
-  Moment next_aside_ = 0;  // A count, which is no time.
+  absl::btree_map<uint32_t, uint32_t> aside_children_;    // Children set aside, by their parent.
+  absl::btree_map<uint32_t, PackedMoment> aside_orders_;  // The order of setting aside, by number.
+  Moment next_aside_ = 0;                                 // A count, which is no time.
 };
 
 }  // namespace kvtier
