@@ -13,7 +13,7 @@ namespace {
 // Blocks with children of the same request below them tell so two levels up.
 constexpr uint32_t kMaxHeight = 2;
 
-// Lessons are followed from the first thousand lessons on, and refuses newcomers from the
+// The learnt order is followed from the first thousand lessons on, and refuses newcomers from the
 // second on: until then the order is LRU.
 constexpr uint64_t kConclusionsToFollow = 2;
 constexpr uint64_t kConclusionsToRefuse = 4;
