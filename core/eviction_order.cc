@@ -167,6 +167,9 @@ void EvictionOrder::Follow(uint32_t number, const BlockKey& parent) {
 EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
   if (learning_ != nullptr) learning_->departed.FitTo(size_ + 1);
   if (newcomer.group >= groups_.size()) groups_.resize(newcomer.group + 1);
+  // The places that are looked at first are loaded from memory at the same time.
+  WarmFor(newcomer.key);
+  if (newcomer.parent.has_value()) numbers_.Prefetch(*newcomer.parent);
   const uint32_t number = NumberOf(newcomer.key);
   KVT_CHECK(!places_[number].is_member);
   const ReuseState state = StateFor(newcomer);

@@ -12,10 +12,10 @@
 // Pure bookkeeping: no I/O, no threads; AdvanceTo() brings the time. Executor thread only.
 // Invariants, checked by Audit(): what is in the queues are exactly the members that are not held,
 // have no member child and are not set aside; last uses are unique; a block that is no member is
-// known only while it is the parent of one. Memory: 40 bytes a block, 2 for its key's hash, 16 for
-// four that left, and 20 to 50 for each block without a child or set aside; ReuseSample and
-// ReuseHazards are of fixed size. All of it grows in small steps, so that no operation is a long
-// turn of the executor.
+// known only while it is the parent of one.
+// Memory: 40 bytes a block, 3 for the hash of its key, 16 for four that left, and 20 to 40 for each
+// block without a child or set aside; ReuseSample and ReuseHazards are of fixed size. All of it
+// grows in small steps, so that no operation is a long turn of the executor.
 #ifndef KVTIER_CORE_EVICTION_ORDER_H_
 #define KVTIER_CORE_EVICTION_ORDER_H_
 
@@ -42,7 +42,7 @@
 
 namespace kvtier {
 
-// What the orders of one tier do: a domain of host memory and a GPU pool have one each.
+// Sums up what the orders of one tier do: a domain of host memory and a GPU pool have one each.
 struct EvictionSummary {
   EvictionPolicy policy = EvictionPolicy::kLearnt;
   uint64_t orders = 0;
@@ -97,7 +97,10 @@ class EvictionOrder {
   std::optional<Place> Find(const BlockKey& key) const;
   bool Contains(const BlockKey& key) const { return Find(key).has_value(); }
   // Loads what Insert() of the block looks at into the processor's caches.
-  void WarmFor(const BlockKey& key) const { numbers_.Prefetch(key); }
+  void WarmFor(const BlockKey& key) const {
+    numbers_.Prefetch(key);
+    if (learning_ != nullptr) learning_->departed.Prefetch(key);
+  }
   // REQUIRES of these: a member.
   const BlockKey& KeyOf(Place place) const { return At(place).key; }
   Moment LastUseOf(Place place) const { return At(place).last; }
@@ -168,7 +171,7 @@ class EvictionOrder {
 
  private:
   static constexpr uint32_t kNone = ~uint32_t{0};
-  // What is known of one block: 40 bytes.
+  // All that is known of one block: 40 bytes.
   struct Node {
     BlockKey key;
     uint64_t last : 48 = 0;  // Moment of its last use.
@@ -187,9 +190,10 @@ class EvictionOrder {
   static_assert(sizeof(Node) == 40);
   struct Group {
     size_t members = 0;
-    absl::btree_map<uint64_t, uint32_t> aside;  // Numbers, by the order of setting aside.
+    // Numbers, by the order of setting aside.
+    absl::btree_map<PackedMoment, uint32_t, EarlierMoment> aside;
   };
-  // What only the learnt order has.
+  // Parts that only the learnt order has.
   struct Learning {
     ReuseHazards hazards;
     DepartedBlocks departed;
@@ -251,9 +255,9 @@ class EvictionOrder {
   WorthQueues queues_;
   WorthQueues bared_;
   std::vector<Group> groups_;
-  absl::btree_map<uint32_t, uint32_t> aside_children_;  // Children set aside, by their parent.
-  absl::btree_map<uint32_t, uint64_t> aside_orders_;    // The order of setting aside, by number.
-  uint64_t next_aside_ = 0;
+  absl::btree_map<uint32_t, uint32_t> aside_children_;    // Children set aside, by their parent.
+  absl::btree_map<uint32_t, PackedMoment> aside_orders_;  // The order of setting aside, by number.
+  Moment next_aside_ = 0;                                 // A count, which is no time.
 };
 
 }  // namespace kvtier

@@ -41,7 +41,8 @@ class ReuseHazards {
   // watched no longer.
   void Learn(ReuseClass of, double seconds, bool used);
   // Works out all worths anew from what was learnt and from those that wait, which count for this
-  // time only. Costs some 0.2 ms; to be called after each few hundred lessons.
+  // time only. Costs 0.2 ms, and 0.6 ms if all classes are in use; to be called after each few
+  // hundred lessons.
   void Conclude(std::span<const Waiting> waiting);
   // Calls of Conclude() so far: orders look at their queues anew when that changes.
   uint64_t conclusions() const { return conclusions_; }

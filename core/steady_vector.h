@@ -25,8 +25,7 @@ class SteadyVector {
   }
 
  private:
-  // Filling a chunk with zeros takes some microseconds, the pointers to all of them 2 bytes in
-  // 10,000.
+  // A chunk of 64 KiB at most is filled with zeros in some microseconds.
   static constexpr size_t kChunk = std::bit_floor(size_t{65'536} / sizeof(T));
 
   size_t size_ = 0;

@@ -60,7 +60,7 @@ void WorthQueues::Add(uint32_t number, Moment last, Item item) {
 
 void WorthQueues::Remove(uint32_t number, Moment last) {
   Queue& queue = queues_[number];
-  // What came just before is what leaves most often: the parent of a block that is put.
+  // The one that came just before leaves most often: the parent of a block that is put.
   const auto youngest = std::prev(queue.items.end());
   if (youngest->first == last) {
     queue.items.erase(youngest);

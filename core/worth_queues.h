@@ -9,13 +9,14 @@
 // cheapest of all is looked for among the queues that have items: some dozens.
 //
 // Pure bookkeeping. Executor thread only. A change costs O(log items), a choice
-// O(queues + log items). Memory: 16 bytes an item and 80 % of that again for the tree.
+// O(queues + log items). Memory: 12 bytes an item and 80 % of that again for the tree.
 #ifndef KVTIER_CORE_WORTH_QUEUES_H_
 #define KVTIER_CORE_WORTH_QUEUES_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "absl/container/btree_map.h"
@@ -30,6 +31,25 @@ using Moment = uint64_t;
 constexpr double SecondsBetween(Moment earlier, Moment later) {
   return static_cast<double>(later - earlier) * 1e-6;
 }
+
+// A moment that is aligned like the half of it, so that it takes 12 bytes with an item beside it.
+class PackedMoment {
+ public:
+  constexpr PackedMoment(Moment moment)  // NOLINT(google-explicit-constructor): the same value.
+      : low_(static_cast<uint32_t>(moment)), high_(static_cast<uint32_t>(moment >> 32)) {}
+  constexpr operator Moment() const {  // NOLINT(google-explicit-constructor)
+    return Moment{high_} << 32 | low_;
+  }
+
+ private:
+  uint32_t low_;
+  uint32_t high_;
+};
+
+struct EarlierMoment {
+  using absl_btree_prefer_linear_node_search = std::true_type;  // As for plain numbers.
+  bool operator()(PackedMoment a, PackedMoment b) const { return Moment{a} < Moment{b}; }
+};
 
 class WorthQueues {
  public:
@@ -103,7 +123,7 @@ class WorthQueues {
   };
 
  private:
-  using Items = absl::btree_map<Moment, Item>;
+  using Items = absl::btree_map<PackedMoment, Item, EarlierMoment>;
   struct Queue {
     QueueId id;
     double factor = 1;  // By which its weight multiplies the worth of its class.

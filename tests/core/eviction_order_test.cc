@@ -19,7 +19,7 @@ using testing::NumberedKey;
 constexpr EvictionPolicy kAllOrders[] = {EvictionPolicy::kLearnt, EvictionPolicy::kLru,
                                          EvictionPolicy::kFifo, EvictionPolicy::kPriority};
 
-// What holds in every order.
+// EvictionOrderTest states what holds in every order.
 class EvictionOrderTest : public ::testing::TestWithParam<EvictionPolicy> {
  protected:
   NumberedOrder order_{GetParam()};

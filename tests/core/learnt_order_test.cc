@@ -341,7 +341,7 @@ TEST_F(AskingTest, TheLearntOrderGivesWayWhileLruFindsMoreAndComesBack) {
   order_->Audit();
 }
 
-// What the header promises of a victim and of several, whatever was learnt.
+// LearntOrderModel checks what is promised of a victim and of several, whatever was learnt.
 class LearntOrderModel : public ::testing::TestWithParam<uint64_t> {};
 
 TEST_P(LearntOrderModel, SeveralVictimsAreThoseThatWouldLeaveOneAfterTheOther) {

@@ -23,7 +23,7 @@ class NumberedOrder {
  public:
   explicit NumberedOrder(EvictionPolicy policy) : order_(policy) { order_.AdvanceTo(now_); }
 
-  // What else the order offers.
+  // Gives access to all that the order offers.
   EvictionOrder* operator->() { return &order_; }
 
   static EvictionOrder::Newcomer Comes(uint64_t number, std::optional<uint64_t> parent = {}) {

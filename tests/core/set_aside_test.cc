@@ -1,4 +1,4 @@
-// What EvictionOrder sets aside.
+// Blocks that EvictionOrder has set aside.
 #include <gtest/gtest.h>
 
 #include <optional>

@@ -111,8 +111,8 @@ TEST(WorthQueuesTest, AGroupHasAFirstOfItsOwn) {
   }
 }
 
-// What First() remembers of a queue until a moment holds only if an age in whole microseconds is
-// in the bucket that the moment says.
+// First() remembers an answer until a moment. That holds only if an age in whole microseconds is in
+// the bucket that the moment says.
 TEST(WorthQueuesTest, AMomentBeforeTheEndOfABucketIsInItAndTheEndIsNot) {
   for (size_t bucket = 0; bucket + 1 < ReuseHazards::kBuckets; ++bucket) {
     const auto end = static_cast<Moment>(std::ceil(ReuseHazards::EndOf(bucket) * 1e6));
