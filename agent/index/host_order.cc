@@ -92,6 +92,7 @@ std::optional<EvictionOrder::SetAside> HostOrder::SetNextAside(uint64_t slot_byt
 
 std::vector<HostOrder::SizeUse> HostOrder::UseBySize() const {
   std::vector<SizeUse> uses;
+  uses.reserve(sizes_.size());
   for (const auto& [slot_bytes, size] : sizes_) {
     uses.push_back({.slot_bytes = slot_bytes,
                     .blocks = order_.members(size.group),
