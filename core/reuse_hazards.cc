@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 namespace kvtier {
 namespace {
 
@@ -153,7 +154,9 @@ ReuseHazards::Table ReuseHazards::TableFor(const Hazards& hazards) {
     table.worths[bucket] = static_cast<float>(stretch.uses / stretch.seconds);
   }
   std::iota(table.ranking.rbegin(), table.ranking.rend(), uint8_t{0});
-  std::ranges::stable_sort(table.ranking, {}, [&](uint8_t bucket) { return table.worths[bucket]; });
+  std::ranges::sort(table.ranking, {}, [&](uint8_t bucket) {
+    return std::pair(table.worths[bucket], kBuckets - bucket);
+  });
   return table;
 }
 

@@ -90,11 +90,12 @@ TEST(WorthQueuesTest, ByWorthClassAndAgeAndWeightDecide) {
 TEST(WorthQueuesTest, TwoStepsOfWeightDoubleTheWorth) {
   const ReuseHazards hazards;
   const WorthQueues queues(&hazards);
-  const auto worth = [&](int8_t weight) {
-    return queues.RankOf(Ranked::kByWorth, {.of = kFresh, .weight = weight}, 0, 5 * kSecond).worth;
+  const auto worth = [&](int weight) {
+    const WorthQueues::QueueId id{.of = kFresh, .weight = static_cast<int8_t>(weight)};
+    return queues.RankOf(Ranked::kByWorth, id, 0, 5 * kSecond).worth;
   };
-  for (const int8_t weight : {-10, -2, 0, 8}) {
-    EXPECT_DOUBLE_EQ(worth(static_cast<int8_t>(weight + 2)), 2 * worth(weight));
+  for (const int weight : {-10, -2, 0, 8}) {
+    EXPECT_DOUBLE_EQ(worth(weight + 2), 2 * worth(weight));
   }
 }
 
