@@ -177,7 +177,7 @@ absl::Status Run(const Arguments& arguments) {
   for (const Source& source : arguments.sources) {
     Trace trace;
     if (source.path.empty()) {
-      trace = source.workload->generate();
+      trace = source.workload->Generate();
     } else {
       KVT_ASSIGN_OR_RETURN(trace, ReadTrace(source.path, PartialBlocks::kKeep));
     }

@@ -195,7 +195,7 @@ absl::Status Run(std::span<const Job> jobs) {
   for (const Job& job : jobs) {
     Trace trace;
     if (job.path.empty()) {
-      trace = Workloads().front().generate();
+      trace = Workloads().front().Generate();
     } else {
       KVT_ASSIGN_OR_RETURN(trace, ReadTrace(job.path, PartialBlocks::kLeaveOut));
     }

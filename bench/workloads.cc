@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "bench/trace_generator.h"
-
 namespace kvtier::bench {
 namespace {
 
@@ -43,68 +41,37 @@ constexpr SessionKind kTemplate = {
 // A long document that is read once.
 constexpr SessionKind kScan = {.first_tokens = 30'000, .spread = 0.8};
 
-Trace ChatsAndAgents() {
-  TraceGenerator generator("chats_and_agents", kSeed);
-  generator.AddSessions(kChat, 6000, absl::ZeroDuration(), kSpan);
-  generator.AddSessions(kAgent, 12, absl::ZeroDuration(), kSpan);
-  return std::move(generator).Finish();
-}
-
-Trace Templates() {
-  TraceGenerator generator("templates", kSeed);
-  generator.AddSessions(kTemplate, 25'000, absl::ZeroDuration(), kSpan);
-  return std::move(generator).Finish();
-}
-
-Trace SharedStems() {
-  TraceGenerator generator("shared_stems", kSeed);
-  generator.AddSessions(kProjectAgent, 400, absl::ZeroDuration(), kSpan);
-  return std::move(generator).Finish();
-}
-
-Trace ScansAmongChats() {
-  TraceGenerator generator("scans_among_chats", kSeed);
-  generator.AddSessions(kChat, 4000, absl::ZeroDuration(), kSpan);
-  generator.AddSessions(kScan, 600, absl::ZeroDuration(), kSpan);
-  return std::move(generator).Finish();
-}
-
-Trace PhaseChange() {
-  TraceGenerator generator("phase_change", kSeed);
-  generator.AddSessions(kChat, 3000, absl::ZeroDuration(), kSpan / 2);
-  generator.AddSessions(kAgent, 40, kSpan / 2, kSpan);
-  return std::move(generator).Finish();
-}
-
-Trace Flood() {
-  TraceGenerator generator("flood", kSeed);
-  generator.AddSessions(kChat, 4000, absl::ZeroDuration(), kSpan);
-  generator.AddSessions(kScan, 800, kSpan * 9 / 20, kSpan * 11 / 20);
-  return std::move(generator).Finish();
-}
+constexpr SessionGroup kChatsAndAgents[] = {{.kind = &kChat, .count = 6000},
+                                            {.kind = &kAgent, .count = 12}};
+constexpr SessionGroup kTemplates[] = {{.kind = &kTemplate, .count = 25'000}};
+constexpr SessionGroup kSharedStems[] = {{.kind = &kProjectAgent, .count = 400}};
+constexpr SessionGroup kScansAmongChats[] = {{.kind = &kChat, .count = 4000},
+                                             {.kind = &kScan, .count = 600}};
+constexpr SessionGroup kPhaseChange[] = {{.kind = &kChat, .count = 3000, .end = 10},
+                                         {.kind = &kAgent, .count = 40, .begin = 10}};
+constexpr SessionGroup kFlood[] = {{.kind = &kChat, .count = 4000},
+                                   {.kind = &kScan, .count = 800, .begin = 9, .end = 11}};
 
 constexpr Workload kWorkloads[] = {
-    {.name = "chats_and_agents",
-     .description = "chats of a few turns, and agents that call tools in quick succession",
-     .generate = ChatsAndAgents},
-    {.name = "templates",
-     .description = "short questions behind one of 60 templates",
-     .generate = Templates},
-    {.name = "shared_stems",
-     .description = "agents that begin with one of four long stems",
-     .generate = SharedStems},
-    {.name = "scans_among_chats",
-     .description = "long documents that are read once, among chats",
-     .generate = ScansAmongChats},
-    {.name = "phase_change",
-     .description = "chats, and from the middle on agents",
-     .generate = PhaseChange},
-    {.name = "flood",
-     .description = "chats, and in the tenth in the middle a flood of long documents",
-     .generate = Flood},
+    {"chats_and_agents", "chats of a few turns, and agents that call tools in quick succession",
+     kChatsAndAgents},
+    {"templates", "short questions behind one of 60 templates", kTemplates},
+    {"shared_stems", "agents that begin with one of four long stems", kSharedStems},
+    {"scans_among_chats", "long documents that are read once, among chats", kScansAmongChats},
+    {"phase_change", "chats, and from the middle on agents", kPhaseChange},
+    {"flood", "chats, and in the tenth in the middle a flood of long documents", kFlood},
 };
 
 }  // namespace
+
+Trace Workload::Generate() const {
+  TraceGenerator generator(name, kSeed);
+  for (const SessionGroup& group : groups) {
+    generator.AddSessions(*group.kind, group.count, kSpan * group.begin / 20,
+                          kSpan * group.end / 20);
+  }
+  return std::move(generator).Finish();
+}
 
 std::span<const Workload> Workloads() { return kWorkloads; }
 

@@ -6,14 +6,25 @@
 
 #include "absl/strings/string_view.h"
 #include "bench/trace.h"
+#include "bench/trace_generator.h"
 
 namespace kvtier::bench {
+
+// Sessions of one kind that start at random times of a part of the workload.
+struct SessionGroup {
+  const SessionKind* kind = nullptr;
+  int count = 0;
+  int begin = 0;  // Both in twentieths of the workload's time.
+  int end = 20;
+};
 
 struct Workload {
   const char* name;
   const char* description;
+  std::span<const SessionGroup> groups;
+
   // Returns the same trace at every call, named after the workload.
-  Trace (*generate)();
+  Trace Generate() const;
 };
 
 // Returns all workloads; the first is the one to take where nothing else is asked for.

@@ -16,9 +16,9 @@
 
 #include "core/block_key.h"
 #include "core/linear_hashing.h"
+#include "core/moment.h"
 #include "core/reuse_state.h"
 #include "core/steady_vector.h"
-#include "core/worth_queues.h"
 
 namespace kvtier {
 
@@ -52,7 +52,7 @@ class DepartedBlocks {
     uint32_t tag : 12 = 0;  // 0: empty.
     uint32_t uses : 2 = 0;
     uint32_t turn : 2 = 0;
-    uint32_t second : 16 = 0;  // Of its last use, modulo 2^16.
+    uint32_t second : 16 = 0;  // Second of its last use, modulo 2^16.
   };
   static_assert(sizeof(Entry) == 4);
   using Set = std::array<Entry, kWays>;  // The newest comes first.

@@ -13,8 +13,8 @@ namespace {
 // Blocks with children of the same request below them tell so two levels up.
 constexpr uint32_t kMaxHeight = 2;
 
-// What was learnt is followed from the first conclusion on, and refuses newcomers from the second
-// on: until then the order is LRU.
+// Conclusions of what was learnt before the order follows it, and before it refuses newcomers.
+// Until then the order is LRU.
 constexpr uint64_t kConclusionsToFollow = 1;
 constexpr uint64_t kConclusionsToRefuse = 2;
 
@@ -310,7 +310,7 @@ EvictionSummary EvictionOrder::Summary() const {
   return summary;
 }
 
-// Those that are held meanwhile, and those above them, are few: somebody does something for them.
+// Blocks that are held while they are aside are few: somebody does something for them.
 std::optional<uint32_t> EvictionOrder::FirstAside(uint32_t group) const {
   if (group >= groups_.size()) return std::nullopt;
   for (const auto& [at, number] : groups_[group].aside) {
@@ -379,7 +379,7 @@ void EvictionOrder::Leaving::Left(uint32_t number) {
   if (parent == kNone) return;
   const Node& node = order_->places_[parent];
   if (node.is_member == 0 || node.is_held != 0 || ++left_[parent] < node.children) return;
-  // Its queue is where it would be if it were a candidate now.
+  // It ranks as if it were a candidate now.
   WorthQueues::Choice choice =
       order_->queues_.RankOf(order_->ranked(), order_->QueueFor(node), node.last, order_->now_);
   choice.item = parent;

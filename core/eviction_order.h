@@ -32,6 +32,7 @@
 #include "core/block_key.h"
 #include "core/departed_blocks.h"
 #include "core/eviction_policy.h"
+#include "core/moment.h"
 #include "core/numbers_by_key.h"
 #include "core/reuse_hazards.h"
 #include "core/reuse_hint.h"
@@ -77,8 +78,8 @@ class EvictionOrder {
   // its chain) is dropped: the block is then a root, so that every member stays evictable.
   // REQUIRES: it is no member.
   Place Insert(const Newcomer& newcomer);
-  // Whether the block, which is no member, is worth the room of the candidate of its group that
-  // would leave for it.
+  // Returns whether the block, which is no member, is worth the room of the candidate of its group
+  // that would leave for it.
   bool Admits(const Newcomer& newcomer);
   // Remembers that the block was asked for and got no room, as if it had come and left.
   void Refuse(const Newcomer& newcomer);
@@ -106,11 +107,11 @@ class EvictionOrder {
   Moment LastUseOf(Place place) const { return At(place).last; }
   const ReuseState& StateOf(Place place) const { return At(place).state; }
   bool IsCandidate(Place place) const { return IsCandidate(At(place)); }
-  // Whether the member was set aside since its last use.
+  // Returns whether the member was set aside since its last use.
   bool WasSetAside(Place place) const { return At(place).was_aside != 0; }
   size_t size() const { return size_; }
   size_t held() const { return held_; }
-  // The last use of the most recent of all.
+  // Returns the moment of the last use of any block.
   Moment last_moment() const { return now_; }
 
   // Returns the candidate that leaves next, of a group or of all; nullopt: everything is held or
@@ -163,7 +164,7 @@ class EvictionOrder {
   }
 
   EvictionPolicy policy() const { return policy_; }
-  // The order that is followed now: kLru while the learnt one finds less.
+  // Returns the order that is followed now: kLru while the learnt one finds less.
   EvictionPolicy followed() const;
   // Returns what this order does.
   EvictionSummary Summary() const;
@@ -184,7 +185,7 @@ class EvictionOrder {
     uint32_t is_bared : 1 = 0;  // Its queue is one of `bared_`: its children are all aside.
     uint32_t is_aside : 1 = 0;
     uint32_t was_aside : 1 = 0;  // Since its last use.
-    uint32_t next = kNone;       // Of NumbersByKey, or of the list of free places.
+    uint32_t next = kNone;       // Link of NumbersByKey, or of the list of free places.
     ReuseState state;
   };
   static_assert(sizeof(Node) == 40);
@@ -199,7 +200,8 @@ class EvictionOrder {
     DepartedBlocks departed;
     ReuseSample sample{&hazards};
   };
-  // Those that would leave one after the other, and parents when their last child would have left.
+  // Leaving names the blocks that would leave one after the other: the walk's, and parents when
+  // their last child would have left.
   class Leaving {
    public:
     explicit Leaving(EvictionOrder* order) : order_(order), walk_(order->WalkOut()) {}
@@ -209,20 +211,22 @@ class EvictionOrder {
    private:
     EvictionOrder* const order_;
     WorthQueues::Walk walk_;
-    std::optional<WorthQueues::Choice> next_;  // Of the walk, looked at and not yet returned.
+    std::optional<WorthQueues::Choice> next_;  // Next of the walk, if `looked_`.
     bool looked_ = false;
     std::vector<WorthQueues::Choice> bared_;
-    absl::flat_hash_map<uint32_t, uint32_t> left_;  // Children that left, by their parent.
+    absl::flat_hash_map<uint32_t, uint32_t> left_;  // Number of children that left, by parent.
   };
 
   const Node& At(Place place) const { return places_[static_cast<uint32_t>(place)]; }
   Node& At(Place place) { return places_[static_cast<uint32_t>(place)]; }
-  uint32_t NumberOf(const BlockKey& key);  // Makes it known if need be.
+  // Returns the number of the block, which is made known if need be.
+  uint32_t NumberOf(const BlockKey& key);
   void ForgetIfUnknown(uint32_t number);
   bool Descends(uint32_t number, uint32_t ancestor) const;
   Moment Tick();
   // Returns the state that the block has when it comes.
   ReuseState StateFor(const Newcomer& newcomer) const;
+  // Makes the new member a child of `parent`, unless that closes a cycle.
   void Follow(uint32_t number, const BlockKey& parent);
   WorthQueues::QueueId QueueFor(const Node& node) const;
   static bool IsCandidate(const Node& node) {

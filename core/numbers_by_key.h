@@ -2,8 +2,8 @@
 // nodes, which are its user's. It grows by one bucket at a time, so an insertion costs the same at
 // any size; a table that doubles would rehash ten million keys in one turn of the executor.
 //
-// Not thread-safe. Does not own the nodes. Memory: a link of 4 bytes in each node, and 2.7 bytes
-// a node for the buckets; never less than the most nodes took.
+// It is not thread-safe and does not own the nodes. It takes a link of 4 bytes in each node and 2.7
+// bytes a node for buckets, and gives none back when nodes leave.
 #ifndef KVTIER_CORE_NUMBERS_BY_KEY_H_
 #define KVTIER_CORE_NUMBERS_BY_KEY_H_
 

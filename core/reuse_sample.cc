@@ -102,7 +102,7 @@ void ReuseSample::PutIntoLearnt(uint32_t number, Moment now) {
   watched.in_learnt = true;
   learnt_.Add(watched.queue, now, number);
   while (learnt_.size() > capacity_) {
-    // That may be the newcomer, which is refused then.
+    // Where the newcomer is worth the least, it is the one that leaves.
     const WorthQueues::Choice first = *learnt_.First(WorthQueues::Ranked::kByWorth, now);
     Watched& leaves = slots_[first.item];
     learnt_.Remove(leaves.queue, leaves.last);

@@ -34,17 +34,18 @@ class ReuseSample {
   // Does not own `hazards`.
   explicit ReuseSample(ReuseHazards* hazards) : hazards_(hazards), learnt_(hazards) {}
 
-  // A block was asked for: it was used or brought, or refused room. `state` is its state after
-  // that. `members` are the blocks of the tier.
+  // Notes that a block was asked for: it was used, brought or refused room. `state` is its state
+  // after that; `members` is the number of blocks in the tier.
   void Asked(const BlockKey& key, const ReuseState& state, Moment now, size_t members);
-  // The state of a block changed, but it was not asked for.
+  // Notes that the state of a block changed, and that it was not asked for.
   void Changed(const BlockKey& key, const ReuseState& state);
-  // The tier was full with so many blocks: the small caches hold their share from now on.
+  // Notes that the tier was full with so many blocks: the small caches hold their share from now
+  // on.
   void Full(size_t members);
 
-  // Whether the learnt order finds as much as LRU, lately.
+  // Returns whether the learnt order finds as much as LRU, lately.
   bool learnt_leads() const { return learnt_leads_; }
-  // Sampled blocks found in the small caches, and asked for; old ones fade.
+  // Counts of sampled blocks found in each small cache, and asked for; old ones fade.
   struct Score {
     double learnt = 0;
     double lru = 0;
@@ -60,7 +61,7 @@ class ReuseSample {
     BlockKey key;
     ReuseState state;
     Moment last = 0;
-    uint32_t queue = 0;  // Of `learnt_`, where it is in that.
+    uint32_t queue = 0;  // Number of its queue in `learnt_`.
     bool in_learnt = false;
     bool in_lru = false;
   };
@@ -69,6 +70,7 @@ class ReuseSample {
   }
   // Halves the sample until its share of `members` fits.
   void Fit(size_t members);
+  // Scores one block that was asked for, as it was before.
   void Count(const Watched& watched);
   void PutIntoLru(uint32_t number, Moment now);
   void PutIntoLearnt(uint32_t number, Moment now);
@@ -81,7 +83,7 @@ class ReuseSample {
 
   ReuseHazards* const hazards_;   // Not owned.
   uint32_t shift_ = 0;            // One key in 2^shift_ is sampled.
-  size_t capacity_ = ~size_t{0};  // Of each small cache; unlimited until the tier was full.
+  size_t capacity_ = ~size_t{0};  // Blocks of each small cache; unlimited until the tier was full.
   std::vector<Watched> slots_;
   std::vector<uint32_t> free_;
   absl::flat_hash_map<BlockKey, uint32_t> watched_;

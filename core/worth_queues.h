@@ -16,40 +16,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <type_traits>
 #include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
+#include "core/moment.h"
 #include "core/reuse_hazards.h"
 #include "core/reuse_state.h"
 
 namespace kvtier {
-
-// Moments are microseconds of the caller's clock; no two items have the same.
-using Moment = uint64_t;
-constexpr double SecondsBetween(Moment earlier, Moment later) {
-  return static_cast<double>(later - earlier) * 1e-6;
-}
-
-// A moment that is aligned like the half of it, so that it takes 12 bytes with an item beside it.
-class PackedMoment {
- public:
-  constexpr PackedMoment(Moment moment)  // NOLINT(google-explicit-constructor): the same value.
-      : low_(static_cast<uint32_t>(moment)), high_(static_cast<uint32_t>(moment >> 32)) {}
-  constexpr operator Moment() const {  // NOLINT(google-explicit-constructor)
-    return Moment{high_} << 32 | low_;
-  }
-
- private:
-  uint32_t low_;
-  uint32_t high_;
-};
-
-struct EarlierMoment {
-  using absl_btree_prefer_linear_node_search = std::true_type;  // As for plain numbers.
-  bool operator()(PackedMoment a, PackedMoment b) const { return Moment{a} < Moment{b}; }
-};
 
 class WorthQueues {
  public:
@@ -88,7 +63,8 @@ class WorthQueues {
   // Returns the number of the queue, which is made if need be and stays.
   uint32_t QueueOf(const QueueId& id);
   const QueueId& IdOf(uint32_t queue) const { return queues_[queue].id; }
-  // REQUIRES of both: `last` is in no, or in that, queue; `queue` is a number of QueueOf().
+  // REQUIRES: `queue` is a number of QueueOf(). Add(): no item of the queue has this `last`;
+  // Remove(): one has.
   void Add(uint32_t queue, Moment last, Item item);
   void Remove(uint32_t queue, Moment last);
   bool Contains(const QueueId& id, Moment last, Item item) const;

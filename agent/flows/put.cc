@@ -102,9 +102,8 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
     block.writer = std::move(room_in_pool->writer);
     offset = block.gpu.offset();
   } else {
-    const auto followers = static_cast<uint32_t>(run.keys.size() - i - 1);
-    reserving->block_room = room;
-    const absl::StatusOr<uint64_t> place = ReserveInHost(run.session, followers, reserving, &block);
+    const Wanted wanted{.room = room, .followers = static_cast<uint32_t>(run.keys.size() - i - 1)};
+    const absl::StatusOr<uint64_t> place = ReserveInHost(run.session, wanted, reserving, &block);
     if (absl::IsInvalidArgument(place.status())) return place.status();
     if (!place.ok()) return ReservedBlock{.state = ReservedBlock::State::kNoRoom};
     offset = *place;
@@ -115,35 +114,33 @@ absl::StatusOr<ReservedBlock> Putter::ReserveOne(const BlockRun& run, size_t i,
   return ReservedBlock{.state = ReservedBlock::State::kReserved, .id = *id, .offset = offset};
 }
 
-absl::StatusOr<HostSlot> Putter::TakeHostSlot(uint32_t followers, Reserving* reserving,
-                                              const PendingBlock& block) {
-  // What a disk has is not lost with its place in memory, so all of it comes in.
-  if (parts_.offloader != nullptr) {
-    return parts_.evictor->ReserveHost(block.domain, reserving->block_room);
-  }
+absl::StatusOr<HostSlot> Putter::TakeHostSlot(const Wanted& wanted, const PendingBlock& block,
+                                              Reserving* reserving) {
+  // A node with disks refuses nothing: a disk gets the block through host memory.
+  if (parts_.offloader != nullptr) return parts_.evictor->ReserveHost(block.domain, wanted.room);
   absl::StatusOr<HostSlot> slot = parts_.evictor->ReserveHostFor(
-      block.domain, reserving->block_room,
+      block.domain, wanted.room,
       {.meta = &block.meta,
-       .slot_bytes = reserving->block_room.slot_bytes,
-       .followers = followers,
+       .slot_bytes = wanted.room.slot_bytes,
+       .followers = wanted.followers,
        .parent_refused = reserving->refused && block.meta.parent.has_value(),
        .hint = block.hint});
   reserving->refused = reserving->refused || absl::IsFailedPrecondition(slot.status());
   return slot;
 }
 
-absl::StatusOr<uint64_t> Putter::ReserveInHost(SessionId session, uint32_t followers,
+absl::StatusOr<uint64_t> Putter::ReserveInHost(SessionId session, const Wanted& wanted,
                                                Reserving* reserving, PendingBlock* block) {
   // First: what finds no room to be written in evicts nothing.
   if (parts_.staging->enabled()) {
-    block->staged = parts_.staging->Take(session, SlotBytes(reserving->block_room.length));
+    block->staged = parts_.staging->Take(session, SlotBytes(wanted.room.length));
   }
   const bool nowhere = parts_.staging->enabled() && !block->staged;
   if (nowhere || parts_.reservations->TooMuchIsLate(block->domain)) {
     ++parts_.stats->host.declined;
     return absl::ResourceExhaustedError("reserve: no room to write in");
   }
-  KVT_ASSIGN_OR_RETURN(block->host, TakeHostSlot(followers, reserving, *block));
+  KVT_ASSIGN_OR_RETURN(block->host, TakeHostSlot(wanted, *block, reserving));
   return block->staged ? block->staged.offset() : block->host.offset().value;
 }
 

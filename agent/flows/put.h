@@ -88,18 +88,22 @@ class Putter {
     absl::Time deadline;
     PromisedRoom room;
     bool refused = false;  // A block of it was worth no room.
-    BlockRoom block_room;  // Room that the block at hand gets.
+  };
+  // Place that one block of a run is to get in host memory.
+  struct Wanted {
+    BlockRoom room;
+    uint32_t followers = 0;  // Blocks of the run behind it.
   };
   absl::Status CheckTarget(const BlockRun& run, Tier target) const;
   absl::StatusOr<ReservedBlock> ReserveOne(const BlockRun& run, size_t i, Reserving* reserving);
   // Takes the slots of a block that goes to host memory, and returns where the worker writes.
-  // `followers` are the blocks of the run behind it. Errors: kResourceExhausted, no room;
+  // Errors: kFailedPrecondition, it is worth no room; kResourceExhausted, there is none;
   // kInvalidArgument, it is larger than a slab.
-  absl::StatusOr<uint64_t> ReserveInHost(SessionId session, uint32_t followers,
+  absl::StatusOr<uint64_t> ReserveInHost(SessionId session, const Wanted& wanted,
                                          Reserving* reserving, PendingBlock* block);
   // Takes the slot in host memory. Errors: as ReserveInHost().
-  absl::StatusOr<HostSlot> TakeHostSlot(uint32_t followers, Reserving* reserving,
-                                        const PendingBlock& block);
+  absl::StatusOr<HostSlot> TakeHostSlot(const Wanted& wanted, const PendingBlock& block,
+                                        Reserving* reserving);
   // Returns the room for those blocks of the run that would be reserved and that the disks would be
   // promised; for 0 blocks: there are none.
   DiskPromises::Put PromisedOf(const BlockRun& run, Tier target) const;

@@ -120,12 +120,13 @@ std::vector<const HostBlock*> BlockIndex::Touch(std::span<const BlockKey> run,
   std::vector<const HostBlock*> in_host;
   in_host.reserve(run.size());
   const absl::Time now = parts_.clock->Now();
-  for (HostOrder& order : host_) order.AdvanceTo(now);
   for (GpuBlocks* const pool : pools_) pool->AdvanceTo(now);
   for (auto key = run.rbegin(); key != run.rend(); ++key) {
     if (parts_.disks != nullptr) parts_.disks->Touch(*key, hint);
     if (const HostBlock* const block = Find(*key)) {
-      OrderOf(*block).Touch(block->place, block->slot, hint);
+      HostOrder& order = OrderOf(*block);
+      order.AdvanceTo(now);
+      order.Touch(block->place, block->slot, hint);
       reuse_facts_.Tell({.kind = ReuseFact::Kind::kUse, .key = *key, .hint = hint});
       in_host.push_back(block);
     }

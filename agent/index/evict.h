@@ -30,8 +30,8 @@ class Evictor {
   // Errors: kResourceExhausted, neither can be: what the domain has is pinned, leased or being
   // written; kInvalidArgument, larger than a slab.
   absl::StatusOr<HostSlot> ReserveHost(DomainId domain, const BlockRoom& room);
-  // The same for a block that a worker wants to put and that no disk would be given. Errors:
-  // kFailedPrecondition, too, in the learnt order: it is worth less than all that are here.
+  // Does the same for a block that a worker wants to put and that no disk would be given. Errors:
+  // kFailedPrecondition, too, in the learnt order: the block is worth less than all that are here.
   absl::StatusOr<HostSlot> ReserveHostFor(DomainId domain, const BlockRoom& room,
                                           const HostOrder::Newcomer& newcomer);
   // The same of a space whose blocks are all of one length.

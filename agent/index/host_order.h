@@ -74,9 +74,7 @@ class HostOrder {
   void Hold(Place place, const HostSlot& slot);
   void Unhold(Place place, const HostSlot& slot);
 
-  bool Contains(const BlockKey& key) const { return order_.Contains(key); }
   const BlockKey& KeyOf(Place place) const { return order_.KeyOf(place); }
-  const ReuseState& StateOf(Place place) const { return order_.StateOf(place); }
   size_t size() const { return order_.size(); }
   const EvictionOrder& order() const { return order_; }
   // Returns the blocks from `*offset` of the arena on, by offset, `blocks` of them at most, and
@@ -90,7 +88,7 @@ class HostOrder {
   std::vector<BlockKey> VictimsFor(uint64_t slot_bytes, const SlotPool& slots);
   // Sets the block that leaves next of those in slots of that size aside, as EvictionOrder does.
   std::optional<EvictionOrder::SetAside> SetNextAside(uint64_t slot_bytes);
-  // What blocks in slots of one size take, and those of them that are set aside.
+  // Numbers of blocks in slots of one size, and of those among them that are set aside.
   struct SizeUse {
     uint64_t slot_bytes = 0;
     uint64_t blocks = 0;

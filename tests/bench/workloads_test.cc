@@ -10,7 +10,7 @@
 namespace kvtier::bench {
 namespace {
 
-Trace Generate(absl::string_view name) { return FindWorkload(name)->generate(); }
+Trace Generate(absl::string_view name) { return FindWorkload(name)->Generate(); }
 
 // FNV-1a over what a replay sees, times left out.
 uint64_t FingerprintOf(const Trace& trace) {
@@ -50,7 +50,7 @@ TEST(WorkloadsTest, AreTheSameOnEveryMachine) {
       {"shared_stems", 0xddd845cc1fb5f964},     {"scans_among_chats", 0xa6af757bf164aca6},
       {"phase_change", 0x4de462097979eb05},     {"flood", 0xf6468bf832be3e63}};
   for (const Workload& workload : Workloads()) {
-    const Trace trace = workload.generate();
+    const Trace trace = workload.Generate();
     EXPECT_EQ(trace.name, workload.name);
     EXPECT_EQ(FingerprintOf(trace), expected.at(workload.name)) << workload.name;
   }
@@ -60,7 +60,7 @@ TEST(WorkloadsTest, AreNotLookedUpByWrongNames) { EXPECT_EQ(FindWorkload("chat")
 
 TEST(WorkloadsTest, TurnsOfASessionContinueOneAnother) {
   for (const Workload& workload : Workloads()) {
-    const Trace trace = workload.generate();
+    const Trace trace = workload.Generate();
     std::map<uint32_t, const TraceRequest*> last;
     for (const TraceRequest& request : trace.requests) {
       const TraceRequest*& before = last[request.hints->session];

@@ -1,0 +1,39 @@
+// Moment is the time of an order of eviction: microseconds since the order began. Each use of a
+// block has a moment of its own, so moments name uses as well.
+#ifndef KVTIER_CORE_MOMENT_H_
+#define KVTIER_CORE_MOMENT_H_
+
+#include <cstdint>
+#include <type_traits>
+
+namespace kvtier {
+
+using Moment = uint64_t;
+constexpr double SecondsBetween(Moment earlier, Moment later) {
+  return static_cast<double>(later - earlier) * 1e-6;
+}
+
+// PackedMoment is a moment that is aligned like the half of it, so that it takes 12 bytes with an
+// item beside it.
+class PackedMoment {
+ public:
+  constexpr PackedMoment(Moment moment)  // NOLINT(google-explicit-constructor): the same value.
+      : low_(static_cast<uint32_t>(moment)), high_(static_cast<uint32_t>(moment >> 32)) {}
+  constexpr operator Moment() const {  // NOLINT(google-explicit-constructor)
+    return Moment{high_} << 32 | low_;
+  }
+
+ private:
+  uint32_t low_;
+  uint32_t high_;
+};
+
+// EarlierMoment orders packed moments in trees.
+struct EarlierMoment {
+  using absl_btree_prefer_linear_node_search = std::true_type;  // As for plain numbers.
+  bool operator()(PackedMoment a, PackedMoment b) const { return Moment{a} < Moment{b}; }
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_MOMENT_H_
