@@ -144,6 +144,7 @@ void RecordIndex::Erase(const BlockKey& key) {
   KVT_CHECK(id != kNone);
   Vacate(id);
   shapes_.Release(At(id).shape);
+  At(id).use = {};
   --size_;
   Orphan(id);
   if (At(id).first_child == kNone) Free(id);
@@ -259,6 +260,16 @@ bool RecordIndex::IsWarm(const BlockKey& key) const {
   if (id == kNone) return false;
   const Node& node = At(id);
   return static_cast<int8_t>(node.touched - At(SegmentId{node.segment}).epoch) > 0;
+}
+
+BlockUse* RecordIndex::UseOf(const BlockKey& key) {
+  const NodeId id = ResidentOf(key);
+  return id == kNone ? nullptr : &At(id).use;
+}
+
+const BlockUse* RecordIndex::UseOf(const BlockKey& key) const {
+  const NodeId id = ResidentOf(key);
+  return id == kNone ? nullptr : &At(id).use;
 }
 
 uint64_t RecordIndex::memory_bytes() const {

@@ -1,10 +1,10 @@
 // RecordIndex knows which blocks are on the disk, where their records lie, whose child
-// each is and how warm: the in-memory side of the manifest, at most 64 bytes a block
+// each is and how warm: the in-memory side of the manifest, at most 72 bytes a block
 // with a million of them (bench_disk measures it).
 //
 // Pure bookkeeping, no I/O. Executor thread only.
 //
-// Layout: one 44-byte node a block in a slab, named by a 32-bit number; a hash set of
+// Layout: one 52-byte node a block in a slab, named by a 32-bit number; a hash set of
 // those numbers, keyed by what the nodes hold; and for each segment the numbers of its
 // records in the order of their offsets, which is the order they are inserted in. A
 // node links to its parent, its first child and its siblings. A parent that is not on
@@ -26,11 +26,18 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "core/reuse_state.h"
 #include "tier_disk/disk_block.h"
 #include "tier_disk/log/record.h"
 #include "tier_disk/log/shape_table.h"
 
 namespace kvtier {
+
+// What is remembered of the uses of one block.
+struct BlockUse {
+  ReuseState state;
+  uint32_t last_second = 0;  // Second of its last use, by the clock of whoever writes it here.
+};
 
 class RecordIndex {
  public:
@@ -76,6 +83,22 @@ class RecordIndex {
   // appended. Moving it cools it. Absent: false.
   bool IsWarm(const BlockKey& key) const;
 
+  // Returns what is remembered of the block's uses: nothing yet of a new one, and Move() leaves it
+  // as it is. nullptr: the block is not here. Valid until the next change.
+  BlockUse* UseOf(const BlockKey& key);
+  const BlockUse* UseOf(const BlockKey& key) const;
+
+  // Calls `visit` with what is remembered of each ancestor of the block, its parent first, until
+  // that returns false or an ancestor is not here.
+  template <typename Visit>
+  void ForEachAncestor(const BlockKey& key, Visit visit) {
+    const NodeId id = NodeOf(key);
+    if (id == kNone) return;
+    for (NodeId above = At(id).parent; above != kNone; above = At(above).parent) {
+      if (At(above).segment == kGhost || !visit(&At(above).use)) return;
+    }
+  }
+
   uint64_t live_bytes(SegmentId segment) const { return At(segment).live_bytes; }
   size_t size() const { return size_; }
   uint64_t used_bytes() const { return used_bytes_; }  // Records, headers included.
@@ -99,8 +122,9 @@ class RecordIndex {
     NodeId first_child = kNone;
     NodeId next_sibling = kNone;  // In the free list: the next free node.
     NodeId previous_sibling = kNone;
+    BlockUse use;
   };
-  static_assert(sizeof(Node) == 44);
+  static_assert(sizeof(Node) == 52);
   static_assert(sizeof(ShapeId) == sizeof(uint32_t) && ShapeTable::kMaxShapes == 1 << 24);
 
   struct Segment {
