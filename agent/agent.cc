@@ -60,7 +60,7 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
                   .scope = &scope_,
                   .tenants = &options_.tenants,
                   .changes = &changes_}),
-      disks_(seams.disks, options_.disk_writes,
+      disks_(seams.disks, options_.disk_writes, options_.eviction.disk,
              {.executor = executor_,
               .workers = seams.workers,
               .scope = &scope_,

@@ -98,6 +98,7 @@ ABSL_FLAG(std::string, coordinator, "", "host:port of the coordinator; empty: th
 ABSL_FLAG(absl::Duration, locate_grace, kvtier::kLocateGrace, "Shortest wait for the coordinator to say where blocks are, however fast it was so far; give more on loaded machines.");
 ABSL_FLAG(kvtier::EvictionPolicy, host_eviction, kvtier::EvictionPolicies().host, "Order in which blocks leave host memory: learnt (worth least, as their uses tell; lru where that finds more), lru, fifo or priority.");
 ABSL_FLAG(kvtier::EvictionPolicy, gpu_eviction, kvtier::EvictionPolicies().gpu, "Order in which blocks leave the GPU pool: as --host_eviction.");
+ABSL_FLAG(kvtier::EvictionPolicy, disk_eviction, kvtier::EvictionPolicies().disk, "What a disk keeps when it frees its oldest segment: learnt (what is likelier to be used than most; lru where that finds more), lru (what was used since it was written), fifo (nothing) or priority (as lru, the highest priority first).");
 ABSL_FLAG(kvtier::ByteSize, host_bytes, {uint64_t{1} << 30}, "Host memory for blocks, touched at start.");
 ABSL_FLAG(kvtier::ByteSize, slab_bytes, {uint64_t{64} << 20}, "Largest block, and the unit that block sizes share.");
 ABSL_FLAG(kvtier::WorkerMemory, worker_memory, kvtier::AgentConfig().worker_memory, "Where workers write host blocks: direct (in their tenant's arena) or staged (in a region of each session, which the agent copies at commit), for workers that are not trusted.");
@@ -143,7 +144,8 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
       .disk_buffered = absl::GetFlag(FLAGS_disk_buffered),
       .segment_bytes = absl::GetFlag(FLAGS_segment_bytes).bytes,
       .eviction = {.gpu = absl::GetFlag(FLAGS_gpu_eviction),
-                   .host = absl::GetFlag(FLAGS_host_eviction)},
+                   .host = absl::GetFlag(FLAGS_host_eviction),
+                   .disk = absl::GetFlag(FLAGS_disk_eviction)},
       .disk_writes = {.policy = absl::GetFlag(FLAGS_disk_write_policy),
                       .moment = absl::GetFlag(FLAGS_disk_write_moment),
                       .drive_writes_per_day = absl::GetFlag(FLAGS_disk_writes_per_day)},

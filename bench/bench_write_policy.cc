@@ -90,7 +90,7 @@ ReplayResult Run(const Trace& trace, const Shares& shares, const Mode& mode,
   if (mode.disk == DiskKind::kLru) {
     disk = std::make_unique<LruDisk>(trace, disk_blocks);
   } else {
-    disk = std::make_unique<SegmentDisk>(trace, disk_blocks);
+    disk = std::make_unique<SegmentDisk>(trace, disk_blocks, EvictionPolicy::kLru);
   }
   WriteBudget budget(BudgetOf(trace, budget_bytes));
   Admission admission({.policy = mode.policy,

@@ -1,97 +1,59 @@
 #include "bench/disk_model.h"
 
-#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "core/check.h"
+#include "tier_disk/log/reclaim.h"
+#include "tier_disk/log/record.h"
 
 namespace kvtier::bench {
+namespace {
 
-SegmentDisk::SegmentDisk(const Trace& trace, uint64_t blocks)
+// Payload of each block. It does not matter, since all are alike.
+constexpr uint64_t kLength = kRecordHeaderBytes;
+
+}  // namespace
+
+SegmentDisk::SegmentDisk(const Trace& trace, uint64_t blocks, EvictionPolicy policy)
     : trace_(trace),
-      segment_blocks_(blocks / kSegments),
-      children_(trace.parents.size()),
-      children_here_(trace.parents.size(), 0),
-      segment_of_(trace.parents.size(), kNoSegment),
-      touched_(trace.parents.size(), false),
-      records_(kSegments) {
-  KVT_CHECK(segment_blocks_ > 0);
-  for (uint32_t block = 0; block < trace.parents.size(); ++block) {
-    if (trace.parents[block] != kNoBlock) children_[trace.parents[block]].push_back(block);
-  }
-  for (uint32_t segment = 0; segment < kSegments; ++segment) free_.push_back(segment);
+      log_(std::vector<SegmentLog::Found>(kSegments), blocks / kSegments * RecordBytes(kLength)),
+      order_(policy, kSegments, &index_) {
+  KVT_CHECK(log_.segment_bytes() > 0);
 }
 
-bool SegmentDisk::Append(uint32_t block, size_t segments_to_leave) {
-  if (open_ && records_[*open_].size() == segment_blocks_) {
-    sealed_.push_back(*open_);
-    open_.reset();
-  }
-  if (!open_) {
-    if (free_.size() <= segments_to_leave) return false;
-    open_ = free_.front();
-    free_.pop_front();
-  }
-  records_[*open_].push_back(block);
-  if (!Contains(block) && trace_.parents[block] != kNoBlock) {
-    ++children_here_[trace_.parents[block]];
-  }
-  segment_of_[block] = *open_;
-  touched_[block] = false;
-  return true;
+void SegmentDisk::Touch(uint32_t block) {
+  order_.NoteUse(KeyOf(block), {});
+  index_.Touch(KeyOf(block));
 }
 
 uint64_t SegmentDisk::Write(uint32_t block) {
   uint64_t written = 1;
-  while (!Append(block, /*segments_to_leave=*/1)) written += Reclaim();
+  std::optional<RecordPlace> place = log_.Reserve(RecordBytes(kLength), SegmentLog::Use::kPut);
+  for (; !place; place = log_.Reserve(RecordBytes(kLength), SegmentLog::Use::kPut)) {
+    written += Reclaim();
+  }
+  DiskBlock written_block{.key = KeyOf(block), .length = kLength};
+  if (trace_.parents[block] != kNoBlock) written_block.parent = KeyOf(trace_.parents[block]);
+  index_.Insert(written_block, *place);
+  order_.NotePut(written_block.key);
+  log_.EndWrite(*place);
   return written;
 }
 
-std::vector<uint32_t> SegmentDisk::WorthKeeping(uint32_t victim) const {
-  std::vector<uint32_t> worth;
-  std::vector<bool> is_worth(trace_.parents.size(), false);
-  for (uint32_t block : records_[victim]) {
-    if (segment_of_[block] != victim || !touched_[block]) continue;
-    const size_t first = worth.size();
-    while (block != kNoBlock && segment_of_[block] == victim && !is_worth[block]) {
-      is_worth[block] = true;
-      worth.push_back(block);
-      block = trace_.parents[block];
-    }
-    std::reverse(worth.begin() + static_cast<std::ptrdiff_t>(first), worth.end());
-  }
-  return worth;
-}
-
 uint64_t SegmentDisk::Reclaim() {
-  const uint32_t victim = sealed_.front();
-  sealed_.pop_front();
-  std::vector<uint32_t> kept = WorthKeeping(victim);
-  // A prefix of the list has every parent before its children.
-  kept.resize(std::min<uint64_t>(kept.size(), segment_blocks_ / 2));
-  for (const uint32_t block : kept) KVT_CHECK(Append(block, /*segments_to_leave=*/0));
-  for (const uint32_t block : std::exchange(records_[victim], {})) {
-    if (segment_of_[block] == victim) DropWithDescendants(block);
+  const SegmentId victim = *ChooseVictim(log_, index_);
+  log_.BeginReclaim(victim);
+  order_.BeginReclaim(victim);
+  const ReclaimPlan plan = PlanReclaim(index_, order_, victim, log_.segment_bytes() / 2);
+  for (const BlockKey& key : plan.reappend) {
+    const RecordPlace place = *log_.Reserve(RecordBytes(kLength), SegmentLog::Use::kReclaim);
+    index_.Move(key, place);
+    log_.EndWrite(place);
   }
-  free_.push_back(victim);
-  return kept.size();
-}
-
-void SegmentDisk::Forget(uint32_t block) {
-  segment_of_[block] = kNoSegment;
-  if (trace_.parents[block] != kNoBlock) --children_here_[trace_.parents[block]];
-}
-
-void SegmentDisk::DropWithDescendants(uint32_t block) {
-  std::vector<uint32_t> next = {block};
-  while (!next.empty()) {
-    const uint32_t dropped = next.back();
-    next.pop_back();
-    if (!Contains(dropped)) continue;
-    Forget(dropped);
-    if (children_here_[dropped] == 0) continue;
-    next.insert(next.end(), children_[dropped].begin(), children_[dropped].end());
-  }
+  for (const BlockKey& key : plan.drop) index_.Erase(key);
+  log_.Free(victim, log_.NextGeneration());
+  return plan.reappend.size();
 }
 
 LruDisk::LruDisk(const Trace& trace, uint64_t blocks)

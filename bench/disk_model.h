@@ -5,18 +5,23 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <optional>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "bench/trace.h"
 #include "core/eviction_order.h"
+#include "core/eviction_policy.h"
+#include "tier_disk/log/reclaim_order.h"
+#include "tier_disk/log/record_index.h"
+#include "tier_disk/log/segment_log.h"
 
 namespace kvtier::bench {
 
 class DiskModel {
  public:
   virtual ~DiskModel() = default;
+  // Moves the disk's clock, which stands still between calls and never goes back.
+  virtual void AdvanceTo(absl::Time now) = 0;
   virtual bool Contains(uint32_t block) const = 0;
   virtual bool HasChildOf(uint32_t block) const = 0;
   virtual void Touch(uint32_t block) = 0;
@@ -25,42 +30,28 @@ class DiskModel {
   virtual uint64_t Write(uint32_t block) = 0;
 };
 
-// The log of tier_disk: segments filled in turn; the oldest is reclaimed whole, and
-// what was touched since it was appended is appended again with its ancestors, up to
-// half a segment. What else is in it goes, and with it all that descends from it. One
-// segment is kept in reserve to append to.
+// The log of tier_disk without its bytes: index, places of records and the choice of what reclaim
+// appends again are the real ones.
 class SegmentDisk : public DiskModel {
  public:
   // Does not own `trace`. REQUIRES: blocks >= kSegments.
-  SegmentDisk(const Trace& trace, uint64_t blocks);
-  bool Contains(uint32_t block) const override { return segment_of_[block] != kNoSegment; }
-  bool HasChildOf(uint32_t block) const override { return children_here_[block] > 0; }
-  void Touch(uint32_t block) override { touched_[block] = true; }
+  SegmentDisk(const Trace& trace, uint64_t blocks, EvictionPolicy policy);
+  void AdvanceTo(absl::Time now) override { order_.AdvanceTo(now); }
+  bool Contains(uint32_t block) const override { return index_.Contains(KeyOf(block)); }
+  bool HasChildOf(uint32_t block) const override { return index_.HasChildOf(KeyOf(block)); }
+  void Touch(uint32_t block) override;
   uint64_t Write(uint32_t block) override;
 
   static constexpr size_t kSegments = 64;
 
  private:
-  static constexpr uint32_t kNoSegment = ~uint32_t{0};
-  // Appends to the open segment; false: that is full and no other may be opened.
-  bool Append(uint32_t block, size_t segments_to_leave);
-  // Frees the oldest sealed segment. Returns the blocks appended again.
+  // Frees one segment. Returns the blocks appended again.
   uint64_t Reclaim();
-  // Touched blocks of `victim` and their ancestors in it, parents before children.
-  std::vector<uint32_t> WorthKeeping(uint32_t victim) const;
-  void DropWithDescendants(uint32_t block);
-  void Forget(uint32_t block);
 
   const Trace& trace_;
-  const uint64_t segment_blocks_;
-  std::vector<std::vector<uint32_t>> children_;  // In the trace, by block.
-  std::vector<uint32_t> children_here_;          // How many of them are on this disk.
-  std::vector<uint32_t> segment_of_;
-  std::vector<bool> touched_;                   // Since it was appended.
-  std::vector<std::vector<uint32_t>> records_;  // By segment; stale where segment_of_ differs.
-  std::deque<uint32_t> free_;
-  std::deque<uint32_t> sealed_;  // Oldest first.
-  std::optional<uint32_t> open_;
+  SegmentLog log_;
+  RecordIndex index_{kSegments};
+  ReclaimOrder order_;
 };
 
 // A disk that evicts its coldest leaf for each block it takes: what published results
@@ -71,6 +62,7 @@ class LruDisk : public DiskModel {
   LruDisk(const Trace& trace, uint64_t blocks);
   bool Contains(uint32_t block) const override { return order_.Contains(KeyOf(block)); }
   bool HasChildOf(uint32_t block) const override { return children_here_[block] > 0; }
+  void AdvanceTo(absl::Time now) override { order_.AdvanceTo(now); }
   void Touch(uint32_t block) override;
   uint64_t Write(uint32_t block) override;
 

@@ -16,6 +16,7 @@ TwoTierCache::TwoTierCache(const Trace& trace, ReplayedCache* host, DiskModel* d
 ReplayResult TwoTierCache::Replay() {
   for (const TraceRequest& request : trace_.requests) {
     now_ = absl::UnixEpoch() + request.at;
+    disk_->AdvanceTo(now_);
     CountHits(request);
     PutInHost(request);
   }

@@ -137,6 +137,12 @@ ReuseHazards::Table ReuseHazards::TableFor(const Hazards& hazards) {
     double passes = 0;   // The chance of no use in it.
   };
   Table table;
+  double expected = 0;
+  for (size_t i = 0; i < kBuckets; ++i) {
+    table.hazards[i] = static_cast<float>(hazards[i]);
+    table.passed[i] = static_cast<float>(expected);
+    expected += hazards[i] * Widths()[i];
+  }
   std::array<Stretch, kBuckets> following;  // Best ones, from the last to the next.
   size_t count = 0;
   for (size_t bucket = kBuckets; bucket-- > 0;) {
@@ -158,6 +164,16 @@ ReuseHazards::Table ReuseHazards::TableFor(const Hazards& hazards) {
     return std::pair(table.worths[bucket], kBuckets - bucket);
   });
   return table;
+}
+
+double ReuseHazards::ExpectedUntil(const Table& table, double age) {
+  const size_t bucket = BucketOf(age);
+  return table.passed[bucket] + table.hazards[bucket] * (age - BeginOf(bucket));
+}
+
+double ReuseHazards::ChanceWithin(ReuseClass of, double age, double seconds) const {
+  const Table& table = TableOf(of);
+  return 1 - std::exp(ExpectedUntil(table, age) - ExpectedUntil(table, age + seconds));
 }
 
 void ReuseHazards::WorkOut(std::span<const Waiting> waiting) {

@@ -12,7 +12,7 @@
 //
 // Old evidence fades, so that another kind of traffic is learnt within some thousand lessons.
 //
-// Pure and deterministic. Executor thread only. Memory is fixed: kReuseClasses tables of 1.2 KB.
+// Pure and deterministic. Executor thread only. Memory is fixed: kReuseClasses tables of 1.7 KB.
 #ifndef KVTIER_CORE_REUSE_HAZARDS_H_
 #define KVTIER_CORE_REUSE_HAZARDS_H_
 
@@ -51,6 +51,9 @@ class ReuseHazards {
 
   // Returns the worth of a block of the class in that bucket of age; positive. O(1).
   double Worth(ReuseClass of, size_t bucket) const { return TableOf(of).worths[bucket]; }
+  // Returns the chance that a block of the class that waited `age` seconds for its next use has it
+  // within `seconds` from now. O(1).
+  double ChanceWithin(ReuseClass of, double age, double seconds) const;
   // Returns the buckets of the class from the least worth to the most; of two alike, the older one
   // comes first.
   const std::array<uint8_t, kBuckets>& Ranking(ReuseClass of) const { return TableOf(of).ranking; }
@@ -67,6 +70,8 @@ class ReuseHazards {
   struct Table {
     std::array<float, kBuckets> worths{};
     std::array<uint8_t, kBuckets> ranking{};
+    std::array<float, kBuckets> hazards{};  // Uses a second.
+    std::array<float, kBuckets> passed{};   // Uses expected before the bucket begins.
   };
   using Hazards = std::array<double, kBuckets>;
 
@@ -76,6 +81,8 @@ class ReuseHazards {
   static void AddWaits(std::span<const Waiting> waiting, std::vector<Evidence>* to);
   // Returns the evidence drawn toward `mean` as if that had been seen in `waits` waits.
   static Hazards Drawn(const Evidence& evidence, const Hazards& mean, double waits);
+  // Returns the uses expected until that age of one that was never used until then.
+  static double ExpectedUntil(const Table& table, double age);
   static Table TableFor(const Hazards& hazards);
 
   std::vector<Evidence> classes_;

@@ -23,6 +23,9 @@ class SteadyVector {
     if (size_ % kChunk == 0) chunks_.push_back(std::make_unique<T[]>(kChunk));
     ++size_;
   }
+  size_t memory_bytes() const {
+    return chunks_.size() * kChunk * sizeof(T) + chunks_.capacity() * sizeof(chunks_[0]);
+  }
 
  private:
   // A chunk of 64 KiB at most is filled with zeros in some microseconds.

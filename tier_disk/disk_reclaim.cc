@@ -97,17 +97,19 @@ Task<uint64_t> DiskTier::State::CopySurvivors(SegmentId victim, std::vector<Bloc
 
 Task<absl::Status> DiskTier::State::Reclaim(SegmentId victim, uint64_t budget_bytes) {
   log->BeginReclaim(victim);
+  order.AdvanceTo(executor->Now());
+  order.BeginReclaim(victim);
   KVT_KILL_POINT("reclaim.begun");
   // More than once: blocks may be touched while copies are under way.
   absl::flat_hash_set<BlockKey> tried;
   while (true) {
-    std::vector<BlockKey> keys = PlanReclaim(index, victim, budget_bytes).reappend;
+    std::vector<BlockKey> keys = PlanReclaim(index, order, victim, budget_bytes).reappend;
     std::erase_if(keys, [&](const BlockKey& key) { return !tried.insert(key).second; });
     if (keys.empty()) break;
     const uint64_t copied = co_await CopySurvivors(victim, std::move(keys));
     budget_bytes -= std::min(budget_bytes, copied);
   }
-  ReclaimPlan plan = PlanReclaim(index, victim, 0);
+  ReclaimPlan plan = PlanReclaim(index, order, victim, 0);
 
   // From the plan to here nothing waits, so no child can appear in between.
   ManifestBatch batch;

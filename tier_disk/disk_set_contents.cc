@@ -53,12 +53,13 @@ std::optional<size_t> DiskSet::HolderOf(const BlockKey& key) const {
   return std::nullopt;
 }
 
-void DiskSet::Touch(const BlockKey& key, const ReuseHint& /*hint*/) {
+void DiskSet::Touch(const BlockKey& key, const ReuseHint& hint) {
+  if (Disk* const disk = Holder(key)) disk->tier->NoteUse(key, hint);
   std::optional<BlockKey> next = key;
   while (next.has_value()) {
     Disk* const disk = Holder(*next);
     if (disk == nullptr) break;
-    next = disk->tier->TouchHere(*next);
+    next = disk->tier->MarkWarm(*next);
   }
 }
 

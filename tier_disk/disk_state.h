@@ -14,6 +14,7 @@
 #include "core/task_scope.h"
 #include "tier_disk/disk_tier.h"
 #include "tier_disk/io/page_pool.h"
+#include "tier_disk/log/reclaim_order.h"
 #include "tier_disk/log/record.h"
 #include "tier_disk/log/record_index.h"
 #include "tier_disk/log/segment_log.h"
@@ -31,15 +32,16 @@ struct SharedOutcome {
 
 struct DiskTier::State {
   State(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest, Observer observer,
-        TenantKeys* keys)
+        const DiskTierOptions& options)
       : executor(executor),
         workers(workers),
         disk(disk),
         manifest(manifest),
-        keys(keys),
+        keys(options.keys),
         observer(std::move(observer)),
         commits(executor, manifest),
         index(disk->segment_count()),
+        order(options.eviction, disk->segment_count(), &index),
         background(executor) {}
 
   Executor* const executor;
@@ -51,6 +53,7 @@ struct DiskTier::State {
 
   GroupCommit commits;
   RecordIndex index;
+  ReclaimOrder order;             // Its clock is the executor's.
   std::optional<SegmentLog> log;  // From Open() on.
   PagePool header_pages;
   absl::flat_hash_map<BlockKey, std::shared_ptr<SharedOutcome>> putting;

@@ -14,6 +14,8 @@ namespace kvtier {
 
 void DiskTier::State::Publish(const DiskEntry& entry) {
   index.Insert(entry.block, entry.place);
+  order.AdvanceTo(executor->Now());
+  order.NotePut(entry.block.key);
   observer(Change::kAdded, entry.block.key, entry.block.owner);
 }
 
@@ -23,9 +25,9 @@ void DiskTier::State::Unpublish(const BlockKey& key) {
 }
 
 DiskTier::DiskTier(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest,
-                   Observer observer, TenantKeys* keys)
-    : state_(
-          std::make_unique<State>(executor, workers, disk, manifest, std::move(observer), keys)) {}
+                   Observer observer, const DiskTierOptions& options)
+    : state_(std::make_unique<State>(executor, workers, disk, manifest, std::move(observer),
+                                     options)) {}
 
 DiskTier::~DiskTier() = default;
 
@@ -58,6 +60,7 @@ Task<absl::StatusOr<DiskTier::Recovery>> DiskTier::Open() {
   KVT_CO_RETURN_IF_ERROR(co_await state.commits.Commit(std::move(found.repair)));
   KVT_KILL_POINT("open.repaired");
 
+  state.order.AdvanceTo(state.executor->Now());
   state.log.emplace(found.segments, state.disk->segment_bytes());
   for (const DiskEntry& entry : found.live) {
     state.index.Insert(entry.block, {.segment = entry.place.segment,
@@ -110,11 +113,17 @@ bool DiskTier::HasChildOf(const BlockKey& key) const { return state_->index.HasC
 
 std::vector<BlockKey> DiskTier::Keys() const { return state_->index.Keys(); }
 
-void DiskTier::Touch(const BlockKey& key, const ReuseHint& /*hint*/) { state_->index.Touch(key); }
-
-std::optional<BlockKey> DiskTier::TouchHere(const BlockKey& key) {
-  return state_->index.Touch(key);
+void DiskTier::Touch(const BlockKey& key, const ReuseHint& hint) {
+  NoteUse(key, hint);
+  MarkWarm(key);
 }
+
+void DiskTier::NoteUse(const BlockKey& key, const ReuseHint& hint) {
+  state_->order.AdvanceTo(state_->executor->Now());
+  state_->order.NoteUse(key, hint);
+}
+
+std::optional<BlockKey> DiskTier::MarkWarm(const BlockKey& key) { return state_->index.Touch(key); }
 
 Task<bool> DiskTier::Idle(absl::Time deadline) { return state_->background.Idle(deadline); }
 
@@ -135,6 +144,7 @@ const TierStats& DiskTier::stats() const { return state_->stats; }
 
 void DiskTier::Audit() const {
   state_->index.Audit();
+  state_->order.Audit();
   if (!state_->log.has_value()) return;
   state_->log->Audit();
   if (state_->keys != nullptr) state_->keys->Audit();

@@ -1,9 +1,9 @@
 // DiskTier keeps blocks on one disk: an append-only log of records in segments, a
 // manifest that makes them findable after kill -9, and verification of every read.
 // It decides where records go and which segment is reclaimed; it does no I/O of
-// its own (Disk and Manifest are seams) and knows nothing of hosts, peers or LRU.
+// its own (Disk and Manifest are seams) and knows nothing of hosts or peers.
 //
-// Executor thread only. Does not own `executor`, `workers`, `disk`, `manifest`, `keys`.
+// Executor thread only. Does not own `executor`, `workers`, `disk`, `manifest`.
 // REQUIRES: the tasks of its calls have ended, or were destroyed, before the tier is.
 // Invariants, checked by Audit(): every live record lies in one segment, records
 // of a segment do not overlap, used_bytes() is their sum.
@@ -23,6 +23,7 @@
 #include "absl/status/statusor.h"
 #include "core/block_key.h"
 #include "core/byte_workers.h"
+#include "core/eviction_policy.h"
 #include "core/executor.h"
 #include "core/task.h"
 #include "core/tier_stats.h"
@@ -44,6 +45,15 @@ inline constexpr size_t kMaxSealedPutsInFlight = 16;
 inline constexpr char kNoTenant[] = "default";
 // One open, one reserve for reclaim; more waste less.
 inline constexpr uint32_t kMinSegments = 2;
+
+struct DiskTierOptions {
+  // Seals payloads; null: they lie in the clear. Not owned. What of the other kind a manifest tells
+  // of is dropped. REQUIRES: made for this tier, and knows no tenant yet: its opening is that of
+  // the one SegmentLog here.
+  TenantKeys* keys = nullptr;
+  // What reclaim appends again: ReclaimOrder.
+  EvictionPolicy eviction = EvictionPolicy::kLearnt;
+};
 
 class DiskTier final : public DiskResidents {
  public:
@@ -69,11 +79,8 @@ class DiskTier final : public DiskResidents {
 
   // Reclaim runs in the background. A tier whose I/O is real may only be destroyed when
   // Idle() has said true, or with the process.
-  // With `keys`, payloads are sealed; without, they lie in the clear, and what of the other
-  // kind a manifest tells of is dropped. REQUIRES: `keys` was made for this tier, and knows
-  // no tenant yet: its opening is that of the one SegmentLog here.
   DiskTier(Executor* executor, ByteWorkers* workers, Disk* disk, Manifest* manifest,
-           Observer observer, TenantKeys* keys = nullptr);
+           Observer observer, const DiskTierOptions& options = {});
   ~DiskTier() override;
 
   // Loads the manifest, forgets what cannot be trusted and gives every segment that
@@ -138,8 +145,10 @@ class DiskTier final : public DiskResidents {
   std::vector<BlockKey> Keys() const override;
   size_t block_count() const override;
   void Touch(const BlockKey& key, const ReuseHint& hint) override;
-  // As Touch(), for several disks: RecordIndex::Touch() says what it returns.
-  std::optional<BlockKey> TouchHere(const BlockKey& key);
+  // The two halves of Touch(), for several disks. NoteUse() tells the order of reclaim of the use
+  // of one block; MarkWarm() is RecordIndex::Touch().
+  void NoteUse(const BlockKey& key, const ReuseHint& hint);
+  std::optional<BlockKey> MarkWarm(const BlockKey& key);
   uint64_t capacity_bytes() const;  // Of all segments but the reserve.
   uint64_t used_bytes() const;      // Of live records, headers included.
   uint64_t index_bytes() const;     // Memory that the index takes.

@@ -11,7 +11,7 @@
 namespace kvtier {
 
 NodeDisks::NodeDisks(const std::vector<DiskSeam>& disks, const DiskWriteOptions& writes,
-                     const Parts& parts)
+                     EvictionPolicy eviction, const Parts& parts)
     : parts_(parts) {
   if (disks.empty()) return;
   std::vector<DiskSet::Member> members;
@@ -25,7 +25,7 @@ NodeDisks::NodeDisks(const std::vector<DiskSeam>& disks, const DiskWriteOptions&
                                         TenantTag owner) {
           set_->TierChanged(member, change, key, owner);
         },
-        seam.keys);
+        DiskTierOptions{.keys = seam.keys, .eviction = eviction});
     members.push_back({.id = seam.id, .tier = made.tier.get(), .disk = made.watched.get()});
   }
   set_ = std::make_unique<DiskSet>(parts.executor, parts.scope, members,

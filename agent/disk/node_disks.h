@@ -18,6 +18,7 @@
 #include "agent/index/residency.h"
 #include "agent/tenants.h"
 #include "core/byte_workers.h"
+#include "core/eviction_policy.h"
 #include "core/executor.h"
 #include "core/task.h"
 #include "core/task_scope.h"
@@ -49,7 +50,9 @@ class NodeDisks {
     Residency* residency = nullptr;
     OffloadStats* stats = nullptr;
   };
-  NodeDisks(const std::vector<DiskSeam>& disks, const DiskWriteOptions& writes, const Parts& parts);
+  // `eviction` is the policy of every disk.
+  NodeDisks(const std::vector<DiskSeam>& disks, const DiskWriteOptions& writes,
+            EvictionPolicy eviction, const Parts& parts);
 
   // Opens and recovers the disks, tells of what they have, and scrubs each at that rate. Of several
   // disks one that takes over kDiskOpenTimeout joins later and one that fails stays out. Errors:

@@ -23,7 +23,8 @@ void OrderCache::TakeIn(const TraceRequest& request) {
     newcomer.followers = static_cast<uint32_t>(request.blocks.size() - i - 1);
     if (size() == capacity()) {
       const std::optional<BlockKey> victim = order_.Victim();
-      refused = refused || !victim.has_value() || !order_.Admits(newcomer);
+      refused = refused || !victim.has_value() ||
+                (admitted_ == Admitted::kWorthIt && !order_.Admits(newcomer));
       if (refused) {
         order_.Refuse(newcomer);
         Refuse(request.blocks[i]);

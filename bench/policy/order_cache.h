@@ -10,13 +10,20 @@ namespace kvtier::bench {
 
 class OrderCache : public ReplayedCache {
  public:
-  OrderCache(size_t blocks_of_trace, size_t capacity, EvictionPolicy policy)
-      : ReplayedCache(blocks_of_trace, capacity), order_(policy) {}
+  // Which of the blocks that come when it is full are taken in.
+  enum class Admitted : uint8_t {
+    kWorthIt,  // Those that the order finds worth the room of its victim.
+    kAll,      // All, as host memory does above a disk.
+  };
+  OrderCache(size_t blocks_of_trace, size_t capacity, EvictionPolicy policy,
+             Admitted admitted = Admitted::kWorthIt)
+      : ReplayedCache(blocks_of_trace, capacity), admitted_(admitted), order_(policy) {}
 
  protected:
   void TakeIn(const TraceRequest& request) override;
 
  private:
+  const Admitted admitted_;
   EvictionOrder order_;
 };
 

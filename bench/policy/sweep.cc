@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "bench/disk_model.h"
+#include "bench/policy/order_cache.h"
 #include "bench/progress.h"
 #include "tier_disk/admission/admission.h"
 #include "tier_disk/admission/write_budget.h"
@@ -17,20 +19,27 @@ size_t BlocksOf(const Trace& trace, double percent) {
   return std::max<size_t>(static_cast<size_t>(std::llround(blocks)), 1);
 }
 
-// Replays the trace with a disk that all blocks are written to that leave host memory and are not
-// there yet.
-ReplayResult ReplayTwoTiers(const Trace& trace, ReplayedCache* host, size_t disk_blocks) {
-  SegmentDisk disk(trace, disk_blocks);
-  WriteBudget no_limit({});
-  Admission admission({.policy = WritePolicy::kAll,
-                       .moment = WriteMoment::kAtEviction,
-                       .disk_bytes = disk_blocks * TwoTierCache::kRecordBytes},
-                      &no_limit);
-  return TwoTierCache(trace, host, &disk, &admission, &no_limit).Replay();
+// Returns the policies that host memory and the disk are replayed with: those of the plan that
+// other policies are compared with and that kvtier has.
+std::vector<EvictionPolicy> TwoTierPolicies(const SweepPlan& plan) {
+  std::vector<EvictionPolicy> policies;
+  for (const Policy* policy : plan.policies) {
+    if (policy->name != kOwnPolicy && policy->name != kReferencePolicy) continue;
+    policies.push_back(*ParseEvictionPolicy(policy->name));
+  }
+  return policies;
 }
 
-bool IsHostPolicy(const Policy* policy) {
-  return policy->name == kOwnPolicy || policy->name == kReferencePolicy;
+// Replays the trace with host memory that takes in every block, above a disk that is written what
+// the agent's defaults would write.
+ReplayResult ReplayTwoTiers(const Trace& trace, const TwoTierRow& row) {
+  const size_t disk_blocks = BlocksOf(trace, row.disk_percent);
+  OrderCache host(trace.parents.size(), BlocksOf(trace, row.dram_percent), row.host,
+                  OrderCache::Admitted::kAll);
+  SegmentDisk disk(trace, disk_blocks, row.disk);
+  WriteBudget no_limit({});
+  Admission admission({.disk_bytes = disk_blocks * TwoTierCache::kRecordBytes}, &no_limit);
+  return TwoTierCache(trace, &host, &disk, &admission, &no_limit).Replay();
 }
 
 }  // namespace
@@ -40,9 +49,9 @@ Sweep RunSweep(const Trace& trace, const SweepPlan& plan) {
               .requests = trace.requests.size(),
               .blocks = trace.parents.size(),
               .policies = plan.policies};
-  const auto hosts = static_cast<size_t>(std::ranges::count_if(plan.policies, IsHostPolicy));
-  Progress progress(trace.name,
-                    1 + plan.capacities.size() * plan.policies.size() + plan.drams.size() * hosts);
+  const std::vector<EvictionPolicy> policies = TwoTierPolicies(plan);
+  Progress progress(trace.name, 1 + plan.capacities.size() * plan.policies.size() +
+                                    plan.drams.size() * policies.size() * policies.size());
   progress.Step("without bounds");
   const auto unlimited = FindPolicy(kReferencePolicy)->make(trace, BlocksOf(trace, 100));
   sweep.unlimited_percent = Replay(trace, unlimited.get()).HitPercent();
@@ -57,15 +66,15 @@ Sweep RunSweep(const Trace& trace, const SweepPlan& plan) {
   for (const double dram : plan.drams) {
     const double disk = dram * kDiskForDram;
     if (BlocksOf(trace, disk) < SegmentDisk::kSegments) continue;
-    for (const Policy* policy : plan.policies) {
-      if (!IsHostPolicy(policy)) continue;
-      progress.Step(absl::StrCat(policy->name, " above a disk, at ", dram, " %"));
-      const auto host = policy->make(trace, BlocksOf(trace, dram));
-      sweep.two_tiers.push_back(
-          {.dram_percent = dram,
-           .disk_percent = disk,
-           .host = policy,
-           .result = ReplayTwoTiers(trace, host.get(), BlocksOf(trace, disk))});
+    for (const EvictionPolicy host_policy : policies) {
+      for (const EvictionPolicy disk_policy : policies) {
+        TwoTierRow row{
+            .dram_percent = dram, .disk_percent = disk, .host = host_policy, .disk = disk_policy};
+        progress.Step(absl::StrCat(EvictionPolicyName(host_policy), " above a disk of ",
+                                   EvictionPolicyName(disk_policy), ", at ", dram, " %"));
+        row.result = ReplayTwoTiers(trace, row);
+        sweep.two_tiers.push_back(row);
+      }
     }
   }
   return sweep;

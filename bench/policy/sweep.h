@@ -9,6 +9,7 @@
 #include "bench/policy/policies.h"
 #include "bench/policy/replay.h"
 #include "bench/two_tier_cache.h"
+#include "core/eviction_policy.h"
 
 namespace kvtier::bench {
 
@@ -28,7 +29,8 @@ struct OneTierRow {
 struct TwoTierRow {
   double dram_percent = 0;
   double disk_percent = 0;
-  const Policy* host = nullptr;  // Policy of host memory.
+  EvictionPolicy host = EvictionPolicy::kLearnt;
+  EvictionPolicy disk = EvictionPolicy::kLearnt;
   ReplayResult result;
 };
 

@@ -32,6 +32,8 @@ double WritesPerServed(const ReplayResult& result) {
   return Ratio(result.disk_written, result.disk_served);
 }
 
+std::string NameOf(EvictionPolicy policy) { return std::string(EvictionPolicyName(policy)); }
+
 // Prints one line for each capacity, with the value that `cell` makes of each policy's hits.
 template <typename Cell>
 void PrintOneTier(const Sweep& sweep, const char* title, Cell cell) {
@@ -48,14 +50,17 @@ void PrintOneTier(const Sweep& sweep, const char* title, Cell cell) {
 void PrintTwoTiers(const Sweep& sweep) {
   if (sweep.two_tiers.empty()) return;
   std::printf(
-      "two tiers, hits in %% of prompt tokens; W: blocks written to disk for each one served\n"
-      "%10s %9s %10s %10s %10s %10s %10s\n",
-      "DRAM", "disk", "policy", "DRAM hits", "disk hits", "total", "W");
+      "two tiers, hits in %% of prompt tokens; writes: blocks written to disk for each block of "
+      "the\n"
+      "trace; W: for each one served from disk\n"
+      "%10s %9s %9s %9s %10s %10s %10s %8s %8s\n",
+      "DRAM", "disk", "in DRAM", "on disk", "DRAM hits", "disk hits", "total", "writes", "W");
   for (const TwoTierRow& row : sweep.two_tiers) {
     const double dram = DramHitPercent(row.result);
     const double disk = DiskHitPercent(row.result);
-    std::printf("%8.3g %% %7.3g %% %10s %10.2f %10.2f %10.2f %10.2f\n", row.dram_percent,
-                row.disk_percent, row.host->name, dram, disk, dram + disk,
+    std::printf("%8.3g %% %7.3g %% %9s %9s %10.2f %10.2f %10.2f %8.2f %8.2f\n", row.dram_percent,
+                row.disk_percent, NameOf(row.host).c_str(), NameOf(row.disk).c_str(), dram, disk,
+                dram + disk, Ratio(row.result.disk_written, sweep.blocks),
                 WritesPerServed(row.result));
   }
 }
@@ -72,12 +77,14 @@ OrderedJson OneTierJson(const Sweep& sweep, const OneTierRow& row) {
           {"policies", std::move(policies)}};
 }
 
-OrderedJson TwoTierJson(const TwoTierRow& row) {
+OrderedJson TwoTierJson(const Sweep& sweep, const TwoTierRow& row) {
   return {{"dram_percent", row.dram_percent},
           {"disk_percent", row.disk_percent},
-          {"policy", row.host->name},
+          {"policy", NameOf(row.host)},
+          {"disk_policy", NameOf(row.disk)},
           {"dram_hit_percent", DramHitPercent(row.result)},
           {"disk_hit_percent", DiskHitPercent(row.result)},
+          {"writes_per_block", Ratio(row.result.disk_written, sweep.blocks)},
           {"writes_per_served", WritesPerServed(row.result)}};
 }
 
@@ -119,7 +126,7 @@ std::string ToJson(std::span<const Sweep> sweeps) {
     OrderedJson one_tier = OrderedJson::array();
     for (const OneTierRow& row : sweep.one_tier) one_tier.push_back(OneTierJson(sweep, row));
     OrderedJson two_tiers = OrderedJson::array();
-    for (const TwoTierRow& row : sweep.two_tiers) two_tiers.push_back(TwoTierJson(row));
+    for (const TwoTierRow& row : sweep.two_tiers) two_tiers.push_back(TwoTierJson(sweep, row));
     traces.push_back({{"name", sweep.trace},
                       {"requests", sweep.requests},
                       {"blocks", sweep.blocks},

@@ -21,8 +21,9 @@ void PrintFigures(std::span<const Sweep> sweeps);
 //     "name", "requests", "blocks", "unlimited_hit_percent",
 //     "one_tier": [{"capacity_percent", "capacity_blocks",
 //                   "policies": {NAME: {"hit_percent", "insertions_per_block"}}}],
-//     "two_tiers": [{"dram_percent", "disk_percent", "policy", "dram_hit_percent",
-//                    "disk_hit_percent", "writes_per_served"}]}]}
+//     "two_tiers": [{"dram_percent", "disk_percent", "policy" (of host memory), "disk_policy",
+//                    "dram_hit_percent", "disk_hit_percent", "writes_per_block",
+//                    "writes_per_served"}]}]}
 // Fields may be added; a change of their meaning has another schema.
 std::string ToJson(std::span<const Sweep> sweeps);
 

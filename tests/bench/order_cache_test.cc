@@ -26,6 +26,16 @@ TEST(OrderCacheTest, HoldsEveryBlockWithItsParent) {
   }
 }
 
+TEST(OrderCacheTest, AboveADiskEveryBlockOfARequestIsTakenIn) {
+  std::mt19937_64 random(testing::TestSeed());
+  const Trace trace = RandomTrace(300, 2000, &random);
+  OrderCache cache(trace.parents.size(), 40, EvictionPolicy::kLearnt, OrderCache::Admitted::kAll);
+  for (const TraceRequest& request : trace.requests) {
+    cache.Request(request);
+    for (const uint32_t block : request.blocks) ASSERT_TRUE(cache.Contains(block));
+  }
+}
+
 TEST(OrderCacheTest, ARequestThatDoesNotFitLeavesItsTailOut) {
   const Trace trace = TraceOf({{0, 1, 2, 3, 4}});
   OrderCache cache(trace.parents.size(), 3, EvictionPolicy::kLearnt);

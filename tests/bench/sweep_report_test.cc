@@ -22,7 +22,8 @@ TEST(SweepReportTest, TheJsonHasItsSchema) {
                                   .hits = {{.tokens = 1000, .hit_tokens = 250, .insertions = 6}}}},
                     .two_tiers = {{.dram_percent = 5,
                                    .disk_percent = 30,
-                                   .host = lru,
+                                   .host = EvictionPolicy::kLru,
+                                   .disk = EvictionPolicy::kFifo,
                                    .result = {.tokens = 1000,
                                               .host_tokens = 100,
                                               .disk_tokens = 200,
@@ -34,8 +35,8 @@ TEST(SweepReportTest, TheJsonHasItsSchema) {
       "one_tier": [{"capacity_percent": 50.0, "capacity_blocks": 2,
                     "policies": {"lru": {"hit_percent": 25.0, "insertions_per_block": 1.5}}}],
       "two_tiers": [{"dram_percent": 5.0, "disk_percent": 30.0, "policy": "lru",
-                     "dram_hit_percent": 10.0, "disk_hit_percent": 20.0,
-                     "writes_per_served": 1.5}]}]})"));
+                     "disk_policy": "fifo", "dram_hit_percent": 10.0, "disk_hit_percent": 20.0,
+                     "writes_per_block": 0.75, "writes_per_served": 1.5}]}]})"));
 }
 
 }  // namespace

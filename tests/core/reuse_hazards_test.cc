@@ -165,6 +165,22 @@ TEST(ReuseHazardsTest, WorthIsPositiveAndFiniteWhateverWasLearnt) {
   }
 }
 
+TEST(ReuseHazardsTest, TheChanceOfAUseIsWhatWasSeen) {
+  ReuseHazards hazards;
+  LearnTimes(&hazards, 30'000, kUsed, 100, true);
+  LearnTimes(&hazards, 10'000, kUsed, 5000, false);
+  hazards.Conclude({});
+  EXPECT_NEAR(hazards.ChanceWithin(kUsed, 0, 50), 0, 0.05);
+  // It was 3 in 4, and is drawn toward the prior.
+  EXPECT_NEAR(hazards.ChanceWithin(kUsed, 0, 1000), 0.7, 0.1);
+  EXPECT_NEAR(hazards.ChanceWithin(kUsed, 1000, 1000), 0, 0.05);
+  EXPECT_EQ(hazards.ChanceWithin(kUsed, 100, 0), 0);
+  // Two stretches, one behind the other.
+  const double unused =
+      (1 - hazards.ChanceWithin(kUsed, 10, 80)) * (1 - hazards.ChanceWithin(kUsed, 90, 400'000));
+  EXPECT_NEAR(unused, 1 - hazards.ChanceWithin(kUsed, 10, 400'080), 1e-5);
+}
+
 TEST(ReuseHazardsTest, RankingHoldsEachBucketOnceFromTheLeastWorthToTheMost) {
   ReuseHazards hazards;
   LearnTimes(&hazards, 10'000, kUsed, 100, true);

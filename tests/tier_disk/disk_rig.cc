@@ -35,6 +35,7 @@ DiskRig::DiskRig(DiskForm form, const Shape& shape, std::string directory, OnDro
               .segment_bytes = shape.segment_bytes,
               .segment_count = shape.segments,
               .secret = shape.secret},
+      eviction_(shape.eviction),
       on_drop_(std::move(on_drop)) {}
 
 DiskRig::~DiskRig() {
@@ -62,8 +63,9 @@ absl::Status DiskRig::MakeSimSeams() {
     FillRandom(opening.bytes);
     sim_keys_ = std::make_unique<TenantKeys>(layout_.secret, identity, opening);
   }
-  tier = std::make_unique<DiskTier>(sim_executor.get(), &inline_workers_, sim_disk.get(),
-                                    sim_manifest_.get(), Listener(), sim_keys_.get());
+  tier = std::make_unique<DiskTier>(
+      sim_executor.get(), &inline_workers_, sim_disk.get(), sim_manifest_.get(), Listener(),
+      DiskTierOptions{.keys = sim_keys_.get(), .eviction = eviction_});
   return absl::OkStatus();
 }
 
@@ -72,8 +74,9 @@ absl::Status DiskRig::MakeRealSeams() {
   pool_ = std::make_unique<BytePool>(executor_.get(), "test-bytes", 2);
   const DiskIoKind io = form_ == DiskForm::kUring ? DiskIoKind::kUring : DiskIoKind::kPread;
   KVT_ASSIGN_OR_RETURN(opened_, OpenDisk(executor_.get(), layout_, io));
-  tier = std::make_unique<DiskTier>(executor_.get(), pool_.get(), opened_.disk.get(),
-                                    opened_.manifest.get(), Listener(), opened_.keys.get());
+  tier = std::make_unique<DiskTier>(
+      executor_.get(), pool_.get(), opened_.disk.get(), opened_.manifest.get(), Listener(),
+      DiskTierOptions{.keys = opened_.keys.get(), .eviction = eviction_});
   return absl::OkStatus();
 }
 

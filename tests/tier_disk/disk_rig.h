@@ -36,6 +36,7 @@ class DiskRig {
     uint64_t segment_bytes = uint64_t{1} << 20;
     uint64_t seed = 1;
     std::shared_ptr<const MasterSecret> secret{};  // Null: payloads lie in the clear.
+    EvictionPolicy eviction = EvictionPolicy::kLearnt;
   };
   using OnDrop = std::function<void(const BlockKey&)>;
 
@@ -79,6 +80,7 @@ class DiskRig {
 
   const DiskForm form_;
   DiskLayout layout_;
+  const EvictionPolicy eviction_;
   const OnDrop on_drop_;
   InlineByteWorkers inline_workers_;
   std::unique_ptr<SimManifest> sim_manifest_;

@@ -10,6 +10,7 @@
 namespace kvtier {
 namespace {
 
+constexpr uint32_t kSegments = 4;
 constexpr SegmentId kVictim{0};
 constexpr SegmentId kOther{1};
 constexpr uint64_t kLength = 4096;
@@ -19,7 +20,8 @@ constexpr uint64_t kBudget = uint64_t{1} << 30;
 class ReclaimTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    index_.emplace(4);
+    index_.emplace(kSegments);
+    order_.emplace(EvictionPolicy::kLru, kSegments, &*index_);
     std::fill(std::begin(tails_), std::end(tails_), 0);
   }
   static BlockKey Key(uint64_t number) { return {.hi = number, .lo = 1}; }
@@ -37,13 +39,14 @@ class ReclaimTest : public ::testing::Test {
   }
 
   std::optional<RecordIndex> index_;
-  uint64_t tails_[4] = {};
+  std::optional<ReclaimOrder> order_;
+  uint64_t tails_[kSegments] = {};
 };
 
 TEST_F(ReclaimTest, BlocksWithNobodyBelowAreDropped) {
   Add(1, kVictim);
   Add(2, kVictim);
-  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, kBudget);
+  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, kBudget);
   EXPECT_TRUE(plan.reappend.empty());
   EXPECT_EQ(plan.drop, Keys({1, 2}));
 }
@@ -53,7 +56,7 @@ TEST_F(ReclaimTest, AncestorsOfBlocksElsewhereAreReappendedParentsFirst) {
   Add(2, kVictim, 1);
   Add(3, kOther, 2);
   Add(4, kVictim, 1);
-  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, kBudget);
+  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, kBudget);
   EXPECT_EQ(plan.reappend, Keys({1, 2}));
   EXPECT_EQ(plan.drop, Keys({4}));
 }
@@ -64,7 +67,7 @@ TEST_F(ReclaimTest, AncestorsThatWereNotTouchedSinceTheirAppendGoWithAllBelow) {
   Add(2, kVictim, 1);
   Add(3, kVictim, 2);
   index_->Move(Key(3), {.segment = kOther, .generation = 1, .offset = 0});
-  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, kBudget);
+  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, kBudget);
   EXPECT_TRUE(plan.reappend.empty());
   EXPECT_EQ(plan.drop, Keys({3, 2, 1}));
 }
@@ -75,7 +78,7 @@ TEST_F(ReclaimTest, ATouchedLeafIsReappendedWithItsAncestors) {
   Add(3, kVictim);
   Add(4, kOther);  // A later epoch.
   index_->Touch(Key(2));
-  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, kBudget);
+  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, kBudget);
   EXPECT_EQ(plan.reappend, Keys({1, 2}));
   EXPECT_EQ(plan.drop, Keys({3}));
 }
@@ -84,7 +87,7 @@ TEST_F(ReclaimTest, AChainInsideTheVictimGoesFromItsEnd) {
   Add(1, kVictim);
   Add(2, kVictim, 1);
   Add(3, kVictim, 2);
-  EXPECT_EQ(PlanReclaim(*index_, kVictim, kBudget).drop, Keys({3, 2, 1}));
+  EXPECT_EQ(PlanReclaim(*index_, *order_, kVictim, kBudget).drop, Keys({3, 2, 1}));
 }
 
 TEST_F(ReclaimTest, WithoutBudgetDescendantsElsewhereGoTooAndFirst) {
@@ -92,7 +95,7 @@ TEST_F(ReclaimTest, WithoutBudgetDescendantsElsewhereGoTooAndFirst) {
   Add(2, kOther, 1);
   Add(3, kOther, 2);
   Add(9, kOther);
-  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, 0);
+  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, 0);
   EXPECT_TRUE(plan.reappend.empty());
   EXPECT_EQ(plan.drop, Keys({3, 2, 1}));
 }
@@ -102,7 +105,7 @@ TEST_F(ReclaimTest, BudgetBoundsWhatIsReappended) {
     Add(10 + i, kVictim);
     Add(20 + i, kOther, 10 + i);
   }
-  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, 2 * RecordBytes(kLength));
+  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, 2 * RecordBytes(kLength));
   EXPECT_EQ(plan.reappend, Keys({10, 11}));
   EXPECT_EQ(plan.drop, Keys({22, 12, 23, 13}));
 }
@@ -114,9 +117,25 @@ TEST_F(ReclaimTest, NothingIsKeptBelowADroppedBlock) {
   Add(1, kVictim);
   Add(2, kOther, 1);
   Add(4, kOther, 3);
-  const ReclaimPlan plan = PlanReclaim(*index_, kVictim, RecordBytes(kLength));
+  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, RecordBytes(kLength));
   EXPECT_TRUE(plan.reappend.empty());
   EXPECT_EQ(plan.drop, Keys({4, 3, 2, 1}));
+}
+
+// The budget is for the worthiest, with what they need of their ancestors; that one of them is only
+// worth what its descendant is.
+TEST_F(ReclaimTest, TheBudgetGoesToTheHighestPriorityFirst) {
+  order_.emplace(EvictionPolicy::kPriority, kSegments, &*index_);
+  for (const uint64_t number : {1, 2, 3}) Add(number, kVictim);
+  Add(4, kVictim, 3);
+  Add(9, kOther);  // A later epoch.
+  for (const uint64_t number : {1, 2, 4}) {
+    index_->Touch(Key(number));
+    order_->NoteUse(Key(number), {.priority = static_cast<uint8_t>(10 * number)});
+  }
+  const ReclaimPlan plan = PlanReclaim(*index_, *order_, kVictim, 3 * RecordBytes(kLength));
+  EXPECT_EQ(plan.reappend, Keys({3, 4, 2}));
+  EXPECT_EQ(plan.drop, Keys({1}));
 }
 
 // The law itself, over random forests: in the order of the plan, no block goes
@@ -132,7 +151,8 @@ TEST_F(ReclaimTest, NoPlanDropsAParentBeforeItsChild) {
       if (parent >= i) parent.reset();
       Add(i, SegmentId{static_cast<uint32_t>(random() % 4)}, parent);
     }
-    const ReclaimPlan plan = PlanReclaim(*index_, kVictim, random() % 20 * RecordBytes(kLength));
+    const ReclaimPlan plan =
+        PlanReclaim(*index_, *order_, kVictim, random() % 20 * RecordBytes(kLength));
     for (const BlockKey& key : plan.drop) {
       ASSERT_TRUE(index_->ChildrenOf(key).empty());
       index_->Erase(key);

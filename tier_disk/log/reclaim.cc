@@ -1,9 +1,11 @@
 #include "tier_disk/log/reclaim.h"
 
 #include <algorithm>
-#include <deque>
+#include <functional>
+#include <queue>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 
 namespace kvtier {
@@ -16,39 +18,62 @@ bool IsIn(const RecordIndex& index, const BlockKey& key, SegmentId segment) {
   return entry.has_value() && entry->place.segment == segment;
 }
 
-// Blocks of `victim` that were of use since they were appended, and what of their
-// ancestors is in it: without those they are no hit.
-KeySet WorthKeeping(const RecordIndex& index, SegmentId victim) {
-  KeySet worth;
+using Worths = absl::flat_hash_map<BlockKey, double>;
+
+// Returns the blocks of `victim` that are worth a second write, and those of their ancestors that
+// are in it, for without those they are no hit: an ancestor is worth what its worthiest descendant
+// is.
+Worths WorthKeeping(const RecordIndex& index, const ReclaimOrder& order, SegmentId victim) {
+  std::vector<std::pair<double, BlockKey>> worthiest_first;
   for (const BlockKey& key : index.InSegment(victim)) {
-    if (!index.IsWarm(key)) continue;
+    if (const auto worth = order.WorthOf(key)) worthiest_first.emplace_back(*worth, key);
+  }
+  std::ranges::stable_sort(worthiest_first, std::greater(), &std::pair<double, BlockKey>::first);
+  Worths worths;
+  for (const auto& [worth, key] : worthiest_first) {
     // Keys do not form cycles (each names its whole prefix), and damage that made one
     // ends here.
     std::optional<BlockKey> next = key;
-    while (next && IsIn(index, *next, victim) && worth.insert(*next).second) {
+    while (next && IsIn(index, *next, victim) && worths.emplace(*next, worth).second) {
       next = index.ParentOf(*next);
     }
   }
-  return worth;
+  return worths;
 }
 
-// The blocks worth keeping that fit into the budget, a child only below its kept parent.
-std::vector<BlockKey> Keep(const RecordIndex& index, SegmentId victim, const KeySet& worth,
+// Returns the blocks worth keeping that fit into the budget, the worthiest first, a child only
+// below its kept parent.
+std::vector<BlockKey> Keep(const RecordIndex& index, SegmentId victim, const Worths& worths,
                            uint64_t budget_bytes) {
-  std::deque<BlockKey> next;
+  struct Next {
+    double worth = 0;
+    uint64_t came = 0;
+    BlockKey key;
+    // Whether the other one comes first.
+    bool operator<(const Next& other) const {
+      return worth != other.worth ? worth < other.worth : came > other.came;
+    }
+  };
+  std::priority_queue<Next> next;
+  uint64_t came = 0;
+  const auto add = [&](const BlockKey& key) {
+    if (const auto found = worths.find(key); found != worths.end()) {
+      next.push({.worth = found->second, .came = came++, .key = key});
+    }
+  };
   for (const BlockKey& key : index.InSegment(victim)) {
     const std::optional<BlockKey> parent = index.ParentOf(key);
-    if (worth.contains(key) && !(parent && worth.contains(*parent))) next.push_back(key);
+    if (!(parent && worths.contains(*parent))) add(key);
   }
   std::vector<BlockKey> kept;
-  for (; !next.empty(); next.pop_front()) {
-    const uint64_t bytes = RecordBytes(index.Find(next.front())->block.length);
+  while (!next.empty()) {
+    const BlockKey key = next.top().key;
+    next.pop();
+    const uint64_t bytes = RecordBytes(index.Find(key)->block.length);
     if (bytes > budget_bytes) continue;
     budget_bytes -= bytes;
-    kept.push_back(next.front());
-    for (const BlockKey& child : index.ChildrenOf(next.front())) {
-      if (worth.contains(child)) next.push_back(child);
-    }
+    kept.push_back(key);
+    for (const BlockKey& child : index.ChildrenOf(key)) add(child);
   }
   return kept;
 }
@@ -86,9 +111,12 @@ std::optional<SegmentId> ChooseVictim(const SegmentLog& log, const RecordIndex& 
   return candidates.front();
 }
 
-ReclaimPlan PlanReclaim(const RecordIndex& index, SegmentId victim, uint64_t budget_bytes) {
-  const KeySet worth = WorthKeeping(index, victim);
-  const std::vector<BlockKey> kept = Keep(index, victim, worth, budget_bytes);
+ReclaimPlan PlanReclaim(const RecordIndex& index, const ReclaimOrder& order, SegmentId victim,
+                        uint64_t budget_bytes) {
+  std::vector<BlockKey> kept;
+  if (budget_bytes > 0) {
+    kept = Keep(index, victim, WorthKeeping(index, order, victim), budget_bytes);
+  }
   const KeySet kept_set(kept.begin(), kept.end());
   ReclaimPlan plan;
   KeySet dropped;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "tier_disk/log/reclaim_order.h"
 #include "tier_disk/log/record_index.h"
 #include "tier_disk/log/segment_log.h"
 
@@ -22,12 +23,12 @@ struct ReclaimPlan {
   std::vector<BlockKey> drop;      // Children before parents; other segments' blocks too.
 };
 
-// Splits the blocks of `victim`: one that was of use since it was appended (RecordIndex
-// calls it warm; a touch reaches every ancestor) is re-appended with its ancestors, as
-// far as `budget_bytes` of records go; every other one is dropped together with all that
-// descends from it. So no parent goes before its
-// child. O(blocks of the segment and dropped blocks).
-ReclaimPlan PlanReclaim(const RecordIndex& index, SegmentId victim, uint64_t budget_bytes);
+// Splits the blocks of `victim`: one that `order` finds worth it is re-appended with its
+// ancestors, the worthiest first, as far as `budget_bytes` of records go; every other one
+// is dropped together with all that descends from it. So no parent goes before its child.
+// O(blocks of the segment, with a sort, and dropped blocks).
+ReclaimPlan PlanReclaim(const RecordIndex& index, const ReclaimOrder& order, SegmentId victim,
+                        uint64_t budget_bytes);
 
 }  // namespace kvtier
 

@@ -22,18 +22,9 @@ BlockShape ShapeOf(const DiskBlock& block) {
 
 }  // namespace
 
-RecordIndex::RecordIndex(uint32_t segments)
-    : ids_(0, Hash{this}, Equal{this}), segments_(segments) {}
+RecordIndex::RecordIndex(uint32_t segments) : segments_(segments) {}
 
-BlockKey RecordIndex::KeyOf(const Node& node) {
-  return {.hi = uint64_t{node.key[0]} << 32 | node.key[1],
-          .lo = uint64_t{node.key[2]} << 32 | node.key[3]};
-}
-
-RecordIndex::NodeId RecordIndex::NodeOf(const BlockKey& key) const {
-  const auto it = ids_.find(key);
-  return it == ids_.end() ? kNone : *it;
-}
+RecordIndex::NodeId RecordIndex::NodeOf(const BlockKey& key) const { return ids_.Find(key); }
 
 RecordIndex::NodeId RecordIndex::ResidentOf(const BlockKey& key) const {
   const NodeId id = NodeOf(key);
@@ -43,25 +34,24 @@ RecordIndex::NodeId RecordIndex::ResidentOf(const BlockKey& key) const {
 RecordIndex::NodeId RecordIndex::Allocate(const BlockKey& key) {
   NodeId id = free_;
   if (id != kNone) {
-    free_ = At(id).next_sibling;
+    free_ = At(id).next;
   } else {
-    id = next_unused_++;
+    id = static_cast<NodeId>(nodes_.size());
     KVT_CHECK(id != kNone);
-    if (id % kChunkNodes == 0) chunks_.push_back(std::make_unique<std::array<Node, kChunkNodes>>());
+    nodes_.Grow();
   }
   Node& node = At(id);
   node = Node{};
-  node.key = {static_cast<uint32_t>(key.hi >> 32), static_cast<uint32_t>(key.hi),
-              static_cast<uint32_t>(key.lo >> 32), static_cast<uint32_t>(key.lo)};
+  node.key = key;
   node.touched = static_cast<uint8_t>(epoch_ - 1);  // Not in this epoch.
-  KVT_CHECK(ids_.insert(id).second);
+  ids_.Insert(id);
   return id;
 }
 
 void RecordIndex::Free(NodeId id) {
-  KVT_CHECK(ids_.erase(KeyOf(At(id))) == 1);
+  ids_.Erase(id);
   At(id) = Node{};
-  At(id).next_sibling = free_;
+  At(id).next = free_;
   free_ = id;
 }
 
@@ -144,6 +134,7 @@ void RecordIndex::Erase(const BlockKey& key) {
   KVT_CHECK(id != kNone);
   Vacate(id);
   shapes_.Release(At(id).shape);
+  At(id).use = {};
   --size_;
   Orphan(id);
   if (At(id).first_child == kNone) Free(id);
@@ -196,7 +187,7 @@ bool RecordIndex::IsAt(const BlockKey& key, const RecordPlace& place) const {
 std::optional<BlockKey> RecordIndex::ParentOf(const BlockKey& key) const {
   const NodeId id = ResidentOf(key);
   if (id == kNone || At(id).parent == kNone) return std::nullopt;
-  return KeyOf(At(At(id).parent));
+  return At(At(id).parent).key;
 }
 
 std::vector<BlockKey> RecordIndex::ChildrenOf(const BlockKey& parent) const {
@@ -204,7 +195,7 @@ std::vector<BlockKey> RecordIndex::ChildrenOf(const BlockKey& parent) const {
   const NodeId id = NodeOf(parent);
   if (id == kNone) return result;
   for (NodeId child = At(id).first_child; child != kNone; child = At(child).next_sibling) {
-    result.push_back(KeyOf(At(child)));
+    result.push_back(At(child).key);
   }
   return result;
 }
@@ -227,7 +218,7 @@ std::vector<RecordIndex::NodeId> RecordIndex::NodesIn(SegmentId segment) const {
 
 std::vector<BlockKey> RecordIndex::InSegment(SegmentId segment) const {
   std::vector<BlockKey> keys;
-  for (const NodeId id : NodesIn(segment)) keys.push_back(KeyOf(At(id)));
+  for (const NodeId id : NodesIn(segment)) keys.push_back(At(id).key);
   return keys;
 }
 
@@ -236,7 +227,7 @@ std::vector<BlockKey> RecordIndex::Keys() const {
   keys.reserve(size_);
   for (size_t i = 0; i < segments_.size(); ++i) {
     for (const NodeId id : NodesIn(SegmentId{static_cast<uint32_t>(i)})) {
-      keys.push_back(KeyOf(At(id)));
+      keys.push_back(At(id).key);
     }
   }
   return keys;
@@ -249,7 +240,7 @@ std::optional<BlockKey> RecordIndex::Touch(const BlockKey& key) {
     Node& node = At(id);
     if (node.touched == epoch_) return std::nullopt;  // And so are all above it.
     node.touched = epoch_;
-    if (node.segment == kGhost) return KeyOf(node);
+    if (node.segment == kGhost) return node.key;
   }
   return std::nullopt;
 }
@@ -261,10 +252,18 @@ bool RecordIndex::IsWarm(const BlockKey& key) const {
   return static_cast<int8_t>(node.touched - At(SegmentId{node.segment}).epoch) > 0;
 }
 
+BlockUse* RecordIndex::UseOf(const BlockKey& key) {
+  const NodeId id = ResidentOf(key);
+  return id == kNone ? nullptr : &At(id).use;
+}
+
+const BlockUse* RecordIndex::UseOf(const BlockKey& key) const {
+  const NodeId id = ResidentOf(key);
+  return id == kNone ? nullptr : &At(id).use;
+}
+
 uint64_t RecordIndex::memory_bytes() const {
-  constexpr uint64_t kHashSlot = sizeof(NodeId) + 1;  // And its control byte.
-  uint64_t bytes = chunks_.size() * sizeof(std::array<Node, kChunkNodes>) +
-                   chunks_.capacity() * sizeof(chunks_[0]) + ids_.capacity() * kHashSlot +
+  uint64_t bytes = nodes_.memory_bytes() + ids_.memory_bytes() +
                    segments_.capacity() * sizeof(Segment) + shapes_.memory_bytes();
   for (const Segment& segment : segments_) bytes += segment.nodes.capacity() * sizeof(NodeId);
   return bytes;
@@ -272,10 +271,13 @@ uint64_t RecordIndex::memory_bytes() const {
 
 void RecordIndex::Audit() const {
   size_t residents = 0;
-  for (const NodeId id : ids_) {
+  size_t used_nodes = 0;
+  for (NodeId id = 0; id < nodes_.size(); ++id) {
     const Node& node = At(id);
-    KVT_CHECK(NodeOf(KeyOf(node)) == id);
-    if (node.segment == kGhost) KVT_CHECK(node.first_child != kNone && node.parent == kNone);
+    if (node.segment == kGhost && node.first_child == kNone) continue;  // It is free.
+    ++used_nodes;
+    KVT_CHECK(NodeOf(node.key) == id);
+    if (node.segment == kGhost) KVT_CHECK(node.parent == kNone);
     residents += node.segment == kGhost ? 0 : 1;
     NodeId before = kNone;
     for (NodeId child = node.first_child; child != kNone; child = At(child).next_sibling) {
@@ -287,7 +289,7 @@ void RecordIndex::Audit() const {
       KVT_CHECK(At(node.parent).first_child == id);
     }
   }
-  KVT_CHECK(residents == size_);
+  KVT_CHECK(residents == size_ && used_nodes == ids_.size());
   uint64_t used = 0;
   size_t in_segments = 0;
   for (size_t i = 0; i < segments_.size(); ++i) {

@@ -4,8 +4,8 @@
 //
 // Pure bookkeeping, no I/O. Executor thread only.
 //
-// Layout: one 44-byte node a block in a slab, named by a 32-bit number; a hash set of
-// those numbers, keyed by what the nodes hold; and for each segment the numbers of its
+// Layout: one 56-byte node a block in a slab, named by a 32-bit number; a hash table of
+// those numbers, chained through the nodes; and for each segment the numbers of its
 // records in the order of their offsets, which is the order they are inserted in. A
 // node links to its parent, its first child and its siblings. A parent that is not on
 // the disk has a node without a record (a ghost) as long as a child is there.
@@ -25,12 +25,20 @@
 #include <optional>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
+#include "core/numbers_by_key.h"
+#include "core/reuse_state.h"
+#include "core/steady_vector.h"
 #include "tier_disk/disk_block.h"
 #include "tier_disk/log/record.h"
 #include "tier_disk/log/shape_table.h"
 
 namespace kvtier {
+
+// What is remembered of the uses of one block.
+struct BlockUse {
+  ReuseState state;
+  uint32_t last_second = 0;  // Second of its last use, by the clock of whoever writes it here.
+};
 
 class RecordIndex {
  public:
@@ -76,6 +84,22 @@ class RecordIndex {
   // appended. Moving it cools it. Absent: false.
   bool IsWarm(const BlockKey& key) const;
 
+  // Returns what is remembered of the block's uses: nothing yet of a new one, and Move() leaves it
+  // as it is. nullptr: the block is not here. Valid until the next change.
+  BlockUse* UseOf(const BlockKey& key);
+  const BlockUse* UseOf(const BlockKey& key) const;
+
+  // Calls `visit` with what is remembered of each ancestor of the block, its parent first, until
+  // that returns false or an ancestor is not here.
+  template <typename Visit>
+  void ForEachAncestor(const BlockKey& key, Visit visit) {
+    const NodeId id = NodeOf(key);
+    if (id == kNone) return;
+    for (NodeId above = At(id).parent; above != kNone; above = At(above).parent) {
+      if (At(above).segment == kGhost || !visit(&At(above).use)) return;
+    }
+  }
+
   uint64_t live_bytes(SegmentId segment) const { return At(segment).live_bytes; }
   size_t size() const { return size_; }
   uint64_t used_bytes() const { return used_bytes_; }  // Records, headers included.
@@ -86,21 +110,22 @@ class RecordIndex {
   using NodeId = uint32_t;
   static constexpr NodeId kNone = ~NodeId{0};
   static constexpr uint32_t kGhost = ~uint32_t{0};  // In Node::segment.
-  static constexpr size_t kChunkNodes = 4096;
   static constexpr uint32_t kEpochsPerTurn = 64;
 
   struct Node {
-    std::array<uint32_t, 4> key{};  // As words: the node then needs no padding.
+    BlockKey key;
+    NodeId next = kNone;  // In its bucket of `ids_`; in the free list: the next free node.
     uint32_t segment = kGhost;
     uint32_t page = 0;  // Of the record in the segment, in units of 4 KiB.
     ShapeId shape : 24 = 0;
     uint32_t touched : 8 = 0;  // Epoch.
     NodeId parent = kNone;
     NodeId first_child = kNone;
-    NodeId next_sibling = kNone;  // In the free list: the next free node.
+    NodeId next_sibling = kNone;
     NodeId previous_sibling = kNone;
+    BlockUse use;
   };
-  static_assert(sizeof(Node) == 44);
+  static_assert(sizeof(Node) == 56);
   static_assert(sizeof(ShapeId) == sizeof(uint32_t) && ShapeTable::kMaxShapes == 1 << 24);
 
   struct Segment {
@@ -111,23 +136,8 @@ class RecordIndex {
     std::vector<NodeId> nodes;
   };
 
-  static BlockKey KeyOf(const Node& node);
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(const BlockKey& key) const { return absl::HashOf(key); }
-    size_t operator()(NodeId id) const { return (*this)(KeyOf(index->At(id))); }
-    const RecordIndex* index;
-  };
-  struct Equal {
-    using is_transparent = void;
-    bool operator()(NodeId a, NodeId b) const { return a == b; }
-    bool operator()(NodeId a, const BlockKey& b) const { return KeyOf(index->At(a)) == b; }
-    bool operator()(const BlockKey& a, NodeId b) const { return (*this)(b, a); }
-    const RecordIndex* index;
-  };
-
-  Node& At(NodeId id) { return (*chunks_[id / kChunkNodes])[id % kChunkNodes]; }
-  const Node& At(NodeId id) const { return (*chunks_[id / kChunkNodes])[id % kChunkNodes]; }
+  Node& At(NodeId id) { return nodes_[id]; }
+  const Node& At(NodeId id) const { return nodes_[id]; }
   Segment& At(SegmentId segment) { return segments_[static_cast<size_t>(segment)]; }
   const Segment& At(SegmentId segment) const { return segments_[static_cast<size_t>(segment)]; }
 
@@ -142,10 +152,9 @@ class RecordIndex {
   void Orphan(NodeId child);  // Frees its parent if that is a ghost without children now.
   std::vector<NodeId> NodesIn(SegmentId segment) const;
 
-  std::vector<std::unique_ptr<std::array<Node, kChunkNodes>>> chunks_;
-  NodeId next_unused_ = 0;
-  NodeId free_ = kNone;  // Head of the free list.
-  absl::flat_hash_set<NodeId, Hash, Equal> ids_;
+  SteadyVector<Node> nodes_;  // Free ones are as new, but for their link.
+  NodeId free_ = kNone;       // Head of the free list.
+  NumbersByKey<Node> ids_{&nodes_};
   ShapeTable shapes_;
   std::vector<Segment> segments_;
   size_t size_ = 0;

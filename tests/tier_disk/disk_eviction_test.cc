@@ -1,0 +1,74 @@
+// What a disk that is full keeps, by policy of eviction. ReclaimOrder's own tests have the rest.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/tier_disk/disk_rig.h"
+
+namespace kvtier {
+namespace {
+
+using testing::DiskForm;
+using testing::DiskKey;
+using testing::DiskRig;
+
+constexpr uint64_t kLength = 60000;  // Some sixteen to a segment.
+
+// Puts blocks 1 to `last`: more than two segments, and a segment is an epoch of so small a disk.
+void PutUpTo(uint64_t last, DiskRig* rig) {
+  for (uint64_t i = 1; i <= last; ++i) ASSERT_EQ(rig->Put(i, kLength), absl::OkStatus());
+}
+
+// Puts blocks from `number` on until a segment was reclaimed, which is the one of block 1.
+void PutUntilReclaim(uint64_t number, DiskRig* rig) {
+  while (rig->tier->reclaimed().segments == 0) {
+    ASSERT_EQ(rig->Put(number++, kLength), absl::OkStatus());
+  }
+}
+
+// A full disk comes round to four blocks of which two were used. The learnt order is LRU here: it
+// has not had the lessons that it is followed from.
+TEST(DiskEvictionTest, ReclaimKeepsWhatThePolicySays) {
+  struct Case {
+    EvictionPolicy policy;
+    std::vector<uint64_t> kept;
+  };
+  for (const Case& expected :
+       {Case{EvictionPolicy::kFifo, {}}, Case{EvictionPolicy::kLru, {1, 2}},
+        Case{EvictionPolicy::kPriority, {1, 2}}, Case{EvictionPolicy::kLearnt, {1, 2}}}) {
+    SCOPED_TRACE(EvictionPolicyName(expected.policy));
+    DiskRig rig(DiskForm::kSim, {.eviction = expected.policy}, "", [](const BlockKey&) {});
+    ASSERT_EQ(rig.Open(), absl::OkStatus());
+    PutUpTo(40, &rig);
+    rig.tier->Touch(DiskKey(1), {});
+    rig.tier->Touch(DiskKey(2), {.priority = 1});
+    PutUntilReclaim(41, &rig);
+    std::vector<uint64_t> kept;
+    for (uint64_t old = 1; old <= 4; ++old) {
+      if (rig.tier->Contains(DiskKey(old))) kept.push_back(old);
+    }
+    EXPECT_EQ(kept, expected.kept);
+    EXPECT_EQ(rig.tier->reclaimed().reappended_blocks, kept.size());
+    rig.tier->Audit();
+  }
+}
+
+// What was learnt is not on the disk: after a restart the order begins anew.
+TEST(DiskEvictionTest, AfterARestartReclaimGoesByWhatComesThen) {
+  DiskRig rig(DiskForm::kSim, {}, "", [](const BlockKey&) {});
+  ASSERT_EQ(rig.Open(), absl::OkStatus());
+  PutUpTo(40, &rig);
+  rig.tier->Touch(DiskKey(1), {});
+  ASSERT_EQ(rig.Open(), absl::OkStatus());
+  rig.tier->Audit();
+  uint64_t number = 41;
+  while (number <= 60) ASSERT_EQ(rig.Put(number++, kLength), absl::OkStatus());
+  rig.tier->Touch(DiskKey(2), {});
+  PutUntilReclaim(number, &rig);
+  EXPECT_FALSE(rig.tier->Contains(DiskKey(1)));
+  EXPECT_TRUE(rig.tier->Contains(DiskKey(2)));
+}
+
+}  // namespace
+}  // namespace kvtier

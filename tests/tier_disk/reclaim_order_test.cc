@@ -1,0 +1,149 @@
+#include "tier_disk/log/reclaim_order.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "tests/tier_disk/disk_blocks.h"
+#include "tier_disk/log/record.h"
+
+namespace kvtier {
+namespace {
+
+constexpr uint32_t kSegments = 4;
+constexpr SegmentId kVictim{0};
+constexpr SegmentId kOther{1};
+constexpr uint64_t kLength = 4096;
+constexpr absl::Duration kPause = absl::Minutes(1);
+
+// Keys that a sample of one in 2^n has its share of.
+BlockKey Key(uint64_t number) { return {.hi = number * 0x9e3779b97f4a7c15, .lo = number}; }
+
+class ReclaimOrderTest : public ::testing::Test {
+ protected:
+  void Use(EvictionPolicy policy) {
+    order_.emplace(policy, kSegments, &index_);
+    order_->AdvanceTo(now_);
+  }
+  void Wait(absl::Duration duration) {
+    now_ += duration;
+    order_->AdvanceTo(now_);
+  }
+  void Put(uint64_t number, SegmentId segment, std::optional<uint64_t> parent = {}) {
+    DiskBlock block{.key = Key(number), .length = kLength};
+    if (parent) block.parent = Key(*parent);
+    uint64_t& tail = tails_[static_cast<size_t>(segment)];
+    index_.Insert(block, {.segment = segment, .generation = 1, .offset = tail});
+    tail += RecordBytes(kLength);
+    order_->NotePut(Key(number));
+  }
+  void Touch(uint64_t number, const ReuseHint& hint = {}) {
+    order_->NoteUse(Key(number), hint);
+    index_.Touch(Key(number));
+  }
+  std::optional<double> WorthOf(uint64_t number) const { return order_->WorthOf(Key(number)); }
+
+  RecordIndex index_{kSegments};
+  std::optional<ReclaimOrder> order_;
+  uint64_t tails_[kSegments] = {};
+  absl::Time now_ = absl::UnixEpoch();
+};
+
+TEST_F(ReclaimOrderTest, LruFindsWhatWasTouchedSinceItsAppendWorthIt) {
+  Use(EvictionPolicy::kLru);
+  Put(1, kVictim);
+  Put(2, kVictim);
+  Put(3, kOther);  // A later epoch.
+  Touch(2, {.will_not_return = true});
+  EXPECT_EQ(WorthOf(1), std::nullopt);
+  EXPECT_NE(WorthOf(2), std::nullopt) << "what engines say is not for lru";
+}
+
+TEST_F(ReclaimOrderTest, FifoFindsNothingWorthIt) {
+  Use(EvictionPolicy::kFifo);
+  Put(1, kVictim);
+  Put(2, kOther);
+  Touch(1, {.priority = kMaxPriority});
+  EXPECT_EQ(WorthOf(1), std::nullopt);
+}
+
+TEST_F(ReclaimOrderTest, PriorityRanksWhatWasTouched) {
+  Use(EvictionPolicy::kPriority);
+  for (const uint64_t number : {1, 2, 3, 4}) Put(number, kVictim);
+  Put(9, kOther);
+  Touch(1, {.priority = 60});
+  Touch(2, {.priority = 40});
+  Touch(3, {.will_not_return = true, .priority = 90});
+  EXPECT_GT(WorthOf(1), WorthOf(2));
+  EXPECT_GT(WorthOf(2), WorthOf(3));
+  EXPECT_NE(WorthOf(3), std::nullopt);
+  EXPECT_EQ(WorthOf(4), std::nullopt);
+}
+
+// Blocks that came back every minute, and as many that never did.
+class LearntReclaimOrderTest : public ReclaimOrderTest {
+ protected:
+  static constexpr uint64_t kBlocks = 1000;  // Of each kind: the even ones come back.
+
+  void PutAndUse(const ReuseHint& hint) {
+    Use(EvictionPolicy::kLearnt);
+    for (uint64_t number = 0; number < 2 * kBlocks; ++number) Put(number, kVictim);
+    for (int use = 0; use < 4; ++use) {
+      Wait(kPause);
+      for (uint64_t number = 0; number < 2 * kBlocks; number += 2) Touch(number, hint);
+    }
+  }
+};
+
+TEST_F(LearntReclaimOrderTest, WhatComesBackIsWorthItAndTheRestIsNot) {
+  PutAndUse({});
+  order_->BeginReclaim(kVictim);
+  EXPECT_NE(WorthOf(0), std::nullopt);
+  EXPECT_EQ(WorthOf(1), std::nullopt);
+  order_->Audit();
+}
+
+TEST_F(LearntReclaimOrderTest, WhatNobodyWillAskForAgainIsNotWorthIt) {
+  PutAndUse({});
+  Touch(0, {.will_not_return = true});
+  Touch(2, {.priority = kMaxPriority});
+  order_->BeginReclaim(kVictim);
+  EXPECT_EQ(WorthOf(0), std::nullopt);
+  EXPECT_GT(WorthOf(2), WorthOf(4));
+}
+
+// A worker whose engine has the prefix itself asks nobody for it, and puts what continues it.
+TEST_F(LearntReclaimOrderTest, AContinuationIsASignOfLifeOfTheWholePrefix) {
+  PutAndUse({});
+  for (const uint64_t number : {10001, 10002, 10003, 20001}) {
+    Put(number, kVictim, number == 20001 ? std::nullopt : std::optional(number - 1));
+  }
+  Wait(absl::Hours(3));
+  Put(10004, kOther, 10003);
+  order_->BeginReclaim(kVictim);
+  EXPECT_NE(WorthOf(10001), std::nullopt);
+  EXPECT_EQ(WorthOf(20001), std::nullopt);
+}
+
+// An engine that says of what comes back that it will not, and the other way round.
+TEST_F(LearntReclaimOrderTest, WhileLruFindsMoreItIsFollowed) {
+  PutAndUse({});
+  order_->BeginReclaim(kVictim);  // The small caches of the sample are full now.
+  Put(10000, kOther);             // A later epoch.
+  uint64_t once = 20000;
+  for (int use = 0; use < 20; ++use) {
+    Wait(kPause);
+    for (uint64_t number = 0; number < 2 * kBlocks; number += 16) {
+      Touch(number, {.will_not_return = true});
+      Put(once, kOther);
+      Touch(once++, {.priority = kMaxPriority});
+    }
+  }
+  order_->Audit();
+  EXPECT_NE(WorthOf(0), std::nullopt);
+  EXPECT_EQ(WorthOf(1), std::nullopt);
+}
+
+}  // namespace
+}  // namespace kvtier

@@ -1,0 +1,133 @@
+#include "tier_disk/log/reclaim_order.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace kvtier {
+namespace {
+
+// What a second write has to be worth; see the header. Half of the mean keeps more and writes up
+// to a third more for it; the mean itself finds up to 3 points less where nearly every block comes
+// back within a round.
+constexpr double kOfMean = 0.9;
+constexpr double kOfPut = 0.25;
+// Weight of the newest segment in the mean.
+constexpr double kNewestSegment = 0.1;
+// Share of the blocks put that still counts after each reclaim.
+constexpr float kFading = 0.98F;
+// Shortest round: a disk that is written over faster is asked for nothing meanwhile.
+constexpr double kMinRoundSeconds = 1;
+// Blocks with so many descendants of the same request below them say so (ReuseState::height).
+constexpr uint32_t kMaxHeight = 2;
+
+}  // namespace
+
+ReclaimOrder::ReclaimOrder(EvictionPolicy policy, uint32_t segments, RecordIndex* index)
+    : policy_(policy),
+      index_(index),
+      reclaimed_(segments, now_),
+      learning_(policy == EvictionPolicy::kLearnt ? std::make_unique<Learning>() : nullptr) {}
+
+void ReclaimOrder::AdvanceTo(absl::Time now) {
+  began_ = std::min(began_, now);
+  now_ = std::max(now_, static_cast<Moment>(absl::ToInt64Microseconds(now - began_)) + 1);
+}
+
+void ReclaimOrder::Teach(const BlockKey& key, const ReuseState& state) {
+  // The sample tells its uses apart by their moments.
+  if (learning_ != nullptr) learning_->sample.Asked(key, state, ++now_, index_->size());
+}
+
+void ReclaimOrder::NotePut(const BlockKey& key) {
+  BlockUse& use = *index_->UseOf(key);
+  const uint32_t now = SecondNow();
+  uint32_t height = 0;
+  // Whoever asks for the block asks for all above it, from wherever they are served.
+  index_->ForEachAncestor(key, [&](BlockUse* ancestor) {
+    if (++height == 1) use.state = ancestor->state.OfChild();
+    if (height <= kMaxHeight) {
+      ancestor->state.height = std::max<uint32_t>(ancestor->state.height, height);
+    } else if (ancestor->last_second == now) {
+      return false;  // And so it is with all above it.
+    }
+    ancestor->last_second = now;
+    return true;
+  });
+  use.last_second = now;
+  if (learning_ != nullptr) learning_->puts[static_cast<size_t>(use.state.Class())] += 1;
+  Teach(key, use.state);
+}
+
+void ReclaimOrder::NoteUse(const BlockKey& key, const ReuseHint& hint) {
+  BlockUse* const use = index_->UseOf(key);
+  if (use == nullptr) return;
+  const uint32_t before = std::exchange(use->last_second, SecondNow());
+  use->state.Use(use->last_second - before);
+  use->state.Take(hint);
+  Teach(key, use->state);
+}
+
+double ReclaimOrder::ChanceOf(const BlockUse& use) const {
+  const double chance = learning_->hazards.ChanceWithin(
+      use.state.Class(), SecondNow() - use.last_second, learning_->round_seconds);
+  return chance * std::exp2(use.state.Weight() / 2.0);
+}
+
+double ReclaimOrder::ChanceOfPuts() const {
+  double puts = 0;
+  double uses = 0;
+  for (size_t i = 0; i < kReuseClasses; ++i) {
+    puts += learning_->puts[i];
+    uses += learning_->puts[i] * learning_->hazards.ChanceWithin(static_cast<ReuseClass>(i), 0,
+                                                                 learning_->round_seconds);
+  }
+  return puts > 0 ? uses / puts : 0;
+}
+
+void ReclaimOrder::BeginReclaim(SegmentId victim) {
+  const Moment before = std::exchange(reclaimed_.at(static_cast<size_t>(victim)), now_);
+  const std::vector<BlockKey> keys = index_->InSegment(victim);
+  // One that was emptied tells nothing of how long blocks live.
+  if (learning_ == nullptr || keys.empty()) return;
+  learning_->sample.Full(index_->size());
+  learning_->round_seconds = std::max(SecondsBetween(before, now_), kMinRoundSeconds);
+  double sum = 0;
+  for (const BlockKey& key : keys) sum += ChanceOf(*index_->UseOf(key));
+  const double mean = sum / static_cast<double>(keys.size());
+  double& mean_chance = learning_->mean_chance;
+  mean_chance = mean_chance == 0 ? mean : mean_chance + kNewestSegment * (mean - mean_chance);
+  learning_->bar = std::max(kOfMean * mean_chance, kOfPut * ChanceOfPuts());
+  for (float& puts : learning_->puts) puts *= kFading;
+}
+
+EvictionPolicy ReclaimOrder::followed() const {
+  if (learning_ == nullptr) return policy_;
+  const bool has_learnt = learning_->hazards.conclusions() > 0;
+  return has_learnt && learning_->sample.learnt_leads() ? policy_ : EvictionPolicy::kLru;
+}
+
+std::optional<double> ReclaimOrder::WorthOf(const BlockKey& key) const {
+  const BlockUse& use = *index_->UseOf(key);
+  switch (followed()) {
+    case EvictionPolicy::kLearnt: {
+      const double chance = ChanceOf(use);
+      if (chance < learning_->bar) return std::nullopt;
+      return chance;
+    }
+    case EvictionPolicy::kFifo:
+      return std::nullopt;
+    case EvictionPolicy::kLru:
+    case EvictionPolicy::kPriority:
+      break;
+  }
+  if (!index_->IsWarm(key)) return std::nullopt;
+  if (policy_ != EvictionPolicy::kPriority || use.state.ended != 0) return 0;
+  return use.state.priority;
+}
+
+void ReclaimOrder::Audit() const {
+  if (learning_ != nullptr) learning_->sample.Audit();
+}
+
+}  // namespace kvtier
