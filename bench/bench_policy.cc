@@ -61,6 +61,8 @@ void PrintUsage(const char* program) {
   std::fprintf(stderr,
                "\n"
                "                       lru is always among them\n"
+               "  --attention_tokens N context at which attention costs a token as much as all else:\n"
+               "                       the learnt order weighs it, and what is saved is shown\n"
                "  --json FILE          where to write what was measured\n"
                "  --plot FILE.png      where to draw the hits of one tier over the capacity\n");
 }
@@ -122,6 +124,10 @@ absl::Status ParseFlag(absl::string_view flag, const std::string& value, Argumen
     KVT_ASSIGN_OR_RETURN(arguments->plan.capacities, ParsePercents(value));
   } else if (flag == "--dram") {
     KVT_ASSIGN_OR_RETURN(arguments->plan.drams, ParsePercents(value));
+  } else if (flag == "--attention_tokens") {
+    if (!absl::SimpleAtoi(value, &arguments->plan.attention_tokens)) {
+      return absl::InvalidArgumentError(absl::StrCat("not a number of tokens: '", value, "'"));
+    }
   } else if (flag == "--policy") {
     KVT_ASSIGN_OR_RETURN(arguments->plan.policies, ParsePolicies(value));
   } else if (flag == "--json") {

@@ -28,6 +28,7 @@ void SegmentDisk::Touch(uint32_t block) {
 }
 
 uint64_t SegmentDisk::Write(uint32_t block) {
+  left_.clear();
   uint64_t written = 1;
   std::optional<RecordPlace> place = log_.Reserve(RecordBytes(kLength), SegmentLog::Use::kPut);
   for (; !place; place = log_.Reserve(RecordBytes(kLength), SegmentLog::Use::kPut)) {
@@ -51,7 +52,10 @@ uint64_t SegmentDisk::Reclaim() {
     index_.Move(key, place);
     log_.EndWrite(place);
   }
-  for (const BlockKey& key : plan.drop) index_.Erase(key);
+  for (const BlockKey& key : plan.drop) {
+    index_.Erase(key);
+    left_.push_back(BlockOf(key));
+  }
   log_.Free(victim, log_.NextGeneration());
   return plan.reappend.size();
 }
@@ -66,9 +70,11 @@ void LruDisk::Touch(uint32_t block) {
 }
 
 uint64_t LruDisk::Write(uint32_t block) {
+  left_.clear();
   if (order_.size() == blocks_) {
     const BlockKey victim = *order_.Victim();
     order_.Erase(*order_.Find(victim));
+    left_.push_back(BlockOf(victim));
     const uint32_t parent = trace_.parents[BlockOf(victim)];
     if (parent != kNoBlock) --children_here_[parent];
   }

@@ -28,6 +28,8 @@ class DiskModel {
   // Makes room and writes. Returns the blocks written: this one, and those that making
   // room wrote again. REQUIRES: !Contains(block).
   virtual uint64_t Write(uint32_t block) = 0;
+  // Returns the blocks that left the disk for the latest write.
+  virtual const std::vector<uint32_t>& left() const = 0;
 };
 
 // The log of tier_disk without its bytes: index, places of records and the choice of what reclaim
@@ -41,6 +43,7 @@ class SegmentDisk : public DiskModel {
   bool HasChildOf(uint32_t block) const override { return index_.HasChildOf(KeyOf(block)); }
   void Touch(uint32_t block) override;
   uint64_t Write(uint32_t block) override;
+  const std::vector<uint32_t>& left() const override { return left_; }
 
   static constexpr size_t kSegments = 64;
 
@@ -52,6 +55,7 @@ class SegmentDisk : public DiskModel {
   SegmentLog log_;
   RecordIndex index_{kSegments};
   ReclaimOrder order_;
+  std::vector<uint32_t> left_;
 };
 
 // A disk that evicts its coldest leaf for each block it takes: what published results
@@ -65,10 +69,12 @@ class LruDisk : public DiskModel {
   void AdvanceTo(absl::Time now) override { order_.AdvanceTo(now); }
   void Touch(uint32_t block) override;
   uint64_t Write(uint32_t block) override;
+  const std::vector<uint32_t>& left() const override { return left_; }
 
  private:
   const Trace& trace_;
   const uint64_t blocks_;
+  std::vector<uint32_t> left_;
   std::vector<uint32_t> children_here_;
   EvictionOrder order_{EvictionPolicy::kLru};
 };

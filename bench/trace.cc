@@ -32,8 +32,8 @@ absl::Duration Trace::BusySpan() const {
 }
 
 absl::Status TraceBuilder::Add(absl::Duration at, uint64_t tokens, std::span<const uint64_t> blocks,
-                               std::optional<TraceHints> hints) {
-  TraceRequest request{.at = at, .tokens = tokens, .hints = hints};
+                               const std::optional<ReuseHint>& hint) {
+  TraceRequest request{.at = at, .tokens = tokens, .hint = hint};
   request.blocks.reserve(blocks.size());
   uint32_t parent = kNoBlock;
   for (const uint64_t name : blocks) {

@@ -15,29 +15,20 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "core/block_key.h"
+#include "core/reuse_hint.h"
 
 namespace kvtier::bench {
 
 inline constexpr uint64_t kTokensPerBlock = 512;
 inline constexpr uint32_t kNoBlock = std::numeric_limits<uint32_t>::max();
 
-// Why the model ended its answer, in the words of Anthropic's API, which recorded it.
-enum class StopReason : uint8_t { kUnknown, kToolUse, kEndTurn, kStopSequence, kMaxTokens };
-
-// TraceHints is what an engine could tell a cache about a request beside its blocks.
-struct TraceHints {
-  uint32_t session = 0;  // Number of the session in the trace, from 1; a sub-agent has its own.
-  uint32_t turn = 0;     // Requests of the session before this one.
-  StopReason stop = StopReason::kUnknown;
-
-  bool operator==(const TraceHints&) const = default;
-};
-
 struct TraceRequest {
   absl::Duration at;                // Time since the first request.
   uint64_t tokens = 0;              // Length of the prompt, a partial last block included.
   std::vector<uint32_t> blocks;     // Numbers of its blocks, from the root.
-  std::optional<TraceHints> hints;  // nullopt: the trace names no sessions.
+  // What an engine could tell of it. The conversation is the number of the session in the trace,
+  // from 1; a sub-agent has its own. nullopt: the trace names no sessions.
+  std::optional<ReuseHint> hint;
 };
 
 struct Trace {
@@ -60,7 +51,7 @@ class TraceBuilder {
   // Errors: kInvalidArgument when a block has another parent than before: its name does
   // not stand for its whole prefix, and hits on it would be false.
   absl::Status Add(absl::Duration at, uint64_t tokens, std::span<const uint64_t> blocks,
-                   std::optional<TraceHints> hints = std::nullopt);
+                   const std::optional<ReuseHint>& hint = std::nullopt);
   // Puts the requests in order of time, counted from the first one.
   Trace Finish() &&;
 

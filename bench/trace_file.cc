@@ -50,16 +50,16 @@ absl::StatusOr<std::vector<uint64_t>> IdsAt(const Json& object, const char* fiel
   return ids;
 }
 
-// Returns why the answer ended; a request without a known reason is no error.
-StopReason StopOf(const Json& request) {
+// Returns why the answer ended, which is told in the words of Anthropic's API; a request without a
+// known reason is no error.
+FinishReason FinishOf(const Json& request) {
   const auto stop = request.find("stop");
-  if (stop == request.end() || !stop->is_string()) return StopReason::kUnknown;
+  if (stop == request.end() || !stop->is_string()) return FinishReason::kUnknown;
   const auto& word = stop->get_ref<const std::string&>();
-  if (word == "tool_use") return StopReason::kToolUse;
-  if (word == "end_turn") return StopReason::kEndTurn;
-  if (word == "stop_sequence") return StopReason::kStopSequence;
-  if (word == "max_tokens") return StopReason::kMaxTokens;
-  return StopReason::kUnknown;
+  if (word == "tool_use") return FinishReason::kToolCalls;
+  if (word == "end_turn" || word == "stop_sequence") return FinishReason::kStop;
+  if (word == "max_tokens") return FinishReason::kLength;
+  return FinishReason::kUnknown;
 }
 
 absl::Status AddRequest(const Json& line, PartialBlocks partial, TraceBuilder* trace) {
@@ -80,7 +80,7 @@ class Sessions {
  private:
   // Adds one session, or one sub-agent: a session of its own among the same blocks.
   absl::Status AddRequests(const Json& requests, absl::Duration start);
-  absl::Status AddRequest(const Json& request, absl::Duration at, const TraceHints& hints);
+  absl::Status AddRequest(const Json& request, absl::Duration at, const ReuseHint& hint);
   // A name that no other session, model or id has.
   uint64_t NameOf(const std::string& model, uint64_t id);
 
@@ -112,7 +112,7 @@ absl::Status Sessions::Add(const Json& line) {
 
 absl::Status Sessions::AddRequests(const Json& requests, absl::Duration start) {
   if (!requests.is_array()) return Wrong("requests");
-  TraceHints hints{.session = ++sessions_};
+  ReuseHint hint{.conversation = ++sessions_, .turn = 0};
   for (const Json& request : requests) {
     KVT_ASSIGN_OR_RETURN(const double at_s, NumberAt(request, "t"));
     const absl::Duration at = start + absl::Seconds(at_s);
@@ -121,14 +121,14 @@ absl::Status Sessions::AddRequests(const Json& requests, absl::Duration start) {
       KVT_RETURN_IF_ERROR(AddRequests(*nested, at));
       continue;
     }
-    hints.stop = StopOf(request);
-    KVT_RETURN_IF_ERROR(AddRequest(request, at, hints));
-    ++hints.turn;
+    hint.finish = FinishOf(request);
+    KVT_RETURN_IF_ERROR(AddRequest(request, at, hint));
+    ++*hint.turn;
   }
   return absl::OkStatus();
 }
 
-absl::Status Sessions::AddRequest(const Json& request, absl::Duration at, const TraceHints& hints) {
+absl::Status Sessions::AddRequest(const Json& request, absl::Duration at, const ReuseHint& hint) {
   KVT_ASSIGN_OR_RETURN(const uint64_t tokens, CountAt(request, "in"));
   KVT_ASSIGN_OR_RETURN(const std::vector<uint64_t> ids, IdsAt(request, "hash_ids"));
   const auto model = request.find("model");
@@ -139,7 +139,7 @@ absl::Status Sessions::AddRequest(const Json& request, absl::Duration at, const 
   for (uint64_t last = blocks_in_one_ - 1; last < ids.size(); last += blocks_in_one_) {
     blocks.push_back(NameOf(model_name, ids[last]));
   }
-  return trace_->Add(at, tokens, blocks, hints);
+  return trace_->Add(at, tokens, blocks, hint);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 // The last id of a request of the first schema may be of a partial block. Sessions have no
 // common clock: they begin at random times of one day, drawn with a fixed seed. Their blocks
 // are small: as many as make 512 tokens become one, and what is left at the end is left out;
-// models and sessions do not share blocks. The requests of sessions have hints.
+// models and sessions do not share blocks. The requests of sessions have a hint.
 #ifndef KVTIER_BENCH_TRACE_FILE_H_
 #define KVTIER_BENCH_TRACE_FILE_H_
 

@@ -38,15 +38,15 @@ void TraceGenerator::AddSession(const SessionKind& kind, absl::Duration start) {
     Extend(tokens, &shared);
     blocks = shared;
   }
-  TraceHints hints{.session = ++sessions_};
+  ReuseHint hint{.conversation = ++sessions_, .turn = 0};
   double added = Around(kind.first_tokens, kind.spread);
   absl::Duration at = start;
-  for (bool goes_on = true; goes_on; ++hints.turn) {
+  for (bool goes_on = true; goes_on; ++*hint.turn) {
     tokens = std::min(tokens + static_cast<uint64_t>(added) + 1, kind.most_tokens);
     Extend(tokens, &blocks);
     goes_on = Uniform() < kind.continues && tokens < kind.most_tokens;
-    hints.stop = goes_on ? kind.between_turns : StopReason::kEndTurn;
-    KVT_CHECK(trace_.Add(at, tokens, blocks, hints).ok());  // Names are never used twice.
+    hint.finish = goes_on ? kind.between_turns : FinishReason::kStop;
+    KVT_CHECK(trace_.Add(at, tokens, blocks, hint).ok());  // Names are never used twice.
     added = Around(kind.turn_tokens, kind.spread);
     at += kind.pause * Around(1, kind.spread);
   }

@@ -2,7 +2,7 @@
 // published traces in kind (most chats end after a turn or two, an agent goes on for dozens);
 // their figures stand for no service.
 //
-// The same calls make the same trace on every machine. Every request has hints.
+// The same calls make the same trace on every machine. Every request has a hint.
 #ifndef KVTIER_BENCH_TRACE_GENERATOR_H_
 #define KVTIER_BENCH_TRACE_GENERATOR_H_
 
@@ -29,7 +29,7 @@ struct SessionKind {
   double continues = 0;            // Chance of one more turn.
   absl::Duration pause;            // Median time until the next turn.
   uint64_t most_tokens = 128'000;  // Length at which a session ends.
-  StopReason between_turns = StopReason::kEndTurn;  // Reason of all stops but the last.
+  FinishReason between_turns = FinishReason::kStop;  // Of all turns but the last.
 };
 
 class TraceGenerator {

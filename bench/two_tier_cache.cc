@@ -55,6 +55,7 @@ void TwoTierCache::PutInHost(const TraceRequest& request) {
     if (admission_->moment() == WriteMoment::kAtCommit) Offer(block);
   }
   host_->Request(request);
+  for (const uint32_t block : request.blocks) host_->NoteBelow(block, disk_->Contains(block));
   if (admission_->moment() != WriteMoment::kAtEviction) return;
   for (const uint32_t block : host_->left()) Offer(block);
 }
@@ -67,6 +68,8 @@ void TwoTierCache::Offer(uint32_t block) {
                                  .disk_has_child = disk_->HasChildOf(block)};
   if (admission_->Decide(candidate, now_) != WriteDecision::kWrite) return;
   const uint64_t written = disk_->Write(block);
+  for (const uint32_t left : disk_->left()) host_->NoteBelow(left, false);
+  host_->NoteBelow(block, true);
   budget_->Charge((written - 1) * kRecordBytes, now_);
   ++result_.disk_admitted;
   result_.disk_written += written;

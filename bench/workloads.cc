@@ -25,7 +25,7 @@ constexpr SessionKind kAgent = {.shared_prompts = 3,
                                 .continues = 0.98,
                                 .pause = absl::Seconds(15),
                                 .most_tokens = 180'000,
-                                .between_turns = StopReason::kToolUse};
+                                .between_turns = FinishReason::kToolCalls};
 // Agents that begin with the tools and the files of one of a few projects.
 constexpr SessionKind kProjectAgent = {.shared_prompts = 4,
                                        .shared_tokens = 15'000,
@@ -34,7 +34,7 @@ constexpr SessionKind kProjectAgent = {.shared_prompts = 4,
                                        .spread = 0.8,
                                        .continues = 0.97,
                                        .pause = absl::Seconds(15),
-                                       .between_turns = StopReason::kToolUse};
+                                       .between_turns = FinishReason::kToolCalls};
 // One question each, behind one of many templates, some of which nearly everybody uses.
 constexpr SessionKind kTemplate = {
     .shared_prompts = 60, .shared_tokens = 400, .skew = 2, .first_tokens = 700, .spread = 0.5};

@@ -17,13 +17,16 @@ constexpr uint32_t kMaxHeight = 2;
 // Until then the order is LRU.
 constexpr uint64_t kConclusionsToFollow = 1;
 constexpr uint64_t kConclusionsToRefuse = 2;
+// Blocks that are left behind at a time, at most: no operation is a long turn of the executor.
+constexpr size_t kMaxLeftBehind = 1024;
 
 bool IsAsked(Arrival arrival) { return arrival != Arrival::kPrefetched; }
 
 }  // namespace
 
-EvictionOrder::EvictionOrder(EvictionPolicy policy)
+EvictionOrder::EvictionOrder(EvictionPolicy policy, uint32_t attention_tokens)
     : policy_(policy),
+      attention_tokens_(attention_tokens),
       numbers_(&places_),
       learning_(policy == EvictionPolicy::kLearnt ? std::make_unique<Learning>() : nullptr),
       queues_(learning_ == nullptr ? nullptr : &learning_->hazards),
@@ -74,6 +77,7 @@ WorthQueues::QueueId EvictionOrder::QueueFor(const Node& node) const {
   if (policy_ == EvictionPolicy::kLearnt) {
     id.of = node.state.Class();
     id.weight = node.state.Weight();
+    id.cost = node.state.Cost();
   } else if (policy_ == EvictionPolicy::kPriority) {
     id.weight = static_cast<int8_t>(node.state.ended != 0 ? 0 : node.state.priority);
   }
@@ -144,7 +148,41 @@ ReuseState EvictionOrder::StateFor(const Newcomer& newcomer) const {
   state.touch_to_come =
       newcomer.arrival == Arrival::kAskedFor || newcomer.arrival == Arrival::kFromPeer ? 1 : 0;
   state.Take(newcomer.hint);
+  if (attention_tokens_ > 0 && newcomer.parent.has_value()) {
+    const uint32_t parent = numbers_.Find(*newcomer.parent);
+    const bool is_known = parent != kNone && places_[parent].is_member != 0;
+    state.GrowDepth(is_known ? places_[parent].state.depth_cost : 0, newcomer.tokens,
+                    attention_tokens_, newcomer.key.lo);
+  }
   return state;
+}
+
+void EvictionOrder::Restate(uint32_t number, const ReuseState& state) {
+  Node& node = places_[number];
+  WorthQueues& queues = QueuesOf(node);
+  if (node.is_queued != 0) queues.Remove(queues.QueueOf(QueueFor(node)), node.last);
+  node.state = state;
+  if (node.is_queued != 0) queues.Add(queues.QueueOf(QueueFor(node)), node.last, number);
+}
+
+// The blocks left behind are those from the last one of the conversation up to the place where
+// another one branches off: the new block does, or somebody else goes on from there.
+void EvictionOrder::GoOn(uint64_t conversation, uint32_t number) {
+  const auto before = learning_->conversations.GoOn(conversation, places_[number].key);
+  const uint32_t last = before.has_value() ? numbers_.Find(*before) : kNone;
+  if (last == kNone || last == places_[number].parent) return;
+  std::vector<uint32_t> behind;
+  for (uint32_t up = last; up != kNone && behind.size() < kMaxLeftBehind; up = places_[up].parent) {
+    if (up == number) return;  // A block that was missing came back.
+    if (places_[up].is_member == 0 || places_[up].children > 1) break;
+    behind.push_back(up);
+  }
+  for (const uint32_t left : behind) {
+    ReuseState state = places_[left].state;
+    state.left_behind = 1;
+    Restate(left, state);
+    learning_->sample.Changed(places_[left].key, state);
+  }
 }
 
 void EvictionOrder::Follow(uint32_t number, const BlockKey& parent) {
@@ -185,6 +223,7 @@ EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
   if (learning_ != nullptr) {
     learning_->departed.Remove(newcomer.key);
     if (IsAsked(newcomer.arrival)) learning_->sample.Asked(newcomer.key, state, now, size_);
+    if (newcomer.hint.conversation != 0) GoOn(newcomer.hint.conversation, number);
   }
   Refresh(number);
   return static_cast<Place>(number);
@@ -193,17 +232,19 @@ EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
 bool EvictionOrder::Admits(const Newcomer& newcomer) {
   if (followed() != EvictionPolicy::kLearnt) return true;
   if (learning_->hazards.conclusions() < kConclusionsToRefuse) return true;
-  std::optional<WorthQueues::Choice> victim;
-  if (const auto aside = FirstAside(newcomer.group)) {
-    const Node& node = places_[*aside];
-    victim = queues_.RankOf(ranked(), QueueFor(node), node.last, now_);
-  } else {
-    victim = queues_.First(ranked(), now_, newcomer.group);
+  std::optional<uint32_t> leaves = FirstAside(newcomer.group);
+  if (!leaves.has_value()) {
+    const auto first = queues_.First(ranked(), now_, newcomer.group);
+    if (!first.has_value()) return true;
+    leaves = first->item;
   }
-  if (!victim.has_value()) return true;
-  const ReuseState state = StateFor(newcomer);
-  const WorthQueues::QueueId queue = {.of = state.Class(), .weight = state.Weight()};
-  return queues_.RankOf(ranked(), queue, now_, now_).worth >= victim->worth;
+  // Costs do not count: the first blocks of a request are cheap, and no other is of use without.
+  const auto worth_of = [this](const ReuseState& state, Moment last) {
+    const WorthQueues::QueueId queue = {.of = state.Class(), .weight = state.Weight()};
+    return queues_.RankOf(ranked(), queue, last, now_).worth;
+  };
+  const Node& leaver = places_[*leaves];
+  return worth_of(StateFor(newcomer), now_) >= worth_of(leaver.state, leaver.last);
 }
 
 void EvictionOrder::Refuse(const Newcomer& newcomer) {
@@ -239,6 +280,12 @@ void EvictionOrder::Advise(Place place, const ReuseHint& hint) {
   places_[number].state.TakeAdvice(hint);
   Refresh(number);
   if (learning_ != nullptr) learning_->sample.Changed(KeyOf(place), StateOf(place));
+}
+
+void EvictionOrder::NoteBelow(Place place, bool is_below) {
+  ReuseState state = StateOf(place);
+  state.is_below = is_below ? 1 : 0;
+  Restate(static_cast<uint32_t>(place), state);
 }
 
 void EvictionOrder::Hold(Place place) {

@@ -30,6 +30,7 @@
 #include "absl/time/time.h"
 #include "core/arrival.h"
 #include "core/block_key.h"
+#include "core/conversations.h"
 #include "core/departed_blocks.h"
 #include "core/eviction_policy.h"
 #include "core/moment.h"
@@ -66,9 +67,12 @@ class EvictionOrder {
     ReuseHint hint{};
     uint32_t group = 0;
     uint32_t followers = 0;  // Blocks of the same request that continue it.
+    uint32_t tokens = 0;     // Tokens of the block; 0: unknown.
   };
 
-  explicit EvictionOrder(EvictionPolicy policy);
+  // `attention_tokens` is the context, in tokens, at which attention costs a token as much as all
+  // else; 0: what a block costs does not depend on its place.
+  explicit EvictionOrder(EvictionPolicy policy, uint32_t attention_tokens = 0);
   EvictionOrder(EvictionOrder&&) = delete;
 
   // Moves the order's clock, which stands still between calls and never goes back.
@@ -88,6 +92,8 @@ class EvictionOrder {
   void Touch(Place place, const ReuseHint& hint = {});
   // Takes over what the engine says of the member, which is no use of it.
   void Advise(Place place, const ReuseHint& hint);
+  // Notes whether the tier below has the member. That moves no block that is set aside.
+  void NoteBelow(Place place, bool is_below);
   // Held members (pinned, leased, in flight) never leave. Holds do not nest. REQUIRES: Unhold()
   // pairs with Hold().
   void Hold(Place place);
@@ -199,6 +205,7 @@ class EvictionOrder {
     ReuseHazards hazards;
     DepartedBlocks departed;
     ReuseSample sample{&hazards};
+    Conversations conversations;
   };
   // Leaving names the blocks that would leave one after the other: the walk's, and parents when
   // their last child would have left.
@@ -226,6 +233,10 @@ class EvictionOrder {
   Moment Tick();
   // Returns the state that the block has when it comes.
   ReuseState StateFor(const Newcomer& newcomer) const;
+  // Gives the block another state, in its queue, too.
+  void Restate(uint32_t number, const ReuseState& state);
+  // Notes that a conversation went on with the new member, which may leave others behind.
+  void GoOn(uint64_t conversation, uint32_t number);
   // Makes the new member a child of `parent`, unless that closes a cycle.
   void Follow(uint32_t number, const BlockKey& parent);
   WorthQueues::QueueId QueueFor(const Node& node) const;
@@ -247,6 +258,7 @@ class EvictionOrder {
   WorthQueues::Walk WalkOut() { return {&queues_, ranked(), now_}; }
 
   const EvictionPolicy policy_;
+  const uint32_t attention_tokens_;
   absl::Time began_ = absl::InfiniteFuture();
   Moment now_ = 1;
   size_t size_ = 0;

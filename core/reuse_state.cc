@@ -1,6 +1,7 @@
 #include "core/reuse_state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 namespace kvtier {
@@ -11,6 +12,11 @@ constexpr double kGapEnds[] = {10, 30, 90, 300};
 // Steps of priority that make one step of weight, which is half a doubling.
 constexpr int kPriorityPerWeight = 5;
 constexpr int8_t kEndedWeight = -60;
+// Of a hundred blocks that agents' sessions left behind, four were asked for again.
+constexpr int kLeftBehindWeight = -8;
+// A disk brings a block back in some quarter of the time that computing it takes.
+constexpr int kBelowCost = -4;
+constexpr uint32_t kMaxDepthCost = 7;
 
 uint32_t GapOf(double seconds) {
   uint32_t gap = 1;
@@ -33,8 +39,23 @@ ReuseClass ReuseState::Class() const {
 
 int8_t ReuseState::Weight() const {
   if (ended != 0) return kEndedWeight;
-  return static_cast<int8_t>((static_cast<int>(priority) - int{kDefaultPriority}) /
-                             kPriorityPerWeight);
+  const int steps = (static_cast<int>(priority) - int{kDefaultPriority}) / kPriorityPerWeight;
+  return static_cast<int8_t>(steps + (left_behind != 0 ? kLeftBehindWeight : 0));
+}
+
+int8_t ReuseState::Cost() const {
+  return static_cast<int8_t>(static_cast<int>(depth_cost) + (is_below != 0 ? kBelowCost : 0));
+}
+
+void ReuseState::GrowDepth(uint32_t parent_cost, double tokens, double attention_tokens,
+                           uint64_t key_hash) {
+  depth_cost = parent_cost;
+  if (depth_cost == kMaxDepthCost) return;
+  // A block behind n tokens costs 1 + n / attention_tokens, which is rounded to half doublings.
+  const auto end = [](double steps) { return std::exp2((steps + 0.5) / 2) - 1; };
+  const double begin = depth_cost == 0 ? 0 : end(depth_cost - 1.0);
+  const double stretch = (end(depth_cost) - begin) * attention_tokens;
+  if (static_cast<double>(key_hash) * 0x1p-64 * stretch < tokens) ++depth_cost;
 }
 
 void ReuseState::Use(double seconds) {
@@ -43,6 +64,7 @@ void ReuseState::Use(double seconds) {
 }
 
 void ReuseState::Take(const ReuseHint& hint) {
+  left_behind = 0;
   if (hint.turn.has_value() && uses == 0) turn = std::min(*hint.turn, kMaxCount);
   TakeAdvice(hint);
 }

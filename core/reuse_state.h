@@ -40,12 +40,26 @@ struct ReuseState {
   uint32_t touch_to_come : 1 = 0;
   uint32_t ended : 1 = 0;  // Nobody will ask for it again, the engine says.
   uint32_t priority : 7 = kDefaultPriority;
+  // Its conversation went on from a block above it.
+  uint32_t left_behind : 1 = 0;
+  // The tier below has it, too.
+  uint32_t is_below : 1 = 0;
+  // Half doublings of what computing it costs, beside a block at the start of its prefix.
+  uint32_t depth_cost : 3 = 0;
 
   ReuseClass Class() const;
   // Returns the worth of the block beside another of its class, as a power of the square root of 2:
-  // ten steps of priority double it, and one that nobody will ask for again is worth next to
-  // nothing.
+  // ten steps of priority double it, one that its conversation left behind has a sixteenth, and one
+  // that nobody will ask for again is worth next to nothing.
   int8_t Weight() const;
+  // Returns what bringing the block back would cost, as a power of the square root of 2: the more,
+  // the deeper in its prefix it is, and a quarter of that where the tier below has it.
+  int8_t Cost() const;
+  // Takes the depth of a block of so many tokens from that of its parent, where attention costs as
+  // much as all else at `attention_tokens` tokens of context. `key_hash` says when a step is due:
+  // on average where the cost has grown by one, for a count of tokens would take 3 bytes (Morris,
+  // 1978).
+  void GrowDepth(uint32_t parent_cost, double tokens, double attention_tokens, uint64_t key_hash);
   // Counts one use, `seconds` after the last one.
   void Use(double seconds);
   // Takes over what the engine says of the request that uses or brings the block.

@@ -19,14 +19,14 @@ Moment After(Moment last, double seconds) {
   return last + static_cast<Moment>(std::ceil(seconds * 1e6));
 }
 
-// Returns by what a weight multiplies a worth.
-double FactorOf(int8_t weight) { return std::exp2(weight / 2.0); }
+// Returns by what weight and cost multiply a worth.
+double FactorOf(const WorthQueues::QueueId& id) { return std::exp2((id.weight + id.cost) / 2.0); }
 
 }  // namespace
 
 uint32_t WorthQueues::QueueOf(const QueueId& id) {
   const auto [number, added] = numbers_.try_emplace(id, static_cast<uint32_t>(queues_.size()));
-  if (added) queues_.push_back({.id = id, .factor = FactorOf(id.weight)});
+  if (added) queues_.push_back({.id = id, .factor = FactorOf(id)});
   return number->second;
 }
 
@@ -36,7 +36,7 @@ WorthQueues::Choice WorthQueues::RankOf(Ranked ranked, const QueueId& id, Moment
   choice.worth =
       ranked == Ranked::kByWeight
           ? id.weight
-          : FactorOf(id.weight) *
+          : FactorOf(id) *
                 hazards_->Worth(id.of, ReuseHazards::BucketOf(SecondsBetween(last, now)));
   return choice;
 }

@@ -1,9 +1,9 @@
 // WorthQueues keeps items in the order in which they would leave. By worth (Ranked), the one whose
 // room is worth the least comes first, and of two alike the one used longest ago. An item's worth
-// is that of its class at its age (ReuseHazards), times its weight, so the order of two items may
+// is that of its class at its age (ReuseHazards), times its weight and cost, so the order of two items may
 // turn around while both wait.
 //
-// Items of one class, weight and group are a queue, by the time of their last use. In a queue the
+// Items of one class, weight, cost and group are a queue, by the time of their last use. In a queue the
 // buckets of age are ranked, so its cheapest item is found by looking for the first bucket of the
 // ranking that has one, and is remembered until an item can have aged into a cheaper bucket. The
 // cheapest of all is looked for among the queues that have items: some dozens.
@@ -33,11 +33,12 @@ class WorthQueues {
   struct QueueId {
     ReuseClass of{};
     int8_t weight = 0;   // As in ReuseState.
+    int8_t cost = 0;     // As in ReuseState; LRU does not look at it.
     uint32_t group = 0;  // The caller's: choices are made in one group or in all.
     friend bool operator==(const QueueId&, const QueueId&) = default;
     template <typename H>
     friend H AbslHashValue(H h, const QueueId& id) {
-      return H::combine(std::move(h), id.of, id.weight, id.group);
+      return H::combine(std::move(h), id.of, id.weight, id.cost, id.group);
     }
   };
   // Which of two items leaves first.
@@ -48,8 +49,8 @@ class WorthQueues {
   struct Choice {
     Item item = 0;
     Moment last = 0;  // Its last use.
-    // Uses a second that its room is expected to serve, times its weight; ranked by weight, that
-    // weight.
+    // Uses a second that its room is expected to serve, times weight and cost; ranked by
+    // weight, that weight.
     double worth = 0;
     bool LeavesBefore(const Choice& other) const {
       return worth != other.worth ? worth < other.worth : last < other.last;
@@ -102,7 +103,7 @@ class WorthQueues {
   using Items = absl::btree_map<PackedMoment, Item, EarlierMoment>;
   struct Queue {
     QueueId id;
-    double factor = 1;  // By which its weight multiplies the worth of its class.
+    double factor = 1;  // By which weight and cost multiply the worth of its class.
     Items items;
     size_t place = 0;  // In `busy_`, while it has items.
     // The cheapest item, known while `known` and until `until`.

@@ -5,8 +5,27 @@
 
 namespace kvtier::bench {
 
+void OrderCache::NoteBelow(uint32_t block, bool is_below) {
+  if (const auto place = order_.Find(KeyOf(block))) order_.NoteBelow(*place, is_below);
+}
+
+ReuseHint OrderCache::HintOf(const TraceRequest& request) const {
+  ReuseHint hint;
+  if (hints_ == Hints::kTold && request.hint.has_value()) hint = *request.hint;
+  hint.finish = FinishReason::kUnknown;
+  return hint;
+}
+
+void OrderCache::AdviseOf(const TraceRequest& request) {
+  if (hints_ == Hints::kIgnored || !request.hint.has_value()) return;
+  for (const uint32_t block : request.blocks) {
+    if (const auto place = order_.Find(KeyOf(block))) order_.Advise(*place, *request.hint);
+  }
+}
+
 void OrderCache::TakeIn(const TraceRequest& request) {
   order_.AdvanceTo(absl::UnixEpoch() + request.at);
+  const ReuseHint hint = HintOf(request);
   std::vector<EvictionOrder::Place> held;
   for (auto block = request.blocks.rbegin(); block != request.blocks.rend(); ++block) {
     const std::optional<EvictionOrder::Place> place = order_.Find(KeyOf(*block));
@@ -14,11 +33,12 @@ void OrderCache::TakeIn(const TraceRequest& request) {
     order_.Hold(*place);
     held.push_back(*place);
   }
-  for (const EvictionOrder::Place place : held) order_.Touch(place);
+  for (const EvictionOrder::Place place : held) order_.Touch(place, hint);
   bool refused = false;  // What lies behind a block that was refused is of no use without it.
   for (size_t i = 0; i < request.blocks.size(); ++i) {
     if (Contains(request.blocks[i])) continue;
-    EvictionOrder::Newcomer newcomer{.key = KeyOf(request.blocks[i])};
+    EvictionOrder::Newcomer newcomer{
+        .key = KeyOf(request.blocks[i]), .hint = hint, .tokens = kTokensPerBlock};
     if (i > 0) newcomer.parent = KeyOf(request.blocks[i - 1]);
     newcomer.followers = static_cast<uint32_t>(request.blocks.size() - i - 1);
     if (size() == capacity()) {
@@ -39,6 +59,7 @@ void OrderCache::TakeIn(const TraceRequest& request) {
     held.push_back(place);
   }
   for (const EvictionOrder::Place place : held) order_.Unhold(place);
+  AdviseOf(request);
 }
 
 }  // namespace kvtier::bench

@@ -15,15 +15,33 @@ class OrderCache : public ReplayedCache {
     kWorthIt,  // Those that the order finds worth the room of its victim.
     kAll,      // All, as host memory does above a disk.
   };
-  OrderCache(size_t blocks_of_trace, size_t capacity, EvictionPolicy policy,
-             Admitted admitted = Admitted::kWorthIt)
-      : ReplayedCache(blocks_of_trace, capacity), admitted_(admitted), order_(policy) {}
+  // Whether it is told what an engine could say of the requests.
+  enum class Hints : uint8_t { kIgnored, kTold };
+  struct Options {
+    EvictionPolicy policy = EvictionPolicy::kLearnt;
+    Admitted admitted = Admitted::kWorthIt;
+    Hints hints = Hints::kIgnored;
+    uint32_t attention_tokens = 0;  // As EvictionOrder has it.
+  };
+  OrderCache(size_t blocks_of_trace, size_t capacity, const Options& options)
+      : ReplayedCache(blocks_of_trace, capacity),
+        admitted_(options.admitted),
+        hints_(options.hints),
+        order_(options.policy, options.attention_tokens) {}
+
+  void NoteBelow(uint32_t block, bool is_below) override;
 
  protected:
   void TakeIn(const TraceRequest& request) override;
 
  private:
+  // Returns what the engine says when the request begins.
+  ReuseHint HintOf(const TraceRequest& request) const;
+  // Says why the answer ended, which is known when it has.
+  void AdviseOf(const TraceRequest& request);
+
   const Admitted admitted_;
+  const Hints hints_;
   EvictionOrder order_;
 };
 

@@ -15,17 +15,22 @@ namespace kvtier::bench {
 namespace {
 
 template <typename Cache>
-std::unique_ptr<ReplayedCache> Make(const Trace& trace, size_t capacity) {
+std::unique_ptr<ReplayedCache> Make(const Trace& trace, size_t capacity,
+                                    uint32_t /*attention_tokens*/) {
   return std::make_unique<Cache>(trace.parents.size(), capacity);
 }
 
-template <EvictionPolicy policy>
-std::unique_ptr<ReplayedCache> MakeOrder(const Trace& trace, size_t capacity) {
-  return std::make_unique<OrderCache>(trace.parents.size(), capacity, policy);
+template <OrderCache::Hints hints>
+std::unique_ptr<ReplayedCache> MakeLearnt(const Trace& trace, size_t capacity,
+                                          uint32_t attention_tokens) {
+  return std::make_unique<OrderCache>(
+      trace.parents.size(), capacity,
+      OrderCache::Options{.hints = hints, .attention_tokens = attention_tokens});
 }
 
 constexpr Policy kPolicies[] = {
-    {.name = "learnt", .make = MakeOrder<EvictionPolicy::kLearnt>},
+    {.name = "learnt", .make = MakeLearnt<OrderCache::Hints::kIgnored>},
+    {.name = "hinted", .make = MakeLearnt<OrderCache::Hints::kTold>, .needs_hints = true},
     {.name = "lru", .make = Make<LruCache>},
     {.name = "fifo", .make = Make<FifoCache>},
     {.name = "s3_fifo", .make = Make<S3FifoCache>},
@@ -33,7 +38,8 @@ constexpr Policy kPolicies[] = {
     {.name = "arc", .make = Make<ArcCache>},
     {.name = "w_tiny_lfu", .make = Make<WTinyLfuCache>},
     {.name = "min",
-     .make = [](const Trace& trace, size_t capacity) -> std::unique_ptr<ReplayedCache> {
+     .make = [](const Trace& trace, size_t capacity,
+                uint32_t /*attention_tokens*/) -> std::unique_ptr<ReplayedCache> {
        return std::make_unique<MinCache>(trace, capacity);
      }},
 };

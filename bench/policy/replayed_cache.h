@@ -26,6 +26,8 @@ class ReplayedCache {
   size_t Request(const TraceRequest& request);
 
   bool Contains(uint32_t block) const { return held_[block]; }
+  // Says whether a disk below has the block.
+  virtual void NoteBelow(uint32_t /*block*/, bool /*is_below*/) {}
   size_t capacity() const { return capacity_; }
   size_t size() const { return size_; }
   // Blocks taken in so far. A block that was gone again when its request ended does not count.

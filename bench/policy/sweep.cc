@@ -34,8 +34,8 @@ std::vector<EvictionPolicy> TwoTierPolicies(const SweepPlan& plan) {
 // the agent's defaults would write.
 ReplayResult ReplayTwoTiers(const Trace& trace, const TwoTierRow& row) {
   const size_t disk_blocks = BlocksOf(trace, row.disk_percent);
-  OrderCache host(trace.parents.size(), BlocksOf(trace, row.dram_percent), row.host,
-                  OrderCache::Admitted::kAll);
+  OrderCache host(trace.parents.size(), BlocksOf(trace, row.dram_percent),
+                  {.policy = row.host, .admitted = OrderCache::Admitted::kAll});
   SegmentDisk disk(trace, disk_blocks, row.disk);
   WriteBudget no_limit({});
   Admission admission({.disk_bytes = disk_blocks * TwoTierCache::kRecordBytes}, &no_limit);
@@ -48,18 +48,23 @@ Sweep RunSweep(const Trace& trace, const SweepPlan& plan) {
   Sweep sweep{.trace = trace.name,
               .requests = trace.requests.size(),
               .blocks = trace.parents.size(),
+              .attention_tokens = plan.attention_tokens,
               .policies = plan.policies};
+  const bool has_hints = std::ranges::any_of(
+      trace.requests, [](const TraceRequest& request) { return request.hint.has_value(); });
+  if (!has_hints) std::erase_if(sweep.policies, [](auto* policy) { return policy->needs_hints; });
   const std::vector<EvictionPolicy> policies = TwoTierPolicies(plan);
-  Progress progress(trace.name, 1 + plan.capacities.size() * plan.policies.size() +
+  Progress progress(trace.name, 1 + plan.capacities.size() * sweep.policies.size() +
                                     plan.drams.size() * policies.size() * policies.size());
   progress.Step("without bounds");
-  const auto unlimited = FindPolicy(kReferencePolicy)->make(trace, BlocksOf(trace, 100));
+  const auto unlimited = FindPolicy(kReferencePolicy)->make(trace, BlocksOf(trace, 100), 0);
   sweep.unlimited_percent = Replay(trace, unlimited.get()).HitPercent();
   for (const double percent : plan.capacities) {
     OneTierRow row{.percent = percent, .blocks = BlocksOf(trace, percent)};
-    for (const Policy* policy : plan.policies) {
+    for (const Policy* policy : sweep.policies) {
       progress.Step(absl::StrCat(policy->name, " at ", percent, " %"));
-      row.hits.push_back(Replay(trace, policy->make(trace, row.blocks).get()));
+      const auto cache = policy->make(trace, row.blocks, plan.attention_tokens);
+      row.hits.push_back(Replay(trace, cache.get(), plan.attention_tokens));
     }
     sweep.one_tier.push_back(std::move(row));
   }

@@ -18,6 +18,7 @@ struct SweepPlan {
   std::vector<const Policy*> policies;
   std::vector<double> capacities = {0.2, 0.5, 1, 2, 5, 10, 20};
   std::vector<double> drams = {0.5, 5};
+  uint32_t attention_tokens = 0;  // As EvictionOrder has it; 0: a token costs the same anywhere.
 };
 
 struct OneTierRow {
@@ -39,6 +40,7 @@ struct Sweep {
   size_t requests = 0;
   size_t blocks = 0;
   double unlimited_percent = 0;  // Tokens that a cache without bounds hits.
+  uint32_t attention_tokens = 0;
   std::vector<const Policy*> policies;
   std::vector<OneTierRow> one_tier;
   std::vector<TwoTierRow> two_tiers;

@@ -70,6 +70,7 @@ OrderedJson OneTierJson(const Sweep& sweep, const OneTierRow& row) {
   for (size_t i = 0; i < row.hits.size(); ++i) {
     policies[sweep.policies[i]->name] = {
         {"hit_percent", row.hits[i].HitPercent()},
+        {"saved_cost_percent", row.hits[i].SavedPercent()},
         {"insertions_per_block", InsertionsPerBlock(sweep, row.hits[i])}};
   }
   return {{"capacity_percent", row.percent},
@@ -95,6 +96,10 @@ void PrintTables(const Sweep& sweep) {
               sweep.trace.c_str(), sweep.requests, sweep.blocks, sweep.unlimited_percent);
   PrintOneTier(sweep, "one tier, hits in % of prompt tokens",
                [](const ReplayedHits& hits) { return hits.HitPercent(); });
+  if (sweep.attention_tokens > 0) {
+    PrintOneTier(sweep, "one tier, saved cost of computing in % of that of all prompts",
+                 [](const ReplayedHits& hits) { return hits.SavedPercent(); });
+  }
   PrintOneTier(sweep, "one tier, insertions for each block of the trace",
                [&](const ReplayedHits& hits) { return InsertionsPerBlock(sweep, hits); });
   PrintTwoTiers(sweep);

@@ -15,7 +15,7 @@ TEST(OrderCacheTest, HoldsEveryBlockWithItsParent) {
   std::mt19937_64 random(testing::TestSeed());
   const Trace trace = RandomTrace(300, 2000, &random);
   for (const EvictionPolicy policy : {EvictionPolicy::kLearnt, EvictionPolicy::kLru}) {
-    OrderCache cache(trace.parents.size(), 40, policy);
+    OrderCache cache(trace.parents.size(), 40, {.policy = policy});
     for (const TraceRequest& request : trace.requests) {
       cache.Request(request);
       for (uint32_t block = 0; block < trace.parents.size(); ++block) {
@@ -29,7 +29,7 @@ TEST(OrderCacheTest, HoldsEveryBlockWithItsParent) {
 TEST(OrderCacheTest, AboveADiskEveryBlockOfARequestIsTakenIn) {
   std::mt19937_64 random(testing::TestSeed());
   const Trace trace = RandomTrace(300, 2000, &random);
-  OrderCache cache(trace.parents.size(), 40, EvictionPolicy::kLearnt, OrderCache::Admitted::kAll);
+  OrderCache cache(trace.parents.size(), 40, {.admitted = OrderCache::Admitted::kAll});
   for (const TraceRequest& request : trace.requests) {
     cache.Request(request);
     for (const uint32_t block : request.blocks) ASSERT_TRUE(cache.Contains(block));
@@ -38,7 +38,7 @@ TEST(OrderCacheTest, AboveADiskEveryBlockOfARequestIsTakenIn) {
 
 TEST(OrderCacheTest, ARequestThatDoesNotFitLeavesItsTailOut) {
   const Trace trace = TraceOf({{0, 1, 2, 3, 4}});
-  OrderCache cache(trace.parents.size(), 3, EvictionPolicy::kLearnt);
+  OrderCache cache(trace.parents.size(), 3, {});
   EXPECT_EQ(cache.Request(trace.requests[0]), 0);
   EXPECT_EQ(cache.left(), (std::vector<uint32_t>{3, 4}));
   EXPECT_EQ(cache.Request(trace.requests[0]), 3);

@@ -58,7 +58,7 @@ inline std::string HitsOf(const Trace& trace, ReplayedCache* cache) {
 }
 inline std::string HitsOf(absl::string_view policy, size_t capacity, absl::string_view letters) {
   const Trace trace = TraceOfLetters(letters);
-  return HitsOf(trace, FindPolicy(policy)->make(trace, capacity).get());
+  return HitsOf(trace, FindPolicy(policy)->make(trace, capacity, 0).get());
 }
 
 }  // namespace kvtier::bench

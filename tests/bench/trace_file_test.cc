@@ -41,7 +41,7 @@ TEST(TraceFileTest, APartialLastBlockIsLeftOutOrKept) {
 TEST(TraceFileTest, RequestsWithoutSessionsHaveNoHints) {
   const auto trace = Read(kRequests, PartialBlocks::kKeep);
   ASSERT_TRUE(trace.ok()) << trace.status();
-  for (const TraceRequest& request : trace->requests) EXPECT_EQ(request.hints, std::nullopt);
+  for (const TraceRequest& request : trace->requests) EXPECT_EQ(request.hint, std::nullopt);
 }
 
 // Blocks of 256 tokens: two make one.
@@ -59,16 +59,16 @@ constexpr char kSessions[] =
 TEST(TraceFileTest, RequestsOfSessionsHaveHints) {
   const auto trace = Read(kSessions, PartialBlocks::kKeep);
   ASSERT_TRUE(trace.ok()) << trace.status();
-  std::vector<TraceHints> hints;
-  for (const TraceRequest& request : trace->requests) hints.push_back(*request.hints);
+  std::vector<ReuseHint> hints;
+  for (const TraceRequest& request : trace->requests) hints.push_back(*request.hint);
   std::ranges::sort(hints, {},
-                    [](const TraceHints& hint) { return std::pair(hint.session, hint.turn); });
-  const std::vector<TraceHints> expected = {
-      {.session = 1, .turn = 0, .stop = StopReason::kToolUse},
-      {.session = 1, .turn = 1, .stop = StopReason::kEndTurn},
-      {.session = 2, .turn = 0, .stop = StopReason::kMaxTokens},
-      {.session = 3, .turn = 0, .stop = StopReason::kUnknown},
-      {.session = 3, .turn = 1, .stop = StopReason::kUnknown}};
+                    [](const ReuseHint& hint) { return std::pair(hint.conversation, hint.turn); });
+  const std::vector<ReuseHint> expected = {
+      {.conversation = 1, .turn = 0, .finish = FinishReason::kToolCalls},
+      {.conversation = 1, .turn = 1, .finish = FinishReason::kStop},
+      {.conversation = 2, .turn = 0, .finish = FinishReason::kLength},
+      {.conversation = 3, .turn = 0, .finish = FinishReason::kUnknown},
+      {.conversation = 3, .turn = 1, .finish = FinishReason::kUnknown}};
   EXPECT_EQ(hints, expected);
 }
 

@@ -18,9 +18,9 @@ uint64_t FingerprintOf(const Trace& trace) {
   const auto add = [&](uint64_t value) { sum = (sum ^ value) * 0x100000001b3; };
   for (const TraceRequest& request : trace.requests) {
     add(request.tokens);
-    add(request.hints->session);
-    add(request.hints->turn);
-    add(static_cast<uint64_t>(request.hints->stop));
+    add(request.hint->conversation);
+    add(*request.hint->turn);
+    add(static_cast<uint64_t>(request.hint->finish));
     for (const uint32_t block : request.blocks) add(block);
   }
   return sum;
@@ -63,8 +63,8 @@ TEST(WorkloadsTest, TurnsOfASessionContinueOneAnother) {
     const Trace trace = workload.Generate();
     std::map<uint32_t, const TraceRequest*> last;
     for (const TraceRequest& request : trace.requests) {
-      const TraceRequest*& before = last[request.hints->session];
-      ASSERT_EQ(request.hints->turn, before == nullptr ? 0 : before->hints->turn + 1);
+      const TraceRequest*& before = last[request.hint->conversation];
+      ASSERT_EQ(request.hint->turn, before == nullptr ? 0 : before->hint->turn + 1);
       if (before != nullptr) {
         ASSERT_GE(request.blocks.size(), before->blocks.size());
         ASSERT_TRUE(std::ranges::equal(before->blocks,
@@ -80,7 +80,7 @@ TEST(WorkloadsTest, TemplatesHaveManyShortBranches) {
   const std::vector<uint32_t> uses = UsesOf(trace);
   std::vector<size_t> branches;
   for (const TraceRequest& request : trace.requests) {
-    EXPECT_EQ(request.hints->turn, 0);
+    EXPECT_EQ(request.hint->turn, 0);
     branches.push_back(static_cast<size_t>(
         std::ranges::count_if(request.blocks, [&](uint32_t block) { return uses[block] == 1; })));
   }
@@ -128,9 +128,9 @@ TEST(WorkloadsTest, ThePhaseChangesFromChatsToAgentsInTheMiddle) {
   int chats = 0;
   int late_chats = 0;
   for (const TraceRequest& request : trace.requests) {
-    if (request.hints->stop == StopReason::kToolUse) {
+    if (request.hint->finish == FinishReason::kToolCalls) {
       EXPECT_GT(request.at, absl::Minutes(59));
-    } else if (request.hints->turn == 0) {
+    } else if (request.hint->turn == 0) {
       ++(request.at < absl::Minutes(61) ? chats : late_chats);
     }
   }
