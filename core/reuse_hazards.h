@@ -69,7 +69,7 @@ class ReuseHazards {
   static double EndOf(size_t bucket);
 
  private:
-  using Evidence = ReuseEvidence;
+  using Evidence = HazardEvidence;
   struct Table {
     std::array<float, kBuckets> worths{};
     std::array<uint8_t, kBuckets> ranking{};

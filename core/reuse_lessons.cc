@@ -83,13 +83,13 @@ std::optional<ReuseLessons> TakeLessons(SummedReader* from) {
   const auto classes = from->Take<uint32_t>();
   if (!classes.has_value() || *classes > kReuseClasses) return std::nullopt;
   ReuseLessons lessons{.conclusions = *conclusions,
-                       .classes = std::vector<ReuseEvidence>(kReuseClasses)};
+                       .classes = std::vector<HazardEvidence>(kReuseClasses)};
   size_t least = 0;  // They come in their order, each once.
   for (uint32_t i = 0; i < *classes; ++i) {
     const auto of = from->Take<uint16_t>();
     if (!of.has_value() || *of < least || *of >= kReuseClasses) return std::nullopt;
     least = size_t{*of} + 1;
-    ReuseEvidence& evidence = lessons.classes[*of];
+    HazardEvidence& evidence = lessons.classes[*of];
     if (!Take(from, &evidence.uses) || !Take(from, &evidence.seconds)) return std::nullopt;
   }
   if (!from->at_end()) return std::nullopt;
@@ -102,7 +102,7 @@ std::string EncodeReuseLessons(const ReuseLessons& lessons) {
   KVT_CHECK(lessons.classes.size() == kReuseClasses);
   std::vector<uint16_t> known;
   for (size_t of = 0; of < kReuseClasses; ++of) {
-    if (lessons.classes[of] != ReuseEvidence()) known.push_back(static_cast<uint16_t>(of));
+    if (lessons.classes[of] != HazardEvidence()) known.push_back(static_cast<uint16_t>(of));
   }
   const Layout layout = LayoutHere();
   SummedWriter out;

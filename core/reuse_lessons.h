@@ -31,15 +31,15 @@ inline constexpr size_t kReuseBuckets = 64;
 inline constexpr uint32_t kReuseLessonsVersion = 1;
 
 // What is known of one class, by bucket of age.
-struct ReuseEvidence {
+struct HazardEvidence {
   std::array<float, kReuseBuckets> uses{};
   std::array<float, kReuseBuckets> seconds{};  // Waited in that bucket, by all.
-  friend bool operator==(const ReuseEvidence&, const ReuseEvidence&) = default;
+  friend bool operator==(const HazardEvidence&, const HazardEvidence&) = default;
 };
 
 struct ReuseLessons {
-  uint64_t conclusions = 0;            // Times that worths were worked out from lessons.
-  std::vector<ReuseEvidence> classes;  // One for each class.
+  uint64_t conclusions = 0;             // Times that worths were worked out from lessons.
+  std::vector<HazardEvidence> classes;  // One for each class.
   friend bool operator==(const ReuseLessons&, const ReuseLessons&) = default;
 };
 
