@@ -46,7 +46,8 @@ Task<void> KeptLessons::Load() {
   }
   kept_conclusions_ = Conclusions();
   if (taken > 0) {
-    Log(LogLevel::kInfo, absl::StrCat(taken, " orders of eviction go on from what they learnt"));
+    Log(LogLevel::kInfo,
+        absl::StrCat("orders of eviction that go on from what they learnt: ", taken));
   }
   if (!refused.ok()) {
     Log(LogLevel::kWarning, absl::StrCat("orders of eviction learn anew: ", refused.message()));
