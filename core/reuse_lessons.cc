@@ -13,7 +13,7 @@
 namespace kvtier {
 namespace {
 
-constexpr uint64_t kMagic = 0x657375657274766b;  // The bytes "kvtreuse".
+constexpr uint64_t kReuseMagic = 0x657375657274766b;  // The bytes "kvtreuse".
 // More than any order learns: evidence fades. What is added up over all classes stays finite.
 constexpr float kMostOfAValue = 1e18F;
 
@@ -106,7 +106,7 @@ std::string EncodeReuseLessons(const ReuseLessons& lessons) {
   }
   const Layout layout = LayoutHere();
   SummedWriter out;
-  out.Put(kMagic);
+  out.Put(kReuseMagic);
   out.Put(kReuseLessonsVersion);
   out.Put(layout.families);
   out.Put(layout.gaps);
@@ -126,7 +126,7 @@ std::string EncodeReuseLessons(const ReuseLessons& lessons) {
 absl::StatusOr<ReuseLessons> DecodeReuseLessons(absl::string_view bytes) {
   std::optional<SummedReader> in = SummedReader::Open(bytes);
   if (!in.has_value()) return absl::DataLossError("lessons are damaged");
-  if (in->Take<uint64_t>() != kMagic) return absl::DataLossError("these are no lessons");
+  if (in->Take<uint64_t>() != kReuseMagic) return absl::DataLossError("these are no lessons");
   const auto version = in->Take<uint32_t>();
   if (version != kReuseLessonsVersion) {
     return absl::FailedPreconditionError(absl::StrCat("lessons have version ", version.value_or(0),

@@ -6,6 +6,7 @@
 #define KVTIER_AGENT_INDEX_LESSONS_FILE_H_
 
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
