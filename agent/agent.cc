@@ -84,6 +84,7 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
                                      .changes = &changes_,
                                      .evictor = &evictor_,
                                      .stats = &stats_}),
+      lessons_(executor_, &waits_, seams.lessons),
       reporter_(MakeReporter(seams.coordinator)),
       sessions_(&gpus_, DomainBytes(options_), options_.staging_bytes),
       flows_({.self = options_.node,
@@ -105,9 +106,24 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
               .reporter = reporter_.get(),
               .transport = seams.transport}),
       waits_(executor_),
-      scope_(executor_) {}
+      scope_(executor_) {
+  NameOrders();
+}
 
 Agent::~Agent() = default;
+
+void Agent::NameOrders() {
+  for (const Tenant& tenant : options_.tenants.tenants()) {
+    lessons_.Add(absl::StrCat("host/", tenant.name), index_.HazardsOf(tenant.domain));
+  }
+  for (size_t i = 0; i < gpus_.size(); ++i) {
+    lessons_.Add(absl::StrCat("gpu/", gpus_.at(i).device().uuid().ToString()),
+                 gpus_.at(i).blocks().hazards());
+  }
+  disks_.ForEachOrder([this](const DiskId& id, ReuseHazards* hazards) {
+    lessons_.Add(absl::StrCat("disk/", id.ToHex()), hazards);
+  });
+}
 
 std::unique_ptr<CoordinatorReporter> Agent::MakeReporter(CoordinatorLink* coordinator) {
   if (coordinator == nullptr) return nullptr;
@@ -118,10 +134,12 @@ std::unique_ptr<CoordinatorReporter> Agent::MakeReporter(CoordinatorLink* coordi
 }
 
 Task<absl::StatusOr<DiskSet::Recovery>> Agent::Start() {
+  co_await lessons_.Load();
   KVT_CO_ASSIGN_OR_RETURN(DiskSet::Recovery recovery,
                           co_await disks_.Open(options_.scrub_bytes_per_second));
   scope_.Spawn(SweepDeadlines());
   scope_.Spawn(flows_.host_scrub.Run());
+  scope_.Spawn(lessons_.Run());
   if (reporter_ != nullptr) scope_.Spawn(reporter_->Run());
   co_return recovery;
 }

@@ -28,6 +28,8 @@
 #include "agent/index/block_changes.h"
 #include "agent/index/block_index.h"
 #include "agent/index/evict.h"
+#include "agent/index/kept_lessons.h"
+#include "agent/index/lessons_store.h"
 #include "agent/index/residency.h"
 #include "agent/limits.h"
 #include "agent/peers/coordinator_link.h"
@@ -79,6 +81,7 @@ class Agent {
     MemoryBinder* binder = nullptr;
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
+    LessonsStore* lessons = nullptr;  // Null: what is learnt ends with the agent.
   };
 
   // Errors: kInvalidArgument, kResourceExhausted: the tiers' own; kInvalidArgument also when
@@ -86,7 +89,8 @@ class Agent {
   static absl::StatusOr<std::unique_ptr<Agent>> Create(Options options, const Seams& seams);
   ~Agent();
 
-  // Recovers the disks and starts the loops; before it nothing hits. Errors: NodeDisks::Open()'s.
+  // Lets the orders of eviction go on from what was kept, recovers the disks and starts the loops;
+  // before it nothing hits. Errors: NodeDisks::Open()'s.
   Task<absl::StatusOr<DiskSet::Recovery>> Start();
   // Whoever waits goes on soon, with what it would be answered at its deadline, and nothing is
   // to be begun any more. What is in flight goes on. Once is enough.
@@ -128,6 +132,8 @@ class Agent {
   static absl::StatusOr<Memory> TakeMemory(const Options& options, const Seams& seams);
   Agent(Options options, const Seams& seams, Memory memory);
   std::unique_ptr<CoordinatorReporter> MakeReporter(CoordinatorLink* coordinator);
+  // Names each order of eviction to `lessons_`.
+  void NameOrders();
   Task<void> SweepDeadlines();
 
   const Options options_;
@@ -141,6 +147,7 @@ class Agent {
   BlockIndex index_;
   Evictor evictor_;
   NodeGpus gpus_;
+  KeptLessons lessons_;
   std::unique_ptr<CoordinatorReporter> reporter_;
   WorkerSessions sessions_;
   NodeFlows flows_;

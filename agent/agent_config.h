@@ -48,7 +48,10 @@ struct AgentConfig {
   bool disk_buffered = false;                    // Page cache and fdatasync instead of O_DIRECT.
   uint64_t segment_bytes = uint64_t{256} << 20;  // Unit of reclaim; >= 2 slabs' block.
   EvictionPolicies eviction;                     // Order in which blocks leave each tier.
-  DiskWriteOptions disk_writes;                  // Of each disk: which blocks are written.
+  // Directory of the file in which what the orders have learnt outlasts a restart; empty: the first
+  // of `disk_dirs` or, without one, `socket_dir`.
+  std::string lessons_dir;
+  DiskWriteOptions disk_writes;  // Of each disk: which blocks are written.
   // Read to verify records in the background, each second; 0: only when asked.
   uint64_t scrub_bytes_per_second = kScrubBytesPerSecond;
   // Read to verify blocks in host memory, each second; 0: they are not scrubbed.
@@ -67,6 +70,11 @@ struct AgentConfig {
 
   // Errors: kInvalidArgument, naming the flag and the value.
   absl::Status Validate() const;
+  // Returns the directory that `lessons_dir` means.
+  const std::string& LessonsDir() const {
+    if (!lessons_dir.empty()) return lessons_dir;
+    return disk_dirs.empty() ? socket_dir : disk_dirs.front();
+  }
   // Of the n-th directory. REQUIRES: valid.
   uint64_t DiskBytesOf(size_t disk) const {
     return disk_bytes.size() == 1 ? disk_bytes[0] : disk_bytes.at(disk);

@@ -99,6 +99,7 @@ ABSL_FLAG(absl::Duration, locate_grace, kvtier::kLocateGrace, "Shortest wait for
 ABSL_FLAG(kvtier::EvictionPolicy, host_eviction, kvtier::EvictionPolicies().host, "Order in which blocks leave host memory: learnt (worth least, as their uses tell; lru where that finds more), lru, fifo or priority.");
 ABSL_FLAG(kvtier::EvictionPolicy, gpu_eviction, kvtier::EvictionPolicies().gpu, "Order in which blocks leave the GPU pool: as --host_eviction.");
 ABSL_FLAG(kvtier::EvictionPolicy, disk_eviction, kvtier::EvictionPolicies().disk, "What a disk keeps when it frees its oldest segment: learnt (what is likelier to be used than most; lru where that finds more), lru (what was used since it was written), fifo (nothing) or priority (as lru, the highest priority first).");
+ABSL_FLAG(std::string, lessons_dir, "", "Directory of the file eviction_lessons: what the learnt orders know, so that a restarted agent goes on from it; empty: the first --disk_dir, or --socket_dir where there is no disk.");
 ABSL_FLAG(kvtier::ByteSize, host_bytes, {uint64_t{1} << 30}, "Host memory for blocks, touched at start.");
 ABSL_FLAG(kvtier::ByteSize, slab_bytes, {uint64_t{64} << 20}, "Largest block, and the unit that block sizes share.");
 ABSL_FLAG(kvtier::WorkerMemory, worker_memory, kvtier::AgentConfig().worker_memory, "Where workers write host blocks: direct (in their tenant's arena) or staged (in a region of each session, which the agent copies at commit), for workers that are not trusted.");
@@ -146,6 +147,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
       .eviction = {.gpu = absl::GetFlag(FLAGS_gpu_eviction),
                    .host = absl::GetFlag(FLAGS_host_eviction),
                    .disk = absl::GetFlag(FLAGS_disk_eviction)},
+      .lessons_dir = absl::GetFlag(FLAGS_lessons_dir),
       .disk_writes = {.policy = absl::GetFlag(FLAGS_disk_write_policy),
                       .moment = absl::GetFlag(FLAGS_disk_write_moment),
                       .drive_writes_per_day = absl::GetFlag(FLAGS_disk_writes_per_day)},

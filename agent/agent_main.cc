@@ -23,6 +23,7 @@
 #include "agent/agent.h"
 #include "agent/agent_config.h"
 #include "agent/agent_flags_config.h"
+#include "agent/index/lessons_file.h"
 #include "agent/named_disks.h"
 #include "agent/peers/grpc_coordinator_link.h"
 #include "agent/peers/grpc_peer_transport.h"
@@ -161,6 +162,9 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
     coordinator = std::make_unique<GrpcCoordinatorLink>(&executor, config.coordinator, kBuild);
   }
 
+  BytePool lessons_thread(&executor, "lessons", 1);  // Its file may be on a drive that hangs.
+  LessonsFile lessons(&lessons_thread, config.LessonsDir());
+
   KVT_ASSIGN_OR_RETURN(
       const std::unique_ptr<Agent> agent,
       Agent::Create({.node = node,
@@ -187,7 +191,8 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .lanes = lanes.get(),
                      .binder = &binder,
                      .transport = &transport,
-                     .coordinator = coordinator.get()}));
+                     .coordinator = coordinator.get(),
+                     .lessons = &lessons}));
   const absl::Time started = executor.Now();
   const absl::StatusOr<DiskSet::Recovery> recovery =
       AwaitOn(&executor, agent->scope(), agent->Start());

@@ -103,6 +103,11 @@ inline constexpr size_t kMaxEvictedForResize = 256;
 // How often deadlines of leases and reservations are looked at.
 inline constexpr absl::Duration kSweepInterval = absl::Milliseconds(100);
 
+// How often at most what the orders of eviction have learnt is kept, and the longest file of it
+// that is read: an order takes 5 to 180 KB of it.
+inline constexpr absl::Duration kLessonsInterval = absl::Minutes(1);
+inline constexpr size_t kMaxLessonsBytes = size_t{64} << 20;
+
 inline constexpr absl::Duration kHeartbeatInterval = absl::Seconds(1);
 // Changes gather for this long before they are reported.
 inline constexpr absl::Duration kReportDelay = absl::Milliseconds(10);

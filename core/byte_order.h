@@ -25,6 +25,14 @@ constexpr uint8_t* StoreBig(T value, uint8_t* out) {
   return out + sizeof(T);
 }
 
+// Reads a T written by StoreLittle.
+template <std::unsigned_integral T>
+constexpr T LoadLittle(const uint8_t* in) {
+  T value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) value |= static_cast<T>(T{in[i]} << (8 * i));
+  return value;
+}
+
 // Reads a T written by StoreBig.
 template <std::unsigned_integral T>
 constexpr T LoadBig(const uint8_t* in) {

@@ -174,6 +174,9 @@ class EvictionOrder {
   EvictionPolicy followed() const;
   // Returns what this order does.
   EvictionSummary Summary() const;
+  // Returns what the order learns from the uses of blocks; null: its policy does not learn. What it
+  // takes over (ReuseHazards::Take) it follows at once.
+  ReuseHazards* hazards() { return learning_ == nullptr ? nullptr : &learning_->hazards; }
   void Audit() const;
 
  private:

@@ -5,6 +5,9 @@
 #include <limits>
 #include <numeric>
 #include <utility>
+
+#include "core/check.h"
+
 namespace kvtier {
 namespace {
 
@@ -110,7 +113,7 @@ void ReuseHazards::AddWaits(std::span<const Waiting> waiting, std::vector<Eviden
 }
 
 void ReuseHazards::Learn(ReuseClass of, double seconds, bool used) {
-  Evidence& evidence = classes_[static_cast<size_t>(of)];
+  Evidence& evidence = lessons_.classes[static_cast<size_t>(of)];
   const size_t bucket = BucketOf(seconds);
   for (size_t i = 0; i < bucket; ++i) evidence.seconds[i] += static_cast<float>(Widths()[i]);
   evidence.seconds[bucket] += static_cast<float>(seconds - BeginOf(bucket));
@@ -177,7 +180,7 @@ double ReuseHazards::ChanceWithin(ReuseClass of, double age, double seconds) con
 }
 
 void ReuseHazards::WorkOut(std::span<const Waiting> waiting) {
-  std::vector<Evidence> seen = classes_;
+  std::vector<Evidence> seen = lessons_.classes;
   AddWaits(waiting, &seen);
   std::vector<Evidence> families(kReuseFamilies);
   std::vector<Evidence> activities(kReuseActivities);
@@ -207,13 +210,19 @@ void ReuseHazards::WorkOut(std::span<const Waiting> waiting) {
   }
 }
 
+void ReuseHazards::Take(ReuseLessons lessons) {
+  KVT_CHECK(conclusions() == 0 && new_lessons_ == 0);
+  lessons_ = std::move(lessons);
+  WorkOut({});
+}
+
 void ReuseHazards::Conclude(std::span<const Waiting> waiting) {
   WorkOut(waiting);
-  for (Evidence& evidence : classes_) {
+  for (Evidence& evidence : lessons_.classes) {
     for (float& uses : evidence.uses) uses *= kFading;
     for (float& seconds : evidence.seconds) seconds *= kFading;
   }
-  ++conclusions_;
+  ++lessons_.conclusions;
   new_lessons_ = 0;
 }
 

@@ -22,21 +22,26 @@
 #include <span>
 #include <vector>
 
+#include "core/reuse_lessons.h"
 #include "core/reuse_state.h"
 
 namespace kvtier {
 
 class ReuseHazards {
  public:
-  // The first ends at 1 s, the last begins at 15 hours and is open.
-  static constexpr size_t kBuckets = 64;
+  static constexpr size_t kBuckets = kReuseBuckets;
   // A block that waits, as far as it has waited.
   struct Waiting {
     ReuseClass of{};
     double seconds = 0;
   };
 
-  ReuseHazards() : classes_(kReuseClasses), tables_(kReuseClasses) { WorkOut({}); }
+  ReuseHazards() : tables_(kReuseClasses) { WorkOut({}); }
+  // Goes on from what others have learnt, and works out all worths from it. REQUIRES: nothing was
+  // learnt here so far.
+  void Take(ReuseLessons lessons);
+  // Returns what was learnt, for another to Take().
+  const ReuseLessons& lessons() const { return lessons_; }
   // Learns that a block of the class waited `seconds` for its next use; `used` false: then it was
   // watched no longer.
   void Learn(ReuseClass of, double seconds, bool used);
@@ -44,8 +49,9 @@ class ReuseHazards {
   // time only. Costs 0.2 ms, and 0.6 ms if all classes are in use; to be called after each few
   // hundred lessons.
   void Conclude(std::span<const Waiting> waiting);
-  // Calls of Conclude() so far: orders look at their queues anew when that changes.
-  uint64_t conclusions() const { return conclusions_; }
+  // Calls of Conclude() so far, those of the lessons taken included: orders look at their queues
+  // anew when that changes.
+  uint64_t conclusions() const { return lessons_.conclusions; }
   // Lessons since the last Conclude().
   size_t new_lessons() const { return new_lessons_; }
 
@@ -63,10 +69,7 @@ class ReuseHazards {
   static double EndOf(size_t bucket);
 
  private:
-  struct Evidence {
-    std::array<float, kBuckets> uses{};
-    std::array<float, kBuckets> seconds{};  // Waited in that bucket, by all.
-  };
+  using Evidence = HazardEvidence;
   struct Table {
     std::array<float, kBuckets> worths{};
     std::array<uint8_t, kBuckets> ranking{};
@@ -85,9 +88,8 @@ class ReuseHazards {
   static double ExpectedUntil(const Table& table, double age);
   static Table TableFor(const Hazards& hazards);
 
-  std::vector<Evidence> classes_;
+  ReuseLessons lessons_{.classes = std::vector<Evidence>(kReuseClasses)};
   std::vector<Table> tables_;
-  uint64_t conclusions_ = 0;
   size_t new_lessons_ = 0;
 };
 

@@ -16,7 +16,8 @@ namespace kvtier {
 
 // The class of a block: its activity (0 to 2: never used since it came, in the first, second or a
 // later request of its conversation; 3 to 5: used once, 2 to 3 times, more often), whether it ends
-// its request, the gap of its conversation and the reason why the last request ended.
+// its request, the gap of its conversation and the reason why the last request ended. Another
+// meaning of a class is another kReuseLessonsVersion.
 enum class ReuseClass : uint16_t {};
 inline constexpr size_t kReuseActivities = 6;
 inline constexpr size_t kReuseGaps = 6;

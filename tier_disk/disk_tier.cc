@@ -138,6 +138,7 @@ uint64_t DiskTier::capacity_bytes() const {
 uint64_t DiskTier::used_bytes() const { return state_->index.used_bytes(); }
 
 uint64_t DiskTier::manifest_bytes() const { return state_->manifest->memory_bytes(); }
+ReuseHazards* DiskTier::hazards() { return state_->order.hazards(); }
 uint64_t DiskTier::index_bytes() const { return state_->index.memory_bytes(); }
 
 const TierStats& DiskTier::stats() const { return state_->stats; }

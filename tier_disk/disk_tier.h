@@ -25,6 +25,7 @@
 #include "core/byte_workers.h"
 #include "core/eviction_policy.h"
 #include "core/executor.h"
+#include "core/reuse_hazards.h"
 #include "core/task.h"
 #include "core/tier_stats.h"
 #include "tier_disk/cipher/tenant_keys.h"
@@ -149,6 +150,8 @@ class DiskTier final : public DiskResidents {
   // of one block; MarkWarm() is RecordIndex::Touch().
   void NoteUse(const BlockKey& key, const ReuseHint& hint);
   std::optional<BlockKey> MarkWarm(const BlockKey& key);
+  // Returns ReclaimOrder::hazards().
+  ReuseHazards* hazards();
   uint64_t capacity_bytes() const;  // Of all segments but the reserve.
   uint64_t used_bytes() const;      // Of live records, headers included.
   uint64_t index_bytes() const;     // Memory that the index takes.

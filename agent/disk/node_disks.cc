@@ -17,6 +17,7 @@ NodeDisks::NodeDisks(const std::vector<DiskSeam>& disks, const DiskWriteOptions&
   std::vector<DiskSet::Member> members;
   for (const DiskSeam& seam : disks) {
     Member& made = members_.emplace_back();
+    made.id = seam.id;
     made.disk = seam.disk;
     made.watched = std::make_unique<WatchedDisk>(parts.executor, parts.scope, seam.disk);
     made.tier = std::make_unique<DiskTier>(

@@ -66,6 +66,12 @@ class NodeDisks {
   DiskSet* set() const { return set_.get(); }
   DiskAdmission* admission() const { return admission_.get(); }
   DiskPromises* promises() const { return promises_.get(); }
+  // Calls `visit` with the id of each disk and what its order of reclaim learns
+  // (ReclaimOrder::hazards()).
+  template <typename Visit>
+  void ForEachOrder(Visit visit) {
+    for (const Member& member : members_) visit(member.id, member.tier->hazards());
+  }
   // Returns what Open() found.
   const DiskSet::Recovery& recovery() const { return recovery_; }
   void Audit() const;
@@ -73,6 +79,7 @@ class NodeDisks {
  private:
   // Each part is destroyed before what it uses.
   struct Member {
+    DiskId id;
     Disk* disk = nullptr;
     std::unique_ptr<WatchedDisk> watched;
     std::unique_ptr<DiskTier> tier;

@@ -99,6 +99,10 @@ class BlockIndex final : public PinHome {
   std::optional<BlockKey> FirstToLeaveHost(DomainId domain);
   // Returns the order of the domain, its clock moved to the present.
   HostOrder& OrderNow(DomainId domain);
+  // Returns EvictionOrder::hazards() of the domain.
+  ReuseHazards* HazardsOf(DomainId domain) {
+    return host_.at(static_cast<size_t>(domain)).hazards();
+  }
   // Returns what the orders of host memory or of the GPU pools do. REQUIRES: not kDisk.
   EvictionSummary SummaryOf(Tier tier) const;
   // Returns HostOrder::VictimsFor(); `slots` are the domain's.

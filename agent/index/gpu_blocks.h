@@ -79,6 +79,7 @@ class GpuBlocks final : public PinHome {
   uint64_t LastUseOf(const BlockKey& key) const { return order_.LastUseOf(*order_.Find(key)); }
 
   const EvictionOrder& order() const { return order_; }
+  ReuseHazards* hazards() { return order_.hazards(); }
   size_t size() const { return blocks_.size(); }
   // Counts the blocks that host memory does not have. O(blocks).
   size_t blocks_not_in_host() const;

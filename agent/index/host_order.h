@@ -77,6 +77,7 @@ class HostOrder {
   const BlockKey& KeyOf(Place place) const { return order_.KeyOf(place); }
   size_t size() const { return order_.size(); }
   const EvictionOrder& order() const { return order_; }
+  ReuseHazards* hazards() { return order_.hazards(); }
   // Returns the blocks from `*offset` of the arena on, by offset, `blocks` of them at most, and
   // only those that begin less than `bytes` behind the first. Moves `*offset` behind the last of
   // them. Empty: there is none.

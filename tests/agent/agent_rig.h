@@ -43,6 +43,7 @@ class AgentRig {
     uint64_t staging_slots = 0;  // Of each session's region; 0: workers write the arena.
     PeerTransport* transport = nullptr;
     CoordinatorLink* coordinator = nullptr;
+    LessonsStore* lessons = nullptr;
   };
   AgentRig() : AgentRig(Shape()) {}
   explicit AgentRig(const Shape& shape)
@@ -88,7 +89,8 @@ class AgentRig {
                                                       .devices = DevicesOf(shape),
                                                       .binder = shape.binder,
                                                       .transport = shape.transport,
-                                                      .coordinator = shape.coordinator});
+                                                      .coordinator = shape.coordinator,
+                                                      .lessons = shape.lessons});
     KVT_CHECK(created.ok());
     agent = *std::move(created);
     KVT_CHECK(Run(agent->Start()).ok());

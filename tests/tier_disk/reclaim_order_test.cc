@@ -126,6 +126,21 @@ TEST_F(LearntReclaimOrderTest, AContinuationIsASignOfLifeOfTheWholePrefix) {
   EXPECT_EQ(WorthOf(20001), std::nullopt);
 }
 
+// Without lessons it follows LRU, for which a block that nobody touched is worth nothing.
+TEST_F(LearntReclaimOrderTest, AnOrderThatTookLessonsFollowsThemFromTheFirstBlockOn) {
+  PutAndUse({});
+  for (const bool takes : {false, true}) {
+    RecordIndex index(kSegments);
+    ReclaimOrder order(EvictionPolicy::kLearnt, kSegments, &index);
+    order.AdvanceTo(now_);
+    if (takes) order.hazards()->Take(order_->hazards()->lessons());
+    index.Insert({.key = Key(1), .length = kLength}, {.segment = kVictim, .generation = 1});
+    order.NotePut(Key(1));
+    order.BeginReclaim(kVictim);
+    EXPECT_EQ(order.WorthOf(Key(1)).has_value(), takes);
+  }
+}
+
 // An engine that says of what comes back that it will not, and the other way round.
 TEST_F(LearntReclaimOrderTest, WhileLruFindsMoreItIsFollowed) {
   PutAndUse({});

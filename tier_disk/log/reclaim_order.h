@@ -58,6 +58,9 @@ class ReclaimOrder {
   // Returns what a second write of the block is worth beside others; nullopt: it is not worth
   // one. REQUIRES: the block is here.
   std::optional<double> WorthOf(const BlockKey& key) const;
+  // Returns what the order learns from the uses of blocks; null: its policy does not learn. What it
+  // takes over (ReuseHazards::Take) it follows at once.
+  ReuseHazards* hazards() { return learning_ == nullptr ? nullptr : &learning_->hazards; }
   // Aborts when an invariant does not hold.
   void Audit() const;
 

@@ -1,0 +1,91 @@
+#include "agent/index/kept_lessons.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "agent/limits.h"
+#include "core/event.h"
+#include "core/log.h"
+#include "core/reuse_lessons.h"
+
+namespace kvtier {
+
+void KeptLessons::Add(std::string name, ReuseHazards* hazards) {
+  if (hazards != nullptr) orders_.push_back({.name = std::move(name), .hazards = hazards});
+}
+
+uint64_t KeptLessons::Conclusions() const {
+  uint64_t conclusions = 0;
+  for (const Order& order : orders_) conclusions += order.hazards->conclusions();
+  return conclusions;
+}
+
+Task<void> KeptLessons::Load() {
+  if (store_ == nullptr) co_return;
+  const absl::StatusOr<LessonsByOrder> loaded = co_await store_->Load();
+  if (!loaded.ok()) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("orders of eviction learn anew: ", loaded.status().message()));
+    co_return;
+  }
+  size_t taken = 0;
+  absl::Status refused;
+  for (const Order& order : orders_) {
+    const auto found = loaded->find(order.name);
+    if (found == loaded->end()) continue;
+    absl::StatusOr<ReuseLessons> lessons = DecodeReuseLessons(found->second);
+    if (!lessons.ok()) {
+      refused.Update(absl::Status(lessons.status().code(),
+                                  absl::StrCat(order.name, ": ", lessons.status().message())));
+      continue;
+    }
+    order.hazards->Take(*std::move(lessons));
+    ++taken;
+  }
+  kept_conclusions_ = Conclusions();
+  if (taken > 0) {
+    Log(LogLevel::kInfo,
+        absl::StrCat("orders of eviction that go on from what they learnt: ", taken));
+  }
+  if (!refused.ok()) {
+    Log(LogLevel::kWarning, absl::StrCat("orders of eviction learn anew: ", refused.message()));
+  }
+}
+
+Task<void> KeptLessons::Run() {
+  if (store_ == nullptr) co_return;
+  for (bool last = false; !last;) {
+    Event never(executor_);
+    co_await waits_->Until(&never, executor_->Now() + kLessonsInterval);
+    last = waits_->ended();
+    if (Conclusions() != kept_conclusions_) co_await Save();
+  }
+}
+
+Task<void> KeptLessons::Save() {
+  const uint64_t conclusions = Conclusions();
+  LessonsByOrder lessons;
+  for (const Order& order : orders_) {
+    if (order.hazards->conclusions() == 0) continue;
+    lessons.emplace(order.name, EncodeReuseLessons(order.hazards->lessons()));
+    co_await SleepUntil(executor_, executor_->Now());  // Others take their turn.
+  }
+  const absl::Status saved = co_await store_->Save(std::move(lessons));
+  if (saved.ok()) kept_conclusions_ = conclusions;
+  NoteSaved(saved);
+}
+
+void KeptLessons::NoteSaved(const absl::Status& saved) {
+  if (!saved.ok() && !failing_) {
+    Log(LogLevel::kWarning,
+        absl::StrCat("what orders of eviction learn would not outlast a restart now; it is tried "
+                     "again each minute: ",
+                     saved.message()));
+  }
+  if (saved.ok() && failing_) Log(LogLevel::kInfo, "what orders of eviction learn is kept again");
+  failing_ = !saved.ok();
+}
+
+}  // namespace kvtier

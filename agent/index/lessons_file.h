@@ -1,0 +1,43 @@
+// LessonsFile is a LessonsStore in one small file of the node, which may be removed at any time:
+//
+//   magic:8 version:4 orders:4, of each: name's length:2 name | lessons' length:4 lessons
+//   the sum of all that (SummedBytes)
+#ifndef KVTIER_AGENT_INDEX_LESSONS_FILE_H_
+#define KVTIER_AGENT_INDEX_LESSONS_FILE_H_
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "agent/index/lessons_store.h"
+#include "core/byte_workers.h"
+#include "core/task.h"
+
+namespace kvtier {
+
+inline constexpr char kLessonsFileName[] = "eviction_lessons";
+
+class LessonsFile final : public LessonsStore {
+ public:
+  // All reads and writes are done by `workers`, which are not owned. Makes no directory.
+  LessonsFile(ByteWorkers* workers, std::string directory)
+      : workers_(workers), directory_(std::move(directory)) {}
+
+  // A file that is not there is an empty one. Errors of both name the file.
+  Task<absl::StatusOr<LessonsByOrder>> Load() override;
+  Task<absl::Status> Save(LessonsByOrder lessons) override;
+
+ private:
+  // Do it at once, on the thread that calls.
+  absl::StatusOr<LessonsByOrder> Read() const;
+  absl::Status Write(const LessonsByOrder& lessons) const;
+  std::string path() const { return directory_ + "/" + kLessonsFileName; }
+
+  ByteWorkers* const workers_;
+  const std::string directory_;
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_AGENT_INDEX_LESSONS_FILE_H_

@@ -1,0 +1,55 @@
+// ReuseLessons are what ReuseHazards has learnt so far, and their form outside of the process: an
+// order of eviction goes on from what one before it has learnt. Ages are in seconds and no moment
+// is told, so the time from one to the other does not matter.
+//
+//   magic:8 version:4 | families:2 gaps:2 finishes:2 buckets:2 last bucket's beginning, seconds:4
+//   conclusions:8 classes:4, of each: class:2 | uses, seconds: mask of the buckets that are not
+//   zero:8, their values as floats:4 | the sum of all that (SummedBytes)
+//
+// A class that nothing is known of takes no room: of 360 classes some dozens are in use, each with
+// 100 to 500 bytes.
+//
+// Pure.
+#ifndef KVTIER_CORE_REUSE_LESSONS_H_
+#define KVTIER_CORE_REUSE_LESSONS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/reuse_state.h"
+
+namespace kvtier {
+
+// Buckets of age: the first ends at 1 s, the last begins at 13 hours and is open.
+inline constexpr size_t kReuseBuckets = 64;
+// A change of the form, of what a class means or of where a bucket begins bumps it.
+inline constexpr uint32_t kReuseLessonsVersion = 1;
+
+// What is known of one class, by bucket of age.
+struct HazardEvidence {
+  std::array<float, kReuseBuckets> uses{};
+  std::array<float, kReuseBuckets> seconds{};  // Waited in that bucket, by all.
+  friend bool operator==(const HazardEvidence&, const HazardEvidence&) = default;
+};
+
+struct ReuseLessons {
+  uint64_t conclusions = 0;             // Times that worths were worked out from lessons.
+  std::vector<HazardEvidence> classes;  // One for each class.
+  friend bool operator==(const ReuseLessons&, const ReuseLessons&) = default;
+};
+
+// REQUIRES: each class has its evidence.
+std::string EncodeReuseLessons(const ReuseLessons& lessons);
+// Returns what was encoded. All of it or nothing is believed. Errors: kDataLoss, the bytes do not
+// prove themselves or say what cannot have been learnt; kFailedPrecondition, another version wrote
+// them, or one with other classes or buckets.
+absl::StatusOr<ReuseLessons> DecodeReuseLessons(absl::string_view bytes);
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_REUSE_LESSONS_H_
