@@ -72,6 +72,7 @@ Agent::Agent(Options options, const Seams& seams, Memory memory)
               .stats = &stats_.offload}),
       index_({.domains = host_->domain_count(),
               .host_eviction = options_.eviction.host,
+              .attention_bytes = options_.attention_bytes,
               .clock = executor_,
               .changes = &changes_,
               .disks = disks_.set()}),

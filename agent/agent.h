@@ -61,6 +61,7 @@ class Agent {
     uint64_t slab_bytes = uint64_t{64} << 20;
     uint64_t staging_bytes = 0;  // Size of each session's region; 0: workers write the arena.
     EvictionPolicies eviction;
+    uint64_t attention_bytes = 0;  // AgentConfig.
     DiskWriteOptions disk_writes;
     uint64_t scrub_bytes_per_second = 0;       // Rate of each disk; 0: only when asked.
     uint64_t host_scrub_bytes_per_second = 0;  // Rate of host memory; 0: it is not scrubbed.

@@ -48,6 +48,9 @@ struct AgentConfig {
   bool disk_buffered = false;                    // Page cache and fdatasync instead of O_DIRECT.
   uint64_t segment_bytes = uint64_t{256} << 20;  // Unit of reclaim; >= 2 slabs' block.
   EvictionPolicies eviction;                     // Order in which blocks leave each tier.
+  // KV of one worker in front of a block at which attention costs as much as all else that computes
+  // the block; 0: the order of host memory takes all blocks to cost the same.
+  uint64_t attention_bytes = 0;
   // Directory of the file in which what the orders have learnt outlasts a restart; empty: the first
   // of `disk_dirs` or, without one, `socket_dir`.
   std::string lessons_dir;

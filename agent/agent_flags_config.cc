@@ -100,6 +100,7 @@ ABSL_FLAG(kvtier::EvictionPolicy, host_eviction, kvtier::EvictionPolicies().host
 ABSL_FLAG(kvtier::EvictionPolicy, gpu_eviction, kvtier::EvictionPolicies().gpu, "Order in which blocks leave the GPU pool: as --host_eviction.");
 ABSL_FLAG(kvtier::EvictionPolicy, disk_eviction, kvtier::EvictionPolicies().disk, "What a disk keeps when it frees its oldest segment: learnt (what is likelier to be used than most; lru where that finds more), lru (what was used since it was written), fifo (nothing) or priority (as lru, the highest priority first).");
 ABSL_FLAG(std::string, lessons_dir, "", "Directory of the file eviction_lessons: what the learnt orders know, so that a restarted agent goes on from it; empty: the first --disk_dir, or --socket_dir where there is no disk.");
+ABSL_FLAG(kvtier::ByteSize, attention_bytes, {0}, "KV of one worker in front of a block at which attention costs as much as all else that computes the block: --host_eviction=learnt keeps what costs more. 0: blocks cost the same wherever they are in a prompt.");
 ABSL_FLAG(kvtier::ByteSize, host_bytes, {uint64_t{1} << 30}, "Host memory for blocks, touched at start.");
 ABSL_FLAG(kvtier::ByteSize, slab_bytes, {uint64_t{64} << 20}, "Largest block, and the unit that block sizes share.");
 ABSL_FLAG(kvtier::WorkerMemory, worker_memory, kvtier::AgentConfig().worker_memory, "Where workers write host blocks: direct (in their tenant's arena) or staged (in a region of each session, which the agent copies at commit), for workers that are not trusted.");
@@ -135,6 +136,7 @@ absl::StatusOr<AgentConfig> ConfigFromFlags() {
       .advertise = absl::GetFlag(FLAGS_advertise),
       .coordinator = absl::GetFlag(FLAGS_coordinator),
       .locate_grace = absl::GetFlag(FLAGS_locate_grace),
+      .attention_bytes = absl::GetFlag(FLAGS_attention_bytes).bytes,
       .host_bytes = absl::GetFlag(FLAGS_host_bytes).bytes,
       .slab_bytes = absl::GetFlag(FLAGS_slab_bytes).bytes,
       .worker_memory = absl::GetFlag(FLAGS_worker_memory),

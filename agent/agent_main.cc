@@ -177,6 +177,7 @@ absl::Status Run(const AgentConfig& config, const sigset_t& signals) {
                      .staging_bytes =
                          config.worker_memory == WorkerMemory::kStaged ? config.staging_bytes : 0,
                      .eviction = config.eviction,
+                     .attention_bytes = config.attention_bytes,
                      .disk_writes = config.disk_writes,
                      .scrub_bytes_per_second = config.scrub_bytes_per_second,
                      .host_scrub_bytes_per_second = config.host_scrub_bytes_per_second,

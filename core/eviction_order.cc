@@ -24,9 +24,9 @@ bool IsAsked(Arrival arrival) { return arrival != Arrival::kPrefetched; }
 
 }  // namespace
 
-EvictionOrder::EvictionOrder(EvictionPolicy policy, uint32_t attention_tokens)
+EvictionOrder::EvictionOrder(EvictionPolicy policy, uint64_t attention_length)
     : policy_(policy),
-      attention_tokens_(attention_tokens),
+      attention_length_(attention_length),
       numbers_(&places_),
       learning_(policy == EvictionPolicy::kLearnt ? std::make_unique<Learning>() : nullptr),
       queues_(learning_ == nullptr ? nullptr : &learning_->hazards),
@@ -148,11 +148,12 @@ ReuseState EvictionOrder::StateFor(const Newcomer& newcomer) const {
   state.touch_to_come =
       newcomer.arrival == Arrival::kAskedFor || newcomer.arrival == Arrival::kFromPeer ? 1 : 0;
   state.Take(newcomer.hint);
-  if (attention_tokens_ > 0 && newcomer.parent.has_value()) {
+  if (attention_length_ > 0 && newcomer.parent.has_value()) {
     const uint32_t parent = numbers_.Find(*newcomer.parent);
     const bool is_known = parent != kNone && places_[parent].is_member != 0;
-    state.GrowDepth(is_known ? places_[parent].state.depth_cost : 0, newcomer.tokens,
-                    attention_tokens_, newcomer.key.lo);
+    state.GrowDepth(is_known ? places_[parent].state.depth_cost : 0,
+                    static_cast<double>(newcomer.length) / static_cast<double>(attention_length_),
+                    newcomer.key.lo);
   }
   return state;
 }

@@ -67,12 +67,12 @@ class EvictionOrder {
     ReuseHint hint{};
     uint32_t group = 0;
     uint32_t followers = 0;  // Blocks of the same request that continue it.
-    uint32_t tokens = 0;     // Tokens of the block; 0: unknown.
+    uint64_t length = 0;     // Of the block, in the unit of `attention_length`.
   };
 
-  // `attention_tokens` is the context, in tokens, at which attention costs a token as much as all
-  // else; 0: what a block costs does not depend on its place.
-  explicit EvictionOrder(EvictionPolicy policy, uint32_t attention_tokens = 0);
+  // `attention_length` is the length of a prefix, in bytes or in any other unit, behind which
+  // attention costs as much as all else that computes a block; 0: a block costs the same anywhere.
+  explicit EvictionOrder(EvictionPolicy policy, uint64_t attention_length = 0);
   EvictionOrder(EvictionOrder&&) = delete;
 
   // Moves the order's clock, which stands still between calls and never goes back.
@@ -261,7 +261,7 @@ class EvictionOrder {
   WorthQueues::Walk WalkOut() { return {&queues_, ranked(), now_}; }
 
   const EvictionPolicy policy_;
-  const uint32_t attention_tokens_;
+  const uint64_t attention_length_;
   absl::Time began_ = absl::InfiniteFuture();
   Moment now_ = 1;
   size_t size_ = 0;

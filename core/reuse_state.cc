@@ -47,15 +47,14 @@ int8_t ReuseState::Cost() const {
   return static_cast<int8_t>(static_cast<int>(depth_cost) + (is_below != 0 ? kBelowCost : 0));
 }
 
-void ReuseState::GrowDepth(uint32_t parent_cost, double tokens, double attention_tokens,
-                           uint64_t key_hash) {
+void ReuseState::GrowDepth(uint32_t parent_cost, double length, uint64_t key_hash) {
   depth_cost = parent_cost;
   if (depth_cost == kMaxDepthCost) return;
-  // A block behind n tokens costs 1 + n / attention_tokens, which is rounded to half doublings.
+  // A block behind a prefix of n such lengths costs 1 + n, which is rounded to half doublings.
   const auto end = [](double steps) { return std::exp2((steps + 0.5) / 2) - 1; };
   const double begin = depth_cost == 0 ? 0 : end(depth_cost - 1.0);
-  const double stretch = (end(depth_cost) - begin) * attention_tokens;
-  if (static_cast<double>(key_hash) * 0x1p-64 * stretch < tokens) ++depth_cost;
+  const double step = end(depth_cost) - begin;
+  if (static_cast<double>(key_hash) * 0x1p-64 * step < length) ++depth_cost;
 }
 
 void ReuseState::Use(double seconds) {

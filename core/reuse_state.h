@@ -56,11 +56,11 @@ struct ReuseState {
   // Returns what bringing the block back would cost, as a power of the square root of 2: the more,
   // the deeper in its prefix it is, and a quarter of that where the tier below has it.
   int8_t Cost() const;
-  // Takes the depth of a block of so many tokens from that of its parent, where attention costs as
-  // much as all else at `attention_tokens` tokens of context. `key_hash` says when a step is due:
-  // on average where the cost has grown by one, for a count of tokens would take 3 bytes (Morris,
-  // 1978).
-  void GrowDepth(uint32_t parent_cost, double tokens, double attention_tokens, uint64_t key_hash);
+  // Sets the cost of the depth of a block from that of its parent. `length` is that of the block,
+  // in lengths of a prefix behind which attention costs as much as all else. `key_hash` decides
+  // whether it is one step more, so that the cost grows as fast as the prefix on average: to count
+  // the length itself would take 3 bytes a block (Morris, 1978).
+  void GrowDepth(uint32_t parent_cost, double length, uint64_t key_hash);
   // Counts one use, `seconds` after the last one.
   void Use(double seconds);
   // Takes over what the engine says of the request that uses or brings the block.

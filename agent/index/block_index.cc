@@ -12,14 +12,22 @@ namespace kvtier {
 BlockIndex::BlockIndex(const Parts& parts)
     : PinHome(Tier::kHost), parts_(parts), erasures_(parts.domains) {
   for (size_t domain = 0; domain < parts.domains; ++domain) {
-    host_.emplace_back(parts.host_eviction);
+    host_.emplace_back(parts.host_eviction, parts.attention_bytes);
   }
+  if (parts.disks != nullptr) parts.changes->Follow(&disk_follower_);
 }
 
 HostOrder& BlockIndex::OrderNow(DomainId domain) {
   HostOrder& order = host_.at(static_cast<size_t>(domain));
   order.AdvanceTo(parts_.clock->Now());
   return order;
+}
+
+void BlockIndex::DiskFollower::OnChange(const BlockChange& change) {
+  if (change.delta.tier != Tier::kDisk) return;
+  const HostBlock* const block = index_->Find(change.delta.key);
+  if (block == nullptr) return;
+  index_->OrderOf(*block).NoteBelow(block->place, change.delta.kind == Delta::Kind::kAdd);
 }
 
 void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arrival,
@@ -34,6 +42,7 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arriv
   block.slot = std::move(slot);
   const DomainId domain = block.slot.domain();
   block.place = OrderNow(domain).Insert(meta, block.slot, arrival, hint);
+  if (In(Tier::kDisk, meta.key)) OrderOf(block).NoteBelow(block.place, true);
   reuse_facts_.Tell(
       {.kind = ReuseFact::Kind::kArrival, .key = meta.key, .arrival = arrival, .hint = hint});
   parts_.changes->Tell({.delta = {.kind = Delta::Kind::kAdd, .tier = Tier::kHost, .key = meta.key},

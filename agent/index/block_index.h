@@ -49,6 +49,7 @@ class BlockIndex final : public PinHome {
   struct Parts {
     size_t domains = 1;  // Number of host domains; each has its own HostOrder.
     EvictionPolicy host_eviction = EvictionPolicy::kLearnt;
+    uint64_t attention_bytes = 0;  // Of the orders of host memory: EvictionOrder.
     const Clock* clock = nullptr;
     BlockChanges* changes = nullptr;
     DiskResidents* disks = nullptr;  // Null: no disk tier.
@@ -132,6 +133,15 @@ class BlockIndex final : public PinHome {
   void Audit() const;
 
  private:
+  // DiskFollower tells the orders which blocks of host memory a disk has, too.
+  class DiskFollower final : public BlockFollower {
+   public:
+    explicit DiskFollower(BlockIndex* index) : index_(index) {}
+    void OnChange(const BlockChange& change) override;
+
+   private:
+    BlockIndex* const index_;
+  };
   HostOrder& OrderOf(const HostBlock& block) {
     return host_.at(static_cast<size_t>(block.slot.domain()));
   }
@@ -144,6 +154,7 @@ class BlockIndex final : public PinHome {
   std::vector<uint64_t> erasures_;                   // By domain.
   std::vector<GpuBlocks*> pools_;
   ReuseFacts reuse_facts_;
+  DiskFollower disk_follower_{this};
 };
 
 }  // namespace kvtier

@@ -18,7 +18,8 @@ HostOrder::Place HostOrder::Insert(const BlockMeta& meta, const HostSlot& slot, 
                                      .parent = meta.parent,
                                      .arrival = arrival,
                                      .hint = hint,
-                                     .group = SizeOf(slot.slot_bytes()).group});
+                                     .group = SizeOf(slot.slot_bytes()).group,
+                                     .length = meta.length});
   if (slot.slab() >= slabs_.size()) slabs_.resize(slot.slab() + 1);
   Slab& slab = slabs_[slot.slab()];
   if (slab.blocks++ == 0) {
@@ -37,7 +38,8 @@ EvictionOrder::Newcomer HostOrder::InOrder(const Newcomer& newcomer) {
           .parent = newcomer.meta->parent,
           .hint = newcomer.hint,
           .group = SizeOf(newcomer.slot_bytes).group,
-          .followers = newcomer.followers};
+          .followers = newcomer.followers,
+          .length = newcomer.meta->length};
 }
 
 void HostOrder::Touch(Place place, const HostSlot& slot, const ReuseHint& hint) {

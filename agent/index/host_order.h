@@ -41,7 +41,9 @@ class HostOrder {
   // A block's place in the order, which it keeps until Erase().
   using Place = EvictionOrder::Place;
 
-  explicit HostOrder(EvictionPolicy policy) : order_(policy) {}
+  // `attention_bytes` is EvictionOrder's `attention_length`.
+  explicit HostOrder(EvictionPolicy policy, uint64_t attention_bytes = 0)
+      : order_(policy, attention_bytes) {}
 
   // Moves the clock of the order; it stands still between calls.
   void AdvanceTo(absl::Time now) { order_.AdvanceTo(now); }
@@ -68,6 +70,7 @@ class HostOrder {
   void Touch(Place place, const HostSlot& slot, const ReuseHint& hint);
   // Takes note of what the engine says of the block's next use, which is no use of it.
   void Advise(Place place, const ReuseHint& hint) { order_.Advise(place, hint); }
+  void NoteBelow(Place place, bool is_below) { order_.NoteBelow(place, is_below); }
   // Returns whether the block had been set aside since its last use.
   bool Erase(Place place, const HostSlot& slot);
   // Held blocks never leave. Holds do not nest.

@@ -38,7 +38,7 @@ void OrderCache::TakeIn(const TraceRequest& request) {
   for (size_t i = 0; i < request.blocks.size(); ++i) {
     if (Contains(request.blocks[i])) continue;
     EvictionOrder::Newcomer newcomer{
-        .key = KeyOf(request.blocks[i]), .hint = hint, .tokens = kTokensPerBlock};
+        .key = KeyOf(request.blocks[i]), .hint = hint, .length = kTokensPerBlock};
     if (i > 0) newcomer.parent = KeyOf(request.blocks[i - 1]);
     newcomer.followers = static_cast<uint32_t>(request.blocks.size() - i - 1);
     if (size() == capacity()) {

@@ -80,7 +80,7 @@ TEST(FlatCachesTest, EveryPolicyCountsWhatItTakesInAndNamesWhatLeaves) {
   for (const Policy& policy : Policies()) {
     for (const size_t capacity : {1, 7, 50}) {
       SCOPED_TRACE(std::string(policy.name) + " " + std::to_string(capacity));
-      const auto cache = policy.make(trace, capacity);
+      const auto cache = policy.make(trace, capacity, 0);
       std::set<uint32_t> held;
       uint64_t insertions = 0;
       for (const TraceRequest& request : trace.requests) {

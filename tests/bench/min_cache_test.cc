@@ -75,7 +75,7 @@ TEST(MinCacheTest, NoPolicyHitsMore) {
     MinCache bound(trace, capacity);
     const int most = HitsOfCache(trace, &bound);
     for (const Policy& policy : Policies()) {
-      EXPECT_LE(HitsOfCache(trace, policy.make(trace, capacity).get()), most) << policy.name;
+      EXPECT_LE(HitsOfCache(trace, policy.make(trace, capacity, 0).get()), most) << policy.name;
     }
   }
 }

@@ -16,7 +16,7 @@ constexpr size_t kBlocks = sizeof(kLetters) - 1;
 TEST(TwoTierCacheTest, WhatHostMemoryDoesNotKeepIsServedFromDisk) {
   const Trace trace = TraceOfLetters(absl::StrCat(kLetters, kLetters));
   for (const Policy& policy : Policies()) {
-    const auto host = policy.make(trace, 5);
+    const auto host = policy.make(trace, 5, 0);
     LruDisk disk(trace, kBlocks);
     WriteBudget no_limit({});
     Admission admission({.policy = WritePolicy::kAll,

@@ -64,7 +64,7 @@ TEST(WorkloadsTest, TurnsOfASessionContinueOneAnother) {
     std::map<uint32_t, const TraceRequest*> last;
     for (const TraceRequest& request : trace.requests) {
       const TraceRequest*& before = last[request.hint->conversation];
-      ASSERT_EQ(request.hint->turn, before == nullptr ? 0 : before->hint->turn + 1);
+      ASSERT_EQ(request.hint->turn, before == nullptr ? 0 : *before->hint->turn + 1);
       if (before != nullptr) {
         ASSERT_GE(request.blocks.size(), before->blocks.size());
         ASSERT_TRUE(std::ranges::equal(before->blocks,

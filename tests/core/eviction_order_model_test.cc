@@ -116,7 +116,9 @@ class EvictionOrderModel : public ::testing::TestWithParam<std::tuple<EvictionPo
 
   void SetUp() override { std::printf("seed %d\n", static_cast<int>(std::get<1>(GetParam()))); }
   uint64_t Below(uint64_t bound) { return random_() % bound; }
-  ReuseHint AnyHint() { return {.priority = static_cast<uint8_t>(50 + Below(3))}; }
+  ReuseHint AnyHint() {
+    return {.conversation = Below(4), .priority = static_cast<uint8_t>(50 + Below(3))};
+  }
 
   void Insert(uint64_t number) {
     EvictionOrder::Newcomer newcomer = NumberedOrder::Comes(number);
@@ -133,7 +135,10 @@ class EvictionOrderModel : public ::testing::TestWithParam<std::tuple<EvictionPo
   void Change(PlainOrder::Member* member) {
     const uint64_t number = member->number;
     const ReuseHint hint = AnyHint();
-    switch (Below(5)) {
+    switch (Below(6)) {
+      case 5:
+        order_->NoteBelow(order_.At(number), Below(2) == 0);
+        return;
       case 0:
         plain_.Advise(number, hint.priority);
         order_->Advise(order_.At(number), hint);

@@ -190,6 +190,125 @@ TEST_F(LearntOrderTest, PriorityDecidesBetweenBlocksAlike) {
   EXPECT_EQ(order_.EraseDownTo(0), (Numbers{40, 50, 60}));
 }
 
+// A conversation of blocks 1 to 4 goes on from its second block, as one does whose history was
+// rewritten.
+class BranchTest : public LearntOrderTest {
+ protected:
+  static constexpr ReuseHint kConversation{.conversation = 7};
+
+  void Put(uint64_t number, std::optional<uint64_t> parent, const ReuseHint& hint = kConversation) {
+    EvictionOrder::Newcomer newcomer = NumberedOrder::Comes(number, parent);
+    newcomer.hint = hint;
+    order_->Insert(newcomer);
+  }
+  void PutConversation() {
+    Put(1, std::nullopt);
+    for (uint64_t number = 2; number <= 4; ++number) Put(number, number - 1);
+  }
+  bool IsLeftBehind(uint64_t number) { return order_.StateOf(number).left_behind != 0; }
+};
+
+TEST_F(BranchTest, AConversationLeavesTheBranchBehindThatItDoesNotGoOnFrom) {
+  PutConversation();
+  Put(10, 4);
+  for (const uint64_t number : {1, 2, 3, 4, 10}) EXPECT_FALSE(IsLeftBehind(number)) << number;
+  Put(21, 2);
+  Put(22, 21);
+  for (const uint64_t number : {3, 4, 10}) EXPECT_TRUE(IsLeftBehind(number)) << number;
+  for (const uint64_t number : {1, 2, 21, 22}) EXPECT_FALSE(IsLeftBehind(number)) << number;
+  order_->Audit();
+  order_.Insert(30);
+  EXPECT_EQ(order_.EraseDownTo(5), (Numbers{10, 4, 3})) << "before all others";
+}
+
+TEST_F(BranchTest, WhatAnotherConversationGoesOnFromIsNotLeftBehind) {
+  PutConversation();
+  Put(31, 3, {.conversation = 8});
+  Put(21, 2);
+  EXPECT_TRUE(IsLeftBehind(4));
+  EXPECT_FALSE(IsLeftBehind(3));
+  EXPECT_FALSE(IsLeftBehind(31));
+}
+
+TEST_F(BranchTest, ABranchThatIsUsedAgainIsNotLeftBehind) {
+  PutConversation();
+  Put(21, 2);
+  ASSERT_TRUE(IsLeftBehind(4));
+  order_.Touch(4);
+  EXPECT_FALSE(IsLeftBehind(4));
+  EXPECT_TRUE(IsLeftBehind(3));
+}
+
+TEST_F(BranchTest, ABlockThatWasMissingAndComesBackLeavesNothingBehind) {
+  Put(1, std::nullopt);
+  for (uint64_t number = 3; number <= 4; ++number) Put(number, number - 1);
+  Put(2, 1);
+  for (const uint64_t number : {1, 2, 3, 4}) EXPECT_FALSE(IsLeftBehind(number)) << number;
+}
+
+TEST_F(BranchTest, WithoutAnIdNothingIsLeftBehind) {
+  Put(1, std::nullopt, {});
+  Put(2, 1, {});
+  Put(3, 1, {});
+  EXPECT_FALSE(IsLeftBehind(2));
+}
+
+TEST_F(BranchTest, AThousandBlocksAreLeftBehindAtATime) {
+  Put(1, std::nullopt);
+  for (uint64_t number = 2; number <= 2000; ++number) Put(number, number - 1);
+  Put(5000, 1);
+  EXPECT_TRUE(IsLeftBehind(2000));
+  EXPECT_TRUE(IsLeftBehind(977));
+  EXPECT_FALSE(IsLeftBehind(976));
+}
+
+TEST_F(LearntOrderTest, OfBlocksAlikeTheOneThatTheTierBelowHasLeavesFirst) {
+  for (uint64_t number = 1; number <= 4; ++number) order_.Insert(number);
+  order_->NoteBelow(order_.At(3), true);
+  order_->NoteBelow(order_.At(2), true);
+  order_->NoteBelow(order_.At(2), false);
+  order_->Audit();
+  EXPECT_EQ(order_.EraseDownTo(0), (Numbers{3, 1, 2, 4}));
+}
+
+TEST_F(LearntOrderTest, WhatIsSetAsideStaysSoWhenTheTierBelowHasIt) {
+  for (uint64_t number = 1; number <= 3; ++number) order_.Insert(number);
+  ASSERT_EQ(order_.SetNextAside(), 1u);
+  order_->NoteBelow(order_.At(1), true);
+  order_->NoteBelow(order_.At(2), true);
+  EXPECT_EQ(order_->aside(0), 1u);
+  order_->Audit();
+  EXPECT_EQ(order_.EraseDownTo(0), (Numbers{1, 2, 3}));
+}
+
+TEST_F(LearntOrderTest, WhatItCostsToBringABlockBackMakesNoDifferenceToAdmission) {
+  InsertUsed(1, 1);
+  for (const bool is_below : {true, false}) {
+    order_->NoteBelow(order_.At(1), is_below);
+    EXPECT_FALSE(order_->Admits(NumberedOrder::Comes(2)));
+  }
+}
+
+TEST(DepthTest, ABlockCostsMoreTheDeeperItIsWhereTheOrderKnowsWhatAttentionCosts) {
+  for (const uint64_t attention_length : {0, 20}) {
+    EvictionOrder order(EvictionPolicy::kLearnt, attention_length);
+    const auto put = [&](uint64_t number, std::optional<uint64_t> parent) {
+      EvictionOrder::Newcomer newcomer = NumberedOrder::Comes(number, parent);
+      newcomer.length = 1;
+      return order.StateOf(order.Insert(newcomer)).Cost();
+    };
+    int cost = put(1, std::nullopt);
+    EXPECT_EQ(cost, 0);
+    for (uint64_t number = 2; number <= 100; ++number) cost = put(number, number - 1);
+    if (attention_length == 0) {
+      EXPECT_EQ(cost, 0);
+    } else {
+      EXPECT_GE(cost, 3);
+    }
+    order.Audit();
+  }
+}
+
 TEST_F(LearntOrderTest, AdviceSaysWhyTheRequestEndedAndIsNoUse) {
   order_.Insert(1);
   const Moment last = order_->LastUseOf(order_.At(1));
@@ -354,7 +473,10 @@ TEST_P(LearntOrderModel, SeveralVictimsAreThoseThatWouldLeaveOneAfterTheOther) {
     // Trees, whose members come and are used in any order.
     for (int i = 0; i < 60; ++i, ++next) {
       const uint64_t parent = next - std::min(next, random() % 50);
-      order.Insert(next, parent == next || parent == 0 ? std::nullopt : std::optional(parent));
+      auto newcomer = NumberedOrder::Comes(
+          next, parent == next || parent == 0 ? std::nullopt : std::optional(parent));
+      newcomer.hint.conversation = random() % 8;
+      order->NoteBelow(order->Insert(newcomer), random() % 2 == 0);
       const uint64_t used = next - std::min(next, random() % 80);
       if (order.Contains(used)) order.Touch(used);
       order.Wait(absl::Milliseconds(random() % 4000));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <random>
 #include <set>
 
 namespace kvtier {
@@ -92,6 +94,49 @@ TEST(ReuseStateTest, WhatWillNotReturnWeighsLessThanAnyPriority) {
   ReuseState ended;
   ended.Take({.will_not_return = true, .priority = kMaxPriority});
   EXPECT_LT(ended.Weight(), lowest.Weight());
+}
+
+TEST(ReuseStateTest, WhatWasLeftBehindWeighsASixteenthUntilItIsUsed) {
+  ReuseState state;
+  state.left_behind = 1;
+  EXPECT_EQ(state.Weight(), -8);
+  state.TakeAdvice({});
+  EXPECT_EQ(state.Weight(), -8) << "advice is no use";
+  state.Take({});
+  EXPECT_EQ(state.Weight(), 0);
+  state.left_behind = 1;
+  EXPECT_EQ(state.OfChild().left_behind, 0u);
+}
+
+TEST(ReuseStateTest, WhatTheTierBelowHasCostsAQuarter) {
+  ReuseState state;
+  EXPECT_EQ(state.Cost(), 0);
+  state.is_below = 1;
+  EXPECT_EQ(state.Cost(), -4);
+  state.depth_cost = 7;
+  EXPECT_EQ(state.Cost(), 3);
+}
+
+// Chains of blocks that are a hundredth as long as the prefix at which the cost has doubled.
+TEST(ReuseStateTest, TheCostOfADepthGrowsAsThePrefixDoes) {
+  std::mt19937_64 random(1);
+  constexpr int kChains = 2000;
+  for (const int blocks : {1, 10, 50, 100, 300, 1000}) {
+    double sum = 0;
+    for (int chain = 0; chain < kChains; ++chain) {
+      ReuseState state;
+      for (int i = 0; i < blocks; ++i) state.GrowDepth(state.depth_cost, 0.01, random());
+      sum += state.depth_cost;
+    }
+    const double expected = 2 * std::log2(1 + blocks * 0.01);
+    EXPECT_NEAR(sum / kChains, expected, 0.5) << blocks;
+  }
+}
+
+TEST(ReuseStateTest, TheCostOfADepthEndsAtSeven) {
+  ReuseState state;
+  for (int i = 0; i < 20; ++i) state.GrowDepth(state.depth_cost, 1e9, 5);
+  EXPECT_EQ(state.depth_cost, 7u);
 }
 
 TEST(ReuseStateTest, TheEngineNamesTheTurnOfTheRequestThatBroughtTheBlock) {

@@ -141,6 +141,23 @@ TEST_F(LearntReclaimOrderTest, AnOrderThatTookLessonsFollowsThemFromTheFirstBloc
   }
 }
 
+TEST_F(LearntReclaimOrderTest, WhatARestartFoundIsWorthASecondWriteWhenSomebodyAskedForIt) {
+  PutAndUse({});
+  RecordIndex index(kSegments);
+  ReclaimOrder order(EvictionPolicy::kLearnt, kSegments, &index);
+  order.AdvanceTo(now_);
+  order.hazards()->Take(order_->hazards()->lessons());
+  for (uint64_t number = 0; number < 4; ++number) {
+    index.Insert({.key = Key(number), .length = kLength},
+                 {.segment = kVictim, .generation = 1, .offset = number * RecordBytes(kLength)});
+  }
+  order.AdvanceTo(now_ + kPause);
+  for (int use = 0; use < 2; ++use) order.NoteUse(Key(2), {});
+  order.BeginReclaim(kVictim);
+  EXPECT_NE(order.WorthOf(Key(2)), std::nullopt);
+  EXPECT_EQ(order.WorthOf(Key(1)), std::nullopt);
+}
+
 // An engine that says of what comes back that it will not, and the other way round.
 TEST_F(LearntReclaimOrderTest, WhileLruFindsMoreItIsFollowed) {
   PutAndUse({});

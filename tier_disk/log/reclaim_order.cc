@@ -21,6 +21,9 @@ constexpr double kMinRoundSeconds = 1;
 // Blocks with so many descendants of the same request below them say so (ReuseState::height).
 constexpr uint32_t kMaxHeight = 2;
 
+// Returns whether anything is known of the uses of the block.
+bool IsKnown(const BlockUse& use) { return use.last_second != 0; }
+
 }  // namespace
 
 ReclaimOrder::ReclaimOrder(EvictionPolicy policy, uint32_t segments, RecordIndex* index)
@@ -62,7 +65,8 @@ void ReclaimOrder::NotePut(const BlockKey& key) {
 void ReclaimOrder::NoteUse(const BlockKey& key, const ReuseHint& hint) {
   BlockUse* const use = index_->UseOf(key);
   if (use == nullptr) return;
-  const uint32_t before = std::exchange(use->last_second, SecondNow());
+  const uint32_t before = IsKnown(*use) ? use->last_second : 1;  // The start.
+  use->last_second = SecondNow();
   use->state.Use(use->last_second - before);
   use->state.Take(hint);
   Teach(key, use->state);
@@ -93,11 +97,19 @@ void ReclaimOrder::BeginReclaim(SegmentId victim) {
   learning_->sample.Full(index_->size());
   learning_->round_seconds = std::max(SecondsBetween(before, now_), kMinRoundSeconds);
   double sum = 0;
-  for (const BlockKey& key : keys) sum += ChanceOf(*index_->UseOf(key));
-  const double mean = sum / static_cast<double>(keys.size());
-  double& mean_chance = learning_->mean_chance;
-  mean_chance = mean_chance == 0 ? mean : mean_chance + kNewestSegment * (mean - mean_chance);
-  learning_->bar = std::max(kOfMean * mean_chance, kOfPut * ChanceOfPuts());
+  size_t known = 0;
+  for (const BlockKey& key : keys) {
+    const BlockUse& use = *index_->UseOf(key);
+    if (!IsKnown(use)) continue;
+    sum += ChanceOf(use);
+    ++known;
+  }
+  if (known > 0) {
+    const double mean = sum / static_cast<double>(known);
+    double& mean_chance = learning_->mean_chance;
+    mean_chance = mean_chance == 0 ? mean : mean_chance + kNewestSegment * (mean - mean_chance);
+  }
+  learning_->bar = std::max(kOfMean * learning_->mean_chance, kOfPut * ChanceOfPuts());
   for (float& puts : learning_->puts) puts *= kFading;
 }
 
@@ -111,6 +123,7 @@ std::optional<double> ReclaimOrder::WorthOf(const BlockKey& key) const {
   const BlockUse& use = *index_->UseOf(key);
   switch (followed()) {
     case EvictionPolicy::kLearnt: {
+      if (!IsKnown(use)) break;
       const double chance = ChanceOf(use);
       if (chance < learning_->bar) return std::nullopt;
       return chance;

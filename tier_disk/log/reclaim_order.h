@@ -13,8 +13,8 @@
 //     every round shorter.
 // ReuseSample teaches the chances. Until it has, and while it says that LRU finds more, LRU it is.
 //
-// The states of blocks that a restart found are not known: they count as new blocks last used at
-// the start.
+// Of blocks that a restart found nothing is known: until somebody asks for one, it is worth a second
+// write to LRU alone.
 //
 // Pure bookkeeping: no I/O; AdvanceTo() brings the time. Executor thread only. Memory: 8 bytes a
 // segment, and for the learnt order some 2.5 MB.
@@ -83,7 +83,8 @@ class ReclaimOrder {
   double ChanceOfPuts() const;
   // The block was asked for now.
   void Teach(const BlockKey& key, const ReuseState& state);
-  uint32_t SecondNow() const { return static_cast<uint32_t>(now_ / 1'000'000); }
+  // Returns the second of the present, which is not 0.
+  uint32_t SecondNow() const { return static_cast<uint32_t>(now_ / 1'000'000) + 1; }
 
   const EvictionPolicy policy_;
   RecordIndex* const index_;  // Not owned.

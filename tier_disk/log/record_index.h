@@ -37,7 +37,8 @@ namespace kvtier {
 // What is remembered of the uses of one block.
 struct BlockUse {
   ReuseState state;
-  uint32_t last_second = 0;  // Second of its last use, by the clock of whoever writes it here.
+  // Second of its last use, by the clock of whoever writes it here; 0: unknown.
+  uint32_t last_second = 0;
 };
 
 class RecordIndex {
