@@ -179,8 +179,7 @@ Task<void> RecoveryProof::AwaitOffload(SimNode* node) {
   while (node->pending_offloads() > 0 && world_.executor->Now() < until) {
     co_await SleepUntil(world_.executor, world_.executor->Now() + kProofPoll);
   }
-  world_.oracle->Expect(node->pending_offloads() == 0,
-                        "after the faults, offload does not end");
+  world_.oracle->Expect(node->pending_offloads() == 0, "after the faults, offload does not end");
 }
 
 Task<void> RecoveryProof::AwaitService(SimNode* node) {

@@ -4,9 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "agent/flows/onboard_parts.h"
 #include "agent/limits.h"
-#include "core/status_macros.h"
+#include "tests/sim/service_flows.h"
 #include "tests/sim/workload.h"
 #include "tests/testing/blocks.h"
 
@@ -20,33 +19,6 @@ constexpr absl::Duration kPutTimeout = absl::Seconds(2);
 template <typename T>
 uint64_t CodeOf(const absl::StatusOr<T>& result) {
   return static_cast<uint64_t>(result.status().code());
-}
-
-// Takes all parts of an onboard, and returns them as one, with the deadline of the first: it is the
-// earliest.
-Task<absl::StatusOr<Onboarded>> OnboardInParts(Onboarder* onboarder, OnboardRequest request) {
-  std::vector<OnboardRequest> requests;
-  requests.push_back(std::move(request));
-  KVT_CO_ASSIGN_OR_RETURN(const std::shared_ptr<Onboarder::Parts> parts,
-                          Onboarder::Parts::Begin(onboarder, std::move(requests)));
-  Onboarded all{.lease_deadline = absl::InfiniteFuture()};
-  for (;;) {
-    KVT_CO_ASSIGN_OR_RETURN(const OnboardPart part, co_await parts->Next());
-    all.lease_deadline = std::min(all.lease_deadline, part.lease_deadline);
-    for (const OnboardPart::Sequence& sequence : part.sequences) {
-      all.blocks.insert(all.blocks.end(), sequence.blocks.begin(), sequence.blocks.end());
-    }
-    if (part.missed.empty()) continue;
-    all.missed = part.missed[0];
-    co_return all;
-  }
-}
-
-// Tells the agent what its service would.
-Task<size_t> AdviseAgent(Agent* agent, BlockRun run) {
-  const size_t advised = agent->index().Advise(run.keys, run.hint);
-  agent->sessions().reservations().Advise(run.keys, run.hint);
-  co_return advised;
 }
 
 }  // namespace
