@@ -171,7 +171,10 @@ void EvictionOrder::Restate(uint32_t number, const ReuseState& state) {
 void EvictionOrder::GoOn(uint64_t conversation, uint32_t number) {
   const auto before = learning_->conversations.GoOn(conversation, places_[number].key);
   const uint32_t last = before.has_value() ? numbers_.Find(*before) : kNone;
-  if (last == kNone || last == places_[number].parent) return;
+  const uint32_t parent = places_[number].parent;
+  if (last == kNone || last == parent) return;
+  // Where the parent is missing, nothing tells where the block belongs.
+  if (parent != kNone && places_[parent].is_member == 0) return;
   std::vector<uint32_t> behind;
   for (uint32_t up = last; up != kNone && behind.size() < kMaxLeftBehind; up = places_[up].parent) {
     if (up == number) return;  // A block that was missing came back.

@@ -43,8 +43,6 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arriv
   const DomainId domain = block.slot.domain();
   block.place = OrderNow(domain).Insert(meta, block.slot, arrival, hint);
   if (In(Tier::kDisk, meta.key)) OrderOf(block).NoteBelow(block.place, true);
-  reuse_facts_.Tell(
-      {.kind = ReuseFact::Kind::kArrival, .key = meta.key, .arrival = arrival, .hint = hint});
   parts_.changes->Tell({.delta = {.kind = Delta::Kind::kAdd, .tier = Tier::kHost, .key = meta.key},
                         .domain = domain});
 }
@@ -136,7 +134,6 @@ std::vector<const HostBlock*> BlockIndex::Touch(std::span<const BlockKey> run,
       HostOrder& order = OrderOf(*block);
       order.AdvanceTo(now);
       order.Touch(block->place, block->slot, hint);
-      reuse_facts_.Tell({.kind = ReuseFact::Kind::kUse, .key = *key, .hint = hint});
       in_host.push_back(block);
     }
     for (GpuBlocks* const pool : pools_) pool->Touch(*key, hint);
@@ -149,10 +146,7 @@ size_t BlockIndex::Advise(std::span<const BlockKey> run, const ReuseHint& hint) 
   size_t advised = 0;
   for (const BlockKey& key : run) {
     const HostBlock* const block = Find(key);
-    if (block != nullptr) {
-      OrderOf(*block).Advise(block->place, hint);
-      reuse_facts_.Tell({.kind = ReuseFact::Kind::kAdvice, .key = key, .hint = hint});
-    }
+    if (block != nullptr) OrderOf(*block).Advise(block->place, hint);
     if (block != nullptr || In(Tier::kGpu, key)) ++advised;
     for (GpuBlocks* const pool : pools_) pool->Advise(key, hint);
   }

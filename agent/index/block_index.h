@@ -20,7 +20,6 @@
 #include "agent/index/block_changes.h"
 #include "agent/index/host_order.h"
 #include "agent/index/pin.h"
-#include "agent/index/reuse_facts.h"
 #include "core/arrival.h"
 #include "core/block_key.h"
 #include "core/block_proof.h"
@@ -94,7 +93,6 @@ class BlockIndex final : public PinHome {
   // Tells the orders of host memory and of the GPU pools what an engine says of the next use of a
   // run, which is no use of it. Returns how many of its blocks are there.
   size_t Advise(std::span<const BlockKey> run, const ReuseHint& hint);
-  ReuseFacts& reuse_facts() { return reuse_facts_; }
 
   // Returns the unpinned block with no child in the domain that leaves first.
   std::optional<BlockKey> FirstToLeaveHost(DomainId domain);
@@ -153,7 +151,6 @@ class BlockIndex final : public PinHome {
   std::deque<HostOrder> host_;                       // By domain.
   std::vector<uint64_t> erasures_;                   // By domain.
   std::vector<GpuBlocks*> pools_;
-  ReuseFacts reuse_facts_;
   DiskFollower disk_follower_{this};
 };
 

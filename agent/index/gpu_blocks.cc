@@ -27,11 +27,6 @@ void GpuBlocks::Publish(const BlockMeta& meta, GpuSlot slot, Arrival arrival,
   order_.AdvanceTo(parts_.clock->Now());
   block.place =
       order_.Insert({.key = meta.key, .parent = meta.parent, .arrival = arrival, .hint = hint});
-  parts_.index->reuse_facts().Tell({.kind = ReuseFact::Kind::kArrival,
-                                    .tier = Tier::kGpu,
-                                    .key = meta.key,
-                                    .arrival = arrival,
-                                    .hint = hint});
   by_slot_.emplace(block.slot.ref().index, meta.key);
   parts_.changes->Tell({.delta = {.kind = Delta::Kind::kAdd, .tier = Tier::kGpu, .key = meta.key},
                         .domain = parts_.domain});
@@ -64,19 +59,11 @@ std::optional<Pin> GpuBlocks::PinOf(const BlockKey& key) {
 }
 
 void GpuBlocks::Touch(const BlockKey& key, const ReuseHint& hint) {
-  const GpuBlock* const block = Find(key);
-  if (block == nullptr) return;
-  order_.Touch(block->place, hint);
-  parts_.index->reuse_facts().Tell(
-      {.kind = ReuseFact::Kind::kUse, .tier = Tier::kGpu, .key = key, .hint = hint});
+  if (const GpuBlock* const block = Find(key)) order_.Touch(block->place, hint);
 }
 
 void GpuBlocks::Advise(const BlockKey& key, const ReuseHint& hint) {
-  const GpuBlock* const block = Find(key);
-  if (block == nullptr) return;
-  order_.Advise(block->place, hint);
-  parts_.index->reuse_facts().Tell(
-      {.kind = ReuseFact::Kind::kAdvice, .tier = Tier::kGpu, .key = key, .hint = hint});
+  if (const GpuBlock* const block = Find(key)) order_.Advise(block->place, hint);
 }
 
 std::optional<BlockKey> GpuBlocks::CheapestCopy() {

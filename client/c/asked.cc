@@ -51,7 +51,7 @@ absl::StatusOr<bool> FlagFrom(uint32_t value, const char* name) {
 }
 
 // Errors: kInvalidArgument, naming the field.
-absl::StatusOr<ReuseHint> HintFrom(const kvtier_reuse_hint& theirs) {
+absl::StatusOr<ReuseHint> FieldsFrom(const kvtier_reuse_hint& theirs) {
   if (theirs.struct_size < sizeof(kvtier_reuse_hint)) {
     return absl::InvalidArgumentError("struct_size is too small");
   }
@@ -101,6 +101,13 @@ absl::Status CheckSizes(std::span<const kvtier_sequence> sequences) {
 
 }  // namespace
 
+absl::StatusOr<ReuseHint> HintFrom(const kvtier_reuse_hint* theirs, const std::string& owner) {
+  if (theirs == nullptr) return ReuseHint();
+  absl::StatusOr<ReuseHint> hint = FieldsFrom(*theirs);
+  if (hint.ok()) return hint;
+  return absl::InvalidArgumentError(absl::StrCat(owner, "hint.", hint.status().message()));
+}
+
 absl::StatusOr<Asked> Asked::From(const CallArguments& arguments) {
   KVT_RETURN_IF_ERROR(CheckSizes(arguments.sequences));
   const size_t count = arguments.sequences.size();
@@ -130,13 +137,7 @@ absl::Status Asked::Add(const kvtier_sequence& sequence, const std::string& owne
     return absl::InvalidArgumentError(
         absl::StrCat(owner, "no_store is ", sequence.no_store, "; must be 0 or 1"));
   }
-  if (sequence.hint != nullptr) {
-    const absl::StatusOr<ReuseHint> hint = HintFrom(*sequence.hint);
-    if (!hint.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat(owner, "hint.", hint.status().message()));
-    }
-    added.hint = *hint;
-  }
+  KVT_ASSIGN_OR_RETURN(added.hint, HintFrom(sequence.hint, owner));
   keys_.push_back(std::move(keys));
   added.space = SpaceHandle{sequence.space};
   added.keys = keys_.back();

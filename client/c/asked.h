@@ -15,6 +15,7 @@
 #include "client/client.h"
 #include "client/key_sequence.h"
 #include "core/block_key.h"
+#include "core/reuse_hint.h"
 
 namespace kvtier::c {
 
@@ -26,6 +27,9 @@ struct CallArguments {
   int32_t timeout_ms = 0;
 };
 
+// Returns the hint; NULL says nothing. Errors: kInvalidArgument, naming the field of `owner`'s
+// hint: "sequences[2].hint.turn".
+absl::StatusOr<ReuseHint> HintFrom(const kvtier_reuse_hint* theirs, const std::string& owner);
 // Returns the one sequence of a call of kvtier.h.
 inline kvtier_sequence RunOf(kvtier_space space, const kvtier_bytes* keys, size_t count) {
   return {.space = space,

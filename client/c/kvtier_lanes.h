@@ -13,6 +13,7 @@
 
 #include "kvtier.h"
 #include "kvtier_copy.h"
+#include "kvtier_sequences.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -96,21 +97,31 @@ typedef struct {
   void* handle;     /* cudaStream_t, NULL being CUDA's default stream, or cudaEvent_t. */
 } kvtier_gpu_work;
 
-/* The same on a GPU, beside the engine's streams: the blocks are not touched before `after` has
- * ended, which of an offload is what computes them, and of an onboard a step that still reads them;
- * NULL: nothing. The call does not wait for it; the job fails if it takes longer than 10 s. A
- * stream that captures a graph is KVTIER_INVALID.
- *
- * `record`, a cudaEvent_t, is recorded behind the copies of the onboard, when they are submitted,
- * which kvtier_lane_job_recorded() says: what waits for it before does not wait for them. The
- * blocks are proven behind it, so that what computes on them before the job's end is void where the
- * results say so. NULL: none. Blocks arrive together: where one is damaged, all results are 0. */
-int kvtier_lanes_offload_after(kvtier_lanes* lanes, const kvtier_bytes* parent,
-                               const kvtier_bytes* keys, const uint32_t* blocks, size_t count,
-                               const kvtier_gpu_work* after, kvtier_lane_job** job);
-int kvtier_lanes_onboard_after(kvtier_lanes* lanes, const kvtier_bytes* keys,
-                               const uint32_t* blocks, size_t count, int32_t timeout_ms,
-                               const kvtier_gpu_work* after, void* record, kvtier_lane_job** job);
+/* What else is said of a job. All zero behind struct_size says nothing. */
+typedef struct {
+  size_t struct_size;
+  /* Hint about the next use of the blocks. NULL: nothing is known. */
+  const kvtier_reuse_hint* hint;
+  /* Work on the GPU that ends before the blocks are touched: of an offload what computes them, of
+   * an onboard a step that still reads them; NULL: none. The call does not wait for it; the job
+   * fails if it takes longer than 10 s. A stream that captures a graph is KVTIER_INVALID, and so is
+   * any work for lanes of host memory. */
+  const kvtier_gpu_work* after;
+  /* Of an onboard on a GPU: a cudaEvent_t that is recorded behind its copies, when they are
+   * submitted, which kvtier_lane_job_recorded() says: what waits for it before does not wait for
+   * them. The blocks are proven behind it, so that what computes on them before the job's end is
+   * void where the results say so. NULL: none. */
+  void* record;
+} kvtier_lane_options;
+
+/* The same with options; NULL: none. Blocks that a GPU onboards arrive together: where one is
+ * damaged, all results are 0. */
+int kvtier_lanes_offload_with(kvtier_lanes* lanes, const kvtier_bytes* parent,
+                              const kvtier_bytes* keys, const uint32_t* blocks, size_t count,
+                              const kvtier_lane_options* options, kvtier_lane_job** job);
+int kvtier_lanes_onboard_with(kvtier_lanes* lanes, const kvtier_bytes* keys, const uint32_t* blocks,
+                              size_t count, int32_t timeout_ms, const kvtier_lane_options* options,
+                              kvtier_lane_job** job);
 
 /* Waits until no offload reads any of these blocks, for callers that want to overwrite them; what
  * reads them is copied ahead of everything else. 1: nothing does. 0: some were not copied in time
@@ -140,7 +151,7 @@ int kvtier_lane_job_done(const kvtier_lane_job* job);
 /* 1: the lanes have left the job's blocks alone for good, which is ahead of its end for an offload;
  * its blocks may be overwritten then. 0: not yet. Never waits. */
 int kvtier_lane_job_copied(const kvtier_lane_job* job);
-/* 1: the event of kvtier_lanes_onboard_after() is recorded; 0: not yet, or never. Never waits. */
+/* 1: the event of the options is recorded; 0: not yet, or never. Never waits. */
 int kvtier_lane_job_recorded(const kvtier_lane_job* job);
 /* Waits until it has ended, `timeout_ms` at most, as kvtier_lane_job_done() answers.
  * KVTIER_DEFAULT_TIMEOUT is KVTIER_INVALID. */

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "client/c/asked.h"
 #include "client/c/handles.h"
 #include "client/c/kvtier_lanes.h"
 #include "client/c/pieces.h"
@@ -90,6 +91,19 @@ absl::StatusOr<EngineWork> WorkFrom(const kvtier_gpu_work* after) {
         "after.kind is ", after->kind, "; must be 0 to 2, and an event must not be NULL"));
   }
   return EngineWork{.kind = EngineWork::Kind::kEvent, .handle = after->handle};
+}
+
+// Returns what the options of a job say, but for the timeout of an onboard.
+absl::StatusOr<DeviceOnboardOptions> OptionsFrom(const kvtier_lane_options* options) {
+  DeviceOnboardOptions asked;
+  if (options == nullptr) return asked;
+  if (options->struct_size < sizeof(kvtier_lane_options)) {
+    return absl::InvalidArgumentError("options.struct_size is too small");
+  }
+  KVT_ASSIGN_OR_RETURN(asked.after, WorkFrom(options->after));
+  asked.record = options->record;
+  KVT_ASSIGN_OR_RETURN(asked.hint, HintFrom(options->hint, "options."));
+  return asked;
 }
 
 absl::StatusOr<std::span<const uint32_t>> BlocksFrom(const uint32_t* blocks, size_t count) {
@@ -221,42 +235,45 @@ void kvtier_lanes_close(kvtier_lanes* lanes) { delete lanes; }
 
 int kvtier_lanes_offload(kvtier_lanes* lanes, const kvtier_bytes* parent, const kvtier_bytes* keys,
                          const uint32_t* blocks, size_t count, kvtier_lane_job** job) {
-  return kvtier_lanes_offload_after(lanes, parent, keys, blocks, count, nullptr, job);
+  return kvtier_lanes_offload_with(lanes, parent, keys, blocks, count, nullptr, job);
 }
 
-int kvtier_lanes_offload_after(kvtier_lanes* lanes, const kvtier_bytes* parent,
-                               const kvtier_bytes* keys, const uint32_t* blocks, size_t count,
-                               const kvtier_gpu_work* after, kvtier_lane_job** job) {
+int kvtier_lanes_offload_with(kvtier_lanes* lanes, const kvtier_bytes* parent,
+                              const kvtier_bytes* keys, const uint32_t* blocks, size_t count,
+                              const kvtier_lane_options* options, kvtier_lane_job** job) {
   using Started = absl::StatusOr<std::shared_ptr<kvtier::HostJob>>;
   return kvtier::c::StartJob(
       {lanes, keys, blocks, count}, job,
-      [parent, after](kvtier::AnyLanes& to, auto& run, auto slots) -> Started {
+      [parent, options](kvtier::AnyLanes& to, auto& run, auto slots) -> Started {
         std::optional<kvtier::EngineKey> before;
         if (parent != nullptr) {
           KVT_ASSIGN_OR_RETURN(before, kvtier::c::KeyFrom(*parent, [] { return "parent"; }));
         }
-        KVT_ASSIGN_OR_RETURN(const kvtier::EngineWork work, kvtier::c::WorkFrom(after));
-        return to.Offload(run, before, slots, work);
+        KVT_ASSIGN_OR_RETURN(const kvtier::DeviceOnboardOptions asked,
+                             kvtier::c::OptionsFrom(options));
+        if (asked.record != nullptr) {
+          return absl::InvalidArgumentError("options.record is not NULL; an offload records none");
+        }
+        return to.Offload(run, before, slots, {.after = asked.after, .hint = asked.hint});
       });
 }
 
 int kvtier_lanes_onboard(kvtier_lanes* lanes, const kvtier_bytes* keys, const uint32_t* blocks,
                          size_t count, int32_t timeout_ms, kvtier_lane_job** job) {
-  return kvtier_lanes_onboard_after(lanes, keys, blocks, count, timeout_ms, nullptr, nullptr, job);
+  return kvtier_lanes_onboard_with(lanes, keys, blocks, count, timeout_ms, nullptr, job);
 }
 
-int kvtier_lanes_onboard_after(kvtier_lanes* lanes, const kvtier_bytes* keys,
-                               const uint32_t* blocks, size_t count, int32_t timeout_ms,
-                               const kvtier_gpu_work* after, void* record, kvtier_lane_job** job) {
+int kvtier_lanes_onboard_with(kvtier_lanes* lanes, const kvtier_bytes* keys, const uint32_t* blocks,
+                              size_t count, int32_t timeout_ms, const kvtier_lane_options* options,
+                              kvtier_lane_job** job) {
   using Started = absl::StatusOr<std::shared_ptr<kvtier::HostJob>>;
-  return kvtier::c::StartJob({lanes, keys, blocks, count}, job,
-                             [=](kvtier::AnyLanes& to, auto& run, auto slots) -> Started {
-                               kvtier::DeviceOnboardOptions options = {.record = record};
-                               KVT_ASSIGN_OR_RETURN(options.timeout,
-                                                    kvtier::c::TimeoutFrom(timeout_ms));
-                               KVT_ASSIGN_OR_RETURN(options.after, kvtier::c::WorkFrom(after));
-                               return to.Onboard(run, slots, options);
-                             });
+  return kvtier::c::StartJob(
+      {lanes, keys, blocks, count}, job,
+      [=](kvtier::AnyLanes& to, auto& run, auto slots) -> Started {
+        KVT_ASSIGN_OR_RETURN(kvtier::DeviceOnboardOptions asked, kvtier::c::OptionsFrom(options));
+        KVT_ASSIGN_OR_RETURN(asked.timeout, kvtier::c::TimeoutFrom(timeout_ms));
+        return to.Onboard(run, slots, asked);
+      });
 }
 
 int kvtier_lanes_await_copied(kvtier_lanes* lanes, const uint32_t* blocks, size_t count,

@@ -37,12 +37,12 @@ absl::StatusOr<AnyLanes> AnyLanes::Open(Client* client, LaneDevices* devices, Sp
 absl::StatusOr<std::shared_ptr<HostJob>> AnyLanes::Offload(std::span<const EngineKey> keys,
                                                            const std::optional<EngineKey>& parent,
                                                            std::span<const uint32_t> slots,
-                                                           const EngineWork& after) {
+                                                           const DeviceOffloadOptions& options) {
   if (auto* const device = std::get_if<std::unique_ptr<DeviceLanes>>(&lanes_)) {
-    return (*device)->Offload(keys, parent, slots, after);
+    return (*device)->Offload(keys, parent, slots, options);
   }
-  KVT_RETURN_IF_ERROR(CheckNoDevice(after, nullptr));
-  return std::get<std::unique_ptr<HostLanes>>(lanes_)->Offload(keys, parent, slots);
+  KVT_RETURN_IF_ERROR(CheckNoDevice(options.after, nullptr));
+  return std::get<std::unique_ptr<HostLanes>>(lanes_)->Offload(keys, parent, slots, options.hint);
 }
 
 absl::StatusOr<std::shared_ptr<HostJob>> AnyLanes::Onboard(std::span<const EngineKey> keys,
@@ -52,7 +52,8 @@ absl::StatusOr<std::shared_ptr<HostJob>> AnyLanes::Onboard(std::span<const Engin
     return (*device)->Onboard(keys, slots, options);
   }
   KVT_RETURN_IF_ERROR(CheckNoDevice(options.after, options.record));
-  return std::get<std::unique_ptr<HostLanes>>(lanes_)->Onboard(keys, slots, options.timeout);
+  return std::get<std::unique_ptr<HostLanes>>(lanes_)->Onboard(keys, slots, options.timeout,
+                                                               options.hint);
 }
 
 absl::StatusOr<bool> AnyLanes::AwaitCopied(std::span<const uint32_t> slots,

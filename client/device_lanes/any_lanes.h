@@ -39,7 +39,7 @@ class AnyLanes {
   absl::StatusOr<std::shared_ptr<HostJob>> Offload(std::span<const EngineKey> keys,
                                                    const std::optional<EngineKey>& parent,
                                                    std::span<const uint32_t> slots,
-                                                   const EngineWork& after);
+                                                   const DeviceOffloadOptions& options);
   absl::StatusOr<std::shared_ptr<HostJob>> Onboard(std::span<const EngineKey> keys,
                                                    std::span<const uint32_t> slots,
                                                    const DeviceOnboardOptions& options);

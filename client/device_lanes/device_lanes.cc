@@ -48,16 +48,17 @@ void DeviceLanes::Close() {
 
 absl::StatusOr<std::shared_ptr<HostJob>> DeviceLanes::Offload(
     std::span<const EngineKey> keys, const std::optional<EngineKey>& parent,
-    std::span<const uint32_t> slots, const EngineWork& after) {
+    std::span<const uint32_t> slots, const DeviceOffloadOptions& asked) {
   return Start(
       HostDirection::kOffload, slots,
       [&](const std::shared_ptr<HostJob>& job) ABSL_SHARED_LOCKS_REQUIRED(mu_) -> absl::Status {
         OffloadOptions options;
         options.parent = parent;
+        options.hint = asked.hint;
         options.mark_timeout = kWorkTimeout;
         options.hooks = HooksOf(job);
         options.hooks.copied = [queue = queue_, job] { return queue->EndReading(job); };
-        KVT_ASSIGN_OR_RETURN(options.after, MarkOf(after));
+        KVT_ASSIGN_OR_RETURN(options.after, MarkOf(asked.after));
         return pool_->Offload({keys, slots}, options).status();
       });
 }
@@ -74,6 +75,7 @@ absl::StatusOr<std::shared_ptr<HostJob>> DeviceLanes::Onboard(std::span<const En
                    ABSL_SHARED_LOCKS_REQUIRED(mu_) -> absl::Status {
                      LaneOnboardOptions options;
                      options.timeout = asked.timeout;
+                     options.hint = asked.hint;
                      options.mark_timeout = kWorkTimeout;
                      options.hooks = HooksOf(job);
                      KVT_ASSIGN_OR_RETURN(options.after, MarkOf(asked.after));

@@ -30,9 +30,15 @@
 #include "client/lanes/kv_tensors.h"
 #include "client/lanes/worker_pool.h"
 #include "core/block_key.h"
+#include "core/reuse_hint.h"
 #include "tier_gpu/device/outside_streams.h"
 
 namespace kvtier {
+
+struct DeviceOffloadOptions {
+  EngineWork after{};  // What computes the blocks.
+  ReuseHint hint{};    // Hint of the blocks, as KeySequence::hint.
+};
 
 struct DeviceOnboardOptions {
   std::optional<absl::Duration> timeout{};  // As HostLanes::Onboard()'s.
@@ -42,6 +48,7 @@ struct DeviceOnboardOptions {
   // for them. The blocks are proven behind it: what computes on them before done() is void where
   // the results say so. REQUIRES: it stays until the job is done.
   void* record = nullptr;
+  ReuseHint hint{};  // Hint of the blocks.
 };
 
 // Thread-safe.
@@ -80,7 +87,7 @@ class DeviceLanes {
   absl::StatusOr<std::shared_ptr<HostJob>> Offload(std::span<const EngineKey> keys,
                                                    const std::optional<EngineKey>& parent,
                                                    std::span<const uint32_t> slots,
-                                                   const EngineWork& after)
+                                                   const DeviceOffloadOptions& options = {})
       ABSL_LOCKS_EXCLUDED(mu_);
   // Brings blocks, as HostLanes::Onboard() does. They arrive together: where one is damaged, or the
   // lease ends, all results are false, and what the slots hold is void.

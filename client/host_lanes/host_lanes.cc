@@ -7,6 +7,7 @@
 #include "client/background_thread.h"
 #include "client/host_lanes/host_offload.h"
 #include "client/host_lanes/host_onboard.h"
+#include "client/key_sequence.h"
 #include "core/clock.h"
 #include "core/status_macros.h"
 
@@ -45,10 +46,12 @@ void HostLanes::Close() {
 
 absl::StatusOr<std::shared_ptr<HostJob>> HostLanes::Offload(std::span<const EngineKey> keys,
                                                             const std::optional<EngineKey>& parent,
-                                                            std::span<const uint32_t> slots) {
+                                                            std::span<const uint32_t> slots,
+                                                            const ReuseHint& hint) {
   KVT_RETURN_IF_ERROR(CheckBlocks(keys, slots));
+  const KeySequence run = {.space = space_, .keys = keys, .parent = parent, .hint = hint};
   return Start(HostDirection::kOffload, slots, [&](const std::shared_ptr<HostJob>& job) {
-    return parts_.client->SubmitReserve(space_, keys, {.parent = parent},
+    return parts_.client->SubmitReserve({&run, 1}, {},
                                         [parts = parts_, job](ReservedBlocks blocks) {
                                           HostOffload::Begin(parts, job, std::move(blocks));
                                         });
@@ -57,13 +60,14 @@ absl::StatusOr<std::shared_ptr<HostJob>> HostLanes::Offload(std::span<const Engi
 
 absl::StatusOr<std::shared_ptr<HostJob>> HostLanes::Onboard(
     std::span<const EngineKey> keys, std::span<const uint32_t> slots,
-    const std::optional<absl::Duration>& timeout) {
+    const std::optional<absl::Duration>& timeout, const ReuseHint& hint) {
   KVT_RETURN_IF_ERROR(CheckBlocks(keys, slots));
   KVT_RETURN_IF_ERROR(CheckOnce(slots));
   KVT_ASSIGN_OR_RETURN(const absl::Duration allowed, parts_.client->TimeoutOf(timeout));
   const absl::Time deadline = MonotonicClock().Now() + allowed;
   return Start(HostDirection::kOnboard, slots, [&](const std::shared_ptr<HostJob>& job) {
-    return std::make_shared<HostOnboard>(parts_, job, space_, keys, deadline)->Begin();
+    const KeySequence run = {.space = space_, .keys = keys, .hint = hint};
+    return std::make_shared<HostOnboard>(parts_, job, run, deadline)->Begin();
   });
 }
 

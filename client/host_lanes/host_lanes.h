@@ -35,6 +35,7 @@
 #include "client/host_lanes/host_tensors.h"
 #include "client/lanes/kv_tensors.h"
 #include "core/block_key.h"
+#include "core/reuse_hint.h"
 
 namespace kvtier {
 
@@ -75,16 +76,17 @@ class HostLanes {
 
   // Stores copies of the blocks; `parent` is the key before keys[0], absent: keys[0] is a root.
   // Blocks that are stored already are not copied. The slots may be overwritten when the job is
-  // copied().
+  // copied(). `hint` is that of the blocks (KeySequence::hint).
   absl::StatusOr<std::shared_ptr<HostJob>> Offload(std::span<const EngineKey> keys,
                                                    const std::optional<EngineKey>& parent,
-                                                   std::span<const uint32_t> slots);
+                                                   std::span<const uint32_t> slots,
+                                                   const ReuseHint& hint = {});
   // Brings the leading blocks that are in host memory within `timeout`, as Client::Onboard() does;
   // absent: the client's own. Each is copied as soon as it is there, while the rest is on its way
-  // from a disk or another node.
+  // from a disk or another node. `hint` is that of the blocks.
   absl::StatusOr<std::shared_ptr<HostJob>> Onboard(
       std::span<const EngineKey> keys, std::span<const uint32_t> slots,
-      const std::optional<absl::Duration>& timeout = {});
+      const std::optional<absl::Duration>& timeout = {}, const ReuseHint& hint = {});
 
   // Waits until no offload reads one of `slots`, `timeout` at most, for callers that want to
   // overwrite them; what reads them is copied ahead of everything else. True: nothing does. False:

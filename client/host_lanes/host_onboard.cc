@@ -1,10 +1,10 @@
 #include "client/host_lanes/host_onboard.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "client/client.h"
-#include "client/key_sequence.h"
 #include "core/clock.h"
 #include "core/miss_reason.h"
 
@@ -62,7 +62,7 @@ class HostOnboard::NextCall final : public HostCopy {
 };
 
 absl::Status HostOnboard::Ask(size_t first) {
-  const KeySequence run = {.space = space_, .keys = std::span(keys_).subspan(first)};
+  const KeySequence run = {.space = space_, .keys = std::span(keys_).subspan(first), .hint = hint_};
   {
     const absl::MutexLock lock(&mu_);
     open_ = 1;

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -18,9 +17,11 @@
 #include "absl/time/time.h"
 #include "client/host_lanes/host_parts.h"
 #include "client/host_lanes/host_queue.h"
+#include "client/key_sequence.h"
 #include "client/onboarded_blocks.h"
 #include "client/onboarded_part.h"
 #include "core/block_key.h"
+#include "core/reuse_hint.h"
 
 namespace kvtier {
 
@@ -28,13 +29,14 @@ namespace kvtier {
 // the same time.
 class HostOnboard final : public std::enable_shared_from_this<HostOnboard> {
  public:
-  // The run `keys` is brought by `deadline`, one block for each slot of the job.
-  HostOnboard(const HostParts& parts, std::shared_ptr<HostJob> job, SpaceHandle space,
-              std::span<const EngineKey> keys, absl::Time deadline)
+  // The run is brought by `deadline`, one block for each slot of the job.
+  HostOnboard(const HostParts& parts, std::shared_ptr<HostJob> job, const KeySequence& run,
+              absl::Time deadline)
       : parts_(parts),
         job_(std::move(job)),
-        space_(space),
-        keys_(keys.begin(), keys.end()),
+        space_(run.space),
+        hint_(run.hint),
+        keys_(run.keys.begin(), run.keys.end()),
         deadline_(deadline),
         arrived_(keys_.size()) {}
   HostOnboard(const HostOnboard&) = delete;
@@ -64,6 +66,7 @@ class HostOnboard final : public std::enable_shared_from_this<HostOnboard> {
   const HostParts parts_;
   const std::shared_ptr<HostJob> job_;
   const SpaceHandle space_;
+  const ReuseHint hint_;
   const std::vector<EngineKey> keys_;
   const absl::Time deadline_;
   absl::Mutex mu_;

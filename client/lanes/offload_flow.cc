@@ -18,8 +18,9 @@ using Published = absl::StatusOr<size_t>;
 
 ClientCall<ReservedBlocks>::Start Reserve(const LaneParts& parts, const OffloadWork& work) {
   return StartOf<ReservedBlocks>([&parts, &work](auto told) {
-    return parts.client->SubmitReserve(work.memory->space, work.keys, work.options,
-                                       std::move(told));
+    const KeySequence run = {
+        .space = work.memory->space, .keys = work.keys, .parent = work.parent, .hint = work.hint};
+    return parts.client->SubmitReserve({&run, 1}, {}, std::move(told));
   });
 }
 

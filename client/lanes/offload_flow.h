@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -15,6 +16,8 @@
 #include "client/lanes/lane_job.h"
 #include "client/lanes/pool_memory.h"
 #include "client/lanes/worker_lanes.h"
+#include "core/block_key.h"
+#include "core/reuse_hint.h"
 #include "core/task.h"
 
 namespace kvtier {
@@ -23,8 +26,9 @@ struct OffloadWork {
   std::shared_ptr<const PoolMemory> memory;
   std::shared_ptr<LaneJob> job;
   std::vector<EngineKey> keys;
-  std::vector<uint32_t> slots;  // As many.
-  ReserveOptions options;
+  std::vector<uint32_t> slots;      // As many.
+  std::optional<EngineKey> parent;  // Of keys[0]; absent: a root.
+  ReuseHint hint;
   ComputeMark after;
   absl::Duration mark_timeout;
   JobHooks hooks;

@@ -17,8 +17,10 @@ namespace {
 
 ClientCall<OnboardedBlocks>::Start Lease(const LaneParts& parts, const OnboardWork& work) {
   return StartOf<OnboardedBlocks>([&parts, &work](auto told) {
-    return parts.client->SubmitOnboard(work.memory->space, work.keys, work.options,
-                                       std::move(told));
+    const KeySequence run = {.space = work.memory->space, .keys = work.keys, .hint = work.hint};
+    return parts.client->SubmitOnboard(
+        {&run, 1}, {.timeout = work.timeout},
+        [told = std::move(told)](std::vector<OnboardedBlocks> all) { told(std::move(all[0])); });
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -14,6 +15,8 @@
 #include "client/lanes/lane_job.h"
 #include "client/lanes/pool_memory.h"
 #include "client/lanes/worker_lanes.h"
+#include "core/block_key.h"
+#include "core/reuse_hint.h"
 #include "core/task.h"
 #include "tier_gpu/plan/block_plan.h"
 
@@ -23,8 +26,9 @@ struct OnboardWork {
   std::shared_ptr<const PoolMemory> memory;
   std::shared_ptr<LaneJob> job;
   std::vector<EngineKey> keys;
-  std::vector<uint32_t> slots;  // As many.
-  OnboardOptions options;
+  std::vector<uint32_t> slots;            // As many.
+  std::optional<absl::Duration> timeout;  // Of the lease; absent: the client's own.
+  ReuseHint hint;
   ComputeMark after;  // Of what still reads the slots.
   absl::Duration mark_timeout;
   // Order of the copies, for a job with a progress word.

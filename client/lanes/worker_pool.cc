@@ -97,7 +97,8 @@ absl::StatusOr<std::shared_ptr<LaneJob>> WorkerPool::Offload(const KeyedSlots& b
   work->job = std::make_shared<LaneJob>(std::nullopt, memory_->form.rows.shape.layers);
   work->keys.assign(blocks.keys.begin(), blocks.keys.end());
   work->slots.assign(blocks.slots.begin(), blocks.slots.end());
-  work->options.parent = options.parent;
+  work->parent = options.parent;
+  work->hint = options.hint;
   work->after = options.after;
   work->mark_timeout = std::min(options.mark_timeout, Client::kMaxTimeout);
   work->hooks = options.hooks;
@@ -122,7 +123,8 @@ absl::StatusOr<std::shared_ptr<LaneJob>> WorkerPool::Onboard(const KeyedSlots& b
   work->job = std::make_shared<LaneJob>(progress, layers);
   work->keys.assign(blocks.keys.begin(), blocks.keys.end());
   work->slots.assign(blocks.slots.begin(), blocks.slots.end());
-  work->options = {.timeout = options.timeout};
+  work->timeout = options.timeout;
+  work->hint = options.hint;
   work->after = options.after;
   work->mark_timeout = std::min(options.mark_timeout, Client::kMaxTimeout);
   work->order = options.order;

@@ -42,6 +42,7 @@ struct OffloadOptions {
   ComputeMark after{};                              // Nothing is read before.
   absl::Duration mark_timeout = absl::Seconds(10);  // How long `after` is waited for.
   JobHooks hooks{};
+  ReuseHint hint{};  // Hint of the blocks, as KeySequence::hint.
 };
 
 struct LaneOnboardOptions {
@@ -55,6 +56,7 @@ struct LaneOnboardOptions {
   ComputeMark after{};
   absl::Duration mark_timeout = absl::Seconds(10);  // How long `after` is waited for.
   JobHooks hooks{};
+  ReuseHint hint{};  // Hint of the blocks.
 };
 
 // Thread-safe.

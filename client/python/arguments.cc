@@ -35,8 +35,11 @@ FinishReason FinishFrom(const std::string& finish, const std::string& owner) {
                    "\"; must be \"stop\", \"tool_calls\", \"length\" or \"cancelled\""));
 }
 
-ReuseHint HintFrom(const PyHint& theirs, const std::string& owner) {
-  const auto& [conversation, turn, priority, will_not_return, finish] = theirs;
+}  // namespace
+
+ReuseHint HintFrom(const std::optional<PyHint>& theirs, const std::string& owner) {
+  if (!theirs) return {};
+  const auto& [conversation, turn, priority, will_not_return, finish] = *theirs;
   ReuseHint hint{.turn = turn, .will_not_return = will_not_return};
   if (conversation) {
     const absl::StatusOr<uint64_t> hashed = ConversationOf(std::string(*conversation));
@@ -47,8 +50,6 @@ ReuseHint HintFrom(const PyHint& theirs, const std::string& owner) {
   if (finish) hint.finish = FinishFrom(*finish, owner);
   return hint;
 }
-
-}  // namespace
 
 EngineKey KeyFrom(const py::bytes& key, const std::string& name) {
   absl::StatusOr<EngineKey> engine_key = Parse(key);
@@ -129,7 +130,7 @@ Sequences::Sequences(const std::vector<PySequence>& sequences) {
     sequence.no_store = no_store;
     lengths_.push_back(lengths);
     sequence.lengths = lengths_.back();
-    if (hint) sequence.hint = HintFrom(*hint, owner);
+    sequence.hint = HintFrom(hint, owner);
   }
 }
 

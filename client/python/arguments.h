@@ -41,13 +41,15 @@ OnboardTarget TargetFrom(const std::string& target);
 TicketOptions TicketOptionsFrom(Seconds timeout_s, bool local_only, uint32_t redemptions,
                                 double lifetime_s);
 
-// Conversation, turn, priority, will_not_return and finish of a kvtier.Sequence.
+// Conversation, turn, priority, will_not_return and finish of a kvtier.ReuseHint.
 using PyHint = std::tuple<std::optional<pybind11::bytes>, std::optional<uint32_t>,
                           std::optional<uint8_t>, bool, std::optional<std::string>>;
 // Space, keys, parent, is_set, max_tokens, no_store, lengths and hint of a kvtier.Sequence.
 using PySequence =
     std::tuple<uint32_t, std::vector<pybind11::bytes>, std::optional<pybind11::bytes>, bool,
                std::optional<uint64_t>, bool, std::vector<uint64_t>, std::optional<PyHint>>;
+// Returns the hint, absent: one that says nothing. ValueError names the field behind `owner`.
+ReuseHint HintFrom(const std::optional<PyHint>& theirs, const std::string& owner = "");
 // Handles of kvtier.Space objects.
 std::vector<SpaceHandle> SpacesFrom(const std::vector<uint32_t>& spaces);
 

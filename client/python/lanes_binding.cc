@@ -92,24 +92,25 @@ EngineWork WorkFrom(const PyWork& work) {
 
 PyJob Offload(const PyLanes& self, const std::vector<py::bytes>& keys,
               const std::vector<int64_t>& blocks, const std::optional<py::bytes>& parent,
-              const PyWork& after) {
+              const PyWork& after, const std::optional<PyHint>& hint) {
   const std::vector<EngineKey> engine_keys = KeysFrom(keys);
   const std::vector<uint32_t> slots = SlotsFrom(blocks);
   std::optional<EngineKey> before;
   if (parent) before = KeyFrom(*parent, "parent");
-  return {ValueOrRaise(WithLanes(self, [&](AnyLanes& lanes) {
-    return lanes.Offload(engine_keys, before, slots, WorkFrom(after));
-  }))};
+  const DeviceOffloadOptions options = {.after = WorkFrom(after), .hint = HintFrom(hint)};
+  return {ValueOrRaise(WithLanes(
+      self, [&](AnyLanes& lanes) { return lanes.Offload(engine_keys, before, slots, options); }))};
 }
 
 PyJob Onboard(const PyLanes& self, const std::vector<py::bytes>& keys,
               const std::vector<int64_t>& blocks, Seconds timeout_s, const PyWork& after,
-              std::optional<uint64_t> record) {
+              std::optional<uint64_t> record, const std::optional<PyHint>& hint) {
   const std::vector<EngineKey> engine_keys = KeysFrom(keys);
   const std::vector<uint32_t> slots = SlotsFrom(blocks);
   const DeviceOnboardOptions options = {.timeout = TimeoutFrom(timeout_s),
                                         .after = WorkFrom(after),
-                                        .record = HandleFrom(record.value_or(0))};
+                                        .record = HandleFrom(record.value_or(0)),
+                                        .hint = HintFrom(hint)};
   return {ValueOrRaise(WithLanes(
       self, [&](AnyLanes& lanes) { return lanes.Onboard(engine_keys, slots, options); }))};
 }

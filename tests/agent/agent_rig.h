@@ -14,6 +14,7 @@
 
 #include "agent/agent.h"
 #include "core/check.h"
+#include "core/eviction_policy.h"
 #include "tests/testing/blocks.h"
 #include "tests/testing/faulty_device.h"
 #include "tests/testing/sim_disk.h"
@@ -34,6 +35,7 @@ class AgentRig {
     bool second_gpu = false;         // A pool as large as the first, on NUMA node 1.
     MemoryBinder* binder = nullptr;  // Seam of the agent; null: none.
     std::string gpu_tenant{};
+    EvictionPolicies eviction{};
     bool disk = true;
     bool second_disk = false;  // As large as the first.
     bool sealed = false;       // The disks are encrypted.
@@ -68,6 +70,7 @@ class AgentRig {
                            .host_bytes = 2 * shape.slots * kRigBlockBytes,
                            .slab_bytes = slots_per_slab * kRigBlockBytes,
                            .staging_bytes = shape.staging_slots * kRigBlockBytes,
+                           .eviction = shape.eviction,
                            .disk_writes = shape.disk_writes,
                            .host_scrub_bytes_per_second = shape.host_scrub_bytes_per_second,
                            .gpu_bytes = shape.gpu_slots * kRigBlockBytes,

@@ -56,7 +56,9 @@ static int test_blocks_come_back(kvtier_lanes* lanes) {
   kvtier_lane_job_free(job);
   EXPECT(kvtier_lanes_await_copied(lanes, from, 2, 0) == 1);
 
-  EXPECT(kvtier_lanes_onboard(lanes, keys, to, 2, WAIT, &job) == KVTIER_OK);
+  const kvtier_reuse_hint hint = {.struct_size = sizeof(hint), .has_priority = 1, .priority = 7};
+  const kvtier_lane_options options = {.struct_size = sizeof(options), .hint = &hint};
+  EXPECT(kvtier_lanes_onboard_with(lanes, keys, to, 2, WAIT, &options, &job) == KVTIER_OK);
   EXPECT(kvtier_lane_job_wait(job, WAIT) == 1);
   for (int i = 0; i < 2; ++i) {
     EXPECT(kvtier_lane_job_result(job, (size_t)i) == 1);
@@ -166,15 +168,26 @@ static int test_mistakes(kvtier_client* client, kvtier_space space, kvtier_lanes
   EXPECT(strstr(kvtier_last_error(), "device is \"cuda:99\": ") != NULL && none == NULL);
   EXPECT(kvtier_lanes_open_on(client, space, &memory, NULL, &none) == KVTIER_INVALID);
   kvtier_gpu_work work = {.kind = KVTIER_WORK_STREAM, .handle = NULL};
-  EXPECT(kvtier_lanes_offload_after(lanes, NULL, keys, to, 2, &work, &job) == KVTIER_INVALID);
+  kvtier_lane_options options = {.struct_size = sizeof(options), .after = &work};
+  EXPECT(kvtier_lanes_offload_with(lanes, NULL, keys, to, 2, &options, &job) == KVTIER_INVALID);
   EXPECT(strstr(kvtier_last_error(), "no streams") != NULL && job == NULL);
   work.kind = 3;
-  EXPECT(kvtier_lanes_onboard_after(lanes, keys, to, 2, WAIT, &work, NULL, &job) ==
-         KVTIER_INVALID);
+  EXPECT(kvtier_lanes_onboard_with(lanes, keys, to, 2, WAIT, &options, &job) == KVTIER_INVALID);
   EXPECT(strstr(kvtier_last_error(), "after.kind is 3") != NULL);
   work.kind = KVTIER_WORK_NOTHING;
-  EXPECT(kvtier_lanes_onboard_after(lanes, keys, to, 2, WAIT, &work, &memory, &job) ==
-         KVTIER_INVALID);
+  options.record = &memory;
+  EXPECT(kvtier_lanes_onboard_with(lanes, keys, to, 2, WAIT, &options, &job) == KVTIER_INVALID);
+  EXPECT(kvtier_lanes_offload_with(lanes, NULL, keys, to, 2, &options, &job) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "options.record is not NULL") != NULL);
+  options.record = NULL;
+  options.struct_size = sizeof(options) - 1;
+  EXPECT(kvtier_lanes_offload_with(lanes, NULL, keys, to, 2, &options, &job) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "options.struct_size is too small") != NULL);
+  options.struct_size = sizeof(options);
+  const kvtier_reuse_hint hint = {.struct_size = sizeof(hint), .finish = 5};
+  options.hint = &hint;
+  EXPECT(kvtier_lanes_onboard_with(lanes, keys, to, 2, WAIT, &options, &job) == KVTIER_INVALID);
+  EXPECT(strstr(kvtier_last_error(), "options.hint.finish is 5") != NULL && job == NULL);
   EXPECT(kvtier_lane_job_recorded(NULL) == 0);
   kvtier_lane_job_free(NULL);
   kvtier_lanes_close(NULL);

@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "core/reuse_hint.h"
 #include "tests/client/codec_tensors.h"
 #include "tests/client/host_rig.h"
 #include "tests/testing/kv_values.h"
@@ -165,6 +168,17 @@ TEST_F(DeviceLanesTest, ClosedLanesHaveEndedTheirJobsAndStartNothing) {
   EXPECT_TRUE(*lanes_->AwaitCopied(Slots(0, 3), absl::ZeroDuration()));
 }
 
+TEST_F(DeviceLanesTest, AHintGoesToTheAgentWithEachJob) {
+  const ReuseHint stored = {.turn = 2, .priority = 7};
+  EXPECT_THAT(ResultsOf(lanes_->Offload(TestKeys(1, 2), {}, Slots(0, 2), {.hint = stored})),
+              Each(true));
+  EXPECT_EQ(rig_.agent().Counts().hints, (std::vector<std::optional<ReuseHint>>{stored}));
+  const ReuseHint loaded = {.will_not_return = true};
+  EXPECT_THAT(ResultsOf(lanes_->Onboard(TestKeys(1, 2), Slots(8, 2), {.hint = loaded})),
+              Each(true));
+  EXPECT_EQ(rig_.agent().Counts().hints, (std::vector<std::optional<ReuseHint>>{loaded}));
+}
+
 TEST_F(DeviceLanesTest, WhatCannotBeNamesFieldAndValue) {
   const auto words_of = [](const auto& result) { return std::string(result.status().message()); };
   const std::vector<EngineKey> keys = TestKeys(1, 2);
@@ -177,7 +191,8 @@ TEST_F(DeviceLanesTest, WhatCannotBeNamesFieldAndValue) {
               HasSubstr("timeout is -1s"));
   int event = 0;
   const EngineWork work = {.kind = EngineWork::Kind::kStream};
-  EXPECT_THAT(words_of(lanes_->Offload(keys, {}, Slots(0, 2), work)), HasSubstr("no streams"));
+  EXPECT_THAT(words_of(lanes_->Offload(keys, {}, Slots(0, 2), {.after = work})),
+              HasSubstr("no streams"));
   EXPECT_THAT(words_of(lanes_->Onboard(keys, Slots(0, 2), {.after = work})),
               HasSubstr("no streams"));
   EXPECT_THAT(words_of(lanes_->Onboard(keys, Slots(0, 2), {.record = &event})),

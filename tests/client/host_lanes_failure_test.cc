@@ -135,10 +135,10 @@ TEST_F(HostLanesFailureTest, ADamagedBlockFailsAndTheOthersArrive) {
 TEST_F(HostLanesFailureTest, ALeaseThatEndsDuringTheCopyVoidsWhatIsCopiedThen) {
   ASSERT_EQ(EndOf(Offload()), absl::OkStatus());
   const auto job = Admitted(HostDirection::kOnboard, 8);
-  ASSERT_EQ(
-      std::make_shared<HostOnboard>(Parts(), job, space_, TestKeys(1, 3), absl::InfiniteFuture())
-          ->Begin(),
-      absl::OkStatus());
+  const std::vector<EngineKey> keys = TestKeys(1, 3);
+  const KeySequence run = {.space = space_, .keys = keys};
+  ASSERT_EQ(std::make_shared<HostOnboard>(Parts(), job, run, absl::InfiniteFuture())->Begin(),
+            absl::OkStatus());
   const std::unique_ptr<HostCopy> copy = queue_->Take();
   EXPECT_GT(copy->CopyNext(&scratch_), 0U);
   KillAgent();

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "core/reuse_hint.h"
 #include "tests/client/host_rig.h"
 
 namespace kvtier {
@@ -48,6 +51,21 @@ TEST(HostLanesTest, BlocksOfOneLayoutComeBackInEveryOtherAndNothingElseIsTouched
           << source.layout().name << " to " << target.layout().name;
     }
   }
+}
+
+TEST(HostLanesTest, AHintGoesToTheAgentWithEachCallOfAJob) {
+  HostRig rig({.most_leases = 3});
+  TensorMemory memory(testing::PerLayerLayout, kSmall);
+  const auto lanes = rig.Open(&memory);
+  const ReuseHint stored = {.conversation = 5, .turn = 2, .priority = 7};
+  EXPECT_THAT(ResultsOf(lanes->Offload(TestKeys(1, 4), {}, Slots(0, 4), stored)), Each(true));
+  EXPECT_EQ(rig.agent().Counts().hints, (std::vector<std::optional<ReuseHint>>{stored}));
+  // The last of its calls is one for the rest.
+  const ReuseHint loaded = {.finish = FinishReason::kStop, .will_not_return = true};
+  EXPECT_THAT(ResultsOf(lanes->Onboard(TestKeys(1, 4), Slots(4, 4), {}, loaded)), Each(true));
+  EXPECT_EQ(rig.agent().Counts().hints, (std::vector<std::optional<ReuseHint>>{loaded}));
+  EXPECT_THAT(ResultsOf(lanes->Onboard(TestKeys(1, 1), Slots(4, 1))), Each(true));
+  EXPECT_EQ(rig.agent().Counts().hints, (std::vector<std::optional<ReuseHint>>{std::nullopt}));
 }
 
 TEST(HostLanesTest, ARunLongerThanTheRoomForItComesInSeveralCalls) {

@@ -94,6 +94,19 @@ class LanesTest(WithAgent):
                              [source.read(block) for block in (6, 1, 2)])
             self.assertEqual(target.read(1), bytes(len(target.read(1))))
 
+    def test_a_hint_goes_to_the_agent_with_each_job(self):
+        lanes, keys = self.open(Tensors()), make_keys(0, 2)
+        self.ended(lanes.offload(keys, [0, 1], hint=kvtier.ReuseHint(turn=2, priority=7)))
+        self.assertEqual(self.agent("hints").strip(), "0,2,7,0,0")
+        self.ended(lanes.onboard(keys, [2, 3], LONG_S, hint=kvtier.ReuseHint(conversation="session-1", finish="stop")))
+        self.assertEqual(self.agent("hints").strip(), "41d4af322df572b6,-,50,0,1")
+        self.ended(lanes.onboard(keys, [2, 3], LONG_S))
+        self.assertEqual(self.agent("hints").strip(), "none")
+        for hint, said in [({"conversation": ""}, "conversation has 0 bytes"), ({"priority": 101}, "priority is 101"),
+                           ({"finish": "why"}, "finish is \"why\"")]:
+            with self.assertRaisesRegex(ValueError, said):
+                lanes.offload(keys, [0, 1], hint=kvtier.ReuseHint(**hint))
+
     def test_a_codec_encodes_and_decodes_whatever_the_layout(self):
         shape = {"layers": LAYERS, "kv_heads": 3, "head_dim": 16, "tokens_per_block": 16}
         self.assertEqual(2 * 3 * 16 * 16, RUN_BYTES)

@@ -150,7 +150,8 @@ TEST_F(DeviceLanesOnFakeTest, AnOffloadReadsNothingBeforeTheStreamOrTheEventIsRe
     Begin();
     Compute(0, 77);
     const auto keys = TestKeys(by_event ? 50 : 60, 1);
-    const auto job = lanes_->Offload(keys, {}, Slots(0, 1), by_event ? Event() : Stream());
+    const auto job =
+        lanes_->Offload(keys, {}, Slots(0, 1), {.after = by_event ? Event() : Stream()});
     ASSERT_TRUE(job.ok()) << job.status();
     EXPECT_FALSE((*job)->Wait(absl::Milliseconds(20)));
     EXPECT_FALSE((*job)->copied());
@@ -167,9 +168,9 @@ TEST_F(DeviceLanesOnFakeTest, AnOffloadReadsNothingBeforeTheStreamOrTheEventIsRe
 TEST_F(DeviceLanesOnFakeTest, AMarkIsOfTheMomentOfTheCall) {
   const EngineWork before = Event();
   Begin();
-  EXPECT_THAT(ResultsOf(lanes_->Offload(TestKeys(1, 1), {}, Slots(0, 1), before)),
+  EXPECT_THAT(ResultsOf(lanes_->Offload(TestKeys(1, 1), {}, Slots(0, 1), {.after = before})),
               ElementsAre(true));
-  const auto behind = lanes_->Offload(TestKeys(9, 1), {}, Slots(0, 1), Stream());
+  const auto behind = lanes_->Offload(TestKeys(9, 1), {}, Slots(0, 1), {.after = Stream()});
   ASSERT_TRUE(behind.ok());
   EXPECT_FALSE((*behind)->Wait(absl::Milliseconds(10)));
   Finish();
@@ -212,7 +213,7 @@ TEST_F(DeviceLanesOnFakeTest, AMissRecordsNothing) {
 
 TEST_F(DeviceLanesOnFakeTest, AStreamThatCapturesAGraphIsRefusedAndTheGraphStays) {
   fake_cuda::BeginCapture(stream_);
-  const auto job = lanes_->Offload(TestKeys(1, 1), {}, Slots(0, 1), Stream());
+  const auto job = lanes_->Offload(TestKeys(1, 1), {}, Slots(0, 1), {.after = Stream()});
   EXPECT_EQ(job.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(job.status().message()), HasSubstr("captures a graph"));
   EXPECT_THAT(ResultsOf(lanes_->Offload(TestKeys(1, 1), {}, Slots(0, 1), {})), ElementsAre(true));
@@ -224,7 +225,7 @@ TEST_F(DeviceLanesOnFakeTest, MoreMarksThanWordsAreRefusedUntilSomeAreReached) {
   std::vector<std::shared_ptr<HostJob>> jobs;
   absl::Status refused;
   while (refused.ok()) {
-    const auto job = lanes_->Offload(TestKeys(1, 1), {}, Slots(0, 1), Stream());
+    const auto job = lanes_->Offload(TestKeys(1, 1), {}, Slots(0, 1), {.after = Stream()});
     refused = job.status();
     if (job.ok()) jobs.push_back(*job);
     ASSERT_LE(jobs.size(), 100U);
@@ -232,7 +233,7 @@ TEST_F(DeviceLanesOnFakeTest, MoreMarksThanWordsAreRefusedUntilSomeAreReached) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   Finish();
   for (const auto& job : jobs) EXPECT_TRUE(job->Wait(Patience(testing::kLong)));
-  EXPECT_THAT(ResultsOf(lanes_->Offload(TestKeys(1, 1), {}, Slots(0, 1), Stream())),
+  EXPECT_THAT(ResultsOf(lanes_->Offload(TestKeys(1, 1), {}, Slots(0, 1), {.after = Stream()})),
               ElementsAre(true));
 }
 

@@ -45,6 +45,7 @@ Task<void> BurstProof::PutInPieces(Putter* putter) {
 }
 
 Task<void> BurstProof::Run(SimNode* node) {
+  if (!node->writes_everything() || !node->DisksServe()) co_return;
   const Identity identity{.tenant = random_.Below(kTenants), .space = random_.Below(kSpaces)};
   // The blocks that a piece got are counted as its leading ones. That holds where all are of one
   // length: where one finds no room, those behind it find none either.
@@ -57,7 +58,7 @@ Task<void> BurstProof::Run(SimNode* node) {
   // Disks take their oldest segments first: a third of them is room for what is new.
   const bool room =
       3 * blocks * RecordBytes(bytes) <= node->agent().disks().set()->capacity_bytes();
-  if (!room || !node->writes_everything() || !node->DisksServe()) co_return;
+  if (!room) co_return;
 
   std::vector<Putter> putters(kPutters);
   TaskScope putting(world_.executor);
@@ -72,7 +73,7 @@ Task<void> BurstProof::Run(SimNode* node) {
   co_await SleepUntil(world_.executor, world_.executor->Now() + stall);
   node->agent().evictor().EvictAll();
   for (const auto& disk : node->disks()) disk->disk->Resume();
-  while (putting.running() > 0 || node->agent().flows().offloader->pending() > 0) {
+  while (putting.running() > 0 || node->pending_offloads() > 0) {
     co_await SleepUntil(world_.executor, world_.executor->Now() + kPoll);
   }
 

@@ -1,6 +1,19 @@
 #include "tests/sim/coverage.h"
 
+#include <cstddef>
+
 namespace kvtier::sim {
+namespace {
+
+void AddEach(const PolicyCounts& other, PolicyCounts* sum) {
+  for (size_t policy = 0; policy < sum->size(); ++policy) (*sum)[policy] += other[policy];
+}
+
+uint64_t Of(const PolicyCounts& counts, EvictionPolicy policy) {
+  return counts.at(static_cast<size_t>(policy));
+}
+
+}  // namespace
 
 void Coverage::Add(const AgentStats& agent, uint64_t gpu_offloads, const TierStats& disk) {
   Add({.host_hits = agent.host.hits,
@@ -60,9 +73,17 @@ void Coverage::Add(const Coverage& other) {
   declined_slots += other.declined_slots;
   staged_blocks += other.staged_blocks;
   short_blocks += other.short_blocks;
+  AddEach(other.host_policies, &host_policies);
+  AddEach(other.gpu_policies, &gpu_policies);
+  AddEach(other.disk_policies, &disk_policies);
+  agents_without_disks += other.agents_without_disks;
+  refused_newcomers += other.refused_newcomers;
+  learnt_orders += other.learnt_orders;
+  advised_blocks += other.advised_blocks;
 }
 
 std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
+  using enum EvictionPolicy;
   return {{"crashes", crashes},
           {"host hits", host_hits},
           {"GPU hits", gpu_hits},
@@ -91,7 +112,23 @@ std::vector<std::pair<const char*, uint64_t>> Coverage::Counts() const {
           {"blocks refused behind", unpromised_blocks},
           {"declined slots", declined_slots},
           {"staged blocks", staged_blocks},
-          {"short blocks", short_blocks}};
+          {"short blocks", short_blocks},
+          {"learnt host memory", Of(host_policies, kLearnt)},
+          {"LRU host memory", Of(host_policies, kLru)},
+          {"FIFO host memory", Of(host_policies, kFifo)},
+          {"host memory by priority", Of(host_policies, kPriority)},
+          {"learnt GPU pools", Of(gpu_policies, kLearnt)},
+          {"LRU GPU pools", Of(gpu_policies, kLru)},
+          {"FIFO GPU pools", Of(gpu_policies, kFifo)},
+          {"GPU pools by priority", Of(gpu_policies, kPriority)},
+          {"learnt disks", Of(disk_policies, kLearnt)},
+          {"LRU disks", Of(disk_policies, kLru)},
+          {"FIFO disks", Of(disk_policies, kFifo)},
+          {"disks by priority", Of(disk_policies, kPriority)},
+          {"agents without disks", agents_without_disks},
+          {"newcomers refused", refused_newcomers},
+          {"orders that followed what they learnt", learnt_orders},
+          {"blocks advised of", advised_blocks}};
 }
 
 void Coverage::Print(std::FILE* out) const {

@@ -3,15 +3,20 @@
 #ifndef KVTIER_TESTS_SIM_COVERAGE_H_
 #define KVTIER_TESTS_SIM_COVERAGE_H_
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <utility>
 #include <vector>
 
 #include "agent/agent_stats.h"
+#include "core/eviction_policy.h"
 #include "core/tier_stats.h"
 
 namespace kvtier::sim {
+
+// How many agents began with each policy in one tier, by EvictionPolicy.
+using PolicyCounts = std::array<uint64_t, 4>;
 
 struct Coverage {
   uint64_t crashes = 0;
@@ -43,6 +48,13 @@ struct Coverage {
   uint64_t declined_slots = 0;
   uint64_t staged_blocks = 0;
   uint64_t short_blocks = 0;  // Read in a space of blocks of any length.
+  PolicyCounts host_policies{};
+  PolicyCounts gpu_policies{};
+  PolicyCounts disk_policies{};
+  uint64_t agents_without_disks = 0;
+  uint64_t refused_newcomers = 0;  // Blocks that were worth less than all that were there.
+  uint64_t learnt_orders = 0;      // Of agents that ended while the order followed what it learnt.
+  uint64_t advised_blocks = 0;
 
   void Add(const Coverage& other);
   void Add(const AgentStats& agent, uint64_t gpu_offloads, const TierStats& disk);

@@ -39,12 +39,8 @@ void Faults::After(absl::Duration delay, std::function<void()> act) {
 void Faults::Begin() {
   DoseNetwork();
   for (SimNode* const node : world_.nodes) {
-    DoseDisk(node);
-    DoseManifest(node);
     Repeat(absl::Seconds(15), absl::Seconds(4), [this, node] { CrashNode(node); });
-    Repeat(absl::Seconds(15), absl::Seconds(5), [this, node] { StallDisk(node); });
-    Repeat(absl::Seconds(5), absl::Seconds(1), [this, node] { DamageDisk(node); });
-    Repeat(absl::Seconds(10), absl::Seconds(3), [this, node] { DamageManifest(node); });
+    if (!node->disks().empty()) BeginOnDisks(node);
     Repeat(absl::Seconds(10), absl::Seconds(3), [this, node] { StallDevice(node); });
     Repeat(absl::Seconds(3), absl::Milliseconds(500), [this, node] { FailCopy(node); });
     Repeat(world_.device_life, world_.device_life / 2, [this, node] { LoseDevice(node); });
@@ -56,6 +52,14 @@ void Faults::Begin() {
     Repeat(absl::Seconds(15), absl::Seconds(4), [this, node] { StopServingPeers(node); });
   }
   Repeat(absl::Seconds(15), absl::Seconds(4), [this] { FreezeCoordinator(); });
+}
+
+void Faults::BeginOnDisks(SimNode* node) {
+  DoseDisk(node);
+  DoseManifest(node);
+  Repeat(absl::Seconds(15), absl::Seconds(5), [this, node] { StallDisk(node); });
+  Repeat(absl::Seconds(5), absl::Seconds(1), [this, node] { DamageDisk(node); });
+  Repeat(absl::Seconds(10), absl::Seconds(3), [this, node] { DamageManifest(node); });
 }
 
 void Faults::DoseNetwork() {
@@ -90,11 +94,13 @@ void Faults::DoseManifest(SimNode* node) {
 
 void Faults::CrashNode(SimNode* node) {
   if (!node->running()) return;
-  // While it is down or just up, a manifest may be out of reach.
-  SimNode::NodeDisk* const disk = OneDisk(node);
-  disk->manifest_media.faults.load_fails = random_.Draw(0.2);
-  After(random_.Between(absl::Milliseconds(1), absl::Seconds(3)),
-        [disk] { disk->manifest_media.faults.load_fails = false; });
+  if (!node->disks().empty()) {
+    // While it is down or just up, a manifest may be out of reach.
+    SimNode::NodeDisk* const disk = OneDisk(node);
+    disk->manifest_media.faults.load_fails = random_.Draw(0.2);
+    After(random_.Between(absl::Milliseconds(1), absl::Seconds(3)),
+          [disk] { disk->manifest_media.faults.load_fails = false; });
+  }
   node->Crash();
   After(random_.Between(absl::Milliseconds(1), absl::Seconds(2)), [node] {
     if (!node->running()) node->Boot();

@@ -39,8 +39,10 @@ class Faults {
   bool damages_disks() const { return damages_disks_; }
 
  private:
-  // Sets the chances of one node's media, or of the network.
+  // REQUIRES of these two: the node has a disk.
+  void BeginOnDisks(SimNode* node);
   SimNode::NodeDisk* OneDisk(SimNode* node);
+  // Sets the chances of one node's media, or of the network.
   void DoseDisk(SimNode* node);
   void DoseManifest(SimNode* node);
   void DoseNetwork();

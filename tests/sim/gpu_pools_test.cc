@@ -27,6 +27,7 @@ TEST(SimGpuPoolsTest, NoAccessIsUnorderedAndNoByteIsWrongOnAnySeed) {
         sum.gpu_errors, sum.gpu_abandoned, sum.declined_slots}) {
     EXPECT_GT(met, count / 20);
   }
+  for (const uint64_t drawn : sum.gpu_policies) EXPECT_GT(drawn, count / 20);
 }
 
 }  // namespace

@@ -57,6 +57,7 @@ Task<void> RecoveryProof::ProveWithout(testing::PeerService service, size_t stop
   for (SimWorker* const worker : {&putter, &second, &asker}) {
     const bool connected = co_await worker->Connect();
     world_.oracle->Expect(connected, "after the faults, no session opens");
+    MakeRoomOn(worker->node());
   }
   for (const auto& conversation : {keys, more}) {
     co_await putter.Put(conversation, 0);
@@ -115,11 +116,16 @@ Task<absl::Duration> RecoveryProof::TimeOfAMiss(SimWorker* worker) {
   co_return world_.executor->Now() - start - 2 * kCallTravel;
 }
 
+void RecoveryProof::MakeRoomOn(SimNode* node) {
+  if (!node->keeps_newest()) node->agent().evictor().EvictAll();
+}
+
 Task<void> RecoveryProof::ProveSpace(SimNode* node, SimNode* other, Identity identity) {
   const std::vector<EngineKey> keys = FreshConversation(fresh_++, kBlocks);
   SimWorker worker(world_, node, identity, fresh_);
   const bool connected = co_await worker.Connect();
   world_.oracle->Expect(connected, "after the faults, no session opens");
+  if (node->may_refuse()) MakeRoomOn(node);
   const size_t put = co_await worker.Put(keys, 0);
   world_.oracle->Expect(put == kBlocks, absl::StrCat("after the faults, of ", kBlocks,
                                                      " fresh blocks ", put, " were committed"));
@@ -170,11 +176,10 @@ Task<void> RecoveryProof::ExpectHits(const char* where, SimWorker* worker,
 
 Task<void> RecoveryProof::AwaitOffload(SimNode* node) {
   const absl::Time until = world_.executor->Now() + kOffloadBound;
-  while (node->agent().flows().offloader->pending() > 0 && world_.executor->Now() < until) {
+  while (node->pending_offloads() > 0 && world_.executor->Now() < until) {
     co_await SleepUntil(world_.executor, world_.executor->Now() + kProofPoll);
   }
-  world_.oracle->Expect(node->agent().flows().offloader->pending() == 0,
-                        "after the faults, offload does not end");
+  world_.oracle->Expect(node->pending_offloads() == 0, "after the faults, offload does not end");
 }
 
 Task<void> RecoveryProof::AwaitService(SimNode* node) {

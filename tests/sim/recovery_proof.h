@@ -30,6 +30,9 @@ class RecoveryProof {
   Task<void> Run();
 
  private:
+  // Empties the node's host memory where that has to be: a full one may refuse what is new, or
+  // drop it first.
+  static void MakeRoomOn(SimNode* node);
   Task<void> ProveSpace(SimNode* node, SimNode* other, Identity identity);
   // Gets until all is hit, for as long as is allowed; the first try only, if that
   // is zero.

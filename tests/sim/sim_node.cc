@@ -109,6 +109,7 @@ void SimNode::Boot() {
                          .host_bytes = options_.host_bytes,
                          .slab_bytes = kSlabBytes,
                          .staging_bytes = options_.staging_bytes,
+                         .eviction = options_.eviction,
                          .disk_writes = WritesOf(options_.seed),
                          .host_scrub_bytes_per_second = kHostScrubRate,
                          .gpu_bytes = options_.gpu_bytes,
@@ -144,6 +145,7 @@ Task<void> SimNode::Start() {
   if (recovery.ok()) {
     world_.network->Listen(address_, agent_.get());
     serves_ = true;
+    if (disks_.empty()) co_return;
     for (const absl::Status& began : agent_->disks().set()->VerifyAll(kVerifyRate)) {
       KVT_CHECK(began.ok() || MissesADisk());
     }
@@ -159,8 +161,8 @@ Task<void> SimNode::Start() {
 
 bool SimNode::writes_everything() const {
   const DiskWriteOptions writes = WritesOf(options_.seed);
-  return writes.moment == WriteMoment::kAtCommit && writes.policy != WritePolicy::kSecondTouch &&
-         writes.drive_writes_per_day == 0;
+  return !disks_.empty() && writes.moment == WriteMoment::kAtCommit &&
+         writes.policy != WritePolicy::kSecondTouch && writes.drive_writes_per_day == 0;
 }
 
 // What the device had begun goes on, unseen, while the agent serves from the other tiers.
@@ -251,8 +253,12 @@ void SimNode::Audit() {
   if (!running()) return;
   ExpectOrdered();
   agent_->Audit();
+  const BlockIndex& index = agent_->index();
+  world_.oracle->Expect(index.SummaryOf(Tier::kGpu).refused == 0 &&
+                            (may_refuse() || index.SummaryOf(Tier::kHost).refused == 0),
+                        absl::StrCat("node ", number(), " refuses blocks that it has to take"));
   // What the index says is on disk is durable: the manifest names it.
-  for (const Delta& held : agent_->index().Snapshot()) {
+  for (const Delta& held : index.Snapshot()) {
     if (held.tier != Tier::kDisk) continue;
     const bool named = std::any_of(disks_.begin(), disks_.end(), [&](const auto& disk) {
       return disk->manifest_media.rows.contains(BlockRowKey(held.key));
@@ -272,16 +278,39 @@ void SimNode::AddTo(Coverage* coverage) const {
 
 void SimNode::Count(Coverage* coverage) const {
   const uint64_t gpu_offloads = agent_->gpus().empty() ? 0 : agent_->gpus().at(0).stats().offloaded;
-  coverage->Add(agent_->stats(), gpu_offloads, agent_->disks().set()->stats());
-  if (HasGpu()) coverage->gpu_abandoned += agent_->gpus().at(0).copies().abandoned().size();
-  for (const DiskSet::DiskStatus& disk : agent_->disks().set()->Statuses()) {
+  const DiskSet* const disks = agent_->disks().set();
+  coverage->Add(agent_->stats(), gpu_offloads, disks == nullptr ? TierStats() : disks->stats());
+  for (const Tier tier : {Tier::kHost, Tier::kGpu}) {
+    const EvictionSummary orders = agent_->index().SummaryOf(tier);
+    coverage->refused_newcomers += orders.refused;
+    if (orders.policy == EvictionPolicy::kLearnt) {
+      coverage->learnt_orders += orders.orders - orders.following_lru;
+    }
+  }
+  ++coverage->host_policies.at(static_cast<size_t>(options_.eviction.host));
+  if (HasGpu()) {
+    ++coverage->gpu_policies.at(static_cast<size_t>(options_.eviction.gpu));
+    coverage->gpu_abandoned += agent_->gpus().at(0).copies().abandoned().size();
+  }
+  if (disks == nullptr) {
+    ++coverage->agents_without_disks;
+    return;
+  }
+  ++coverage->disk_policies.at(static_cast<size_t>(options_.eviction.disk));
+  for (const DiskSet::DiskStatus& disk : disks->Statuses()) {
     coverage->quarantines += disk.quarantines;
   }
 }
 
 bool SimNode::DisksServe() const {
+  if (disks_.empty()) return true;
   const std::vector<DiskSet::DiskStatus> disks = agent_->disks().set()->Statuses();
   return std::all_of(disks.begin(), disks.end(), [](const auto& disk) { return disk.serving; });
+}
+
+size_t SimNode::pending_offloads() const {
+  const auto& offloader = agent_->flows().offloader;
+  return offloader == nullptr ? 0 : offloader->pending();
 }
 
 bool SimNode::MissesADisk() const {
@@ -308,7 +337,7 @@ void SimNode::ExpectQuiet() {
   const Abandoned abandoned = WhatIsAbandoned(*agent_);
   expect("pinned host bytes", index.pinned_bytes(), abandoned.pinned_in_host);
   expect("pinned GPU bytes", agent_->gpus().pinned_bytes(), abandoned.pinned_in_gpu);
-  expect("offloads", agent_->flows().offloader->pending(), 0);
+  expect("offloads", pending_offloads(), 0);
   uint64_t host_bytes = abandoned.host;
   for (const Delta& held : index.Snapshot()) {
     if (held.tier == Tier::kHost) host_bytes += index.Find(held.key)->slot.slot_bytes();

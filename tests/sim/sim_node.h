@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/agent.h"
+#include "core/eviction_policy.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/oracle.h"
 #include "tests/sim/trace.h"
@@ -50,7 +51,8 @@ class SimNode {
     uint64_t staging_bytes = 0;           // Of each session; 0: workers write the arena.
     uint64_t gpu_bytes = 0;               // 0: no device.
     size_t gpu_tenant = 0;                // Whose pool it is.
-    std::vector<uint32_t> disk_segments;  // Of each disk.
+    std::vector<uint32_t> disk_segments;  // Of each disk; empty: no disk.
+    EvictionPolicies eviction;
     uint64_t seed = 0;
   };
   SimNode(const World& world, const Options& options);
@@ -78,8 +80,20 @@ class SimNode {
   bool device_lost() const { return device_ != nullptr && !device_->state().ok(); }
   // No disk of the running agent is out of service.
   bool DisksServe() const;
+  // Counts the blocks of the running agent that are on their way to a disk.
+  size_t pending_offloads() const;
   // Everything committed is written to disk: the only write policy that survives kill -9.
   bool writes_everything() const;
+  // Returns whether host memory may refuse a block that a worker puts, as worth less than those
+  // that are there. Where a disk lies below, it never does.
+  bool may_refuse() const {
+    return disks_.empty() && options_.eviction.host == EvictionPolicy::kLearnt;
+  }
+  // Returns whether what came last stays in host memory longest, whatever else is there.
+  bool keeps_newest() const {
+    return options_.eviction.host == EvictionPolicy::kLru ||
+           options_.eviction.host == EvictionPolicy::kFifo;
+  }
   // A disk's manifest could not be read at the start: it stays out until the next one.
   bool MissesADisk() const;
   // What survives the process, and its hold on it, which does not.

@@ -4,9 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "agent/flows/onboard_parts.h"
 #include "agent/limits.h"
-#include "core/status_macros.h"
+#include "tests/sim/service_flows.h"
 #include "tests/sim/workload.h"
 #include "tests/testing/blocks.h"
 
@@ -20,26 +19,6 @@ constexpr absl::Duration kPutTimeout = absl::Seconds(2);
 template <typename T>
 uint64_t CodeOf(const absl::StatusOr<T>& result) {
   return static_cast<uint64_t>(result.status().code());
-}
-
-// Takes all parts of an onboard, and returns them as one, with the deadline of the first: it is the
-// earliest.
-Task<absl::StatusOr<Onboarded>> OnboardInParts(Onboarder* onboarder, OnboardRequest request) {
-  std::vector<OnboardRequest> requests;
-  requests.push_back(std::move(request));
-  KVT_CO_ASSIGN_OR_RETURN(const std::shared_ptr<Onboarder::Parts> parts,
-                          Onboarder::Parts::Begin(onboarder, std::move(requests)));
-  Onboarded all{.lease_deadline = absl::InfiniteFuture()};
-  for (;;) {
-    KVT_CO_ASSIGN_OR_RETURN(const OnboardPart part, co_await parts->Next());
-    all.lease_deadline = std::min(all.lease_deadline, part.lease_deadline);
-    for (const OnboardPart::Sequence& sequence : part.sequences) {
-      all.blocks.insert(all.blocks.end(), sequence.blocks.begin(), sequence.blocks.end());
-    }
-    if (part.missed.empty()) continue;
-    all.missed = part.missed[0];
-    co_return all;
-  }
 }
 
 }  // namespace
@@ -157,15 +136,23 @@ Task<void> SimWorker::Converse() {
     const bool connected = co_await Connect();
     if (!connected) continue;
     const std::vector<EngineKey> keys = DrawConversation(&random_);
+    hint_ = DrawHint(&random_);
     if (random_.Draw(0.1)) co_await Match(keys);
     if (random_.Draw(0.1)) co_await Prefetch(keys);
     const absl::Duration timeout =
         random_.Between(absl::Microseconds(100), absl::Milliseconds(random_.Draw(0.2) ? 1500 : 60));
     const absl::Duration hold = DrawHold();
     const size_t had = co_await Get(keys, timeout, hold);
-    if (had == keys.size()) continue;
+    const bool advises = random_.Draw(0.2);
+    if (had == keys.size()) {
+      if (advises) co_await Advise(keys);
+      continue;
+    }
+    // Now and then its advice overtakes the commit.
+    if (advises && random_.Draw(0.3)) scope_->Spawn(Advise(keys));
     const size_t put = co_await Put(keys, had);
     world_.trace->Add("turn", {node_->number(), identity_.tenant, identity_.space, had, put});
+    if (advises) co_await Advise(keys);
     if (random_.Draw(0.02)) co_await Disconnect();
   }
 }
@@ -195,8 +182,10 @@ absl::Duration SimWorker::DrawHold() {
 absl::StatusOr<BlockRun> SimWorker::Name(const std::vector<EngineKey>& keys, size_t from) const {
   std::optional<EngineKey> parent;
   if (from > 0) parent = keys[from - 1];
-  return node_->agent().sessions().table().NameRun(*session_, space_id_, parent,
-                                                   std::span(keys).subspan(from));
+  absl::StatusOr<BlockRun> run = node_->agent().sessions().table().NameRun(
+      *session_, space_id_, parent, std::span(keys).subspan(from));
+  if (run.ok()) run->hint = hint_;
+  return run;
 }
 
 Task<void> SimWorker::Match(std::vector<EngineKey> keys) {
@@ -230,6 +219,20 @@ Task<void> SimWorker::Prefetch(std::vector<EngineKey> keys) {
   const absl::StatusOr<size_t> coming =
       co_await CallAgent<size_t>(world_.executor, node_, world_.oracle, std::move(request));
   world_.trace->Add("prefetch", {node_->number(), CodeOf(coming), coming.ok() ? *coming : 0});
+}
+
+Task<void> SimWorker::Advise(std::vector<EngineKey> keys) {
+  if (!Connected()) co_return;
+  BlockRun run = *Name(keys, 0);
+  run.hint = DrawHint(&random_);
+  Request<size_t> request{.name = "advise", .order = order_, .timeout = absl::ZeroDuration()};
+  request.start = [run](Agent& agent) { return AdviseAgent(&agent, run); };
+  const absl::StatusOr<size_t> advised =
+      co_await CallAgent<size_t>(world_.executor, node_, world_.oracle, std::move(request));
+  world_.trace->Add("advise", {node_->number(), CodeOf(advised), advised.ok() ? *advised : 0});
+  if (!advised.ok()) co_return;
+  world_.oracle->Expect(*advised <= keys.size(), "more blocks advised of than were named");
+  advised_blocks_ += *advised;
 }
 
 Task<size_t> SimWorker::Get(std::vector<EngineKey> keys, absl::Duration timeout,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/event.h"
+#include "core/reuse_hint.h"
 #include "core/task_scope.h"
 #include "tests/sim/call.h"
 #include "tests/sim/oracle.h"
@@ -59,6 +60,9 @@ class SimWorker {
   // How many of the blocks host memory or a disk of the node has. REQUIRES: it is connected.
   size_t CountHere(const std::vector<EngineKey>& keys) const;
 
+  // Counts the blocks that were there when the agent was told of their next use.
+  uint64_t advised_blocks() const { return advised_blocks_; }
+
   SimNode* node() const { return node_; }
   const Identity& identity() const { return identity_; }
 
@@ -68,6 +72,8 @@ class SimWorker {
   Task<void> Converse();
   Task<void> Match(std::vector<EngineKey> keys);
   Task<void> Prefetch(std::vector<EngineKey> keys);
+  // Says what is known of the blocks' next use when their request has ended.
+  Task<void> Advise(std::vector<EngineKey> keys);
   Task<void> Write(const Reserving& put, WorkerOrder::By by);
   // The same within a step that is told of already: its bytes are there when it ends.
   Task<void> WriteInStep(std::shared_ptr<const Reserving> put, uint64_t step,
@@ -92,6 +98,8 @@ class SimWorker {
   testing::SimRandom random_;
   bool random_manners_ = false;  // Live(): delays, abandons, forgets.
   uint64_t incarnation_ = 0;     // Of the agent that the session is with.
+  ReuseHint hint_;               // Of the conversation's requests.
+  uint64_t advised_blocks_ = 0;
   std::optional<SessionId> session_;
   uint32_t space_id_ = 0;
   const SignalPage* page_ = nullptr;  // Of the session; null: it has none.

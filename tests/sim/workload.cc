@@ -16,6 +16,12 @@ constexpr uint64_t kBranches = 2;
 constexpr std::array<uint64_t, kSpaces> kBlockBytes = {4096, 8192, 15000, 8192};
 constexpr size_t kAnyLengthSpace = 2;
 
+EvictionPolicy DrawPolicy(testing::SimRandom* random) {
+  if (random->Draw(0.5)) return EvictionPolicy::kLearnt;
+  return std::array{EvictionPolicy::kLru, EvictionPolicy::kFifo, EvictionPolicy::kPriority}.at(
+      random->Below(3));
+}
+
 }  // namespace
 
 TenantTable Tenants() {
@@ -53,6 +59,25 @@ std::vector<EngineKey> DrawConversation(testing::SimRandom* random) {
     keys.push_back(testing::TestEngineKey(path * 100 + i));
   }
   return keys;
+}
+
+ReuseHint DrawHint(testing::SimRandom* random) {
+  ReuseHint hint;
+  if (random->Draw(0.5)) return hint;
+  hint.conversation = random->Below(kRoots);
+  if (random->Draw(0.5)) hint.turn = static_cast<uint32_t>(random->Below(20));
+  hint.finish = static_cast<FinishReason>(random->Below(5));
+  hint.will_not_return = random->Draw(0.1);
+  if (random->Draw(0.3)) hint.priority = static_cast<uint8_t>(random->Below(kMaxPriority + 1));
+  return hint;
+}
+
+EvictionPolicies DrawPolicies(testing::SimRandom* random) {
+  EvictionPolicies policies;
+  policies.gpu = DrawPolicy(random);
+  policies.host = DrawPolicy(random);
+  policies.disk = DrawPolicy(random);
+  return policies;
 }
 
 std::vector<EngineKey> FreshConversation(uint64_t number, size_t blocks) {

@@ -9,6 +9,8 @@
 
 #include "agent/tenants.h"
 #include "core/block_key.h"
+#include "core/eviction_policy.h"
+#include "core/reuse_hint.h"
 #include "core/space.h"
 #include "tests/testing/sim_random.h"
 
@@ -31,6 +33,10 @@ uint64_t LengthOf(size_t space, const EngineKey& key);
 // Engine keys of a conversation, from token 0. The trees are the same for every
 // tenant and space, so equal engine keys with different contents abound.
 std::vector<EngineKey> DrawConversation(testing::SimRandom* random);
+// Returns what the engine says of one request's blocks; half of the engines' requests say nothing.
+ReuseHint DrawHint(testing::SimRandom* random);
+// Returns the policies of a node: in each tier the learnt one most often.
+EvictionPolicies DrawPolicies(testing::SimRandom* random);
 // The `number`-th conversation that DrawConversation() never draws.
 std::vector<EngineKey> FreshConversation(uint64_t number, size_t blocks);
 

@@ -14,6 +14,8 @@ namespace {
 
 // In so many whole worlds a block may have two holders that are not its asker.
 constexpr double kThreeNodes = 0.25;
+// So many nodes have no disk: there host memory may refuse newcomers.
+constexpr double kNoDisk = 0.15;
 // Of a whole world and of one of GPU pools, together.
 constexpr size_t kWorkers = 16, kPoolWorkers = 6;
 constexpr absl::Duration kFaultyTime = absl::Seconds(40), kFaultyPoolTime = absl::Seconds(3);
@@ -50,6 +52,7 @@ World::~World() {
 SimNode::Options World::DrawNode(size_t number) {
   const bool pool = kind_ == WorldKind::kGpuPools;
   std::vector<uint32_t> disk_segments(!pool && random_.Draw(0.5) ? 2 : 1);
+  if (random_.Draw(kNoDisk)) disk_segments.clear();
   for (uint32_t& segments : disk_segments) segments = static_cast<uint32_t>(3 + random_.Below(8));
   SimNode::Options node{.number = number,
                         .host_bytes = (pool ? 1 : kTenants) * (3 + random_.Below(8)) * (64 << 10),
@@ -57,6 +60,7 @@ SimNode::Options World::DrawNode(size_t number) {
                         // Nodes of pools fetch from each other: theirs is one tenant.
                         .gpu_tenant = pool ? 0 : random_.Below(kTenants),
                         .disk_segments = std::move(disk_segments),
+                        .eviction = DrawPolicies(&random_),
                         .seed = random_.Next()};
   // Workers of every second node without a device are not trusted with the arena.
   if (node.gpu_bytes == 0 && node.seed / 8 % 2 == 0) node.staging_bytes = 128 << 10;
@@ -166,6 +170,7 @@ Outcome World::Run() {
   Coverage coverage;
   for (const auto& node : nodes_) node->AddTo(&coverage);
   coverage.short_blocks = oracle_.short_blocks_checked();
+  for (const auto& worker : workers_) coverage.advised_blocks += worker->advised_blocks();
   return {.failure = oracle_.failure().value_or(""),
           .hash = trace_.hash(),
           .events = time_.events_run(),
@@ -263,10 +268,12 @@ void World::ExpectUndamaged() {
     Agent& agent = node->agent();
     oracle_.Expect(agent.stats().offload.altered == 0,
                    absl::StrCat("node ", node->number(), " found altered host blocks"));
-    oracle_.Expect(faults_->damages_disks() || agent.disks().set()->stats().verify_failures == 0,
-                   absl::StrCat("node ", node->number(),
-                                "'s disk records fail to verify, and "
-                                "nobody damaged them"));
+    const DiskSet* const disks = agent.disks().set();
+    oracle_.Expect(
+        faults_->damages_disks() || disks == nullptr || disks->stats().verify_failures == 0,
+        absl::StrCat("node ", node->number(),
+                     "'s disk records fail to verify, and "
+                     "nobody damaged them"));
     oracle_.Expect(network_.counts.flipped + network_.counts.misnumbered > 0 ||
                        agent.stats().peers.verify_failures == 0,
                    absl::StrCat("node ", node->number(),

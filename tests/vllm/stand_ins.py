@@ -141,17 +141,20 @@ class RecordedLanes:
     def __init__(self):
         self.offloads, self.onboards, self.awaited = [], [], []
         self.streams = []  # That the jobs come behind, in the order of the calls.
+        self.hints = []  # Of the jobs, in the same order.
         self.full = False
         self.ends_in_time = True  # What await_copied() says; otherwise all that it is asked for is given up.
         self.given_up = 0
         self.closed = False
 
-    def offload(self, keys, blocks, parent=None, after_stream=None):
+    def offload(self, keys, blocks, parent=None, after_stream=None, hint=None):
         self.streams.append(after_stream)
+        self.hints.append(hint)
         return self._add(self.offloads, Job(keys, blocks, parent=parent))
 
-    def onboard(self, keys, blocks, timeout_s=None, after_stream=None):
+    def onboard(self, keys, blocks, timeout_s=None, after_stream=None, hint=None):
         self.streams.append(after_stream)
+        self.hints.append(hint)
         return self._add(self.onboards, Job(keys, blocks, timeout_s=timeout_s))
 
     def poll(self):

@@ -3,6 +3,7 @@
 import unittest
 from unittest import mock
 
+import kvtier
 import stand_ins
 from kvtier.vllm import wishes
 from stand_ins import BLOCK_TOKENS, Step, make_keys, make_request
@@ -33,6 +34,17 @@ class Hints(WithScheduler):
         self.assertEqual(said(sequence), ("session-1", 2, 0, True, None))
         self.matched(make_request("b", 200))
         self.assertEqual(said(self.client.prefetches[1][0][0]), (None, None, None, False, None))
+
+    def test_loads_and_saves_carry_them(self):
+        hint = kvtier.ReuseHint("session-1", 2, 0, True)
+        self.put(2)
+        request = make_request("a", 200, kv_transfer_params=HINTS)
+        self.matched(request)
+        self.client.prefetches[0][2].end(0)
+        self.assertEqual(self.matched(request), (64, True))
+        self.assertEqual(self.load(request, 2).hint, hint)
+        [save] = self.side.plan(Step().new("a", 64, 136, list(range(1, 8)))).saves
+        self.assertEqual(save.hint, hint)
 
     def test_the_engines_own_priority_is_none_of_them(self):
         request = make_request("a", 200)
@@ -104,7 +116,7 @@ class Hints(WithScheduler):
         for name, value in [("conversation", ""), ("conversation", b"id"), ("conversation", "\ud800"), ("turn", 2**32),
                             ("turn", True), ("turn", 1.0), ("priority", "50"), ("priority", -1), ("will_not_return", "no")]:
             with mock.patch.object(wishes, "_warned", set()), self.assertLogs("vllm.kvtier", "WARNING") as logged:
-                self.assertEqual(wishes.read_wishes({f"kvtier.{name}": value}).hint, wishes.Hint())
+                self.assertEqual(wishes.read_wishes({f"kvtier.{name}": value}).hint, kvtier.ReuseHint())
             self.assertEqual(len(logged.output), 1)
             self.assertIn(f"kvtier.{name} is ", logged.output[0])
 

@@ -2,6 +2,7 @@
 
 import unittest
 
+import kvtier
 import stand_ins
 from kvtier.vllm.metadata import NO_BLOCK, Load, Save, StepPlan
 from kvtier.vllm.worker_side import WorkerSide
@@ -46,6 +47,15 @@ class OnAGpu(WithWorker):
         self.load("a", (3, 2))
         self.save((1,))
         self.assertEqual(self.lanes[0].streams, [None, None])
+
+
+class Hints(WithWorker):
+    def test_each_job_carries_that_of_its_request(self):
+        hint = kvtier.ReuseHint(turn=2)
+        self.side.load([Load("a", tuple(make_keys(1)), ((3,),), 0.5, hint)])
+        self.side.save([Save(tuple(make_keys(1)), None, ((4,),), hint)])
+        self.save((5,))
+        self.assertEqual(self.lanes[0].hints, [hint, hint, kvtier.ReuseHint()])
 
 
 class StepsThatComputeNothing(WithWorker):

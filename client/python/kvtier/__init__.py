@@ -22,11 +22,11 @@ from .codec import BlockCodec
 from .lanes import KvMemory, LaneJob, Lanes
 from .log import set_logger
 from .paged_kv import PagedKv, SequenceFacts
-from .sequences import Arrived, Match, PutCounts, Sequence, Ticket
+from .sequences import Arrived, Match, PutCounts, ReuseHint, Sequence, Ticket
 from .space import Limits, Space, SpaceSpec
 from .token_keys import VLLM_DEFAULT_SEED, token_keys, vllm_token_keys
 
 __all__ = ["Arrived", "BlockCodec", "Call", "Client", "Hit", "HostMemory", "KvMemory",
            "LaneJob", "Lanes", "Limits", "Match", "PagedKv", "Part",
-           "PartsCall", "Put", "PutCounts", "Sequence", "SequenceFacts", "Space", "SpaceSpec", "Ticket", "VLLM_DEFAULT_SEED",
+           "PartsCall", "Put", "PutCounts", "ReuseHint", "Sequence", "SequenceFacts", "Space", "SpaceSpec", "Ticket", "VLLM_DEFAULT_SEED",
            "__version__", "set_logger", "token_keys", "vllm_token_keys"]

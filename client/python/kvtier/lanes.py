@@ -10,6 +10,7 @@ from typing import SupportsIndex, TypeAlias
 
 from . import _kvtier
 from .client import Client
+from .sequences import ReuseHint
 from .space import Space
 
 # Jobs of one Lanes that have ended and that nobody has polled.
@@ -51,6 +52,10 @@ def _work(stream: int | None, event: int | None) -> _Work:
         raise ValueError(f"after_stream is {stream!r} and after_event {event!r}; one of them at most")
     return (None if stream is None else _count("after_stream", stream, _U64),
             None if event is None else _count("after_event", event, _U64))
+
+
+def _hint(hint: ReuseHint | None) -> "_kvtier._Hint | None":
+    return None if hint is None else hint._native()
 
 
 @dataclass(frozen=True)
@@ -185,8 +190,11 @@ class Lanes:
         _open_lanes.add(self)
 
     def offload(self, keys: Sequence[bytes], blocks: Sequence[int], parent: bytes | None = None, *,
-                after_stream: int | None = None, after_event: int | None = None) -> LaneJob:
+                after_stream: int | None = None, after_event: int | None = None,
+                hint: ReuseHint | None = None) -> LaneJob:
         """Stores copies of the engine's blocks, keys[i] naming blocks[i]; `parent` is the key before.
+
+        `hint` is what the engine knows about the next use of the blocks.
 
         What is stored already is not copied. Raises BlockingIOError while 256 offloads are under
         way (on a GPU 32), or 256 calls of the client, or MAX_UNPOLLED jobs are not polled;
@@ -198,14 +206,16 @@ class Lanes:
         them; the job fails if they take longer than 10 s.
         """
         after = _work(after_stream, after_event)
-        return self._started(lambda: self._native.offload(list(keys), list(blocks), parent, after))
+        return self._started(lambda: self._native.offload(list(keys), list(blocks), parent, after,
+                                                          _hint(hint)))
 
     def onboard(self, keys: Sequence[bytes], blocks: Sequence[int], timeout_s: float | None = None, *,
                 after_stream: int | None = None, after_event: int | None = None,
-                record_event: int | None = None) -> LaneJob:
+                record_event: int | None = None, hint: ReuseHint | None = None) -> LaneJob:
         """Brings the leading blocks that are in host memory in time, the one of keys[i] to blocks[i].
 
-        `timeout_s` is as Client.onboard()'s and does not count the copies. Raises as offload().
+        `timeout_s` is as Client.onboard()'s and does not count the copies. `hint` is as offload()'s.
+        Raises as offload().
 
         On a GPU nothing is written before `after_stream` or `after_event`, as offload()'s: a step
         that still reads the blocks. `record_event` is recorded behind the copies when they are
@@ -216,7 +226,7 @@ class Lanes:
         after = _work(after_stream, after_event)
         record = None if record_event is None else _count("record_event", record_event, _U64)
         return self._started(lambda: self._native.onboard(list(keys), list(blocks), timeout_s, after,
-                                                          record))
+                                                          record, _hint(hint)))
 
     def poll(self) -> list[LaneJob]:
         """The jobs that have ended since the last poll, each once. Never waits."""

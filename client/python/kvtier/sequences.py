@@ -8,6 +8,34 @@ from .space import Space
 
 
 @dataclass(frozen=True)
+class ReuseHint:
+    """What an engine knows about the next use of some blocks. A wrong hint costs hits only."""
+
+    conversation: str | bytes | None = None  # Its id, 1..256 bytes, of which only a hash is sent.
+    turn: int | None = None  # Requests of the conversation before this one.
+    priority: int | None = None  # 0, which leaves memory first, to 100; None: 50.
+    will_not_return: bool = False  # Nobody will ask for these blocks again.
+    finish: str | None = None  # Reason of the request's end: "stop", "tool_calls", "length", "cancelled".
+
+    def _native(self) -> "_kvtier._Hint | None":
+        if self == ReuseHint():
+            return None
+        conversation = self.conversation
+        if isinstance(conversation, str):
+            conversation = conversation.encode()
+        if conversation is not None and not isinstance(conversation, bytes):
+            raise ValueError(
+                f"conversation is a {type(conversation).__name__}; must be str or bytes")
+        _check_int("turn", self.turn, 2**32 - 1)
+        _check_int("priority", self.priority, 100)
+        if not isinstance(self.will_not_return, bool):
+            raise ValueError(f"will_not_return is {self.will_not_return!r}; must be a bool")
+        if self.finish is not None and not isinstance(self.finish, str):
+            raise ValueError(f"finish is {self.finish!r}; must be a str")
+        return conversation, self.turn, self.priority, self.will_not_return, self.finish
+
+
+@dataclass(frozen=True)
 class Sequence:
     """The blocks that one request of an engine asks about; one call may carry several.
 
@@ -27,37 +55,20 @@ class Sequence:
     # Bytes of the block of each key, 1 to the space's block_bytes, where they are reserved in a space
     # with any_length; None in other spaces. What reserves nothing takes no notice.
     lengths: abc.Sequence[int] | None = None
-    # Hints of the engine about the next use of the blocks, for calls that onboard, prefetch,
-    # reserve or advise. A wrong one costs hits only.
-    conversation: str | bytes | None = None  # Its id, 1..256 bytes, of which only a hash is sent.
-    turn: int | None = None  # Requests of the conversation before this one.
-    priority: int | None = None  # 0, which leaves memory first, to 100; None: 50.
-    will_not_return: bool = False  # Nobody will ask for these blocks again.
-    finish: str | None = None  # Reason of the request's end: "stop", "tool_calls", "length", "cancelled".
+    # Hint about the next use of the blocks, as ReuseHint has them, for calls that onboard, prefetch,
+    # reserve or advise.
+    conversation: str | bytes | None = None
+    turn: int | None = None
+    priority: int | None = None
+    will_not_return: bool = False
+    finish: str | None = None
 
     def _native(self) -> "_kvtier._Sequence":
         if self.max_tokens is not None and self.max_tokens < 0:
             raise ValueError(f"max_tokens is {self.max_tokens}; must not be negative")
         return (self.space._handle, list(self.keys), self.parent, self.is_set, self.max_tokens,
-                self.no_store, self._lengths(), self._hint())
-
-    def _hint(self) -> "_kvtier._Hint | None":
-        hint = (self.conversation, self.turn, self.priority, self.will_not_return, self.finish)
-        if hint == (None, None, None, False, None):
-            return None
-        conversation = self.conversation
-        if isinstance(conversation, str):
-            conversation = conversation.encode()
-        if conversation is not None and not isinstance(conversation, bytes):
-            raise ValueError(
-                f"conversation is a {type(conversation).__name__}; must be str or bytes")
-        _check_int("turn", self.turn, 2**32 - 1)
-        _check_int("priority", self.priority, 100)
-        if not isinstance(self.will_not_return, bool):
-            raise ValueError(f"will_not_return is {self.will_not_return!r}; must be a bool")
-        if self.finish is not None and not isinstance(self.finish, str):
-            raise ValueError(f"finish is {self.finish!r}; must be a str")
-        return conversation, self.turn, self.priority, self.will_not_return, self.finish
+                self.no_store, self._lengths(),
+                ReuseHint(self.conversation, self.turn, self.priority, self.will_not_return, self.finish)._native())
 
     def _lengths(self) -> list[int]:
         lengths = [] if self.lengths is None else list(self.lengths)

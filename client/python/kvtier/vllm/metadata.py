@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+import kvtier
+
 
 @dataclass(frozen=True)
 class Load:
@@ -11,6 +13,7 @@ class Load:
     keys: tuple[bytes, ...]
     blocks: tuple[tuple[int, ...], ...]  # For each KV group, the engine's block of each key; NO_BLOCK: not needed.
     timeout_s: float
+    hint: kvtier.ReuseHint = kvtier.ReuseHint()
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,7 @@ class Save:
     keys: tuple[bytes, ...]
     parent: bytes | None  # Key of the block before them; None: they begin the prompt.
     blocks: tuple[tuple[int, ...], ...]  # For each KV group, the engine's block of each key.
+    hint: kvtier.ReuseHint = kvtier.ReuseHint()
 
 
 @dataclass

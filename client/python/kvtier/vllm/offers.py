@@ -7,7 +7,6 @@ import kvtier
 
 from .stats import Counts
 from .tracked_request import Look, TrackedRequest
-from .wishes import Hint
 
 _ON_NODE = ("gpu", "host", "disk")
 _TICKET_S = 60.0  # A ticket's longest life.
@@ -150,7 +149,7 @@ class Offers:
             self._client.release_ticket(ticket.id)
 
 
-def hinted(space: kvtier.Space, keys: Sequence[bytes], hint: Hint) -> kvtier.Sequence:
+def hinted(space: kvtier.Space, keys: Sequence[bytes], hint: kvtier.ReuseHint) -> kvtier.Sequence:
     """Returns the run `keys` with what is known about the next use of its blocks."""
     return kvtier.Sequence(space, keys, conversation=hint.conversation, turn=hint.turn, priority=hint.priority,
                            will_not_return=hint.will_not_return, finish=hint.finish)

@@ -18,7 +18,7 @@ from .prefill_rate import PrefillRate
 from .space import space_of_epoch
 from .stats import Counts
 from .tracked_request import TrackedRequest
-from .wishes import Hint, read_wishes
+from .wishes import read_wishes
 
 _STEP_BUDGET_S = 0.002  # That all looks of one step may take; the last one may go beyond it.
 _MAX_KEYS = 8192  # Of one call of the client.
@@ -47,7 +47,7 @@ class SchedulerSide:
         self._loading: dict[str, TrackedRequest] = {}  # Those whose load is under way.
         self._unnamed: set[str] = set()  # Those with computed blocks whose keys are not known yet.
         self._loads: list[Load] = []
-        self._ended: deque[tuple[Any, Hint]] = deque(maxlen=_MAX_ENDED)  # Engine's requests, and what is told of them.
+        self._ended: deque[tuple[Any, kvtier.ReuseHint]] = deque(maxlen=_MAX_ENDED)  # Engine's requests, and what is told of them.
         self._rate = PrefillRate(options.recompute_tokens_per_s, clock)
         self.counts.set("recompute_tokens_per_s", self._rate.tokens_per_s)
         self._epoch = ""
@@ -91,7 +91,7 @@ class SchedulerSide:
         self._loading[request.request_id] = tracked
         self.counts.add("offered_tokens", external_tokens)
         timeout_s = self._offers.load_timeout_s(end - first) if self._offers is not None else 0.0
-        self._loads.append(Load(request.request_id, keys, wanted, timeout_s))
+        self._loads.append(Load(request.request_id, keys, wanted, timeout_s, tracked.wishes.hint))
 
     def plan(self, scheduled: Any) -> StepPlan:
         """Returns the work of the step that `scheduled`, the engine's SchedulerOutput, describes.
@@ -167,7 +167,7 @@ class SchedulerSide:
             return
         self._forget_look(tracked)
         hint = replace(tracked.wishes.hint, finish=finish)
-        if hint != Hint() and not tracked.wishes.no_store:
+        if hint != kvtier.ReuseHint() and not tracked.wishes.no_store:
             self._ended.append((tracked.request, hint))
 
     def reset(self) -> None:
@@ -339,4 +339,4 @@ class SchedulerSide:
             return
         parent = block_keys(tracked.request, begin - 1, begin)[0] if begin else None
         blocks = tuple(tuple(group[begin:end]) for group in tracked.blocks)
-        plan.saves.append(Save(tuple(keys[begin - first:]), parent, blocks))
+        plan.saves.append(Save(tuple(keys[begin - first:]), parent, blocks, tracked.wishes.hint))

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import kvtier
+
 _log = logging.getLogger("vllm.kvtier")  # A child of the engine's own logger.
 
 NO_STORE = "kvtier.no_store"
@@ -21,23 +23,12 @@ _warned: set[str] = set()  # Hints whose wrong values are in the log.
 
 
 @dataclass(frozen=True)
-class Hint:
-    """The words of a request about the next use of its blocks, as kvtier.Sequence has them."""
-
-    conversation: str | None = None
-    turn: int | None = None
-    priority: int | None = None
-    will_not_return: bool = False
-    finish: str | None = None  # Known when the request has ended.
-
-
-@dataclass(frozen=True)
 class Wishes:
     """The wishes of one request."""
 
     no_store: bool = False  # Nothing of it is saved.
     max_tokens: int | None = None  # That are loaded for it at most; None: as the options say.
-    hint: Hint = Hint()
+    hint: kvtier.ReuseHint = kvtier.ReuseHint()
 
 
 _NO_WISHES = Wishes()
@@ -68,7 +59,7 @@ def finish_reason(request: object) -> str | None:
     return _FINISHES.get(getattr(getattr(request, "status", None), "name", ""))
 
 
-def _read_hint(parameters: Mapping[str, object]) -> Hint:
+def _read_hint(parameters: Mapping[str, object]) -> kvtier.ReuseHint:
     """Returns the hints in a request's kv_transfer_params."""
     fields: dict[str, Any] = {}
     for name, (field, rule, may_be) in _HINTS.items():
@@ -81,7 +72,7 @@ def _read_hint(parameters: Mapping[str, object]) -> Hint:
             _warned.add(name)
             _log.warning("%s is %s; must be %s: it is ignored, and so is every such value from now on", name,
                          _shown(name, value), rule)
-    return Hint(**fields)
+    return kvtier.ReuseHint(**fields)
 
 
 def _shown(name: str, value: object) -> str:
@@ -102,7 +93,7 @@ def _is_int_to(most: int) -> Callable[[object], bool]:
     return lambda value: type(value) is int and 0 <= value <= most
 
 
-# By name: field of Hint, what a value must be, and whether one is.
+# By name: field of kvtier.ReuseHint, what a value must be, and whether one is.
 _HINTS: dict[str, tuple[str, str, Callable[[object], bool]]] = {
     CONVERSATION: ("conversation", f"a str of 1 to {_MAX_CONVERSATION_BYTES} bytes", _is_id),
     TURN: ("turn", f"an int of 0 to {2**32 - 1}", _is_int_to(2**32 - 1)),

@@ -101,7 +101,7 @@ class WorkerSide:
                     if part.blocks and len(load.keys) == len(blocks) and self._lanes:
                         keys = [key for key, block in zip(load.keys, blocks) if block != NO_BLOCK]
                         part.job = self._lanes[group].onboard(keys, part.blocks, load.timeout_s,
-                                                              after_stream=self._stream())
+                                                              after_stream=self._stream(), hint=load.hint)
                 except BlockingIOError:
                     self.counts.add("load_refused_blocks", len(part.blocks))
                 except Exception:
@@ -114,7 +114,7 @@ class WorkerSide:
                 try:
                     if self._lanes:
                         job = self._lanes[group].offload(list(save.keys), list(blocks), save.parent,
-                                                        after_stream=self._stream())
+                                                        after_stream=self._stream(), hint=save.hint)
                         self._saves.append(_SavePart(group, frozenset(blocks), job))
                         continue
                 except BlockingIOError:

@@ -1,0 +1,244 @@
+// The orders of eviction know why a block came, of its uses, and what engines say of it.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "agent/index/gpu_blocks.h"
+#include "tests/agent/agent_rig.h"
+#include "tests/agent/scripted_peers.h"
+
+namespace kvtier {
+namespace {
+
+using testing::AgentRig;
+
+constexpr absl::Duration kLong = absl::Seconds(5);
+
+// Requests of a rig are told apart by the priorities of their hints.
+//
+// Of a block that a waiting worker asked for, the touch that follows is the use that brought it: it
+// leaves "0 uses". Of one that was prefetched it is the first use.
+class ReuseHintsTest : public ::testing::Test {
+ protected:
+  void Start(AgentRig::Shape shape) {
+    // These remember nothing of a block that left, so that one that comes back has no uses.
+    shape.eviction = {.gpu = EvictionPolicy::kLru, .host = EvictionPolicy::kLru};
+    shape.transport = &peers_;
+    shape.coordinator = &coordinator_;
+    rig_.emplace(shape);
+    peers_.rig = &*rig_;
+  }
+  BlockRun RunOf(uint64_t first, size_t count, uint8_t priority) {
+    BlockRun run = rig_->NameRun(rig_->session, first, count);
+    run.hint.priority = priority;
+    return run;
+  }
+  size_t Put(const BlockRun& run, Tier target = Tier::kHost) {
+    const Reserved reserved = *rig_->agent->flows().putter.Reserve(run, target);
+    std::vector<ReservationId> ids;
+    for (const ReservedBlock& block : reserved.blocks) ids.push_back(block.id);
+    return rig_->Commit(rig_->session, std::move(ids));
+  }
+  // Puts blocks that only the disk has when it returns.
+  void PutOnDiskAlone(uint64_t first, size_t count) {
+    ASSERT_EQ(rig_->PutOnDisk(rig_->session, first, count), count);
+    ASSERT_EQ(rig_->agent->evictor().EvictAll(), count);
+  }
+  Task<absl::StatusOr<Onboarded>> Onboard(BlockRun run, Tier target = Tier::kHost,
+                                          absl::Duration timeout = kLong) {
+    OnboardRequest request{
+        .run = std::move(run), .target = target, .deadline = rig_->executor.Now() + timeout};
+    return rig_->agent->flows().onboarder.Onboard(std::move(request));
+  }
+  // Returns what the order of the tier knows of the block.
+  std::string Known(uint64_t block, Tier tier = Tier::kHost) {
+    const BlockRun run = rig_->NameRun(rig_->session, block, 1);
+    const BlockIndex& index = rig_->agent->index();
+    const EvictionOrder& order =
+        tier == Tier::kHost ? index.host_order(run.domain).order() : index.pools().at(0)->order();
+    const auto place = order.Find(run.keys[0]);
+    if (!place.has_value()) return "absent";
+    const ReuseState& state = order.StateOf(*place);
+    std::string known = absl::StrCat(state.uses, " uses, priority ", state.priority);
+    if (state.turn > 0) absl::StrAppend(&known, ", turn ", state.turn);
+    if (state.finish > 0) absl::StrAppend(&known, ", finish ", state.finish);
+    if (state.ended != 0) absl::StrAppend(&known, ", ended");
+    if (state.touch_to_come != 0) absl::StrAppend(&known, ", touch to come");
+    return known;
+  }
+
+  // They have blocks 1 to 8.
+  testing::KnowingCoordinator coordinator_;
+  testing::ScriptedPeers peers_;
+  std::optional<AgentRig> rig_;
+};
+
+TEST_F(ReuseHintsTest, AReservationRemembersItsHintUntilTheCommit) {
+  Start({.disk = false});
+  BlockRun run = RunOf(1, 2, 7);
+  run.hint.turn = 3;
+  run.hint.finish = FinishReason::kLength;
+  run.hint.will_not_return = true;
+  ASSERT_EQ(Put(run), 2u);
+  for (const uint64_t block : {1, 2}) {
+    EXPECT_EQ(Known(block), "0 uses, priority 7, turn 3, finish 3, ended");
+  }
+}
+
+TEST_F(ReuseHintsTest, AStagedBlockIsComputedToo) {
+  Start({.disk = false, .staging_slots = 4});
+  ASSERT_EQ(Put(RunOf(1, 1, 7)), 1u);
+  EXPECT_EQ(Known(1), "0 uses, priority 7");
+}
+
+TEST_F(ReuseHintsTest, AnOnboardIsAUseOfWhatIsLeased) {
+  Start({.disk = false});
+  ASSERT_EQ(Put(RunOf(50, 2, 7)), 2u);
+  const BlockRun run = RunOf(50, 3, 8);
+  ASSERT_EQ(rig_->Run(Onboard(run))->blocks.size(), 2u);
+  EXPECT_EQ(Known(50), "1 uses, priority 8");
+  EXPECT_EQ(Known(51), "1 uses, priority 8");
+  EXPECT_EQ(Known(52), "absent");
+  const EvictionOrder& order = rig_->agent->index().host_order(run.domain).order();
+  EXPECT_GT(order.LastUseOf(*order.Find(run.keys[0])), order.LastUseOf(*order.Find(run.keys[1])))
+      << "the head of the run is the warmest";
+}
+
+TEST_F(ReuseHintsTest, ALoadForAWorkerThatWaitsIsAskedFor) {
+  Start({});
+  PutOnDiskAlone(1, 1);
+  ASSERT_EQ(rig_->Run(Onboard(RunOf(1, 1, 8)))->blocks.size(), 1u);
+  EXPECT_EQ(Known(1), "0 uses, priority 8");
+  ASSERT_EQ(rig_->Run(Onboard(RunOf(1, 1, 9)))->blocks.size(), 1u);
+  EXPECT_EQ(Known(1), "1 uses, priority 9");
+}
+
+TEST_F(ReuseHintsTest, APrefetchIsNoUse) {
+  Start({});
+  PutOnDiskAlone(1, 1);
+  ASSERT_EQ(rig_->Run(rig_->agent->flows().onboarder.Prefetch(RunOf(1, 1, 8), true)), 1u);
+  rig_->Pass(absl::Seconds(1));
+  EXPECT_EQ(Known(1), "0 uses, priority 8");
+  ASSERT_EQ(rig_->Run(Onboard(RunOf(1, 1, 9)))->blocks.size(), 1u);
+  EXPECT_EQ(Known(1), "1 uses, priority 9");
+}
+
+TEST_F(ReuseHintsTest, APrefetchThatAWorkerComesToWaitForIsAskedFor) {
+  Start({});
+  PutOnDiskAlone(1, 1);
+  ASSERT_EQ(rig_->Run(rig_->agent->flows().onboarder.Prefetch(RunOf(1, 1, 8), true)), 1u);
+  ASSERT_EQ(Known(1), "absent") << "it is on its way";
+  ASSERT_EQ(rig_->Run(Onboard(RunOf(1, 1, 9)))->blocks.size(), 1u);
+  EXPECT_EQ(Known(1), "0 uses, priority 9");
+}
+
+TEST_F(ReuseHintsTest, ALoadWhoseWorkerGaveUpIsPrefetched) {
+  Start({});
+  PutOnDiskAlone(1, 1);
+  const BlockRun run = RunOf(1, 1, 8);
+  ASSERT_TRUE(rig_->Run(Onboard(run, Tier::kHost, absl::ZeroDuration()))->blocks.empty());
+  rig_->Pass(absl::Seconds(1));
+  EXPECT_EQ(Known(1), "0 uses, priority 8");
+  ASSERT_EQ(rig_->Run(Onboard(RunOf(1, 1, 9)))->blocks.size(), 1u);
+  EXPECT_EQ(Known(1), "1 uses, priority 9");
+}
+
+TEST_F(ReuseHintsTest, ABlockOfAnotherNodeIsFromAPeerWhereAWorkerWaits) {
+  Start({.disk = false});
+  ASSERT_EQ(rig_->Run(Onboard(RunOf(1, 1, 8)))->blocks.size(), 1u);
+  EXPECT_EQ(Known(1), "0 uses, priority 8");
+  ASSERT_EQ(rig_->Run(rig_->agent->flows().onboarder.Prefetch(RunOf(2, 1, 9), false)), 1u);
+  rig_->Pass(absl::Seconds(1));
+  EXPECT_EQ(Known(2), "0 uses, priority 9");
+  ASSERT_EQ(rig_->Run(Onboard(RunOf(2, 1, 10)))->blocks.size(), 1u);
+  EXPECT_EQ(Known(2), "1 uses, priority 10") << "it was prefetched";
+  peers_[testing::kPeer].takes = absl::Milliseconds(20);
+  BlockRun set = RunOf(3, 1, 9);
+  set.is_set = true;
+  ASSERT_EQ(rig_->Run(rig_->agent->flows().onboarder.Prefetch(set, false)), 1u);
+  ASSERT_EQ(rig_->Run(Onboard(RunOf(3, 1, 10)))->blocks.size(), 1u);
+  EXPECT_EQ(Known(3), "0 uses, priority 10") << "a worker came to wait for it";
+}
+
+TEST_F(ReuseHintsTest, ABlockInTheGpuPoolIsKnownThereAndInHostMemory) {
+  Start({.gpu_slots = 4, .disk = false});
+  ASSERT_EQ(Put(RunOf(1, 1, 7), Tier::kGpu), 1u);
+  for (const Tier tier : {Tier::kHost, Tier::kGpu}) EXPECT_EQ(Known(1, tier), "0 uses, priority 7");
+  const BlockRun run = RunOf(1, 1, 8);
+  EXPECT_EQ(rig_->agent->index().Advise(run.keys, run.hint), 1u);
+  for (const Tier tier : {Tier::kHost, Tier::kGpu}) EXPECT_EQ(Known(1, tier), "0 uses, priority 8");
+  ASSERT_EQ(rig_->agent->gpus().EvictAll(), 1u);
+  ASSERT_EQ(rig_->Run(Onboard(RunOf(1, 1, 9), Tier::kGpu))->blocks.size(), 1u);
+  EXPECT_EQ(Known(1, Tier::kGpu), "0 uses, priority 9") << "it was asked for";
+  EXPECT_EQ(Known(1), "1 uses, priority 9");
+  ASSERT_EQ(rig_->Run(Onboard(RunOf(1, 1, 10), Tier::kGpu))->blocks.size(), 1u);
+  EXPECT_EQ(Known(1, Tier::kGpu), "1 uses, priority 10");
+}
+
+TEST_F(ReuseHintsTest, WhatMakesRoomInTheGpuPoolIsNoUse) {
+  Start({.slots = 96, .gpu_slots = 64, .disk = false});
+  for (uint64_t block = 1; block <= 62; ++block) {
+    ASSERT_EQ(Put(RunOf(block, 1, 7), Tier::kGpu), 1u);
+  }
+  rig_->Pass(absl::Milliseconds(1));
+  ASSERT_EQ(rig_->agent->evictor().EvictAll(), 62u);
+  const auto reserved = rig_->agent->flows().putter.Reserve(RunOf(100, 1, 8), Tier::kGpu);
+  rig_->Pass(absl::Milliseconds(10));
+  EXPECT_EQ(Known(1), absl::StrCat("0 uses, priority ", kDefaultPriority));
+  ASSERT_EQ(rig_->Run(Onboard(RunOf(1, 1, 9)))->blocks.size(), 1u);
+  EXPECT_EQ(Known(1), "1 uses, priority 9") << "it came as what is prefetched does";
+}
+
+TEST_F(ReuseHintsTest, AdviceReachesABlockWhoseCommitIsToCome) {
+  Start({.disk = false});
+  const BlockRun run = RunOf(1, 1, 7);
+  const std::vector<ReservationId> ids = {
+      rig_->agent->flows().putter.Reserve(run, Tier::kHost)->blocks[0].id};
+  BlockRun ended = RunOf(1, 1, 9);
+  ended.hint.finish = FinishReason::kStop;
+  ended.hint.will_not_return = true;
+  EXPECT_EQ(rig_->agent->index().Advise(ended.keys, ended.hint), 0u);
+  rig_->agent->sessions().reservations().Advise(ended.keys, ended.hint);
+  ASSERT_EQ(rig_->Commit(rig_->session, ids), 1u);
+  EXPECT_EQ(Known(1), "0 uses, priority 9, finish 1, ended");
+}
+
+TEST_F(ReuseHintsTest, AdviceEndsWithItsReservation) {
+  Start({.disk = false});
+  const BlockRun run = RunOf(1, 1, 7);
+  const BlockRun ended = RunOf(1, 1, 9);
+  const std::vector<ReservationId> ids = {
+      rig_->agent->flows().putter.Reserve(run, Tier::kHost)->blocks[0].id};
+  ReservationTable& reservations = rig_->agent->sessions().reservations();
+  reservations.Advise(ended.keys, ended.hint);
+  reservations.Audit();
+  reservations.Release(rig_->session, ids);
+  EXPECT_EQ(reservations.AdviceFor(run.keys[0]), std::nullopt);
+  reservations.Advise(ended.keys, ended.hint);  // Nobody puts it: it is ignored.
+  ASSERT_EQ(Put(run), 1u);
+  EXPECT_EQ(Known(1), "0 uses, priority 7");
+}
+
+TEST_F(ReuseHintsTest, ATicketsHintIsOfTheUseThatRedeemsIt) {
+  Start({.disk = false});
+  ASSERT_EQ(Put(RunOf(1, 1, 7)), 1u);
+  TicketRequest request{.redemptions = 1, .lifetime = kLong};
+  request.sequences.push_back({.run = RunOf(1, 1, 8), .deadline = rig_->executor.Now() + kLong});
+  const TakenTicket ticket = *rig_->Run(rig_->agent->flows().tickets.Take(std::move(request)));
+  EXPECT_EQ(Known(1), "0 uses, priority 7");
+  const BlockRun any = RunOf(1, 1, 50);
+  ASSERT_TRUE(rig_->agent->flows()
+                  .tickets.Redeem(rig_->session, any.domain, ticket.id, 0, {any.space})
+                  .ok());
+  EXPECT_EQ(Known(1), "1 uses, priority 8");
+}
+
+}  // namespace
+}  // namespace kvtier
