@@ -58,13 +58,14 @@ void PrintUsage(const char* program) {
                "  --policy NAME,...    policies, of:",
                kDiskForDram);
   for (const Policy& policy : Policies()) std::fprintf(stderr, " %s", policy.name);
-  std::fprintf(stderr,
-               "\n"
-               "                       lru is always among them\n"
-               "  --attention_tokens N context at which attention costs a token as much as all else:\n"
-               "                       the learnt order weighs it, and what is saved is shown\n"
-               "  --json FILE          where to write what was measured\n"
-               "  --plot FILE.png      where to draw the hits of one tier over the capacity\n");
+  std::fprintf(
+      stderr,
+      "\n"
+      "                       lru is always among them\n"
+      "  --attention_tokens N context at which attention costs a token as much as all else:\n"
+      "                       the learnt order weighs it, and what is saved is shown\n"
+      "  --json FILE          where to write what was measured\n"
+      "  --plot FILE.png      where to draw the hits of one tier over the capacity\n");
 }
 
 // Errors: kInvalidArgument, not numbers above 0 and up to 100 with commas between them.

@@ -23,9 +23,9 @@ inline constexpr uint64_t kTokensPerBlock = 512;
 inline constexpr uint32_t kNoBlock = std::numeric_limits<uint32_t>::max();
 
 struct TraceRequest {
-  absl::Duration at;                // Time since the first request.
-  uint64_t tokens = 0;              // Length of the prompt, a partial last block included.
-  std::vector<uint32_t> blocks;     // Numbers of its blocks, from the root.
+  absl::Duration at;             // Time since the first request.
+  uint64_t tokens = 0;           // Length of the prompt, a partial last block included.
+  std::vector<uint32_t> blocks;  // Numbers of its blocks, from the root.
   // What an engine could tell of it. The conversation is the number of the session in the trace,
   // from 1; a sub-agent has its own. nullopt: the trace names no sessions.
   std::optional<ReuseHint> hint;

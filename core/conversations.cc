@@ -2,7 +2,6 @@
 
 #include <utility>
 
-
 namespace kvtier {
 
 std::optional<BlockKey> Conversations::GoOn(uint64_t conversation, const BlockKey& key) {

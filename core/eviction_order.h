@@ -33,6 +33,7 @@
 #include "core/conversations.h"
 #include "core/departed_blocks.h"
 #include "core/eviction_policy.h"
+#include "core/eviction_summary.h"
 #include "core/moment.h"
 #include "core/numbers_by_key.h"
 #include "core/reuse_hazards.h"
@@ -43,17 +44,6 @@
 #include "core/worth_queues.h"
 
 namespace kvtier {
-
-// Sums up what the orders of one tier do: a domain of host memory and a GPU pool have one each.
-struct EvictionSummary {
-  EvictionPolicy policy = EvictionPolicy::kLearnt;
-  uint64_t orders = 0;
-  uint64_t following_lru = 0;  // Orders that are to learn and follow LRU now.
-  uint64_t refused = 0;        // Blocks that were worth less than all that were there.
-  ReuseSample::Score score;    // Sum over the orders.
-  // Adds those of another order with the same policy.
-  void Add(const EvictionSummary& other);
-};
 
 class EvictionOrder {
  public:
@@ -108,6 +98,8 @@ class EvictionOrder {
     numbers_.Prefetch(key);
     if (learning_ != nullptr) learning_->departed.Prefetch(key);
   }
+  // The same of what WarmFor() leads to: to be called for many blocks behind WarmFor() of all.
+  void WarmFurtherFor(const BlockKey& key) const { numbers_.PrefetchNode(key); }
   // REQUIRES of these: a member.
   const BlockKey& KeyOf(Place place) const { return At(place).key; }
   Moment LastUseOf(Place place) const { return At(place).last; }

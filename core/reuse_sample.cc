@@ -8,8 +8,10 @@
 namespace kvtier {
 namespace {
 
-// Lessons from one conclusion to the next: few as long as each tells much.
+// Least number of lessons from one conclusion to the next: few as long as each tells much.
 constexpr size_t kLessonsPerConclusion = 512;
+// Conclusions a second, at most: each takes as long as some thousand uses.
+constexpr double kConclusionsPerSecond = 10;
 // The score is of the last sampled blocks that were asked for: so many times what a small cache
 // holds, and not fewer than the second figure.
 constexpr double kScoredCaches = 16;
@@ -59,17 +61,15 @@ void ReuseSample::Asked(const BlockKey& key, const ReuseState& state, Moment now
   if (!is_new) {
     const Moment before = watched.last;
     hazards_->Learn(watched.state.Class(), SecondsBetween(before, now), true);
-    by_use_.erase(before);
-    if (watched.in_lru) lru_.erase(before);
     if (watched.in_learnt) learnt_.Remove(watched.queue, before);
   }
   Count(watched);
+  if (!is_new) Unlink(number);
   watched.state = state;
   watched.last = now;
-  by_use_.emplace_hint(by_use_.end(), now, number);
-  PutIntoLru(number, now);
+  LinkNewest(number);
   PutIntoLearnt(number, now);
-  if (watched_.size() > kMaxWatchedBlocks) Drop(by_use_.begin()->second, now);
+  if (watched_.size() > kMaxWatchedBlocks) Drop(oldest_, now);
   ConcludeIfDue(now);
 }
 
@@ -86,13 +86,29 @@ void ReuseSample::Count(const Watched& watched) {
   learnt_leads_ = score_.learnt + allowed >= score_.lru;
 }
 
-void ReuseSample::PutIntoLru(uint32_t number, Moment now) {
+void ReuseSample::Unlink(uint32_t number) {
   Watched& watched = slots_[number];
+  if (watched.in_lru) {
+    --in_lru_;
+    if (oldest_in_lru_ == number) oldest_in_lru_ = watched.newer;
+    watched.in_lru = false;
+  }
+  (watched.older == kNone ? oldest_ : slots_[watched.older].newer) = watched.newer;
+  (watched.newer == kNone ? newest_ : slots_[watched.newer].older) = watched.older;
+}
+
+void ReuseSample::LinkNewest(uint32_t number) {
+  Watched& watched = slots_[number];
+  watched.older = newest_;
+  watched.newer = kNone;
+  (newest_ == kNone ? oldest_ : slots_[newest_].newer) = number;
+  newest_ = number;
   watched.in_lru = true;
-  lru_.emplace_hint(lru_.end(), now, number);
-  while (lru_.size() > capacity_) {
-    slots_[lru_.begin()->second].in_lru = false;
-    lru_.erase(lru_.begin());
+  if (in_lru_++ == 0) oldest_in_lru_ = number;
+  for (; in_lru_ > capacity_; --in_lru_) {
+    Watched& leaves = slots_[oldest_in_lru_];
+    leaves.in_lru = false;
+    oldest_in_lru_ = leaves.newer;
   }
 }
 
@@ -129,9 +145,8 @@ void ReuseSample::Drop(uint32_t number, Moment now) {
 
 void ReuseSample::Forget(uint32_t number) {
   Watched& watched = slots_[number];
-  if (watched.in_lru) lru_.erase(watched.last);
   if (watched.in_learnt) learnt_.Remove(watched.queue, watched.last);
-  by_use_.erase(watched.last);
+  Unlink(number);
   watched_.erase(watched.key);
   watched = {};
   free_.push_back(number);
@@ -139,28 +154,41 @@ void ReuseSample::Forget(uint32_t number) {
 
 void ReuseSample::ConcludeIfDue(Moment now) {
   if (hazards_->new_lessons() < kLessonsPerConclusion) return;
+  credit_ = std::min(kConclusionsAtOnce,
+                     credit_ + kConclusionsPerSecond * SecondsBetween(credited_, now));
+  credited_ = now;
+  if (credit_ < 1) return;
+  credit_ -= 1;
   std::vector<ReuseHazards::Waiting> waiting;
-  waiting.reserve(by_use_.size());
-  for (const auto& [last, number] : by_use_) {
-    waiting.push_back({.of = slots_[number].state.Class(), .seconds = SecondsBetween(last, now)});
+  waiting.reserve(watched_.size());
+  for (uint32_t number = oldest_; number != kNone; number = slots_[number].newer) {
+    const Watched& watched = slots_[number];
+    waiting.push_back({.of = watched.state.Class(), .seconds = SecondsBetween(watched.last, now)});
   }
   hazards_->Conclude(waiting);
 }
 
 void ReuseSample::Audit() const {
-  KVT_CHECK(watched_.size() == by_use_.size());
+  size_t linked = 0;
   size_t in_lru = 0;
   size_t in_learnt = 0;
-  for (const auto& [key, number] : watched_) {
+  uint32_t older = kNone;
+  for (uint32_t number = oldest_; number != kNone; number = slots_[number].newer) {
     const Watched& watched = slots_[number];
-    KVT_CHECK(watched.key == key && IsSampled(key) && by_use_.at(watched.last) == number);
-    KVT_CHECK(watched.in_lru == lru_.contains(watched.last));
+    KVT_CHECK(IsSampled(watched.key) && watched_.at(watched.key) == number);
+    KVT_CHECK(watched.older == older);
+    KVT_CHECK(older == kNone || slots_[older].last < watched.last);
+    // The newest ones are in the cache of LRU.
+    KVT_CHECK(watched.in_lru == (in_lru > 0 || number == oldest_in_lru_));
+    older = number;
+    ++linked;
     KVT_CHECK(!watched.in_learnt ||
               learnt_.Contains(learnt_.IdOf(watched.queue), watched.last, number));
     in_lru += watched.in_lru ? 1 : 0;
     in_learnt += watched.in_learnt ? 1 : 0;
   }
-  KVT_CHECK(in_lru == lru_.size() && in_learnt == learnt_.size());
+  KVT_CHECK(linked == watched_.size() && newest_ == older);
+  KVT_CHECK(in_lru == in_lru_ && in_learnt == learnt_.size());
 }
 
 }  // namespace kvtier

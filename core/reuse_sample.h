@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "core/block_key.h"
 #include "core/reuse_hazards.h"
@@ -57,11 +56,15 @@ class ReuseSample {
   void Audit() const;
 
  private:
+  static constexpr uint32_t kNone = ~uint32_t{0};
   struct Watched {
     BlockKey key;
     ReuseState state;
     Moment last = 0;
     uint32_t queue = 0;  // Number of its queue in `learnt_`.
+    // Neighbours in the order of use.
+    uint32_t older = kNone;
+    uint32_t newer = kNone;
     bool in_learnt = false;
     bool in_lru = false;
   };
@@ -72,7 +75,10 @@ class ReuseSample {
   void Fit(size_t members);
   // Scores one block that was asked for, as it was before.
   void Count(const Watched& watched);
-  void PutIntoLru(uint32_t number, Moment now);
+  // Takes the block out of the order of use, and out of the small cache of LRU.
+  void Unlink(uint32_t number);
+  // Makes the block the newest, in the small cache of LRU, too.
+  void LinkNewest(uint32_t number);
   void PutIntoLearnt(uint32_t number, Moment now);
   uint32_t QueueFor(const ReuseState& state);
   // Watches the block no longer; it was not used since.
@@ -87,11 +93,18 @@ class ReuseSample {
   std::vector<Watched> slots_;
   std::vector<uint32_t> free_;
   absl::flat_hash_map<BlockKey, uint32_t> watched_;
-  absl::btree_map<Moment, uint32_t> by_use_;
-  absl::btree_map<Moment, uint32_t> lru_;
+  // All that are watched, in the order of use; those from `oldest_in_lru_` on are the small cache
+  // of LRU.
+  uint32_t oldest_ = kNone;
+  uint32_t newest_ = kNone;
+  uint32_t oldest_in_lru_ = kNone;
+  size_t in_lru_ = 0;
   WorthQueues learnt_;
   Score score_;
   bool learnt_leads_ = true;
+  static constexpr double kConclusionsAtOnce = 10;
+  double credit_ = kConclusionsAtOnce;  // Conclusions that may be drawn, at `credited_`.
+  Moment credited_ = 0;
 };
 
 }  // namespace kvtier

@@ -33,11 +33,10 @@ uint32_t WorthQueues::QueueOf(const QueueId& id) {
 WorthQueues::Choice WorthQueues::RankOf(Ranked ranked, const QueueId& id, Moment last,
                                         Moment now) const {
   Choice choice{.last = last};
-  choice.worth =
-      ranked == Ranked::kByWeight
-          ? id.weight
-          : FactorOf(id) *
-                hazards_->Worth(id.of, ReuseHazards::BucketOf(SecondsBetween(last, now)));
+  choice.worth = ranked == Ranked::kByWeight
+                     ? id.weight
+                     : FactorOf(id) * hazards_->Worth(
+                                          id.of, ReuseHazards::BucketOf(SecondsBetween(last, now)));
   return choice;
 }
 

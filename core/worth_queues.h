@@ -1,12 +1,12 @@
 // WorthQueues keeps items in the order in which they would leave. By worth (Ranked), the one whose
 // room is worth the least comes first, and of two alike the one used longest ago. An item's worth
-// is that of its class at its age (ReuseHazards), times its weight and cost, so the order of two items may
-// turn around while both wait.
+// is that of its class at its age (ReuseHazards), times its weight and cost, so the order of two
+// items may turn around while both wait.
 //
-// Items of one class, weight, cost and group are a queue, by the time of their last use. In a queue the
-// buckets of age are ranked, so its cheapest item is found by looking for the first bucket of the
-// ranking that has one, and is remembered until an item can have aged into a cheaper bucket. The
-// cheapest of all is looked for among the queues that have items: some dozens.
+// Items of one class, weight, cost and group are a queue, by the time of their last use. In a queue
+// the buckets of age are ranked, so its cheapest item is found by looking for the first bucket of
+// the ranking that has one, and is remembered until an item can have aged into a cheaper bucket.
+// The cheapest of all is looked for among the queues that have items: some dozens.
 //
 // Pure bookkeeping. Executor thread only. A change costs O(log items), a choice
 // O(queues + log items). Memory: 12 bytes an item and 80 % of that again for the tree.

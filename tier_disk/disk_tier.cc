@@ -138,6 +138,8 @@ uint64_t DiskTier::capacity_bytes() const {
 uint64_t DiskTier::used_bytes() const { return state_->index.used_bytes(); }
 
 uint64_t DiskTier::manifest_bytes() const { return state_->manifest->memory_bytes(); }
+EvictionSummary DiskTier::eviction() const { return state_->order.Summary(); }
+
 ReuseHazards* DiskTier::hazards() { return state_->order.hazards(); }
 uint64_t DiskTier::index_bytes() const { return state_->index.memory_bytes(); }
 

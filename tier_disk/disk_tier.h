@@ -24,6 +24,7 @@
 #include "core/block_key.h"
 #include "core/byte_workers.h"
 #include "core/eviction_policy.h"
+#include "core/eviction_summary.h"
 #include "core/executor.h"
 #include "core/reuse_hazards.h"
 #include "core/task.h"
@@ -150,6 +151,8 @@ class DiskTier final : public DiskResidents {
   // of one block; MarkWarm() is RecordIndex::Touch().
   void NoteUse(const BlockKey& key, const ReuseHint& hint);
   std::optional<BlockKey> MarkWarm(const BlockKey& key);
+  // Returns ReclaimOrder::Summary().
+  EvictionSummary eviction() const;
   // Returns ReclaimOrder::hazards().
   ReuseHazards* hazards();
   uint64_t capacity_bytes() const;  // Of all segments but the reserve.

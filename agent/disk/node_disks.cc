@@ -88,6 +88,16 @@ void NodeDisks::RegisterArenas() {
                    "CAP_IPC_LOCK be given)"));
 }
 
+EvictionSummary NodeDisks::Eviction() const {
+  EvictionSummary summary;
+  for (const Member& member : members_) {
+    const EvictionSummary one = member.tier->eviction();
+    summary.policy = one.policy;
+    summary.Add(one);
+  }
+  return summary;
+}
+
 void NodeDisks::StopScrub() {
   if (set_ != nullptr) set_->StopScrub();
 }

@@ -19,6 +19,7 @@
 #include "agent/tenants.h"
 #include "core/byte_workers.h"
 #include "core/eviction_policy.h"
+#include "core/eviction_summary.h"
 #include "core/executor.h"
 #include "core/task.h"
 #include "core/task_scope.h"
@@ -66,6 +67,8 @@ class NodeDisks {
   DiskSet* set() const { return set_.get(); }
   DiskAdmission* admission() const { return admission_.get(); }
   DiskPromises* promises() const { return promises_.get(); }
+  // Returns what the orders of all disks do.
+  EvictionSummary Eviction() const;
   // Calls `visit` with the id of each disk and what its order of reclaim learns
   // (ReclaimOrder::hazards()).
   template <typename Visit>

@@ -163,9 +163,11 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, u
     if (ids.empty()) co_return 0;
     parts_.scope->Spawn(CommitBehind(session, step, std::move(ids), committing));
   } else {
-    for (const ReservationId id : ids) {
-      const PendingBlock* const block = parts_.reservations->Find(session, id);
-      if (block != nullptr) parts_.index->WarmFor(block->domain, block->meta.key);
+    for (const auto warm : {&BlockIndex::WarmFor, &BlockIndex::WarmFurtherFor}) {
+      for (const ReservationId id : ids) {
+        const PendingBlock* const block = parts_.reservations->Find(session, id);
+        if (block != nullptr) (parts_.index->*warm)(block->domain, block->meta.key);
+      }
     }
     std::vector<PendingBlock> blocks;
     for (const ReservationId id : ids) {

@@ -63,6 +63,10 @@ class BlockIndex final : public PinHome {
   // Loads what PublishHost() of the block is about to look at into the processor's caches. It is
   // for many blocks in a row: the memory is waited for once.
   void WarmFor(DomainId domain, const BlockKey& key) const;
+  // The same of what WarmFor() leads to: to be called behind WarmFor() of all.
+  void WarmFurtherFor(DomainId domain, const BlockKey& key) const {
+    host_order(domain).WarmFurtherFor(key);
+  }
   // Takes the block out of host memory; the caller frees what it held by letting the returned slot
   // go. REQUIRES: it is there and not pinned.
   HostSlot UnpublishHost(const BlockKey& key);

@@ -66,6 +66,7 @@ class HostOrder {
   void Refuse(const Newcomer& newcomer) { order_.Refuse(InOrder(newcomer)); }
   // Loads what Insert() of the block looks at into the processor's caches.
   void WarmFor(const BlockKey& key) const { order_.WarmFor(key); }
+  void WarmFurtherFor(const BlockKey& key) const { order_.WarmFurtherFor(key); }
   // REQUIRES of these: the block of `place` is in `slot`; one that is erased is not held.
   void Touch(Place place, const HostSlot& slot, const ReuseHint& hint);
   // Takes note of what the engine says of the block's next use, which is no use of it.

@@ -186,6 +186,7 @@ Task<absl::Status> AdminService::DoStatus(v1::AgentStatusResponse* response) {
     report->set_blocks(usage.blocks);
     if (usage.tier == Tier::kDisk) {
       FillStats(agent_->disks().set()->stats(), report);
+      FillEviction(agent_->disks().Eviction(), report->mutable_eviction());
       report->set_misses(report->misses() + stats.disk_misses);
       // Beside what the disks themselves had no room or no turn for.
       report->set_declined(report->declined() + stats.offload.declined_behind +

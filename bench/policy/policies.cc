@@ -38,10 +38,8 @@ constexpr Policy kPolicies[] = {
     {.name = "arc", .make = Make<ArcCache>},
     {.name = "w_tiny_lfu", .make = Make<WTinyLfuCache>},
     {.name = "min",
-     .make = [](const Trace& trace, size_t capacity,
-                uint32_t /*attention_tokens*/) -> std::unique_ptr<ReplayedCache> {
-       return std::make_unique<MinCache>(trace, capacity);
-     }},
+     .make = [](const Trace& trace, size_t capacity, uint32_t /*attention_tokens*/)
+         -> std::unique_ptr<ReplayedCache> { return std::make_unique<MinCache>(trace, capacity); }},
 };
 
 }  // namespace

@@ -20,7 +20,8 @@ struct Policy {
   bool needs_hints = false;  // It is no other than the one before where a trace has none.
 };
 
-// The policy of kvtier, without and with what engines can tell, the one that others are compared with, and the bound of all.
+// The policy of kvtier, without and with what engines can tell, the one that others are compared
+// with, and the bound of all.
 inline constexpr absl::string_view kOwnPolicy = "learnt";
 inline constexpr absl::string_view kReferencePolicy = "lru";
 inline constexpr absl::string_view kBound = "min";

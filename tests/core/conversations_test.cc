@@ -24,7 +24,8 @@ TEST(ConversationsTest, AnotherOneOfTheSameHashTakesThePlace) {
   Conversations conversations;
   conversations.GoOn(1, NumberedKey(10));
   EXPECT_EQ(conversations.GoOn(1 + kMaxConversations, NumberedKey(20)), std::nullopt);
-  EXPECT_EQ(conversations.GoOn(1, NumberedKey(11)), std::nullopt) << "it is forgotten, not mixed up";
+  EXPECT_EQ(conversations.GoOn(1, NumberedKey(11)), std::nullopt)
+      << "it is forgotten, not mixed up";
 }
 
 }  // namespace

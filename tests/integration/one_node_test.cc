@@ -67,6 +67,8 @@ TEST_F(OneNodeTest, APutBlockIsWrittenToDiskAndCounted) {
   EXPECT_GT(disk.write_p50_seconds(), 0);
   EXPECT_EQ(disk.declined(), 0);
   EXPECT_EQ(disk.io_errors(), 0);
+  EXPECT_EQ(disk.eviction().policy(), "learnt");
+  EXPECT_EQ(disk.eviction().orders(), 1);
   for (size_t i = 0; i < kPrefix.count; ++i) {
     EXPECT_TRUE(agent_.Holds(Tier::kHost, worker_.KeyOf(kPrefix.first + i)));
     EXPECT_TRUE(agent_.Holds(Tier::kDisk, worker_.KeyOf(kPrefix.first + i)));

@@ -139,6 +139,15 @@ std::optional<double> ReclaimOrder::WorthOf(const BlockKey& key) const {
   return use.state.priority;
 }
 
+EvictionSummary ReclaimOrder::Summary() const {
+  EvictionSummary summary{.policy = policy_, .orders = 1};
+  if (learning_ != nullptr) {
+    summary.following_lru = followed() == EvictionPolicy::kLru ? 1 : 0;
+    summary.score = learning_->sample.score();
+  }
+  return summary;
+}
+
 void ReclaimOrder::Audit() const {
   if (learning_ != nullptr) learning_->sample.Audit();
 }

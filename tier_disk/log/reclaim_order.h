@@ -13,8 +13,8 @@
 //     every round shorter.
 // ReuseSample teaches the chances. Until it has, and while it says that LRU finds more, LRU it is.
 //
-// Of blocks that a restart found nothing is known: until somebody asks for one, it is worth a second
-// write to LRU alone.
+// Of blocks that a restart found nothing is known: until somebody asks for one, it is worth a
+// second write to LRU alone.
 //
 // Pure bookkeeping: no I/O; AdvanceTo() brings the time. Executor thread only. Memory: 8 bytes a
 // segment, and for the learnt order some 2.5 MB.
@@ -30,6 +30,7 @@
 #include "absl/time/time.h"
 #include "core/block_key.h"
 #include "core/eviction_policy.h"
+#include "core/eviction_summary.h"
 #include "core/reuse_hazards.h"
 #include "core/reuse_hint.h"
 #include "core/reuse_sample.h"
@@ -61,6 +62,8 @@ class ReclaimOrder {
   // Returns what the order learns from the uses of blocks; null: its policy does not learn. What it
   // takes over (ReuseHazards::Take) it follows at once.
   ReuseHazards* hazards() { return learning_ == nullptr ? nullptr : &learning_->hazards; }
+  // Returns what this order does.
+  EvictionSummary Summary() const;
   // Aborts when an invariant does not hold.
   void Audit() const;
 

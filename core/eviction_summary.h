@@ -1,0 +1,25 @@
+// EvictionSummary says, for operators, what the orders of eviction of one tier do, which have one
+// policy: each domain of host memory, each GPU pool and each disk has an order.
+#ifndef KVTIER_CORE_EVICTION_SUMMARY_H_
+#define KVTIER_CORE_EVICTION_SUMMARY_H_
+
+#include <cstdint>
+
+#include "core/eviction_policy.h"
+#include "core/reuse_sample.h"
+
+namespace kvtier {
+
+struct EvictionSummary {
+  EvictionPolicy policy = EvictionPolicy::kLearnt;
+  uint64_t orders = 0;
+  uint64_t following_lru = 0;  // Orders that are to learn and follow LRU now.
+  uint64_t refused = 0;        // Blocks that were worth less than all that were there.
+  ReuseSample::Score score;    // Sum over the orders.
+  // Adds those of another order with the same policy.
+  void Add(const EvictionSummary& other);
+};
+
+}  // namespace kvtier
+
+#endif  // KVTIER_CORE_EVICTION_SUMMARY_H_
