@@ -1,6 +1,7 @@
 #include "core/eviction_order.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -36,8 +37,6 @@ void EvictionOrder::AdvanceTo(absl::Time now) {
   began_ = std::min(began_, now);
   now_ = std::max(now_, static_cast<Moment>(absl::ToInt64Microseconds(now - began_)) + 1);
 }
-
-Moment EvictionOrder::Tick() { return ++now_; }
 
 std::optional<EvictionOrder::Place> EvictionOrder::Find(const BlockKey& key) const {
   const uint32_t number = numbers_.Find(key);
@@ -86,16 +85,11 @@ WorthQueues::QueueId EvictionOrder::QueueFor(const Node& node) const {
   return id;
 }
 
-uint32_t EvictionOrder::AsideChildrenOf(uint32_t number) const {
-  const auto found = aside_children_.find(number);
-  return found == aside_children_.end() ? 0 : found->second;
-}
-
 void EvictionOrder::Refresh(uint32_t number) {
   Node& node = places_[number];
   const bool is_bared = node.children > 0;
   const bool belongs = node.is_member != 0 && node.is_held == 0 && node.is_aside == 0 &&
-                       (!is_bared || node.children == AsideChildrenOf(number));
+                       (!is_bared || node.children == aside_.ChildrenOf(number));
   if (belongs == (node.is_queued != 0) && (!belongs || is_bared == (node.is_bared != 0))) return;
   if (node.is_queued != 0) QueuesOf(node).Remove(QueuesOf(node).QueueOf(QueueFor(node)), node.last);
   node.is_queued = belongs ? 1 : 0;
@@ -112,13 +106,8 @@ void EvictionOrder::TakeOut(uint32_t number) {
 
 void EvictionOrder::EndAside(uint32_t number) {
   Node& node = places_[number];
-  const auto order = aside_orders_.find(number);
-  groups_[node.group].aside.erase(order->second);
-  aside_orders_.erase(order);
+  aside_.Remove(number, static_cast<uint32_t>(node.group), node.parent);
   node.is_aside = 0;
-  if (node.parent == kNone) return;
-  const auto siblings = aside_children_.find(node.parent);
-  if (--siblings->second == 0) aside_children_.erase(siblings);
 }
 
 void EvictionOrder::BringBack(uint32_t number) {
@@ -210,25 +199,24 @@ void EvictionOrder::Follow(uint32_t number, const BlockKey& parent) {
 
 EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
   if (learning_ != nullptr) learning_->departed.FitTo(size_ + 1);
-  if (newcomer.group >= groups_.size()) groups_.resize(newcomer.group + 1);
+  if (newcomer.group >= members_.size()) members_.resize(newcomer.group + 1);
   // The places that are looked at first are loaded from memory at the same time.
   WarmFor(newcomer.key);
   if (newcomer.parent.has_value()) numbers_.Prefetch(*newcomer.parent);
   const uint32_t number = NumberOf(newcomer.key);
-  KVT_CHECK(!places_[number].is_member);
-  const ReuseState state = StateFor(newcomer);
-  const Moment now = Tick();
-  places_[number].state = state;
-  places_[number].last = now;
-  places_[number].group = newcomer.group;
-  places_[number].is_member = 1;
-  places_[number].was_aside = 0;
+  Node& node = places_[number];
+  KVT_CHECK(node.is_member == 0);
+  node.state = StateFor(newcomer);
+  node.last = Tick();
+  node.group = newcomer.group;
+  node.is_member = 1;
+  node.was_aside = 0;
   ++size_;
-  ++groups_[newcomer.group].members;
+  ++members_[newcomer.group];
   if (newcomer.parent.has_value()) Follow(number, *newcomer.parent);
   if (learning_ != nullptr) {
     learning_->departed.Remove(newcomer.key);
-    if (IsAsked(newcomer.arrival)) learning_->sample.Asked(newcomer.key, state, now, size_);
+    if (IsAsked(newcomer.arrival)) learning_->sample.Asked(node.key, node.state, node.last, size_);
     if (newcomer.hint.conversation != 0) GoOn(newcomer.hint.conversation, number);
   }
   Refresh(number);
@@ -238,12 +226,8 @@ EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
 bool EvictionOrder::Admits(const Newcomer& newcomer) {
   if (followed() != EvictionPolicy::kLearnt) return true;
   if (learning_->hazards.conclusions() < kConclusionsToRefuse) return true;
-  std::optional<uint32_t> leaves = FirstAside(newcomer.group);
-  if (!leaves.has_value()) {
-    const auto first = queues_.First(ranked(), now_, newcomer.group);
-    if (!first.has_value()) return true;
-    leaves = first->item;
-  }
+  const std::optional<uint32_t> leaves = FirstToLeave(newcomer.group);
+  if (!leaves.has_value()) return true;
   // Costs do not count: the first blocks of a request are cheap, and no other is of use without.
   const auto worth_of = [this](const ReuseState& state, Moment last) {
     const WorthQueues::QueueId queue = {.of = state.Class(), .weight = state.Weight()};
@@ -322,7 +306,7 @@ void EvictionOrder::Erase(Place place) {
     learning_->departed.Add(node.key, node.state, node.last);
   }
   --size_;
-  --groups_[node.group].members;
+  --members_[node.group];
   const uint32_t parent = std::exchange(node.parent, kNone);
   ForgetIfUnknown(number);
   if (parent == kNone) return;
@@ -354,34 +338,18 @@ EvictionSummary EvictionOrder::Summary() const {
   return summary;
 }
 
-// Blocks that are held while they are aside are few: somebody does something for them.
-std::optional<uint32_t> EvictionOrder::FirstAside(uint32_t group) const {
-  if (group >= groups_.size()) return std::nullopt;
-  for (const auto& [at, number] : groups_[group].aside) {
-    if (IsCandidate(places_[number])) return number;
-  }
-  return std::nullopt;
-}
-
-std::optional<BlockKey> EvictionOrder::Victim() {
-  std::optional<uint32_t> first;
-  for (uint32_t group = 0; group < groups_.size(); ++group) {
-    const std::optional<uint32_t> aside = FirstAside(group);
-    if (!aside.has_value()) continue;
-    if (first.has_value() && aside_orders_.at(*first) < aside_orders_.at(*aside)) continue;
-    first = aside;
-  }
-  if (first.has_value()) return places_[*first].key;
-  const std::optional<WorthQueues::Choice> victim = queues_.First(ranked(), now_);
-  if (!victim.has_value()) return std::nullopt;
-  return places_[victim->item].key;
+std::optional<uint32_t> EvictionOrder::FirstToLeave(uint32_t group) {
+  const auto may_leave = [this](uint32_t number) { return IsCandidate(places_[number]); };
+  const auto aside =
+      group == WorthQueues::kAllGroups ? aside_.First(may_leave) : aside_.First(group, may_leave);
+  if (aside.has_value()) return aside;
+  const std::optional<WorthQueues::Choice> first = queues_.First(ranked(), now_, group);
+  return first.has_value() ? std::optional(first->item) : std::nullopt;
 }
 
 std::optional<BlockKey> EvictionOrder::Victim(uint32_t group) {
-  if (const auto aside = FirstAside(group)) return places_[*aside].key;
-  const std::optional<WorthQueues::Choice> victim = queues_.First(ranked(), now_, group);
-  if (!victim.has_value()) return std::nullopt;
-  return places_[victim->item].key;
+  const std::optional<uint32_t> first = FirstToLeave(group);
+  return first.has_value() ? std::optional(places_[*first].key) : std::nullopt;
 }
 
 std::optional<EvictionOrder::SetAside> EvictionOrder::SetNextAside(uint32_t group) {
@@ -393,12 +361,8 @@ std::optional<EvictionOrder::SetAside> EvictionOrder::SetNextAside(uint32_t grou
   TakeOut(number);
   Node& node = places_[number];
   node.is_aside = 1;
-  groups_[group].aside.emplace_hint(groups_[group].aside.end(), next_aside_, number);
-  aside_orders_.emplace(number, next_aside_++);
-  if (node.parent != kNone) {
-    ++aside_children_[node.parent];
-    Refresh(node.parent);
-  }
+  aside_.Add(number, group, node.parent);
+  if (node.parent != kNone) Refresh(node.parent);
   const bool again = node.was_aside != 0;
   node.was_aside = 1;
   return SetAside{.key = node.key, .again = again};
@@ -461,7 +425,7 @@ void EvictionOrder::Audit() const {
     const auto of_it = children.find(number);
     KVT_CHECK(node.children == (of_it == children.end() ? 0 : of_it->second));
     candidates += IsCandidate(node) ? 1 : 0;
-    const uint32_t aside_children = AsideChildrenOf(number);
+    const uint32_t aside_children = aside_.ChildrenOf(number);
     KVT_CHECK((node.is_queued != 0) == (node.is_member != 0 && node.is_held == 0 &&
                                         node.is_aside == 0 && node.children == aside_children));
     if (node.is_queued != 0) {
@@ -473,15 +437,11 @@ void EvictionOrder::Audit() const {
     if (node.is_aside != 0) {
       ++aside;
       KVT_CHECK(node.is_member != 0 && node.children == aside_children);
-      KVT_CHECK(groups_[node.group].aside.at(aside_orders_.at(number)) == number);
+      KVT_CHECK(aside_.Contains(number, static_cast<uint32_t>(node.group)));
     }
   }
-  KVT_CHECK(aside == aside_orders_.size());
-  for (const Group& group : groups_) {
-    aside -= group.aside.size();
-    members -= group.members;
-  }
-  KVT_CHECK(queued == queues_.size() + bared_.size() && aside == 0 && members == 0);
+  KVT_CHECK(members == std::accumulate(members_.begin(), members_.end(), size_t{0}));
+  KVT_CHECK(queued == queues_.size() + bared_.size() && aside == aside_.size());
   // No cycle of parents: then some member has no child.
   KVT_CHECK(size_ == 0 || held_ > 0 || candidates > 0);
   if (learning_ != nullptr) learning_->sample.Audit();

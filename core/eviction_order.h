@@ -25,10 +25,10 @@
 #include <optional>
 #include <vector>
 
-#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "core/arrival.h"
+#include "core/aside_blocks.h"
 #include "core/block_key.h"
 #include "core/conversations.h"
 #include "core/departed_blocks.h"
@@ -114,8 +114,7 @@ class EvictionOrder {
 
   // Returns the candidate that leaves next, of a group or of all; nullopt: everything is held or
   // the tier is empty.
-  std::optional<BlockKey> Victim(uint32_t group);
-  std::optional<BlockKey> Victim();
+  std::optional<BlockKey> Victim(uint32_t group = WorthQueues::kAllGroups);
   // Sets the block that leaves next of the group aside, or the one whose children are all aside: it
   // leaves before all that are not, in the order of setting aside, unless it is used, continued or
   // advised of first. So what is to be done for a block that leaves can be done ahead of need.
@@ -124,12 +123,8 @@ class EvictionOrder {
     bool again = false;  // It was set aside before, since its last use.
   };
   std::optional<SetAside> SetNextAside(uint32_t group);
-  size_t aside(uint32_t group) const {
-    return group < groups_.size() ? groups_[group].aside.size() : 0;
-  }
-  size_t members(uint32_t group) const {
-    return group < groups_.size() ? groups_[group].members : 0;
-  }
+  size_t aside(uint32_t group) const { return aside_.size(group); }
+  size_t members(uint32_t group) const { return group < members_.size() ? members_[group] : 0; }
 
   // Returns the first one in the order of leaving for which `accept` is true, looking at `limit` at
   // most. This one and the next leave out what is set aside.
@@ -190,11 +185,6 @@ class EvictionOrder {
     ReuseState state;
   };
   static_assert(sizeof(Node) == 40);
-  struct Group {
-    size_t members = 0;
-    // Numbers, by the order of setting aside.
-    absl::btree_map<PackedMoment, uint32_t, EarlierMoment> aside;
-  };
   // Parts that only the learnt order has.
   struct Learning {
     ReuseHazards hazards;
@@ -225,7 +215,7 @@ class EvictionOrder {
   uint32_t NumberOf(const BlockKey& key);
   void ForgetIfUnknown(uint32_t number);
   bool Descends(uint32_t number, uint32_t ancestor) const;
-  Moment Tick();
+  Moment Tick() { return ++now_; }
   // Returns the state that the block has when it comes.
   ReuseState StateFor(const Newcomer& newcomer) const;
   // Gives the block another state, in its queue, too.
@@ -246,9 +236,9 @@ class EvictionOrder {
   void BringBack(uint32_t number);
   // Takes the block out of those that are aside. Its parent is to be refreshed.
   void EndAside(uint32_t number);
-  uint32_t AsideChildrenOf(uint32_t number) const;
   WorthQueues& QueuesOf(const Node& node) { return node.is_bared != 0 ? bared_ : queues_; }
-  std::optional<uint32_t> FirstAside(uint32_t group) const;
+  // Returns the number of the candidate of the group, or of all, that leaves next.
+  std::optional<uint32_t> FirstToLeave(uint32_t group);
   WorthQueues::Ranked ranked() const;
   WorthQueues::Walk WalkOut() { return {&queues_, ranked(), now_}; }
 
@@ -265,10 +255,8 @@ class EvictionOrder {
   const std::unique_ptr<Learning> learning_;  // Null: the policy is not kLearnt.
   WorthQueues queues_;
   WorthQueues bared_;
-  std::vector<Group> groups_;
-  absl::btree_map<uint32_t, uint32_t> aside_children_;    // Children set aside, by their parent.
-  absl::btree_map<uint32_t, PackedMoment> aside_orders_;  // The order of setting aside, by number.
-  Moment next_aside_ = 0;                                 // A count, which is no time.
+  std::vector<size_t> members_;  // By group.
+  AsideBlocks aside_;
 };
 
 }  // namespace kvtier
