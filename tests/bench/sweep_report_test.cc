@@ -19,7 +19,11 @@ TEST(SweepReportTest, TheJsonHasItsSchema) {
                     .policies = {lru},
                     .one_tier = {{.percent = 50,
                                   .blocks = 2,
-                                  .hits = {{.tokens = 1000, .hit_tokens = 250, .insertions = 6}}}},
+                                  .hits = {{.tokens = 1000,
+                                            .hit_tokens = 250,
+                                            .cost = 2000,
+                                            .hit_cost = 400,
+                                            .insertions = 6}}}},
                     .two_tiers = {{.dram_percent = 5,
                                    .disk_percent = 30,
                                    .host = EvictionPolicy::kLru,
@@ -33,7 +37,8 @@ TEST(SweepReportTest, TheJsonHasItsSchema) {
     {"schema": 1, "traces": [{
       "name": "small", "requests": 3, "blocks": 4, "unlimited_hit_percent": 75.0,
       "one_tier": [{"capacity_percent": 50.0, "capacity_blocks": 2,
-                    "policies": {"lru": {"hit_percent": 25.0, "insertions_per_block": 1.5}}}],
+                    "policies": {"lru": {"hit_percent": 25.0, "saved_cost_percent": 20.0,
+                                         "insertions_per_block": 1.5}}}],
       "two_tiers": [{"dram_percent": 5.0, "disk_percent": 30.0, "policy": "lru",
                      "disk_policy": "fifo", "dram_hit_percent": 10.0, "disk_hit_percent": 20.0,
                      "writes_per_block": 0.75, "writes_per_served": 1.5}]}]})"));

@@ -216,12 +216,17 @@ grpc::Status FakeWorkerService::RegisterSpace(grpc::ServerContext* context,
   }
   const absl::StatusOr<SpaceSpec> space = convert::SpaceFrom(given);
   if (!space.ok()) return convert::ToGrpc(space.status());
-  if (session->spaces.size() - session->spaces_released >= options_.most_spaces) {
-    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "spaces: all are in use"};
+  const std::string digest = convert::ToWire(space->Digest());
+  const std::pair registration(request->registration(), digest);
+  if (!session->registrations.contains(registration)) {
+    if (session->spaces.size() - session->spaces_released >= options_.most_spaces) {
+      return {grpc::StatusCode::RESOURCE_EXHAUSTED, "spaces: all are in use"};
+    }
+    session->spaces.push_back(*space);
+    session->registrations[registration] = static_cast<uint32_t>(session->spaces.size());
   }
-  session->spaces.push_back(*space);
-  response->set_space_id(static_cast<uint32_t>(session->spaces.size()));
-  response->set_space_digest(convert::ToWire(space->Digest()));
+  response->set_space_id(session->registrations.at(registration));
+  response->set_space_digest(digest);
   response->set_slot_bytes(SlotBytes(space->block_bytes));
   return grpc::Status::OK;
 }

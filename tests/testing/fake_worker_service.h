@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -98,6 +99,8 @@ class FakeWorkerService final : public v1::Worker::Service {
   struct Session {
     std::vector<SpaceSpec> spaces;  // Space id - 1; also those that were released.
     size_t spaces_released = 0;
+    // Space id by the client's registration and the digest: who asks again gets the same one.
+    std::map<std::pair<uint64_t, std::string>, uint32_t> registrations;
     std::map<uint64_t, Lease> leases;
     std::map<uint64_t, Reservation> reservations;
   };
