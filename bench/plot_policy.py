@@ -20,9 +20,9 @@ PANEL_INCHES = (4.6, 3.8)
 LEGEND_INCHES = 0.7  # Below all panels.
 OWN_POLICY = "learnt"
 BOUND = "min"
-LABELS = {"learnt": "kvtier, learnt", "lru": "LRU", "fifo": "FIFO", "s3_fifo": "S3-FIFO", "sieve": "SIEVE",
-          "arc": "ARC", "w_tiny_lfu": "W-TinyLFU", "min": "MIN (offline bound)"}
-COLORS = {"learnt": "tab:red", "lru": "tab:blue", "fifo": "tab:gray", "s3_fifo": "tab:green",
+LABELS = {"learnt": "kvtier, learnt", "hinted": "kvtier, with hints", "lru": "LRU", "fifo": "FIFO",
+          "s3_fifo": "S3-FIFO", "sieve": "SIEVE", "arc": "ARC", "w_tiny_lfu": "W-TinyLFU", "min": "MIN (offline bound)"}
+COLORS = {"learnt": "tab:red", "hinted": "tab:orange", "lru": "tab:blue", "fifo": "tab:gray", "s3_fifo": "tab:green",
           "sieve": "tab:olive", "arc": "tab:purple", "w_tiny_lfu": "tab:brown", "min": "black"}
 
 
@@ -63,8 +63,9 @@ def draw(traces: list, path: Path) -> None:
         draw_panel(panel, trace)
     for panel in panels[len(traces):]:
         panel.remove()
-    lines, labels = panels[0].get_legend_handles_labels()
-    figure.legend(lines, labels, loc="lower center", ncols=2 if columns == 1 else 4, fontsize=9)
+    # A trace without hints has no line for them.
+    lines = {label: line for panel in panels[:len(traces)] for line, label in zip(*panel.get_legend_handles_labels())}
+    figure.legend(lines.values(), lines.keys(), loc="lower center", ncols=2 if columns == 1 else 4, fontsize=9)
     figure.tight_layout(rect=(0, LEGEND_INCHES / height, 1, 1))
     figure.savefig(path, dpi=120)
 

@@ -53,7 +53,7 @@ TEST(DepthTest, ABlockCostsMoreTheDeeperItIsWhereTheOrderKnowsWhatAttentionCosts
     const auto put = [&](uint64_t number, std::optional<uint64_t> parent) {
       EvictionOrder::Newcomer newcomer = NumberedOrder::Comes(number, parent);
       newcomer.length = 1;
-      return order.StateOf(order.Insert(newcomer)).Cost();
+      return static_cast<int>(order.StateOf(order.Insert(newcomer)).Cost());
     };
     int cost = put(1, std::nullopt);
     EXPECT_EQ(cost, 0);
