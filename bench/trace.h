@@ -26,7 +26,7 @@ struct TraceRequest {
   absl::Duration at;             // Time since the first request.
   uint64_t tokens = 0;           // Length of the prompt, a partial last block included.
   std::vector<uint32_t> blocks;  // Numbers of its blocks, from the root.
-  // What an engine could tell of it. The conversation is the number of the session in the trace,
+  // Hint that an engine could give. Its conversation is the number of the session in the trace,
   // from 1; a sub-agent has its own. nullopt: the trace names no sessions.
   std::optional<ReuseHint> hint;
 };

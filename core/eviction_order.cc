@@ -11,9 +11,6 @@
 namespace kvtier {
 namespace {
 
-// Blocks with children of the same request below them tell so two levels up.
-constexpr uint32_t kMaxHeight = 2;
-
 // Conclusions of what was learnt before the order follows it, and before it refuses newcomers.
 // Until then the order is LRU.
 constexpr uint64_t kConclusionsToFollow = 1;
@@ -32,11 +29,6 @@ EvictionOrder::EvictionOrder(EvictionPolicy policy, uint64_t attention_length)
       learning_(policy == EvictionPolicy::kLearnt ? std::make_unique<Learning>() : nullptr),
       queues_(learning_ == nullptr ? nullptr : &learning_->hazards),
       bared_(learning_ == nullptr ? nullptr : &learning_->hazards) {}
-
-void EvictionOrder::AdvanceTo(absl::Time now) {
-  began_ = std::min(began_, now);
-  now_ = std::max(now_, static_cast<Moment>(absl::ToInt64Microseconds(now - began_)) + 1);
-}
 
 std::optional<EvictionOrder::Place> EvictionOrder::Find(const BlockKey& key) const {
   const uint32_t number = numbers_.Find(key);
@@ -122,7 +114,7 @@ void EvictionOrder::BringBack(uint32_t number) {
 ReuseState EvictionOrder::StateFor(const Newcomer& newcomer) const {
   ReuseState state;
   const auto departed = [this](const BlockKey& key) {
-    return learning_ == nullptr ? std::nullopt : learning_->departed.Find(key, now_);
+    return learning_ == nullptr ? std::nullopt : learning_->departed.Find(key, clock_.now());
   };
   if (const auto back = departed(newcomer.key)) {
     state = back->state;
@@ -135,7 +127,8 @@ ReuseState EvictionOrder::StateFor(const Newcomer& newcomer) const {
       state = gone->state.OfChild();
     }
   }
-  state.height = std::max<uint32_t>(state.height, std::min(newcomer.followers, kMaxHeight));
+  state.height =
+      std::max<uint32_t>(state.height, std::min(newcomer.followers, ReuseState::kMaxHeight));
   state.touch_to_come =
       newcomer.arrival == Arrival::kAskedFor || newcomer.arrival == Arrival::kFromPeer ? 1 : 0;
   state.Take(newcomer.hint);
@@ -192,7 +185,8 @@ void EvictionOrder::Follow(uint32_t number, const BlockKey& parent) {
   ++places_[above].children;
   TakeOut(above);
   uint32_t height = 1;
-  for (uint32_t up = above; up != kNone && height <= kMaxHeight; up = places_[up].parent) {
+  for (uint32_t up = above; up != kNone && height <= ReuseState::kMaxHeight;
+       up = places_[up].parent) {
     places_[up].state.height = std::max<uint32_t>(places_[up].state.height, height++);
   }
 }
@@ -207,7 +201,7 @@ EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
   Node& node = places_[number];
   KVT_CHECK(node.is_member == 0);
   node.state = StateFor(newcomer);
-  node.last = Tick();
+  node.last = clock_.Tick();
   node.group = newcomer.group;
   node.is_member = 1;
   node.was_aside = 0;
@@ -231,17 +225,17 @@ bool EvictionOrder::Admits(const Newcomer& newcomer) {
   // Costs do not count: the first blocks of a request are cheap, and no other is of use without.
   const auto worth_of = [this](const ReuseState& state, Moment last) {
     const WorthQueues::QueueId queue = {.of = state.Class(), .weight = state.Weight()};
-    return queues_.RankOf(ranked(), queue, last, now_).worth;
+    return queues_.RankOf(ranked(), queue, last, clock_.now()).worth;
   };
   const Node& leaver = places_[*leaves];
-  return worth_of(StateFor(newcomer), now_) >= worth_of(leaver.state, leaver.last);
+  return worth_of(StateFor(newcomer), clock_.now()) >= worth_of(leaver.state, leaver.last);
 }
 
 void EvictionOrder::Refuse(const Newcomer& newcomer) {
   ++refused_;
   if (learning_ == nullptr) return;
   const ReuseState state = StateFor(newcomer);
-  const Moment now = Tick();
+  const Moment now = clock_.Tick();
   learning_->departed.Remove(newcomer.key);
   learning_->departed.Add(newcomer.key, state, now);
   learning_->sample.Full(size_);
@@ -250,7 +244,7 @@ void EvictionOrder::Refuse(const Newcomer& newcomer) {
 
 void EvictionOrder::Touch(Place place, const ReuseHint& hint) {
   Node& node = At(place);
-  const Moment now = Tick();
+  const Moment now = clock_.Tick();
   ReuseState state = node.state;
   if (state.touch_to_come == 0) state.Use(SecondsBetween(node.last, now));
   state.touch_to_come = 0;
@@ -343,7 +337,7 @@ std::optional<uint32_t> EvictionOrder::FirstToLeave(uint32_t group) {
   const auto aside =
       group == WorthQueues::kAllGroups ? aside_.First(may_leave) : aside_.First(group, may_leave);
   if (aside.has_value()) return aside;
-  const std::optional<WorthQueues::Choice> first = queues_.First(ranked(), now_, group);
+  const std::optional<WorthQueues::Choice> first = queues_.First(ranked(), clock_.now(), group);
   return first.has_value() ? std::optional(first->item) : std::nullopt;
 }
 
@@ -353,8 +347,8 @@ std::optional<BlockKey> EvictionOrder::Victim(uint32_t group) {
 }
 
 std::optional<EvictionOrder::SetAside> EvictionOrder::SetNextAside(uint32_t group) {
-  std::optional<WorthQueues::Choice> next = queues_.First(ranked(), now_, group);
-  const auto bared = bared_.First(ranked(), now_, group);
+  std::optional<WorthQueues::Choice> next = queues_.First(ranked(), clock_.now(), group);
+  const auto bared = bared_.First(ranked(), clock_.now(), group);
   if (bared.has_value() && (!next.has_value() || bared->LeavesBefore(*next))) next = bared;
   if (!next.has_value()) return std::nullopt;
   const uint32_t number = next->item;
@@ -388,8 +382,8 @@ void EvictionOrder::Leaving::Left(uint32_t number) {
   const Node& node = order_->places_[parent];
   if (node.is_member == 0 || node.is_held != 0 || ++left_[parent] < node.children) return;
   // It ranks as if it were a candidate now.
-  WorthQueues::Choice choice =
-      order_->queues_.RankOf(order_->ranked(), order_->QueueFor(node), node.last, order_->now_);
+  WorthQueues::Choice choice = order_->queues_.RankOf(order_->ranked(), order_->QueueFor(node),
+                                                      node.last, order_->clock_.now());
   choice.item = parent;
   bared_.push_back(choice);
 }
@@ -416,7 +410,7 @@ void EvictionOrder::Audit() const {
     ++members;
     if (node.parent != kNone) ++children[node.parent];
     held += node.is_held;
-    KVT_CHECK(node.last <= now_ && moments.insert(node.last).second);
+    KVT_CHECK(node.last <= clock_.now() && moments.insert(node.last).second);
   }
   KVT_CHECK(known == numbers_.size() && members == size_ && held == held_);
   for (uint32_t number = 0; number < places_.size(); ++number) {

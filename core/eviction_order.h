@@ -66,7 +66,7 @@ class EvictionOrder {
   EvictionOrder(EvictionOrder&&) = delete;
 
   // Moves the order's clock, which stands still between calls and never goes back.
-  void AdvanceTo(absl::Time now);
+  void AdvanceTo(absl::Time now) { clock_.AdvanceTo(now); }
 
   // Adds the block as the most recent. A parent that would close a cycle (an engine that lies about
   // its chain) is dropped: the block is then a root, so that every member stays evictable.
@@ -110,7 +110,7 @@ class EvictionOrder {
   size_t size() const { return size_; }
   size_t held() const { return held_; }
   // Returns the moment of the last use of any block.
-  Moment last_moment() const { return now_; }
+  Moment last_moment() const { return clock_.now(); }
 
   // Returns the candidate that leaves next, of a group or of all; nullopt: everything is held or
   // the tier is empty.
@@ -167,7 +167,7 @@ class EvictionOrder {
   void Audit() const;
 
  private:
-  static constexpr uint32_t kNone = ~uint32_t{0};
+  static constexpr uint32_t kNone = AsideBlocks::kNoBlock;
   // All that is known of one block: 40 bytes.
   struct Node {
     BlockKey key;
@@ -184,7 +184,7 @@ class EvictionOrder {
     uint32_t next = kNone;       // Link of NumbersByKey, or of the list of free places.
     ReuseState state;
   };
-  static_assert(sizeof(Node) == 40);
+  static_assert(sizeof(Node) == 40 && NumbersByKey<Node>::kNone == kNone);
   // Parts that only the learnt order has.
   struct Learning {
     ReuseHazards hazards;
@@ -215,7 +215,6 @@ class EvictionOrder {
   uint32_t NumberOf(const BlockKey& key);
   void ForgetIfUnknown(uint32_t number);
   bool Descends(uint32_t number, uint32_t ancestor) const;
-  Moment Tick() { return ++now_; }
   // Returns the state that the block has when it comes.
   ReuseState StateFor(const Newcomer& newcomer) const;
   // Gives the block another state, in its queue, too.
@@ -240,12 +239,11 @@ class EvictionOrder {
   // Returns the number of the candidate of the group, or of all, that leaves next.
   std::optional<uint32_t> FirstToLeave(uint32_t group);
   WorthQueues::Ranked ranked() const;
-  WorthQueues::Walk WalkOut() { return {&queues_, ranked(), now_}; }
+  WorthQueues::Walk WalkOut() { return {&queues_, ranked(), clock_.now()}; }
 
   const EvictionPolicy policy_;
   const uint64_t attention_length_;
-  absl::Time began_ = absl::InfiniteFuture();
-  Moment now_ = 1;
+  MomentClock clock_;
   size_t size_ = 0;
   size_t held_ = 0;
   uint64_t refused_ = 0;

@@ -3,8 +3,11 @@
 #ifndef KVTIER_CORE_MOMENT_H_
 #define KVTIER_CORE_MOMENT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
+
+#include "absl/time/time.h"
 
 namespace kvtier {
 
@@ -12,6 +15,23 @@ using Moment = uint64_t;
 constexpr double SecondsBetween(Moment earlier, Moment later) {
   return static_cast<double>(later - earlier) * 1e-6;
 }
+
+// MomentClock counts the moments of one order. It stands still between calls.
+class MomentClock {
+ public:
+  // Moves the clock, which never goes back; the first time is that at which the order begins.
+  void AdvanceTo(absl::Time now) {
+    began_ = std::min(began_, now);
+    now_ = std::max(now_, static_cast<Moment>(absl::ToInt64Microseconds(now - began_)) + 1);
+  }
+  // Returns a moment that no other use has.
+  Moment Tick() { return ++now_; }
+  Moment now() const { return now_; }
+
+ private:
+  absl::Time began_ = absl::InfiniteFuture();
+  Moment now_ = 1;
+};
 
 // PackedMoment is a moment that is aligned like the half of it, so that it takes 12 bytes with an
 // item beside it.

@@ -20,7 +20,7 @@ constexpr float kMostOfAValue = 1e18F;
 using Values = std::array<float, kReuseBuckets>;
 static_assert(kReuseBuckets == 64, "a mask has a bit for each bucket");
 
-// What classes and buckets are; lessons of others cannot be believed.
+// Numbers of classes and buckets; lessons with other ones cannot be believed.
 struct Layout {
   uint16_t families = kReuseFamilies;
   uint16_t gaps = kReuseGaps;

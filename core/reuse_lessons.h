@@ -30,7 +30,7 @@ inline constexpr size_t kReuseBuckets = 64;
 // A change of the form, of what a class means or of where a bucket begins bumps it.
 inline constexpr uint32_t kReuseLessonsVersion = 1;
 
-// What is known of one class, by bucket of age.
+// Evidence of one class, by bucket of age.
 struct HazardEvidence {
   std::array<float, kReuseBuckets> uses{};
   std::array<float, kReuseBuckets> seconds{};  // Waited in that bucket, by all.

@@ -12,7 +12,7 @@ constexpr double kGapEnds[] = {10, 30, 90, 300};
 // Steps of priority that make one step of weight, which is half a doubling.
 constexpr int kPriorityPerWeight = 5;
 constexpr int8_t kEndedWeight = -60;
-// Of a hundred blocks that agents' sessions left behind, four were asked for again.
+// Four in a hundred blocks that agents' sessions left behind were asked for again.
 constexpr int kLeftBehindWeight = -8;
 // A disk brings a block back in some quarter of the time that computing it takes.
 constexpr int kBelowCost = -4;
@@ -79,7 +79,7 @@ ReuseState ReuseState::OfChild() const {
   if (uses == 0) {  // They came in the same request.
     child.turn = turn;
     child.gap = gap;
-  } else if (height < 2) {
+  } else if (height < kMaxHeight) {
     child.turn = std::min<uint32_t>(uint32_t{turn} + uses, kMaxCount);
     child.gap = gap;
   }

@@ -31,6 +31,8 @@ constexpr size_t ActivityOf(size_t family) { return family % kReuseActivities; }
 struct ReuseState {
   // Counts stop here: no class asks for more.
   static constexpr uint32_t kMaxCount = 15;
+  // Heights, too.
+  static constexpr uint32_t kMaxHeight = 2;
 
   uint32_t uses : 4 = 0;    // Uses after the one that brought the block.
   uint32_t turn : 4 = 0;    // Requests of the conversation before the one that brought it.

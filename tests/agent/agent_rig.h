@@ -36,6 +36,7 @@ class AgentRig {
     MemoryBinder* binder = nullptr;  // Seam of the agent; null: none.
     std::string gpu_tenant{};
     EvictionPolicies eviction{};
+    uint64_t attention_bytes = 0;
     bool disk = true;
     bool second_disk = false;  // As large as the first.
     bool sealed = false;       // The disks are encrypted.
@@ -71,6 +72,7 @@ class AgentRig {
                            .slab_bytes = slots_per_slab * kRigBlockBytes,
                            .staging_bytes = shape.staging_slots * kRigBlockBytes,
                            .eviction = shape.eviction,
+                           .attention_bytes = shape.attention_bytes,
                            .disk_writes = shape.disk_writes,
                            .host_scrub_bytes_per_second = shape.host_scrub_bytes_per_second,
                            .gpu_bytes = shape.gpu_slots * kRigBlockBytes,

@@ -23,13 +23,13 @@ constexpr absl::Duration kLong = absl::Seconds(5);
 
 // Requests of a rig are told apart by the priorities of their hints.
 //
-// Of a block that a waiting worker asked for, the touch that follows is the use that brought it: it
-// leaves "0 uses". Of one that was prefetched it is the first use.
+// The touch that follows counts as the use that brought the block where a waiting worker asked for
+// it, which leaves "0 uses", and as the first use where the block was prefetched.
 class ReuseHintsTest : public ::testing::Test {
  protected:
-  void Start(AgentRig::Shape shape) {
-    // These remember nothing of a block that left, so that one that comes back has no uses.
-    shape.eviction = {.gpu = EvictionPolicy::kLru, .host = EvictionPolicy::kLru};
+  // LRU remembers nothing of a block that left, so that one that comes back has no uses.
+  void Start(AgentRig::Shape shape, EvictionPolicy policy = EvictionPolicy::kLru) {
+    shape.eviction = {.gpu = policy, .host = policy};
     shape.transport = &peers_;
     shape.coordinator = &coordinator_;
     rig_.emplace(shape);
@@ -57,15 +57,20 @@ class ReuseHintsTest : public ::testing::Test {
         .run = std::move(run), .target = target, .deadline = rig_->executor.Now() + timeout};
     return rig_->agent->flows().onboarder.Onboard(std::move(request));
   }
-  // Returns what the order of the tier knows of the block.
-  std::string Known(uint64_t block, Tier tier = Tier::kHost) {
+  // Returns the state that the block has in the order of the tier; nullopt: it is not there.
+  std::optional<ReuseState> StateOf(uint64_t block, Tier tier = Tier::kHost) {
     const BlockRun run = rig_->NameRun(rig_->session, block, 1);
     const BlockIndex& index = rig_->agent->index();
     const EvictionOrder& order =
         tier == Tier::kHost ? index.host_order(run.domain).order() : index.pools().at(0)->order();
     const auto place = order.Find(run.keys[0]);
-    if (!place.has_value()) return "absent";
-    const ReuseState& state = order.StateOf(*place);
+    return place.has_value() ? std::optional(order.StateOf(*place)) : std::nullopt;
+  }
+  // Returns what the order of the tier knows of the block.
+  std::string Known(uint64_t block, Tier tier = Tier::kHost) {
+    const std::optional<ReuseState> found = StateOf(block, tier);
+    if (!found.has_value()) return "absent";
+    const ReuseState& state = *found;
     std::string known = absl::StrCat(state.uses, " uses, priority ", state.priority);
     if (state.turn > 0) absl::StrAppend(&known, ", turn ", state.turn);
     if (state.finish > 0) absl::StrAppend(&known, ", finish ", state.finish);
@@ -89,6 +94,48 @@ TEST_F(ReuseHintsTest, AReservationRemembersItsHintUntilTheCommit) {
   ASSERT_EQ(Put(run), 2u);
   for (const uint64_t block : {1, 2}) {
     EXPECT_EQ(Known(block), "0 uses, priority 7, turn 3, finish 3, ended");
+  }
+}
+
+// A learnt order sees by the id that the conversation goes on from its first block.
+TEST_F(ReuseHintsTest, TheIdOfAConversationReachesTheOrder) {
+  Start({.disk = false}, EvictionPolicy::kLearnt);
+  for (const uint64_t conversation : {0, 77}) {
+    BlockRun run = RunOf(1, 3, 50);
+    run.hint.conversation = conversation;
+    ASSERT_EQ(Put(run), 3u);
+    BlockRun branch = RunOf(10, 1, 50);
+    branch.parent = run.keys[0];
+    branch.hint.conversation = conversation;
+    ASSERT_EQ(Put(branch), 1u);
+    EXPECT_EQ(StateOf(3)->left_behind, conversation != 0 ? 1u : 0u);
+    EXPECT_EQ(StateOf(1)->left_behind, 0u);
+    rig_->agent->evictor().EvictAll();
+  }
+}
+
+TEST_F(ReuseHintsTest, HostMemoryKnowsWhatADiskHasToo) {
+  Start({}, EvictionPolicy::kLearnt);
+  ASSERT_EQ(rig_->PutOnDisk(rig_->session, 1, 2), 2u);
+  EXPECT_EQ(StateOf(1)->is_below, 1u);
+  rig_->agent->evictor().EvictAll();
+  ASSERT_EQ(rig_->Run(Onboard(RunOf(1, 2, 50)))->blocks.size(), 2u);
+  EXPECT_EQ(StateOf(1)->is_below, 1u) << "it came from there";
+  const BlockKey key = rig_->NameRun(rig_->session, 1, 1).keys[0];
+  ASSERT_EQ(rig_->Run(rig_->agent->disks().set()->Erase(key)), absl::OkStatus());
+  EXPECT_EQ(StateOf(1)->is_below, 0u);
+}
+
+TEST_F(ReuseHintsTest, ADeepBlockIsDearerWhereTheAgentKnowsWhatAttentionCosts) {
+  for (const uint64_t attention_bytes : {uint64_t{0}, testing::kRigBlockBytes / 16}) {
+    Start({.attention_bytes = attention_bytes, .disk = false}, EvictionPolicy::kLearnt);
+    ASSERT_EQ(Put(RunOf(1, 8, 50)), 8u);
+    EXPECT_EQ(StateOf(1)->depth_cost, 0u);
+    if (attention_bytes == 0) {
+      EXPECT_EQ(StateOf(8)->depth_cost, 0u);
+    } else {
+      EXPECT_GE(StateOf(8)->depth_cost, 3u);
+    }
   }
 }
 

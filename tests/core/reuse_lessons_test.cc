@@ -31,7 +31,7 @@ ReuseHazards Taught() {
   return hazards;
 }
 
-// What an encoder writes, field by field; the tests spoil one at a time.
+// Writes the fields as an encoder does; the tests spoil one at a time.
 struct Fields {
   uint64_t magic = 0x657375657274766b;
   uint32_t version = kReuseLessonsVersion;

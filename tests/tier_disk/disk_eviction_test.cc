@@ -1,4 +1,4 @@
-// What a disk that is full keeps, by policy of eviction. ReclaimOrder's own tests have the rest.
+// Tests which blocks a full disk keeps, by policy. ReclaimOrder's own tests have the rest.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -54,7 +54,7 @@ TEST(DiskEvictionTest, ReclaimKeepsWhatThePolicySays) {
   }
 }
 
-// What was learnt is not on the disk: after a restart the order begins anew.
+// The disk itself has no states of blocks and no lessons: without KeptLessons a tier begins anew.
 TEST(DiskEvictionTest, AfterARestartReclaimGoesByWhatComesThen) {
   DiskRig rig(DiskForm::kSim, {}, "", [](const BlockKey&) {});
   ASSERT_EQ(rig.Open(), absl::OkStatus());

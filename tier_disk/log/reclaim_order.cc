@@ -18,8 +18,6 @@ constexpr double kNewestSegment = 0.1;
 constexpr float kFading = 0.98F;
 // Shortest round: a disk that is written over faster is asked for nothing meanwhile.
 constexpr double kMinRoundSeconds = 1;
-// Blocks with so many descendants of the same request below them say so (ReuseState::height).
-constexpr uint32_t kMaxHeight = 2;
 
 // Returns whether anything is known of the uses of the block.
 bool IsKnown(const BlockUse& use) { return use.last_second != 0; }
@@ -29,17 +27,12 @@ bool IsKnown(const BlockUse& use) { return use.last_second != 0; }
 ReclaimOrder::ReclaimOrder(EvictionPolicy policy, uint32_t segments, RecordIndex* index)
     : policy_(policy),
       index_(index),
-      reclaimed_(segments, now_),
+      reclaimed_(segments, clock_.now()),
       learning_(policy == EvictionPolicy::kLearnt ? std::make_unique<Learning>() : nullptr) {}
-
-void ReclaimOrder::AdvanceTo(absl::Time now) {
-  began_ = std::min(began_, now);
-  now_ = std::max(now_, static_cast<Moment>(absl::ToInt64Microseconds(now - began_)) + 1);
-}
 
 void ReclaimOrder::Teach(const BlockKey& key, const ReuseState& state) {
   // The sample tells its uses apart by their moments.
-  if (learning_ != nullptr) learning_->sample.Asked(key, state, ++now_, index_->size());
+  if (learning_ != nullptr) learning_->sample.Asked(key, state, clock_.Tick(), index_->size());
 }
 
 void ReclaimOrder::NotePut(const BlockKey& key) {
@@ -49,7 +42,7 @@ void ReclaimOrder::NotePut(const BlockKey& key) {
   // Whoever asks for the block asks for all above it, from wherever they are served.
   index_->ForEachAncestor(key, [&](BlockUse* ancestor) {
     if (++height == 1) use.state = ancestor->state.OfChild();
-    if (height <= kMaxHeight) {
+    if (height <= ReuseState::kMaxHeight) {
       ancestor->state.height = std::max<uint32_t>(ancestor->state.height, height);
     } else if (ancestor->last_second == now) {
       return false;  // And so it is with all above it.
@@ -90,12 +83,12 @@ double ReclaimOrder::ChanceOfPuts() const {
 }
 
 void ReclaimOrder::BeginReclaim(SegmentId victim) {
-  const Moment before = std::exchange(reclaimed_.at(static_cast<size_t>(victim)), now_);
+  const Moment before = std::exchange(reclaimed_.at(static_cast<size_t>(victim)), clock_.now());
   const std::vector<BlockKey> keys = index_->InSegment(victim);
   // One that was emptied tells nothing of how long blocks live.
   if (learning_ == nullptr || keys.empty()) return;
   learning_->sample.Full(index_->size());
-  learning_->round_seconds = std::max(SecondsBetween(before, now_), kMinRoundSeconds);
+  learning_->round_seconds = std::max(SecondsBetween(before, clock_.now()), kMinRoundSeconds);
   double sum = 0;
   size_t known = 0;
   for (const BlockKey& key : keys) {

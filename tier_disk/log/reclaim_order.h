@@ -31,6 +31,7 @@
 #include "core/block_key.h"
 #include "core/eviction_policy.h"
 #include "core/eviction_summary.h"
+#include "core/moment.h"
 #include "core/reuse_hazards.h"
 #include "core/reuse_hint.h"
 #include "core/reuse_sample.h"
@@ -47,7 +48,7 @@ class ReclaimOrder {
   ReclaimOrder(EvictionPolicy policy, uint32_t segments, RecordIndex* index);
 
   // Moves the order's clock, which stands still between calls and never goes back.
-  void AdvanceTo(absl::Time now);
+  void AdvanceTo(absl::Time now) { clock_.AdvanceTo(now); }
   // Notes that the block was put, which is a sign of life of its ancestors and no use of them.
   // REQUIRES: it is new in the index.
   void NotePut(const BlockKey& key);
@@ -68,7 +69,7 @@ class ReclaimOrder {
   void Audit() const;
 
  private:
-  // What only the learnt order has.
+  // Parts that only the learnt order has.
   struct Learning {
     ReuseHazards hazards;
     ReuseSample sample{&hazards};
@@ -84,15 +85,14 @@ class ReclaimOrder {
   // policy is kLearnt.
   double ChanceOf(const BlockUse& use) const;
   double ChanceOfPuts() const;
-  // The block was asked for now.
+  // Tells the sample that the block was asked for now.
   void Teach(const BlockKey& key, const ReuseState& state);
   // Returns the second of the present, which is not 0.
-  uint32_t SecondNow() const { return static_cast<uint32_t>(now_ / 1'000'000) + 1; }
+  uint32_t SecondNow() const { return static_cast<uint32_t>(clock_.now() / 1'000'000) + 1; }
 
   const EvictionPolicy policy_;
   RecordIndex* const index_;  // Not owned.
-  absl::Time began_ = absl::InfiniteFuture();
-  Moment now_ = 1;
+  MomentClock clock_;
   std::vector<Moment> reclaimed_;             // By segment: when it was last.
   const std::unique_ptr<Learning> learning_;  // Null: the policy is not kLearnt.
 };
