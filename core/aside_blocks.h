@@ -26,7 +26,11 @@ class AsideBlocks {
   void Remove(uint32_t number, uint32_t group, uint32_t parent);
 
   // Returns how many blocks here continue that one.
-  uint32_t ChildrenOf(uint32_t number) const;
+  uint32_t ChildrenOf(uint32_t number) const {
+    if (children_.empty()) return 0;
+    const auto found = children_.find(number);
+    return found == children_.end() ? 0 : found->second;
+  }
   size_t size() const { return orders_.size(); }
   size_t size(uint32_t group) const { return group < groups_.size() ? groups_[group].size() : 0; }
   bool Contains(uint32_t number, uint32_t group) const;

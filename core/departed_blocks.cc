@@ -20,6 +20,15 @@ uint32_t DepartedBlocks::TagOf(const BlockKey& key) {
   return tag == 0 ? 1 : tag;
 }
 
+size_t DepartedBlocks::WayOf(const Set& set, uint32_t tag) {
+  // Most often none holds it, which the processor sees of all ways at once.
+  bool any = false;
+  for (const Entry& entry : set) any |= entry.tag == tag;
+  if (!any) return kWays;
+  return static_cast<size_t>(std::ranges::find(set, tag, [](const Entry& e) { return e.tag; }) -
+                             set.begin());
+}
+
 // A new set gets the entries of the one that it takes over from: those that belong to the other of
 // the two nobody asks for, and they are the first to be forgotten.
 void DepartedBlocks::FitTo(size_t members) {
@@ -43,19 +52,20 @@ void DepartedBlocks::Add(const BlockKey& key, const ReuseState& state, Moment la
 std::optional<DepartedBlocks::Departed> DepartedBlocks::Find(const BlockKey& key,
                                                              Moment now) const {
   const Set& set = SetOf(key);
-  const auto entry = std::ranges::find(set, TagOf(key), [](const Entry& e) { return e.tag; });
-  if (entry == set.end()) return std::nullopt;
-  Departed departed{.seconds = static_cast<double>((SecondOf(now) - entry->second) & 0xffff)};
-  departed.state.uses = entry->uses;
-  departed.state.turn = entry->turn;
+  const size_t way = WayOf(set, TagOf(key));
+  if (way == kWays) return std::nullopt;
+  const Entry& entry = set[way];
+  Departed departed{.seconds = static_cast<double>((SecondOf(now) - entry.second) & 0xffff)};
+  departed.state.uses = entry.uses;
+  departed.state.turn = entry.turn;
   return departed;
 }
 
 void DepartedBlocks::Remove(const BlockKey& key) {
   Set& set = SetOf(key);
-  const auto entry = std::ranges::find(set, TagOf(key), [](const Entry& e) { return e.tag; });
-  if (entry == set.end()) return;
-  std::rotate(entry, entry + 1, set.end());
+  const size_t way = WayOf(set, TagOf(key));
+  if (way == kWays) return;
+  std::rotate(set.begin() + way, set.begin() + way + 1, set.end());
   set.back() = {};
 }
 

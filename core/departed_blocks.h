@@ -55,9 +55,13 @@ class DepartedBlocks {
     uint32_t second : 16 = 0;  // Second of its last use, modulo 2^16.
   };
   static_assert(sizeof(Entry) == 4);
-  using Set = std::array<Entry, kWays>;  // The newest comes first.
+  // One line of the processor's caches; the newest comes first.
+  struct alignas(64) Set : std::array<Entry, kWays> {};
+  static_assert(sizeof(Set) == 64);
 
   static uint32_t TagOf(const BlockKey& key);
+  // Returns the way of the set that holds the tag; kWays: none.
+  static size_t WayOf(const Set& set, uint32_t tag);
   const Set& SetOf(const BlockKey& key) const { return sets_[BucketOf(key.hi, sets_.size())]; }
   Set& SetOf(const BlockKey& key) { return sets_[BucketOf(key.hi, sets_.size())]; }
 

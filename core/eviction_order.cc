@@ -22,42 +22,40 @@ bool IsAsked(Arrival arrival) { return arrival != Arrival::kPrefetched; }
 
 }  // namespace
 
-EvictionOrder::EvictionOrder(EvictionPolicy policy, uint64_t attention_length)
+EvictionOrder::EvictionOrder(EvictionPolicy policy, FindPlace find, uint64_t attention_length)
     : policy_(policy),
+      find_(std::move(find)),
       attention_length_(attention_length),
-      numbers_(&places_),
       learning_(policy == EvictionPolicy::kLearnt ? std::make_unique<Learning>() : nullptr),
       queues_(learning_ == nullptr ? nullptr : &learning_->hazards),
       bared_(learning_ == nullptr ? nullptr : &learning_->hazards) {}
 
-std::optional<EvictionOrder::Place> EvictionOrder::Find(const BlockKey& key) const {
-  const uint32_t number = numbers_.Find(key);
-  if (number == kNone || places_[number].is_member == 0) return std::nullopt;
-  return static_cast<Place>(number);
-}
-
-uint32_t EvictionOrder::NumberOf(const BlockKey& key) {
-  uint32_t number = numbers_.Find(key);
-  if (number != kNone) return number;
-  if (free_ == kNone) {
+uint32_t EvictionOrder::TakePlace(const BlockKey& key) {
+  uint32_t number = free_;
+  if (number == kNone) {
     number = static_cast<uint32_t>(places_.size());
     places_.Grow();
   } else {
-    number = free_;
     free_ = places_[number].next;
     // The one that is taken next is loaded from memory meanwhile.
     if (free_ != kNone) __builtin_prefetch(&places_[free_], 1);
   }
   places_[number] = {.key = key};
-  numbers_.Insert(number);
   return number;
 }
 
-void EvictionOrder::ForgetIfUnknown(uint32_t number) {
-  Node& node = places_[number];
-  if (node.is_member != 0 || node.children > 0) return;
-  numbers_.Erase(number);
-  node.next = std::exchange(free_, number);
+uint32_t EvictionOrder::ParentOf(const Newcomer& newcomer) const {
+  if (!newcomer.parent.has_value() || *newcomer.parent == newcomer.key) return kNone;
+  const std::optional<Place> parent = find_(*newcomer.parent);
+  return parent.has_value() ? static_cast<uint32_t>(*parent) : kNone;
+}
+
+uint32_t EvictionOrder::AbsentParent(const BlockKey& key) {
+  uint32_t number = absent_.Find(key);
+  if (number != kNone) return number;
+  number = TakePlace(key);
+  absent_.Insert(number);
+  return number;
 }
 
 bool EvictionOrder::Descends(uint32_t number, uint32_t ancestor) const {
@@ -111,7 +109,7 @@ void EvictionOrder::BringBack(uint32_t number) {
   }
 }
 
-ReuseState EvictionOrder::StateFor(const Newcomer& newcomer) const {
+ReuseState EvictionOrder::StateFor(const Newcomer& newcomer, uint32_t parent) const {
   ReuseState state;
   const auto departed = [this](const BlockKey& key) {
     return learning_ == nullptr ? std::nullopt : learning_->departed.Find(key, clock_.now());
@@ -119,13 +117,10 @@ ReuseState EvictionOrder::StateFor(const Newcomer& newcomer) const {
   if (const auto back = departed(newcomer.key)) {
     state = back->state;
     if (IsAsked(newcomer.arrival)) state.Use(back->seconds);
+  } else if (parent != kNone) {
+    state = places_[parent].state.OfChild();
   } else if (newcomer.parent.has_value()) {
-    const uint32_t parent = numbers_.Find(*newcomer.parent);
-    if (parent != kNone && places_[parent].is_member != 0) {
-      state = places_[parent].state.OfChild();
-    } else if (const auto gone = departed(*newcomer.parent)) {
-      state = gone->state.OfChild();
-    }
+    if (const auto gone = departed(*newcomer.parent)) state = gone->state.OfChild();
   }
   state.height =
       std::max<uint32_t>(state.height, std::min(newcomer.followers, ReuseState::kMaxHeight));
@@ -133,9 +128,7 @@ ReuseState EvictionOrder::StateFor(const Newcomer& newcomer) const {
       newcomer.arrival == Arrival::kAskedFor || newcomer.arrival == Arrival::kFromPeer ? 1 : 0;
   state.Take(newcomer.hint);
   if (attention_length_ > 0 && newcomer.parent.has_value()) {
-    const uint32_t parent = numbers_.Find(*newcomer.parent);
-    const bool is_known = parent != kNone && places_[parent].is_member != 0;
-    state.GrowDepth(is_known ? places_[parent].state.depth_cost : 0,
+    state.GrowDepth(parent == kNone ? 0 : places_[parent].state.depth_cost,
                     static_cast<double>(newcomer.length) / static_cast<double>(attention_length_),
                     newcomer.key.lo);
   }
@@ -154,13 +147,16 @@ void EvictionOrder::Restate(uint32_t number, const ReuseState& state) {
 // another one branches off: the new block does, or somebody else goes on from there.
 void EvictionOrder::GoOn(uint64_t conversation, uint32_t number) {
   const auto before = learning_->conversations.GoOn(conversation, places_[number].key);
-  const uint32_t last = before.has_value() ? numbers_.Find(*before) : kNone;
+  // A block that came back is its own last one.
+  if (!before.has_value() || *before == places_[number].key) return;
+  const std::optional<Place> place = find_(*before);
   const uint32_t parent = places_[number].parent;
-  if (last == kNone || last == parent) return;
+  if (!place.has_value() || static_cast<uint32_t>(*place) == parent) return;
   // Where the parent is missing, nothing tells where the block belongs.
   if (parent != kNone && places_[parent].is_member == 0) return;
   std::vector<uint32_t> behind;
-  for (uint32_t up = last; up != kNone && behind.size() < kMaxLeftBehind; up = places_[up].parent) {
+  for (auto up = static_cast<uint32_t>(*place); up != kNone && behind.size() < kMaxLeftBehind;
+       up = places_[up].parent) {
     if (up == number) return;  // A block that was missing came back.
     if (places_[up].is_member == 0 || places_[up].children > 1) break;
     behind.push_back(up);
@@ -173,19 +169,14 @@ void EvictionOrder::GoOn(uint64_t conversation, uint32_t number) {
   }
 }
 
-void EvictionOrder::Follow(uint32_t number, const BlockKey& parent) {
-  if (parent == places_[number].key) return;
-  const uint32_t above = NumberOf(parent);
+void EvictionOrder::Follow(uint32_t number, uint32_t parent) {
   // Only a block that already has children can close a cycle; the rest skip the walk.
-  if (places_[number].children > 0 && Descends(above, number)) {
-    ForgetIfUnknown(above);
-    return;
-  }
-  places_[number].parent = above;
-  ++places_[above].children;
-  TakeOut(above);
+  if (places_[number].children > 0 && Descends(parent, number)) return;
+  places_[number].parent = parent;
+  ++places_[parent].children;
+  TakeOut(parent);
   uint32_t height = 1;
-  for (uint32_t up = above; up != kNone && height <= ReuseState::kMaxHeight;
+  for (uint32_t up = parent; up != kNone && height <= ReuseState::kMaxHeight;
        up = places_[up].parent) {
     places_[up].state.height = std::max<uint32_t>(places_[up].state.height, height++);
   }
@@ -194,20 +185,26 @@ void EvictionOrder::Follow(uint32_t number, const BlockKey& parent) {
 EvictionOrder::Place EvictionOrder::Insert(const Newcomer& newcomer) {
   if (learning_ != nullptr) learning_->departed.FitTo(size_ + 1);
   if (newcomer.group >= members_.size()) members_.resize(newcomer.group + 1);
-  // The places that are looked at first are loaded from memory at the same time.
-  WarmFor(newcomer.key);
-  if (newcomer.parent.has_value()) numbers_.Prefetch(*newcomer.parent);
-  const uint32_t number = NumberOf(newcomer.key);
+  const uint32_t parent = ParentOf(newcomer);
+  uint32_t number = absent_.Find(newcomer.key);
+  if (number == kNone) {
+    number = TakePlace(newcomer.key);
+  } else {
+    absent_.Erase(number);
+  }
   Node& node = places_[number];
-  KVT_CHECK(node.is_member == 0);
-  node.state = StateFor(newcomer);
+  node.state = StateFor(newcomer, parent);
   node.last = clock_.Tick();
   node.group = newcomer.group;
   node.is_member = 1;
   node.was_aside = 0;
   ++size_;
   ++members_[newcomer.group];
-  if (newcomer.parent.has_value()) Follow(number, *newcomer.parent);
+  if (parent != kNone) {
+    Follow(number, parent);
+  } else if (newcomer.parent.has_value() && *newcomer.parent != newcomer.key) {
+    Follow(number, AbsentParent(*newcomer.parent));
+  }
   if (learning_ != nullptr) {
     learning_->departed.Remove(newcomer.key);
     if (IsAsked(newcomer.arrival)) learning_->sample.Asked(node.key, node.state, node.last, size_);
@@ -228,13 +225,14 @@ bool EvictionOrder::Admits(const Newcomer& newcomer) {
     return queues_.RankOf(ranked(), queue, last, clock_.now()).worth;
   };
   const Node& leaver = places_[*leaves];
-  return worth_of(StateFor(newcomer), clock_.now()) >= worth_of(leaver.state, leaver.last);
+  return worth_of(StateFor(newcomer, ParentOf(newcomer)), clock_.now()) >=
+         worth_of(leaver.state, leaver.last);
 }
 
 void EvictionOrder::Refuse(const Newcomer& newcomer) {
   ++refused_;
   if (learning_ == nullptr) return;
-  const ReuseState state = StateFor(newcomer);
+  const ReuseState state = StateFor(newcomer, ParentOf(newcomer));
   const Moment now = clock_.Tick();
   learning_->departed.Remove(newcomer.key);
   learning_->departed.Add(newcomer.key, state, now);
@@ -250,11 +248,12 @@ void EvictionOrder::Touch(Place place, const ReuseHint& hint) {
   state.touch_to_come = 0;
   state.Take(hint);
   const auto number = static_cast<uint32_t>(place);
-  TakeOut(number);
+  const bool waits = node.is_queued != 0 || node.is_aside != 0;
+  if (waits) TakeOut(number);
   if (policy_ != EvictionPolicy::kFifo) node.last = now;
   node.state = state;
   node.was_aside = 0;
-  Refresh(number);
+  if (waits) Refresh(number);
   if (learning_ != nullptr) learning_->sample.Asked(node.key, state, now, size_);
 }
 
@@ -277,7 +276,7 @@ void EvictionOrder::Hold(Place place) {
   KVT_CHECK(node.is_held == 0);
   node.is_held = 1;
   ++held_;
-  Refresh(static_cast<uint32_t>(place));
+  if (node.is_queued != 0) Refresh(static_cast<uint32_t>(place));
 }
 
 void EvictionOrder::Unhold(Place place) {
@@ -285,7 +284,8 @@ void EvictionOrder::Unhold(Place place) {
   KVT_CHECK(node.is_held != 0);
   node.is_held = 0;
   --held_;
-  Refresh(static_cast<uint32_t>(place));
+  // Most of those that are held have a child that is not set aside.
+  if (node.children == 0 || aside_.size() > 0) Refresh(static_cast<uint32_t>(place));
 }
 
 void EvictionOrder::Erase(Place place) {
@@ -302,12 +302,17 @@ void EvictionOrder::Erase(Place place) {
   --size_;
   --members_[node.group];
   const uint32_t parent = std::exchange(node.parent, kNone);
-  ForgetIfUnknown(number);
+  node.children > 0 ? absent_.Insert(number) : FreePlace(number);
   if (parent == kNone) return;
-  KVT_CHECK(places_[parent].children > 0);
-  --places_[parent].children;
-  Refresh(parent);
-  ForgetIfUnknown(parent);
+  Node& above = places_[parent];
+  KVT_CHECK(above.children > 0);
+  --above.children;
+  if (above.is_member != 0) {
+    Refresh(parent);
+  } else if (above.children == 0) {
+    absent_.Erase(parent);
+    FreePlace(parent);
+  }
 }
 
 EvictionPolicy EvictionOrder::followed() const {
@@ -396,23 +401,24 @@ void EvictionOrder::Audit() const {
   size_t candidates = 0;
   size_t queued = 0;
   size_t aside = 0;
-  size_t known = 0;
+  size_t absent = 0;
   const auto is_free = [](const Node& node) { return node.is_member == 0 && node.children == 0; };
   for (size_t number = 0; number < places_.size(); ++number) {
     const Node& node = places_[number];
     if (is_free(node)) continue;
-    ++known;
-    KVT_CHECK(numbers_.Find(node.key) == number);
     if (node.is_member == 0) {
-      KVT_CHECK(node.is_held == 0 && node.parent == kNone);
+      KVT_CHECK(node.is_held == 0 && node.parent == kNone && absent_.Find(node.key) == number);
+      KVT_CHECK(!find_(node.key).has_value());
+      ++absent;
       continue;
     }
+    KVT_CHECK(find_(node.key) == static_cast<Place>(number));
     ++members;
     if (node.parent != kNone) ++children[node.parent];
     held += node.is_held;
     KVT_CHECK(node.last <= clock_.now() && moments.insert(node.last).second);
   }
-  KVT_CHECK(known == numbers_.size() && members == size_ && held == held_);
+  KVT_CHECK(absent == absent_.size() && members == size_ && held == held_);
   for (uint32_t number = 0; number < places_.size(); ++number) {
     const Node& node = places_[number];
     if (is_free(node)) continue;

@@ -9,20 +9,25 @@
 //
 // Blocks of several groups (sizes of slots) share one order; a choice may be made within a group.
 //
+// The order has no table of its members by key: its owner has one, and the order asks it
+// (FindPlace).
+//
 // Pure bookkeeping: no I/O, no threads; AdvanceTo() brings the time. Executor thread only.
 // Invariants, checked by Audit(): what is in the queues are exactly the members that are not held,
 // have no member child and are not set aside; last uses are unique; a block that is no member is
 // known only while it is the parent of one.
-// Memory: 40 bytes a block, 3 for the hash of its key, 16 for four that left, and 20 to 40 for each
-// block without a child or set aside; ReuseSample and ReuseHazards are of fixed size. All of it
-// grows in small steps, so that no operation is a long turn of the executor.
+// Memory: 40 bytes a block, 16 for four that left, and 20 to 40 for each block without a child or
+// set aside; ReuseSample and ReuseHazards are of fixed size. All of it grows in small steps, so
+// that no operation is a long turn of the executor.
 #ifndef KVTIER_CORE_EVICTION_ORDER_H_
 #define KVTIER_CORE_EVICTION_ORDER_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -49,6 +54,9 @@ class EvictionOrder {
  public:
   // Where a member stands; it keeps its place until Erase().
   enum class Place : uint32_t {};
+  // Returns where the member with this key stands; nullopt: there is none. The order asks for no
+  // block whose Insert() or Erase() is under way.
+  using FindPlace = std::function<std::optional<Place>(const BlockKey&)>;
   // A block that comes: what it is, why it comes, and what its engine says.
   struct Newcomer {
     BlockKey key;
@@ -62,7 +70,7 @@ class EvictionOrder {
 
   // `attention_length` is the length of a prefix, in bytes or in any other unit, behind which
   // attention costs as much as all else that computes a block; 0: a block costs the same anywhere.
-  explicit EvictionOrder(EvictionPolicy policy, uint64_t attention_length = 0);
+  EvictionOrder(EvictionPolicy policy, FindPlace find, uint64_t attention_length = 0);
   EvictionOrder(EvictionOrder&&) = delete;
 
   // Moves the order's clock, which stands still between calls and never goes back.
@@ -91,15 +99,12 @@ class EvictionOrder {
   // Takes the member out; it is remembered. REQUIRES: it is not held.
   void Erase(Place place);
 
-  std::optional<Place> Find(const BlockKey& key) const;
-  bool Contains(const BlockKey& key) const { return Find(key).has_value(); }
+  // Returns what the order's owner finds.
+  std::optional<Place> Find(const BlockKey& key) const { return find_(key); }
   // Loads what Insert() of the block looks at into the processor's caches.
   void WarmFor(const BlockKey& key) const {
-    numbers_.Prefetch(key);
     if (learning_ != nullptr) learning_->departed.Prefetch(key);
   }
-  // The same of what WarmFor() leads to: to be called for many blocks behind WarmFor() of all.
-  void WarmFurtherFor(const BlockKey& key) const { numbers_.PrefetchNode(key); }
   // REQUIRES of these: a member.
   const BlockKey& KeyOf(Place place) const { return At(place).key; }
   Moment LastUseOf(Place place) const { return At(place).last; }
@@ -211,18 +216,22 @@ class EvictionOrder {
 
   const Node& At(Place place) const { return places_[static_cast<uint32_t>(place)]; }
   Node& At(Place place) { return places_[static_cast<uint32_t>(place)]; }
-  // Returns the number of the block, which is made known if need be.
-  uint32_t NumberOf(const BlockKey& key);
-  void ForgetIfUnknown(uint32_t number);
+  // Takes a free place for the block and returns its number.
+  uint32_t TakePlace(const BlockKey& key);
+  void FreePlace(uint32_t number) { places_[number].next = std::exchange(free_, number); }
+  // Returns the number of the member that is the newcomer's parent; kNone: there is none.
+  uint32_t ParentOf(const Newcomer& newcomer) const;
+  // Returns the number of a parent that is no member, which is made known if need be.
+  uint32_t AbsentParent(const BlockKey& key);
   bool Descends(uint32_t number, uint32_t ancestor) const;
-  // Returns the state that the block has when it comes.
-  ReuseState StateFor(const Newcomer& newcomer) const;
+  // Returns the state that the block has when it comes; `parent` is ParentOf() it.
+  ReuseState StateFor(const Newcomer& newcomer, uint32_t parent) const;
   // Gives the block another state, in its queue, too.
   void Restate(uint32_t number, const ReuseState& state);
   // Notes that a conversation went on with the new member, which may leave others behind.
   void GoOn(uint64_t conversation, uint32_t number);
-  // Makes the new member a child of `parent`, unless that closes a cycle.
-  void Follow(uint32_t number, const BlockKey& parent);
+  // Makes the new member a child of `parent`, member or not, unless that closes a cycle.
+  void Follow(uint32_t number, uint32_t parent);
   WorthQueues::QueueId QueueFor(const Node& node) const;
   static bool IsCandidate(const Node& node) {
     return node.is_member != 0 && node.is_held == 0 && node.children == 0;
@@ -242,6 +251,7 @@ class EvictionOrder {
   WorthQueues::Walk WalkOut() { return {&queues_, ranked(), clock_.now()}; }
 
   const EvictionPolicy policy_;
+  const FindPlace find_;
   const uint64_t attention_length_;
   MomentClock clock_;
   size_t size_ = 0;
@@ -249,7 +259,7 @@ class EvictionOrder {
   uint64_t refused_ = 0;
   SteadyVector<Node> places_;
   uint32_t free_ = kNone;                     // The first free place.
-  NumbersByKey<Node> numbers_;                // Members, and the parents they name.
+  NumbersByKey<Node> absent_{&places_};       // Parents of members that are none themselves.
   const std::unique_ptr<Learning> learning_;  // Null: the policy is not kLearnt.
   WorthQueues queues_;
   WorthQueues bared_;

@@ -49,13 +49,6 @@ class NumbersByKey {
     *link = nodes_[number].next;
     --size_;
   }
-  // Loads what Find() looks at first into the processor's caches.
-  void Prefetch(const BlockKey& key) const { __builtin_prefetch(&BucketFor(key)); }
-  // Loads what Find() looks at next, once that has come.
-  void PrefetchNode(const BlockKey& key) const {
-    const uint32_t first = BucketFor(key).first;
-    if (first != kNone) __builtin_prefetch(&nodes_[first]);
-  }
   // Returns what the buckets take.
   size_t memory_bytes() const { return buckets_.memory_bytes(); }
 

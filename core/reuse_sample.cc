@@ -20,6 +20,11 @@ constexpr double kMinScored = 1024;
 // has it back when it finds as much: a change of order for each turn of luck costs more.
 constexpr double kLosing = 0.003;
 
+// Returns whether blocks of these states wait in one queue of the small cache.
+bool IsOneQueue(const ReuseState& a, const ReuseState& b) {
+  return a.Class() == b.Class() && a.Weight() == b.Weight();
+}
+
 }  // namespace
 
 void ReuseSample::Fit(size_t members) {
@@ -42,8 +47,8 @@ uint32_t ReuseSample::QueueFor(const ReuseState& state) {
   return learnt_.QueueOf({.of = state.Class(), .weight = state.Weight()});
 }
 
-void ReuseSample::Asked(const BlockKey& key, const ReuseState& state, Moment now, size_t members) {
-  if (!IsSampled(key)) return;
+void ReuseSample::SampledAsked(const BlockKey& key, const ReuseState& state, Moment now,
+                               size_t members) {
   Fit(members);
   if (!IsSampled(key)) return;
   const auto [found, is_new] = watched_.try_emplace(key, 0);
@@ -65,6 +70,7 @@ void ReuseSample::Asked(const BlockKey& key, const ReuseState& state, Moment now
   }
   Count(watched);
   if (!is_new) Unlink(number);
+  if (is_new || !IsOneQueue(watched.state, state)) watched.queue = QueueFor(state);
   watched.state = state;
   watched.last = now;
   LinkNewest(number);
@@ -114,7 +120,6 @@ void ReuseSample::LinkNewest(uint32_t number) {
 
 void ReuseSample::PutIntoLearnt(uint32_t number, Moment now) {
   Watched& watched = slots_[number];
-  watched.queue = QueueFor(watched.state);
   watched.in_learnt = true;
   learnt_.Add(watched.queue, now, number);
   while (learnt_.size() > capacity_) {

@@ -35,7 +35,9 @@ class ReuseSample {
 
   // Notes that a block was asked for: it was used, brought or refused room. `state` is its state
   // after that; `members` is the number of blocks in the tier.
-  void Asked(const BlockKey& key, const ReuseState& state, Moment now, size_t members);
+  void Asked(const BlockKey& key, const ReuseState& state, Moment now, size_t members) {
+    if (IsSampled(key)) SampledAsked(key, state, now, members);
+  }
   // Notes that the state of a block changed, and that it was not asked for.
   void Changed(const BlockKey& key, const ReuseState& state);
   // Notes that the tier was full with so many blocks: the small caches hold their share from now
@@ -71,6 +73,7 @@ class ReuseSample {
   bool IsSampled(const BlockKey& key) const {
     return (key.hi & ((uint64_t{1} << shift_) - 1)) == 0;
   }
+  void SampledAsked(const BlockKey& key, const ReuseState& state, Moment now, size_t members);
   // Halves the sample until its share of `members` fits.
   void Fit(size_t members);
   // Scores one block that was asked for, as it was before.

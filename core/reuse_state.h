@@ -7,6 +7,7 @@
 #ifndef KVTIER_CORE_REUSE_STATE_H_
 #define KVTIER_CORE_REUSE_STATE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -50,7 +51,10 @@ struct ReuseState {
   // Half doublings of what computing it costs, beside a block at the start of its prefix.
   uint32_t depth_cost : 3 = 0;
 
-  ReuseClass Class() const;
+  ReuseClass Class() const {
+    const size_t family = Activity() + kReuseActivities * (height == 0 ? 1 : 0);
+    return static_cast<ReuseClass>((finish * kReuseGaps + gap) * kReuseFamilies + family);
+  }
   // Returns the worth of the block beside another of its class, as a power of the square root of 2:
   // ten steps of priority double it, one that its conversation left behind has a sixteenth, and one
   // that nobody will ask for again is worth next to nothing.
@@ -64,14 +68,39 @@ struct ReuseState {
   // the length itself would take 3 bytes a block (Morris, 1978).
   void GrowDepth(uint32_t parent_cost, double length, uint64_t key_hash);
   // Counts one use, `seconds` after the last one.
-  void Use(double seconds);
+  void Use(double seconds) {
+    if (uses < kMaxCount) ++uses;
+    gap = GapOf(seconds);
+  }
   // Takes over what the engine says of the request that uses or brings the block.
-  void Take(const ReuseHint& hint);
+  void Take(const ReuseHint& hint) {
+    left_behind = 0;
+    if (hint.turn.has_value() && uses == 0) turn = std::min(*hint.turn, kMaxCount);
+    TakeAdvice(hint);
+  }
   // Takes over why the last request of the conversation ended.
-  void TakeAdvice(const ReuseHint& hint);
+  void TakeAdvice(const ReuseHint& hint) {
+    finish = static_cast<uint32_t>(hint.finish);
+    ended = hint.will_not_return ? 1 : 0;
+    priority = hint.priority;
+  }
   // Returns the state of a block that comes for the first time, below a block of this state, or
   // below none.
   ReuseState OfChild() const;
+
+ private:
+  static uint32_t GapOf(double seconds) {
+    // Ends in seconds: of a tool's answer, a quick reply, a reader's, a pause, a longer one.
+    constexpr double kEnds[] = {10, 30, 90, 300};
+    uint32_t gap = 1;
+    for (const double end : kEnds) gap += seconds >= end ? 1 : 0;
+    return gap;
+  }
+  size_t Activity() const {
+    if (uses == 0) return std::min<uint32_t>(turn, 2);
+    if (uses == 1) return 3;
+    return uses < 4 ? 4 : 5;
+  }
 };
 static_assert(sizeof(ReuseState) == 4);
 

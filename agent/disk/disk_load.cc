@@ -70,7 +70,7 @@ Task<absl::Status> DiskLoader::LoadOne(QueuedLoad queued) {
   if (parts_.index->In(Tier::kHost, queued.key)) co_return absl::OkStatus();  // A put came first.
   const Arrival arrival =
       parts_.loads->IsAwaited(queued.key) ? Arrival::kAskedFor : Arrival::kPrefetched;
-  parts_.index->PublishHost(meta, std::move(slot), arrival, queued.hint);
+  parts_.index->PublishHost(meta, std::move(slot), arrival, queued.hint, parts_.index->Now());
   ++parts_.stats->host.inserts;
   parts_.stats->host.bytes_in += meta.length;
   co_return absl::OkStatus();

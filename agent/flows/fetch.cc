@@ -276,7 +276,7 @@ Task<void> Fetcher::VerifyAndPublish(BlockKey key, BlockProof proof, HostSlot sl
                                .space = proof.space,
                                .length = proof.length,
                                .sum = proof.sum},
-                              std::move(slot), arrival, arrivals->hint());
+                              std::move(slot), arrival, arrivals->hint(), parts_.index->Now());
     ++parts_.stats->host.inserts;
     parts_.stats->host.bytes_in += proof.length;
   }

@@ -163,18 +163,17 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, u
     if (ids.empty()) co_return 0;
     parts_.scope->Spawn(CommitBehind(session, step, std::move(ids), committing));
   } else {
-    for (const auto warm : {&BlockIndex::WarmFor, &BlockIndex::WarmFurtherFor}) {
-      for (const ReservationId id : ids) {
-        const PendingBlock* const block = parts_.reservations->Find(session, id);
-        if (block != nullptr) (parts_.index->*warm)(block->domain, block->meta.key);
-      }
+    for (const ReservationId id : ids) {
+      const PendingBlock* const block = parts_.reservations->Find(session, id);
+      if (block != nullptr) parts_.index->WarmFor(block->domain, block->meta.key);
     }
+    const absl::Time now = parts_.index->Now();
     std::vector<PendingBlock> blocks;
     for (const ReservationId id : ids) {
       PendingBlock* const block = parts_.reservations->Find(session, id);
       if (block == nullptr) continue;
       if (IsReady(*block)) {
-        Publish(block);
+        Publish(block, now);
         parts_.reservations->End(id);
         ++committing->committed;
       } else {
@@ -191,6 +190,7 @@ Task<size_t> Putter::Commit(SessionId session, std::vector<ReservationId> ids, u
 void Putter::CommitAll(std::vector<PendingBlock> blocks,
                        const std::shared_ptr<Committing>& committing) {
   committing->left = blocks.size();
+  const absl::Time now = parts_.index->Now();
   std::vector<PendingBlock> in_gpu;
   for (PendingBlock& block : blocks) {
     if (block.gpu) {
@@ -198,7 +198,7 @@ void Putter::CommitAll(std::vector<PendingBlock> blocks,
       if (in_gpu.size() < kMaxBlocksGathered) continue;
       parts_.scope->Spawn(CommitGathered(std::exchange(in_gpu, {}), committing));
     } else if (IsReady(block)) {
-      Publish(&block);
+      Publish(&block, now);
       ++committing->committed;
       Finish(block.meta.key, committing.get());
     } else {
@@ -265,16 +265,17 @@ Task<void> Putter::CommitOne(PendingBlock block, std::shared_ptr<Committing> com
     block.host.Release();
   } else {
     block.meta.sum = sum;
-    Publish(&block);
+    Publish(&block, parts_.index->Now());
     ++committing->committed;
   }
   Finish(block.meta.key, committing.get());
 }
 
-void Putter::Publish(PendingBlock* block) {
+void Putter::Publish(PendingBlock* block, absl::Time now) {
   // A fetch of the same block may have come first.
   if (!parts_.index->In(Tier::kHost, block->meta.key)) {
-    parts_.index->PublishHost(block->meta, std::move(block->host), Arrival::kComputed, block->hint);
+    parts_.index->PublishHost(block->meta, std::move(block->host), Arrival::kComputed, block->hint,
+                              now);
   }
   if (block->gpu) block->on->Publish(block->meta, std::move(block->gpu), block->hint);
   // The request may have ended while its last blocks were on their way.

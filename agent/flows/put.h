@@ -121,7 +121,7 @@ class Putter {
   // worker says another sum. REQUIRES: the bytes are in host memory, or staged.
   Task<void> CommitOne(PendingBlock block, std::shared_ptr<Committing> committing);
   // REQUIRES: the bytes are in host memory, and their sum is known.
-  void Publish(PendingBlock* block);
+  void Publish(PendingBlock* block, absl::Time now);
   // One block of the call is done with.
   void Finish(const BlockKey& key, Committing* committing);
 

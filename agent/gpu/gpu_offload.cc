@@ -95,7 +95,8 @@ void GpuOffloader::Finish(CopiedBlock copy, uint64_t last_use, bool forgotten) {
     ++parts_.host_stats->inserts;
     parts_.host_stats->bytes_in += copy.meta.length;
     // Nobody asked for it here: it makes room in the pool.
-    parts_.index->PublishHost(copy.meta, std::move(copy.host), Arrival::kPrefetched, ReuseHint());
+    parts_.index->PublishHost(copy.meta, std::move(copy.host), Arrival::kPrefetched, ReuseHint(),
+                              parts_.index->Now());
   }
   const bool used = parts_.blocks->LastUseOf(key) != last_use;
   if (!may_leave || used || spare() >= SpareOf(kGpuLowWatermarkSpare)) return;

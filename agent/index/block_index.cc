@@ -12,14 +12,23 @@ namespace kvtier {
 BlockIndex::BlockIndex(const Parts& parts)
     : PinHome(Tier::kHost), parts_(parts), erasures_(parts.domains) {
   for (size_t domain = 0; domain < parts.domains; ++domain) {
-    host_.emplace_back(parts.host_eviction, parts.attention_bytes);
+    const auto find = [this, of = static_cast<DomainId>(domain)](const BlockKey& key) {
+      return PlaceOf(of, key);
+    };
+    host_.emplace_back(parts.host_eviction, find, parts.attention_bytes);
   }
   if (parts.disks != nullptr) parts.changes->Follow(&disk_follower_);
 }
 
+std::optional<HostOrder::Place> BlockIndex::PlaceOf(DomainId domain, const BlockKey& key) const {
+  const HostBlock* const block = Find(key);
+  const bool is_there = block != nullptr && block->slot.domain() == domain;
+  return is_there ? std::optional(block->place) : std::nullopt;
+}
+
 HostOrder& BlockIndex::OrderNow(DomainId domain) {
   HostOrder& order = host_.at(static_cast<size_t>(domain));
-  order.AdvanceTo(parts_.clock->Now());
+  order.AdvanceTo(Now());
   return order;
 }
 
@@ -31,7 +40,7 @@ void BlockIndex::DiskFollower::OnChange(const BlockChange& change) {
 }
 
 void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arrival,
-                             const ReuseHint& hint) {
+                             const ReuseHint& hint, absl::Time now) {
   const auto [found, added] = blocks_.try_emplace(meta.key);
   KVT_CHECK(added && slot);
   HostBlock& block = found->second;
@@ -41,8 +50,10 @@ void BlockIndex::PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arriv
   block.offset = slot.offset().value;
   block.slot = std::move(slot);
   const DomainId domain = block.slot.domain();
-  block.place = OrderNow(domain).Insert(meta, block.slot, arrival, hint);
-  if (In(Tier::kDisk, meta.key)) OrderOf(block).NoteBelow(block.place, true);
+  HostOrder& order = OrderOf(block);
+  order.AdvanceTo(now);
+  block.place = order.Insert(meta, block.slot, arrival, hint);
+  if (In(Tier::kDisk, meta.key)) order.NoteBelow(block.place, true);
   parts_.changes->Tell({.delta = {.kind = Delta::Kind::kAdd, .tier = Tier::kHost, .key = meta.key},
                         .domain = domain});
 }
@@ -126,13 +137,14 @@ std::vector<const HostBlock*> BlockIndex::Touch(std::span<const BlockKey> run,
                                                 const ReuseHint& hint) {
   std::vector<const HostBlock*> in_host;
   in_host.reserve(run.size());
-  const absl::Time now = parts_.clock->Now();
+  const absl::Time now = Now();
   for (GpuBlocks* const pool : pools_) pool->AdvanceTo(now);
+  const HostOrder* advanced = nullptr;
   for (auto key = run.rbegin(); key != run.rend(); ++key) {
     if (parts_.disks != nullptr) parts_.disks->Touch(*key, hint);
     if (const HostBlock* const block = Find(*key)) {
       HostOrder& order = OrderOf(*block);
-      order.AdvanceTo(now);
+      if (std::exchange(advanced, &order) != &order) order.AdvanceTo(now);
       order.Touch(block->place, block->slot, hint);
       in_host.push_back(block);
     }

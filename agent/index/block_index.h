@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/container/node_hash_map.h"
+#include "absl/time/time.h"
 #include "agent/index/block_changes.h"
 #include "agent/index/host_order.h"
 #include "agent/index/pin.h"
@@ -58,15 +59,15 @@ class BlockIndex final : public PinHome {
   // it is made. Does not own: it lives as long as questions are asked.
   void Join(GpuBlocks* pool) { pools_.push_back(pool); }
 
-  // REQUIRES: the block is not in host memory; `slot` holds its verified bytes.
-  void PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arrival, const ReuseHint& hint);
+  // Returns the time of the clock by which blocks come and are used.
+  absl::Time Now() const { return parts_.clock->Now(); }
+  // Adds the block, which came at `now`. REQUIRES: it is not in host memory; `slot` holds its
+  // verified bytes.
+  void PublishHost(const BlockMeta& meta, HostSlot slot, Arrival arrival, const ReuseHint& hint,
+                   absl::Time now);
   // Loads what PublishHost() of the block is about to look at into the processor's caches. It is
   // for many blocks in a row: the memory is waited for once.
   void WarmFor(DomainId domain, const BlockKey& key) const;
-  // The same of what WarmFor() leads to: to be called behind WarmFor() of all.
-  void WarmFurtherFor(DomainId domain, const BlockKey& key) const {
-    host_order(domain).WarmFurtherFor(key);
-  }
   // Takes the block out of host memory; the caller frees what it held by letting the returned slot
   // go. REQUIRES: it is there and not pinned.
   HostSlot UnpublishHost(const BlockKey& key);
@@ -144,6 +145,8 @@ class BlockIndex final : public PinHome {
    private:
     BlockIndex* const index_;
   };
+  // Returns the place of the block in the order of the domain; nullopt: it is not there.
+  std::optional<HostOrder::Place> PlaceOf(DomainId domain, const BlockKey& key) const;
   HostOrder& OrderOf(const HostBlock& block) {
     return host_.at(static_cast<size_t>(block.slot.domain()));
   }

@@ -40,7 +40,10 @@ class GpuBlocks final : public PinHome {
     const Clock* clock = nullptr;
   };
   explicit GpuBlocks(const Parts& parts)
-      : PinHome(Tier::kGpu), parts_(parts), order_(parts.eviction) {
+      : PinHome(Tier::kGpu), parts_(parts), order_(parts.eviction, [this](const BlockKey& key) {
+          const GpuBlock* const block = Find(key);
+          return block == nullptr ? std::nullopt : std::optional(block->place);
+        }) {
     parts_.index->Join(this);
   }
 

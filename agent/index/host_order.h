@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -41,9 +42,9 @@ class HostOrder {
   // A block's place in the order, which it keeps until Erase().
   using Place = EvictionOrder::Place;
 
-  // `attention_bytes` is EvictionOrder's `attention_length`.
-  explicit HostOrder(EvictionPolicy policy, uint64_t attention_bytes = 0)
-      : order_(policy, attention_bytes) {}
+  // `find` and `attention_bytes` are as EvictionOrder has them.
+  HostOrder(EvictionPolicy policy, EvictionOrder::FindPlace find, uint64_t attention_bytes = 0)
+      : order_(policy, std::move(find), attention_bytes) {}
 
   // Moves the clock of the order; it stands still between calls.
   void AdvanceTo(absl::Time now) { order_.AdvanceTo(now); }
@@ -66,7 +67,6 @@ class HostOrder {
   void Refuse(const Newcomer& newcomer) { order_.Refuse(InOrder(newcomer)); }
   // Loads what Insert() of the block looks at into the processor's caches.
   void WarmFor(const BlockKey& key) const { order_.WarmFor(key); }
-  void WarmFurtherFor(const BlockKey& key) const { order_.WarmFurtherFor(key); }
   // REQUIRES of these: the block of `place` is in `slot`; one that is erased is not held.
   void Touch(Place place, const HostSlot& slot, const ReuseHint& hint);
   // Takes note of what the engine says of the block's next use, which is no use of it.

@@ -6,7 +6,7 @@
 namespace kvtier::bench {
 
 void OrderCache::NoteBelow(uint32_t block, bool is_below) {
-  if (const auto place = order_.Find(KeyOf(block))) order_.NoteBelow(*place, is_below);
+  if (const auto place = PlaceOf(block)) order_.NoteBelow(*place, is_below);
 }
 
 ReuseHint OrderCache::HintOf(const TraceRequest& request) const {
@@ -19,7 +19,7 @@ ReuseHint OrderCache::HintOf(const TraceRequest& request) const {
 void OrderCache::AdviseOf(const TraceRequest& request) {
   if (hints_ == Hints::kIgnored || !request.hint.has_value()) return;
   for (const uint32_t block : request.blocks) {
-    if (const auto place = order_.Find(KeyOf(block))) order_.Advise(*place, *request.hint);
+    if (const auto place = PlaceOf(block)) order_.Advise(*place, *request.hint);
   }
 }
 
@@ -28,7 +28,7 @@ void OrderCache::TakeIn(const TraceRequest& request) {
   const ReuseHint hint = HintOf(request);
   std::vector<EvictionOrder::Place> held;
   for (auto block = request.blocks.rbegin(); block != request.blocks.rend(); ++block) {
-    const std::optional<EvictionOrder::Place> place = order_.Find(KeyOf(*block));
+    const std::optional<EvictionOrder::Place> place = PlaceOf(*block);
     if (!place.has_value()) continue;
     order_.Hold(*place);
     held.push_back(*place);
@@ -50,10 +50,11 @@ void OrderCache::TakeIn(const TraceRequest& request) {
         Refuse(request.blocks[i]);
         continue;
       }
-      order_.Erase(*order_.Find(*victim));
+      order_.Erase(places_[BlockOf(*victim)]);
       Leave(BlockOf(*victim));
     }
     const EvictionOrder::Place place = order_.Insert(newcomer);
+    places_[request.blocks[i]] = place;
     Enter(request.blocks[i]);
     order_.Hold(place);
     held.push_back(place);

@@ -3,6 +3,9 @@
 #ifndef KVTIER_BENCH_POLICY_ORDER_CACHE_H_
 #define KVTIER_BENCH_POLICY_ORDER_CACHE_H_
 
+#include <optional>
+#include <vector>
+
 #include "bench/policy/replayed_cache.h"
 #include "core/eviction_order.h"
 
@@ -27,7 +30,10 @@ class OrderCache : public ReplayedCache {
       : ReplayedCache(blocks_of_trace, capacity),
         admitted_(options.admitted),
         hints_(options.hints),
-        order_(options.policy, options.attention_tokens) {}
+        places_(blocks_of_trace),
+        order_(
+            options.policy, [this](const BlockKey& key) { return PlaceOf(BlockOf(key)); },
+            options.attention_tokens) {}
 
   void NoteBelow(uint32_t block, bool is_below) override;
 
@@ -35,6 +41,9 @@ class OrderCache : public ReplayedCache {
   void TakeIn(const TraceRequest& request) override;
 
  private:
+  std::optional<EvictionOrder::Place> PlaceOf(uint32_t block) const {
+    return Contains(block) ? std::optional(places_[block]) : std::nullopt;
+  }
   // Returns what the engine says when the request begins.
   ReuseHint HintOf(const TraceRequest& request) const;
   // Says why the answer ended, which is known when it has.
@@ -42,6 +51,7 @@ class OrderCache : public ReplayedCache {
 
   const Admitted admitted_;
   const Hints hints_;
+  std::vector<EvictionOrder::Place> places_;  // By block, as long as the cache has it.
   EvictionOrder order_;
 };
 

@@ -40,7 +40,7 @@ class BlockIndexTest : public ::testing::Test {
   BlockIndexTest() { changes_.Follow(&notes_); }
   HostSlot Slot(uint64_t bytes = kPage) { return *host_->Reserve(kDomain, ExactRoom(bytes)); }
   void Publish(const BlockMeta& meta) {
-    index_.PublishHost(meta, Slot(), Arrival::kComputed, ReuseHint());
+    index_.PublishHost(meta, Slot(), Arrival::kComputed, ReuseHint(), index_.Now());
   }
   std::unique_ptr<HostTier> host_ = *HostTier::Create(
       {.domains = {{.name = "test", .bytes = 64 * kPage}}, .slab_bytes = 8 * kPage});

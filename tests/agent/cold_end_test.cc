@@ -36,7 +36,7 @@ class ColdEndTest : public ::testing::Test {
     if (!slot.ok()) return false;
     BlockMeta meta{.key = Key(number), .length = length};
     if (parent) meta.parent = Key(*parent);
-    index_.PublishHost(meta, *std::move(slot), Arrival::kComputed, ReuseHint());
+    index_.PublishHost(meta, *std::move(slot), Arrival::kComputed, ReuseHint(), index_.Now());
     return true;
   }
   void Use(uint64_t number) {

@@ -40,7 +40,7 @@ struct Rig {
     if (!slot.ok()) return false;
     BlockMeta meta{.key = Key(number), .length = bytes};
     if (parent != 0) meta.parent = Key(parent);
-    index.PublishHost(meta, *std::move(slot), Arrival::kComputed, ReuseHint());
+    index.PublishHost(meta, *std::move(slot), Arrival::kComputed, ReuseHint(), index.Now());
     return true;
   }
   // Ignores a block that has left.

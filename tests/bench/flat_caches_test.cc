@@ -1,12 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
 
 #include "bench/policy/lru_cache.h"
-#include "core/eviction_order.h"
 #include "tests/bench/small_traces.h"
+#include "tests/core/numbered_order.h"
 #include "tests/testing/test_seed.h"
 
 namespace kvtier::bench {
@@ -53,21 +54,20 @@ TEST(FlatCachesTest, LruIsTheOrderOfEvictionByTheSameName) {
   for (const size_t capacity : {1, 3, 20, 60}) {
     const Trace trace = RandomTrace(100, 2000, &random);
     LruCache cache(trace.parents.size(), capacity);
-    EvictionOrder order(EvictionPolicy::kLru);
+    NumberedOrder order(EvictionPolicy::kLru);
     for (const TraceRequest& request : trace.requests) {
       cache.Request(request);
       for (const uint32_t block : request.blocks) {
-        if (order.Contains(KeyOf(block))) continue;
-        EvictionOrder::Newcomer newcomer{.key = KeyOf(block)};
-        if (trace.parents[block] != kNoBlock) newcomer.parent = KeyOf(trace.parents[block]);
-        order.Insert(newcomer);
+        if (order.Contains(block)) continue;
+        const uint32_t parent = trace.parents[block];
+        order.Insert(block, parent == kNoBlock ? std::nullopt : std::optional<uint64_t>(parent));
       }
       for (auto block = request.blocks.rbegin(); block != request.blocks.rend(); ++block) {
-        order.Touch(*order.Find(KeyOf(*block)));
+        order.Touch(*block);
       }
-      while (order.size() > capacity) order.Erase(*order.Find(*order.Victim()));
+      while (order->size() > capacity) order.Erase(*order.Victim());
       for (uint32_t block = 0; block < trace.parents.size(); ++block) {
-        ASSERT_EQ(cache.Contains(block), order.Contains(KeyOf(block))) << block;
+        ASSERT_EQ(cache.Contains(block), order.Contains(block)) << block;
       }
     }
   }

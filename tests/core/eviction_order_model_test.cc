@@ -129,7 +129,7 @@ class EvictionOrderModel : public ::testing::TestWithParam<std::tuple<EvictionPo
                    .parent = NumberOf(newcomer.parent),
                    .group = newcomer.group,
                    .priority = newcomer.hint.priority});
-    order_->Insert(newcomer);
+    order_.Insert(newcomer);
   }
   // Does something with a member, which any of them may be.
   void Change(PlainOrder::Member* member) {

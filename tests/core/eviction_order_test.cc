@@ -129,7 +129,7 @@ TEST_P(EvictionOrderTest, EachUseIsTheLastMoment) {
 TEST_P(EvictionOrderTest, GroupsShareOneOrderAndEachHasAVictimOfItsOwn) {
   auto newcomer = NumberedOrder::Comes(1);
   newcomer.group = 2;
-  order_->Insert(newcomer);
+  order_.Insert(newcomer);
   order_.Insert(2);
   EXPECT_EQ(order_.Victim(), 1u);
   EXPECT_EQ(order_.VictimOf(0), 2u);
@@ -203,7 +203,7 @@ TEST(LruOrderTest, HintsAndTimeMakeNoDifference) {
   ends.hint = {.will_not_return = true, .priority = 0};
   order.Insert(1);
   order.Wait(absl::Hours(5));
-  order->Insert(ends);
+  order.Insert(ends);
   EXPECT_EQ(order.Victim(), 1u);
 }
 
@@ -221,7 +221,7 @@ TEST(PriorityOrderTest, TheLowestPriorityLeavesFirstAndOfTwoAlikeTheOneUsedLonge
   for (const int priority : {51, 50, 100, 0, 50}) {
     auto newcomer = NumberedOrder::Comes(order->size() + 1);
     newcomer.hint.priority = static_cast<uint8_t>(priority);
-    order->Insert(newcomer);
+    order.Insert(newcomer);
   }
   order->Touch(order.At(2), {.priority = 50});
   EXPECT_EQ(order.EraseDownTo(0), (Numbers{4, 5, 2, 1, 3}));
@@ -240,7 +240,7 @@ TEST(PlainOrdersTest, RefuseNobodyAndCountNothing) {
   for (const EvictionPolicy policy :
        {EvictionPolicy::kLru, EvictionPolicy::kFifo, EvictionPolicy::kPriority}) {
     NumberedOrder order(policy);
-    order->Insert({.key = NumberedKey(1), .hint = {.priority = 100}});
+    order.Insert({.key = NumberedKey(1), .hint = {.priority = 100}});
     auto newcomer = NumberedOrder::Comes(2);
     newcomer.hint = {.will_not_return = true, .priority = 0};
     EXPECT_TRUE(order->Admits(newcomer));
@@ -255,7 +255,12 @@ TEST(EvictionOrderDeathTest, BreachesOfTheContractAbort) {
   order.Insert(1);
   const EvictionOrder::Place gone = order.Insert(2);
   order.Erase(2);
-  EXPECT_DEATH(order.Insert(1), "CHECK failed");
+  EXPECT_DEATH(
+      {
+        order.Insert(1);
+        order->Audit();
+      },
+      "CHECK failed");
   EXPECT_DEATH(order->Erase(gone), "CHECK failed");
   EXPECT_DEATH(order.Unhold(1), "CHECK failed");
   order.Hold(1);

@@ -24,7 +24,7 @@ class LearntOrderTest : public ::testing::Test {
     constexpr uint64_t kOther = 1000;
     EvictionOrder::Newcomer newcomer = NumberedOrder::Comes(kOther);
     newcomer.followers = 2;
-    order_->Insert(newcomer);
+    order_.Insert(newcomer);
     for (int i = 0; i < 2100; ++i) {
       order_.Wait(absl::Seconds(20 + i % 80));
       order_.Touch(kOther);
@@ -34,12 +34,12 @@ class LearntOrderTest : public ::testing::Test {
   void InsertHinted(uint64_t number, const ReuseHint& hint) {
     EvictionOrder::Newcomer newcomer = NumberedOrder::Comes(number);
     newcomer.hint = hint;
-    order_->Insert(newcomer);
+    order_.Insert(newcomer);
   }
   void InsertArriving(uint64_t number, Arrival arrival) {
     EvictionOrder::Newcomer newcomer = NumberedOrder::Comes(number);
     newcomer.arrival = arrival;
-    order_->Insert(newcomer);
+    order_.Insert(newcomer);
   }
   // Inserts blocks first to last, which are used five times, one a second.
   void InsertUsed(uint64_t first, uint64_t last) {
@@ -211,7 +211,7 @@ TEST_F(LearntOrderTest, HeightsAreCountedUpToTwoOrToldByTheFollowers) {
   for (const uint32_t followers : {0, 1, 2, 1000}) {
     newcomer.key = NumberedKey(10 + followers);
     newcomer.followers = followers;
-    order_->Insert(newcomer);
+    order_.Insert(newcomer);
     EXPECT_EQ(order_.StateOf(10 + followers).height, std::min(followers, 2U));
   }
 }
@@ -247,7 +247,7 @@ class AskingTest : public ::testing::Test {
       }
       order_.Erase(*order_.Victim());
     }
-    order_->Insert(newcomer);
+    order_.Insert(newcomer);
     return false;
   }
   // One block in twelve goes on, once in 48 seconds, until it has been used twelve times; the
@@ -293,7 +293,7 @@ class AskingTest : public ::testing::Test {
 TEST_F(AskingTest, APrefetchIsNoQuestionForTheReferee) {
   auto newcomer = NumberedOrder::Comes(1);
   newcomer.arrival = Arrival::kPrefetched;
-  order_->Insert(newcomer);
+  order_.Insert(newcomer);
   newcomer.key = NumberedKey(2);
   order_->Refuse(newcomer);
   EXPECT_EQ(order_->Summary().score.asked, 0);
@@ -357,7 +357,7 @@ TEST_P(LearntOrderModel, SeveralVictimsAreThoseThatWouldLeaveOneAfterTheOther) {
       auto newcomer = NumberedOrder::Comes(
           next, parent == next || parent == 0 ? std::nullopt : std::optional(parent));
       newcomer.hint.conversation = random() % 8;
-      order->NoteBelow(order->Insert(newcomer), random() % 2 == 0);
+      order->NoteBelow(order.Insert(newcomer), random() % 2 == 0);
       const uint64_t used = next - std::min(next, random() % 80);
       if (order.Contains(used)) order.Touch(used);
       order.Wait(absl::Milliseconds(random() % 4000));

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -21,9 +22,13 @@ inline std::optional<uint64_t> NumberOf(const std::optional<BlockKey>& key) {
 
 class NumberedOrder {
  public:
-  explicit NumberedOrder(EvictionPolicy policy) : order_(policy) { order_.AdvanceTo(now_); }
+  explicit NumberedOrder(EvictionPolicy policy, uint64_t attention_length = 0)
+      : order_(policy, [this](const BlockKey& key) { return Find(key.hi); }, attention_length) {
+    order_.AdvanceTo(now_);
+  }
+  NumberedOrder(NumberedOrder&&) = delete;
 
-  // Gives access to all that the order offers.
+  // Gives access to all that the order offers; blocks come and go by Insert() and Erase() of here.
   EvictionOrder* operator->() { return &order_; }
 
   static EvictionOrder::Newcomer Comes(uint64_t number, std::optional<uint64_t> parent = {}) {
@@ -32,23 +37,31 @@ class NumberedOrder {
     return newcomer;
   }
   EvictionOrder::Place Insert(uint64_t number, std::optional<uint64_t> parent = {}) {
-    return order_.Insert(Comes(number, parent));
+    return Insert(Comes(number, parent));
+  }
+  EvictionOrder::Place Insert(const EvictionOrder::Newcomer& newcomer) {
+    return places_[newcomer.key.hi] = order_.Insert(newcomer);
   }
   // Inserts first <- first + 1 <- ... <- last, head first.
   void InsertChain(uint64_t first, uint64_t last) {
     Insert(first);
     for (uint64_t number = first + 1; number <= last; ++number) Insert(number, number - 1);
   }
-  bool Contains(uint64_t number) const { return order_.Contains(testing::NumberedKey(number)); }
-  // REQUIRES of those below: a member.
-  EvictionOrder::Place At(uint64_t number) const {
-    return *order_.Find(testing::NumberedKey(number));
+  std::optional<EvictionOrder::Place> Find(uint64_t number) const {
+    const auto place = places_.find(number);
+    return place == places_.end() ? std::nullopt : std::optional(place->second);
   }
+  bool Contains(uint64_t number) const { return places_.contains(number); }
+  // REQUIRES of those below: a member.
+  EvictionOrder::Place At(uint64_t number) const { return places_.at(number); }
   const ReuseState& StateOf(uint64_t number) const { return order_.StateOf(At(number)); }
   void Touch(uint64_t number) { order_.Touch(At(number)); }
   void Hold(uint64_t number) { order_.Hold(At(number)); }
   void Unhold(uint64_t number) { order_.Unhold(At(number)); }
-  void Erase(uint64_t number) { order_.Erase(At(number)); }
+  void Erase(uint64_t number) {
+    order_.Erase(At(number));
+    places_.erase(number);
+  }
 
   void Wait(absl::Duration duration) {
     now_ += duration;
@@ -89,6 +102,7 @@ class NumberedOrder {
 
  private:
   absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
+  std::map<uint64_t, EvictionOrder::Place> places_;  // By number.
   EvictionOrder order_;
 };
 

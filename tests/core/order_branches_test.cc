@@ -18,7 +18,7 @@ class OrderBranchesTest : public ::testing::Test {
   void Put(uint64_t number, std::optional<uint64_t> parent, const ReuseHint& hint = kConversation) {
     EvictionOrder::Newcomer newcomer = NumberedOrder::Comes(number, parent);
     newcomer.hint = hint;
-    order_->Insert(newcomer);
+    order_.Insert(newcomer);
   }
   void PutConversation() {
     Put(1, std::nullopt);

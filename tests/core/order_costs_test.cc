@@ -49,11 +49,11 @@ TEST_F(OrderCostsTest, WhatItCostsToBringABlockBackMakesNoDifferenceToAdmission)
 
 TEST(DepthTest, ABlockCostsMoreTheDeeperItIsWhereTheOrderKnowsWhatAttentionCosts) {
   for (const uint64_t attention_length : {0, 20}) {
-    EvictionOrder order(EvictionPolicy::kLearnt, attention_length);
+    NumberedOrder order(EvictionPolicy::kLearnt, attention_length);
     const auto put = [&](uint64_t number, std::optional<uint64_t> parent) {
       EvictionOrder::Newcomer newcomer = NumberedOrder::Comes(number, parent);
       newcomer.length = 1;
-      return static_cast<int>(order.StateOf(order.Insert(newcomer)).Cost());
+      return static_cast<int>(order->StateOf(order.Insert(newcomer)).Cost());
     };
     int cost = put(1, std::nullopt);
     EXPECT_EQ(cost, 0);
@@ -63,7 +63,7 @@ TEST(DepthTest, ABlockCostsMoreTheDeeperItIsWhereTheOrderKnowsWhatAttentionCosts
     } else {
       EXPECT_GE(cost, 3);
     }
-    order.Audit();
+    order->Audit();
   }
 }
 

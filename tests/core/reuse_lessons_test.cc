@@ -168,7 +168,7 @@ TEST(ReuseLessonsTest, AnOrderThatTookLessonsChoosesAndRefusesAsItsTeacherDoes) 
 TEST(ReuseLessonsTest, AnOrderThatDoesNotLearnHasNoLessons) {
   for (const auto policy :
        {EvictionPolicy::kLru, EvictionPolicy::kFifo, EvictionPolicy::kPriority}) {
-    EXPECT_EQ(EvictionOrder(policy).hazards(), nullptr);
+    EXPECT_EQ(NumberedOrder(policy)->hazards(), nullptr);
   }
 }
 

@@ -105,7 +105,7 @@ TEST_F(SetAsideTest, WhatIsBroughtBackBringsThoseAboveItBack) {
 TEST_F(SetAsideTest, EachGroupHasItsOwn) {
   auto newcomer = NumberedOrder::Comes(9);
   newcomer.group = 1;
-  order_->Insert(newcomer);
+  order_.Insert(newcomer);
   order_.SetNextAside();
   EXPECT_EQ(order_->SetNextAside(1)->key, NumberedKey(9));
   EXPECT_EQ(order_->SetNextAside(2), std::nullopt);
