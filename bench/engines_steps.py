@@ -236,7 +236,8 @@ def main() -> None:
     folder, model = Path(sys.argv[1]), sys.argv[2]
     count = int(sys.argv[3]) if len(sys.argv) > 3 else 3000
     os.environ.update({"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())})
-    with Node("steps", folder / "steps", "1GiB") as node:
+    # Every prompt is new: an order that learns would refuse them once memory is full.
+    with Node("steps", folder / "steps", "1GiB", more=("--host_eviction=lru",)) as node:
         engine = Engine(model, str(node.socket_dir))
         with set_current_vllm_config(engine.config):
             parallel_state.init_distributed_environment(1, 0, "env://", 0, "gloo")

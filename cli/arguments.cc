@@ -26,7 +26,7 @@ struct VerbWord {
   absl::string_view options;  // Separated by spaces, beside the ones every verb takes.
 };
 constexpr absl::string_view kEveryVerb = "--output";
-constexpr std::array<VerbWord, 13> kVerbs = {{
+constexpr std::array<VerbWord, 14> kVerbs = {{
     {"status", Verb::kStatus, "--agent --coordinator --timeout"},
     {"nodes", Verb::kNodes, "--agent --coordinator --timeout"},
     {"tiers", Verb::kTiers, "--agent --timeout"},
@@ -39,6 +39,7 @@ constexpr std::array<VerbWord, 13> kVerbs = {{
     {"tenant erase", Verb::kTenantErase, "--agent --timeout --yes"},
     {"gpu resize", Verb::kGpuResize, "--agent --timeout --device"},
     {"settings", Verb::kSettings, "--agent --coordinator --timeout"},
+    {"size", Verb::kSize, kSizeOptions},
     {"version", Verb::kVersion, ""},
     {"help", Verb::kHelp, ""},
 }};
@@ -93,7 +94,7 @@ absl::StatusOr<Pieces> TakeApart(std::span<const std::string> words) {
       name.resize(equals);
     }
     if (name == "-o") name = "--output";
-    if (!Lists(kOptions, name)) {
+    if (!Lists(kOptions, name) && !Lists(kSizeOptions, name)) {
       return Wrong(absl::StrCat("unknown option ", name, "; see kvtier help"));
     }
     if (Lists(kNoValue, name)) {
@@ -339,6 +340,9 @@ absl::StatusOr<Arguments> ParseArguments(std::span<const std::string> words) {
     KVT_RETURN_IF_ERROR(ReadDiskVerify(pieces, &arguments));
   }
   if (arguments.verb == Verb::kDoctor) KVT_RETURN_IF_ERROR(ReadDoctor(pieces, &arguments));
+  if (arguments.verb == Verb::kSize) {
+    KVT_ASSIGN_OR_RETURN(arguments.size, SizeQuestionFrom(pieces.options));
+  }
   if (arguments.verb == Verb::kSettings) KVT_RETURN_IF_ERROR(ReadSettings(pieces, &arguments));
   return arguments;
 }
@@ -365,6 +369,13 @@ std::string HelpText() {
                                      GPUs --device UUID names one, as kvtier tiers shows it
   kvtier settings [get [NAME]]       the coordinator's durable settings
   kvtier settings set NAME=VALUE
+  kvtier size --model NAME           bytes of KV of a model's tokens and requests, and what the
+  kvtier size --config FILE          tiers hold; of a preset, of a config.json, or of facts:
+                                     --layers, --heads, --kv-heads, --head-dim or --latent,
+                                     --window and --window-layers, --dtype, --parameters;
+                                     --tokens of a request (8192), --requests, bytes of --gpu,
+                                     --host and --disk; --prefill-rate TOKENS or --flops a second
+                                     of the engine: from when on fetching beats recomputing
   kvtier version
 
 Options

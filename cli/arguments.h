@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "cli/size_question.h"
 #include "core/block_key.h"
 #include "core/tier.h"
 
@@ -32,6 +33,7 @@ enum class Verb {
   kTenantErase,
   kGpuResize,
   kSettings,
+  kSize,
   kVersion,
   kHelp
 };
@@ -77,6 +79,8 @@ struct Arguments {
   // settings: `get [NAME]` or `set NAME=VALUE`.
   std::string setting_name;
   std::optional<std::string> setting_value;  // Present: set.
+
+  SizeQuestion size;
 };
 
 // `words` are the command line without the program's name. Agents are left empty

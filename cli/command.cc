@@ -12,6 +12,7 @@
 #include "cli/lookup.h"
 #include "cli/nodes.h"
 #include "cli/settings.h"
+#include "cli/size.h"
 #include "cli/status.h"
 #include "cli/tiers.h"
 #include "cli/version.h"
@@ -43,6 +44,8 @@ Outcome Run(const Arguments& arguments, const Progress& progress) {
       return RunDiskVerify(arguments, progress);
     case Verb::kSettings:
       return RunSettings(arguments);
+    case Verb::kSize:
+      return RunSize(arguments);
     case Verb::kVersion:
       return RunVersion(arguments);
     case Verb::kHelp:

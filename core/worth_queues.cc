@@ -24,7 +24,7 @@ double FactorOf(const WorthQueues::QueueId& id) { return std::exp2((id.weight + 
 
 }  // namespace
 
-uint32_t WorthQueues::QueueOf(const QueueId& id) {
+uint32_t WorthQueues::LookUp(const QueueId& id) {
   const auto [number, added] = numbers_.try_emplace(id, static_cast<uint32_t>(queues_.size()));
   if (added) queues_.push_back({.id = id, .factor = FactorOf(id)});
   return number->second;
@@ -54,7 +54,7 @@ void WorthQueues::Add(uint32_t number, Moment last, Item item) {
   ++size_;
   // One that joins behind all that were there at the look comes into each bucket after them, where
   // there were any.
-  if (queue.open || last < queue.youngest) queue.known = false;
+  if (queue.open || last < queue.youngest) queue.known = queue.passed = false;
 }
 
 void WorthQueues::Remove(uint32_t number, Moment last) {
@@ -93,23 +93,26 @@ WorthQueues::Found WorthQueues::OldestIn(const Queue& queue, size_t bucket, Mome
 }
 
 void WorthQueues::LookForCheapest(Queue* queue, Moment now) const {
-  queue->known = true;
-  queue->open = false;
+  // When the cheapest item has left, the next one is looked for from its bucket on.
+  if (!queue->passed || now >= queue->enters || queue->conclusion != hazards_->conclusions()) {
+    queue->rank = 0;
+    queue->enters = kForever;
+    queue->open = false;
+  }
+  queue->known = queue->passed = true;
   queue->youngest = queue->items.rbegin()->first;
-  queue->until = kForever;
   queue->conclusion = hazards_->conclusions();
   const auto& ranking = hazards_->Ranking(queue->id.of);
-  for (size_t rank = 0; rank < ranking.size(); ++rank) {
-    const Found found = OldestIn(*queue, ranking[rank], now);
+  for (; queue->rank < ranking.size(); ++queue->rank) {
+    const size_t bucket = ranking[queue->rank];
+    const Found found = OldestIn(*queue, bucket, now);
     if (found.item.has_value()) {
-      queue->rank = rank;
       queue->cheapest = found.item->first;
-      queue->until =
-          std::min(queue->until, After(queue->cheapest, ReuseHazards::EndOf(ranking[rank])));
+      queue->until = std::min(queue->enters, After(queue->cheapest, ReuseHazards::EndOf(bucket)));
       return;
     }
     if (found.enters.has_value()) {
-      queue->until = std::min(queue->until, *found.enters);
+      queue->enters = std::min(queue->enters, *found.enters);
     } else {
       queue->open = true;
     }

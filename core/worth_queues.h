@@ -62,7 +62,11 @@ class WorthQueues {
   explicit WorthQueues(const ReuseHazards* hazards) : hazards_(hazards) {}
 
   // Returns the number of the queue, which is made if need be and stays.
-  uint32_t QueueOf(const QueueId& id);
+  uint32_t QueueOf(const QueueId& id) {
+    // Blocks of one request come one behind the other, and most often into one queue.
+    if (latest_ < queues_.size() && queues_[latest_].id == id) return latest_;
+    return latest_ = LookUp(id);
+  }
   const QueueId& IdOf(uint32_t queue) const { return queues_[queue].id; }
   // REQUIRES: `queue` is a number of QueueOf(). Add(): no item of the queue has this `last`;
   // Remove(): one has.
@@ -106,6 +110,9 @@ class WorthQueues {
     double factor = 1;  // By which weight and cost multiply the worth of its class.
     Items items;
     size_t place = 0;  // In `busy_`, while it has items.
+    // The buckets before `rank` of the ranking are empty while `passed` and until `enters`.
+    bool passed = false;
+    Moment enters = 0;
     // The cheapest item, known while `known` and until `until`.
     bool known = false;
     bool open = false;    // An item that is added now may become cheaper than it before `until`;
@@ -120,6 +127,7 @@ class WorthQueues {
     std::optional<std::pair<Moment, Item>> item;
     std::optional<Moment> enters;  // When the next younger one comes into the bucket.
   };
+  uint32_t LookUp(const QueueId& id);
   Found OldestIn(const Queue& queue, size_t bucket, Moment now) const;
   void LookForCheapest(Queue* queue, Moment now) const;
   bool IsKnown(const Queue& queue, Moment now) const;
@@ -132,6 +140,7 @@ class WorthQueues {
   const ReuseHazards* const hazards_;  // Not owned.
   std::vector<Queue> queues_;
   absl::flat_hash_map<QueueId, uint32_t> numbers_;
+  uint32_t latest_ = 0;         // The queue that was asked for last.
   std::vector<uint32_t> busy_;  // Queues that have items.
   size_t size_ = 0;
 };

@@ -9,11 +9,16 @@ namespace kvtier {
 absl::StatusOr<HostSlot> Evictor::ReserveHost(DomainId domain, const BlockRoom& room) {
   absl::StatusOr<HostSlot> slot = host_->Reserve(domain, room);
   if (slot.ok() || !absl::IsResourceExhausted(slot.status())) return slot;
+  return ReserveByEviction(domain, room, slot.status());
+}
+
+absl::StatusOr<HostSlot> Evictor::ReserveByEviction(DomainId domain, const BlockRoom& room,
+                                                    const absl::Status& full) {
   const std::vector<BlockKey> victims =
       index_->VictimsInHost(domain, room.slot_bytes, host_->slots(domain));
   if (victims.empty()) {
     ++stats_->declined;
-    return slot;
+    return full;
   }
   for (const BlockKey& victim : victims) EvictFromHost(victim);
   return host_->Reserve(domain, room);
@@ -24,7 +29,7 @@ absl::StatusOr<HostSlot> Evictor::ReserveHostFor(DomainId domain, const BlockRoo
   absl::StatusOr<HostSlot> slot = host_->Reserve(domain, room);
   if (slot.ok() || !absl::IsResourceExhausted(slot.status())) return slot;
   HostOrder& order = index_->OrderNow(domain);
-  if (order.Admits(newcomer)) return ReserveHost(domain, room);
+  if (order.Admits(newcomer)) return ReserveByEviction(domain, room, slot.status());
   order.Refuse(newcomer);
   ++stats_->declined;
   return absl::FailedPreconditionError("worth less than the blocks that are here");

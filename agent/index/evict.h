@@ -48,6 +48,9 @@ class Evictor {
   bool WasEvicted(const BlockKey& key) const { return evicted_.Contains(key); }
 
  private:
+  // Drops what VictimsInHost() names and reserves; returns `full` where that makes no room.
+  absl::StatusOr<HostSlot> ReserveByEviction(DomainId domain, const BlockRoom& room,
+                                             const absl::Status& full);
   void EvictFromHost(const BlockKey& key);
 
   BlockIndex* const index_;

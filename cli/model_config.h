@@ -1,0 +1,28 @@
+// Reads the facts of a model from the config.json that is published with its weights
+// (Hugging Face's transformers: PretrainedConfig).
+#ifndef KVTIER_CLI_MODEL_CONFIG_H_
+#define KVTIER_CLI_MODEL_CONFIG_H_
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "cli/model_facts.h"
+
+namespace kvtier::cli {
+
+// Published files have some kilobytes; none is read that is larger.
+inline constexpr size_t kMaxConfigBytes = size_t{4} << 20;
+
+// Returns the facts in the text of a config.json; those of the text model where it has several.
+// What it does not say (the parameters, the type where that is absent) stays empty. Errors:
+// kInvalidArgument, which names the member and its value.
+absl::StatusOr<ModelFacts> FactsFromConfig(absl::string_view json);
+
+// The same of a file, or of the config.json in a folder; the facts have its path as their name.
+absl::StatusOr<ModelFacts> FactsFromConfigFile(const std::string& path);
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_MODEL_CONFIG_H_

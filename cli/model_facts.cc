@@ -1,0 +1,115 @@
+#include "cli/model_facts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "core/status_macros.h"
+
+namespace kvtier::cli {
+namespace {
+
+absl::Status CheckFact(const char* name, uint64_t value, uint64_t most) {
+  if (value >= 1 && value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, " is 1 to ", most, ", not ", value));
+}
+
+// Returns the pairs of tokens that attend in a context, when each attends to `window` at most.
+double PairsIn(uint64_t tokens, uint64_t window) {
+  const auto all = static_cast<double>(tokens);
+  const auto seen = static_cast<double>(std::min(tokens, window));
+  return seen * (seen + 1) / 2 + (all - seen) * seen;
+}
+
+}  // namespace
+
+std::optional<uint64_t> BitsOfType(absl::string_view dtype) {
+  static constexpr std::pair<absl::string_view, uint64_t> kTypes[] = {
+      {"fp32", 32},       {"float32", 32}, {"float", 32},   {"fp16", 16},
+      {"float16", 16},    {"half", 16},    {"bf16", 16},    {"bfloat16", 16},
+      {"fp8", 8},         {"fp8_e4m3", 8}, {"fp8_e5m2", 8}, {"float8_e4m3fn", 8},
+      {"float8_e5m2", 8}, {"int8", 8},     {"fp4", 4},      {"int4", 4}};
+  const std::string name =
+      absl::AsciiStrToLower(absl::StripPrefix(dtype, absl::string_view("torch.")));
+  for (const auto& [known, bits] : kTypes) {
+    if (name == known) return bits;
+  }
+  return std::nullopt;
+}
+
+absl::Status ModelFacts::Check() const {
+  KVT_RETURN_IF_ERROR(CheckFact("layers", layers, kMaxLayers));
+  if (latent_dim == 0) {
+    KVT_RETURN_IF_ERROR(CheckFact("kv_heads", kv_heads, kMaxHeads));
+    KVT_RETURN_IF_ERROR(CheckFact("head_dim", head_dim, kMaxHeadDim));
+  } else {
+    KVT_RETURN_IF_ERROR(CheckFact("latent", latent_dim, kMaxHeadDim));
+  }
+  if (heads != 0 && latent_dim == 0 && (heads > kMaxHeads || heads % kv_heads != 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("heads is a multiple of kv_heads (", kv_heads,
+                                                   ") up to ", kMaxHeads, ", not ", heads));
+  }
+  if ((window == 0) != (window_layers == 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("window and window_layers go together, not ", window, " and ", window_layers));
+  }
+  if (window > kMaxContextTokens) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("window is ", kMaxContextTokens, " tokens at most, not ", window));
+  }
+  if (window_layers > layers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("window_layers is at most layers (", layers, "), not ", window_layers));
+  }
+  const std::optional<uint64_t> bits = BitsOfType(dtype);
+  if (!bits.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dtype is fp32, fp16, bf16, fp8, int8, fp4 or int4, not '", dtype, "'"));
+  }
+  if ((latent_dim == 0 ? 2 * kv_heads * head_dim : latent_dim) * *bits % 8 != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dtype ", dtype, " gives a token of each layer no whole number of bytes"));
+  }
+  return absl::OkStatus();
+}
+
+std::string ModelFacts::AttentionName() const {
+  if (latent_dim != 0) return "multi-head latent";
+  if (heads == 0) return "";
+  if (kv_heads == heads) return "multi-head";
+  return kv_heads == 1 ? "multi-query" : "grouped-query";
+}
+
+uint64_t ModelFacts::LayerBytes() const {
+  const uint64_t numbers = latent_dim == 0 ? 2 * kv_heads * head_dim : latent_dim;
+  return numbers * *BitsOfType(dtype) / 8;
+}
+
+uint64_t ModelFacts::TokenBytes() const { return layers * LayerBytes(); }
+
+uint64_t ModelFacts::ContextBytes(uint64_t tokens) const {
+  return LayerBytes() *
+         ((layers - window_layers) * tokens + window_layers * std::min(tokens, window));
+}
+
+uint64_t ModelFacts::TokensIn(uint64_t bytes) const {
+  uint64_t fits = 0;
+  uint64_t too_long = kMaxContextTokens + 1;
+  while (too_long - fits > 1) {
+    const uint64_t middle = fits + (too_long - fits) / 2;
+    (ContextBytes(middle) <= bytes ? fits : too_long) = middle;
+  }
+  return fits;
+}
+
+std::optional<double> ModelFacts::PrefillOperations(uint64_t tokens) const {
+  if (parameters == 0) return std::nullopt;
+  const auto width = static_cast<double>(attention_width != 0 ? attention_width : heads * head_dim);
+  const double pairs = static_cast<double>(layers - window_layers) * PairsIn(tokens, tokens) +
+                       static_cast<double>(window_layers) * PairsIn(tokens, window);
+  return 2 * static_cast<double>(parameters) * static_cast<double>(tokens) + 4 * width * pairs;
+}
+
+}  // namespace kvtier::cli

@@ -1,0 +1,147 @@
+#include "cli/size_question.h"
+
+#include <cmath>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/model_config.h"
+#include "cli/model_presets.h"
+#include "core/byte_size.h"
+#include "core/status_macros.h"
+
+namespace kvtier::cli {
+namespace {
+
+// Reads options one by one and keeps the first error.
+class Reader {
+ public:
+  explicit Reader(const std::map<std::string, std::vector<std::string>>* options)
+      : options_(*options) {}
+
+  void Text(const char* name, std::string* value) {
+    if (const std::string* const text = Find(name)) *value = *text;
+  }
+  void Count(const char* name, uint64_t most, uint64_t* value) {
+    const std::string* const text = Find(name);
+    if (text == nullptr) return;
+    uint64_t count = 0;
+    if (!absl::SimpleAtoi(*text, &count) || count == 0 || count > most) {
+      Fail(absl::StrCat(name, " is a whole number from 1 to ", most, ", not '", *text, "'"));
+    }
+    *value = count;
+  }
+  void Bytes(const char* name, uint64_t* value) {
+    const std::string* const text = Find(name);
+    if (text == nullptr) return;
+    const absl::StatusOr<uint64_t> bytes = ParseBytes(*text);
+    if (!bytes.ok() || *bytes == 0) {
+      Fail(absl::StrCat(name, " is a size of memory, for example 64GiB, not '", *text, "'"));
+    }
+    *value = bytes.value_or(0);
+  }
+  void Rate(const char* name, const char* example, double* value) {
+    const std::string* const text = Find(name);
+    if (text == nullptr) return;
+    if (!absl::SimpleAtod(*text, value) || !std::isfinite(*value) || *value <= 0) {
+      Fail(
+          absl::StrCat(name, " is a number above 0, for example ", example, ", not '", *text, "'"));
+    }
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const std::string* Find(const char* name) const {
+    const auto found = options_.find(name);
+    return found == options_.end() ? nullptr : &found->second.front();
+  }
+  void Fail(const std::string& why) { status_.Update(absl::InvalidArgumentError(why)); }
+
+  const std::map<std::string, std::vector<std::string>>& options_;
+  absl::Status status_;
+};
+
+std::string PresetNames() {
+  return absl::StrJoin(ModelPresets(), ", ", [](std::string* out, const ModelFacts& facts) {
+    absl::StrAppend(out, facts.name);
+  });
+}
+
+// Returns the facts of the preset or the config.json; empty: neither was named.
+absl::StatusOr<ModelFacts> NamedFacts(const SizeQuestion& question) {
+  if (!question.config.empty()) return FactsFromConfigFile(question.config);
+  if (question.preset.empty()) return ModelFacts{.name = "a model of these facts"};
+  const ModelFacts* const preset = FindPreset(question.preset);
+  if (preset != nullptr) return *preset;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--model '", question.preset, "' is not one of: ", PresetNames()));
+}
+
+}  // namespace
+
+absl::StatusOr<SizeQuestion> SizeQuestionFrom(
+    const std::map<std::string, std::vector<std::string>>& options) {
+  SizeQuestion question;
+  ModelFacts& given = question.given;
+  Reader reader(&options);
+  reader.Text("--model", &question.preset);
+  reader.Text("--config", &question.config);
+  reader.Text("--dtype", &given.dtype);
+  reader.Count("--layers", kMaxLayers, &given.layers);
+  reader.Count("--heads", kMaxHeads, &given.heads);
+  reader.Count("--kv-heads", kMaxHeads, &given.kv_heads);
+  reader.Count("--head-dim", kMaxHeadDim, &given.head_dim);
+  reader.Count("--latent", kMaxHeadDim, &given.latent_dim);
+  reader.Count("--window", kMaxContextTokens, &given.window);
+  reader.Count("--window-layers", kMaxLayers, &given.window_layers);
+  reader.Count("--tokens", kMaxContextTokens, &question.tokens);
+  reader.Count("--requests", kMaxSizeRequests, &question.requests);
+  reader.Bytes("--gpu", &question.gpu_bytes);
+  reader.Bytes("--host", &question.host_bytes);
+  reader.Bytes("--disk", &question.disk_bytes);
+  reader.Rate("--prefill-rate", "12000", &question.prefill_rate);
+  reader.Rate("--flops", "4e14", &question.flops);
+  double parameters = 0;
+  reader.Rate("--parameters", "8e9", &parameters);
+  KVT_RETURN_IF_ERROR(reader.status());
+  if (parameters > 1e15) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--parameters is 1e15 at most, not ", parameters));
+  }
+  given.parameters = static_cast<uint64_t>(parameters);
+  if (!question.preset.empty() && !question.config.empty()) {
+    return absl::InvalidArgumentError("size takes --model or --config, not both");
+  }
+  if (question.prefill_rate > 0 && question.flops > 0) {
+    return absl::InvalidArgumentError("size takes --prefill-rate or --flops, not both");
+  }
+  return question;
+}
+
+absl::StatusOr<ModelFacts> FactsOf(const SizeQuestion& question) {
+  KVT_ASSIGN_OR_RETURN(ModelFacts facts, NamedFacts(question));
+  const ModelFacts& given = question.given;
+  const auto take = [](const auto& value, auto* fact) {
+    if (value != std::remove_cvref_t<decltype(value)>()) *fact = value;
+  };
+  // A width that was worked out is that of other heads.
+  if (given.heads != 0 || given.head_dim != 0) facts.attention_width = 0;
+  if (given.kv_heads != 0 && given.latent_dim == 0) facts.latent_dim = 0;
+  take(given.layers, &facts.layers);
+  take(given.heads, &facts.heads);
+  take(given.kv_heads, &facts.kv_heads);
+  take(given.head_dim, &facts.head_dim);
+  take(given.latent_dim, &facts.latent_dim);
+  take(given.window, &facts.window);
+  take(given.window_layers, &facts.window_layers);
+  take(given.dtype, &facts.dtype);
+  take(given.parameters, &facts.parameters);
+  const absl::Status checked = facts.Check();
+  if (!checked.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(facts.name, ": ", checked.message()));
+  }
+  return facts;
+}
+
+}  // namespace kvtier::cli

@@ -1,0 +1,52 @@
+// SizeQuestion is what `kvtier size` is asked: a model, the length and number of its requests, the
+// tiers, and how fast the model computes a prompt.
+#ifndef KVTIER_CLI_SIZE_QUESTION_H_
+#define KVTIER_CLI_SIZE_QUESTION_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "cli/model_facts.h"
+
+namespace kvtier::cli {
+
+inline constexpr uint64_t kDefaultSizeTokens = 8192;
+inline constexpr uint64_t kMaxSizeRequests = 1'000'000;
+// The options, separated by spaces.
+inline constexpr absl::string_view kSizeOptions =
+    "--model --config --layers --heads --kv-heads --head-dim --latent --window --window-layers "
+    "--dtype --parameters --tokens --requests --gpu --host --disk --prefill-rate --flops";
+
+struct SizeQuestion {
+  // A preset, a config.json, or neither; facts that are given one by one take their place.
+  std::string preset;
+  std::string config;
+  ModelFacts given;                      // 0 or empty: not given.
+  uint64_t tokens = kDefaultSizeTokens;  // Of a request.
+  uint64_t requests = 1;
+  // Bytes of the tiers, in the order in which they were named; 0: not asked for.
+  uint64_t gpu_bytes = 0;
+  uint64_t host_bytes = 0;
+  uint64_t disk_bytes = 0;
+  // How fast prompts are computed: tokens a second, or operations a second. 0: unknown; one of
+  // them at most is known.
+  double prefill_rate = 0;
+  double flops = 0;
+};
+
+// Returns the question that the options ask. Errors: kInvalidArgument, which names the option and
+// its value.
+absl::StatusOr<SizeQuestion> SizeQuestionFrom(
+    const std::map<std::string, std::vector<std::string>>& options);
+
+// Returns the facts of the model that is asked about, checked. Reads the config.json, if any.
+absl::StatusOr<ModelFacts> FactsOf(const SizeQuestion& question);
+
+}  // namespace kvtier::cli
+
+#endif  // KVTIER_CLI_SIZE_QUESTION_H_
