@@ -1,153 +1,65 @@
 #include "cli/model_presets.h"
 
 #include <algorithm>
-#include <array>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace kvtier::cli {
 namespace {
 
 constexpr uint64_t kMillion = 1'000'000;
 
-// DeepSeek-V3: a query and a key compare 128 + 64 numbers, values have 128, in each of 128 heads.
-constexpr uint64_t kDeepSeekWidth = 128 * (128 + 64 + 128) / 2;
+// Returns the facts of a model that keeps keys and values in all of its layers.
+ModelFacts Plain(std::string name, uint64_t layers, uint64_t heads, uint64_t kv_heads,
+                 uint64_t head_dim, std::string dtype, uint64_t million_parameters) {
+  return {.name = std::move(name),
+          .layers = layers,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .head_dim = head_dim,
+          .dtype = std::move(dtype),
+          .parameters = million_parameters * kMillion};
+}
+
+ModelFacts Windowed(ModelFacts facts, uint64_t window, uint64_t window_layers) {
+  facts.window = window;
+  facts.window_layers = window_layers;
+  return facts;
+}
+
+// Returns the facts of a model whose queries and keys compare `compared` numbers in each head, and
+// whose values have `value_dim`.
+ModelFacts Latent(ModelFacts facts, uint64_t latent_dim, uint64_t compared, uint64_t value_dim) {
+  facts.latent_dim = latent_dim;
+  facts.attention_width = facts.heads * (compared + value_dim) / 2;
+  return facts;
+}
 
 }  // namespace
 
+// Of a mixture of experts the active parameters count.
 std::span<const ModelFacts> ModelPresets() {
-  static const std::array<ModelFacts, 18> kPresets = {{
-      {.name = "deepseek-v3",
-       .layers = 61,
-       .heads = 128,
-       .latent_dim = 512 + 64,
-       .dtype = "bf16",
-       .parameters = 37'000 * kMillion,
-       .attention_width = kDeepSeekWidth},
-      {.name = "falcon-7b",
-       .layers = 32,
-       .heads = 71,
-       .kv_heads = 1,
-       .head_dim = 64,
-       .dtype = "bf16",
-       .parameters = 7'200 * kMillion},
-      {.name = "gemma-3-27b",
-       .layers = 62,
-       .heads = 32,
-       .kv_heads = 16,
-       .head_dim = 128,
-       .window = 1024,
-       .window_layers = 52,
-       .dtype = "bf16",
-       .parameters = 27'000 * kMillion},
-      {.name = "gpt-oss-120b",
-       .layers = 36,
-       .heads = 64,
-       .kv_heads = 8,
-       .head_dim = 64,
-       .window = 128,
-       .window_layers = 18,
-       .dtype = "bf16",
-       .parameters = 5'100 * kMillion},
-      {.name = "gpt-oss-20b",
-       .layers = 24,
-       .heads = 64,
-       .kv_heads = 8,
-       .head_dim = 64,
-       .window = 128,
-       .window_layers = 12,
-       .dtype = "bf16",
-       .parameters = 3'600 * kMillion},
-      {.name = "llama-2-70b",
-       .layers = 80,
-       .heads = 64,
-       .kv_heads = 8,
-       .head_dim = 128,
-       .dtype = "fp16",
-       .parameters = 69'000 * kMillion},
-      {.name = "llama-2-7b",
-       .layers = 32,
-       .heads = 32,
-       .kv_heads = 32,
-       .head_dim = 128,
-       .dtype = "fp16",
-       .parameters = 6'740 * kMillion},
-      {.name = "llama-3.1-405b",
-       .layers = 126,
-       .heads = 128,
-       .kv_heads = 8,
-       .head_dim = 128,
-       .dtype = "bf16",
-       .parameters = 405'900 * kMillion},
-      {.name = "llama-3.1-70b",
-       .layers = 80,
-       .heads = 64,
-       .kv_heads = 8,
-       .head_dim = 128,
-       .dtype = "bf16",
-       .parameters = 70'600 * kMillion},
-      {.name = "llama-3.1-8b",
-       .layers = 32,
-       .heads = 32,
-       .kv_heads = 8,
-       .head_dim = 128,
-       .dtype = "bf16",
-       .parameters = 8'030 * kMillion},
-      {.name = "mistral-7b-v0.3",
-       .layers = 32,
-       .heads = 32,
-       .kv_heads = 8,
-       .head_dim = 128,
-       .dtype = "bf16",
-       .parameters = 7'250 * kMillion},
-      {.name = "mixtral-8x7b",
-       .layers = 32,
-       .heads = 32,
-       .kv_heads = 8,
-       .head_dim = 128,
-       .dtype = "bf16",
-       .parameters = 12'900 * kMillion},
-      {.name = "qwen2.5-72b",
-       .layers = 80,
-       .heads = 64,
-       .kv_heads = 8,
-       .head_dim = 128,
-       .dtype = "bf16",
-       .parameters = 72'700 * kMillion},
-      {.name = "qwen2.5-7b",
-       .layers = 28,
-       .heads = 28,
-       .kv_heads = 4,
-       .head_dim = 128,
-       .dtype = "bf16",
-       .parameters = 7'620 * kMillion},
-      {.name = "qwen3-235b-a22b",
-       .layers = 94,
-       .heads = 64,
-       .kv_heads = 4,
-       .head_dim = 128,
-       .dtype = "bf16",
-       .parameters = 22'000 * kMillion},
-      {.name = "qwen3-32b",
-       .layers = 64,
-       .heads = 64,
-       .kv_heads = 8,
-       .head_dim = 128,
-       .dtype = "bf16",
-       .parameters = 32'800 * kMillion},
-      {.name = "qwen3-8b",
-       .layers = 36,
-       .heads = 32,
-       .kv_heads = 8,
-       .head_dim = 128,
-       .dtype = "bf16",
-       .parameters = 8'200 * kMillion},
-      {.name = "smollm2-135m",
-       .layers = 30,
-       .heads = 9,
-       .kv_heads = 3,
-       .head_dim = 64,
-       .dtype = "bf16",
-       .parameters = 135 * kMillion},
-  }};
+  static const std::vector<ModelFacts> kPresets = {
+      Latent(Plain("deepseek-v3", 61, 128, 0, 0, "bf16", 37'000), 512 + 64, 128 + 64, 128),
+      Plain("falcon-7b", 32, 71, 1, 64, "bf16", 7'200),
+      Windowed(Plain("gemma-3-27b", 62, 32, 16, 128, "bf16", 27'000), 1024, 52),
+      Windowed(Plain("gpt-oss-120b", 36, 64, 8, 64, "bf16", 5'100), 128, 18),
+      Windowed(Plain("gpt-oss-20b", 24, 64, 8, 64, "bf16", 3'600), 128, 12),
+      Plain("llama-2-70b", 80, 64, 8, 128, "fp16", 69'000),
+      Plain("llama-2-7b", 32, 32, 32, 128, "fp16", 6'740),
+      Plain("llama-3.1-405b", 126, 128, 8, 128, "bf16", 405'900),
+      Plain("llama-3.1-70b", 80, 64, 8, 128, "bf16", 70'600),
+      Plain("llama-3.1-8b", 32, 32, 8, 128, "bf16", 8'030),
+      Plain("mistral-7b-v0.3", 32, 32, 8, 128, "bf16", 7'250),
+      Plain("mixtral-8x7b", 32, 32, 8, 128, "bf16", 12'900),
+      Plain("qwen2.5-72b", 80, 64, 8, 128, "bf16", 72'700),
+      Plain("qwen2.5-7b", 28, 28, 4, 128, "bf16", 7'620),
+      Plain("qwen3-235b-a22b", 94, 64, 4, 128, "bf16", 22'000),
+      Plain("qwen3-32b", 64, 64, 8, 128, "bf16", 32'800),
+      Plain("qwen3-8b", 36, 32, 8, 128, "bf16", 8'200),
+      Plain("smollm2-135m", 30, 9, 3, 64, "bf16", 135),
+  };
   return kPresets;
 }
 

@@ -320,7 +320,7 @@ bool Onboarder::GrantOne(const OnboardRequest& request, size_t index, Wanted wan
   if (!hold.has_value()) return false;
   if (block.from == Tier::kHost || block.from == Tier::kGpu) flows_.index->CountHit(wanted.pin);
   const absl::StatusOr<LeaseId> lease =
-      flows_.leases->Grant(request.run.session, std::move(wanted.pin),
+      flows_.leases->Grant(request.run.session, request.run.domain, std::move(wanted.pin),
                            onboarded->lease_deadline + kLeaseGrace, *std::move(hold));
   if (!lease.ok()) return false;
   block.lease = *lease;

@@ -10,24 +10,23 @@
 
 namespace kvtier {
 
-absl::StatusOr<LeaseId> LeaseTable::Grant(SessionId session, Pin pin, absl::Time deadline,
-                                          GpuHold hold) {
-  if (leases_.size() >= kMaxLeases) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("leases: all ", kMaxLeases, " of the node are held"));
-  }
+absl::StatusOr<LeaseId> LeaseTable::Grant(SessionId session, DomainId domain, Pin pin,
+                                          absl::Time deadline, GpuHold hold) {
+  if (!shares_.MayTake(domain)) return shares_.Refusal("leases", domain);
   size_t& count = counts_[session];
   if (count >= kMaxLeasesPerSession) {
     return absl::ResourceExhaustedError(
         absl::StrCat("leases: the session holds all of its ", kMaxLeasesPerSession));
   }
   ++count;
+  shares_.Take(domain);
   const LeaseId id{next_id_++};
   // Most are the last: they all last equally long.
   auto next = leases_.end();
   while (next != leases_.begin() && std::prev(next)->deadline > deadline) --next;
   const auto lease = leases_.insert(next, Lease{.id = id,
                                                 .session = session,
+                                                .domain = domain,
                                                 .pin = std::move(pin),
                                                 .hold = std::move(hold),
                                                 .deadline = deadline});
@@ -44,6 +43,7 @@ LeaseTable::Leases::const_iterator LeaseTable::Find(SessionId session, LeaseId i
 LeaseTable::Leases::const_iterator LeaseTable::End(Leases::const_iterator lease) {
   const auto count = counts_.find(lease->session);
   if (--count->second == 0) counts_.erase(count);
+  shares_.GiveBack(lease->domain);
   by_id_.erase(lease->id);
   return leases_.erase(lease);
 }
@@ -87,6 +87,8 @@ void LeaseTable::Audit() const {
     ++counts[lease->session];
   }
   KVT_CHECK(counts == counts_);
+  shares_.Audit();
+  KVT_CHECK(shares_.taken() == leases_.size());
   KVT_CHECK(by_id_.size() == leases_.size());
 }
 

@@ -21,6 +21,8 @@
 #include "absl/time/time.h"
 #include "agent/block_run.h"
 #include "agent/index/pin.h"
+#include "agent/limits.h"
+#include "agent/sessions/tenant_shares.h"
 #include "tier_gpu/worker_hold.h"
 
 namespace kvtier {
@@ -29,8 +31,12 @@ enum class LeaseId : uint64_t {};
 
 class LeaseTable {
  public:
-  // Errors: kResourceExhausted at kMaxLeasesPerSession, and at kMaxLeases of all.
-  absl::StatusOr<LeaseId> Grant(SessionId session, Pin pin, absl::Time deadline, GpuHold hold = {});
+  // `domains` is the number of tenants.
+  explicit LeaseTable(size_t domains) : shares_(kMaxLeases, domains) {}
+  // `domain` is that of the session's tenant. Errors: kResourceExhausted at kMaxLeasesPerSession,
+  // and at the tenant's share of kMaxLeases.
+  absl::StatusOr<LeaseId> Grant(SessionId session, DomainId domain, Pin pin, absl::Time deadline,
+                                GpuHold hold = {});
   // The block in host memory of the session's lease; nullopt: unknown, another session's, or it is
   // in the GPU pool.
   std::optional<BlockKey> HostBlockOf(SessionId session, LeaseId id) const;
@@ -46,6 +52,7 @@ class LeaseTable {
   struct Lease {
     LeaseId id{};
     SessionId session{};
+    DomainId domain{};
     Pin pin;
     GpuHold hold;  // Empty: not in the GPU pool, or of a session without steps.
     absl::Time deadline;
@@ -57,6 +64,7 @@ class LeaseTable {
   Leases::const_iterator End(Leases::const_iterator lease);
 
   uint64_t next_id_ = 1;
+  TenantShares shares_;
   Leases leases_;  // By deadline, and of one deadline in the order of the grants.
   absl::flat_hash_map<LeaseId, Leases::const_iterator> by_id_;
   absl::flat_hash_map<SessionId, size_t> counts_;

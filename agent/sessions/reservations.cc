@@ -22,16 +22,15 @@ uint64_t BytesOf(const PendingBlock& block) {
 
 absl::StatusOr<ReservationId> ReservationTable::Add(SessionId session, PendingBlock block,
                                                     absl::Time deadline) {
-  if (by_id_.size() >= kMaxReservations) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("reservations: all ", kMaxReservations, " of the node are held"));
-  }
+  const DomainId domain = block.domain;
+  if (!shares_.MayTake(domain)) return shares_.Refusal("reservations", domain);
   size_t& count = counts_[session];
   if (count >= kMaxReservationsPerSession) {
     return absl::ResourceExhaustedError(
         absl::StrCat("reservations: the session holds all of its ", kMaxReservationsPerSession));
   }
   ++count;
+  shares_.Take(domain);
   KVT_CHECK(pending_keys_.insert(block.meta.key).second);
   const ReservationId id{next_id_++};
   // Most are the last: they all last equally long.
@@ -65,6 +64,7 @@ void ReservationTable::Erase(Reserved* reserved) {
   const auto count = counts_.find(reserved->session);
   if (--count->second == 0) counts_.erase(count);
   if (reserved->late) LateBytesOf(reserved->block) -= BytesOf(reserved->block);
+  shares_.GiveBack(reserved->block.domain);
   const auto found = by_id_.find(reserved->id);
   Reservations& list = reserved->late || reserved->awaits_step ? kept_ : open_;
   list.erase(found->second);
@@ -276,6 +276,8 @@ void ReservationTable::Audit() const {
   KVT_CHECK(open_.size() + kept_.size() == by_id_.size());
   KVT_CHECK(late == late_bytes(Tier::kHost) + late_bytes(Tier::kGpu));
   KVT_CHECK(counts == counts_);
+  shares_.Audit();
+  KVT_CHECK(shares_.taken() == by_id_.size());
 }
 
 }  // namespace kvtier

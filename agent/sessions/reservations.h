@@ -34,8 +34,10 @@
 #include "absl/time/time.h"
 #include "agent/disk/disk_promises.h"
 #include "agent/gpu/node_gpus.h"
+#include "agent/limits.h"
 #include "agent/sessions/sessions.h"
 #include "agent/sessions/staging.h"
+#include "agent/sessions/tenant_shares.h"
 #include "core/block_proof.h"
 #include "core/reuse_hint.h"
 #include "core/tier.h"
@@ -65,9 +67,9 @@ struct PendingBlock {
 class ReservationTable {
  public:
   // `gpus`: whose workers have steps; not owned. `max_late_bytes`: of host memory, in each domain,
-  // before it is given no more to write.
-  ReservationTable(NodeGpus* gpus, uint64_t max_late_bytes)
-      : gpus_(gpus), max_late_bytes_(max_late_bytes) {}
+  // before it is given no more to write. `domains` is the number of tenants.
+  ReservationTable(NodeGpus* gpus, uint64_t max_late_bytes, size_t domains)
+      : gpus_(gpus), max_late_bytes_(max_late_bytes), shares_(kMaxReservations, domains) {}
   // True: some session is putting this block now.
   bool IsPending(const BlockKey& key) const { return pending_keys_.contains(key); }
   // Notes what an engine says of those of `keys` that are pending, for their commits.
@@ -75,7 +77,7 @@ class ReservationTable {
   // Returns the latest such hint; nullopt: there is none.
   std::optional<ReuseHint> AdviceFor(const BlockKey& key) const;
   // REQUIRES: the key is not pending. Errors: kResourceExhausted at
-  // kMaxReservationsPerSession, and at kMaxReservations of all.
+  // kMaxReservationsPerSession, and at the tenant's share of kMaxReservations.
   absl::StatusOr<ReservationId> Add(SessionId session, PendingBlock block, absl::Time deadline);
   // Takes the block out for committing; its key stays pending until Finish().
   // nullopt: unknown, late, another session's, or it awaits a step.
@@ -151,6 +153,7 @@ class ReservationTable {
   NodeGpus* const gpus_;
   const uint64_t max_late_bytes_;
   uint64_t next_id_ = 1;
+  TenantShares shares_;
   Reservations open_;  // By deadline; each may be committed.
   Reservations kept_;  // Late, or awaiting a step.
   absl::flat_hash_map<ReservationId, Reservations::iterator> by_id_;  // Of both.

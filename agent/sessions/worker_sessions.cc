@@ -2,21 +2,27 @@
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
+#include "core/check.h"
 
 namespace kvtier {
 
-WorkerSessions::WorkerSessions(NodeGpus* gpus, uint64_t domain_bytes, uint64_t staging_bytes)
+WorkerSessions::WorkerSessions(NodeGpus* gpus, size_t domains, uint64_t domain_bytes,
+                               uint64_t staging_bytes)
     : gpus_(gpus),
+      leases_(domains),
       staging_({.session_bytes = staging_bytes, .max_domain_bytes = domain_bytes}),
-      reservations_(gpus, domain_bytes / kLatePart) {}
+      reservations_(gpus, domain_bytes / kLatePart, domains),
+      shares_(kMaxSessions, domains) {}
 
 absl::StatusOr<SessionId> WorkerSessions::Open(const Tenant& tenant, const SessionToken& token) {
-  if (table_.size() + leaving_.size() >= kMaxSessions) {
+  if (!shares_.MayTake(tenant.domain)) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("sessions: all ", kMaxSessions, " are in use, ", leaving_.size(),
-                     " by workers that hung up and may still write"));
+        absl::StrCat(shares_.Refusal("sessions", tenant.domain).message(), "; ", leaving_.size(),
+                     " in use are of workers that hung up and may still write"));
   }
-  return table_.Open(tenant, token);
+  absl::StatusOr<SessionId> id = table_.Open(tenant, token);
+  if (id.ok()) shares_.Take(tenant.domain);
+  return id;
 }
 
 absl::StatusOr<const SignalPage*> WorkerSessions::AttachToGpu(SessionId id) {
@@ -27,23 +33,29 @@ absl::StatusOr<const SignalPage*> WorkerSessions::AttachToGpu(SessionId id) {
 }
 
 bool WorkerSessions::Close(SessionId id) {
+  if (!table_.IsOpen(id)) return false;
+  const DomainId domain = table_.DomainOf(id);
   // First, so that its holds last as long as its work.
   const size_t granted = gpus_->Close(id);
   leases_.ReleaseAll(id);
   const bool may_write = reservations_.EndSession(id) + granted > 0;
-  if (may_write) leaving_.insert(id);
   staging_.Close(id);
   table_.Close(id);
   if (may_write) {
+    leaving_.emplace(id, domain);
     gpus_->ObserveSteps();
   } else {
+    shares_.GiveBack(domain);
     gpus_->WritesOver(id);
   }
   return may_write;
 }
 
 void WorkerSessions::WritesOver(SessionId id) {
-  if (leaving_.erase(id) == 0) return;
+  const auto leaving = leaving_.find(id);
+  if (leaving == leaving_.end()) return;
+  shares_.GiveBack(leaving->second);
+  leaving_.erase(leaving);
   reservations_.ReleaseAll(id);
   gpus_->WritesOver(id);
 }
@@ -65,6 +77,8 @@ void WorkerSessions::Audit() const {
   leases_.Audit();
   staging_.Audit();
   reservations_.Audit();
+  shares_.Audit();
+  KVT_CHECK(shares_.taken() == table_.size() + leaving_.size());
 }
 
 }  // namespace kvtier

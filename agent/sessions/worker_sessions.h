@@ -5,9 +5,10 @@
 #ifndef KVTIER_AGENT_SESSIONS_WORKER_SESSIONS_H_
 #define KVTIER_AGENT_SESSIONS_WORKER_SESSIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 
-#include "absl/container/flat_hash_set.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "agent/agent_stats.h"
@@ -16,16 +17,19 @@
 #include "agent/sessions/reservations.h"
 #include "agent/sessions/sessions.h"
 #include "agent/sessions/staging.h"
+#include "agent/sessions/tenant_shares.h"
 
 namespace kvtier {
 
 class WorkerSessions {
  public:
-  // `domain_bytes`: host memory of each tenant's domain; `staging_bytes`: size of each session's
-  // region, 0: workers write the arena. Does not own `gpus`.
-  WorkerSessions(NodeGpus* gpus, uint64_t domain_bytes, uint64_t staging_bytes);
+  // `domains` is the number of tenants, and `domain_bytes` the host memory of each;
+  // `staging_bytes` is the size of each session's region, 0: workers write the arena. Does not own
+  // `gpus`.
+  WorkerSessions(NodeGpus* gpus, size_t domains, uint64_t domain_bytes, uint64_t staging_bytes);
 
-  // Errors: kResourceExhausted, at kMaxSessions; those that are closed and may still write count.
+  // Errors: kResourceExhausted, at the tenant's share of kMaxSessions; those that are closed and
+  // may still write count.
   absl::StatusOr<SessionId> Open(const Tenant& tenant, const SessionToken& token);
   // Returns the page of steps by which the session works on its GPU's pool. Errors: kNotFound, the
   // node has no pool for it, or it is closed; GpuWorkers::Attach()'s.
@@ -55,7 +59,9 @@ class WorkerSessions {
   LeaseTable leases_;
   Staging staging_;
   ReservationTable reservations_;
-  absl::flat_hash_set<SessionId> leaving_;  // Closed, with slots that they may still write.
+  TenantShares shares_;
+  // Closed ones with slots that they may still write, and whose they are.
+  absl::flat_hash_map<SessionId, DomainId> leaving_;
 };
 
 }  // namespace kvtier

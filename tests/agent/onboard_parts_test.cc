@@ -244,7 +244,7 @@ TEST_F(OnboardPartsTest, WithoutALeaseNothingMoreIsHandedOver) {
   for (size_t i = 0; i + 1 < kMaxLeasesPerSession; ++i) {
     ASSERT_TRUE(rig_.agent->sessions()
                     .leases()
-                    .Grant(rig_.session, *rig_.agent->index().PinOf(key),
+                    .Grant(rig_.session, DomainId{0}, *rig_.agent->index().PinOf(key),
                            rig_.executor.Now() + kLeaseDuration)
                     .ok());
   }

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "agent/limits.h"
 #include "tests/agent/agent_rig.h"
+#include "tests/testing/numbered_key.h"
 
 namespace kvtier {
 namespace {
@@ -15,6 +17,8 @@ namespace {
 using testing::AgentRig;
 using testing::kRigBlockBytes;
 using testing::TestSpace;
+
+constexpr DomainId kDomain{0};  // Domain of the rig's first tenant.
 
 TenantTable::Entry TenantNumber(size_t number) {
   return {.name = absl::StrCat("tenant-", number),
@@ -159,10 +163,10 @@ TEST(LeaseTest, ASessionHoldsKMaxLeasesAndNotOneMore) {
   LeaseTable& leases = rig.agent->sessions().leases();
   const absl::Time deadline = rig.executor.Now() + absl::Seconds(5);
   for (size_t i = 0; i < kMaxLeasesPerSession; ++i) {
-    ASSERT_TRUE(leases.Grant(rig.session, *rig.agent->index().PinOf(key), deadline).ok());
+    ASSERT_TRUE(leases.Grant(rig.session, kDomain, *rig.agent->index().PinOf(key), deadline).ok());
   }
   EXPECT_TRUE(absl::IsResourceExhausted(
-      leases.Grant(rig.session, *rig.agent->index().PinOf(key), deadline).status()));
+      leases.Grant(rig.session, kDomain, *rig.agent->index().PinOf(key), deadline).status()));
   EXPECT_EQ(rig.Hits(rig.session, 1, 1), 0u) << "no lease, no hit";
   const SessionId other = rig.Open(0);
   EXPECT_EQ(rig.Hits(other, 1, 1), 1u) << "the limit is each session's own";
@@ -173,38 +177,67 @@ TEST(LeaseTest, ASessionHoldsKMaxLeasesAndNotOneMore) {
 }
 
 // Seen: each of 1,024 sessions could hold 65,536 leases, 14 GB that no figure spoke of.
-TEST(LeaseTest, AllSessionsTogetherHoldKMaxLeasesAndNotOneMore) {
+TEST(LeaseTest, AllSessionsOfATenantTogetherHoldItsShareAndNotOneMore) {
   AgentRig rig;
   ASSERT_EQ(rig.PutOnDisk(rig.session, 1, 1), 1u);
   const BlockKey key = rig.NameRun(rig.session, 1, 1).keys[0];
   LeaseTable& leases = rig.agent->sessions().leases();
   const absl::Time deadline = rig.executor.Now() + absl::Seconds(5);
   const auto grant = [&](SessionId session) {
-    return leases.Grant(session, *rig.agent->index().PinOf(key), deadline).status();
+    return leases.Grant(session, kDomain, *rig.agent->index().PinOf(key), deadline).status();
   };
+  // Half is guaranteed, to both tenants alike.
+  constexpr size_t kShare = kMaxLeases - kMaxLeases / 2 / 2;
   SessionId session = rig.session;
-  for (size_t i = 0; i < kMaxLeases; ++i) {
+  for (size_t i = 0; i < kShare; ++i) {
     if (i % kMaxLeasesPerSession == 0) session = rig.Open(0);
     ASSERT_TRUE(grant(session).ok()) << i;
   }
   const absl::Status refused = grant(rig.session);
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
-  EXPECT_THAT(refused.message(), ::testing::HasSubstr(std::to_string(kMaxLeases)));
+  EXPECT_THAT(refused.message(),
+              ::testing::HasSubstr(
+                  absl::StrCat("leases: the tenant has ", kShare, " of the node's ", kMaxLeases)));
   leases.Audit();
+  const SessionId other = rig.Open(1);
+  ASSERT_EQ(rig.Put(other, 1, 4), 4u);
+  EXPECT_EQ(rig.Hits(other, 1, 4), 4u) << "the other tenant has its guarantee";
   rig.agent->CloseSession(session);
   EXPECT_TRUE(grant(rig.session).ok()) << "there is room again";
 }
 
 TEST(LeaseTest, TheyEndInTheOrderOfTheirDeadlines) {
-  LeaseTable table;
+  LeaseTable table(/*domains=*/1);
   const absl::Time start = absl::UnixEpoch();
   for (const int second : {3, 1, 2}) {
-    ASSERT_TRUE(table.Grant(SessionId{1}, Pin(), start + absl::Seconds(second)).ok());
+    ASSERT_TRUE(table.Grant(SessionId{1}, kDomain, Pin(), start + absl::Seconds(second)).ok());
   }
   EXPECT_EQ(table.Expire(start + absl::Milliseconds(1500)), 1u);
   EXPECT_EQ(table.Expire(start + absl::Milliseconds(2500)), 1u);
   EXPECT_EQ(table.size(), 1u);
   EXPECT_EQ(table.Expire(start + absl::Seconds(4)), 1u);
+}
+
+// Seen: one tenant's reservations were all that the node had.
+TEST(ReservationTest, ATenantLeavesTheOthersTheirGuarantees) {
+  NodeGpus no_gpus({}, {});
+  ReservationTable table(&no_gpus, 1, /*domains=*/2);
+  uint64_t next = 0;
+  const auto add = [&](DomainId domain) {
+    PendingBlock block{.domain = domain};
+    block.meta.key = testing::NumberedKey(++next);
+    return table.Add(SessionId{1 + next / kMaxReservationsPerSession}, std::move(block),
+                     absl::UnixEpoch());
+  };
+  for (size_t i = 0; i < kMaxReservations - kMaxReservations / 4; ++i) {
+    ASSERT_TRUE(add(DomainId{0}).ok()) << i;
+  }
+  EXPECT_THAT(add(DomainId{0}).status().message(),
+              ::testing::HasSubstr("reservations: the tenant has 49152 of the node's 65536"));
+  const auto others = add(DomainId{1});
+  ASSERT_TRUE(others.ok());
+  table.End(*others);
+  EXPECT_EQ(table.size(), 49152u);
 }
 
 TEST(ReservationTest, ALateReservationFreesItsKeyAndKeepsItsSlot) {
@@ -267,7 +300,7 @@ TEST(ReservationTest, ASessionHoldsKMaxReservationsAndNotOneMore) {
 
 TEST(ReservationTest, AllSessionsTogetherHoldKMaxReservationsAndNotOneMore) {
   NodeGpus no_gpus({}, {});
-  ReservationTable table(&no_gpus, 1);
+  ReservationTable table(&no_gpus, 1, /*domains=*/1);
   for (uint64_t i = 0; i <= kMaxReservations; ++i) {
     PendingBlock block;
     block.meta.key = {.hi = i, .lo = i};
@@ -280,7 +313,7 @@ TEST(ReservationTest, AllSessionsTogetherHoldKMaxReservationsAndNotOneMore) {
 
 TEST(ReservationTest, TheyAreLateInTheOrderOfTheirDeadlines) {
   NodeGpus no_gpus({}, {});
-  ReservationTable table(&no_gpus, 1);
+  ReservationTable table(&no_gpus, 1, /*domains=*/1);
   const absl::Time start = absl::UnixEpoch();
   for (const uint64_t second : {3, 1, 2}) {
     PendingBlock block;
