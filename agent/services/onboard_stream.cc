@@ -18,16 +18,17 @@ size_t OnboardStream::MemoryOf(const v1::OnboardRequest& request) {
   return CallBudget::MemoryOf(request) + keys * kPartsBytesPerKey;
 }
 
-OnboardStream* OnboardStream::Run(Agent* agent, CallBudget* budget,
-                                  grpc::CallbackServerContext* context, size_t bytes, Ask ask) {
-  auto* const call = new OnboardStream(agent, budget, context, bytes);
-  if (const absl::Status begun = budget->Begin(call); !begun.ok()) {
+OnboardStream* OnboardStream::Run(const Home& home, grpc::CallbackServerContext* context,
+                                  size_t bytes, FairTurns::WhoseCall whose, Ask ask) {
+  auto* const call = new OnboardStream(home.agent, home.budget, context, bytes);
+  if (const absl::Status begun = home.budget->Begin(call); !begun.ok()) {
     call->Finish(convert::ToGrpc(begun));
     return call;
   }
-  agent->executor()->RunOrPost([agent, call, ask = std::move(ask)]() mutable {
-    agent->scope()->Spawn(call->Answer(std::move(ask)));
-  });
+  home.turns->Run(bytes, std::move(whose),
+                  [scope = home.agent->scope(), call, ask = std::move(ask)]() mutable {
+                    scope->Spawn(call->Answer(std::move(ask)));
+                  });
   return call;
 }
 

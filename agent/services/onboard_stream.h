@@ -15,6 +15,7 @@
 #include "agent/flows/onboard.h"
 #include "agent/flows/onboard_parts.h"
 #include "agent/services/call_budget.h"
+#include "agent/services/fair_turns.h"
 #include "core/event.h"
 #include "core/task.h"
 #include "grpcpp/server_context.h"
@@ -29,12 +30,19 @@ class OnboardStream final : public grpc::ServerWriteReactor<v1::OnboardPart>,
   // Reads the request, on the executor.
   using Ask = absl::AnyInvocable<absl::StatusOr<std::vector<OnboardRequest>>()>;
 
+  // Where calls are answered. All of it outlives the server.
+  struct Home {
+    Agent* agent = nullptr;
+    CallBudget* budget = nullptr;
+    FairTurns* turns = nullptr;
+  };
+
   // Returns what a call takes of memory.
   static size_t MemoryOf(const v1::OnboardRequest& request);
-  // Begins to answer; gRPC owns what is returned. A call that the budget refuses is answered at
-  // once with RESOURCE_EXHAUSTED. REQUIRES: agent and budget outlive the server.
-  static OnboardStream* Run(Agent* agent, CallBudget* budget, grpc::CallbackServerContext* context,
-                            size_t bytes, Ask ask);
+  // Begins to answer, in the turn of the tenant whose call it is; gRPC owns what is returned. A
+  // call that the budget refuses is answered at once with RESOURCE_EXHAUSTED.
+  static OnboardStream* Run(const Home& home, grpc::CallbackServerContext* context, size_t bytes,
+                            FairTurns::WhoseCall whose, Ask ask);
 
   void Cut() override { context_->TryCancel(); }
   void OnWriteDone(bool ok) override;

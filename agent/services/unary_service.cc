@@ -33,16 +33,28 @@ Task<void> UnaryCalls::FinishWith(Call* call, Task<absl::Status> task) {
 grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,
                                           const google::protobuf::MessageLite& request,
                                           Task<absl::Status> task) {
-  Call* const call = new Call(budget_, context, CallBudget::MemoryOf(request));
+  return Run(context, request, std::move(task), nullptr);
+}
+
+grpc::ServerUnaryReactor* UnaryCalls::Run(grpc::CallbackServerContext* context,
+                                          const google::protobuf::MessageLite& request,
+                                          Task<absl::Status> task, FairTurns::WhoseCall whose) {
+  const size_t bytes = CallBudget::MemoryOf(request);
+  Call* const call = new Call(budget_, context, bytes);
   if (const absl::Status begun = budget_->Begin(call); !begun.ok()) {
     call->Finish(convert::ToGrpc(begun));
     return call;
   }
   // At once, on gRPC's thread, where nothing else is being decided: an answer from memory needs no
   // other thread.
-  executor_->RunOrPost([scope = scope_, call, task = std::move(task)]() mutable {
+  auto begin = [scope = scope_, call, task = std::move(task)]() mutable {
     scope->Spawn(FinishWith(call, std::move(task)));
-  });
+  };
+  if (whose == nullptr) {
+    executor_->RunOrPost(std::move(begin));
+  } else {
+    turns_->Run(bytes, std::move(whose), std::move(begin));
+  }
   return call;
 }
 

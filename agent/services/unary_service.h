@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "agent/services/call_budget.h"
+#include "agent/services/fair_turns.h"
 #include "core/executor.h"
 #include "core/task.h"
 #include "core/task_scope.h"
@@ -22,14 +23,19 @@ namespace kvtier {
 // Thread-safe. REQUIRES: it outlives the server.
 class UnaryCalls {
  public:
-  UnaryCalls(Executor* executor, TaskScope* scope, CallBudget* budget)
-      : executor_(executor), scope_(scope), budget_(budget) {}
+  // `turns` decides when the calls of Run() with a tenant begin; null: there are none.
+  UnaryCalls(Executor* executor, TaskScope* scope, CallBudget* budget, FairTurns* turns = nullptr)
+      : executor_(executor), scope_(scope), budget_(budget), turns_(turns) {}
 
   // Spawns `task`; its status becomes the RPC's. A call that the budget refuses is answered at
   // once with RESOURCE_EXHAUSTED.
   grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context,
                                 const google::protobuf::MessageLite& request,
                                 Task<absl::Status> task);
+  // Does the same in the turn of the tenant whose call it is. REQUIRES: there are turns.
+  grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context,
+                                const google::protobuf::MessageLite& request,
+                                Task<absl::Status> task, FairTurns::WhoseCall whose);
 
  private:
   class Call;
@@ -38,6 +44,7 @@ class UnaryCalls {
   Executor* const executor_;
   TaskScope* const scope_;
   CallBudget* const budget_;
+  FairTurns* const turns_;
 };
 
 // What is left of the caller's own deadline (InfiniteDuration: it has none).

@@ -27,10 +27,19 @@ std::vector<Id> IdsFrom(const google::protobuf::RepeatedField<uint64_t>& wire) {
 
 }  // namespace
 
-WorkerService::Reactor* WorkerService::Run(Context* context,
-                                           const google::protobuf::MessageLite& request,
+template <typename Request>
+WorkerService::Reactor* WorkerService::Run(Context* context, const Request& request,
                                            Task<absl::Status> task) {
-  return calls_.Run(context, request, UnlessStopping(std::move(task)));
+  return calls_.Run(context, request, UnlessStopping(std::move(task)),
+                    TenantOf(&request.session_token()));
+}
+
+FairTurns::WhoseCall WorkerService::TenantOf(const std::string* session_token) const {
+  return [this, session_token]() -> std::optional<DomainId> {
+    const absl::StatusOr<SessionId> session = FindSession(*session_token);
+    if (!session.ok()) return std::nullopt;
+    return agent_->sessions().table().DomainOf(*session);
+  };
 }
 
 Task<absl::Status> WorkerService::UnlessStopping(Task<absl::Status> task) {
@@ -169,7 +178,8 @@ Task<absl::Status> WorkerService::DoOnboard(Context* context, const v1::OnboardR
 
 grpc::ServerWriteReactor<v1::OnboardPart>* WorkerService::OnboardParts(
     Context* context, const v1::OnboardRequest* request) {
-  return OnboardStream::Run(agent_, &budget_, context, OnboardStream::MemoryOf(*request),
+  return OnboardStream::Run({.agent = agent_, .budget = &budget_, .turns = &turns_}, context,
+                            OnboardStream::MemoryOf(*request), TenantOf(&request->session_token()),
                             [this, context, request] { return OnboardsOf(*context, *request); });
 }
 

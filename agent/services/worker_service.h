@@ -10,6 +10,7 @@
 #include "agent/agent.h"
 #include "agent/limits.h"
 #include "agent/services/call_budget.h"
+#include "agent/services/fair_turns.h"
 #include "agent/services/unary_service.h"
 #include "core/task.h"
 #include "kvtier/v1/worker.grpc.pb.h"
@@ -22,7 +23,8 @@ class WorkerService final : public v1::Worker::CallbackService {
   explicit WorkerService(Agent* agent)
       : agent_(agent),
         budget_({.bytes = kMaxWorkerCallBytes, .duration = kMaxCallDuration}),
-        calls_(agent->executor(), agent->scope(), &budget_) {}
+        turns_(agent->executor(), agent->options().tenants.tenants().size()),
+        calls_(agent->executor(), agent->scope(), &budget_, &turns_) {}
 
   using Context = grpc::CallbackServerContext;
   using Reactor = grpc::ServerUnaryReactor;
@@ -95,13 +97,16 @@ class WorkerService final : public v1::Worker::CallbackService {
   template <typename Request>
   absl::StatusOr<std::vector<BlockRun>> NameRuns(const Request& request) const;
   absl::StatusOr<BlockRun> NameRun(SessionId session, const v1::Sequence& sequence) const;
-  Reactor* Run(Context* context, const google::protobuf::MessageLite& request,
-               Task<absl::Status> task);
+  // Answers the call in the turn of its session's tenant. REQUIRES: `request` lives until then.
+  template <typename Request>
+  Reactor* Run(Context* context, const Request& request, Task<absl::Status> task);
+  FairTurns::WhoseCall TenantOf(const std::string* session_token) const;
   // Refuses the call where the agent is stopping.
   Task<absl::Status> UnlessStopping(Task<absl::Status> task);
 
   Agent* const agent_;
   CallBudget budget_;
+  FairTurns turns_;
   UnaryCalls calls_;
 };
 

@@ -1,0 +1,190 @@
+#include "agent/services/fair_turns.h"
+
+#include <deque>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/testing/test_seed.h"
+
+namespace kvtier {
+namespace {
+
+// QueueExecutor runs what is posted when the test says so, one closure at a time, and lends itself
+// to a caller while nothing is posted, as ThreadExecutor does.
+class QueueExecutor final : public Executor {
+ public:
+  absl::Time Now() const override { return absl::UnixEpoch(); }
+  void Post(Closure fn) override { posted_.push_back(std::move(fn)); }
+  void RunOrPost(Closure fn) override {
+    if (busy_ || !posted_.empty()) return Post(std::move(fn));
+    RunNow(std::move(fn));
+  }
+  TimerId PostAt(absl::Time, Closure) override { return {}; }
+  void Cancel(TimerId) override {}
+  bool OnExecutor() const override { return true; }
+
+  bool RunOne() {
+    if (posted_.empty()) return false;
+    Closure fn = std::move(posted_.front());
+    posted_.pop_front();
+    RunNow(std::move(fn));
+    return true;
+  }
+  void RunAll() {
+    while (RunOne()) {
+    }
+  }
+  // Something else keeps the executor until RunAll().
+  void Occupy() {
+    Post([] {});
+  }
+
+ private:
+  void RunNow(Closure fn) {
+    busy_ = true;
+    fn();
+    busy_ = false;
+  }
+  std::deque<Closure> posted_;
+  bool busy_ = false;
+};
+
+class FairTurnsTest : public ::testing::Test {
+ protected:
+  static constexpr size_t kDomains = 4;
+
+  void Call(uint32_t domain, const std::string& name, size_t cost = 1) {
+    turns_->Run(
+        cost, [domain] { return DomainId{domain}; }, [this, name] { begun_.push_back(name); });
+  }
+  void Calls(uint32_t domain, const std::string& name, size_t count, size_t cost = 1) {
+    for (size_t i = 1; i <= count; ++i) Call(domain, absl::StrCat(name, i), cost);
+  }
+  using Names = std::vector<std::string>;
+
+  QueueExecutor executor_;
+  std::unique_ptr<FairTurns> turns_ = std::make_unique<FairTurns>(&executor_, kDomains);
+  Names begun_;
+};
+
+TEST_F(FairTurnsTest, WhereNothingWaitsACallBeginsAtOnce) {
+  Call(0, "a");
+  EXPECT_EQ(begun_, Names{"a"}) << "before Run() returned";
+  Call(0, "b");
+  EXPECT_EQ(begun_, (Names{"a", "b"}));
+}
+
+TEST_F(FairTurnsTest, ACallWaitsForOneOfAnotherTenantsAndNotForAll) {
+  executor_.Occupy();
+  Calls(0, "a", 16);
+  Call(1, "b");
+  executor_.RunAll();
+  ASSERT_EQ(begun_.size(), 17u);
+  EXPECT_EQ(begun_[0], "a1");
+  EXPECT_EQ(begun_[1], "b");
+  EXPECT_EQ(begun_[16], "a16");
+}
+
+// While a long call ran, calls of both arrived.
+TEST_F(FairTurnsTest, WhatArrivesDuringACallHasItsSayBeforeTheNextOne) {
+  executor_.Occupy();
+  Calls(0, "a", 2);
+  turns_->Run(
+      1, [] { return DomainId{0}; },
+      [this] {
+        begun_.push_back("long");
+        Call(1, "b");
+      });
+  Calls(0, "c", 2);
+  executor_.RunAll();
+  EXPECT_EQ(begun_, (Names{"a1", "a2", "long", "b", "c1", "c2"}));
+}
+
+TEST_F(FairTurnsTest, LargeCallsAreFewerTurns) {
+  executor_.Occupy();
+  Calls(0, "large", 3, 10);
+  Calls(1, "small", 12, 2);
+  executor_.RunAll();
+  EXPECT_EQ(begun_,
+            (Names{"large1", "small1", "small2", "small3", "small4", "small5", "large2", "small6",
+                   "small7", "small8", "small9", "small10", "large3", "small11", "small12"}));
+}
+
+TEST_F(FairTurnsTest, NobodySavesUpTurns) {
+  executor_.Occupy();
+  Calls(0, "a", 100);
+  executor_.RunAll();
+  begun_.clear();
+  executor_.Occupy();
+  Calls(0, "a", 3);
+  Calls(1, "b", 3);
+  executor_.RunAll();
+  EXPECT_EQ(begun_.size(), 6u);
+  begun_.clear();
+  executor_.Occupy();
+  Calls(2, "c", 3);
+  Calls(1, "b", 3);
+  executor_.RunAll();
+  EXPECT_EQ(begun_.back(), "c3") << "the one that was idle is level with the others, not ahead";
+}
+
+TEST_F(FairTurnsTest, ACallOfNobodyIsRefusedAtOnce) {
+  executor_.Occupy();
+  Calls(0, "a", 3);
+  turns_->Run(1, [] { return std::nullopt; }, [this] { begun_.push_back("nobody's"); });
+  executor_.RunAll();
+  EXPECT_EQ(begun_, (Names{"nobody's", "a1", "a2", "a3"}));
+}
+
+// The last call lets its owner go, and with it the turns.
+TEST_F(FairTurnsTest, TheLastCallMayEndTheTurns) {
+  executor_.Occupy();
+  Call(0, "a");
+  turns_->Run(1, [] { return DomainId{0}; }, [this] { turns_.reset(); });
+  executor_.RunAll();
+  EXPECT_EQ(turns_, nullptr);
+  turns_ = std::make_unique<FairTurns>(&executor_, kDomains);
+  turns_->Run(1, [] { return DomainId{0}; }, [this] { turns_.reset(); });
+  EXPECT_EQ(turns_, nullptr);
+}
+
+// However much the others ask, a tenant that asks all the time has its part, less one call of each.
+TEST_F(FairTurnsTest, EachHasItsPartOfWhatBegins) {
+  std::mt19937_64 random(testing::TestSeed());
+  std::vector<uint64_t> had(kDomains);
+  std::vector<size_t> waiting(kDomains);
+  constexpr size_t kMost = 50;
+  const auto call = [&](uint32_t domain) {
+    // The first asks for much and often, the last for little.
+    const size_t cost = 1 + random() % (domain == 0 ? kMost : 5);
+    ++waiting[domain];
+    turns_->Run(
+        cost, [domain] { return DomainId{domain}; },
+        [&, domain, cost] {
+          --waiting[domain];
+          had[domain] += cost;
+        });
+  };
+  executor_.Occupy();
+  for (uint32_t domain = 0; domain < kDomains; ++domain) call(domain);
+  for (int step = 0; step < 20'000; ++step) {
+    for (uint32_t domain = 0; domain < kDomains; ++domain) {
+      const size_t wanted = domain == 0 ? 64 : 2;
+      while (waiting[domain] < wanted) call(domain);
+    }
+    ASSERT_TRUE(executor_.RunOne());
+    for (uint32_t domain = 1; domain < kDomains; ++domain) {
+      ASSERT_LE(had[domain], had[0] + 2 * kMost + 10) << step;
+      ASSERT_GE(had[domain] + 2 * kMost + 10, had[0]) << step;
+    }
+  }
+  executor_.RunAll();
+}
+
+}  // namespace
+}  // namespace kvtier
