@@ -48,12 +48,7 @@ Task<absl::Status> WorkerService::UnlessStopping(Task<absl::Status> task) {
 }
 
 absl::StatusOr<SessionId> WorkerService::FindSession(const std::string& token) const {
-  if (token.size() != convert::kSessionTokenBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("session_token: ", token.size(), " bytes, not ", convert::kSessionTokenBytes));
-  }
-  SessionToken session_token;
-  std::copy(token.begin(), token.end(), session_token.begin());
+  KVT_ASSIGN_OR_RETURN(const SessionToken session_token, SessionTokenFrom(token));
   return agent_->sessions().table().Find(session_token);
 }
 

@@ -96,6 +96,16 @@ void FillPart(const OnboardPart& part, v1::OnboardPart* wire) {
   for (const MissReason missed : part.missed) wire->add_missed(ToWire(missed));
 }
 
+absl::StatusOr<SessionToken> SessionTokenFrom(const std::string& wire) {
+  if (wire.size() != convert::kSessionTokenBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("session_token: ", wire.size(), " bytes, not ", convert::kSessionTokenBytes));
+  }
+  SessionToken token;
+  std::ranges::copy(wire, token.begin());
+  return token;
+}
+
 absl::StatusOr<TicketId> TicketFrom(const std::string& wire) {
   TicketId id{};
   if (wire.size() != id.size()) {

@@ -22,7 +22,8 @@ namespace kvtier {
 // Returns a time of the node's monotonic clock in nanoseconds.
 uint64_t MonotonicNanos(absl::Time time);
 
-// Errors: kInvalidArgument, not 16 bytes.
+// Errors of these two: kInvalidArgument, not 16 bytes.
+absl::StatusOr<SessionToken> SessionTokenFrom(const std::string& wire);
 absl::StatusOr<TicketId> TicketFrom(const std::string& wire);
 
 // Returns the target of a call, a tier that workers can map. Errors: kInvalidArgument, naming it.
