@@ -116,11 +116,11 @@ TEST(SizeTest, ALayerWithAWindowKeepsTheLastTokensOnly) {
     options["--tokens"] = std::to_string(tokens);
     return Size(options).request_bytes;
   };
-  constexpr uint64_t kLayer = 2 * 8 * 64 * 2;
+  constexpr uint64_t kLayer = uint64_t{2} * 8 * 64 * 2;
   EXPECT_EQ(bytes_of(1), 36 * kLayer);
-  EXPECT_EQ(bytes_of(128), 128 * 36 * kLayer);
-  EXPECT_EQ(bytes_of(129), 128 * 36 * kLayer + 18 * kLayer);
-  EXPECT_EQ(bytes_of(10'000), 10'000 * 18 * kLayer + 128 * 18 * kLayer);
+  EXPECT_EQ(bytes_of(128), kLayer * 128 * 36);
+  EXPECT_EQ(bytes_of(129), kLayer * 128 * 36 + kLayer * 18);
+  EXPECT_EQ(bytes_of(10'000), kLayer * 10'000 * 18 + kLayer * 128 * 18);
   const uint64_t fits = Size(facts).tiers.at(0).tokens;
   EXPECT_LE(bytes_of(fits), uint64_t{1} << 30);
   EXPECT_GT(bytes_of(fits + 1), uint64_t{1} << 30);
