@@ -233,7 +233,7 @@ class Load {
   }
 
   const uint64_t blocks_;
-  // Of the members, by key: an owner's table, whose memory is no part of the order's.
+  // Places of the members, by key: the table of an owner, whose memory is no part of the order's.
   absl::flat_hash_map<BlockKey, EvictionOrder::Place> places_;
   std::unique_ptr<EvictionOrder> order_;
   std::mt19937_64 random_{1};  // The same in every round.

@@ -16,8 +16,8 @@ namespace kvtier::cli {
 inline constexpr size_t kMaxConfigBytes = size_t{4} << 20;
 
 // Returns the facts in the text of a config.json; those of the text model where it has several.
-// What it does not say (the parameters, the type where that is absent) stays empty. Errors:
-// kInvalidArgument, which names the member and its value.
+// Leaves empty what the text does not say: the parameters, and the type where that is absent.
+// Errors: kInvalidArgument, which names the member and its value.
 absl::StatusOr<ModelFacts> FactsFromConfig(absl::string_view json);
 
 // The same of a file, or of the config.json in a folder; the facts have its path as their name.

@@ -38,7 +38,7 @@ ModelFacts Latent(ModelFacts facts, uint64_t latent_dim, uint64_t compared, uint
 
 }  // namespace
 
-// Of a mixture of experts the active parameters count.
+// Gives a mixture of experts its active parameters.
 std::span<const ModelFacts> ModelPresets() {
   static const std::vector<ModelFacts> kPresets = {
       Latent(Plain("deepseek-v3", 61, 128, 0, 0, "bf16", 37'000), 512 + 64, 128 + 64, 128),

@@ -14,8 +14,7 @@ void FairTurns::Run(size_t cost, WhoseCall whose, Executor::Closure begin) {
   });
 }
 
-// What comes behind begin() must not touch this: the call may have been the last one that it
-// outlives.
+// Touches nothing of this behind begin(): the call may be the last one that keeps it alive.
 void FairTurns::Arrive(size_t cost, WhoseCall* whose, Executor::Closure begin) {
   const bool is_last = on_their_way_.fetch_sub(1, std::memory_order_relaxed) == 1;
   if (is_last && waiting_ == 0) return begin();
@@ -39,7 +38,7 @@ void FairTurns::BeginNext() {
   next->had += call.cost;
   const bool is_last = --waiting_ == 0;
   call.begin();
-  // Behind it: what arrived meanwhile is posted by now, and has its say first.
+  // The next one is posted last: what arrived meanwhile is posted by now, and has its say first.
   if (!is_last) PostNext();
 }
 
