@@ -13,8 +13,8 @@
 //     every round shorter.
 // ReuseSample teaches the chances. Until it has, and while it says that LRU finds more, LRU it is.
 //
-// Nothing is known of blocks that a restart found: until somebody asks for one, it is worth a second
-// write to LRU alone.
+// Nothing is known of blocks that a restart found: until somebody asks for one, it is worth a
+// second write to LRU alone.
 //
 // Pure bookkeeping: no I/O; AdvanceTo() brings the time. Executor thread only. Memory: 8 bytes a
 // segment, and for the learnt order some 2.5 MB.
