@@ -1,5 +1,6 @@
 #include "cli/model_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>

@@ -1,6 +1,7 @@
 #include "cli/size_question.h"
 
 #include <cmath>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"

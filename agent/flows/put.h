@@ -120,7 +120,8 @@ class Putter {
   // Takes the sum, of a staged block as it copies it, and publishes; but not a staged block whose
   // worker says another sum. REQUIRES: the bytes are in host memory, or staged.
   Task<void> CommitOne(PendingBlock block, std::shared_ptr<Committing> committing);
-  // REQUIRES: the bytes are in host memory, and their sum is known.
+  // Makes the block found, as one that came at `now`. REQUIRES: the bytes are in host memory, and
+  // their sum is known.
   void Publish(PendingBlock* block, absl::Time now);
   // One block of the call is done with.
   void Finish(const BlockKey& key, Committing* committing);
